@@ -1,0 +1,151 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// The keys that read a machine's typed field before its labels.
+const (
+	KeyInstanceType = "node.kubernetes.io/instance-type"
+	KeyZone         = "topology.kubernetes.io/zone"
+	KeyCapacityType = "karpenter.sh/capacity-type"
+)
+
+// Machine is one record of the supply: what the provider says of it and what
+// the shard stamped on it. Times are Unix nanoseconds, 0 = not set.
+type Machine struct {
+	ID                      string
+	State                   State
+	CapacityType            CapacityType
+	Host                    string // empty for Speculative and Creating
+	Cluster                 string // set while bound or draining
+	InstanceType            string
+	Zone                    string
+	Resources               Resources
+	Allocatable             Resources // replaces Resources as a whole when not empty
+	Labels                  map[string]string
+	PricePerHour            float64 // USD, ≥ 0
+	InterruptionProbability float64 // per hour, 0…1
+	LastError               string  // Failed only
+	Assigned                Assignment
+	IdleSince               int64
+	Reservation             Reservation
+}
+
+// Assignment is what the shard stamped on a machine when it acquired it: the
+// identity and the value of the Need that it serves.
+type Assignment struct {
+	Priority     int32
+	Interruption Bucket
+	Reclamation  Bucket
+	Fingerprint  uint64 // of the Need's profile; 0 = no stamp
+	Group        string
+}
+
+// Owner identifies a Need across cycles, whether or not it is folded: the
+// fingerprint is that of its profile without the Same requirement.
+type Owner struct {
+	Cluster     string
+	Fingerprint uint64
+	Group       string
+}
+
+// Reservation holds a machine for one Need: a victim on its way out, or a
+// machine that was created for it. The zero value is no reservation.
+type Reservation struct {
+	Owner Owner
+	// Rank on the record, for the time after a restart in which the owner's
+	// cluster has not reported.
+	Priority     int32
+	Interruption Bucket
+	Reclamation  Bucket
+	Arrival      int64
+	// Deadline is when it ends at the latest. A Draining machine's reservation
+	// does not expire.
+	Deadline int64
+}
+
+// Active reports whether there is a reservation at all.
+func (r Reservation) Active() bool { return r.Owner.Cluster != "" }
+
+// EffectiveAllocatable returns what the machine offers to workloads.
+func (m *Machine) EffectiveAllocatable() Resources {
+	if len(m.Allocatable) > 0 {
+		return m.Allocatable
+	}
+	return m.Resources
+}
+
+// Attribute returns the value that requirements on the key see, and whether
+// the machine has one: the typed field of the three well-known keys first,
+// then the label.
+func (m *Machine) Attribute(key string) (string, bool) {
+	var typed string
+	switch key {
+	case KeyInstanceType:
+		typed = m.InstanceType
+	case KeyZone:
+		typed = m.Zone
+	case KeyCapacityType:
+		typed = m.CapacityType.Label()
+	}
+	if typed != "" {
+		return typed, true
+	}
+	v, ok := m.Labels[key]
+	return v, ok
+}
+
+// The reasons for which a machine record is refused.
+var (
+	ErrPrice       = errors.New("pricePerHour must be a finite number, at least 0")
+	ErrProbability = errors.New("interruptionProbability must be between 0 and 1")
+	ErrStructural  = errors.New("fields contradict the state")
+)
+
+// Validate checks the record by itself and returns an error that wraps
+// ErrPrice, ErrProbability or ErrStructural. With hosts set, the rules about
+// the host field are checked too (files for decide leave it out).
+func (m *Machine) Validate(hosts bool) error {
+	structural := func(format string, args ...any) error {
+		return fmt.Errorf("machine %q in state %s: %w: %s", m.ID, m.State, ErrStructural, fmt.Sprintf(format, args...))
+	}
+	if m.ID == "" {
+		return structural("id is empty")
+	}
+	if !(m.PricePerHour >= 0) || math.IsInf(m.PricePerHour, 0) {
+		return fmt.Errorf("machine %q: %w", m.ID, ErrPrice)
+	}
+	if !(m.InterruptionProbability >= 0 && m.InterruptionProbability <= 1) {
+		return fmt.Errorf("machine %q: %w", m.ID, ErrProbability)
+	}
+	switch m.State {
+	case Speculative, Creating, Idle, Deleting:
+		if m.Cluster != "" {
+			return structural("cluster must be empty, it is %q", m.Cluster)
+		}
+	case Configured, Draining:
+		if m.Cluster == "" {
+			return structural("cluster must be set")
+		}
+	case Configuring, Failed:
+	default:
+		return structural("no such state")
+	}
+	if !hosts {
+		return nil
+	}
+	switch m.State {
+	case Speculative, Creating:
+		if m.Host != "" {
+			return structural("host must be empty")
+		}
+	case Idle, Deleting, Configured, Draining:
+		if m.Host == "" {
+			return structural("host must be set")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package model
+
+// Need is one row of a cluster's demand: so much of one kind. There is no
+// count in it; the number of machines is what the engine decides.
+type Need struct {
+	Cluster string
+	Profile *Profile
+	// Aggregate is everything that the row asks for together.
+	Aggregate Resources
+	// MinUnit is the largest indivisible unit: every machine counted for the
+	// Need must cover it on its own.
+	MinUnit Resources
+	// MinAggregate is what an elastic gang can live with; empty = Aggregate.
+	MinAggregate Resources
+	// Group separates co-location groups of one profile.
+	Group string
+	// Arrival orders Needs of equal rank, older first; Unix nanoseconds.
+	Arrival int64
+	// ShortSince is since when a gang has been short; Unix nanoseconds, 0 = not.
+	ShortSince int64
+	// Parked is the shard's stamp on a Same-Need that has waited long enough
+	// in vain: it keeps its credit and stops acquiring and preempting.
+	Parked bool
+}
+
+// Owner returns the Need's identity across cycles and foldings.
+func (n *Need) Owner() Owner {
+	return Owner{Cluster: n.Cluster, Fingerprint: n.Profile.WithoutSame().Fingerprint(), Group: n.Group}
+}
+
+// AllOrNothing reports whether a part of the Need is of no use: it must lie in
+// one domain and no single machine covers it by its minimum unit alone.
+func (n *Need) AllOrNothing() bool {
+	return n.Profile.Same() != nil && !n.MinUnit.Covers(n.Aggregate)
+}
+
+// Aggregate merges rows that are equal in cluster, profile and group:
+// aggregates are summed, minimum units maxed per dimension, and the earliest
+// non-zero arrival wins. Rows keep the order in which their key first occurs.
+func Aggregate(rows []Need) []Need {
+	type key struct{ cluster, profile, group string }
+	at := make(map[key]int, len(rows))
+	out := make([]Need, 0, len(rows))
+	for _, n := range rows {
+		k := key{n.Cluster, n.Profile.Canonical(), n.Group}
+		i, ok := at[k]
+		if !ok {
+			at[k] = len(out)
+			out = append(out, n)
+			continue
+		}
+		o := &out[i]
+		// An absent minimum stands for the whole aggregate, so it must be
+		// spelled out before aggregates grow.
+		if len(o.MinAggregate) > 0 || len(n.MinAggregate) > 0 {
+			o.MinAggregate = o.minAggregate().Add(n.minAggregate())
+		}
+		o.Aggregate = o.Aggregate.Add(n.Aggregate)
+		o.MinUnit = o.MinUnit.Max(n.MinUnit)
+		o.Arrival = earliest(o.Arrival, n.Arrival)
+		o.ShortSince = earliest(o.ShortSince, n.ShortSince)
+		o.Parked = o.Parked && n.Parked
+	}
+	return out
+}
+
+func (n *Need) minAggregate() Resources {
+	if len(n.MinAggregate) > 0 {
+		return n.MinAggregate
+	}
+	return n.Aggregate
+}
+
+func earliest(a, b int64) int64 {
+	if a == 0 || (b != 0 && b < a) {
+		return b
+	}
+	return a
+}
