@@ -1,0 +1,239 @@
+package alloc
+
+import (
+	"fmt"
+	"math/bits"
+	"reflect"
+	"unsafe"
+
+	"github.com/tonnage/tonnage/internal/invariants"
+)
+
+// MaxBytes is the most that one arena reserves unless SetLimit says less: a
+// hundred times what a cycle over 500,000 machines needs, so only a runaway
+// loop gets there.
+const MaxBytes = 8 << 30
+
+// LimitError is what Make and MakeDirty panic with when a request would bring
+// the arena above its limit. It says that a computation has run away, which is
+// no fault of the caller's caller: whoever runs the computation recovers it,
+// abandons the whole cycle and resets the arena, which is still sound.
+type LimitError struct {
+	Purpose  Purpose
+	Request  int64 // bytes asked for
+	Reserved int64 // bytes held already
+	Limit    int64 // bytes allowed
+}
+
+// Error names the purpose and the three sizes.
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("alloc: arena %s is full: %d bytes more on top of %d would pass its limit of %d",
+		e.Purpose, e.Request, e.Reserved, e.Limit)
+}
+
+// Arena is a bump allocator for slices of one purpose that all die at once.
+// The zero value is not ready; use NewArena or Accounts.NewArena.
+type Arena struct {
+	purpose    Purpose
+	source     chunkSource
+	chunks     [][]byte // ordinary ones, each of ChunkBytes
+	current    []byte   // chunks[next-1], nil before the first
+	offset     int      // first free byte of current
+	next       int      // the chunk to go on with when current is full
+	huge       []hugeChunk
+	used       int64
+	reserved   int64
+	limit      int64
+	generation uint32
+	checked    reflect.Type // the type that passed the pointer check last
+	epoch      invariants.Epoch
+}
+
+// hugeChunk holds one request. It is free when the generation that took it is
+// over.
+type hugeChunk struct {
+	memory []byte
+	taken  bool
+}
+
+// NewArena returns an empty arena. It reserves nothing before its first use.
+func NewArena(p Purpose) *Arena {
+	return &Arena{purpose: p, source: heapSource{}, limit: MaxBytes}
+}
+
+// Purpose returns what the arena's memory is for.
+func (a *Arena) Purpose() Purpose { return a.purpose }
+
+// Generation returns how often the arena was reset. It wraps around.
+func (a *Arena) Generation() uint32 { return a.generation }
+
+// Used returns the bytes handed out in this generation, alignment included.
+func (a *Arena) Used() int64 { return a.used }
+
+// Reserved returns the bytes that the arena holds, used or not.
+func (a *Arena) Reserved() int64 { return a.reserved }
+
+// SetLimit bounds the bytes reserved from now on, at most MaxBytes; what is
+// held already stays.
+func (a *Arena) SetLimit(bytes int64) { a.limit = min(bytes, MaxBytes) }
+
+// Stamp marks a loan: what is kept beside slices of the arena can hold it and
+// check it before use. It costs nothing without the build tag "invariants".
+func (a *Arena) Stamp() invariants.Stamp { return a.epoch.Stamp() }
+
+// Reset begins a new generation. Every slice that the arena has handed out is
+// dead; its memory will be handed out again.
+func (a *Arena) Reset() {
+	if invariants.Enabled {
+		for _, c := range a.chunks[:a.next] {
+			invariants.Poison(c)
+		}
+		for _, h := range a.huge {
+			invariants.Poison(h.memory)
+		}
+	}
+	for i := range a.huge {
+		a.huge[i].taken = false
+	}
+	a.current, a.offset, a.next, a.used = nil, 0, 0, 0
+	a.generation++
+	a.epoch.Advance()
+}
+
+// Trim gives back the chunks that this generation has not used. Called before
+// Reset, it cuts the arena down to what the generation needed.
+func (a *Arena) Trim() {
+	for i := a.next; i < len(a.chunks); i++ {
+		a.release(a.chunks[i])
+		a.chunks[i] = nil
+	}
+	a.chunks = a.chunks[:a.next]
+	kept := a.huge[:0]
+	for _, h := range a.huge {
+		if h.taken {
+			kept = append(kept, h)
+		} else {
+			a.release(h.memory)
+		}
+	}
+	clear(a.huge[len(kept):])
+	a.huge = kept
+}
+
+// Make returns a zeroed slice of n elements with no room behind them: append
+// moves it to the heap. T must hold no pointers; Make panics if it does, if n
+// is negative, and with a *LimitError when the arena is full.
+func Make[T any](a *Arena, n int) []T {
+	s := take[T](a, n)
+	clear(s)
+	return s
+}
+
+// MakeDirty is Make without the zeroing: the elements are whatever was there
+// and must be written before they are read.
+func MakeDirty[T any](a *Arena, n int) []T {
+	s := take[T](a, n)
+	if invariants.Enabled && len(s) > 0 {
+		invariants.Poison(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(s[0]))))
+	}
+	return s
+}
+
+func take[T any](a *Arena, n int) []T {
+	if t := reflect.TypeFor[T](); t != a.checked {
+		mustPointerFree(t)
+		a.checked = t
+	}
+	var zero T
+	size := unsafe.Sizeof(zero)
+	if n <= 0 || size == 0 {
+		if n < 0 {
+			panic(fmt.Sprintf("alloc: Make of %d elements", n))
+		}
+		return make([]T, n) // needs no memory
+	}
+	over, bytes := bits.Mul64(uint64(n), uint64(size))
+	if over != 0 || bytes > MaxBytes {
+		panic(&LimitError{a.purpose, int64(min(bytes, 1<<62)), a.reserved, a.limit})
+	}
+	return unsafe.Slice((*T)(a.bump(int(bytes), int(unsafe.Alignof(zero)))), n)
+}
+
+// bump returns room for that many bytes (> 0), aligned to align or, from one
+// line on, to a cache line.
+func (a *Arena) bump(bytes, align int) unsafe.Pointer {
+	if bytes >= lineBytes {
+		align = lineBytes
+	}
+	from := (a.offset + align - 1) &^ (align - 1)
+	if from+bytes > len(a.current) {
+		if bytes >= HugeBytes {
+			return a.bumpHuge(bytes)
+		}
+		a.advance()
+		from = 0
+	}
+	a.used += int64(from - a.offset + bytes)
+	a.offset = from + bytes
+	return unsafe.Pointer(&a.current[from])
+}
+
+// advance makes the next ordinary chunk the current one.
+func (a *Arena) advance() {
+	if a.next == len(a.chunks) {
+		a.chunks = append(a.chunks, a.reserve(ChunkBytes))
+	}
+	a.current, a.offset = a.chunks[a.next], 0
+	a.next++
+}
+
+// bumpHuge returns the smallest free huge chunk that is large enough. If there
+// is none, a new one takes the place of the largest free one, which has become
+// too small: a request that grows from cycle to cycle does not leave a trail.
+func (a *Arena) bumpHuge(bytes int) unsafe.Pointer {
+	best, small := -1, -1
+	for i := range a.huge {
+		switch h := &a.huge[i]; {
+		case h.taken:
+		case len(h.memory) >= bytes:
+			if best < 0 || len(h.memory) < len(a.huge[best].memory) {
+				best = i
+			}
+		case small < 0 || len(h.memory) > len(a.huge[small].memory):
+			small = i
+		}
+	}
+	if best < 0 {
+		best = a.replaceHuge(small, bytes)
+	}
+	a.huge[best].taken = true
+	a.used += int64(bytes)
+	return unsafe.Pointer(unsafe.SliceData(a.huge[best].memory))
+}
+
+// replaceHuge puts a new chunk at the place of old, or at the end when old is
+// negative. An eighth of headroom spares a slowly growing request most moves.
+func (a *Arena) replaceHuge(old, bytes int) int {
+	room := (bytes + bytes/8 + lineBytes - 1) &^ (lineBytes - 1)
+	if old < 0 {
+		a.huge = append(a.huge, hugeChunk{memory: a.reserve(room)})
+		return len(a.huge) - 1
+	}
+	a.release(a.huge[old].memory)
+	a.huge[old].memory = nil // if the new one is refused
+	a.huge[old].memory = a.reserve(room)
+	return old
+}
+
+func (a *Arena) reserve(bytes int) []byte {
+	if a.reserved+int64(bytes) > a.limit {
+		panic(&LimitError{a.purpose, int64(bytes), a.reserved, a.limit})
+	}
+	a.reserved += int64(bytes)
+	return a.source.get(bytes)
+}
+
+func (a *Arena) release(chunk []byte) {
+	a.reserved -= int64(len(chunk))
+	a.source.put(chunk)
+}

@@ -1,0 +1,26 @@
+// Package invariants holds the checks that are too dear for production: they
+// are compiled in by the build tag "invariants" and vanish without it.
+//
+// Memory here is lent, not given: a view of a column, a slice of an arena, a
+// handle of a slab is good until its lender moves on, and nothing in the type
+// system says so. Under the tag the lender counts its epochs, what it lends
+// carries the epoch of the loan, and a use after the end of the epoch panics
+// where it happens instead of returning another cycle's numbers. Released
+// memory is filled with a pattern, so that reads the checks can not see return
+// something that no table ever holds.
+//
+//	go test -tags invariants ./...
+//
+// Without the tag Epoch and Stamp have no size and their methods no body.
+package invariants
+
+// PoisonByte fills memory that was released or must not be read before it is
+// written. Every integer made of it is odd, and negative when signed.
+const PoisonByte = 0xDB
+
+// Poison fills the bytes with PoisonByte.
+func Poison(b []byte) {
+	for i := range b {
+		b[i] = PoisonByte
+	}
+}

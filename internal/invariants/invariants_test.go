@@ -1,0 +1,41 @@
+package invariants
+
+import (
+	"testing"
+	"unsafe"
+)
+
+func panics(f func()) (did bool) {
+	defer func() { did = recover() != nil }()
+	f()
+	return false
+}
+
+func TestStampExpiresWithItsEpoch(t *testing.T) {
+	var e Epoch
+	s := e.Stamp()
+	if panics(func() { s.Check("loan") }) {
+		t.Fatal("a fresh stamp panicked")
+	}
+	e.Advance()
+	if got := panics(func() { s.Check("loan") }); got != Enabled {
+		t.Errorf("stale stamp panicked: %v, want %v", got, Enabled)
+	}
+	if panics(func() { e.Stamp().Check("loan"); Stamp{}.Check("zero") }) {
+		t.Error("a new stamp or the zero stamp panicked")
+	}
+}
+
+func TestNothingRemainsWithoutTheTag(t *testing.T) {
+	if size := unsafe.Sizeof(Epoch{}) + unsafe.Sizeof(Stamp{}); !Enabled && size != 0 {
+		t.Errorf("Epoch and Stamp take %d bytes, want 0", size)
+	}
+}
+
+func TestPoison(t *testing.T) {
+	b := make([]byte, 8)
+	Poison(b[1:7])
+	if b[0] != 0 || b[1] != PoisonByte || b[6] != PoisonByte || b[7] != 0 {
+		t.Errorf("poison went astray: %x", b)
+	}
+}
