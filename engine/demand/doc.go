@@ -1,0 +1,9 @@
+// Package demand is the NeedsTable: per cluster the complete demand that its
+// operator last reported.
+//
+// A roll-up replaces a cluster's rows as a whole, never merges; an empty one
+// clears them. Each cluster's rows live in one block of columns that is built
+// aside and swapped in, so that a refused roll-up leaves the last good one
+// untouched. Profiles are interned over all clusters by their canonical form,
+// not by fingerprint alone: a hash collision cannot merge two profiles.
+package demand
