@@ -3,7 +3,6 @@ package alloc
 import (
 	"fmt"
 	"math/bits"
-	"reflect"
 	"unsafe"
 
 	"github.com/tonnage/tonnage/internal/invariants"
@@ -45,7 +44,7 @@ type Arena struct {
 	reserved   int64
 	limit      int64
 	generation uint32
-	checked    reflect.Type // the type that passed the pointer check last
+	checked    unsafe.Pointer // identity of the type that passed the pointer check last
 	epoch      invariants.Epoch
 }
 
@@ -140,8 +139,8 @@ func MakeDirty[T any](a *Arena, n int) []T {
 }
 
 func take[T any](a *Arena, n int) []T {
-	if t := reflect.TypeFor[T](); t != a.checked {
-		mustPointerFree(t)
+	if t := identity[T](); t != a.checked {
+		MustPointerFree[T]()
 		a.checked = t
 	}
 	var zero T
@@ -157,6 +156,13 @@ func take[T any](a *Arena, n int) []T {
 		panic(&LimitError{a.purpose, int64(min(bytes, 1<<62)), a.reserved, a.limit})
 	}
 	return unsafe.Slice((*T)(a.bump(int(bytes), int(unsafe.Alignof(zero)))), n)
+}
+
+// identity returns the type word of an interface that holds a *T: one per type,
+// and cheaper to get and to compare than the reflect.Type.
+func identity[T any]() unsafe.Pointer {
+	var of any = (*T)(nil)
+	return (*[2]unsafe.Pointer)(unsafe.Pointer(&of))[0]
 }
 
 // bump returns room for that many bytes (> 0), aligned to align or, from one

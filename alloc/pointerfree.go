@@ -14,9 +14,8 @@ var pointerFree sync.Map
 // strings, slices, maps, channels, functions and interfaces count as such.
 // Memory that the collector does not scan must not hold one. The answer is
 // found once per type.
-func MustPointerFree[T any]() { mustPointerFree(reflect.TypeFor[T]()) }
-
-func mustPointerFree(t reflect.Type) {
+func MustPointerFree[T any]() {
+	t := reflect.TypeFor[T]()
 	if _, ok := pointerFree.Load(t); ok {
 		return
 	}
