@@ -1,0 +1,128 @@
+package reference
+
+import (
+	"time"
+
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// Input is everything that a cycle decides from.
+type Input struct {
+	// Machines with unique ids, in any order.
+	Machines []model.Machine
+	// Needs in any order of clusters; rows of one cluster in their row order.
+	Needs []model.Need
+	// Reported holds the clusters that have reported, also those that reported
+	// nothing.
+	Reported map[string]bool
+	Now      int64 // Unix nanoseconds
+	// DrainSeconds is the observed drain time by instance type; a type that is
+	// absent takes DrainSecondsDefault.
+	DrainSeconds map[string]float64
+	Options      Options
+}
+
+// Options are the settings that may change an answer.
+type Options struct {
+	Weights    Weights
+	Release    Release
+	TopDomains int // domains that phase 2 tries for one Need
+}
+
+// Weights are the factors of the victim score's terms.
+type Weights struct{ Priority, DrainSpeed, Interruption, Reclamation float64 }
+
+// Release says how long an idle machine of the capacity type is held before it
+// is deleted; 0 switches the type's release off.
+type Release struct{ OnDemand, Spot time.Duration }
+
+// DrainSecondsDefault is the drain time of a machine whose own is not known.
+const DrainSecondsDefault = 30
+
+// DefaultOptions returns the options of the contract.
+func DefaultOptions() Options {
+	return Options{
+		Weights:    Weights{Priority: 1, DrainSpeed: 0.1, Interruption: 0.1, Reclamation: 0.1},
+		Release:    Release{OnDemand: 10 * time.Minute, Spot: time.Minute},
+		TopDomains: 8,
+	}
+}
+
+// The kinds of actions, in the order in which a plan emits them.
+const (
+	Bootstrap = "Bootstrap"
+	Provision = "Provision"
+	Preempt   = "Preempt"
+	Reclaim   = "Reclaim"
+	Delete    = "Delete"
+)
+
+// The reasons of actions.
+const (
+	ReasonIdle        = "phase1.idle"
+	ReasonSpeculative = "phase1.speculative"
+	ReasonPreempt     = "phase2.preempt"
+	ReasonExcess      = "phase3.excess"
+	ReasonRelease     = "phase3.release"
+)
+
+// The reasons for which a Need is unmet, in the order in which they are tried.
+const (
+	UnmetParked              = "parked"
+	UnmetNoMatchingSupply    = "no_matching_supply"
+	UnmetAwaitingDrain       = "awaiting_drain"
+	UnmetPreemptionExhausted = "preemption_exhausted"
+	UnmetTopology            = "topology_unsatisfiable"
+	UnmetSpread              = "spread_unsatisfiable"
+	UnmetPriorityStarved     = "priority_starved"
+)
+
+// NoNeed is the Need of an action that serves none.
+const NoNeed = -1
+
+// Action is one step of a plan; a machine has at most one.
+type Action struct {
+	Kind    string
+	Machine string
+	// Cluster is the acquirer's for Bootstrap and Provision, the victim's for
+	// Preempt, the machine's for Reclaim, and empty for Delete.
+	Cluster string
+	// Need is the index into Input.Needs of the acquirer or the preemptor, of
+	// a fold its first member in rank order; NoNeed for Reclaim and Delete.
+	Need              int
+	Grace             int // seconds
+	PreemptorPriority int // Preempt only
+	Reason            string
+}
+
+// NeedResult is what became of one row; members of a fold all carry the
+// fold's figures.
+type NeedResult struct {
+	Satisfied bool
+	// Claimed holds ids in the order in which they were picked: credited,
+	// Idle, Speculative.
+	Claimed []string
+	// Deficit is what phase 1 left, whatever is in flight.
+	Deficit model.Resources
+	// InFlight is what drains for the Need, at most its deficit.
+	InFlight  model.Resources
+	Domain    string
+	Bootstrap int
+	Provision int
+	Preempt   int
+	Unmet     string
+	// CouldCover is true for a Same-Need that some domain could have covered
+	// at its turn, were it not parked, and for every other Need.
+	CouldCover bool
+	// Fold is the index of the first member in rank order of the Need that the
+	// row belongs to, its own when it is alone; Rank that Need's place.
+	Fold int
+	Rank int
+}
+
+// Plan is the answer.
+type Plan struct {
+	Actions []Action     // in emission order
+	Needs   []NeedResult // one for each row of Input.Needs
+	Ended   []string     // machines whose reservation is over, by id
+}

@@ -1,0 +1,116 @@
+package reference
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// pass is the state of one cycle.
+type pass struct {
+	in    *Input
+	needs []*need // in rank order
+
+	machines    []*model.Machine // by id
+	bound       map[string][]*model.Machine
+	creating    []*model.Machine
+	idle        []*model.Machine // keep order
+	speculative map[model.Bucket][]*model.Machine
+
+	holds     map[*model.Machine]hold // live reservations
+	claimedBy map[*model.Machine]*need
+	victimOf  map[*model.Machine]*need
+	// countedFor is whose deficit an in-flight machine has been subtracted from.
+	countedFor map[*model.Machine]*need
+}
+
+// Decide returns the plan of one cycle.
+func Decide(in Input) Plan {
+	p := newPass(&in)
+	for _, n := range p.needs {
+		p.phase1(n)
+	}
+	for _, n := range p.needs {
+		p.phase2(n)
+	}
+	return p.plan()
+}
+
+func newPass(in *Input) *pass {
+	p := &pass{
+		in:          in,
+		needs:       normalise(in),
+		bound:       map[string][]*model.Machine{},
+		speculative: map[model.Bucket][]*model.Machine{},
+		claimedBy:   map[*model.Machine]*need{},
+		victimOf:    map[*model.Machine]*need{},
+		countedFor:  map[*model.Machine]*need{},
+	}
+	for i := range in.Machines {
+		p.machines = append(p.machines, &in.Machines[i])
+	}
+	slices.SortFunc(p.machines, func(a, b *model.Machine) int { return cmp.Compare(a.ID, b.ID) })
+	for _, m := range p.machines {
+		switch m.State {
+		case model.Configured, model.Configuring:
+			p.bound[m.Cluster] = append(p.bound[m.Cluster], m)
+		case model.Creating:
+			p.creating = append(p.creating, m)
+		case model.Idle:
+			p.idle = append(p.idle, m)
+		}
+	}
+	slices.SortFunc(p.idle, keepOrder)
+	p.findHolds()
+	return p
+}
+
+// usable: the machine matches, covers the minimum unit on its own, and has
+// something of what the Need asks for.
+func usable(n *need, m *model.Machine) bool {
+	has := m.EffectiveAllocatable()
+	return useful(m, n.Aggregate) && has.Covers(n.MinUnit) && n.Profile.Matches(m)
+}
+
+// useful: the machine has something of a dimension still missing.
+func useful(m *model.Machine, missing model.Resources) bool {
+	has := m.EffectiveAllocatable()
+	return slices.ContainsFunc(missing, func(a model.Amount) bool { return has.Get(a.Name) > 0 })
+}
+
+// sum adds up what machines offer, saturating.
+func sum(ms []*model.Machine) model.Resources {
+	var total model.Resources
+	for _, m := range ms {
+		total = total.Add(m.EffectiveAllocatable())
+	}
+	return total
+}
+
+// walk takes whole machines, in order, until nothing is missing; it passes
+// over those that are not useful. It returns what it took and what remains.
+func walk(ms []*model.Machine, missing model.Resources) (took []*model.Machine, left model.Resources) {
+	for _, m := range ms {
+		if missing.IsZero() {
+			break
+		}
+		if useful(m, missing) {
+			took = append(took, m)
+			missing = missing.Sub(m.EffectiveAllocatable())
+		}
+	}
+	return took, missing
+}
+
+// bySpeculativeCost returns every Speculative machine in the order of the
+// penalty.
+func (p *pass) bySpeculativeCost(penalty model.Bucket) []*model.Machine {
+	sorted, ok := p.speculative[penalty]
+	if !ok {
+		sorted = filter(p.machines, func(m *model.Machine) bool { return m.State == model.Speculative })
+		slices.SortFunc(sorted, speculativeOrder(penalty))
+		p.speculative[penalty] = sorted
+	}
+	return sorted
+}

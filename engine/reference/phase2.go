@@ -1,0 +1,110 @@
+package reference
+
+import (
+	"slices"
+
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// phase2 preempts for what phase 1 left of one Need. It never binds: what it
+// frees is acquired in a later cycle.
+func (p *pass) phase2(n *need) {
+	switch {
+	case n.deficit.IsZero() || n.Parked:
+	case n.Profile.Same() != nil:
+		p.preemptWhole(n)
+	default:
+		p.preemptPlain(n)
+	}
+}
+
+// inFlightFor: what is reserved for the Need and on its way, in keep order:
+// Draining, or still bound to another cluster. A machine that was subtracted
+// from one row's deficit is not there for another row of the same identity.
+func (p *pass) inFlightFor(n *need) []*model.Machine {
+	var ms []*model.Machine
+	for m := range p.holds {
+		leaving := m.State == model.Draining || m.State == model.Configured && m.Cluster != n.Cluster
+		if leaving && p.reservedFor(n, m) && p.countedFor[m] == nil && usable(n, m) {
+			ms = append(ms, m)
+		}
+	}
+	slices.SortFunc(ms, keepOrder)
+	return ms
+}
+
+// awaits notes the machines whose arrival the Need waits for.
+func (p *pass) awaits(n *need, ms []*model.Machine) {
+	n.inFlight = ms
+	for _, m := range ms {
+		p.countedFor[m] = n
+	}
+}
+
+func (p *pass) preempt(n *need, victims []*model.Machine) {
+	n.victims = victims
+	for _, m := range victims {
+		p.victimOf[m] = n
+	}
+}
+
+// preemptPlain takes victims until what is missing is covered, or all there
+// are: a part helps a Need that is not all-or-nothing.
+func (p *pass) preemptPlain(n *need) {
+	arriving, missing := walk(p.inFlightFor(n), n.deficit)
+	p.awaits(n, arriving)
+	if missing.IsZero() {
+		n.covered = true
+		return
+	}
+	spread := newSkew(n)
+	var candidates []*model.Machine
+	for _, v := range p.victimCandidates(n) {
+		// A Need with hard spread counts only what phase 1 could then take.
+		if _, placed := spread.place(v.Machine); placed {
+			candidates = append(candidates, v.Machine)
+		}
+	}
+	n.hadCandidates = len(candidates) > 0
+	var chosen []*model.Machine
+	var left model.Resources
+	if len(spread.rules) > 0 {
+		chosen, left = p.victimsUnderSkew(n, spread, candidates, missing)
+	} else {
+		chosen, left = walk(candidates, missing)
+		chosen = p.giveBack(chosen, missing)
+	}
+	n.covered = left.IsZero() && len(chosen)+len(arriving) > 0
+	p.preempt(n, chosen)
+}
+
+// victimsUnderSkew plays on what phase 1 would do once the victims are free:
+// each step takes a free machine that the skew allows, as phase 1 would, or
+// else the best victim that it allows. The domains of what the Need holds
+// count for the floor too.
+func (p *pass) victimsUnderSkew(n *need, s *skew, victims []*model.Machine, missing model.Resources) (chosen []*model.Machine, left model.Resources) {
+	for _, m := range slices.Concat(n.claims(), n.inFlight) {
+		s.count(m)
+	}
+	idle, speculative := p.idleCandidates(n), p.speculativeCandidates(n)
+	s.begin(slices.Concat(idle, speculative, victims))
+	s.includeCounted()
+	for !missing.IsZero() {
+		m := p.nextSpread(n, s, idle, missing)
+		if m == nil {
+			m = p.nextSpread(n, s, speculative, missing)
+		}
+		if m == nil {
+			i := slices.IndexFunc(victims, func(v *model.Machine) bool { return useful(v, missing) && s.allows(v) })
+			if i < 0 {
+				break
+			}
+			m = victims[i]
+			chosen = append(chosen, m)
+		}
+		idle, speculative, victims = without(idle, m), without(speculative, m), without(victims, m)
+		s.count(m)
+		missing = missing.Sub(m.EffectiveAllocatable())
+	}
+	return chosen, missing
+}

@@ -1,0 +1,131 @@
+package reference
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// plan writes down what the phases decided: all Bootstraps, then all
+// Provisions, Preempts, Reclaims, Deletes; within a kind by rank, then in the
+// order in which they were picked.
+func (p *pass) plan() Plan {
+	out := Plan{Needs: make([]NeedResult, len(p.in.Needs)), Ended: p.ended()}
+	for _, n := range p.needs {
+		for _, m := range n.idle {
+			out.Actions = append(out.Actions, Action{Kind: Bootstrap, Machine: m.ID, Cluster: n.Cluster, Need: n.rows[0], Reason: ReasonIdle})
+		}
+	}
+	for _, n := range p.needs {
+		for _, m := range n.speculative {
+			out.Actions = append(out.Actions, Action{Kind: Provision, Machine: m.ID, Cluster: n.Cluster, Need: n.rows[0], Reason: ReasonSpeculative})
+		}
+	}
+	for _, n := range p.needs {
+		for _, m := range n.victims {
+			out.Actions = append(out.Actions, Action{
+				Kind: Preempt, Machine: m.ID, Cluster: m.Cluster, Need: n.rows[0], Reason: ReasonPreempt,
+				Grace: graceSeconds(p.gap(n, m)), PreemptorPriority: int(n.Profile.Priority()),
+			})
+		}
+	}
+	out.Actions = append(out.Actions, p.reclaims()...)
+	out.Actions = append(out.Actions, p.deletes()...)
+	for _, n := range p.needs {
+		r := p.result(n)
+		for _, row := range n.rows {
+			out.Needs[row] = r
+		}
+	}
+	return out
+}
+
+// reclaims: of each cluster that has reported, by id, every Configured machine
+// that nobody claims and nobody preempts, in keep order.
+func (p *pass) reclaims() []Action {
+	var out []Action
+	for _, cluster := range slices.Sorted(maps.Keys(p.in.Reported)) {
+		ms := filter(p.bound[cluster], func(m *model.Machine) bool { return p.excess(m) && p.victimOf[m] == nil })
+		slices.SortFunc(ms, keepOrder)
+		for _, m := range ms {
+			out = append(out, Action{Kind: Reclaim, Machine: m.ID, Cluster: m.Cluster, Need: NoNeed, Grace: graceSecondsMax, Reason: ReasonExcess})
+		}
+	}
+	return out
+}
+
+// deletes: Idle, unclaimed, unreserved, of a capacity type that can be
+// released, and held for its full hold; by id.
+func (p *pass) deletes() []Action {
+	var out []Action
+	for _, m := range p.machines {
+		_, reserved := p.holds[m]
+		if m.State != model.Idle || p.claimedBy[m] != nil || reserved {
+			continue
+		}
+		hold := p.holdOf(m.CapacityType)
+		if hold > 0 && p.in.Now-m.IdleSince >= int64(hold) {
+			out = append(out, Action{Kind: Delete, Machine: m.ID, Need: NoNeed, Reason: ReasonRelease})
+		}
+	}
+	return out
+}
+
+// holdOf returns how long a type is held; other types cannot be released.
+func (p *pass) holdOf(c model.CapacityType) time.Duration {
+	switch c {
+	case model.OnDemand:
+		return p.in.Options.Release.OnDemand
+	case model.Spot:
+		return p.in.Options.Release.Spot
+	}
+	return 0
+}
+
+func (p *pass) result(n *need) NeedResult {
+	r := NeedResult{
+		Satisfied:  n.deficit.IsZero(),
+		Deficit:    n.deficit,
+		InFlight:   reach(n.inFlight, n.deficit),
+		Domain:     n.domain,
+		Bootstrap:  len(n.idle),
+		Provision:  len(n.speculative),
+		Preempt:    len(n.victims),
+		Unmet:      p.unmet(n),
+		CouldCover: n.couldCover,
+		Fold:       n.rows[0],
+		Rank:       n.rank,
+	}
+	for _, m := range n.claims() {
+		r.Claimed = append(r.Claimed, m.ID)
+	}
+	return r
+}
+
+// unmet is the first reason that holds for a Need that is not satisfied.
+func (p *pass) unmet(n *need) string {
+	switch {
+	case n.deficit.IsZero():
+		return ""
+	case n.Parked:
+		return UnmetParked
+	case !slices.ContainsFunc(p.machines, func(m *model.Machine) bool { return servesAnybody(m.State) && usable(n, m) }):
+		return UnmetNoMatchingSupply
+	case n.covered:
+		return UnmetAwaitingDrain
+	case n.hadCandidates:
+		return UnmetPreemptionExhausted
+	case n.Profile.Same() != nil:
+		return UnmetTopology
+	case n.skewBlocked:
+		return UnmetSpread
+	}
+	return UnmetPriorityStarved
+}
+
+// servesAnybody: the states from which a machine may come to serve a Need.
+func servesAnybody(s model.State) bool {
+	return s != model.Deleting && s != model.Failed && s != model.StateUnspecified
+}

@@ -1,0 +1,124 @@
+package reference
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// hold is a live reservation.
+type hold struct {
+	// owners are the Needs that may call the machine their own, in rank order;
+	// none when the owner's cluster has not reported and the rank on the
+	// record stands in for it.
+	owners []*need
+	record model.Reservation
+}
+
+// findHolds settles, at the start of the cycle, which reservations are live:
+// not past their deadline (a Draining machine's does not expire), and with an
+// owner in the demand or in a cluster that has not reported yet.
+func (p *pass) findHolds() {
+	p.holds = map[*model.Machine]hold{}
+	owners := p.ownersByIdentity()
+	for _, m := range p.machines {
+		r := m.Reservation
+		if !r.Active() || !carriesReservation(m.State) || p.expired(m) {
+			continue
+		}
+		if os := owners[r.Owner]; len(os) > 0 || !p.in.Reported[r.Owner.Cluster] {
+			p.holds[m] = hold{owners: os, record: r}
+		}
+	}
+}
+
+func carriesReservation(s model.State) bool {
+	return s == model.Idle || s == model.Draining || s == model.Configured || s == model.Creating
+}
+
+func (p *pass) expired(m *model.Machine) bool {
+	d := m.Reservation.Deadline
+	return d != 0 && p.in.Now > d && m.State != model.Draining
+}
+
+// ownersByIdentity finds the Needs behind each identity: those that hold a row
+// of that identity, folded or not; where no row has it, the folds that have it
+// as their own.
+func (p *pass) ownersByIdentity() map[model.Owner][]*need {
+	owners := map[model.Owner][]*need{}
+	for _, n := range p.needs {
+		for _, row := range n.rows {
+			id := p.in.Needs[row].Owner()
+			if !slices.Contains(owners[id], n) {
+				owners[id] = append(owners[id], n)
+			}
+		}
+	}
+	ofFolds := map[model.Owner][]*need{}
+	for _, n := range p.needs {
+		id := n.Owner()
+		if len(owners[id]) == 0 {
+			ofFolds[id] = append(ofFolds[id], n)
+		}
+	}
+	for id, ns := range ofFolds {
+		owners[id] = ns
+	}
+	return owners
+}
+
+// reservedFor: the machine is held for this Need.
+func (p *pass) reservedFor(n *need, m *model.Machine) bool {
+	return slices.Contains(p.holds[m].owners, n)
+}
+
+// mayTake: the machine is not reserved, or reserved for this Need, or for one
+// of strictly lower rank. Of an owner that has not reported only the rank on
+// the record is known, and only that is compared.
+func (p *pass) mayTake(n *need, m *model.Machine) bool {
+	h, held := p.holds[m]
+	switch {
+	case !held || p.reservedFor(n, m):
+		return true
+	case len(h.owners) > 0:
+		return n.rank < h.owners[0].rank
+	}
+	return cmp.Or(
+		cmp.Compare(n.Profile.Priority(), h.record.Priority),
+		cmp.Compare(n.Profile.Interruption(), h.record.Interruption),
+		cmp.Compare(n.Profile.Reclamation(), h.record.Reclamation),
+	) > 0
+}
+
+// ended lists the machines whose reservation is over: no longer live; the
+// owner was satisfied without the machine; or another Need took it. A bound
+// victim on its way out is still attributed to the Need that it serves: that
+// takes nothing from the preemptor.
+func (p *pass) ended() []string {
+	var ids []string
+	for _, m := range p.machines {
+		if m.Reservation.Active() && p.reservationOver(m) {
+			ids = append(ids, m.ID)
+		}
+	}
+	return ids
+}
+
+func (p *pass) reservationOver(m *model.Machine) bool {
+	h, live := p.holds[m]
+	if !live {
+		return p.in.Reported[m.Reservation.Owner.Cluster] || p.expired(m)
+	}
+	claimer := p.claimedBy[m]
+	if claimer != nil && slices.Contains(h.owners, claimer) {
+		return false
+	}
+	if claimer != nil && m.State != model.Configured {
+		return true
+	}
+	// Rows of one identity share their reservations: while one of them is
+	// short, the machine is still wanted.
+	wanted := func(n *need) bool { return !n.deficit.IsZero() }
+	return len(h.owners) > 0 && !slices.ContainsFunc(h.owners, wanted)
+}

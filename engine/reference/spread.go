@@ -1,0 +1,174 @@
+package reference
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// skew counts a Need's machines per value of each key that a hard spread
+// constrains.
+type skew struct {
+	rules  []model.Spread
+	counts []map[string]int64 // by rule
+	start  []map[string]bool  // by rule: the values whose least count is the floor
+}
+
+func newSkew(n *need) *skew {
+	s := &skew{rules: n.Profile.HardSpread()}
+	for range s.rules {
+		s.counts = append(s.counts, map[string]int64{})
+		s.start = append(s.start, nil)
+	}
+	return s
+}
+
+// place returns the values of a machine for the rules, and whether it has them
+// all: without them it cannot be a candidate.
+func (s *skew) place(m *model.Machine) ([]string, bool) {
+	var tuple []string
+	for _, r := range s.rules {
+		v, ok := m.Attribute(r.Key)
+		if !ok {
+			return nil, false
+		}
+		tuple = append(tuple, v)
+	}
+	return tuple, true
+}
+
+// count adds a machine to each rule whose key it has.
+func (s *skew) count(m *model.Machine) {
+	for i, r := range s.rules {
+		if v, ok := m.Attribute(r.Key); ok {
+			s.counts[i][v]++
+		}
+	}
+}
+
+// begin fixes the values that had a candidate at the start.
+func (s *skew) begin(candidates []*model.Machine) {
+	for i := range s.rules {
+		s.start[i] = map[string]bool{}
+	}
+	for _, m := range candidates {
+		if tuple, ok := s.place(m); ok {
+			for i, v := range tuple {
+				s.start[i][v] = true
+			}
+		}
+	}
+}
+
+// includeCounted adds the values that have a count to the floor's.
+func (s *skew) includeCounted() {
+	for i := range s.rules {
+		for v := range s.counts[i] {
+			s.start[i][v] = true
+		}
+	}
+}
+
+// allows: for every rule, the count of the machine's value ≤ the least count
+// over the values at the start + maxSkew − 1.
+func (s *skew) allows(m *model.Machine) bool {
+	tuple, ok := s.place(m)
+	if !ok {
+		return false
+	}
+	for i, v := range tuple {
+		least := s.counts[i][v]
+		for o := range s.start[i] {
+			least = min(least, s.counts[i][o])
+		}
+		if s.counts[i][v] > least+int64(s.rules[i].MaxSkew)-1 {
+			return false
+		}
+	}
+	return true
+}
+
+// acquireSpread: Idle, then Speculative; each step takes the cheapest head of
+// the domains that the skew allows.
+func (p *pass) acquireSpread(n *need, idle, speculative []*model.Machine) {
+	s := newSkew(n)
+	for _, m := range n.credited {
+		s.count(m)
+	}
+	stage := func(candidates []*model.Machine) (took, left []*model.Machine) {
+		s.begin(candidates)
+		left = candidates
+		for !n.deficit.IsZero() {
+			m := p.nextSpread(n, s, left, n.deficit)
+			if m == nil {
+				break
+			}
+			took, left = append(took, m), without(left, m)
+			s.count(m)
+			n.deficit = n.deficit.Sub(m.EffectiveAllocatable())
+		}
+		return took, left
+	}
+	var idleLeft, speculativeLeft []*model.Machine
+	n.idle, idleLeft = stage(idle)
+	n.speculative, speculativeLeft = stage(speculative)
+	n.skewBlocked = slices.ContainsFunc(slices.Concat(idleLeft, speculativeLeft), func(m *model.Machine) bool {
+		_, placed := s.place(m)
+		return placed && useful(m, n.deficit)
+	})
+}
+
+// nextSpread returns the next machine of one stage, nil when none is eligible.
+// The candidates are in the order of the stage. The head of a domain is its
+// first useful candidate; a head reserved for this Need beats others, then the
+// cheaper one, then the smaller tuple of values.
+func (p *pass) nextSpread(n *need, s *skew, candidates []*model.Machine, missing model.Resources) *model.Machine {
+	heads := map[string]*model.Machine{}
+	for _, m := range candidates {
+		tuple, ok := s.place(m)
+		if !ok || !useful(m, missing) || !s.allows(m) {
+			continue
+		}
+		// Values may hold any character; lengths keep tuples apart.
+		key := tupleKey(tuple)
+		if heads[key] == nil {
+			heads[key] = m
+		}
+	}
+	var best *model.Machine
+	for _, m := range heads {
+		if best == nil || p.beforeAsHead(n, s, m, best) {
+			best = m
+		}
+	}
+	return best
+}
+
+func (p *pass) beforeAsHead(n *need, s *skew, a, b *model.Machine) bool {
+	if ra, rb := p.reservedFor(n, a), p.reservedFor(n, b); ra != rb {
+		return ra
+	}
+	price := cmp.Compare(a.PricePerHour, b.PricePerHour)
+	if a.State == model.Speculative {
+		penalty := n.Profile.Interruption()
+		price = effectiveCost(a, penalty).compare(effectiveCost(b, penalty))
+	}
+	ta, _ := s.place(a)
+	tb, _ := s.place(b)
+	return cmp.Or(price, slices.Compare(ta, tb)) < 0
+}
+
+func tupleKey(tuple []string) string {
+	var b strings.Builder
+	for _, v := range tuple {
+		b.WriteString(strings.ReplaceAll(v, "/", "//"))
+		b.WriteString("/,")
+	}
+	return b.String()
+}
+
+func without(ms []*model.Machine, m *model.Machine) []*model.Machine {
+	return filter(ms, func(o *model.Machine) bool { return o != m })
+}
