@@ -54,7 +54,7 @@ type ListRequest struct {
 // that is not in it does not exist. Without, Removed names what is gone since
 // the revision that was asked for.
 type ListResponse struct {
-	Records  []Record // valid until the next call of List
+	Records  []Record
 	Removed  []string
 	Revision []byte
 	Full     bool
