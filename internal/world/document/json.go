@@ -1,0 +1,312 @@
+package document
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// parseJSON reads one JSON value. Besides JSON's own grammar it knows the
+// numbers NaN, Infinity and -Infinity, which several writers emit, so that the
+// Reader can refuse them by their path.
+func parseJSON(text string) (Node, *Fault) {
+	p := jsonParser{text: text}
+	p.space()
+	var root Node
+	if p.value(&root, 0) {
+		if p.space(); p.pos < len(p.text) {
+			p.fail("something follows the end of the document")
+		}
+	}
+	return root, p.fault
+}
+
+// jsonParser is a recursive-descent parser over one string. Texts without
+// escapes share the input's memory.
+type jsonParser struct {
+	text  string
+	pos   int
+	fault *Fault
+	// stack holds the finished items of the lists and objects that are still
+	// open, each of them above the mark where it began.
+	stack []Node
+	slab  []Node
+}
+
+// fail records a syntax fault at the current position.
+func (p *jsonParser) fail(format string, args ...any) bool {
+	if p.fault == nil {
+		before := p.text[:min(p.pos, len(p.text))]
+		line := 1 + strings.Count(before, "\n")
+		column := 1 + utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])
+		p.fault = &Fault{Path: fmt.Sprintf("line %d, column %d", line, column), Msg: fmt.Sprintf(format, args...)}
+	}
+	return false
+}
+
+func (p *jsonParser) space() {
+	for p.pos < len(p.text) {
+		switch p.text[p.pos] {
+		case ' ', '\n', '\t', '\r':
+			p.pos++
+		default:
+			return
+		}
+	}
+}
+
+// found describes the current character for a message.
+func (p *jsonParser) found() string {
+	if p.pos >= len(p.text) {
+		return "the end of the file"
+	}
+	r, _ := utf8.DecodeRuneInString(p.text[p.pos:])
+	return fmt.Sprintf("%q", r)
+}
+
+func (p *jsonParser) value(n *Node, depth int) bool {
+	if p.pos >= len(p.text) {
+		return p.fail("the file ends in the middle of a value")
+	}
+	switch c := p.text[p.pos]; c {
+	case '{':
+		return p.object(n, depth+1)
+	case '[':
+		return p.list(n, depth+1)
+	case '"':
+		n.Kind = Text
+		return p.str(&n.Text)
+	}
+	for _, w := range jsonWords {
+		if strings.HasPrefix(p.text[p.pos:], w.text) {
+			n.Kind, n.Text = w.kind, w.text
+			p.pos += len(w.text)
+			return true
+		}
+	}
+	end := numberEnd(p.text, p.pos)
+	if end == p.pos {
+		return p.fail("a value cannot begin with %s; a file that begins with { or [ is read as JSON", p.found())
+	}
+	n.Kind, n.Text = Number, p.text[p.pos:end]
+	p.pos = end
+	return true
+}
+
+var jsonWords = [...]struct {
+	text string
+	kind Kind
+}{{"true", Bool}, {"false", Bool}, {"null", Null}, {"NaN", Number}, {"Infinity", Number}, {"-Infinity", Number}}
+
+// numberEnd returns the end of the JSON number that begins at i, i when there
+// is none.
+func numberEnd(s string, i int) int {
+	start := i
+	if i < len(s) && s[i] == '-' {
+		i++
+	}
+	digits := func() bool {
+		from := i
+		for i < len(s) && s[i]-'0' <= 9 {
+			i++
+		}
+		return i > from
+	}
+	first := i
+	if !digits() || (s[first] == '0' && i > first+1) {
+		return start
+	}
+	if i < len(s) && s[i] == '.' {
+		if i++; !digits() {
+			return start
+		}
+	}
+	if i < len(s) && (s[i] == 'e' || s[i] == 'E') {
+		i++
+		if i < len(s) && (s[i] == '+' || s[i] == '-') {
+			i++
+		}
+		if !digits() {
+			return start
+		}
+	}
+	return i
+}
+
+func (p *jsonParser) list(n *Node, depth int) bool {
+	if depth > DepthMax {
+		return p.fail("more than %d levels deep", DepthMax)
+	}
+	n.Kind = List
+	mark := len(p.stack)
+	p.pos++
+	if p.space(); p.eat(']') {
+		return true
+	}
+	for {
+		var item Node
+		if !p.value(&item, depth) {
+			return false
+		}
+		p.stack = append(p.stack, item)
+		p.space()
+		switch {
+		case p.eat(','):
+			p.space()
+		case p.eat(']'):
+			n.Items = p.keep(mark)
+			return true
+		default:
+			return p.fail("expected , or ] in a list, found %s", p.found())
+		}
+	}
+}
+
+func (p *jsonParser) object(n *Node, depth int) bool {
+	if depth > DepthMax {
+		return p.fail("more than %d levels deep", DepthMax)
+	}
+	n.Kind = Object
+	mark := len(p.stack)
+	p.pos++
+	if p.space(); p.eat('}') {
+		return true
+	}
+	for {
+		var item Node
+		if p.pos >= len(p.text) || p.text[p.pos] != '"' {
+			return p.fail("expected a key in double quotes, found %s", p.found())
+		}
+		if !p.str(&item.Key) {
+			return false
+		}
+		if p.space(); !p.eat(':') {
+			return p.fail("expected : after the key %s, found %s", Quote(item.Key), p.found())
+		}
+		p.space()
+		if !p.value(&item, depth) {
+			return false
+		}
+		p.stack = append(p.stack, item)
+		p.space()
+		switch {
+		case p.eat(','):
+			p.space()
+		case p.eat('}'):
+			n.Items = p.keep(mark)
+			return true
+		default:
+			return p.fail("expected , or } in an object, found %s", p.found())
+		}
+	}
+}
+
+func (p *jsonParser) eat(c byte) bool {
+	if p.pos < len(p.text) && p.text[p.pos] == c {
+		p.pos++
+		return true
+	}
+	return false
+}
+
+// keep moves the nodes above the mark off the stack into memory of their own.
+func (p *jsonParser) keep(mark int) []Node {
+	items := p.stack[mark:]
+	const slabNodes = 4096
+	if len(p.slab)+len(items) > cap(p.slab) {
+		p.slab = make([]Node, 0, max(slabNodes, len(items)))
+	}
+	from := len(p.slab)
+	p.slab = append(p.slab, items...)
+	clear(items)
+	p.stack = p.stack[:mark]
+	return p.slab[from:len(p.slab):len(p.slab)]
+}
+
+// str reads a text in double quotes.
+func (p *jsonParser) str(into *string) bool {
+	p.pos++
+	from := p.pos
+	for p.pos < len(p.text) {
+		switch c := p.text[p.pos]; {
+		case c == '"':
+			*into = p.text[from:p.pos]
+			p.pos++
+			return true
+		case c == '\\':
+			return p.escaped(from, into)
+		case c < ' ':
+			return p.fail("a control character inside a text; write it as \\u%04x", c)
+		}
+		p.pos++
+	}
+	return p.fail("the file ends inside a text")
+}
+
+// escaped reads the rest of a text that holds escapes, from the first on.
+func (p *jsonParser) escaped(from int, into *string) bool {
+	b := []byte(p.text[from:p.pos])
+	for p.pos < len(p.text) {
+		c := p.text[p.pos]
+		switch {
+		case c == '"':
+			*into = string(b)
+			p.pos++
+			return true
+		case c < ' ':
+			return p.fail("a control character inside a text; write it as \\u%04x", c)
+		case c != '\\':
+			b = append(b, c)
+			p.pos++
+			continue
+		}
+		r, length := unescape(p.text[p.pos:])
+		if length == 0 {
+			return p.fail("no such escape; a backslash is written \\\\")
+		}
+		b = utf8.AppendRune(b, r)
+		p.pos += length
+	}
+	return p.fail("the file ends inside a text")
+}
+
+// unescape reads the escape that s begins with and returns its length, 0 when
+// it is none. Half of a surrogate pair becomes the replacement character.
+func unescape(s string) (rune, int) {
+	if len(s) < 2 {
+		return 0, 0
+	}
+	if i := strings.IndexByte(`"\/bfnrt`, s[1]); i >= 0 {
+		return rune("\"\\/\b\f\n\r\t"[i]), 2
+	}
+	r, ok := hex4(s)
+	if !ok {
+		return 0, 0
+	}
+	if utf16.IsSurrogate(r) {
+		if low, ok := hex4(s[6:]); ok {
+			if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
+				return pair, 12
+			}
+		}
+		return utf8.RuneError, 6
+	}
+	return r, 6
+}
+
+// hex4 reads \uXXXX.
+func hex4(s string) (rune, bool) {
+	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
+		return 0, false
+	}
+	var r rune
+	for i := 2; i < 6; i++ {
+		d := strings.IndexByte("0123456789abcdef", s[i]|0x20)
+		if d < 0 || (d < 10 && s[i]-'0' > 9) {
+			return 0, false
+		}
+		r = r<<4 | rune(d)
+	}
+	return r, true
+}

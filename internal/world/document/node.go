@@ -1,0 +1,32 @@
+package document
+
+// Kind is what a Node is.
+type Kind uint8
+
+// The kinds of nodes.
+const (
+	Null Kind = iota
+	Bool
+	Number // finite or not: NaN, Infinity and -Infinity are numbers too
+	Text
+	List
+	Object
+)
+
+var kindNames = [...]string{"nothing", "a boolean", "a number", "text", "a list", "an object"}
+
+// String returns the kind as it reads in a sentence: "a list".
+func (k Kind) String() string { return kindNames[k] }
+
+// Node is one value of a document, with all that lies in it.
+type Node struct {
+	// Key is the node's key when it lies in an object.
+	Key string
+	// Text is the value of a scalar: a text without its quotes, a number as it
+	// is written, true or false.
+	Text string
+	// Items are the items of a list, or the values of an object in the order
+	// of the file. Keys may occur twice here; Schema and Reader refuse that.
+	Items []Node
+	Kind  Kind
+}

@@ -1,0 +1,204 @@
+package document
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// parseYAML reads one YAML document. Aliases and merge keys are expanded;
+// what they expand to is bounded.
+func parseYAML(data []byte) (Node, *Fault) {
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc yaml.Node
+	switch err := dec.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return Node{}, &Fault{Path: "$", Msg: "the file is empty"}
+	case err != nil:
+		return Node{}, yamlFault(err)
+	}
+	var second yaml.Node
+	switch err := dec.Decode(&second); {
+	case err == nil:
+		return Node{}, &Fault{Path: fmt.Sprintf("line %d", second.Line), Msg: "a second YAML document begins here; a file holds one"}
+	case !errors.Is(err, io.EOF):
+		return Node{}, yamlFault(err)
+	}
+	var root Node
+	c := yamlConverter{}
+	c.convert(&doc, &root, 0)
+	return root, c.fault
+}
+
+// yamlFault turns "yaml: line 3: text" into a fault of that line.
+func yamlFault(err error) *Fault {
+	msg := strings.TrimPrefix(err.Error(), "yaml: ")
+	if at, rest, ok := strings.Cut(msg, ": "); ok && strings.HasPrefix(at, "line ") {
+		return &Fault{Path: at, Msg: rest}
+	}
+	return &Fault{Path: "$", Msg: msg}
+}
+
+// yamlConverter turns the YAML library's nodes into ours.
+type yamlConverter struct {
+	fault   *Fault
+	aliases int // how many aliases lie around the current node
+	nodes   int // nodes that come from aliases
+}
+
+func (c *yamlConverter) fail(n *yaml.Node, format string, args ...any) {
+	if c.fault == nil {
+		c.fault = &Fault{Path: fmt.Sprintf("line %d, column %d", n.Line, n.Column), Msg: fmt.Sprintf(format, args...)}
+	}
+}
+
+func (c *yamlConverter) convert(from *yaml.Node, n *Node, depth int) {
+	if c.fault != nil {
+		return
+	}
+	if c.aliases > 0 {
+		if c.nodes++; c.nodes > AliasNodesMax {
+			c.fail(from, "aliases expand to more than %d nodes; write the values out", AliasNodesMax)
+			return
+		}
+	}
+	// An alias that lies in its own anchor ends here too.
+	if depth > DepthMax {
+		c.fail(from, "more than %d levels deep", DepthMax)
+		return
+	}
+	switch from.Kind {
+	case yaml.DocumentNode:
+		c.convert(from.Content[0], n, depth)
+	case yaml.AliasNode:
+		c.aliases++
+		c.convert(from.Alias, n, depth+1)
+		c.aliases--
+	case yaml.SequenceNode:
+		n.Kind = List
+		n.Items = make([]Node, len(from.Content))
+		for i, item := range from.Content {
+			c.convert(item, &n.Items[i], depth+1)
+		}
+	case yaml.MappingNode:
+		n.Kind = Object
+		c.mapping(from, n, depth)
+	case yaml.ScalarNode:
+		c.scalar(from, n)
+	default:
+		c.fail(from, "a node of an unknown kind")
+	}
+}
+
+// mapping converts the pairs of a mapping. What a merge key brings comes after
+// the mapping's own keys, and only where these do not have it.
+func (c *yamlConverter) mapping(from *yaml.Node, n *Node, depth int) {
+	n.Items = make([]Node, 0, len(from.Content)/2)
+	var merged []Node
+	for i := 0; i+1 < len(from.Content) && c.fault == nil; i += 2 {
+		key, value := from.Content[i], from.Content[i+1]
+		var item Node
+		c.convert(value, &item, depth+1)
+		for key.Kind == yaml.AliasNode {
+			key = key.Alias
+		}
+		switch {
+		case key.Kind != yaml.ScalarNode || key.ShortTag() == "!!null":
+			c.fail(key, "a key must be plain text")
+			return
+		case key.ShortTag() == "!!merge":
+			merged = c.merge(value, merged, &item)
+		default:
+			item.Key = key.Value
+			n.Items = append(n.Items, item)
+		}
+	}
+	for _, m := range merged {
+		if find(n.Items, m.Key) == nil {
+			n.Items = append(n.Items, m)
+		}
+	}
+}
+
+// merge adds what a merge key names: a mapping, or a list of mappings of which
+// the earlier win.
+func (c *yamlConverter) merge(at *yaml.Node, merged []Node, item *Node) []Node {
+	sources := []Node{*item}
+	if item.Kind == List {
+		sources = item.Items
+	}
+	for _, s := range sources {
+		if s.Kind != Object {
+			c.fail(at, "a merge key << takes an object or a list of objects")
+			return nil
+		}
+		for _, m := range s.Items {
+			if find(merged, m.Key) == nil {
+				merged = append(merged, m)
+			}
+		}
+	}
+	return merged
+}
+
+func find(items []Node, key string) *Node {
+	for i := range items {
+		if items[i].Key == key {
+			return &items[i]
+		}
+	}
+	return nil
+}
+
+func (c *yamlConverter) scalar(from *yaml.Node, n *Node) {
+	n.Text = from.Value
+	switch tag := from.ShortTag(); tag {
+	case "!!str", "!!timestamp":
+		n.Kind = Text
+	case "!!null":
+		n.Kind = Null
+	case "!!bool":
+		n.Kind = Bool
+		n.Text = strings.ToLower(from.Value)
+	case "!!int", "!!float":
+		n.Kind = Number
+		if numberEnd(n.Text, 0) != len(n.Text) {
+			n.Text = c.number(from)
+		}
+	default:
+		c.fail(from, "the tag %s has no meaning here", Quote(tag))
+	}
+}
+
+// number writes a number that YAML spells in its own way (0x10, 1_000, +1,
+// .5, .inf) as JSON does.
+func (c *yamlConverter) number(from *yaml.Node) string {
+	var v any
+	if err := from.Decode(&v); err != nil {
+		c.fail(from, "%s is not a number", Quote(from.Value))
+	}
+	switch v := v.(type) {
+	case int:
+		return strconv.Itoa(v)
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case uint64:
+		return strconv.FormatUint(v, 10)
+	case float64:
+		switch {
+		case v != v:
+			return "NaN"
+		case v-v != 0 && v > 0:
+			return "Infinity"
+		case v-v != 0:
+			return "-Infinity"
+		}
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	}
+	return from.Value
+}
