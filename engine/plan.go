@@ -91,6 +91,11 @@ type NeedResult struct {
 	// Rank is the place in the order of the pass, from 0; members of a fold
 	// share it.
 	Rank int32
+	// Folded tells whether the row is part of a fold. Profile and Group are
+	// what the need is walked as, and stamped: the fold's own for a fold.
+	Folded  bool
+	Profile *model.Profile
+	Group   string
 	// Claimed are the machines attributed to the Need: credited first, then
 	// acquired, each in the order in which they were picked.
 	Claimed   []columnar.Row
@@ -102,11 +107,14 @@ type NeedResult struct {
 	InFlight  model.Resources
 	Domain    string // the chosen value of the Same key
 	Satisfied bool
-	// CouldCover says that some domain could have covered a Same-Need with
-	// machines that are free or its own, had higher ranks not been in the way
-	// of it: its shortage is not structural. True for all other Needs.
+	// CouldCover says that some domain could have covered a Same-Need at its
+	// turn, or that what is held for it has chosen one: it should not be
+	// parked. True for all other Needs.
 	CouldCover bool
-	Unmet      Unmet
+	// Awaiting says that what drains for the Need, this cycle's victims
+	// included, covers its deficit.
+	Awaiting bool
+	Unmet    Unmet
 }
 
 // Stats are the facts of one cycle; the edges turn them into metrics.
@@ -144,7 +152,7 @@ type Plan struct {
 	Ended []columnar.Row
 	Stats Stats
 
-	claimed []uint64 // dense set of rows
+	claimed []uint64 // words of a dense set of rows
 }
 
 // Claimed reports whether a machine is attributed to a Need in this plan.

@@ -94,3 +94,21 @@ func (t *Table) useKey(key string, match bool) (reclass bool) {
 	}
 	return false
 }
+
+// Splits reports whether machines of one class always agree in a key.
+func (t *Table) Splits(key int) bool { return t.keys[key].match }
+
+// spreadValuesMax is up to how many values a key that demand uses for hard
+// spread splits classes: zones do, host names do not.
+const spreadValuesMax = 64
+
+// fewValues reports whether a key has few enough values to split classes.
+func (t *Table) fewValues(key int) bool {
+	seen := make(map[uint32]struct{}, spreadValuesMax+1)
+	for _, v := range t.keys[key].values {
+		if seen[v] = struct{}{}; len(seen) > spreadValuesMax {
+			return false
+		}
+	}
+	return true
+}

@@ -135,8 +135,12 @@ func (t *Table) useKeys(profiles []*model.Profile) error {
 			}
 		}
 		for _, s := range p.HardSpread() {
+			known := t.Key(s.Key) >= 0
 			if err := use(s.Key, false); err != nil {
 				return err
+			}
+			if !known && t.fewValues(t.Key(s.Key)) {
+				reclass = t.useKey(s.Key, true) || reclass
 			}
 		}
 	}

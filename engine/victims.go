@@ -1,0 +1,270 @@
+package engine
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// The grace that a victim gets, by how far the preemptor's priority is above
+// its own, in seconds. What is reclaimed always gets the last.
+const (
+	graceExtreme  = 10
+	graceLarge    = 30
+	graceModerate = 120
+	graceFull     = 600
+)
+
+// graceFor returns the grace in seconds for a gap in priority.
+func graceFor(gap int64) int32 {
+	switch {
+	case gap > 900_000:
+		return graceExtreme
+	case gap > 500_000:
+		return graceLarge
+	case gap > 100_000:
+		return graceModerate
+	}
+	return graceFull
+}
+
+// The floors of the victim score's denominators.
+const (
+	drainSecondsMin   = 1
+	penaltyDollarsMin = 0.01
+)
+
+// victim is a machine that is preempted for a need.
+type victim struct {
+	row   columnar.Row
+	need  int32
+	grace int32
+}
+
+// candidate is a machine that could be preempted.
+type candidate struct {
+	row      columnar.Row
+	priority int32
+	excess   bool // nobody claims it: phase 3 would reclaim it anyway
+	score    float64
+}
+
+// victimPoolKey names the candidates that needs share: machines that a matcher
+// accepts and that are worth less than a priority.
+type victimPoolKey struct {
+	matcher  uint32
+	priority int32
+}
+
+// victimPool is these candidates in the order of victims: excess first, then
+// by score, then by id.
+type victimPool struct {
+	list     []candidate
+	byDomain map[uint32][]candidate // of the matcher's Same key, when asked for
+}
+
+// victimPool returns the pool for a need. Reservations, priorities and what is
+// excess do not change during phase 2; what has become a victim does.
+func (p *pass) victimPool(n *ranked) *victimPool {
+	key := victimPoolKey{n.matcher, n.profile.Priority()}
+	pool, ok := p.pools[key]
+	if !ok {
+		pool = p.buildVictimPool(key)
+		p.pools[key] = pool
+	}
+	return pool
+}
+
+func (p *pass) buildVictimPool(key victimPoolKey) *victimPool {
+	pool := &victimPool{}
+	rows := p.s.Supply.Matching(model.Configured, key.matcher)
+	if rows == nil {
+		return pool
+	}
+	for it := rows.Iterator(); it.HasNext(); {
+		r := columnar.Row(it.Next())
+		p.probes++
+		priority := p.priorityOf(r)
+		if priority >= key.priority || p.reserved.live(r) {
+			continue
+		}
+		pool.list = append(pool.list, candidate{
+			row: r, priority: priority, excess: p.isExcess(r), score: p.score(r, key.priority, priority),
+		})
+	}
+	slices.SortFunc(pool.list, func(a, b candidate) int {
+		if a.excess != b.excess {
+			if a.excess {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(p.s.IDRank[a.row], p.s.IDRank[b.row]))
+	})
+	return pool
+}
+
+// in returns the pool's candidates of one domain, in the pool's order.
+func (v *victimPool) in(p *pass, matcher, value uint32) []candidate {
+	return v.domains(p, matcher)[value]
+}
+
+func (v *victimPool) domains(p *pass, matcher uint32) map[uint32][]candidate {
+	if v.byDomain == nil {
+		v.byDomain = map[uint32][]candidate{}
+		for _, c := range v.list {
+			if value, ok := p.s.Supply.Domain(matcher, c.row); ok {
+				v.byDomain[value] = append(v.byDomain[value], c)
+			}
+		}
+	}
+	return v.byDomain
+}
+
+// priorityOf returns what a bound machine is worth now: the priority of the
+// need that claims it, or its stamp when nobody does.
+func (p *pass) priorityOf(r columnar.Row) int32 {
+	if h := p.holder[r]; h != unheld {
+		return p.needs[h].profile.Priority()
+	}
+	return p.s.View.Priority[r]
+}
+
+// isExcess reports whether phase 3 would reclaim the machine.
+func (p *pass) isExcess(r columnar.Row) bool {
+	return p.holder[r] == unheld && p.s.Demand.Reported(p.s.Supply.Cluster(r))
+}
+
+// score is the victim score; higher = better victim:
+//
+//	gap·w + (1/drain seconds)·w + (1/interruption)·w + (1/reclamation)·w
+//
+// The conversions keep the compiler from fusing operations: every processor
+// must compute the same number.
+func (p *pass) score(r columnar.Row, preemptor, own int32) float64 {
+	w := &p.e.opts.Weights
+	gap := max(int64(preemptor)-int64(own), 0)
+	drain := float64(DrainSecondsDefault)
+	if d, ok := p.in.DrainSeconds[p.s.Classes[p.s.View.Class[r]].InstanceType]; ok {
+		drain = d
+	}
+	s := float64(float64(gap) * w.Priority)
+	s += float64(1 / math.Max(drain, drainSecondsMin) * w.DrainSpeed)
+	s += float64(1 / math.Max(p.s.View.Interruption[r].Dollars(), penaltyDollarsMin) * w.Interruption)
+	s += float64(1 / math.Max(p.s.View.Reclamation[r].Dollars(), penaltyDollarsMin) * w.Reclamation)
+	return s
+}
+
+// eligible reports whether a need may preempt a candidate now.
+func (p *pass) eligible(c *candidate, need int) bool {
+	class := p.s.View.Class[c.row]
+	return !p.victimOf.Has(uint32(c.row)) && p.s.ClusterOf[p.s.View.Cluster[c.row]] != p.needs[need].cluster && p.suits(class, need)
+}
+
+// selectVictims takes candidates in their order until what is missing is
+// covered, passing over those that free nothing of it. found tells whether
+// there was any candidate at all.
+func (p *pass) selectVictims(list []candidate, need int) (chosen []candidate, found bool) {
+	for i := range list {
+		if columnar.IsZero(p.missing) {
+			break
+		}
+		c := &list[i]
+		p.probes++
+		if !p.eligible(c, need) {
+			continue
+		}
+		found = true
+		if columnar.Helps(p.vec(c.row), p.missing) {
+			chosen = append(chosen, *c)
+			columnar.SubClamp(p.missing, p.vec(c.row))
+		}
+	}
+	return chosen, found
+}
+
+// giveBack drops the victims that turn out unneeded: those whose going would
+// change nothing in what is covered of the missing. The ones that serve the
+// highest ranks are given back first, excess last, and of equals the last
+// chosen first.
+func (p *pass) giveBack(chosen []candidate, missing []int64) []candidate {
+	freed := make([]int64, p.dims)
+	for _, c := range chosen {
+		columnar.SatAdd(freed, p.vec(c.row))
+	}
+	order := make([]int, len(chosen))
+	for i := range order {
+		order[i] = len(chosen) - 1 - i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return p.compareWorth(&chosen[a], &chosen[b]) })
+	dropped := make([]bool, len(chosen))
+	for _, i := range order {
+		if rest := p.without(freed, chosen, dropped, i); coversAsMuch(rest, freed, missing) {
+			dropped[i] = true
+			copy(freed, rest)
+		}
+	}
+	kept := chosen[:0]
+	for i, c := range chosen {
+		if !dropped[i] {
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}
+
+// compareWorth orders victims for giving back.
+func (p *pass) compareWorth(a, b *candidate) int {
+	ha, hb := p.holder[a.row], p.holder[b.row]
+	switch {
+	case ha != unheld && hb != unheld:
+		return cmp.Compare(ha, hb)
+	case ha != unheld:
+		return -1
+	case hb != unheld:
+		return 1
+	}
+	return cmp.Compare(b.priority, a.priority)
+}
+
+// without returns the sum freed without candidate i. A saturated sum cannot be
+// subtracted from, so it is formed anew.
+func (p *pass) without(freed []int64, chosen []candidate, dropped []bool, i int) []int64 {
+	rest := slices.Clone(freed)
+	if !slices.Contains(freed, math.MaxInt64) {
+		columnar.SubClamp(rest, p.vec(chosen[i].row))
+		return rest
+	}
+	clear(rest)
+	for j := range chosen {
+		if j != i && !dropped[j] {
+			columnar.SatAdd(rest, p.vec(chosen[j].row))
+		}
+	}
+	return rest
+}
+
+// coversAsMuch reports whether rest covers as much of what is missing as all.
+func coversAsMuch(rest, all, missing []int64) bool {
+	for d, m := range missing {
+		if m > 0 && min(m, rest[d]) != min(m, all[d]) {
+			return false
+		}
+	}
+	return true
+}
+
+// commit makes the chosen candidates the need's victims.
+func (p *pass) commit(chosen []candidate, need int) {
+	n := &p.needs[need]
+	n.victimFrom = len(p.victims)
+	for _, c := range chosen {
+		p.victimOf.Set(uint32(c.row))
+		gap := int64(n.profile.Priority()) - int64(c.priority)
+		p.victims = append(p.victims, victim{row: c.row, need: int32(need), grace: graceFor(gap)})
+	}
+	n.victimTo = len(p.victims)
+}
