@@ -1,0 +1,123 @@
+// Wires the store to the panels. Drawing happens at most once per frame of the
+// screen, only while the page is visible and not held.
+
+import { Chart } from './chart.js';
+import { Demand } from './demand.js';
+import { Recent, Unmet } from './lists.js';
+import { Tiles } from './tiles.js';
+import { Store } from './store.js';
+import { count, dollars, millis, money, rate, short, span } from './format.js';
+import { find, text } from './dom.js';
+import { capacity, kinds, phases, states } from './names.js';
+
+// The orders of the arrays in the feed; the server sends them too, and the page
+// refuses to draw when they differ.
+const ORDER = {
+  states: ['Speculative', 'Creating', 'Idle', 'Configuring', 'Configured', 'Draining', 'Deleting', 'Failed'],
+  kinds: ['Bootstrap', 'Provision', 'Preempt', 'Reclaim', 'Delete'],
+  phases: ['reconcile', 'snapread', 'phase1', 'phase2', 'phase3', 'emit', 'execute'],
+  capacityTypes: ['Unspecified', 'BareMetal', 'Reserved', 'OnDemand', 'Spot'],
+};
+
+/** Series in the order of a table of names, with a picker for their values. */
+function series(table, order, field) {
+  const keys = Object.keys(table);
+  const at = keys.map((k) => order.indexOf(k));
+  return {
+    series: keys.map((key) => ({ key, ...table[key] })),
+    values: (row) => at.map((i) => row[field][i]),
+  };
+}
+
+let seconds = 600, held = false, queued = false;
+const store = new Store(redraw);
+
+const charts = [
+  new Chart(find('#machines'), {
+    ...series(states, ORDER.states, 'm'), name: 'Machines by state', how: 'last', whole: true,
+    format: count, axis: short, total: (v) => `${count(v)} machines`,
+    empty: 'Waiting for the first cycle.',
+  }),
+  new Chart(find('#actions'), {
+    ...series(kinds, ORDER.kinds, 'a'), name: 'Actions per second by kind', how: 'mean', step: true, clip: true,
+    format: rate, axis: short, total: (v) => `${rate(v)}/s`,
+    empty: 'Waiting for the first cycle.',
+  }),
+  new Chart(find('#cycle'), {
+    ...series(phases, ORDER.phases, 'p'), name: 'Cycle time by phase', how: 'max', step: true, clip: true,
+    format: millis, axis: (v) => (v === 0 ? '0' : `${short(v)} ms`), total: millis,
+    marks: () => (store.window?.cycles > 1 ? [{ value: store.window.p50, label: `p50 ${millis(store.window.p50)}` }, { value: store.window.p99, label: `p99 ${millis(store.window.p99)}` }] : []),
+    empty: 'Waiting for the first cycle.',
+  }),
+  new Chart(find('#spend'), {
+    ...series(capacity, ORDER.capacityTypes, 's'), name: 'Spend per hour by capacity type', how: 'last',
+    format: money, axis: (v) => `$${short(v)}`, total: dollars,
+    empty: 'Waiting for the first cycle.',
+  }),
+];
+const tiles = new Tiles(find('#tiles'));
+const demand = new Demand(find('#demand'));
+const unmet = new Unmet(find('#unmet'), redraw);
+const recent = new Recent(find('#recent'), redraw);
+
+function redraw() {
+  if (queued) return;
+  queued = true;
+  requestAnimationFrame(() => {
+    queued = false;
+    if (!document.hidden) draw();
+  });
+}
+
+function draw() {
+  head();
+  if (held || (store.frame && !store.info)) return; // an event may come before the state
+  for (const c of charts) c.update(store.rows, seconds);
+  tiles.update(store, seconds);
+  demand.update(store, seconds);
+  unmet.update(store);
+  recent.update(store);
+}
+
+const LINKS = {
+  connecting: ['connecting', 'wait'], live: ['live', 'ok'], reconnecting: ['reconnecting …', 'wait'],
+  stopped: ['process stopped, waiting for it', 'bad'],
+};
+const STALL_CYCLES = 5; // without an event for so many cycles the loop counts as stalled
+
+function head() {
+  const stalledFor = store.info ? Date.now() - store.heard : 0;
+  const limit = Math.max((store.info?.cycleInterval ?? 1000) * STALL_CYCLES, 5000);
+  let [words, mood] = LINKS[store.link];
+  if (store.link === 'live' && stalledFor > limit) [words, mood] = [`no cycle for ${span(stalledFor / 1000)}`, 'bad'];
+  if (held) [words, mood] = ['held', 'wait'];
+  const live = find('#live');
+  text(live, words);
+  live.dataset.mood = mood;
+  const mode = find('#mode');
+  mode.hidden = !store.frame?.mode;
+  text(mode, store.frame?.mode ?? '');
+  text(find('#source'), [store.info?.source, store.frame?.progress].filter(Boolean).join(' · '));
+  if (!store.info) return;
+  text(find('#about'), `Tonnage ${store.info.version} · cycle every ${millis(store.info.cycleInterval)} · ${store.info.provider}`);
+  const strange = Object.keys(ORDER).find((k) => ORDER[k].join() !== store.info[k].join());
+  if (strange) location.reload(); // the process was upgraded under an open page
+}
+
+find('#window').addEventListener('change', (e) => { seconds = Number(e.target.value); redraw(); });
+find('#hold').addEventListener('click', (e) => {
+  held = !held;
+  e.target.setAttribute('aria-pressed', String(held));
+  text(e.target, held ? 'Resume' : 'Hold');
+  redraw();
+});
+find('#theme').addEventListener('click', () => {
+  const root = document.documentElement;
+  const dark = root.dataset.theme ? root.dataset.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
+  root.dataset.theme = dark ? 'light' : 'dark';
+  try { localStorage.setItem('tonnage.theme', root.dataset.theme); } catch { /* holds for this visit only */ }
+});
+document.addEventListener('visibilitychange', redraw);
+setInterval(redraw, 1000); // uptime and the age of the connection go on by themselves
+redraw();
+store.start();

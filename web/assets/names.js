@@ -1,0 +1,88 @@
+// Words and colours for the names that the feed uses. Colours are variables of
+// style.css, one set for light and one for dark; a state, the action that leads
+// to it and the phase that decides it share a hue.
+
+export const states = {
+  Configured: { color: '--blue', hint: 'bound to a cluster and serving it' },
+  Configuring: { color: '--sky', hint: 'on its way into a cluster' },
+  Idle: { color: '--teal', hint: 'has a host, belongs to no cluster' },
+  Creating: { color: '--gold', hint: 'being made by the provider' },
+  Draining: { color: '--orange', hint: 'leaving its cluster' },
+  Deleting: { color: '--purple', hint: 'being given back to the provider' },
+  Failed: { color: '--red', hint: 'ended in an error; an administrator retires it' },
+  Speculative: { color: '--grey', hint: 'a quota slot that could become a machine; no host yet', off: true },
+};
+
+export const kinds = {
+  Bootstrap: { color: '--blue', hint: 'bind an idle machine to a cluster' },
+  Provision: { color: '--gold', hint: 'create a machine in a speculative slot' },
+  Preempt: { color: '--rose', hint: 'drain a machine of another cluster for a Need of higher priority' },
+  Reclaim: { color: '--orange', hint: 'drain a machine that no demand claims' },
+  Delete: { color: '--purple', hint: 'give an idle machine back to the provider' },
+};
+
+export const phases = {
+  phase1: { color: '--blue', label: 'phase 1 · credit and acquire' },
+  phase2: { color: '--rose', label: 'phase 2 · preempt' },
+  phase3: { color: '--orange', label: 'phase 3 · release' },
+  snapread: { color: '--teal', label: 'snapshot' },
+  reconcile: { color: '--slate', label: 'reconcile' },
+  emit: { color: '--sky', label: 'emit' },
+  execute: { color: '--gold', label: 'execute' },
+};
+
+export const capacity = {
+  BareMetal: { color: '--slate', label: 'bare metal' },
+  Reserved: { color: '--teal', label: 'reserved' },
+  OnDemand: { color: '--blue', label: 'on demand' },
+  Spot: { color: '--gold', label: 'spot' },
+  Unspecified: { color: '--grey', label: 'unspecified' },
+};
+
+/** Why a Need is unmet: the words, what it means, and what helps. */
+export const reasons = {
+  no_matching_supply: {
+    label: 'no matching supply', color: '--red',
+    text: 'No machine in any usable state matches the requirements and holds the smallest unit.',
+    help: 'Add such machines or quota, or relax the requirements.',
+  },
+  priority_starved: {
+    label: 'priority starved', color: '--orange',
+    text: 'What matches is held by Needs of equal or higher rank.',
+    help: 'Add capacity, or raise this priority if it matters more.',
+  },
+  preemption_exhausted: {
+    label: 'preemption exhausted', color: '--rose',
+    text: 'Machines of lower priority were found, but not enough of them.',
+    help: 'Add capacity of this kind.',
+  },
+  awaiting_drain: {
+    label: 'awaiting drain', color: '--sky',
+    text: 'Machines that drain for it cover the rest.',
+    help: 'Nothing to do: it is served when they are free.',
+  },
+  topology_unsatisfiable: {
+    label: 'topology', color: '--purple',
+    text: 'No single domain (rack, zone …) can hold the whole group.',
+    help: 'Add machines to one domain, or make the group smaller.',
+  },
+  spread_unsatisfiable: {
+    label: 'spread', color: '--gold',
+    text: 'Machines are free, but taking them would break the spread over domains.',
+    help: 'Add machines to the emptier domains, or allow more skew.',
+  },
+  parked: {
+    label: 'parked', color: '--slate',
+    text: 'Waited in vain for eight cycles; tried again every 32 cycles and when matching supply appears.',
+    help: 'Add machines to one domain.',
+  },
+};
+
+/** Why an action was taken. */
+export const rules = {
+  'phase1.idle': 'idle machine matches, cheapest first',
+  'phase1.speculative': 'nothing idle matched; lowest effective cost',
+  'phase2.preempt': 'a Need of higher priority is short',
+  'phase3.excess': 'no demand claims it',
+  'phase3.release': 'idle for its whole hold time',
+};

@@ -1,0 +1,88 @@
+// The page's copy of the feed: the history at once, then one event per cycle.
+//
+// The server alone thins the history. The page appends what it is sent and, now
+// and then and after each interruption, fetches the whole again, which also
+// fills the gap and keeps the page's copy bounded.
+
+const REFRESH_MS = 5 * 60 * 1000;
+const RETRY_MS = 2000;
+
+export class Store {
+  constructor(changed) {
+    this.changed = changed; // called after every change
+    this.info = null;
+    this.frame = null;
+    this.window = null;
+    this.recent = [];
+    this.names = [];
+    this.rows = [];
+    this.link = 'connecting'; // connecting, live, reconnecting, stopped
+    this.heard = 0; // when the last event came, by this clock
+    this.skew = 0; // the server's clock minus this one, ms
+  }
+
+  start() {
+    this.connect();
+    setInterval(() => { if (this.link === 'live') this.load().catch(() => {}); }, REFRESH_MS);
+  }
+
+  /** The server's time now. */
+  now() { return Date.now() + this.skew; }
+
+  connect() {
+    const source = new EventSource('/events');
+    source.addEventListener('open', () => { this.load().catch(() => {}); });
+    source.addEventListener('frame', (e) => this.take(JSON.parse(e.data)));
+    source.addEventListener('bye', () => this.again(source, 'stopped'));
+    source.addEventListener('error', () => {
+      // A refused request closes the source for good; a broken one retries by
+      // itself. One way for both is easier to reason about.
+      this.again(source, this.link === 'stopped' ? 'stopped' : 'reconnecting');
+    });
+  }
+
+  again(source, link) {
+    source.close();
+    this.set(link);
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.connect(), RETRY_MS);
+  }
+
+  async load() {
+    const answer = await fetch('/api/state');
+    if (!answer.ok) return;
+    const state = await answer.json();
+    const newer = this.rows.filter((r) => state.history.length > 0 && r.t > state.history.at(-1).t);
+    const sameProcess = this.info?.started === state.info.started;
+    this.info = state.info;
+    this.skew = state.info.now - Date.now();
+    this.rows = sameProcess ? state.history.concat(newer) : state.history;
+    if (state.frame && !(sameProcess && this.frame?.cycle > state.frame.cycle)) {
+      this.frame = state.frame;
+      this.window = state.window;
+      this.recent = state.recent ?? [];
+      this.names = state.names ?? [];
+    }
+    this.changed();
+  }
+
+  take(event) {
+    if (event.error) return;
+    this.heard = Date.now();
+    this.frame = event.frame;
+    this.window = event.window;
+    this.recent = event.recent ?? [];
+    this.names = event.names ?? [];
+    const last = this.rows.at(-1);
+    if (last && last.t === event.point.t) this.rows[this.rows.length - 1] = event.point;
+    else if (!last || event.point.t > last.t) this.rows.push(event.point);
+    this.set('live');
+    this.changed();
+  }
+
+  set(link) {
+    if (this.link === link) return;
+    this.link = link;
+    this.changed();
+  }
+}

@@ -1,0 +1,92 @@
+// The row of figures at the top.
+
+import { count, dollars, millis, percent, rate, span } from './format.js';
+import { find, h, text } from './dom.js';
+import { spark } from './chart.js';
+import { domain, sum } from './scale.js';
+
+const SPARK_POINTS = 60;
+const hosts = (m) => sum(m) - m[0]; // all but Speculative, which comes first
+
+/** label, then from the store: the figure, what stands below it, its line. */
+const tiles = [
+  {
+    key: 'machines', label: 'Machines', color: '--blue',
+    value: (st) => count(hosts(st.frame.machines)),
+    below: (st) => `${count(st.frame.machines[0])} slots more`,
+    title: 'Machines in every state but Speculative; slots are quota that could become machines',
+    line: (r) => hosts(r.m),
+  },
+  {
+    key: 'clusters', label: 'Clusters',
+    value: (st) => count(st.frame.clusters),
+    below: (st) => `${count(st.frame.needs)} Needs`,
+    title: 'Clusters with demand, and the rows of their roll-ups',
+  },
+  {
+    key: 'satisfied', label: 'Needs satisfied', color: '--teal',
+    value: (st) => (st.frame.needs > 0 ? percent(st.frame.satisfied / st.frame.needs) : '–'),
+    below: (st) => (st.frame.needs > st.frame.satisfied ? `${count(st.frame.needs - st.frame.satisfied)} unmet` : 'none unmet'),
+    title: 'Needs whose whole aggregate is covered',
+    line: (r) => (r.n > 0 ? r.ok / r.n : 0),
+  },
+  {
+    key: 'cycle', label: 'Cycle', color: '--purple',
+    value: (st) => millis(st.frame.cycleMs),
+    below: (st) => `p99 ${millis(st.window.p99)}`,
+    title: 'The last cycle, and the 99th percentile of the last 600',
+    line: (r) => sum(r.p),
+  },
+  {
+    key: 'actions', label: 'Actions', color: '--orange',
+    value: (st) => `${rate(sum(st.rows.at(-1)?.a ?? [0]))}/s`,
+    below: (st) => `${count(st.frame.actionsTotal)} so far`,
+    title: 'Actions started per second, and since the start',
+    line: (r) => sum(r.a),
+  },
+  {
+    key: 'flight', label: 'In flight',
+    value: (st) => count(st.frame.inFlight),
+    below: (st) => (st.frame.faults > 0 ? `${count(st.frame.faults)} failed so far` : 'none failed'),
+    title: 'Actions that the provider is working on, and those that ended in an error',
+  },
+  {
+    key: 'spend', label: 'Spend', color: '--gold',
+    value: (st) => dollars(sum(st.frame.spend)),
+    below: (st) => `${dollars(st.frame.spendIdle)} of it idle`,
+    title: 'List price of everything that has a host or is getting one',
+    line: (r) => sum(r.s),
+  },
+  {
+    key: 'uptime', label: 'Uptime',
+    value: (st) => span((st.now() - st.info.started) / 1000),
+    below: (st) => `cycle ${count(st.frame.cycle)}`,
+    title: 'Since the process started',
+  },
+];
+
+export class Tiles {
+  constructor(list) {
+    this.parts = tiles.map((tile) => {
+      const parts = { value: h('dd.value', {}, '–'), below: h('dd.below'), line: h('dd.line', { 'aria-hidden': 'true' }) };
+      list.append(h('div.tile', { id: `tile-${tile.key}`, title: tile.title }, h('dt', {}, tile.label), parts.value, parts.below, parts.line));
+      return parts;
+    });
+  }
+
+  update(store, seconds) {
+    if (!store.frame) return;
+    const span = domain(store.rows, seconds);
+    const rows = store.rows.filter((r) => r.t >= span.from);
+    const stride = Math.max(Math.ceil(rows.length / SPARK_POINTS), 1);
+    const thin = rows.filter((_, i) => (rows.length - 1 - i) % stride === 0);
+    tiles.forEach((tile, i) => {
+      text(this.parts[i].value, tile.value(store));
+      text(this.parts[i].below, tile.below(store));
+      if (tile.line) this.parts[i].line.replaceChildren(spark(thin.map(tile.line), 100, 22, tile.color));
+    });
+    const short = store.frame.satisfied < store.frame.needs;
+    find('#tile-satisfied').classList.toggle('short', short);
+    document.title = short ? `${percent(store.frame.satisfied / store.frame.needs)} satisfied · Tonnage` : 'Tonnage';
+  }
+}

@@ -1,0 +1,364 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// callLimit is how long the browser may take for one command.
+const callLimit = 30 * time.Second
+
+// browser drives a Chromium over a pair of pipes: it reads commands from file
+// 3 and writes answers and events to file 4, each ended by a zero byte. That is
+// the whole protocol, so it needs no library and no port.
+type browser struct {
+	cmd  *exec.Cmd
+	to   io.WriteCloser
+	logs bytes.Buffer // of the process; read only after it has ended
+
+	mu      sync.Mutex
+	nextID  int
+	waiting map[int]chan message
+	pages   map[string]*page
+	gone    chan struct{}
+}
+
+type message struct {
+	ID        int             `json:"id,omitempty"`
+	SessionID string          `json:"sessionId,omitempty"`
+	Method    string          `json:"method,omitempty"`
+	Params    json.RawMessage `json:"params,omitempty"`
+	Result    json.RawMessage `json:"result,omitempty"`
+	Error     *struct {
+		Message string `json:"message"`
+	} `json:"error,omitempty"`
+}
+
+// findChromium returns the browser's path. A machine without one fails the
+// test unless it is told to do without: a page nobody looked at is not tested.
+func findChromium(t *testing.T) string {
+	t.Helper()
+	if os.Getenv("TONNAGE_NO_BROWSER") == "1" {
+		t.Skip("TONNAGE_NO_BROWSER=1: the page is not looked at")
+	}
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Fatal("no Chromium found; install it (Debian: apt-get install --no-install-recommends chromium fonts-dejavu-core), or set TONNAGE_NO_BROWSER=1 to leave the page untested")
+	return ""
+}
+
+func launch(t *testing.T) *browser {
+	t.Helper()
+	path := findChromium(t)
+	theirIn, ours := pipe(t)
+	answers, theirOut := pipe(t)
+	b := &browser{to: ours, waiting: map[int]chan message{}, pages: map[string]*page{}, gone: make(chan struct{})}
+	b.cmd = exec.Command(path, "--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--disable-quic",
+		"--no-first-run", "--no-default-browser-check", "--disable-background-networking", "--disable-component-update",
+		"--disable-sync", "--disable-extensions", "--disable-default-apps", "--disable-dev-shm-usage", "--hide-scrollbars",
+		"--user-data-dir="+t.TempDir(), "about:blank")
+	b.cmd.ExtraFiles = []*os.File{theirIn, theirOut}
+	b.cmd.Stdout, b.cmd.Stderr = &b.logs, &b.logs
+	if err := b.cmd.Start(); err != nil {
+		t.Fatalf("start %s: %v", path, err)
+	}
+	theirIn.Close()
+	theirOut.Close()
+	go b.read(answers)
+	t.Cleanup(func() { b.close(t) })
+	return b
+}
+
+func pipe(t *testing.T) (r, w *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, w
+}
+
+// close ends the browser: closing its pipe is enough, but it is asked first.
+func (b *browser) close(t *testing.T) {
+	_ = b.call("", "Browser.close", nil, nil)
+	b.to.Close()
+	select {
+	case <-b.gone:
+	case <-time.After(callLimit):
+		b.cmd.Process.Kill()
+	}
+	b.cmd.Wait()
+	if t.Failed() {
+		t.Logf("chromium said:\n%s", b.logs.String())
+	}
+}
+
+// read hands answers to their callers and events to their pages.
+func (b *browser) read(r io.Reader) {
+	defer close(b.gone)
+	in := bufio.NewReader(r)
+	for {
+		raw, err := in.ReadBytes(0)
+		if err != nil {
+			return
+		}
+		var m message
+		if json.Unmarshal(bytes.TrimRight(raw, "\x00"), &m) != nil {
+			continue
+		}
+		b.mu.Lock()
+		answer, page := b.waiting[m.ID], b.pages[m.SessionID]
+		delete(b.waiting, m.ID)
+		b.mu.Unlock()
+		switch {
+		case m.ID != 0 && answer != nil:
+			answer <- m
+		case page != nil:
+			page.event(m)
+		}
+	}
+}
+
+// call sends a command and waits for its answer.
+func (b *browser) call(session, method string, params, result any) error {
+	raw, err := json.Marshal(params)
+	if err != nil {
+		return err
+	}
+	if params == nil {
+		raw = []byte("{}")
+	}
+	answer := make(chan message, 1)
+	b.mu.Lock()
+	b.nextID++
+	id := b.nextID
+	b.waiting[id] = answer
+	line, err := json.Marshal(message{ID: id, SessionID: session, Method: method, Params: raw})
+	if err == nil {
+		_, err = b.to.Write(append(line, 0))
+	}
+	b.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	select {
+	case m := <-answer:
+		if m.Error != nil {
+			return fmt.Errorf("%s: %s", method, m.Error.Message)
+		}
+		if result == nil {
+			return nil
+		}
+		return json.Unmarshal(m.Result, result)
+	case <-b.gone:
+		return fmt.Errorf("%s: the browser ended", method)
+	case <-time.After(callLimit):
+		return fmt.Errorf("%s: no answer in %v", method, callLimit)
+	}
+}
+
+// page is one tab, with what its console complained about.
+type page struct {
+	t       *testing.T
+	b       *browser
+	session string
+	loaded  chan struct{}
+
+	mu         sync.Mutex
+	complaints []string
+}
+
+func (b *browser) open(t *testing.T) *page {
+	t.Helper()
+	var target struct{ TargetID string }
+	var attached struct{ SessionID string }
+	err := errors.Join(
+		b.call("", "Target.createTarget", map[string]any{"url": "about:blank"}, &target),
+		b.call("", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &page{t: t, b: b, session: attached.SessionID, loaded: make(chan struct{}, 16)}
+	b.mu.Lock()
+	b.pages[p.session] = p
+	b.mu.Unlock()
+	for _, domain := range []string{"Runtime", "Log", "Page", "Network"} {
+		p.do(domain+".enable", nil, nil)
+	}
+	p.do("Emulation.setTimezoneOverride", map[string]any{"timezoneId": "UTC"}, nil)
+	return p
+}
+
+// event keeps errors and warnings, and failed requests.
+func (p *page) event(m message) {
+	switch m.Method {
+	case "Page.loadEventFired":
+		select {
+		case p.loaded <- struct{}{}:
+		default:
+		}
+		return
+	case "Runtime.exceptionThrown":
+	case "Runtime.consoleAPICalled":
+		if !bytes.Contains(m.Params, []byte(`"type":"error"`)) && !bytes.Contains(m.Params, []byte(`"type":"warning"`)) {
+			return
+		}
+	case "Log.entryAdded":
+		if !bytes.Contains(m.Params, []byte(`"level":"error"`)) && !bytes.Contains(m.Params, []byte(`"level":"warning"`)) {
+			return
+		}
+	default:
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.complaints = append(p.complaints, fmt.Sprintf("%s: %.600s", m.Method, m.Params))
+}
+
+// quiet fails the test when the console has had anything to say.
+func (p *page) quiet() {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.complaints {
+		p.t.Errorf("the console is not silent: %s", c)
+	}
+	p.complaints = nil
+}
+
+func (p *page) do(method string, params, result any) {
+	p.t.Helper()
+	if err := p.b.call(p.session, method, params, result); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// visit loads an address and waits for the load event.
+func (p *page) visit(url string) {
+	p.t.Helper()
+	for len(p.loaded) > 0 {
+		<-p.loaded
+	}
+	var nav struct{ ErrorText string }
+	p.do("Page.navigate", map[string]any{"url": url}, &nav)
+	if nav.ErrorText != "" {
+		p.t.Fatalf("visit %s: %s", url, nav.ErrorText)
+	}
+	select {
+	case <-p.loaded:
+	case <-time.After(callLimit):
+		p.t.Fatalf("visit %s: not loaded in %v", url, callLimit)
+	}
+}
+
+// size sets the window and the colour scheme that the system asks for.
+func (p *page) size(width, height int, scheme string) {
+	p.t.Helper()
+	p.do("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}, nil)
+	p.do("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
+}
+
+// eval runs an expression in the page; a promise is waited for.
+func (p *page) eval(expression string, value any) error {
+	var out struct {
+		Result           struct{ Value json.RawMessage }
+		ExceptionDetails *struct {
+			Text      string
+			Exception struct{ Description string }
+		}
+	}
+	err := p.b.call(p.session, "Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true}, &out)
+	if err != nil {
+		return err
+	}
+	if out.ExceptionDetails != nil {
+		return fmt.Errorf("%s %s", out.ExceptionDetails.Text, out.ExceptionDetails.Exception.Description)
+	}
+	if value == nil || len(out.Result.Value) == 0 {
+		return nil
+	}
+	return json.Unmarshal(out.Result.Value, value)
+}
+
+// must is eval that fails the test.
+func (p *page) must(expression string, value any) {
+	p.t.Helper()
+	if err := p.eval(expression, value); err != nil {
+		p.t.Fatalf("in the page: %s: %v", expression, err)
+	}
+}
+
+// until waits for a condition of the page to hold.
+func (p *page) until(what, condition string) {
+	p.t.Helper()
+	const limit = 25 * time.Second
+	err := p.eval(fmt.Sprintf(`new Promise((ok, no) => {
+		const late = Date.now() + %d;
+		(function look() {
+			if (%s) ok(true);
+			else if (Date.now() > late) no(new Error('still not so'));
+			else setTimeout(look, 50);
+		})();
+	})`, limit.Milliseconds(), condition), nil)
+	if err != nil {
+		p.shot("failed.png", 0)
+		p.t.Fatalf("waiting for %s: %v", what, err)
+	}
+}
+
+// shot saves a picture under build/screenshots: the whole page, or its upper
+// part when a height is given.
+func (p *page) shot(name string, height int) []byte {
+	p.t.Helper()
+	var size struct{ W, H int }
+	p.must(`({W: document.documentElement.clientWidth, H: document.documentElement.scrollHeight})`, &size)
+	if height > 0 {
+		size.H = height
+	}
+	var out struct{ Data string }
+	p.do("Page.captureScreenshot", map[string]any{
+		"format": "png", "captureBeyondViewport": true,
+		"clip": map[string]any{"x": 0, "y": 0, "width": size.W, "height": size.H, "scale": 1},
+	}, &out)
+	png, err := base64.StdEncoding.DecodeString(out.Data)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	dir := filepath.Join(root(p.t), "build", "screenshots")
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, name), png, 0o644)); err != nil {
+		p.t.Fatal(err)
+	}
+	return png
+}
+
+// root returns the repository's root.
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			t.Fatal("no go.mod above the test")
+		}
+		dir = filepath.Dir(dir)
+	}
+}
