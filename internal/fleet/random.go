@@ -1,0 +1,102 @@
+package fleet
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// The keys that machines are labelled with beside the typed fields.
+const (
+	keyRack       = "topology.kubernetes.io/rack"
+	keyGeneration = "example.com/generation" // an integer, mostly
+	keyAccel      = "example.com/accelerator"
+)
+
+// draw is one world being drawn. Its temper is chosen once, so that worlds
+// differ in kind and not only in detail.
+type draw struct {
+	*rand.Rand
+	w        World
+	profiles []*model.Profile
+
+	clusters   []string // with rows, or reported without rows
+	unreported []string
+	prices     []float64
+	racks      []string
+	zones      []string
+	priorities []int32
+	states     []model.State // as often as they are to be drawn
+
+	same, spread, stamps, holds, huge float64 // shares
+}
+
+// Random draws a world.
+func Random(seed int64, size Size) World {
+	d := &draw{Rand: newRand(seed)}
+	d.w = World{Reported: map[string]bool{}, Now: time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC).UnixNano()}
+	d.temper()
+	for range 2 + d.IntN(5) {
+		d.profiles = append(d.profiles, d.profile())
+	}
+	for range about(d, size.Needs) {
+		d.w.Needs = append(d.w.Needs, d.need())
+	}
+	for i := range about(d, size.Machines) {
+		d.w.Machines = append(d.w.Machines, d.machine(i, size.Machines))
+	}
+	d.Shuffle(len(d.w.Machines), func(i, j int) {
+		d.w.Machines[i], d.w.Machines[j] = d.w.Machines[j], d.w.Machines[i]
+	})
+	return d.w
+}
+
+// about draws a number from a half of n to one and a half.
+func about(d *draw, n int) int { return n/2 + d.IntN(n+1) }
+
+func (d *draw) temper() {
+	for i := range 1 + d.IntN(4) {
+		d.clusters = append(d.clusters, fmt.Sprintf("c%d", i+1))
+		d.w.Reported[d.clusters[i]] = true
+	}
+	d.unreported = []string{"u1", "u2"}[:d.IntN(3)]
+	d.prices = [][]float64{{1}, {0, 1}, {0.5, 1, 2}, {0, 0.1, 0.3, 1, 1.5}}[d.IntN(4)]
+	d.racks = []string{"r1", "r2", "r3", "r4"}[:1+d.IntN(4)]
+	d.zones = []string{"za", "zb", "zc"}[:1+d.IntN(3)]
+	d.priorities = [][]int32{
+		{10}, {0, 10, 1000}, {100, 200, 300, 200_000}, {-5, 0, 600_000, 1_000_000}, {math.MinInt32, 0, math.MaxInt32},
+	}[d.IntN(5)]
+	d.states = [][]model.State{
+		{model.Idle, model.Speculative},
+		{model.Configured, model.Configured, model.Idle},
+		{model.Configured, model.Configured, model.Configured, model.Draining, model.Idle, model.Speculative},
+		{model.Speculative, model.Creating, model.Idle, model.Configuring, model.Configured, model.Configured, model.Draining, model.Deleting, model.Failed},
+	}[d.IntN(4)]
+	d.same = []float64{0, 0.3, 0.8}[d.IntN(3)]
+	d.spread = []float64{0, 0.2, 0.7}[d.IntN(3)]
+	d.stamps = []float64{0.2, 0.6, 0.95}[d.IntN(3)]
+	d.holds = []float64{0, 0.2, 0.6}[d.IntN(3)]
+	d.huge = []float64{0, 0, 0.1, 0.5}[d.IntN(4)]
+	if d.chance(0.3) {
+		d.w.DrainSeconds = map[string]float64{"small": 300, "large": 0.2, "gpu": 5}
+	}
+}
+
+// chance is true with probability p.
+func (d *draw) chance(p float64) bool { return d.Float64() < p }
+
+func pick[T any](d *draw, from ...T) T { return from[d.IntN(len(from))] }
+
+func (d *draw) bucket() model.Bucket {
+	return pick(d, model.BucketUnspecified, model.BucketZero, model.BucketHalfDollar, model.BucketOneDollar, 9, 26, model.BucketPinned)
+}
+
+func (d *draw) anyCluster() string {
+	return pick(d, append(append([]string{}, d.clusters...), d.unreported...)...)
+}
+
+// topologyKey is a key that co-location and spread look at.
+func (d *draw) topologyKey() string { return pick(d, keyRack, keyRack, model.KeyZone) }
