@@ -1,0 +1,4 @@
+package workload
+
+func buildRows(f *Fleet) { buildCatalog(f) }
+func buildFlat(f *Fleet) { buildCatalog(f) }
