@@ -13,16 +13,15 @@ import (
 //
 // Ids share long beginnings ("i-0", "rack-12-node-"). What all rows have in
 // common is skipped, the next eight bytes are the sort key of a radix sort,
-// and what these do not tell apart is sorted again in the same way, by itself.
-// So a comparison of strings is needed only between the few that agree in all
-// but the last bytes.
+// and what these do not tell apart is sorted again by the eight bytes after
+// them, by itself. Strings are compared only in runs that are too short for
+// that. What counts is how often a string is read: each time is a cache miss.
 func SortByString(rows []Row, key func(Row) string) {
 	if len(rows) <= smallSort {
 		compareSort(rows, key)
 		return
 	}
-	scratch := make([]piece, 2*len(rows))
-	sortFrom(rows, key, 0, scratch)
+	sortFrom(rows, key, commonFrom(rows, key, 0), make([]piece, 2*len(rows)))
 }
 
 // smallSort is up to how many rows comparisons are cheaper than passes.
@@ -37,7 +36,6 @@ type piece struct {
 // sortFrom sorts rows whose strings agree in the first depth bytes (or end
 // before). The scratch is twice as long as rows.
 func sortFrom(rows []Row, key func(Row) string, depth int, scratch []piece) {
-	depth += commonFrom(rows, key, depth)
 	pieces, spare := scratch[:len(rows)], scratch[len(rows):2*len(rows)]
 	longer := false // some string goes on after the piece
 	for i, r := range rows {
@@ -49,8 +47,8 @@ func sortFrom(rows []Row, key func(Row) string, depth int, scratch []piece) {
 	for i, p := range pieces {
 		rows[i] = p.row
 	}
-	// The pieces are read while runs are sorted, which needs the scratch: so
-	// the ends of the runs are found first, and kept where pieces were.
+	// Runs of equal pieces are found before any is sorted, which overwrites the
+	// scratch. They are noted in its front, which has been read by then.
 	runs := scratch[:0]
 	for from := 0; from < len(rows); {
 		to := from + 1
@@ -67,9 +65,12 @@ func sortFrom(rows []Row, key func(Row) string, depth int, scratch []piece) {
 	}
 	for _, run := range slices.Clone(runs) {
 		part := rows[run.row:run.bytes]
-		if len(part) <= smallSort || !longer {
+		switch {
+		case len(part) <= smallSort || !longer:
 			compareSort(part, key)
-		} else {
+		case len(part) == len(rows): // nothing told apart: leap to where they differ
+			sortFrom(part, key, depth+8+commonFrom(part, key, depth+8), scratch)
+		default:
 			sortFrom(part, key, depth+8, scratch)
 		}
 	}
