@@ -13,11 +13,11 @@ import (
 // smallest first. 0 is the empty string, which is not stored. The zero value
 // is ready. One owner changes it; in between, any number may read.
 //
-// A string costs its length, one byte more, four for its position and about
-// eleven to twenty-one for its slot. A look-up costs one hash and usually
-// three cache lines.
+// A string costs its length and five bytes in front, four for its position and
+// about eleven to twenty-one for its slot. A look-up costs one hash and usually
+// two cache lines: the slot leads to the string, the number stands beside it.
 type Dict struct {
-	slots    slots
+	slots    slots // to positions
 	text     text
 	position []uint32 // by number
 	numbers  Rows
@@ -34,13 +34,13 @@ func (d *Dict) ID(s string) uint32 {
 		return id
 	}
 	d.slots.reserve()
-	position := d.text.put(s)
 	id := uint32(d.numbers.Alloc())
+	position := d.text.put(s, id)
 	for len(d.position) <= int(id) {
 		d.position = append(d.position, 0)
 	}
 	d.position[id] = position
-	d.slots.insert(tag, id)
+	d.slots.insert(tag, position)
 	return id
 }
 
@@ -70,6 +70,7 @@ func (d *Dict) find(tag uint32, s string) (uint32, bool) {
 	return d.findFrom(d.slots.home(tag), tag, s)
 }
 
+// findFrom goes on with the search at slot i.
 func (d *Dict) findFrom(i int, tag uint32, s string) (uint32, bool) {
 	for {
 		slot := d.slots.table[i]
@@ -77,7 +78,7 @@ func (d *Dict) findFrom(i int, tag uint32, s string) (uint32, bool) {
 			return 0, false
 		}
 		if uint32(slot>>32) == tag {
-			if id := uint32(slot); d.text.at(d.position[id]) == s {
+			if id, known := d.text.entry(uint32(slot)); known == s {
 				return id, true
 			}
 		}
@@ -94,15 +95,16 @@ func (d *Dict) String(id uint32) string {
 	if invariants.Enabled && !d.numbers.Live(Row(id)) {
 		panic("invariants: string of a number that was removed")
 	}
-	return d.text.at(d.position[id])
+	_, s := d.text.entry(d.position[id])
+	return s
 }
 
 // Remove forgets the string of a number in use. The text is written anew once
 // more than half of it is of removed strings: amortized, O(length).
 func (d *Dict) Remove(id uint32) {
 	d.numbers.Free(Row(id)) // refuses 0 and numbers not in use
-	s := d.text.at(d.position[id])
-	d.slots.remove(tagOf(xxhash.Sum64String(s)), id)
+	_, s := d.text.entry(d.position[id])
+	d.slots.remove(tagOf(xxhash.Sum64String(s)), d.position[id])
 	d.text.stored -= sizeOf(s)
 	if d.text.bytes > 2*(d.text.stored+textChunkBytes) {
 		d.compact()
@@ -113,8 +115,11 @@ func (d *Dict) Remove(id uint32) {
 // rest.
 func (d *Dict) compact() {
 	var fresh text
+	d.slots.reset()
 	for r := d.numbers.Next(1); r != None; r = d.numbers.Next(r + 1) {
-		d.position[r] = fresh.put(d.text.at(d.position[r]))
+		_, s := d.text.entry(d.position[r])
+		d.position[r] = fresh.put(s, uint32(r))
+		d.slots.insert(tagOf(xxhash.Sum64String(s)), d.position[r])
 	}
 	d.text = fresh
 }
@@ -151,8 +156,7 @@ func (d *Dict) LookupAll(dst []uint32, keys []string) {
 // lookupBatch goes over the batch once per stage. Nothing in a stage waits for
 // another key, so the processor has many misses under way at once.
 func (d *Dict) lookupBatch(dst []uint32, keys []string) {
-	var tags [lookupBatch]uint32
-	var at [lookupBatch]uint32
+	var tags, at, where [lookupBatch]uint32
 	for i, k := range keys {
 		tags[i] = tagOf(xxhash.Sum64String(k))
 	}
@@ -163,20 +167,17 @@ func (d *Dict) lookupBatch(dst []uint32, keys []string) {
 			j = d.slots.next(j)
 			slot = d.slots.table[j]
 		}
-		dst[i], at[i] = uint32(slot), uint32(j)
-	}
-	var where [lookupBatch]uint32
-	for i := range keys {
-		where[i] = d.position[dst[i]] // position[0] is unused: read for absent keys
+		at[i], where[i] = uint32(j), uint32(slot)
 	}
 	for i, k := range keys {
-		if dst[i] == 0 || d.text.at(where[i]) == k {
+		dst[i] = 0
+		if where[i] == 0 || k == "" {
 			continue
 		}
-		// Another string with the same tag, or the empty key.
-		dst[i] = 0
-		if k != "" {
-			dst[i], _ = d.findFrom(d.slots.next(int(at[i])), tags[i], k)
+		id, known := d.text.entry(where[i])
+		if known != k { // another string with the same tag
+			id, _ = d.findFrom(d.slots.next(int(at[i])), tags[i], k)
 		}
+		dst[i] = id
 	}
 }

@@ -65,7 +65,7 @@ func (s *slowDict) compare(t *testing.T, d *Dict, keys []string) {
 func TestDictAgainstMap(t *testing.T) {
 	rng := random(t)
 	keys := []string{"", "\x00", "a", "a\x00", strings.Repeat("x", 127), strings.Repeat("x", 128), strings.Repeat("y", 20_000),
-		strings.Repeat("z", textChunkBytes-3), strings.Repeat("z", textChunkBytes-2), strings.Repeat("z", textChunkBytes), strings.Repeat("w", 3*textChunkBytes)}
+		strings.Repeat("z", textChunkBytes-8), strings.Repeat("z", textChunkBytes-7), strings.Repeat("z", textChunkBytes), strings.Repeat("w", 3*textChunkBytes)}
 	for i := range 600 {
 		keys = append(keys, fmt.Sprintf("machine-%06d", i))
 	}
@@ -135,13 +135,13 @@ func TestDictWithEqualTags(t *testing.T) {
 		d.slots.reserve()
 		id := uint32(d.numbers.Alloc())
 		d.position = append(d.position, make([]uint32, int(id)+1-len(d.position))...)
-		d.position[id] = d.text.put(s)
-		d.slots.insert(tag, id)
+		d.position[id] = d.text.put(s, id)
+		d.slots.insert(tag, d.position[id])
 		if got, ok := d.find(tag, s); !ok || got != uint32(i+1) {
 			t.Fatalf("find(%q) = %d, %v", s, got, ok)
 		}
 	}
-	d.slots.remove(tag, 2)
+	d.slots.remove(tag, d.position[2])
 	for s, want := range map[string]uint32{"one": 1, "two": 0, "three": 3, "four": 0} {
 		if got, _ := d.find(tag, s); got != want {
 			t.Errorf("after a removal find(%q) = %d, want %d", s, got, want)
@@ -172,8 +172,8 @@ func TestDictBytesPerString(t *testing.T) {
 	for i := range 500_000 {
 		d.ID(fmt.Sprintf("i-%017x", i))
 	}
-	if got := float64(d.Bytes()) / 500_000; got > 46 {
-		t.Errorf("%.1f bytes for an id of 19, want at most 46", got)
+	if got := float64(d.Bytes()) / 500_000; got > 50 {
+		t.Errorf("%.1f bytes for an id of 19, want at most 50", got)
 	}
 }
 
@@ -203,9 +203,10 @@ func BenchmarkDict500k(b *testing.B) {
 	var d Dict
 	rng := random(b)
 	keys := make([]string, n)
+	m := make(map[string]uint32, n)
 	for i := range keys {
 		keys[i] = fmt.Sprintf("i-%017x", rng.Uint64()>>4)
-		d.ID(keys[i])
+		m[keys[i]] = d.ID(keys[i])
 	}
 	rng.Shuffle(n, func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 	for i, k := range keys { // as decoded: in the order of the look-ups
@@ -230,10 +231,6 @@ func BenchmarkDict500k(b *testing.B) {
 		per(b)
 	})
 	b.Run("GoMap", func(b *testing.B) {
-		m := make(map[string]uint32, n)
-		for i, k := range keys {
-			m[strings.Clone(k)] = uint32(i)
-		}
 		for b.Loop() {
 			for i, k := range keys {
 				dst[i] = m[k]

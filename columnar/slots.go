@@ -1,8 +1,8 @@
 package columnar
 
-// slots is an open-addressing table from hash to number, with linear probing.
-// A slot holds the upper half of the hash (its tag) above the number; 0 is a
-// free slot, which is why numbers begin at 1. Its users compare the keys.
+// slots is an open-addressing table from hash to a value that leads to the key,
+// with linear probing. A slot holds the upper half of the hash (its tag) above
+// the value; 0 is a free slot, so values are not 0. Its users compare the keys.
 type slots struct {
 	table []uint64 // length 0 or a power of two
 	shift uint8    // a tag's home is tag >> shift
@@ -40,9 +40,9 @@ func (s *slots) reserve() {
 	}
 }
 
-// insert enters a number that is not in the table. The caller has reserved.
-func (s *slots) insert(tag, number uint32) {
-	s.place(uint64(tag)<<32 | uint64(number))
+// insert enters a value that is not in the table. The caller has reserved.
+func (s *slots) insert(tag, value uint32) {
+	s.place(uint64(tag)<<32 | uint64(value))
 	s.count++
 }
 
@@ -56,8 +56,8 @@ func (s *slots) place(slot uint64) {
 
 // remove takes the entry out and moves those behind it up, so that no search
 // ends early and no marks are left.
-func (s *slots) remove(tag, number uint32) {
-	want := uint64(tag)<<32 | uint64(number)
+func (s *slots) remove(tag, value uint32) {
+	want := uint64(tag)<<32 | uint64(value)
 	hole := s.home(tag)
 	for s.table[hole] != want {
 		if s.table[hole] == 0 {
