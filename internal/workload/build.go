@@ -34,7 +34,7 @@ func Build(r Rung, seed uint64) *Fleet {
 	default:
 		buildCatalog(f)
 	}
-	f.unit = units(f.catalog)
+	f.unit, f.members = units(f.catalog), gangVectors(f.catalog)
 	f.contend()
 	return f
 }

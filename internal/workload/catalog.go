@@ -75,6 +75,8 @@ type archetype struct {
 	perMachine  int32   // pods per machine
 	share       float64 // of the machines
 	lifeSeconds int64   // of one object; 0 = it stays
+	surges      bool    // now and then its rows ask for several times as much
+	visits      bool    // now and then one more gang comes for a while
 }
 
 // isGang reports whether the archetype's objects are gangs.
@@ -84,15 +86,7 @@ func (a *archetype) isGang() bool { return a.gang[1] > 0 }
 // that its rows fold.
 func (a *archetype) foldable() bool { return a.isGang() && a.gang[1] <= a.perMachine }
 
-// Positions of archetypes that are treated by name.
-const (
-	atCPUBatch      = 2
-	atCritical      = 3
-	atTrainingSmall = 7
-	atTrainingLarge = 9
-)
-
-// catalog is the table of workloads. Order matters: it is the order of rows in
+// catalog is the table of workloads that every fleet holds. Order matters: it is the order of rows in
 // a roll-up.
 var catalog = []archetype{
 	{
@@ -122,7 +116,7 @@ var catalog = []archetype{
 	{
 		name: "critical-realtime", weight: 230, priority: 1_000_000, interrupt: 65536, reclaim: 65536,
 		sizes:  []podSize{{1, 4000, 8 * gib, 0, []instanceType{c6i4xlarge, m6i2xlarge}}},
-		spread: 1, spreadSkew: 1, spreadHard: true, perMachine: 100, share: 0.95,
+		spread: 1, spreadSkew: 1, spreadHard: true, perMachine: 100, share: 0.95, surges: true,
 	},
 	{
 		name: "memory-cache", weight: 2000, priority: 1000, interrupt: 4096, reclaim: 16384,
@@ -142,19 +136,21 @@ var catalog = []archetype{
 	{
 		name: "gpu-training-small", weight: 32, priority: 1000, interrupt: 16384, reclaim: 32768,
 		sizes: []podSize{{1, 64000, 256 * gib, 8, []instanceType{a3high8}}},
-		gang:  [2]int32{2, 8}, sameKey: keyRack, perMachine: 1, share: 3.1,
+		gang:  [2]int32{2, 8}, sameKey: keyRack, perMachine: 1, share: 3.1, visits: true,
 	},
 	{
 		name: "gpu-training-medium", weight: 18, priority: 1000, interrupt: 32768, reclaim: 65536,
 		sizes: []podSize{{1, 64000, 256 * gib, 8, []instanceType{a3high8}}},
 		gang:  [2]int32{8, 16}, sameKey: keyRack, perMachine: 1, share: 4.2,
 	},
-	{
-		// Bursts only: no object of it exists and no machine is kept for it.
-		name: "gpu-training-large", priority: 1000, interrupt: 65536, reclaim: 131072,
-		sizes: []podSize{{1, 128000, 512 * gib, 8, []instanceType{a3high8}}},
-		gang:  [2]int32{64, 256}, sameKey: model.KeyZone, perMachine: 1,
-	},
+}
+
+// trainingLarge comes with bursts only: fleets hold no object of it and keep no
+// machine for it.
+var trainingLarge = archetype{
+	name: "gpu-training-large", priority: 1000, interrupt: 65536, reclaim: 131072,
+	sizes: []podSize{{1, 128000, 512 * gib, 8, []instanceType{a3high8}}},
+	gang:  [2]int32{64, 256}, sameKey: model.KeyZone, perMachine: 1,
 }
 
 // zones of every rung.

@@ -28,8 +28,9 @@ type Fleet struct {
 	rows     []row               // by cluster, in roll-up order
 	rowStart []int               // first row of each cluster, and the end
 	unit     [][4]model.Resources
-	prio     [][]*model.Profile // per profile, at each contended priority
-	growth   float64            // of rows that can grow, in a contended fleet
+	members  [][]model.Resources // aggregates of gangs, by archetype and members
+	prio     [][]*model.Profile  // per profile, at each contended priority
+	growth   float64             // of rows that can grow, in a contended fleet
 }
 
 // shape is what the machines of one instance type in one archetype look like.
@@ -119,6 +120,27 @@ func (a *archetype) aggregate(pods [2]int32) model.Resources {
 		model.Amount{Name: dimMemory, Value: s.memory*n + l.memory*m},
 		model.Amount{Name: dimGPU, Value: s.gpus*n + l.gpus*m},
 	)
+}
+
+// aggregate returns what a row asks for; equal gangs share the vector.
+func (f *Fleet) aggregate(r *row) model.Resources {
+	if of := f.members[r.archetype]; int(r.pods[0]) < len(of) {
+		return of[r.pods[0]]
+	}
+	return f.catalog[r.archetype].aggregate(r.pods)
+}
+
+// gangVectors returns, per gang archetype, the aggregates by number of members.
+func gangVectors(catalog []archetype) [][]model.Resources {
+	out := make([][]model.Resources, len(catalog))
+	for a := range catalog {
+		if t := &catalog[a]; t.isGang() {
+			for n := range t.gang[1] + 1 {
+				out[a] = append(out[a], t.aggregate([2]int32{n}))
+			}
+		}
+	}
+	return out
 }
 
 // sizeSet returns the set of pod sizes that occur.

@@ -35,9 +35,6 @@ func (f *Fleet) Machines(regime Regime, now int64) iter.Seq[*model.Machine] {
 	return func(yield func(*model.Machine) bool) {
 		var m model.Machine
 		for a := range f.catalog {
-			if a+1 >= len(f.first) {
-				return
-			}
 			for i := f.first[a]; i < f.first[a+1]; i++ {
 				if f.slots[i].tier == tierSpeculative && regime == Contended {
 					continue
@@ -89,7 +86,7 @@ func (f *Fleet) machine(m *model.Machine, a, i int, regime Regime, now int64) {
 // burstMachines yields the slots that large gangs may be provisioned from: as
 // many in each zone as the largest gang has members.
 func (f *Fleet) burstMachines(m *model.Machine, yield func(*model.Machine) bool) {
-	t := &f.catalog[atTrainingLarge]
+	t := &trainingLarge
 	size := &t.sizes[0]
 	resources := size.pods(int64(t.perMachine))
 	n := len(zones)
@@ -146,7 +143,7 @@ func (f *Fleet) stamp(i int, regime Regime) model.Assignment {
 	r := &f.rows[i]
 	t := &f.catalog[r.archetype]
 	p := f.profile(i, regime)
-	group := f.group(i)
+	group := f.group(r)
 	if t.foldable() {
 		p, group = p.WithoutSame(), ""
 	}
@@ -156,9 +153,20 @@ func (f *Fleet) stamp(i int, regime Regime) model.Assignment {
 	}
 }
 
+// need returns the record of a row of a cluster.
+func (f *Fleet) need(cluster int, r *row, profile *model.Profile) model.Need {
+	return model.Need{
+		Cluster:   f.clusters[cluster],
+		Profile:   profile,
+		Aggregate: f.aggregate(r),
+		MinUnit:   f.unit[r.archetype][sizeSet(r.pods)],
+		Group:     f.group(r),
+		Arrival:   r.arrival,
+	}
+}
+
 // group returns a gang's group, empty for plain rows.
-func (f *Fleet) group(i int) string {
-	r := &f.rows[i]
+func (f *Fleet) group(r *row) string {
 	t := &f.catalog[r.archetype]
 	if !t.isGang() {
 		return ""
@@ -206,14 +214,7 @@ func (f *Fleet) Needs(regime Regime, cluster int) []model.Need {
 				r.pods[s] = int32(math.Round(float64(r.pods[s]) * times))
 			}
 		}
-		needs = append(needs, model.Need{
-			Cluster:   f.clusters[cluster],
-			Profile:   f.profile(i, regime),
-			Aggregate: t.aggregate(r.pods),
-			MinUnit:   f.unit[r.archetype][sizeSet(r.pods)],
-			Group:     f.group(i),
-			Arrival:   r.arrival,
-		})
+		needs = append(needs, f.need(cluster, &r, f.profile(i, regime)))
 	}
 	if regime == Burst && f.rung.kind == kindCatalog && cluster%largeGangClusters == 0 {
 		needs = append(needs, f.largeGang(cluster))
@@ -223,7 +224,7 @@ func (f *Fleet) Needs(regime Regime, cluster int) []model.Need {
 
 // largeGang returns the gang of 64 to 256 machines that a burst brings.
 func (f *Fleet) largeGang(cluster int) model.Need {
-	t := &f.catalog[atTrainingLarge]
+	t := &trainingLarge
 	size := &t.sizes[0]
 	n := int(t.gang[0]) + newRNG(f.seed^uint64(cluster), drawRegime).below(int(t.gang[1]-t.gang[0])+1)
 	return model.Need{

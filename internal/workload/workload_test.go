@@ -309,7 +309,7 @@ func TestBoundGangsStandInOneRack(t *testing.T) {
 				continue
 			}
 			if o := int32(i) + 1; len(racks[o]) != 1 || bound[o] != r.pods[0] {
-				t.Errorf("%s: gang %s of %d has %d machines in %d racks", name, f.group(i), r.pods[0], bound[o], len(racks[o]))
+				t.Errorf("%s: gang %s of %d has %d machines in %d racks", name, f.group(r), r.pods[0], bound[o], len(racks[o]))
 			}
 		}
 	}
