@@ -19,10 +19,13 @@ type domainTotals struct {
 
 // domainScratch holds the totals of one need's domains while it chooses.
 type domainScratch struct {
-	credit  map[uint32]int // value → index of totals
+	credit  map[uint32]int // value → index of totals: the domains with creditable machines
 	totals  []domainTotals
 	vectors []int64
 	zero    []int64
+	free    [2][]int64 // totals of the best domain without credit, and of the one at hand
+	// suits remembers, by class, the answer for the need at work: need<<1 | yes.
+	suits []uint64
 }
 
 // chooseDomain picks the one domain that a Same-Need is credited and acquires
@@ -57,11 +60,11 @@ func (p *pass) someDomainCovers(need int) bool {
 func (p *pass) pinnedDomain(need int) (uint32, bool) {
 	counts := map[uint32]int{}
 	for _, r := range p.reserved.rows[int32(need)] {
-		switch p.s.View.State[r] {
-		case model.Idle, model.Draining, model.Creating:
-			if v, ok := p.s.Supply.Domain(p.needs[need].matcher, r); ok {
-				counts[v]++
-			}
+		if p.s.View.State[r] == model.Configured && p.s.ClusterOf[p.s.View.Cluster[r]] == p.needs[need].cluster {
+			continue // it has arrived
+		}
+		if v, ok := p.s.Supply.Domain(p.needs[need].matcher, r); ok {
+			counts[v]++
 		}
 	}
 	best, found := uint32(0), false
@@ -79,37 +82,134 @@ func (p *pass) valueLess(a, b uint32) bool {
 
 // bestDomain compares all domains in which the need could be credited or, if
 // asked for, acquire anything. The result is valid until the next call.
-func (p *pass) bestDomain(need int, acquiring bool) (domainTotals, bool) {
+func (p *pass) bestDomain(need int, acquiring bool) (best domainTotals, found bool) {
 	sc := &p.scratch.domain
-	sc.reset(p.dims)
+	sc.reset(p.dims, len(p.s.Classes))
 	p.sumCreditable(need)
 	if acquiring {
-		p.sumFree(need)
+		p.addFree(need)
 	}
 	want := p.aggregate(need)
-	best := -1
 	for i := range sc.totals {
 		t := &sc.totals[i]
 		p.probes++
 		t.covers = columnar.Covers(t.total, want)
-		if best < 0 || p.betterDomain(t, &sc.totals[best], want) {
-			best = i
+		if !found || p.betterDomain(t, &best, want) {
+			best, found = *t, true
 		}
 	}
-	if best < 0 {
-		return domainTotals{}, false
+	// A domain with credit that covers beats every domain without credit.
+	if !acquiring || found && best.covers {
+		return best, found
 	}
-	return sc.totals[best], true
+	free, any := p.bestFree(need)
+	if any && (!found || p.betterDomain(&free, &best, want)) {
+		return free, true
+	}
+	return best, found
 }
 
-func (sc *domainScratch) reset(dims int) {
+// addFree adds what is free to the totals of the domains with credit.
+func (p *pass) addFree(need int) {
+	sc := &p.scratch.domain
+	if len(sc.totals) == 0 {
+		return
+	}
+	matcher := p.needs[need].matcher
+	d := p.domainsFor(matcher)
+	list := d.of(p, matcher)
+	for i := range sc.totals {
+		t := &sc.totals[i]
+		if at, ok := p.findDomain(list, t.value); ok {
+			t.count += p.sumShelves(need, d, list[at].shelves, t.total)
+		}
+	}
+}
+
+// bestFree returns the best of the domains where the need has nothing to be
+// credited.
+func (p *pass) bestFree(need int) (best domainTotals, found bool) {
+	sc := &p.scratch.domain
+	want := p.aggregate(need)
+	d := p.domainsFor(p.needs[need].matcher)
+	for _, ds := range d.of(p, p.needs[need].matcher) {
+		if sc.credited(ds.value) {
+			continue
+		}
+		t := domainTotals{value: ds.value, total: sc.free[1], creditable: sc.zero, own: sc.zero}
+		clear(t.total)
+		if t.count = p.sumShelves(need, d, ds.shelves, t.total); t.count == 0 {
+			continue
+		}
+		t.covers = columnar.Covers(t.total, want)
+		if !found || p.betterFree(&t, &best, want) {
+			best, found = t, true
+			sc.free[0], sc.free[1] = sc.free[1], sc.free[0]
+		}
+	}
+	return best, found
+}
+
+// betterFree is betterDomain for domains without credit that are met in the
+// order of their values.
+func (p *pass) betterFree(a, b *domainTotals, want []int64) bool {
+	if a.covers != b.covers {
+		return a.covers
+	}
+	c := compareScores(a.total, b.total, want, !a.covers)
+	if a.covers {
+		c = -c
+	}
+	return c > 0 || c == 0 && a.count > b.count
+}
+
+// sumShelves adds what is left on the shelves to a total and returns how many
+// machines that is.
+func (p *pass) sumShelves(need int, d *domainIndex, shelves []uint32, total []int64) int {
+	count := 0
+	for _, i := range shelves {
+		sh := &d.shelves[i]
+		p.probes++
+		if sh.left == 0 || !p.suitsClass(sh.class, need) {
+			continue
+		}
+		count += int(sh.left)
+		columnar.SatAddScaled(total, p.s.Vector(sh.class), int64(sh.left))
+	}
+	return count
+}
+
+// suitsClass is suits with a memory for the need at work.
+func (p *pass) suitsClass(class uint32, need int) bool {
+	memo := &p.scratch.domain.suits[class]
+	if key := uint64(need+1) << 1; *memo&^1 != key {
+		*memo = key
+		if p.suits(class, need) {
+			*memo |= 1
+		}
+	}
+	return *memo&1 == 1
+}
+
+func (sc *domainScratch) reset(dims, classes int) {
 	if sc.credit == nil {
 		sc.credit = map[uint32]int{}
 		sc.zero = make([]int64, dims)
+		sc.free = [2][]int64{make([]int64, dims), make([]int64, dims)}
+		sc.suits = make([]uint64, classes)
 	}
 	clear(sc.credit)
 	sc.totals = sc.totals[:0]
 	sc.vectors = sc.vectors[:0]
+}
+
+// credited reports whether the need has creditable machines in a domain.
+func (sc *domainScratch) credited(value uint32) bool {
+	if len(sc.credit) == 0 {
+		return false
+	}
+	_, ok := sc.credit[value]
+	return ok
 }
 
 // at returns the totals of a domain that has creditable machines.
@@ -168,28 +268,6 @@ func (p *pass) sumCreditable(need int) {
 	for r := p.firstOwn(need); r != columnar.None; r = p.own.next[r] {
 		if p.s.View.State[r] == model.Creating && p.accepts(r, need) {
 			add(r, true)
-		}
-	}
-}
-
-// sumFree adds what the need could acquire, by domain.
-func (p *pass) sumFree(need int) {
-	n := &p.needs[need]
-	sc := &p.scratch.domain
-	d := p.domainsFor(n.matcher)
-	for _, ds := range d.of(p, n.matcher) {
-		var t *domainTotals
-		for _, i := range ds.shelves {
-			sh := &d.shelves[i]
-			p.probes++
-			if sh.left == 0 || !p.suits(sh.class, need) {
-				continue
-			}
-			if t == nil {
-				t = sc.at(ds.value, p.dims)
-			}
-			t.count += int(sh.left)
-			columnar.SatAddScaled(t.total, p.s.Vector(sh.class), int64(sh.left))
 		}
 	}
 }

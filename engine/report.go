@@ -187,8 +187,8 @@ func (p *pass) ended(r columnar.Row, res model.Reservation) bool {
 		return !p.mayHold(r, res) || p.s.Demand.Reported(res.Owner.Cluster)
 	}
 	members := p.reserved.members[r]
-	if p.claimed.Has(uint32(r)) && p.s.View.State[r] == model.Idle {
-		return !slices.Contains(members, p.holder[r])
+	if h := p.holder[r]; h != unheld && p.s.View.State[r] != model.Configured {
+		return !slices.Contains(members, h) // somebody else took it
 	}
 	if len(members) == 0 || slices.Contains(members, p.holder[r]) {
 		return false

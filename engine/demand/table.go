@@ -33,6 +33,16 @@ func New() *Table {
 // the error names the row and what is wrong with it.
 // Cost: O(rows), apart from the cluster's first report.
 func (t *Table) Replace(cluster string, rows []model.Need) error {
+	if err := t.Load(cluster, rows); err != nil {
+		return err
+	}
+	t.MarkReported(cluster)
+	return nil
+}
+
+// Load is Replace for demand that the cluster did not report itself, such as
+// that of a file: whether it has reported stays as it was.
+func (t *Table) Load(cluster string, rows []model.Need) error {
 	if cluster == "" {
 		return fmt.Errorf("roll-up without a cluster id")
 	}
@@ -51,7 +61,6 @@ func (t *Table) Replace(cluster string, rows []model.Need) error {
 	if err != nil {
 		return fmt.Errorf("roll-up of cluster %q: %w", cluster, err)
 	}
-	t.reported[cluster] = struct{}{}
 	t.install(cluster, block)
 	return nil
 }

@@ -17,6 +17,9 @@ func (p *pass) phase1(n *need) {
 			idle, speculative = nil, nil
 		}
 		n.domain = p.chooseDomain(n, totals(n, credit, idle, speculative))
+		if _, pinned := p.pinnedDomain(n); pinned {
+			n.couldCover = true // what is held for it has chosen: it waits, it is not stuck
+		}
 		inside := func(m *model.Machine) bool { return valueOf(m, same.Key) == n.domain }
 		credit, idle, speculative = filter(credit, inside), filter(idle, inside), filter(speculative, inside)
 	}

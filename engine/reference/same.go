@@ -91,12 +91,13 @@ func (p *pass) chooseDomain(n *need, ds []*domain) string {
 }
 
 // pinnedDomain: the value shared by most of the machines that are reserved for
-// the Need and Idle, Draining or Creating; among equals the smaller value.
+// the Need and on their way to it: Idle, Draining, Creating, or a victim that
+// has not begun to drain; among equals the smaller value.
 func (p *pass) pinnedDomain(n *need) (string, bool) {
 	same := n.Profile.Same()
 	counts := map[string]int{}
 	for m := range p.holds {
-		waiting := m.State == model.Idle || m.State == model.Draining || m.State == model.Creating
+		waiting := m.State != model.Configured || m.Cluster != n.Cluster
 		v, has := m.Attribute(same.Key)
 		if waiting && p.reservedFor(n, m) && same.Matches(v, has) {
 			counts[v]++
