@@ -1,0 +1,311 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// ClusterLabelsMax bounds the values of the label cluster; further clusters
+// count under "other".
+const ClusterLabelsMax = 10_000
+
+// The phases of the cycle as the dashboards know them.
+var phases = [...]string{"reconcile", "snapread", "phase1", "phase2", "phase3", "emit", "execute"}
+
+// metrics is all that the shard tells Prometheus. The names and labels that
+// begin with bigfleet_ are those of the protocol's dashboards; finer ones of
+// our own begin with tonnage_.
+type metrics struct {
+	cycleSeconds     prometheus.Histogram
+	cycleSecondsFine prometheus.Histogram
+	phaseSeconds     *prometheus.HistogramVec
+	phaseSecondsFine *prometheus.HistogramVec
+	provisioning     prometheus.Histogram
+	cyclesFailed     prometheus.Counter
+
+	inventory  *prometheus.GaugeVec
+	demand     *prometheus.GaugeVec
+	inventoryN [model.NumStates][model.NumCapacityTypes][model.NumBuckets]int32 // what the gauge shows
+	spend      *prometheus.GaugeVec
+
+	shortfalls *prometheus.GaugeVec // one gauge each, without labels
+	aged       *prometheus.GaugeVec
+	byPriority *prometheus.GaugeVec
+	sessions   prometheus.Gauge
+	parked     prometheus.Gauge
+
+	actions    *prometheus.CounterVec
+	outcomes   *prometheus.CounterVec
+	suppressed *prometheus.CounterVec
+	dryRun     *prometheus.CounterVec
+	deferred   prometheus.Counter
+	dropped    prometheus.Counter
+	deduped    prometheus.Counter
+	capped     prometheus.Counter
+	releases   prometheus.Counter
+	queueDepth prometheus.Gauge
+	inFlight   prometheus.Gauge
+	paused     prometheus.Gauge
+
+	rejectedMachines *prometheus.CounterVec
+	rejectedRollups  *prometheus.CounterVec
+	quarantine       *prometheus.GaugeVec
+	proposals        *prometheus.CounterVec
+	clusters         map[string]struct{}
+}
+
+func gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+}
+
+func counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+func histogram(name, help string, start float64, count int, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(start, 2, count)}, labels)
+}
+
+// newMetrics makes the metrics and registers them; without a registerer they
+// are counted for nobody.
+func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+	if reg == nil {
+		reg = prometheus.NewRegistry()
+	}
+	var faults []error
+	add := func(c prometheus.Collector) {
+		if err := reg.Register(c); err != nil {
+			faults = append(faults, fmt.Errorf("register metrics: %w", err))
+		}
+	}
+	g := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		v := gauge(name, help, labels...)
+		add(v)
+		return v
+	}
+	c := func(name, help string, labels ...string) *prometheus.CounterVec {
+		v := counter(name, help, labels...)
+		add(v)
+		return v
+	}
+	h := func(name, help string, start float64, count int, labels ...string) *prometheus.HistogramVec {
+		v := histogram(name, help, start, count, labels...)
+		add(v)
+		return v
+	}
+	m := &metrics{clusters: map[string]struct{}{}}
+	m.defineCycle(g, c, h)
+	m.defineActions(g, c)
+	return m, errors.Join(faults...)
+}
+
+type (
+	gaugeMaker     func(name, help string, labels ...string) *prometheus.GaugeVec
+	counterMaker   func(name, help string, labels ...string) *prometheus.CounterVec
+	histogramMaker func(name, help string, start float64, count int, labels ...string) *prometheus.HistogramVec
+)
+
+func (m *metrics) defineCycle(g gaugeMaker, c counterMaker, h histogramMaker) {
+	one := func(v *prometheus.HistogramVec) prometheus.Histogram {
+		return v.WithLabelValues().(prometheus.Histogram)
+	}
+	m.cycleSeconds = one(h("bigfleet_shard_cycle_duration_seconds", "Duration of a cycle.", 1e-3, 14))
+	m.cycleSecondsFine = one(h("tonnage_shard_cycle_seconds", "Duration of a cycle, in buckets from 10 µs.", 1e-5, 22))
+	m.phaseSeconds = h("bigfleet_shard_cycle_phase_duration_seconds", "Duration of a phase of the cycle.", 1e-3, 14, "phase")
+	m.phaseSecondsFine = h("tonnage_shard_cycle_phase_seconds", "Duration of a phase of the cycle, in buckets from 1 µs.", 1e-6, 24, "phase")
+	for _, p := range phases {
+		m.phaseSeconds.WithLabelValues(p)
+		m.phaseSecondsFine.WithLabelValues(p)
+	}
+	m.provisioning = one(h("bigfleet_shard_provisioning_latency_seconds", "Time from demand that nothing covers to the first machine bound for it.", 1e-2, 16))
+	m.cyclesFailed = c("tonnage_shard_cycles_failed_total", "Cycles that decided nothing.").WithLabelValues()
+	m.inventory = g("bigfleet_shard_inventory_machines", "Machines.", "state", "capacity_type", "interruption_penalty_bucket")
+	m.demand = g("bigfleet_shard_demand_machines", "Rows of demand; the name is the protocol's.", "interruption_penalty_bucket")
+	m.spend = g("tonnage_shard_spend_dollars_per_hour", "Price of the machines that are paid for: every state but Speculative and Failed.", "capacity_type")
+	m.shortfalls = g("bigfleet_shard_shortfalls", "Profiles with demand that nothing resolves.")
+	m.aged = g("bigfleet_shard_shortfalls_aged", "Shortfalls by age in cycles.", "bucket")
+	m.byPriority = g("bigfleet_shard_shortfalls_by_priority", "Shortfalls by class of priority.", "priority_class")
+	m.sessions = g("bigfleet_shard_active_sessions", "Operators that are connected.").WithLabelValues()
+	m.parked = g("tonnage_shard_parked_needs", "Rows of demand that rest after waiting in vain.").WithLabelValues()
+	m.proposals = c("bigfleet_shard_phase1_occ_proposals_total", "Needs that phase 1 finished; a pass in rank order has no conflicts.", "outcome")
+	m.proposals.WithLabelValues("committed")
+	m.proposals.WithLabelValues("conflict")
+}
+
+func (m *metrics) defineActions(g gaugeMaker, c counterMaker) {
+	m.actions = c("bigfleet_shard_actions_total", "Actions carried out.", "kind")
+	m.outcomes = c("bigfleet_shard_action_execute_outcomes_total", "How actions ended.", "kind", "outcome")
+	m.suppressed = c("bigfleet_shard_actions_suppressed_total", "Actions decided and not carried out under pause.", "kind")
+	m.dryRun = c("bigfleet_shard_actions_dryrun_total", "Actions decided and not carried out under dry run.", "kind")
+	for k := range engine.NumKinds {
+		kind := engine.Kind(k).String()
+		m.actions.WithLabelValues(kind)
+		m.suppressed.WithLabelValues(kind)
+		m.dryRun.WithLabelValues(kind)
+	}
+	m.deferred = c("bigfleet_shard_actions_deferred_total", "Actions beyond the limit of a cycle.").WithLabelValues()
+	m.dropped = c("bigfleet_shard_actions_dropped_total", "Actions that the queue had no room for.").WithLabelValues()
+	m.deduped = c("bigfleet_shard_actions_deduped_total", "Actions on machines that were busy or had moved on.").WithLabelValues()
+	m.capped = c("bigfleet_shard_reclaims_capped_total", "Reclaims held back by the cap.").WithLabelValues()
+	m.releases = c("bigfleet_shard_idle_releases_total", "Idle machines given back.").WithLabelValues()
+	m.queueDepth = g("bigfleet_shard_action_queue_depth", "Calls that wait for a worker.").WithLabelValues()
+	m.inFlight = g("bigfleet_shard_execute_inflight", "Machines with a call waiting or under way.").WithLabelValues()
+	m.paused = g("bigfleet_shard_actuation_paused", "1 while nothing is carried out.").WithLabelValues()
+	m.rejectedMachines = c("bigfleet_shard_machines_rejected_total", "Provider's records refused.", "reason")
+	for r := range NumRefusals {
+		m.rejectedMachines.WithLabelValues(Refusal(r).String())
+	}
+	m.rejectedRollups = c("bigfleet_shard_rollups_rejected_total", "Roll-ups refused.", "cluster")
+	m.quarantine = g("bigfleet_shard_rollup_quarantined", "Roll-ups held in a row.", "cluster")
+}
+
+func (m *metrics) clusterLabel(cluster string) string {
+	if _, ok := m.clusters[cluster]; !ok {
+		if len(m.clusters) >= ClusterLabelsMax {
+			return "other"
+		}
+		m.clusters[cluster] = struct{}{}
+	}
+	return cluster
+}
+
+func (m *metrics) cycleFailed() { m.cyclesFailed.Inc() }
+func (m *metrics) released()    { m.releases.Inc() }
+func (m *metrics) rollupRefused(cluster string) {
+	m.rejectedRollups.WithLabelValues(m.clusterLabel(cluster)).Inc()
+}
+func (m *metrics) provisioned(nanos int64) { m.provisioning.Observe(float64(nanos) / 1e9) }
+func (m *metrics) outcome(k engine.Kind, o Outcome) {
+	m.outcomes.WithLabelValues(k.String(), o.String()).Inc()
+}
+
+func (m *metrics) quarantined(held map[string]int) {
+	m.quarantine.Reset()
+	for c, n := range held {
+		m.quarantine.WithLabelValues(m.clusterLabel(c)).Set(float64(n))
+	}
+}
+
+func (m *metrics) refused(by *[NumRefusals]int) {
+	for r, n := range by {
+		if n > 0 {
+			m.rejectedMachines.WithLabelValues(Refusal(r).String()).Add(float64(n))
+		}
+	}
+}
+
+// cycle takes over what one cycle did and how things stand after it.
+func (m *metrics) cycle(s *Shard, c *Cycle) {
+	m.durations(&c.Durations)
+	m.refused(&c.Reconciled.Refused)
+	m.inventoryAndDemand(s)
+	m.shortfallGauges(&s.shortfalls)
+	for k := range engine.NumKinds {
+		kind := engine.Kind(k).String()
+		m.actions.WithLabelValues(kind).Add(float64(c.Counts[k]))
+		if n := float64(c.Suppressed[k]); c.Disposition == Paused {
+			m.suppressed.WithLabelValues(kind).Add(n)
+		} else {
+			m.dryRun.WithLabelValues(kind).Add(n)
+		}
+	}
+	m.deferred.Add(float64(c.Cut))
+	m.dropped.Add(float64(c.Dropped))
+	m.deduped.Add(float64(c.Deduped))
+	m.capped.Add(float64(c.Capped))
+	m.parked.Set(float64(c.Parked))
+	m.queueDepth.Set(float64(len(s.queue)))
+	m.inFlight.Set(float64(len(s.inFlight)))
+	m.paused.Set(0)
+	if s.cfg.Paused {
+		m.paused.Set(1)
+	}
+	m.proposals.WithLabelValues("committed").Add(float64(c.Plan.Stats.Folded))
+}
+
+func (m *metrics) durations(d *Durations) {
+	if d.Total == 0 {
+		return // no clock
+	}
+	m.cycleSeconds.Observe(float64(d.Total) / 1e9)
+	m.cycleSecondsFine.Observe(float64(d.Total) / 1e9)
+	for i, n := range [len(phases)]int64{d.Reconcile, d.Snapshot, d.Phase1, d.Phase2, d.Phase3, d.Emit, d.Execute} {
+		m.phaseSeconds.WithLabelValues(phases[i]).Observe(float64(n) / 1e9)
+		m.phaseSecondsFine.WithLabelValues(phases[i]).Observe(float64(n) / 1e9)
+	}
+}
+
+// inventoryAndDemand shows the tallies. Only what changed is touched; a label
+// set without machines is taken off.
+func (m *metrics) inventoryAndDemand(s *Shard) {
+	for st := range model.NumStates {
+		for ct := range model.NumCapacityTypes {
+			for b := range model.NumBuckets {
+				n := s.tally.machines[st][ct][b]
+				if n == m.inventoryN[st][ct][b] {
+					continue
+				}
+				m.inventoryN[st][ct][b] = n
+				labels := []string{model.State(st).String(), model.CapacityType(ct).String(), model.Bucket(b).Label()}
+				if n == 0 {
+					m.inventory.DeleteLabelValues(labels...)
+				} else {
+					m.inventory.WithLabelValues(labels...).Set(float64(n))
+				}
+			}
+		}
+	}
+	for b, n := range s.wanted.rows {
+		m.demand.WithLabelValues(model.Bucket(b).Label()).Set(float64(n))
+	}
+	for ct, micros := range s.tally.spend {
+		m.spend.WithLabelValues(model.CapacityType(ct).String()).Set(float64(micros) / microDollars)
+	}
+}
+
+// The classes of the shortfall gauges.
+var (
+	ageBuckets = [...]struct {
+		name string
+		from int
+	}{{"1-9", 1}, {"10-59", 10}, {"60-299", 60}, {"300+", 300}}
+	priorityClasses = [...]struct {
+		name string
+		from int32
+	}{{"batch", 100}, {"service", 1000}, {"critical", 1_000_000}}
+)
+
+func (m *metrics) shortfallGauges(l *shortfalls) {
+	var ages [len(ageBuckets)]int
+	var classes [len(priorityClasses)]int
+	other := 0
+	for _, x := range l.open {
+		i := len(ageBuckets) - 1
+		for i > 0 && x.age < ageBuckets[i].from {
+			i--
+		}
+		ages[i]++
+		k := len(priorityClasses) - 1
+		for k >= 0 && x.profile.Priority() < priorityClasses[k].from {
+			k--
+		}
+		if k < 0 {
+			other++
+		} else {
+			classes[k]++
+		}
+	}
+	m.shortfalls.WithLabelValues().Set(float64(len(l.open)))
+	for i, n := range ages {
+		m.aged.WithLabelValues(ageBuckets[i].name).Set(float64(n))
+	}
+	for k, n := range classes {
+		m.byPriority.WithLabelValues(priorityClasses[k].name).Set(float64(n))
+	}
+	m.byPriority.WithLabelValues("other").Set(float64(other))
+}

@@ -1,0 +1,339 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// RefusalsLoggedMax is how many refused records one cycle logs one by one.
+const RefusalsLoggedMax = 10
+
+// FullListAfterFailureCycles is how many cycles must lie between two full
+// listings when calls have failed.
+const FullListAfterFailureCycles = 6
+
+// Reconciled says what a cycle took over from the provider.
+type Reconciled struct {
+	Full     bool
+	Listed   int // records in the answer
+	Added    int // machines that this process did not know
+	Moved    int // transitions that came to their end
+	Diverged int // machines found in a state that nothing here led to
+	Changed  int // same state, other price, probability, labels or capacity
+	Removed  int // no longer listed
+	Retired  int // Failed ones that the provider lists as healthy, or no longer
+	Skipped  int // in flight, looked at later
+	Refused  [NumRefusals]int
+}
+
+// Refusal is why a provider's record was refused.
+type Refusal uint8
+
+// The reasons for refusing a record.
+const (
+	RefusedPrice Refusal = iota
+	RefusedProbability
+	RefusedStructural
+
+	// NumRefusals is the number of reasons.
+	NumRefusals = int(RefusedStructural) + 1
+)
+
+// String returns the reason as metrics spell it.
+func (x Refusal) String() string {
+	return [NumRefusals]string{"price", "interruption_probability", "structural"}[x]
+}
+
+func refusalOf(err error) Refusal {
+	switch {
+	case errors.Is(err, model.ErrPrice):
+		return RefusedPrice
+	case errors.Is(err, model.ErrProbability):
+		return RefusedProbability
+	}
+	return RefusedStructural
+}
+
+// news is what the provider said of a machine while it was in flight.
+type news struct {
+	record  Record
+	removed bool
+}
+
+// list asks the provider what changed, or for everything when it is time for
+// that. It runs without the mutex.
+func (s *Shard) list(ctx context.Context) (ListResponse, error) {
+	s.mu.Lock()
+	req := ListRequest{SinceRevision: s.revision}
+	if s.fullListDue() {
+		req.SinceRevision = nil
+	}
+	s.listing = true
+	clear(s.settled)
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.ListTimeout)
+	defer cancel()
+	return s.provider.List(ctx, req)
+}
+
+// fullListDue tells whether everything should be listed: a listing by revision
+// says nothing of a machine whose call failed on the way, nor, from some
+// providers, of one that is gone.
+func (s *Shard) fullListDue() bool {
+	every := s.cfg.FullListCycles
+	return every > 0 && (s.sinceFull >= every || s.callFailed && s.sinceFull >= FullListAfterFailureCycles)
+}
+
+// reconcile brings the machine table in step with a listing.
+func (s *Shard) reconcile(l *ListResponse) Reconciled {
+	out := Reconciled{Full: l.Full, Listed: len(l.Records)}
+	s.listing = false
+	s.revision = l.Revision
+	s.sinceFull++
+	var seen []uint64
+	if l.Full {
+		s.sinceFull, s.callFailed = 0, false
+		seen = make([]uint64, (s.machines.RowMax()+len(l.Records))/64+1)
+	}
+	for i := range l.Records {
+		rec := &l.Records[i]
+		s.observeOrDefer(rec, &out)
+		if r, ok := s.machines.Lookup(rec.Machine.ID); ok && seen != nil {
+			seen[r>>6] |= 1 << (r & 63)
+		}
+	}
+	for _, id := range l.Removed {
+		s.vanished(id, &out)
+	}
+	if l.Full {
+		s.removeUnseen(seen, &out)
+	}
+	s.lookAgain(&out)
+	clear(s.settled)
+	return out
+}
+
+// busy tells whether the provider's word on a machine may be older than a call
+// that this shard makes or made while it listed.
+func (s *Shard) busy(id string) bool {
+	if _, ok := s.inFlight[id]; ok {
+		return true
+	}
+	_, ok := s.settled[id]
+	return ok
+}
+
+// observeOrDefer takes a record over, or puts it aside while the machine is in
+// flight. A listing by revision would not repeat it.
+func (s *Shard) observeOrDefer(rec *Record, out *Reconciled) {
+	id := rec.Machine.ID
+	if s.busy(id) {
+		s.deferred[id] = news{record: *rec}
+		out.Skipped++
+		return
+	}
+	delete(s.deferred, id)
+	s.observe(rec, out)
+}
+
+// vanished removes a machine that the provider says is gone.
+func (s *Shard) vanished(id string, out *Reconciled) {
+	if s.busy(id) {
+		s.deferred[id] = news{removed: true}
+		out.Skipped++
+		return
+	}
+	delete(s.deferred, id)
+	if r, ok := s.machines.Lookup(id); ok {
+		s.drop(r, out)
+	}
+}
+
+func (s *Shard) drop(r columnar.Row, out *Reconciled) {
+	if s.machines.State(r) == model.Failed {
+		out.Retired++
+	} else {
+		out.Removed++
+	}
+	s.remove(r)
+}
+
+// removeUnseen removes what a full listing does not mention. A record that was
+// refused was mentioned.
+func (s *Shard) removeUnseen(seen []uint64, out *Reconciled) {
+	var gone []columnar.Row
+	for _, r := range s.machines.Order() {
+		if int(r>>6) < len(seen) && seen[r>>6]>>(r&63)&1 == 1 || s.busy(s.machines.ID(r)) {
+			continue
+		}
+		gone = append(gone, r)
+	}
+	for _, r := range gone {
+		s.drop(r, out)
+	}
+}
+
+// lookAgain takes over what was put aside, for machines whose calls have ended
+// before this listing began.
+func (s *Shard) lookAgain(out *Reconciled) {
+	if len(s.deferred) == 0 {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.deferred)) {
+		if s.busy(id) {
+			continue
+		}
+		n := s.deferred[id]
+		delete(s.deferred, id)
+		if n.removed {
+			s.vanished(id, out)
+		} else {
+			s.observe(&n.record, out)
+		}
+	}
+}
+
+// observe takes over what the provider says of one machine that is not in
+// flight.
+func (s *Shard) observe(rec *Record, out *Reconciled) {
+	m := &rec.Machine
+	if err := m.Validate(true); err != nil {
+		s.refuse(err, out)
+		return
+	}
+	r, known := s.machines.Lookup(m.ID)
+	if !known {
+		s.adopt(rec, out)
+		return
+	}
+	local := s.machines.State(r)
+	switch {
+	case local == m.State:
+		if s.refresh(r, m, out) {
+			out.Changed++
+		}
+	case local == model.Failed:
+		s.remove(r)
+		out.Retired++
+		s.adopt(rec, out)
+	case ends(local, m.State) && (m.State != model.Configured || m.Cluster == s.machines.Cluster(r)):
+		if err := s.move(r, m.State, ""); err != nil {
+			s.refuse(err, out)
+			return
+		}
+		out.Moved++
+		s.refresh(r, m, out)
+	default:
+		s.replace(r, rec, out)
+	}
+}
+
+// ends tells whether one state follows the other as the end of a transition
+// that was under way, or by failure.
+func ends(from, to model.State) bool {
+	switch from {
+	case model.Creating, model.Configuring, model.Draining, model.Deleting:
+		return model.LegalMove(from, to) && !(from == model.Configuring && to == model.Idle)
+	}
+	return false
+}
+
+// adopt inserts a machine that this process does not know; its stamps come
+// back from the provider's echo.
+func (s *Shard) adopt(rec *Record, out *Reconciled) {
+	m := rec.Machine
+	echo, malformed := DecodeMetadata(rec.Metadata)
+	if len(malformed) > 0 {
+		s.log.Warn("malformed shard metadata is ignored", "machine", m.ID, "keys", malformed)
+	}
+	m.Assigned, m.Reservation = echo.Assigned, echo.Reservation
+	switch m.State {
+	case model.Idle:
+		if m.IdleSince == 0 {
+			m.IdleSince = s.now
+		}
+		if m.Reservation.Active() && m.Reservation.Deadline == 0 {
+			hold := CreatedHold
+			if echo.GraceSeconds > 0 {
+				hold = 2 * int64(echo.GraceSeconds) * 1e9
+			}
+			m.Reservation.Deadline = s.now + hold
+		}
+		s.noteAdded(m.ID)
+	case model.Speculative:
+		m.Assigned, m.Reservation = model.Assignment{}, model.Reservation{}
+		s.noteAdded(m.ID)
+	case model.Draining:
+		s.drains[m.ID] = drain{graceSeconds: echo.GraceSeconds}
+	case model.Configuring, model.Configured:
+		m.Reservation = model.Reservation{}
+	case model.Deleting, model.Failed:
+		m.Assigned, m.Reservation = model.Assignment{}, model.Reservation{}
+	}
+	if err := s.put(&m); err != nil {
+		s.refuse(err, out)
+		return
+	}
+	out.Added++
+}
+
+// replace takes over the record of a machine whose state changed without us.
+// While it is bound as it was, its stamps stay: they are the shard's, not the
+// provider's.
+func (s *Shard) replace(r columnar.Row, rec *Record, out *Reconciled) {
+	was := s.machines.Get(r)
+	s.log.Warn("machine is in another state than expected", "machine", was.ID, "expected", was.State, "found", rec.Machine.State)
+	s.remove(r)
+	s.adopt(rec, out)
+	out.Added--
+	out.Diverged++
+	r, ok := s.machines.Lookup(was.ID)
+	if ok && was.Cluster != "" && s.machines.Cluster(r) == was.Cluster {
+		s.stamp(r, was.Assigned)
+	}
+}
+
+// refresh takes over what may change while the state does not, and tells
+// whether anything did. Stamps, reservation and idle clock are the shard's.
+func (s *Shard) refresh(r columnar.Row, m *model.Machine, out *Reconciled) bool {
+	is := s.machines.Get(r)
+	if sameFacts(&is, m) {
+		return false
+	}
+	next := *m
+	next.Cluster = is.Cluster
+	next.Assigned, next.Reservation, next.IdleSince = is.Assigned, is.Reservation, is.IdleSince
+	if err := s.put(&next); err != nil {
+		s.refuse(err, out)
+		return false
+	}
+	return true
+}
+
+// sameFacts compares what is the provider's to say.
+func sameFacts(a, b *model.Machine) bool {
+	return a.PricePerHour == b.PricePerHour && a.InterruptionProbability == b.InterruptionProbability &&
+		a.CapacityType == b.CapacityType && a.Host == b.Host && a.InstanceType == b.InstanceType && a.Zone == b.Zone &&
+		a.LastError == b.LastError && a.Resources.Equal(b.Resources) && a.Allocatable.Equal(b.Allocatable) && maps.Equal(a.Labels, b.Labels)
+}
+
+// refuse counts a record that is not taken over; the last good one stays.
+func (s *Shard) refuse(err error, out *Reconciled) {
+	total := 0
+	for _, n := range out.Refused {
+		total += n
+	}
+	out.Refused[refusalOf(err)]++
+	if total < RefusalsLoggedMax {
+		s.log.Warn("provider's record refused; the last good one stays", "error", err)
+	}
+	if total == RefusalsLoggedMax {
+		s.log.Warn(fmt.Sprintf("more than %d records refused in this cycle; the rest is only counted", RefusalsLoggedMax))
+	}
+}

@@ -1,0 +1,187 @@
+package shard
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// The bounds of the lists in a report.
+const (
+	ReportUnmetMax   = 50
+	ReportActionsMax = 200
+)
+
+// CycleReport is what one cycle looks like from outside, for pages and logs.
+// Everything in it is a copy; its lists are bounded.
+type CycleReport struct {
+	Cycle     uint64
+	Now       int64 // Unix nanoseconds
+	Durations Durations
+	Stats     engine.Stats
+
+	Machines int
+	States   [model.NumStates]int
+	Needs    int
+	// Demand is what all clusters ask for; Bound is what Configured and
+	// Configuring machines offer, Free what Idle ones do.
+	Demand model.Resources
+	Bound  model.Resources
+	Free   model.Resources
+	// SpendPerHour is the price of the machines that are paid for, by capacity
+	// type: every state but Speculative and Failed.
+	SpendPerHour [model.NumCapacityTypes]float64
+
+	// Unmet are the unsatisfied Needs, highest rank first, at most
+	// ReportUnmetMax of UnmetTotal.
+	Unmet      []UnmetNeed
+	UnmetTotal int
+	// Actions are those carried out in this cycle, at most ReportActionsMax.
+	Actions     []ReportAction
+	Counts      [engine.NumKinds]int
+	Suppressed  [engine.NumKinds]int
+	Disposition Disposition
+	Capped      int
+	Cut         int
+	Dropped     int
+	InFlight    int // machines in a transitional state
+	Parked      int
+	Held        []string
+	Shortfalls  []Shortfall
+	Reconciled  Reconciled
+}
+
+// UnmetNeed is one unsatisfied Need.
+type UnmetNeed struct {
+	Cluster  string
+	Group    string
+	Priority int32
+	Profile  string // in words
+	Want     model.Resources
+	Deficit  model.Resources
+	Reason   engine.Unmet
+	Domain   string
+}
+
+// ReportAction is one action that was carried out.
+type ReportAction struct {
+	Kind         engine.Kind
+	Reason       engine.Reason
+	Machine      string
+	InstanceType string
+	Cluster      string
+	Need         string // the acquirer's or preemptor's profile in words
+	For          string // its cluster
+	Priority     int32  // its priority
+	GraceSeconds int32
+	Error        string
+}
+
+// reportFor builds the cycle's report, nil when nobody asks for one.
+func (s *Shard) reportFor(c *Cycle) *CycleReport {
+	if s.observer == nil {
+		return nil
+	}
+	r := &CycleReport{
+		Cycle: c.Number, Now: c.Now, Durations: c.Durations, Stats: c.Plan.Stats,
+		Machines: s.machines.Len(), States: s.countLocked(), Needs: s.demand.Len(),
+		Demand: s.wanted.total.resources(), Bound: s.tally.bound.resources(), Free: s.tally.free.resources(),
+		Counts: c.Counts, Suppressed: c.Suppressed, Disposition: c.Disposition, Capped: c.Capped, Cut: c.Cut, Dropped: c.Dropped,
+		Parked: c.Parked, Held: c.Held, Shortfalls: s.shortfalls.report(), Reconciled: c.Reconciled,
+	}
+	for _, st := range [...]model.State{model.Creating, model.Configuring, model.Draining, model.Deleting} {
+		r.InFlight += r.States[st]
+	}
+	for t, micros := range s.tally.spend {
+		r.SpendPerHour[t] = float64(micros) / microDollars
+	}
+	r.Unmet, r.UnmetTotal = s.unmet(c.Plan)
+	r.Actions = s.reportActions(c)
+	return r
+}
+
+// unmet returns the unsatisfied Needs of highest rank, and how many there are.
+// Members of a fold count once.
+func (s *Shard) unmet(plan *engine.Plan) ([]UnmetNeed, int) {
+	var worst []int32 // by rank, at most ReportUnmetMax
+	total := 0
+	byRank := func(i int32, rank int32) int { return int(plan.Needs[i].Rank) - int(rank) }
+	for i := range plan.Needs {
+		n := &plan.Needs[i]
+		if n.Satisfied || int(n.Fold) != i {
+			continue
+		}
+		total++
+		if len(worst) == ReportUnmetMax && n.Rank > plan.Needs[worst[len(worst)-1]].Rank {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(worst, n.Rank, byRank)
+		worst = slices.Insert(worst, at, int32(i))
+		worst = worst[:min(len(worst), ReportUnmetMax)]
+	}
+	out := make([]UnmetNeed, len(worst))
+	for k, i := range worst {
+		n := &plan.Needs[i]
+		p := n.Profile
+		row := s.demand.Row(s.demand.Block(n.Cluster), n.Row)
+		out[k] = UnmetNeed{
+			Cluster: n.Cluster, Group: row.Group, Priority: p.Priority(), Profile: Describe(p),
+			Want: row.Aggregate, Deficit: slices.Clone(n.Deficit), Reason: n.Unmet, Domain: n.Domain,
+		}
+	}
+	return out, total
+}
+
+func (s *Shard) reportActions(c *Cycle) []ReportAction {
+	out := make([]ReportAction, 0, min(len(c.Started), ReportActionsMax))
+	for i := range c.Started[:cap(out)] {
+		a := &c.Started[i]
+		x := ReportAction{Kind: a.Kind, Reason: a.Reason, Machine: a.Machine, Cluster: a.Cluster, GraceSeconds: a.GraceSeconds}
+		if r, ok := s.machines.Lookup(a.Machine); ok {
+			x.InstanceType = s.machines.Get(r).InstanceType
+		}
+		if a.Need >= 0 {
+			n := &c.Plan.Needs[a.Need]
+			p := n.Profile
+			x.Need, x.For, x.Priority = Describe(p), n.Cluster, p.Priority()
+		}
+		if a.Err != nil {
+			x.Error = a.Err.Error()
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// Describe puts a profile into a few words: what it requires, without its
+// priority and penalties.
+func Describe(p *model.Profile) string {
+	var parts []string
+	for _, r := range p.Requirements() {
+		key := r.Key[strings.LastIndexByte(r.Key, '/')+1:]
+		switch r.Operator {
+		case model.In:
+			parts = append(parts, key+" in "+strings.Join(r.Values, "|"))
+		case model.NotIn:
+			parts = append(parts, key+" not in "+strings.Join(r.Values, "|"))
+		case model.Exists:
+			parts = append(parts, "has "+key)
+		case model.DoesNotExist:
+			parts = append(parts, "no "+key)
+		case model.Same:
+			parts = append(parts, "same "+key)
+		default:
+			parts = append(parts, fmt.Sprintf("%s %s %s", key, r.Operator, strings.Join(r.Values, "|")))
+		}
+	}
+	for _, sp := range p.HardSpread() {
+		parts = append(parts, fmt.Sprintf("spread over %s by %d", sp.Key[strings.LastIndexByte(sp.Key, '/')+1:], sp.MaxSkew))
+	}
+	if len(parts) == 0 {
+		return "any machine"
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,142 @@
+package shard
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// microDollars is the unit of sums of prices: whole numbers can be taken off
+// again without drift.
+const microDollars = 1e6
+
+// tally holds sums over the machines, kept with every change, so that no cycle
+// walks the fleet to report on it.
+type tally struct {
+	machines [model.NumStates][model.NumCapacityTypes][model.NumBuckets]int32
+	spend    [model.NumCapacityTypes]int64 // micro-dollars per hour, of machines that are paid for
+	bound    sums                          // what bound machines offer
+	free     sums                          // what Idle machines offer
+}
+
+// paid tells whether a machine in the state costs its price: it has a host, or
+// soon will.
+func paid(s model.State) bool {
+	switch s {
+	case model.Creating, model.Idle, model.Configuring, model.Configured, model.Draining, model.Deleting:
+		return true
+	}
+	return false
+}
+
+func (t *tally) add(m *model.Machine) { t.count(m, 1) }
+func (t *tally) sub(m *model.Machine) { t.count(m, -1) }
+
+func (t *tally) count(m *model.Machine, n int32) {
+	t.machines[m.State][m.CapacityType][m.Assigned.Interruption] += n
+	if paid(m.State) {
+		t.spend[m.CapacityType] += int64(n) * int64(math.Round(min(m.PricePerHour, math.MaxInt32)*microDollars))
+	}
+	switch {
+	case m.State.Bound():
+		t.bound.change(m.EffectiveAllocatable(), n > 0)
+	case m.State == model.Idle:
+		t.free.change(m.EffectiveAllocatable(), n > 0)
+	}
+}
+
+// demandTally holds sums over the demand, by cluster and in all.
+type demandTally struct {
+	rows     [model.NumBuckets]int
+	total    sums
+	clusters map[string]*clusterDemand
+}
+
+type clusterDemand struct {
+	rows  [model.NumBuckets]int
+	total sums
+}
+
+// replace takes the cluster's old demand off and adds the new.
+func (t *demandTally) replace(cluster string, rows []model.Need) {
+	if old := t.clusters[cluster]; old != nil {
+		for b, n := range old.rows {
+			t.rows[b] -= n
+		}
+		t.total.merge(&old.total, false)
+		delete(t.clusters, cluster)
+	}
+	if len(rows) == 0 {
+		return
+	}
+	c := &clusterDemand{}
+	for i := range rows {
+		c.rows[rows[i].Profile.Interruption()]++
+		c.total.change(rows[i].Aggregate, true)
+	}
+	for b, n := range c.rows {
+		t.rows[b] += n
+	}
+	t.total.merge(&c.total, true)
+	if t.clusters == nil {
+		t.clusters = map[string]*clusterDemand{}
+	}
+	t.clusters[cluster] = c
+}
+
+// sums adds up resource vectors in 128 bits, so that what saturates in a
+// report can still be taken off again exactly.
+type sums struct {
+	names  []string
+	values []wide
+}
+
+type wide struct{ hi, lo uint64 }
+
+func (s *sums) at(name string) *wide {
+	for i, n := range s.names {
+		if n == name {
+			return &s.values[i]
+		}
+	}
+	s.names = append(s.names, name)
+	s.values = append(s.values, wide{})
+	return &s.values[len(s.values)-1]
+}
+
+func (s *sums) change(r model.Resources, plus bool) {
+	for _, a := range r {
+		s.at(a.Name).change(wide{0, uint64(a.Value)}, plus)
+	}
+}
+
+func (s *sums) merge(o *sums, plus bool) {
+	for i, n := range o.names {
+		s.at(n).change(o.values[i], plus)
+	}
+}
+
+func (w *wide) change(o wide, plus bool) {
+	var carry uint64
+	if plus {
+		w.lo, carry = bits.Add64(w.lo, o.lo, 0)
+		w.hi, _ = bits.Add64(w.hi, o.hi, carry)
+	} else {
+		w.lo, carry = bits.Sub64(w.lo, o.lo, 0)
+		w.hi, _ = bits.Sub64(w.hi, o.hi, carry)
+	}
+}
+
+// resources returns the sums as a vector, saturating.
+func (s *sums) resources() model.Resources {
+	out := make([]model.Amount, 0, len(s.names))
+	for i, n := range s.names {
+		v := s.values[i].lo
+		if s.values[i].hi != 0 || v > math.MaxInt64 {
+			v = math.MaxInt64
+		}
+		out = append(out, model.Amount{Name: n, Value: int64(v)})
+	}
+	return model.NewResources(out...)
+}
