@@ -19,15 +19,16 @@ var (
 // keeps the first entries of a list (of Did, the last).
 const (
 	MaxResources = 8
-	MaxUnmet     = 24
+	MaxUnmet     = 20
 	MaxDeficit   = 4
 	MaxReasons   = 8
-	MaxRecent    = 40
+	MaxRecent    = 30
 
 	NameBytesMax = 64  // ids, clusters, types, names of resources
-	TextBytesMax = 120 // summaries of profiles and the progress line
+	TextBytesMax = 100 // summaries of profiles and the progress line
 
-	// EventBytesMax is the size that no event exceeds, with every list full.
+	// EventBytesMax is the size that no event exceeds, with every list full
+	// (double, if names were all quotes and backslashes).
 	EventBytesMax = 20 << 10
 )
 

@@ -151,12 +151,12 @@ func rounded(v []float64) []float64 {
 	return out
 }
 
-// digits rounds to four significant digits: as fine as a chart can show.
+// digits rounds to six significant digits: as fine as a read-out shows.
 func digits(v float64) float64 {
 	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
 		return 0 // JSON has no other numbers
 	}
-	scale := math.Pow(10, 3-math.Floor(math.Log10(math.Abs(v))))
+	scale := math.Pow(10, 5-math.Floor(math.Log10(math.Abs(v))))
 	if math.IsInf(scale, 0) || scale == 0 {
 		return 0
 	}

@@ -29,6 +29,9 @@ function series(table, order, field) {
   };
 }
 
+/** Percentiles over the last cycles, in the order of the legend. */
+const phaseTimes = (field) => Object.keys(phases).map((k) => store.window?.[field][ORDER.phases.indexOf(k)] ?? 0);
+
 let seconds = 600, held = false, queued = false;
 const store = new Store(redraw);
 
@@ -47,6 +50,7 @@ const charts = [
     ...series(phases, ORDER.phases, 'p'), name: 'Cycle time by phase', how: 'max', step: true, clip: true,
     format: millis, axis: (v) => (v === 0 ? '0' : `${short(v)} ms`), total: millis,
     marks: () => (store.window?.cycles > 1 ? [{ value: store.window.p50, label: `p50 ${millis(store.window.p50)}` }, { value: store.window.p99, label: `p99 ${millis(store.window.p99)}` }] : []),
+    extra: () => [{ name: 'p50', values: phaseTimes('phasesP50') }, { name: 'p99', values: phaseTimes('phasesP99') }],
     empty: 'Waiting for the first cycle.',
   }),
   new Chart(find('#spend'), {
@@ -99,7 +103,7 @@ function head() {
   text(mode, store.frame?.mode ?? '');
   text(find('#source'), [store.info?.source, store.frame?.progress].filter(Boolean).join(' · '));
   if (!store.info) return;
-  text(find('#about'), `Tonnage ${store.info.version} · cycle every ${millis(store.info.cycleInterval)} · ${store.info.provider}`);
+  text(find('#about'), [`Tonnage ${store.info.version}`, `cycle every ${span(store.info.cycleInterval / 1000)}`, store.info.provider].filter(Boolean).join(' · '));
   const strange = Object.keys(ORDER).find((k) => ORDER[k].join() !== store.info[k].join());
   if (strange) location.reload(); // the process was upgraded under an open page
 }
@@ -111,12 +115,18 @@ find('#hold').addEventListener('click', (e) => {
   text(e.target, held ? 'Resume' : 'Hold');
   redraw();
 });
+
+const root = document.documentElement, system = matchMedia('(prefers-color-scheme: dark)');
+const isDark = () => (root.dataset.theme ? root.dataset.theme === 'dark' : system.matches);
+const nameTheme = () => text(find('#theme'), isDark() ? 'Light' : 'Dark');
 find('#theme').addEventListener('click', () => {
-  const root = document.documentElement;
-  const dark = root.dataset.theme ? root.dataset.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
-  root.dataset.theme = dark ? 'light' : 'dark';
+  root.dataset.theme = isDark() ? 'light' : 'dark';
   try { localStorage.setItem('tonnage.theme', root.dataset.theme); } catch { /* holds for this visit only */ }
+  nameTheme();
 });
+system.addEventListener('change', nameTheme);
+nameTheme();
+
 document.addEventListener('visibilitychange', redraw);
 setInterval(redraw, 1000); // uptime and the age of the connection go on by themselves
 redraw();

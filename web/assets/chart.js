@@ -6,8 +6,9 @@ import { clock } from './format.js';
 import { find, h, s, text } from './dom.js';
 import { columns, domain, quantile, sum, ticks, timeTicks } from './scale.js';
 
-const TOP = 10, BOTTOM = 20, RIGHT = 6, PIXELS_PER_COLUMN = 1.5;
+const TOP = 12, BOTTOM = 20, RIGHT = 6, PIXELS_PER_COLUMN = 1.5;
 const CLIP_FACTOR = 4; // a column this much above the others is cut, and marked
+const CLIP_LABEL_COLUMNS = 5; // a run wider than this also says its peak
 
 /** The moment under the pointer, the same for all charts; null = now. */
 export const cursor = {
@@ -124,7 +125,7 @@ export class Chart {
   frame(span, width, height) {
     const totals = this.cols.map((c) => this.total(c.v));
     const peak = Math.max(...totals, ...this.lines().map((m) => m.value));
-    const usual = this.o.clip ? quantile(totals, 0.95) : peak;
+    const usual = this.o.clip ? quantile(totals, 0.9) : peak;
     this.clipped = usual > 0 && peak > usual * CLIP_FACTOR;
     const steps = ticks(this.clipped ? usual * 2 : peak, height > 150 ? 4 : 3, this.o.whole);
     this.top = steps.at(-1);
@@ -156,16 +157,24 @@ export class Chart {
       if (this.off.has(series.key)) return;
       const high = this.cols.map((c, k) => low[k] + c.v[i]);
       if (high.some((v, k) => v > low[k])) {
-        this.svg.append(s('path.area', { d: this.area(low, high), color: series.color }));
+        this.svg.append(s(this.o.step ? 'path.area.step' : 'path.area', { d: this.area(low, high), color: series.color }));
       }
       high.forEach((v, k) => { low[k] = v; });
     });
-    if (!this.clipped) return;
-    this.cols.forEach((c, k) => {
-      if (low[k] <= this.top) return;
-      const x = this.x(c.t);
+    if (this.clipped) this.cuts(low);
+  }
+
+  /** One mark, with the peak, for each run of columns that were cut. */
+  cuts(totals) {
+    for (let k = 0; k < totals.length; k++) {
+      if (totals[k] <= this.top) continue;
+      const first = k;
+      while (totals[k + 1] > this.top) k++;
+      const peak = Math.max(...totals.slice(first, k + 1));
+      const x = (this.x(this.cols[first].t) + this.x(this.cols[k].t)) / 2;
       this.svg.append(s('path.cut', { d: `M${x - 4} ${TOP - 2}l4 -6l4 6z` }));
-    });
+      if (k - first > CLIP_LABEL_COLUMNS) this.svg.append(s('text.mark', { x: x + 8, y: TOP - 1 }, this.o.format(peak)));
+    }
   }
 
   area(low, high) {
@@ -219,10 +228,11 @@ export class Chart {
   /** The same figures as a table, over the time shown. */
   table() {
     if (!this.twin.open || !this.cols?.length) return;
-    const head = h('tr', {}, ...['', 'now', 'least', 'mean', 'most'].map((t) => h('th', { scope: 'col' }, t)));
+    const extra = this.o.extra?.() ?? [];
+    const head = h('tr', {}, ['', 'now', 'least', 'mean', 'most', ...extra.map((e) => e.name)].map((t) => h('th', { scope: 'col' }, t)));
     const rows = this.o.series.map((series, i) => {
       const all = this.cols.map((c) => c.v[i]);
-      const figures = [all.at(-1), Math.min(...all), sum(all) / all.length, Math.max(...all)];
+      const figures = [all.at(-1), Math.min(...all), sum(all) / all.length, Math.max(...all), ...extra.map((e) => e.values[i])];
       return h('tr', {}, h('th', { scope: 'row' }, series.label ?? series.key), figures.map((v) => h('td', {}, this.o.format(v))));
     });
     const table = h('table', {}, h('caption.away', {}, `${this.o.name} over the time shown`), h('thead', {}, head), h('tbody', {}, rows));

@@ -22,8 +22,14 @@ export class Demand {
     const worst = list.reduce((a, b) => (share(b) < share(a) ? b : a));
     text(this.now, share(worst) < 1 ? `scarcest: ${resource(worst.name)}` : 'all covered');
     const span = domain(store.rows, seconds);
-    this.body.replaceChildren(...list.map((r) => block(r, store, span)));
+    this.body.replaceChildren(...list.map((r) => block(r, store, span)), key());
   }
+}
+
+/** What the bars and lines mean. */
+function key() {
+  const item = (cls, words) => h('li', {}, h(`i.${cls}`), words);
+  return h('ul.marks', {}, item('ok', 'satisfied'), item('miss', 'short'), item('bound', 'bound'), item('idle', 'idle'), item('dash', 'demand over time'));
 }
 
 const share = (r) => (r.demand > 0 ? 1 - r.deficit / r.demand : 1);

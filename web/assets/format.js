@@ -32,8 +32,8 @@ const fixed = (v) => (v >= 100 ? v.toFixed(0) : v >= 10 ? v.toFixed(1) : v.toFix
 export const dollars = (v) => `${money(v)}/h`;
 export const money = (v) => (v !== 0 && Math.abs(v) < 100 ? `$${v.toFixed(2)}` : `$${count(v)}`);
 
-/** per second; 0 stays quiet */
-export const rate = (v) => (v === 0 ? '0' : v >= 100 ? count(v) : v >= 10 ? v.toFixed(1) : v.toFixed(2));
+/** A rate, without its unit. */
+export const rate = (v) => (v >= 1000 ? count(v) : trim(v));
 
 /** 0.97312 → "97.3 %"; never rounds up to 100 % or down to 0 %. */
 export function percent(share) {

@@ -54,8 +54,8 @@ function table(caption, heads, rows) {
 const reasonOf = (key) => reasons[key] ?? { label: key.replaceAll('_', ' '), color: '--grey', text: '', help: '' };
 
 const NEED_HEADS = [
-  { name: 'Cluster', cls: 'id' }, { name: 'Profile', cls: 'wide' }, { name: 'Priority', cls: 'num' },
-  { name: 'Short of', cls: 'deficit' }, { name: 'Reason', cls: 'reason' }, { name: 'Age', cls: 'num' },
+  { name: 'Cluster', cls: 'id' }, { name: 'Need, and what it is short of', cls: 'wide' }, { name: 'Priority', cls: 'num' },
+  { name: 'Reason', cls: 'reason' }, { name: 'Age', cls: 'num' },
 ];
 
 export class Unmet {
@@ -95,17 +95,18 @@ export class Unmet {
 
 function needRow(u) {
   const why = reasonOf(u.reason);
+  const meter = h('span.meter', { 'aria-hidden': 'true' }, h('i', { 'width%': u.missing * 100 }));
   return tr([
-    u.cluster, u.profile, count(u.priority),
-    h('span', {}, h('span.meter', { 'aria-hidden': 'true' }, h('i', { 'width%': u.missing * 100 })), h('span', { title: `${percent(u.missing)} of what it asks for is missing` }, vector(u.deficit))),
+    u.cluster,
+    h('div', {}, u.profile, h('div.second', { title: `${percent(u.missing)} of what it asks for is missing` }, meter, vector(u.deficit))),
+    count(u.priority),
     h('span.tag', { color: why.color, title: `${why.text} ${why.help}` }, why.label),
     span(u.age),
   ], NEED_HEADS);
 }
 
 const ACTION_HEADS = [
-  { name: 'Time', cls: 'time' }, { name: 'Action', cls: 'kind' }, { name: 'Machines', cls: 'wide' },
-  { name: 'Cluster', cls: 'id' }, { name: 'Why', cls: 'wide' },
+  { name: 'Time', cls: 'time' }, { name: 'Action', cls: 'kind' }, { name: 'Machines, and why', cls: 'wide' }, { name: 'Cluster', cls: 'id' },
 ];
 
 export class Recent {
@@ -139,13 +140,14 @@ function actionRow(a) {
   return tr([
     clock(a.at),
     h('span.tag', { color: kinds[a.kind]?.color ?? '--grey', title: kinds[a.kind]?.hint }, a.kind, many ? h('b', {}, ` ×${count(a.count)}`) : null),
-    h('span', { title: many ? `${a.machine} and ${count(a.count - 1)} more` : a.machine }, a.type, h('span.faint', {}, ` ${a.machine}${many ? ' …' : ''}`)),
+    h('div', {},
+      a.type, h('span.faint', {}, ` ${a.machine}${many ? ` and ${count(a.count - 1)} more` : ''}`),
+      h('div.second', {}, rules[a.reason] ?? a.reason, a.need ? `; for ${a.need}` : '')),
     where(a),
-    h('span', {}, rules[a.reason] ?? a.reason, a.need ? h('span.faint', {}, ` · for ${a.need}`) : null),
   ], ACTION_HEADS);
 }
 
 function where(a) {
   if (!a.cluster) return h('span.faint', {}, '–');
-  return a.from ? `${a.from} → ${a.cluster}` : a.cluster;
+  return a.from ? h('div', {}, a.cluster, h('div.second', {}, `from ${a.from}`)) : a.cluster;
 }

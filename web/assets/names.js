@@ -22,13 +22,13 @@ export const kinds = {
 };
 
 export const phases = {
-  phase1: { color: '--blue', label: 'phase 1 · credit and acquire' },
-  phase2: { color: '--rose', label: 'phase 2 · preempt' },
-  phase3: { color: '--orange', label: 'phase 3 · release' },
-  snapread: { color: '--teal', label: 'snapshot' },
-  reconcile: { color: '--slate', label: 'reconcile' },
-  emit: { color: '--sky', label: 'emit' },
-  execute: { color: '--gold', label: 'execute' },
+  phase1: { color: '--blue', label: '1 · acquire', hint: 'phase 1: credit what is bound, acquire what is missing' },
+  phase2: { color: '--rose', label: '2 · preempt', hint: 'phase 2: choose victims for what phase 1 left' },
+  phase3: { color: '--orange', label: '3 · release', hint: 'phase 3: release what demand no longer claims' },
+  snapread: { color: '--teal', label: 'snapshot', hint: 'freeze supply and demand, fold and rank the Needs' },
+  reconcile: { color: '--slate', label: 'reconcile', hint: 'take in what the provider lists' },
+  emit: { color: '--sky', label: 'emit', hint: 'apply the rails and queue the actions' },
+  execute: { color: '--gold', label: 'execute', hint: 'hand the actions to the executor' },
 };
 
 export const capacity = {

@@ -63,6 +63,8 @@ export class Store {
       this.recent = state.recent ?? [];
       this.names = state.names ?? [];
     }
+    this.heard = Math.max(this.heard, this.frame ? 0 : Date.now());
+    this.link = 'live';
     this.changed();
   }
 
