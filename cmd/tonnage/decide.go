@@ -1,0 +1,106 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/internal/world"
+)
+
+// decideFlags are the flags of decide.
+type decideFlags struct {
+	file    string
+	output  string
+	explain bool
+	workers int
+}
+
+func newDecide(s streams) *cobra.Command {
+	var f decideFlags
+	cmd := &cobra.Command{
+		Use:   "decide -f FILE",
+		Short: "Decide once about a world: machines, needs, time",
+		Long: `Decide reads a world (machines, needs, options) and prints the plan for it: which
+machines to bind, buy, preempt, reclaim and give back, and what stays unmet.
+
+The answer is a function of the file alone. Unmet demand is no error: the exit
+code is 0. A file with faults is refused whole, with one line for each fault
+(path: what is wrong) and exit code 2.`,
+		Example: `  tonnage decide -f world.yaml
+  tonnage decide -f world.json -o json --explain
+  generate-world | tonnage decide -f - -o table`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return decide(s, f, cmd.Flags().Changed("workers"))
+		},
+	}
+	fileFlag(cmd, &f.file, "the world")
+	outputFlag(cmd, &f.output)
+	cmd.Flags().BoolVar(&f.explain, "explain", false, `add why, by need and by machine (key "explain" of the JSON)`)
+	cmd.Flags().IntVar(&f.workers, "workers", 0, "workers of the cycle, 0 = all cores; wins over the file, never changes the answer")
+	return cmd
+}
+
+func decide(s streams, f decideFlags, workersSet bool) error {
+	format, err := formatOf(s, f.output)
+	if err != nil {
+		return err
+	}
+	if f.workers < 0 || f.workers > world.WorkersMax {
+		return badInput(fmt.Errorf("--workers must be between 0 and %d, got %d", world.WorkersMax, f.workers))
+	}
+	in, err := openFile(s, f.file)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	w, err := world.Read(in)
+	if err != nil {
+		return inputError(err)
+	}
+	if workersSet {
+		w.Options.Engine.Workers = f.workers
+	}
+	w.Options.Engine.Explain = f.explain
+	answer, err := answerFor(w, f.explain)
+	if err != nil {
+		return err
+	}
+	if format == formatTable {
+		return answer.WriteTable(s.out)
+	}
+	return answer.WriteJSON(s.out)
+}
+
+// inputError gives a fault of the file the exit code of bad input; a file that
+// cannot be read is bad input too.
+func inputError(err error) error {
+	if faults, ok := errors.AsType[*world.Faults](err); ok {
+		return badInput(faults)
+	}
+	return badInput(err)
+}
+
+// answerFor runs one cycle over the world.
+func answerFor(w *world.World, explain bool) (*world.Answer, error) {
+	eng, err := engine.New(w.Options.Engine)
+	if err != nil {
+		return nil, badInput(fmt.Errorf("options: %w", err))
+	}
+	supply, demand, err := w.Tables()
+	if err != nil {
+		return nil, badInput(err)
+	}
+	start := time.Now()
+	clock := func() int64 { return int64(time.Since(start)) }
+	plan, err := eng.Cycle(engine.Input{Supply: supply, Demand: demand, Now: w.Now, Clock: clock})
+	if err != nil {
+		return nil, badInput(err)
+	}
+	carried := capReclaims(plan.Actions, supply, w.Options.ReclaimCapFraction)
+	return world.NewAnswer(w, supply, plan, carried, explain), nil
+}

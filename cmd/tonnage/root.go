@@ -1,0 +1,165 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// The exit codes of every command.
+const (
+	exitOK        = 0
+	exitInternal  = 1 // nothing that the caller could mend
+	exitBadInput  = 2 // a bad file, flag or argument
+	exitInvariant = 3 // simulate: something happened that must never happen
+)
+
+// exitError is an error that names its exit code.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+// badInput marks an error as the caller's to mend.
+func badInput(err error) error { return &exitError{exitBadInput, err} }
+
+// streams are a command's surroundings, passed in so that tests can run it.
+type streams struct {
+	in  io.Reader
+	out io.Writer
+	err io.Writer
+	// terminal tells whether out is one.
+	terminal bool
+}
+
+func processStreams() streams {
+	return streams{in: os.Stdin, out: os.Stdout, err: os.Stderr, terminal: term.IsTerminal(int(os.Stdout.Fd()))}
+}
+
+// run executes one command line and returns its exit code. Errors go to the
+// error stream as they are: for a bad file, one line for each fault.
+func run(args []string, s streams) int {
+	root := newRoot(s)
+	root.SetArgs(args)
+	err := root.Execute()
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintln(s.err, err)
+	if exit, ok := errors.AsType[*exitError](err); ok {
+		return exit.code
+	}
+	return exitInternal
+}
+
+// newRoot returns the whole command tree.
+func newRoot(s streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "tonnage",
+		Short: "Match the demand of many Kubernetes clusters with one pool of machines",
+		Long: `Tonnage compares what many Kubernetes clusters need with one pool of machines,
+and decides which machines to bind, buy, preempt, reclaim and give back.
+
+  decide     one decision about a world in a file
+  simulate   many cycles in virtual time, from a file`,
+		Version:       versionText(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          noArguments,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetVersionTemplate(versionLine())
+	root.SetIn(s.in)
+	root.SetOut(s.out)
+	root.SetErr(s.err)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return badInput(fmt.Errorf("%w (see `%s --help`)", err, cmd.CommandPath()))
+	})
+	root.AddCommand(commands(s)...)
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() != "completion" {
+			continue
+		}
+		cmd.Args = noArguments
+		for _, shell := range cmd.Commands() {
+			shell.Args = noArguments
+		}
+	}
+	return root
+}
+
+// commands lists the commands; each has a file of its own.
+func commands(s streams) []*cobra.Command {
+	return []*cobra.Command{newDecide(s), newSimulate(s), newVersion()}
+}
+
+// noArguments refuses arguments that are no flags, and names the command that
+// a misspelt one is near to.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	what, hint := "unexpected argument", ""
+	if cmd.HasSubCommands() {
+		what = "unknown command"
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			hint = "; did you mean " + strings.Join(near, " or ") + "?"
+		}
+	}
+	return badInput(fmt.Errorf("%s %q%s (see `%s --help`)", what, args[0], hint, cmd.CommandPath()))
+}
+
+// fileFlag adds -f to a command.
+func fileFlag(cmd *cobra.Command, path *string, what string) {
+	cmd.Flags().StringVarP(path, "file", "f", "", what+`, JSON or YAML; "-" reads standard input`)
+	_ = cmd.MarkFlagFilename("file", "json", "yaml", "yml")
+}
+
+// openFile opens what -f names.
+func openFile(s streams, path string) (io.ReadCloser, error) {
+	switch path {
+	case "":
+		return nil, badInput(errors.New("no file given; name one with -f FILE, or - for standard input"))
+	case "-":
+		return io.NopCloser(s.in), nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, badInput(fmt.Errorf("cannot open the file: %w", err))
+	}
+	return f, nil
+}
+
+// The output formats.
+const (
+	formatJSON  = "json"
+	formatTable = "table"
+)
+
+// outputFlag adds -o to a command.
+func outputFlag(cmd *cobra.Command, format *string) {
+	cmd.Flags().StringVarP(format, "output", "o", "", "json or table (default: table on a terminal, json elsewhere)")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{formatJSON, formatTable}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// formatOf settles the output format.
+func formatOf(s streams, format string) (string, error) {
+	switch {
+	case format == formatJSON || format == formatTable:
+		return format, nil
+	case format != "":
+		return "", badInput(fmt.Errorf("unknown output format %q; use -o json or -o table", format))
+	case s.terminal:
+		return formatTable, nil
+	}
+	return formatJSON, nil
+}

@@ -1,0 +1,32 @@
+// Package world is the file side of `tonnage decide` and `tonnage simulate`:
+// it reads worlds and runs, and writes what was decided about them.
+//
+// Reading goes from bytes to a tree (package document), from the tree through
+// schemas to values of the engine's vocabulary, and on the way collects every
+// fault with its path. A file with a fault yields no world at all: nothing is
+// decided from a part of it. Schemas read the demand before the machines,
+// whatever the order of the file, because machines name Needs in their stamps.
+//
+// Writing goes from the engine's plan, which speaks of rows, to an Answer,
+// which speaks of names in the order of the file, and from there to JSON or to
+// a table. The JSON is written by hand, field by field: its bytes depend on
+// nothing but the Answer.
+package world
+
+import "time"
+
+// Limits of what a file may ask for.
+const (
+	WorkersMax       = 1024
+	TopDomainsMax    = 4096
+	HoldMax          = 365 * 24 * time.Hour
+	CyclesMax        = 1_000_000
+	CycleIntervalMin = time.Millisecond
+	CycleIntervalMax = 24 * time.Hour
+	LatencyCyclesMax = 10_000
+	FaultTimesMax    = 1_000_000
+	QueueMax         = 1_000_000
+
+	// hintNamesMax is how many names are searched for the one that was meant.
+	hintNamesMax = 1000
+)

@@ -1,0 +1,208 @@
+package world
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/world/document"
+)
+
+var inf = math.Inf(1)
+
+// machineFile is a machine while it is read.
+type machineFile struct {
+	model.Machine
+	book *book
+	now  int64
+	// What the file says only for some states.
+	idleSinceRead bool
+	stampedFor    *Need
+	reservedRead  bool
+}
+
+type (
+	reader = document.Reader
+	node   = document.Node
+)
+
+var machineSchema = document.NewSchema(
+	document.Field[machineFile]{Key: "id", Required: true, Read: func(r *reader, n *node, m *machineFile) { r.Name(n, &m.ID) }},
+	document.Field[machineFile]{Key: "state", Required: true, Read: readState},
+	document.Field[machineFile]{Key: "cluster", Read: func(r *reader, n *node, m *machineFile) { readCluster(r, n, &m.Cluster) }},
+	document.Field[machineFile]{Key: "instanceType", Read: func(r *reader, n *node, m *machineFile) { r.Text(n, &m.InstanceType) }},
+	document.Field[machineFile]{Key: "zone", Read: func(r *reader, n *node, m *machineFile) { r.Text(n, &m.Zone) }},
+	document.Field[machineFile]{Key: "capacityType", Read: readCapacityType},
+	document.Field[machineFile]{Key: "resources", Read: func(r *reader, n *node, m *machineFile) { readResources(r, n, &m.Resources) }},
+	document.Field[machineFile]{Key: "allocatable", Read: func(r *reader, n *node, m *machineFile) {
+		if readResources(r, n, &m.Allocatable) && m.Allocatable.IsZero() {
+			// A list of nothing but zeros still replaces the base shape: such a
+			// machine offers nothing.
+			m.Resources = nil
+		}
+	}},
+	document.Field[machineFile]{Key: "labels", Read: func(r *reader, n *node, m *machineFile) { readLabels(r, n, &m.Labels) }},
+	document.Field[machineFile]{Key: "pricePerHour", Read: func(r *reader, n *node, m *machineFile) { r.Float(n, 0, inf, &m.PricePerHour) }},
+	document.Field[machineFile]{Key: "interruptionProbability", Read: func(r *reader, n *node, m *machineFile) {
+		r.Float(n, 0, 1, &m.InterruptionProbability)
+	}},
+	document.Field[machineFile]{Key: "idleSince", Read: func(r *reader, n *node, m *machineFile) {
+		m.idleSinceRead = true
+		r.Time(n, &m.IdleSince)
+	}},
+	document.Field[machineFile]{Key: "lastError", Read: func(r *reader, n *node, m *machineFile) { r.Text(n, &m.LastError) }},
+	document.Field[machineFile]{Key: "assigned", Read: func(r *reader, n *node, m *machineFile) { assignedSchema.Read(r, n, m) }},
+	document.Field[machineFile]{Key: "reservedFor", Read: func(r *reader, n *node, m *machineFile) {
+		m.reservedRead = true
+		reservedSchema.Read(r, n, m)
+	}},
+)
+
+var assignedSchema = document.NewSchema(
+	document.Field[machineFile]{Key: "priority", Read: func(r *reader, n *node, m *machineFile) { readPriority(r, n, &m.Assigned.Priority) }},
+	document.Field[machineFile]{Key: "interruptionPenalty", Read: func(r *reader, n *node, m *machineFile) { readPenalty(r, n, &m.Assigned.Interruption) }},
+	document.Field[machineFile]{Key: "reclamationPenalty", Read: func(r *reader, n *node, m *machineFile) { readPenalty(r, n, &m.Assigned.Reclamation) }},
+	document.Field[machineFile]{Key: "need", Read: func(r *reader, n *node, m *machineFile) {
+		if need := m.book.readNeed(r, n); need != nil && need.Profile != nil {
+			m.Assigned.Fingerprint = need.Profile.Fingerprint()
+			m.stampedFor = need
+		}
+	}},
+	document.Field[machineFile]{Key: "group", Read: func(r *reader, n *node, m *machineFile) { r.Text(n, &m.Assigned.Group) }},
+)
+
+var reservedSchema = document.NewSchema(
+	document.Field[machineFile]{Key: "need", Required: true, Read: func(r *reader, n *node, m *machineFile) {
+		if need := m.book.readNeed(r, n); need != nil && need.Profile != nil {
+			m.Reservation = reservationFor(need)
+		}
+	}},
+	document.Field[machineFile]{Key: "until", Read: func(r *reader, n *node, m *machineFile) { r.Time(n, &m.Reservation.Deadline) }},
+)
+
+// reservationFor returns an endless reservation for a Need.
+func reservationFor(need *Need) model.Reservation {
+	p := need.Profile
+	return model.Reservation{Owner: need.Owner(), Priority: p.Priority(), Interruption: p.Interruption(), Reclamation: p.Reclamation(), Arrival: need.Arrival}
+}
+
+var stateNames, capacityNames = func() (states, types []string) {
+	for s := model.Speculative; int(s) < model.NumStates; s++ {
+		states = append(states, s.String())
+	}
+	for c := model.CapacityUnspecified; int(c) < model.NumCapacityTypes; c++ {
+		types = append(types, c.String())
+	}
+	return states, types
+}()
+
+// readChoice reads one of several words.
+func readChoice(r *reader, n *node, what string, names []string, parse func(string) bool) {
+	var text string
+	switch r.Text(n, &text); {
+	case n.Kind != document.Text || parse(text):
+		return
+	case document.Nearest(text, names) != "":
+		r.Fault("unknown %s %s; did you mean %s? Use one of %s", what, document.Quote(text), document.Nearest(text, names), strings.Join(names, ", "))
+	default:
+		r.Fault("unknown %s %s; use one of %s", what, document.Quote(text), strings.Join(names, ", "))
+	}
+}
+
+func readState(r *reader, n *node, m *machineFile) {
+	readChoice(r, n, "state", stateNames, func(text string) (ok bool) {
+		m.State, ok = model.ParseState(text)
+		return ok
+	})
+}
+
+func readCapacityType(r *reader, n *node, m *machineFile) {
+	readChoice(r, n, "capacity type", capacityNames, func(text string) (ok bool) {
+		m.CapacityType, ok = model.ParseCapacityType(text)
+		return ok
+	})
+}
+
+// readCluster reads the id of a cluster; an empty text is none.
+func readCluster(r *reader, n *node, into *string) {
+	if n.Kind == document.Text && n.Text == "" {
+		return
+	}
+	r.Name(n, into)
+}
+
+func readPriority(r *reader, n *node, into *int32) {
+	v := int64(*into)
+	r.Int(n, math.MinInt32, math.MaxInt32, &v)
+	*into = int32(v)
+}
+
+// readMachines reads the list of machines and enters them in the book.
+func (b *book) readMachines(r *reader, n *node, now int64) []model.Machine {
+	if n.Kind != document.List {
+		r.Fault("must be a list of machines, got %s", document.Describe(n))
+		return nil
+	}
+	out := make([]model.Machine, 0, len(n.Items))
+	b.machines = make(map[string]int, len(n.Items))
+	r.List(n, func(i int, n *node) {
+		m := machineFile{book: b, now: now}
+		machineSchema.Read(r, n, &m)
+		m.finish(r)
+		if first, ok := b.machines[m.ID]; ok && m.ID != "" {
+			r.FaultKey("id", "%s is used twice; first by machines[%d]", document.Quote(m.ID), first)
+		} else if m.ID != "" {
+			b.machines[m.ID] = i
+			b.ids = append(b.ids, m.ID)
+		}
+		out = append(out, m.Machine)
+	})
+	return out
+}
+
+// reservable are the states that can carry a reservation.
+var reservable = []model.State{model.Creating, model.Idle, model.Configured, model.Draining}
+
+// finish checks the fields against the state, and fills in what follows from
+// it.
+func (m *machineFile) finish(r *reader) {
+	if m.State == model.StateUnspecified {
+		return // a fault already
+	}
+	switch m.State {
+	case model.Configured, model.Draining:
+		if m.Cluster == "" {
+			r.FaultKey("cluster", "must be set for a machine in state %s", m.State)
+		}
+	case model.Configuring, model.Failed:
+	default:
+		if m.Cluster != "" {
+			r.FaultKey("cluster", "must be empty for a machine in state %s, got %s", m.State, document.Quote(m.Cluster))
+		}
+	}
+	if m.State != model.Idle && m.idleSinceRead {
+		r.FaultKey("idleSince", "is for Idle machines only; this one is %s", m.State)
+	}
+	if m.State == model.Idle && !m.idleSinceRead {
+		m.IdleSince = m.now
+	}
+	if m.State != model.Failed && m.LastError != "" {
+		r.FaultKey("lastError", "is for Failed machines only; this one is %s", m.State)
+	}
+	if m.reservedRead && !slices.Contains(reservable, m.State) {
+		r.FaultKey("reservedFor", "a machine in state %s cannot be reserved; only Creating, Idle, Configured and Draining ones", m.State)
+	}
+	if m.State == model.Creating && m.stampedFor != nil && !m.reservedRead {
+		// A machine on its way has no cluster yet: the stamp's cluster travels
+		// as the owner of an endless reservation.
+		m.Reservation = reservationFor(m.stampedFor)
+		m.Reservation.Owner.Group = m.Assigned.Group
+	}
+	if r.Failed() {
+		return
+	}
+	if err := m.Validate(false); err != nil {
+		r.Fault("%v", err) // no file gets here unless the rules above lag behind the model's
+	}
+}

@@ -1,0 +1,171 @@
+package world
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/world/document"
+)
+
+// needFile is a Need while it is read.
+type needFile struct {
+	Need
+	spec          model.ProfileSpec
+	shortSinceSet bool
+}
+
+var needSchema = document.NewSchema(
+	document.Field[needFile]{Key: "name", Required: true, Read: func(r *reader, n *node, f *needFile) { r.Name(n, &f.Name) }},
+	document.Field[needFile]{Key: "cluster", Read: func(r *reader, n *node, f *needFile) { r.Name(n, &f.Cluster) }},
+	document.Field[needFile]{Key: "priority", Read: func(r *reader, n *node, f *needFile) { readPriority(r, n, &f.spec.Priority) }},
+	document.Field[needFile]{Key: "interruptionPenalty", Read: func(r *reader, n *node, f *needFile) { readPenalty(r, n, &f.spec.Interruption) }},
+	document.Field[needFile]{Key: "reclamationPenalty", Read: func(r *reader, n *node, f *needFile) { readPenalty(r, n, &f.spec.Reclamation) }},
+	document.Field[needFile]{Key: "requirements", Read: func(r *reader, n *node, f *needFile) {
+		r.List(n, func(_ int, n *node) {
+			var q model.Requirement
+			requirementSchema.Read(r, n, &q)
+			f.spec.Requirements = append(f.spec.Requirements, q)
+		})
+	}},
+	document.Field[needFile]{Key: "spread", Read: func(r *reader, n *node, f *needFile) {
+		r.List(n, func(_ int, n *node) {
+			var s model.Spread
+			spreadSchema.Read(r, n, &s)
+			f.spec.Spread = append(f.spec.Spread, s)
+		})
+	}},
+	document.Field[needFile]{Key: "aggregate", Read: func(r *reader, n *node, f *needFile) { readResources(r, n, &f.Aggregate) }},
+	document.Field[needFile]{Key: "minUnit", Read: func(r *reader, n *node, f *needFile) { readResources(r, n, &f.MinUnit) }},
+	document.Field[needFile]{Key: "minAggregate", Read: func(r *reader, n *node, f *needFile) { readResources(r, n, &f.MinAggregate) }},
+	document.Field[needFile]{Key: "shortSince", Read: func(r *reader, n *node, f *needFile) {
+		f.shortSinceSet = true
+		r.Time(n, &f.ShortSince)
+	}},
+	document.Field[needFile]{Key: "group", Read: func(r *reader, n *node, f *needFile) { r.Text(n, &f.Group) }},
+	document.Field[needFile]{Key: "arrival", Read: func(r *reader, n *node, f *needFile) { r.Time(n, &f.Arrival) }},
+	document.Field[needFile]{Key: "parked", Read: func(r *reader, n *node, f *needFile) { r.Bool(n, &f.Parked) }},
+).Refuse("count", "unknown key; a need has no count: aggregate says how much in all, and how many machines that takes is the answer").
+	Refuse("replicas", "unknown key; a need has no count: aggregate says how much in all, and how many machines that takes is the answer")
+
+var operatorNames = func() (names []string) {
+	for o := model.In; o <= model.Lt; o++ {
+		names = append(names, o.String())
+	}
+	return names
+}()
+
+var requirementSchema = document.NewSchema(
+	document.Field[model.Requirement]{Key: "key", Required: true, Read: func(r *reader, n *node, q *model.Requirement) { r.Name(n, &q.Key) }},
+	document.Field[model.Requirement]{Key: "operator", Required: true, Read: func(r *reader, n *node, q *model.Requirement) {
+		readChoice(r, n, "operator", operatorNames, func(text string) (ok bool) {
+			q.Operator, ok = model.ParseOperator(text)
+			return ok
+		})
+	}},
+	document.Field[model.Requirement]{Key: "values", Read: func(r *reader, n *node, q *model.Requirement) {
+		r.List(n, func(_ int, n *node) {
+			var v string
+			r.Text(n, &v)
+			q.Values = append(q.Values, v)
+		})
+	}},
+)
+
+var spreadSchema = document.NewSchema(
+	document.Field[model.Spread]{Key: "topologyKey", Required: true, Read: func(r *reader, n *node, s *model.Spread) { r.Name(n, &s.Key) }},
+	document.Field[model.Spread]{Key: "maxSkew", Required: true, Read: func(r *reader, n *node, s *model.Spread) {
+		var v int64
+		r.Int(n, 1, math.MaxInt32, &v)
+		s.MaxSkew = int32(v)
+	}},
+	document.Field[model.Spread]{Key: "whenUnsatisfiable", Required: true, Read: func(r *reader, n *node, s *model.Spread) {
+		readChoice(r, n, "word", []string{"DoNotSchedule", "ScheduleAnyway"}, func(text string) (ok bool) {
+			s.WhenUnsatisfiable, ok = model.ParseWhenUnsatisfiable(text)
+			return ok
+		})
+	}},
+)
+
+// readNeeds reads a list of Needs and enters them in the book. Inside a
+// roll-up, cluster is the roll-up's, which its Needs need not repeat.
+func (b *book) readNeeds(r *reader, n *node, now int64, cluster string) []Need {
+	if n.Kind != document.List {
+		r.Fault("must be a list of needs, got %s", document.Describe(n))
+		return nil
+	}
+	out := make([]Need, 0, len(n.Items))
+	names := make(map[string]int, len(n.Items))
+	r.List(n, func(i int, n *node) {
+		f := needFile{}
+		needSchema.Read(r, n, &f)
+		f.finish(r, n, now, cluster)
+		b.enter(r, &f.Need, i, names)
+		out = append(out, f.Need)
+	})
+	if cluster == "" {
+		b.needs, b.list = names, out
+		for i := range out {
+			b.names = append(b.names, out[i].Name)
+		}
+	}
+	return out
+}
+
+// enter checks that the name is the only one of its list, and that it belongs
+// to one cluster in the whole file: outputs know a Need by its name alone.
+func (b *book) enter(r *reader, need *Need, i int, names map[string]int) {
+	if need.Name == "" {
+		return
+	}
+	if first, ok := names[need.Name]; ok {
+		r.FaultKey("name", "%s is used twice; first by item [%d] of the list", document.Quote(need.Name), first)
+		return
+	}
+	names[need.Name] = i
+	if other, ok := b.clusterOf[need.Name]; ok && other != need.Cluster {
+		r.FaultKey("name", "%s is the name of a need of cluster %s already", document.Quote(need.Name), document.Quote(other))
+		return
+	}
+	b.clusterOf[need.Name] = need.Cluster
+}
+
+// finish checks what concerns several fields and builds the profile, which
+// stays nil when there is a fault in it.
+func (f *needFile) finish(r *reader, n *node, now int64, cluster string) {
+	switch {
+	case n.Kind != document.Object:
+		return
+	case f.Cluster == "" && cluster == "":
+		r.FaultKey("cluster", "is missing")
+	case f.Cluster == "":
+		f.Cluster = cluster
+	case cluster != "" && f.Cluster != cluster:
+		r.FaultKey("cluster", "must be %s as in the roll-up, or left out; got %s", document.Quote(cluster), document.Quote(f.Cluster))
+	}
+	for _, a := range f.MinAggregate {
+		if whole := f.Aggregate.Get(a.Name); a.Value > whole {
+			r.Enter("minAggregate")
+			r.FaultKey(a.Name, "must be at most the aggregate's %s, got %s", model.FormatQuantity(a.Name, whole), model.FormatQuantity(a.Name, a.Value))
+			r.Leave()
+		}
+	}
+	if !f.shortSinceSet {
+		f.ShortSince = now
+	}
+	for _, fault := range f.spec.Validate() {
+		r.FaultAt(fault.Path, "%s", oneLine(fault.Msg))
+	}
+	if profile, err := model.NewProfile(f.spec); err == nil {
+		f.Profile = profile
+	}
+}
+
+// oneLine keeps a message of another package on one line.
+func oneLine(msg string) string {
+	if !strings.ContainsAny(msg, "\r\n") {
+		return msg
+	}
+	return fmt.Sprintf("%q", msg)
+}

@@ -1,0 +1,124 @@
+package world
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"unicode"
+
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// tableActionsMax is how many actions a table lists; JSON lists them all.
+const tableActionsMax = 200
+
+// WriteTable writes the answer for people: the Needs, the actions, and a line
+// that sums up.
+func (a *Answer) WriteTable(out io.Writer) error {
+	w := bufio.NewWriter(out)
+	a.tableNeeds(w)
+	a.tableActions(w)
+	a.tableSummary(w)
+	return w.Flush()
+}
+
+// columns returns a writer that aligns tab-separated cells.
+func columns(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
+
+func (a *Answer) tableNeeds(w io.Writer) {
+	if len(a.Needs) == 0 {
+		fmt.Fprintln(w, "No needs.")
+		return
+	}
+	t := columns(w)
+	fmt.Fprintln(t, "NEED\tCLUSTER\tSATISFIED\tMACHINES\tBIND\tBUY\tDOMAIN\tDEFICIT\tREASON")
+	for i := range a.Needs {
+		n := &a.Needs[i]
+		satisfied := "yes"
+		if !n.Satisfied {
+			satisfied = "no"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\n", cell(n.Name), cell(n.Cluster), satisfied,
+			len(n.Claimed), n.Bootstrap, n.Provision, cell(n.Domain), cell(vector(n.Deficit)), cell(n.Reason.String()))
+	}
+	t.Flush()
+}
+
+func (a *Answer) tableActions(w io.Writer) {
+	if len(a.Actions) == 0 {
+		fmt.Fprintln(w, "\nNothing to do.")
+		return
+	}
+	fmt.Fprintln(w)
+	t := columns(w)
+	fmt.Fprintln(t, "ACTION\tMACHINE\tCLUSTER\tFOR\tGRACE\tREASON")
+	for i := range a.Actions[:min(len(a.Actions), tableActionsMax)] {
+		x := &a.Actions[i]
+		grace := ""
+		if x.GraceSeconds > 0 {
+			grace = fmt.Sprintf("%ds", x.GraceSeconds)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", x.Kind, cell(x.Machine), cell(x.Cluster), cell(x.Need), cell(grace), x.Reason)
+	}
+	t.Flush()
+	if more := len(a.Actions) - tableActionsMax; more > 0 {
+		fmt.Fprintf(w, "… and %d more; -o json lists them all\n", more)
+	}
+}
+
+func (a *Answer) tableSummary(w io.Writer) {
+	var counts [engine.NumKinds]int
+	for i := range a.Actions {
+		counts[a.Actions[i].Kind]++
+	}
+	var kinds []string
+	for k, n := range counts {
+		if n > 0 {
+			kinds = append(kinds, fmt.Sprintf("%d %s", n, engine.Kind(k)))
+		}
+	}
+	unmet := 0
+	for i := range a.Needs {
+		if !a.Needs[i].Satisfied {
+			unmet++
+		}
+	}
+	line := fmt.Sprintf("%s, %s: %d satisfied, %d not", plural(a.Stats.Machines, "machine"), plural(len(a.Needs), "need"), len(a.Needs)-unmet, unmet)
+	if len(kinds) > 0 {
+		line += "; " + strings.Join(kinds, ", ")
+	}
+	fmt.Fprintf(w, "\n%s\n", line)
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// vector writes a resource vector on one line.
+func vector(r model.Resources) string {
+	parts := make([]string, len(r))
+	for i, a := range r {
+		parts[i] = a.Name + "=" + model.FormatQuantity(a.Name, a.Value)
+	}
+	return strings.Join(parts, " ")
+}
+
+// cell makes a text fit for a table: never empty, and without characters that
+// would break the line or command the terminal.
+func cell(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,186 @@
+package world
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/demand"
+	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/engine/supply"
+	"github.com/tonnage/tonnage/internal/sim"
+	"github.com/tonnage/tonnage/internal/world/document"
+)
+
+// World is what `decide` decides about.
+type World struct {
+	Now      int64 // Unix nanoseconds
+	Machines []model.Machine
+	Needs    []Need
+	// Reported are the clusters that have reported, sorted.
+	Reported []string
+	Options  Options
+
+	rows map[string][]int // cluster → its Needs, by row, as indexes of Needs
+}
+
+// Need is a row of demand and the name that outputs give it.
+type Need = sim.Need
+
+// Options are the settings that a file may carry.
+type Options struct {
+	Engine engine.Options
+	// ReclaimCapFraction is the share of a cluster's Configured machines that
+	// may be reclaimed in one cycle; 0 = no limit. ReclaimCapSet tells whether
+	// the file says so itself.
+	ReclaimCapFraction float64
+	ReclaimCapSet      bool
+	// GangBand is the width of a band of the victim score in priority points,
+	// +Inf = safe first. It is checked and kept, and has no effect on victims
+	// that are chosen machine by machine.
+	GangBand float64
+}
+
+// Faults is everything that is wrong with a file, as one error.
+type Faults struct {
+	List []document.Fault
+	More int // faults beyond those listed
+}
+
+// Error returns one fault a line, and how many more there are.
+func (f *Faults) Error() string {
+	var b strings.Builder
+	for i := range f.List {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(f.List[i].Error())
+	}
+	if f.More > 0 {
+		fmt.Fprintf(&b, "\n... and %d more", f.More)
+	}
+	return b.String()
+}
+
+// faultsOf returns the reader's faults as an error, nil when there are none.
+func faultsOf(r *document.Reader) error {
+	list, more := r.Faults()
+	if len(list) == 0 {
+		return nil
+	}
+	return &Faults{List: list, More: more}
+}
+
+// Read reads a world in JSON or YAML. The error is a *Faults when the file is
+// at fault, and what reading it gave otherwise.
+func Read(r io.Reader) (*World, error) {
+	root, err := load(r)
+	if err != nil {
+		return nil, err
+	}
+	var reader document.Reader
+	w, _ := readWorld(&reader, root)
+	if err := faultsOf(&reader); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+func load(r io.Reader) (*document.Node, error) {
+	root, fault, err := document.Load(r)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("cannot read the input: %w", err)
+	case fault != nil:
+		return nil, &Faults{List: []document.Fault{*fault}}
+	}
+	return root, nil
+}
+
+// worldFile is a world while it is read.
+type worldFile struct {
+	World
+	book         book
+	reportedRead bool
+}
+
+var worldSchema = document.NewSchema(
+	document.Field[worldFile]{Key: "now", Read: func(r *document.Reader, n *document.Node, w *worldFile) {
+		r.Time(n, &w.Now)
+	}},
+	document.Field[worldFile]{Key: "needs", Read: func(r *document.Reader, n *document.Node, w *worldFile) {
+		w.Needs = w.book.readNeeds(r, n, w.Now, "")
+	}},
+	document.Field[worldFile]{Key: "machines", Read: func(r *document.Reader, n *document.Node, w *worldFile) {
+		w.Machines = w.book.readMachines(r, n, w.Now)
+	}},
+	document.Field[worldFile]{Key: "reported", Read: func(r *document.Reader, n *document.Node, w *worldFile) {
+		w.reportedRead = true
+		r.Names(n, &w.Reported)
+	}},
+	document.Field[worldFile]{Key: "options", Read: func(r *document.Reader, n *document.Node, w *worldFile) {
+		optionsSchema.Read(r, n, &w.Options)
+	}},
+)
+
+// readWorld reads a world from the current place of the reader. The book holds
+// what the rest of a file may refer to.
+func readWorld(r *document.Reader, n *document.Node) (*World, book) {
+	f := worldFile{book: newBook(), World: World{Options: defaultOptions()}}
+	worldSchema.Read(r, n, &f)
+	w := &f.World
+	if !f.reportedRead {
+		w.Reported = clustersOf(w)
+	}
+	slices.Sort(w.Reported)
+	w.rows = make(map[string][]int)
+	for i := range w.Needs {
+		w.rows[w.Needs[i].Cluster] = append(w.rows[w.Needs[i].Cluster], i)
+	}
+	return w, f.book
+}
+
+// clustersOf returns every cluster that the world names.
+func clustersOf(w *World) []string {
+	seen := make(map[string]bool)
+	var out []string
+	add := func(cluster string) {
+		if cluster != "" && !seen[cluster] {
+			seen[cluster] = true
+			out = append(out, cluster)
+		}
+	}
+	for i := range w.Needs {
+		add(w.Needs[i].Cluster)
+	}
+	for i := range w.Machines {
+		add(w.Machines[i].Cluster)
+	}
+	return out
+}
+
+// Tables returns the world as the engine takes it: supply, and each cluster's
+// Needs in the order of the file.
+func (w *World) Tables() (*supply.Table, *demand.Table, error) {
+	s, d := supply.New(), demand.New()
+	for i := range w.Machines {
+		if err := s.Put(&w.Machines[i]); err != nil {
+			return nil, nil, fmt.Errorf("machines[%d]: %w", i, err)
+		}
+	}
+	for cluster, rows := range w.rows {
+		needs := make([]model.Need, len(rows))
+		for i, at := range rows {
+			needs[i] = w.Needs[at].Need
+		}
+		if err := d.Replace(cluster, needs); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, cluster := range w.Reported {
+		d.MarkReported(cluster)
+	}
+	return s, d, nil
+}
