@@ -95,6 +95,10 @@ func (f *Fleet) fail(i int32, why string) {
 // complete ends a transition.
 func (f *Fleet) complete(i int32, op shard.Op, at int64) {
 	e := &f.entries[i]
+	if op == shard.OpConfigure && e.machine.Cluster == "" {
+		f.fail(i, "Configure: for no cluster")
+		return
+	}
 	e.machine.State = transitions[op].to
 	switch op {
 	case shard.OpCreate:

@@ -1,0 +1,312 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/shard"
+	"github.com/tonnage/tonnage/shard/provider"
+)
+
+// run is a scenario under way.
+type run struct {
+	scenario *Scenario
+	fleet    *provider.Fleet
+	shard    *shard.Shard
+	cycle    int
+	paused   bool
+	// names of the Needs that a cluster's accepted roll-up brought, by row.
+	names map[string][]string
+	// last is each cluster's last roll-up, accepted or not.
+	last       map[string]*Rollup
+	resendAt   int // cycle before which the last roll-ups are sent again, 0 = never
+	expected   map[string]struct{}
+	claims     map[string]string // machine → Need, of this cycle's plan
+	configured map[string]int
+	violation  *Violation
+	summary    Summary
+}
+
+// Run runs a scenario and hands each cycle to emit. It ends with the error of
+// emit or of ctx, with an error that names every fault of the scenario, or
+// with a *Violation when an invariant does not hold; the cycle in which that
+// happened is not emitted.
+func Run(ctx context.Context, scenario Scenario, emit func(*Cycle) error) (Summary, error) {
+	r := &run{
+		scenario: &scenario, names: map[string][]string{}, last: map[string]*Rollup{}, expected: map[string]struct{}{},
+		claims: map[string]string{}, configured: map[string]int{}, summary: Summary{Actions: map[string]int{}, States: map[string]int{}, Unsatisfied: []string{}},
+	}
+	if err := r.start(); err != nil {
+		return r.summary, err
+	}
+	for k := 1; k <= scenario.Cycles; k++ {
+		if err := ctx.Err(); err != nil {
+			return r.summary, err
+		}
+		c, err := r.step(ctx, k)
+		if err != nil {
+			return r.summary, err
+		}
+		r.summary.take(c)
+		if err := emit(c); err != nil {
+			return r.summary, err
+		}
+	}
+	return r.summary, nil
+}
+
+// interval is the time between two cycles.
+func (r *run) interval() time.Duration {
+	if r.scenario.Interval > 0 {
+		return r.scenario.Interval
+	}
+	return shard.CycleIntervalDefault
+}
+
+// start makes the fleet and the shard, and lets the clusters of the world
+// report.
+func (r *run) start() error {
+	sc := r.scenario
+	latency := func(l Latency) provider.Latency {
+		return provider.Latency{Min: time.Duration(l.Min) * r.interval(), Max: time.Duration(l.Max) * r.interval(), Step: r.interval()}
+	}
+	cfg := provider.Config{
+		Machines: sc.Machines, Seed: sc.Seed, Now: sc.Now,
+		Latencies: provider.Latencies{
+			Create: latency(sc.Latencies.Create), Configure: latency(sc.Latencies.Configure),
+			Drain: latency(sc.Latencies.Drain), Delete: latency(sc.Latencies.Delete),
+		},
+	}
+	for _, f := range sc.Faults {
+		cfg.Faults = append(cfg.Faults, provider.Fault(f))
+	}
+	var err error
+	if r.fleet, err = provider.New(cfg); err != nil {
+		return err
+	}
+	for i := range sc.Machines {
+		r.expected[sc.Machines[i].ID] = struct{}{}
+	}
+	if err := r.boot(); err != nil {
+		return err
+	}
+	return r.firstReports()
+}
+
+// boot makes a shard that remembers nothing.
+func (r *run) boot() error {
+	cfg := shard.DefaultConfig()
+	cfg.Engine = r.scenario.Options
+	cfg.ReclaimCapFraction = r.scenario.Rails.ReclaimCapFraction
+	cfg.Quarantine = r.scenario.Rails.Quarantine
+	cfg.DryRun = r.scenario.Rails.DryRun
+	cfg.MaxActionsPerCycle = r.scenario.Rails.Queue
+	cfg.Paused = r.paused
+	cfg.Concurrency = 0
+	cfg.ObserveDrains = false
+	var err error
+	r.shard, err = shard.New(cfg, shard.Deps{Provider: r.fleet, Decided: r.decided})
+	return err
+}
+
+// firstReports brings in what the clusters have reported before the run.
+func (r *run) firstReports() error {
+	reported := map[string]bool{}
+	for _, c := range r.scenario.Reported {
+		reported[c] = true
+	}
+	for i := range r.scenario.Demand {
+		d := &r.scenario.Demand[i]
+		if reported[d.Cluster] {
+			if err := r.report(d); err != nil {
+				return err
+			}
+			delete(reported, d.Cluster)
+			continue
+		}
+		if err := r.shard.LoadDemand(d.Cluster, rowsOf(d)); err != nil {
+			return err
+		}
+		r.accept(d)
+	}
+	for c := range reported {
+		if err := r.report(&Rollup{Cluster: c}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// report sends a roll-up to the shard.
+func (r *run) report(d *Rollup) error {
+	outcome, err := r.shard.ApplyRollup(d.Cluster, rowsOf(d), r.now())
+	if err != nil {
+		return fmt.Errorf("cycle %d: %w", r.cycle, err)
+	}
+	r.last[d.Cluster] = d
+	if outcome == shard.RollupAccepted {
+		r.accept(d)
+	}
+	return nil
+}
+
+func (r *run) accept(d *Rollup) {
+	names := make([]string, len(d.Needs))
+	for i := range d.Needs {
+		names[i] = d.Needs[i].Name
+	}
+	r.names[d.Cluster] = names
+}
+
+func rowsOf(d *Rollup) []model.Need {
+	rows := make([]model.Need, len(d.Needs))
+	for i := range d.Needs {
+		rows[i] = d.Needs[i].Need
+	}
+	return rows
+}
+
+func (r *run) name(n *engine.NeedResult) string { return r.names[n.Cluster][n.Row] }
+
+// now is the time of the cycle.
+func (r *run) now() int64 {
+	return r.scenario.Now + int64(max(r.cycle-1, 0))*int64(r.interval())
+}
+
+// step runs one cycle.
+func (r *run) step(ctx context.Context, k int) (*Cycle, error) {
+	r.cycle = k
+	if k > 1 { // what the world says of cycle 1 is what cycle 1 sees
+		r.fleet.Advance(r.now())
+	}
+	if err := r.events(); err != nil {
+		return nil, err
+	}
+	c, err := r.shard.Step(ctx, r.now())
+	if err != nil {
+		return nil, err
+	}
+	if k == 1 {
+		r.fleet.Advance(r.now())
+	}
+	out := r.describe(c)
+	r.checkActions(c)
+	if r.violation != nil {
+		return nil, r.violation
+	}
+	return out, nil
+}
+
+// events lets happen what the timeline holds for this cycle.
+func (r *run) events() error {
+	if r.resendAt == r.cycle {
+		if err := r.resend(); err != nil {
+			return err
+		}
+	}
+	for i := range r.scenario.Timeline {
+		if e := &r.scenario.Timeline[i]; e.At == r.cycle {
+			if err := r.event(e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *run) event(e *Event) error {
+	if e.Replace != nil {
+		if err := r.report(e.Replace); err != nil {
+			return err
+		}
+	}
+	r.fleet.Lose(e.Lose...)
+	for _, id := range e.Lose {
+		delete(r.expected, id)
+	}
+	if e.Restart {
+		if err := r.boot(); err != nil {
+			return err
+		}
+		clear(r.names)
+		if e.Resend {
+			r.resendAt = r.cycle + 1
+		}
+	}
+	if e.Pause != nil {
+		r.paused = *e.Pause
+		r.shard.SetPaused(r.paused)
+	}
+	if c := e.Change; c != nil {
+		err := r.fleet.Change(c.Machine, provider.Change{
+			PricePerHour: c.PricePerHour, InterruptionProbability: c.InterruptionProbability, Labels: c.Labels, Allocatable: c.Allocatable,
+		})
+		if err != nil && !errors.Is(err, provider.ErrNotFound) { // a lost machine changes no more
+			return fmt.Errorf("cycle %d: %w", r.cycle, err)
+		}
+	}
+	return nil
+}
+
+// resend sends each cluster's last roll-up again.
+func (r *run) resend() error {
+	clusters := make([]string, 0, len(r.last))
+	for c := range r.last {
+		clusters = append(clusters, c)
+	}
+	slices.Sort(clusters)
+	for _, c := range clusters {
+		if err := r.report(r.last[c]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// describe puts a cycle into the terms of the output.
+func (r *run) describe(c *shard.Cycle) *Cycle {
+	out := &Cycle{Cycle: r.cycle, Actions: make([]Action, 0, len(c.Started)), States: map[string]int{}, Unsatisfied: []string{}, Shortfalls: c.Shortfalls, Held: c.Held}
+	for i := range c.Started {
+		a := &c.Started[i]
+		x := Action{Kind: a.Kind, Machine: a.Machine}
+		if a.Need >= 0 {
+			x.Need = r.name(&c.Plan.Needs[a.Need])
+		}
+		out.Actions = append(out.Actions, x)
+	}
+	for i := range c.Plan.Needs {
+		if n := &c.Plan.Needs[i]; !n.Satisfied {
+			out.Unsatisfied = append(out.Unsatisfied, r.name(n))
+		}
+	}
+	for _, n := range c.Suppressed {
+		out.Suppressed += n
+	}
+	r.machines(out)
+	return out
+}
+
+// machines counts the machines by state and digests them and their claims.
+func (r *run) machines(out *Cycle) {
+	var d digest
+	present := make(map[string]struct{}, len(r.expected))
+	r.shard.Machines(func(m model.Machine) bool {
+		present[m.ID] = struct{}{}
+		out.States[m.State.String()]++
+		switch m.State {
+		case model.Creating, model.Configuring, model.Draining, model.Deleting:
+			out.InFlight++
+		}
+		d.machine(&m, r.claims[m.ID])
+		return true
+	})
+	r.checkPresence(present)
+	out.Digest = fmt.Sprintf("%016x", xxhash.Sum64(d))
+}
