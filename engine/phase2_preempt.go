@@ -105,13 +105,10 @@ func (p *pass) preemptSame(need int) {
 		}
 		n.awaiting = true
 		p.noteInFlight(need, d.value)
-		if chosen = p.giveBack(chosen, missing); len(chosen) == 0 {
-			return
-		}
 		if d.value != n.domain {
 			p.withhold(need, d.value)
 		}
-		p.commit(chosen, need)
+		p.commit(p.giveBack(chosen, missing), need)
 		return
 	}
 	p.noteInFlight(need, n.domain)
@@ -192,7 +189,7 @@ func (s domainSums) of(value uint32, dims int) *sameDomain {
 
 // sumAvailable adds, by domain, what the need would have there without any
 // preemption: its own machines and those of its cluster that serve nobody
-// ranked higher, what is free, and what already drains for it.
+// ranked higher nor is a victim already, what is free, and what drains for it.
 func (p *pass) sumAvailable(need int) domainSums {
 	n := &p.needs[need]
 	sums := domainSums{}
@@ -201,7 +198,9 @@ func (p *pass) sumAvailable(need int) domainSums {
 			columnar.SatAdd(sums.of(v, p.dims).available, p.vec(r))
 		}
 	}
-	mine := func(r columnar.Row) bool { return p.holder[r] == unheld || p.holder[r] >= int32(need) }
+	mine := func(r columnar.Row) bool {
+		return (p.holder[r] == unheld || p.holder[r] >= int32(need)) && !p.victimOf.Has(uint32(r))
+	}
 	for _, g := range p.s.GroupsOf(int(n.cluster)) {
 		for _, r := range g.Rows {
 			if mine(r) {

@@ -28,7 +28,8 @@ func (p *pass) preemptSpread(need int) {
 	for _, r := range p.claims[n.claimFrom:n.claimTo] {
 		sc.count(p, r)
 	}
-	for _, r := range p.inFlightFor(need) {
+	flying := p.inFlightFor(need)
+	for _, r := range flying {
 		sc.count(p, r)
 	}
 	p.countInFlight(need, 0, p.missing)
@@ -56,7 +57,8 @@ func (p *pass) preemptSpread(need int) {
 		columnar.SubClamp(p.missing, p.vec(r))
 		sc.count(p, r)
 	}
-	n.awaiting = columnar.IsZero(p.missing)
+	// Free machines alone are nothing to wait for.
+	n.awaiting = columnar.IsZero(p.missing) && len(chosen)+len(flying) > 0
 	p.commit(chosen, need)
 }
 

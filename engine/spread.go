@@ -56,10 +56,22 @@ func (p *pass) acquireSpread(need int) {
 			p.claim(r, need)
 			sc.count(p, r)
 		}
-		if !columnar.IsZero(p.missing) && slices.ContainsFunc(sc.tuples, func(t tuple) bool { return p.tupleHead(&t) != columnar.None }) {
-			n.skewBlocked = true
+	}
+	n.skewBlocked = !columnar.IsZero(p.missing) && p.anyLeft(need)
+}
+
+// anyLeft reports whether a free machine that holds something of what is
+// missing was left alone: only the skew can have forbidden it.
+func (p *pass) anyLeft(need int) bool {
+	for _, state := range [...]model.State{model.Idle, model.Speculative} {
+		p.dealTuples(need, state)
+		for i := range p.scratch.spread.tuples {
+			if p.tupleHead(&p.scratch.spread.tuples[i]) != columnar.None {
+				return true
+			}
 		}
 	}
+	return false
 }
 
 // startSpread sets the scratch up for a need's constraints.
