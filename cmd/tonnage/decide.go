@@ -9,6 +9,7 @@ import (
 
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/internal/world"
+	"github.com/tonnage/tonnage/shard"
 )
 
 // decideFlags are the flags of decide.
@@ -101,6 +102,6 @@ func answerFor(w *world.World, explain bool) (*world.Answer, error) {
 	if err != nil {
 		return nil, badInput(err)
 	}
-	carried := capReclaims(plan.Actions, supply, w.Options.ReclaimCapFraction)
+	carried, _ := shard.CapReclaims(plan.Actions, supply, w.Options.ReclaimCapFraction)
 	return world.NewAnswer(w, supply, plan, carried, explain), nil
 }

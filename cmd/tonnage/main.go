@@ -2,8 +2,16 @@
 // thin: they read flags and files, and print; what they do lies in packages.
 package main
 
-import "os"
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
 
 func main() {
-	os.Exit(run(os.Args[1:], processStreams()))
+	// The first signal ends a command in good order, a second one at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], processStreams()))
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -46,10 +47,10 @@ func processStreams() streams {
 
 // run executes one command line and returns its exit code. Errors go to the
 // error stream as they are: for a bad file, one line for each fault.
-func run(args []string, s streams) int {
+func run(ctx context.Context, args []string, s streams) int {
 	root := newRoot(s)
 	root.SetArgs(args)
-	err := root.Execute()
+	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
 	}

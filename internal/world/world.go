@@ -170,12 +170,13 @@ func (w *World) Tables() (*supply.Table, *demand.Table, error) {
 			return nil, nil, fmt.Errorf("machines[%d]: %w", i, err)
 		}
 	}
-	for cluster, rows := range w.rows {
-		needs := make([]model.Need, len(rows))
-		for i, at := range rows {
-			needs[i] = w.Needs[at].Need
+	for _, roll := range w.rollups() {
+		needs := make([]model.Need, len(roll.Needs))
+		for i := range roll.Needs {
+			needs[i] = roll.Needs[i].Need
 		}
-		if err := d.Replace(cluster, needs); err != nil {
+		// Rows of a cluster that is not listed as reported count all the same.
+		if err := d.Load(roll.Cluster, needs); err != nil {
 			return nil, nil, err
 		}
 	}

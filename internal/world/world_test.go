@@ -277,8 +277,8 @@ func TestTablesHoldTheWorld(t *testing.T) {
 	if d.Len() != 3 || len(rows) != 2 || rows[0].Aggregate.Get("cpu") != 1000 || rows[1].Aggregate.Get("cpu") != 2000 {
 		t.Errorf("rows of c1: %+v", rows)
 	}
-	if !d.Reported("c2") {
-		t.Error("c2 has reported")
+	if !d.Reported("c2") || d.Reported("c1") {
+		t.Error("c2 has reported, and nobody else")
 	}
 }
 
