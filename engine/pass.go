@@ -66,8 +66,12 @@ type pass struct {
 	victimOf bitmap.Dense // preempted in this cycle
 	flying   bitmap.Dense // already drains for the need that counts on it
 	pools    map[victimPoolKey]*victimPool
-	reclaims []columnar.Row
-	deletes  []columnar.Row
+	// withheldBy remembers who had acquired a machine before its plan went to
+	// another domain; tried is where phase 2 looked. Both are for Explain.
+	withheldBy map[columnar.Row]int32
+	tried      []tried
+	reclaims   []columnar.Row
+	deletes    []columnar.Row
 
 	missing []int64 // scratch: what the need at work still lacks
 	sources []source
@@ -109,6 +113,7 @@ func (e *Engine) newPass(s *snapshot.Snapshot, f *folded, in *Input) *pass {
 	p.own = p.indexOwn()
 	p.reserved = p.indexReservations()
 	p.pools = map[victimPoolKey]*victimPool{}
+	p.withheldBy = map[columnar.Row]int32{}
 	return p
 }
 

@@ -100,6 +100,7 @@ func (p *pass) preemptSame(need int) {
 		missing := slices.Clone(p.missing)
 		chosen, found := p.selectVictims(candidates, need)
 		n.found = n.found || found
+		p.noteTried(need, &d, len(candidates), columnar.IsZero(p.missing), missing)
 		if !columnar.IsZero(p.missing) {
 			continue
 		}
@@ -128,6 +129,7 @@ func (p *pass) withhold(need int, domain uint32) {
 	for _, r := range p.claims[n.acquireFrom:n.claimTo] {
 		p.claimed.Clear(uint32(r))
 		p.holder[r] = unheld
+		p.withheldBy[r] = int32(need)
 		p.putBack(r)
 	}
 	p.rewind()

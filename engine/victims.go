@@ -141,21 +141,27 @@ func (p *pass) isExcess(r columnar.Row) bool {
 // score is the victim score; higher = better victim:
 //
 //	gap·w + (1/drain seconds)·w + (1/interruption)·w + (1/reclamation)·w
-//
-// The conversions keep the compiler from fusing operations: every processor
-// must compute the same number.
 func (p *pass) score(r columnar.Row, preemptor, own int32) float64 {
+	t := p.scoreTerms(r, preemptor, own)
+	return t[0] + t[1] + t[2] + t[3]
+}
+
+// scoreTerms returns the terms of the score in that order. The conversions
+// keep the compiler from fusing operations: every processor must compute the
+// same number.
+func (p *pass) scoreTerms(r columnar.Row, preemptor, own int32) [4]float64 {
 	w := &p.e.opts.Weights
 	gap := max(int64(preemptor)-int64(own), 0)
 	drain := float64(DrainSecondsDefault)
 	if d, ok := p.in.DrainSeconds[p.s.Classes[p.s.View.Class[r]].InstanceType]; ok {
 		drain = d
 	}
-	s := float64(float64(gap) * w.Priority)
-	s += float64(1 / math.Max(drain, drainSecondsMin) * w.DrainSpeed)
-	s += float64(1 / math.Max(p.s.View.Interruption[r].Dollars(), penaltyDollarsMin) * w.Interruption)
-	s += float64(1 / math.Max(p.s.View.Reclamation[r].Dollars(), penaltyDollarsMin) * w.Reclamation)
-	return s
+	return [4]float64{
+		float64(float64(gap) * w.Priority),
+		float64(1 / math.Max(drain, drainSecondsMin) * w.DrainSpeed),
+		float64(1 / math.Max(p.s.View.Interruption[r].Dollars(), penaltyDollarsMin) * w.Interruption),
+		float64(1 / math.Max(p.s.View.Reclamation[r].Dollars(), penaltyDollarsMin) * w.Reclamation),
+	}
 }
 
 // eligible reports whether a need may preempt a candidate now.
@@ -216,7 +222,8 @@ func (p *pass) giveBack(chosen []candidate, missing []int64) []candidate {
 	return kept
 }
 
-// compareWorth orders victims for giving back.
+// compareWorth orders victims for giving back: those that serve a need, by its
+// rank; those that may serve one, by stamp; excess, by stamp.
 func (p *pass) compareWorth(a, b *candidate) int {
 	ha, hb := p.holder[a.row], p.holder[b.row]
 	switch {
@@ -225,6 +232,11 @@ func (p *pass) compareWorth(a, b *candidate) int {
 	case ha != unheld:
 		return -1
 	case hb != unheld:
+		return 1
+	case a.excess != b.excess: // unclaimed, but its cluster may yet speak for it
+		if b.excess {
+			return -1
+		}
 		return 1
 	}
 	return cmp.Compare(b.priority, a.priority)

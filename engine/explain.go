@@ -1,0 +1,325 @@
+package engine
+
+import (
+	"math"
+	"slices"
+
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// Verdict says what a need makes of a machine: the first reason that holds.
+type Verdict uint8
+
+// The verdicts.
+const (
+	VerdictClaimed     Verdict = iota // attributed to the need
+	VerdictState                      // in no state in which it could serve the need
+	VerdictRequirement                // fails a requirement
+	VerdictSize                       // does not cover the minimum unit, or has nothing that is asked for
+	VerdictCluster                    // bound to another cluster
+	VerdictRank                       // claimed by a need that ranks higher
+	VerdictReserved                   // held for a need that ranks higher
+	VerdictDomain                     // outside the need's domain
+	VerdictSpread                     // lacks a key of a hard spread constraint, or the skew forbids it
+	VerdictUnneeded                   // not needed, or holds nothing of what was missing by then
+
+	// NumVerdicts is the number of verdicts.
+	NumVerdicts = int(VerdictUnneeded) + 1
+)
+
+var verdictNames = [NumVerdicts]string{"claimed", "state", "requirement", "size", "other_cluster", "claimed_by_rank", "reserved", "domain", "spread", "unneeded"}
+
+// String returns the verdict's name as files spell it.
+func (v Verdict) String() string { return verdictNames[v] }
+
+// NeedExplanation says why a need got what it got.
+type NeedExplanation struct {
+	// Machines counts all machines by verdict.
+	Machines [NumVerdicts]int
+	// Domains are what a Same-Need had to choose from at its turn, best first.
+	Domains []DomainExplanation
+	// Pinned says that what is held for the need had chosen the domain.
+	Pinned bool
+	// Preemption are the domains that phase 2 tried for a Same-Need, in order.
+	Preemption []PreemptionExplanation
+	// Withheld says that the acquisitions of this cycle were taken back, since
+	// the plan goes to another domain.
+	Withheld bool
+}
+
+// DomainExplanation is one domain as the need saw it. Scores are sums over the
+// dimensions asked for of have/want, each ratio capped at 1 but in Surplus.
+type DomainExplanation struct {
+	Domain     string
+	Chosen     bool
+	Covers     bool
+	Machines   int
+	Total      float64
+	Creditable float64
+	Own        float64
+	Surplus    float64 // the uncapped total
+	// Rejected names the first rule by which the chosen domain is better:
+	// covers, creditable, own, surplus, total, machines, value.
+	Rejected string
+}
+
+// PreemptionExplanation is one domain in which phase 2 looked for victims.
+type PreemptionExplanation struct {
+	Domain     string
+	Covered    bool
+	Candidates int
+	Missing    model.Resources // before any victim
+}
+
+// ActionExplanation says why an action fell on its machine.
+type ActionExplanation struct {
+	// Price is the machine's, EffectiveCost what it costs the need
+	// (Speculative machines; +Inf for a risky one and a pinned need).
+	Price         float64
+	EffectiveCost float64
+	// Reserved says that the machine was held for the need.
+	Reserved bool
+	// The terms of a victim's score, weights included, and their sum.
+	Gap, Drain, Interruption, Reclamation, Score float64
+	// Excess says that nobody claimed the victim.
+	Excess bool
+	// Holder is the index in Plan.Needs of the need that a victim served, −1.
+	Holder int32
+	// IdleSeconds is how long a released machine has been idle.
+	IdleSeconds float64
+}
+
+// ExplainNeed explains a row of the last plan; i is its index in Plan.Needs.
+// It looks at the tables as they were: they must not have changed since the
+// cycle. Domains tried by phase 2 are known only with Options.Explain.
+// Cost: O(machines).
+func (e *Engine) ExplainNeed(i int) NeedExplanation {
+	p := e.last
+	need := int(p.rankOf[p.f.of[i]])
+	n := &p.needs[need]
+	x := NeedExplanation{Pinned: n.pinned, Withheld: n.withheld}
+	for _, r := range p.s.Order {
+		x.Machines[p.verdict(r, need)]++
+	}
+	if n.profile.Same() != nil {
+		x.Domains = p.explainDomains(need)
+	}
+	for _, t := range p.tried {
+		if t.need == need {
+			x.Preemption = append(x.Preemption, t.PreemptionExplanation)
+		}
+	}
+	return x
+}
+
+// verdict says what the need made of a machine at its turn.
+func (p *pass) verdict(r columnar.Row, need int) Verdict {
+	n := &p.needs[need]
+	state := p.s.View.State[r]
+	switch {
+	case p.holder[r] == int32(need):
+		return VerdictClaimed
+	case state == model.Deleting, state == model.Failed, state == model.Draining, state == model.Creating && !p.createdFor(r, need):
+		return VerdictState
+	case !p.matches(p.s.View.Class[r], n.matcher) || !p.inAnyDomain(n.matcher, r):
+		return VerdictRequirement
+	case !p.suits(p.s.View.Class[r], need):
+		return VerdictSize
+	case state.Bound() && p.s.ClusterOf[p.s.View.Cluster[r]] != n.cluster:
+		return VerdictCluster
+	case p.claimedBefore(r, need):
+		return VerdictRank
+	case !p.open(r, need):
+		return VerdictReserved
+	case !p.inDomain(r, n):
+		return VerdictDomain
+	case p.forbiddenBySpread(r, n):
+		return VerdictSpread
+	}
+	return VerdictUnneeded
+}
+
+func (p *pass) createdFor(r columnar.Row, need int) bool {
+	return p.countsFor(r) == p.needs[need].cluster && p.isOwn(r, need)
+}
+
+// claimedBefore reports whether a need that ranks higher had claimed the
+// machine when this one's turn came.
+func (p *pass) claimedBefore(r columnar.Row, need int) bool {
+	h := p.holder[r]
+	if by, ok := p.withheldBy[r]; ok {
+		h = by
+	}
+	return h != unheld && h < int32(need)
+}
+
+// open reports whether a free machine was a candidate as far as reservations
+// go.
+func (p *pass) open(r columnar.Row, need int) bool {
+	if !p.reserved.live(r) || p.s.View.State[r] != model.Idle || p.reserved.ownedBy(r, need) {
+		return true
+	}
+	at := slices.IndexFunc(p.reserved.blocks, func(b block) bool { return b.row == r })
+	return int(p.reserved.blocks[at].from) > need
+}
+
+func (p *pass) forbiddenBySpread(r columnar.Row, n *ranked) bool {
+	if p.s.View.State[r].Bound() {
+		return false
+	}
+	for _, s := range n.profile.HardSpread() {
+		if p.s.Supply.Values(p.s.Supply.Key(s.Key))[r] == 0 {
+			return true
+		}
+	}
+	return n.skewBlocked
+}
+
+// explainDomains forms the totals of a Same-Need's domains as they were at its
+// turn, and says by which rule each lost.
+func (p *pass) explainDomains(need int) []DomainExplanation {
+	n := &p.needs[need]
+	want := p.aggregate(need)
+	totals := p.totalsAtTurn(need)
+	slices.SortFunc(totals, func(a, b *domainTotals) int {
+		switch {
+		case a.value == b.value:
+			return 0
+		case p.betterDomain(a, b, want):
+			return -1
+		}
+		return 1
+	})
+	at := slices.IndexFunc(totals, func(t *domainTotals) bool { return t.value == n.domain })
+	out := make([]DomainExplanation, len(totals))
+	for i, t := range totals {
+		out[i] = DomainExplanation{
+			Domain: p.s.Supply.ValueString(t.value), Chosen: i == at, Covers: t.covers, Machines: t.count,
+			Total: score(t.total, want, true), Creditable: score(t.creditable, want, true),
+			Own: score(t.own, want, true), Surplus: score(t.total, want, false),
+		}
+		if i != at && at >= 0 {
+			out[i].Rejected = rejectedBy(t, totals[at], want)
+		}
+	}
+	return out
+}
+
+func (p *pass) totalsAtTurn(need int) []*domainTotals {
+	n := &p.needs[need]
+	byValue := map[uint32]*domainTotals{}
+	var list []*domainTotals
+	for _, r := range p.s.Order {
+		v := p.verdict(r, need)
+		countable := v == VerdictClaimed || v == VerdictDomain || v == VerdictUnneeded
+		free := p.s.View.State[r] == model.Idle || p.s.View.State[r] == model.Speculative
+		if !countable || free && n.parked {
+			continue
+		}
+		value, ok := p.s.Supply.Domain(n.matcher, r)
+		if !ok {
+			continue
+		}
+		t := byValue[value]
+		if t == nil {
+			z := make([]int64, 3*p.dims)
+			t = &domainTotals{value: value, total: z[:p.dims], creditable: z[p.dims : 2*p.dims], own: z[2*p.dims:]}
+			byValue[value] = t
+			list = append(list, t)
+		}
+		t.count++
+		columnar.SatAdd(t.total, p.vec(r))
+		if !free {
+			columnar.SatAdd(t.creditable, p.vec(r))
+			if p.isOwn(r, need) {
+				columnar.SatAdd(t.own, p.vec(r))
+			}
+		}
+	}
+	for _, t := range list {
+		t.covers = columnar.Covers(t.total, p.aggregate(need))
+	}
+	return list
+}
+
+// score is a domain's score in floating point, for people.
+func score(have, want []int64, capped bool) float64 {
+	sum := 0.0
+	for i, w := range want {
+		if w <= 0 {
+			continue
+		}
+		h := have[i]
+		if capped {
+			h = min(h, w)
+		}
+		sum += float64(h) / float64(w)
+	}
+	return sum
+}
+
+// rejectedBy names the first rule by which a lost to b.
+func rejectedBy(a, b *domainTotals, want []int64) string {
+	creditable := compareScores(a.creditable, b.creditable, want, true) != 0
+	own := compareScores(a.own, b.own, want, true) != 0
+	switch {
+	case a.covers != b.covers:
+		return "covers"
+	case !b.covers && compareScores(a.total, b.total, want, true) != 0:
+		return "total"
+	case creditable:
+		return "creditable"
+	case own:
+		return "own"
+	case b.covers && compareScores(a.total, b.total, want, false) != 0:
+		return "surplus"
+	case a.count != b.count:
+		return "machines"
+	}
+	return "value"
+}
+
+// tried is a domain in which phase 2 looked for victims, kept for Explain.
+type tried struct {
+	PreemptionExplanation
+	need int
+}
+
+// noteTried keeps what phase 2 found in a domain, if anybody asked for it.
+func (p *pass) noteTried(need int, d *sameDomain, candidates int, covered bool, missing []int64) {
+	if !p.e.opts.Explain {
+		return
+	}
+	p.tried = append(p.tried, tried{PreemptionExplanation{
+		Domain: p.s.Supply.ValueString(d.value), Covered: covered, Candidates: candidates, Missing: p.resources(missing),
+	}, need})
+}
+
+// ExplainAction explains an action of the last plan; i is its index in
+// Plan.Actions. The tables must not have changed since the cycle.
+func (e *Engine) ExplainAction(i int) ActionExplanation {
+	p, a := e.last, e.plan.Actions[i]
+	r := a.Machine
+	x := ActionExplanation{Price: p.s.View.Price[r], EffectiveCost: p.s.View.Price[r], Holder: -1}
+	if h := p.holder[r]; h != unheld && a.Kind == Preempt {
+		x.Holder = p.needs[h].first
+	}
+	if a.Need >= 0 {
+		need := int(p.rankOf[p.f.of[a.Need]])
+		x.Reserved = p.reserved.ownedBy(r, need)
+		switch a.Kind {
+		case Provision:
+			o := p.offerOf(p.s.View.Class[r], p.needs[need].profile.Interruption())
+			x.EffectiveCost = o.cost
+		case Preempt:
+			x.Excess = p.isExcess(r)
+			t := p.scoreTerms(r, p.needs[need].profile.Priority(), p.priorityOf(r))
+			x.Gap, x.Drain, x.Interruption, x.Reclamation, x.Score = t[0], t[1], t[2], t[3], t[0]+t[1]+t[2]+t[3]
+		}
+	}
+	if a.Kind == Delete {
+		x.IdleSeconds = math.Max(0, float64(p.s.Now-p.s.View.IdleSince[r])/1e9)
+	}
+	return x
+}
