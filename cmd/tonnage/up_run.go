@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/tonnage/tonnage/internal/workload"
+	"github.com/tonnage/tonnage/shard"
+	"github.com/tonnage/tonnage/shard/provider"
+	"github.com/tonnage/tonnage/web"
+)
+
+const (
+	// upConcurrency is the number of calls at a time: the built-in provider
+	// answers at once, so the queue is what bounds a cold start.
+	upConcurrency = 512
+	// rollupGap is how often the source is asked what fell due. Roll-ups that
+	// come together start one cycle.
+	rollupGap = 200 * time.Millisecond
+)
+
+// process is everything that runs in one `tonnage up`.
+type process struct {
+	plan    *upPlan
+	console *console
+	log     *slog.Logger
+	started time.Time
+	source  workload.Source
+	fleet   *clockedFleet
+	shard   *shard.Shard
+	feed    *web.Feed
+	page    *pageFeed
+	site    *web.Site
+}
+
+// up runs until a signal, the duration's end or a failure.
+func up(ctx context.Context, s streams, p *upPlan) error {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	// A second signal ends the process at once.
+	context.AfterFunc(ctx, stop)
+	if p.duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, p.duration)
+		defer cancel()
+	}
+	c := &console{out: s.out, terminal: s.terminal}
+	log := slog.New(slog.NewTextHandler(logWriter{c, s.err}, &slog.HandlerOptions{Level: p.level}))
+	listener, err := listen(p.listen)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	dir, err := openDataDir(p.dataDir)
+	if err != nil {
+		return err
+	}
+	defer dir.close()
+	x := &process{plan: p, console: c, log: log, started: time.Now()}
+	if err := x.build(listener); err != nil {
+		return err
+	}
+	log.Debug("configuration", "source", fmt.Sprintf("%+v", p.source), "shard", fmt.Sprintf("%+v", p.shard), "latency", p.latency, "faults", p.faults, "listen", listener.Addr(), "dataDir", p.dataDir)
+	c.print("%s", x.source.Describe())
+	c.print("http://%s  (stop with Ctrl-C)", listener.Addr())
+	failed := x.run(ctx, listener)
+	summary := x.summary()
+	c.print("%s", summary)
+	if err := dir.keep(summary + "\n"); err != nil {
+		log.Warn("the summary is not kept", "error", err)
+	}
+	return failed
+}
+
+// listen opens the address; what can go wrong there has a flag as its remedy.
+func listen(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	switch {
+	case err == nil:
+		return l, nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, badInput(fmt.Errorf("--listen %s: the port is in use; choose another, as in --listen 127.0.0.1:0 for a free one", address))
+	case errors.Is(err, syscall.EACCES):
+		return nil, badInput(fmt.Errorf("--listen %s: not allowed to use this port; choose one above 1023", address))
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, badInput(fmt.Errorf("--listen %s: this machine does not have the address; 127.0.0.1 and 0.0.0.0 always work", address))
+	}
+	return nil, badInput(fmt.Errorf("--listen %s: %w; give HOST:PORT, as in 127.0.0.1:8080", address, err))
+}
+
+// build makes the parts and ties them together.
+func (x *process) build(l net.Listener) error {
+	var err error
+	if x.source, err = x.plan.source.open(); err != nil {
+		return err
+	}
+	if err := x.buildFleet(); err != nil {
+		return err
+	}
+	x.feed = web.NewFeed(web.Info{
+		Version: versionText(), Source: x.source.Describe(),
+		Provider: fmt.Sprintf("built-in provider: machines in memory, %s a change", x.plan.latency),
+		Started:  x.started, CycleInterval: x.plan.shard.CycleInterval,
+	})
+	x.page = &pageFeed{feed: x.feed, failed: x.fleet.failed.Load, progress: func() string { return "" }}
+	if p, ok := x.source.(progresser); ok {
+		x.page.progress = p.Progress
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	x.shard, err = shard.New(x.plan.shard, shard.Deps{
+		Provider: x.fleet, Registerer: registry, Log: x.log, Clock: time.Now,
+		Observer: x.page.observe, Decided: x.page.decided,
+	})
+	if err != nil {
+		return err
+	}
+	x.site = web.New(web.Config{Feed: x.feed, Metrics: registry, Ready: x.ready, Pprof: web.Loopback(l.Addr())})
+	return nil
+}
+
+// buildFleet puts the source's machines into the built-in provider.
+func (x *process) buildFleet() error {
+	cfg := provider.Config{Latencies: x.plan.provider, Seed: x.plan.source.seed, Now: x.started.UnixNano()}
+	if x.plan.faults > 0 {
+		cfg.Faults = []provider.Fault{{Op: shard.OpAny, Probability: x.plan.faults}}
+	}
+	for m := range x.source.Machines(cfg.Now) {
+		cfg.Machines = append(cfg.Machines, *m)
+	}
+	fleet, err := provider.New(cfg)
+	x.fleet = &clockedFleet{Fleet: fleet, now: time.Now}
+	return err
+}
+
+func (x *process) ready() error {
+	if !x.shard.Ready() {
+		return errors.New("the provider has not listed its machines yet")
+	}
+	return nil
+}
+
+// run starts all parts, waits for the first that ends, and stops the others.
+// The error is that of a part that failed.
+func (x *process) run(ctx context.Context, l net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var parts sync.WaitGroup
+	failures := make(chan error, 4)
+	part := func(work func(context.Context) error) {
+		parts.Go(func() {
+			defer cancel()
+			failures <- work(ctx)
+		})
+	}
+	part(x.shard.Run)
+	part(x.pump)
+	part(x.report)
+	part(func(ctx context.Context) error { return x.site.Serve(ctx, l) })
+	parts.Wait()
+	close(failures)
+	var all []error
+	for err := range failures {
+		all = append(all, err)
+	}
+	return errors.Join(all...)
+}
+
+// pump hands the source's roll-ups to the shard as they fall due.
+func (x *process) pump(ctx context.Context) error {
+	tick := time.NewTicker(rollupGap)
+	defer tick.Stop()
+	for {
+		now := time.Now().UnixNano()
+		for _, r := range x.source.Due(now) {
+			// A refused roll-up is counted and logged by the shard, and the last
+			// good one stays.
+			_, _ = x.shard.ApplyRollup(r.Cluster, r.Needs, now)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// report keeps the status line, or writes a line now and then.
+func (x *process) report(ctx context.Context) error {
+	gap := statusGapPlain
+	if x.console.terminal {
+		gap = statusGap
+	}
+	tick := time.NewTicker(gap)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			x.console.clear()
+			return nil
+		case <-tick.C:
+			f, _ := x.page.latest()
+			x.console.show(statusLine(&f, x.feed.Quantiles(), time.Since(x.started)))
+		}
+	}
+}
+
+func (x *process) summary() string {
+	s := runSummary{source: x.source.Describe(), took: time.Since(x.started), cycles: x.feed.Quantiles()}
+	s.frame, s.actions = x.page.latest()
+	return s.text()
+}
