@@ -1,0 +1,277 @@
+package contract
+
+import (
+	"time"
+
+	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/engine/reference"
+)
+
+var reservationRules = []rule{
+	{"WhatDrainsForANeedIsNotPreemptedForAgain", func(s *scene) {
+		n := s.need("a", 50, cpu(4))
+		s.holder(1)
+		s.machine("d", draining, cpu(4), of("v"), held(n))
+		s.machine("m", bound, cpu(4), of("v"))
+		s.run().does().awaits(n, cpu(4)).lacks(n, cpu(4)).unmet(n, reference.UnmetAwaitingDrain).ends("")
+	}},
+	{"OnlyTheRestIsPreempted", func(s *scene) {
+		n := s.need("a", 50, cpu(12))
+		s.holder(1)
+		s.machine("d", draining, cpu(4), of("v"), held(n))
+		s.machines("m1 m2 m3", bound, cpu(4), of("v"))
+		s.run().does("Preempt m1 0", "Preempt m2 0").awaits(n, cpu(4)).unmet(n, reference.UnmetAwaitingDrain)
+	}},
+	{"InFlightIsAtMostTheDeficit", func(s *scene) {
+		n := s.need("a", 50, cpu(4))
+		s.machine("d", draining, cpu(16), of("v"), held(n))
+		s.run().awaits(n, cpu(4))
+	}},
+	{"AStampedVictimThatIsStillBoundIsInFlight", func(s *scene) {
+		n := s.need("a", 50, cpu(4))
+		s.holder(1)
+		s.machine("d", bound, cpu(4), of("v"), held(n))
+		s.machine("m", bound, cpu(4), of("v"))
+		s.run().does().awaits(n, cpu(4)).unmet(n, reference.UnmetAwaitingDrain).ends("")
+	}},
+	{"WhatDrainsForAnotherIsNotInFlight", func(s *scene) {
+		n := s.need("a", 50, cpu(4))
+		other := s.need("b", 40, cpu(4))
+		s.holder(1)
+		s.machine("d", draining, cpu(4), of("v"), held(other))
+		s.machine("m", bound, cpu(4), of("v"))
+		s.run().does("Preempt m 0").awaits(n, nil).awaits(other, cpu(4))
+	}},
+	{"WhatDrainsForNobodyIsNotInFlight", func(s *scene) {
+		n := s.need("a", 50, cpu(4))
+		s.machine("d", draining, cpu(4), of("v"))
+		s.run().does().awaits(n, nil).unmet(n, reference.UnmetPriorityStarved)
+	}},
+	{"ADrainingMachinesReservationDoesNotExpire", func(s *scene) {
+		n := s.need("a", 50, cpu(4))
+		s.holder(1)
+		s.machine("d", draining, cpu(4), of("v"), held(n), until(-time.Hour))
+		s.machine("m", bound, cpu(4), of("v"))
+		s.run().does().unmet(n, reference.UnmetAwaitingDrain).ends("")
+	}},
+	{"RowsOfOneIdentityShareWhatDrainsInRankOrder", func(s *scene) {
+		first := s.need("a", 50, cpu(4))
+		second := s.need("a", 50, cpu(4))
+		s.holder(1)
+		s.machine("d", draining, cpu(4), of("v"), held(first))
+		s.machines("m1 m2", bound, cpu(4), of("v"))
+		s.run().does("Preempt m1 1").awaits(first, cpu(4)).awaits(second, nil)
+	}},
+	{"WhatDoesNotServeItsOwnerIsNotInFlight", func(s *scene) {
+		n := s.need("a", 50, cpu(4), unit(cpu(4)))
+		s.holder(1)
+		s.machine("d", draining, cpu(2), of("v"), held(n))
+		s.machine("m", bound, cpu(4), of("v"))
+		s.run().does("Preempt m 0").awaits(n, nil)
+	}},
+	{"AFoldAwaitsWhatDrainsForItsMembers", func(s *scene) {
+		g := s.need("a", 50, cpu(4), same(rackKey), group("g"))
+		s.holder(1)
+		s.need("w", 99, cpu(4))
+		s.machine("w1", idle, cpu(4), rack("r"))
+		s.machine("d", draining, cpu(4), of("v"), held(g))
+		s.machine("m", bound, cpu(4), of("v"))
+		s.run().does("Bootstrap w1 2").awaits(g, cpu(4)).unmet(g, reference.UnmetAwaitingDrain)
+	}},
+	{"AFoldAwaitsWhatDrainsForItself", func(s *scene) {
+		g := s.need("a", 50, cpu(4), same(rackKey), group("g"))
+		fold := &row{Need: model.Need{Cluster: "a", Profile: g.Profile.WithoutSame()}}
+		s.holder(1)
+		s.need("w", 99, cpu(4))
+		s.machine("w1", idle, cpu(4), rack("r"))
+		s.machine("d", draining, cpu(4), of("v"), held(fold))
+		s.machine("m", bound, cpu(4), of("v"))
+		s.run().does("Bootstrap w1 2").awaits(g, cpu(4))
+	}},
+	{"AReservationEndsWhenItsOwnerIsSatisfiedOtherwise", func(s *scene) {
+		n := s.need("a", 50, cpu(4))
+		s.machine("i", idle, cpu(4))
+		s.machine("d", draining, cpu(4), of("v"), held(n))
+		s.run().satisfied(n).ends("d")
+	}},
+	{"ItStillHoldsInThePassThatSatisfiesItsOwner", func(s *scene) {
+		n := s.need("a", 50, cpu(4))
+		low := s.need("b", 10, cpu(4))
+		s.machines("i j", idle, cpu(4), held(n))
+		s.run().claims(n, "i").claims(low, "").ends("j")
+	}},
+	{"AReservationEndsWhenItsOwnerIsWithdrawn", func(s *scene) {
+		s.need("a", 50, cpu(1))
+		s.machine("d", draining, cpu(4), of("v"), heldBy("a", 5))
+		s.run().ends("d")
+	}},
+	{"OwnersOfUnreportedClustersAreWaitedFor", func(s *scene) {
+		s.machine("d", draining, cpu(4), of("v"), heldBy("silent", 5))
+		s.machine("i", idle, cpu(4), heldBy("silent", 5), capacity(model.Spot, time.Hour))
+		s.run().ends("").does()
+	}},
+	{"TheOwnersBootstrapKeepsTheStamp", func(s *scene) {
+		n := s.need("a", 50, cpu(4))
+		s.machine("i", idle, cpu(4), held(n))
+		s.run().claims(n, "i").ends("")
+	}},
+	{"OneShortRowKeepsTheReservationOfItsIdentity", func(s *scene) {
+		first := s.need("a", 50, cpu(4))
+		s.need("a", 50, cpu(4))
+		s.machine("i", idle, cpu(4))
+		s.machine("d", draining, cpu(4), of("v"), held(first))
+		s.run().satisfied(first).ends("")
+	}},
+}
+
+// keeps says that an idle machine held so long is not deleted.
+func keeps(c model.CapacityType, idleFor time.Duration, more ...machineOpt) func(*scene) {
+	return func(s *scene) {
+		s.machine("m", idle, cpu(4), append(more, capacity(c, idleFor))...)
+		s.run().does()
+	}
+}
+
+func deletes(c model.CapacityType, idleFor time.Duration) func(*scene) {
+	return func(s *scene) {
+		s.machine("m", idle, cpu(4), capacity(c, idleFor))
+		s.run().does("Delete m")
+	}
+}
+
+var releaseRules = []rule{
+	{"WhatNobodyClaimsIsReclaimed", func(s *scene) {
+		s.need("c", 10, cpu(4))
+		s.machines("a b", bound, cpu(4), of("c"))
+		s.run().does("Reclaim b").grace("b", 600)
+	}},
+	{"AClusterThatReportedNothingIsReclaimedWhole", func(s *scene) {
+		s.in.Reported["c"] = true
+		s.machines("a b", bound, cpu(4), of("c"))
+		s.run().does("Reclaim a", "Reclaim b")
+	}},
+	{"NothingIsReclaimedBeforeTheFirstReport", func(s *scene) {
+		s.in.Reported["c"] = false
+		s.machine("a", bound, cpu(4), of("c"))
+		s.run().does()
+	}},
+	{"ReclaimsGoByClusterThenKeepOrder", func(s *scene) {
+		s.machine("a", bound, cpu(4), of("c2"))
+		s.machine("b", bound, cpu(4), of("c1"), price(2))
+		s.machine("d", bound, cpu(4), of("c1"), price(1))
+		s.machine("e", bound, cpu(4), of("c1"), price(1), worth(0, 9))
+		s.run().does("Reclaim e", "Reclaim d", "Reclaim b", "Reclaim a")
+	}},
+	{"OnlyConfiguredMachinesAreReclaimed", func(s *scene) {
+		s.machine("a", binding, cpu(4), of("c"))
+		s.machine("b", draining, cpu(4), of("c"))
+		s.run().does()
+	}},
+	{"OnDemandIsDeletedAfterTenMinutes", deletes(model.OnDemand, 10*time.Minute)},
+	{"OnDemandIsKeptForTenMinutes", keeps(model.OnDemand, 10*time.Minute-1)},
+	{"SpotIsDeletedAfterAMinute", deletes(model.Spot, time.Minute)},
+	{"SpotIsKeptForAMinute", keeps(model.Spot, time.Minute-1)},
+	{"BareMetalIsNeverDeleted", keeps(model.BareMetal, 1000*time.Hour)},
+	{"ReservedCapacityIsNeverDeleted", keeps(model.Reserved, 1000*time.Hour)},
+	{"UnspecifiedCapacityIsNeverDeleted", keeps(model.CapacityUnspecified, 1000*time.Hour)},
+	{"AHoldOfZeroSwitchesReleaseOff", func(s *scene) {
+		s.in.Options.Release = reference.Release{OnDemand: 0, Spot: time.Minute}
+		s.machine("a", idle, cpu(4), capacity(model.OnDemand, time.Hour))
+		s.machine("b", idle, cpu(4), capacity(model.Spot, time.Hour))
+		s.run().does("Delete b")
+	}},
+	{"ClaimedMachinesAreNotDeleted", func(s *scene) {
+		s.need("c", 10, cpu(4))
+		s.machine("m", idle, cpu(4), capacity(model.Spot, time.Hour))
+		s.run().does("Bootstrap m 0")
+	}},
+	{"ReservedMachinesAreNotDeleted", func(s *scene) {
+		n := s.need("c", 10, cpu(4), requires("k", model.Exists))
+		s.machine("m", idle, cpu(4), capacity(model.Spot, time.Hour), held(n))
+		s.run().does()
+	}},
+	{"AnEndedReservationDoesNotKeepAMachine", func(s *scene) {
+		n := s.need("c", 10, cpu(4), requires("k", model.Exists))
+		s.machine("m", idle, cpu(4), capacity(model.Spot, time.Hour), held(n), until(-1))
+		s.run().does("Delete m").ends("m")
+	}},
+	{"DeletesGoByIDWhateverTheReports", func(s *scene) {
+		s.machine("b", idle, cpu(4), capacity(model.Spot, time.Hour))
+		s.machine("a", idle, cpu(4), capacity(model.OnDemand, time.Hour), price(9))
+		s.run().does("Delete a", "Delete b")
+	}},
+	{"APlanIsEmittedByKind", func(s *scene) {
+		s.need("c", 50, cpu(12))
+		s.need("v", 1, cpu(4))
+		s.machine("d", idle, vec("gpu", 1), capacity(model.Spot, time.Hour))
+		s.machine("r", bound, vec("gpu", 1), of("v"))
+		s.machine("p", bound, cpu(4), of("v"))
+		s.machine("s", spec, cpu(4))
+		s.machine("b", idle, cpu(4))
+		o := s.run().does("Bootstrap b 0", "Provision s 0", "Preempt p 0", "Reclaim r", "Delete d")
+		for machine, reason := range map[string]string{
+			"b": reference.ReasonIdle, "s": reference.ReasonSpeculative, "p": reference.ReasonPreempt,
+			"r": reference.ReasonExcess, "d": reference.ReasonRelease,
+		} {
+			if got := o.action(machine).Reason; got != reason {
+				s.Errorf("reason of %s: got %q, want %q", machine, got, reason)
+			}
+		}
+	}},
+}
+
+// unmetRules: the first reason that holds, in order.
+var unmetRules = []rule{
+	{"ParkedBeforeAll", func(s *scene) {
+		n := s.need("c", 10, cpu(4), parked)
+		s.run().unmet(n, reference.UnmetParked)
+	}},
+	{"NoMatchingSupplyWhenNothingUsableExists", func(s *scene) {
+		n := s.need("c", 10, cpu(4), unit(cpu(4)))
+		s.machines("a b", idle, cpu(3))
+		s.machine("f", model.Failed, cpu(4))
+		s.machine("x", model.Deleting, cpu(4))
+		s.run().unmet(n, reference.UnmetNoMatchingSupply)
+	}},
+	{"AMachineInUseElsewhereIsSupply", func(s *scene) {
+		n := s.need("c", 10, cpu(4))
+		s.holder(10)
+		s.machine("a", binding, cpu(4), of("v"))
+		s.run().unmet(n, reference.UnmetPriorityStarved)
+	}},
+	{"AwaitingDrainWhenVictimsCoverTheRest", func(s *scene) {
+		n := s.need("c", 50, cpu(8), same(rackKey))
+		s.holder(10)
+		s.machines("a b", bound, cpu(4), of("v"), rack("r"))
+		s.run().unmet(n, reference.UnmetAwaitingDrain)
+	}},
+	{"PreemptionExhaustedBeforeTopology", func(s *scene) {
+		n := s.need("c", 50, cpu(8), same(rackKey))
+		s.holder(10)
+		s.machine("a", bound, cpu(4), of("v"), rack("r"))
+		s.run().unmet(n, reference.UnmetPreemptionExhausted)
+	}},
+	{"TopologyWhenNoDomainCanHoldIt", func(s *scene) {
+		n := s.need("c", 50, cpu(8), same(rackKey))
+		s.machine("a", idle, cpu(4), rack("r"))
+		s.machine("b", idle, cpu(4), rack("s"))
+		s.run().unmet(n, reference.UnmetTopology)
+	}},
+	{"SpreadWhenTheSkewLeftAFreeMachine", func(s *scene) {
+		n := s.need("c", 50, cpu(40), hard(model.KeyZone, 1))
+		s.machines("a1 a2 a3", idle, cpu(4), zone("za"))
+		s.machine("b1", idle, cpu(4), zone("zb"))
+		s.run().unmet(n, reference.UnmetSpread)
+	}},
+	{"PriorityStarvedWhenOthersHoldWhatMatches", func(s *scene) {
+		n := s.need("c", 5, cpu(4))
+		s.need("d", 50, cpu(4))
+		s.machine("a", idle, cpu(4))
+		s.run().unmet(n, reference.UnmetPriorityStarved)
+	}},
+	{"ASatisfiedNeedHasNone", func(s *scene) {
+		n := s.need("c", 5, cpu(4))
+		s.machine("a", idle, cpu(4))
+		s.run().unmet(n, "")
+	}},
+}
