@@ -1,15 +1,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/internal/world"
-	"github.com/tonnage/tonnage/shard"
 )
 
 // decideFlags are the flags of decide.
@@ -61,47 +58,18 @@ func decide(s streams, f decideFlags, workersSet bool) error {
 	defer in.Close()
 	w, err := world.Read(in)
 	if err != nil {
-		return inputError(err)
+		return badInput(err) // faults, or a file that cannot be read
 	}
 	if workersSet {
 		w.Options.Engine.Workers = f.workers
 	}
-	w.Options.Engine.Explain = f.explain
-	answer, err := answerFor(w, f.explain)
+	start := time.Now()
+	answer, err := w.Decide(f.explain, func() int64 { return int64(time.Since(start)) })
 	if err != nil {
-		return err
+		return badInput(err)
 	}
 	if format == formatTable {
 		return answer.WriteTable(s.out)
 	}
 	return answer.WriteJSON(s.out)
-}
-
-// inputError gives a fault of the file the exit code of bad input; a file that
-// cannot be read is bad input too.
-func inputError(err error) error {
-	if faults, ok := errors.AsType[*world.Faults](err); ok {
-		return badInput(faults)
-	}
-	return badInput(err)
-}
-
-// answerFor runs one cycle over the world.
-func answerFor(w *world.World, explain bool) (*world.Answer, error) {
-	eng, err := engine.New(w.Options.Engine)
-	if err != nil {
-		return nil, badInput(fmt.Errorf("options: %w", err))
-	}
-	supply, demand, err := w.Tables()
-	if err != nil {
-		return nil, badInput(err)
-	}
-	start := time.Now()
-	clock := func() int64 { return int64(time.Since(start)) }
-	plan, err := eng.Cycle(engine.Input{Supply: supply, Demand: demand, Now: w.Now, Clock: clock})
-	if err != nil {
-		return nil, badInput(err)
-	}
-	carried, _ := shard.CapReclaims(plan.Actions, supply, w.Options.ReclaimCapFraction)
-	return world.NewAnswer(w, supply, plan, carried, explain), nil
 }

@@ -57,7 +57,7 @@ func simulate(ctx context.Context, s streams, file, output string) error {
 	scenario, err := world.ReadRun(in)
 	in.Close()
 	if err != nil {
-		return inputError(err)
+		return badInput(err)
 	}
 	out := bufio.NewWriter(s.out)
 	var t trace = world.NewTraceJSON(out)
