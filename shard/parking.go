@@ -1,7 +1,10 @@
 package shard
 
 import (
+	"hash/maphash"
+
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -13,13 +16,29 @@ const (
 	RetryEveryCycles = 32
 )
 
-// gangKey identifies a Same-Need across cycles and roll-ups. Rows of one
-// cluster that agree in all of it are looked at together.
+// gangKey identifies a Same-Need across cycles and roll-ups. The size is part
+// of it: rows of one group may differ in size alone, and a gang that changes
+// its size is worth a new try. Rows that agree in all of it share their fate.
 type gangKey struct {
 	cluster     string
 	fingerprint uint64 // of the whole profile
 	group       string
+	size        uint64 // hash of the aggregate
 }
+
+func keyOf(b *demand.Block, row int, p *model.Profile) gangKey {
+	var h maphash.Hash
+	h.SetSeed(sizeSeed)
+	for dim, v := range b.Aggregate(row) {
+		if v != 0 { // a dimension that came later is zero
+			maphash.WriteComparable(&h, [2]int64{int64(dim), v})
+		}
+	}
+	return gangKey{b.Cluster(), p.Fingerprint(), b.Group(row), h.Sum64()}
+}
+
+// sizeSeed is one of a process: keys are compared, not kept.
+var sizeSeed = maphash.MakeSeed()
 
 // waiting is a Same-Need that is short.
 type waiting struct {
@@ -75,7 +94,7 @@ func (s *Shard) stampCluster(cluster string) (parked int, any bool) {
 		if p.Same() == nil {
 			continue
 		}
-		w := s.parking.waiting[gangKey{cluster, p.Fingerprint(), b.Group(i)}]
+		w := s.parking.waiting[keyOf(b, i, p)]
 		if w == nil {
 			s.demand.SetParked(cluster, i, false)
 			continue
@@ -119,7 +138,7 @@ func (s *Shard) recordParking(plan *engine.Plan) {
 		if n.Satisfied || n.Profile.Same() == nil {
 			continue // a fold is plain demand
 		}
-		l.note(gangKey{n.Cluster, n.Profile.Fingerprint(), n.Group}, n, s.now)
+		l.note(keyOf(s.demand.Block(n.Cluster), n.Row, n.Profile), n, s.now)
 	}
 	for k, w := range l.waiting {
 		if w.seen != l.cycle {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -39,10 +40,7 @@ type run struct {
 // with a *Violation when an invariant does not hold; the cycle in which that
 // happened is not emitted.
 func Run(ctx context.Context, scenario Scenario, emit func(*Cycle) error) (Summary, error) {
-	r := &run{
-		scenario: &scenario, names: map[string][]string{}, last: map[string]*Rollup{}, expected: map[string]struct{}{},
-		claims: map[string]string{}, configured: map[string]int{}, summary: Summary{Actions: map[string]int{}, States: map[string]int{}, Unsatisfied: []string{}},
-	}
+	r := newRun(&scenario)
 	if err := r.start(); err != nil {
 		return r.summary, err
 	}
@@ -60,6 +58,14 @@ func Run(ctx context.Context, scenario Scenario, emit func(*Cycle) error) (Summa
 		}
 	}
 	return r.summary, nil
+}
+
+func newRun(sc *Scenario) *run {
+	return &run{
+		scenario: sc, names: map[string][]string{}, last: map[string]*Rollup{}, expected: map[string]struct{}{},
+		claims: map[string]string{}, configured: map[string]int{},
+		summary: Summary{Actions: map[string]int{}, States: map[string]int{}, Unsatisfied: []string{}},
+	}
 }
 
 // interval is the time between two cycles.
@@ -136,7 +142,7 @@ func (r *run) firstReports() error {
 		}
 		r.accept(d)
 	}
-	for c := range reported {
+	for _, c := range slices.Sorted(maps.Keys(reported)) {
 		if err := r.report(&Rollup{Cluster: c}); err != nil {
 			return err
 		}
@@ -257,12 +263,7 @@ func (r *run) event(e *Event) error {
 
 // resend sends each cluster's last roll-up again.
 func (r *run) resend() error {
-	clusters := make([]string, 0, len(r.last))
-	for c := range r.last {
-		clusters = append(clusters, c)
-	}
-	slices.Sort(clusters)
-	for _, c := range clusters {
+	for _, c := range slices.Sorted(maps.Keys(r.last)) {
 		if err := r.report(r.last[c]); err != nil {
 			return err
 		}
