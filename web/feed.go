@@ -63,6 +63,13 @@ func (f *Feed) Publish(frame Frame) {
 	}
 }
 
+// Quantiles returns the times of the last cycles.
+func (f *Feed) Quantiles() Quantiles {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.window.quantiles()
+}
+
 // slots maps the frame's resources to their columns in the history, -1 when
 // there is no column left. A name keeps its column for good.
 func (f *Feed) slots(resources []Resource) []int {
@@ -96,7 +103,7 @@ func (f *Feed) remember(did []Action, at int64, cycle uint64) {
 // event is the payload of one server-sent event.
 type event struct {
 	Frame  *Frame    `json:"frame"`
-	Window quantiles `json:"window"`
+	Window Quantiles `json:"window"`
 	Recent []Action  `json:"recent"`
 	Names  []string  `json:"names"` // columns of the rows' d, x and b
 	Point  row       `json:"point"` // replaces the page's last row when t is equal
@@ -123,7 +130,7 @@ func (f *Feed) newest() ([]byte, uint64) {
 type state struct {
 	Info    infoJSON  `json:"info"`
 	Frame   *Frame    `json:"frame"` // null before the first cycle
-	Window  quantiles `json:"window"`
+	Window  Quantiles `json:"window"`
 	Recent  []Action  `json:"recent"`
 	Names   []string  `json:"names"`
 	History []row     `json:"history"` // oldest first, thinner the older

@@ -17,8 +17,8 @@ func fullest(cycle uint64) Frame {
 	long := strings.Repeat("\"é\x01", 100)
 	f := Frame{
 		Cycle: cycle, At: 1_700_000_000_000, Mode: ModeDryRun, Progress: long,
-		Clusters: 1e6, Needs: 1e6, Satisfied: 1e6, ActionsTotal: math.MaxInt64, InFlight: 1e6, Faults: math.MaxInt64,
-		CycleMillis: 12345.678901234, SpendIdle: 1234567.8901234,
+		Clusters: 1e6, Rows: 1e6, Needs: 1e6, Satisfied: 1e6, ActionsTotal: math.MaxInt64, InFlight: 1e6, Faults: math.MaxInt64,
+		CycleMillis: 12345.678901234,
 	}
 	for i := range f.Machines {
 		f.Machines[i] = 500_000

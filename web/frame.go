@@ -66,8 +66,9 @@ type Frame struct {
 	Progress string `json:"progress"`
 
 	Machines  [len(States)]int `json:"machines"`
-	Clusters  int              `json:"clusters"`
-	Needs     int              `json:"needs"`
+	Clusters  int              `json:"clusters"` // with demand
+	Rows      int              `json:"rows"`     // of their roll-ups
+	Needs     int              `json:"needs"`    // what the rows are after folding
 	Satisfied int              `json:"satisfied"`
 
 	CycleMillis float64              `json:"cycleMs"`
@@ -79,10 +80,8 @@ type Frame struct {
 	InFlight     int             `json:"inFlight"` // actions that the provider is working on
 	Faults       int64           `json:"faults"`   // actions that failed since the start
 
-	// Spend is USD per hour of everything that has a host or is getting one;
-	// SpendIdle is the part of it that no cluster uses.
-	Spend     [len(CapacityTypes)]float64 `json:"spend"`
-	SpendIdle float64                     `json:"spendIdle"`
+	// Spend is USD per hour of everything that has a host or is getting one.
+	Spend [len(CapacityTypes)]float64 `json:"spend"`
 
 	Resources []Resource    `json:"resources"`
 	Reasons   []ReasonCount `json:"reasons"`
@@ -133,7 +132,7 @@ type Action struct {
 	Cycle   uint64 `json:"cycle"`
 	Kind    string `json:"kind"`
 	Count   int    `json:"count"`
-	Machine string `json:"machine"` // the first of them
+	Machine string `json:"machine"` // the first of them; empty for those that are only counted
 	Type    string `json:"type"`    // instance type
 	// Cluster is the one that gains or loses the machine; From, for Preempt,
 	// the one that it is taken from.

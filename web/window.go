@@ -21,8 +21,8 @@ func (w *window) add(f *Frame) {
 	w.n++
 }
 
-// quantiles are milliseconds over the window; the arrays follow Phases.
-type quantiles struct {
+// Quantiles are cycle times in milliseconds over the window; the arrays follow Phases.
+type Quantiles struct {
 	Cycles    int       `json:"cycles"`
 	P50       float64   `json:"p50"`
 	P99       float64   `json:"p99"`
@@ -31,9 +31,9 @@ type quantiles struct {
 	PhasesP99 []float64 `json:"phasesP99"`
 }
 
-func (w *window) quantiles() quantiles {
+func (w *window) quantiles() Quantiles {
 	n := min(w.n, windowCycles)
-	q := quantiles{Cycles: n, PhasesP50: make([]float64, len(Phases)), PhasesP99: make([]float64, len(Phases))}
+	q := Quantiles{Cycles: n, PhasesP50: make([]float64, len(Phases)), PhasesP99: make([]float64, len(Phases))}
 	if n == 0 {
 		return q
 	}

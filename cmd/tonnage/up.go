@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tonnage/tonnage/internal/workload"
+	"github.com/tonnage/tonnage/internal/world"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/provider"
 )
@@ -136,6 +137,12 @@ func (f *upFlags) parse(set func(string) bool) (*upPlan, error) {
 	if !(f.faults >= 0 && f.faults <= 1) {
 		note(fmt.Errorf("--provider-faults is a probability between 0 and 1, got %v", f.faults))
 	}
+	if f.cycle < shard.CycleIntervalMin {
+		note(fmt.Errorf("--cycle must be at least %v, got %v", shard.CycleIntervalMin, f.cycle))
+	}
+	if f.workers < 0 || f.workers > world.WorkersMax {
+		note(fmt.Errorf("--workers must be between 0 and %d, got %d", world.WorkersMax, f.workers))
+	}
 	if f.duration < 0 {
 		note(fmt.Errorf("--duration cannot be negative, got %v; 0 runs until stopped", f.duration))
 	}
@@ -149,11 +156,10 @@ func (f *upFlags) parse(set func(string) bool) (*upPlan, error) {
 	p.shard.CycleInterval, p.shard.DryRun = f.cycle, f.dryRun
 	p.shard.Engine.Workers = f.workers
 	p.shard.Concurrency = upConcurrency
-	note(p.shard.Validate())
 	if len(faults) > 0 {
 		return nil, badInput(errors.Join(faults...))
 	}
-	return p, nil
+	return p, p.shard.Validate()
 }
 
 // parseSource settles where demand comes from.

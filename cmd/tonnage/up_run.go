@@ -27,6 +27,9 @@ const (
 	// rollupGap is how often the source is asked what fell due. Roll-ups that
 	// come together start one cycle.
 	rollupGap = 200 * time.Millisecond
+	// stopLimit is how long the parts may take to end; the process is gone well
+	// within two seconds of a signal, however large the fleet.
+	stopLimit = 1500 * time.Millisecond
 )
 
 // process is everything that runs in one `tonnage up`.
@@ -97,6 +100,9 @@ func listen(address string) (net.Listener, error) {
 		return nil, badInput(fmt.Errorf("--listen %s: not allowed to use this port; choose one above 1023", address))
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return nil, badInput(fmt.Errorf("--listen %s: this machine does not have the address; 127.0.0.1 and 0.0.0.0 always work", address))
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		err = op.Err // what it says before that is in the message already
 	}
 	return nil, badInput(fmt.Errorf("--listen %s: %w; give HOST:PORT, as in 127.0.0.1:8080", address, err))
 }
@@ -170,11 +176,18 @@ func (x *process) run(ctx context.Context, l net.Listener) error {
 	part(x.pump)
 	part(x.report)
 	part(func(ctx context.Context) error { return x.site.Serve(ctx, l) })
-	parts.Wait()
-	close(failures)
+	ended := make(chan struct{})
+	go func() { parts.Wait(); close(ended) }()
+	<-ctx.Done()
+	select {
+	case <-ended:
+	case <-time.After(stopLimit):
+		// What is lost is the rest of one decision: it is derived anew.
+		x.log.Warn("stopping in the middle of a cycle", "waited", stopLimit)
+	}
 	var all []error
-	for err := range failures {
-		all = append(all, err)
+	for range len(failures) {
+		all = append(all, <-failures)
 	}
 	return errors.Join(all...)
 }
@@ -186,6 +199,9 @@ func (x *process) pump(ctx context.Context) error {
 	for {
 		now := time.Now().UnixNano()
 		for _, r := range x.source.Due(now) {
+			if ctx.Err() != nil {
+				return nil
+			}
 			// A refused roll-up is counted and logged by the shard, and the last
 			// good one stays.
 			_, _ = x.shard.ApplyRollup(r.Cluster, r.Needs, now)

@@ -141,7 +141,7 @@ function actionRow(a) {
     clock(a.at),
     h('span.tag', { color: kinds[a.kind]?.color ?? '--grey', title: kinds[a.kind]?.hint }, a.kind, many ? h('b', {}, ` ×${count(a.count)}`) : null),
     h('div', {},
-      a.type, h('span.faint', {}, ` ${a.machine}${many ? ` and ${count(a.count - 1)} more` : ''}`),
+      a.machine ? [a.type, h('span.faint', {}, ` ${a.machine}${many ? ` and ${count(a.count - 1)} more` : ''}`)] : h('span.faint', {}, 'and more of them in the same cycle'),
       h('div.second', {}, rules[a.reason] ?? a.reason, a.need ? `; for ${a.need}` : '')),
     where(a),
   ], ACTION_HEADS);

@@ -20,14 +20,14 @@ const tiles = [
   {
     key: 'clusters', label: 'Clusters',
     value: (st) => count(st.frame.clusters),
-    below: (st) => `${count(st.frame.needs)} Needs`,
+    below: (st) => `${count(st.frame.rows)} rows`,
     title: 'Clusters with demand, and the rows of their roll-ups',
   },
   {
     key: 'satisfied', label: 'Needs satisfied', color: '--teal',
     value: (st) => (st.frame.needs > 0 ? percent(st.frame.satisfied / st.frame.needs) : '–'),
-    below: (st) => (st.frame.needs > st.frame.satisfied ? `${count(st.frame.needs - st.frame.satisfied)} unmet` : 'none unmet'),
-    title: 'Needs whose whole aggregate is covered',
+    below: (st) => (st.frame.needs > st.frame.satisfied ? `${count(st.frame.needs - st.frame.satisfied)} of ${count(st.frame.needs)} unmet` : `all of ${count(st.frame.needs)}`),
+    title: 'Needs whose whole aggregate is covered; rows that one machine can serve fold into one Need',
     line: (r) => (r.n > 0 ? r.ok / r.n : 0),
   },
   {
@@ -53,7 +53,7 @@ const tiles = [
   {
     key: 'spend', label: 'Spend', color: '--gold',
     value: (st) => dollars(sum(st.frame.spend)),
-    below: (st) => `${dollars(st.frame.spendIdle)} of it idle`,
+    below: (st) => (sum(st.frame.spend) > 0 ? `${percent(st.frame.spend[4] / sum(st.frame.spend))} of it spot` : 'nothing is paid for'),
     title: 'List price of everything that has a host or is getting one',
     line: (r) => sum(r.s),
   },

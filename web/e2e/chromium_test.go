@@ -23,9 +23,10 @@ const callLimit = 30 * time.Second
 // 3 and writes answers and events to file 4, each ended by a zero byte. That is
 // the whole protocol, so it needs no library and no port.
 type browser struct {
-	cmd  *exec.Cmd
-	to   io.WriteCloser
-	logs bytes.Buffer // of the process; read only after it has ended
+	cmd     *exec.Cmd
+	to      io.WriteCloser
+	logs    bytes.Buffer // of the process; read only after it has ended
+	profile string
 
 	mu      sync.Mutex
 	nextID  int
@@ -61,50 +62,62 @@ func findChromium(t *testing.T) string {
 	return ""
 }
 
-func launch(t *testing.T) *browser {
-	t.Helper()
-	path := findChromium(t)
-	theirIn, ours := pipe(t)
-	answers, theirOut := pipe(t)
-	b := &browser{to: ours, waiting: map[int]chan message{}, pages: map[string]*page{}, gone: make(chan struct{})}
+// shared is the one browser of all tests; each has a tab of its own.
+var shared struct {
+	sync.Once
+	browser *browser
+	err     error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if shared.browser != nil {
+		shared.browser.close()
+	}
+	os.Exit(code)
+}
+
+func launch(path string) (*browser, error) {
+	theirIn, ours, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	answers, theirOut, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	profile, err := os.MkdirTemp("", "tonnage-chromium-")
+	if err != nil {
+		return nil, err
+	}
+	b := &browser{to: ours, profile: profile, waiting: map[int]chan message{}, pages: map[string]*page{}, gone: make(chan struct{})}
 	b.cmd = exec.Command(path, "--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--disable-quic",
 		"--no-first-run", "--no-default-browser-check", "--disable-background-networking", "--disable-component-update",
 		"--disable-sync", "--disable-extensions", "--disable-default-apps", "--disable-dev-shm-usage", "--hide-scrollbars",
-		"--user-data-dir="+t.TempDir(), "about:blank")
+		"--user-data-dir="+profile, "about:blank")
 	b.cmd.ExtraFiles = []*os.File{theirIn, theirOut}
 	b.cmd.Stdout, b.cmd.Stderr = &b.logs, &b.logs
 	if err := b.cmd.Start(); err != nil {
-		t.Fatalf("start %s: %v", path, err)
+		return nil, fmt.Errorf("start %s: %w", path, err)
 	}
 	theirIn.Close()
 	theirOut.Close()
 	go b.read(answers)
-	t.Cleanup(func() { b.close(t) })
-	return b
+	return b, nil
 }
 
-func pipe(t *testing.T) (r, w *os.File) {
-	t.Helper()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r, w
-}
-
-// close ends the browser: closing its pipe is enough, but it is asked first.
-func (b *browser) close(t *testing.T) {
+// close asks the browser to end, and makes it.
+func (b *browser) close() {
 	_ = b.call("", "Browser.close", nil, nil)
 	b.to.Close()
 	select {
 	case <-b.gone:
 	case <-time.After(callLimit):
 		b.cmd.Process.Kill()
+		fmt.Fprintf(os.Stderr, "chromium did not end; it said:\n%s", b.logs.String())
 	}
 	b.cmd.Wait()
-	if t.Failed() {
-		t.Logf("chromium said:\n%s", b.logs.String())
-	}
+	os.RemoveAll(b.profile)
 }
 
 // read hands answers to their callers and events to their pages.
@@ -176,14 +189,22 @@ type page struct {
 	t       *testing.T
 	b       *browser
 	session string
+	url     string
 	loaded  chan struct{}
 
 	mu         sync.Mutex
 	complaints []string
 }
 
-func (b *browser) open(t *testing.T) *page {
+// open opens a tab in the shared browser.
+func open(t *testing.T) *page {
 	t.Helper()
+	path := findChromium(t)
+	shared.Do(func() { shared.browser, shared.err = launch(path) })
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	b := shared.browser
 	var target struct{ TargetID string }
 	var attached struct{ SessionID string }
 	err := errors.Join(
@@ -192,6 +213,7 @@ func (b *browser) open(t *testing.T) *page {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = b.call("", "Target.closeTarget", map[string]any{"targetId": target.TargetID}, nil) })
 	p := &page{t: t, b: b, session: attached.SessionID, loaded: make(chan struct{}, 16)}
 	b.mu.Lock()
 	b.pages[p.session] = p
@@ -250,6 +272,7 @@ func (p *page) do(method string, params, result any) {
 // visit loads an address and waits for the load event.
 func (p *page) visit(url string) {
 	p.t.Helper()
+	p.url = url
 	for len(p.loaded) > 0 {
 		<-p.loaded
 	}

@@ -56,7 +56,7 @@ const drawn = `document.querySelector('#live').dataset.mood === 'ok' && document
 const sideways = `document.documentElement.scrollWidth - document.documentElement.clientWidth`
 
 func TestThePageOfALargeFleetFitsEveryScreenAndTheme(t *testing.T) {
-	p := launch(t).open(t)
+	p := open(t)
 	url, next := synthetic(t, 57_000, 200, 420)
 	for _, width := range []int{1280, 390} {
 		for _, scheme := range []string{"light", "dark"} {
@@ -80,7 +80,7 @@ func TestThePageOfALargeFleetFitsEveryScreenAndTheme(t *testing.T) {
 }
 
 func TestThePageExplainsWhatIsEmpty(t *testing.T) {
-	p := launch(t).open(t)
+	p := open(t)
 	feed := web.NewFeed(web.Info{Version: "test", Started: time.Now(), CycleInterval: time.Second})
 	p.size(1280, 900, "light")
 	p.visit(serve(t, feed))
@@ -93,7 +93,7 @@ func TestThePageExplainsWhatIsEmpty(t *testing.T) {
 }
 
 func TestThePageTellsWhenTheProcessStopsAndComesBack(t *testing.T) {
-	p := launch(t).open(t)
+	p := open(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -47,7 +47,7 @@ func (s *Synthetic) Next() web.Frame {
 			int(2.75 * s.scale), int(s.creating), int(s.idle), int(0.3 * s.creating), int(s.bound),
 			int(s.draining), int(0.02 * s.draining), int(s.scale * 0.0004),
 		},
-		Needs: int(0.06*s.scale) + 40, Actions: actions,
+		Rows: int(0.8*s.scale) + 300, Needs: int(0.06*s.scale) + 40, Actions: actions,
 		InFlight: int(s.creating * 1.3), Faults: int64(s.cycle / 9),
 	}
 	for _, n := range actions {
@@ -125,8 +125,7 @@ func (s *Synthetic) timing(f *web.Frame, actions [5]int) {
 
 func (s *Synthetic) money(f *web.Frame) {
 	perHour := 0.42 * (s.bound + s.draining)
-	f.SpendIdle = 0.2 * s.idle
-	f.Spend = [5]float64{0, 0, 0.22 * perHour, 0.55*perHour + f.SpendIdle, 0.23*perHour + 0.3*s.creating}
+	f.Spend = [5]float64{0, 0, 0.22 * perHour, 0.55*perHour + 0.2*s.idle, 0.23*perHour + 0.3*s.creating}
 }
 
 func (s *Synthetic) demand(f *web.Frame, want, missing float64) {
