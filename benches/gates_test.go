@@ -1,0 +1,216 @@
+package benches
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"hash"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/demand"
+	"github.com/tonnage/tonnage/engine/supply"
+	"github.com/tonnage/tonnage/internal/workload"
+)
+
+var update = flag.Bool("update", false, "write what is measured as what is expected")
+
+// Costs may pass what is written down by so much before a gate fails: growth of
+// maps and buffers is not the same in every run.
+const (
+	costSlackPercent = 1
+	allocsSlack      = 8
+)
+
+// gate is what one cycle of a rung answers and costs.
+type gate struct {
+	Rung       string         `json:"rung"`
+	Regime     string         `json:"regime"`
+	Machines   int            `json:"machines"`
+	Needs      int            `json:"needs"`
+	Folded     int            `json:"folded"`
+	Satisfied  int            `json:"satisfied"`
+	Actions    map[string]int `json:"actions"`
+	Plan       string         `json:"plan"` // checksum
+	Candidates int64          `json:"candidates"`
+	Allocs     int            `json:"allocs"` // of a cycle, once its memory is there
+}
+
+func (g *gate) name() string { return g.Rung + "/" + g.Regime }
+
+// seed of every gate's workload.
+const seed = 1
+
+// TestGates holds every rung's plan to its checksum, and its cost to what was.
+func TestGates(t *testing.T) {
+	expected := readGates(t)
+	var measured []gate
+	for _, rung := range []string{"tiny", "5k"} {
+		for _, regime := range []workload.Regime{workload.Cold, workload.Steady, workload.Burst, workload.Shrink, workload.Contended} {
+			got := measure(t, rung, regime)
+			measured = append(measured, got)
+			if *update {
+				continue
+			}
+			t.Run(got.name(), func(t *testing.T) {
+				i := slices.IndexFunc(expected, func(g gate) bool { return g.name() == got.name() })
+				if i < 0 {
+					t.Fatal("nothing is expected yet; write it down with -update")
+				}
+				for _, fault := range compare(&got, &expected[i]) {
+					t.Error(fault)
+				}
+			})
+		}
+	}
+	if *update {
+		writeGates(t, measured)
+	}
+}
+
+// compare names what differs from what is expected. A cost that fell is no
+// fault, but is worth writing down.
+func compare(got, want *gate) []string {
+	var faults []string
+	if got.Plan != want.Plan {
+		faults = append(faults, fmt.Sprintf("the plan is another one: %+v, want %+v", *got, *want))
+	}
+	if !costsCount {
+		return faults
+	}
+	if most := want.Candidates + want.Candidates*costSlackPercent/100; got.Candidates > most {
+		faults = append(faults, fmt.Sprintf("%d candidates were looked at, at most %d", got.Candidates, most))
+	}
+	if most := want.Allocs + want.Allocs*costSlackPercent/100 + allocsSlack; got.Allocs > most {
+		faults = append(faults, fmt.Sprintf("%d allocations in a cycle, at most %d", got.Allocs, most))
+	}
+	return faults
+}
+
+func measure(t *testing.T, name string, regime workload.Regime) gate {
+	t.Helper()
+	rung, err := workload.ByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := workload.Build(rung, seed)
+	in := engine.Input{Supply: supply.New(), Demand: demand.New(), Now: int64(time.Hour)}
+	for m := range f.Machines(regime, in.Now) {
+		if err := in.Supply.Put(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, c := range f.Clusters() {
+		if err := in.Demand.Replace(c, f.Needs(regime, i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e, err := engine.New(engine.DefaultOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cycle := func() *engine.Plan {
+		plan, err := e.Cycle(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return plan
+	}
+	plan := cycle()
+	st := &plan.Stats
+	g := gate{
+		Rung: name, Regime: regime.String(), Machines: st.Machines, Needs: st.Needs, Folded: st.Folded, Satisfied: st.Satisfied,
+		Actions: map[string]int{}, Plan: checksum(plan, in.Supply), Candidates: st.Probes,
+	}
+	for k, n := range st.Actions {
+		g.Actions[engine.Kind(k).String()] = n
+	}
+	g.Allocs = int(testing.AllocsPerRun(3, func() { cycle() }))
+	if again := checksum(cycle(), in.Supply); again != g.Plan {
+		t.Errorf("%s: the same tables gave the plan %s, and later %s", g.name(), g.Plan, again)
+	}
+	return g
+}
+
+// checksum is over everything of a plan that somebody acts on.
+func checksum(plan *engine.Plan, machines *supply.Table) string {
+	h := xxhash.New()
+	for _, a := range plan.Actions {
+		put(h, a.Kind, machines.ID(a.Machine), a.Need, a.GraceSeconds, a.PreemptorPriority, a.Reason)
+	}
+	for i := range plan.Needs {
+		n := &plan.Needs[i]
+		put(h, n.Cluster, n.Row, n.Fold, n.Rank, n.Satisfied, n.Domain, n.Unmet, n.Deficit)
+		for _, r := range n.Claimed {
+			put(h, machines.ID(r))
+		}
+	}
+	return fmt.Sprintf("%016x", h.Sum64())
+}
+
+func put(h hash.Hash, values ...any) {
+	for _, v := range values {
+		fmt.Fprintf(h, "%v\x00", v)
+	}
+}
+
+var gatesFile = filepath.Join("testdata", "gates.json")
+
+func readGates(t *testing.T) []gate {
+	t.Helper()
+	raw, err := os.ReadFile(gatesFile)
+	if errors.Is(err, fs.ErrNotExist) && *update {
+		return nil
+	}
+	var out []gate
+	if err == nil {
+		err = json.Unmarshal(raw, &out)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func writeGates(t *testing.T, gates []gate) {
+	t.Helper()
+	raw, err := json.MarshalIndent(gates, "", "  ")
+	if err == nil {
+		err = os.WriteFile(gatesFile, append(raw, '\n'), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestGatesCanFail: each figure that is worse is found.
+func TestGatesCanFail(t *testing.T) {
+	want := gate{Plan: "a", Candidates: 1000, Allocs: 100}
+	costs := 0
+	if costsCount {
+		costs = 1
+	}
+	for name, c := range map[string]struct {
+		got  gate
+		want int
+	}{
+		"the same":         {want, 0},
+		"another plan":     {gate{Plan: "b", Candidates: 1000, Allocs: 100}, 1},
+		"within the slack": {gate{Plan: "a", Candidates: 1010, Allocs: 109}, 0},
+		"more candidates":  {gate{Plan: "a", Candidates: 1011, Allocs: 100}, costs},
+		"more allocations": {gate{Plan: "a", Candidates: 1000, Allocs: 110}, costs},
+		"less of all":      {gate{Plan: "a"}, 0},
+	} {
+		if got := compare(&c.got, &want); len(got) != c.want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
