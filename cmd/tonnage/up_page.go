@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/tonnage/tonnage/engine"
@@ -133,7 +134,7 @@ func (p *pageFeed) worst(in engine.Input, plan *engine.Plan, unmet []int32) []we
 	for k, i := range unmet {
 		n := &plan.Needs[i]
 		u := web.UnmetNeed{
-			Cluster: n.Cluster, Profile: shard.Describe(n.Profile), Priority: n.Profile.Priority(),
+			Cluster: n.Cluster, Profile: inShort(shard.Describe(n.Profile)), Priority: n.Profile.Priority(),
 			Reason: n.Unmet.String(), AgeSeconds: float64(in.Now-since(i)) / 1e9,
 		}
 		for _, a := range n.Deficit {
@@ -234,6 +235,9 @@ func resourcesOf(r *shard.CycleReport, deficits []web.Resource) []web.Resource {
 	return out
 }
 
+// inShort leaves out of a profile's description what its values say already.
+var inShort = strings.NewReplacer("instance-type in ", "", "zone in ", "", "capacity-type in ", "", "|", "/").Replace
+
 // didOf counts alike actions together. The report lists the first actions of a
 // cycle; the rest is counted by kind.
 func didOf(r *shard.CycleReport) []web.Action {
@@ -243,7 +247,7 @@ func didOf(r *shard.CycleReport) []web.Action {
 	for i := range r.Actions {
 		a := &r.Actions[i]
 		left[a.Kind]--
-		key := web.Action{Kind: a.Kind.String(), Type: a.InstanceType, Cluster: a.Cluster, Need: a.Need, Reason: a.Reason.String()}
+		key := web.Action{Kind: a.Kind.String(), Type: a.InstanceType, Cluster: a.Cluster, Need: inShort(a.Need), Reason: a.Reason.String()}
 		if a.Kind == engine.Preempt {
 			key.From, key.Cluster = a.Cluster, a.For
 		}

@@ -117,7 +117,7 @@ func (x *process) build(l net.Listener) error {
 		return err
 	}
 	x.feed = web.NewFeed(web.Info{
-		Version: versionText(), Source: x.source.Describe(),
+		Version: versionText(), Source: x.plan.source.title(),
 		Provider: fmt.Sprintf("built-in provider: machines in memory, %s a change", x.plan.latency),
 		Started:  x.started, CycleInterval: x.plan.shard.CycleInterval,
 	})

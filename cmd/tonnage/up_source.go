@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -49,6 +50,15 @@ func (c *sourceConfig) setTrace(f *upFlags) error {
 		return fmt.Errorf("--clusters must be between 1 and %d, got %d", upClustersMax, c.clusters)
 	}
 	return nil
+}
+
+// title says in a few words what the source is; Describe of the source itself
+// says more.
+func (c *sourceConfig) title() string {
+	if c.trace == "" {
+		return fmt.Sprintf("rung %s, %s start, seed %d", c.rung.Name, c.regime, c.seed)
+	}
+	return fmt.Sprintf("trace %s, list %s, %gx", filepath.Base(c.trace), c.list, c.speed)
 }
 
 // open builds the source.

@@ -127,7 +127,7 @@ export class Chart {
     const peak = Math.max(...totals, ...this.lines().map((m) => m.value));
     const usual = this.o.clip ? quantile(totals, 0.9) : peak;
     this.clipped = usual > 0 && peak > usual * CLIP_FACTOR;
-    const steps = ticks(this.clipped ? usual * 2 : peak, height > 150 ? 4 : 3, this.o.whole);
+    const steps = ticks(this.clipped ? usual * 2 : peak, height > 220 ? 6 : 4, this.o.whole);
     this.top = steps.at(-1);
     const left = 10 + Math.max(...steps.map((v) => this.o.axis(v).length)) * 6.6;
     this.x = (t) => left + ((t - span.from) / (span.to - span.from)) * (width - left - RIGHT);
@@ -202,8 +202,9 @@ export class Chart {
       const y = this.y(m.value);
       const at = Math.min(y - 4, free - 12);
       free = at;
-      this.svg.append(s('line.mark', { x1: this.x(this.cols[0].t), x2: width - RIGHT, y1: y, y2: y }));
-      this.svg.append(s('text.mark', { x: width - RIGHT - 2, y: Math.max(at, 9), 'text-anchor': 'end' }, m.label));
+      const above = m.value > this.top; // beyond what the axis shows
+      if (!above) this.svg.append(s('line.mark', { x1: this.x(this.cols[0].t), x2: width - RIGHT, y1: y, y2: y }));
+      this.svg.append(s('text.mark', { x: width - RIGHT - 2, y: Math.max(at, 9), 'text-anchor': 'end' }, above ? `${m.label} ↑` : m.label));
     }
   }
 
@@ -240,11 +241,15 @@ export class Chart {
   }
 }
 
-/** A small line without axes; the caller gives it words. */
-export function spark(values, width, height, color) {
-  const top = Math.max(...values, 1e-9), n = Math.max(values.length - 1, 1);
-  const at = values.map((v, i) => `${((i / n) * width).toFixed(1)} ${(height - 1 - (v / top) * (height - 2)).toFixed(1)}`);
+/** A small line without axes, its points at parts of the width; the caller
+ *  gives it words. */
+export function spark(values, parts, width, height, color) {
+  const top = Math.max(...values, 1e-9);
+  const at = values.map((v, i) => `${(parts[i] * width).toFixed(1)} ${(height - 1 - (v / top) * (height - 2)).toFixed(1)}`);
   const svg = s('svg.spark', { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', 'aria-hidden': 'true', color });
-  if (values.length > 1) svg.append(s('path.fill', { d: `M0 ${height}L${at.join('L')}L${width} ${height}Z` }), s('path', { d: `M${at.join('L')}` }));
+  if (values.length > 1) {
+    svg.append(s('path.fill', { d: `M${(parts[0] * width).toFixed(1)} ${height}L${at.join('L')}L${(parts.at(-1) * width).toFixed(1)} ${height}Z` }));
+    svg.append(s('path', { d: `M${at.join('L')}` }));
+  }
   return svg;
 }

@@ -64,8 +64,8 @@ function line(r, store, span) {
   if (cols.length < 2) return null;
   const top = Math.max(...cols.flatMap((c) => c.v), 1);
   const at = (k) => cols.map((c) => `${(((c.t - span.from) / (span.to - span.from)) * LINE_WIDTH).toFixed(1)} ${(LINE_HEIGHT - 1 - (c.v[k] / top) * (LINE_HEIGHT - 3)).toFixed(1)}`).join('L');
-  const first = ((cols[0].t - span.from) / (span.to - span.from)) * LINE_WIDTH;
+  const edge = (c) => (((c.t - span.from) / (span.to - span.from)) * LINE_WIDTH).toFixed(1);
   return s('svg.trend', { viewBox: `0 0 ${LINE_WIDTH} ${LINE_HEIGHT}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': `${resource(r.name)} over the time shown: demand and bound capacity` },
-    s('path.bound', { d: `M${first.toFixed(1)} ${LINE_HEIGHT}L${at(1)}L${LINE_WIDTH} ${LINE_HEIGHT}Z` }),
+    s('path.bound', { d: `M${edge(cols[0])} ${LINE_HEIGHT}L${at(1)}L${edge(cols.at(-1))} ${LINE_HEIGHT}Z` }),
     s('path.demand', { d: `M${at(0)}` }));
 }

@@ -72,7 +72,7 @@ export class Unmet {
     const counts = [...f.reasons].sort((a, b) => b.count - a.count);
     this.chips.update(counts.map((r) => ({ key: r.reason, label: reasonOf(r.reason).label, color: reasonOf(r.reason).color, count: r.count, hint: reasonOf(r.reason).text })));
     if (f.unmet.length === 0) {
-      return this.empty(f.needs === 0 ? 'No cluster has reported demand yet.' : 'Every Need is satisfied: machines are bound for all that the clusters ask for.');
+      return f.needs === 0 ? this.empty('No cluster has reported demand yet.') : this.empty('Every Need is satisfied: machines are bound or on their way for all that the clusters ask for.', true);
     }
     const chosen = this.chips.chosen;
     const why = reasonOf(chosen ?? counts[0]?.reason ?? '');
@@ -85,11 +85,11 @@ export class Unmet {
       : h('p.empty', {}, 'None of these is among the Needs of highest priority listed here.'));
   }
 
-  empty(why) {
+  empty(why, good = false) {
     this.chips.update([]);
     text(this.meaning, '');
     text(this.now, '');
-    this.body.replaceChildren(h('p.empty', {}, why));
+    this.body.replaceChildren(h(good ? 'p.empty.good' : 'p.empty', {}, why));
   }
 }
 

@@ -26,13 +26,15 @@ export function timeTicks(from, to, most) {
   return { at: out, step };
 }
 
-/** The span of time that a window of so many seconds shows: it grows with a
- *  young history instead of leaving the chart empty. */
+const SPAN_MIN_MS = 30e3;
+
+/** The span of time that a window of so many seconds shows. A young history
+ *  fills it from the left; it widens until it is the window. */
 export function domain(rows, seconds) {
   if (rows.length === 0) return null;
-  const to = rows.at(-1).t;
-  const from = Math.max(to - seconds * 1000, Math.min(rows[0].t, to - 60e3));
-  return { from, to };
+  const last = rows.at(-1).t;
+  const from = Math.max(last - seconds * 1000, rows[0].t);
+  return { from, to: Math.max(last, from + SPAN_MIN_MS) };
 }
 
 /**

@@ -8,6 +8,12 @@ import { domain, sum } from './scale.js';
 const SPARK_POINTS = 60;
 const hosts = (m) => sum(m) - m[0]; // all but Speculative, which comes first
 
+/** Actions per second, over the last ten seconds. */
+function recently(rows) {
+  const last = rows.slice(-10);
+  return last.length > 0 ? sum(last.map((r) => sum(r.a))) / last.length : 0;
+}
+
 /** label, then from the store: the figure, what stands below it, its line. */
 const tiles = [
   {
@@ -39,9 +45,9 @@ const tiles = [
   },
   {
     key: 'actions', label: 'Actions', color: '--orange',
-    value: (st) => `${rate(sum(st.rows.at(-1)?.a ?? [0]))}/s`,
+    value: (st) => `${rate(recently(st.rows))}/s`,
     below: (st) => `${count(st.frame.actionsTotal)} so far`,
-    title: 'Actions started per second, and since the start',
+    title: 'Actions started per second over the last ten seconds, and since the start',
     line: (r) => sum(r.a),
   },
   {
@@ -83,7 +89,7 @@ export class Tiles {
     tiles.forEach((tile, i) => {
       text(this.parts[i].value, tile.value(store));
       text(this.parts[i].below, tile.below(store));
-      if (tile.line) this.parts[i].line.replaceChildren(spark(thin.map(tile.line), 100, 22, tile.color));
+      if (tile.line) this.parts[i].line.replaceChildren(spark(thin.map(tile.line), thin.map((r) => (r.t - span.from) / (span.to - span.from)), 100, 22, tile.color));
     });
     const short = store.frame.satisfied < store.frame.needs;
     find('#tile-satisfied').classList.toggle('short', short);
