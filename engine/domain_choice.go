@@ -24,8 +24,6 @@ type domainScratch struct {
 	vectors []int64
 	zero    []int64
 	free    [2][]int64 // totals of the best domain without credit, and of the one at hand
-	// suits remembers, by class, the answer for the need at work: need<<1 | yes.
-	suits []uint64
 }
 
 // chooseDomain picks the one domain that a Same-Need is credited and acquires
@@ -84,7 +82,7 @@ func (p *pass) valueLess(a, b uint32) bool {
 // asked for, acquire anything. The result is valid until the next call.
 func (p *pass) bestDomain(need int, acquiring bool) (best domainTotals, found bool) {
 	sc := &p.scratch.domain
-	sc.reset(p.dims, len(p.s.Classes))
+	sc.reset(p.dims)
 	p.sumCreditable(need)
 	if acquiring {
 		p.addFree(need)
@@ -117,42 +115,60 @@ func (p *pass) addFree(need int) {
 	}
 	matcher := p.needs[need].matcher
 	d := p.domainsFor(matcher)
-	list := d.of(p, matcher)
+	v := d.of(p, matcher)
 	for i := range sc.totals {
 		t := &sc.totals[i]
-		if at, ok := p.findDomain(list, t.value); ok {
-			t.count += p.sumShelves(need, d, list[at].shelves, t.total)
+		if at, ok := v.place[t.value]; ok {
+			t.count += p.sumShelves(need, d, v.list[at].shelves, t.total)
 		}
 	}
 }
 
 // bestFree returns the best of the domains where the need has nothing to be
-// credited.
+// credited: of those that are whole one of each kind, and all that are not.
 func (p *pass) bestFree(need int) (best domainTotals, found bool) {
 	sc := &p.scratch.domain
 	want := p.aggregate(need)
 	d := p.domainsFor(p.needs[need].matcher)
-	for _, ds := range d.of(p, p.needs[need].matcher) {
-		if sc.credited(ds.value) {
-			continue
-		}
+	v := d.of(p, p.needs[need].matcher)
+	v.catchUp(d)
+	bestAt := uint32(0)
+	try := func(at uint32) {
+		ds := &v.list[at]
 		t := domainTotals{value: ds.value, total: sc.free[1], creditable: sc.zero, own: sc.zero}
 		clear(t.total)
 		if t.count = p.sumShelves(need, d, ds.shelves, t.total); t.count == 0 {
-			continue
+			return
 		}
 		t.covers = columnar.Covers(t.total, want)
-		if !found || p.betterFree(&t, &best, want) {
-			best, found = t, true
+		if !found || betterFree(&t, &best, at < bestAt, want) {
+			best, bestAt, found = t, at, true
 			sc.free[0], sc.free[1] = sc.free[1], sc.free[0]
+		}
+	}
+	for i := range v.kinds {
+		k := &v.kinds[i]
+		for k.next < len(k.places) && !v.whole[k.places[k.next]] {
+			k.next++
+		}
+		for _, at := range k.places[k.next:] {
+			if v.whole[at] && !sc.credited(v.list[at].value) {
+				try(at)
+				break
+			}
+		}
+	}
+	for _, at := range v.partial {
+		if !sc.credited(v.list[at].value) {
+			try(at)
 		}
 	}
 	return best, found
 }
 
-// betterFree is betterDomain for domains without credit that are met in the
-// order of their values.
-func (p *pass) betterFree(a, b *domainTotals, want []int64) bool {
+// betterFree is betterDomain for domains without credit; smaller tells whose
+// value is.
+func betterFree(a, b *domainTotals, smaller bool, want []int64) bool {
 	if a.covers != b.covers {
 		return a.covers
 	}
@@ -160,7 +176,10 @@ func (p *pass) betterFree(a, b *domainTotals, want []int64) bool {
 	if a.covers {
 		c = -c
 	}
-	return c > 0 || c == 0 && a.count > b.count
+	if c == 0 {
+		c = a.count - b.count
+	}
+	return c > 0 || c == 0 && smaller
 }
 
 // sumShelves adds what is left on the shelves to a total and returns how many
@@ -179,24 +198,11 @@ func (p *pass) sumShelves(need int, d *domainIndex, shelves []uint32, total []in
 	return count
 }
 
-// suitsClass is suits with a memory for the need at work.
-func (p *pass) suitsClass(class uint32, need int) bool {
-	memo := &p.scratch.domain.suits[class]
-	if key := uint64(need+1) << 1; *memo&^1 != key {
-		*memo = key
-		if p.suits(class, need) {
-			*memo |= 1
-		}
-	}
-	return *memo&1 == 1
-}
-
-func (sc *domainScratch) reset(dims, classes int) {
+func (sc *domainScratch) reset(dims int) {
 	if sc.credit == nil {
 		sc.credit = map[uint32]int{}
 		sc.zero = make([]int64, dims)
 		sc.free = [2][]int64{make([]int64, dims), make([]int64, dims)}
-		sc.suits = make([]uint64, classes)
 	}
 	clear(sc.credit)
 	sc.totals = sc.totals[:0]

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"encoding/binary"
 	"slices"
 	"strings"
 
@@ -26,8 +27,10 @@ type shelf struct {
 type domainIndex struct {
 	shelves []shelf
 	shelfOf []uint32 // by row: 1 + index of its shelf, 0 = none
-	// values is, by matcher, the domains that have free machines for it.
-	values map[uint32][]domainShelves
+	// touched is a log of the domains that were whole and are no longer, or
+	// that got a machine back. A value may stand in it more than once.
+	touched []uint32
+	views   map[uint32]*domainView // by matcher
 }
 
 // domainShelves are the shelves of one domain that a matcher accepts.
@@ -36,18 +39,71 @@ type domainShelves struct {
 	shelves []uint32
 }
 
+// domainView is the domains with machines for a matcher. Racks are bought by
+// the hundred: domains that are still whole and have the same shelves have the
+// same totals, so one of each kind, the first by value, stands for all. Only
+// those that have been touched are looked at one by one.
+type domainView struct {
+	list  []domainShelves // by value as text
+	kinds []domainKind
+	// partial are the places in list of touched domains with machines left.
+	partial []uint32
+	place   map[uint32]uint32 // value → place in list
+	whole   []bool            // by place
+	present []bool            // by place: is in partial
+	read    int               // how much of domainIndex.touched has been seen
+}
+
+// domainKind is the domains that were alike at first; those before next are no
+// longer whole.
+type domainKind struct {
+	places []uint32
+	next   int
+}
+
 func (d *domainIndex) take(r columnar.Row) {
 	if at := d.shelfOf[r]; at != 0 {
-		d.shelves[at-1].left--
+		sh := &d.shelves[at-1]
+		if int(sh.left) == len(sh.rows) {
+			d.touched = append(d.touched, sh.value)
+		}
+		sh.left--
 	}
 }
 
 // putBack undoes take.
 func (d *domainIndex) putBack(r columnar.Row) {
 	if at := d.shelfOf[r]; at != 0 {
-		d.shelves[at-1].left++
-		d.shelves[at-1].at = 0
+		sh := &d.shelves[at-1]
+		sh.left++
+		sh.at = 0
+		d.touched = append(d.touched, sh.value)
 	}
+}
+
+// catchUp moves what has been touched since the last look to partial, and
+// forgets what is empty.
+func (v *domainView) catchUp(d *domainIndex) {
+	for ; v.read < len(d.touched); v.read++ {
+		at, ok := v.place[d.touched[v.read]]
+		if !ok {
+			continue
+		}
+		v.whole[at] = false
+		if !v.present[at] {
+			v.present[at] = true
+			v.partial = append(v.partial, at)
+		}
+	}
+	v.partial = slices.DeleteFunc(v.partial, func(at uint32) bool {
+		for _, i := range v.list[at].shelves {
+			if d.shelves[i].left > 0 {
+				return false
+			}
+		}
+		v.present[at] = false
+		return true
+	})
 }
 
 // domainsFor returns the index of a matcher's Same key, building it when it is
@@ -64,7 +120,7 @@ func (p *pass) domainsFor(matcher uint32) *domainIndex {
 }
 
 func (p *pass) buildDomains(key int) *domainIndex {
-	d := &domainIndex{shelfOf: alloc.Make[uint32](p.e.arena, p.s.Supply.RowMax()), values: map[uint32][]domainShelves{}}
+	d := &domainIndex{shelfOf: alloc.Make[uint32](p.e.arena, p.s.Supply.RowMax()), views: map[uint32]*domainView{}}
 	values := p.s.Supply.Values(key)
 	at := map[[3]uint32]uint32{}
 	each := func(f func(k [3]uint32, r columnar.Row)) {
@@ -115,11 +171,45 @@ func (p *pass) sameOn(key int, class uint32) bool {
 	})
 }
 
-// of returns the domains with machines for a matcher, by value as text.
-func (d *domainIndex) of(p *pass, matcher uint32) []domainShelves {
-	if list, ok := d.values[matcher]; ok {
-		return list
+// of returns the domains with machines for a matcher.
+func (d *domainIndex) of(p *pass, matcher uint32) *domainView {
+	if v := d.views[matcher]; v != nil {
+		return v
 	}
+	v := &domainView{list: d.listFor(p, matcher), place: map[uint32]uint32{}}
+	v.whole, v.present = make([]bool, len(v.list)), make([]bool, len(v.list))
+	kinds := map[string]int{}
+	var key []byte
+	for at, ds := range v.list {
+		v.place[ds.value] = uint32(at)
+		v.whole[at] = true
+		key = key[:0]
+		for _, i := range ds.shelves {
+			sh := &d.shelves[i]
+			v.whole[at] = v.whole[at] && int(sh.left) == len(sh.rows)
+			key = binary.LittleEndian.AppendUint32(key, sh.class)
+			key = binary.LittleEndian.AppendUint32(key, uint32(len(sh.rows))<<8|uint32(sh.state))
+		}
+		if !v.whole[at] {
+			v.present[at] = true
+			v.partial = append(v.partial, uint32(at))
+			continue
+		}
+		k, ok := kinds[string(key)]
+		if !ok {
+			k = len(v.kinds)
+			kinds[string(key)] = k
+			v.kinds = append(v.kinds, domainKind{})
+		}
+		v.kinds[k].places = append(v.kinds[k].places, uint32(at))
+	}
+	v.read = len(d.touched)
+	d.views[matcher] = v
+	return v
+}
+
+// listFor lists the domains with machines for a matcher, by value as text.
+func (d *domainIndex) listFor(p *pass, matcher uint32) []domainShelves {
 	var fit []uint32
 	for i := range d.shelves {
 		sh := &d.shelves[i]
@@ -131,6 +221,7 @@ func (d *domainIndex) of(p *pass, matcher uint32) []domainShelves {
 		if va, vb := d.shelves[a].value, d.shelves[b].value; va != vb {
 			return strings.Compare(p.s.Supply.ValueString(va), p.s.Supply.ValueString(vb))
 		}
+		// Shelves are made in the order of classes, so kinds compare as keys.
 		return cmp.Compare(a, b)
 	})
 	var list []domainShelves
@@ -142,7 +233,6 @@ func (d *domainIndex) of(p *pass, matcher uint32) []domainShelves {
 		list = append(list, domainShelves{value: d.shelves[fit[from]].value, shelves: fit[from:to]})
 		from = to
 	}
-	d.values[matcher] = list
 	return list
 }
 
@@ -152,12 +242,12 @@ func (p *pass) domainSources(need int, state model.State) {
 	n := &p.needs[need]
 	p.sources = p.sources[:0]
 	d := p.domainsFor(n.matcher)
-	list := d.of(p, n.matcher)
-	at, ok := p.findDomain(list, n.domain)
+	v := d.of(p, n.matcher)
+	at, ok := v.place[n.domain]
 	if !ok {
 		return
 	}
-	for _, i := range list[at].shelves {
+	for _, i := range v.list[at].shelves {
 		sh := &d.shelves[i]
 		if sh.state != state || sh.left == 0 || !p.suits(sh.class, need) {
 			continue
@@ -169,12 +259,4 @@ func (p *pass) domainSources(need int, state model.State) {
 		src.follow(&sh.at)
 		p.sources = append(p.sources, src)
 	}
-}
-
-// findDomain finds a value in a list that is sorted by the values' text.
-func (p *pass) findDomain(list []domainShelves, value uint32) (int, bool) {
-	text := p.s.Supply.ValueString(value)
-	return slices.BinarySearchFunc(list, text, func(d domainShelves, t string) int {
-		return strings.Compare(p.s.Supply.ValueString(d.value), t)
-	})
 }

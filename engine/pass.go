@@ -61,6 +61,7 @@ type pass struct {
 	own                            ownIndex
 	reserved                       reservations
 	domains                        []*domainIndex // by key column, built when first needed
+	flat                           map[flatKey]*flatList
 
 	victims  []victim
 	victimOf bitmap.Dense // preempted in this cycle
@@ -110,10 +111,12 @@ func (e *Engine) newPass(s *snapshot.Snapshot, f *folded, in *Input) *pass {
 	p.speculativeAt = alloc.Make[uint32](e.arena, len(s.Classes))
 	p.groupAt = alloc.Make[uint32](e.arena, len(s.Groups))
 	p.missing = alloc.Make[int64](e.arena, dims)
+	p.scratch.suits = alloc.Make[uint64](e.arena, len(s.Classes))
 	p.own = p.indexOwn()
 	p.reserved = p.indexReservations()
 	p.pools = map[victimPoolKey]*victimPool{}
 	p.withheldBy = map[columnar.Row]int32{}
+	p.flat = map[flatKey]*flatList{}
 	return p
 }
 
@@ -134,6 +137,18 @@ func (p *pass) vec(r columnar.Row) []int64 { return p.s.Vector(p.s.View.Class[r]
 func (p *pass) suits(class uint32, need int) bool {
 	v := p.s.Vector(class)
 	return columnar.Covers(v, p.minUnit(need)) && columnar.Helps(v, p.aggregate(need))
+}
+
+// suitsClass is suits with a memory for the need at work.
+func (p *pass) suitsClass(class uint32, need int) bool {
+	memo := &p.scratch.suits[class]
+	if key := uint64(need+1) << 1; *memo&^1 != key {
+		*memo = key
+		if p.suits(class, need) {
+			*memo |= 1
+		}
+	}
+	return *memo&1 == 1
 }
 
 // accepts reports whether a machine can serve a need: it matches, in a
@@ -214,6 +229,9 @@ func (p *pass) reopen() {
 
 // rewind forgets how much of each class's head is taken.
 func (p *pass) rewind() {
+	for _, l := range p.flat {
+		l.at = 0
+	}
 	clear(p.idleAt)
 	clear(p.speculativeAt)
 }

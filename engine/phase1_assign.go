@@ -55,10 +55,18 @@ func (p *pass) credit(need int) {
 	if columnar.IsZero(p.missing) {
 		return
 	}
+	p.boundSources(need)
+	p.walk(need)
+}
+
+// boundSources makes what is bound to the need's cluster the sources of its
+// next walk.
+func (p *pass) boundSources(need int) {
+	n := &p.needs[need]
 	p.sources = p.sources[:0]
 	first := p.s.GroupOff[n.cluster]
 	for i, g := range p.s.GroupsOf(int(n.cluster)) {
-		if !p.matches(g.Class, n.matcher) || !p.suits(g.Class, need) {
+		if !p.matches(g.Class, n.matcher) || !p.suitsClass(g.Class, need) {
 			continue
 		}
 		src := source{rows: g.Rows, class: g.Class, vec: p.s.Vector(g.Class), order: orderBound}
@@ -69,7 +77,6 @@ func (p *pass) credit(need int) {
 		}
 		p.sources = append(p.sources, src)
 	}
-	p.walk(need)
 }
 
 // acquire claims free machines: Idle before Speculative, always.
@@ -107,12 +114,20 @@ func (p *pass) freeReserved(r columnar.Row, need int) bool {
 }
 
 // classSources makes the lists of every class that suits the need the sources
-// of its next walk.
+// of its next walk, or one flat list where the classes are many.
 func (p *pass) classSources(need int, state model.State) {
 	n := &p.needs[need]
 	p.sources = p.sources[:0]
-	for _, c := range p.f.classes[n.matcher] {
-		if !p.suits(c, need) {
+	classes := p.f.classes[n.matcher]
+	if len(classes) > flatClassesMin {
+		l := p.flatFor(n, state)
+		src := source{rows: l.rows, order: orderIdle}
+		src.follow(&l.at)
+		p.sources = append(p.sources, src)
+		return
+	}
+	for _, c := range classes {
+		if !p.suitsClass(c, need) {
 			continue
 		}
 		var src source

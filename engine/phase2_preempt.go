@@ -231,7 +231,7 @@ func (p *pass) sumAvailable(need int) domainSums {
 // nobody claims and that is not held for anybody ranked above the need.
 func (p *pass) eachFree(need int, f func(columnar.Row)) {
 	d := p.domainsFor(p.needs[need].matcher)
-	for _, ds := range d.of(p, p.needs[need].matcher) {
+	for _, ds := range d.of(p, p.needs[need].matcher).list {
 		for _, i := range ds.shelves {
 			for _, r := range d.shelves[i].rows {
 				p.probes++

@@ -133,7 +133,7 @@ func (p *pass) freeInOrder(need int, state model.State) []columnar.Row {
 	for i := range p.sources {
 		src := &p.sources[i]
 		for _, r := range src.rows[src.at:] {
-			if !p.taken.Has(uint32(r)) {
+			if !p.taken.Has(uint32(r)) && p.suitsClass(p.s.View.Class[r], need) {
 				all = append(all, keyed{p.key(src, r), r})
 			}
 		}

@@ -48,11 +48,11 @@ func (p *pass) acquireSpread(need int) {
 		p.dealTuples(need, state)
 		sc.floorAtTuples()
 		for !columnar.IsZero(p.missing) {
-			at := p.nextTuple(n)
+			at := p.nextTuple(need)
 			if at < 0 {
 				break
 			}
-			r := p.popTuple(&sc.tuples[at])
+			r := p.popTuple(&sc.tuples[at], need)
 			p.claim(r, need)
 			sc.count(p, r)
 		}
@@ -66,7 +66,7 @@ func (p *pass) anyLeft(need int) bool {
 	for _, state := range [...]model.State{model.Idle, model.Speculative} {
 		p.dealTuples(need, state)
 		for i := range p.scratch.spread.tuples {
-			if p.tupleHead(&p.scratch.spread.tuples[i]) != columnar.None {
+			if p.tupleHead(&p.scratch.spread.tuples[i], need) != columnar.None {
 				return true
 			}
 		}
@@ -160,15 +160,15 @@ func (p *pass) dealTuples(need int, state model.State) {
 	p.classSources(need, state)
 	for i := range p.sources {
 		src := p.sources[i]
-		if whole {
-			if p.head(&src) {
+		if whole && src.vec != nil {
+			if p.firstFree(&src) {
 				if t := sc.tupleOf(p, src.rows[src.at]); t != nil {
 					t.sources = append(t.sources, src)
 				}
 			}
 			continue
 		}
-		p.dealRows(&src)
+		p.dealRows(&src, need)
 	}
 	if state == model.Idle {
 		for _, r := range p.reserved.rows[int32(need)] {
@@ -181,19 +181,30 @@ func (p *pass) dealTuples(need int, state model.State) {
 	}
 }
 
+// firstFree moves the source to its first free row, whatever that holds.
+func (p *pass) firstFree(src *source) bool {
+	for ; src.at < len(src.rows); src.at++ {
+		if !p.taken.Has(uint32(src.rows[src.at])) {
+			break
+		}
+	}
+	*src.cursor = uint32(src.at)
+	return src.at < len(src.rows)
+}
+
 // dealRows deals the free rows of a source, keeping their order.
-func (p *pass) dealRows(src *source) {
+func (p *pass) dealRows(src *source, need int) {
 	sc := &p.scratch.spread
 	for _, r := range src.rows[src.at:] {
 		p.probes++
-		if p.taken.Has(uint32(r)) {
+		if p.taken.Has(uint32(r)) || src.vec == nil && !p.suitsClass(p.s.View.Class[r], need) {
 			continue
 		}
 		t := sc.tupleOf(p, r)
 		if t == nil {
 			continue
 		}
-		if k := len(t.sources) - 1; k < 0 || t.sources[k].class != src.class {
+		if k := len(t.sources) - 1; k < 0 || t.sources[k].class != src.class || (t.sources[k].vec == nil) != (src.vec == nil) {
 			t.sources = append(t.sources, source{class: src.class, vec: src.vec, order: src.order, rank: src.rank})
 		}
 		last := &t.sources[len(t.sources)-1]
@@ -204,26 +215,26 @@ func (p *pass) dealRows(src *source) {
 // tupleHead returns the machine that a tuple would give next: the first one
 // held for the need, else the smallest head; none when nothing is left that
 // holds anything of what is missing.
-func (p *pass) tupleHead(t *tuple) columnar.Row {
+func (p *pass) tupleHead(t *tuple, need int) columnar.Row {
 	for _, r := range t.own {
 		if !p.claimed.Has(uint32(r)) && columnar.Helps(p.vec(r), p.missing) {
 			return r
 		}
 	}
-	if src := p.tupleSource(t); src != nil {
+	if src := p.tupleSource(t, need); src != nil {
 		return src.rows[src.at]
 	}
 	return columnar.None
 }
 
-func (p *pass) tupleSource(t *tuple) *source {
+func (p *pass) tupleSource(t *tuple, need int) *source {
 	var best *source
 	for i := range t.sources {
 		src := &t.sources[i]
 		if src.fresh && p.taken.Has(uint32(src.rows[src.at])) {
 			src.fresh = false
 		}
-		if columnar.Helps(src.vec, p.missing) && p.head(src) && (best == nil || src.key < best.key) {
+		if p.head(src, need) && (best == nil || src.key < best.key) {
 			best = src
 		}
 	}
@@ -231,8 +242,8 @@ func (p *pass) tupleSource(t *tuple) *source {
 }
 
 // popTuple returns a tuple's head and moves on.
-func (p *pass) popTuple(t *tuple) columnar.Row {
-	r := p.tupleHead(t)
+func (p *pass) popTuple(t *tuple, need int) columnar.Row {
+	r := p.tupleHead(t, need)
 	for i := range t.sources {
 		if src := &t.sources[i]; src.fresh && src.rows[src.at] == r {
 			src.fresh = false
@@ -244,7 +255,8 @@ func (p *pass) popTuple(t *tuple) columnar.Row {
 // nextTuple returns the tuple to take from: among those that the skew allows,
 // one whose head is held for the need, then the cheapest head, then the
 // smaller values; −1 when none is left.
-func (p *pass) nextTuple(n *ranked) int {
+func (p *pass) nextTuple(need int) int {
+	n := &p.needs[need]
 	sc := &p.scratch.spread
 	best, bestRow := -1, columnar.None
 	for i := range sc.tuples {
@@ -252,7 +264,7 @@ func (p *pass) nextTuple(n *ranked) int {
 		if !sc.allows(t.values) {
 			continue
 		}
-		r := p.tupleHead(t)
+		r := p.tupleHead(t, need)
 		if r == columnar.None {
 			continue
 		}

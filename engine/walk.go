@@ -22,13 +22,13 @@ const (
 	orderSpeculative
 )
 
-// source is a list of machines of one class that a need may draw from, in the
-// order in which it would take them.
+// source is a list of machines that a need may draw from, in the order in
+// which it would take them: of one class, or, with vec nil, of many.
 type source struct {
 	rows   []columnar.Row
 	at     int
 	class  uint32
-	vec    []int64
+	vec    []int64 // of the class; nil = the rows' classes differ
 	order  order
 	rank   uint32  // of the class among the speculative ones
 	cursor *uint32 // remembers, between needs, how much of the head is taken
@@ -50,7 +50,7 @@ func (s *source) follow(cursor *uint32) {
 // or nothing is left that holds anything it lacks. Cost: O(claims × sources).
 func (p *pass) walk(need int) {
 	for !columnar.IsZero(p.missing) {
-		best := p.smallestHead()
+		best := p.smallestHead(need)
 		if best < 0 {
 			return
 		}
@@ -63,11 +63,11 @@ func (p *pass) walk(need int) {
 // smallestHead returns the source with the smallest head, −1 when none has
 // any. Sources that are empty, or hold nothing of what is missing, are dropped
 // for the rest of the walk: what is missing only shrinks.
-func (p *pass) smallestHead() int {
+func (p *pass) smallestHead(need int) int {
 	best := -1
 	for i := 0; i < len(p.sources); {
 		src := &p.sources[i]
-		if !columnar.Helps(src.vec, p.missing) || !p.head(src) {
+		if !p.head(src, need) {
 			p.sources[i] = p.sources[len(p.sources)-1]
 			p.sources = p.sources[:len(p.sources)-1]
 			continue
@@ -80,30 +80,50 @@ func (p *pass) smallestHead() int {
 	return best
 }
 
-// head moves the source to its next row that is free; false when there is
-// none.
-func (p *pass) head(src *source) bool {
-	if src.fresh {
-		return true
+// head moves the source to its next row that is free and holds something of
+// what is missing; false when there is none.
+func (p *pass) head(src *source, need int) bool {
+	if src.vec != nil && !columnar.Helps(src.vec, p.missing) {
+		return false
 	}
+	if src.fresh {
+		if src.vec != nil || columnar.Helps(p.vec(src.rows[src.at]), p.missing) {
+			return true
+		}
+		src.fresh = false
+	}
+	prefix := src.cursor != nil && src.at == int(*src.cursor)
 	for ; src.at < len(src.rows); src.at++ {
 		r := src.rows[src.at]
 		p.probes++
 		if p.taken.Has(uint32(r)) {
 			continue
 		}
-		if src.domainOf != 0 {
-			if v, ok := p.s.Supply.Domain(src.domainOf, r); !ok || v != src.domain {
-				continue
-			}
+		if prefix {
+			*src.cursor, prefix = uint32(src.at), false
+		}
+		if p.passesOver(src, r, need) {
+			continue
 		}
 		src.key, src.fresh = p.key(src, r), true
-		break
+		return true
 	}
-	if src.cursor != nil {
+	if prefix {
 		*src.cursor = uint32(src.at)
 	}
-	return src.at < len(src.rows)
+	return false
+}
+
+// passesOver reports whether a source's free row is not for this need.
+func (p *pass) passesOver(src *source, r columnar.Row, need int) bool {
+	if src.vec == nil && (!p.suitsClass(p.s.View.Class[r], need) || !columnar.Helps(p.vec(r), p.missing)) {
+		return true
+	}
+	if src.domainOf != 0 {
+		v, ok := p.s.Supply.Domain(src.domainOf, r)
+		return !ok || v != src.domain
+	}
+	return false
 }
 
 func (p *pass) key(src *source, r columnar.Row) uint64 {
@@ -189,6 +209,8 @@ func (p *pass) rankOffers(b model.Bucket) []uint32 {
 
 // scratch is working memory that one need hands to the next.
 type scratch struct {
+	// suits remembers, by class, the answer for the need at work: need<<1 | yes.
+	suits  []uint64
 	ranks  [model.NumBuckets][]uint32
 	spread spreadScratch
 	domain domainScratch
