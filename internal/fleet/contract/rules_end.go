@@ -62,6 +62,13 @@ var reservationRules = []rule{
 		s.machines("m1 m2", bound, cpu(4), of("v"))
 		s.run().does("Preempt m1 1").awaits(first, cpu(4)).awaits(second, nil)
 	}},
+	{"WhatDrainsIsSharedInKeepOrder", func(s *scene) {
+		first := s.need("a", 50, cpu(4))
+		second := s.need("a", 50, cpu(8))
+		s.machine("a", draining, cpu(4), of("v"), held(first), price(5))
+		s.machine("b", draining, cpu(8), of("v"), held(first), price(1))
+		s.run().awaits(first, cpu(4)).awaits(second, cpu(4))
+	}},
 	{"WhatDoesNotServeItsOwnerIsNotInFlight", func(s *scene) {
 		n := s.need("a", 50, cpu(4), unit(cpu(4)))
 		s.holder(1)

@@ -154,6 +154,21 @@ var preemptRules = []rule{
 		s.machine("m0", bound, cpu(4), of("v"), zone("zb"))
 		s.run().does("Preempt m1 0", "Preempt m2 0").claims(n, "o1 o2")
 	}},
+	{"ZonesWithoutVictimsStillHoldOthersBack", func(s *scene) {
+		n := s.need("a", 50, cpu(16), hard(model.KeyZone, 1))
+		s.holder(1)
+		s.machine("o", bound, cpu(4), of("a"), zone("zc"))
+		s.machines("m1 m2 m3", bound, cpu(4), of("v"), zone("za"))
+		s.run().does("Preempt m1 0", "Preempt m2 0").unmet(n, reference.UnmetPreemptionExhausted)
+	}},
+	{"SpreadCountsTheZonesOfWhatIsInFlight", func(s *scene) {
+		n := s.need("a", 50, cpu(8), hard(model.KeyZone, 1))
+		s.holder(1)
+		s.machine("d", draining, cpu(4), of("v"), zone("za"), held(n))
+		s.machine("m1", bound, cpu(4), of("v"), zone("za"))
+		s.machine("m2", bound, cpu(4), of("v"), zone("zb"), worth(9, 9))
+		s.run().does("Preempt m2 0")
+	}},
 	{"SpreadPutsFreeMachinesBetweenVictims", func(s *scene) {
 		// The skew held i2 back; with a victim in zb it can follow.
 		n := s.need("a", 50, cpu(16), hard(model.KeyZone, 1))
@@ -290,6 +305,23 @@ var victimRules = []rule{
 		s.machine("held", bound, cpu(4), of("v"))
 		s.machine("gpu", bound, vec("cpu", 4, "gpu", 1), of("x"))
 		s.run().does("Preempt excess 0", "Preempt gpu 0")
+	}},
+	{"UnreportedVictimsAreGivenBackBeforeExcess", func(s *scene) {
+		s.need("p", 50, vec("cpu", 8, "gpu", 1))
+		s.need("x", 45, cpu(4))
+		s.in.Reported["u"] = false
+		s.machine("excess", bound, cpu(4), of("w"), at(40))
+		s.machine("unknown", bound, cpu(4), of("u"), at(1))
+		s.machine("gpu", bound, vec("cpu", 4, "gpu", 1), of("x"))
+		s.run().does("Preempt excess 0", "Preempt gpu 0")
+	}},
+	{"AmongExcessTheHighestStampIsGivenBack", func(s *scene) {
+		s.need("p", 50, vec("cpu", 8, "gpu", 1))
+		s.need("x", 45, cpu(4))
+		s.machine("a", bound, cpu(4), of("w"), at(40))
+		s.machine("b", bound, cpu(4), of("w"), at(30), worth(26, 26))
+		s.machine("gpu", bound, vec("cpu", 4, "gpu", 1), of("x"))
+		s.run().does("Preempt b 0", "Preempt gpu 0", "Reclaim a")
 	}},
 	{"AmongEqualsTheLastChosenIsGivenBack", func(s *scene) {
 		s.need("p", 50, vec("cpu", 8, "gpu", 1))

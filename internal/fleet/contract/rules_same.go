@@ -2,6 +2,7 @@ package contract
 
 import (
 	"math"
+	"time"
 
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/reference"
@@ -276,6 +277,30 @@ var wholeRules = []rule{
 		s.machine("a1", idle, cpu(4), rack("ra"))
 		s.machines("b1 b2", bound, cpu(4), of("v"), rack("rb"), at(1))
 		s.run().does("Bootstrap a1 0").gathers(n, "ra").unmet(n, reference.UnmetPreemptionExhausted)
+	}},
+	{"TheDomainThatCouldHoldMostIsTriedFirst", func(s *scene) {
+		n := s.gang("c", 100, 12)
+		s.need("v", 1, cpu(40))
+		s.in.Options.TopDomains = 1
+		s.machines("a1 a2", bound, cpu(4), of("v"), rack("ra"), at(1))
+		s.machines("b1 b2 b3", bound, cpu(4), of("v"), rack("rb"), at(1))
+		s.run().does("Preempt b1 0", "Preempt b2 0", "Preempt b3 0").gathers(n, "rb")
+	}},
+	{"UnneededVictimsOfAGangAreGivenBack", func(s *scene) {
+		s.gang("c", 100, 12)
+		s.need("v", 1, cpu(4))
+		s.need("w", 2, cpu(8))
+		s.machine("o", bound, cpu(4), of("c"), rack("ra"))
+		s.machine("small", bound, cpu(4), of("v"), rack("ra"))
+		s.machine("large", bound, cpu(8), of("w"), rack("ra"))
+		s.run().does("Preempt large 0")
+	}},
+	{"WithheldMachinesAreClaimedByNobody", func(s *scene) {
+		s.gang("c", 100, 8)
+		s.need("v", 1, cpu(40))
+		s.machine("a1", idle, cpu(4), rack("ra"), capacity(model.Spot, time.Hour))
+		s.machines("b1 b2", bound, cpu(4), of("v"), rack("rb"), at(1))
+		s.run().does("Preempt b1 0", "Preempt b2 0", "Delete a1")
 	}},
 	{"OwnMachinesThatALowerRankHoldsCount", func(s *scene) {
 		// ra is where phase 1 began; rb holds a machine of the cluster that
