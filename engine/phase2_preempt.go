@@ -98,8 +98,7 @@ func (p *pass) preemptSame(need int) {
 		copy(p.missing, p.aggregate(need))
 		columnar.SubClamp(p.missing, d.available)
 		missing := slices.Clone(p.missing)
-		chosen, found := p.selectVictims(candidates, need)
-		n.found = n.found || found
+		chosen, _ := p.selectVictims(candidates, need)
 		p.noteTried(need, &d, len(candidates), columnar.IsZero(p.missing), missing)
 		if !columnar.IsZero(p.missing) {
 			continue
@@ -142,14 +141,19 @@ func (p *pass) withhold(need int, domain uint32) {
 	}
 }
 
-// preemptDomains returns the domains to try, best first, at most TopDomains.
+// preemptDomains returns the domains to try, best first, at most TopDomains,
+// and notes whether there is anything to preempt in any.
 func (p *pass) preemptDomains(need int, pool *victimPool) []sameDomain {
 	n := &p.needs[need]
 	sums := p.sumAvailable(need)
 	for value, list := range pool.domains(p, n.matcher) {
+		if n.pinned && value != n.domain {
+			continue
+		}
 		for i := range list {
 			p.probes++
 			if p.eligible(&list[i], need) {
+				n.found = true
 				columnar.SatAdd(sums.of(value, p.dims).potential, p.vec(list[i].row))
 			}
 		}
