@@ -183,8 +183,14 @@ func TestRollupsFollowTheClock(t *testing.T) {
 	if tr.Done() {
 		t.Error("done before the end")
 	}
+	if got := tr.Progress(); got != "day 0.0 of 0 of the trace" {
+		t.Errorf("progress: %s", got)
+	}
 	if needs = at(9_980_000); len(needs) != 0 || !tr.Done() {
 		t.Errorf("at the end: %+v, done %v", needs, tr.Done())
+	}
+	if got := tr.Progress(); got != "the trace is over" {
+		t.Errorf("progress: %s", got)
 	}
 	if due := tr.Due(start + int64(100*time.Hour)); len(due) != 0 {
 		t.Errorf("after the end: %+v", due)

@@ -24,6 +24,7 @@ type Trace struct {
 	sent     []int64  // per cluster, number of the last roll-up plus one
 	start    int64    // Unix nanoseconds of the trace's clockStart
 	started  bool
+	clock    int64 // seconds of the trace since clockStart, at the last call
 	sums     []sum // working memory of one roll-up, by row kind
 }
 
@@ -84,6 +85,18 @@ func (t *Trace) Describe() string {
 	}
 	span := time.Duration(t.span()) * time.Second
 	return fmt.Sprintf("%s, %s; %s at %gx take %s", what, how, length(span), t.opt.Speed, length(time.Duration(float64(span)/t.opt.Speed)))
+}
+
+// Progress says where in the trace the last call of Due was.
+func (t *Trace) Progress() string {
+	if t.span() == 0 {
+		return "all pods at once"
+	}
+	if t.Done() {
+		return "the trace is over"
+	}
+	const day = 86_400
+	return fmt.Sprintf("day %.1f of %.0f of the trace", float64(t.clock)/day, float64(t.span())/day)
 }
 
 // length writes a time in the unit that suits it.
@@ -157,6 +170,7 @@ func (t *Trace) Due(now int64) []workload.Rollup {
 	}
 	// Nanoseconds of the trace since clockStart.
 	clock := min(float64(max(now-t.start, 0))*t.opt.Speed, math.MaxInt64/2)
+	t.clock = min(int64(clock)/int64(time.Second), t.span())
 	type due struct {
 		at      int64
 		cluster int
