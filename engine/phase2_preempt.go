@@ -53,7 +53,7 @@ func (p *pass) countInFlight(need int, domain uint32, missing []int64) {
 		if columnar.IsZero(missing) {
 			return
 		}
-		if !p.drainsFor(r, need) || !columnar.Helps(p.vec(r), missing) || p.flying.Has(uint32(r)) {
+		if !p.arrives(r, need) || !columnar.Helps(p.vec(r), missing) {
 			continue
 		}
 		if v, ok := p.s.Supply.Domain(n.matcher, r); !ok || domain != 0 && v != domain {
@@ -83,8 +83,8 @@ func (p *pass) drainsFor(r columnar.Row, need int) bool {
 // sameDomain is one domain as phase 2 sees it for one need.
 type sameDomain struct {
 	value     uint32
-	available []int64 // own, free and in flight
-	potential []int64 // and everything preemptable
+	available []int64 // its own, and what is free
+	potential []int64 // with what drains for it and everything preemptable
 }
 
 // preemptSame looks for a domain that can be freed whole: the one of phase 1
@@ -93,32 +93,55 @@ type sameDomain struct {
 func (p *pass) preemptSame(need int) {
 	n := &p.needs[need]
 	pool := p.victimPool(n)
-	for _, d := range p.preemptDomains(need, pool) {
+	tried, first := p.preemptDomains(need, pool)
+	for i := range tried {
+		d := &tried[i]
 		candidates := pool.in(p, n.matcher, d.value)
-		copy(p.missing, p.aggregate(need))
-		columnar.SubClamp(p.missing, d.available)
+		lacking := p.lacking(need, d)
+		copy(p.missing, lacking)
+		p.subInFlight(need, d.value, p.missing)
 		missing := slices.Clone(p.missing)
 		chosen, _ := p.selectVictims(candidates, need)
-		p.noteTried(need, &d, len(candidates), columnar.IsZero(p.missing), missing)
+		p.noteTried(need, d, len(candidates), columnar.IsZero(p.missing), missing)
 		if !columnar.IsZero(p.missing) {
 			continue
 		}
 		n.awaiting = true
-		p.noteInFlight(need, d.value)
+		p.countInFlight(need, d.value, lacking)
 		if d.value != n.domain {
 			p.withhold(need, d.value)
 		}
 		p.commit(p.giveBack(chosen, missing), need)
 		return
 	}
-	p.noteInFlight(need, n.domain)
+	if first != nil {
+		p.countInFlight(need, first.value, p.lacking(need, first))
+	}
 }
 
-// noteInFlight uses up what drains for the need in a domain.
-func (p *pass) noteInFlight(need int, domain uint32) {
-	if domain != 0 {
-		p.countInFlight(need, domain, slices.Clone(p.deficit(need)))
+// lacking is what the need would lack in a domain before anything drains.
+func (p *pass) lacking(need int, d *sameDomain) []int64 {
+	v := slices.Clone(p.aggregate(need))
+	columnar.SubClamp(v, d.available)
+	return v
+}
+
+// subInFlight takes off what countInFlight would use, without using it.
+func (p *pass) subInFlight(need int, domain uint32, missing []int64) {
+	for _, r := range p.reserved.rows[int32(need)] {
+		if columnar.IsZero(missing) {
+			return
+		}
+		if v, ok := p.s.Supply.Domain(p.needs[need].matcher, r); ok && v == domain && p.arrives(r, need) && columnar.Helps(p.vec(r), missing) {
+			columnar.SubClamp(missing, p.vec(r))
+		}
 	}
+}
+
+// arrives reports whether a machine drains for the need and is not counted on
+// by another need of its identity.
+func (p *pass) arrives(r columnar.Row, need int) bool {
+	return p.drainsFor(r, need) && !p.flying.Has(uint32(r))
 }
 
 // withhold takes back what the need acquired in phase 1: its plan goes to
@@ -142,8 +165,9 @@ func (p *pass) withhold(need int, domain uint32) {
 }
 
 // preemptDomains returns the domains to try, best first, at most TopDomains,
-// and notes whether there is anything to preempt in any.
-func (p *pass) preemptDomains(need int, pool *victimPool) []sameDomain {
+// and the one of phase 1 if it is among them. It notes whether there is
+// anything to preempt in any.
+func (p *pass) preemptDomains(need int, pool *victimPool) (tried []sameDomain, first *sameDomain) {
 	n := &p.needs[need]
 	sums := p.sumAvailable(need)
 	for value, list := range pool.domains(p, n.matcher) {
@@ -179,7 +203,10 @@ func (p *pass) preemptDomains(need int, pool *victimPool) []sameDomain {
 		}
 		return cmp.Compare(p.s.Supply.ValueString(a.value), p.s.Supply.ValueString(b.value))
 	})
-	return list[:min(len(list), p.e.opts.TopDomains)]
+	if len(list) > 0 && list[0].value == n.domain {
+		first = &list[0]
+	}
+	return list[:min(len(list), p.e.opts.TopDomains)], first
 }
 
 type domainSums map[uint32]*sameDomain
@@ -195,7 +222,8 @@ func (s domainSums) of(value uint32, dims int) *sameDomain {
 
 // sumAvailable adds, by domain, what the need would have there without any
 // preemption: its own machines and those of its cluster that serve nobody
-// ranked higher nor is a victim already, what is free, and what drains for it.
+// ranked higher nor is a victim already, and what is free. What drains for it
+// is in the potential.
 func (p *pass) sumAvailable(need int) domainSums {
 	n := &p.needs[need]
 	sums := domainSums{}
@@ -224,8 +252,8 @@ func (p *pass) sumAvailable(need int) domainSums {
 	}
 	p.eachFree(need, add)
 	for _, r := range p.reserved.rows[int32(need)] {
-		if p.drainsFor(r, need) && !p.flying.Has(uint32(r)) {
-			add(r)
+		if v, ok := p.s.Supply.Domain(n.matcher, r); ok && p.arrives(r, need) {
+			columnar.SatAdd(sums.of(v, p.dims).potential, p.vec(r))
 		}
 	}
 	return sums

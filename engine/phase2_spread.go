@@ -67,7 +67,7 @@ func (p *pass) inFlightFor(need int) []columnar.Row {
 	missing := slices.Clone(p.deficit(need))
 	var out []columnar.Row
 	for _, r := range p.reserved.rows[int32(need)] {
-		if p.drainsFor(r, need) && !p.flying.Has(uint32(r)) && columnar.Helps(p.vec(r), missing) {
+		if p.arrives(r, need) && columnar.Helps(p.vec(r), missing) {
 			out = append(out, r)
 			columnar.SubClamp(missing, p.vec(r))
 		}
