@@ -39,8 +39,8 @@ plan that the sequential pass would not give, a cap passed.`,
 	return cmd
 }
 
-// trace prints a run as it goes.
-type trace interface {
+// printer prints a run as it goes.
+type printer interface {
 	Cycle(*sim.Cycle) error
 	Summary(*sim.Summary) error
 }
@@ -60,13 +60,13 @@ func simulate(ctx context.Context, s streams, file, output string) error {
 		return badInput(err)
 	}
 	out := bufio.NewWriter(s.out)
-	var t trace = world.NewTraceJSON(out)
+	var p printer = world.NewTraceJSON(out)
 	if format == formatTable {
-		t = world.NewTraceTable(out)
+		p = world.NewTraceTable(out)
 	}
-	summary, err := sim.Run(ctx, *scenario, t.Cycle)
+	summary, err := sim.Run(ctx, *scenario, p.Cycle)
 	if err == nil {
-		err = t.Summary(&summary)
+		err = p.Summary(&summary)
 	}
 	// What was printed before a failure is what explains it.
 	return errors.Join(runError(err), out.Flush())

@@ -2,7 +2,6 @@ package world
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine"
@@ -67,8 +66,9 @@ type machines interface {
 }
 
 // NewAnswer puts a plan into words. carried are the plan's actions that the
-// rails let through, in emission order. With explain set, the answer says why.
-func NewAnswer(w *World, supply machines, plan *engine.Plan, carried []engine.Action, explain bool) *Answer {
+// rails let through, in emission order. When why is not nil, the answer says
+// why, and why must still know the plan.
+func NewAnswer(w *World, supply machines, plan *engine.Plan, carried []engine.Action, why explainer) *Answer {
 	t := translator{world: w, machines: supply, plan: plan}
 	t.index()
 	a := &Answer{Stats: plan.Stats, Needs: make([]NeedRow, len(w.Needs))}
@@ -88,8 +88,8 @@ func NewAnswer(w *World, supply machines, plan *engine.Plan, carried []engine.Ac
 	}
 	slices.Sort(a.Claimed)
 	a.Shortfalls = t.shortfalls()
-	if explain {
-		a.Explain = t.explain(carried)
+	if why != nil {
+		a.Explain = t.explain(carried, why)
 	}
 	return a
 }
@@ -162,104 +162,4 @@ func (t *translator) shortfalls() []Shortfall {
 		out[k] = Shortfall{Need: t.name(int32(i)), Cluster: n.Cluster, Deficit: n.Deficit, Age: 1}
 	}
 	return out
-}
-
-// Explain says why, by Need and by machine. Entries are in the order of the
-// plan's own lists: Needs as in the file, machines by id.
-type Explain struct {
-	Needs    []NeedWhy
-	Machines []MachineWhy
-}
-
-// NeedWhy is what the plan knows of one Need beyond its row.
-type NeedWhy struct {
-	Name string
-	// FoldOf is the name of the first member of the fold that the Need is part
-	// of; empty when it is walked by itself.
-	FoldOf string
-	// Rank is the Need's place in the order of the pass, from 0.
-	Rank int32
-	// Credited are the machines that counted already, in the order of the
-	// credit walk; Acquired those taken from the pool, in the order of the
-	// picks; Preempted those that are drained for it.
-	Credited  []string
-	Acquired  []string
-	Preempted []string
-	InFlight  model.Resources // what drains for it, at most its deficit
-	Domain    string
-	Reason    engine.Unmet
-	Deficit   model.Resources
-	Parked    bool
-}
-
-// MachineWhy is why something happens to a machine, or does not.
-type MachineWhy struct {
-	Machine string
-	// Kind and Reason of the action that the plan holds for it; Decided is
-	// false when there is none, and the machine is merely claimed.
-	Decided bool
-	Kind    engine.Kind
-	Reason  engine.Reason
-	// ClaimedBy is the Need that the machine is attributed to.
-	ClaimedBy string
-	For       string // the acquirer or preemptor
-	HeldBy    string // the rail that held the action back
-}
-
-// railReclaimCap names rail 1 in explanations.
-const railReclaimCap = "reclaim cap"
-
-func (t *translator) explain(carried []engine.Action) *Explain {
-	e := &Explain{Needs: make([]NeedWhy, len(t.world.Needs))}
-	preempted := make(map[int32][]string)
-	byMachine := make(map[columnar.Row]*MachineWhy)
-	entry := func(r columnar.Row) *MachineWhy {
-		m := byMachine[r]
-		if m == nil {
-			m = &MachineWhy{Machine: t.machines.ID(r)}
-			byMachine[r] = m
-		}
-		return m
-	}
-	for _, a := range t.plan.Actions {
-		m := entry(a.Machine)
-		m.Decided, m.Kind, m.Reason = true, a.Kind, a.Reason
-		if a.Need >= 0 {
-			m.For = t.name(a.Need)
-		}
-		if a.Kind == engine.Preempt {
-			preempted[a.Need] = append(preempted[a.Need], m.Machine)
-		}
-		m.HeldBy = railReclaimCap
-	}
-	for _, a := range carried {
-		entry(a.Machine).HeldBy = ""
-	}
-	for i := range t.plan.Needs {
-		n := &t.plan.Needs[i]
-		for _, r := range n.Claimed {
-			entry(r).ClaimedBy = t.name(n.Fold)
-		}
-		e.Needs[t.fileIndex[i]] = t.why(i, preempted[n.Fold])
-	}
-	for _, m := range byMachine {
-		e.Machines = append(e.Machines, *m)
-	}
-	slices.SortFunc(e.Machines, func(a, b MachineWhy) int { return strings.Compare(a.Machine, b.Machine) })
-	return e
-}
-
-func (t *translator) why(i int, preempted []string) NeedWhy {
-	n := &t.plan.Needs[i]
-	acquired := min(int(n.Bootstrap+n.Provision), len(n.Claimed))
-	credited := len(n.Claimed) - acquired
-	why := NeedWhy{
-		Name: t.name(int32(i)), Rank: n.Rank, Preempted: preempted, InFlight: n.InFlight, Domain: n.Domain,
-		Credited: t.ids(n.Claimed[:credited], false), Acquired: t.ids(n.Claimed[credited:], false),
-		Reason: n.Unmet, Deficit: n.Deficit, Parked: t.world.Needs[t.fileIndex[i]].Parked,
-	}
-	if n.Folded {
-		why.FoldOf = t.name(n.Fold)
-	}
-	return why
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,28 +79,58 @@ needs:
 	return w, machines, plan, carried
 }
 
+// reasons explains the sample.
+type reasons struct{}
+
+func (reasons) ExplainNeed(i int) engine.NeedExplanation {
+	x := engine.NeedExplanation{}
+	x.Machines[engine.VerdictRequirement] = 5 + i
+	x.Machines[engine.VerdictRank] = 2
+	if i != 3 {
+		return x
+	}
+	x.Pinned, x.Withheld = true, true
+	for d := range explainDomainsMax + 3 {
+		x.Domains = append(x.Domains, engine.DomainExplanation{Domain: fmt.Sprintf("r%02d", d), Machines: d, Total: 1.0 / 3, Rejected: "covers"})
+	}
+	x.Domains[explainDomainsMax+1] = engine.DomainExplanation{Domain: "pin", Chosen: true, Covers: true, Machines: 4, Total: 1, Creditable: 0.5, Own: 0.25, Surplus: 2}
+	x.Preemption = []engine.PreemptionExplanation{{Domain: "pin", Candidates: 7, Missing: model.NewResources(model.Amount{Name: "cpu", Value: 100})}, {Domain: "r00", Covered: true, Candidates: 9}}
+	return x
+}
+
+func (reasons) ExplainAction(i int) engine.ActionExplanation {
+	return [...]engine.ActionExplanation{
+		{Price: 0.5, EffectiveCost: 0.5, Reserved: true, Holder: -1},
+		{Price: 0.5, EffectiveCost: math.Inf(1), Holder: -1},
+		{Price: 1, EffectiveCost: 1, Holder: 0, Gap: 90, Drain: 0.1 / 30, Interruption: 0.1, Score: 90.1 + 0.1/30},
+		{Holder: -1}, {Holder: -1},
+		{Price: 2, EffectiveCost: 2, Holder: -1, IdleSeconds: 61.5},
+	}[i]
+}
+
 func TestAnswer(t *testing.T) {
 	w, machines, plan, carried := sample(t)
-	for name, explain := range map[string]bool{"answer.json": false, "explained.json": true} {
+	for name, why := range map[string]explainer{"answer": nil, "explained": reasons{}} {
+		a := NewAnswer(w, machines, plan, carried, why)
+		var table bytes.Buffer
+		if err := a.WriteTable(&table); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name+".txt", table.String())
 		var out bytes.Buffer
-		if err := NewAnswer(w, machines, plan, carried, explain).WriteJSON(&out); err != nil {
+		if err := a.WriteJSON(&out); err != nil {
 			t.Fatal(err)
 		}
 		if !json.Valid(out.Bytes()) {
 			t.Fatalf("not JSON: %s", out.String())
 		}
-		golden(t, name, out.String())
+		golden(t, name+".json", out.String())
 	}
-	var out bytes.Buffer
-	if err := NewAnswer(w, machines, plan, carried, false).WriteTable(&out); err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "answer.txt", out.String())
 }
 
 func TestAnswerOfNothing(t *testing.T) {
 	w := read(t, `{}`)
-	a := NewAnswer(w, fleet{}, &engine.Plan{}, nil, true)
+	a := NewAnswer(w, fleet{}, &engine.Plan{}, nil, reasons{})
 	var out bytes.Buffer
 	if err := a.WriteJSON(&out); err != nil {
 		t.Fatal(err)

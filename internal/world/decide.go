@@ -26,5 +26,9 @@ func (w *World) Decide(explain bool, clock func() int64) (*Answer, error) {
 		return nil, err
 	}
 	carried, _ := shard.CapReclaims(plan.Actions, supply, w.Options.ReclaimCapFraction)
-	return NewAnswer(w, supply, plan, carried, explain), nil
+	var why explainer
+	if explain {
+		why = eng
+	}
+	return NewAnswer(w, supply, plan, carried, why), nil
 }

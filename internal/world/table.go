@@ -21,6 +21,7 @@ func (a *Answer) WriteTable(out io.Writer) error {
 	w := bufio.NewWriter(out)
 	a.tableNeeds(w)
 	a.tableActions(w)
+	a.tableWhy(w)
 	a.tableSummary(w)
 	return w.Flush()
 }
@@ -67,6 +68,31 @@ func (a *Answer) tableActions(w io.Writer) {
 	if more := len(a.Actions) - tableActionsMax; more > 0 {
 		fmt.Fprintf(w, "… and %d more; -o json lists them all\n", more)
 	}
+}
+
+// tableWhy says of every unmet Need what it made of the machines. The rest of
+// the explanation is in the JSON.
+func (a *Answer) tableWhy(w io.Writer) {
+	if a.Explain == nil || len(a.Shortfalls) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	t := columns(w)
+	fmt.Fprintln(t, "UNMET\tREASON\tWHAT THE MACHINES ARE TO IT")
+	for i := range a.Explain.Needs {
+		n := &a.Explain.Needs[i]
+		if n.Reason == engine.UnmetNone {
+			continue
+		}
+		var parts []string
+		for v, count := range n.Why.Machines {
+			if count > 0 {
+				parts = append(parts, fmt.Sprintf("%s %d", engine.Verdict(v), count))
+			}
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\n", cell(n.Name), n.Reason, strings.Join(parts, ", "))
+	}
+	t.Flush()
 }
 
 func (a *Answer) tableSummary(w io.Writer) {

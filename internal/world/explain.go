@@ -1,0 +1,326 @@
+package world
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// explainDomainsMax is how many domains of one Need are listed, best first.
+const explainDomainsMax = 32
+
+// explainer is the engine after a cycle, asked why.
+type explainer interface {
+	ExplainNeed(i int) engine.NeedExplanation
+	ExplainAction(i int) engine.ActionExplanation
+}
+
+// Explain says why, by Need in the order of the file and by machine in the
+// order of ids.
+type Explain struct {
+	Needs    []NeedWhy
+	Machines []MachineWhy
+}
+
+// NeedWhy is what is known of one Need beyond its row.
+type NeedWhy struct {
+	Name string
+	// FoldOf is the name of the first member of the fold that the Need is part
+	// of; empty when it is walked by itself.
+	FoldOf string
+	// Rank is the Need's place in the order of the pass, from 0.
+	Rank int32
+	// Credited are the machines that counted already, in the order of the
+	// credit walk; Acquired those taken from the pool, in the order of the
+	// picks; Preempted those that are drained for it.
+	Credited  []string
+	Acquired  []string
+	Preempted []string
+	InFlight  model.Resources // what drains for it, at most its deficit
+	Domain    string
+	Reason    engine.Unmet
+	Deficit   model.Resources
+	Parked    bool
+	Why       engine.NeedExplanation
+}
+
+// MachineWhy is why something happens to a machine, or that it is claimed.
+type MachineWhy struct {
+	Machine string
+	// ClaimedBy is the Need that the machine is attributed to.
+	ClaimedBy string
+	// Decided tells whether the plan holds an action for the machine; the
+	// fields below are the action's.
+	Decided bool
+	Kind    engine.Kind
+	Reason  engine.Reason
+	For     string // the acquirer or preemptor
+	Holder  string // the Need that a victim served
+	HeldBy  string // the rail that held the action back
+	Why     engine.ActionExplanation
+}
+
+// railReclaimCap names rail 1.
+const railReclaimCap = "reclaim_cap"
+
+func (t *translator) explain(carried []engine.Action, why explainer) *Explain {
+	e := &Explain{Needs: make([]NeedWhy, len(t.world.Needs))}
+	byMachine := make(map[columnar.Row]*MachineWhy)
+	entry := func(r columnar.Row) *MachineWhy {
+		m := byMachine[r]
+		if m == nil {
+			m = &MachineWhy{Machine: t.machines.ID(r)}
+			byMachine[r] = m
+		}
+		return m
+	}
+	preempted := make(map[int32][]string)
+	for i, a := range t.plan.Actions {
+		m := entry(a.Machine)
+		t.explainAction(m, a, why.ExplainAction(i))
+		if a.Kind == engine.Preempt {
+			preempted[a.Need] = append(preempted[a.Need], m.Machine)
+		}
+	}
+	for _, a := range carried {
+		entry(a.Machine).HeldBy = ""
+	}
+	for i := range t.plan.Needs {
+		n := &t.plan.Needs[i]
+		for _, r := range n.Claimed {
+			entry(r).ClaimedBy = t.name(n.Fold)
+		}
+		row := t.explainNeed(i)
+		row.Preempted, row.Why = preempted[n.Fold], why.ExplainNeed(i)
+		e.Needs[t.fileIndex[i]] = row
+	}
+	for _, m := range byMachine {
+		e.Machines = append(e.Machines, *m)
+	}
+	slices.SortFunc(e.Machines, func(a, b MachineWhy) int { return strings.Compare(a.Machine, b.Machine) })
+	return e
+}
+
+// explainAction fills in the action, as one that the rails hold back.
+func (t *translator) explainAction(m *MachineWhy, a engine.Action, why engine.ActionExplanation) {
+	m.Decided, m.Kind, m.Reason, m.Why, m.HeldBy = true, a.Kind, a.Reason, why, railReclaimCap
+	if a.Need >= 0 {
+		m.For = t.name(a.Need)
+	}
+	if why.Holder >= 0 {
+		m.Holder = t.name(why.Holder)
+	}
+}
+
+func (t *translator) explainNeed(i int) NeedWhy {
+	n := &t.plan.Needs[i]
+	acquired := min(int(n.Bootstrap+n.Provision), len(n.Claimed))
+	credited := len(n.Claimed) - acquired
+	row := NeedWhy{
+		Name: t.name(int32(i)), Rank: n.Rank, InFlight: n.InFlight, Domain: n.Domain,
+		Credited: t.ids(n.Claimed[:credited], false), Acquired: t.ids(n.Claimed[credited:], false),
+		Reason: n.Unmet, Deficit: n.Deficit, Parked: t.world.Needs[t.fileIndex[i]].Parked,
+	}
+	if n.Folded {
+		row.FoldOf = t.name(n.Fold)
+	}
+	return row
+}
+
+// write writes the explanation: two objects, by Need and by machine. Fields
+// that say nothing are left out.
+func (e *Explain) write(j *jsonWriter) {
+	j.key("explain")
+	j.open('{')
+	j.key("needs")
+	j.open('{')
+	for i := range e.Needs {
+		j.line("   ")
+		e.Needs[i].write(j)
+	}
+	j.close('}')
+	j.line("  ")
+	j.key("machines")
+	j.open('{')
+	for i := range e.Machines {
+		j.line("   ")
+		e.Machines[i].write(j)
+	}
+	j.close('}')
+	j.close('}')
+}
+
+func (n *NeedWhy) write(j *jsonWriter) {
+	j.key(n.Name)
+	j.open('{')
+	j.key("rank")
+	j.int(int64(n.Rank))
+	j.word("reason", n.Reason.String())
+	j.word("foldOf", n.FoldOf)
+	j.word("domain", n.Domain)
+	j.flag("parked", n.Parked)
+	j.flag("pinned", n.Why.Pinned)
+	j.flag("withheld", n.Why.Withheld)
+	j.vector("deficit", n.Deficit)
+	j.vector("inFlight", n.InFlight)
+	j.names("credited", n.Credited)
+	j.names("acquired", n.Acquired)
+	j.names("preempted", n.Preempted)
+	j.key("machines")
+	j.open('{')
+	for v, count := range n.Why.Machines {
+		if count > 0 {
+			j.key(engine.Verdict(v).String())
+			j.int(int64(count))
+		}
+	}
+	j.close('}')
+	n.writeDomains(j)
+	n.writePreemption(j)
+	j.close('}')
+}
+
+// writeDomains writes the best domains, and the chosen one wherever it stands.
+func (n *NeedWhy) writeDomains(j *jsonWriter) {
+	if len(n.Why.Domains) == 0 {
+		return
+	}
+	j.key("domains")
+	j.open('[')
+	left := 0
+	for i := range n.Why.Domains {
+		d := &n.Why.Domains[i]
+		if i >= explainDomainsMax && !d.Chosen {
+			left++
+			continue
+		}
+		j.line("     ")
+		j.open('{')
+		j.key("domain")
+		j.text(d.Domain)
+		j.flag("chosen", d.Chosen)
+		j.key("covers")
+		j.bool(d.Covers)
+		j.key("machines")
+		j.int(int64(d.Machines))
+		j.number("total", d.Total)
+		j.number("creditable", d.Creditable)
+		j.number("own", d.Own)
+		j.number("uncapped", d.Surplus)
+		j.word("rejectedBy", d.Rejected)
+		j.close('}')
+	}
+	j.close(']')
+	if left > 0 {
+		j.key("domainsLeftOut")
+		j.int(int64(left))
+	}
+}
+
+func (n *NeedWhy) writePreemption(j *jsonWriter) {
+	if len(n.Why.Preemption) == 0 {
+		return
+	}
+	j.key("preemption")
+	j.open('[')
+	for i := range n.Why.Preemption {
+		p := &n.Why.Preemption[i]
+		j.line("     ")
+		j.open('{')
+		j.key("domain")
+		j.text(p.Domain)
+		j.key("covered")
+		j.bool(p.Covered)
+		j.key("candidates")
+		j.int(int64(p.Candidates))
+		j.vector("missing", p.Missing)
+		j.close('}')
+	}
+	j.close(']')
+}
+
+func (m *MachineWhy) write(j *jsonWriter) {
+	j.key(m.Machine)
+	j.open('{')
+	j.word("claimedBy", m.ClaimedBy)
+	if m.Decided {
+		j.word("action", m.Kind.String())
+		j.word("reason", m.Reason.String())
+		j.word("for", m.For)
+		j.word("heldBy", m.HeldBy)
+		m.writeWhy(j)
+	}
+	j.close('}')
+}
+
+// writeWhy writes what the kind of action was decided by.
+func (m *MachineWhy) writeWhy(j *jsonWriter) {
+	x := &m.Why
+	j.number("pricePerHour", x.Price)
+	switch m.Kind {
+	case engine.Provision:
+		j.number("effectiveCost", x.EffectiveCost)
+	case engine.Preempt:
+		j.word("servedNeed", m.Holder)
+		j.flag("excess", x.Excess)
+		j.key("score")
+		j.open('{')
+		j.number("total", x.Score)
+		j.number("gap", x.Gap)
+		j.number("drainSpeed", x.Drain)
+		j.number("interruption", x.Interruption)
+		j.number("reclamation", x.Reclamation)
+		j.close('}')
+	case engine.Delete:
+		j.number("idleSeconds", x.IdleSeconds)
+	}
+	j.flag("reserved", x.Reserved)
+}
+
+// word writes a key and a text unless the text is empty.
+func (j *jsonWriter) word(key, text string) {
+	if text != "" {
+		j.key(key)
+		j.text(text)
+	}
+}
+
+// flag writes a key and true unless the flag is false.
+func (j *jsonWriter) flag(key string, v bool) {
+	if v {
+		j.key(key)
+		j.bool(true)
+	}
+}
+
+// vector writes a key and a resource vector unless it is empty.
+func (j *jsonWriter) vector(key string, r model.Resources) {
+	if len(r) > 0 {
+		j.key(key)
+		j.resources(r)
+	}
+}
+
+// names writes a key and a list of texts unless it is empty.
+func (j *jsonWriter) names(key string, list []string) {
+	if len(list) > 0 {
+		j.key(key)
+		j.texts(list)
+	}
+}
+
+// number writes a key and a number; what JSON has no number for is "inf".
+func (j *jsonWriter) number(key string, v float64) {
+	j.key(key)
+	if math.IsInf(v, 0) || math.IsNaN(v) {
+		j.text("inf")
+		return
+	}
+	j.comma()
+	j.b = strconv.AppendFloat(j.b, v, 'g', -1, 64)
+}
