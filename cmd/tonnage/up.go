@@ -4,13 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	traces "github.com/tonnage/tonnage/internal/trace"
 	"github.com/tonnage/tonnage/internal/workload"
 	"github.com/tonnage/tonnage/internal/world"
 	"github.com/tonnage/tonnage/shard"
@@ -24,9 +23,6 @@ const (
 	upCycleDefault     = time.Second
 	upLatencyDefault   = "1s-3s"
 	upSpeedDefault     = "3600x"
-	upSpeedMax         = 1e9
-	upClustersDefault  = 20
-	upClustersMax      = 10_000
 	upTraceListDefault = "default"
 	upLatencyMax       = time.Hour
 )
@@ -37,6 +33,7 @@ type upFlags struct {
 	start        string
 	trace        string
 	traceList    string
+	traceOffer   string
 	speed        string
 	arrivalsOnly bool
 	clusters     int
@@ -86,10 +83,11 @@ func (f *upFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.rung, "rung", "tiny", "calibrated workload: "+strings.Join(workload.Names(), ", "))
 	flags.StringVar(&f.start, "start", "cold", "how the rung's machines are at the start: cold (idle) or steady (bound)")
 	flags.StringVar(&f.trace, "trace", "", "replay the recorded demand in this folder instead of a rung")
-	flags.StringVar(&f.traceList, "trace-list", upTraceListDefault, "which list of the trace: "+strings.Join(traceLists, ", "))
+	flags.StringVar(&f.traceList, "trace-list", upTraceListDefault, "which list of the trace: "+strings.Join(traces.Lists(), ", "))
+	flags.StringVar(&f.traceOffer, "trace-offer", traces.OfferDefault.String(), "what can be bought beside the trace's nodes: default, none, or equivalents (also the trace's own GPU models)")
 	flags.StringVar(&f.speed, "speed", upSpeedDefault, "how much faster than recorded the trace is replayed")
 	flags.BoolVar(&f.arrivalsOnly, "arrivals-only", false, "let nothing that arrived in the trace leave again")
-	flags.IntVar(&f.clusters, "clusters", upClustersDefault, "how many clusters the trace is split into")
+	flags.IntVar(&f.clusters, "clusters", 1, "how many clusters the trace is split into")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of everything that is drawn at random")
 	flags.StringVar(&f.listen, "listen", upListenDefault, "address of the page and its endpoints; port 0 takes a free one")
 	flags.StringVar(&f.dataDir, "data-dir", upDataDirDefault, "folder for what is kept between runs; it is created")
@@ -101,7 +99,7 @@ func (f *upFlags) register(cmd *cobra.Command) {
 	flags.Float64Var(&f.faults, "provider-faults", 0, "probability that a call to the provider fails, 0 to 1")
 	flags.StringVar(&f.logLevel, "log-level", "warn", "what is logged to standard error: debug, info, warn or error")
 	_ = cmd.RegisterFlagCompletionFunc("rung", cobra.FixedCompletions(workload.Names(), cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("trace-list", cobra.FixedCompletions(traceLists, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("trace-list", cobra.FixedCompletions(traces.Lists(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.MarkFlagDirname("trace")
 	_ = cmd.MarkFlagDirname("data-dir")
 }
@@ -166,7 +164,7 @@ func (f *upFlags) parse(set func(string) bool) (*upPlan, error) {
 func (f *upFlags) parseSource(set func(string) bool) (sourceConfig, error) {
 	c := sourceConfig{seed: f.seed}
 	if f.trace == "" {
-		for _, name := range []string{"trace-list", "speed", "arrivals-only", "clusters"} {
+		for _, name := range []string{"trace-list", "trace-offer", "speed", "arrivals-only", "clusters"} {
 			if set(name) {
 				return c, fmt.Errorf("--%s belongs to a trace; name its folder with --trace", name)
 			}
@@ -199,13 +197,4 @@ func parseLatency(text string) (provider.Latencies, error) {
 	}
 	l := provider.Latency{Min: least, Max: most}
 	return provider.Latencies{Create: l, Configure: l, Drain: l, Delete: l}, nil
-}
-
-// parseSpeed reads "3600x" or "3600".
-func parseSpeed(text string) (float64, error) {
-	v, err := strconv.ParseFloat(strings.TrimSuffix(text, "x"), 64)
-	if err != nil || !(v > 0) || math.IsInf(v, 0) || v > upSpeedMax {
-		return 0, fmt.Errorf("--speed must be a factor like 3600x, above 0 and at most %gx, got %q", upSpeedMax, text)
-	}
-	return v, nil
 }

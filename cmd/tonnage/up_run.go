@@ -8,6 +8,7 @@ import (
 	"net"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -44,6 +45,15 @@ type process struct {
 	feed    *web.Feed
 	page    *pageFeed
 	site    *web.Site
+	// progress is written by pump, the source's owner.
+	progress atomic.Pointer[string]
+}
+
+func (x *process) sayProgress() string {
+	if p := x.progress.Load(); p != nil {
+		return *p
+	}
+	return ""
 }
 
 // up runs until a signal, the duration's end or a failure.
@@ -121,10 +131,7 @@ func (x *process) build(l net.Listener) error {
 		Provider: fmt.Sprintf("built-in provider: machines in memory, %s a change", x.plan.latency),
 		Started:  x.started, CycleInterval: x.plan.shard.CycleInterval,
 	})
-	x.page = &pageFeed{feed: x.feed, failed: x.fleet.failed.Load, progress: func() string { return "" }}
-	if p, ok := x.source.(progresser); ok {
-		x.page.progress = p.Progress
-	}
+	x.page = &pageFeed{feed: x.feed, failed: x.fleet.failed.Load, progress: x.sayProgress}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	x.shard, err = shard.New(x.plan.shard, shard.Deps{
@@ -206,6 +213,8 @@ func (x *process) pump(ctx context.Context) error {
 			// good one stays.
 			_, _ = x.shard.ApplyRollup(r.Cluster, r.Needs, now)
 		}
+		progress := x.plan.source.progress(time.Since(x.started), x.source.Done())
+		x.progress.Store(&progress)
 		select {
 		case <-ctx.Done():
 			return nil

@@ -5,12 +5,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
+	traces "github.com/tonnage/tonnage/internal/trace"
 	"github.com/tonnage/tonnage/internal/workload"
 )
-
-// traceLists are the lists of a trace that can be replayed.
-var traceLists = []string{"default", "gpushare40", "gpuspec33", "multigpu20"}
 
 // sourceConfig says where machines and demand come from: a rung or a trace.
 type sourceConfig struct {
@@ -18,11 +17,8 @@ type sourceConfig struct {
 	rung   workload.Rung
 	regime workload.Regime
 
-	trace        string // folder; empty = the rung
-	list         string
-	speed        float64
-	arrivalsOnly bool
-	clusters     int
+	trace   string // folder; empty = the rung
+	options traces.Options
 }
 
 func (c *sourceConfig) setRung(name, start string) error {
@@ -38,16 +34,20 @@ func (c *sourceConfig) setRung(name, start string) error {
 }
 
 func (c *sourceConfig) setTrace(f *upFlags) error {
-	c.trace, c.list, c.arrivalsOnly, c.clusters = f.trace, f.traceList, f.arrivalsOnly, f.clusters
+	c.trace = f.trace
+	c.options = traces.Options{List: f.traceList, ArrivalsOnly: f.arrivalsOnly, Clusters: f.clusters, Seed: f.seed}
+	if !slices.Contains(traces.Lists(), f.traceList) {
+		return fmt.Errorf("--trace-list: no list named %q; use one of %s", f.traceList, strings.Join(traces.Lists(), ", "))
+	}
+	if f.clusters < 1 || f.clusters > traces.ClustersMax {
+		return fmt.Errorf("--clusters must be between 1 and %d, got %d", traces.ClustersMax, f.clusters)
+	}
 	var err error
-	if c.speed, err = parseSpeed(f.speed); err != nil {
-		return err
+	if c.options.Speed, err = traces.ParseSpeed(f.speed); err != nil {
+		return fmt.Errorf("--speed: %w", err)
 	}
-	if !slices.Contains(traceLists, c.list) {
-		return fmt.Errorf("--trace-list: no list named %q; use one of %s", c.list, strings.Join(traceLists, ", "))
-	}
-	if c.clusters < 1 || c.clusters > upClustersMax {
-		return fmt.Errorf("--clusters must be between 1 and %d, got %d", upClustersMax, c.clusters)
+	if c.options.Offer, err = traces.ParseOffer(f.traceOffer); err != nil {
+		return fmt.Errorf("--trace-offer: %w", err)
 	}
 	return nil
 }
@@ -58,19 +58,34 @@ func (c *sourceConfig) title() string {
 	if c.trace == "" {
 		return fmt.Sprintf("rung %s, %s start, seed %d", c.rung.Name, c.regime, c.seed)
 	}
-	return fmt.Sprintf("trace %s, list %s, %gx", filepath.Base(c.trace), c.list, c.speed)
+	leaving := ""
+	if c.options.ArrivalsOnly {
+		leaving = ", arrivals only"
+	}
+	return fmt.Sprintf("trace %s, list %s, %gx%s", filepath.Base(c.trace), c.options.List, c.options.Speed, leaving)
 }
 
 // open builds the source.
 func (c *sourceConfig) open() (workload.Source, error) {
-	if c.trace != "" {
-		return nil, badInput(fmt.Errorf("--trace %s: traces are not replayed yet; use --rung", c.trace))
+	if c.trace == "" {
+		return workload.NewLive(workload.Build(c.rung, c.seed), c.regime), nil
 	}
-	return workload.NewLive(workload.Build(c.rung, c.seed), c.regime), nil
+	t, err := traces.Open(c.trace, c.options)
+	if err != nil {
+		return nil, badInput(fmt.Errorf("--trace %s: %w", c.trace, err))
+	}
+	return t, nil
 }
 
-// progresser is a source that can say how far it has come.
-type progresser interface {
-	// Progress says in a few words where in its time the source is.
-	Progress() string
+// progress says how far a trace is after so long; nothing for a rung, which
+// has no end.
+func (c *sourceConfig) progress(took time.Duration, done bool) string {
+	switch {
+	case c.trace == "":
+		return ""
+	case done:
+		return "replayed to its end, the demand stays"
+	}
+	days := took.Hours() / 24 * c.options.Speed
+	return fmt.Sprintf("day %.1f of the trace", days)
 }

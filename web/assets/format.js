@@ -58,8 +58,14 @@ export function amount(name, v) {
     const cores = v / 1000;
     return `${cores >= 100 ? count(cores) : trim(cores)} ${cores === 1 ? 'core' : 'cores'}`;
   }
+  if (name.endsWith(MILLI)) return v >= 1e5 ? count(v / 1000) : trim(v / 1000);
   return isBytes(name) ? bytes(v) : count(v);
 }
+
+const MILLI = '-milli'; // a dimension in thousandths, as shared GPUs are counted
+
+/** "nvidia.com/gpu-milli" → "gpu" */
+const lastPart = (name) => name.slice(name.lastIndexOf('/') + 1).replace(MILLI, '');
 
 /** "nvidia.com/gpu" → "GPU (nvidia.com)" */
 export function resource(name) {
@@ -67,7 +73,7 @@ export function resource(name) {
   if (isBytes(name)) return name[0].toUpperCase() + name.slice(1);
   const slash = name.lastIndexOf('/');
   if (slash < 0) return name;
-  const last = name.slice(slash + 1);
+  const last = lastPart(name);
   return `${last === 'gpu' ? 'GPU' : last} (${name.slice(0, slash)})`;
 }
 
@@ -76,8 +82,8 @@ export function vector(amounts) {
   return amounts.filter((a) => a.value > 0).map((a) => {
     const text = amount(a.name, a.value);
     if (a.name === 'cpu' || isBytes(a.name)) return text;
-    const last = a.name.slice(a.name.lastIndexOf('/') + 1);
-    return `${text} ${last === 'gpu' ? (a.value === 1 ? 'GPU' : 'GPUs') : last}`;
+    const last = lastPart(a.name);
+    return `${text} ${last === 'gpu' ? (text === '1' ? 'GPU' : 'GPUs') : last}`;
   }).join(' · ');
 }
 
