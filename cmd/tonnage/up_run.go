@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os/signal"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -56,15 +55,8 @@ func (x *process) sayProgress() string {
 	return ""
 }
 
-// up runs until a signal, the duration's end or a failure.
+// up runs until its context ends, the duration is over or a part fails.
 func up(ctx context.Context, s streams, p *upPlan) error {
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	// A second signal ends the process at once.
-	context.AfterFunc(ctx, stop)
 	if p.duration > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, p.duration)

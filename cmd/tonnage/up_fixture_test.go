@@ -1,0 +1,38 @@
+package main
+
+import (
+	"io"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/shard"
+	"github.com/tonnage/tonnage/shard/provider"
+)
+
+// newTestFleet holds one idle machine, whose next call fails.
+func newTestFleet(t *testing.T) *clockedFleet {
+	t.Helper()
+	start := time.Unix(1_700_000_000, 0)
+	fleet, err := provider.New(provider.Config{
+		Machines: []model.Machine{{ID: "m", State: model.Idle, Resources: model.NewResources(model.Amount{Name: "cpu", Value: 1})}},
+		Faults:   []provider.Fault{{Op: shard.OpAny, Times: 1}},
+		Now:      start.UnixNano(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &clockedFleet{Fleet: fleet, now: func() time.Time { return start }}
+}
+
+// newTestProcess builds the parts of a plan without starting them.
+func newTestProcess(t *testing.T, plan *upPlan, out io.Writer, l net.Listener) *process {
+	t.Helper()
+	x := &process{plan: plan, console: &console{out: out}, log: slog.New(slog.DiscardHandler), started: time.Now()}
+	if err := x.build(l); err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
