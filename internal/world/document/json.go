@@ -13,8 +13,8 @@ import (
 func parseJSON(text string) (Node, *Fault) {
 	p := jsonParser{text: text}
 	p.space()
-	var root Node
-	if p.value(&root, 0) {
+	root, ok := p.value(0)
+	if ok {
 		if p.space(); p.pos < len(p.text) {
 			p.fail("something follows the end of the document")
 		}
@@ -65,33 +65,35 @@ func (p *jsonParser) found() string {
 	return fmt.Sprintf("%q", r)
 }
 
-func (p *jsonParser) value(n *Node, depth int) bool {
+// value reads one value. Nodes go by value here: a pointer would put each of
+// them on the heap.
+func (p *jsonParser) value(depth int) (Node, bool) {
 	if p.pos >= len(p.text) {
-		return p.fail("the file ends in the middle of a value")
+		return Node{}, p.fail("the file ends in the middle of a value")
 	}
-	switch c := p.text[p.pos]; c {
+	switch p.text[p.pos] {
 	case '{':
-		return p.object(n, depth+1)
+		items, ok := p.object(depth + 1)
+		return Node{Kind: Object, Items: items}, ok
 	case '[':
-		return p.list(n, depth+1)
+		items, ok := p.list(depth + 1)
+		return Node{Kind: List, Items: items}, ok
 	case '"':
-		n.Kind = Text
-		return p.str(&n.Text)
-	}
-	for _, w := range jsonWords {
-		if strings.HasPrefix(p.text[p.pos:], w.text) {
-			n.Kind, n.Text = w.kind, w.text
-			p.pos += len(w.text)
-			return true
+		text, ok := p.str()
+		return Node{Kind: Text, Text: text}, ok
+	case 't', 'f', 'n', 'N', 'I', '-':
+		for _, w := range jsonWords {
+			if strings.HasPrefix(p.text[p.pos:], w.text) {
+				p.pos += len(w.text)
+				return Node{Kind: w.kind, Text: w.text}, true
+			}
 		}
 	}
-	end := numberEnd(p.text, p.pos)
-	if end == p.pos {
-		return p.fail("a value cannot begin with %s; a file that begins with { or [ is read as JSON", p.found())
+	start := p.pos
+	if p.pos = numberEnd(p.text, start); p.pos == start {
+		return Node{}, p.fail("a value cannot begin with %s; a file that begins with { or [ is read as JSON", p.found())
 	}
-	n.Kind, n.Text = Number, p.text[p.pos:end]
-	p.pos = end
-	return true
+	return Node{Kind: Number, Text: p.text[start:p.pos]}, true
 }
 
 var jsonWords = [...]struct {
@@ -134,20 +136,20 @@ func numberEnd(s string, i int) int {
 	return i
 }
 
-func (p *jsonParser) list(n *Node, depth int) bool {
+// list reads a list and returns its items.
+func (p *jsonParser) list(depth int) ([]Node, bool) {
 	if depth > DepthMax {
-		return p.fail("more than %d levels deep", DepthMax)
+		return nil, p.fail("more than %d levels deep", DepthMax)
 	}
-	n.Kind = List
 	mark := len(p.stack)
 	p.pos++
 	if p.space(); p.eat(']') {
-		return true
+		return nil, true
 	}
 	for {
-		var item Node
-		if !p.value(&item, depth) {
-			return false
+		item, ok := p.value(depth)
+		if !ok {
+			return nil, false
 		}
 		p.stack = append(p.stack, item)
 		p.space()
@@ -155,49 +157,49 @@ func (p *jsonParser) list(n *Node, depth int) bool {
 		case p.eat(','):
 			p.space()
 		case p.eat(']'):
-			n.Items = p.keep(mark)
-			return true
+			return p.keep(mark), true
 		default:
-			return p.fail("expected , or ] in a list, found %s", p.found())
+			return nil, p.fail("expected , or ] in a list, found %s", p.found())
 		}
 	}
 }
 
-func (p *jsonParser) object(n *Node, depth int) bool {
+// object reads an object and returns its values with their keys.
+func (p *jsonParser) object(depth int) ([]Node, bool) {
 	if depth > DepthMax {
-		return p.fail("more than %d levels deep", DepthMax)
+		return nil, p.fail("more than %d levels deep", DepthMax)
 	}
-	n.Kind = Object
 	mark := len(p.stack)
 	p.pos++
 	if p.space(); p.eat('}') {
-		return true
+		return nil, true
 	}
 	for {
-		var item Node
 		if p.pos >= len(p.text) || p.text[p.pos] != '"' {
-			return p.fail("expected a key in double quotes, found %s", p.found())
+			return nil, p.fail("expected a key in double quotes, found %s", p.found())
 		}
-		if !p.str(&item.Key) {
-			return false
+		key, ok := p.str()
+		if !ok {
+			return nil, false
 		}
 		if p.space(); !p.eat(':') {
-			return p.fail("expected : after the key %s, found %s", Quote(item.Key), p.found())
+			return nil, p.fail("expected : after the key %s, found %s", Quote(key), p.found())
 		}
 		p.space()
-		if !p.value(&item, depth) {
-			return false
+		item, ok := p.value(depth)
+		if !ok {
+			return nil, false
 		}
+		item.Key = key
 		p.stack = append(p.stack, item)
 		p.space()
 		switch {
 		case p.eat(','):
 			p.space()
 		case p.eat('}'):
-			n.Items = p.keep(mark)
-			return true
+			return p.keep(mark), true
 		default:
-			return p.fail("expected , or } in an object, found %s", p.found())
+			return nil, p.fail("expected , or } in an object, found %s", p.found())
 		}
 	}
 }
@@ -219,43 +221,41 @@ func (p *jsonParser) keep(mark int) []Node {
 	}
 	from := len(p.slab)
 	p.slab = append(p.slab, items...)
-	clear(items)
 	p.stack = p.stack[:mark]
 	return p.slab[from:len(p.slab):len(p.slab)]
 }
 
 // str reads a text in double quotes.
-func (p *jsonParser) str(into *string) bool {
-	p.pos++
-	from := p.pos
-	for p.pos < len(p.text) {
-		switch c := p.text[p.pos]; {
+func (p *jsonParser) str() (string, bool) {
+	from := p.pos + 1
+	for i := from; i < len(p.text); i++ {
+		switch c := p.text[i]; {
 		case c == '"':
-			*into = p.text[from:p.pos]
-			p.pos++
-			return true
+			p.pos = i + 1
+			return p.text[from:i], true
 		case c == '\\':
-			return p.escaped(from, into)
+			p.pos = i
+			return p.escaped(from)
 		case c < ' ':
-			return p.fail("a control character inside a text; write it as \\u%04x", c)
+			p.pos = i
+			return "", p.fail("a control character inside a text; write it as \\u%04x", c)
 		}
-		p.pos++
 	}
-	return p.fail("the file ends inside a text")
+	p.pos = len(p.text)
+	return "", p.fail("the file ends inside a text")
 }
 
 // escaped reads the rest of a text that holds escapes, from the first on.
-func (p *jsonParser) escaped(from int, into *string) bool {
+func (p *jsonParser) escaped(from int) (string, bool) {
 	b := []byte(p.text[from:p.pos])
 	for p.pos < len(p.text) {
 		c := p.text[p.pos]
 		switch {
 		case c == '"':
-			*into = string(b)
 			p.pos++
-			return true
+			return string(b), true
 		case c < ' ':
-			return p.fail("a control character inside a text; write it as \\u%04x", c)
+			return "", p.fail("a control character inside a text; write it as \\u%04x", c)
 		case c != '\\':
 			b = append(b, c)
 			p.pos++
@@ -263,12 +263,12 @@ func (p *jsonParser) escaped(from int, into *string) bool {
 		}
 		r, length := unescape(p.text[p.pos:])
 		if length == 0 {
-			return p.fail("no such escape; a backslash is written \\\\")
+			return "", p.fail("no such escape; a backslash is written \\\\")
 		}
 		b = utf8.AppendRune(b, r)
 		p.pos += length
 	}
-	return p.fail("the file ends inside a text")
+	return "", p.fail("the file ends inside a text")
 }
 
 // unescape reads the escape that s begins with and returns its length, 0 when
