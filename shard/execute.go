@@ -109,13 +109,14 @@ func (s *Shard) assignmentFor(n *engine.NeedResult) model.Assignment {
 }
 
 // reservationFor holds a machine for a Need, as yet without a deadline: what
-// is on its way does not expire.
+// is on its way does not expire. The owner is named as its row is, so that it
+// stays the owner when what made it part of a fold is gone.
 func (s *Shard) reservationFor(n *engine.NeedResult) model.Reservation {
-	p := n.Profile
+	p, b := n.Profile, s.demand.Block(n.Cluster)
 	return model.Reservation{
-		Owner:    model.Owner{Cluster: n.Cluster, Fingerprint: p.WithoutSame().Fingerprint(), Group: n.Group},
+		Owner:    model.Owner{Cluster: n.Cluster, Fingerprint: p.WithoutSame().Fingerprint(), Group: b.Group(n.Row)},
 		Priority: p.Priority(), Interruption: p.Interruption(), Reclamation: p.Reclamation(),
-		Arrival: s.demand.Block(n.Cluster).Arrival(n.Row),
+		Arrival: b.Arrival(n.Row),
 	}
 }
 

@@ -50,6 +50,9 @@ func (s *Shard) work(ctx context.Context, now func() time.Time) {
 		case <-ctx.Done():
 			return
 		case job := <-s.queue:
+			if ctx.Err() != nil {
+				return
+			}
 			rec, err := s.perform(ctx, job)
 			s.mu.Lock()
 			s.now = max(s.now, now().UnixNano())

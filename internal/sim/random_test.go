@@ -44,14 +44,15 @@ func scenarioOf(w fleet.World, seed int64) Scenario {
 	sc.Options.Release = engine.Release{OnDemand: 3 * time.Minute, Spot: time.Minute}
 	byCluster := map[string]*Rollup{}
 	var order []string
-	owners := map[model.Owner]bool{}
 	for i, n := range w.Needs {
-		// Operators sum up rows that agree in all but size. Two gangs under one
-		// name cannot tell whose a machine on its way is, and chase each other.
-		if owners[n.Owner()] {
-			n.Group = fmt.Sprintf("%s~%d", n.Group, i)
+		// A gang that nothing covers moves to where most of it could be, and
+		// what another gang of its cluster acquires there counts for it: two of
+		// them may chase each other without end. Each has a cluster to itself.
+		if n.Profile.Same() != nil {
+			own := fmt.Sprintf("%s~%d", n.Cluster, i)
+			w.Reported[own] = w.Reported[n.Cluster]
+			n.Cluster = own
 		}
-		owners[n.Owner()] = true
 		d := byCluster[n.Cluster]
 		if d == nil {
 			d = &Rollup{Cluster: n.Cluster}
@@ -80,9 +81,10 @@ func (x trace) add(c *Cycle) {
 	}
 }
 
-// undone names a machine that was acquired and then given up again. Machines
-// that a gang acquired do not count: while drains end and others take what is
-// free, another domain may come to hold more of it, and then it moves.
+// undone names a machine that was acquired and then given up again, with
+// nobody who wanted it more. Machines that a gang acquired do not count: while
+// drains end and others take what is free, another domain may come to hold
+// more of it, or it no longer fits one machine, and then it moves.
 func (x trace) undone(gangs map[string]bool) string {
 	for id, steps := range x {
 		acquired := false
@@ -91,7 +93,7 @@ func (x trace) undone(gangs map[string]bool) string {
 			switch {
 			case kind == "Bootstrap", kind == "Provision":
 				acquired = !gangs[need]
-			case acquired:
+			case acquired && kind != "Preempt":
 				return fmt.Sprintf("machine %s: %v", id, steps)
 			}
 		}
