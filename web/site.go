@@ -184,7 +184,7 @@ func Loopback(a net.Addr) bool {
 }
 
 // shutdownLimit is how long requests may take to end once the site stops.
-const shutdownLimit = time.Second
+const shutdownLimit = 700 * time.Millisecond
 
 // Serve answers on the listener until the context ends, then closes the
 // streams and returns within shutdownLimit.

@@ -29,7 +29,7 @@ const (
 	rollupGap = 200 * time.Millisecond
 	// stopLimit is how long the parts may take to end; the process is gone well
 	// within two seconds of a signal, however large the fleet.
-	stopLimit = 1500 * time.Millisecond
+	stopLimit = 1200 * time.Millisecond
 )
 
 // process is everything that runs in one `tonnage up`.

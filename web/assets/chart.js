@@ -204,7 +204,7 @@ export class Chart {
       free = at;
       const above = m.value > this.top; // beyond what the axis shows
       if (!above) this.svg.append(s('line.mark', { x1: this.x(this.cols[0].t), x2: width - RIGHT, y1: y, y2: y }));
-      this.svg.append(s('text.mark', { x: width - RIGHT - 2, y: Math.max(at, 9), 'text-anchor': 'end' }, above ? `${m.label} ↑` : m.label));
+      this.svg.append(s('text.mark', { x: width - RIGHT - 2, y: above ? TOP + 12 : Math.max(at, 9), 'text-anchor': 'end' }, above ? `${m.label} ↑` : m.label));
     }
   }
 
