@@ -48,7 +48,7 @@ func buildCatalog(f *Fleet) {
 	for a := range f.catalog {
 		f.layOut(a, configured[a], idle[a], speculative[a])
 	}
-	f.first = append(f.first, len(f.slots))
+	f.slotStart = append(f.slotStart, len(f.slots))
 	f.deal()
 }
 
@@ -217,12 +217,12 @@ func (f *Fleet) foldMachines(a int) int {
 // by what their machines hold.
 func (f *Fleet) deal() {
 	next := make([]int, len(f.catalog))
-	copy(next, f.first)
+	copy(next, f.slotStart)
 	for i := range f.rows {
 		r := &f.rows[i]
 		t := &f.catalog[r.archetype]
-		if t.isGang() && !t.foldable() {
-			continue // placed with its rack
+		if r.machines == 0 || t.isGang() && !t.foldable() {
+			continue // it shares, or was placed with its rack
 		}
 		at := next[r.archetype]
 		next[r.archetype] += int(r.machines)

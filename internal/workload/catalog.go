@@ -72,11 +72,12 @@ type archetype struct {
 	spread      float64  // probability that an object has a zone spread
 	spreadSkew  int32
 	spreadHard  bool
-	perMachine  int32   // pods per machine
-	share       float64 // of the machines
-	lifeSeconds int64   // of one object; 0 = it stays
-	surges      bool    // now and then its rows ask for several times as much
-	visits      bool    // now and then one more gang comes for a while
+	perMachine  int32    // pods per machine
+	share       float64  // of the machines
+	zones       []string // that the workload accepts; nil = all
+	lifeSeconds int64    // of one object; 0 = it stays
+	surges      bool     // now and then its rows ask for several times as much
+	visits      bool     // now and then one more gang comes for a while
 }
 
 // isGang reports whether the archetype's objects are gangs.
@@ -188,10 +189,14 @@ func (a *archetype) instanceTypes() []string {
 
 // profile makes the archetype's profile, with or without its spread.
 func (a *archetype) profile(spread bool) *model.Profile {
+	accepted := a.zones
+	if accepted == nil {
+		accepted = zones
+	}
 	spec := model.ProfileSpec{
 		Requirements: []model.Requirement{
 			{Key: model.KeyInstanceType, Operator: model.In, Values: a.instanceTypes()},
-			{Key: model.KeyZone, Operator: model.In, Values: zones},
+			{Key: model.KeyZone, Operator: model.In, Values: accepted},
 		},
 		Priority:     a.priority,
 		Interruption: model.BucketForDollars(a.interrupt),

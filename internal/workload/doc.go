@@ -29,6 +29,18 @@
 // the smallest rung, where one machine is a third of a percent, training gangs
 // take more than their share too.
 //
+// # Two special rungs
+//
+// 500k-rows has more rows (776,000) than machines, and a row takes at least one
+// machine, so a third of them can never be served. Rows that are served keep
+// the catalog's priorities; those beyond the supply have priority 0, which makes
+// them wait without anybody to preempt. Steady binds every tier. What is left
+// over in the racks of gangs is taken in the first cycle: about one machine in
+// a hundred.
+//
+// 500k-flat has one instance type. Its last tenth of rows accepts two zones and
+// ranks low, the Idle tier stands in the third zone: so it stays unmet.
+//
 // # Readings
 //
 // A machine is the pod size times the pods per machine, in every dimension but

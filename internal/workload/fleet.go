@@ -16,21 +16,21 @@ const arrivalSpread = 24 * time.Hour
 
 // Fleet is one rung, built: compact records of its machines and rows.
 type Fleet struct {
-	rung     Rung
-	seed     uint64
-	catalog  []archetype
-	clusters []string
-	profiles []*model.Profile
-	shapes   []shape
-	racks    []map[string]string // labels of the machines of a rack
-	slots    []slot              // grouped by archetype
-	first    []int               // first slot of each archetype, and the end
-	rows     []row               // by cluster, in roll-up order
-	rowStart []int               // first row of each cluster, and the end
-	unit     [][4]model.Resources
-	members  [][]model.Resources // aggregates of gangs, by archetype and members
-	prio     [][]*model.Profile  // per profile, at each contended priority
-	growth   float64             // of rows that can grow, in a contended fleet
+	rung      Rung
+	seed      uint64
+	catalog   []archetype
+	clusters  []string
+	profiles  []*model.Profile
+	shapes    []shape
+	racks     []map[string]string // labels of the machines of a rack
+	slots     []slot              // grouped by archetype
+	slotStart []int               // first slot of each archetype, and the end
+	rows      []row               // by cluster, in roll-up order
+	rowStart  []int               // first row of each cluster, and the end
+	unit      [][4]model.Resources
+	members   [][]model.Resources // aggregates of gangs, by archetype and members
+	prio      [][]*model.Profile  // per profile, at each contended priority
+	growth    float64             // of rows that can grow, in a contended fleet
 }
 
 // shape is what the machines of one instance type in one archetype look like.

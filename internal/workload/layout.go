@@ -17,7 +17,7 @@ func (f *Fleet) layOut(a, configured, idle, speculative int) {
 		speculative = max(speculative, int(t.gang[1])*len(zones)-configured-idle)
 	}
 	base := len(f.slots)
-	f.first = append(f.first, base)
+	f.slotStart = append(f.slotStart, base)
 	total := configured + idle + speculative
 	shapes := f.addShapes(a)
 	rackBase := len(f.racks)
@@ -37,7 +37,7 @@ func (f *Fleet) layOut(a, configured, idle, speculative int) {
 		})
 	}
 	f.addRacks(rackBase, total)
-	if t.isGang() && !t.foldable() {
+	if t.isGang() && !t.foldable() && f.rung.kind == kindCatalog {
 		f.placeGangs(a, base, idle)
 	}
 	f.setCapacity(base)
@@ -132,21 +132,10 @@ func (c *shapeCycle) at(i int) uint16 {
 // first, each in the rack with most room. What the gangs leave free in the
 // racks is Idle first, then Speculative, so that a rack can be topped up.
 func (f *Fleet) placeGangs(a, base, idle int) {
-	racks := map[int32][]int{} // slots that are free, by rack
-	var order []int32
 	for i := base; i < len(f.slots); i++ {
-		rack := f.slots[i].rack
-		if len(racks[rack]) == 0 {
-			order = append(order, rack)
-		}
-		racks[rack] = append(racks[rack], i)
 		f.slots[i].tier = tierSpeculative
 	}
-	var room [rackMachines + 1][]int32 // racks by free slots
-	for _, rack := range order {
-		n := len(racks[rack])
-		room[n] = append(room[n], rack)
-	}
+	racks := newGangRacks(f.slots[base:], base)
 	var gangs []int
 	for i := range f.rows {
 		if int(f.rows[i].archetype) == a {
@@ -155,24 +144,13 @@ func (f *Fleet) placeGangs(a, base, idle int) {
 	}
 	slices.SortStableFunc(gangs, func(x, y int) int { return int(f.rows[y].machines - f.rows[x].machines) })
 	for _, g := range gangs {
-		n := int(f.rows[g].machines)
-		most := rackMachines
-		for most > n && len(room[most]) == 0 {
-			most--
-		}
-		if len(room[most]) == 0 {
-			continue // no rack has room: it starts unbound
-		}
-		rack := room[most][0]
-		room[most] = room[most][1:]
-		for _, s := range racks[rack][:n] {
+		// A gang for which no rack has room starts unbound.
+		for _, s := range racks.takeRoomiest(int(f.rows[g].machines)) {
 			f.slots[s].tier, f.slots[s].owner = tierConfigured, int32(g)+1
 		}
-		racks[rack] = racks[rack][n:]
-		room[most-n] = append(room[most-n], rack)
 	}
-	for _, rack := range order {
-		for _, s := range racks[rack] {
+	for _, rack := range racks.order {
+		for _, s := range racks.free[rack] {
 			if idle > 0 {
 				f.slots[s].tier = tierIdle
 				idle--

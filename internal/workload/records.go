@@ -35,7 +35,7 @@ func (f *Fleet) Machines(regime Regime, now int64) iter.Seq[*model.Machine] {
 	return func(yield func(*model.Machine) bool) {
 		var m model.Machine
 		for a := range f.catalog {
-			for i := f.first[a]; i < f.first[a+1]; i++ {
+			for i := f.slotStart[a]; i < f.slotStart[a+1]; i++ {
 				if f.slots[i].tier == tierSpeculative && regime == Contended {
 					continue
 				}
@@ -62,7 +62,7 @@ func (f *Fleet) machine(m *model.Machine, a, i int, regime Regime, now int64) {
 		Resources:    sh.resources,
 		Labels:       f.racks[s.rack],
 	}
-	host := hostName(f.catalog[a].name, i-f.first[a])
+	host := hostName(f.catalog[a].name, i-f.slotStart[a])
 	m.ID = host[:len(host)-len(hostSuffix)]
 	switch s.capacity {
 	case model.OnDemand, model.Reserved:

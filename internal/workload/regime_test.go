@@ -37,32 +37,28 @@ func build(t *testing.T, name string) *workload.Fleet {
 }
 
 func TestSteadyDecidesNothing(t *testing.T) {
-	for _, name := range []string{"tiny", "5k"} {
-		plan, needs, kinds := decide(build(t, name), workload.Steady)
-		if len(plan.Actions) != 0 {
-			t.Errorf("%s: a steady cycle acts: %v", name, kinds)
-		}
-		for i, n := range plan.Needs {
-			if !n.Satisfied {
-				t.Errorf("%s: row %d (%s %s) lacks %v: %s", name, i, needs[i].Cluster, needs[i].Group, n.Deficit, n.Unmet)
-			}
+	plan, needs, kinds := decide(build(t, "tiny"), workload.Steady)
+	if len(plan.Actions) != 0 {
+		t.Errorf("a steady cycle acts: %v", kinds)
+	}
+	wantAllSatisfied(t, plan, needs)
+}
+
+func wantAllSatisfied(t *testing.T, plan reference.Plan, needs []model.Need) {
+	t.Helper()
+	for i, n := range plan.Needs {
+		if !n.Satisfied {
+			t.Errorf("row %d (%s %s) lacks %v: %s", i, needs[i].Cluster, needs[i].Group, n.Deficit, n.Unmet)
 		}
 	}
 }
 
 func TestColdAcquiresEverything(t *testing.T) {
-	for _, name := range []string{"tiny", "5k"} {
-		plan, needs, kinds := decide(build(t, name), workload.Cold)
-		if kinds[reference.Bootstrap] == 0 || kinds[reference.Preempt]+kinds[reference.Reclaim]+kinds[reference.Delete] != 0 {
-			t.Errorf("%s: a cold cycle does %v", name, kinds)
-		}
-		t.Log(name, kinds)
-		for i, n := range plan.Needs {
-			if !n.Satisfied {
-				t.Errorf("%s: row %d (%s %s) lacks %v: %s", name, i, needs[i].Cluster, needs[i].Group, n.Deficit, n.Unmet)
-			}
-		}
+	plan, needs, kinds := decide(build(t, "tiny"), workload.Cold)
+	if kinds[reference.Bootstrap] == 0 || kinds[reference.Preempt]+kinds[reference.Reclaim]+kinds[reference.Delete] != 0 {
+		t.Errorf("a cold cycle does %v", kinds)
 	}
+	wantAllSatisfied(t, plan, needs)
 }
 
 func TestBurstProvisionsTheLargeGang(t *testing.T) {

@@ -216,9 +216,6 @@ func TestTinyIsPinned(t *testing.T) {
 
 func TestEveryRecordIsValid(t *testing.T) {
 	for _, r := range rungs {
-		if r.kind != kindCatalog || r.Machines() > 400_000 && testing.Short() {
-			continue
-		}
 		f := Build(r, 5)
 		ids := make(map[string]bool, r.Machines())
 		for m := range f.Machines(Steady, 1) {
