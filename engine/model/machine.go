@@ -105,47 +105,90 @@ var (
 	ErrStructural  = errors.New("fields contradict the state")
 )
 
+// Limits of a record, in bytes.
+const (
+	// NameBytesMax is the longest id, host, cluster, instance type, zone or
+	// group.
+	NameBytesMax = 512
+	// LabelsBytesMax is the most that all label keys and values of one machine
+	// may take together.
+	LabelsBytesMax = 64 << 10
+)
+
 // Validate checks the record by itself and returns an error that wraps
 // ErrPrice, ErrProbability or ErrStructural. With hosts set, the rules about
 // the host field are checked too (files for decide leave it out).
 func (m *Machine) Validate(hosts bool) error {
-	structural := func(format string, args ...any) error {
-		return fmt.Errorf("machine %q in state %s: %w: %s", m.ID, m.State, ErrStructural, fmt.Sprintf(format, args...))
-	}
-	if m.ID == "" {
-		return structural("id is empty")
-	}
 	if !(m.PricePerHour >= 0) || math.IsInf(m.PricePerHour, 0) {
 		return fmt.Errorf("machine %q: %w", m.ID, ErrPrice)
 	}
 	if !(m.InterruptionProbability >= 0 && m.InterruptionProbability <= 1) {
 		return fmt.Errorf("machine %q: %w", m.ID, ErrProbability)
 	}
+	fault := m.contents()
+	if fault == "" {
+		fault = m.contradiction(hosts)
+	}
+	if fault != "" {
+		return fmt.Errorf("machine %.*q in state %s: %w: %s", NameBytesMax, m.ID, m.State, ErrStructural, fault)
+	}
+	return nil
+}
+
+// contents says what is wrong with a field by itself, "" = nothing.
+func (m *Machine) contents() string {
+	if m.ID == "" {
+		return "id is empty"
+	}
+	if max(len(m.ID), len(m.Host), len(m.Cluster), len(m.InstanceType), len(m.Zone), len(m.Assigned.Group)) > NameBytesMax {
+		return fmt.Sprintf("id, host, cluster, instanceType, zone and group must have at most %d bytes each", NameBytesMax)
+	}
+	n := 0
+	for k, v := range m.Labels {
+		n += len(k) + len(v)
+	}
+	if n > LabelsBytesMax {
+		return fmt.Sprintf("labels have %d bytes together; at most %d are accepted", n, LabelsBytesMax)
+	}
+	if int(m.CapacityType) >= NumCapacityTypes {
+		return fmt.Sprintf("no such capacity type: %d", m.CapacityType)
+	}
+	if !m.Assigned.Interruption.Valid() || !m.Assigned.Reclamation.Valid() {
+		return "the assignment has a penalty bucket that does not exist"
+	}
+	if !m.Resources.Canonical() || !m.Allocatable.Canonical() {
+		return "resources and allocatable must be sorted by name, each name once and each value positive"
+	}
+	return ""
+}
+
+// contradiction says which field is at odds with the state, "" = none.
+func (m *Machine) contradiction(hosts bool) string {
 	switch m.State {
 	case Speculative, Creating, Idle, Deleting:
 		if m.Cluster != "" {
-			return structural("cluster must be empty, it is %q", m.Cluster)
+			return fmt.Sprintf("cluster must be empty, it is %q", m.Cluster)
 		}
 	case Configured, Draining:
 		if m.Cluster == "" {
-			return structural("cluster must be set")
+			return "cluster must be set"
 		}
 	case Configuring, Failed:
 	default:
-		return structural("no such state")
+		return "no such state"
 	}
 	if !hosts {
-		return nil
+		return ""
 	}
 	switch m.State {
 	case Speculative, Creating:
 		if m.Host != "" {
-			return structural("host must be empty")
+			return "host must be empty"
 		}
 	case Idle, Deleting, Configured, Draining:
 		if m.Host == "" {
-			return structural("host must be set")
+			return "host must be set"
 		}
 	}
-	return nil
+	return ""
 }

@@ -41,6 +41,17 @@ func NewResources(amounts ...Amount) Resources {
 	return out
 }
 
+// Canonical reports whether r is what NewResources returns: sorted by name,
+// each name once and not empty, each value positive.
+func (r Resources) Canonical() bool {
+	for i, a := range r {
+		if a.Value <= 0 || a.Name == "" || i > 0 && r[i-1].Name >= a.Name {
+			return false
+		}
+	}
+	return true
+}
+
 // Get returns the amount of a dimension, 0 when absent.
 func (r Resources) Get(name string) int64 {
 	for _, a := range r {

@@ -14,7 +14,7 @@ type class struct {
 	instanceType uint32
 	price        float64
 	probability  float64
-	values       []uint32 // by key column: the value, 0 = absent or not looked at
+	values       []uint32 // by key column: the value, 0 = absent or not a key that splits
 	matchers     []uint32 // that accept it, ascending
 	count        int
 }
@@ -38,8 +38,7 @@ func (t *Table) classOf(r columnar.Row) uint32 {
 	k = binary.LittleEndian.AppendUint64(k, math.Float64bits(c.price[r]))
 	k = binary.LittleEndian.AppendUint64(k, math.Float64bits(c.probability[r]))
 	for i := range t.keys {
-		if t.keys[i].match {
-			k = binary.LittleEndian.AppendUint32(k, uint32(i))
+		if t.keys[i].splits {
 			k = binary.LittleEndian.AppendUint32(k, t.keys[i].values[r])
 		}
 	}
@@ -58,16 +57,16 @@ func (t *Table) newClass(r columnar.Row, key string) uint32 {
 		key: key, shape: c.shape[r], instanceType: c.instanceType[r],
 		price: c.price[r], probability: c.probability[r], values: make([]uint32, len(t.keys)),
 	}
-	t.shapes.names.refs[x.shape]++
-	t.names.refs[x.instanceType]++
+	t.shapes.names.again(x.shape)
+	t.names.again(x.instanceType)
 	for i := range t.keys {
-		if t.keys[i].match {
+		if t.keys[i].splits {
 			x.values[i] = t.keys[i].values[r]
-			t.values.refs[x.values[i]]++
+			t.values.again(x.values[i])
 		}
 	}
 	for m := range t.matchers.list {
-		if t.matchers.list[m].live && t.accepts(&t.matchers.list[m], &x) {
+		if t.matchers.list[m].ready && t.accepts(&t.matchers.list[m], &x) {
 			x.matchers = append(x.matchers, uint32(m))
 		}
 	}
@@ -90,7 +89,7 @@ func (t *Table) dropFromClass(id uint32) {
 		return
 	}
 	delete(t.classes.ids, x.key)
-	t.shapes.names.release(x.shape)
+	t.shapes.release(x.shape)
 	t.names.release(x.instanceType)
 	for _, v := range x.values {
 		t.values.release(v)
@@ -102,10 +101,11 @@ func (t *Table) dropFromClass(id uint32) {
 // reclass forms all classes anew after the keys that split them have changed.
 // The indexes do not depend on classes and stay. O(machines).
 func (t *Table) reclass() {
-	for _, r := range t.order() {
+	rows := t.Order()
+	for _, r := range rows {
 		t.dropFromClass(t.cols.class[r])
 	}
-	for _, r := range t.order() {
+	for _, r := range rows {
 		t.cols.class[r] = t.classOf(r)
 	}
 }
@@ -132,12 +132,12 @@ type ClassInfo struct {
 // ClassInfo describes a class; Count is 0 when there is no such class. Valid
 // until the next change; do not modify.
 func (t *Table) ClassInfo(id uint32) ClassInfo {
-	x := &t.classes.list[id]
-	if x.count == 0 {
+	if int(id) >= len(t.classes.list) || t.classes.list[id].count == 0 {
 		return ClassInfo{}
 	}
+	x := &t.classes.list[id]
 	return ClassInfo{
-		Vector: t.shapes.vec(x.shape), InstanceType: t.names.strs[x.instanceType],
+		Vector: t.shapes.vec(x.shape), InstanceType: t.names.text(x.instanceType),
 		Price: x.price, Probability: x.probability, Matchers: x.matchers, Count: x.count,
 	}
 }

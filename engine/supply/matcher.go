@@ -2,44 +2,50 @@ package supply
 
 import (
 	"encoding/binary"
-	"fmt"
 	"slices"
 
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// Limits of what demand may make the table keep track of.
-const (
-	// KeysMax is the most attribute keys that all demand together may use.
-	KeysMax = 1024
-	// staleCycles is after how many calls of Use an unused matcher goes.
-	staleCycles = 64
-)
-
 // matcher is a set of requirements in use. Bit by bit it is decided on
 // classes; only Same looks at the machine's own domain value.
 type matcher struct {
-	canonical    string
+	canonical    string              // "" = the number is not in use
 	requirements []model.Requirement // without Same
 	keys         []int               // the key column of each
 	same         *model.Requirement
-	sameKey      int // −1 without Same
-	lastUsed     uint64
-	live         bool
+	sameKey      int    // −1 without Same
+	lastUsed     uint64 // call of Use
+	ready        bool   // decided on every class
 }
+
+// live reports whether the number is in use; the canonical form of no
+// requirements is not empty.
+func (m *matcher) live() bool { return m.canonical != "" }
+
+// looksAt reports whether the matcher needs the column.
+func (m *matcher) looksAt(key int) bool { return m.sameKey == key || slices.Contains(m.keys, key) }
 
 type matchers struct {
 	ids  map[string]uint32
 	list []matcher // 0 is not used
 	free []uint32
-	tick uint64
-	// byProfile remembers the matcher of profiles seen in the last Use.
-	byProfile map[*model.Profile]uint32
+	tick uint64 // calls of Use
+	// byProfile remembers what profiles use, by pointer: a profile is
+	// immutable, and demand interns it.
+	byProfile map[*model.Profile]*profileUse
+}
+
+// profileUse is what a profile makes the table keep track of.
+type profileUse struct {
+	matcher  uint32
+	spread   []int  // key columns of its hard spread
+	lastUsed uint64 // call of Use
 }
 
 func newMatchers() matchers {
-	return matchers{ids: map[string]uint32{}, list: make([]matcher, 1), byProfile: map[*model.Profile]uint32{}}
+	return matchers{ids: map[string]uint32{}, list: []matcher{{sameKey: -1}}, byProfile: map[*model.Profile]*profileUse{}}
 }
 
 // accepts decides a matcher on a class; a Same requirement is left to the row.
@@ -49,11 +55,7 @@ func (t *Table) accepts(m *matcher, x *class) bool {
 		if k := m.keys[i]; k < len(x.values) {
 			v = x.values[k]
 		}
-		value := ""
-		if v != 0 {
-			value = t.ValueString(v)
-		}
-		if !m.requirements[i].Matches(value, v != 0) {
+		if !m.requirements[i].Matches(t.ValueString(v), v != 0) {
 			return false
 		}
 	}
@@ -73,36 +75,13 @@ func (t *Table) domain(m *matcher, r columnar.Row) (uint32, bool) {
 	return v, true
 }
 
-// Use makes sure that the table tracks everything that these profiles look at
-// and lets go of what has not been used for a while. Afterwards Matcher
-// answers for each of them. Cost: O(profiles) when none is new, O(machines)
-// when one is.
-func (t *Table) Use(profiles []*model.Profile) error {
-	t.matchers.tick++
-	clear(t.matchers.byProfile)
-	if err := t.useKeys(profiles); err != nil {
-		return err
+// Matcher returns the matcher of a profile of the last Use, 0 for others.
+func (t *Table) Matcher(p *model.Profile) uint32 {
+	if u := t.matchers.byProfile[p]; u != nil {
+		return u.matcher
 	}
-	var fresh []uint32
-	for _, p := range profiles {
-		canonical := canonicalRequirements(p)
-		id, ok := t.matchers.ids[canonical]
-		if !ok {
-			id = t.addMatcher(p, canonical)
-			fresh = append(fresh, id)
-		}
-		t.matchers.list[id].lastUsed = t.matchers.tick
-		t.matchers.byProfile[p] = id
-	}
-	if len(fresh) > 0 {
-		t.indexMatchers(fresh)
-	}
-	t.dropStale()
-	return nil
+	return 0
 }
-
-// Matcher returns the matcher of a profile of the last Use.
-func (t *Table) Matcher(p *model.Profile) uint32 { return t.matchers.byProfile[p] }
 
 // MatcherMax is one more than the largest matcher number in use.
 func (t *Table) MatcherMax() int { return len(t.matchers.list) }
@@ -116,45 +95,14 @@ func (t *Table) Domain(matcher uint32, r columnar.Row) (value uint32, ok bool) {
 	return t.domain(&t.matchers.list[matcher], r)
 }
 
-// useKeys gives every key of the profiles a column and forms the classes anew
-// when a matcher looks at a key for the first time.
-func (t *Table) useKeys(profiles []*model.Profile) error {
-	reclass := false
-	use := func(key string, match bool) error {
-		if len(t.keys) >= KeysMax && t.Key(key) < 0 {
-			return fmt.Errorf("demand uses more than %d attribute keys; %q is one too many", KeysMax, key)
-		}
-		reclass = t.useKey(key, match) || reclass
-		return nil
-	}
-	for _, p := range profiles {
-		for i := range p.Requirements() {
-			r := &p.Requirements()[i]
-			if err := use(r.Key, r.Operator != model.Same); err != nil {
-				return err
-			}
-		}
-		for _, s := range p.HardSpread() {
-			known := t.Key(s.Key) >= 0
-			if err := use(s.Key, false); err != nil {
-				return err
-			}
-			if !known && t.fewValues(t.Key(s.Key)) {
-				reclass = t.useKey(s.Key, true) || reclass
-			}
-		}
-	}
-	if reclass {
-		t.reclass()
-	}
-	return nil
-}
-
+// addMatcher numbers the requirements of a profile whose keys have columns. It
+// is decided on the classes by admit, after these have been formed anew.
 func (t *Table) addMatcher(p *model.Profile, canonical string) uint32 {
-	m := matcher{canonical: canonical, same: p.Same(), sameKey: -1, live: true}
+	m := matcher{canonical: canonical, same: p.Same(), sameKey: -1}
 	for _, r := range p.WithoutSame().Requirements() {
-		m.requirements = append(m.requirements, r)
-		m.keys = append(m.keys, t.Key(r.Key))
+		k := t.Key(r.Key)
+		m.requirements, m.keys = append(m.requirements, r), append(m.keys, k)
+		t.keys[k].matchers++
 	}
 	if m.same != nil {
 		m.sameKey = t.Key(m.same.Key)
@@ -168,48 +116,71 @@ func (t *Table) addMatcher(p *model.Profile, canonical string) uint32 {
 		t.matchers.list = append(t.matchers.list, m)
 	}
 	t.matchers.ids[canonical] = id
-	for i := range t.classes.list {
-		x := &t.classes.list[i]
-		if x.count > 0 && t.accepts(&m, x) {
-			at, _ := slices.BinarySearch(x.matchers, id)
-			x.matchers = slices.Insert(x.matchers, at, id)
-		}
-	}
 	return id
 }
 
-// dropStale removes matchers that no demand has used for staleCycles calls,
-// once they outnumber those in use.
-func (t *Table) dropStale() {
-	inUse := len(t.matchers.byProfile)
-	if len(t.matchers.ids) <= 2*inUse+64 {
-		return
-	}
-	for i := range t.matchers.list {
-		m := &t.matchers.list[i]
-		if !m.live || m.lastUsed+staleCycles > t.matchers.tick {
+// admit decides new matchers on all classes and indexes them.
+func (t *Table) admit(fresh []uint32) {
+	for i := range t.classes.list {
+		x := &t.classes.list[i]
+		if x.count == 0 {
 			continue
 		}
-		for j := range t.classes.list {
-			x := &t.classes.list[j]
-			if at, ok := slices.BinarySearch(x.matchers, uint32(i)); ok {
-				x.matchers = slices.Delete(x.matchers, at, at+1)
+		for _, id := range fresh {
+			if t.accepts(&t.matchers.list[id], x) {
+				at, _ := slices.BinarySearch(x.matchers, id)
+				x.matchers = slices.Insert(x.matchers, at, id)
 			}
 		}
-		t.index.dropMatcher(uint32(i))
-		delete(t.matchers.ids, m.canonical)
-		*m = matcher{}
-		t.matchers.free = append(t.matchers.free, uint32(i))
 	}
+	for _, id := range fresh {
+		t.matchers.list[id].ready = true
+	}
+	t.indexMatchers(fresh)
 }
 
-// canonicalRequirements encodes a profile's requirements unambiguously.
+// dropMatchers forgets the matchers that are to go. O(classes + profiles) if
+// there is one.
+func (t *Table) dropMatchers(gone func(*matcher) bool) {
+	var ids []uint32
+	for i := range t.matchers.list {
+		m := &t.matchers.list[i]
+		if !m.live() || !gone(m) {
+			continue
+		}
+		ids = append(ids, uint32(i))
+		t.index.dropMatcher(uint32(i))
+		delete(t.matchers.ids, m.canonical)
+		for _, k := range m.keys {
+			t.keys[k].matchers--
+		}
+		*m = matcher{sameKey: -1}
+	}
+	if len(ids) == 0 {
+		return
+	}
+	is := func(id uint32) bool { _, ok := slices.BinarySearch(ids, id); return ok }
+	for i := range t.classes.list {
+		x := &t.classes.list[i]
+		x.matchers = slices.DeleteFunc(x.matchers, is)
+	}
+	for p, u := range t.matchers.byProfile {
+		if is(u.matcher) {
+			delete(t.matchers.byProfile, p)
+		}
+	}
+	t.matchers.free = append(t.matchers.free, ids...)
+}
+
+// canonicalRequirements encodes a profile's requirements unambiguously. It is
+// never empty.
 func canonicalRequirements(p *model.Profile) string {
 	b := make([]byte, 0, 96)
 	str := func(s string) {
 		b = binary.AppendUvarint(b, uint64(len(s)))
 		b = append(b, s...)
 	}
+	b = binary.AppendUvarint(b, uint64(len(p.Requirements())))
 	for i := range p.Requirements() {
 		r := &p.Requirements()[i]
 		str(r.Key)

@@ -7,98 +7,148 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// DimsMax is the most resource dimensions that all machines together may name.
+// DimsMax is the most resource dimensions that the machines of a table may
+// name at one time.
 const DimsMax = 64
 
-// shapes interns what machines are made of. The effective vector of shape s
-// is vecs[s*stride:][:stride].
+// shapes interns what machines are made of. The effective vector of shape s is
+// vecs[s*stride:][:stride].
 type shapes struct {
-	names  interner // by encoding
+	names  held // by encoding
 	res    []model.Resources
 	alloc  []model.Resources
 	vecs   []int64
-	stride int
+	stride int // room per vector: len(dims), or 1 when there are none
 	dims   []string
 	dimIDs map[string]int
 	key    []byte
 }
 
 func newShapes() shapes {
-	s := shapes{names: newInterner(), dimIDs: map[string]int{}}
-	s.res, s.alloc = make([]model.Resources, 1), make([]model.Resources, 1)
-	return s
+	return shapes{
+		dimIDs: map[string]int{}, stride: 1, vecs: make([]int64, 1),
+		res: make([]model.Resources, 1), alloc: make([]model.Resources, 1),
+	}
 }
 
 // hold interns a machine's vectors. The error says which dimension is one too
 // many; nothing changes then.
 func (s *shapes) hold(resources, allocatable model.Resources) (uint32, error) {
+	s.encode(resources, allocatable)
+	if id, ok := s.names.dict.LookupBytes(s.key); ok {
+		s.names.again(id)
+		return id, nil
+	}
+	if err := s.useDims(effective(resources, allocatable)); err != nil {
+		return 0, err
+	}
+	id := s.names.holdBytes(s.key)
+	for int(id) >= len(s.res) {
+		s.res = append(s.res, nil)
+		s.alloc = append(s.alloc, nil)
+		s.vecs = append(s.vecs, make([]int64, s.stride)...)
+	}
+	s.res[id], s.alloc[id] = resources, allocatable
+	s.fill(id)
+	return id, nil
+}
+
+// effective is what counts of a machine's vectors.
+func effective(resources, allocatable model.Resources) model.Resources {
+	if len(allocatable) > 0 {
+		return allocatable
+	}
+	return resources
+}
+
+// encode writes both vectors to s.key, unambiguously.
+func (s *shapes) encode(resources, allocatable model.Resources) {
 	s.key = s.key[:0]
 	for _, r := range [...]model.Resources{resources, allocatable} {
-		s.key = binary.AppendUvarint(s.key, uint64(len(r))+1)
+		s.key = binary.AppendUvarint(s.key, uint64(len(r)))
 		for _, a := range r {
 			s.key = binary.AppendUvarint(s.key, uint64(len(a.Name)))
 			s.key = append(s.key, a.Name...)
 			s.key = binary.AppendVarint(s.key, a.Value)
 		}
 	}
-	if id, ok := s.names.ids[string(s.key)]; ok {
-		s.names.refs[id]++
-		return id, nil
-	}
-	effective := allocatable
-	if len(effective) == 0 {
-		effective = resources
-	}
-	if err := s.useDims(effective); err != nil {
-		return 0, err
-	}
-	id := s.names.hold(string(s.key))
-	for int(id) >= len(s.res) {
-		s.res = append(s.res, nil)
-		s.alloc = append(s.alloc, nil)
-	}
-	s.res[id], s.alloc[id] = resources, allocatable
-	for len(s.vecs) < (int(id)+1)*s.stride {
-		s.vecs = append(s.vecs, 0)
-	}
-	v := s.vec(id)
-	clear(v)
-	for _, a := range effective {
-		v[s.dimIDs[a.Name]] = a.Value
-	}
-	return id, nil
 }
 
-func (s *shapes) vec(id uint32) []int64 { return s.vecs[int(id)*s.stride:][:s.stride] }
-
-// useDims numbers the vector's dimensions, laying all vectors out anew when
-// one is new: rare, and O(shapes).
-func (s *shapes) useDims(r model.Resources) error {
-	fresh := 0
-	for _, a := range r {
-		if _, ok := s.dimIDs[a.Name]; !ok {
-			fresh++
-		}
+// release gives one reference back; a shape that nobody has any more is gone.
+func (s *shapes) release(id uint32) {
+	if s.names.release(id) {
+		s.res[id], s.alloc[id] = nil, nil
 	}
-	if fresh == 0 {
+}
+
+func (s *shapes) vec(id uint32) []int64 { return s.vecs[int(id)*s.stride:][:len(s.dims)] }
+
+// fill writes the vector of a shape.
+func (s *shapes) fill(id uint32) {
+	v := s.vec(id)
+	clear(v)
+	for _, a := range effective(s.res[id], s.alloc[id]) {
+		v[s.dimIDs[a.Name]] = a.Value
+	}
+}
+
+// useDims numbers the vector's dimensions. When that would be too many, those
+// that no machine names any more make room. Rare, and O(shapes) when a
+// dimension is new.
+func (s *shapes) useDims(r model.Resources) error {
+	dims := s.with(s.dims, r)
+	if len(dims) == len(s.dims) {
 		return nil
 	}
-	if s.stride+fresh > DimsMax {
-		return fmt.Errorf("resources name %d new dimensions on top of %d; at most %d are supported", fresh, s.stride, DimsMax)
-	}
-	for _, a := range r {
-		if _, ok := s.dimIDs[a.Name]; !ok {
-			s.dimIDs[a.Name] = len(s.dims)
-			s.dims = append(s.dims, a.Name)
+	if len(dims) > DimsMax {
+		var used []string
+		for id := range s.res {
+			used = s.with(used, effective(s.res[id], s.alloc[id]))
 		}
-	}
-	old, n := s.stride, len(s.res)
-	vecs := make([]int64, n*len(s.dims))
-	for i := range n {
-		if (i+1)*old <= len(s.vecs) {
-			copy(vecs[i*len(s.dims):], s.vecs[i*old:][:old])
+		fresh := s.with(used, r)
+		if len(fresh) > DimsMax {
+			return fmt.Errorf("resources name %d new dimensions on top of %d; at most %d are supported", len(fresh)-len(used), len(used), DimsMax)
 		}
+		dims = fresh
 	}
-	s.vecs, s.stride = vecs, len(s.dims)
+	s.layOut(dims)
 	return nil
+}
+
+// with returns the names followed by those of r that are not among them.
+func (s *shapes) with(names []string, r model.Resources) []string {
+	seen := make(map[string]struct{}, len(names)+len(r))
+	for _, n := range names {
+		seen[n] = struct{}{}
+	}
+	names = names[:len(names):len(names)]
+	for _, a := range r {
+		if _, ok := seen[a.Name]; !ok {
+			seen[a.Name] = struct{}{}
+			names = append(names, a.Name)
+		}
+	}
+	return names
+}
+
+// layOut writes all vectors anew over these dimensions.
+func (s *shapes) layOut(dims []string) {
+	s.dims, s.stride = dims, len(dims)
+	clear(s.dimIDs)
+	for i, n := range dims {
+		s.dimIDs[n] = i
+	}
+	s.vecs = make([]int64, len(s.res)*s.stride)
+	for id := range s.res {
+		s.fill(uint32(id))
+	}
+}
+
+func (s *shapes) bytes() int64 {
+	const slot = 2 * 24 // two slice headers
+	n := s.names.bytes() + int64(cap(s.vecs))*8 + int64(cap(s.res))*slot
+	for id := range s.res {
+		n += int64(len(s.res[id])+len(s.alloc[id])) * 24
+	}
+	return n
 }

@@ -38,11 +38,11 @@ func (t *Table) View() View {
 // machine carries it.
 func (t *Table) NameID(name string) (id uint32, ok bool) { return t.names.lookup(name) }
 
-// Name returns the name of a number.
-func (t *Table) Name(id uint32) string { return t.names.strs[id] }
+// Name returns the name of a number that a machine carries.
+func (t *Table) Name(id uint32) string { return t.names.text(id) }
 
 // NameIDMax is one more than the largest name number in use.
-func (t *Table) NameIDMax() int { return len(t.names.strs) }
+func (t *Table) NameIDMax() int { return t.names.max() }
 
 // Reservations iterates over the reserved machines, in no order.
 func (t *Table) Reservations() iter.Seq2[columnar.Row, model.Reservation] {

@@ -1,0 +1,122 @@
+package supply
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// errNoMachine is what a change of a row without a machine is refused with.
+var errNoMachine = errors.New("there is no machine in the row")
+
+// Transition moves a machine to another state; illegal moves are refused and
+// change nothing. The cluster is set for Configuring and kept otherwise until
+// the machine is Idle, Speculative or gone; stamps of what it did before end
+// there too. A reservation survives until the machine is Deleting, Speculative
+// or Failed; that of a machine that is Configuring is its caller's to take
+// off. at is Unix nanoseconds and starts the idle clock on reaching Idle.
+func (t *Table) Transition(r columnar.Row, to model.State, cluster string, at int64) error {
+	if !t.Has(r) {
+		return fmt.Errorf("row %d → %s: %w", r, to, errNoMachine)
+	}
+	from := t.cols.state[r]
+	if !model.LegalMove(from, to) {
+		return fmt.Errorf("machine %q: %s → %s is not a legal move", t.ID(r), from, to)
+	}
+	if to == model.Configuring && (cluster == "" || len(cluster) > model.NameBytesMax) {
+		return fmt.Errorf("machine %q: Configuring needs a cluster, with an id of at most %d bytes", t.ID(r), model.NameBytesMax)
+	}
+	t.indexRow(r, false)
+	t.count[from]--
+	t.count[to]++
+	t.version++
+	t.cols.state[r] = to
+	t.arrive(r, from, cluster, at)
+	t.indexRow(r, true)
+	return nil
+}
+
+// arrive sets what a move means for the rest of the record.
+func (t *Table) arrive(r columnar.Row, from model.State, cluster string, at int64) {
+	c := &t.cols
+	switch c.state[r] {
+	case model.Configuring:
+		t.names.swap(&c.cluster[r], cluster)
+	case model.Idle:
+		t.names.swap(&c.cluster[r], "")
+		if from != model.Creating { // it still belongs to whom it was created for
+			t.setAssigned(r, model.Assignment{})
+		}
+		c.idleSince[r] = at
+	case model.Speculative:
+		t.names.swap(&c.cluster[r], "")
+		t.hosts.swap(&c.host[r], "")
+		t.setAssigned(r, model.Assignment{})
+		c.idleSince[r] = 0
+		delete(t.reservations, r)
+	case model.Deleting:
+		t.setAssigned(r, model.Assignment{})
+		delete(t.reservations, r)
+	case model.Failed:
+		delete(t.reservations, r)
+	}
+}
+
+// Stamp sets what a machine is assigned to; nothing happens when there is no
+// machine in the row.
+func (t *Table) Stamp(r columnar.Row, a model.Assignment) {
+	if !t.Has(r) {
+		return
+	}
+	t.version++
+	t.setAssigned(r, a)
+}
+
+// Reserve sets a machine's reservation; the zero value takes it off. Nothing
+// happens when there is no machine in the row.
+func (t *Table) Reserve(r columnar.Row, res model.Reservation) {
+	if !t.Has(r) {
+		return
+	}
+	t.version++
+	t.setReservation(r, res)
+}
+
+// SetHost notes the host that a machine runs on.
+func (t *Table) SetHost(r columnar.Row, host string) {
+	if !t.Has(r) {
+		return
+	}
+	t.version++
+	t.hosts.swap(&t.cols.host[r], host)
+}
+
+// SetError notes why a machine failed, up to ErrorBytesMax; "" = it did not.
+func (t *Table) SetError(r columnar.Row, text string) {
+	if !t.Has(r) {
+		return
+	}
+	t.version++
+	t.setError(r, text)
+}
+
+// SetPrice changes what a machine costs and how likely it is interrupted. The
+// error wraps model.ErrPrice or model.ErrProbability; nothing changes then.
+func (t *Table) SetPrice(r columnar.Row, pricePerHour, interruptionProbability float64) error {
+	if !t.Has(r) {
+		return fmt.Errorf("row %d: %w", r, errNoMachine)
+	}
+	if !(pricePerHour >= 0) || math.IsInf(pricePerHour, 0) {
+		return fmt.Errorf("machine %q: %w", t.ID(r), model.ErrPrice)
+	}
+	if !(interruptionProbability >= 0 && interruptionProbability <= 1) {
+		return fmt.Errorf("machine %q: %w", t.ID(r), model.ErrProbability)
+	}
+	t.leave(r)
+	t.cols.price[r], t.cols.probability[r] = pricePerHour+0, interruptionProbability+0
+	t.enter(r)
+	return nil
+}
