@@ -125,42 +125,30 @@ func (p *pass) addFree(need int) {
 }
 
 // bestFree returns the best of the domains where the need has nothing to be
-// credited: of those that are whole one of each kind, and all that are not.
+// credited, looking at one of each kind.
 func (p *pass) bestFree(need int) (best domainTotals, found bool) {
 	sc := &p.scratch.domain
 	want := p.aggregate(need)
 	d := p.domainsFor(p.needs[need].matcher)
 	v := d.of(p, p.needs[need].matcher)
 	v.catchUp(d)
+	credited := func(at uint32) bool { return sc.credited(v.list[at].value) }
 	bestAt := uint32(0)
-	try := func(at uint32) {
+	for kind := range v.kinds {
+		at, ok := v.first(kind, credited)
+		if !ok {
+			continue
+		}
 		ds := &v.list[at]
 		t := domainTotals{value: ds.value, total: sc.free[1], creditable: sc.zero, own: sc.zero}
 		clear(t.total)
 		if t.count = p.sumShelves(need, d, ds.shelves, t.total); t.count == 0 {
-			return
+			continue
 		}
 		t.covers = columnar.Covers(t.total, want)
 		if !found || betterFree(&t, &best, at < bestAt, want) {
 			best, bestAt, found = t, at, true
 			sc.free[0], sc.free[1] = sc.free[1], sc.free[0]
-		}
-	}
-	for i := range v.kinds {
-		k := &v.kinds[i]
-		for k.next < len(k.places) && !v.whole[k.places[k.next]] {
-			k.next++
-		}
-		for _, at := range k.places[k.next:] {
-			if v.whole[at] && !sc.credited(v.list[at].value) {
-				try(at)
-				break
-			}
-		}
-	}
-	for _, at := range v.partial {
-		if !sc.credited(v.list[at].value) {
-			try(at)
 		}
 	}
 	return best, found

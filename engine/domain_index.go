@@ -27,8 +27,7 @@ type shelf struct {
 type domainIndex struct {
 	shelves []shelf
 	shelfOf []uint32 // by row: 1 + index of its shelf, 0 = none
-	// touched is a log of the domains that were whole and are no longer, or
-	// that got a machine back. A value may stand in it more than once.
+	// touched is a log of the domains of which a machine was taken or put back.
 	touched []uint32
 	views   map[uint32]*domainView // by matcher
 }
@@ -40,34 +39,30 @@ type domainShelves struct {
 }
 
 // domainView is the domains with machines for a matcher. Racks are bought by
-// the hundred: domains that are still whole and have the same shelves have the
-// same totals, so one of each kind, the first by value, stands for all. Only
-// those that have been touched are looked at one by one.
+// the hundred and used alike: domains with as many machines left of each class
+// have the same totals, so the first of them by value stands for all. A need
+// then looks at kinds of domains, not at domains.
 type domainView struct {
-	list  []domainShelves // by value as text
-	kinds []domainKind
-	// partial are the places in list of touched domains with machines left.
-	partial []uint32
-	place   map[uint32]uint32 // value → place in list
-	whole   []bool            // by place
-	present []bool            // by place: is in partial
-	read    int               // how much of domainIndex.touched has been seen
+	list   []domainShelves   // by value as text
+	place  map[uint32]uint32 // value → place in list
+	kinds  []domainKind
+	byKey  map[string]int32
+	kindOf []int32 // by place; −1 = nothing left
+	read   int     // how much of domainIndex.touched has been seen
+	dirty  []bool  // by place: seen there, kind to be found anew
+	queue  []uint32
+	key    []byte
 }
 
-// domainKind is the domains that were alike at first; those before next are no
-// longer whole.
-type domainKind struct {
-	places []uint32
-	next   int
-}
+// domainKind is a heap of places, smallest first. A place whose kind has
+// changed since stays until it comes up.
+type domainKind struct{ places []uint32 }
 
 func (d *domainIndex) take(r columnar.Row) {
 	if at := d.shelfOf[r]; at != 0 {
 		sh := &d.shelves[at-1]
-		if int(sh.left) == len(sh.rows) {
-			d.touched = append(d.touched, sh.value)
-		}
 		sh.left--
+		d.touched = append(d.touched, sh.value)
 	}
 }
 
@@ -81,29 +76,102 @@ func (d *domainIndex) putBack(r columnar.Row) {
 	}
 }
 
-// catchUp moves what has been touched since the last look to partial, and
-// forgets what is empty.
+// catchUp finds the kinds of the domains touched since the last look.
 func (v *domainView) catchUp(d *domainIndex) {
 	for ; v.read < len(d.touched); v.read++ {
-		at, ok := v.place[d.touched[v.read]]
-		if !ok {
-			continue
-		}
-		v.whole[at] = false
-		if !v.present[at] {
-			v.present[at] = true
-			v.partial = append(v.partial, at)
+		if at, ok := v.place[d.touched[v.read]]; ok && !v.dirty[at] {
+			v.dirty[at] = true
+			v.queue = append(v.queue, at)
 		}
 	}
-	v.partial = slices.DeleteFunc(v.partial, func(at uint32) bool {
-		for _, i := range v.list[at].shelves {
-			if d.shelves[i].left > 0 {
-				return false
+	for _, at := range v.queue {
+		v.dirty[at] = false
+		v.classify(d, at)
+	}
+	v.queue = v.queue[:0]
+}
+
+// classify puts a domain among those of its kind.
+func (v *domainView) classify(d *domainIndex, at uint32) {
+	v.key = v.key[:0]
+	for _, i := range v.list[at].shelves {
+		if sh := &d.shelves[i]; sh.left > 0 {
+			v.key = binary.LittleEndian.AppendUint32(v.key, sh.class)
+			v.key = binary.LittleEndian.AppendUint32(v.key, uint32(sh.left)<<8|uint32(sh.state))
+		}
+	}
+	if len(v.key) == 0 {
+		v.kindOf[at] = -1
+		return
+	}
+	k, ok := v.byKey[string(v.key)]
+	if !ok {
+		k = int32(len(v.kinds))
+		v.byKey[string(v.key)] = k
+		v.kinds = append(v.kinds, domainKind{})
+	}
+	if v.kindOf[at] != k {
+		v.kindOf[at] = k
+		v.kinds[k].push(at)
+	}
+}
+
+func (k *domainKind) push(at uint32) {
+	h := append(k.places, at)
+	for i := len(h) - 1; i > 0; {
+		up := (i - 1) / 2
+		if h[up] <= h[i] {
+			break
+		}
+		h[up], h[i] = h[i], h[up]
+		i = up
+	}
+	k.places = h
+}
+
+func (k *domainKind) pop() {
+	h := k.places
+	n := len(h) - 1
+	h[0] = h[n]
+	h = h[:n]
+	for i := 0; ; {
+		small := i
+		for _, c := range [...]int{2*i + 1, 2*i + 2} {
+			if c < n && h[c] < h[small] {
+				small = c
 			}
 		}
-		v.present[at] = false
-		return true
-	})
+		if small == i {
+			break
+		}
+		h[i], h[small] = h[small], h[i]
+		i = small
+	}
+	k.places = h
+}
+
+// first returns the smallest place of a kind that is not to be skipped.
+func (v *domainView) first(kind int, skip func(at uint32) bool) (uint32, bool) {
+	k := &v.kinds[kind]
+	var skipped []uint32
+	defer func() {
+		for _, at := range skipped {
+			k.push(at)
+		}
+	}()
+	for len(k.places) > 0 {
+		at := k.places[0]
+		switch {
+		case v.kindOf[at] != int32(kind):
+			k.pop()
+		case skip(at):
+			skipped = append(skipped, at)
+			k.pop()
+		default:
+			return at, true
+		}
+	}
+	return 0, false
 }
 
 // domainsFor returns the index of a matcher's Same key, building it when it is
@@ -176,34 +244,13 @@ func (d *domainIndex) of(p *pass, matcher uint32) *domainView {
 	if v := d.views[matcher]; v != nil {
 		return v
 	}
-	v := &domainView{list: d.listFor(p, matcher), place: map[uint32]uint32{}}
-	v.whole, v.present = make([]bool, len(v.list)), make([]bool, len(v.list))
-	kinds := map[string]int{}
-	var key []byte
+	v := &domainView{list: d.listFor(p, matcher), place: map[uint32]uint32{}, byKey: map[string]int32{}, read: len(d.touched)}
+	v.kindOf, v.dirty = make([]int32, len(v.list)), make([]bool, len(v.list))
 	for at, ds := range v.list {
 		v.place[ds.value] = uint32(at)
-		v.whole[at] = true
-		key = key[:0]
-		for _, i := range ds.shelves {
-			sh := &d.shelves[i]
-			v.whole[at] = v.whole[at] && int(sh.left) == len(sh.rows)
-			key = binary.LittleEndian.AppendUint32(key, sh.class)
-			key = binary.LittleEndian.AppendUint32(key, uint32(len(sh.rows))<<8|uint32(sh.state))
-		}
-		if !v.whole[at] {
-			v.present[at] = true
-			v.partial = append(v.partial, uint32(at))
-			continue
-		}
-		k, ok := kinds[string(key)]
-		if !ok {
-			k = len(v.kinds)
-			kinds[string(key)] = k
-			v.kinds = append(v.kinds, domainKind{})
-		}
-		v.kinds[k].places = append(v.kinds[k].places, uint32(at))
+		v.kindOf[at] = -1
+		v.classify(d, uint32(at))
 	}
-	v.read = len(d.touched)
 	d.views[matcher] = v
 	return v
 }
