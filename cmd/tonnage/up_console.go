@@ -118,9 +118,13 @@ func statusLine(f *web.Frame, q web.Quantiles, up time.Duration) string {
 	for _, n := range f.Actions {
 		rate += n
 	}
+	needs := "no demand yet"
+	if f.Needs > 0 {
+		needs = fmt.Sprintf("%s of %s Needs satisfied", grouped(int64(f.Satisfied)), grouped(int64(f.Needs)))
+	}
 	parts := []string{
 		up.Round(time.Second).String(),
-		fmt.Sprintf("%s of %s Needs satisfied", grouped(int64(f.Satisfied)), grouped(int64(f.Needs))),
+		needs,
 		fmt.Sprintf("%s bound, %s idle", grouped(int64(f.Machines[3]+f.Machines[4])), grouped(int64(f.Machines[2]))),
 		fmt.Sprintf("cycle %s (p99 %s)", millis(f.CycleMillis), millis(q.P99)),
 		fmt.Sprintf("%s actions (%s in this cycle)", grouped(f.ActionsTotal), grouped(int64(rate))),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -83,8 +84,8 @@ func up(ctx context.Context, s streams, p *upPlan) error {
 	c.print("http://%s  (stop with Ctrl-C)", listener.Addr())
 	failed := x.run(ctx, listener)
 	summary := x.summary()
-	c.print("%s", summary)
-	if err := dir.keep(summary + "\n"); err != nil {
+	c.print("%s", strings.TrimSuffix(summary, "\n"))
+	if err := dir.keep(summary); err != nil {
 		log.Warn("the summary is not kept", "error", err)
 	}
 	return failed

@@ -32,7 +32,7 @@ const tiles = [
   {
     key: 'satisfied', label: 'Needs satisfied', color: '--teal',
     value: (st) => (st.frame.needs > 0 ? percent(st.frame.satisfied / st.frame.needs) : '–'),
-    below: (st) => (st.frame.needs > st.frame.satisfied ? `${count(st.frame.needs - st.frame.satisfied)} of ${count(st.frame.needs)} unmet` : `all of ${count(st.frame.needs)}`),
+    below: (st) => (st.frame.needs === 0 ? 'nothing is asked for' : st.frame.needs > st.frame.satisfied ? `${count(st.frame.needs - st.frame.satisfied)} of ${count(st.frame.needs)} unmet` : `all of ${count(st.frame.needs)}`),
     title: 'Needs whose whole aggregate is covered; rows that one machine can serve fold into one Need',
     line: (r) => (r.n > 0 ? r.ok / r.n : 0),
   },
