@@ -3,13 +3,21 @@ package demand
 import (
 	"fmt"
 	"slices"
-	"sort"
 
+	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// RowsMax is the most rows that one roll-up may hold.
-const RowsMax = 1 << 20
+// Limits of what clusters may report.
+const (
+	// RowsMax is the most rows that one roll-up may hold.
+	RowsMax = 1 << 20
+	// ClustersMax is the most clusters that may have rows at one time.
+	ClustersMax = 1 << 16
+	// reportedMax is how many clusters are remembered as having reported;
+	// later ones count as silent, which keeps what is bound to them.
+	reportedMax = 1 << 20
+)
 
 // Table holds the demand of all clusters. It has one owner; it is not safe for
 // concurrent use.
@@ -18,6 +26,7 @@ type Table struct {
 	order    []string // cluster ids with rows, sorted
 	profiles profiles
 	dims     dims
+	units    unitWriter // scratch of build
 	reported map[string]struct{}
 	rows     int
 	version  uint64
@@ -25,7 +34,7 @@ type Table struct {
 
 // New returns an empty table.
 func New() *Table {
-	return &Table{blocks: map[string]*Block{}, reported: map[string]struct{}{}, profiles: newProfiles(), dims: newDims()}
+	return &Table{blocks: map[string]*Block{}, reported: map[string]struct{}{}, profiles: newProfiles(), dims: newDims(), units: unitWriter{ids: map[string]uint32{}}}
 }
 
 // Replace makes rows the whole demand of the cluster and marks the cluster as
@@ -43,25 +52,24 @@ func (t *Table) Replace(cluster string, rows []model.Need) error {
 // Load is Replace for demand that the cluster did not report itself, such as
 // that of a file: whether it has reported stays as it was.
 func (t *Table) Load(cluster string, rows []model.Need) error {
-	if cluster == "" {
-		return fmt.Errorf("roll-up without a cluster id")
+	if cluster == "" || len(cluster) > model.NameBytesMax {
+		return fmt.Errorf("roll-up needs a cluster id of 1 to %d bytes, got %d", model.NameBytesMax, len(cluster))
 	}
 	if len(rows) > RowsMax {
 		return fmt.Errorf("roll-up of cluster %q has %d rows; at most %d are accepted", cluster, len(rows), RowsMax)
 	}
+	if t.blocks[cluster] == nil && len(rows) > 0 && len(t.blocks) >= ClustersMax {
+		return fmt.Errorf("roll-up of cluster %q: %d clusters have demand; no more are accepted", cluster, ClustersMax)
+	}
 	for i := range rows {
-		if rows[i].Profile == nil {
-			return fmt.Errorf("roll-up of cluster %q: row %d has no profile", cluster, i)
-		}
-		if c := rows[i].Cluster; c != "" && c != cluster {
-			return fmt.Errorf("roll-up of cluster %q: row %d names cluster %q", cluster, i, c)
+		if fault := check(cluster, &rows[i]); fault != "" {
+			return fmt.Errorf("roll-up of cluster %q: row %d %s", cluster, i, fault)
 		}
 	}
-	block, err := t.build(cluster, rows)
-	if err != nil {
+	if err := t.useDims(rows); err != nil {
 		return fmt.Errorf("roll-up of cluster %q: %w", cluster, err)
 	}
-	t.install(cluster, block)
+	t.install(cluster, t.build(cluster, rows))
 	return nil
 }
 
@@ -86,13 +94,17 @@ func (t *Table) install(cluster string, block *Block) {
 	t.rows += block.Len()
 	t.blocks[cluster] = block
 	if old == nil {
-		i := sort.SearchStrings(t.order, cluster)
+		i, _ := slices.BinarySearch(t.order, cluster)
 		t.order = slices.Insert(t.order, i, cluster)
 	}
 }
 
 // MarkReported notes that the cluster has reported, whatever it said.
-func (t *Table) MarkReported(cluster string) { t.reported[cluster] = struct{}{} }
+func (t *Table) MarkReported(cluster string) {
+	if len(t.reported) < reportedMax && len(cluster) <= model.NameBytesMax {
+		t.reported[cluster] = struct{}{}
+	}
+}
 
 // Reported tells whether the cluster has reported since the table was made.
 func (t *Table) Reported(cluster string) bool {
@@ -113,7 +125,7 @@ func (t *Table) Len() int { return t.rows }
 // Version changes whenever the demand does.
 func (t *Table) Version() uint64 { return t.version }
 
-// Profile returns an interned profile by its id.
+// Profile returns an interned profile by its id, nil when no row has it.
 func (t *Table) Profile(id uint32) *model.Profile { return t.profiles.byID[id] }
 
 // ProfileIDMax is one more than the largest profile id in use.
@@ -153,8 +165,26 @@ func (t *Table) Rows(cluster string) []model.Need {
 // Row returns a copy of one row.
 func (t *Table) Row(b *Block, i int) model.Need {
 	return model.Need{
-		Cluster: b.cluster, Profile: t.profiles.byID[b.profile[i]], Group: b.groups[i],
+		Cluster: b.cluster, Profile: t.profiles.byID[b.profile[i]], Group: b.Group(i),
 		Aggregate: t.dims.resources(b.Aggregate(i)), MinUnit: t.dims.resources(b.MinUnit(i)), MinAggregate: b.minAggregate[i],
 		Arrival: b.arrival[i], ShortSince: b.shortSince[i], Parked: b.parked[i],
 	}
+}
+
+// Bytes returns the memory that the rows hold, columns, groups and table of
+// clusters; maps are estimated. Profiles are not counted: rows share them.
+func (t *Table) Bytes() int64 {
+	n := int64(cap(t.order))*16 + int64(len(t.blocks)+len(t.reported))*2*32
+	for _, b := range t.blocks {
+		n += b.bytes()
+	}
+	return n
+}
+
+// Account enters the table in the accounts of its owner.
+func (t *Table) Account(accounts *alloc.Accounts) {
+	accounts.Enter(alloc.Needs, func() alloc.Usage {
+		n := t.Bytes()
+		return alloc.Usage{Used: n, Reserved: n}
+	})
 }
