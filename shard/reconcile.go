@@ -303,23 +303,29 @@ func (s *Shard) replace(r columnar.Row, rec *Record, out *Reconciled) {
 // whether anything did. Stamps, reservation and idle clock are the shard's.
 func (s *Shard) refresh(r columnar.Row, m *model.Machine, out *Reconciled) bool {
 	is := s.machines.Get(r)
-	if sameFacts(&is, m) {
+	same := sameFacts(&is, m)
+	if same && is.PricePerHour == m.PricePerHour && is.InterruptionProbability == m.InterruptionProbability {
 		return false
 	}
-	next := *m
-	next.Cluster = is.Cluster
-	next.Assigned, next.Reservation, next.IdleSince = is.Assigned, is.Reservation, is.IdleSince
-	if err := s.put(&next); err != nil {
+	var err error
+	if same { // what changes most, and costs least
+		err = s.changing(r, func() error { return s.machines.SetPrice(r, m.PricePerHour, m.InterruptionProbability) })
+	} else {
+		next := *m
+		next.Cluster = is.Cluster
+		next.Assigned, next.Reservation, next.IdleSince = is.Assigned, is.Reservation, is.IdleSince
+		err = s.put(&next)
+	}
+	if err != nil {
 		s.refuse(err, out)
 		return false
 	}
 	return true
 }
 
-// sameFacts compares what is the provider's to say.
+// sameFacts compares what is the provider's to say, apart from the price.
 func sameFacts(a, b *model.Machine) bool {
-	return a.PricePerHour == b.PricePerHour && a.InterruptionProbability == b.InterruptionProbability &&
-		a.CapacityType == b.CapacityType && a.Host == b.Host && a.InstanceType == b.InstanceType && a.Zone == b.Zone &&
+	return a.CapacityType == b.CapacityType && a.Host == b.Host && a.InstanceType == b.InstanceType && a.Zone == b.Zone &&
 		a.LastError == b.LastError && a.Resources.Equal(b.Resources) && a.Allocatable.Equal(b.Allocatable) && maps.Equal(a.Labels, b.Labels)
 }
 
