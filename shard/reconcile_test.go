@@ -94,6 +94,7 @@ func TestRefusedRecordIsNoRemoval(t *testing.T) {
 		"probability":        {func(m *model.Machine) { m.InterruptionProbability = 1.5 }, shard.RefusedProbability},
 		"bound to nobody":    {func(m *model.Machine) { m.State = model.Configured }, shard.RefusedStructural},
 		"idle and bound":     {func(m *model.Machine) { m.Cluster = "c1" }, shard.RefusedStructural},
+		"no such type":       {func(m *model.Machine) { m.CapacityType = 77 }, shard.RefusedStructural},
 		"no such state":      {func(m *model.Machine) { m.State = 77 }, shard.RefusedStructural},
 		"host for no reason": {func(m *model.Machine) { m.State, m.Host = model.Speculative, "h" }, shard.RefusedStructural},
 	} {

@@ -1,0 +1,117 @@
+package shard
+
+import (
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// cycle takes over what one cycle did and how things stand after it.
+func (m *metrics) cycle(s *Shard, c *Cycle) {
+	m.durations(&c.Durations)
+	m.refused(&c.Reconciled.Refused)
+	m.inventoryAndDemand(s)
+	m.shortfallGauges(&s.shortfalls)
+	for k := range engine.NumKinds {
+		kind := engine.Kind(k).String()
+		m.actions.WithLabelValues(kind).Add(float64(c.Counts[k]))
+		if n := float64(c.Suppressed[k]); c.Disposition == Paused {
+			m.suppressed.WithLabelValues(kind).Add(n)
+		} else {
+			m.dryRun.WithLabelValues(kind).Add(n)
+		}
+	}
+	m.deferred.Add(float64(c.Cut))
+	m.dropped.Add(float64(c.Dropped))
+	m.deduped.Add(float64(c.Deduped))
+	m.capped.Add(float64(c.Capped))
+	m.parked.Set(float64(c.Parked))
+	m.queueDepth.Set(float64(len(s.queue)))
+	m.inFlight.Set(float64(len(s.inFlight)))
+	m.paused.Set(0)
+	if s.cfg.Paused {
+		m.paused.Set(1)
+	}
+	m.proposals.WithLabelValues("committed").Add(float64(c.Plan.Stats.Folded))
+}
+
+func (m *metrics) durations(d *Durations) {
+	if d.Total == 0 {
+		return // no clock
+	}
+	m.cycleSeconds.Observe(float64(d.Total) / 1e9)
+	m.cycleSecondsFine.Observe(float64(d.Total) / 1e9)
+	for i, n := range [len(phases)]int64{d.Reconcile, d.Snapshot, d.Phase1, d.Phase2, d.Phase3, d.Emit, d.Execute} {
+		m.phaseSeconds.WithLabelValues(phases[i]).Observe(float64(n) / 1e9)
+		m.phaseSecondsFine.WithLabelValues(phases[i]).Observe(float64(n) / 1e9)
+	}
+}
+
+// inventoryAndDemand shows the tallies. Only what changed is touched; a label
+// set without machines is taken off.
+func (m *metrics) inventoryAndDemand(s *Shard) {
+	for st := range model.NumStates {
+		for ct := range model.NumCapacityTypes {
+			for b := range model.NumBuckets {
+				n := s.tally.machines[st][ct][b]
+				if n == m.inventoryN[st][ct][b] {
+					continue
+				}
+				m.inventoryN[st][ct][b] = n
+				labels := []string{model.State(st).String(), model.CapacityType(ct).String(), model.Bucket(b).Label()}
+				if n == 0 {
+					m.inventory.DeleteLabelValues(labels...)
+				} else {
+					m.inventory.WithLabelValues(labels...).Set(float64(n))
+				}
+			}
+		}
+	}
+	for b, n := range s.wanted.rows {
+		m.demand.WithLabelValues(model.Bucket(b).Label()).Set(float64(n))
+	}
+	for ct, micros := range s.tally.spend {
+		m.spend.WithLabelValues(model.CapacityType(ct).String()).Set(float64(micros) / microDollars)
+	}
+}
+
+// The classes of the shortfall gauges.
+var (
+	ageBuckets = [...]struct {
+		name string
+		from int
+	}{{"1-9", 1}, {"10-59", 10}, {"60-299", 60}, {"300+", 300}}
+	priorityClasses = [...]struct {
+		name string
+		from int32
+	}{{"batch", 100}, {"service", 1000}, {"critical", 1_000_000}}
+)
+
+func (m *metrics) shortfallGauges(l *shortfalls) {
+	var ages [len(ageBuckets)]int
+	var classes [len(priorityClasses)]int
+	other := 0
+	for _, x := range l.open {
+		i := len(ageBuckets) - 1
+		for i > 0 && x.age < ageBuckets[i].from {
+			i--
+		}
+		ages[i]++
+		k := len(priorityClasses) - 1
+		for k >= 0 && x.profile.Priority() < priorityClasses[k].from {
+			k--
+		}
+		if k < 0 {
+			other++
+		} else {
+			classes[k]++
+		}
+	}
+	m.shortfalls.WithLabelValues().Set(float64(len(l.open)))
+	for i, n := range ages {
+		m.aged.WithLabelValues(ageBuckets[i].name).Set(float64(n))
+	}
+	for k, n := range classes {
+		m.byPriority.WithLabelValues(priorityClasses[k].name).Set(float64(n))
+	}
+	m.byPriority.WithLabelValues("other").Set(float64(other))
+}
