@@ -1,0 +1,149 @@
+package docs
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// root is the folder of the README, from here.
+const root = ".."
+
+// pages returns the README and every page below docs, by path from the root.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, pattern := range []string{"README.md", "docs/*.md", "docs/decisions/*.md"} {
+		names, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[filepath.Clean(name)] = string(text)
+		}
+	}
+	if len(out) < 10 {
+		t.Fatalf("found %d pages only", len(out))
+	}
+	return out
+}
+
+var link = regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
+
+// TestLinksLeadSomewhere: every link to a file of this repository.
+func TestLinksLeadSomewhere(t *testing.T) {
+	for name, text := range pages(t) {
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(name), m[1])); err != nil {
+				t.Errorf("%s: %s leads nowhere", name, m[1])
+			}
+		}
+	}
+}
+
+// TestDecisionsAreListed: a page that nothing leads to is not read.
+func TestDecisionsAreListed(t *testing.T) {
+	all := pages(t)
+	index := all[filepath.Join(root, "docs", "decisions", "README.md")]
+	for name := range all {
+		if base := filepath.Base(name); filepath.Base(filepath.Dir(name)) == "decisions" && base != "README.md" && !strings.Contains(index, "("+base+")") {
+			t.Errorf("%s is not in the list of decisions", base)
+		}
+	}
+}
+
+// shown is a command in a page, and the block with its output.
+var shown = regexp.MustCompile("(?s)<!-- run: tonnage ([^\n]*?) -->\n```\n(.*?)```\n")
+
+// TestShownOutputIsRealOutput runs every command that a page shows the output
+// of.
+func TestShownOutputIsRealOutput(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "tonnage")
+	build := exec.Command("go", "build", "-o", binary, "./cmd/tonnage")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	count := 0
+	for name, text := range pages(t) {
+		for _, m := range shown.FindAllStringSubmatch(text, -1) {
+			count++
+			cmd := exec.Command(binary, strings.Fields(m[1])...)
+			cmd.Dir = root
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Errorf("%s: tonnage %s: %v", name, m[1], err)
+			}
+			if lines(string(out)) != lines(m[2]) {
+				t.Errorf("%s: tonnage %s prints\n%s\nthe page shows\n%s", name, m[1], out, m[2])
+			}
+		}
+	}
+	if count == 0 {
+		t.Error("no page shows a command")
+	}
+}
+
+// lines is a text without blanks at the ends of its lines.
+func lines(text string) string {
+	out := strings.Split(strings.TrimSpace(text), "\n")
+	for i := range out {
+		out[i] = strings.TrimRight(out[i], " ")
+	}
+	return strings.Join(out, "\n")
+}
+
+// flagRow is a flag in the table of the page on operating.
+var flagRow = regexp.MustCompile("(?m)^\\| `--([a-z-]+)` \\|")
+
+// TestFlagsOfUpAreListed: the page lists the flags that there are, all of them
+// and no others.
+func TestFlagsOfUpAreListed(t *testing.T) {
+	cmd := exec.Command("go", "run", "./cmd/tonnage", "up", "--help")
+	cmd.Dir = root
+	help, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := names(regexp.MustCompile(`(?m)^ +(?:-[a-z], )? *--([a-z-]+)`), string(help))
+	have = slices.DeleteFunc(have, func(s string) bool { return s == "help" })
+	page := names(flagRow, pages(t)[filepath.Join(root, "docs", "operating.md")])
+	if !slices.Equal(page, have) {
+		t.Errorf("the page lists %v\nup has %v", page, have)
+	}
+}
+
+// TestMetricsAreListed: the page lists the shard's metrics, all of them and no
+// others.
+func TestMetricsAreListed(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "shard", "metrics.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := names(regexp.MustCompile(`"((?:bigfleet|tonnage)_shard_[a-z0-9_]+)"`), string(text))
+	page := names(regexp.MustCompile("(?m)^\\| `((?:bigfleet|tonnage)_[a-z0-9_]+)` \\|"), pages(t)[filepath.Join(root, "docs", "operating.md")])
+	if !slices.Equal(page, have) {
+		t.Errorf("the page lists %v\nthe shard has %v", page, have)
+	}
+}
+
+// names are the first groups of all matches, sorted, each once.
+func names(expr *regexp.Regexp, text string) []string {
+	var out []string
+	for _, m := range expr.FindAllStringSubmatch(text, -1) {
+		out = append(out, m[1])
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
