@@ -19,7 +19,7 @@ RUNG ?= tiny
 TRACE ?=
 LISTEN ?= 127.0.0.1:8080
 ARGS ?=
-TRACE_ARGS ?= --arrivals-only --clusters 20 --speed 3600x
+TRACE_ARGS ?= --arrivals-only --speed 36000x
 
 # make nightly, make fuzz, make bench
 FLEETS ?= 200000
