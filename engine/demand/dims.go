@@ -49,11 +49,14 @@ func (d *dims) resources(v []int64) model.Resources {
 // order of their first use.
 func (d *dims) fresh(rows []model.Need) []string {
 	var names []string
-	seen := map[string]bool{}
+	var seen map[string]bool
 	for i := range rows {
 		for _, v := range [...]model.Resources{rows[i].Aggregate, rows[i].MinUnit} {
 			for _, a := range v {
 				if _, ok := d.index[a.Name]; !ok && !seen[a.Name] {
+					if seen == nil {
+						seen = map[string]bool{}
+					}
 					seen[a.Name] = true
 					names = append(names, a.Name)
 				}

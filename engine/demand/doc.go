@@ -9,7 +9,7 @@
 //
 // # Layout
 //
-// A block is columns without pointers, 29 bytes a row and 8 more per resource
+// A block is columns without pointers, 21 bytes a row and 8 more per resource
 // dimension. Aggregates differ from row to row and lie one after the other;
 // minimum units repeat and are kept once per block; groups are pieces of one
 // string. Vectors are as long as the table knew dimensions when the block was

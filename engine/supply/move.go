@@ -13,8 +13,8 @@ import (
 var errNoMachine = errors.New("there is no machine in the row")
 
 // Transition moves a machine to another state; illegal moves are refused and
-// change nothing. The cluster is set for Configuring and kept otherwise until
-// the machine is Idle, Speculative or gone; stamps of what it did before end
+// change nothing. The cluster is set for Configuring, and for Configured if
+// there is none yet, and kept otherwise until the machine is Idle or gone; stamps of what it did before end
 // there too. A reservation survives until the machine is Deleting, Speculative
 // or Failed; that of a machine that is Configuring is its caller's to take
 // off. at is Unix nanoseconds and starts the idle clock on reaching Idle.
@@ -26,8 +26,8 @@ func (t *Table) Transition(r columnar.Row, to model.State, cluster string, at in
 	if !model.LegalMove(from, to) {
 		return fmt.Errorf("machine %q: %s → %s is not a legal move", t.ID(r), from, to)
 	}
-	if to == model.Configuring && (cluster == "" || len(cluster) > model.NameBytesMax) {
-		return fmt.Errorf("machine %q: Configuring needs a cluster, with an id of at most %d bytes", t.ID(r), model.NameBytesMax)
+	if t.needsCluster(r, to) && (cluster == "" || len(cluster) > model.NameBytesMax) {
+		return fmt.Errorf("machine %q: %s needs a cluster, with an id of at most %d bytes", t.ID(r), to, model.NameBytesMax)
 	}
 	t.indexRow(r, false)
 	t.count[from]--
@@ -39,12 +39,19 @@ func (t *Table) Transition(r columnar.Row, to model.State, cluster string, at in
 	return nil
 }
 
+// needsCluster reports whether a move gives the machine a cluster. A provider
+// may report a Configuring machine without one.
+func (t *Table) needsCluster(r columnar.Row, to model.State) bool {
+	return to == model.Configuring || to == model.Configured && t.cols.cluster[r] == 0
+}
+
 // arrive sets what a move means for the rest of the record.
 func (t *Table) arrive(r columnar.Row, from model.State, cluster string, at int64) {
 	c := &t.cols
-	switch c.state[r] {
-	case model.Configuring:
+	if t.needsCluster(r, c.state[r]) {
 		t.names.swap(&c.cluster[r], cluster)
+	}
+	switch c.state[r] {
 	case model.Idle:
 		t.names.swap(&c.cluster[r], "")
 		if from != model.Creating { // it still belongs to whom it was created for

@@ -11,7 +11,8 @@ const (
 	// MatchersMax is the most different sets of requirements that demand may
 	// have at one time.
 	MatchersMax = 1 << 16
-	// matcherIdleCycles is after how many calls of Use an unused matcher may go.
+	// matcherIdleCycles is after how many calls of Use an unused matcher goes if
+	// there are many; after keyIdleCycles it goes anyhow.
 	matcherIdleCycles = 64
 	// idleMatchersKept is how many matchers, and profiles, are remembered
 	// beside as many as are in use.
@@ -133,13 +134,15 @@ func (t *Table) makeRoom() error {
 	return nil
 }
 
-// forget lets go of what has not been used for a while, once it outnumbers
+// forget lets go of what has not been used for a while: sooner if it outnumbers
 // what is in use.
 func (t *Table) forget(inUse int) {
 	x := &t.matchers
 	stale := func(last uint64, cycles uint64) bool { return last+cycles <= x.tick }
 	if len(x.ids) > 2*inUse+idleMatchersKept {
 		t.dropMatchers(func(m *matcher) bool { return stale(m.lastUsed, matcherIdleCycles) })
+	} else if x.tick%matcherIdleCycles == 0 {
+		t.dropMatchers(func(m *matcher) bool { return stale(m.lastUsed, keyIdleCycles) })
 	}
 	if len(x.byProfile) > 2*inUse+idleMatchersKept {
 		maps.DeleteFunc(x.byProfile, func(_ *model.Profile, u *profileUse) bool { return u.lastUsed < x.tick })
