@@ -38,8 +38,13 @@ type Engine struct {
 	accounts alloc.Accounts
 	snaps    *snapshot.Builder
 	arena    *alloc.Arena
-	plan     Plan
-	last     *pass // the last cycle, for Explain
+	// Lists whose elements hold pointers are kept from cycle to cycle.
+	needs  []need
+	rows   []rowRef
+	ranked []ranked
+	keys   [2][]rankKey
+	plan   Plan
+	last   *pass // the last cycle, for Explain
 }
 
 // New returns an engine. The error lists every fault of the options.

@@ -53,11 +53,11 @@ type rowRef struct {
 func (e *Engine) normalise(s *snapshot.Snapshot) *folded {
 	n, dims := s.Demand.Len(), len(s.Dims)
 	f := &folded{
-		needs:     make([]need, 0, n),
+		needs:     resize(e.needs, n)[:0],
 		aggregate: alloc.Make[int64](e.arena, n*dims)[:0],
 		minUnit:   alloc.Make[int64](e.arena, n*dims)[:0],
 		of:        alloc.Make[int32](e.arena, n)[:0],
-		rows:      make([]rowRef, 0, n),
+		rows:      resize(e.rows, n)[:0],
 		classes:   classesByMatcher(s),
 	}
 	fo := folder{s: s, f: f, decided: map[string]int32{}, folds: map[string]int32{}, vec: make([]int64, dims)}
@@ -68,6 +68,7 @@ func (e *Engine) normalise(s *snapshot.Snapshot) *folded {
 			fo.add(int32(cluster), block, row)
 		}
 	}
+	e.needs, e.rows = f.needs, f.rows
 	return f
 }
 

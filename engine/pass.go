@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/bitmap"
 	"github.com/tonnage/tonnage/columnar"
@@ -62,6 +64,7 @@ type pass struct {
 	reserved                       reservations
 	domains                        []*domainIndex // by key column, built when first needed
 	flat                           map[flatKey]*flatList
+	live                           map[liveKey][]uint32
 
 	victims  []victim
 	victimOf bitmap.Dense // preempted in this cycle
@@ -85,13 +88,15 @@ type pass struct {
 func (e *Engine) newPass(s *snapshot.Snapshot, f *folded, in *Input) *pass {
 	rows, n, dims := s.Supply.RowMax(), len(f.needs), len(s.Dims)
 	p := &pass{e: e, s: s, in: in, f: f, dims: dims}
-	p.needs = make([]ranked, n)
+	e.ranked = resize(e.ranked, n)
+	p.needs = e.ranked
 	p.rankOf = alloc.Make[int32](e.arena, n)
 	p.vectors.aggregate = alloc.MakeDirty[int64](e.arena, n*dims)
 	p.vectors.minUnit = alloc.MakeDirty[int64](e.arena, n*dims)
 	p.vectors.deficit = alloc.Make[int64](e.arena, n*dims)
 	p.vectors.inFlight = alloc.Make[int64](e.arena, n*dims)
-	for at, from := range f.rank() {
+	for at, key := range e.rank(f) {
+		from := key.need
 		p.rankOf[from] = int32(at)
 		r := &p.needs[at]
 		r.need, r.couldCover = f.needs[from], true
@@ -117,6 +122,7 @@ func (e *Engine) newPass(s *snapshot.Snapshot, f *folded, in *Input) *pass {
 	p.pools = map[victimPoolKey]*victimPool{}
 	p.withheldBy = map[columnar.Row]int32{}
 	p.flat = map[flatKey]*flatList{}
+	p.live = map[liveKey][]uint32{}
 	return p
 }
 
@@ -229,9 +235,17 @@ func (p *pass) reopen() {
 
 // rewind forgets how much of each class's head is taken.
 func (p *pass) rewind() {
+	clear(p.live)
 	for _, l := range p.flat {
 		l.at = 0
 	}
 	clear(p.idleAt)
 	clear(p.speculativeAt)
+}
+
+// resize returns n zeroed elements in the memory of s where that suffices.
+func resize[T any](s []T, n int) []T {
+	s = slices.Grow(s[:0], n)[:n]
+	clear(s)
+	return s
 }

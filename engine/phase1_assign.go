@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
 )
@@ -126,20 +128,50 @@ func (p *pass) classSources(need int, state model.State) {
 		p.sources = append(p.sources, src)
 		return
 	}
-	for _, c := range classes {
-		if !p.suitsClass(c, need) {
+	live := p.liveClasses(n.matcher, state)
+	for i := 0; i < len(live); {
+		c := live[i]
+		src := p.classSource(n, c, state)
+		if src.at == len(src.rows) {
+			live[i] = live[len(live)-1]
+			live = live[:len(live)-1]
 			continue
 		}
-		var src source
-		if state == model.Idle {
-			src = source{rows: p.s.Idle.At(int(c)), class: c, vec: p.s.Vector(c), order: orderIdle}
-			src.follow(&p.idleAt[c])
-		} else {
-			src = source{rows: p.s.Speculative.At(int(c)), class: c, vec: p.s.Vector(c), order: orderSpeculative, rank: p.speculativeRank(n, c)}
-			src.follow(&p.speculativeAt[c])
-		}
-		if src.at < len(src.rows) {
+		if p.suitsClass(c, need) {
 			p.sources = append(p.sources, src)
 		}
+		i++
 	}
+	p.live[liveKey{n.matcher, state}] = live
+}
+
+// classSource is the list of a class's machines in a state.
+func (p *pass) classSource(n *ranked, c uint32, state model.State) source {
+	if state == model.Idle {
+		src := source{rows: p.s.Idle.At(int(c)), class: c, vec: p.s.Vector(c), order: orderIdle}
+		src.follow(&p.idleAt[c])
+		return src
+	}
+	src := source{rows: p.s.Speculative.At(int(c)), class: c, vec: p.s.Vector(c), order: orderSpeculative, rank: p.speculativeRank(n, c)}
+	src.follow(&p.speculativeAt[c])
+	return src
+}
+
+// liveKey names the classes of a matcher that have free machines in a state.
+type liveKey struct {
+	matcher uint32
+	state   model.State
+}
+
+// liveClasses returns the classes that a matcher accepts and that may yet have
+// free machines in a state. Those found empty are dropped for good, until
+// rewind: needs that are short because supply is should not look at each again.
+func (p *pass) liveClasses(matcher uint32, state model.State) []uint32 {
+	key := liveKey{matcher, state}
+	live, ok := p.live[key]
+	if !ok {
+		live = slices.Clone(p.f.classes[matcher])
+		p.live[key] = live
+	}
+	return live
 }

@@ -19,6 +19,9 @@ func (p *pass) preempt() {
 			continue
 		}
 		p.blockUpTo(i)
+		if p.nothingToPreempt(i) {
+			continue
+		}
 		switch {
 		case n.profile.Same() != nil:
 			p.preemptSame(i)
@@ -28,6 +31,14 @@ func (p *pass) preempt() {
 			p.preemptPlain(i)
 		}
 	}
+}
+
+// nothingToPreempt reports whether phase 2 can change nothing for a need: there
+// is no victim for it, nothing drains for it, and no plan of this cycle has put
+// machines back that phase 1 had not seen. Most needs that are short are so
+// because supply is, and there are many of them then.
+func (p *pass) nothingToPreempt(need int) bool {
+	return len(p.victimPool(&p.needs[need]).list) == 0 && len(p.reserved.rows[int32(need)]) == 0 && len(p.withheldBy) == 0
 }
 
 // preemptPlain takes victims for whatever is missing; a part is of use too.

@@ -80,7 +80,7 @@ func (p *pass) inFlightFor(need int) []columnar.Row {
 func (p *pass) spreadPlans(need int) []spreadPlan {
 	n := &p.needs[need]
 	sc := &p.scratch.spread
-	sc.tuples, sc.byKey = sc.tuples[:0], map[string]int{}
+	sc.clearTuples()
 	var plans []spreadPlan
 	planOf := func(r columnar.Row) *spreadPlan {
 		t := sc.tupleOf(p, r)

@@ -92,6 +92,14 @@ func (p *pass) startSpread(n *ranked) {
 	sc.tuples = sc.tuples[:0]
 }
 
+func (sc *spreadScratch) clearTuples() {
+	sc.tuples = sc.tuples[:0]
+	if sc.byKey == nil {
+		sc.byKey = map[string]int{}
+	}
+	clear(sc.byKey)
+}
+
 // count counts a machine in its domains, where it has them.
 func (sc *spreadScratch) count(p *pass, r columnar.Row) {
 	for i, k := range sc.keys {
@@ -154,8 +162,7 @@ func (sc *spreadScratch) tupleOf(p *pass, r columnar.Row) *tuple {
 // a whole; others are dealt row by row.
 func (p *pass) dealTuples(need int, state model.State) {
 	sc := &p.scratch.spread
-	sc.tuples = sc.tuples[:0]
-	sc.byKey = map[string]int{}
+	sc.clearTuples()
 	whole := !slices.ContainsFunc(sc.keys, func(k int) bool { return !p.s.Supply.Splits(k) })
 	p.classSources(need, state)
 	for i := range p.sources {
