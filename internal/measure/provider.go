@@ -1,0 +1,88 @@
+package measure
+
+import (
+	"fmt"
+
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// How long a machine is held for a Need, in nanoseconds, after it has been
+// created, or drained with a grace in seconds.
+const (
+	createdHold   = int64(600e9)
+	drainedPerSec = int64(2e9)
+)
+
+// carryOut does to the tables what a plan asks for, as a shard would whose
+// provider needs no time.
+func carryOut(in *engine.Input, plan *engine.Plan) error {
+	for _, r := range plan.Ended {
+		in.Supply.Reserve(r, model.Reservation{})
+	}
+	for i := range plan.Actions {
+		if err := perform(in, &plan.Actions[i], plan); err != nil {
+			return fmt.Errorf("%s: %w", plan.Actions[i].Kind, err)
+		}
+	}
+	return nil
+}
+
+func perform(in *engine.Input, a *engine.Action, plan *engine.Plan) error {
+	r := a.Machine
+	switch a.Kind {
+	case engine.Bootstrap:
+		n := &plan.Needs[a.Need]
+		in.Supply.Reserve(r, model.Reservation{})
+		if err := through(in, r, n.Cluster, model.Configuring, model.Configured); err != nil {
+			return err
+		}
+		in.Supply.Stamp(r, stampOf(n))
+	case engine.Provision:
+		n := &plan.Needs[a.Need]
+		if err := create(in, r); err != nil {
+			return err
+		}
+		in.Supply.Stamp(r, stampOf(n))
+		in.Supply.Reserve(r, heldFor(in, n, createdHold))
+	case engine.Preempt:
+		if err := through(in, r, "", model.Draining, model.Idle); err != nil {
+			return err
+		}
+		in.Supply.Reserve(r, heldFor(in, &plan.Needs[a.Need], drainedPerSec*int64(a.GraceSeconds)))
+	case engine.Reclaim:
+		return through(in, r, "", model.Draining, model.Idle)
+	case engine.Delete:
+		return through(in, r, "", model.Deleting, model.Speculative)
+	}
+	return nil
+}
+
+// create gives a slot its host.
+func create(in *engine.Input, r columnar.Row) error {
+	if err := through(in, r, "", model.Creating, model.Idle); err != nil {
+		return err
+	}
+	in.Supply.SetHost(r, in.Supply.ID(r)+".node")
+	return nil
+}
+
+// stampOf is what a machine is stamped with that a Need acquires.
+func stampOf(n *engine.NeedResult) model.Assignment {
+	p := n.Profile
+	return model.Assignment{
+		Priority: p.Priority(), Interruption: p.Interruption(), Reclamation: p.Reclamation(),
+		Fingerprint: p.Fingerprint(), Group: n.Group,
+	}
+}
+
+// heldFor is a reservation for a Need, whose owner is named as its row is.
+func heldFor(in *engine.Input, n *engine.NeedResult, hold int64) model.Reservation {
+	p, b := n.Profile, in.Demand.Block(n.Cluster)
+	return model.Reservation{
+		Owner:    model.Owner{Cluster: n.Cluster, Fingerprint: p.WithoutSame().Fingerprint(), Group: b.Group(n.Row)},
+		Priority: p.Priority(), Interruption: p.Interruption(), Reclamation: p.Reclamation(),
+		Arrival: b.Arrival(n.Row), Deadline: in.Now + hold,
+	}
+}

@@ -1,0 +1,124 @@
+package measure
+
+import (
+	"encoding/json"
+	"io"
+
+	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/engine"
+)
+
+// Result is what a run measured. Scripts rely on the keys of its JSON.
+type Result struct {
+	Rung        string `json:"rung"`
+	Regime      string `json:"regime"`
+	Seed        uint64 `json:"seed"`
+	Workers     int    `json:"workers"`
+	Cycles      int    `json:"cycles"`
+	Machines    int    `json:"machines"`
+	Needs       int    `json:"needs"`
+	NeedsFolded int    `json:"needsFolded"` // what is left after folding
+	Classes     int    `json:"classes"`
+	// SettleCycles is how many cycles a steady fleet took to come to rest
+	// before the measurement; AtRest tells whether it did.
+	SettleCycles int  `json:"settleCycles"`
+	AtRest       bool `json:"atRest"`
+
+	CycleMillis Spread `json:"cycleMillis"`
+	PhaseMillis Phases `json:"phaseMillis"`
+	// CPUMillis is the processor time of a cycle, over all threads: what a
+	// machine that is shared leaves comparable.
+	CPUMillis Spread `json:"cpuMillis"`
+
+	// AllocsPerCycle is the median, as is AllocBytesPerCycle.
+	AllocsPerCycle     int64 `json:"allocsPerCycle"`
+	AllocsPerCycleMax  int64 `json:"allocsPerCycleMax"`
+	AllocBytesPerCycle int64 `json:"allocBytesPerCycle"`
+	// BytesPerMachine and BytesPerNeed are those of the tables by BytesFrom.
+	BytesPerMachine float64 `json:"bytesPerMachine"`
+	BytesPerNeed    float64 `json:"bytesPerNeed"`
+	BytesFrom       string  `json:"bytesFrom"`
+	// The heap's growth when the tables were filled, before the first cycle
+	// built its indexes.
+	HeapBytesPerMachine float64 `json:"heapBytesPerMachine"`
+	HeapBytesPerNeed    float64 `json:"heapBytesPerNeed"`
+	// MemoryBytes is what tables and engine hold at the end, by purpose.
+	MemoryBytes map[string]int64 `json:"memoryBytes"`
+	RSSBytes    int64            `json:"rssBytes"`
+
+	Probes        int64 `json:"probes"`
+	Proposals     int64 `json:"proposals"`
+	Conflicts     int64 `json:"conflicts"`
+	Displacements int64 `json:"displacements"`
+	// Actions, Satisfied and Unsatisfied are those of the last measured cycle;
+	// ActionsTotal is over all measured cycles.
+	Actions      map[string]int `json:"actions"`
+	ActionsTotal map[string]int `json:"actionsTotal"`
+	Satisfied    int            `json:"satisfied"`
+	Unsatisfied  int            `json:"unsatisfied"`
+	// PlanChecksum is that of the plan that all measured cycles gave; of a
+	// steady run it is over the plans of all measured cycles in turn.
+	PlanChecksum   string  `json:"planChecksum"`
+	Verified       string  `json:"verified"`
+	VerifiedCycles int     `json:"verifiedCycles"`
+	CPU            string  `json:"cpu"`
+	GOAMD64        string  `json:"goamd64"`
+	SIMD           string  `json:"simd"`
+	Load1          float64 `json:"load1"`
+}
+
+// bytesFromAccounts says that bytes are what the tables say they hold.
+const bytesFromAccounts = "accounts"
+
+// WriteJSON prints the result as one object.
+func (r *Result) WriteJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(r)
+}
+
+// takePlan notes what a plan says; the last one's figures stay.
+func (r *Result) takePlan(st *engine.Stats) {
+	r.Machines, r.Needs, r.NeedsFolded, r.Classes = st.Machines, st.Needs, st.Folded, st.Classes
+	r.Satisfied, r.Unsatisfied, r.Probes = st.Satisfied, st.Unsatisfied, st.Probes
+	for k, n := range st.Actions {
+		r.Actions[engine.Kind(k).String()] = n
+		r.ActionsTotal[engine.Kind(k).String()] += n
+	}
+}
+
+// takeSamples notes what the cycles took.
+func (r *Result) takeSamples(s *samples) {
+	r.CycleMillis, r.CPUMillis, r.PhaseMillis = spreadOf(s.cycle, nanosPerMilli), spreadOf(s.cpu, nanosPerMilli), s.phases()
+	allocs := spreadOf(s.allocs, 1)
+	r.AllocsPerCycle, r.AllocsPerCycleMax = int64(allocs.P50), int64(allocs.Max)
+	r.AllocBytesPerCycle = int64(spreadOf(s.allocBytes, 1).P50)
+}
+
+// takeMemory notes what the tables and the engine hold.
+func (r *Result) takeMemory(e *engine.Engine, in engine.Input, g growth) {
+	var supply, demand alloc.Accounts
+	in.Supply.Account(&supply)
+	in.Demand.Account(&demand)
+	r.BytesFrom = bytesFromAccounts
+	r.BytesPerMachine = per(supply.Total().Reserved, in.Supply.Len())
+	r.BytesPerNeed = per(demand.Total().Reserved, in.Demand.Len())
+	r.HeapBytesPerMachine, r.HeapBytesPerNeed = g.perMachine, g.perNeed
+	r.MemoryBytes = map[string]int64{}
+	for _, usage := range [...][alloc.NumPurposes]alloc.Usage{supply.Usage(), demand.Usage(), e.Memory()} {
+		for p, u := range usage {
+			if u.Reserved > 0 {
+				r.MemoryBytes[alloc.Purpose(p).String()] += u.Reserved
+			}
+		}
+	}
+	r.RSSBytes = rssBytes()
+}
+
+// per divides, to a tenth.
+func per(total int64, n int) float64 {
+	if n == 0 {
+		return 0
+	}
+	return float64(total*10/int64(n)) / 10
+}
