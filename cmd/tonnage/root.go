@@ -71,7 +71,8 @@ and decides which machines to bind, buy, preempt, reclaim and give back.
 
   decide     one decision about a world in a file
   simulate   many cycles in virtual time, from a file
-  up         everything in one process, with a live page`,
+  up         everything in one process, with a live page
+  bench      how fast the engine decides, and what it takes`,
 		Version:       versionText(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -101,7 +102,7 @@ and decides which machines to bind, buy, preempt, reclaim and give back.
 
 // commands lists the commands; each has a file of its own.
 func commands(s streams) []*cobra.Command {
-	return []*cobra.Command{newDecide(s), newSimulate(s), newUp(s), newVersion()}
+	return []*cobra.Command{newDecide(s), newSimulate(s), newUp(s), newBench(s), newVersion()}
 }
 
 // noArguments refuses arguments that are no flags, and names the command that
