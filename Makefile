@@ -23,7 +23,7 @@ TRACE_ARGS ?= --arrivals-only --speed 36000x
 
 # make nightly, make fuzz, make bench
 FLEETS ?= 200000
-FUZZ_TIME ?= 5s
+FUZZ_TIME ?= 3000x
 BENCH ?= .
 BENCH_TIME ?= 1s
 
@@ -62,7 +62,7 @@ race: browser ## run the tests under the race detector, with the checks of lent 
 	CGO_ENABLED=1 $(GO) test -race -short -tags invariants -timeout 20m ./...
 
 .PHONY: fuzz
-fuzz: ## fuzz every target for a moment (FUZZ_TIME=5s)
+fuzz: ## fuzz every target for some inputs (FUZZ_TIME=3000x, or 1m)
 	@tools/fuzz $(FUZZ_TIME)
 
 .PHONY: nightly
