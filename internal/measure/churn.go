@@ -24,20 +24,23 @@ const (
 )
 
 // churn keeps a bound fleet moving, about where it started: Needs are drawn
-// anew around what they first asked for, and the tiers keep their sizes.
-// Clusters lose Configured machines, which are Idle then; of the rest as many
-// leave the Idle tier as come to it from Speculative.
+// anew around what they first asked for. Clusters lose Configured machines,
+// which are Idle then; the others go from Idle to Speculative or back, more of
+// them where the Idle tier is short of its size at the start. The Configured
+// tier grows for a while, by up to a third: what is lost is replaced by the
+// cheapest machines, which are smaller than what the fleet begins with.
 type churn struct {
 	fleet    *workload.Fleet
 	in       engine.Input
 	rowStart []int // by cluster position: number of rows before it
 	draw     draw
+	idle     int  // size of the Idle tier at the start
 	quiet    bool // nothing changes any more
 	touched  map[columnar.Row]struct{}
 }
 
 func newChurn(f *workload.Fleet, in engine.Input) *churn {
-	c := &churn{fleet: f, in: in, draw: draw{state: f.Seed()}, touched: map[columnar.Row]struct{}{}}
+	c := &churn{fleet: f, in: in, draw: draw{state: f.Seed()}, idle: in.Supply.Count(model.Idle), touched: map[columnar.Row]struct{}{}}
 	n := 0
 	for _, id := range f.Clusters() {
 		c.rowStart = append(c.rowStart, n)
@@ -144,20 +147,21 @@ func scale(v model.Resources, n, of int64) model.Resources {
 func (c *churn) changeMachines() error {
 	s := c.in.Supply
 	clear(c.touched)
-	free := s.Count(model.Idle) + s.Count(model.Speculative)
-	pairs := min(free/changedOneIn/2, s.Count(model.Speculative))
-	lost := max(1, s.Len()/changedOneIn) - 2*pairs
-	for range lost {
-		if err := c.move(model.Configured, model.Draining, model.Idle); err != nil {
-			return err
-		}
-	}
-	for range pairs {
-		if err := c.move(model.Idle, model.Deleting, model.Speculative); err != nil {
-			return err
-		}
-		if err := c.move(model.Speculative, model.Creating, model.Idle); err != nil {
-			return err
+	idle, speculative := s.Count(model.Idle), s.Count(model.Speculative)
+	pairs := min((idle+speculative)/changedOneIn/2, speculative)
+	toIdle := min(max(pairs+(c.idle-idle)/2, 0), 2*pairs, speculative)
+	for _, m := range []struct {
+		times        int
+		from, by, to model.State
+	}{
+		{max(1, s.Len()/changedOneIn) - 2*pairs, model.Configured, model.Draining, model.Idle},
+		{toIdle, model.Speculative, model.Creating, model.Idle},
+		{2*pairs - toIdle, model.Idle, model.Deleting, model.Speculative},
+	} {
+		for range m.times {
+			if err := c.move(m.from, m.by, m.to); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

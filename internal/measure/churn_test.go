@@ -1,0 +1,163 @@
+package measure
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/workload"
+)
+
+// steady returns a churn over a rung, and an engine.
+func steady(t *testing.T, name string, seed uint64) (*churn, *engine.Engine) {
+	t.Helper()
+	rung, err := workload.ByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := workload.Build(rung, seed)
+	in, err := Load(f, workload.Steady)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.New(engine.DefaultOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newChurn(f, in), e
+}
+
+// decide runs a cycle and carries its plan out.
+func decide(t *testing.T, c *churn, e *engine.Engine) int {
+	t.Helper()
+	in, err := c.prepare(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := e.Cycle(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := len(plan.Actions)
+	if err := c.after(plan); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestSteadyActsOnChangesOnly: without changes a settled fleet rests; with them
+// it acts about as much as changes; and it rests again when they end.
+func TestSteadyActsOnChangesOnly(t *testing.T) {
+	const seed = 5
+	c, e := steady(t, "5k", seed)
+	rest := func(when string) {
+		t.Helper()
+		if cycles, ok, err := c.settle(e); err != nil || !ok {
+			t.Fatalf("%s: at rest %v after %d cycles: %v", when, ok, cycles, err)
+		}
+		c.quiet = true
+		for range 5 {
+			if n := decide(t, c, e); n != 0 {
+				t.Fatalf("%s, seed %d: %d actions without any change", when, seed, n)
+			}
+		}
+		c.quiet = false
+	}
+	rest("at the start")
+	const cycles = 20
+	changes := cycles * (c.in.Demand.Len() + c.in.Supply.Len()) / changedOneIn
+	actions := 0
+	for range cycles {
+		actions += decide(t, c, e)
+	}
+	if actions < changes/10 || actions > changes {
+		t.Errorf("%d actions on %d changes", actions, changes)
+	}
+	rest("after changes")
+}
+
+func TestOnePerCentChanges(t *testing.T) {
+	c, _ := steady(t, "5k", 2)
+	for range 3 {
+		before := needs(c)
+		states := map[string]model.State{}
+		for r := range c.in.Supply.All() {
+			states[c.in.Supply.ID(r)] = c.in.Supply.State(r)
+		}
+		if _, err := c.prepare(nil); err != nil {
+			t.Fatal(err)
+		}
+		changed := 0
+		for i, n := range needs(c) {
+			if !slices.Equal(n.Aggregate, before[i].Aggregate) {
+				changed++
+			}
+			if !n.Aggregate.Covers(n.MinUnit) {
+				t.Fatalf("a Need of %v with units of %v", n.Aggregate, n.MinUnit)
+			}
+		}
+		if want := len(before) / 100; changed != want {
+			t.Errorf("%d of %d Needs changed, want %d", changed, len(before), want)
+		}
+		moved := 0
+		for r := range c.in.Supply.All() {
+			if states[c.in.Supply.ID(r)] != c.in.Supply.State(r) {
+				moved++
+			}
+		}
+		if want := c.in.Supply.Len() / 100; moved != want {
+			t.Errorf("%d of %d machines are in another state, want %d", moved, c.in.Supply.Len(), want)
+		}
+	}
+}
+
+// needs returns the whole demand.
+func needs(c *churn) []model.Need {
+	var out []model.Need
+	for _, id := range c.in.Demand.Clusters() {
+		out = append(out, c.in.Demand.Rows(id)...)
+	}
+	return out
+}
+
+func TestTheIdleTierKeepsItsSize(t *testing.T) {
+	c, e := steady(t, "5k", 7)
+	if _, _, err := c.settle(e); err != nil {
+		t.Fatal(err)
+	}
+	was := c.in.Supply.Count(model.Idle)
+	for range 100 {
+		decide(t, c, e)
+	}
+	if is := c.in.Supply.Count(model.Idle); is < was*3/4 || is > was*5/4 {
+		t.Errorf("%d machines are Idle, %d were at the start", is, was)
+	}
+}
+
+// TestContendedPlansCanBeCarriedOut: preempted machines reach their preemptor,
+// and a fleet that lacks a quarter of what is asked for comes to rest.
+func TestContendedPlansCanBeCarriedOut(t *testing.T) {
+	f := workload.Build(tiny(t), 1)
+	in, err := Load(f, workload.Contended)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.New(engine.DefaultOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	machines := in.Supply.Len()
+	c := newChurn(f, in)
+	if cycles, rest, err := c.settle(e); err != nil || !rest || cycles < 2 {
+		t.Errorf("at rest %v after %d cycles: %v", rest, cycles, err)
+	}
+	if idle := c.in.Supply.Count(model.Idle); c.in.Supply.Len() != machines || c.in.Supply.Count(model.Configured)+idle != machines {
+		t.Errorf("%d machines, %d Configured, %d Idle", c.in.Supply.Len(), c.in.Supply.Count(model.Configured), idle)
+	}
+	for r := range c.in.Supply.All() {
+		if c.in.Supply.Reservation(r).Active() {
+			t.Errorf("machine %q is still held for %+v", c.in.Supply.ID(r), c.in.Supply.Reservation(r).Owner)
+		}
+	}
+}
