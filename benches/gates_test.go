@@ -5,19 +5,15 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"hash"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
-
-	"github.com/cespare/xxhash/v2"
 
 	"github.com/tonnage/tonnage/engine"
-	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/supply"
+	"github.com/tonnage/tonnage/internal/measure"
 	"github.com/tonnage/tonnage/internal/workload"
 )
 
@@ -55,7 +51,7 @@ func TestGates(t *testing.T) {
 	var measured []gate
 	for _, rung := range []string{"tiny", "5k"} {
 		for _, regime := range []workload.Regime{workload.Cold, workload.Steady, workload.Burst, workload.Shrink, workload.Contended} {
-			got := measure(t, rung, regime)
+			got := run(t, rung, regime)
 			measured = append(measured, got)
 			if *update {
 				continue
@@ -95,23 +91,15 @@ func compare(got, want *gate) []string {
 	return faults
 }
 
-func measure(t *testing.T, name string, regime workload.Regime) gate {
+func run(t *testing.T, name string, regime workload.Regime) gate {
 	t.Helper()
 	rung, err := workload.ByName(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := workload.Build(rung, seed)
-	in := engine.Input{Supply: supply.New(), Demand: demand.New(), Now: int64(time.Hour)}
-	for m := range f.Machines(regime, in.Now) {
-		if err := in.Supply.Put(m); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for i, c := range f.Clusters() {
-		if err := in.Demand.Replace(c, f.Needs(regime, i)); err != nil {
-			t.Fatal(err)
-		}
+	in, err := measure.Load(workload.Build(rung, seed), regime)
+	if err != nil {
+		t.Fatal(err)
 	}
 	e, err := engine.New(engine.DefaultOptions())
 	if err != nil {
@@ -140,26 +128,8 @@ func measure(t *testing.T, name string, regime workload.Regime) gate {
 	return g
 }
 
-// checksum is over everything of a plan that somebody acts on.
 func checksum(plan *engine.Plan, machines *supply.Table) string {
-	h := xxhash.New()
-	for _, a := range plan.Actions {
-		put(h, a.Kind, machines.ID(a.Machine), a.Need, a.GraceSeconds, a.PreemptorPriority, a.Reason)
-	}
-	for i := range plan.Needs {
-		n := &plan.Needs[i]
-		put(h, n.Cluster, n.Row, n.Fold, n.Rank, n.Satisfied, n.Domain, n.Unmet, n.Deficit)
-		for _, r := range n.Claimed {
-			put(h, machines.ID(r))
-		}
-	}
-	return fmt.Sprintf("%016x", h.Sum64())
-}
-
-func put(h hash.Hash, values ...any) {
-	for _, v := range values {
-		fmt.Fprintf(h, "%v\x00", v)
-	}
+	return fmt.Sprintf("%016x", measure.Checksum(plan, machines))
 }
 
 var gatesFile = filepath.Join("testdata", "gates.json")
