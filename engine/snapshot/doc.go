@@ -12,6 +12,16 @@
 //   - per cluster a list per class of what is bound to it: Configured before
 //     Configuring, keep order within each.
 //
-// Keep order comes from a counting sort: the rows are dealt in id order into
-// one pile per (price, penalty), and there are few of those.
+// # How it is built
+//
+// Three walks, of which only the first is over the columns as they lie in
+// memory, because a row out of turn is a cache miss per column:
+//
+//	rows in row order    count: piles of the keep order, lists, clusters
+//	rows in id order     deal into piles; Speculative ones into their lists
+//	rows in keep order   deal Idle ones to classes, bound ones to clusters
+//
+// Keep order is a counting sort: the rows are dealt in id order into one pile
+// per (price, penalty), numbered by what occurs. The number of a row's pile is
+// noted in the first walk.
 package snapshot

@@ -3,7 +3,6 @@ package snapshot
 import (
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/demand"
-	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/supply"
 )
 
