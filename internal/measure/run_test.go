@@ -212,7 +212,7 @@ func TestVerifyComparesSomeCyclesOnly(t *testing.T) {
 }
 
 func TestUnequalPlansOfOneInputAreAnError(t *testing.T) {
-	r := &run{course: &turns{}}
+	r := &run{Driver: &Driver{course: &turns{}}}
 	if err := errors.Join(r.addSum(0, 1), r.addSum(1, 1)); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tonnage/tonnage/internal/measure"
+)
+
+func TestBenchPrintsOneObject(t *testing.T) {
+	got := call("", false, "bench", "--rung", "tiny", "--regime", "contended", "--cycles", "2", "--workers", "1", "--seed", "7", "--verify", "-o", "json")
+	if got.code != 0 || got.err != "" {
+		t.Fatalf("exit %d: %s", got.code, got.err)
+	}
+	var r measure.Result
+	d := json.NewDecoder(strings.NewReader(got.out))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&r); err != nil || d.More() {
+		t.Fatalf("%v: %s", err, got.out)
+	}
+	if r.Regime != "contended" || r.Cycles != 2 || r.Workers != 1 || r.Seed != 7 || r.Verified != measure.VerifiedReference || len(r.PlanChecksum) != 16 {
+		t.Errorf("got %s", got.out)
+	}
+}
+
+func TestBenchPrintsATable(t *testing.T) {
+	got := call("", true, "bench", "--cycles", "1", "--regime", "steady")
+	if got.code != 0 || !strings.HasPrefix(got.out, "tiny steady: 1265 machines") || got.err != "" {
+		t.Errorf("exit %d: %s%s", got.code, got.out, got.err)
+	}
+}
+
+func TestBenchRefusesBadFlags(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"--rung 6k", `--rung: no rung named "6k"; use one of tiny, 5k, 50k, 500k, 500k-rows, 500k-flat`},
+		{"--regime hot", `--regime: no regime named "hot"; use one of cold, steady, burst, shrink, contended`},
+		{"--cycles 0", "--cycles must be between 1 and 100000, got 0"},
+		{"--cycles 100001", "--cycles must be between 1 and 100000, got 100001"},
+		{"--workers -1", "--workers must be between 0 and 1024, got -1"},
+		{"--seed -1", "--seed"},
+		{"-o xml", `unknown output format "xml"`},
+		{"--cpuprofile .", "--cpuprofile: open ."},
+		{"tiny", `unexpected argument "tiny"`},
+	} {
+		got := call("", false, append([]string{"bench"}, strings.Fields(c.args)...)...)
+		if got.code != exitBadInput || got.out != "" || !strings.Contains(got.err, c.want) || strings.Count(got.err, "\n") != 1 {
+			t.Errorf("bench %s: exit %d, %s%s, want %s", c.args, got.code, got.out, got.err, c.want)
+		}
+	}
+}
+
+func TestBenchGivesADifferenceItsExitCode(t *testing.T) {
+	err := benchError(&measure.Difference{Cycle: 2, With: "reference", Text: "action 1 is missing"})
+	if exit, ok := err.(*exitError); !ok || exit.code != exitInvariant || !strings.Contains(err.Error(), "cycle 2") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestBenchWritesAProfile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cpu.out")
+	if got := call("", false, "bench", "--cycles", "1", "--cpuprofile", path); got.code != 0 {
+		t.Fatalf("exit %d: %s", got.code, got.err)
+	}
+	if raw, err := os.ReadFile(path); err != nil || !bytes.HasPrefix(raw, []byte{0x1f, 0x8b}) {
+		t.Errorf("%d bytes: %v", len(raw), err)
+	}
+}
+
+func TestBenchProgress(t *testing.T) {
+	var out bytes.Buffer
+	p := newBenchProgress(&out)
+	p.show(measure.Progress{Stage: "measuring", Done: 1, Cycles: 2})
+	p.clear()
+	if out.Len() != 0 {
+		t.Errorf("there is no terminal, and it says %q", out.String())
+	}
+	p = &benchProgress{console: &console{out: &out, terminal: true}}
+	p.show(measure.Progress{Stage: "building tiny", Cycles: 8})
+	for done := range 5 { // at once: the stage's first line only
+		p.show(measure.Progress{Stage: "measuring", Done: done + 1, Cycles: 8})
+	}
+	if want := eraseLine + "building tiny" + eraseLine + "cycle 1 of 8"; !strings.HasPrefix(out.String(), want) || strings.Contains(out.String(), "cycle 2") {
+		t.Errorf("the progress is %q", out.String())
+	}
+	line := benchLine(measure.Progress{Stage: "measuring", Done: 12, Cycles: 60, LastNanos: 41_200_000}, 12*time.Second)
+	if want := "cycle 12 of 60 · last 41.2 ms · about 48s left"; line != want {
+		t.Errorf("got %q, want %q", line, want)
+	}
+}
