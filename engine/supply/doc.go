@@ -16,8 +16,21 @@
 //     matcher looks at. Whether a matcher accepts a machine is decided once
 //     per (matcher, class).
 //
-// Keys that demand uses only for Same or spread do not split classes; each has
-// a column of its own with the machine's value.
+// Every key that demand uses has a column with the machines' values. Keys that
+// a matcher looks at split classes; so do keys of hard spread with few values
+// (zones); keys used only for Same, or spread over host names, do not.
+//
+// # Lifetimes
+//
+// Machines, names, label sets and shapes are counted by who refers to them and
+// go with the last one; their numbers, and rows, are given out again. What
+// demand makes the table keep track of goes after an hour of cycles in which
+// no demand used it: matchers with their sets, keys with their columns (the
+// classes are then formed anew), all sooner when there are many. So neither
+// KeysMax nor DimsMax counts what once was.
+//
+// A row costs 72 bytes of columns, 8 for the id order and 4 for each key, id
+// and host name about as much again; see Memory.
 //
 // # Indexes
 //
