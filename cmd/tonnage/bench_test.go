@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,7 +57,7 @@ func TestBenchRefusesBadFlags(t *testing.T) {
 
 func TestBenchGivesADifferenceItsExitCode(t *testing.T) {
 	err := benchError(&measure.Difference{Cycle: 2, With: "reference", Text: "action 1 is missing"})
-	if exit, ok := err.(*exitError); !ok || exit.code != exitInvariant || !strings.Contains(err.Error(), "cycle 2") {
+	if exit, ok := errors.AsType[*exitError](err); !ok || exit.code != exitInvariant || !strings.Contains(err.Error(), "cycle 2") {
 		t.Errorf("got %v", err)
 	}
 }

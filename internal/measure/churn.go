@@ -113,7 +113,8 @@ func (c *churn) changeNeeds() error {
 }
 
 // vary returns an aggregate near that of the Need at the start, and another
-// than it has now.
+// than it has now. What must stand in one domain never asks for more than at
+// the start: a rack is no larger for it.
 func (c *churn) vary(base *model.Need, now model.Resources) model.Resources {
 	units := int64(1)
 	for _, u := range base.MinUnit {
@@ -123,13 +124,17 @@ func (c *churn) vary(base *model.Need, now model.Resources) model.Resources {
 	}
 	most := max(1, units/unitsOneIn)
 	by := 1 + int64(c.draw.below(int(most)))
-	if c.draw.below(2) == 0 && units > by {
+	if less := c.draw.below(2) == 0 || base.Profile.Same() != nil; less && units > by {
 		by = -by
 	}
-	if next := scale(base.Aggregate, units+by, units); !slices.Equal(next, now) {
-		return next
+	next := scale(base.Aggregate, units+by, units)
+	if !next.Covers(base.MinUnit) {
+		next = scale(base.Aggregate, units+1, units)
 	}
-	return base.Aggregate
+	if slices.Equal(next, now) {
+		return base.Aggregate
+	}
+	return next
 }
 
 // scale returns a vector times n/of, rounded down; n/of is at most 2.
