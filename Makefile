@@ -30,7 +30,7 @@ BENCH_TIME ?= 1s
 CACHE := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/tonnage
 LINT_KEY = $(shell { cat tools/lint/go.mod tools/lint/go.sum; $(GO) env GOVERSION GOOS GOARCH; } | sha256sum | cut -c1-16)
 LINT = $(CACHE)/lint/$(LINT_KEY)/golangci-lint
-FUNCTIONS := ./alloc ./bitmap ./columnar ./engine
+FUNCTIONS := ./alloc ./bitmap ./columnar ./benches
 
 ##@ Use
 
@@ -74,7 +74,7 @@ gates: ## hold plans, candidates looked at and allocations to what is written do
 	$(GO) test -count=1 -run 'Alloc|Gates' ./benches ./alloc ./bitmap ./columnar ./engine/model
 
 .PHONY: bench
-bench: ## run the benchmarks (BENCH=regexp, BENCH_TIME=1s)
+bench: ## run the benchmarks (BENCH=regexp, BENCH_TIME=1s); bin/tonnage bench measures one rung
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCH_TIME) -benchmem $(FUNCTIONS)
 
 ##@ Check
