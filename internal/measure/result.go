@@ -44,7 +44,9 @@ type Result struct {
 	HeapBytesPerNeed    float64 `json:"heapBytesPerNeed"`
 	// MemoryBytes is what tables and engine hold at the end, by purpose.
 	MemoryBytes map[string]int64 `json:"memoryBytes"`
-	RSSBytes    int64            `json:"rssBytes"`
+	// RSSBytes is what of the process is in memory at the end: the generator of
+	// the workload too, and the second world of cold and contended.
+	RSSBytes int64 `json:"rssBytes"`
 
 	Probes        int64 `json:"probes"`
 	Proposals     int64 `json:"proposals"`
