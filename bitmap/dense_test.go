@@ -80,19 +80,19 @@ func checkDense(t *testing.T, what string, d *Dense, w twin) {
 			t.Fatalf("%s: Has(%d) = %v", what, row, d.Has(row))
 		}
 	}
-	clear := uint32(0)
+	free := uint32(0)
 	for row := uint32(0); int(row) <= d.Top(); row++ {
 		if w[row] {
 			continue
 		}
-		got, ok := d.NextClear(clear)
+		got, ok := d.NextClear(free)
 		if !ok || got != row {
-			t.Fatalf("%s: NextClear(%d) = %d, %v, want %d", what, clear, got, ok, row)
+			t.Fatalf("%s: NextClear(%d) = %d, %v, want %d", what, free, got, ok, row)
 		}
-		clear = row + 1
+		free = row + 1
 	}
-	if got, ok := d.NextClear(clear); ok {
-		t.Fatalf("%s: NextClear(%d) = %d, want none", what, clear, got)
+	if got, ok := d.NextClear(free); ok {
+		t.Fatalf("%s: NextClear(%d) = %d, want none", what, free, got)
 	}
 }
 

@@ -231,7 +231,7 @@ func BenchmarkIndex(b *testing.B) {
 	x.AddMany(idle, all[:100_000])
 	for _, n := range []int{10, 500, 5_000, 100_000} {
 		bucket := Bucket{State: 1, Profile: uint32(n)}
-		for i := 0; i < n; i++ {
+		for i := range n {
 			x.Add(bucket, uint32(i*(100_000/n)+1))
 		}
 		b.Run(fmt.Sprintf("AndCardinality/%d", n), func(b *testing.B) {

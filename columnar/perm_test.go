@@ -14,9 +14,9 @@ import (
 var idShapes = map[string]func(rng *rand.Rand, i int) string{
 	"serial":   func(_ *rand.Rand, i int) string { return fmt.Sprintf("m-%06d", i) },
 	"cloud":    func(rng *rand.Rand, _ int) string { return fmt.Sprintf("i-%017x", rng.Uint64()>>1) },
-	"nested":   func(rng *rand.Rand, i int) string { return fmt.Sprintf("zone-%d/rack-%03d/node-%d", i%3, i%500, i) },
+	"nested":   func(_ *rand.Rand, i int) string { return fmt.Sprintf("zone-%d/rack-%03d/node-%d", i%3, i%500, i) },
 	"unpadded": func(_ *rand.Rand, i int) string { return fmt.Sprint("openb-node-", i) },
-	"few":      func(rng *rand.Rand, i int) string { return strings.Repeat("a", rng.IntN(30)) },
+	"few":      func(rng *rand.Rand, _ int) string { return strings.Repeat("a", rng.IntN(30)) },
 	"zeros":    func(rng *rand.Rand, _ int) string { return strings.Repeat("\x00", rng.IntN(30)) },
 	"long": func(rng *rand.Rand, _ int) string {
 		return strings.Repeat("x", 8*rng.IntN(5)) + fmt.Sprint(rng.IntN(3000))

@@ -77,14 +77,14 @@ func TestVectorsAgainstMap(t *testing.T) {
 
 func TestVectorsStayGoodWhenDimensionsAreAdded(t *testing.T) {
 	var dims Dims
-	dims.Index("cpu")
+	mustIndex(t, &dims, "cpu")
 	v := NewVectors(&dims)
 	if at := v.At(0); !IsZero(at) {
 		t.Errorf("the zero vector before any other: %v", at)
 	}
 	one := v.Intern([]int64{4})
 	old := v.At(one)
-	dims.Index("memory")
+	mustIndex(t, &dims, "memory")
 	two := v.Intern([]int64{4, 8})
 	if again := v.Intern([]int64{4, 0}); again != one {
 		t.Errorf("the vector with a trailing zero has number %d, want %d", again, one)
@@ -100,7 +100,7 @@ func TestVectorsStayGoodWhenDimensionsAreAdded(t *testing.T) {
 
 func TestVectorsCompact(t *testing.T) {
 	var dims Dims
-	dims.Index("cpu")
+	mustIndex(t, &dims, "cpu")
 	v := NewVectors(&dims)
 	for i := range int64(1000) {
 		v.Intern([]int64{i + 1})
@@ -117,7 +117,7 @@ func TestVectorsCompact(t *testing.T) {
 
 func TestInterningKnownVectorsAllocatesNothing(t *testing.T) {
 	var dims Dims
-	dims.Index("cpu")
+	mustIndex(t, &dims, "cpu")
 	v := NewVectors(&dims)
 	vec := []int64{5}
 	v.Intern(vec)
@@ -191,4 +191,11 @@ func TestCoversAndHelps(t *testing.T) {
 		}
 	}
 	mustPanic(t, "a sum into a shorter vector", func() { SatAdd(make([]int64, 1), make([]int64, 2)) })
+}
+
+func mustIndex(t *testing.T, dims *Dims, name string) {
+	t.Helper()
+	if _, err := dims.Index(name); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -100,8 +100,8 @@ func (p *pass) bestDomain(need int, acquiring bool) (best domainTotals, found bo
 	if !acquiring || found && best.covers {
 		return best, found
 	}
-	free, any := p.bestFree(need)
-	if any && (!found || p.betterDomain(&free, &best, want)) {
+	free, exists := p.bestFree(need)
+	if exists && (!found || p.betterDomain(&free, &best, want)) {
 		return free, true
 	}
 	return best, found

@@ -117,7 +117,8 @@ func (v *domainView) classify(d *domainIndex, at uint32) {
 }
 
 func (k *domainKind) push(at uint32) {
-	h := append(k.places, at)
+	k.places = append(k.places, at)
+	h := k.places
 	for i := len(h) - 1; i > 0; {
 		up := (i - 1) / 2
 		if h[up] <= h[i] {
@@ -126,7 +127,6 @@ func (k *domainKind) push(at uint32) {
 		h[up], h[i] = h[i], h[up]
 		i = up
 	}
-	k.places = h
 }
 
 func (k *domainKind) pop() {

@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"flag"
-	"fmt"
 	"testing"
 
 	"github.com/tonnage/tonnage/engine"
@@ -49,7 +48,7 @@ func TestEqualsReferenceOnRandomFleets(t *testing.T) {
 		was := engine.SetFlatClassesMin([]int{256, 256, 0, 3}[seed/7%4])
 		if d := differs(fleet.Random(seed, size)); d != "" {
 			small := fleet.Minimise(fleet.Random(seed, size), func(w fleet.World) bool { return differs(w) != "" })
-			t.Fatal(fmt.Sprintf("seed %d (repeat with -fleet-seed=%d): %s\nsmallest world that differs: %s\n%s", seed, seed, d, differs(small), fleet.Describe(small)))
+			t.Fatalf("seed %d (repeat with -fleet-seed=%d): %s\nsmallest world that differs: %s\n%s", seed, seed, d, differs(small), fleet.Describe(small))
 		}
 		engine.SetFlatClassesMin(was)
 	}

@@ -120,41 +120,22 @@ func (p *pass) ownersOf(wanted map[model.Owner]bool) map[model.Owner][]int32 {
 			out[o] = append(out[o], p.rankOf[p.f.of[i]])
 		}
 	}
-	byRow := len(out)
+	byRow := make(map[model.Owner]bool, len(out))
+	for o := range out {
+		byRow[o] = true
+	}
 	for i := range p.needs {
 		n := &p.needs[i]
 		o := model.Owner{Cluster: p.s.Clusters[n.cluster], Fingerprint: n.profile.Fingerprint()}
-		if !n.folded || !wanted[o] {
-			continue
+		if n.folded && wanted[o] && !byRow[o] {
+			out[o] = append(out[o], int32(i))
 		}
-		if byRow > 0 && p.namedByRow(out[o], o) {
-			continue
-		}
-		out[o] = append(out[o], int32(i))
 	}
 	for o, members := range out {
 		slices.Sort(members)
 		out[o] = slices.Compact(members)
 	}
 	return out
-}
-
-// namedByRow reports whether some row of the demand, rather than a fold, has
-// the owner's name.
-func (p *pass) namedByRow(members []int32, o model.Owner) bool {
-	for _, n := range members {
-		for i, of := range p.f.of {
-			if p.rankOf[of] != n {
-				continue
-			}
-			ref := p.f.rows[i]
-			profile := p.s.Demand.Profile(ref.block.Profile(int(ref.row)))
-			if ref.block.Cluster() == o.Cluster && ref.block.Group(int(ref.row)) == o.Group && profile.WithoutSame().Fingerprint() == o.Fingerprint {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // blockUpTo withdraws, before a need's turn, what is reserved for those ranked

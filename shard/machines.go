@@ -131,7 +131,7 @@ func (s *Shard) noteAdded(id string) {
 // failed makes a machine Failed and says why.
 func (s *Shard) failed(r columnar.Row, why error) error {
 	if err := s.move(r, model.Failed, ""); err != nil {
-		return fmt.Errorf("after %q: %w", why, err)
+		return fmt.Errorf("after %q: %w", why.Error(), err)
 	}
 	s.machines.SetError(r, why.Error())
 	return nil

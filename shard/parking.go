@@ -72,9 +72,9 @@ func (s *Shard) stampParked() (parked int) {
 		clusters[k.cluster] = struct{}{}
 	}
 	for c := range clusters {
-		n, any := s.stampCluster(c)
+		n, listed := s.stampCluster(c)
 		parked += n
-		if !any {
+		if !listed {
 			delete(clusters, c)
 		}
 	}
@@ -82,9 +82,9 @@ func (s *Shard) stampParked() (parked int) {
 	return parked
 }
 
-// stampCluster stamps the rows of one cluster; any tells whether a row of it
+// stampCluster stamps the rows of one cluster; listed tells whether a row of it
 // is in the ledger.
-func (s *Shard) stampCluster(cluster string) (parked int, any bool) {
+func (s *Shard) stampCluster(cluster string) (parked int, listed bool) {
 	b := s.demand.Block(cluster)
 	if b == nil {
 		return 0, false
@@ -99,7 +99,7 @@ func (s *Shard) stampCluster(cluster string) (parked int, any bool) {
 			s.demand.SetParked(cluster, i, false)
 			continue
 		}
-		any = true
+		listed = true
 		rest := w.parked() && !s.suits(p, s.demand.Row(b, i).MinUnit)
 		s.demand.SetParked(cluster, i, rest)
 		s.demand.SetShortSince(cluster, i, w.since)
@@ -107,7 +107,7 @@ func (s *Shard) stampCluster(cluster string) (parked int, any bool) {
 			parked++
 		}
 	}
-	return parked, any
+	return parked, listed
 }
 
 // suits tells whether a machine that became available since the last decision

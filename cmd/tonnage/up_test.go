@@ -289,7 +289,9 @@ func TestLogLinesStandAboveTheStatus(t *testing.T) {
 	var screen bytes.Buffer
 	c := &console{out: &screen, terminal: true}
 	c.show("status")
-	logWriter{c, &screen}.Write([]byte("log\n"))
+	if _, err := (logWriter{c, &screen}).Write([]byte("log\n")); err != nil {
+		t.Fatal(err)
+	}
 	c.print("line")
 	c.clear()
 	if want := eraseLine + "status" + eraseLine + "log\nstatus" + eraseLine + "line\nstatus" + eraseLine; screen.String() != want {

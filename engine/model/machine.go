@@ -130,7 +130,8 @@ func (m *Machine) Validate(hosts bool) error {
 		fault = m.contradiction(hosts)
 	}
 	if fault != "" {
-		return fmt.Errorf("machine %.*q in state %s: %w: %s", NameBytesMax, m.ID, m.State, ErrStructural, fault)
+		id := m.ID[:min(len(m.ID), NameBytesMax)]
+		return fmt.Errorf("machine %q in state %s: %w: %s", id, m.State, ErrStructural, fault)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -180,7 +181,7 @@ func comparePeer(t *testing.T, dimension, text string) {
 		t.Errorf("ParseQuantity(%q, %q) = %d, the Kubernetes library refuses it", dimension, text, got)
 	case err == nil && got != want:
 		t.Errorf("ParseQuantity(%q, %q) = %d, the Kubernetes library says %d", dimension, text, got, want)
-	case err != nil && ok && want >= 0 && err != errQuantityNegative && strings.ContainsAny(text, "0123456789") && !digitless(text):
+	case err != nil && ok && want >= 0 && !errors.Is(err, errQuantityNegative) && strings.ContainsAny(text, "0123456789") && !digitless(text):
 		t.Errorf("ParseQuantity(%q, %q): %v, the Kubernetes library says %d", dimension, text, err, want)
 	}
 }

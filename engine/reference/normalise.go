@@ -12,8 +12,6 @@ type need struct {
 	model.Need
 	rank int
 	rows []int // into Input.Needs, in rank order
-	// identities under which reservations may name it
-	owners map[model.Owner]bool
 
 	// What phase 1 decided.
 	credited    []*model.Machine

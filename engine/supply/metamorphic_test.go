@@ -118,7 +118,6 @@ type script struct {
 	want     map[string]model.Machine
 	machines []model.Machine
 	profiles []*model.Profile
-	log      []string
 }
 
 func newScript(seed int64) *script {
@@ -198,7 +197,7 @@ func (s *script) change(k int, r columnar.Row, m model.Machine) error {
 	default:
 		to := model.State(s.IntN(model.NumStates))
 		if err := s.t.Transition(r, to, "c1", 77); (err == nil) != model.LegalMove(m.State, to) {
-			return fmt.Errorf("%s -> %s: %v", m.State, to, err)
+			return fmt.Errorf("%s -> %s: %w", m.State, to, err)
 		}
 		m = s.t.Get(r) // what a move sets is another test's business
 	}

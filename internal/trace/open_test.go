@@ -48,8 +48,8 @@ func changed(t *testing.T, file string, edit func(string) string) string {
 	return filepath.Join(root, "openb")
 }
 
-func replace(old, new string) func(string) string {
-	return func(s string) string { return strings.Replace(s, old, new, 1) }
+func replace(from, to string) func(string) string {
+	return func(s string) string { return strings.Replace(s, from, to, 1) }
 }
 
 func set(text string) func(string) string { return func(string) string { return text } }

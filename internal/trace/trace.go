@@ -56,7 +56,7 @@ func Open(dir string, o Options) (*Trace, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.machines = append(machines, slots...)
+	t.machines = slices.Concat(machines, slots)
 	for c := range o.Clusters {
 		name := "openb"
 		if o.Clusters > 1 {

@@ -132,9 +132,9 @@ var reservationRules = []rule{
 }
 
 // keeps says that an idle machine held so long is not deleted.
-func keeps(c model.CapacityType, idleFor time.Duration, more ...machineOpt) func(*scene) {
+func keeps(c model.CapacityType, idleFor time.Duration) func(*scene) {
 	return func(s *scene) {
-		s.machine("m", idle, cpu(4), append(more, capacity(c, idleFor))...)
+		s.machine("m", idle, cpu(4), capacity(c, idleFor))
 		s.run().does()
 	}
 }

@@ -8,9 +8,9 @@ import (
 )
 
 // holder adds a row of the victims' cluster that claims everything there.
-func (s *scene) holder(priority int32) *row {
+func (s *scene) holder(priority int32) {
 	s.Helper()
-	return s.need("v", priority, cpu(1<<40))
+	s.need("v", priority, cpu(1<<40))
 }
 
 var preemptRules = []rule{

@@ -8,36 +8,36 @@ import (
 	"github.com/tonnage/tonnage/engine/reference"
 )
 
-// gang adds a Same-Need of machines of one size: so much in all, by units of 4.
-func (s *scene) gang(cluster string, priority int32, total int64, opts ...needOpt) *row {
+// gang adds a Same-Need of cluster c for machines of one size: so much in all, by units of 4.
+func (s *scene) gang(priority int32, total int64, opts ...needOpt) *row {
 	s.Helper()
-	return s.need(cluster, priority, cpu(total), append([]needOpt{unit(cpu(4)), same(rackKey), group("g")}, opts...)...)
+	return s.need("c", priority, cpu(total), append([]needOpt{unit(cpu(4)), same(rackKey), group("g")}, opts...)...)
 }
 
 // sameRules: the choice among domains, strictly in the order of the contract.
 var sameRules = []rule{
 	{"ADomainThatCoversBeatsOneThatDoesNot", func(s *scene) {
-		n := s.gang("c", 10, 12)
+		n := s.gang(10, 12)
 		s.machines("a1 a2", bound, cpu(4), of("c"), rack("ra"), serving(n))
 		s.machines("b1 b2 b3", idle, cpu(4), rack("rb"), price(9))
 		s.run().gathers(n, "rb").claims(n, "b1 b2 b3").does("Bootstrap b1 0", "Bootstrap b2 0", "Bootstrap b3 0", "Reclaim a1", "Reclaim a2")
 	}},
 	{"AmongCoveringMoreCreditWins", func(s *scene) {
-		n := s.gang("c", 10, 12)
+		n := s.gang(10, 12)
 		s.machines("a1 a2 a3", idle, cpu(4), rack("ra"))
 		s.machines("b1 b2", idle, cpu(4), rack("rb"), price(9))
 		s.machine("b3", bound, cpu(4), of("c"), rack("rb"), price(9))
 		s.run().gathers(n, "rb").claims(n, "b3 b1 b2")
 	}},
 	{"ThenMoreOwnWins", func(s *scene) {
-		n := s.gang("c", 10, 8)
+		n := s.gang(10, 8)
 		s.machines("a1 a2", bound, cpu(4), of("c"), rack("ra"))
 		s.machines("b1", bound, cpu(4), of("c"), rack("rb"), price(9), serving(n))
 		s.machines("b2", bound, cpu(4), of("c"), rack("rb"), price(9))
 		s.run().gathers(n, "rb").claims(n, "b1 b2")
 	}},
 	{"ThenLeastOverCommitmentWins", func(s *scene) {
-		n := s.gang("c", 10, 8)
+		n := s.gang(10, 8)
 		s.machines("a1 a2 a3", idle, cpu(4), rack("ra"))
 		s.machines("b1 b2", idle, cpu(4), rack("rb"), price(9))
 		s.run().gathers(n, "rb")
@@ -49,20 +49,20 @@ var sameRules = []rule{
 		s.run().gathers(n, "rb")
 	}},
 	{"NeitherCoversMoreTotalWins", func(s *scene) {
-		n := s.gang("c", 10, 16)
+		n := s.gang(10, 16)
 		s.machine("a1", bound, cpu(4), of("c"), rack("ra"), serving(n))
 		s.machines("b1 b2", idle, cpu(4), rack("rb"))
 		s.run().gathers(n, "rb").claims(n, "b1 b2").lacks(n, cpu(8))
 	}},
 	{"ThenMoreCreditWins", func(s *scene) {
-		n := s.gang("c", 10, 16)
+		n := s.gang(10, 16)
 		s.machines("a1 a2", idle, cpu(4), rack("ra"))
 		s.machine("b1", idle, cpu(4), rack("rb"))
 		s.machine("b2", bound, cpu(4), of("c"), rack("rb"))
 		s.run().gathers(n, "rb")
 	}},
 	{"ThenMoreOwnWinsToo", func(s *scene) {
-		n := s.gang("c", 10, 16)
+		n := s.gang(10, 16)
 		s.machines("a1 a2", bound, cpu(4), of("c"), rack("ra"))
 		s.machines("b1 b2", bound, cpu(4), of("c"), rack("rb"), serving(n))
 		s.run().gathers(n, "rb")
@@ -74,7 +74,7 @@ var sameRules = []rule{
 		s.run().gathers(n, "rb")
 	}},
 	{"ThenTheSmallerValueWins", func(s *scene) {
-		n := s.gang("c", 10, 8)
+		n := s.gang(10, 8)
 		s.machines("b1 b2", idle, cpu(4), rack("rb"))
 		s.machines("a1 a2", idle, cpu(4), rack("ra"), price(1))
 		s.run().gathers(n, "ra")
@@ -108,35 +108,35 @@ var sameRules = []rule{
 		s.run().gathers(n, "ra").claims(n, "a1 a2").satisfied(n)
 	}},
 	{"ConfiguringAndStampedCreatingAreCreditable", func(s *scene) {
-		n := s.gang("c", 10, 8)
+		n := s.gang(10, 8)
 		s.machines("a1 a2", idle, cpu(4), rack("ra"))
 		s.machine("b1", binding, cpu(4), of("c"), rack("rb"))
 		s.machine("b2", idle, cpu(4), rack("rb"), price(3))
 		s.run().gathers(n, "rb")
 	}},
 	{"SpeculativeSupplyCountsInTheTotal", func(s *scene) {
-		n := s.gang("c", 10, 8)
+		n := s.gang(10, 8)
 		s.machine("a1", idle, cpu(4), rack("ra"))
 		s.machines("b1 b2", spec, cpu(4), rack("rb"), price(9))
 		s.run().gathers(n, "rb").does("Provision b1 0", "Provision b2 0")
 	}},
 	{"MachinesClaimedByHigherRanksDoNotCount", func(s *scene) {
 		s.need("b", 20, cpu(8), requires(rackKey, model.In, "ra"))
-		n := s.gang("c", 10, 8)
+		n := s.gang(10, 8)
 		s.machines("a1 a2 a3", idle, cpu(4), rack("ra"))
 		s.machines("b1 b2", idle, cpu(4), rack("rb"), price(3))
 		s.run().gathers(n, "rb")
 	}},
 	{"MachinesReservedForHigherRanksDoNotCount", func(s *scene) {
 		high := s.need("b", 20, cpu(4), requires("k", model.Exists))
-		n := s.gang("c", 10, 8)
+		n := s.gang(10, 8)
 		s.machine("a1", idle, cpu(4), rack("ra"), held(high))
 		s.machine("a2", idle, cpu(4), rack("ra"))
 		s.machines("b1 b2", idle, cpu(4), rack("rb"), price(3))
 		s.run().gathers(n, "rb")
 	}},
 	{"AParkedNeedChoosesOverCreditOnly", func(s *scene) {
-		n := s.gang("c", 10, 12, parked)
+		n := s.gang(10, 12, parked)
 		s.machine("a1", bound, cpu(4), of("c"), rack("ra"))
 		s.machines("b1 b2 b3", idle, cpu(4), rack("rb"))
 		s.run().gathers(n, "ra").claims(n, "a1").couldCover(n, true)
@@ -146,20 +146,20 @@ var sameRules = []rule{
 // domainRules: what follows from the choice.
 var domainRules = []rule{
 	{"CreditIsConfinedToTheDomain", func(s *scene) {
-		n := s.gang("c", 10, 8)
+		n := s.gang(10, 8)
 		s.machines("a1 a2", bound, cpu(4), of("c"), rack("ra"))
 		s.machine("b1", bound, cpu(4), of("c"), rack("rb"), serving(n))
 		s.run().claims(n, "a1 a2").does("Reclaim b1")
 	}},
 	{"AnUncoverableGangKeepsWhatItHasInItsBestDomain", func(s *scene) {
-		n := s.gang("c", 10, 16)
+		n := s.gang(10, 16)
 		s.machine("a1", bound, cpu(4), of("c"), rack("ra"))
 		s.machine("a2", idle, cpu(4), rack("ra"))
 		s.machine("b1", idle, cpu(4), rack("rb"))
 		s.run().claims(n, "a1 a2").lacks(n, cpu(8)).couldCover(n, false).unmet(n, reference.UnmetTopology)
 	}},
 	{"NoCandidateIsNoDomain", func(s *scene) {
-		n := s.gang("c", 10, 8)
+		n := s.gang(10, 8)
 		s.machine("a", idle, cpu(4))
 		s.run().gathers(n, "").claims(n, "").unmet(n, reference.UnmetNoMatchingSupply).couldCover(n, false)
 	}},
@@ -170,51 +170,51 @@ var domainRules = []rule{
 		s.run().gathers(n, "rb")
 	}},
 	{"TwoGangsTakeTwoDomains", func(s *scene) {
-		g := s.gang("c", 10, 8)
-		h := s.gang("c", 10, 8, group("h"))
+		g := s.gang(10, 8)
+		h := s.gang(10, 8, group("h"))
 		s.machines("a1 a2", idle, cpu(4), rack("ra"))
 		s.machines("b1 b2", idle, cpu(4), rack("rb"))
 		s.run().gathers(g, "ra").gathers(h, "rb")
 	}},
 	{"LiveReservationsPinTheDomain", func(s *scene) {
-		n := s.gang("c", 10, 12)
+		n := s.gang(10, 12)
 		s.machines("a1 a2 a3", idle, cpu(4), rack("ra"))
 		s.machine("b1", idle, cpu(4), rack("rb"), held(n))
 		s.machine("b2", draining, cpu(4), of("v"), rack("rb"), held(n))
 		s.run().gathers(n, "rb").claims(n, "b1").lacks(n, cpu(8)).couldCover(n, true)
 	}},
 	{"ADrainingReservationPinsByItself", func(s *scene) {
-		n := s.gang("c", 10, 8)
+		n := s.gang(10, 8)
 		s.machines("a1 a2", idle, cpu(4), rack("ra"))
 		s.machine("b1", draining, cpu(4), of("v"), rack("rb"), held(n))
 		s.run().gathers(n, "rb").claims(n, "").does()
 	}},
 	{"ACreatingReservationPins", func(s *scene) {
-		n := s.gang("c", 10, 8)
+		n := s.gang(10, 8)
 		s.machines("a1 a2", idle, cpu(4), rack("ra"))
 		s.machine("b1", creating, cpu(4), rack("rb"), held(n))
 		s.run().gathers(n, "rb").claims(n, "b1")
 	}},
 	{"TheDomainOfMostReservationsPins", func(s *scene) {
-		n := s.gang("c", 10, 12)
+		n := s.gang(10, 12)
 		s.machine("a1", idle, cpu(4), rack("ra"), held(n))
 		s.machines("b1 b2", idle, cpu(4), rack("rb"), held(n))
 		s.run().gathers(n, "rb")
 	}},
 	{"AmongEqualReservationsTheSmallerValuePins", func(s *scene) {
-		n := s.gang("c", 10, 12)
+		n := s.gang(10, 12)
 		s.machine("b1", idle, cpu(4), rack("rb"), held(n))
 		s.machine("a1", idle, cpu(4), rack("ra"), held(n))
 		s.run().gathers(n, "ra")
 	}},
 	{"ReservationsWithoutTheAttributeDoNotPin", func(s *scene) {
-		n := s.gang("c", 10, 8)
+		n := s.gang(10, 8)
 		s.machine("x", idle, cpu(4), held(n))
 		s.machines("a1 a2", idle, cpu(4), rack("ra"))
 		s.run().gathers(n, "ra").satisfied(n)
 	}},
 	{"ExpiredReservationsDoNotPin", func(s *scene) {
-		n := s.gang("c", 10, 8)
+		n := s.gang(10, 8)
 		s.machines("a1 a2", idle, cpu(4), rack("ra"))
 		s.machine("b1", idle, cpu(4), rack("rb"), held(n), until(-1))
 		s.run().gathers(n, "ra").ends("b1")
@@ -227,21 +227,21 @@ var domainRules = []rule{
 
 var wholeRules = []rule{
 	{"NothingIsPreemptedForAPart", func(s *scene) {
-		n := s.gang("c", 100, 16)
+		n := s.gang(100, 16)
 		s.machines("a1 a2 a3", bound, cpu(4), of("v"), rack("ra"), at(1))
 		s.machines("b1 b2 b3", bound, cpu(4), of("v"), rack("rb"), at(1))
 		v := s.need("v", 1, cpu(24))
 		s.run().does().unmet(n, reference.UnmetPreemptionExhausted).satisfied(v)
 	}},
 	{"AGangWithNothingFreeFindsADomainToPreemptIn", func(s *scene) {
-		n := s.gang("c", 100, 12)
+		n := s.gang(100, 12)
 		s.need("v", 1, cpu(20))
 		s.machines("a1 a2", bound, cpu(4), of("v"), rack("ra"), at(1))
 		s.machines("b1 b2 b3", bound, cpu(4), of("v"), rack("rb"), at(1))
 		s.run().does("Preempt b1 0", "Preempt b2 0", "Preempt b3 0").gathers(n, "rb").unmet(n, reference.UnmetAwaitingDrain)
 	}},
 	{"Phase1sDomainIsTriedFirst", func(s *scene) {
-		n := s.gang("c", 100, 12)
+		n := s.gang(100, 12)
 		s.need("v", 1, cpu(40))
 		s.machine("a1", idle, cpu(4), rack("ra"))
 		s.machines("a2 a3", bound, cpu(4), of("v"), rack("ra"), at(1))
@@ -249,21 +249,21 @@ var wholeRules = []rule{
 		s.run().does("Bootstrap a1 0", "Preempt a2 0", "Preempt a3 0").gathers(n, "ra")
 	}},
 	{"OtherDomainsGoByWhatCouldBeThereThenValue", func(s *scene) {
-		n := s.gang("c", 100, 12)
+		n := s.gang(100, 12)
 		s.need("v", 1, cpu(40))
 		s.machines("a1 a2 a3", bound, cpu(4), of("v"), rack("ra"), at(1))
 		s.machines("b1 b2 b3 b4", bound, cpu(4), of("v"), rack("rb"), at(1))
 		s.run().does("Preempt a1 0", "Preempt a2 0", "Preempt a3 0").gathers(n, "ra")
 	}},
 	{"FreeAndFreedTogetherCover", func(s *scene) {
-		n := s.gang("c", 100, 12)
+		n := s.gang(100, 12)
 		s.need("v", 1, cpu(40))
 		s.machines("a1 a2", bound, cpu(4), of("v"), rack("ra"), at(1))
 		s.machine("a3", spec, cpu(4), rack("ra"))
 		s.run().does("Provision a3 0", "Preempt a1 0", "Preempt a2 0").gathers(n, "ra")
 	}},
 	{"WhatPhase1AcquiredElsewhereIsWithheld", func(s *scene) {
-		n := s.gang("c", 100, 12)
+		n := s.gang(100, 12)
 		s.need("v", 1, cpu(40))
 		s.machine("a0", bound, cpu(4), of("c"), rack("ra"))
 		s.machine("a1", idle, cpu(4), rack("ra"))
@@ -271,7 +271,7 @@ var wholeRules = []rule{
 		s.run().does("Preempt b1 0", "Preempt b2 0", "Preempt b3 0").gathers(n, "rb").claims(n, "a0").lacks(n, cpu(8))
 	}},
 	{"AtMostTopDomainsAreTried", func(s *scene) {
-		n := s.gang("c", 100, 8)
+		n := s.gang(100, 8)
 		s.need("v", 1, cpu(8), requires(rackKey, model.In, "rb"))
 		s.in.Options.TopDomains = 1
 		s.machine("a1", idle, cpu(4), rack("ra"))
@@ -279,7 +279,7 @@ var wholeRules = []rule{
 		s.run().does("Bootstrap a1 0").gathers(n, "ra").unmet(n, reference.UnmetPreemptionExhausted)
 	}},
 	{"TheDomainThatCouldHoldMostIsTriedFirst", func(s *scene) {
-		n := s.gang("c", 100, 12)
+		n := s.gang(100, 12)
 		s.need("v", 1, cpu(40))
 		s.in.Options.TopDomains = 1
 		s.machines("a1 a2", bound, cpu(4), of("v"), rack("ra"), at(1))
@@ -287,7 +287,7 @@ var wholeRules = []rule{
 		s.run().does("Preempt b1 0", "Preempt b2 0", "Preempt b3 0").gathers(n, "rb")
 	}},
 	{"UnneededVictimsOfAGangAreGivenBack", func(s *scene) {
-		s.gang("c", 100, 12)
+		s.gang(100, 12)
 		s.need("v", 1, cpu(4))
 		s.need("w", 2, cpu(8))
 		s.machine("o", bound, cpu(4), of("c"), rack("ra"))
@@ -296,7 +296,7 @@ var wholeRules = []rule{
 		s.run().does("Preempt large 0")
 	}},
 	{"WithheldMachinesAreClaimedByNobody", func(s *scene) {
-		s.gang("c", 100, 8)
+		s.gang(100, 8)
 		s.need("v", 1, cpu(40))
 		s.machine("a1", idle, cpu(4), rack("ra"), capacity(model.Spot, time.Hour))
 		s.machines("b1 b2", bound, cpu(4), of("v"), rack("rb"), at(1))
@@ -305,7 +305,7 @@ var wholeRules = []rule{
 	{"OwnMachinesThatALowerRankHoldsCount", func(s *scene) {
 		// ra is where phase 1 began; rb holds a machine of the cluster that
 		// its lower row keeps, and covers with it.
-		n := s.gang("c", 100, 12)
+		n := s.gang(100, 12)
 		low := s.need("c", 5, cpu(4), requires(rackKey, model.In, "rb"))
 		s.need("v", 1, cpu(40))
 		s.machines("a1 a2", idle, cpu(4), rack("ra"))
@@ -314,7 +314,7 @@ var wholeRules = []rule{
 		s.run().does("Preempt b1 0", "Preempt b2 0").gathers(n, "rb").claims(low, "b0")
 	}},
 	{"OwnMachinesThatAHigherRankHoldsDoNot", func(s *scene) {
-		n := s.gang("c", 100, 12)
+		n := s.gang(100, 12)
 		s.need("c", 200, cpu(4), requires(rackKey, model.In, "rb"))
 		s.need("v", 1, cpu(40))
 		s.machine("b0", bound, cpu(4), of("c"), rack("rb"))
@@ -324,14 +324,14 @@ var wholeRules = []rule{
 	{"AGangThatLosesAMachineNowDoesNotCountIt", func(s *scene) {
 		// top takes a0 from the gang; with it gone the rack cannot cover.
 		top := s.need("t", 500, cpu(4), requires("k", model.Exists))
-		n := s.gang("c", 100, 12)
+		n := s.gang(100, 12)
 		s.need("v", 1, cpu(40))
 		s.machine("a0", bound, cpu(4), of("c"), rack("ra"), label("k", "1"))
 		s.machines("a1 a2", bound, cpu(4), of("v"), rack("ra"), at(1))
 		s.run().does("Preempt a0 0").unmet(top, reference.UnmetAwaitingDrain).claims(n, "a0")
 	}},
 	{"APinnedGangPreemptsOnlyInItsDomain", func(s *scene) {
-		n := s.gang("c", 100, 12)
+		n := s.gang(100, 12)
 		s.need("v", 1, cpu(40))
 		s.machine("b0", draining, cpu(4), of("v"), rack("rb"), held(n))
 		s.machine("b1", bound, cpu(4), of("v"), rack("rb"), at(1))
@@ -339,7 +339,7 @@ var wholeRules = []rule{
 		s.run().does().gathers(n, "rb").awaits(n, cpu(4)).unmet(n, reference.UnmetPreemptionExhausted)
 	}},
 	{"AGangWhoseVictimsDrainPreemptsNoMore", func(s *scene) {
-		n := s.gang("c", 100, 12)
+		n := s.gang(100, 12)
 		s.need("v", 1, cpu(40))
 		s.machine("b0", idle, cpu(4), rack("rb"), held(n))
 		s.machines("b1 b2", draining, cpu(4), of("v"), rack("rb"), held(n))
@@ -347,7 +347,7 @@ var wholeRules = []rule{
 		s.run().does("Bootstrap b0 0").awaits(n, cpu(8)).unmet(n, reference.UnmetAwaitingDrain)
 	}},
 	{"AParkedGangDoesNotPreempt", func(s *scene) {
-		n := s.gang("c", 100, 8, parked)
+		n := s.gang(100, 8, parked)
 		s.need("v", 1, cpu(40))
 		s.machines("a1 a2", bound, cpu(4), of("v"), rack("ra"), at(1))
 		s.run().does().unmet(n, reference.UnmetParked)
