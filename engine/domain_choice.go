@@ -259,7 +259,7 @@ func (p *pass) sumCreditable(need int) {
 			add(r, p.isOwn(r, need))
 		}
 	}
-	for r := p.firstOwn(need); r != columnar.None; r = p.own.next[r] {
+	for r := p.firstOpenOwn(need); r != spent; r = p.own.next[r] {
 		if p.s.View.State[r] == model.Creating && p.accepts(r, need) {
 			add(r, true)
 		}

@@ -13,9 +13,13 @@ import (
 // rows; each chain is in the order of the credit walk.
 type ownIndex struct {
 	heads []columnar.Row // by slot: the first row of some stamp's chain
-	next  []columnar.Row // by row
+	open  []columnar.Row // by slot: the first row that is not claimed; None = as heads
+	next  []columnar.Row // by row; spent at the end of a chain
 	shift uint8
 }
+
+// spent ends a chain.
+const spent = ^columnar.None
 
 // stampOf is the identity that a stamp must agree in.
 type stampOf struct {
@@ -42,6 +46,7 @@ func (p *pass) indexOwn() ownIndex {
 	logSize := bits.Len(uint(2*stamped + 1))
 	x := ownIndex{
 		heads: alloc.Make[columnar.Row](p.e.arena, 1<<logSize),
+		open:  alloc.Make[columnar.Row](p.e.arena, 1<<logSize),
 		next:  alloc.Make[columnar.Row](p.e.arena, s.Supply.RowMax()),
 		shift: uint8(64 - logSize),
 	}
@@ -58,6 +63,7 @@ func (p *pass) indexOwn() ownIndex {
 				x.next[tails[at]] = r
 			}
 			tails[at] = r
+			x.next[r] = spent
 		}
 	}
 	return x
@@ -98,13 +104,43 @@ func (p *pass) clusterByName(name string) int32 {
 	return -1
 }
 
-// firstOwn returns the first of a need's own machines; next leads on.
-func (p *pass) firstOwn(need int) columnar.Row {
+// ownSlot returns where the chain of a need's own machines is; ok is false
+// when no machine carries its group.
+func (p *pass) ownSlot(need int) (slot uint64, ok bool) {
 	n := &p.needs[need]
 	if !n.groupKnown {
-		return columnar.None
+		return 0, false
 	}
-	return p.own.heads[p.own.slot(p, stampOf{n.cluster, n.profile.Fingerprint(), n.groupID})]
+	return p.own.slot(p, stampOf{n.cluster, n.profile.Fingerprint(), n.groupID}), true
+}
+
+// firstOwn returns the first of a need's own machines, spent when it has none;
+// next leads on.
+func (p *pass) firstOwn(need int) columnar.Row {
+	if slot, ok := p.ownSlot(need); ok && p.own.heads[slot] != columnar.None {
+		return p.own.heads[slot]
+	}
+	return spent
+}
+
+// firstOpenOwn is firstOwn without the head of the chain that is claimed
+// already: rows of the demand that agree in profile and group share a chain,
+// and each would walk again over what those before it took.
+func (p *pass) firstOpenOwn(need int) columnar.Row {
+	slot, ok := p.ownSlot(need)
+	if !ok || p.own.heads[slot] == columnar.None {
+		return spent
+	}
+	r := p.own.open[slot]
+	if r == columnar.None {
+		r = p.own.heads[slot]
+	}
+	for r != spent && p.claimed.Has(uint32(r)) {
+		p.probes++
+		r = p.own.next[r]
+	}
+	p.own.open[slot] = r
+	return r
 }
 
 // isOwn reports whether a machine carries the need's stamp.

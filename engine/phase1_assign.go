@@ -48,7 +48,7 @@ func (p *pass) inDomain(r columnar.Row, n *ranked) bool {
 // walk first, then the others of the cluster.
 func (p *pass) credit(need int) {
 	n := &p.needs[need]
-	for r := p.firstOwn(need); r != columnar.None && !columnar.IsZero(p.missing); r = p.own.next[r] {
+	for r := p.firstOpenOwn(need); r != spent && !columnar.IsZero(p.missing); r = p.own.next[r] {
 		p.probes++
 		if !p.claimed.Has(uint32(r)) && p.accepts(r, need) && p.inDomain(r, n) && columnar.Helps(p.vec(r), p.missing) {
 			p.claim(r, need)

@@ -253,7 +253,7 @@ func (p *pass) sumAvailable(need int) domainSums {
 			}
 		}
 	}
-	for r := p.firstOwn(need); r != columnar.None; r = p.own.next[r] {
+	for r := p.firstOwn(need); r != spent; r = p.own.next[r] {
 		if p.s.View.State[r] == model.Creating && mine(r) {
 			add(r)
 		}
