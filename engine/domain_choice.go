@@ -19,11 +19,11 @@ type domainTotals struct {
 
 // domainScratch holds the totals of one need's domains while it chooses.
 type domainScratch struct {
-	credit  map[uint32]int // value → index of totals: the domains with creditable machines
-	totals  []domainTotals
-	vectors []int64
-	zero    []int64
-	free    [2][]int64 // totals of the best domain without credit, and of the one at hand
+	credit map[uint32]int // value → index of totals: the domains with creditable machines
+	totals []domainTotals
+	vectorBlock
+	zero []int64
+	free [2][]int64 // totals of the best domain without credit, and of the one at hand
 }
 
 // chooseDomain picks the one domain that a Same-Need is credited and acquires
@@ -194,7 +194,7 @@ func (sc *domainScratch) reset(dims int) {
 	}
 	clear(sc.credit)
 	sc.totals = sc.totals[:0]
-	sc.vectors = sc.vectors[:0]
+	sc.empty()
 }
 
 // credited reports whether the need has creditable machines in a domain.
@@ -212,25 +212,12 @@ func (sc *domainScratch) at(value uint32, dims int) *domainTotals {
 	if !ok {
 		i = len(sc.totals)
 		sc.credit[value] = i
-		v := sc.vector(3 * dims)
+		v := sc.take(3 * dims)
 		sc.totals = append(sc.totals, domainTotals{
 			value: value, total: v[:dims:dims], creditable: v[dims : 2*dims : 2*dims], own: v[2*dims:],
 		})
 	}
 	return &sc.totals[i]
-}
-
-// vector returns n zeros. Earlier vectors stay where they are when the block
-// is full: a new one is begun.
-func (sc *domainScratch) vector(n int) []int64 {
-	if len(sc.vectors)+n > cap(sc.vectors) {
-		sc.vectors = make([]int64, 0, max(2*cap(sc.vectors), 64*n))
-	}
-	from := len(sc.vectors)
-	sc.vectors = sc.vectors[:from+n]
-	v := sc.vectors[from : from+n : from+n]
-	clear(v)
-	return v
 }
 
 // sumCreditable adds what the need could be credited, by domain.

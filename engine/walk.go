@@ -214,4 +214,5 @@ type scratch struct {
 	ranks  [model.NumBuckets][]uint32
 	spread spreadScratch
 	domain domainScratch
+	sites  siteScratch
 }
