@@ -41,6 +41,7 @@ func cycle(t *testing.T, f *workload.Fleet, regime workload.Regime) *engine.Plan
 }
 
 func TestALargeCompanySteadyAndCold(t *testing.T) {
+	large(t)
 	f := build(t, "50k")
 	if plan := cycle(t, f, workload.Steady); len(plan.Actions) != 0 || plan.Stats.Unsatisfied != 0 {
 		t.Errorf("steady: %v actions, %d unsatisfied", plan.Stats.Actions, plan.Stats.Unsatisfied)
@@ -52,6 +53,7 @@ func TestALargeCompanySteadyAndCold(t *testing.T) {
 
 // A tenth of the flat rung's rows is unmet, and the Idle tier stays idle.
 func TestFlatLeavesATenthUnmet(t *testing.T) {
+	large(t)
 	f := build(t, "500k-flat")
 	for _, regime := range []workload.Regime{workload.Steady, workload.Cold} {
 		plan := cycle(t, f, regime)
@@ -68,6 +70,7 @@ func TestFlatLeavesATenthUnmet(t *testing.T) {
 // The row-heavy rung has the published numbers of rows, gangs, spreads and
 // profiles, and none of its rows folds.
 func TestRowsMatchTheProjection(t *testing.T) {
+	large(t)
 	f := build(t, "500k-rows")
 	kinds := map[string]model.Machine{} // one machine of each kind
 	bound := 0
@@ -101,5 +104,14 @@ func TestRowsMatchTheProjection(t *testing.T) {
 	}
 	if bound < f.Rung().Machines()*98/100 {
 		t.Errorf("%d of %d machines are bound", bound, f.Rung().Machines())
+	}
+}
+
+// large leaves the largest rungs out of short runs: they are about figures,
+// and what a short run is for shows on the small ones as well.
+func large(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a short run: the large rungs are left out")
 	}
 }
