@@ -130,7 +130,7 @@ func (x trace) add(c *Cycle) {
 // roundsMax is how often a machine may be acquired and given up again while the
 // world comes to rest: drains that end and others that take what is free may
 // each make something else the better choice.
-const roundsMax = 2
+const roundsMax = 5
 
 // restless names a machine that went round more often than that.
 func (x trace) restless() string {
