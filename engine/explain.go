@@ -168,7 +168,7 @@ func (p *pass) forbiddenBySpread(r columnar.Row, n *ranked) bool {
 	if p.s.View.State[r].Bound() {
 		return false
 	}
-	for _, s := range n.profile.HardSpread() {
+	for _, s := range n.hardSpread() {
 		if p.s.Supply.Values(p.s.Supply.Key(s.Key))[r] == 0 {
 			return true
 		}

@@ -25,6 +25,16 @@ type need struct {
 	parked  bool
 }
 
+// hardSpread returns the constraints that bind the need: none with Same, which
+// wins over spread, and none for a fold, for whose members it has won although
+// the fold no longer shows it.
+func (n *need) hardSpread() []model.Spread {
+	if n.folded {
+		return nil
+	}
+	return n.profile.HardSpread()
+}
+
 // folded is the demand of a cycle after normalising, not yet ranked.
 type folded struct {
 	needs []need

@@ -87,7 +87,7 @@ func (p *pass) acquire(need int) {
 		return
 	}
 	n := &p.needs[need]
-	if len(n.profile.HardSpread()) > 0 {
+	if len(n.hardSpread()) > 0 {
 		p.acquireSpread(need)
 		return
 	}

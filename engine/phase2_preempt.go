@@ -24,7 +24,7 @@ func (p *pass) preempt() {
 		switch {
 		case n.profile.Same() != nil:
 			p.preemptSame(i)
-		case len(n.profile.HardSpread()) > 0:
+		case len(n.hardSpread()) > 0:
 			p.preemptSpread(i)
 		default:
 			p.preemptPlain(i)

@@ -153,7 +153,7 @@ func (p *pass) nextSpread(n *ranked, plans []spreadPlan) (columnar.Row, *candida
 		for i := range plans {
 			pl := &plans[i]
 			pl.free[stage] = p.dropUseless(pl.free[stage])
-			if len(pl.free[stage]) == 0 || !p.scratch.spread.allows(pl.values) {
+			if len(pl.free[stage]) == 0 || !p.scratch.spread.allows(pl.values) && !slices.Contains(pl.own, pl.free[stage][0]) {
 				continue
 			}
 			if best < 0 || p.compareHeads(n, pl.free[stage][0], plans[best].free[stage][0], &pl.tuple, &plans[best].tuple) < 0 {

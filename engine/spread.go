@@ -77,7 +77,7 @@ func (p *pass) anyLeft(need int) bool {
 // startSpread sets the scratch up for a need's constraints.
 func (p *pass) startSpread(n *ranked) {
 	sc := &p.scratch.spread
-	hard := n.profile.HardSpread()
+	hard := n.hardSpread()
 	sc.keys, sc.skew = sc.keys[:0], sc.skew[:0]
 	for len(sc.counts) < len(hard) {
 		sc.counts = append(sc.counts, map[uint32]int32{})
@@ -268,11 +268,13 @@ func (p *pass) nextTuple(need int) int {
 	best, bestRow := -1, columnar.None
 	for i := range sc.tuples {
 		t := &sc.tuples[i]
-		if !sc.allows(t.values) {
+		allowed := sc.allows(t.values)
+		if !allowed && len(t.own) == 0 {
 			continue
 		}
+		// What is held for the need was allowed when it was bought or freed.
 		r := p.tupleHead(t, need)
-		if r == columnar.None {
+		if r == columnar.None || !allowed && !slices.Contains(t.own, r) {
 			continue
 		}
 		if best < 0 || p.compareHeads(n, r, bestRow, t, &sc.tuples[best]) < 0 {

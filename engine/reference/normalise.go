@@ -12,6 +12,7 @@ type need struct {
 	model.Need
 	rank int
 	rows []int // into Input.Needs, in rank order
+	fold bool
 
 	// What phase 1 decided.
 	credited    []*model.Machine
@@ -27,6 +28,15 @@ type need struct {
 	inFlight      []*model.Machine
 	covered       bool // victims, in-flight and free machines cover the deficit
 	hadCandidates bool // somebody could have been preempted
+}
+
+// hardSpread: Same wins over spread, and it has won for the members of a fold
+// although the fold no longer shows it.
+func (n *need) hardSpread() []model.Spread {
+	if n.fold {
+		return nil
+	}
+	return n.Profile.HardSpread()
 }
 
 func (n *need) claims() []*model.Machine {
@@ -75,7 +85,7 @@ func normalise(in *Input) []*need {
 // newFold strips a row: no Same, no group, and the minimum unit is the whole
 // of one member.
 func newFold(row *model.Need) *need {
-	f := &need{Need: *row}
+	f := &need{Need: *row, fold: true}
 	f.Profile = row.Profile.WithoutSame()
 	f.MinUnit = row.Aggregate
 	f.Group = ""

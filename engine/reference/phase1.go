@@ -26,7 +26,7 @@ func (p *pass) phase1(n *need) {
 	n.credited, n.deficit = walk(credit, n.deficit)
 	switch {
 	case n.Parked:
-	case len(n.Profile.HardSpread()) > 0:
+	case len(n.hardSpread()) > 0:
 		p.acquireSpread(n, idle, speculative)
 	default:
 		n.idle, n.deficit = walk(idle, n.deficit)

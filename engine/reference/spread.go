@@ -17,7 +17,7 @@ type skew struct {
 }
 
 func newSkew(n *need) *skew {
-	s := &skew{rules: n.Profile.HardSpread()}
+	s := &skew{rules: n.hardSpread()}
 	for range s.rules {
 		s.counts = append(s.counts, map[string]int64{})
 		s.start = append(s.start, nil)
@@ -128,7 +128,8 @@ func (p *pass) nextSpread(n *need, s *skew, candidates []*model.Machine, missing
 	heads := map[string]*model.Machine{}
 	for _, m := range candidates {
 		tuple, ok := s.place(m)
-		if !ok || !useful(m, missing) || !s.allows(m) {
+		// What is held for the Need was allowed when it was bought or freed.
+		if !ok || !useful(m, missing) || !s.allows(m) && !p.reservedFor(n, m) {
 			continue
 		}
 		// Values may hold any character; lengths keep tuples apart.

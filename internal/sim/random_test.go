@@ -29,21 +29,12 @@ const (
 )
 
 // tame leaves out of a profile what makes a Need want another machine when one
-// has been taken, so that it goes round and round with what is free:
-//
-//   - Spread on a gang counts for nothing while the gang needs several machines
-//     and for much once one machine holds it.
-//   - Spread with several dimensions: a domain whose free machines hold nothing
-//     that is still missing keeps the minimum down among Idle machines and not
-//     among quota slots, so that what was bought may not be bound.
-//   - Values listed with Same count only while the gang needs several machines.
+// has been taken, so that it goes round and round with what is free: values
+// listed with Same count only while the gang needs several machines.
 func tame(t *testing.T, n *model.Need) {
 	t.Helper()
 	p := n.Profile
 	spec := model.ProfileSpec{Spread: p.Spread(), Priority: p.Priority(), Interruption: p.Interruption(), Reclamation: p.Reclamation()}
-	if p.Same() != nil || len(n.Aggregate) > 1 {
-		spec.Spread = nil
-	}
 	for _, r := range p.Requirements() {
 		if r.Operator == model.Same {
 			r.Values = nil

@@ -284,6 +284,15 @@ var spreadRules = []rule{
 		s.machines("b1 b2", idle, cpu(4), zone("zb"), price(1))
 		s.run().claims(n, "a0 b1 a1")
 	}},
+	{"WhatIsHeldForTheNeedIsExemptFromTheSkew", func(s *scene) {
+		// Bought when quota slots were tried, it must not be refused once it is
+		// Idle: it would be given back and bought again.
+		n := s.need("c", 10, vec("cpu", 8, "memory", 4), hard(model.KeyZone, 1))
+		s.machine("a0", bound, vec("cpu", 4, "memory", 4), of("c"), zone("za"))
+		s.machine("a1", idle, cpu(4), zone("za"), held(n))
+		s.machine("b1", idle, vec("memory", 1), zone("zb"))
+		s.run().claims(n, "a0 a1").satisfied(n)
+	}},
 	{"CreditItselfIsNotConstrained", func(s *scene) {
 		n := s.need("c", 10, cpu(8), hard(model.KeyZone, 1))
 		s.machines("a1 a2", bound, cpu(4), of("c"), zone("za"))

@@ -157,6 +157,14 @@ var normaliseRules = []rule{
 		s.machines("m1 m2", idle, cpu(16), rack("r1"))
 		s.run().claims(g1, "m1").claims(g2, "m1").does("Bootstrap m1 0").satisfied(g2).gathers(g1, "")
 	}},
+	{"SpreadOfGangsDoesNotBindTheirFold", func(s *scene) {
+		// Same has won over spread for every member.
+		g := s.need("c", 10, cpu(8), same(rackKey), hard(model.KeyZone, 1), group("g1"))
+		s.need("c", 10, cpu(8), same(rackKey), hard(model.KeyZone, 1), group("g2"))
+		s.machines("a1 a2", idle, cpu(8), rack("r1"), zone("za"))
+		s.machine("b1", idle, cpu(8), rack("r2"), zone("zb"), price(9))
+		s.run().claims(g, "a1 a2").satisfied(g)
+	}},
 	{"AFoldMayCrossDomains", func(s *scene) {
 		g := s.need("c", 10, cpu(8), same(rackKey), group("g1"))
 		s.need("c", 10, cpu(8), same(rackKey), group("g2"))
