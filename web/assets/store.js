@@ -31,6 +31,7 @@ export class Store {
 
   connect() {
     const source = new EventSource('/events');
+    this.source = source;
     source.addEventListener('open', () => { this.load().catch(() => {}); });
     source.addEventListener('frame', (e) => this.take(JSON.parse(e.data)));
     source.addEventListener('bye', () => this.again(source, 'stopped'));
@@ -43,15 +44,19 @@ export class Store {
 
   again(source, link) {
     source.close();
+    this.source = null;
     this.set(link);
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.connect(), RETRY_MS);
   }
 
   async load() {
+    const source = this.source;
     const answer = await fetch('/api/state');
     if (!answer.ok) return;
     const state = await answer.json();
+    // An answer from before the link broke says nothing about the link.
+    if (!source || source !== this.source) return;
     const newer = this.rows.filter((r) => state.history.length > 0 && r.t > state.history.at(-1).t);
     const sameProcess = this.info?.started === state.info.started;
     this.info = state.info;
