@@ -47,7 +47,8 @@ const DrainSecondsDefault = 30
 // contract (weights, release, victims, top domains) changes an answer.
 type Options struct {
 	// Workers is the number of workers of a cycle, 0 = GOMAXPROCS. The answer
-	// never depends on it.
+	// never depends on it. A cycle is one sequential pass so far: the number is
+	// checked and has no effect.
 	Workers    int
 	Victims    VictimMode
 	TopDomains int

@@ -59,7 +59,7 @@ from that of another cycle on the same input, ends the run with exit code 3.`,
 	flags.StringVar(&f.rung, "rung", "tiny", "the workload: "+strings.Join(workload.Names(), ", "))
 	flags.StringVar(&f.regime, "regime", "cold", "what happens to it: "+strings.Join(regimeNames(), ", "))
 	flags.IntVar(&f.cycles, "cycles", measure.CyclesDefault, "cycles to measure")
-	flags.IntVar(&f.workers, "workers", 0, "workers of the cycle, 0 = all cores")
+	flags.IntVar(&f.workers, "workers", 0, "workers of the cycle, 0 = all cores; no effect yet, a cycle is one sequential pass")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the workload and of its changes")
 	flags.BoolVar(&f.verify, "verify", false, "compare plans with the reference's; on large rungs with those of one worker")
 	flags.StringVar(&f.profile, "cpuprofile", "", "write a CPU profile; what is measured has the label bench=measured")

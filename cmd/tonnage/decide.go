@@ -39,7 +39,7 @@ code is 0. A file with faults is refused whole, with one line for each fault
 	fileFlag(cmd, &f.file, "the world")
 	outputFlag(cmd, &f.output)
 	cmd.Flags().BoolVar(&f.explain, "explain", false, `add why, by need and by machine (key "explain" of the JSON)`)
-	cmd.Flags().IntVar(&f.workers, "workers", 0, "workers of the cycle, 0 = all cores; wins over the file, never changes the answer")
+	cmd.Flags().IntVar(&f.workers, "workers", 0, "workers of the cycle, 0 = all cores; wins over the file; no effect yet, a cycle is one sequential pass")
 	return cmd
 }
 

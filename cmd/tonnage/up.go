@@ -92,7 +92,7 @@ func (f *upFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.listen, "listen", upListenDefault, "address of the page and its endpoints; port 0 takes a free one")
 	flags.StringVar(&f.dataDir, "data-dir", upDataDirDefault, "folder for what is kept between runs; it is created")
 	flags.DurationVar(&f.cycle, "cycle", upCycleDefault, "time between two cycles; new demand starts one at once")
-	flags.IntVar(&f.workers, "workers", 0, "workers of a cycle, 0 = all cores; never changes the answer")
+	flags.IntVar(&f.workers, "workers", 0, "workers of a cycle, 0 = all cores; no effect yet, a cycle is one sequential pass")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "decide everything and carry out nothing")
 	flags.DurationVar(&f.duration, "duration", 0, "stop after this time, 0 = run until stopped")
 	flags.StringVar(&f.latency, "provider-latency", upLatencyDefault, "how long each change of a machine takes: 2s, or 1s-5s for anything between")
