@@ -21,11 +21,32 @@ LISTEN ?= 127.0.0.1:8080
 ARGS ?=
 TRACE_ARGS ?= --arrivals-only --speed 36000x
 
+# make profile, make gates-compare, make benchmarks
+REGIME ?= cold
+WORKERS ?= 0
+CYCLES ?= 60
+BASE ?=
+BENCHMARKS ?=
+
 # make nightly, make fuzz, make bench
 FLEETS ?= 200000
+SOAK ?= 10m
+DEAD ?= 10m
 FUZZ_TIME ?= 3000x
 BENCH ?= .
 BENCH_TIME ?= 1s
+
+# make e2e, make e2e-short
+E2E ?=
+
+# make soak-restart
+KILLS ?= 200
+SEED ?= 0
+
+# make load
+LOAD_SESSIONS ?= 5000
+LOAD_RATE ?= 1000
+LOAD_ROLLUPS ?= 60000
 
 CACHE := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/tonnage
 LINT_KEY = $(shell { cat tools/lint/go.mod tools/lint/go.sum; $(GO) env GOVERSION GOOS GOARCH; } | sha256sum | cut -c1-16)
@@ -43,23 +64,95 @@ build: ## build bin/tonnage
 	@mkdir -p bin
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/tonnage
 
+.PHONY: build-operator
+build-operator: ## build bin/tonnage-operator, a cluster's side
+	@mkdir -p bin
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/tonnage-operator ./cmd/tonnage-operator
+
+.PHONY: release
+release: ## build/release: both binaries for linux on amd64, amd64 from v3 on, and arm64, with checksums
+	tools/release $(VERSION)
+
 ##@ Test
 
+# Without the profile that the programs are built by: with it, all that they are
+# made of is compiled once more.
+test race: export GOFLAGS = $(strip $(shell $(GO) env GOFLAGS) -pgo=off)
+
 .PHONY: test
-test: browser ## run all tests
+test: browser network k8s-tools ## run all tests
 	$(GO) test ./...
+
+.PHONY: soak-restart
+soak-restart: ## kill the shard at random moments under load (KILLS=200 SEED=0)
+	$(GO) test -count=1 -timeout 60m -v ./internal/e2e -run Killed -kills $(KILLS) -seed $(SEED)
+
+.PHONY: resident
+resident: ## memory of the process of a shard with 500,000 machines and 1,000 sessions (RESIDENT_RUNG=500k)
+	$(GO) test -count=1 -timeout 30m -v ./internal/e2e -run Resident -resident-rung $(or $(RESIDENT_RUNG),500k) -resident-cycle-interval 10s -resident-wait 10m
+
+.PHONY: soak-gangs
+soak-gangs: ## 2,000 cycles of a contended fleet, with gangs and machine by machine (GANGS="-soak-seeds 3")
+	$(GO) test -count=1 -timeout 0 -v ./internal/sim -run GangsInAContendedFleet -soak-gangs $(GANGS)
+
+.PHONY: soak-fleet
+soak-fleet: ## 200 operators, a region's demand, and everything cut off in turn; a roll-up of 20,000 rows
+	$(GO) test -count=1 -timeout 60m -v ./internal/e2e -parallel 1 -run 'Fleet|LargeRollup' -rung 5k -latency 1s-3s -rest 5s -rows 20000 -rounds 9
 
 .PHONY: scenarios
 scenarios: build ## run the acceptance scenarios against the binary (SHARED=../shared)
 	@if [ ! -f $(SHARED)/scenarios/run.py ]; then \
 	  echo "no scenarios at $(SHARED)/scenarios; put the shared folder beside this checkout, or name it: make scenarios SHARED=DIR" >&2; exit 1; fi
 	@command -v python3 >/dev/null || tools/need python3
-	python3 $(SHARED)/scenarios/run.py --bin $(BIN) $(SHARED)/scenarios --only '^(?!gangs-)'
+	python3 $(SHARED)/scenarios/run.py --bin $(BIN) $(SHARED)/scenarios
 
 .PHONY: race
-race: browser ## run the tests under the race detector, with the checks of lent memory
+race: browser network k8s-tools ## run the tests under the race detector, with the checks of lent memory
 	@command -v gcc >/dev/null || tools/need gcc libc6-dev
 	CGO_ENABLED=1 $(GO) test -race -short -tags invariants -timeout 20m ./...
+	$(GO) test -tags invariants ./alloc # mapped memory, which a build with the race detector has not
+
+.PHONY: network
+network: # the tests cut replicas off; without root they say what to do
+	@if [ "$$(id -u)" -eq 0 ] && [ -z "$${TONNAGE_NO_NETNS:-}" ]; then tools/need iproute2 nftables; fi
+
+.PHONY: e2e
+e2e: k8s-tools ## two real clusters from nothing to nothing, then again with faults; draws build/e2e.svg (E2E="-interval 10s")
+	$(GO) test -count=1 -timeout 40m -v ./internal/kubee2e -run Full -e2e full -timeline $(CURDIR)/build/e2e.svg $(E2E)
+	$(GO) test -count=1 -timeout 40m -v ./internal/kubee2e -run Faults -e2e faults -timeline $(CURDIR)/build/e2e-faults.svg $(E2E)
+
+.PHONY: e2e-short
+e2e-short: k8s-tools ## 30 pods in one real cluster; draws build/e2e-short.svg
+	$(GO) test -count=1 -timeout 10m -v ./internal/kubee2e -run Short -e2e short -interval 5s -timeline $(CURDIR)/build/e2e-short.svg $(E2E)
+
+.PHONY: soak-moves
+soak-moves: ## kill shards and the coordinator while machines change their shard (KILLS=200 SEED=0)
+	$(GO) test -count=1 -timeout 120m -v ./internal/e2e -run MovesWithKills -move-kills $(KILLS) -seed $(SEED)
+
+.PHONY: soak-coordinator
+soak-coordinator: network ## kill, stop and cut off replicas of the coordinator for ten minutes (SOAK=10m)
+	$(GO) test -count=1 -timeout 0 -v -run Soak ./coordinator/faults -soak $(SOAK)
+
+.PHONY: soak-static
+soak-static: network ## three shards without any coordinator for ten minutes of changing demand, and how they catch up (DEAD=10m)
+	$(GO) test -count=1 -timeout 0 -v -run ShardsGoOn ./coordinator/faults -dead $(DEAD) -dead-step 5s
+
+.PHONY: test-numa
+test-numa: ## run memory, placement and a benchmark on an emulated machine with two sockets (NUMA_RUNG=tiny)
+	@CACHE=$(CACHE) tools/numa/run
+
+.PHONY: platforms
+platforms: ## what other machines run: arm64, purego, a release for GOAMD64=v3, and plans without vector kernels
+	GOARCH=arm64 CGO_ENABLED=0 $(GO) build ./...
+	GOARCH=arm64 $(GO) vet ./bitmap ./internal/cpu
+	$(GO) vet -tags purego ./...
+	$(GO) test -tags purego ./bitmap ./internal/cpu
+	RELEASE_PLATFORMS=linux/amd64/v3 RELEASE_BINARIES=tonnage tools/release $(VERSION)
+	TONNAGE_SIMD=generic $(GO) test -count=1 -run Gates ./benches
+
+.PHONY: test-avx512
+test-avx512: ## test the kernels on an emulated processor with AVX-512 (minutes)
+	@tools/avx512/run
 
 .PHONY: fuzz
 fuzz: ## fuzz every target for some inputs (FUZZ_TIME=3000x, or 1m)
@@ -70,12 +163,46 @@ nightly: ## compare engine and reference on many more random fleets (FLEETS=2000
 	$(GO) test ./engine -run EqualsReference -fleets $(FLEETS) -timeout 10h
 
 .PHONY: gates
-gates: ## hold plans, candidates looked at and allocations to what is written down
-	$(GO) test -count=1 -run 'Alloc|Gates' ./benches ./alloc ./bitmap ./columnar ./engine/model
+gates: gates-exact gates-instructions gates-compare ## all that holds speed and memory to what they were
+
+.PHONY: gates-exact
+gates-exact: ## plans, candidates looked at, allocations and bytes against what is written down
+	$(GO) test -count=1 -run 'Alloc|Gates|Pinned' ./benches ./alloc ./bitmap ./columnar ./engine/model ./pprof
+
+.PHONY: gates-instructions
+gates-instructions: ## instructions of pinned work against what is written down; needs valgrind
+	@if command -v valgrind >/dev/null || tools/need valgrind; then cd tools/gates && $(GO) run . instructions; \
+	else echo "SKIPPED: instructions are not counted, since there is no valgrind" >&2; fi
+
+.PHONY: gates-compare
+gates-compare: ## processor time of pinned work, base and head in turn (BASE=revision)
+	cd tools/gates && BASE=$(BASE) $(GO) run . compare
+
+.PHONY: gates-try
+gates-try: ## see that the gates find what is planted, and nothing else
+	@command -v valgrind >/dev/null || tools/need valgrind || true
+	cd tools/gates && $(GO) test -count=1 ./...
+
+.PHONY: profile
+profile: build ## CPU, heap, mutex and block profiles of one rung (RUNG=50k REGIME=cold WORKERS=0 CYCLES=60)
+	tools/profile $(RUNG) $(REGIME) $(WORKERS) $(CYCLES)
+
+.PHONY: pgo
+pgo: ## take cmd/tonnage/default.pgo anew and measure what it gains (PGO_RUNGS, PGO_REGIMES, PGO_CYCLES)
+	tools/pgo
+
+.PHONY: benchmarks
+benchmarks: build ## every rung and regime as a table for docs/benchmarks.md (BENCHMARKS="-rungs 5k -workers 1")
+	@cd tools/gates && $(GO) run . benchmarks $(BENCHMARKS) ../../$(BIN)
 
 .PHONY: bench
 bench: ## run the benchmarks (BENCH=regexp, BENCH_TIME=1s); bin/tonnage bench measures one rung
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCH_TIME) -benchmem $(FUNCTIONS)
+
+.PHONY: load
+load: ## sessions and roll-ups of many operators on loopback (LOAD_SESSIONS=5000 LOAD_RATE=1000 LOAD_ROLLUPS=60000)
+	ulimit -n $$((2 * $(LOAD_SESSIONS) + 500)); $(GO) test ./shard/session -count=1 -run '^Test(Load|FanOut)$$' -v -sessions $(LOAD_SESSIONS) -rate $(LOAD_RATE) -rollups $(LOAD_ROLLUPS)
+	$(GO) test ./shard/session -run '^$$' -bench News
 
 ##@ Check
 
@@ -102,6 +229,10 @@ $(LINT):
 	cd tools/lint && CGO_ENABLED=0 $(GO) build -trimpath -o $@.new github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@mv $@.new $@
 
+.PHONY: charts
+charts: ## render the charts: every value counts, every flag exists, objects are those of Kubernetes
+	cd tools/helm && $(GO) vet ./... && $(GO) test -count=1 ./...
+
 .PHONY: arch
 arch: ## imports and habits of the house
 	$(GO) test -count=1 ./internal/archtest
@@ -109,14 +240,52 @@ arch: ## imports and habits of the house
 .PHONY: tidy-check
 tidy-check: ## fail when go.mod or go.sum would change
 	$(GO) mod tidy -diff
+	cd tools/helm && $(GO) mod tidy -diff
 	$(GO) mod verify
 	cd tools/lint && $(GO) mod tidy -diff
+	cd tools/asm && $(GO) mod tidy -diff
+	cd tools/gates && $(GO) mod tidy -diff
+	cd tools/buf && $(GO) mod tidy -diff
+	cd tools/pb && $(GO) mod tidy -diff
+	cd tools/controllergen && $(GO) mod tidy -diff
+	cd tools/k8s && $(GO) mod tidy -diff
 
 ##@ House
 
 .PHONY: gen
-gen: ## nothing is generated yet
-	@echo "nothing to do: no file of this tree is generated"
+gen: asm generate crds ## write everything that is generated
+
+.PHONY: asm
+asm: ## write the vector kernels of bitmap
+	cd tools/asm && $(GO) run . ../..
+
+.PHONY: asm-check
+asm-check: ## fail when the vector kernels are not what would be written
+	cd tools/asm && $(GO) vet . && $(GO) test -count=1 .
+
+.PHONY: generate
+generate: ## write the Go code of the .proto files below api/
+	@GO=$(GO) tools/generate
+
+.PHONY: generate-check
+generate-check: ## fail when that code is not what would be written
+	@GO=$(GO) tools/generate check
+
+CONTROLLER_GEN = $(GO) tool -modfile=tools/controllergen/go.mod controller-gen paths=./api/v1alpha1
+
+.PHONY: crds
+crds: ## write the manifests and copies of the objects in api/v1alpha1
+	$(CONTROLLER_GEN) object crd:crdVersions=v1 output:crd:dir=deploy/crds
+
+.PHONY: crds-check
+crds-check: ## fail when those are not what would be written
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
+	$(CONTROLLER_GEN) crd:crdVersions=v1 output:crd:dir="$$dir" && diff -r deploy/crds "$$dir" && \
+	$(CONTROLLER_GEN) object output:object:dir="$$dir" && diff api/v1alpha1/zz_generated.deepcopy.go "$$dir/zz_generated.deepcopy.go"
+
+.PHONY: k8s-tools
+k8s-tools: ## build the Kubernetes that tests run against; once on a machine, some minutes
+	@CACHE=$(CACHE) GO=$(GO) tools/k8s/build
 
 .PHONY: browser
 browser: # the tests look at the page in a real browser
@@ -130,4 +299,4 @@ clean: ## remove what was built; the cache of tools stays
 help: ## show this
 	@awk 'BEGIN {FS = ":.*## "} \
 	  /^##@/ {printf "\n%s\n", substr($$0, 5)} \
-	  /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	  /^[a-z-]+:.*## / {printf "  make %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -26,6 +26,22 @@ func (ac *Accounts) NewArena(p Purpose) *Arena {
 	return a
 }
 
+// Close gives the memory of all arenas back; see Arena.Close. Other holders keep
+// theirs.
+func (ac *Accounts) Close() {
+	for _, a := range ac.arenas {
+		a.Close()
+	}
+}
+
+// SetNode says on which NUMA node memory of the present arenas that is reserved
+// from now on shall lie; see Arena.SetNode.
+func (ac *Accounts) SetNode(node int) {
+	for _, a := range ac.arenas {
+		a.SetNode(node)
+	}
+}
+
 // Enter counts a holder of memory that is no arena: a column, a dictionary, an
 // index. The function is called at every Usage.
 func (ac *Accounts) Enter(p Purpose, usage func() Usage) {

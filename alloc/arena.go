@@ -30,15 +30,17 @@ func (e *LimitError) Error() string {
 		e.Purpose, e.Request, e.Reserved, e.Limit)
 }
 
-// Arena is a bump allocator for slices of one purpose that all die at once.
-// The zero value is not ready; use NewArena or Accounts.NewArena.
+// Arena is a bump allocator for slices of one purpose that all die at once, and
+// with the arena at the latest. The zero value is not ready; use NewArena or
+// Accounts.NewArena.
 type Arena struct {
 	purpose    Purpose
-	source     chunkSource
-	chunks     [][]byte // ordinary ones, each of ChunkBytes
-	current    []byte   // chunks[next-1], nil before the first
-	offset     int      // first free byte of current
-	next       int      // the chunk to go on with when current is full
+	source     source
+	mappings   *mappings
+	chunks     []chunk // ordinary and reserved ones
+	current    []byte  // chunks[next-1].memory, nil before the first
+	offset     int     // first free byte of current
+	next       int     // the chunk to go on with when current is full
 	huge       []hugeChunk
 	used       int64
 	reserved   int64
@@ -51,13 +53,13 @@ type Arena struct {
 // hugeChunk holds one request. It is free when the generation that took it is
 // over.
 type hugeChunk struct {
-	memory []byte
-	taken  bool
+	chunk
+	taken bool
 }
 
 // NewArena returns an empty arena. It reserves nothing before its first use.
 func NewArena(p Purpose) *Arena {
-	return &Arena{purpose: p, source: heapSource{}, limit: MaxBytes}
+	return &Arena{purpose: p, source: source{node: AnyNode, mapMemory: mapMemory}, mappings: new(mappings), limit: MaxBytes}
 }
 
 // Purpose returns what the arena's memory is for.
@@ -76,6 +78,13 @@ func (a *Arena) Reserved() int64 { return a.reserved }
 // held already stays.
 func (a *Arena) SetLimit(bytes int64) { a.limit = min(bytes, MaxBytes) }
 
+// SetNode says on which NUMA node memory reserved from now on shall lie, or
+// AnyNode, which is what a new arena does: memory then comes from the nodes of
+// whichever threads fault it in, which for large chunks are several. It is a
+// wish: Mapped counts those refused. Small chunks come from the heap and lie
+// anywhere.
+func (a *Arena) SetNode(node int) { a.source.node = max(node, AnyNode) }
+
 // Stamp marks a loan: what is kept beside slices of the arena can hold it and
 // check it before use. It costs nothing without the build tag "invariants".
 func (a *Arena) Stamp() invariants.Stamp { return a.epoch.Stamp() }
@@ -85,10 +94,10 @@ func (a *Arena) Stamp() invariants.Stamp { return a.epoch.Stamp() }
 func (a *Arena) Reset() {
 	if invariants.Enabled {
 		for _, c := range a.chunks[:a.next] {
-			invariants.Poison(c)
+			c.retire()
 		}
 		for _, h := range a.huge {
-			invariants.Poison(h.memory)
+			h.retire()
 		}
 	}
 	for i := range a.huge {
@@ -104,7 +113,7 @@ func (a *Arena) Reset() {
 func (a *Arena) Trim() {
 	for i := a.next; i < len(a.chunks); i++ {
 		a.release(a.chunks[i])
-		a.chunks[i] = nil
+		a.chunks[i] = chunk{}
 	}
 	a.chunks = a.chunks[:a.next]
 	kept := a.huge[:0]
@@ -112,11 +121,45 @@ func (a *Arena) Trim() {
 		if h.taken {
 			kept = append(kept, h)
 		} else {
-			a.release(h.memory)
+			a.release(h.chunk)
 		}
 	}
 	clear(a.huge[len(kept):])
 	a.huge = kept
+}
+
+// Close gives all memory back at once and leaves the arena as a new one. Every
+// slice of it is dead: what was mapped faults when it is touched. An arena that
+// is dropped without Close gives its memory back when the collector finds it.
+func (a *Arena) Close() {
+	a.Reset()
+	a.mappings.unmapAll()
+	a.chunks, a.huge, a.reserved = nil, nil, 0
+}
+
+// Reserve makes room for that many bytes in one chunk, which the generation
+// takes next: called before its first Make, with what it will need, it brings
+// every page in beforehand and lays everything side by side. It panics with a
+// *LimitError when the arena is full.
+func (a *Arena) Reserve(bytes int) {
+	if bytes <= 0 {
+		return
+	}
+	at := a.next
+	for at < len(a.chunks) && len(a.chunks[at].memory) < bytes {
+		at++
+	}
+	if at == len(a.chunks) {
+		room := chunkRoom(bytes)
+		if bytes < HugeBytes {
+			room = ordinaryRoom(0, bytes)
+		}
+		a.chunks = append(a.chunks, a.reserve(room))
+	}
+	found := a.chunks[at]
+	found.whole = true
+	copy(a.chunks[a.next+1:at+1], a.chunks[a.next:at])
+	a.chunks[a.next] = found
 }
 
 // Make returns a zeroed slice of n elements with no room behind them: append
@@ -173,10 +216,10 @@ func (a *Arena) bump(bytes, align int) unsafe.Pointer {
 	}
 	from := (a.offset + align - 1) &^ (align - 1)
 	if from+bytes > len(a.current) {
-		if bytes >= HugeBytes {
+		if bytes >= HugeBytes && !a.reservedNext(bytes) {
 			return a.bumpHuge(bytes)
 		}
-		a.advance()
+		a.advance(bytes)
 		from = 0
 	}
 	a.used += int64(from - a.offset + bytes)
@@ -184,13 +227,40 @@ func (a *Arena) bump(bytes, align int) unsafe.Pointer {
 	return unsafe.Pointer(&a.current[from])
 }
 
-// advance makes the next ordinary chunk the current one.
-func (a *Arena) advance() {
-	if a.next == len(a.chunks) {
-		a.chunks = append(a.chunks, a.reserve(ChunkBytes))
+// reservedNext reports whether the next chunk was made by Reserve and has the
+// room for a huge request.
+func (a *Arena) reservedNext(bytes int) bool {
+	return a.next < len(a.chunks) && a.chunks[a.next].whole && len(a.chunks[a.next].memory) >= bytes
+}
+
+// advance makes the next ordinary chunk that holds so many bytes the current
+// one. Those too small for it are passed over until the next generation; only
+// an arena's first chunks can be, so what is lost is less than HugeBytes.
+func (a *Arena) advance(bytes int) {
+	for a.next < len(a.chunks) && len(a.chunks[a.next].memory) < bytes {
+		a.next++
 	}
-	a.current, a.offset = a.chunks[a.next], 0
+	if a.next == len(a.chunks) {
+		a.chunks = append(a.chunks, a.reserve(ordinaryRoom(len(a.chunks), bytes)))
+	}
+	a.current, a.offset = a.chunks[a.next].memory, 0
 	a.next++
+}
+
+// ordinaryRoom returns the size of the i-th ordinary chunk, which must hold so
+// many bytes (< HugeBytes).
+func ordinaryRoom(i, bytes int) int {
+	room := FirstChunkBytes
+	for ; i > 0 && room < ChunkBytes; i-- {
+		room *= 2
+	}
+	for room < bytes {
+		room *= 2
+	}
+	if room >= HugeBytes {
+		return ChunkBytes
+	}
+	return room
 }
 
 // bumpHuge returns the smallest free huge chunk that is large enough. If there
@@ -220,26 +290,32 @@ func (a *Arena) bumpHuge(bytes int) unsafe.Pointer {
 // replaceHuge puts a new chunk at the place of old, or at the end when old is
 // negative. An eighth of headroom spares a slowly growing request most moves.
 func (a *Arena) replaceHuge(old, bytes int) int {
-	room := (bytes + bytes/8 + lineBytes - 1) &^ (lineBytes - 1)
+	room := chunkRoom(bytes + bytes/8)
 	if old < 0 {
-		a.huge = append(a.huge, hugeChunk{memory: a.reserve(room)})
+		a.huge = append(a.huge, hugeChunk{chunk: a.reserve(room)})
 		return len(a.huge) - 1
 	}
-	a.release(a.huge[old].memory)
-	a.huge[old].memory = nil // if the new one is refused
-	a.huge[old].memory = a.reserve(room)
+	a.release(a.huge[old].chunk)
+	a.huge[old].chunk = chunk{} // if the new one is refused
+	a.huge[old].chunk = a.reserve(room)
 	return old
 }
 
-func (a *Arena) reserve(bytes int) []byte {
+func (a *Arena) reserve(bytes int) chunk {
 	if a.reserved+int64(bytes) > a.limit {
 		panic(&LimitError{a.purpose, int64(bytes), a.reserved, a.limit})
 	}
+	c := a.source.get(bytes)
 	a.reserved += int64(bytes)
-	return a.source.get(bytes)
+	if c.mapped {
+		a.mappings.enter(a, c.memory)
+	}
+	return c
 }
 
-func (a *Arena) release(chunk []byte) {
-	a.reserved -= int64(len(chunk))
-	a.source.put(chunk)
+func (a *Arena) release(c chunk) {
+	a.reserved -= int64(len(c.memory))
+	if c.mapped {
+		a.mappings.unmap(c.memory)
+	}
 }

@@ -19,6 +19,7 @@ func address[T any](s []T) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceD
 
 func TestMakeIsZeroedAlignedAndFull(t *testing.T) {
 	a := NewArena(Pass)
+	defer a.Close()
 	for generation := range 3 {
 		for n := 1; n < 300; n++ {
 			bytes := MakeDirty[uint8](a, n%7)
@@ -46,6 +47,7 @@ func TestMakeIsZeroedAlignedAndFull(t *testing.T) {
 
 func TestSlicesDoNotOverlap(t *testing.T) {
 	a := NewArena(Pass)
+	defer a.Close()
 	var all [][]uint32
 	for i, n := range []int{1, 15, 16, 17, 1000, HugeBytes / 4, HugeBytes/4 - 1, ChunkBytes, 3, ChunkBytes / 4, 9} {
 		s := MakeDirty[uint32](a, n)
@@ -65,6 +67,7 @@ func TestSlicesDoNotOverlap(t *testing.T) {
 
 func TestResetKeepsMemoryAndCountsGenerations(t *testing.T) {
 	a := NewArena(Plan)
+	defer a.Close()
 	load := func() {
 		for range 2000 {
 			Make[uint64](a, 200)
@@ -89,8 +92,8 @@ func TestResetKeepsMemoryAndCountsGenerations(t *testing.T) {
 	a.Reset()
 	Make[uint64](a, 1)
 	a.Trim()
-	if a.Reserved() != ChunkBytes {
-		t.Errorf("trimmed to %d bytes, want one chunk", a.Reserved())
+	if a.Reserved() != FirstChunkBytes {
+		t.Errorf("trimmed to %d bytes, want the first chunk", a.Reserved())
 	}
 	a.Reset()
 	a.Trim()
@@ -101,6 +104,7 @@ func TestResetKeepsMemoryAndCountsGenerations(t *testing.T) {
 
 func TestSteadyGenerationsAllocateNothing(t *testing.T) {
 	a := NewArena(Pass)
+	defer a.Close()
 	allocs := testing.AllocsPerRun(50, func() {
 		for i := range 3000 {
 			Make[uint32](a, i%100)
@@ -119,6 +123,7 @@ func TestSteadyGenerationsAllocateNothing(t *testing.T) {
 // grows a little every generation to stay near the request's size.
 func TestHugeRequestsThatGrowLeaveNoTrail(t *testing.T) {
 	a := NewArena(Pass)
+	defer a.Close()
 	size := HugeBytes
 	for range 60 {
 		MakeDirty[byte](a, size)
@@ -133,6 +138,7 @@ func TestHugeRequestsThatGrowLeaveNoTrail(t *testing.T) {
 
 func TestLimit(t *testing.T) {
 	a := NewArena(Ingest)
+	defer a.Close()
 	a.SetLimit(2 * ChunkBytes)
 	fill := func(request func()) (limit *LimitError) {
 		defer func() {
@@ -228,6 +234,7 @@ func TestReleasedMemoryIsPoisoned(t *testing.T) {
 		return // the checks are compiled out; the invariants build runs this
 	}
 	a := NewArena(Pass)
+	defer a.Close()
 	small, huge := Make[uint32](a, 10), Make[uint32](a, ChunkBytes)
 	stamp := a.Stamp()
 	if dirty := MakeDirty[uint32](a, 4); dirty[3] != 0xDBDBDBDB {
@@ -245,6 +252,152 @@ func TestReleasedMemoryIsPoisoned(t *testing.T) {
 	stamp.Check("slice")
 }
 
+// TestReserveLaysAGenerationSideBySide wants what Reserve made room for to be
+// taken from one chunk, huge requests too, whatever the arena held before.
+func TestReserveLaysAGenerationSideBySide(t *testing.T) {
+	for name, before := range map[string]func(*Arena){
+		"new":         func(*Arena) {},
+		"used before": func(a *Arena) { Make[byte](a, 100); Make[byte](a, HugeBytes/2); Make[byte](a, 3*HugeBytes) },
+		"closed":      func(a *Arena) { Make[byte](a, 5*ChunkBytes); a.Close() },
+		"twice":       func(a *Arena) { a.Reserve(5 * ChunkBytes); a.Reserve(1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := NewArena(Pass)
+			defer a.Close()
+			before(a)
+			a.Reset()
+			sizes := []int{HugeBytes, 64, 3 * HugeBytes, HugeBytes - 64, 4096}
+			sum := 0
+			for _, n := range sizes {
+				sum += n
+			}
+			a.Reserve(sum)
+			reserved := a.Reserved()
+			for generation := range 2 {
+				next := uintptr(0)
+				for i, n := range sizes {
+					at := address(MakeDirty[byte](a, n))
+					if i > 0 && at != next {
+						t.Errorf("generation %d: request %d lies at %#x, want %#x, behind the one before", generation, i, at, next)
+					}
+					next = at + uintptr(n)
+				}
+				a.Reset()
+			}
+			if a.Reserved() != reserved {
+				t.Errorf("reserved grew from %d to %d bytes", reserved, a.Reserved())
+			}
+		})
+	}
+}
+
+func TestReserveKeepsToTheLimit(t *testing.T) {
+	a := NewArena(Pass)
+	a.SetLimit(ChunkBytes)
+	a.Reserve(0)
+	a.Reserve(-1)
+	if a.Reserved() != 0 {
+		t.Errorf("no bytes asked for, %d reserved", a.Reserved())
+	}
+	defer func() {
+		if _, ok := recover().(*LimitError); !ok {
+			t.Error("no *LimitError")
+		}
+	}()
+	a.Reserve(ChunkBytes + 1)
+}
+
+// TestSmallWorldsHaveSmallArenas: thousands of engines are made in tests.
+func TestSmallWorldsHaveSmallArenas(t *testing.T) {
+	a := NewArena(Pass)
+	var used int64
+	for a.Used() < 40*ChunkBytes {
+		Make[byte](a, 1000)
+		if used = a.Used(); a.Reserved() > max(FirstChunkBytes, 4*used+ChunkBytes) || used < HugeBytes/2 && a.Reserved() > 3*used+FirstChunkBytes {
+			t.Fatalf("%d bytes reserved for %d", a.Reserved(), used)
+		}
+	}
+	if most := used + 2*ChunkBytes; a.Reserved() > most {
+		t.Errorf("%d bytes reserved for %d, want at most %d", a.Reserved(), used, most)
+	}
+	a.Close()
+}
+
+// TestChunksTooSmallArePassedOver makes requests that the first chunks do not
+// hold, in an order that changes.
+func TestChunksTooSmallArePassedOver(t *testing.T) {
+	a := NewArena(Pass)
+	defer a.Close()
+	var reserved int64
+	for generation := range 6 {
+		for i := range 5 {
+			n := []int{100, HugeBytes - 1, FirstChunkBytes, HugeBytes / 4, 3 * FirstChunkBytes}[(i*(generation%4+1))%5]
+			s := Make[byte](a, n)
+			s[0], s[n-1] = 1, 1
+		}
+		if generation == 3 {
+			reserved = a.Reserved()
+		}
+		a.Reset()
+	}
+	if a.Reserved() != reserved || reserved > 4*ChunkBytes {
+		t.Errorf("%d bytes reserved after four orders, %d after two more", reserved, a.Reserved())
+	}
+}
+
+func TestCloseLeavesANewArena(t *testing.T) {
+	var ac Accounts
+	a := ac.NewArena(Pass)
+	for range 3 {
+		Make[byte](a, 10)
+		Make[byte](a, 3*ChunkBytes)
+		a.Reserve(ChunkBytes)
+		stamp := a.Stamp()
+		ac.Close()
+		if a.Reserved() != 0 || a.Used() != 0 {
+			t.Fatalf("after Close: used %d, reserved %d", a.Used(), a.Reserved())
+		}
+		if invariants.Enabled {
+			mustPanic(t, "a stamp from before Close", func() { stamp.Check("slice") })
+		}
+	}
+	a.Close() // again
+}
+
+// TestRefusedMappingsComeFromTheHeap plays a system that maps nothing.
+func TestRefusedMappingsComeFromTheHeap(t *testing.T) {
+	a := NewArena(Pass)
+	asked := 0
+	a.source.mapMemory = func(int, int) ([]byte, bool) { asked++; return nil, false }
+	before := Mapped()
+	s := Make[uint64](a, ChunkBytes)
+	s[len(s)-1] = 1
+	for range 2 * ChunkBytes / 1024 {
+		Make[byte](a, 1024)
+	}
+	after := Mapped()
+	if asked < 2 || after.Refused-before.Refused != int64(asked) {
+		t.Errorf("%d mappings asked for, %d counted as refused", asked, after.Refused-before.Refused)
+	}
+	a.Reset()
+	a.Trim()
+	if a.Reserved() != 0 || Mapped().Bytes != after.Bytes {
+		t.Errorf("%d bytes still reserved", a.Reserved())
+	}
+}
+
+func TestWritesBehindAChunkAreFound(t *testing.T) {
+	if !invariants.Enabled {
+		return // the checks are compiled out; the invariants build runs this
+	}
+	a := NewArena(Pass)
+	s := Make[byte](a, FirstChunkBytes)
+	a.Reset()
+	s = Make[byte](a, len(s))
+	*(*byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(s)), len(s)+5)) = 0
+	mustPanic(t, "a write behind a chunk", a.Reset)
+}
+
 func TestAccountsSumByPurpose(t *testing.T) {
 	var ac Accounts
 	one, two := ac.NewArena(Pass), ac.NewArena(Pass)
@@ -253,10 +406,10 @@ func TestAccountsSumByPurpose(t *testing.T) {
 	Make[byte](one, 100)
 	Make[byte](two, 3)
 	got := ac.Usage()
-	if got[Pass] != (Usage{103, 2 * ChunkBytes}) || got[Machines] != (Usage{5, 7}) || got[Plan] != (Usage{}) {
+	if got[Pass] != (Usage{103, 2 * FirstChunkBytes}) || got[Machines] != (Usage{5, 7}) || got[Plan] != (Usage{}) {
 		t.Errorf("usage %+v", got)
 	}
-	if total := ac.Total(); total != (Usage{108, 2*ChunkBytes + 7}) {
+	if total := ac.Total(); total != (Usage{108, 2*FirstChunkBytes + 7}) {
 		t.Errorf("total %+v", total)
 	}
 	if one.Purpose() != Pass {
@@ -280,6 +433,7 @@ func TestPurposesHaveNames(t *testing.T) {
 
 func BenchmarkArenaCycle(b *testing.B) {
 	a := NewArena(Pass)
+	defer a.Close()
 	const slices = 776_000
 	b.ReportAllocs()
 	for b.Loop() {

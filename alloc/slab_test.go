@@ -141,6 +141,7 @@ func FuzzArena(f *testing.F) {
 			return
 		}
 		a := NewArena(Pass)
+		defer a.Close()
 		var live [][]uint16
 		for i, op := range script {
 			if op == 0 {

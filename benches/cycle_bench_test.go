@@ -95,10 +95,10 @@ func report(b *testing.B, sum *engine.Stats, cpu time.Duration) {
 }
 
 // processorTime is what the process has used so far.
-func processorTime(b *testing.B) time.Duration {
+func processorTime(tb testing.TB) time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

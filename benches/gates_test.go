@@ -11,6 +11,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/supply"
 	"github.com/tonnage/tonnage/internal/measure"
@@ -38,6 +39,9 @@ type gate struct {
 	Plan       string         `json:"plan"` // checksum
 	Candidates int64          `json:"candidates"`
 	Allocs     int            `json:"allocs"` // of a cycle, once its memory is there
+	// What the tables hold after the cycles, indexes included.
+	BytesPerMachine int64 `json:"bytesPerMachine"`
+	BytesPerNeed    int64 `json:"bytesPerNeed"`
 }
 
 func (g *gate) name() string { return g.Rung + "/" + g.Regime }
@@ -88,6 +92,14 @@ func compare(got, want *gate) []string {
 	if most := want.Allocs + want.Allocs*costSlackPercent/100 + allocsSlack; got.Allocs > most {
 		faults = append(faults, fmt.Sprintf("%d allocations in a cycle, at most %d", got.Allocs, most))
 	}
+	for _, b := range []struct {
+		of        string
+		got, want int64
+	}{{"machine", got.BytesPerMachine, want.BytesPerMachine}, {"Need", got.BytesPerNeed, want.BytesPerNeed}} {
+		if most := b.want + b.want*costSlackPercent/100; b.got > most {
+			faults = append(faults, fmt.Sprintf("%d bytes per %s, at most %d", b.got, b.of, most))
+		}
+	}
 	return faults
 }
 
@@ -101,7 +113,9 @@ func run(t *testing.T, name string, regime workload.Regime) gate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := engine.New(engine.DefaultOptions())
+	opts := engine.DefaultOptions()
+	opts.Workers = 1 // which of several does what, and has room for it by then, differs
+	e, err := engine.New(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +139,16 @@ func run(t *testing.T, name string, regime workload.Regime) gate {
 	if again := checksum(cycle(), in.Supply); again != g.Plan {
 		t.Errorf("%s: the same tables gave the plan %s, and later %s", g.name(), g.Plan, again)
 	}
+	g.BytesPerMachine, g.BytesPerNeed = bytesPerRow(in)
 	return g
+}
+
+// bytesPerRow is what the tables hold by their own accounts.
+func bytesPerRow(in engine.Input) (perMachine, perNeed int64) {
+	var supply, demand alloc.Accounts
+	in.Supply.Account(&supply)
+	in.Demand.Account(&demand)
+	return supply.Total().Reserved / int64(in.Supply.Len()), demand.Total().Reserved / int64(in.Demand.Len())
 }
 
 func checksum(plan *engine.Plan, machines *supply.Table) string {
@@ -163,7 +186,7 @@ func writeGates(t *testing.T, gates []gate) {
 
 // TestGatesCanFail: each figure that is worse is found.
 func TestGatesCanFail(t *testing.T) {
-	want := gate{Plan: "a", Candidates: 1000, Allocs: 100}
+	want := gate{Plan: "a", Candidates: 1000, Allocs: 100, BytesPerMachine: 100, BytesPerNeed: 100}
 	costs := 0
 	if costsCount {
 		costs = 1
@@ -177,6 +200,7 @@ func TestGatesCanFail(t *testing.T) {
 		"within the slack": {gate{Plan: "a", Candidates: 1010, Allocs: 109}, 0},
 		"more candidates":  {gate{Plan: "a", Candidates: 1011, Allocs: 100}, costs},
 		"more allocations": {gate{Plan: "a", Candidates: 1000, Allocs: 110}, costs},
+		"more bytes":       {gate{Plan: "a", BytesPerMachine: 102, BytesPerNeed: 102}, 2 * costs},
 		"less of all":      {gate{Plan: "a"}, 0},
 	} {
 		if got := compare(&c.got, &want); len(got) != c.want {

@@ -24,7 +24,7 @@ func onEveryRung(b *testing.B, f func(b *testing.B, fleet *workload.Fleet)) {
 }
 
 // steadyTables returns full tables whose supply tracks what demand looks at.
-func steadyTables(b *testing.B, fleet *workload.Fleet) engine.Input {
+func steadyTables(b testing.TB, fleet *workload.Fleet) engine.Input {
 	in, err := measure.Load(fleet, workload.Steady)
 	if err != nil {
 		b.Fatal(err)

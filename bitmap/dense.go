@@ -49,9 +49,14 @@ func (d *Dense) Top() int { return int(d.top) }
 // Set puts the row into the set. It panics when the row is above Top.
 func (d *Dense) Set(row uint32) {
 	if row > d.top {
-		panic(fmt.Sprintf("bitmap: row %d is above %d, the set's highest", row, d.top))
+		d.tooHigh(row) // apart, so that Set is inlined
 	}
 	d.words[row/wordBits] |= 1 << (row % wordBits)
+}
+
+//go:noinline
+func (d *Dense) tooHigh(row uint32) {
+	panic(fmt.Sprintf("bitmap: row %d is above %d, the set's highest", row, d.top))
 }
 
 // Clear takes the row out of the set.
@@ -184,6 +189,12 @@ func (d *Dense) Or(a, b *Dense) {
 func (d *Dense) AndCount(b *Dense) int {
 	sameTop(d, b, b)
 	return andCount(d.words, b.words)
+}
+
+// AndNotCount returns how many rows are in d and not in b.
+func (d *Dense) AndNotCount(b *Dense) int {
+	sameTop(d, b, b)
+	return andNotCount(d.words, b.words)
 }
 
 func sameTop(a, b, c *Dense) {

@@ -4,8 +4,27 @@
 //
 // Dense is one bit per row of the table, 62.5 KB for 500,000 rows: a set that
 // most rows are tested against during a pass, such as "claimed" or "eligible".
-// Its inner loops are plain functions over words in kernels.go, with nothing
-// but slices in their signatures, so that vector twins can take their place.
+//
+// # Kernels
+//
+// Dense sets are made, combined and counted by loops over words, in
+// kernels.go. Those that gain by it have vector twins:
+//
+//	FilterEqual                the rows of a column that have a value
+//	And, AndNot and their      intersection and difference of two sets, stored
+//	counts                     or counted; Count is a set with itself
+//
+// The plain loop is always there. It checks lengths, lets the twin of this
+// process (internal/cpu says which) do the leading blocks, and does the rest,
+// or everything where there is no twin. So assembly never sees a tail or a
+// length that it could get wrong. The twins are written by tools/asm:
+//
+//	kernels.go → simd_amd64.go → simd_amd64.s
+//	           → simd_other.go   other architectures, and the tag purego
+//
+// Or has no twin: nothing hot uses it.
+//
+// # Sparse sets
 //
 // A roaring bitmap is as large as what it holds. The Index keeps one for every
 // question that demand asks of the supply.

@@ -1,25 +1,90 @@
 package bitmap
 
-import "math/bits"
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"unsafe"
+)
 
-// The loops over words. All slices of a call have the length of the first
-// (longer ones are cut); dst may be one of the operands.
+// The loops over words. Each has its plain form here and, where measurement
+// says that it pays, vector twins behind a function named …Blocks, which does
+// as many leading words as the twin of this process can and returns how many;
+// the plain loop does the rest. Lengths are checked here and nowhere else.
+
+// FilterEqual makes dst the set of the places at which column is v: bit i%64
+// of dst[i/64] tells of column[i]. Bits behind the column's end become zero.
+// It panics when dst has fewer words than the column takes. O(len(column)).
+func FilterEqual[T ~uint8](dst []uint64, column []T, v T) {
+	filterEqual(dst, unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(column))), len(column)), uint8(v))
+}
+
+func filterEqual(dst []uint64, column []uint8, v uint8) {
+	need := (len(column) + wordBits - 1) / wordBits
+	if len(dst) < need {
+		panic(fmt.Sprintf("bitmap: %d words for %d elements, which take %d", len(dst), len(column), need))
+	}
+	clear(dst[need:])
+	whole := len(column) / wordBits
+	for i := filterEqualBlocks(dst[:whole], column, v); i < whole; i++ {
+		dst[i] = equalWord((*[wordBits]uint8)(column[i*wordBits:]), v)
+	}
+	if whole < need {
+		var last uint64
+		for i, x := range column[whole*wordBits:] {
+			if x == v {
+				last |= 1 << i
+			}
+		}
+		dst[whole] = last
+	}
+}
+
+const (
+	eachByte = 0x0101010101010101
+	lowSeven = 0x7f7f7f7f7f7f7f7f
+	// gather times a word of bytes that are 0 or 1 has byte i's bit at 56+i.
+	gather = 0x0102040810204080
+)
+
+// equalWord returns which of 64 elements are v, eight at a time: the difference
+// of a byte is 0 where it is v, and a carry out of its low seven bits, or its
+// top bit, says that it is not.
+func equalWord(column *[wordBits]uint8, v uint8) uint64 {
+	var w uint64
+	pattern := uint64(v) * eachByte
+	for i := 0; i < wordBits; i += 8 {
+		x := binary.LittleEndian.Uint64(column[i:]) ^ pattern
+		equal := ^(x&lowSeven + lowSeven | x) >> 7 & eachByte
+		w |= equal * gather >> 56 << i
+	}
+	return w
+}
+
+// Below, all slices of a call have the length of the first (longer ones are
+// cut); dst may be one of the operands.
 
 // count returns the number of bits set.
-func count(a []uint64) int {
-	n := 0
-	for _, w := range a {
-		n += bits.OnesCount64(w)
-	}
-	return n
-}
+func count(a []uint64) int { return andCount(a, a) }
 
 // andCount returns the number of bits set in both.
 func andCount(a, b []uint64) int {
 	b = b[:len(a)]
-	n := 0
-	for i, w := range a {
+	done, n := andCountBlocks(a, b)
+	b = b[done:]
+	for i, w := range a[done:] {
 		n += bits.OnesCount64(w & b[i])
+	}
+	return n
+}
+
+// andNotCount returns the number of bits set in a and not in b.
+func andNotCount(a, b []uint64) int {
+	b = b[:len(a)]
+	done, n := andNotCountBlocks(a, b)
+	b = b[done:]
+	for i, w := range a[done:] {
+		n += bits.OnesCount64(w &^ b[i])
 	}
 	return n
 }
@@ -27,7 +92,7 @@ func andCount(a, b []uint64) int {
 // and stores a ∧ b.
 func and(dst, a, b []uint64) {
 	a, b = a[:len(dst)], b[:len(dst)]
-	for i := range dst {
+	for i := andBlocks(dst, a, b); i < len(dst); i++ {
 		dst[i] = a[i] & b[i]
 	}
 }
@@ -35,7 +100,7 @@ func and(dst, a, b []uint64) {
 // andNot stores a ∧ ¬b.
 func andNot(dst, a, b []uint64) {
 	a, b = a[:len(dst)], b[:len(dst)]
-	for i := range dst {
+	for i := andNotBlocks(dst, a, b); i < len(dst); i++ {
 		dst[i] = a[i] &^ b[i]
 	}
 }

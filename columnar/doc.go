@@ -29,10 +29,15 @@
 //
 // Dict and Vectors find by open addressing over 64-bit slots: the upper half
 // of the xxhash64 beside the place of the key. The home of an entry is given by
-// the top bits of that half, so a table doubles without looking at a key again,
+// that half, so a table grows without looking at a key again,
 // and a key is compared only where 32 bits agree already: a look-up touches one
 // line of slots and one key. LookupAll does this for 64 keys at a time, stage
 // by stage, so that the cache misses of different keys overlap.
+//
+// # Kernels
+//
+// The arithmetic of resource vectors has no vector twins: a vector has 2 to 8
+// values, fewer than a call of assembly costs.
 //
 // # Order
 //

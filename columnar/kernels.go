@@ -31,7 +31,15 @@ func SatAddScaled(dst, a []int64, n int64) {
 func SubClamp(dst, a []int64) {
 	dst = dst[:len(a)]
 	for i, x := range a {
-		dst[i] = max(satSub(dst[i], x), 0)
+		y := dst[i]
+		d := y - x
+		switch {
+		case y <= x:
+			d = 0
+		case d < 0: // x is far below zero
+			d = math.MaxInt64
+		}
+		dst[i] = d
 	}
 }
 
@@ -79,14 +87,6 @@ func satAdd(a, b int64) int64 {
 		return saturated(a < 0)
 	}
 	return s
-}
-
-func satSub(a, b int64) int64 {
-	d := a - b
-	if (a^b)&(a^d) < 0 { // signs differ, and the result has b's
-		return saturated(a < 0)
-	}
-	return d
 }
 
 func satMul(a, b int64) int64 {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/tonnage/tonnage/bitmap"
 )
 
 // Perm keeps a set of rows in an order: by id, by price, by what compare says.
@@ -11,23 +13,23 @@ import (
 // whose key changes is removed before, or inserted anew after, the change.
 //
 //	order   [ 7 | 2 | 9 | 4 ]              row by rank
-//	rank    [ · | · | 1 | · | 3 | · | · | 0 | · | 2 ]     rank by row
+//	member  { 2, 4, 7, 9 }                 the same as a set
 //
 // With n rows in the order and k in the batch, an insertion makes
 // O(k log k + k log n) comparisons and moves what lies behind the first new
 // row; a removal makes no comparison, so the rows may be gone from the table
-// already. An order that does not change costs nothing.
+// already, and passes over the order once. An order that does not change costs
+// nothing. A row costs four bytes and a bit; see Rank.
 type Perm struct {
 	compare func(a, b Row) int
 	key     func(Row) string // nil unless ordered by string
 	order   []Row
-	rank    []uint32 // by row: rank + 1, 0 = not in the order, or pending
-	batch   []Row    // scratch of Insert
-	at      []uint32 // scratch of Insert: where in order each of the batch goes
+	member  bitmap.Dense
+	rank    []uint32     // by row: rank + 1, 0 = not in the order; empty = not asked for since the last change
+	batch   []Row        // scratch of Insert
+	pending bitmap.Dense // scratch of Insert: the batch as a set; empty between calls
+	at      []uint32     // scratch of Insert: where in order each of the batch goes
 }
-
-// pending marks a row that the present Insert has seen.
-const pending = ^uint32(0)
 
 // NewPerm returns an empty order by compare, which returns a negative number
 // when a comes before b. Rows that compare equal are ordered by number.
@@ -73,7 +75,7 @@ func (p *Perm) Insert(rows []Row) {
 }
 
 // admit returns the rows without duplicates, all of them out of the order and
-// marked pending.
+// pending.
 func (p *Perm) admit(rows []Row) []Row {
 	p.batch = p.batch[:0]
 	moved := false
@@ -81,22 +83,26 @@ func (p *Perm) admit(rows []Row) []Row {
 		if r == None {
 			panic("columnar: row 0 has no place in an order")
 		}
-		if int(r) >= len(p.rank) {
-			p.rank = append(p.rank, make([]uint32, int(r)+1-len(p.rank))...)
+		if int(r) > p.member.Top() {
+			p.member.Grow(int(r))
+			p.pending.Grow(int(r))
 		}
-		switch p.rank[r] {
-		case pending:
+		if p.pending.Has(uint32(r)) {
 			continue
-		case 0:
-		default:
-			p.order[p.rank[r]-1] = None
+		}
+		if p.member.Has(uint32(r)) {
+			p.member.Clear(uint32(r))
 			moved = true
 		}
-		p.rank[r] = pending
+		p.pending.Set(uint32(r))
 		p.batch = append(p.batch, r)
 	}
 	if moved {
-		p.close(0)
+		p.sweep()
+	}
+	for _, r := range p.batch {
+		p.pending.Clear(uint32(r))
+		p.member.Set(uint32(r))
 	}
 	return p.batch
 }
@@ -134,42 +140,32 @@ func (p *Perm) merge(batch []Row) {
 		p.order[at+i] = batch[i]
 		end = at
 	}
-	p.number(int(p.at[0]))
+	p.rank = p.rank[:0]
 }
 
 // Remove takes the rows out; those that are not in the order are passed over.
 func (p *Perm) Remove(rows []Row) {
-	first := len(p.order)
+	gone := false
 	for _, r := range rows {
-		at, ok := p.Rank(r)
-		if !ok {
-			continue
+		if p.member.Has(uint32(r)) {
+			p.member.Clear(uint32(r))
+			gone = true
 		}
-		p.order[at] = None
-		p.rank[r] = 0
-		first = min(first, at)
 	}
-	p.close(first)
+	if gone {
+		p.sweep()
+	}
 }
 
-// close removes the gaps (row None) from rank first on.
-func (p *Perm) close(first int) {
-	to := first
-	for _, r := range p.order[first:] {
-		if r != None {
-			p.order[to] = r
-			to++
-		}
+// sweep takes out of the order what is not a member any more.
+func (p *Perm) sweep() {
+	words, to := p.member.Words(), 0
+	for _, r := range p.order {
+		p.order[to] = r // to never passes what is still to be read, so the loop needs no branch
+		to += int(words[r>>6] >> (r & 63) & 1)
 	}
 	p.order = p.order[:to]
-	p.number(first)
-}
-
-// number sets the ranks from first on.
-func (p *Perm) number(first int) {
-	for i, r := range p.order[first:] {
-		p.rank[r] = uint32(first+i) + 1
-	}
+	p.rank = p.rank[:0]
 }
 
 // scratchMax is the batch, in rows, whose scratch is kept for the next one: a
@@ -186,11 +182,26 @@ func (p *Perm) trimScratch() {
 }
 
 // Rank returns the row's place in the order, from 0, and whether it is in it.
+// The first call after a change costs O(n), and four more bytes a row from then
+// on.
 func (p *Perm) Rank(r Row) (int, bool) {
+	if len(p.rank) == 0 && len(p.order) > 0 {
+		p.number()
+	}
 	if int(r) >= len(p.rank) || p.rank[r] == 0 {
 		return 0, false
 	}
 	return int(p.rank[r]) - 1, true
+}
+
+// number sets the ranks.
+func (p *Perm) number() {
+	n := p.member.Top() + 1
+	p.rank = slices.Grow(p.rank, n)[:n]
+	clear(p.rank)
+	for i, r := range p.order {
+		p.rank[r] = uint32(i) + 1
+	}
 }
 
 // At returns the row of that rank.
@@ -205,12 +216,13 @@ func (p *Perm) Len() int { return len(p.order) }
 // Reset removes every row and keeps the memory.
 func (p *Perm) Reset() {
 	p.order = p.order[:0]
-	clear(p.rank)
+	p.member.Reset()
+	p.rank = p.rank[:0]
 }
 
 // Bytes returns the memory held.
 func (p *Perm) Bytes() int64 {
-	return int64(cap(p.order)+cap(p.rank)+cap(p.batch)+cap(p.at)) * 4
+	return int64(cap(p.order)+cap(p.rank)+cap(p.batch)+cap(p.at))*4 + p.member.Bytes() + p.pending.Bytes()
 }
 
 // Check returns an error when the order is broken: for tests and for checks in

@@ -3,36 +3,60 @@ package columnar
 // slots is an open-addressing table from hash to a value that leads to the key,
 // with linear probing. A slot holds the upper half of the hash (its tag) above
 // the value; 0 is a free slot, so values are not 0. Its users compare the keys.
+//
+// A tag's home is its share of the table, as if the tag were a fraction of one:
+// so a table may have any length, the entries lie in the order of their tags,
+// and a longer table is written from front to back.
 type slots struct {
-	table []uint64 // length 0 or a power of two
-	shift uint8    // a tag's home is tag >> shift
+	table []uint64
 	count int
 }
 
-const slotsMin = 16
+const (
+	slotsMin = 16
+	// slotsDouble is up to how many slots a table doubles. A larger one grows by
+	// an eighth: it is seven to eight tenths full, where a doubling one would be
+	// four tenths at worst.
+	slotsDouble = 1 << 12
+)
 
 // tagOf returns the part of the hash that the table works with.
 func tagOf(hash uint64) uint32 { return uint32(hash >> 32) }
 
 // home returns where the search for a tag begins. The table must not be empty.
-func (s *slots) home(tag uint32) int { return int(tag >> s.shift) }
+func (s *slots) home(tag uint32) int { return int(uint64(tag) * uint64(len(s.table)) >> 32) }
 
 // next returns the slot after i.
-func (s *slots) next(i int) int { return (i + 1) & (len(s.table) - 1) }
+func (s *slots) next(i int) int {
+	if i++; i < len(s.table) {
+		return i
+	}
+	return 0
+}
 
-// reserve makes room for one more entry: the table is three quarters full at
-// most.
+// reserve makes room for one more entry: the table is four fifths full at most.
 func (s *slots) reserve() {
-	if (s.count+1)*4 <= len(s.table)*3 {
+	if (s.count+1)*5 <= len(s.table)*4 {
 		return
 	}
-	old := s.table
-	size := max(2*len(old), slotsMin)
-	s.table = make([]uint64, size)
-	s.shift = 32
-	for n := size; n > 1; n >>= 1 {
-		s.shift--
+	if len(s.table) < slotsDouble {
+		s.resize(max(2*len(s.table), slotsMin))
+	} else {
+		s.resize(len(s.table) + len(s.table)/8)
 	}
+}
+
+// reserveAll makes room for n entries in all.
+func (s *slots) reserveAll(n int) {
+	if size := n + n/4 + 1; size > len(s.table) {
+		s.resize(max(size, slotsMin))
+	}
+}
+
+// resize moves the entries to a table of so many slots.
+func (s *slots) resize(size int) {
+	old := s.table
+	s.table = make([]uint64, size)
 	for _, slot := range old {
 		if slot != 0 {
 			s.place(slot)
@@ -65,16 +89,23 @@ func (s *slots) remove(tag, value uint32) {
 		}
 		hole = s.next(hole)
 	}
-	mask := len(s.table) - 1
 	for i := s.next(hole); s.table[i] != 0; i = s.next(i) {
 		// The entry at i may fill the hole unless its home lies after the hole.
-		if home := s.home(uint32(s.table[i] >> 32)); (i-home)&mask >= (i-hole)&mask {
+		if s.distance(s.home(uint32(s.table[i]>>32)), i) >= s.distance(hole, i) {
 			s.table[hole] = s.table[i]
 			hole = i
 		}
 	}
 	s.table[hole] = 0
 	s.count--
+}
+
+// distance returns how many steps of next lead from one slot to another.
+func (s *slots) distance(from, to int) int {
+	if to >= from {
+		return to - from
+	}
+	return to - from + len(s.table)
 }
 
 // reset takes every entry out and keeps the table.

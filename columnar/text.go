@@ -37,7 +37,12 @@ func (t *text) put(s string, number uint32) uint32 {
 	var front [numberBytes + binary.MaxVarintLen64]byte
 	binary.LittleEndian.PutUint32(front[:], number)
 	head := numberBytes + binary.PutUvarint(front[numberBytes:], uint64(len(s)))
-	need := head + len(s)
+	return t.write(front[:head], s)
+}
+
+// write stores s with what stands in front of it.
+func (t *text) write(front []byte, s string) uint32 {
+	need := len(front) + len(s)
 	last := len(t.chunks) - 1
 	if last < 0 || t.chunks[last] == nil || need > textChunkBytes-len(t.chunks[last]) {
 		last = t.open(need)
@@ -45,7 +50,7 @@ func (t *text) put(s string, number uint32) uint32 {
 	c := t.chunks[last]
 	position := uint32(last)<<textShift | uint32(len(c))
 	t.bytes -= int64(cap(c))
-	c = append(append(c, front[:head]...), s...)
+	c = append(append(c, front...), s...)
 	t.bytes += int64(cap(c))
 	t.chunks[last] = c
 	t.stored += int64(need)
@@ -78,13 +83,21 @@ func (t *text) open(need int) int {
 // entry returns the number and the string at a position that put returned.
 func (t *text) entry(position uint32) (uint32, string) {
 	b := t.chunks[position>>textShift][position&(textChunkBytes-1):]
-	number := binary.LittleEndian.Uint32(b)
-	b = b[numberBytes:]
+	return binary.LittleEndian.Uint32(b), stringAt(b[numberBytes:])
+}
+
+// number returns the number at a position that put returned.
+func (t *text) number(position uint32) uint32 {
+	return binary.LittleEndian.Uint32(t.chunks[position>>textShift][position&(textChunkBytes-1):])
+}
+
+// stringAt returns the string that begins with its length.
+func stringAt(b []byte) string {
 	length, head := uint64(b[0]), 1
 	if length >= 0x80 {
 		length, head = binary.Uvarint(b)
 	}
-	return number, unsafe.String(unsafe.SliceData(b[head:]), int(length))
+	return unsafe.String(unsafe.SliceData(b[head:]), int(length))
 }
 
 // sizeOf returns the bytes that put stores for s.

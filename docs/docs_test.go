@@ -104,34 +104,64 @@ func lines(text string) string {
 	return strings.Join(out, "\n")
 }
 
-// flagRow is a flag in the table of the page on operating.
-var flagRow = regexp.MustCompile("(?m)^\\| `--([a-z-]+)` \\|")
+// flagRow is a row of a table of flags, which may have several in its first cell.
+var (
+	flagRow  = regexp.MustCompile("(?m)^\\| (`--[^|]*) \\|")
+	flagName = regexp.MustCompile("`--([a-z-]+)`")
+)
 
-// TestFlagsOfUpAreListed: the page lists the flags that there are, all of them
-// and no others.
-func TestFlagsOfUpAreListed(t *testing.T) {
-	cmd := exec.Command("go", "run", "./cmd/tonnage", "up", "--help")
-	cmd.Dir = root
-	help, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	have := names(regexp.MustCompile(`(?m)^ +(?:-[a-z], )? *--([a-z-]+)`), string(help))
-	have = slices.DeleteFunc(have, func(s string) bool { return s == "help" })
-	page := names(flagRow, pages(t)[filepath.Join(root, "docs", "operating.md")])
-	if !slices.Equal(page, have) {
-		t.Errorf("the page lists %v\nup has %v", page, have)
+// TestFlagsAreListed: the page lists the flags that there are, all of them and no
+// others, but for those that make machines for trying out.
+func TestFlagsAreListed(t *testing.T) {
+	page := pages(t)[filepath.Join(root, "docs", "operating.md")]
+	for command, heading := range map[string]string{"up": "## Starting `tonnage up`\n", "shard": "## `tonnage shard`\n"} {
+		cmd := exec.Command("go", "run", "./cmd/tonnage", command, "--help")
+		cmd.Dir = root
+		help, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		have := names(regexp.MustCompile(`(?m)^ +(?:-[a-z], )? *--([a-z-]+)`), string(help))
+		have = slices.DeleteFunc(have, func(s string) bool {
+			return s == "help" || command == "shard" && (strings.HasPrefix(s, "seed-") || s == "failure-rate-per-sec")
+		})
+		_, section, found := strings.Cut(page, heading)
+		if !found {
+			t.Fatalf("the page has no %q", heading)
+		}
+		section, _, _ = strings.Cut(section, "\n## ")
+		var cells strings.Builder
+		for _, m := range flagRow.FindAllStringSubmatch(section, -1) {
+			cells.WriteString(m[1])
+		}
+		if listed := names(flagName, cells.String()); !slices.Equal(listed, have) {
+			t.Errorf("the page lists %v\n%s has %v", listed, command, have)
+		}
 	}
 }
 
-// TestMetricsAreListed: the page lists the shard's metrics, all of them and no
-// others.
+// TestMetricsAreListed: the page lists the metrics of the shard and of what
+// stands beside it, all of them and no others.
 func TestMetricsAreListed(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "shard", "metrics.go"))
-	if err != nil {
-		t.Fatal(err)
+	var files []string
+	for _, pattern := range []string{"shard/metrics*.go", "shard/session/metrics.go", "shard/report/metrics.go", "shard/provider/client/metrics.go", "cmd/tonnage/shard_run.go"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatal(pattern, err)
+		}
+		files = append(files, found...)
 	}
-	have := names(regexp.MustCompile(`"((?:bigfleet|tonnage)_shard_[a-z0-9_]+)"`), string(text))
+	var text strings.Builder
+	for _, name := range files {
+		part, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(name, "_test.go") {
+			text.Write(part)
+		}
+	}
+	have := names(regexp.MustCompile(`"((?:bigfleet|tonnage)_shard_[a-z0-9_]+)"`), text.String())
 	page := names(regexp.MustCompile("(?m)^\\| `((?:bigfleet|tonnage)_[a-z0-9_]+)` \\|"), pages(t)[filepath.Join(root, "docs", "operating.md")])
 	if !slices.Equal(page, have) {
 		t.Errorf("the page lists %v\nthe shard has %v", page, have)

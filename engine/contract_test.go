@@ -10,11 +10,14 @@ import (
 
 // TestContract holds the engine to the contract, sentence by sentence.
 func TestContract(t *testing.T) {
-	contract.Run(t, func(in reference.Input) reference.Plan {
+	decide := func(in reference.Input) reference.Plan {
 		plan, err := twin.Decide(in)
 		if err != nil {
 			t.Error(err)
 		}
 		return plan
-	})
+	}
+	t.Run("OneByOne", func(t *testing.T) { contract.Run(t, decide) })
+	t.Run("Gangs", func(t *testing.T) { contract.RunGangs(t, decide) })
+	t.Run("Nested", func(t *testing.T) { contract.RunNested(t, decide) })
 }

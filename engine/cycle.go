@@ -1,44 +1,99 @@
 package engine
 
+import "github.com/tonnage/tonnage/engine/model"
+
 // Cycle decides one cycle. The plan is valid until the next one; the tables
 // must not change while it runs. The error is a limit that the demand passes
 // (too many attribute keys); nothing is decided then.
 //
-// The stages hand over, in this order:
-//
-//	snapshot   supply in the orders of the walk            → snapshot.Snapshot
-//	normalise  foldable gangs become plain demand          → folded
-//	rank       one total order over what is left           → pass.needs
-//	phase 1    credit what is bound, acquire what is free  → pass.claims
-//	phase 2    preempt for what phase 1 left               → pass.victims
-//	phase 3    release what nobody claims                  → Plan
+// A cycle builds on the one before: what has not changed is not looked at
+// again. Every so often (Options.CheckCycles) it is decided once more from
+// nothing. If that gives another answer, Stats.Differs says so, and the answer
+// from nothing is the one that is returned.
 func (e *Engine) Cycle(in Input) (*Plan, error) {
-	lap := stopwatch(in.Clock)
-	e.arena.Reset()
-	snap, err := e.snaps.Build(in.Supply, in.Demand, in.Now)
+	check := e.opts.CheckCycles
+	if check == 0 {
+		check = CheckCyclesDefault
+	}
+	e.unchecked++
+	plan, err := e.decide(in)
+	if err != nil || e.unchecked < check || plan.Stats.Full {
+		return plan, err
+	}
+	e.unchecked = 0
+	digest := plan.Digest()
+	e.forget()
+	plan, err = e.decide(in)
 	if err != nil {
 		return nil, err
 	}
-	e.plan = Plan{Actions: e.plan.Actions[:0], Needs: e.plan.Needs[:0], Ended: e.plan.Ended[:0]}
+	plan.Stats.Checked, plan.Stats.Differs = true, plan.Digest() != digest
+	return plan, nil
+}
+
+// forget makes the next cycle look at everything anew.
+func (e *Engine) forget() {
+	e.store.valid = false
+	e.snaps.Forget()
+}
+
+// decide decides one cycle. The stages hand over, in this order:
+//
+//	snapshot   supply in the orders of the walk            → snapshot.Snapshot
+//	normalise  foldable gangs become plain demand          → pass.lines
+//	rank       one total order over what is left           → pass.order
+//	phase 1    credit what is bound, acquire what is free  → pass.held
+//	phase 2    preempt for what phase 1 left               → pass.victims
+//	phase 3    release what nobody claims                  → Plan
+func (e *Engine) decide(in Input) (*Plan, error) {
+	lap := stopwatch(in.Clock)
+	crew := e.crew
+	crew.mark = in.Mark
+	crew.alone = in.Supply.Len()+in.Demand.Len() < crewMin && e.opts.Acquire != AcquireRacing
+	crew.begin(model.StageSnapshot)
+	e.arena.Reset()
+	if e.opts.Full {
+		e.forget()
+	}
+	snap, err := e.snaps.Build(in.Supply, in.Demand, in.Now)
+	if err != nil {
+		e.forget()
+		return nil, err
+	}
+	e.plan = Plan{Actions: e.plan.Actions[:0], Ended: e.plan.Ended[:0], Reservations: e.plan.Reservations[:0], Adopted: e.plan.Adopted[:0]}
 	stats := &e.plan.Stats
 	stats.SnapshotNanos = lap()
 
-	folded := e.normalise(snap)
+	crew.begin(model.StageNormalise)
+	p := e.newPass(snap, &in)
+	p.rows = in.Demand.Len()
+	p.carryOver()
+	stats.Full = p.fresh
+	moved := p.normalise()
 	stats.NormaliseNanos = lap()
 
-	p := e.newPass(snap, folded, &in)
+	crew.begin(model.StageRank)
+	if p.reordered = moved; moved && !p.merge() {
+		p.rank()
+		p.markLacking()
+	}
+	p.lay()
 	stats.RankNanos = lap()
 
+	crew.begin(model.StagePhase1)
 	p.assign()
 	stats.Phase1Nanos = lap()
 
+	crew.begin(model.StagePhase2)
 	p.preempt()
 	stats.Phase2Nanos = lap()
 
+	crew.begin(model.StagePhase3)
 	p.reclaim()
 	p.release()
 	p.report(&e.plan)
 	stats.Phase3Nanos = lap()
+	p.leaveBehind()
 	e.last = p
 	return &e.plan, nil
 }

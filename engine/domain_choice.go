@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math/bits"
 	"strings"
 
 	"github.com/tonnage/tonnage/columnar"
@@ -19,55 +20,147 @@ type domainTotals struct {
 
 // domainScratch holds the totals of one need's domains while it chooses.
 type domainScratch struct {
-	credit map[uint32]int // value → index of totals: the domains with creditable machines
+	credit []int32 // by value: 1 + index of totals, of the domains with creditable machines
 	totals []domainTotals
 	vectorBlock
 	zero []int64
 	free [2][]int64 // totals of the best domain without credit, and of the one at hand
 }
 
-// chooseDomain picks the one domain that a Same-Need is credited and acquires
-// in; false when no machine anywhere could serve it. A live reservation of its
-// own has chosen already.
-func (p *pass) chooseDomain(need int) bool {
-	n := &p.needs[need]
-	if value, ok := p.pinnedDomain(need); ok {
-		n.domain, n.pinned = value, true
+// settleDomain picks the domain of a Same-Need where what is bound to its
+// cluster decides it, whatever is free: a live reservation of its own has
+// chosen already, or one domain covers it and has most of its own machines.
+// It may leave the domain open, when nothing here can be credited; false means
+// that the choice has to wait for the need's turn.
+func (l *lane) settleDomain(need int32, k *kind) bool {
+	if l.lines[need].is(mayBeVoid) {
+		return false // somebody may end the plan that has chosen
+	}
+	if l.pin(need, k) {
 		return true
 	}
-	best, ok := p.bestDomain(need, !n.parked)
-	if !ok {
-		n.couldCover = n.parked && p.someDomainCovers(need)
+	n, sc := &l.lines[need], &l.domain
+	sc.reset(l.dims, l.s.Supply.ValueIDMax())
+	l.sumCreditable(need, k)
+	if len(sc.totals) == 0 {
+		return true
+	}
+	want := l.aggregate(need)
+	decided, ok := l.bestCovering(want)
+	if n.status&sitsOut != 0 || !k.mayAcquire {
+		best, _ := l.bestCredited(want)
+		if best.covers || !k.mayAcquire { // with nothing free anywhere, this is all
+			n.domain = best.value
+			if best.covers {
+				n.status &^= isUncoverable
+			}
+			if !k.mayAcquire && !ok { // something free could have decided otherwise
+				l.e.store.clusters[n.cluster].freeless = true
+			}
+			return true
+		}
 		return false
 	}
-	n.domain = best.value
-	n.couldCover = best.covers
-	if n.parked && !best.covers {
-		n.couldCover = p.someDomainCovers(need)
+	if !ok {
+		return false
 	}
+	n.domain = decided
 	return true
 }
 
-func (p *pass) someDomainCovers(need int) bool {
-	best, ok := p.bestDomain(need, true)
+// bestCovering returns the domain that credit alone decides for: of those whose
+// creditable machines cover what is wanted, the one that has most of the need's
+// own; false when none covers it, or what is free has to break a tie. Covering
+// domains have equal scores of what is creditable, the highest.
+func (l *lane) bestCovering(want []int64) (value uint32, ok bool) {
+	var best *domainTotals
+	tie := false
+	for i := range l.domain.totals {
+		t := &l.domain.totals[i]
+		if !columnar.Covers(t.creditable, want) {
+			continue
+		}
+		c := 1
+		if best != nil {
+			c = compareScores(t.own, best.own, want, true)
+		}
+		tie = c == 0 || tie && c < 0
+		if c > 0 {
+			best = t
+		}
+	}
+	if best == nil || tie {
+		return 0, false
+	}
+	return best.value, true
+}
+
+// pin gives a need the domain that a live reservation of its own has chosen;
+// false when none has.
+func (l *lane) pin(need int32, k *kind) bool {
+	value, ok := l.pinnedDomain(need, k)
+	if ok {
+		n := &l.lines[need]
+		n.domain = value
+		n.status = n.status&^isUncoverable | isPinned
+	}
+	return ok
+}
+
+// chooseFree picks the domain of a Same-Need that can be credited nothing;
+// false when it has none to acquire in.
+func (l *lane) chooseFree(need int32, k *kind) bool {
+	n := &l.lines[need]
+	l.domain.reset(l.dims, l.s.Supply.ValueIDMax())
+	best, ok := l.bestFree(need, k)
+	if ok && best.covers {
+		n.status &^= isUncoverable
+	}
+	if !ok || n.status&sitsOut != 0 {
+		return false
+	}
+	n.domain = best.value
+	return true
+}
+
+// chooseDomain picks the one domain that a Same-Need is credited and acquires
+// in, at its turn; false when no machine anywhere could serve it.
+func (l *lane) chooseDomain(need int32, k *kind) bool {
+	n := &l.lines[need]
+	best, ok := l.bestDomain(need, k, n.status&sitsOut == 0)
+	if ok {
+		n.domain = best.value
+	}
+	if ok && best.covers || n.status&sitsOut != 0 && l.someDomainCovers(need, k) {
+		n.status &^= isUncoverable
+	}
+	return ok
+}
+
+func (l *lane) someDomainCovers(need int32, k *kind) bool {
+	best, ok := l.bestDomain(need, k, true)
 	return ok && best.covers
 }
 
 // pinnedDomain returns the domain in which most of what is held for the need
 // lies; ties go to the smaller value.
-func (p *pass) pinnedDomain(need int) (uint32, bool) {
+func (l *lane) pinnedDomain(need int32, k *kind) (uint32, bool) {
+	held := l.reserved.of(need)
+	if len(held) == 0 {
+		return 0, false
+	}
 	counts := map[uint32]int{}
-	for _, r := range p.reserved.rows[int32(need)] {
-		if p.s.View.State[r] == model.Configured && p.s.ClusterOf[p.s.View.Cluster[r]] == p.needs[need].cluster {
+	for _, r := range held {
+		if l.s.View.State[r] == model.Configured && l.s.ClusterOf[l.s.View.Cluster[r]] == l.lines[need].cluster {
 			continue // it has arrived
 		}
-		if v, ok := p.s.Supply.Domain(p.needs[need].matcher, r); ok {
+		if v, ok := l.s.Supply.Domain(k.matcher, r); ok {
 			counts[v]++
 		}
 	}
 	best, found := uint32(0), false
 	for v, c := range counts {
-		if !found || c > counts[best] || c == counts[best] && p.valueLess(v, best) {
+		if !found || c > counts[best] || c == counts[best] && l.valueLess(v, best) {
 			best, found = v, true
 		}
 	}
@@ -80,85 +173,166 @@ func (p *pass) valueLess(a, b uint32) bool {
 
 // bestDomain compares all domains in which the need could be credited or, if
 // asked for, acquire anything. The result is valid until the next call.
-func (p *pass) bestDomain(need int, acquiring bool) (best domainTotals, found bool) {
-	sc := &p.scratch.domain
-	sc.reset(p.dims)
-	p.sumCreditable(need)
+func (l *lane) bestDomain(need int32, k *kind, acquiring bool) (best domainTotals, found bool) {
+	l.domain.reset(l.dims, l.s.Supply.ValueIDMax())
+	l.sumLeft(need, k)
 	if acquiring {
-		p.addFree(need)
+		l.addFree(k)
 	}
-	want := p.aggregate(need)
-	for i := range sc.totals {
-		t := &sc.totals[i]
-		p.probes++
-		t.covers = columnar.Covers(t.total, want)
-		if !found || p.betterDomain(t, &best, want) {
-			best, found = *t, true
-		}
-	}
+	want := l.aggregate(need)
+	best, found = l.bestCredited(want)
 	// A domain with credit that covers beats every domain without credit.
 	if !acquiring || found && best.covers {
 		return best, found
 	}
-	free, exists := p.bestFree(need)
-	if exists && (!found || p.betterDomain(&free, &best, want)) {
+	free, exists := l.bestFree(need, k)
+	if exists && (!found || l.betterDomain(&free, &best, want)) {
 		return free, true
 	}
 	return best, found
 }
 
+// bestCredited compares the domains where the need could be credited.
+func (l *lane) bestCredited(want []int64) (best domainTotals, found bool) {
+	sc := &l.domain
+	for i := range sc.totals {
+		t := &sc.totals[i]
+		l.probes++
+		t.covers = columnar.Covers(t.total, want)
+		if !found || l.betterDomain(t, &best, want) {
+			best, found = *t, true
+		}
+	}
+	return best, found
+}
+
 // addFree adds what is free to the totals of the domains with credit.
-func (p *pass) addFree(need int) {
-	sc := &p.scratch.domain
+func (l *lane) addFree(k *kind) {
+	sc := &l.domain
 	if len(sc.totals) == 0 {
 		return
 	}
-	matcher := p.needs[need].matcher
-	d := p.domainsFor(matcher)
-	v := d.of(p, matcher)
+	d := l.domainsFor(k.matcher)
+	v := d.of(l.pass, k.matcher)
 	for i := range sc.totals {
 		t := &sc.totals[i]
 		if at, ok := v.place[t.value]; ok {
-			t.count += p.sumShelves(need, d, v.list[at].shelves, t.total)
+			t.count += l.sumShelves(k, d, v.list[at].shelves, t.total)
 		}
 	}
 }
 
 // bestFree returns the best of the domains where the need has nothing to be
 // credited, looking at one of each kind.
-func (p *pass) bestFree(need int) (best domainTotals, found bool) {
-	sc := &p.scratch.domain
-	want := p.aggregate(need)
-	d := p.domainsFor(p.needs[need].matcher)
-	v := d.of(p, p.needs[need].matcher)
-	v.catchUp(d)
+func (l *lane) bestFree(need int32, k *kind) (best domainTotals, found bool) {
+	sc := &l.domain
+	want := l.aggregate(need)
+	d := l.domainsFor(k.matcher)
+	v := d.of(l.pass, k.matcher)
+	v.catchUp(l.pass, d)
 	credited := func(at uint32) bool { return sc.credited(v.list[at].value) }
-	bestAt := uint32(0)
-	for kind := range v.kinds {
-		at, ok := v.first(kind, credited)
+	whole := len(k.classes) == len(l.classesOf[k.matcher])
+	l.weigh(want)
+	var b freeDomain
+	for i := 0; i < len(v.live); {
+		number := v.live[i]
+		kind := &v.kinds[number]
+		a := freeDomain{count: kind.count, total: kind.total}
+		if whole {
+			l.rate(&a, want)
+			if b.count > 0 && a.worse(&b) {
+				i++ // wherever it is
+				continue
+			}
+		}
+		at, ok := v.first(int(number), credited)
+		if !ok && len(kind.places) == 0 {
+			v.live[i] = v.live[len(v.live)-1]
+			v.live = v.live[:len(v.live)-1]
+			continue
+		}
+		i++
 		if !ok {
 			continue
 		}
-		ds := &v.list[at]
-		t := domainTotals{value: ds.value, total: sc.free[1], creditable: sc.zero, own: sc.zero}
-		clear(t.total)
-		if t.count = p.sumShelves(need, d, ds.shelves, t.total); t.count == 0 {
-			continue
+		l.probes++
+		a.at = at
+		if !whole { // some of what lies there is too small
+			a.total = sc.free[1]
+			clear(a.total)
+			a.count = l.sumShelves(k, d, v.list[at].shelves, a.total)
+			l.rate(&a, want)
 		}
-		t.covers = columnar.Covers(t.total, want)
-		if !found || betterFree(&t, &best, at < bestAt, want) {
-			best, bestAt, found = t, at, true
-			sc.free[0], sc.free[1] = sc.free[1], sc.free[0]
+		if a.count > 0 && (b.count == 0 || a.better(&b, want)) {
+			b = a
+			if !whole {
+				sc.free[0], sc.free[1] = sc.free[1], sc.free[0]
+			}
 		}
 	}
-	return best, found
+	if b.count == 0 {
+		return domainTotals{}, false
+	}
+	return domainTotals{
+		value: v.list[b.at].value, count: b.count, total: b.total, creditable: sc.zero, own: sc.zero, covers: b.covers,
+	}, true
 }
 
-// betterFree is betterDomain for domains without credit; smaller tells whose
-// value is.
-func betterFree(a, b *domainTotals, smaller bool, want []int64) bool {
+// freeDomain is a domain without credit; at is its place by value.
+type freeDomain struct {
+	total  []int64
+	score  float64 // the less the better when it covers, else the more
+	count  int
+	at     uint32
+	covers bool
+}
+
+// weigh prepares the scores of domains for what is wanted.
+func (l *lane) weigh(want []int64) {
+	l.weights = grown(l.weights, len(want))
+	for d, w := range want {
+		l.weights[d] = 0
+		if w > 0 {
+			l.weights[d] = 1 / float64(w)
+		}
+	}
+}
+
+// rate finds out whether a domain covers what is wanted, and its score, which
+// is close: compareScores decides where that is not enough.
+func (l *lane) rate(a *freeDomain, want []int64) {
+	a.covers, a.score = columnar.Covers(a.total, want), 0
+	for d, w := range l.weights {
+		x := a.total[d]
+		if !a.covers {
+			x = min(x, want[d])
+		}
+		a.score += float64(x) * w
+	}
+}
+
+// scoreSlack is how far scores that are close may be off, as a part of them.
+const scoreSlack = 1e-12
+
+// worse reports whether a domain is certain to be worse than another.
+func (a *freeDomain) worse(b *freeDomain) bool {
 	if a.covers != b.covers {
-		return a.covers
+		return b.covers
+	}
+	diff := a.score - b.score
+	if a.covers {
+		diff = -diff
+	}
+	return diff < -(a.score+b.score)*scoreSlack
+}
+
+// better is betterDomain for domains without credit.
+func (a *freeDomain) better(b *freeDomain, want []int64) bool {
+	switch {
+	case a.worse(b):
+		return false
+	case b.worse(a):
+		return true
 	}
 	c := compareScores(a.total, b.total, want, !a.covers)
 	if a.covers {
@@ -167,51 +341,54 @@ func betterFree(a, b *domainTotals, smaller bool, want []int64) bool {
 	if c == 0 {
 		c = a.count - b.count
 	}
-	return c > 0 || c == 0 && smaller
+	return c > 0 || c == 0 && a.at < b.at
 }
 
 // sumShelves adds what is left on the shelves to a total and returns how many
 // machines that is.
-func (p *pass) sumShelves(need int, d *domainIndex, shelves []uint32, total []int64) int {
+func (l *lane) sumShelves(k *kind, d *domainIndex, shelves []uint32, total []int64) int {
 	count := 0
 	for _, i := range shelves {
 		sh := &d.shelves[i]
-		p.probes++
-		if sh.left == 0 || !p.suitsClass(sh.class, need) {
+		l.probes++
+		if sh.left == 0 || !k.acceptsClass(sh.class) {
 			continue
 		}
 		count += int(sh.left)
-		columnar.SatAddScaled(total, p.s.Vector(sh.class), int64(sh.left))
+		columnar.SatAddScaled(total, l.vector(sh.class), int64(sh.left))
 	}
 	return count
 }
 
-func (sc *domainScratch) reset(dims int) {
-	if sc.credit == nil {
-		sc.credit = map[uint32]int{}
+func (sc *domainScratch) reset(dims, values int) {
+	for i := range sc.totals {
+		sc.credit[sc.totals[i].value] = 0
+	}
+	if len(sc.credit) < values {
+		sc.credit = make([]int32, values+values/8)
+	}
+	if sc.zero == nil {
 		sc.zero = make([]int64, dims)
 		sc.free = [2][]int64{make([]int64, dims), make([]int64, dims)}
 	}
-	clear(sc.credit)
 	sc.totals = sc.totals[:0]
 	sc.empty()
 }
 
 // credited reports whether the need has creditable machines in a domain.
 func (sc *domainScratch) credited(value uint32) bool {
-	if len(sc.credit) == 0 {
-		return false
-	}
-	_, ok := sc.credit[value]
-	return ok
+	return sc.credit[value] != 0
 }
 
 // at returns the totals of a domain that has creditable machines.
 func (sc *domainScratch) at(value uint32, dims int) *domainTotals {
-	i, ok := sc.credit[value]
-	if !ok {
+	if i := len(sc.totals) - 1; i >= 0 && sc.totals[i].value == value {
+		return &sc.totals[i] // as its neighbour on the list
+	}
+	i := int(sc.credit[value]) - 1
+	if i < 0 {
 		i = len(sc.totals)
-		sc.credit[value] = i
+		sc.credit[value] = int32(i) + 1
 		v := sc.take(3 * dims)
 		sc.totals = append(sc.totals, domainTotals{
 			value: value, total: v[:dims:dims], creditable: v[dims : 2*dims : 2*dims], own: v[2*dims:],
@@ -220,38 +397,45 @@ func (sc *domainScratch) at(value uint32, dims int) *domainTotals {
 	return &sc.totals[i]
 }
 
-// sumCreditable adds what the need could be credited, by domain.
-func (p *pass) sumCreditable(need int) {
-	n := &p.needs[need]
-	sc := &p.scratch.domain
-	add := func(r columnar.Row, own bool) {
-		v, ok := p.s.Supply.Domain(n.matcher, r)
-		if !ok || p.claimed.Has(uint32(r)) {
-			return
-		}
-		t := sc.at(v, p.dims)
-		t.count++
-		columnar.SatAdd(t.total, p.vec(r))
-		columnar.SatAdd(t.creditable, p.vec(r))
-		if own {
-			columnar.SatAdd(t.own, p.vec(r))
+// sumCreditable adds what the need could be credited, by domain. Its cluster
+// is the one that is open.
+func (l *lane) sumCreditable(need int32, k *kind) {
+	group := l.groupOf(need)
+	for i, live := range l.live {
+		for left := live & k.accepts[i]; left != 0; left &= left - 1 {
+			for at := l.heads[i<<6+bits.TrailingZeros64(left)]; at != 0; at = l.bound[at-1].Next {
+				l.probes++
+				if b := &l.bound[at-1]; !l.gone(at - 1) {
+					l.addCreditable(b.Row, k, b.Fingerprint == k.fingerprint && b.Group == group)
+				}
+			}
 		}
 	}
-	for _, g := range p.s.GroupsOf(int(n.cluster)) {
-		if !p.matches(g.Class, n.matcher) || !p.suits(g.Class, need) {
-			continue
-		}
-		for _, r := range g.Rows {
-			p.probes++
-			add(r, p.isOwn(r, need))
-		}
-	}
-	for r := p.firstOpenOwn(need); r != spent; r = p.own.next[r] {
-		if p.s.View.State[r] == model.Creating && p.accepts(r, need) {
-			add(r, true)
+	for at := l.s.CreatingFrom(int(l.lines[need].cluster)); at < len(l.bound); at++ {
+		if b := &l.bound[at]; b.Fingerprint == k.fingerprint && b.Group == group && k.acceptsClass(b.Class) && !l.gone(uint32(at)) {
+			l.addCreditable(b.Row, k, true)
 		}
 	}
 }
+
+// addCreditable adds a machine that the need could be credited to its domain's
+// totals.
+func (l *lane) addCreditable(r columnar.Row, k *kind, own bool) {
+	v, ok := l.s.Supply.Domain(k.matcher, r)
+	if !ok {
+		return
+	}
+	t, offers := l.domain.at(v, l.dims), l.vec(r)
+	t.count++
+	columnar.SatAdd(t.total, offers)
+	columnar.SatAdd(t.creditable, offers)
+	if own {
+		columnar.SatAdd(t.own, offers)
+	}
+}
+
+// creating returns the machines that are being created for a cluster.
+func (p *pass) creating(c int) []columnar.Row { return p.s.ClusterRows.At(c)[p.s.CreatingFrom(c):] }
 
 // betterDomain reports whether a goes before b: covering first; among covering
 // ones more creditable, more own, less in all; among others more in all, more

@@ -1,10 +1,10 @@
 package engine
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"slices"
-	"strings"
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
@@ -27,9 +27,14 @@ type shelf struct {
 type domainIndex struct {
 	shelves []shelf
 	shelfOf []uint32 // by row: 1 + index of its shelf, 0 = none
+	place   []uint32 // by value: its place in the order of texts
 	// touched is a log of the domains of which a machine was taken or put back.
 	touched []uint32
 	views   map[uint32]*domainView // by matcher
+	// generation counts how often the index was built; stale says that it is
+	// that of another cycle.
+	generation uint64
+	stale      bool
 }
 
 // domainShelves are the shelves of one domain that a matcher accepts.
@@ -46,17 +51,25 @@ type domainView struct {
 	list   []domainShelves   // by value as text
 	place  map[uint32]uint32 // value → place in list
 	kinds  []domainKind
-	byKey  map[string]int32
-	kindOf []int32 // by place; −1 = nothing left
-	read   int     // how much of domainIndex.touched has been seen
-	dirty  []bool  // by place: seen there, kind to be found anew
+	byKey  map[uint64]int32 // kinds by a hash of their keys; see find
+	live   []int32          // kinds that may have places
+	kindOf []int32          // by place; −1 = nothing left
+	read   int              // how much of domainIndex.touched has been seen
+	dirty  []bool           // by place: seen there, kind to be found anew
 	queue  []uint32
 	key    []byte
+	fit    []uint32 // the shelves that list is made of
+	built  uint64   // generation of the index
 }
 
 // domainKind is a heap of places, smallest first. A place whose kind has
 // changed since stays until it comes up.
-type domainKind struct{ places []uint32 }
+type domainKind struct {
+	key    []byte
+	places []uint32
+	total  []int64 // of what is left in each of its domains
+	count  int     // machines
+}
 
 func (d *domainIndex) take(r columnar.Row) {
 	if at := d.shelfOf[r]; at != 0 {
@@ -77,7 +90,7 @@ func (d *domainIndex) putBack(r columnar.Row) {
 }
 
 // catchUp finds the kinds of the domains touched since the last look.
-func (v *domainView) catchUp(d *domainIndex) {
+func (v *domainView) catchUp(p *pass, d *domainIndex) {
 	for ; v.read < len(d.touched); v.read++ {
 		if at, ok := v.place[d.touched[v.read]]; ok && !v.dirty[at] {
 			v.dirty[at] = true
@@ -86,13 +99,13 @@ func (v *domainView) catchUp(d *domainIndex) {
 	}
 	for _, at := range v.queue {
 		v.dirty[at] = false
-		v.classify(d, at)
+		v.classify(p, d, at)
 	}
 	v.queue = v.queue[:0]
 }
 
 // classify puts a domain among those of its kind.
-func (v *domainView) classify(d *domainIndex, at uint32) {
+func (v *domainView) classify(p *pass, d *domainIndex, at uint32) {
 	v.key = v.key[:0]
 	for _, i := range v.list[at].shelves {
 		if sh := &d.shelves[i]; sh.left > 0 {
@@ -104,15 +117,49 @@ func (v *domainView) classify(d *domainIndex, at uint32) {
 		v.kindOf[at] = -1
 		return
 	}
-	k, ok := v.byKey[string(v.key)]
-	if !ok {
-		k = int32(len(v.kinds))
-		v.byKey[string(v.key)] = k
-		v.kinds = append(v.kinds, domainKind{})
-	}
+	k := v.find(p, d, at)
 	if v.kindOf[at] != k {
 		v.kindOf[at] = k
 		v.kinds[k].push(at)
+		if len(v.kinds[k].places) == 1 {
+			v.live = append(v.live, k)
+		}
+	}
+}
+
+// find returns the kind whose key is v.key, that of the domain in a place; a new
+// one when there is none.
+func (v *domainView) find(p *pass, d *domainIndex, at uint32) int32 {
+	h := digest(14695981039346656037)
+	for i := 0; i < len(v.key); i += 8 {
+		h.add(binary.LittleEndian.Uint64(v.key[i:]))
+	}
+	for ; ; h++ {
+		k, ok := v.byKey[uint64(h)]
+		if !ok {
+			k = int32(len(v.kinds))
+			v.byKey[uint64(h)] = k
+			v.addKind(p, d, at)
+			return k
+		}
+		if bytes.Equal(v.kinds[k].key, v.key) {
+			return k
+		}
+	}
+}
+
+// addKind makes the kind of a domain, in the memory of one that is over where
+// there is one.
+func (v *domainView) addKind(p *pass, d *domainIndex, at uint32) {
+	v.kinds = slices.Grow(v.kinds, 1)[:len(v.kinds)+1]
+	k := &v.kinds[len(v.kinds)-1]
+	k.places, k.count, k.key = k.places[:0], 0, append(k.key[:0], v.key...)
+	k.total = resize(k.total, p.dims)
+	for _, i := range v.list[at].shelves {
+		if sh := &d.shelves[i]; sh.left > 0 {
+			k.count += int(sh.left)
+			columnar.SatAddScaled(k.total, p.vector(sh.class), int64(sh.left))
+		}
 	}
 }
 
@@ -153,6 +200,15 @@ func (k *domainKind) pop() {
 // first returns the smallest place of a kind that is not to be skipped.
 func (v *domainView) first(kind int, skip func(at uint32) bool) (uint32, bool) {
 	k := &v.kinds[kind]
+	for len(k.places) > 0 && v.kindOf[k.places[0]] != int32(kind) {
+		k.pop()
+	}
+	if len(k.places) == 0 {
+		return 0, false
+	}
+	if at := k.places[0]; !skip(at) {
+		return at, true
+	}
 	var skipped []uint32
 	defer func() {
 		for _, at := range skipped {
@@ -176,60 +232,94 @@ func (v *domainView) first(kind int, skip func(at uint32) bool) (uint32, bool) {
 
 // domainsFor returns the index of a matcher's Same key, building it when it is
 // first needed. What was taken by then is counted out.
-func (p *pass) domainsFor(matcher uint32) *domainIndex {
-	key := p.s.Supply.SameKey(matcher)
-	for len(p.domains) <= key {
-		p.domains = append(p.domains, nil)
+func (l *lane) domainsFor(matcher uint32) *domainIndex {
+	key := l.s.Supply.SameKey(matcher)
+	for len(l.domains) <= key {
+		l.domains = append(l.domains, nil)
 	}
-	if p.domains[key] == nil {
-		p.domains[key] = p.buildDomains(key)
+	d := l.domains[key]
+	if d == nil {
+		d = &domainIndex{views: map[uint32]*domainView{}, stale: true}
+		l.domains[key] = d
 	}
-	return p.domains[key]
+	if d.stale {
+		l.build(d, key)
+	}
+	return d
 }
 
-func (p *pass) buildDomains(key int) *domainIndex {
-	d := &domainIndex{shelfOf: alloc.Make[uint32](p.e.arena, p.s.Supply.RowMax()), views: map[uint32]*domainView{}}
+// build fills an index for this cycle.
+func (l *lane) build(d *domainIndex, key int) {
+	p := l.pass
+	d.generation++
+	d.stale = false
+	d.shelfOf = alloc.Make[uint32](l.arena, p.s.Supply.RowMax())
+	d.shelves, d.touched = d.shelves[:0], d.touched[:0]
 	values := p.s.Supply.Values(key)
-	at := map[[3]uint32]uint32{}
-	each := func(f func(k [3]uint32, r columnar.Row)) {
-		for c := range p.s.Classes {
-			if !p.sameOn(key, uint32(c)) {
-				continue
+	shelfAt := alloc.Make[uint32](l.arena, p.s.Supply.ValueIDMax()) // of the class and state at hand, by value
+	for c := range p.s.Classes {
+		if !l.has(uint32(c)) || !p.sameOn(key, uint32(c)) {
+			continue
+		}
+		for stage := range p.free {
+			rows := p.free[stage].lists.At(c)
+			first := len(d.shelves)
+			for _, r := range rows {
+				if v := values[r]; v != 0 {
+					d.count(r, v, uint32(c), stateOf[stage], shelfAt)
+				}
 			}
-			for _, r := range p.s.Idle.At(c) {
-				f([3]uint32{values[r], uint32(c), uint32(model.Idle)}, r)
+			for i := first; i < len(d.shelves); i++ {
+				sh := &d.shelves[i]
+				sh.rows = alloc.MakeDirty[columnar.Row](l.arena, int(sh.left))[:0]
+				shelfAt[sh.value] = 0
 			}
-			for _, r := range p.s.Speculative.At(c) {
-				f([3]uint32{values[r], uint32(c), uint32(model.Speculative)}, r)
+			for _, r := range rows {
+				if i := d.shelfOf[r]; i != 0 {
+					d.shelves[i-1].put(r, p.taken[r])
+				}
 			}
 		}
 	}
-	each(func(k [3]uint32, r columnar.Row) {
-		if k[0] == 0 {
-			return
-		}
-		i, ok := at[k]
-		if !ok {
-			d.shelves = append(d.shelves, shelf{value: k[0], class: k[1], state: model.State(k[2])})
-			i = uint32(len(d.shelves))
-			at[k] = i
-		}
-		d.shelfOf[r] = i
-		d.shelves[i-1].left++
-	})
-	for i := range d.shelves {
-		d.shelves[i].rows = alloc.MakeDirty[columnar.Row](p.e.arena, int(d.shelves[i].left))[:0]
+	d.place = l.placeValues(d.shelves)
+}
+
+// count counts a machine on the shelf of its value, making that if there is
+// none.
+func (d *domainIndex) count(r columnar.Row, value, class uint32, state model.State, shelfAt []uint32) {
+	i := shelfAt[value]
+	if i == 0 {
+		d.shelves = append(d.shelves, shelf{value: value, class: class, state: state})
+		i = uint32(len(d.shelves))
+		shelfAt[value] = i
 	}
-	each(func(_ [3]uint32, r columnar.Row) {
-		if i := d.shelfOf[r]; i != 0 {
-			sh := &d.shelves[i-1]
-			sh.rows = append(sh.rows, r)
-			if p.taken.Has(uint32(r)) {
-				sh.left--
-			}
-		}
-	})
-	return d
+	d.shelfOf[r] = i
+	d.shelves[i-1].left++
+}
+
+// put puts a machine on the shelf, which has counted it.
+func (sh *shelf) put(r columnar.Row, taken bool) {
+	sh.rows = append(sh.rows, r)
+	if taken {
+		sh.left--
+	}
+}
+
+// placeValues returns the place of each value on shelves in the order of their
+// texts.
+func (l *lane) placeValues(shelves []shelf) []uint32 {
+	values := alloc.MakeDirty[columnar.Row](l.arena, len(shelves))
+	for i := range shelves {
+		values[i] = columnar.Row(shelves[i].value)
+	}
+	slices.Sort(values)
+	values = slices.Compact(values)
+	columnar.SortByString(values, func(v columnar.Row) string { return l.s.Supply.ValueString(uint32(v)) })
+	place := alloc.Make[uint32](l.arena, l.s.Supply.ValueIDMax())
+	for i, v := range values {
+		place[v] = uint32(i)
+	}
+	return place
 }
 
 // sameOn reports whether any matcher with a Same on this key accepts a class.
@@ -241,23 +331,31 @@ func (p *pass) sameOn(key int, class uint32) bool {
 
 // of returns the domains with machines for a matcher.
 func (d *domainIndex) of(p *pass, matcher uint32) *domainView {
-	if v := d.views[matcher]; v != nil {
+	v := d.views[matcher]
+	if v == nil {
+		v = &domainView{place: map[uint32]uint32{}, byKey: map[uint64]int32{}}
+		d.views[matcher] = v
+	}
+	if v.built == d.generation {
 		return v
 	}
-	v := &domainView{list: d.listFor(p, matcher), place: map[uint32]uint32{}, byKey: map[string]int32{}, read: len(d.touched)}
-	v.kindOf, v.dirty = make([]int32, len(v.list)), make([]bool, len(v.list))
+	v.built, v.read = d.generation, len(d.touched)
+	clear(v.place)
+	clear(v.byKey)
+	v.kinds, v.live, v.queue = v.kinds[:0], v.live[:0], v.queue[:0]
+	v.listFor(p, d, matcher)
+	v.kindOf, v.dirty = resize(v.kindOf, len(v.list)), resize(v.dirty, len(v.list))
 	for at, ds := range v.list {
 		v.place[ds.value] = uint32(at)
 		v.kindOf[at] = -1
-		v.classify(d, uint32(at))
+		v.classify(p, d, uint32(at))
 	}
-	d.views[matcher] = v
 	return v
 }
 
 // listFor lists the domains with machines for a matcher, by value as text.
-func (d *domainIndex) listFor(p *pass, matcher uint32) []domainShelves {
-	var fit []uint32
+func (v *domainView) listFor(p *pass, d *domainIndex, matcher uint32) {
+	fit := v.fit[:0]
 	for i := range d.shelves {
 		sh := &d.shelves[i]
 		if p.matches(sh.class, matcher) && p.inAnyDomain(matcher, sh.rows[0]) {
@@ -265,13 +363,10 @@ func (d *domainIndex) listFor(p *pass, matcher uint32) []domainShelves {
 		}
 	}
 	slices.SortFunc(fit, func(a, b uint32) int {
-		if va, vb := d.shelves[a].value, d.shelves[b].value; va != vb {
-			return strings.Compare(p.s.Supply.ValueString(va), p.s.Supply.ValueString(vb))
-		}
 		// Shelves are made in the order of classes, so kinds compare as keys.
-		return cmp.Compare(a, b)
+		return cmp.Or(cmp.Compare(d.place[d.shelves[a].value], d.place[d.shelves[b].value]), cmp.Compare(a, b))
 	})
-	var list []domainShelves
+	list := v.list[:0]
 	for from := 0; from < len(fit); {
 		to := from + 1
 		for to < len(fit) && d.shelves[fit[to]].value == d.shelves[fit[from]].value {
@@ -280,30 +375,45 @@ func (d *domainIndex) listFor(p *pass, matcher uint32) []domainShelves {
 		list = append(list, domainShelves{value: d.shelves[fit[from]].value, shelves: fit[from:to]})
 		from = to
 	}
-	return list
+	v.fit, v.list = fit, list
 }
 
-// domainSources makes the shelves of the need's domain the sources of its
-// next walk.
-func (p *pass) domainSources(need int, state model.State) {
-	n := &p.needs[need]
-	p.sources = p.sources[:0]
-	d := p.domainsFor(n.matcher)
-	v := d.of(p, n.matcher)
-	at, ok := v.place[n.domain]
+// acquireInDomain claims free machines of a state in the need's domain,
+// cheapest first.
+func (l *lane) acquireInDomain(need int32, k *kind, stage int) {
+	d := l.domainsFor(k.matcher)
+	v := d.of(l.pass, k.matcher)
+	at, ok := v.place[l.lines[need].domain]
 	if !ok {
 		return
 	}
-	for _, i := range v.list[at].shelves {
+	for l.lacks != 0 {
+		r := l.nextOnShelves(d, v.list[at].shelves, k, stage)
+		if r == columnar.None {
+			return
+		}
+		l.acquired(r, need, stage)
+	}
+}
+
+// nextOnShelves returns the cheapest machine of a state on some shelves that
+// has something of what is missing.
+func (l *lane) nextOnShelves(d *domainIndex, shelves []uint32, k *kind, stage int) columnar.Row {
+	cost := l.costs(k, stage)
+	best, bestKey := columnar.None, ^uint64(0)
+	for _, i := range shelves {
 		sh := &d.shelves[i]
-		if sh.state != state || sh.left == 0 || !p.suits(sh.class, need) {
+		if sh.state != stateOf[stage] || sh.left == 0 || l.classMask[sh.class]&l.lacks == 0 || !k.acceptsClass(sh.class) {
 			continue
 		}
-		src := source{rows: sh.rows, class: sh.class, vec: p.s.Vector(sh.class), order: orderIdle}
-		if state == model.Speculative {
-			src.order, src.rank = orderSpeculative, p.speculativeRank(n, sh.class)
+		for l.taken[sh.rows[sh.at]] {
+			sh.at++
 		}
-		src.follow(&sh.at)
-		p.sources = append(p.sources, src)
+		l.probes++
+		r := sh.rows[sh.at]
+		if key := uint64(cost[sh.class])<<32 | uint64(l.free[stage].place[r]); key < bestKey {
+			best, bestKey = r, key
+		}
 	}
+	return best
 }

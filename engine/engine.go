@@ -8,12 +8,40 @@
 // The way of a cycle is cycle.go. A Need is walked over machines by class:
 // machines of one class are alike in everything that the walk looks at, so
 // that the next candidate of a Need is the smallest head among the lists of
-// the few classes that suit it.
+// the few classes that suit it. What Needs have in common is decided once per
+// kind (kind.go), what classes cost once per ladder (pool.go).
+//
+// # What is kept
+//
+// A cycle builds on the one before (store.go):
+//
+//	clusters   c0 │ c1 │ c2 │ …   those whose demand and machines are as they
+//	                              were keep their credit; in others the needs
+//	                              that changes may concern are credited again
+//	                              (phase1_replay.go)
+//	lines      ▒▒▒·│▒▒▒▒·│▒▒▒ ·│  a row of the demand each, and what it claims;
+//	                              with room for some more
+//	order      ───────────────    whose worth or arrival has changed is moved
+//	                              (rank_merge.go)
+//	free       decided anew every time, by the needs that lack something
+//
+// # Who does what at the same time
+//
+// Workers take clusters to normalise and to credit: what is bound to a cluster
+// serves its needs alone. The exception is a gang whose domain depends on what
+// is free: it, and those of its cluster that may want its machines, wait for
+// their turn. Free machines go to needs in rank order: by a worker for each
+// share of the kinds that cannot meet (components.go), or by one, for whom
+// another gathers ahead what the next ones want (gather.go). Small fleets are
+// decided by the first worker alone (crew.go). None of it can be seen in the answer.
 package engine
 
 import (
+	"runtime"
+
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/engine/demand"
+	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/snapshot"
 	"github.com/tonnage/tonnage/engine/supply"
 )
@@ -27,8 +55,14 @@ type Input struct {
 	// DrainSeconds is the observed drain time by instance type; types that are
 	// missing take DrainSecondsDefault.
 	DrainSeconds map[string]float64
+	// BackingOff holds owners whose plan of preemption has failed: they keep what
+	// they have, acquire and reserve, and preempt nobody in this cycle.
+	BackingOff map[model.Owner]bool
 	// Clock gives nanoseconds for the durations in Stats; nil leaves them 0.
 	Clock func() int64
+	// Mark, if there is one, is called by every worker that begins with a stage:
+	// it may label the goroutine for profiles.
+	Mark func(stage model.Stage, worker int)
 }
 
 // Engine decides cycle after cycle, reusing its memory. It has one owner; it
@@ -38,13 +72,14 @@ type Engine struct {
 	accounts alloc.Accounts
 	snaps    *snapshot.Builder
 	arena    *alloc.Arena
+	crew     *crew
+	lanes    []*lane // by worker
 	// Lists whose elements hold pointers are kept from cycle to cycle.
-	needs  []need
-	rows   []rowRef
-	ranked []ranked
-	keys   [2][]rankKey
-	plan   Plan
-	last   *pass // the last cycle, for Explain
+	store store
+	plan  Plan
+	last  *pass // the last cycle, for Explain
+	// unchecked counts the cycles since the last that was checked.
+	unchecked int
 }
 
 // New returns an engine. The error lists every fault of the options.
@@ -55,7 +90,26 @@ func New(opts Options) (*Engine, error) {
 	e := &Engine{opts: opts}
 	e.snaps = snapshot.NewBuilder(&e.accounts)
 	e.arena = e.accounts.NewArena(alloc.Pass)
+	e.store.arena = e.accounts.NewArena(alloc.Pass)
+	workers := opts.Workers
+	if workers == 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	e.crew = newCrew(workers, opts.Pin)
+	e.snaps.Share(workers, e.crew.each)
+	for i := range workers {
+		e.lanes = append(e.lanes, &lane{number: uint8(i), arena: e.accounts.NewArena(alloc.Pass), folder: folder{sums: e.accounts.NewArena(alloc.Pass)}})
+	}
+	runtime.AddCleanup(e, (*crew).close, e.crew)
 	return e, nil
+}
+
+// Close ends the engine's workers and gives its memory back. What it has
+// returned is no longer valid. An engine that nobody refers to any more is
+// closed in time.
+func (e *Engine) Close() {
+	e.crew.close()
+	e.accounts.Close()
 }
 
 // Options returns the engine's options.

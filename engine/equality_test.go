@@ -16,10 +16,22 @@ var (
 )
 
 func inputOf(w fleet.World) reference.Input {
-	return reference.Input{
+	in := reference.Input{
 		Machines: w.Machines, Needs: w.Needs, Reported: w.Reported, Now: w.Now,
-		DrainSeconds: w.DrainSeconds, Options: reference.DefaultOptions(),
+		DrainSeconds: w.DrainSeconds, BackingOff: w.BackingOff, Options: reference.DefaultOptions(),
 	}
+	in.Options.Victims, in.Options.Band = reference.VictimsGang, w.Band
+	in.Options.Nested = w.Nested
+	if w.TopDomains > 0 {
+		in.Options.TopDomains = w.TopDomains
+	}
+	if w.OneByOne {
+		in.Options.Victims = reference.VictimsMachine
+	}
+	for _, t := range w.Tenants {
+		in.Options.Tenants = append(in.Options.Tenants, reference.Tenant(t))
+	}
+	return in
 }
 
 // differs says where the engine and the reference disagree on a world.
@@ -32,11 +44,61 @@ func differs(w fleet.World) string {
 	return twin.Diff(got, reference.Decide(in))
 }
 
+// fleetsToTry is fewer in short runs, as under the race detector: answers are
+// compared in whole ones.
+func fleetsToTry() int {
+	if testing.Short() {
+		return *fleets / 4
+	}
+	return *fleets
+}
+
+// TestReclaimEqualsReference: between tenants too.
+func TestReclaimEqualsReference(t *testing.T) {
+	defer engine.SetComponentsMin(engine.SetComponentsMin(0))
+	sizes := []fleet.Size{fleet.Tiny, fleet.Small, fleet.Tiny, fleet.Small, fleet.Tiny, fleet.Medium}
+	reclaims := 0
+	for i := range fleetsToTry() / 4 {
+		seed := int64(i + 1)
+		if *fleetSeed != 0 {
+			if seed = *fleetSeed; i > 0 {
+				break
+			}
+		}
+		w := fleet.Shared(fleet.Random(seed, sizes[seed%int64(len(sizes))]), seed)
+		if d := differs(w); d != "" {
+			small := fleet.Minimise(w, func(w fleet.World) bool { return differs(w) != "" })
+			t.Fatalf("seed %d (repeat with -fleet-seed=%d): %s\nsmallest world that differs: %s\n%s", seed, seed, d, differs(small), fleet.Describe(small))
+		}
+		if i < reclaimsSample && reclaimed(w) {
+			reclaims++
+		}
+	}
+	if fleetsToTry() >= 4*reclaimsSample && *fleetSeed == 0 && reclaims < reclaimsSample/10 {
+		t.Errorf("in %d of %d fleets something is reclaimed: they show too little", reclaims, reclaimsSample)
+	}
+}
+
+// reclaimsSample is of how many fleets are counted that show a reclaim.
+const reclaimsSample = 100
+
+// reclaimed reports whether the tenants of a world make a difference.
+func reclaimed(w fleet.World) bool {
+	in := inputOf(w)
+	with := reference.Decide(in)
+	in.Options.Tenants = nil
+	return twin.Diff(with, reference.Decide(in)) != ""
+}
+
 // TestEqualsReferenceOnRandomFleets: the answer is that of one sequential pass
 // in rank order, exactly as written.
 func TestEqualsReferenceOnRandomFleets(t *testing.T) {
+	// Even small fleets are dealt to several workers; in every other one gathers
+	// for another, too.
+	defer engine.SetComponentsMin(engine.SetComponentsMin(0))
+	defer engine.SetGatherMin(engine.SetGatherMin(0))
 	sizes := []fleet.Size{fleet.Tiny, fleet.Tiny, fleet.Tiny, fleet.Small, fleet.Small, fleet.Medium}
-	for i := range *fleets {
+	for i := range fleetsToTry() {
 		seed := int64(i + 1)
 		if *fleetSeed != 0 {
 			if seed = *fleetSeed; i > 0 {
@@ -44,12 +106,10 @@ func TestEqualsReferenceOnRandomFleets(t *testing.T) {
 			}
 		}
 		size := sizes[seed%int64(len(sizes))]
-		// Both ways to walk a pool must give the same: class by class, and merged.
-		was := engine.SetFlatClassesMin([]int{256, 256, 0, 3}[seed/7%4])
+		engine.SetGatherMin(int(seed%2) << 16)
 		if d := differs(fleet.Random(seed, size)); d != "" {
 			small := fleet.Minimise(fleet.Random(seed, size), func(w fleet.World) bool { return differs(w) != "" })
 			t.Fatalf("seed %d (repeat with -fleet-seed=%d): %s\nsmallest world that differs: %s\n%s", seed, seed, d, differs(small), fleet.Describe(small))
 		}
-		engine.SetFlatClassesMin(was)
 	}
 }

@@ -45,9 +45,10 @@ func Example() {
 		log.Fatal(err)
 	}
 	for _, a := range plan.Actions {
-		fmt.Println(a.Kind, machines.ID(a.Machine), "for", plan.Needs[a.Need].Cluster, "because", a.Reason)
+		cluster, _ := plan.Identity(int(a.Need))
+		fmt.Println(a.Kind, machines.ID(a.Machine), "for", cluster, "because", a.Reason)
 	}
-	fmt.Println("satisfied:", plan.Needs[0].Satisfied)
+	fmt.Println("satisfied:", plan.Satisfied(0))
 	// Output:
 	// Bootstrap m-2 for c1 because phase1.idle
 	// Bootstrap m-1 for c1 because phase1.idle
@@ -68,7 +69,8 @@ func ExampleEngine_Cycle_applyChanges() {
 
 	plan, err := e.Cycle(engine.Input{Supply: machines, Demand: needs})
 	must(err)
-	a, n := plan.Actions[0], plan.Needs[plan.Actions[0].Need]
+	a := plan.Actions[0]
+	n := plan.Need(int(a.Need))
 	fmt.Println("first cycle:", a.Kind, machines.ID(a.Machine))
 
 	// The stamp says whom the machine serves; then it is bound.
@@ -81,7 +83,7 @@ func ExampleEngine_Cycle_applyChanges() {
 
 	plan, err = e.Cycle(engine.Input{Supply: machines, Demand: needs})
 	must(err)
-	fmt.Println("second cycle:", len(plan.Actions), "actions, satisfied:", plan.Needs[0].Satisfied)
+	fmt.Println("second cycle:", len(plan.Actions), "actions, satisfied:", plan.Satisfied(0))
 
 	// The cluster's next roll-up asks for nothing.
 	must(needs.Replace("c1", nil))
@@ -108,7 +110,7 @@ func ExampleEngine_ExplainNeed() {
 	plan, err := e.Cycle(engine.Input{Supply: machines, Demand: needs})
 	must(err)
 	x := e.ExplainNeed(0)
-	fmt.Println("reason:", plan.Needs[0].Unmet)
+	fmt.Println("reason:", plan.Unmet(0))
 	fmt.Println("too small:", x.Machines[engine.VerdictSize], "in another cluster:", x.Machines[engine.VerdictCluster])
 	// Output:
 	// reason: priority_starved

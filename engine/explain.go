@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
 )
@@ -41,8 +42,14 @@ type NeedExplanation struct {
 	Domains []DomainExplanation
 	// Pinned says that what is held for the need had chosen the domain.
 	Pinned bool
-	// Preemption are the domains that phase 2 tried for a Same-Need, in order.
+	// Preemption are the domains that phase 2 tried for a Same-Need, in order;
+	// with gangs also domains that it did not try, to a bound.
 	Preemption []PreemptionExplanation
+	// Plan is the need's plan of preemption, nil = none, or victims one by one.
+	Plan *PlanExplanation
+	// Tenancy is what came of reclaim between tenants, nil = none, or the need had
+	// no use for it.
+	Tenancy *TenancyExplanation
 	// Withheld says that the acquisitions of this cycle were taken back, since
 	// the plan goes to another domain.
 	Withheld bool
@@ -59,6 +66,9 @@ type DomainExplanation struct {
 	Creditable float64
 	Own        float64
 	Surplus    float64 // the uncapped total
+	// Share is how much of the need the domain could hold, 0 to 1: that of the
+	// dimension of which it has least.
+	Share float64
 	// Rejected names the first rule by which the chosen domain is better:
 	// covers, creditable, own, surplus, total, machines, value.
 	Rejected string
@@ -70,6 +80,14 @@ type PreemptionExplanation struct {
 	Covered    bool
 	Candidates int
 	Missing    model.Resources // before any victim
+	// With gangs: why the domain was not chosen (empty = it was), as capacity,
+	// units, ledger, dry_run, top_domains, or else the first rule by which the chosen
+	// plan is better: excess, band, gangs, machines, destroyed, grace,
+	// phase1_domain, value. Of a covered domain Cost is the best plan's.
+	Rejected string
+	Cost     PlanCost
+	// Tenants says that the domain was looked at for reclaim between tenants.
+	Tenants bool
 }
 
 // ActionExplanation says why an action fell on its machine.
@@ -84,47 +102,84 @@ type ActionExplanation struct {
 	Gap, Drain, Interruption, Reclamation, Score float64
 	// Excess says that nobody claimed the victim.
 	Excess bool
-	// Holder is the index in Plan.Needs of the need that a victim served, −1.
+	// Holder is the number of the need that a victim served, −1.
 	Holder int32
 	// IdleSeconds is how long a released machine has been idle.
 	IdleSeconds float64
 }
 
-// ExplainNeed explains a row of the last plan; i is its index in Plan.Needs.
+// ExplainNeed explains a row of the last plan; i is its number.
 // It looks at the tables as they were: they must not have changed since the
-// cycle. Domains tried by phase 2 are known only with Options.Explain.
+// cycle. Domains tried by phase 2, and plans, are known only with
+// Options.Explain.
 // Cost: O(machines).
 func (e *Engine) ExplainNeed(i int) NeedExplanation {
 	p := e.last
-	need := int(p.rankOf[p.f.of[i]])
-	n := &p.needs[need]
-	x := NeedExplanation{Pinned: n.pinned, Withheld: n.withheld}
+	need := p.needAt(i)
+	n := &p.lines[need]
+	x := NeedExplanation{Pinned: n.is(isPinned), Withheld: n.is(isWithheld)}
 	for _, r := range p.s.Order {
 		x.Machines[p.verdict(r, need)]++
 	}
-	if n.profile.Same() != nil {
+	if p.kindOf(need).same {
 		x.Domains = p.explainDomains(need)
 	}
-	for _, t := range p.tried {
-		if t.need == need {
-			x.Preemption = append(x.Preemption, t.PreemptionExplanation)
+	x.Preemption = p.triedFor(need)
+	for i := range p.planWhys {
+		if p.planWhys[i].need == need {
+			x.Plan = &p.planWhys[i].PlanExplanation
+		}
+	}
+	for i := range p.tenancyWhys {
+		if p.tenancyWhys[i].need == need {
+			x.Tenancy = &p.tenancyWhys[i].TenancyExplanation
 		}
 	}
 	return x
 }
 
+// Compared returns the domains from which a row's plan of preemption was chosen,
+// with what each would have destroyed; nil for a row without such a plan or without
+// Same, with victims one by one, and beyond the first comparedPlansMax plans of a
+// cycle. Candidates are counted with Options.Explain only.
+func (p *Plan) Compared(i int) []PreemptionExplanation { return p.pass.triedFor(p.pass.needAt(i)) }
+
+// triedFor returns what is known of where phase 2 looked for a need.
+func (p *pass) triedFor(need int32) (list []PreemptionExplanation) {
+	for i := range p.tried {
+		if p.tried[i].need == need {
+			x := p.tried[i].PreemptionExplanation
+			x.Missing = p.resources(p.tried[i].missing)
+			list = append(list, x)
+		}
+	}
+	return list
+}
+
+// Domains explains the domains that a row's Same requirement had to choose from,
+// best first; nil for a row without one. It looks at the tables as they were, as
+// Engine.ExplainNeed does.
+// Cost: O(machines).
+func (p *Plan) Domains(i int) []DomainExplanation {
+	need := p.pass.needAt(i)
+	if !p.pass.kindOf(need).same {
+		return nil
+	}
+	return p.pass.explainDomains(need)
+}
+
 // verdict says what the need made of a machine at its turn.
-func (p *pass) verdict(r columnar.Row, need int) Verdict {
-	n := &p.needs[need]
+func (p *pass) verdict(r columnar.Row, need int32) Verdict {
+	n, k := &p.lines[need], p.kindOf(need)
 	state := p.s.View.State[r]
 	switch {
-	case p.holder[r] == int32(need):
+	case p.held[r].need == need:
 		return VerdictClaimed
 	case state == model.Deleting, state == model.Failed, state == model.Draining, state == model.Creating && !p.createdFor(r, need):
 		return VerdictState
-	case !p.matches(p.s.View.Class[r], n.matcher) || !p.inAnyDomain(n.matcher, r):
+	case !p.matches(p.s.View.Class[r], k.matcher) || !p.inAnyDomain(k.matcher, r):
 		return VerdictRequirement
-	case !p.suits(p.s.View.Class[r], need):
+	case !p.suits(p.s.View.Class[r], k):
 		return VerdictSize
 	case state.Bound() && p.s.ClusterOf[p.s.View.Cluster[r]] != n.cluster:
 		return VerdictCluster
@@ -132,54 +187,54 @@ func (p *pass) verdict(r columnar.Row, need int) Verdict {
 		return VerdictRank
 	case !p.open(r, need):
 		return VerdictReserved
-	case !p.inDomain(r, n):
+	case !p.inDomain(r, need):
 		return VerdictDomain
-	case p.forbiddenBySpread(r, n):
+	case p.forbiddenBySpread(r, need):
 		return VerdictSpread
 	}
 	return VerdictUnneeded
 }
 
-func (p *pass) createdFor(r columnar.Row, need int) bool {
-	return p.countsFor(r) == p.needs[need].cluster && p.isOwn(r, need)
+func (p *pass) createdFor(r columnar.Row, need int32) bool {
+	return p.countsFor(r) == p.lines[need].cluster && p.isOwn(r, need)
 }
 
 // claimedBefore reports whether a need that ranks higher had claimed the
 // machine when this one's turn came.
-func (p *pass) claimedBefore(r columnar.Row, need int) bool {
-	h := p.holder[r]
+func (p *pass) claimedBefore(r columnar.Row, need int32) bool {
+	h := p.held[r].need
 	if by, ok := p.withheldBy[r]; ok {
 		h = by
 	}
-	return h != unheld && h < int32(need)
+	return h != unheld && p.rankOf[h] < p.rankOf[need]
 }
 
 // open reports whether a free machine was a candidate as far as reservations
 // go.
-func (p *pass) open(r columnar.Row, need int) bool {
+func (p *pass) open(r columnar.Row, need int32) bool {
 	if !p.reserved.live(r) || p.s.View.State[r] != model.Idle || p.reserved.ownedBy(r, need) {
 		return true
 	}
 	at := slices.IndexFunc(p.reserved.blocks, func(b block) bool { return b.row == r })
-	return int(p.reserved.blocks[at].from) > need
+	return p.reserved.blocks[at].from > p.rankOf[need]
 }
 
-func (p *pass) forbiddenBySpread(r columnar.Row, n *ranked) bool {
+func (p *pass) forbiddenBySpread(r columnar.Row, need int32) bool {
 	if p.s.View.State[r].Bound() {
 		return false
 	}
-	for _, s := range n.hardSpread() {
+	for _, s := range p.kindOf(need).spread {
 		if p.s.Supply.Values(p.s.Supply.Key(s.Key))[r] == 0 {
 			return true
 		}
 	}
-	return n.skewBlocked
+	return p.lines[need].is(isSkewBlocked)
 }
 
 // explainDomains forms the totals of a Same-Need's domains as they were at its
 // turn, and says by which rule each lost.
-func (p *pass) explainDomains(need int) []DomainExplanation {
-	n := &p.needs[need]
+func (p *pass) explainDomains(need int32) []DomainExplanation {
+	n := &p.lines[need]
 	want := p.aggregate(need)
 	totals := p.totalsAtTurn(need)
 	slices.SortFunc(totals, func(a, b *domainTotals) int {
@@ -197,7 +252,7 @@ func (p *pass) explainDomains(need int) []DomainExplanation {
 		out[i] = DomainExplanation{
 			Domain: p.s.Supply.ValueString(t.value), Chosen: i == at, Covers: t.covers, Machines: t.count,
 			Total: score(t.total, want, true), Creditable: score(t.creditable, want, true),
-			Own: score(t.own, want, true), Surplus: score(t.total, want, false),
+			Own: score(t.own, want, true), Surplus: score(t.total, want, false), Share: share(t.total, want),
 		}
 		if i != at && at >= 0 {
 			out[i].Rejected = rejectedBy(t, totals[at], want)
@@ -206,18 +261,18 @@ func (p *pass) explainDomains(need int) []DomainExplanation {
 	return out
 }
 
-func (p *pass) totalsAtTurn(need int) []*domainTotals {
-	n := &p.needs[need]
+func (p *pass) totalsAtTurn(need int32) []*domainTotals {
+	n, k := &p.lines[need], p.kindOf(need)
 	byValue := map[uint32]*domainTotals{}
 	var list []*domainTotals
 	for _, r := range p.s.Order {
 		v := p.verdict(r, need)
 		countable := v == VerdictClaimed || v == VerdictDomain || v == VerdictUnneeded
 		free := p.s.View.State[r] == model.Idle || p.s.View.State[r] == model.Speculative
-		if !countable || free && n.parked {
+		if !countable || free && n.is(isParked) {
 			continue
 		}
-		value, ok := p.s.Supply.Domain(n.matcher, r)
+		value, ok := p.s.Supply.Domain(k.matcher, r)
 		if !ok {
 			continue
 		}
@@ -259,6 +314,17 @@ func score(have, want []int64, capped bool) float64 {
 	return sum
 }
 
+// share is the least ratio of have to want, at most 1.
+func share(have, want []int64) float64 {
+	least := 1.0
+	for i, w := range want {
+		if w > 0 {
+			least = min(least, float64(have[i])/float64(w))
+		}
+	}
+	return least
+}
+
 // rejectedBy names the first rule by which a lost to b.
 func rejectedBy(a, b *domainTotals, want []int64) string {
 	creditable := compareScores(a.creditable, b.creditable, want, true) != 0
@@ -282,18 +348,26 @@ func rejectedBy(a, b *domainTotals, want []int64) string {
 
 // tried is a domain in which phase 2 looked for victims, kept for Explain.
 type tried struct {
-	PreemptionExplanation
-	need int
+	PreemptionExplanation // but for what is missing
+	need                  int32
+	missing               []int64
 }
 
 // noteTried keeps what phase 2 found in a domain, if anybody asked for it.
-func (p *pass) noteTried(need int, d *sameDomain, candidates int, covered bool, missing []int64) {
+func (p *pass) noteTried(need int32, d *sameDomain, candidates int, covered bool, missing []int64) {
 	if !p.e.opts.Explain {
 		return
 	}
 	p.tried = append(p.tried, tried{PreemptionExplanation{
-		Domain: p.s.Supply.ValueString(d.value), Covered: covered, Candidates: candidates, Missing: p.resources(missing),
-	}, need})
+		Domain: p.s.Supply.ValueString(d.value), Covered: covered, Candidates: candidates,
+	}, need, p.kept(missing)})
+}
+
+// kept returns a copy of a vector that is good until the next cycle.
+func (p *pass) kept(v []int64) []int64 {
+	x := alloc.MakeDirty[int64](p.e.arena, len(v))
+	copy(x, v)
+	return x
 }
 
 // ExplainAction explains an action of the last plan; i is its index in
@@ -301,20 +375,21 @@ func (p *pass) noteTried(need int, d *sameDomain, candidates int, covered bool, 
 func (e *Engine) ExplainAction(i int) ActionExplanation {
 	p, a := e.last, e.plan.Actions[i]
 	r := a.Machine
-	x := ActionExplanation{Price: p.s.View.Price[r], EffectiveCost: p.s.View.Price[r], Holder: -1}
-	if h := p.holder[r]; h != unheld && a.Kind == Preempt {
-		x.Holder = p.needs[h].first
+	price := p.s.Classes[p.s.View.Class[r]].Price
+	x := ActionExplanation{Price: price, EffectiveCost: price, Holder: -1}
+	if h := p.held[r].need; h != unheld && a.Kind == Preempt {
+		x.Holder = p.named(h)
 	}
 	if a.Need >= 0 {
-		need := int(p.rankOf[p.f.of[a.Need]])
+		need := p.needAt(int(a.Need))
 		x.Reserved = p.reserved.ownedBy(r, need)
 		switch a.Kind {
 		case Provision:
-			o := p.offerOf(p.s.View.Class[r], p.needs[need].profile.Interruption())
+			o := p.offerOf(p.s.View.Class[r], p.kindOf(need).penalty)
 			x.EffectiveCost = o.cost
 		case Preempt:
 			x.Excess = p.isExcess(r)
-			t := p.scoreTerms(r, p.needs[need].profile.Priority(), p.priorityOf(r))
+			t := p.scoreTerms(r, p.kindOf(need).priority, p.priorityOf(r))
 			x.Gap, x.Drain, x.Interruption, x.Reclamation, x.Score = t[0], t[1], t[2], t[3], t[0]+t[1]+t[2]+t[3]
 		}
 	}

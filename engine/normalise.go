@@ -1,232 +1,444 @@
 package engine
 
 import (
-	"encoding/binary"
+	"math/bits"
 	"slices"
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/demand"
-	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
-// need is one unit of the walk: a row of the demand, or a fold of several.
-type need struct {
-	profile *model.Profile // without Same for a fold
-	matcher uint32
-	cluster int32 // index of snapshot.Clusters
-	first   int32 // plan index of the first member in rank order
-	firstAt int32 // its row in the cluster's demand
-	members int32 // rows in the fold, 1 otherwise
-	group   string
-	arrival int64
-	folded  bool
-	parked  bool
-}
-
-// hardSpread returns the constraints that bind the need: none with Same, which
-// wins over spread, and none for a fold, for whose members it has won although
-// the fold no longer shows it.
-func (n *need) hardSpread() []model.Spread {
-	if n.folded {
-		return nil
+// normalise turns the rows of the clusters to be looked at into lines. A
+// Same-Need that one machine could hold whole needs no co-location: such Needs
+// of equal cluster, profile apart from Same, and aggregate are summed into one
+// plain Need whose minimum unit is one member's aggregate. Whether a class of
+// Needs is foldable is decided once; without Same in the demand nothing is
+// copied. It reports whether the needs' order may be another than before.
+func (p *pass) normalise() (moved bool) {
+	st, crew := &p.e.store, p.e.crew
+	if !p.fresh {
+		p.undo()
+		crew.each(len(p.sources), clustersPerChunk, func(_, from, to int) {
+			for c := from; c < to; c++ {
+				if x := &st.clusters[c]; x.dirty || x.replay {
+					p.partFrom(c, x.dirty)
+				}
+			}
+		})
 	}
-	return n.profile.HardSpread()
-}
-
-// folded is the demand of a cycle after normalising, not yet ranked.
-type folded struct {
-	needs []need
-	// Vectors of need i at [i*dims:], by the snapshot's dimensions.
-	aggregate []int64
-	minUnit   []int64
-	// of is, by plan index (rows in table order), the need that a row is in.
-	of []int32
-	// rows are the rows of the demand in table order.
-	rows []rowRef
-	// classes lists the classes that a matcher accepts, ascending.
-	classes [][]uint32
-}
-
-// rowRef names a row of the demand.
-type rowRef struct {
-	block *demand.Block
-	row   int32
-}
-
-// normalise turns the demand's rows into needs. A Same-Need that one machine
-// could hold whole needs no co-location: such Needs of equal cluster, profile
-// apart from Same, and aggregate are summed into one plain Need whose minimum
-// unit is one member's aggregate. Whether a class of Needs is foldable is
-// decided once; without Same in the demand nothing is copied twice.
-func (e *Engine) normalise(s *snapshot.Snapshot) *folded {
-	n, dims := s.Demand.Len(), len(s.Dims)
-	f := &folded{
-		needs:     resize(e.needs, n)[:0],
-		aggregate: alloc.Make[int64](e.arena, n*dims)[:0],
-		minUnit:   alloc.Make[int64](e.arena, n*dims)[:0],
-		of:        alloc.Make[int32](e.arena, n)[:0],
-		rows:      resize(e.rows, n)[:0],
-		classes:   classesByMatcher(s),
+	for i := range p.e.lanes {
+		p.e.lanes[i].folder.enter(p, i)
 	}
-	fo := folder{s: s, f: f, decided: map[string]int32{}, folds: map[string]int32{}, vec: make([]int64, dims)}
-	for _, id := range s.Demand.Clusters() {
-		cluster, _ := slices.BinarySearch(s.Clusters, id)
-		block := s.Demand.Block(id)
-		for row := range block.Len() {
-			fo.add(int32(cluster), block, row)
+	crew.each(len(p.sources), clustersPerChunk, func(worker, from, to int) {
+		f := &p.e.lanes[worker].folder
+		for c := from; c < to; c++ {
+			f.open(int32(c))
+			f.vacate()
+			if f.block == nil {
+				continue
+			}
+			if st.clusters[c].replay && !f.changedRows(int32(c)) {
+				st.clusters[c].replay, st.clusters[c].dirty = false, true
+			}
+			if st.clusters[c].dirty {
+				f.open(int32(c))
+				f.cluster(int32(c))
+			} else if p.renamed {
+				f.renumberGroups(&p.sources[c])
+			}
+			if st.clusters[c].dirty || st.clusters[c].replay {
+				f.seat()
+			}
+		}
+	})
+	p.kinds = st.kinds.list
+	for _, folds := range st.folds {
+		p.anyFolds = p.anyFolds || len(folds) > 0
+	}
+	moved = p.fresh
+	for i := range p.e.lanes {
+		moved = moved || p.e.lanes[i].folder.moved
+	}
+	return moved
+}
+
+// folder makes the lines of one cluster after the other, for one worker.
+type folder struct {
+	p       *pass
+	worker  int
+	sums    *alloc.Arena // of folds, as long as the store knows them
+	c       int32
+	block   *demand.Block
+	base    int32
+	groups  groupNumbers
+	kinds   []lastKind     // by profile: the kind that was found last
+	decided aggregateTable // by (profile, aggregate) of the cluster: the fold, or −1
+	folds   aggregateTable // by (profile without Same, aggregate) of the cluster
+	// stripped numbers profiles without Same.
+	stripped strippedProfiles
+	touched  []int32 // rows of the cluster that may have another seat
+	moved    bool    // some need may have another place in the order
+	left     []int32 // ranks that nobody has any more
+	arrived  []int32 // seats that have no rank yet
+}
+
+// lastKind is the kind of the rows of a profile that were seen last.
+type lastKind struct {
+	mask uint64
+	unit uint32
+	kind uint32 // 1 + number
+}
+
+// enter makes the folder ready for a pass.
+func (f *folder) enter(p *pass, worker int) {
+	f.p, f.worker, f.moved = p, worker, false
+	f.left, f.arrived = f.left[:0], f.arrived[:0]
+	if p.fresh {
+		f.sums.Reset()
+	}
+	profiles := int(p.s.Demand.ProfileIDMax())
+	f.groups = resize(f.groups, int(p.s.Demand.GroupIDMax()))
+	f.kinds = resize(f.kinds, profiles)
+	f.stripped.reset(profiles)
+}
+
+type classMatcher struct{ class, matcher uint32 }
+
+// cluster makes the lines of a cluster. Where its rows are those of the cycle
+// before, only those that have changed, or may fold otherwise now, are looked
+// at; the others begin anew.
+func (f *folder) cluster(c int32) {
+	p := f.p
+	src, state := &p.sources[c], &p.e.store.clusters[c]
+	f.decided.reset()
+	f.folds.reset()
+	state.hasSame = false
+	groups, changed := f.block.GroupIDs(), state.changed
+	lines := p.lines[f.base:][:src.rows]
+	for row := range lines {
+		n := &lines[row]
+		isChanged := len(changed) > 0 && int(changed[0]) == row
+		if isChanged {
+			changed = changed[1:]
+		}
+		if !state.patch || isChanged || n.is(hasSame) {
+			f.touched = append(f.touched, int32(row))
+			f.row(state, n, row)
+		} else {
+			n.beginAnew()
+		}
+		if groups != nil && groups[row] != 0 && n.status&(isFold|isMember) == 0 {
+			n.group = f.groups.number(p.s, groups[row])
 		}
 	}
-	e.needs, e.rows = f.needs, f.rows
-	return f
 }
 
-// folder puts rows into needs.
-type folder struct {
-	s *snapshot.Snapshot
-	f *folded
-	// decided remembers, by (cluster, profile, aggregate), the fold that such
-	// rows go to, −1 = not foldable.
-	decided map[string]int32
-	// folds finds a fold by (cluster, profile without Same, aggregate).
-	folds map[string]int32
-	key   []byte
-	vec   []int64
+// open makes a cluster the one at work.
+func (f *folder) open(c int32) {
+	src := &f.p.sources[c]
+	f.c, f.block, f.base = c, src.block, src.base
+	f.touched = f.touched[:0]
 }
 
-func (fo *folder) add(cluster int32, block *demand.Block, row int) {
-	f := fo.f
-	f.rows = append(f.rows, rowRef{block, int32(row)})
-	profile := fo.s.Demand.Profile(block.Profile(row))
-	if profile.Same() != nil {
-		if at := fo.fold(cluster, profile, block, row); at >= 0 {
-			fo.join(at, block, row)
+// changedRows makes the lines of the rows that have changed, in a cluster where
+// none may fold, anew; they keep their claims until it is their turn. It gives
+// up when one may fold now.
+func (f *folder) changedRows(c int32) bool {
+	f.open(c)
+	p := f.p
+	state, groups := &p.e.store.clusters[c], f.block.GroupIDs()
+	for _, row := range state.changed {
+		profile, aggregate := f.block.Profile(int(row)), f.block.Aggregate(int(row))
+		if f.stripped.same(p, profile) {
+			if fits, why := f.fits(p.s.Supply.Matcher(p.s.Demand.Profile(profile)), aggregate); fits || why != neverFits {
+				return false
+			}
+		}
+	}
+	f.decided.reset()
+	for _, row := range state.changed {
+		n := &p.lines[f.base+int32(row)]
+		was := *n
+		f.touched = append(f.touched, int32(row))
+		f.row(state, n, int(row))
+		n.head, n.tail = was.head, was.tail
+		n.status |= was.status&(isSatisfied|isUncredited) | isStale
+		if groups != nil && groups[row] != 0 {
+			n.group = f.groups.number(p.s, groups[row])
+		}
+	}
+	return true
+}
+
+// beginAnew forgets what became of a line.
+func (n *line) beginAnew() {
+	*n = line{kind: n.kind, cluster: n.cluster, status: n.status & (isParked | neverFolds)}
+	if n.is(neverFolds) {
+		n.status |= isUncoverable
+	}
+}
+
+// row makes the line of a row.
+func (f *folder) row(state *clusterState, n *line, row int) {
+	p, b := f.p, f.block
+	*n = line{cluster: f.c}
+	profile, aggregate := b.Profiles()[row], b.Aggregate(row)
+	if f.stripped.same(p, profile) {
+		at := f.fold(profile, aggregate, row)
+		state.hasSame = state.hasSame || at != neverFits
+		if at >= 0 {
+			f.join(at, row)
+			n.status |= hasSame
 			return
 		}
-	}
-	f.of = append(f.of, fo.append(cluster, profile, block, row))
-	f.minUnit = fo.translate(f.minUnit, block.MinUnit(row))
-}
-
-// append starts a need with one member and its aggregate.
-func (fo *folder) append(cluster int32, profile *model.Profile, block *demand.Block, row int) int32 {
-	f := fo.f
-	f.needs = append(f.needs, need{
-		profile: profile, matcher: fo.s.Supply.Matcher(profile), cluster: cluster,
-		first: int32(len(f.rows) - 1), firstAt: int32(row), members: 1,
-		group: block.Group(row), arrival: block.Arrival(row), parked: block.Parked(row),
-	})
-	f.aggregate = fo.translate(f.aggregate, block.Aggregate(row))
-	return int32(len(f.needs) - 1)
-}
-
-// translate appends a demand vector in the snapshot's dimensions.
-func (fo *folder) translate(dst, v []int64) []int64 {
-	n := len(dst)
-	dst = dst[:n+len(fo.s.Dims)]
-	for i, x := range v {
-		dst[n+fo.s.DemandDim[i]] = x
-	}
-	return dst
-}
-
-// fold returns the fold that a Same-row belongs to, −1 when it stays alone.
-func (fo *folder) fold(cluster int32, profile *model.Profile, block *demand.Block, row int) int32 {
-	aggregate := block.Aggregate(row)
-	fo.key = binary.LittleEndian.AppendUint32(fo.key[:0], uint32(cluster))
-	for _, x := range aggregate {
-		fo.key = binary.LittleEndian.AppendUint64(fo.key, uint64(x))
-	}
-	vector := len(fo.key)
-	fo.key = binary.LittleEndian.AppendUint32(fo.key, block.Profile(row))
-	if at, ok := fo.decided[string(fo.key)]; ok {
-		return at
-	}
-	decided := string(fo.key)
-	at := int32(-1)
-	if fo.fits(cluster, profile, aggregate) {
-		stripped := profile.WithoutSame()
-		fo.key = append(fo.key[:vector], stripped.Canonical()...)
-		var ok bool
-		if at, ok = fo.folds[string(fo.key)]; !ok {
-			at = fo.startFold(cluster, stripped, block, row)
-			fo.folds[string(fo.key)] = at
+		n.status = isUncoverable | hasSame // before it has had its turn
+		if at == neverFits {
+			n.status = isUncoverable | neverFolds
 		}
 	}
-	fo.decided[decided] = at
+	n.kind = f.kindOf(profile, b.UnitIDs()[row], positive(aggregate))
+	if b.Parked(row) {
+		n.status |= isParked
+	}
+}
+
+// kindOf returns the kind of a row.
+func (f *folder) kindOf(profile, unit uint32, mask uint64) uint32 {
+	last := &f.kinds[profile]
+	if last.kind == 0 || last.mask != mask || last.unit != unit {
+		s := f.p.s
+		*last = lastKind{mask, unit, 1 + f.p.e.store.kinds.ofRow(s, profile, s.Demand.Unit(unit), mask)}
+	}
+	return last.kind - 1
+}
+
+// renumberGroups translates the groups of a cluster's rows anew: a machine may
+// carry one that none did before, and numbers are given again.
+func (f *folder) renumberGroups(src *rowSource) {
+	for row, group := range src.block.GroupIDs() {
+		if n := &f.p.lines[int(src.base)+row]; group != 0 && n.status&(isFold|isMember) == 0 {
+			n.group = f.groups.number(f.p.s, group)
+		}
+	}
+}
+
+// What fold returns of a row that stays alone: now, or as long as there are the
+// classes that there are.
+const (
+	fitsNot   int32 = -1
+	neverFits int32 = -2
+)
+
+// fold returns the fold that a Same-row belongs to, or why it stays alone.
+func (f *folder) fold(profile uint32, aggregate []int64, row int) int32 {
+	e, found := f.decided.find(profile, aggregate)
+	if found {
+		return e.value
+	}
+	full := f.p.s.Demand.Profile(profile)
+	fits, at := f.fits(f.p.s.Supply.Matcher(full), aggregate)
+	if fits {
+		x, found := f.folds.find(f.stripped.number(f.p, profile), aggregate)
+		if !found {
+			x.value = f.startFold(profile, aggregate, row)
+		}
+		at = x.value
+	}
+	// The table may have grown; what was found in it has not moved in meaning.
+	f.decided.set(profile, aggregate, at)
 	return at
 }
 
-// startFold makes an empty fold for rows like this one.
-func (fo *folder) startFold(cluster int32, stripped *model.Profile, block *demand.Block, row int) int32 {
-	f := fo.f
-	at := fo.append(cluster, stripped, block, row)
-	f.minUnit = fo.translate(f.minUnit, block.Aggregate(row))
-	clear(fo.aggregateOf(at))
-	x := &f.needs[at]
-	x.group, x.folded, x.parked, x.members = "", true, true, 0
+// startFold makes a fold that has no members yet, on the line of this row.
+func (f *folder) startFold(profile uint32, aggregate []int64, row int) int32 {
+	p := f.p
+	folds := &p.e.store.folds[f.worker]
+	at := int32(f.worker<<foldBits | len(*folds))
+	number := int32(row) + f.base
+	*folds = append(*folds, fold{
+		row: number, first: number, arrival: f.block.Arrival(row), sum: alloc.Make[int64](f.sums, len(aggregate)),
+	})
+	n := &p.lines[number]
+	n.kind = p.e.store.kinds.ofFold(p.s, profile, aggregate, positive(aggregate))
+	n.group, n.status = uint32(at), isFold|isParked
 	return at
-}
-
-func (fo *folder) aggregateOf(at int32) []int64 {
-	dims := len(fo.s.Dims)
-	return fo.f.aggregate[int(at)*dims:][:dims]
 }
 
 // join adds the row to a fold.
-func (fo *folder) join(at int32, block *demand.Block, row int) {
-	x := &fo.f.needs[at]
-	fo.f.of = append(fo.f.of, at)
-	x.members++
-	x.parked = x.parked && block.Parked(row)
+func (f *folder) join(at int32, row int) {
+	p := f.p
+	x := &p.e.store.folds[f.worker][at&(1<<foldBits-1)]
+	line := int32(row) + f.base
+	if line != x.row {
+		p.lines[line].status, p.lines[line].domain = isMember, uint32(x.row)
+	}
+	if !f.block.Parked(row) {
+		p.lines[x.row].status &^= isParked
+	}
 	// The first member in rank order: they differ only in arrival and row.
-	if arrival := block.Arrival(row); arrival < x.arrival {
-		x.arrival, x.first, x.firstAt = arrival, int32(len(fo.f.rows)-1), int32(row)
+	if arrival := f.block.Arrival(row); arrival < x.arrival {
+		x.arrival, x.first = arrival, line
 	}
-	sum := fo.aggregateOf(at)
-	for i, v := range block.Aggregate(row) {
-		d := fo.s.DemandDim[i]
-		sum[d] = model.SatAdd(sum[d], v)
-	}
+	x.rows++
+	columnar.SatAdd(x.sum, f.block.Aggregate(row))
 }
 
 // fits reports whether one matching machine could hold the aggregate: one
-// bound to the cluster, or any that is Idle or Speculative.
-func (fo *folder) fits(cluster int32, profile *model.Profile, aggregate []int64) bool {
-	s := fo.s
-	m := s.Supply.Matcher(profile)
-	want := fo.vec
-	clear(want)
-	for i, x := range aggregate {
-		want[s.DemandDim[i]] = x
-	}
-	inDomain := func(rows []columnar.Row) bool {
-		return slices.ContainsFunc(rows, func(r columnar.Row) bool {
-			_, ok := s.Supply.Domain(m, r)
-			return ok
-		})
-	}
-	for _, c := range fo.f.classes[m] {
-		if columnar.Covers(s.Vector(c), want) && (inDomain(s.Idle.At(int(c))) || inDomain(s.Speculative.At(int(c)))) {
-			return true
+// bound to the cluster, or any that is Idle or Speculative; and why not.
+func (f *folder) fits(matcher uint32, want []int64) (bool, int32) {
+	p, s := f.p, f.p.s
+	why := neverFits
+	for _, c := range p.classesOf[matcher] {
+		if columnar.Covers(p.vector(c), want) {
+			if p.e.store.freeAny[classMatcher{c, matcher}] {
+				return true, 0
+			}
+			why = fitsNot
 		}
 	}
-	for _, g := range s.GroupsOf(int(cluster)) {
-		if _, ok := slices.BinarySearch(s.Classes[g.Class].Matchers, m); ok && columnar.Covers(s.Vector(g.Class), want) && inDomain(g.Rows) {
+	if why == neverFits {
+		return false, why
+	}
+	for i, g := range s.GroupsOf(int(f.c)) {
+		if p.matches(g.Class, matcher) && columnar.Covers(p.vector(g.Class), want) && f.boundInDomain(i, matcher) {
+			return true, 0
+		}
+	}
+	return false, why
+}
+
+// boundInDomain reports whether any machine of one of the cluster's groups is in
+// a domain that the matcher permits.
+func (f *folder) boundInDomain(group int, matcher uint32) bool {
+	bound := f.p.s.BoundOf(int(f.c))
+	for at := f.p.s.GroupsOf(int(f.c))[group].First + 1; at != 0; at = bound[at-1].Next {
+		if f.p.inAnyDomain(matcher, bound[at-1].Row) {
 			return true
 		}
 	}
 	return false
 }
 
-// classesByMatcher turns each class's matchers into each matcher's classes.
-func classesByMatcher(s *snapshot.Snapshot) [][]uint32 {
-	out := make([][]uint32, s.Supply.MatcherMax())
-	for c := range s.Classes {
-		for _, m := range s.Classes[c].Matchers {
-			out[m] = append(out[m], uint32(c))
+func (p *pass) anyInDomain(matcher uint32, rows []columnar.Row) bool {
+	return slices.ContainsFunc(rows, func(r columnar.Row) bool { return p.inAnyDomain(matcher, r) })
+}
+
+// groupNumbers translates the demand's numbers of groups to the supply's. The
+// empty group is 0 for both.
+type groupNumbers []uint32 // 1 + the supply's
+
+func (g groupNumbers) number(s *snapshot.Snapshot, group uint32) uint32 {
+	if g[group] == 0 {
+		id, ok := s.Supply.NameID(s.Demand.GroupName(group))
+		if !ok {
+			id = noGroup
+		}
+		g[group] = id + 1
+	}
+	return g[group] - 1
+}
+
+// strippedProfiles knows which profiles have a Same requirement, and numbers
+// what is left of them without it.
+type strippedProfiles struct {
+	numbers map[string]uint32
+	of      []uint32 // by profile: 1 + number
+	has     []int8   // by profile: 1 = has Same, −1 = has none
+}
+
+func (x *strippedProfiles) reset(profiles int) {
+	if x.numbers == nil {
+		x.numbers = map[string]uint32{}
+	}
+	clear(x.numbers)
+	x.of, x.has = resize(x.of, profiles), resize(x.has, profiles)
+}
+
+func (x *strippedProfiles) same(p *pass, profile uint32) bool {
+	if x.has[profile] == 0 {
+		x.has[profile] = -1
+		if p.s.Demand.Profile(profile).Same() != nil {
+			x.has[profile] = 1
 		}
 	}
-	return out
+	return x.has[profile] == 1
+}
+
+func (x *strippedProfiles) number(p *pass, profile uint32) uint32 {
+	if x.of[profile] == 0 {
+		c := p.s.Demand.Profile(profile).WithoutSame().Canonical()
+		id, ok := x.numbers[c]
+		if !ok {
+			id = uint32(len(x.numbers)) + 1
+			x.numbers[c] = id
+		}
+		x.of[profile] = id
+	}
+	return x.of[profile]
+}
+
+// aggregateTable is a hash table from (number, vector) to a value, for the
+// rows of one cluster: small enough to stay in the nearest cache.
+type aggregateTable struct {
+	slots   []int32 // 1 + place in entries
+	entries []aggregateEntry
+}
+
+type aggregateEntry struct {
+	hash      uint64
+	number    uint32
+	value     int32
+	aggregate []int64
+}
+
+func (t *aggregateTable) reset() {
+	if len(t.entries) > 0 {
+		clear(t.slots)
+		clear(t.entries)
+		t.entries = t.entries[:0]
+	}
+}
+
+// find returns the entry of a key, a new one when there is none. It is valid
+// until the next call.
+func (t *aggregateTable) find(number uint32, aggregate []int64) (e *aggregateEntry, found bool) {
+	h := uint64(number) * 0x9e3779b97f4a7c15
+	for _, x := range aggregate {
+		hi, lo := bits.Mul64(h^uint64(x), 0xd6e8feb86659fd93)
+		h = hi ^ lo
+	}
+	if 2*len(t.entries) >= len(t.slots) {
+		t.grow()
+	}
+	mask := uint64(len(t.slots) - 1)
+	for at := h & mask; ; at = (at + 1) & mask {
+		i := t.slots[at]
+		if i == 0 {
+			t.entries = append(t.entries, aggregateEntry{hash: h, number: number, aggregate: aggregate})
+			t.slots[at] = int32(len(t.entries))
+			return &t.entries[len(t.entries)-1], false
+		}
+		if e := &t.entries[i-1]; e.hash == h && e.number == number && slices.Equal(e.aggregate, aggregate) {
+			return e, true
+		}
+	}
+}
+
+func (t *aggregateTable) set(number uint32, aggregate []int64, value int32) {
+	e, _ := t.find(number, aggregate)
+	e.value = value
+}
+
+func (t *aggregateTable) grow() {
+	t.slots = make([]int32, max(64, 2*len(t.slots)))
+	mask := uint64(len(t.slots) - 1)
+	for i := range t.entries {
+		at := t.entries[i].hash & mask
+		for t.slots[at] != 0 {
+			at = (at + 1) & mask
+		}
+		t.slots[at] = int32(i + 1)
+	}
 }

@@ -4,16 +4,87 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/tonnage/tonnage/engine/model"
 )
 
 // VictimMode says how phase 2 chooses victims.
 type VictimMode uint8
 
-// VictimsMachine takes victims one by one, in the order of the victim score.
+// The ways to choose victims.
 const (
-	VictimsMachine VictimMode = iota
+	// VictimsGang chooses among units: a gang goes whole, or down to what it can
+	// live with, or not at all.
+	VictimsGang VictimMode = iota
+	// VictimsMachine takes victims one by one, in the order of the victim score.
+	VictimsMachine
+
+	// NumVictimModes is the number of ways.
+	NumVictimModes = int(VictimsMachine) + 1
 )
+
+var victimModeNames = [NumVictimModes]string{"gang", "machine"}
+
+// String returns the name as files spell it.
+func (v VictimMode) String() string { return victimModeNames[v] }
+
+// AcquireMode says how workers share the needs that lack something. It never
+// changes an answer.
+type AcquireMode uint8
+
+// The ways to acquire.
+const (
+	// AcquireInOrder gives needs their turns in rank order, by a worker for each
+	// share of those that cannot meet.
+	AcquireInOrder AcquireMode = iota
+	// AcquireRacing lets needs race for machines, which those of higher rank take
+	// over from those of lower rank. It is slower, and there to compare with.
+	AcquireRacing
+
+	// NumAcquireModes is the number of ways.
+	NumAcquireModes = int(AcquireRacing) + 1
+)
+
+var acquireModeNames = [NumAcquireModes]string{"order", "race"}
+
+// String returns the name as flags spell it.
+func (a AcquireMode) String() string { return acquireModeNames[a] }
+
+// ParseAcquireMode is the reverse of String.
+func ParseAcquireMode(s string) (AcquireMode, error) {
+	i := slices.Index(acquireModeNames[:], s)
+	if i < 0 {
+		return 0, fmt.Errorf("no such way to acquire: %q; choose one of %s", s, strings.Join(acquireModeNames[:], ", "))
+	}
+	return AcquireMode(i), nil
+}
+
+// BandDefault is the width of a band of the victim score: one priority point.
+const BandDefault = 1
+
+// TenantsMax is the most tenants of a policy.
+const TenantsMax = 1024
+
+// Tenancy is the policy of reclaim between tenants, which takes from those
+// above their share for those below. None by default: priority is then the only
+// throttle.
+type Tenancy struct {
+	// Tenants are at most TenantsMax. Clusters of none are neither taken from
+	// nor given to.
+	Tenants []Tenant
+}
+
+// Tenant is a named set of clusters and what is theirs by right.
+type Tenant struct {
+	Name     string
+	Clusters []string
+	// Share is what the tenant's machines may have in all without being taken
+	// from; a dimension that it does not name has no share.
+	Share model.Resources
+}
 
 // Weights are the factors of the victim score's terms.
 type Weights struct {
@@ -40,27 +111,58 @@ var DefaultRelease = Release{OnDemand: 10 * time.Minute, Spot: time.Minute}
 // TopDomainsDefault is how many domains phase 2 tries for one Need.
 const TopDomainsDefault = 8
 
+// NestedMax is the most nested topology keys.
+const NestedMax = 8
+
+// CheckCyclesDefault is after how many cycles an answer is checked.
+const CheckCyclesDefault = 100
+
+// WorkersMax is the most workers of an engine.
+const WorkersMax = 256
+
 // DrainSecondsDefault is the drain time of a machine whose own is not known.
 const DrainSecondsDefault = 30
 
 // Options are the engine's settings. None of them but those named in the
-// contract (weights, release, victims, top domains) changes an answer.
+// contract (weights, release, victims, band, top domains, nested keys,
+// tenancy) changes an answer.
 type Options struct {
-	// Workers is the number of workers of a cycle, 0 = GOMAXPROCS. The answer
-	// never depends on it. A cycle is one sequential pass so far: the number is
-	// checked and has no effect.
-	Workers    int
-	Victims    VictimMode
+	// Workers is the number of workers of a cycle, 0 = GOMAXPROCS, at most
+	// WorkersMax. The answer never depends on it. A fleet of fewer than 65,536
+	// machines and rows together is decided by one, unless needs race.
+	Workers int
+	// Pin, if there is one, is called by each worker but the first, which is
+	// whoever calls Cycle, on a thread of its own before its first task: it may
+	// bind the thread to a CPU.
+	Pin     func(worker int)
+	Acquire AcquireMode
+	Victims VictimMode
+	// Band is the width of a band of the victim score in priority points: within
+	// a band the gentler way to free a machine goes first. 0 = the score alone
+	// decides, +Inf = the gentlest way always does. It has no effect on
+	// VictimsMachine.
+	Band       float64
 	TopDomains int
-	Weights    Weights
-	Release    Release
+	// Nested are topology keys from the widest to the narrowest, at most NestedMax,
+	// each of whose values lies in one value of the key before. With VictimsGang a
+	// Same-Need on one of them that begins anew is freed the narrowest domain that can hold
+	// it. None = only whole domains of its own key.
+	Nested  []string
+	Weights Weights
+	Release Release
+	Tenancy Tenancy
+	// Full makes every cycle look at everything anew.
+	Full bool
+	// CheckCycles is after how many cycles the answer is checked against one
+	// that builds on nothing; 0 = CheckCyclesDefault.
+	CheckCycles int
 	// Explain keeps, in the plan, why each decision fell as it did.
 	Explain bool
 }
 
 // DefaultOptions returns the options of the contract.
 func DefaultOptions() Options {
-	return Options{Victims: VictimsMachine, TopDomains: TopDomainsDefault, Weights: DefaultWeights, Release: DefaultRelease}
+	return Options{Victims: VictimsGang, Band: BandDefault, TopDomains: TopDomainsDefault, Weights: DefaultWeights, Release: DefaultRelease}
 }
 
 // Validate returns every fault of the options.
@@ -69,9 +171,36 @@ func (o *Options) Validate() error {
 	if o.Workers < 0 {
 		faults = append(faults, fmt.Errorf("workers: must be 0 (all cores) or more, got %d", o.Workers))
 	}
+	if o.Workers > WorkersMax {
+		faults = append(faults, fmt.Errorf("workers: must be at most %d, got %d", WorkersMax, o.Workers))
+	}
+	if o.CheckCycles < 0 {
+		faults = append(faults, fmt.Errorf("checkCycles: must be 0 (the default, %d) or more, got %d", CheckCyclesDefault, o.CheckCycles))
+	}
 	if o.TopDomains < 1 {
 		faults = append(faults, fmt.Errorf("topDomains: must be at least 1, got %d", o.TopDomains))
 	}
+	if int(o.Victims) >= NumVictimModes {
+		faults = append(faults, fmt.Errorf("victims: no such way to choose victims: %d", o.Victims))
+	}
+	if int(o.Acquire) >= NumAcquireModes {
+		faults = append(faults, fmt.Errorf("acquire: no such way to acquire: %d", o.Acquire))
+	}
+	if !(o.Band >= 0) {
+		faults = append(faults, fmt.Errorf("band: must be 0 or more priority points, +Inf included, got %v", o.Band))
+	}
+	if len(o.Nested) > NestedMax {
+		faults = append(faults, fmt.Errorf("nested: %d topology keys; at most %d are accepted", len(o.Nested), NestedMax))
+	}
+	for i, key := range o.Nested {
+		switch {
+		case key == "":
+			faults = append(faults, fmt.Errorf("nested[%d]: is empty", i))
+		case slices.Contains(o.Nested[:i], key):
+			faults = append(faults, fmt.Errorf("nested[%d]: %q is there twice", i, key))
+		}
+	}
+	faults = append(faults, o.Tenancy.faults()...)
 	for _, w := range []struct {
 		name  string
 		value float64
@@ -84,4 +213,32 @@ func (o *Options) Validate() error {
 		faults = append(faults, errors.New("release: a hold cannot be negative; 0 switches release off"))
 	}
 	return errors.Join(faults...)
+}
+
+// faults returns what is wrong with the policy.
+func (t *Tenancy) faults() (faults []error) {
+	if len(t.Tenants) > TenantsMax {
+		return []error{fmt.Errorf("tenancy: %d tenants; at most %d are accepted", len(t.Tenants), TenantsMax)}
+	}
+	names, owner := map[string]bool{}, map[string]string{}
+	for i := range t.Tenants {
+		x := &t.Tenants[i]
+		switch {
+		case x.Name == "":
+			faults = append(faults, fmt.Errorf("tenancy.tenants[%d].name: is missing", i))
+		case names[x.Name]:
+			faults = append(faults, fmt.Errorf("tenancy.tenants[%d].name: %q is used twice", i, x.Name))
+		}
+		names[x.Name] = true
+		if !x.Share.Canonical() {
+			faults = append(faults, fmt.Errorf("tenancy.tenants[%d].share: must be sorted by name, each name once and each value positive", i))
+		}
+		for j, c := range x.Clusters {
+			if other, taken := owner[c]; taken {
+				faults = append(faults, fmt.Errorf("tenancy.tenants[%d].clusters[%d]: %q is a cluster of tenant %q already", i, j, c, other))
+			}
+			owner[c] = x.Name
+		}
+	}
+	return faults
 }

@@ -1,173 +1,264 @@
 package engine
 
 import (
-	"slices"
+	"sort"
+	"sync/atomic"
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/bitmap"
 	"github.com/tonnage/tonnage/columnar"
-	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
-// unheld is the holder of a machine that no need claims.
-const unheld int32 = -1
-
-// ranked is a need in its place in the order, and what becomes of it. The
-// upper fields are written by rank and only read from then on; the lower ones
-// by the phase that is named.
-type ranked struct {
-	need
-	groupID    uint32 // the group's name number in the supply
-	groupKnown bool   // some machine carries the group
-
-	// Phase 1.
-	claimFrom   int   // its claims are pass.claims[claimFrom:claimTo]
-	acquireFrom int   // of these the acquired ones from here on
-	claimTo     int   //
-	bootstrap   int32 // acquired Idle machines
-	provision   int32 // acquired Speculative machines
-	domain      uint32
-	pinned      bool // a live reservation chose the domain
-	satisfied   bool
-	couldCover  bool
-	skewBlocked bool // hard spread left free candidates alone
-
-	// Phase 2.
-	victimFrom int // pass.victims[victimFrom:victimTo]
-	victimTo   int
-	withheld   bool // the plan goes to another domain: acquisitions are off
-	found      bool // there were candidates to preempt
-	awaiting   bool // what drains for it covers the rest
-}
-
-// pass is the state of one cycle's walk. Phase 1 fills claims and holder,
-// phase 2 victims; phase 3 reads both.
+// pass is the state of one cycle's walk. normalise and rank write the upper
+// part; phase 1 fills held, the chains of claims, phase 2 victims; phase 3
+// reads both.
 type pass struct {
 	e    *Engine
 	s    *snapshot.Snapshot
 	in   *Input
-	f    *folded
-	dims int
+	dims int // of the demand
 
-	needs   []ranked // in rank order
-	rankOf  []int32  // by number in folded: the place in needs
-	vectors struct{ aggregate, minUnit, deficit, inFlight []int64 }
+	sources []rowSource // by cluster
+	atlas   atlas
+	lines   []line
+	kinds   []kind
+	order   []int32  // needs in rank order
+	rankOf  []int32  // by line: the place in order
+	kindAt  []uint32 // by place in order: the need's kind
+	// byCluster are the needs of each cluster in rank order; see store.
+	byCluster, sorted []int32
+	lacking           []bool   // by place in order: something is missing after credit
+	spent             []uint32 // by kind: 1 = no free machine is left for it; atomically
+	skewed            []uint32 // by kind: 1 = hard spread has left free machines alone; atomically
+	anyFolds          bool
+	renumbered        bool    // numbers of classes and matchers may mean other things
+	fresh             bool    // nothing of the cycle before is built upon
+	freeMoved         bool    // machines are free elsewhere than before
+	moves             []moved // by cluster, from moveOff on
+	moveOff           []uint32
+	reordered         bool       // needs may stand elsewhere in the order
+	renamed           bool       // numbers of groups may have changed
+	classesOf         [][]uint32 // by matcher: the classes that it accepts, ascending
+	classMask         []uint64   // by class: the dimensions that it has
 
-	taken   bitmap.Dense // claimed, or reserved for somebody ranked higher
-	claimed bitmap.Dense
-	holder  []int32        // by row: the place in needs of who claims it
-	claims  []columnar.Row // all claims, need after need
+	// By row of the supply. Bytes and words, not bits: workers write those of
+	// their own machines.
+	taken []bool // claimed, or reserved for somebody ranked higher
+	held  []hold
 
-	idleAt, speculativeAt, groupAt []uint32 // how much of a list's head is taken for good
-	own                            ownIndex
-	reserved                       reservations
-	domains                        []*domainIndex // by key column, built when first needed
-	flat                           map[flatKey]*flatList
-	live                           map[liveKey][]uint32
+	free     [2]pool // Idle, Speculative
+	epoch    uint64  // of ladders; see putBack
+	reserved reservations
 
-	victims  []victim
-	victimOf bitmap.Dense // preempted in this cycle
-	flying   bitmap.Dense // already drains for the need that counts on it
-	pools    map[victimPoolKey]*victimPool
+	// Of clusters with needs whose credit waits: the places of the machines that are
+	// left for these needs, cluster by cluster as in ClusterRows, and how many there
+	// are; see phase1_spare.go.
+	spare  []uint32
+	spares []int32
+
+	acquisitions [2][]acquisition // Idle, Speculative; in rank order
+	satisfied    int              // rows
+	walker       *lane            // that phase 2 goes on with
+
+	victims   []victim
+	pools     map[victimPoolKey]*victimPool
+	noVictims *victimPool
+	victimOf  bitmap.Dense      // preempted in this cycle
+	flying    bitmap.Dense      // already drains for the need that counts on it
+	inFlight  map[int32][]int64 // by need: what drains for it
 	// withheldBy remembers who had acquired a machine before its plan went to
-	// another domain; tried is where phase 2 looked. Both are for Explain.
-	withheldBy map[columnar.Row]int32
-	tried      []tried
-	reclaims   []columnar.Row
-	deletes    []columnar.Row
+	// another domain; tried is where phase 2 looked, for Explain and, of compared
+	// plans, for whoever draws them.
+	withheldBy  map[columnar.Row]int32
+	withheld    []int32 // needs with such a plan
+	tried       []tried
+	triedFrom   int // where those of the need at work begin
+	compared    int // plans of which tried has the domains without Explain
+	planWhys    []plannedWhy
+	tenancyWhys []tenancyWhy
+	// With gangs: the pools of units, who has plans, and what they count on.
+	unitPools map[victimPoolKey]*unitPool
+	cuts      map[cutKey]*cut // by a nested key, when first needed
+	cut       *cut            // of the need at work, nil = its domains are whole
+	plans     []plan
+	planned   []planned
+	awaited   []columnar.Row // what the need at work counts on of a plan that has ended
+	taker     []int32        // by row: 1 + the need whose plan counts on it; nil = no plan
+	regiven   bool           // some victim has gone from one plan to another
+	reclaims  []columnar.Row
+	deletes   []columnar.Row
+	probes    int64
+	credited  int
+	counts    AcquireCounts
+	rows      int          // of the demand
+	lookedAt  atomic.Int32 // see rowAt
 
-	missing []int64 // scratch: what the need at work still lacks
-	sources []source
-	probes  int64
-	scratch scratch
-	usable  map[uint32][]uint32 // by matcher: classes with machines in a usable state
+	tenancy *tenancy // nil = none
+	// reclaiming says that needs take from other tenants; see tenancy.go.
+	reclaiming bool
 }
 
-// newPass ranks the needs and lays out what the phases write.
-func (e *Engine) newPass(s *snapshot.Snapshot, f *folded, in *Input) *pass {
-	rows, n, dims := s.Supply.RowMax(), len(f.needs), len(s.Dims)
-	p := &pass{e: e, s: s, in: in, f: f, dims: dims}
-	e.ranked = resize(e.ranked, n)
-	p.needs = e.ranked
-	p.rankOf = alloc.Make[int32](e.arena, n)
-	p.vectors.aggregate = alloc.MakeDirty[int64](e.arena, n*dims)
-	p.vectors.minUnit = alloc.MakeDirty[int64](e.arena, n*dims)
-	p.vectors.deficit = alloc.Make[int64](e.arena, n*dims)
-	p.vectors.inFlight = alloc.Make[int64](e.arena, n*dims)
-	for at, key := range e.rank(f) {
-		from := key.need
-		p.rankOf[from] = int32(at)
-		r := &p.needs[at]
-		r.need, r.couldCover = f.needs[from], true
-		r.groupID, r.groupKnown = s.Supply.NameID(r.group)
-		copy(p.vectors.aggregate[at*dims:(at+1)*dims], f.aggregate[int(from)*dims:])
-		copy(p.vectors.minUnit[at*dims:(at+1)*dims], f.minUnit[int(from)*dims:])
+// newPass lays out what the stages write.
+func (e *Engine) newPass(s *snapshot.Snapshot, in *Input) *pass {
+	p := &pass{e: e, s: s, in: in, dims: len(s.Demand.Dims())}
+	st := &e.store
+	p.reclaims = st.reclaims[:0]
+	p.renumbered = st.supply != s.Supply || s.Fresh || s.ClassesChanged
+	if st.classesOf == nil || p.renumbered {
+		st.classesOf = classesByMatcher(s)
 	}
-	p.taken = bitmap.DenseIn(e.arena, rows)
-	p.claimed = bitmap.DenseIn(e.arena, rows)
-	p.victimOf = bitmap.DenseIn(e.arena, rows)
-	p.flying = bitmap.DenseIn(e.arena, rows)
-	p.holder = alloc.MakeDirty[int32](e.arena, rows)
-	for i := range p.holder {
-		p.holder[i] = unheld
+	p.classesOf = st.classesOf
+	p.classMask = alloc.Make[uint64](e.arena, len(s.Classes))
+	for c := range p.classMask {
+		p.classMask[c] = positive(p.vector(uint32(c)))
 	}
-	p.idleAt = alloc.Make[uint32](e.arena, len(s.Classes))
-	p.speculativeAt = alloc.Make[uint32](e.arena, len(s.Classes))
-	p.groupAt = alloc.Make[uint32](e.arena, len(s.Groups))
-	p.missing = alloc.Make[int64](e.arena, dims)
-	p.scratch.suits = alloc.Make[uint64](e.arena, len(s.Classes))
-	p.own = p.indexOwn()
-	p.reserved = p.indexReservations()
-	p.pools = map[victimPoolKey]*victimPool{}
-	p.withheldBy = map[columnar.Row]int32{}
-	p.flat = map[flatKey]*flatList{}
-	p.live = map[liveKey][]uint32{}
 	return p
 }
 
-func (p *pass) vector(all []int64, need int) []int64 {
-	return all[need*p.dims:][:p.dims:p.dims]
-}
-
-func (p *pass) aggregate(need int) []int64 { return p.vector(p.vectors.aggregate, need) }
-func (p *pass) minUnit(need int) []int64   { return p.vector(p.vectors.minUnit, need) }
-func (p *pass) deficit(need int) []int64   { return p.vector(p.vectors.deficit, need) }
-
-// vec returns what a machine offers.
-func (p *pass) vec(r columnar.Row) []int64 { return p.s.Vector(p.s.View.Class[r]) }
-
-// suits reports whether machines of a class can serve a need at all, apart
-// from topology: each covers the minimum unit and has something of what the
-// need asks for. That the matcher accepts the class is the caller's business.
-func (p *pass) suits(class uint32, need int) bool {
-	v := p.s.Vector(class)
-	return columnar.Covers(v, p.minUnit(need)) && columnar.Helps(v, p.aggregate(need))
-}
-
-// suitsClass is suits with a memory for the need at work.
-func (p *pass) suitsClass(class uint32, need int) bool {
-	memo := &p.scratch.suits[class]
-	if key := uint64(need+1) << 1; *memo&^1 != key {
-		*memo = key
-		if p.suits(class, need) {
-			*memo |= 1
+// classesByMatcher turns each class's matchers into each matcher's classes.
+func classesByMatcher(s *snapshot.Snapshot) [][]uint32 {
+	out := make([][]uint32, s.Supply.MatcherMax())
+	for c := range s.Classes {
+		for _, m := range s.Classes[c].Matchers {
+			out[m] = append(out[m], uint32(c))
 		}
 	}
-	return *memo&1 == 1
+	return out
 }
+
+// lay makes the columns of the walk.
+func (p *pass) lay() {
+	p.atlas = p.draw()
+	a, rows := p.e.arena, p.s.Supply.RowMax()
+	for _, l := range p.e.lanes {
+		l.enter(p)
+	}
+	p.free[0] = newPool(a, &p.s.Idle, p.s.Keep)
+	p.free[1] = newPool(a, &p.s.Speculative, p.s.IDRank)
+	for i := range p.free {
+		p.free[i].rewind(p.taken)
+	}
+	p.noVictims = &p.e.store.noVictims
+	p.victimOf = bitmap.DenseIn(a, rows)
+	p.flying = bitmap.DenseIn(a, rows)
+	p.tenancy = p.findTenants()
+	p.reserved = p.indexReservations()
+}
+
+// rowAt returns the number of the line of a row, given its number in outputs,
+// where there are no gaps. Callers go from row to row, so it looks where it
+// looked last.
+func (p *pass) rowAt(i int) int32 {
+	src := &p.sources[p.lookedAt.Load()]
+	if at := i - int(src.outer); at < 0 || at >= src.rows {
+		c := sort.Search(len(p.sources), func(c int) bool { return int(p.sources[c].outer) > i }) - 1
+		p.lookedAt.Store(int32(c))
+		src = &p.sources[c]
+	}
+	return src.base + int32(i) - src.outer
+}
+
+// outward returns the number of a row in outputs, given that of its line.
+func (p *pass) outward(row int32) int32 {
+	return row + p.atlas.wants[p.atlas.clusterOf(row)].outward
+}
+
+// named returns the number in outputs of the row that a need is named after.
+func (p *pass) named(need int32) int32 { return p.outward(p.first(need)) }
+
+// needOf returns the need that a row of the demand is walked as.
+func (p *pass) needOf(row int32) int32 {
+	if n := &p.lines[row]; n.is(isMember) {
+		return int32(n.domain)
+	}
+	return row
+}
+
+func (p *pass) kindOf(need int32) *kind { return &p.kinds[p.lines[need].kind] }
+
+// aggregate returns what a need wants in all; do not modify. It may be shorter
+// than the vectors of supply: the demand's dimensions come first.
+func (p *pass) aggregate(need int32) []int64 {
+	if p.anyFolds && p.lines[need].is(isFold) {
+		return p.foldOf(need).sum
+	}
+	return p.atlas.aggregate(need)
+}
+
+// foldOf returns what a need that is a fold stands for.
+func (p *pass) foldOf(need int32) *fold {
+	n := p.lines[need].group
+	return &p.e.store.folds[n>>foldBits][n&(1<<foldBits-1)]
+}
+
+// first returns the row that a need is named after in outputs.
+func (p *pass) first(need int32) int32 {
+	if p.anyFolds && p.lines[need].is(isFold) {
+		return p.foldOf(need).first
+	}
+	return need
+}
+
+// groupOf returns the name number of a need's group.
+func (p *pass) groupOf(need int32) uint32 {
+	n := &p.lines[need]
+	if n.is(isFold) {
+		return 0 // the empty name
+	}
+	return n.group
+}
+
+// groupName returns a need's group.
+func (p *pass) groupName(need int32) string {
+	n := &p.lines[need]
+	if n.is(isFold) {
+		return ""
+	}
+	src := &p.sources[n.cluster]
+	return src.block.Group(int(need - src.base))
+}
+
+// readDeficit writes what a need lacks by now to dst, of p.dims values.
+func (p *pass) readDeficit(dst []int64, need int32) {
+	n := &p.lines[need]
+	if n.is(isSatisfied) {
+		clear(dst)
+		return
+	}
+	clear(dst[copy(dst, p.aggregate(need)):])
+	for r := n.head; r != columnar.None; r = p.held[r].next {
+		columnar.SubClamp(dst, p.vec(r))
+	}
+}
+
+// vector returns what machines of a class offer, in the dimensions that demand
+// names; the others are nobody's concern.
+func (p *pass) vector(class uint32) []int64 { return p.s.Vector(class)[:p.dims] }
+
+// vec returns what a machine offers.
+func (p *pass) vec(r columnar.Row) []int64 { return p.vector(p.s.View.Class[r]) }
 
 // accepts reports whether a machine can serve a need: it matches, in a
 // permitted domain if the need has one, and is of a class that suits.
-func (p *pass) accepts(r columnar.Row, need int) bool {
-	n := &p.needs[need]
-	class := p.s.View.Class[r]
-	return p.matches(class, n.matcher) && p.suits(class, need) && p.inAnyDomain(n.matcher, r)
+func (p *pass) accepts(r columnar.Row, k *kind) bool {
+	return k.acceptsClass(p.s.View.Class[r]) && p.inAnyDomain(k.matcher, r)
 }
 
 func (p *pass) inAnyDomain(matcher uint32, r columnar.Row) bool {
 	_, ok := p.s.Supply.Domain(matcher, r)
 	return ok
+}
+
+// inDomain reports whether a machine lies in the domain that the need has
+// chosen; true when it needs none.
+func (p *pass) inDomain(r columnar.Row, need int32) bool {
+	k := p.kindOf(need)
+	if !k.same {
+		return true
+	}
+	v, ok := p.s.Supply.Domain(k.matcher, r)
+	return ok && v == p.lines[need].domain
 }
 
 // matches reports whether a matcher accepts a class.
@@ -180,72 +271,18 @@ func (p *pass) matches(class, matcher uint32) bool {
 	return false
 }
 
-// claim attributes a machine to a need and takes off what it covers.
-func (p *pass) claim(r columnar.Row, need int) {
-	p.claimed.Set(uint32(r))
-	p.holder[r] = int32(need)
-	p.claims = append(p.claims, r)
-	columnar.SubClamp(p.missing, p.vec(r))
-	p.take(r)
-	switch p.s.View.State[r] {
-	case model.Idle:
-		p.needs[need].bootstrap++
-	case model.Speculative:
-		p.needs[need].provision++
+func (p *pass) claimed(r columnar.Row) bool { return p.held[r].need != unheld }
+
+// countsFor returns the cluster that a bound machine, or one being created,
+// counts for.
+func (p *pass) countsFor(r columnar.Row) int32 {
+	if c := p.s.View.Cluster[r]; c != 0 {
+		return p.s.ClusterOf[c]
 	}
+	return p.clusterByName(p.s.Supply.Reservation(r).Owner.Cluster)
 }
 
-// take removes a machine from what others may still acquire.
-func (p *pass) take(r columnar.Row) {
-	if p.taken.Has(uint32(r)) {
-		return
-	}
-	p.taken.Set(uint32(r))
-	for _, d := range p.domains {
-		if d != nil {
-			d.take(r)
-		}
-	}
-}
-
-// putBack makes a machine available again that nobody claims any more.
-func (p *pass) putBack(r columnar.Row) {
-	if !p.taken.Has(uint32(r)) {
-		return
-	}
-	p.taken.Clear(uint32(r))
-	for _, d := range p.domains {
-		if d != nil {
-			d.putBack(r)
-		}
-	}
-}
-
-// reopen lets phase 2 begin at the head of the order again: what is reserved
-// for somebody is a candidate for those who rank above the owner.
-func (p *pass) reopen() {
-	for _, b := range p.reserved.blocks {
-		if !p.claimed.Has(uint32(b.row)) {
-			p.putBack(b.row)
-		}
-	}
-	p.reserved.nextBlock = 0
-	p.rewind()
-}
-
-// rewind forgets how much of each class's head is taken.
-func (p *pass) rewind() {
-	clear(p.live)
-	for _, l := range p.flat {
-		l.at = 0
-	}
-	clear(p.idleAt)
-	clear(p.speculativeAt)
-}
-
-// resize returns n zeroed elements in the memory of s where that suffices.
-func resize[T any](s []T, n int) []T {
-	s = slices.Grow(s[:0], n)[:n]
-	clear(s)
-	return s
+// isOwn reports whether a machine carries the need's stamp.
+func (p *pass) isOwn(r columnar.Row, need int32) bool {
+	return p.s.View.Fingerprint[r] == p.kindOf(need).fingerprint && p.s.View.Group[r] == p.groupOf(need)
 }

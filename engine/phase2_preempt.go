@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"math"
 	"slices"
 
+	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
 )
@@ -10,93 +12,324 @@ import (
 // preempt is phase 2: for each unsatisfied need in rank order it looks for
 // machines of lower priority in other clusters that would cover the rest. It
 // binds nothing: a victim drains, and the need acquires it in a later cycle.
-func (p *pass) preempt() {
-	p.reopen()
-	for i := range p.needs {
-		n := &p.needs[i]
-		if n.satisfied || n.parked {
+func (l *lane) preempt() {
+	l.findVictims()
+	l.reopen()
+	l.markHeld()
+	gangs := l.e.opts.Victims == VictimsGang
+	if gangs {
+		l.e.store.gangs.begin(l.pass)
+	}
+	for rank, lacks := range l.lacking[:len(l.order)] {
+		if !lacks {
 			continue
 		}
-		p.blockUpTo(i)
-		if p.nothingToPreempt(i) {
+		kind := l.kindAt[rank]
+		k := &l.kinds[kind]
+		passed := !l.special[rank] && !(gangs && l.mayEvenOut(rank, kind))
+		if passed && (l.isKnownVain(kind) || gangs && l.hasNoVictims(kind)) {
+			continue // as for most that are short: because supply is
+		}
+		need := l.order[rank]
+		if l.lines[need].status&(isSatisfied|isParked) != 0 || passed && gangs && l.isInVain(kind) {
 			continue
 		}
+		l.blockUpTo(int32(rank))
+		if gangs {
+			l.planFor(need, k)
+			continue
+		}
+		if l.nothingToPreempt(need, k) {
+			if !k.same && l.spentVictims(&k.victims.victimList) {
+				l.vainSince[kind] = vainForever
+			}
+			continue
+		}
+		l.visited = append(l.visited, need)
 		switch {
-		case n.profile.Same() != nil:
-			p.preemptSame(i)
-		case len(n.hardSpread()) > 0:
-			p.preemptSpread(i)
+		case k.same:
+			l.preemptSame(need, k)
+		case len(k.spread) > 0:
+			l.preemptSpread(need, k)
 		default:
-			p.preemptPlain(i)
+			l.preemptPlain(need, k)
+		}
+	}
+	l.settleVictims()
+	l.reclaimBetweenTenants()
+}
+
+// markHeld leaves special the needs for whom something is held, or was when the
+// cycle began: that the credit of others had to wait is over.
+func (l *lane) markHeld() {
+	for c := range l.e.store.clusters {
+		for _, need := range l.e.store.clusters[c].uncredited {
+			if !l.reserved.had(need) {
+				l.special[l.rankOf[need]] = false
+			}
+		}
+	}
+}
+
+// mayEvenOut reports whether the need in a place of the order may find a free
+// machine in phase 2 that hard spread has left alone in phase 1: what came after
+// may have evened it out.
+func (l *lane) mayEvenOut(rank int, kind uint32) bool {
+	if l.skewed[kind] == 0 || l.goneSince[kind] == l.happened() {
+		return false
+	}
+	if !l.anyFree(&l.kinds[kind]) {
+		l.goneSince[kind] = l.happened()
+		return false
+	}
+	return l.lines[l.order[rank]].is(isSkewBlocked)
+}
+
+// reopen lets phase 2 begin at the head of the order again: what is reserved
+// for somebody is a candidate for those who rank above the owner.
+func (l *lane) reopen() {
+	for _, b := range l.reserved.blocks {
+		if !l.claimed(b.row) && l.takenBy(b.row) == noNeed {
+			l.putBack(b.row)
+		}
+	}
+	l.nextBlock = 0
+}
+
+// cheapestByClass returns, by class, the lowest priority of a Configured
+// machine, or less: who ranks no higher finds no victim there.
+func (p *pass) cheapestByClass() []int32 {
+	out := alloc.MakeDirty[int32](p.e.arena, len(p.s.Classes))
+	for c := range out {
+		out[c] = math.MaxInt32
+	}
+	for c := range p.e.store.clusters {
+		for _, x := range p.e.store.clusters[c].cheapest {
+			out[x.class] = min(out[x.class], x.priority)
+		}
+	}
+	return out
+}
+
+// classPriority is the lowest priority of a cluster's Configured machines of a
+// class.
+type classPriority struct {
+	class    uint32
+	priority int32
+}
+
+// notePriorities notes what a cluster's machines are worth as victims after its
+// credit: the priority of the need that claims each, or its stamp's. Of classes
+// that are not in a set, if one is given, it is as noted before.
+func (l *lane) notePriorities(c int, classes []uint64) {
+	priority := l.e.store.priority
+	bound := l.s.BoundOf(c)
+	for _, g := range l.s.GroupsOf(c) {
+		if classes == nil || classes[g.Class>>6]>>(g.Class&63)&1 != 0 {
+			for at := g.First + 1; at != 0; at = bound[at-1].Next {
+				r := bound[at-1].Row
+				priority[r] = l.priorityOf(r)
+			}
+		}
+	}
+	l.findCheapest(c, classes)
+}
+
+// noteAll notes, after a cluster's machines were all credited anew, which of them
+// nobody claims, and what each is worth as a victim.
+func (l *lane) noteAll(c int) {
+	x, priority := &l.e.store.clusters[c], l.e.store.priority
+	configured := l.s.Configured(c)
+	excess := int32(math.MaxInt32)
+	if l.e.opts.Victims == VictimsGang {
+		excess = math.MinInt32 // it serves everybody
+	}
+	l.lowest = grown(l.lowest, len(l.s.Classes))
+	x.cheapest = x.cheapest[:0]
+	groups := l.s.GroupsOf(c)
+	for _, g := range groups {
+		l.lowest[g.Class] = math.MaxInt32
+	}
+	for i, owner := range l.replay.owner {
+		b := &l.bound[i]
+		var worth, lowest int32
+		if owner == nobodys {
+			l.held[b.Row] = hold{need: unheld}
+			worth = l.s.View.Priority[b.Row]
+			lowest = min(excess, worth)
+		} else {
+			worth = l.kindOf(-1 - owner).priority
+			lowest = worth
+		}
+		priority[b.Row] = worth
+		if i < configured {
+			l.lowest[b.Class] = min(l.lowest[b.Class], lowest)
+		}
+	}
+	for _, g := range groups {
+		x.cheapest = append(x.cheapest, classPriority{g.Class, l.lowest[g.Class]})
+	}
+}
+
+// findCheapest finds the lowest noted priority of a cluster's Configured
+// machines of each class; of classes that are not in a set, if one is given, it
+// is known.
+func (l *lane) findCheapest(c int, classes []uint64) {
+	x, priority := &l.e.store.clusters[c], l.e.store.priority
+	l.cheapest = append(l.cheapest[:0], x.cheapest...)
+	was := l.cheapest
+	x.cheapest = x.cheapest[:0]
+	configured := uint32(l.s.Configured(c))
+	bound := l.s.BoundOf(c)
+	for _, g := range l.s.GroupsOf(c) {
+		for len(was) > 0 && was[0].class < g.Class {
+			was = was[1:]
+		}
+		if classes != nil && classes[g.Class>>6]>>(g.Class&63)&1 == 0 && len(was) > 0 && was[0].class == g.Class {
+			x.cheapest = append(x.cheapest, was[0])
+			continue
+		}
+		lowest := int32(math.MaxInt32)
+		for at := g.First + 1; at != 0 && at <= configured; at = bound[at-1].Next {
+			r := bound[at-1].Row
+			if lowest = min(lowest, priority[r]); l.held[r].need == unheld && l.e.opts.Victims == VictimsGang {
+				lowest = math.MinInt32 // excess serves everybody
+			}
+		}
+		x.cheapest = append(x.cheapest, classPriority{g.Class, lowest})
+	}
+}
+
+// findVictims marks the kinds for which there is no victim anywhere.
+func (l *lane) findVictims() {
+	for c := range l.e.store.clusters {
+		if x := &l.e.store.clusters[c]; len(x.uncredited) > 0 {
+			l.notePriorities(c, x.waiting) // some were credited after the others
+		}
+	}
+	cheapest := l.cheapestByClass()
+	l.vainSince = alloc.Make[uint64](l.arena, len(l.kinds))
+	l.goneSince = alloc.Make[uint64](l.arena, len(l.kinds))
+	for i := range l.kinds {
+		k := &l.kinds[i]
+		if !slices.ContainsFunc(k.classes, func(c uint32) bool { return cheapest[c] < k.priority || cheapest[c] == math.MinInt32 }) {
+			k.victims = l.noVictims
+			if l.e.opts.Victims != VictimsGang && !k.same {
+				l.vainSince[i] = vainForever
+			}
 		}
 	}
 }
 
 // nothingToPreempt reports whether phase 2 can change nothing for a need: there
-// is no victim for it, nothing drains for it, and no plan of this cycle has put
-// machines back that phase 1 had not seen. Most needs that are short are so
-// because supply is, and there are many of them then.
-func (p *pass) nothingToPreempt(need int) bool {
-	return len(p.victimPool(&p.needs[need]).list) == 0 && len(p.reserved.rows[int32(need)]) == 0 && len(p.withheldBy) == 0
+// is no victim for it and nothing drains for it. A Same-Need may also find a
+// domain whole after plans of this cycle have put machines back that phase 1
+// had not seen free.
+func (l *lane) nothingToPreempt(need int32, k *kind) bool {
+	if k.victims == nil {
+		k.victims = l.victimPool(k)
+	}
+	return l.spentVictims(&k.victims.victimList) && !l.reserved.has(need) && !(k.same && l.wasPutBack(k))
+}
+
+// spentVictims reports whether every candidate has been taken.
+func (l *lane) spentVictims(v *victimList) bool {
+	for v.at < len(v.list) && l.victimOf.Has(uint32(v.list[v.at].row)) {
+		v.at++
+	}
+	return v.at == len(v.list)
+}
+
+// wasPutBack reports whether a machine was put back that could serve a kind.
+func (l *lane) wasPutBack(k *kind) bool {
+	accepts := func(r columnar.Row) bool { return k.acceptsClass(l.s.View.Class[r]) }
+	for r := range l.withheldBy {
+		if accepts(r) {
+			return true
+		}
+	}
+	for r := range l.reserved.voided {
+		if accepts(r) {
+			return true
+		}
+	}
+	return false
 }
 
 // preemptPlain takes victims for whatever is missing; a part is of use too.
-func (p *pass) preemptPlain(need int) {
-	n := &p.needs[need]
-	copy(p.missing, p.deficit(need))
-	p.countInFlight(need, 0, p.missing)
-	if n.awaiting = columnar.IsZero(p.missing); n.awaiting {
+func (l *lane) preemptPlain(need int32, k *kind) {
+	l.resume(need)
+	l.countInFlight(need, k, 0, l.missing)
+	if l.lacks = positive(l.missing); l.lacks == 0 {
+		l.lines[need].status |= isAwaiting
 		return
 	}
-	missing := slices.Clone(p.missing)
-	chosen, found := p.selectVictims(p.victimPool(n).list, need)
-	n.found, n.awaiting = found, columnar.IsZero(p.missing)
-	p.commit(p.giveBack(chosen, missing), need)
+	l.wanted = append(l.wanted[:0], l.missing...)
+	missing := l.wanted
+	chosen, found := l.selectVictims(&k.victims.victimList, need, k)
+	if found {
+		l.lines[need].status |= hasCandidates
+	}
+	if l.lacks == 0 {
+		l.lines[need].status |= isAwaiting
+	}
+	l.commit(l.giveBack(chosen, missing), need, k)
 }
 
 // countInFlight takes what drains for the need off what it misses, so that it
-// is never preempted for twice, and notes it. With a domain only machines in
-// there count. Needs of one identity use a machine up in rank order.
-func (p *pass) countInFlight(need int, domain uint32, missing []int64) {
-	n := &p.needs[need]
-	for _, r := range p.reserved.rows[int32(need)] {
+// is never preempted for twice, and notes it. With a domain, or a cell of
+// one, only machines in there count. Needs of one identity use a machine up in rank order.
+func (p *pass) countInFlight(need int32, k *kind, domain uint32, missing []int64) (counted int) {
+	for _, r := range p.heldFor(need) {
 		if columnar.IsZero(missing) {
-			return
+			return counted
 		}
-		if !p.arrives(r, need) || !columnar.Helps(p.vec(r), missing) {
+		if !p.arrives(r, need, k) || !columnar.Helps(p.vec(r), missing) {
 			continue
 		}
-		if v, ok := p.s.Supply.Domain(n.matcher, r); !ok || domain != 0 && v != domain {
+		if v, ok := p.site(k.matcher, r); !ok || domain != 0 && v != domain {
 			continue
 		}
 		p.flying.Set(uint32(r))
-		columnar.SatAdd(p.vector(p.vectors.inFlight, need), p.vec(r))
+		p.noteCounted(r, need)
+		p.lines[need].status |= hasPlan
+		if counted++; len(p.reserved.voided) > 0 && p.reserved.voided[r] != nil {
+			p.awaited = append(p.awaited, r)
+		}
+		if p.inFlight == nil {
+			p.inFlight = map[int32][]int64{}
+		}
+		if p.inFlight[need] == nil {
+			p.inFlight[need] = alloc.Make[int64](p.e.arena, p.dims)
+		}
+		columnar.SatAdd(p.inFlight[need], p.vec(r))
 		columnar.SubClamp(missing, p.vec(r))
 	}
+	return counted
 }
 
 // drainsFor reports whether a machine that is held for the need is on its way
 // to it: draining, or about to because its preemption has been accepted.
-func (p *pass) drainsFor(r columnar.Row, need int) bool {
+func (p *pass) drainsFor(r columnar.Row, need int32, k *kind) bool {
 	switch p.s.View.State[r] {
 	case model.Draining:
 	case model.Configured:
-		if p.s.ClusterOf[p.s.View.Cluster[r]] == p.needs[need].cluster {
+		if p.s.ClusterOf[p.s.View.Cluster[r]] == p.lines[need].cluster {
 			return false
 		}
 	default:
 		return false
 	}
-	return p.accepts(r, need)
+	return p.accepts(r, k)
 }
 
 // subInFlight takes off what countInFlight would use, without using it.
-func (p *pass) subInFlight(need int, domain uint32, missing []int64) {
-	for _, r := range p.reserved.rows[int32(need)] {
+func (p *pass) subInFlight(need int32, k *kind, domain uint32, missing []int64) {
+	for _, r := range p.heldFor(need) {
 		if columnar.IsZero(missing) {
 			return
 		}
-		if v, ok := p.s.Supply.Domain(p.needs[need].matcher, r); ok && v == domain && p.arrives(r, need) && columnar.Helps(p.vec(r), missing) {
+		if v, ok := p.site(k.matcher, r); ok && v == domain && p.arrives(r, need, k) && columnar.Helps(p.vec(r), missing) {
 			columnar.SubClamp(missing, p.vec(r))
 		}
 	}
@@ -104,6 +337,6 @@ func (p *pass) subInFlight(need int, domain uint32, missing []int64) {
 
 // arrives reports whether a machine drains for the need and is not counted on
 // by another need of its identity.
-func (p *pass) arrives(r columnar.Row, need int) bool {
-	return p.drainsFor(r, need) && !p.flying.Has(uint32(r))
+func (p *pass) arrives(r columnar.Row, need int32, k *kind) bool {
+	return p.drainsFor(r, need, k) && !p.flying.Has(uint32(r))
 }

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"slices"
-
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
 )
@@ -18,35 +16,159 @@ type sameDomain struct {
 // preemptSame looks for a domain that can be freed whole: the one of phase 1
 // first, then those where most could be there, at most TopDomains. A part is
 // of no use, so either all victims of a plan are taken or none.
-func (p *pass) preemptSame(need int) {
-	n := &p.needs[need]
-	pool := p.victimPool(n)
-	p.sumSites(need, pool)
-	for range p.e.opts.TopDomains {
-		d := p.nextSite(need)
+func (l *lane) preemptSame(need int32, k *kind) {
+	n := &l.lines[need]
+	l.vecs.empty()
+	if l.hopeless(need, k) {
+		return
+	}
+	l.sumSites(need, k)
+	for range l.e.opts.TopDomains {
+		d := l.nextSite(need)
 		if d == nil {
 			break
 		}
-		candidates := pool.in(p, n.matcher, d.value)
-		lacking := p.lacking(need, d)
-		copy(p.missing, lacking)
-		p.subInFlight(need, d.value, p.missing)
-		missing := slices.Clone(p.missing)
-		chosen, _ := p.selectVictims(candidates, need)
-		p.noteTried(need, d, len(candidates), columnar.IsZero(p.missing), missing)
-		if !columnar.IsZero(p.missing) {
+		candidates := k.victims.in(l.pass, k.matcher, d.value)
+		lacking := l.lackingIn(need, d)
+		copy(l.missing, lacking)
+		l.subInFlight(need, k, d.value, l.missing)
+		l.wanted = append(l.wanted[:0], l.missing...)
+		missing := l.wanted
+		l.lacks = positive(missing)
+		chosen, _ := l.selectVictims(candidates, need, k)
+		l.noteTried(need, d, len(candidates.list), l.lacks == 0, missing)
+		if l.lacks != 0 {
 			continue
 		}
-		n.awaiting = true
-		p.countInFlight(need, d.value, lacking)
+		n.status |= isAwaiting
+		l.countInFlight(need, k, d.value, lacking)
 		if d.value != n.domain {
-			p.withhold(need, d.value)
+			l.withhold(need, d.value)
 		}
-		p.commit(p.giveBack(chosen, missing), need)
+		l.commit(l.giveBack(chosen, missing), need, k)
 		return
 	}
-	if d := p.scratch.sites.find(n.domain); d != nil {
-		p.countInFlight(need, d.value, p.lacking(need, d))
+	if d := l.sites.find(n.domain); d != nil {
+		l.countInFlight(need, k, d.value, l.lackingIn(need, d))
+	}
+}
+
+// siteBound is the most that each domain could have for needs of a kind, apart
+// from what is theirs alone: what is free and what could be preempted, whoever
+// has it; and the most of any, by dimension. It holds until machines are put
+// back.
+type siteBound struct {
+	domains []int64 // vector after vector
+	most    []int64
+	at      map[uint32]int // by value: where its vector begins
+	epoch   uint64
+}
+
+// covers reports whether some domain could cover what is wanted.
+func (x *siteBound) covers(want []int64) bool {
+	if !columnar.Covers(x.most, want) {
+		return false
+	}
+	n := len(x.most)
+	for at := 0; at < len(x.domains); at += n {
+		if columnar.Covers(x.domains[at:at+n], want) {
+			return true
+		}
+	}
+	return false
+}
+
+// hopeless reports whether no domain could be freed whole, by a bound that is
+// formed once for all needs of the kind: most gangs that are short stay so.
+func (l *lane) hopeless(need int32, k *kind) bool {
+	n := &l.lines[need]
+	if l.e.opts.Explain || n.is(isPinned) || l.reserved.has(need) {
+		return false
+	}
+	if k.sites.epoch != l.epoch {
+		l.boundSites(k)
+	}
+	if k.sites.covers(l.aggregate(need)) || l.ownHelps(need, k) {
+		return false
+	}
+	list := k.victims.list[k.victims.at:]
+	for i := range list {
+		l.probes++
+		if l.eligible(&list[i], need, k) && l.inAnyDomain(k.matcher, list[i].row) {
+			n.status |= hasCandidates
+			break
+		}
+	}
+	return true
+}
+
+// ownHelps reports whether a domain could cover a need with what it has there
+// itself, which the bound does not count.
+func (l *lane) ownHelps(need int32, k *kind) bool {
+	sites := &l.sites
+	sites.reset(l.s.Supply.ValueIDMax())
+	add := func(r columnar.Row) {
+		if v, ok := l.s.Supply.Domain(k.matcher, r); ok {
+			columnar.SatAdd(sites.of(v, l.dims).available, l.vec(r))
+		}
+	}
+	l.eachOwn(need, k, func(r columnar.Row) {
+		if l.s.View.State[r] != model.Configured || l.e.store.priority[r] >= k.priority || l.reserved.live(r) {
+			add(r) // others are candidates, and counted
+		}
+	})
+	for r := l.lines[need].acquired; r != columnar.None; r = l.held[r].next {
+		add(r)
+	}
+	for i := range sites.list {
+		d := &sites.list[i]
+		if at, ok := k.sites.at[d.value]; ok {
+			columnar.SatAdd(d.available, k.sites.domains[at:at+l.dims])
+		}
+		if columnar.Covers(d.available, l.aggregate(need)) {
+			return true
+		}
+	}
+	return false
+}
+
+// boundSites forms the bound of a kind.
+func (l *lane) boundSites(k *kind) {
+	sites := &l.sites
+	sites.reset(l.s.Supply.ValueIDMax())
+	d := l.domainsFor(k.matcher)
+	for _, ds := range d.of(l.pass, k.matcher).list {
+		for _, i := range ds.shelves {
+			if sh := &d.shelves[i]; sh.left > 0 && k.acceptsClass(sh.class) {
+				columnar.SatAddScaled(sites.of(ds.value, l.dims).potential, l.vector(sh.class), int64(sh.left))
+			}
+		}
+	}
+	for value, v := range k.victims.domains(l.pass, k.matcher) {
+		for i := range v.list {
+			if r := v.list[i].row; k.acceptsClass(l.s.View.Class[r]) && !l.victimOf.Has(uint32(r)) {
+				columnar.SatAdd(sites.of(value, l.dims).potential, l.vec(r))
+			}
+		}
+	}
+	l.keepBound(k)
+}
+
+// keepBound keeps the sums of the domains at hand as the bound of a kind.
+func (l *lane) keepBound(k *kind) {
+	sites := &l.sites
+	k.sites.most, k.sites.epoch = resize(k.sites.most, l.dims), l.epoch
+	k.sites.domains = k.sites.domains[:0]
+	if k.sites.at == nil {
+		k.sites.at = map[uint32]int{}
+	}
+	clear(k.sites.at)
+	for i := range sites.list {
+		k.sites.at[sites.list[i].value] = len(k.sites.domains)
+		k.sites.domains = append(k.sites.domains, sites.list[i].potential...)
+		for dim, x := range sites.list[i].potential {
+			k.sites.most[dim] = max(k.sites.most[dim], x)
+		}
 	}
 }
 
@@ -54,86 +176,98 @@ func (p *pass) preemptSame(need int) {
 // can be freed whole: the one of phase 1, then by the capped score of what
 // could be there, then by value. Most often the first will do, so they are
 // not sorted.
-func (p *pass) nextSite(need int) *sameDomain {
-	n := &p.needs[need]
-	want := p.aggregate(need)
+func (l *lane) nextSite(need int32) *sameDomain {
+	n := &l.lines[need]
+	want := l.aggregate(need)
 	var best *sameDomain
-	for i := range p.scratch.sites.list {
-		d := &p.scratch.sites.list[i]
+	for i := range l.sites.list {
+		d := &l.sites.list[i]
 		switch {
 		case d.tried:
 		case d.value == n.domain:
 			d.tried = true
 			return d
-		case best == nil || p.betterSite(d, best, want):
+		case best == nil || l.betterSite(d, best, want):
 			best = d
 		}
 	}
 	// Those that could cover have the largest score there is.
-	if best == nil || !p.e.opts.Explain && !columnar.Covers(best.potential, want) {
+	if best == nil || !l.e.opts.Explain && !columnar.Covers(best.potential, want) {
 		return nil
 	}
 	best.tried = true
 	return best
 }
 
-func (p *pass) betterSite(a, b *sameDomain, want []int64) bool {
+func (l *lane) betterSite(a, b *sameDomain, want []int64) bool {
 	if c := compareScores(a.potential, b.potential, want, true); c != 0 {
 		return c > 0
 	}
-	return p.valueLess(a.value, b.value)
+	return l.valueLess(a.value, b.value)
 }
 
-// lacking is what the need would lack in a domain before anything drains.
-func (p *pass) lacking(need int, d *sameDomain) []int64 {
-	v := slices.Clone(p.aggregate(need))
+// lackingIn is what the need would lack in a domain before anything drains.
+func (l *lane) lackingIn(need int32, d *sameDomain) []int64 {
+	v := l.copyOf(l.aggregate(need))
 	columnar.SubClamp(v, d.available)
 	return v
 }
 
 // withhold takes back what the need acquired in phase 1: its plan goes to
 // another domain, and what it would gather here would be of no use.
-func (p *pass) withhold(need int, domain uint32) {
-	n := &p.needs[need]
-	for _, r := range p.claims[n.acquireFrom:n.claimTo] {
-		p.claimed.Clear(uint32(r))
-		p.holder[r] = unheld
-		p.withheldBy[r] = int32(need)
-		p.putBack(r)
+func (l *lane) withhold(need int32, domain uint32) {
+	n := &l.lines[need]
+	credited := columnar.None // the last one
+	for r := n.head; r != n.acquired; r = l.held[r].next {
+		credited = r
 	}
-	p.rewind()
-	n.claimTo, n.bootstrap, n.provision = n.acquireFrom, 0, 0
-	n.domain, n.withheld = domain, true
-	deficit := p.deficit(need)
-	copy(deficit, p.aggregate(need))
-	for _, r := range p.claims[n.claimFrom:n.claimTo] {
-		columnar.SubClamp(deficit, p.vec(r))
+	for r := n.acquired; r != columnar.None; r = l.held[r].next {
+		l.withholdMachine(r, need)
 	}
+	if credited == columnar.None {
+		n.head = columnar.None
+	} else {
+		l.held[credited].next = columnar.None
+	}
+	n.tail, n.acquired, n.domain = credited, columnar.None, domain
+	n.status |= isWithheld
+	l.withheld = append(l.withheld, need) // the domain that it was credited in is forgotten
+}
+
+// withholdMachine takes back a machine that a need acquired.
+func (l *lane) withholdMachine(r columnar.Row, need int32) {
+	l.held[r].need = unheld
+	if l.withheldBy == nil {
+		l.withheldBy = map[columnar.Row]int32{}
+	}
+	l.withheldBy[r] = need
+	l.putBack(r)
+	l.noteMoved(r)
 }
 
 // sumSites forms what the need could have in each domain, and notes whether
 // there is anything to preempt in any. A need that is pinned has only its own.
-func (p *pass) sumSites(need int, pool *victimPool) {
-	n := &p.needs[need]
-	sites := &p.scratch.sites
-	sites.reset(p.s.Supply.ValueIDMax())
-	p.sumAvailable(need)
-	for value, list := range pool.domains(p, n.matcher) {
-		if n.pinned && value != n.domain {
+func (l *lane) sumSites(need int32, k *kind) {
+	n := &l.lines[need]
+	sites := &l.sites
+	sites.reset(l.s.Supply.ValueIDMax())
+	l.sumAvailable(need, k)
+	for value, list := range k.victims.domains(l.pass, k.matcher) {
+		if n.is(isPinned) && value != n.domain {
 			continue
 		}
-		for i := range list {
-			p.probes++
-			if p.eligible(&list[i], need) {
-				n.found = true
-				columnar.SatAdd(sites.of(value, p.dims).potential, p.vec(list[i].row))
+		for i := range list.list {
+			l.probes++
+			if l.eligible(&list.list[i], need, k) {
+				n.status |= hasCandidates
+				columnar.SatAdd(sites.of(value, l.dims).potential, l.vec(list.list[i].row))
 			}
 		}
 	}
 	for i := range sites.list {
 		d := &sites.list[i]
 		columnar.SatAdd(d.potential, d.available)
-		d.tried = n.pinned && d.value != n.domain
+		d.tried = n.is(isPinned) && d.value != n.domain
 	}
 }
 
@@ -196,49 +330,79 @@ func (b *vectorBlock) take(n int) []int64 {
 // preemption: its own machines and those of its cluster that serve nobody
 // ranked higher nor is a victim already, and what is free. What drains for it
 // is in the potential.
-func (p *pass) sumAvailable(need int) {
-	n := &p.needs[need]
-	sites := &p.scratch.sites
+func (l *lane) sumAvailable(need int32, k *kind) {
+	n := &l.lines[need]
+	sites := &l.sites
 	add := func(r columnar.Row) {
-		if v, ok := p.s.Supply.Domain(n.matcher, r); ok && p.accepts(r, need) {
-			columnar.SatAdd(sites.of(v, p.dims).available, p.vec(r))
+		if v, ok := l.site(k.matcher, r); ok && k.acceptsClass(l.s.View.Class[r]) {
+			columnar.SatAdd(sites.of(v, l.dims).available, l.vec(r))
 		}
 	}
-	mine := func(r columnar.Row) bool {
-		return (p.holder[r] == unheld || p.holder[r] >= int32(need)) && !p.victimOf.Has(uint32(r))
+	l.eachOwn(need, k, add)
+	for r := n.acquired; r != columnar.None; r = l.held[r].next {
+		add(r)
 	}
-	for _, g := range p.s.GroupsOf(int(n.cluster)) {
-		for _, r := range g.Rows {
-			if mine(r) {
-				add(r)
+	if l.cut != nil || l.reserved.has(need) {
+		l.eachFree(need, k, add)
+	} else {
+		l.addFreeSites(k)
+	}
+	for _, r := range l.heldFor(need) {
+		if v, ok := l.site(k.matcher, r); ok && l.arrives(r, need, k) {
+			columnar.SatAdd(sites.of(v, l.dims).potential, l.vec(r))
+		}
+	}
+}
+
+// eachOwn calls f for every machine bound to the need's cluster, or created for
+// it, that suits it and serves nobody ranked above it, nor is a victim.
+func (l *lane) eachOwn(need int32, k *kind, f func(columnar.Row)) {
+	c := int(l.lines[need].cluster)
+	rank := l.rankOf[need]
+	mine := func(r columnar.Row) bool {
+		h := l.held[r].need
+		return (h == unheld || l.rankOf[h] >= rank) && !l.victimOf.Has(uint32(r)) && l.takenBy(r) == noNeed
+	}
+	bound := l.s.BoundOf(c)
+	for _, g := range l.s.GroupsOf(c) {
+		if !k.acceptsClass(g.Class) {
+			continue
+		}
+		for at := g.First + 1; at != 0; at = bound[at-1].Next {
+			if r := bound[at-1].Row; mine(r) {
+				f(r)
 			}
 		}
 	}
-	for r := p.firstOwn(need); r != spent; r = p.own.next[r] {
-		if p.s.View.State[r] == model.Creating && mine(r) {
-			add(r)
+	for _, r := range l.creating(c) {
+		if l.isOwn(r, need) && mine(r) && k.acceptsClass(l.s.View.Class[r]) {
+			f(r)
 		}
 	}
-	for _, r := range p.claims[n.acquireFrom:n.claimTo] {
-		add(r)
-	}
-	p.eachFree(need, add)
-	for _, r := range p.reserved.rows[int32(need)] {
-		if v, ok := p.s.Supply.Domain(n.matcher, r); ok && p.arrives(r, need) {
-			columnar.SatAdd(sites.of(v, p.dims).potential, p.vec(r))
+}
+
+// addFreeSites adds what is free to the domains, shelf by shelf.
+func (l *lane) addFreeSites(k *kind) {
+	d := l.domainsFor(k.matcher)
+	for _, ds := range d.of(l.pass, k.matcher).list {
+		for _, i := range ds.shelves {
+			l.probes++
+			if sh := &d.shelves[i]; sh.left > 0 && k.acceptsClass(sh.class) {
+				columnar.SatAddScaled(l.sites.of(ds.value, l.dims).available, l.vector(sh.class), int64(sh.left))
+			}
 		}
 	}
 }
 
 // eachFree calls f for every machine that the need's matcher accepts, that
 // nobody claims and that is not held for anybody ranked above the need.
-func (p *pass) eachFree(need int, f func(columnar.Row)) {
-	d := p.domainsFor(p.needs[need].matcher)
-	for _, ds := range d.of(p, p.needs[need].matcher).list {
+func (l *lane) eachFree(need int32, k *kind, f func(columnar.Row)) {
+	d := l.domainsFor(k.matcher)
+	for _, ds := range d.of(l.pass, k.matcher).list {
 		for _, i := range ds.shelves {
 			for _, r := range d.shelves[i].rows {
-				p.probes++
-				if !p.claimed.Has(uint32(r)) && (!p.taken.Has(uint32(r)) || p.reserved.ownedBy(r, need)) {
+				l.probes++
+				if l.isFreeFor(r, need) {
 					f(r)
 				}
 			}

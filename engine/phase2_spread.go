@@ -1,17 +1,16 @@
 package engine
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/tonnage/tonnage/columnar"
-	"github.com/tonnage/tonnage/engine/model"
 )
 
 // spreadPlan is one tuple of a hard-spread need in phase 2: what is free
 // there, and what could be preempted.
 type spreadPlan struct {
-	tuple
+	values  []uint32
+	own     []columnar.Row
 	free    [2][]columnar.Row // Idle, Speculative; in the order of acquiring
 	victims []candidate       // in the order of victims
 }
@@ -20,23 +19,24 @@ type spreadPlan struct {
 // step, among the tuples that the skew allows, a free machine if there is one,
 // else the best victim. The minimum also looks at the domains where the need
 // has machines already.
-func (p *pass) preemptSpread(need int) {
-	n := &p.needs[need]
-	copy(p.missing, p.deficit(need))
-	p.startSpread(n)
-	sc := &p.scratch.spread
-	for _, r := range p.claims[n.claimFrom:n.claimTo] {
-		sc.count(p, r)
+func (l *lane) preemptSpread(need int32, k *kind) {
+	n := &l.lines[need]
+	l.resume(need)
+	l.startSpread(k)
+	sc := &l.spread
+	for r := n.head; r != columnar.None; r = l.held[r].next {
+		sc.count(l.pass, r)
 	}
-	flying := p.inFlightFor(need)
+	flying := l.inFlightFor(need, k)
 	for _, r := range flying {
-		sc.count(p, r)
+		sc.count(l.pass, r)
 	}
-	p.countInFlight(need, 0, p.missing)
-	if n.awaiting = columnar.IsZero(p.missing); n.awaiting {
+	l.countInFlight(need, k, 0, l.missing)
+	if l.lacks = positive(l.missing); l.lacks == 0 {
+		n.status |= isAwaiting
 		return
 	}
-	plans := p.spreadPlans(need)
+	plans := l.spreadPlans(need, k)
 	sc.floorAtTuples()
 	for i := range sc.keys {
 		for v, c := range sc.counts[i] {
@@ -46,30 +46,36 @@ func (p *pass) preemptSpread(need int) {
 		}
 	}
 	var chosen []candidate
-	for !columnar.IsZero(p.missing) {
-		r, v := p.nextSpread(n, plans)
+	for l.lacks != 0 {
+		r, v := l.nextSpread(k, plans)
 		if r == columnar.None {
 			break
 		}
 		if v != nil {
 			chosen = append(chosen, *v)
 		}
-		columnar.SubClamp(p.missing, p.vec(r))
-		sc.count(p, r)
+		l.subtract(l.s.View.Class[r])
+		sc.count(l.pass, r)
 	}
 	// Free machines alone are nothing to wait for.
-	n.awaiting = columnar.IsZero(p.missing) && len(chosen)+len(flying) > 0
-	p.commit(chosen, need)
+	if l.lacks == 0 && len(chosen)+len(flying) > 0 {
+		n.status |= isAwaiting
+	}
+	l.commit(chosen, need, k)
 }
 
 // inFlightFor returns the machines that countInFlight would use for the need.
-func (p *pass) inFlightFor(need int) []columnar.Row {
-	missing := slices.Clone(p.deficit(need))
+func (l *lane) inFlightFor(need int32, k *kind) []columnar.Row {
+	held := l.heldFor(need)
+	if len(held) == 0 {
+		return nil
+	}
+	missing := slices.Clone(l.missing)
 	var out []columnar.Row
-	for _, r := range p.reserved.rows[int32(need)] {
-		if p.arrives(r, need) && columnar.Helps(p.vec(r), missing) {
+	for _, r := range held {
+		if l.arrives(r, need, k) && columnar.Helps(l.vec(r), missing) {
 			out = append(out, r)
-			columnar.SubClamp(missing, p.vec(r))
+			columnar.SubClamp(missing, l.vec(r))
 		}
 	}
 	return out
@@ -77,32 +83,31 @@ func (p *pass) inFlightFor(need int) []columnar.Row {
 
 // spreadPlans deals what is free and what could be preempted into tuples. The
 // scratch's tuples are the same, in the same order.
-func (p *pass) spreadPlans(need int) []spreadPlan {
-	n := &p.needs[need]
-	sc := &p.scratch.spread
+func (l *lane) spreadPlans(need int32, k *kind) []spreadPlan {
+	sc := &l.spread
 	sc.clearTuples()
 	var plans []spreadPlan
 	planOf := func(r columnar.Row) *spreadPlan {
-		t := sc.tupleOf(p, r)
-		if t == nil {
+		at := sc.tupleOf(l.pass, r)
+		if at < 0 {
 			return nil
 		}
 		for len(plans) < len(sc.tuples) {
-			plans = append(plans, spreadPlan{tuple: tuple{values: sc.tuples[len(plans)].values}})
+			plans = append(plans, spreadPlan{values: sc.tuples[len(plans)].values})
 		}
-		return &plans[sc.byKey[string(sc.enc)]]
+		return &plans[at]
 	}
-	for _, r := range p.reserved.rows[int32(need)] {
-		if p.freeReserved(r, need) {
+	for _, r := range l.reserved.of(need) {
+		if l.freeReserved(r, k) {
 			if plan := planOf(r); plan != nil {
 				plan.own = append(plan.own, r)
 				plan.free[0] = append(plan.free[0], r)
 			}
 		}
 	}
-	for stage, state := range [...]model.State{model.Idle, model.Speculative} {
-		for _, r := range p.freeInOrder(need, state) {
-			if p.reserved.ownedBy(r, need) {
+	for stage := range l.free {
+		for _, r := range l.freeInOrder(k, stage) {
+			if l.reserved.ownedBy(r, need) {
 				continue
 			}
 			if plan := planOf(r); plan != nil {
@@ -110,10 +115,10 @@ func (p *pass) spreadPlans(need int) []spreadPlan {
 			}
 		}
 	}
-	for _, c := range p.victimPool(n).list {
-		if p.eligible(&c, need) {
+	for _, c := range k.victims.list {
+		if l.eligible(&c, need, k) {
 			if plan := planOf(c.row); plan != nil {
-				n.found = true
+				l.lines[need].status |= hasCandidates
 				plan.victims = append(plan.victims, c)
 			}
 		}
@@ -121,42 +126,17 @@ func (p *pass) spreadPlans(need int) []spreadPlan {
 	return plans
 }
 
-// freeInOrder returns the free machines of a state that suit a need, in the
-// order in which it would acquire them.
-func (p *pass) freeInOrder(need int, state model.State) []columnar.Row {
-	type keyed struct {
-		key uint64
-		row columnar.Row
-	}
-	var all []keyed
-	p.classSources(need, state)
-	for i := range p.sources {
-		src := &p.sources[i]
-		for _, r := range src.rows[src.at:] {
-			if !p.taken.Has(uint32(r)) && p.suitsClass(p.s.View.Class[r], need) {
-				all = append(all, keyed{p.key(src, r), r})
-			}
-		}
-	}
-	slices.SortFunc(all, func(a, b keyed) int { return cmp.Compare(a.key, b.key) })
-	rows := make([]columnar.Row, len(all))
-	for i := range all {
-		rows[i] = all[i].row
-	}
-	return rows
-}
-
 // nextSpread takes the next machine out of the plans: a free one, or a victim.
-func (p *pass) nextSpread(n *ranked, plans []spreadPlan) (columnar.Row, *candidate) {
+func (l *lane) nextSpread(k *kind, plans []spreadPlan) (columnar.Row, *candidate) {
 	for stage := range 2 {
 		best := -1
 		for i := range plans {
 			pl := &plans[i]
-			pl.free[stage] = p.dropUseless(pl.free[stage])
-			if len(pl.free[stage]) == 0 || !p.scratch.spread.allows(pl.values) && !slices.Contains(pl.own, pl.free[stage][0]) {
+			pl.free[stage] = l.dropUseless(pl.free[stage])
+			if len(pl.free[stage]) == 0 || !l.spread.allows(pl.values) && !slices.Contains(pl.own, pl.free[stage][0]) {
 				continue
 			}
-			if best < 0 || p.compareHeads(n, pl.free[stage][0], plans[best].free[stage][0], &pl.tuple, &plans[best].tuple) < 0 {
+			if best < 0 || l.comparePlans(k, pl, &plans[best], stage) < 0 {
 				best = i
 			}
 		}
@@ -169,13 +149,13 @@ func (p *pass) nextSpread(n *ranked, plans []spreadPlan) (columnar.Row, *candida
 	best := -1
 	for i := range plans {
 		pl := &plans[i]
-		for len(pl.victims) > 0 && !columnar.Helps(p.vec(pl.victims[0].row), p.missing) {
+		for len(pl.victims) > 0 && !l.helps(pl.victims[0].row) {
 			pl.victims = pl.victims[1:]
 		}
-		if len(pl.victims) == 0 || !p.scratch.spread.allows(pl.values) {
+		if len(pl.victims) == 0 || !l.spread.allows(pl.values) {
 			continue
 		}
-		if best < 0 || p.beforeAsVictim(&pl.victims[0], &plans[best].victims[0]) {
+		if best < 0 || l.beforeAsVictim(&pl.victims[0], &plans[best].victims[0]) {
 			best = i
 		}
 	}
@@ -187,21 +167,26 @@ func (p *pass) nextSpread(n *ranked, plans []spreadPlan) (columnar.Row, *candida
 	return v.row, v
 }
 
+func (l *lane) comparePlans(k *kind, a, b *spreadPlan, stage int) int {
+	x, y := a.free[stage][0], b.free[stage][0]
+	return l.compareHeads(k, x, y, slices.Contains(a.own, x), slices.Contains(b.own, y), a.values, b.values)
+}
+
 // dropUseless drops heads that hold nothing of what is missing.
-func (p *pass) dropUseless(rows []columnar.Row) []columnar.Row {
-	for len(rows) > 0 && !columnar.Helps(p.vec(rows[0]), p.missing) {
+func (l *lane) dropUseless(rows []columnar.Row) []columnar.Row {
+	for len(rows) > 0 && !l.helps(rows[0]) {
 		rows = rows[1:]
 	}
 	return rows
 }
 
 // beforeAsVictim is the order of victims: excess, score, id.
-func (p *pass) beforeAsVictim(a, b *candidate) bool {
+func (l *lane) beforeAsVictim(a, b *candidate) bool {
 	switch {
 	case a.excess != b.excess:
 		return a.excess
 	case a.score != b.score:
 		return a.score > b.score
 	}
-	return p.s.IDRank[a.row] < p.s.IDRank[b.row]
+	return l.s.IDRank[a.row] < l.s.IDRank[b.row]
 }

@@ -1,8 +1,14 @@
 package engine
 
 import (
+	"cmp"
+	"math/bits"
+	"slices"
 	"time"
 
+	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/bitmap"
+	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -15,11 +21,12 @@ func (p *pass) reclaim() {
 		if !p.s.Demand.Reported(id) {
 			continue
 		}
-		for _, r := range p.s.ClusterRows.At(c) {
-			if p.s.View.State[r] != model.Configured {
-				break // Configured ones come first
+		for _, r := range p.s.ClusterRows.At(c)[:p.s.Configured(c)] {
+			if p.claimed(r) || p.victimOf.Has(uint32(r)) {
+				continue
 			}
-			if !p.claimed.Has(uint32(r)) && !p.victimOf.Has(uint32(r)) {
+			// Of its own cluster a plan may count on what nobody claims.
+			if by := p.takenBy(r); by == noNeed || p.lines[by].cluster != int32(c) {
 				p.reclaims = append(p.reclaims, r)
 			}
 		}
@@ -34,12 +41,16 @@ func (p *pass) release() {
 	if holds == [model.NumCapacityTypes]time.Duration{} {
 		return
 	}
-	for _, r := range p.s.Order {
-		if p.s.View.State[r] != model.Idle || p.claimed.Has(uint32(r)) || p.reserved.live(r) {
-			continue
-		}
-		if hold := holds[p.s.View.Capacity[r]]; hold > 0 && p.s.Now-p.s.View.IdleSince[r] >= int64(hold) {
-			p.deletes = append(p.deletes, r)
+	idle := alloc.MakeDirty[uint64](p.e.arena, (len(p.s.View.State)+63)/64)
+	bitmap.FilterEqual(idle, p.s.View.State, model.Idle)
+	for w, word := range idle {
+		for ; word != 0; word &= word - 1 {
+			r := columnar.Row(w<<6 + bits.TrailingZeros64(word))
+			hold := holds[p.s.View.Capacity[r]]
+			if hold > 0 && p.s.Now-p.s.View.IdleSince[r] >= int64(hold) && !p.claimed(r) && p.takenBy(r) == noNeed && !p.reserved.live(r) {
+				p.deletes = append(p.deletes, r)
+			}
 		}
 	}
+	slices.SortFunc(p.deletes, func(a, b columnar.Row) int { return cmp.Compare(p.s.IDRank[a], p.s.IDRank[b]) })
 }

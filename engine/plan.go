@@ -45,7 +45,7 @@ func (r Reason) String() string { return reasonNames[r] }
 // Action is one step of a plan. A machine has at most one action in a plan.
 type Action struct {
 	Machine columnar.Row
-	// Need is the index into Plan.Needs of the Need that acts: the acquirer or
+	// Need is the number of the Need that acts, as Plan.Need takes it: the acquirer or
 	// the preemptor; −1 for Reclaim and Delete. Of a fold it is the first
 	// member in rank order.
 	Need         int32
@@ -54,6 +54,29 @@ type Action struct {
 	PreemptorPriority int32
 	Kind              Kind
 	Reason            Reason
+	// Plan is the id of the plan of preemption that a Preempt is part of, 0 =
+	// none. The Preempts of a plan are carried out together or not at all, and
+	// stand together.
+	Plan uint64
+}
+
+// Reserved is a machine that a plan of preemption counts on: a victim that the
+// Need will use, an Idle machine, or one that is reclaimed anyway. What a plan
+// holds is stamped when it is accepted, whole, and not before.
+type Reserved struct {
+	Machine columnar.Row
+	Need    int32 // as in Action
+	// GraceSeconds is the longest grace of the plan.
+	GraceSeconds int32
+	// Reservation is what to stamp on the machine. Its deadline is the plan's;
+	// that of a victim begins anew when it turns Idle.
+	Reservation model.Reservation
+}
+
+// Adopted is a Configured machine and the Need that it is credited to.
+type Adopted struct {
+	Machine columnar.Row
+	Need    int32 // as in Action
 }
 
 // Unmet says why a Need is not satisfied: the first reason that holds.
@@ -85,8 +108,8 @@ type NeedResult struct {
 	// Cluster and Row identify the row in the demand table.
 	Cluster string
 	Row     int
-	// Fold is the index, into Plan.Needs, of the first member in rank order of
-	// the fold that the row is part of; its own index when it is not folded.
+	// Fold is the number of the row that comes first in rank order in the fold
+	// that the row is part of; its own number when it is not folded.
 	Fold int32
 	// Rank is the place in the order of the pass, from 0; members of a fold
 	// share it.
@@ -126,8 +149,16 @@ type Stats struct {
 	Satisfied   int
 	Unsatisfied int
 	Actions     [NumKinds]int
+	// Full says that nothing of the cycle before was built upon; Checked, that
+	// an answer which did build on it was compared with one that does not;
+	// Differs, that the two were not the same: a fault of the engine.
+	Full, Checked, Differs bool
+	// Credited counts the Needs whose credit was worked out: all of them when
+	// Full, else those that the changes since the cycle before may concern.
+	Credited int
 	// Probes counts the candidates that were looked at in phases 1 and 2.
 	Probes int64
+	AcquireCounts
 	// Durations in nanoseconds, filled only when the caller gives a clock.
 	SnapshotNanos  int64
 	NormaliseNanos int64
@@ -137,26 +168,133 @@ type Stats struct {
 	Phase3Nanos    int64
 }
 
-// Plan is the answer of one cycle. It is valid until the engine's next cycle.
+// AcquireCounts say how needs came to free machines. All but Proposals are 0
+// where they have their turns one after the other, as with AcquireInOrder; with
+// AcquireRacing they depend on who was faster, as the plan does not.
+type AcquireCounts struct {
+	// Proposals counts the walks of needs over free machines.
+	Proposals int64
+	// Conflicts counts the machines that somebody of higher rank had claimed
+	// meanwhile; Displacements, those that were taken over from a lower rank.
+	Conflicts, Displacements int64
+	// RetriesExhausted counts the needs that lost machines too often, and were
+	// decided in their turn.
+	RetriesExhausted int64
+	// Timed counts the proposals whose time was taken, a sample of them, by mode;
+	// TimedNanos is what these took.
+	Timed, TimedNanos [NumProposeModes]int64
+}
+
+// ProposeMode is how a need comes to machines.
+type ProposeMode uint8
+
+// The modes.
+const (
+	ProposeOneByOne ProposeMode = iota // until it is covered
+	ProposeWhole                       // a gang in one domain: all or nothing
+
+	// NumProposeModes is the number of modes.
+	NumProposeModes = int(ProposeWhole) + 1
+)
+
+var proposeModeNames = [NumProposeModes]string{"incremental", "all_or_nothing"}
+
+// String returns the mode's name as metrics spell it.
+func (m ProposeMode) String() string { return proposeModeNames[m] }
+
+func (c *AcquireCounts) add(x *AcquireCounts) {
+	c.Proposals += x.Proposals
+	c.Conflicts += x.Conflicts
+	c.Displacements += x.Displacements
+	c.RetriesExhausted += x.RetriesExhausted
+	for m := range c.Timed {
+		c.Timed[m] += x.Timed[m]
+		c.TimedNanos[m] += x.TimedNanos[m]
+	}
+}
+
+// Plan is the answer of one cycle. It is valid until the engine's next cycle;
+// what it says of Needs, until the tables change.
 type Plan struct {
 	// Actions in emission order: Bootstraps, Provisions, Preempts, Reclaims,
 	// Deletes; within a kind by rank, then in the order they were picked.
 	Actions []Action
-	// Needs has one entry for each row of the demand table: clusters by id,
-	// rows in their order.
-	Needs []NeedResult
 	// Ended are the machines whose reservation has come to its end: its owner
 	// is gone, was satisfied otherwise, or lost the machine to a higher rank,
 	// or the deadline has passed. The caller takes the stamp off before the
 	// next cycle.
 	Ended []columnar.Row
-	Stats Stats
+	// Reservations are what the plans of this cycle reserve, with VictimsGang: by
+	// the Need's rank, then by id. A machine that is reserved anew may stand in
+	// Ended too; the new reservation counts. Of what else a plan preempts, the
+	// rest of gangs that it breaks, nothing is held for anybody.
+	Reservations []Reserved
+	// Adopted are machines that serve another Need of their cluster than the one
+	// whose stamp they carry. The caller stamps them before the next cycle, so
+	// that they are that Need's own from then on. Listed are those whose Need was
+	// credited in this cycle (Stats.Credited); in no order, a machine perhaps
+	// more than once.
+	Adopted []Adopted
+	Stats   Stats
 
-	claimed []uint64 // words of a dense set of rows
+	pass *pass
 }
 
 // Claimed reports whether a machine is attributed to a Need in this plan.
 func (p *Plan) Claimed(r columnar.Row) bool {
-	w := int(r >> 6)
-	return w < len(p.claimed) && p.claimed[w]>>(r&63)&1 == 1
+	return p.pass != nil && int(r) < len(p.pass.held) && p.pass.claimed(r)
 }
+
+// Len returns the number of rows of the demand. They are numbered clusters by
+// id, rows in their order.
+func (p *Plan) Len() int {
+	if p.pass == nil {
+		return 0
+	}
+	return p.pass.rows
+}
+
+// Need returns what became of a row, 0 ≤ i < Len. Cost: O(machines claimed).
+func (p *Plan) Need(i int) NeedResult { return p.pass.result(p.pass.rowAt(i)) }
+
+// Identity returns the cluster and row that a number stands for.
+func (p *Plan) Identity(i int) (cluster string, row int) {
+	n := &p.pass.lines[p.pass.rowAt(i)]
+	return p.pass.s.Clusters[n.cluster], i - int(p.pass.sources[n.cluster].outer)
+}
+
+// Satisfied reports whether nothing is missing of what a row asks for.
+func (p *Plan) Satisfied(i int) bool { return p.pass.at(i).is(isSatisfied) }
+
+// Rank returns a row's place in the order of the pass.
+func (p *Plan) Rank(i int) int32 { return p.pass.rankOf[p.pass.needAt(i)] }
+
+// Fold returns the number of the row that comes first in the fold that a row is
+// part of; its own number when it is not folded.
+func (p *Plan) Fold(i int) int32 { return p.pass.named(p.pass.needAt(i)) }
+
+// Unmet says why a row is not satisfied.
+func (p *Plan) Unmet(i int) Unmet { return p.pass.unmet(p.pass.needAt(i)) }
+
+// Profile returns what a row is walked as.
+func (p *Plan) Profile(i int) *model.Profile { return p.pass.kindOf(p.pass.needAt(i)).profile }
+
+// Stamp returns what a machine that serves a row is stamped with: of a fold, the
+// fold's own.
+func (p *Plan) Stamp(i int) model.Assignment {
+	need := p.pass.needAt(i)
+	x := p.pass.kindOf(need).profile
+	return model.Assignment{
+		Priority: x.Priority(), Interruption: x.Interruption(), Reclamation: x.Reclamation(),
+		Fingerprint: x.Fingerprint(), Group: p.pass.groupName(need),
+	}
+}
+
+// CouldCover is NeedResult's.
+func (p *Plan) CouldCover(i int) bool { return p.pass.couldCover(p.pass.at(i)) }
+
+// Dims returns the names of the dimensions of AddDeficit.
+func (p *Plan) Dims() []string { return p.pass.s.Dims[:p.pass.dims] }
+
+// AddDeficit adds what a row lacks to a vector over Dims, saturating.
+func (p *Plan) AddDeficit(sum []int64, i int) { p.pass.addDeficit(sum, p.pass.needAt(i)) }

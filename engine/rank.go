@@ -3,101 +3,343 @@ package engine
 import (
 	"cmp"
 	"math"
+	"math/bits"
 	"slices"
 
-	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/alloc"
 )
 
-// rankKey orders needs: priority, interruption bucket and reclamation bucket
-// descending in one number, then arrival, cluster and row ascending. Rows are
-// numbered cluster by cluster in the order of their ids, so first, the number
-// of the need's first row, stands for the last two, and the order is total.
-type rankKey struct {
-	worth   uint64
-	arrival uint64 // with the sign turned, so that it compares unsigned
-	first   int32
-	need    int32
+// Needs have one total order: priority, interruption bucket and reclamation
+// bucket descending, then arrival, cluster and row ascending. What comes before
+// the arrival is the kind's, and kinds are few: their distinct worths are
+// numbered, so that a need's key is that number over its arrival, which spans
+// little. Rows are numbered cluster by cluster in the order of their ids;
+// dealing them in that order settles the rest.
+//
+// Demand changes mostly in how much is wanted: then the order is that of the
+// cycle before. Where rows come, go or change in worth, they are taken out of the
+// order and put in again; see merge.
+
+// seat is a need before it is ranked. It stands at the number of the first of
+// its rows.
+type seat struct {
+	arrival int64
+	need    int32 // noNeed: the row is in a fold that is seated elsewhere
+	kind    uint32
 }
 
-// worth packs what comes before the arrival; smaller goes first.
-func worth(priority int32, interruption, reclamation model.Bucket) uint64 {
-	return uint64(math.MaxInt32-int64(priority))<<16 | uint64(^uint8(interruption))<<8 | uint64(^uint8(reclamation))
-}
+const noNeed int32 = -1
 
-func compareRank(a, b rankKey) int {
-	if c := cmp.Compare(a.worth, b.worth); c != 0 {
-		return c
-	}
-	if c := cmp.Compare(a.arrival, b.arrival); c != 0 {
-		return c
-	}
-	return cmp.Compare(a.first, b.first)
-}
+const (
+	// digitBits is how much of the key one deal looks at.
+	digitBits = 11
+	// dealtBits are dealt; what agrees in them, and seldom more does, is
+	// compared.
+	dealtBits = 3 * digitBits
+)
 
-// radixMin is from how many needs on they are dealt rather than compared.
-const radixMin = 1 << 12
-
-// rank returns the needs' numbers in rank order.
-func (e *Engine) rank(f *folded) []rankKey {
-	n := len(f.needs)
-	e.keys[0], e.keys[1] = resize(e.keys[0], n), resize(e.keys[1], n)
-	keys := e.keys[0]
-	for i := range f.needs {
-		x := &f.needs[i]
-		keys[i] = rankKey{
-			worth:   worth(x.profile.Priority(), x.profile.Interruption(), x.profile.Reclamation()),
-			arrival: uint64(x.arrival) ^ 1<<63, first: x.first, need: int32(i),
+// seat seats the rows of a cluster that have been looked at.
+func (f *folder) seat() {
+	p := f.p
+	st := &p.e.store
+	arrivals := f.block.Arrivals()
+	for _, row := range f.touched {
+		number := f.base + row
+		n := &p.lines[number]
+		x := seat{arrivals[row], number, n.kind}
+		if n.status&(isMember|isFold) != 0 {
+			need := p.needOf(number)
+			if d := p.foldOf(need); d.first == number {
+				x = seat{d.arrival, need, p.lines[need].kind}
+			} else {
+				x = seat{need: noNeed}
+			}
 		}
-	}
-	if n < radixMin {
-		slices.SortFunc(keys, compareRank)
-		return keys
-	}
-	return radixRank(keys, e.keys[1])
-}
-
-// radixRank sorts keys by dealing them, least significant digit first, between
-// the two lists; it returns the one that they end in. Digits in which all keys
-// agree are skipped, and most are: arrivals are those of a few roll-ups.
-// Cost: O(keys × digits that differ).
-func radixRank(keys, spare []rankKey) []rankKey {
-	digits := [...]func(k *rankKey) uint16{
-		func(k *rankKey) uint16 { return uint16(k.first) },
-		func(k *rankKey) uint16 { return uint16(uint32(k.first) >> 16) },
-		func(k *rankKey) uint16 { return uint16(k.arrival) },
-		func(k *rankKey) uint16 { return uint16(k.arrival >> 16) },
-		func(k *rankKey) uint16 { return uint16(k.arrival >> 32) },
-		func(k *rankKey) uint16 { return uint16(k.arrival >> 48) },
-		func(k *rankKey) uint16 { return uint16(k.worth) },
-		func(k *rankKey) uint16 { return uint16(k.worth >> 16) },
-		func(k *rankKey) uint16 { return uint16(k.worth >> 32) },
-	}
-	if slices.IsSortedFunc(keys, func(a, b rankKey) int { return cmp.Compare(a.first, b.first) }) {
-		return deal(keys, spare, digits[2:]) // dealing keeps the order of equals
-	}
-	return deal(keys, spare, digits[:])
-}
-
-func deal(keys, spare []rankKey, digits []func(k *rankKey) uint16) []rankKey {
-	var at [1 << 16]uint32
-	for _, digit := range digits {
-		clear(at[:])
-		for i := range keys {
-			at[digit(&keys[i])]++
-		}
-		if at[digit(&keys[0])] == uint32(len(keys)) {
+		was := st.seats[number]
+		if was == x {
 			continue
 		}
-		sum := uint32(0)
-		for d := range at {
-			at[d], sum = sum, sum+at[d]
+		st.seats[number] = x
+		switch {
+		case p.fresh:
+		case was.need != x.need || was.arrival != x.arrival || f.worth(was.kind) != f.worth(x.kind):
+			f.move(was, number, x)
+		case x.need != noNeed:
+			st.kindAt[st.rankOf[x.need]] = x.kind
 		}
-		for i := range keys {
-			d := digit(&keys[i])
-			spare[at[d]] = keys[i]
-			at[d]++
-		}
-		keys, spare = spare, keys
 	}
-	return keys
+}
+
+// move notes that the need of a seat has another place in the order.
+func (f *folder) move(was seat, number int32, now seat) {
+	st := &f.p.e.store
+	f.moved, st.sorted[f.c] = true, 0
+	if was.need != noNeed {
+		f.left = append(f.left, st.rankOf[was.need])
+	}
+	if now.need != noNeed {
+		f.arrived = append(f.arrived, number)
+	}
+}
+
+// vacate gives up the seats of rows that the cluster has no more.
+func (f *folder) vacate() {
+	src, st := &f.p.sources[f.c], &f.p.e.store
+	for number := src.base + int32(src.rows); number < src.base+int32(src.had); number++ {
+		if was := st.seats[number]; was.need != noNeed {
+			st.seats[number] = seat{need: noNeed}
+			f.move(was, number, st.seats[number])
+		}
+	}
+}
+
+// worth returns a kind's worth while other workers may add kinds.
+func (f *folder) worth(kind uint32) uint64 {
+	k := &f.p.e.store.kinds
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.list[kind].worth
+}
+
+// rank sorts the seated needs into order.
+func (p *pass) rank() {
+	st := &p.e.store
+	words, spare := alloc.MakeDirty[uint64](p.e.arena, len(st.seats)), alloc.MakeDirty[uint64](p.e.arena, len(st.seats))
+	parts := p.lookOver()
+	all := sumParts(parts)
+	low, width := all.low, bits.Len64(uint64(all.high)-uint64(all.low))
+	worths, distinct := p.numberWorths()
+	words = words[:all.taken]
+	if width+bits.Len(uint(distinct)) > 64 {
+		p.listSeats(words)
+		sortByComparing(words, st.seats, worths)
+		p.seatInOrder(words, ^uint64(0))
+		return
+	}
+	key := func(at uint64) uint64 {
+		x := &st.seats[at]
+		return worths[x.kind]<<width | (uint64(x.arrival) - uint64(low))
+	}
+	// The words are the top of the key, over the kind where there is room for it,
+	// over the number of the seat.
+	numbers := bits.Len(uint(len(st.seats)))
+	low64 := numbers
+	if kindBits := bits.Len(uint(len(p.kinds))); !p.anyFolds && numbers+kindBits+dealtBits <= 64 {
+		low64 += kindBits
+	}
+	number := uint64(1)<<numbers - 1
+	top := width + bits.Len(uint(distinct-1))
+	drop := max(0, top-min(dealtBits, 64-low64))
+	p.e.crew.run(func(worker int) {
+		to := words[sumParts(parts[:worker]).taken:]
+		from, end := p.stretch(len(st.seats), worker)
+		for i, at := 0, uint64(from); at < uint64(end); at++ {
+			x := &st.seats[at]
+			if x.need == noNeed {
+				continue
+			}
+			w := key(at)>>drop<<low64 | at
+			if low64 > numbers {
+				w |= uint64(x.kind) << numbers
+			}
+			to[i] = w
+			i++
+		}
+	})
+	for shift := low64; shift < low64+top-drop; shift += digitBits {
+		if p.dealDigit(words, spare[:len(words)], shift) {
+			words, spare = spare[:len(words)], words
+		}
+	}
+	if drop > 0 {
+		settleTies(words, low64, number, key)
+	}
+	if low64 > numbers {
+		p.orderInOrder(words, numbers, low64)
+	} else {
+		p.seatInOrder(words, number)
+	}
+}
+
+// seatsPerChunk is how many seats a worker takes at a time.
+const seatsPerChunk = 1 << 14
+
+// stretch returns which of n things a worker has, when each takes as many, one
+// behind the other.
+func (p *pass) stretch(n, worker int) (from, to int) {
+	workers := p.e.crew.size()
+	return n * worker / workers, n * (worker + 1) / workers
+}
+
+// seatsPart is what there is to say of a part of the seats: how many are taken,
+// and when their needs arrived.
+type seatsPart struct {
+	taken     int
+	low, high int64
+}
+
+// lookOver looks at all seats, each worker at its stretch.
+func (p *pass) lookOver() []seatsPart {
+	seats, crew := p.e.store.seats, p.e.crew
+	parts := alloc.Make[seatsPart](p.e.arena, crew.size())
+	crew.run(func(worker int) {
+		x := seatsPart{low: math.MaxInt64, high: math.MinInt64}
+		from, to := p.stretch(len(seats), worker)
+		for i := range seats[from:to] {
+			if s := &seats[from+i]; s.need != noNeed {
+				x = seatsPart{x.taken + 1, min(x.low, s.arrival), max(x.high, s.arrival)}
+			}
+		}
+		parts[worker] = x
+	})
+	return parts
+}
+
+func sumParts(parts []seatsPart) seatsPart {
+	all := seatsPart{low: math.MaxInt64, high: math.MinInt64}
+	for _, x := range parts {
+		all = seatsPart{all.taken + x.taken, min(all.low, x.low), max(all.high, x.high)}
+	}
+	if all.taken == 0 {
+		all.low, all.high = 0, 0
+	}
+	return all
+}
+
+// listSeats lists the numbers of the seats that are taken.
+func (p *pass) listSeats(words []uint64) {
+	n := 0
+	for i := range p.e.store.seats {
+		if p.e.store.seats[i].need != noNeed {
+			words[n] = uint64(i)
+			n++
+		}
+	}
+}
+
+// seatInOrder writes down the order, given as words whose masked bits are the
+// numbers of seats.
+func (p *pass) seatInOrder(words []uint64, mask uint64) {
+	st := &p.e.store
+	p.order, p.kindAt = grown(st.order, len(words)), grown(st.kindAt, len(words))
+	st.order, st.kindAt = p.order, p.kindAt
+	p.e.crew.each(len(words), seatsPerChunk, func(_, from, to int) {
+		for i := from; i < to; i++ {
+			x := &st.seats[words[i]&mask]
+			p.order[i], p.kindAt[i] = x.need, x.kind
+			p.rankOf[x.need] = int32(i)
+		}
+	})
+	clear(st.sorted)
+}
+
+// orderInOrder is seatInOrder for words that hold the kind over the number, and
+// needs that all sit at their own: no seat has to be looked up.
+func (p *pass) orderInOrder(words []uint64, numbers, low64 int) {
+	st := &p.e.store
+	p.order, p.kindAt = grown(st.order, len(words)), grown(st.kindAt, len(words))
+	st.order, st.kindAt = p.order, p.kindAt
+	number, kind := uint64(1)<<numbers-1, uint64(1)<<(low64-numbers)-1
+	p.e.crew.each(len(words), seatsPerChunk, func(_, from, to int) {
+		for i := from; i < to; i++ {
+			need := int32(words[i] & number)
+			p.order[i], p.kindAt[i] = need, uint32(words[i]>>numbers&kind)
+			p.rankOf[need] = int32(i)
+		}
+	})
+	clear(st.sorted)
+}
+
+// dealDigit deals the words by one digit, keeping the order of equals, into
+// spare; false when they all agree in it and stay where they are. Each worker
+// counts and deals a stretch of its own.
+func (p *pass) dealDigit(words, spare []uint64, shift int) bool {
+	const digits, mask = 1 << digitBits, 1<<digitBits - 1
+	crew := p.e.crew
+	n := crew.size()
+	stretch := func(worker int) []uint64 {
+		from, to := p.stretch(len(words), worker)
+		return words[from:to]
+	}
+	at := alloc.Make[uint32](p.e.arena, n*digits)
+	crew.run(func(worker int) {
+		count := at[worker*digits:][:digits]
+		for _, w := range stretch(worker) {
+			count[w>>shift&mask]++
+		}
+	})
+	sum := uint32(0)
+	for d := range digits {
+		before := sum
+		for worker := range n {
+			i := worker*digits + d
+			at[i], sum = sum, sum+at[i]
+		}
+		if sum-before == uint32(len(words)) {
+			return false
+		}
+	}
+	crew.run(func(worker int) {
+		to := at[worker*digits:][:digits]
+		for _, w := range stretch(worker) {
+			d := w >> shift & mask
+			spare[to[d]] = w
+			to[d]++
+		}
+	})
+	return true
+}
+
+// numberWorths returns the place of each kind's worth among all, and how many
+// there are.
+func (p *pass) numberWorths() (place []uint64, distinct int) {
+	sorted := alloc.Make[uint64](p.e.arena, len(p.kinds))
+	place = alloc.Make[uint64](p.e.arena, len(p.kinds))
+	for i := range p.kinds {
+		sorted[i] = p.kinds[i].worth
+	}
+	slices.Sort(sorted)
+	sorted = slices.Compact(sorted)
+	for i := range p.kinds {
+		at, _ := slices.BinarySearch(sorted, p.kinds[i].worth)
+		place[i] = uint64(at)
+	}
+	return place, len(sorted)
+}
+
+// settleTies sorts those by their whole keys that agree in what was dealt, the
+// bits from one on.
+func settleTies(words []uint64, from int, number uint64, key func(seat uint64) uint64) {
+	for i := 0; i < len(words); {
+		j := i + 1
+		for j < len(words) && words[j]>>from == words[i]>>from {
+			j++
+		}
+		if j-i > 1 {
+			slices.SortFunc(words[i:j], func(a, b uint64) int {
+				return cmp.Or(cmp.Compare(key(a&number), key(b&number)), cmp.Compare(a&number, b&number))
+			})
+		}
+		i = j
+	}
+}
+
+// sortByComparing sorts numbers of seats whose arrivals are too far apart for
+// one key.
+func sortByComparing(numbers []uint64, seats []seat, worths []uint64) {
+	slices.SortFunc(numbers, func(a, b uint64) int {
+		x, y := &seats[a], &seats[b]
+		return cmp.Or(cmp.Compare(worths[x.kind], worths[y.kind]), cmp.Compare(x.arrival, y.arrival), cmp.Compare(a, b))
+	})
+}
+
+// grown returns a slice with room for n elements in the memory of s where that
+// suffices.
+func grown[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
+
+// resize is grown with zeroed elements.
+func resize[T any](s []T, n int) []T {
+	s = grown(s, n)
+	clear(s)
+	return s
 }

@@ -10,50 +10,56 @@ import (
 
 // report writes the pass into the plan.
 func (p *pass) report(plan *Plan) {
+	plan.pass = p
 	p.reportActions(plan)
-	p.reportNeeds(plan)
 	p.reportEnded(plan)
-	plan.claimed = p.claimed.Words()
+	p.reportReserved(plan)
+	p.reportAdopted(plan)
+	p.findUsable()
 	st := &plan.Stats
-	st.Machines, st.Needs, st.Folded, st.Probes = p.s.Supply.Len(), len(p.f.rows), len(p.needs), p.probes
+	st.Machines, st.Needs, st.Folded, st.Probes, st.Credited = p.s.Supply.Len(), p.rows, len(p.order), p.probes, p.credited
+	st.AcquireCounts = p.counts
 	for i := range p.s.Classes {
 		if p.s.Classes[i].Live {
 			st.Classes++
 		}
 	}
-	for i := range plan.Needs {
-		if plan.Needs[i].Satisfied {
-			st.Satisfied++
-		} else {
-			st.Unsatisfied++
-		}
-	}
+	st.Satisfied = p.satisfied
+	st.Unsatisfied = st.Needs - st.Satisfied
 	for i := range plan.Actions {
 		st.Actions[plan.Actions[i].Kind]++
 	}
 }
 
+// actionsPerChunk is how many acquisitions a worker reports at a time.
+const actionsPerChunk = 1 << 13
+
 // reportActions emits in the contract's order.
 func (p *pass) reportActions(plan *Plan) {
-	for _, state := range [...]model.State{model.Idle, model.Speculative} {
-		kind, reason := Bootstrap, ReasonIdle
-		if state == model.Speculative {
-			kind, reason = Provision, ReasonSpeculative
-		}
-		for i := range p.needs {
-			n := &p.needs[i]
-			for _, r := range p.claims[n.acquireFrom:n.claimTo] {
-				if p.s.View.State[r] == state {
-					plan.Actions = append(plan.Actions, Action{Kind: kind, Machine: r, Need: n.first, Reason: reason})
+	for stage, kind := range [...]Kind{Bootstrap, Provision} {
+		reason, list := ReasonIdle+Reason(stage), p.acquisitions[stage]
+		if len(p.withheldBy) == 0 && len(list) > actionsPerChunk {
+			before := len(plan.Actions)
+			plan.Actions = slices.Grow(plan.Actions, len(list))[:before+len(list)]
+			actions := plan.Actions[before:]
+			p.e.crew.each(len(list), actionsPerChunk, func(_, from, to int) {
+				for i, a := range list[from:to] {
+					actions[from+i] = Action{Kind: kind, Machine: a.row, Need: p.named(a.need), Reason: reason}
 				}
+			})
+			continue
+		}
+		for _, a := range list {
+			// A plan for another domain may have taken it back.
+			if len(p.withheldBy) == 0 || p.held[a.row].need == a.need {
+				plan.Actions = append(plan.Actions, Action{Kind: kind, Machine: a.row, Need: p.named(a.need), Reason: reason})
 			}
 		}
 	}
 	for _, v := range p.victims {
-		n := &p.needs[v.need]
 		plan.Actions = append(plan.Actions, Action{
-			Kind: Preempt, Machine: v.row, Need: n.first, GraceSeconds: v.grace,
-			PreemptorPriority: n.profile.Priority(), Reason: ReasonPreempt,
+			Kind: Preempt, Machine: v.row, Need: p.named(v.need), GraceSeconds: v.grace,
+			PreemptorPriority: p.kindOf(v.need).priority, Reason: ReasonPreempt, Plan: p.planID(v.need),
 		})
 	}
 	for _, r := range p.reclaims {
@@ -64,40 +70,73 @@ func (p *pass) reportActions(plan *Plan) {
 	}
 }
 
-func (p *pass) reportNeeds(plan *Plan) {
-	results := make([]NeedResult, len(p.needs))
-	for i := range p.needs {
-		results[i] = p.result(i)
+// at returns the line that a row of the demand is walked as.
+func (p *pass) at(row int) *line { return &p.lines[p.needAt(row)] }
+
+// needAt returns the need that a row of the demand is walked as.
+func (p *pass) needAt(row int) int32 { return p.needOf(p.rowAt(row)) }
+
+func (p *pass) couldCover(n *line) bool { return !n.is(isUncoverable) || n.is(isPinned) }
+
+// result describes what became of a row.
+func (p *pass) result(row int32) NeedResult {
+	need := p.needOf(row)
+	n, k := &p.lines[need], p.kindOf(need)
+	out := NeedResult{
+		Cluster: p.s.Clusters[n.cluster], Row: int(row - p.sources[n.cluster].base), Fold: p.named(need), Rank: p.rankOf[need],
+		Folded: n.is(isFold), Profile: k.profile, Group: p.groupName(need),
+		Satisfied: n.is(isSatisfied), CouldCover: p.couldCover(n), Awaiting: n.is(isAwaiting), Unmet: p.unmet(need),
 	}
-	plan.Needs = slices.Grow(plan.Needs, len(p.f.rows))
-	for i, ref := range p.f.rows {
-		r := results[p.rankOf[p.f.of[i]]]
-		r.Cluster, r.Row = ref.block.Cluster(), int(ref.row)
-		plan.Needs = append(plan.Needs, r)
+	acquired := false
+	for r := n.head; r != columnar.None; r = p.held[r].next {
+		out.Claimed = append(out.Claimed, r)
+		acquired = acquired || r == n.acquired
+		switch {
+		case !acquired:
+		case p.s.View.State[r] == model.Idle:
+			out.Bootstrap++
+		default:
+			out.Provision++
+		}
 	}
+	out.Preempt = p.victimsOf(need)
+	if k.same && n.domain != 0 {
+		out.Domain = p.s.Supply.ValueString(n.domain)
+	}
+	deficit := make([]int64, p.dims)
+	p.readDeficit(deficit, need)
+	out.Deficit = p.resources(deficit)
+	if in := p.inFlight[need]; in != nil {
+		for d, x := range in {
+			deficit[d] = min(deficit[d], x)
+		}
+		out.InFlight = p.resources(deficit)
+	}
+	return out
 }
 
-func (p *pass) result(need int) NeedResult {
-	n := &p.needs[need]
-	r := NeedResult{
-		Fold: n.first, Rank: int32(need), Folded: n.folded, Profile: n.profile, Group: n.group,
-		Claimed:   p.claims[n.claimFrom:n.claimTo:n.claimTo],
-		Bootstrap: n.bootstrap, Provision: n.provision, Preempt: int32(n.victimTo - n.victimFrom),
-		Satisfied: n.satisfied, CouldCover: n.couldCover || n.pinned, Awaiting: n.awaiting,
+func (p *pass) addDeficit(sum []int64, need int32) {
+	if p.lines[need].is(isSatisfied) {
+		return
 	}
-	if n.domain != 0 {
-		r.Domain = p.s.Supply.ValueString(n.domain)
+	if p.lines[need].head == columnar.None {
+		columnar.SatAdd(sum, p.aggregate(need))
+		return
 	}
-	if !n.satisfied {
-		r.Deficit = p.resources(p.deficit(need))
-		r.Unmet = p.unmet(need)
+	p.readDeficit(p.walker.missing, need)
+	columnar.SatAdd(sum, p.walker.missing)
+}
+
+// victimsOf returns how many machines are preempted for a need; they are listed
+// by rank.
+func (p *pass) victimsOf(need int32) int32 {
+	count := int32(0)
+	rank := p.rankOf[need]
+	at, _ := slices.BinarySearchFunc(p.victims, rank, func(v victim, rank int32) int { return cmp.Compare(p.rankOf[v.need], rank) })
+	for ; at < len(p.victims) && p.victims[at].need == need; at++ {
+		count++
 	}
-	inFlight := slices.Clone(p.vector(p.vectors.inFlight, need))
-	for d, x := range p.deficit(need) {
-		inFlight[d] = min(inFlight[d], x)
-	}
-	r.InFlight = p.resources(inFlight)
-	return r
+	return count
 }
 
 // resources names a vector's dimensions again.
@@ -115,20 +154,22 @@ func (p *pass) resources(v []int64) model.Resources {
 }
 
 // unmet returns the first reason that holds for an unsatisfied need.
-func (p *pass) unmet(need int) Unmet {
-	n := &p.needs[need]
+func (p *pass) unmet(need int32) Unmet {
+	n, k := &p.lines[need], p.kindOf(need)
 	switch {
-	case n.parked:
+	case n.is(isSatisfied):
+		return UnmetNone
+	case n.is(isParked):
 		return UnmetParked
-	case !p.anySupply(need):
+	case !k.usable:
 		return UnmetNoMatchingSupply
-	case n.awaiting:
+	case n.is(isAwaiting):
 		return UnmetAwaitingDrain
-	case n.found:
+	case n.is(hasCandidates):
 		return UnmetPreemptionExhausted
-	case n.profile.Same() != nil:
+	case k.same:
 		return UnmetTopology
-	case n.skewBlocked:
+	case n.is(isSkewBlocked):
 		return UnmetSpread
 	}
 	return UnmetPriorityStarved
@@ -137,39 +178,34 @@ func (p *pass) unmet(need int) Unmet {
 // usableStates are the states in which a machine may yet serve somebody.
 var usableStates = [...]model.State{model.Speculative, model.Creating, model.Idle, model.Configuring, model.Configured, model.Draining}
 
-// anySupply reports whether any machine in a usable state matches the need and
-// covers its minimum unit.
-func (p *pass) anySupply(need int) bool {
-	m := p.needs[need].matcher
-	if p.usable == nil {
-		p.usable = map[uint32][]uint32{}
+// findUsable finds out, for each kind, whether any machine in a usable state
+// matches and covers the minimum unit.
+func (p *pass) findUsable() {
+	for i := range p.kinds {
+		k := &p.kinds[i]
+		if k.same {
+			k.usable = p.anyUsable(k)
+			continue
+		}
+		k.usable = slices.ContainsFunc(k.classes, func(c uint32) bool { return p.s.Usable[c] })
 	}
-	classes, ok := p.usable[m]
-	if !ok {
-		classes = p.usableClasses(m)
-		p.usable[m] = classes
-	}
-	return slices.ContainsFunc(classes, func(c uint32) bool { return p.suits(c, need) })
 }
 
-// usableClasses lists the classes that have a machine in a usable state which
-// the matcher accepts.
-func (p *pass) usableClasses(matcher uint32) []uint32 {
-	seen := make([]bool, len(p.s.Classes))
-	var out []uint32
+// anyUsable looks for machines that have the attribute of a Same requirement.
+func (p *pass) anyUsable(k *kind) bool {
 	for _, s := range usableStates {
-		rows := p.s.Supply.Matching(s, matcher)
+		rows := p.s.Supply.Matching(s, k.matcher)
 		if rows == nil {
 			continue
 		}
-		for it := rows.Iterator(); it.HasNext(); {
-			if c := p.s.View.Class[it.Next()]; !seen[c] {
-				seen[c] = true
-				out = append(out, c)
+		it := &p.walker.rows
+		for it.Initialize(rows); it.HasNext(); {
+			if k.acceptsClass(p.s.View.Class[it.Next()]) {
+				return true
 			}
 		}
 	}
-	return out
+	return false
 }
 
 // reportEnded lists the machines whose reservation is over.
@@ -183,15 +219,80 @@ func (p *pass) reportEnded(plan *Plan) {
 }
 
 func (p *pass) ended(r columnar.Row, res model.Reservation) bool {
+	if _, void := p.reserved.voided[r]; void {
+		return true
+	}
 	if !p.reserved.live(r) {
 		return !p.mayHold(r, res) || p.s.Demand.Reported(res.Owner.Cluster)
 	}
 	members := p.reserved.members[r]
-	if h := p.holder[r]; h != unheld && p.s.View.State[r] != model.Configured {
+	if h := p.held[r].need; h != unheld && p.s.View.State[r] != model.Configured {
 		return !slices.Contains(members, h) // somebody else took it
 	}
-	if len(members) == 0 || slices.Contains(members, p.holder[r]) {
+	if (p.held[r].need == unheld || !slices.Contains(members, p.held[r].need)) && p.isUnneeded(r, &res, members) {
+		return true
+	}
+	if len(members) == 0 || slices.Contains(members, p.held[r].need) {
 		return false
 	}
-	return !slices.ContainsFunc(members, func(n int32) bool { return !p.needs[n].satisfied })
+	return !slices.ContainsFunc(members, func(n int32) bool { return !p.lines[n].is(isSatisfied) })
+}
+
+// reportAdopted lists the machines that have come to serve a need whose stamp they
+// do not carry.
+func (p *pass) reportAdopted(plan *Plan) {
+	most := 0
+	for _, l := range p.e.lanes {
+		most += len(l.strangers)
+	}
+	plan.Adopted = slices.Grow(plan.Adopted, most)
+	for _, l := range p.e.lanes {
+		for _, x := range l.strangers {
+			if p.held[x.row].need == x.need { // nobody has claimed it since
+				plan.Adopted = append(plan.Adopted, Adopted{Machine: x.row, Need: x.named})
+			}
+		}
+	}
+}
+
+// Digest returns a number that differs, in all likelihood, between two plans
+// for one input that say different things. O(rows + machines).
+func (p *Plan) Digest() uint64 {
+	h := digest(14695981039346656037)
+	for _, a := range p.Actions {
+		h.add(uint64(a.Machine), uint64(a.Kind)<<32|uint64(a.Reason), uint64(a.Need), uint64(a.GraceSeconds)<<32|uint64(uint32(a.PreemptorPriority)))
+	}
+	for _, r := range p.Ended {
+		h.add(uint64(r))
+	}
+	for i := range p.Reservations {
+		x := &p.Reservations[i]
+		h.add(uint64(x.Machine), uint64(x.Need)<<32|uint64(x.GraceSeconds), x.Reservation.Plan)
+	}
+	if p.pass == nil {
+		return uint64(h)
+	}
+	for r, x := range p.pass.held[:p.pass.s.Supply.RowMax()] {
+		if x.need != unheld {
+			h.add(uint64(r), uint64(p.pass.outward(x.need)))
+		}
+	}
+	for i := range p.Len() {
+		n := p.pass.at(i)
+		h.add(uint64(n.status&(isSatisfied|isUncoverable|isPinned|isSkewBlocked|isWithheld|hasCandidates|isAwaiting)), uint64(p.Rank(i))<<32|uint64(p.Unmet(i)))
+		if p.pass.kindOf(p.pass.needAt(i)).same {
+			h.add(uint64(n.domain))
+		}
+	}
+	return uint64(h)
+}
+
+// digest is FNV-1a over words.
+type digest uint64
+
+func (h *digest) add(words ...uint64) {
+	for _, w := range words {
+		*h = (*h ^ digest(w)) * 1099511628211
+		*h ^= *h >> 29
+	}
 }

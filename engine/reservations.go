@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
 )
@@ -22,8 +23,11 @@ type reservations struct {
 	rows map[int32][]columnar.Row
 	// blocks say from which place in the order on an Idle machine is no
 	// longer a candidate for others; ascending.
-	blocks    []block
-	nextBlock int
+	blocks []block
+	// plans says that some are part of a plan of preemption; voided are those of
+	// plans that have ended in this pass, with their members. See gang_void.go.
+	plans  bool
+	voided map[columnar.Row][]int32
 }
 
 type block struct {
@@ -33,10 +37,11 @@ type block struct {
 
 // indexReservations finds the live reservations and their owners.
 func (p *pass) indexReservations() reservations {
-	x := reservations{members: map[columnar.Row][]int32{}, rows: map[int32][]columnar.Row{}}
+	p.forgetPlans()
 	if p.s.Supply.ReservationCount() == 0 {
-		return x
+		return reservations{}
 	}
+	x := reservations{members: map[columnar.Row][]int32{}, rows: map[int32][]columnar.Row{}}
 	owners := p.ownersOf(p.reservedOwners())
 	for r, res := range p.s.Supply.Reservations() {
 		if !p.mayHold(r, res) {
@@ -50,6 +55,7 @@ func (p *pass) indexReservations() reservations {
 		for _, n := range members {
 			x.rows[n] = append(x.rows[n], r)
 		}
+		p.notePlan(&x, r, &res, members)
 		if p.s.View.State[r] == model.Idle {
 			x.blocks = append(x.blocks, block{p.heldFrom(res, members), r})
 		}
@@ -63,8 +69,16 @@ func (p *pass) indexReservations() reservations {
 	return x
 }
 
+// clusterByName returns the index of a cluster, −1 when it is not known.
+func (p *pass) clusterByName(name string) int32 {
+	if at, ok := slices.BinarySearch(p.s.Clusters, name); ok {
+		return int32(at)
+	}
+	return -1
+}
+
 func (p *pass) sortKeep(rows []columnar.Row) {
-	slices.SortFunc(rows, func(a, b columnar.Row) int { return cmp.Compare(p.s.Keep[a], p.s.Keep[b]) })
+	slices.SortFunc(rows, func(a, b columnar.Row) int { return cmp.Compare(p.s.KeepKey(a), p.s.KeepKey(b)) })
 }
 
 // mayHold reports whether the reservation holds as far as the machine goes.
@@ -80,15 +94,23 @@ func (p *pass) mayHold(r columnar.Row, res model.Reservation) bool {
 
 // heldFrom returns the place in the order from which on others do not see the
 // machine: right after its first owner, or, before the owner's cluster has
-// reported, after the last need that ranks above the record.
+// reported, after the last need that ranks above the record. What a tenant's
+// plan holds is lost to higher priority alone: else whoever gave it, and ranks
+// above the owner by age or penalties, takes it back.
 func (p *pass) heldFrom(res model.Reservation, members []int32) int32 {
+	if p.tenancy.holds(&res) {
+		priority := res.Priority
+		if len(members) > 0 {
+			priority = p.kindOf(members[0]).priority
+		}
+		return int32(sort.Search(len(p.order), func(i int) bool { return p.kindOf(p.order[i]).priority <= priority }))
+	}
 	if len(members) > 0 {
-		return members[0] + 1
+		return p.rankOf[members[0]] + 1
 	}
 	record := worth(res.Priority, res.Interruption, res.Reclamation)
-	return int32(sort.Search(len(p.needs), func(i int) bool {
-		n := p.needs[i].profile
-		return worth(n.Priority(), n.Interruption(), n.Reclamation()) >= record
+	return int32(sort.Search(len(p.order), func(i int) bool {
+		return p.kindOf(p.order[i]).worth >= record
 	}))
 }
 
@@ -109,52 +131,103 @@ func (p *pass) ownersOf(wanted map[model.Owner]bool) map[model.Owner][]int32 {
 	for o := range wanted {
 		clusters[o.Cluster] = true
 	}
+	named := p.namedProfiles(wanted)
 	out := map[model.Owner][]int32{}
-	for i, ref := range p.f.rows {
-		if !clusters[ref.block.Cluster()] {
+	for c := range p.sources {
+		b := p.sources[c].block
+		if b == nil || !clusters[b.Cluster()] {
 			continue
 		}
-		profile := p.s.Demand.Profile(ref.block.Profile(int(ref.row)))
-		o := model.Owner{Cluster: ref.block.Cluster(), Fingerprint: profile.WithoutSame().Fingerprint(), Group: ref.block.Group(int(ref.row))}
-		if wanted[o] {
-			out[o] = append(out[o], p.rankOf[p.f.of[i]])
+		for row, id := range b.Profiles() {
+			if !named[id] {
+				continue
+			}
+			profile := p.s.Demand.Profile(id)
+			o := model.Owner{Cluster: b.Cluster(), Fingerprint: profile.WithoutSame().Fingerprint(), Group: b.Group(row)}
+			if wanted[o] {
+				out[o] = append(out[o], p.needOf(p.sources[c].base+int32(row)))
+			}
 		}
 	}
 	byRow := make(map[model.Owner]bool, len(out))
 	for o := range out {
 		byRow[o] = true
 	}
-	for i := range p.needs {
-		n := &p.needs[i]
-		o := model.Owner{Cluster: p.s.Clusters[n.cluster], Fingerprint: n.profile.Fingerprint()}
-		if n.folded && wanted[o] && !byRow[o] {
-			out[o] = append(out[o], int32(i))
+	for worker, folds := range p.e.store.folds {
+		for i := range folds {
+			need := folds[i].row
+			n := &p.lines[need]
+			if src := &p.sources[n.cluster]; !n.is(isFold) || n.group != uint32(worker<<foldBits|i) || int(need-src.base) >= src.rows {
+				continue // the cluster has been folded anew since, or has no such row any more
+			}
+			o := model.Owner{Cluster: p.s.Clusters[p.lines[need].cluster], Fingerprint: p.kindOf(need).fingerprint}
+			if wanted[o] && !byRow[o] {
+				out[o] = append(out[o], need)
+			}
 		}
 	}
 	for o, members := range out {
-		slices.Sort(members)
+		slices.SortFunc(members, func(a, b int32) int { return cmp.Compare(p.rankOf[a], p.rankOf[b]) })
 		out[o] = slices.Compact(members)
 	}
 	return out
 }
 
-// blockUpTo withdraws, before a need's turn, what is reserved for those ranked
-// above it.
-func (p *pass) blockUpTo(need int) {
-	x := &p.reserved
-	for x.nextBlock < len(x.blocks) && int(x.blocks[x.nextBlock].from) <= need {
-		p.take(x.blocks[x.nextBlock].row)
-		x.nextBlock++
+// namedProfiles tells, by profile, whether an owner's fingerprint is its own
+// without Same.
+func (p *pass) namedProfiles(wanted map[model.Owner]bool) []bool {
+	fingerprints := make(map[uint64]bool, len(wanted))
+	for o := range wanted {
+		fingerprints[o.Fingerprint] = true
+	}
+	named := alloc.Make[bool](p.e.arena, int(p.s.Demand.ProfileIDMax()))
+	for id := range named {
+		profile := p.s.Demand.Profile(uint32(id))
+		named[id] = profile != nil && fingerprints[profile.WithoutSame().Fingerprint()]
+	}
+	return named
+}
+
+// blockUpTo withdraws, before the turn of the need in a place of the order,
+// what is reserved for those ranked above it.
+func (l *lane) blockUpTo(rank int32) {
+	blocks := l.reserved.blocks
+	for l.nextBlock < len(blocks) && blocks[l.nextBlock].from <= rank {
+		if r := blocks[l.nextBlock].row; l.has(l.s.View.Class[r]) && l.reserved.live(r) {
+			l.take(r)
+			l.undone = append(l.undone, r)
+		}
+		l.nextBlock++
 	}
 }
 
 // live reports whether a machine is held for somebody.
 func (x *reservations) live(r columnar.Row) bool {
+	if len(x.members) == 0 {
+		return false
+	}
 	_, ok := x.members[r]
 	return ok
 }
 
 // ownedBy reports whether a machine is held for this need.
-func (x *reservations) ownedBy(r columnar.Row, need int) bool {
-	return slices.Contains(x.members[r], int32(need))
+func (x *reservations) ownedBy(r columnar.Row, need int32) bool {
+	return len(x.members) > 0 && slices.Contains(x.members[r], need)
 }
+
+// of returns what is held for a need, in keep order.
+func (x *reservations) of(need int32) []columnar.Row {
+	if len(x.rows) == 0 {
+		return nil
+	}
+	return x.rows[need]
+}
+
+// had reports whether anything was held for a need when the cycle began.
+func (x *reservations) had(need int32) bool {
+	_, ok := x.rows[need]
+	return ok
+}
+
+// has reports whether anything is held for a need.
+func (x *reservations) has(need int32) bool { return len(x.of(need)) > 0 }

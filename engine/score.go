@@ -30,7 +30,7 @@ func compareScores(a, b, want []int64, capped bool) int {
 	}
 	// Each term and each sum is off by at most a few units in the last place;
 	// there are at most 128 terms.
-	if slack := (fa + fb) * 1e-12; math.Abs(fa-fb) > slack {
+	if slack := (fa + fb) * scoreSlack; math.Abs(fa-fb) > slack {
 		if fa > fb {
 			return 1
 		}

@@ -2,10 +2,10 @@ package engine
 
 import (
 	"cmp"
-	"encoding/binary"
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
@@ -14,59 +14,261 @@ import (
 // A hard spread constraint keeps a need's machines even over the values of a
 // key. Candidates are dealt into tuples, one value per constrained key, and
 // each step takes the cheapest head among the tuples that the skew allows.
+// Where classes agree in the keys, as they do in zones, a tuple is a ladder of
+// classes, laid out once per matcher and penalty; where they do not, as for hosts, the
+// machines are dealt need by need: see spread_rows.go.
 
-// spreadScratch is the state of one need's spread.
-type spreadScratch struct {
-	keys   []int   // key columns of the constraints
-	skew   []int32 // their maximal skew
-	counts []map[uint32]int32
-	floor  []map[uint32]bool // values that the minimum is taken over
-	tuples []tuple
-	byKey  map[string]int
-	enc    []byte
+// tupleLayout is the tuples of a kind's hard spread, by value as text.
+type tupleLayout struct {
+	keys   []int      // key columns of the constraints
+	skew   []int32    // their maximal skew
+	values [][]uint32 // by constraint: the values that tuples have
+	tuples []tupleClasses
 }
 
-// tuple is the candidates that share a value of every constrained key.
-type tuple struct {
-	values  []uint32
-	own     []columnar.Row // held for the need; taken first
-	sources []source
+// tupleClasses are the classes that share a value of every constrained key.
+type tupleClasses struct {
+	at      []int // by constraint: place in values
+	text    []string
+	classes []uint32
+	ladders [2]ladder
+}
+
+// spreadLayout is what constraints come to for a matcher and a penalty.
+type spreadLayout struct {
+	spread []model.Spread
+	tuples *tupleLayout
+}
+
+// layoutFor returns the tuples of a kind, nil when its classes do not settle
+// the constrained keys.
+func (p *pass) layoutFor(k *kind) *tupleLayout {
+	layouts, key := p.e.store.kinds.layouts, ladderKey{matcher: k.matcher, penalty: k.penalty}
+	for _, x := range layouts[key] {
+		if slices.Equal(x.spread, k.spread) {
+			return x.tuples
+		}
+	}
+	t := p.layOut(k)
+	layouts[key] = append(layouts[key], spreadLayout{k.spread, t})
+	return t
+}
+
+func (p *pass) layOut(k *kind) *tupleLayout {
+	t := &tupleLayout{values: make([][]uint32, len(k.spread))}
+	for _, s := range k.spread {
+		key := p.s.Supply.Key(s.Key)
+		if !p.s.Supply.Splits(key) {
+			return nil
+		}
+		t.keys, t.skew = append(t.keys, key), append(t.skew, s.MaxSkew)
+	}
+	p.dealClasses(t, k)
+	return t
+}
+
+func (p *pass) dealClasses(t *tupleLayout, k *kind) {
+	for _, c := range p.classesOf[k.matcher] {
+		x := tupleClasses{}
+		for i, key := range t.keys {
+			v := p.s.Supply.ClassValue(c, key)
+			if v == 0 {
+				break
+			}
+			at := slices.Index(t.values[i], v)
+			if at < 0 {
+				at = len(t.values[i])
+				t.values[i] = append(t.values[i], v)
+			}
+			x.at, x.text = append(x.at, at), append(x.text, p.s.Supply.ValueString(v))
+		}
+		if len(x.at) < len(t.keys) {
+			continue // lacks a constrained key
+		}
+		i := slices.IndexFunc(t.tuples, func(y tupleClasses) bool { return slices.Equal(y.at, x.at) })
+		if i < 0 {
+			i = len(t.tuples)
+			t.tuples = append(t.tuples, x)
+		}
+		t.tuples[i].classes = append(t.tuples[i].classes, c)
+	}
+	slices.SortFunc(t.tuples, func(a, b tupleClasses) int { return slices.CompareFunc(a.text, b.text, strings.Compare) })
+	for i := range t.tuples {
+		for stage := range t.tuples[i].ladders {
+			t.tuples[i].ladders[stage] = ladder{steps: p.climb(t.tuples[i].classes, k, stage)}
+		}
+	}
+}
+
+// evenness is the state of one need's spread over a layout.
+type evenness struct {
+	counts  [][]int32 // by constraint and value: the need's machines there
+	present [][]bool  // the values that the minimum is taken over
+	least   []int32   // that minimum
+	heads   []tupleHead
+}
+
+// tupleHead is the class of a tuple's cheapest machine of a stage, if it has one,
+// and if that is known.
+type tupleHead struct {
+	class      uint32
+	has, known bool
+}
+
+// start counts from zero.
+func (x *evenness) start(t *tupleLayout) {
+	for len(x.counts) < len(t.keys) {
+		x.counts, x.present, x.least = append(x.counts, nil), append(x.present, nil), append(x.least, 0)
+	}
+	for i := range t.keys {
+		x.counts[i] = resize(x.counts[i], len(t.values[i]))
+		x.present[i] = resize(x.present[i], len(t.values[i]))
+	}
+	x.heads = grown(x.heads, len(t.tuples))
+}
+
+// count counts a machine in its domains, where any candidate has them.
+func (x *evenness) count(p *pass, t *tupleLayout, r columnar.Row) {
+	for i, key := range t.keys {
+		if at := slices.Index(t.values[i], p.s.Supply.Values(key)[r]); at >= 0 {
+			x.counts[i][at]++
+		}
+	}
+}
+
+// countTuple counts a machine of a tuple that has a candidate.
+func (x *evenness) countTuple(at []int) {
+	for i, v := range at {
+		x.counts[i][v]++
+		if x.counts[i][v] == x.least[i]+1 { // it may have been the last of the least
+			x.floor(i)
+		}
+	}
+}
+
+// floor forms the minimum of a constraint's counts.
+func (x *evenness) floor(i int) {
+	least, counts := int32(math.MaxInt32), x.counts[i]
+	for v, here := range x.present[i] {
+		if here {
+			least = min(least, counts[v])
+		}
+	}
+	x.least[i] = least
+}
+
+// allows reports whether the skew permits one more machine in a tuple.
+func (x *evenness) allows(t *tupleLayout, at []int) bool {
+	for i, v := range at {
+		if int64(x.counts[i][v]) > int64(x.least[i])+int64(t.skew[i])-1 {
+			return false
+		}
+	}
+	return true
 }
 
 // acquireSpread acquires under hard spread: Idle machines, then Speculative.
-func (p *pass) acquireSpread(need int) {
-	n := &p.needs[need]
-	sc := &p.scratch.spread
-	p.startSpread(n)
-	for _, r := range p.claims[n.claimFrom:] {
-		sc.count(p, r)
+func (l *lane) acquireSpread(need int32, k *kind, held []columnar.Row) {
+	if k.tuples == nil || len(held) > 0 {
+		l.acquireSpreadByRow(need, k)
+		return
 	}
-	for _, state := range [...]model.State{model.Idle, model.Speculative} {
-		if columnar.IsZero(p.missing) {
+	t, x := k.tuples, &l.even
+	x.start(t)
+	for r := l.lines[need].head; r != columnar.None; r = l.held[r].next {
+		x.count(l.pass, t, r)
+	}
+	for stage := range l.free {
+		if l.lacks == 0 {
 			return
 		}
-		p.dealTuples(need, state)
-		sc.floorAtTuples()
-		for !columnar.IsZero(p.missing) {
-			at := p.nextTuple(need)
-			if at < 0 {
+		if !l.any(k.ladders[stage], k, stage) {
+			continue // nor has any tuple
+		}
+		l.markPresent(t, k, stage)
+		for l.lacks != 0 {
+			at, class, ok := l.nextTuple(t, k, stage)
+			if !ok {
 				break
 			}
-			r := p.popTuple(&sc.tuples[at], need)
-			p.claim(r, need)
-			sc.count(p, r)
+			l.probes++
+			l.acquireHead(class, need, stage)
+			x.heads[at].known = false
+			x.countTuple(t.tuples[at].at)
 		}
 	}
-	n.skewBlocked = !columnar.IsZero(p.missing) && p.anyLeft(need)
+	if l.lacks != 0 && l.anyHelps(t, k) {
+		l.noteSkewed(need)
+	}
 }
 
-// anyLeft reports whether a free machine that holds something of what is
+// noteSkewed notes that only the skew keeps a need from what is free.
+func (l *lane) noteSkewed(need int32) {
+	n := &l.lines[need]
+	n.status |= isSkewBlocked
+	atomic.StoreUint32(&l.skewed[n.kind], 1)
+}
+
+// markPresent finds the heads of the tuples, and notes the values that have a
+// candidate now.
+func (l *lane) markPresent(t *tupleLayout, k *kind, stage int) {
+	x := &l.even
+	for i := range t.keys {
+		clear(x.present[i])
+	}
+	for i := range t.tuples {
+		x.heads[i].known = false
+		if l.headOf(t, i, k, stage).has {
+			for c, v := range t.tuples[i].at {
+				x.present[c][v] = true
+			}
+		}
+	}
+	for i := range t.keys {
+		x.floor(i)
+	}
+}
+
+// headOf returns the head of a tuple, whatever it has. Classes are of one
+// tuple each: it stays until a machine is taken from there.
+func (l *lane) headOf(t *tupleLayout, i int, k *kind, stage int) *tupleHead {
+	x := &l.even.heads[i]
+	if !x.known {
+		x.known = true
+		x.class, x.has = l.nextClass(&t.tuples[i].ladders[stage], k, stage, ^uint64(0))
+	}
+	return x
+}
+
+// nextTuple returns the tuple to take from, and the class: of those that the
+// skew allows the one with the cheapest head, then that of the smaller values.
+func (l *lane) nextTuple(t *tupleLayout, k *kind, stage int) (at int, class uint32, ok bool) {
+	cost := l.s.PriceRank
+	if stage == 1 {
+		cost = l.offerRanks(k.penalty).byOffer
+	}
+	for i := range t.tuples {
+		if !l.even.allows(t, t.tuples[i].at) {
+			continue
+		}
+		x := l.headOf(t, i, k, stage)
+		c, has := x.class, x.has
+		if has && l.classMask[c]&l.lacks == 0 { // one behind it may help
+			c, has = l.nextClass(&t.tuples[i].ladders[stage], k, stage, l.lacks)
+		}
+		if has && (!ok || cost[c] < cost[class]) {
+			at, class, ok = i, c, true
+		}
+	}
+	return at, class, ok
+}
+
+// anyHelps reports whether a free machine that has something of what is
 // missing was left alone: only the skew can have forbidden it.
-func (p *pass) anyLeft(need int) bool {
-	for _, state := range [...]model.State{model.Idle, model.Speculative} {
-		p.dealTuples(need, state)
-		for i := range p.scratch.spread.tuples {
-			if p.tupleHead(&p.scratch.spread.tuples[i], need) != columnar.None {
+func (l *lane) anyHelps(t *tupleLayout, k *kind) bool {
+	for stage := range l.free {
+		for i := range t.tuples {
+			if _, ok := l.nextClass(&t.tuples[i].ladders[stage], k, stage, l.lacks); ok {
 				return true
 			}
 		}
@@ -74,243 +276,12 @@ func (p *pass) anyLeft(need int) bool {
 	return false
 }
 
-// startSpread sets the scratch up for a need's constraints.
-func (p *pass) startSpread(n *ranked) {
-	sc := &p.scratch.spread
-	hard := n.hardSpread()
-	sc.keys, sc.skew = sc.keys[:0], sc.skew[:0]
-	for len(sc.counts) < len(hard) {
-		sc.counts = append(sc.counts, map[uint32]int32{})
-		sc.floor = append(sc.floor, map[uint32]bool{})
-	}
-	for i, s := range hard {
-		sc.keys = append(sc.keys, p.s.Supply.Key(s.Key))
-		sc.skew = append(sc.skew, s.MaxSkew)
-		clear(sc.counts[i])
-		clear(sc.floor[i])
-	}
-	sc.tuples = sc.tuples[:0]
-}
-
-func (sc *spreadScratch) clearTuples() {
-	sc.tuples = sc.tuples[:0]
-	if sc.byKey == nil {
-		sc.byKey = map[string]int{}
-	}
-	clear(sc.byKey)
-}
-
-// count counts a machine in its domains, where it has them.
-func (sc *spreadScratch) count(p *pass, r columnar.Row) {
-	for i, k := range sc.keys {
-		if v := p.s.Supply.Values(k)[r]; v != 0 {
-			sc.counts[i][v]++
-		}
-	}
-}
-
-// floorAtTuples takes the minimum over the values that have candidates now.
-func (sc *spreadScratch) floorAtTuples() {
-	for i := range sc.keys {
-		clear(sc.floor[i])
-		for t := range sc.tuples {
-			sc.floor[i][sc.tuples[t].values[i]] = true
-		}
-	}
-}
-
-// allows reports whether the skew permits one more machine in a tuple.
-func (sc *spreadScratch) allows(values []uint32) bool {
-	for i, v := range values {
-		least := int32(math.MaxInt32)
-		for f := range sc.floor[i] {
-			least = min(least, sc.counts[i][f])
-		}
-		if int64(sc.counts[i][v]) > int64(least)+int64(sc.skew[i])-1 {
-			return false
-		}
-	}
-	return true
-}
-
-// tupleOf returns the tuple of a machine, making it if there is none; nil when
-// the machine lacks a constrained key.
-func (sc *spreadScratch) tupleOf(p *pass, r columnar.Row) *tuple {
-	sc.enc = sc.enc[:0]
-	for _, k := range sc.keys {
-		v := p.s.Supply.Values(k)[r]
-		if v == 0 {
-			return nil
-		}
-		sc.enc = binary.LittleEndian.AppendUint32(sc.enc, v)
-	}
-	at, ok := sc.byKey[string(sc.enc)]
-	if !ok {
-		at = len(sc.tuples)
-		sc.byKey[string(sc.enc)] = at
-		t := tuple{values: make([]uint32, 0, len(sc.keys))}
-		for _, k := range sc.keys {
-			t.values = append(t.values, p.s.Supply.Values(k)[r])
-		}
-		sc.tuples = append(sc.tuples, t)
-	}
-	return &sc.tuples[at]
-}
-
-// dealTuples deals the free machines of a state that suit the need into
-// tuples. A class whose machines cannot differ in the constrained keys goes as
-// a whole; others are dealt row by row.
-func (p *pass) dealTuples(need int, state model.State) {
-	sc := &p.scratch.spread
-	sc.clearTuples()
-	whole := !slices.ContainsFunc(sc.keys, func(k int) bool { return !p.s.Supply.Splits(k) })
-	p.classSources(need, state)
-	for i := range p.sources {
-		src := p.sources[i]
-		if whole && src.vec != nil {
-			if p.firstFree(&src) {
-				if t := sc.tupleOf(p, src.rows[src.at]); t != nil {
-					t.sources = append(t.sources, src)
-				}
-			}
-			continue
-		}
-		p.dealRows(&src, need)
-	}
-	if state == model.Idle {
-		for _, r := range p.reserved.rows[int32(need)] {
-			if p.freeReserved(r, need) {
-				if t := sc.tupleOf(p, r); t != nil {
-					t.own = append(t.own, r)
-				}
-			}
-		}
-	}
-}
-
-// firstFree moves the source to its first free row, whatever that holds.
-func (p *pass) firstFree(src *source) bool {
-	for ; src.at < len(src.rows); src.at++ {
-		if !p.taken.Has(uint32(src.rows[src.at])) {
-			break
-		}
-	}
-	*src.cursor = uint32(src.at)
-	return src.at < len(src.rows)
-}
-
-// dealRows deals the free rows of a source, keeping their order.
-func (p *pass) dealRows(src *source, need int) {
-	sc := &p.scratch.spread
-	for _, r := range src.rows[src.at:] {
-		p.probes++
-		if p.taken.Has(uint32(r)) || src.vec == nil && !p.suitsClass(p.s.View.Class[r], need) {
-			continue
-		}
-		t := sc.tupleOf(p, r)
-		if t == nil {
-			continue
-		}
-		if k := len(t.sources) - 1; k < 0 || t.sources[k].class != src.class || (t.sources[k].vec == nil) != (src.vec == nil) {
-			t.sources = append(t.sources, source{class: src.class, vec: src.vec, order: src.order, rank: src.rank})
-		}
-		last := &t.sources[len(t.sources)-1]
-		last.rows = append(last.rows, r)
-	}
-}
-
-// tupleHead returns the machine that a tuple would give next: the first one
-// held for the need, else the smallest head; none when nothing is left that
-// holds anything of what is missing.
-func (p *pass) tupleHead(t *tuple, need int) columnar.Row {
-	for _, r := range t.own {
-		if !p.claimed.Has(uint32(r)) && columnar.Helps(p.vec(r), p.missing) {
-			return r
-		}
-	}
-	if src := p.tupleSource(t, need); src != nil {
-		return src.rows[src.at]
-	}
-	return columnar.None
-}
-
-func (p *pass) tupleSource(t *tuple, need int) *source {
-	var best *source
-	for i := range t.sources {
-		src := &t.sources[i]
-		if src.fresh && p.taken.Has(uint32(src.rows[src.at])) {
-			src.fresh = false
-		}
-		if p.head(src, need) && (best == nil || src.key < best.key) {
-			best = src
-		}
-	}
-	return best
-}
-
-// popTuple returns a tuple's head and moves on.
-func (p *pass) popTuple(t *tuple, need int) columnar.Row {
-	r := p.tupleHead(t, need)
-	for i := range t.sources {
-		if src := &t.sources[i]; src.fresh && src.rows[src.at] == r {
-			src.fresh = false
-		}
-	}
-	return r
-}
-
-// nextTuple returns the tuple to take from: among those that the skew allows,
-// one whose head is held for the need, then the cheapest head, then the
-// smaller values; −1 when none is left.
-func (p *pass) nextTuple(need int) int {
-	n := &p.needs[need]
-	sc := &p.scratch.spread
-	best, bestRow := -1, columnar.None
-	for i := range sc.tuples {
-		t := &sc.tuples[i]
-		allowed := sc.allows(t.values)
-		if !allowed && len(t.own) == 0 {
-			continue
-		}
-		// What is held for the need was allowed when it was bought or freed.
-		r := p.tupleHead(t, need)
-		if r == columnar.None || !allowed && !slices.Contains(t.own, r) {
-			continue
-		}
-		if best < 0 || p.compareHeads(n, r, bestRow, t, &sc.tuples[best]) < 0 {
-			best, bestRow = i, r
-		}
-	}
-	return best
-}
-
-func (p *pass) compareHeads(n *ranked, a, b columnar.Row, ta, tb *tuple) int {
-	if oa, ob := slices.Contains(ta.own, a), slices.Contains(tb.own, b); oa != ob {
-		if oa {
-			return -1
-		}
-		return 1
-	}
-	if c := p.comparePrice(n, a, b); c != 0 {
-		return c
-	}
-	return p.compareTuples(ta, tb)
-}
-
 // comparePrice compares heads by price, Speculative ones by effective cost.
-func (p *pass) comparePrice(n *ranked, a, b columnar.Row) int {
+func (p *pass) comparePrice(k *kind, a, b columnar.Row) int {
 	ca, cb := p.s.View.Class[a], p.s.View.Class[b]
 	if p.s.View.State[a] == model.Speculative {
-		return compareOffers(p.offerOf(ca, n.profile.Interruption()), p.offerOf(cb, n.profile.Interruption()))
+		rank := p.offerRanks(k.penalty).byOffer
+		return cmp.Compare(rank[ca], rank[cb])
 	}
-	return cmp.Compare(p.s.Classes[ca].Price, p.s.Classes[cb].Price)
-}
-
-func (p *pass) compareTuples(a, b *tuple) int {
-	for i := range a.values {
-		if c := strings.Compare(p.s.Supply.ValueString(a.values[i]), p.s.Supply.ValueString(b.values[i])); c != 0 {
-			return c
-		}
-	}
-	return 0
+	return cmp.Compare(p.s.PriceRank[ca], p.s.PriceRank[cb])
 }

@@ -62,37 +62,47 @@ type victimPoolKey struct {
 // victimPool is these candidates in the order of victims: excess first, then
 // by score, then by id.
 type victimPool struct {
-	list     []candidate
-	byDomain map[uint32][]candidate // of the matcher's Same key, when asked for
+	victimList
+	byDomain map[uint32]*victimList // of the matcher's Same key, when asked for
+}
+
+// victimList is candidates in the order of victims.
+type victimList struct {
+	list []candidate
+	at   int // those before have been taken
 }
 
 // victimPool returns the pool for a need. Reservations, priorities and what is
 // excess do not change during phase 2; what has become a victim does.
-func (p *pass) victimPool(n *ranked) *victimPool {
-	key := victimPoolKey{n.matcher, n.profile.Priority()}
-	pool, ok := p.pools[key]
+func (l *lane) victimPool(k *kind) *victimPool {
+	key := victimPoolKey{k.matcher, k.priority}
+	pool, ok := l.pools[key]
 	if !ok {
-		pool = p.buildVictimPool(key)
-		p.pools[key] = pool
+		pool = l.buildVictimPool(key)
+		if l.pools == nil {
+			l.pools = map[victimPoolKey]*victimPool{}
+		}
+		l.pools[key] = pool
 	}
 	return pool
 }
 
-func (p *pass) buildVictimPool(key victimPoolKey) *victimPool {
-	pool := &victimPool{}
-	rows := p.s.Supply.Matching(model.Configured, key.matcher)
+func (l *lane) buildVictimPool(key victimPoolKey) *victimPool {
+	pool := l.e.store.emptyPool()
+	rows := l.s.Supply.Matching(model.Configured, key.matcher)
 	if rows == nil {
 		return pool
 	}
-	for it := rows.Iterator(); it.HasNext(); {
-		r := columnar.Row(it.Next())
-		p.probes++
-		priority := p.priorityOf(r)
-		if priority >= key.priority || p.reserved.live(r) {
+	l.rows.Initialize(rows)
+	for l.rows.HasNext() {
+		r := columnar.Row(l.rows.Next())
+		l.probes++
+		priority := l.e.store.priority[r]
+		if priority >= key.priority || l.reserved.live(r) {
 			continue
 		}
 		pool.list = append(pool.list, candidate{
-			row: r, priority: priority, excess: p.isExcess(r), score: p.score(r, key.priority, priority),
+			row: r, priority: priority, excess: l.isExcess(r), score: l.score(r, key.priority, priority),
 		})
 	}
 	slices.SortFunc(pool.list, func(a, b candidate) int {
@@ -102,23 +112,41 @@ func (p *pass) buildVictimPool(key victimPoolKey) *victimPool {
 			}
 			return 1
 		}
-		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(p.s.IDRank[a.row], p.s.IDRank[b.row]))
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(l.s.IDRank[a.row], l.s.IDRank[b.row]))
 	})
 	return pool
 }
 
-// in returns the pool's candidates of one domain, in the pool's order.
-func (v *victimPool) in(p *pass, matcher, value uint32) []candidate {
-	return v.domains(p, matcher)[value]
+// emptyPool returns a pool to fill.
+func (st *store) emptyPool() *victimPool {
+	p := st.pools.lend()
+	p.list, p.at, p.byDomain = p.list[:0], 0, nil
+	return p
 }
 
-func (v *victimPool) domains(p *pass, matcher uint32) map[uint32][]candidate {
+// in returns the pool's candidates of one domain, in the pool's order.
+func (v *victimPool) in(p *pass, matcher, value uint32) *victimList {
+	list := v.domains(p, matcher)[value]
+	if list == nil {
+		return &victimList{}
+	}
+	return list
+}
+
+func (v *victimPool) domains(p *pass, matcher uint32) map[uint32]*victimList {
 	if v.byDomain == nil {
-		v.byDomain = map[uint32][]candidate{}
+		v.byDomain = map[uint32]*victimList{}
 		for _, c := range v.list {
-			if value, ok := p.s.Supply.Domain(matcher, c.row); ok {
-				v.byDomain[value] = append(v.byDomain[value], c)
+			value, ok := p.s.Supply.Domain(matcher, c.row)
+			if !ok {
+				continue
 			}
+			list := v.byDomain[value]
+			if list == nil {
+				list = &victimList{}
+				v.byDomain[value] = list
+			}
+			list.list = append(list.list, c)
 		}
 	}
 	return v.byDomain
@@ -127,15 +155,15 @@ func (v *victimPool) domains(p *pass, matcher uint32) map[uint32][]candidate {
 // priorityOf returns what a bound machine is worth now: the priority of the
 // need that claims it, or its stamp when nobody does.
 func (p *pass) priorityOf(r columnar.Row) int32 {
-	if h := p.holder[r]; h != unheld {
-		return p.needs[h].profile.Priority()
+	if h := p.held[r].need; h != unheld {
+		return p.kindOf(h).priority
 	}
 	return p.s.View.Priority[r]
 }
 
 // isExcess reports whether phase 3 would reclaim the machine.
 func (p *pass) isExcess(r columnar.Row) bool {
-	return p.holder[r] == unheld && p.s.Demand.Reported(p.s.Supply.Cluster(r))
+	return p.held[r].need == unheld && p.s.Demand.Reported(p.s.Supply.Cluster(r))
 }
 
 // score is the victim score; higher = better victim:
@@ -165,28 +193,32 @@ func (p *pass) scoreTerms(r columnar.Row, preemptor, own int32) [4]float64 {
 }
 
 // eligible reports whether a need may preempt a candidate now.
-func (p *pass) eligible(c *candidate, need int) bool {
+func (p *pass) eligible(c *candidate, need int32, k *kind) bool {
 	class := p.s.View.Class[c.row]
-	return !p.victimOf.Has(uint32(c.row)) && p.s.ClusterOf[p.s.View.Cluster[c.row]] != p.needs[need].cluster && p.suits(class, need)
+	return !p.victimOf.Has(uint32(c.row)) && p.s.ClusterOf[p.s.View.Cluster[c.row]] != p.lines[need].cluster && k.acceptsClass(class)
 }
 
 // selectVictims takes candidates in their order until what is missing is
 // covered, passing over those that free nothing of it. found tells whether
 // there was any candidate at all.
-func (p *pass) selectVictims(list []candidate, need int) (chosen []candidate, found bool) {
+func (l *lane) selectVictims(v *victimList, need int32, k *kind) (chosen []candidate, found bool) {
+	if l.spentVictims(v) {
+		return nil, false
+	}
+	list := v.list[v.at:]
 	for i := range list {
-		if columnar.IsZero(p.missing) {
+		if l.lacks == 0 {
 			break
 		}
 		c := &list[i]
-		p.probes++
-		if !p.eligible(c, need) {
+		l.probes++
+		if !l.eligible(c, need, k) {
 			continue
 		}
 		found = true
-		if columnar.Helps(p.vec(c.row), p.missing) {
+		if l.helps(c.row) {
 			chosen = append(chosen, *c)
-			columnar.SubClamp(p.missing, p.vec(c.row))
+			l.subtract(l.s.View.Class[c.row])
 		}
 	}
 	return chosen, found
@@ -225,10 +257,10 @@ func (p *pass) giveBack(chosen []candidate, missing []int64) []candidate {
 // compareWorth orders victims for giving back: those that serve a need, by its
 // rank; those that may serve one, by stamp; excess, by stamp.
 func (p *pass) compareWorth(a, b *candidate) int {
-	ha, hb := p.holder[a.row], p.holder[b.row]
+	ha, hb := p.held[a.row].need, p.held[b.row].need
 	switch {
 	case ha != unheld && hb != unheld:
-		return cmp.Compare(ha, hb)
+		return cmp.Compare(p.rankOf[ha], p.rankOf[hb])
 	case ha != unheld:
 		return -1
 	case hb != unheld:
@@ -270,13 +302,10 @@ func coversAsMuch(rest, all, missing []int64) bool {
 }
 
 // commit makes the chosen candidates the need's victims.
-func (p *pass) commit(chosen []candidate, need int) {
-	n := &p.needs[need]
-	n.victimFrom = len(p.victims)
+func (p *pass) commit(chosen []candidate, need int32, k *kind) {
 	for _, c := range chosen {
 		p.victimOf.Set(uint32(c.row))
-		gap := int64(n.profile.Priority()) - int64(c.priority)
-		p.victims = append(p.victims, victim{row: c.row, need: int32(need), grace: graceFor(gap)})
+		gap := int64(k.priority) - int64(c.priority)
+		p.victims = append(p.victims, victim{row: c.row, need: need, grace: graceFor(gap)})
 	}
-	n.victimTo = len(p.victims)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tonnage/tonnage/engine"
-	"github.com/tonnage/tonnage/engine/model"
 )
 
 // The defaults and limits of Config.
@@ -22,6 +21,8 @@ const (
 	ConcurrencyDefault        = 64
 	ConcurrencyMax            = 4096
 	CallTimeoutDefault        = 30 * time.Second
+	CordonTimeoutDefault      = 5 * time.Second
+	HintIntervalDefault       = 5 * time.Second
 	ListTimeoutDefault        = 2 * time.Minute
 )
 
@@ -45,14 +46,30 @@ type Config struct {
 	// before them is twice as long. 0 makes the calls within the cycle, one
 	// after the other: for a provider that answers at once.
 	Concurrency int
+	// CallTimeout bounds each call of the provider, and each wait for a
+	// cluster's bootstrap data.
 	CallTimeout time.Duration
 	ListTimeout time.Duration
+	// CordonTimeout is how long a drain waits for the operator's acknowledgement
+	// at most.
+	CordonTimeout time.Duration
+	// HintInterval is how often a cluster is told of free capacity at most.
+	HintInterval time.Duration
+	// AlwaysFull asks the provider for everything in every cycle.
+	AlwaysFull bool
+	// WarmupCycles is how many cycles from the first have their durations left
+	// out of the metrics.
+	WarmupCycles int
 	// FullListCycles is how often a provider that lists by revision is asked
 	// for everything all the same; 0 = never.
 	FullListCycles int
 	// ObserveDrains lets the victim score use observed drain times; off, every
 	// machine takes engine.DrainSecondsDefault.
 	ObserveDrains bool
+	// WorstDir is a folder in which Run keeps execution traces of the slowest
+	// cycles, those of at least WorstMin; empty = none. It needs a Clock.
+	WorstDir string
+	WorstMin time.Duration
 }
 
 // DefaultConfig returns the settings of the contract.
@@ -61,7 +78,8 @@ func DefaultConfig() Config {
 		Engine: engine.DefaultOptions(), CycleInterval: CycleIntervalDefault,
 		ReclaimCapFraction: ReclaimCapFractionDefault, Quarantine: true,
 		Concurrency: ConcurrencyDefault, CallTimeout: CallTimeoutDefault, ListTimeout: ListTimeoutDefault,
-		FullListCycles: FullListCyclesDefault, ObserveDrains: true,
+		CordonTimeout: CordonTimeoutDefault, HintInterval: HintIntervalDefault,
+		FullListCycles: FullListCyclesDefault, ObserveDrains: true, WorstMin: WorstMinDefault,
 	}
 }
 
@@ -87,8 +105,17 @@ func (c *Config) Validate() error {
 	if c.CallTimeout <= 0 || c.ListTimeout <= 0 {
 		fault("callTimeout, listTimeout: must be positive, got %v and %v", c.CallTimeout, c.ListTimeout)
 	}
+	if c.CordonTimeout <= 0 || c.HintInterval <= 0 {
+		fault("cordonTimeout, hintInterval: must be positive, got %v and %v", c.CordonTimeout, c.HintInterval)
+	}
+	if c.WarmupCycles < 0 {
+		fault("warmupCycles: must be 0 or more, got %d", c.WarmupCycles)
+	}
 	if c.FullListCycles < 0 {
 		fault("fullListCycles: must be 0 (never) or more, got %d", c.FullListCycles)
+	}
+	if c.WorstMin <= 0 {
+		fault("worstMin: must be positive, got %v", c.WorstMin)
 	}
 	return errors.Join(faults...)
 }
@@ -107,9 +134,26 @@ type Deps struct {
 	// without any lock. The report is the observer's to keep.
 	Observer func(*CycleReport)
 	// Decided is called with each plan before anything is done about it, with
-	// the shard locked: it may read, and must not call the shard.
+	// the shard locked: it may read, and must call nothing of the shard but AgesOf.
 	Decided func(engine.Input, *engine.Plan)
-	// Blob fetches what a machine needs to join a cluster. An error leaves the
-	// machine Idle: the provider was not called yet.
-	Blob func(ctx context.Context, cluster string, profile *model.Profile) ([]byte, error)
+	// Differed keeps the input of a cycle that gave another answer when it was
+	// decided once more from nothing: a fault of the engine, to be replayed. It
+	// returns where the input is kept, empty when it is not, and must bound what
+	// it keeps. It is called with the shard locked, before anything is done
+	// about the plan: it may read, and must not call the shard.
+	Differed func(cycle uint64, in engine.Input) (kept string, err error)
+	// Operators are the clusters' operators. Without them machines get no
+	// bootstrap data, and are drained without notice.
+	Operators Operators
+	// Memory outlives the process; without one, what no provider echoes begins
+	// anew.
+	Memory Memory
+	// Switches stop the shard from outside; they are read before every cycle.
+	Switches func() Switches
+	// Renew makes sure, after a fenced reply, that this process may act again.
+	// It is called before every cycle until it returns nil.
+	Renew func(context.Context) error
+	// Audit takes what became of every action. It is called with the shard
+	// locked, must not wait, and keeps the record.
+	Audit func(*AuditRecord)
 }

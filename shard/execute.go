@@ -4,142 +4,147 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/tonnage/tonnage/columnar"
-	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// Outcome is how an action ended, as metrics spell it.
-type Outcome uint8
-
-// The outcomes.
+// How an action goes on after it was begun.
+//
+//	queue ── admit: still halted? moved on? ── Memory durable ─┐
+//	                                                           ▼
+//	 Create, Delete ─────────────────────────────────────▶ provider
+//	 Configure ── blob from the operator, within its time ─▶ provider
+//	 Drain ── cordon acknowledged, CordonTimeout at most ──▶ provider
+//	                                                           │
+//	 not sent, fenced ─▶ undo      answer lost ─▶ the listing tells      refused ─▶ Failed
 const (
-	OutcomeSuccess Outcome = iota
-	OutcomeTransition
-	OutcomeBlob
-	OutcomeProvider
-	OutcomeCanceled
-	OutcomeMissing
-
-	// NumOutcomes is the number of outcomes.
-	NumOutcomes = int(OutcomeMissing) + 1
+	// blobFetchesMax is how often a blob that outlived its time is fetched for
+	// one call.
+	blobFetchesMax = 2
+	// uncertainHoldNanos is how long the listing is not believed when it says
+	// that a call without an answer did nothing: the call may still arrive.
+	uncertainHoldNanos = int64(5 * time.Second)
 )
-
-// String returns the outcome as metrics spell it.
-func (o Outcome) String() string {
-	return [NumOutcomes]string{"success", "transition_error", "blob_error", "provider_error", "ctx_canceled", "inventory_miss"}[o]
-}
 
 // errBlob marks a call that was given up before the provider was called.
 var errBlob = errors.New("bootstrap data")
 
-// begin changes the local record as if the action were under way: the next
-// decision must count the machine for whom it is meant, however long the call
-// takes.
-func (s *Shard) begin(a *engine.Action, plan *engine.Plan) (*call, error) {
-	job := &call{kind: a.Kind, machine: s.machines.ID(a.Machine), grace: a.GraceSeconds}
-	switch a.Kind {
-	case engine.Bootstrap:
-		return job, s.beginBootstrap(job, a, &plan.Needs[a.Need])
-	case engine.Provision:
-		return job, s.beginProvision(job, a, &plan.Needs[a.Need])
-	case engine.Preempt:
-		return job, s.beginDrain(job, a, s.reservationFor(&plan.Needs[a.Need]))
-	case engine.Reclaim:
-		return job, s.beginDrain(job, a, s.machines.Reservation(a.Machine))
+// admit looks at a call again before it is made: what was enqueued some cycles
+// ago may be wrong by now. A call that is not made is settled here.
+func (s *Shard) admit(job *call) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var why error
+	r, ok := s.machines.Lookup(job.machine)
+	switch {
+	case s.halted() != Execute:
+		why = errHalted
+	case ok && s.machines.State(r) != underWay[job.op]:
+		why = errMovedOn
+	default:
+		return true
 	}
-	job.op = OpDelete
-	err := s.move(a.Machine, model.Deleting, "")
-	if err == nil {
-		s.machines.Reserve(a.Machine, model.Reservation{})
-	}
-	return job, err
-}
-
-func (s *Shard) beginBootstrap(job *call, a *engine.Action, n *engine.NeedResult) error {
-	if err := s.move(a.Machine, model.Configuring, n.Cluster); err != nil {
-		return err
-	}
-	stamps := s.assignmentFor(n)
-	s.stamp(a.Machine, stamps)
-	job.before = s.machines.Reservation(a.Machine)
-	s.machines.Reserve(a.Machine, model.Reservation{})
-	job.op, job.cluster, job.profile = OpConfigure, n.Cluster, n.Profile
-	job.metadata = s.encoder.Encode(Echo{Assigned: stamps})
-	return nil
-}
-
-func (s *Shard) beginProvision(job *call, a *engine.Action, n *engine.NeedResult) error {
-	if err := s.move(a.Machine, model.Creating, ""); err != nil {
-		return err
-	}
-	stamps, res := s.assignmentFor(n), s.reservationFor(n)
-	s.stamp(a.Machine, stamps)
-	s.machines.Reserve(a.Machine, res)
-	job.op, job.cluster = OpCreate, n.Cluster
-	job.metadata = s.encoder.Encode(Echo{Assigned: stamps, Reservation: res})
-	return nil
-}
-
-func (s *Shard) beginDrain(job *call, a *engine.Action, res model.Reservation) error {
-	cluster := s.machines.Cluster(a.Machine)
-	if err := s.move(a.Machine, model.Draining, ""); err != nil {
-		return err
-	}
-	s.machines.Reserve(a.Machine, res)
-	s.drains[job.machine] = drain{started: s.now, graceSeconds: a.GraceSeconds}
-	job.op, job.cluster = OpDrain, cluster
-	echo := Echo{Assigned: s.machines.Assigned(a.Machine), Reservation: res}
-	if res.Active() {
-		echo.GraceSeconds = a.GraceSeconds
-	}
-	job.metadata = s.encoder.Encode(echo)
-	return nil
-}
-
-// assignmentFor is the stamp of a machine that a Need acquires. Of a fold it
-// is the fold's own.
-func (s *Shard) assignmentFor(n *engine.NeedResult) model.Assignment {
-	p := n.Profile
-	return model.Assignment{
-		Priority: p.Priority(), Interruption: p.Interruption(), Reclamation: p.Reclamation(),
-		Fingerprint: p.Fingerprint(), Group: n.Group,
-	}
-}
-
-// reservationFor holds a machine for a Need, as yet without a deadline: what
-// is on its way does not expire. The owner is named as its row is, so that it
-// stays the owner when what made it part of a fold is gone.
-func (s *Shard) reservationFor(n *engine.NeedResult) model.Reservation {
-	p, b := n.Profile, s.demand.Block(n.Cluster)
-	return model.Reservation{
-		Owner:    model.Owner{Cluster: n.Cluster, Fingerprint: p.WithoutSame().Fingerprint(), Group: b.Group(n.Row)},
-		Priority: p.Priority(), Interruption: p.Interruption(), Reclamation: p.Reclamation(),
-		Arrival: b.Arrival(n.Row),
-	}
+	s.settle(job, &Record{}, why)
+	return false
 }
 
 // perform makes the call. It touches nothing of the shard that changes.
 func (s *Shard) perform(ctx context.Context, job *call) (Record, error) {
+	s.awaitMemory(ctx, job)
+	switch job.op {
+	case OpConfigure:
+		return s.configure(ctx, job)
+	case OpDrain:
+		s.cordon(ctx, job)
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.CallTimeout)
 	defer cancel()
 	switch job.op {
 	case OpCreate:
 		return s.provider.Create(ctx, CreateRequest{Machine: job.machine, Metadata: job.metadata})
-	case OpConfigure:
-		var blob []byte
-		if s.blob != nil {
-			var err error
-			if blob, err = s.blob(ctx, job.cluster, job.profile); err != nil {
-				return Record{}, fmt.Errorf("%w for cluster %q: %w", errBlob, job.cluster, err)
-			}
-		}
-		return s.provider.Configure(ctx, ConfigureRequest{Machine: job.machine, Cluster: job.cluster, Blob: blob, Metadata: job.metadata})
 	case OpDrain:
 		return s.provider.Drain(ctx, DrainRequest{Machine: job.machine, GraceSeconds: job.grace, Metadata: job.metadata})
 	}
 	return s.provider.Delete(ctx, DeleteRequest{Machine: job.machine})
+}
+
+// cordon lets the operator move the workloads off first. Whatever becomes of
+// that, the drain goes on: a cluster that does not answer cannot hold back what
+// others need.
+func (s *Shard) cordon(ctx context.Context, job *call) {
+	if s.operators == nil {
+		return
+	}
+	start := s.wallClock()
+	defer func() { s.metrics.drainPhase.Observe(s.wallClock().Sub(start).Seconds()) }()
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.CordonTimeout)
+	defer cancel()
+	err := s.operators.Cordon(ctx, Cordon{Cluster: job.cluster, Machine: job.machine, GraceSeconds: job.grace, PreemptorPriority: job.priority})
+	if err != nil {
+		s.log.Warn("draining without the operator's acknowledgement: disruption budgets are not minded", "machine", job.machine, "cluster", job.cluster, "error", err)
+	}
+}
+
+// configure fetches the blob and makes the call while the blob is good. When
+// that ends before the call has left, it is fetched anew.
+func (s *Shard) configure(ctx context.Context, job *call) (Record, error) {
+	req := ConfigureRequest{Machine: job.machine, Cluster: job.cluster, Metadata: job.metadata}
+	for fetches := 1; ; fetches++ {
+		var goodUntil time.Time
+		if s.operators != nil {
+			blob, until, err := s.fetchBlob(ctx, job)
+			if err != nil {
+				return Record{}, err
+			}
+			req.Blob, goodUntil = blob, until
+		}
+		rec, expired, err := s.configureWithin(ctx, req, goodUntil)
+		if expired && errors.Is(err, ErrUnsent) && fetches < blobFetchesMax {
+			continue
+		}
+		return rec, err
+	}
+}
+
+// fetchBlob asks the operator, again when the answer took longer than it is
+// good for.
+func (s *Shard) fetchBlob(ctx context.Context, job *call) (data []byte, goodUntil time.Time, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.CallTimeout)
+	defer cancel()
+	for range blobFetchesMax {
+		asked := s.wallClock()
+		blob, err := s.operators.Bootstrap(ctx, job.cluster, job.profile)
+		now := s.wallClock()
+		s.metrics.requestBootstrap.Observe(now.Sub(asked).Seconds())
+		switch {
+		case err != nil:
+			return nil, time.Time{}, fmt.Errorf("%w for cluster %q: %w", errBlob, job.cluster, err)
+		case blob.TTL <= 0:
+			return blob.Data, time.Time{}, nil
+		case now.Sub(asked) < blob.TTL:
+			return blob.Data, asked.Add(blob.TTL), nil
+		}
+	}
+	return nil, time.Time{}, fmt.Errorf("%w for cluster %q: it is older than its ttl_seconds when it arrives", errBlob, job.cluster)
+}
+
+// configureWithin makes the call; expired tells that it was the blob's time
+// that ended it.
+func (s *Shard) configureWithin(ctx context.Context, req ConfigureRequest, goodUntil time.Time) (rec Record, expired bool, err error) {
+	start := s.wallClock()
+	limit := s.cfg.CallTimeout
+	if !goodUntil.IsZero() {
+		if left := goodUntil.Sub(start); left < limit {
+			limit, expired = left, true
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	rec, err = s.provider.Configure(ctx, req)
+	s.metrics.configurePhase.Observe(s.wallClock().Sub(start).Seconds())
+	return rec, expired && ctx.Err() != nil, err
 }
 
 // settle notes how a call ended. With workers the machine is in flight until
@@ -149,7 +154,9 @@ func (s *Shard) settle(job *call, rec *Record, err error) {
 	if s.listing {
 		s.settled[job.machine] = struct{}{}
 	}
-	s.metrics.outcome(job.kind, s.conclude(job, rec, err))
+	outcome := s.conclude(job, rec, err)
+	s.metrics.outcome(job.kind, outcome)
+	s.auditEnd(job, outcome, err)
 }
 
 func (s *Shard) conclude(job *call, rec *Record, err error) Outcome {
@@ -157,38 +164,95 @@ func (s *Shard) conclude(job *call, rec *Record, err error) Outcome {
 	switch {
 	case !ok:
 		return OutcomeMissing
-	case errors.Is(err, errBlob):
-		s.rollBack(r, job)
-		s.log.Warn("machine stays idle", "machine", job.machine, "error", err)
-		return OutcomeBlob
+	case errors.Is(err, errMovedOn):
+		return OutcomeStale
 	case err != nil:
-		s.callFailed = true
-		s.log.Warn("call failed; the machine is Failed", "kind", job.kind, "machine", job.machine, "error", err)
-		if moveErr := s.failed(r, err); moveErr != nil {
-			s.log.Error("cannot mark the machine Failed", "machine", job.machine, "error", moveErr)
-		}
-		if errors.Is(err, context.Canceled) {
-			return OutcomeCanceled
-		}
-		return OutcomeProvider
+		return s.failedCall(r, job, err)
+	case rec.Machine.State == job.before.state:
+		return s.notYet(r, job)
 	}
 	var taken Reconciled
 	s.observe(rec, &taken)
-	if taken.Refused != [NumRefusals]int{} {
+	s.remember(r)
+	switch {
+	case taken.Refused != [NumRefusals]int{}:
 		s.metrics.refused(&taken.Refused)
 		return OutcomeProvider
-	}
-	if job.op == OpDelete && s.machines.State(r) == model.Speculative {
+	case job.op == OpDelete && s.machines.State(r) == model.Speculative:
 		s.metrics.released()
+	}
+	s.waits.over(job.machine)
+	return OutcomeSuccess
+}
+
+// notYet deals with a provider that has accepted a call and answers with the
+// machine as it was before. The record stays as the action has it: whoever took
+// the machine for free would have it called for twice. The next listings tell.
+func (s *Shard) notYet(r columnar.Row, job *call) Outcome {
+	s.callFailed = true
+	s.unsure[job.machine] = unsure{before: job.before, until: s.now + uncertainHoldNanos}
+	s.remember(r)
+	if job.op == OpConfigure {
+		return OutcomeRaced
 	}
 	return OutcomeSuccess
 }
 
-// rollBack undoes a Bootstrap whose call was never made.
-func (s *Shard) rollBack(r columnar.Row, job *call) {
-	if err := s.move(r, model.Idle, ""); err != nil {
-		s.log.Error("cannot roll back", "machine", job.machine, "error", err)
-		return
+// failedCall deals with a call that brought no record. What certainly was not
+// done is undone here; what may have been is left to the next listings.
+func (s *Shard) failedCall(r columnar.Row, job *call, err error) Outcome {
+	switch {
+	case errors.Is(err, errHalted):
+		s.undo(r, job.machine, &job.before)
+		return OutcomeCanceled
+	case errors.Is(err, ErrFenced):
+		s.undo(r, job.machine, &job.before)
+		s.fence(err)
+		return OutcomeFenced
+	case errors.Is(err, errBlob):
+		return s.withoutBlob(r, job, err)
+	case errors.Is(err, ErrUnsent):
+		s.undo(r, job.machine, &job.before)
+		s.log.Warn("call not made; the machine is as it was", "kind", job.kind, "machine", job.machine, "error", err)
+		return OutcomeProvider
+	case errors.Is(err, ErrUncertain), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		s.callFailed = true
+		s.unsure[job.machine] = unsure{before: job.before, until: s.now + uncertainHoldNanos}
+		s.log.Warn("call without an answer; the next listings tell", "kind", job.kind, "machine", job.machine, "error", err)
+		if errors.Is(err, ErrUncertain) {
+			return OutcomeProvider
+		}
+		return OutcomeCanceled
 	}
-	s.machines.Reserve(r, job.before)
+	s.callFailed = true
+	s.waits.failed(job.machine, s.now)
+	s.log.Warn("call failed; the machine is Failed", "kind", job.kind, "machine", job.machine, "error", err)
+	if moveErr := s.failed(r, err); moveErr != nil {
+		s.log.Error("cannot mark the machine Failed", "machine", job.machine, "error", moveErr)
+		return OutcomeTransition
+	}
+	return OutcomeProvider
+}
+
+// withoutBlob leaves a machine Idle whose cluster did not say how to join it. A
+// cluster that keeps refusing is asked less and less often.
+func (s *Shard) withoutBlob(r columnar.Row, job *call, err error) Outcome {
+	s.undo(r, job.machine, &job.before)
+	s.log.Warn("machine stays idle", "machine", job.machine, "error", err)
+	switch {
+	case errors.Is(err, ErrNoSession):
+		return OutcomeNoSession
+	case errors.Is(err, context.Canceled):
+		return OutcomeCanceled
+	case errors.Is(err, ErrOperator):
+		s.waits.failed(waitsFor(job.cluster, job.profile.Fingerprint()), s.now)
+	}
+	return OutcomeBlob
+}
+
+// unsure is what is remembered of a call without an answer, or with one that does
+// not say that it has begun.
+type unsure struct {
+	before standing
+	until  int64 // Unix nanoseconds; what the listing says before is not final
 }

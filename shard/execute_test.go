@@ -32,7 +32,7 @@ func TestCreatedMachineStaysItsNeeds(t *testing.T) {
 	if m.State != model.Creating || m.Assigned.Fingerprint != n.Profile.Fingerprint() || m.Reservation.Owner != n.Owner() || m.Reservation.Deadline != 0 {
 		t.Fatalf("while it is created: %+v", m)
 	}
-	if c := w.step(); len(c.Started) != 0 || !c.Plan.Needs[0].Satisfied {
+	if c := w.step(); len(c.Started) != 0 || !c.Plan.Satisfied(0) {
 		t.Errorf("it is bought twice: %v", c.Started)
 	}
 	if got := w.steps(1); !slices.Equal(got, []string{"Bootstrap s"}) {
@@ -134,15 +134,15 @@ func TestFailedCallLeavesTheMachineFailed(t *testing.T) {
 func TestRollBackBeforeTheProviderWasCalled(t *testing.T) {
 	fail := true
 	w := newWorld(t, []model.Machine{machine("s", model.Speculative, "")}, func(_ *shard.Config, d *shard.Deps, _ *provCfg) {
-		d.Blob = func(_ context.Context, cluster string, p *model.Profile) ([]byte, error) {
+		d.Operators = &operators{bootstrap: func(_ context.Context, cluster string, p *model.Profile) (shard.Blob, error) {
 			if cluster != "c1" || p == nil {
 				t.Errorf("asked for cluster %q, profile %v", cluster, p)
 			}
 			if fail {
-				return nil, errors.New("the operator is away")
+				return shard.Blob{}, errors.New("the operator is away")
 			}
-			return []byte("join"), nil
-		}
+			return shard.Blob{Data: []byte("join")}, nil
+		}}
 	})
 	w.report("c1", need(t, 1, 4))
 	if got := w.steps(2); !slices.Equal(got, []string{"Provision s", "Bootstrap s"}) {

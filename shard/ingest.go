@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -28,7 +29,8 @@ const (
 )
 
 // ApplyRollup takes in a cluster's whole demand; rows may leave Cluster empty.
-// An accepted one starts a cycle at once. A refused one changes nothing: the
+// An accepted one starts a cycle at once; a row that goes on has arrived when it was
+// first reported. A refused one changes nothing: the
 // error says what is wrong with it, and the last good demand stays. A held one
 // leaves the demand as it is too, but the cluster has reported. now is Unix
 // nanoseconds. Safe for concurrent use.
@@ -36,27 +38,60 @@ func (s *Shard) ApplyRollup(cluster string, rows []model.Need, now int64) (Rollu
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := checkRows(cluster, rows); err != nil {
-		s.metrics.rollupRefused(cluster)
-		s.log.Warn("roll-up refused; the last good demand stays", "cluster", cluster, "rows", len(rows), "error", err)
-		return RollupRefused, err
+		return s.refuseRollup(cluster, len(rows), err)
 	}
-	if s.cfg.Quarantine && s.suspicious(cluster, len(rows)) {
+	b := s.rollup
+	b.Reset(cluster)
+	b.Grow(len(rows))
+	for i := range rows {
+		if err := b.AddNeed(&rows[i]); err != nil {
+			return s.refuseRollup(cluster, len(rows), err)
+		}
+	}
+	return s.take(b, now)
+}
+
+// TakeRollup is ApplyRollup for rows that were read into a builder, which may
+// be used again afterwards. One that was refused there is refused here. The lock
+// is held for the exchange of the rows alone.
+func (s *Shard) TakeRollup(b *demand.Builder, now int64) (RollupOutcome, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := b.Err(); err != nil {
+		return s.refuseRollup(b.Cluster(), b.Len(), err)
+	}
+	return s.take(b, now)
+}
+
+func (s *Shard) refuseRollup(cluster string, rows int, err error) (RollupOutcome, error) {
+	s.metrics.rollupRefused(cluster)
+	s.log.Warn("roll-up refused; the last good demand stays", "cluster", cluster, "rows", rows, "error", err)
+	return RollupRefused, err
+}
+
+// take makes a builder's rows the whole demand of its cluster, or holds them. A
+// row that was there before keeps its arrival, and its stamps while it asks for
+// as much: a roll-up that says the same again changes nothing.
+func (s *Shard) take(b *demand.Builder, now int64) (RollupOutcome, error) {
+	cluster, rows := b.Cluster(), b.Len()
+	if s.cfg.Quarantine && s.suspicious(cluster, rows) {
 		s.held[cluster]++
 		if s.held[cluster] < quarantineRollups {
 			s.demand.MarkReported(cluster)
 			s.metrics.quarantined(s.held)
-			s.log.Warn("roll-up held: it drops nearly all rows", "cluster", cluster, "rows", len(rows), "rollup", s.held[cluster], "confirmedAt", quarantineRollups)
+			s.log.Warn("roll-up held: it drops nearly all rows", "cluster", cluster, "rows", rows, "rollup", s.held[cluster], "confirmedAt", quarantineRollups)
 			return RollupHeld, nil
 		}
 	}
-	if err := s.demand.Replace(cluster, rows); err != nil {
-		s.metrics.rollupRefused(cluster)
-		s.log.Warn("roll-up refused; the last good demand stays", "cluster", cluster, "rows", len(rows), "error", err)
-		return RollupRefused, err
+	if !s.demand.Reported(cluster) {
+		b.ArrivedBy(func(p *model.Profile) int64 { return s.latency.waitsSince(cluster, p) })
+	}
+	if err := s.demand.Report(b); err != nil {
+		return s.refuseRollup(cluster, rows, err)
 	}
 	delete(s.held, cluster)
 	s.metrics.quarantined(s.held)
-	s.wanted.replace(cluster, rows)
+	s.wanted.replace(s.demand, cluster)
 	s.reportedAt[cluster] = now
 	s.Wake()
 	return RollupAccepted, nil
@@ -71,7 +106,7 @@ func (s *Shard) LoadDemand(cluster string, rows []model.Need) error {
 	if err := s.demand.Load(cluster, rows); err != nil {
 		return err
 	}
-	s.wanted.replace(cluster, rows)
+	s.wanted.replace(s.demand, cluster)
 	return nil
 }
 

@@ -27,10 +27,11 @@ func TestRefusedRollupLeavesTheLastGoodDemand(t *testing.T) {
 		cluster string
 		rows    []model.Need
 	}{
-		"no cluster":      {"", rows(t, 1)},
-		"no profile":      {"c1", []model.Need{{Aggregate: cpu(1)}}},
-		"another cluster": {"c1", []model.Need{{Cluster: "c2", Profile: need(t, 1, 1).Profile}}},
-		"nameless dim":    {"c1", []model.Need{{Profile: need(t, 1, 1).Profile, Aggregate: model.Resources{{Name: "", Value: 1}}}}},
+		"no cluster":              {"", rows(t, 1)},
+		"no profile":              {"c1", []model.Need{{Aggregate: cpu(1)}}},
+		"another cluster":         {"c1", []model.Need{{Cluster: "c2", Profile: need(t, 1, 1).Profile}}},
+		"minimum above the whole": {"c1", []model.Need{{Profile: need(t, 1, 1).Profile, Aggregate: cpu(1), MinAggregate: cpu(2)}}},
+		"nameless dim":            {"c1", []model.Need{{Profile: need(t, 1, 1).Profile, Aggregate: model.Resources{{Name: "", Value: 1}}}}},
 	} {
 		if outcome, err := w.shard.ApplyRollup(bad.cluster, bad.rows, w.now); err == nil || outcome != shard.RollupRefused {
 			t.Errorf("%s: %v and %v", what, outcome, err)
@@ -73,6 +74,39 @@ func TestQuarantineCanBeOff(t *testing.T) {
 	w.report("c1", rows(t, 20)...)
 	if got := w.report("c1"); got != shard.RollupAccepted {
 		t.Errorf("got %v", got)
+	}
+}
+
+// TestRowsThatGoOnKeepTheirArrival: a roll-up's new time stamp does not make a
+// row younger, nor a cycle look at it again.
+func TestRowsThatGoOnKeepTheirArrival(t *testing.T) {
+	var arrivals []int64
+	var version uint64
+	w := newWorld(t, nil, func(_ *shard.Config, d *shard.Deps, _ *provCfg) {
+		d.Decided = func(in engine.Input, _ *engine.Plan) {
+			arrivals, version = slices.Clone(in.Demand.Block("c1").Arrivals()), in.Demand.Version()
+		}
+	})
+	at := func(arrival int64, groups ...string) (out []model.Need) {
+		for _, g := range groups {
+			n := need(t, 100, 4)
+			n.Group, n.Arrival = g, arrival
+			out = append(out, n)
+		}
+		return out
+	}
+	w.report("c1", at(10, "a", "b")...)
+	w.step()
+	before := version
+	w.report("c1", at(20, "a", "b")...)
+	w.step()
+	if !slices.Equal(arrivals, []int64{10, 10}) || version != before {
+		t.Errorf("the same again: arrived at %v, version %d, was %d", arrivals, version, before)
+	}
+	w.report("c1", at(30, "b", "new")...)
+	w.step()
+	if !slices.Equal(arrivals, []int64{10, 30}) {
+		t.Errorf("one went, one came: arrived at %v", arrivals)
 	}
 }
 

@@ -13,7 +13,7 @@ func cpuOf(n int64) model.Resources {
 	return model.NewResources(model.Amount{Name: "cpu", Value: n})
 }
 
-func profileOf(t *testing.T, priority int32) *model.Profile {
+func profileOf(t testing.TB, priority int32) *model.Profile {
 	t.Helper()
 	p, err := model.NewProfile(model.ProfileSpec{Priority: priority})
 	if err != nil {
@@ -25,12 +25,16 @@ func profileOf(t *testing.T, priority int32) *model.Profile {
 // TestAgesOfGangs: a gang rests after eight cycles in vain, is tried at every
 // multiple of 32, and anything that helps it starts anew.
 func TestAgesOfGangs(t *testing.T) {
-	stuck := engine.NeedResult{}
+	stuck := gangResult{}
 	k := gangKey{cluster: "c1"}
 	l := newParking()
-	cycle := func(n engine.NeedResult) *waiting {
+	cycle := func(n gangResult, actions ...engine.Kind) *waiting {
 		l.cycle++
-		l.note(k, &n, 0)
+		var plan []engine.Action
+		for _, kind := range actions {
+			plan = append(plan, engine.Action{Kind: kind})
+		}
+		l.note(k, progressOf(n, 0, deedsOf(plan, 1, nil)[0], true), 0)
 		return l.waiting[k]
 	}
 	for age := 1; age <= 70; age++ {
@@ -39,30 +43,65 @@ func TestAgesOfGangs(t *testing.T) {
 			t.Fatalf("cycle %d: age %d, parked %v, want %v", age, w.age, w.parked(), want)
 		}
 	}
-	for what, n := range map[string]engine.NeedResult{"acquires": {Bootstrap: 1}, "buys": {Provision: 1}, "could be covered": {CouldCover: true}} {
+	for what, w := range map[string]func() *waiting{
+		"acquires":         func() *waiting { return cycle(stuck, engine.Bootstrap) },
+		"buys":             func() *waiting { return cycle(stuck, engine.Provision) },
+		"could be covered": func() *waiting { return cycle(gangResult{coverable: true}) },
+	} {
 		cycle(stuck)
-		if w := cycle(n); w.age != 0 {
+		if w := w(); w.age != 0 {
 			t.Errorf("a gang that %s is %d cycles old", what, w.age)
 		}
 	}
 	cycle(stuck)
-	for what, n := range map[string]engine.NeedResult{"has a plan": {Preempt: 1}, "waits for drains": {InFlight: cpuOf(1)}} {
-		if w := cycle(n); w.age != 1 {
+	for what, w := range map[string]func() *waiting{
+		"has a plan":       func() *waiting { return cycle(stuck, engine.Preempt) },
+		"waits for drains": func() *waiting { return cycle(gangResult{inFlight: cpuOf(1)}) },
+	} {
+		if w := w(); w.age != 1 {
 			t.Errorf("a cycle in which it %s counts: age %d", what, w.age)
 		}
 	}
 }
+
+// gangResult is what a plan says of one gang.
+type gangResult struct {
+	coverable bool
+	inFlight  model.Resources
+}
+
+func (g gangResult) CouldCover(int) bool { return g.coverable }
+
+func (g gangResult) Need(int) engine.NeedResult { return engine.NeedResult{InFlight: g.inFlight} }
 
 // TestRowsOfOneGangAgeOnce: rows that agree in everything share an entry.
 func TestRowsOfOneGangAgeOnce(t *testing.T) {
 	l := newParking()
 	for range 3 {
 		l.cycle++
-		l.note(gangKey{}, &engine.NeedResult{}, 0)
-		l.note(gangKey{}, &engine.NeedResult{}, 0)
+		l.note(gangKey{}, none, 0)
+		l.note(gangKey{}, none, 0)
 	}
 	if age := l.waiting[gangKey{}].age; age != 3 {
 		t.Errorf("age %d after 3 cycles", age)
+	}
+}
+
+// results is what a plan says of its rows, in the dimensions of resultDims.
+type results []engine.NeedResult
+
+var resultDims = []string{"memory", "cpu"}
+
+func (r results) Len() int                     { return len(r) }
+func (r results) Satisfied(i int) bool         { return r[i].Satisfied }
+func (r results) Fold(i int) int32             { return r[i].Fold }
+func (r results) Unmet(i int) engine.Unmet     { return r[i].Unmet }
+func (r results) Profile(i int) *model.Profile { return r[i].Profile }
+func (r results) Dims() []string               { return resultDims }
+
+func (r results) AddDeficit(sum []int64, i int) {
+	for d, name := range resultDims {
+		sum[d] = model.SatAdd(sum[d], r[i].Deficit.Get(name))
 	}
 }
 
@@ -72,11 +111,11 @@ func TestShortfallsAreSummedByProfileAndAged(t *testing.T) {
 	short := func(p *model.Profile, i int32, n int64) engine.NeedResult {
 		return engine.NeedResult{Profile: p, Fold: i, Deficit: cpuOf(n), Unmet: engine.UnmetPriorityStarved}
 	}
-	plan := &engine.Plan{Needs: []engine.NeedResult{
+	plan := results{
 		short(a, 0, 3), short(a, 1, math.MaxInt64), short(b, 2, 5), short(b, 2, 5), // the last is a member of a fold
 		{Profile: a, Fold: 4, Satisfied: true},
 		{Profile: profileOf(t, 30), Fold: 5, Deficit: cpuOf(1), Unmet: engine.UnmetAwaitingDrain},
-	}}
+	}
 	for range 4 {
 		l.record(plan)
 	}
@@ -90,12 +129,12 @@ func TestShortfallsAreSummedByProfileAndAged(t *testing.T) {
 	if x := got[1]; x.Needs != 2 || x.Deficit.Get("cpu") != math.MaxInt64 {
 		t.Errorf("sums saturate: %+v", x)
 	}
-	l.record(&engine.Plan{Needs: []engine.NeedResult{short(a, 0, 3)}})
+	l.record(results{short(a, 0, 3)})
 	if got := l.report(); len(got) != 1 || got[0].AgeCycles != 5 || got[0].Needs != 1 {
 		t.Errorf("what is resolved leaves: %+v", got)
 	}
-	l.record(&engine.Plan{})
-	l.record(&engine.Plan{Needs: []engine.NeedResult{short(a, 0, 3)}})
+	l.record(results{})
+	l.record(results{short(a, 0, 3)})
 	if got := l.report(); got[0].AgeCycles != 1 {
 		t.Errorf("after a cycle without it, it is new: %+v", got)
 	}
@@ -103,14 +142,14 @@ func TestShortfallsAreSummedByProfileAndAged(t *testing.T) {
 
 func TestShortfallsReportIsBoundedAndWorstFirst(t *testing.T) {
 	l := newShortfalls()
-	var plan engine.Plan
+	var plan results
 	for i := range int32(150) {
-		plan.Needs = append(plan.Needs, engine.NeedResult{Profile: profileOf(t, i), Fold: i, Deficit: cpuOf(1)})
+		plan = append(plan, engine.NeedResult{Profile: profileOf(t, i), Fold: i, Deficit: cpuOf(1)})
 		if i == 99 {
-			l.record(&plan)
+			l.record(plan)
 		}
 	}
-	l.record(&plan)
+	l.record(plan)
 	got := l.report()
 	if len(got) != ShortfallsReportedMax || got[0].Profile.Priority() != 149 || got[99].Profile.Priority() != 50 {
 		t.Fatalf("%d entries", len(got))

@@ -28,6 +28,7 @@ func (s *Shard) Run(ctx context.Context) error {
 		workers.Go(func() { s.work(ctx, now) })
 	}
 	defer workers.Wait()
+	defer s.worst.record()()
 	ticker := time.NewTicker(s.cfg.CycleInterval)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
@@ -53,6 +54,10 @@ func (s *Shard) work(ctx context.Context, now func() time.Time) {
 			if ctx.Err() != nil {
 				return
 			}
+			s.timePasses(now().UnixNano())
+			if !s.admit(job) {
+				continue
+			}
 			rec, err := s.perform(ctx, job)
 			s.mu.Lock()
 			s.now = max(s.now, now().UnixNano())
@@ -63,10 +68,25 @@ func (s *Shard) work(ctx context.Context, now func() time.Time) {
 	}
 }
 
+// timePasses moves the time on.
+func (s *Shard) timePasses(now int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = max(s.now, now)
+}
+
+// wallClock returns the time by which waits are measured.
+func (s *Shard) wallClock() time.Time {
+	if s.clock == nil {
+		return time.Now()
+	}
+	return s.clock()
+}
+
 // feed asks for a cycle when the last one had more to do than the queue took,
 // and the queue is about to run dry.
 func (s *Shard) feed() {
-	if s.hungry && len(s.queue) <= cap(s.queue)/4 {
+	if s.hungry && len(s.queue) <= s.queueMax/4 {
 		s.hungry = false
 		s.Wake()
 	}

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
@@ -26,34 +27,22 @@ type drain struct {
 
 // changing runs a change of one row and keeps the tally right.
 func (s *Shard) changing(r columnar.Row, change func() error) error {
-	before := s.machines.Get(r)
+	before := s.machines.Brief(r)
 	if err := change(); err != nil {
 		return err
 	}
-	after := s.machines.Get(r)
+	after := s.machines.Brief(r)
 	s.tally.sub(&before)
 	s.tally.add(&after)
 	return nil
 }
 
-// put inserts a machine or replaces its record.
-func (s *Shard) put(m *model.Machine) error {
-	r, known := s.machines.Lookup(m.ID)
-	if known {
-		return s.changing(r, func() error { return s.machines.Put(m) })
-	}
-	if err := s.machines.Put(m); err != nil {
-		return err
-	}
-	s.tally.add(m)
-	return nil
-}
-
 // remove takes a machine out, with everything that is remembered of it.
 func (s *Shard) remove(r columnar.Row) {
-	m := s.machines.Get(r)
+	m := s.machines.Brief(r)
 	s.tally.sub(&m)
 	delete(s.drains, m.ID)
+	delete(s.unsure, m.ID)
 	s.machines.Remove(m.ID)
 }
 
@@ -69,7 +58,7 @@ func (s *Shard) stamp(r columnar.Row, a model.Assignment) {
 // deadlines of reservations, what drains and acquisitions took, who may be
 // glad of the machine.
 func (s *Shard) move(r columnar.Row, to model.State, cluster string) error {
-	from := s.machines.State(r)
+	from, before, res := s.machines.State(r), s.machines.Cluster(r), s.machines.Reservation(r)
 	err := s.changing(r, func() error { return s.machines.Transition(r, to, cluster, s.now) })
 	if err != nil {
 		return err
@@ -83,10 +72,14 @@ func (s *Shard) move(r columnar.Row, to model.State, cluster string) error {
 		s.noteAdded(id)
 	case model.Configured:
 		s.machines.Reserve(r, model.Reservation{})
-		s.latency.bound(s.machines.Cluster(r), s.machines.Assigned(r).Fingerprint, s.now, s.metrics)
+		s.bound(s.machines.Cluster(r), s.machines.Assigned(r).Fingerprint)
 	case model.Failed:
 		delete(s.drains, id)
+		if from == model.Draining {
+			s.drainFailed(&res)
+		}
 	}
+	s.tell(r, before)
 	return nil
 }
 
@@ -101,8 +94,7 @@ func (s *Shard) arrivedIdle(r columnar.Row, id string, from model.State) {
 	case model.Draining:
 		res.Deadline = s.now + 2*int64(d.grace())*1e9
 		if known && d.started != 0 {
-			m := s.machines.Get(r)
-			s.drainTimes.observe(m.InstanceType, s.now-d.started)
+			s.drainTimes.observe(s.machines.Brief(r).InstanceType, s.now-d.started)
 		}
 	default:
 		return
@@ -122,7 +114,7 @@ func (d drain) grace() int32 {
 // noteAdded remembers that a machine became available.
 func (s *Shard) noteAdded(id string) {
 	if len(s.added) < AddedMax {
-		s.added = append(s.added, id)
+		s.added = append(s.added, strings.Clone(id)) // it may be part of a listing
 	} else {
 		s.addedOverflow = true
 	}
@@ -134,5 +126,6 @@ func (s *Shard) failed(r columnar.Row, why error) error {
 		return fmt.Errorf("after %q: %w", why.Error(), err)
 	}
 	s.machines.SetError(r, why.Error())
+	s.tell(r, "") // once more, with the reason
 	return nil
 }

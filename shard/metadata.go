@@ -30,6 +30,8 @@ const (
 	keyReservedArrival      = ReservationPrefix + "arrival"
 	keyReservedDeadline     = ReservationPrefix + "deadline"
 	keyReservedGrace        = ReservationPrefix + "grace-seconds"
+	keyReservedPlan         = ReservationPrefix + "plan"
+	keyReservedDomain       = ReservationPrefix + "domain"
 )
 
 // EchoesMax is how many encoded echoes an Encoder keeps for reuse.
@@ -94,8 +96,24 @@ func encode(x *Echo) map[string]string {
 		m[keyReservedArrival] = strconv.FormatInt(r.Arrival, 10)
 		m[keyReservedDeadline] = strconv.FormatInt(r.Deadline, 10)
 		m[keyReservedGrace] = strconv.FormatInt(int64(x.GraceSeconds), 10)
+		if r.Plan != 0 {
+			m[keyReservedPlan] = strconv.FormatUint(r.Plan, 16)
+			m[keyReservedDomain] = r.Domain
+		}
 	}
 	return m
+}
+
+// Decoded is what DecodeMetadata returns, as one value.
+type Decoded struct {
+	Echo      Echo
+	Malformed []string // keys
+}
+
+// Decode is DecodeMetadata.
+func Decode(m map[string]string) Decoded {
+	echo, malformed := DecodeMetadata(m)
+	return Decoded{echo, malformed}
 }
 
 // DecodeMetadata reads what a provider echoes. Every key stands for itself: an
@@ -122,6 +140,8 @@ func DecodeMetadata(m map[string]string) (Echo, []string) {
 			Reclamation:  d.bucket(keyReservedReclamation),
 			Arrival:      d.integer(keyReservedArrival, 64),
 			Deadline:     d.integer(keyReservedDeadline, 64),
+			Plan:         d.fingerprint(keyReservedPlan),
+			Domain:       m[keyReservedDomain],
 		}
 		x.GraceSeconds = int32(d.integer(keyReservedGrace, 32))
 	}

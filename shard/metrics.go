@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
 )
@@ -26,7 +27,13 @@ type metrics struct {
 	phaseSeconds     *prometheus.HistogramVec
 	phaseSecondsFine *prometheus.HistogramVec
 	provisioning     prometheus.Histogram
+	configurePhase   prometheus.Histogram
+	requestBootstrap prometheus.Histogram
+	drainPhase       prometheus.Histogram
+	unremembered     prometheus.Counter
 	cyclesFailed     prometheus.Counter
+	cycles           *prometheus.CounterVec
+	differences      prometheus.Counter
 
 	inventory  *prometheus.GaugeVec
 	demand     *prometheus.GaugeVec
@@ -36,7 +43,6 @@ type metrics struct {
 	shortfalls *prometheus.GaugeVec // one gauge each, without labels
 	aged       *prometheus.GaugeVec
 	byPriority *prometheus.GaugeVec
-	sessions   prometheus.Gauge
 	parked     prometheus.Gauge
 
 	actions    *prometheus.CounterVec
@@ -46,6 +52,7 @@ type metrics struct {
 	deferred   prometheus.Counter
 	dropped    prometheus.Counter
 	deduped    prometheus.Counter
+	waiting    prometheus.Counter
 	capped     prometheus.Counter
 	releases   prometheus.Counter
 	queueDepth prometheus.Gauge
@@ -56,7 +63,18 @@ type metrics struct {
 	rejectedRollups  *prometheus.CounterVec
 	quarantine       *prometheus.GaugeVec
 	proposals        *prometheus.CounterVec
+	displacements    prometheus.Counter
+	retriesExhausted prometheus.Counter
+	proposalsTimed   *prometheus.CounterVec
+	proposalSeconds  *prometheus.CounterVec
 	clusters         map[string]struct{}
+	heldShown        map[string]struct{} // clusters whose gauge is not zero
+
+	memory     *prometheus.GaugeVec
+	mapped     prometheus.Gauge
+	mapRefused *prometheus.CounterVec
+	mapping    alloc.Mapping // what mapped and mapRefused show
+	memoryAt   int64         // time of the cycle that memory was shown at, 0 = never
 }
 
 func gauge(name, help string, labels ...string) *prometheus.GaugeVec {
@@ -73,7 +91,7 @@ func histogram(name, help string, start float64, count int, labels ...string) *p
 
 // newMetrics makes the metrics and registers them; without a registerer they
 // are counted for nobody.
-func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+func newMetrics(reg prometheus.Registerer, operators Operators) (*metrics, error) {
 	if reg == nil {
 		reg = prometheus.NewRegistry()
 	}
@@ -98,9 +116,16 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		add(v)
 		return v
 	}
-	m := &metrics{clusters: map[string]struct{}{}}
+	m := &metrics{clusters: map[string]struct{}{}, heldShown: map[string]struct{}{}}
+	add(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "bigfleet_shard_active_sessions", Help: "Operators that are connected."}, func() float64 {
+		if operators == nil {
+			return 0
+		}
+		return float64(operators.Count())
+	}))
 	m.defineCycle(g, c, h)
 	m.defineActions(g, c)
+	m.defineMemory(g, c)
 	return m, errors.Join(faults...)
 }
 
@@ -123,18 +148,33 @@ func (m *metrics) defineCycle(g gaugeMaker, c counterMaker, h histogramMaker) {
 		m.phaseSecondsFine.WithLabelValues(p)
 	}
 	m.provisioning = one(h("bigfleet_shard_provisioning_latency_seconds", "Time from demand that nothing covers to the first machine bound for it.", 1e-2, 16))
+	m.configurePhase = one(h("bigfleet_shard_configure_phase_seconds", "Duration of the provider's Configure.", 1e-2, 16))
+	m.requestBootstrap = one(h("bigfleet_shard_request_bootstrap_seconds", "Time until an operator has answered with bootstrap data, or has not.", 1e-2, 16))
+	m.drainPhase = one(h("bigfleet_shard_drain_phase_seconds", "Time until an operator has acknowledged that a machine is cordoned, or has not.", 1e-2, 16))
 	m.cyclesFailed = c("tonnage_shard_cycles_failed_total", "Cycles that decided nothing.").WithLabelValues()
+	m.cycles = c("tonnage_shard_cycles_total", "Cycles that decided: full ones built on nothing, incremental ones on the cycle before; checked ones did, and were decided once more from nothing.", "kind")
+	for _, kind := range []string{cycleFull, cycleIncremental, cycleChecked} {
+		m.cycles.WithLabelValues(kind)
+	}
+	m.differences = c("tonnage_shard_cycle_differences_total", "Checked cycles whose two answers differed: a fault of the engine.").WithLabelValues()
 	m.inventory = g("bigfleet_shard_inventory_machines", "Machines.", "state", "capacity_type", "interruption_penalty_bucket")
 	m.demand = g("bigfleet_shard_demand_machines", "Rows of demand; the name is the protocol's.", "interruption_penalty_bucket")
 	m.spend = g("tonnage_shard_spend_dollars_per_hour", "Price of the machines that are paid for: every state but Speculative and Failed.", "capacity_type")
 	m.shortfalls = g("bigfleet_shard_shortfalls", "Profiles with demand that nothing resolves.")
 	m.aged = g("bigfleet_shard_shortfalls_aged", "Shortfalls by age in cycles.", "bucket")
 	m.byPriority = g("bigfleet_shard_shortfalls_by_priority", "Shortfalls by class of priority.", "priority_class")
-	m.sessions = g("bigfleet_shard_active_sessions", "Operators that are connected.").WithLabelValues()
 	m.parked = g("tonnage_shard_parked_needs", "Rows of demand that rest after waiting in vain.").WithLabelValues()
-	m.proposals = c("bigfleet_shard_phase1_occ_proposals_total", "Needs that phase 1 finished; a pass in rank order has no conflicts.", "outcome")
+	m.proposals = c("bigfleet_shard_phase1_occ_proposals_total", "Walks of Needs over free machines, and machines that somebody of higher rank had claimed meanwhile: none where Needs have their turns in rank order.", "outcome")
 	m.proposals.WithLabelValues("committed")
 	m.proposals.WithLabelValues("conflict")
+	m.displacements = c("bigfleet_shard_phase1_occ_displacements_total", "Machines that a Need took over from one of lower rank.").WithLabelValues()
+	m.retriesExhausted = c("bigfleet_shard_phase1_occ_retries_exhausted_total", "Needs that lost machines too often and were decided in their turn.").WithLabelValues()
+	m.proposalsTimed = c("tonnage_shard_phase1_proposals_timed_total", "Proposals of which the time was taken, a sample of them.", "mode")
+	m.proposalSeconds = c("tonnage_shard_phase1_proposal_seconds_total", "What the proposals took of which the time was taken.", "mode")
+	for mode := range engine.NumProposeModes {
+		m.proposalsTimed.WithLabelValues(engine.ProposeMode(mode).String())
+		m.proposalSeconds.WithLabelValues(engine.ProposeMode(mode).String())
+	}
 }
 
 func (m *metrics) defineActions(g gaugeMaker, c counterMaker) {
@@ -151,6 +191,8 @@ func (m *metrics) defineActions(g gaugeMaker, c counterMaker) {
 	m.deferred = c("bigfleet_shard_actions_deferred_total", "Actions beyond the limit of a cycle.").WithLabelValues()
 	m.dropped = c("bigfleet_shard_actions_dropped_total", "Actions that the queue had no room for.").WithLabelValues()
 	m.deduped = c("bigfleet_shard_actions_deduped_total", "Actions on machines that were busy or had moved on.").WithLabelValues()
+	m.waiting = c("tonnage_shard_actions_waiting_total", "Bootstraps put off since the cluster's operator is not connected or has refused lately.").WithLabelValues()
+	m.unremembered = c("tonnage_shard_actions_unremembered_total", "Calls made though the journal could not be written: a crash at that moment would forget for whom.").WithLabelValues()
 	m.capped = c("bigfleet_shard_reclaims_capped_total", "Reclaims held back by the cap.").WithLabelValues()
 	m.releases = c("bigfleet_shard_idle_releases_total", "Idle machines given back.").WithLabelValues()
 	m.queueDepth = g("bigfleet_shard_action_queue_depth", "Calls that wait for a worker.").WithLabelValues()
@@ -185,9 +227,15 @@ func (m *metrics) outcome(k engine.Kind, o Outcome) {
 }
 
 func (m *metrics) quarantined(held map[string]int) {
-	m.quarantine.Reset()
+	for c := range m.heldShown {
+		if held[c] == 0 {
+			m.quarantine.WithLabelValues(m.clusterLabel(c)).Set(0)
+			delete(m.heldShown, c)
+		}
+	}
 	for c, n := range held {
 		m.quarantine.WithLabelValues(m.clusterLabel(c)).Set(float64(n))
+		m.heldShown[c] = struct{}{}
 	}
 }
 

@@ -7,14 +7,17 @@ import (
 
 // cycle takes over what one cycle did and how things stand after it.
 func (m *metrics) cycle(s *Shard, c *Cycle) {
-	m.durations(&c.Durations)
+	if c.Number > uint64(s.cfg.WarmupCycles) {
+		m.durations(&c.Durations)
+	}
 	m.refused(&c.Reconciled.Refused)
 	m.inventoryAndDemand(s)
 	m.shortfallGauges(&s.shortfalls)
+	m.takeMemory(s)
 	for k := range engine.NumKinds {
 		kind := engine.Kind(k).String()
 		m.actions.WithLabelValues(kind).Add(float64(c.Counts[k]))
-		if n := float64(c.Suppressed[k]); c.Disposition == Paused {
+		if n := float64(c.Suppressed[k]); c.Disposition >= Paused {
 			m.suppressed.WithLabelValues(kind).Add(n)
 		} else {
 			m.dryRun.WithLabelValues(kind).Add(n)
@@ -23,15 +26,29 @@ func (m *metrics) cycle(s *Shard, c *Cycle) {
 	m.deferred.Add(float64(c.Cut))
 	m.dropped.Add(float64(c.Dropped))
 	m.deduped.Add(float64(c.Deduped))
+	m.waiting.Add(float64(c.Waiting))
 	m.capped.Add(float64(c.Capped))
 	m.parked.Set(float64(c.Parked))
 	m.queueDepth.Set(float64(len(s.queue)))
 	m.inFlight.Set(float64(len(s.inFlight)))
 	m.paused.Set(0)
-	if s.cfg.Paused {
+	if s.halted() >= Paused {
 		m.paused.Set(1)
 	}
-	m.proposals.WithLabelValues("committed").Add(float64(c.Plan.Stats.Folded))
+	m.acquired(&c.Plan.Stats.AcquireCounts)
+}
+
+// acquired counts how Needs came to free machines.
+func (m *metrics) acquired(c *engine.AcquireCounts) {
+	m.proposals.WithLabelValues("committed").Add(float64(c.Proposals))
+	m.proposals.WithLabelValues("conflict").Add(float64(c.Conflicts))
+	m.displacements.Add(float64(c.Displacements))
+	m.retriesExhausted.Add(float64(c.RetriesExhausted))
+	for mode := range engine.NumProposeModes {
+		name := engine.ProposeMode(mode).String()
+		m.proposalsTimed.WithLabelValues(name).Add(float64(c.Timed[mode]))
+		m.proposalSeconds.WithLabelValues(name).Add(float64(c.TimedNanos[mode]) / 1e9)
+	}
 }
 
 func (m *metrics) durations(d *Durations) {
@@ -47,7 +64,7 @@ func (m *metrics) durations(d *Durations) {
 }
 
 // inventoryAndDemand shows the tallies. Only what changed is touched; a label
-// set without machines is taken off.
+// set that has no machines any more stays, at zero.
 func (m *metrics) inventoryAndDemand(s *Shard) {
 	for st := range model.NumStates {
 		for ct := range model.NumCapacityTypes {
@@ -58,11 +75,7 @@ func (m *metrics) inventoryAndDemand(s *Shard) {
 				}
 				m.inventoryN[st][ct][b] = n
 				labels := []string{model.State(st).String(), model.CapacityType(ct).String(), model.Bucket(b).Label()}
-				if n == 0 {
-					m.inventory.DeleteLabelValues(labels...)
-				} else {
-					m.inventory.WithLabelValues(labels...).Set(float64(n))
-				}
+				m.inventory.WithLabelValues(labels...).Set(float64(n))
 			}
 		}
 	}

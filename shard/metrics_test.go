@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/shard"
 )
@@ -94,7 +95,7 @@ func TestDashboardSeriesAreThere(t *testing.T) {
 	}
 }
 
-func TestVanishedLabelSetsAreTakenOff(t *testing.T) {
+func TestVanishedLabelSetsGoToZero(t *testing.T) {
 	w, reg := metered(t, machines(1, model.Idle, ""))
 	w.step()
 	const idle = `bigfleet_shard_inventory_machines{capacity_type="BareMetal",interruption_penalty_bucket="unspecified",state="Idle"}`
@@ -103,8 +104,8 @@ func TestVanishedLabelSetsAreTakenOff(t *testing.T) {
 	}
 	w.fleet.Lose("m-00")
 	w.step()
-	if v, ok := series(t, reg)[idle]; ok {
-		t.Errorf("still shown: %v", v)
+	if v, ok := series(t, reg)[idle]; !ok || v != 0 {
+		t.Errorf("got %v, %v, want 0", v, ok)
 	}
 }
 
@@ -120,8 +121,8 @@ func TestQuarantineAndRefusalsAreCountedByCluster(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	w.report("c1", rows(t, 10)...)
-	if v, ok := series(t, reg)[`bigfleet_shard_rollup_quarantined{cluster="c1"}`]; ok {
-		t.Errorf("no longer held, but shown: %v", v)
+	if v, ok := series(t, reg)[`bigfleet_shard_rollup_quarantined{cluster="c1"}`]; !ok || v != 0 {
+		t.Errorf("no longer held: %v, %v, want 0", v, ok)
 	}
 }
 
@@ -160,5 +161,50 @@ func TestProvisioningLatencyIsObservedOnce(t *testing.T) {
 	// Ten seconds to the cycle that buys, 30 to Idle, 20 to Configured.
 	if h.GetSampleCount() != 1 || h.GetSampleSum() != 60 {
 		t.Errorf("%d observations, %v s", h.GetSampleCount(), h.GetSampleSum())
+	}
+}
+
+// TestMemoryByPurpose: what the tables and the engine hold, and it grows with
+// the machines; an old figure is shown until ten seconds have passed.
+func TestMemoryByPurpose(t *testing.T) {
+	w, reg := metered(t, machines(3, model.Idle, ""))
+	w.report("c1", need(t, 1000, 1))
+	w.step()
+	name := func(purpose alloc.Purpose, kind string) string {
+		return fmt.Sprintf("tonnage_shard_memory_bytes{kind=%q,purpose=%q}", kind, purpose)
+	}
+	first := series(t, reg)
+	for p := range alloc.Purpose(alloc.NumPurposes) {
+		used, thereUsed := first[name(p, "used")]
+		reserved, thereReserved := first[name(p, "reserved")]
+		if !thereUsed || !thereReserved || used > reserved {
+			t.Errorf("%s: used %v (%v), reserved %v (%v)", p, used, thereUsed, reserved, thereReserved)
+		}
+	}
+	for _, p := range []alloc.Purpose{alloc.Machines, alloc.Needs, alloc.Dictionaries, alloc.Index, alloc.Snapshot, alloc.Pass} {
+		if first[name(p, "reserved")] == 0 {
+			t.Errorf("nothing is held for %s", p)
+		}
+	}
+	for _, wish := range []string{"mapping", "huge_pages", "node"} {
+		if n, there := first[fmt.Sprintf("tonnage_shard_memory_refusals_total{wish=%q}", wish)]; !there || n < 0 {
+			t.Errorf("refusals of %s: %v (%v)", wish, n, there)
+		}
+	}
+	if _, there := first["tonnage_shard_memory_mapped_bytes{}"]; !there {
+		t.Error("nothing says what is mapped")
+	}
+
+	w.report("c2", need(t, 1000, 1), need(t, 2000, 1))
+	needs := name(alloc.Needs, "reserved")
+	if _, err := w.shard.Step(t.Context(), w.now+second); err != nil {
+		t.Fatal(err)
+	}
+	if got := series(t, reg)[needs]; got != first[needs] {
+		t.Errorf("a second later: %v, want the old %v", got, first[needs])
+	}
+	w.step()
+	if got := series(t, reg)[needs]; got <= first[needs] {
+		t.Errorf("ten seconds later, with a further cluster: %v, was %v", got, first[needs])
 	}
 }

@@ -2,7 +2,7 @@ package shard
 
 import (
 	"fmt"
-	"maps"
+	"strings"
 
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
@@ -11,36 +11,64 @@ import (
 // observe takes over what the provider says of one machine that is not in
 // flight.
 func (s *Shard) observe(rec *Record, out *Reconciled) {
+	r, _ := s.machines.Lookup(rec.Machine.ID)
+	s.observeAt(r, rec, out)
+}
+
+// observeAt is observe; r is the machine's row, None if there is no such machine. It returns the row
+// that the machine has now, and whether the table says now what the record
+// says.
+func (s *Shard) observeAt(r columnar.Row, rec *Record, out *Reconciled) (columnar.Row, bool) {
 	m := &rec.Machine
 	if err := m.Validate(true); err != nil {
-		s.refuse(err, out)
-		return
+		return r, s.refuse(err, out)
 	}
-	r, known := s.machines.Lookup(m.ID)
-	if !known {
-		s.adopt(rec, out)
-		return
+	if !s.owns(m) {
+		if r != columnar.None {
+			s.dropQuietly(r)
+			out.Removed++
+		}
+		return columnar.None, false
+	}
+	if r == columnar.None {
+		return s.adopt(rec, out)
 	}
 	local := s.machines.State(r)
+	if u, ok := s.unsure[m.ID]; ok {
+		switch {
+		case m.State == u.before.state && s.now < u.until:
+			s.callFailed = true // look again
+			return r, false
+		case m.State == u.before.state && m.Cluster == u.before.cluster:
+			s.undo(r, m.ID, &u.before)
+			local = m.State
+			out.Moved++
+		}
+		delete(s.unsure, m.ID)
+	}
 	switch {
 	case local == m.State:
-		if s.refresh(r, m, out) {
+		changed, taken := s.refresh(r, m, out)
+		if changed {
 			out.Changed++
 		}
+		return r, taken
+	case local == model.Failed && s.waits.waiting(m.ID, s.now):
+		s.callFailed = true // look again later
+		return r, false
 	case local == model.Failed:
 		s.remove(r)
 		out.Retired++
-		s.adopt(rec, out)
+		return s.adopt(rec, out)
 	case ends(local, m.State) && (m.State != model.Configured || m.Cluster == s.machines.Cluster(r)):
 		if err := s.move(r, m.State, ""); err != nil {
-			s.refuse(err, out)
-			return
+			return r, s.refuse(err, out)
 		}
 		out.Moved++
-		s.refresh(r, m, out)
-	default:
-		s.replace(r, rec, out)
+		_, taken := s.refresh(r, m, out)
+		return r, taken
 	}
+	return s.replace(r, rec, out)
 }
 
 // ends tells whether one state follows the other as the end of a transition
@@ -55,11 +83,20 @@ func ends(from, to model.State) bool {
 
 // adopt inserts a machine that this process does not know; its stamps come
 // back from the provider's echo.
-func (s *Shard) adopt(rec *Record, out *Reconciled) {
+func (s *Shard) adopt(rec *Record, out *Reconciled) (columnar.Row, bool) {
 	m := rec.Machine
-	echo, malformed := DecodeMetadata(rec.Metadata)
-	if len(malformed) > 0 {
-		s.log.Warn("malformed shard metadata is ignored", "machine", m.ID, "keys", malformed)
+	d := rec.Decoded
+	if d == nil {
+		decoded := Decode(rec.Metadata)
+		d = &decoded
+	}
+	echo := d.Echo
+	if len(d.Malformed) > 0 {
+		s.log.Warn("malformed shard metadata is ignored", "machine", m.ID, "keys", d.Malformed)
+	}
+	s.recalledEcho(&m, &echo)
+	if s.leftBehind(m.ID, &echo.Reservation) {
+		echo.Reservation = model.Reservation{}
 	}
 	m.Assigned, m.Reservation = echo.Assigned, echo.Reservation
 	switch m.State {
@@ -79,67 +116,74 @@ func (s *Shard) adopt(rec *Record, out *Reconciled) {
 		m.Assigned, m.Reservation = model.Assignment{}, model.Reservation{}
 		s.noteAdded(m.ID)
 	case model.Draining:
-		s.drains[m.ID] = drain{graceSeconds: echo.GraceSeconds}
+		if d := &echo; d.GraceSeconds != 0 || s.drains[m.ID] == (drain{}) {
+			s.drains[strings.Clone(m.ID)] = drain{started: s.drains[m.ID].started, graceSeconds: d.GraceSeconds}
+		}
 	case model.Configuring, model.Configured:
 		m.Reservation = model.Reservation{}
 	case model.Deleting, model.Failed:
 		m.Assigned, m.Reservation = model.Assignment{}, model.Reservation{}
 	}
-	if err := s.put(&m); err != nil {
-		s.refuse(err, out)
-		return
+	r, err := s.machines.PutRow(&m)
+	if err != nil {
+		return columnar.None, s.refuse(err, out)
 	}
+	s.tally.add(&m)
 	out.Added++
+	s.tell(r, "")
+	return r, true
 }
 
 // replace takes over the record of a machine whose state changed without us.
 // While it is bound as it was, its stamps stay: they are the shard's, not the
 // provider's.
-func (s *Shard) replace(r columnar.Row, rec *Record, out *Reconciled) {
+func (s *Shard) replace(r columnar.Row, rec *Record, out *Reconciled) (columnar.Row, bool) {
 	was := s.machines.Get(r)
 	s.log.Warn("machine is in another state than expected", "machine", was.ID, "expected", was.State, "found", rec.Machine.State)
 	s.remove(r)
-	s.adopt(rec, out)
+	r, taken := s.adopt(rec, out)
 	out.Added--
 	out.Diverged++
-	r, ok := s.machines.Lookup(was.ID)
-	if ok && was.Cluster != "" && s.machines.Cluster(r) == was.Cluster {
+	if taken && was.Cluster != "" && s.machines.Cluster(r) != was.Cluster {
+		s.tell(r, was.Cluster)
+	}
+	if taken && was.Cluster != "" && s.machines.Cluster(r) == was.Cluster {
 		s.stamp(r, was.Assigned)
 	}
+	return r, taken
 }
 
 // refresh takes over what may change while the state does not, and tells
-// whether anything did. Stamps, reservation and idle clock are the shard's.
-func (s *Shard) refresh(r columnar.Row, m *model.Machine, out *Reconciled) bool {
-	is := s.machines.Get(r)
-	same := sameFacts(&is, m)
-	if same && is.PricePerHour == m.PricePerHour && is.InterruptionProbability == m.InterruptionProbability {
-		return false
+// whether anything did, and whether the table says now what the record says.
+// Stamps, reservation and idle clock are the shard's.
+func (s *Shard) refresh(r columnar.Row, m *model.Machine, out *Reconciled) (changed, taken bool) {
+	same := s.machines.SameFacts(r, m)
+	if same && s.machines.SamePrice(r, m.PricePerHour, m.InterruptionProbability) {
+		return false, true
 	}
 	var err error
+	s.prices++
 	if same { // what changes most, and costs least
 		err = s.changing(r, func() error { return s.machines.SetPrice(r, m.PricePerHour, m.InterruptionProbability) })
 	} else {
+		is := s.machines.Brief(r)
 		next := *m
 		next.Cluster = is.Cluster
 		next.Assigned, next.Reservation, next.IdleSince = is.Assigned, is.Reservation, is.IdleSince
-		err = s.put(&next)
+		err = s.changing(r, func() error { return s.machines.Put(&next) })
 	}
 	if err != nil {
-		s.refuse(err, out)
-		return false
+		return false, s.refuse(err, out)
 	}
-	return true
+	if !same {
+		s.tell(r, "")
+	}
+	return true, true
 }
 
-// sameFacts compares what is the provider's to say, apart from the price.
-func sameFacts(a, b *model.Machine) bool {
-	return a.CapacityType == b.CapacityType && a.Host == b.Host && a.InstanceType == b.InstanceType && a.Zone == b.Zone &&
-		a.LastError == b.LastError && a.Resources.Equal(b.Resources) && a.Allocatable.Equal(b.Allocatable) && maps.Equal(a.Labels, b.Labels)
-}
-
-// refuse counts a record that is not taken over; the last good one stays.
-func (s *Shard) refuse(err error, out *Reconciled) {
+// refuse counts a record that is not taken over; the last good one stays. It
+// returns false.
+func (s *Shard) refuse(err error, out *Reconciled) bool {
 	total := 0
 	for _, n := range out.Refused {
 		total += n
@@ -151,4 +195,5 @@ func (s *Shard) refuse(err error, out *Reconciled) {
 	if total == RefusalsLoggedMax {
 		s.log.Warn(fmt.Sprintf("more than %d records refused in this cycle; the rest is only counted", RefusalsLoggedMax))
 	}
+	return false
 }

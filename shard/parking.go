@@ -2,6 +2,7 @@ package shard
 
 import (
 	"hash/maphash"
+	"slices"
 
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/demand"
@@ -42,8 +43,9 @@ var sizeSeed = maphash.MakeSeed()
 
 // waiting is a Same-Need that is short.
 type waiting struct {
-	age   int   // cycles in which nothing could be done for it
-	since int64 // Unix nanoseconds
+	age   int    // cycles in which nothing could be done for it
+	since int64  // Unix nanoseconds
+	first uint64 // cycle of the ledger in which it was short first
 	seen  uint64
 }
 
@@ -129,16 +131,87 @@ func (s *Shard) suits(p *model.Profile, minUnit model.Resources) bool {
 	return false
 }
 
-// recordParking ages the gangs that this plan left short.
+// deeds are what a plan does for a Need.
+type deeds uint8
+
+const (
+	acquires deeds = 1 << iota // binds or buys
+	preempts
+)
+
+// deedsOf returns the deeds of a plan by the number of the row; those of a fold
+// are at its first member. It uses the memory of into when it suffices.
+func deedsOf(actions []engine.Action, rows int, into []deeds) []deeds {
+	into = slices.Grow(into[:0], rows)[:rows]
+	clear(into)
+	for i := range actions {
+		switch a := &actions[i]; a.Kind {
+		case engine.Bootstrap, engine.Provision:
+			into[a.Need] |= acquires
+		case engine.Preempt:
+			into[a.Need] |= preempts
+		}
+	}
+	return into
+}
+
+// progress is what a cycle brought a gang that it left short.
+type progress uint8
+
+const (
+	none    progress = iota
+	waits            // it has a plan, or waits for drains
+	engaged          // it got something, or some domain could hold it
+)
+
+// gangs is what parking reads of a plan.
+type gangs interface {
+	CouldCover(i int) bool
+	Need(i int) engine.NeedResult
+}
+
+// progressOf tells what a plan brought a row. held says that something may be
+// draining for it: reading that costs memory, and few gangs have it.
+func progressOf(plan gangs, i int, did deeds, held bool) progress {
+	switch {
+	case did&acquires != 0 || plan.CouldCover(i):
+		return engaged
+	case did&preempts != 0:
+		return waits
+	case held && !plan.Need(i).InFlight.IsZero():
+		return waits
+	}
+	return none
+}
+
+// owners returns the Needs that machines are held for.
+func (s *Shard) owners() map[model.Owner]struct{} {
+	out := make(map[model.Owner]struct{})
+	for _, res := range s.machines.Reservations() {
+		out[res.Owner] = struct{}{}
+	}
+	return out
+}
+
+// recordParking ages the gangs that this plan left short. The machines must be
+// those that it was made for.
 func (s *Shard) recordParking(plan *engine.Plan) {
 	l := &s.parking
 	l.cycle++
-	for i := range plan.Needs {
-		n := &plan.Needs[i]
-		if n.Satisfied || n.Profile.Same() == nil {
+	owners := s.owners()
+	var b *demand.Block // of the last gang's cluster
+	for i := range plan.Len() {
+		if plan.Satisfied(i) || plan.Profile(i).Same() == nil {
 			continue // a fold is plain demand
 		}
-		l.note(keyOf(s.demand.Block(n.Cluster), n.Row, n.Profile), n, s.now)
+		cluster, row := plan.Identity(i)
+		if b == nil || b.Cluster() != cluster {
+			b = s.demand.Block(cluster)
+		}
+		p := plan.Profile(i)
+		k := keyOf(b, row, p)
+		_, held := owners[model.Owner{Cluster: cluster, Fingerprint: p.WithoutSame().Fingerprint(), Group: k.group}]
+		l.note(k, progressOf(plan, i, s.deeds[i], held), s.now)
 	}
 	for k, w := range l.waiting {
 		if w.seen != l.cycle {
@@ -150,19 +223,18 @@ func (s *Shard) recordParking(plan *engine.Plan) {
 // note ages one unsatisfied gang by one cycle. Getting something, or a domain
 // that could hold it, starts anew: its shortage is not structural. Cycles in
 // which it has a plan or waits for drains do not count.
-func (l *parking) note(k gangKey, n *engine.NeedResult, now int64) {
+func (l *parking) note(k gangKey, got progress, now int64) {
 	w := l.waiting[k]
 	if w == nil {
-		w = &waiting{since: now}
+		w = &waiting{since: now, first: l.cycle}
 		l.waiting[k] = w
 	}
 	first := w.seen != l.cycle
 	w.seen = l.cycle
 	switch {
-	case n.Bootstrap+n.Provision > 0 || n.CouldCover:
+	case got == engaged:
 		w.age = 0
-	case n.Preempt > 0 || !n.InFlight.IsZero():
-	case first:
+	case got == none && first:
 		w.age++
 	}
 }

@@ -89,8 +89,8 @@ func TestSiblingsOfAnotherSizeAreNotParked(t *testing.T) {
 	w.report("c1", gang(t, 100, 400), gang(t, 200, 4), gang(t, 100, 4))
 	for range 3 {
 		c := w.step()
-		if n := c.Plan.Needs[1]; !n.Satisfied {
-			t.Errorf("cycle %d: %+v", c.Number, n)
+		if !c.Plan.Satisfied(1) {
+			t.Errorf("cycle %d: %+v", c.Number, c.Plan.Need(1))
 		}
 	}
 }

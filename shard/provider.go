@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"errors"
 
 	"github.com/tonnage/tonnage/engine/model"
 )
@@ -42,6 +43,27 @@ func ParseOp(name string) (Op, bool) {
 type Record struct {
 	Machine  model.Machine
 	Metadata map[string]string // shared; must not be modified
+	// Decoded is what Decode makes of Metadata, if somebody knows it already.
+	Decoded *Decoded
+}
+
+// Batch is the records of a listing in the form in which they came, to be read
+// one by one where there is need to. It is valid until it is Done or its
+// provider lists again, and must not change before.
+type Batch interface {
+	// Len returns the number of records.
+	Len() int
+	// ID returns the id of record i; "" says that it cannot be read.
+	ID(i int) string
+	// Digest returns a number that says what record i says: a record with the
+	// digest of the one that was last taken over need not be read. 0 = read it.
+	Digest(i int) uint64
+	// Record reads record i. The error refuses this record and no other. The
+	// result is valid until the next call; its strings may be parts of a much
+	// larger text.
+	Record(i int) (*Record, error)
+	// Done says that no more will be read: the batch lets go of its memory.
+	Done()
 }
 
 // ListRequest asks for the machines that changed since a revision; without one
@@ -55,6 +77,7 @@ type ListRequest struct {
 // the revision that was asked for.
 type ListResponse struct {
 	Records  []Record
+	Batch    Batch // instead of Records, if not nil
 	Removed  []string
 	Revision []byte
 	Full     bool
@@ -85,6 +108,23 @@ type DrainRequest struct {
 type DeleteRequest struct {
 	Machine string
 }
+
+// How a call that changes a machine can fail, for errors.Is. An error that wraps
+// none of these says that the provider was reached and did not do it.
+var (
+	// ErrFenced: the provider knows a newer process of this shard. Nothing was
+	// done, nor will be done for any other call of this process: it must stop
+	// changing machines, and mark none Failed for it.
+	ErrFenced = errors.New("fenced: the provider knows a newer process of this shard")
+	// ErrUnsent: the call never left this process. Nothing was done, and the
+	// local record can be rolled back.
+	ErrUnsent = errors.New("the call did not reach the provider")
+	// ErrUncertain: the call left, and its answer never came or cannot be read.
+	// Whether it was done shows in the next listing.
+	ErrUncertain = errors.New("how the call ended is not known")
+	// ErrNoMachine: the provider has no such machine.
+	ErrNoMachine = errors.New("the provider has no such machine")
+)
 
 // Provider is what the shard drives machines through. A call that changes a
 // machine answers at once with its record, as a rule in the transitional

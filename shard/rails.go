@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -56,16 +55,24 @@ func isReclaim(a engine.Action) bool { return a.Kind == engine.Reclaim }
 
 // ByRank returns the actions in the order in which they are carried out and
 // cut: those of a Need by its rank, whatever their phase, then Reclaims and
-// Deletes; equal ones as they were emitted.
-func ByRank(actions []engine.Action, needs []engine.NeedResult) []engine.Action {
-	rank := func(a engine.Action) int64 {
-		if a.Need < 0 {
-			return math.MaxInt64
+// Deletes; equal ones as they were emitted. rank gives a Need's rank by its
+// number, as Plan.Rank does.
+func ByRank(actions []engine.Action, rank func(need int) int32) []engine.Action {
+	// Rank above place in one number: no two are equal, and plain numbers sort
+	// several times faster than actions that ask for their rank.
+	keys := make([]uint64, len(actions))
+	for i := range actions {
+		at := uint32(math.MaxUint32)
+		if n := actions[i].Need; n >= 0 {
+			at = uint32(rank(int(n)))
 		}
-		return int64(needs[a.Need].Rank)
+		keys[i] = uint64(at)<<32 | uint64(i)
 	}
-	out := slices.Clone(actions)
-	slices.SortStableFunc(out, func(a, b engine.Action) int { return cmp.Compare(rank(a), rank(b)) })
+	slices.Sort(keys)
+	out := make([]engine.Action, len(actions))
+	for i, k := range keys {
+		out[i] = actions[uint32(k)]
+	}
 	return out
 }
 
@@ -77,37 +84,57 @@ const (
 	Execute Disposition = iota
 	DryRun
 	Paused
+	Fenced
 )
 
 // String names the disposition.
-func (d Disposition) String() string { return [...]string{"execute", "dry-run", "paused"}[d] }
+func (d Disposition) String() string { return [...]string{"execute", "dry-run", "paused", "fenced"}[d] }
 
 // railed is a plan's actions after the rails.
 type railed struct {
 	actions     []engine.Action // in the order in which they are carried out
+	rest        []engine.Action // beyond MaxActionsPerCycle
 	disposition Disposition
 	capped      int  // Reclaims held back by the cap
 	cut         int  // actions beyond MaxActionsPerCycle
 	followUp    bool // a further cycle should come at once
+	// plans are the plans of preemption that were cut.
+	plans map[uint64]bool
 }
 
-// applyRails decides what of a plan is carried out. Under pause and dry run
-// nothing is, so neither limit applies: there is no rate to bound, and a
-// follow-up would spin.
-func applyRails(cfg *Config, plan *engine.Plan, machines *supply.Table) railed {
-	switch {
-	case cfg.Paused:
-		return railed{actions: plan.Actions, disposition: Paused}
-	case cfg.DryRun:
-		return railed{actions: plan.Actions, disposition: DryRun}
+// applyRails decides what of a plan is carried out. Where nothing is, neither
+// limit applies: there is no rate to bound, and a follow-up would spin.
+func applyRails(cfg *Config, now Disposition, plan *engine.Plan, machines *supply.Table) railed {
+	if now != Execute {
+		return railed{actions: plan.Actions, disposition: now}
 	}
 	var out railed
 	out.actions, out.capped = CapReclaims(plan.Actions, machines, cfg.ReclaimCapFraction)
-	out.actions = ByRank(out.actions, plan.Needs)
+	out.actions = ByRank(out.actions, plan.Rank)
 	if limit := cfg.MaxActionsPerCycle; limit > 0 && len(out.actions) > limit {
+		limit = wholePlans(out.actions, limit)
 		out.cut = len(out.actions) - limit
-		out.actions = out.actions[:limit]
+		out.actions, out.rest = out.actions[:limit], out.actions[limit:]
+		out.plans = refusing(nil, out.rest)
 		out.followUp = true
 	}
 	return out
+}
+
+// wholePlans returns the limit, or how many actions stand before the plan of
+// preemption that it would cut in two. A plan that stands first is let in whole
+// however large it is: it would never be, otherwise.
+func wholePlans(actions []engine.Action, limit int) int {
+	plan := actions[limit].Plan
+	if plan == 0 || actions[limit-1].Plan != plan {
+		return limit
+	}
+	first := limit
+	for first > 0 && actions[first-1].Plan == plan {
+		first--
+	}
+	if first > 0 {
+		return first
+	}
+	return planOf(actions)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
@@ -70,7 +71,7 @@ type news struct {
 func (s *Shard) list(ctx context.Context) (ListResponse, error) {
 	s.mu.Lock()
 	req := ListRequest{SinceRevision: s.revision}
-	if s.fullListDue() {
+	if s.cfg.AlwaysFull || s.relist || s.fullListDue() {
 		req.SinceRevision = nil
 	}
 	s.listing = true
@@ -91,28 +92,34 @@ func (s *Shard) fullListDue() bool {
 
 // reconcile brings the machine table in step with a listing.
 func (s *Shard) reconcile(l *ListResponse) Reconciled {
-	out := Reconciled{Full: l.Full, Listed: len(l.Records)}
+	batch := l.Batch
+	if batch == nil {
+		batch = plainBatch(l.Records)
+	}
+	out := Reconciled{Full: l.Full, Listed: batch.Len()}
 	s.listing = false
 	s.revision = l.Revision
 	s.sinceFull++
-	var seen []uint64
 	if l.Full {
-		s.sinceFull, s.callFailed = 0, false
-		seen = make([]uint64, (s.machines.RowMax()+len(l.Records))/64+1)
-	}
-	for i := range l.Records {
-		rec := &l.Records[i]
-		s.observeOrDefer(rec, &out)
-		if r, ok := s.machines.Lookup(rec.Machine.ID); ok && seen != nil {
-			seen[r>>6] |= 1 << (r & 63)
+		s.sinceFull, s.callFailed, s.relist = 0, false, false
+		if s.machines.Len() == 0 {
+			s.machines.GrowTo(batch.Len())
 		}
+	}
+	s.dropForeign(&out)
+	w := s.newWalk(batch, l.Full)
+	for from := 0; from < batch.Len(); from += walkBatch {
+		w.next(from, min(from+walkBatch, batch.Len()), &out)
 	}
 	for _, id := range l.Removed {
 		s.vanished(id, &out)
 	}
 	if l.Full {
-		s.removeUnseen(seen, &out)
+		s.removeUnseen(w.seen, &out)
+		s.forgetRecalled()
+		s.forgetGone(batch)
 	}
+	batch.Done()
 	s.lookAgain(&out)
 	clear(s.settled)
 	return out
@@ -129,16 +136,27 @@ func (s *Shard) busy(id string) bool {
 }
 
 // observeOrDefer takes a record over, or puts it aside while the machine is in
-// flight. A listing by revision would not repeat it.
-func (s *Shard) observeOrDefer(rec *Record, out *Reconciled) {
+// flight: a listing by revision would not repeat it. It takes and returns what
+// observeAt does.
+func (s *Shard) observeOrDefer(r columnar.Row, rec *Record, out *Reconciled) (columnar.Row, bool) {
 	id := rec.Machine.ID
 	if s.busy(id) {
-		s.deferred[id] = news{record: *rec}
+		s.deferred[strings.Clone(id)] = news{record: ownCopy(rec)}
 		out.Skipped++
-		return
+		return r, false
 	}
 	delete(s.deferred, id)
-	s.observe(rec, out)
+	return s.observeAt(r, rec, out)
+}
+
+// ownCopy returns a record that outlives its listing.
+func ownCopy(rec *Record) Record {
+	own := *rec
+	m := &own.Machine
+	for _, s := range [...]*string{&m.ID, &m.Host, &m.Cluster, &m.InstanceType, &m.Zone, &m.LastError} {
+		*s = strings.Clone(*s)
+	}
+	return own
 }
 
 // vanished removes a machine that the provider says is gone.
@@ -160,19 +178,24 @@ func (s *Shard) drop(r columnar.Row, out *Reconciled) {
 	} else {
 		out.Removed++
 	}
+	if s.memory != nil {
+		s.memory.Set(memoryMachine+s.machines.ID(r), nil)
+	}
+	s.tellGone(r)
 	s.remove(r)
 }
 
 // removeUnseen removes what a full listing does not mention. A record that was
 // refused was mentioned.
-func (s *Shard) removeUnseen(seen []uint64, out *Reconciled) {
+func (s *Shard) removeUnseen(seen rowSet, out *Reconciled) {
 	var gone []columnar.Row
-	for _, r := range s.machines.Order() {
-		if int(r>>6) < len(seen) && seen[r>>6]>>(r&63)&1 == 1 || s.busy(s.machines.ID(r)) {
+	for r := columnar.Row(1); int(r) < s.machines.RowMax(); r++ {
+		if !s.machines.Has(r) || seen.has(r) || s.busy(s.machines.ID(r)) {
 			continue
 		}
 		gone = append(gone, r)
 	}
+	slices.SortFunc(gone, func(a, b columnar.Row) int { return strings.Compare(s.machines.ID(a), s.machines.ID(b)) })
 	for _, r := range gone {
 		s.drop(r, out)
 	}

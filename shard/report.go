@@ -80,27 +80,35 @@ type ReportAction struct {
 	Error        string
 }
 
-// reportFor builds the cycle's report, nil when nobody asks for one.
-func (s *Shard) reportFor(c *Cycle) *CycleReport {
+// startReport copies what the report tells of a plan, before anything is done
+// about it; nil when nobody asks for a report.
+func (s *Shard) startReport(plan *engine.Plan) *CycleReport {
 	if s.observer == nil {
 		return nil
 	}
-	r := &CycleReport{
-		Cycle: c.Number, Now: c.Now, Durations: c.Durations, Stats: c.Plan.Stats,
-		Machines: s.machines.Len(), States: s.countLocked(), Needs: s.demand.Len(),
-		Demand: s.wanted.total.resources(), Bound: s.tally.bound.resources(), Free: s.tally.free.resources(),
-		Counts: c.Counts, Suppressed: c.Suppressed, Disposition: c.Disposition, Capped: c.Capped, Cut: c.Cut, Dropped: c.Dropped,
-		Parked: c.Parked, Held: c.Held, Shortfalls: s.shortfalls.report(), Reconciled: c.Reconciled,
+	r := &CycleReport{Stats: plan.Stats}
+	r.Unmet, r.UnmetTotal = s.unmet(plan)
+	return r
+}
+
+// finishReport adds what was done, and how things stand after it.
+func (s *Shard) finishReport(r *CycleReport, c *Cycle) {
+	if r == nil {
+		return
 	}
+	r.Cycle, r.Now, r.Durations = c.Number, c.Now, c.Durations
+	r.Machines, r.States, r.Needs = s.machines.Len(), s.countLocked(), s.demand.Len()
+	r.Demand, r.Bound, r.Free = s.wanted.total.resources(), s.tally.bound.resources(), s.tally.free.resources()
+	r.Counts, r.Suppressed, r.Disposition = c.Counts, c.Suppressed, c.Disposition
+	r.Capped, r.Cut, r.Dropped = c.Capped, c.Cut, c.Dropped
+	r.Parked, r.Held, r.Shortfalls, r.Reconciled = c.Parked, c.Held, s.shortfalls.report(), c.Reconciled
 	for _, st := range [...]model.State{model.Creating, model.Configuring, model.Draining, model.Deleting} {
 		r.InFlight += r.States[st]
 	}
 	for t, micros := range s.tally.spend {
 		r.SpendPerHour[t] = float64(micros) / microDollars
 	}
-	r.Unmet, r.UnmetTotal = s.unmet(c.Plan)
 	r.Actions = s.reportActions(c)
-	return r
 }
 
 // unmet returns the unsatisfied Needs of highest rank, and how many there are.
@@ -108,28 +116,28 @@ func (s *Shard) reportFor(c *Cycle) *CycleReport {
 func (s *Shard) unmet(plan *engine.Plan) ([]UnmetNeed, int) {
 	var worst []int32 // by rank, at most ReportUnmetMax
 	total := 0
-	byRank := func(i int32, rank int32) int { return int(plan.Needs[i].Rank) - int(rank) }
-	for i := range plan.Needs {
-		n := &plan.Needs[i]
-		if n.Satisfied || int(n.Fold) != i {
+	byRank := func(i int32, rank int32) int { return int(plan.Rank(int(i))) - int(rank) }
+	for i := range plan.Len() {
+		if plan.Satisfied(i) || int(plan.Fold(i)) != i {
 			continue
 		}
 		total++
-		if len(worst) == ReportUnmetMax && n.Rank > plan.Needs[worst[len(worst)-1]].Rank {
+		rank := plan.Rank(i)
+		if len(worst) == ReportUnmetMax && byRank(worst[len(worst)-1], rank) < 0 {
 			continue
 		}
-		at, _ := slices.BinarySearchFunc(worst, n.Rank, byRank)
+		at, _ := slices.BinarySearchFunc(worst, rank, byRank)
 		worst = slices.Insert(worst, at, int32(i))
 		worst = worst[:min(len(worst), ReportUnmetMax)]
 	}
 	out := make([]UnmetNeed, len(worst))
 	for k, i := range worst {
-		n := &plan.Needs[i]
+		n := plan.Need(int(i))
 		p := n.Profile
 		row := s.demand.Row(s.demand.Block(n.Cluster), n.Row)
 		out[k] = UnmetNeed{
 			Cluster: n.Cluster, Group: row.Group, Priority: p.Priority(), Profile: Describe(p),
-			Want: row.Aggregate, Deficit: slices.Clone(n.Deficit), Reason: n.Unmet, Domain: n.Domain,
+			Want: row.Aggregate, Deficit: n.Deficit, Reason: n.Unmet, Domain: n.Domain,
 		}
 	}
 	return out, total
@@ -144,9 +152,10 @@ func (s *Shard) reportActions(c *Cycle) []ReportAction {
 			x.InstanceType = s.machines.Get(r).InstanceType
 		}
 		if a.Need >= 0 {
-			n := &c.Plan.Needs[a.Need]
-			p := n.Profile
-			x.Need, x.For, x.Priority = Describe(p), n.Cluster, p.Priority()
+			// Both come from the demand, which the actions have not changed.
+			p := c.Plan.Profile(int(a.Need))
+			x.Need, x.Priority = Describe(p), p.Priority()
+			x.For, _ = c.Plan.Identity(int(a.Need))
 		}
 		if a.Err != nil {
 			x.Error = a.Err.Error()

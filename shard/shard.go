@@ -1,43 +1,63 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"time"
 
+	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/supply"
+	"github.com/tonnage/tonnage/pprof"
 )
 
 // Shard keeps the machines of one provider serving the needs of many clusters.
 // Its methods are safe for concurrent use, but only one goroutine may run
 // cycles: Run, or the caller of Step.
 type Shard struct {
-	provider Provider
-	blob     func(context.Context, string, *model.Profile) ([]byte, error)
-	clock    func() time.Time
-	observer func(*CycleReport)
-	decided  func(engine.Input, *engine.Plan)
-	log      *slog.Logger
-	metrics  *metrics
-	wake     chan struct{}
-	queue    chan *call
+	provider  Provider
+	operators Operators
+	memory    Memory
+	switches  func() Switches
+	renew     func(context.Context) error
+	audit     func(*AuditRecord)
+	clock     func() time.Time
+	observer  func(*CycleReport)
+	decided   func(engine.Input, *engine.Plan)
+	differed  func(uint64, engine.Input) (string, error)
+	log       *slog.Logger
+	metrics   *metrics
+	labels    *pprof.Labels
+	mark      func(model.Stage, int) // labels.Mark
+	worst     *worst                 // nil = no traces are kept
+	wake      chan struct{}
+	queue     chan *call // a plan of preemption may pass queueMax
+	queueMax  int
 
 	// mu guards everything below.
 	mu        sync.Mutex
 	cfg       Config
 	ctx       context.Context // of the cycle that runs, for calls within it
 	engine    *engine.Engine
+	decide    func(engine.Input) (*engine.Plan, error) // engine.Cycle
+	closed    bool
+	rollup    *demand.Builder // of the roll-up at hand
 	machines  *supply.Table
 	demand    *demand.Table
-	now       int64 // time of the last cycle, Unix nanoseconds
-	lastCycle int64 // time of the one before
+	accounts  alloc.Accounts // of both tables; the engine has its own
+	now       int64          // time of the last cycle, Unix nanoseconds
+	lastCycle int64          // time of the one before
 	cycles    uint64
+	prices    uint64 // how often the price of a machine changed
+	set       Switches
+	fenced    bool
 	ready     bool
 	hungry    bool // the last cycle had more to do than the queue takes
 
@@ -49,24 +69,50 @@ type Shard struct {
 	inFlight   map[string]engine.Kind
 	settled    map[string]struct{} // calls that ended while the provider listed
 	deferred   map[string]news
+	unsure     map[string]unsure // calls without an answer
+	waits      setbacks
 
 	// Ledgers.
 	held          map[string]int   // roll-ups in quarantine, in a row
 	reportedAt    map[string]int64 // last accepted roll-up
 	drains        map[string]drain
+	backOffs      backOffs
+	settledCycle  uint64 // number of the last cycle that decided
 	added         []string
 	addedOverflow bool
 	parking       parking
+	deeds         []deeds // of the last plan, by number of the row
 	shortfalls    shortfalls
 	drainTimes    drainTimes
 	latency       latencies
 	tally         tally
 	wanted        demandTally
 	encoder       Encoder
+	hints         hints
+
+	// What outlives the process.
+	recalled    map[string]recollection // not yet listed in this process
+	remembered  uint64                  // version of the machines that was kept
+	scratch     []byte
+	domains     map[Domain]struct{}
+	domainKeys  map[string]int // how many domains have the key
+	given       map[string]given
+	received    map[string]string // machine → instruction
+	adoptions   map[string]int64  // instruction → when it was carried out, Unix nanoseconds
+	gone        map[string]int    // machines given or received → looks at full listings in which they were not
+	fullLists   int               // since machines were given or received
+	arrived     map[string]uint64 // machine → cycle in which it came from another shard
+	ownedAt     uint64            // position in the memory of the last change of ownership
+	offeredUpTo columnar.Row      // where the next offers begin, when one look is not enough
+	reown       bool              // what is this shard's has changed
+	relist      bool              // the next listing is to be full
+	term        int64             // the coordinator's, the highest heard of
 }
 
-// Cycle is what one cycle did. Plan is valid until the next cycle, the rest
-// is the caller's.
+// Cycle is what one cycle did. It is the caller's, apart from Plan, which is
+// valid until the next cycle. What Plan says of rows is valid until a table
+// changes: where workers make calls or clusters report meanwhile, take what you
+// need in Deps.Decided.
 type Cycle struct {
 	Number      uint64
 	Now         int64
@@ -82,6 +128,7 @@ type Cycle struct {
 	Cut        int       // actions beyond MaxActionsPerCycle
 	Dropped    int       // actions that the queue had no room for
 	Deduped    int       // actions on machines that are busy or moved on
+	Waiting    int       // actions whose cluster cannot take machines at the moment
 	Illegal    []Started // actions that the machine's state does not allow
 	Parked     int       // rows that rest
 	Shortfalls int       // profiles with unresolved demand
@@ -103,20 +150,33 @@ func New(cfg Config, deps Deps) (*Shard, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := newMetrics(deps.Registerer)
+	m, err := newMetrics(deps.Registerer, deps.Operators)
 	if err != nil {
 		return nil, err
 	}
 	s := &Shard{
-		provider: deps.Provider, blob: deps.Blob, clock: deps.Clock, observer: deps.Observer, decided: deps.Decided, log: deps.Log,
-		metrics: m, wake: make(chan struct{}, 1), queue: make(chan *call, 2*cfg.Concurrency),
-		cfg: cfg, engine: eng, machines: supply.New(), demand: demand.New(),
-		inFlight: map[string]engine.Kind{}, settled: map[string]struct{}{}, deferred: map[string]news{},
+		provider: deps.Provider, operators: deps.Operators, memory: deps.Memory, switches: deps.Switches, renew: deps.Renew, audit: deps.Audit,
+		clock: deps.Clock, observer: deps.Observer, decided: deps.Decided, differed: deps.Differed, log: deps.Log,
+		metrics: m, wake: make(chan struct{}, 1), queue: make(chan *call, 2*cfg.Concurrency+PlanMachinesMax), queueMax: 2 * cfg.Concurrency,
+		cfg: cfg, engine: eng, decide: eng.Cycle, rollup: demand.NewBuilder(), machines: supply.New(), demand: demand.New(),
+		inFlight: map[string]engine.Kind{}, settled: map[string]struct{}{}, deferred: map[string]news{}, unsure: map[string]unsure{},
 		held: map[string]int{}, reportedAt: map[string]int64{}, drains: map[string]drain{},
-		parking: newParking(), shortfalls: newShortfalls(), latency: newLatencies(),
+		parking: newParking(), shortfalls: newShortfalls(), latency: newLatencies(), hints: newHints(),
+		recalled: map[string]recollection{}, domains: map[Domain]struct{}{}, domainKeys: map[string]int{},
+		given: map[string]given{}, received: map[string]string{}, adoptions: map[string]int64{}, arrived: map[string]uint64{}, gone: map[string]int{},
 	}
+	s.machines.Account(&s.accounts)
+	s.demand.Account(&s.accounts)
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
+	}
+	s.recall()
+	s.labels = pprof.New(context.Background(), cmp.Or(cfg.Engine.Workers, runtime.GOMAXPROCS(0)))
+	s.mark = s.labels.Mark
+	if cfg.WorstDir != "" {
+		if s.worst, err = newWorst(cfg.WorstDir, cfg.WorstMin, s.log); err != nil {
+			return nil, err
+		}
 	}
 	return s, nil
 }
@@ -126,8 +186,12 @@ func New(cfg Config, deps Deps) (*Shard, error) {
 // a limit of the engine: nothing was carried out then.
 func (s *Shard) Step(ctx context.Context, now int64) (*Cycle, error) {
 	lap := s.stopwatch()
+	s.mark(model.StageReconcile, 0)
+	defer s.labels.Clear()
+	s.control(ctx)
 	listing, listErr := s.list(ctx)
 	c, report, err := s.cycle(ctx, now, &listing, listErr, lap)
+	s.worst.took(c.Number, now, c.Durations.Total)
 	if report != nil {
 		s.observer(report)
 	}
@@ -142,6 +206,9 @@ func (s *Shard) cycle(ctx context.Context, now int64, listing *ListResponse, lis
 	s.lastCycle, s.now = s.now, now
 	s.cycles++
 	c := &Cycle{Number: s.cycles, Now: now}
+	if s.closed {
+		return c, nil, fmt.Errorf("cycle %d decides nothing: the shard is closed", c.Number)
+	}
 	if listErr != nil {
 		s.listing = false
 		s.metrics.cycleFailed()
@@ -153,31 +220,46 @@ func (s *Shard) cycle(ctx context.Context, now int64, listing *ListResponse, lis
 	c.Durations.Reconcile = lap()
 
 	c.Parked = s.stampParked()
-	in := engine.Input{Supply: s.machines, Demand: s.demand, Now: now, DrainSeconds: s.drainSeconds(), Clock: s.nanos()}
-	plan, err := s.engine.Cycle(in)
+	in := engine.Input{Supply: s.machines, Demand: s.demand, Now: now, DrainSeconds: s.drainSeconds(), BackingOff: s.backOffs.in(s.cycles), Clock: s.nanos(), Mark: s.mark}
+	plan, err := s.decide(in)
 	if err != nil {
 		s.metrics.cycleFailed()
 		return c, nil, fmt.Errorf("cycle %d decides nothing: %w", c.Number, err)
 	}
+	s.settledCycle = s.cycles
+	s.noteKind(in, plan)
 	if s.decided != nil {
 		s.decided(in, plan)
 	}
 	c.Plan = plan
 	c.Durations.decided(&plan.Stats)
+	report := s.startReport(plan)
+	s.record(plan)
 	lap()
 
-	railed := applyRails(&s.cfg, plan, s.machines)
+	s.mark(model.StageEmit, 0)
+	s.hint()
+	railed := applyRails(&s.cfg, s.halted(), plan, s.machines)
 	c.Durations.Emit = lap()
+	s.mark(model.StageExecute, 0)
 	s.carryOut(c, plan, railed)
 	c.Durations.Execute = lap()
 
-	s.recordParking(plan)
-	s.shortfalls.record(plan)
 	s.latency.record(s, plan)
+	s.rememberChanges()
 	c.Shortfalls, c.Held = len(s.shortfalls.open), s.heldLocked()
 	c.Durations.sum()
 	s.metrics.cycle(s, c)
-	return c, s.reportFor(c), nil
+	s.finishReport(report, c)
+	return c, report, nil
+}
+
+// record enters a plan in the ledgers, before anything is done about it: what
+// it says of rows is read from the tables that it was made for.
+func (s *Shard) record(plan *engine.Plan) {
+	s.deeds = deedsOf(plan.Actions, plan.Len(), s.deeds)
+	s.recordParking(plan)
+	s.shortfalls.record(plan)
 }
 
 // carryOut does what the rails let through, and asks for a further cycle at
@@ -185,23 +267,40 @@ func (s *Shard) cycle(ctx context.Context, now int64, listing *ListResponse, lis
 func (s *Shard) carryOut(c *Cycle, plan *engine.Plan, railed railed) {
 	c.Disposition, c.Capped, c.Cut = railed.disposition, railed.capped, railed.cut
 	s.hungry = false
+	auditor := s.newAuditor(plan)
+	s.adoptStamps(plan)
 	if railed.disposition != Execute {
 		for _, a := range railed.actions {
 			c.Suppressed[a.Kind]++
 		}
+		auditor.held(railed.actions, railed.disposition.String())
 		return
 	}
+	auditor.heldByRails(plan, &railed)
 	s.endReservations(plan)
-	s.dispatch(c, plan, railed.actions)
+	s.dispatch(c, plan, &railed, &auditor)
 	if railed.followUp {
 		c.FollowUp = true
 		s.Wake()
 	}
 }
 
+// adoptStamps stamps machines with the Need of their cluster that they serve by now.
+// A Need is credited with its own machines before others, whatever these cost,
+// so it keeps what it has: without the new stamp each cheaper machine that
+// comes to the cluster, also one that was freed for another Need, would take
+// the place of one that serves already. That is nothing which is carried out, and
+// happens under pause and dry run too.
+func (s *Shard) adoptStamps(plan *engine.Plan) {
+	for _, x := range plan.Adopted {
+		s.stamp(x.Machine, plan.Stamp(int(x.Need)))
+	}
+}
+
 // endReservations takes the stamps off that the plan says are over. That of a
 // machine which another Need binds in this plan stays until the machine is
-// bound: the action may be cut or dropped.
+// bound: the action may be cut or dropped. That of a machine which drains on for
+// its owner changes.
 func (s *Shard) endReservations(plan *engine.Plan) {
 	if len(plan.Ended) == 0 {
 		return
@@ -212,9 +311,10 @@ func (s *Shard) endReservations(plan *engine.Plan) {
 			taken[a.Machine] = struct{}{}
 		}
 	}
+	drains := s.stillDrains(plan)
 	for _, r := range plan.Ended {
 		if _, ok := taken[r]; !ok {
-			s.machines.Reserve(r, model.Reservation{})
+			s.machines.Reserve(r, drains[r])
 		}
 	}
 }
@@ -225,6 +325,19 @@ func (s *Shard) drainSeconds() map[string]float64 {
 		return nil
 	}
 	return s.drainTimes.seconds
+}
+
+// Close ends the engine's workers and gives its memory back: no further cycle is
+// decided, and plans of earlier ones are no longer valid. What there is of
+// machines and demand can still be read. A shard that nobody refers to any more
+// is closed in time.
+func (s *Shard) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.closed = true
+		s.engine.Close()
+	}
 }
 
 // Ready tells whether the provider has listed its machines at least once.

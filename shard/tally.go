@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 
+	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -58,8 +59,8 @@ type clusterDemand struct {
 	total sums
 }
 
-// replace takes the cluster's old demand off and adds the new.
-func (t *demandTally) replace(cluster string, rows []model.Need) {
+// replace takes the cluster's old demand off and adds the one in the table.
+func (t *demandTally) replace(table *demand.Table, cluster string) {
 	if old := t.clusters[cluster]; old != nil {
 		for b, n := range old.rows {
 			t.rows[b] -= n
@@ -67,13 +68,22 @@ func (t *demandTally) replace(cluster string, rows []model.Need) {
 		t.total.merge(&old.total, false)
 		delete(t.clusters, cluster)
 	}
-	if len(rows) == 0 {
+	b := table.Block(cluster)
+	if b == nil {
 		return
 	}
 	c := &clusterDemand{}
-	for i := range rows {
-		c.rows[rows[i].Profile.Interruption()]++
-		c.total.change(rows[i].Aggregate, true)
+	for _, p := range b.Profiles() {
+		c.rows[table.Profile(p).Interruption()]++
+	}
+	dims, sum := table.Dims(), make([]wide, b.Stride())
+	for i, v := range b.Aggregates() {
+		sum[i%b.Stride()].change(wide{0, uint64(v)}, true)
+	}
+	for d, v := range sum {
+		if v != (wide{}) {
+			*c.total.at(dims[d]) = v
+		}
 	}
 	for b, n := range c.rows {
 		t.rows[b] += n

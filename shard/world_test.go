@@ -99,12 +99,16 @@ func newWorld(t *testing.T, ms []model.Machine, options ...option) *world {
 		w.deps.Provider = w.fleet
 	}
 	w.restart()
+	t.Cleanup(func() { w.shard.Close() })
 	return w
 }
 
 // restart makes a shard that remembers nothing.
 func (w *world) restart() {
 	w.t.Helper()
+	if w.shard != nil {
+		w.shard.Close()
+	}
 	var err error
 	if w.shard, err = shard.New(w.cfg, w.deps); err != nil {
 		w.t.Fatal(err)

@@ -66,6 +66,7 @@ type Frame struct {
 	Progress string `json:"progress"`
 
 	Machines  [len(States)]int `json:"machines"`
+	Sessions  int              `json:"sessions"` // operators that are connected
 	Clusters  int              `json:"clusters"` // with demand
 	Rows      int              `json:"rows"`     // of their roll-ups
 	Needs     int              `json:"needs"`    // what the rows are after folding
@@ -86,6 +87,9 @@ type Frame struct {
 	Resources []Resource    `json:"resources"`
 	Reasons   []ReasonCount `json:"reasons"`
 	Unmet     []UnmetNeed   `json:"unmet"` // highest priority first, then oldest
+
+	// Region is there when several shards run in the process.
+	Region *Region `json:"region,omitempty"`
 
 	// Did is what this cycle started, in emission order, alike actions
 	// counted together.
@@ -140,6 +144,8 @@ type Action struct {
 	From    string `json:"from,omitempty"`
 	Need    string `json:"need,omitempty"` // summary of the Need's profile
 	Reason  string `json:"reason"`         // the rule, as the engine spells it
+	// Plan is the number of the picture of the plan that it is part of, 0 = none.
+	Plan uint64 `json:"plan,omitempty"`
 }
 
 // bound cuts lists and strings to the limits. It copies what it changes, so
@@ -164,6 +170,7 @@ func (f *Frame) bound() {
 			u.Deficit[j].Name = cut(u.Deficit[j].Name, NameBytesMax/2)
 		}
 	}
+	f.Region = f.Region.bound()
 	f.Did = head(f.Did[max(0, len(f.Did)-MaxRecent):], MaxRecent)
 	for i := range f.Did {
 		f.Did[i].bound()

@@ -33,6 +33,12 @@ type Config struct {
 	// Ready returns why the process is not ready, nil when it is; a nil
 	// function is always ready.
 	Ready func() error
+	// World writes what the next cycle would look at, as a file that what-if
+	// reads; nil = no such path. One request at a time is served.
+	World func(io.Writer) error
+	// Plan writes the picture of a plan, as SVG; ok is false when it is not, or no
+	// longer, kept. nil = no such path. It may be called by several at a time.
+	Plan func(number uint64, out io.Writer) (ok bool, err error)
 	// Pprof serves /debug/pprof/. It shows memory and code of the process: set
 	// it only for a listener that Loopback accepts.
 	Pprof bool
@@ -55,6 +61,12 @@ func New(c Config) *Site {
 	s.mux.HandleFunc("GET /readyz", s.readyz)
 	if c.Metrics != nil {
 		s.mux.Handle("GET /metrics", promhttp.HandlerFor(c.Metrics, promhttp.HandlerOpts{}))
+	}
+	if c.World != nil {
+		s.mux.Handle("GET /api/world", worldOf(c.World))
+	}
+	if c.Plan != nil {
+		s.mux.Handle("GET /plans/{number}", planOf(c.Plan))
 	}
 	if c.Pprof {
 		s.profiles()

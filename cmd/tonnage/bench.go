@@ -4,26 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"runtime/pprof"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/internal/measure"
 	"github.com/tonnage/tonnage/internal/workload"
-	"github.com/tonnage/tonnage/internal/world"
 )
 
 // benchFlags are the flags of bench.
 type benchFlags struct {
 	rung, regime string
 	output       string
-	profile      string
+	acquire      string
+	cpuProfile   string
+	profileDir   string
 	cycles       int
 	workers      int
 	seed         uint64
 	verify       bool
+	full         bool
+	pin          bool
 }
 
 func newBench(s streams) *cobra.Command {
@@ -41,17 +43,23 @@ Regimes:
              machines change, after it the plan is carried out at once
   burst      a tenth of the Needs double and gangs of 64 to 256 machines arrive
   shrink     half of a tenth of the clusters' demand vanishes
-  contended  demand is 130 % of supply, at five priorities
+  contended  demand is 130 % of supply, at five priorities; victims are chosen by gangs
+
+A cycle builds on the one before; fullCycles of the output says how many could not,
+and --full lets none. When a hundred have built on one another, one is checked: decided
+a second time, from nothing.
 
 Only the cycle is measured, not what brings its input about. Percentiles are exact
 (nearest rank): of fewer than 100 cycles, p99 is the slowest. The checksum is a
 function of rung, regime and seed, in the steady regime also of --cycles; it is the
-same on every machine. A plan that differs from what --verify compares it with, or
-from that of another cycle on the same input, ends the run with exit code 3.`,
+same on every machine. A plan that differs from what --verify compares it with, from
+that of another cycle on the same input or from its own check ends the run with exit
+code 3.`,
 		Example: `  tonnage bench
   tonnage bench --rung 50k --regime steady --cycles 200 -o table
   tonnage bench --rung 5k --regime contended --verify -o json | jq .planChecksum
-  tonnage bench --rung 500k --cpuprofile cpu.out && go tool pprof -tagfocus measured cpu.out`,
+  tonnage bench --rung 500k --cpuprofile cpu.out && go tool pprof -tagfocus measured cpu.out
+  tonnage bench --rung 50k --regime steady --profile build/profile`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return bench(cmd.Context(), s, &f) },
 	}
@@ -59,12 +67,17 @@ from that of another cycle on the same input, ends the run with exit code 3.`,
 	flags.StringVar(&f.rung, "rung", "tiny", "the workload: "+strings.Join(workload.Names(), ", "))
 	flags.StringVar(&f.regime, "regime", "cold", "what happens to it: "+strings.Join(regimeNames(), ", "))
 	flags.IntVar(&f.cycles, "cycles", measure.CyclesDefault, "cycles to measure")
-	flags.IntVar(&f.workers, "workers", 0, "workers of the cycle, 0 = all cores; no effect yet, a cycle is one sequential pass")
+	workersFlag(cmd, &f.workers, "")
+	pinFlag(cmd, &f.pin)
+	flags.StringVar(&f.acquire, "acquire", engine.AcquireInOrder.String(), "how workers share the Needs that lack something: order, in rank order by components; race, taking over by rank; the plan never depends on it")
+	flags.BoolVar(&f.full, "full", false, "let no cycle build on the one before: what the first cycle of a process takes")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the workload and of its changes")
-	flags.BoolVar(&f.verify, "verify", false, "compare plans with the reference's; on large rungs with those of one worker")
-	flags.StringVar(&f.profile, "cpuprofile", "", "write a CPU profile; what is measured has the label bench=measured")
+	flags.BoolVar(&f.verify, "verify", false, "compare plans with the reference's; on large rungs with those of one worker that builds on nothing")
+	flags.StringVar(&f.cpuProfile, "cpuprofile", "", "write a CPU profile; what is measured has the label bench=measured")
+	flags.StringVar(&f.profileDir, "profile", "", "write cpu, heap, mutex and block profiles into this folder; it is created")
+	_ = cmd.MarkFlagDirname("profile")
 	outputFlag(cmd, &f.output)
-	for flag, values := range map[string][]string{"rung": workload.Names(), "regime": regimeNames()} {
+	for flag, values := range map[string][]string{"rung": workload.Names(), "regime": regimeNames(), "acquire": {"order", "race"}} {
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
 	return cmd
@@ -80,18 +93,24 @@ func regimeNames() []string {
 
 // config checks the flags.
 func (f *benchFlags) config() (cfg measure.Config, err error) {
-	cfg = measure.Config{Cycles: f.cycles, Workers: f.workers, Seed: f.seed, Verify: f.verify}
+	cfg = measure.Config{Cycles: f.cycles, Workers: f.workers, Seed: f.seed, Full: f.full, Verify: f.verify}
 	if cfg.Rung, err = workload.ByName(f.rung); err != nil {
 		return cfg, badInput(fmt.Errorf("--rung: %w", err))
 	}
 	if cfg.Regime, err = workload.ParseRegime(f.regime); err != nil {
 		return cfg, badInput(fmt.Errorf("--regime: %w", err))
 	}
+	if cfg.Acquire, err = engine.ParseAcquireMode(f.acquire); err != nil {
+		return cfg, badInput(fmt.Errorf("--acquire: %w", err))
+	}
 	if f.cycles < 1 || f.cycles > measure.CyclesMax {
 		return cfg, badInput(fmt.Errorf("--cycles must be between 1 and %d, got %d", measure.CyclesMax, f.cycles))
 	}
-	if f.workers < 0 || f.workers > world.WorkersMax {
-		return cfg, badInput(fmt.Errorf("--workers must be between 0 and %d, got %d", world.WorkersMax, f.workers))
+	if f.cpuProfile != "" && f.profileDir != "" {
+		return cfg, badInput(errors.New("--cpuprofile and --profile exclude each other; give one"))
+	}
+	if err := checkWorkers(f.workers); err != nil {
+		return cfg, badInput(err)
 	}
 	return cfg, nil
 }
@@ -105,15 +124,24 @@ func bench(ctx context.Context, s streams, f *benchFlags) error {
 	if err != nil {
 		return err
 	}
-	p := newBenchProgress(s.err)
-	cfg.Progress = p.show
-	stop, err := startProfile(f.profile)
+	cfg.Pin, err = pinned(f.pin, cfg.Workers, func(worker int, err error) {
+		fmt.Fprintf(s.err, "tonnage: worker %d is not tied to its CPU: %v\n", worker, err)
+	})
 	if err != nil {
 		return err
 	}
+	p := newBenchProgress(s.err)
+	taken, err := startProfiles(f.cpuProfile, f.profileDir)
+	if err != nil {
+		return err
+	}
+	cfg.Progress = func(at measure.Progress) {
+		taken.progress(at)
+		p.show(at)
+	}
 	result, err := measure.Run(ctx, cfg)
 	p.clear()
-	if err = errors.Join(benchError(err), stop()); err != nil {
+	if err = errors.Join(benchError(err), taken.stop()); err != nil {
 		return err
 	}
 	if format == formatTable {
@@ -131,22 +159,4 @@ func benchError(err error) error {
 		return fmt.Errorf("interrupted: %w", err)
 	}
 	return err
-}
-
-// startProfile begins a CPU profile, if a file is named; stop ends it.
-func startProfile(path string) (stop func() error, err error) {
-	if path == "" {
-		return func() error { return nil }, nil
-	}
-	f, err := os.Create(path)
-	if err != nil {
-		return nil, badInput(fmt.Errorf("--cpuprofile: %w", err))
-	}
-	if err := pprof.StartCPUProfile(f); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return func() error {
-		pprof.StopCPUProfile()
-		return f.Close()
-	}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -29,6 +30,26 @@ func TestBenchPrintsOneObject(t *testing.T) {
 	}
 }
 
+// TestBenchCountsWhatBuiltOnNothing: --full lets no cycle build on another, and
+// the plans are the same; --pin changes nothing about them either.
+func TestBenchCountsWhatBuiltOnNothing(t *testing.T) {
+	run := func(more ...string) (r measure.Result) {
+		args := append([]string{"bench", "--regime", "steady", "--cycles", "6", "--workers", "3", "--verify", "-o", "json"}, more...)
+		got := call("", false, args...)
+		if err := json.Unmarshal([]byte(got.out), &r); err != nil || got.code != 0 {
+			t.Fatalf("exit %d, %v: %s", got.code, err, got.err)
+		}
+		return r
+	}
+	built, full, pinned := run(), run("--full"), run("--pin")
+	if built.FullCycles != 0 || full.FullCycles != 6 || pinned.FullCycles != 0 || pinned.Workers != 3 {
+		t.Errorf("%d, with --full %d, with --pin %d of 6 cycles are full; %d workers", built.FullCycles, full.FullCycles, pinned.FullCycles, pinned.Workers)
+	}
+	if built.PlanChecksum != full.PlanChecksum || built.PlanChecksum != pinned.PlanChecksum {
+		t.Errorf("checksums %s, with --full %s, with --pin %s", built.PlanChecksum, full.PlanChecksum, pinned.PlanChecksum)
+	}
+}
+
 func TestBenchPrintsATable(t *testing.T) {
 	got := call("", true, "bench", "--cycles", "1", "--regime", "steady")
 	if got.code != 0 || !strings.HasPrefix(got.out, "tiny steady: 1265 machines") || got.err != "" {
@@ -42,7 +63,7 @@ func TestBenchRefusesBadFlags(t *testing.T) {
 		{"--regime hot", `--regime: no regime named "hot"; use one of cold, steady, burst, shrink, contended`},
 		{"--cycles 0", "--cycles must be between 1 and 100000, got 0"},
 		{"--cycles 100001", "--cycles must be between 1 and 100000, got 100001"},
-		{"--workers -1", "--workers must be between 0 and 1024, got -1"},
+		{"--workers -1", "--workers must be between 0 and 256, got -1"},
 		{"--seed -1", "--seed"},
 		{"-o xml", `unknown output format "xml"`},
 		{"--cpuprofile .", "--cpuprofile: open ."},
@@ -69,6 +90,26 @@ func TestBenchWritesAProfile(t *testing.T) {
 	}
 	if raw, err := os.ReadFile(path); err != nil || !bytes.HasPrefix(raw, []byte{0x1f, 0x8b}) {
 		t.Errorf("%d bytes: %v", len(raw), err)
+	}
+}
+
+// TestBenchWritesProfiles: each is there, and Go's tool reads it.
+func TestBenchWritesProfiles(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new", "folder")
+	if got := call("", false, "bench", "--cycles", "3", "--regime", "steady", "--profile", dir); got.code != 0 {
+		t.Fatalf("exit %d: %s", got.code, got.err)
+	}
+	for _, name := range []string{profileCPU, profileHeapBefore, profileHeap, profileMutex, profileBlock} {
+		if out, err := exec.Command("go", "tool", "pprof", "-top", filepath.Join(dir, name)).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+	if got := call("", false, "bench", "--profile", dir, "--cpuprofile", "x"); got.code != exitBadInput || !strings.Contains(got.err, "cpuprofile") {
+		t.Errorf("both: exit %d, %s", got.code, got.err)
+	}
+	file := filepath.Join(dir, profileCPU)
+	if got := call("", false, "bench", "--profile", file); got.code != exitBadInput || !strings.Contains(got.err, "--profile: mkdir "+file) {
+		t.Errorf("a file for a folder: exit %d, %s", got.code, got.err)
 	}
 }
 

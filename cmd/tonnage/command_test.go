@@ -118,7 +118,7 @@ func TestBadUse(t *testing.T) {
 		{"decide -f " + bad, []string{"needs[0].cluster: is missing", `machines[0].colour: unknown key`, `machines[0].state: unknown state "Gone"`}},
 		{"simulate -f " + bad, []string{`machines: unknown key`, `needs: unknown key`, `world: is missing`, `cycles: is missing`}},
 		{"decide -f - -o xml", []string{`unknown output format "xml"; use -o json or -o table`}},
-		{"decide -f - --workers 1025", []string{"--workers must be between 0 and 1024, got 1025"}},
+		{"decide -f - --workers 257", []string{"--workers must be between 0 and 256, got 257"}},
 		{"decide -f - --workers x", []string{`invalid argument "x" for "--workers" flag`}},
 		{"decide -f - extra", []string{"unexpected argument \"extra\" (see `tonnage decide --help`)"}},
 		{"decide -f", []string{"flag needs an argument"}},

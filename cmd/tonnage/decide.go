@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,7 +38,7 @@ code is 0. A file with faults is refused whole, with one line for each fault
 	fileFlag(cmd, &f.file, "the world")
 	outputFlag(cmd, &f.output)
 	cmd.Flags().BoolVar(&f.explain, "explain", false, `add why, by need and by machine (key "explain" of the JSON)`)
-	cmd.Flags().IntVar(&f.workers, "workers", 0, "workers of the cycle, 0 = all cores; wins over the file; no effect yet, a cycle is one sequential pass")
+	workersFlag(cmd, &f.workers, "; wins over the file")
 	return cmd
 }
 
@@ -48,8 +47,8 @@ func decide(s streams, f decideFlags, workersSet bool) error {
 	if err != nil {
 		return err
 	}
-	if f.workers < 0 || f.workers > world.WorkersMax {
-		return badInput(fmt.Errorf("--workers must be between 0 and %d, got %d", world.WorkersMax, f.workers))
+	if err := checkWorkers(f.workers); err != nil {
+		return badInput(err)
 	}
 	in, err := openFile(s, f.file)
 	if err != nil {

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/tonnage/tonnage/internal/cpu"
 )
 
 // The exit codes of every command.
@@ -48,8 +51,11 @@ func processStreams() streams {
 // run executes one command line and returns its exit code. Errors go to the
 // error stream as they are: for a bad file, one line for each fault.
 func run(ctx context.Context, args []string, s streams) int {
+	if w := cpu.Warning(); w != "" {
+		fmt.Fprintln(s.err, "tonnage:", w)
+	}
 	root := newRoot(s)
-	root.SetArgs(args)
+	root.SetArgs(twoDashes(root, args))
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
@@ -61,6 +67,30 @@ func run(ctx context.Context, args []string, s streams) int {
 	return exitInternal
 }
 
+// twoDashes lets the servers' long flags be given with one dash, as scripts for
+// the public project's binaries may: -listen=:7780 is --listen=:7780. What is no
+// long flag of the command stays as it is, and so does all behind a --.
+func twoDashes(root *cobra.Command, args []string) []string {
+	if len(args) == 0 || args[0] != "shard" && args[0] != "coordinator" {
+		return args
+	}
+	cmd, _, err := root.Find(args[:1])
+	if err != nil {
+		return args
+	}
+	out := slices.Clone(args)
+	for i, arg := range out {
+		if arg == "--" {
+			break
+		}
+		name, _, _ := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
+		if len(name) > 1 && strings.HasPrefix(arg, "-") && cmd.Flags().Lookup(name) != nil {
+			out[i] = "-" + arg
+		}
+	}
+	return out
+}
+
 // newRoot returns the whole command tree.
 func newRoot(s streams) *cobra.Command {
 	root := &cobra.Command{
@@ -69,10 +99,17 @@ func newRoot(s streams) *cobra.Command {
 		Long: `Tonnage compares what many Kubernetes clusters need with one pool of machines,
 and decides which machines to bind, buy, preempt, reclaim and give back.
 
-  decide     one decision about a world in a file
-  simulate   many cycles in virtual time, from a file
-  up         everything in one process, with a live page
-  bench      how fast the engine decides, and what it takes`,
+  decide       one decision about a world in a file
+  simulate     many cycles in virtual time, from a file
+  what-if      what a change would do, and what it would cost
+  explain      why a need or a machine is as it is
+  top          watch a running shard
+  up           everything in one process, with a live page
+  shard        a shard for a fleet: operators, a provider, decisions
+  coordinator  what concerns several shards: domains, shortfalls, moves
+  ctl          look at and change what is running
+  provider     made-up machines for shards, in a process of its own
+  bench        how fast the engine decides, and what it takes`,
 		Version:       versionText(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -102,7 +139,10 @@ and decides which machines to bind, buy, preempt, reclaim and give back.
 
 // commands lists the commands; each has a file of its own.
 func commands(s streams) []*cobra.Command {
-	return []*cobra.Command{newDecide(s), newSimulate(s), newUp(s), newBench(s), newVersion()}
+	return []*cobra.Command{
+		newDecide(s), newSimulate(s), newWhatIf(s), newExplain(s), newTop(s), newUp(s),
+		newShard(s), newCoordinator(s), newCtl(s), newProvider(s), newBench(s), newVersion(),
+	}
 }
 
 // noArguments refuses arguments that are no flags, and names the command that

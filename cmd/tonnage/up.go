@@ -11,7 +11,6 @@ import (
 
 	traces "github.com/tonnage/tonnage/internal/trace"
 	"github.com/tonnage/tonnage/internal/workload"
-	"github.com/tonnage/tonnage/internal/world"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/provider"
 )
@@ -37,18 +36,23 @@ type upFlags struct {
 	speed        string
 	arrivalsOnly bool
 	clusters     int
+	shards       int
 	seed         uint64
 
 	listen   string
 	dataDir  string
 	cycle    time.Duration
 	workers  int
+	pin      bool
 	dryRun   bool
 	duration time.Duration
 	logLevel string
 
 	latency string
 	faults  float64
+
+	profileDir  string
+	profileOver time.Duration
 }
 
 func newUp(s streams) *cobra.Command {
@@ -64,6 +68,7 @@ one (--trace). What is decided, and why, is on a live page; /metrics, /healthz a
 Stop it with Ctrl-C; it prints a summary.`,
 		Example: `  tonnage up
   tonnage up --rung 5k --provider-latency 1s-30s --provider-faults 0.01
+  tonnage up --rung 5k --shards 3
   tonnage up --trace ../shared/data/openb --speed 3600x`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -88,20 +93,25 @@ func (f *upFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.speed, "speed", upSpeedDefault, "how much faster than recorded the trace is replayed")
 	flags.BoolVar(&f.arrivalsOnly, "arrivals-only", false, "let nothing that arrived in the trace leave again")
 	flags.IntVar(&f.clusters, "clusters", 1, "how many clusters the trace is split into")
+	flags.IntVar(&f.shards, "shards", 1, fmt.Sprintf("how many shards run, at most %d; with more than one a coordinator beside them lets machines change shards", upShardsMax))
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of everything that is drawn at random")
 	flags.StringVar(&f.listen, "listen", upListenDefault, "address of the page and its endpoints; port 0 takes a free one")
 	flags.StringVar(&f.dataDir, "data-dir", upDataDirDefault, "folder for what is kept between runs; it is created")
 	flags.DurationVar(&f.cycle, "cycle", upCycleDefault, "time between two cycles; new demand starts one at once")
-	flags.IntVar(&f.workers, "workers", 0, "workers of a cycle, 0 = all cores; no effect yet, a cycle is one sequential pass")
+	workersFlag(cmd, &f.workers, "")
+	pinFlag(cmd, &f.pin)
 	flags.BoolVar(&f.dryRun, "dry-run", false, "decide everything and carry out nothing")
 	flags.DurationVar(&f.duration, "duration", 0, "stop after this time, 0 = run until stopped")
 	flags.StringVar(&f.latency, "provider-latency", upLatencyDefault, "how long each change of a machine takes: 2s, or 1s-5s for anything between")
 	flags.Float64Var(&f.faults, "provider-faults", 0, "probability that a call to the provider fails, 0 to 1")
+	flags.StringVar(&f.profileDir, "profile-dir", "", "keep execution traces of the slowest cycles in this folder; empty keeps none")
+	flags.DurationVar(&f.profileOver, "profile-over", shard.WorstMinDefault, "a cycle that takes as long is slow")
 	flags.StringVar(&f.logLevel, "log-level", "warn", "what is logged to standard error: debug, info, warn or error")
 	_ = cmd.RegisterFlagCompletionFunc("rung", cobra.FixedCompletions(workload.Names(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("trace-list", cobra.FixedCompletions(traces.Lists(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.MarkFlagDirname("trace")
 	_ = cmd.MarkFlagDirname("data-dir")
+	_ = cmd.MarkFlagDirname("profile-dir")
 }
 
 // upPlan is what up was asked to do, checked.
@@ -115,6 +125,10 @@ type upPlan struct {
 	dataDir  string
 	duration time.Duration
 	level    slog.Level
+	pin      bool
+	shards   int
+	// Of several shards: the time between reports, and between passes.
+	reportGap, rebalanceGap time.Duration
 }
 
 // parse checks all flags and reports every fault; set tells whether a flag was
@@ -126,7 +140,8 @@ func (f *upFlags) parse(set func(string) bool) (*upPlan, error) {
 			faults = append(faults, err)
 		}
 	}
-	p := &upPlan{latency: f.latency, faults: f.faults, listen: f.listen, dataDir: f.dataDir, duration: f.duration}
+	p := &upPlan{latency: f.latency, faults: f.faults, listen: f.listen, dataDir: f.dataDir, duration: f.duration, pin: f.pin, shards: f.shards,
+		reportGap: upReportGap, rebalanceGap: upRebalanceGap}
 	var err error
 	p.source, err = f.parseSource(set)
 	note(err)
@@ -138,11 +153,15 @@ func (f *upFlags) parse(set func(string) bool) (*upPlan, error) {
 	if f.cycle < shard.CycleIntervalMin {
 		note(fmt.Errorf("--cycle must be at least %v, got %v", shard.CycleIntervalMin, f.cycle))
 	}
-	if f.workers < 0 || f.workers > world.WorkersMax {
-		note(fmt.Errorf("--workers must be between 0 and %d, got %d", world.WorkersMax, f.workers))
+	note(checkWorkers(f.workers))
+	if f.shards < 1 || f.shards > upShardsMax {
+		note(fmt.Errorf("--shards must be between 1 and %d, got %d", upShardsMax, f.shards))
 	}
 	if f.duration < 0 {
 		note(fmt.Errorf("--duration cannot be negative, got %v; 0 runs until stopped", f.duration))
+	}
+	if f.profileOver <= 0 {
+		note(fmt.Errorf("--profile-over must be positive, got %v", f.profileOver))
 	}
 	if f.dataDir == "" {
 		note(errors.New("--data-dir is empty; name a folder"))
@@ -154,6 +173,7 @@ func (f *upFlags) parse(set func(string) bool) (*upPlan, error) {
 	p.shard.CycleInterval, p.shard.DryRun = f.cycle, f.dryRun
 	p.shard.Engine.Workers = f.workers
 	p.shard.Concurrency = upConcurrency
+	p.shard.WorstDir, p.shard.WorstMin = f.profileDir, f.profileOver
 	if len(faults) > 0 {
 		return nil, badInput(errors.Join(faults...))
 	}
@@ -181,6 +201,12 @@ func (f *upFlags) parseSource(set func(string) bool) (sourceConfig, error) {
 
 // parseLatency reads "2s" or "1s-5s", for all four changes alike.
 func parseLatency(text string) (provider.Latencies, error) {
+	l, err := latencyOf("provider-latency", text)
+	return provider.Latencies{Create: l, Configure: l, Drain: l, Delete: l}, err
+}
+
+// latencyOf reads what a flag says of one change.
+func latencyOf(flag, text string) (provider.Latency, error) {
 	lo, hi, ranged := strings.Cut(text, "-")
 	if !ranged {
 		hi = lo
@@ -189,12 +215,11 @@ func parseLatency(text string) (provider.Latencies, error) {
 	most, err2 := time.ParseDuration(hi)
 	switch {
 	case err != nil || err2 != nil || least < 0:
-		return provider.Latencies{}, fmt.Errorf("--provider-latency must be a duration like 2s or a range like 1s-5s, got %q", text)
+		return provider.Latency{}, fmt.Errorf("--%s must be a duration like 2s or a range like 1s-5s, got %q", flag, text)
 	case least > most:
-		return provider.Latencies{}, fmt.Errorf("--provider-latency %q begins after its end; swap the two", text)
+		return provider.Latency{}, fmt.Errorf("--%s %q begins after its end; swap the two", flag, text)
 	case most > upLatencyMax:
-		return provider.Latencies{}, fmt.Errorf("--provider-latency must be at most %v, got %q", upLatencyMax, text)
+		return provider.Latency{}, fmt.Errorf("--%s must be at most %v, got %q", flag, upLatencyMax, text)
 	}
-	l := provider.Latency{Min: least, Max: most}
-	return provider.Latencies{Create: l, Configure: l, Drain: l, Delete: l}, nil
+	return provider.Latency{Min: least, Max: most}, nil
 }

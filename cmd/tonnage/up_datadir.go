@@ -5,14 +5,25 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/internal/world"
 )
 
 // The files of a data directory.
 const (
 	lockFile    = "tonnage.lock"
 	summaryFile = "last-run.txt"
+	// Inputs of cycles that gave two answers, by time and number.
+	inputPrefix = "differs-"
+	inputSuffix = ".json"
+	// inputsMax is how many of those a folder holds. The first are kept: one
+	// fault tends to show again and again, and each is as large as the fleet.
+	inputsMax = 4
 )
 
 // dataDir is the folder of one process: the lock keeps a second one out.
@@ -47,6 +58,34 @@ func openDataDir(path string) (*dataDir, error) {
 // keep writes the run's summary where the next one can be compared with it.
 func (d *dataDir) keep(summary string) error {
 	return os.WriteFile(filepath.Join(d.path, summaryFile), []byte(summary), 0o644)
+}
+
+// keepInput writes the input of a cycle as a world that `tonnage decide` reads,
+// and returns the file; none when as many are there as may be. A half-written
+// one is taken away again.
+func (d *dataDir) keepInput(cycle uint64, in engine.Input, opts engine.Options) (kept string, err error) {
+	entries, err := os.ReadDir(d.path)
+	if err != nil {
+		return "", err
+	}
+	there := 0
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), inputPrefix) && strings.HasSuffix(e.Name(), inputSuffix) {
+			there++
+		}
+	}
+	if there >= inputsMax {
+		return "", fmt.Errorf("%s holds %d inputs already; move them elsewhere to have more kept", d.path, there)
+	}
+	name := fmt.Sprintf("%s%s-cycle-%d%s", inputPrefix, time.Unix(0, in.Now).UTC().Format("20060102T150405.000000000Z"), cycle, inputSuffix)
+	f, err := os.OpenFile(filepath.Join(d.path, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return "", err
+	}
+	if err := errors.Join(world.WriteInput(f, in, opts), f.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(f.Name()))
+	}
+	return f.Name(), nil
 }
 
 // close lets the folder go.

@@ -18,12 +18,15 @@ const agesMax = 1 << 16
 
 // pageFeed turns what the shard tells of each cycle into frames of the page.
 type pageFeed struct {
-	feed     *web.Feed
+	feed     publisher
 	failed   func() int64  // calls to the provider that failed so far
-	progress func() string // how far the source has come
+	progress func() string // how far the source has come; nil = nothing is replayed
+	sessions func() int    // operators that are connected; nil = none ever are
+	album    *planAlbum    // nil = plans are not kept
 
 	// Written by decided and read by observe, in one goroutine.
 	next  web.Frame
+	plans []numberedPlan // of the cycle
 	ages  map[needKey]*needAge
 	cycle uint64
 
@@ -48,98 +51,114 @@ type needAge struct {
 // and ages. It runs with the shard locked, after the times were taken.
 func (p *pageFeed) decided(in engine.Input, plan *engine.Plan) {
 	p.cycle++
+	p.plans = p.album.keep(in, plan)
 	p.next = web.Frame{Clusters: len(in.Demand.Clusters()), Rows: plan.Stats.Needs, Needs: plan.Stats.Folded}
-	var unmet []int32
 	var reasons [engine.NumUnmet]int
-	var deficit model.Resources
-	sums := deficitSums{}
-	for i := range plan.Needs {
-		n := &plan.Needs[i]
-		if n.Satisfied || int(n.Fold) != i {
+	var worst worstUnmet
+	unmet, deficit := 0, make([]int64, len(plan.Dims()))
+	for i := range plan.Len() {
+		if plan.Satisfied(i) || int(plan.Fold(i)) != i {
 			continue
 		}
-		unmet = append(unmet, int32(i))
-		reasons[n.Unmet]++
-		sums.add(n.Deficit)
-		p.age(n, in.Now)
+		unmet++
+		reasons[plan.Unmet(i)]++
+		plan.AddDeficit(deficit, i)
+		worst.offer(unmetRow{int32(i), plan.Profile(i).Priority(), p.age(keyOf(in, plan, i), in.Now), plan.Rank(i)})
 	}
-	deficit = model.NewResources(sums.amounts...)
 	for k, a := range p.ages {
 		if a.cycle != p.cycle {
 			delete(p.ages, k)
 		}
 	}
-	p.next.Satisfied = p.next.Needs - len(unmet)
-	for _, a := range deficit {
-		p.next.Resources = append(p.next.Resources, web.Resource{Name: a.Name, Deficit: a.Value})
+	p.next.Satisfied = p.next.Needs - unmet
+	for d, v := range deficit {
+		if v > 0 {
+			p.next.Resources = append(p.next.Resources, web.Resource{Name: plan.Dims()[d], Deficit: v})
+		}
 	}
 	for u, count := range reasons {
 		if count > 0 {
 			p.next.Reasons = append(p.next.Reasons, web.ReasonCount{Reason: engine.Unmet(u).String(), Count: count})
 		}
 	}
-	p.next.Unmet = p.worst(in, plan, unmet)
+	p.next.Unmet = describeUnmet(in, plan, worst.rows)
 }
 
-// deficitSums adds vectors up in place.
-type deficitSums struct{ amounts []model.Amount }
-
-func (s *deficitSums) add(r model.Resources) {
-	for _, a := range r {
-		i := slices.IndexFunc(s.amounts, func(b model.Amount) bool { return b.Name == a.Name })
-		if i < 0 {
-			s.amounts = append(s.amounts, a)
-			continue
-		}
-		s.amounts[i].Value = model.SatAdd(s.amounts[i].Value, a.Value)
+// keyOf returns the key of the Need that a row is walked as. A fold is of no
+// group.
+func keyOf(in engine.Input, plan *engine.Plan, i int) needKey {
+	cluster, row := plan.Identity(i)
+	k := needKey{cluster: cluster, fingerprint: plan.Profile(i).Fingerprint()}
+	if !folded(in, plan, i) {
+		k.group = in.Demand.Block(cluster).Group(row)
 	}
+	return k
 }
 
-func keyOf(n *engine.NeedResult) needKey {
-	return needKey{n.Cluster, n.Profile.Fingerprint(), n.Group}
+// folded tells whether a row is part of a fold: it is walked as something else
+// than it asks for.
+func folded(in engine.Input, plan *engine.Plan, i int) bool {
+	cluster, row := plan.Identity(i)
+	return plan.Profile(i).Same() == nil && in.Demand.Profile(in.Demand.Block(cluster).Profile(row)).Same() != nil
 }
 
-// age notes that a Need is unmet in this cycle.
-func (p *pageFeed) age(n *engine.NeedResult, now int64) {
+// age notes that a Need is unmet in this cycle, and returns since when it has
+// been, in Unix nanoseconds.
+func (p *pageFeed) age(k needKey, now int64) int64 {
 	if p.ages == nil {
 		p.ages = map[needKey]*needAge{}
 	}
-	a := p.ages[keyOf(n)]
+	a := p.ages[k]
 	if a == nil {
 		if len(p.ages) >= agesMax {
-			return
+			return now
 		}
 		a = &needAge{since: now}
-		p.ages[keyOf(n)] = a
+		p.ages[k] = a
 	}
 	a.cycle = p.cycle
+	return a.since
 }
 
-// worst describes the unmet Needs that the page lists: highest priority first,
-// then longest unmet.
-func (p *pageFeed) worst(in engine.Input, plan *engine.Plan, unmet []int32) []web.UnmetNeed {
-	since := func(i int32) int64 {
-		if a := p.ages[keyOf(&plan.Needs[i])]; a != nil {
-			return a.since
-		}
-		return in.Now
+// unmetRow is an unmet Need, with what the page orders them by.
+type unmetRow struct {
+	row      int32
+	priority int32
+	since    int64 // Unix nanoseconds
+	rank     int32
+}
+
+// before orders the page's list: highest priority first, then longest unmet.
+func (a unmetRow) before(b unmetRow) int {
+	return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.since, b.since), cmp.Compare(a.rank, b.rank))
+}
+
+// worstUnmet keeps, of all unmet Needs, those that the page lists, in its
+// order.
+type worstUnmet struct{ rows []unmetRow }
+
+func (w *worstUnmet) offer(x unmetRow) {
+	if n := len(w.rows); n == web.MaxUnmet && w.rows[n-1].before(x) <= 0 {
+		return
 	}
-	slices.SortStableFunc(unmet, func(a, b int32) int {
-		x, y := &plan.Needs[a], &plan.Needs[b]
-		return cmp.Or(cmp.Compare(y.Profile.Priority(), x.Profile.Priority()), cmp.Compare(since(a), since(b)), cmp.Compare(x.Rank, y.Rank))
-	})
-	unmet = unmet[:min(len(unmet), web.MaxUnmet)]
-	wants := wantsOf(in, plan, unmet)
-	out := make([]web.UnmetNeed, len(unmet))
-	for k, i := range unmet {
-		n := &plan.Needs[i]
+	at, _ := slices.BinarySearchFunc(w.rows, x, unmetRow.before)
+	w.rows = slices.Insert(w.rows, at, x)
+	w.rows = w.rows[:min(len(w.rows), web.MaxUnmet)]
+}
+
+// describeUnmet puts unmet Needs into the page's words.
+func describeUnmet(in engine.Input, plan *engine.Plan, rows []unmetRow) []web.UnmetNeed {
+	out := make([]web.UnmetNeed, len(rows))
+	for k, x := range rows {
+		n := plan.Need(int(x.row))
 		u := web.UnmetNeed{
 			Cluster: n.Cluster, Profile: inShort(shard.Describe(n.Profile)), Priority: n.Profile.Priority(),
-			Reason: n.Unmet.String(), AgeSeconds: float64(in.Now-since(i)) / 1e9,
+			Reason: n.Unmet.String(), AgeSeconds: float64(in.Now-x.since) / 1e9,
 		}
+		wants := wantsOf(in, plan, &n)
 		for _, a := range n.Deficit {
 			u.Deficit = append(u.Deficit, web.Amount{Name: a.Name, Value: a.Value})
-			if want := wants[i].Get(a.Name); want > 0 {
+			if want := wants[slices.Index(in.Demand.Dims(), a.Name)]; want > 0 {
 				u.Missing = max(u.Missing, min(float64(a.Value)/float64(want), 1))
 			}
 		}
@@ -148,24 +167,24 @@ func (p *pageFeed) worst(in engine.Input, plan *engine.Plan, unmet []int32) []we
 	return out
 }
 
-// wantsOf returns what the given Needs ask for; a fold asks for what its
-// members do.
-func wantsOf(in engine.Input, plan *engine.Plan, of []int32) map[int32]model.Resources {
-	wants := make(map[int32]model.Resources, len(of))
-	for _, i := range of {
-		wants[i] = nil
+// wantsOf returns what a Need asks for, over the demand's dimensions; a fold
+// asks for what its members do, which are rows of one cluster. n is the result
+// of the Need's first row.
+func wantsOf(in engine.Input, plan *engine.Plan, n *engine.NeedResult) []int64 {
+	b, sum := in.Demand.Block(n.Cluster), make([]int64, len(in.Demand.Dims()))
+	from, to := n.Row, n.Row+1
+	if n.Folded {
+		from, to = 0, b.Len()
 	}
-	for i := range plan.Needs {
-		n := &plan.Needs[i]
-		if n.Satisfied {
+	for row := from; row < to; row++ {
+		if plan.Fold(int(n.Fold)-n.Row+row) != n.Fold {
 			continue
 		}
-		if sum, listed := wants[n.Fold]; listed {
-			row := in.Demand.Row(in.Demand.Block(n.Cluster), n.Row)
-			wants[n.Fold] = sum.Add(row.Aggregate)
+		for d, v := range b.Aggregate(row) {
+			sum[d] = model.SatAdd(sum[d], v)
 		}
 	}
-	return wants
+	return sum
 }
 
 // observe completes the frame from the report of the same cycle and publishes
@@ -173,7 +192,13 @@ func wantsOf(in engine.Input, plan *engine.Plan, of []int32) map[int32]model.Res
 func (p *pageFeed) observe(r *shard.CycleReport) {
 	f := p.next
 	f.Cycle, f.At, f.Mode = r.Cycle, r.Now/1e6, modeOf(r.Disposition)
-	f.InFlight, f.Faults, f.Progress = r.InFlight, p.failed(), p.progress()
+	f.InFlight, f.Faults = r.InFlight, p.failed()
+	if p.progress != nil {
+		f.Progress = p.progress()
+	}
+	if p.sessions != nil {
+		f.Sessions = p.sessions()
+	}
 	for s := model.Speculative; int(s) < model.NumStates; s++ {
 		f.Machines[s-model.Speculative] = r.States[s]
 	}
@@ -193,7 +218,7 @@ func (p *pageFeed) observe(r *shard.CycleReport) {
 	}
 	f.CycleMillis = float64(d.Total) / 1e6
 	f.Resources = resourcesOf(r, f.Resources)
-	f.Did = didOf(r)
+	f.Did = didOf(r, p.plans)
 	p.feed.Publish(f)
 	p.mu.Lock()
 	p.last = f
@@ -240,7 +265,7 @@ var inShort = strings.NewReplacer("instance-type in ", "", "zone in ", "", "capa
 
 // didOf counts alike actions together. The report lists the first actions of a
 // cycle; the rest is counted by kind.
-func didOf(r *shard.CycleReport) []web.Action {
+func didOf(r *shard.CycleReport, plans []numberedPlan) []web.Action {
 	var out []web.Action
 	at := map[web.Action]int{}
 	left := r.Counts
@@ -250,6 +275,7 @@ func didOf(r *shard.CycleReport) []web.Action {
 		key := web.Action{Kind: a.Kind.String(), Type: a.InstanceType, Cluster: a.Cluster, Need: inShort(a.Need), Reason: a.Reason.String()}
 		if a.Kind == engine.Preempt {
 			key.From, key.Cluster = a.Cluster, a.For
+			key.Plan = planOf(plans, a.Machine)
 		}
 		if k, known := at[key]; known {
 			out[k].Count++

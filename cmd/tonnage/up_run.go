@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,7 +17,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/internal/workload"
+	"github.com/tonnage/tonnage/internal/world"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/provider"
 	"github.com/tonnage/tonnage/web"
@@ -38,13 +42,17 @@ type process struct {
 	plan    *upPlan
 	console *console
 	log     *slog.Logger
+	dir     *dataDir // nil in tests: what happens is not kept
 	started time.Time
 	source  workload.Source
 	fleet   *clockedFleet
-	shard   *shard.Shard
+	shard   *shard.Shard   // the first
+	shards  []*shard.Shard // all
+	region  *region        // nil with one shard
 	feed    *web.Feed
 	page    *pageFeed
 	site    *web.Site
+	album   planAlbum
 	// progress is written by pump, the source's owner.
 	progress atomic.Pointer[string]
 }
@@ -75,7 +83,12 @@ func up(ctx context.Context, s streams, p *upPlan) error {
 		return err
 	}
 	defer dir.close()
-	x := &process{plan: p, console: c, log: log, started: time.Now()}
+	if worst := p.shard.WorstDir; worst != "" {
+		if err := os.MkdirAll(worst, 0o755); err != nil {
+			return badInput(fmt.Errorf("--profile-dir: %w; name a folder that can be written", err))
+		}
+	}
+	x := &process{plan: p, console: c, log: log, dir: dir, started: time.Now()}
 	if err := x.build(listener); err != nil {
 		return err
 	}
@@ -91,23 +104,27 @@ func up(ctx context.Context, s streams, p *upPlan) error {
 	return failed
 }
 
-// listen opens the address; what can go wrong there has a flag as its remedy.
-func listen(address string) (net.Listener, error) {
+// listen opens the address of --listen.
+func listen(address string) (net.Listener, error) { return listenOn("listen", address) }
+
+// listenOn opens the address that a flag gives; what can go wrong there has the
+// flag as its remedy.
+func listenOn(flag, address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	switch {
 	case err == nil:
 		return l, nil
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, badInput(fmt.Errorf("--listen %s: the port is in use; choose another, as in --listen 127.0.0.1:0 for a free one", address))
+		return nil, badInput(fmt.Errorf("--%s %s: the port is in use; choose another, as in --%s 127.0.0.1:0 for a free one", flag, address, flag))
 	case errors.Is(err, syscall.EACCES):
-		return nil, badInput(fmt.Errorf("--listen %s: not allowed to use this port; choose one above 1023", address))
+		return nil, badInput(fmt.Errorf("--%s %s: not allowed to use this port; choose one above 1023", flag, address))
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, badInput(fmt.Errorf("--listen %s: this machine does not have the address; 127.0.0.1 and 0.0.0.0 always work", address))
+		return nil, badInput(fmt.Errorf("--%s %s: this machine does not have the address; 127.0.0.1 and 0.0.0.0 always work", flag, address))
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		err = op.Err // what it says before that is in the message already
 	}
-	return nil, badInput(fmt.Errorf("--listen %s: %w; give HOST:PORT, as in 127.0.0.1:8080", address, err))
+	return nil, badInput(fmt.Errorf("--%s %s: %w; give HOST:PORT, as in 127.0.0.1:8080", flag, address, err))
 }
 
 // build makes the parts and ties them together.
@@ -124,18 +141,51 @@ func (x *process) build(l net.Listener) error {
 		Provider: fmt.Sprintf("built-in provider: machines in memory, %s a change", x.plan.latency),
 		Started:  x.started, CycleInterval: x.plan.shard.CycleInterval,
 	})
-	x.page = &pageFeed{feed: x.feed, failed: x.fleet.failed.Load, progress: x.sayProgress}
+	x.page = &pageFeed{feed: x.feed, failed: x.fleet.failed.Load, progress: x.sayProgress, album: &x.album}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	x.shard, err = shard.New(x.plan.shard, shard.Deps{
-		Provider: x.fleet, Registerer: registry, Log: x.log, Clock: time.Now,
-		Observer: x.page.observe, Decided: x.page.decided,
+	cfg := x.plan.shard
+	cfg.Engine.Pin, err = pinned(x.plan.pin, cfg.Engine.Workers, func(worker int, err error) {
+		x.log.Warn("a worker is not tied to its CPU", "worker", worker, "error", err)
 	})
 	if err != nil {
 		return err
 	}
-	x.site = web.New(web.Config{Feed: x.feed, Metrics: registry, Ready: x.ready, Pprof: web.Loopback(l.Addr())})
+	if err := x.buildShards(registry, cfg); err != nil {
+		return err
+	}
+	x.shard = x.shards[0]
+	site := web.Config{Feed: x.feed, Metrics: registry, Ready: x.ready, Plan: x.album.write, Pprof: web.Loopback(l.Addr())}
+	if site.Pprof { // a world holds up a cycle while it is written: it is not for everybody
+		site.World = x.writeWorld
+	}
+	x.site = web.New(site)
 	return nil
+}
+
+func (x *process) buildShards(registry *prometheus.Registry, cfg shard.Config) error {
+	if x.plan.shards > 1 {
+		return x.buildRegion(registry, cfg)
+	}
+	s, err := shard.New(cfg, shard.Deps{
+		Provider: x.fleet, Registerer: registry, Log: x.log, Clock: time.Now,
+		Observer: x.page.observe, Decided: x.page.decided, Differed: x.keepDiffering,
+	})
+	x.shards = []*shard.Shard{s}
+	return err
+}
+
+// latest returns the newest frame, of all shards together.
+func (x *process) latest() (web.Frame, [len(web.Kinds)]int64) {
+	if x.region != nil {
+		return x.region.page.joined(), x.region.page.actions()
+	}
+	return x.page.latest()
+}
+
+// writeWorld writes what the next cycle would look at.
+func (x *process) writeWorld(out io.Writer) error {
+	return x.shard.Inspect(func(in engine.Input, opts engine.Options) error { return world.WriteInput(out, in, opts) })
 }
 
 // buildFleet puts the source's machines into the built-in provider.
@@ -144,7 +194,11 @@ func (x *process) buildFleet() error {
 	if x.plan.faults > 0 {
 		cfg.Faults = []provider.Fault{{Op: shard.OpAny, Probability: x.plan.faults}}
 	}
-	for m := range x.source.Machines(cfg.Now) {
+	machines := x.source.Machines(cfg.Now)
+	if x.plan.shards > 1 {
+		machines = dealt(machines, x.plan.shards)
+	}
+	for m := range machines {
 		cfg.Machines = append(cfg.Machines, *m)
 	}
 	fleet, err := provider.New(cfg)
@@ -152,9 +206,19 @@ func (x *process) buildFleet() error {
 	return err
 }
 
+// keepDiffering keeps the input of a cycle that gave two answers.
+func (x *process) keepDiffering(cycle uint64, in engine.Input) (string, error) {
+	if x.dir == nil {
+		return "", nil
+	}
+	return x.dir.keepInput(cycle, in, x.plan.shard.Engine)
+}
+
 func (x *process) ready() error {
-	if !x.shard.Ready() {
-		return errors.New("the provider has not listed its machines yet")
+	for _, s := range x.shards {
+		if !s.Ready() {
+			return errors.New("the provider has not listed its machines yet")
+		}
 	}
 	return nil
 }
@@ -165,14 +229,20 @@ func (x *process) run(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var parts sync.WaitGroup
-	failures := make(chan error, 4)
+	failures := make(chan error, 6+len(x.shards))
 	part := func(work func(context.Context) error) {
 		parts.Go(func() {
 			defer cancel()
 			failures <- work(ctx)
 		})
 	}
-	part(x.shard.Run)
+	for _, s := range x.shards {
+		part(s.Run)
+	}
+	if x.region != nil {
+		part(x.region.coordinate)
+		part(x.region.takePart)
+	}
 	part(x.pump)
 	part(x.report)
 	part(func(ctx context.Context) error { return x.site.Serve(ctx, l) })
@@ -181,6 +251,9 @@ func (x *process) run(ctx context.Context, l net.Listener) error {
 	<-ctx.Done()
 	select {
 	case <-ended:
+		for _, s := range x.shards {
+			s.Close()
+		}
 	case <-time.After(stopLimit):
 		// What is lost is the rest of one decision: it is derived anew.
 		x.log.Warn("stopping in the middle of a cycle", "waited", stopLimit)
@@ -204,7 +277,7 @@ func (x *process) pump(ctx context.Context) error {
 			}
 			// A refused roll-up is counted and logged by the shard, and the last
 			// good one stays.
-			_, _ = x.shard.ApplyRollup(r.Cluster, r.Needs, now)
+			_, _ = x.shards[shardOf(r.Cluster, len(x.shards))].ApplyRollup(r.Cluster, r.Needs, now)
 		}
 		progress := x.plan.source.progress(time.Since(x.started), x.source.Done())
 		x.progress.Store(&progress)
@@ -230,7 +303,7 @@ func (x *process) report(ctx context.Context) error {
 			x.console.clear()
 			return nil
 		case <-tick.C:
-			f, _ := x.page.latest()
+			f, _ := x.latest()
 			x.console.show(statusLine(&f, x.feed.Quantiles(), time.Since(x.started)))
 		}
 	}
@@ -238,6 +311,6 @@ func (x *process) report(ctx context.Context) error {
 
 func (x *process) summary() string {
 	s := runSummary{source: x.source.Describe(), took: time.Since(x.started), cycles: x.feed.Quantiles()}
-	s.frame, s.actions = x.page.latest()
+	s.frame, s.actions = x.latest()
 	return s.text()
 }

@@ -119,7 +119,7 @@ func (o *output) Write(b []byte) (int, error) {
 func TestUpServesDecidesAndPrintsASummary(t *testing.T) {
 	out := &output{lines: make(chan string, 64)}
 	dir := t.TempDir()
-	f := upFlags{rung: "tiny", start: "cold", seed: 1, listen: "127.0.0.1:0", dataDir: dir, cycle: 20 * time.Millisecond, latency: "10ms-30ms", faults: 0.02, logLevel: "error"}
+	f := upFlags{shards: 1, rung: "tiny", start: "cold", seed: 1, listen: "127.0.0.1:0", dataDir: dir, cycle: 20 * time.Millisecond, latency: "10ms-30ms", faults: 0.02, logLevel: "error", profileOver: time.Second}
 	plan, err := f.parse(func(string) bool { return false })
 	if err != nil {
 		t.Fatal(err)
@@ -207,7 +207,7 @@ func TestAlikeActionsAreCountedTogether(t *testing.T) {
 	list[0].Machine, list[1].Machine, list[2].Machine = "m1", "m2", "m3"
 	list[2].Cluster = "b"
 	list = append(list, shard.ReportAction{Kind: engine.Preempt, Reason: engine.ReasonPreempt, Machine: "m4", Cluster: "loser", For: "winner"})
-	got := didOf(&shard.CycleReport{Actions: list, Counts: [engine.NumKinds]int{engine.Bootstrap: 10, engine.Preempt: 1}})
+	got := didOf(&shard.CycleReport{Actions: list, Counts: [engine.NumKinds]int{engine.Bootstrap: 10, engine.Preempt: 1}}, nil)
 	want := []web.Action{
 		{Kind: "Bootstrap", Count: 2, Machine: "m1", Type: "m6i.large", Cluster: "a", Need: "m6i.large/m6i.xlarge, same rack", Reason: "phase1.idle"},
 		{Kind: "Bootstrap", Count: 1, Machine: "m3", Type: "m6i.large", Cluster: "b", Need: "m6i.large/m6i.xlarge, same rack", Reason: "phase1.idle"},
@@ -328,7 +328,7 @@ func TestASummaryBeforeTheFirstCycle(t *testing.T) {
 
 func TestAPartThatFailsStopsTheOthers(t *testing.T) {
 	out := &output{lines: make(chan string, 64)}
-	f := upFlags{rung: "tiny", start: "steady", listen: "127.0.0.1:0", dataDir: t.TempDir(), cycle: time.Second, latency: "0s", logLevel: "error"}
+	f := upFlags{shards: 1, rung: "tiny", start: "steady", listen: "127.0.0.1:0", dataDir: t.TempDir(), cycle: time.Second, latency: "0s", logLevel: "error", profileOver: time.Second}
 	plan, err := f.parse(func(string) bool { return false })
 	if err != nil {
 		t.Fatal(err)

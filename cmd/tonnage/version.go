@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tonnage/tonnage/internal/cpu"
 )
 
 // version is set when a release is built; otherwise it comes from what the Go
@@ -27,7 +29,7 @@ func newVersion() *cobra.Command {
 
 // versionLine is what the command and the flag print.
 func versionLine() string {
-	return fmt.Sprintf("tonnage %s %s %s/%s\n", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("tonnage %s %s %s/%s simd=%s\n", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH, cpu.SIMD())
 }
 
 // versionText returns the release, or the revision that was built.

@@ -48,7 +48,7 @@ func BenchmarkBytesPerRow(b *testing.B) {
 		runtime.ReadMemStats(&s)
 		return int64(s.HeapAlloc)
 	}
-	for _, rung := range []string{"50k", "500k"} {
+	for _, rung := range []string{"50k", "500k", "500k-rows"} {
 		b.Run(rung, func(b *testing.B) {
 			clusters, rows, total := rollups(b, rung)
 			for b.Loop() {

@@ -1,30 +1,26 @@
 package demand
 
 import (
-	"encoding/binary"
-	"fmt"
-	"slices"
-	"strings"
-
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// Block is one cluster's demand as columns, row i at index i of each. Vectors
-// have Stride values each, in the table's dimension order at the time the
-// block was built; dimensions that came later are zero.
+// Block is one cluster's demand as columns, row i at index i of each. It is a
+// view: what its methods return is good until the table changes, and must not
+// be modified.
+//
+// Vectors are in the order of the table's dimensions. Aggregates have Stride
+// values each, as many as the cluster's rows needed; those beyond are zero.
 type Block struct {
 	cluster   string
+	table     *Table
 	profile   []uint32
 	arrival   []int64
 	aggregate []int64
-	unit      []uint32 // place of the minimum unit in units
-	units     []int64  // the different minimum units, vector after vector
-	parked    []bool
+	unit      []uint32
+	group     []uint32 // nil when no row has a group
+	parked    []uint64 // a bit per row
 	stride    int
-	// Row i's group is groupText[groupEnd[i-1]:groupEnd[i]]; no groupEnd at all
-	// when no row has a group.
-	groupText string
-	groupEnd  []uint32
+	version   uint64
 	// Sparse columns: most rows have neither.
 	minAggregate map[int]model.Resources
 	shortSince   map[int]int64
@@ -36,37 +32,75 @@ func (b *Block) Len() int { return len(b.profile) }
 // Cluster returns the id of the cluster that the rows belong to.
 func (b *Block) Cluster() string { return b.cluster }
 
-// Stride returns the length of the block's vectors.
+// Version is the table's at the last change of the block: of what Changes
+// counts as a change of a row, of which rows there are, or of the numbers of
+// dimensions. Equal versions of a cluster's blocks say equal demand.
+func (b *Block) Version() uint64 { return b.version }
+
+// Stride returns the length of the block's aggregates.
 func (b *Block) Stride() int { return b.stride }
 
-// Profile returns the id of a row's profile.
+// Profiles returns the numbers of the rows' profiles; see Table.Profile.
+func (b *Block) Profiles() []uint32 { return b.profile }
+
+// Arrivals returns the rows' arrivals in Unix nanoseconds.
+func (b *Block) Arrivals() []int64 { return b.arrival }
+
+// Aggregates returns the rows' aggregate vectors one after the other, Stride
+// values each.
+func (b *Block) Aggregates() []int64 { return b.aggregate }
+
+// UnitIDs returns the numbers of the rows' minimum units; see Table.Unit.
+func (b *Block) UnitIDs() []uint32 { return b.unit }
+
+// GroupIDs returns the numbers of the rows' groups, 0 = none; see
+// Table.GroupName. It is nil when no row has a group.
+func (b *Block) GroupIDs() []uint32 { return b.group }
+
+// ParkedWords returns the parked rows as bits: row i is bit i%64 of word i/64.
+// Bits beyond the last row are zero.
+func (b *Block) ParkedWords() []uint64 { return b.parked }
+
+// Profile returns the number of a row's profile.
 func (b *Block) Profile(i int) uint32 { return b.profile[i] }
 
-// Group returns a row's group.
-func (b *Block) Group(i int) string {
-	if b.groupEnd == nil {
-		return ""
+// GroupID returns the number of a row's group, 0 = none.
+func (b *Block) GroupID(i int) uint32 {
+	if b.group == nil {
+		return 0
 	}
-	from := uint32(0)
-	if i > 0 {
-		from = b.groupEnd[i-1]
-	}
-	return b.groupText[from:b.groupEnd[i]]
+	return b.group[i]
 }
+
+// Group returns a row's group. It stays good when the table changes.
+func (b *Block) Group(i int) string { return b.table.GroupName(b.GroupID(i)) }
 
 // Arrival returns a row's arrival in Unix nanoseconds.
 func (b *Block) Arrival(i int) int64 { return b.arrival[i] }
 
 // Parked tells whether a row is parked.
-func (b *Block) Parked(i int) bool { return b.parked[i] }
+func (b *Block) Parked(i int) bool { return b.parked[i/64]>>(i%64)&1 != 0 }
 
-// Aggregate returns a row's aggregate vector; do not modify.
+// Aggregate returns a row's aggregate vector.
 func (b *Block) Aggregate(i int) []int64 { return b.aggregate[i*b.stride : (i+1)*b.stride] }
 
-// MinUnit returns a row's minimum unit; do not modify.
-func (b *Block) MinUnit(i int) []int64 {
-	at := int(b.unit[i]) * b.stride
-	return b.units[at : at+b.stride]
+// MinUnit returns a row's minimum unit.
+func (b *Block) MinUnit(i int) []int64 { return b.table.Unit(b.unit[i]) }
+
+// MinAggregate returns what a row can live with; empty = its aggregate.
+func (b *Block) MinAggregate(i int) model.Resources { return b.minAggregate[i] }
+
+// ShortSince returns since when a row has been short in Unix nanoseconds, 0 =
+// it is not.
+func (b *Block) ShortSince(i int) int64 { return b.shortSince[i] }
+
+// setParked tells whether the row's flag was another.
+func (b *Block) setParked(i int, parked bool) bool {
+	if b.Parked(i) == parked {
+		return false
+	}
+	b.parked[i/64] ^= 1 << (i % 64)
+	return true
 }
 
 func (b *Block) setShortSince(row int, at int64) {
@@ -80,109 +114,8 @@ func (b *Block) setShortSince(row int, at int64) {
 	b.shortSince[row] = at
 }
 
-// build makes the block of a cluster's checked rows, whose dimensions are
-// known, and takes hold of their profiles.
-func (t *Table) build(cluster string, rows []model.Need) *Block {
-	n, stride := len(rows), len(t.dims.names)
-	b := &Block{
-		cluster: cluster, stride: stride,
-		profile: make([]uint32, n), arrival: make([]int64, n), parked: make([]bool, n),
-		aggregate: make([]int64, n*stride), unit: make([]uint32, n),
-	}
-	b.setGroups(rows)
-	t.units.start(stride)
-	for i := range rows {
-		r := &rows[i]
-		b.profile[i] = t.profiles.hold(r.Profile)
-		b.arrival[i] = r.Arrival
-		b.parked[i] = r.Parked
-		t.dims.fill(b.Aggregate(i), r.Aggregate)
-		t.dims.fill(t.units.vector, r.MinUnit)
-		b.unit[i] = t.units.put()
-		if len(r.MinAggregate) > 0 {
-			if b.minAggregate == nil {
-				b.minAggregate = map[int]model.Resources{}
-			}
-			b.minAggregate[i] = r.MinAggregate
-		}
-		if r.ShortSince != 0 {
-			b.setShortSince(i, r.ShortSince)
-		}
-	}
-	b.units = slices.Clone(t.units.vectors)
-	return b
-}
-
-// setGroups writes the groups of all rows one after the other.
-func (b *Block) setGroups(rows []model.Need) {
-	total := 0
-	for i := range rows {
-		total += len(rows[i].Group)
-	}
-	if total == 0 {
-		return
-	}
-	var text strings.Builder
-	text.Grow(total)
-	b.groupEnd = make([]uint32, len(rows))
-	for i := range rows {
-		text.WriteString(rows[i].Group)
-		b.groupEnd[i] = uint32(text.Len())
-	}
-	b.groupText = text.String()
-}
-
-// unitWriter collects the minimum units of a block, of which a cluster has few,
-// once each. It is scratch: the next block reuses its memory.
-type unitWriter struct {
-	vectors []int64
-	ids     map[string]uint32
-	vector  []int64 // the next to put, zero before it is filled
-	key     []byte
-}
-
-// start begins a block with vectors of stride values.
-func (w *unitWriter) start(stride int) {
-	w.vectors = w.vectors[:0]
-	clear(w.ids)
-	w.vector = slices.Grow(w.vector[:0], stride)[:stride]
-	clear(w.vector)
-}
-
-// put returns the place of the vector and clears it.
-func (w *unitWriter) put() uint32 {
-	w.key = w.key[:0]
-	for _, v := range w.vector {
-		w.key = binary.LittleEndian.AppendUint64(w.key, uint64(v))
-	}
-	id, ok := w.ids[string(w.key)]
-	if !ok {
-		id = uint32(len(w.ids))
-		w.ids[string(w.key)] = id
-		w.vectors = append(w.vectors, w.vector...)
-	}
-	clear(w.vector)
-	return id
-}
-
 // bytes returns what the block holds.
 func (b *Block) bytes() int64 {
-	return int64(cap(b.profile)+cap(b.unit)+cap(b.groupEnd))*4 + int64(len(b.groupText)) + int64(cap(b.parked)) +
-		int64(cap(b.arrival)+cap(b.aggregate)+cap(b.units))*8 +
+	return int64(cap(b.profile)+cap(b.unit)+cap(b.group))*4 + int64(cap(b.arrival)+cap(b.aggregate)+cap(b.parked))*8 +
 		int64(len(b.minAggregate))*2*(8+24+3*24) + int64(len(b.shortSince))*2*16
-}
-
-// check says what is wrong with a row, "" = nothing.
-func check(cluster string, r *model.Need) string {
-	switch {
-	case r.Profile == nil:
-		return "has no profile"
-	case r.Cluster != "" && r.Cluster != cluster:
-		return fmt.Sprintf("names cluster %.*q", model.NameBytesMax, r.Cluster)
-	case len(r.Group) > model.NameBytesMax:
-		return fmt.Sprintf("has a group of %d bytes; at most %d are accepted", len(r.Group), model.NameBytesMax)
-	case !r.Aggregate.Canonical() || !r.MinUnit.Canonical() || !r.MinAggregate.Canonical():
-		return "has a vector that is not sorted by name, with each name once and each value positive"
-	}
-	return ""
 }

@@ -2,6 +2,7 @@ package demand
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -9,29 +10,19 @@ import (
 )
 
 // DimsMax is the most resource dimensions that all demand together may name at
-// one time.
+// one time, so that a set of them is one word. A roll-up must find room beside
+// the demand that it replaces.
 const DimsMax = 64
 
 // dims numbers the dimension names in the order of their first use.
 type dims struct {
-	names []string
-	index map[string]int
+	names   []string
+	version uint64
 }
-
-func newDims() dims { return dims{index: map[string]int{}} }
 
 func (d *dims) set(names []string) {
 	d.names = names
-	clear(d.index)
-	for i, n := range names {
-		d.index[n] = i
-	}
-}
-
-func (d *dims) fill(dst []int64, r model.Resources) {
-	for _, a := range r {
-		dst[d.index[a.Name]] = a.Value
-	}
+	d.version++
 }
 
 func (d *dims) resources(v []int64) model.Resources {
@@ -45,72 +36,112 @@ func (d *dims) resources(v []int64) model.Resources {
 	return out
 }
 
-// fresh returns the names of the rows' dimensions that are not known, in the
-// order of their first use.
-func (d *dims) fresh(rows []model.Need) []string {
-	var names []string
-	var seen map[string]bool
-	for i := range rows {
-		for _, v := range [...]model.Resources{rows[i].Aggregate, rows[i].MinUnit} {
-			for _, a := range v {
-				if _, ok := d.index[a.Name]; !ok && !seen[a.Name] {
-					if seen == nil {
-						seen = map[string]bool{}
-					}
-					seen[a.Name] = true
-					names = append(names, a.Name)
-				}
+// placeDims finds the table's numbers for the builder's dimensions that its
+// rows name; new ones get numbers. When that would be too many, those that no
+// row names any more make room: O(rows of all clusters) then. The error says
+// what is too much; no row changes then.
+func (t *Table) placeDims(b *Builder) error {
+	fresh := t.findDims(b, t.dims.names)
+	if len(t.dims.names)+len(fresh) > DimsMax {
+		used := t.usedDims()
+		kept := keptNames(t.dims.names, used)
+		if fresh = t.findDims(b, kept); len(kept)+len(fresh) > DimsMax {
+			return fmt.Errorf("resource %.*q would be dimension %d; at most %d are supported",
+				model.NameBytesMax, fresh[DimsMax-len(kept)], DimsMax+1, DimsMax)
+		}
+		t.dropDims(kept, used)
+	}
+	if n := b.Len() * t.strideOf(b.inTotals); n > ValuesMax {
+		return fmt.Errorf("%d rows of %d dimensions; at most %d values are accepted: report fewer, larger rows", b.Len(), t.strideOf(b.inTotals), ValuesMax)
+	}
+	units := t.units.top() + 1 + len(b.units.vectors.end)
+	if stride := max(t.units.stride, t.strideOf(b.inUnits)); units*stride > ValuesMax {
+		return fmt.Errorf("%d different minimum units of %d dimensions; at most %d values are accepted: report units of fewer sizes", units, stride, ValuesMax)
+	}
+	if len(fresh) > 0 {
+		t.dims.set(slices.Concat(t.dims.names, fresh))
+	}
+	return nil
+}
+
+// findDims places the builder's dimensions among the names, new ones behind
+// them, and returns the new ones.
+func (t *Table) findDims(b *Builder, names []string) (fresh []string) {
+	for set := b.inTotals | b.inUnits; set != 0; set &= set - 1 {
+		d := bits.TrailingZeros64(set)
+		at := slices.Index(names, b.dims[d])
+		if at < 0 {
+			at = len(names) + len(fresh)
+			fresh = append(fresh, b.dims[d])
+		}
+		t.installer.place[d] = uint8(at)
+	}
+	return fresh
+}
+
+// strideOf returns how long vectors must be that have these of the builder's
+// dimensions.
+func (t *Table) strideOf(set uint64) int {
+	stride := 0
+	for ; set != 0; set &= set - 1 {
+		stride = max(stride, int(t.installer.place[bits.TrailingZeros64(set)])+1)
+	}
+	return stride
+}
+
+// usedDims returns the set of the dimensions that rows name.
+func (t *Table) usedDims() (used uint64) {
+	for _, b := range t.blocks {
+		for i, v := range b.aggregate {
+			if v > 0 {
+				used |= 1 << (i % b.stride)
 			}
 		}
 	}
-	return names
-}
-
-// useDims numbers the rows' dimensions. When that would be too many, those
-// that no row names any more make room: O(rows of all
-// clusters) then. The error says which dimension is one too many; nothing
-// changes then.
-func (t *Table) useDims(rows []model.Need) error {
-	fresh := t.dims.fresh(rows)
-	if len(fresh) == 0 {
-		return nil
-	}
-	if len(t.dims.names)+len(fresh) > DimsMax {
-		t.dropDims()
-		if fresh = t.dims.fresh(rows); len(t.dims.names)+len(fresh) > DimsMax {
-			return fmt.Errorf("resource %.*q would be dimension %d; at most %d are supported",
-				model.NameBytesMax, fresh[DimsMax-len(t.dims.names)], DimsMax+1, DimsMax)
+	for id := range t.units.top() + 1 {
+		if id == 0 || t.units.refs[id] == 0 {
+			continue
+		}
+		for i, v := range t.units.at(uint32(id)) {
+			if v > 0 {
+				used |= 1 << i
+			}
 		}
 	}
-	t.dims.set(slices.Concat(t.dims.names, fresh))
-	return nil
+	return used
+}
+
+func keptNames(names []string, used uint64) (kept []string) {
+	for i, n := range names {
+		if used>>i&1 != 0 {
+			kept = append(kept, n)
+		}
+	}
+	return kept
 }
 
 // dropDims forgets the dimensions that no row names and writes all vectors
 // anew over those that are left.
-func (t *Table) dropDims() {
-	used := make([]bool, len(t.dims.names))
-	for _, b := range t.blocks {
-		for _, vectors := range [...][]int64{b.aggregate, b.units} {
-			for i, v := range vectors {
-				used[i%b.stride] = used[i%b.stride] || v > 0
-			}
-		}
-	}
-	var names []string
+func (t *Table) dropDims(kept []string, used uint64) {
 	var from []int // by new place: the old one
-	for i, n := range t.dims.names {
-		if used[i] {
-			names, from = append(names, n), append(from, i)
-		}
+	for ; used != 0; used &= used - 1 {
+		from = append(from, bits.TrailingZeros64(used))
 	}
+	t.version++
+	var number []uint32
+	t.units, number = t.units.project(from)
 	for _, b := range t.blocks {
 		b.aggregate = project(b.aggregate, b.stride, from)
-		b.units = project(b.units, b.stride, from)
-		b.stride = len(from)
+		if b.stride > 0 {
+			b.stride = len(from)
+		}
+		b.version = t.version
+		for i, id := range b.unit {
+			b.unit[i] = number[id]
+		}
 	}
-	t.dims.set(names)
-	t.version++
+	t.dims.set(kept)
+	t.log.forget(t.version)
 }
 
 // project writes vectors of stride values over the places that from names.
@@ -121,11 +152,7 @@ func project(vectors []int64, stride int, from []int) []int64 {
 	out := make([]int64, 0, len(vectors)/stride*len(from))
 	for at := 0; at < len(vectors); at += stride {
 		for _, i := range from {
-			v := int64(0)
-			if i < stride {
-				v = vectors[at+i]
-			}
-			out = append(out, v)
+			out = append(out, valueAt(vectors[at:at+stride], i))
 		}
 	}
 	return out

@@ -2,16 +2,44 @@
 // operator last reported.
 //
 // A roll-up replaces a cluster's rows as a whole, never merges; an empty one
-// clears them. Each cluster's rows live in one block of columns that is built
-// aside and swapped in, so that a refused roll-up leaves the last good one
-// untouched. Profiles are interned over all clusters by their canonical form,
+// clears them. Profiles are interned over all clusters by their canonical form,
 // not by fingerprint alone: a hash collision cannot merge two profiles.
+//
+// # The way in
+//
+// A Builder collects a roll-up's rows as columns, with numbers of its own for
+// profiles, dimensions and minimum units. It knows no table, so sessions read
+// side by side, and no lock is held meanwhile. Table.Report and Table.Install
+// then take the rows over as a whole:
+//
+//	Builder                     Table
+//	 rows ── checked one by one
+//	 dimensions used      ─────▶ numbers found, limits of all clusters checked
+//	                             ---- from here on nothing is refused ----
+//	 profiles, units, groups ──▶ numbers found or given, holders counted
+//	 columns              ─────▶ compared with the cluster's block, row by row,
+//	                             and written over it where they differ
+//
+// So a refused roll-up leaves the last good one untouched, a report of the same
+// size takes no new memory, and what differs is known row by row.
 //
 // # Layout
 //
-// A block is columns without pointers, 21 bytes a row and 8 more per resource
-// dimension. Aggregates differ from row to row and lie one after the other;
-// minimum units repeat and are kept once per block; groups are pieces of one
-// string. Vectors are as long as the table knew dimensions when the block was
-// built; the table forgets dimensions only when there are too many.
+// A block is columns without pointers: a row takes 16 bytes and a bit, 4 more
+// if any row of the cluster has a group, and 8 per resource dimension up to the
+// last one that the cluster's rows ask for. Aggregates differ from row to row and lie one
+// after the other; minimum units and groups repeat, so rows have numbers, and
+// the things they number are kept once for all clusters. Numbers are counted by
+// the rows that have them and given to others when none has; 0 is no group, and
+// the unit of nothing.
+//
+// The engine reads whole columns (Block.Profiles, Aggregates and so on) and
+// compares groups, units and profiles by number.
+//
+// # What changed
+//
+// Table.Version moves exactly when something that decisions depend on does, and
+// Table.Changes names the rows that may differ from an earlier version, from a
+// log of bounded length. Equal demand that is reported again changes nothing;
+// Report sees to it that a roll-up's new time stamp alone does not either.
 package demand

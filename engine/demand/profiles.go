@@ -5,10 +5,11 @@ import "github.com/tonnage/tonnage/engine/model"
 // profiles interns profiles by canonical form and counts who holds them, so
 // that demand which comes and goes does not leave its profiles behind.
 type profiles struct {
-	byID []*model.Profile
-	refs []uint32
-	ids  map[string]uint32
-	free []uint32
+	byID    []*model.Profile
+	refs    []uint32
+	ids     map[string]uint32
+	free    []uint32
+	version uint64 // changes whenever an id gets a meaning
 }
 
 func newProfiles() profiles { return profiles{ids: map[string]uint32{}} }
@@ -25,6 +26,7 @@ func (p *profiles) hold(x *model.Profile) uint32 {
 			p.refs = append(p.refs, 0)
 		}
 		p.ids[x.Canonical()] = id
+		p.version++
 	}
 	p.refs[id]++
 	return id

@@ -1,9 +1,6 @@
 package demand
 
 import (
-	"fmt"
-	"slices"
-
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/engine/model"
 )
@@ -22,88 +19,33 @@ const (
 // Table holds the demand of all clusters. It has one owner; it is not safe for
 // concurrent use.
 type Table struct {
-	blocks   map[string]*Block
-	order    []string // cluster ids with rows, sorted
-	profiles profiles
-	dims     dims
-	units    unitWriter // scratch of build
-	reported map[string]struct{}
-	rows     int
-	version  uint64
+	blocks    map[string]*Block
+	order     []string // cluster ids with rows, sorted
+	profiles  profiles
+	dims      dims
+	units     units
+	groups    names
+	reported  map[string]struct{}
+	rows      int
+	version   uint64
+	log       changeLog
+	installer installer
+	loader    *Builder // of Load
 }
 
 // New returns an empty table.
 func New() *Table {
-	return &Table{blocks: map[string]*Block{}, reported: map[string]struct{}{}, profiles: newProfiles(), dims: newDims(), units: unitWriter{ids: map[string]uint32{}}}
-}
-
-// Replace makes rows the whole demand of the cluster and marks the cluster as
-// reported; an empty slice clears it. Nothing changes when a row is refused:
-// the error names the row and what is wrong with it.
-// Cost: O(rows), apart from the cluster's first report.
-func (t *Table) Replace(cluster string, rows []model.Need) error {
-	if err := t.Load(cluster, rows); err != nil {
-		return err
-	}
-	t.MarkReported(cluster)
-	return nil
-}
-
-// Load is Replace for demand that the cluster did not report itself, such as
-// that of a file: whether it has reported stays as it was.
-func (t *Table) Load(cluster string, rows []model.Need) error {
-	if cluster == "" || len(cluster) > model.NameBytesMax {
-		return fmt.Errorf("roll-up needs a cluster id of 1 to %d bytes, got %d", model.NameBytesMax, len(cluster))
-	}
-	if len(rows) > RowsMax {
-		return fmt.Errorf("roll-up of cluster %q has %d rows; at most %d are accepted", cluster, len(rows), RowsMax)
-	}
-	if t.blocks[cluster] == nil && len(rows) > 0 && len(t.blocks) >= ClustersMax {
-		return fmt.Errorf("roll-up of cluster %q: %d clusters have demand; no more are accepted", cluster, ClustersMax)
-	}
-	for i := range rows {
-		if fault := check(cluster, &rows[i]); fault != "" {
-			return fmt.Errorf("roll-up of cluster %q: row %d %s", cluster, i, fault)
-		}
-	}
-	if err := t.useDims(rows); err != nil {
-		return fmt.Errorf("roll-up of cluster %q: %w", cluster, err)
-	}
-	t.install(cluster, t.build(cluster, rows))
-	return nil
-}
-
-// install swaps the cluster's block and lets go of the old one's profiles.
-func (t *Table) install(cluster string, block *Block) {
-	t.version++
-	old := t.blocks[cluster]
-	if old != nil {
-		t.rows -= old.Len()
-		for _, p := range old.profile {
-			t.profiles.release(p)
-		}
-	}
-	if block.Len() == 0 {
-		if old != nil {
-			delete(t.blocks, cluster)
-			i, _ := slices.BinarySearch(t.order, cluster)
-			t.order = slices.Delete(t.order, i, i+1)
-		}
-		return
-	}
-	t.rows += block.Len()
-	t.blocks[cluster] = block
-	if old == nil {
-		i, _ := slices.BinarySearch(t.order, cluster)
-		t.order = slices.Insert(t.order, i, cluster)
-	}
+	return &Table{blocks: map[string]*Block{}, reported: map[string]struct{}{}, profiles: newProfiles(), loader: NewBuilder()}
 }
 
 // MarkReported notes that the cluster has reported, whatever it said.
 func (t *Table) MarkReported(cluster string) {
-	if len(t.reported) < reportedMax && len(cluster) <= model.NameBytesMax {
-		t.reported[cluster] = struct{}{}
+	if _, known := t.reported[cluster]; known || len(t.reported) >= reportedMax || len(cluster) > model.NameBytesMax {
+		return
 	}
+	t.reported[cluster] = struct{}{}
+	t.version++
+	t.log.note(t.version, cluster, nil, 0)
 }
 
 // Reported tells whether the cluster has reported since the table was made.
@@ -122,14 +64,34 @@ func (t *Table) Block(cluster string) *Block { return t.blocks[cluster] }
 // Len returns the number of rows of all clusters.
 func (t *Table) Len() int { return t.rows }
 
-// Version changes whenever the demand does.
-func (t *Table) Version() uint64 { return t.version }
-
 // Profile returns an interned profile by its id, nil when no row has it.
 func (t *Table) Profile(id uint32) *model.Profile { return t.profiles.byID[id] }
 
 // ProfileIDMax is one more than the largest profile id in use.
 func (t *Table) ProfileIDMax() uint32 { return uint32(len(t.profiles.byID)) }
+
+// Unit returns a minimum unit by its number, in the order of Dims and as long
+// as any unit needs; what is beyond is zero. Unit 0 is the zero vector. It is
+// good until the table changes; do not modify.
+func (t *Table) Unit(id uint32) []int64 { return t.units.at(id) }
+
+// UnitIDMax is one more than the largest number of a unit in use.
+func (t *Table) UnitIDMax() uint32 { return t.units.dict.Top() + 1 }
+
+// GroupName returns a group by its number, "" for 0. The string stays good when
+// the table changes.
+func (t *Table) GroupName(id uint32) string { return t.groups.dict.String(id) }
+
+// GroupID returns the number of a group and whether a row has it; "" is 0.
+func (t *Table) GroupID(name string) (uint32, bool) {
+	if name == "" {
+		return 0, true
+	}
+	return t.groups.dict.Lookup(name)
+}
+
+// GroupIDMax is one more than the largest number of a group in use.
+func (t *Table) GroupIDMax() uint32 { return t.groups.dict.Top() + 1 }
 
 // Dims returns the names of the dimensions in the order of the vectors.
 func (t *Table) Dims() []string { return t.dims.names }
@@ -137,9 +99,13 @@ func (t *Table) Dims() []string { return t.dims.names }
 // SetParked stamps a row as parked or not. Rows that do not exist are ignored:
 // the demand may have changed since the caller looked.
 func (t *Table) SetParked(cluster string, row int, parked bool) {
-	if b := t.blocks[cluster]; b != nil && row >= 0 && row < b.Len() {
-		b.parked[row] = parked
+	b := t.blocks[cluster]
+	if b == nil || row < 0 || row >= b.Len() || !b.setParked(row, parked) {
+		return
 	}
+	t.version++
+	b.version = t.version
+	t.log.noteOne(t.version, cluster, uint32(row), b.Len())
 }
 
 // SetShortSince notes since when a gang has been short, 0 = it is not.
@@ -167,14 +133,15 @@ func (t *Table) Row(b *Block, i int) model.Need {
 	return model.Need{
 		Cluster: b.cluster, Profile: t.profiles.byID[b.profile[i]], Group: b.Group(i),
 		Aggregate: t.dims.resources(b.Aggregate(i)), MinUnit: t.dims.resources(b.MinUnit(i)), MinAggregate: b.minAggregate[i],
-		Arrival: b.arrival[i], ShortSince: b.shortSince[i], Parked: b.parked[i],
+		Arrival: b.arrival[i], ShortSince: b.shortSince[i], Parked: b.Parked(i),
 	}
 }
 
 // Bytes returns the memory that the rows hold, columns, groups and table of
 // clusters; maps are estimated. Profiles are not counted: rows share them.
 func (t *Table) Bytes() int64 {
-	n := int64(cap(t.order))*16 + int64(len(t.blocks)+len(t.reported))*2*32
+	n := t.units.bytes() + t.groups.bytes() + t.log.bytes() + t.installer.bytes() + t.loader.Bytes() +
+		int64(cap(t.order))*16 + int64(len(t.blocks)+len(t.reported))*2*32
 	for _, b := range t.blocks {
 		n += b.bytes()
 	}

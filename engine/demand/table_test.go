@@ -136,8 +136,11 @@ func TestRowsComeBack(t *testing.T) {
 		for i := range rows {
 			rows[i] = model.Need{
 				Cluster: cluster, Profile: profile(t, model.ProfileSpec{Priority: rng.Int32N(6)}), Group: []string{"", "g", "h1"}[rng.IntN(3)],
-				Aggregate: vector(), MinUnit: vector(), MinAggregate: vector(), Arrival: rng.Int64N(9),
+				Aggregate: vector(), MinUnit: vector(), Arrival: rng.Int64N(9),
 				ShortSince: rng.Int64N(2), Parked: rng.IntN(2) == 0,
+			}
+			if rng.IntN(2) == 0 {
+				rows[i].MinAggregate = part(rng, rows[i].Aggregate)
 			}
 		}
 		if err := d.Replace(cluster, rows); err != nil {
@@ -219,4 +222,15 @@ func TestStampsOfRowsThatAreGone(t *testing.T) {
 	if d.Rows("a")[0].ShortSince != 0 {
 		t.Error("still short")
 	}
+}
+
+// part draws a vector that another covers.
+func part(rng *rand.Rand, of model.Resources) model.Resources {
+	var v []model.Amount
+	for _, a := range of {
+		if least := rng.Int64N(a.Value + 1); least > 0 {
+			v = append(v, model.Amount{Name: a.Name, Value: least})
+		}
+	}
+	return model.NewResources(v...)
 }

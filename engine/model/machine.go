@@ -65,6 +65,13 @@ type Reservation struct {
 	// Deadline is when it ends at the latest. A Draining machine's reservation
 	// does not expire.
 	Deadline int64
+	// Plan is the id of the plan of preemption that the machine is part of, 0 =
+	// none: it was created for its owner. The reservations of a plan end
+	// together.
+	Plan uint64
+	// Domain is the value of the owner's Same key that the plan has chosen;
+	// empty = none.
+	Domain string
 }
 
 // Active reports whether there is a reservation at all.

@@ -10,7 +10,8 @@ type Need struct {
 	// MinUnit is the largest indivisible unit: every machine counted for the
 	// Need must cover it on its own.
 	MinUnit Resources
-	// MinAggregate is what an elastic gang can live with; empty = Aggregate.
+	// MinAggregate is what an elastic gang can live with, at most Aggregate in
+	// each dimension; empty = Aggregate.
 	MinAggregate Resources
 	// Group separates co-location groups of one profile.
 	Group string

@@ -55,9 +55,23 @@ func ParseQuantity(dimension, text string) (int64, error) {
 	return parseAny(text, scale)
 }
 
+// ParseQuantityBytes is ParseQuantity for bytes, of which it keeps nothing. It
+// allocates only for forms that are rare on the wire: fractions, exponents,
+// suffixes that divide.
+func ParseQuantityBytes(dimension, text []byte) (int64, error) {
+	scale := uint64(1)
+	if string(dimension) == DimensionCPU {
+		scale = 1000
+	}
+	if v, ok := parsePlain(text, scale); ok {
+		return v, nil
+	}
+	return parseAny(string(text[:min(len(text), QuantityBytesMax+1)]), scale)
+}
+
 // parsePlain reads the forms of which nearly all input consists, without
 // allocating: at most 18 digits, then nothing, m, or a suffix that multiplies.
-func parsePlain(text string, scale uint64) (int64, bool) {
+func parsePlain[T string | []byte](text T, scale uint64) (int64, bool) {
 	const digitsMax = 18 // 10^18 − 1 fits into an int64
 	n := 0
 	var v uint64
@@ -71,7 +85,7 @@ func parsePlain(text string, scale uint64) (int64, bool) {
 		return 0, false
 	}
 	suffix := text[n:]
-	if suffix == "m" {
+	if string(suffix) == "m" {
 		if scale == 1 {
 			v = (v + 999) / 1000
 		}
@@ -85,8 +99,8 @@ func parsePlain(text string, scale uint64) (int64, bool) {
 }
 
 // suffixOf returns the powers of ten and of two that a suffix stands for.
-func suffixOf(s string) (decimal, binary int, ok bool) {
-	switch s {
+func suffixOf[T string | []byte](s T) (decimal, binary int, ok bool) {
+	switch string(s) {
 	case "":
 		return 0, 0, true
 	case "n":

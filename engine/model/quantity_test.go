@@ -55,6 +55,7 @@ func TestParseQuantity(t *testing.T) {
 		if err != nil || got != c.want {
 			t.Errorf("ParseQuantity(%q, %q) = %d, %v; want %d", c.dimension, c.text, got, err, c.want)
 		}
+		compareBytes(t, c.dimension, c.text)
 	}
 }
 
@@ -89,6 +90,30 @@ func TestParseQuantityRefuses(t *testing.T) {
 	} {
 		if v, err := ParseQuantity("cpu", text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("ParseQuantity(%q) = %d, %v; want an error with %q", text, v, err, want)
+		}
+		compareBytes(t, "cpu", text)
+	}
+}
+
+// compareBytes: bytes are read as a string is.
+func compareBytes(t *testing.T, dimension, text string) {
+	t.Helper()
+	want, wantErr := ParseQuantity(dimension, text)
+	if got, err := ParseQuantityBytes([]byte(dimension), []byte(text)); got != want || !errors.Is(err, wantErr) {
+		t.Errorf("ParseQuantityBytes(%q, %q) = %d, %v; a string is %d, %v", dimension, text, got, err, want, wantErr)
+	}
+}
+
+// TestParseQuantityBytesAllocatesNothing: not for what is common on the wire.
+func TestParseQuantityBytesAllocatesNothing(t *testing.T) {
+	for dimension, text := range map[string]string{"cpu": "1500m", "memory": "16Gi", "nvidia.com/gpu": "8", "ephemeral-storage": "128M"} {
+		d, b := []byte(dimension), []byte(text)
+		if n := testing.AllocsPerRun(100, func() {
+			if _, err := ParseQuantityBytes(d, b); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%s of %s: %v allocations", text, dimension, n)
 		}
 	}
 }
@@ -244,6 +269,7 @@ func FuzzParseQuantity(f *testing.F) {
 		f.Add("memory", text)
 	}
 	f.Fuzz(func(t *testing.T, dimension, text string) {
+		compareBytes(t, dimension, text)
 		if len(text) > 24 {
 			return // the library's own arithmetic has no bounds
 		}

@@ -8,7 +8,11 @@ import (
 	"github.com/tonnage/tonnage/internal/fleet/contract"
 )
 
-func TestContract(t *testing.T) { contract.Run(t, reference.Decide) }
+func TestContract(t *testing.T) {
+	t.Run("OneByOne", func(t *testing.T) { contract.Run(t, reference.Decide) })
+	t.Run("Gangs", func(t *testing.T) { contract.RunGangs(t, reference.Decide) })
+	t.Run("Nested", func(t *testing.T) { contract.RunNested(t, reference.Decide) })
+}
 
 func TestRandomFleets(t *testing.T) {
 	contract.RunRandom(t, reference.Decide, fleet.Tiny, 0, 3000)

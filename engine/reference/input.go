@@ -19,7 +19,10 @@ type Input struct {
 	// DrainSeconds is the observed drain time by instance type; a type that is
 	// absent takes DrainSecondsDefault.
 	DrainSeconds map[string]float64
-	Options      Options
+	// BackingOff holds owners whose plan has failed: they keep what they have,
+	// acquire and reserve, and preempt nobody in this cycle.
+	BackingOff map[model.Owner]bool
+	Options    Options
 }
 
 // Options are the settings that may change an answer.
@@ -27,6 +30,33 @@ type Options struct {
 	Weights    Weights
 	Release    Release
 	TopDomains int // domains that phase 2 tries for one Need
+	Victims    VictimMode
+	// Band is δ, the width of a band of the victim score in priority points: 0
+	// = the score alone decides, +Inf = the gentlest unit goes first.
+	Band float64
+	// Nested are topology keys from the widest to the narrowest, each of whose
+	// values lies in one value of the key before. A Same-Need on one of them looks
+	// for victims in the narrowest domains first. None = only in its own.
+	Nested []string
+	// Tenants share the fleet; none = priority is the only throttle.
+	Tenants []Tenant
+}
+
+// VictimMode says how phase 2 chooses victims.
+type VictimMode uint8
+
+// The ways to choose victims.
+const (
+	VictimsGang    VictimMode = iota // units: machines and whole gangs
+	VictimsMachine                   // one by one, by score
+)
+
+// Tenant is a named set of clusters and what is theirs by right. A dimension
+// that the share does not name is not limited.
+type Tenant struct {
+	Name     string
+	Clusters []string
+	Share    model.Resources
 }
 
 // Weights are the factors of the victim score's terms.
@@ -45,6 +75,8 @@ func DefaultOptions() Options {
 		Weights:    Weights{Priority: 1, DrainSpeed: 0.1, Interruption: 0.1, Reclamation: 0.1},
 		Release:    Release{OnDemand: 10 * time.Minute, Spot: time.Minute},
 		TopDomains: 8,
+		Victims:    VictimsGang,
+		Band:       1,
 	}
 }
 
@@ -124,5 +156,21 @@ type NeedResult struct {
 type Plan struct {
 	Actions []Action     // in emission order
 	Needs   []NeedResult // one for each row of Input.Needs
-	Ended   []string     // machines whose reservation is over, by id
+	// Ended are the machines whose reservation is over, by id. One that is
+	// reserved anew in the same plan stands in both lists.
+	Ended []string
+	// Reserved are the machines that the plans of this cycle reserve, with
+	// VictimsGang: victims that the preemptor uses, Idle machines that it
+	// counts on, and excess that is reclaimed anyway. By the Need's rank, then
+	// by id.
+	Reserved []Reserved
+}
+
+// Reserved is a machine that a plan reserves for a Need. The machines of one
+// Need are one plan: they end together.
+type Reserved struct {
+	Machine string
+	Need    int    // as in Action
+	Domain  string // of the Need's Same key; empty = none
+	Grace   int    // the longest of the plan, in seconds
 }

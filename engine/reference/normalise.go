@@ -13,6 +13,7 @@ type need struct {
 	rank int
 	rows []int // into Input.Needs, in rank order
 	fold bool
+	gang *gang // nil = it belongs to none
 
 	// What phase 1 decided.
 	credited    []*model.Machine
@@ -26,8 +27,11 @@ type need struct {
 	// What phase 2 decided.
 	victims       []*model.Machine
 	inFlight      []*model.Machine
-	covered       bool // victims, in-flight and free machines cover the deficit
-	hadCandidates bool // somebody could have been preempted
+	covered       bool             // victims, in-flight and free machines cover the deficit
+	hadCandidates bool             // somebody could have been preempted
+	used          []*model.Machine // free machines and victims that its plans count on
+	reserved      []*model.Machine // of these, what is stamped for it
+	longestGrace  int              // seconds
 }
 
 // hardSpread: Same wins over spread, and it has won for the members of a fold

@@ -23,6 +23,13 @@ type pass struct {
 	victimOf  map[*model.Machine]*need
 	// countedFor is whose deficit an in-flight machine has been subtracted from.
 	countedFor map[*model.Machine]*need
+
+	// With gangs: takenBy is whose plan counts on a machine, remainder are
+	// victims that nobody has a use for yet, and voided are machines whose plan
+	// ended in this pass.
+	takenBy   map[*model.Machine]*need
+	remainder map[*model.Machine]bool
+	voided    map[*model.Machine]hold
 }
 
 // Decide returns the plan of one cycle.
@@ -34,6 +41,7 @@ func Decide(in Input) Plan {
 	for _, n := range p.needs {
 		p.phase2(n)
 	}
+	p.reclaimBetweenTenants()
 	return p.plan()
 }
 
@@ -46,6 +54,9 @@ func newPass(in *Input) *pass {
 		claimedBy:   map[*model.Machine]*need{},
 		victimOf:    map[*model.Machine]*need{},
 		countedFor:  map[*model.Machine]*need{},
+		takenBy:     map[*model.Machine]*need{},
+		remainder:   map[*model.Machine]bool{},
+		voided:      map[*model.Machine]hold{},
 	}
 	for i := range in.Machines {
 		p.machines = append(p.machines, &in.Machines[i])
@@ -63,6 +74,7 @@ func newPass(in *Input) *pass {
 	}
 	slices.SortFunc(p.idle, keepOrder)
 	p.findHolds()
+	p.findGangs()
 	return p
 }
 

@@ -13,7 +13,7 @@ func (p *pass) phase1(n *need) {
 	speculative := p.speculativeCandidates(n)
 	if same := n.Profile.Same(); same != nil {
 		n.couldCover = anyCovers(n, totals(n, credit, idle, speculative))
-		if n.Parked {
+		if n.Parked || p.holdsBack(n) {
 			idle, speculative = nil, nil
 		}
 		n.domain = p.chooseDomain(n, totals(n, credit, idle, speculative))
@@ -34,6 +34,7 @@ func (p *pass) phase1(n *need) {
 	}
 	for _, m := range n.claims() {
 		p.claimedBy[m] = n
+		p.voidFor(n, m)
 	}
 	if n.deficit.IsZero() {
 		n.couldCover = true
@@ -67,9 +68,10 @@ func (p *pass) creditCandidates(n *need) []*model.Machine {
 	return firstThose(ms, func(m *model.Machine) bool { return own(n, m) })
 }
 
-// free: unclaimed, usable, and not reserved for a Need of equal or higher rank.
+// free: unclaimed, usable, counted on by no plan of this cycle, and not reserved
+// for a Need of equal or higher rank.
 func (p *pass) free(n *need, m *model.Machine) bool {
-	return p.claimedBy[m] == nil && p.mayTake(n, m) && usable(n, m)
+	return p.claimedBy[m] == nil && p.takenBy[m] == nil && p.mayTake(n, m) && usable(n, m)
 }
 
 // idleCandidates: those reserved for this Need first, then all by keep order.

@@ -11,6 +11,8 @@ import (
 func (p *pass) phase2(n *need) {
 	switch {
 	case n.deficit.IsZero() || n.Parked:
+	case p.in.Options.Victims == VictimsGang:
+		p.planFor(n, p.byPriority(n))
 	case n.Profile.Same() != nil:
 		p.preemptWhole(n)
 	default:
@@ -24,13 +26,29 @@ func (p *pass) phase2(n *need) {
 func (p *pass) inFlightFor(n *need) []*model.Machine {
 	var ms []*model.Machine
 	for m := range p.holds {
-		leaving := m.State == model.Draining || m.State == model.Configured && m.Cluster != n.Cluster
-		if leaving && p.reservedFor(n, m) && p.countedFor[m] == nil && usable(n, m) {
+		if leaving(n, m) && p.reservedFor(n, m) && p.uncounted(n, m) && usable(n, m) {
+			ms = append(ms, m)
+		}
+	}
+	// What still drains of a plan of its own that ended in this pass is nobody's;
+	// the Need may count on it anew.
+	for m, h := range p.voided {
+		if m.State == model.Draining && slices.Contains(h.owners, n) && p.uncounted(n, m) && p.takenBy[m] == nil && usable(n, m) {
 			ms = append(ms, m)
 		}
 	}
 	slices.SortFunc(ms, keepOrder)
 	return ms
+}
+
+// uncounted: no other row has counted on the machine.
+func (p *pass) uncounted(n *need, m *model.Machine) bool {
+	return p.countedFor[m] == nil || p.countedFor[m] == n
+}
+
+// leaving: on its way out, to whoever it is reserved for.
+func leaving(n *need, m *model.Machine) bool {
+	return m.State == model.Draining || m.State == model.Configured && m.Cluster != n.Cluster
 }
 
 // awaits notes the machines whose arrival the Need waits for.

@@ -34,6 +34,9 @@ func (p *pass) plan() Plan {
 	out.Actions = append(out.Actions, p.reclaims()...)
 	out.Actions = append(out.Actions, p.deletes()...)
 	for _, n := range p.needs {
+		for _, m := range n.reserved {
+			out.Reserved = append(out.Reserved, Reserved{Machine: m.ID, Need: n.rows[0], Domain: n.domain, Grace: n.longestGrace})
+		}
 		r := p.result(n)
 		for _, row := range n.rows {
 			out.Needs[row] = r
@@ -47,7 +50,11 @@ func (p *pass) plan() Plan {
 func (p *pass) reclaims() []Action {
 	var out []Action
 	for _, cluster := range slices.Sorted(maps.Keys(p.in.Reported)) {
-		ms := filter(p.bound[cluster], func(m *model.Machine) bool { return p.excess(m) && p.victimOf[m] == nil })
+		ms := filter(p.bound[cluster], func(m *model.Machine) bool {
+			// Of its own cluster a plan may count on what nobody claims.
+			kept := p.takenBy[m] != nil && p.takenBy[m].Cluster == m.Cluster
+			return p.excess(m) && p.victimOf[m] == nil && !kept
+		})
 		slices.SortFunc(ms, keepOrder)
 		for _, m := range ms {
 			out = append(out, Action{Kind: Reclaim, Machine: m.ID, Cluster: m.Cluster, Need: NoNeed, Grace: graceSecondsMax, Reason: ReasonExcess})
@@ -62,7 +69,7 @@ func (p *pass) deletes() []Action {
 	var out []Action
 	for _, m := range p.machines {
 		_, reserved := p.holds[m]
-		if m.State != model.Idle || p.claimedBy[m] != nil || reserved {
+		if m.State != model.Idle || p.claimedBy[m] != nil || p.takenBy[m] != nil || reserved {
 			continue
 		}
 		hold := p.holdOf(m.CapacityType)

@@ -2,6 +2,7 @@ package reference
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/tonnage/tonnage/engine/model"
@@ -75,12 +76,15 @@ func (p *pass) reservedFor(n *need, m *model.Machine) bool {
 
 // mayTake: the machine is not reserved, or reserved for this Need, or for one
 // of strictly lower rank. Of an owner that has not reported only the rank on
-// the record is known, and only that is compared.
+// the record is known, and only that is compared. What a tenant's plan holds is
+// lost to higher priority alone: else whoever gave it takes it back.
 func (p *pass) mayTake(n *need, m *model.Machine) bool {
 	h, held := p.holds[m]
 	switch {
 	case !held || p.reservedFor(n, m):
 		return true
+	case p.ofPlan(h) && p.tenantOf(h.record.Owner.Cluster) != nil:
+		return n.Profile.Priority() > p.priorityOfHold(h)
 	case len(h.owners) > 0:
 		return n.rank < h.owners[0].rank
 	}
@@ -89,6 +93,14 @@ func (p *pass) mayTake(n *need, m *model.Machine) bool {
 		cmp.Compare(n.Profile.Interruption(), h.record.Interruption),
 		cmp.Compare(n.Profile.Reclamation(), h.record.Reclamation),
 	) > 0
+}
+
+// priorityOfHold is the first owner's, or the record's.
+func (p *pass) priorityOfHold(h hold) int32 {
+	if len(h.owners) > 0 {
+		return h.owners[0].Profile.Priority()
+	}
+	return h.record.Priority
 }
 
 // ended lists the machines whose reservation is over: no longer live; the
@@ -106,6 +118,9 @@ func (p *pass) ended() []string {
 }
 
 func (p *pass) reservationOver(m *model.Machine) bool {
+	if _, void := p.voided[m]; void {
+		return true
+	}
 	h, live := p.holds[m]
 	if !live {
 		return p.in.Reported[m.Reservation.Owner.Cluster] || p.expired(m)
@@ -117,8 +132,66 @@ func (p *pass) reservationOver(m *model.Machine) bool {
 	if claimer != nil && m.State != model.Configured {
 		return true
 	}
+	if p.unneeded(h, m) {
+		return true
+	}
 	// Rows of one identity share their reservations: while one of them is
 	// short, the machine is still wanted.
 	wanted := func(n *need) bool { return !n.deficit.IsZero() }
 	return len(h.owners) > 0 && !slices.ContainsFunc(h.owners, wanted)
+}
+
+// ofPlan: the reservation is part of a plan of preemption, which ends as a
+// whole.
+func (p *pass) ofPlan(h hold) bool { return p.in.Options.Victims == VictimsGang && h.record.Plan != 0 }
+
+// voidFor: when the Need takes a machine that a plan has reserved for another,
+// that plan is void at once: its owner is not pinned any more, and the other
+// machines are free for everybody.
+func (p *pass) voidFor(n *need, m *model.Machine) {
+	if h, held := p.holds[m]; held && p.ofPlan(h) && !p.reservedFor(n, m) && (m.State != model.Configured || p.takenBy[m] == n) {
+		p.void(h.record.Owner)
+	}
+}
+
+func (p *pass) void(owner model.Owner) {
+	for m, h := range p.holds {
+		if p.ofPlan(h) && h.record.Owner == owner {
+			p.voided[m] = h
+			delete(p.holds, m)
+		}
+	}
+}
+
+// voidLost ends the plans of a Need whose domain cannot cover it any more,
+// whatever is preempted there. It plans anew in the next cycle.
+func (p *pass) voidLost(n *need) {
+	for m, h := range maps.Clone(p.holds) {
+		if p.ofPlan(h) && p.reservedFor(n, m) {
+			p.void(h.record.Owner)
+		}
+	}
+}
+
+// holdsBack: a Same-Need with a plan acquires nothing while the drain of one of
+// the plan's machines is not acknowledged; a Draining machine's is.
+func (p *pass) holdsBack(n *need) bool {
+	for m, h := range p.holds {
+		if p.ofPlan(h) && p.reservedFor(n, m) && m.State == model.Configured && m.Cluster != n.Cluster && n.AllOrNothing() {
+			return true
+		}
+	}
+	return false
+}
+
+// unneeded: the owners' deficits are covered without this machine of their
+// plan, which is on its way.
+func (p *pass) unneeded(h hold, m *model.Machine) bool {
+	if !p.ofPlan(h) || len(h.owners) == 0 || p.countedFor[m] != nil {
+		return false
+	}
+	return !slices.ContainsFunc(h.owners, func(n *need) bool {
+		awaitsAll := n.covered && len(n.victims)+len(n.reserved) == 0
+		return !leaving(n, m) || !n.deficit.IsZero() && !awaitsAll
+	})
 }

@@ -12,6 +12,7 @@ import (
 // site is a domain as phase 2 sees it for a Same-Need.
 type site struct {
 	value     string
+	narrow    string           // of a narrower key, where keys are nested; else empty
 	available []*model.Machine // its own, and what is free
 	arriving  []*model.Machine // in flight for it
 	victims   []*model.Machine // in the order in which they are taken
@@ -61,28 +62,11 @@ func (p *pass) preemptWhole(n *need) {
 // sites lists the domains to try: phase 1's first, then by potential, then by
 // value. A Need whose reservations pin it has only that one.
 func (p *pass) sites(n *need) []*site {
-	key := n.Profile.Same().Key
-	pin, pinned := p.pinnedDomain(n)
-	byValue := map[string]*site{}
-	at := func(m *model.Machine) *site {
-		v := valueOf(m, key)
-		if byValue[v] == nil {
-			byValue[v] = &site{value: v}
-		}
-		return byValue[v]
-	}
-	for _, m := range p.machines {
-		if p.available(n, m) {
-			at(m).available = append(at(m).available, m)
-		}
-	}
-	for _, m := range p.inFlightFor(n) {
-		at(m).arriving = append(at(m).arriving, m)
-	}
+	var victims []*model.Machine
 	for _, v := range p.victimCandidates(n) {
-		at(v.Machine).victims = append(at(v.Machine).victims, v.Machine)
+		victims = append(victims, v.Machine)
 	}
-	maps.DeleteFunc(byValue, func(v string, _ *site) bool { return pinned && v != pin })
+	byValue := p.sitesByValue(n, n.Profile.Same().Key, victims)
 	sites := slices.Collect(maps.Values(byValue))
 	slices.SortFunc(sites, func(a, b *site) int {
 		if (a.value == n.domain) != (b.value == n.domain) {
@@ -99,13 +83,51 @@ func (p *pass) sites(n *need) []*site {
 	return sites
 }
 
+// sitesByValue sorts what there is, what is in flight, and the victims by the
+// domains that the Need may have: values of its key, or of a narrower one inside
+// of each.
+func (p *pass) sitesByValue(n *need, key string, victims []*model.Machine) map[string]*site {
+	same := n.Profile.Same().Key
+	pin, pinned := p.pinnedDomain(n)
+	byValue := map[string]*site{}
+	at := func(m *model.Machine) *site {
+		s := site{value: valueOf(m, same)}
+		if key != same {
+			s.narrow = valueOf(m, key)
+		}
+		v := tupleKey([]string{s.value, s.narrow})
+		if key == same {
+			v = s.value
+		}
+		if byValue[v] == nil {
+			byValue[v] = &s
+		}
+		return byValue[v]
+	}
+	for _, m := range p.machines {
+		if p.available(n, m) {
+			at(m).available = append(at(m).available, m)
+		}
+	}
+	for _, m := range p.inFlightFor(n) {
+		at(m).arriving = append(at(m).arriving, m)
+	}
+	for _, m := range victims {
+		at(m).victims = append(at(m).victims, m)
+	}
+	maps.DeleteFunc(byValue, func(_ string, s *site) bool {
+		return pinned && s.value != pin || key != same && s.narrow == ""
+	})
+	return byValue
+}
+
 // available: what the Need claims already; what is bound to its cluster, or
 // being created for it, and claimed by nobody or by a lower rank; what is
 // free. A machine that is being preempted is available to nobody.
 func (p *pass) available(n *need, m *model.Machine) bool {
 	claimer := p.claimedBy[m]
 	switch {
-	case p.victimOf[m] != nil:
+	case p.victimOf[m] != nil || p.takenBy[m] != nil:
 		return false
 	case claimer == n:
 		return true

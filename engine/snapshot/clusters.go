@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/tonnage/tonnage/alloc"
@@ -9,19 +8,14 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// incoming is a machine that is being created for a cluster.
-type incoming struct {
-	row     columnar.Row
-	cluster int // index of Clusters
-}
-
-// clusters finds the clusters and lays out what counts for each.
+// clusters finds the clusters: those with demand, and those that a machine
+// names.
 func (b *Builder) clusters() {
 	s, t := &b.snap, &b.tally
 	s.Clusters = append(s.Clusters, s.Demand.Clusters()...)
 	known := len(s.Clusters)
-	for id, named := range t.named {
-		if !named || id == 0 {
+	for id, n := range t.named {
+		if n == 0 || id == 0 {
 			continue
 		}
 		name := s.Supply.Name(uint32(id))
@@ -32,86 +26,155 @@ func (b *Builder) clusters() {
 	if len(s.Clusters) > known {
 		slices.Sort(s.Clusters)
 	}
-	s.ClusterOf = alloc.MakeDirty[int32](b.arena, len(t.named))
+	b.inDemand = alloc.Make[bool](b.arena, len(s.Clusters))
+	at := 0
+	for _, c := range s.Demand.Clusters() {
+		for s.Clusters[at] != c {
+			at++
+		}
+		b.inDemand[at] = true
+	}
+	s.ClusterOf = alloc.MakeDirty[int32](b.arena, room(len(t.named)))
+	b.numberClusters()
+	b.machines = alloc.Make[uint32](b.arena, len(s.Clusters))
+	for id, c := range s.ClusterOf {
+		if c >= 0 {
+			b.machines[c] = t.named[id]
+		}
+	}
+	for i := range b.others {
+		x := &b.others[i]
+		x.cluster = s.ClusterOf[s.View.Cluster[x.row]]
+		if x.unusable {
+			b.unusable[x.class]++
+		}
+	}
+}
+
+// numberClusters finds the clusters of name numbers.
+func (b *Builder) numberClusters() {
+	s := &b.snap
+	s.ClusterOf = s.ClusterOf[:s.Supply.NameIDMax()]
 	for i := range s.ClusterOf {
 		s.ClusterOf[i] = -1
 	}
-	off := alloc.Make[uint32](b.arena, len(s.Clusters)+1)
 	for i, c := range s.Clusters {
 		if id, ok := s.Supply.NameID(c); ok {
 			s.ClusterOf[id] = int32(i)
-			off[i+1] = t.bound[id]
 		}
 	}
-	b.findCreating()
-	for _, in := range b.creating {
-		off[in.cluster+1]++
-	}
-	sum(off)
-	s.ClusterRows = Lists{Off: off, Rows: alloc.MakeDirty[columnar.Row](b.arena, int(off[len(s.Clusters)]))}
 }
 
-// findCreating lists the machines being created for somebody, in no order.
-func (b *Builder) findCreating() {
-	s := &b.snap
-	b.creating = b.creating[:0]
-	if s.Supply.Count(model.Creating) == 0 {
-		return
+// The lists of clusters begin with room for more: a machine in spareShare, and
+// spareMin, for each cluster.
+const (
+	spareShare = 8
+	spareMin   = 8
+)
+
+// layClusters makes the lists of clusters, empty.
+func (b *Builder) layClusters() {
+	s, t := &b.snap, &b.tally
+	n := len(s.Clusters)
+	need := alloc.Make[uint32](b.arena, n)
+	for id, c := range s.ClusterOf {
+		if c >= 0 {
+			need[c] = t.bound[id]
+		}
 	}
-	for r, res := range s.Supply.Reservations() {
-		if s.View.State[r] == model.Creating {
-			if at, ok := slices.BinarySearch(s.Clusters, res.Owner.Cluster); ok {
-				b.creating = append(b.creating, incoming{r, at})
+	if s.Supply.Count(model.Creating) > 0 {
+		for r, res := range s.Supply.Reservations() {
+			if s.View.State[r] == model.Creating {
+				if c, ok := slices.BinarySearch(s.Clusters, res.Owner.Cluster); ok {
+					need[c]++
+				}
 			}
 		}
 	}
+	total := 0
+	for _, x := range need {
+		total += int(x) + int(x)/spareShare + spareMin
+	}
+	s.ClusterRows = Lists{
+		Off: alloc.Make[uint32](b.arena, n+1), End: alloc.MakeDirty[uint32](b.arena, n), Rows: alloc.Make[columnar.Row](b.arena, total),
+	}
+	s.Bound = alloc.MakeDirty[Bound](b.arena, total)
+	s.configured, s.creatingFrom = alloc.Make[uint32](b.arena, n), alloc.Make[uint32](b.arena, n)
+	b.lists.need, b.lists.out = need, alloc.Make[uint32](b.arena, n)
+	s.ClusterRows.Off[n] = uint32(total)
+	b.spread(0, n, s.ClusterRows.Off)
+	copy(s.ClusterRows.End, s.ClusterRows.Off)
 }
 
-// dealCreating deals them to their clusters, in keep order.
-func (b *Builder) dealCreating(at []uint32) {
-	s := &b.snap
-	slices.SortFunc(b.creating, func(x, y incoming) int { return cmp.Compare(s.Keep[x.row], s.Keep[y.row]) })
-	for _, in := range b.creating {
-		s.ClusterRows.Rows[at[in.cluster]] = in.row
-		at[in.cluster]++
+// spread says where the lists of some clusters begin that have what they need and
+// shares of what is left.
+func (b *Builder) spread(from, to int, begin []uint32) {
+	need, off := b.lists.need[from:to], b.snap.ClusterRows.Off
+	spare, shares := int(off[to]-off[from]), 0
+	for _, x := range need {
+		spare, shares = spare-int(x), shares+int(x)+spareShare*spareMin
+	}
+	at := int(off[from])
+	for i, x := range need {
+		begin[i] = uint32(at)
+		at += int(x) + spare*(int(x)+spareShare*spareMin)/shares
 	}
 }
 
-// groups splits each cluster's bound machines by class, keeping their order.
-func (b *Builder) groups() {
-	s := &b.snap
-	s.GroupOff = alloc.Make[uint32](b.arena, len(s.Clusters)+1)
-	size := alloc.Make[uint32](b.arena, len(s.Classes)) // in this cluster
-	at := alloc.MakeDirty[uint32](b.arena, len(s.Classes))
-	flat := alloc.MakeDirty[columnar.Row](b.arena, len(s.ClusterRows.Rows))
-	used := uint32(0)
-	for c := range s.Clusters {
-		rows := s.ClusterRows.At(c)
-		for n := len(rows); n > 0 && s.View.State[rows[n-1]] == model.Creating; n-- {
-			rows = rows[:n-1]
+// makeRoom sees to it that the lists of all clusters have room for what comes
+// in; false when there is not enough for all of them together.
+func (b *Builder) makeRoom() bool {
+	l, x := &b.lists, &b.snap.ClusterRows
+	for c, end := range x.End {
+		if end-l.out[c]+uint32(len(b.arrivals(c))) > x.Off[c+1] && !b.makeRoomAround(c) {
+			return false
 		}
-		first := len(s.Groups)
-		for _, r := range rows {
-			k := s.View.Class[r]
-			if size[k] == 0 {
-				s.Groups = append(s.Groups, Group{Class: k})
-			}
-			size[k]++
+	}
+	return true
+}
+
+// makeRoomAround spreads the list of a cluster and those beside it anew: as many
+// as it takes to have some room left.
+func (b *Builder) makeRoomAround(c int) bool {
+	l, x := &b.lists, &b.snap.ClusterRows
+	n := len(x.End)
+	for beside := 1; ; beside *= 2 {
+		from, to := max(c-beside, 0), min(c+beside+1, n)
+		total := int(x.Off[to] - x.Off[from])
+		sum := 0
+		for i := from; i < to; i++ {
+			l.need[i] = x.End[i] - x.Off[i] + uint32(len(b.arrivals(i)))
+			sum += int(l.need[i])
 		}
-		own := s.Groups[first:]
-		slices.SortFunc(own, byClass)
-		for i := range own {
-			k := own[i].Class
-			own[i].Rows = flat[used : used+size[k] : used+size[k]]
-			at[k], size[k], used = used, 0, used+size[k]
+		if total-sum >= max(total/(8*spareShare), 1) {
+			b.repack(from, to)
+			return true
 		}
-		for _, r := range rows {
-			k := s.View.Class[r]
-			flat[at[k]] = r
-			at[k]++
+		if to-from == n {
+			return false
 		}
-		s.GroupOff[c+1] = uint32(len(s.Groups))
 	}
 }
 
-func byClass(x, y Group) int { return cmp.Compare(x.Class, y.Class) }
+// repack spreads lists anew: all to the left, then apart from the right.
+func (b *Builder) repack(from, to int) {
+	s, l := &b.snap, &b.lists
+	off, end, rows := s.ClusterRows.Off, s.ClusterRows.End, s.ClusterRows.Rows
+	l.begin = resize(l.begin, to-from)
+	b.spread(from, to, l.begin)
+	move := func(c int, to uint32) {
+		n := end[c] - off[c]
+		copy(rows[to:], rows[off[c]:end[c]])
+		copy(s.Bound[to:], s.Bound[off[c]:end[c]])
+		off[c], end[c] = to, to+n
+	}
+	at := off[from]
+	for c := from; c < to; c++ {
+		move(c, at)
+		at = end[c]
+	}
+	for c := to - 1; c >= from; c-- {
+		move(c, l.begin[c-from])
+		clear(rows[end[c]:off[c+1]])
+	}
+}

@@ -1,154 +1,92 @@
 package snapshot
 
 import (
-	"slices"
-
-	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/engine/supply"
 )
 
-// tally is what one walk over the columns, in row order, counts; the lists are
-// laid out from it and filled in their own orders.
-type tally struct {
-	pile        []uint32 // by row: which pile of the keep order
-	piles       []uint32 // by pile + 1: rows
-	idle        []uint32 // by class + 1
-	speculative []uint32 // by class + 1
-	bound       []uint32 // by name number: Configured and Configuring machines
-	named       []bool   // by name number: some machine has the cluster
+// Places in keep order are numbers made of what is compared, one above the
+// other, so that a machine's changes only when what is compared does:
+//
+//	uint32  Keep       5 bits of penalty, 21 of id rank: among equal prices
+//	uint64  KeepKey    the price's rank above that
+const (
+	rankBits = 21
+	rankMask = 1<<rankBits - 1
+	keepBits = rankBits + 5
+	// stateBit is above every KeepKey; states go there where a list has machines
+	// of several.
+	stateBit = 62
+)
+
+// Every rank and penalty fits.
+const (
+	_ = uint(1<<rankBits - supply.MachinesMax)
+	_ = 1<<(keepBits-rankBits) - 1 - uint(model.BucketPinned)
+)
+
+// keepOf returns the place among machines of equal price: higher penalties
+// first, then ids. Unspecified is no penalty.
+func keepOf(reclamation model.Bucket, idRank uint32) uint32 {
+	return uint32(model.BucketPinned-max(reclamation, model.BucketZero))<<rankBits | idRank
 }
 
-// count walks over the rows in row order, where the columns are read as they
-// lie in memory.
-func (b *Builder) count() {
-	s, t := &b.snap, &b.tally
-	v := &s.View
-	prices, priceRank := b.priceRanks()
-	penalties, penaltyRank := b.penaltyRanks()
-	rows, classes, names := s.Supply.RowMax(), len(s.Classes), s.Supply.NameIDMax()
-	t.pile = alloc.MakeDirty[uint32](b.arena, rows)
-	t.piles = alloc.Make[uint32](b.arena, prices*penalties+1)
-	t.idle, t.speculative = alloc.Make[uint32](b.arena, classes+1), alloc.Make[uint32](b.arena, classes+1)
-	t.bound, t.named = alloc.Make[uint32](b.arena, names), alloc.Make[bool](b.arena, names)
-	for r := 1; r < rows; r++ {
-		class := v.Class[r]
-		switch v.State[r] {
-		case model.StateUnspecified:
-			continue
-		case model.Idle:
-			t.idle[class+1]++
-		case model.Speculative:
-			t.speculative[class+1]++
-		case model.Configured, model.Configuring:
-			t.bound[v.Cluster[r]]++
-		}
-		t.named[v.Cluster[r]] = true
-		pile := priceRank[class]*uint32(penalties) + penaltyRank[v.Reclamation[r]]
-		t.pile[r] = pile
-		t.piles[pile+1]++
-	}
+// KeepKey is a machine's place in keep order, over all prices: less means
+// earlier, and no two machines have the same. It is below 2⁶².
+func (s *Snapshot) KeepKey(r columnar.Row) uint64 {
+	return uint64(s.PriceRank[s.View.Class[r]])<<keepBits | uint64(s.Keep[r])
 }
 
-// priceRanks returns how many distinct prices there are, and each class's
-// place among them, ascending.
-func (b *Builder) priceRanks() (int, []uint32) {
+// rank gives the rows their ranks after machines came or went.
+func (b *Builder) rank(changed []columnar.Row) {
 	s := &b.snap
-	prices := alloc.Make[float64](b.arena, len(s.Classes))[:0]
-	for i := range s.Classes {
-		if s.Classes[i].Live {
-			prices = append(prices, s.Classes[i].Price)
-		}
-	}
-	slices.Sort(prices)
-	prices = slices.Compact(prices)
-	rank := alloc.Make[uint32](b.arena, len(s.Classes))
-	for i := range s.Classes {
-		if s.Classes[i].Live {
-			at, _ := slices.BinarySearch(prices, s.Classes[i].Price)
-			rank[i] = uint32(at)
-		}
-	}
-	return len(prices), rank
-}
-
-// penaltyRanks returns how many distinct reclamation penalties there are, and
-// each bucket's place among them, descending. Unspecified counts as zero.
-func (b *Builder) penaltyRanks() (n int, rank [model.NumBuckets]uint32) {
-	var used [model.NumBuckets]bool
-	for _, p := range b.snap.View.Reclamation[:b.snap.Supply.RowMax()] {
-		used[p] = true
-	}
-	used[model.BucketZero] = true // that of rows not in use
-	for p := model.BucketPinned; p >= model.BucketZero; p-- {
-		if used[p] {
-			rank[p] = uint32(n)
-			n++
-		}
-	}
-	rank[model.BucketUnspecified] = rank[model.BucketZero]
-	return n, rank
-}
-
-// order deals the rows, in id order, into the piles of the keep order, and the
-// Speculative ones into their classes.
-func (b *Builder) order() {
-	s, t := &b.snap, &b.tally
-	rows := s.Supply.RowMax()
-	sum(t.piles)
-	at, speculative := t.piles, b.cursors(s.Speculative.Off)
-	s.IDRank = alloc.Make[uint32](b.arena, rows)
-	s.ByKeep = alloc.MakeDirty[columnar.Row](b.arena, len(s.Order))
-	s.Keep = alloc.Make[uint32](b.arena, rows)
+	n := s.Supply.RowMax()
+	s.IDRank, s.Keep, b.was = s.IDRank[:n], s.Keep[:n], b.was[:n]
 	for i, r := range s.Order {
 		s.IDRank[r] = uint32(i)
-		p := t.pile[r]
-		s.ByKeep[at[p]] = r
-		s.Keep[r] = at[p]
-		at[p]++
-		if s.View.State[r] == model.Speculative {
-			c := s.View.Class[r]
-			s.Speculative.Rows[speculative[c]] = r
-			speculative[c]++
+	}
+	for _, r := range changed {
+		if s.View.State[r] == model.StateUnspecified {
+			s.IDRank[r] = 0
+		}
+	}
+	penalty, state := s.View.Reclamation[:n], s.View.State[:n]
+	for r, rank := range s.IDRank {
+		s.Keep[r] = 0
+		if state[r] != model.StateUnspecified {
+			s.Keep[r] = keepOf(penalty[r], rank)
 		}
 	}
 }
 
-// pools lays out the lists of Idle and Speculative machines by class.
-func (b *Builder) pools() {
-	s, t := &b.snap, &b.tally
-	sum(t.idle)
-	sum(t.speculative)
-	s.Idle = Lists{Off: t.idle, Rows: alloc.MakeDirty[columnar.Row](b.arena, s.Supply.Count(model.Idle))}
-	s.Speculative = Lists{Off: t.speculative, Rows: alloc.MakeDirty[columnar.Row](b.arena, s.Supply.Count(model.Speculative))}
-}
-
-// deal deals the rows, in keep order, to what lists them so: Idle ones to their
-// classes, bound ones to their clusters.
-func (b *Builder) deal() {
-	s := &b.snap
-	idle, cluster := b.cursors(s.Idle.Off), b.cursors(s.ClusterRows.Off)
-	b.configuring = b.configuring[:0]
-	for _, r := range s.ByKeep {
-		switch s.View.State[r] {
-		case model.Idle:
-			c := s.View.Class[r]
-			s.Idle.Rows[idle[c]] = r
-			idle[c]++
-		case model.Configured:
-			if c := s.ClusterOf[s.View.Cluster[r]]; c >= 0 {
-				s.ClusterRows.Rows[cluster[c]] = r
-				cluster[c]++
-			}
-		case model.Configuring:
-			b.configuring = append(b.configuring, r)
-		}
+// sortAbove sorts keys, stably, by the bits from one on; below they are in
+// order. The result lies in a or in b, which are equally long. A pass for each
+// byte in which keys differ.
+func sortAbove(a, b []uint64, from int) []uint64 {
+	differ := uint64(0)
+	for _, k := range a {
+		differ |= k ^ a[0]
 	}
-	for _, r := range b.configuring {
-		if c := s.ClusterOf[s.View.Cluster[r]]; c >= 0 {
-			s.ClusterRows.Rows[cluster[c]] = r
-			cluster[c]++
+	for ; from < 64; from += 8 {
+		if byte(differ>>from) == 0 {
+			continue
 		}
+		var at [256]uint32
+		for _, k := range a {
+			at[byte(k>>from)]++
+		}
+		sum := uint32(0)
+		for i, n := range at {
+			at[i] = sum
+			sum += n
+		}
+		for _, k := range a {
+			i := byte(k >> from)
+			b[at[i]] = k
+			at[i]++
+		}
+		a, b = b, a
 	}
-	b.dealCreating(cluster)
+	return a
 }

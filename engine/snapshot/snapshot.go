@@ -6,14 +6,16 @@ import (
 	"github.com/tonnage/tonnage/engine/supply"
 )
 
-// Lists are lists of rows over one array, list i at Rows[Off[i]:Off[i+1]].
+// Lists are lists of rows over one array, list i at Rows[Off[i]:End[i]]. Packed
+// ones have nothing in between: list i+1 begins where i ends.
 type Lists struct {
 	Off  []uint32
+	End  []uint32
 	Rows []columnar.Row
 }
 
 // At returns list i.
-func (l *Lists) At(i int) []columnar.Row { return l.Rows[l.Off[i]:l.Off[i+1]] }
+func (l *Lists) At(i int) []columnar.Row { return l.Rows[l.Off[i]:l.End[i]] }
 
 // Class is what a class's machines have in common, in the cycle's terms.
 type Class struct {
@@ -24,10 +26,25 @@ type Class struct {
 	Live         bool
 }
 
-// Group is a list of a cluster's bound machines of one class.
+// Group is a list of a cluster's bound machines of one class: a chain through
+// BoundOf the cluster, First and then by Next.
 type Group struct {
 	Class uint32
-	Rows  []columnar.Row
+	First uint32 // the place of the first one, less than CreatingFrom
+}
+
+// Bound is what the credit looks at of a machine that counts for a cluster, so
+// that it reads one list as it lies in memory and no column by row. The places
+// of a cluster's list order its machines: Configured, Configuring, Creating;
+// keep order within each.
+type Bound struct {
+	Fingerprint uint64
+	Row         columnar.Row
+	Class       uint32
+	Group       uint32 // name number of the supply
+	// Next is 1 + the place of the cluster's next machine of the same class; 0
+	// when there is none. Creating machines are in no group, and have 0.
+	Next uint32
 }
 
 // Snapshot is the frozen view of supply, with the demand's vectors translated
@@ -38,21 +55,26 @@ type Snapshot struct {
 	View   supply.View
 	Now    int64
 
-	// Dims are all dimensions: the supply's, then those that only demand names.
+	// Dims are all dimensions: the demand's, in its order, then those that only
+	// supply names.
 	Dims []string
-	// DemandDim translates a demand dimension to its place in Dims.
-	DemandDim []int
 
 	Order  []columnar.Row // rows in id order
 	IDRank []uint32       // by row: place in Order
-	ByKeep []columnar.Row // rows in keep order
-	Keep   []uint32       // by row: place in ByKeep
+	// Keep is, by row, a number that orders machines of equal price by keep
+	// order; see KeepKey for others.
+	Keep []uint32
 
 	Classes  []Class
 	ClassVec []int64 // class c at [c*len(Dims):]
+	// PriceRank is, by class, the place of its price among all, ascending.
+	PriceRank []uint32
+	// Usable tells, by class, whether it has a machine in a state from which it
+	// may yet serve somebody: neither Deleting nor Failed.
+	Usable []bool
 
-	Idle        Lists // by class, keep order
-	Speculative Lists // by class, id order
+	Idle        Lists // by class, keep order; packed
+	Speculative Lists // by class, id order; packed
 
 	// Clusters are the ids of clusters with demand or with machines, sorted.
 	Clusters []string
@@ -61,11 +83,45 @@ type Snapshot struct {
 	ClusterOf []int32
 	// ClusterRows are each cluster's countable machines: Configured,
 	// Configuring, then Creating ones on their way to it, in keep order each.
+	// What is between two lists is None.
 	ClusterRows Lists
-	// Groups are each cluster's Configured and Configuring machines by class,
-	// cluster i at Groups[GroupOff[i]:GroupOff[i+1]], classes ascending.
-	Groups   []Group
-	GroupOff []uint32
+	// Bound goes with ClusterRows.Rows, element by element; see BoundOf.
+	Bound []Bound
+
+	// What follows says what may differ from the snapshot that the same builder
+	// built before. Numbers of names and of values of attributes may be others'
+	// at any time; the machines that have either are in dirty clusters and
+	// classes then. See supply.Table.NameSequence and ValueSequence.
+
+	// Fresh: everything may differ, and the numbers of classes, clusters,
+	// dimensions, matchers and keys may mean other things. Who derived something
+	// from the snapshot before forgets it.
+	Fresh bool
+	// ClassesChanged: Classes, ClassVec or PriceRank may differ, because classes
+	// came or went. Numbers of those that stayed mean what they did; a number
+	// that means another class has dirty lists.
+	ClassesChanged bool
+	// Dirty tells, by cluster, whether its machines may be others, or others
+	// in anything that Bound says of them, or in another place or state.
+	Dirty []bool
+	// FreeDirty tells, by class, whether its lists of Idle or Speculative
+	// machines may differ.
+	FreeDirty []bool
+
+	// Moves are the machines that may be others, when not everything may be.
+	Moves []Move
+
+	configured, creatingFrom []uint32 // by cluster
+	groups                   [][]Group
+}
+
+// Move is a machine that may be another than at the Build before: new, gone, in
+// another place, or other in what is said of it.
+type Move struct {
+	Row columnar.Row
+	// From is the cluster whose list it was in, as an index of Clusters; −1 when
+	// it was in none.
+	From int32
 }
 
 // Vector returns the effective allocatable of a class.
@@ -74,7 +130,20 @@ func (s *Snapshot) Vector(class uint32) []int64 {
 	return s.ClassVec[int(class)*n:][:n:n]
 }
 
-// GroupsOf returns a cluster's groups.
-func (s *Snapshot) GroupsOf(cluster int) []Group {
-	return s.Groups[s.GroupOff[cluster]:s.GroupOff[cluster+1]]
+// GroupsOf returns a cluster's Configured and Configuring machines by class,
+// classes ascending.
+func (s *Snapshot) GroupsOf(cluster int) []Group { return s.groups[cluster] }
+
+// BoundOf returns what the credit looks at of a cluster's countable machines:
+// ClusterRows.At(cluster), place by place.
+func (s *Snapshot) BoundOf(cluster int) []Bound {
+	return s.Bound[s.ClusterRows.Off[cluster]:s.ClusterRows.End[cluster]]
 }
+
+// Configured returns how many Configured machines a cluster has: they come
+// first in its list.
+func (s *Snapshot) Configured(cluster int) int { return int(s.configured[cluster]) }
+
+// CreatingFrom returns the place in a cluster's list from which on its machines
+// are Creating. Before it they are bound: Configured, then Configuring.
+func (s *Snapshot) CreatingFrom(cluster int) int { return int(s.creatingFrom[cluster]) }

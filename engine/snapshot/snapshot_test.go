@@ -56,17 +56,23 @@ func where(rows []columnar.Row, keep func(columnar.Row) bool) []columnar.Row {
 func check(s *supply.Table, d *demand.Table, x *snapshot.Snapshot) error {
 	byID := slices.Collect(s.All())
 	byKeep := slices.SortedFunc(slices.Values(byID), keepOrder(s))
-	if !slices.Equal(x.Order, byID) || !slices.Equal(x.ByKeep, byKeep) {
-		return fmt.Errorf("orders are %v and %v, want %v and %v", x.Order, x.ByKeep, byID, byKeep)
+	if !slices.Equal(x.Order, byID) {
+		return fmt.Errorf("order is %v, want %v", x.Order, byID)
 	}
 	for i := range byID {
-		if x.IDRank[byID[i]] != uint32(i) || x.Keep[byKeep[i]] != uint32(i) {
+		if x.IDRank[byID[i]] != uint32(i) || i > 0 && x.KeepKey(byKeep[i-1]) >= x.KeepKey(byKeep[i]) {
 			return fmt.Errorf("the rows of rank %d say otherwise", i)
 		}
 	}
 	for c := range s.ClassMax() {
 		of := func(state model.State) func(columnar.Row) bool {
 			return func(r columnar.Row) bool { return s.State(r) == state && s.Class(r) == uint32(c) }
+		}
+		usable := where(byID, func(r columnar.Row) bool {
+			return s.Class(r) == uint32(c) && s.State(r) != model.Deleting && s.State(r) != model.Failed
+		})
+		if x.Usable[c] != (len(usable) > 0) {
+			return fmt.Errorf("class %d is usable: %v, by %v", c, x.Usable[c], usable)
 		}
 		if want := where(byKeep, of(model.Idle)); !slices.Equal(x.Idle.At(c), want) {
 			return fmt.Errorf("idle machines of class %d are %v, want %v", c, x.Idle.At(c), want)
@@ -104,11 +110,18 @@ func checkClusters(s *supply.Table, d *demand.Table, x *snapshot.Snapshot, byKee
 		if id, ok := s.NameID(c); ok && x.ClusterOf[id] != int32(i) {
 			return fmt.Errorf("%s is cluster %d, not %d", c, x.ClusterOf[id], i)
 		}
+		if err := checkBound(s, x, i, want); err != nil {
+			return fmt.Errorf("cluster %s: %w", c, err)
+		}
 		bound := where(want, func(r columnar.Row) bool { return s.State(r) != model.Creating })
 		last := -1
 		for _, g := range x.GroupsOf(i) {
-			if want := where(bound, func(r columnar.Row) bool { return s.Class(r) == g.Class }); len(want) == 0 || !slices.Equal(g.Rows, want) || int(g.Class) <= last {
-				return fmt.Errorf("group %d of %s is %v after class %d, want %v", g.Class, c, g.Rows, last, want)
+			var chain []columnar.Row
+			for at := g.First + 1; at != 0; at = x.BoundOf(i)[at-1].Next {
+				chain = append(chain, x.BoundOf(i)[at-1].Row)
+			}
+			if want := where(bound, func(r columnar.Row) bool { return s.Class(r) == g.Class }); len(want) == 0 || !slices.Equal(chain, want) || int(g.Class) <= last {
+				return fmt.Errorf("group %d of %s is %v after class %d, want %v", g.Class, c, chain, last, want)
 			}
 			last = int(g.Class)
 			bound = where(bound, func(r columnar.Row) bool { return s.Class(r) != g.Class })
@@ -116,6 +129,24 @@ func checkClusters(s *supply.Table, d *demand.Table, x *snapshot.Snapshot, byKee
 		if len(bound) > 0 {
 			return fmt.Errorf("%v of %s are in no group", bound, c)
 		}
+	}
+	return nil
+}
+
+// checkBound compares what is said of a cluster's machines with the records.
+func checkBound(s *supply.Table, x *snapshot.Snapshot, c int, rows []columnar.Row) error {
+	counts := map[model.State]int{}
+	for i, b := range x.BoundOf(c) {
+		r := rows[i]
+		counts[s.State(r)]++
+		a := s.Assigned(r)
+		group, _ := s.NameID(a.Group)
+		if b.Row != r || b.Class != s.Class(r) || b.Fingerprint != a.Fingerprint || b.Group != group || b.Next != 0 && s.State(r) == model.Creating {
+			return fmt.Errorf("place %d is %+v, want row %d of class %d with stamp %d, %d", i, b, r, s.Class(r), a.Fingerprint, group)
+		}
+	}
+	if n := counts[model.Configured]; x.Configured(c) != n || x.CreatingFrom(c) != n+counts[model.Configuring] {
+		return fmt.Errorf("%d are Configured, %d bound, want %v", x.Configured(c), x.CreatingFrom(c), counts)
 	}
 	return nil
 }
@@ -158,8 +189,11 @@ func TestZerosAreOnePrice(t *testing.T) {
 		}
 	}
 	x, err := snapshot.NewBuilder(&alloc.Accounts{}).Build(s, demand.New(), 0)
-	if err != nil || !slices.Equal(x.ByKeep, x.Order) {
-		t.Errorf("keep order is %v (%v)", x.ByKeep, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.IsSortedFunc(x.Order, func(a, b columnar.Row) int { return cmp.Compare(x.KeepKey(a), x.KeepKey(b)) }) {
+		t.Errorf("keep order is not that of the ids")
 	}
 }
 
@@ -188,11 +222,14 @@ func TestDimensions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(x.Dims, []string{"cpu", "gpu", "disk"}) || !slices.Equal(x.DemandDim, []int{2, 1}) {
-			t.Errorf("dimensions are %q, those of demand at %v", x.Dims, x.DemandDim)
+		if !slices.Equal(x.Dims[:2], d.Dims()) || !slices.Equal(x.Dims[2:], []string{"cpu"}) {
+			t.Errorf("dimensions are %q, those of demand %q", x.Dims, d.Dims())
 		}
-		if v := x.Vector(s.Class(1)); !slices.Equal(v, []int64{1, 2, 0}) {
-			t.Errorf("the machine offers %v", v)
+		offer := map[string]int64{"cpu": 1, "gpu": 2, "disk": 0}
+		for i, v := range x.Vector(s.Class(1)) {
+			if want := offer[x.Dims[i]]; v != want {
+				t.Errorf("the machine offers %d of %s, want %d", v, x.Dims[i], want)
+			}
 		}
 	}
 }
@@ -224,7 +261,11 @@ func rung(tb testing.TB, name string) (*supply.Table, *demand.Table) {
 func TestSteadyBuildAllocatesNothing(t *testing.T) {
 	s, d := rung(t, "tiny")
 	b := snapshot.NewBuilder(&alloc.Accounts{})
+	anew := false
 	build := func() {
+		if anew {
+			b.Forget()
+		}
 		for r := range columnar.Row(20) {
 			s.Stamp(r+1, s.Assigned(r+1))
 		}
@@ -232,19 +273,25 @@ func TestSteadyBuildAllocatesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	build()
-	if n := testing.AllocsPerRun(20, build); n > 0 {
-		t.Errorf("%v allocations per Build", n)
+	for range 3 {
+		build()
+	}
+	for range 2 {
+		if n := testing.AllocsPerRun(20, build); n > 0 {
+			t.Errorf("%v allocations per Build, anew: %v", n, anew)
+		}
+		anew = true
 	}
 }
 
-// BenchmarkBuild builds snapshots of unchanging tables.
+// BenchmarkBuild builds snapshots anew.
 func BenchmarkBuild(b *testing.B) {
 	for _, name := range []string{"5k", "50k", "500k"} {
 		b.Run(name, func(b *testing.B) {
 			s, d := rung(b, name)
 			builder := snapshot.NewBuilder(&alloc.Accounts{})
 			build := func() {
+				builder.Forget()
 				if _, err := builder.Build(s, d, 1); err != nil {
 					b.Fatal(err)
 				}
@@ -256,5 +303,49 @@ func BenchmarkBuild(b *testing.B) {
 			}
 			b.ReportMetric(float64(s.Len()), "machines")
 		})
+	}
+}
+
+// BenchmarkUpdate builds snapshots after one machine in so many has lost its
+// cluster or found one.
+func BenchmarkUpdate(b *testing.B) {
+	for _, share := range []int{100, 1000} {
+		b.Run(fmt.Sprintf("500k/one-in-%d", share), func(b *testing.B) {
+			s, d := rung(b, "500k")
+			order, clusters := slices.Clone(s.Order()), d.Clusters()
+			builder := snapshot.NewBuilder(&alloc.Accounts{})
+			build := func() {
+				if _, err := builder.Build(s, d, 1); err != nil {
+					b.Fatal(err)
+				}
+			}
+			build()
+			at := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				for range len(order) / share {
+					at = (at + 7919) % len(order)
+					exchange(b, s, order[at], clusters[at%len(clusters)])
+				}
+				b.StartTimer()
+				build()
+			}
+		})
+	}
+}
+
+// exchange frees a bound machine and binds a free one.
+func exchange(tb testing.TB, s *supply.Table, r columnar.Row, cluster string) {
+	tb.Helper()
+	states := map[model.State][]model.State{
+		model.Configured:  {model.Draining, model.Idle},
+		model.Idle:        {model.Configuring, model.Configured},
+		model.Speculative: {model.Creating, model.Idle},
+	}
+	for _, to := range states[s.State(r)] {
+		if err := s.Transition(r, to, cluster, 1); err != nil {
+			tb.Fatal(err)
+		}
 	}
 }

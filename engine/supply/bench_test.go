@@ -142,3 +142,25 @@ func BenchmarkBytesPerMachine(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkUseFirst is what the first cycle costs: every profile of the demand
+// is new to a full table.
+func BenchmarkUseFirst(b *testing.B) {
+	for _, rung := range []string{"50k", "500k"} {
+		b.Run("rung="+rung, func(b *testing.B) {
+			machines, profiles := records(b, rung)
+			for b.Loop() {
+				b.StopTimer()
+				t := fill(b, machines, nil)
+				t.Order()
+				runtime.GC()
+				b.StartTimer()
+				if err := t.Use(profiles); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(len(profiles)), "profiles")
+			b.ReportMetric(float64(len(machines)), "machines")
+		})
+	}
+}

@@ -161,6 +161,9 @@ func TestNothingPilesUp(t *testing.T) {
 	for i := range 5 * DimsMax {
 		m := machine(i)
 		m.State, m.Host, m.Cluster = model.Configured, fmt.Sprint("host", i), fmt.Sprint("cluster", i)
+		if i%2 == 0 {
+			m.Host = fmt.Sprint(i%7, m.ID, ".node")
+		}
 		m.Zone, m.InstanceType, m.Assigned.Group = fmt.Sprint("z", i), fmt.Sprint("t", i), fmt.Sprint("g", i)
 		m.Resources = model.NewResources(model.Amount{Name: fmt.Sprint("dim", i), Value: 1}, model.Amount{Name: "cpu", Value: int64(i + 1)})
 		m.LastError = strings.Repeat("é", ErrorBytesMax)
@@ -178,8 +181,8 @@ func TestNothingPilesUp(t *testing.T) {
 		x.Remove(machine(i).ID)
 	}
 	left := []int{
-		x.Len(), x.ids.dict.Len(), x.names.dict.Len(), x.hosts.dict.Len(), x.values.dict.Len(), x.labels.names.dict.Len(),
-		x.labels.entries, x.shapes.names.dict.Len(), len(x.classes.ids), len(x.lastError), len(x.reservations), len(x.Order()),
+		x.Len(), x.ids.dict.Len(), x.names.dict.Len(), x.hosts.forms.dict.Len(), x.hosts.texts.Len(), x.values.dict.Len(), x.labels.names.dict.Len(),
+		x.labels.keys.dict.Len(), x.shapes.names.dict.Len(), len(x.classes.ids), len(x.lastError), len(x.reservations), len(x.Order()),
 	}
 	if !reflect.DeepEqual(left, make([]int, len(left))) {
 		t.Errorf("left behind: %v", left)
@@ -188,7 +191,7 @@ func TestNothingPilesUp(t *testing.T) {
 		t.Errorf("%d rows, %d classes, %d shapes, %d dimensions", x.RowMax(), len(x.classes.list), len(x.shapes.res), len(x.Dims()))
 	}
 	for id, r := range x.shapes.res {
-		if r != nil || x.labels.sets[0] != nil {
+		if r != nil || x.shapes.alloc[id] != nil {
 			t.Errorf("shape %d is still held", id)
 		}
 	}

@@ -7,16 +7,38 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 )
 
-// class describes machines that matchers cannot tell apart.
-type class struct {
-	key          string
+// kind is what all machines of a class have in common.
+type kind struct {
 	shape        uint32
-	instanceType uint32
+	instanceType uint32 // names
 	price        float64
 	probability  float64
 	values       []uint32 // by key column: the value, 0 = absent or not a key that splits
-	matchers     []uint32 // that accept it, ascending
-	count        int
+}
+
+// value returns the value of a key that splits.
+func (k *kind) value(key int) uint32 {
+	if key < len(k.values) {
+		return k.values[key]
+	}
+	return 0
+}
+
+// set makes k a copy of another, with its own memory.
+func (k *kind) set(other *kind) {
+	values := k.values[:0]
+	*k = *other
+	k.values = values
+	k.values = append(k.values, other.values...)
+}
+
+// class describes machines that matchers cannot tell apart.
+type class struct {
+	kind
+	key      string
+	matchers []uint32 // that accept it, ascending
+	count    int
+	born     uint64 // version of the table
 }
 
 // classes numbers the classes in use from 1. A class exists as long as a
@@ -30,41 +52,30 @@ type classes struct {
 
 func newClasses() classes { return classes{ids: map[string]uint32{}, list: make([]class, 1)} }
 
-// classOf returns the class of a filled row and counts the row in.
-func (t *Table) classOf(r columnar.Row) uint32 {
-	c := &t.cols
-	k := binary.LittleEndian.AppendUint32(t.classes.key[:0], c.shape[r])
-	k = binary.LittleEndian.AppendUint32(k, c.instanceType[r])
-	k = binary.LittleEndian.AppendUint64(k, math.Float64bits(c.price[r]))
-	k = binary.LittleEndian.AppendUint64(k, math.Float64bits(c.probability[r]))
+// classOf returns the class of a kind, a new one if there is none yet. The
+// caller counts the machine in.
+func (t *Table) classOf(x *kind) uint32 {
+	k := binary.LittleEndian.AppendUint32(t.classes.key[:0], x.shape)
+	k = binary.LittleEndian.AppendUint32(k, x.instanceType)
+	k = binary.LittleEndian.AppendUint64(k, math.Float64bits(x.price))
+	k = binary.LittleEndian.AppendUint64(k, math.Float64bits(x.probability))
 	for i := range t.keys {
 		if t.keys[i].splits {
-			k = binary.LittleEndian.AppendUint32(k, t.keys[i].values[r])
+			k = binary.LittleEndian.AppendUint32(k, x.value(i))
 		}
 	}
 	t.classes.key = k
-	id, ok := t.classes.ids[string(k)]
-	if !ok {
-		id = t.newClass(r, string(k))
+	if id, ok := t.classes.ids[string(k)]; ok {
+		return id
 	}
-	t.classes.list[id].count++
-	return id
+	return t.newClass(x, string(k))
 }
 
-func (t *Table) newClass(r columnar.Row, key string) uint32 {
-	c := &t.cols
-	x := class{
-		key: key, shape: c.shape[r], instanceType: c.instanceType[r],
-		price: c.price[r], probability: c.probability[r], values: make([]uint32, len(t.keys)),
-	}
-	t.shapes.names.again(x.shape)
-	t.names.again(x.instanceType)
-	for i := range t.keys {
-		if t.keys[i].splits {
-			x.values[i] = t.keys[i].values[r]
-			t.values.again(x.values[i])
-		}
-	}
+func (t *Table) newClass(k *kind, key string) uint32 {
+	x := class{key: key, born: t.changes.now}
+	x.values = make([]uint32, 0, len(t.keys))
+	x.set(k)
+	t.retainKind(&x.kind)
 	for m := range t.matchers.list {
 		if t.matchers.list[m].ready && t.accepts(&t.matchers.list[m], &x) {
 			x.matchers = append(x.matchers, uint32(m))
@@ -82,6 +93,24 @@ func (t *Table) newClass(r columnar.Row, key string) uint32 {
 	return id
 }
 
+// retainKind takes one more reference to what a kind is made of.
+func (t *Table) retainKind(k *kind) {
+	t.shapes.names.again(k.shape)
+	t.names.again(k.instanceType)
+	for _, v := range k.values {
+		t.values.again(v)
+	}
+}
+
+// releaseKind gives the references back.
+func (t *Table) releaseKind(k *kind) {
+	t.shapes.release(k.shape)
+	t.names.release(k.instanceType)
+	for _, v := range k.values {
+		t.values.release(v)
+	}
+}
+
 // dropFromClass counts a row out of its class, which ends with its last row.
 func (t *Table) dropFromClass(id uint32) {
 	x := &t.classes.list[id]
@@ -89,26 +118,13 @@ func (t *Table) dropFromClass(id uint32) {
 		return
 	}
 	delete(t.classes.ids, x.key)
-	t.shapes.release(x.shape)
-	t.names.release(x.instanceType)
-	for _, v := range x.values {
-		t.values.release(v)
-	}
+	t.releaseKind(&x.kind)
 	*x = class{}
 	t.classes.free = append(t.classes.free, id)
 }
 
-// reclass forms all classes anew after the keys that split them have changed.
-// The indexes do not depend on classes and stay. O(machines).
-func (t *Table) reclass() {
-	rows := t.Order()
-	for _, r := range rows {
-		t.dropFromClass(t.cols.class[r])
-	}
-	for _, r := range rows {
-		t.cols.class[r] = t.classOf(r)
-	}
-}
+// kindOf returns what a row's class is made of.
+func (t *Table) kindOf(r columnar.Row) *kind { return &t.classes.list[t.cols.class[r]].kind }
 
 // ClassMax is one more than the largest class number in use.
 func (t *Table) ClassMax() int { return len(t.classes.list) }
@@ -141,3 +157,7 @@ func (t *Table) ClassInfo(id uint32) ClassInfo {
 		Price: x.price, Probability: x.probability, Matchers: x.matchers, Count: x.count,
 	}
 }
+
+// ClassValue returns the number of the value that all machines of a class have
+// under a key that splits classes, 0 = absent.
+func (t *Table) ClassValue(class uint32, key int) uint32 { return t.classes.list[class].value(key) }

@@ -2,59 +2,56 @@ package supply
 
 import "github.com/tonnage/tonnage/engine/model"
 
-// columns are the machine fields by row. They are plain slices of equal length
-// rather than columnar.Column, because the engine reads them in its innermost
-// loops as slices. Row 0 and rows not in use are zero.
+// columns are the machine fields by row that machines of one class may differ
+// in; see class for the others. They are plain slices of equal length rather
+// than columnar.Column, because the engine reads them in its innermost loops as
+// slices. Row 0 and rows not in use are zero.
 type columns struct {
 	state        []model.State
 	capacity     []model.CapacityType
 	interruption []model.Bucket
 	reclamation  []model.Bucket
 	cluster      []uint32 // names
-	instanceType []uint32 // names
-	zone         []uint32 // names
 	group        []uint32 // names
 	host         []uint32 // hosts
-	shape        []uint32 // shapes
-	labels       []uint32 // label sets
+	labels       []uint32 // label sets, the zone among them
 	class        []uint32 // classes
 	priority     []int32
-	price        []float64
-	probability  []float64
 	fingerprint  []uint64
 	idleSince    []int64
 }
 
 // columnBytes is what a row takes in all columns together.
-const columnBytes = 4*1 + 9*4 + 4*8
+const columnBytes = 4*1 + 6*4 + 2*8
 
 // grow makes at least n rows exist.
 func (c *columns) grow(n int) {
+	if n > len(c.state) {
+		c.growTo(roomFor(n, len(c.state)))
+	}
+}
+
+// growTo makes exactly n rows exist, if there are fewer.
+func (c *columns) growTo(n int) {
 	if n <= len(c.state) {
 		return
 	}
-	n = roomFor(n, len(c.state))
 	c.state = extend(c.state, n)
 	c.capacity = extend(c.capacity, n)
 	c.interruption = extend(c.interruption, n)
 	c.reclamation = extend(c.reclamation, n)
 	c.cluster = extend(c.cluster, n)
-	c.instanceType = extend(c.instanceType, n)
-	c.zone = extend(c.zone, n)
 	c.group = extend(c.group, n)
 	c.host = extend(c.host, n)
-	c.shape = extend(c.shape, n)
 	c.labels = extend(c.labels, n)
 	c.class = extend(c.class, n)
 	c.priority = extend(c.priority, n)
-	c.price = extend(c.price, n)
-	c.probability = extend(c.probability, n)
 	c.fingerprint = extend(c.fingerprint, n)
 	c.idleSince = extend(c.idleSince, n)
 }
 
-// doubleRows is up to how many rows the columns double; larger ones grow by a
-// quarter, so that a full table has little to spare.
+// doubleRows is up to how many rows the columns double; larger ones grow by an
+// eighth, so that a full table has little to spare.
 const doubleRows = 1 << 14
 
 // roomFor returns how many rows to make for n, when there are have.
@@ -62,7 +59,7 @@ func roomFor(n, have int) int {
 	if have < doubleRows {
 		return max(n, 2*have, 64)
 	}
-	return max(n, have+have/4)
+	return max(n, have+have/8)
 }
 
 // extend lengthens a column to n elements; new ones are zero.

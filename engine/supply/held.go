@@ -9,6 +9,8 @@ type held struct {
 	dict   columnar.Dict
 	refs   []uint32 // by number
 	stored int64    // bytes of the strings referred to
+	// sequence changes whenever a string gets a number or loses it.
+	sequence uint64
 }
 
 // hold returns the number of s and takes one reference to it.
@@ -16,6 +18,17 @@ func (h *held) hold(s string) uint32 {
 	id := h.dict.ID(s)
 	h.retain(id, len(s))
 	return id
+}
+
+// holdLike is hold for strings that often are the one before: *last is the
+// number of that, and is set to the one of s.
+func (h *held) holdLike(last *uint32, s string) uint32 {
+	if id := *last; int(id) < len(h.refs) && h.refs[id] > 0 && h.dict.String(id) == s {
+		h.refs[id]++
+		return id
+	}
+	*last = h.hold(s)
+	return *last
 }
 
 // holdBytes is hold for bytes, which may change after the call.
@@ -33,6 +46,7 @@ func (h *held) retain(id uint32, length int) {
 		h.refs = append(h.refs, 0)
 	}
 	if h.refs[id]++; h.refs[id] == 1 {
+		h.sequence++
 		h.stored += int64(length)
 	}
 }
@@ -54,6 +68,7 @@ func (h *held) release(id uint32) bool {
 	}
 	h.stored -= int64(len(h.dict.String(id)))
 	h.dict.Remove(id)
+	h.sequence++
 	return true
 }
 

@@ -1,6 +1,8 @@
 package supply
 
 import (
+	"unsafe"
+
 	"github.com/tonnage/tonnage/bitmap"
 	"github.com/tonnage/tonnage/columnar"
 )
@@ -13,6 +15,8 @@ type ids struct {
 	order   *columnar.Perm
 	changed []columnar.Row // added or removed since then, each once
 	marked  bitmap.Dense   // the same as a set
+	// sequence counts additions and removals.
+	sequence uint64
 }
 
 func newIDs() *ids {
@@ -23,15 +27,30 @@ func newIDs() *ids {
 
 func (t *ids) len() int { return t.dict.Len() }
 
+// reserve makes room for n machines in all.
+func (t *ids) reserve(n int) {
+	t.dict.Reserve(n)
+	t.marked.Grow(n)
+}
+
 func (t *ids) find(id string) (columnar.Row, bool) {
 	r, ok := t.dict.Lookup(id)
 	return columnar.Row(r), ok
 }
 
-func (t *ids) add(id string) columnar.Row {
-	r := columnar.Row(t.dict.ID(id))
+func (t *ids) findAll(rows []columnar.Row, ids []string) {
+	t.dict.LookupAll(unsafe.Slice((*uint32)(unsafe.SliceData(rows)), len(rows)), ids)
+}
+
+// put returns the row of a machine, a new one when it has none.
+func (t *ids) put(id string) (r columnar.Row, found bool) {
+	before := t.dict.Len()
+	r = columnar.Row(t.dict.ID(id))
+	if t.dict.Len() == before {
+		return r, true
+	}
 	t.mark(r)
-	return r
+	return r, false
 }
 
 // remove frees a row, which may be given out again at once.
@@ -41,6 +60,7 @@ func (t *ids) remove(r columnar.Row) {
 }
 
 func (t *ids) mark(r columnar.Row) {
+	t.sequence++
 	t.marked.Grow(int(r))
 	if !t.marked.Has(uint32(r)) {
 		t.marked.Set(uint32(r))

@@ -1,6 +1,8 @@
 package supply
 
 import (
+	"slices"
+
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/tonnage/tonnage/bitmap"
@@ -8,8 +10,8 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// index keeps the bitmaps of rows per (state), per (state, matcher) and per
-// (state, matcher, domain value).
+// index keeps the bitmaps of rows per (state), per (state, matcher) and, on
+// request, per (state, matcher, domain value).
 type index struct {
 	sets *bitmap.Index
 }
@@ -34,47 +36,128 @@ func (t *Table) indexRow(r columnar.Row, in bool) {
 			continue
 		}
 		put(bitmap.Bucket{State: s, Profile: id}, uint32(r))
-		if d != 0 {
+		if m.byDomain && d != 0 {
 			put(bitmap.Bucket{State: s, Profile: id, Domain: d}, uint32(r))
 		}
 	}
 }
 
-// indexMatchers builds the sets of new matchers in one walk over the rows.
+// indexMatchers builds the sets of new matchers: matcher by matcher, from the
+// rows of the classes that it accepts. O(machines + members of all sets).
 func (t *Table) indexMatchers(fresh []uint32) {
-	isFresh := make([]bool, len(t.matchers.list))
+	b := t.newIndexBuilder()
+	accepted := make(map[uint32][]uint32, len(fresh))
 	for _, id := range fresh {
-		isFresh[id] = true
+		accepted[id] = nil
 	}
-	// Which of the new matchers a class belongs to, once per class.
-	of := make([][]uint32, len(t.classes.list))
-	for i := range t.classes.list {
-		for _, id := range t.classes.list[i].matchers {
-			if isFresh[id] {
-				of[i] = append(of[i], id)
+	for class := range t.classes.list {
+		for _, id := range t.classes.list[class].matchers {
+			if list, ok := accepted[id]; ok {
+				accepted[id] = append(list, uint32(class))
 			}
 		}
 	}
-	rows := map[bitmap.Bucket][]uint32{}
-	for r := 1; r < len(t.cols.state); r++ {
-		if t.cols.state[r] == model.StateUnspecified {
-			continue
+	for _, id := range fresh {
+		b.build(id, accepted[id])
+	}
+}
+
+// indexBuilder holds what building the sets of many matchers shares.
+type indexBuilder struct {
+	t       *Table
+	from    []uint32       // by class: where its rows begin in byClass
+	byClass []columnar.Row // the rows in use by class, ascending in each
+	members [model.NumStates]bitmap.Dense
+	rows    []uint32 // scratch: one set's members
+	count   []uint32 // scratch, by value: members; zero between calls
+	values  []uint32 // scratch: the values with members
+	sorted  []uint32 // scratch: the members by value
+}
+
+func (t *Table) newIndexBuilder() *indexBuilder {
+	b := &indexBuilder{t: t, from: make([]uint32, len(t.classes.list)+1), byClass: make([]columnar.Row, t.ids.len())}
+	for c := range t.classes.list {
+		b.from[c+1] = b.from[c] + uint32(t.classes.list[c].count)
+	}
+	at := slices.Clone(b.from)
+	for r, s := range t.cols.state {
+		if s != model.StateUnspecified {
+			c := t.cols.class[r]
+			b.byClass[at[c]] = columnar.Row(r)
+			at[c]++
 		}
-		for _, id := range of[t.cols.class[r]] {
-			d, ok := t.domain(&t.matchers.list[id], columnar.Row(r))
-			if !ok {
-				continue
-			}
-			b := bitmap.Bucket{State: uint8(t.cols.state[r]), Profile: id}
-			rows[b] = append(rows[b], uint32(r))
-			if d != 0 {
-				b.Domain = d
-				rows[b] = append(rows[b], uint32(r))
+	}
+	return b
+}
+
+// build makes the sets of a matcher that accepts the classes.
+func (b *indexBuilder) build(id uint32, classes []uint32) {
+	t := b.t
+	m := &t.matchers.list[id]
+	for s := range b.members {
+		b.members[s].Grow(len(t.cols.state))
+	}
+	var inState [model.NumStates]bool
+	for _, c := range classes {
+		for _, r := range b.byClass[b.from[c]:b.from[c+1]] {
+			if _, ok := t.domain(m, r); ok {
+				s := t.cols.state[r]
+				b.members[s].Set(uint32(r))
+				inState[s] = true
 			}
 		}
 	}
-	for b, list := range rows {
-		t.index.sets.AddMany(b, list)
+	for s, any := range inState {
+		if any {
+			b.enter(m, bitmap.Bucket{State: uint8(s), Profile: id}, &b.members[s])
+			b.members[s].Reset()
+		}
+	}
+}
+
+// enter makes the set of a state, and those of the domains in it.
+func (b *indexBuilder) enter(m *matcher, bucket bitmap.Bucket, members *bitmap.Dense) {
+	b.rows = b.rows[:0]
+	for r := range members.All() {
+		b.rows = append(b.rows, r)
+	}
+	b.t.index.sets.AddMany(bucket, b.rows)
+	if m.byDomain {
+		b.enterDomains(m, bucket)
+	}
+}
+
+// enterDomains makes the sets of the domains in b.rows.
+func (b *indexBuilder) enterDomains(m *matcher, bucket bitmap.Bucket) {
+	of := b.t.keys[m.sameKey].values
+	if n := b.t.ValueIDMax(); n > len(b.count) {
+		b.count = make([]uint32, n)
+	}
+	b.values = b.values[:0]
+	for _, r := range b.rows {
+		v := of[r]
+		if b.count[v] == 0 {
+			b.values = append(b.values, v)
+		}
+		b.count[v]++
+	}
+	end := uint32(0)
+	for _, v := range b.values { // from here on count is where the next member goes
+		n := b.count[v]
+		b.count[v] = end
+		end += n
+	}
+	b.sorted = slices.Grow(b.sorted[:0], len(b.rows))[:len(b.rows)]
+	for _, r := range b.rows {
+		v := of[r]
+		b.sorted[b.count[v]] = r
+		b.count[v]++
+	}
+	begin := uint32(0)
+	for _, v := range b.values {
+		bucket.Domain = v
+		b.t.index.sets.AddMany(bucket, b.sorted[begin:b.count[v]])
+		begin, b.count[v] = b.count[v], 0
 	}
 }
 
@@ -84,7 +167,22 @@ func (t *Table) Matching(s model.State, matcher uint32) *roaring.Bitmap {
 	return t.index.sets.Bitmap(bitmap.Bucket{State: uint8(s), Profile: matcher})
 }
 
-// MatchingIn is Matching within one domain of the matcher's Same key.
+// IndexDomains has the table keep the sets of MatchingIn, for a matcher with a
+// Same key and as long as it is in use. A set of few rows takes a few hundred
+// bytes, so where domains are many they cost more than all the rest of the
+// table. O(machines) for the first call.
+func (t *Table) IndexDomains(matcher uint32) {
+	m := &t.matchers.list[matcher]
+	if m.byDomain || m.sameKey < 0 {
+		return
+	}
+	m.byDomain = true
+	t.index.dropMatcher(matcher)
+	t.indexMatchers([]uint32{matcher})
+}
+
+// MatchingIn is Matching within one domain of the matcher's Same key; none
+// unless IndexDomains was called for the matcher.
 func (t *Table) MatchingIn(s model.State, matcher, domain uint32) *roaring.Bitmap {
 	return t.index.sets.Bitmap(bitmap.Bucket{State: uint8(s), Profile: matcher, Domain: domain})
 }

@@ -23,14 +23,17 @@ const (
 	spreadValuesMax = 64
 )
 
-// keyColumn is the column of one attribute key that demand uses: each row's
-// value number, 0 when the machine does not have the attribute. Values are
-// interned with a leading '=', so that an empty value differs from none.
+// keyColumn is one attribute key that demand uses: each row's value number, 0
+// when the machine does not have the attribute. Values are interned with a
+// leading '=', so that an empty value differs from none. Where all machines of
+// a class agree, the class has the value, and the column is there only if
+// domains are formed by the key.
 type keyColumn struct {
-	key      string // "" = the column is not in use
-	values   []uint32
-	lastUsed uint64 // call of Use
-	matchers int    // that look at the value by itself
+	key      string   // "" = the column is not in use
+	values   []uint32 // by row, each a reference; nil = the classes have them
+	lastUsed uint64   // call of Use
+	matchers int      // that look at the value by itself
+	sames    int      // matchers whose Same key it is
 	// lastSpread is the last call of Use with a hard spread over the key, 0 =
 	// none; from then on rows counts the machines by value, until there are
 	// too many values to split by.
@@ -47,27 +50,32 @@ func (k *keyColumn) shouldSplit() bool {
 	return k.live() && (k.matchers > 0 || k.lastSpread > 0 && !k.tooMany)
 }
 
+// shouldHaveColumn reports whether there have to be values by row.
+func (k *keyColumn) shouldHaveColumn() bool {
+	return k.live() && (!k.shouldSplit() || k.sames > 0 || k.lastSpread > 0)
+}
+
 // value returns the number that the attribute of m has under the key, with a
 // reference taken.
-func (t *Table) value(m attributes, key string) uint32 {
+func (t *Table) value(m *model.Machine, key string) uint32 {
 	v, ok := m.Attribute(key)
 	if !ok {
 		return 0
 	}
+	return t.holdValue(v)
+}
+
+func (t *Table) holdValue(v string) uint32 {
 	t.text = append(append(t.text[:0], '='), v...)
 	return t.values.holdBytes(t.text)
 }
 
-// setValue writes a row's value, whose reference the caller has taken.
-func (t *Table) setValue(k *keyColumn, r columnar.Row, value uint32) {
-	old := k.values[r]
-	k.values[r] = value
-	if k.rows != nil && old != value {
-		k.count(old, -1)
-		k.count(value, 1)
-		t.overgrown = k.limit() || t.overgrown
+// Value returns the number of a machine's value of a key in use, 0 = absent.
+func (t *Table) Value(key int, r columnar.Row) uint32 {
+	if k := &t.keys[key]; k.values != nil {
+		return k.values[r]
 	}
-	t.values.release(old)
+	return t.kindOf(r).value(key)
 }
 
 // count counts machines of a value in or out.
@@ -83,6 +91,17 @@ func (k *keyColumn) count(value uint32, by int) {
 	k.rows[value] = n
 }
 
+// countValues counts a row in or out under the keys that machines are counted
+// by.
+func (t *Table) countValues(r columnar.Row, by int) {
+	for i := range t.keys {
+		if k := &t.keys[i]; k.rows != nil {
+			k.count(t.Value(i, r), by)
+			t.overgrown = k.limit() || t.overgrown
+		}
+	}
+}
+
 // limit stops the counting, and so the splitting for spread, when there are
 // too many values, and reports whether it did. It stays so until no demand has
 // spread over the key for a while.
@@ -94,36 +113,6 @@ func (k *keyColumn) limit() bool {
 	return true
 }
 
-// attributes is what a requirement can look at.
-type attributes interface {
-	Attribute(key string) (string, bool)
-}
-
-// rowAttributes reads the attributes of a stored machine.
-type rowAttributes struct {
-	t *Table
-	r columnar.Row
-}
-
-// Attribute is model.Machine.Attribute.
-func (a rowAttributes) Attribute(key string) (string, bool) {
-	c := &a.t.cols
-	typed := ""
-	switch key {
-	case model.KeyInstanceType:
-		typed = a.t.names.text(c.instanceType[a.r])
-	case model.KeyZone:
-		typed = a.t.names.text(c.zone[a.r])
-	case model.KeyCapacityType:
-		typed = c.capacity[a.r].Label()
-	}
-	if typed != "" {
-		return typed, true
-	}
-	v, ok := a.t.labels.sets[c.labels[a.r]][key]
-	return v, ok
-}
-
 // Key returns the number of an attribute key's column, −1 when the table does
 // not keep track of the key. Numbers hold until the next Use.
 func (t *Table) Key(key string) int {
@@ -133,9 +122,20 @@ func (t *Table) Key(key string) int {
 	return -1
 }
 
-// Values returns the column of a key in use: by row the number of the value,
-// 0 = absent. Valid until the next change; do not modify.
-func (t *Table) Values(key int) []uint32 { return t.keys[key].values }
+// Values returns the values of a key in use: by row the number of the value, 0
+// = absent. Valid until the next change; do not modify. O(1) for keys that some
+// profile in use has as its Same key or in a hard spread, O(machines) for
+// others; see Value.
+func (t *Table) Values(key int) []uint32 {
+	if values := t.keys[key].values; values != nil {
+		return values
+	}
+	values := make([]uint32, len(t.cols.state))
+	for r := range values {
+		values[r] = t.Value(key, columnar.Row(r))
+	}
+	return values
+}
 
 // ValueString returns the value of a number that a machine has, "" for 0.
 func (t *Table) ValueString(id uint32) string {
@@ -169,20 +169,139 @@ func (t *Table) useKey(key string) (int, error) {
 }
 
 func (t *Table) addKey(key string) int {
-	k := keyColumn{key: key, values: make([]uint32, len(t.cols.state))}
-	for _, r := range t.Order() {
-		k.values[r] = t.value(rowAttributes{t, r}, key)
-	}
 	i := len(t.keyIDs)
 	if i == len(t.keys) {
-		t.keys = append(t.keys, k)
+		t.keys = append(t.keys, keyColumn{})
 	} else { // one is free
 		for i = 0; t.keys[i].live(); i++ {
 		}
-		t.keys[i] = k
 	}
+	t.keys[i] = keyColumn{key: key, values: t.column(key)}
 	t.keyIDs[key] = i
+	t.renumbered(&t.numbering.Keys)
 	return i
+}
+
+// column returns all rows' values of a key that the table does not know yet.
+func (t *Table) column(key string) []uint32 {
+	values := make([]uint32, len(t.cols.state))
+	labels, typed := t.number(key, t.holdValue, func(r columnar.Row, v uint32) {
+		values[r] = v
+		t.values.again(v)
+	})
+	labels.drop(t)
+	typed.drop(t)
+	return values
+}
+
+// Attributes numbers the machines by their value of an attribute key, also of
+// one that no demand looks at: by row 1 + the place of the value in texts, 0
+// where there is none or the value is empty. The answer is the caller's.
+// O(machines).
+func (t *Table) Attributes(key string) (values []uint32, texts []string) {
+	values = make([]uint32, len(t.cols.state))
+	numbers := map[string]uint32{"": 0}
+	hold := func(text string) uint32 {
+		v, ok := numbers[text]
+		if !ok {
+			texts = append(texts, text)
+			v = uint32(len(texts))
+			numbers[text] = v
+		}
+		return v
+	}
+	t.number(key, hold, func(r columnar.Row, v uint32) { values[r] = v })
+	return values, texts
+}
+
+// number calls f for every machine with the number of its value of an attribute
+// key, 0 = absent. A value is looked up, and given its number by hold, once for
+// what many machines share; these are returned.
+func (t *Table) number(key string, hold func(string) uint32, f func(columnar.Row, uint32)) (labels, typed valueMemo) {
+	c := &t.cols
+	labels = newMemo(t.labels.names.max(), hold, func(id uint32) (string, bool) {
+		if key == model.KeyZone {
+			if zone := t.labels.zone(id); zone != "" {
+				return zone, true
+			}
+		}
+		return t.labels.value(id, key)
+	})
+	of := func(columnar.Row) uint32 { return 0 }
+	switch key {
+	case model.KeyInstanceType:
+		typed = newMemo(t.names.max(), hold, func(id uint32) (string, bool) { return t.names.text(id), id != 0 })
+		of = func(r columnar.Row) uint32 { return t.kindOf(r).instanceType }
+	case model.KeyCapacityType:
+		typed = newMemo(model.NumCapacityTypes, hold, func(id uint32) (string, bool) {
+			text := model.CapacityType(id).Label()
+			return text, text != ""
+		})
+		of = func(r columnar.Row) uint32 { return uint32(c.capacity[r]) }
+	}
+	for r := columnar.Row(1); int(r) < len(c.state); r++ {
+		if c.state[r] == model.StateUnspecified {
+			continue
+		}
+		v := uint32(0)
+		if typed.of != nil {
+			v = typed.at(of(r))
+		}
+		if v == 0 {
+			v = labels.at(c.labels[r])
+		}
+		f(r, v)
+	}
+	return labels, typed
+}
+
+// valueMemo remembers the value numbers of an attribute by the number of what
+// machines have it from. Where holding counts references, it holds one for each.
+type valueMemo struct {
+	hold func(value string) uint32
+	of   func(id uint32) (value string, ok bool)
+	have []uint32 // by id: value + 1, 0 = not asked for yet
+}
+
+func newMemo(ids int, hold func(string) uint32, of func(uint32) (string, bool)) valueMemo {
+	return valueMemo{hold: hold, of: of, have: make([]uint32, ids)}
+}
+
+func (m *valueMemo) at(id uint32) uint32 {
+	if v := m.have[id]; v != 0 {
+		return v - 1
+	}
+	v := uint32(0)
+	if text, ok := m.of(id); ok {
+		v = m.hold(text)
+	}
+	m.have[id] = v + 1
+	return v
+}
+
+func (m *valueMemo) drop(t *Table) {
+	for _, v := range m.have {
+		if v > 1 {
+			t.values.release(v - 1)
+		}
+	}
+}
+
+// makeColumn gives a key that splits a column of its own.
+func (t *Table) makeColumn(key int) {
+	values := make([]uint32, len(t.cols.state))
+	for r := range values {
+		values[r] = t.kindOf(columnar.Row(r)).value(key)
+		t.values.again(values[r])
+	}
+	t.keys[key].values = values
+}
+
+func (t *Table) dropColumn(k *keyColumn) {
+	for _, v := range k.values {
+		t.values.release(v)
+	}
+	k.values = nil
 }
 
 // useSpread notes that demand spreads over the key of a column.
@@ -192,7 +311,7 @@ func (t *Table) useSpread(key int) {
 	if k.lastSpread == 0 {
 		k.rows = map[uint32]uint32{}
 		for _, r := range t.Order() {
-			if k.count(k.values[r], 1); len(k.rows) > spreadValuesMax {
+			if k.count(t.Value(key, r), 1); len(k.rows) > spreadValuesMax {
 				break
 			}
 		}
@@ -211,26 +330,10 @@ func (t *Table) dropKeys(unused func(*keyColumn) bool) {
 		}
 		t.dropMatchers(func(m *matcher) bool { return m.looksAt(i) })
 		maps.DeleteFunc(t.matchers.byProfile, func(_ *model.Profile, u *profileUse) bool { return slices.Contains(u.spread, i) })
-		for _, v := range k.values {
-			t.values.release(v)
-		}
+		t.dropColumn(k)
 		delete(t.keyIDs, k.key)
 		*k = keyColumn{splits: k.splits} // resplit forms the classes anew
+		t.renumbered(&t.numbering.Keys)
 	}
 	t.resplit()
-}
-
-// resplit forms the classes anew if other keys have to split them than do.
-func (t *Table) resplit() {
-	changed := false
-	t.overgrown = false
-	for i := range t.keys {
-		k := &t.keys[i]
-		if should := k.shouldSplit(); should != k.splits {
-			k.splits, changed = should, true
-		}
-	}
-	if changed {
-		t.reclass()
-	}
 }

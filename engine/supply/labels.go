@@ -2,69 +2,172 @@ package supply
 
 import (
 	"encoding/binary"
-	"maps"
 	"slices"
 )
 
-// labelSets interns label maps by content; number 0 is the empty set.
+// labelSets interns a machine's zone and labels by content, as text:
+//
+//	| zone | key number, value | key number, value | …
+//
+// zone and values with their lengths in front, the labels in the order of their
+// keys as strings. Number 0 is no zone and no labels.
 type labelSets struct {
-	names   held // by encoding
-	sets    []map[string]string
-	entries int // of all sets
-	keys    []string
-	enc     []byte
+	names held // by encoding
+	keys  held // of labels; one reference for each set that has the key
+	// recent are sets held lately, the next to go at next: neighbours in a
+	// listing are often alike.
+	recent [4]uint32
+	next   int
+	order  []string
+	enc    []byte
 }
 
-func newLabelSets() labelSets { return labelSets{sets: make([]map[string]string, 1)} }
-
-func (l *labelSets) hold(labels map[string]string) uint32 {
-	if len(labels) == 0 {
+// hold returns the number of a set and takes a reference to it.
+func (l *labelSets) hold(zone string, labels map[string]string) uint32 {
+	if zone == "" && len(labels) == 0 {
 		return 0
 	}
-	l.encode(labels)
-	if id, ok := l.names.dict.LookupBytes(l.enc); ok {
-		l.names.again(id)
-		return id
+	for _, id := range l.recent {
+		if id != 0 && l.names.refs[id] > 0 && l.same(id, zone, labels) {
+			l.names.again(id)
+			return id
+		}
 	}
-	id := l.names.holdBytes(l.enc)
-	for int(id) >= len(l.sets) {
-		l.sets = append(l.sets, nil)
+	if l.encode(zone, labels, l.keys.lookup) {
+		if id, ok := l.names.dict.LookupBytes(l.enc); ok {
+			l.names.again(id)
+			return l.remember(id)
+		}
 	}
-	l.sets[id] = maps.Clone(labels)
-	l.entries += len(labels)
+	l.encode(zone, labels, func(key string) (uint32, bool) { return l.keys.hold(key), true })
+	return l.remember(l.names.holdBytes(l.enc))
+}
+
+func (l *labelSets) remember(id uint32) uint32 {
+	l.recent[l.next] = id
+	l.next = (l.next + 1) % len(l.recent)
 	return id
 }
 
-// encode writes the labels to l.enc, by key and with every length in front.
-func (l *labelSets) encode(labels map[string]string) {
-	l.keys = l.keys[:0]
+// encode writes the set to l.enc; false when a key has no number.
+func (l *labelSets) encode(zone string, labels map[string]string, number func(string) (uint32, bool)) bool {
+	l.order = l.order[:0]
 	for k := range labels {
-		l.keys = append(l.keys, k)
+		l.order = append(l.order, k)
 	}
-	slices.Sort(l.keys)
-	l.enc = l.enc[:0]
-	for _, k := range l.keys {
-		v := labels[k]
-		l.enc = binary.AppendUvarint(l.enc, uint64(len(k)))
-		l.enc = append(l.enc, k...)
-		l.enc = binary.AppendUvarint(l.enc, uint64(len(v)))
-		l.enc = append(l.enc, v...)
+	if len(l.order) > 1 {
+		slices.Sort(l.order)
 	}
-	clear(l.keys) // or the last record's keys would live on
+	l.enc = appendText(l.enc[:0], zone)
+	all := true
+	for _, k := range l.order {
+		id, ok := number(k)
+		if all = all && ok; !all {
+			break
+		}
+		l.enc = appendText(binary.AppendUvarint(l.enc, uint64(id)), labels[k])
+	}
+	clear(l.order) // or the last record's keys would live on
+	return all
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// labelReader reads an encoded set from front to back.
+type labelReader struct{ rest string }
+
+func (r *labelReader) number() uint32 {
+	n, shift := uint32(0), 0
+	for i := 0; ; i++ {
+		b := r.rest[i]
+		n |= uint32(b&0x7f) << shift
+		if b < 0x80 {
+			r.rest = r.rest[i+1:]
+			return n
+		}
+		shift += 7
+	}
+}
+
+func (r *labelReader) text() string {
+	n := r.number()
+	s := r.rest[:n]
+	r.rest = r.rest[n:]
+	return s
+}
+
+// read begins to read a set with its zone.
+func (l *labelSets) read(id uint32) (zone string, r labelReader) {
+	if id == 0 {
+		return "", r
+	}
+	r = labelReader{l.names.text(id)}
+	return r.text(), r
+}
+
+// zone returns the zone of a set.
+func (l *labelSets) zone(id uint32) string {
+	zone, _ := l.read(id)
+	return zone
+}
+
+// value returns the value of a label of a set, and whether there is one.
+// O(labels).
+func (l *labelSets) value(id uint32, key string) (string, bool) {
+	number, ok := l.keys.lookup(key)
+	if !ok {
+		return "", false
+	}
+	for _, r := l.read(id); r.rest != ""; {
+		if k, v := r.number(), r.text(); k == number {
+			return v, true
+		}
+	}
+	return "", false
+}
+
+// labels returns the labels of a set as a new map, nil when there are none.
+func (l *labelSets) labels(id uint32) map[string]string {
+	_, r := l.read(id)
+	if r.rest == "" {
+		return nil
+	}
+	out := map[string]string{}
+	for r.rest != "" {
+		k := l.keys.text(r.number())
+		out[k] = r.text()
+	}
+	return out
+}
+
+// same reports whether a set is the zone and the labels.
+func (l *labelSets) same(id uint32, zone string, labels map[string]string) bool {
+	have, r := l.read(id)
+	if have != zone {
+		return false
+	}
+	n := 0
+	for ; r.rest != ""; n++ {
+		k := l.keys.text(r.number())
+		if v, ok := labels[k]; r.text() != v || !ok {
+			return false
+		}
+	}
+	return n == len(labels)
 }
 
 // release gives one reference back; a set that nobody has any more is gone.
 func (l *labelSets) release(id uint32) {
-	if l.names.release(id) {
-		l.entries -= len(l.sets[id])
-		l.sets[id] = nil
+	if id == 0 || l.names.refs[id] > 1 {
+		l.names.release(id)
+		return
 	}
+	for _, r := l.read(id); r.rest != ""; r.text() {
+		l.keys.release(r.number())
+	}
+	l.names.release(id)
 }
 
-func (l *labelSets) bytes() int64 {
-	const (
-		header = 48 + 8 // of a map, and the pointer to it
-		entry  = 2*16*2 + 1
-	)
-	return l.names.bytes() + int64(l.names.dict.Len())*header + int64(l.entries)*entry
-}
+func (l *labelSets) bytes() int64 { return l.names.bytes() + l.keys.bytes() }

@@ -11,13 +11,14 @@ import (
 // matcher is a set of requirements in use. Bit by bit it is decided on
 // classes; only Same looks at the machine's own domain value.
 type matcher struct {
-	canonical    string              // "" = the number is not in use
-	requirements []model.Requirement // without Same
-	keys         []int               // the key column of each
+	canonical    string      // "" = the number is not in use
+	requirements []predicate // without Same
+	keys         []int       // the key column of each
 	same         *model.Requirement
 	sameKey      int    // −1 without Same
 	lastUsed     uint64 // call of Use
 	ready        bool   // decided on every class
+	byDomain     bool   // there are sets by domain too
 }
 
 // live reports whether the number is in use; the canonical form of no
@@ -51,11 +52,8 @@ func newMatchers() matchers {
 // accepts decides a matcher on a class; a Same requirement is left to the row.
 func (t *Table) accepts(m *matcher, x *class) bool {
 	for i := range m.requirements {
-		v := uint32(0)
-		if k := m.keys[i]; k < len(x.values) {
-			v = x.values[k]
-		}
-		if !m.requirements[i].Matches(t.ValueString(v), v != 0) {
+		v := x.value(m.keys[i])
+		if !m.requirements[i].matches(t, t.ValueString(v), v != 0) {
 			return false
 		}
 	}
@@ -101,11 +99,12 @@ func (t *Table) addMatcher(p *model.Profile, canonical string) uint32 {
 	m := matcher{canonical: canonical, same: p.Same(), sameKey: -1}
 	for _, r := range p.WithoutSame().Requirements() {
 		k := t.Key(r.Key)
-		m.requirements, m.keys = append(m.requirements, r), append(m.keys, k)
+		m.requirements, m.keys = append(m.requirements, t.compile(r)), append(m.keys, k)
 		t.keys[k].matchers++
 	}
 	if m.same != nil {
 		m.sameKey = t.Key(m.same.Key)
+		t.keys[m.sameKey].sames++
 	}
 	var id uint32
 	if n := len(t.matchers.free); n > 0 {
@@ -136,6 +135,7 @@ func (t *Table) admit(fresh []uint32) {
 	for _, id := range fresh {
 		t.matchers.list[id].ready = true
 	}
+	t.renumbered(&t.numbering.Matchers)
 	t.indexMatchers(fresh)
 }
 
@@ -154,11 +154,15 @@ func (t *Table) dropMatchers(gone func(*matcher) bool) {
 		for _, k := range m.keys {
 			t.keys[k].matchers--
 		}
+		if m.sameKey >= 0 {
+			t.keys[m.sameKey].sames--
+		}
 		*m = matcher{sameKey: -1}
 	}
 	if len(ids) == 0 {
 		return
 	}
+	t.renumbered(&t.numbering.Matchers)
 	is := func(id uint32) bool { _, ok := slices.BinarySearch(ids, id); return ok }
 	for i := range t.classes.list {
 		x := &t.classes.list[i]

@@ -22,7 +22,7 @@ func (m Memory) Total() int64 { return m.Machines + m.Dictionaries + m.Index }
 func (t *Table) Memory() Memory {
 	const reserved = unsafe.Sizeof(model.Reservation{}) + 8
 	m := Memory{
-		Machines: int64(len(t.cols.state))*columnBytes + t.ids.bytes() + int64(len(t.reservations))*2*int64(reserved),
+		Machines: int64(len(t.cols.state))*columnBytes + t.ids.bytes() + t.changes.bytes() + int64(cap(t.digests))*8 + int64(len(t.reservations))*2*int64(reserved),
 		Dictionaries: t.ids.dict.Bytes() + t.names.bytes() + t.hosts.bytes() + t.values.bytes() +
 			t.labels.bytes() + t.shapes.bytes() + t.classes.bytes(),
 		Index: t.index.sets.Bytes(),

@@ -65,6 +65,7 @@ func describeDomains(b *strings.Builder, t *supply.Table, p *model.Profile, m ui
 	if p.Same() == nil {
 		return
 	}
+	t.IndexDomains(m)
 	byValue := map[string]uint32{}
 	for r := range t.All() {
 		if v, ok := t.Domain(m, r); ok {
@@ -87,10 +88,11 @@ func vector(t *supply.Table, values []int64) string {
 	return fmt.Sprint(model.NewResources(v...))
 }
 
-// rebuilt returns a table made from scratch with the same machines.
+// rebuilt returns a table made from scratch with the same machines, one that
+// remembers no verdict.
 func rebuilt(tb testing.TB, machines map[string]model.Machine, profiles []*model.Profile, rng *rand.Rand) *supply.Table {
 	tb.Helper()
-	t := supply.New()
+	t := supply.New().Forgetful()
 	early := rng.IntN(2) == 0
 	if early {
 		if err := t.Use(profiles); err != nil {
@@ -126,10 +128,30 @@ func newScript(seed int64) *script {
 		w := fleet.Random(2*seed+i, fleet.Small)
 		s.machines = append(s.machines, w.Machines...)
 		for _, n := range w.Needs {
-			s.profiles = append(s.profiles, n.Profile, n.Profile.WithoutSame())
+			s.profiles = append(s.profiles, n.Profile, n.Profile.WithoutSame(), withLongLists(n.Profile))
 		}
 	}
 	return s
+}
+
+// withLongLists returns a profile that lists many more values, which no machine
+// has: so many that what they say of values is worth remembering.
+func withLongLists(p *model.Profile) *model.Profile {
+	var spec model.ProfileSpec
+	for _, r := range p.Requirements() {
+		if r.Operator == model.In || r.Operator == model.NotIn {
+			r.Values = slices.Clone(r.Values)
+			for i := range 60 {
+				r.Values = append(r.Values, fmt.Sprint("nothing-", i))
+			}
+		}
+		spec.Requirements = append(spec.Requirements, r)
+	}
+	out, err := model.NewProfile(spec)
+	if err != nil {
+		panic(err)
+	}
+	return out
 }
 
 // some returns a machine of the table, false when there is none.
@@ -160,6 +182,9 @@ func (s *script) step() error {
 		return s.t.Use(s.someProfiles())
 	case 6:
 		s.t.Order()
+		if m := s.t.Matcher(s.profiles[s.IntN(len(s.profiles))]); m != 0 {
+			s.t.IndexDomains(m) // from early on for some, late for others
+		}
 	default:
 		if r, m, ok := s.some(); ok {
 			return s.change(k, r, m)

@@ -32,7 +32,7 @@ func (t *Table) Transition(r columnar.Row, to model.State, cluster string, at in
 	t.indexRow(r, false)
 	t.count[from]--
 	t.count[to]++
-	t.version++
+	t.note(r)
 	t.cols.state[r] = to
 	t.arrive(r, from, cluster, at)
 	t.indexRow(r, true)
@@ -60,7 +60,7 @@ func (t *Table) arrive(r columnar.Row, from model.State, cluster string, at int6
 		c.idleSince[r] = at
 	case model.Speculative:
 		t.names.swap(&c.cluster[r], "")
-		t.hosts.swap(&c.host[r], "")
+		t.hosts.set(&c.host[r], "", "")
 		t.setAssigned(r, model.Assignment{})
 		c.idleSince[r] = 0
 		delete(t.reservations, r)
@@ -78,7 +78,7 @@ func (t *Table) Stamp(r columnar.Row, a model.Assignment) {
 	if !t.Has(r) {
 		return
 	}
-	t.version++
+	t.note(r)
 	t.setAssigned(r, a)
 }
 
@@ -88,7 +88,7 @@ func (t *Table) Reserve(r columnar.Row, res model.Reservation) {
 	if !t.Has(r) {
 		return
 	}
-	t.version++
+	t.note(r)
 	t.setReservation(r, res)
 }
 
@@ -97,8 +97,9 @@ func (t *Table) SetHost(r columnar.Row, host string) {
 	if !t.Has(r) {
 		return
 	}
-	t.version++
-	t.hosts.swap(&t.cols.host[r], host)
+	t.note(r)
+	t.hosts.set(&t.cols.host[r], t.ID(r), host)
+	t.hosts.tidy(t.cols.host)
 }
 
 // SetError notes why a machine failed, up to ErrorBytesMax; "" = it did not.
@@ -106,7 +107,7 @@ func (t *Table) SetError(r columnar.Row, text string) {
 	if !t.Has(r) {
 		return
 	}
-	t.version++
+	t.note(r)
 	t.setError(r, text)
 }
 
@@ -122,8 +123,10 @@ func (t *Table) SetPrice(r columnar.Row, pricePerHour, interruptionProbability f
 	if !(interruptionProbability >= 0 && interruptionProbability <= 1) {
 		return fmt.Errorf("machine %q: %w", t.ID(r), model.ErrProbability)
 	}
+	t.next.set(t.kindOf(r))
+	t.next.price, t.next.probability = pricePerHour+0, interruptionProbability+0
+	t.retainKind(&t.next)
 	t.leave(r)
-	t.cols.price[r], t.cols.probability[r] = pricePerHour+0, interruptionProbability+0
 	t.enter(r)
 	return nil
 }

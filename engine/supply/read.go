@@ -10,6 +10,32 @@ import (
 // Lookup returns the row of a machine.
 func (t *Table) Lookup(id string) (columnar.Row, bool) { return t.ids.find(id) }
 
+// LookupAll stores the row of each machine, 0 where there is none, in rows,
+// which must be as long as ids. For many it takes half as long as Lookup.
+func (t *Table) LookupAll(rows []columnar.Row, ids []string) { t.ids.findAll(rows, ids) }
+
+// Membership returns a number that changes whenever a machine is added or
+// removed: until then, rows are the machines' they were.
+func (t *Table) Membership() uint64 { return t.ids.sequence }
+
+// SetDigest notes what a machine's record was last taken over from; the next
+// change of the row forgets it. 0 is nothing. Eight bytes a row, from the first
+// call on.
+func (t *Table) SetDigest(r columnar.Row, digest uint64) {
+	if t.digests == nil {
+		t.digests = make([]uint64, len(t.cols.state))
+	}
+	t.digests[r] = digest
+}
+
+// Digest returns what SetDigest noted, 0 if the row has changed since.
+func (t *Table) Digest(r columnar.Row) uint64 {
+	if int(r) >= len(t.digests) {
+		return 0
+	}
+	return t.digests[r]
+}
+
 // Has reports whether there is a machine in the row.
 func (t *Table) Has(r columnar.Row) bool {
 	return int(r) < len(t.cols.state) && t.cols.state[r] != model.StateUnspecified
@@ -37,9 +63,6 @@ func (t *Table) Count(s model.State) int {
 	return t.count[s]
 }
 
-// Version changes whenever a machine does.
-func (t *Table) Version() uint64 { return t.version }
-
 // All iterates over the rows in the order of the machines' ids, as bytes.
 func (t *Table) All() iter.Seq[columnar.Row] {
 	return func(yield func(columnar.Row) bool) {
@@ -56,19 +79,56 @@ func (t *Table) All() iter.Seq[columnar.Row] {
 func (t *Table) Order() []columnar.Row { return t.ids.sorted(t.Has) }
 
 // Get returns a copy of a machine's record, the zero value when there is none
-// in the row. Its labels and vectors are shared and must not be modified.
+// in the row. Its vectors are shared and must not be modified. It makes a map of the labels
+// and the text of a host.
 func (t *Table) Get(r columnar.Row) model.Machine {
 	if !t.Has(r) {
 		return model.Machine{}
 	}
-	c := &t.cols
+	c, k, id := &t.cols, t.kindOf(r), t.ID(r)
 	return model.Machine{
-		ID: t.ID(r), State: c.state[r], CapacityType: c.capacity[r], Host: t.hosts.text(c.host[r]),
-		Cluster: t.names.text(c.cluster[r]), InstanceType: t.names.text(c.instanceType[r]), Zone: t.names.text(c.zone[r]),
-		Resources: t.shapes.res[c.shape[r]], Allocatable: t.shapes.alloc[c.shape[r]], Labels: t.labels.sets[c.labels[r]],
-		PricePerHour: c.price[r], InterruptionProbability: c.probability[r], LastError: t.lastError[r],
+		ID: id, State: c.state[r], CapacityType: c.capacity[r], Host: t.hosts.text(c.host[r], id),
+		Cluster: t.names.text(c.cluster[r]), InstanceType: t.names.text(k.instanceType), Zone: t.labels.zone(c.labels[r]),
+		Resources: t.shapes.res[k.shape], Allocatable: t.shapes.alloc[k.shape], Labels: t.labels.labels(c.labels[r]),
+		PricePerHour: k.price, InterruptionProbability: k.probability, LastError: t.lastError[r],
 		Assigned: t.Assigned(r), IdleSince: c.idleSince[r], Reservation: t.reservations[r],
 	}
+}
+
+// Brief is Get without what costs memory to make or takes reading: host, labels
+// and zone.
+func (t *Table) Brief(r columnar.Row) model.Machine {
+	if !t.Has(r) {
+		return model.Machine{}
+	}
+	c, k := &t.cols, t.kindOf(r)
+	return model.Machine{
+		ID: t.ID(r), State: c.state[r], CapacityType: c.capacity[r],
+		Cluster: t.names.text(c.cluster[r]), InstanceType: t.names.text(k.instanceType),
+		Resources: t.shapes.res[k.shape], Allocatable: t.shapes.alloc[k.shape],
+		PricePerHour: k.price, InterruptionProbability: k.probability, LastError: t.lastError[r],
+		Assigned: t.Assigned(r), IdleSince: c.idleSince[r], Reservation: t.reservations[r],
+	}
+}
+
+// SameFacts reports whether a machine's record agrees with m in what is its
+// provider's to say while the state stays, apart from the price: capacity type,
+// host, instance type, zone, labels, resources and last error.
+func (t *Table) SameFacts(r columnar.Row, m *model.Machine) bool {
+	if !t.Has(r) {
+		return false
+	}
+	c, k := &t.cols, t.kindOf(r)
+	return c.capacity[r] == m.CapacityType && t.names.text(k.instanceType) == m.InstanceType &&
+		t.hosts.is(c.host[r], t.ID(r), m.Host) && t.labels.same(c.labels[r], m.Zone, m.Labels) &&
+		(len(t.lastError) == 0 && m.LastError == "" || t.lastError[r] == m.LastError) &&
+		t.shapes.res[k.shape].Equal(m.Resources) && t.shapes.alloc[k.shape].Equal(m.Allocatable)
+}
+
+// SamePrice reports whether a machine costs this and is interrupted as likely.
+func (t *Table) SamePrice(r columnar.Row, pricePerHour, interruptionProbability float64) bool {
+	k := t.kindOf(r)
+	return k.price == pricePerHour && k.probability == interruptionProbability
 }
 
 // State returns a machine's state, unspecified when there is none in the row.
@@ -98,6 +158,9 @@ func (t *Table) Assigned(r columnar.Row) model.Assignment {
 		Fingerprint: c.fingerprint[r], Group: t.names.text(c.group[r]),
 	}
 }
+
+// Price returns what a machine costs per hour, in dollars.
+func (t *Table) Price(r columnar.Row) float64 { return t.kindOf(r).price }
 
 // Reservation returns a machine's reservation, the zero value when it has none.
 func (t *Table) Reservation(r columnar.Row) model.Reservation { return t.reservations[r] }

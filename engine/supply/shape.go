@@ -21,6 +21,8 @@ type shapes struct {
 	stride int // room per vector: len(dims), or 1 when there are none
 	dims   []string
 	dimIDs map[string]int
+	layout uint64 // how often the dimensions changed
+	last   uint32 // the shape held last: neighbours in a listing are often alike
 	key    []byte
 }
 
@@ -34,9 +36,14 @@ func newShapes() shapes {
 // hold interns a machine's vectors. The error says which dimension is one too
 // many; nothing changes then.
 func (s *shapes) hold(resources, allocatable model.Resources) (uint32, error) {
+	if id := s.last; id != 0 && s.names.refs[id] > 0 && s.res[id].Equal(resources) && s.alloc[id].Equal(allocatable) {
+		s.names.again(id)
+		return id, nil
+	}
 	s.encode(resources, allocatable)
 	if id, ok := s.names.dict.LookupBytes(s.key); ok {
 		s.names.again(id)
+		s.last = id
 		return id, nil
 	}
 	if err := s.useDims(effective(resources, allocatable)); err != nil {
@@ -48,7 +55,7 @@ func (s *shapes) hold(resources, allocatable model.Resources) (uint32, error) {
 		s.alloc = append(s.alloc, nil)
 		s.vecs = append(s.vecs, make([]int64, s.stride)...)
 	}
-	s.res[id], s.alloc[id] = resources, allocatable
+	s.res[id], s.alloc[id], s.last = resources, allocatable, id
 	s.fill(id)
 	return id, nil
 }
@@ -134,6 +141,7 @@ func (s *shapes) with(names []string, r model.Resources) []string {
 // layOut writes all vectors anew over these dimensions.
 func (s *shapes) layOut(dims []string) {
 	s.dims, s.stride = dims, len(dims)
+	s.layout++
 	clear(s.dimIDs)
 	for i, n := range dims {
 		s.dimIDs[n] = i

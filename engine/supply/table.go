@@ -28,8 +28,8 @@ var errText = errors.New("the table holds as much text as it may; no more is acc
 type Table struct {
 	cols     columns
 	ids      *ids
-	names    held // clusters, groups, instance types, zones
-	hosts    held
+	names    held // clusters, groups, instance types
+	hosts    hosts
 	values   held // of attributes in use
 	shapes   shapes
 	labels   labelSets
@@ -42,19 +42,25 @@ type Table struct {
 	// Few machines carry these.
 	lastError    map[columnar.Row]string
 	reservations map[columnar.Row]model.Reservation
-	version      uint64
-	overgrown    bool   // a key has too many values to split classes any more
-	text         []byte // scratch
+	changes      changes
+	numbering    Numbering
+	verdicts     verdicts // nil = those of the process, once they are needed
+	overgrown    bool     // a key has too many values to split classes any more
+	digests      []uint64 // by row, see SetDigest; nil before the first
+	text         []byte   // scratch
+	lastType     uint32   // the instance type described last
+	next         kind     // scratch: what the row that enters is made of, references taken
 }
 
 // New returns an empty table.
 func New() *Table {
 	t := &Table{
-		ids: newIDs(), keyIDs: map[string]int{}, shapes: newShapes(), labels: newLabelSets(),
+		ids: newIDs(), keyIDs: map[string]int{}, shapes: newShapes(),
 		classes: newClasses(), matchers: newMatchers(), index: newIndex(),
 		lastError: map[columnar.Row]string{}, reservations: map[columnar.Row]model.Reservation{},
 	}
 	t.cols.grow(1)
+	t.changes.grow(1)
 	return t
 }
 
@@ -64,69 +70,126 @@ func New() *Table {
 // that would pass a limit of the table.
 // Cost: O(1), apart from the first use of a shape or label set.
 func (t *Table) Put(m *model.Machine) error {
+	_, err := t.PutRow(m)
+	return err
+}
+
+// PutRow is Put and returns the machine's row.
+func (t *Table) PutRow(m *model.Machine) (columnar.Row, error) {
 	if err := m.Validate(false); err != nil {
-		return err
+		return 0, err
 	}
-	r, found := t.ids.find(m.ID)
-	if !found && t.ids.len() >= MachinesMax {
-		return fmt.Errorf("machine %q: the table holds %d machines; no more are accepted", m.ID, MachinesMax)
+	if t.ids.len() >= MachinesMax {
+		if _, found := t.ids.find(m.ID); !found {
+			return 0, fmt.Errorf("machine %q: the table holds %d machines; no more are accepted", m.ID, MachinesMax)
+		}
 	}
 	if t.full() {
-		return fmt.Errorf("machine %q: %w", m.ID, errText)
+		return 0, fmt.Errorf("machine %q: %w", m.ID, errText)
 	}
-	shape, err := t.shapes.hold(m.Resources, m.Allocatable)
+	shape, err := t.holdShape(m)
 	if err != nil {
-		return fmt.Errorf("machine %q: %w", m.ID, err)
+		return 0, err
 	}
+	r, found := t.ids.put(m.ID)
 	if found {
 		t.leave(r)
 	} else {
-		r = t.ids.add(m.ID)
-		t.growTo(r)
+		t.grow(int(r) + 1)
 	}
-	t.fill(r, m, shape)
+	t.describe(m, shape)
+	t.fill(r, m)
 	t.enter(r)
 	if t.overgrown {
 		t.resplit()
 	}
-	return nil
+	return r, nil
+}
+
+// holdShape takes a reference to what a machine is made of. The error says
+// which dimension is one too many; nothing changes then.
+func (t *Table) holdShape(m *model.Machine) (uint32, error) {
+	layout := t.shapes.layout
+	shape, err := t.shapes.hold(m.Resources, m.Allocatable)
+	if err != nil {
+		return 0, fmt.Errorf("machine %q: %w", m.ID, err)
+	}
+	if t.shapes.layout != layout {
+		t.renumbered(&t.numbering.Dims)
+	}
+	return shape, nil
 }
 
 // full reports whether a dictionary holds as much as it may.
 func (t *Table) full() bool {
-	return max(t.names.stored, t.hosts.stored, t.values.stored, t.labels.names.stored, t.shapes.names.stored) > TextBytesMax
+	return max(t.names.stored, t.hosts.stored(), t.values.stored, t.labels.names.stored, t.labels.keys.stored, t.shapes.names.stored) > TextBytesMax
 }
 
-// growTo makes the row exist in every column.
-func (t *Table) growTo(r columnar.Row) {
-	t.cols.grow(int(r) + 1)
+// grow makes at least n rows exist in every column.
+func (t *Table) grow(n int) {
+	t.cols.grow(n)
+	t.follow()
+}
+
+// GrowTo makes room for n machines in all, exactly, where a table that grows by
+// itself has up to an eighth to spare.
+func (t *Table) GrowTo(n int) {
+	n = min(n, MachinesMax)
+	t.ids.reserve(n)
+	t.cols.growTo(n + 1)
+	t.follow()
+}
+
+// follow makes what goes by rows as long as the columns.
+func (t *Table) follow() {
+	n := len(t.cols.state)
+	t.changes.grow(n)
+	if t.digests != nil && len(t.digests) < n {
+		t.digests = extend(t.digests, n)
+	}
 	for i := range t.keys {
-		if k := &t.keys[i]; k.live() && len(k.values) < len(t.cols.state) {
-			k.values = extend(k.values, len(t.cols.state))
+		if k := &t.keys[i]; k.values != nil && len(k.values) < n {
+			k.values = extend(k.values, n)
 		}
 	}
 }
 
-// fill writes a machine's fields into its row. The row is in no index.
-func (t *Table) fill(r columnar.Row, m *model.Machine, shape uint32) {
+// describe notes in t.next what a machine is made of. The reference to the
+// shape is the caller's and goes over.
+func (t *Table) describe(m *model.Machine, shape uint32) {
+	k := &t.next
+	k.shape, k.instanceType = shape, t.names.holdLike(&t.lastType, m.InstanceType)
+	k.price, k.probability = m.PricePerHour+0, m.InterruptionProbability+0 // −0 becomes 0: they are one price
+	k.values = k.values[:0]
+	for i := range t.keys {
+		v := uint32(0)
+		if t.keys[i].splits {
+			v = t.value(m, t.keys[i].key)
+		}
+		k.values = append(k.values, v)
+	}
+}
+
+// fill writes a machine's fields into its row, apart from what t.next says. The
+// row is in no class and no index.
+func (t *Table) fill(r columnar.Row, m *model.Machine) {
 	c := &t.cols
 	c.state[r], c.capacity[r] = m.State, m.CapacityType
-	t.shapes.release(c.shape[r])
-	c.shape[r] = shape
-	labels := t.labels.hold(m.Labels)
-	t.labels.release(c.labels[r])
-	c.labels[r] = labels
-	c.price[r] = m.PricePerHour + 0 // −0 becomes 0: they are one price
-	c.probability[r] = m.InterruptionProbability + 0
+	if !t.labels.same(c.labels[r], m.Zone, m.Labels) {
+		old := c.labels[r]
+		c.labels[r] = t.labels.hold(m.Zone, m.Labels)
+		t.labels.release(old)
+	}
 	c.idleSince[r] = m.IdleSince
 	t.names.swap(&c.cluster[r], m.Cluster)
-	t.names.swap(&c.instanceType[r], m.InstanceType)
-	t.names.swap(&c.zone[r], m.Zone)
-	t.hosts.swap(&c.host[r], m.Host)
+	t.hosts.set(&c.host[r], m.ID, m.Host)
+	t.hosts.tidy(c.host)
 	t.setAssigned(r, m.Assigned)
 	for i := range t.keys {
-		if k := &t.keys[i]; k.live() {
-			t.setValue(k, r, t.value(m, k.key))
+		if k := &t.keys[i]; k.values != nil {
+			old := k.values[r]
+			k.values[r] = t.value(m, k.key)
+			t.values.release(old)
 		}
 	}
 	t.setError(r, m.LastError)
@@ -158,22 +221,35 @@ func (t *Table) setError(r columnar.Row, text string) {
 	if len(text) > ErrorBytesMax {
 		text = strings.ToValidUTF8(text[:ErrorBytesMax], "") // a cut character goes
 	}
-	t.lastError[r] = text
+	t.lastError[r] = strings.Clone(text) // it may be part of a listing
 }
 
-// enter puts a filled row into its class, the indexes and the counts.
+// note remembers that a row changed.
+func (t *Table) note(r columnar.Row) {
+	t.changes.note(r)
+	if t.digests != nil {
+		t.digests[r] = 0
+	}
+}
+
+// enter puts a filled row into the class of t.next, the indexes and the counts,
+// and notes that it changed.
 func (t *Table) enter(r columnar.Row) {
-	t.version++
+	t.note(r)
 	t.count[t.cols.state[r]]++
-	t.cols.class[r] = t.classOf(r)
+	id := t.classOf(&t.next)
+	t.releaseKind(&t.next)
+	t.classes.list[id].count++
+	t.cols.class[r] = id
+	t.countValues(r, 1)
 	t.indexRow(r, true)
 }
 
 // leave takes a row out of its class, the indexes and the counts.
 func (t *Table) leave(r columnar.Row) {
-	t.version++
 	t.count[t.cols.state[r]]--
 	t.indexRow(r, false)
+	t.countValues(r, -1)
 	t.dropFromClass(t.cols.class[r])
 	t.cols.class[r] = 0
 }
@@ -185,7 +261,8 @@ func (t *Table) Remove(id string) bool {
 		return false
 	}
 	t.leave(r)
-	t.fill(r, &model.Machine{}, 0)
+	t.fill(r, &model.Machine{})
 	t.ids.remove(r)
+	t.note(r)
 	return true
 }

@@ -59,7 +59,7 @@ func (t *Table) touch(u *profileUse) {
 		}
 	}
 	for _, k := range u.spread {
-		t.keys[k].lastUsed, t.keys[k].lastSpread = tick, tick
+		t.useSpread(k)
 	}
 }
 

@@ -21,7 +21,6 @@ type View struct {
 	Priority     []int32
 	Fingerprint  []uint64
 	IdleSince    []int64
-	Price        []float64
 }
 
 // View returns the table's columns.
@@ -30,7 +29,7 @@ func (t *Table) View() View {
 	return View{
 		State: c.state, Capacity: c.capacity, Interruption: c.interruption, Reclamation: c.reclamation,
 		Cluster: c.cluster, Group: c.group, Class: c.class, Priority: c.priority,
-		Fingerprint: c.fingerprint, IdleSince: c.idleSince, Price: c.price,
+		Fingerprint: c.fingerprint, IdleSince: c.idleSince,
 	}
 }
 

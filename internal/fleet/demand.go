@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"math"
+	"time"
 
 	"github.com/tonnage/tonnage/engine/model"
 )
@@ -118,7 +119,29 @@ func (d *draw) need() model.Need {
 	if d.chance(0.02) {
 		n.Aggregate = nil
 	}
+	if d.chance(d.elastic) {
+		n.MinAggregate = d.minimum(n.Aggregate)
+	}
+	d.shortSince(&n)
 	return n
+}
+
+// shortSince says since when the row has been short, which it need not be.
+func (d *draw) shortSince(n *model.Need) {
+	n.ShortSince = d.w.Now - int64(pick(d, 0, time.Second, time.Minute-1, time.Minute, time.Hour))
+	if d.chance(0.2) {
+		n.ShortSince = 0
+	}
+}
+
+// minimum is what an elastic gang of the aggregate can live with.
+func (d *draw) minimum(aggregate model.Resources) model.Resources {
+	part := pick(d, int64(1), 2, 3, 4, 6)
+	var amounts []model.Amount
+	for _, a := range aggregate {
+		amounts = append(amounts, model.Amount{Name: a.Name, Value: max(1, a.Value/part)})
+	}
+	return model.NewResources(amounts...)
 }
 
 func (d *draw) group() string { return pick(d, "", "", "g1", "g2") }

@@ -19,6 +19,26 @@ func Describe(w World) string {
 	if len(w.DrainSeconds) > 0 {
 		fmt.Fprintf(&b, "drainSeconds: %v\n", w.DrainSeconds)
 	}
+	for _, t := range w.Tenants {
+		fmt.Fprintf(&b, "tenant %s: clusters %v, share %s\n", t.Name, t.Clusters, amounts(t.Share))
+	}
+	for i := range w.Needs {
+		if w.BackingOff[w.Needs[i].Owner()] {
+			fmt.Fprintf(&b, "backs off: [%d]\n", i)
+		}
+	}
+	if w.OneByOne {
+		b.WriteString("victims: machine\n")
+	}
+	if w.Band != 1 {
+		fmt.Fprintf(&b, "band: %v\n", w.Band)
+	}
+	if len(w.Nested) > 0 {
+		fmt.Fprintf(&b, "nested: %v\n", w.Nested)
+	}
+	if w.TopDomains > 0 {
+		fmt.Fprintf(&b, "topDomains: %d\n", w.TopDomains)
+	}
 	b.WriteString("machines:\n")
 	sorted := slices.Clone(w.Machines)
 	slices.SortFunc(sorted, func(a, b model.Machine) int { return strings.Compare(a.ID, b.ID) })
@@ -74,7 +94,8 @@ func describeMachine(w World, m *model.Machine) string {
 		f.add("reserved", fields{
 			fmt.Sprintf("for: %s %s %q", r.Owner.Cluster, stampOf(w, r.Owner.Fingerprint), r.Owner.Group),
 			fmt.Sprintf("rank: %d/%s/%s", r.Priority, r.Interruption.Label(), r.Reclamation.Label()),
-			"ends: " + deadline(w, r.Deadline)}, true)
+			"ends: " + deadline(w, r.Deadline),
+			fmt.Sprintf("plan: %d %q", r.Plan, r.Domain)}, true)
 	}
 	return f.String()
 }
@@ -118,6 +139,7 @@ func describeNeed(w World, n *model.Need) string {
 	f.add("minAggregate", amounts(n.MinAggregate), len(n.MinAggregate) > 0)
 	f.add("group", n.Group, n.Group != "")
 	f.add("arrival", fmt.Sprintf("now%+d", n.Arrival-w.Now), n.Arrival != 0)
+	f.add("shortFor", time.Duration(w.Now-n.ShortSince), n.ShortSince != 0)
 	f.add("parked", true, n.Parked)
 	return f.String()
 }

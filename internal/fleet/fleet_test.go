@@ -48,12 +48,36 @@ func TestRandomDrawsEverything(t *testing.T) {
 	seen := map[string]int{}
 	for seed := range int64(200) {
 		w := Random(seed, Small)
+		if w.OneByOne {
+			seen["one-by-one"]++
+		}
+		if w.Band != 1 {
+			seen["band"]++
+		}
+		if len(w.Tenants) > 0 {
+			seen["tenants"]++
+		}
+		if len(w.Nested) > 0 {
+			seen["nested"]++
+		}
+		if w.TopDomains > 0 {
+			seen["top-domains"]++
+		}
+		if len(w.BackingOff) > 0 {
+			seen["backing-off"]++
+		}
 		for i := range w.Machines {
 			m := &w.Machines[i]
 			seen["state "+m.State.String()]++
 			seen["capacity "+m.CapacityType.String()]++
 			if m.Reservation.Active() {
 				seen["reserved "+m.State.String()]++
+			}
+			if m.Reservation.Plan != 0 {
+				seen["plan"]++
+			}
+			if m.Reservation.Domain != "" {
+				seen["domain"]++
 			}
 			if len(m.Allocatable) > 0 {
 				seen["allocatable"]++
@@ -66,7 +90,8 @@ func TestRandomDrawsEverything(t *testing.T) {
 	want := strings.Fields("state/Speculative state/Creating state/Idle state/Configuring state/Configured state/Draining state/Deleting state/Failed " +
 		"capacity/Unspecified capacity/BareMetal capacity/Reserved capacity/OnDemand capacity/Spot " +
 		"reserved/Idle reserved/Draining reserved/Configured reserved/Creating allocatable parked twin " +
-		"op/In op/NotIn op/Exists op/DoesNotExist op/Same op/Gt op/Lt hard/1 hard/2 soft no-minimum huge empty")
+		"op/In op/NotIn op/Exists op/DoesNotExist op/Same op/Gt op/Lt hard/1 hard/2 soft no-minimum huge empty " +
+		"elastic short plan domain roles one-by-one band tenants nested top-domains backing-off")
 	for _, name := range want {
 		if seen[strings.ReplaceAll(name, "/", " ")] < 5 {
 			t.Errorf("%s: drawn %d times in 200 worlds", name, seen[strings.ReplaceAll(name, "/", " ")])
@@ -87,6 +112,15 @@ func countNeed(seen map[string]int, w World, i int) {
 	}
 	if n.Parked {
 		seen["parked"]++
+	}
+	if len(n.MinAggregate) > 0 {
+		seen["elastic"]++
+	}
+	if n.ShortSince > 0 && n.ShortSince <= w.Now-60e9 {
+		seen["short"]++
+	}
+	if n.Group != "" && i > 0 && w.Needs[i-1].Group == n.Group && w.Needs[i-1].Cluster == n.Cluster && !w.Needs[i-1].Profile.Equal(n.Profile) {
+		seen["roles"]++
 	}
 	if n.MinUnit.IsZero() {
 		seen["no-minimum"]++

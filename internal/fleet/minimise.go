@@ -79,8 +79,8 @@ func (s *shrinker) dropNeeds() bool {
 	})
 }
 
-// dropReports takes clusters without rows from those that have reported, and
-// the observed drain times.
+// dropReports takes clusters without rows from those that have reported, the
+// observed drain times, the tenants, who backs off, and a band that is not the default.
 func (s *shrinker) dropReports() bool {
 	changed := false
 	for _, cluster := range slices.Sorted(maps.Keys(s.w.Reported)) {
@@ -96,6 +96,31 @@ func (s *shrinker) dropReports() bool {
 		c.DrainSeconds = nil
 		changed = s.try(c) || changed
 	}
+	if len(s.w.Tenants) > 0 {
+		c := s.w.Clone()
+		c.Tenants = nil
+		changed = s.try(c) || changed
+	}
+	if len(s.w.Nested) > 0 {
+		c := s.w.Clone()
+		c.Nested = nil
+		changed = s.try(c) || changed
+	}
+	if s.w.TopDomains > 0 {
+		c := s.w.Clone()
+		c.TopDomains = 0
+		changed = s.try(c) || changed
+	}
+	if len(s.w.BackingOff) > 0 {
+		c := s.w.Clone()
+		c.BackingOff = nil
+		changed = s.try(c) || changed
+	}
+	if s.w.Band != 1 {
+		c := s.w.Clone()
+		c.Band = 1
+		changed = s.try(c) || changed
+	}
 	return changed
 }
 
@@ -103,6 +128,8 @@ func (s *shrinker) dropReports() bool {
 var machineSteps = []func(*model.Machine){
 	func(m *model.Machine) { m.Reservation = model.Reservation{} },
 	func(m *model.Machine) { m.Reservation.Deadline = 0 },
+	func(m *model.Machine) { m.Reservation.Plan, m.Reservation.Domain = 0, "" },
+	func(m *model.Machine) { m.Reservation.Domain = "" },
 	func(m *model.Machine) {
 		m.Reservation.Priority, m.Reservation.Interruption, m.Reservation.Reclamation, m.Reservation.Arrival = 0, 0, 0, 0
 	},
@@ -151,6 +178,7 @@ var needSteps = []func(*model.Need){
 	func(n *model.Need) { n.Arrival = 0 },
 	func(n *model.Need) { n.MinUnit = nil },
 	func(n *model.Need) { n.MinAggregate = nil },
+	func(n *model.Need) { n.ShortSince = 0 },
 	func(n *model.Need) { n.Aggregate = lead(n.Aggregate) },
 	func(n *model.Need) { n.Aggregate = half(n.Aggregate) },
 }

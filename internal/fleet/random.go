@@ -31,14 +31,50 @@ type draw struct {
 	priorities []int32
 	states     []model.State // as often as they are to be drawn
 
-	same, spread, stamps, holds, huge float64 // shares
+	same, spread, stamps, holds, huge, elastic, plans float64 // shares
 }
 
-// Random draws a world.
+// Random draws a world: of one half the rules meet each other in every way, the
+// other half is full of gangs.
 func Random(seed int64, size Size) World {
 	d := &draw{Rand: newRand(seed)}
 	d.w = World{Reported: map[string]bool{}, Now: time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC).UnixNano()}
 	d.temper()
+	if d.chance(0.5) {
+		d.gangFleet(size)
+	} else {
+		d.anyFleet(size)
+	}
+	d.Shuffle(len(d.w.Machines), func(i, j int) {
+		d.w.Machines[i], d.w.Machines[j] = d.w.Machines[j], d.w.Machines[i]
+	})
+	if d.chance(0.4) {
+		d.w.Nested = d.nested()
+	}
+	if d.chance(0.3) {
+		d.w.TopDomains = 1 + d.IntN(3)
+	}
+	if d.chance(0.2) {
+		d.backOff()
+	}
+	return d.w
+}
+
+// nested draws topology keys of which each should lie in the one before; racks
+// mostly lie in a zone.
+func (d *draw) nested() []string {
+	keys := []string{model.KeyZone, keyRack, keyRole, model.KeyInstanceType}
+	switch d.IntN(8) {
+	case 0:
+		return []string{keyRack, model.KeyZone}
+	case 1:
+		return keys[1 : 2+d.IntN(3)]
+	}
+	return keys[:2+d.IntN(3)]
+}
+
+// anyFleet draws a world in which everything is met with everything.
+func (d *draw) anyFleet(size Size) {
 	for range 2 + d.IntN(5) {
 		d.profiles = append(d.profiles, d.profile())
 	}
@@ -48,10 +84,6 @@ func Random(seed int64, size Size) World {
 	for i := range about(d, size.Machines) {
 		d.w.Machines = append(d.w.Machines, d.machine(i, size.Machines))
 	}
-	d.Shuffle(len(d.w.Machines), func(i, j int) {
-		d.w.Machines[i], d.w.Machines[j] = d.w.Machines[j], d.w.Machines[i]
-	})
-	return d.w
 }
 
 // about draws a number from a half of n to one and a half.
@@ -71,15 +103,24 @@ func (d *draw) temper() {
 	}[d.IntN(5)]
 	d.states = [][]model.State{
 		{model.Idle, model.Speculative},
+		{model.Configured},
+		{model.Configured, model.Configured, model.Configured, model.Configured, model.Configured, model.Configured, model.Configured, model.Idle, model.Draining},
 		{model.Configured, model.Configured, model.Idle},
 		{model.Configured, model.Configured, model.Configured, model.Draining, model.Idle, model.Speculative},
 		{model.Speculative, model.Creating, model.Idle, model.Configuring, model.Configured, model.Configured, model.Draining, model.Deleting, model.Failed},
-	}[d.IntN(4)]
+	}[d.IntN(6)]
 	d.same = []float64{0, 0.3, 0.8}[d.IntN(3)]
 	d.spread = []float64{0, 0.2, 0.7}[d.IntN(3)]
 	d.stamps = []float64{0.2, 0.6, 0.95}[d.IntN(3)]
 	d.holds = []float64{0, 0.2, 0.6}[d.IntN(3)]
+	d.elastic = []float64{0, 0.3, 0.8}[d.IntN(3)]
+	d.plans = []float64{0, 0.5, 1}[d.IntN(3)]
+	d.w.OneByOne = d.chance(0.2)
+	d.w.Band = []float64{1, 1, 1, 0, 100, math.Inf(1)}[d.IntN(6)]
 	d.huge = []float64{0, 0, 0.1, 0.5}[d.IntN(4)]
+	if d.chance(0.2) {
+		d.tenants()
+	}
 	if d.chance(0.3) {
 		d.w.DrainSeconds = map[string]float64{"small": 300, "large": 0.2, "gpu": 5}
 	}

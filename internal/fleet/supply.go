@@ -194,6 +194,12 @@ func (d *draw) hold(m *model.Machine, n *model.Need, owner model.Owner) {
 		r.Priority, r.Interruption, r.Reclamation = n.Profile.Priority(), n.Profile.Interruption(), n.Profile.Reclamation()
 		r.Arrival = n.Arrival
 	}
+	if m.State != model.Creating && d.chance(d.plans) {
+		r.Plan = 1 + uint64(len(owner.Group)) // several plans, each of one owner
+		if n != nil && n.Profile.Same() != nil && d.chance(0.9) {
+			r.Domain, _ = m.Attribute(n.Profile.Same().Key)
+		}
+	}
 	r.Deadline = pick(d, 0, 0, d.w.Now+60e9, d.w.Now+60e9, d.w.Now, d.w.Now-1)
 	m.Reservation = r
 }

@@ -15,6 +15,20 @@ type World struct {
 	Reported     map[string]bool // every cluster with rows, and others
 	Now          int64           // Unix nanoseconds
 	DrainSeconds map[string]float64
+	OneByOne     bool     // victims are chosen one by one, not by gangs
+	Band         float64  // of the victim score, in priority points; may be +Inf
+	Tenants      []Tenant // nil = nobody shares
+	Nested       []string // topology keys, the widest first
+	TopDomains   int      // that phase 2 tries; 0 = as many as by default
+	// BackingOff are owners whose plan of preemption has failed.
+	BackingOff map[model.Owner]bool
+}
+
+// Tenant is a named set of clusters and their share of the fleet.
+type Tenant struct {
+	Name     string
+	Clusters []string
+	Share    model.Resources
 }
 
 // Size is how large a world is drawn, about.
@@ -37,6 +51,7 @@ func (w World) Clone() World {
 	w.Needs = slices.Clone(w.Needs)
 	w.Reported = maps.Clone(w.Reported)
 	w.DrainSeconds = maps.Clone(w.DrainSeconds)
+	w.BackingOff = maps.Clone(w.BackingOff)
 	return w
 }
 

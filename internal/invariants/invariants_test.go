@@ -33,9 +33,13 @@ func TestNothingRemainsWithoutTheTag(t *testing.T) {
 }
 
 func TestPoison(t *testing.T) {
-	b := make([]byte, 8)
-	Poison(b[1:7])
-	if b[0] != 0 || b[1] != PoisonByte || b[6] != PoisonByte || b[7] != 0 {
-		t.Errorf("poison went astray: %x", b)
+	for n := range 70 {
+		b := make([]byte, n+2)
+		Poison(b[1 : n+1])
+		for i, x := range b {
+			if inside := i > 0 && i <= n; (x == PoisonByte) != inside {
+				t.Fatalf("poison of %d bytes went astray: %x", n, b)
+			}
+		}
 	}
 }

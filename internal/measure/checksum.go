@@ -16,6 +16,11 @@ import (
 // depends on no row number, and so on neither machine nor process nor on how
 // the tables were filled. A string is written with its length before it.
 func Checksum(plan *engine.Plan, machines *supply.Table) uint64 {
+	return checksum(plan, plan.Need, machines)
+}
+
+// checksum is Checksum of a plan whose rows need tells, one after the other.
+func checksum(plan *engine.Plan, need func(i int) engine.NeedResult, machines *supply.Table) uint64 {
 	s := sum{digest: xxhash.New(), machines: machines}
 	s.number(int64(len(plan.Actions)))
 	for i := range plan.Actions {
@@ -23,14 +28,16 @@ func Checksum(plan *engine.Plan, machines *supply.Table) uint64 {
 		s.machine(a.Machine)
 		s.number(int64(a.Kind), int64(a.Reason), int64(a.GraceSeconds), int64(a.PreemptorPriority))
 		if a.Need >= 0 {
-			s.text(plan.Needs[a.Need].Cluster)
-			s.number(int64(plan.Needs[a.Need].Row))
+			cluster, row := plan.Identity(int(a.Need))
+			s.text(cluster)
+			s.number(int64(row))
 		}
 		s.flush()
 	}
-	s.number(int64(len(plan.Needs)))
-	for i := range plan.Needs {
-		s.need(i, &plan.Needs[i])
+	s.number(int64(plan.Len()))
+	for i := range plan.Len() {
+		n := need(i)
+		s.need(i, &n)
 	}
 	s.rows(plan.Ended)
 	s.flush()

@@ -21,6 +21,9 @@ const (
 	// churnWarmups are the steady cycles with changes that are not measured:
 	// they see every sort of change, so that memory for it is there.
 	churnWarmups = 4
+	// warmupsMin are the cycles of the other regimes that are not measured at
+	// least: the engine builds two cycles in turn, in two sets of memory.
+	warmupsMin = 2
 )
 
 // Regimes returns all regimes.
@@ -36,16 +39,26 @@ type Config struct {
 	Cycles int
 	// Workers of a cycle, 0 = GOMAXPROCS.
 	Workers int
+	// Pin is the engine's.
+	Pin func(worker int)
+	// Acquire is how workers share the needs that lack something.
+	Acquire engine.AcquireMode
+	// Full lets no cycle build on the one before.
+	Full bool
 	// Seed of the fleet and of the changes.
 	Seed uint64
 	// Verify compares plans of measured cycles: with the reference on rungs of
-	// at most ReferenceMachinesMax machines, else with one worker that starts
-	// from nothing.
+	// at most ReferenceMachinesMax machines, else with one worker that builds
+	// on nothing.
 	Verify bool
 	// Progress, when set, is told how far the run is. It is called outside the
 	// measured time and must return soon.
 	Progress func(Progress)
 }
+
+// StageMeasuring is the stage of a Progress from the first measured cycle on.
+// It is told once before that, with nothing done.
+const StageMeasuring = "measuring"
 
 // Progress is how far a run is.
 type Progress struct {
@@ -75,7 +88,7 @@ func (c *Config) Validate() error {
 // options are the engine's.
 func (c *Config) options() engine.Options {
 	opts := engine.DefaultOptions()
-	opts.Workers = c.Workers
+	opts.Workers, opts.Pin, opts.Full, opts.Acquire = c.Workers, c.Pin, c.Full, c.Acquire
 	return opts
 }
 

@@ -9,6 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/model"
+	labels "github.com/tonnage/tonnage/pprof"
 )
 
 // cost is what one cycle took.
@@ -19,15 +21,22 @@ type cost struct {
 	allocBytes int64
 }
 
-// measured marks, in a CPU profile, what lies within measured cycles.
-var measured = pprof.Labels("bench", "measured")
+// measuredLabels mark, in a CPU profile, what lies within measured cycles, by
+// stage and worker.
+func measuredLabels(ctx context.Context, workers int) *labels.Labels {
+	return labels.New(pprof.WithLabels(ctx, pprof.Labels("bench", "measured")), workers)
+}
+
+// unmarked takes the labels off whoever works on a cycle that is not measured.
+func unmarked(model.Stage, int) { pprof.SetGoroutineLabels(context.Background()) }
 
 // cycle runs one cycle of the engine and says what it took. The processor time
 // is taken within the wall's, and the heap's figures outside of both: stopping
 // the world costs tens of microseconds.
-func cycle(ctx context.Context, e *engine.Engine, in engine.Input) (plan *engine.Plan, c cost, err error) {
+func cycle(ctx context.Context, e *engine.Engine, in engine.Input, marks *labels.Labels) (plan *engine.Plan, c cost, err error) {
 	var before, after runtime.MemStats
-	pprof.SetGoroutineLabels(pprof.WithLabels(ctx, measured))
+	marks.Clear()
+	in.Mark = marks.Mark
 	defer pprof.SetGoroutineLabels(ctx)
 	runtime.ReadMemStats(&before)
 	cpu := cpuNanos()

@@ -66,6 +66,7 @@ type flip struct {
 }
 
 func newFlip(f *workload.Fleet, regime workload.Regime, in engine.Input) *flip {
+	in.Mark = unmarked
 	x := &flip{fleet: f, regime: regime, in: in}
 	for c := range f.Clusters() {
 		if !slices.EqualFunc(f.Needs(workload.Steady, c), f.Needs(regime, c), sameNeed) {

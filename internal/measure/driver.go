@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 
@@ -33,6 +34,7 @@ func NewDriver(ctx context.Context, cfg Config) (*Driver, error) {
 		return nil, err
 	}
 	cfg.say(Progress{Stage: "building " + cfg.Rung.Name})
+	cfg.Workers = cmp.Or(cfg.Workers, runtime.GOMAXPROCS(0))
 	d := &Driver{cfg: cfg, rest: true}
 	var err error
 	if d.course, d.grown, err = newCourse(workload.Build(cfg.Rung, cfg.Seed), cfg.Regime); err != nil {
@@ -41,8 +43,15 @@ func NewDriver(ctx context.Context, cfg Config) (*Driver, error) {
 	if d.engine, err = engine.New(cfg.options()); err != nil {
 		return nil, err
 	}
-	return d, d.warmUp(ctx)
+	if err := d.warmUp(ctx); err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
 }
+
+// Close ends the engine's workers. Nothing of its last plan is valid then.
+func (d *Driver) Close() { d.engine.Close() }
 
 func (d *Driver) warmUp(ctx context.Context) error {
 	d.cfg.say(Progress{Stage: "warming up"})
@@ -54,7 +63,7 @@ func (d *Driver) warmUp(ctx context.Context) error {
 		}
 	}
 	if same, inputs := d.course.repeats(); same {
-		rounds = inputs
+		rounds = max(inputs, warmupsMin)
 	}
 	for range rounds {
 		if err := context.Cause(ctx); err != nil {

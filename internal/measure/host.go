@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+
+	"github.com/tonnage/tonnage/internal/cpu"
 )
 
 // Host is the machine that a figure was measured on.
@@ -17,12 +19,9 @@ type Host struct {
 	Load1   float64 // load average over a minute, 0 where the system does not tell
 }
 
-// simdGeneric are kernels in plain Go.
-const simdGeneric = "generic"
-
 // host looks at the machine.
 func host() Host {
-	return Host{CPU: cpuModel(), GOAMD64: buildSetting("GOAMD64"), SIMD: simdGeneric, Load1: load1()}
+	return Host{CPU: cpuModel(), GOAMD64: buildSetting("GOAMD64"), SIMD: cpu.SIMD(), Load1: load1()}
 }
 
 // cpuModel returns the model of the first processor.

@@ -21,26 +21,32 @@ func carryOut(in *engine.Input, plan *engine.Plan) error {
 	for _, r := range plan.Ended {
 		in.Supply.Reserve(r, model.Reservation{})
 	}
+	// Actions of one Need stand together; each is read from the plan once.
+	var n engine.NeedResult
+	at := int32(-1)
 	for i := range plan.Actions {
-		if err := perform(in, &plan.Actions[i], plan); err != nil {
+		if need := plan.Actions[i].Need; need >= 0 && need != at {
+			at, n = need, plan.Need(int(need))
+		}
+		if err := perform(in, &plan.Actions[i], &n); err != nil {
 			return fmt.Errorf("%s: %w", plan.Actions[i].Kind, err)
 		}
 	}
 	return nil
 }
 
-func perform(in *engine.Input, a *engine.Action, plan *engine.Plan) error {
+// perform does one action; n is the Need that it is for, if any. Of it only
+// what comes from the demand may be used: its figures change as machines move.
+func perform(in *engine.Input, a *engine.Action, n *engine.NeedResult) error {
 	r := a.Machine
 	switch a.Kind {
 	case engine.Bootstrap:
-		n := &plan.Needs[a.Need]
 		in.Supply.Reserve(r, model.Reservation{})
 		if err := through(in, r, n.Cluster, model.Configuring, model.Configured); err != nil {
 			return err
 		}
 		in.Supply.Stamp(r, stampOf(n))
 	case engine.Provision:
-		n := &plan.Needs[a.Need]
 		if err := create(in, r); err != nil {
 			return err
 		}
@@ -50,7 +56,7 @@ func perform(in *engine.Input, a *engine.Action, plan *engine.Plan) error {
 		if err := through(in, r, "", model.Draining, model.Idle); err != nil {
 			return err
 		}
-		in.Supply.Reserve(r, heldFor(in, &plan.Needs[a.Need], drainedPerSec*int64(a.GraceSeconds)))
+		in.Supply.Reserve(r, heldFor(in, n, drainedPerSec*int64(a.GraceSeconds)))
 	case engine.Reclaim:
 		return through(in, r, "", model.Draining, model.Idle)
 	case engine.Delete:

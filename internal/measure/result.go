@@ -10,15 +10,22 @@ import (
 
 // Result is what a run measured. Scripts rely on the keys of its JSON.
 type Result struct {
-	Rung        string `json:"rung"`
-	Regime      string `json:"regime"`
-	Seed        uint64 `json:"seed"`
-	Workers     int    `json:"workers"`
-	Cycles      int    `json:"cycles"`
-	Machines    int    `json:"machines"`
-	Needs       int    `json:"needs"`
-	NeedsFolded int    `json:"needsFolded"` // what is left after folding
-	Classes     int    `json:"classes"`
+	Rung   string `json:"rung"`
+	Regime string `json:"regime"`
+	Seed   uint64 `json:"seed"`
+	// Victims is how phase 2 chooses them: "gang" or "machine".
+	Victims string `json:"victims"`
+	Workers int    `json:"workers"`
+	Cycles  int    `json:"cycles"`
+	// FullCycles are the measured cycles that built on nothing, CheckedCycles
+	// those that were decided a second time, from nothing; neither is part of
+	// the other.
+	FullCycles    int `json:"fullCycles"`
+	CheckedCycles int `json:"checkedCycles"`
+	Machines      int `json:"machines"`
+	Needs         int `json:"needs"`
+	NeedsFolded   int `json:"needsFolded"` // what is left after folding
+	Classes       int `json:"classes"`
 	// SettleCycles is how many cycles a steady fleet took to come to rest
 	// before the measurement; AtRest tells whether it did.
 	SettleCycles int  `json:"settleCycles"`
@@ -48,10 +55,13 @@ type Result struct {
 	// the workload too, and the second world of cold and contended.
 	RSSBytes int64 `json:"rssBytes"`
 
-	Probes        int64 `json:"probes"`
-	Proposals     int64 `json:"proposals"`
-	Conflicts     int64 `json:"conflicts"`
-	Displacements int64 `json:"displacements"`
+	// Those of the last measured cycle, and how needs came to free machines.
+	Acquire          string `json:"acquire"`
+	Probes           int64  `json:"probes"`
+	Proposals        int64  `json:"proposals"`
+	Conflicts        int64  `json:"conflicts"`
+	Displacements    int64  `json:"displacements"`
+	RetriesExhausted int64  `json:"retriesExhausted"`
 	// Actions, Satisfied and Unsatisfied are those of the last measured cycle;
 	// ActionsTotal is over all measured cycles.
 	Actions      map[string]int `json:"actions"`
@@ -60,13 +70,17 @@ type Result struct {
 	Unsatisfied  int            `json:"unsatisfied"`
 	// PlanChecksum is that of the plan that all measured cycles gave; of a
 	// steady run it is over the plans of all measured cycles in turn.
-	PlanChecksum   string  `json:"planChecksum"`
-	Verified       string  `json:"verified"`
-	VerifiedCycles int     `json:"verifiedCycles"`
-	CPU            string  `json:"cpu"`
-	GOAMD64        string  `json:"goamd64"`
-	SIMD           string  `json:"simd"`
-	Load1          float64 `json:"load1"`
+	PlanChecksum   string `json:"planChecksum"`
+	Verified       string `json:"verified"`
+	VerifiedCycles int    `json:"verifiedCycles"`
+	// VerifyMillis is how long the other way took for the cycles that were
+	// compared: the reference, or one worker that builds on nothing. Zeros when
+	// none was.
+	VerifyMillis Spread  `json:"verifyMillis"`
+	CPU          string  `json:"cpu"`
+	GOAMD64      string  `json:"goamd64"`
+	SIMD         string  `json:"simd"`
+	Load1        float64 `json:"load1"`
 }
 
 // bytesFromAccounts says that bytes are what the tables say they hold.
@@ -83,6 +97,13 @@ func (r *Result) WriteJSON(w io.Writer) error {
 func (r *Result) takePlan(st *engine.Stats) {
 	r.Machines, r.Needs, r.NeedsFolded, r.Classes = st.Machines, st.Needs, st.Folded, st.Classes
 	r.Satisfied, r.Unsatisfied, r.Probes = st.Satisfied, st.Unsatisfied, st.Probes
+	r.Proposals, r.Conflicts, r.Displacements, r.RetriesExhausted = st.Proposals, st.Conflicts, st.Displacements, st.RetriesExhausted
+	switch {
+	case st.Checked:
+		r.CheckedCycles++
+	case st.Full:
+		r.FullCycles++
+	}
 	for k, n := range st.Actions {
 		r.Actions[engine.Kind(k).String()] = n
 		r.ActionsTotal[engine.Kind(k).String()] += n

@@ -3,9 +3,9 @@ package measure
 import (
 	"context"
 	"fmt"
-	"runtime"
 
 	"github.com/tonnage/tonnage/engine"
+	labels "github.com/tonnage/tonnage/pprof"
 )
 
 // run is one run under way.
@@ -16,6 +16,7 @@ type run struct {
 	result Result
 	taken  samples
 	sum    uint64 // of the plans so far
+	marks  *labels.Labels
 }
 
 // Run measures as the configuration says. Errors are a *Difference, when a plan
@@ -26,8 +27,11 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer d.Close()
 	r := &run{Driver: d, verify: newVerifier(&cfg, d.course)}
 	r.begin(load)
+	r.marks = measuredLabels(ctx, r.result.Workers)
+	cfg.say(Progress{Stage: StageMeasuring})
 	for i := range cfg.Cycles {
 		if err := r.step(ctx, i); err != nil {
 			return nil, err
@@ -39,12 +43,8 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 
 // begin notes what is known beforehand.
 func (r *run) begin(h Host) {
-	workers := r.cfg.Workers
-	if workers == 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
 	r.result = Result{
-		Rung: r.cfg.Rung.Name, Regime: r.cfg.Regime.String(), Seed: r.cfg.Seed, Workers: workers, Cycles: r.cfg.Cycles,
+		Rung: r.cfg.Rung.Name, Regime: r.cfg.Regime.String(), Seed: r.cfg.Seed, Victims: r.engine.Options().Victims.String(), Acquire: r.engine.Options().Acquire.String(), Workers: r.engine.Options().Workers, Cycles: r.cfg.Cycles,
 		SettleCycles: r.settle, AtRest: r.rest, CPU: h.CPU, GOAMD64: h.GOAMD64, SIMD: h.SIMD, Load1: h.Load1,
 		Actions: map[string]int{}, ActionsTotal: map[string]int{},
 	}
@@ -59,20 +59,23 @@ func (r *run) step(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	plan, cost, err := cycle(ctx, r.engine, in)
+	plan, cost, err := cycle(ctx, r.engine, in, r.marks)
 	if err != nil {
 		return err
 	}
 	r.in = in
 	r.taken.take(&cost, &plan.Stats)
 	r.result.takePlan(&plan.Stats)
+	if plan.Stats.Differs {
+		return &Difference{Cycle: i + 1, With: "nothing remembered", Text: fmt.Sprintf("the check says so; the right one has digest %016x", plan.Digest())}
+	}
 	if err := r.addSum(i, Checksum(plan, in.Supply)); err != nil {
 		return err
 	}
 	if err := r.verify.check(i, in, plan); err != nil {
 		return err
 	}
-	r.cfg.say(Progress{Stage: "measuring", Done: i + 1, LastNanos: cost.nanos})
+	r.cfg.say(Progress{Stage: StageMeasuring, Done: i + 1, LastNanos: cost.nanos})
 	return r.Done(plan)
 }
 
@@ -95,5 +98,8 @@ func (r *run) end() {
 	r.result.takeSamples(&r.taken)
 	r.result.takeMemory(r.engine, r.in, r.grown)
 	r.result.PlanChecksum = fmt.Sprintf("%016x", r.sum)
-	r.result.Verified, r.result.VerifiedCycles = r.verify.with, r.verify.count
+	r.result.Verified, r.result.VerifiedCycles = r.verify.with, len(r.verify.took)
+	if len(r.verify.took) > 0 {
+		r.result.VerifyMillis = spreadOf(r.verify.took, nanosPerMilli)
+	}
 }

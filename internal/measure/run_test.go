@@ -11,6 +11,7 @@ import (
 
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/twin"
 	"github.com/tonnage/tonnage/internal/workload"
 )
 
@@ -34,7 +35,7 @@ func mustRun(t *testing.T, cfg Config) *Result {
 
 // contractKeys are those that scripts rely on.
 var contractKeys = []string{
-	"rung", "regime", "workers", "cycles", "machines", "needs",
+	"rung", "regime", "workers", "cycles", "fullCycles", "checkedCycles", "machines", "needs",
 	"cycleMillis.min", "cycleMillis.p50", "cycleMillis.p99", "cycleMillis.max",
 	"phaseMillis.snapshot.min", "phaseMillis.snapshot.p50", "phaseMillis.snapshot.p99", "phaseMillis.snapshot.max",
 	"phaseMillis.normalise.p50", "phaseMillis.rank.p50", "phaseMillis.phase1.p50", "phaseMillis.phase2.p50", "phaseMillis.phase3.max",
@@ -76,6 +77,9 @@ func TestResultSaysWhatWasMeasured(t *testing.T) {
 	if r.Verified != VerifiedReference || r.VerifiedCycles != 2 {
 		t.Errorf("verified: %s, %d cycles", r.Verified, r.VerifiedCycles)
 	}
+	if v := r.VerifyMillis; v.Min <= 0 || v.Min > v.Max {
+		t.Errorf("the reference took %+v ms", v)
+	}
 	sum := r.PhaseMillis.Snapshot.Min + r.PhaseMillis.Normalise.Min + r.PhaseMillis.Rank.Min + r.PhaseMillis.Phase1.Min + r.PhaseMillis.Phase2.Min + r.PhaseMillis.Phase3.Min
 	if sum <= 0 || sum > r.CycleMillis.Max || r.CycleMillis.Min > r.CycleMillis.P50 || r.CycleMillis.P50 > r.CycleMillis.Max {
 		t.Errorf("phases take %v ms together, cycles %+v", sum, r.CycleMillis)
@@ -104,6 +108,26 @@ func TestEveryRegimeIsTheSameAgain(t *testing.T) {
 				t.Errorf("verified: %s, %d cycles", first.Verified, first.VerifiedCycles)
 			}
 		})
+	}
+}
+
+// TestCyclesBuildOnTheOneBefore where the fleet runs on, and never where two
+// worlds take turns; what they decide is the same.
+func TestCyclesBuildOnTheOneBefore(t *testing.T) {
+	for _, regime := range Regimes() {
+		cfg := Config{Rung: tiny(t), Regime: regime, Cycles: 4, Seed: 1}
+		r := mustRun(t, cfg)
+		want, known := map[workload.Regime]int{workload.Cold: 4, workload.Contended: 4, workload.Steady: 0}[regime]
+		if known && r.FullCycles != want || r.CheckedCycles != 0 {
+			t.Errorf("%s: %d of 4 cycles built on nothing, want %d; %d were checked", regime, r.FullCycles, want, r.CheckedCycles)
+		}
+		cfg.Full = true
+		if full := mustRun(t, cfg); full.FullCycles != 4 || full.PlanChecksum != r.PlanChecksum {
+			t.Errorf("%s, full: %d of 4 cycles; checksum %s, want %s", regime, full.FullCycles, full.PlanChecksum, r.PlanChecksum)
+		}
+	}
+	if r := mustRun(t, Config{Rung: tiny(t), Regime: workload.Steady, Cycles: 120, Seed: 1}); r.CheckedCycles+r.FullCycles == 0 || r.CheckedCycles > 1 {
+		t.Errorf("of 120 cycles %d were checked, %d built on nothing", r.CheckedCycles, r.FullCycles)
 	}
 }
 
@@ -187,7 +211,7 @@ func TestVerifyFindsAPlantedDifference(t *testing.T) {
 	in, plan, other := planted(t)
 	for _, with := range []string{VerifiedReference, VerifiedSequential} {
 		v := &verifier{with: with, opts: engine.DefaultOptions(), first: 1}
-		if err := v.check(0, in, plan); err != nil || v.count != 1 {
+		if err := v.check(0, in, plan); err != nil || len(v.took) != 1 {
 			t.Errorf("%s: a plan differs from itself: %v", with, err)
 		}
 		// The same rows name the same machines in both worlds, so that the plan
@@ -225,28 +249,29 @@ func TestUnequalPlansOfOneInputAreAnError(t *testing.T) {
 func TestChecksumSeesWhatMatters(t *testing.T) {
 	in, plan, _ := planted(t)
 	was := Checksum(plan, in.Supply)
-	need := slices.IndexFunc(plan.Needs, func(n engine.NeedResult) bool { return len(n.Claimed) > 1 })
-	claimed, actions := plan.Needs[need].Claimed, plan.Actions
+	results := twin.Results(plan)
+	need := slices.IndexFunc(results, func(n engine.NeedResult) bool { return len(n.Claimed) > 1 })
+	claimed, actions := results[need].Claimed, plan.Actions
 	for what, change := range map[string]func(){
 		"grace":         func() { actions[0].GraceSeconds++ },
 		"kind":          func() { actions[0].Kind = engine.Delete },
 		"order":         func() { actions[0], actions[1] = actions[1], actions[0] },
 		"need":          func() { actions[0].Need++ },
 		"machine":       func() { actions[0].Machine = actions[1].Machine },
-		"a claim less":  func() { plan.Needs[need].Claimed = claimed[1:] },
-		"deficit":       func() { plan.Needs[need].Deficit = model.NewResources(model.Amount{Name: "cpu", Value: 1}) },
+		"a claim less":  func() { results[need].Claimed = claimed[1:] },
+		"deficit":       func() { results[need].Deficit = model.NewResources(model.Amount{Name: "cpu", Value: 1}) },
 		"ended":         func() { plan.Ended = claimed[:1] },
 		"action less":   func() { plan.Actions = actions[1:] },
-		"unmet":         func() { plan.Needs[need].Unmet = engine.UnmetParked },
+		"unmet":         func() { results[need].Unmet = engine.UnmetParked },
 		"nothing (not)": func() {},
 	} {
-		actionsWere, needsWere := slices.Clone(plan.Actions), slices.Clone(plan.Needs)
+		actionsWere, needsWere := slices.Clone(plan.Actions), slices.Clone(results)
 		change()
-		if same := Checksum(plan, in.Supply) == was; same != (what == "nothing (not)") {
+		if same := checksum(plan, func(i int) engine.NeedResult { return results[i] }, in.Supply) == was; same != (what == "nothing (not)") {
 			t.Errorf("%s: the same checksum is %v", what, same)
 		}
 		copy(actions, actionsWere)
-		copy(plan.Needs, needsWere)
+		copy(results, needsWere)
 		plan.Actions, plan.Ended = actions, nil
 	}
 }

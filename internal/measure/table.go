@@ -14,8 +14,8 @@ const mib = 1 << 20
 // WriteTable prints the result for a reader.
 func (r *Result) WriteTable(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s: %d machines, %d Needs (%d after folding), seed %d, %d cycles, workers %d\n",
-		r.Rung, r.Regime, r.Machines, r.Needs, r.NeedsFolded, r.Seed, r.Cycles, r.Workers)
+	fmt.Fprintf(&b, "%s %s: %d machines, %d Needs (%d after folding), seed %d, %d cycles, workers %d, victims: %s\n",
+		r.Rung, r.Regime, r.Machines, r.Needs, r.NeedsFolded, r.Seed, r.Cycles, r.Workers, r.Victims)
 	fmt.Fprintf(&b, "%s, GOAMD64=%s, kernels %s, load %.2f\n\n", r.CPU, r.GOAMD64, r.SIMD, r.Load1)
 	r.writeTimes(&b)
 	b.WriteByte('\n')
@@ -49,19 +49,28 @@ func (r *Result) writeTimes(w io.Writer) {
 // facts are what is not a time: a name and a text each.
 func (r *Result) facts() [][2]string {
 	facts := [][2]string{
+		{"cycles", fmt.Sprintf("%d of %d built on nothing, %d were checked", r.FullCycles, r.Cycles, r.CheckedCycles)},
 		{"satisfied", fmt.Sprintf("%d of %d Needs", r.Satisfied, r.Satisfied+r.Unsatisfied)},
 		{"actions", counts(r.Actions)},
 		{"candidates", fmt.Sprintf("%d looked at, in %d classes", r.Probes, r.Classes)},
-		{"claims", fmt.Sprintf("%d proposals, %d conflicts, %d displacements", r.Proposals, r.Conflicts, r.Displacements)},
+		{"claims", fmt.Sprintf("by %s: %d proposals, %d conflicts, %d displacements, %d retries exhausted", r.Acquire, r.Proposals, r.Conflicts, r.Displacements, r.RetriesExhausted)},
 		{"allocations", fmt.Sprintf("%d in a cycle (at most %d), %.2f MiB", r.AllocsPerCycle, r.AllocsPerCycleMax, float64(r.AllocBytesPerCycle)/mib)},
 		{"bytes", fmt.Sprintf("%.1f per machine, %.1f per Need by %s (%.1f and %.1f on the heap)", r.BytesPerMachine, r.BytesPerNeed, r.BytesFrom, r.HeapBytesPerMachine, r.HeapBytesPerNeed)},
 		{"memory", r.memory()},
-		{"plan", fmt.Sprintf("%s, verified: %s (%d cycles)", r.PlanChecksum, r.Verified, r.VerifiedCycles)},
+		{"plan", fmt.Sprintf("%s, verified: %s (%d cycles%s)", r.PlanChecksum, r.Verified, r.VerifiedCycles, r.ratio())},
 	}
 	if !r.AtRest {
 		facts = append(facts, [2]string{"at rest", fmt.Sprintf("no, after %d cycles without any change", r.SettleCycles)})
 	}
 	return facts
+}
+
+// ratio says how the other way compares, minimum to minimum.
+func (r *Result) ratio() string {
+	if r.VerifiedCycles == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %.1f ms, %.1f times the cycle", r.VerifyMillis.Min, r.VerifyMillis.Min/r.CycleMillis.Min)
 }
 
 // counts writes what is not 0, most first.

@@ -2,6 +2,7 @@ package measure
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/internal/twin"
@@ -40,7 +41,7 @@ type verifier struct {
 	opts  engine.Options
 	every int // measured cycles; 0 = only the first few
 	first int
-	count int // cycles compared
+	took  []int64 // nanoseconds that the other way took, of each cycle compared
 }
 
 // newVerifier settles what is compared, and how often.
@@ -68,33 +69,38 @@ func (v *verifier) check(at int, in engine.Input, plan *engine.Plan) error {
 	if v.with == VerifiedNone || at >= v.first && (v.every == 0 || at%v.every != 0) {
 		return nil
 	}
-	text, err := v.difference(in, plan)
+	text, took, err := v.difference(in, plan)
 	if err != nil {
 		return err
 	}
 	if text != "" {
 		return &Difference{Cycle: at + 1, With: v.with, Text: text}
 	}
-	v.count++
+	v.took = append(v.took, took.Nanoseconds())
 	return nil
 }
 
-func (v *verifier) difference(in engine.Input, plan *engine.Plan) (string, error) {
+// difference is the first one, and how long the other way took to decide.
+func (v *verifier) difference(in engine.Input, plan *engine.Plan) (text string, took time.Duration, err error) {
 	if v.with == VerifiedReference {
-		return twin.Check(in, v.opts, plan), nil
+		text, took = twin.CheckTimed(in, v.opts, plan)
+		return text, took, nil
 	}
 	opts := v.opts
-	opts.Workers = 1
+	opts.Workers, opts.Pin, opts.Full, opts.Acquire = 1, nil, true, engine.AcquireInOrder
 	e, err := engine.New(opts)
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
+	defer e.Close()
+	began := time.Now()
 	want, err := e.Cycle(in)
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
+	took = time.Since(began)
 	if got, want := Checksum(plan, in.Supply), Checksum(want, in.Supply); got != want {
-		return fmt.Sprintf("checksum %016x, want %016x", got, want), nil
+		text = fmt.Sprintf("checksum %016x, want %016x", got, want)
 	}
-	return "", nil
+	return text, took, nil
 }

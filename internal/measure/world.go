@@ -26,6 +26,7 @@ func load(f *workload.Fleet, machines, needs workload.Regime) (engine.Input, gro
 	in := engine.Input{Supply: supply.New(), Demand: demand.New(), Now: workload.Epoch.UnixNano()}
 	var g growth
 	before := heapInUse()
+	in.Supply.GrowTo(f.Rung().Machines())
 	for m := range f.Machines(machines, in.Now) {
 		if err := in.Supply.Put(m); err != nil {
 			return in, g, fmt.Errorf("rung %s: %w", f.Rung().Name, err)

@@ -86,8 +86,7 @@ func simulate(input []byte, stdout *bytes.Buffer) error {
 	return t.Summary(&summary)
 }
 
-// TestAcceptance runs every scenario but those of gang bundles, which this
-// version does not have.
+// TestAcceptance runs every scenario.
 func TestAcceptance(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(sharedDir(t), "*.json"))
 	if err != nil {
@@ -96,9 +95,6 @@ func TestAcceptance(t *testing.T) {
 	n := 0
 	for _, path := range files {
 		name := strings.TrimSuffix(filepath.Base(path), ".json")
-		if strings.HasPrefix(name, "gangs-") {
-			continue
-		}
 		n++
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

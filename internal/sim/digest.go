@@ -42,4 +42,6 @@ func (d *digest) reservation(r *model.Reservation) {
 	d.number(r.Owner.Fingerprint)
 	d.text(r.Owner.Group)
 	d.number(uint64(r.Deadline))
+	d.number(r.Plan)
+	d.text(r.Domain)
 }

@@ -29,6 +29,7 @@ func (r *run) events() error {
 }
 
 func (r *run) event(e *Event) error {
+	r.gangs.disturbed = max(r.gangs.disturbed, r.cycle)
 	if e.Replace != nil {
 		if err := r.report(e.Replace); err != nil {
 			return err
@@ -43,6 +44,7 @@ func (r *run) event(e *Event) error {
 			return err
 		}
 		clear(r.names)
+		r.gangs.forget()
 		if e.Resend {
 			r.resendAt = r.cycle + 1
 		}
@@ -91,6 +93,8 @@ func (r *run) accept(d *Rollup) {
 		names[i] = d.Needs[i].Name
 	}
 	r.names[d.Cluster] = names
+	r.gangs.accepted[d.Cluster] = d
+	r.gangs.disturbed = max(r.gangs.disturbed, r.cycle)
 }
 
 func rowsOf(d *Rollup) []model.Need {

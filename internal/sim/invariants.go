@@ -29,6 +29,7 @@ const (
 	NothingVanishes Invariant = "no machine vanishes that nobody deleted or lost"
 	EqualsReference Invariant = "the plan is that of the sequential pass"
 	CapsHold        Invariant = "no cap is passed"
+	StampsTrue      Invariant = "a machine carries the stamp of the Need that it serves"
 )
 
 // Violation is an invariant that did not hold.
@@ -51,31 +52,44 @@ func (r *run) violated(i Invariant, format string, args ...any) {
 
 // decided looks at a plan before anything is done about it.
 func (r *run) decided(in engine.Input, plan *engine.Plan) {
-	r.noteClaims(in, plan)
+	r.judge(in, plan, twin.Results(plan))
+}
+
+// judge looks at a plan and what it says of each row.
+func (r *run) judge(in engine.Input, plan *engine.Plan, results []engine.NeedResult) {
+	claimant := r.noteClaims(in, results)
+	r.decideGangs(&scene{in, plan, results, claimant})
 	r.noteConfigured(in)
-	if in.Supply.Len()*in.Demand.Len() <= ReferencePairsMax {
-		r.compare(in, plan)
+	if !r.alone && in.Supply.Len()*in.Demand.Len() <= ReferencePairsMax {
+		r.compare(in, plan, results)
 	}
 }
 
 // noteClaims keeps who claims what, for the digest, and finds machines that
-// are claimed twice. Members of a fold share their claims.
-func (r *run) noteClaims(in engine.Input, plan *engine.Plan) {
+// are claimed twice. Members of a fold share their claims. It returns who claims a
+// machine.
+func (r *run) noteClaims(in engine.Input, results []engine.NeedResult) map[columnar.Row]int32 {
 	clear(r.claims)
+	clear(r.serves)
 	owner := map[columnar.Row]int32{}
-	for i := range plan.Needs {
-		n := &plan.Needs[i]
+	for i := range results {
+		n := &results[i]
 		if int(n.Fold) != i {
 			continue
 		}
 		for _, m := range n.Claimed {
 			if other, twice := owner[m]; twice {
-				r.violated(ClaimedOnce, "machine %q by %s and by %s", in.Supply.ID(m), r.name(&plan.Needs[other]), r.name(n))
+				r.violated(ClaimedOnce, "machine %q by %s and by %s", in.Supply.ID(m), r.nameOf(&results[other]), r.nameOf(n))
 			}
 			owner[m] = int32(i)
-			r.claims[in.Supply.ID(m)] = r.name(n)
+			id := in.Supply.ID(m)
+			r.claims[id] = r.nameOf(n)
+			if in.Supply.State(m) == model.Configured {
+				r.serves[id] = serving{n.Profile.Fingerprint(), n.Group}
+			}
 		}
 	}
+	return owner
 }
 
 func (r *run) noteConfigured(in engine.Input) {
@@ -88,8 +102,8 @@ func (r *run) noteConfigured(in engine.Input) {
 }
 
 // compare holds the plan against the reference.
-func (r *run) compare(in engine.Input, plan *engine.Plan) {
-	ref := reference.Input{Now: in.Now, DrainSeconds: in.DrainSeconds, Reported: map[string]bool{}, Options: referenceOptions(&r.scenario.Options)}
+func (r *run) compare(in engine.Input, plan *engine.Plan, results []engine.NeedResult) {
+	ref := reference.Input{Now: in.Now, DrainSeconds: in.DrainSeconds, BackingOff: in.BackingOff, Reported: map[string]bool{}, Options: twin.ReferenceOptions(&r.scenario.Options)}
 	for m := range in.Supply.All() {
 		machine := in.Supply.Get(m)
 		ref.Machines = append(ref.Machines, machine)
@@ -105,17 +119,22 @@ func (r *run) compare(in engine.Input, plan *engine.Plan) {
 		}
 	}
 	maps.DeleteFunc(ref.Reported, func(_ string, reported bool) bool { return !reported })
-	got := twin.Translate(plan, in.Supply, at, len(ref.Needs))
+	got := twin.Translate(plan, results, in.Supply, at, len(ref.Needs))
 	if d := twin.Diff(got, reference.Decide(ref)); d != "" {
 		r.violated(EqualsReference, "%s", d)
 	}
 	r.summary.Compared++
 }
 
-func referenceOptions(o *engine.Options) reference.Options {
-	return reference.Options{
-		Weights: reference.Weights(o.Weights), Release: reference.Release(o.Release), TopDomains: o.TopDomains,
+// onePlan tells whether all actions are Preempts for one Need: a plan that is
+// larger than the queue is let in alone.
+func onePlan(started []shard.Started) bool {
+	for i := range started {
+		if started[i].Kind != engine.Preempt || started[i].Need != started[0].Need {
+			return false
+		}
 	}
+	return true
 }
 
 // checkActions looks at what was carried out.
@@ -140,11 +159,24 @@ func (r *run) checkActions(c *shard.Cycle) {
 			}
 		}
 	}
-	if most := r.scenario.Rails.Queue; most > 0 && len(c.Started) > most {
+	if most := r.scenario.Rails.Queue; most > 0 && len(c.Started) > most && !onePlan(c.Started) {
 		r.violated(CapsHold, "%d actions were accepted, the queue takes %d", len(c.Started), most)
 	}
 	if c.Reconciled.Diverged > 0 {
 		r.violated(LegalMoves, "%d machines are in a state that no action led to", c.Reconciled.Diverged)
+	}
+}
+
+// serving is the part of a stamp that says whom a machine serves.
+type serving struct {
+	fingerprint uint64
+	group       string
+}
+
+// checkStamp finds a machine that does not carry the stamp of whom it serves.
+func (r *run) checkStamp(m *model.Machine) {
+	if of, serves := r.serves[m.ID]; serves && m.State == model.Configured && (serving{m.Assigned.Fingerprint, m.Assigned.Group}) != of {
+		r.violated(StampsTrue, "%q serves %s, and its stamp is %+v", m.ID, r.claims[m.ID], m.Assigned)
 	}
 }
 

@@ -28,10 +28,14 @@ type run struct {
 	last       map[string]*Rollup
 	resendAt   int // cycle before which the last roll-ups are sent again, 0 = never
 	expected   map[string]struct{}
-	claims     map[string]string // machine → Need, of this cycle's plan
+	claims     map[string]string  // machine → Need, of this cycle's plan
+	serves     map[string]serving // of those that are Configured
 	configured map[string]int
-	violation  *Violation
-	summary    Summary
+	gangs      gangs
+	// alone says that plans are not compared with the reference's.
+	alone     bool
+	violation *Violation
+	summary   Summary
 }
 
 // Run runs a scenario and hands each cycle to emit. It ends with the error of
@@ -62,7 +66,7 @@ func Run(ctx context.Context, scenario Scenario, emit func(*Cycle) error) (Summa
 func newRun(sc *Scenario) *run {
 	return &run{
 		scenario: sc, names: map[string][]string{}, last: map[string]*Rollup{}, expected: map[string]struct{}{},
-		claims: map[string]string{}, configured: map[string]int{},
+		claims: map[string]string{}, serves: map[string]serving{}, configured: map[string]int{}, gangs: newGangs(),
 		summary: Summary{Actions: map[string]int{}, States: map[string]int{}, Unsatisfied: []string{}},
 	}
 }
@@ -149,7 +153,10 @@ func (r *run) firstReports() error {
 	return nil
 }
 
-func (r *run) name(n *engine.NeedResult) string { return r.names[n.Cluster][n.Row] }
+// name returns the name of a row of the demand.
+func (r *run) name(cluster string, row int) string { return r.names[cluster][row] }
+
+func (r *run) nameOf(n *engine.NeedResult) string { return r.name(n.Cluster, n.Row) }
 
 // now is the time of the cycle.
 func (r *run) now() int64 {
@@ -174,6 +181,8 @@ func (r *run) step(ctx context.Context, k int) (*Cycle, error) {
 	}
 	out := r.describe(c)
 	r.checkActions(c)
+	r.checkWhole(c)
+	r.gangs.calmAfter(k, c, out.InFlight, out.States[model.Failed.String()])
 	if r.violation != nil {
 		return nil, r.violation
 	}
@@ -187,13 +196,13 @@ func (r *run) describe(c *shard.Cycle) *Cycle {
 		a := &c.Started[i]
 		x := Action{Kind: a.Kind, Machine: a.Machine}
 		if a.Need >= 0 {
-			x.Need = r.name(&c.Plan.Needs[a.Need])
+			x.Need = r.name(c.Plan.Identity(int(a.Need)))
 		}
 		out.Actions = append(out.Actions, x)
 	}
-	for i := range c.Plan.Needs {
-		if n := &c.Plan.Needs[i]; !n.Satisfied {
-			out.Unsatisfied = append(out.Unsatisfied, r.name(n))
+	for i := range c.Plan.Len() {
+		if !c.Plan.Satisfied(i) {
+			out.Unsatisfied = append(out.Unsatisfied, r.name(c.Plan.Identity(i)))
 		}
 	}
 	for _, n := range c.Suppressed {
@@ -207,6 +216,8 @@ func (r *run) describe(c *shard.Cycle) *Cycle {
 func (r *run) machines(out *Cycle) {
 	var d digest
 	present := make(map[string]struct{}, len(r.expected))
+	held := map[string]model.Machine{}
+	clear(r.gangs.leaving)
 	r.shard.Machines(func(m model.Machine) bool {
 		present[m.ID] = struct{}{}
 		out.States[m.State.String()]++
@@ -215,8 +226,12 @@ func (r *run) machines(out *Cycle) {
 			out.InFlight++
 		}
 		d.machine(&m, r.claims[m.ID])
+		r.gangs.noteMachine(held, &m)
+		r.checkStamp(&m)
 		return true
 	})
 	r.checkPresence(present)
+	r.checkHeld(held, present)
+	r.checkLeaving(out.States[model.Failed.String()])
 	out.Digest = fmt.Sprintf("%016x", xxhash.Sum64(d))
 }

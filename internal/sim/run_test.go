@@ -15,6 +15,7 @@ import (
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/supply"
+	"github.com/tonnage/tonnage/internal/twin"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/provider"
 )
@@ -276,12 +277,14 @@ func TestViolationsAreSeen(t *testing.T) {
 			r.checkPresence(r.expected)
 		}},
 		{ClaimedOnce, func(r *run, in engine.Input, plan *engine.Plan) {
-			plan.Needs[1].Claimed = append([]columnar.Row{}, plan.Needs[0].Claimed...)
-			r.noteClaims(in, plan)
+			results := twin.Results(plan)
+			results[1].Claimed = append([]columnar.Row{}, results[0].Claimed...)
+			r.noteClaims(in, results)
 		}},
 		{EqualsReference, func(r *run, in engine.Input, plan *engine.Plan) {
-			plan.Needs[0].Satisfied = false
-			r.decided(in, plan)
+			results := twin.Results(plan)
+			results[0].Satisfied = false
+			r.judge(in, plan, results)
 		}},
 		{LegalMoves, func(r *run, _ engine.Input, _ *engine.Plan) {
 			r.checkActions(started(1, engine.Delete, fmt.Errorf("no: %w", provider.ErrPosition)))

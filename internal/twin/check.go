@@ -2,6 +2,7 @@ package twin
 
 import (
 	"maps"
+	"time"
 
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/reference"
@@ -11,8 +12,17 @@ import (
 // that the plan was made from, and returns the first difference, "" when the
 // plans agree.
 func Check(in engine.Input, opts engine.Options, plan *engine.Plan) string {
+	text, _ := CheckTimed(in, opts, plan)
+	return text
+}
+
+// CheckTimed is Check, and tells how long the reference took to decide.
+func CheckTimed(in engine.Input, opts engine.Options, plan *engine.Plan) (difference string, took time.Duration) {
 	ref, at := Read(in, opts)
-	return Diff(Translate(plan, in.Supply, at, len(ref.Needs)), reference.Decide(ref))
+	began := time.Now()
+	want := reference.Decide(ref)
+	took = time.Since(began)
+	return Diff(Translate(plan, Results(plan), in.Supply, at, len(ref.Needs)), want), took
 }
 
 // Read writes the state of the tables in the reference's terms; at is that of
@@ -20,7 +30,7 @@ func Check(in engine.Input, opts engine.Options, plan *engine.Plan) string {
 func Read(in engine.Input, opts engine.Options) (ref reference.Input, at map[string][]int) {
 	ref = reference.Input{
 		Now: in.Now, DrainSeconds: in.DrainSeconds, Reported: map[string]bool{},
-		Options: reference.Options{Weights: reference.Weights(opts.Weights), Release: reference.Release(opts.Release), TopDomains: opts.TopDomains},
+		Options: ReferenceOptions(&opts),
 	}
 	note := func(cluster string) { ref.Reported[cluster] = in.Demand.Reported(cluster) }
 	for r := range in.Supply.All() {

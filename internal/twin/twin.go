@@ -48,7 +48,25 @@ func Options(o reference.Options) engine.Options {
 	opts.Weights = engine.Weights(o.Weights)
 	opts.Release = engine.Release(o.Release)
 	opts.TopDomains = o.TopDomains
+	opts.Victims = engine.VictimMode(o.Victims)
+	opts.Band = o.Band
+	opts.Nested = o.Nested
+	for _, t := range o.Tenants {
+		opts.Tenancy.Tenants = append(opts.Tenancy.Tenants, engine.Tenant(t))
+	}
 	return opts
+}
+
+// ReferenceOptions are the reference's options for the engine's.
+func ReferenceOptions(o *engine.Options) reference.Options {
+	out := reference.Options{
+		Weights: reference.Weights(o.Weights), Release: reference.Release(o.Release), TopDomains: o.TopDomains,
+		Victims: reference.VictimMode(o.Victims), Band: o.Band, Nested: o.Nested,
+	}
+	for _, t := range o.Tenancy.Tenants {
+		out.Tenants = append(out.Tenants, reference.Tenant(t))
+	}
+	return out
 }
 
 // Decide is reference.Decide by the production engine.
@@ -61,20 +79,31 @@ func Decide(in reference.Input) (reference.Plan, error) {
 	if err != nil {
 		return reference.Plan{}, err
 	}
-	plan, err := e.Cycle(engine.Input{Supply: s, Demand: d, Now: in.Now, DrainSeconds: in.DrainSeconds})
+	plan, err := e.Cycle(engine.Input{Supply: s, Demand: d, Now: in.Now, DrainSeconds: in.DrainSeconds, BackingOff: in.BackingOff})
 	if err != nil {
 		return reference.Plan{}, err
 	}
-	return Translate(plan, s, at, len(in.Needs)), nil
+	return Translate(plan, Results(plan), s, at, len(in.Needs)), nil
 }
 
-// Translate writes a plan in the reference's terms; at is that of Tables.
-func Translate(plan *engine.Plan, s *supply.Table, at map[string][]int, needs int) reference.Plan {
+// Results returns what became of every row of the demand, in the order of their
+// numbers. It is for checks: whoever acts on a plan asks for the rows it needs.
+func Results(plan *engine.Plan) []engine.NeedResult {
+	out := make([]engine.NeedResult, plan.Len())
+	for i := range out {
+		out[i] = plan.Need(i)
+	}
+	return out
+}
+
+// Translate writes a plan and its results in the reference's terms; at is that
+// of Tables, needs how many rows the reference knows.
+func Translate(plan *engine.Plan, results []engine.NeedResult, s *supply.Table, at map[string][]int, needs int) reference.Plan {
 	index := func(i int32) int {
 		if i < 0 {
 			return reference.NoNeed
 		}
-		r := &plan.Needs[i]
+		r := &results[i]
 		return at[r.Cluster][r.Row]
 	}
 	out := reference.Plan{Needs: make([]reference.NeedResult, needs)}
@@ -85,14 +114,14 @@ func Translate(plan *engine.Plan, s *supply.Table, at map[string][]int, needs in
 		}
 		switch a.Kind {
 		case engine.Bootstrap, engine.Provision:
-			x.Cluster = plan.Needs[a.Need].Cluster
+			x.Cluster = results[a.Need].Cluster
 		case engine.Preempt, engine.Reclaim:
 			x.Cluster = s.Cluster(a.Machine)
 		}
 		out.Actions = append(out.Actions, x)
 	}
-	for i := range plan.Needs {
-		r := &plan.Needs[i]
+	for i := range results {
+		r := &results[i]
 		x := reference.NeedResult{
 			Satisfied: r.Satisfied, Deficit: r.Deficit, InFlight: r.InFlight, Domain: r.Domain,
 			Bootstrap: int(r.Bootstrap), Provision: int(r.Provision), Preempt: int(r.Preempt),
@@ -105,6 +134,12 @@ func Translate(plan *engine.Plan, s *supply.Table, at map[string][]int, needs in
 	}
 	for _, r := range plan.Ended {
 		out.Ended = append(out.Ended, s.ID(r))
+	}
+	for i := range plan.Reservations {
+		x := &plan.Reservations[i]
+		out.Reserved = append(out.Reserved, reference.Reserved{
+			Machine: s.ID(x.Machine), Need: index(x.Need), Domain: x.Reservation.Domain, Grace: int(x.GraceSeconds),
+		})
 	}
 	return out
 }
@@ -128,6 +163,9 @@ func Diff(got, want reference.Plan) string {
 				return fmt.Sprintf("need %d: %s: got %v, want %v", i, w.Type().Field(f).Name, x, y)
 			}
 		}
+	}
+	if !slices.Equal(got.Reserved, want.Reserved) {
+		return fmt.Sprintf("reserved: got %v, want %v", got.Reserved, want.Reserved)
 	}
 	if !slices.Equal(got.Ended, want.Ended) {
 		return fmt.Sprintf("ended reservations: got %v, want %v", got.Ended, want.Ended)

@@ -63,20 +63,32 @@ type Shortfall struct {
 type machines interface {
 	ID(columnar.Row) string
 	Cluster(columnar.Row) string
+	Lookup(id string) (columnar.Row, bool)
 }
 
 // NewAnswer puts a plan into words. carried are the plan's actions that the
 // rails let through, in emission order. When why is not nil, the answer says
-// why, and why must still know the plan.
-func NewAnswer(w *World, supply machines, plan *engine.Plan, carried []engine.Action, why explainer) *Answer {
-	t := translator{world: w, machines: supply, plan: plan}
+// why, about the subjects alone if there are any, and why must still know the
+// plan.
+func NewAnswer(w *World, supply machines, plan *engine.Plan, carried []engine.Action, why explainer, only *Subjects) *Answer {
+	results := make([]engine.NeedResult, plan.Len())
+	for i := range results {
+		results[i] = plan.Need(i)
+	}
+	t := translator{world: w, machines: supply, actions: plan.Actions, results: results, only: only}
+	a := t.answer(carried, why)
+	a.Stats = plan.Stats
+	return a
+}
+
+func (t *translator) answer(carried []engine.Action, why explainer) *Answer {
 	t.index()
-	a := &Answer{Stats: plan.Stats, Needs: make([]NeedRow, len(w.Needs))}
+	a := &Answer{Needs: make([]NeedRow, len(t.world.Needs))}
 	for _, action := range carried {
 		a.Actions = append(a.Actions, t.action(action))
 	}
 	claimed := make(map[string]struct{})
-	for i := range plan.Needs {
+	for i := range t.results {
 		row := t.need(i)
 		a.Needs[t.fileIndex[i]] = row
 		for _, id := range row.Claimed {
@@ -98,14 +110,16 @@ func NewAnswer(w *World, supply machines, plan *engine.Plan, carried []engine.Ac
 type translator struct {
 	world     *World
 	machines  machines
-	plan      *engine.Plan
-	fileIndex []int // plan.Needs index → world.Needs index
+	actions   []engine.Action
+	results   []engine.NeedResult // by number of the row in the plan
+	fileIndex []int               // number of the row in the plan → world.Needs index
+	only      *Subjects           // of the explanation
 }
 
 func (t *translator) index() {
-	t.fileIndex = make([]int, len(t.plan.Needs))
-	for i := range t.plan.Needs {
-		n := &t.plan.Needs[i]
+	t.fileIndex = make([]int, len(t.results))
+	for i := range t.results {
+		n := &t.results[i]
 		t.fileIndex[i] = t.world.rows[n.Cluster][n.Row]
 	}
 }
@@ -119,7 +133,7 @@ func (t *translator) action(a engine.Action) Action {
 		GraceSeconds: a.GraceSeconds, PreemptorPriority: a.PreemptorPriority, Reason: a.Reason,
 	}
 	if a.Need >= 0 {
-		n := &t.plan.Needs[a.Need]
+		n := &t.results[a.Need]
 		out.Need, out.Group = t.name(a.Need), n.Group
 		if a.Kind != engine.Preempt {
 			out.Cluster = n.Cluster
@@ -129,7 +143,7 @@ func (t *translator) action(a engine.Action) Action {
 }
 
 func (t *translator) need(i int) NeedRow {
-	n := &t.plan.Needs[i]
+	n := &t.results[i]
 	return NeedRow{
 		Name: t.name(int32(i)), Cluster: n.Cluster, Satisfied: n.Satisfied, Deficit: n.Deficit, Domain: n.Domain,
 		Claimed: t.ids(n.Claimed, true), Bootstrap: n.Bootstrap, Provision: n.Provision, Reason: n.Unmet,
@@ -150,15 +164,15 @@ func (t *translator) ids(rows []columnar.Row, sorted bool) []string {
 // shortfalls lists what is missing in the order of rank.
 func (t *translator) shortfalls() []Shortfall {
 	var short []int
-	for i := range t.plan.Needs {
-		if n := &t.plan.Needs[i]; !n.Satisfied && int(n.Fold) == i {
+	for i := range t.results {
+		if n := &t.results[i]; !n.Satisfied && int(n.Fold) == i {
 			short = append(short, i)
 		}
 	}
-	slices.SortFunc(short, func(a, b int) int { return int(t.plan.Needs[a].Rank) - int(t.plan.Needs[b].Rank) })
+	slices.SortFunc(short, func(a, b int) int { return int(t.results[a].Rank) - int(t.results[b].Rank) })
 	out := make([]Shortfall, len(short))
 	for k, i := range short {
-		n := &t.plan.Needs[i]
+		n := &t.results[i]
 		out[k] = Shortfall{Need: t.name(int32(i)), Cluster: n.Cluster, Deficit: n.Deficit, Age: 1}
 	}
 	return out

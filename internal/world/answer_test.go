@@ -39,12 +39,13 @@ func golden(t *testing.T, name, got string) {
 // fleet names rows 1, 2, 3 … as the machines of a list.
 type fleet []struct{ id, cluster string }
 
-func (f fleet) ID(r columnar.Row) string      { return f[r-1].id }
-func (f fleet) Cluster(r columnar.Row) string { return f[r-1].cluster }
+func (f fleet) ID(r columnar.Row) string           { return f[r-1].id }
+func (f fleet) Cluster(r columnar.Row) string      { return f[r-1].cluster }
+func (f fleet) Lookup(string) (columnar.Row, bool) { return 0, false }
 
 // sample is a plan with one of everything: a fold of two, a satisfied need, an
 // unmet one that preempts, a reclaim that is held back, and a delete.
-func sample(t *testing.T) (*World, fleet, *engine.Plan, []engine.Action) {
+func sample(t *testing.T) (translator, engine.Stats, []engine.Action) {
 	w := read(t, `
 needs:
 - {name: zeta, cluster: c1, priority: 10, aggregate: {cpu: "4"}, group: g1}
@@ -53,8 +54,9 @@ needs:
 - {name: fold-a, cluster: c1, priority: 20, aggregate: {cpu: "1"}}
 `)
 	machines := fleet{{"m-3", ""}, {"m-1", "c1"}, {"m-2", ""}, {"v-1", "c3"}, {"x-1", "c4"}, {"x-2", "c4"}, {"d-1", ""}, {"m-4", "c1"}}
-	plan := &engine.Plan{
-		Actions: []engine.Action{
+	plan := translator{
+		world: w, machines: machines,
+		actions: []engine.Action{
 			{Machine: 1, Need: 0, Kind: engine.Bootstrap, Reason: engine.ReasonIdle},
 			{Machine: 3, Need: 2, Kind: engine.Provision, Reason: engine.ReasonSpeculative},
 			{Machine: 4, Need: 3, Kind: engine.Preempt, GraceSeconds: 120, PreemptorPriority: 100, Reason: engine.ReasonPreempt},
@@ -63,7 +65,7 @@ needs:
 			{Machine: 7, Need: -1, Kind: engine.Delete, Reason: engine.ReasonRelease},
 		},
 		// Clusters by id, rows as in the file: zeta, fold-b, fold-a, unmet.
-		Needs: []engine.NeedResult{
+		results: []engine.NeedResult{
 			{Cluster: "c1", Row: 0, Fold: 0, Rank: 2, Group: "g1", Claimed: []columnar.Row{2, 1}, Bootstrap: 1, Satisfied: true},
 			{Cluster: "c1", Row: 1, Fold: 2, Rank: 1, Folded: true, Claimed: []columnar.Row{8, 3}, Provision: 1, Deficit: model.NewResources(model.Amount{Name: "cpu", Value: 500}), Unmet: engine.UnmetPriorityStarved},
 			{Cluster: "c1", Row: 2, Fold: 2, Rank: 1, Folded: true, Claimed: []columnar.Row{8, 3}, Provision: 1, Deficit: model.NewResources(model.Amount{Name: "cpu", Value: 500}), Unmet: engine.UnmetPriorityStarved},
@@ -73,10 +75,10 @@ needs:
 				InFlight: model.NewResources(model.Amount{Name: "cpu", Value: 4000}), Unmet: engine.UnmetParked,
 			},
 		},
-		Stats: engine.Stats{Machines: 8, Needs: 4, Phase1Nanos: 12_900, Phase3Nanos: 1_000, NormaliseNanos: 999},
 	}
-	carried := append(append([]engine.Action{}, plan.Actions[:4]...), plan.Actions[5])
-	return w, machines, plan, carried
+	stats := engine.Stats{Machines: 8, Needs: 4, Phase1Nanos: 12_900, Phase3Nanos: 1_000, NormaliseNanos: 999}
+	carried := append(append([]engine.Action{}, plan.actions[:4]...), plan.actions[5])
+	return plan, stats, carried
 }
 
 // reasons explains the sample.
@@ -109,9 +111,10 @@ func (reasons) ExplainAction(i int) engine.ActionExplanation {
 }
 
 func TestAnswer(t *testing.T) {
-	w, machines, plan, carried := sample(t)
+	plan, stats, carried := sample(t)
 	for name, why := range map[string]explainer{"answer": nil, "explained": reasons{}} {
-		a := NewAnswer(w, machines, plan, carried, why)
+		a := plan.answer(carried, why)
+		a.Stats = stats
 		var table bytes.Buffer
 		if err := a.WriteTable(&table); err != nil {
 			t.Fatal(err)
@@ -130,7 +133,7 @@ func TestAnswer(t *testing.T) {
 
 func TestAnswerOfNothing(t *testing.T) {
 	w := read(t, `{}`)
-	a := NewAnswer(w, fleet{}, &engine.Plan{}, nil, reasons{})
+	a := NewAnswer(w, fleet{}, &engine.Plan{}, nil, reasons{}, nil)
 	var out bytes.Buffer
 	if err := a.WriteJSON(&out); err != nil {
 		t.Fatal(err)

@@ -1,7 +1,10 @@
 package world
 
 import (
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/shard"
@@ -11,17 +14,41 @@ import (
 // durations in the answer's statistics; nil leaves them 0. The error is a limit
 // that the world passes.
 func (w *World) Decide(explain bool, clock func() int64) (*Answer, error) {
+	return w.decide(explain, nil, clock)
+}
+
+// Explain is Decide, with an explanation of the subjects alone. A subject that
+// the world does not have is an error.
+func (w *World) Explain(of *Subjects) (*Answer, error) {
+	book := w.book()
+	for _, x := range []struct {
+		what   string
+		wanted map[string]bool
+		there  map[string]int
+		names  []string
+	}{{"need", of.Needs, book.needs, book.names}, {"machine", of.Machines, book.machines, book.ids}} {
+		for _, name := range slices.Sorted(maps.Keys(x.wanted)) {
+			if _, ok := x.there[name]; !ok {
+				return nil, errors.New(unknown(x.what, name, x.names))
+			}
+		}
+	}
+	return w.decide(true, of, nil)
+}
+
+func (w *World) decide(explain bool, only *Subjects, clock func() int64) (*Answer, error) {
 	opts := w.Options.Engine
 	opts.Explain = explain
 	eng, err := engine.New(opts)
 	if err != nil {
 		return nil, fmt.Errorf("options: %w", err)
 	}
+	defer eng.Close()
 	supply, demand, err := w.Tables()
 	if err != nil {
 		return nil, err
 	}
-	plan, err := eng.Cycle(engine.Input{Supply: supply, Demand: demand, Now: w.Now, Clock: clock})
+	plan, err := eng.Cycle(engine.Input{Supply: supply, Demand: demand, Now: w.Now, DrainSeconds: w.Options.DrainSeconds, Clock: clock})
 	if err != nil {
 		return nil, err
 	}
@@ -30,5 +57,5 @@ func (w *World) Decide(explain bool, clock func() int64) (*Answer, error) {
 	if explain {
 		why = eng
 	}
-	return NewAnswer(w, supply, plan, carried, why), nil
+	return NewAnswer(w, supply, plan, carried, why, only), nil
 }

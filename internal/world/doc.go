@@ -11,13 +11,20 @@
 // which speaks of names in the order of the file, and from there to JSON or to
 // a table. The JSON is written by hand, field by field: its bytes depend on
 // nothing but the Answer.
+//
+// WriteInput goes the other way: what an engine looked at becomes a world, to be
+// decided about again.
 package world
 
-import "time"
+import (
+	"time"
+
+	"github.com/tonnage/tonnage/engine"
+)
 
 // Limits of what a file may ask for.
 const (
-	WorkersMax       = 1024
+	WorkersMax       = engine.WorkersMax
 	TopDomainsMax    = 4096
 	HoldMax          = 365 * 24 * time.Hour
 	CyclesMax        = 1_000_000

@@ -1,10 +1,12 @@
 package world
 
 import (
+	"io"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine"
@@ -46,7 +48,12 @@ type NeedWhy struct {
 	Reason    engine.Unmet
 	Deficit   model.Resources
 	Parked    bool
-	Why       engine.NeedExplanation
+	// Demanded is when the Need was demanded first, Unix nanoseconds, 0 = not
+	// known. Short is since when it is short: of a Need that is not satisfied, and
+	// with a Same requirement only.
+	Demanded, Short int64
+	Why             engine.NeedExplanation
+	Plan            *PlanWhy // nil = none, or victims one by one
 }
 
 // MachineWhy is why something happens to a machine, or that it is claimed.
@@ -68,8 +75,20 @@ type MachineWhy struct {
 // railReclaimCap names rail 1.
 const railReclaimCap = "reclaim_cap"
 
+// Subjects are what to explain: Needs by name and machines by id; nil = all of
+// both. To explain one Need is to look at every machine.
+type Subjects struct {
+	Needs    map[string]bool
+	Machines map[string]bool
+}
+
+func (s *Subjects) need(name string) bool { return s == nil || s.Needs[name] }
+
+func (s *Subjects) machine(id string) bool { return s == nil || s.Machines[id] }
+
 func (t *translator) explain(carried []engine.Action, why explainer) *Explain {
-	e := &Explain{Needs: make([]NeedWhy, len(t.world.Needs))}
+	e := &Explain{}
+	rows := make([]*NeedWhy, len(t.world.Needs))
 	byMachine := make(map[columnar.Row]*MachineWhy)
 	entry := func(r columnar.Row) *MachineWhy {
 		m := byMachine[r]
@@ -80,7 +99,7 @@ func (t *translator) explain(carried []engine.Action, why explainer) *Explain {
 		return m
 	}
 	preempted := make(map[int32][]string)
-	for i, a := range t.plan.Actions {
+	for i, a := range t.actions {
 		m := entry(a.Machine)
 		t.explainAction(m, a, why.ExplainAction(i))
 		if a.Kind == engine.Preempt {
@@ -90,17 +109,35 @@ func (t *translator) explain(carried []engine.Action, why explainer) *Explain {
 	for _, a := range carried {
 		entry(a.Machine).HeldBy = ""
 	}
-	for i := range t.plan.Needs {
-		n := &t.plan.Needs[i]
+	for i := range t.results {
+		n := &t.results[i]
 		for _, r := range n.Claimed {
 			entry(r).ClaimedBy = t.name(n.Fold)
 		}
 		row := t.explainNeed(i)
+		if !t.only.need(row.Name) {
+			continue
+		}
 		row.Preempted, row.Why = preempted[n.Fold], why.ExplainNeed(i)
-		e.Needs[t.fileIndex[i]] = row
+		row.Plan = t.explainPlan(row.Why.Plan)
+		rows[t.fileIndex[i]] = &row
+	}
+	for _, row := range rows {
+		if row != nil {
+			e.Needs = append(e.Needs, *row)
+		}
+	}
+	if t.only != nil {
+		for id := range t.only.Machines {
+			if r, ok := t.machines.Lookup(id); ok {
+				entry(r) // also when nothing is to be said of it
+			}
+		}
 	}
 	for _, m := range byMachine {
-		e.Machines = append(e.Machines, *m)
+		if t.only.machine(m.Machine) {
+			e.Machines = append(e.Machines, *m)
+		}
 	}
 	slices.SortFunc(e.Machines, func(a, b MachineWhy) int { return strings.Compare(a.Machine, b.Machine) })
 	return e
@@ -118,13 +155,16 @@ func (t *translator) explainAction(m *MachineWhy, a engine.Action, why engine.Ac
 }
 
 func (t *translator) explainNeed(i int) NeedWhy {
-	n := &t.plan.Needs[i]
+	n, file := &t.results[i], &t.world.Needs[t.fileIndex[i]]
 	acquired := min(int(n.Bootstrap+n.Provision), len(n.Claimed))
 	credited := len(n.Claimed) - acquired
 	row := NeedWhy{
 		Name: t.name(int32(i)), Rank: n.Rank, InFlight: n.InFlight, Domain: n.Domain,
 		Credited: t.ids(n.Claimed[:credited], false), Acquired: t.ids(n.Claimed[credited:], false),
-		Reason: n.Unmet, Deficit: n.Deficit, Parked: t.world.Needs[t.fileIndex[i]].Parked,
+		Reason: n.Unmet, Deficit: n.Deficit, Parked: file.Parked, Demanded: file.Arrival,
+	}
+	if !n.Satisfied && file.ShortSince < t.world.Now {
+		row.Short = file.ShortSince
 	}
 	if n.Folded {
 		row.FoldOf = t.name(n.Fold)
@@ -132,10 +172,23 @@ func (t *translator) explainNeed(i int) NeedWhy {
 	return row
 }
 
+// WriteExplanationJSON writes the explanation alone: {"needs": …, "machines": …}.
+func (a *Answer) WriteExplanationJSON(out io.Writer) error {
+	j := &jsonWriter{}
+	a.Explain.object(j)
+	j.b = append(j.b, '\n')
+	_, err := out.Write(j.b)
+	return err
+}
+
 // write writes the explanation: two objects, by Need and by machine. Fields
 // that say nothing are left out.
 func (e *Explain) write(j *jsonWriter) {
 	j.key("explain")
+	e.object(j)
+}
+
+func (e *Explain) object(j *jsonWriter) {
 	j.open('{')
 	j.key("needs")
 	j.open('{')
@@ -163,6 +216,8 @@ func (n *NeedWhy) write(j *jsonWriter) {
 	j.word("reason", n.Reason.String())
 	j.word("foldOf", n.FoldOf)
 	j.word("domain", n.Domain)
+	j.word("demandedSince", timeText(n.Demanded))
+	j.word("shortSince", timeText(n.Short))
 	j.flag("parked", n.Parked)
 	j.flag("pinned", n.Why.Pinned)
 	j.flag("withheld", n.Why.Withheld)
@@ -182,7 +237,21 @@ func (n *NeedWhy) write(j *jsonWriter) {
 	j.close('}')
 	n.writeDomains(j)
 	n.writePreemption(j)
+	if n.Plan != nil {
+		n.Plan.write(j)
+	}
+	if n.Why.Tenancy != nil {
+		writeTenancy(j, n.Why.Tenancy)
+	}
 	j.close('}')
+}
+
+// timeText writes a time, "" for 0.
+func timeText(nanos int64) string {
+	if nanos == 0 {
+		return ""
+	}
+	return time.Unix(0, nanos).UTC().Format(time.RFC3339Nano)
 }
 
 // writeDomains writes the best domains, and the chosen one wherever it stands.
@@ -239,6 +308,11 @@ func (n *NeedWhy) writePreemption(j *jsonWriter) {
 		j.key("candidates")
 		j.int(int64(p.Candidates))
 		j.vector("missing", p.Missing)
+		j.word("rejectedBy", p.Rejected)
+		j.flag("tenants", p.Tenants)
+		if p.Cost != (engine.PlanCost{}) {
+			writeCost(j, &p.Cost)
+		}
 		j.close('}')
 	}
 	j.close(']')

@@ -3,6 +3,7 @@ package world
 import (
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tonnage/tonnage/engine/model"
@@ -56,6 +57,9 @@ var machineSchema = document.NewSchema(
 	document.Field[machineFile]{Key: "reservedFor", Read: func(r *reader, n *node, m *machineFile) {
 		m.reservedRead = true
 		reservedSchema.Read(r, n, m)
+		if n.Kind == document.Object && !has(n, "need") && !has(n, "cluster") {
+			r.FaultKey("need", "is missing")
+		}
 	}},
 )
 
@@ -70,16 +74,51 @@ var assignedSchema = document.NewSchema(
 		}
 	}},
 	document.Field[machineFile]{Key: "group", Read: func(r *reader, n *node, m *machineFile) { r.Text(n, &m.Assigned.Group) }},
+	document.Field[machineFile]{Key: "fingerprint", Read: func(r *reader, n *node, m *machineFile) { readFingerprint(r, n, &m.Assigned.Fingerprint) }},
 )
 
+// reservedSchema names a Need of the file, or, as WriteInput does, the owner as
+// the machine's record has it, who need not exist any more.
 var reservedSchema = document.NewSchema(
-	document.Field[machineFile]{Key: "need", Required: true, Read: func(r *reader, n *node, m *machineFile) {
+	document.Field[machineFile]{Key: "need", Read: func(r *reader, n *node, m *machineFile) {
 		if need := m.book.readNeed(r, n); need != nil && need.Profile != nil {
 			m.Reservation = reservationFor(need)
 		}
 	}},
+	document.Field[machineFile]{Key: "cluster", Read: func(r *reader, n *node, m *machineFile) { r.Name(n, &m.Reservation.Owner.Cluster) }},
+	document.Field[machineFile]{Key: "fingerprint", Read: func(r *reader, n *node, m *machineFile) { readFingerprint(r, n, &m.Reservation.Owner.Fingerprint) }},
+	document.Field[machineFile]{Key: "group", Read: func(r *reader, n *node, m *machineFile) { r.Text(n, &m.Reservation.Owner.Group) }},
+	document.Field[machineFile]{Key: "priority", Read: func(r *reader, n *node, m *machineFile) { readPriority(r, n, &m.Reservation.Priority) }},
+	document.Field[machineFile]{Key: "interruptionPenalty", Read: func(r *reader, n *node, m *machineFile) { readPenalty(r, n, &m.Reservation.Interruption) }},
+	document.Field[machineFile]{Key: "reclamationPenalty", Read: func(r *reader, n *node, m *machineFile) { readPenalty(r, n, &m.Reservation.Reclamation) }},
+	document.Field[machineFile]{Key: "arrival", Read: func(r *reader, n *node, m *machineFile) { r.Time(n, &m.Reservation.Arrival) }},
+	document.Field[machineFile]{Key: "plan", Read: func(r *reader, n *node, m *machineFile) { readHex(r, n, "a plan's id", &m.Reservation.Plan) }},
+	document.Field[machineFile]{Key: "domain", Read: func(r *reader, n *node, m *machineFile) { r.Text(n, &m.Reservation.Domain) }},
 	document.Field[machineFile]{Key: "until", Read: func(r *reader, n *node, m *machineFile) { r.Time(n, &m.Reservation.Deadline) }},
 )
+
+// has tells whether an object says anything of a key.
+func has(n *node, key string) bool {
+	return slices.ContainsFunc(n.Items, func(it node) bool { return it.Key == key && it.Kind != document.Null })
+}
+
+func readFingerprint(r *reader, n *node, into *uint64) {
+	readHex(r, n, "a profile's fingerprint", into) // a need of the file goes by name
+}
+
+// readHex reads what WriteInput writes: 16 hexadecimal digits.
+func readHex(r *reader, n *node, what string, into *uint64) {
+	var text string
+	if r.Text(n, &text); n.Kind != document.Text {
+		return
+	}
+	v, err := strconv.ParseUint(text, 16, 64)
+	if err != nil || len(text) != 16 || v == 0 {
+		r.Fault("must be %s of 16 hexadecimal digits, got %s", what, document.Quote(text))
+		return
+	}
+	*into = v
+}
 
 // reservationFor returns an endless reservation for a Need.
 func reservationFor(need *Need) model.Reservation {

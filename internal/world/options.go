@@ -7,12 +7,7 @@ import (
 	"github.com/tonnage/tonnage/internal/world/document"
 )
 
-// gangBandDefault is one priority point.
-const gangBandDefault = 1
-
-func defaultOptions() Options {
-	return Options{Engine: engine.DefaultOptions(), GangBand: gangBandDefault}
-}
+func defaultOptions() Options { return Options{Engine: engine.DefaultOptions()} }
 
 var optionsSchema = document.NewSchema(
 	document.Field[Options]{Key: "workers", Read: func(r *reader, n *node, o *Options) {
@@ -25,6 +20,14 @@ var optionsSchema = document.NewSchema(
 	document.Field[Options]{Key: "gang", Read: func(r *reader, n *node, o *Options) { gangSchema.Read(r, n, o) }},
 	document.Field[Options]{Key: "weights", Read: func(r *reader, n *node, o *Options) { weightsSchema.Read(r, n, &o.Engine.Weights) }},
 	document.Field[Options]{Key: "release", Read: func(r *reader, n *node, o *Options) { releaseSchema.Read(r, n, &o.Engine.Release) }},
+	document.Field[Options]{Key: "drainSeconds", Read: func(r *reader, n *node, o *Options) {
+		o.DrainSeconds = map[string]float64{}
+		r.Map(n, func(instanceType string, n *node) {
+			seconds := 0.0
+			r.Float(n, 0, HoldMax.Seconds(), &seconds)
+			o.DrainSeconds[instanceType] = seconds
+		})
+	}},
 	document.Field[Options]{Key: "tenancy", Read: func(r *reader, n *node, o *Options) { tenancySchema.Read(r, n, o) }},
 )
 
@@ -36,17 +39,17 @@ var gangSchema = document.NewSchema(
 		case text == "machine":
 			o.Engine.Victims = engine.VictimsMachine
 		case text == "gang":
-			r.Fault("gang bundles are not available yet; use machine or leave it out")
+			o.Engine.Victims = engine.VictimsGang
 		default:
-			r.Fault("unknown way to choose victims %s; use machine", document.Quote(text))
+			r.Fault("unknown way to choose victims %s; use gang or machine", document.Quote(text))
 		}
 	}},
 	document.Field[Options]{Key: "band", Read: func(r *reader, n *node, o *Options) {
 		switch {
 		case n.Kind == document.Text && n.Text == "inf", n.Kind == document.Number && n.Text == "Infinity":
-			o.GangBand = inf
+			o.Engine.Band = inf
 		case n.Kind == document.Number:
-			r.Float(n, 0, inf, &o.GangBand)
+			r.Float(n, 0, inf, &o.Engine.Band)
 		default:
 			r.Fault(`must be a number of priority points or "inf", got %s`, document.Describe(n))
 		}
@@ -54,7 +57,16 @@ var gangSchema = document.NewSchema(
 	document.Field[Options]{Key: "topDomains", Read: func(r *reader, n *node, o *Options) {
 		readInt(r, n, 1, TopDomainsMax, &o.Engine.TopDomains)
 	}},
+	document.Field[Options]{Key: "nested", Read: func(r *reader, n *node, o *Options) { readNested(r, n, &o.Engine.Nested) }},
 )
+
+// readNested reads topology keys, the widest first.
+func readNested(r *reader, n *node, into *[]string) {
+	r.Names(n, into)
+	if len(*into) > engine.NestedMax {
+		r.Fault("more than %d keys", engine.NestedMax)
+	}
+}
 
 var weightsSchema = document.NewSchema(
 	document.Field[engine.Weights]{Key: "priority", Read: func(r *reader, n *node, w *engine.Weights) { r.Float(n, 0, inf, &w.Priority) }},
@@ -73,13 +85,39 @@ var releaseSchema = document.NewSchema(
 func readHold(r *reader, n *node, into *time.Duration) { r.Duration(n, HoldMax, into) }
 
 var tenancySchema = document.NewSchema(
-	document.Field[Options]{Key: "tenants", Read: func(r *reader, n *node, _ *Options) {
-		if n.Kind != document.List {
-			r.Fault("must be a list of tenants, got %s", document.Describe(n))
-		} else if len(n.Items) > 0 {
-			r.Fault("reclaim between tenants is not available yet; leave tenancy out")
+	document.Field[Options]{Key: "tenants", Read: func(r *reader, n *node, o *Options) { readTenants(r, n, &o.Engine.Tenancy) }},
+)
+
+// readTenants reads the tenants; a name or a cluster stands with one of them.
+func readTenants(r *reader, n *node, into *engine.Tenancy) {
+	names, owner := map[string]int{}, map[string]string{}
+	r.List(n, func(i int, n *node) {
+		if i == engine.TenantsMax {
+			r.Fault("more than %d tenants", engine.TenantsMax)
 		}
-	}},
+		if i >= engine.TenantsMax {
+			return
+		}
+		var t engine.Tenant
+		tenantSchema.Read(r, n, &t)
+		if first, ok := names[t.Name]; ok && t.Name != "" {
+			r.FaultKey("name", "%s is used twice; first by item [%d] of the list", document.Quote(t.Name), first)
+		}
+		names[t.Name] = i
+		for _, c := range t.Clusters {
+			if other, ok := owner[c]; ok {
+				r.FaultKey("clusters", "%s is a cluster of tenant %s already", document.Quote(c), document.Quote(other))
+			}
+			owner[c] = t.Name
+		}
+		into.Tenants = append(into.Tenants, t)
+	})
+}
+
+var tenantSchema = document.NewSchema(
+	document.Field[engine.Tenant]{Key: "name", Required: true, Read: func(r *reader, n *node, t *engine.Tenant) { r.Name(n, &t.Name) }},
+	document.Field[engine.Tenant]{Key: "clusters", Read: func(r *reader, n *node, t *engine.Tenant) { r.Names(n, &t.Clusters) }},
+	document.Field[engine.Tenant]{Key: "share", Read: func(r *reader, n *node, t *engine.Tenant) { readResources(r, n, &t.Share) }},
 )
 
 // readInt reads a whole number into an int.

@@ -136,6 +136,7 @@ func TestFaultsOfARunAreNamedByPath(t *testing.T) {
 		{event(`"change": {"machine": "m-1", "pricePerHour": -1}`), `timeline[0].change.pricePerHour: must be at least 0, got -1`},
 		{event(`"replace": {"needs": [{"name": "a"}]}`), `timeline[0].replace.cluster: is missing`},
 		{event(`"replace": {"cluster": "c1"}`), `timeline[0].replace.needs: is missing`},
+		{event(`"replace": {"cluster": "c1", "needs": [{"name": "a", "aggregate": {"cpu": "4"}, "minAggregate": {"cpu": "5"}}]}`), `timeline[0].replace.needs[0].minAggregate.cpu: must be at most the aggregate's 4, got 5`},
 		{event(`"replace": {"cluster": "c1", "needs": [{"name": "a", "cluster": "c2"}]}`), `timeline[0].replace.needs[0].cluster: must be "c1" as in the roll-up, or left out; got "c2"`},
 		{event(`"replace": {"cluster": "c2", "needs": [{"name": "n1"}]}`), `timeline[0].replace.needs[0].name: "n1" is the name of a need of cluster "c1" already`},
 		{event(`"replace": {"cluster": "c1", "needs": [{"name": "a", "requirements": [{"key": "k", "operator": "Is"}]}]}`), `timeline[0].replace.needs[0].requirements[0].operator: unknown operator "Is"; did you mean In? Use one of In, NotIn, Exists, DoesNotExist, Same, Gt, Lt`},

@@ -37,10 +37,9 @@ type Options struct {
 	// the file says so itself.
 	ReclaimCapFraction float64
 	ReclaimCapSet      bool
-	// GangBand is the width of a band of the victim score in priority points,
-	// +Inf = safe first. It is checked and kept, and has no effect on victims
-	// that are chosen machine by machine.
-	GangBand float64
+	// DrainSeconds are observed drain times by instance type, for decide;
+	// simulate observes its own.
+	DrainSeconds map[string]float64
 }
 
 // Faults is everything that is wrong with a file, as one error.
@@ -135,11 +134,16 @@ func readWorld(r *document.Reader, n *document.Node) (*World, book) {
 		w.Reported = clustersOf(w)
 	}
 	slices.Sort(w.Reported)
+	w.indexRows()
+	return w, f.book
+}
+
+// indexRows notes which Needs are the rows of each cluster.
+func (w *World) indexRows() {
 	w.rows = make(map[string][]int)
 	for i := range w.Needs {
 		w.rows[w.Needs[i].Cluster] = append(w.rows[w.Needs[i].Cluster], i)
 	}
-	return w, f.book
 }
 
 // clustersOf returns every cluster that the world names.

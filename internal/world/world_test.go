@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +29,7 @@ func TestDefaultsOfAWorld(t *testing.T) {
 	if w.Now != 0 || len(w.Machines) != 0 || len(w.Needs) != 0 || len(w.Reported) != 0 {
 		t.Errorf("an empty world is %+v", w)
 	}
-	if w.Options.Engine != engine.DefaultOptions() || w.Options.ReclaimCapFraction != 0 || w.Options.ReclaimCapSet {
+	if !reflect.DeepEqual(w.Options.Engine, engine.DefaultOptions()) || w.Options.ReclaimCapFraction != 0 || w.Options.ReclaimCapSet {
 		t.Errorf("default options are %+v", w.Options)
 	}
 	w = read(t, `
@@ -77,7 +78,7 @@ machines:
   pricePerHour: 0.096
   interruptionProbability: 0.05
   assigned: {priority: -7, interruptionPenalty: 64, reclamationPenalty: pinned, need: n1, group: g2}
-  reservedFor: {need: n1, until: 1970-01-01T00:02:00Z}
+  reservedFor: {need: n1, until: 1970-01-01T00:02:00Z, plan: 00000000000000a1, domain: r1}
 - {id: m-2, state: Failed, lastError: broken}
 needs:
 - name: n1
@@ -117,7 +118,7 @@ options:
 	}
 	want := model.Reservation{
 		Owner:    model.Owner{Cluster: "c1", Fingerprint: n.Profile.WithoutSame().Fingerprint(), Group: "g1"},
-		Priority: 1000, Interruption: 9, Reclamation: model.BucketZero, Arrival: 3e9, Deadline: 120e9,
+		Priority: 1000, Interruption: 9, Reclamation: model.BucketZero, Arrival: 3e9, Deadline: 120e9, Plan: 0xa1, Domain: "r1",
 	}
 	if m.Reservation != want {
 		t.Errorf("reservation is %+v, want %+v", m.Reservation, want)
@@ -132,10 +133,10 @@ options:
 	}
 	o := w.Options
 	wantEngine := engine.Options{
-		Workers: 3, TopDomains: 4, Weights: engine.Weights{Priority: 2, DrainSpeed: 0.2, Interruption: 0.3, Reclamation: 0.4},
+		Workers: 3, Victims: engine.VictimsMachine, Band: math.Inf(1), TopDomains: 4, Weights: engine.Weights{Priority: 2, DrainSpeed: 0.2, Interruption: 0.3, Reclamation: 0.4},
 		Release: engine.Release{OnDemand: 20 * time.Minute, Spot: 30 * time.Second},
 	}
-	if o.Engine != wantEngine || o.ReclaimCapFraction != 0.05 || !o.ReclaimCapSet || !math.IsInf(o.GangBand, 1) {
+	if !reflect.DeepEqual(o.Engine, wantEngine) || o.ReclaimCapFraction != 0.05 || !o.ReclaimCapSet {
 		t.Errorf("options are %+v", o)
 	}
 	if got := strings.Join(w.Reported, " "); got != "c1 c2" {
@@ -229,12 +230,11 @@ func TestFaultsAreNamedByPath(t *testing.T) {
 		{needWith(`"parked": "no"`), `needs[0].parked: must be a boolean, got the text "no"`},
 		{needWith(`"arrival": "1960-01-01T00:00:00Z"`), `needs[0].arrival: must be between 1970 and 2262, got "1960-01-01T00:00:00Z"`},
 
-		{optionsWith(`"gang": {"victims": "gang"}`), `options.gang.victims: gang bundles are not available yet; use machine or leave it out`},
-		{optionsWith(`"gang": {"victims": "all"}`), `options.gang.victims: unknown way to choose victims "all"; use machine`},
+		{optionsWith(`"gang": {"victims": "all"}`), `options.gang.victims: unknown way to choose victims "all"; use gang or machine`},
 		{optionsWith(`"gang": {"band": -1, "topDomains": 0}`), "options.gang.band: must be at least 0, got -1\noptions.gang.topDomains: must be between 1 and 4096, got 0"},
 		{optionsWith(`"gang": {"band": "wide"}`), `options.gang.band: must be a number of priority points or "inf", got the text "wide"`},
-		{optionsWith(`"tenancy": {"tenants": [{"name": "a"}]}`), `options.tenancy.tenants: reclaim between tenants is not available yet; leave tenancy out`},
-		{optionsWith(`"workers": -1`), `options.workers: must be between 0 and 1024, got -1`},
+		{optionsWith(`"tenancy": {"tenants": [{"clusters": ["a"]}]}`), `options.tenancy.tenants[0].name: is missing`},
+		{optionsWith(`"workers": -1`), `options.workers: must be between 0 and 256, got -1`},
 		{optionsWith(`"reclaimCapFraction": 2`), `options.reclaimCapFraction: must be between 0 and 1, got 2`},
 		{optionsWith(`"weights": {"priority": -1}`), `options.weights.priority: must be at least 0, got -1`},
 		{optionsWith(`"release": {"BareMetal": "1m"}`), `options.release.BareMetal: machines of this capacity type are never released; only OnDemand and Spot have a hold`},

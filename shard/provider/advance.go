@@ -42,7 +42,12 @@ func (f *Fleet) begin(i int32, op shard.Op) (nanos int64) {
 
 // schedule notes when a transition that has begun will end.
 func (f *Fleet) schedule(i int32, op shard.Op, nanos int64) {
-	heap.Push(&f.pending, completion{due: f.now + nanos, started: f.entries[i].started, entry: i, op: op})
+	f.scheduleAt(i, op, f.now+nanos)
+}
+
+func (f *Fleet) scheduleAt(i int32, op shard.Op, due int64) {
+	f.entries[i].due = due
+	heap.Push(&f.pending, completion{due: due, started: f.entries[i].started, entry: i, op: op})
 }
 
 // Advance tells the fleet the time, Unix nanoseconds, and completes what is

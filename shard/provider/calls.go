@@ -59,17 +59,18 @@ func (f *Fleet) locked(op shard.Op, id string, accept func(*entry)) (shard.Recor
 		return shard.Record{}, fmt.Errorf("%s machine %q: %w", op, id, ErrNotFound)
 	}
 	e, t := &f.entries[i], transitions[op]
-	switch e.machine.State {
-	case t.during, t.to: // a repeat
+	switch {
+	case e.repeats(op):
 		return f.record(i), nil
-	case t.from:
-	default:
+	case e.machine.State != t.from:
 		return shard.Record{}, fmt.Errorf("%s machine %q in state %s: %w", op, id, e.machine.State, ErrPosition)
 	}
-	if f.fails(op, id) {
+	fails, late := f.fails(op, id)
+	if fails && !late {
 		f.fail(i, op.String()+": "+ErrInjected.Error())
 		return shard.Record{}, fmt.Errorf("%s machine %q: %w", op, id, ErrInjected)
 	}
+	e.op, e.doomed = op, fails
 	e.machine.State = t.during
 	e.machine.IdleSince = 0
 	accept(e)
@@ -82,9 +83,18 @@ func (f *Fleet) locked(op shard.Op, id string, accept func(*entry)) (shard.Recor
 	return f.record(i), nil
 }
 
+// repeats tells whether a call asks for what the last one asked for, and which
+// is under way or done. Of a machine to which nothing was done here only the
+// state is known.
+func (e *entry) repeats(op shard.Op) bool {
+	t := transitions[op]
+	return e.machine.State == t.during || e.machine.State == t.to && (e.op == op || e.op == shard.OpAny)
+}
+
 // fail makes a machine Failed.
 func (f *Fleet) fail(i int32, why string) {
 	e := &f.entries[i]
+	e.due, e.doomed = 0, false
 	e.machine.State = model.Failed
 	e.machine.LastError = why
 	e.machine.IdleSince = 0
@@ -95,10 +105,15 @@ func (f *Fleet) fail(i int32, why string) {
 // complete ends a transition.
 func (f *Fleet) complete(i int32, op shard.Op, at int64) {
 	e := &f.entries[i]
-	if op == shard.OpConfigure && e.machine.Cluster == "" {
+	switch {
+	case e.doomed:
+		f.fail(i, op.String()+": "+ErrInjected.Error())
+		return
+	case op == shard.OpConfigure && e.machine.Cluster == "":
 		f.fail(i, "Configure: for no cluster")
 		return
 	}
+	e.due = 0
 	e.machine.State = transitions[op].to
 	switch op {
 	case shard.OpCreate:

@@ -46,6 +46,9 @@ type entry struct {
 	// started numbers the transition under way; a pending completion with
 	// another number is void.
 	started uint64
+	due     int64    // when the transition under way ends, 0 = none is
+	op      shard.Op // of the transition that began last; OpAny = none since the machine is here
+	doomed  bool     // the transition under way ends in Failed
 	live    bool
 }
 
@@ -69,7 +72,7 @@ type Fleet struct {
 	transition uint64
 	now        int64
 	latencies  Latencies
-	faults     []Fault
+	faults     []fault
 	rng        *rand.Rand
 	encoder    shard.Encoder
 }
@@ -128,6 +131,7 @@ func (f *Fleet) put(m *model.Machine) error {
 	f.byID[m.ID] = i
 	f.touch(i)
 	if op, ok := underWay(m.State); ok {
+		e.op = op
 		f.schedule(i, op, f.begin(i, op))
 	}
 	return nil

@@ -18,6 +18,13 @@ type Fault struct {
 	Probability float64  // each matching call fails with this probability
 }
 
+// fault is a fault of a fleet: of the call at once, or, late, of the transition
+// when it would have ended.
+type fault struct {
+	Fault
+	late bool
+}
+
 func (x *Fault) validate() error {
 	switch {
 	case int(x.Op) >= shard.NumOps:
@@ -36,7 +43,7 @@ func (f *Fleet) addFault(x Fault) error {
 	if err := x.validate(); err != nil {
 		return err
 	}
-	f.faults = append(f.faults, x)
+	f.faults = append(f.faults, fault{Fault: x})
 	return nil
 }
 
@@ -47,6 +54,27 @@ func (f *Fleet) Inject(x Fault) error {
 	return f.addFault(x)
 }
 
+// SetFaults replaces all faults: those that fail a call at once, and those that
+// let a transition begin and end in Failed.
+func (f *Fleet) SetFaults(atOnce, late []Fault) error {
+	var all []fault
+	for _, x := range atOnce {
+		all = append(all, fault{Fault: x})
+	}
+	for _, x := range late {
+		all = append(all, fault{Fault: x, late: true})
+	}
+	for i := range all {
+		if err := all[i].validate(); err != nil {
+			return fmt.Errorf("faults[%d]: %w", i, err)
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.faults = all
+	return nil
+}
+
 // ClearFaults takes all faults off.
 func (f *Fleet) ClearFaults() {
 	f.mu.Lock()
@@ -54,9 +82,9 @@ func (f *Fleet) ClearFaults() {
 	f.faults = nil
 }
 
-// fails decides whether a call is to fail; the first fault that matches and is
-// not used up decides.
-func (f *Fleet) fails(op shard.Op, id string) bool {
+// fails decides whether a call is to fail, and whether late; the first fault
+// that matches and is not used up decides.
+func (f *Fleet) fails(op shard.Op, id string) (fails, late bool) {
 	for k := range f.faults {
 		x := &f.faults[k]
 		if x.Op != shard.OpAny && x.Op != op || x.Machine != "" && x.Machine != id {
@@ -64,14 +92,14 @@ func (f *Fleet) fails(op shard.Op, id string) bool {
 		}
 		if x.Probability > 0 {
 			if f.rng.Float64() < x.Probability {
-				return true
+				return true, x.late
 			}
 		} else if x.Times > 0 {
 			x.Times--
-			return true
+			return true, x.late
 		}
 	}
-	return false
+	return false, false
 }
 
 // Add puts a new machine into the fleet.

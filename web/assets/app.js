@@ -4,6 +4,7 @@
 import { Chart } from './chart.js';
 import { Demand } from './demand.js';
 import { Recent, Unmet } from './lists.js';
+import { Region } from './region.js';
 import { Tiles } from './tiles.js';
 import { Store } from './store.js';
 import { count, dollars, millis, money, rate, short, span } from './format.js';
@@ -63,6 +64,7 @@ const tiles = new Tiles(find('#tiles'));
 const demand = new Demand(find('#demand'));
 const unmet = new Unmet(find('#unmet'), redraw);
 const recent = new Recent(find('#recent'), redraw);
+const region = new Region(find('#region'));
 
 function redraw() {
   if (queued) return;
@@ -81,6 +83,7 @@ function draw() {
   demand.update(store, seconds);
   unmet.update(store);
   recent.update(store);
+  region.update(store);
 }
 
 const LINKS = {

@@ -40,11 +40,11 @@ class Chips {
 }
 
 /** One row of a table; its cells carry their column's name for narrow screens. */
-function tr(cells, heads) {
+export function tr(cells, heads) {
   return h('tr', {}, cells.map((c, i) => h(`td.${heads[i].cls}`, { 'data-name': heads[i].name }, c)));
 }
 
-function table(caption, heads, rows) {
+export function table(caption, heads, rows) {
   return h('table.list', {},
     h('caption.away', {}, caption),
     h('thead', {}, h('tr', {}, heads.map((x) => h(`th.${x.cls}`, { scope: 'col' }, x.name)))),
@@ -142,9 +142,15 @@ function actionRow(a) {
     h('span.tag', { color: kinds[a.kind]?.color ?? '--grey', title: kinds[a.kind]?.hint }, a.kind, many ? h('b', {}, ` ×${count(a.count)}`) : null),
     h('div', {},
       a.machine ? [a.type, h('span.faint', {}, ` ${a.machine}${many ? ` and ${count(a.count - 1)} more` : ''}`)] : h('span.faint', {}, 'and more of them in the same cycle'),
-      h('div.second', {}, rules[a.reason] ?? a.reason, a.need ? `; for ${a.need}` : '')),
+      h('div.second', {}, rules[a.reason] ?? a.reason, a.need ? `; for ${a.need}` : '', planLink(a))),
     where(a),
   ], ACTION_HEADS);
+}
+
+/** The picture of the plan that an action is part of. */
+function planLink(a) {
+  if (!a.plan) return null;
+  return [' ', h('a.plan', { href: `plans/${a.plan}`, target: '_blank', rel: 'noopener', title: 'A picture of this plan: what it takes, from whom, and how long they have' }, 'its plan')];
 }
 
 function where(a) {

@@ -86,3 +86,16 @@ export const rules = {
   'phase3.excess': 'no demand claims it',
   'phase3.release': 'idle for its whole hold time',
 };
+
+/** How far machines are on their way from one shard to another. */
+export const movePhases = {
+  asked: { color: '--grey', text: 'The shard that has them is asked to give them.' },
+  released: { color: '--gold', text: 'They are given away, and not taken over yet: nobody uses them.' },
+  adopted: { color: '--teal', text: 'They are the other shard’s.' },
+  settled: { color: '--teal', text: 'They are the other shard’s, and both know.' },
+  returning: { color: '--orange', text: 'The other shard did not take them: they go back.' },
+  returned: { color: '--slate', text: 'They are where they were.' },
+  cancelled: { color: '--slate', text: 'Nothing was given.' },
+};
+
+export const tiers = { idle: 'idle', speculative: 'quota, not bought yet', preempt: 'drained of work with a lower priority' };

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,15 +63,18 @@ func TestDiffFindsEveryField(t *testing.T) {
 	if d := Diff(want, want); d != "" {
 		t.Fatalf("a plan differs from itself: %s", d)
 	}
+	want.Reserved = []reference.Reserved{{Machine: "p"}}
 	for name, change := range map[string]func(*reference.Plan){
 		"action 0":  func(p *reference.Plan) { p.Actions[0].Machine = "x" },
 		"action 4":  func(p *reference.Plan) { p.Actions = p.Actions[:4] },
 		"row 0":     func(p *reference.Plan) { p.Needs[0].Claimed = []string{"b", "own", "s"} },
 		"row 1":     func(p *reference.Plan) { p.Needs[1].Rank = 7 },
+		"reserved":  func(p *reference.Plan) { p.Reserved[0].Need = 1 },
 		"ended":     func(p *reference.Plan) { p.Ended = []string{"b"} },
 		"in flight": func(p *reference.Plan) { p.Needs[0].InFlight = cpu(1) },
 	} {
 		_, got := sample(t)
+		got.Reserved = slices.Clone(want.Reserved)
 		change(&got)
 		if d := Diff(got, want); d == "" {
 			t.Errorf("%s: the difference was not seen", name)

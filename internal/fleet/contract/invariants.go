@@ -23,6 +23,12 @@ func Faults(in reference.Input, plan reference.Plan) []string {
 	}
 	c.actions()
 	c.preemptions()
+	if in.Options.Victims == reference.VictimsGang {
+		c.gangs()
+		c.reservations()
+	} else if len(plan.Reserved) > 0 {
+		c.fault("%v is reserved by a plan, and victims are taken one by one", plan.Reserved)
+	}
 	return c.faults
 }
 
@@ -204,7 +210,8 @@ func (c *checker) preemptions() {
 				c.fault("row %d preempts for a part: %s", i, r.Unmet)
 			}
 			for _, m := range victims {
-				if v, _ := m.Attribute(same.Key); v != r.Domain {
+				// The rest of a gang goes wherever it is.
+				if v, _ := m.Attribute(same.Key); v != r.Domain && c.in.Options.Victims == reference.VictimsMachine {
 					c.fault("row %d preempts %s in %q, its domain is %q", i, m.ID, v, r.Domain)
 				}
 			}
@@ -218,10 +225,83 @@ func (c *checker) preemption(a reference.Action) {
 	if i, ok := c.claimer[a.Machine]; ok {
 		priority = c.in.Needs[i].Profile.Priority()
 	}
-	if int(priority) >= a.PreemptorPriority {
+	shared := len(c.in.Options.Tenants) > 0 && int(priority) == a.PreemptorPriority
+	if int(priority) >= a.PreemptorPriority && !shared {
 		c.fault("%v: the victim's priority is %d", a, priority)
 	}
 	if m.Cluster == c.in.Needs[a.Need].Cluster {
 		c.fault("%v: of the preemptor's own cluster", a)
+	}
+}
+
+// gangs: one that had what it can live with has it still, or has lost all.
+func (c *checker) gangs() {
+	lost := map[string]bool{}
+	for _, a := range c.plan.Actions {
+		if a.Kind == reference.Preempt {
+			lost[a.Machine] = true
+		}
+	}
+	for i, r := range c.plan.Needs {
+		n := &c.in.Needs[i]
+		if n.Profile.Same() == nil || r.Domain == "" || len(r.Claimed) < 2 { // folded, or no gang
+			continue
+		}
+		others := 0
+		for _, o := range c.in.Needs {
+			if n.Group != "" && o.Cluster == n.Cluster && o.Group == n.Group {
+				others++
+			}
+		}
+		if others > 1 {
+			continue // of several roles: another may be short
+		}
+		least := n.MinAggregate
+		if len(least) == 0 {
+			least = n.Aggregate
+		}
+		var had, has model.Resources
+		left := 0
+		for _, id := range r.Claimed {
+			m := c.machines[id]
+			if had = had.Add(m.EffectiveAllocatable()); !lost[id] {
+				has = has.Add(m.EffectiveAllocatable())
+				left++
+			}
+		}
+		if had.Covers(least) && !has.Covers(least) && left > 0 {
+			c.fault("row %d is left with %d of %d machines, below its minimum", i, left, len(r.Claimed))
+		}
+	}
+}
+
+// reservations: of a machine that can be reserved, once, in the plan's domain,
+// and for a Need that waits.
+func (c *checker) reservations() {
+	actions := map[string]string{}
+	for _, a := range c.plan.Actions {
+		actions[a.Machine] = a.Kind
+	}
+	seen := map[string]bool{}
+	for _, r := range c.plan.Reserved {
+		m := c.machines[r.Machine]
+		if m == nil || seen[r.Machine] {
+			c.fault("%v: no such machine, or its second reservation", r)
+			continue
+		}
+		seen[r.Machine] = true
+		allowed := map[model.State][]string{model.Idle: {""}, model.Configured: {reference.Preempt, reference.Reclaim}, model.Draining: {""}}
+		if !slices.Contains(allowed[m.State], actions[r.Machine]) {
+			c.fault("%v: reserved in state %s, with the action %q", r, m.State, actions[r.Machine])
+		}
+		n, result := &c.in.Needs[r.Need], &c.plan.Needs[r.Need]
+		if result.Satisfied || result.Fold != r.Need || r.Domain != result.Domain {
+			c.fault("%v: the row is satisfied, or of another domain", r)
+		}
+		if same := n.Profile.Same(); same != nil && r.Domain != "" {
+			if v, _ := m.Attribute(same.Key); v != r.Domain {
+				c.fault("%v: the machine is in %q", r, v)
+			}
+		}
 	}
 }

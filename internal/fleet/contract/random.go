@@ -12,11 +12,22 @@ import (
 )
 
 // InputOf makes a cycle's input of a random world, with the options of the
-// contract.
+// contract but for what the world says of victims, tenants and domains.
 func InputOf(w fleet.World) reference.Input {
+	opts := reference.DefaultOptions()
+	opts.Band, opts.Nested = w.Band, w.Nested
+	if w.TopDomains > 0 {
+		opts.TopDomains = w.TopDomains
+	}
+	if opts.Victims = reference.VictimsGang; w.OneByOne {
+		opts.Victims = reference.VictimsMachine
+	}
+	for _, t := range w.Tenants {
+		opts.Tenants = append(opts.Tenants, reference.Tenant(t))
+	}
 	return reference.Input{
 		Machines: w.Machines, Needs: w.Needs, Reported: w.Reported, Now: w.Now,
-		DrainSeconds: w.DrainSeconds, Options: reference.DefaultOptions(),
+		DrainSeconds: w.DrainSeconds, BackingOff: w.BackingOff, Options: opts,
 	}
 }
 
@@ -64,11 +75,14 @@ func Check(t *testing.T, seed int64, size fleet.Size, fault func(fleet.World) st
 // Relabel turns the plan of a shuffled world into that of the world before:
 // row i was row from[i].
 func Relabel(p reference.Plan, from []int) reference.Plan {
-	out := reference.Plan{Actions: slices.Clone(p.Actions), Ended: p.Ended, Needs: make([]reference.NeedResult, len(p.Needs))}
+	out := reference.Plan{Actions: slices.Clone(p.Actions), Ended: p.Ended, Reserved: slices.Clone(p.Reserved), Needs: make([]reference.NeedResult, len(p.Needs))}
 	for i := range out.Actions {
 		if a := &out.Actions[i]; a.Need >= 0 {
 			a.Need = from[a.Need]
 		}
+	}
+	for i := range out.Reserved {
+		out.Reserved[i].Need = from[out.Reserved[i].Need]
 	}
 	for i, r := range p.Needs {
 		r.Fold = from[r.Fold]
@@ -90,6 +104,9 @@ func Diff(got, want reference.Plan) string {
 	}
 	for i := range max(len(got.Needs), len(want.Needs)) {
 		say(fmt.Sprintf("row %d", i), plain(nth(got.Needs, i)), plain(nth(want.Needs, i)))
+	}
+	for i := range max(len(got.Reserved), len(want.Reserved)) {
+		say(fmt.Sprintf("reserved %d", i), nth(got.Reserved, i), nth(want.Reserved, i))
 	}
 	say("ended", strings.Join(got.Ended, " "), strings.Join(want.Ended, " "))
 	return b.String()

@@ -315,14 +315,6 @@ var victimRules = []rule{
 		s.machine("gpu", bound, vec("cpu", 4, "gpu", 1), of("x"))
 		s.run().does("Preempt excess 0", "Preempt gpu 0")
 	}},
-	{"AmongExcessTheHighestStampIsGivenBack", func(s *scene) {
-		s.need("p", 50, vec("cpu", 8, "gpu", 1))
-		s.need("x", 45, cpu(4))
-		s.machine("a", bound, cpu(4), of("w"), at(40))
-		s.machine("b", bound, cpu(4), of("w"), at(30), worth(26, 26))
-		s.machine("gpu", bound, vec("cpu", 4, "gpu", 1), of("x"))
-		s.run().does("Preempt b 0", "Preempt gpu 0", "Reclaim a")
-	}},
 	{"AmongEqualsTheLastChosenIsGivenBack", func(s *scene) {
 		s.need("p", 50, vec("cpu", 8, "gpu", 1))
 		s.need("v", 1, vec("cpu", 12, "gpu", 1))

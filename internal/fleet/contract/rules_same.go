@@ -2,7 +2,6 @@ package contract
 
 import (
 	"math"
-	"time"
 
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/reference"
@@ -270,14 +269,6 @@ var wholeRules = []rule{
 		s.machines("b1 b2 b3", bound, cpu(4), of("v"), rack("rb"), at(1))
 		s.run().does("Preempt b1 0", "Preempt b2 0", "Preempt b3 0").gathers(n, "rb").claims(n, "a0").lacks(n, cpu(8))
 	}},
-	{"AtMostTopDomainsAreTried", func(s *scene) {
-		n := s.gang(100, 8)
-		s.need("v", 1, cpu(8), requires(rackKey, model.In, "rb"))
-		s.in.Options.TopDomains = 1
-		s.machine("a1", idle, cpu(4), rack("ra"))
-		s.machines("b1 b2", bound, cpu(4), of("v"), rack("rb"), at(1))
-		s.run().does("Bootstrap a1 0").gathers(n, "ra").unmet(n, reference.UnmetPreemptionExhausted)
-	}},
 	{"TheDomainThatCouldHoldMostIsTriedFirst", func(s *scene) {
 		n := s.gang(100, 12)
 		s.need("v", 1, cpu(40))
@@ -294,13 +285,6 @@ var wholeRules = []rule{
 		s.machine("small", bound, cpu(4), of("v"), rack("ra"))
 		s.machine("large", bound, cpu(8), of("w"), rack("ra"))
 		s.run().does("Preempt large 0")
-	}},
-	{"WithheldMachinesAreClaimedByNobody", func(s *scene) {
-		s.gang(100, 8)
-		s.need("v", 1, cpu(40))
-		s.machine("a1", idle, cpu(4), rack("ra"), capacity(model.Spot, time.Hour))
-		s.machines("b1 b2", bound, cpu(4), of("v"), rack("rb"), at(1))
-		s.run().does("Preempt b1 0", "Preempt b2 0", "Delete a1")
 	}},
 	{"OwnMachinesThatALowerRankHoldsCount", func(s *scene) {
 		// ra is where phase 1 began; rb holds a machine of the cluster that
@@ -320,15 +304,6 @@ var wholeRules = []rule{
 		s.machine("b0", bound, cpu(4), of("c"), rack("rb"))
 		s.machines("b1 b2", bound, cpu(4), of("v"), rack("rb"), at(1))
 		s.run().does().unmet(n, reference.UnmetPreemptionExhausted)
-	}},
-	{"AGangThatLosesAMachineNowDoesNotCountIt", func(s *scene) {
-		// top takes a0 from the gang; with it gone the rack cannot cover.
-		top := s.need("t", 500, cpu(4), requires("k", model.Exists))
-		n := s.gang(100, 12)
-		s.need("v", 1, cpu(40))
-		s.machine("a0", bound, cpu(4), of("c"), rack("ra"), label("k", "1"))
-		s.machines("a1 a2", bound, cpu(4), of("v"), rack("ra"), at(1))
-		s.run().does("Preempt a0 0").unmet(top, reference.UnmetAwaitingDrain).claims(n, "a0")
 	}},
 	{"APinnedGangPreemptsOnlyInItsDomain", func(s *scene) {
 		n := s.gang(100, 12)

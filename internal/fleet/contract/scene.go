@@ -286,6 +286,19 @@ func (o *outcome) ends(ids string) *outcome {
 	return o
 }
 
+// reserves: the plans reserve these, each "machine row".
+func (o *outcome) reserves(want ...string) *outcome {
+	o.Helper()
+	var got []string
+	for _, r := range o.plan.Reserved {
+		got = append(got, fmt.Sprintf("%s %d", r.Machine, r.Need))
+	}
+	if !slices.Equal(got, want) {
+		o.Errorf("reserved: got %q, want %q", got, want)
+	}
+	return o
+}
+
 // action returns the action on a machine.
 func (o *outcome) action(machine string) reference.Action {
 	o.Helper()

@@ -1,0 +1,326 @@
+package benches
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tonnage/tonnage/bitmap"
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/measure"
+	"github.com/tonnage/tonnage/internal/workload"
+)
+
+// Pinned work is what instructions are counted of and what base and head are
+// compared on: small, in one goroutine, and the same in every run. Its name
+// says what it works on; work that comes to mean something else takes another
+// name, since figures of one name are compared over time.
+
+// pinned is one piece of it.
+type pinned struct {
+	name string
+	// build makes the work: prepare, which may be nil, runs before each work
+	// and is not part of it.
+	build func(tb testing.TB) (prepare, work func())
+	// inside is the function that instructions are counted of, for work that
+	// cannot be called by itself; all its calls count, those of warming up, too.
+	// Empty = pinnedRegion. Such work is counted, not timed.
+	inside string
+}
+
+var pinnedWork = []pinned{
+	{name: "kernel=and-count/bits=65536", build: buildAndCount},
+	{name: "kernel=vectors/dims=6", build: buildVectors},
+	{name: "kernel=sort-strings/rows=4096", build: buildSortStrings},
+	{name: "kernel=put/rung=tiny", build: buildPut},
+	{name: "kernel=lookup/rung=tiny", build: buildLookup},
+	{name: "kernel=replace/rung=tiny", build: buildReplace},
+	{name: "kernel=cycle/rung=tiny/regime=cold", build: buildCycle("tiny", workload.Cold)},
+	{name: "kernel=cycle/rung=tiny/regime=steady", build: buildCycle("tiny", workload.Steady)},
+	{name: "kernel=cycle/rung=tiny/regime=contended", build: buildCycle("tiny", workload.Contended)},
+	{name: "kernel=rank/rung=5k/regime=cold", build: buildCycle("5k", workload.Cold), inside: "github.com/tonnage/tonnage/engine.(*pass).rank"},
+}
+
+const (
+	// pinnedWarmups are the rounds before anything counts: memory is there then.
+	pinnedWarmups = 3
+	// pinnedRounds are the rounds that TestPinnedWork counts.
+	pinnedRounds = 5
+	// plantEnv, set to 1, makes pinned work slower by one part in pinnedRounds:
+	// 20 %, which the gates must find when they are tried.
+	plantEnv = "TONNAGE_GATES_PLANT"
+)
+
+func buildAndCount(tb testing.TB) (prepare, work func()) {
+	const top = 65535
+	a, b := bitmap.NewDense(top), bitmap.NewDense(top)
+	want := 0
+	for r := uint32(0); r <= top; r += 3 {
+		a.Set(r)
+	}
+	for r := uint32(0); r <= top; r += 5 {
+		b.Set(r)
+		if r%3 == 0 {
+			want++
+		}
+	}
+	return nil, func() {
+		for range 128 {
+			if got := a.AndCount(b); got != want {
+				tb.Fatalf("%d bits in common, want %d", got, want)
+			}
+		}
+	}
+}
+
+// buildVectors fills wants with what machines have, as a walk does.
+func buildVectors(tb testing.TB) (prepare, work func()) {
+	const dims, machines = 6, 8192
+	have := make([]int64, dims*machines)
+	for i := range have {
+		have[i] = int64(i%7+1) << 10
+	}
+	var total, missing [dims]int64
+	return nil, func() {
+		clear(total[:])
+		for d := range missing {
+			missing[d] = 1 << 20
+		}
+		helped := 0
+		for at := 0; at < len(have); at += dims {
+			m := have[at : at+dims]
+			columnar.SatAdd(total[:], m)
+			if columnar.Helps(m, missing[:]) {
+				columnar.SubClamp(missing[:], m)
+				helped++
+			}
+		}
+		if !columnar.Covers(total[:], missing[:]) || helped == 0 {
+			tb.Fatalf("%v does not cover %v", total, missing)
+		}
+	}
+}
+
+func buildSortStrings(tb testing.TB) (prepare, work func()) {
+	const n = 4096
+	names := make([]string, n+1)
+	rows := make([]columnar.Row, n)
+	for i := range rows {
+		names[i+1] = fmt.Sprintf("machine-%08x", uint32(i+1)*2654435761)
+		rows[i] = columnar.Row(i + 1)
+	}
+	key := func(r columnar.Row) string { return names[r] }
+	unsorted := slices.Clone(rows)
+	return func() { copy(rows, unsorted) }, func() {
+		columnar.SortByString(rows, key)
+		if key(rows[0]) > key(rows[n-1]) {
+			tb.Fatal("not in order")
+		}
+	}
+}
+
+func buildPut(tb testing.TB) (prepare, work func()) {
+	in := steadyTables(tb, workload.Build(mustRung(tb, "tiny"), seed))
+	var records []model.Machine
+	for r := range in.Supply.All() {
+		records = append(records, in.Supply.Get(r))
+	}
+	return nil, func() {
+		for i := range records {
+			if err := in.Supply.Put(&records[i]); err != nil {
+				tb.Fatal(err)
+			}
+		}
+	}
+}
+
+func buildLookup(tb testing.TB) (prepare, work func()) {
+	in := steadyTables(tb, workload.Build(mustRung(tb, "tiny"), seed))
+	var ids []string
+	for r := range in.Supply.All() {
+		ids = append(ids, in.Supply.ID(r))
+	}
+	return nil, func() {
+		for range 4 {
+			for _, id := range ids {
+				if _, ok := in.Supply.Lookup(id); !ok {
+					tb.Fatalf("%s is gone", id)
+				}
+			}
+		}
+	}
+}
+
+func buildReplace(tb testing.TB) (prepare, work func()) {
+	fleet := workload.Build(mustRung(tb, "tiny"), seed)
+	in := steadyTables(tb, fleet)
+	rollups := make([][]model.Need, len(fleet.Clusters()))
+	for i := range rollups {
+		rollups[i] = fleet.Needs(workload.Steady, i)
+	}
+	return nil, func() {
+		for i, c := range fleet.Clusters() {
+			if err := in.Demand.Replace(c, rollups[i]); err != nil {
+				tb.Fatal(err)
+			}
+		}
+	}
+}
+
+// buildCycle is a whole cycle with one worker.
+func buildCycle(rung string, regime workload.Regime) func(testing.TB) (prepare, work func()) {
+	return func(tb testing.TB) (prepare, work func()) {
+		d, err := measure.NewDriver(tb.Context(), measure.Config{Rung: mustRung(tb, rung), Regime: regime, Cycles: 1, Workers: 1, Seed: seed})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		var in engine.Input
+		var plan *engine.Plan
+		prepare = func() {
+			if plan != nil {
+				err = d.Done(plan)
+			}
+			if err == nil {
+				in, err = d.Next()
+			}
+			if err != nil {
+				tb.Fatal(err)
+			}
+		}
+		return prepare, func() {
+			if plan, err = d.Engine().Cycle(in); err != nil {
+				tb.Fatal(err)
+			}
+		}
+	}
+}
+
+// rounds is pinned work that is ready to be measured.
+type rounds struct{ prepare, work func() }
+
+// do runs one round; within surrounds the work alone.
+func (r *rounds) do(within func(work func())) {
+	if r.prepare != nil {
+		r.prepare()
+	}
+	within(r.work)
+}
+
+// ready builds the work and warms it up.
+func (p *pinned) ready(tb testing.TB) *rounds {
+	r := &rounds{}
+	r.prepare, r.work = p.build(tb)
+	for range pinnedWarmups {
+		r.do(func(work func()) { work() })
+	}
+	return r
+}
+
+var pinnedName = flag.String("pinned", "", "the pinned work that TestPinnedWork does in pinnedRegion; list prints the names")
+
+// pinnedRegion is what an instruction counter counts.
+//
+//go:noinline
+func pinnedRegion(work func()) { work() }
+
+// TestPinnedWork does one piece of work for a counter that watches
+// pinnedRegion; without -pinned it sees that all of them work.
+func TestPinnedWork(t *testing.T) {
+	if *pinnedName == "list" {
+		for _, p := range pinnedWork {
+			fmt.Println("pinned", p.name, p.inside)
+		}
+		return
+	}
+	// The counter is switched on and off thread by thread: who came to another
+	// thread inside of the region would leave the one before counting for good.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	known := false
+	for _, p := range pinnedWork {
+		if *pinnedName != "" && p.name != *pinnedName {
+			continue
+		}
+		known = true
+		if p.inside != "" && *pinnedName == "" {
+			continue // it is a whole cycle like the others
+		}
+		r := p.ready(t)
+		for range pinnedRounds {
+			r.do(pinnedRegion)
+		}
+		if planted() {
+			r.do(pinnedRegion)
+		}
+	}
+	if !known {
+		t.Fatalf("there is no pinned work named %q", *pinnedName)
+	}
+}
+
+const (
+	// sliceTime is the processor time of one measurement, and sliceRounds how
+	// many rounds it has at least: long enough for the clock of the processor's
+	// time, and short beside what others on the machine do.
+	sliceTime   = 4 * time.Millisecond
+	sliceRounds = 3
+)
+
+// TestPinnedServe measures on demand: for each line with a name it does that
+// work for a while and answers with the processor time of one round in
+// nanoseconds, the median of all. Who compares two trees lets one process of
+// each run side by side and asks them in turn.
+func TestPinnedServe(t *testing.T) {
+	if *pinnedName != "serve" {
+		t.Skip("serves only with -pinned serve, on standard input")
+	}
+	ready := map[string]*rounds{}
+	for asked := bufio.NewScanner(os.Stdin); asked.Scan(); {
+		name := asked.Text()
+		if ready[name] == nil {
+			i := slices.IndexFunc(pinnedWork, func(p pinned) bool { return p.name == name })
+			if i < 0 {
+				t.Fatalf("there is no pinned work named %q", name)
+			}
+			ready[name] = pinnedWork[i].ready(t)
+		}
+		fmt.Println(int64(ready[name].slice(t)))
+	}
+}
+
+// slice is one measurement.
+func (r *rounds) slice(tb testing.TB) time.Duration {
+	var costs []time.Duration
+	for total := time.Duration(0); total < sliceTime || len(costs) < sliceRounds; {
+		r.do(func(work func()) {
+			began := processorTime(tb)
+			work()
+			cost := processorTime(tb) - began
+			if planted() {
+				cost = burn(tb, began, cost+cost/pinnedRounds)
+			}
+			costs = append(costs, cost)
+			total += cost
+		})
+	}
+	slices.Sort(costs)
+	return costs[len(costs)/2]
+}
+
+// burn uses processor time until so much of it has gone by since began.
+func burn(tb testing.TB, began, until time.Duration) time.Duration {
+	for {
+		if used := processorTime(tb) - began; used >= until {
+			return used
+		}
+	}
+}
+
+func planted() bool { return os.Getenv(plantEnv) == "1" }

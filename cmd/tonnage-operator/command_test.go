@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// runs runs a command line that ends by itself.
+func runs(t *testing.T, args ...string) (code int, out, err string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	code = run(t.Context(), args, &o, &e)
+	return code, o.String(), e.String()
+}
+
+// TestFaultsAreNamed: what the caller has to mend, with the flag that mends it.
+func TestFaultsAreNamed(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for name, c := range map[string]struct {
+		args string
+		want []string
+	}{
+		"nothing given":     {"", []string{"--cluster-id", "--shard-addr"}},
+		"an unknown flag":   {"--cluster-idd=x", []string{"cluster-idd"}},
+		"an argument":       {"--cluster-id=x --shard-addr=y z", []string{`"z"`}},
+		"an interval":       {"--cluster-id=x --shard-addr=y --rollup-interval=1ms", []string{"--rollup-interval"}},
+		"an empty address":  {"--cluster-id=x --shard-addr=y,", []string{"--shard-addr"}},
+		"a concurrency":     {"--cluster-id=x --shard-addr=y --ack-concurrency=0", []string{"--ack-concurrency"}},
+		"a log level":       {"--cluster-id=x --shard-addr=y --log-level=loud", []string{"--log-level"}},
+		"part of TLS":       {"--cluster-id=x --shard-addr=y --tls-cert=" + write("cert", ""), []string{"--tls-key"}},
+		"no template":       {"--cluster-id=x --shard-addr=y --bootstrap-template-file=" + dir + "/none", []string{"--bootstrap-template-file"}},
+		"a bad template":    {"--cluster-id=x --shard-addr=y --bootstrap-template-file=" + write("tmpl", "{{"), []string{"bootstrap template"}},
+		"no cluster":        {"-cluster-id=x -shard-addr=y -kubeconfig=" + dir + "/none", []string{"--kubeconfig"}},
+		"a rate":            {"--cluster-id=x --shard-addr=y --qps=0", []string{"--qps"}},
+		"pods: bad default": {"pods --priority-class-defaults=" + write("bad.yaml", "a: {x: 1}"), []string{"bad.yaml"}},
+		"pods: no file":     {"pods --priority-class-defaults=" + dir + "/none", []string{"--priority-class-defaults"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, _, err := runs(t, strings.Fields(c.args)...)
+			if code != exitBadInput {
+				t.Errorf("exit code is %d", code)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err, want) {
+					t.Errorf("%q does not name %s", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestVersionAndHelp(t *testing.T) {
+	if code, out, _ := runs(t, "version"); code != exitOK || !strings.HasPrefix(out, "tonnage-operator ") {
+		t.Errorf("version: %d, %q", code, out)
+	}
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "operator.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"-help"}, {"pods", "--help"}} {
+		code, _, help := runs(t, args...)
+		if code != exitOK {
+			t.Errorf("%v: exit code %d", args, code)
+		}
+		for _, flag := range regexp.MustCompile(`(?m)^  -([a-z-]+)`).FindAllStringSubmatch(help, -1) {
+			if !strings.Contains(string(page), "`--"+flag[1]+"`") {
+				t.Errorf("docs/operator.md does not list --%s", flag[1])
+			}
+		}
+	}
+}

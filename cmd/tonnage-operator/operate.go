@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	api "github.com/tonnage/tonnage/api/v1alpha1"
+	"github.com/tonnage/tonnage/internal/mtls"
+	"github.com/tonnage/tonnage/operator"
+	"github.com/tonnage/tonnage/operator/bootstrap"
+	"github.com/tonnage/tonnage/operator/session"
+	"github.com/tonnage/tonnage/operator/telemetry"
+)
+
+// operateFlags are those of the operator itself.
+type operateFlags struct {
+	settings
+	clusterID      string
+	shards         string
+	rollupInterval time.Duration
+	earlyRollups   bool
+	ackConcurrency int
+	templateFile   string
+	tls            mtls.Files
+}
+
+// operate runs the operator.
+func operate(ctx context.Context, args []string, err io.Writer) error {
+	var f operateFlags
+	flags := flag.NewFlagSet("tonnage-operator", flag.ContinueOnError)
+	flags.Usage = func() {
+		fmt.Fprint(err, `Usage: tonnage-operator --cluster-id ID --shard-addr HOST:PORT[,HOST:PORT…] [flags]
+       tonnage-operator pods [flags]    make a CapacityRequest of every pod
+       tonnage-operator version
+
+Reports what the cluster asks for to its shard, and carries out what the shard says.
+
+`)
+		flags.PrintDefaults()
+	}
+	f.register(flags, ":8770")
+	flags.StringVar(&f.clusterID, "cluster-id", "", "name of the cluster; required")
+	flags.StringVar(&f.shards, "shard-addr", "", "address of the shard; several with commas between are tried in turn; required")
+	flags.DurationVar(&f.rollupInterval, "rollup-interval", 0, "how often the demand is reported at the least; 0 = 10s")
+	flags.BoolVar(&f.earlyRollups, "early-rollups", true, "report new requests before the interval is over, when nothing was added for a tenth of it")
+	flags.IntVar(&f.ackConcurrency, "ack-concurrency", operator.AckConcurrencyDefault, "requests that are marked as heard at a time")
+	flags.StringVar(&f.templateFile, "bootstrap-template-file", "", "file with the text/template of the user data that joins a machine to the cluster; empty = a stub")
+	flags.StringVar(&f.tls.Cert, "tls-cert", "", "certificate of this process, PEM; read again when it changes")
+	flags.StringVar(&f.tls.Key, "tls-key", "", "key of the certificate, PEM")
+	flags.StringVar(&f.tls.CA, "tls-ca", "", "certificates of the authority that peers must come from, PEM")
+	if e := parse(flags, args, err); e != nil {
+		return e
+	}
+	return f.run(ctx, err)
+}
+
+func (f *operateFlags) run(ctx context.Context, err io.Writer) error {
+	log, e := f.logger(err)
+	if e != nil {
+		return e
+	}
+	cfg := operator.Config{ClusterID: f.clusterID, RollupInterval: f.rollupInterval, EarlyRollups: f.earlyRollups, AckConcurrency: f.ackConcurrency, SettleAfter: session.SettleAfterDefault}
+	if f.shards != "" {
+		cfg.Shards = strings.Split(f.shards, ",")
+	}
+	if cfg.RollupInterval == 0 {
+		cfg.RollupInterval = operator.RollupIntervalDefault
+	}
+	if e := cfg.Validate(); e != nil {
+		return badInput(e)
+	}
+	if f.templateFile != "" {
+		text, e := os.ReadFile(f.templateFile)
+		if e != nil {
+			return badInput(fmt.Errorf("%w (--bootstrap-template-file)", e))
+		}
+		cfg.BootstrapTemplate = string(text)
+		if _, e := bootstrap.New(cfg.ClusterID, cfg.BootstrapTemplate); e != nil {
+			return badInput(fmt.Errorf("%s: %w", f.templateFile, e))
+		}
+	}
+	if cfg.TLS, e = mtls.Load(f.tls, log); e != nil {
+		return badInput(e)
+	}
+	config, e := f.cluster()
+	if e != nil {
+		return e
+	}
+	m, e := f.manager(config, "tonnage-operator", operator.CacheOptions())
+	if e != nil {
+		return e
+	}
+	direct, e := client.New(config, client.Options{Scheme: m.GetScheme(), Mapper: m.GetRESTMapper(), HTTPClient: m.GetHTTPClient()})
+	if e != nil {
+		return fmt.Errorf("client: %w", e)
+	}
+	if _, e := operator.New(ctx, m, direct, cfg, telemetry.New(metrics.Registry), log); e != nil {
+		return e
+	}
+	log.Info("operator starts", "version", versionText(), "cluster", cfg.ClusterID, "shards", cfg.Shards, "election", f.lease() != "")
+	return m.Start(ctx)
+}
+
+// manager makes the manager of a command, with its election and HTTP servers.
+func (s *settings) manager(config *rest.Config, lease string, objects map[client.Object]cache.ByObject) (manager.Manager, error) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	if err := api.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	namespace := s.lease()
+	m, err := manager.New(config, manager.Options{
+		Scheme:                        scheme,
+		Cache:                         cache.Options{ByObject: objects},
+		Metrics:                       metricsserver.Options{BindAddress: "0"}, // serveProbes
+		LeaderElection:                namespace != "",
+		LeaderElectionID:              lease,
+		LeaderElectionNamespace:       namespace,
+		LeaderElectionReleaseOnCancel: true, // the process ends with the manager
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cluster %s: %w", config.Host, err)
+	}
+	return m, s.serveProbes(m, metrics.Registry)
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tonnage/tonnage/coordinator"
+	"github.com/tonnage/tonnage/coordinator/node"
+)
+
+func newCoordinator(s streams) *cobra.Command {
+	c := node.DefaultConfig()
+	var logLevel string
+	cmd := &cobra.Command{
+		Use:   "coordinator",
+		Short: "Run a replica of the coordinator: who has which domain, and machines that move between shards",
+		Long: `Coordinator keeps what concerns several shards: which of them are there, which
+domains they have, and what they are short of. With --rebalance=on it lets machines
+that one shard can spare change to another that is short. Shards never wait for it.
+
+One, three or five replicas form a group and keep everything on each of their disks
+(--data-dir). Start all alike, with --bootstrap and --join-addr: the one whose --id
+ends in -0 starts the group when no other has state, the others join. Or use an etcd
+that is there (--etcd-endpoints). All three --tls flags turn mutual TLS on, between
+replicas too; none leaves it off.`,
+		Example: `  tonnage coordinator --bootstrap
+  tonnage coordinator --id coordinator-1 --bootstrap --join-addr coordinator:7790 --raft-advertise coordinator-1.coordinator:7791
+  tonnage coordinator --etcd-endpoints 10.0.0.1:2379,10.0.0.2:2379 --rebalance on`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runCoordinator(cmd.Context(), s, c, logLevel)
+		},
+	}
+	registerCoordinator(cmd, &c, &logLevel)
+	return cmd
+}
+
+func registerCoordinator(cmd *cobra.Command, c *node.Config, logLevel *string) {
+	flags := cmd.Flags()
+	flags.StringVar(&c.Listen, "listen", c.Listen, "address for shards and tools; port 0 takes a free one")
+	flags.StringVar(&c.MetricsAddr, "metrics-addr", c.MetricsAddr, "address of /metrics, /healthz and /readyz; 0 = none")
+	flags.StringVar(&c.RaftBind, "raft-bind", c.RaftBind, "address for the other replicas")
+	flags.StringVar(&c.RaftAdvertise, "raft-advertise", c.RaftAdvertise, "where the other replicas reach this one; empty = --raft-bind")
+	flags.StringVar(&c.Advertise, "advertise-addr", c.Advertise, "where shards and tools reach this replica; empty = the host of --raft-advertise with the port of --listen")
+	flags.StringVar(&c.ID, "id", c.ID, "name of the replica; the same from one start to the next, and no other's")
+	flags.StringVar(&c.DataDir, "data-dir", c.DataDir, "folder of what must not be lost; it is created")
+	flags.BoolVar(&c.Bootstrap, "bootstrap", c.Bootstrap, "start a group when there is none; with --join-addr only the replica whose --id ends in -0 does, and only while no other has state")
+	flags.StringVar(&c.JoinAddr, "join-addr", c.JoinAddr, "where other replicas listen for shards and tools; several with commas between, or a name that stands for all")
+	flags.StringSliceVar(&c.EtcdEndpoints, "etcd-endpoints", nil, "keep everything in this etcd, instead of a group of the replicas' own; host:port, with commas between")
+	flags.StringVar(&c.Rebalance, "rebalance", c.Rebalance, "let machines change shards: off, dry-run (decide and explain only) or on")
+	flags.DurationVar(&c.RebalanceInterval, "rebalance-interval", c.RebalanceInterval, "time between two passes; about five reports of a shard")
+	flags.StringVar(&c.SnapshotExportDir, "snapshot-export-dir", "", "folder in which the leader keeps snapshots; empty = none")
+	flags.DurationVar(&c.SnapshotExportInterval, "snapshot-export-interval", 0, fmt.Sprintf("time between two of them; 0 = %v", node.ExportIntervalDefault))
+	flags.IntVar(&c.SnapshotExportKeep, "snapshot-export-keep", c.SnapshotExportKeep, "how many of them are kept; older ones are removed")
+	flags.StringVar(logLevel, "log-level", "info", "what is logged to standard error: debug, info, warn or error")
+	tlsFlags(cmd, &c.TLS.Cert, &c.TLS.Key, &c.TLS.CA)
+	_ = cmd.MarkFlagDirname("data-dir")
+	_ = cmd.MarkFlagDirname("snapshot-export-dir")
+	modes := []string{string(coordinator.RebalanceOff), string(coordinator.RebalanceDryRun), string(coordinator.RebalanceOn)}
+	_ = cmd.RegisterFlagCompletionFunc("rebalance", cobra.FixedCompletions(modes, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// When garbage is collected. A collection takes tens of milliseconds on both of
+// two cores, and the reports that come meanwhile wait for it. With 200 shards the
+// state is some 30 MB, so that there is room for collecting a quarter as often as
+// Go does by itself, until the heap nears the limit.
+const (
+	coordinatorGCPercent    = 400
+	coordinatorMemoryTarget = 768 << 20 // bytes; the chart grants 1 GiB
+)
+
+// collectSeldom sets both, unless GOGC or GOMEMLIMIT do.
+func collectSeldom() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(coordinatorGCPercent)
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(coordinatorMemoryTarget)
+	}
+}
+
+func runCoordinator(ctx context.Context, s streams, c node.Config, logLevel string) error {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(logLevel)); err != nil {
+		return badInput(fmt.Errorf("--log-level must be debug, info, warn or error, got %q", logLevel))
+	}
+	if err := c.Validate(); err != nil {
+		return badInput(err)
+	}
+	collectSeldom()
+	log := slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: level}))
+	return node.Run(ctx, c, log, func(at node.Started) {
+		log.Info("listening", "replica", c.ID, "address", at.Address, "metrics", at.MetricsAddr, "rebalance", c.Rebalance)
+	})
+}

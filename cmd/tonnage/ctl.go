@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/tonnage/tonnage/coordinator/client"
+	"github.com/tonnage/tonnage/internal/mtls"
+)
+
+// The defaults of ctl's flags.
+const (
+	ctlCoordinatorDefault = "127.0.0.1:7790"
+	ctlTimeoutDefault     = 10 * time.Second
+)
+
+// noTime stands in tables where there is no time.
+const noTime = "—"
+
+// ctl is what all its commands share.
+type ctl struct {
+	streams
+	coordinator string
+	timeout     time.Duration
+	output      string
+	tls         mtls.Files
+}
+
+// newCtl returns the root of the commands that talk to what is running.
+func newCtl(s streams) *cobra.Command {
+	c := &ctl{streams: s}
+	cmd := &cobra.Command{
+		Use:   "ctl",
+		Short: "Look at and change what is running",
+		Long: `Ctl talks to the coordinator (--coordinator): any of its replicas, they name the
+leader. With TLS, the certificate must be that of an admin; lists also take one that
+may only read.`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	flags := cmd.PersistentFlags()
+	flags.StringVar(&c.coordinator, "coordinator", ctlCoordinatorDefault, "addresses of the coordinator's replicas, with commas between")
+	flags.DurationVar(&c.timeout, "timeout", ctlTimeoutDefault, "how long to try")
+	flags.StringVarP(&c.output, "output", "o", "", "json or table (default: table on a terminal, json elsewhere)")
+	flags.StringVar(&c.tls.Cert, "tls-cert", "", "certificate to show, PEM")
+	flags.StringVar(&c.tls.Key, "tls-key", "", "key of the certificate, PEM")
+	flags.StringVar(&c.tls.CA, "tls-ca", "", "certificates of the authority that the coordinator must come from, PEM")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{formatJSON, formatTable}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.AddCommand(
+		c.listShards(), c.listDomains(), c.assignDomain(), c.unassignDomain(), c.removeShard(),
+		c.shortfalls(), c.rebalance(), c.members(), c.removeMember(), c.snapshot(),
+	)
+	cmd.AddCommand(c.fleetCommands()...)
+	return cmd
+}
+
+// call makes one call on the leader, within the time limit unless there is none.
+func (c *ctl) call(ctx context.Context, timeout time.Duration, do func(context.Context, grpc.ClientConnInterface) error) error {
+	material, err := mtls.Load(c.tls, nil)
+	if err != nil {
+		return badInput(err)
+	}
+	replicas, err := client.New(c.coordinator, material.DialOptions()...)
+	if err != nil {
+		return badInput(fmt.Errorf("--coordinator: %w", err))
+	}
+	defer replicas.Close()
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	err = replicas.Call(ctx, do)
+	if s, ok := status.FromError(err); ok && err != nil {
+		return errors.New(strings.ToLower(s.Code().String()) + ": " + s.Message())
+	}
+	return err
+}
+
+// removal makes a call that removes something. NotFound ends it well after a try
+// that reached a replica and was not answered: that one has removed it. After one
+// that reached nobody it is an error, as at the first try.
+func (c *ctl) removal(ctx context.Context, do func(context.Context, grpc.ClientConnInterface, ...grpc.CallOption) error) error {
+	unanswered := false
+	return c.call(ctx, c.timeout, func(ctx context.Context, conn grpc.ClientConnInterface) error {
+		var reached peer.Peer
+		err := do(ctx, conn, grpc.Peer(&reached))
+		if unanswered && status.Code(err) == codes.NotFound {
+			return nil
+		}
+		unanswered = unanswered || status.Code(err) == codes.Unavailable && reached.Addr != nil
+		return err
+	})
+}
+
+// print writes rows as a table, or value as JSON.
+func (c *ctl) print(value any, head string, rows func(io.Writer)) error {
+	format, err := formatOf(c.streams, c.output)
+	if err != nil {
+		return err
+	}
+	if format == formatJSON {
+		e := json.NewEncoder(c.out)
+		e.SetIndent("", "  ")
+		return e.Encode(value)
+	}
+	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, head)
+	rows(w)
+	return w.Flush()
+}
+
+// stamp writes a time of the wire.
+func stamp(nanos int64) string {
+	if nanos == 0 {
+		return noTime
+	}
+	return time.Unix(0, nanos).UTC().Format(time.RFC3339)
+}
+
+// orNone writes a text that may be empty.
+func orNone(text string) string {
+	if text == "" {
+		return noTime
+	}
+	return text
+}
+
+// required marks flags that a command cannot do without.
+func required(cmd *cobra.Command, names ...string) *cobra.Command {
+	for _, name := range names {
+		_ = cmd.MarkFlagRequired(name)
+	}
+	return cmd
+}

@@ -1,0 +1,422 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+
+	bigfleet "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
+	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/mtls"
+	"github.com/tonnage/tonnage/shard"
+	"github.com/tonnage/tonnage/web"
+)
+
+const (
+	ctlShardDefault   = "127.0.0.1:7780"
+	ctlPageDefault    = "http://127.0.0.1:8780"
+	ctlDataDirDefault = "./data"
+	// retirePath is where a running shard is told to forget a Failed machine.
+	retirePath = "/api/retire"
+	// auditGap is how often a log that is followed is looked at.
+	auditGap = 300 * time.Millisecond
+	// auditTailDefault is how many records stand before those to come.
+	auditTailDefault = 20
+	// auditLineBytesMax bounds a record.
+	auditLineBytesMax = 1 << 20
+)
+
+// fleetCommands are those that talk to one shard.
+func (c *ctl) fleetCommands() []*cobra.Command {
+	return []*cobra.Command{c.needs(), c.machines(), c.retire(), c.pauseState(), c.pause(), c.resume(), c.auditTail()}
+}
+
+// needRow is a need as `ctl needs` prints it.
+type needRow struct {
+	Cluster   string            `json:"cluster"`
+	Priority  int32             `json:"priority"`
+	Group     string            `json:"group,omitempty"`
+	Satisfied bool              `json:"satisfied"`
+	Reason    string            `json:"reason,omitempty"`
+	Missing   map[string]string `json:"missing,omitempty"`
+	Claimed   int32             `json:"claimed"`
+	Domain    string            `json:"domain,omitempty"`
+	Unmet     int32             `json:"cyclesUnmet"`
+	Parked    int32             `json:"cyclesParked,omitempty"`
+	// Candidates are the domains that a need of co-located machines had, best first.
+	Candidates []candidateRow `json:"candidates,omitempty"`
+}
+
+// candidateRow is how much of a need one domain could hold.
+type candidateRow struct {
+	Domain   string `json:"domain"`
+	PerMille int32  `json:"coveragePerMille"`
+	Covers   bool   `json:"satisfiable"`
+}
+
+func (c *ctl) needs() *cobra.Command {
+	var address, cluster string
+	var limit int32
+	var unmet bool
+	cmd := &cobra.Command{
+		Use: "needs", Short: "List what clusters need from a shard, and what became of it",
+		Example: "  tonnage ctl needs --cluster cluster-1\n  tonnage ctl needs --shard shard-0:7780 --unmet -o json", Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			rows := []needRow{}
+			err := c.inspect(cmd.Context(), address, &bigfleet.InspectNeedsRequest{ClusterId: cluster, Limit: limit}, func(n *bigfleet.NeedView) {
+				if !unmet || !n.GetSatisfied() {
+					rows = append(rows, rowOfNeed(n))
+				}
+			})
+			if err != nil {
+				return err
+			}
+			return c.print(rows, "CLUSTER\tPRIORITY\tGROUP\tSATISFIED\tMACHINES\tDOMAIN\tBEST_DOMAIN\tCYCLES_UNMET\tCYCLES_PARKED\tREASON", func(w io.Writer) {
+				for _, r := range rows {
+					fmt.Fprintf(w, "%s\t%d\t%s\t%t\t%d\t%s\t%s\t%d\t%d\t%s\n", r.Cluster, r.Priority, orNone(r.Group), r.Satisfied, r.Claimed, orNone(r.Domain), r.best(), r.Unmet, r.Parked, orNone(r.Reason))
+				}
+			})
+		},
+	}
+	cmd.Flags().StringVar(&address, "shard", ctlShardDefault, "address of the shard's sessions")
+	cmd.Flags().StringVar(&cluster, "cluster", "", "of this cluster only")
+	cmd.Flags().Int32Var(&limit, "limit", 0, "at most so many, 0 = as many as the shard lists")
+	cmd.Flags().BoolVar(&unmet, "unmet", false, "only those that are not satisfied")
+	return cmd
+}
+
+// inspect asks a shard for its needs.
+func (c *ctl) inspect(ctx context.Context, address string, req *bigfleet.InspectNeedsRequest, visit func(*bigfleet.NeedView)) error {
+	material, err := mtls.Load(c.tls, nil)
+	if err != nil {
+		return badInput(err)
+	}
+	conn, err := grpc.NewClient(address, material.DialOptions()...)
+	if err != nil {
+		return badInput(fmt.Errorf("--shard: %w", err))
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	stream, err := bigfleet.NewShardReadClient(conn).InspectNeeds(ctx, req)
+	if err != nil {
+		return fmt.Errorf("the shard does not answer: %w", err)
+	}
+	for {
+		frame, err := stream.Recv()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("the shard does not answer: %w", err)
+		}
+		if n := frame.GetNeed(); n != nil {
+			visit(n)
+		}
+	}
+}
+
+func rowOfNeed(n *bigfleet.NeedView) needRow {
+	r := needRow{
+		Cluster: n.GetClusterId(), Priority: n.GetNeed().GetPriority(), Group: n.GetNeed().GetGroup(), Satisfied: n.GetSatisfied(),
+		Claimed: n.GetClaimedMachineCount(), Domain: n.GetSameDomain(), Unmet: n.GetAgeCyclesUnmet(), Parked: n.GetParkedAgeCycles(),
+	}
+	for _, d := range n.GetSameCandidates() {
+		r.Candidates = append(r.Candidates, candidateRow{d.GetDomain(), d.GetCoveragePerMille(), d.GetSatisfiable()})
+	}
+	if !r.Satisfied {
+		r.Missing = n.GetResidualDeficit().GetResources()
+		r.Reason = strings.ToLower(strings.TrimPrefix(n.GetUnmetReason().String(), "UNMET_REASON_"))
+	}
+	return r
+}
+
+// best names the best domain and how much of the need it could hold.
+func (r *needRow) best() string {
+	if len(r.Candidates) == 0 {
+		return noTime
+	}
+	return fmt.Sprintf("%s (%.1f%%)", r.Candidates[0].Domain, float64(r.Candidates[0].PerMille)/10)
+}
+
+// machineRow is a machine as `ctl machines` prints it.
+type machineRow struct {
+	Machine  string  `json:"machine"`
+	State    string  `json:"state"`
+	Cluster  string  `json:"cluster,omitempty"`
+	Type     string  `json:"instanceType,omitempty"`
+	Zone     string  `json:"zone,omitempty"`
+	Capacity string  `json:"capacityType,omitempty"`
+	Price    float64 `json:"pricePerHour"`
+	Held     string  `json:"heldForCluster,omitempty"`
+	Error    string  `json:"lastError,omitempty"`
+}
+
+func (c *ctl) machines() *cobra.Command {
+	f := worldFlags{}
+	var state, cluster string
+	cmd := &cobra.Command{
+		Use: "machines", Short: "List the machines of a shard",
+		Example: "  tonnage ctl machines --state Failed\n  tonnage ctl machines --page http://127.0.0.1:8080 --cluster cluster-1", Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if state != "" {
+				if _, ok := model.ParseState(state); !ok {
+					return badInput(fmt.Errorf("--state: there is no state %q; one of %s", state, strings.Join(web.States[:], ", ")))
+				}
+			}
+			w, err := f.read(cmd.Context(), c.streams)
+			if err != nil {
+				return err
+			}
+			rows := []machineRow{}
+			for i := range w.Machines {
+				m := &w.Machines[i]
+				if (state == "" || m.State.String() == state) && (cluster == "" || m.Cluster == cluster) {
+					rows = append(rows, rowOfMachine(m))
+				}
+			}
+			return c.print(rows, "MACHINE\tSTATE\tCLUSTER\tTYPE\tZONE\tCAPACITY\t$/H\tHELD_FOR\tERROR", func(w io.Writer) {
+				for _, r := range rows {
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%g\t%s\t%s\n", r.Machine, r.State, orNone(r.Cluster), orNone(r.Type), orNone(r.Zone), orNone(r.Capacity), r.Price, orNone(r.Held), orNone(r.Error))
+				}
+			})
+		},
+	}
+	cmd.Flags().StringVar(&f.shard, "page", ctlPageDefault, "address of the shard's page and metrics")
+	cmd.Flags().StringVar(&state, "state", "", "in this state only")
+	cmd.Flags().StringVar(&cluster, "cluster", "", "of this cluster only")
+	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(web.States[:], cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func rowOfMachine(m *model.Machine) machineRow {
+	return machineRow{
+		Machine: m.ID, State: m.State.String(), Cluster: m.Cluster, Type: m.InstanceType, Zone: m.Zone, Capacity: m.CapacityType.String(),
+		Price: m.PricePerHour, Held: m.Reservation.Owner.Cluster, Error: m.LastError,
+	}
+}
+
+func (c *ctl) retire() *cobra.Command {
+	var page string
+	cmd := &cobra.Command{
+		Use: "retire MACHINE", Short: "Have a shard forget a Failed machine",
+		Long: `Retire has a shard forget a machine that failed. If the provider still lists it, it
+is taken over again as the provider says. It must be said on the machine that the
+shard runs on.`,
+		Example: "  tonnage ctl retire gpu-17", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			u, err := pageURL(page)
+			if err != nil {
+				return err
+			}
+			u = u.JoinPath(retirePath)
+			u.RawQuery = "machine=" + url.QueryEscape(args[0])
+			ctx, cancel := context.WithTimeout(cmd.Context(), c.timeout)
+			defer cancel()
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), http.NoBody)
+			if err != nil {
+				return badInput(fmt.Errorf("--page: %w", err))
+			}
+			res, err := http.DefaultClient.Do(req)
+			if err != nil {
+				return fmt.Errorf("the shard does not answer: %w", err)
+			}
+			defer res.Body.Close()
+			if res.StatusCode != http.StatusOK {
+				text, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10))
+				return badInput(errors.New(strings.TrimSpace(string(text))))
+			}
+			fmt.Fprintf(c.out, "%s is retired\n", args[0])
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&page, "page", ctlPageDefault, "address of the shard's page and metrics")
+	return cmd
+}
+
+func (c *ctl) pauseState() *cobra.Command {
+	var page string
+	cmd := &cobra.Command{
+		Use: "pause-state", Short: "Say whether a shard carries out what it decides",
+		Example: "  tonnage ctl pause-state", Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			u, err := pageURL(page)
+			if err != nil {
+				return err
+			}
+			mode := ""
+			ctx, cancel := context.WithTimeout(cmd.Context(), c.timeout)
+			defer cancel()
+			err = topWatch(ctx, u.JoinPath("/events"), func(e *topEvent) bool {
+				mode = cmp.Or(string(e.Frame.Mode), "running")
+				return false
+			})
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(c.out, mode)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&page, "page", ctlPageDefault, "address of the shard's page and metrics")
+	return cmd
+}
+
+func (c *ctl) pause() *cobra.Command {
+	return c.switchCommand("pause", "Have a shard decide and carry out nothing", func(path string) error {
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		return f.Close()
+	})
+}
+
+func (c *ctl) resume() *cobra.Command {
+	return c.switchCommand("resume", "Have a shard carry out again what it decides", func(path string) error {
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		return nil
+	})
+}
+
+// switchCommand is a command that puts the switch of pausing.
+func (c *ctl) switchCommand(name, short string, put func(path string) error) *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use: name, Short: short,
+		Long: short + `. The switch is a file in the shard's
+data folder, so that nobody who only reaches its ports can turn it; --actuation-paused
+holds whatever the file says.`,
+		Example: "  tonnage ctl " + name + " --data-dir /var/lib/bigfleet-shard", Args: noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+				return badInput(fmt.Errorf("--data-dir %s: is no folder; give the data folder of the shard", dir))
+			}
+			if err := put(filepath.Join(dir, pauseFile)); err != nil {
+				return badInput(fmt.Errorf("--data-dir %s: %w", dir, err))
+			}
+			fmt.Fprintln(c.out, "from the next cycle on")
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&dir, "data-dir", ctlDataDirDefault, "data folder of the shard")
+	_ = cmd.MarkFlagDirname("data-dir")
+	return cmd
+}
+
+func (c *ctl) auditTail() *cobra.Command {
+	var path string
+	var follow bool
+	var last int
+	cmd := &cobra.Command{
+		Use: "audit", Short: "Show the last records of a shard's audit log",
+		Example: "  tonnage ctl audit --log audit.jsonl -n 100\n  tonnage ctl audit --log audit.jsonl -f -o json", Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			format, err := formatOf(c.streams, c.output)
+			if err != nil {
+				return err
+			}
+			return tailAudit(cmd.Context(), c.out, path, last, follow, format == formatJSON)
+		},
+	}
+	cmd.Flags().StringVar(&path, "log", "", "the file that --audit-log of the shard names; required")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with records as they come")
+	cmd.Flags().IntVarP(&last, "lines", "n", auditTailDefault, "how many records there are before")
+	return required(cmd, "log")
+}
+
+// tailAudit writes the last records of a log and, if asked, those to come. A log
+// that is rotated meanwhile is read on.
+func tailAudit(ctx context.Context, out io.Writer, path string, last int, follow, asJSON bool) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return badInput(fmt.Errorf("--log: %w", err))
+	}
+	defer func() { f.Close() }()
+	lines := &auditLines{in: bufio.NewReader(f)}
+	var recent []string
+	for line, ok := lines.next(); ok; line, ok = lines.next() {
+		if recent = append(recent, line); len(recent) > max(last, 0) {
+			recent = recent[1:]
+		}
+	}
+	for _, line := range recent {
+		fmt.Fprintln(out, auditLine(line, asJSON))
+	}
+	for follow {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(auditGap):
+		}
+		for line, ok := lines.next(); ok; line, ok = lines.next() {
+			fmt.Fprintln(out, auditLine(line, asJSON))
+		}
+		if now, err := os.Stat(path); err == nil {
+			if was, err := f.Stat(); err == nil && !os.SameFile(now, was) {
+				if next, err := os.Open(path); err == nil {
+					f.Close()
+					f, lines = next, &auditLines{in: bufio.NewReader(next)}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// auditLines reads whole lines of a file that grows.
+type auditLines struct {
+	in   *bufio.Reader
+	part strings.Builder
+}
+
+func (l *auditLines) next() (string, bool) {
+	text, err := l.in.ReadString('\n')
+	if l.part.Len()+len(text) <= auditLineBytesMax {
+		l.part.WriteString(text)
+	}
+	if err != nil {
+		return "", false
+	}
+	line := strings.TrimSuffix(l.part.String(), "\n")
+	l.part.Reset()
+	return line, true
+}
+
+// auditLine writes a record for people; what is no record stays as it is.
+func auditLine(line string, asJSON bool) string {
+	var r shard.AuditRecord
+	if asJSON || json.Unmarshal([]byte(line), &r) != nil {
+		return line
+	}
+	text := fmt.Sprintf("%s cycle %d %s %s %s", time.Unix(0, r.Time).UTC().Format("15:04:05.000"), r.Cycle, r.Disposition, r.Kind, r.Machine)
+	if r.Cluster != "" {
+		text += " cluster " + r.Cluster
+	}
+	if r.Need != nil {
+		text += fmt.Sprintf(" for %s (rank %d, priority %d)", r.Need.Cluster, r.Need.Rank, r.Need.Priority)
+	}
+	text += " because " + r.Reason
+	if r.Outcome != "" {
+		text += ": " + r.Outcome
+	}
+	if r.Error != "" {
+		text += ": " + r.Error
+	}
+	return text
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	bigfleet "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
+	tonnage "github.com/tonnage/tonnage/api/tonnage/v1alpha1"
+)
+
+// shortfallRow is a shortfall as shortfalls prints it.
+type shortfallRow struct {
+	Shard     string            `json:"shard"`
+	Priority  int32             `json:"priority"`
+	AgeCycles int32             `json:"ageCycles"`
+	Escalated bool              `json:"escalated"`
+	Deficit   map[string]string `json:"deficit"`
+	Requires  string            `json:"requires"`
+}
+
+func (c *ctl) shortfalls() *cobra.Command {
+	var shard string
+	cmd := &cobra.Command{
+		Use: "shortfalls", Short: "List what the shards are short of", Args: noArguments,
+		Example: "  tonnage ctl shortfalls --shard shard-0",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			rows := []shortfallRow{}
+			err := c.call(cmd.Context(), c.timeout, func(ctx context.Context, conn grpc.ClientConnInterface) error {
+				got, err := tonnage.NewFleetClient(conn).Shortfalls(ctx, &tonnage.ShortfallsRequest{ShardId: shard})
+				rows = rows[:0]
+				for _, x := range got.GetShortfalls() {
+					rows = append(rows, shortfallRow{
+						x.GetShardId(), x.GetPriority(), x.GetAgeCycles(), x.GetEscalated(), x.GetDeficit().GetResources(), inWords(x.GetRequirements()),
+					})
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			return c.print(rows, "SHARD\tPRIORITY\tAGE\tESCALATED\tDEFICIT\tREQUIRES", func(w io.Writer) {
+				for _, r := range rows {
+					fmt.Fprintf(w, "%s\t%d\t%d\t%t\t%s\t%s\n", r.Shard, r.Priority, r.AgeCycles, r.Escalated, amounts(r.Deficit), r.Requires)
+				}
+			})
+		},
+	}
+	cmd.Flags().StringVar(&shard, "shard", "", "only of this shard")
+	return cmd
+}
+
+func inWords(requirements []*bigfleet.NodeSelectorRequirement) string {
+	parts := make([]string, len(requirements))
+	for i, r := range requirements {
+		op := strings.TrimPrefix(r.GetOperator().String(), "OPERATOR_")
+		parts[i] = strings.TrimSpace(r.GetKey() + " " + strings.ToLower(op) + " " + strings.Join(r.GetValues(), "|"))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "any machine")
+}
+
+func amounts(resources map[string]string) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(resources)) {
+		parts = append(parts, k+"="+resources[k])
+	}
+	return strings.Join(parts, ",")
+}
+
+func (c *ctl) rebalance() *cobra.Command {
+	var why bool
+	cmd := &cobra.Command{
+		Use: "rebalance", Short: "Show which machines change shards, and why", Args: noArguments,
+		Long: `Rebalance shows the moves that the coordinator knows of: those under way, and the
+last that are over. With --why it shows what the last pass decided about each
+shortfall that is old enough, and what became of each offer that was looked at.`,
+		Example: "  tonnage ctl rebalance --why",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var got *tonnage.RebalancingReply
+			err := c.call(cmd.Context(), c.timeout, func(ctx context.Context, conn grpc.ClientConnInterface) (err error) {
+				got, err = tonnage.NewFleetClient(conn).Rebalancing(ctx, &tonnage.RebalancingRequest{})
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			return c.printRebalancing(got, why)
+		},
+	}
+	cmd.Flags().BoolVar(&why, "why", false, "show what the last pass decided, and why")
+	return cmd
+}
+
+func (c *ctl) printRebalancing(got *tonnage.RebalancingReply, why bool) error {
+	format, err := formatOf(c.streams, c.output)
+	if err != nil {
+		return err
+	}
+	if format == formatJSON {
+		if !why {
+			got.Decisions = nil
+		}
+		text, err := protojson.MarshalOptions{Multiline: true, EmitUnpopulated: true}.Marshal(got)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(c.out, string(text))
+		return err
+	}
+	fmt.Fprintf(c.out, "rebalancing is %s; pass %d at %s asked for %d machines\n", got.GetMode(), got.GetPass(), stamp(got.GetPassedAtUnixNanos()), got.GetMachines())
+	if got.GetWaits() != "" {
+		fmt.Fprintln(c.out, "it waits:", got.GetWaits())
+	}
+	if why {
+		printDecisions(c.out, got)
+	}
+	return c.print(nil, "MOVE\tTIER\tPHASE\tFROM\tTO\tMACHINES\tKIND\tBEGAN\tENDED\tNOTE", func(w io.Writer) {
+		for _, m := range got.GetMoves() {
+			fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", m.GetMoveId(), m.GetTier(), m.GetPhase(), m.GetDonor(), m.GetReceiver(),
+				len(m.GetMachineIds()), m.GetMachineKind(), stamp(m.GetBeganUnixNanos()), stamp(m.GetEndedUnixNanos()), orNone(m.GetNote()))
+		}
+	})
+}
+
+func printDecisions(w io.Writer, got *tonnage.RebalancingReply) {
+	if n := got.GetYoung(); n > 0 {
+		fmt.Fprintf(w, "%d shortfalls are too young to be a matter of the fleet\n", n)
+	}
+	if n := got.GetCut(); n > 0 {
+		fmt.Fprintf(w, "%d more shortfalls were not looked at\n", n)
+	}
+	for _, d := range got.GetDecisions() {
+		fmt.Fprintf(w, "\n%s, priority %d, short for %d cycles of %s: %s\n  %s\n", d.GetReceiver(), d.GetPriority(), d.GetAgeCycles(),
+			amounts(d.GetDeficit().GetResources()), d.GetRequires(), d.GetVerdict())
+		for _, s := range d.GetSteps() {
+			what := s.GetWhy()
+			if s.GetMachines() > 0 {
+				what = fmt.Sprintf("%s %d", what, s.GetMachines())
+			}
+			if s.GetDonor() == "" {
+				fmt.Fprintf(w, "  tier %d: %s\n", s.GetTier(), what)
+				continue
+			}
+			fmt.Fprintf(w, "  tier %d: %s offers %d of %s: %s\n", s.GetTier(), s.GetDonor(), s.GetOffered(), s.GetMachineKind(), what)
+		}
+		if n := d.GetMoreSteps(); n > 0 {
+			fmt.Fprintf(w, "  and %d more offers\n", n)
+		}
+	}
+	fmt.Fprintln(w)
+}

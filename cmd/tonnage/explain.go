@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tonnage/tonnage/internal/world"
+)
+
+// explainFlags are the flags of explain.
+type explainFlags struct {
+	source worldFlags
+	output string
+}
+
+func newExplain(s streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "explain (need|machine) NAME...",
+		Short: "Say why a need or a machine is as it is",
+		Long: `Explain decides about a world and says why: what counts for a need, what it takes,
+what the other machines are to it and which domains it weighed; who claims a
+machine and what is to be done with it.
+
+The world is a file as decide reads it, or that of a running shard (--shard, the
+address of its page or metrics). Needs of a running shard are named by cluster
+and row of the roll-up, from 0: cluster-1/0.`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(
+		newExplainOf(s, "need NAME...", "Say why needs are satisfied or not", `  tonnage explain need -f world.yaml web
+  tonnage explain need --shard http://127.0.0.1:8080 cluster-1/0`,
+			func(names map[string]bool) *world.Subjects { return &world.Subjects{Needs: names} }),
+		newExplainOf(s, "machine ID...", "Say what is done with machines, and why", `  tonnage explain machine -f world.yaml m-1 m-2
+  tonnage explain machine --shard http://127.0.0.1:8080 m-1 -o json`,
+			func(names map[string]bool) *world.Subjects { return &world.Subjects{Machines: names} }),
+	)
+	return cmd
+}
+
+func newExplainOf(s streams, use, short, example string, subjects func(map[string]bool) *world.Subjects) *cobra.Command {
+	var f explainFlags
+	cmd := &cobra.Command{
+		Use: use, Short: short, Example: example,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return badInput(fmt.Errorf("name at least one (see `%s --help`)", cmd.CommandPath()))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			names := make(map[string]bool, len(args))
+			for _, name := range args {
+				names[name] = true
+			}
+			return explain(cmd.Context(), s, &f, subjects(names))
+		},
+	}
+	f.source.add(cmd)
+	outputFlag(cmd, &f.output)
+	return cmd
+}
+
+func explain(ctx context.Context, s streams, f *explainFlags, of *world.Subjects) error {
+	format, err := formatOf(s, f.output)
+	if err != nil {
+		return err
+	}
+	w, err := f.source.read(ctx, s)
+	if err != nil {
+		return err
+	}
+	answer, err := w.Explain(of)
+	if err != nil {
+		return badInput(err)
+	}
+	if format == formatTable {
+		return answer.WriteExplanation(s.out, w)
+	}
+	return answer.WriteExplanationJSON(s.out)
+}
+
+const (
+	// worldPath is where a running shard serves its world.
+	worldPath = "/api/world"
+	// worldTimeout bounds how long a running shard may take to send it.
+	worldTimeout = 2 * time.Minute
+	// worldBytesMax bounds what it may send.
+	worldBytesMax = 1 << 30
+)
+
+// worldFlags say where a world comes from.
+type worldFlags struct {
+	file  string
+	shard string
+}
+
+func (f *worldFlags) add(cmd *cobra.Command) {
+	fileFlag(cmd, &f.file, "the world")
+	cmd.Flags().StringVar(&f.shard, "shard", "", "address of a running shard's page, in place of a file: http://127.0.0.1:8080")
+}
+
+// read reads the world from the file or the running shard.
+func (f *worldFlags) read(ctx context.Context, s streams) (*world.World, error) {
+	if f.shard != "" && f.file != "" {
+		return nil, badInput(errors.New("give one of -f and --shard, not both"))
+	}
+	ctx, cancel := context.WithTimeout(ctx, worldTimeout)
+	defer cancel()
+	in, err := f.open(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	w, err := world.Read(in)
+	if err != nil {
+		return nil, badInput(err)
+	}
+	return w, nil
+}
+
+func (f *worldFlags) open(ctx context.Context, s streams) (io.ReadCloser, error) {
+	if f.shard != "" {
+		return fetchWorld(ctx, f.shard)
+	}
+	return openFile(s, f.file)
+}
+
+// fetchWorld asks a running shard for its world.
+func fetchWorld(ctx context.Context, address string) (io.ReadCloser, error) {
+	u, err := pageURL(address)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.JoinPath(worldPath).String(), http.NoBody)
+	if err != nil {
+		return nil, badInput(fmt.Errorf("--shard: %w", err))
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("the shard does not answer: %w; is it running, and is this the address of its page?", err)
+	}
+	if res.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10))
+		res.Body.Close()
+		return nil, fmt.Errorf("the shard answers %s: %s", res.Status, bytes.TrimSpace(text))
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.LimitReader(res.Body, worldBytesMax), res.Body}, nil
+}

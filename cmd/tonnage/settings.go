@@ -1,0 +1,94 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tonnage/tonnage/internal/world/document"
+)
+
+// readSettings sets the flags that a file names and the command line does not.
+// The error lists every fault of the file.
+func readSettings(cmd *cobra.Command, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return badInput(fmt.Errorf("--config: %w", err))
+	}
+	defer f.Close()
+	root, fault, err := document.Load(f)
+	if err != nil {
+		return badInput(fmt.Errorf("--config: %w", err))
+	}
+	if fault == nil && root.Kind != document.Object {
+		fault = &document.Fault{Path: "$", Msg: "must be an object: names of flags and their values"}
+	}
+	if fault != nil {
+		return badInput(fmt.Errorf("--config %s: %w", path, fault))
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) { names = append(names, flag.Name) })
+	var faults []error
+	seen := map[string]bool{}
+	for i := range root.Items {
+		item := &root.Items[i]
+		if seen[item.Key] {
+			faults = append(faults, fmt.Errorf("--config %s: %s: occurs twice", path, item.Key))
+			continue
+		}
+		seen[item.Key] = true
+		if err := setFlag(cmd, item, names); err != nil {
+			faults = append(faults, fmt.Errorf("--config %s: %s: %w", path, item.Key, err))
+		}
+	}
+	if len(faults) > 0 {
+		return badInput(errors.Join(faults...))
+	}
+	return nil
+}
+
+// setFlag sets one flag as a file says, unless the command line has.
+func setFlag(cmd *cobra.Command, item *document.Node, names []string) error {
+	flag := cmd.Flags().Lookup(item.Key)
+	switch {
+	case flag == nil || item.Key == "config" || item.Key == "help":
+		if near := document.Nearest(item.Key, names); near != "" {
+			return fmt.Errorf("no such setting; did you mean %s?", near)
+		}
+		return fmt.Errorf("no such setting (see `%s --help`)", cmd.CommandPath())
+	case item.Kind == document.List || item.Kind == document.Object:
+		return fmt.Errorf("must be one value, it is %s", item.Kind)
+	case flag.Changed:
+		return nil
+	}
+	if err := cmd.Flags().Set(item.Key, item.Text); err != nil {
+		return fmt.Errorf("%q is no %s", item.Text, flag.Value.Type())
+	}
+	return nil
+}
+
+// settingsOf lists all flags and their values, for the log.
+func settingsOf(cmd *cobra.Command) string {
+	var b strings.Builder
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+		if flag.Name != "help" && !flag.Hidden {
+			fmt.Fprintf(&b, "%s=%s ", flag.Name, flag.Value)
+		}
+	})
+	return strings.TrimSpace(b.String())
+}
+
+// tlsFlags adds the three flags of mutual TLS to a command.
+func tlsFlags(cmd *cobra.Command, cert, key, ca *string) {
+	flags := cmd.Flags()
+	flags.StringVar(cert, "tls-cert", "", "certificate of this process, PEM; read again when it changes")
+	flags.StringVar(key, "tls-key", "", "key of the certificate, PEM")
+	flags.StringVar(ca, "tls-ca", "", "certificates of the authority that peers must come from, PEM")
+	for _, name := range []string{"tls-cert", "tls-key", "tls-ca"} {
+		_ = cmd.MarkFlagFilename(name, "pem", "crt", "key")
+	}
+}

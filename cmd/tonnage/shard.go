@@ -1,0 +1,164 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tonnage/tonnage/shard"
+)
+
+// The defaults of shard's flags.
+const (
+	shardListenDefault    = ":7780"
+	shardMetricsDefault   = ":8780"
+	shardIDDefault        = "shard-0"
+	shardHeartbeatDefault = 10 * time.Second
+	metricsOff            = "0"
+	phaseLogVariable      = "BIGFLEET_PHASEDUMP"
+)
+
+// shardFlags are the flags of shard, as given.
+type shardFlags struct {
+	config      string
+	listen      string
+	metricsAddr string
+	pprofAddr   string
+	id          string
+	dataDir     string
+	logLevel    string
+
+	providerAddr    string
+	coordinatorAddr string
+	advertiseAddr   string
+	heartbeat       time.Duration
+
+	cycle        time.Duration
+	workers      int
+	pin          bool
+	maxActions   int
+	concurrency  int
+	incremental  bool
+	hints        time.Duration
+	reclaimCap   float64
+	emptyGuard   bool
+	paused       bool
+	dryRun       bool
+	auditLog     string
+	auditBytes   int64
+	warmupCycles int
+	phaseLog     bool
+	local        bool
+	profileDir   string
+	profileOver  time.Duration
+
+	tlsCert, tlsKey, tlsCA string
+	seed                   seedFlags
+}
+
+// seedFlags describe the machines of the provider in the process.
+type seedFlags struct {
+	machines, speculative, spot, configured int
+	clusters, stride                        int
+	failures                                float64
+	// Accepted for the sake of scripts; there is nothing for them to change.
+	shedAt     int
+	archetypes string
+	density    float64
+	shed       float64
+}
+
+func newShard(s streams) *cobra.Command {
+	var f shardFlags
+	cmd := &cobra.Command{
+		Use:   "shard",
+		Short: "Run a shard: sessions of operators, a provider, decisions",
+		Long: `Shard serves the operators that connect to it (--listen) with the machines of one
+provider (--provider-addr). It decides every --cycle-interval and at once when a
+cluster reports, and carries out what it decides. A coordinator (--coordinator-addr)
+is reported to and never waited for.
+
+What must not be lost is in --data-dir: the epoch that tells the provider this
+process from the one before, and a journal. While there is a file "pause" in that
+folder, everything is decided and nothing carried out; so it is with "dry-run".
+
+Settings can be in a file (--config) under the names of the flags; a flag that is
+given counts more. All three --tls flags turn mutual TLS on, none leaves it off.`,
+		Example: `  tonnage shard --provider-addr 127.0.0.1:7800 --data-dir /var/lib/tonnage
+  tonnage shard --config shard.yaml --dry-run --audit-log audit.jsonl
+  tonnage shard --seed-machines 100 --local-bootstrap --log-level info
+  touch /var/lib/tonnage/pause     # stop acting; rm it to go on`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.readConfig(cmd); err != nil {
+				return err
+			}
+			p, err := f.parse(cmd.Flags().Changed)
+			if err != nil {
+				return err
+			}
+			p.settings = settingsOf(cmd)
+			return runShard(cmd.Context(), s, p)
+		},
+	}
+	f.register(cmd)
+	return cmd
+}
+
+func (f *shardFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	defaults := shard.DefaultConfig()
+	flags.StringVar(&f.config, "config", "", "file of settings, YAML or JSON: names of flags and their values")
+	flags.StringVar(&f.listen, "listen", shardListenDefault, "address for operators and tools; port 0 takes a free one")
+	flags.StringVar(&f.metricsAddr, "metrics-addr", shardMetricsDefault, "address of /metrics, /healthz and /readyz; 0 = none")
+	flags.StringVar(&f.pprofAddr, "pprof-addr", "", "address of /debug/pprof/; empty = that of the metrics, for this machine only")
+	flags.StringVar(&f.id, "id", shardIDDefault, "name of the shard; the same from one start to the next, and no other's")
+	flags.StringVar(&f.dataDir, "data-dir", upDataDirDefault, "folder of what must not be lost; it is created")
+	flags.StringVar(&f.providerAddr, "provider-addr", "", "address of the provider; empty = machines in memory, for trying out")
+	flags.StringVar(&f.coordinatorAddr, "coordinator-addr", "", "addresses of the coordinator's replicas, with commas between; empty = none")
+	flags.StringVar(&f.advertiseAddr, "advertise-addr", "", "address that the coordinator hands on as this shard's; empty = that of --listen")
+	flags.DurationVar(&f.heartbeat, "coordinator-heartbeat-interval", shardHeartbeatDefault, "time between two reports to the coordinator")
+	flags.DurationVar(&f.cycle, "cycle-interval", defaults.CycleInterval, "time between two cycles; new demand starts one at once")
+	workersFlag(cmd, &f.workers, "")
+	pinFlag(cmd, &f.pin)
+	flags.IntVar(&f.maxActions, "max-actions-per-cycle", 0, "most actions that a cycle starts, by rank; 0 = no limit")
+	flags.IntVar(&f.concurrency, "execute-concurrency", defaults.Concurrency, "calls to the provider at a time; the queue before them is twice as long")
+	flags.BoolVar(&f.incremental, "incremental-reconcile", false, "ask the provider for what changed, and for everything now and then only")
+	flags.DurationVar(&f.hints, "available-capacity-interval", 0, "how often a cluster hears of free capacity for one profile at most; 0 = 5s")
+	flags.Float64Var(&f.reclaimCap, "reclaim-cap-fraction", defaults.ReclaimCapFraction, "part of a cluster's machines that one cycle may reclaim, at least one; 0 = no cap")
+	flags.BoolVar(&f.emptyGuard, "empty-rollup-guard", true, "believe a roll-up that drops nearly all rows only when it is the third")
+	flags.BoolVar(&f.paused, "actuation-paused", false, "decide everything and carry out nothing")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "decide everything, report it, and carry out nothing")
+	flags.StringVar(&f.auditLog, "audit-log", "", "file for what became of every action, one JSON object a line; empty = none")
+	flags.Int64Var(&f.auditBytes, "audit-log-max-bytes", 0, "size at which the audit log begins a new file; 0 = 64 MiB")
+	flags.IntVar(&f.warmupCycles, "metrics-warmup-cycles", 0, "first cycles whose durations are left out of the metrics")
+	flags.BoolVar(&f.phaseLog, "phase-attribution-log", false, "log what each phase of each cycle did (also with "+phaseLogVariable+"=1)")
+	flags.BoolVar(&f.local, "local-bootstrap", false, "for tests: bind machines without asking operators how they join")
+	flags.StringVar(&f.profileDir, "profile-dir", "", "keep execution traces of the slowest cycles in this folder; empty keeps none")
+	flags.DurationVar(&f.profileOver, "profile-over", shard.WorstMinDefault, "a cycle that takes as long is slow")
+	flags.StringVar(&f.logLevel, "log-level", "info", "what is logged to standard error: debug, info, warn or error")
+	tlsFlags(cmd, &f.tlsCert, &f.tlsKey, &f.tlsCA)
+	f.seed.register(cmd)
+	_ = cmd.MarkFlagDirname("data-dir")
+	_ = cmd.MarkFlagDirname("profile-dir")
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json")
+	_ = cmd.MarkFlagFilename("audit-log", "jsonl")
+}
+
+func (f *seedFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.IntVar(&f.machines, "seed-machines", 0, "machines in memory: so many Idle")
+	flags.IntVar(&f.speculative, "seed-speculative", 0, "machines in memory: so many that could be bought")
+	flags.IntVar(&f.spot, "seed-spot", 0, "machines in memory: so many spot machines that could be bought")
+	flags.IntVar(&f.configured, "seed-configured-per-cluster", 0, "machines in memory: so many bound to each cluster")
+	flags.Float64Var(&f.failures, "failure-rate-per-sec", 0, "machines in memory: probability that a call fails, 0 to 1")
+	flags.IntVar(&f.clusters, "seed-cluster-total", 0, "machines in memory: number of clusters, cluster-0 and on")
+	flags.IntVar(&f.stride, "seed-cluster-stride", 0, "machines in memory: step from one cluster's number to the next; 0 = 1")
+	flags.IntVar(&f.shedAt, "speculative-shed-at-seconds", 0, "accepted, changes nothing")
+	flags.StringVar(&f.archetypes, "archetypes", "", "accepted, changes nothing")
+	flags.Float64Var(&f.density, "seed-density-multiplier", 1, "accepted, changes nothing")
+	flags.Float64Var(&f.shed, "speculative-shed-multiplier", 1, "accepted, changes nothing")
+	for _, name := range []string{"speculative-shed-at-seconds", "archetypes", "seed-density-multiplier", "speculative-shed-multiplier"} {
+		_ = flags.MarkHidden(name)
+	}
+}

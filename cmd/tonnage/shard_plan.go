@@ -1,0 +1,148 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/mtls"
+	"github.com/tonnage/tonnage/shard"
+)
+
+// shardPlan is what shard was asked to do, checked.
+type shardPlan struct {
+	shard        shard.Config
+	id           string
+	listen       string
+	metrics      string // empty = none
+	pprof        string
+	dataDir      string
+	provider     string
+	coordinators []string
+	advertise    string
+	heartbeat    time.Duration
+	audit        string
+	auditBytes   int64
+	phaseLog     bool
+	local        bool
+	pin          bool
+	tls          mtls.Files
+	seed         seedFlags
+	level        slog.Level
+	settings     string // as given, for the log
+}
+
+// readConfig takes over what the file of settings says.
+func (f *shardFlags) readConfig(cmd *cobra.Command) error {
+	if f.config == "" {
+		return nil
+	}
+	return readSettings(cmd, f.config)
+}
+
+// parse checks all settings and reports every fault; set tells whether one was
+// given.
+func (f *shardFlags) parse(set func(string) bool) (*shardPlan, error) {
+	p := &shardPlan{
+		id: f.id, listen: f.listen, pprof: f.pprofAddr, dataDir: f.dataDir, provider: f.providerAddr, heartbeat: f.heartbeat,
+		advertise: cmp.Or(f.advertiseAddr, f.listen), audit: f.auditLog, auditBytes: f.auditBytes, local: f.local, pin: f.pin,
+		phaseLog: f.phaseLog || os.Getenv(phaseLogVariable) == "1", tls: mtls.Files{Cert: f.tlsCert, Key: f.tlsKey, CA: f.tlsCA}, seed: f.seed,
+	}
+	if f.metricsAddr != metricsOff {
+		p.metrics = f.metricsAddr
+	}
+	faults := append(f.faults(p), f.seed.faults(f.providerAddr != "", set)...)
+	p.shard = f.shardConfig()
+	if err := p.shard.Validate(); err != nil {
+		faults = append(faults, err)
+	}
+	if err := p.level.UnmarshalText([]byte(f.logLevel)); err != nil {
+		faults = append(faults, fmt.Errorf("--log-level must be debug, info, warn or error, got %q", f.logLevel))
+	}
+	if len(faults) > 0 {
+		return nil, badInput(errors.Join(faults...))
+	}
+	return p, nil
+}
+
+// faults lists what is wrong with settings that are not the shard's own.
+func (f *shardFlags) faults(p *shardPlan) (faults []error) {
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	address := func(flag, value string) {
+		if _, _, err := net.SplitHostPort(value); err != nil {
+			fault("--%s must be HOST:PORT, as in 127.0.0.1:7780 or :7780, got %q", flag, value)
+		}
+	}
+	address("listen", f.listen)
+	for _, x := range [...][2]string{{"metrics-addr", p.metrics}, {"pprof-addr", f.pprofAddr}, {"advertise-addr", f.advertiseAddr}, {"provider-addr", f.providerAddr}} {
+		if x[1] != "" {
+			address(x[0], x[1])
+		}
+	}
+	for _, one := range strings.Split(f.coordinatorAddr, ",") {
+		if one = strings.TrimSpace(one); one != "" {
+			address("coordinator-addr", one)
+			p.coordinators = append(p.coordinators, one)
+		}
+	}
+	if f.id == "" || len(f.id) > model.NameBytesMax || strings.ContainsAny(f.id, "/ \t\n") {
+		fault("--id must be a name of 1 to %d bytes without spaces and slashes, got %q", model.NameBytesMax, f.id)
+	}
+	if f.dataDir == "" {
+		fault("--data-dir is empty; name a folder")
+	}
+	if f.heartbeat < 100*time.Millisecond {
+		fault("--coordinator-heartbeat-interval must be at least 100ms, got %v", f.heartbeat)
+	}
+	if f.concurrency < 1 {
+		fault("--execute-concurrency must be at least 1, got %d", f.concurrency)
+	}
+	if f.hints < 0 {
+		fault("--available-capacity-interval cannot be negative, got %v; 0 is %v", f.hints, shard.HintIntervalDefault)
+	}
+	if f.auditBytes < 0 {
+		fault("--audit-log-max-bytes cannot be negative, got %d", f.auditBytes)
+	}
+	if err := checkWorkers(f.workers); err != nil {
+		faults = append(faults, err)
+	}
+	return faults
+}
+
+// faults refuses what only machines in memory know.
+func (f *seedFlags) faults(remote bool, set func(string) bool) (faults []error) {
+	for _, name := range []string{"seed-machines", "seed-speculative", "seed-spot", "seed-configured-per-cluster", "failure-rate-per-sec", "speculative-shed-at-seconds"} {
+		if remote && set(name) {
+			faults = append(faults, fmt.Errorf("--%s is for machines in memory; leave it out, or --provider-addr", name))
+		}
+	}
+	if min(f.machines, f.speculative, f.spot, f.configured, f.clusters, f.stride) < 0 {
+		faults = append(faults, errors.New("--seed-machines and the like cannot be negative"))
+	}
+	if !(f.failures >= 0 && f.failures <= 1) {
+		faults = append(faults, fmt.Errorf("--failure-rate-per-sec is a probability between 0 and 1, got %v", f.failures))
+	}
+	return faults
+}
+
+func (f *shardFlags) shardConfig() shard.Config {
+	c := shard.DefaultConfig()
+	c.CycleInterval, c.Concurrency, c.MaxActionsPerCycle = f.cycle, f.concurrency, f.maxActions
+	c.Engine.Workers = f.workers
+	c.ReclaimCapFraction, c.Quarantine = f.reclaimCap, f.emptyGuard
+	c.Paused, c.DryRun = f.paused, f.dryRun
+	c.AlwaysFull, c.WarmupCycles = !f.incremental, f.warmupCycles
+	if f.hints > 0 {
+		c.HintInterval = f.hints
+	}
+	c.WorstDir, c.WorstMin = f.profileDir, f.profileOver
+	return c
+}

@@ -1,0 +1,295 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/internal/mtls"
+	"github.com/tonnage/tonnage/shard"
+	"github.com/tonnage/tonnage/shard/audit"
+	"github.com/tonnage/tonnage/shard/journal"
+	"github.com/tonnage/tonnage/shard/provider/epoch"
+	"github.com/tonnage/tonnage/shard/session"
+)
+
+// The files in the data folder that stop a shard while they are there.
+const (
+	pauseFile  = "pause"
+	dryRunFile = "dry-run"
+)
+
+const (
+	// sessionsStopLimit is how long sessions may take to end.
+	sessionsStopLimit = 3 * time.Second
+	// shardStopLimit is how long the cycle and the calls under way may take.
+	shardStopLimit = 10 * time.Second
+)
+
+// shardProcess is everything that runs in one `tonnage shard`.
+type shardProcess struct {
+	plan     *shardPlan
+	log      *slog.Logger
+	registry *prometheus.Registry
+	tls      *mtls.Material
+	epoch    *epoch.File
+	journal  *journal.Journal
+	audit    *audit.Log[shard.AuditRecord]
+	sessions *session.Server
+	shard    *shard.Shard
+	page     *shardPage
+	tidy     tidy
+	closers  []func() error
+	renew    func(context.Context) error // nil = nobody fences
+
+	grpc, metrics, pprof net.Listener
+}
+
+// runShard runs until its context ends or a part fails.
+func runShard(ctx context.Context, s streams, p *shardPlan) (err error) {
+	x := &shardProcess{plan: p, registry: prometheus.NewRegistry()}
+	x.log = slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: p.level})).With("shard", p.id)
+	x.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	defer func() { err = errors.Join(err, x.close()) }()
+	if err := x.open(); err != nil {
+		return err
+	}
+	if err := x.build(); err != nil {
+		return err
+	}
+	x.log.Debug("configuration", "settings", p.settings)
+	x.log.Info("started", "version", versionText(), "epoch", x.epoch.Epoch(), "listen", x.grpc.Addr(), "metrics", addressOf(x.metrics), "provider", p.provider, "dataDir", p.dataDir, "paused", p.shard.Paused, "dryRun", p.shard.DryRun)
+	fmt.Fprintf(s.out, "tonnage shard %s: sessions on %s, metrics on %s\n", p.id, x.grpc.Addr(), addressOf(x.metrics))
+	return x.run(ctx)
+}
+
+func addressOf(l net.Listener) string {
+	if l == nil {
+		return "none"
+	}
+	return l.Addr().String()
+}
+
+// later has something closed at the end, the last first.
+func (x *shardProcess) later(closing func() error) { x.closers = append(x.closers, closing) }
+
+func (x *shardProcess) close() error {
+	var all []error
+	for i := len(x.closers) - 1; i >= 0; i-- {
+		all = append(all, x.closers[i]())
+	}
+	return errors.Join(all...)
+}
+
+// open opens what the process needs of the machine that it runs on. What can go
+// wrong here has a flag as its remedy.
+func (x *shardProcess) open() (err error) {
+	p := x.plan
+	if x.tls, err = mtls.Load(p.tls, x.log); err != nil {
+		return badInput(err)
+	}
+	if x.epoch, err = epoch.Open(p.dataDir); err != nil {
+		return badInput(fmt.Errorf("--data-dir %s: %w", p.dataDir, err))
+	}
+	x.later(x.epoch.Close)
+	if x.journal, err = journal.Open(p.dataDir, x.log); err != nil {
+		return badInput(fmt.Errorf("--data-dir %s: %w", p.dataDir, err))
+	}
+	x.later(x.journal.Close)
+	if p.audit != "" {
+		if x.audit, err = audit.Open[shard.AuditRecord](p.audit, p.auditBytes, x.log); err != nil {
+			return badInput(fmt.Errorf("--audit-log: %w", err))
+		}
+		x.later(x.audit.Close)
+	}
+	for _, l := range []struct {
+		flag, address string
+		into          *net.Listener
+	}{{"listen", p.listen, &x.grpc}, {"metrics-addr", p.metrics, &x.metrics}, {"pprof-addr", p.pprof, &x.pprof}} {
+		if l.address == "" {
+			continue
+		}
+		if *l.into, err = listenOn(l.flag, l.address); err != nil {
+			return err
+		}
+		x.later(closeQuietly(*l.into))
+	}
+	return nil
+}
+
+// closeQuietly closes a listener that its server may have closed already.
+func closeQuietly(l net.Listener) func() error {
+	return func() error {
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return nil
+	}
+}
+
+// build makes the parts and ties them together.
+func (x *shardProcess) build() error {
+	x.registerEdges()
+	from, err := x.provider()
+	if err != nil {
+		return err
+	}
+	machines := &countedProvider{Provider: from}
+	x.page = x.newPage(machines)
+	core := &lateShard{}
+	decisions := session.NewDecisions(func() { core.Wake() }, func(plan *engine.Plan, row int) shard.Ages { return core.AgesOf(plan, row) })
+	x.sessions, err = session.NewServer(session.Deps{
+		Core: core, Epoch: x.epoch.Epoch, Term: core.term, Needs: decisions.Needs, TLS: x.tls, Log: x.log, Registerer: x.registry,
+	})
+	if err != nil {
+		return err
+	}
+	cfg := x.plan.shard
+	cfg.Engine.Pin, err = pinned(x.plan.pin, cfg.Engine.Workers, func(worker int, err error) {
+		x.log.Warn("a worker is not tied to its CPU", "worker", worker, "error", err)
+	})
+	if err != nil {
+		return err
+	}
+	deps := shard.Deps{
+		Provider: machines, Operators: x.operators(), Memory: x.journal, Switches: x.switches, Renew: x.renew,
+		Registerer: x.registry, Log: x.log, Clock: time.Now, Differed: x.keepDiffering, Observer: x.observe,
+		Decided: func(in engine.Input, plan *engine.Plan) {
+			decisions.Decided(in, plan)
+			x.page.feeds.decided(in, plan)
+		},
+	}
+	if x.audit != nil {
+		deps.Audit = x.audit.Write
+	}
+	if x.shard, err = shard.New(cfg, deps); err != nil {
+		return err
+	}
+	core.Shard = x.shard
+	x.later(func() error { x.shard.Close(); return nil })
+	return nil
+}
+
+// registerEdges adds the metrics of what stands beside the shard.
+func (x *shardProcess) registerEdges() {
+	x.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "tonnage_shard_epoch", Help: "Number of this process among those of the shard.",
+	}, func() float64 { return float64(x.epoch.Epoch()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "tonnage_shard_journal_healthy", Help: "1 while the journal can be written.",
+	}, func() float64 {
+		if x.journal.Failed() != nil {
+			return 0
+		}
+		return 1
+	}))
+	if x.audit != nil {
+		x.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "tonnage_shard_audit_dropped_total", Help: "Records that the audit log lost.",
+		}, func() float64 { return float64(x.audit.Dropped()) }))
+	}
+}
+
+// lateShard is the shard as sessions see it, which are made before it.
+type lateShard struct{ *shard.Shard }
+
+func (l *lateShard) term() int64 { return l.CoordinatorTerm() }
+
+// switches looks for the files that stop the shard.
+func (x *shardProcess) switches() shard.Switches {
+	there := func(name string) bool {
+		_, err := os.Stat(filepath.Join(x.plan.dataDir, name))
+		return err == nil
+	}
+	return shard.Switches{Paused: there(pauseFile), DryRun: there(dryRunFile)}
+}
+
+// logPhases says what each phase of a cycle did.
+func (x *shardProcess) logPhases(r *shard.CycleReport) {
+	d := &r.Durations
+	ms := func(nanos int64) float64 { return float64(nanos) / 1e6 }
+	x.log.Info("cycle", "cycle", r.Cycle, "ms", ms(d.Total), "reconcileMs", ms(d.Reconcile), "snapshotMs", ms(d.Snapshot), "phase1Ms", ms(d.Phase1),
+		"phase2Ms", ms(d.Phase2), "phase3Ms", ms(d.Phase3), "emitMs", ms(d.Emit), "executeMs", ms(d.Execute),
+		"machines", r.Machines, "needs", r.Needs, "unmet", r.UnmetTotal, "shortfalls", len(r.Shortfalls), "actions", fmt.Sprint(r.Counts),
+		"suppressed", fmt.Sprint(r.Suppressed), "capped", r.Capped, "cut", r.Cut, "dropped", r.Dropped, "reconciled", fmt.Sprintf("%+v", r.Reconciled))
+}
+
+func (x *shardProcess) ready() error {
+	if !x.shard.Ready() {
+		return errors.New("the provider has not listed its machines yet")
+	}
+	return nil
+}
+
+// run starts all parts, waits for the first that ends, and stops the others:
+// first the sessions, so that operators connect elsewhere or again, then the
+// cycle and the calls under way.
+func (x *shardProcess) run(ctx context.Context) error {
+	reports, err := x.reports()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var parts sync.WaitGroup
+	failures := make(chan error, 8)
+	part := func(work func(context.Context) error) {
+		parts.Go(func() {
+			defer cancel()
+			if err := work(ctx); err != nil {
+				failures <- err
+			}
+		})
+	}
+	part(x.shard.Run)
+	part(x.serveSessions)
+	if x.metrics != nil {
+		part(func(ctx context.Context) error {
+			return serveHTTP(ctx, x.metrics, x.handler())
+		})
+	}
+	if x.pprof != nil {
+		part(func(ctx context.Context) error { return serveHTTP(ctx, x.pprof, profileHandler()) })
+	}
+	if reports != nil {
+		part(reports.Run)
+	}
+	ended := make(chan struct{})
+	go func() { parts.Wait(); close(ended) }()
+	<-ctx.Done()
+	x.log.Info("stopping")
+	select {
+	case <-ended:
+	case <-time.After(shardStopLimit):
+		x.log.Warn("stopping in the middle of a call", "waited", shardStopLimit)
+	}
+	var all []error
+	for range len(failures) {
+		all = append(all, <-failures)
+	}
+	return errors.Join(all...)
+}
+
+// serveSessions serves operators until the context ends, and lets them go.
+func (x *shardProcess) serveSessions(ctx context.Context) error {
+	failed := make(chan error, 1)
+	go func() { failed <- x.sessions.Serve(x.grpc) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	stop, cancel := context.WithTimeout(context.Background(), sessionsStopLimit)
+	defer cancel()
+	_ = x.sessions.Drain(stop) // those that took longer were cut off
+	return <-failed
+}

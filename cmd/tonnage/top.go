@@ -1,0 +1,245 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/tonnage/tonnage/web"
+)
+
+const (
+	// topEventBytesMax bounds one event of the feed.
+	topEventBytesMax = 1 << 20
+	// topRetryGap is waited before a shard that went away is asked again.
+	topRetryGap = time.Second
+	// topGap is the least time between two pictures.
+	topGap = 200 * time.Millisecond
+	// topRows are how many clusters and actions are listed at most.
+	topRows = 8
+	// topLinesElse are the lines of a terminal that does not tell its height.
+	topLinesElse = 40
+
+	clearScreen = "\x1b[H\x1b[2J"
+)
+
+// topEvent is what the feed says of a cycle.
+type topEvent struct {
+	Frame  *web.Frame    `json:"frame"`
+	Window web.Quantiles `json:"window"`
+	Recent []web.Action  `json:"recent"`
+}
+
+func newTop(s streams) *cobra.Command {
+	var shard string
+	var once bool
+	cmd := &cobra.Command{
+		Use:   "top",
+		Short: "Watch a running shard: cycles, sessions, actions, what is unmet",
+		Long: `Top shows what a running shard does, cycle by cycle: how long cycles take, machines
+by state, operators connected, actions, what is unmet and why, and the clusters
+that are short of most. It asks for nothing that the page does not show, and
+stops with Ctrl-C.`,
+		Example: `  tonnage top
+  tonnage top --shard http://127.0.0.1:8780
+  tonnage top --once`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return top(cmd.Context(), s, shard, once) },
+	}
+	cmd.Flags().StringVar(&shard, "shard", "http://127.0.0.1:8080", "address of the shard's page")
+	cmd.Flags().BoolVar(&once, "once", false, "show one cycle and stop")
+	return cmd
+}
+
+// top shows every cycle until the context ends. A shard that goes away is asked
+// again, once it has answered; one that never did is an error.
+func top(ctx context.Context, s streams, address string, once bool) error {
+	u, err := pageURL(address)
+	if err != nil {
+		return err
+	}
+	once = once || !s.terminal
+	seen := false
+	for {
+		err := topWatch(ctx, u.JoinPath("/events"), func(e *topEvent) bool {
+			seen = true
+			lines, text := 0, topText(e)
+			if !once {
+				lines = cmp.Or(terminalLines()-1, topLinesElse)
+				fmt.Fprint(s.out, clearScreen)
+			}
+			writeLines(s.out, text, lines, once)
+			return !once
+		})
+		if err == nil || !seen && ctx.Err() == nil {
+			return err
+		}
+		fmt.Fprintf(s.err, "%v; asking again\n", err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(topRetryGap):
+		}
+	}
+}
+
+// terminalLines returns the height of the terminal, 1 when it does not tell.
+func terminalLines() int {
+	_, height, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil {
+		return 1
+	}
+	return height
+}
+
+// writeLines writes text, at most so many lines of it unless all is wanted.
+func writeLines(out io.Writer, text string, lines int, all bool) {
+	for i, line := range strings.SplitAfter(text, "\n") {
+		if !all && i >= lines {
+			return
+		}
+		fmt.Fprint(out, line)
+	}
+}
+
+// pageURL reads the address of a page.
+func pageURL(address string) (*url.URL, error) {
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return nil, badInput(fmt.Errorf("--shard: %q is no address; give one like http://127.0.0.1:8080", address))
+	}
+	return u, nil
+}
+
+// topWatch follows the feed until show returns false, the context ends or the
+// feed does.
+func topWatch(ctx context.Context, feed *url.URL, show func(*topEvent) bool) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, feed.String(), http.NoBody)
+	if err != nil {
+		return badInput(fmt.Errorf("--shard: %w", err))
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("the shard does not answer: %w; is it running, and is this the address of its page?", err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("the shard answers %s", res.Status)
+	}
+	lines := bufio.NewScanner(res.Body)
+	lines.Buffer(make([]byte, 1<<16), topEventBytesMax)
+	var shown time.Time
+	for lines.Scan() {
+		data, ok := bytes.CutPrefix(lines.Bytes(), []byte("data: "))
+		if !ok || time.Since(shown) < topGap {
+			continue
+		}
+		var e topEvent
+		if err := json.Unmarshal(data, &e); err != nil {
+			return fmt.Errorf("the feed of the shard cannot be read: %w", err)
+		}
+		if e.Frame == nil {
+			continue
+		}
+		if shown = time.Now(); !show(&e) {
+			return nil
+		}
+	}
+	return cmp.Or(lines.Err(), errors.New("the shard has ended the feed"))
+}
+
+// topText draws one cycle.
+func topText(e *topEvent) string {
+	f := e.Frame
+	var b strings.Builder
+	mode := ""
+	if f.Mode != web.ModeRunning {
+		mode = "  [" + string(f.Mode) + "]"
+	}
+	fmt.Fprintf(&b, "cycle %s at %s%s\n", grouped(int64(f.Cycle)), time.UnixMilli(f.At).Format(time.TimeOnly), mode)
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "  %-10s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	var phases []string
+	for i, ms := range f.PhaseMillis {
+		phases = append(phases, fmt.Sprintf("%s %s", web.Phases[i], millis(ms)))
+	}
+	line("took", "%s (%s)", millis(f.CycleMillis), strings.Join(phases, ", "))
+	line("lately", "p50 %s, p99 %s, max %s", millis(e.Window.P50), millis(e.Window.P99), millis(e.Window.Max))
+	line("sessions", "%s; %s clusters with demand", grouped(int64(f.Sessions)), grouped(int64(f.Clusters)))
+	line("machines", "%s", counts(web.States[:], f.Machines[:]))
+	line("needs", "%s of %s satisfied (%s)", grouped(int64(f.Satisfied)), grouped(int64(f.Needs)), share(f.Satisfied, f.Needs))
+	for _, r := range f.Reasons {
+		line("", "%s unmet: %s", grouped(int64(r.Count)), r.Reason)
+	}
+	line("actions", "%s; %s in all, %s in flight, %s failed", cmp.Or(counts(web.Kinds[:], f.Actions[:]), "none"), grouped(f.ActionsTotal), grouped(int64(f.InFlight)), grouped(f.Faults))
+	line("spend", "%s", dollars(f.Spend))
+	topUnmet(&b, f.Unmet)
+	topRecent(&b, e.Recent)
+	return b.String()
+}
+
+// topUnmet lists the clusters that are short of most.
+func topUnmet(b *strings.Builder, unmet []web.UnmetNeed) {
+	if len(unmet) == 0 {
+		return
+	}
+	type cluster struct {
+		name     string
+		needs    int
+		priority int32
+		age      float64
+		reason   string
+	}
+	var all []cluster
+	for i := range unmet {
+		u := &unmet[i]
+		at := slices.IndexFunc(all, func(c cluster) bool { return c.name == u.Cluster })
+		if at < 0 {
+			at, all = len(all), append(all, cluster{name: u.Cluster, priority: u.Priority, reason: u.Reason})
+		}
+		all[at].needs++
+		all[at].age = max(all[at].age, u.AgeSeconds)
+	}
+	slices.SortStableFunc(all, func(a, b cluster) int { return cmp.Or(cmp.Compare(b.needs, a.needs), cmp.Compare(b.age, a.age)) })
+	b.WriteByte('\n')
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "SHORT\tNEEDS\tPRIORITY\tFOR\tREASON")
+	for _, c := range all[:min(len(all), topRows)] {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\n", c.name, c.needs, c.priority, time.Duration(c.age*float64(time.Second)).Round(time.Second), c.reason)
+	}
+	t.Flush()
+}
+
+// topRecent lists the last actions.
+func topRecent(b *strings.Builder, recent []web.Action) {
+	if len(recent) == 0 {
+		return
+	}
+	b.WriteByte('\n')
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "ACTION\tCYCLE\tCOUNT\tMACHINE\tTYPE\tCLUSTER\tREASON")
+	for i := range recent[:min(len(recent), topRows)] {
+		a := &recent[i]
+		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\t%s\n", a.Kind, a.Cycle, a.Count, cmp.Or(a.Machine, "-"), a.Type, cmp.Or(a.Cluster, "-"), a.Reason)
+	}
+	t.Flush()
+}

@@ -1,0 +1,94 @@
+package faults
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// netnsMissing says what is missing to put replicas into network namespaces.
+func netnsMissing() string {
+	if os.Getenv("TONNAGE_NO_NETNS") != "" {
+		return "TONNAGE_NO_NETNS is set"
+	}
+	if os.Geteuid() != 0 {
+		return "network namespaces need root: run the tests as root, or set TONNAGE_NO_NETNS=1 to leave them out"
+	}
+	for _, tool := range []struct{ name, pkg string }{{"ip", "iproute2"}, {"nft", "nftables"}} {
+		if _, err := exec.LookPath(tool.name); err != nil {
+			return fmt.Sprintf("there is no %s: apt-get install %s, or set TONNAGE_NO_NETNS=1", tool.name, tool.pkg)
+		}
+	}
+	return ""
+}
+
+// command runs a tool and fails the test with what it says.
+func command(t *testing.T, args ...string) {
+	t.Helper()
+	if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// newNetnsGroup starts replicas in a namespace each. A bridge joins them; the
+// test has an address on it.
+func newNetnsGroup(t *testing.T, extra ...string) *group {
+	t.Helper()
+	g := &group{t: t, dial: plaintext()}
+	mark := os.Getpid() % 10000
+	// Two runs at a time must not share a network.
+	subnet := fmt.Sprintf("10.%d.%d", 64+os.Getpid()%64, os.Getpid()/64%250+1)
+	bridge := fmt.Sprintf("tb%d", mark)
+	command(t, "ip", "link", "add", bridge, "type", "bridge")
+	t.Cleanup(func() { _ = exec.Command("ip", "link", "del", bridge).Run() })
+	command(t, "ip", "addr", "add", subnet+".254/24", "dev", bridge)
+	command(t, "ip", "link", "set", bridge, "up")
+	for i := range 3 {
+		ns, inside, outside := fmt.Sprintf("tn%d-%d", mark, i), "eth0", fmt.Sprintf("tv%d-%d", mark, i)
+		ip := fmt.Sprintf("%s.%d", subnet, i+1)
+		command(t, "ip", "netns", "add", ns)
+		t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", ns).Run() })
+		command(t, "ip", "link", "add", outside, "type", "veth", "peer", "name", inside, "netns", ns)
+		command(t, "ip", "link", "set", outside, "master", bridge, "up")
+		command(t, "ip", "-n", ns, "addr", "add", ip+"/24", "dev", inside)
+		command(t, "ip", "-n", ns, "link", "set", inside, "up")
+		command(t, "ip", "-n", ns, "link", "set", "lo", "up")
+		g.nodes = append(g.nodes, &node{
+			id: fmt.Sprintf("c-%d", i), listen: ip + ":7790", raft: ip + ":7791", metrics: ip + ":8790", dir: filepath.Join(t.TempDir(), "data"), netns: ns, extra: extra,
+		})
+	}
+	g.startAll()
+	return g
+}
+
+// rules replaces the packet filter of a replica's namespace.
+func (g *group) rules(n *node, text string) {
+	g.t.Helper()
+	cmd := exec.Command("ip", "netns", "exec", n.netns, "nft", "-f", "-")
+	cmd.Stdin = strings.NewReader("flush ruleset\n" + text)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		g.t.Fatalf("nft in %s: %v\n%s", n.netns, err, out)
+	}
+}
+
+const (
+	fromPeers = `table inet from {
+		chain in { type filter hook input priority 0; tcp dport 7791 drop; tcp sport 7791 drop; }
+	}`
+	toPeers = `table inet to {
+		chain out { type filter hook output priority 0; tcp dport 7791 drop; tcp sport 7791 drop; }
+	}`
+)
+
+func open(g *group, n *node) { g.rules(n, "") }
+
+// cuts take the leader's peers away and leave its clients: it is asked on, and
+// must not answer for a group that has another leader.
+var cuts = []fault{
+	{"cut off", func(g *group, n *node) { g.rules(n, fromPeers+"\n"+toPeers) }, open},
+	{"hears nobody", func(g *group, n *node) { g.rules(n, fromPeers) }, open},
+	{"is not heard", func(g *group, n *node) { g.rules(n, toPeers) }, open},
+}

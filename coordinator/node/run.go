@@ -1,0 +1,134 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"google.golang.org/grpc"
+
+	"github.com/tonnage/tonnage/coordinator"
+	"github.com/tonnage/tonnage/coordinator/replica"
+	"github.com/tonnage/tonnage/coordinator/service"
+	"github.com/tonnage/tonnage/internal/mtls"
+)
+
+// How long open calls may take at the end, and a request's head at any time.
+const (
+	stopTimeout   = 3 * time.Second
+	headerTimeout = 5 * time.Second
+)
+
+// Started is where a process can be reached; MetricsAddr is empty without
+// endpoints.
+type Started struct{ Address, MetricsAddr string }
+
+// Run is a whole process: it returns nil when ctx ends, and an error when the
+// replica cannot start or was removed from its group. started may be nil; it is
+// called once the services listen, before the replica has joined its group.
+func Run(ctx context.Context, c Config, log *slog.Logger, started func(Started)) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	material, err := mtls.Load(c.TLS, log)
+	if err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	mode, _ := coordinator.ParseMode(c.Rebalance) // validated
+	metrics := service.NewMetrics(registry)
+	s := service.New(service.Config{
+		Name: c.ID, TempDir: c.DataDir, TLS: material, Secure: c.TLS.Cert != "", Mode: mode, Log: log, Metrics: metrics,
+	})
+	registry.MustRegister(s.Collector())
+
+	ctx, cancel := context.WithCancel(ctx)
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	defer cancel()
+	listener, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	server := s.Server()
+	tasks.Go(func() { _ = server.Serve(listener) })
+	defer stop(server)
+	at := Started{Address: listener.Addr().String()}
+	if c.MetricsAddr != "0" {
+		endpoints, err := net.Listen("tcp", c.MetricsAddr)
+		if err != nil {
+			return fmt.Errorf("--metrics-addr: %w", err)
+		}
+		web := &http.Server{Handler: handler(registry, s.Ready), ReadHeaderTimeout: headerTimeout}
+		tasks.Go(func() { _ = web.Serve(endpoints) })
+		defer web.Close()
+		at.MetricsAddr = endpoints.Addr().String()
+	}
+	if started != nil {
+		started(at)
+	}
+	tasks.Go(func() { s.WatchHealth(ctx) })
+	return serve(ctx, &c, mode, s, &opener{config: &c, material: material, address: c.clientAddress(listener.Addr()), log: log}, metrics)
+}
+
+// serve joins the group and takes part until ctx ends.
+func serve(ctx context.Context, c *Config, mode coordinator.Mode, s *service.Service, o *opener, metrics *service.Metrics) error {
+	st, err := o.open(ctx)
+	if err != nil {
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return nil
+		}
+		return err
+	}
+	defer st.Close()
+	interval := c.SnapshotExportInterval
+	if interval == 0 {
+		interval = ExportIntervalDefault
+	}
+	r := replica.New(replica.Config{
+		Mode: mode, RebalanceInterval: c.RebalanceInterval,
+		ExportDir: c.SnapshotExportDir, ExportInterval: interval, ExportKeep: c.SnapshotExportKeep,
+		Log: o.log, Now: time.Now, Metrics: metrics,
+	}, st)
+	s.Attach(r, st)
+	return r.Run(ctx)
+}
+
+// stop lets open calls end, for a while.
+func stop(server *grpc.Server) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		server.GracefulStop()
+	}()
+	select {
+	case <-done:
+	case <-time.After(stopTimeout):
+		server.Stop()
+		<-done
+	}
+}
+
+// handler serves metrics and probes.
+func handler(registry *prometheus.Registry, ready func() bool) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !ready() {
+			http.Error(w, "no leader is known", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write([]byte("ok\n"))
+	})
+	return mux
+}

@@ -1,0 +1,178 @@
+package coordinator
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// Offer is machines of one kind and state that a shard could do without, or,
+// when they are Configured, that serve demand of the priority and penalty given.
+type Offer struct {
+	State        model.State // Idle, Speculative or Configured
+	InstanceType string
+	Zone         string
+	CapacityType model.CapacityType
+	Labels       map[string]string // that all of them share
+	Unit         model.Resources   // of one machine
+	PricePerHour float64
+	Priority     int32        // Configured only
+	Bucket       model.Bucket // Configured only
+	Count        int          // all machines of the kind; Machines may name fewer
+	Machines     []string     // cheapest to give first
+	shape        int32
+}
+
+// Offering is what a shard says beside its report: what it could give, and what
+// it has given and has not been told is settled.
+type Offering struct {
+	Shard     string
+	Epoch     int64
+	Offers    []Offer
+	HandOvers []HandOver
+	// Settled is filled in: moves that need not be mentioned any more, once the
+	// effects are committed.
+	Settled []string
+}
+
+func (*Offering) event() {}
+
+// offering takes a shard's offers. They come after a report of the same process.
+func (c *Core) offering(now int64, o *Offering) (Effects, error) {
+	var e Effects
+	if err := checkName("shard_id", o.Shard); err != nil {
+		return e, err
+	}
+	known, s := c.shards[o.Shard], c.soft[o.Shard]
+	if known == nil || s == nil || !s.heard {
+		e.Dropped = "no report of this shard has come in yet"
+		return e, nil
+	}
+	if o.Epoch < known.Epoch || o.Epoch < s.epoch {
+		e.Dropped = fmt.Sprintf("epoch %d is over", o.Epoch)
+		return e, nil
+	}
+	if err := o.check(); err != nil {
+		return e, err
+	}
+	if c.shapes.full() {
+		c.reshape()
+	}
+	for i := range o.Offers {
+		c.shapes.intern(&o.Offers[i])
+	}
+	s.offers, s.offered = o.Offers, true
+	o.Settled = c.handOvers(now, o.Shard, o.HandOvers, &e)
+	return e, nil
+}
+
+func (o *Offering) check() error {
+	o.Offers = o.Offers[:min(len(o.Offers), OffersMax)]
+	for i := range o.Offers {
+		x := &o.Offers[i]
+		x.Machines = x.Machines[:min(len(x.Machines), OfferedMachinesMax)]
+		if x.State != model.Idle && x.State != model.Speculative && x.State != model.Configured {
+			return fmt.Errorf("%w: offer %d has state %s; only Idle, Speculative and Configured machines can be offered", ErrInvalid, i, x.State)
+		}
+	}
+	if n := len(o.HandOvers); n > HandOversMax {
+		return fmt.Errorf("%w: %d hand-overs are not settled, at most %d are accepted", ErrInvalid, n, HandOversMax)
+	}
+	for _, h := range o.HandOvers {
+		if err := checkName("move of a hand-over", h.Move); err != nil {
+			return err
+		}
+		if len(h.To) > NameBytesMax {
+			return fmt.Errorf("%w: the receiver of hand-over %s has %d bytes, at most %d are accepted", ErrInvalid, h.Move, len(h.To), NameBytesMax)
+		}
+		if len(h.Machines) > MoveMachinesMax {
+			return fmt.Errorf("%w: hand-over %s has %d machines, at most %d are accepted", ErrInvalid, h.Move, len(h.Machines), MoveMachinesMax)
+		}
+	}
+	return nil
+}
+
+// shapes number the kinds of machines that are offered, and remember which of
+// them meet which requirements. A pass then looks at some hundreds of kinds for
+// each distinct set of requirements once, not at each machine for each
+// shortfall.
+type shapes struct {
+	number  map[string]int32
+	names   []string
+	machine []model.Machine
+	matches map[uint64][]int32
+	// state changes with the kinds that there are; it is never 0.
+	state int64
+}
+
+func (s *shapes) full() bool {
+	return len(s.names) >= shapesMax-OffersMax || len(s.matches) >= shapesMax
+}
+
+func (s *shapes) intern(o *Offer) {
+	if s.number == nil {
+		s.number, s.matches = map[string]int32{}, map[uint64][]int32{}
+	}
+	name := o.shapeName()
+	n, ok := s.number[name]
+	if !ok {
+		n = int32(len(s.names))
+		s.number[name] = n
+		s.names = append(s.names, name)
+		s.machine = append(s.machine, model.Machine{InstanceType: o.InstanceType, Zone: o.Zone, CapacityType: o.CapacityType, Labels: o.Labels})
+		clear(s.matches)
+		s.state++
+	}
+	o.shape = n
+}
+
+func (o *Offer) shapeName() string {
+	var b strings.Builder
+	b.WriteString(o.InstanceType + " " + o.Zone + " " + o.CapacityType.String())
+	for _, k := range slices.Sorted(maps.Keys(o.Labels)) {
+		b.WriteString(" " + k + "=" + o.Labels[k])
+	}
+	return b.String()
+}
+
+// reshape numbers the kinds anew, from what is offered now.
+func (c *Core) reshape() {
+	c.shapes = shapes{state: c.shapes.state}
+	for _, s := range c.soft {
+		for i := range s.offers {
+			c.shapes.intern(&s.offers[i])
+		}
+	}
+}
+
+// matching returns the kinds that meet a shortfall's requirements.
+func (s *shapes) matching(x *Shortfall) []int32 {
+	if x.fitsAt == s.state && s.state > 0 {
+		return x.fits
+	}
+	if out, ok := s.matches[x.required]; ok {
+		x.fits, x.fitsAt = out, s.state
+		return out
+	}
+	out := []int32{}
+	for n := range s.machine {
+		fits := true
+		for i := range x.Requirements {
+			r := &x.Requirements[i]
+			v, ok := s.machine[n].Attribute(r.Key)
+			if fits = r.Matches(v, ok); !fits {
+				break
+			}
+		}
+		if fits {
+			out = append(out, int32(n))
+		}
+	}
+	if s.matches != nil {
+		s.matches[x.required] = out
+	}
+	return out
+}

@@ -1,0 +1,154 @@
+package engine_test
+
+import (
+	"testing"
+
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/demand"
+	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/engine/reference"
+	"github.com/tonnage/tonnage/engine/supply"
+)
+
+// story is a small fleet, told cycle by cycle.
+type story struct {
+	*testing.T
+	script
+}
+
+// The names that stories use.
+const (
+	storyNow  = int64(1_800_000_000) * 1e9
+	storyRack = "example.com/rack"
+)
+
+// machine enters a machine with some cores in a rack, or changes it.
+func (s *story) machine(id string, state model.State, cluster string, cores int64, rack string) {
+	s.Helper()
+	m := model.Machine{
+		ID: id, State: state, Cluster: cluster, Labels: map[string]string{storyRack: rack},
+		Resources: model.NewResources(model.Amount{Name: "cpu", Value: cores}),
+	}
+	if state != model.Speculative && state != model.Creating {
+		m.Host = "host-" + id
+	}
+	if err := s.supply.Put(&m); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// row is a row of a cluster's roll-up that wants some cores, a number of
+// machines of a size: a gang in one rack when it says so.
+func (s *story) row(priority int32, cores, unit int64, gang bool, requirements ...model.Requirement) model.Need {
+	s.Helper()
+	spec := model.ProfileSpec{Priority: priority, Requirements: requirements}
+	if gang {
+		spec.Requirements = append(spec.Requirements, model.Requirement{Key: storyRack, Operator: model.Same})
+	}
+	p, err := model.NewProfile(spec)
+	if err != nil {
+		s.Fatal(err)
+	}
+	amount := func(v int64) model.Resources { return model.NewResources(model.Amount{Name: "cpu", Value: v}) }
+	return model.Need{Profile: p, Aggregate: amount(cores), MinUnit: amount(unit)}
+}
+
+func (s *story) reports(cluster string, rows ...model.Need) {
+	s.Helper()
+	for i := range rows {
+		rows[i].Cluster = cluster
+	}
+	if err := s.demand.Replace(cluster, rows); err != nil {
+		s.Fatal(err)
+	}
+	s.demand.MarkReported(cluster)
+	s.clusters[cluster] = true
+}
+
+func (s *story) moves(id string, to model.State) {
+	s.Helper()
+	r, ok := s.supply.Lookup(id)
+	if !ok {
+		s.Fatalf("there is no machine %s", id)
+	}
+	if err := s.supply.Transition(r, to, "", s.now); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// stories are what cycles that build on one another have got wrong: the first
+// part is there at the first cycle, the others happen between cycles. The last
+// cycle must build on the one before.
+var stories = []struct {
+	name  string
+	parts []func(*story)
+}{
+	{"WhatARowLetsGoIsWorthItsStampAgain", []func(*story){
+		func(s *story) {
+			s.reports("a", s.row(100, 8, 4, false), s.row(90, 0, 4, false))
+			s.machine("a1", model.Configured, "a", 4, "r")
+			s.machine("a2", model.Configured, "a", 4, "r")
+			s.reports("b", s.row(50, 8, 4, false))
+		},
+		func(s *story) { // nobody has a2 by now, and b may
+			s.reports("a", s.row(90, 4, 4, false), s.row(90, 0, 4, false))
+		},
+	}},
+	{"SeatsThatNobodyHasSatOnAreEmpty", []func(*story){
+		func(s *story) { // nine kinds leave their numbers in memory
+			rows := []model.Need{}
+			for i := range int32(9) {
+				rows = append(rows, s.row(i, 4, 4, false))
+			}
+			s.reports("a", rows...)
+			s.machine("m1", model.Idle, "", 8, "r")
+		},
+		func(s *story) { // as many places for rows as before, and two kinds
+			s.reports("a", s.row(0, 4, 4, false))
+			s.reports("b", s.row(1, 4, 4, true))
+		},
+		func(s *story) { // seven rows that fold come to where nobody sat
+			rows := []model.Need{s.row(0, 4, 4, false)}
+			for range 7 {
+				rows = append(rows, s.row(1, 4, 4, true))
+			}
+			s.reports("a", rows...)
+		},
+	}},
+	{"FreeMachinesBreakTheTieOfCredit", []func(*story){
+		func(s *story) {
+			s.reports("a", s.row(100, 8, 4, true))
+			for _, id := range []string{"1", "2"} {
+				s.machine("r"+id, model.Configured, "a", 4, "r")
+				s.machine("s"+id, model.Configured, "a", 4, "s")
+			}
+			s.machine("r3", model.Draining, "z", 4, "r")
+			s.reports("z", s.row(1, 0, 4, false))
+		},
+		func(s *story) { s.moves("r3", model.Idle) },
+	}},
+}
+
+func TestStories(t *testing.T) {
+	for _, mode := range []reference.VictimMode{reference.VictimsGang, reference.VictimsMachine} {
+		for _, x := range stories {
+			t.Run(x.name+"/"+engine.VictimMode(mode).String(), func(t *testing.T) {
+				s := &story{T: t, script: script{
+					supply: supply.New(), demand: demand.New(), clusters: map[string]bool{}, now: storyNow, options: reference.DefaultOptions(),
+				}}
+				s.options.Victims = mode
+				s.start(t)
+				for i, happens := range x.parts {
+					happens(s)
+					plan, fault := s.compare(t)
+					if fault != "" {
+						t.Fatalf("cycle %d, %s", i, fault)
+					}
+					if last := i == len(x.parts)-1; last && plan.Stats.Full {
+						t.Errorf("cycle %d built on nothing", i)
+					}
+				}
+			})
+		}
+	}
+}

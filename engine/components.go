@@ -1,0 +1,226 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/tonnage/tonnage/alloc"
+)
+
+// Kinds that share no class of machines, not even through others, cannot take
+// anything from each other: they fall into connected components, and workers
+// take whole ones. Within a component the order of ranks decides, so that the
+// answer is that of one worker.
+
+// componentsMin is from how many needs on components are dealt to workers.
+// Tests lower it.
+var componentsMin = 1 << 11
+
+// largestShare is the part of the needs above which one component is too large
+// for the others to matter, in percent.
+const largestShare = 97
+
+// shares says which worker has which kinds and classes.
+type shares struct {
+	kind, class []uint8
+	workers     int
+}
+
+// share deals the components to the workers; one worker has all when that
+// would gain nothing.
+func (l *lane) share() shares {
+	workers := min(l.e.crew.size(), WorkersMax-1)
+	if workers == 1 {
+		return shares{workers: 1}
+	}
+	kinds, classes := len(l.kinds), len(l.s.Classes)
+	sets := newUnion(l.arena, kinds+classes)
+	first := alloc.Make[int32](l.arena, len(l.classesOf)) // 1 + the first kind of a matcher
+	for i := range l.kinds {
+		m := l.kinds[i].matcher
+		if first[m] != 0 {
+			sets.unite(i, int(first[m]-1)) // they share ladders
+			continue
+		}
+		first[m] = int32(i) + 1
+		for _, c := range l.classesOf[m] {
+			if l.free[0].key[c] != exhausted || l.free[1].key[c] != exhausted {
+				sets.unite(i, kinds+int(c))
+			}
+		}
+	}
+	for c := range l.e.store.clusters { // they may be credited the same machines
+		list := l.e.store.clusters[c].uncredited
+		for _, need := range list[min(1, len(list)):] {
+			sets.unite(int(l.lines[list[0]].kind), int(l.lines[need].kind))
+		}
+	}
+	weights, total := l.weighComponents(&sets)
+	if total < componentsMin {
+		return shares{workers: 1}
+	}
+	worker, ok := dealComponents(weights, total, workers)
+	if !ok {
+		return shares{workers: 1}
+	}
+	x := shares{kind: alloc.Make[uint8](l.arena, kinds), class: alloc.Make[uint8](l.arena, classes), workers: workers}
+	for i := range x.kind {
+		x.kind[i] = worker[sets.root(i)]
+	}
+	for c := range x.class {
+		x.class[c] = worker[sets.root(kinds+c)]
+	}
+	return x
+}
+
+// weighComponents counts the needs of each component, by its root.
+func (l *lane) weighComponents(sets *union) (weights []int32, total int) {
+	byKind := alloc.Make[int32](l.arena, len(l.kinds))
+	for rank, lacks := range l.lacking[:len(l.order)] {
+		if kind := l.kindAt[rank]; lacks && (!l.isSpent(kind) || l.special[rank]) {
+			byKind[kind]++
+			total++
+		}
+	}
+	weights = alloc.Make[int32](l.arena, len(sets.parent))
+	for i, n := range byKind {
+		weights[sets.root(i)] += n
+	}
+	return weights, total
+}
+
+// dealComponents gives each component, the largest first, to the worker who has
+// least; false when one is nearly all there is.
+func dealComponents(weights []int32, total, workers int) (worker []uint8, ok bool) {
+	var roots []int
+	for i, w := range weights {
+		if w > 0 {
+			roots = append(roots, i)
+		}
+	}
+	slices.SortFunc(roots, func(a, b int) int { return cmp.Or(cmp.Compare(weights[b], weights[a]), cmp.Compare(a, b)) })
+	if len(roots) < 2 || int(weights[roots[0]])*100 > total*largestShare {
+		return nil, false
+	}
+	worker = make([]uint8, len(weights))
+	load := make([]int32, workers)
+	for _, r := range roots {
+		least := slices.Index(load, slices.Min(load))
+		worker[r] = uint8(least)
+		load[least] += weights[r]
+	}
+	return worker, true
+}
+
+// union is a union-find over small numbers.
+type union struct{ parent []int32 }
+
+func newUnion(a *alloc.Arena, n int) union {
+	u := union{alloc.MakeDirty[int32](a, n)}
+	for i := range u.parent {
+		u.parent[i] = int32(i)
+	}
+	return u
+}
+
+func (u *union) root(i int) int {
+	for u.parent[i] != int32(i) {
+		u.parent[i] = u.parent[u.parent[i]]
+		i = int(u.parent[i])
+	}
+	return i
+}
+
+func (u *union) unite(a, b int) { u.parent[u.root(a)] = int32(u.root(b)) }
+
+// has reports whether a class is the lane's.
+func (l *lane) has(class uint32) bool {
+	return l.shares.workers <= 1 || l.shares.class[class] == l.number
+}
+
+// acquireAll gives each need that lacks something its turn: by several workers,
+// where there are components to share, else by one.
+func (p *pass) acquireAll() {
+	lanes := p.e.lanes
+	l := lanes[0]
+	p.makeRoomForSpares()
+	l.markSpecial()
+	if p.e.opts.Acquire == AcquireRacing {
+		l.shares = shares{}
+		l.acquireRacing()
+		p.acquisitions = l.acquisitions
+		return
+	}
+	x := l.share()
+	if x.workers == 1 || l.reserved.plans {
+		l.shares = shares{}
+		l.acquirePending()
+		p.acquisitions = l.acquisitions
+		return
+	}
+	for _, other := range lanes {
+		other.shares, other.special = x, l.special
+	}
+	p.acquireShares()
+	p.mergeAcquisitions()
+	// From here on the first has everything.
+	l.shares = shares{}
+	for _, d := range l.domains {
+		if d != nil {
+			d.stale = true
+		}
+	}
+}
+
+// acquireShares gives all needs their turns, each by the worker who has its
+// kind. The first has the largest share; when the second is done with its own, it
+// gathers for the first.
+func (p *pass) acquireShares() {
+	lanes := p.e.lanes
+	if len(p.order) < gatherMin {
+		p.e.crew.run(func(worker int) { lanes[worker].acquireShare() })
+		return
+	}
+	r := lanes[0].newRing()
+	p.e.crew.run(func(worker int) {
+		if worker == 0 {
+			r.drain(lanes[0].acquireBatch)
+			return
+		}
+		lanes[worker].acquireShare()
+		if worker == 1 {
+			r.pour()
+		}
+	})
+}
+
+// mergeAcquisitions puts what the lanes have acquired into rank order.
+func (p *pass) mergeAcquisitions() {
+	lanes := p.e.lanes
+	p.e.crew.each(len(p.acquisitions), 1, func(_, stage, _ int) {
+		all := lanes[0].acquisitions[stage]
+		for i, l := range lanes[1:] {
+			to := &p.e.store.acquisitions[i%2][stage]
+			*to = p.mergeByRank((*to)[:0], all, l.acquisitions[stage])
+			all = *to
+		}
+		p.acquisitions[stage] = all
+	})
+}
+
+// mergeByRank appends two lists in rank order to a third, as one.
+func (p *pass) mergeByRank(to, a, b []acquisition) []acquisition {
+	to = slices.Grow(to, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		// One has most: of it all that come before the head of the other.
+		if p.rankOf[a[0].need] > p.rankOf[b[0].need] {
+			a, b = b, a
+		}
+		rank, n := p.rankOf[b[0].need], 1
+		for n < len(a) && p.rankOf[a[n].need] < rank {
+			n++
+		}
+		to, a = append(to, a[:n]...), a[n:]
+	}
+	return append(append(to, a...), b...)
+}

@@ -1,0 +1,55 @@
+package engine_test
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/fleet"
+	"github.com/tonnage/tonnage/internal/twin"
+)
+
+// TestSmallFleetsWakeNobody: the first worker decides them alone, unless it is
+// asked to race.
+func TestSmallFleetsWakeNobody(t *testing.T) {
+	in := inputOf(fleet.Random(1, fleet.Small))
+	s, d, _, err := twin.Tables(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := s.Len() + d.Len()
+	for _, c := range []struct {
+		name   string
+		min    int
+		mode   engine.AcquireMode
+		others bool
+	}{
+		{"small", size + 1, engine.AcquireInOrder, false},
+		{"large", size, engine.AcquireInOrder, true},
+		{"racing", size + 1, engine.AcquireRacing, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			defer engine.SetCrewMin(engine.SetCrewMin(c.min))
+			opts := twin.Options(in.Options)
+			opts.Workers, opts.Acquire = 2, c.mode
+			e, err := engine.New(opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer e.Close()
+			var others atomic.Bool
+			mark := func(_ model.Stage, worker int) {
+				if worker > 0 {
+					others.Store(true)
+				}
+			}
+			if _, err := e.Cycle(engine.Input{Supply: s, Demand: d, Now: in.Now, Mark: mark}); err != nil {
+				t.Fatal(err)
+			}
+			if others.Load() != c.others {
+				t.Errorf("others were at work: %v, want %v", others.Load(), c.others)
+			}
+		})
+	}
+}

@@ -1,0 +1,217 @@
+package demand
+
+import (
+	"cmp"
+	"slices"
+)
+
+// ClusterChange says what may have changed in one cluster.
+type ClusterChange struct {
+	Cluster string
+	// Whole: rows came or went, so that a number stands for another row now, or
+	// too many rows changed to name them. Block says what there is now, nil
+	// when the cluster has no rows any more.
+	Whole bool
+	// Rows of the block that may have changed, ascending, each once; none when
+	// Whole. No rows at all: the cluster reported for the first time.
+	Rows []uint32
+}
+
+// The bounds of what is remembered of the past. What passes them is cheaper to
+// look at as a whole.
+const (
+	changedRowsMax     = 1 << 18
+	changedClustersMax = 1 << 15
+	// A block of which more than one row in so many changes has changed as a
+	// whole; but a few rows are named always.
+	changedShare   = 4
+	changedRowsMin = 16
+)
+
+// tooMany tells whether so many rows of a block are not worth naming.
+func tooMany(rows, of int) bool { return rows > changedRowsMin && rows*changedShare > of }
+
+// change is an entry of the log. Its rows are those of the log's rows from first up
+// to the next entry's.
+type change struct {
+	version uint64 // when it was last added to
+	cluster string
+	first   uint32
+	whole   bool
+	open    bool // rows that change one by one may still join
+}
+
+// changeLog remembers the latest changes, in their order.
+type changeLog struct {
+	entries []change
+	rows    []uint32
+	from    uint64 // changes up to this version are forgotten
+	// Scratch of the answer.
+	order  []int32
+	answer []ClusterChange
+	merged []uint32
+}
+
+// note remembers that rows of a cluster's block changed, which has so many.
+func (l *changeLog) note(version uint64, cluster string, rows []uint32, of int) {
+	l.makeRoom(len(rows))
+	x := change{version: version, cluster: cluster, first: uint32(len(l.rows)), whole: tooMany(len(rows), of)}
+	if !x.whole {
+		l.rows = append(l.rows, rows...)
+	}
+	l.entries = append(l.entries, x)
+}
+
+// noteWhole remembers that a cluster's block is another.
+func (l *changeLog) noteWhole(version uint64, cluster string) {
+	l.makeRoom(0)
+	l.entries = append(l.entries, change{version: version, cluster: cluster, first: uint32(len(l.rows)), whole: true})
+}
+
+// noteOne is note for rows that change one by one: as long as nobody asks in
+// between, those of a cluster are one entry.
+func (l *changeLog) noteOne(version uint64, cluster string, row uint32, of int) {
+	l.makeRoom(1)
+	last := len(l.entries) - 1
+	if last < 0 || !l.entries[last].open || l.entries[last].cluster != cluster {
+		l.entries = append(l.entries, change{cluster: cluster, first: uint32(len(l.rows)), open: true})
+		last++
+	}
+	x := &l.entries[last]
+	x.version = version
+	if x.whole {
+		return
+	}
+	if l.rows = append(l.rows, row); tooMany(len(l.rows)-int(x.first), of) {
+		x.whole, l.rows = true, l.rows[:x.first]
+	}
+}
+
+// makeRoom forgets the older half of the changes when there are too many.
+func (l *changeLog) makeRoom(rows int) {
+	if len(l.rows)+rows <= changedRowsMax && len(l.entries) < changedClustersMax {
+		return
+	}
+	n := (len(l.entries) + 1) / 2
+	if n == 0 {
+		return
+	}
+	l.from = l.entries[n-1].version
+	first := uint32(len(l.rows))
+	if n < len(l.entries) {
+		first = l.entries[n].first
+	}
+	l.rows = l.rows[:copy(l.rows, l.rows[first:])]
+	l.entries = slices.Delete(l.entries, 0, n)
+	for i := range l.entries {
+		l.entries[i].first -= first
+	}
+}
+
+// forget makes every answer about what has been incomplete.
+func (l *changeLog) forget(version uint64) {
+	clear(l.entries)
+	l.entries, l.rows, l.from = l.entries[:0], l.rows[:0], version
+}
+
+// since returns the changes after a version, by cluster.
+func (l *changeLog) since(version uint64) []ClusterChange {
+	if last := len(l.entries) - 1; last >= 0 {
+		l.entries[last].open = false
+	}
+	first, _ := slices.BinarySearchFunc(l.entries, version, func(x change, v uint64) int {
+		if x.version <= v {
+			return -1
+		}
+		return 1
+	})
+	l.order = l.order[:0]
+	for i := first; i < len(l.entries); i++ {
+		l.order = append(l.order, int32(i))
+	}
+	slices.SortFunc(l.order, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(l.entries[a].cluster, l.entries[b].cluster), cmp.Compare(a, b))
+	})
+	clear(l.answer)
+	l.answer, l.merged = l.answer[:0], slices.Grow(l.merged[:0], len(l.rows))
+	for order := l.order; len(order) > 0; {
+		n := 1
+		for n < len(order) && l.entries[order[n]].cluster == l.entries[order[0]].cluster {
+			n++
+		}
+		l.answer = append(l.answer, l.merge(order[:n]))
+		order = order[n:]
+	}
+	return l.answer
+}
+
+// merge makes one change of a cluster's entries. l.merged has room for them.
+func (l *changeLog) merge(entries []int32) ClusterChange {
+	c := ClusterChange{Cluster: l.entries[entries[0]].cluster}
+	from := len(l.merged)
+	for _, i := range entries {
+		c.Whole = c.Whole || l.entries[i].whole
+		to := uint32(len(l.rows))
+		if int(i)+1 < len(l.entries) {
+			to = l.entries[i+1].first
+		}
+		l.merged = append(l.merged, l.rows[l.entries[i].first:to]...)
+	}
+	if c.Whole {
+		l.merged = l.merged[:from]
+		return c
+	}
+	rows := l.merged[from:]
+	slices.Sort(rows)
+	rows = slices.Compact(rows)
+	l.merged = l.merged[:from+len(rows)]
+	if len(rows) > 0 {
+		c.Rows = rows[:len(rows):len(rows)]
+	}
+	return c
+}
+
+func (l *changeLog) bytes() int64 {
+	return int64(cap(l.entries)+cap(l.answer))*48 + int64(cap(l.rows)+cap(l.order)+cap(l.merged))*4
+}
+
+// Version changes whenever the demand does, and never goes back.
+func (t *Table) Version() uint64 { return t.version }
+
+// Changes returns what may have changed after a version that Version returned,
+// by cluster in the order of their ids. It is good until the next call of
+// Changes and must not be modified. O(changes), without allocation in a steady
+// state.
+//
+// A row has changed when its profile, aggregate, minimum unit, least aggregate,
+// group, arrival or parked flag has, by number or by value; since when it has
+// been short does not count. A row that changed and changed back is named; one
+// that was reported again as it was is not. A number of a profile, group or
+// minimum unit that means another thing than at that version is one that no
+// row had at some time in between, so rows that have it are named. Clusters
+// that reported for the first time are named, since what is bound to them may
+// be reclaimed from now on.
+//
+// complete is false, and nothing is returned, when not every change is known:
+// there were too many, or the dimensions have other numbers now. The caller
+// then looks at everything anew. Dimensions that are added after those there
+// are change no row; see Numbering.
+func (t *Table) Changes(since uint64) (clusters []ClusterChange, complete bool) {
+	if since < t.log.from || since > t.version {
+		return nil, false
+	}
+	return t.log.since(since), true
+}
+
+// Numbering counts the changes of what numbers mean, by what they number. Two
+// equal values, at two times, say that every number which was in use at the
+// first means the same at the second.
+type Numbering struct {
+	Profiles, Units, Groups uint64 // a number got a meaning
+	Dims                    uint64 // dimensions were added, or have other numbers
+}
+
+// Numbering returns the table's.
+func (t *Table) Numbering() Numbering {
+	return Numbering{Profiles: t.profiles.version, Units: t.units.version, Groups: t.groups.version, Dims: t.dims.version}
+}

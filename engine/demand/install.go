@@ -1,0 +1,347 @@
+package demand
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// ValuesMax is the most values that the aggregates of one cluster, or the
+// minimum units of all, may have: rows or units × the dimensions that there
+// are up to the last one named.
+const ValuesMax = 1 << 24
+
+// installer is the scratch of taking over a builder's rows.
+type installer struct {
+	place   [DimsMax]uint8 // by the builder's dimension: the table's
+	profile []uint32       // by the builder's profile: the table's, held
+	unit    []uint32       // by the builder's unit: the table's
+	group   []uint32       // by row
+	vector  []int64
+	changed []uint64 // a bit per row
+	rows    []uint32 // the same as a list
+	match   matcher
+}
+
+// Install makes the builder's rows the whole demand of its cluster; none clear
+// it. Whether the cluster has reported stays as it was. The rows were checked
+// as they were added; what is left is checked against the demand of the others,
+// and nothing changes when it is refused. The builder is used up afterwards, until
+// the next Reset.
+//
+// A block whose rows stay as many keeps its memory, and rows that are what
+// they were count as unchanged. Cost: O(rows).
+func (t *Table) Install(b *Builder) error { return t.take(b, false) }
+
+// Report is Install for what a cluster reports itself. A row continues one of
+// the demand before that has the same profile and group: it has arrived when
+// that did, if that was earlier, and while it asks for as much it is parked and
+// short as that was. Of several such rows the first and last in order continue
+// those at the same distance from the beginning and the end, and those between
+// them continue in their order.
+func (t *Table) Report(b *Builder) error {
+	if err := t.take(b, true); err != nil {
+		return err
+	}
+	t.MarkReported(b.cluster)
+	return nil
+}
+
+func (t *Table) take(b *Builder, continued bool) error {
+	if b.err != nil {
+		return b.err
+	}
+	old := t.blocks[b.cluster]
+	if old == nil && b.Len() > 0 && len(t.blocks) >= ClustersMax {
+		return fmt.Errorf("roll-up of cluster %q: %d clusters have demand; no more are accepted", b.cluster, ClustersMax)
+	}
+	if err := t.placeDims(b); err != nil {
+		return fmt.Errorf("roll-up of cluster %q: %w", b.cluster, err)
+	}
+	switch {
+	case b.Len() > 0:
+		t.write(b, old, continued)
+	case old != nil:
+		t.remove(old)
+	}
+	t.units.sweep()
+	t.groups.sweep()
+	b.err = errTaken
+	return nil
+}
+
+var errTaken = errors.New("the roll-up was taken over already; Reset the builder before the next one")
+
+// remove forgets a cluster's rows.
+func (t *Table) remove(b *Block) {
+	t.releaseRows(b, 0)
+	t.rows -= b.Len()
+	delete(t.blocks, b.cluster)
+	i, _ := slices.BinarySearch(t.order, b.cluster)
+	t.order = slices.Delete(t.order, i, i+1)
+	t.version++
+	t.log.noteWhole(t.version, b.cluster)
+}
+
+// releaseRows lets go of what the rows from one on name.
+func (t *Table) releaseRows(b *Block, from int) {
+	for _, p := range b.profile[from:] {
+		t.profiles.release(p)
+	}
+	for _, u := range b.unit[from:] {
+		t.units.release(u)
+	}
+	if b.group != nil {
+		for _, g := range b.group[from:] {
+			t.groups.release(g)
+		}
+	}
+}
+
+// write makes the builder's rows, of which there are some, the cluster's.
+// Nothing can be refused any more.
+func (t *Table) write(b *Builder, old *Block, continued bool) {
+	x, n := &t.installer, b.Len()
+	t.resolve(b, old)
+	block, had := old, 0
+	if old == nil {
+		block = &Block{cluster: b.cluster, table: t}
+	} else {
+		had = old.Len()
+		if continued {
+			t.continueRows(b, old)
+		}
+	}
+	x.changed = slices.Grow(x.changed[:0], (n+63)/64)[:(n+63)/64]
+	clear(x.changed)
+	t.writeRefs(b, block, min(had, n))
+	writeColumn(x, &block.arrival, b.arrival)
+	t.writeAggregates(b, block)
+	block.writeParked(x, b, n)
+	block.writeSparse(x, b)
+	for _, p := range x.profile {
+		t.profiles.release(p) // of resolve; the rows hold theirs
+	}
+	t.rows += n - had
+	if old == nil {
+		t.blocks[b.cluster] = block
+		i, _ := slices.BinarySearch(t.order, b.cluster)
+		t.order = slices.Insert(t.order, i, b.cluster)
+	}
+	t.noteWritten(block, n != had)
+}
+
+// noteWritten tells the log what write has changed.
+func (t *Table) noteWritten(block *Block, renumbered bool) {
+	x := &t.installer
+	x.rows = x.rows[:0]
+	if !renumbered {
+		for w, word := range x.changed {
+			for ; word != 0; word &= word - 1 {
+				x.rows = append(x.rows, uint32(w*64+bits.TrailingZeros64(word)))
+			}
+		}
+		if len(x.rows) == 0 {
+			return
+		}
+	}
+	t.version++
+	block.version = t.version
+	if renumbered {
+		t.log.noteWhole(t.version, block.cluster)
+	} else {
+		t.log.note(t.version, block.cluster, x.rows, block.Len())
+	}
+}
+
+func (x *installer) mark(row int) { x.changed[row/64] |= 1 << (row % 64) }
+
+// resolve finds the table's numbers for what the builder numbered by itself.
+// It holds the profiles; units and groups without a holder stay until the
+// sweep.
+func (t *Table) resolve(b *Builder, old *Block) {
+	x := &t.installer
+	x.profile, x.unit, x.group = x.profile[:0], x.unit[:0], x.group[:0]
+	for _, p := range b.profiles {
+		x.profile = append(x.profile, t.profiles.hold(p))
+	}
+	x.vector = resized(x.vector[:0], len(t.dims.names))
+	for i := range b.units.vectors.end {
+		dim, value := b.units.vectors.at(i)
+		clear(x.vector)
+		for j, d := range dim {
+			x.vector[x.place[d]] = value[j]
+		}
+		x.unit = append(x.unit, t.units.put(x.vector))
+	}
+	if len(b.groupText) == 0 {
+		return
+	}
+	x.group = slices.Grow(x.group, b.Len())
+	for i := range b.Len() {
+		text := b.group(i)
+		// Most rows have the group that they had.
+		if old != nil && i < old.Len() && old.Group(i) == string(text) {
+			x.group = append(x.group, old.GroupID(i))
+			continue
+		}
+		x.group = append(x.group, t.groups.put(text))
+	}
+}
+
+// writeRefs writes the columns of numbers that are counted; kept rows were
+// there before.
+func (t *Table) writeRefs(b *Builder, block *Block, kept int) {
+	x, n := &t.installer, b.Len()
+	if block.Len() > n {
+		t.releaseRows(block, n)
+	}
+	block.profile = resized(block.profile, n)
+	for i, p := range b.profile {
+		if id := x.profile[p]; i >= kept {
+			t.profiles.refs[id]++
+			block.profile[i] = id
+		} else if was := block.profile[i]; was != id {
+			t.profiles.refs[id]++
+			t.profiles.release(was)
+			block.profile[i] = id
+			x.mark(i)
+		}
+	}
+	block.unit = resized(block.unit, n)
+	for i, u := range b.unit {
+		t.swap(&t.units.names, &block.unit[i], x.unit[u], i)
+	}
+	if len(x.group) == 0 {
+		for i, g := range block.group {
+			if g != 0 && i < n {
+				t.swap(&t.groups, &block.group[i], 0, i)
+			}
+		}
+		block.group = nil
+		return
+	}
+	block.group = resized(block.group, n)
+	for i, g := range x.group {
+		t.swap(&t.groups, &block.group[i], g, i)
+	}
+}
+
+// swap puts a counted number in the place of another.
+func (t *Table) swap(n *names, at *uint32, id uint32, row int) {
+	if was := *at; was != id {
+		n.hold(id)
+		n.release(was)
+		*at = id
+		t.installer.mark(row)
+	}
+}
+
+// writeColumn writes a plain column.
+func writeColumn(x *installer, col *[]int64, values []int64) {
+	*col = resized(*col, len(values))
+	c := *col
+	for i, v := range values {
+		if c[i] != v {
+			c[i] = v
+			x.mark(i)
+		}
+	}
+}
+
+// writeAggregates writes the aggregates, over as many dimensions as the rows
+// need, or as they needed before.
+func (t *Table) writeAggregates(b *Builder, block *Block) {
+	x, n := &t.installer, b.Len()
+	block.aggregate = resized(block.aggregate, n*block.stride)
+	if stride := t.strideOf(b.inTotals); stride > block.stride {
+		block.widen(stride)
+	}
+	stride := block.stride
+	x.vector = resized(x.vector[:0], stride)
+	vector := x.vector[:stride]
+	for i := range n {
+		clear(vector)
+		dim, value := b.totals.at(i)
+		for j, d := range dim {
+			vector[x.place[d]] = value[j]
+		}
+		if row := block.aggregate[i*stride:][:stride]; !slices.Equal(row, vector) {
+			copy(row, vector)
+			x.mark(i)
+		}
+	}
+}
+
+// widen gives the aggregates more dimensions, zero ones.
+func (b *Block) widen(stride int) {
+	wide := make([]int64, len(b.profile)*stride)
+	for i := range len(b.aggregate) / max(b.stride, 1) {
+		copy(wide[i*stride:], b.Aggregate(i))
+	}
+	b.aggregate, b.stride = wide, stride
+}
+
+// writeParked writes the flags.
+func (b *Block) writeParked(x *installer, from *Builder, n int) {
+	words := (n + 63) / 64
+	b.parked = resized(b.parked, words)
+	next := 0
+	for w := range b.parked {
+		word := uint64(0)
+		for ; next < len(from.parked) && int(from.parked[next])/64 == w; next++ {
+			word |= 1 << (from.parked[next] % 64)
+		}
+		x.changed[w] |= b.parked[w] ^ word
+		b.parked[w] = word
+	}
+}
+
+// writeSparse writes what most rows do not have.
+func (b *Block) writeSparse(x *installer, from *Builder) {
+	for i, was := range b.minAggregate {
+		if i < len(b.profile) && !was.Equal(from.minAggregate[i]) {
+			x.mark(i)
+		}
+	}
+	for i, is := range from.minAggregate {
+		if !is.Equal(b.minAggregate[i]) {
+			x.mark(i)
+		}
+	}
+	b.minAggregate, b.shortSince = from.minAggregate, from.shortSince
+	from.minAggregate, from.shortSince = nil, nil
+}
+
+// Load is Install for rows as the rest of the shard knows them.
+func (t *Table) Load(cluster string, rows []model.Need) error {
+	b := t.loader
+	b.Reset(cluster)
+	if len(rows) > RowsMax {
+		return fmt.Errorf("roll-up of cluster %q has %d rows; at most %d are accepted", cluster, len(rows), RowsMax)
+	}
+	b.Grow(len(rows))
+	for i := range rows {
+		if err := b.AddNeed(&rows[i]); err != nil {
+			break // b.err
+		}
+	}
+	return t.Install(b)
+}
+
+// Replace is Load for what the cluster reports; it marks the cluster as
+// reported. Stamps are those of the rows.
+func (t *Table) Replace(cluster string, rows []model.Need) error {
+	if err := t.Load(cluster, rows); err != nil {
+		return err
+	}
+	t.MarkReported(cluster)
+	return nil
+}
+
+func (x *installer) bytes() int64 {
+	return int64(cap(x.profile)+cap(x.unit)+cap(x.group)+cap(x.rows)+cap(x.match.next))*4 + int64(cap(x.vector)+cap(x.changed))*8 + int64(len(x.match.heads))*2*12
+}

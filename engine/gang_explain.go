@@ -1,0 +1,243 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// triedMax bounds how many domains of one need are explained: those that were
+// played through, the best first, then others in no order that means anything.
+const triedMax = 64
+
+// comparedPlansMax bounds of how many plans of preemption in a cycle, those of the
+// highest ranks, the domains that were compared are kept when nobody asked for
+// explanations: at most TopDomains each, twice that between tenants.
+const comparedPlansMax = 16
+
+// PlanExplanation is a plan of preemption: what it was made for, and what it
+// takes.
+type PlanExplanation struct {
+	Domain  string          // of a Same-Need
+	Missing model.Resources // before any victim
+	// Units are what the plan takes, in the order in which they were chosen.
+	Units []UnitExplanation
+	// Reprieved were chosen first, and turned out not to be needed, or gave way
+	// to a gentler unit.
+	Reprieved []UnitExplanation
+	// Tenants says that the plan, or its end, is of reclaim between tenants.
+	Tenants bool
+}
+
+// UnitExplanation is one unit of a plan of preemption: a machine, or all of a
+// gang.
+type UnitExplanation struct {
+	Class    string // sunk, excess, elastic, plain, whole
+	Machines []columnar.Row
+	// Band is ⌊Score/band width⌋, the larger the sooner taken; Score the victim
+	// score, of a whole gang the least of its members.
+	Band, Score float64
+	// Gain is what the need can use of the unit, Cost what the unit has: sums
+	// over what the plan misses of have/missing, in Gain each at most 1.
+	Gain, Cost float64
+	// ROI is Gain/Cost, 0 where nothing that is missing is destroyed.
+	ROI float64
+	// Cluster is whom the machines are taken from; Group the gang's name, empty
+	// for units of no gang and gangs without a name.
+	Cluster, Group string
+	Gang           bool    // the machines are a gang's
+	Holders        []int32 // numbers of the needs that the machines serve
+	GraceSeconds   int32   // the longest of its machines
+	// The terms of the score, weights included, of the member that speaks for the
+	// unit: of a whole gang the one with the least.
+	Gap, Drain, Interruption, Reclamation float64
+	// What the members' work loses by their stamps, in all, in US dollars; +Inf
+	// where one is pinned.
+	InterruptionDollars, ReclamationDollars float64
+	// Reclaim between tenants: whom the unit is taken from, and the largest ratio
+	// of what that tenant had to its share, in whole steps of a twentieth. Empty
+	// for units that priority took, and for those that nobody is debited for.
+	Tenant string
+	Ratio  float64
+	// Spared excess is not preempted, only held for the plan until phase 3 has
+	// reclaimed it. Remainder was preempted with its gang by another plan.
+	Spared, Remainder bool
+}
+
+// PlanCost is what the plan for a domain would destroy, in the order in which
+// plans are compared. Excess counts for nothing but the grace.
+type PlanCost struct {
+	Band     float64 // the least of the units'; 0 when nothing has a cost
+	Gangs    int     // broken whole
+	Machines int     // drained
+	// Destroyed is the sum of have/aggregate, in steps of a twentieth.
+	Destroyed    float64
+	GraceSeconds int32 // the longest
+}
+
+// The reasons why a domain was not chosen, apart from those of costRule.
+const (
+	rejectedCapacity   = "capacity"    // everything together does not cover the need
+	rejectedTopDomains = "top_domains" // as many, and better ones, were played through
+	rejectedUnits      = "units"       // the units do not cover what is missing
+	rejectedLedger     = "ledger"      // nor do those that the tenants' shares admit
+	rejectedDryRun     = "dry_run"     // phase 1 would not be covered with what is freed
+)
+
+var classNames = [numUnitClasses]string{"sunk", "excess", "elastic", "plain", "whole"}
+
+// plannedWhy is the explanation of a need's plan.
+type plannedWhy struct {
+	PlanExplanation
+	need int32
+}
+
+// noteGround keeps why a domain was not played through.
+func (s *selection) noteGround(value uint32, missing []int64, reason string) {
+	if !s.e.opts.Explain || len(s.tried)-s.triedFrom >= triedMax {
+		return
+	}
+	s.tried = append(s.tried, tried{PreemptionExplanation{
+		Domain: s.siteName(value), Candidates: s.countMachines(), Rejected: reason, Tenants: s.reclaiming,
+	}, s.need, s.kept(missing)})
+}
+
+// countMachines counts those of all units that the need could use.
+func (s *selection) countMachines() int {
+	seen := map[columnar.Row]bool{}
+	s.rewind()
+	s.eachMachine(func(r columnar.Row, _ int64) { seen[r] = true })
+	s.rewind()
+	return len(seen)
+}
+
+// keepsCompared reports whether the domains that a plan was chosen from are kept.
+func (l *lane) keepsCompared(list []proposal, best int) bool {
+	if l.e.opts.Explain {
+		return true
+	}
+	if best < 0 || len(list[best].units) == 0 || l.compared == comparedPlansMax {
+		return false
+	}
+	l.compared++
+	return true
+}
+
+// noteProposals keeps what came of the domains that were played through, before
+// those that were not; best is the place of the chosen one, −1 = none.
+func (l *lane) noteProposals(need int32, list []proposal, best int) {
+	if !l.keepsCompared(list, best) {
+		return
+	}
+	notes := l.notes[:0]
+	for i := range list {
+		x := &list[i]
+		note := tried{PreemptionExplanation{
+			Domain: l.siteName(x.value), Candidates: x.candidates, Rejected: x.rejected, Tenants: l.reclaiming,
+		}, need, l.kept(x.missing)}
+		if note.Covered = x.found; x.found {
+			note.Cost = x.cost.explain()
+			if i != best {
+				note.Rejected = l.costRule(need, x, &list[best])
+			}
+		}
+		notes = append(notes, note)
+	}
+	l.notes = notes
+	l.tried = slices.Insert(l.tried, l.triedFrom, notes...)
+}
+
+func (a *planCost) explain() PlanCost {
+	x := PlanCost{Gangs: a.gangs, Machines: a.machines, Destroyed: float64(a.destroyed) / thetaSteps, GraceSeconds: a.grace}
+	if a.paid {
+		x.Band = 0 - a.band
+	}
+	return x
+}
+
+// costRule names the first rule by which the plan for a domain lost to another.
+func (l *lane) costRule(need int32, x, best *proposal) string {
+	a, b := &x.cost, &best.cost
+	switch {
+	case a.paid != b.paid:
+		return "excess"
+	case a.band != b.band:
+		return "band"
+	case a.gangs != b.gangs:
+		return "gangs"
+	case a.machines != b.machines:
+		return "machines"
+	case a.destroyed != b.destroyed:
+		return "destroyed"
+	case a.grace != b.grace:
+		return "grace"
+	case l.domainOf(best.value) == l.lines[need].domain && l.domainOf(x.value) != l.lines[need].domain:
+		return "phase1_domain"
+	}
+	return "value"
+}
+
+// noteUnits keeps what a plan takes, before it is carried out.
+func (l *lane) noteUnits(need int32, x *proposal) {
+	if !l.e.opts.Explain || len(x.units) == 0 {
+		return
+	}
+	s, why := &l.sel, plannedWhy{need: need}
+	why.Tenants = l.reclaiming
+	taken := map[columnar.Row]bool{}
+	for i := range x.units {
+		s.members(&x.units[i], func(r columnar.Row) { taken[r] = true })
+		why.Units = append(why.Units, s.explain(&x.units[i], x))
+	}
+	for i := range x.reprieved {
+		again := false
+		s.members(&x.reprieved[i], func(r columnar.Row) { again = again || taken[r] })
+		if !again {
+			why.Reprieved = append(why.Reprieved, s.explain(&x.reprieved[i], x))
+		}
+	}
+	why.Missing = l.resources(x.missing)
+	if x.value != 0 {
+		why.Domain = l.siteName(x.value)
+	}
+	if at := slices.IndexFunc(l.planWhys, func(o plannedWhy) bool { return l.reclaiming && o.need == need }); at >= 0 {
+		first := &l.planWhys[at] // one plan, in two turns
+		first.Units, first.Tenants = append(first.Units, why.Units...), true
+		first.Reprieved = slices.DeleteFunc(append(first.Reprieved, why.Reprieved...), func(u UnitExplanation) bool {
+			return slices.ContainsFunc(u.Machines, func(r columnar.Row) bool { return taken[r] })
+		})
+		return
+	}
+	l.planWhys = append(l.planWhys, why)
+}
+
+// explain says what a unit is to the need at work.
+func (s *selection) explain(u *unit, of *proposal) UnitExplanation {
+	x := UnitExplanation{
+		Class: classNames[u.key.class], Band: 0 - s.band(-u.key.score), Score: 0 - u.key.score,
+		Gang: u.gang >= 0, Spared: u.spared, Remainder: u.remainder,
+	}
+	if u.gang >= 0 {
+		x.Group = u.key.group
+	}
+	local, global := make([]int64, s.dims), make([]int64, s.dims)
+	s.members(u, func(r columnar.Row) {
+		x.Machines = append(x.Machines, r)
+		x.Cluster = s.s.Clusters[s.s.ClusterOf[s.s.View.Cluster[r]]]
+		x.GraceSeconds = max(x.GraceSeconds, s.graceOf(u, r))
+		if h := s.held[r].need; h != unheld && !slices.Contains(x.Holders, s.named(h)) {
+			x.Holders = append(x.Holders, s.named(h))
+		}
+		columnar.SatAdd(global, s.vec(r))
+		if v, ok := s.site(s.k.matcher, r); ok && (of.value == 0 || v == of.value) && s.k.acceptsClass(s.s.View.Class[r]) {
+			columnar.SatAdd(local, s.vec(r))
+		}
+	})
+	s.explainTerms(&x, u)
+	x.Gain, x.Cost = score(local, of.missing, true), score(global, of.missing, false)
+	if x.Cost > 0 {
+		x.ROI = x.Gain / x.Cost
+	}
+	return x
+}

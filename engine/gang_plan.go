@@ -1,0 +1,383 @@
+package engine
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// proposal is a plan for one need in one domain, before it is carried out.
+type proposal struct {
+	value uint32
+	units []unit
+	used  []columnar.Row // what the dry run takes of free machines and of victims
+	cost  planCost
+	found bool
+	// For Explain: what is missing before any victim; what was chosen first and
+	// is not taken; how many machines could be had; why it came to nothing.
+	missing    []int64
+	reprieved  []unit
+	candidates int
+	rejected   string
+}
+
+// planCost is what a plan destroys. Excess, and what another plan of this cycle
+// has freed, cost nobody anything.
+type planCost struct {
+	paid      bool
+	band      float64 // of the worst unit
+	gangs     int     // broken
+	machines  int     // drained
+	destroyed int64   // Σ global/aggregate, in steps of θ
+	grace     int32   // the longest, in seconds
+}
+
+// plan is what was decided for a need.
+type plan struct {
+	need   int32
+	grace  int32  // the longest, in seconds
+	domain uint32 // 0 = none
+}
+
+// planned is a machine that a plan of this cycle counts on.
+type planned struct {
+	row  columnar.Row
+	need int32
+}
+
+// takenBy returns the need whose plan of this cycle counts on a machine.
+func (p *pass) takenBy(r columnar.Row) int32 {
+	if p.taker == nil {
+		return noNeed
+	}
+	return p.taker[r] - 1
+}
+
+// planFor makes a need's plan: whole, or for a need that is not all-or-nothing
+// in part.
+func (l *lane) planFor(need int32, k *kind) {
+	l.visited = append(l.visited, need)
+	l.awaited = l.awaited[:0]
+	l.e.store.gangs.turn++
+	l.vecs.empty()
+	switch {
+	case k.same:
+		l.planWhole(need, k)
+	case len(k.spread) > 0:
+		l.planSpread(need, k)
+	default:
+		l.planPlain(need, k)
+	}
+}
+
+// copyOf returns a copy of a vector that is good until the next plan.
+func (l *lane) copyOf(v []int64) []int64 {
+	x := l.vecs.take(l.dims)
+	copy(x, v)
+	return x
+}
+
+// backsOff reports whether a plan of the need has failed, so that it waits
+// before it preempts again.
+func (l *lane) backsOff(need int32) bool {
+	if len(l.in.BackingOff) == 0 {
+		return false
+	}
+	backs := false
+	l.eachRow(need, func(src *rowSource, i int) {
+		profile := l.s.Demand.Profile(src.block.Profile(i))
+		backs = backs || l.in.BackingOff[model.Owner{
+			Cluster: src.block.Cluster(), Fingerprint: profile.WithoutSame().Fingerprint(), Group: src.block.Group(i),
+		}]
+	})
+	return backs
+}
+
+// planPlain: what is in flight, what has turned free, then victims until
+// nothing is missing. A part helps; no gang is broken for one.
+func (l *lane) planPlain(need int32, k *kind) {
+	l.resume(need)
+	arriving := l.countInFlight(need, k, 0, l.missing) + len(l.subUsedBefore(need))
+	used := l.walkFreed(need, k, l.missing)
+	l.lacks = positive(l.missing)
+	pool := l.unitsFor(k)
+	if l.lacks == 0 && len(used) == 0 {
+		l.lines[need].status |= isAwaiting
+		l.carryOut(need, k, &proposal{}) // it may count on its plan anew
+		return
+	}
+	s := l.selectFor(need, k, &pool.anywhere, l.copyOf(l.missing))
+	if s.any() {
+		l.lines[need].status |= hasCandidates
+	}
+	if !s.minimal() {
+		s.part()
+	}
+	free := len(used)
+	used = s.useFreed(append(s.used[:0], used...), s.want)
+	s.used = used
+	missing := s.copyOf(s.want)
+	for _, r := range used[free:] {
+		columnar.SubClamp(missing, l.vec(r))
+	}
+	if columnar.IsZero(missing) && arriving+len(used) > 0 {
+		l.lines[need].status |= isAwaiting
+	}
+	l.carryOut(need, k, &proposal{units: s.chosen, used: used, missing: s.want, reprieved: s.reprieved})
+}
+
+// walkFreed takes machines that plans of this cycle have put back, in the order
+// of acquiring, off what a plain need misses.
+func (l *lane) walkFreed(need int32, k *kind, missing []int64) (used []columnar.Row) {
+	if len(l.withheldBy) == 0 && len(l.reserved.voided) == 0 {
+		return nil // else it would have acquired them
+	}
+	held := slices.Clone(l.reserved.of(need))
+	for _, r := range held {
+		if l.freeReserved(r, k) && l.takenBy(r) == noNeed && columnar.Helps(l.vec(r), missing) {
+			used = append(used, r)
+			columnar.SubClamp(missing, l.vec(r))
+		}
+	}
+	for stage := range l.free {
+		for _, r := range l.freeInOrder(k, stage) {
+			if !l.reserved.ownedBy(r, need) && columnar.Helps(l.vec(r), missing) {
+				used = append(used, r)
+				columnar.SubClamp(missing, l.vec(r))
+			}
+		}
+	}
+	return used
+}
+
+// useFreed adds the machines of the chosen units that phase 1 would take, in
+// keep order.
+func (s *selection) useFreed(used []columnar.Row, want []int64) []columnar.Row {
+	freed := s.freed()
+	missing := s.copyOf(want)
+	for _, r := range freed {
+		if columnar.Helps(s.vec(r), missing) {
+			used = append(used, r)
+			columnar.SubClamp(missing, s.vec(r))
+		}
+	}
+	return used
+}
+
+// freed lists what the need could use of the chosen units, in keep order.
+func (s *selection) freed() []columnar.Row {
+	rows := s.rows[:0]
+	for i := range s.chosen {
+		u := &s.chosen[i]
+		if u.row != columnar.None {
+			rows = append(rows, u.row)
+			continue
+		}
+		s.members(u, func(r columnar.Row) {
+			if s.isHere(r) {
+				rows = append(rows, r)
+			}
+		})
+	}
+	s.sortKeep(rows)
+	s.rows = rows
+	return rows
+}
+
+// any reports whether there is anything to preempt.
+func (s *selection) any() bool {
+	if len(s.extra)+len(s.wholes) > 0 {
+		return true
+	}
+	if s.reclaiming {
+		return s.anyOffered()
+	}
+	s.rewindSingles()
+	defer s.rewindSingles()
+	for {
+		at, ok := s.nextFlavour(^uint64(0))
+		if !ok {
+			s.sortGangs()
+			return len(s.extra)+len(s.wholes) > 0
+		}
+		if f := &s.scope.flavours[at]; !f.excess || !s.spares(f) {
+			return true
+		}
+		s.cursors.set(at, len(s.scope.flavours[at].rows))
+	}
+}
+
+// costOf says what the chosen units destroy.
+func (s *selection) costOf() planCost {
+	c := planCost{band: math.Inf(-1)}
+	destroyed := s.vecs.take(s.dims)
+	for i := range s.chosen {
+		u := &s.chosen[i]
+		s.members(u, func(r columnar.Row) { c.grace = max(c.grace, s.graceOf(u, r)) })
+		if u.key.class == classExcess {
+			continue
+		}
+		c.paid = true
+		c.band = max(c.band, s.band(-u.key.score))
+		if u.key.class == classWhole {
+			c.gangs++
+		}
+		if !u.remainder {
+			s.members(u, func(r columnar.Row) {
+				c.machines++
+				columnar.SatAdd(destroyed, s.vec(r))
+			})
+		}
+	}
+	want := s.aggregate(s.need)
+	c.destroyed = costSteps(destroyed, want)
+	return c
+}
+
+// graceOf returns the grace that a member of a unit gets, in seconds.
+func (s *selection) graceOf(u *unit, r columnar.Row) int32 {
+	if u.spared {
+		return graceFull
+	}
+	return graceFor(max(int64(s.k.priority)-int64(s.e.store.priority[r]), 0))
+}
+
+func (a *planCost) compare(b *planCost) int {
+	if a.paid != b.paid {
+		if b.paid {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(
+		cmp.Compare(a.band, b.band), cmp.Compare(a.gangs, b.gangs), cmp.Compare(a.machines, b.machines),
+		cmp.Compare(a.destroyed, b.destroyed), cmp.Compare(a.grace, b.grace),
+	)
+}
+
+// carryOut takes the units, and reserves what the need uses of them and of what
+// is free. The rest of a broken gang leaves with it and is there for others.
+func (l *lane) carryOut(need int32, k *kind, x *proposal) {
+	if len(x.units)+len(x.used)+len(l.awaited) == 0 {
+		return
+	}
+	s := &l.sel
+	l.noteUnits(need, x)
+	l.noteGiven(x)
+	grace, had := int32(0), len(l.e.store.gangs.rest)
+	for i := range x.units {
+		u := &x.units[i]
+		s.members(u, func(r columnar.Row) { grace = max(grace, s.graceOf(u, r)) })
+	}
+	for i := range x.units {
+		if u := &x.units[i]; !u.spared {
+			l.lines[need].status |= hasPlan | hasOwnPlan
+			l.takeUnit(s, u, need, k)
+		}
+	}
+	for _, r := range x.used {
+		l.use(r, need)
+	}
+	l.noteUsed(x.used, need)
+	l.keepRest(had)
+	for _, r := range l.awaited {
+		if !l.reclaiming || !slices.Contains(l.planned, planned{r, need}) {
+			l.plan(r, need)
+		}
+	}
+	l.plans = append(l.plans, plan{need: need, grace: grace, domain: l.domainOf(x.value)})
+}
+
+// keepRest keeps of what left with a plan, in a place of the list on, what it has
+// no use for: that is there for others.
+func (l *lane) keepRest(from int) {
+	rest := &l.e.store.gangs.rest
+	kept := (*rest)[:from]
+	for _, r := range (*rest)[from:] {
+		if l.takenBy(r) == noNeed {
+			kept = append(kept, r)
+		}
+	}
+	if *rest = kept; len(kept) > from {
+		l.moreUnits++
+	}
+}
+
+// takeUnit makes the machines of a unit the need's victims.
+func (l *lane) takeUnit(s *selection, u *unit, need int32, k *kind) {
+	rows := s.rows[:0]
+	s.members(u, func(r columnar.Row) { rows = append(rows, r) })
+	s.rows = rows
+	for _, r := range rows {
+		if l.victimOf.Has(uint32(r)) {
+			l.dropVictim(r)
+		} else {
+			l.e.store.gangs.rest = append(l.e.store.gangs.rest, r)
+		}
+		l.victimOf.Set(uint32(r))
+		gap := int64(k.priority) - int64(l.e.store.priority[r])
+		l.victims = append(l.victims, victim{row: r, need: need, grace: graceFor(gap)})
+		l.lose(r)
+		l.noteMoved(r)
+	}
+}
+
+// dropVictim takes a machine out of the plan that broke its gang: another has a
+// use for it.
+func (l *lane) dropVictim(r columnar.Row) {
+	for i := range l.victims {
+		if v := &l.victims[i]; v.row == r && v.need != noNeed {
+			v.need = noNeed
+			l.regiven = true
+			return
+		}
+	}
+}
+
+// use makes a machine one that a plan counts on.
+func (l *lane) use(r columnar.Row, need int32) {
+	if l.taker == nil {
+		l.taker = alloc.Make[int32](l.e.arena, l.s.Supply.RowMax())
+	}
+	l.taker[r] = need + 1
+	l.noteMoved(r)
+	l.voidFor(need, r)
+	switch l.s.View.State[r] {
+	case model.Idle:
+		l.plan(r, need)
+		l.withdraw(r)
+	case model.Speculative:
+		l.withdraw(r)
+	case model.Configured:
+		l.lose(r)
+		if l.s.ClusterOf[l.s.View.Cluster[r]] != l.lines[need].cluster {
+			l.plan(r, need)
+		}
+	}
+}
+
+// plan reserves a machine for a need.
+func (l *lane) plan(r columnar.Row, need int32) {
+	l.planned = append(l.planned, planned{r, need})
+	l.lines[need].status |= hasPlan | hasOwnPlan
+}
+
+// withdraw takes a free machine out of what others see, until the next cycle.
+func (l *lane) withdraw(r columnar.Row) {
+	if l.taken[r] {
+		return
+	}
+	l.take(r)
+	l.undone = append(l.undone, r)
+}
+
+// settleVictims drops the entries of victims that have gone to other plans.
+func (l *lane) settleVictims() {
+	if l.regiven {
+		l.victims = slices.DeleteFunc(l.victims, func(v victim) bool { return v.need == noNeed })
+	}
+}

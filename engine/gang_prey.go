@@ -1,0 +1,269 @@
+package engine
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/bitmap"
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// Needs of many matchers and priorities look at the same machines. What could be
+// preempted is therefore found once per class, when it is first asked for, and
+// pools are made of that:
+//
+//	clusters    lowest priority of each class (clusterState.cheapest): most have
+//	            nothing that is low enough, and are passed over
+//	classes     machines of no gang, by what makes them alike; gangs; preyOf
+//	pools       of the classes of a matcher what is below a priority; poolUnits
+//	domains     dealt from the pools of matchers with a Same key; deal
+//
+// Who asks first has the highest priority: needs come in the order of ranks.
+
+// flavourKey is what machines that are alike as victims have in common.
+type flavourKey struct {
+	class                     uint32
+	level                     int32
+	interruption, reclamation model.Bucket
+	excess                    bool
+	tenant                    int32 // reclaim between tenants: the cluster's
+}
+
+// giver returns whom units of a flavour are debited to.
+func (k *flavourKey) giver() int32 {
+	if k.excess {
+		return noTenant
+	}
+	return k.tenant
+}
+
+// alike is machines of no gang that are alike as victims: of one class and with
+// the same key but for the id. Pools share them.
+type alike struct {
+	flavourKey
+	rows   []columnar.Row // by id, if sorted
+	count  int            // of rows, while they are dealt
+	at     int            // those before were taken
+	sorted bool
+}
+
+// add appends a machine and notes whether that breaks the order of ids.
+func (a *alike) add(r columnar.Row, idRank []uint32) {
+	n := len(a.rows)
+	a.sorted = n == 0 || a.sorted && idRank[a.rows[n-1]] < idRank[r]
+	a.rows = append(a.rows, r)
+}
+
+// sort puts the machines in order of id.
+func (a *alike) sort(idRank []uint32) {
+	if a.sorted {
+		return
+	}
+	a.sorted = true
+	slices.SortFunc(a.rows, func(x, y columnar.Row) int { return cmp.Compare(idRank[x], idRank[y]) })
+}
+
+// prey is what needs of a priority, and lower ones, could preempt of a class,
+// whatever is held of it or taken already.
+type prey struct {
+	listed   bool
+	priority int32
+	alikes   []*alike
+	broken   []columnar.Row // members of broken gangs
+	gangs    []int32
+}
+
+// preyTable is the prey of all classes.
+type preyTable struct {
+	of []prey // by class; empty = not laid out
+	// holders are the clusters with Configured machines of a class: those of class
+	// c begin at from[c].
+	holders []holder
+	from    []uint32
+
+	// Scratch of one class.
+	rows  bitmap.Dense
+	found []foundRow
+	count []int32
+	byKey map[flavourKey]int32
+}
+
+// holder is a cluster that has machines of a class.
+type holder struct {
+	cluster int32
+	first   uint32 // of its chain of them
+	lowest  int32  // see clusterState.cheapest
+}
+
+// foundRow is a machine and the place of those that it is like.
+type foundRow struct {
+	row columnar.Row
+	at  int32
+}
+
+// forget begins anew.
+func (t *preyTable) forget() { t.of = t.of[:0] }
+
+// preyOf returns what could be preempted of a class by needs of a priority.
+func (l *lane) preyOf(class uint32, priority int32) *prey {
+	t := &l.e.store.gangs.victims
+	if len(t.of) == 0 {
+		l.layPrey(t)
+	}
+	x := &t.of[class]
+	if !x.listed || x.priority < priority {
+		x.listed, x.priority = true, priority
+		l.listPrey(t, x, class)
+	}
+	return x
+}
+
+// layPrey finds out which clusters have machines of each class.
+func (l *lane) layPrey(t *preyTable) {
+	classes := len(l.s.Classes)
+	t.of = grown(t.of, classes)
+	for c := range t.of {
+		t.of[c].listed = false
+	}
+	clusters := l.e.store.clusters
+	t.from = resize(t.from, classes+2)
+	for c := range clusters {
+		for _, x := range clusters[c].cheapest {
+			t.from[x.class+2]++
+		}
+	}
+	for c := range classes {
+		t.from[c+2] += t.from[c+1]
+	}
+	t.holders = grown(t.holders, int(t.from[classes+1]))
+	for c := range clusters {
+		groups := l.s.GroupsOf(c)
+		for i, x := range clusters[c].cheapest { // one for each group
+			at := &t.from[x.class+1]
+			t.holders[*at] = holder{int32(c), groups[i].First, x.priority}
+			*at++
+		}
+	}
+}
+
+// listPrey finds what could be preempted of a class.
+func (l *lane) listPrey(t *preyTable, x *prey, class uint32) {
+	x.alikes, x.broken, x.gangs = x.alikes[:0], x.broken[:0], x.gangs[:0]
+	gangs := &l.e.store.gangs
+	gangs.round++
+	if t.rows.Top() < l.s.Supply.RowMax() {
+		t.rows.Grow(l.s.Supply.RowMax())
+	}
+	some := false
+	for _, h := range t.holders[t.from[class]:t.from[class+1]] {
+		if h.lowest != math.MinInt32 && !l.mayTake(h.lowest, x.priority) {
+			continue
+		}
+		bound, configured := l.s.BoundOf(int(h.cluster)), uint32(l.s.Configured(int(h.cluster)))
+		for at := h.first + 1; at != 0 && at <= configured; at = bound[at-1].Next {
+			l.probes++
+			r := bound[at-1].Row
+			if holder := l.held[r].need; holder != unheld {
+				if !l.mayTake(l.e.store.priority[r], x.priority) {
+					continue
+				}
+				if l.gangOf(r) != 0 {
+					l.addMember(x, r)
+					continue
+				}
+			}
+			t.rows.Set(uint32(r))
+			some = true
+		}
+	}
+	if some {
+		l.dealAlike(t, x, class)
+	}
+}
+
+// addMember adds a gang's machine.
+func (l *lane) addMember(x *prey, r columnar.Row) {
+	t := &l.e.store.gangs
+	g := t.of[r] - 1
+	switch gang := &t.list[g]; {
+	case gang.state == gangAlone:
+	case gang.state == gangBroken:
+		x.broken = append(x.broken, r)
+	case gang.round != t.round:
+		gang.round = t.round
+		x.gangs = append(x.gangs, g)
+	}
+}
+
+// dealAlike deals the machines that were found of a class by what makes them
+// alike, in the order of rows, which is nearly that of ids.
+func (l *lane) dealAlike(t *preyTable, x *prey, class uint32) {
+	if t.byKey == nil {
+		t.byKey = map[flavourKey]int32{}
+	}
+	clear(t.byKey)
+	view, levels := &l.s.View, l.e.store.priority
+	t.found, t.count = t.found[:0], t.count[:0]
+	held, reclaiming, last, lastKey := l.held, l.reclaiming, int32(-1), flavourKey{}
+	for i, word := range t.rows.Words() {
+		for ; word != 0; word &= word - 1 {
+			r := columnar.Row(i<<6 + bits.TrailingZeros64(word))
+			level, giver := levels[r], noTenant
+			if reclaiming { // which giverOf would ask for each machine
+				giver = l.giverOf(r)
+			}
+			unclaimed := held[r].need == unheld
+			excess := unclaimed && l.isExcess(r)
+			if unclaimed && !excess && (view.Group[r] != 0 || !l.mayTake(level, x.priority)) {
+				continue // its cluster has not reported: it is no excess, and may be of a gang
+			}
+			if !excess && reclaiming && giver == noTenant {
+				continue
+			}
+			key := flavourKey{class, level, view.Interruption[r], view.Reclamation[r], excess, giver}
+			if last < 0 || key != lastKey { // neighbours are often alike
+				last, lastKey = l.alikeFor(t, x, key), key
+			}
+			t.found = append(t.found, foundRow{r, last})
+			t.count[last]++
+		}
+	}
+	t.rows.Reset()
+	block := alloc.MakeDirty[columnar.Row](l.arena, len(t.found))
+	for i, a := range x.alikes {
+		a.rows, block = block[:0:t.count[i]], block[t.count[i]:]
+	}
+	for _, f := range t.found {
+		x.alikes[f.at].add(f.row, l.s.IDRank)
+	}
+}
+
+// alikeFor returns the place of the machines with a key.
+func (l *lane) alikeFor(t *preyTable, x *prey, key flavourKey) int32 {
+	at, ok := t.byKey[key]
+	if !ok {
+		at = int32(len(x.alikes))
+		a := l.e.store.alikes.lend()
+		*a = alike{flavourKey: key}
+		x.alikes, t.count = append(x.alikes, a), append(t.count, 0)
+		t.byKey[key] = at
+	}
+	return at
+}
+
+// inSomeDomain returns those of some machines that lie in any domain of a
+// matcher's Same key.
+func (l *lane) inSomeDomain(of *alike, matcher uint32) *alike {
+	a := l.e.store.alikes.lend()
+	*a = alike{flavourKey: of.flavourKey, rows: alloc.MakeDirty[columnar.Row](l.arena, len(of.rows))[:0]}
+	for _, r := range of.rows {
+		if l.inAnyDomain(matcher, r) {
+			a.add(r, l.s.IDRank)
+		}
+	}
+	return a
+}

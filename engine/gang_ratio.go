@@ -1,0 +1,68 @@
+package engine
+
+import (
+	"math"
+	"math/bits"
+)
+
+// Ratios decide between units and between domains, in steps of a twentieth.
+// They are formed in integers, so that every processor finds the same.
+const (
+	// thetaSteps is how many steps there are to one.
+	thetaSteps = 20
+	// ratioBits is the number of binary places of a ratio.
+	ratioBits = 32
+)
+
+// ratio returns have × 2³² / want, rounded down, or up where asked for;
+// math.MaxInt64 where it would be larger. want is positive.
+func ratio(have, want int64, up bool) int64 {
+	hi, lo := bits.Mul64(uint64(have), 1<<ratioBits)
+	if hi >= uint64(want) {
+		return math.MaxInt64
+	}
+	q, rest := bits.Div64(hi, lo, uint64(want))
+	if up && rest > 0 {
+		q++
+	}
+	return int64(min(q, math.MaxInt64))
+}
+
+// satSum adds what is not negative.
+func satSum(a, b int64) int64 {
+	if s := a + b; s >= 0 {
+		return s
+	}
+	return math.MaxInt64
+}
+
+// roiSteps is what breaking a gang gives here against what it destroys
+// everywhere, measured on what is missing, in steps from 0 to thetaSteps: gains
+// are rounded up and costs down, so that a whole number of steps stays one.
+func roiSteps(local, global, missing []int64) int64 {
+	var gain, cost int64
+	for d, m := range missing {
+		if m > 0 {
+			gain = satSum(gain, ratio(min(local[d], m), m, true))
+			cost = satSum(cost, ratio(global[d], m, false))
+		}
+	}
+	hi, lo := bits.Mul64(uint64(gain), thetaSteps)
+	if hi >= uint64(cost) { // it costs nothing, or the quotient has more than 64 bits
+		return thetaSteps
+	}
+	q, _ := bits.Div64(hi, lo, uint64(cost))
+	return int64(min(q, thetaSteps))
+}
+
+// costSteps is Σ global/want over what is wanted, in steps.
+func costSteps(global, want []int64) int64 {
+	var cost int64
+	for d, w := range want {
+		if w > 0 {
+			cost = satSum(cost, ratio(global[d], w, false))
+		}
+	}
+	hi, lo := bits.Mul64(uint64(cost), thetaSteps)
+	return int64(hi<<(64-ratioBits) | lo>>ratioBits)
+}

@@ -1,0 +1,232 @@
+package engine
+
+import (
+	"math"
+	"slices"
+
+	"github.com/tonnage/tonnage/columnar"
+)
+
+// minimal chooses units that cover what is missing, with nothing to spare;
+// false when not everything can be covered.
+func (s *selection) minimal() bool {
+	if !s.choose(true) {
+		return false
+	}
+	s.reprieve()
+	s.substitute()
+	return true
+}
+
+// part chooses what can be freed without breaking a gang.
+func (s *selection) part() {
+	s.rewind()
+	s.choose(false)
+	s.reprieve()
+}
+
+// reprieve goes from the last chosen back and drops each unit without which as
+// much of what is missing is freed as with it.
+func (s *selection) reprieve() {
+	freed := s.vecs.take(s.dims)
+	for i := range s.chosen {
+		s.gain(freed, &s.chosen[i])
+	}
+	rest := s.vecs.take(s.dims)
+	for i := len(s.chosen) - 1; i >= 0; i-- {
+		s.sumWithout(rest, freed, i)
+		if coversAsMuch(rest, freed, s.want) {
+			copy(freed, rest)
+			s.noteReprieved(i)
+			s.chosen = slices.Delete(s.chosen, i, i+1)
+			s.forgetOutside()
+		}
+	}
+	s.markChosen()
+}
+
+// noteReprieved keeps, for Explain, a chosen unit that is not taken.
+func (s *selection) noteReprieved(i int) {
+	if s.e.opts.Explain {
+		s.reprieved = append(s.reprieved, s.chosen[i])
+	}
+}
+
+// sumWithout forms what the chosen units give but for one. A saturated sum
+// cannot be subtracted from, so it is formed anew.
+func (s *selection) sumWithout(rest, freed []int64, i int) {
+	clear(rest)
+	if !slices.Contains(freed, math.MaxInt64) {
+		gain := s.vecs.take(s.dims)
+		s.gain(gain, &s.chosen[i])
+		copy(rest, freed)
+		columnar.SubClamp(rest, gain)
+		return
+	}
+	for j := range s.chosen {
+		if j != i {
+			s.gain(rest, &s.chosen[j])
+		}
+	}
+}
+
+// markChosen marks the machines of the chosen units, and no others.
+func (s *selection) markChosen() {
+	s.unmark()
+	for i := range s.chosen {
+		s.members(&s.chosen[i], s.mark)
+	}
+}
+
+// substitute goes once over the chosen units, from the last chosen back, and
+// puts in the place of each the gentlest unit outside that is gentler and
+// covers what only this one covers. Gentler = a smaller key, measured on that.
+func (s *selection) substitute() {
+	freed, rest := s.vecs.take(s.dims), s.vecs.take(s.dims)
+	for i := range s.chosen {
+		s.gain(freed, &s.chosen[i])
+	}
+	if s.reclaiming {
+		s.balance()
+	}
+	tries, least := 0, s.leastOutside()
+	for i := len(s.chosen) - 1; i >= 0; i-- {
+		u := s.chosen[i]
+		if u.row != columnar.None && !s.reclaiming && u.key.compare(&least) <= 0 {
+			continue // nothing is gentler
+		}
+		s.sumWithout(rest, freed, i)
+		s.members(&u, func(r columnar.Row) { s.inPlan.Clear(uint32(r)) })
+		if s.reclaiming {
+			s.strike(&u)
+			s.findTerms()
+		}
+		stays := &u
+		for _, v := range s.gentler(&u, rest, substitutionsMax+1-tries) {
+			if tries++; tries > substitutionsMax {
+				break
+			}
+			with := s.copyOf(rest)
+			if s.gain(with, &v); columnar.Covers(with, s.want) {
+				s.noteReprieved(i)
+				s.chosen = append(slices.Delete(s.chosen, i, i+1), v)
+				copy(freed, with)
+				s.forgetOutside() // what it was chosen from has one more
+				stays = &v
+				break
+			}
+		}
+		s.members(stays, s.mark)
+		if s.reclaiming {
+			s.enter(stays)
+		}
+		if tries > substitutionsMax {
+			return
+		}
+	}
+}
+
+// leastOutside returns a key that none of those goes before that may be put in
+// the place of a chosen unit of one machine: as a rule that is so already of what
+// was chosen.
+func (s *selection) leastOutside() unitKey {
+	least := unitKey{paid: true, band: math.Inf(1)}
+	if s.reclaiming {
+		return least // it differs from unit to unit
+	}
+	for i := range s.extra {
+		if !s.inPlan.Has(uint32(s.extra[i].row)) {
+			least = s.extra[i].key
+			break
+		}
+	}
+	if band, some := s.gangs.least(); some && band < least.band {
+		least = unitKey{paid: true, band: band, class: classWhole}
+	}
+	s.rewindListing()
+	if at, ok := s.nextFlavour(positive(s.want)); ok {
+		if u := s.ofFlavour(at); u.key.compare(&least) < 0 {
+			least = u.key
+		}
+	}
+	return least
+}
+
+// rewindListing begins to list what is outside of the plan.
+func (s *selection) rewindListing() {
+	s.flavourAt, s.flavourTo, s.extraAt, s.extraTo = 0, len(s.scope.flavours), 0, len(s.extra)
+	s.cursors.rewind(len(s.scope.flavours))
+}
+
+// gentler lists, by key, the units that are not in the plan, nor share a machine
+// with it, that have something of what only u covers and go before u: as many
+// as can be tried, and more.
+func (s *selection) gentler(u *unit, rest []int64, tries int) []unit {
+	only := s.copyOf(s.want)
+	columnar.SubClamp(only, rest)
+	mask := positive(only)
+	limit := u.key
+	if limit.class == classWhole {
+		limit.roi = s.roiOfAll(u.shape, only)
+	}
+	if s.reclaiming {
+		limit.tenant = s.termOf(u.giver)
+	}
+	list := s.singlesBefore(&limit, u, mask, tries)
+	if s.reclaiming {
+		list = s.wholesAdmitted(list, &limit, u, only)
+	} else {
+		list = s.wholesBefore(list, &limit, u, only, tries)
+	}
+	s.gentle = list
+	slices.SortFunc(list, func(a, b unit) int { return a.key.compare(&b.key) })
+	return list
+}
+
+// singlesBefore lists the units of one machine that are not in the plan, have
+// something of the mask and go before a key, up to a number of either sort.
+func (s *selection) singlesBefore(limit *unitKey, u *unit, mask uint64, most int) []unit {
+	s.rewindListing()
+	if !s.reclaiming {
+		return s.addSinglesBefore(s.gentle[:0], limit, u, mask, most)
+	}
+	list := s.gentle[:0]
+	for i := range s.lots {
+		b := s.lots[i]
+		b.flavourAt, b.extraAt, b.wholeAt = b.flavourFrom, b.extraFrom, b.wholeFrom
+		s.openLot(&b)
+		list = s.addSinglesBefore(list, limit, u, mask, most)
+	}
+	return list
+}
+
+// addSinglesBefore adds those of the lot at work.
+func (s *selection) addSinglesBefore(list []unit, limit *unitKey, u *unit, mask uint64, most int) []unit {
+	from := len(list)
+	for i := s.extraAt; i < s.extraTo; i++ {
+		v := &s.extra[i]
+		if v.key.tenant = s.term; v.key.compare(limit) >= 0 || len(list)-from == most {
+			break
+		}
+		if v.row != u.row && !s.inPlan.Has(uint32(v.row)) && s.classMask[s.s.View.Class[v.row]]&mask != 0 && s.mayEnter(v) {
+			list = append(list, *v)
+		}
+	}
+	for range most {
+		at, ok := s.nextFlavour(mask)
+		if !ok {
+			break
+		}
+		f := &s.scope.flavours[at]
+		v := s.ofFlavour(at)
+		if v.key.compare(limit) >= 0 {
+			break
+		}
+		c := s.headAt(at)
+		s.cursors.set(at, c+1)
+		if f.rows[c] != u.row {
+			list = append(list, v)
+		}
+	}
+	return list
+}

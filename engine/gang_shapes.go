@@ -1,0 +1,204 @@
+package engine
+
+import (
+	"slices"
+)
+
+// wholeShape is what the need at work can use of a whole gang, and all that it
+// has. Gangs are bought by the hundred: those of one shape have the same ROI
+// whatever is missing.
+type wholeShape struct{ local, global []int64 }
+
+// wholeGroup is the whole gangs of one band and shape, so that of them the first
+// by key goes first.
+type wholeGroup struct {
+	band    float64
+	shape   int32
+	list    []int32 // places in selection.wholes, by key
+	at      int     // those before stand apart
+	outside int     // those before are in the plan; see substitute
+}
+
+// wholeIndex finds the whole gang with the smallest key without measuring all of
+// them.
+type wholeIndex struct {
+	shapes  []wholeShape
+	byHash  map[uint64]int32
+	groups  []wholeGroup // by band
+	groupOf []int32      // by shape: 1 + the last group of it
+	at      int          // the first group of the band at work
+	odd     []int32      // places of those of whom a part is taken
+	// Scratch: a gang that is added up.
+	local, global []int64
+}
+
+func (x *wholeIndex) reset(dims int) {
+	if x.byHash == nil {
+		x.byHash = map[uint64]int32{}
+	}
+	clear(x.byHash)
+	x.shapes, x.groups, x.odd, x.at = x.shapes[:0], x.groups[:0], x.odd[:0], 0
+	x.local, x.global = resize(x.local, dims), resize(x.global, dims)
+}
+
+// shapeOf gives a whole gang its shape and the vectors of that.
+func (x *wholeIndex) shapeOf(u *unit, vecs *vectorBlock) {
+	h := digest(14695981039346656037)
+	for d := range u.local {
+		h.add(uint64(u.local[d]), uint64(u.global[d]))
+	}
+	for ; ; h++ {
+		at, ok := x.byHash[uint64(h)]
+		if !ok {
+			at = int32(len(x.shapes))
+			x.byHash[uint64(h)] = at
+			shape := wholeShape{vecs.take(len(u.local)), vecs.take(len(u.local))}
+			copy(shape.local, u.local)
+			copy(shape.global, u.global)
+			x.shapes = append(x.shapes, shape)
+		}
+		if shape := &x.shapes[at]; slices.Equal(shape.local, u.local) && slices.Equal(shape.global, u.global) {
+			u.shape, u.local, u.global = at, shape.local, shape.global
+			return
+		}
+	}
+}
+
+// group deals whole gangs, which are in order, into groups.
+func (x *wholeIndex) group(wholes []unit) {
+	x.groupOf = resize(x.groupOf, len(x.shapes))
+	for i := range wholes {
+		u := &wholes[i]
+		at := x.groupOf[u.shape] - 1
+		if at < 0 || x.groups[at].band != u.key.band {
+			at = int32(len(x.groups))
+			x.groupOf[u.shape] = at + 1
+			x.groups = slices.Grow(x.groups, 1)[:at+1]
+			g := &x.groups[at]
+			*g = wholeGroup{band: u.key.band, shape: u.shape, list: g.list[:0]}
+		}
+		x.groups[at].list = append(x.groups[at].list, int32(i))
+	}
+}
+
+// least returns the least band of all, if there is any.
+func (x *wholeIndex) least() (band float64, ok bool) {
+	if len(x.groups) == 0 {
+		return 0, false
+	}
+	return x.groups[0].band, true
+}
+
+// band returns the band at work, if there is one left.
+func (x *wholeIndex) band() (band float64, ok bool) {
+	if x.at == len(x.groups) {
+		return 0, false
+	}
+	return x.groups[x.at].band, true
+}
+
+// head returns the place of a group's first gang that does not stand apart, −1 =
+// none.
+func (g *wholeGroup) head(wholes []unit) int {
+	for ; g.at < len(g.list); g.at++ {
+		if !wholes[g.list[g.at]].apart {
+			return int(g.list[g.at])
+		}
+	}
+	return -1
+}
+
+// nextWhole returns the place of the whole gang with the smallest key that has
+// something of what is missing, −1 = none.
+func (s *selection) nextWhole() int {
+	x := &s.gangs
+	for x.at < len(x.groups) {
+		band, best, to := x.groups[x.at].band, -1, x.at
+		measure := func(at int) {
+			u := &s.wholes[at]
+			if positive(u.local)&s.lacks == 0 {
+				return
+			}
+			u.key.roi = -roiSteps(u.local, u.global, s.left)
+			s.probes++
+			if best < 0 || u.key.roi < s.wholes[best].key.roi || u.key.roi == s.wholes[best].key.roi && at < best {
+				best = at
+			}
+		}
+		for ; to < len(x.groups) && x.groups[to].band == band; to++ {
+			if at := x.groups[to].head(s.wholes); at >= 0 {
+				measure(at)
+			}
+		}
+		for _, at := range x.odd {
+			if s.wholes[at].key.band == band {
+				measure(int(at))
+			}
+		}
+		if best >= 0 {
+			return best
+		}
+		x.at = to
+	}
+	return -1
+}
+
+// wholesBefore adds to a list the whole gangs that are not in the plan, nor
+// share a machine with it, that have something of what only u covers and go before a
+// key: of each group at most a number.
+func (s *selection) wholesBefore(list []unit, limit *unitKey, u *unit, only []int64, most int) []unit {
+	mask := positive(only)
+	for i := range s.gangs.groups {
+		g := &s.gangs.groups[i]
+		if g.band > limit.band {
+			break
+		}
+		if positive(s.gangs.shapes[g.shape].local)&mask != 0 {
+			list = s.ofGroupBefore(list, g, limit, u, s.roiOfAll(g.shape, only), most)
+		}
+	}
+	return list
+}
+
+func (s *selection) ofGroupBefore(list []unit, g *wholeGroup, limit *unitKey, u *unit, roi int64, most int) []unit {
+	for g.outside < len(g.list) && s.overlaps(&s.wholes[g.list[g.outside]]) {
+		g.outside++
+	}
+	added := 0
+	for _, at := range g.list[g.outside:] {
+		v := s.wholes[at]
+		if v.key.roi = roi; v.key.compare(limit) >= 0 || added == most {
+			break
+		}
+		if v.gang == u.gang && u.key.class == classWhole || s.overlaps(&v) {
+			continue
+		}
+		list = append(list, v)
+		added++
+	}
+	return list
+}
+
+// roiOfAll measures a whole gang on what is missing.
+func (s *selection) roiOfAll(shape int32, missing []int64) int64 {
+	x := &s.gangs.shapes[shape]
+	return -roiSteps(x.local, x.global, missing)
+}
+
+// overlaps reports whether a whole gang shares a machine with the plan.
+func (s *selection) overlaps(u *unit) bool {
+	for _, r := range s.e.store.gangs.list[u.gang].members {
+		if s.inPlan.Has(uint32(r)) && !s.victimOf.Has(uint32(r)) {
+			return true
+		}
+	}
+	return false
+}
+
+// forgetOutside notes that a unit has left the plan.
+func (s *selection) forgetOutside() {
+	s.outside.rewind(len(s.scope.flavours))
+	for i := range s.gangs.groups {
+		s.gangs.groups[i].outside = 0
+	}
+}

@@ -1,0 +1,415 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/tonnage/tonnage/columnar"
+)
+
+// planSpread plays on what phase 1 would do under hard spread once the victims
+// are free: step by step, among what the skew allows, a free machine if there
+// is one, else the best unit. Nothing is given back: taking one out could make
+// the others impossible.
+func (l *lane) planSpread(need int32, k *kind) {
+	n := &l.lines[need]
+	l.resume(need)
+	flying := l.inFlightFor(need, k)
+	l.countInFlight(need, k, 0, l.missing)
+	flying = append(flying, l.subUsedBefore(need)...)
+	pool := l.unitsFor(k)
+	s := l.selectFor(need, k, &pool.anywhere, l.copyOf(l.missing))
+	if s.any() {
+		n.status |= hasCandidates
+	}
+	used := s.underSkew(flying, true)
+	if s.lacks != 0 && (len(s.wholes) > 0 || s.reclaiming) {
+		s.rewind() // without whole gangs, which a part is not worth
+		used = s.underSkew(flying, false)
+	}
+	if s.lacks == 0 && len(s.chosen)+len(flying)+len(used) > 0 {
+		n.status |= isAwaiting
+	}
+	l.carryOut(need, k, &proposal{units: s.chosen, used: used, missing: s.want})
+}
+
+// skewWalk is the state of one walk under hard spread.
+type skewWalk struct {
+	*selection
+	own  []columnar.Row  // free machines that are held for the need, in keep order
+	free [2][]freeOfKind // Idle, Speculative
+	used []columnar.Row
+	// uniform: classes settle the constrained keys, so that all machines of a
+	// class lie in one domain, and its first stands for them.
+	uniform bool
+}
+
+// freeOfKind is the free machines of a class, in the order of acquiring; those
+// before at are not to be had.
+type freeOfKind struct {
+	class uint32
+	rows  []columnar.Row
+	at    int
+}
+
+// underSkew takes machines and units until nothing is missing, or the skew
+// allows none.
+func (s *selection) underSkew(flying []columnar.Row, gangs bool) (used []columnar.Row) {
+	w := skewWalk{selection: s, uniform: true, used: s.used[:0], own: s.ownFree[:0]}
+	for stage := range w.free {
+		w.free[stage] = s.frees[stage][:0]
+	}
+	sc := &s.spread
+	s.startSpread(s.k)
+	for _, key := range s.keys {
+		w.uniform = w.uniform && s.s.Supply.Splits(key)
+	}
+	for r := s.lines[s.need].head; r != columnar.None; r = s.pass.held[r].next {
+		sc.count(s.pass, r)
+	}
+	for _, r := range flying {
+		sc.count(s.pass, r)
+	}
+	s.firsts.rewind(len(s.scope.flavours))
+	w.listFree()
+	w.layFloor()
+	for s.lacks != 0 && (w.takeFree(0) || w.takeFree(1) || w.takeUnit(gangs)) {
+	}
+	s.used, s.ownFree, s.frees = w.used, w.own, w.free
+	return w.used
+}
+
+// listFree lists what the need could acquire.
+func (w *skewWalk) listFree() {
+	for _, r := range w.reserved.of(w.need) {
+		if w.freeReserved(r, w.k) && w.takenBy(r) == noNeed {
+			w.own = append(w.own, r)
+		}
+	}
+	for stage := range w.free {
+		pool := &w.lane.free[stage]
+		for _, c := range w.k.classes {
+			if pool.key[c] != exhausted {
+				w.free[stage] = append(w.free[stage], freeOfKind{class: c, rows: pool.rest(c)})
+			}
+		}
+	}
+}
+
+// next moves on to a class's first machine that is to be had; false when there
+// is none.
+func (w *skewWalk) next(f *freeOfKind) bool {
+	for f.at < len(f.rows) && !w.isOffered(f.rows[f.at]) {
+		w.probes++
+		f.at++
+	}
+	return f.at < len(f.rows)
+}
+
+// isOffered reports whether a free machine is nobody's, nor in the plan. What is
+// held for the need is listed apart.
+func (w *skewWalk) isOffered(r columnar.Row) bool {
+	return !w.taken[r] && !w.inPlan.Has(uint32(r)) && !w.reserved.ownedBy(r, w.need)
+}
+
+// layFloor takes the minimum of counts over the values that have a candidate or
+// a machine of the need now.
+func (w *skewWalk) layFloor() {
+	sc := &w.spread
+	note := func(r columnar.Row) {
+		if !w.isPlaced(r) {
+			return
+		}
+		for i, key := range sc.keys {
+			sc.floor[i][w.s.Supply.Values(key)[r]] = true
+		}
+	}
+	for _, r := range w.own {
+		note(r)
+	}
+	for stage := range w.free {
+		for i := range w.free[stage] {
+			f := &w.free[stage][i]
+			for more := w.next(f); more; more = !w.uniform && w.next(f) {
+				note(f.rows[f.at])
+				if !w.uniform {
+					f.at++
+				}
+			}
+			if !w.uniform {
+				f.at = 0
+			}
+		}
+	}
+	if w.uniform {
+		w.eachFirst(note)
+		if !w.floorFull() {
+			w.eachOfGangs(func(r columnar.Row, _ int64) { note(r) })
+		}
+	} else {
+		w.eachMachine(func(r columnar.Row, _ int64) { note(r) })
+	}
+	for i := range sc.keys {
+		for v, c := range sc.counts[i] {
+			if c > 0 {
+				sc.floor[i][v] = true
+			}
+		}
+	}
+	sc.forgetLeast()
+}
+
+// eachFirst calls f for the first machine of each flavour that the need could
+// have.
+func (w *skewWalk) eachFirst(f func(columnar.Row)) {
+	for i := w.scope.live(0); i < len(w.scope.flavours) && !w.floorFull(); i = w.scope.live(i + 1) {
+		x := &w.scope.flavours[i]
+		if w.k.acceptsClass(x.class) && !(w.waits && !x.excess) && w.offered(x) && w.first(i) {
+			f(x.rows[w.firsts.at(i)])
+		}
+	}
+}
+
+// floorFull reports whether all values that a candidate may have count.
+func (w *skewWalk) floorFull() bool {
+	t := w.k.tuples
+	if t == nil {
+		return false
+	}
+	for i := range t.values {
+		if len(w.spread.floor[i]) < len(t.values[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// first moves on to a flavour's first machine that the need may have; false when
+// there is none.
+func (w *skewWalk) first(i int) bool {
+	f := &w.scope.flavours[i]
+	if !w.hasLeft(f) {
+		return false
+	}
+	c := max(w.firsts.at(i), f.at)
+	for c < len(f.rows) && (w.inPlan.Has(uint32(f.rows[c])) || !w.isFree(f.rows[c])) {
+		w.probes++
+		c++
+	}
+	w.firsts.set(i, c)
+	return c < len(f.rows)
+}
+
+// allows reports whether the skew permits a machine.
+func (w *skewWalk) allows(r columnar.Row) bool {
+	return w.isPlaced(r) && w.spread.allows(w.values(0, r))
+}
+
+// values returns where a machine lies, by constrained key, in the first or the
+// second of two lists, until that one is asked for again.
+func (w *skewWalk) values(list int, r columnar.Row) []uint32 {
+	out := w.tuples[list][:0]
+	for _, key := range w.keys {
+		out = append(out, w.s.Supply.Values(key)[r])
+	}
+	w.tuples[list] = out
+	return out
+}
+
+// takeFree takes the next free machine of a stage, as phase 1 would: what is held
+// for the need, then by price, then by the values of the tuple.
+func (w *skewWalk) takeFree(stage int) bool {
+	best := columnar.None
+	if stage == 0 {
+		for _, r := range w.own {
+			if !w.inPlan.Has(uint32(r)) && w.helpsLeft(r) && w.isPlaced(r) && (best == columnar.None || w.goesBefore(r, best, true, true, 0)) {
+				best = r
+			}
+		}
+	}
+	own := best != columnar.None
+	for i := range w.free[stage] {
+		if own {
+			break
+		}
+		if r := w.headOf(&w.free[stage][i], stage); r != columnar.None && (best == columnar.None || w.goesBefore(r, best, false, false, stage)) {
+			best = r
+		}
+	}
+	if best == columnar.None {
+		return false
+	}
+	w.mark(best)
+	w.step(best)
+	return true
+}
+
+// headOf returns the first machine of a class that the skew allows and that has
+// something of what is missing.
+func (w *skewWalk) headOf(f *freeOfKind, stage int) columnar.Row {
+	if w.classMask[f.class]&w.lacks == 0 || !w.next(f) {
+		return columnar.None
+	}
+	if w.uniform {
+		if r := f.rows[f.at]; w.allows(r) {
+			return r
+		}
+		return columnar.None
+	}
+	best := columnar.None
+	for _, r := range f.rows[f.at:] {
+		if w.isOffered(r) && w.allows(r) && (best == columnar.None || w.goesBefore(r, best, false, false, stage)) {
+			best = r
+		}
+	}
+	return best
+}
+
+// goesBefore reports whether a free machine goes before another one of its stage.
+func (w *skewWalk) goesBefore(a, b columnar.Row, ownA, ownB bool, stage int) bool {
+	va, vb := w.values(0, a), w.values(1, b)
+	if slices.Equal(va, vb) {
+		return w.acquireKey(a, stage) < w.acquireKey(b, stage)
+	}
+	return w.compareHeads(w.k, a, b, ownA, ownB, va, vb) < 0
+}
+
+// acquireKey is a free machine's place in the order of acquiring.
+func (w *skewWalk) acquireKey(r columnar.Row, stage int) uint64 {
+	return uint64(w.costs(w.k, stage)[w.s.View.Class[r]])<<32 | uint64(w.lane.free[stage].place[r])
+}
+
+func (w *skewWalk) helpsLeft(r columnar.Row) bool {
+	return w.classMask[w.s.View.Class[r]]&w.lacks != 0
+}
+
+// step counts a machine as the need's.
+func (w *skewWalk) step(r columnar.Row) {
+	w.spread.count(w.pass, r)
+	w.used = append(w.used, r)
+	columnar.SubClamp(w.left, w.vec(r))
+	w.lacks = positive(w.left)
+}
+
+// takeUnit takes the unit with the smallest key of which the skew allows a
+// machine that has something of what is missing.
+func (w *skewWalk) takeUnit(gangs bool) bool {
+	best, ok := w.bestUnit(gangs)
+	if !ok {
+		return false
+	}
+	if best.key.class == classWhole {
+		w.chosen = slices.DeleteFunc(w.chosen, func(o unit) bool { return o.gang == best.gang })
+	}
+	w.chosen = append(w.chosen, best)
+	rows := w.rows[:0]
+	w.members(&best, func(r columnar.Row) { rows = append(rows, r) })
+	w.rows = rows
+	for _, r := range rows {
+		w.mark(r)
+		if w.isHere(r) && !slices.Contains(w.used, r) && w.helpsLeft(r) && w.allows(r) {
+			w.step(r)
+		}
+	}
+	if best.gang >= 0 {
+		w.addUpAgain(best.gang)
+	}
+	if w.reclaiming {
+		w.balance()
+	}
+	return true
+}
+
+// bestUnit returns the unit with the smallest key that the skew, and the ledger
+// if there is one, allow.
+func (w *skewWalk) bestUnit(gangs bool) (best unit, ok bool) {
+	if !w.reclaiming {
+		return w.bestOfLot(gangs)
+	}
+	for i := range w.lots {
+		w.openLot(&w.lots[i])
+		if u, found := w.bestOfLot(gangs); found && (!ok || u.key.compare(&best.key) < 0) {
+			best, ok = u, true
+		}
+	}
+	return best, ok
+}
+
+func (w *skewWalk) bestOfLot(gangs bool) (best unit, ok bool) {
+	best, ok = w.bestFlavour()
+	for i := w.extraAt; i < w.extraTo; i++ {
+		u := &w.extra[i]
+		if w.inPlan.Has(uint32(u.row)) || !w.helpsLeft(u.row) || !w.allows(u.row) || !w.mayEnter(u) {
+			continue
+		}
+		if u.key.tenant = w.term; !ok || u.key.compare(&best.key) < 0 {
+			best, ok = *u, true
+		}
+		break // by key
+	}
+	if w.needsGangs(&best, ok) {
+		return w.bestOfLot(gangs)
+	}
+	for i := w.bandAt; i < w.wholeTo; i++ {
+		u := &w.wholes[i]
+		if !gangs || !w.allowsAny(u) || !w.mayEnter(u) {
+			continue
+		}
+		u.key.roi, u.key.tenant = -roiSteps(u.local, u.global, w.left), w.term
+		if !ok || u.key.compare(&best.key) < 0 {
+			best, ok = *u, true
+		}
+	}
+	return best, ok
+}
+
+// allowsAny reports whether a whole gang has a machine to take.
+func (w *skewWalk) allowsAny(u *unit) bool {
+	found := false
+	w.members(u, func(r columnar.Row) {
+		found = found || !w.inPlan.Has(uint32(r)) && w.isHere(r) && w.helpsLeft(r) && w.allows(r)
+	})
+	return found
+}
+
+// bestFlavour returns the first unit of no gang of which the skew allows the
+// machine.
+func (w *skewWalk) bestFlavour() (u unit, ok bool) {
+	flavours := w.scope.flavours
+	tier := int32(0) // of what was found
+	for i := w.scope.live(w.flavourAt); i < w.flavourTo; i = w.scope.live(i + 1) {
+		f := &flavours[i]
+		if ok && f.tier != tier {
+			break
+		}
+		if w.classMask[f.class]&w.lacks == 0 || !w.k.acceptsClass(f.class) || w.waits && !f.excess {
+			continue
+		}
+		if w.reclaiming && !w.admitsClass(f.giver(), f.class) {
+			continue
+		}
+		if !w.first(i) {
+			continue
+		}
+		first := w.firsts.at(i)
+		for at := first; at < len(f.rows); at++ {
+			r := f.rows[at]
+			if at > first {
+				w.probes++
+				if w.inPlan.Has(uint32(r)) || !w.isFree(r) {
+					continue
+				}
+			}
+			if w.allows(r) {
+				w.cursors.set(i, at)
+				if x := w.ofFlavour(i); !ok || x.key.compare(&u.key) < 0 {
+					u, ok, tier = x, true, f.tier
+				}
+				break
+			}
+			if w.uniform {
+				break
+			}
+		}
+	}
+	return u, ok
+}

@@ -1,0 +1,197 @@
+package engine
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tonnage/tonnage/alloc"
+)
+
+const (
+	// batchNeeds is how many needs are gathered at a time: enough for their
+	// misses to overlap.
+	batchNeeds = 128
+	// batchesAhead is how far gathering may be ahead of deciding.
+	batchesAhead = 32
+)
+
+// gatherMin is from how many needs on another worker gathers: with fewer, what is
+// gathered stays in the cache. Tests lower it.
+var gatherMin = 1 << 16
+
+// batch is needs whose turn comes next, and what they want.
+type batch struct {
+	need, rank [batchNeeds]int32
+	n          int
+	aggregates []int64 // vector after vector
+	from       [batchNeeds][]int64
+}
+
+// aheadOf is the need at work with its aggregate, where it was gathered.
+type aheadOf struct {
+	need   int32
+	vector []int64
+}
+
+// gatherer walks over the needs that lack something, in rank order.
+type gatherer struct {
+	*pass
+	special []bool
+	rank    int
+	shares  shares // of the worker, where there are several
+	worker  uint8
+	touched uint64 // keeps the compiler from dropping reads
+}
+
+// fill gathers the next batch; it is empty when there are no more needs.
+func (g *gatherer) fill(b *batch) {
+	b.n = 0
+	lacking := g.lacking[:len(g.order)]
+	for ; g.rank < len(lacking) && b.n < batchNeeds; g.rank++ {
+		if !lacking[g.rank] {
+			continue
+		}
+		kind := g.kindAt[g.rank]
+		if g.isSpent(kind) && !g.special[g.rank] || g.shares.workers > 1 && g.shares.kind[kind] != g.worker {
+			continue
+		}
+		b.need[b.n], b.rank[b.n] = g.order[g.rank], int32(g.rank)
+		b.n++
+	}
+	g.gather(b)
+}
+
+// gather copies what a batch wants. Vectors lie anywhere: it first finds where,
+// then touches them, then copies them. What touches is a loop short enough for
+// many misses to be under way at once. Lines are touched as well, for whoever
+// decides.
+func (g *gatherer) gather(b *batch) {
+	if g.anyFolds {
+		for i, need := range b.need[:b.n] {
+			b.from[i] = g.aggregate(need)
+		}
+	} else {
+		for i, need := range b.need[:b.n] {
+			b.from[i] = g.atlas.aggregate(need)
+		}
+	}
+	for _, need := range b.need[:b.n] {
+		g.touched += uint64(g.lines[need].cluster) // never written meanwhile
+	}
+	for _, from := range b.from[:b.n] {
+		if len(from) > 0 {
+			g.touched += uint64(from[0])
+		}
+	}
+	for i, from := range b.from[:b.n] {
+		to := b.aggregates[i*g.dims:][:g.dims]
+		for d := range to {
+			to[d] = 0
+			if d < len(from) {
+				to[d] = from[d]
+			}
+		}
+	}
+}
+
+// acquirePending gives each need that lacks something its turn, if there is
+// anything that it could acquire, or be told; another worker gathers ahead.
+func (l *lane) acquirePending() {
+	if l.e.crew.size() == 1 || len(l.order) < gatherMin {
+		l.acquireShare()
+		return
+	}
+	r := l.newRing()
+	l.e.crew.run(func(worker int) {
+		switch worker {
+		case 0:
+			r.drain(l.acquireBatch)
+		case 1:
+			r.pour()
+		}
+	})
+}
+
+// acquireShare gives the needs of the lane's share their turns, gathering for
+// itself.
+func (l *lane) acquireShare() {
+	g, b := l.gathers(), &l.pending
+	b.aggregates = alloc.MakeDirty[int64](l.arena, batchNeeds*l.dims)
+	for g.fill(b); b.n > 0; g.fill(b) {
+		l.acquireBatch(b)
+	}
+}
+
+// gathers puts the lane's gatherer at the first need.
+func (l *lane) gathers() *gatherer {
+	l.gatherer = gatherer{pass: l.pass, special: l.special, shares: l.shares, worker: l.number}
+	return &l.gatherer
+}
+
+// newRing returns a ring of the needs of the lane's share.
+func (l *lane) newRing() *ring {
+	r := &ring{fill: l.gathers().fill}
+	for i := range r.batches {
+		r.batches[i].aggregates = alloc.MakeDirty[int64](l.arena, batchNeeds*l.dims)
+	}
+	return r
+}
+
+// ring hands batches from the worker that gathers to the one that decides, in
+// order. The one that decides does not wait for the other, which may not have a
+// processor just now: it fills the next batch itself then. Nor does the other
+// sleep when it is far ahead: a batch is done with sooner than it would wake.
+type ring struct {
+	mu      sync.Mutex // of who fills
+	fill    func(*batch)
+	batches [batchesAhead]batch
+	poured  atomic.Int64 // batches that are full
+	drunk   atomic.Int64 // of these, those that are done with
+	over    atomic.Bool
+}
+
+// pour fills batches until all is over.
+func (r *ring) pour() {
+	for !r.over.Load() {
+		if r.poured.Load()-r.drunk.Load() == batchesAhead {
+			runtime.Gosched()
+			continue
+		}
+		r.mu.Lock()
+		r.pourOne()
+		r.mu.Unlock()
+	}
+}
+
+// pourOne fills the next batch, if there is room for it. The caller holds mu.
+func (r *ring) pourOne() {
+	i := r.poured.Load()
+	if i-r.drunk.Load() < batchesAhead {
+		r.fill(&r.batches[i%batchesAhead])
+		r.poured.Store(i + 1)
+	}
+}
+
+// drain takes batches until one is empty.
+func (r *ring) drain(take func(*batch)) {
+	defer r.over.Store(true)
+	for i := int64(0); ; i++ {
+		for r.poured.Load() == i {
+			if !r.mu.TryLock() {
+				runtime.Gosched()
+				continue
+			}
+			if r.poured.Load() == i {
+				r.pourOne()
+			}
+			r.mu.Unlock()
+		}
+		b := &r.batches[i%batchesAhead]
+		if b.n == 0 {
+			return
+		}
+		take(b)
+		r.drunk.Store(i + 1)
+	}
+}

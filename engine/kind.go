@@ -1,0 +1,178 @@
+package engine
+
+import (
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/engine/snapshot"
+)
+
+// kind is what needs have in common that are served by the same machines: all
+// but how much they want, for whom, and since when. A fleet has hundreds of
+// thousands of needs and a few hundred kinds, so what is decided per kind
+// costs nothing.
+type kind struct {
+	// What the credit looks at comes first, to lie in one cache line.
+	fingerprint uint64
+	mask        uint64   // dimensions that are wanted, a bit each
+	accepts     []uint64 // classes as a set; see classes
+	matcher     uint32
+	priority    int32
+	penalty     model.Bucket // interruption
+	same        bool
+	// mayAcquire says that there were free machines when the cycle began.
+	mayAcquire bool
+	// usable says that some machine in a usable state could serve it.
+	usable bool
+	// ready says that what follows from classes has been filled, as it is when a
+	// need of the kind first looks for machines.
+	ready bool
+
+	profile *model.Profile // without Same for a fold
+	worth   uint64         // what comes before the arrival in the order
+	spread  []model.Spread // that binds: none with Same, none for a fold
+	unit    []int64        // the minimum unit
+	classes []uint32       // that match and suit, ascending
+	ladders [2]*ladder
+	tuples  *tupleLayout // of hard spread; nil: the rows are dealt one by one
+	victims *victimPool
+	sites   siteBound
+	grounds groundBound
+}
+
+// worth packs what comes before the arrival; smaller goes first.
+func worth(priority int32, interruption, reclamation model.Bucket) uint64 {
+	return uint64(math.MaxInt32-int64(priority))<<16 | uint64(^uint8(interruption))<<8 | uint64(^uint8(reclamation))
+}
+
+// kinds numbers the kinds. Workers look them up at the same time; each
+// remembers the last of a profile, so that they seldom meet.
+type kinds struct {
+	mu   sync.Mutex
+	list []kind
+	next []uint32 // chains the kinds of one profile
+	// rows and folds are, by profile number, 1 + the first kind that rows of the
+	// profile have, and that folds of it have. A profile has few: one for each
+	// minimum unit.
+	rows, folds []uint32
+	ladders     map[ladderKey]*ladder
+	layouts     map[ladderKey][]spreadLayout
+	offers      [model.NumBuckets]offerRanks // by penalty
+}
+
+func (k *kinds) reset(profiles int) {
+	clear(k.list)
+	k.list, k.next = k.list[:0], k.next[:0]
+	k.rows, k.folds = resize(k.rows, profiles), resize(k.folds, profiles)
+	k.offers = [model.NumBuckets]offerRanks{}
+	k.ladders, k.layouts = map[ladderKey]*ladder{}, map[ladderKey][]spreadLayout{}
+}
+
+// ofRow returns the kind of a row.
+func (k *kinds) ofRow(s *snapshot.Snapshot, profile uint32, unit []int64, mask uint64) uint32 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.find(s, k.rows, profile, unit, mask)
+}
+
+// ofFold returns the kind of a fold of rows with the profile.
+func (k *kinds) ofFold(s *snapshot.Snapshot, profile uint32, unit []int64, mask uint64) uint32 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.find(s, k.folds, profile, unit, mask)
+}
+
+func (k *kinds) find(s *snapshot.Snapshot, first []uint32, profile uint32, unit []int64, mask uint64) uint32 {
+	for i := first[profile]; i != 0; i = k.next[i-1] {
+		if x := &k.list[i-1]; x.mask == mask && slices.Equal(x.unit, unit) {
+			return i - 1
+		}
+	}
+	p := s.Demand.Profile(profile)
+	x := kind{worth: worth(p.Priority(), p.Interruption(), p.Reclamation()), unit: slices.Clone(unit), mask: mask}
+	if &first[0] == &k.folds[0] {
+		p = p.WithoutSame()
+	} else { // Same wins over spread, and has won for the members of a fold
+		x.spread = p.HardSpread()
+	}
+	x.profile, x.fingerprint, x.matcher = p, p.Fingerprint(), s.Supply.Matcher(p)
+	x.priority, x.penalty, x.same = p.Priority(), p.Interruption(), p.Same() != nil
+	k.list = append(k.list, x)
+	k.next = append(k.next, first[profile])
+	first[profile] = uint32(len(k.next))
+	return first[profile] - 1
+}
+
+// positive returns the dimensions in which a vector is positive, a bit each.
+// Demand names at most 64 dimensions, and its own come first.
+func positive(v []int64) uint64 {
+	mask := uint64(0)
+	for d, x := range v {
+		if x > 0 {
+			mask |= 1 << d
+		}
+	}
+	return mask
+}
+
+// suits reports whether machines of a class can serve a kind at all, apart from
+// what the matcher looks at: each covers the minimum unit and has something of
+// what is wanted.
+func (p *pass) suits(class uint32, k *kind) bool {
+	return p.classMask[class]&k.mask != 0 && columnar.Covers(p.vector(class), k.unit)
+}
+
+// prepare finds the classes that can serve the kind, and what is free of them.
+func (p *pass) prepare(k *kind) {
+	if !k.ready {
+		k.ready = true
+		k.accepts = make([]uint64, (len(p.s.Classes)+63)/64)
+		for _, c := range p.classesOf[k.matcher] {
+			if p.suits(c, k) {
+				k.classes = append(k.classes, c)
+				k.accepts[c>>6] |= 1 << (c & 63)
+			}
+		}
+	}
+	k.victims, k.mayAcquire = nil, false
+	k.sites.epoch, k.grounds.formed = 0, false
+	for _, c := range k.classes {
+		if p.s.Idle.Off[c] < p.s.Idle.Off[c+1] || p.s.Speculative.Off[c] < p.s.Speculative.Off[c+1] {
+			k.mayAcquire = true
+			break
+		}
+	}
+}
+
+// layLadders gives every kind its ladders.
+func (p *pass) layLadders() {
+	p.e.store.epoch++
+	p.epoch = p.e.store.epoch // all of them begin at the lowest step
+	for i := range p.kinds {
+		k := &p.kinds[i]
+		if k.ladders[0] != nil {
+			continue
+		}
+		p.offerRanks(k.penalty) // before several workers ask for them
+		for stage := range k.ladders {
+			k.ladders[stage] = p.ladderFor(k, stage)
+		}
+		if len(k.spread) > 0 {
+			k.tuples = p.layoutFor(k)
+		}
+	}
+}
+
+// isSpent reports whether no free machine is left that could serve a kind. It
+// is asked for every need that lacks something, by the worker that gathers too:
+// so there is a small table of it.
+func (p *pass) isSpent(kind uint32) bool { return atomic.LoadUint32(&p.spent[kind]) != 0 }
+
+// spend notes that none is left.
+func (p *pass) spend(kind uint32) { atomic.StoreUint32(&p.spent[kind], 1) }
+
+func (k *kind) acceptsClass(c uint32) bool { return k.accepts[c>>6]>>(c&63)&1 == 1 }

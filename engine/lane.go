@@ -1,0 +1,211 @@
+package engine
+
+import (
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/engine/snapshot"
+)
+
+// lane is what one worker needs to walk needs one after the other. Lanes that
+// work at the same time share no cluster while they credit, and no class while
+// they acquire: each writes only to machines and needs of its own.
+type lane struct {
+	*pass
+	arena   *alloc.Arena
+	missing []int64        // what the need at work still lacks
+	wanted  []int64        // what it lacked before any victim
+	lacks   uint64         // the dimensions in which that is positive, a bit each
+	domains []*domainIndex // by key column, built when first needed
+	even    evenness
+	spread  spreadScratch
+	domain  domainScratch
+	weights []float64 // of dimensions in a score
+	sites   siteScratch
+	sel     selection   // of victims
+	vecs    vectorBlock // of the plan at work
+	// lost is a log of the machines that plans have taken of what could be
+	// preempted; moreUnits counts what may have given somebody a unit.
+	lost      []columnar.Row
+	moreUnits int
+	own       ownChains
+	bound     []snapshot.Bound // of the cluster at work
+	left      []uint32         // of these what is to spare, as places
+	// heads are, by class, 1 + the place of the cluster's first machine that is not
+	// claimed, of the classes that live has.
+	heads      []uint32
+	live       []uint64
+	inside     []uint32            // heads in the domain of the need at work
+	configured uint32              // how many machines of the cluster are
+	creates    bool                // some machine of the cluster is on its way
+	rows       roaring.IntIterator // over a set of machines
+	probes     int64
+	touched    uint64  // keeps the compiler from dropping reads
+	ahead      aheadOf // the need at work, where it was gathered
+	special    []bool  // by place in order: the need's turn matters anyway
+	gatherer   gatherer
+	pending    batch // that the lane gathers for itself
+	// vainSince is, by kind, what had happened when phase 2 could do nothing for
+	// it; see phase2_vain.go.
+	vainSince []uint64
+	goneSince []uint64 // by kind: the same for what is free, which is all gone
+
+	number       uint8  // of the worker
+	shares       shares // what it may acquire, while there are others
+	folder       folder
+	visited      []int32          // needs that had a turn after credit
+	undone       []columnar.Row   // machines taken that were not acquired
+	nextBlock    int              // of reserved.blocks
+	acquisitions [2][]acquisition // Idle, Speculative; in rank order
+	satisfied    int              // rows
+	credited     int              // needs
+	counts       AcquireCounts
+	strangers    []stranger
+	notes        []tried // scratch
+	replay       replay
+	cheapest     []classPriority // scratch
+	lowest       []int32         // scratch, by class
+	needs        []int32         // of the cluster at work, in rank order
+	words        []uint64        // scratch
+}
+
+// enter makes the lane ready for a pass.
+func (l *lane) enter(p *pass) {
+	l.pass = p
+	l.arena.Reset()
+	if len(l.missing) != p.dims {
+		l.missing, l.domain = make([]int64, p.dims), domainScratch{}
+	}
+	for _, d := range l.domains {
+		if d != nil {
+			d.stale = true
+		}
+	}
+	l.acquisitions[0], l.acquisitions[1] = l.acquisitions[0][:0], l.acquisitions[1][:0]
+	l.ahead, l.shares = aheadOf{need: noNeed}, shares{}
+	l.probes, l.nextBlock, l.satisfied, l.credited = 0, 0, 0, 0
+	l.lost, l.moreUnits = l.lost[:0], 0
+	l.counts = AcquireCounts{}
+	l.visited, l.undone, l.strangers = l.visited[:0], l.undone[:0], l.strangers[:0]
+}
+
+// aggregate is pass.aggregate, which it need not look up for a need that was
+// gathered.
+func (l *lane) aggregate(need int32) []int64 {
+	if l.ahead.need == need {
+		return l.ahead.vector
+	}
+	return l.pass.aggregate(need)
+}
+
+// start makes a need the one at work, lacking what it wants in all.
+func (l *lane) start(need int32) {
+	clear(l.missing[copy(l.missing, l.aggregate(need)):])
+	l.lacks = l.kindOf(need).mask
+}
+
+// resume makes a need the one at work, lacking what phase 1 has left so far.
+func (l *lane) resume(need int32) {
+	if l.lines[need].head == columnar.None {
+		l.start(need)
+		return
+	}
+	l.readDeficit(l.missing, need)
+	l.lacks = positive(l.missing)
+}
+
+// subtract takes off what a machine of a class covers.
+func (l *lane) subtract(class uint32) {
+	v := l.vector(class)
+	lacks := uint64(0)
+	for d, m := range l.missing {
+		if m > 0 {
+			m = max(m-v[d], 0)
+			l.missing[d] = m
+			if m > 0 {
+				lacks |= 1 << d
+			}
+		}
+	}
+	l.lacks = lacks
+}
+
+// helps reports whether a machine has something of what is missing.
+func (l *lane) helps(r columnar.Row) bool { return l.classMask[l.s.View.Class[r]]&l.lacks != 0 }
+
+// claim attributes a machine of a class to a need and takes off what it covers.
+func (l *lane) claim(r columnar.Row, class uint32, need int32) {
+	n := &l.lines[need]
+	l.held[r] = hold{need: need}
+	if n.head == columnar.None {
+		n.head = r
+	} else {
+		l.held[n.tail].next = r
+	}
+	n.tail = r
+	l.subtract(class)
+}
+
+// take removes a machine from what others may still acquire.
+func (l *lane) take(r columnar.Row) {
+	if l.taken[r] {
+		return
+	}
+	l.taken[r] = true
+	switch l.s.View.State[r] {
+	case model.Idle:
+		l.free[0].took(r, l.s.View.Class[r], l.taken)
+	case model.Speculative:
+		l.free[1].took(r, l.s.View.Class[r], l.taken)
+	default:
+		return
+	}
+	l.takeFromShelves(r)
+}
+
+// takeFromShelves takes a free machine out of the indexes by domain.
+func (l *lane) takeFromShelves(r columnar.Row) {
+	for _, d := range l.domains {
+		if d != nil && !d.stale {
+			d.take(r)
+		}
+	}
+}
+
+// putBack makes a free machine available again that nobody claims any more.
+func (l *lane) putBack(r columnar.Row) {
+	if !l.taken[r] {
+		return
+	}
+	l.taken[r] = false
+	l.epoch++ // ladders may have let go of its class
+	if c := l.s.View.Class[r]; l.s.View.State[r] == model.Idle {
+		l.free[0].gave(r, c)
+	} else {
+		l.free[1].gave(r, c)
+	}
+	for _, d := range l.domains {
+		if d != nil && !d.stale {
+			d.putBack(r)
+		}
+	}
+}
+
+// finish notes whether the need at work has all that it wants.
+func (l *lane) finish(need int32) {
+	if l.lacks == 0 {
+		n := &l.lines[need]
+		n.status = n.status&^isUncoverable | isSatisfied
+		l.satisfied += l.weight(n)
+	}
+}
+
+// weight returns how many rows a need stands for.
+func (p *pass) weight(n *line) int {
+	if n.is(isFold) {
+		return int(p.e.store.folds[n.group>>foldBits][n.group&(1<<foldBits-1)].rows)
+	}
+	return 1
+}

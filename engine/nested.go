@@ -1,0 +1,203 @@
+package engine
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/tonnage/tonnage/columnar"
+)
+
+// cut divides the domains of a Same key by a narrower key of Options.Nested.
+// Whoever looks for victims in narrower domains works with the numbers of cells
+// where it would with those of values.
+type cut struct {
+	cellOf []uint32 // by row: 1 + the place of its cell, 0 = in none
+	cells  []cell
+	pools  map[victimPoolKey]*unitPool // of the units in each
+}
+
+// cell is one domain's part with one value of the narrower key.
+type cell struct {
+	domain uint32 // of the Same key
+	narrow string
+}
+
+// cutKey names a cut: the column of a Same key, and the place of the narrower
+// key among the nested ones.
+type cutKey struct{ same, narrow int }
+
+// narrowKeys returns the places in Options.Nested of the keys inside of which a
+// need's machines may be looked for: those behind its own, from one on to the end.
+// None for a need that does not begin anew: it stays where it is.
+func (l *lane) narrowKeys(need int32, k *kind) (from, to int) {
+	nested := l.e.opts.Nested
+	if len(nested) == 0 {
+		return 0, 0
+	}
+	n := &l.lines[need]
+	if _, pinned := l.pinnedDomain(need, k); pinned || n.head != n.acquired {
+		return 0, 0
+	}
+	own := l.s.Supply.SameKey(k.matcher)
+	for i, key := range nested {
+		if l.s.Supply.Key(key) == own {
+			return i + 1, len(nested)
+		}
+	}
+	return 0, 0
+}
+
+// cutFor returns the cut of a kind's domains by a nested key, forming it when
+// it is first needed.
+func (l *lane) cutFor(k *kind, narrow int) *cut {
+	key := cutKey{l.s.Supply.SameKey(k.matcher), narrow}
+	x := l.cuts[key]
+	if x == nil {
+		x = l.newCut(key)
+		if l.cuts == nil {
+			l.cuts = map[cutKey]*cut{}
+		}
+		l.cuts[key] = x
+	}
+	return x
+}
+
+func (l *lane) newCut(key cutKey) *cut {
+	x := &cut{pools: map[victimPoolKey]*unitPool{}}
+	domains := l.s.Supply.Values(key.same)
+	narrow, texts := l.s.Supply.Attributes(l.e.opts.Nested[key.narrow])
+	numbers := map[[2]uint32]uint32{}
+	x.cellOf = narrow // each is read before it is written
+	for r, value := range narrow {
+		if value == 0 || domains[r] == 0 {
+			x.cellOf[r] = 0
+			continue
+		}
+		at := [2]uint32{domains[r], value}
+		number, ok := numbers[at]
+		if !ok {
+			x.cells = append(x.cells, cell{domains[r], texts[value-1]})
+			number = uint32(len(x.cells))
+			numbers[at] = number
+		}
+		x.cellOf[r] = number
+	}
+	return x
+}
+
+// poolIn returns the pool of a kind's units, to be dealt into the cells of a
+// cut. What it deals is what the kind's own pool found.
+func (l *lane) poolIn(x *cut, own *unitPool) *unitPool {
+	if own.domains == nil { // there are no units
+		own.list = own.list[:0]
+		return own
+	}
+	pool := x.pools[own.key]
+	if pool == nil {
+		pool = l.e.store.emptyUnitPool()
+		pool.key, pool.cut, pool.of = own.key, x, own
+		x.pools[own.key] = pool
+	}
+	return pool
+}
+
+// findInCells notes whether there is anybody to preempt in the cells that a need
+// would have been looked at in.
+func (l *lane) findInCells(need int32, k *kind, pool *unitPool, from, to int) {
+	for i := to - 1; i >= from && !l.lines[need].is(hasCandidates); i-- {
+		l.cut = l.cutFor(k, i)
+		cells := l.poolIn(l.cut, pool)
+		l.inDomains(cells)
+		l.findInScopes(need, k, cells)
+	}
+	l.cut = nil
+}
+
+// siteIn returns where a machine lies for a matcher: the cell of a cut, or
+// without one the value of the Same key.
+func (p *pass) siteIn(x *cut, matcher uint32, r columnar.Row) (uint32, bool) {
+	value, ok := p.s.Supply.Domain(matcher, r)
+	if ok && x != nil {
+		value = x.cellOf[r]
+		ok = value != 0
+	}
+	return value, ok
+}
+
+// site is siteIn for the need at work.
+func (p *pass) site(matcher uint32, r columnar.Row) (uint32, bool) {
+	return p.siteIn(p.cut, matcher, r)
+}
+
+// domainOf returns the value of the Same key in which a site lies.
+func (p *pass) domainOf(site uint32) uint32 {
+	if p.cut == nil || site == 0 {
+		return site
+	}
+	return p.cut.cells[site-1].domain
+}
+
+// sitesMax is one more than the largest number of a site.
+func (p *pass) sitesMax() int {
+	if p.cut == nil {
+		return p.s.Supply.ValueIDMax()
+	}
+	return len(p.cut.cells) + 1
+}
+
+// compareSites orders sites by their texts, those of a domain first.
+func (p *pass) compareSites(a, b uint32, first uint32) int {
+	da, db := p.domainOf(a), p.domainOf(b)
+	switch {
+	case (da == first) != (db == first):
+		if da == first {
+			return -1
+		}
+		return 1
+	case a == b:
+		return 0
+	}
+	return cmp.Or(strings.Compare(p.s.Supply.ValueString(da), p.s.Supply.ValueString(db)), strings.Compare(p.narrowOf(a), p.narrowOf(b)))
+}
+
+// narrowOf returns a site's value of the narrower key, "" without a cut.
+func (p *pass) narrowOf(site uint32) string {
+	if p.cut == nil || site == 0 {
+		return ""
+	}
+	return p.cut.cells[site-1].narrow
+}
+
+// siteName returns a site's text, for people: of a cell both values.
+func (p *pass) siteName(site uint32) string {
+	domain := p.s.Supply.ValueString(p.domainOf(site))
+	if p.cut == nil {
+		return domain
+	}
+	return domain + "/" + p.narrowOf(site)
+}
+
+// gatherIn withholds what a need acquired in phase 1 outside of the cell that
+// its plan frees.
+func (l *lane) gatherIn(need int32, site uint32) {
+	n := &l.lines[need]
+	r := n.acquired
+	n.head, n.tail, n.acquired = columnar.None, columnar.None, columnar.None // nothing was credited
+	for r != columnar.None {
+		next := l.held[r].next
+		l.held[r].next = columnar.None
+		switch {
+		case l.cut.cellOf[r] != site:
+			n.status |= isWithheld
+			l.withholdMachine(r, need)
+		case n.head == columnar.None:
+			n.head, n.acquired, n.tail = r, r, r
+		default:
+			l.held[n.tail].next, n.tail = r, r
+		}
+		r = next
+	}
+	if n.is(isWithheld) {
+		l.withheld = append(l.withheld, need)
+	}
+}

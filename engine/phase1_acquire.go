@@ -1,0 +1,167 @@
+package engine
+
+import (
+	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// Acquire is the second half of phase 1: needs that lack something claim free
+// machines, in rank order. The order is what makes the answer one: workers share
+// it only by components that cannot meet; see components.go. Where one of these
+// is nearly everything, one worker decides. It need not wait for memory, though:
+// lines and aggregates lie in the order of clusters, and another worker gathers
+// them ahead; see gather.go. Of kinds that have no machines left, as most that
+// are short, not even the line is looked at.
+
+// acquisition is a free machine that a need has claimed.
+type acquisition struct {
+	row  columnar.Row
+	need int32
+}
+
+// acquireBatch gives the needs of a batch their turns.
+func (l *lane) acquireBatch(b *batch) {
+	for _, need := range b.need[:b.n] { // many misses at once
+		l.touched += uint64(l.lines[need].status)
+	}
+	for i, need := range b.need[:b.n] {
+		if l.isSpent(l.kindAt[b.rank[i]]) && !l.special[b.rank[i]] || l.lines[need].is(isSatisfied) {
+			continue
+		}
+		l.ahead = aheadOf{need, b.aggregates[i*l.dims:][:l.dims]}
+		l.blockUpTo(b.rank[i])
+		l.takeTurn(need)
+	}
+	l.ahead = aheadOf{need: noNeed}
+}
+
+// timedEvery is of how many proposals the time of one is taken: a clock costs
+// about as much as a short walk.
+const timedEvery = 64
+
+// takeTurn is a need's turn; some are timed, by the first worker.
+func (l *lane) takeTurn(need int32) {
+	l.counts.Proposals++
+	if l.number != 0 || l.in.Clock == nil || l.counts.Proposals%timedEvery != 0 {
+		l.acquireOne(need)
+		return
+	}
+	began := l.in.Clock()
+	l.acquireOne(need)
+	mode := ProposeOneByOne
+	if l.kindOf(need).same {
+		mode = ProposeWhole
+	}
+	l.counts.Timed[mode]++
+	l.counts.TimedNanos[mode] += l.in.Clock() - began
+}
+
+// markSpecial marks the needs whose turn matters although nothing is free for
+// them: something is held for them, or their credit waits.
+func (l *lane) markSpecial() {
+	special := alloc.Make[bool](l.arena, len(l.order))
+	l.special = special
+	for need := range l.reserved.rows {
+		special[l.rankOf[need]] = true
+	}
+	for c := range l.e.store.clusters {
+		for _, need := range l.e.store.clusters[c].uncredited {
+			special[l.rankOf[need]] = true
+		}
+	}
+}
+
+func (l *lane) acquireOne(need int32) {
+	n := &l.lines[need]
+	k := &l.kinds[n.kind]
+	l.visited = append(l.visited, need)
+	if n.is(isUncredited) {
+		l.catchUp(need, k)
+		return
+	}
+	may := !k.same || n.domain != 0 || l.chooseFree(need, k)
+	l.resume(need)
+	if may && n.status&sitsOut == 0 {
+		l.acquire(need, k)
+	}
+	l.voidTaken(need)
+	l.finish(need)
+	if l.lacks != 0 && !l.anyFree(k) {
+		l.spend(n.kind)
+	}
+}
+
+// anyFree reports whether a free machine is left that could serve a kind at
+// all. During the phase there will only be fewer.
+func (l *lane) anyFree(k *kind) bool {
+	return l.any(k.ladders[0], k, 0) || l.any(k.ladders[1], k, 1)
+}
+
+// acquire claims free machines: Idle before Speculative, always.
+func (l *lane) acquire(need int32, k *kind) {
+	if l.lacks == 0 {
+		return
+	}
+	held := l.reserved.of(need)
+	if len(k.spread) > 0 {
+		l.acquireSpread(need, k, held)
+		return
+	}
+	for _, r := range held {
+		if l.freeReserved(r, k) && l.inDomain(r, need) && l.helps(r) {
+			l.acquired(r, need, 0)
+		}
+	}
+	for stage := range l.free {
+		if k.same {
+			l.acquireInDomain(need, k, stage)
+			continue
+		}
+		x := k.ladders[stage]
+		for l.lacks != 0 {
+			c, ok := l.nextClass(x, k, stage, l.lacks)
+			if !ok {
+				break
+			}
+			l.probes++
+			l.acquireHead(c, need, stage)
+		}
+	}
+}
+
+// acquired claims a free machine of a stage.
+func (l *lane) acquired(r columnar.Row, need int32, stage int) {
+	class := l.s.View.Class[r]
+	l.noteAcquired(r, class, need, stage)
+	if !l.taken[r] {
+		l.taken[r] = true
+		l.free[stage].took(r, class, l.taken)
+		l.takeFromShelves(r)
+	}
+}
+
+// acquireHead claims the first free machine of a class.
+func (l *lane) acquireHead(class uint32, need int32, stage int) {
+	x := &l.free[stage]
+	r := x.head(class)
+	l.noteAcquired(r, class, need, stage)
+	l.taken[r] = true
+	x.advance(class, l.taken)
+	l.takeFromShelves(r)
+}
+
+func (l *lane) noteAcquired(r columnar.Row, class uint32, need int32, stage int) {
+	if n := &l.lines[need]; n.acquired == columnar.None {
+		n.acquired = r
+	}
+	l.claim(r, class, need)
+	l.acquisitions[stage] = append(l.acquisitions[stage], acquisition{r, need})
+}
+
+// freeReserved reports whether a machine that is held for a need can be
+// acquired by it now.
+func (l *lane) freeReserved(r columnar.Row, k *kind) bool {
+	// What its kind does not accept may be another worker's.
+	return l.s.View.State[r] == model.Idle && l.accepts(r, k) && !l.claimed(r)
+}

@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+)
+
+// mergeShare is the share of the needs, one in so many, from which on it is
+// cheaper to sort all than to move those that have moved.
+const mergeShare = 8
+
+// merge brings the order up to date with the seats that have changed, if these
+// are few: false when all are to be sorted. Whether something is missing after
+// credit goes with each need.
+func (p *pass) merge() bool {
+	var left, arrived []int32
+	for _, l := range p.e.lanes {
+		left, arrived = append(left, l.folder.left...), append(arrived, l.folder.arrived...)
+	}
+	if p.fresh || (len(left)+len(arrived))*mergeShare > len(p.order) {
+		return false
+	}
+	slices.Sort(left)
+	slices.SortFunc(arrived, p.compareSeats)
+	first := p.takeOut(left)
+	first = min(first, p.putIn(arrived))
+	for i, need := range p.order[first:] {
+		p.rankOf[need] = int32(first + i)
+	}
+	st := &p.e.store
+	st.order, st.kindAt = p.order, p.kindAt
+	return true
+}
+
+// compareSeats orders numbers of seats as their needs are ranked.
+func (p *pass) compareSeats(a, b int32) int {
+	x, y := &p.e.store.seats[a], &p.e.store.seats[b]
+	return cmp.Or(cmp.Compare(p.kinds[x.kind].worth, p.kinds[y.kind].worth), cmp.Compare(x.arrival, y.arrival), cmp.Compare(a, b))
+}
+
+// takeOut takes some ranks, ascending, out of the order, and returns the first
+// that has another need now.
+func (p *pass) takeOut(left []int32) int {
+	if len(left) == 0 {
+		return len(p.order)
+	}
+	to := int(left[0])
+	for i, rank := range left {
+		end := len(p.order)
+		if i+1 < len(left) {
+			end = int(left[i+1])
+		}
+		from := int(rank) + 1
+		copy(p.kindAt[to:], p.kindAt[from:end])
+		copy(p.lacking[to:], p.lacking[from:end])
+		to += copy(p.order[to:], p.order[from:end])
+	}
+	p.order, p.kindAt = p.order[:to], p.kindAt[:to]
+	return int(left[0])
+}
+
+// putIn puts the needs of some seats, in their order, into the order, and
+// returns the first rank that has another need now.
+func (p *pass) putIn(arrived []int32) int {
+	if len(arrived) == 0 {
+		return len(p.order)
+	}
+	seats := p.e.store.seats
+	end := len(p.order)
+	p.order, p.kindAt = p.order[:end+len(arrived)], p.kindAt[:end+len(arrived)]
+	at := 0
+	for i := len(arrived) - 1; i >= 0; i-- {
+		number := arrived[i]
+		at = p.placeFor(number, end)
+		to := at + i + 1
+		copy(p.order[to:], p.order[at:end])
+		copy(p.kindAt[to:], p.kindAt[at:end])
+		copy(p.lacking[to:], p.lacking[at:end])
+		p.order[to-1], p.kindAt[to-1], p.lacking[to-1] = seats[number].need, seats[number].kind, false
+		end = at
+	}
+	return at
+}
+
+// placeFor returns where, before end, the need of a seat goes. The one before
+// went there: it is looked for nearby first.
+func (p *pass) placeFor(number int32, end int) int {
+	after := func(at int) bool { return p.compareSeats(p.first(p.order[at]), number) > 0 }
+	from, to := end, end
+	for step := 1; from > 0; step *= 2 {
+		if from = max(from-step, 0); !after(from) {
+			break
+		}
+		to = from
+	}
+	return from + sort.Search(to-from, func(i int) bool { return after(from + i) })
+}

@@ -1,0 +1,283 @@
+package engine
+
+import (
+	"cmp"
+	"encoding/binary"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tonnage/tonnage/columnar"
+)
+
+// spreadScratch is the state of one need's spread whose candidates are dealt
+// machine by machine.
+type spreadScratch struct {
+	keys   []int   // key columns of the constraints
+	skew   []int32 // their maximal skew
+	counts []map[uint32]int32
+	floor  []map[uint32]bool // values that the minimum is taken over
+	tuples []tuple
+	byKey  map[string]int
+	enc    []byte
+	least  []int32 // by constraint: the minimum; empty = to be found anew
+}
+
+// tuple is the candidates that share a value of every constrained key, in the
+// order of acquiring.
+type tuple struct {
+	values []uint32
+	own    []columnar.Row // held for the need; taken first
+	rows   []columnar.Row
+}
+
+// acquireSpreadByRow is acquireSpread for needs whose candidates' tuples are
+// not those of their classes, or that have machines held for them.
+func (l *lane) acquireSpreadByRow(need int32, k *kind) {
+	sc := &l.spread
+	l.startSpread(k)
+	for r := l.lines[need].head; r != columnar.None; r = l.held[r].next {
+		sc.count(l.pass, r)
+	}
+	for stage := range l.free {
+		if l.lacks == 0 {
+			return
+		}
+		l.dealTuples(need, k, stage)
+		sc.floorAtTuples()
+		for l.lacks != 0 {
+			r := l.popTuple(k)
+			if r == columnar.None {
+				break
+			}
+			l.acquired(r, need, stage)
+			sc.count(l.pass, r)
+		}
+	}
+	if l.lacks != 0 && l.anyLeft(need, k) {
+		l.noteSkewed(need)
+	}
+}
+
+// anyLeft reports whether a free machine that holds something of what is
+// missing was left alone: only the skew can have forbidden it.
+func (l *lane) anyLeft(need int32, k *kind) bool {
+	for stage := range l.free {
+		l.dealTuples(need, k, stage)
+		for i := range l.spread.tuples {
+			if r, _ := l.tupleHead(&l.spread.tuples[i]); r != columnar.None {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// startSpread sets the scratch up for a kind's constraints.
+func (l *lane) startSpread(k *kind) {
+	sc := &l.spread
+	sc.keys, sc.skew = sc.keys[:0], sc.skew[:0]
+	for len(sc.counts) < len(k.spread) {
+		sc.counts = append(sc.counts, map[uint32]int32{})
+		sc.floor = append(sc.floor, map[uint32]bool{})
+	}
+	for i, s := range k.spread {
+		sc.keys = append(sc.keys, l.s.Supply.Key(s.Key))
+		sc.skew = append(sc.skew, s.MaxSkew)
+		clear(sc.counts[i])
+		clear(sc.floor[i])
+	}
+	sc.clearTuples()
+	sc.forgetLeast()
+}
+
+// forgetLeast notes that minima may be others now.
+func (sc *spreadScratch) forgetLeast() { sc.least = sc.least[:0] }
+
+// findLeast finds the minima.
+func (sc *spreadScratch) findLeast() {
+	for i := range sc.keys {
+		least := int32(math.MaxInt32)
+		for f := range sc.floor[i] {
+			least = min(least, sc.counts[i][f])
+		}
+		sc.least = append(sc.least, least)
+	}
+}
+
+func (sc *spreadScratch) clearTuples() {
+	sc.tuples = sc.tuples[:0]
+	if sc.byKey == nil {
+		sc.byKey = map[string]int{}
+	}
+	clear(sc.byKey)
+}
+
+// count counts a machine in its domains, where it has them.
+func (sc *spreadScratch) count(p *pass, r columnar.Row) {
+	sc.forgetLeast()
+	for i, k := range sc.keys {
+		if v := p.s.Supply.Values(k)[r]; v != 0 {
+			sc.counts[i][v]++
+		}
+	}
+}
+
+// floorAtTuples takes the minimum over the values that have candidates now.
+func (sc *spreadScratch) floorAtTuples() {
+	sc.forgetLeast()
+	for i := range sc.keys {
+		clear(sc.floor[i])
+		for t := range sc.tuples {
+			sc.floor[i][sc.tuples[t].values[i]] = true
+		}
+	}
+}
+
+// allows reports whether the skew permits one more machine in a tuple.
+func (sc *spreadScratch) allows(values []uint32) bool {
+	if len(sc.least) == 0 {
+		sc.findLeast()
+	}
+	for i, v := range values {
+		if int64(sc.counts[i][v]) > int64(sc.least[i])+int64(sc.skew[i])-1 {
+			return false
+		}
+	}
+	return true
+}
+
+// tupleOf returns the place of a machine's tuple, making it if there is none;
+// −1 when the machine lacks a constrained key.
+func (sc *spreadScratch) tupleOf(p *pass, r columnar.Row) int {
+	sc.enc = sc.enc[:0]
+	for _, k := range sc.keys {
+		v := p.s.Supply.Values(k)[r]
+		if v == 0 {
+			return -1
+		}
+		sc.enc = binary.LittleEndian.AppendUint32(sc.enc, v)
+	}
+	at, ok := sc.byKey[string(sc.enc)]
+	if !ok {
+		at = len(sc.tuples)
+		sc.byKey[string(sc.enc)] = at
+		t := tuple{values: make([]uint32, 0, len(sc.keys))}
+		for _, k := range sc.keys {
+			t.values = append(t.values, p.s.Supply.Values(k)[r])
+		}
+		sc.tuples = append(sc.tuples, t)
+	}
+	return at
+}
+
+// dealTuples deals the free machines of a state that suit the need into
+// tuples.
+func (l *lane) dealTuples(need int32, k *kind, stage int) {
+	sc := &l.spread
+	sc.clearTuples()
+	if stage == 0 {
+		for _, r := range l.reserved.of(need) {
+			if l.freeReserved(r, k) {
+				if at := sc.tupleOf(l.pass, r); at >= 0 {
+					sc.tuples[at].own = append(sc.tuples[at].own, r)
+				}
+			}
+		}
+	}
+	for _, r := range l.freeInOrder(k, stage) {
+		if at := sc.tupleOf(l.pass, r); at >= 0 {
+			sc.tuples[at].rows = append(sc.tuples[at].rows, r)
+		}
+	}
+}
+
+// freeInOrder returns the free machines of a state that suit a kind, in the
+// order in which it would acquire them.
+func (l *lane) freeInOrder(k *kind, stage int) []columnar.Row {
+	type keyed struct {
+		key uint64
+		row columnar.Row
+	}
+	var all []keyed
+	cost, pool := l.costs(k, stage), &l.free[stage]
+	for _, c := range k.classes {
+		for _, r := range pool.rest(c) {
+			l.probes++
+			if !l.taken[r] {
+				all = append(all, keyed{uint64(cost[c])<<32 | uint64(pool.place[r]), r})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b keyed) int { return cmp.Compare(a.key, b.key) })
+	rows := make([]columnar.Row, len(all))
+	for i := range all {
+		rows[i] = all[i].row
+	}
+	return rows
+}
+
+// tupleHead returns the machine that a tuple would give next: the first one
+// held for the need, else the cheapest; none when nothing is left that has
+// anything of what is missing.
+func (l *lane) tupleHead(t *tuple) (r columnar.Row, own bool) {
+	for _, r := range t.own {
+		if !l.claimed(r) && l.helps(r) {
+			return r, true
+		}
+	}
+	for len(t.rows) > 0 {
+		// What is missing only shrinks: what holds nothing of it never will.
+		if r := t.rows[0]; !l.taken[r] && l.helps(r) {
+			return r, false
+		}
+		t.rows = t.rows[1:]
+	}
+	return columnar.None, false
+}
+
+// popTuple returns the next machine to take: of the tuples that the skew
+// allows, one that is held for the need, then the cheapest head, then that of
+// the smaller values. What is held for the need was allowed when it was bought
+// or freed.
+func (l *lane) popTuple(k *kind) columnar.Row {
+	sc := &l.spread
+	var best *tuple
+	bestRow, bestOwn := columnar.None, false
+	for i := range sc.tuples {
+		t := &sc.tuples[i]
+		allowed := sc.allows(t.values)
+		if !allowed && len(t.own) == 0 {
+			continue
+		}
+		r, own := l.tupleHead(t)
+		if r == columnar.None || !allowed && !own {
+			continue
+		}
+		if best == nil || l.compareHeads(k, r, bestRow, own, bestOwn, t.values, best.values) < 0 {
+			best, bestRow, bestOwn = t, r, own
+		}
+	}
+	return bestRow
+}
+
+// compareHeads orders heads of tuples: held ones first, then by price, then by
+// the tuples' values.
+func (p *pass) compareHeads(k *kind, a, b columnar.Row, ownA, ownB bool, va, vb []uint32) int {
+	if ownA != ownB {
+		if ownA {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(p.comparePrice(k, a, b), p.compareValues(va, vb))
+}
+
+func (p *pass) compareValues(a, b []uint32) int {
+	for i := range a {
+		if c := strings.Compare(p.s.Supply.ValueString(a[i]), p.s.Supply.ValueString(b[i])); c != 0 {
+			return c
+		}
+	}
+	return 0
+}

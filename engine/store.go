@@ -1,0 +1,404 @@
+package engine
+
+import (
+	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/demand"
+	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/engine/supply"
+)
+
+// store is what one cycle leaves to the next: the needs, their order, and what
+// of the machines bound to its cluster each is credited with. A cluster is
+// looked at again where its demand or its machines have changed. What was acquired or preempted is decided anew every time.
+type store struct {
+	arena  *alloc.Arena
+	supply *supply.Table
+	demand *demand.Table
+	valid  bool // the last cycle came to its end
+	dims   int
+
+	clusters  []clusterState
+	sources   []rowSource
+	wants     []wants
+	numbering demand.Numbering
+	seen      uint64 // version of the demand
+	names     uint64 // sequence of the supply's names
+	epoch     uint64 // of ladders, over all cycles
+	lines     []line
+	kinds     kinds
+	folds     [][]fold // by worker
+	seats     []seat
+	order     []int32
+	rankOf    []int32
+	kindAt    []uint32
+	byCluster []int32 // the needs of each cluster in rank order, from its first line on
+	sorted    []int32 // by cluster: how many these are; 0 = not sorted yet
+	lacking   []bool  // by place in the order: something is missing after credit
+	held      []hold
+	taken     []bool
+	priority  []int32 // of Configured machines, as victims
+	// place is, by row, where machines are in their cluster's list, while it is
+	// credited again.
+	place []uint32
+
+	acquisitions [2][2][]acquisition // of several lanes; those merged so far, and one more
+	classesOf    [][]uint32          // by matcher
+	pools        stock[victimPool]
+	noVictims    victimPool
+	unitPools    stock[unitPool]
+	planners     []int32 // needs for whom plans held something in the last cycle
+	alikes       stock[alike]
+	noUnits      unitPool
+	gangs        gangTable // of one cycle
+
+	// freeAny remembers, by matcher with Same and class, whether a machine was
+	// free in a domain: that decides folds.
+	freeAny map[classMatcher]bool
+	// resettle are the Same-Needs for which something was held in the last cycle,
+	// or whose plan went to another domain: they choose theirs again.
+	resettle []int32
+	class    []uint32 // by row: the machine's in the last cycle
+	// What the last cycle did beyond credit: to be undone.
+	visited  []int32
+	reclaims []columnar.Row // memory for the next
+	undone   []columnar.Row // machines taken that were not acquired
+}
+
+// clusterState is what a cluster's credit was based on.
+type clusterState struct {
+	version   uint64 // of its block
+	dirty     bool   // to be credited anew in this cycle
+	replay    bool   // to be credited again where rows or machines have changed
+	freeless  bool   // a domain was chosen because nothing was free anywhere
+	hasSame   bool
+	patch     bool  // the rows are those of before, but for changed
+	whole     uint8 // for how many times it is credited anew rather than again
+	satisfied int32 // rows that credit alone satisfies
+	changed   []uint32
+	// The needs whose credit waits for their turn, and the classes of machines
+	// that they may be credited, a bit each; empty when there are none.
+	uncredited []int32
+	waiting    []uint64
+	cheapest   []classPriority
+}
+
+// carryOver takes over what the cycle before has left: it finds out which
+// clusters have to be looked at, and makes room when that is all of them.
+func (p *pass) carryOver() {
+	st, s := &p.e.store, p.s
+	numbering := s.Demand.Numbering()
+	fresh := !st.valid || p.renumbered || st.demand != s.Demand || numbering.Profiles != st.numbering.Profiles ||
+		numbering.Units != st.numbering.Units || numbering.Dims != st.numbering.Dims || len(st.clusters) != len(s.Clusters) || st.dims != p.dims || p.manyFolds()
+	st.valid = false // until this cycle has come to its end
+	st.supply, st.demand = s.Supply, s.Demand
+	st.numbering = numbering
+	p.renamed = st.names != s.Supply.NameSequence()
+	st.names = s.Supply.NameSequence()
+	p.findFree()
+	if !fresh {
+		fresh = !p.findDirty()
+	}
+	p.fresh = fresh
+	if fresh {
+		p.startOver()
+	}
+	p.sources, p.lines, p.kinds = st.sources, st.lines, st.kinds.list
+	p.order, p.rankOf, p.kindAt = st.order, st.rankOf, st.kindAt
+	p.byCluster, p.sorted, p.lacking = st.byCluster, st.sorted, st.lacking
+	p.held, p.taken = st.held, st.taken
+}
+
+// foldsKept is how many folds that nobody refers to any more are kept.
+const foldsKept = 1 << 12
+
+func (p *pass) manyFolds() bool {
+	n := 0
+	for _, list := range p.e.store.folds {
+		n += len(list)
+	}
+	return n > len(p.e.store.lines)+foldsKept
+}
+
+// findDirty marks the clusters that have changed; false when one has more rows
+// than there is room for.
+func (p *pass) findDirty() bool {
+	st, s := &p.e.store, p.s
+	if len(st.held) < s.Supply.RowMax() {
+		return false
+	}
+	outer := int32(0)
+	for c, id := range s.Clusters {
+		x, src := &st.clusters[c], &st.sources[c]
+		block := s.Demand.Block(id)
+		rows, version := 0, uint64(0)
+		if block != nil {
+			rows, version = block.Len(), block.Version()
+		}
+		if rows > src.room {
+			return false
+		}
+		src.block, src.outer, src.had, src.rows = block, outer, src.rows, rows
+		outer += int32(rows)
+		x.dirty = (x.hasSame || x.freeless) && p.freeMoved
+		x.replay = s.Dirty[c] || version != x.version
+		x.patch = (x.dirty || x.replay) && src.rows == src.had
+		x.changed = nil
+		x.version = version
+	}
+	p.findChanged()
+	for c := range st.clusters {
+		x := &st.clusters[c]
+		// Where gangs may fold, what has changed may decide it.
+		x.dirty = x.dirty || x.replay && (x.hasSame || !x.patch)
+		if x.replay && !x.dirty && x.whole > 0 {
+			x.whole--
+			x.dirty = true
+		}
+		x.replay = x.replay && !x.dirty
+	}
+	p.groupMoves()
+	return true
+}
+
+// moved is a machine that came to a cluster's list, or left it; of its class
+// now, and before.
+type moved struct {
+	row   columnar.Row
+	class uint32
+	came  bool
+}
+
+// groupMoves groups what has come and left by cluster. What has changed in its
+// place has left and come.
+func (p *pass) groupMoves() {
+	st, s := &p.e.store, p.s
+	off := alloc.Make[uint32](p.e.arena, len(s.Clusters)+2)
+	for _, m := range s.Moves {
+		if m.From >= 0 {
+			off[m.From+2]++
+		}
+		if to := p.listedIn(m.Row); to >= 0 {
+			off[to+2]++
+		}
+	}
+	for i := range off[1:] {
+		off[i+1] += off[i]
+	}
+	list := alloc.MakeDirty[moved](p.e.arena, int(off[len(off)-1]))
+	put := func(c int32, m moved) {
+		list[off[c+1]] = m
+		off[c+1]++
+	}
+	for _, m := range s.Moves {
+		if m.From >= 0 {
+			put(m.From, moved{m.Row, st.class[m.Row], false})
+		}
+		class := s.View.Class[m.Row]
+		if to := p.listedIn(m.Row); to >= 0 {
+			put(to, moved{m.Row, class, true})
+		}
+		st.class[m.Row] = class
+	}
+	p.moves, p.moveOff = list, off
+}
+
+// movesOf returns the machines that came to a cluster's list or left it.
+func (p *pass) movesOf(c int) []moved {
+	if p.moves == nil {
+		return nil
+	}
+	return p.moves[p.moveOff[c]:p.moveOff[c+1]]
+}
+
+// listedIn returns the cluster in whose list a machine is, −1 when in none.
+func (p *pass) listedIn(r columnar.Row) int32 {
+	switch p.s.View.State[r] {
+	case model.Configured, model.Configuring:
+		return p.s.ClusterOf[p.s.View.Cluster[r]]
+	case model.Creating:
+		if x := p.s.Supply.Reservation(r); x.Active() {
+			return p.clusterByName(x.Owner.Cluster)
+		}
+	}
+	return -1
+}
+
+// findChanged finds out which rows of the clusters are others than before.
+func (p *pass) findChanged() {
+	st, s := &p.e.store, p.s
+	changes, complete := s.Demand.Changes(st.seen)
+	st.seen = s.Demand.Version()
+	if !complete {
+		for c := range st.clusters {
+			st.clusters[c].patch = false
+		}
+		return
+	}
+	c := 0
+	for i := range changes {
+		for c < len(s.Clusters) && s.Clusters[c] < changes[i].Cluster {
+			c++
+		}
+		if c == len(s.Clusters) {
+			return
+		}
+		if x := &st.clusters[c]; s.Clusters[c] == changes[i].Cluster {
+			x.changed = changes[i].Rows
+			x.patch = x.patch && !changes[i].Whole
+		}
+	}
+}
+
+// startOver forgets everything and makes room for what there is now.
+func (p *pass) startOver() {
+	st, s := &p.e.store, p.s
+	st.arena.Reset()
+	st.dims = p.dims
+	st.seen = s.Demand.Version()
+	rows := p.layRows()
+	st.lines = alloc.MakeDirty[line](st.arena, rows)
+	st.seats = alloc.MakeDirty[seat](st.arena, rows)
+	for i := range st.seats {
+		st.seats[i] = seat{need: noNeed} // not its need alone: it is compared as a whole
+	}
+	st.rankOf = alloc.MakeDirty[int32](st.arena, rows)
+	st.order = alloc.MakeDirty[int32](st.arena, rows)[:0]
+	st.kindAt = alloc.MakeDirty[uint32](st.arena, rows)[:0]
+	st.byCluster = alloc.MakeDirty[int32](st.arena, rows)
+	st.lacking = alloc.Make[bool](st.arena, rows)
+	room := s.Supply.RowMax() + s.Supply.RowMax()/16
+	st.held = alloc.MakeDirty[hold](st.arena, room)
+	st.taken = alloc.Make[bool](st.arena, room)
+	st.priority = alloc.MakeDirty[int32](st.arena, room)
+	st.class = alloc.MakeDirty[uint32](st.arena, room)
+	st.place = alloc.MakeDirty[uint32](st.arena, room)
+	copy(st.class, s.View.Class[:s.Supply.RowMax()])
+	for i := range st.held {
+		st.held[i] = hold{need: unheld}
+	}
+	st.sorted = resize(st.sorted, len(s.Clusters))
+	st.kinds.reset(int(s.Demand.ProfileIDMax()))
+	st.folds = grown(st.folds, len(p.e.lanes))
+	for i := range st.folds {
+		st.folds[i] = st.folds[i][:0]
+	}
+	st.visited, st.undone, st.resettle = st.visited[:0], st.undone[:0], st.resettle[:0]
+}
+
+// layRows numbers the rows of all clusters anew and returns how many lines that
+// takes.
+func (p *pass) layRows() int {
+	st, s := &p.e.store, p.s
+	st.clusters, st.sources = grown(st.clusters, len(s.Clusters)), resize(st.sources, len(s.Clusters))
+	base, outer := int32(0), int32(0)
+	for c, id := range s.Clusters {
+		x := rowSource{base: base, outer: outer}
+		was := &st.clusters[c]
+		state := clusterState{dirty: true, cheapest: was.cheapest[:0], uncredited: was.uncredited[:0], waiting: was.waiting[:0]}
+		if x.block = s.Demand.Block(id); x.block != nil {
+			x.rows, state.version = x.block.Len(), x.block.Version()
+		}
+		x.room = roomFor(x.rows)
+		base, outer = base+int32(x.room), outer+int32(x.rows)
+		st.sources[c], st.clusters[c] = x, state
+	}
+	return int(base)
+}
+
+// findFree looks up where machines are free in a domain, and whether that is
+// another answer than before.
+func (p *pass) findFree() {
+	st, s := &p.e.store, p.s
+	if st.freeAny == nil || p.renumbered {
+		st.freeAny = map[classMatcher]bool{} // what it named may be other things
+	}
+	for m, classes := range p.classesOf {
+		if s.Supply.SameKey(uint32(m)) < 0 {
+			continue
+		}
+		for _, c := range classes {
+			key := classMatcher{c, uint32(m)}
+			now := p.anyInDomain(key.matcher, s.Idle.At(int(c))) || p.anyInDomain(key.matcher, s.Speculative.At(int(c)))
+			was, known := st.freeAny[key]
+			if !known || was != now {
+				p.freeMoved = true
+				st.freeAny[key] = now
+			}
+		}
+	}
+}
+
+// undo takes back what the last cycle did beyond credit. Of clusters that are to
+// be credited anew, what their needs were credited stays claimed until then.
+func (p *pass) undo() {
+	st := &p.e.store
+	for _, r := range st.undone {
+		p.taken[r] = false
+	}
+	for _, need := range st.visited {
+		n := &p.lines[need]
+		last, from := columnar.None, n.head
+		if !n.is(isUncredited) { // credited at its turn: all of it is taken back
+			from = n.acquired
+			for r := n.head; r != n.acquired; r = p.held[r].next {
+				last = r
+			}
+		}
+		for r := from; r != columnar.None; {
+			next := p.held[r].next
+			p.held[r] = hold{need: unheld}
+			p.taken[r] = false
+			r = next
+		}
+		if last == columnar.None {
+			n.head = columnar.None
+		} else {
+			p.held[last].next = columnar.None
+		}
+		n.tail, n.acquired = last, columnar.None
+		n.status &= isParked | isFold | isMember | hasSame | neverFolds | isUncredited
+		if p.kinds[n.kind].same {
+			n.status |= isUncoverable
+			if last == columnar.None {
+				n.domain = 0 // it was chosen by what was free
+			}
+		}
+	}
+	st.visited, st.undone = st.visited[:0], st.undone[:0]
+}
+
+// markLacking notes anew, by a new order, which needs credit has not satisfied.
+func (p *pass) markLacking() {
+	clear(p.lacking)
+	if p.fresh {
+		return // all of them will say so themselves
+	}
+	for _, need := range p.order {
+		p.lacking[p.rankOf[need]] = !p.lines[need].is(isSatisfied)
+	}
+}
+
+// leaveBehind hands the cycle's end to the next one.
+func (p *pass) leaveBehind() {
+	st := &p.e.store
+	for _, l := range p.e.lanes {
+		st.visited = append(st.visited, l.visited...)
+		st.undone = append(st.undone, l.undone...)
+	}
+	st.resettle = append(st.resettle[:0], p.withheld...)
+	for need := range p.reserved.rows {
+		if p.kindOf(need).same {
+			st.resettle = append(st.resettle, need)
+		}
+	}
+	st.reclaims = p.reclaims
+	st.epoch = p.epoch
+	st.pools.takeBack()
+	st.unitPools.takeBack()
+	st.alikes.takeBack()
+	if p.e.opts.Victims == VictimsGang {
+		st.gangs.plans, st.gangs.planned = p.plans, p.planned
+	}
+	st.valid = true
+}

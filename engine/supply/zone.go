@@ -1,0 +1,12 @@
+package supply
+
+import "github.com/tonnage/tonnage/columnar"
+
+// Zone returns a machine's zone, empty when it has none or there is no machine
+// in the row. It costs less than Get, which makes a map of the labels.
+func (t *Table) Zone(r columnar.Row) string {
+	if !t.Has(r) {
+		return ""
+	}
+	return t.labels.zone(t.cols.labels[r])
+}

@@ -1,0 +1,369 @@
+package engine
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/tonnage/tonnage/columnar"
+)
+
+// ledger is what the chosen units of a plan give the taker, and take from their
+// tenants. A unit is debited as a whole; excess, and what another plan has
+// freed, to nobody.
+type ledger struct {
+	takes  []wide
+	debits []wide // tenant after tenant
+}
+
+// lot is the units that are debited to one tenant, or to nobody: places in the
+// lists of the selection, from where on they are, at which one choosing has
+// got to, and where they end. Within a lot the order does not depend on what
+// was chosen, but for the ROI.
+type lot struct {
+	giver                             int32
+	term                              int64 // of the tenant, in keys
+	flavourFrom, flavourAt, flavourTo int
+	extraFrom, extraAt, extraTo       int
+	wholeFrom, wholeAt, wholeTo       int
+}
+
+// giverOf returns whom a machine would be debited to.
+func (p *pass) giverOf(r columnar.Row) int32 {
+	if !p.reclaiming {
+		return noTenant
+	}
+	return p.tenancy.of[p.s.ClusterOf[p.s.View.Cluster[r]]]
+}
+
+// mayTake reports whether the needs at work may take what serves a priority.
+func (p *pass) mayTake(level, priority int32) bool {
+	return level < priority || p.reclaiming && level == priority
+}
+
+// mayGive reports whether a cluster's machines may be taken in this turn.
+func (p *pass) mayGive(cluster int32) bool {
+	return !p.reclaiming || p.tenancy.gives(p.tenancy.of[cluster])
+}
+
+// offered reports whether units of a flavour may be taken in this turn.
+func (s *selection) offered(f *flavour) bool {
+	return !s.reclaiming || f.excess || s.tenancy.gives(f.tenant)
+}
+
+// spares reports whether excess of a flavour would be left to phase 3.
+func (s *selection) spares(f *flavour) bool {
+	return f.level >= s.k.priority || s.waits || s.reclaiming && !s.tenancy.gives(f.tenant)
+}
+
+// dealLots deals the units into lots.
+func (s *selection) dealLots() {
+	byGiver := func(a, b unit) int { return cmp.Or(cmp.Compare(a.giver, b.giver), a.key.compare(&b.key)) }
+	slices.SortFunc(s.extra, byGiver)
+	slices.SortFunc(s.wholes, byGiver)
+	s.lots = s.lots[:0]
+	flavours := s.scope.flavours
+	for f, x, w := 0, 0, 0; f < len(flavours) || x < len(s.extra) || w < len(s.wholes); {
+		giver := int32(math.MaxInt32)
+		if f < len(flavours) {
+			giver = flavours[f].giver()
+		}
+		if x < len(s.extra) {
+			giver = min(giver, s.extra[x].giver)
+		}
+		if w < len(s.wholes) {
+			giver = min(giver, s.wholes[w].giver)
+		}
+		b := lot{giver: giver, flavourFrom: f, extraFrom: x, wholeFrom: w}
+		for f < len(flavours) && flavours[f].giver() == giver {
+			f++
+		}
+		for x < len(s.extra) && s.extra[x].giver == giver {
+			x++
+		}
+		for w < len(s.wholes) && s.wholes[w].giver == giver {
+			w++
+		}
+		if b.flavourTo, b.extraTo, b.wholeTo = f, x, w; giver == noTenant || s.tenancy.gives(giver) {
+			s.lots = append(s.lots, b)
+		}
+	}
+}
+
+// rewindLots begins to choose anew.
+func (s *selection) rewindLots() {
+	n := len(s.tenancy.policy)
+	s.ledger.takes, s.ledger.debits = resize(s.ledger.takes, s.tenancy.dims), resize(s.ledger.debits, n*s.tenancy.dims)
+	for i := range s.lots {
+		b := &s.lots[i]
+		b.flavourAt, b.extraAt, b.wholeAt = b.flavourFrom, b.extraFrom, b.wholeFrom
+	}
+	s.findTerms()
+}
+
+// findTerms forms the tenants' terms beside what the ledger holds.
+func (s *selection) findTerms() {
+	for i := range s.lots {
+		s.lots[i].term = s.termOf(s.lots[i].giver)
+	}
+}
+
+// termOf is minus the ratio of what a tenant has, without what is debited to
+// it, to its share, in steps of θ: the largest of its dimensions.
+func (s *selection) termOf(giver int32) int64 {
+	if giver == noTenant {
+		return 0
+	}
+	t := s.tenancy
+	share, most := t.shareOf(giver), int64(0)
+	for d, has := range t.hasOf(giver) {
+		if share[d] > 0 {
+			most = max(most, stepsOf(max(has-s.debited(giver, d), 0), share[d]))
+		}
+	}
+	return -most
+}
+
+func (s *selection) debited(giver int32, d int) int64 {
+	return s.ledger.debits[int(giver)*s.tenancy.dims+d].value()
+}
+
+// stepsOf is ⌊has/share ÷ θ⌋, math.MaxInt64 where it would be larger; share is
+// positive.
+func stepsOf(has, share int64) int64 {
+	hi, lo := bits.Mul64(uint64(has), thetaSteps)
+	if hi >= uint64(share) {
+		return math.MaxInt64
+	}
+	q, _ := bits.Div64(hi, lo, uint64(share))
+	return int64(min(q, math.MaxInt64))
+}
+
+// admits reports whether, with a unit beside those in the ledger, the taker is
+// within its share, and the giver keeps its own.
+func (s *selection) admits(giver int32, takes, debits []int64) bool {
+	t := s.tenancy
+	has, share := t.hasOf(t.taker), t.shareOf(t.taker)
+	for d, v := range takes {
+		if share[d] == 0 {
+			continue
+		}
+		if add := satSum(s.ledger.takes[d].value(), v); add > 0 && satSum(has[d], add) > share[d] {
+			return false
+		}
+	}
+	if giver == noTenant {
+		return true
+	}
+	has, share = t.hasOf(giver), t.shareOf(giver)
+	for d, v := range debits {
+		if share[d] > 0 && v > 0 && has[d]-satSum(s.debited(giver, d), v) < share[d] {
+			return false
+		}
+	}
+	return true
+}
+
+// admitsClass is admits for a machine of a class.
+func (s *selection) admitsClass(giver int32, class uint32) bool {
+	v := s.tenancy.vec(class)
+	return s.admits(giver, v, v)
+}
+
+func (s *selection) admitsUnit(u *unit) bool {
+	if u.row != columnar.None {
+		return s.admitsClass(u.giver, s.s.View.Class[u.row])
+	}
+	return s.admits(u.giver, u.takes, u.debits)
+}
+
+// addEntries forms what a whole gang would give and what it costs.
+func (s *selection) addEntries(u *unit, g *gang) {
+	if !s.reclaiming {
+		return
+	}
+	u.giver = s.tenancy.of[g.cluster]
+	u.takes, u.debits = s.vecs.take(s.tenancy.dims), s.vecs.take(s.tenancy.dims)
+	for _, r := range g.members {
+		if s.victimOf.Has(uint32(r)) {
+			continue
+		}
+		v := s.tenancy.vec(s.s.View.Class[r])
+		columnar.SatAdd(u.debits, v)
+		if s.isHere(r) {
+			columnar.SatAdd(u.takes, v)
+		}
+	}
+}
+
+// enter writes a unit into the ledger, strike takes it out again.
+func (s *selection) enter(u *unit) {
+	t := s.tenancy
+	takes, debits := s.entries(u)
+	for d := range takes {
+		s.ledger.takes[d].add(takes[d])
+		if u.giver != noTenant {
+			s.ledger.debits[int(u.giver)*t.dims+d].add(debits[d])
+		}
+	}
+}
+
+func (s *selection) strike(u *unit) {
+	t := s.tenancy
+	takes, debits := s.entries(u)
+	for d := range takes {
+		s.ledger.takes[d].sub(takes[d])
+		if u.giver != noTenant {
+			s.ledger.debits[int(u.giver)*t.dims+d].sub(debits[d])
+		}
+	}
+}
+
+func (s *selection) entries(u *unit) (takes, debits []int64) {
+	if u.row != columnar.None {
+		v := s.tenancy.vec(s.s.View.Class[u.row])
+		return v, v
+	}
+	return u.takes, u.debits
+}
+
+// balance writes the ledger anew, from the chosen units.
+func (s *selection) balance() {
+	clear(s.ledger.takes)
+	clear(s.ledger.debits)
+	for i := range s.chosen {
+		s.enter(&s.chosen[i])
+	}
+	s.findTerms()
+}
+
+// openLot makes a lot the one that singles and wholes are looked for in;
+// closeLot keeps how far that got.
+func (s *selection) openLot(b *lot) {
+	s.flavourAt, s.flavourTo, s.extraAt, s.extraTo = b.flavourAt, b.flavourTo, b.extraAt, b.extraTo
+	s.bandAt, s.wholeTo, s.term = b.wholeAt, b.wholeTo, b.term
+}
+
+func (s *selection) closeLot(b *lot) {
+	b.flavourAt, b.extraAt, b.wholeAt = s.flavourAt, s.extraAt, s.bandAt
+}
+
+// chooseOfLots is choose, of the units that the ledger admits.
+func (s *selection) chooseOfLots(gangs bool) bool {
+	for s.lacks != 0 {
+		u, whole, ok := s.nextOfLots(gangs)
+		switch {
+		case !ok:
+			return false
+		case whole >= 0:
+			s.takeWhole(whole)
+			s.balance() // it takes in what was chosen of its members
+		default:
+			s.take(&u)
+			s.enter(&u)
+			s.renewTerm(u.giver)
+		}
+	}
+	return true
+}
+
+// renewTerm forms a tenant's term after something was debited to it.
+func (s *selection) renewTerm(giver int32) {
+	for i := range s.lots {
+		if s.lots[i].giver == giver {
+			s.lots[i].term = s.termOf(giver)
+		}
+	}
+}
+
+// nextOfLots returns the unit with the smallest key; whole is its place if it is
+// a whole gang, else −1.
+func (s *selection) nextOfLots(gangs bool) (best unit, whole int, ok bool) {
+	whole = -1
+	for i := range s.lots {
+		b := &s.lots[i]
+		if ok && (!best.key.paid || best.key.tenant < b.term) {
+			continue
+		}
+		s.openLot(b)
+		u, found := s.nextSingle(s.lacks)
+		w := -1
+		if !found && gangs { // within a lot every single one goes before
+			if w = s.nextOfLot(); w >= 0 {
+				u, found = s.wholes[w], true
+			}
+		}
+		s.closeLot(b)
+		if found && (!ok || u.key.compare(&best.key) < 0) {
+			best, whole, ok = u, w, true
+		}
+	}
+	return best, whole, ok
+}
+
+// nextOfLot returns the place of the whole gang of a lot with the smallest key
+// that has something of what is missing and is admitted, −1 = none.
+func (s *selection) nextOfLot() int {
+	for s.bandAt < s.wholeTo {
+		band, best, to := s.wholes[s.bandAt].key.band, -1, s.bandAt
+		for ; to < s.wholeTo && s.wholes[to].key.band == band; to++ {
+			u := &s.wholes[to]
+			if positive(u.local)&s.lacks == 0 || !s.admitsUnit(u) {
+				continue
+			}
+			if best >= 0 && s.wholes[best].key.roi == -thetaSteps {
+				continue // none is better, and those behind have larger keys else
+			}
+			u.key.roi, u.key.tenant = -roiSteps(u.local, u.global, s.left), s.term
+			s.probes++
+			if best < 0 || u.key.roi < s.wholes[best].key.roi {
+				best = to
+			}
+		}
+		if best >= 0 {
+			return best
+		}
+		s.bandAt = to
+	}
+	return -1
+}
+
+// wholesAdmitted is wholesBefore, of the gangs that the ledger admits.
+func (s *selection) wholesAdmitted(list []unit, limit *unitKey, u *unit, only []int64) []unit {
+	mask := positive(only)
+	for i := range s.wholes {
+		v := s.wholes[i]
+		if v.key.band > limit.band {
+			break
+		}
+		if !s.admitsUnit(&v) || positive(s.gangs.shapes[v.shape].local)&mask == 0 {
+			continue
+		}
+		v.key.tenant, v.key.roi = s.termOf(v.giver), s.roiOfAll(v.shape, only)
+		if v.key.compare(limit) < 0 && (v.gang != u.gang || u.key.class != classWhole) && !s.overlaps(&v) {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// anyOffered reports whether there is anything to preempt of flavours, whatever
+// the ledger says.
+func (s *selection) anyOffered() bool {
+	for i := range s.scope.flavours {
+		f := &s.scope.flavours[i]
+		if !s.k.acceptsClass(f.class) || !s.offered(f) || f.excess && s.spares(f) {
+			continue
+		}
+		for _, r := range f.rows {
+			if s.isFree(r) && s.isPlaced(r) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// mayEnter reports whether the ledger admits a unit, if there is one.
+func (s *selection) mayEnter(u *unit) bool { return !s.reclaiming || s.admitsUnit(u) }

@@ -1,0 +1,77 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
+	"github.com/tonnage/tonnage/internal/freeport"
+)
+
+// TestZombie: two processes act as one shard. The one with the older epoch stops
+// as soon as the provider refuses it, no machine is Failed for it, and it goes on
+// when whoever looks after it has raised its epoch.
+func TestZombie(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	at := freeport.Take(t)
+	start(t, "provider", "--listen="+at, "--metrics-addr=0", "--data-dir="+filepath.Join(dir, "provider"), "--latency=10ms", "--seed-machines=6")
+	st := openStore(t, at)
+	shardAt := func(name, epoch string) (*process, string) {
+		data, sessions := filepath.Join(dir, name), freeport.Take(t)
+		if err := os.MkdirAll(data, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(data, "epoch"), []byte(epoch), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return start(t, "shard", "--id=shard-7", "--provider-addr="+at, "--listen="+sessions, "--metrics-addr="+freeport.Take(t), "--data-dir="+data, "--cycle-interval=100ms"), sessions
+	}
+	bound := func(cluster string) (n int) {
+		for _, m := range st.machines() {
+			if m.State == pb.MachineState_MACHINE_STATE_CONFIGURED && m.Cluster == cluster {
+				n++
+			}
+		}
+		return n
+	}
+	newer, newerSessions := shardAt("newer", "40")
+	connect(t, newerSessions, time.Second, []string{"c1"}).clusters[0].demands(machinesNeed(3))
+	eventually(t, patience, "the newer process binds", func() bool { return bound("c1") == 3 })
+	newer.kill() // it is the older one's turn to look after c1
+
+	older, olderSessions := shardAt("older", "7")
+	fleet := connect(t, olderSessions, time.Second, []string{"c1", "c2"})
+	fleet.clusters[0].demands(machinesNeed(2)) // one is to be reclaimed
+	eventually(t, patience, "the older process is fenced", func() bool { return older.metric("bigfleet_shard_actuation_paused") == 1 })
+	fleet.clusters[1].demands(machinesNeed(1))
+	eventually(t, patience, "it decides, and carries nothing out", func() bool {
+		return older.metric("bigfleet_shard_actions_suppressed_total", `kind="Bootstrap"`) > 3
+	})
+	if n := older.metric("bigfleet_shard_inventory_machines", `state="Failed"`); n != 0 || bound("c1") != 3 || bound("c2") != 0 {
+		t.Errorf("fenced: %v machines Failed, c1 has %d, c2 has %d", n, bound("c1"), bound("c2"))
+	}
+	if n := older.metric("bigfleet_shard_action_execute_outcomes_total", `outcome="fenced"`); n < 1 {
+		t.Errorf("%v calls were fenced", n)
+	}
+	st.check()
+
+	if err := os.WriteFile(filepath.Join(dir, "older", "epoch"), []byte("50"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, patience, "it goes on with a newer epoch", func() bool { return bound("c1") == 2 && bound("c2") == 1 })
+	if epoch := older.metric("tonnage_shard_epoch"); epoch != 51 {
+		t.Errorf("its epoch is %v", epoch)
+	}
+	eventually(t, patience, "sessions that were open hear of the epoch with the next roll-up", func() bool { return fleet.clusters[0].epoch("rollup") == 51 })
+	if epoch := fleet.clusters[0].epoch("hello"); epoch != 8 {
+		t.Errorf("a session that began before was greeted with epoch %d, want 8", epoch)
+	}
+	fleet.cutAll()
+	eventually(t, patience, "those that begin hear of it at once", func() bool {
+		return fleet.clusters[0].epoch("hello") == 51 && fleet.clusters[1].epoch("hello") == 51
+	})
+	st.check()
+}

@@ -1,0 +1,167 @@
+package kubee2e
+
+import (
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/tonnage/tonnage/api/v1alpha1"
+	"github.com/tonnage/tonnage/internal/freeport"
+	"github.com/tonnage/tonnage/operator/kubetest"
+)
+
+// startLimit is how long a cluster may take to come up.
+const startLimit = 2 * time.Minute
+
+//go:embed stages.yaml
+var stages []byte
+
+//go:embed cluster.yaml
+var manifests []byte
+
+// schedulerSettings keep pods that did not fit from waiting long for a new try.
+const schedulerSettings = `apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {kubeconfig: "KUBECONFIG"}
+leaderElection: {leaderElect: false}
+podInitialBackoffSeconds: 1
+podMaxBackoffSeconds: 1
+`
+
+// cluster is one real cluster, and the operator's two commands in it.
+type cluster struct {
+	t       *testing.T
+	name    string
+	dir     string
+	p       programs
+	ca      *authority
+	address string
+	config  *rest.Config
+	client  client.Client // of somebody who may do everything
+
+	api       *process
+	operators []*process
+	arguments []string // of an operator
+}
+
+// newCluster starts everything of a cluster but our own commands.
+func newCluster(t *testing.T, p programs, name string) *cluster {
+	t.Helper()
+	c := &cluster{t: t, name: name, dir: t.TempDir(), p: p}
+	c.ca = newAuthority(t, c.dir)
+	c.startServer()
+	admin := c.ca.user("admin", "system:masters", c.address)
+	config, err := clientcmd.BuildConfigFromFlags("", admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.QPS, config.Burst = 500, 1000
+	c.config = config
+	c.startControllers()
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	if err := api.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	c.apply(admin)
+	if c.client, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, startLimit, "the namespace has its service account", func() string {
+		ctx, cancel := brief()
+		defer cancel()
+		if err := c.client.Get(ctx, client.ObjectKey{Namespace: "default", Name: "default"}, &corev1.ServiceAccount{}); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	return c
+}
+
+// run starts a program of Kubernetes.
+func (c *cluster) run(name string, args ...string) *process {
+	return start(c.t, c.dir, c.name+"-"+name, filepath.Join(c.p.kubernetes, name), args...)
+}
+
+// keep starts one that is started again when it ends by itself, as the kubelet
+// does: on a busy machine the API server takes longer to come up than they wait.
+func (c *cluster) keep(name string, args ...string) {
+	startAgain(c.t, true, c.dir, c.name+"-"+name, filepath.Join(c.p.kubernetes, name), args...)
+}
+
+// startServer starts etcd and the API server.
+func (c *cluster) startServer() {
+	ports := freeport.TakeN(c.t, 3)
+	store, peer := "http://"+ports[0], "http://"+ports[1]
+	c.address = ports[2]
+	_, port, _ := strings.Cut(c.address, ":")
+	c.ca.server("server")
+	c.run("etcd", "--name=e", "--data-dir="+filepath.Join(c.dir, "etcd"), "--listen-client-urls="+store, "--advertise-client-urls="+store,
+		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=e="+peer, "--unsafe-no-fsync=true", "--log-level=warn")
+	c.api = c.run("kube-apiserver", "--etcd-servers="+store, "--bind-address=127.0.0.1", "--secure-port="+port, "--advertise-address=127.0.0.1",
+		"--tls-cert-file="+c.ca.file("server.crt"), "--tls-private-key-file="+c.ca.file("server.key"), "--client-ca-file="+c.ca.file("ca.crt"),
+		"--service-account-key-file="+c.ca.file("server.crt"), "--service-account-signing-key-file="+c.ca.file("server.key"),
+		"--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.96.0.0/16", "--endpoint-reconciler-type=none",
+		"--authorization-mode=RBAC", "--anonymous-auth=false", "--cert-dir="+c.dir)
+}
+
+// startControllers starts controllers, scheduler and kubelet.
+func (c *cluster) startControllers() {
+	settings := strings.ReplaceAll(schedulerSettings, "KUBECONFIG", c.ca.user("system:kube-scheduler", "", c.address))
+	for name, text := range map[string][]byte{"scheduler.yaml": []byte(settings), "stages.yaml": stages, "cluster.yaml": manifests} {
+		if err := os.WriteFile(filepath.Join(c.dir, name), text, 0o600); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	c.keep("kube-controller-manager", "--kubeconfig="+c.ca.user("controllers", "system:masters", c.address), "--secure-port=0", "--leader-elect=false",
+		"--controllers=*,-nodeipam,-cloud-node-lifecycle-controller,-service-lb-controller",
+		"--kube-api-qps=200", "--kube-api-burst=400", "--service-account-private-key-file="+c.ca.file("server.key"), "--root-ca-file="+c.ca.file("ca.crt"))
+	c.keep("kube-scheduler", "--config="+filepath.Join(c.dir, "scheduler.yaml"), "--secure-port=0")
+	c.keep("kwok", "--kubeconfig="+c.ca.user("kubelet", "system:masters", c.address), "--manage-all-nodes=false",
+		"--manage-nodes-with-label-selector=type=kwok", "--config="+filepath.Join(c.dir, "stages.yaml"), "--node-lease-duration-seconds=40")
+}
+
+// apply has the cluster take our objects, rights and classes.
+func (c *cluster) apply(admin string) {
+	eventually(c.t, startLimit, "the API server takes objects", func() string {
+		for _, file := range []string{kubetest.Root("deploy", "crds"), filepath.Join(c.dir, "cluster.yaml"), kubetest.Root("deploy", "rbac", "operator.yaml"), kubetest.Root("deploy", "rbac", "pods.yaml")} {
+			out, err := exec.Command(filepath.Join(c.p.kubernetes, "kubectl"), "--kubeconfig="+admin, "--cache-dir="+c.dir, "-n", "tonnage", "apply", "--request-timeout=10s", "-f", file).CombinedOutput()
+			if err != nil && !strings.Contains(string(out), "does not match the namespace") {
+				return file + ": " + string(out)
+			}
+		}
+		return ""
+	})
+}
+
+// startOperators starts both commands, the operator in several replicas.
+func (c *cluster) startOperators(shard string, every time.Duration, replicas ...string) {
+	c.arguments = []string{
+		"--cluster-id=" + c.name, "--shard-addr=" + shard, "--kubeconfig=" + c.ca.user("tonnage-operator", "", c.address),
+		"--metrics-addr=0", "--rollup-interval=" + every.String(), fmt.Sprintf("--early-rollups=%v", *early), "--leader-election-namespace=tonnage",
+	}
+	for _, name := range replicas {
+		c.another(name)
+	}
+	startAgain(c.t, true, c.dir, c.name+"-pods", filepath.Join(c.p.ours, "tonnage-operator"), "pods",
+		"--kubeconfig="+c.ca.user("tonnage-operator-pods", "", c.address), "--metrics-addr=0")
+}
+
+// another starts one more replica of the operator.
+func (c *cluster) another(name string) {
+	c.operators = append(c.operators, startAgain(c.t, true, c.dir, c.name+"-operator-"+name, filepath.Join(c.p.ours, "tonnage-operator"), c.arguments...))
+}

@@ -1,0 +1,12 @@
+//go:build !linux
+
+package pin
+
+import (
+	"errors"
+	"fmt"
+)
+
+func to(cpu int) (release func(), err error) {
+	return nil, fmt.Errorf("pin: CPU %d: %w on this system", cpu, errors.ErrUnsupported)
+}

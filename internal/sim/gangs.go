@@ -1,0 +1,296 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/shard"
+)
+
+// What must hold of gangs, plans of preemption and reservations.
+const (
+	ReservedOnce     Invariant = "a machine is reserved and preempted at most once in a plan"
+	ReservedKept     Invariant = "a reserved machine is lost only to a higher rank"
+	PlanCovers       Invariant = "what a gang's plan holds covers its deficit"
+	PlanWhole        Invariant = "the machines of a plan are drained and given up together"
+	DrainsHeld       Invariant = "what drains for a Need that waits for it stays held for it"
+	PriorityFalls    Invariant = "a machine is preempted only for a higher priority, between tenants for an equal one"
+	PreemptedOnce    Invariant = "a machine is preempted at most once for a Need, but for one that a higher rank has had since"
+	GangsWhole       Invariant = "no gang is left with a part that is below its minimum"
+	SteadyPreemption Invariant = "with steady demand and no plan under way nothing is preempted"
+)
+
+// gangs is what is remembered of gangs from one cycle to the next.
+type gangs struct {
+	// accepted is each cluster's demand as the shard has it.
+	accepted map[string]*Rollup
+	// held are the machines that plans hold for an owner after a cycle.
+	held map[model.Owner]map[string]struct{}
+	// preempted says, by Need that is short, which machines were preempted for it.
+	preempted map[model.Owner]map[string]taking
+	given     map[string]bool // machines whose reservation ended in this cycle
+	// leaving is what is on its way to each owner at the end of a cycle.
+	leaving map[model.Owner]model.Resources
+	// states are of this cycle's decision; draining are its Preempts, by machine.
+	states   map[model.Owner]*ownerState
+	draining map[string]uint64
+	// calm says that nothing was under way or done at the end of the cycle
+	// before; disturbed is the last cycle in which the world changed, or in which
+	// an owner may wait because of machines that failed.
+	calm      bool
+	failed    int // machines
+	disturbed int
+	calmFrom  int
+	ledger    ledger
+}
+
+// taking is that a machine was preempted for a Need.
+type taking struct {
+	cycle int
+	// passed says that a higher rank has had the machine since.
+	passed bool
+}
+
+// ownerState is what a decision says of the rows of one owner.
+type ownerState struct {
+	rank      int32 // of the first
+	satisfied bool  // all of them
+	awaiting  bool  // each is satisfied or waits for drains that cover the rest
+	coverable bool  // some domain could cover each
+	inFlight  model.Resources
+}
+
+// scene is a decision with what the checks look up in it.
+type scene struct {
+	in       engine.Input
+	plan     *engine.Plan
+	results  []engine.NeedResult
+	claimant map[columnar.Row]int32
+}
+
+func newGangs() gangs {
+	return gangs{
+		accepted: map[string]*Rollup{}, held: map[model.Owner]map[string]struct{}{},
+		preempted: map[model.Owner]map[string]taking{}, given: map[string]bool{},
+		leaving: map[model.Owner]model.Resources{}, states: map[model.Owner]*ownerState{}, draining: map[string]uint64{}, ledger: newLedger(),
+	}
+}
+
+// need returns the row that a result is about.
+func (g *gangs) need(n *engine.NeedResult) *model.Need {
+	return &g.accepted[n.Cluster].Needs[n.Row].Need
+}
+
+// ownerOf returns the name under which machines are held for a row.
+func (g *gangs) ownerOf(n *engine.NeedResult) model.Owner {
+	if n.Folded {
+		return model.Owner{Cluster: n.Cluster, Fingerprint: n.Profile.WithoutSame().Fingerprint(), Group: n.Group}
+	}
+	return g.need(n).Owner()
+}
+
+// decideGangs looks at a decision.
+func (r *run) decideGangs(s *scene) {
+	r.noteOwners(s)
+	r.notePassed(s)
+	r.noteEnds(s)
+	r.checkReserved(s)
+	r.checkTaken(s)
+	r.checkPreempts(s)
+	if r.scenario.Options.Victims == engine.VictimsGang {
+		r.checkCover(s)
+	}
+	r.checkRemainders(s)
+	r.ledgerDecided(s)
+}
+
+// noteOwners keeps what the decision says of each owner, and forgets whom
+// machines were preempted for once nothing is missing.
+func (r *run) noteOwners(s *scene) {
+	g := &r.gangs
+	clear(g.states)
+	for i := range s.results {
+		n := &s.results[i]
+		r.noteOwner(g.ownerOf(n), n)
+		if own := g.need(n).Owner(); n.Folded {
+			r.noteOwner(own, n)
+		}
+	}
+	for o := range g.preempted {
+		if x := g.states[o]; x == nil || x.satisfied {
+			delete(g.preempted, o)
+		}
+	}
+}
+
+func (r *run) noteOwner(o model.Owner, n *engine.NeedResult) {
+	x := r.gangs.states[o]
+	if x == nil {
+		x = &ownerState{rank: n.Rank, satisfied: true, awaiting: true, coverable: true}
+		r.gangs.states[o] = x
+	}
+	x.rank = min(x.rank, n.Rank)
+	x.satisfied = x.satisfied && n.Satisfied
+	x.awaiting = x.awaiting && (n.Satisfied || n.Awaiting)
+	x.coverable = x.coverable && n.CouldCover
+	if !n.Folded {
+		x.inFlight = x.inFlight.Add(n.InFlight)
+	}
+}
+
+// notePassed notes what higher ranks have got of the machines that were preempted
+// for a Need.
+func (r *run) notePassed(s *scene) {
+	for o, ids := range r.gangs.preempted {
+		for id, x := range ids {
+			m, there := s.in.Supply.Lookup(id)
+			if n, claimed := s.claimant[m]; there && claimed && !x.passed && s.results[n].Rank < r.gangs.states[o].rank {
+				x.passed = true
+				ids[id] = x
+			}
+		}
+	}
+}
+
+// noteEnds notes whose reservations have come to their end.
+func (r *run) noteEnds(s *scene) {
+	clear(r.gangs.given)
+	for _, m := range s.plan.Ended {
+		r.gangs.given[s.in.Supply.ID(m)] = true
+	}
+}
+
+// checkReserved finds machines that a decision reserves or preempts twice.
+func (r *run) checkReserved(s *scene) {
+	seen := make(map[columnar.Row]bool, len(s.plan.Reservations))
+	for i := range s.plan.Reservations {
+		m := s.plan.Reservations[i].Machine
+		if seen[m] {
+			r.violated(ReservedOnce, "machine %q is reserved twice", s.in.Supply.ID(m))
+		}
+		seen[m] = true
+	}
+}
+
+// outranked returns the owners of whose machines a higher rank takes one.
+func (r *run) outranked(s *scene) map[model.Owner]bool {
+	var out map[model.Owner]bool
+	note := func(m columnar.Row, need int32) {
+		res := s.in.Supply.Reservation(m)
+		if x := r.gangs.states[res.Owner]; x != nil && need >= 0 && s.results[need].Rank < x.rank {
+			if out == nil {
+				out = map[model.Owner]bool{}
+			}
+			out[res.Owner] = true
+		}
+	}
+	for i := range s.plan.Actions {
+		if a := &s.plan.Actions[i]; a.Kind == engine.Bootstrap {
+			note(a.Machine, a.Need)
+		}
+	}
+	for i := range s.plan.Reservations {
+		note(s.plan.Reservations[i].Machine, s.plan.Reservations[i].Need)
+	}
+	return out
+}
+
+// checkTaken finds reserved machines that somebody else gets who must not.
+func (r *run) checkTaken(s *scene) {
+	if s.in.Supply.ReservationCount() == 0 {
+		return
+	}
+	outranked := r.outranked(s)
+	ended := map[columnar.Row]bool{}
+	for _, m := range s.plan.Ended {
+		ended[m] = true
+	}
+	for i := range s.plan.Actions {
+		a := &s.plan.Actions[i]
+		if a.Kind != engine.Bootstrap && a.Kind != engine.Delete {
+			continue
+		}
+		res := s.in.Supply.Reservation(a.Machine)
+		x := r.gangs.states[res.Owner]
+		if !res.Active() || x == nil || res.Deadline != 0 && s.in.Now > res.Deadline {
+			continue // nobody's, or nobody's any more
+		}
+		if a.Kind == engine.Delete {
+			if !ended[a.Machine] {
+				r.violated(ReservedKept, "%q is deleted, and held for %v", s.in.Supply.ID(a.Machine), res.Owner)
+			}
+			continue
+		}
+		taker := &s.results[a.Need]
+		switch {
+		case r.gangs.ownerOf(taker) == res.Owner, r.gangs.need(taker).Owner() == res.Owner, taker.Rank <= x.rank:
+		case ended[a.Machine] && (outranked[res.Owner] || x.satisfied || x.awaiting || !x.coverable):
+		default:
+			r.violated(ReservedKept, "%q is held for %v and goes to %s of rank %d, not above %d", s.in.Supply.ID(a.Machine), res.Owner, r.nameOf(taker), taker.Rank, x.rank)
+		}
+	}
+}
+
+// checkPreempts looks at each Preempt: what it is for ranks above what it is of,
+// and the Need has not had the machine before.
+func (r *run) checkPreempts(s *scene) {
+	g := &r.gangs
+	clear(g.draining)
+	count := 0
+	for i := range s.plan.Actions {
+		a := &s.plan.Actions[i]
+		if a.Kind != engine.Preempt {
+			continue
+		}
+		count++
+		id := s.in.Supply.ID(a.Machine)
+		if _, twice := g.draining[id]; twice {
+			r.violated(ReservedOnce, "machine %q is preempted twice", id)
+		}
+		g.draining[id] = a.Plan
+		victim := s.in.Supply.Assigned(a.Machine).Priority
+		if n, claimed := s.claimant[a.Machine]; claimed {
+			victim = s.results[n].Profile.Priority()
+		}
+		acts := s.results[a.Need].Profile.Priority()
+		if acts < victim || acts == victim && !r.shares(s.results[a.Need].Cluster, s.in.Supply.Cluster(a.Machine)) {
+			r.violated(PriorityFalls, "%q has priority %d and is preempted for %s of %d", id, victim, r.nameOf(&s.results[a.Need]), acts)
+		}
+	}
+	if since := max(g.calmFrom, g.disturbed); count > 0 && g.calm && r.cycle-since > settleCycles {
+		r.violated(SteadyPreemption, "%d Preempts, and nothing was under way", count)
+	}
+}
+
+// shares reports whether two clusters are of two tenants, of whom one may take
+// from the other at equal priority.
+func (r *run) shares(taker, giver string) bool {
+	of := func(cluster string) int {
+		return slices.IndexFunc(r.scenario.Options.Tenancy.Tenants, func(t engine.Tenant) bool { return slices.Contains(t.Clusters, cluster) })
+	}
+	a, b := of(taker), of(giver)
+	return a >= 0 && b >= 0 && a != b
+}
+
+// settleCycles is for how long nothing may have been under way before a Preempt
+// is out of place: a gang that has been short for a minute, six cycles, may be
+// taken apart, and one that can be had nowhere is parked after eight.
+const settleCycles = 8
+
+// backOffCycles is for how long an owner waits at most before it preempts again
+// after a drain has failed.
+const backOffCycles = 64
+
+// calmAfter notes whether anything was under way or done at the end of a cycle.
+func (g *gangs) calmAfter(cycle int, c *shard.Cycle, inFlight, failed int) {
+	was := g.calm
+	if failed != g.failed {
+		g.failed, g.disturbed = failed, cycle+backOffCycles
+	}
+	g.calm = len(c.Started) == 0 && inFlight == 0 && len(g.held) == 0
+	if g.calm && !was {
+		g.calmFrom = cycle
+	}
+}

@@ -1,0 +1,196 @@
+package whatif
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/world"
+)
+
+// Answer is what a change would do.
+type Answer struct {
+	Now    Outcome `json:"now"`
+	WhatIf Outcome `json:"whatIf"`
+	// WithoutBuying is the change when there are no quota slots to buy from.
+	WithoutBuying Outcome `json:"withoutBuying"`
+	// Begun are actions that the change brings about, Dropped those that it makes
+	// unnecessary, in emission order.
+	Begun   []Action `json:"begun"`
+	Dropped []Action `json:"dropped"`
+	// Needs are those that come to be satisfied, or cease to be, by name.
+	Needs []Turn `json:"needs"`
+}
+
+// Outcome sums up one decision.
+type Outcome struct {
+	Satisfied   int      `json:"satisfied"`
+	Unsatisfied []string `json:"unsatisfied"` // names, in the order of the world
+	Bind        int      `json:"bind"`
+	Buy         int      `json:"buy"`
+	Preempt     int      `json:"preempt"`
+	Reclaim     int      `json:"reclaim"`
+	Delete      int      `json:"delete"`
+	// DollarsPerHour is what all claimed machines cost, BuyPerHour what those
+	// that are bought add, DeletePerHour what is no longer paid.
+	DollarsPerHour float64 `json:"dollarsPerHour"`
+	BuyPerHour     float64 `json:"buyDollarsPerHour"`
+	DeletePerHour  float64 `json:"deleteDollarsPerHour"`
+	// Interruption and Reclamation are the victims' own penalties, once each, in
+	// dollars. Pinned counts victims that no amount makes good.
+	Interruption float64 `json:"interruptionDollars"`
+	Reclamation  float64 `json:"reclamationDollars"`
+	Pinned       int     `json:"pinnedVictims"`
+	// GraceSeconds is the longest time that a victim has to leave.
+	GraceSeconds int32 `json:"graceSecondsMax"`
+
+	world  *world.World
+	answer *world.Answer
+}
+
+// Action is an action in the words of the world.
+type Action struct {
+	Kind    string `json:"kind"`
+	Machine string `json:"machine"`
+	Cluster string `json:"cluster"`
+	Need    string `json:"need"`
+}
+
+// Turn is a Need whose satisfaction the change turns.
+type Turn struct {
+	Name      string `json:"name"`
+	Before    string `json:"before"` // "satisfied", "absent", or why it is not
+	After     string `json:"after"`
+	Satisfied bool   `json:"satisfied"`
+}
+
+// Ask decides about the world with and without the edits. The error is a limit
+// that the world passes.
+func Ask(w *world.World, e *world.Edits) (*Answer, error) {
+	after := w.With(e)
+	var a Answer
+	for _, x := range []struct {
+		into *Outcome
+		of   *world.World
+	}{
+		{&a.Now, w},
+		{&a.WhatIf, after},
+		{&a.WithoutBuying, after.Without(model.Speculative)},
+	} {
+		answer, err := x.of.Decide(false, nil)
+		if err != nil {
+			return nil, err
+		}
+		*x.into = outcomeOf(x.of, answer)
+	}
+	a.Begun = difference(a.WhatIf.answer.Actions, a.Now.answer.Actions)
+	a.Dropped = difference(a.Now.answer.Actions, a.WhatIf.answer.Actions)
+	a.Needs = turns(a.Now.answer.Needs, a.WhatIf.answer.Needs)
+	return &a, nil
+}
+
+func outcomeOf(w *world.World, answer *world.Answer) Outcome {
+	o := Outcome{world: w, answer: answer, Unsatisfied: []string{}}
+	for i := range answer.Needs {
+		if answer.Needs[i].Satisfied {
+			o.Satisfied++
+		} else {
+			o.Unsatisfied = append(o.Unsatisfied, answer.Needs[i].Name)
+		}
+	}
+	machines := make(map[string]*model.Machine, len(w.Machines))
+	for i := range w.Machines {
+		machines[w.Machines[i].ID] = &w.Machines[i]
+	}
+	for _, id := range answer.Claimed {
+		o.DollarsPerHour += machines[id].PricePerHour
+	}
+	for i := range answer.Actions {
+		o.add(&answer.Actions[i], machines[answer.Actions[i].Machine])
+	}
+	return o
+}
+
+func (o *Outcome) add(a *world.Action, m *model.Machine) {
+	switch a.Kind {
+	case engine.Bootstrap:
+		o.Bind++
+	case engine.Provision:
+		o.Buy++
+		o.BuyPerHour += m.PricePerHour
+	case engine.Reclaim:
+		o.Reclaim++
+	case engine.Delete:
+		o.Delete++
+		o.DeletePerHour += m.PricePerHour
+	case engine.Preempt:
+		o.Preempt++
+		o.GraceSeconds = max(o.GraceSeconds, a.GraceSeconds)
+		interruption, reclamation := m.Assigned.Interruption.Dollars(), m.Assigned.Reclamation.Dollars()
+		if math.IsInf(interruption, 1) || math.IsInf(reclamation, 1) {
+			o.Pinned++
+			return
+		}
+		o.Interruption += interruption
+		o.Reclamation += reclamation
+	}
+}
+
+// difference lists the actions of the one that are not among the other.
+func difference(of, without []world.Action) []Action {
+	type key struct {
+		kind          engine.Kind
+		machine, need string
+	}
+	there := make(map[key]bool, len(without))
+	for i := range without {
+		there[key{without[i].Kind, without[i].Machine, without[i].Need}] = true
+	}
+	out := []Action{}
+	for i := range of {
+		x := &of[i]
+		if !there[key{x.Kind, x.Machine, x.Need}] {
+			out = append(out, Action{Kind: x.Kind.String(), Machine: x.Machine, Cluster: x.Cluster, Need: x.Need})
+		}
+	}
+	return out
+}
+
+const (
+	satisfied = "satisfied"
+	absent    = "absent"
+)
+
+// turns lists the Needs that the change satisfies or ceases to satisfy, adds or
+// takes away, by name.
+func turns(before, after []world.NeedRow) []Turn {
+	word := func(n *world.NeedRow) string {
+		if n.Satisfied {
+			return satisfied
+		}
+		return n.Reason.String()
+	}
+	now := make(map[string]string, len(before))
+	for i := range before {
+		now[before[i].Name] = word(&before[i])
+	}
+	out := []Turn{}
+	for i := range after {
+		n := &after[i]
+		was, known := now[n.Name]
+		if !known {
+			was = absent
+		}
+		delete(now, n.Name)
+		if !known || (was == satisfied) != n.Satisfied {
+			out = append(out, Turn{Name: n.Name, Before: was, After: word(n), Satisfied: n.Satisfied})
+		}
+	}
+	for name, was := range now {
+		out = append(out, Turn{Name: name, Before: was, After: absent})
+	}
+	slices.SortFunc(out, func(a, b Turn) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}

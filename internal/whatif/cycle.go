@@ -1,0 +1,207 @@
+package whatif
+
+import (
+	"cmp"
+	"io"
+	"slices"
+
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/world"
+)
+
+// Drawing is a plan of preemption of a cycle that is over, as much of it as is
+// drawn: at most boxesMax machines that it takes, and as many others.
+type Drawing struct {
+	picture picture
+	takes   map[string]bool // ids of the machines in the picture that it takes
+}
+
+// Takes reports whether the drawing shows that a machine is taken.
+func (d *Drawing) Takes(machine string) bool { return d.takes[machine] }
+
+// WriteSVG draws the plan: the machines that it takes and, if it has a domain,
+// the others there and the domains that it was chosen from; whom the stamps of its
+// victims say that they serve, and how long these have.
+func (d *Drawing) WriteSVG(out io.Writer) error {
+	return writePictures(out, "A plan of preemption", []picture{d.picture})
+}
+
+// DrawingsOf keeps a cycle's plans of preemption, at most picturesMax of the
+// highest ranks, before anything is done about them; says puts a profile into
+// words. Of a gang in a group that loses a machine and keeps another, machines
+// are above its minimum.
+// Cost: O(actions), and O(machines) where a plan has a domain or takes of a
+// gang.
+func DrawingsOf(in engine.Input, plan *engine.Plan, says func(*model.Profile) string) []Drawing {
+	c := cycle{in: in, plan: plan, at: map[int32]int{}, victims: map[uint32]bool{}, gangs: map[gangName]bool{}}
+	for i := range plan.Actions {
+		if a := &plan.Actions[i]; a.Kind == engine.Preempt {
+			c.note(a, says)
+		}
+	}
+	if len(c.list) == 0 {
+		return nil
+	}
+	c.survey()
+	out := make([]Drawing, len(c.list))
+	for i := range c.list {
+		out[i] = c.list[i].drawing(&c)
+	}
+	return out
+}
+
+// cycle is a decision of which the plans are kept.
+type cycle struct {
+	in      engine.Input
+	plan    *engine.Plan
+	list    []draft
+	at      map[int32]int // by need: its place in list
+	victims map[uint32]bool
+	gangs   map[gangName]bool // of victims; true = some machine of it stays
+}
+
+// gangName is a group of a cluster.
+type gangName struct{ cluster, group string }
+
+// draft is a drawing in the making.
+type draft struct {
+	picture
+	taken []engine.Action
+	own   map[uint32]bool
+	value string // of the domain
+}
+
+// note adds a Preempt to the plan that it is part of.
+func (c *cycle) note(a *engine.Action, says func(*model.Profile) string) {
+	at, known := c.at[a.Need]
+	if !known {
+		if len(c.list) == picturesMax {
+			return
+		}
+		n := c.plan.Need(int(a.Need))
+		at = len(c.list)
+		c.at[a.Need] = at
+		d := draft{own: map[uint32]bool{}, value: n.Domain}
+		d.need = &world.NeedRow{Name: says(n.Profile), Cluster: n.Cluster, Domain: n.Domain}
+		d.why = &world.NeedWhy{}
+		d.why.Why.Preemption = c.plan.Compared(int(a.Need))
+		if same := n.Profile.Same(); same != nil {
+			d.key = same.Key
+		}
+		for _, r := range n.Claimed {
+			d.own[uint32(r)] = true
+		}
+		c.list = append(c.list, d)
+	}
+	c.list[at].taken = append(c.list[at].taken, *a)
+	c.victims[uint32(a.Machine)] = true
+	if group := c.in.Supply.Assigned(a.Machine).Group; group != "" && c.plan.Claimed(a.Machine) {
+		c.gangs[gangName{c.in.Supply.Cluster(a.Machine), group}] = false
+	}
+}
+
+// survey looks at all machines once: who is left of the victims' gangs, and who
+// stands in the plans' domains.
+func (c *cycle) survey() {
+	clusters := map[string]bool{}
+	for g := range c.gangs {
+		clusters[g.cluster] = true
+	}
+	keys := make([]int, len(c.list))
+	some := len(clusters) > 0
+	for i := range c.list {
+		if keys[i] = -1; c.list[i].key != "" {
+			keys[i], some = c.in.Supply.Key(c.list[i].key), true
+		}
+	}
+	if !some {
+		return
+	}
+	s := c.in.Supply
+	for r := range s.All() {
+		if cluster := s.Cluster(r); clusters[cluster] && s.State(r) == model.Configured && !c.victims[uint32(r)] {
+			if g := (gangName{cluster, s.Assigned(r).Group}); g.group != "" {
+				if _, loses := c.gangs[g]; loses {
+					c.gangs[g] = true
+				}
+			}
+		}
+		for i, key := range keys {
+			if d := &c.list[i]; key >= 0 && !c.victims[uint32(r)] && s.ValueString(s.Value(key, r)) == d.value && standing(s.State(r)) {
+				d.add(box{id: s.ID(r), role: c.roleOf(uint32(r), s.State(r), d), of: s.Cluster(r)})
+			}
+		}
+	}
+}
+
+// standing are states of machines that are there.
+func standing(s model.State) bool {
+	return s != model.Speculative && s != model.Deleting && s != model.Failed
+}
+
+// add keeps a machine that is not taken, of many only some.
+func (d *draft) add(b box) {
+	if len(d.machines) < boxesMax {
+		d.machines = append(d.machines, b)
+	} else {
+		d.more++
+	}
+}
+
+// roleOf says what a machine that no plan takes is to the need.
+func (c *cycle) roleOf(r uint32, s model.State, d *draft) role {
+	switch {
+	case d.own[r]:
+		return roleOwn
+	case s == model.Idle:
+		return roleFree
+	}
+	return roleBusy
+}
+
+// drawing adds the machines that are taken.
+func (d *draft) drawing(c *cycle) Drawing {
+	out := Drawing{takes: map[string]bool{}}
+	groups := map[gangName]int{}
+	var taken []box
+	for i := range d.taken {
+		a := &d.taken[i]
+		s := c.in.Supply
+		stamp := s.Assigned(a.Machine)
+		g := gangName{s.Cluster(a.Machine), stamp.Group}
+		b := box{id: s.ID(a.Machine), of: g.cluster, role: roleWhole}
+		switch {
+		case !c.plan.Claimed(a.Machine):
+			b.role = roleExcess
+		case stamp.Group == "":
+			b.role = rolePlain
+		case c.gangs[g]:
+			b.role = roleElastic
+		}
+		at, known := groups[g]
+		if !known {
+			at = len(d.victims)
+			groups[g] = at
+			d.victims = append(d.victims, victims{need: cmp.Or(g.group, "no group"), cluster: g.cluster, role: b.role})
+		}
+		v := &d.victims[at]
+		if v.count++; len(v.ids) < victimsMax {
+			v.ids = append(v.ids, b.id)
+		}
+		v.grace = max(v.grace, a.GraceSeconds)
+		if len(taken) == boxesMax {
+			d.more++
+			continue
+		}
+		taken = append(taken, b)
+		out.takes[b.id] = true
+	}
+	slices.SortStableFunc(taken, func(a, b box) int { return cmp.Compare(b.role, a.role) })
+	slices.SortStableFunc(d.machines, func(a, b box) int { return cmp.Compare(b.role, a.role) })
+	all := slices.Concat(taken, d.machines)
+	d.more += max(len(all)-boxesMax, 0)
+	d.machines = all[:min(len(all), boxesMax)]
+	out.picture = d.picture
+	return out
+}

@@ -1,0 +1,171 @@
+package world
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+const (
+	// tableIDsMax is how many machines a line names; JSON names them all.
+	tableIDsMax = 12
+	// tableDomainsMax is how many domains of a Need are listed.
+	tableDomainsMax = 10
+)
+
+// WriteExplanation writes, for people, why each explained Need and machine is as
+// it is. The answer must be one of Explain or of Decide with an explanation.
+func (a *Answer) WriteExplanation(out io.Writer, of *World) error {
+	w := bufio.NewWriter(out)
+	rows := make(map[string]*NeedRow, len(a.Needs))
+	for i := range a.Needs {
+		rows[a.Needs[i].Name] = &a.Needs[i]
+	}
+	for i := range a.Explain.Needs {
+		n := &a.Explain.Needs[i]
+		n.tell(w, rows[n.Name])
+	}
+	machines := of.book().machines
+	for i := range a.Explain.Machines {
+		m := &a.Explain.Machines[i]
+		m.tell(w, &of.Machines[machines[m.Machine]])
+	}
+	return w.Flush()
+}
+
+// tell says what became of a Need and why.
+func (n *NeedWhy) tell(w io.Writer, row *NeedRow) {
+	verdict := "satisfied"
+	if !row.Satisfied {
+		verdict = "not satisfied: " + n.Reason.String() + ", short of " + vector(n.Deficit)
+	}
+	fmt.Fprintf(w, "need %s of cluster %s, rank %d: %s\n", cell(n.Name), cell(row.Cluster), n.Rank, verdict)
+	if n.Demanded != 0 {
+		fmt.Fprintf(w, "  demanded since %s\n", timeText(n.Demanded))
+	}
+	if n.Short != 0 {
+		fmt.Fprintf(w, "  short since %s\n", timeText(n.Short))
+	}
+	if n.FoldOf != "" && n.FoldOf != n.Name {
+		fmt.Fprintf(w, "  walked as part of the fold of %s\n", cell(n.FoldOf))
+	}
+	for _, list := range []struct {
+		says string
+		ids  []string
+	}{{"has", n.Credited}, {"takes", n.Acquired}, {"preempts", n.Preempted}} {
+		if len(list.ids) > 0 {
+			fmt.Fprintf(w, "  %s %s: %s\n", list.says, plural(len(list.ids), "machine"), shortened(list.ids))
+		}
+	}
+	if len(n.InFlight) > 0 {
+		fmt.Fprintf(w, "  draining for it: %s\n", vector(n.InFlight))
+	}
+	var parts []string
+	for v, count := range n.Why.Machines {
+		if count > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", count, engine.Verdict(v)))
+		}
+	}
+	fmt.Fprintf(w, "  what the machines are to it: %s\n", strings.Join(parts, ", "))
+	n.tellDomains(w)
+	for i := range n.Why.Preemption {
+		p := &n.Why.Preemption[i]
+		covered := "not enough"
+		if p.Covered {
+			covered = "enough"
+		}
+		if p.Rejected != "" {
+			covered += ", rejected by " + p.Rejected
+		}
+		what := "preemption"
+		if p.Tenants {
+			what = "reclaim between tenants"
+		}
+		fmt.Fprintf(w, "  %s in %s: %s, %s; missing %s\n", what, cell(p.Domain), plural(p.Candidates, "candidate"), covered, cell(vector(p.Missing)))
+	}
+	if n.Plan != nil {
+		n.Plan.tell(w)
+	}
+	if n.Why.Tenancy != nil {
+		tellTenancy(w, n.Why.Tenancy)
+	}
+}
+
+func (n *NeedWhy) tellDomains(w io.Writer) {
+	if len(n.Why.Domains) == 0 {
+		return
+	}
+	t := columns(w)
+	fmt.Fprintln(t, "  DOMAIN\tCHOSEN\tCOVERS\tMACHINES\tTOTAL\tCREDITABLE\tOWN\tREJECTED BY")
+	for i := range n.Why.Domains {
+		d := &n.Why.Domains[i]
+		if i >= tableDomainsMax && !d.Chosen {
+			continue
+		}
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%d\t%.3f\t%.3f\t%.3f\t%s\n", cell(d.Domain), yes(d.Chosen), yes(d.Covers), d.Machines, d.Total, d.Creditable, d.Own, cell(d.Rejected))
+	}
+	t.Flush()
+	if more := len(n.Why.Domains) - tableDomainsMax; more > 0 {
+		fmt.Fprintf(w, "  … and %d more; -o json lists more of them\n", more)
+	}
+}
+
+// tell says what happens to a machine and why.
+func (m *MachineWhy) tell(w io.Writer, of *model.Machine) {
+	fmt.Fprintf(w, "machine %s, %s", cell(m.Machine), of.State)
+	if of.Cluster != "" {
+		fmt.Fprintf(w, " in cluster %s", cell(of.Cluster))
+	}
+	fmt.Fprintf(w, ", $%g an hour\n", of.PricePerHour)
+	switch {
+	case m.ClaimedBy != "":
+		fmt.Fprintf(w, "  claimed by need %s\n", cell(m.ClaimedBy))
+	case of.State.Bound():
+		fmt.Fprintln(w, "  claimed by no need")
+	}
+	if of.Reservation.Active() {
+		fmt.Fprintf(w, "  held for a need of cluster %s\n", cell(of.Reservation.Owner.Cluster))
+	}
+	if !m.Decided {
+		fmt.Fprintln(w, "  nothing is to be done with it")
+		return
+	}
+	fmt.Fprintf(w, "  %s, because %s", m.Kind, m.Reason)
+	if m.For != "" {
+		fmt.Fprintf(w, ", for need %s", cell(m.For))
+	}
+	if m.HeldBy != "" {
+		fmt.Fprintf(w, "; held back by %s", m.HeldBy)
+	}
+	fmt.Fprintln(w)
+	if x := &m.Why; m.Kind == engine.Preempt {
+		fmt.Fprintf(w, "  score %.4f = gap %.4f + drain %.4f + interruption %.4f + reclamation %.4f; served %s\n",
+			x.Score, x.Gap, x.Drain, x.Interruption, x.Reclamation, cell(m.Holder))
+	}
+	if m.Kind == engine.Provision {
+		fmt.Fprintf(w, "  effective cost $%g an hour\n", m.Why.EffectiveCost)
+	}
+}
+
+func yes(v bool) string {
+	if v {
+		return "yes"
+	}
+	return "-"
+}
+
+func shortened(ids []string) string {
+	shown := make([]string, 0, tableIDsMax)
+	for _, id := range ids[:min(len(ids), tableIDsMax)] {
+		shown = append(shown, cell(id))
+	}
+	line := strings.Join(shown, " ")
+	if more := len(ids) - tableIDsMax; more > 0 {
+		line += fmt.Sprintf(" and %d more", more)
+	}
+	return line
+}

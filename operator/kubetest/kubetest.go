@@ -1,0 +1,120 @@
+// Package kubetest starts a real Kubernetes API server with its etcd for tests:
+// the one that tools/k8s builds, with the manifests of deploy.
+package kubetest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	api "github.com/tonnage/tonnage/api/v1alpha1"
+)
+
+// Variables of the environment.
+const (
+	assetsVariable = "KUBEBUILDER_ASSETS"    // a folder of the programs that is used instead
+	noneVariable   = "TONNAGE_NO_KUBERNETES" // 1: nothing is tried against them
+)
+
+// Cluster is a running API server.
+type Cluster struct {
+	// Config is that of somebody who may do everything.
+	Config *rest.Config
+	// Client reads and writes directly, as the same.
+	Client client.WithWatch
+	Scheme *k8sruntime.Scheme
+
+	environment *envtest.Environment
+}
+
+// Start starts a cluster with our custom resources. missing says why there is
+// none where the programs were not built; then the rest is nil.
+func Start() (cluster *Cluster, missing string, err error) {
+	assets, missing, err := assets()
+	if missing != "" || err != nil {
+		return nil, missing, err
+	}
+	scheme := k8sruntime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return nil, "", err
+	}
+	if err := api.AddToScheme(scheme); err != nil {
+		return nil, "", err
+	}
+	e := &envtest.Environment{
+		BinaryAssetsDirectory: assets, Scheme: scheme,
+		CRDDirectoryPaths: []string{Root("deploy", "crds")}, ErrorIfCRDPathMissing: true,
+	}
+	config, err := e.Start()
+	if err != nil {
+		_ = e.Stop() // what did start
+		return nil, "", fmt.Errorf("starting Kubernetes of %s: %w", assets, err)
+	}
+	c := &Cluster{Config: config, Scheme: scheme, environment: e}
+	if c.Client, err = client.NewWithWatch(config, client.Options{Scheme: scheme}); err != nil {
+		_ = e.Stop()
+		return nil, "", err
+	}
+	return c, "", nil
+}
+
+// Stop ends it.
+func (c *Cluster) Stop() error { return c.environment.Stop() }
+
+// User returns the configuration of a user who may do nothing until a role says so.
+func (c *Cluster) User(name string) (*rest.Config, error) {
+	user, err := c.environment.AddUser(envtest.User{Name: name}, &rest.Config{QPS: 1000, Burst: 1000})
+	if err != nil {
+		return nil, err
+	}
+	return user.Config(), nil
+}
+
+// Root names a file of the repository, from the working folder of a test of one
+// of its packages: whatever its binary was built with, and wherever.
+func Root(parts ...string) string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return filepath.Join(parts...)
+	}
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {
+			return filepath.Join(append([]string{at}, parts...)...)
+		}
+		if at == filepath.Dir(at) {
+			return filepath.Join(append([]string{dir}, parts...)...)
+		}
+	}
+}
+
+// assets finds the folder of the programs, or says what would make it.
+func assets() (dir, missing string, err error) {
+	if os.Getenv(noneVariable) == "1" {
+		return "", noneVariable + "=1: nothing is tried against a real Kubernetes", nil
+	}
+	dir = os.Getenv(assetsVariable)
+	if dir == "" {
+		out, err := exec.Command(Root("tools", "k8s", "build"), "--print").Output()
+		if err != nil {
+			return "", "", fmt.Errorf("tools/k8s/build --print: %w", err)
+		}
+		dir = strings.TrimSpace(string(out))
+	}
+	if !there(filepath.Join(dir, "kube-apiserver")) {
+		return "", fmt.Sprintf("there is no Kubernetes to test with in %s; make k8s-tools builds it", dir), nil
+	}
+	return dir, "", nil
+}
+
+func there(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}

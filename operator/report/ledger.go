@@ -1,0 +1,67 @@
+package report
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	api "github.com/tonnage/tonnage/api/v1alpha1"
+)
+
+// version is a request as it was reported.
+type version struct {
+	uid        types.UID
+	generation int64
+}
+
+func versionOf(r *api.CapacityRequest) version { return version{r.UID, r.Generation} }
+
+// entry is a request that waits to be heard.
+type entry struct {
+	request *api.CapacityRequest
+	// since is the first of the session's roll-ups that, with all after it,
+	// contained the request.
+	since uint64
+}
+
+// ledger knows which requests wait to be heard. One owner.
+type ledger struct {
+	sent    uint64 // roll-ups of this session
+	heard   uint64 // acknowledgements of this session
+	waiting map[version]entry
+}
+
+// begin starts a session.
+func (l *ledger) begin() { *l = ledger{waiting: map[version]entry{}} }
+
+// report notes what the next roll-up contains.
+func (l *ledger) report(included []*api.CapacityRequest) {
+	l.sent++
+	next := make(map[version]entry)
+	for _, r := range included {
+		if r.Status.Phase == api.RequestAcknowledged {
+			continue
+		}
+		e, known := l.waiting[versionOf(r)]
+		if !known {
+			e.since = l.sent
+		}
+		e.request = r
+		next[versionOf(r)] = e
+	}
+	l.waiting = next
+}
+
+// acknowledge notes an acknowledgement and returns who was heard by it.
+func (l *ledger) acknowledge() []*api.CapacityRequest {
+	if l.heard == l.sent {
+		return nil // it answers nothing
+	}
+	l.heard++
+	var out []*api.CapacityRequest
+	for v, e := range l.waiting {
+		if e.since <= l.heard {
+			out = append(out, e.request)
+			delete(l.waiting, v)
+		}
+	}
+	return out
+}

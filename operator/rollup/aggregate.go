@@ -1,0 +1,351 @@
+package rollup
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	bigfleet "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
+	api "github.com/tonnage/tonnage/api/v1alpha1"
+)
+
+// Limits of a roll-up; a shard refuses it as a whole above them.
+const (
+	// RowsMax is how many rows there may be. When requests make more, those of
+	// the lowest priorities are left out.
+	RowsMax = 1 << 14
+	// ProfileBytesMax is how long the canonical form of one request may be.
+	ProfileBytesMax = 32 << 10
+	// DimensionsMax is how many different resources may be named.
+	DimensionsMax = 48
+)
+
+// slack is how many slots or rows out of use are kept beside as many in use.
+const slack = 4096
+
+// The reasons for which a request is left out. What is wrong is wrapped in one of them.
+var (
+	// ErrOperator: its requirement is one that shards do not know.
+	ErrOperator = errors.New("operator is not supported: use In, NotIn, Exists or DoesNotExist")
+	// ErrLarge: it is longer than a shard accepts.
+	ErrLarge = errors.New("the request is too large")
+	// ErrMany: there are too many different ones.
+	ErrMany = errors.New("too many different requests")
+	// ErrQuantity: an amount is no amount.
+	ErrQuantity = errors.New("quantity is not valid")
+)
+
+// Refusal is a request that is not in the roll-up.
+type Refusal struct {
+	Request *api.CapacityRequest
+	Err     error
+}
+
+// Result is a roll-up. Its messages may be those of an earlier one: they are not
+// modified.
+type Result struct {
+	// Needs are the rows, by priority from the highest, then by their canonical form.
+	Needs []*bigfleet.CapacityNeed
+	// Included are the requests that Needs contain, in the order given.
+	Included []*api.CapacityRequest
+	// Refused are the others.
+	Refused []Refusal
+}
+
+// nowhere is the row of a request that is left out.
+const nowhere = ^uint32(0)
+
+// Aggregator adds requests up, and remembers of each what it read in it. So an
+// object must not be modified once it was given; one that has changed is another
+// object, as in the caches of client-go. The zero value is ready. One owner.
+//
+// What there is to remember is filed after the result is returned; the next roll-up
+// waits for it.
+type Aggregator struct {
+	filed chan struct{} // closed when the last roll-up's is; nil = there was nothing
+	worn  bool          // most of it is out of use
+
+	rows  []row
+	byKey map[string]uint32 // the canonical form: index in rows
+	order []uint32          // indexes of rows as they are reported
+	dims  dimensions
+	round uint32 // roll-ups so far
+
+	known map[*api.CapacityRequest]uint32 // index in slots
+	met   int                             // how many of them the roll-up at hand has
+	slots []slot
+	free  []uint32 // slots that nobody has
+}
+
+// slot is what was read in one request.
+type slot struct {
+	row   uint32
+	round uint32 // of the last roll-up that had the request
+	asks  shares
+}
+
+// Aggregate adds the requests up, each given once: a function of them alone.
+// Cost: O(requests), about a microsecond for one that is new, a tenth of it for one
+// that is not; new ones are read on several processors if they are many.
+func (g *Aggregator) Aggregate(requests []*api.CapacityRequest) *Result {
+	g.wait()
+	if g.byKey == nil {
+		g.byKey = map[string]uint32{}
+	}
+	g.round++
+	rowOf := make([]uint32, len(requests))
+	parts := readParts(requests, g.recall(requests, rowOf), nil)
+	out := &Result{Refused: g.join(parts, rowOf)}
+	if only := g.mostNamed(); only != nil {
+		// So many that they cannot all be reported: nothing is remembered of them.
+		*g = Aggregator{byKey: map[string]uint32{}, round: 1}
+		out.Refused = g.join(readParts(requests, all(len(requests)), only), rowOf)
+		defer func() { *g = Aggregator{} }()
+	} else {
+		defer func() { g.file(len(requests), parts, len(out.Needs)) }()
+	}
+	order := g.reported()
+	if len(order) > RowsMax {
+		out.Refused = append(out.Refused, leaveOut(requests, rowOf, order[RowsMax:], len(g.rows))...)
+		order = order[:RowsMax]
+	}
+	out.Included = make([]*api.CapacityRequest, 0, len(requests))
+	for i, at := range rowOf {
+		if at != nowhere {
+			out.Included = append(out.Included, requests[i])
+		}
+	}
+	out.Needs = make([]*bigfleet.CapacityNeed, len(order))
+	for i, at := range order {
+		out.Needs[i] = g.rows[at].finish(&g.dims)
+	}
+	return out
+}
+
+// wait returns when the last roll-up is filed.
+func (g *Aggregator) wait() {
+	if g.filed == nil {
+		return
+	}
+	<-g.filed
+	if g.filed = nil; g.worn {
+		*g = Aggregator{}
+	}
+}
+
+// recall adds up the requests that are known, and returns the indexes of others.
+func (g *Aggregator) recall(requests []*api.CapacityRequest, rowOf []uint32) (unread []uint32) {
+	g.met = 0
+	if len(g.known) == 0 {
+		return all(len(requests))
+	}
+	for i, request := range requests {
+		at, known := g.known[request]
+		if !known {
+			unread = append(unread, uint32(i))
+			continue
+		}
+		s := &g.slots[at]
+		s.round, rowOf[i] = g.round, s.row
+		g.row(s.row).add(&s.asks)
+		g.met++
+	}
+	return unread
+}
+
+// row returns a row that the roll-up at hand has.
+func (g *Aggregator) row(at uint32) *row {
+	r := &g.rows[at]
+	if r.round != g.round {
+		r.begin(g.round)
+	}
+	return r
+}
+
+// join takes over what parts have added up, and notes the rows of their requests.
+func (g *Aggregator) join(parts []part, rowOf []uint32) (refused []Refusal) {
+	fresh := len(g.rows)
+	for p := range parts {
+		part := &parts[p]
+		g.joinRows(part)
+		for i, index := range part.indexes {
+			at := part.rowOf[i]
+			if at != nowhere {
+				at = part.to[at]
+			}
+			rowOf[index] = at
+		}
+		refused = append(refused, part.refused...)
+	}
+	g.sortIn(fresh)
+	return refused
+}
+
+// joinRows takes over the rows of a part.
+func (g *Aggregator) joinRows(part *part) {
+	part.dimTo = make([]uint32, len(part.dims.names))
+	for i, name := range part.dims.names {
+		part.dimTo[i] = g.dims.of(name)
+	}
+	part.to = make([]uint32, len(part.rows))
+	for i := range part.rows {
+		from := &part.rows[i]
+		at, known := g.byKey[from.key]
+		if !known {
+			at = uint32(len(g.rows))
+			g.rows = append(g.rows, row{key: from.key, need: from.need})
+			g.byKey[from.key] = at
+		}
+		part.to[i] = at
+		g.row(at).join(from.amounts, part.dimTo)
+	}
+}
+
+// sortIn gives the rows from an index on their places in the order.
+func (g *Aggregator) sortIn(from int) {
+	if from == len(g.rows) {
+		return
+	}
+	compare := func(x, y uint32) int {
+		l, r := &g.rows[x], &g.rows[y]
+		return cmp.Or(cmp.Compare(r.need.Priority, l.need.Priority), strings.Compare(l.key, r.key))
+	}
+	fresh := make([]uint32, 0, len(g.rows)-from)
+	for at := from; at < len(g.rows); at++ {
+		fresh = append(fresh, uint32(at))
+	}
+	slices.SortFunc(fresh, compare)
+	merged := make([]uint32, 0, len(g.rows))
+	old := g.order
+	for len(old) > 0 && len(fresh) > 0 {
+		if compare(old[0], fresh[0]) < 0 {
+			merged, old = append(merged, old[0]), old[1:]
+		} else {
+			merged, fresh = append(merged, fresh[0]), fresh[1:]
+		}
+	}
+	g.order = append(append(merged, old...), fresh...)
+}
+
+// file remembers what was read, and forgets what the roll-up, of so many requests
+// and rows, did not have.
+func (g *Aggregator) file(requests int, parts []part, rows int) {
+	if len(parts) == 0 && g.met == len(g.known) {
+		return
+	}
+	filed := make(chan struct{})
+	g.filed = filed
+	go func() {
+		defer close(filed)
+		if g.known == nil {
+			g.known, g.slots = make(map[*api.CapacityRequest]uint32, requests), make([]slot, 0, requests)
+		}
+		g.forget()
+		for p := range parts {
+			g.remember(&parts[p])
+		}
+		g.worn = len(g.rows) > 2*rows+slack || len(g.slots) > 2*len(g.known)+slack
+	}()
+}
+
+// remember keeps what was read in the requests of a part.
+func (g *Aggregator) remember(part *part) {
+	for i, request := range part.requests {
+		if part.rowOf[i] == nowhere {
+			continue
+		}
+		s := slot{part.to[part.rowOf[i]], g.round, part.asks[i].renamed(part.dimTo)}
+		if n := len(g.free); n > 0 {
+			g.known[request] = g.free[n-1]
+			g.slots[g.free[n-1]] = s
+			g.free = g.free[:n-1]
+			continue
+		}
+		g.known[request] = uint32(len(g.slots))
+		g.slots = append(g.slots, s)
+	}
+}
+
+// forget drops the requests that the roll-up did not have.
+func (g *Aggregator) forget() {
+	if g.met == len(g.known) {
+		return
+	}
+	for request, at := range g.known {
+		if g.slots[at].round != g.round {
+			delete(g.known, request)
+			g.slots[at] = slot{}
+			g.free = append(g.free, at)
+		}
+	}
+}
+
+// reported returns the indexes of the rows that the roll-up has, as they are
+// reported.
+func (g *Aggregator) reported() []uint32 {
+	order := make([]uint32, 0, len(g.order))
+	for _, at := range g.order {
+		if g.rows[at].round == g.round {
+			order = append(order, at)
+		}
+	}
+	return order
+}
+
+// mostNamed picks the resources that are reported when there are too many; nil =
+// there are not.
+func (g *Aggregator) mostNamed() map[string]bool {
+	if len(g.dims.names) <= DimensionsMax {
+		return nil
+	}
+	rows := make([]int, len(g.dims.names)) // that name each
+	var named []uint32
+	for i := range g.rows {
+		if r := &g.rows[i]; r.round == g.round {
+			for j := range r.amounts {
+				dim := r.amounts[j].dim
+				if rows[dim]++; rows[dim] == 1 {
+					named = append(named, dim)
+				}
+			}
+		}
+	}
+	if len(named) <= DimensionsMax {
+		return nil
+	}
+	slices.SortFunc(named, func(x, y uint32) int {
+		return cmp.Or(cmp.Compare(rows[y], rows[x]), strings.Compare(g.dims.names[x], g.dims.names[y]))
+	})
+	only := make(map[string]bool, DimensionsMax)
+	for _, dim := range named[:DimensionsMax] {
+		only[g.dims.names[dim]] = true
+	}
+	return only
+}
+
+// leaveOut takes the requests of some rows out.
+func leaveOut(requests []*api.CapacityRequest, rowOf, rows []uint32, of int) (refused []Refusal) {
+	gone := make([]bool, of)
+	for _, at := range rows {
+		gone[at] = true
+	}
+	for i, at := range rowOf {
+		if at != nowhere && gone[at] {
+			rowOf[i] = nowhere
+			refused = append(refused, Refusal{requests[i], fmt.Errorf(
+				"%w: they make more than %d rows, and this one's priority is among the lowest", ErrMany, RowsMax)})
+		}
+	}
+	return refused
+}
+
+// all returns the indexes of so many.
+func all(n int) []uint32 {
+	out := make([]uint32, n)
+	for i := range out {
+		out[i] = uint32(i)
+	}
+	return out
+}

@@ -1,0 +1,141 @@
+package rollup
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	api "github.com/tonnage/tonnage/api/v1alpha1"
+)
+
+// How many share the work: one more for every so many requests.
+const (
+	workersMax        = 8
+	requestsPerWorker = 8192
+)
+
+// part is what one worker reads.
+type part struct {
+	indexes  []uint32 // of the requests
+	requests []*api.CapacityRequest
+
+	// Of each request: its row of the part, and what it asks for.
+	rowOf   []uint32
+	asks    []shares
+	refused []Refusal
+
+	rows  []row
+	byKey map[string]uint32 // the canonical form: index in rows
+	dims  dimensions
+	only  map[string]bool // the resources that are reported; nil = all
+	key   keyWriter
+
+	// Of each row and resource its number in the whole, once it is joined.
+	to    []uint32
+	dimTo []uint32
+}
+
+// readParts reads the requests of some indexes, side by side if they are many.
+func readParts(requests []*api.CapacityRequest, indexes []uint32, only map[string]bool) []part {
+	if len(indexes) == 0 {
+		return nil
+	}
+	workers := min(runtime.GOMAXPROCS(0), workersMax, len(indexes)/requestsPerWorker+1)
+	size := (len(indexes) + workers - 1) / workers
+	parts := make([]part, workers)
+	var wg sync.WaitGroup
+	for i := range parts {
+		p := &parts[i]
+		p.indexes = indexes[min(i*size, len(indexes)):min((i+1)*size, len(indexes))]
+		p.only, p.byKey = only, map[string]uint32{}
+		p.requests = make([]*api.CapacityRequest, len(p.indexes))
+		p.rowOf, p.asks = make([]uint32, len(p.indexes)), make([]shares, len(p.indexes))
+		wg.Go(func() { p.readAll(requests) })
+	}
+	wg.Wait()
+	return parts
+}
+
+// readAll puts every request into its row.
+func (p *part) readAll(requests []*api.CapacityRequest) {
+	for i, index := range p.indexes {
+		request := requests[index]
+		at, err := p.read(request, &p.asks[i])
+		if err != nil {
+			at = nowhere
+			p.refused = append(p.refused, Refusal{request, err})
+		}
+		p.requests[i] = request
+		p.rowOf[i] = at
+	}
+}
+
+// read puts one request into its row and returns the row's index.
+func (p *part) read(request *api.CapacityRequest, asks *shares) (uint32, error) {
+	if err := p.measure(request.Spec.Resources, asks); err != nil {
+		return 0, err
+	}
+	if err := p.key.write(request); err != nil {
+		return 0, err
+	}
+	at, known := p.byKey[string(p.key.buf)]
+	if !known {
+		at = uint32(len(p.rows))
+		key := string(p.key.buf)
+		p.rows = append(p.rows, row{key: key, need: p.key.need(request)})
+		p.byKey[key] = at
+	}
+	p.rows[at].add(asks)
+	return at, nil
+}
+
+// usual are the resources of which most requests name no others. To look a few
+// names up is several times faster than to go through a map.
+var usual = [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
+
+// measure reads amounts.
+func (p *part) measure(resources corev1.ResourceList, asks *shares) error {
+	found := 0
+	for _, name := range usual {
+		quantity, ok := resources[name]
+		if !ok {
+			continue
+		}
+		if err := p.ask(name, &quantity, asks); err != nil {
+			return err
+		}
+		found++
+	}
+	if found == len(resources) {
+		return nil
+	}
+	for name, quantity := range resources {
+		if name == corev1.ResourceCPU || name == corev1.ResourceMemory {
+			continue
+		}
+		if err := p.ask(name, &quantity, asks); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ask notes one amount.
+func (p *part) ask(what corev1.ResourceName, quantity *resource.Quantity, asks *shares) error {
+	name := string(what)
+	n, err := units(name, quantity)
+	if err != nil {
+		return fmt.Errorf("resource %q: %w", name, err)
+	}
+	if n == 0 {
+		return nil
+	}
+	if p.only != nil && !p.only[name] {
+		return fmt.Errorf("%w: they name more than %d resources, of which %q is among the rarest", ErrMany, DimensionsMax, name)
+	}
+	asks.add(share{n, p.dims.of(name)})
+	return nil
+}

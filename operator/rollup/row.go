@@ -1,0 +1,164 @@
+package rollup
+
+import (
+	"slices"
+
+	bigfleet "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
+)
+
+// few is how many resources most requests name at the most.
+const few = 3
+
+// share is what one request asks of one resource, in the engine's units.
+type share struct {
+	n   int64
+	dim uint32
+}
+
+// shares are those of one request. A cluster has many of them.
+type shares struct {
+	n    [few]int64
+	dim  [few]uint32
+	used uint32   // of n and dim
+	more *[]share // nil for most
+}
+
+func (s *shares) add(x share) {
+	switch {
+	case s.used < few:
+		s.n[s.used], s.dim[s.used] = x.n, x.dim
+		s.used++
+	case s.more == nil:
+		s.more = &[]share{x}
+	default:
+		*s.more = append(*s.more, x)
+	}
+}
+
+// renamed returns the shares with other numbers of the resources.
+func (s *shares) renamed(to []uint32) shares {
+	out := *s
+	for i := range out.used {
+		out.dim[i] = to[out.dim[i]]
+	}
+	if s.more != nil {
+		more := slices.Clone(*s.more)
+		for i := range more {
+			more[i].dim = to[more[i].dim]
+		}
+		out.more = &more
+	}
+	return out
+}
+
+// amount is what a row asks of one resource.
+type amount struct {
+	sum, top int64
+	dim      uint32
+}
+
+// row is one line of the roll-up.
+type row struct {
+	key     string
+	need    *bigfleet.CapacityNeed // without amounts
+	round   uint32                 // of the roll-up that amounts are of
+	amounts []amount
+
+	said   *bigfleet.CapacityNeed // what was reported last
+	before []amount               // with these
+}
+
+// begin empties the row for another roll-up.
+func (r *row) begin(round uint32) {
+	r.round = round
+	r.amounts = r.amounts[:0]
+}
+
+// at returns the row's amount of a resource.
+func (r *row) at(dim uint32) *amount {
+	for i := range r.amounts {
+		if r.amounts[i].dim == dim {
+			return &r.amounts[i]
+		}
+	}
+	r.amounts = append(r.amounts, amount{dim: dim})
+	return &r.amounts[len(r.amounts)-1]
+}
+
+// add counts what one request asks for.
+func (r *row) add(asks *shares) {
+	for i := range asks.used {
+		r.count(asks.dim[i], asks.n[i])
+	}
+	if asks.more != nil {
+		for _, x := range *asks.more {
+			r.count(x.dim, x.n)
+		}
+	}
+}
+
+func (r *row) count(dim uint32, n int64) {
+	a := r.at(dim)
+	a.sum, a.top = saturatingAdd(a.sum, n), max(a.top, n)
+}
+
+// join counts what another part of the row asks for, whose resources have other
+// numbers.
+func (r *row) join(amounts []amount, to []uint32) {
+	for i := range amounts {
+		x := &amounts[i]
+		a := r.at(to[x.dim])
+		a.sum, a.top = saturatingAdd(a.sum, x.sum), max(a.top, x.top)
+	}
+}
+
+// finish makes the row's message: the last one if it says the same.
+func (r *row) finish(dims *dimensions) *bigfleet.CapacityNeed {
+	slices.SortFunc(r.amounts, func(a, b amount) int { return int(a.dim) - int(b.dim) })
+	if r.said != nil && slices.Equal(r.amounts, r.before) {
+		return r.said
+	}
+	r.before = append(r.before[:0], r.amounts...)
+	r.said = &bigfleet.CapacityNeed{
+		Requirements: r.need.Requirements, Spread: r.need.Spread, Priority: r.need.Priority, Group: r.need.Group,
+		InterruptionPenaltyBucket: r.need.InterruptionPenaltyBucket, ReclamationPenaltyBucket: r.need.ReclamationPenaltyBucket,
+		AggregateResources: make(map[string]string, len(r.amounts)), MinUnit: make(map[string]string, len(r.amounts)),
+	}
+	for i := range r.amounts {
+		a := &r.amounts[i]
+		name := dims.names[a.dim]
+		r.said.AggregateResources[name] = text(name, a.sum)
+		r.said.MinUnit[name] = text(name, a.top)
+	}
+	return r.said
+}
+
+// dimensions number the names of resources.
+type dimensions struct {
+	names []string
+	index map[string]uint32 // once there are many
+}
+
+// scanned is how many names are compared before they are looked up.
+const scanned = 8
+
+// of returns the number of a name.
+func (d *dimensions) of(name string) uint32 {
+	for i, have := range d.names[:min(len(d.names), scanned)] {
+		if have == name {
+			return uint32(i)
+		}
+	}
+	if at, known := d.index[name]; known {
+		return at
+	}
+	at := uint32(len(d.names))
+	d.names = append(d.names, name)
+	if at >= scanned {
+		if d.index == nil {
+			d.index = map[string]uint32{}
+		}
+		d.index[name] = at
+	}
+	return at
+}

@@ -1,0 +1,139 @@
+package shard
+
+import (
+	"slices"
+
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine"
+)
+
+// AuditRecord is what became of one action: carried out, with how it ended, or
+// held back, and by what. The names of the fields are a promise.
+type AuditRecord struct {
+	// Time is when it was decided or, of what was carried out, when it ended.
+	Time  int64  `json:"timeUnixNanos"`
+	Cycle uint64 `json:"cycle"` // that decided it
+	// Disposition is "executed", or what held it back: "paused", "dry-run",
+	// "fenced", "reclaim-cap", "action-limit", "queue-full", "waiting", "stale".
+	Disposition string `json:"disposition"`
+	Kind        string `json:"kind"`
+	Machine     string `json:"machine"`
+	// Cluster is the acquirer's for Bootstrap and Provision, else the one that
+	// the machine leaves.
+	Cluster string `json:"cluster,omitempty"`
+	// Need is what it is for; Reclaim and Delete are for none.
+	Need         *AuditNeed `json:"need,omitempty"`
+	Reason       string     `json:"reason"` // the rule that emitted it
+	GraceSeconds int32      `json:"graceSeconds,omitempty"`
+	// Outcome is how it ended, as metrics spell it; only of executed ones.
+	Outcome string `json:"outcome,omitempty"`
+	Error   string `json:"error,omitempty"`
+}
+
+// AuditNeed identifies a Need in the audit log.
+type AuditNeed struct {
+	Cluster     string `json:"cluster"`
+	Group       string `json:"group,omitempty"`
+	Fingerprint string `json:"fingerprint"`
+	Profile     string `json:"profile"` // in words
+	Priority    int32  `json:"priority"`
+	Rank        int32  `json:"rank"` // place in the order of the cycle, from 0
+}
+
+// What became of actions, as the audit log spells it, beside the names of
+// Disposition.
+const (
+	auditExecuted = "executed"
+	auditCapped   = "reclaim-cap"
+	auditCut      = "action-limit"
+	auditFull     = "queue-full"
+	auditWaiting  = "waiting"
+	auditStale    = "stale"
+)
+
+// auditor makes the records of one cycle. Actions of one Need stand together, so
+// that each is described once.
+type auditor struct {
+	s     *Shard
+	plan  *engine.Plan
+	cycle uint64
+	at    int32
+	need  *AuditNeed
+}
+
+func (s *Shard) newAuditor(plan *engine.Plan) auditor {
+	return auditor{s: s, plan: plan, cycle: s.cycles, at: -1}
+}
+
+// record describes an action; nil when nobody asks.
+func (x *auditor) record(a *engine.Action, disposition string) *AuditRecord {
+	if x.s.audit == nil {
+		return nil
+	}
+	rec := &AuditRecord{
+		Time: x.s.now, Cycle: x.cycle, Disposition: disposition, Kind: a.Kind.String(), Machine: x.s.machines.ID(a.Machine),
+		Cluster: x.s.machines.Cluster(a.Machine), Reason: a.Reason.String(), GraceSeconds: a.GraceSeconds,
+	}
+	if a.Need >= 0 {
+		if a.Need != x.at {
+			x.at, x.need = a.Need, x.describe(a.Need)
+		}
+		rec.Need = x.need
+		if a.Kind == engine.Bootstrap || a.Kind == engine.Provision {
+			rec.Cluster = x.need.Cluster
+		}
+	}
+	return rec
+}
+
+// describe reads of a Need what comes from the demand alone.
+func (x *auditor) describe(i int32) *AuditNeed {
+	cluster, row := x.plan.Identity(int(i))
+	p := x.plan.Profile(int(i))
+	n := &AuditNeed{Cluster: cluster, Fingerprint: formatFingerprint(p.Fingerprint()), Profile: Describe(p), Priority: p.Priority(), Rank: x.plan.Rank(int(i))}
+	if b := x.s.demand.Block(cluster); b != nil && row < b.Len() {
+		n.Group = b.Group(row)
+	}
+	return n
+}
+
+// held writes down what is not carried out.
+func (x *auditor) held(actions []engine.Action, disposition string) {
+	if x.s.audit == nil {
+		return
+	}
+	for i := range actions {
+		x.s.audit(x.record(&actions[i], disposition))
+	}
+}
+
+// heldByRails writes down what the rails left out of a plan.
+func (x *auditor) heldByRails(plan *engine.Plan, out *railed) {
+	if x.s.audit == nil || out.capped+out.cut == 0 {
+		return
+	}
+	kept := make(map[columnar.Row]struct{}, len(out.actions))
+	for i := range out.actions {
+		kept[out.actions[i].Machine] = struct{}{}
+	}
+	x.held(out.rest, auditCut)
+	for i := range out.rest {
+		kept[out.rest[i].Machine] = struct{}{}
+	}
+	x.held(slices.DeleteFunc(slices.Clone(plan.Actions), func(a engine.Action) bool {
+		_, there := kept[a.Machine] // a machine has one action at most
+		return there
+	}), auditCapped)
+}
+
+// auditEnd writes down how an action ended.
+func (s *Shard) auditEnd(job *call, outcome Outcome, err error) {
+	if job.audit == nil {
+		return
+	}
+	job.audit.Time, job.audit.Outcome = s.now, outcome.String()
+	if err != nil {
+		job.audit.Error = err.Error()
+	}
+	s.audit(job.audit)
+}

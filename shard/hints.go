@@ -1,0 +1,170 @@
+package shard
+
+import (
+	"math"
+
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// HintsMax is how many pairs of cluster and profile the shard remembers to have
+// told; clusters beyond it get none.
+const HintsMax = 1 << 20
+
+// hints is the ledger of what clusters were told of the capacity that is free
+// for what they demand.
+type hints struct {
+	at   int64 // of the last round, Unix nanoseconds
+	told map[string]*clusterHints
+	// free is what there is for a profile, in this round.
+	free map[*model.Profile]hint
+	// costs are kept while the set of Idle machines that match stays the same.
+	costs map[*model.Profile]idleCost
+	pairs int
+}
+
+// clusterHints is what one cluster was told, by fingerprint.
+type clusterHints struct {
+	told map[uint64]hint
+	// profiles are those of the cluster's rows, each once, at that version.
+	profiles []*model.Profile
+	version  uint64
+}
+
+type hint struct {
+	count      int
+	confidence Confidence
+	cost       float64
+}
+
+type idleCost struct {
+	sequence uint64
+	prices   uint64 // Shard.prices then: a price that changes leaves the set as it is
+	cost     float64
+}
+
+func newHints() hints {
+	return hints{told: map[string]*clusterHints{}, free: map[*model.Profile]hint{}, costs: map[*model.Profile]idleCost{}}
+}
+
+// forget lets a cluster hear everything anew.
+func (h *hints) forget(cluster string) {
+	if c := h.told[cluster]; c != nil {
+		h.pairs -= len(c.told)
+		delete(h.told, cluster)
+	}
+}
+
+// hint tells the connected clusters what is free for the profiles that they
+// demand, where that changed since they were told. Rounds are HintInterval
+// apart, so no pair is told more often. The profiles must be in use: it comes
+// after a decision.
+func (s *Shard) hint() {
+	h := &s.hints
+	if s.operators == nil || h.at != 0 && s.now-h.at < int64(s.cfg.HintInterval) {
+		return
+	}
+	h.at = s.now
+	clear(h.free)
+	for cluster := range h.told {
+		if s.demand.Block(cluster) == nil || !s.operators.Connected(cluster) {
+			h.forget(cluster)
+		}
+	}
+	for _, cluster := range s.demand.Clusters() {
+		if s.operators.Connected(cluster) {
+			s.hintCluster(cluster)
+		}
+	}
+	for p := range h.costs {
+		if _, used := h.free[p]; !used {
+			delete(h.costs, p)
+		}
+	}
+}
+
+func (s *Shard) hintCluster(cluster string) {
+	h, b := &s.hints, s.demand.Block(cluster)
+	c := h.told[cluster]
+	if c == nil {
+		c = &clusterHints{told: map[uint64]hint{}}
+		h.told[cluster] = c
+	}
+	if c.profiles == nil || c.version != b.Version() {
+		c.profiles, c.version = s.profilesOf(cluster, c.profiles[:0]), b.Version()
+		h.pairs -= len(c.told)
+		c.keep()
+		h.pairs += len(c.told)
+	}
+	for _, p := range c.profiles {
+		now, ok := h.free[p]
+		if !ok {
+			now = s.freeFor(p)
+			h.free[p] = now
+		}
+		was, known := c.told[p.Fingerprint()]
+		if known && was == now || !known && h.pairs >= HintsMax {
+			continue
+		}
+		if !known {
+			h.pairs++
+		}
+		c.told[p.Fingerprint()] = now
+		s.operators.Capacity(CapacityHint{Cluster: cluster, Profile: p, Count: now.count, Confidence: now.confidence, CostPerHour: now.cost})
+	}
+}
+
+// keep forgets what the cluster no longer demands.
+func (c *clusterHints) keep() {
+	wanted := make(map[uint64]struct{}, len(c.profiles))
+	for _, p := range c.profiles {
+		wanted[p.Fingerprint()] = struct{}{}
+	}
+	for f := range c.told {
+		if _, ok := wanted[f]; !ok {
+			delete(c.told, f)
+		}
+	}
+}
+
+// profilesOf appends the profiles of a cluster's rows, each once.
+func (s *Shard) profilesOf(cluster string, out []*model.Profile) []*model.Profile {
+	var seen rowSet // of numbers of profiles
+	for _, id := range s.demand.Block(cluster).Profiles() {
+		if r := columnar.Row(id); !seen.has(r) {
+			seen.add(r)
+			out = append(out, s.demand.Profile(id))
+		}
+	}
+	return out
+}
+
+// freeFor counts the machines that match every requirement of a profile.
+func (s *Shard) freeFor(p *model.Profile) hint {
+	matcher := s.machines.Matcher(p)
+	if matcher == 0 {
+		return hint{confidence: ConfidenceNone}
+	}
+	idle, speculative := s.machines.CountMatching(model.Idle, matcher), s.machines.CountMatching(model.Speculative, matcher)
+	switch {
+	case idle > 0:
+		return hint{count: idle + speculative, confidence: ConfidenceHigh, cost: s.leastPrice(p, matcher)}
+	case speculative > 0:
+		return hint{count: speculative, confidence: ConfidenceMedium}
+	}
+	return hint{confidence: ConfidenceNone}
+}
+
+// leastPrice returns the least price of an Idle machine that matches.
+func (s *Shard) leastPrice(p *model.Profile, matcher uint32) float64 {
+	now := idleCost{sequence: s.machines.Sequence(model.Idle, matcher), prices: s.prices, cost: math.Inf(1)}
+	if was, ok := s.hints.costs[p]; ok && was.sequence == now.sequence && was.prices == now.prices {
+		return was.cost
+	}
+	it := s.machines.Matching(model.Idle, matcher).Iterator()
+	for it.HasNext() {
+		now.cost = min(now.cost, s.machines.Price(columnar.Row(it.Next())))
+	}
+	s.hints.costs[p] = now
+	return now.cost
+}

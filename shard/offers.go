@@ -1,0 +1,165 @@
+package shard
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// The limits of what a shard offers at a time.
+const (
+	OffersMax          = 256
+	OfferedMachinesMax = 200 // named in one offer
+	// OfferedRowsMax is how many machines are looked at for offers at a time. In a
+	// larger fleet the next offers are of others.
+	OfferedRowsMax = 1 << 16
+	// offeredRowsLocked is how many are looked at without letting go of the lock.
+	offeredRowsLocked = 512
+	// ArrivedCycles is how long a machine that came from another shard is not
+	// offered.
+	ArrivedCycles = 8
+)
+
+// labelHostname is a label that no two machines share.
+const labelHostname = "kubernetes.io/hostname"
+
+// OfferedValuesMax is how many values a label may have among the machines
+// offered. Labels with more, such as racks, do not part kinds: each would be too
+// small to give anything of. Requirements on them are met by no offer.
+const OfferedValuesMax = 16
+
+// Offer is machines of one kind that this shard could give to another: Idle and
+// Speculative ones that it does without, Configured ones that serve demand of
+// the priority and penalty given.
+type Offer struct {
+	Machine  model.Machine // one of them; only what all have in common counts
+	Count    int
+	Machines []string // at most OfferedMachinesMax
+}
+
+// Offers returns the kinds of machines that this shard could give to another:
+// none that is in flight, reserved, or came from another shard lately. They are
+// sorted, unused machines first, and at most OffersMax.
+func (s *Shard) Offers() []Offer {
+	by := gathered{offers: map[string]*Offer{}, values: map[string]map[string]bool{}}
+	s.mu.Lock()
+	from := s.offeredUpTo
+	maps.DeleteFunc(s.arrived, func(_ string, cycle uint64) bool { return s.cycles >= cycle+ArrivedCycles })
+	s.mu.Unlock()
+	looked, at := 0, from
+	for more := true; more && looked < OfferedRowsMax; {
+		at, more = s.offerSome(at, &looked, by)
+	}
+	s.mu.Lock()
+	s.offeredUpTo = at
+	s.mu.Unlock()
+	kinds := by.coarse()
+	out := make([]Offer, 0, len(kinds))
+	for _, key := range slices.Sorted(maps.Keys(kinds)) {
+		out = append(out, *kinds[key])
+	}
+	slices.SortStableFunc(out, func(a, b Offer) int {
+		return cmp.Or(cmp.Compare(a.Machine.State, b.Machine.State), cmp.Compare(b.Count, a.Count))
+	})
+	return out[:min(len(out), OffersMax)]
+}
+
+// offerSome looks at some rows from one on, and returns where to go on; false
+// says that the table ends there, and what follows begins anew.
+func (s *Shard) offerSome(at columnar.Row, looked *int, by gathered) (columnar.Row, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for range offeredRowsLocked {
+		if at++; int(at) >= s.machines.RowMax() {
+			return columnar.None, false
+		}
+		if !s.machines.Has(at) {
+			continue
+		}
+		*looked++
+		s.offerRow(at, by)
+	}
+	return at, true
+}
+
+func (s *Shard) offerRow(r columnar.Row, by gathered) {
+	switch s.machines.State(r) {
+	case model.Idle, model.Speculative, model.Configured:
+	default:
+		return
+	}
+	if s.machines.Reservation(r).Active() || s.busy(s.machines.ID(r)) {
+		return
+	}
+	m := s.machines.Get(r)
+	if _, fresh := s.arrived[m.ID]; fresh {
+		return
+	}
+	delete(m.Labels, labelHostname)
+	by.add(&Offer{Machine: m, Count: 1, Machines: []string{strings.Clone(m.ID)}})
+}
+
+// gathered are offers by kind, and the values of each label among them, up to
+// one more than OfferedValuesMax.
+type gathered struct {
+	offers map[string]*Offer
+	values map[string]map[string]bool
+}
+
+func (g gathered) add(o *Offer) {
+	for k, v := range o.Machine.Labels {
+		if g.values[k] == nil {
+			g.values[k] = map[string]bool{}
+		}
+		if len(g.values[k]) <= OfferedValuesMax {
+			g.values[k][v] = true
+		}
+	}
+	merge(g.offers, o)
+}
+
+// merge puts an offer to those of its kind.
+func merge(into map[string]*Offer, o *Offer) {
+	key := offerKey(&o.Machine)
+	of := into[key]
+	if of == nil {
+		into[key] = o
+		return
+	}
+	of.Count += o.Count
+	of.Machines = append(of.Machines, o.Machines[:min(len(o.Machines), OfferedMachinesMax-len(of.Machines))]...)
+}
+
+// coarse returns the offers without labels that have too many values.
+func (g gathered) coarse() map[string]*Offer {
+	out := map[string]*Offer{}
+	for _, key := range slices.Sorted(maps.Keys(g.offers)) {
+		o := g.offers[key]
+		maps.DeleteFunc(o.Machine.Labels, func(k, _ string) bool { return len(g.values[k]) > OfferedValuesMax })
+		slices.Sort(o.Machines)
+		merge(out, o)
+	}
+	return out
+}
+
+// offerKey is equal for machines of one offer.
+func offerKey(m *model.Machine) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d\x00%d\x00%s\x00%s\x00%s\x00", m.State, m.CapacityType, m.InstanceType, m.Zone, strconv.FormatFloat(m.PricePerHour, 'g', -1, 64))
+	if m.State == model.Configured {
+		fmt.Fprintf(&b, "%d\x00%d\x00", m.Assigned.Priority, m.Assigned.Interruption)
+	}
+	for _, k := range slices.Sorted(maps.Keys(m.Labels)) {
+		b.WriteString(k + "\x00" + m.Labels[k] + "\x00")
+	}
+	for _, a := range m.EffectiveAllocatable() {
+		fmt.Fprintf(&b, "%s\x00%d\x00", a.Name, a.Value)
+	}
+	return b.String()
+}

@@ -1,0 +1,151 @@
+package epoch
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// The files of a data folder.
+const (
+	fileName = "epoch"
+	tempName = "epoch.tmp"
+	lockName = "epoch.lock"
+)
+
+// ErrInUse is returned for a folder that another process has open.
+var ErrInUse = errors.New("in use by another process")
+
+// Token says which attempt of which process a call is.
+type Token struct {
+	Epoch    int64 // ≥ 1
+	Sequence int64 // ≥ 1, never used twice in an epoch
+}
+
+// File is the epoch of this process. Safe for concurrent use.
+type File struct {
+	dir  string
+	lock *os.File
+
+	mu       sync.Mutex
+	epoch    int64
+	sequence int64
+}
+
+// Open creates the folder where it is missing, and takes the next epoch of it.
+// The error wraps ErrInUse when another process has it, and names the file when
+// what it says is no epoch.
+func Open(dir string) (*File, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("epoch: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("epoch: %w", err)
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("epoch: folder %s: %w; stop it, or name another folder", dir, ErrInUse)
+	}
+	f := &File{dir: dir, lock: lock}
+	if err := f.advance(); err != nil {
+		lock.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// Close lets the folder go. The epoch stays what it is.
+func (f *File) Close() error { return f.lock.Close() }
+
+// Epoch returns this process's epoch.
+func (f *File) Epoch() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.epoch
+}
+
+// Next returns the token of one attempt of one call.
+func (f *File) Next() Token {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sequence++
+	return Token{f.epoch, f.sequence}
+}
+
+// Reread looks at the file again. A number above this process's epoch was put
+// there by an administrator, since the lock keeps other processes out: the
+// process takes the next one, and true is returned. Otherwise nothing changes.
+func (f *File) Reread() (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	there, err := read(filepath.Join(f.dir, fileName))
+	if err != nil || there <= f.epoch {
+		return false, err
+	}
+	return true, f.advanceLocked()
+}
+
+func (f *File) advance() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.advanceLocked()
+}
+
+// advanceLocked takes the number after the one in the file.
+func (f *File) advanceLocked() error {
+	last, err := read(filepath.Join(f.dir, fileName))
+	if err != nil {
+		return err
+	}
+	if err := f.write(last + 1); err != nil {
+		return fmt.Errorf("epoch: cannot write the next epoch to %s: %w", f.dir, err)
+	}
+	f.epoch, f.sequence = last+1, 0
+	return nil
+}
+
+// read returns the number in a file, 0 when there is no file.
+func read(path string) (int64, error) {
+	text, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return 0, nil
+	case err != nil:
+		return 0, fmt.Errorf("epoch: %w", err)
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil || n < 0 || n == math.MaxInt64 {
+		return 0, fmt.Errorf("epoch: %s holds %.40q, which is no epoch; write the last known one there, or a number that is surely higher", path, text)
+	}
+	return n, nil
+}
+
+// write has the number on disk when it returns, or leaves the old one there.
+func (f *File) write(n int64) error {
+	temp := filepath.Join(f.dir, tempName)
+	w, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = w.WriteString(strconv.FormatInt(n, 10))
+	if err := errors.Join(err, w.Sync(), w.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(temp, filepath.Join(f.dir, fileName)); err != nil {
+		return err
+	}
+	d, err := os.Open(f.dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,94 @@
+package server
+
+import (
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
+	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/shard/provider/epoch"
+	"github.com/tonnage/tonnage/shard/provider/store"
+	"github.com/tonnage/tonnage/shard/provider/wire"
+)
+
+// Limits of arguments.
+const (
+	BlobBytesMax     = 4 << 20 // of the bootstrap data
+	MetadataBytesMax = 64 << 10
+	MetadataMax      = wire.EntriesMax // entries
+)
+
+func invalid(format string, args ...any) error {
+	return status.Errorf(codes.InvalidArgument, format, args...)
+}
+
+func checkName(field, name string, required bool) error {
+	switch {
+	case required && name == "":
+		return invalid("%s: must not be empty", field)
+	case len(name) > model.NameBytesMax:
+		return invalid("%s: must have at most %d bytes, has %d", field, model.NameBytesMax, len(name))
+	}
+	return nil
+}
+
+// checkShape refuses arguments that are wrong whatever the machine is.
+func checkShape(c *store.Call, req proto.Message) error {
+	if err := checkName("machine_id", c.Machine, true); err != nil {
+		return err
+	}
+	switch {
+	case c.Token.Epoch < 0 || c.Token.Sequence < 0:
+		return invalid("shard_epoch, sequence_number: must not be negative, are %d and %d", c.Token.Epoch, c.Token.Sequence)
+	case c.Shard == "" && c.Token != epoch.Token{}:
+		return invalid("shard_id: must not be empty when there is an epoch or a sequence number")
+	}
+	if err := checkName("shard_id", c.Shard, false); err != nil {
+		return err
+	}
+	switch r := req.(type) {
+	case *pb.ConfigureRequest:
+		return checkConfigure(r)
+	case *pb.DrainRequest:
+		if g := r.GetGracePeriodSeconds(); g < 0 {
+			return invalid("grace_period_seconds: must not be negative, is %d", g)
+		}
+	}
+	return nil
+}
+
+func checkConfigure(r *pb.ConfigureRequest) error {
+	if err := checkName("cluster_id", r.GetClusterId(), true); err != nil {
+		return err
+	}
+	if n := len(r.GetBootstrapBlob()); n > BlobBytesMax {
+		return invalid("bootstrap_blob: must have at most %d bytes, has %d", BlobBytesMax, n)
+	}
+	if n := len(r.GetShardMetadata()); n > MetadataMax {
+		return invalid("shard_metadata: must have at most %d entries, has %d", MetadataMax, n)
+	}
+	n := 0
+	for k, v := range r.GetShardMetadata() {
+		n += len(k) + len(v)
+	}
+	if n > MetadataBytesMax {
+		return invalid("shard_metadata: must have at most %d bytes together, has %d", MetadataBytesMax, n)
+	}
+	return nil
+}
+
+// filterOf reads a filter.
+func filterOf(r *pb.ListFilter) (store.ListFilter, error) {
+	f := store.ListFilter{Since: r.GetSinceRevision(), Max: int(r.GetMaxResults())}
+	if f.Max < 0 {
+		return f, invalid("max_results: must not be negative, is %d", f.Max)
+	}
+	for _, s := range r.GetStates() {
+		if s < 0 || int(s) >= model.NumStates {
+			return f, invalid("states: there is no state %d", s)
+		}
+		f.States = append(f.States, model.State(s))
+	}
+	return f, nil
+}

@@ -1,0 +1,30 @@
+// Package store is the built-in provider with a file behind it: what it has
+// answered survives the end of its process, however that comes.
+//
+// # One writer
+//
+// One goroutine carries out calls. It takes what is waiting, up to BatchMax
+// calls, lets the fleet do them, writes what changed in one transaction of the
+// file, and answers when that is on disk. So calls share the wait for the disk,
+// and each is carried out on what the one before left.
+//
+// It holds the store's lock from the first change in memory to the end of the
+// transaction, and listings take the same lock: nothing is ever seen that a
+// crash could undo. When the file cannot be written, memory is ahead of it; the
+// store then answers nothing any more, and its owner has to end.
+//
+// Transitions end by the clock, in the same goroutine and the same way. One
+// that was under way when the process died ends when it would have.
+//
+// # What the file holds
+//
+// Of each machine the record as it goes over the wire, with what the fleet
+// needs to go on; and of each shard and machine the newest token. Tokens that
+// passed are written even if the call then fails, so that a replaced process
+// cannot come back after a restart of the provider. See decode for the format.
+//
+// # Order of checks
+//
+// Token, machine, repeat, position. Who is fenced off learns neither whether
+// the machine exists nor what became of earlier calls.
+package store

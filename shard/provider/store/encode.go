@@ -1,0 +1,140 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/tonnage/tonnage/shard"
+	"github.com/tonnage/tonnage/shard/provider"
+	"github.com/tonnage/tonnage/shard/provider/epoch"
+	"github.com/tonnage/tonnage/shard/provider/wire"
+)
+
+// The file's buckets and keys.
+var (
+	bucketMachines = []byte("machines") // id → record
+	bucketMarks    = []byte("marks")    // shard and machine → token
+	bucketMeta     = []byte("meta")
+	keyFormat      = []byte("format")
+	keyCounters    = []byte("counters")
+)
+
+// format is what a file says that this package reads.
+const format = "tonnage-provider-1"
+
+// A machine is kept as a listing of one record, as it goes over the wire, and
+// behind it what the wire has no fields for, under numbers that no listing has.
+const (
+	fieldRevision   = 16
+	fieldOp         = 17
+	fieldTransition = 18
+	fieldDue        = 19
+	fieldDoomed     = 20
+)
+
+// appendEntry appends an entry as it is kept. The first n bytes are what goes
+// into a listing.
+func appendEntry(dst []byte, e *provider.Entry) (value []byte, n int) {
+	rec := shard.Record{Machine: e.Machine, Metadata: e.Metadata}
+	dst = wire.AppendRecord(dst, &rec)
+	n = len(dst)
+	doomed := uint64(0)
+	if e.Doomed {
+		doomed = 1
+	}
+	for _, f := range [...]struct {
+		num protowire.Number
+		v   uint64
+	}{{fieldRevision, e.Revision}, {fieldOp, uint64(e.Op)}, {fieldTransition, e.Transition}, {fieldDue, uint64(e.Due)}, {fieldDoomed, doomed}} {
+		if f.v != 0 {
+			dst = protowire.AppendVarint(protowire.AppendTag(dst, f.num, protowire.VarintType), f.v)
+		}
+	}
+	return dst, n
+}
+
+var errFormat = errors.New("is not what this program writes")
+
+// decode reads an entry. The value must not change any more: the entry's texts
+// are parts of it. n is as in appendEntry.
+func decode(list *wire.List, value []byte) (e provider.Entry, n int, err error) {
+	if err := list.Parse(value); err != nil {
+		return e, 0, err
+	}
+	if list.Len() != 1 {
+		return e, 0, errFormat
+	}
+	rec, err := list.Record(0)
+	if err != nil {
+		return e, 0, err
+	}
+	e.Machine, e.Metadata = rec.Machine, rec.Metadata
+	_, _, tag := protowire.ConsumeTag(value)
+	_, size := protowire.ConsumeBytes(value[tag:])
+	n = tag + size
+	for rest := value[n:]; len(rest) > 0; {
+		num, typ, t := protowire.ConsumeTag(rest)
+		if t < 0 || typ != protowire.VarintType {
+			return e, 0, errFormat
+		}
+		v, m := protowire.ConsumeVarint(rest[t:])
+		if m < 0 {
+			return e, 0, errFormat
+		}
+		rest = rest[t+m:]
+		switch num {
+		case fieldRevision:
+			e.Revision = v
+		case fieldOp:
+			e.Op = shard.Op(v)
+		case fieldTransition:
+			e.Transition = v
+		case fieldDue:
+			e.Due = int64(v)
+		case fieldDoomed:
+			e.Doomed = v != 0
+		}
+	}
+	return e, n, nil
+}
+
+func encodeCounters(c provider.Counters) []byte {
+	var b []byte
+	for _, v := range [...]uint64{c.Instance, c.Revision, c.Forgotten, c.Transition} {
+		b = binary.BigEndian.AppendUint64(b, v)
+	}
+	return b
+}
+
+func decodeCounters(b []byte) (c provider.Counters, err error) {
+	if len(b) != 32 {
+		return c, fmt.Errorf("the counters: %w", errFormat)
+	}
+	at := func(i int) uint64 { return binary.BigEndian.Uint64(b[8*i:]) }
+	return provider.Counters{Instance: at(0), Revision: at(1), Forgotten: at(2), Transition: at(3)}, nil
+}
+
+// markKey names a machine to one shard.
+type markKey struct{ shard, machine string }
+
+func (k markKey) encode() []byte {
+	b := binary.AppendUvarint(nil, uint64(len(k.shard)))
+	return append(append(b, k.shard...), k.machine...)
+}
+
+func decodeMark(k, v []byte) (markKey, epoch.Token, error) {
+	n, size := binary.Uvarint(k)
+	if size <= 0 || n > uint64(len(k)-size) || len(v) != 16 {
+		return markKey{}, epoch.Token{}, fmt.Errorf("a token: %w", errFormat)
+	}
+	name := string(k[size:])
+	tok := epoch.Token{Epoch: int64(binary.BigEndian.Uint64(v)), Sequence: int64(binary.BigEndian.Uint64(v[8:]))}
+	return markKey{name[:n], name[n:]}, tok, nil
+}
+
+func encodeToken(t epoch.Token) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(t.Epoch)), uint64(t.Sequence))
+}

@@ -1,0 +1,412 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/shard"
+	"github.com/tonnage/tonnage/shard/provider"
+	"github.com/tonnage/tonnage/shard/provider/epoch"
+	"github.com/tonnage/tonnage/shard/provider/wire"
+)
+
+func seedOf(n int, state model.State) func(func(*model.Machine) bool) {
+	return func(yield func(*model.Machine) bool) {
+		for i := range n {
+			m := model.Machine{
+				ID: fmt.Sprintf("m%02d", i), State: state, InstanceType: "t", CapacityType: model.Spot, PricePerHour: 0.1, InterruptionProbability: 0.25,
+				Zone: "z", Labels: map[string]string{"rack": fmt.Sprint(i)},
+				Resources:   model.NewResources(model.Amount{Name: "cpu", Value: 1500}, model.Amount{Name: "memory", Value: 3 << 30}),
+				Allocatable: model.NewResources(model.Amount{Name: "cpu", Value: 1400}),
+			}
+			if !yield(&m) {
+				return
+			}
+		}
+	}
+}
+
+func open(t *testing.T, cfg Config) *Store {
+	t.Helper()
+	if cfg.Path == "" {
+		cfg.Path = filepath.Join(t.TempDir(), "store")
+	}
+	s, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func seconds(n int) provider.Latency {
+	d := time.Duration(n) * time.Second
+	return provider.Latency{Min: d, Max: d}
+}
+
+// call makes one of the four calls; seq 0 = without a token.
+func call(s *Store, op shard.Op, id string, seq int64) (Answer, error) {
+	c := &Call{Op: op, Machine: id}
+	if op == shard.OpConfigure {
+		c.Cluster, c.Metadata = "c1", map[string]string{"k": "v", "": "\x00", "e": ""}
+	}
+	if seq > 0 {
+		c.Shard, c.Token = "s", epoch.Token{Epoch: 1, Sequence: seq}
+	}
+	return s.Do(context.Background(), c)
+}
+
+// records lists everything, read back.
+func records(t *testing.T, s *Store, f ListFilter) (out map[string]shard.Record, full bool, cursor []byte) {
+	t.Helper()
+	msg, full, err := s.List(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var l wire.List
+	if err := l.Parse(msg); err != nil {
+		t.Fatal(err)
+	}
+	out = map[string]shard.Record{}
+	for i := range l.Len() {
+		rec, err := l.Record(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := *rec
+		r.Decoded = nil
+		out[r.Machine.ID] = r
+	}
+	return out, full, l.Revision()
+}
+
+// snapshot copies a store's file as a crash would leave it now.
+func snapshot(t *testing.T, path string) string {
+	t.Helper()
+	in, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	to := filepath.Join(t.TempDir(), "copy")
+	out, err := os.Create(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// tokens returns the newest token of each pair of shard and machine.
+func (s *Store) tokens() map[markKey]epoch.Token {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return maps.Clone(s.marks)
+}
+
+// TestWhatWasAnsweredIsInTheFile: after any calls, a store that is opened from
+// the file as it is says what this one says, and refuses the same tokens.
+func TestWhatWasAnsweredIsInTheFile(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("seed %d", seed)
+		}
+	})
+	rng := rand.New(rand.NewPCG(seed, 1))
+	var now atomic.Int64 // Unix nanoseconds
+	now.Store(1000e9)
+	path := filepath.Join(t.TempDir(), "store")
+	cfg := Config{
+		Path: path, Seed: seedOf(20, model.Speculative), Random: seed, Now: func() time.Time { return time.Unix(0, now.Load()) },
+		Latencies: provider.Latencies{Create: seconds(2), Configure: seconds(3), Drain: seconds(4)},
+	}
+	s := open(t, cfg)
+	if err := s.Administer(context.Background(), func(f *provider.Fleet) error {
+		return f.SetFaults([]provider.Fault{{Probability: 0.03}}, []provider.Fault{{Probability: 0.05}})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	seq := int64(0)
+	for round := range 25 {
+		for range 15 {
+			seq++
+			_, _ = call(s, shard.OpCreate+shard.Op(rng.IntN(4)), fmt.Sprintf("m%02d", rng.IntN(22)), seq)
+		}
+		if rng.IntN(4) == 0 {
+			if _, err := s.Lose(context.Background(), fmt.Sprintf("m%02d", rng.IntN(20))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		now.Add(rng.Int64N(3) * int64(time.Second))
+		if _, err := call(s, shard.OpDrain, "nobody", 0); err == nil { // wakes the writer
+			t.Fatal("nobody was drained")
+		}
+		again := open(t, Config{Path: snapshot(t, path), Latencies: cfg.Latencies, Now: cfg.Now})
+		was, _, cursor := records(t, s, ListFilter{})
+		is, _, cursorIs := records(t, again, ListFilter{})
+		if !reflect.DeepEqual(was, is) || !bytes.Equal(cursor, cursorIs) {
+			t.Fatalf("round %d: the file says\n%+v\n%x, the store\n%+v\n%x", round, is, cursorIs, was, cursor)
+		}
+		if s.States() != again.States() || s.Len() != again.Len() {
+			t.Fatalf("round %d: states %v, of the file %v", round, s.States(), again.States())
+		}
+		if was, is := s.tokens(), again.tokens(); !reflect.DeepEqual(was, is) {
+			t.Fatalf("round %d: tokens %v, of the file %v", round, was, is)
+		}
+		if err := again.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestTransitionsEndByTheClock, also those that a restart interrupts.
+func TestTransitionsEndByTheClock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	synctest.Test(t, func(t *testing.T) {
+		cfg := Config{Path: path, Seed: seedOf(2, model.Idle), Latencies: provider.Latencies{Configure: seconds(10)}, RepairAfter: time.Minute}
+		s := open(t, cfg)
+		state := func(s *Store, id string) model.State {
+			t.Helper()
+			all, _, _ := records(t, s, ListFilter{})
+			return all[id].Machine.State
+		}
+		wait := func(d time.Duration) {
+			<-time.After(d)
+			synctest.Wait()
+		}
+		first, err := call(s, shard.OpConfigure, "m00", 1)
+		if err != nil || state(s, "m00") != model.Configuring {
+			t.Fatalf("%v, %s", err, state(s, "m00"))
+		}
+		wait(9 * time.Second)
+		if got := state(s, "m00"); got != model.Configuring {
+			t.Errorf("too early %s", got)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		wait(500 * time.Millisecond)
+		s = open(t, cfg)
+		if got := state(s, "m00"); got != model.Configuring {
+			t.Errorf("after a restart %s", got)
+		}
+		if again, err := call(s, shard.OpConfigure, "m00", 2); err != nil || again.Operation != first.Operation {
+			t.Errorf("a repeat after a restart is %q, %v, want %q", again.Operation, err, first.Operation)
+		}
+		wait(600 * time.Millisecond)
+		if got := state(s, "m00"); got != model.Configured {
+			t.Errorf("when its time has come %s", got)
+		}
+		if err := s.Administer(context.Background(), func(f *provider.Fleet) error {
+			return f.SetFaults([]provider.Fault{{Machine: "m01", Times: 1}}, nil)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := call(s, shard.OpConfigure, "m01", 3); !errors.Is(err, provider.ErrInjected) || state(s, "m01") != model.Failed {
+			t.Fatalf("%v, %s", err, state(s, "m01"))
+		}
+		wait(59 * time.Second)
+		if got := state(s, "m01"); got != model.Failed {
+			t.Errorf("repaired too early: %s", got)
+		}
+		wait(time.Second)
+		if got := state(s, "m01"); got != model.Idle {
+			t.Errorf("not repaired: %s", got)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestFilters(t *testing.T) {
+	s := open(t, Config{Seed: seedOf(10, model.Idle)})
+	if _, err := call(s, shard.OpConfigure, "m04", 1); err != nil {
+		t.Fatal(err)
+	}
+	all, full, cursor := records(t, s, ListFilter{})
+	if len(all) != 10 || !full || cursor == nil || !reflect.DeepEqual(all["m04"].Metadata, map[string]string{"k": "v", "": "\x00", "e": ""}) {
+		t.Errorf("%d records, full %v, cursor %x, metadata %q", len(all), full, cursor, all["m04"].Metadata)
+	}
+	some, _, _ := records(t, s, ListFilter{States: []model.State{model.Configured, model.Failed}})
+	if len(some) != 1 || some["m04"].Machine.Cluster != "c1" {
+		t.Errorf("by state: %v", some)
+	}
+	if cut, _, cursor := records(t, s, ListFilter{Max: 9}); len(cut) != 9 || cursor != nil {
+		t.Errorf("cut off: %d records, cursor %x", len(cut), cursor)
+	}
+	if whole, _, cursor := records(t, s, ListFilter{Max: 10}); len(whole) != 10 || cursor == nil {
+		t.Errorf("as many as there are: %d records, cursor %x", len(whole), cursor)
+	}
+	if none, full, _ := records(t, s, ListFilter{Since: cursor}); len(none) != 0 || full {
+		t.Errorf("since then: %d records, full %v", len(none), full)
+	}
+}
+
+// TestCallsShareTransactions: who comes at the same time waits for the disk
+// together.
+func TestCallsShareTransactions(t *testing.T) {
+	const n = 400
+	s := open(t, Config{Seed: func(yield func(*model.Machine) bool) {
+		for i := range n {
+			if !yield(&model.Machine{ID: fmt.Sprint("m", i), State: model.Idle}) {
+				return
+			}
+		}
+	}})
+	var callers sync.WaitGroup
+	for i := range n {
+		callers.Go(func() {
+			if _, err := call(s, shard.OpConfigure, fmt.Sprint("m", i), 1); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	callers.Wait()
+	st := s.Stats()
+	if st.Calls != n || st.Transactions > n/4 || st.Marks != n {
+		t.Errorf("%+v", st)
+	}
+	t.Logf("%d calls in %d transactions, %v on disk", st.Calls, st.Transactions, st.DiskTime)
+}
+
+func TestFilesThatAreNotTaken(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	check := func(what string, err error, want ...string) {
+		t.Helper()
+		for _, w := range want {
+			if err == nil || !strings.Contains(err.Error(), w) {
+				t.Errorf("%s: %v; want %q in it", what, err, w)
+			}
+		}
+	}
+	_, err := Open(Config{Path: path("missing/store")})
+	check("no folder", err, "missing/store")
+
+	if err := os.WriteFile(path("text"), bytes.Repeat([]byte("no database "), 1000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(Config{Path: path("text")})
+	check("something else", err, "text")
+
+	_, err = Open(Config{Path: path("seeds"), Seed: func(yield func(*model.Machine) bool) {
+		_ = yield(&model.Machine{ID: "a", State: model.Idle, PricePerHour: -1}) && yield(&model.Machine{ID: "b", State: model.Configured})
+	}})
+	check("bad machines", err, `"a"`, `"b"`)
+
+	s := open(t, Config{Path: path("good"), Seed: seedOf(1, model.Idle)})
+	_, err = Open(Config{Path: path("good")})
+	if !errors.Is(err, ErrInUse) {
+		t.Errorf("opened twice: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for what, x := range map[string]struct {
+		bucket, key, value []byte
+		want               string
+	}{
+		"another format":     {bucketMeta, keyFormat, []byte("tonnage-provider-9"), "tonnage-provider-9"},
+		"counters cut off":   {bucketMeta, keyCounters, []byte{1}, "counters"},
+		"a record cut off":   {bucketMachines, []byte("m00"), []byte{0x0a, 0x7f}, `"m00"`},
+		"another's record":   {bucketMachines, []byte("m99"), nil, `"m99"`},
+		"two of one id":      {bucketMachines, []byte("m00"), []byte{}, `"m00"`},
+		"a token of nothing": {bucketMarks, []byte{200}, []byte{1}, "token"},
+	} {
+		copied := snapshot(t, path("good"))
+		db, err := bbolt.Open(copied, 0o600, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(db.Update(func(tx *bbolt.Tx) error {
+			value := x.value
+			if value == nil {
+				value = bytes.Clone(tx.Bucket(bucketMachines).Get([]byte("m00")))
+			}
+			return tx.Bucket(x.bucket).Put(x.key, value)
+		}), db.Close()); err != nil {
+			t.Fatal(err)
+		}
+		_, err = Open(Config{Path: copied})
+		check(what, err, copied, x.want)
+	}
+}
+
+func TestAClosedStoreAnswersNothing(t *testing.T) {
+	s := open(t, Config{Seed: seedOf(1, model.Idle)})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-s.Done()
+	_, callErr := call(s, shard.OpConfigure, "m00", 1)
+	_, _, listErr := s.List(ListFilter{})
+	_, getErr := s.Get("m00")
+	for what, err := range map[string]error{"call": callErr, "list": listErr, "get": getErr} {
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("closed again: %v", err)
+	}
+}
+
+// TestABrokenStoreAnswersNothing: memory may be ahead of the file then, and
+// nobody may see that.
+func TestABrokenStoreAnswersNothing(t *testing.T) {
+	s := open(t, Config{Seed: seedOf(2, model.Idle)})
+	if err := s.db.Close(); err != nil { // as a disk that is full or gone
+		t.Fatal(err)
+	}
+	if _, err := call(s, shard.OpConfigure, "m00", 1); !errors.Is(err, ErrBroken) {
+		t.Errorf("the call: %v", err)
+	}
+	<-s.Done()
+	if _, err := call(s, shard.OpConfigure, "m01", 1); !errors.Is(err, ErrBroken) {
+		t.Errorf("the next call: %v", err)
+	}
+	if _, _, err := s.List(ListFilter{}); !errors.Is(err, ErrBroken) {
+		t.Errorf("list: %v", err)
+	}
+	if err := s.Close(); !errors.Is(err, ErrBroken) {
+		t.Errorf("close: %v", err)
+	}
+}
+
+// TestWhoHasGoneIsNotServed: a call whose caller left before it began is not
+// carried out.
+func TestWhoHasGoneIsNotServed(t *testing.T) {
+	s := open(t, Config{Seed: seedOf(1, model.Idle)})
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := s.Do(ctx, &Call{Op: shard.OpConfigure, Machine: "m00", Cluster: "c"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if got, _, _ := records(t, s, ListFilter{}); got["m00"].Machine.State != model.Idle {
+		t.Errorf("m00 is %s", got["m00"].Machine.State)
+	}
+}

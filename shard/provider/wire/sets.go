@@ -1,0 +1,160 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/shard"
+)
+
+const (
+	// SetsMax is how many sets of one kind are kept for the records that share
+	// them; beyond it all are forgotten.
+	SetsMax = 1 << 16
+	// setsKept is how many are kept for the next listing: it reads few records,
+	// as a rule, and a set takes about a kilobyte.
+	setsKept = 1 << 12
+	// EntriesMax is the most entries that a map of one record may have.
+	EntriesMax = 1 << 12
+)
+
+// entry is an entry of a map, parts of the message.
+type entry struct{ raw, key, value []byte }
+
+// entries collects one map of a record.
+type entries struct {
+	list []entry
+}
+
+func (e *entries) reset() { e.list = e.list[:0] }
+
+// digest is the same for entries in any order.
+func (e *entries) digest() uint64 {
+	var d digest
+	for i := range e.list {
+		d.entry(0, e.list[i].raw)
+	}
+	return d.total
+}
+
+// add reads one entry.
+func (e *entries) add(b []byte) error {
+	if len(e.list) == EntriesMax {
+		return fmt.Errorf("has more than %d entries", EntriesMax)
+	}
+	x := entry{raw: b}
+	c := cursor{buf: b}
+	for c.next() {
+		switch {
+		case c.holds(fieldEntryKey):
+			x.key = c.bytes
+		case c.holds(fieldEntryValue):
+			x.value = c.bytes
+		}
+	}
+	if c.err != nil {
+		return c.err
+	}
+	e.list = append(e.list, x)
+	return nil
+}
+
+// set is a map as records share it, and what it means.
+type set struct {
+	entries   map[string]string
+	raw       []string // the entries as they came when the set was first met
+	resources model.Resources
+	decoded   *shard.Decoded // of metadata
+}
+
+// is reports whether the entries are the set's, each once.
+func (s *set) is(e *entries) bool {
+	if s == nil || len(e.list) != len(s.entries) {
+		return false
+	}
+	if s.wasLike(e) {
+		return true
+	}
+	for i := range e.list {
+		if v, ok := s.entries[borrow(e.list[i].key)]; !ok || v != borrow(e.list[i].value) {
+			return false
+		}
+	}
+	return true
+}
+
+// wasLike reports whether the entries came like that when the set was first met.
+func (s *set) wasLike(e *entries) bool {
+	for i := range e.list {
+		if s.raw[i] != borrow(e.list[i].raw) {
+			return false
+		}
+	}
+	return true
+}
+
+// sets are those met so far.
+type sets struct {
+	labels, resources, metadata memo
+}
+
+// memo finds sets of one kind.
+type memo struct {
+	byDigest map[uint64]*set
+	last     *set // neighbours in a listing are often alike
+}
+
+// find returns the set of the entries, a new one when it was not met before.
+func (m *memo) find(e *entries, fill func(*set) error) (*set, error) {
+	if s := m.last; s != nil && len(s.raw) == len(e.list) && len(s.entries) == len(e.list) && s.wasLike(e) {
+		return s, nil
+	}
+	digest := e.digest()
+	if s := m.byDigest[digest]; s.is(e) {
+		m.last = s
+		return s, nil
+	}
+	s := &set{entries: make(map[string]string, len(e.list))}
+	for _, x := range e.list {
+		s.raw = append(s.raw, string(x.raw))
+		if !utf8.Valid(x.key) || !utf8.Valid(x.value) {
+			return nil, errors.New("holds text that is not UTF-8")
+		}
+		s.entries[string(x.key)] = string(x.value)
+	}
+	if err := fill(s); err != nil {
+		return nil, err
+	}
+	if m.byDigest == nil || len(m.byDigest) >= SetsMax {
+		m.byDigest = map[uint64]*set{}
+	}
+	m.byDigest[digest], m.last = s, s
+	return s, nil
+}
+
+func noMeaning(*set) error { return nil }
+
+// quantities reads a set as resources.
+func quantities(s *set) error {
+	r, faults := model.ParseResources(s.entries)
+	if len(faults) > 0 {
+		texts := make([]string, len(faults))
+		for i, f := range faults {
+			texts[i] = f.Error()
+		}
+		return errors.New(strings.Join(texts, "; "))
+	}
+	s.resources = r
+	return nil
+}
+
+// stamps reads a set as metadata. What is malformed in it is no fault of the
+// record: the shard says so and goes on.
+func stamps(s *set) error {
+	d := shard.Decode(s.entries)
+	s.decoded = &d
+	return nil
+}

@@ -1,0 +1,74 @@
+// Package session is the shard's side of what operators say and hear: it serves
+// bigfleet.v1alpha1.Shard, where each cluster's operator has a session, and
+// ShardRead, where people ask what was decided.
+//
+//	server, err := session.NewServer(session.Deps{Core: shard, TLS: material, …})
+//	go server.Serve(listener)          // until Drain
+//	shard.New(cfg, shard.Deps{Operators: server, …})
+//	server.Drain(ctx)
+//
+// # A session
+//
+//	       operator                            shard
+//	hello, answers ──▶ reader ──────────────▶ who waits for them
+//	roll-ups ────────▶ reader ─▶ intake ────▶ Core.TakeRollup     (one a cluster waits, the newest)
+//	acks, requests  ◀── sender ◀── replies ◀── intake, Bootstrap, Cordon
+//	news            ◀── sender ◀── updates ◀── NodeState, Capacity  (one a topic waits, the newest)
+//
+// A session begins with a hello. It is acknowledged, and then the operator
+// hears of every machine that is bound to its cluster. The newest session of a
+// cluster counts: the one before it is ended, its roll-up that waits is
+// dropped, and its end takes nothing of the new one along.
+//
+// Roll-ups go a way of their own, so that an answer which somebody waits for is
+// never behind one that is being read. They are read by a few readers outside
+// the shard's lock; TakeRollup holds it for the exchange of the rows alone. A
+// roll-up is taken whole or refused whole. The protocol has no word for a
+// refusal: it is not acknowledged, and the log, the count of refused roll-ups
+// and Sessions say why.
+//
+// What goes to the operator waits in its outbox: first replies in their order,
+// then updates, in which news of a machine takes the place of older news of it.
+// Putting something in never waits, so no operator holds up a cycle, whatever
+// it reads or does not. One that reads nothing for SendStallMax, or lets more
+// wait than there can be machines, is cut off; it hears everything when it
+// comes again.
+//
+// # What is bounded
+//
+// Sessions, roll-ups that wait (one a cluster, and WaitingBytesMax together),
+// replies and updates of a session, answers that are waited for, bootstrap data
+// that is kept, and what one cluster's demand may take up of the machine table:
+// attribute keys and sets of requirements are limited for all clusters
+// together there, and a cycle that passes the limit would decide nothing for
+// anybody. So a roll-up that would pass it is refused, and the cluster keeps
+// what it had.
+//
+// # From the wire to the table
+//
+// A roll-up is the protobuf message ClusterCapacityNeeds. It repeats itself:
+// hundreds of rows say the same few requirements in the same bytes, and what
+// differs are a few quantities. A generic decoder makes some forty objects of
+// each row. Decoder makes none, and the codec of the server hands it the bytes
+// as they came:
+//
+//	message ──┬─ requirements, spread, priority, penalties ── the bytes as key ──▶ profiles seen before
+//	          ├─ aggregate, minimum unit ── quantities read in place ──▶ amounts      │
+//	          └─ group ── bytes ──┐                               │                  │ number
+//	                              ▼                               ▼                  ▼
+//	                             demand.Builder ── columns ── demand.Table.Report, under the table's lock
+//
+// Bytes are keys, so what the same profile looks like in other bytes (another
+// order of fields, say) is parsed again and is the same profile in the table.
+// A hash finds a key, and a comparison of all its bytes confirms it.
+//
+// # What is accepted
+//
+// What every protobuf decoder accepts, in the same meaning: fields in any
+// order, the last of several values, unknown fields skipped, a known field of
+// another wire type as unknown, text as UTF-8. Frames of a kind that is not
+// known are ignored, as are answers that nobody waits for. On top of that the
+// rules of the contract and the limits below. Whatever the bytes are, the
+// answer is rows or an error that says where the fault is; a test holds this to
+// a slow decoder that is built on a generic one.
+package session

@@ -1,0 +1,245 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
+	"github.com/tonnage/tonnage/engine/demand"
+	"github.com/tonnage/tonnage/internal/mtls"
+	"github.com/tonnage/tonnage/shard"
+)
+
+// Limits of sessions.
+const (
+	// SessionsMax is how many clusters may have a session: as many as may have
+	// demand.
+	SessionsMax = demand.ClustersMax
+	// HelloWaitMax is how long a stream may be silent at its beginning.
+	HelloWaitMax = 30 * time.Second
+	// SendStallMax is how long one message may take to go out before its
+	// operator is given up as not reading.
+	SendStallMax = time.Minute
+	// stallCheckEvery is how often that is looked at.
+	stallCheckEvery = 10 * time.Second
+)
+
+// readBufferBytes is how much of a connection is read at a time. There is such
+// a buffer for each session, and thousands of sessions.
+const readBufferBytes = 16 << 10
+
+// Core is the shard, as sessions see it. Both methods may lock it.
+type Core interface {
+	// TakeRollup takes in what a cluster demands, or refuses it with the error
+	// that the builder holds or one of its own. The builder is the caller's
+	// again afterwards. now is Unix nanoseconds.
+	TakeRollup(b *demand.Builder, now int64) (shard.RollupOutcome, error)
+	// Resync calls NodeState for every machine that is bound to the cluster.
+	Resync(cluster string) int
+}
+
+// Deps is what a server is made with. Core is needed.
+type Deps struct {
+	Core Core
+	// Epoch returns the shard's, as it is acknowledged; nil = 0.
+	Epoch func() int64
+	// Term returns the highest term of the coordinator that the shard has heard
+	// of; nil = 0.
+	Term func() int64
+	// Needs is asked for what the last cycle decided; nil = nothing was yet.
+	Needs Needs
+	// TLS is nil for plaintext.
+	TLS        *mtls.Material
+	Clock      func() time.Time // nil = time.Now
+	Log        *slog.Logger     // nil = none
+	Registerer Registerer       // nil = no metrics
+	// Readers is how many roll-ups are read at a time; 0 = one a processor.
+	Readers int
+
+	helloWait time.Duration // 0 = HelloWaitMax; tests are less patient
+}
+
+// Server serves the sessions of a shard's operators, and says what the shard
+// decided about their needs. It implements shard.Operators.
+type Server struct {
+	pb.UnimplementedShardServer
+	pb.UnimplementedShardReadServer
+
+	core      Core
+	epoch     func() int64
+	helloWait time.Duration
+	term      func() int64
+	needs     Needs
+	clock     func() time.Time
+	log       *slog.Logger
+	metrics   *metrics
+	grpc      *grpc.Server
+
+	links    links
+	intake   *intake
+	blobs    blobs
+	streams  atomic.Int64
+	resyncs  chan struct{} // holds one while an operator is told of its machines
+	draining atomic.Bool
+	stop     chan struct{} // closed when Serve is over
+	stopOnce sync.Once
+}
+
+var _ shard.Operators = (*Server)(nil)
+
+// NewServer returns a server that serves nothing yet. The shard and its server
+// know each other: Deps.Core may be one that learns of the shard before Serve.
+// The error is that metrics cannot be registered.
+func NewServer(deps Deps) (*Server, error) {
+	m, err := newMetrics(deps.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		core: deps.Core, epoch: deps.Epoch, term: deps.Term, needs: deps.Needs, clock: deps.Clock, log: deps.Log, metrics: m,
+		links: links{byCluster: map[string]*link{}}, stop: make(chan struct{}),
+		resyncs: make(chan struct{}, 1), helloWait: cmp.Or(deps.helloWait, HelloWaitMax),
+	}
+	if s.clock == nil {
+		s.clock = time.Now
+	}
+	zero := func() int64 { return 0 }
+	if s.term == nil {
+		s.term = zero
+	}
+	if s.epoch == nil {
+		s.epoch = zero
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	readers := deps.Readers
+	if readers <= 0 {
+		readers = runtime.GOMAXPROCS(0)
+	}
+	s.intake = newIntake(s, readers)
+	options := append(deps.TLS.ServerOptions(), grpc.ForceServerCodecV2(newCodec()), grpc.ReadBufferSize(readBufferBytes))
+	s.grpc = grpc.NewServer(options...)
+	pb.RegisterShardServer(s.grpc, s)
+	pb.RegisterShardReadServer(s.grpc, s)
+	return s, nil
+}
+
+// Serve serves a listener until Drain, and closes it. It is called once.
+func (s *Server) Serve(listener net.Listener) error {
+	var work sync.WaitGroup
+	defer work.Wait()
+	defer s.stopOnce.Do(func() { close(s.stop) })
+	s.intake.start(&work, s.stop)
+	work.Go(s.watch)
+	return s.grpc.Serve(listener)
+}
+
+// watch ends sessions whose operator does not read.
+func (s *Server) watch() {
+	ticker := time.NewTicker(stallCheckEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-ticker.C:
+		}
+		s.endStalled(s.clock())
+	}
+}
+
+func (s *Server) endStalled(now time.Time) {
+	for _, l := range s.links.all() {
+		if began := l.sending.Load(); began != 0 && now.UnixNano()-began > int64(SendStallMax) {
+			s.log.Warn("session ended: its operator does not read", "cluster", l.cluster, "waiting", l.out.waiting())
+			l.end(errBehind)
+		}
+	}
+}
+
+// Drain ends all sessions, each when what waits for it has gone out, and then
+// Serve. Calls and sessions that have not ended when ctx has are cut off; the
+// error is ctx's then.
+func (s *Server) Drain(ctx context.Context) error {
+	s.draining.Store(true)
+	for _, l := range s.links.all() {
+		l.out.end()
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.grpc.GracefulStop()
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		s.grpc.Stop()
+		<-ended
+		return ctx.Err()
+	}
+}
+
+// Session serves one operator.
+func (s *Server) Session(stream pb.Shard_SessionServer) error {
+	if s.draining.Load() {
+		return errDraining
+	}
+	if s.streams.Add(1) > 2*SessionsMax {
+		s.streams.Add(-1)
+		return errFull
+	}
+	defer s.streams.Add(-1)
+	l := newLink(s, peerOf(stream.Context()))
+	go l.read(stream)
+	hello := time.NewTimer(s.helloWait)
+	defer hello.Stop()
+	select {
+	case <-l.named:
+	case <-l.done:
+		return l.cause
+	case <-hello.C:
+		l.end(errNoHello)
+		return l.cause
+	}
+	defer s.leave(l)
+	if err := l.begin(stream.Context()); err != nil {
+		l.end(err)
+		return l.cause
+	}
+	go l.send(stream)
+	<-l.done
+	return l.cause
+}
+
+// leave forgets a session that is over.
+func (s *Server) leave(l *link) {
+	s.blobs.forget(l)
+	if !s.links.remove(l) {
+		return
+	}
+	s.metrics.removed()
+	why := "the operator is done"
+	if l.cause != nil {
+		why = status.Convert(l.cause).Message()
+	}
+	s.log.Info("session ended", "cluster", l.cluster, "peer", l.peer, "why", why)
+}
+
+func peerOf(ctx context.Context) string {
+	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
+		return p.Addr.String()
+	}
+	return "unknown"
+}

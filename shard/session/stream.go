@@ -1,0 +1,197 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
+	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/mtls"
+)
+
+var errFull = status.Errorf(codes.ResourceExhausted, "the shard has as many sessions as it takes (%d)", SessionsMax)
+
+// The echoes of an acknowledgement.
+const (
+	echoHello  = "hello"
+	echoRollup = "rollup"
+)
+
+// read takes what the operator sends, until the session ends.
+func (l *link) read(stream pb.Shard_SessionServer) {
+	for {
+		var f frame
+		if err := stream.RecvMsg(&f); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil // the operator is done
+			}
+			l.end(err)
+			return
+		}
+		l.received.Add(1)
+		if err := l.take(stream, &f); err != nil {
+			l.end(err)
+			return
+		}
+		select {
+		case <-l.done:
+			return
+		default:
+		}
+	}
+}
+
+// take does what a frame asks for. The error ends the session.
+func (l *link) take(stream pb.Shard_SessionServer, f *frame) error {
+	if f.kind == frameRollup && l.cluster != "" {
+		return l.server.intake.offer(stream.Context(), l, *f)
+	}
+	defer f.free()
+	if f.kind == frameHello {
+		return l.hello(f.body)
+	}
+	if l.cluster == "" {
+		return status.Error(codes.InvalidArgument, "the first frame must be a hello")
+	}
+	switch f.kind {
+	case frameBootstrapResponse:
+		var m pb.BootstrapBlobResponse
+		if err := unmarshal(f.body, &m, "bootstrap_response"); err != nil {
+			return err
+		}
+		if !l.waits.answer(m.GetRequestId(), &m) {
+			l.server.log.Debug("bootstrap data that nobody waits for", "cluster", l.cluster, "request", m.GetRequestId())
+		}
+	case frameReclaimAck:
+		var m pb.ReclaimAck
+		if err := unmarshal(f.body, &m, "reclaim_ack"); err != nil {
+			return err
+		}
+		if !l.drains.answer(m.GetInstructionId(), &m) {
+			l.server.log.Debug("acknowledgement that nobody waits for", "cluster", l.cluster, "instruction", m.GetInstructionId())
+		}
+	default:
+		l.server.log.Debug("frame of a kind that is not known", "cluster", l.cluster)
+	}
+	return nil
+}
+
+func unmarshal(body []byte, m proto.Message, what string) error {
+	if err := proto.Unmarshal(body, m); err != nil {
+		return status.Errorf(codes.InvalidArgument, "%s is not a valid message: %v", what, err)
+	}
+	return nil
+}
+
+// hello has the session begin, and waits until it has; a later one is
+// acknowledged once more.
+func (l *link) hello(body []byte) error {
+	var m pb.Hello
+	if err := unmarshal(body, &m, "hello"); err != nil {
+		return err
+	}
+	cluster := m.GetClusterId()
+	switch {
+	case cluster == "" || len(cluster) > model.NameBytesMax:
+		return status.Errorf(codes.InvalidArgument, "a hello needs a cluster_id of 1 to %d bytes, got %d", model.NameBytesMax, len(cluster))
+	case l.cluster == "":
+		l.cluster, l.version = cluster, m.GetProtocolVersion()
+		close(l.named)
+		select {
+		case <-l.greeted:
+		case <-l.done:
+		}
+		return nil
+	case l.cluster != cluster:
+		return status.Errorf(codes.InvalidArgument, "the session is of cluster %q, and a hello names %q: open one session for each cluster", l.cluster, cluster)
+	}
+	l.acknowledge(echoHello)
+	l.resync()
+	return nil
+}
+
+// begin makes the session its cluster's. The acknowledgement lies in the
+// outbox before anybody can put news there.
+func (l *link) begin(ctx context.Context) error {
+	s := l.server
+	if err := mtls.Require(ctx, mtls.Cluster(l.cluster)); err != nil {
+		s.metrics.identityRejected()
+		s.log.Warn("session refused", "cluster", l.cluster, "peer", l.peer, "error", err)
+		return err
+	}
+	l.acknowledge(echoHello)
+	before, ok := s.links.install(l)
+	if !ok {
+		return errFull
+	}
+	s.metrics.installed()
+	if before != nil {
+		s.metrics.replaced()
+		before.end(errReplaced)
+	}
+	s.log.Info("session began", "cluster", l.cluster, "peer", l.peer, "protocol", l.version, "replaced", before != nil)
+	if s.draining.Load() {
+		l.out.end() // Drain may have passed by
+	}
+	close(l.greeted)
+	l.resync()
+	return nil
+}
+
+// acknowledge queues an acknowledgement. An operator that does not read them
+// misses nothing that it looks at.
+func (l *link) acknowledge(echo string) {
+	l.out.reply(&pb.ShardMessage{Payload: &pb.ShardMessage_Ack{Ack: &pb.Acknowledgement{
+		Echo: echo, CoordinatorTerm: l.server.term(), ShardEpoch: l.server.epoch(),
+	}}})
+}
+
+// resync has the operator told of all its machines, beside what it sends: the
+// shard may be busy with a cycle. Operators take turns. When all of them come
+// back at once, a cycle that waits for the shard's lock waits for one of them.
+func (l *link) resync() {
+	if !l.resyncing.CompareAndSwap(false, true) {
+		return
+	}
+	go func() {
+		defer l.resyncing.Store(false)
+		select {
+		case l.server.resyncs <- struct{}{}:
+			defer func() { <-l.server.resyncs }()
+			l.server.core.Resync(l.cluster)
+		case <-l.done:
+		}
+	}()
+}
+
+// send sends what waits, until nothing more will.
+func (l *link) send(stream pb.Shard_SessionServer) {
+	for {
+		m, over := l.out.next()
+		switch {
+		case m != nil:
+			l.sending.Store(l.server.clock().UnixNano())
+			err := stream.Send(m)
+			l.sending.Store(0)
+			if err != nil {
+				l.end(err)
+				return
+			}
+			l.sent.Add(1)
+		case over:
+			l.end(errDraining)
+			return
+		default:
+			select {
+			case <-l.out.wake:
+			case <-l.done:
+				return
+			}
+		}
+	}
+}

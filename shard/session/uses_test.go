@@ -1,0 +1,94 @@
+package session_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
+	"github.com/tonnage/tonnage/shard/session"
+)
+
+// naming is a roll-up whose only row names these attribute keys.
+func naming(cluster string, keys ...string) *pb.OperatorMessage {
+	r := rollup(cluster, 1)
+	r.GetRollup().Needs[0].Requirements = nil
+	for _, k := range keys {
+		r.GetRollup().Needs[0].Requirements = append(r.GetRollup().Needs[0].Requirements,
+			&pb.NodeSelectorRequirement{Key: k, Operator: pb.NodeSelectorRequirement_OPERATOR_EXISTS})
+	}
+	return r
+}
+
+func keysOf(cluster string, n int) (keys []string) {
+	for i := range n {
+		keys = append(keys, fmt.Sprintf("%s/%d", cluster, i))
+	}
+	return keys
+}
+
+// One cluster names as many keys as it can, then others do: who comes too late
+// is refused, and everybody else goes on as before.
+func TestKeysOfOneClusterDoNotStopTheOthers(t *testing.T) {
+	f := serve(t, session.Deps{})
+	report := func(o *operator, m *pb.OperatorMessage, refused string) {
+		t.Helper()
+		o.send(m)
+		if refused == "" {
+			await(t, f.core.taken)
+			o.ack("rollup")
+			return
+		}
+		if got := await(t, f.core.taken); !strings.HasSuffix(got, " 0") {
+			t.Fatalf("the shard takes in %q, want it refused", got)
+		}
+		until(t, "it is noted", func() bool { return strings.Contains(errorOf(f, m.GetRollup().GetClusterId()), refused) })
+	}
+	greedy := f.connect(t, "greedy")
+	report(greedy, naming("greedy", keysOf("greedy", session.ClusterKeysMax+1)...), "of a cluster")
+	most := session.KeysMax / session.ClusterKeysMax
+	operators := make([]*operator, most)
+	for i := range operators {
+		id := fmt.Sprintf("c%d", i)
+		operators[i] = f.connect(t, id)
+		report(operators[i], naming(id, keysOf(id, session.ClusterKeysMax)...), "")
+	}
+	report(greedy, naming("greedy", "one/more"), "the clusters of the shard")
+	report(greedy, naming("greedy", "c0/0", "c1/1"), "") // that others name
+	report(operators[0], naming("c0", keysOf("c0", session.ClusterKeysMax)...), "")
+	report(operators[0], naming("c0", "c0/0"), "")
+	report(greedy, naming("greedy", "one/more"), "") // there is room now
+	if rows := f.core.rows("c1"); rows != 1 {
+		t.Errorf("another cluster has %d rows, want the one it had", rows)
+	}
+}
+
+func errorOf(f *fixture, cluster string) string {
+	for _, info := range f.server.Sessions() {
+		if info.Cluster == cluster && info.Rollup.Err != nil {
+			return info.Rollup.Err.Error()
+		}
+	}
+	return ""
+}
+
+func TestKindsOfOneClusterAreBounded(t *testing.T) {
+	f := serve(t, session.Deps{})
+	o := f.connect(t, "a")
+	kinds := func(n int) *pb.OperatorMessage {
+		m := rollup("a", n)
+		for i, need := range m.GetRollup().GetNeeds() {
+			need.Requirements[0].Values = []string{fmt.Sprint(i)}
+		}
+		return m
+	}
+	o.send(kinds(session.ClusterMatchersMax))
+	await(t, f.core.taken)
+	o.ack("rollup")
+	o.send(kinds(session.ClusterMatchersMax + 1))
+	await(t, f.core.taken)
+	until(t, "it is refused", func() bool { return strings.Contains(errorOf(f, "a"), "sets of requirements") })
+	if rows := f.core.rows("a"); rows != session.ClusterMatchersMax {
+		t.Errorf("%d rows, want those of the last good roll-up", rows)
+	}
+}

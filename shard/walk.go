@@ -1,0 +1,116 @@
+package shard
+
+import (
+	"github.com/tonnage/tonnage/columnar"
+)
+
+// walkBatch is how many records are looked up together.
+const walkBatch = 64
+
+// plainBatch is a listing whose records are there already.
+type plainBatch []Record
+
+// Len is that of Batch, and so are the others.
+func (b plainBatch) Len() int { return len(b) }
+
+// ID returns the machine's id.
+func (b plainBatch) ID(i int) string { return b[i].Machine.ID }
+
+// Digest returns 0: comparing fields costs no more.
+func (b plainBatch) Digest(int) uint64 { return 0 }
+
+// Record returns the record.
+func (b plainBatch) Record(i int) (*Record, error) { return &b[i], nil }
+
+// Done does nothing: the records are the caller's.
+func (plainBatch) Done() {}
+
+// rowSet is a set of rows that grows as needed.
+type rowSet []uint64
+
+func (x *rowSet) add(r columnar.Row) {
+	for int(r>>6) >= len(*x) {
+		*x = append(*x, 0)
+	}
+	(*x)[r>>6] |= 1 << (r & 63)
+}
+
+func (x rowSet) has(r columnar.Row) bool {
+	return int(r>>6) < len(x) && x[r>>6]>>(r&63)&1 == 1
+}
+
+// walk takes over the records of a listing.
+//
+// A record is passed over, unread, when its digest is that of the record that
+// was last taken over for its machine, nobody has touched the machine since (the
+// table forgets the digest when the row changes), and nothing is under way for
+// it. All others go the checked way.
+type walk struct {
+	s       *Shard
+	batch   Batch
+	full    bool
+	seen    rowSet // mentioned; of full listings
+	watched rowSet // under way, or with news put aside
+	ids     [walkBatch]string
+	rows    [walkBatch]columnar.Row
+}
+
+func (s *Shard) newWalk(batch Batch, full bool) *walk {
+	w := &walk{s: s, batch: batch, full: full}
+	if full {
+		w.seen = make(rowSet, (s.machines.RowMax()+batch.Len())/64+1)
+	}
+	watch := func(id string) {
+		if r, ok := s.machines.Lookup(id); ok {
+			w.watched.add(r)
+		}
+	}
+	for id := range s.inFlight {
+		watch(id)
+	}
+	for id := range s.settled {
+		watch(id)
+	}
+	for id := range s.deferred {
+		watch(id)
+	}
+	return w
+}
+
+// next takes over some records, at most walkBatch.
+func (w *walk) next(from, to int, out *Reconciled) {
+	n := to - from
+	for i := range n {
+		w.ids[i] = w.batch.ID(from + i)
+	}
+	machines := w.s.machines
+	machines.LookupAll(w.rows[:n], w.ids[:n])
+	who := machines.Membership()
+	for i := range n {
+		r := w.rows[i]
+		if machines.Membership() != who { // the row may be another machine's by now
+			r, _ = machines.Lookup(w.ids[i])
+		}
+		if d := w.batch.Digest(from + i); d == 0 || r == columnar.None || machines.Digest(r) != d || w.watched.has(r) {
+			r = w.take(r, from+i, d, out)
+		}
+		if w.full && r != columnar.None {
+			w.seen.add(r)
+		}
+	}
+}
+
+// take reads a record and takes it over. It returns the machine's row, if there
+// is such a machine now, also when the record was refused.
+func (w *walk) take(r columnar.Row, i int, digest uint64, out *Reconciled) columnar.Row {
+	rec, err := w.batch.Record(i)
+	if err != nil {
+		w.s.refuse(err, out)
+		return r
+	}
+	r, taken := w.s.observeOrDefer(r, rec, out)
+	if taken && digest != 0 {
+		w.s.machines.SetDigest(r, digest)
+	}
+	return r
+}

@@ -1,0 +1,192 @@
+package shard
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime/trace"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// A cycle that was slow cannot be profiled afterwards, and the next one may not
+// be slow. So the runtime's flight recorder keeps what happened in the last
+// seconds in memory, and when a cycle has taken too long that is written out:
+// which goroutine ran when, what it waited for, what the collector did, and the
+// stages, which the labels put into the trace. Of what is written the slowest
+// cycles are kept. Recording costs one or two percent of the processor.
+
+const (
+	// WorstKept is how many traces a folder keeps: those of the slowest cycles.
+	WorstKept = 8
+	// WorstMinDefault is from when on a cycle is slow.
+	WorstMinDefault = 100 * time.Millisecond
+	// WorstBytesMax bounds one trace; one that grows beyond it is not kept.
+	WorstBytesMax = 32 << 20
+	// worstWindow is how far back the recorder reaches, while worstWindowBytes
+	// suffice for it.
+	worstWindow      = 10 * time.Second
+	worstWindowBytes = WorstBytesMax / 2
+)
+
+// worst keeps the traces of the slowest cycles in a folder, those of earlier
+// processes included. A nil *worst keeps nothing.
+type worst struct {
+	dir   string
+	min   time.Duration
+	log   *slog.Logger
+	write func(io.Writer) (int64, error) // what was recorded
+
+	mu      sync.Mutex
+	kept    []worstTrace // slowest first, at most WorstKept
+	busy    bool         // one is being written
+	writing sync.WaitGroup
+}
+
+// worstTrace is a file of the folder.
+type worstTrace struct {
+	name  string
+	nanos int64 // of the cycle
+}
+
+// worstName is the name of a trace: the cycle's microseconds, its time, its
+// number. Other files of the folder are left alone.
+var worstName = regexp.MustCompile(`^cycle-(\d{12})us-\d{8}T\d{6}Z-\d+\.trace(\.new)?$`)
+
+func nameOf(number uint64, now, nanos int64) string {
+	const microsMax = 999_999_999_999 // what the name has room for: eleven days
+	return fmt.Sprintf("cycle-%012dus-%s-%d.trace", min(nanos/int64(time.Microsecond), microsMax), time.Unix(0, now).UTC().Format("20060102T150405Z"), number)
+}
+
+// newWorst opens the folder, and makes it if need be.
+func newWorst(dir string, least time.Duration, log *slog.Logger) (*worst, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("folder for traces of slow cycles: %w", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("folder for traces of slow cycles: %w", err)
+	}
+	w := &worst{dir: dir, min: least, log: log}
+	for _, e := range entries {
+		m := worstName.FindStringSubmatch(e.Name())
+		switch {
+		case m == nil || !e.Type().IsRegular():
+		case m[2] != "": // its writer was interrupted
+			w.remove(e.Name())
+		default:
+			micros, _ := strconv.ParseInt(m[1], 10, 64) // twelve digits
+			w.keep(worstTrace{e.Name(), micros * int64(time.Microsecond)})
+		}
+	}
+	return w, nil
+}
+
+// record starts the recorder; stop ends it, after what is being written. There
+// is one recorder in a process: where another one runs, nothing is kept.
+func (w *worst) record() (stop func()) {
+	if w == nil {
+		return func() {}
+	}
+	r := trace.NewFlightRecorder(trace.FlightRecorderConfig{MinAge: worstWindow, MaxBytes: worstWindowBytes})
+	if err := r.Start(); err != nil {
+		w.log.Warn("no traces of slow cycles are kept", "error", err)
+		return func() {}
+	}
+	w.mu.Lock()
+	w.write = r.WriteTo
+	w.mu.Unlock()
+	return func() {
+		w.mu.Lock()
+		w.write = nil
+		w.mu.Unlock()
+		w.writing.Wait()
+		r.Stop()
+	}
+}
+
+// took tells how long a cycle took. Writing goes on without the caller; a slow
+// cycle that comes meanwhile is not kept.
+func (w *worst) took(number uint64, now, nanos int64) {
+	if w == nil || nanos < int64(w.min) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.write == nil || w.busy || len(w.kept) == WorstKept && nanos <= w.kept[WorstKept-1].nanos {
+		return
+	}
+	w.busy = true
+	write := w.write
+	w.writing.Go(func() { w.save(worstTrace{nameOf(number, now, nanos), nanos}, write) })
+}
+
+// save writes a trace and takes it among those that are kept.
+func (w *worst) save(t worstTrace, write func(io.Writer) (int64, error)) {
+	err := w.saveAs(t.name, write)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.busy = false
+	if err != nil {
+		w.log.Warn("the trace of a slow cycle is not kept", "error", err)
+		return
+	}
+	w.log.Warn("slow cycle", "took", time.Duration(t.nanos), "trace", filepath.Join(w.dir, t.name))
+	w.keep(t)
+}
+
+// saveAs writes under another name first, so that what has the name is whole.
+func (w *worst) saveAs(name string, write func(io.Writer) (int64, error)) error {
+	path := filepath.Join(w.dir, name)
+	f, err := os.Create(path + ".new")
+	if err != nil {
+		return err
+	}
+	_, err = write(&limited{to: f, left: WorstBytesMax})
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err != nil {
+		w.remove(name + ".new")
+	}
+	return err
+}
+
+// keep takes a trace among the kept, and gives up the least bad beyond
+// WorstKept.
+func (w *worst) keep(t worstTrace) {
+	at, _ := slices.BinarySearchFunc(w.kept, t, func(a, b worstTrace) int { return cmp.Compare(b.nanos, a.nanos) })
+	w.kept = slices.Insert(w.kept, at, t)
+	for len(w.kept) > WorstKept {
+		w.remove(w.kept[WorstKept].name)
+		w.kept = w.kept[:WorstKept]
+	}
+}
+
+func (w *worst) remove(name string) {
+	if err := os.Remove(filepath.Join(w.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		w.log.Warn("a trace that is not to be kept stays", "error", err)
+	}
+}
+
+// limited refuses what goes beyond its limit.
+type limited struct {
+	to   io.Writer
+	left int
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	if len(p) > l.left {
+		return 0, fmt.Errorf("more than %d MiB", WorstBytesMax>>20)
+	}
+	l.left -= len(p)
+	return l.to.Write(p)
+}

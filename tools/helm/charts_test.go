@@ -1,0 +1,334 @@
+// Package helm holds the charts in deploy/charts to what they promise: they
+// render for every value, into objects that Kubernetes knows, with flags that
+// the programs have.
+package helm
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+)
+
+const root = "../.."
+
+func TestMain(m *testing.M) {
+	log.SetOutput(io.Discard) // the loader tells of every link that it follows
+	m.Run()
+}
+
+// needed are the values without which a chart does not render.
+var needed = map[string]map[string]any{
+	"tonnage":          {"shard": map[string]any{"provider": map[string]any{"addr": "provider.fleet.svc:9000"}}},
+	"tonnage-operator": {"clusterID": "cluster-1", "shardAddress": "shard-0:7780"},
+	"tonnage-pods":     {},
+}
+
+// render returns the objects of a chart, text by text.
+func render(chart string, values map[string]any) (string, error) {
+	c, err := loader.Load(filepath.Join(root, "deploy/charts", chart))
+	if err != nil {
+		return "", err
+	}
+	capabilities := chartutil.DefaultCapabilities.Copy()
+	capabilities.KubeVersion = chartutil.KubeVersion{Version: "v1.36.3", Major: "1", Minor: "36"}
+	if !chartutil.IsCompatibleRange(c.Metadata.KubeVersion, capabilities.KubeVersion.Version) {
+		return "", fmt.Errorf("the chart is not for Kubernetes %s", capabilities.KubeVersion.Version)
+	}
+	merged, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{Name: "rel", Namespace: "bigfleet-system", Revision: 1, IsInstall: true}, capabilities)
+	if err != nil {
+		return "", err
+	}
+	files, err := engine.Render(c, merged)
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if strings.HasSuffix(name, "NOTES.txt") {
+			continue // for people
+		}
+		fmt.Fprintf(&out, "---\n# %s\n%s\n", name, files[name])
+	}
+	return out.String(), nil
+}
+
+func mustRender(t *testing.T, chart string, values map[string]any) string {
+	t.Helper()
+	out, err := render(chart, values)
+	if err != nil {
+		t.Fatalf("%s: %v", chart, err)
+	}
+	return out
+}
+
+// with returns the needed values of a chart with one more at a path.
+func with(chart string, path []string, value any) map[string]any {
+	out := clone(needed[chart])
+	at := out
+	for _, key := range path[:len(path)-1] {
+		next, ok := at[key].(map[string]any)
+		if !ok {
+			next = map[string]any{}
+			at[key] = next
+		}
+		at = next
+	}
+	at[path[len(path)-1]] = value
+	return out
+}
+
+func clone(m map[string]any) map[string]any {
+	out := make(map[string]any, len(m))
+	for k, v := range m {
+		if sub, ok := v.(map[string]any); ok {
+			v = clone(sub)
+		}
+		out[k] = v
+	}
+	return out
+}
+
+// foreign are kinds that an API server does not know by itself.
+var foreign = map[string]bool{"PodMonitor": true}
+
+// TestObjectsAreThoseOfKubernetes: no field is misspelt, with everything on and
+// with the least.
+func TestObjectsAreThoseOfKubernetes(t *testing.T) {
+	types := runtime.NewScheme()
+	if err := scheme.AddToScheme(types); err != nil {
+		t.Fatal(err)
+	}
+	if err := apiextensions.AddToScheme(types); err != nil {
+		t.Fatal(err)
+	}
+	decoder := serializer.NewCodecFactory(types, serializer.EnableStrict).UniversalDeserializer()
+	for chart := range needed {
+		for _, values := range []map[string]any{needed[chart], everything(chart)} {
+			kinds := map[string]int{}
+			for _, text := range strings.Split(mustRender(t, chart, values), "\n---") {
+				var head struct{ Kind, APIVersion string }
+				if err := yaml.Unmarshal([]byte(text), &head); err != nil {
+					t.Fatalf("%s: %v in\n%s", chart, err, text)
+				}
+				if head.Kind == "" || foreign[head.Kind] {
+					continue
+				}
+				kinds[head.Kind]++
+				if _, _, err := decoder.Decode([]byte(text), nil, nil); err != nil {
+					t.Errorf("%s: %s: %v", chart, head.Kind, err)
+				}
+			}
+			if kinds["PodDisruptionBudget"] == 0 || kinds["ServiceAccount"] == 0 || kinds["StatefulSet"]+kinds["Deployment"] == 0 {
+				t.Errorf("%s renders %v", chart, kinds)
+			}
+		}
+	}
+}
+
+// everything switches on all that a chart has.
+func everything(chart string) map[string]any {
+	out := clone(needed[chart])
+	set := func(value any, path ...string) {
+		at := out
+		for _, key := range path[:len(path)-1] {
+			if _, ok := at[key].(map[string]any); !ok {
+				at[key] = map[string]any{}
+			}
+			at = at[key].(map[string]any)
+		}
+		at[path[len(path)-1]] = value
+	}
+	set(true, "podMonitor", "enabled")
+	set(true, "networkPolicy", "enabled")
+	set([]any{map[string]any{"podSelector": map[string]any{}}}, "networkPolicy", "metricsFrom")
+	switch chart {
+	case "tonnage":
+		set([]any{map[string]any{"namespaceSelector": map[string]any{}}}, "networkPolicy", "from")
+		set("coordinator-tls", "coordinator", "tls", "secretName")
+		set("shard-tls", "shard", "tls", "secretName")
+		set("/var/lib/bigfleet-shard/audit.jsonl", "shard", "auditLog")
+		set("/export", "coordinator", "snapshotExport", "dir")
+		set([]any{map[string]any{"name": "export", "emptyDir": map[string]any{}}}, "coordinator", "extraVolumes")
+		set([]any{map[string]any{"name": "export", "mountPath": "/export"}}, "coordinator", "extraVolumeMounts")
+	case "tonnage-operator":
+		set("operator-tls", "tls", "secretName")
+		set("#cloud-config\n# {{ .ClusterID }}\n", "bootstrapTemplate")
+	case "tonnage-pods":
+		set(map[string]any{"critical": map[string]any{"interruptionPenalty": "64"}}, "priorityClassDefaults")
+	}
+	return out
+}
+
+// unused are values that change nothing, and say so where they stand.
+var unused = map[string]bool{"tonnage rbac.create": true}
+
+// parents are values that count only beside others.
+var beside = map[string]map[string]any{
+	"tonnage coordinator.snapshotExport.interval": {"coordinator": map[string]any{"snapshotExport": map[string]any{"dir": "/export"}}},
+	"tonnage networkPolicy.from":                  {"networkPolicy": map[string]any{"enabled": true}},
+	"tonnage networkPolicy.metricsFrom":           {"networkPolicy": map[string]any{"enabled": true}},
+	"tonnage podMonitor.interval":                 {"podMonitor": map[string]any{"enabled": true}},
+	"tonnage-operator networkPolicy.metricsFrom":  {"networkPolicy": map[string]any{"enabled": true}},
+	"tonnage-operator podMonitor.interval":        {"podMonitor": map[string]any{"enabled": true}},
+	"tonnage-pods networkPolicy.metricsFrom":      {"networkPolicy": map[string]any{"enabled": true}},
+	"tonnage-pods podMonitor.interval":            {"podMonitor": map[string]any{"enabled": true}},
+}
+
+// TestEveryValueCounts: a value that is changed changes what is rendered, or
+// renders an error that names it.
+func TestEveryValueCounts(t *testing.T) {
+	for chart := range needed {
+		c, err := loader.Load(filepath.Join(root, "deploy/charts", chart))
+		if err != nil {
+			t.Fatal(err)
+		}
+		walk(c.Values, nil, func(path []string, value any) {
+			name := chart + " " + strings.Join(path, ".")
+			if unused[name] {
+				return
+			}
+			base := clone(needed[chart])
+			merge(base, beside[name])
+			before := mustRender(t, chart, base)
+			changed := with(chart, path, other(value))
+			merge(changed, beside[name])
+			after, err := render(chart, changed)
+			switch {
+			case err != nil && !strings.Contains(err.Error(), path[0]):
+				t.Errorf("%s: %v", name, err)
+			case err == nil && after == before:
+				t.Errorf("%s counts for nothing", name)
+			}
+		})
+	}
+}
+
+func merge(into, more map[string]any) {
+	for k, v := range more {
+		sub, ok := v.(map[string]any)
+		if have, both := into[k].(map[string]any); ok && both {
+			merge(have, sub)
+		} else if _, there := into[k]; !there {
+			into[k] = v
+		}
+	}
+}
+
+// walk visits the leaves of values; an empty object is one.
+func walk(values map[string]any, path []string, visit func([]string, any)) {
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		at := append(slices.Clone(path), key)
+		if sub, ok := values[key].(map[string]any); ok && len(sub) > 0 {
+			walk(sub, at, visit)
+		} else {
+			visit(at, values[key])
+		}
+	}
+}
+
+// other returns another value of the same kind.
+func other(value any) any {
+	switch v := value.(type) {
+	case bool:
+		return !v
+	case float64:
+		return v + 1
+	case string:
+		return v + "7"
+	case []any:
+		return []any{map[string]any{"name": "other"}}
+	}
+	return map[string]any{"other": "1"}
+}
+
+var flagPattern = regexp.MustCompile(`(?m)^\s*- "?--([a-z-]+)=`)
+
+// TestFlagsExist: every flag that a chart gives is one of the program's.
+func TestFlagsExist(t *testing.T) {
+	dir := t.TempDir()
+	for _, program := range []string{"tonnage", "tonnage-operator"} {
+		build := exec.Command("go", "build", "-o", filepath.Join(dir, program), "./cmd/"+program)
+		build.Dir = root
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	for _, c := range []struct {
+		chart, part string // part of the file's name
+		command     []string
+	}{
+		{"tonnage", "templates/shard.yaml", []string{"tonnage", "shard"}},
+		{"tonnage", "templates/coordinator.yaml", []string{"tonnage", "coordinator"}},
+		{"tonnage-operator", "templates/deployment.yaml", []string{"tonnage-operator"}},
+		{"tonnage-pods", "templates/deployment.yaml", []string{"tonnage-operator", "pods"}},
+	} {
+		help, err := exec.Command(filepath.Join(dir, c.command[0]), append(c.command[1:], "--help")...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v --help: %v", c.command, err)
+		}
+		text := mustRender(t, c.chart, everything(c.chart))
+		_, text, found := strings.Cut(text, "# "+c.chart+"/"+c.part)
+		if !found {
+			t.Fatalf("%s has no %s", c.chart, c.part)
+		}
+		text, _, _ = strings.Cut(text, "\n---\n# ")
+		flags := flagPattern.FindAllStringSubmatch(text, -1)
+		if len(flags) < 4 {
+			t.Errorf("%s: %d flags are found", c.part, len(flags))
+		}
+		for _, f := range flags {
+			if !regexp.MustCompile(`(?m)^\s+(-\w, )?--?` + f[1] + `\b`).Match(help) {
+				t.Errorf("%s: %v has no flag --%s", c.part, c.command, f[1])
+			}
+		}
+	}
+}
+
+func TestMissingAndWrongValuesAreNamed(t *testing.T) {
+	for _, c := range []struct {
+		chart  string
+		values map[string]any
+		want   string
+	}{
+		{"tonnage", map[string]any{}, "shard.provider.addr: is missing"},
+		{"tonnage-operator", map[string]any{"shardAddress": "s:1"}, "clusterID: is missing"},
+		{"tonnage-operator", map[string]any{"clusterID": "c"}, "shardAddress: is missing"},
+		{"tonnage", with("tonnage", []string{"coordinator", "replicas"}, 7), "coordinator.replicas: must be 1 to 5, got 7"},
+		{"tonnage", map[string]any{"shard": map[string]any{"provider": map[string]any{"addr": "p:1"}, "replicas": 2, "tls": map[string]any{"secretName": "s"}}}, "one certificate holds one shard's id"},
+	} {
+		if _, err := render(c.chart, c.values); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", c.chart, err, c.want)
+		}
+	}
+}
+
+// TestNamesCarryOver: a release takes the place of what was installed before.
+func TestNamesCarryOver(t *testing.T) {
+	text := mustRender(t, "tonnage", needed["tonnage"])
+	for _, want := range []string{
+		"name: bigfleet-coordinator\n", "name: bigfleet-shard\n", "name: bigfleet-shard-headless\n",
+		"app.kubernetes.io/component: coordinator", "app.kubernetes.io/component: shard",
+		"- --coordinator-addr=bigfleet-coordinator-0.bigfleet-coordinator.bigfleet-system.svc:7790,bigfleet-coordinator-1.",
+		"- --join-addr=bigfleet-coordinator.bigfleet-system.svc:7790",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %q", want)
+		}
+	}
+}
