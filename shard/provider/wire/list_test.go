@@ -278,6 +278,18 @@ func TestKeyOfAnotherType(t *testing.T) {
 	}
 }
 
+// TestTextThatIsReplaced: it must be text as well as what replaces it.
+func TestTextThatIsReplaced(t *testing.T) {
+	for num := range protowire.Number(2) {
+		entry := appendRaw(appendRaw(nil, 1+num, []byte{0xff}), 1+num, []byte("k"))
+		var l wire.List
+		parse(t, &l, appendRaw(nil, 1, appendRaw(appendRaw(nil, 1, []byte("a")), 10, entry)))
+		if _, err := l.Record(0); err == nil || !strings.Contains(err.Error(), "labels: is not UTF-8") {
+			t.Errorf("field %d: %v", 1+num, err)
+		}
+	}
+}
+
 // TestParseAllocatesNothing: a listing in which nothing is new costs no memory.
 func TestParseAllocatesNothing(t *testing.T) {
 	rng := random(t)

@@ -40,7 +40,9 @@ func (e *entries) digest() uint64 {
 	return d.total
 }
 
-// add reads one entry.
+// add reads one entry. Whether its key and value are text is for find to say,
+// but of what stands there several times the last one holds, and find sees none
+// of the others.
 func (e *entries) add(b []byte) error {
 	if len(e.list) == EntriesMax {
 		return fmt.Errorf("has more than %d entries", EntriesMax)
@@ -48,12 +50,18 @@ func (e *entries) add(b []byte) error {
 	x := entry{raw: b}
 	c := cursor{buf: b}
 	for c.next() {
+		field := &x.key
 		switch {
 		case c.holds(fieldEntryKey):
-			x.key = c.bytes
 		case c.holds(fieldEntryValue):
-			x.value = c.bytes
+			field = &x.value
+		default:
+			continue
 		}
+		if !utf8.Valid(*field) {
+			return errText
+		}
+		*field = c.bytes
 	}
 	if c.err != nil {
 		return c.err
