@@ -173,8 +173,8 @@ func (p *pass) acquireAll() {
 }
 
 // acquireShares gives all needs their turns, each by the worker who has its
-// kind. The first has the largest share; when the second is done with its own, it
-// gathers for the first.
+// kind. The first has the largest share: the second gathers for it, before
+// each batch of its own and when it is done with these.
 func (p *pass) acquireShares() {
 	lanes := p.e.lanes
 	if len(p.order) < gatherMin {
@@ -187,10 +187,12 @@ func (p *pass) acquireShares() {
 			r.drain(lanes[0].acquireBatch)
 			return
 		}
-		lanes[worker].acquireShare()
-		if worker == 1 {
-			r.pour()
+		if worker > 1 {
+			lanes[worker].acquireShare()
+			return
 		}
+		lanes[1].acquireShareAnd(r.topUp)
+		r.pour()
 	})
 }
 

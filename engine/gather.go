@@ -115,10 +115,14 @@ func (l *lane) acquirePending() {
 
 // acquireShare gives the needs of the lane's share their turns, gathering for
 // itself.
-func (l *lane) acquireShare() {
+func (l *lane) acquireShare() { l.acquireShareAnd(func() {}) }
+
+// acquireShareAnd is acquireShare that does something else before each batch.
+func (l *lane) acquireShareAnd(first func()) {
 	g, b := l.gathers(), &l.pending
 	b.aggregates = alloc.MakeDirty[int64](l.arena, batchNeeds*l.dims)
 	for g.fill(b); b.n > 0; g.fill(b) {
+		first()
 		l.acquireBatch(b)
 	}
 }
@@ -158,6 +162,15 @@ func (r *ring) pour() {
 			runtime.Gosched()
 			continue
 		}
+		r.mu.Lock()
+		r.pourOne()
+		r.mu.Unlock()
+	}
+}
+
+// topUp fills batches until there is no room for more.
+func (r *ring) topUp() {
+	for r.poured.Load()-r.drunk.Load() < batchesAhead && !r.over.Load() {
 		r.mu.Lock()
 		r.pourOne()
 		r.mu.Unlock()
