@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/tonnage/tonnage/engine"
@@ -115,6 +116,25 @@ var stories = []struct {
 			s.reports("a", rows...)
 		},
 	}},
+	{"NumbersOfProfilesAndUnitsGetAnotherMeaning", []func(*story){
+		func(s *story) {
+			s.reports("a", s.row(100, 8, 4, false))
+			s.reports("b", s.row(50, 8, 4, true), s.row(50, 4, 1, true))
+			for i := range 5 {
+				s.machine(fmt.Sprint("m", i), model.Idle, "", 4, "r")
+			}
+		},
+		func(s *story) { // there is no 100 any more, nor a unit of 1
+			s.reports("a", s.row(70, 8, 2, false))
+			s.reports("b", s.row(50, 8, 4, true), s.row(50, 4, 4, true))
+		},
+		func(s *story) { // their numbers are others', in plain rows and in folds
+			s.reports("b", s.row(80, 8, 3, true), s.row(50, 4, 4, true))
+		},
+		func(s *story) { // and they are back
+			s.reports("a", s.row(100, 8, 4, false))
+		},
+	}},
 	{"FreeMachinesBreakTheTieOfCredit", []func(*story){
 		func(s *story) {
 			s.reports("a", s.row(100, 8, 4, true))
@@ -150,5 +170,33 @@ func TestStories(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestProfilesThatAreGoneAreForgotten: a demand whose every report brings a
+// profile that never was there is decided upon the cycle before, but for one
+// cycle in thousands, which forgets the kinds of those that are gone.
+func TestProfilesThatAreGoneAreForgotten(t *testing.T) {
+	s := &story{T: t, script: script{
+		supply: supply.New(), demand: demand.New(), clusters: map[string]bool{}, now: storyNow, options: reference.DefaultOptions(),
+	}}
+	s.start(t)
+	s.machine("m", model.Idle, "", 4, "r")
+	full := 0
+	for i := range int32(10_000) {
+		s.reports("a", s.row(i, 4, 4, false))
+		plan, err := s.running[0].Cycle(engine.Input{Supply: s.supply, Demand: s.demand, Now: s.now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if plan.Stats.Full {
+			full++
+		}
+		if n := plan.Stats.Actions[engine.Bootstrap]; n != 1 {
+			t.Fatalf("cycle %d: %d Bootstraps, want 1", i, n)
+		}
+	}
+	if full < 2 || full > 4 {
+		t.Errorf("%d of 10,000 cycles built on nothing, want the first and one or two more", full)
 	}
 }

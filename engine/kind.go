@@ -57,8 +57,10 @@ type kinds struct {
 	next []uint32 // chains the kinds of one profile
 	// rows and folds are, by profile number, 1 + the first kind that rows of the
 	// profile have, and that folds of it have. A profile has few: one for each
-	// minimum unit.
+	// minimum unit; those of a profile that had the number before are among them.
 	rows, folds []uint32
+	// after is how many there were when numbering began anew.
+	after int
 	ladders     map[ladderKey]*ladder
 	layouts     map[ladderKey][]spreadLayout
 	offers      [model.NumBuckets]offerRanks // by penalty
@@ -66,10 +68,23 @@ type kinds struct {
 
 func (k *kinds) reset(profiles int) {
 	clear(k.list)
-	k.list, k.next = k.list[:0], k.next[:0]
+	k.list, k.next, k.after = k.list[:0], k.next[:0], 0
 	k.rows, k.folds = resize(k.rows, profiles), resize(k.folds, profiles)
 	k.offers = [model.NumBuckets]offerRanks{}
 	k.ladders, k.layouts = map[ladderKey]*ladder{}, map[ladderKey][]spreadLayout{}
+}
+
+// kindsKept is how many kinds that nobody may be of any more are kept.
+const kindsKept = 1 << 12
+
+// many reports whether so many kinds have come that most may be of profiles that
+// are gone.
+func (k *kinds) many() bool { return k.after > 0 && len(k.list) > 2*k.after+kindsKept }
+
+// grow makes room for more profiles.
+func (k *kinds) grow(profiles int) {
+	more := max(0, profiles-len(k.rows))
+	k.rows, k.folds = append(k.rows, make([]uint32, more)...), append(k.folds, make([]uint32, more)...)
 }
 
 // ofRow returns the kind of a row.
@@ -87,16 +102,18 @@ func (k *kinds) ofFold(s *snapshot.Snapshot, profile uint32, unit []int64, mask 
 }
 
 func (k *kinds) find(s *snapshot.Snapshot, first []uint32, profile uint32, unit []int64, mask uint64) uint32 {
+	p := s.Demand.Profile(profile)
+	ofFold := &first[0] == &k.folds[0]
+	if ofFold {
+		p = p.WithoutSame()
+	}
 	for i := first[profile]; i != 0; i = k.next[i-1] {
-		if x := &k.list[i-1]; x.mask == mask && slices.Equal(x.unit, unit) {
+		if x := &k.list[i-1]; x.mask == mask && slices.Equal(x.unit, unit) && x.profile.Equal(p) {
 			return i - 1
 		}
 	}
-	p := s.Demand.Profile(profile)
 	x := kind{worth: worth(p.Priority(), p.Interruption(), p.Reclamation()), unit: slices.Clone(unit), mask: mask}
-	if &first[0] == &k.folds[0] {
-		p = p.WithoutSame()
-	} else { // Same wins over spread, and has won for the members of a fold
+	if !ofFold { // Same wins over spread, and has won for the members of a fold
 		x.spread = p.HardSpread()
 	}
 	x.profile, x.fingerprint, x.matcher = p, p.Fingerprint(), s.Supply.Matcher(p)

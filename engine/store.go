@@ -21,7 +21,10 @@ type store struct {
 	clusters  []clusterState
 	sources   []rowSource
 	wants     []wants
-	numbering demand.Numbering
+	// What the demand's numbering of dimensions was. That of profiles and units may
+	// change: rows that have such a number are among those that have changed.
+	dimsVersion uint64
+
 	seen      uint64 // version of the demand
 	names     uint64 // sequence of the supply's names
 	epoch     uint64 // of ladders, over all cycles
@@ -87,12 +90,12 @@ type clusterState struct {
 // clusters have to be looked at, and makes room when that is all of them.
 func (p *pass) carryOver() {
 	st, s := &p.e.store, p.s
-	numbering := s.Demand.Numbering()
-	fresh := !st.valid || p.renumbered || st.demand != s.Demand || numbering.Profiles != st.numbering.Profiles ||
-		numbering.Units != st.numbering.Units || numbering.Dims != st.numbering.Dims || len(st.clusters) != len(s.Clusters) || st.dims != p.dims || p.manyFolds()
+	dimsVersion := s.Demand.Numbering().Dims
+	fresh := !st.valid || p.renumbered || st.demand != s.Demand || dimsVersion != st.dimsVersion ||
+		len(st.clusters) != len(s.Clusters) || st.dims != p.dims || p.manyFolds() || st.kinds.many()
 	st.valid = false // until this cycle has come to its end
 	st.supply, st.demand = s.Supply, s.Demand
-	st.numbering = numbering
+	st.dimsVersion = dimsVersion
 	p.renamed = st.names != s.Supply.NameSequence()
 	st.names = s.Supply.NameSequence()
 	p.findFree()
@@ -102,6 +105,8 @@ func (p *pass) carryOver() {
 	p.fresh = fresh
 	if fresh {
 		p.startOver()
+	} else {
+		st.kinds.grow(int(s.Demand.ProfileIDMax()))
 	}
 	p.sources, p.lines, p.kinds = st.sources, st.lines, st.kinds.list
 	p.order, p.rankOf, p.kindAt = st.order, st.rankOf, st.kindAt
@@ -399,6 +404,9 @@ func (p *pass) leaveBehind() {
 	st.alikes.takeBack()
 	if p.e.opts.Victims == VictimsGang {
 		st.gangs.plans, st.gangs.planned = p.plans, p.planned
+	}
+	if p.fresh {
+		st.kinds.after = len(st.kinds.list)
 	}
 	st.valid = true
 }
