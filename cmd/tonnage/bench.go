@@ -20,6 +20,7 @@ type benchFlags struct {
 	acquire      string
 	cpuProfile   string
 	profileDir   string
+	clusters     int
 	cycles       int
 	workers      int
 	seed         uint64
@@ -39,9 +40,10 @@ memory, and a checksum of what was decided.
 
 Regimes:
   cold       nothing is bound and everything is to be acquired, in each cycle
-  steady     everything is bound; before each cycle 1 % of the Needs and 1 % of the
-             machines change, after it the plan is carried out at once
-  burst      a tenth of the Needs double and gangs of 64 to 256 machines arrive
+  steady     everything is bound; from cycle to cycle 1 % of the Needs and 1 % of the
+             machines change, among them those for which the plan is carried out
+  burst      a tenth of the Needs double and gangs of 64 to 256 machines arrive;
+             --clusters 5: in 5 % of the clusters
   shrink     half of a tenth of the clusters' demand vanishes
   contended  demand is 130 % of supply, at five priorities; victims are chosen by gangs
 
@@ -66,6 +68,7 @@ code 3.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.rung, "rung", "tiny", "the workload: "+strings.Join(workload.Names(), ", "))
 	flags.StringVar(&f.regime, "regime", "cold", "what happens to it: "+strings.Join(regimeNames(), ", "))
+	flags.IntVar(&f.clusters, "clusters", 0, "of burst and shrink: in how many percent of the clusters that they change (default all)")
 	flags.IntVar(&f.cycles, "cycles", measure.CyclesDefault, "cycles to measure")
 	workersFlag(cmd, &f.workers, "")
 	pinFlag(cmd, &f.pin)
@@ -93,7 +96,7 @@ func regimeNames() []string {
 
 // config checks the flags.
 func (f *benchFlags) config() (cfg measure.Config, err error) {
-	cfg = measure.Config{Cycles: f.cycles, Workers: f.workers, Seed: f.seed, Full: f.full, Verify: f.verify}
+	cfg = measure.Config{Cycles: f.cycles, ClustersPercent: f.clusters, Workers: f.workers, Seed: f.seed, Full: f.full, Verify: f.verify}
 	if cfg.Rung, err = workload.ByName(f.rung); err != nil {
 		return cfg, badInput(fmt.Errorf("--rung: %w", err))
 	}
@@ -102,6 +105,9 @@ func (f *benchFlags) config() (cfg measure.Config, err error) {
 	}
 	if cfg.Acquire, err = engine.ParseAcquireMode(f.acquire); err != nil {
 		return cfg, badInput(fmt.Errorf("--acquire: %w", err))
+	}
+	if f.clusters != 0 && (f.clusters < 1 || f.clusters > 100 || cfg.Regime != workload.Burst && cfg.Regime != workload.Shrink) {
+		return cfg, badInput(fmt.Errorf("--clusters goes with --regime burst or shrink and is between 1 and 100, got %d", f.clusters))
 	}
 	if f.cycles < 1 || f.cycles > measure.CyclesMax {
 		return cfg, badInput(fmt.Errorf("--cycles must be between 1 and %d, got %d", measure.CyclesMax, f.cycles))

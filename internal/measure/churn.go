@@ -15,7 +15,8 @@ import (
 
 // How much changes before a steady cycle. One in changedOneIn Needs asks for up
 // to a tenth (unitsOneIn) more or less than at the start, by one unit at least;
-// one in changedOneIn machines is in another state.
+// one in changedOneIn machines is in another state, be it that the plan of the
+// cycle before was carried out or something else.
 const (
 	changedOneIn = 100
 	unitsOneIn   = 10
@@ -35,8 +36,10 @@ type churn struct {
 	rowStart []int // by cluster position: number of rows before it
 	draw     draw
 	idle     int  // size of the Idle tier at the start
+	asked    int  // Needs that ask for something else since the last cycle
 	quiet    bool // nothing changes any more
-	touched  map[columnar.Row]struct{}
+	// touched are the machines that are in another state since the last cycle.
+	touched map[columnar.Row]struct{}
 }
 
 func newChurn(f *workload.Fleet, in engine.Input) *churn {
@@ -52,10 +55,12 @@ func newChurn(f *workload.Fleet, in engine.Input) *churn {
 }
 
 func (c *churn) repeats() (bool, int) { return false, 0 }
+func (c *churn) changes() (int, int)  { return len(c.touched), c.asked }
 func (c *churn) litters() bool        { return true }
 
 func (c *churn) prepare(*engine.Engine) (engine.Input, error) {
 	c.in.Now += CycleStep
+	c.asked = 0
 	if c.quiet {
 		return c.in, nil
 	}
@@ -66,7 +71,13 @@ func (c *churn) prepare(*engine.Engine) (engine.Input, error) {
 }
 
 // after carries the plan out.
-func (c *churn) after(plan *engine.Plan) error { return carryOut(&c.in, plan) }
+func (c *churn) after(plan *engine.Plan) error {
+	clear(c.touched)
+	for i := range plan.Actions {
+		c.touched[plan.Actions[i].Machine] = struct{}{}
+	}
+	return carryOut(&c.in, plan)
+}
 
 // settle lets the engine come to rest. It returns after how many cycles the
 // plan was empty, or SettleCyclesMax and false.
@@ -91,7 +102,8 @@ func (c *churn) settle(e *engine.Engine) (cycles int, rest bool, err error) {
 func (c *churn) changeNeeds() error {
 	rows := c.in.Demand.Len()
 	picked := map[int]struct{}{}
-	for want := max(1, rows/changedOneIn); len(picked) < want; {
+	c.asked = max(1, rows/changedOneIn)
+	for len(picked) < c.asked {
 		picked[c.draw.below(rows)] = struct{}{}
 	}
 	byCluster := map[int][]int{}
@@ -148,18 +160,20 @@ func scale(v model.Resources, n, of int64) model.Resources {
 	return out
 }
 
-// changeMachines brings one machine in a hundred into another state.
+// changeMachines brings machines into another state until that is one in a
+// hundred since the last cycle.
 func (c *churn) changeMachines() error {
 	s := c.in.Supply
-	clear(c.touched)
+	all := max(1, s.Len()/changedOneIn)
+	left := max(0, all-len(c.touched))
 	idle, speculative := s.Count(model.Idle), s.Count(model.Speculative)
-	pairs := min((idle+speculative)/changedOneIn/2, speculative)
+	pairs := min((idle+speculative)/changedOneIn/2*left/all, speculative)
 	toIdle := min(max(pairs+(c.idle-idle)/2, 0), 2*pairs, speculative)
 	for _, m := range []struct {
 		times        int
 		from, by, to model.State
 	}{
-		{max(1, s.Len()/changedOneIn) - 2*pairs, model.Configured, model.Draining, model.Idle},
+		{left - 2*pairs, model.Configured, model.Draining, model.Idle},
 		{toIdle, model.Speculative, model.Creating, model.Idle},
 		{2*pairs - toIdle, model.Idle, model.Deleting, model.Speculative},
 	} {

@@ -77,38 +77,97 @@ func TestSteadyActsOnChangesOnly(t *testing.T) {
 	rest("after changes")
 }
 
+// TestOnePerCentChanges: from one decision to the next one Need in a hundred is
+// another, and one machine in a hundred, among them those that the plan has
+// moved: no more than these where they are more.
 func TestOnePerCentChanges(t *testing.T) {
-	c, _ := steady(t, "5k", 2)
-	for range 3 {
-		before := needs(c)
-		states := map[string]model.State{}
-		for r := range c.in.Supply.All() {
-			states[c.in.Supply.ID(r)] = c.in.Supply.State(r)
-		}
-		if _, err := c.prepare(nil); err != nil {
+	c, e := steady(t, "5k", 2)
+	if _, _, err := c.settle(e); err != nil {
+		t.Fatal(err)
+	}
+	demand, machines := needs(c), states(c)
+	planned := 0
+	for range 6 {
+		in, err := c.prepare(e)
+		if err != nil {
 			t.Fatal(err)
 		}
-		changed := 0
-		for i, n := range needs(c) {
-			if !slices.Equal(n.Aggregate, before[i].Aggregate) {
-				changed++
+		asked, moved := 0, 0
+		now := needs(c)
+		for i, n := range now {
+			if !slices.Equal(n.Aggregate, demand[i].Aggregate) {
+				asked++
 			}
 			if !n.Aggregate.Covers(n.MinUnit) {
 				t.Fatalf("a Need of %v with units of %v", n.Aggregate, n.MinUnit)
 			}
 		}
-		if want := len(before) / 100; changed != want {
-			t.Errorf("%d of %d Needs changed, want %d", changed, len(before), want)
-		}
-		moved := 0
-		for r := range c.in.Supply.All() {
-			if states[c.in.Supply.ID(r)] != c.in.Supply.State(r) {
+		for id, s := range states(c) {
+			if machines[id] != s {
 				moved++
 			}
 		}
-		if want := c.in.Supply.Len() / 100; moved != want {
-			t.Errorf("%d of %d machines are in another state, want %d", moved, c.in.Supply.Len(), want)
+		if want := len(demand) / 100; asked != want {
+			t.Errorf("%d of %d Needs changed, want %d", asked, len(demand), want)
 		}
+		if want := max(len(machines)/100, planned); moved != want {
+			t.Errorf("%d of %d machines are in another state, %d of them by a plan, want %d", moved, len(machines), planned, want)
+		}
+		if m, n := c.changes(); m != moved || n != asked {
+			t.Errorf("%d machines and %d Needs are said to have changed, want %d and %d", m, n, moved, asked)
+		}
+		plan, err := e.Cycle(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		demand, machines, planned = now, states(c), len(plan.Actions)
+		if planned == 0 {
+			t.Error("a plan moves nothing")
+		}
+		if err := c.after(plan); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// states returns the states of all machines.
+func states(c *churn) map[string]model.State {
+	out := map[string]model.State{}
+	for r := range c.in.Supply.All() {
+		out[c.in.Supply.ID(r)] = c.in.Supply.State(r)
+	}
+	return out
+}
+
+// TestSomeClustersBurst: a burst comes in so many of the clusters, and says how
+// much that changes.
+func TestSomeClustersBurst(t *testing.T) {
+	rung, err := workload.ByName("5k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := workload.Build(rung, 1)
+	for share, want := range map[int]int{1: 1, 5: 1, 50: 10, 100: 20} {
+		x := newFlip(f, workload.Burst, share, engine.Input{})
+		if len(x.changed) != want {
+			t.Errorf("%d %%: %d of %d clusters, want %d", share, len(x.changed), len(f.Clusters()), want)
+		}
+		n := 0
+		for _, c := range x.changed {
+			was, now := f.Needs(workload.Steady, c), f.Needs(workload.Burst, c)
+			n += len(now) - len(was)
+			for i := range was {
+				if !slices.Equal(was[i].Aggregate, now[i].Aggregate) {
+					n++
+				}
+			}
+		}
+		if _, got := x.changes(); got != n || n == 0 {
+			t.Errorf("%d %%: %d Needs are said to change, want %d", share, got, n)
+		}
+	}
+	if _, gone := newFlip(f, workload.Shrink, percent, engine.Input{}).changes(); gone == 0 {
+		t.Error("nothing shrinks")
 	}
 }
 

@@ -26,6 +26,8 @@ const (
 	warmupsMin = 2
 )
 
+const percent = 100
+
 // Regimes returns all regimes.
 func Regimes() []workload.Regime {
 	return []workload.Regime{workload.Cold, workload.Steady, workload.Burst, workload.Shrink, workload.Contended}
@@ -35,6 +37,9 @@ func Regimes() []workload.Regime {
 type Config struct {
 	Rung   workload.Rung
 	Regime workload.Regime
+	// ClustersPercent is in how many of the clusters whose demand burst or shrink
+	// change it does so, 1 … 100; 0 = in all.
+	ClustersPercent int
 	// Cycles to measure, 1 … CyclesMax.
 	Cycles int
 	// Workers of a cycle, 0 = GOMAXPROCS.
@@ -77,6 +82,12 @@ func (c *Config) Validate() error {
 	}
 	if c.Cycles < 1 || c.Cycles > CyclesMax {
 		faults = append(faults, fmt.Errorf("cycles: must be between 1 and %d, got %d", CyclesMax, c.Cycles))
+	}
+	if c.ClustersPercent < 0 || c.ClustersPercent > percent {
+		faults = append(faults, fmt.Errorf("percent of clusters: must be between 1 and %d, got %d", percent, c.ClustersPercent))
+	}
+	if c.ClustersPercent > 0 && c.Regime != workload.Burst && c.Regime != workload.Shrink {
+		faults = append(faults, fmt.Errorf("percent of clusters: %s changes all of them; only burst and shrink can change some", c.Regime))
 	}
 	opts := c.options()
 	if err := opts.Validate(); err != nil {

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -18,19 +19,23 @@ type course interface {
 	// repeats tells whether every cycle decides on the same, from the given
 	// number of different inputs.
 	repeats() (same bool, inputs int)
+	// changes tells how many machines and Needs are others than in the cycle
+	// before; 0 where each cycle decides from scratch.
+	changes() (machines, needs int)
 	// litters tells whether prepare and after leave garbage behind.
 	litters() bool
 }
 
 // newCourse builds the worlds of a regime. The growth is that of the first.
-func newCourse(f *workload.Fleet, regime workload.Regime) (course, growth, error) {
+func newCourse(f *workload.Fleet, cfg *Config) (course, growth, error) {
+	regime := cfg.Regime
 	switch regime {
 	case workload.Steady:
 		in, g, err := load(f, workload.Steady, workload.Steady)
 		return newChurn(f, in), g, err
 	case workload.Burst, workload.Shrink:
 		in, g, err := load(f, regime, workload.Steady)
-		return newFlip(f, regime, in), g, err
+		return newFlip(f, regime, cmp.Or(cfg.ClustersPercent, percent), in), g, err
 	}
 	first, g, err := load(f, regime, regime)
 	if err != nil {
@@ -55,6 +60,7 @@ func (t *turns) prepare(*engine.Engine) (engine.Input, error) {
 
 func (t *turns) after(*engine.Plan) error { return nil }
 func (t *turns) repeats() (bool, int)     { return true, len(t.worlds) }
+func (t *turns) changes() (int, int)      { return 0, 0 }
 func (t *turns) litters() bool            { return false }
 
 // flip lets a change of demand come and go.
@@ -63,17 +69,42 @@ type flip struct {
 	regime  workload.Regime
 	in      engine.Input
 	changed []int // positions of the clusters whose demand the regime changes
+	needs   int   // how many Needs of theirs
 }
 
-func newFlip(f *workload.Fleet, regime workload.Regime, in engine.Input) *flip {
+// newFlip changes the demand of some of the clusters whose demand the regime
+// changes: of so many in a hundred, at least of one, evenly spread.
+func newFlip(f *workload.Fleet, regime workload.Regime, share int, in engine.Input) *flip {
 	in.Mark = unmarked
 	x := &flip{fleet: f, regime: regime, in: in}
+	seen := 0
 	for c := range f.Clusters() {
-		if !slices.EqualFunc(f.Needs(workload.Steady, c), f.Needs(regime, c), sameNeed) {
-			x.changed = append(x.changed, c)
+		n := countChanged(f.Needs(workload.Steady, c), f.Needs(regime, c))
+		if n == 0 {
+			continue
 		}
+		if seen*share%percent < share { // the first of those that follow a whole one
+			x.changed = append(x.changed, c)
+			x.needs += n
+		}
+		seen++
 	}
 	return x
+}
+
+// countChanged counts the Needs of a cluster that are others, where more may have
+// come at the end; or of which some are gone, and nothing else has changed.
+func countChanged(was, now []model.Need) int {
+	if len(now) < len(was) {
+		return len(was) - len(now)
+	}
+	n := len(now) - len(was)
+	for i := range was {
+		if !sameNeed(was[i], now[i]) {
+			n++
+		}
+	}
+	return n
 }
 
 // sameNeed compares what may differ between two regimes.
@@ -106,4 +137,5 @@ func (x *flip) report(regime workload.Regime) error {
 
 func (x *flip) after(*engine.Plan) error { return nil }
 func (x *flip) repeats() (bool, int)     { return true, 1 }
+func (x *flip) changes() (int, int)      { return 0, x.needs }
 func (x *flip) litters() bool            { return true }

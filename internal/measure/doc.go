@@ -11,10 +11,13 @@
 //     not carried out. Working memory is kept, as in a process that runs.
 //   - burst and shrink decide on one change: the engine has just decided on the
 //     steady demand, then the change comes, is measured, and is taken back.
-//     Plans are not carried out.
+//     Plans are not carried out. The change may come in some of the clusters
+//     only (Config.ClustersPercent): a burst of deployments.
 //   - steady runs on: before each cycle 1 % of the Needs ask for something else
-//     and 1 % of the machines are in another state; after it the plan is
-//     carried out as by a provider that needs no time. What is measured begins
+//     and 1 % of the machines are in another state, those included that the plan
+//     of the cycle before has moved: it is carried out as by a provider that
+//     needs no time. Where a plan moves more by itself, nothing else moves; see
+//     Result.ChangedMachines. What is measured begins
 //     when the fleet has come to rest and has taken a few changes.
 //
 // In all regimes but steady every measured cycle must give the same plan; one

@@ -37,7 +37,7 @@ func NewDriver(ctx context.Context, cfg Config) (*Driver, error) {
 	cfg.Workers = cmp.Or(cfg.Workers, runtime.GOMAXPROCS(0))
 	d := &Driver{cfg: cfg, rest: true}
 	var err error
-	if d.course, d.grown, err = newCourse(workload.Build(cfg.Rung, cfg.Seed), cfg.Regime); err != nil {
+	if d.course, d.grown, err = newCourse(workload.Build(cfg.Rung, cfg.Seed), &cfg); err != nil {
 		return nil, err
 	}
 	if d.engine, err = engine.New(cfg.options()); err != nil {

@@ -16,7 +16,7 @@ const (
 )
 
 // carryOut does to the tables what a plan asks for, as a shard would whose
-// provider needs no time.
+// provider needs no time. Each action brings one machine into another state.
 func carryOut(in *engine.Input, plan *engine.Plan) error {
 	for _, r := range plan.Ended {
 		in.Supply.Reserve(r, model.Reservation{})

@@ -31,6 +31,11 @@ type Result struct {
 	SettleCycles int  `json:"settleCycles"`
 	AtRest       bool `json:"atRest"`
 
+	// ChangedMachines and ChangedNeeds are how many were others in the last
+	// measured cycle than in the one before it; 0 where cycles decide from scratch.
+	ChangedMachines int `json:"changedMachines"`
+	ChangedNeeds    int `json:"changedNeeds"`
+
 	CycleMillis Spread `json:"cycleMillis"`
 	PhaseMillis Phases `json:"phaseMillis"`
 	// CPUMillis is the processor time of a cycle, over all threads: what a

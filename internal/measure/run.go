@@ -64,6 +64,7 @@ func (r *run) step(ctx context.Context, i int) error {
 		return err
 	}
 	r.in = in
+	r.result.ChangedMachines, r.result.ChangedNeeds = r.course.changes()
 	r.taken.take(&cost, &plan.Stats)
 	r.result.takePlan(&plan.Stats)
 	if plan.Stats.Differs {
