@@ -109,6 +109,7 @@ func (l *lane) void(owner model.Owner) {
 			continue
 		}
 		x.voided[r] = members
+		l.noteFreed(r)
 		delete(x.members, r)
 		for _, n := range members {
 			x.rows[n] = slices.DeleteFunc(slices.Clone(x.rows[n]), func(o columnar.Row) bool { return o == r })

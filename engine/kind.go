@@ -60,10 +60,10 @@ type kinds struct {
 	// minimum unit; those of a profile that had the number before are among them.
 	rows, folds []uint32
 	// after is how many there were when numbering began anew.
-	after int
-	ladders     map[ladderKey]*ladder
-	layouts     map[ladderKey][]spreadLayout
-	offers      [model.NumBuckets]offerRanks // by penalty
+	after   int
+	ladders map[ladderKey]*ladder
+	layouts map[ladderKey][]spreadLayout
+	offers  [model.NumBuckets]offerRanks // by penalty
 }
 
 func (k *kinds) reset(profiles int) {

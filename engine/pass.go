@@ -71,7 +71,8 @@ type pass struct {
 	// another domain; tried is where phase 2 looked, for Explain and, of compared
 	// plans, for whoever draws them.
 	withheldBy  map[columnar.Row]int32
-	withheld    []int32 // needs with such a plan
+	freed       []uint64 // the classes of these and of voided ones, a bit each; nil = none
+	withheld    []int32  // needs with such a plan
 	tried       []tried
 	triedFrom   int // where those of the need at work begin
 	compared    int // plans of which tried has the domains without Explain

@@ -202,11 +202,13 @@ func (l *lane) findCheapest(c int, classes []uint64) {
 
 // findVictims marks the kinds for which there is no victim anywhere.
 func (l *lane) findVictims() {
-	for c := range l.e.store.clusters {
-		if x := &l.e.store.clusters[c]; len(x.uncredited) > 0 {
-			l.notePriorities(c, x.waiting) // some were credited after the others
+	l.e.crew.each(len(l.e.store.clusters), clustersPerChunk, func(worker, from, to int) {
+		for c := from; c < to; c++ {
+			if x := &l.e.store.clusters[c]; len(x.uncredited) > 0 {
+				l.e.lanes[worker].notePriorities(c, x.waiting) // some were credited after the others
+			}
 		}
-	}
+	})
 	cheapest := l.cheapestByClass()
 	l.vainSince = alloc.Make[uint64](l.arena, len(l.kinds))
 	l.goneSince = alloc.Make[uint64](l.arena, len(l.kinds))
@@ -241,19 +243,15 @@ func (l *lane) spentVictims(v *victimList) bool {
 }
 
 // wasPutBack reports whether a machine was put back that could serve a kind.
-func (l *lane) wasPutBack(k *kind) bool {
-	accepts := func(r columnar.Row) bool { return k.acceptsClass(l.s.View.Class[r]) }
-	for r := range l.withheldBy {
-		if accepts(r) {
-			return true
-		}
+func (l *lane) wasPutBack(k *kind) bool { return l.freed != nil && meet(l.freed, k.accepts) }
+
+// noteFreed notes that a machine is put back after phase 1 has passed it by.
+func (p *pass) noteFreed(r columnar.Row) {
+	if p.freed == nil {
+		p.freed = alloc.Make[uint64](p.e.arena, (len(p.s.Classes)+63)/64)
 	}
-	for r := range l.reserved.voided {
-		if accepts(r) {
-			return true
-		}
-	}
-	return false
+	class := p.s.View.Class[r]
+	p.freed[class>>6] |= 1 << (class & 63)
 }
 
 // preemptPlain takes victims for whatever is missing; a part is of use too.

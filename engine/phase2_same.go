@@ -241,6 +241,7 @@ func (l *lane) withholdMachine(r columnar.Row, need int32) {
 		l.withheldBy = map[columnar.Row]int32{}
 	}
 	l.withheldBy[r] = need
+	l.noteFreed(r)
 	l.putBack(r)
 	l.noteMoved(r)
 }
@@ -355,7 +356,9 @@ func (l *lane) sumAvailable(need int32, k *kind) {
 }
 
 // eachOwn calls f for every machine bound to the need's cluster, or created for
-// it, that suits it and serves nobody ranked above it, nor is a victim.
+// it, that suits it and serves nobody ranked above it, nor is a victim. What is
+// noted of victims says of most classes that all machines serve somebody of
+// higher priority.
 func (l *lane) eachOwn(need int32, k *kind, f func(columnar.Row)) {
 	c := int(l.lines[need].cluster)
 	rank := l.rankOf[need]
@@ -363,9 +366,10 @@ func (l *lane) eachOwn(need int32, k *kind, f func(columnar.Row)) {
 		h := l.held[r].need
 		return (h == unheld || l.rankOf[h] >= rank) && !l.victimOf.Has(uint32(r)) && l.takenBy(r) == noNeed
 	}
-	bound := l.s.BoundOf(c)
-	for _, g := range l.s.GroupsOf(c) {
-		if !k.acceptsClass(g.Class) {
+	bound, cheapest := l.s.BoundOf(c), l.e.store.clusters[c].cheapest
+	noted := l.e.opts.Victims == VictimsGang && l.s.Configured(c) == len(bound)
+	for i, g := range l.s.GroupsOf(c) {
+		if !k.acceptsClass(g.Class) || noted && cheapest[i].priority > k.priority {
 			continue
 		}
 		for at := g.First + 1; at != 0; at = bound[at-1].Next {

@@ -18,9 +18,9 @@ type store struct {
 	valid  bool // the last cycle came to its end
 	dims   int
 
-	clusters  []clusterState
-	sources   []rowSource
-	wants     []wants
+	clusters []clusterState
+	sources  []rowSource
+	wants    []wants
 	// What the demand's numbering of dimensions was. That of profiles and units may
 	// change: rows that have such a number are among those that have changed.
 	dimsVersion uint64
