@@ -181,6 +181,17 @@ func MakeDirty[T any](a *Arena, n int) []T {
 	return s
 }
 
+// Append appends to a slice of the arena, or to nil. Where there is no room it is
+// moved to twice as much, in the arena: amortized, O(1).
+func Append[T any](a *Arena, s []T, v T) []T {
+	if n := len(s); n == cap(s) {
+		wide := MakeDirty[T](a, max(4, 2*n))[:n]
+		copy(wide, s)
+		s = wide
+	}
+	return append(s, v)
+}
+
 func take[T any](a *Arena, n int) []T {
 	if t := identity[T](); t != a.checked {
 		MustPointerFree[T]()

@@ -444,3 +444,29 @@ func BenchmarkArenaCycle(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/slices, "ns/slice")
 }
+
+// TestAppend: what was there stays, and moving takes logarithmically many
+// requests.
+func TestAppend(t *testing.T) {
+	a := NewArena(Pass)
+	defer a.Close()
+	var s []uint32
+	moved, room := 0, 0
+	for i := range uint32(1000) {
+		if s = Append(a, s, i); cap(s) != room {
+			moved, room = moved+1, cap(s)
+		}
+	}
+	for i, v := range s {
+		if v != uint32(i) {
+			t.Fatalf("element %d is %d", i, v)
+		}
+	}
+	if len(s) != 1000 || moved != 9 { // 4, 8, … 1024
+		t.Errorf("%d elements, moved %d times, want 1000 and 9", len(s), moved)
+	}
+	other := Append(a, nil, uint32(7))
+	if s = Append(a, s, 1000); other[0] != 7 || s[1000] != 1000 {
+		t.Error("two slices of one arena share memory")
+	}
+}

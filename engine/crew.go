@@ -49,7 +49,8 @@ func (c *crew) do(worker int, f func(int)) {
 	defer c.wait.Done()
 	defer func() {
 		if r := recover(); r != nil {
-			c.fault.CompareAndSwap(nil, &r)
+			fault := r // r itself would be on the heap, each time
+			c.fault.CompareAndSwap(nil, &fault)
 		}
 	}()
 	if worker > 0 && c.mark != nil {

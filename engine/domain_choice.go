@@ -245,7 +245,7 @@ func (l *lane) bestFree(need int32, k *kind) (best domainTotals, found bool) {
 				continue
 			}
 		}
-		at, ok := v.first(int(number), credited)
+		at, ok := v.first(d, int(number), credited)
 		if !ok && len(kind.places) == 0 {
 			v.live[i] = v.live[len(v.live)-1]
 			v.live = v.live[:len(v.live)-1]

@@ -35,6 +35,7 @@ type domainIndex struct {
 	// that of another cycle.
 	generation uint64
 	stale      bool
+	arena      *alloc.Arena // of the cycle: what kinds of domains are made of
 }
 
 // domainShelves are the shelves of one domain that a matcher accepts.
@@ -120,7 +121,7 @@ func (v *domainView) classify(p *pass, d *domainIndex, at uint32) {
 	k := v.find(p, d, at)
 	if v.kindOf[at] != k {
 		v.kindOf[at] = k
-		v.kinds[k].push(at)
+		v.kinds[k].push(d.arena, at)
 		if len(v.kinds[k].places) == 1 {
 			v.live = append(v.live, k)
 		}
@@ -148,13 +149,11 @@ func (v *domainView) find(p *pass, d *domainIndex, at uint32) int32 {
 	}
 }
 
-// addKind makes the kind of a domain, in the memory of one that is over where
-// there is one.
+// addKind makes the kind of a domain.
 func (v *domainView) addKind(p *pass, d *domainIndex, at uint32) {
-	v.kinds = slices.Grow(v.kinds, 1)[:len(v.kinds)+1]
+	v.kinds = append(v.kinds, domainKind{key: alloc.MakeDirty[byte](d.arena, len(v.key)), total: alloc.Make[int64](d.arena, p.dims)})
 	k := &v.kinds[len(v.kinds)-1]
-	k.places, k.count, k.key = k.places[:0], 0, append(k.key[:0], v.key...)
-	k.total = resize(k.total, p.dims)
+	copy(k.key, v.key)
 	for _, i := range v.list[at].shelves {
 		if sh := &d.shelves[i]; sh.left > 0 {
 			k.count += int(sh.left)
@@ -163,8 +162,8 @@ func (v *domainView) addKind(p *pass, d *domainIndex, at uint32) {
 	}
 }
 
-func (k *domainKind) push(at uint32) {
-	k.places = append(k.places, at)
+func (k *domainKind) push(a *alloc.Arena, at uint32) {
+	k.places = alloc.Append(a, k.places, at)
 	h := k.places
 	for i := len(h) - 1; i > 0; {
 		up := (i - 1) / 2
@@ -198,7 +197,7 @@ func (k *domainKind) pop() {
 }
 
 // first returns the smallest place of a kind that is not to be skipped.
-func (v *domainView) first(kind int, skip func(at uint32) bool) (uint32, bool) {
+func (v *domainView) first(d *domainIndex, kind int, skip func(at uint32) bool) (uint32, bool) {
 	k := &v.kinds[kind]
 	for len(k.places) > 0 && v.kindOf[k.places[0]] != int32(kind) {
 		k.pop()
@@ -212,7 +211,7 @@ func (v *domainView) first(kind int, skip func(at uint32) bool) (uint32, bool) {
 	var skipped []uint32
 	defer func() {
 		for _, at := range skipped {
-			k.push(at)
+			k.push(d.arena, at)
 		}
 	}()
 	for len(k.places) > 0 {
@@ -252,7 +251,7 @@ func (l *lane) domainsFor(matcher uint32) *domainIndex {
 func (l *lane) build(d *domainIndex, key int) {
 	p := l.pass
 	d.generation++
-	d.stale = false
+	d.stale, d.arena = false, l.arena
 	d.shelfOf = alloc.Make[uint32](l.arena, p.s.Supply.RowMax())
 	d.shelves, d.touched = d.shelves[:0], d.touched[:0]
 	values := p.s.Supply.Values(key)

@@ -518,7 +518,7 @@ func (l *lane) catchUpScopes(pool *unitPool) {
 	}
 	for rest := l.e.store.gangs.rest; pool.rest < len(rest); pool.rest++ {
 		if x := at(rest[pool.rest]); x != nil {
-			x.rest = append(x.rest, rest[pool.rest])
+			x.rest = alloc.Append(l.arena, x.rest, rest[pool.rest])
 		}
 	}
 }
@@ -530,7 +530,7 @@ func (l *lane) restIn(x *unitScope, k *kind) []columnar.Row {
 		rest := l.e.store.gangs.rest
 		for _, r := range rest[x.restSeen:] {
 			if l.mayTake(l.e.store.priority[r], k.priority) && l.matches(l.s.View.Class[r], k.matcher) {
-				x.rest = append(x.rest, r)
+				x.rest = alloc.Append(l.arena, x.rest, r)
 			}
 		}
 		x.restSeen = len(rest)

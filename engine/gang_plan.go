@@ -144,8 +144,8 @@ func (l *lane) walkFreed(need int32, k *kind, missing []int64) (used []columnar.
 		}
 	}
 	for stage := range l.free {
-		for _, r := range l.freeInOrder(k, stage) {
-			if !l.reserved.ownedBy(r, need) && columnar.Helps(l.vec(r), missing) {
+		for _, x := range l.freeInOrder(k, stage) {
+			if r := x.row; !l.reserved.ownedBy(r, need) && columnar.Helps(l.vec(r), missing) {
 				used = append(used, r)
 				columnar.SubClamp(missing, l.vec(r))
 			}

@@ -205,13 +205,13 @@ func (l *lane) poolUnits(key victimPoolKey) *unitPool {
 		}
 		for _, r := range prey.broken {
 			if l.mayTake(l.e.store.priority[r], key.priority) && l.inAnyDomain(key.matcher, r) {
-				x.broken = append(x.broken, r)
+				x.broken = alloc.Append(l.arena, x.broken, r)
 			}
 		}
 		for _, g := range prey.gangs {
 			if x := &t.list[g]; x.round != t.round && !l.noneBelow(x, key.priority) {
 				x.round = t.round
-				pool.anywhere.gangs = append(pool.anywhere.gangs, g)
+				pool.anywhere.gangs = alloc.Append(l.arena, pool.anywhere.gangs, g)
 			}
 		}
 	}
@@ -247,7 +247,7 @@ func (t *gangTable) emptyScope() *unitScope {
 func (x *unitScope) begin(value uint32) {
 	x.value, x.ordered, x.mostFor, x.restSeen = value, false, nil, 0
 	x.prospects, x.prospectAt = x.prospects[:0], 0
-	x.flavours, x.broken, x.gangs, x.rest = x.flavours[:0], x.broken[:0], x.gangs[:0], x.rest[:0]
+	x.flavours, x.broken, x.gangs, x.rest = x.flavours[:0], nil, nil, nil
 }
 
 // dealFlavour deals the machines of a flavour into scopes, where each has a list
@@ -283,9 +283,9 @@ func (l *lane) dealFlavour(f *flavour, at func(columnar.Row) *unitScope) {
 }
 
 // addGang adds a gang unless it is the last that was added.
-func (x *unitScope) addGang(g int32) {
+func (x *unitScope) addGang(a *alloc.Arena, g int32) {
 	if n := len(x.gangs); n == 0 || x.gangs[n-1] != g {
-		x.gangs = append(x.gangs, g)
+		x.gangs = alloc.Append(a, x.gangs, g)
 	}
 }
 
@@ -374,7 +374,7 @@ func (l *lane) deal(pool *unitPool) {
 	}
 	for _, r := range from.broken {
 		if x := at(r); x != nil {
-			x.broken = append(x.broken, r)
+			x.broken = alloc.Append(l.arena, x.broken, r)
 		}
 	}
 	for _, g := range from.gangs {
@@ -383,7 +383,7 @@ func (l *lane) deal(pool *unitPool) {
 				continue
 			}
 			if x := at(r); x != nil {
-				x.addGang(g)
+				x.addGang(l.arena, g)
 			}
 		}
 	}

@@ -69,6 +69,7 @@ type lane struct {
 	lowest       []int32         // scratch, by class
 	needs        []int32         // of the cluster at work, in rank order
 	words        []uint64        // scratch
+	inOrder      []keyedRow      // scratch
 }
 
 // enter makes the lane ready for a pass.

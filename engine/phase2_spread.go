@@ -106,7 +106,8 @@ func (l *lane) spreadPlans(need int32, k *kind) []spreadPlan {
 		}
 	}
 	for stage := range l.free {
-		for _, r := range l.freeInOrder(k, stage) {
+		for _, x := range l.freeInOrder(k, stage) {
+			r := x.row
 			if l.reserved.ownedBy(r, need) {
 				continue
 			}

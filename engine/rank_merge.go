@@ -14,10 +14,11 @@ const mergeShare = 8
 // are few: false when all are to be sorted. Whether something is missing after
 // credit goes with each need.
 func (p *pass) merge() bool {
-	var left, arrived []int32
-	for _, l := range p.e.lanes {
+	left, arrived := p.e.lanes[0].folder.left, p.e.lanes[0].folder.arrived
+	for _, l := range p.e.lanes[1:] {
 		left, arrived = append(left, l.folder.left...), append(arrived, l.folder.arrived...)
 	}
+	p.e.lanes[0].folder.left, p.e.lanes[0].folder.arrived = left, arrived // their room is kept
 	if p.fresh || (len(left)+len(arrived))*mergeShare > len(p.order) {
 		return false
 	}

@@ -38,10 +38,11 @@ type block struct {
 // indexReservations finds the live reservations and their owners.
 func (p *pass) indexReservations() reservations {
 	p.forgetPlans()
-	if p.s.Supply.ReservationCount() == 0 {
+	n := p.s.Supply.ReservationCount()
+	if n == 0 {
 		return reservations{}
 	}
-	x := reservations{members: map[columnar.Row][]int32{}, rows: map[int32][]columnar.Row{}}
+	x := reservations{members: make(map[columnar.Row][]int32, n), rows: make(map[int32][]columnar.Row, n), blocks: make([]block, 0, n)}
 	owners := p.ownersOf(p.reservedOwners())
 	for r, res := range p.s.Supply.Reservations() {
 		if !p.mayHold(r, res) {
@@ -53,7 +54,7 @@ func (p *pass) indexReservations() reservations {
 		}
 		x.members[r] = members
 		for _, n := range members {
-			x.rows[n] = append(x.rows[n], r)
+			x.rows[n] = alloc.Append(p.e.arena, x.rows[n], r)
 		}
 		p.notePlan(&x, r, &res, members)
 		if p.s.View.State[r] == model.Idle {
@@ -145,7 +146,7 @@ func (p *pass) ownersOf(wanted map[model.Owner]bool) map[model.Owner][]int32 {
 			profile := p.s.Demand.Profile(id)
 			o := model.Owner{Cluster: b.Cluster(), Fingerprint: profile.WithoutSame().Fingerprint(), Group: b.Group(row)}
 			if wanted[o] {
-				out[o] = append(out[o], p.needOf(p.sources[c].base+int32(row)))
+				out[o] = alloc.Append(p.e.arena, out[o], p.needOf(p.sources[c].base+int32(row)))
 			}
 		}
 	}
@@ -162,7 +163,7 @@ func (p *pass) ownersOf(wanted map[model.Owner]bool) map[model.Owner][]int32 {
 			}
 			o := model.Owner{Cluster: p.s.Clusters[p.lines[need].cluster], Fingerprint: p.kindOf(need).fingerprint}
 			if wanted[o] && !byRow[o] {
-				out[o] = append(out[o], need)
+				out[o] = alloc.Append(p.e.arena, out[o], need)
 			}
 		}
 	}

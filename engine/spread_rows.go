@@ -185,36 +185,35 @@ func (l *lane) dealTuples(need int32, k *kind, stage int) {
 			}
 		}
 	}
-	for _, r := range l.freeInOrder(k, stage) {
-		if at := sc.tupleOf(l.pass, r); at >= 0 {
-			sc.tuples[at].rows = append(sc.tuples[at].rows, r)
+	for _, x := range l.freeInOrder(k, stage) {
+		if at := sc.tupleOf(l.pass, x.row); at >= 0 {
+			sc.tuples[at].rows = append(sc.tuples[at].rows, x.row)
 		}
 	}
 }
 
+// keyedRow is a machine with what it is ordered by.
+type keyedRow struct {
+	key uint64
+	row columnar.Row
+}
+
 // freeInOrder returns the free machines of a state that suit a kind, in the
-// order in which it would acquire them.
-func (l *lane) freeInOrder(k *kind, stage int) []columnar.Row {
-	type keyed struct {
-		key uint64
-		row columnar.Row
-	}
-	var all []keyed
+// order in which it would acquire them. They are good until the next call.
+func (l *lane) freeInOrder(k *kind, stage int) []keyedRow {
+	all := l.inOrder[:0]
 	cost, pool := l.costs(k, stage), &l.free[stage]
 	for _, c := range k.classes {
 		for _, r := range pool.rest(c) {
 			l.probes++
 			if !l.taken[r] {
-				all = append(all, keyed{uint64(cost[c])<<32 | uint64(pool.place[r]), r})
+				all = append(all, keyedRow{uint64(cost[c])<<32 | uint64(pool.place[r]), r})
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b keyed) int { return cmp.Compare(a.key, b.key) })
-	rows := make([]columnar.Row, len(all))
-	for i := range all {
-		rows[i] = all[i].row
-	}
-	return rows
+	slices.SortFunc(all, func(a, b keyedRow) int { return cmp.Compare(a.key, b.key) })
+	l.inOrder = all
+	return all
 }
 
 // tupleHead returns the machine that a tuple would give next: the first one

@@ -291,18 +291,34 @@ func (p *pass) startOver() {
 	st.visited, st.undone, st.resettle = st.visited[:0], st.undone[:0], st.resettle[:0]
 }
 
+// There is room from the beginning for the credit of so many needs of a cluster
+// to wait, and one more for so many of its rows.
+const (
+	uncreditedRoom  = 8
+	uncreditedShare = 16
+)
+
 // layRows numbers the rows of all clusters anew and returns how many lines that
 // takes.
 func (p *pass) layRows() int {
 	st, s := &p.e.store, p.s
 	st.clusters, st.sources = grown(st.clusters, len(s.Clusters)), resize(st.sources, len(s.Clusters))
 	base, outer := int32(0), int32(0)
+	words := (len(s.Classes) + 63) / 64
 	for c, id := range s.Clusters {
 		x := rowSource{base: base, outer: outer}
-		was := &st.clusters[c]
-		state := clusterState{dirty: true, cheapest: was.cheapest[:0], uncredited: was.uncredited[:0], waiting: was.waiting[:0]}
+		rows := 0
 		if x.block = s.Demand.Block(id); x.block != nil {
-			x.rows, state.version = x.block.Len(), x.block.Version()
+			rows = x.block.Len()
+		}
+		state := clusterState{
+			dirty:      true,
+			cheapest:   alloc.MakeDirty[classPriority](st.arena, roomFor(len(s.GroupsOf(c))))[:0],
+			uncredited: alloc.MakeDirty[int32](st.arena, uncreditedRoom+rows/uncreditedShare)[:0],
+			waiting:    alloc.MakeDirty[uint64](st.arena, words)[:0],
+		}
+		if x.rows = rows; x.block != nil {
+			state.version = x.block.Version()
 		}
 		x.room = roomFor(x.rows)
 		base, outer = base+int32(x.room), outer+int32(x.rows)
