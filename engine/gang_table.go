@@ -71,7 +71,10 @@ type gangTable struct {
 	// Scratch of one cluster.
 	keys  []int32 // by number of a group: 1 + place in draft
 	draft []gangDraft
-	folds map[int32]int32 // by fold: the draft of all its rows, −1 = they differ
+	folds []int32 // the folds met
+	// foldDraft is, by place of a fold, 2 + the draft of all its rows; 1 = they
+	// are of several, or of none; 0 = it has not been met.
+	foldDraft []int32
 }
 
 // gangDraft is rows that are a gang if they need several machines.
@@ -97,9 +100,6 @@ func (t *gangTable) begin(p *pass) {
 	t.looked = alloc.Make[bool](p.e.arena, len(p.lines))
 	t.of = alloc.Make[int32](p.e.arena, p.s.Supply.RowMax())
 	t.keys = resize(t.keys, int(p.s.Demand.GroupIDMax()))
-	if t.folds == nil {
-		t.folds = map[int32]int32{}
-	}
 }
 
 // gangOf returns 1 + the gang that a Configured machine serves, 0 = none.
@@ -185,7 +185,7 @@ func (l *lane) judge(c int32, d *gangDraft) {
 // whose one of them is.
 func (l *lane) draftGangs(src *rowSource) {
 	t := &l.e.store.gangs
-	clear(t.folds)
+	t.folds, t.foldDraft = t.folds[:0], resize(t.foldDraft, src.rows)
 	t.draft = t.draft[:0]
 	groups := src.block.GroupIDs()
 	for i := range src.rows {
@@ -204,14 +204,14 @@ func (l *lane) draftGangs(src *rowSource) {
 			if at >= 0 {
 				t.draft[at].needs = append(t.draft[at].needs, need)
 			}
-		} else if was, seen := t.folds[need]; !seen {
-			t.folds[need] = at
-		} else if was != at {
-			t.folds[need] = -1
+		} else if was := &t.foldDraft[need-src.base]; *was == 0 {
+			*was, t.folds = at+2, append(t.folds, need)
+		} else if *was != at+2 {
+			*was = 1
 		}
 	}
-	for need, at := range t.folds {
-		if at >= 0 {
+	for _, need := range t.folds {
+		if at := t.foldDraft[need-src.base] - 2; at >= 0 {
 			t.draft[at].needs = append(t.draft[at].needs, need)
 		}
 	}
