@@ -20,7 +20,11 @@ func (l *lane) preempt() {
 	if gangs {
 		l.e.store.gangs.begin(l.pass)
 	}
+	preyless := l.preylessFrom()
 	for rank, lacks := range l.lacking[:len(l.order)] {
+		if rank == preyless && gangs && l.allInVain(rank) {
+			break
+		}
 		if !lacks {
 			continue
 		}
