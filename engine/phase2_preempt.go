@@ -28,39 +28,50 @@ func (l *lane) preempt() {
 		if !lacks {
 			continue
 		}
-		kind := l.kindAt[rank]
-		k := &l.kinds[kind]
-		passed := !l.special[rank] && !(gangs && l.mayEvenOut(rank, kind))
-		if passed && (l.isKnownVain(kind) || gangs && l.hasNoVictims(kind)) {
-			continue // as for most that are short: because supply is
-		}
-		need := l.order[rank]
-		if l.lines[need].status&(isSatisfied|isParked) != 0 || passed && gangs && l.isInVain(kind) {
+		need, kind := l.order[rank], l.kindAt[rank]
+		if l.isPassedOver(rank, need, kind) {
 			continue
 		}
 		l.blockUpTo(int32(rank))
 		if gangs {
-			l.planFor(need, k)
-			continue
-		}
-		if l.nothingToPreempt(need, k) {
-			if !k.same && l.spentVictims(&k.victims.victimList) {
-				l.vainSince[kind] = vainForever
-			}
-			continue
-		}
-		l.visited = append(l.visited, need)
-		switch {
-		case k.same:
-			l.preemptSame(need, k)
-		case len(k.spread) > 0:
-			l.preemptSpread(need, k)
-		default:
-			l.preemptPlain(need, k)
+			l.planFor(need, &l.kinds[kind])
+		} else {
+			l.preemptFor(need, kind)
 		}
 	}
 	l.settleVictims()
 	l.reclaimBetweenTenants()
+}
+
+// isPassedOver reports whether phase 2 can do nothing for a need that lacked
+// something after credit, given with its place in the order and its kind.
+func (l *lane) isPassedOver(rank int, need int32, kind uint32) bool {
+	gangs := l.e.opts.Victims == VictimsGang
+	vain := !l.special[rank] && !(gangs && l.mayEvenOut(rank, kind))
+	if vain && (l.isKnownVain(kind) || gangs && l.hasNoVictims(kind)) {
+		return true // as for most that are short: because supply is
+	}
+	return l.lines[need].status&(isSatisfied|isParked) != 0 || vain && gangs && l.isInVain(kind)
+}
+
+// preemptFor takes victims for a need machine by machine.
+func (l *lane) preemptFor(need int32, kind uint32) {
+	k := &l.kinds[kind]
+	if l.nothingToPreempt(need, k) {
+		if !k.same && l.spentVictims(&k.victims.victimList) {
+			l.vainSince[kind] = vainForever
+		}
+		return
+	}
+	l.visited = append(l.visited, need)
+	switch {
+	case k.same:
+		l.preemptSame(need, k)
+	case len(k.spread) > 0:
+		l.preemptSpread(need, k)
+	default:
+		l.preemptPlain(need, k)
+	}
 }
 
 // markHeld leaves special the needs for whom something is held, or was when the
