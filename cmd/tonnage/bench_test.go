@@ -62,6 +62,8 @@ func TestBenchRefusesBadFlags(t *testing.T) {
 		{"--rung 6k", `--rung: no rung named "6k"; use one of tiny, 5k, 50k, 500k, 500k-rows, 500k-flat`},
 		{"--regime hot", `--regime: no regime named "hot"; use one of cold, steady, burst, shrink, contended`},
 		{"--cycles 0", "--cycles must be between 1 and 100000, got 0"},
+		{"--clusters 5", "--clusters goes with --regime burst or shrink and is between 1 and 100, got 5"},
+		{"--regime burst --clusters 101", "--clusters goes with --regime burst or shrink and is between 1 and 100, got 101"},
 		{"--cycles 100001", "--cycles must be between 1 and 100000, got 100001"},
 		{"--workers -1", "--workers must be between 0 and 256, got -1"},
 		{"--seed -1", "--seed"},

@@ -117,7 +117,7 @@ func TestCyclesBuildOnTheOneBefore(t *testing.T) {
 	for _, regime := range Regimes() {
 		cfg := Config{Rung: tiny(t), Regime: regime, Cycles: 4, Seed: 1}
 		r := mustRun(t, cfg)
-		want, known := map[workload.Regime]int{workload.Cold: 4, workload.Contended: 4, workload.Steady: 0}[regime]
+		want, known := map[workload.Regime]int{workload.Cold: 4, workload.Contended: 4, workload.Steady: 0, workload.Burst: 0}[regime]
 		if known && r.FullCycles != want || r.CheckedCycles != 0 {
 			t.Errorf("%s: %d of 4 cycles built on nothing, want %d; %d were checked", regime, r.FullCycles, want, r.CheckedCycles)
 		}
@@ -136,17 +136,24 @@ func TestRegimesAreWhatTheySay(t *testing.T) {
 		workload.Cold: "Bootstrap", workload.Steady: "Bootstrap", workload.Burst: "Provision", workload.Shrink: "Reclaim", workload.Contended: "Preempt",
 	}
 	for regime, kind := range kinds {
-		if r := mustRun(t, Config{Rung: tiny(t), Regime: regime, Cycles: 3, Seed: 1}); r.ActionsTotal[kind] == 0 {
+		r := mustRun(t, Config{Rung: tiny(t), Regime: regime, Cycles: 3, Seed: 1})
+		if r.ActionsTotal[kind] == 0 {
 			t.Errorf("%s has no %s: %v", regime, kind, r.ActionsTotal)
+		}
+		fromScratch := regime == workload.Cold || regime == workload.Contended
+		if (r.ChangedNeeds == 0) != fromScratch || (r.ChangedMachines > 0) != (regime == workload.Steady) {
+			t.Errorf("%s: %d Needs and %d machines changed", regime, r.ChangedNeeds, r.ChangedMachines)
 		}
 	}
 }
 
 func TestBadConfigurationsAreRefused(t *testing.T) {
 	for want, cfg := range map[string]Config{
-		"rung":    {Cycles: 1},
-		"cycles":  {Rung: tiny(t)},
-		"workers": {Rung: tiny(t), Cycles: 1, Workers: -1},
+		"rung":                       {Cycles: 1},
+		"cycles":                     {Rung: tiny(t)},
+		"workers":                    {Rung: tiny(t), Cycles: 1, Workers: -1},
+		"between 1 and 100, got 101": {Rung: tiny(t), Cycles: 1, Regime: workload.Burst, ClustersPercent: 101},
+		"cold changes all of them":   {Rung: tiny(t), Cycles: 1, Regime: workload.Cold, ClustersPercent: 5},
 	} {
 		if _, err := Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
