@@ -93,6 +93,31 @@ func (l *lane) planFreely(need int32, k *kind, pool *unitPool) {
 	l.planAmong(need, k, l.coveringGrounds(need, k, pool, values))
 }
 
+// isRefused reports whether no domain covers the gang in a place of the order,
+// whose outline is known. It is planFreely for most gangs that are short.
+func (l *lane) isRefused(t *turns, rank int) bool {
+	need, k := l.order[rank], &l.kinds[l.kindAt[rank]]
+	b := &k.grounds
+	if !b.formed || l.e.opts.Explain || len(l.e.opts.Nested) > 0 {
+		return false
+	}
+	l.e.store.gangs.turn++
+	l.vecs.empty()
+	pool := l.unitsFor(k)
+	l.inDomains(pool)
+	l.boundFor(k, pool)
+	want, own := l.outlineOf(t, rank)
+	if !b.refuses(want) && b.coversAny(want) || b.coversWith(own, want) {
+		return false
+	}
+	if m := &b.candidates; m.since != l.mayHaveMore() || m.for2 < 0 {
+		if l.findCandidates(need, k, pool); l.lines[need].is(hasCandidates) {
+			l.visit(need)
+		}
+	}
+	return true
+}
+
 // coveringGrounds returns, of some domains, those in which everything together
 // covers a need, of at most TopDomains the best.
 func (l *lane) coveringGrounds(need int32, k *kind, pool *unitPool, values []uint32) []ground {
@@ -248,12 +273,7 @@ func (b *groundBound) sum(at, dims int) []int64 { return b.sums[at*dims:][:dims]
 
 // covering appends the domains whose bound covers what is wanted.
 func (b *groundBound) covering(values []uint32, want []int64) []uint32 {
-	for _, x := range b.refused {
-		if columnar.Covers(want, x) {
-			return values
-		}
-	}
-	if len(b.list) == 0 {
+	if len(b.list) == 0 || b.refuses(want) {
 		return values
 	}
 	from, dims := len(values), len(b.sums)/len(b.list)
@@ -266,6 +286,46 @@ func (b *groundBound) covering(values []uint32, want []int64) []uint32 {
 		b.refuse(want)
 	}
 	return values
+}
+
+// coversAny reports whether the bound of some domain covers what is wanted, and
+// remembers it when none does.
+func (b *groundBound) coversAny(want []int64) bool {
+	for at, dims := 0, len(want); at < len(b.sums); at += dims {
+		if columnar.Covers(b.sums[at:at+dims], want) {
+			return true
+		}
+	}
+	b.refuse(want)
+	return false
+}
+
+// coversWith reports whether a domain covers what is wanted together with what is
+// the gang's own there: value and vector by turns.
+func (b *groundBound) coversWith(own, want []int64) bool {
+	for dims := len(want); len(own) > 0; own = own[1+dims:] {
+		var sum []int64
+		if at := b.at[uint32(own[0])]; at != 0 {
+			sum = b.sum(int(at)-1, dims)
+		}
+		covers := true
+		for d, w := range want {
+			have := own[1+d]
+			if sum != nil {
+				have = satSum(have, sum[d])
+			}
+			covers = covers && have >= w
+		}
+		if covers {
+			return true
+		}
+	}
+	return false
+}
+
+// refuses reports whether it is remembered that no domain covers what is wanted.
+func (b *groundBound) refuses(want []int64) bool {
+	return slices.ContainsFunc(b.refused, func(x []int64) bool { return columnar.Covers(want, x) })
 }
 
 // refuse remembers what no domain covers.

@@ -60,7 +60,7 @@ func (p *pass) takenBy(r columnar.Row) int32 {
 // planFor makes a need's plan: whole, or for a need that is not all-or-nothing
 // in part.
 func (l *lane) planFor(need int32, k *kind) {
-	l.visited = append(l.visited, need)
+	l.visit(need)
 	l.awaited = l.awaited[:0]
 	l.e.store.gangs.turn++
 	l.vecs.empty()

@@ -22,7 +22,7 @@ import (
 //	pools       of the classes of a matcher what is below a priority; poolUnits
 //	domains     dealt from the pools of matchers with a Same key; deal
 //
-// Who asks first has the highest priority: needs come in the order of ranks.
+// What is found of a class is what the highest priority that will ask may preempt.
 
 // flavourKey is what machines that are alike as victims have in common.
 type flavourKey struct {
@@ -84,6 +84,8 @@ type preyTable struct {
 	// c begin at from[c].
 	holders []holder
 	from    []uint32
+	// most is, by class, the highest priority that will ask, where that is known.
+	most []int32
 
 	// Scratch of one class.
 	rows  bitmap.Dense
@@ -106,7 +108,7 @@ type foundRow struct {
 }
 
 // forget begins anew.
-func (t *preyTable) forget() { t.of = t.of[:0] }
+func (t *preyTable) forget() { t.of, t.most = t.of[:0], nil }
 
 // preyOf returns what could be preempted of a class by needs of a priority.
 func (l *lane) preyOf(class uint32, priority int32) *prey {
@@ -116,7 +118,9 @@ func (l *lane) preyOf(class uint32, priority int32) *prey {
 	}
 	x := &t.of[class]
 	if !x.listed || x.priority < priority {
-		x.listed, x.priority = true, priority
+		if x.listed, x.priority = true, priority; t.most != nil {
+			x.priority = max(priority, t.most[class])
+		}
 		l.listPrey(t, x, class)
 	}
 	return x

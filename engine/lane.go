@@ -55,6 +55,9 @@ type lane struct {
 	number       uint8  // of the worker
 	shares       shares // what it may acquire, while there are others
 	folder       folder
+	finder       gangFinder
+	short        []int32          // gangs that phase 2 looks at
+	outlines     []int64          // of gangs; see turns
 	visited      []int32          // needs that had a turn after credit
 	undone       []columnar.Row   // machines taken that were not acquired
 	nextBlock    int              // of reserved.blocks
@@ -68,6 +71,7 @@ type lane struct {
 	cheapest     []classPriority // scratch
 	lowest       []int32         // scratch, by class
 	needs        []int32         // of the cluster at work, in rank order
+	passed       []uint64        // scratch
 	words        []uint64        // scratch
 	inOrder      []keyedRow      // scratch
 }
@@ -194,12 +198,27 @@ func (l *lane) putBack(r columnar.Row) {
 	}
 }
 
+// visit notes that a need has a turn after credit.
+func (l *lane) visit(need int32) {
+	if n := &l.lines[need]; !n.is(isVisited) {
+		n.status |= isVisited
+		l.visited = append(l.visited, need)
+	}
+}
+
 // finish notes whether the need at work has all that it wants.
 func (l *lane) finish(need int32) {
 	if l.lacks == 0 {
 		n := &l.lines[need]
 		n.status = n.status&^isUncoverable | isSatisfied
 		l.satisfied += l.weight(n)
+	}
+}
+
+// finishTurn is finish for a need's turn after credit.
+func (l *lane) finishTurn(need int32) {
+	if l.finish(need); l.lacks == 0 {
+		l.gained[l.rankOf[need]] = true
 	}
 }
 

@@ -33,6 +33,7 @@ const (
 	mayBeVoid     // its plan has reserved a free machine that others may take
 	hasPlan       // something is on its way to it, or will be by this cycle's plan
 	hasOwnPlan    // of these the latter
+	isVisited     // it has had a turn after credit, which the next cycle takes back
 )
 
 // sitsOut is why a need acquires nothing.

@@ -29,6 +29,7 @@ type pass struct {
 	// byCluster are the needs of each cluster in rank order; see store.
 	byCluster, sorted []int32
 	lacking           []bool   // by place in order: something is missing after credit
+	gained            []bool   // by place in order: nothing is any more, since it has acquired that
 	spent             []uint32 // by kind: 1 = no free machine is left for it; atomically
 	skewed            []uint32 // by kind: 1 = hard spread has left free machines alone; atomically
 	anyFolds          bool

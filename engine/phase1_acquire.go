@@ -61,7 +61,7 @@ func (l *lane) takeTurn(need int32) {
 // them: something is held for them, or their credit waits.
 func (l *lane) markSpecial() {
 	special := alloc.Make[bool](l.arena, len(l.order))
-	l.special = special
+	l.special, l.gained = special, alloc.Make[bool](l.arena, len(l.order))
 	for need := range l.reserved.rows {
 		special[l.rankOf[need]] = true
 	}
@@ -75,7 +75,7 @@ func (l *lane) markSpecial() {
 func (l *lane) acquireOne(need int32) {
 	n := &l.lines[need]
 	k := &l.kinds[n.kind]
-	l.visited = append(l.visited, need)
+	l.visit(need)
 	if n.is(isUncredited) {
 		l.catchUp(need, k)
 		return
@@ -86,7 +86,7 @@ func (l *lane) acquireOne(need int32) {
 		l.acquire(need, k)
 	}
 	l.voidTaken(need)
-	l.finish(need)
+	l.finishTurn(need)
 	if l.lacks != 0 && !l.anyFree(k) {
 		l.spend(n.kind)
 	}

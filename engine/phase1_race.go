@@ -355,7 +355,7 @@ func (r *race) commit(x *racer) {
 	if r.isSpent(n.kind) {
 		return
 	}
-	r.visited = append(r.visited, x.need)
+	r.visit(x.need)
 	k := &r.kinds[n.kind]
 	r.resume(x.need)
 	if x.state.Load() == raceGivenUp || r.robbed(x) {
@@ -366,7 +366,7 @@ func (r *race) commit(x *racer) {
 		}
 	}
 	r.voidTaken(x.need)
-	r.finish(x.need)
+	r.finishTurn(x.need)
 	if r.lacks != 0 && !r.anyFree(k) {
 		r.spend(n.kind)
 	}

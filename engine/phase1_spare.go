@@ -54,7 +54,7 @@ func (l *lane) catchUp(need int32, k *kind) {
 		}
 	}
 	l.voidTaken(need)
-	l.finish(need)
+	l.finishTurn(need)
 }
 
 // creditLeft claims machines that are left, as they stand in the cluster's list:

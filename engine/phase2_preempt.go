@@ -16,31 +16,44 @@ func (l *lane) preempt() {
 	l.findVictims()
 	l.reopen()
 	l.markHeld()
-	gangs := l.e.opts.Victims == VictimsGang
-	if gangs {
-		l.e.store.gangs.begin(l.pass)
-	}
-	preyless := l.preylessFrom()
-	for rank, lacks := range l.lacking[:len(l.order)] {
-		if rank == preyless && gangs && l.allInVain(rank) {
-			break
-		}
-		if !lacks {
-			continue
-		}
-		need, kind := l.order[rank], l.kindAt[rank]
-		if l.isPassedOver(rank, need, kind) {
-			continue
-		}
-		l.blockUpTo(int32(rank))
-		if gangs {
-			l.planFor(need, &l.kinds[kind])
-		} else {
-			l.preemptFor(need, kind)
-		}
+	if l.e.opts.Victims == VictimsGang {
+		l.preemptByGangs()
+	} else {
+		l.preemptSingly()
 	}
 	l.settleVictims()
 	l.reclaimBetweenTenants()
+}
+
+// preemptByGangs is phase 2 over the units of gangs.
+func (l *lane) preemptByGangs() {
+	l.e.store.gangs.begin(l.pass)
+	t := l.findTurns()
+	for rank := t.next(0); rank < len(l.order); rank = t.next(rank + 1) {
+		need, kind := l.order[rank], l.kindAt[rank]
+		if l.isKnownVain(kind) && !l.special[rank] && l.skewed[kind] == 0 {
+			continue // as for most that are short: because supply is
+		}
+		if t.marks[rank]&isOutlined != 0 && l.isRefused(t, rank) || l.isPassedOver(rank, need, kind) {
+			continue
+		}
+		l.blockUpTo(int32(rank))
+		l.planFor(need, &l.kinds[kind])
+		l.watch(t, rank+1)
+	}
+}
+
+// preemptSingly is phase 2 over machines one by one.
+func (l *lane) preemptSingly() {
+	for rank, lacks := range l.lacking[:len(l.order)] {
+		if !lacks {
+			continue
+		}
+		if need, kind := l.order[rank], l.kindAt[rank]; !l.isPassedOver(rank, need, kind) {
+			l.blockUpTo(int32(rank))
+			l.preemptFor(need, kind)
+		}
+	}
 }
 
 // isPassedOver reports whether phase 2 can do nothing for a need that lacked
@@ -63,7 +76,7 @@ func (l *lane) preemptFor(need int32, kind uint32) {
 		}
 		return
 	}
-	l.visited = append(l.visited, need)
+	l.visit(need)
 	switch {
 	case k.same:
 		l.preemptSame(need, k)
@@ -77,12 +90,9 @@ func (l *lane) preemptFor(need int32, kind uint32) {
 // markHeld leaves special the needs for whom something is held, or was when the
 // cycle began: that the credit of others had to wait is over.
 func (l *lane) markHeld() {
-	for c := range l.e.store.clusters {
-		for _, need := range l.e.store.clusters[c].uncredited {
-			if !l.reserved.had(need) {
-				l.special[l.rankOf[need]] = false
-			}
-		}
+	clear(l.special)
+	for need := range l.reserved.rows {
+		l.special[l.rankOf[need]] = true
 	}
 }
 

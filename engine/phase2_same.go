@@ -367,15 +367,26 @@ func (l *lane) eachOwn(need int32, k *kind, f func(columnar.Row)) {
 		return (h == unheld || l.rankOf[h] >= rank) && !l.victimOf.Has(uint32(r)) && l.takenBy(r) == noNeed
 	}
 	bound, cheapest := l.s.BoundOf(c), l.e.store.clusters[c].cheapest
-	noted := l.e.opts.Victims == VictimsGang && l.s.Configured(c) == len(bound)
+	noted, configured := l.e.opts.Victims == VictimsGang, l.s.Configured(c)
+	l.passed = resize(l.passed, len(k.accepts))
 	for i, g := range l.s.GroupsOf(c) {
-		if !k.acceptsClass(g.Class) || noted && cheapest[i].priority > k.priority {
+		if !k.acceptsClass(g.Class) {
+			continue
+		}
+		if noted && cheapest[i].priority > k.priority {
+			l.passed[g.Class>>6] |= 1 << (g.Class & 63)
 			continue
 		}
 		for at := g.First + 1; at != 0; at = bound[at-1].Next {
 			if r := bound[at-1].Row; mine(r) {
 				f(r)
 			}
+		}
+	}
+	// What is noted is noted of Configured ones.
+	for _, b := range bound[configured:l.s.CreatingFrom(c)] {
+		if l.passed[b.Class>>6]>>(b.Class&63)&1 != 0 && mine(b.Row) {
+			f(b.Row)
 		}
 	}
 	for _, r := range l.creating(c) {

@@ -1,9 +1,7 @@
 package engine
 
 import (
-	"math"
 	"slices"
-	"sort"
 
 	"github.com/tonnage/tonnage/columnar"
 )
@@ -30,41 +28,12 @@ func (l *lane) isKnownVain(kind uint32) bool {
 }
 
 // hasNoVictims finds out, with gangs, whether that is so because nobody has
-// anything that is worth less. Needs of such a kind are not looked at one by one,
-// not even whether they are satisfied.
+// anything that is worth less.
 func (l *lane) hasNoVictims(kind uint32) bool {
 	if k := &l.kinds[kind]; k.victims != l.noVictims || !l.noneFreed(k) {
 		return false
 	}
 	l.vainSince[kind] = l.happened()
-	return true
-}
-
-// preylessFrom returns the place in the order from which on nobody has anything
-// that is worth less.
-func (l *lane) preylessFrom() int {
-	least := int32(math.MaxInt32)
-	for i := range l.kinds {
-		if k := &l.kinds[i]; k.victims != l.noVictims {
-			least = min(least, k.priority)
-		}
-	}
-	return sort.Search(len(l.order), func(i int) bool { return l.kinds[l.kindAt[i]].priority < least })
-}
-
-// allInVain reports, with gangs, whether phase 2 can do nothing for the needs from
-// a place in the order on, none of which has victims: nothing is held for any,
-// and nothing that one could acquire has turned free or was left alone. Often
-// these are most of the needs that are short.
-func (l *lane) allInVain(from int) bool {
-	if slices.Contains(l.special[from:len(l.order)], true) {
-		return false
-	}
-	for i := range l.kinds {
-		if k := &l.kinds[i]; k.victims == l.noVictims && (l.skewed[i] != 0 && l.anyFree(k) || !l.noneFreed(k)) {
-			return false
-		}
-	}
 	return true
 }
 

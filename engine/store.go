@@ -282,6 +282,9 @@ func (p *pass) startOver() {
 	for i := range st.held {
 		st.held[i] = hold{need: unheld}
 	}
+	if p.e.opts.Victims == VictimsGang {
+		st.gangs.lay(p, rows, room)
+	}
 	st.sorted = resize(st.sorted, len(s.Clusters))
 	st.kinds.reset(int(s.Demand.ProfileIDMax()))
 	st.folds = grown(st.folds, len(p.e.lanes))
@@ -357,36 +360,46 @@ func (p *pass) undo() {
 	for _, r := range st.undone {
 		p.taken[r] = false
 	}
-	for _, need := range st.visited {
-		n := &p.lines[need]
-		last, from := columnar.None, n.head
-		if !n.is(isUncredited) { // credited at its turn: all of it is taken back
-			from = n.acquired
-			for r := n.head; r != n.acquired; r = p.held[r].next {
-				last = r
-			}
+	p.e.crew.each(len(st.visited), visitedPerChunk, func(_, from, to int) {
+		for _, need := range st.visited[from:to] {
+			p.undoTurn(need)
 		}
-		for r := from; r != columnar.None; {
-			next := p.held[r].next
-			p.held[r] = hold{need: unheld}
-			p.taken[r] = false
-			r = next
-		}
-		if last == columnar.None {
-			n.head = columnar.None
-		} else {
-			p.held[last].next = columnar.None
-		}
-		n.tail, n.acquired = last, columnar.None
-		n.status &= isParked | isFold | isMember | hasSame | neverFolds | isUncredited
-		if p.kinds[n.kind].same {
-			n.status |= isUncoverable
-			if last == columnar.None {
-				n.domain = 0 // it was chosen by what was free
-			}
+	})
+	st.visited, st.undone = st.visited[:0], st.undone[:0]
+}
+
+// visitedPerChunk is how many needs a worker takes at a time.
+const visitedPerChunk = 1 << 10
+
+// undoTurn takes back what came of a need's turns after credit.
+func (p *pass) undoTurn(need int32) {
+	n := &p.lines[need]
+	last, from := columnar.None, n.head
+	if !n.is(isUncredited) { // credited at its turn: all of it is taken back
+		from = n.acquired
+		for r := n.head; r != n.acquired; r = p.held[r].next {
+			last = r
 		}
 	}
-	st.visited, st.undone = st.visited[:0], st.undone[:0]
+	for r := from; r != columnar.None; {
+		next := p.held[r].next
+		p.held[r] = hold{need: unheld}
+		p.taken[r] = false
+		r = next
+	}
+	if last == columnar.None {
+		n.head = columnar.None
+	} else {
+		p.held[last].next = columnar.None
+	}
+	n.tail, n.acquired = last, columnar.None
+	n.status &= isParked | isFold | isMember | hasSame | neverFolds | isUncredited
+	if p.kinds[n.kind].same {
+		n.status |= isUncoverable
+		if last == columnar.None {
+			n.domain = 0 // it was chosen by what was free
+		}
+	}
 }
 
 // markLacking notes anew, by a new order, which needs credit has not satisfied.

@@ -1,0 +1,354 @@
+package engine
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// gangFinder is what a worker finds gangs with.
+type gangFinder struct {
+	found []gang // clusters ascending
+	// numbered is how many of these have a number.
+	numbered int
+	known    []int32        // needs that were looked at
+	single   []columnar.Row // machines that are known to serve no gang
+
+	// Scratch of one cluster.
+	keys  []int32 // by number of a group: 1 + place in draft
+	draft []gangDraft
+	folds []int32 // the folds met
+	// foldDraft is, by place of a fold, 2 + the draft of all its rows; 1 = they
+	// are of several, or of none; 0 = it has not been met.
+	foldDraft []int32
+	matchers  []uint32
+}
+
+// gangDraft is rows that are a gang if they need several machines.
+type gangDraft struct {
+	group    uint32 // 0 = none: one row
+	rows     []int32
+	needs    []int32
+	together bool // one of them asks for one domain
+	unfolded bool // and no machine could hold that one
+}
+
+// forget forgets what was found.
+func (x *gangFinder) forget(t *gangTable) {
+	for _, need := range x.known {
+		t.looked[need] = false
+	}
+	for _, r := range x.single {
+		t.of[r] = 0
+	}
+	clear(x.found)
+	x.known, x.single, x.found, x.numbered = x.known[:0], x.single[:0], x.found[:0], 0
+}
+
+// look notes that a need was looked at.
+func (x *gangFinder) look(t *gangTable, need int32) {
+	if !t.looked[need] {
+		t.looked[need] = true
+		x.known = append(x.known, need)
+	}
+}
+
+// numberGangs gives the gangs that were found their numbers, cluster by cluster,
+// whichever worker has found them.
+func (p *pass) numberGangs() {
+	t := &p.e.store.gangs
+	for {
+		var next *gangFinder
+		for _, l := range p.e.lanes {
+			if x := &l.finder; x.numbered < len(x.found) && (next == nil || x.found[x.numbered].cluster < next.found[next.numbered].cluster) {
+				next = x
+			}
+		}
+		if next == nil {
+			return
+		}
+		t.add(&next.found[next.numbered])
+		next.numbered++
+	}
+}
+
+// add gives a gang the next number.
+func (t *gangTable) add(g *gang) {
+	t.list = append(t.list, *g)
+	for _, r := range g.members {
+		t.of[r] = int32(len(t.list))
+		t.inGang = append(t.inGang, r)
+	}
+}
+
+// findPreyGangs finds, by all workers, the gangs of the machines that may be
+// preempted; most is, by class, the highest priority that asks for machines of it.
+func (l *lane) findPreyGangs(most []int32) {
+	l.e.crew.each(len(l.e.store.clusters), clustersPerChunk, func(worker, from, to int) {
+		for c := from; c < to; c++ {
+			l.e.lanes[worker].findGangsOfPrey(c, most)
+		}
+	})
+	l.numberGangs()
+}
+
+// findGangsOfPrey is findPreyGangs for one cluster.
+func (l *lane) findGangsOfPrey(c int, most []int32) {
+	bound, configured := l.s.BoundOf(c), uint32(l.s.Configured(c))
+	cheapest, priority, t := l.e.store.clusters[c].cheapest, l.e.store.priority, &l.e.store.gangs
+	for i, g := range l.s.GroupsOf(c) {
+		if cheapest[i].priority >= most[g.Class] {
+			continue
+		}
+		for at := g.First + 1; at != 0 && at <= configured; at = bound[at-1].Next {
+			r := bound[at-1].Row
+			switch need := l.held[r].need; {
+			case need == unheld || priority[r] >= most[g.Class]:
+			case !l.mayBeOfGang(need):
+				t.of[r] = ofNoGang
+				l.finder.single = append(l.finder.single, r)
+			case !t.looked[need]:
+				l.vecs.empty()
+				l.findGang(need)
+			}
+		}
+	}
+}
+
+// mayBeOfGang reports whether a need may be part of a gang.
+func (l *lane) mayBeOfGang(need int32) bool {
+	n := &l.lines[need]
+	return n.group != 0 || n.status&(hasSame|neverFolds|isFold) != 0
+}
+
+// findGang finds the gang that a need is part of, if there is one. Where rows of
+// its group are folded, all gangs of the cluster are found.
+func (l *lane) findGang(need int32) {
+	x, src := &l.finder, &l.sources[l.lines[need].cluster]
+	x.draft = x.draft[:0]
+	d := &x.draft[x.newDraft()]
+	whole := false
+	if group := src.block.GroupID(int(need - src.base)); group == 0 {
+		whole = !l.draftRow(d, need)
+		d.together = false // by itself it is one only if it is not folded
+	} else {
+		for i, g := range src.block.GroupIDs() {
+			whole = whole || g == group && !l.draftRow(d, src.base+int32(i))
+		}
+	}
+	if whole {
+		l.findGangs(l.lines[need].cluster)
+	} else {
+		l.judge(l.lines[need].cluster, d)
+	}
+	x.look(&l.e.store.gangs, need)
+}
+
+// draftRow adds a row, and the need that it is, to a draft; false when it is
+// folded.
+func (l *lane) draftRow(d *gangDraft, row int32) bool {
+	if l.lines[row].status&(isMember|isFold) != 0 {
+		return false
+	}
+	l.addRow(d, row, row)
+	d.needs = append(d.needs, row)
+	return true
+}
+
+// addRow adds a row that is walked as a need to a draft.
+func (l *lane) addRow(d *gangDraft, row, need int32) {
+	d.rows = append(d.rows, row)
+	d.together = d.together || l.lines[row].status&(hasSame|neverFolds) != 0
+	d.unfolded = d.unfolded || l.kindOf(need).same
+}
+
+// findGangs finds the gangs of a cluster that have not been found.
+func (l *lane) findGangs(c int32) {
+	x := &l.finder
+	l.draftGangs(&l.sources[c])
+	for i := range x.draft {
+		if d := &x.draft[i]; len(d.needs) > 0 && !l.e.store.gangs.looked[d.needs[0]] {
+			l.judge(c, d)
+		}
+	}
+}
+
+// judge makes a draft a gang if no machine holds it.
+func (l *lane) judge(c int32, d *gangDraft) {
+	for _, need := range d.needs {
+		l.finder.look(&l.e.store.gangs, need)
+	}
+	if d.unfolded || d.together && !l.oneMachineHolds(c, d) {
+		l.addGang(c, d)
+	}
+}
+
+// draftGangs deals the rows of a cluster by who they would be a gang with. A
+// need is part of one when all of its rows are: members of a fold that come
+// from several gangs, or from none, share their machines, and nobody can say
+// whose one of them is.
+func (l *lane) draftGangs(src *rowSource) {
+	x := &l.finder
+	x.folds, x.foldDraft = x.folds[:0], resize(x.foldDraft, src.rows)
+	x.draft = x.draft[:0]
+	groups := src.block.GroupIDs()
+	for i := range src.rows {
+		row := src.base + int32(i)
+		n := &l.lines[row]
+		same := n.status&(hasSame|neverFolds) != 0
+		if !same && groups == nil {
+			continue
+		}
+		need := l.needOf(row)
+		at := l.draftOf(src, int32(i), need, same)
+		if at >= 0 {
+			l.addRow(&x.draft[at], row, need)
+		}
+		if !l.lines[need].is(isFold) {
+			if at >= 0 {
+				x.draft[at].needs = append(x.draft[at].needs, need)
+			}
+		} else if was := &x.foldDraft[need-src.base]; *was == 0 {
+			*was, x.folds = at+2, append(x.folds, need)
+		} else if *was != at+2 {
+			*was = 1
+		}
+	}
+	for _, need := range x.folds {
+		if at := x.foldDraft[need-src.base] - 2; at >= 0 {
+			x.draft[at].needs = append(x.draft[at].needs, need)
+		}
+	}
+}
+
+// draftOf returns the place of the draft that a row belongs to, −1 = none.
+func (l *lane) draftOf(src *rowSource, i, need int32, same bool) int32 {
+	x := &l.finder
+	group := src.block.GroupID(int(i))
+	switch {
+	case group == 0 && same && l.kindOf(need).same:
+		return x.newDraft()
+	case group == 0:
+		return -1
+	}
+	if int(group) >= len(x.keys) {
+		x.keys = append(x.keys, make([]int32, int(l.s.Demand.GroupIDMax())-len(x.keys))...)
+	}
+	// Numbers of groups are the demand's, and other clusters have left theirs.
+	if at := x.keys[group] - 1; at >= 0 && int(at) < len(x.draft) && x.draft[at].group == group {
+		return at
+	}
+	at := x.newDraft()
+	x.draft[at].group = group
+	x.keys[group] = at + 1
+	return at
+}
+
+// newDraft returns the place of an empty draft.
+func (x *gangFinder) newDraft() int32 {
+	if len(x.draft) < cap(x.draft) {
+		x.draft = x.draft[:len(x.draft)+1]
+		d := &x.draft[len(x.draft)-1]
+		*d = gangDraft{rows: d.rows[:0], needs: d.needs[:0]}
+	} else {
+		x.draft = append(x.draft, gangDraft{})
+	}
+	return int32(len(x.draft)) - 1
+}
+
+// oneMachineHolds reports whether a machine that could be theirs, bound or free,
+// matches all rows of a draft and covers their sum.
+func (l *lane) oneMachineHolds(c int32, d *gangDraft) bool {
+	sum := l.vecs.take(l.dims)
+	matchers := l.finder.matchers[:0]
+	block, base := l.sources[c].block, l.sources[c].base
+	for _, row := range d.rows {
+		columnar.SatAdd(sum, block.Aggregate(int(row-base)))
+		matchers = append(matchers, l.s.Supply.Matcher(l.s.Demand.Profile(block.Profile(int(row-base)))))
+	}
+	l.finder.matchers = matchers
+	matches := func(r columnar.Row) bool {
+		return !slices.ContainsFunc(matchers, func(m uint32) bool { return !l.inAnyDomain(m, r) })
+	}
+	for _, class := range l.classesOf[matchers[0]] {
+		if !columnar.Covers(l.vector(class), sum) || slices.ContainsFunc(matchers, func(m uint32) bool { return !l.matches(class, m) }) {
+			continue
+		}
+		if slices.ContainsFunc(l.s.Idle.At(int(class)), matches) || slices.ContainsFunc(l.s.Speculative.At(int(class)), matches) {
+			return true
+		}
+		bound := l.s.BoundOf(int(c))
+		for _, g := range l.s.GroupsOf(int(c)) {
+			for at := g.First + 1; g.Class == class && at != 0; at = bound[at-1].Next {
+				if matches(bound[at-1].Row) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// addGang makes a draft a gang.
+func (l *lane) addGang(c int32, d *gangDraft) {
+	count := 0
+	for _, need := range d.needs {
+		for r := l.lines[need].head; r != columnar.None; r = l.held[r].next {
+			count++
+		}
+	}
+	g := gang{cluster: c, members: alloc.MakeDirty[columnar.Row](l.arena, count)[:0], roles: alloc.MakeDirty[gangRole](l.arena, len(d.needs))[:0]}
+	if block := l.sources[c].block; len(d.rows) > 0 {
+		g.group = block.Group(int(d.rows[0] - l.sources[c].base))
+	}
+	slices.SortFunc(d.needs, func(a, b int32) int { return cmp.Compare(l.rankOf[a], l.rankOf[b]) })
+	short, since := false, l.s.Now
+	for _, need := range d.needs {
+		role := gangRole{need: need}
+		lacks := l.measureRole(&g, &role)
+		if lacks {
+			short, since = true, min(since, l.shortSince(need))
+		}
+		g.roles = append(g.roles, role)
+	}
+	slices.SortFunc(g.members, func(a, b columnar.Row) int { return cmp.Compare(l.s.IDRank[a], l.s.IDRank[b]) })
+	if g.state != gangAlone && short {
+		if g.state = gangAlone; (l.s.Now-since)/1e9 >= shortSecondsBroken {
+			g.state = gangBroken
+		}
+	}
+	for i := range g.roles {
+		g.watched = g.watched || l.reserved.has(g.roles[i].need)
+	}
+	l.finder.found = append(l.finder.found, g)
+}
+
+// measureRole adds what a need claims to its gang, and reports whether that is
+// below its minimum.
+func (l *lane) measureRole(g *gang, role *gangRole) (short bool) {
+	least := l.minimum(role.need)
+	sum := l.vecs.take(l.dims)
+	from := len(g.members)
+	for r := l.lines[role.need].head; r != columnar.None; r = l.held[r].next {
+		columnar.SatAdd(sum, l.vec(r))
+		if l.s.View.State[r] != model.Configured {
+			g.state = gangAlone // it is assembling
+			continue
+		}
+		g.watched = g.watched || l.reserved.live(r)
+		g.members = append(g.members, r)
+	}
+	role.surplus = slices.Contains(sum, math.MaxInt64) // it may be, and is not known from this sum
+	for _, r := range g.members[from:] {
+		if !role.surplus {
+			rest := l.copyOf(sum)
+			columnar.SubClamp(rest, l.vec(r))
+			role.surplus = columnar.Covers(rest, least)
+		}
+	}
+	return !columnar.Covers(sum, least)
+}

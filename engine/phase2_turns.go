@@ -1,0 +1,225 @@
+package engine
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+
+	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/bitmap"
+	"github.com/tonnage/tonnage/columnar"
+)
+
+// With gangs, a need that lacks something has a turn in phase 2 when its kind may
+// find something there. Most kinds that are short may not, so the needs that have
+// one are found first, by all workers, cluster by cluster as lines lie in memory;
+// and with them what their turns look at, so that these need not. What only plans
+// could give a kind is watched: its needs have their turns from then on.
+
+// The marks of needs, by place in the order.
+const (
+	hasTurn uint8 = 1 << iota
+	// isOutlined: of a gang for which nothing is held it is known what it wants, and
+	// what could be its own. Plans take from that, and give nothing to it.
+	isOutlined
+)
+
+// turns are the needs that have a turn.
+type turns struct {
+	marks []uint8 // by place in the order
+	// at says, by place in the order, where outlines of gangs are.
+	at []outlineAt
+	// kinds are those whose needs have turns; asked those of which some need lacks
+	// something.
+	kinds, asked []bool
+	// since is what had happened when kinds was found.
+	since uint64
+}
+
+// outlineAt is a place in the outlines of a worker.
+type outlineAt struct{ worker, at uint32 }
+
+// outlineOf returns what the gang in a place of the order wants, and what could be
+// its own: value of a domain and vector by turns.
+func (l *lane) outlineOf(t *turns, rank int) (want, own []int64) {
+	x := l.e.lanes[t.at[rank].worker].outlines[t.at[rank].at:]
+	n := int(x[l.dims]) * (1 + l.dims)
+	return x[:l.dims], x[l.dims+1:][:n]
+}
+
+// isShort reports whether the need in a place of the order lacks something yet.
+func (l *lane) isShort(rank int) bool { return l.lacking[rank] && !l.gained[rank] }
+
+// ranksPerChunk is how many places of the order a worker takes at a time.
+const ranksPerChunk = 1 << 12
+
+// findTurns finds the needs that have a turn, and the gangs that they may look at.
+func (l *lane) findTurns() *turns {
+	t := &turns{
+		marks: alloc.Make[uint8](l.arena, len(l.order)), at: alloc.MakeDirty[outlineAt](l.arena, len(l.order)),
+		kinds: alloc.Make[bool](l.arena, len(l.kinds)), asked: l.findAskers(),
+	}
+	prey := &l.e.store.gangs.victims
+	prey.most = l.mostAsked(t.asked)
+	l.findPreyGangs(prey.most)
+	for i, asks := range t.asked {
+		t.kinds[i] = asks && (l.skewed[i] != 0 || !l.isInVain(uint32(i)))
+	}
+	for _, other := range l.e.lanes {
+		other.special, other.outlines, other.short = l.special, other.outlines[:0], other.short[:0]
+	}
+	l.e.crew.each(len(l.order), ranksPerChunk, func(worker, from, to int) {
+		l.e.lanes[worker].markTurns(t, from, to)
+	})
+	l.outlineGangs(t)
+	for need := range l.reserved.rows {
+		t.marks[l.rankOf[need]] |= hasTurn
+	}
+	t.since = l.happened()
+	return t
+}
+
+// findAskers returns, by kind, whether some need of it lacks something.
+func (l *lane) findAskers() []bool {
+	asks := make([][]bool, len(l.e.lanes))
+	for i, other := range l.e.lanes {
+		asks[i] = alloc.Make[bool](other.arena, len(l.kinds))
+	}
+	l.e.crew.each(len(l.order), ranksPerChunk, func(worker, from, to int) {
+		mine := asks[worker]
+		for rank := from; rank < to; rank++ {
+			if l.isShort(rank) {
+				mine[l.kindAt[rank]] = true
+			}
+		}
+	})
+	all := asks[0]
+	for i := range all {
+		for _, some := range asks[1:] {
+			all[i] = all[i] || some[i]
+		}
+	}
+	return all
+}
+
+// mostAsked returns, by class, the highest priority that asks for victims of it.
+func (l *lane) mostAsked(asks []bool) []int32 {
+	most := alloc.MakeDirty[int32](l.arena, len(l.s.Classes))
+	for c := range most {
+		most[c] = math.MinInt32
+	}
+	for i := range l.kinds {
+		if asks[i] && l.kinds[i].victims != l.noVictims {
+			for _, c := range l.classesOf[l.kinds[i].matcher] {
+				most[c] = max(most[c], l.kinds[i].priority)
+			}
+		}
+	}
+	return most
+}
+
+// markTurns marks, of the needs in some places of the order, those that have a
+// turn, and notes the gangs among them.
+func (l *lane) markTurns(t *turns, from, to int) {
+	for rank := from; rank < to; rank++ {
+		if kind := l.kindAt[rank]; l.isShort(rank) && t.kinds[kind] {
+			if t.marks[rank] = hasTurn; l.kinds[kind].same && !l.special[rank] {
+				l.short = append(l.short, l.order[rank])
+			}
+		}
+	}
+}
+
+// outlineGangs finds out what the gangs that were noted want, and have. It goes from
+// cluster to cluster, as needs are numbered: the order of ranks would have it wait
+// for memory each time.
+func (l *lane) outlineGangs(t *turns) {
+	gangs := bitmap.DenseIn(l.arena, len(l.lines))
+	for _, other := range l.e.lanes {
+		for _, need := range other.short {
+			gangs.Set(uint32(need))
+		}
+	}
+	words := gangs.Words()
+	l.e.crew.each(len(words), wordsPerChunk, func(worker, from, to int) {
+		mine := l.e.lanes[worker]
+		for i, word := range words[from:to] {
+			for ; word != 0; word &= word - 1 {
+				mine.outline(t, int32((from+i)<<6+bits.TrailingZeros64(word)))
+			}
+		}
+	})
+}
+
+// wordsPerChunk is how many words of a set of needs a worker takes at a time.
+const wordsPerChunk = 1 << 7
+
+// outline finds out what a gang wants, and what could be its own by domain.
+func (l *lane) outline(t *turns, need int32) {
+	n := &l.lines[need]
+	if n.is(isParked) {
+		return
+	}
+	k, sites := &l.kinds[n.kind], &l.sites
+	sites.reset(l.s.Supply.ValueIDMax())
+	add := func(r columnar.Row) {
+		if v, ok := l.s.Supply.Domain(k.matcher, r); ok {
+			columnar.SatAdd(sites.of(v, l.dims).available, l.vec(r))
+		}
+	}
+	l.eachOwn(need, k, add)
+	for r := n.acquired; r != columnar.None; r = l.held[r].next {
+		add(r)
+	}
+	rank, from := l.rankOf[need], len(l.outlines)
+	t.marks[rank] |= isOutlined
+	t.at[rank] = outlineAt{uint32(l.number), uint32(from)}
+	l.outlines = append(l.outlines, l.aggregate(need)...)
+	for len(l.outlines) < from+l.dims {
+		l.outlines = append(l.outlines, 0)
+	}
+	l.outlines = append(l.outlines, int64(len(sites.list)))
+	for i := range sites.list {
+		l.outlines = append(append(l.outlines, int64(sites.list[i].value)), sites.list[i].available...)
+	}
+}
+
+// watch gives turns, from a place in the order on, to the needs of kinds for which
+// phase 2 could do nothing, when something has happened since that may give them
+// something.
+func (l *lane) watch(t *turns, from int) {
+	if t.since == l.happened() {
+		return
+	}
+	t.since = l.happened()
+	var more []bool
+	for i := range l.kinds {
+		if t.kinds[i] || !t.asked[i] || l.isInVain(uint32(i)) {
+			continue
+		}
+		if t.kinds[i] = true; more == nil {
+			more = alloc.Make[bool](l.arena, len(l.kinds))
+		}
+		more[i] = true
+	}
+	if more == nil {
+		return
+	}
+	for rank := from; rank < len(l.order); rank++ {
+		if l.isShort(rank) && more[l.kindAt[rank]] {
+			t.marks[rank] |= hasTurn
+		}
+	}
+}
+
+// next returns the first place of the order, from one on, whose need has a turn;
+// the number of needs when there is none.
+func (t *turns) next(at int) int {
+	for at+8 <= len(t.marks) && binary.LittleEndian.Uint64(t.marks[at:]) == 0 {
+		at += 8
+	}
+	for at < len(t.marks) && t.marks[at] == 0 {
+		at++
+	}
+	return at
+}
