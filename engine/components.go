@@ -24,6 +24,7 @@ const largestShare = 97
 type shares struct {
 	kind, class []uint8
 	workers     int
+	pending     int // the weight of the needs that lack something and may acquire it
 }
 
 // share deals the components to the workers; one worker has all when that
@@ -50,20 +51,20 @@ func (l *lane) share() shares {
 		}
 	}
 	for c := range l.e.store.clusters { // they may be credited the same machines
-		list := l.e.store.clusters[c].uncredited
-		for _, need := range list[min(1, len(list)):] {
-			sets.unite(int(l.lines[list[0]].kind), int(l.lines[need].kind))
+		list := l.e.store.clusters[c].waitKinds
+		for _, kind := range list[min(1, len(list)):] {
+			sets.unite(int(list[0]), int(kind))
 		}
 	}
 	weights, total := l.weighComponents(&sets)
 	if total < componentsMin {
-		return shares{workers: 1}
+		return shares{workers: 1, pending: total}
 	}
 	worker, ok := dealComponents(weights, total, workers)
 	if !ok {
-		return shares{workers: 1}
+		return shares{workers: 1, pending: total}
 	}
-	x := shares{kind: alloc.Make[uint8](l.arena, kinds), class: alloc.Make[uint8](l.arena, classes), workers: workers}
+	x := shares{kind: alloc.Make[uint8](l.arena, kinds), class: alloc.Make[uint8](l.arena, classes), workers: workers, pending: total}
 	for i := range x.kind {
 		x.kind[i] = worker[sets.root(i)]
 	}
@@ -73,18 +74,34 @@ func (l *lane) share() shares {
 	return x
 }
 
-// weighComponents counts the needs of each component, by its root.
+// specialWeight is how many needs one counts as whose turn is certain to be work:
+// most others come when nothing is left for their kind.
+const specialWeight = 8
+
+// weighComponents weighs the needs of each component, by its root.
 func (l *lane) weighComponents(sets *union) (weights []int32, total int) {
-	byKind := alloc.Make[int32](l.arena, len(l.kinds))
-	for rank, lacks := range l.lacking[:len(l.order)] {
-		if kind := l.kindAt[rank]; lacks && (!l.isSpent(kind) || l.special[rank]) {
-			byKind[kind]++
-			total++
-		}
+	for _, other := range l.e.lanes {
+		other.special, other.byKind = l.special, alloc.Make[int32](other.arena, len(l.kinds))
 	}
+	l.e.crew.each(len(l.order), ranksPerChunk, func(worker, from, to int) {
+		byKind := l.e.lanes[worker].byKind
+		for rank := from; rank < to; rank++ {
+			if kind := l.kindAt[rank]; !l.lacking[rank] {
+				continue
+			} else if l.special[rank] {
+				byKind[kind] += specialWeight
+			} else if !l.isSpent(kind) {
+				byKind[kind]++
+			}
+		}
+	})
 	weights = alloc.Make[int32](l.arena, len(sets.parent))
-	for i, n := range byKind {
-		weights[sets.root(i)] += n
+	for i := range l.kinds {
+		for _, other := range l.e.lanes {
+			n := other.byKind[i]
+			weights[sets.root(i)] += n
+			total += int(n)
+		}
 	}
 	return weights, total
 }
@@ -143,7 +160,6 @@ func (l *lane) has(class uint32) bool {
 func (p *pass) acquireAll() {
 	lanes := p.e.lanes
 	l := lanes[0]
-	p.makeRoomForSpares()
 	l.markSpecial()
 	if p.e.opts.Acquire == AcquireRacing {
 		l.shares = shares{}
@@ -153,7 +169,7 @@ func (p *pass) acquireAll() {
 	}
 	x := l.share()
 	if x.workers == 1 || l.reserved.plans {
-		l.shares = shares{}
+		l.shares = shares{pending: x.pending}
 		l.acquirePending()
 		p.acquisitions = l.acquisitions
 		return
@@ -177,7 +193,7 @@ func (p *pass) acquireAll() {
 // each batch of its own and when it is done with these.
 func (p *pass) acquireShares() {
 	lanes := p.e.lanes
-	if len(p.order) < gatherMin {
+	if lanes[0].shares.pending < gatherMin {
 		p.e.crew.run(func(worker int) { lanes[worker].acquireShare() })
 		return
 	}

@@ -56,6 +56,7 @@ type lane struct {
 	shares       shares // what it may acquire, while there are others
 	folder       folder
 	finder       gangFinder
+	byKind       []int32          // how many needs may acquire something
 	short        []int32          // gangs that phase 2 looks at
 	outlines     []int64          // of gangs; see turns
 	visited      []int32          // needs that had a turn after credit

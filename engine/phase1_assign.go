@@ -20,6 +20,7 @@ func (p *pass) assign() {
 	})
 	p.layLadders()
 	p.findResettled()
+	p.makeRoomForSpares()
 	crew.each(len(p.s.Clusters), clustersPerChunk, func(worker, from, to int) {
 		for c := from; c < to; c++ {
 			switch {

@@ -87,7 +87,8 @@ func (l *lane) openCluster(c int) {
 func (l *lane) creditCluster(c int) {
 	x := &l.e.store.clusters[c]
 	was := l.satisfied
-	x.freeless, x.waiting, x.uncredited = false, x.waiting[:0], x.uncredited[:0]
+	x.freeless = false
+	x.waitForNone()
 	if len(l.s.ClusterRows.At(c)) == 0 {
 		x.cheapest = x.cheapest[:0]
 		l.leaveAll(c)
@@ -104,6 +105,7 @@ func (l *lane) creditCluster(c int) {
 			l.creditNeed(x, need)
 		}
 		l.noteAll(c)
+		l.listSpares(c)
 		l.replay.listed = false
 	}
 	x.satisfied = int32(l.satisfied - was)
@@ -149,14 +151,22 @@ func (x *clusterState) blocks(k *kind) bool {
 
 // letWait lets a need be credited at its turn.
 func (l *lane) letWait(x *clusterState, need int32, k *kind) {
-	x.wait(need, k)
+	x.wait(need, l.lines[need].kind, k)
 	l.lines[need].status |= isUncredited
 	l.mark(need)
 }
 
+// waitForNone forgets the needs whose credit waits.
+func (x *clusterState) waitForNone() {
+	x.waiting, x.uncredited, x.waitKinds = x.waiting[:0], x.uncredited[:0], x.waitKinds[:0]
+}
+
 // wait notes a need whose credit waits.
-func (x *clusterState) wait(need int32, k *kind) {
+func (x *clusterState) wait(need int32, kind uint32, k *kind) {
 	x.uncredited = append(x.uncredited, need)
+	if !slices.Contains(x.waitKinds, kind) {
+		x.waitKinds = append(x.waitKinds, kind)
+	}
 	if len(x.waiting) == 0 {
 		x.waiting = append(x.waiting, k.accepts...)
 		return

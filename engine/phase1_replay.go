@@ -172,7 +172,7 @@ func (l *lane) replayCluster(c int) {
 	was, credited := l.satisfied, l.credited
 	rp.begin(len(l.s.Classes))
 	rp.waiting = append(rp.waiting[:0], x.waiting...)
-	x.waiting, x.uncredited = x.waiting[:0], x.uncredited[:0]
+	x.waitForNone()
 	l.rankCluster(c)
 	l.openCluster(c)
 	l.own.index(l.bound)
@@ -224,6 +224,7 @@ func (l *lane) replayCluster(c int) {
 	if len(rp.waiting) > 0 && (rp.waitMoved || !slices.Equal(rp.waiting, x.waiting)) {
 		l.notePriorities(c, rp.waiting)
 	}
+	l.listSpares(c)
 	rp.on, rp.listed = false, false
 	if (l.credited-credited)*100 > len(l.needs)*wholePercent {
 		x.whole = wholeCycles
@@ -244,7 +245,7 @@ func (l *lane) replayNeed(x *clusterState, need int32) {
 	case !waits && !k.same && l.tempted(need, k):
 	default:
 		if waits {
-			x.wait(need, k)
+			x.wait(need, n.kind, k)
 		}
 		return
 	}

@@ -5,9 +5,9 @@ import (
 )
 
 // Needs whose credit waits for their turn are credited what the others of their
-// cluster have left. That is little: it is listed when the first of them has its
-// turn, so that these needs look at a few machines, not at all that are bound to
-// the cluster.
+// cluster have left. That is little: it is listed at the end of the credit, or when
+// the first of them has its turn, so that these needs look at a few machines, not at
+// all that are bound to the cluster.
 
 // unlisted is the number of spare machines of a cluster before they are listed.
 const unlisted int32 = -1
@@ -19,6 +19,25 @@ func (p *pass) makeRoomForSpares() {
 	for c := range p.spares {
 		p.spares[c] = unlisted
 	}
+}
+
+// listSpares lists what is left of the open cluster, if anybody waits for it. Who
+// claims what is at hand in replay.owner.
+func (l *lane) listSpares(c int) {
+	x := &l.e.store.clusters[c]
+	if len(x.uncredited) == 0 {
+		return
+	}
+	left := l.spare[l.s.ClusterRows.Off[c]:][:0]
+	for i, owner := range l.replay.owner {
+		if owner < nobodysNow {
+			continue
+		}
+		if class := l.bound[i].Class; x.waiting[class>>6]>>(class&63)&1 != 0 {
+			left = append(left, uint32(i))
+		}
+	}
+	l.spares[c] = int32(len(left))
 }
 
 // openSpares makes a cluster the one whose needs are credited what is left there.

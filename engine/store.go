@@ -83,6 +83,7 @@ type clusterState struct {
 	// that they may be credited, a bit each; empty when there are none.
 	uncredited []int32
 	waiting    []uint64
+	waitKinds  []uint32 // which kinds they are of
 	cheapest   []classPriority
 }
 
@@ -299,6 +300,7 @@ func (p *pass) startOver() {
 const (
 	uncreditedRoom  = 8
 	uncreditedShare = 16
+	waitKindsRoom   = 8 // and for so many kinds of these
 )
 
 // layRows numbers the rows of all clusters anew and returns how many lines that
@@ -319,6 +321,7 @@ func (p *pass) layRows() int {
 			cheapest:   alloc.MakeDirty[classPriority](st.arena, roomFor(len(s.GroupsOf(c))))[:0],
 			uncredited: alloc.MakeDirty[int32](st.arena, uncreditedRoom+rows/uncreditedShare)[:0],
 			waiting:    alloc.MakeDirty[uint64](st.arena, words)[:0],
+			waitKinds:  alloc.MakeDirty[uint32](st.arena, waitKindsRoom)[:0],
 		}
 		if x.rows = rows; x.block != nil {
 			state.version = x.block.Version()
