@@ -24,7 +24,7 @@ const largestShare = 97
 type shares struct {
 	kind, class []uint8
 	workers     int
-	pending     int // the weight of the needs that lack something and may acquire it
+	turns       int // about how many needs will acquire something
 }
 
 // share deals the components to the workers; one worker has all when that
@@ -57,14 +57,15 @@ func (l *lane) share() shares {
 		}
 	}
 	weights, total := l.weighComponents(&sets)
+	turns := min(total, len(l.s.Idle.Rows)+len(l.s.Speculative.Rows)) // each takes a machine
 	if total < componentsMin {
-		return shares{workers: 1, pending: total}
+		return shares{workers: 1, turns: turns}
 	}
 	worker, ok := dealComponents(weights, total, workers)
 	if !ok {
-		return shares{workers: 1, pending: total}
+		return shares{workers: 1, turns: turns}
 	}
-	x := shares{kind: alloc.Make[uint8](l.arena, kinds), class: alloc.Make[uint8](l.arena, classes), workers: workers, pending: total}
+	x := shares{kind: alloc.Make[uint8](l.arena, kinds), class: alloc.Make[uint8](l.arena, classes), workers: workers, turns: turns}
 	for i := range x.kind {
 		x.kind[i] = worker[sets.root(i)]
 	}
@@ -169,7 +170,7 @@ func (p *pass) acquireAll() {
 	}
 	x := l.share()
 	if x.workers == 1 || l.reserved.plans {
-		l.shares = shares{pending: x.pending}
+		l.shares = shares{turns: x.turns}
 		l.acquirePending()
 		p.acquisitions = l.acquisitions
 		return
@@ -193,7 +194,7 @@ func (p *pass) acquireAll() {
 // each batch of its own and when it is done with these.
 func (p *pass) acquireShares() {
 	lanes := p.e.lanes
-	if lanes[0].shares.pending < gatherMin {
+	if lanes[0].shares.turns < gatherMin {
 		p.e.crew.run(func(worker int) { lanes[worker].acquireShare() })
 		return
 	}

@@ -16,8 +16,8 @@ const (
 	batchesAhead = 32
 )
 
-// gatherMin is from how many needs on, that may acquire something, another worker
-// gathers: with fewer, handing over takes longer than it spares. Tests lower it.
+// gatherMin is from how many needs on, of those that acquire something, another
+// worker gathers: with fewer, handing over takes longer than it spares. Tests lower it.
 var gatherMin = 1 << 16
 
 // batch is needs whose turn comes next, and what they want.
@@ -98,7 +98,7 @@ func (g *gatherer) gather(b *batch) {
 // acquirePending gives each need that lacks something its turn, if there is
 // anything that it could acquire, or be told; another worker gathers ahead.
 func (l *lane) acquirePending() {
-	if l.e.crew.size() == 1 || l.shares.pending < gatherMin {
+	if l.e.crew.size() == 1 || l.shares.turns < gatherMin {
 		l.acquireShare()
 		return
 	}
