@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -21,8 +22,14 @@ func (p *pass) reclaim() {
 		if !p.s.Demand.Reported(id) {
 			continue
 		}
-		for _, r := range p.s.ClusterRows.At(c)[:p.s.Configured(c)] {
-			if p.claimed(r) || p.victimOf.Has(uint32(r)) {
+		classes := p.walker.excessClasses(c)
+		if classes == nil {
+			continue
+		}
+		bound := p.s.BoundOf(c)[:p.s.Configured(c)]
+		for i := range bound {
+			r, class := bound[i].Row, bound[i].Class
+			if classes[class>>6]>>(class&63)&1 == 0 || p.claimed(r) || p.victimOf.Has(uint32(r)) {
 				continue
 			}
 			// Of its own cluster a plan may count on what nobody claims.
@@ -31,6 +38,24 @@ func (p *pass) reclaim() {
 			}
 		}
 	}
+}
+
+// excessClasses returns the classes of which a cluster may have Configured
+// machines that nobody claims, a bit each; nil when it has none. With gangs that
+// is what has been noted of victims; without it may be any.
+func (l *lane) excessClasses(c int) []uint64 {
+	gangs, some := l.e.opts.Victims == VictimsGang, false
+	l.words = resize(l.words, (len(l.s.Classes)+63)/64)
+	for _, x := range l.e.store.clusters[c].cheapest {
+		if !gangs || x.priority == math.MinInt32 {
+			l.words[x.class>>6] |= 1 << (x.class & 63)
+			some = true
+		}
+	}
+	if !some {
+		return nil
+	}
+	return l.words
 }
 
 // release is the second half of phase 3: idle machines of a releasable type
