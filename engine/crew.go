@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -71,6 +72,9 @@ func (c *crew) begin(stage model.Stage) {
 // that takes longer, stage by stage, than what they spare the first. Tests lower it.
 var crewMin = 1 << 16
 
+// chunkMax is how many numbers are dealt at a time at most. Tests lower it.
+var chunkMax = math.MaxInt
+
 // size returns the number of workers.
 func (c *crew) size() int {
 	if c.alone {
@@ -98,7 +102,7 @@ func (c *crew) run(f func(worker int)) {
 // for each chunk.
 func (c *crew) each(n, chunk int, f func(worker, from, to int)) {
 	c.dealt.next.Store(0)
-	c.dealt.n, c.dealt.chunk, c.dealt.f = n, chunk, f
+	c.dealt.n, c.dealt.chunk, c.dealt.f = n, min(chunk, chunkMax), f
 	c.run(c.dealt.work)
 	c.dealt.f = nil
 }

@@ -1,7 +1,7 @@
 package engine
 
 // Fleets of tests are small, and meant to be decided by all workers.
-func init() { crewMin = 0 }
+func init() { crewMin, chunkMax = 0, 2 }
 
 // SetCrewMin changes from how many machines and rows on several workers are at
 // work, and returns what it was.

@@ -1,0 +1,33 @@
+package engine
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// The walk over marks skips those of needs without a turn eight at a time, and
+// must not skip another.
+func TestNextTurn(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	for range 200 {
+		x := turns{marks: make([]uint8, r.IntN(70))}
+		var want []int
+		for i := range x.marks {
+			if r.IntN(9) == 0 {
+				x.marks[i] = uint8(1 + r.IntN(3))
+				want = append(want, i)
+			}
+		}
+		for at := x.next(0); at < len(x.marks); at = x.next(at + 1) {
+			if len(want) == 0 || at != want[0] {
+				t.Fatalf("turn at %d, want %v; marks %v", at, want, x.marks)
+			}
+			want = want[1:]
+		}
+		if len(want) > 0 {
+			t.Fatalf("no turn at %v; marks %v", want, x.marks)
+		}
+	}
+}
