@@ -58,16 +58,6 @@ type groundUnit struct {
 	state   gangState
 }
 
-// candidateMemo remembers for needs of a kind where there is somebody to preempt,
-// or that there is nobody.
-type candidateMemo struct {
-	hint *unitScope // where somebody was found last
-	// Whoever is a candidate is so for all but its own cluster. So when nobody
-	// was found for needs of two clusters, there is nobody for any.
-	for1, for2 int32 // the clusters, −1 = none
-	since      uint64
-}
-
 // choosesFreely reports whether a need may be planned for wherever it is covered,
 // and nobody wants to know where it was not.
 func (l *lane) choosesFreely(need int32) bool {
@@ -500,43 +490,6 @@ func (l *lane) scopeAt(pool *unitPool, value uint32) *unitScope {
 		}
 	}
 	return scope
-}
-
-// findCandidates notes whether there is anybody to preempt in a pool's domains,
-// for a need that chooses freely.
-func (l *lane) findCandidates(need int32, k *kind, pool *unitPool) {
-	n := &l.lines[need]
-	m := &k.grounds.candidates
-	if since := l.mayHaveMore(); m.since != since {
-		m.since, m.for1, m.for2 = since, -1, -1
-	}
-	switch {
-	case l.noneToTake(k) || l.backsOff(need) || m.for2 >= 0 || m.for1 == n.cluster:
-		return
-	case m.hint != nil && l.selectFor(need, k, m.hint, l.aggregate(need)).any():
-		n.status |= hasCandidates
-		return
-	}
-	if m.hint = l.findInScopes(need, k, pool); m.hint != nil {
-		return
-	}
-	if m.for1 < 0 {
-		m.for1 = n.cluster
-	} else {
-		m.for2 = n.cluster
-	}
-}
-
-// findInScopes notes whether there is anybody to preempt in a pool's domains, and
-// returns one where there is.
-func (l *lane) findInScopes(need int32, k *kind, pool *unitPool) *unitScope {
-	for _, x := range pool.list {
-		if l.selectFor(need, k, x, l.aggregate(need)).any() {
-			l.lines[need].status |= hasCandidates
-			return x
-		}
-	}
-	return nil
 }
 
 // mayHaveMore counts what may give somebody a unit that had none.
