@@ -84,18 +84,7 @@ func (l *lane) weighComponents(sets *union) (weights []int32, total int) {
 	for _, other := range l.e.lanes {
 		other.special, other.byKind = l.special, alloc.Make[int32](other.arena, len(l.kinds))
 	}
-	l.e.crew.each(len(l.order), ranksPerChunk, func(worker, from, to int) {
-		byKind := l.e.lanes[worker].byKind
-		for rank := from; rank < to; rank++ {
-			if kind := l.kindAt[rank]; !l.lacking[rank] {
-				continue
-			} else if l.special[rank] {
-				byKind[kind] += specialWeight
-			} else if !l.isSpent(kind) {
-				byKind[kind]++
-			}
-		}
-	})
+	l.e.crew.each(len(l.order), ranksPerChunk, l.e.tasks.weigh)
 	weights = alloc.Make[int32](l.arena, len(sets.parent))
 	for i := range l.kinds {
 		for _, other := range l.e.lanes {
@@ -105,6 +94,19 @@ func (l *lane) weighComponents(sets *union) (weights []int32, total int) {
 		}
 	}
 	return weights, total
+}
+
+// countTurns adds up, by kind, the weight of the needs in some places of the order.
+func (l *lane) countTurns(from, to int) {
+	for rank := from; rank < to; rank++ {
+		if kind := l.kindAt[rank]; !l.lacking[rank] {
+			continue
+		} else if l.special[rank] {
+			l.byKind[kind] += specialWeight
+		} else if !l.isSpent(kind) {
+			l.byKind[kind]++
+		}
+	}
 }
 
 // dealComponents gives each component, the largest first, to the worker who has

@@ -79,7 +79,9 @@ type Engine struct {
 	// Lists whose elements hold pointers are kept from cycle to cycle.
 	store store
 	plan  Plan
+	at    *pass // the cycle at work, or the last one
 	last  *pass // the last cycle, for Explain
+	tasks tasks
 	// unchecked counts the cycles since the last that was checked.
 	unchecked int
 }
@@ -102,6 +104,7 @@ func New(opts Options) (*Engine, error) {
 	for i := range workers {
 		e.lanes = append(e.lanes, &lane{number: uint8(i), arena: e.accounts.NewArena(alloc.Pass), folder: folder{sums: e.accounts.NewArena(alloc.Pass)}})
 	}
+	e.makeTasks()
 	runtime.AddCleanup(e, (*crew).close, e.crew)
 	return e, nil
 }

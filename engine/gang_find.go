@@ -86,17 +86,14 @@ func (t *gangTable) add(g *gang) {
 }
 
 // findPreyGangs finds, by all workers, the gangs of the machines that may be
-// preempted; most is, by class, the highest priority that asks for machines of it.
-func (l *lane) findPreyGangs(most []int32) {
-	l.e.crew.each(len(l.e.store.clusters), clustersPerChunk, func(worker, from, to int) {
-		for c := from; c < to; c++ {
-			l.e.lanes[worker].findGangsOfPrey(c, most)
-		}
-	})
+// preempted.
+func (l *lane) findPreyGangs() {
+	l.e.crew.each(len(l.e.store.clusters), clustersPerChunk, l.e.tasks.gangs)
 	l.numberGangs()
 }
 
-// findGangsOfPrey is findPreyGangs for one cluster.
+// findGangsOfPrey is findPreyGangs for one cluster; most is, by class, the highest
+// priority that asks for machines of it.
 func (l *lane) findGangsOfPrey(c int, most []int32) {
 	bound, configured := l.s.BoundOf(c), uint32(l.s.Configured(c))
 	cheapest, priority, t := l.e.store.clusters[c].cheapest, l.e.store.priority, &l.e.store.gangs

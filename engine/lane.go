@@ -57,6 +57,7 @@ type lane struct {
 	folder       folder
 	finder       gangFinder
 	byKind       []int32          // how many needs may acquire something
+	asks         []bool           // by kind; see findAskers
 	short        []int32          // gangs that phase 2 looks at
 	outlines     []int64          // of gangs; see turns
 	visited      []int32          // needs that had a turn after credit

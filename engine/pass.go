@@ -96,6 +96,7 @@ type pass struct {
 	rows      int          // of the demand
 	lookedAt  atomic.Int32 // see rowAt
 
+	turns   turns
 	tenancy *tenancy // nil = none
 	// reclaiming says that needs take from other tenants; see tenancy.go.
 	reclaiming bool
@@ -105,6 +106,7 @@ type pass struct {
 func (e *Engine) newPass(s *snapshot.Snapshot, in *Input) *pass {
 	p := &pass{e: e, s: s, in: in, dims: len(s.Demand.Dims())}
 	st := &e.store
+	e.at = p
 	p.reclaims = st.reclaims[:0]
 	p.renumbered = st.supply != s.Supply || s.Fresh || s.ClassesChanged
 	if st.classesOf == nil || p.renumbered {

@@ -28,7 +28,8 @@ const (
 type turns struct {
 	marks []uint8 // by place in the order
 	// at says, by place in the order, where outlines of gangs are.
-	at []outlineAt
+	at    []outlineAt
+	gangs bitmap.Dense // by need: those whose outlines are wanted
 	// kinds are those whose needs have turns; asked those of which some need lacks
 	// something.
 	kinds, asked []bool
@@ -55,23 +56,22 @@ const ranksPerChunk = 1 << 12
 
 // findTurns finds the needs that have a turn, and the gangs that they may look at.
 func (l *lane) findTurns() *turns {
-	t := &turns{
+	t := &l.turns
+	*t = turns{
 		marks: alloc.Make[uint8](l.arena, len(l.order)), at: alloc.MakeDirty[outlineAt](l.arena, len(l.order)),
 		kinds: alloc.Make[bool](l.arena, len(l.kinds)), asked: l.findAskers(),
 	}
 	prey := &l.e.store.gangs.victims
 	prey.most = l.mostAsked(t.asked)
-	l.findPreyGangs(prey.most)
+	l.findPreyGangs()
 	for i, asks := range t.asked {
 		t.kinds[i] = asks && (l.skewed[i] != 0 || !l.isInVain(uint32(i)))
 	}
 	for _, other := range l.e.lanes {
 		other.special, other.outlines, other.short = l.special, other.outlines[:0], other.short[:0]
 	}
-	l.e.crew.each(len(l.order), ranksPerChunk, func(worker, from, to int) {
-		l.e.lanes[worker].markTurns(t, from, to)
-	})
-	l.outlineGangs(t)
+	l.e.crew.each(len(l.order), ranksPerChunk, l.e.tasks.marks)
+	l.outlineGangs()
 	for need := range l.reserved.rows {
 		t.marks[l.rankOf[need]] |= hasTurn
 	}
@@ -81,25 +81,25 @@ func (l *lane) findTurns() *turns {
 
 // findAskers returns, by kind, whether some need of it lacks something.
 func (l *lane) findAskers() []bool {
-	asks := make([][]bool, len(l.e.lanes))
-	for i, other := range l.e.lanes {
-		asks[i] = alloc.Make[bool](other.arena, len(l.kinds))
+	for _, other := range l.e.lanes {
+		other.asks = alloc.Make[bool](other.arena, len(l.kinds))
 	}
-	l.e.crew.each(len(l.order), ranksPerChunk, func(worker, from, to int) {
-		mine := asks[worker]
-		for rank := from; rank < to; rank++ {
-			if l.isShort(rank) {
-				mine[l.kindAt[rank]] = true
-			}
-		}
-	})
-	all := asks[0]
-	for i := range all {
-		for _, some := range asks[1:] {
-			all[i] = all[i] || some[i]
+	l.e.crew.each(len(l.order), ranksPerChunk, l.e.tasks.askers)
+	for i := range l.asks {
+		for _, other := range l.e.lanes {
+			l.asks[i] = l.asks[i] || other.asks[i]
 		}
 	}
-	return all
+	return l.asks
+}
+
+// noteAskers is findAskers for some places of the order.
+func (l *lane) noteAskers(from, to int) {
+	for rank := from; rank < to; rank++ {
+		if l.isShort(rank) {
+			l.asks[l.kindAt[rank]] = true
+		}
+	}
 }
 
 // mostAsked returns, by class, the highest priority that asks for victims of it.
@@ -120,7 +120,8 @@ func (l *lane) mostAsked(asks []bool) []int32 {
 
 // markTurns marks, of the needs in some places of the order, those that have a
 // turn, and notes the gangs among them.
-func (l *lane) markTurns(t *turns, from, to int) {
+func (l *lane) markTurns(from, to int) {
+	t := &l.turns
 	for rank := from; rank < to; rank++ {
 		if kind := l.kindAt[rank]; l.isShort(rank) && t.kinds[kind] {
 			if t.marks[rank] = hasTurn; l.kinds[kind].same && !l.special[rank] {
@@ -133,30 +134,31 @@ func (l *lane) markTurns(t *turns, from, to int) {
 // outlineGangs finds out what the gangs that were noted want, and have. It goes from
 // cluster to cluster, as needs are numbered: the order of ranks would have it wait
 // for memory each time.
-func (l *lane) outlineGangs(t *turns) {
-	gangs := bitmap.DenseIn(l.arena, len(l.lines))
+func (l *lane) outlineGangs() {
+	l.turns.gangs = bitmap.DenseIn(l.arena, len(l.lines))
 	for _, other := range l.e.lanes {
 		for _, need := range other.short {
-			gangs.Set(uint32(need))
+			l.turns.gangs.Set(uint32(need))
 		}
 	}
-	words := gangs.Words()
-	l.e.crew.each(len(words), wordsPerChunk, func(worker, from, to int) {
-		mine := l.e.lanes[worker]
-		for i, word := range words[from:to] {
-			for ; word != 0; word &= word - 1 {
-				mine.outline(t, int32((from+i)<<6+bits.TrailingZeros64(word)))
-			}
+	l.e.crew.each(len(l.turns.gangs.Words()), wordsPerChunk, l.e.tasks.outlines)
+}
+
+// outlineSome is outlineGangs for some words of the set.
+func (l *lane) outlineSome(from, to int) {
+	for i, word := range l.turns.gangs.Words()[from:to] {
+		for ; word != 0; word &= word - 1 {
+			l.outline(int32((from+i)<<6 + bits.TrailingZeros64(word)))
 		}
-	})
+	}
 }
 
 // wordsPerChunk is how many words of a set of needs a worker takes at a time.
 const wordsPerChunk = 1 << 7
 
 // outline finds out what a gang wants, and what could be its own by domain.
-func (l *lane) outline(t *turns, need int32) {
-	n := &l.lines[need]
+func (l *lane) outline(need int32) {
+	t, n := &l.turns, &l.lines[need]
 	if n.is(isParked) {
 		return
 	}

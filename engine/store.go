@@ -363,11 +363,7 @@ func (p *pass) undo() {
 	for _, r := range st.undone {
 		p.taken[r] = false
 	}
-	p.e.crew.each(len(st.visited), visitedPerChunk, func(_, from, to int) {
-		for _, need := range st.visited[from:to] {
-			p.undoTurn(need)
-		}
-	})
+	p.e.crew.each(len(st.visited), visitedPerChunk, p.e.tasks.undo)
 	st.visited, st.undone = st.visited[:0], st.undone[:0]
 }
 
