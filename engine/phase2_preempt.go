@@ -61,7 +61,7 @@ func (l *lane) preemptSingly() {
 func (l *lane) isPassedOver(rank int, need int32, kind uint32) bool {
 	gangs := l.e.opts.Victims == VictimsGang
 	vain := !l.special[rank] && !(gangs && l.mayEvenOut(rank, kind))
-	if vain && (l.isKnownVain(kind) || gangs && l.hasNoVictims(kind)) {
+	if vain && l.isKnownVain(kind) {
 		return true // as for most that are short: because supply is
 	}
 	return l.lines[need].status&(isSatisfied|isParked) != 0 || vain && gangs && l.isInVain(kind)

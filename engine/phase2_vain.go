@@ -27,16 +27,6 @@ func (l *lane) isKnownVain(kind uint32) bool {
 	return since == vainForever || since == l.happened()
 }
 
-// hasNoVictims finds out, with gangs, whether that is so because nobody has
-// anything that is worth less.
-func (l *lane) hasNoVictims(kind uint32) bool {
-	if k := &l.kinds[kind]; k.victims != l.noVictims || !l.noneFreed(k) {
-		return false
-	}
-	l.vainSince[kind] = l.happened()
-	return true
-}
-
 // isInVain finds out, with gangs, whether phase 2 can do anything for needs of a
 // kind for whom nothing is held.
 func (l *lane) isInVain(kind uint32) bool {
