@@ -147,6 +147,30 @@ var stories = []struct {
 		},
 		func(s *story) { s.moves("r3", model.Idle) },
 	}},
+	{"WhatLeavesAFoldIsTakenOffItsSum", []func(*story){
+		func(s *story) { // a machine holds any of them, so they are one
+			s.reports("a", s.row(100, 4, 4, true), s.row(100, 4, 4, true), s.row(100, 4, 4, true))
+			s.machine("a1", model.Configured, "a", 4, "r")
+			for i := range 4 {
+				s.machine(fmt.Sprint("m", i), model.Idle, "", 4, fmt.Sprint("r", i))
+			}
+		},
+		func(s *story) {
+			s.reports("a", s.row(100, 4, 4, true), s.row(100, 0, 4, false), s.row(100, 4, 4, true))
+		},
+	}},
+	{"WithItsMachineAFoldGoes", []func(*story){
+		func(s *story) { // only a1 holds it whole
+			s.reports("a", s.row(100, 8, 4, true), s.row(100, 4, 4, false))
+			s.machine("a1", model.Configured, "a", 8, "r")
+			s.machine("a2", model.Configured, "a", 4, "r")
+			for i := range 4 {
+				s.machine(fmt.Sprint("m", i), model.Idle, "", 4, fmt.Sprint("r", i/2))
+			}
+		},
+		func(s *story) { s.moves("a1", model.Draining) },
+		func(s *story) { s.moves("a1", model.Idle) },
+	}},
 }
 
 func TestStories(t *testing.T) {

@@ -39,16 +39,17 @@ func (p *pass) normalise() (moved bool) {
 			if f.block == nil {
 				continue
 			}
-			if st.clusters[c].replay && !f.changedRows(int32(c)) {
-				st.clusters[c].replay, st.clusters[c].dirty = false, true
+			x := &st.clusters[c]
+			if !x.dirty && x.refold && !f.foldsAsBefore(int32(c)) || x.replay && !f.changedRows(int32(c)) {
+				x.replay, x.dirty = false, true
 			}
-			if st.clusters[c].dirty {
+			if x.dirty {
 				f.open(int32(c))
 				f.cluster(int32(c))
 			} else if p.renamed {
 				f.renumberGroups(&p.sources[c])
 			}
-			if st.clusters[c].dirty || st.clusters[c].replay {
+			if x.dirty || x.replay {
 				f.seat()
 			}
 		}
@@ -140,6 +141,36 @@ func (f *folder) open(c int32) {
 	src := &f.p.sources[c]
 	f.c, f.block, f.base = c, src.block, src.base
 	f.touched = f.touched[:0]
+}
+
+// foldsAsBefore reports whether the gangs of a cluster that may fold do, or do not,
+// as they did: none of them has changed, and what machines there are decides the same.
+func (f *folder) foldsAsBefore(c int32) bool {
+	f.open(c)
+	f.decided.reset()
+	p := f.p
+	lines := p.lines[f.base:][:f.block.Len()]
+	for _, row := range p.e.store.clusters[c].changed {
+		if lines[row].is(hasSame) {
+			return false
+		}
+	}
+	for row := range lines {
+		n := &lines[row]
+		if !n.is(hasSame) {
+			continue
+		}
+		profile, aggregate := f.block.Profile(row), f.block.Aggregate(row)
+		e, found := f.decided.find(profile, aggregate)
+		if found {
+			continue
+		}
+		e.value = fitsNot
+		if fits, _ := f.fits(p.s.Supply.Matcher(p.s.Demand.Profile(profile)), aggregate); fits != (n.status&(isFold|isMember) != 0) {
+			return false
+		}
+	}
+	return true
 }
 
 // changedRows makes the lines of the rows that have changed, in a cluster where

@@ -76,6 +76,7 @@ type clusterState struct {
 	freeless  bool   // a domain was chosen because nothing was free anywhere
 	hasSame   bool
 	patch     bool  // the rows are those of before, but for changed
+	refold    bool  // whether gangs fold is to be decided again
 	whole     uint8 // for how many times it is credited anew rather than again
 	satisfied int32 // rows that credit alone satisfies
 	changed   []uint32
@@ -146,8 +147,9 @@ func (p *pass) findDirty() bool {
 		}
 		src.block, src.outer, src.had, src.rows = block, outer, src.rows, rows
 		outer += int32(rows)
-		x.dirty = (x.hasSame || x.freeless) && p.freeMoved
+		x.dirty = x.freeless && p.freeMoved
 		x.replay = s.Dirty[c] || version != x.version
+		x.refold = x.hasSame && (x.replay || p.freeMoved)
 		x.patch = (x.dirty || x.replay) && src.rows == src.had
 		x.changed = nil
 		x.version = version
@@ -155,8 +157,7 @@ func (p *pass) findDirty() bool {
 	p.findChanged()
 	for c := range st.clusters {
 		x := &st.clusters[c]
-		// Where gangs may fold, what has changed may decide it.
-		x.dirty = x.dirty || x.replay && (x.hasSame || !x.patch)
+		x.dirty = x.dirty || x.replay && !x.patch
 		if x.replay && !x.dirty && x.whole > 0 {
 			x.whole--
 			x.dirty = true
