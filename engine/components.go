@@ -81,10 +81,6 @@ const specialWeight = 8
 
 // weighComponents weighs the needs of each component, by its root.
 func (l *lane) weighComponents(sets *union) (weights []int32, total int) {
-	for _, other := range l.e.lanes {
-		other.special, other.byKind = l.special, alloc.Make[int32](other.arena, len(l.kinds))
-	}
-	l.e.crew.each(len(l.order), ranksPerChunk, l.e.tasks.weigh)
 	weights = alloc.Make[int32](l.arena, len(sets.parent))
 	for i := range l.kinds {
 		for _, other := range l.e.lanes {
@@ -96,16 +92,30 @@ func (l *lane) weighComponents(sets *union) (weights []int32, total int) {
 	return weights, total
 }
 
-// countTurns adds up, by kind, the weight of the needs in some places of the order.
-func (l *lane) countTurns(from, to int) {
+// findAsking marks the needs whose turn may come to something, and weighs them by
+// kind.
+func (p *pass) findAsking() {
+	p.asking = alloc.Make[uint8](p.e.arena, len(p.order))
+	for _, l := range p.e.lanes {
+		l.byKind = alloc.Make[int32](l.arena, len(p.kinds))
+	}
+	p.e.crew.each(len(p.order), ranksPerChunk, p.e.tasks.asking)
+}
+
+// markAsking is findAsking for some places of the order.
+func (l *lane) markAsking(from, to int) {
 	for rank := from; rank < to; rank++ {
-		if kind := l.kindAt[rank]; !l.lacking[rank] {
+		if !l.lacking[rank] {
 			continue
-		} else if l.special[rank] {
-			l.byKind[kind] += specialWeight
-		} else if !l.isSpent(kind) {
-			l.byKind[kind]++
 		}
+		kind, weight := l.kindAt[rank], int32(specialWeight)
+		if !l.special[rank] && !l.waits[rank] {
+			if weight = 1; l.isSpent(kind) {
+				continue
+			}
+		}
+		l.asking[rank] = 1
+		l.byKind[kind] += weight
 	}
 }
 
@@ -163,7 +173,8 @@ func (l *lane) has(class uint32) bool {
 func (p *pass) acquireAll() {
 	lanes := p.e.lanes
 	l := lanes[0]
-	l.markSpecial()
+	p.markSpecial()
+	p.findAsking()
 	if p.e.opts.Acquire == AcquireRacing {
 		l.shares = shares{}
 		l.acquireRacing()
@@ -178,7 +189,7 @@ func (p *pass) acquireAll() {
 		return
 	}
 	for _, other := range lanes {
-		other.shares, other.special = x, l.special
+		other.shares = x
 	}
 	p.acquireShares()
 	p.mergeAcquisitions()

@@ -406,26 +406,28 @@ func (l *lane) sumCreditable(need int32, k *kind) {
 			for at := l.heads[i<<6+bits.TrailingZeros64(left)]; at != 0; at = l.bound[at-1].Next {
 				l.probes++
 				if b := &l.bound[at-1]; !l.gone(at - 1) {
-					l.addCreditable(b.Row, k, b.Fingerprint == k.fingerprint && b.Group == group)
+					if v, ok := l.s.Supply.Domain(k.matcher, b.Row); ok {
+						l.addCreditable(v, b.Class, b.Fingerprint == k.fingerprint && b.Group == group)
+					}
 				}
 			}
 		}
 	}
 	for at := l.s.CreatingFrom(int(l.lines[need].cluster)); at < len(l.bound); at++ {
-		if b := &l.bound[at]; b.Fingerprint == k.fingerprint && b.Group == group && k.acceptsClass(b.Class) && !l.gone(uint32(at)) {
-			l.addCreditable(b.Row, k, true)
+		b := &l.bound[at]
+		if b.Fingerprint != k.fingerprint || b.Group != group || !k.acceptsClass(b.Class) || l.gone(uint32(at)) {
+			continue
+		}
+		if v, ok := l.s.Supply.Domain(k.matcher, b.Row); ok {
+			l.addCreditable(v, b.Class, true)
 		}
 	}
 }
 
-// addCreditable adds a machine that the need could be credited to its domain's
-// totals.
-func (l *lane) addCreditable(r columnar.Row, k *kind, own bool) {
-	v, ok := l.s.Supply.Domain(k.matcher, r)
-	if !ok {
-		return
-	}
-	t, offers := l.domain.at(v, l.dims), l.vec(r)
+// addCreditable adds a machine of a class that the need could be credited to the
+// totals of its domain.
+func (l *lane) addCreditable(domain, class uint32, own bool) {
+	t, offers := l.domain.at(domain, l.dims), l.vector(class)
 	t.count++
 	columnar.SatAdd(t.total, offers)
 	columnar.SatAdd(t.creditable, offers)

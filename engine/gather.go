@@ -34,11 +34,11 @@ type aheadOf struct {
 	vector []int64
 }
 
-// gatherer walks over the needs that lack something, in rank order.
+// gatherer walks over the needs whose turn may come to something, in rank order.
 type gatherer struct {
 	*pass
-	special []bool
 	rank    int
+	ahead   bool   // of another worker, who changes what is left
 	shares  shares // of the worker, where there are several
 	worker  uint8
 	touched uint64 // keeps the compiler from dropping reads
@@ -47,13 +47,9 @@ type gatherer struct {
 // fill gathers the next batch; it is empty when there are no more needs.
 func (g *gatherer) fill(b *batch) {
 	b.n = 0
-	lacking := g.lacking[:len(g.order)]
-	for ; g.rank < len(lacking) && b.n < batchNeeds; g.rank++ {
-		if !lacking[g.rank] {
-			continue
-		}
+	for g.rank = nextMark(g.asking, g.rank); g.rank < len(g.asking) && b.n < batchNeeds; g.rank = nextMark(g.asking, g.rank+1) {
 		kind := g.kindAt[g.rank]
-		if g.isSpent(kind) && !g.special[g.rank] || g.shares.workers > 1 && g.shares.kind[kind] != g.worker {
+		if g.shares.workers > 1 && g.shares.kind[kind] != g.worker || g.isIdle(g.rank, kind, g.ahead) {
 			continue
 		}
 		b.need[b.n], b.rank[b.n] = g.order[g.rank], int32(g.rank)
@@ -129,13 +125,15 @@ func (l *lane) acquireShareAnd(first func()) {
 
 // gathers puts the lane's gatherer at the first need.
 func (l *lane) gathers() *gatherer {
-	l.gatherer = gatherer{pass: l.pass, special: l.special, shares: l.shares, worker: l.number}
+	l.gatherer = gatherer{pass: l.pass, shares: l.shares, worker: l.number}
 	return &l.gatherer
 }
 
 // newRing returns a ring of the needs of the lane's share.
 func (l *lane) newRing() *ring {
-	r := &ring{fill: l.gathers().fill}
+	g := l.gathers()
+	g.ahead = true
+	r := &ring{fill: g.fill}
 	for i := range r.batches {
 		r.batches[i].aggregates = alloc.MakeDirty[int64](l.arena, batchNeeds*l.dims)
 	}

@@ -32,7 +32,6 @@ type lane struct {
 	moreUnits int
 	own       ownChains
 	bound     []snapshot.Bound // of the cluster at work
-	left      []uint32         // of these what is to spare, as places
 	// heads are, by class, 1 + the place of the cluster's first machine that is not
 	// claimed, of the classes that live has.
 	heads      []uint32
@@ -44,7 +43,6 @@ type lane struct {
 	probes     int64
 	touched    uint64  // keeps the compiler from dropping reads
 	ahead      aheadOf // the need at work, where it was gathered
-	special    []bool  // by place in order: the need's turn matters anyway
 	gatherer   gatherer
 	pending    batch // that the lane gathers for itself
 	// vainSince is, by kind, what had happened when phase 2 could do nothing for
@@ -74,6 +72,7 @@ type lane struct {
 	lowest       []int32         // scratch, by class
 	needs        []int32         // of the cluster at work, in rank order
 	passed       []uint64        // scratch
+	left         []spare         // scratch
 	words        []uint64        // scratch
 	inOrder      []keyedRow      // scratch
 }
@@ -217,10 +216,10 @@ func (l *lane) finish(need int32) {
 	}
 }
 
-// finishTurn is finish for a need's turn after credit.
-func (l *lane) finishTurn(need int32) {
+// finishTurn is finish for a need's turn after credit, in its place in the order.
+func (l *lane) finishTurn(need, rank int32) {
 	if l.finish(need); l.lacks == 0 {
-		l.gained[l.rankOf[need]] = true
+		l.gained[rank] = true
 	}
 }
 

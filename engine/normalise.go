@@ -32,26 +32,8 @@ func (p *pass) normalise() (moved bool) {
 		p.e.lanes[i].folder.enter(p, i)
 	}
 	crew.each(len(p.sources), clustersPerChunk, func(worker, from, to int) {
-		f := &p.e.lanes[worker].folder
 		for c := from; c < to; c++ {
-			f.open(int32(c))
-			f.vacate()
-			if f.block == nil {
-				continue
-			}
-			x := &st.clusters[c]
-			if !x.dirty && x.refold && !f.foldsAsBefore(int32(c)) || x.replay && !f.changedRows(int32(c)) {
-				x.replay, x.dirty = false, true
-			}
-			if x.dirty {
-				f.open(int32(c))
-				f.cluster(int32(c))
-			} else if p.renamed {
-				f.renumberGroups(&p.sources[c])
-			}
-			if x.dirty || x.replay {
-				f.seat()
-			}
+			p.e.lanes[worker].folder.renew(int32(c))
 		}
 	})
 	p.kinds = st.kinds.list
@@ -106,6 +88,28 @@ func (f *folder) enter(p *pass, worker int) {
 }
 
 type classMatcher struct{ class, matcher uint32 }
+
+// renew makes the lines of a cluster that are others now.
+func (f *folder) renew(c int32) {
+	f.open(c)
+	f.vacate()
+	if f.block == nil {
+		return
+	}
+	x := &f.p.e.store.clusters[c]
+	if !x.dirty && x.refold && !f.foldsAsBefore(c) || x.replay && !f.changedRows(c) {
+		x.replay, x.dirty = false, true
+	}
+	if x.dirty {
+		f.open(c)
+		f.cluster(c)
+	} else if f.p.renamed {
+		f.renumberGroups(&f.p.sources[c])
+	}
+	if x.dirty || x.replay {
+		f.seat()
+	}
+}
 
 // cluster makes the lines of a cluster. Where its rows are those of the cycle
 // before, only those that have changed, or may fold otherwise now, are looked

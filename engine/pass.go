@@ -32,6 +32,9 @@ type pass struct {
 	gained            []bool   // by place in order: nothing is any more, since it has acquired that
 	spent             []uint32 // by kind: 1 = no free machine is left for it; atomically
 	skewed            []uint32 // by kind: 1 = hard spread has left free machines alone; atomically
+	special           []bool   // by place in order: something is held for the need, or was when the cycle began
+	waits             []bool   // by place in order: the need's credit waits for its turn
+	asking            []uint8  // by place in order: 1 = a turn in phase 1 may come to something
 	anyFolds          bool
 	renumbered        bool    // numbers of classes and matchers may mean other things
 	fresh             bool    // nothing of the cycle before is built upon
@@ -52,11 +55,7 @@ type pass struct {
 	epoch    uint64  // of ladders; see putBack
 	reserved reservations
 
-	// Of clusters with needs whose credit waits: the places of the machines that are
-	// left for these needs, cluster by cluster as in ClusterRows, and how many there
-	// are; see phase1_spare.go.
-	spare  []uint32
-	spares []int32
+	spares []spares // by cluster: what is left for needs whose credit waits
 
 	acquisitions [2][]acquisition // Idle, Speculative; in rank order
 	satisfied    int              // rows

@@ -26,12 +26,12 @@ func (l *lane) acquireBatch(b *batch) {
 		l.touched += uint64(l.lines[need].status)
 	}
 	for i, need := range b.need[:b.n] {
-		if l.isSpent(l.kindAt[b.rank[i]]) && !l.special[b.rank[i]] || l.lines[need].is(isSatisfied) {
+		if rank := b.rank[i]; l.isIdle(int(rank), l.kindAt[rank], false) || l.lines[need].is(isSatisfied) {
 			continue
 		}
 		l.ahead = aheadOf{need, b.aggregates[i*l.dims:][:l.dims]}
 		l.blockUpTo(b.rank[i])
-		l.takeTurn(need)
+		l.takeTurn(need, b.rank[i])
 	}
 	l.ahead = aheadOf{need: noNeed}
 }
@@ -41,14 +41,14 @@ func (l *lane) acquireBatch(b *batch) {
 const timedEvery = 64
 
 // takeTurn is a need's turn; some are timed, by the first worker.
-func (l *lane) takeTurn(need int32) {
+func (l *lane) takeTurn(need, rank int32) {
 	l.counts.Proposals++
 	if l.number != 0 || l.in.Clock == nil || l.counts.Proposals%timedEvery != 0 {
-		l.acquireOne(need)
+		l.acquireOne(need, rank)
 		return
 	}
 	began := l.in.Clock()
-	l.acquireOne(need)
+	l.acquireOne(need, rank)
 	mode := ProposeOneByOne
 	if l.kindOf(need).same {
 		mode = ProposeWhole
@@ -57,27 +57,34 @@ func (l *lane) takeTurn(need int32) {
 	l.counts.TimedNanos[mode] += l.in.Clock() - began
 }
 
-// markSpecial marks the needs whose turn matters although nothing is free for
-// them: something is held for them, or their credit waits.
-func (l *lane) markSpecial() {
-	special := alloc.Make[bool](l.arena, len(l.order))
-	l.special, l.gained = special, alloc.Make[bool](l.arena, len(l.order))
-	for need := range l.reserved.rows {
-		special[l.rankOf[need]] = true
+// isIdle reports whether the turn of the need in a place of the order, of a kind,
+// comes to nothing for certain: nothing is free for it, nor held, nor left in its
+// cluster if it waits for that. Of what is left who only gathers knows nothing.
+func (p *pass) isIdle(rank int, kind uint32, gathers bool) bool {
+	return p.isSpent(kind) && !p.special[rank] && (!p.waits[rank] || !gathers && p.hasNoSpares(p.order[rank], kind))
+}
+
+// markSpecial marks the needs whose turn may matter although nothing is free for
+// them.
+func (p *pass) markSpecial() {
+	a, n := p.e.arena, len(p.order)
+	p.special, p.waits, p.gained = alloc.Make[bool](a, n), alloc.Make[bool](a, n), alloc.Make[bool](a, n)
+	for need := range p.reserved.rows {
+		p.special[p.rankOf[need]] = true
 	}
-	for c := range l.e.store.clusters {
-		for _, need := range l.e.store.clusters[c].uncredited {
-			special[l.rankOf[need]] = true
+	for c := range p.e.store.clusters {
+		for _, need := range p.e.store.clusters[c].uncredited {
+			p.waits[p.rankOf[need]] = true
 		}
 	}
 }
 
-func (l *lane) acquireOne(need int32) {
+func (l *lane) acquireOne(need, rank int32) {
 	n := &l.lines[need]
 	k := &l.kinds[n.kind]
 	l.visit(need)
 	if n.is(isUncredited) {
-		l.catchUp(need, k)
+		l.catchUp(need, rank, k)
 		return
 	}
 	may := !k.same || n.domain != 0 || l.chooseFree(need, k)
@@ -86,7 +93,7 @@ func (l *lane) acquireOne(need int32) {
 		l.acquire(need, k)
 	}
 	l.voidTaken(need)
-	l.finishTurn(need)
+	l.finishTurn(need, rank)
 	if l.lacks != 0 && !l.anyFree(k) {
 		l.spend(n.kind)
 	}

@@ -273,7 +273,9 @@ func (l *lane) creditOthers(need int32, k *kind) {
 		}
 		for heads[class] != 0 && heads[class] < end && l.lacks&l.classMask[class] != 0 {
 			place := heads[class] - 1
-			l.noteStranger(place, need, k)
+			if place < l.configured {
+				l.noteStranger(&l.bound[place], need, k)
+			}
 			l.seize(place, need)
 			heads[class] = l.nextSuiting(l.bound[place].Next, need, k)
 		}
@@ -333,11 +335,10 @@ type stranger struct {
 	need, named int32
 }
 
-// noteStranger notes a machine, by its place in the open cluster, if it is a
-// stranger to the need that claims it.
-func (l *lane) noteStranger(place uint32, need int32, k *kind) {
-	b := &l.bound[place]
-	if place >= l.configured || b.Fingerprint == k.fingerprint && b.Group == l.groupOf(need) {
+// noteStranger notes a Configured machine if it is a stranger to the need that
+// claims it.
+func (l *lane) noteStranger(b *snapshot.Bound, need int32, k *kind) {
+	if b.Fingerprint == k.fingerprint && b.Group == l.groupOf(need) {
 		return
 	}
 	if l.strangers == nil {

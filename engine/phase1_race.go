@@ -106,7 +106,7 @@ func newRace(l *lane) *race {
 // acquireRacing is acquirePending, by racing.
 func (l *lane) acquireRacing() {
 	r := newRace(l)
-	g := &gatherer{pass: l.pass, special: l.special}
+	g := &gatherer{pass: l.pass}
 	b := &batch{aggregates: alloc.MakeDirty[int64](l.arena, batchNeeds*l.dims)}
 	for g.fill(b); b.n > 0; g.fill(b) {
 		for i, need := range b.need[:b.n] {
@@ -116,11 +116,11 @@ func (l *lane) acquireRacing() {
 				continue
 			}
 			r.run()
-			if l.isSpent(l.kindAt[rank]) && !l.special[rank] || l.lines[need].is(isSatisfied) {
+			if l.isIdle(int(rank), l.kindAt[rank], false) || l.lines[need].is(isSatisfied) {
 				continue
 			}
 			l.blockUpTo(rank)
-			l.takeTurn(need)
+			l.takeTurn(need, rank)
 		}
 	}
 	r.run()
@@ -366,7 +366,7 @@ func (r *race) commit(x *racer) {
 		}
 	}
 	r.voidTaken(x.need)
-	r.finishTurn(x.need)
+	r.finishTurn(x.need, x.rank)
 	if r.lacks != 0 && !r.anyFree(k) {
 		r.spend(n.kind)
 	}

@@ -2,114 +2,169 @@ package engine
 
 import (
 	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
 // Needs whose credit waits for their turn are credited what the others of their
 // cluster have left. That is little: it is listed at the end of the credit, or when
 // the first of them has its turn, so that these needs look at a few machines, not at
-// all that are bound to the cluster.
+// all that are bound to the cluster. They come in rank order, each from another
+// cluster, so what they look at is copied to where it lies together.
 
-// unlisted is the number of spare machines of a cluster before they are listed.
-const unlisted int32 = -1
+// spare is a machine of a cluster that is left.
+type spare struct {
+	snapshot.Bound
+	place uint32 // in the cluster's list
+	value uint32 // of the cluster's Same key
+}
+
+// spares are what is left of a cluster.
+type spares struct {
+	list    []spare
+	classes []uint64 // that these are of, a bit each
+	key     int32    // the Same key that the needs ask for, or one of these; −1 = none
+	listed  bool
+}
 
 // makeRoomForSpares makes room for the lists.
 func (p *pass) makeRoomForSpares() {
-	p.spare = alloc.MakeDirty[uint32](p.e.arena, len(p.s.Bound))
-	p.spares = alloc.MakeDirty[int32](p.e.arena, len(p.s.Clusters))
-	for c := range p.spares {
-		p.spares[c] = unlisted
-	}
+	st := &p.e.store
+	st.spares = resize(st.spares, len(p.s.Clusters))
+	p.spares = st.spares
 }
 
 // listSpares lists what is left of the open cluster, if anybody waits for it. Who
 // claims what is at hand in replay.owner.
 func (l *lane) listSpares(c int) {
-	x := &l.e.store.clusters[c]
-	if len(x.uncredited) == 0 {
-		return
+	if len(l.e.store.clusters[c].uncredited) > 0 {
+		l.list(c, func(place int) bool { return l.replay.owner[place] >= nobodysNow })
 	}
-	left := l.spare[l.s.ClusterRows.Off[c]:][:0]
-	for i, owner := range l.replay.owner {
-		if owner < nobodysNow {
-			continue
-		}
-		if class := l.bound[i].Class; x.waiting[class>>6]>>(class&63)&1 != 0 {
-			left = append(left, uint32(i))
-		}
-	}
-	l.spares[c] = int32(len(left))
 }
 
-// openSpares makes a cluster the one whose needs are credited what is left there.
-func (l *lane) openSpares(c int) {
-	l.bound, l.configured = l.s.BoundOf(c), uint32(l.s.Configured(c))
-	l.left = l.spare[l.s.ClusterRows.Off[c]:]
-	if n := l.spares[c]; n != unlisted {
-		l.left = l.left[:n]
-		return
+// list lists what is left of a cluster.
+func (l *lane) list(c int, isLeft func(place int) bool) {
+	x, waits := &l.spares[c], &l.e.store.clusters[c]
+	x.key = -1
+	for _, kind := range waits.waitKinds {
+		x.key = max(x.key, int32(l.s.Supply.SameKey(l.kinds[kind].matcher)))
 	}
-	l.left = l.left[:0]
-	waiting := l.e.store.clusters[c].waiting
-	for i := range l.bound {
-		if b := &l.bound[i]; waiting[b.Class>>6]>>(b.Class&63)&1 != 0 && !l.claimed(b.Row) {
-			l.left = append(l.left, uint32(i))
+	left := l.left[:0]
+	for place, b := range l.s.BoundOf(c) {
+		if waits.waiting[b.Class>>6]>>(b.Class&63)&1 == 0 || !isLeft(place) {
+			continue
 		}
+		s := spare{Bound: b, place: uint32(place)}
+		if x.key >= 0 {
+			s.value = l.s.Supply.Values(int(x.key))[b.Row]
+		}
+		left = append(left, s)
 	}
-	l.spares[c] = int32(len(l.left))
+	l.left = left
+	x.list = alloc.MakeDirty[spare](l.arena, len(left))
+	copy(x.list, left)
+	x.classes = alloc.MakeDirty[uint64](l.arena, len(waits.waiting))
+	x.listed = true
+	x.note()
+}
+
+// note notes which classes the list is of.
+func (x *spares) note() {
+	clear(x.classes)
+	for i := range x.list {
+		class := x.list[i].Class
+		x.classes[class>>6] |= 1 << (class & 63)
+	}
+}
+
+// hasNoSpares reports whether nothing is left in its cluster that a need of a kind
+// could be credited. There will only be less.
+func (p *pass) hasNoSpares(need int32, kind uint32) bool {
+	x, k := &p.spares[p.atlas.clusterOf(need)], &p.kinds[kind]
+	return x.listed && k.mask != 0 && !meet(x.classes, k.accepts)
+}
+
+// domain returns the domain of a machine that is left, as supply.Table.Domain does.
+func (x *spares) domain(l *lane, s *spare, k *kind) (uint32, bool) {
+	if int32(l.s.Supply.SameKey(k.matcher)) == x.key {
+		return l.s.Supply.DomainOf(k.matcher, s.value)
+	}
+	return l.s.Supply.Domain(k.matcher, s.Row)
 }
 
 // catchUp credits a need whose credit had to wait for its turn, and lets it
 // acquire.
-func (l *lane) catchUp(need int32, k *kind) {
+func (l *lane) catchUp(need, rank int32, k *kind) {
 	n := &l.lines[need]
-	l.openSpares(int(n.cluster))
+	x := &l.spares[n.cluster]
+	if !x.listed {
+		bound := l.s.BoundOf(int(n.cluster))
+		l.list(int(n.cluster), func(place int) bool { return !l.claimed(bound[place].Row) })
+	}
 	l.start(need)
 	if !k.same || l.pin(need, k) || l.chooseDomain(need, k) {
-		l.creditLeft(need, k, true)
-		l.creditLeft(need, k, false)
-		l.spares[n.cluster] = int32(len(l.left))
+		had := len(x.list)
+		l.creditLeft(x, need, k, true)
+		l.creditLeft(x, need, k, false)
+		if len(x.list) < had {
+			x.note()
+		}
 		if n.status&sitsOut == 0 {
 			l.acquire(need, k)
 		}
 	}
 	l.voidTaken(need)
-	l.finishTurn(need)
+	l.finishTurn(need, rank)
+	if l.lacks != 0 && !l.anyFree(k) {
+		l.spend(n.kind)
+	}
 }
 
 // creditLeft claims machines that are left, as they stand in the cluster's list:
 // those that carry the need's stamp, or the others.
-func (l *lane) creditLeft(need int32, k *kind, own bool) {
-	group, creating := l.groupOf(need), uint32(l.s.CreatingFrom(int(l.lines[need].cluster)))
-	left := l.left[:0]
-	for i, place := range l.left {
+func (l *lane) creditLeft(x *spares, need int32, k *kind, own bool) {
+	c := int(l.lines[need].cluster)
+	group, creating, configured := l.groupOf(need), uint32(l.s.CreatingFrom(c)), uint32(l.s.Configured(c))
+	left := x.list[:0]
+	for i := range x.list {
+		s := &x.list[i]
 		if l.lacks == 0 {
-			left = append(left, l.left[i:]...)
+			left = append(left, x.list[i:]...)
 			break
 		}
-		b := &l.bound[place]
-		if own != (b.Fingerprint == k.fingerprint && b.Group == group) || !own && place >= creating ||
-			l.classMask[b.Class]&l.lacks == 0 || !k.acceptsClass(b.Class) || !l.inDomain(b.Row, need) {
-			left = append(left, place)
+		if own != (s.Fingerprint == k.fingerprint && s.Group == group) || !own && s.place >= creating ||
+			l.classMask[s.Class]&l.lacks == 0 || !k.acceptsClass(s.Class) || k.same && !x.isIn(l, s, need, k) {
+			left = append(left, *s)
 			continue
 		}
 		l.probes++
-		if !own {
-			l.noteStranger(place, need, k)
+		if !own && s.place < configured {
+			l.noteStranger(&s.Bound, need, k)
 		}
-		l.claim(b.Row, b.Class, need)
+		l.claim(s.Row, s.Class, need)
 	}
-	l.left = left
+	x.list = left
+}
+
+// isIn reports whether a machine that is left lies in the domain that the need has
+// chosen.
+func (x *spares) isIn(l *lane, s *spare, need int32, k *kind) bool {
+	v, ok := x.domain(l, s, k)
+	return ok && v == l.lines[need].domain
 }
 
 // sumLeft adds what is left that the need could be credited, by domain.
 func (l *lane) sumLeft(need int32, k *kind) {
-	group, creating := l.groupOf(need), uint32(l.s.CreatingFrom(int(l.lines[need].cluster)))
-	for _, place := range l.left {
-		b := &l.bound[place]
-		own := b.Fingerprint == k.fingerprint && b.Group == group
-		if k.acceptsClass(b.Class) && (own || place < creating) {
-			l.probes++
-			l.addCreditable(b.Row, k, own)
+	c := l.lines[need].cluster
+	x, group, creating := &l.spares[c], l.groupOf(need), uint32(l.s.CreatingFrom(int(c)))
+	for i := range x.list {
+		s := &x.list[i]
+		own := s.Fingerprint == k.fingerprint && s.Group == group
+		if !k.acceptsClass(s.Class) || !own && s.place >= creating {
+			continue
+		}
+		l.probes++
+		if v, ok := x.domain(l, s, k); ok {
+			l.addCreditable(v, s.Class, own)
 		}
 	}
 }

@@ -15,7 +15,6 @@ import (
 func (l *lane) preempt() {
 	l.findVictims()
 	l.reopen()
-	l.markHeld()
 	if l.e.opts.Victims == VictimsGang {
 		l.preemptByGangs()
 	} else {
@@ -84,15 +83,6 @@ func (l *lane) preemptFor(need int32, kind uint32) {
 		l.preemptSpread(need, k)
 	default:
 		l.preemptPlain(need, k)
-	}
-}
-
-// markHeld leaves special the needs for whom something is held, or was when the
-// cycle began: that the credit of others had to wait is over.
-func (l *lane) markHeld() {
-	clear(l.special)
-	for need := range l.reserved.rows {
-		l.special[l.rankOf[need]] = true
 	}
 }
 

@@ -68,7 +68,7 @@ func (l *lane) findTurns() *turns {
 		t.kinds[i] = asks && (l.skewed[i] != 0 || !l.isInVain(uint32(i)))
 	}
 	for _, other := range l.e.lanes {
-		other.special, other.outlines, other.short = l.special, other.outlines[:0], other.short[:0]
+		other.outlines, other.short = other.outlines[:0], other.short[:0]
 	}
 	l.e.crew.each(len(l.order), ranksPerChunk, l.e.tasks.marks)
 	l.outlineGangs()
@@ -216,11 +216,15 @@ func (l *lane) watch(t *turns, from int) {
 
 // next returns the first place of the order, from one on, whose need has a turn;
 // the number of needs when there is none.
-func (t *turns) next(at int) int {
-	for at+8 <= len(t.marks) && binary.LittleEndian.Uint64(t.marks[at:]) == 0 {
+func (t *turns) next(at int) int { return nextMark(t.marks, at) }
+
+// nextMark returns the first place, from one on, that is marked; the number of
+// places when none is.
+func nextMark(marks []uint8, at int) int {
+	for at+8 <= len(marks) && binary.LittleEndian.Uint64(marks[at:]) == 0 {
 		at += 8
 	}
-	for at < len(t.marks) && t.marks[at] == 0 {
+	for at < len(marks) && marks[at] == 0 {
 		at++
 	}
 	return at

@@ -62,6 +62,7 @@ type store struct {
 	// or whose plan went to another domain: they choose theirs again.
 	resettle []int32
 	class    []uint32 // by row: the machine's in the last cycle
+	spares   []spares // memory of the pass
 	// What the last cycle did beyond credit: to be undone.
 	visited  []int32
 	reclaims []columnar.Row // memory for the next

@@ -3,7 +3,7 @@ package engine
 // tasks are what all workers do in nearly every cycle. They are made once: a
 // function that is handed to other goroutines is on the heap each time it is made.
 type tasks struct {
-	undo, weigh, askers, gangs, marks, outlines func(worker, from, to int)
+	undo, asking, askers, gangs, marks, outlines func(worker, from, to int)
 }
 
 func (e *Engine) makeTasks() {
@@ -13,7 +13,7 @@ func (e *Engine) makeTasks() {
 				e.at.undoTurn(need)
 			}
 		},
-		weigh:  func(worker, from, to int) { e.lanes[worker].countTurns(from, to) },
+		asking: func(worker, from, to int) { e.lanes[worker].markAsking(from, to) },
 		askers: func(worker, from, to int) { e.lanes[worker].noteAskers(from, to) },
 		gangs: func(worker, from, to int) {
 			for c := from; c < to; c++ {

@@ -66,7 +66,10 @@ func (t *Table) domain(m *matcher, r columnar.Row) (uint32, bool) {
 	if m.sameKey < 0 {
 		return 0, true
 	}
-	v := t.keys[m.sameKey].values[r]
+	return t.domainOf(m, t.keys[m.sameKey].values[r])
+}
+
+func (t *Table) domainOf(m *matcher, v uint32) (uint32, bool) {
 	if v == 0 || (len(m.same.Values) > 0 && !slices.Contains(m.same.Values, t.ValueString(v))) {
 		return 0, false
 	}
@@ -91,6 +94,12 @@ func (t *Table) SameKey(matcher uint32) int { return t.matchers.list[matcher].sa
 // ok is false when the machine can serve no such Need.
 func (t *Table) Domain(matcher uint32, r columnar.Row) (value uint32, ok bool) {
 	return t.domain(&t.matchers.list[matcher], r)
+}
+
+// DomainOf is Domain for a machine that has this value under the matcher's Same
+// key; 0 = none. The matcher must have a Same requirement.
+func (t *Table) DomainOf(matcher, value uint32) (uint32, bool) {
+	return t.domainOf(&t.matchers.list[matcher], value)
 }
 
 // addMatcher numbers the requirements of a profile whose keys have columns. It
