@@ -16,12 +16,22 @@ import (
 // and what these do not tell apart is sorted again by the eight bytes after
 // them, by itself. Strings are compared only in runs that are too short for
 // that. What counts is how often a string is read: each time is a cache miss.
-func SortByString(rows []Row, key func(Row) string) {
+func SortByString(rows []Row, key func(Row) string) { new(StringSorter).Sort(rows, key) }
+
+// StringSorter is SortByString for who sorts again and again: it keeps its scratch.
+type StringSorter struct {
+	scratch []piece
+	runs    []piece // a stack: those of a run are above those that it is one of
+}
+
+// Sort is SortByString.
+func (x *StringSorter) Sort(rows []Row, key func(Row) string) {
 	if len(rows) <= smallSort {
 		compareSort(rows, key)
 		return
 	}
-	sortFrom(rows, key, commonFrom(rows, key, 0), make([]piece, 2*len(rows)))
+	x.scratch, x.runs = slices.Grow(x.scratch[:0], 2*len(rows))[:2*len(rows)], x.runs[:0]
+	x.sortFrom(rows, key, commonFrom(rows, key, 0))
 }
 
 // smallSort is up to how many rows comparisons are cheaper than passes.
@@ -34,9 +44,9 @@ type piece struct {
 }
 
 // sortFrom sorts rows whose strings agree in the first depth bytes (or end
-// before). The scratch is twice as long as rows.
-func sortFrom(rows []Row, key func(Row) string, depth int, scratch []piece) {
-	pieces, spare := scratch[:len(rows)], scratch[len(rows):2*len(rows)]
+// before). The scratch is at least twice as long as rows.
+func (x *StringSorter) sortFrom(rows []Row, key func(Row) string, depth int) {
+	pieces, spare := x.scratch[:len(rows)], x.scratch[len(rows):2*len(rows)]
 	longer := false // some string goes on after the piece
 	for i, r := range rows {
 		s := key(r)
@@ -48,32 +58,30 @@ func sortFrom(rows []Row, key func(Row) string, depth int, scratch []piece) {
 		rows[i] = p.row
 	}
 	// Runs of equal pieces are found before any is sorted, which overwrites the
-	// scratch. They are noted in its front, which has been read by then.
-	runs := scratch[:0]
+	// scratch.
+	first := len(x.runs)
 	for from := 0; from < len(rows); {
 		to := from + 1
 		for to < len(rows) && pieces[to].bytes == pieces[from].bytes {
 			to++
 		}
 		if to-from > 1 {
-			runs = append(runs, piece{uint64(to), Row(from)})
+			x.runs = append(x.runs, piece{uint64(to), Row(from)})
 		}
 		from = to
 	}
-	if len(runs) == 0 {
-		return
-	}
-	for _, run := range slices.Clone(runs) {
-		part := rows[run.row:run.bytes]
+	for i := first; i < len(x.runs); i++ {
+		part := rows[x.runs[i].row:x.runs[i].bytes]
 		switch {
 		case len(part) <= smallSort || !longer:
 			compareSort(part, key)
 		case len(part) == len(rows): // nothing told apart: leap to where they differ
-			sortFrom(part, key, depth+8+commonFrom(part, key, depth+8), scratch)
+			x.sortFrom(part, key, depth+8+commonFrom(part, key, depth+8))
 		default:
-			sortFrom(part, key, depth+8, scratch)
+			x.sortFrom(part, key, depth+8)
 		}
 	}
+	x.runs = x.runs[:first]
 }
 
 func compareSort(rows []Row, key func(Row) string) {

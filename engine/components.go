@@ -61,7 +61,7 @@ func (l *lane) share() shares {
 	if total < componentsMin {
 		return shares{workers: 1, turns: turns}
 	}
-	worker, ok := dealComponents(weights, total, workers)
+	worker, ok := dealComponents(l.arena, weights, total, workers)
 	if !ok {
 		return shares{workers: 1, turns: turns}
 	}
@@ -121,19 +121,18 @@ func (l *lane) markAsking(from, to int) {
 
 // dealComponents gives each component, the largest first, to the worker who has
 // least; false when one is nearly all there is.
-func dealComponents(weights []int32, total, workers int) (worker []uint8, ok bool) {
-	var roots []int
+func dealComponents(a *alloc.Arena, weights []int32, total, workers int) (worker []uint8, ok bool) {
+	roots := alloc.MakeDirty[int32](a, len(weights))[:0]
 	for i, w := range weights {
 		if w > 0 {
-			roots = append(roots, i)
+			roots = append(roots, int32(i))
 		}
 	}
-	slices.SortFunc(roots, func(a, b int) int { return cmp.Or(cmp.Compare(weights[b], weights[a]), cmp.Compare(a, b)) })
+	slices.SortFunc(roots, func(a, b int32) int { return cmp.Or(cmp.Compare(weights[b], weights[a]), cmp.Compare(a, b)) })
 	if len(roots) < 2 || int(weights[roots[0]])*100 > total*largestShare {
 		return nil, false
 	}
-	worker = make([]uint8, len(weights))
-	load := make([]int32, workers)
+	worker, load := alloc.Make[uint8](a, len(weights)), alloc.Make[int32](a, workers)
 	for _, r := range roots {
 		least := slices.Index(load, slices.Min(load))
 		worker[r] = uint8(least)
@@ -208,7 +207,7 @@ func (p *pass) acquireAll() {
 func (p *pass) acquireShares() {
 	lanes := p.e.lanes
 	if lanes[0].shares.turns < gatherMin {
-		p.e.crew.run(func(worker int) { lanes[worker].acquireShare() })
+		p.e.crew.run(p.e.tasks.acquire)
 		return
 	}
 	r := lanes[0].newRing()
@@ -228,16 +227,19 @@ func (p *pass) acquireShares() {
 
 // mergeAcquisitions puts what the lanes have acquired into rank order.
 func (p *pass) mergeAcquisitions() {
+	p.e.crew.each(len(p.acquisitions), 1, p.e.tasks.merge)
+}
+
+// mergeStage is mergeAcquisitions for the machines of one state.
+func (p *pass) mergeStage(stage int) {
 	lanes := p.e.lanes
-	p.e.crew.each(len(p.acquisitions), 1, func(_, stage, _ int) {
-		all := lanes[0].acquisitions[stage]
-		for i, l := range lanes[1:] {
-			to := &p.e.store.acquisitions[i%2][stage]
-			*to = p.mergeByRank((*to)[:0], all, l.acquisitions[stage])
-			all = *to
-		}
-		p.acquisitions[stage] = all
-	})
+	all := lanes[0].acquisitions[stage]
+	for i, l := range lanes[1:] {
+		to := &p.e.store.acquisitions[i%2][stage]
+		*to = p.mergeByRank((*to)[:0], all, l.acquisitions[stage])
+		all = *to
+	}
+	p.acquisitions[stage] = all
 }
 
 // mergeByRank appends two lists in rank order to a third, as one.

@@ -46,7 +46,8 @@ func (e *Engine) forget() {
 //	phase 2    preempt for what phase 1 left               → pass.victims
 //	phase 3    release what nobody claims                  → Plan
 func (e *Engine) decide(in Input) (*Plan, error) {
-	lap := stopwatch(in.Clock)
+	watch := newStopwatch(in.Clock)
+	e.in = in
 	crew := e.crew
 	crew.mark = in.Mark
 	crew.alone = in.Supply.Len()+in.Demand.Len() < crewMin && e.opts.Acquire != AcquireRacing
@@ -62,15 +63,15 @@ func (e *Engine) decide(in Input) (*Plan, error) {
 	}
 	e.plan = Plan{Actions: e.plan.Actions[:0], Ended: e.plan.Ended[:0], Reservations: e.plan.Reservations[:0], Adopted: e.plan.Adopted[:0]}
 	stats := &e.plan.Stats
-	stats.SnapshotNanos = lap()
+	stats.SnapshotNanos = watch.lap()
 
 	crew.begin(model.StageNormalise)
-	p := e.newPass(snap, &in)
+	p := e.newPass(snap, &e.in)
 	p.rows = in.Demand.Len()
 	p.carryOver()
 	stats.Full = p.fresh
 	moved := p.normalise()
-	stats.NormaliseNanos = lap()
+	stats.NormaliseNanos = watch.lap()
 
 	crew.begin(model.StageRank)
 	if p.reordered = moved; moved && !p.merge() {
@@ -78,36 +79,46 @@ func (e *Engine) decide(in Input) (*Plan, error) {
 		p.markLacking()
 	}
 	p.lay()
-	stats.RankNanos = lap()
+	stats.RankNanos = watch.lap()
 
 	crew.begin(model.StagePhase1)
 	p.assign()
-	stats.Phase1Nanos = lap()
+	stats.Phase1Nanos = watch.lap()
 
 	crew.begin(model.StagePhase2)
 	p.preempt()
-	stats.Phase2Nanos = lap()
+	stats.Phase2Nanos = watch.lap()
 
 	crew.begin(model.StagePhase3)
 	p.reclaim()
 	p.release()
 	p.report(&e.plan)
-	stats.Phase3Nanos = lap()
+	stats.Phase3Nanos = watch.lap()
 	p.leaveBehind()
 	e.last = p
 	return &e.plan, nil
 }
 
-// stopwatch returns a function that gives the nanoseconds since its last call.
-func stopwatch(clock func() int64) func() int64 {
+// stopwatch tells how long each stage takes; without a clock that is 0.
+type stopwatch struct {
+	clock func() int64
+	last  int64
+}
+
+func newStopwatch(clock func() int64) stopwatch {
 	if clock == nil {
-		return func() int64 { return 0 }
+		return stopwatch{}
 	}
-	last := clock()
-	return func() int64 {
-		now := clock()
-		lap := now - last
-		last = now
-		return lap
+	return stopwatch{clock, clock()}
+}
+
+// lap returns the nanoseconds since its last call.
+func (w *stopwatch) lap() int64 {
+	if w.clock == nil {
+		return 0
 	}
+	now := w.clock()
+	lap := now - w.last
+	w.last = now
+	return lap
 }

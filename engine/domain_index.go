@@ -59,6 +59,7 @@ type domainView struct {
 	dirty  []bool           // by place: seen there, kind to be found anew
 	queue  []uint32
 	key    []byte
+	skip   []uint32 // scratch
 	fit    []uint32 // the shelves that list is made of
 	built  uint64   // generation of the index
 }
@@ -208,9 +209,9 @@ func (v *domainView) first(d *domainIndex, kind int, skip func(at uint32) bool) 
 	if at := k.places[0]; !skip(at) {
 		return at, true
 	}
-	var skipped []uint32
+	v.skip = v.skip[:0]
 	defer func() {
-		for _, at := range skipped {
+		for _, at := range v.skip {
 			k.push(d.arena, at)
 		}
 	}()
@@ -220,7 +221,7 @@ func (v *domainView) first(d *domainIndex, kind int, skip func(at uint32) bool) 
 		case v.kindOf[at] != int32(kind):
 			k.pop()
 		case skip(at):
-			skipped = append(skipped, at)
+			v.skip = append(v.skip, at)
 			k.pop()
 		default:
 			return at, true
@@ -313,7 +314,7 @@ func (l *lane) placeValues(shelves []shelf) []uint32 {
 	}
 	slices.Sort(values)
 	values = slices.Compact(values)
-	columnar.SortByString(values, func(v columnar.Row) string { return l.s.Supply.ValueString(uint32(v)) })
+	l.byText.Sort(values, func(v columnar.Row) string { return l.s.Supply.ValueString(uint32(v)) })
 	place := alloc.Make[uint32](l.arena, l.s.Supply.ValueIDMax())
 	for i, v := range values {
 		place[v] = uint32(i)

@@ -79,7 +79,8 @@ type Engine struct {
 	// Lists whose elements hold pointers are kept from cycle to cycle.
 	store store
 	plan  Plan
-	at    *pass // the cycle at work, or the last one
+	at    pass  // the cycle at work, or the last one
+	in    Input // of that cycle
 	last  *pass // the last cycle, for Explain
 	tasks tasks
 	// unchecked counts the cycles since the last that was checked.

@@ -22,7 +22,6 @@ const refusedMax = 8
 // groundBound is the most that each domain could have for needs of a kind, apart
 // from what is theirs alone: what is free, and what could be preempted.
 type groundBound struct {
-	formed  bool // in this cycle
 	list    []boundedGround
 	at      map[uint32]int32 // by value: 1 + place in list
 	sums    []int64          // vector after vector
@@ -87,8 +86,8 @@ func (l *lane) planFreely(need int32, k *kind, pool *unitPool) {
 // whose outline is known. It is planFreely for most gangs that are short.
 func (l *lane) isRefused(t *turns, rank int) bool {
 	need, k := l.order[rank], &l.kinds[l.kindAt[rank]]
-	b := &k.grounds
-	if !b.formed || l.e.opts.Explain || len(l.e.opts.Nested) > 0 {
+	b := k.grounds
+	if b == nil || l.e.opts.Explain || len(l.e.opts.Nested) > 0 {
 		return false
 	}
 	l.e.store.gangs.turn++
@@ -155,7 +154,7 @@ func (l *lane) worstGround(grounds []ground, first uint32) int {
 func (l *lane) measureListed(need int32, k *kind, g *ground) bool {
 	missing := l.copyOf(g.missing)
 	g.level, g.count = math.MinInt64, 0
-	b := &k.grounds
+	b := k.grounds
 	at := int(b.at[g.value]) - 1
 	if at < 0 || b.list[at].scope == nil {
 		return columnar.IsZero(missing)
@@ -335,9 +334,13 @@ func (b *groundBound) refuse(want []int64) {
 
 // boundFor returns the bound of a kind as it is now.
 func (l *lane) boundFor(k *kind, pool *unitPool) *groundBound {
-	b := &k.grounds
+	b := k.grounds
 	d := l.domainsFor(k.matcher)
-	if !b.formed || b.voided != len(l.reserved.voided) {
+	if b == nil {
+		b = l.e.store.grounds.lend()
+		k.grounds, b.voided = b, -1
+	}
+	if b.voided != len(l.reserved.voided) {
 		l.formBound(b, k, d, pool)
 	}
 	for ; b.touched < len(d.touched); b.touched++ {
@@ -366,7 +369,7 @@ func (b *groundBound) mark(value uint32) {
 
 // formBound measures every domain.
 func (l *lane) formBound(b *groundBound, k *kind, d *domainIndex, pool *unitPool) {
-	b.formed, b.touched, b.lost, b.voided = true, len(d.touched), len(l.lost), len(l.reserved.voided)
+	b.touched, b.lost, b.voided = len(d.touched), len(l.lost), len(l.reserved.voided)
 	b.list, b.queue, b.refused, b.oldest = b.list[:0], b.queue[:0], b.refused[:0], 0
 	b.candidates = candidateMemo{for1: -1, for2: -1}
 	if b.at == nil {

@@ -136,8 +136,8 @@ func (l *lane) walkFreed(need int32, k *kind, missing []int64) (used []columnar.
 	if len(l.withheldBy) == 0 && len(l.reserved.voided) == 0 {
 		return nil // else it would have acquired them
 	}
-	held := slices.Clone(l.reserved.of(need))
-	for _, r := range held {
+	used = l.used[:0]
+	for _, r := range l.reserved.of(need) {
 		if l.freeReserved(r, k) && l.takenBy(r) == noNeed && columnar.Helps(l.vec(r), missing) {
 			used = append(used, r)
 			columnar.SubClamp(missing, l.vec(r))
@@ -151,6 +151,7 @@ func (l *lane) walkFreed(need int32, k *kind, missing []int64) (used []columnar.
 			}
 		}
 	}
+	l.used = used
 	return used
 }
 

@@ -156,7 +156,7 @@ func (l *lane) layPrey(t *preyTable) {
 
 // listPrey finds what could be preempted of a class.
 func (l *lane) listPrey(t *preyTable, x *prey, class uint32) {
-	x.alikes, x.broken, x.gangs = x.alikes[:0], x.broken[:0], x.gangs[:0]
+	x.alikes, x.broken, x.gangs = x.alikes[:0], nil, nil
 	gangs := &l.e.store.gangs
 	gangs.round++
 	if t.rows.Top() < l.s.Supply.RowMax() {
@@ -196,10 +196,10 @@ func (l *lane) addMember(x *prey, r columnar.Row) {
 	switch gang := &t.list[g]; {
 	case gang.state == gangAlone:
 	case gang.state == gangBroken:
-		x.broken = append(x.broken, r)
+		x.broken = alloc.Append(l.arena, x.broken, r)
 	case gang.round != t.round:
 		gang.round = t.round
-		x.gangs = append(x.gangs, g)
+		x.gangs = alloc.Append(l.arena, x.gangs, g)
 	}
 }
 

@@ -102,17 +102,17 @@ func (s *selection) substitute() {
 			s.findTerms()
 		}
 		stays := &u
-		for _, v := range s.gentler(&u, rest, substitutionsMax+1-tries) {
+		for _, s.instead = range s.gentler(&u, rest, substitutionsMax+1-tries) {
 			if tries++; tries > substitutionsMax {
 				break
 			}
 			with := s.copyOf(rest)
-			if s.gain(with, &v); columnar.Covers(with, s.want) {
+			if s.gain(with, &s.instead); columnar.Covers(with, s.want) {
 				s.noteReprieved(i)
-				s.chosen = append(slices.Delete(s.chosen, i, i+1), v)
+				s.chosen = append(slices.Delete(s.chosen, i, i+1), s.instead)
 				copy(freed, with)
 				s.forgetOutside() // what it was chosen from has one more
-				stays = &v
+				stays = &s.instead
 				break
 			}
 		}

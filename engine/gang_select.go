@@ -37,6 +37,7 @@ type selection struct {
 	walk      []walked // scratch of dry runs
 	rows      []columnar.Row
 	grounds   []ground
+	instead   unit // that may take the place of a chosen one
 	proposals []proposal
 	had       []groundUnit // could be freed
 	inPlan    bitmap.Dense // machines of the chosen units

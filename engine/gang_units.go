@@ -232,6 +232,9 @@ func (st *store) emptyUnitPool() *unitPool {
 	return p
 }
 
+// flavoursRoom is for how many flavours a scope has room at first.
+const flavoursRoom = 16
+
 // emptyScope returns a scope to fill: one of a cycle that is over, where there
 // is one.
 func (t *gangTable) emptyScope() *unitScope {
@@ -240,7 +243,7 @@ func (t *gangTable) emptyScope() *unitScope {
 		t.scopes = t.scopes[:n-1]
 		return x
 	}
-	return &unitScope{}
+	return &unitScope{flavours: make([]flavour, 0, flavoursRoom)}
 }
 
 // begin empties a scope.

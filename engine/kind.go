@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/snapshot"
@@ -41,7 +42,7 @@ type kind struct {
 	tuples  *tupleLayout // of hard spread; nil: the rows are dealt one by one
 	victims *victimPool
 	sites   siteBound
-	grounds groundBound
+	grounds *groundBound // nil = not formed in this cycle
 }
 
 // worth packs what comes before the arrival; smaller goes first.
@@ -143,11 +144,22 @@ func (p *pass) suits(class uint32, k *kind) bool {
 	return p.classMask[class]&k.mask != 0 && columnar.Covers(p.vector(class), k.unit)
 }
 
+// makeRoomForClasses makes room for the classes of the kinds that have none yet, for
+// as long as there are these kinds.
+func (p *pass) makeRoomForClasses() {
+	a := p.e.store.arena
+	for i := range p.kinds {
+		if k := &p.kinds[i]; !k.ready {
+			k.accepts = alloc.Make[uint64](a, (len(p.s.Classes)+63)/64)
+			k.classes = alloc.MakeDirty[uint32](a, len(p.classesOf[k.matcher]))[:0]
+		}
+	}
+}
+
 // prepare finds the classes that can serve the kind, and what is free of them.
 func (p *pass) prepare(k *kind) {
 	if !k.ready {
 		k.ready = true
-		k.accepts = make([]uint64, (len(p.s.Classes)+63)/64)
 		for _, c := range p.classesOf[k.matcher] {
 			if p.suits(c, k) {
 				k.classes = append(k.classes, c)
@@ -156,7 +168,7 @@ func (p *pass) prepare(k *kind) {
 		}
 	}
 	k.victims, k.mayAcquire = nil, false
-	k.sites.epoch, k.grounds.formed = 0, false
+	k.sites.epoch, k.grounds = 0, nil
 	for _, c := range k.classes {
 		if p.s.Idle.Off[c] < p.s.Idle.Off[c+1] || p.s.Speculative.Off[c] < p.s.Speculative.Off[c+1] {
 			k.mayAcquire = true

@@ -71,10 +71,12 @@ type lane struct {
 	cheapest     []classPriority // scratch
 	lowest       []int32         // scratch, by class
 	needs        []int32         // of the cluster at work, in rank order
-	passed       []uint64        // scratch
-	left         []spare         // scratch
-	words        []uint64        // scratch
-	inOrder      []keyedRow      // scratch
+	byText       columnar.StringSorter
+	passed       []uint64       // scratch
+	used         []columnar.Row // scratch
+	left         []spare        // scratch
+	words        []uint64       // scratch
+	inOrder      []keyedRow     // scratch
 }
 
 // enter makes the lane ready for a pass.

@@ -20,22 +20,12 @@ func (p *pass) normalise() (moved bool) {
 	st, crew := &p.e.store, p.e.crew
 	if !p.fresh {
 		p.undo()
-		crew.each(len(p.sources), clustersPerChunk, func(_, from, to int) {
-			for c := from; c < to; c++ {
-				if x := &st.clusters[c]; x.dirty || x.replay {
-					p.partFrom(c, x.dirty)
-				}
-			}
-		})
+		crew.each(len(p.sources), clustersPerChunk, p.e.tasks.part)
 	}
 	for i := range p.e.lanes {
 		p.e.lanes[i].folder.enter(p, i)
 	}
-	crew.each(len(p.sources), clustersPerChunk, func(worker, from, to int) {
-		for c := from; c < to; c++ {
-			p.e.lanes[worker].folder.renew(int32(c))
-		}
-	})
+	crew.each(len(p.sources), clustersPerChunk, p.e.tasks.renew)
 	p.kinds = st.kinds.list
 	for _, folds := range st.folds {
 		p.anyFolds = p.anyFolds || len(folds) > 0

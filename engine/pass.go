@@ -103,10 +103,15 @@ type pass struct {
 
 // newPass lays out what the stages write.
 func (e *Engine) newPass(s *snapshot.Snapshot, in *Input) *pass {
-	p := &pass{e: e, s: s, in: in, dims: len(s.Demand.Dims())}
-	st := &e.store
-	e.at = p
-	p.reclaims = st.reclaims[:0]
+	p, st := &e.at, &e.store
+	*p = pass{e: e, s: s, in: in, dims: len(s.Demand.Dims())}
+	if st.withheldBy == nil {
+		st.withheldBy = map[columnar.Row]int32{}
+	}
+	clear(st.withheldBy)
+	clear(st.tried)
+	p.reclaims, p.withheldBy = st.reclaims[:0], st.withheldBy
+	p.victims, p.withheld, p.tried = st.victims[:0], st.withheld[:0], st.tried[:0]
 	p.renumbered = st.supply != s.Supply || s.Fresh || s.ClassesChanged
 	if st.classesOf == nil || p.renumbered {
 		st.classesOf = classesByMatcher(s)

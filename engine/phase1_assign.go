@@ -11,26 +11,12 @@ func (p *pass) assign() {
 	crew, lanes, st := p.e.crew, p.e.lanes, &p.e.store
 	p.spent = alloc.Make[uint32](p.e.arena, len(p.kinds))
 	p.skewed = alloc.Make[uint32](p.e.arena, len(p.kinds))
-	crew.each(len(p.kinds), 64, func(_, from, to int) {
-		for i := from; i < to; i++ {
-			if p.prepare(&p.kinds[i]); !p.kinds[i].mayAcquire {
-				p.spent[i] = 1
-			}
-		}
-	})
+	p.makeRoomForClasses()
+	crew.each(len(p.kinds), 64, p.e.tasks.prepare)
 	p.layLadders()
 	p.findResettled()
 	p.makeRoomForSpares()
-	crew.each(len(p.s.Clusters), clustersPerChunk, func(worker, from, to int) {
-		for c := from; c < to; c++ {
-			switch {
-			case st.clusters[c].dirty:
-				lanes[worker].creditCluster(c)
-			case st.clusters[c].replay:
-				lanes[worker].replayCluster(c)
-			}
-		}
-	})
+	crew.each(len(p.s.Clusters), clustersPerChunk, p.e.tasks.credit)
 	for c := range st.clusters {
 		p.satisfied += int(st.clusters[c].satisfied)
 	}
@@ -39,6 +25,23 @@ func (p *pass) assign() {
 		p.satisfied += l.satisfied
 	}
 	p.walker = lanes[0]
+}
+
+// prepareKind makes a kind ready for the pass.
+func (p *pass) prepareKind(i int) {
+	if p.prepare(&p.kinds[i]); !p.kinds[i].mayAcquire {
+		p.spent[i] = 1
+	}
+}
+
+// creditAgain credits the needs of a cluster if something has changed there.
+func (l *lane) creditAgain(c int) {
+	switch x := &l.e.store.clusters[c]; {
+	case x.dirty:
+		l.creditCluster(c)
+	case x.replay:
+		l.replayCluster(c)
+	}
 }
 
 // preempt is phase 2, by the lane that has walked over all.

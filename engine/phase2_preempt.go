@@ -215,15 +215,17 @@ func (l *lane) findCheapest(c int, classes []uint64) {
 	}
 }
 
+// noteLate is notePriorities for a cluster if some of its needs were credited after
+// the others.
+func (l *lane) noteLate(c int) {
+	if x := &l.e.store.clusters[c]; len(x.uncredited) > 0 {
+		l.notePriorities(c, x.waiting)
+	}
+}
+
 // findVictims marks the kinds for which there is no victim anywhere.
 func (l *lane) findVictims() {
-	l.e.crew.each(len(l.e.store.clusters), clustersPerChunk, func(worker, from, to int) {
-		for c := from; c < to; c++ {
-			if x := &l.e.store.clusters[c]; len(x.uncredited) > 0 {
-				l.e.lanes[worker].notePriorities(c, x.waiting) // some were credited after the others
-			}
-		}
-	})
+	l.e.crew.each(len(l.e.store.clusters), clustersPerChunk, l.e.tasks.worths)
 	cheapest := l.cheapestByClass()
 	l.vainSince = alloc.Make[uint64](l.arena, len(l.kinds))
 	l.goneSince = alloc.Make[uint64](l.arena, len(l.kinds))

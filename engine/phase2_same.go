@@ -237,9 +237,6 @@ func (l *lane) withhold(need int32, domain uint32) {
 // withholdMachine takes back a machine that a need acquired.
 func (l *lane) withholdMachine(r columnar.Row, need int32) {
 	l.held[r].need = unheld
-	if l.withheldBy == nil {
-		l.withheldBy = map[columnar.Row]int32{}
-	}
 	l.withheldBy[r] = need
 	l.noteFreed(r)
 	l.putBack(r)

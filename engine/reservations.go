@@ -30,6 +30,37 @@ type reservations struct {
 	voided map[columnar.Row][]int32
 }
 
+// reservationStore is the memory of reservations and of what they are found with.
+type reservationStore struct {
+	members map[columnar.Row][]int32
+	rows    map[int32][]columnar.Row
+	blocks  []block
+	// What is named by any reservation.
+	wanted       map[model.Owner]bool
+	clusters     map[string]bool
+	fingerprints map[uint64]bool
+	owners       map[model.Owner][]int32 // the needs of each
+	byRow        map[model.Owner]bool
+}
+
+// begin empties the store.
+func (x *reservationStore) begin() {
+	if x.members == nil {
+		*x = reservationStore{
+			members: map[columnar.Row][]int32{}, rows: map[int32][]columnar.Row{}, wanted: map[model.Owner]bool{},
+			clusters: map[string]bool{}, fingerprints: map[uint64]bool{}, owners: map[model.Owner][]int32{}, byRow: map[model.Owner]bool{},
+		}
+		return
+	}
+	clear(x.members)
+	clear(x.rows)
+	clear(x.wanted)
+	clear(x.clusters)
+	clear(x.fingerprints)
+	clear(x.owners)
+	clear(x.byRow)
+}
+
 type block struct {
 	from int32
 	row  columnar.Row
@@ -38,17 +69,18 @@ type block struct {
 // indexReservations finds the live reservations and their owners.
 func (p *pass) indexReservations() reservations {
 	p.forgetPlans()
-	n := p.s.Supply.ReservationCount()
-	if n == 0 {
+	if p.s.Supply.ReservationCount() == 0 {
 		return reservations{}
 	}
-	x := reservations{members: make(map[columnar.Row][]int32, n), rows: make(map[int32][]columnar.Row, n), blocks: make([]block, 0, n)}
-	owners := p.ownersOf(p.reservedOwners())
+	st := &p.e.store.reserved
+	st.begin()
+	x := reservations{members: st.members, rows: st.rows, blocks: st.blocks[:0]}
+	p.findOwnersNamed(st)
 	for r, res := range p.s.Supply.Reservations() {
 		if !p.mayHold(r, res) {
 			continue
 		}
-		members := owners[res.Owner]
+		members := st.owners[res.Owner]
 		if len(members) == 0 && p.s.Demand.Reported(res.Owner.Cluster) {
 			continue
 		}
@@ -67,6 +99,7 @@ func (p *pass) indexReservations() reservations {
 	slices.SortFunc(x.blocks, func(a, b block) int {
 		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.row, b.row))
 	})
+	st.blocks = x.blocks
 	return x
 }
 
@@ -115,28 +148,17 @@ func (p *pass) heldFrom(res model.Reservation, members []int32) int32 {
 	}))
 }
 
-// reservedOwners returns who is named by any reservation.
-func (p *pass) reservedOwners() map[model.Owner]bool {
-	out := map[model.Owner]bool{}
+// findOwnersNamed finds the needs of each owner that a reservation names, by rank.
+// A row that is part of a fold stands for the fold; a fold answers to its own name
+// too, where no row has that name.
+func (p *pass) findOwnersNamed(x *reservationStore) {
 	for _, res := range p.s.Supply.Reservations() {
-		out[res.Owner] = true
+		x.wanted[res.Owner], x.clusters[res.Owner.Cluster], x.fingerprints[res.Owner.Fingerprint] = true, true, true
 	}
-	return out
-}
-
-// ownersOf returns the needs of each owner, by rank. A row that is part of a
-// fold stands for the fold; a fold answers to its own name too, where no row
-// has that name.
-func (p *pass) ownersOf(wanted map[model.Owner]bool) map[model.Owner][]int32 {
-	clusters := map[string]bool{}
-	for o := range wanted {
-		clusters[o.Cluster] = true
-	}
-	named := p.namedProfiles(wanted)
-	out := map[model.Owner][]int32{}
+	named := p.namedProfiles(x.fingerprints)
 	for c := range p.sources {
 		b := p.sources[c].block
-		if b == nil || !clusters[b.Cluster()] {
+		if b == nil || !x.clusters[b.Cluster()] {
 			continue
 		}
 		for row, id := range b.Profiles() {
@@ -145,14 +167,13 @@ func (p *pass) ownersOf(wanted map[model.Owner]bool) map[model.Owner][]int32 {
 			}
 			profile := p.s.Demand.Profile(id)
 			o := model.Owner{Cluster: b.Cluster(), Fingerprint: profile.WithoutSame().Fingerprint(), Group: b.Group(row)}
-			if wanted[o] {
-				out[o] = alloc.Append(p.e.arena, out[o], p.needOf(p.sources[c].base+int32(row)))
+			if x.wanted[o] {
+				x.owners[o] = alloc.Append(p.e.arena, x.owners[o], p.needOf(p.sources[c].base+int32(row)))
 			}
 		}
 	}
-	byRow := make(map[model.Owner]bool, len(out))
-	for o := range out {
-		byRow[o] = true
+	for o := range x.owners {
+		x.byRow[o] = true
 	}
 	for worker, folds := range p.e.store.folds {
 		for i := range folds {
@@ -162,25 +183,20 @@ func (p *pass) ownersOf(wanted map[model.Owner]bool) map[model.Owner][]int32 {
 				continue // the cluster has been folded anew since, or has no such row any more
 			}
 			o := model.Owner{Cluster: p.s.Clusters[p.lines[need].cluster], Fingerprint: p.kindOf(need).fingerprint}
-			if wanted[o] && !byRow[o] {
-				out[o] = alloc.Append(p.e.arena, out[o], need)
+			if x.wanted[o] && !x.byRow[o] {
+				x.owners[o] = alloc.Append(p.e.arena, x.owners[o], need)
 			}
 		}
 	}
-	for o, members := range out {
+	for o, members := range x.owners {
 		slices.SortFunc(members, func(a, b int32) int { return cmp.Compare(p.rankOf[a], p.rankOf[b]) })
-		out[o] = slices.Compact(members)
+		x.owners[o] = slices.Compact(members)
 	}
-	return out
 }
 
-// namedProfiles tells, by profile, whether an owner's fingerprint is its own
+// namedProfiles tells, by profile, whether one of some fingerprints is its own
 // without Same.
-func (p *pass) namedProfiles(wanted map[model.Owner]bool) []bool {
-	fingerprints := make(map[uint64]bool, len(wanted))
-	for o := range wanted {
-		fingerprints[o.Fingerprint] = true
-	}
+func (p *pass) namedProfiles(fingerprints map[uint64]bool) []bool {
 	named := alloc.Make[bool](p.e.arena, int(p.s.Demand.ProfileIDMax()))
 	for id := range named {
 		profile := p.s.Demand.Profile(uint32(id))

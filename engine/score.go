@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"cmp"
 	"math"
 	"math/big"
+	"math/bits"
 )
 
 // compareScores compares Σ have/want over the dimensions that are wanted, each
@@ -39,8 +41,51 @@ func compareScores(a, b, want []int64, capped bool) int {
 	return compareExact(a, b, want, capped)
 }
 
-// compareExact is compareScores in rational numbers.
+// compareExact is compareScores in whole numbers of any size.
 func compareExact(a, b, want []int64, capped bool) int {
+	diffs, wants, n := [2]int64{}, [2]int64{1, 1}, 0
+	for i, w := range want {
+		if w <= 0 {
+			continue
+		}
+		if n == len(wants) {
+			return compareRational(a, b, want, capped)
+		}
+		x, y := a[i], b[i]
+		if capped {
+			x, y = min(x, w), min(y, w)
+		}
+		if x < 0 || y < 0 { // else a difference may be too large
+			return compareRational(a, b, want, capped)
+		}
+		diffs[n], wants[n] = x-y, w
+		n++
+	}
+	return compareProducts(diffs[0], wants[1], -diffs[1], wants[0])
+}
+
+// compareProducts compares a·b with c·d, where b and d are positive.
+func compareProducts(a, b, c, d int64) int {
+	if s := cmp.Compare(sign(a), sign(c)); s != 0 {
+		return s
+	}
+	hiA, loA := bits.Mul64(magnitude(a), uint64(b))
+	hiC, loC := bits.Mul64(magnitude(c), uint64(d))
+	return sign(a) * cmp.Or(cmp.Compare(hiA, hiC), cmp.Compare(loA, loC))
+}
+
+func sign(x int64) int { return cmp.Compare(x, 0) }
+
+// magnitude returns |x|.
+func magnitude(x int64) uint64 {
+	if x < 0 {
+		return -uint64(x)
+	}
+	return uint64(x)
+}
+
+// compareRational is compareExact for any number of dimensions.
+func compareRational(a, b, want []int64, capped bool) int {
 	diff, term := new(big.Rat), new(big.Rat)
 	for i, w := range want {
 		if w <= 0 {

@@ -52,6 +52,7 @@ type store struct {
 	unitPools    stock[unitPool]
 	planners     []int32 // needs for whom plans held something in the last cycle
 	alikes       stock[alike]
+	grounds      stock[groundBound]
 	noUnits      unitPool
 	gangs        gangTable // of one cycle
 
@@ -62,7 +63,13 @@ type store struct {
 	// or whose plan went to another domain: they choose theirs again.
 	resettle []int32
 	class    []uint32 // by row: the machine's in the last cycle
-	spares   []spares // memory of the pass
+	// Memory of the pass, to be used again.
+	spares     []spares
+	reserved   reservationStore
+	victims    []victim
+	withheldBy map[columnar.Row]int32
+	withheld   []int32
+	tried      []tried
 	// What the last cycle did beyond credit: to be undone.
 	visited  []int32
 	reclaims []columnar.Row // memory for the next
@@ -301,8 +308,8 @@ func (p *pass) startOver() {
 // to wait, and one more for so many of its rows.
 const (
 	uncreditedRoom  = 8
-	uncreditedShare = 16
-	waitKindsRoom   = 8 // and for so many kinds of these
+	uncreditedShare = 8
+	waitKindsRoom   = 32 // and for so many kinds of these
 )
 
 // layRows numbers the rows of all clusters anew and returns how many lines that
@@ -428,10 +435,12 @@ func (p *pass) leaveBehind() {
 		}
 	}
 	st.reclaims = p.reclaims
+	st.victims, st.withheld, st.tried = p.victims, p.withheld, p.tried
 	st.epoch = p.epoch
 	st.pools.takeBack()
 	st.unitPools.takeBack()
 	st.alikes.takeBack()
+	st.grounds.takeBack()
 	if p.e.opts.Victims == VictimsGang {
 		st.gangs.plans, st.gangs.planned = p.plans, p.planned
 	}

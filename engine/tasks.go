@@ -3,7 +3,9 @@ package engine
 // tasks are what all workers do in nearly every cycle. They are made once: a
 // function that is handed to other goroutines is on the heap each time it is made.
 type tasks struct {
-	undo, asking, askers, gangs, marks, outlines func(worker, from, to int)
+	undo, part, renew, prepare, credit, asking, merge func(worker, from, to int)
+	worths, askers, gangs, marks, outlines            func(worker, from, to int)
+	acquire                                           func(worker int)
 }
 
 func (e *Engine) makeTasks() {
@@ -13,7 +15,40 @@ func (e *Engine) makeTasks() {
 				e.at.undoTurn(need)
 			}
 		},
-		asking: func(worker, from, to int) { e.lanes[worker].markAsking(from, to) },
+		part: func(_, from, to int) {
+			for c := from; c < to; c++ {
+				if x := &e.store.clusters[c]; x.dirty || x.replay {
+					e.at.partFrom(c, x.dirty)
+				}
+			}
+		},
+		renew: func(worker, from, to int) {
+			for c := from; c < to; c++ {
+				e.lanes[worker].folder.renew(int32(c))
+			}
+		},
+		prepare: func(_, from, to int) {
+			for i := from; i < to; i++ {
+				e.at.prepareKind(i)
+			}
+		},
+		credit: func(worker, from, to int) {
+			for c := from; c < to; c++ {
+				e.lanes[worker].creditAgain(c)
+			}
+		},
+		asking:  func(worker, from, to int) { e.lanes[worker].markAsking(from, to) },
+		acquire: func(worker int) { e.lanes[worker].acquireShare() },
+		merge: func(_, from, to int) {
+			for stage := from; stage < to; stage++ {
+				e.at.mergeStage(stage)
+			}
+		},
+		worths: func(worker, from, to int) {
+			for c := from; c < to; c++ {
+				e.lanes[worker].noteLate(c)
+			}
+		},
 		askers: func(worker, from, to int) { e.lanes[worker].noteAskers(from, to) },
 		gangs: func(worker, from, to int) {
 			for c := from; c < to; c++ {
