@@ -15,12 +15,20 @@ func (s *Shard) observe(rec *Record, out *Reconciled) {
 	s.observeAt(r, rec, out)
 }
 
+// validate is Validate of the machine.
+func (rec *Record) validate() error {
+	if rec.LabelsNumber != 0 {
+		return rec.Machine.ValidateRest(true)
+	}
+	return rec.Machine.Validate(true)
+}
+
 // observeAt is observe; r is the machine's row, None if there is no such machine. It returns the row
 // that the machine has now, and whether the table says now what the record
 // says.
 func (s *Shard) observeAt(r columnar.Row, rec *Record, out *Reconciled) (columnar.Row, bool) {
 	m := &rec.Machine
-	if err := m.Validate(true); err != nil {
+	if err := rec.validate(); err != nil {
 		return r, s.refuse(err, out)
 	}
 	if !s.owns(m) {
@@ -124,7 +132,7 @@ func (s *Shard) adopt(rec *Record, out *Reconciled) (columnar.Row, bool) {
 	case model.Deleting, model.Failed:
 		m.Assigned, m.Reservation = model.Assignment{}, model.Reservation{}
 	}
-	r, err := s.machines.PutRow(&m)
+	r, err := s.machines.PutShared(&m, rec.LabelsNumber)
 	if err != nil {
 		return columnar.None, s.refuse(err, out)
 	}

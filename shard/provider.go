@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/tonnage/tonnage/engine/model"
 )
@@ -45,7 +46,18 @@ type Record struct {
 	Metadata map[string]string // shared; must not be modified
 	// Decoded is what Decode makes of Metadata, if somebody knows it already.
 	Decoded *Decoded
+	// LabelsNumber is a number that all have whose labels are these, and nobody else
+	// in this process (see NumberLabels); 0 = there is none. Labels with a number are
+	// known to be no longer than model.LabelsBytesMax.
+	LabelsNumber uint64
 }
+
+// labelNumbers is the last number that was given to labels.
+var labelNumbers atomic.Uint64
+
+// NumberLabels returns a number for labels that many records share, which no others
+// have.
+func NumberLabels() uint64 { return labelNumbers.Add(1) }
 
 // Batch is the records of a listing in the form in which they came, to be read
 // one by one where there is need to. It is valid until it is Done or its

@@ -126,6 +126,29 @@ const (
 // ErrPrice, ErrProbability or ErrStructural. With hosts set, the rules about
 // the host field are checked too (files for decide leave it out).
 func (m *Machine) Validate(hosts bool) error {
+	if n := labelBytes(m.Labels); n > LabelsBytesMax {
+		return m.structural(fmt.Sprintf("labels have %d bytes together; at most %d are accepted", n, LabelsBytesMax))
+	}
+	return m.ValidateRest(hosts)
+}
+
+func labelBytes(labels map[string]string) int {
+	n := 0
+	for k, v := range labels {
+		n += len(k) + len(v)
+	}
+	return n
+}
+
+// structural returns an error that wraps ErrStructural and names the machine.
+func (m *Machine) structural(fault string) error {
+	id := m.ID[:min(len(m.ID), NameBytesMax)]
+	return fmt.Errorf("machine %q in state %s: %w: %s", id, m.State, ErrStructural, fault)
+}
+
+// ValidateRest is Validate for a machine whose labels are known to be no longer than
+// LabelsBytesMax: they are not looked at.
+func (m *Machine) ValidateRest(hosts bool) error {
 	if !(m.PricePerHour >= 0) || math.IsInf(m.PricePerHour, 0) {
 		return fmt.Errorf("machine %q: %w", m.ID, ErrPrice)
 	}
@@ -137,8 +160,7 @@ func (m *Machine) Validate(hosts bool) error {
 		fault = m.contradiction(hosts)
 	}
 	if fault != "" {
-		id := m.ID[:min(len(m.ID), NameBytesMax)]
-		return fmt.Errorf("machine %q in state %s: %w: %s", id, m.State, ErrStructural, fault)
+		return m.structural(fault)
 	}
 	return nil
 }
@@ -150,13 +172,6 @@ func (m *Machine) contents() string {
 	}
 	if max(len(m.ID), len(m.Host), len(m.Cluster), len(m.InstanceType), len(m.Zone), len(m.Assigned.Group)) > NameBytesMax {
 		return fmt.Sprintf("id, host, cluster, instanceType, zone and group must have at most %d bytes each", NameBytesMax)
-	}
-	n := 0
-	for k, v := range m.Labels {
-		n += len(k) + len(v)
-	}
-	if n > LabelsBytesMax {
-		return fmt.Sprintf("labels have %d bytes together; at most %d are accepted", n, LabelsBytesMax)
 	}
 	if int(m.CapacityType) >= NumCapacityTypes {
 		return fmt.Sprintf("no such capacity type: %d", m.CapacityType)

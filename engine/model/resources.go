@@ -109,7 +109,12 @@ func (r Resources) Covers(want Resources) bool {
 func (r Resources) IsZero() bool { return len(r) == 0 }
 
 // Equal reports whether two canonical vectors are the same.
-func (r Resources) Equal(o Resources) bool { return slices.Equal(r, o) }
+func (r Resources) Equal(o Resources) bool {
+	if len(r) != len(o) {
+		return false
+	}
+	return len(r) == 0 || &r[0] == &o[0] || slices.Equal(r, o) // they are shared, as a rule
+}
 
 // SatAdd returns a + b for non-negative values, math.MaxInt64 on overflow.
 func SatAdd(a, b int64) int64 {

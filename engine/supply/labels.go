@@ -18,8 +18,37 @@ type labelSets struct {
 	// listing are often alike.
 	recent [4]uint32
 	next   int
+	// shared are sets that came with a number, by its last bits; see holdShared.
+	shared [sharedMax]sharedLabels
+	gone   uint64 // how many sets have gone
 	order  []string
 	enc    []byte
+}
+
+// sharedMax is how many sets are remembered by the number that they came with.
+const sharedMax = 1 << 12
+
+// sharedLabels is the set that labels with a number are, with some zone.
+type sharedLabels struct {
+	number uint64
+	gone   uint64 // labelSets.gone by then
+	set    uint32
+}
+
+// holdShared is hold for labels that may have a number, 0 = none; see
+// Table.PutShared. What was remembered holds for as long as no set is gone, whose
+// number another may have by now.
+func (l *labelSets) holdShared(number uint64, zone string, labels map[string]string) uint32 {
+	if number == 0 {
+		return l.hold(zone, labels)
+	}
+	x := &l.shared[number%sharedMax]
+	if x.number == number && x.gone == l.gone && l.zone(x.set) == zone {
+		l.names.again(x.set)
+		return x.set
+	}
+	*x = sharedLabels{number, l.gone, l.hold(zone, labels)}
+	return x.set
 }
 
 // hold returns the number of a set and takes a reference to it.
@@ -168,6 +197,7 @@ func (l *labelSets) release(id uint32) {
 		l.keys.release(r.number())
 	}
 	l.names.release(id)
+	l.gone++
 }
 
 func (l *labelSets) bytes() int64 { return l.names.bytes() + l.keys.bytes() }

@@ -22,7 +22,10 @@ type shapes struct {
 	dims   []string
 	dimIDs map[string]int
 	layout uint64 // how often the dimensions changed
-	last   uint32 // the shape held last: neighbours in a listing are often alike
+	// recent are shapes held lately, the next to go at next: neighbours in a listing
+	// are often alike.
+	recent [8]uint32
+	next   int
 	key    []byte
 }
 
@@ -36,14 +39,16 @@ func newShapes() shapes {
 // hold interns a machine's vectors. The error says which dimension is one too
 // many; nothing changes then.
 func (s *shapes) hold(resources, allocatable model.Resources) (uint32, error) {
-	if id := s.last; id != 0 && s.names.refs[id] > 0 && s.res[id].Equal(resources) && s.alloc[id].Equal(allocatable) {
-		s.names.again(id)
-		return id, nil
+	for _, id := range s.recent {
+		if id != 0 && s.names.refs[id] > 0 && s.res[id].Equal(resources) && s.alloc[id].Equal(allocatable) {
+			s.names.again(id)
+			return id, nil
+		}
 	}
 	s.encode(resources, allocatable)
 	if id, ok := s.names.dict.LookupBytes(s.key); ok {
 		s.names.again(id)
-		s.last = id
+		s.remember(id)
 		return id, nil
 	}
 	if err := s.useDims(effective(resources, allocatable)); err != nil {
@@ -55,9 +60,15 @@ func (s *shapes) hold(resources, allocatable model.Resources) (uint32, error) {
 		s.alloc = append(s.alloc, nil)
 		s.vecs = append(s.vecs, make([]int64, s.stride)...)
 	}
-	s.res[id], s.alloc[id], s.last = resources, allocatable, id
+	s.res[id], s.alloc[id] = resources, allocatable
+	s.remember(id)
 	s.fill(id)
 	return id, nil
+}
+
+func (s *shapes) remember(id uint32) {
+	s.recent[s.next] = id
+	s.next = (s.next + 1) % len(s.recent)
 }
 
 // effective is what counts of a machine's vectors.

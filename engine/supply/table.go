@@ -79,6 +79,25 @@ func (t *Table) PutRow(m *model.Machine) (columnar.Row, error) {
 	if err := m.Validate(false); err != nil {
 		return 0, err
 	}
+	return t.put(m, 0)
+}
+
+// PutShared is PutRow for a machine whose labels many share, as those of a listing:
+// labels is a number that nobody has given to other labels, whatever table they are
+// in, and for which they are known to be no longer than model.LabelsBytesMax. Labels
+// that came with the same number a while ago are not compared again.
+func (t *Table) PutShared(m *model.Machine, labels uint64) (columnar.Row, error) {
+	if labels == 0 {
+		return t.PutRow(m)
+	}
+	if err := m.ValidateRest(false); err != nil {
+		return 0, err
+	}
+	return t.put(m, labels)
+}
+
+// put is PutShared for a machine that is valid; labels = 0: they have no number.
+func (t *Table) put(m *model.Machine, labels uint64) (columnar.Row, error) {
 	if t.ids.len() >= MachinesMax {
 		if _, found := t.ids.find(m.ID); !found {
 			return 0, fmt.Errorf("machine %q: the table holds %d machines; no more are accepted", m.ID, MachinesMax)
@@ -98,7 +117,7 @@ func (t *Table) PutRow(m *model.Machine) (columnar.Row, error) {
 		t.grow(int(r) + 1)
 	}
 	t.describe(m, shape)
-	t.fill(r, m)
+	t.fill(r, m, labels)
 	t.enter(r)
 	if t.overgrown {
 		t.resplit()
@@ -172,14 +191,12 @@ func (t *Table) describe(m *model.Machine, shape uint32) {
 
 // fill writes a machine's fields into its row, apart from what t.next says. The
 // row is in no class and no index.
-func (t *Table) fill(r columnar.Row, m *model.Machine) {
+func (t *Table) fill(r columnar.Row, m *model.Machine, labels uint64) {
 	c := &t.cols
 	c.state[r], c.capacity[r] = m.State, m.CapacityType
-	if !t.labels.same(c.labels[r], m.Zone, m.Labels) {
-		old := c.labels[r]
-		c.labels[r] = t.labels.hold(m.Zone, m.Labels)
-		t.labels.release(old)
-	}
+	old := c.labels[r]
+	c.labels[r] = t.labels.holdShared(labels, m.Zone, m.Labels)
+	t.labels.release(old)
 	c.idleSince[r] = m.IdleSince
 	t.names.swap(&c.cluster[r], m.Cluster)
 	t.hosts.set(&c.host[r], m.ID, m.Host)
@@ -208,14 +225,16 @@ func (t *Table) setAssigned(r columnar.Row, a model.Assignment) {
 func (t *Table) setReservation(r columnar.Row, res model.Reservation) {
 	if res.Active() {
 		t.reservations[r] = res
-	} else {
+	} else if len(t.reservations) > 0 {
 		delete(t.reservations, r)
 	}
 }
 
 func (t *Table) setError(r columnar.Row, text string) {
 	if text == "" {
-		delete(t.lastError, r)
+		if len(t.lastError) > 0 {
+			delete(t.lastError, r)
+		}
 		return
 	}
 	if len(text) > ErrorBytesMax {
@@ -261,7 +280,7 @@ func (t *Table) Remove(id string) bool {
 		return false
 	}
 	t.leave(r)
-	t.fill(r, &model.Machine{})
+	t.fill(r, &model.Machine{}, 0)
 	t.ids.remove(r)
 	t.note(r)
 	return true

@@ -91,7 +91,7 @@ func records(t *testing.T, s *Store, f ListFilter) (out map[string]shard.Record,
 			t.Fatal(err)
 		}
 		r := *rec
-		r.Decoded = nil
+		r.Decoded, r.LabelsNumber = nil, 0
 		out[r.Machine.ID] = r
 	}
 	return out, full, l.Revision()

@@ -44,6 +44,8 @@ type record struct {
 	to     uint32
 	id     uint32 // of the part
 	idLen  uint32 // 0 = there is none
+	// The parts that its maps have in the digest, 0 = not known.
+	labels, metadata, resources uint64
 }
 
 // recordsKept is the room, in records, that is kept for the next listing.
@@ -138,7 +140,7 @@ func (l *List) Done() {
 	in := &l.machine
 	for _, e := range [...]*entries{&in.labels, &in.metadata, &in.resources, &in.allocatable} {
 		clear(e.list[:cap(e.list)])
-		e.reset()
+		e.reset(0, 0)
 	}
 }
 
@@ -155,20 +157,30 @@ func parseRecord(msg []byte, from, to int) record {
 		switch c.num {
 		case fieldID:
 			x.id, x.idLen = uint32(from+c.at-len(c.bytes)), uint32(len(c.bytes))
-		case fieldLabels, fieldShardMetadata:
+		case fieldLabels, fieldShardMetadata, fieldResources, fieldAllocatable:
 			d.run(c.buf[run:c.from])
-			d.entry(c.num, c.bytes)
-			run = c.at
-		case fieldResources, fieldAllocatable:
-			d.run(c.buf[run:c.from])
-			if !d.entries(c.num, c.bytes) {
-				return x
+			before := d.total
+			switch c.num {
+			case fieldLabels:
+				d.entry(c.num, c.bytes)
+				x.labels += d.total - before
+			case fieldShardMetadata:
+				d.entry(c.num, c.bytes)
+				x.metadata += d.total - before
+			default:
+				runs := d.runs
+				if !d.entries(c.num, c.bytes) {
+					return record{from: x.from, to: x.to, id: x.id, idLen: x.idLen}
+				}
+				if c.num == fieldResources && d.runs == runs { // all of it is entries
+					x.resources += d.total - before
+				}
 			}
 			run = c.at
 		}
 	}
 	if c.err != nil {
-		return x
+		return record{from: x.from, to: x.to, id: x.id, idLen: x.idLen}
 	}
 	d.run(c.buf[run:])
 	x.digest = d.sum()

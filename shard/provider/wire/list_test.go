@@ -95,11 +95,54 @@ func parse(tb testing.TB, l *wire.List, b []byte) {
 // plain returns a record without what only saves work.
 func plain(rec *shard.Record) shard.Record {
 	out := *rec
-	out.Decoded = nil
+	out.Decoded, out.LabelsNumber = nil, 0
 	if len(out.Machine.Labels) == 0 {
 		out.Machine.Labels = nil
 	}
 	return out
+}
+
+// TestLabelsHaveNumbers: records have one number when they have the same labels, and
+// only then, in whatever order these come and whichever List reads them; labels that
+// are too long have none.
+func TestLabelsHaveNumbers(t *testing.T) {
+	record := func(id string, labels map[string]string) shard.Record {
+		return shard.Record{Machine: model.Machine{ID: id, State: model.Idle, Labels: labels}}
+	}
+	long := map[string]string{"k": strings.Repeat("x", model.LabelsBytesMax)}
+	sets := []map[string]string{{"a": "1", "b": "2", "c": "3"}, {"a": "1", "b": "2"}, {"a": "1"}, {"a": "2"}, long}
+	of := map[uint64]int{}
+	numbers := map[int]uint64{}
+	var l, other wire.List
+	for round := range 20 { // maps are written in another order each time
+		var records []shard.Record
+		for i := range sets {
+			records = append(records, record(fmt.Sprint("m", i), sets[i]))
+		}
+		if err := l.Parse(encode(records...)); err != nil {
+			t.Fatal(err)
+		}
+		for i := range sets {
+			rec, err := l.Record(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := rec.LabelsNumber
+			if (n == 0) != (i == len(sets)-1) || round > 0 && n != numbers[i] {
+				t.Fatalf("round %d: labels %d have number %d, had %d", round, i, n, numbers[i])
+			}
+			if at, known := of[n]; known && at != i {
+				t.Fatalf("labels %d and %d have number %d", at, i, n)
+			}
+			of[n], numbers[i] = i, n
+		}
+	}
+	if err := other.Parse(encode(record("m", sets[1]))); err != nil {
+		t.Fatal(err)
+	}
+	if rec, err := other.Record(0); err != nil || of[rec.LabelsNumber] != 0 || rec.LabelsNumber == numbers[0] {
+		t.Fatalf("another list numbers labels %d, which are those of %d: %v", rec.LabelsNumber, of[rec.LabelsNumber], err)
+	}
 }
 
 // TestRecordsAsTheyWere: what was written is read, by List and by its twin, and

@@ -22,20 +22,20 @@ type reading struct {
 // next call; of what is in it, see the package's essay.
 func (l *List) Record(i int) (*shard.Record, error) {
 	x := &l.records[i]
-	if err := l.read(l.partOf(i)[x.from:x.to]); err != nil {
+	if err := l.read(x, l.partOf(i)[x.from:x.to]); err != nil {
 		return nil, fmt.Errorf("machine %q (record %d of the listing): %w: %w", l.ID(i)[:min(int(x.idLen), model.NameBytesMax)], i, model.ErrStructural, err)
 	}
 	return &l.out, nil
 }
 
 // read reads a record into l.out.
-func (l *List) read(b []byte) error {
+func (l *List) read(x *record, b []byte) error {
 	l.out = shard.Record{}
 	in := &l.machine
-	in.labels.reset()
-	in.metadata.reset()
-	in.resources.reset()
-	in.allocatable.reset()
+	in.labels.reset(fieldLabels, x.labels)
+	in.metadata.reset(fieldShardMetadata, x.metadata)
+	in.resources.reset(fieldResources, x.resources)
+	in.allocatable.reset(fieldResources, 0) // the same set, if it is the same
 	c := cursor{buf: b}
 	for c.next() {
 		if err := l.field(&c); err != nil {
@@ -154,11 +154,11 @@ func (e *entries) addAll(b []byte) error {
 func (l *List) share() error {
 	m, in := &l.out.Machine, &l.machine
 	if len(in.labels.list) > 0 {
-		s, err := l.sets.labels.find(&in.labels, noMeaning)
+		s, err := l.sets.labels.find(&in.labels, number)
 		if err != nil {
 			return within("labels", err)
 		}
-		m.Labels = s.entries
+		m.Labels, l.out.LabelsNumber = s.entries, s.number
 	}
 	if len(in.metadata.list) > 0 {
 		s, err := l.sets.metadata.find(&in.metadata, stamps)

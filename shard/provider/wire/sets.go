@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/shard"
 )
@@ -27,15 +29,22 @@ type entry struct{ raw, key, value []byte }
 // entries collects one map of a record.
 type entries struct {
 	list []entry
+	num  protowire.Number // of the field
+	sum  uint64           // their part in the record's digest, 0 = not known
 }
 
-func (e *entries) reset() { e.list = e.list[:0] }
+func (e *entries) reset(num protowire.Number, sum uint64) {
+	e.list, e.num, e.sum = e.list[:0], num, sum
+}
 
 // digest is the same for entries in any order.
 func (e *entries) digest() uint64 {
+	if e.sum != 0 {
+		return e.sum
+	}
 	var d digest
 	for i := range e.list {
-		d.entry(0, e.list[i].raw)
+		d.entry(e.num, e.list[i].raw)
 	}
 	return d.total
 }
@@ -72,6 +81,8 @@ func (e *entries) add(b []byte) error {
 
 // set is a map as records share it, and what it means.
 type set struct {
+	digest    uint64
+	number    uint64 // of labels, 0 = they are longer than may be
 	entries   map[string]string
 	raw       []string // the entries as they came when the set was first met
 	resources model.Resources
@@ -117,15 +128,15 @@ type memo struct {
 
 // find returns the set of the entries, a new one when it was not met before.
 func (m *memo) find(e *entries, fill func(*set) error) (*set, error) {
-	if s := m.last; s != nil && len(s.raw) == len(e.list) && len(s.entries) == len(e.list) && s.wasLike(e) {
+	digest := e.digest()
+	if s := m.last; s != nil && s.digest == digest && s.is(e) {
 		return s, nil
 	}
-	digest := e.digest()
 	if s := m.byDigest[digest]; s.is(e) {
 		m.last = s
 		return s, nil
 	}
-	s := &set{entries: make(map[string]string, len(e.list))}
+	s := &set{digest: digest, entries: make(map[string]string, len(e.list))}
 	for _, x := range e.list {
 		s.raw = append(s.raw, string(x.raw))
 		if !utf8.Valid(x.key) || !utf8.Valid(x.value) {
@@ -143,7 +154,18 @@ func (m *memo) find(e *entries, fill func(*set) error) (*set, error) {
 	return s, nil
 }
 
-func noMeaning(*set) error { return nil }
+// number gives labels a number if they are not too long, which the shard tells of
+// each machine that has them.
+func number(s *set) error {
+	n := 0
+	for k, v := range s.entries {
+		n += len(k) + len(v)
+	}
+	if n <= model.LabelsBytesMax {
+		s.number = shard.NumberLabels()
+	}
+	return nil
+}
 
 // quantities reads a set as resources.
 func quantities(s *set) error {
