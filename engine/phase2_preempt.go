@@ -27,6 +27,9 @@ func (l *lane) preempt() {
 // preemptByGangs is phase 2 over the units of gangs.
 func (l *lane) preemptByGangs() {
 	l.e.store.gangs.begin(l.pass)
+	if l.nobodyHasTurn() {
+		return
+	}
 	t := l.findTurns()
 	for rank := t.next(0); rank < len(l.order); rank = t.next(rank + 1) {
 		need, kind := l.order[rank], l.kindAt[rank]

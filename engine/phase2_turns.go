@@ -54,6 +54,20 @@ func (l *lane) isShort(rank int) bool { return l.lacking[rank] && !l.gained[rank
 // ranksPerChunk is how many places of the order a worker takes at a time.
 const ranksPerChunk = 1 << 12
 
+// nobodyHasTurn reports whether phase 2 can do nothing for anybody, as in a fleet that
+// has nobody to preempt yet: which needs lack something is not looked up then.
+func (l *lane) nobodyHasTurn() bool {
+	if len(l.reserved.rows) > 0 {
+		return false
+	}
+	for i := range l.kinds {
+		if k := &l.kinds[i]; k.victims != l.noVictims || l.skewed[i] != 0 || !l.noneFreed(k) {
+			return false
+		}
+	}
+	return true
+}
+
 // findTurns finds the needs that have a turn, and the gangs that they may look at.
 func (l *lane) findTurns() *turns {
 	t := &l.turns

@@ -241,6 +241,7 @@ func (p *pass) ended(r columnar.Row, res model.Reservation) bool {
 // reportAdopted lists the machines that have come to serve a need whose stamp they
 // do not carry.
 func (p *pass) reportAdopted(plan *Plan) {
+	p.e.crew.run(p.e.tasks.adopted)
 	most := 0
 	for _, l := range p.e.lanes {
 		most += len(l.strangers)
@@ -248,11 +249,14 @@ func (p *pass) reportAdopted(plan *Plan) {
 	plan.Adopted = slices.Grow(plan.Adopted, most)
 	for _, l := range p.e.lanes {
 		for _, x := range l.strangers {
-			if p.held[x.row].need == x.need { // nobody has claimed it since
-				plan.Adopted = append(plan.Adopted, Adopted{Machine: x.row, Need: x.named})
-			}
+			plan.Adopted = append(plan.Adopted, Adopted{Machine: x.row, Need: x.named})
 		}
 	}
+}
+
+// keepAdopted forgets the strangers that somebody has claimed since.
+func (l *lane) keepAdopted() {
+	l.strangers = slices.DeleteFunc(l.strangers, func(x stranger) bool { return l.held[x.row].need != x.need })
 }
 
 // Digest returns a number that differs, in all likelihood, between two plans

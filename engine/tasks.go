@@ -5,7 +5,7 @@ package engine
 type tasks struct {
 	undo, part, renew, prepare, credit, asking, merge func(worker, from, to int)
 	worths, askers, gangs, marks, outlines            func(worker, from, to int)
-	acquire                                           func(worker int)
+	acquire, adopted                                  func(worker int)
 }
 
 func (e *Engine) makeTasks() {
@@ -39,6 +39,7 @@ func (e *Engine) makeTasks() {
 		},
 		asking:  func(worker, from, to int) { e.lanes[worker].markAsking(from, to) },
 		acquire: func(worker int) { e.lanes[worker].acquireShare() },
+		adopted: func(worker int) { e.lanes[worker].keepAdopted() },
 		merge: func(_, from, to int) {
 			for stage := from; stage < to; stage++ {
 				e.at.mergeStage(stage)
