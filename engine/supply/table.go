@@ -194,9 +194,11 @@ func (t *Table) describe(m *model.Machine, shape uint32) {
 func (t *Table) fill(r columnar.Row, m *model.Machine, labels uint64) {
 	c := &t.cols
 	c.state[r], c.capacity[r] = m.State, m.CapacityType
-	old := c.labels[r]
-	c.labels[r] = t.labels.holdShared(labels, m.Zone, m.Labels)
-	t.labels.release(old)
+	if labels != 0 || !t.labels.same(c.labels[r], m.Zone, m.Labels) {
+		old := c.labels[r]
+		c.labels[r] = t.labels.holdShared(labels, m.Zone, m.Labels)
+		t.labels.release(old)
+	}
 	c.idleSince[r] = m.IdleSince
 	t.names.swap(&c.cluster[r], m.Cluster)
 	t.hosts.set(&c.host[r], m.ID, m.Host)
