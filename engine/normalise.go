@@ -87,7 +87,8 @@ func (f *folder) renew(c int32) {
 		return
 	}
 	x := &f.p.e.store.clusters[c]
-	if !x.dirty && x.refold && !f.foldsAsBefore(c) || x.replay && !f.changedRows(c) {
+	mayRefold := !x.dirty && x.hasSame && (x.replay || f.p.freeMoved)
+	if mayRefold && !f.foldsAsBefore(c) || x.replay && !f.changedRows(c) {
 		x.replay, x.dirty = false, true
 	}
 	if x.dirty {

@@ -83,7 +83,8 @@ func (p *pass) hasNoSpares(need int32, kind uint32) bool {
 	return x.listed && k.mask != 0 && !meet(x.classes, k.accepts)
 }
 
-// domain returns the domain of a machine that is left, as supply.Table.Domain does.
+// domain returns the domain of a machine that is left for a kind that asks for one,
+// as supply.Table.Domain does.
 func (x *spares) domain(l *lane, s *spare, k *kind) (uint32, bool) {
 	if int32(l.s.Supply.SameKey(k.matcher)) == x.key {
 		return l.s.Supply.DomainOf(k.matcher, s.value)

@@ -84,7 +84,6 @@ type clusterState struct {
 	freeless  bool   // a domain was chosen because nothing was free anywhere
 	hasSame   bool
 	patch     bool  // the rows are those of before, but for changed
-	refold    bool  // whether gangs fold is to be decided again
 	whole     uint8 // for how many times it is credited anew rather than again
 	satisfied int32 // rows that credit alone satisfies
 	changed   []uint32
@@ -157,7 +156,6 @@ func (p *pass) findDirty() bool {
 		outer += int32(rows)
 		x.dirty = x.freeless && p.freeMoved
 		x.replay = s.Dirty[c] || version != x.version
-		x.refold = x.hasSame && (x.replay || p.freeMoved)
 		x.patch = (x.dirty || x.replay) && src.rows == src.had
 		x.changed = nil
 		x.version = version

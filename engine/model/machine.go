@@ -126,13 +126,14 @@ const (
 // ErrPrice, ErrProbability or ErrStructural. With hosts set, the rules about
 // the host field are checked too (files for decide leave it out).
 func (m *Machine) Validate(hosts bool) error {
-	if n := labelBytes(m.Labels); n > LabelsBytesMax {
+	if n := LabelBytes(m.Labels); n > LabelsBytesMax {
 		return m.structural(fmt.Sprintf("labels have %d bytes together; at most %d are accepted", n, LabelsBytesMax))
 	}
 	return m.ValidateRest(hosts)
 }
 
-func labelBytes(labels map[string]string) int {
+// LabelBytes returns how long all keys and values of labels are together.
+func LabelBytes(labels map[string]string) int {
 	n := 0
 	for k, v := range labels {
 		n += len(k) + len(v)

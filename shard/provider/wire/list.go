@@ -44,7 +44,8 @@ type record struct {
 	to     uint32
 	id     uint32 // of the part
 	idLen  uint32 // 0 = there is none
-	// The parts that its maps have in the digest, 0 = not known.
+	// The parts that its maps have in the digest, 0 = not known; where there is no
+	// digest they mean nothing, nor are they asked for: the record cannot be read.
 	labels, metadata, resources uint64
 }
 
@@ -170,7 +171,7 @@ func parseRecord(msg []byte, from, to int) record {
 			default:
 				runs := d.runs
 				if !d.entries(c.num, c.bytes) {
-					return record{from: x.from, to: x.to, id: x.id, idLen: x.idLen}
+					return x
 				}
 				if c.num == fieldResources && d.runs == runs { // all of it is entries
 					x.resources += d.total - before
@@ -180,7 +181,7 @@ func parseRecord(msg []byte, from, to int) record {
 		}
 	}
 	if c.err != nil {
-		return record{from: x.from, to: x.to, id: x.id, idLen: x.idLen}
+		return x
 	}
 	d.run(c.buf[run:])
 	x.digest = d.sum()

@@ -157,11 +157,7 @@ func (m *memo) find(e *entries, fill func(*set) error) (*set, error) {
 // number gives labels a number if they are not too long, which the shard tells of
 // each machine that has them.
 func number(s *set) error {
-	n := 0
-	for k, v := range s.entries {
-		n += len(k) + len(v)
-	}
-	if n <= model.LabelsBytesMax {
+	if model.LabelBytes(s.entries) <= model.LabelsBytesMax {
 		s.number = shard.NumberLabels()
 	}
 	return nil
