@@ -10,7 +10,7 @@
 //	state   [  ·   | Idle | Idle | Conf |  ·   | Idle ]   Column[uint8]
 //	price   [  ·   | 0.10 | 0.10 | 0.48 |  ·   | 0.10 ]   Column[float64]
 //	type    [  ·   |   1  |   1  |   2  |  ·   |   1  ]   Column[uint32] of a Dict
-//	vector  [  ·   |   1  |   1  |   2  |  ·   |   1  ]   Column[VecID] of a Vectors
+//	vector  [  ·   |   1  |   1  |   2  |  ·   |   1  ]   Column[uint32] of a Vectors
 //	                                       └ free: the next row given out
 //
 // Row 0 exists in every column and stays zero, so that "none" can be read like

@@ -1,72 +1,70 @@
 package columnar
 
 import (
-	"fmt"
 	"slices"
 	"unsafe"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/tonnage/tonnage/internal/invariants"
 )
 
-// VecID is the number of an interned vector; 0 is the zero vector.
-type VecID uint32
-
-// Vectors interns resource vectors: equal contents have equal numbers, given
-// in the order of first occurrence from 1. A dimension that a vector does not
-// have is zero, and trailing zeros do not count, so the number of a content
-// does not depend on how many dimensions were known when it came.
+// Vectors numbers resource vectors as Dict numbers strings: the first is 1, equal
+// contents have equal numbers, and the number of a vector that was removed is
+// given to a later one, the smallest first. 0 is the zero vector, which is not
+// stored. A dimension that a vector does not have is zero: trailing zeros do not
+// count, so the number of a content does not depend on how many dimensions were
+// known when it came. The zero value is ready. One owner changes it; in between,
+// any number may read.
 //
-//	stride 3     cpu  memory  gpu
-//	vector 0   [   0       0    0 ]
-//	vector 1   [ 4000   16Gi    0 ]
-//	vector 2   [ 8000   32Gi    8 ]
+//	number 1  ┐   ┌ 4000 │ 16Gi │ 8000 │ 32Gi │ 8 │ 300 │ 384Mi ┐
+//	number 2  ┤ → │ ─ 1 ──────── │ ─ 2 ──────────────│ ─ 3 ─────── │
+//	number 3  ┘   └ each as long as its last value that is not zero ┘
 //
-// All vectors lie in one array, each as long as there were dimensions at the
-// last Intern; a new dimension moves them to a wider one, which happens at
-// most MaxDims times.
-//
-// Vectors are not removed one by one; Compact drops what is no longer used.
+// So a vector that names the last of 64 dimensions does not make the others
+// longer. One costs its values, eight bytes for its place and ten to twenty-one
+// for its slot.
 type Vectors struct {
-	dims   *Dims
-	stride int
-	values []int64 // (count+1) × stride, the zero vector first
-	count  int
-	slots  slots
+	slots   slots // to numbers
+	places  []place
+	values  []int64
+	stored  int // of the values, those of vectors in use
+	numbers Rows
 }
 
-// NewVectors returns an empty store over the dimensions, which others may
-// share.
-func NewVectors(dims *Dims) *Vectors { return &Vectors{dims: dims} }
+// place is where the values of a number are.
+type place struct{ from, n uint32 }
 
-// Dims returns the dimensions that the vectors are over.
-func (v *Vectors) Dims() *Dims { return v.dims }
+// VectorValuesMax is the most values that the vectors in use may have together.
+const VectorValuesMax = 1 << 30
 
-// Intern returns the number of the vector with these values by dimension,
-// which are copied. It panics when there are more values than dimensions.
-func (v *Vectors) Intern(values []int64) VecID {
+// ID returns the number of the vector with these values by dimension, a new one
+// when it is not known. The values are copied. It panics when the values of all
+// vectors pass VectorValuesMax.
+func (v *Vectors) ID(values []int64) uint32 {
 	for len(values) > 0 && values[len(values)-1] == 0 {
 		values = values[:len(values)-1]
 	}
 	if len(values) == 0 {
 		return 0
 	}
-	if len(values) > v.dims.Len() {
-		panic(fmt.Sprintf("columnar: vector of %d values over %d dimensions", len(values), v.dims.Len()))
-	}
-	if v.stride < v.dims.Len() {
-		v.widen(v.dims.Len())
-	}
 	tag := hashVector(values)
 	if id := v.find(tag, values); id != 0 {
 		return id
 	}
+	if v.stored+len(values) > VectorValuesMax {
+		panic("columnar: too many values in vectors")
+	}
 	v.slots.reserve()
-	v.count++
-	from := len(v.values)
-	v.values = slices.Grow(v.values, v.stride)[:from+v.stride]
-	clear(v.values[from+copy(v.values[from:], values):])
-	v.slots.insert(tag, uint32(v.count))
-	return VecID(v.count)
+	id := uint32(v.numbers.Alloc())
+	for len(v.places) <= int(id) {
+		v.places = append(v.places, place{})
+	}
+	v.places[id] = place{uint32(len(v.values)), uint32(len(values))}
+	v.values = append(v.values, values...)
+	v.stored += len(values)
+	v.slots.insert(tag, id)
+	return id
 }
 
 // hashVector hashes values without trailing zeros.
@@ -74,63 +72,71 @@ func hashVector(values []int64) uint32 {
 	return tagOf(xxhash.Sum64(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), len(values)*8)))
 }
 
-func (v *Vectors) find(tag uint32, values []int64) VecID {
+func (v *Vectors) find(tag uint32, values []int64) uint32 {
 	if len(v.slots.table) == 0 {
 		return 0
 	}
 	for i := v.slots.home(tag); v.slots.table[i] != 0; i = v.slots.next(i) {
 		slot := v.slots.table[i]
-		if uint32(slot>>32) != tag {
-			continue
-		}
-		have := v.At(VecID(slot))
-		if slices.Equal(have[:len(values)], values) && IsZero(have[len(values):]) {
-			return VecID(slot)
+		if uint32(slot>>32) == tag && slices.Equal(v.At(uint32(slot)), values) {
+			return uint32(slot)
 		}
 	}
 	return 0
 }
 
-// widen moves the vectors to a larger stride.
-func (v *Vectors) widen(stride int) {
-	wide := make([]int64, (v.count+1)*stride)
-	for i := range v.count + 1 {
-		copy(wide[i*stride:], v.At(VecID(i)))
+// At returns the values of a number in use up to the last that is not zero, for
+// reading only. They are good until the next change.
+func (v *Vectors) At(id uint32) []int64 {
+	if id == 0 {
+		return nil
 	}
-	v.values, v.stride = wide, stride
+	if invariants.Enabled && !v.numbers.Live(Row(id)) {
+		panic("invariants: vector of a number that was removed")
+	}
+	p := v.places[id]
+	return v.values[p.from : p.from+p.n : p.from+p.n]
 }
 
-// At returns the values by dimension, for reading only. There are as many as
-// dimensions were known at the last Intern; those that are missing are zero.
-// The slice stays good, if short, when vectors and dimensions are added.
-func (v *Vectors) At(id VecID) []int64 {
-	from := int(id) * v.stride
-	if from+v.stride > len(v.values) && id == 0 {
-		return nil // nothing interned yet
+// Remove forgets the vector of a number in use. The values are written anew once
+// more than half of them are of removed vectors: amortized, O(values of the
+// vector).
+func (v *Vectors) Remove(id uint32) {
+	values := v.At(id)
+	v.numbers.Free(Row(id)) // refuses 0 and numbers not in use
+	v.slots.remove(hashVector(values), id)
+	v.stored -= len(values)
+	if len(v.values) > 2*v.stored+vectorSlack {
+		v.compact()
 	}
-	return v.values[from : from+v.stride : from+v.stride]
+}
+
+// vectorSlack is how many values of removed vectors are kept at least.
+const vectorSlack = 1 << 10
+
+// compact copies the values in use, in order of their numbers, and drops the
+// rest.
+func (v *Vectors) compact() {
+	fresh := make([]int64, 0, v.stored+v.stored/8)
+	for r := v.numbers.Next(1); r != None; r = v.numbers.Next(r + 1) {
+		p := &v.places[r]
+		values := v.values[p.from:][:p.n]
+		p.from = uint32(len(fresh))
+		fresh = append(fresh, values...)
+	}
+	v.values = fresh
 }
 
 // Len returns the number of vectors, the zero vector not counted.
-func (v *Vectors) Len() int { return v.count }
+func (v *Vectors) Len() int { return v.numbers.Len() }
 
-// Compact forgets every vector that none of the lists names, numbers the
-// others anew in the order in which the lists name them, and rewrites the
-// lists. Numbers kept elsewhere lose their meaning. Its owner calls it when
-// Len is far above the number of rows that use vectors: O(rows).
-func (v *Vectors) Compact(lists ...[]VecID) {
-	fresh := NewVectors(v.dims)
-	moved := make([]VecID, v.count+1)
-	for _, list := range lists {
-		for i, id := range list {
-			if id != 0 && moved[id] == 0 {
-				moved[id] = fresh.Intern(v.At(id))
-			}
-			list[i] = moved[id]
-		}
-	}
-	*v = *fresh
-}
+// Top returns the highest number ever given out: columns by number grow to it.
+func (v *Vectors) Top() uint32 { return uint32(v.numbers.Top()) }
+
+// Values returns how many values the vectors in use have together.
+func (v *Vectors) Values() int { return v.stored }
 
 // Bytes returns the memory held.
-func (v *Vectors) Bytes() int64 { return int64(cap(v.values))*8 + v.slots.bytes() }
+func (v *Vectors) Bytes() int64 {
+	return int64(cap(v.values)+cap(v.places))*8 + v.slots.bytes() + v.numbers.Bytes()
+}

@@ -5,123 +5,129 @@ import (
 	"math"
 	"math/big"
 	"slices"
-	"strings"
 	"testing"
 )
 
-func TestDimsAreBounded(t *testing.T) {
-	var d Dims
-	for i := range MaxDims {
-		if at, err := d.Index(fmt.Sprintf("dim-%d", i)); err != nil || at != i {
-			t.Fatalf("dimension %d: place %d, %v", i, at, err)
-		}
-	}
-	if at, err := d.Index("dim-5"); err != nil || at != 5 || d.Name(5) != "dim-5" || d.Len() != MaxDims {
-		t.Errorf("a known dimension: %d, %v, %q", at, err, d.Name(5))
-	}
-	if _, err := d.Index("one-more"); err == nil || !strings.Contains(err.Error(), `"one-more"`) || !strings.Contains(err.Error(), "64") {
-		t.Errorf("dimension 65: %v, want an error that names it and the limit", err)
-	}
-	if _, ok := d.Lookup("one-more"); ok {
-		t.Error("a refused dimension is known")
-	}
-	if _, err := new(Dims).Index(""); err == nil {
-		t.Error("a dimension without a name was accepted")
-	}
+// slowVectors numbers vectors by what they print as.
+type slowVectors struct {
+	ids    map[string]uint32
+	values map[uint32][]int64
 }
 
-func trimmed(v []int64) string {
+func trimmed(v []int64) []int64 {
 	for len(v) > 0 && v[len(v)-1] == 0 {
 		v = v[:len(v)-1]
 	}
-	return fmt.Sprint(v)
+	return v
+}
+
+func (s *slowVectors) ID(v []int64) uint32 {
+	v = trimmed(v)
+	if len(v) == 0 {
+		return 0
+	}
+	if id := s.ids[fmt.Sprint(v)]; id != 0 {
+		return id
+	}
+	id := uint32(1)
+	for s.values[id] != nil {
+		id++
+	}
+	s.ids[fmt.Sprint(v)], s.values[id] = id, slices.Clone(v)
+	return id
+}
+
+func (s *slowVectors) Remove(id uint32) {
+	delete(s.ids, fmt.Sprint(s.values[id]))
+	delete(s.values, id)
 }
 
 func TestVectorsAgainstMap(t *testing.T) {
 	rng := random(t)
-	var dims Dims
-	v := NewVectors(&dims)
-	twin := map[string]VecID{"[]": 0}
-	values := [][]int64{nil}
-	for step := range 5000 {
-		if dims.Len() == 0 || (dims.Len() < 20 && rng.IntN(200) == 0) {
-			if _, err := dims.Index(fmt.Sprint("d", dims.Len())); err != nil {
-				t.Fatal(err)
-			}
+	var v Vectors
+	twin := slowVectors{map[string]uint32{}, map[uint32][]int64{}}
+	for step := range 40_000 {
+		// Most go in the second half, so that what is left is written anew.
+		if id := uint32(1 + rng.IntN(int(v.Top())+1)); twin.values[id] != nil && rng.IntN(40_000) < step {
+			v.Remove(id)
+			twin.Remove(id)
+			continue
 		}
-		vec := make([]int64, rng.IntN(dims.Len()+1))
+		vec := make([]int64, rng.IntN(12))
 		for i := range vec {
 			vec[i] = int64(rng.IntN(3)) * math.MaxInt32
 		}
-		want, known := twin[trimmed(vec)]
-		if !known {
-			want = VecID(len(values))
-			twin[trimmed(vec)] = want
-			values = append(values, slices.Clone(vec))
+		want := twin.ID(vec)
+		if got := v.ID(vec); got != want {
+			t.Fatalf("step %d: ID(%v) = %d, want %d", step, vec, got, want)
 		}
-		got := v.Intern(vec)
-		if got != want {
-			t.Fatalf("step %d: Intern(%v) = %d, want %d", step, vec, got, want)
+		for i := range vec {
+			vec[i] = -1 // the values were copied
 		}
-		clear(vec) // the values were copied
-	}
-	if v.Len() != len(values)-1 {
-		t.Fatalf("%d vectors, want %d", v.Len(), len(values)-1)
-	}
-	for id, want := range values {
-		if got := v.At(VecID(id)); trimmed(got) != trimmed(want) {
-			t.Fatalf("vector %d is %v, want %v", id, got, want)
+		if step%1000 != 0 {
+			continue
+		}
+		values := 0
+		for id, want := range twin.values {
+			if values += len(want); !slices.Equal(v.At(id), want) {
+				t.Fatalf("step %d: vector %d is %v, want %v", step, id, v.At(id), want)
+			}
+		}
+		if v.Len() != len(twin.values) || v.Values() != values {
+			t.Fatalf("step %d: %d vectors of %d values, want %d of %d", step, v.Len(), v.Values(), len(twin.values), values)
+		}
+		if len(v.values) > 2*values+vectorSlack {
+			t.Fatalf("step %d: %d values are held for %d: removed ones were not dropped", step, len(v.values), values)
 		}
 	}
 }
 
-func TestVectorsStayGoodWhenDimensionsAreAdded(t *testing.T) {
-	var dims Dims
-	mustIndex(t, &dims, "cpu")
-	v := NewVectors(&dims)
-	if at := v.At(0); !IsZero(at) {
-		t.Errorf("the zero vector before any other: %v", at)
+func TestVectorsOfNothing(t *testing.T) {
+	var v Vectors
+	if v.ID(nil) != 0 || v.ID([]int64{0, 0}) != 0 || v.At(0) != nil || v.Len() != 0 || v.Top() != 0 || v.Bytes() != 0 {
+		t.Error("no vectors, and the zero vector, are something")
 	}
-	one := v.Intern([]int64{4})
-	old := v.At(one)
-	mustIndex(t, &dims, "memory")
-	two := v.Intern([]int64{4, 8})
-	if again := v.Intern([]int64{4, 0}); again != one {
-		t.Errorf("the vector with a trailing zero has number %d, want %d", again, one)
+	mustPanic(t, "Remove(0)", func() { v.Remove(0) })
+	one := v.ID([]int64{0, 4})
+	if again := v.ID([]int64{0, 4, 0}); one != 1 || again != 1 || !slices.Equal(v.At(1), []int64{0, 4}) {
+		t.Errorf("numbers %d and %d for %v", one, again, v.At(1))
 	}
-	if !slices.Equal(old, []int64{4}) || !slices.Equal(v.At(one), []int64{4, 0}) || !slices.Equal(v.At(two), []int64{4, 8}) {
-		t.Errorf("vectors %v (read before), %v, %v", old, v.At(one), v.At(two))
-	}
-	if v.Dims() != &dims || v.Bytes() < 6*8 {
-		t.Errorf("%d bytes", v.Bytes())
-	}
-	mustPanic(t, "a vector of more values than dimensions", func() { v.Intern([]int64{1, 2, 3}) })
-}
-
-func TestVectorsCompact(t *testing.T) {
-	var dims Dims
-	mustIndex(t, &dims, "cpu")
-	v := NewVectors(&dims)
-	for i := range int64(1000) {
-		v.Intern([]int64{i + 1})
-	}
-	a, b := []VecID{0, 900, 7}, []VecID{7, 0, 3}
-	v.Compact(a, b)
-	if v.Len() != 3 || !slices.Equal(a, []VecID{0, 1, 2}) || !slices.Equal(b, []VecID{2, 0, 3}) {
-		t.Fatalf("%d vectors, lists %v and %v", v.Len(), a, b)
-	}
-	if v.At(1)[0] != 900 || v.At(2)[0] != 7 || v.At(3)[0] != 3 || v.Intern([]int64{7}) != 2 || v.Intern([]int64{5}) != 4 {
-		t.Error("the vectors kept are not those that were named")
+	v.Remove(1)
+	mustPanic(t, "a second Remove", func() { v.Remove(1) })
+	mustPanic(t, "a number never given", func() { v.At(9) })
+	if got := v.ID([]int64{7}); got != 1 {
+		t.Errorf("a new vector got %d, want the smallest free number", got)
 	}
 }
 
-func TestInterningKnownVectorsAllocatesNothing(t *testing.T) {
-	var dims Dims
-	mustIndex(t, &dims, "cpu")
-	v := NewVectors(&dims)
+// TestVectorsWithEqualTags forces what chance never brings: vectors whose hashes
+// agree in all bits that the table holds.
+func TestVectorsWithEqualTags(t *testing.T) {
+	var v Vectors
+	const tag = 0xFFFFFFFF // its home is the last slot: probing wraps around
+	for id := uint32(1); id <= 3; id++ {
+		v.slots.reserve()
+		v.numbers.Alloc()
+		v.places = append(v.places, make([]place, int(id)+1-len(v.places))...)
+		v.places[id] = place{uint32(len(v.values)), 1}
+		v.values = append(v.values, int64(id))
+		v.slots.insert(tag, id)
+	}
+	for id := uint32(1); id <= 3; id++ {
+		if got := v.find(tag, []int64{int64(id)}); got != id {
+			t.Errorf("vector %d found as %d", id, got)
+		}
+	}
+	if got := v.find(tag, []int64{9}); got != 0 {
+		t.Errorf("an unknown vector found as %d", got)
+	}
+}
+
+func TestNumberingKnownVectorsAllocatesNothing(t *testing.T) {
+	var v Vectors
 	vec := []int64{5}
-	v.Intern(vec)
-	if n := testing.AllocsPerRun(20, func() { v.Intern(vec) }); n != 0 {
+	v.ID(vec)
+	if n := testing.AllocsPerRun(20, func() { v.ID(vec) }); n != 0 {
 		t.Errorf("%v allocations, want 0", n)
 	}
 }
@@ -191,11 +197,4 @@ func TestCoversAndHelps(t *testing.T) {
 		}
 	}
 	mustPanic(t, "a sum into a shorter vector", func() { SatAdd(make([]int64, 1), make([]int64, 2)) })
-}
-
-func mustIndex(t *testing.T, dims *Dims, name string) {
-	t.Helper()
-	if _, err := dims.Index(name); err != nil {
-		t.Fatal(err)
-	}
 }

@@ -6,20 +6,13 @@ import (
 	"github.com/tonnage/tonnage/alloc"
 )
 
-// atlas says of the number of a need whose it is and what it wants, from tables
-// that are small enough to stay in the cache: who goes from need to need in rank
-// order would wait for the line of each.
+// atlas says of the number of a need whose it is, from tables that are small
+// enough to stay in the cache: who goes from need to need in rank order would wait
+// for the line of each.
 type atlas struct {
-	first []int32 // by stretch of numbers: the cluster of the first of them
-	bases []int32 // by cluster: the number of its first line; one more at the end
-	wants []wants // by cluster
-}
-
-// wants is where a cluster's aggregates are.
-type wants struct {
-	aggregates []int64 // vector after vector, row by row
-	stride     int32   // values in each
-	outward    int32   // what to add to a line's number in outputs
+	first   []int32 // by stretch of numbers: the cluster of the first of them
+	bases   []int32 // by cluster: the number of its first line; one more at the end
+	outward []int32 // by cluster: what to add to a line's number in outputs
 }
 
 // stretchBits are the bits of a need's number that count within a stretch. Every
@@ -31,25 +24,19 @@ func (p *pass) draw() atlas {
 	a := p.e.arena
 	n := len(p.sources)
 	x := atlas{
-		first: alloc.MakeDirty[int32](a, len(p.lines)>>stretchBits+1),
-		bases: alloc.MakeDirty[int32](a, n+1),
-		wants: p.e.store.wants[:0],
+		first:   alloc.MakeDirty[int32](a, len(p.lines)>>stretchBits+1),
+		bases:   alloc.MakeDirty[int32](a, n+1),
+		outward: alloc.MakeDirty[int32](a, n),
 	}
 	stretch := 0
 	for c := range p.sources {
 		src := &p.sources[c]
-		x.bases[c] = src.base
+		x.bases[c], x.outward[c] = src.base, src.outer-src.base
 		for ; stretch<<stretchBits < int(src.base)+src.room; stretch++ {
 			x.first[stretch] = int32(c)
 		}
-		w := wants{outward: src.outer - src.base}
-		if src.block != nil {
-			w.aggregates, w.stride = src.block.Aggregates(), int32(src.block.Stride())
-		}
-		x.wants = append(x.wants, w)
 	}
 	x.bases[n] = math.MaxInt32
-	p.e.store.wants = x.wants
 	return x
 }
 
@@ -60,12 +47,4 @@ func (x *atlas) clusterOf(need int32) int32 {
 		c++
 	}
 	return c
-}
-
-// aggregate returns what a need wants that is no fold.
-func (x *atlas) aggregate(need int32) []int64 {
-	c := x.clusterOf(need)
-	w := &x.wants[c]
-	n := int(w.stride)
-	return w.aggregates[int(need-x.bases[c])*n:][:n:n]
 }

@@ -32,7 +32,7 @@
 // is free: it, and those of its cluster that may want its machines, wait for
 // their turn. Free machines go to needs in rank order: by a worker for each
 // share of the kinds that cannot meet (components.go), or by one, for whom
-// another gathers ahead what the next ones want (gather.go). Phase 2 is the first
+// another gathers ahead who comes next (gather.go). Phase 2 is the first
 // worker's; all of them find who has a turn there, and what turns look at first
 // (phase2_turns.go). Small fleets are decided by the first worker alone (crew.go).
 // None of it can be seen in the answer.

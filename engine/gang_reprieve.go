@@ -119,6 +119,8 @@ func (s *selection) substitute() {
 		s.members(stays, s.mark)
 		if s.reclaiming {
 			s.enter(stays)
+		} else if stays != &u {
+			least = s.leastOutside() // what is left of a gang may go before
 		}
 		if tries > substitutionsMax {
 			return

@@ -4,8 +4,6 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-
-	"github.com/tonnage/tonnage/alloc"
 )
 
 const (
@@ -20,18 +18,10 @@ const (
 // worker gathers: with fewer, handing over takes longer than it spares. Tests lower it.
 var gatherMin = 1 << 16
 
-// batch is needs whose turn comes next, and what they want.
+// batch is needs whose turn comes next.
 type batch struct {
 	need, rank [batchNeeds]int32
 	n          int
-	aggregates []int64 // vector after vector
-	from       [batchNeeds][]int64
-}
-
-// aheadOf is the need at work with its aggregate, where it was gathered.
-type aheadOf struct {
-	need   int32
-	vector []int64
 }
 
 // gatherer walks over the needs whose turn may come to something, in rank order.
@@ -55,39 +45,14 @@ func (g *gatherer) fill(b *batch) {
 		b.need[b.n], b.rank[b.n] = g.order[g.rank], int32(g.rank)
 		b.n++
 	}
-	g.gather(b)
+	g.touch(b)
 }
 
-// gather copies what a batch wants. Vectors lie anywhere: it first finds where,
-// then touches them, then copies them. What touches is a loop short enough for
-// many misses to be under way at once. Lines are touched as well, for whoever
-// decides.
-func (g *gatherer) gather(b *batch) {
-	if g.anyFolds {
-		for i, need := range b.need[:b.n] {
-			b.from[i] = g.aggregate(need)
-		}
-	} else {
-		for i, need := range b.need[:b.n] {
-			b.from[i] = g.atlas.aggregate(need)
-		}
-	}
+// touch reads the lines of a batch, and the numbers of what the needs want, for
+// whoever decides. The loop is short enough for many misses to be under way at once.
+func (g *gatherer) touch(b *batch) {
 	for _, need := range b.need[:b.n] {
-		g.touched += uint64(g.lines[need].cluster) // never written meanwhile
-	}
-	for _, from := range b.from[:b.n] {
-		if len(from) > 0 {
-			g.touched += uint64(from[0])
-		}
-	}
-	for i, from := range b.from[:b.n] {
-		to := b.aggregates[i*g.dims:][:g.dims]
-		for d := range to {
-			to[d] = 0
-			if d < len(from) {
-				to[d] = from[d]
-			}
-		}
+		g.touched += uint64(g.lines[need].cluster) + uint64(g.aggregates[need]) // never written meanwhile
 	}
 }
 
@@ -116,7 +81,6 @@ func (l *lane) acquireShare() { l.acquireShareAnd(func() {}) }
 // acquireShareAnd is acquireShare that does something else before each batch.
 func (l *lane) acquireShareAnd(first func()) {
 	g, b := l.gathers(), &l.pending
-	b.aggregates = alloc.MakeDirty[int64](l.arena, batchNeeds*l.dims)
 	for g.fill(b); b.n > 0; g.fill(b) {
 		first()
 		l.acquireBatch(b)
@@ -134,9 +98,6 @@ func (l *lane) newRing() *ring {
 	g := l.gathers()
 	g.ahead = true
 	r := &ring{fill: g.fill}
-	for i := range r.batches {
-		r.batches[i].aggregates = alloc.MakeDirty[int64](l.arena, batchNeeds*l.dims)
-	}
 	return r
 }
 

@@ -41,8 +41,7 @@ type lane struct {
 	creates    bool                // some machine of the cluster is on its way
 	rows       roaring.IntIterator // over a set of machines
 	probes     int64
-	touched    uint64  // keeps the compiler from dropping reads
-	ahead      aheadOf // the need at work, where it was gathered
+	touched    uint64 // keeps the compiler from dropping reads
 	gatherer   gatherer
 	pending    batch // that the lane gathers for itself
 	// vainSince is, by kind, what had happened when phase 2 could do nothing for
@@ -92,20 +91,11 @@ func (l *lane) enter(p *pass) {
 		}
 	}
 	l.acquisitions[0], l.acquisitions[1] = l.acquisitions[0][:0], l.acquisitions[1][:0]
-	l.ahead, l.shares = aheadOf{need: noNeed}, shares{}
+	l.shares = shares{}
 	l.probes, l.nextBlock, l.satisfied, l.credited = 0, 0, 0, 0
 	l.lost, l.moreUnits = l.lost[:0], 0
 	l.counts = AcquireCounts{}
 	l.visited, l.undone, l.strangers = l.visited[:0], l.undone[:0], l.strangers[:0]
-}
-
-// aggregate is pass.aggregate, which it need not look up for a need that was
-// gathered.
-func (l *lane) aggregate(need int32) []int64 {
-	if l.ahead.need == need {
-		return l.ahead.vector
-	}
-	return l.pass.aggregate(need)
 }
 
 // start makes a need the one at work, lacking what it wants in all.

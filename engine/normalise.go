@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"math/bits"
 	"slices"
 
 	"github.com/tonnage/tonnage/alloc"
@@ -82,6 +81,9 @@ type classMatcher struct{ class, matcher uint32 }
 // renew makes the lines of a cluster that are others now.
 func (f *folder) renew(c int32) {
 	f.open(c)
+	if f.p.fresh {
+		f.clearSeats()
+	}
 	f.vacate()
 	if f.block == nil {
 		return
@@ -155,7 +157,7 @@ func (f *folder) foldsAsBefore(c int32) bool {
 		if !n.is(hasSame) {
 			continue
 		}
-		profile, aggregate := f.block.Profile(row), f.block.Aggregate(row)
+		profile, aggregate := f.block.Profile(row), f.block.AggregateIDs()[row]
 		e, found := f.decided.find(profile, aggregate)
 		if found {
 			continue
@@ -176,7 +178,7 @@ func (f *folder) changedRows(c int32) bool {
 	p := f.p
 	state, groups := &p.e.store.clusters[c], f.block.GroupIDs()
 	for _, row := range state.changed {
-		profile, aggregate := f.block.Profile(int(row)), f.block.Aggregate(int(row))
+		profile, aggregate := f.block.Profile(int(row)), f.block.AggregateIDs()[row]
 		if f.stripped.same(p, profile) {
 			if fits, why := f.fits(p.s.Supply.Matcher(p.s.Demand.Profile(profile)), aggregate); fits || why != neverFits {
 				return false
@@ -210,7 +212,8 @@ func (n *line) beginAnew() {
 func (f *folder) row(state *clusterState, n *line, row int) {
 	p, b := f.p, f.block
 	*n = line{cluster: f.c}
-	profile, aggregate := b.Profiles()[row], b.Aggregate(row)
+	profile, aggregate := b.Profiles()[row], b.AggregateIDs()[row]
+	p.e.store.aggregates[int(f.base)+row] = aggregate
 	if f.stripped.same(p, profile) {
 		at := f.fold(profile, aggregate, row)
 		state.hasSame = state.hasSame || at != neverFits
@@ -224,7 +227,7 @@ func (f *folder) row(state *clusterState, n *line, row int) {
 			n.status = isUncoverable | neverFolds
 		}
 	}
-	n.kind = f.kindOf(profile, b.UnitIDs()[row], positive(aggregate))
+	n.kind = f.kindOf(profile, b.UnitIDs()[row], positive(p.s.Demand.Vector(aggregate)))
 	if b.Parked(row) {
 		n.status |= isParked
 	}
@@ -235,7 +238,7 @@ func (f *folder) kindOf(profile, unit uint32, mask uint64) uint32 {
 	last := &f.kinds[profile]
 	if last.kind == 0 || last.mask != mask || last.unit != unit {
 		s := f.p.s
-		*last = lastKind{mask, unit, 1 + f.p.e.store.kinds.ofRow(s, profile, s.Demand.Unit(unit), mask)}
+		*last = lastKind{mask, unit, 1 + f.p.e.store.kinds.ofRow(s, profile, s.Demand.Vector(unit), mask)}
 	}
 	return last.kind - 1
 }
@@ -258,7 +261,7 @@ const (
 )
 
 // fold returns the fold that a Same-row belongs to, or why it stays alone.
-func (f *folder) fold(profile uint32, aggregate []int64, row int) int32 {
+func (f *folder) fold(profile, aggregate uint32, row int) int32 {
 	e, found := f.decided.find(profile, aggregate)
 	if found {
 		return e.value
@@ -278,16 +281,17 @@ func (f *folder) fold(profile uint32, aggregate []int64, row int) int32 {
 }
 
 // startFold makes a fold that has no members yet, on the line of this row.
-func (f *folder) startFold(profile uint32, aggregate []int64, row int) int32 {
+func (f *folder) startFold(profile, aggregate uint32, row int) int32 {
 	p := f.p
+	member := p.s.Demand.Vector(aggregate)
 	folds := &p.e.store.folds[f.worker]
 	at := int32(f.worker<<foldBits | len(*folds))
 	number := int32(row) + f.base
 	*folds = append(*folds, fold{
-		row: number, first: number, arrival: f.block.Arrival(row), sum: alloc.Make[int64](f.sums, len(aggregate)),
+		row: number, first: number, arrival: f.block.Arrival(row), sum: alloc.Make[int64](f.sums, len(member)),
 	})
 	n := &p.lines[number]
-	n.kind = p.e.store.kinds.ofFold(p.s, profile, aggregate, positive(aggregate))
+	n.kind = p.e.store.kinds.ofFold(p.s, profile, member, positive(member))
 	n.group, n.status = uint32(at), isFold|isParked
 	return at
 }
@@ -313,8 +317,9 @@ func (f *folder) join(at int32, row int) {
 
 // fits reports whether one matching machine could hold the aggregate: one
 // bound to the cluster, or any that is Idle or Speculative; and why not.
-func (f *folder) fits(matcher uint32, want []int64) (bool, int32) {
+func (f *folder) fits(matcher, aggregate uint32) (bool, int32) {
 	p, s := f.p, f.p.s
+	want := s.Demand.Vector(aggregate)
 	why := neverFits
 	for _, c := range p.classesOf[matcher] {
 		if columnar.Covers(p.vector(c), want) {
@@ -405,7 +410,7 @@ func (x *strippedProfiles) number(p *pass, profile uint32) uint32 {
 	return x.of[profile]
 }
 
-// aggregateTable is a hash table from (number, vector) to a value, for the
+// aggregateTable is a hash table from (number, aggregate) to a value, for the
 // rows of one cluster: small enough to stay in the nearest cache.
 type aggregateTable struct {
 	slots   []int32 // 1 + place in entries
@@ -413,57 +418,51 @@ type aggregateTable struct {
 }
 
 type aggregateEntry struct {
-	hash      uint64
-	number    uint32
-	value     int32
-	aggregate []int64
+	key   uint64
+	value int32
 }
 
 func (t *aggregateTable) reset() {
 	if len(t.entries) > 0 {
 		clear(t.slots)
-		clear(t.entries)
 		t.entries = t.entries[:0]
 	}
 }
 
 // find returns the entry of a key, a new one when there is none. It is valid
 // until the next call.
-func (t *aggregateTable) find(number uint32, aggregate []int64) (e *aggregateEntry, found bool) {
-	h := uint64(number) * 0x9e3779b97f4a7c15
-	for _, x := range aggregate {
-		hi, lo := bits.Mul64(h^uint64(x), 0xd6e8feb86659fd93)
-		h = hi ^ lo
-	}
+func (t *aggregateTable) find(number, aggregate uint32) (e *aggregateEntry, found bool) {
 	if 2*len(t.entries) >= len(t.slots) {
 		t.grow()
 	}
-	mask := uint64(len(t.slots) - 1)
-	for at := h & mask; ; at = (at + 1) & mask {
-		i := t.slots[at]
-		if i == 0 {
-			t.entries = append(t.entries, aggregateEntry{hash: h, number: number, aggregate: aggregate})
-			t.slots[at] = int32(len(t.entries))
-			return &t.entries[len(t.entries)-1], false
-		}
-		if e := &t.entries[i-1]; e.hash == h && e.number == number && slices.Equal(e.aggregate, aggregate) {
+	key := uint64(number)<<32 | uint64(aggregate)
+	at := t.home(key)
+	for ; t.slots[at] != 0; at = (at + 1) & (len(t.slots) - 1) {
+		if e := &t.entries[t.slots[at]-1]; e.key == key {
 			return e, true
 		}
 	}
+	t.entries = append(t.entries, aggregateEntry{key: key})
+	t.slots[at] = int32(len(t.entries))
+	return &t.entries[len(t.entries)-1], false
 }
 
-func (t *aggregateTable) set(number uint32, aggregate []int64, value int32) {
+// home returns where the search for a key begins.
+func (t *aggregateTable) home(key uint64) int {
+	return int(key*0x9e3779b97f4a7c15>>32) & (len(t.slots) - 1)
+}
+
+func (t *aggregateTable) set(number, aggregate uint32, value int32) {
 	e, _ := t.find(number, aggregate)
 	e.value = value
 }
 
 func (t *aggregateTable) grow() {
 	t.slots = make([]int32, max(64, 2*len(t.slots)))
-	mask := uint64(len(t.slots) - 1)
 	for i := range t.entries {
-		at := t.entries[i].hash & mask
+		at := t.home(t.entries[i].key)
 		for t.slots[at] != 0 {
-			at = (at + 1) & mask
+			at = (at + 1) & (len(t.slots) - 1)
 		}
 		t.slots[at] = int32(i + 1)
 	}

@@ -19,13 +19,14 @@ type pass struct {
 	in   *Input
 	dims int // of the demand
 
-	sources []rowSource // by cluster
-	atlas   atlas
-	lines   []line
-	kinds   []kind
-	order   []int32  // needs in rank order
-	rankOf  []int32  // by line: the place in order
-	kindAt  []uint32 // by place in order: the need's kind
+	sources    []rowSource // by cluster
+	atlas      atlas
+	lines      []line
+	aggregates []uint32 // by line: the number of what the row wants
+	kinds      []kind
+	order      []int32  // needs in rank order
+	rankOf     []int32  // by line: the place in order
+	kindAt     []uint32 // by place in order: the need's kind
 	// byCluster are the needs of each cluster in rank order; see store.
 	byCluster, sorted []int32
 	lacking           []bool   // by place in order: something is missing after credit
@@ -169,7 +170,7 @@ func (p *pass) rowAt(i int) int32 {
 
 // outward returns the number of a row in outputs, given that of its line.
 func (p *pass) outward(row int32) int32 {
-	return row + p.atlas.wants[p.atlas.clusterOf(row)].outward
+	return row + p.atlas.outward[p.atlas.clusterOf(row)]
 }
 
 // named returns the number in outputs of the row that a need is named after.
@@ -191,7 +192,7 @@ func (p *pass) aggregate(need int32) []int64 {
 	if p.anyFolds && p.lines[need].is(isFold) {
 		return p.foldOf(need).sum
 	}
-	return p.atlas.aggregate(need)
+	return p.s.Demand.Vector(p.aggregates[need])
 }
 
 // foldOf returns what a need that is a fold stands for.

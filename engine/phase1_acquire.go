@@ -10,8 +10,8 @@ import (
 // machines, in rank order. The order is what makes the answer one: workers share
 // it only by components that cannot meet; see components.go. Where one of these
 // is nearly everything, one worker decides. It need not wait for memory, though:
-// lines and aggregates lie in the order of clusters, and another worker gathers
-// them ahead; see gather.go. Of kinds that have no machines left, as most that
+// lines lie in the order of clusters, and another worker reads those that come next;
+// see gather.go. Of kinds that have no machines left, as most that
 // are short, not even the line is looked at.
 
 // acquisition is a free machine that a need has claimed.
@@ -23,17 +23,15 @@ type acquisition struct {
 // acquireBatch gives the needs of a batch their turns.
 func (l *lane) acquireBatch(b *batch) {
 	for _, need := range b.need[:b.n] { // many misses at once
-		l.touched += uint64(l.lines[need].status)
+		l.touched += uint64(l.lines[need].status) + uint64(l.aggregates[need])
 	}
 	for i, need := range b.need[:b.n] {
 		if rank := b.rank[i]; l.isIdle(int(rank), l.kindAt[rank], false) || l.lines[need].is(isSatisfied) {
 			continue
 		}
-		l.ahead = aheadOf{need, b.aggregates[i*l.dims:][:l.dims]}
 		l.blockUpTo(b.rank[i])
 		l.takeTurn(need, b.rank[i])
 	}
-	l.ahead = aheadOf{need: noNeed}
 }
 
 // timedEvery is of how many proposals the time of one is taken: a clock costs

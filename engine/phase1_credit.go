@@ -176,7 +176,7 @@ func (x *clusterState) wait(need int32, kind uint32, k *kind) {
 	}
 }
 
-// readAhead reads a cluster's lines and aggregates as they lie in memory. The
+// readAhead reads a cluster's lines, and what they want, as they lie in memory. The
 // credit takes them in rank order, which the processor cannot foresee.
 func (l *lane) readAhead(src *rowSource) {
 	if src.block == nil {
@@ -186,8 +186,8 @@ func (l *lane) readAhead(src *rowSource) {
 	for i := 0; i < len(lines); i += 2 {
 		l.touched += uint64(lines[i].status)
 	}
-	aggregates := src.block.Aggregates()
-	for i := 0; i < len(aggregates); i += 8 {
+	aggregates := l.aggregates[src.base:][:src.rows]
+	for i := 0; i < len(aggregates); i += 16 {
 		l.touched += uint64(aggregates[i])
 	}
 }

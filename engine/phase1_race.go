@@ -107,7 +107,7 @@ func newRace(l *lane) *race {
 func (l *lane) acquireRacing() {
 	r := newRace(l)
 	g := &gatherer{pass: l.pass}
-	b := &batch{aggregates: alloc.MakeDirty[int64](l.arena, batchNeeds*l.dims)}
+	b := &batch{}
 	for g.fill(b); b.n > 0; g.fill(b) {
 		for i, need := range b.need[:b.n] {
 			rank := b.rank[i]

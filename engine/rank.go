@@ -70,6 +70,15 @@ func (f *folder) seat() {
 	}
 }
 
+// clearSeats makes the seats of a cluster's lines nobody's.
+func (f *folder) clearSeats() {
+	src := &f.p.sources[f.c]
+	seats := f.p.e.store.seats[src.base:][:src.room]
+	for i := range seats {
+		seats[i] = seat{need: noNeed} // not its need alone: it is compared as a whole
+	}
+}
+
 // move notes that the need of a seat has another place in the order.
 func (f *folder) move(was seat, number int32, now seat) {
 	st := &f.p.e.store
@@ -152,7 +161,10 @@ func (p *pass) rank() {
 		}
 	}
 	if drop > 0 {
-		settleTies(words, low64, number, key)
+		ends := p.untiedEnds(words, low64)
+		p.e.crew.run(func(worker int) {
+			settleTies(words[ends[worker]:ends[worker+1]], low64, number, key)
+		})
 	}
 	if low64 > numbers {
 		p.orderInOrder(words, numbers, low64)
@@ -305,6 +317,20 @@ func (p *pass) numberWorths() (place []uint64, distinct int) {
 		place[i] = uint64(at)
 	}
 	return place, len(sorted)
+}
+
+// untiedEnds returns where each worker's stretch of the words begins and the last
+// one's ends, moved on to where words differ in the bits from one on.
+func (p *pass) untiedEnds(words []uint64, from int) []int {
+	ends := alloc.Make[int](p.e.arena, p.e.crew.size()+1)
+	for worker := range ends {
+		at, _ := p.stretch(len(words), worker)
+		for at > 0 && at < len(words) && words[at]>>from == words[at-1]>>from {
+			at++
+		}
+		ends[worker] = at
+	}
+	return ends
 }
 
 // settleTies sorts those by their whole keys that agree in what was dealt, the

@@ -212,8 +212,9 @@ func TestIncrementalCyclesEqualTheReference(t *testing.T) {
 }
 
 // scriptsThatFailed once found a fault: in 910081 a row whose credit waits
-// overtakes one that did not.
-var scriptsThatFailed = []int64{910081}
+// overtakes one that did not; in 755 what is put in the place of a gang leaves some
+// of that gang outside, which goes before what was chosen first.
+var scriptsThatFailed = []int64{755, 910081}
 
 // scriptsALine is after how many scripts a sweep says how far it is.
 const scriptsALine = 200

@@ -174,6 +174,9 @@ func (l *lane) acquireSpread(need int32, k *kind, held []columnar.Row) {
 		return
 	}
 	t, x := k.tuples, &l.even
+	if l.acquireOnly(need, k) {
+		return
+	}
 	x.start(t)
 	for r := l.lines[need].head; r != columnar.None; r = l.held[r].next {
 		x.count(l.pass, t, r)
@@ -200,6 +203,32 @@ func (l *lane) acquireSpread(need int32, k *kind, held []columnar.Row) {
 	if l.lacks != 0 && l.anyHelps(t, k) {
 		l.noteSkewed(need)
 	}
+}
+
+// acquireOnly acquires the one machine that a need under hard spread takes, if it
+// covers all: the skew permits any first one, so nothing has to be counted.
+func (l *lane) acquireOnly(need int32, k *kind) bool {
+	if l.lines[need].head != columnar.None {
+		return false
+	}
+	for stage := range l.free {
+		cost, t := l.tupleCosts(k, stage), k.tuples
+		class, found := uint32(0), false
+		for i := range t.tuples {
+			if c, ok := l.nextClass(&t.tuples[i].ladders[stage], k, stage, l.lacks); ok && (!found || cost[c] < cost[class]) {
+				class, found = c, true
+			}
+		}
+		if found && columnar.Covers(l.vector(class), l.missing) {
+			l.probes++
+			l.acquireHead(class, need, stage)
+			return true
+		}
+		if found || l.any(k.ladders[stage], k, stage) {
+			return false
+		}
+	}
+	return false
 }
 
 // noteSkewed notes that only the skew keeps a need from what is free.
@@ -243,10 +272,7 @@ func (l *lane) headOf(t *tupleLayout, i int, k *kind, stage int) *tupleHead {
 // nextTuple returns the tuple to take from, and the class: of those that the
 // skew allows the one with the cheapest head, then that of the smaller values.
 func (l *lane) nextTuple(t *tupleLayout, k *kind, stage int) (at int, class uint32, ok bool) {
-	cost := l.s.PriceRank
-	if stage == 1 {
-		cost = l.offerRanks(k.penalty).byOffer
-	}
+	cost := l.tupleCosts(k, stage)
 	for i := range t.tuples {
 		if !l.even.allows(t, t.tuples[i].at) {
 			continue
@@ -261,6 +287,15 @@ func (l *lane) nextTuple(t *tupleLayout, k *kind, stage int) (at int, class uint
 		}
 	}
 	return at, class, ok
+}
+
+// tupleCosts returns, by class, the order of what machines of a stage cost a need
+// when heads of tuples are compared.
+func (p *pass) tupleCosts(k *kind, stage int) []uint32 {
+	if stage == 0 {
+		return p.s.PriceRank
+	}
+	return p.offerRanks(k.penalty).byOffer
 }
 
 // anyHelps reports whether a free machine that has something of what is

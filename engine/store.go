@@ -20,27 +20,28 @@ type store struct {
 
 	clusters []clusterState
 	sources  []rowSource
-	wants    []wants
 	// What the demand's numbering of dimensions was. That of profiles and units may
 	// change: rows that have such a number are among those that have changed.
 	dimsVersion uint64
 
-	seen      uint64 // version of the demand
-	names     uint64 // sequence of the supply's names
-	epoch     uint64 // of ladders, over all cycles
-	lines     []line
-	kinds     kinds
-	folds     [][]fold // by worker
-	seats     []seat
-	order     []int32
-	rankOf    []int32
-	kindAt    []uint32
-	byCluster []int32 // the needs of each cluster in rank order, from its first line on
-	sorted    []int32 // by cluster: how many these are; 0 = not sorted yet
-	lacking   []bool  // by place in the order: something is missing after credit
-	held      []hold
-	taken     []bool
-	priority  []int32 // of Configured machines, as victims
+	seen  uint64 // version of the demand
+	names uint64 // sequence of the supply's names
+	epoch uint64 // of ladders, over all cycles
+	lines []line
+	// By line: the number of the row's aggregate in the demand.
+	aggregates []uint32
+	kinds      kinds
+	folds      [][]fold // by worker
+	seats      []seat
+	order      []int32
+	rankOf     []int32
+	kindAt     []uint32
+	byCluster  []int32 // the needs of each cluster in rank order, from its first line on
+	sorted     []int32 // by cluster: how many these are; 0 = not sorted yet
+	lacking    []bool  // by place in the order: something is missing after credit
+	held       []hold
+	taken      []bool
+	priority   []int32 // of Configured machines, as victims
 	// place is, by row, where machines are in their cluster's list, while it is
 	// credited again.
 	place []uint32
@@ -117,7 +118,7 @@ func (p *pass) carryOver() {
 	} else {
 		st.kinds.grow(int(s.Demand.ProfileIDMax()))
 	}
-	p.sources, p.lines, p.kinds = st.sources, st.lines, st.kinds.list
+	p.sources, p.lines, p.aggregates, p.kinds = st.sources, st.lines, st.aggregates, st.kinds.list
 	p.order, p.rankOf, p.kindAt = st.order, st.rankOf, st.kindAt
 	p.byCluster, p.sorted, p.lacking = st.byCluster, st.sorted, st.lacking
 	p.held, p.taken = st.held, st.taken
@@ -271,10 +272,8 @@ func (p *pass) startOver() {
 	st.seen = s.Demand.Version()
 	rows := p.layRows()
 	st.lines = alloc.MakeDirty[line](st.arena, rows)
+	st.aggregates = alloc.MakeDirty[uint32](st.arena, rows)
 	st.seats = alloc.MakeDirty[seat](st.arena, rows)
-	for i := range st.seats {
-		st.seats[i] = seat{need: noNeed} // not its need alone: it is compared as a whole
-	}
 	st.rankOf = alloc.MakeDirty[int32](st.arena, rows)
 	st.order = alloc.MakeDirty[int32](st.arena, rows)[:0]
 	st.kindAt = alloc.MakeDirty[uint32](st.arena, rows)[:0]

@@ -76,9 +76,12 @@ func (t *demandTally) replace(table *demand.Table, cluster string) {
 	for _, p := range b.Profiles() {
 		c.rows[table.Profile(p).Interruption()]++
 	}
-	dims, sum := table.Dims(), make([]wide, b.Stride())
-	for i, v := range b.Aggregates() {
-		sum[i%b.Stride()].change(wide{0, uint64(v)}, true)
+	dims := table.Dims()
+	sum := make([]wide, len(dims))
+	for row := range b.Len() {
+		for d, v := range b.Aggregate(row) {
+			sum[d].change(wide{0, uint64(v)}, true)
+		}
 	}
 	for d, v := range sum {
 		if v != (wide{}) {

@@ -8,18 +8,16 @@ import (
 // view: what its methods return is good until the table changes, and must not
 // be modified.
 //
-// Vectors are in the order of the table's dimensions. Aggregates have Stride
-// values each, as many as the cluster's rows needed; those beyond are zero.
+// Aggregates and minimum units are numbers of vectors; see Table.Vector.
 type Block struct {
 	cluster   string
 	table     *Table
 	profile   []uint32
 	arrival   []int64
-	aggregate []int64
+	aggregate []uint32
 	unit      []uint32
 	group     []uint32 // nil when no row has a group
 	parked    []uint64 // a bit per row
-	stride    int
 	version   uint64
 	// Sparse columns: most rows have neither.
 	minAggregate map[int]model.Resources
@@ -37,20 +35,16 @@ func (b *Block) Cluster() string { return b.cluster }
 // dimensions. Equal versions of a cluster's blocks say equal demand.
 func (b *Block) Version() uint64 { return b.version }
 
-// Stride returns the length of the block's aggregates.
-func (b *Block) Stride() int { return b.stride }
-
 // Profiles returns the numbers of the rows' profiles; see Table.Profile.
 func (b *Block) Profiles() []uint32 { return b.profile }
 
 // Arrivals returns the rows' arrivals in Unix nanoseconds.
 func (b *Block) Arrivals() []int64 { return b.arrival }
 
-// Aggregates returns the rows' aggregate vectors one after the other, Stride
-// values each.
-func (b *Block) Aggregates() []int64 { return b.aggregate }
+// AggregateIDs returns the numbers of the rows' aggregates; see Table.Vector.
+func (b *Block) AggregateIDs() []uint32 { return b.aggregate }
 
-// UnitIDs returns the numbers of the rows' minimum units; see Table.Unit.
+// UnitIDs returns the numbers of the rows' minimum units; see Table.Vector.
 func (b *Block) UnitIDs() []uint32 { return b.unit }
 
 // GroupIDs returns the numbers of the rows' groups, 0 = none; see
@@ -81,11 +75,11 @@ func (b *Block) Arrival(i int) int64 { return b.arrival[i] }
 // Parked tells whether a row is parked.
 func (b *Block) Parked(i int) bool { return b.parked[i/64]>>(i%64)&1 != 0 }
 
-// Aggregate returns a row's aggregate vector.
-func (b *Block) Aggregate(i int) []int64 { return b.aggregate[i*b.stride : (i+1)*b.stride] }
+// Aggregate returns a row's aggregate, as Table.Vector does.
+func (b *Block) Aggregate(i int) []int64 { return b.table.Vector(b.aggregate[i]) }
 
-// MinUnit returns a row's minimum unit.
-func (b *Block) MinUnit(i int) []int64 { return b.table.Unit(b.unit[i]) }
+// MinUnit returns a row's minimum unit, as Table.Vector does.
+func (b *Block) MinUnit(i int) []int64 { return b.table.Vector(b.unit[i]) }
 
 // MinAggregate returns what a row can live with; empty = its aggregate.
 func (b *Block) MinAggregate(i int) model.Resources { return b.minAggregate[i] }
@@ -116,6 +110,6 @@ func (b *Block) setShortSince(row int, at int64) {
 
 // bytes returns what the block holds.
 func (b *Block) bytes() int64 {
-	return int64(cap(b.profile)+cap(b.unit)+cap(b.group))*4 + int64(cap(b.arrival)+cap(b.aggregate)+cap(b.parked))*8 +
+	return int64(cap(b.profile)+cap(b.aggregate)+cap(b.unit)+cap(b.group))*4 + int64(cap(b.arrival)+cap(b.parked))*8 +
 		int64(len(b.minAggregate))*2*(8+24+3*24) + int64(len(b.shortSince))*2*16
 }

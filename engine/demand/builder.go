@@ -34,7 +34,7 @@ type Row struct {
 // dimensions are its own and good until Reset.
 //
 // The memory is kept from one roll-up to the next: about 30 bytes a row and 9
-// more for each positive amount, of the largest roll-up of late.
+// more for each positive amount of different vectors, of the largest roll-up of late.
 type Builder struct {
 	cluster string
 	err     error // the first refusal; nothing of the roll-up is good then
@@ -42,14 +42,13 @@ type Builder struct {
 	profiles []*model.Profile
 	numbers  map[*model.Profile]uint32
 	dims     []string
-	inTotals uint64 // dimensions that aggregates name
-	inUnits  uint64 // dimensions that minimum units name
+	named    uint64 // dimensions that vectors name
 
 	profile   []uint32
 	arrival   []int64
-	unit      []uint32
-	totals    amounts // row i's aggregate is vector i
-	units     unitSet
+	aggregate []uint32 // of vectors
+	unit      []uint32 // of vectors
+	vectors   vectorSet
 	groupText []byte
 	groupEnd  []uint32 // row i's group ends here; as long as there are rows
 	// Rows of a file only.
@@ -79,10 +78,9 @@ func (b *Builder) Reset(cluster string) {
 	}
 	clear(b.profiles)
 	clear(b.numbers)
-	b.profiles, b.dims, b.inTotals, b.inUnits = b.profiles[:0], b.dims[:0], 0, 0
-	b.profile, b.arrival, b.unit = b.profile[:0], b.arrival[:0], b.unit[:0]
-	b.totals.reset()
-	b.units.reset()
+	b.profiles, b.dims, b.named = b.profiles[:0], b.dims[:0], 0
+	b.profile, b.arrival, b.aggregate, b.unit = b.profile[:0], b.arrival[:0], b.aggregate[:0], b.unit[:0]
+	b.vectors.reset()
 	b.groupText, b.groupEnd, b.parked = b.groupText[:0], b.groupEnd[:0], b.parked[:0]
 	b.minAggregate, b.shortSince = nil, nil
 }
@@ -90,8 +88,8 @@ func (b *Builder) Reset(cluster string) {
 // Grow makes room for so many more rows.
 func (b *Builder) Grow(rows int) {
 	rows = min(rows, RowsMax)
-	b.profile, b.arrival, b.unit = slices.Grow(b.profile, rows), slices.Grow(b.arrival, rows), slices.Grow(b.unit, rows)
-	b.totals.end, b.groupEnd = slices.Grow(b.totals.end, rows), slices.Grow(b.groupEnd, rows)
+	b.profile, b.arrival, b.groupEnd = slices.Grow(b.profile, rows), slices.Grow(b.arrival, rows), slices.Grow(b.groupEnd, rows)
+	b.aggregate, b.unit = slices.Grow(b.aggregate, rows), slices.Grow(b.unit, rows)
 }
 
 // Cluster returns the cluster that Reset named.
@@ -175,7 +173,7 @@ func (b *Builder) Add(r *Row) error {
 	if b.err != nil {
 		return b.err
 	}
-	totals, err := b.checked(r.Aggregate)
+	aggregate, err := b.checked(r.Aggregate)
 	if err != nil {
 		return b.RefuseRow(err)
 	}
@@ -196,8 +194,7 @@ func (b *Builder) Add(r *Row) error {
 	if err := b.withinAggregate(r); err != nil {
 		return b.RefuseRow(err)
 	}
-	b.inTotals |= totals
-	b.inUnits |= unit
+	b.named |= aggregate | unit
 	b.append(r)
 	return nil
 }
@@ -238,8 +235,8 @@ func (b *Builder) append(r *Row) {
 	i := len(b.profile)
 	b.profile = append(b.profile, r.Profile)
 	b.arrival = append(b.arrival, r.Arrival)
-	b.unit = append(b.unit, b.units.put(r.MinUnit))
-	b.totals.append(r.Aggregate)
+	b.aggregate = append(b.aggregate, b.vectors.put(r.Aggregate))
+	b.unit = append(b.unit, b.vectors.put(r.MinUnit))
 	b.groupText = append(b.groupText, r.Group...)
 	b.groupEnd = append(b.groupEnd, uint32(len(b.groupText)))
 	if r.Parked {
@@ -309,6 +306,6 @@ func (b *Builder) amounts(dst []Amount, v model.Resources) ([]Amount, error) {
 
 // Bytes returns the memory held; maps are estimated.
 func (b *Builder) Bytes() int64 {
-	return int64(cap(b.profile)+cap(b.unit)+cap(b.groupEnd)+cap(b.parked))*4 + int64(cap(b.arrival)+cap(b.profiles))*8 +
-		int64(cap(b.groupText)) + int64(cap(b.dims))*16 + b.totals.bytes() + b.units.bytes() + int64(len(b.numbers))*2*12
+	return int64(cap(b.profile)+cap(b.aggregate)+cap(b.unit)+cap(b.groupEnd)+cap(b.parked))*4 + int64(cap(b.arrival)+cap(b.profiles))*8 +
+		int64(cap(b.groupText)) + int64(cap(b.dims))*16 + b.vectors.bytes() + int64(len(b.numbers))*2*12
 }

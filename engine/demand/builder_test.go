@@ -96,42 +96,32 @@ func TestBuilderLimits(t *testing.T) {
 	if err := fill(begin(), demand.RowsMax+1); err == nil || !strings.Contains(err.Error(), "more than 1048576 rows") {
 		t.Errorf("too many rows: %v", err)
 	}
-	wide := func(rows int) error {
+	// sizes fills a roll-up with rows of different sizes, the first of all dimensions.
+	sizes := func(rows int, of func(*demand.Row) *[]demand.Amount) error {
 		row := begin()
+		v := of(row)
 		for i := range demand.DimsMax {
-			row.Aggregate = append(row.Aggregate, demand.Amount{Dim: dim(t, b, fmt.Sprint("dim", i)), Value: 1})
-		}
-		if err := b.Add(row); err != nil {
-			return err
-		}
-		return fill(&demand.Row{}, rows-1)
-	}
-	names := d.Dims()
-	if err := wide(demand.ValuesMax/demand.DimsMax + 1); err == nil || !strings.Contains(err.Error(), "values are accepted") || !reflect.DeepEqual(d.Dims(), names) {
-		t.Errorf("too many values: %v; dimensions %q", err, d.Dims())
-	}
-	if err := wide(10); err != nil {
-		t.Error(err)
-	}
-	units := func(rows int) error {
-		row := begin()
-		for i := range demand.DimsMax {
-			row.MinUnit = append(row.MinUnit, demand.Amount{Dim: dim(t, b, fmt.Sprint("dim", i)), Value: 1})
+			*v = append(*v, demand.Amount{Dim: dim(t, b, fmt.Sprint("dim", i)), Value: 1})
 		}
 		for i := range rows {
 			if err := b.Add(row); err != nil {
 				return err
 			}
-			row.MinUnit = append(row.MinUnit[:0], demand.Amount{Dim: 0, Value: int64(i) + 2})
+			*v = append((*v)[:0], demand.Amount{Dim: 0, Value: int64(i) + 2})
 		}
 		return d.Install(b)
 	}
-	names = d.Dims()
-	if err := units(demand.ValuesMax / demand.DimsMax); err == nil || !strings.Contains(err.Error(), "different minimum units") || !reflect.DeepEqual(d.Dims(), names) {
-		t.Errorf("too many units: %v", err)
-	}
-	if err := units(1000); err != nil {
-		t.Error(err)
+	for _, of := range []func(*demand.Row) *[]demand.Amount{
+		func(r *demand.Row) *[]demand.Amount { return &r.Aggregate },
+		func(r *demand.Row) *[]demand.Amount { return &r.MinUnit },
+	} {
+		names := d.Dims()
+		if err := sizes(demand.ValuesMax/demand.DimsMax+1, of); err == nil || !strings.Contains(err.Error(), "report fewer sizes") || !reflect.DeepEqual(d.Dims(), names) {
+			t.Errorf("too many values: %v; dimensions %q", err, d.Dims())
+		}
+		if err := sizes(1000, of); err != nil {
+			t.Error(err)
+		}
 	}
 	begin()
 	for i := range demand.DimsMax {
@@ -178,15 +168,15 @@ func TestEqualProfilesBecomeOne(t *testing.T) {
 	if !reflect.DeepEqual(block.Profiles(), []uint32{0, 0, 0}) || d.ProfileIDMax() != 1 {
 		t.Errorf("profiles %v, %d known", block.Profiles(), d.ProfileIDMax())
 	}
-	if !reflect.DeepEqual(d.Dims(), []string{"cpu"}) || !reflect.DeepEqual(block.UnitIDs(), []uint32{1, 1, 1}) || !reflect.DeepEqual(d.Unit(1), []int64{5}) {
+	if !reflect.DeepEqual(d.Dims(), []string{"cpu"}) || !reflect.DeepEqual(block.UnitIDs(), []uint32{1, 1, 1}) || !reflect.DeepEqual(d.Vector(1), []int64{5}) {
 		t.Errorf("dimensions %q, units %v", d.Dims(), block.UnitIDs())
 	}
-	if block.Stride() != 0 || len(block.Aggregates()) != 0 {
-		t.Errorf("rows that ask for nothing take %d values each", block.Stride())
+	if !reflect.DeepEqual(block.AggregateIDs(), []uint32{0, 0, 0}) || block.Aggregate(0) != nil {
+		t.Errorf("rows that ask for nothing have aggregates %v", block.AggregateIDs())
 	}
 }
 
-// TestNumbersGoWithTheirRows: groups, units and profiles that no row has any
+// TestNumbersGoWithTheirRows: groups, vectors and profiles that no row has any
 // more are forgotten, whatever way the rows went.
 func TestNumbersGoWithTheirRows(t *testing.T) {
 	d := demand.New()
@@ -209,8 +199,8 @@ func TestNumbersGoWithTheirRows(t *testing.T) {
 	if err := d.Replace("a", rows); err != nil {
 		t.Fatal(err)
 	}
-	if p, u, g := d.ProfileIDMax(), d.UnitIDMax(), d.GroupIDMax(); p > 22 || u > 23 || g > 23 {
-		t.Errorf("numbers go up to %d, %d, %d", p, u, g)
+	if p, v, g := d.ProfileIDMax(), d.VectorIDMax(), d.GroupIDMax(); p > 22 || v > 45 || g > 23 {
+		t.Errorf("numbers go up to %d, %d, %d", p, v, g)
 	}
 	id := d.Block("a").GroupID(0)
 	if d.GroupName(id) != "last" || d.GroupName(0) != "" {

@@ -187,7 +187,7 @@ func (t *Table) Version() uint64 { return t.version }
 // group, arrival or parked flag has, by number or by value; since when it has
 // been short does not count. A row that changed and changed back is named; one
 // that was reported again as it was is not. A number of a profile, group or
-// minimum unit that means another thing than at that version is one that no
+// vector that means another thing than at that version is one that no
 // row had at some time in between, so rows that have it are named. Clusters
 // that reported for the first time are named, since what is bound to them may
 // be reclaimed from now on.
@@ -207,11 +207,11 @@ func (t *Table) Changes(since uint64) (clusters []ClusterChange, complete bool) 
 // equal values, at two times, say that every number which was in use at the
 // first means the same at the second.
 type Numbering struct {
-	Profiles, Units, Groups uint64 // a number got a meaning
-	Dims                    uint64 // dimensions were added, or have other numbers
+	Profiles, Vectors, Groups uint64 // a number got a meaning
+	Dims                      uint64 // dimensions were added, or have other numbers
 }
 
 // Numbering returns the table's.
 func (t *Table) Numbering() Numbering {
-	return Numbering{Profiles: t.profiles.version, Units: t.units.version, Groups: t.groups.version, Dims: t.dims.version}
+	return Numbering{Profiles: t.profiles.version, Vectors: t.vectors.version, Groups: t.groups.version, Dims: t.dims.version}
 }

@@ -88,7 +88,7 @@ func (b *Builder) takeOver(x *installer, i int, old *Block, j int) {
 		return
 	}
 	parked, since := old.Parked(j), old.shortSince[j]
-	if !parked && since == 0 || !b.asksFor(x, i, old.Aggregate(j)) {
+	if !parked && since == 0 || x.vector[b.aggregate[i]] != old.aggregate[j] {
 		return
 	}
 	if parked {
@@ -100,23 +100,6 @@ func (b *Builder) takeOver(x *installer, i int, old *Block, j int) {
 		}
 		b.shortSince[i] = since
 	}
-}
-
-// asksFor tells whether row i asks for just so much.
-func (b *Builder) asksFor(x *installer, i int, aggregate []int64) bool {
-	dim, value := b.totals.at(i)
-	for j, d := range dim {
-		if valueAt(aggregate, int(x.place[d])) != value[j] {
-			return false
-		}
-	}
-	positive := 0
-	for _, v := range aggregate {
-		if v > 0 {
-			positive++
-		}
-	}
-	return positive == len(dim)
 }
 
 // earliest returns the earlier of two arrivals; zero is none.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -43,7 +44,7 @@ func (d *dims) resources(v []int64) model.Resources {
 func (t *Table) placeDims(b *Builder) error {
 	fresh := t.findDims(b, t.dims.names)
 	if len(t.dims.names)+len(fresh) > DimsMax {
-		used := t.usedDims()
+		used := t.vectors.used()
 		kept := keptNames(t.dims.names, used)
 		if fresh = t.findDims(b, kept); len(kept)+len(fresh) > DimsMax {
 			return fmt.Errorf("resource %.*q would be dimension %d; at most %d are supported",
@@ -51,12 +52,12 @@ func (t *Table) placeDims(b *Builder) error {
 		}
 		t.dropDims(kept, used)
 	}
-	if n := b.Len() * t.strideOf(b.inTotals); n > ValuesMax {
-		return fmt.Errorf("%d rows of %d dimensions; at most %d values are accepted: report fewer, larger rows", b.Len(), t.strideOf(b.inTotals), ValuesMax)
-	}
-	units := t.units.top() + 1 + len(b.units.vectors.end)
-	if stride := max(t.units.stride, t.strideOf(b.inUnits)); units*stride > ValuesMax {
-		return fmt.Errorf("%d different minimum units of %d dimensions; at most %d values are accepted: report units of fewer sizes", units, stride, ValuesMax)
+	vectors, stride := b.vectors.len(), t.strideOf(b.named)
+	switch n := vectors * stride; {
+	case n > ValuesMax:
+		return fmt.Errorf("%d different aggregates and minimum units over %d dimensions; at most %d values are accepted: report fewer sizes", vectors, stride, ValuesMax)
+	case t.vectors.dict.Values()+n > columnar.VectorValuesMax:
+		return fmt.Errorf("aggregates and minimum units of all clusters would have more than %d values; no more are accepted", columnar.VectorValuesMax)
 	}
 	if len(fresh) > 0 {
 		t.dims.set(slices.Concat(t.dims.names, fresh))
@@ -67,7 +68,7 @@ func (t *Table) placeDims(b *Builder) error {
 // findDims places the builder's dimensions among the names, new ones behind
 // them, and returns the new ones.
 func (t *Table) findDims(b *Builder, names []string) (fresh []string) {
-	for set := b.inTotals | b.inUnits; set != 0; set &= set - 1 {
+	for set := b.named; set != 0; set &= set - 1 {
 		d := bits.TrailingZeros64(set)
 		at := slices.Index(names, b.dims[d])
 		if at < 0 {
@@ -79,7 +80,7 @@ func (t *Table) findDims(b *Builder, names []string) (fresh []string) {
 	return fresh
 }
 
-// strideOf returns how long vectors must be that have these of the builder's
+// strideOf returns how long vectors may be that have these of the builder's
 // dimensions.
 func (t *Table) strideOf(set uint64) int {
 	stride := 0
@@ -87,28 +88,6 @@ func (t *Table) strideOf(set uint64) int {
 		stride = max(stride, int(t.installer.place[bits.TrailingZeros64(set)])+1)
 	}
 	return stride
-}
-
-// usedDims returns the set of the dimensions that rows name.
-func (t *Table) usedDims() (used uint64) {
-	for _, b := range t.blocks {
-		for i, v := range b.aggregate {
-			if v > 0 {
-				used |= 1 << (i % b.stride)
-			}
-		}
-	}
-	for id := range t.units.top() + 1 {
-		if id == 0 || t.units.refs[id] == 0 {
-			continue
-		}
-		for i, v := range t.units.at(uint32(id)) {
-			if v > 0 {
-				used |= 1 << i
-			}
-		}
-	}
-	return used
 }
 
 func keptNames(names []string, used uint64) (kept []string) {
@@ -129,31 +108,13 @@ func (t *Table) dropDims(kept []string, used uint64) {
 	}
 	t.version++
 	var number []uint32
-	t.units, number = t.units.project(from)
+	t.vectors, number = t.vectors.project(from)
 	for _, b := range t.blocks {
-		b.aggregate = project(b.aggregate, b.stride, from)
-		if b.stride > 0 {
-			b.stride = len(from)
-		}
 		b.version = t.version
-		for i, id := range b.unit {
-			b.unit[i] = number[id]
+		for i := range b.unit {
+			b.aggregate[i], b.unit[i] = number[b.aggregate[i]], number[b.unit[i]]
 		}
 	}
 	t.dims.set(kept)
 	t.log.forget(t.version)
-}
-
-// project writes vectors of stride values over the places that from names.
-func project(vectors []int64, stride int, from []int) []int64 {
-	if stride == 0 {
-		return nil
-	}
-	out := make([]int64, 0, len(vectors)/stride*len(from))
-	for at := 0; at < len(vectors); at += stride {
-		for _, i := range from {
-			out = append(out, valueAt(vectors[at:at+stride], i))
-		}
-	}
-	return out
 }

@@ -16,7 +16,7 @@
 //	 rows ── checked one by one
 //	 dimensions used      ─────▶ numbers found, limits of all clusters checked
 //	                             ---- from here on nothing is refused ----
-//	 profiles, units, groups ──▶ numbers found or given, holders counted
+//	 profiles, vectors, groups ▶ numbers found or given, holders counted
 //	 columns              ─────▶ compared with the cluster's block, row by row,
 //	                             and written over it where they differ
 //
@@ -25,16 +25,15 @@
 //
 // # Layout
 //
-// A block is columns without pointers: a row takes 16 bytes and a bit, 4 more
-// if any row of the cluster has a group, and 8 per resource dimension up to the
-// last one that the cluster's rows ask for. Aggregates differ from row to row and lie one
-// after the other; minimum units and groups repeat, so rows have numbers, and
-// the things they number are kept once for all clusters. Numbers are counted by
-// the rows that have them and given to others when none has; 0 is no group, and
-// the unit of nothing.
+// A block is columns without pointers: a row takes 20 bytes and a bit, and 4 more
+// if any row of the cluster has a group. Aggregates, minimum units and groups
+// repeat, so rows have numbers, and the things they number are kept once for all
+// clusters: who goes from row to row in rank order finds what each wants in a
+// table that fits the cache. Numbers are counted by the rows that have them and
+// given to others when none has; 0 is no group, and the vector of nothing.
 //
-// The engine reads whole columns (Block.Profiles, Aggregates and so on) and
-// compares groups, units and profiles by number.
+// The engine reads whole columns (Block.Profiles, AggregateIDs and so on) and
+// compares groups, vectors and profiles by number.
 //
 // # What changed
 //

@@ -9,20 +9,20 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// ValuesMax is the most values that the aggregates of one cluster, or the
-// minimum units of all, may have: rows or units × the dimensions that there
-// are up to the last one named.
+// ValuesMax is the most values that the aggregates and minimum units of one
+// cluster may have: different ones × the dimensions that there are up to the last
+// one named.
 const ValuesMax = 1 << 24
 
 // installer is the scratch of taking over a builder's rows.
 type installer struct {
 	place   [DimsMax]uint8 // by the builder's dimension: the table's
 	profile []uint32       // by the builder's profile: the table's, held
-	unit    []uint32       // by the builder's unit: the table's
+	vector  []uint32       // by the builder's vector: the table's
 	group   []uint32       // by row
-	vector  []int64
-	changed []uint64 // a bit per row
-	rows    []uint32 // the same as a list
+	values  []int64        // scratch
+	changed []uint64       // a bit per row
+	rows    []uint32       // the same as a list
 	match   matcher
 }
 
@@ -67,7 +67,7 @@ func (t *Table) take(b *Builder, continued bool) error {
 	case old != nil:
 		t.remove(old)
 	}
-	t.units.sweep()
+	t.vectors.sweep()
 	t.groups.sweep()
 	b.err = errTaken
 	return nil
@@ -91,8 +91,9 @@ func (t *Table) releaseRows(b *Block, from int) {
 	for _, p := range b.profile[from:] {
 		t.profiles.release(p)
 	}
-	for _, u := range b.unit[from:] {
-		t.units.release(u)
+	for i := range b.unit[from:] {
+		t.vectors.release(b.aggregate[from+i])
+		t.vectors.release(b.unit[from+i])
 	}
 	if b.group != nil {
 		for _, g := range b.group[from:] {
@@ -119,7 +120,6 @@ func (t *Table) write(b *Builder, old *Block, continued bool) {
 	clear(x.changed)
 	t.writeRefs(b, block, min(had, n))
 	writeColumn(x, &block.arrival, b.arrival)
-	t.writeAggregates(b, block)
 	block.writeParked(x, b, n)
 	block.writeSparse(x, b)
 	for _, p := range x.profile {
@@ -160,22 +160,22 @@ func (t *Table) noteWritten(block *Block, renumbered bool) {
 func (x *installer) mark(row int) { x.changed[row/64] |= 1 << (row % 64) }
 
 // resolve finds the table's numbers for what the builder numbered by itself.
-// It holds the profiles; units and groups without a holder stay until the
+// It holds the profiles; vectors and groups without a holder stay until the
 // sweep.
 func (t *Table) resolve(b *Builder, old *Block) {
 	x := &t.installer
-	x.profile, x.unit, x.group = x.profile[:0], x.unit[:0], x.group[:0]
+	x.profile, x.vector, x.group = x.profile[:0], x.vector[:0], x.group[:0]
 	for _, p := range b.profiles {
 		x.profile = append(x.profile, t.profiles.hold(p))
 	}
-	x.vector = resized(x.vector[:0], len(t.dims.names))
-	for i := range b.units.vectors.end {
-		dim, value := b.units.vectors.at(i)
-		clear(x.vector)
+	x.values = resized(x.values[:0], len(t.dims.names))
+	for i := range b.vectors.len() {
+		clear(x.values)
+		dim, value := b.vectors.vectors.at(i)
 		for j, d := range dim {
-			x.vector[x.place[d]] = value[j]
+			x.values[x.place[d]] = value[j]
 		}
-		x.unit = append(x.unit, t.units.put(x.vector))
+		x.vector = append(x.vector, t.vectors.put(x.values))
 	}
 	if len(b.groupText) == 0 {
 		return
@@ -211,14 +211,15 @@ func (t *Table) writeRefs(b *Builder, block *Block, kept int) {
 			x.mark(i)
 		}
 	}
-	block.unit = resized(block.unit, n)
-	for i, u := range b.unit {
-		t.swap(&t.units.names, &block.unit[i], x.unit[u], i)
+	block.aggregate, block.unit = resized(block.aggregate, n), resized(block.unit, n)
+	for i := range n {
+		t.swap(&t.vectors.holders, &block.aggregate[i], x.vector[b.aggregate[i]], i)
+		t.swap(&t.vectors.holders, &block.unit[i], x.vector[b.unit[i]], i)
 	}
 	if len(x.group) == 0 {
 		for i, g := range block.group {
 			if g != 0 && i < n {
-				t.swap(&t.groups, &block.group[i], 0, i)
+				t.swap(&t.groups.holders, &block.group[i], 0, i)
 			}
 		}
 		block.group = nil
@@ -226,15 +227,15 @@ func (t *Table) writeRefs(b *Builder, block *Block, kept int) {
 	}
 	block.group = resized(block.group, n)
 	for i, g := range x.group {
-		t.swap(&t.groups, &block.group[i], g, i)
+		t.swap(&t.groups.holders, &block.group[i], g, i)
 	}
 }
 
 // swap puts a counted number in the place of another.
-func (t *Table) swap(n *names, at *uint32, id uint32, row int) {
+func (t *Table) swap(h *holders, at *uint32, id uint32, row int) {
 	if was := *at; was != id {
-		n.hold(id)
-		n.release(was)
+		h.hold(id)
+		h.release(was)
 		*at = id
 		t.installer.mark(row)
 	}
@@ -250,39 +251,6 @@ func writeColumn(x *installer, col *[]int64, values []int64) {
 			x.mark(i)
 		}
 	}
-}
-
-// writeAggregates writes the aggregates, over as many dimensions as the rows
-// need, or as they needed before.
-func (t *Table) writeAggregates(b *Builder, block *Block) {
-	x, n := &t.installer, b.Len()
-	block.aggregate = resized(block.aggregate, n*block.stride)
-	if stride := t.strideOf(b.inTotals); stride > block.stride {
-		block.widen(stride)
-	}
-	stride := block.stride
-	x.vector = resized(x.vector[:0], stride)
-	vector := x.vector[:stride]
-	for i := range n {
-		clear(vector)
-		dim, value := b.totals.at(i)
-		for j, d := range dim {
-			vector[x.place[d]] = value[j]
-		}
-		if row := block.aggregate[i*stride:][:stride]; !slices.Equal(row, vector) {
-			copy(row, vector)
-			x.mark(i)
-		}
-	}
-}
-
-// widen gives the aggregates more dimensions, zero ones.
-func (b *Block) widen(stride int) {
-	wide := make([]int64, len(b.profile)*stride)
-	for i := range len(b.aggregate) / max(b.stride, 1) {
-		copy(wide[i*stride:], b.Aggregate(i))
-	}
-	b.aggregate, b.stride = wide, stride
 }
 
 // writeParked writes the flags.
@@ -343,5 +311,5 @@ func (t *Table) Replace(cluster string, rows []model.Need) error {
 }
 
 func (x *installer) bytes() int64 {
-	return int64(cap(x.profile)+cap(x.unit)+cap(x.group)+cap(x.rows)+cap(x.match.next))*4 + int64(cap(x.vector)+cap(x.changed))*8 + int64(len(x.match.heads))*2*12
+	return int64(cap(x.profile)+cap(x.vector)+cap(x.group)+cap(x.rows)+cap(x.match.next))*4 + int64(cap(x.values)+cap(x.changed))*8 + int64(len(x.match.heads))*2*12
 }

@@ -36,64 +36,74 @@ func (a *amounts) bytes() int64 {
 	return int64(cap(a.end))*4 + int64(cap(a.dim)) + int64(cap(a.value))*8
 }
 
-// unitSet keeps the minimum units of a roll-up once each, numbered in the order
-// of their first use.
-type unitSet struct {
+// vectorSet keeps the aggregates and minimum units of a roll-up once each, numbered
+// in the order of their first use.
+type vectorSet struct {
 	vectors amounts
 	slots   []uint32 // number + 1, 0 = free; a power of two, at most half full
 	sorted  []Amount // scratch
 }
 
 const (
-	unitSlotsMin = 64
-	// unitProbesMax bounds the search for a vector. Somebody could choose
+	vectorSlotsMin = 64
+	// vectorProbesMax bounds the search for a vector. Somebody could choose
 	// amounts that all fall on one slot; those beyond get a number of their own
 	// each, and the table makes one of those that are equal.
-	unitProbesMax = 64
+	vectorProbesMax = 64
 )
 
-func (u *unitSet) reset() {
-	if len(u.slots) > unitSlotsMin && len(u.vectors.end) < len(u.slots)/16 {
-		u.slots = nil // not to be cleared again and again for the sake of few
+func (s *vectorSet) reset() {
+	if len(s.slots) > vectorSlotsMin && len(s.vectors.end) < len(s.slots)/16 {
+		s.slots = nil // not to be cleared again and again for the sake of few
 	}
-	u.vectors.reset()
-	clear(u.slots)
+	s.vectors.reset()
+	clear(s.slots)
 }
 
 // put returns the number of a vector of different dimensions.
-func (u *unitSet) put(v []Amount) uint32 {
-	if len(u.vectors.end)*2 >= len(u.slots) {
-		u.grow()
+func (s *vectorSet) put(v []Amount) uint32 {
+	if len(s.vectors.end)*2 >= len(s.slots) {
+		s.grow()
 	}
-	u.sorted = append(u.sorted[:0], v...)
-	s := u.sorted
-	for i := 1; i < len(s); i++ {
-		for j := i; j > 0 && s[j].Dim < s[j-1].Dim; j-- {
-			s[j], s[j-1] = s[j-1], s[j]
+	h, from := uint64(len(v)), uint32(0)
+	for _, a := range v {
+		if a.Dim < from {
+			return s.put(s.inOrder(v))
 		}
+		h, from = mix(h, uint64(a.Dim), uint64(a.Value)), a.Dim
 	}
-	h := uint64(len(s))
-	for _, a := range s {
-		h = mix(h, uint64(a.Dim), uint64(a.Value))
-	}
-	n := uint32(len(u.vectors.end))
-	at := u.home(h)
-	for probe := 0; u.slots[at] != 0; probe++ {
-		if probe == unitProbesMax {
-			u.vectors.append(s)
+	n := uint32(len(s.vectors.end))
+	at := s.home(h)
+	for probe := 0; s.slots[at] != 0; probe++ {
+		if probe == vectorProbesMax {
+			s.vectors.append(v)
 			return n
 		}
-		if known := u.slots[at] - 1; u.equal(known, s) {
+		if known := s.slots[at] - 1; s.equal(known, v) {
 			return known
 		}
-		at = (at + 1) & (len(u.slots) - 1)
+		at = (at + 1) & (len(s.slots) - 1)
 	}
-	u.vectors.append(s)
-	u.slots[at] = n + 1
+	s.vectors.append(v)
+	s.slots[at] = n + 1
 	return n
 }
 
-func (u *unitSet) home(h uint64) int { return int(h>>32) & (len(u.slots) - 1) }
+// inOrder returns a copy of a vector in the order of its dimensions.
+func (s *vectorSet) inOrder(v []Amount) []Amount {
+	s.sorted = append(s.sorted[:0], v...)
+	v = s.sorted
+	for i := 1; i < len(v); i++ {
+		for j := i; j > 0 && v[j].Dim < v[j-1].Dim; j-- {
+			v[j], v[j-1] = v[j-1], v[j]
+		}
+	}
+	return v
+}
+
+func (s *vectorSet) len() int { return len(s.vectors.end) }
+
+func (s *vectorSet) home(h uint64) int { return int(h>>32) & (len(s.slots) - 1) }
 
 // mix folds one amount into a hash. It spreads well enough for a table that
 // compares what it finds.
@@ -102,8 +112,8 @@ func mix(h, dim, value uint64) uint64 {
 	return hi ^ lo
 }
 
-func (u *unitSet) equal(n uint32, v []Amount) bool {
-	dim, value := u.vectors.at(int(n))
+func (s *vectorSet) equal(n uint32, v []Amount) bool {
+	dim, value := s.vectors.at(int(n))
 	if len(dim) != len(v) {
 		return false
 	}
@@ -115,25 +125,25 @@ func (u *unitSet) equal(n uint32, v []Amount) bool {
 	return true
 }
 
-func (u *unitSet) grow() {
-	u.slots = make([]uint32, max(2*len(u.slots), unitSlotsMin))
-	for n := range u.vectors.end {
-		dim, value := u.vectors.at(n)
+func (s *vectorSet) grow() {
+	s.slots = make([]uint32, max(2*len(s.slots), vectorSlotsMin))
+	for n := range s.vectors.end {
+		dim, value := s.vectors.at(n)
 		h := uint64(len(dim))
 		for i := range dim {
 			h = mix(h, uint64(dim[i]), uint64(value[i]))
 		}
-		at := u.home(h)
-		for probe := 0; u.slots[at] != 0 && probe < unitProbesMax; probe++ {
-			at = (at + 1) & (len(u.slots) - 1)
+		at := s.home(h)
+		for probe := 0; s.slots[at] != 0 && probe < vectorProbesMax; probe++ {
+			at = (at + 1) & (len(s.slots) - 1)
 		}
-		if u.slots[at] == 0 {
-			u.slots[at] = uint32(n) + 1
+		if s.slots[at] == 0 {
+			s.slots[at] = uint32(n) + 1
 		}
 	}
 }
 
-func (u *unitSet) bytes() int64 { return u.vectors.bytes() + int64(cap(u.slots))*4 }
+func (s *vectorSet) bytes() int64 { return s.vectors.bytes() + int64(cap(s.slots))*4 }
 
 // resized returns a column with n rows: those there were, and zero ones. It
 // takes new memory when there is too little, or much more than is needed.

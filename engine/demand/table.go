@@ -23,7 +23,7 @@ type Table struct {
 	order     []string // cluster ids with rows, sorted
 	profiles  profiles
 	dims      dims
-	units     units
+	vectors   vectors
 	groups    names
 	reported  map[string]struct{}
 	rows      int
@@ -70,13 +70,13 @@ func (t *Table) Profile(id uint32) *model.Profile { return t.profiles.byID[id] }
 // ProfileIDMax is one more than the largest profile id in use.
 func (t *Table) ProfileIDMax() uint32 { return uint32(len(t.profiles.byID)) }
 
-// Unit returns a minimum unit by its number, in the order of Dims and as long
-// as any unit needs; what is beyond is zero. Unit 0 is the zero vector. It is
-// good until the table changes; do not modify.
-func (t *Table) Unit(id uint32) []int64 { return t.units.at(id) }
+// Vector returns an aggregate or a minimum unit by its number, in the order of
+// Dims, up to its last positive amount; what is beyond is zero. Number 0 is the
+// zero vector. It is good until the table changes; do not modify.
+func (t *Table) Vector(id uint32) []int64 { return t.vectors.dict.At(id) }
 
-// UnitIDMax is one more than the largest number of a unit in use.
-func (t *Table) UnitIDMax() uint32 { return t.units.dict.Top() + 1 }
+// VectorIDMax is one more than the largest number of a vector in use.
+func (t *Table) VectorIDMax() uint32 { return t.vectors.dict.Top() + 1 }
 
 // GroupName returns a group by its number, "" for 0. The string stays good when
 // the table changes.
@@ -140,7 +140,7 @@ func (t *Table) Row(b *Block, i int) model.Need {
 // Bytes returns the memory that the rows hold, columns, groups and table of
 // clusters; maps are estimated. Profiles are not counted: rows share them.
 func (t *Table) Bytes() int64 {
-	n := t.units.bytes() + t.groups.bytes() + t.log.bytes() + t.installer.bytes() + t.loader.Bytes() +
+	n := t.vectors.bytes() + t.groups.bytes() + t.log.bytes() + t.installer.bytes() + t.loader.Bytes() +
 		int64(cap(t.order))*16 + int64(len(t.blocks)+len(t.reported))*2*32
 	for _, b := range t.blocks {
 		n += b.bytes()
