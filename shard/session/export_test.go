@@ -15,11 +15,8 @@ func (s *Server) Idle(cluster string) bool {
 	return l != nil && !l.resyncing.Load() && l.out.waiting() == 0
 }
 
-// Stalls tells whether the operator of a cluster keeps a message waiting.
-func (s *Server) Stalls(cluster string) bool {
-	l := s.links.current(cluster)
-	return l.sending.Load() != 0 && l.out.waiting() > 1<<10
-}
+// Sends tells whether a message is on its way to the operator of a cluster.
+func (s *Server) Sends(cluster string) bool { return s.links.current(cluster).sending.Load() != 0 }
 
 // EndStalled is what the watch does that much later.
 func (s *Server) EndStalled(later time.Duration) { s.endStalled(s.clock().Add(later)) }

@@ -189,18 +189,20 @@ func (o *operator) send(m *pb.OperatorMessage) {
 	}
 }
 
-// next returns the next message.
+// next returns the next message. One that came before the end of the session
+// is returned after it, too.
 func (o *operator) next() *pb.ShardMessage {
 	o.t.Helper()
 	select {
 	case m := <-o.got:
 		return m
-	default:
-	}
-	select {
-	case m := <-o.got:
-		return m
 	case err := <-o.ended:
+		o.ended <- err
+		select {
+		case m := <-o.got:
+			return m
+		default:
+		}
 		o.t.Fatalf("the session ended: %v", err)
 	case <-time.After(waitMax):
 		o.t.Fatal("nothing came")
