@@ -221,7 +221,7 @@ type Plan struct {
 	Actions []Action
 	// Ended are the machines whose reservation has come to its end: its owner
 	// is gone, was satisfied otherwise, or lost the machine to a higher rank,
-	// or the deadline has passed. The caller takes the stamp off before the
+	// or the deadline has passed, of a plan all of them. The caller takes the stamp off before the
 	// next cycle.
 	Ended []columnar.Row
 	// Reservations are what the plans of this cycle reserve, with VictimsGang: by

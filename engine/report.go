@@ -223,7 +223,7 @@ func (p *pass) ended(r columnar.Row, res model.Reservation) bool {
 		return true
 	}
 	if !p.reserved.live(r) {
-		return !p.mayHold(r, res) || p.s.Demand.Reported(res.Owner.Cluster)
+		return !p.mayHold(r, &res) || p.s.Demand.Reported(res.Owner.Cluster)
 	}
 	members := p.reserved.members[r]
 	if h := p.held[r].need; h != unheld && p.s.View.State[r] != model.Configured {

@@ -13,7 +13,8 @@ import (
 // reservations resolves, once per cycle, for whom machines are held. A live
 // reservation is one whose owner is in the demand, or may yet be because its
 // cluster has not reported; it has not passed its deadline, unless the machine
-// is still draining, which stops the clock.
+// is still draining, which stops the clock. The machines of a plan are held for
+// as long as one of them is.
 type reservations struct {
 	// members are, by live reserved machine, the needs that own it, by rank:
 	// several rows may agree in cluster, profile and group. Empty = the owner's
@@ -41,6 +42,13 @@ type reservationStore struct {
 	fingerprints map[uint64]bool
 	owners       map[model.Owner][]int32 // the needs of each
 	byRow        map[model.Owner]bool
+	standing     map[planOf]bool // plans of which some machine has not passed its deadline
+}
+
+// planOf names a plan of preemption.
+type planOf struct {
+	owner model.Owner
+	id    uint64
 }
 
 // begin empties the store.
@@ -48,7 +56,7 @@ func (x *reservationStore) begin() {
 	if x.members == nil {
 		*x = reservationStore{
 			members: map[columnar.Row][]int32{}, rows: map[int32][]columnar.Row{}, wanted: map[model.Owner]bool{},
-			clusters: map[string]bool{}, fingerprints: map[uint64]bool{}, owners: map[model.Owner][]int32{}, byRow: map[model.Owner]bool{},
+			clusters: map[string]bool{}, fingerprints: map[uint64]bool{}, owners: map[model.Owner][]int32{}, byRow: map[model.Owner]bool{}, standing: map[planOf]bool{},
 		}
 		return
 	}
@@ -59,6 +67,7 @@ func (x *reservationStore) begin() {
 	clear(x.fingerprints)
 	clear(x.owners)
 	clear(x.byRow)
+	clear(x.standing)
 }
 
 type block struct {
@@ -76,8 +85,9 @@ func (p *pass) indexReservations() reservations {
 	st.begin()
 	x := reservations{members: st.members, rows: st.rows, blocks: st.blocks[:0]}
 	p.findOwnersNamed(st)
+	p.findStanding(st)
 	for r, res := range p.s.Supply.Reservations() {
-		if !p.mayHold(r, res) {
+		if !p.mayHold(r, &res) {
 			continue
 		}
 		members := st.owners[res.Owner]
@@ -115,15 +125,33 @@ func (p *pass) sortKeep(rows []columnar.Row) {
 	slices.SortFunc(rows, func(a, b columnar.Row) int { return cmp.Compare(p.s.KeepKey(a), p.s.KeepKey(b)) })
 }
 
-// mayHold reports whether the reservation holds as far as the machine goes.
-func (p *pass) mayHold(r columnar.Row, res model.Reservation) bool {
+// mayHold reports whether a reservation holds as far as its machine goes, and the
+// others of its plan.
+func (p *pass) mayHold(r columnar.Row, res *model.Reservation) bool {
 	switch p.s.View.State[r] {
 	case model.Draining:
 		return true
 	case model.Idle, model.Configured, model.Creating:
-		return res.Deadline == 0 || p.s.Now <= res.Deadline
+		return res.Deadline == 0 || p.s.Now <= res.Deadline || p.ofPlan(res) && p.e.store.reserved.standing[planOf{res.Owner, res.Plan}]
 	}
 	return false
+}
+
+// findStanding finds the plans of which some machine is held for its own sake,
+// where a machine of any plan is past its deadline.
+func (p *pass) findStanding(st *reservationStore) {
+	late := false
+	for _, res := range p.s.Supply.Reservations() {
+		late = late || p.ofPlan(&res) && res.Deadline != 0 && p.s.Now > res.Deadline
+	}
+	if !late {
+		return
+	}
+	for r, res := range p.s.Supply.Reservations() {
+		if p.ofPlan(&res) && p.mayHold(r, &res) {
+			st.standing[planOf{res.Owner, res.Plan}] = true
+		}
+	}
 }
 
 // heldFrom returns the place in the order from which on others do not see the

@@ -62,8 +62,9 @@ type Reservation struct {
 	Interruption Bucket
 	Reclamation  Bucket
 	Arrival      int64
-	// Deadline is when it ends at the latest. A Draining machine's reservation
-	// does not expire.
+	// Deadline is when it ends at the latest, Unix nanoseconds, 0 = none yet. A
+	// Draining machine's reservation does not expire, and of a plan none does before
+	// the last.
 	Deadline int64
 	// Plan is the id of the plan of preemption that the machine is part of, 0 =
 	// none: it was created for its owner. The reservations of a plan end

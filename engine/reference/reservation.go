@@ -18,8 +18,9 @@ type hold struct {
 }
 
 // findHolds settles, at the start of the cycle, which reservations are live:
-// not past their deadline (a Draining machine's does not expire), and with an
-// owner in the demand or in a cluster that has not reported yet.
+// not past their deadline (a Draining machine's does not expire, and with one of
+// a plan none of that plan does), and with an owner in the demand or in a cluster
+// that has not reported yet.
 func (p *pass) findHolds() {
 	p.holds = map[*model.Machine]hold{}
 	owners := p.ownersByIdentity()
@@ -39,6 +40,18 @@ func carriesReservation(s model.State) bool {
 }
 
 func (p *pass) expired(m *model.Machine) bool {
+	if !p.late(m) {
+		return false
+	}
+	r := m.Reservation
+	return !p.ofPlan(hold{record: r}) || !slices.ContainsFunc(p.machines, func(other *model.Machine) bool {
+		o := other.Reservation
+		return o.Plan == r.Plan && o.Owner == r.Owner && carriesReservation(other.State) && !p.late(other)
+	})
+}
+
+// late: the machine itself is past the deadline.
+func (p *pass) late(m *model.Machine) bool {
 	d := m.Reservation.Deadline
 	return d != 0 && p.in.Now > d && m.State != model.Draining
 }
