@@ -10,6 +10,7 @@
 package freeport
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // Ports are looked for in [first, end): below 32768, where the ports begin that
@@ -26,6 +28,9 @@ const (
 	first = 20000
 	end   = 32000
 )
+
+// dialMax is how long loopback may take to say that nobody listens.
+const dialMax = time.Second
 
 var (
 	mu   sync.Mutex
@@ -79,12 +84,21 @@ func try(t testing.TB, dir string, port int) (string, bool) {
 		return "", false
 	}
 	address := fmt.Sprint("127.0.0.1:", port)
-	l, err := net.Listen("tcp", address)
-	if err != nil {
+	if !isFree(address) {
 		f.Close()
 		return "", false
 	}
-	l.Close()
 	held = append(held, f)
 	return address, true
+}
+
+// isFree reports whether nobody listens on an address. It does not try to listen:
+// a process that another test starts at that moment would have the listener too,
+// until it runs its own program, and the port would be in use for as long.
+func isFree(address string) bool {
+	conn, err := net.DialTimeout("tcp", address, dialMax)
+	if err == nil {
+		conn.Close()
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -57,4 +58,36 @@ func TestOtherProcess(t *testing.T) {
 			t.Errorf("%s is given to two processes", address)
 		}
 	}
+}
+
+// TestFreeWhileProcessesStart: a port that was given is free at once, whatever other
+// tests start at that moment.
+func TestFreeWhileProcessesStart(t *testing.T) {
+	var starting sync.WaitGroup
+	over := make(chan struct{})
+	for range 2 {
+		starting.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				if err := exec.Command(os.Args[0], "-test.run=^$").Run(); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for range 500 {
+		l, err := net.Listen("tcp", Take(t))
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		l.Close()
+	}
+	close(over)
+	starting.Wait()
 }
