@@ -2,6 +2,7 @@ package engine
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
@@ -36,6 +37,7 @@ func (p *pass) notePlan(x *reservations, r columnar.Row, res *model.Reservation,
 		return
 	}
 	x.plans = true
+	x.idlePlans = x.idlePlans || p.s.View.State[r] == model.Idle
 	p.e.store.planners = append(p.e.store.planners, members...)
 	for _, n := range members {
 		if p.s.View.State[r] == model.Idle && p.kindOf(n).same {
@@ -117,6 +119,7 @@ func (l *lane) void(owner model.Owner) {
 		}
 		if l.s.View.State[r] == model.Idle && !l.claimed(r) && l.takenBy(r) == noNeed {
 			l.putBack(r)
+			l.revive(l.s.View.Class[r])
 		}
 	}
 	// Members may hold machines of other names too.
@@ -125,6 +128,17 @@ func (l *lane) void(owner model.Owner) {
 			l.noteHeldBack(r, members)
 		}
 	}
+}
+
+// revive has needs looked at again for whom nothing was left, since a machine of a
+// class is there now.
+func (l *lane) revive(class uint32) {
+	for i := range l.kinds {
+		if l.kinds[i].acceptsClass(class) {
+			atomic.StoreUint32(&l.spent[i], 0)
+		}
+	}
+	l.revived = true
 }
 
 // heldFor returns what is held for a need, and what still drains of a plan of

@@ -57,9 +57,11 @@ func (g *gatherer) touch(b *batch) {
 }
 
 // acquirePending gives each need that lacks something its turn, if there is
-// anything that it could acquire, or be told; another worker gathers ahead.
+// anything that it could acquire, or be told; another worker gathers ahead. While a
+// plan holds Idle machines that may turn free, what is passed over hangs on what
+// happens before.
 func (l *lane) acquirePending() {
-	if l.e.crew.size() == 1 || l.shares.turns < gatherMin {
+	if l.e.crew.size() == 1 || l.shares.turns < gatherMin || l.reserved.idlePlans {
 		l.acquireShare()
 		return
 	}

@@ -44,6 +44,7 @@ type lane struct {
 	touched    uint64 // keeps the compiler from dropping reads
 	gatherer   gatherer
 	pending    batch // that the lane gathers for itself
+	revived    bool  // who was passed over in gathering may acquire something now
 	// vainSince is, by kind, what had happened when phase 2 could do nothing for
 	// it; see phase2_vain.go.
 	vainSince []uint64
@@ -91,7 +92,7 @@ func (l *lane) enter(p *pass) {
 		}
 	}
 	l.acquisitions[0], l.acquisitions[1] = l.acquisitions[0][:0], l.acquisitions[1][:0]
-	l.shares = shares{}
+	l.shares, l.revived = shares{}, false
 	l.probes, l.nextBlock, l.satisfied, l.credited = 0, 0, 0, 0
 	l.lost, l.moreUnits = l.lost[:0], 0
 	l.counts = AcquireCounts{}

@@ -31,6 +31,10 @@ func (l *lane) acquireBatch(b *batch) {
 		}
 		l.blockUpTo(b.rank[i])
 		l.takeTurn(need, b.rank[i])
+		if l.revived {
+			l.revived, l.gatherer.rank = false, int(b.rank[i])+1
+			return
+		}
 	}
 }
 

@@ -27,8 +27,11 @@ type reservations struct {
 	blocks []block
 	// plans says that some are part of a plan of preemption; voided are those of
 	// plans that have ended in this pass, with their members. See gang_void.go.
-	plans  bool
-	voided map[columnar.Row][]int32
+	plans bool
+	// idlePlans says that some of the plans' machines are Idle: when such a plan ends
+	// they are there for who has his turn next.
+	idlePlans bool
+	voided    map[columnar.Row][]int32
 }
 
 // reservationStore is the memory of reservations and of what they are found with.
