@@ -109,10 +109,11 @@ func (l *lane) markAsking(from, to int) {
 			continue
 		}
 		kind, weight := l.kindAt[rank], int32(specialWeight)
+		if l.isIdle(rank, kind, false) {
+			continue
+		}
 		if !l.special[rank] && !l.waits[rank] {
-			if weight = 1; l.isSpent(kind) {
-				continue
-			}
+			weight = 1
 		}
 		l.asking[rank] = 1
 		l.byKind[kind] += weight
@@ -174,7 +175,7 @@ func (p *pass) acquireAll() {
 	l := lanes[0]
 	p.markSpecial()
 	p.findAsking()
-	if p.e.opts.Acquire == AcquireRacing {
+	if p.e.opts.Acquire == AcquireRacing && !l.reserved.idlePlans {
 		l.shares = shares{}
 		l.acquireRacing()
 		p.acquisitions = l.acquisitions

@@ -66,7 +66,16 @@ type gangTable struct {
 	round   uint32       // of pools
 	turn    uint32       // of the need that is planned for
 	dealt   []*unitScope // scratch, by place in a flavour
+	byValue []*unitScope // scratch of deal, by domain; nil between two
 	victims preyTable
+}
+
+// scopesByValue returns room for a scope of each domain below a number.
+func (t *gangTable) scopesByValue(n int) []*unitScope {
+	if len(t.byValue) < n {
+		t.byValue = make([]*unitScope, n+n/8)
+	}
+	return t.byValue
 }
 
 // begin prepares the table for a pass.

@@ -358,16 +358,17 @@ func (l *lane) deal(pool *unitPool) {
 	if pool.of != nil {
 		from = &pool.of.anywhere
 	}
+	scopes := l.e.store.gangs.scopesByValue(l.sitesMaxIn(pool.cut))
 	at := func(r columnar.Row) *unitScope {
 		value, ok := l.siteIn(pool.cut, pool.key.matcher, r)
 		if !ok {
 			return nil
 		}
-		x := pool.domains[value]
+		x := scopes[value]
 		if x == nil {
 			x = l.e.store.gangs.emptyScope()
 			x.begin(value)
-			pool.domains[value] = x
+			scopes[value], pool.domains[value] = x, x
 			pool.list = append(pool.list, x)
 		}
 		return x
@@ -389,5 +390,8 @@ func (l *lane) deal(pool *unitPool) {
 				x.addGang(l.arena, g)
 			}
 		}
+	}
+	for _, x := range pool.list {
+		scopes[x.value] = nil
 	}
 }

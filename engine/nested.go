@@ -138,11 +138,14 @@ func (p *pass) domainOf(site uint32) uint32 {
 }
 
 // sitesMax is one more than the largest number of a site.
-func (p *pass) sitesMax() int {
-	if p.cut == nil {
+func (p *pass) sitesMax() int { return p.sitesMaxIn(p.cut) }
+
+// sitesMaxIn is sitesMax for a cut, or without one.
+func (p *pass) sitesMaxIn(x *cut) int {
+	if x == nil {
 		return p.s.Supply.ValueIDMax()
 	}
-	return len(p.cut.cells) + 1
+	return len(x.cells) + 1
 }
 
 // compareSites orders sites by their texts, those of a domain first.

@@ -17,59 +17,37 @@ import (
 // take.
 
 // ownChains finds a need's own machines: those of its cluster that carry its
-// stamp. It is a hash table over (fingerprint, group) with chained places of
-// the cluster's list; each chain is in the order of the credit walk. It serves
-// one cluster at a time.
+// stamp. It is a hash table of chained places in the cluster's list, each 1 more;
+// a chain is of the stamps that share a bucket, in the order of the credit walk.
+// It serves one cluster at a time.
 type ownChains struct {
-	slots []ownSlot
-	next  []uint32 // by place: 1 + the next place of the chain
+	heads []uint32 // by bucket: where what is not gone for all ranks begins
+	next  []uint32 // by place: the next place of the chain
 	shift uint8
 	used  bool
 }
 
-// ownSlot is one stamp's chain, as places in the list, each 1 more: first is
-// where what is not claimed begins, last is 0 when the slot is free.
-type ownSlot struct {
-	fingerprint uint64
-	group       uint32
-	first, last uint32
-}
-
 // index chains the stamped machines of a cluster.
 func (x *ownChains) index(bound []snapshot.Bound) {
-	logSize := bits.Len(uint(2*len(bound) + 1))
-	x.slots = resize(x.slots, 1<<logSize)
-	x.next = grown(x.next, len(bound))
+	logSize := bits.Len(uint(len(bound) | 1))
+	x.heads, x.next = resize(x.heads, 1<<logSize), grown(x.next, len(bound))
 	x.shift = uint8(64 - logSize)
 	x.used = false
-	for i := range bound {
+	for i := len(bound) - 1; i >= 0; i-- {
 		b := &bound[i]
 		if b.Fingerprint == 0 {
 			continue
 		}
 		x.used = true
-		s := x.slot(b.Fingerprint, b.Group)
-		at := uint32(i) + 1
-		x.next[i] = 0
-		if s.last == 0 {
-			*s = ownSlot{b.Fingerprint, b.Group, at, at}
-			continue
-		}
-		x.next[s.last-1] = at
-		s.last = at
+		head := x.bucket(b.Fingerprint, b.Group)
+		x.next[i], *head = *head, uint32(i)+1
 	}
 }
 
-// slot returns where the chain of a stamp is or would start.
-func (x *ownChains) slot(fingerprint uint64, group uint32) *ownSlot {
-	mask := uint64(len(x.slots) - 1)
+// bucket returns where the chain begins that has the machines of a stamp.
+func (x *ownChains) bucket(fingerprint uint64, group uint32) *uint32 {
 	hi, lo := bits.Mul64(fingerprint^uint64(group)*0xd6e8feb86659fd93, 0xa0761d6478bd642f)
-	for at := (hi ^ lo) >> x.shift; ; at = (at + 1) & mask {
-		s := &x.slots[at]
-		if s.last == 0 || s.fingerprint == fingerprint && s.group == group {
-			return s
-		}
-	}
+	return &x.heads[(hi^lo)>>x.shift]
 }
 
 // openCluster makes a cluster the one whose needs are credited.
@@ -237,19 +215,22 @@ func (l *lane) credit(need int32, k *kind) {
 }
 
 func (l *lane) creditOwn(need int32, k *kind) {
-	if l.own.used {
-		s := l.own.slot(k.fingerprint, l.groupOf(need))
-		for at := s.first; at != 0 && l.lacks != 0; at = l.own.next[at-1] {
-			b := &l.bound[at-1]
-			l.probes++
-			switch {
-			case l.gone(at - 1):
-				if at == s.first { // rows that agree in stamp share a chain
-					s.first = l.own.next[at-1]
-				}
-			case l.classMask[b.Class]&l.lacks != 0 && k.acceptsClass(b.Class) && l.inDomain(b.Row, need):
-				l.seize(at-1, need)
-			}
+	if !l.own.used {
+		return
+	}
+	group := l.groupOf(need)
+	head := l.own.bucket(k.fingerprint, group)
+	for *head != 0 && l.gone(*head-1) {
+		*head = l.own.next[*head-1]
+	}
+	for at := *head; at != 0 && l.lacks != 0; at = l.own.next[at-1] {
+		b := &l.bound[at-1]
+		if b.Fingerprint != k.fingerprint || b.Group != group {
+			continue // it shares the bucket
+		}
+		l.probes++
+		if !l.gone(at-1) && l.classMask[b.Class]&l.lacks != 0 && k.acceptsClass(b.Class) && l.inDomain(b.Row, need) {
+			l.seize(at-1, need)
 		}
 	}
 }

@@ -31,17 +31,20 @@ func (l *lane) preemptByGangs() {
 		return
 	}
 	t := l.findTurns()
+	since := l.happened()
 	for rank := t.next(0); rank < len(l.order); rank = t.next(rank + 1) {
-		need, kind := l.order[rank], l.kindAt[rank]
-		if l.isKnownVain(kind) && !l.special[rank] && l.skewed[kind] == 0 {
+		kind := l.kindAt[rank]
+		if at := l.vainSince[kind]; (at == since || at == vainForever) && !l.special[rank] && l.skewed[kind] == 0 {
 			continue // as for most that are short: because supply is
 		}
+		need := l.order[rank]
 		if t.marks[rank]&isOutlined != 0 && l.isRefused(t, rank) || l.isPassedOver(rank, need, kind) {
 			continue
 		}
 		l.blockUpTo(int32(rank))
 		l.planFor(need, &l.kinds[kind])
 		l.watch(t, rank+1)
+		since = l.happened()
 	}
 }
 
@@ -210,12 +213,21 @@ func (l *lane) findCheapest(c int, classes []uint64) {
 		lowest := int32(math.MaxInt32)
 		for at := g.First + 1; at != 0 && at <= configured; at = bound[at-1].Next {
 			r := bound[at-1].Row
-			if lowest = min(lowest, priority[r]); l.held[r].need == unheld && l.e.opts.Victims == VictimsGang {
+			if lowest = min(lowest, priority[r]); l.isUnclaimed(at-1, r) && l.e.opts.Victims == VictimsGang {
 				lowest = math.MinInt32 // excess serves everybody
 			}
 		}
 		x.cheapest = append(x.cheapest, classPriority{g.Class, lowest})
 	}
+}
+
+// isUnclaimed reports whether nobody claims a machine, given by its place in a
+// cluster's list and its row.
+func (l *lane) isUnclaimed(place uint32, r columnar.Row) bool {
+	if l.replay.listed {
+		return l.replay.owner[place] >= nobodysNow
+	}
+	return !l.claimed(r)
 }
 
 // noteLate is notePriorities for a cluster if some of its needs were credited after
