@@ -230,6 +230,17 @@ var pinnedName = flag.String("pinned", "", "the pinned work that TestPinnedWork 
 //go:noinline
 func pinnedRegion(work func()) { work() }
 
+// pinnedHeap is what no pinned work comes to need of the heap, in bytes.
+const pinnedHeap = 512 << 20
+
+// growHeap lets the heap grow at once by what is needed later: else it grows now and
+// then while instructions are counted, and whether it does hangs on a few objects
+// that the runtime has made before.
+func growHeap() {
+	runtime.KeepAlive(make([]byte, pinnedHeap))
+	runtime.GC()
+}
+
 // TestPinnedWork does one piece of work for a counter that watches
 // pinnedRegion; without -pinned it sees that all of them work.
 func TestPinnedWork(t *testing.T) {
@@ -243,6 +254,9 @@ func TestPinnedWork(t *testing.T) {
 	// thread inside of the region would leave the one before counting for good.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	if *pinnedName != "" {
+		growHeap()
+	}
 	known := false
 	for _, p := range pinnedWork {
 		if *pinnedName != "" && p.name != *pinnedName {
