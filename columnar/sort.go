@@ -130,10 +130,16 @@ func eightFrom(s string, depth int) uint64 {
 // a or in b. One pass per byte in which the pieces differ, the last one first.
 func sortPieces(a, b []piece) []piece {
 	var counts [8][256]uint32
-	for _, p := range a {
-		for digit := range counts {
-			counts[digit][byte(p.bytes>>(8*digit))]++
-		}
+	for i := range a { // written out: the compiler would not
+		w := a[i].bytes
+		counts[0][byte(w)]++
+		counts[1][byte(w>>8)]++
+		counts[2][byte(w>>16)]++
+		counts[3][byte(w>>24)]++
+		counts[4][byte(w>>32)]++
+		counts[5][byte(w>>40)]++
+		counts[6][byte(w>>48)]++
+		counts[7][byte(w>>56)]++
 	}
 	for digit := range counts {
 		c := &counts[digit]
@@ -145,10 +151,11 @@ func sortPieces(a, b []piece) []piece {
 			c[value] = at
 			at += n
 		}
+		shift := 8 * digit & 63
 		for _, p := range a {
-			value := byte(p.bytes >> (8 * digit))
-			b[c[value]] = p
-			c[value]++
+			to := &c[byte(p.bytes>>shift)]
+			b[*to] = p
+			*to++
 		}
 		a, b = b, a
 	}
