@@ -95,8 +95,28 @@ func (e *Engine) decide(in Input) (*Plan, error) {
 	p.report(&e.plan)
 	stats.Phase3Nanos = watch.lap()
 	p.leaveBehind()
+	e.trim(p.fresh)
 	e.last = p
 	return &e.plan, nil
+}
+
+// trimAfter is after how many cycles that each built on the one before an engine
+// gives back what these did not need.
+const trimAfter = 4
+
+// trim gives back, once it is idle for some time, what a cycle needs that decides
+// from nothing: most of all, to sort.
+func (e *Engine) trim(fresh bool) {
+	if e.builtOn++; fresh {
+		e.builtOn = 0
+	}
+	if e.builtOn != trimAfter {
+		return
+	}
+	e.arena.Trim()
+	for _, l := range e.lanes {
+		l.arena.Trim()
+	}
 }
 
 // stopwatch tells how long each stage takes; without a clock that is 0.

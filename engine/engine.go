@@ -85,6 +85,8 @@ type Engine struct {
 	tasks tasks
 	// unchecked counts the cycles since the last that was checked.
 	unchecked int
+	// builtOn counts the cycles since the last that built on nothing.
+	builtOn int
 }
 
 // New returns an engine. The error lists every fault of the options.

@@ -26,10 +26,12 @@ const (
 
 // turns are the needs that have a turn.
 type turns struct {
-	marks []uint8 // by place in the order
-	// at says, by place in the order, where outlines of gangs are.
-	at    []outlineAt
+	marks []uint8      // by place in the order
 	gangs bitmap.Dense // by need: those whose outlines are wanted
+	// Of the gangs before each word of that set, how many there are, and of each
+	// where its outline is.
+	before []uint32
+	at     []outlineAt
 	// kinds are those whose needs have turns; asked those of which some need lacks
 	// something.
 	kinds, asked []bool
@@ -43,9 +45,16 @@ type outlineAt struct{ worker, at uint32 }
 // outlineOf returns what the gang in a place of the order wants, and what could be
 // its own: value of a domain and vector by turns.
 func (l *lane) outlineOf(t *turns, rank int) (want, own []int64) {
-	x := l.e.lanes[t.at[rank].worker].outlines[t.at[rank].at:]
+	at := t.at[t.placeOf(l.order[rank])]
+	x := l.e.lanes[at.worker].outlines[at.at:]
 	n := int(x[l.dims]) * (1 + l.dims)
 	return x[:l.dims], x[l.dims+1:][:n]
+}
+
+// placeOf returns the place of a gang among those whose outlines are wanted.
+func (t *turns) placeOf(need int32) int {
+	word := uint32(need) >> 6
+	return int(t.before[word]) + bits.OnesCount64(t.gangs.Words()[word]&(1<<(need&63)-1))
 }
 
 // isShort reports whether the need in a place of the order lacks something yet.
@@ -72,7 +81,7 @@ func (l *lane) nobodyHasTurn() bool {
 func (l *lane) findTurns() *turns {
 	t := &l.turns
 	*t = turns{
-		marks: alloc.Make[uint8](l.arena, len(l.order)), at: alloc.MakeDirty[outlineAt](l.arena, len(l.order)),
+		marks: alloc.Make[uint8](l.arena, len(l.order)),
 		kinds: alloc.Make[bool](l.arena, len(l.kinds)), asked: l.findAskers(),
 	}
 	prey := &l.e.store.gangs.victims
@@ -155,7 +164,15 @@ func (l *lane) outlineGangs() {
 			l.turns.gangs.Set(uint32(need))
 		}
 	}
-	l.e.crew.each(len(l.turns.gangs.Words()), wordsPerChunk, l.e.tasks.outlines)
+	words := l.turns.gangs.Words()
+	l.turns.before = alloc.MakeDirty[uint32](l.arena, len(words))
+	n := 0
+	for i, word := range words {
+		l.turns.before[i] = uint32(n)
+		n += bits.OnesCount64(word)
+	}
+	l.turns.at = alloc.MakeDirty[outlineAt](l.arena, n)
+	l.e.crew.each(len(words), wordsPerChunk, l.e.tasks.outlines)
 }
 
 // outlineSome is outlineGangs for some words of the set.
@@ -189,7 +206,7 @@ func (l *lane) outline(need int32) {
 	}
 	rank, from := l.rankOf[need], len(l.outlines)
 	t.marks[rank] |= isOutlined
-	t.at[rank] = outlineAt{uint32(l.number), uint32(from)}
+	t.at[t.placeOf(need)] = outlineAt{uint32(l.number), uint32(from)}
 	l.outlines = append(l.outlines, l.aggregate(need)...)
 	for len(l.outlines) < from+l.dims {
 		l.outlines = append(l.outlines, 0)

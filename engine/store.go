@@ -271,6 +271,8 @@ func (p *pass) startOver() {
 	st.dims = p.dims
 	st.seen = s.Demand.Version()
 	rows := p.layRows()
+	room := s.Supply.RowMax() + s.Supply.RowMax()/16
+	st.reserve(rows, room)
 	st.lines = alloc.MakeDirty[line](st.arena, rows)
 	st.aggregates = alloc.MakeDirty[uint32](st.arena, rows)
 	st.seats = alloc.MakeDirty[seat](st.arena, rows)
@@ -279,7 +281,6 @@ func (p *pass) startOver() {
 	st.kindAt = alloc.MakeDirty[uint32](st.arena, rows)[:0]
 	st.byCluster = alloc.MakeDirty[int32](st.arena, rows)
 	st.lacking = alloc.Make[bool](st.arena, rows)
-	room := s.Supply.RowMax() + s.Supply.RowMax()/16
 	st.held = alloc.MakeDirty[hold](st.arena, room)
 	st.taken = alloc.Make[bool](st.arena, room)
 	st.priority = alloc.MakeDirty[int32](st.arena, room)
@@ -299,6 +300,26 @@ func (p *pass) startOver() {
 		st.folds[i] = st.folds[i][:0]
 	}
 	st.visited, st.undone, st.resettle = st.visited[:0], st.undone[:0], st.resettle[:0]
+}
+
+// What the store's columns take for each line and each machine.
+const (
+	lineBytes    = 32 + 4 + 16 + 4*4 + 1 + 1
+	machineBytes = 8 + 1 + 4*4
+)
+
+// reserve lays the columns side by side, where each would take whole pages, and
+// gives back those of before if they have become too small.
+func (st *store) reserve(rows, machines int) {
+	a := st.arena
+	n := rows*lineBytes + machines*machineBytes
+	if n < alloc.ChunkBytes {
+		return
+	}
+	if a.Reserved() < int64(n) || a.Reserved() > 2*int64(n) {
+		a.Trim()
+	}
+	a.Reserve(n)
 }
 
 // There is room from the beginning for the credit of so many needs of a cluster
