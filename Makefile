@@ -30,6 +30,7 @@ BENCHMARKS ?=
 
 # make nightly, make fuzz, make bench
 FLEETS ?= 200000
+FLEET_FROM ?= 1
 SOAK ?= 10m
 DEAD ?= 10m
 FUZZ_TIME ?= 3000x
@@ -159,8 +160,8 @@ fuzz: ## fuzz every target for some inputs (FUZZ_TIME=3000x, or 1m)
 	@tools/fuzz $(FUZZ_TIME)
 
 .PHONY: nightly
-nightly: ## compare engine and reference on many more random fleets (FLEETS=200000)
-	$(GO) test ./engine -run EqualsReference -fleets $(FLEETS) -timeout 10h
+nightly: ## compare engine and reference on many more random fleets (FLEETS=200000 FLEET_FROM=1)
+	$(GO) test ./engine -run EqualsReference -fleets $(FLEETS) -fleet-from $(FLEET_FROM) -timeout 10h
 
 .PHONY: gates
 gates: gates-exact gates-instructions gates-compare ## all that holds speed and memory to what they were

@@ -12,6 +12,7 @@ import (
 
 var (
 	fleets    = flag.Int("fleets", 2000, "random fleets to compare with the reference")
+	fleetFrom = flag.Int64("fleet-from", 1, "the seed of the first random fleet")
 	fleetSeed = flag.Int64("fleet-seed", 0, "compare only the fleet of this seed")
 )
 
@@ -59,7 +60,7 @@ func TestReclaimEqualsReference(t *testing.T) {
 	sizes := []fleet.Size{fleet.Tiny, fleet.Small, fleet.Tiny, fleet.Small, fleet.Tiny, fleet.Medium}
 	reclaims := 0
 	for i := range fleetsToTry() / 4 {
-		seed := int64(i + 1)
+		seed := *fleetFrom + int64(i)
 		if *fleetSeed != 0 {
 			if seed = *fleetSeed; i > 0 {
 				break
@@ -106,7 +107,7 @@ func TestEqualsReferenceOnRandomFleets(t *testing.T) {
 	sizes := []fleet.Size{fleet.Tiny, fleet.Tiny, fleet.Tiny, fleet.Small, fleet.Small, fleet.Medium}
 	n := fleetsToTry()
 	for i := range n + len(fleetsThatFailed) {
-		seed := int64(i + 1)
+		seed := *fleetFrom + int64(i)
 		if i >= n {
 			seed = fleetsThatFailed[i-n]
 		}
