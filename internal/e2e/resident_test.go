@@ -64,7 +64,8 @@ func TestResident(t *testing.T) {
 		eventually(t, *residentWait, "the shard makes cycles", func() bool {
 			return s.metric("bigfleet_shard_cycle_duration_seconds_count") >= from+float64(*residentCycles)
 		})
-		t.Logf("%d cycles %s: %s", *residentCycles, when, residentOf(s))
+		t.Logf("%d cycles %s: %s; cycles in all: %.0f full, %.0f checked, %.0f incremental", *residentCycles, when, residentOf(s),
+			s.metric("tonnage_shard_cycles_total", "full"), s.metric("tonnage_shard_cycles_total", "checked"), s.metric("tonnage_shard_cycles_total", "incremental"))
 	}
 	t.Logf("%s of listings were read in %.0f cycles", megabytes(s.metric("tonnage_shard_provider_list_bytes_total")), s.metric("bigfleet_shard_cycle_duration_seconds_count"))
 	for _, line := range residentSplit(s) {
