@@ -299,9 +299,13 @@ func (a *Arena) bumpHuge(bytes int) unsafe.Pointer {
 }
 
 // replaceHuge puts a new chunk at the place of old, or at the end when old is
-// negative. An eighth of headroom spares a slowly growing request most moves.
+// negative. Where whole pages leave it less than a 32nd of headroom, it gets an
+// eighth: that spares a slowly growing request most moves.
 func (a *Arena) replaceHuge(old, bytes int) int {
-	room := chunkRoom(bytes + bytes/8)
+	room := chunkRoom(bytes)
+	if room-bytes < bytes/32 {
+		room = chunkRoom(bytes + bytes/8)
+	}
 	if old < 0 {
 		a.huge = append(a.huge, hugeChunk{chunk: a.reserve(room)})
 		return len(a.huge) - 1

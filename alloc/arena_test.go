@@ -470,3 +470,23 @@ func TestAppend(t *testing.T) {
 		t.Error("two slices of one arena share memory")
 	}
 }
+
+// TestHeadroomOfHugeRequests: who asks for much gets whole pages, and more only
+// where these leave it next to nothing to grow.
+func TestHeadroomOfHugeRequests(t *testing.T) {
+	const mib = 1 << 20
+	for _, c := range []struct{ bytes, want int64 }{
+		{mib, 2 * mib},
+		{2*mib - 1<<16, 2 * mib},
+		{2*mib - 1<<15, 4 * mib},
+		{29 * mib, 30 * mib},
+		{30 * mib, 34 * mib},
+	} {
+		a := NewArena(Pass)
+		MakeDirty[byte](a, int(c.bytes))
+		if got := a.Reserved(); got != c.want {
+			t.Errorf("%d bytes: %d are reserved, want %d", c.bytes, got, c.want)
+		}
+		a.Close()
+	}
+}
