@@ -111,6 +111,7 @@ func (g *group) breakOnce(f fault, mark string) time.Duration {
 		s, err := g.status(ctx, n)
 		return err == nil && s.GetHasState() && s.GetLeaderAddress() != "" && (!s.GetLeads() || s.GetLeaderAddress() == n.listen)
 	})
+	g.settle()
 	return took
 }
 
