@@ -139,8 +139,9 @@ func (a *Arena) Close() {
 
 // Reserve makes room for that many bytes in one chunk, which the generation
 // takes next: called before its first Make, with what it will need, it brings
-// every page in beforehand and lays everything side by side. It panics with a
-// *LimitError when the arena is full.
+// every page in beforehand and lays everything side by side. What was reserved before
+// and is too small by now is given back. It panics with a *LimitError when the arena is
+// full.
 func (a *Arena) Reserve(bytes int) {
 	if bytes <= 0 {
 		return
@@ -150,6 +151,8 @@ func (a *Arena) Reserve(bytes int) {
 		at++
 	}
 	if at == len(a.chunks) {
+		a.dropWhole()
+		at = len(a.chunks)
 		room := chunkRoom(bytes)
 		if bytes < HugeBytes {
 			room = ordinaryRoom(0, bytes)
@@ -160,6 +163,21 @@ func (a *Arena) Reserve(bytes int) {
 	found.whole = true
 	copy(a.chunks[a.next+1:at+1], a.chunks[a.next:at])
 	a.chunks[a.next] = found
+}
+
+// dropWhole gives back what Reserve has made and this generation does not use: it is
+// too small, and would be left behind by every request that grows.
+func (a *Arena) dropWhole() {
+	kept := a.chunks[:a.next]
+	for _, c := range a.chunks[a.next:] {
+		if c.whole {
+			a.release(c)
+		} else {
+			kept = append(kept, c)
+		}
+	}
+	clear(a.chunks[len(kept):])
+	a.chunks = kept
 }
 
 // Make returns a zeroed slice of n elements with no room behind them: append

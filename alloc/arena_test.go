@@ -490,3 +490,19 @@ func TestHeadroomOfHugeRequests(t *testing.T) {
 		a.Close()
 	}
 }
+
+// TestReserveThatGrowsLeavesNoTrail: who reserves a little more each time holds what was
+// asked for last, not the sum.
+func TestReserveThatGrowsLeavesNoTrail(t *testing.T) {
+	a := NewArena(Pass)
+	defer a.Close()
+	for bytes := 4 * ChunkBytes; bytes <= 12*ChunkBytes; bytes += ChunkBytes / 2 {
+		a.Reset()
+		Make[byte](a, 100) // an ordinary chunk stays
+		a.Reserve(bytes)
+		Make[byte](a, bytes)
+		if most := int64(chunkRoom(bytes) + FirstChunkBytes); a.Reserved() > most {
+			t.Fatalf("%d bytes are reserved for %d, at most %d are right", a.Reserved(), bytes, most)
+		}
+	}
+}

@@ -31,12 +31,13 @@ func TestWorkingMemoryIsGivenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	run := func(n int) {
+	run := func(n int) (plan *engine.Plan) {
 		for range n {
-			if _, err := e.Cycle(in); err != nil {
+			if plan, err = e.Cycle(in); err != nil {
 				t.Fatal(err)
 			}
 		}
+		return plan
 	}
 	run(1)
 	first := working(e)
@@ -48,7 +49,9 @@ func TestWorkingMemoryIsGivenBack(t *testing.T) {
 	if most := later.Used + later.Used*spareMost/100; later.Reserved > most {
 		t.Errorf("%d bytes are held for %d that are used, at most %d are right", later.Reserved, later.Used, most)
 	}
-	run(cycles - 1)
+	if !run(cycles - 1).Stats.Checked {
+		t.Fatal("the last cycle is not one that was checked")
+	}
 	if checked := working(e); checked.Reserved > first.Reserved {
 		t.Errorf("%d bytes are held after a cycle that was checked, %d after the first", checked.Reserved, first.Reserved)
 	}

@@ -104,8 +104,8 @@ func (e *Engine) decide(in Input) (*Plan, error) {
 // gives back what these did not need.
 const trimAfter = 4
 
-// trim gives back, once it is idle for some time, what a cycle needs that decides
-// from nothing: most of all, to sort.
+// trim gives back, when nobody has needed it for some cycles, what one needs that
+// decides from nothing: most of all, to sort.
 func (e *Engine) trim(fresh bool) {
 	if e.builtOn++; fresh {
 		e.builtOn = 0

@@ -308,18 +308,14 @@ const (
 	machineBytes = 8 + 1 + 4*4
 )
 
-// reserve lays the columns side by side, where each would take whole pages, and
-// gives back those of before if they have become too small.
+// columnsSlack is for columns to begin at cache lines.
+const columnsSlack = 1 << 10
+
+// reserve lays the columns side by side, where each would take whole pages.
 func (st *store) reserve(rows, machines int) {
-	a := st.arena
-	n := rows*lineBytes + machines*machineBytes
-	if n < alloc.ChunkBytes {
-		return
+	if n := rows*lineBytes + machines*machineBytes + columnsSlack; n >= alloc.ChunkBytes {
+		st.arena.Reserve(n)
 	}
-	if a.Reserved() < int64(n) || a.Reserved() > 2*int64(n) {
-		a.Trim()
-	}
-	a.Reserve(n)
 }
 
 // There is room from the beginning for the credit of so many needs of a cluster

@@ -3,7 +3,9 @@ package faults
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -44,7 +46,15 @@ func (n *node) sendsAgain() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	port := ":1E6F" // of raft: 7791
+	_, at, err := net.SplitHostPort(n.raft) // the same in every namespace
+	if err != nil {
+		return false, err
+	}
+	number, err := strconv.Atoi(at)
+	if err != nil {
+		return false, err
+	}
+	port := fmt.Sprintf(":%04X", number)
 	for _, line := range strings.Split(string(raw), "\n")[1:] {
 		// Number, local, remote, state, queues, timer, how often sent again.
 		f := strings.Fields(line)
