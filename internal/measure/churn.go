@@ -38,8 +38,10 @@ type churn struct {
 	idle     int  // size of the Idle tier at the start
 	asked    int  // Needs that ask for something else since the last cycle
 	quiet    bool // nothing changes any more
-	// touched are the machines that are in another state since the last cycle.
+	// touched are the machines that are in another state since the last cycle;
+	// adopted is how many have another stamp, as the last plan has it.
 	touched map[columnar.Row]struct{}
+	adopted int
 }
 
 func newChurn(f *workload.Fleet, in engine.Input) *churn {
@@ -55,7 +57,7 @@ func newChurn(f *workload.Fleet, in engine.Input) *churn {
 }
 
 func (c *churn) repeats() (bool, int) { return false, 0 }
-func (c *churn) changes() (int, int)  { return len(c.touched), c.asked }
+func (c *churn) changes() changes     { return changes{len(c.touched), c.asked, c.adopted} }
 func (c *churn) litters() bool        { return true }
 
 func (c *churn) prepare(*engine.Engine) (engine.Input, error) {
@@ -73,6 +75,7 @@ func (c *churn) prepare(*engine.Engine) (engine.Input, error) {
 // after carries the plan out.
 func (c *churn) after(plan *engine.Plan) error {
 	clear(c.touched)
+	c.adopted = len(plan.Adopted)
 	for i := range plan.Actions {
 		c.touched[plan.Actions[i].Machine] = struct{}{}
 	}
@@ -80,7 +83,7 @@ func (c *churn) after(plan *engine.Plan) error {
 }
 
 // settle lets the engine come to rest. It returns after how many cycles the
-// plan was empty, or SettleCyclesMax and false.
+// plan was empty and no machine changed hands, or SettleCyclesMax and false.
 func (c *churn) settle(e *engine.Engine) (cycles int, rest bool, err error) {
 	for cycles = range SettleCyclesMax {
 		c.in.Now += CycleStep
@@ -88,7 +91,7 @@ func (c *churn) settle(e *engine.Engine) (cycles int, rest bool, err error) {
 		if err != nil {
 			return cycles, false, err
 		}
-		if len(plan.Actions)+len(plan.Ended) == 0 {
+		if len(plan.Actions)+len(plan.Ended)+len(plan.Adopted) == 0 {
 			return cycles, true, nil
 		}
 		if err := carryOut(&c.in, plan); err != nil {

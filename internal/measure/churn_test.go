@@ -86,7 +86,7 @@ func TestOnePerCentChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	demand, machines := needs(c), states(c)
-	planned := 0
+	planned, adopted := 0, 0
 	for range 6 {
 		in, err := c.prepare(e)
 		if err != nil {
@@ -113,19 +113,25 @@ func TestOnePerCentChanges(t *testing.T) {
 		if want := max(len(machines)/100, planned); moved != want {
 			t.Errorf("%d of %d machines are in another state, %d of them by a plan, want %d", moved, len(machines), planned, want)
 		}
-		if m, n := c.changes(); m != moved || n != asked {
-			t.Errorf("%d machines and %d Needs are said to have changed, want %d and %d", m, n, moved, asked)
+		if is, want := c.changes(), (changes{moved, asked, adopted}); is != want {
+			t.Errorf("%+v are said to have changed, want %+v", is, want)
 		}
 		plan, err := e.Cycle(in)
 		if err != nil {
 			t.Fatal(err)
 		}
-		demand, machines, planned = now, states(c), len(plan.Actions)
-		if planned == 0 {
-			t.Error("a plan moves nothing")
+		demand, machines, planned, adopted = now, states(c), len(plan.Actions), len(plan.Adopted)
+		if planned == 0 || adopted == 0 {
+			t.Errorf("a plan moves %d machines, and %d have come to serve others", planned, adopted)
 		}
 		if err := c.after(plan); err != nil {
 			t.Fatal(err)
+		}
+		for _, x := range plan.Adopted {
+			is, want := c.in.Supply.Assigned(x.Machine), plan.Stamp(int(x.Need))
+			if c.in.Supply.State(x.Machine) == model.Configured && is != want {
+				t.Errorf("%q has the stamp %+v, and serves %+v", c.in.Supply.ID(x.Machine), is, want)
+			}
 		}
 	}
 }
@@ -162,11 +168,11 @@ func TestSomeClustersBurst(t *testing.T) {
 				}
 			}
 		}
-		if _, got := x.changes(); got != n || n == 0 {
+		if got := x.changes().needs; got != n || n == 0 {
 			t.Errorf("%d %%: %d Needs are said to change, want %d", share, got, n)
 		}
 	}
-	if _, gone := newFlip(f, workload.Shrink, percent, engine.Input{}).changes(); gone == 0 {
+	if newFlip(f, workload.Shrink, percent, engine.Input{}).changes().needs == 0 {
 		t.Error("nothing shrinks")
 	}
 }

@@ -19,12 +19,16 @@ type course interface {
 	// repeats tells whether every cycle decides on the same, from the given
 	// number of different inputs.
 	repeats() (same bool, inputs int)
-	// changes tells how many machines and Needs are others than in the cycle
-	// before; 0 where each cycle decides from scratch.
-	changes() (machines, needs int)
+	// changes tells what is another than in the cycle before; nothing where each
+	// cycle decides from scratch.
+	changes() changes
 	// litters tells whether prepare and after leave garbage behind.
 	litters() bool
 }
+
+// changes is how many machines are in another state, how many Needs ask for
+// something else, and how many machines have another stamp.
+type changes struct{ machines, needs, adopted int }
 
 // newCourse builds the worlds of a regime. The growth is that of the first.
 func newCourse(f *workload.Fleet, cfg *Config) (course, growth, error) {
@@ -60,7 +64,7 @@ func (t *turns) prepare(*engine.Engine) (engine.Input, error) {
 
 func (t *turns) after(*engine.Plan) error { return nil }
 func (t *turns) repeats() (bool, int)     { return true, len(t.worlds) }
-func (t *turns) changes() (int, int)      { return 0, 0 }
+func (t *turns) changes() changes         { return changes{} }
 func (t *turns) litters() bool            { return false }
 
 // flip lets a change of demand come and go.
@@ -137,5 +141,5 @@ func (x *flip) report(regime workload.Regime) error {
 
 func (x *flip) after(*engine.Plan) error { return nil }
 func (x *flip) repeats() (bool, int)     { return true, 1 }
-func (x *flip) changes() (int, int)      { return 0, x.needs }
+func (x *flip) changes() changes         { return changes{needs: x.needs} }
 func (x *flip) litters() bool            { return true }

@@ -16,7 +16,8 @@
 //   - steady runs on: before each cycle 1 % of the Needs ask for something else
 //     and 1 % of the machines are in another state, those included that the plan
 //     of the cycle before has moved: it is carried out as by a provider that
-//     needs no time. Where a plan moves more by itself, nothing else moves; see
+//     needs no time, and machines that have come to serve another Need get its
+//     stamp, as a shard does. Where a plan moves more by itself, nothing else moves; see
 //     Result.ChangedMachines. What is measured begins
 //     when the fleet has come to rest and has taken a few changes.
 //

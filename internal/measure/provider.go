@@ -21,6 +21,9 @@ func carryOut(in *engine.Input, plan *engine.Plan) error {
 	for _, r := range plan.Ended {
 		in.Supply.Reserve(r, model.Reservation{})
 	}
+	for _, x := range plan.Adopted {
+		in.Supply.Stamp(x.Machine, plan.Stamp(int(x.Need)))
+	}
 	// Actions of one Need stand together; each is read from the plan once.
 	var n engine.NeedResult
 	at := int32(-1)

@@ -35,6 +35,9 @@ type Result struct {
 	// measured cycle than in the one before it; 0 where cycles decide from scratch.
 	ChangedMachines int `json:"changedMachines"`
 	ChangedNeeds    int `json:"changedNeeds"`
+	// AdoptedMachines are those that have another stamp in the last measured cycle
+	// than in the one before it, in whatever state: they had come to serve another Need.
+	AdoptedMachines int `json:"adoptedMachines"`
 
 	CycleMillis Spread `json:"cycleMillis"`
 	PhaseMillis Phases `json:"phaseMillis"`

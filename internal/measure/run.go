@@ -64,7 +64,8 @@ func (r *run) step(ctx context.Context, i int) error {
 		return err
 	}
 	r.in = in
-	r.result.ChangedMachines, r.result.ChangedNeeds = r.course.changes()
+	changed := r.course.changes()
+	r.result.ChangedMachines, r.result.ChangedNeeds, r.result.AdoptedMachines = changed.machines, changed.needs, changed.adopted
 	r.taken.take(&cost, &plan.Stats)
 	r.result.takePlan(&plan.Stats)
 	if plan.Stats.Differs {

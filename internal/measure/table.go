@@ -50,7 +50,7 @@ func (r *Result) writeTimes(w io.Writer) {
 func (r *Result) facts() [][2]string {
 	facts := [][2]string{
 		{"cycles", fmt.Sprintf("%d of %d built on nothing, %d were checked", r.FullCycles, r.Cycles, r.CheckedCycles)},
-		{"changed", fmt.Sprintf("%d machines and %d Needs since the cycle before", r.ChangedMachines, r.ChangedNeeds)},
+		{"changed", fmt.Sprintf("%d machines and %d Needs since the cycle before; %d machines have another stamp", r.ChangedMachines, r.ChangedNeeds, r.AdoptedMachines)},
 		{"satisfied", fmt.Sprintf("%d of %d Needs", r.Satisfied, r.Satisfied+r.Unsatisfied)},
 		{"actions", counts(r.Actions)},
 		{"candidates", fmt.Sprintf("%d looked at, in %d classes", r.Probes, r.Classes)},
