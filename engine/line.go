@@ -34,6 +34,8 @@ const (
 	hasPlan       // something is on its way to it, or will be by this cycle's plan
 	hasOwnPlan    // of these the latter
 	isVisited     // it has had a turn after credit, which the next cycle takes back
+	hasStranger   // credit has given it a machine that did not carry its stamp then
+	isRestamped   // so it was, and the machine carries it now; see restamped
 )
 
 // sitsOut is why a need acquires nothing.

@@ -252,6 +252,7 @@ func (l *lane) creditOthers(need int32, k *kind) {
 		if end == 0 {
 			break
 		}
+		l.lines[need].status |= hasStranger
 		for heads[class] != 0 && heads[class] < end && l.lacks&l.classMask[class] != 0 {
 			place := heads[class] - 1
 			if place < l.configured {

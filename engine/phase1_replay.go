@@ -44,6 +44,7 @@ type replay struct {
 	// is claimed by another than before, shifted those of which some are gone for
 	// all ranks that were not, a bit each.
 	mask, touched, shifted []uint64
+	restamped              restampedMachines
 	taken                  []takenOver
 	waiting                []uint64 // classes that needs waited for before
 	waitMoved              bool     // others wait than before
@@ -73,6 +74,7 @@ func (x *replay) begin(classes int) {
 	x.mask, x.touched, x.shifted = resize(x.mask, words), resize(x.touched, words), resize(x.shifted, words)
 	x.on, x.listed, x.waitMoved, x.seized = true, true, false, false
 	x.loose, x.taken = x.loose[:0], x.taken[:0]
+	x.restamped.begin(words)
 }
 
 func (x *replay) touch(class uint32) { x.touched[class>>6] |= 1 << (class & 63) }
@@ -108,7 +110,7 @@ func meet(a, b []uint64) bool {
 func (p *pass) partFrom(c int, anew bool) {
 	for _, m := range p.movesOf(c) {
 		switch h := p.held[m.row].need; {
-		case m.came || h == unheld:
+		case m.how != left || h == unheld:
 		case anew:
 			p.held[m.row] = hold{need: unheld}
 		default:
@@ -193,18 +195,21 @@ func (l *lane) replayCluster(c int) {
 	}
 	moves := l.movesOf(c)
 	for i := range moves {
-		rp.touch(moves[i].class)
-		if moves[i].came {
-			l.addLoose(append(rp.old[:0], moves[i].row))
-		} else {
-			rp.shift(moves[i].class)
+		switch m := &moves[i]; m.how {
+		case came:
+			l.addLoose(append(rp.old[:0], m.row))
+		case left:
+			rp.touch(m.class)
+			rp.shift(m.class)
+		case remains:
+			l.changeHere(m)
 		}
 	}
 	for _, need := range l.needs {
 		if rp.seized {
 			l.dropHeld()
 		}
-		if len(rp.loose) > 0 || rp.waitMoved || l.lines[need].is(isStale|isUncredited|hasSame|neverFolds) {
+		if len(rp.loose)+len(rp.restamped.list) > 0 || rp.waitMoved || l.lines[need].is(isStale|isUncredited|hasSame|neverFolds) {
 			l.replayNeed(x, need)
 		}
 	}
@@ -214,7 +219,7 @@ func (l *lane) replayCluster(c int) {
 		l.e.store.priority[r] = l.s.View.Priority[r]
 	}
 	for i := range moves {
-		if r := moves[i].row; moves[i].came {
+		if r := moves[i].row; moves[i].how != left {
 			l.e.store.priority[r] = l.priorityOf(r)
 		}
 	}
@@ -238,11 +243,15 @@ func (l *lane) replayNeed(x *clusterState, need int32) {
 	n, rp := &l.lines[need], &l.replay
 	k := &l.kinds[n.kind]
 	waits := n.is(isUncredited)
+	if n.is(isRestamped) {
+		n.status &^= isRestamped
+		rp.restamped.passBy(2 * l.rankOf[need])
+	}
 	switch {
 	case n.is(isStale):
 	case k.same && rp.shiftedFor(k, 2*l.rankOf[need]):
 	case rp.waitMoved && x.blocks(k) != waits:
-	case !waits && !k.same && l.tempted(need, k):
+	case !waits && !k.same && (l.tempted(need, k) || l.outranks(need, k)):
 	default:
 		if waits {
 			x.wait(need, n.kind, k)

@@ -114,6 +114,13 @@ func (x *script) carryOut(plan *engine.Plan) {
 	for _, r := range plan.Ended {
 		x.supply.Reserve(r, model.Reservation{})
 	}
+	if x.rng.IntN(4) > 0 { // as a shard does, or nobody
+		for _, a := range plan.Adopted {
+			if x.rng.IntN(8) > 0 {
+				x.supply.Stamp(a.Machine, plan.Stamp(int(a.Need)))
+			}
+		}
+	}
 	for i := range plan.Reservations {
 		if res := &plan.Reservations[i]; x.rng.IntN(5) > 0 {
 			x.supply.Reserve(res.Machine, res.Reservation)

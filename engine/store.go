@@ -5,6 +5,7 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/engine/snapshot"
 	"github.com/tonnage/tonnage/engine/supply"
 )
 
@@ -175,24 +176,45 @@ func (p *pass) findDirty() bool {
 	return true
 }
 
-// moved is a machine that came to a cluster's list, or left it; of its class
-// now, and before.
+// moved is a machine that came to a cluster's list, or left it, of its class now,
+// and before; or that is another there.
 type moved struct {
 	row   columnar.Row
 	class uint32
-	came  bool
+	how   change
 }
 
-// groupMoves groups what has come and left by cluster. What has changed in its
-// place has left and come.
+// change is what has become of a machine of a cluster's list.
+type change uint8
+
+const (
+	left    change = iota
+	came           // from elsewhere; or it was on its way, or of another class, and has left
+	remains        // it is bound as before, but may have another stamp, and another place
+)
+
+// changeOf returns what has become of a machine that stands in a cluster's list now,
+// or in none; its class may be another than before.
+func (p *pass) changeOf(m snapshot.Move, to int32) change {
+	switch {
+	case to < 0:
+		return left
+	case m.From == to && !m.Creating && p.s.View.State[m.Row] != model.Creating && p.s.View.Class[m.Row] == p.e.store.class[m.Row]:
+		return remains
+	}
+	return came
+}
+
+// groupMoves groups what has come and left, or is another, by cluster.
 func (p *pass) groupMoves() {
 	st, s := &p.e.store, p.s
 	off := alloc.Make[uint32](p.e.arena, len(s.Clusters)+2)
 	for _, m := range s.Moves {
-		if m.From >= 0 {
+		to := p.listedIn(m.Row)
+		if m.From >= 0 && p.changeOf(m, to) != remains {
 			off[m.From+2]++
 		}
-		if to := p.listedIn(m.Row); to >= 0 {
+		if to >= 0 {
 			off[to+2]++
 		}
 	}
@@ -205,19 +227,21 @@ func (p *pass) groupMoves() {
 		off[c+1]++
 	}
 	for _, m := range s.Moves {
-		if m.From >= 0 {
-			put(m.From, moved{m.Row, st.class[m.Row], false})
+		to := p.listedIn(m.Row)
+		how := p.changeOf(m, to)
+		if m.From >= 0 && how != remains {
+			put(m.From, moved{m.Row, st.class[m.Row], left})
 		}
 		class := s.View.Class[m.Row]
-		if to := p.listedIn(m.Row); to >= 0 {
-			put(to, moved{m.Row, class, true})
+		if to >= 0 {
+			put(to, moved{m.Row, class, how})
 		}
 		st.class[m.Row] = class
 	}
 	p.moves, p.moveOff = list, off
 }
 
-// movesOf returns the machines that came to a cluster's list or left it.
+// movesOf returns the machines that came to a cluster's list or left it, or are others.
 func (p *pass) movesOf(c int) []moved {
 	if p.moves == nil {
 		return nil
@@ -415,7 +439,7 @@ func (p *pass) undoTurn(need int32) {
 		p.held[last].next = columnar.None
 	}
 	n.tail, n.acquired = last, columnar.None
-	n.status &= isParked | isFold | isMember | hasSame | neverFolds | isUncredited
+	n.status &= isParked | isFold | isMember | hasSame | neverFolds | isUncredited | hasStranger
 	if p.kinds[n.kind].same {
 		n.status |= isUncoverable
 		if last == columnar.None {

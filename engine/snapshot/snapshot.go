@@ -120,8 +120,9 @@ type Snapshot struct {
 type Move struct {
 	Row columnar.Row
 	// From is the cluster whose list it was in, as an index of Clusters; −1 when
-	// it was in none.
-	From int32
+	// it was in none. Creating says that it was on its way there.
+	From     int32
+	Creating bool
 }
 
 // Vector returns the effective allocatable of a class.

@@ -128,7 +128,7 @@ func (b *Builder) leave(rows []columnar.Row) {
 	clear(out)
 	for _, r := range rows {
 		i := b.was[r] &^ placeKind
-		m := Move{r, -1}
+		m := Move{Row: r, From: -1}
 		switch b.was[r] & placeKind {
 		case inIdle:
 			s.FreeDirty[i], e.idleDirty = true, true
@@ -137,7 +137,7 @@ func (b *Builder) leave(rows []columnar.Row) {
 		case inCluster:
 			c := i &^ asCreating
 			s.Dirty[c], e.clustersDirty = true, true
-			m.From = int32(c)
+			m.From, m.Creating = int32(c), i != c
 			out[c]++
 			if i == c {
 				b.machines[c]--
