@@ -13,6 +13,7 @@ func (p *pass) assign() {
 	p.skewed = alloc.Make[uint32](p.e.arena, len(p.kinds))
 	p.makeRoomForClasses()
 	crew.each(len(p.kinds), 64, p.e.tasks.prepare)
+	p.layAccepted()
 	p.layLadders()
 	p.findResettled()
 	p.makeRoomForSpares()

@@ -81,6 +81,19 @@ func (x *replay) touch(class uint32) { x.touched[class>>6] |= 1 << (class & 63) 
 
 func (x *replay) shift(class uint32) { x.shifted[class>>6] |= 1 << (class & 63) }
 
+// isAbout reports whether a machine is there that somebody may rather have.
+func (x *replay) isAbout() bool { return len(x.loose)+len(x.restamped.list) > 0 }
+
+// concerns reports whether such a machine is of one of some classes.
+func (x *replay) concerns(classes []uint64) bool {
+	for i, w := range classes {
+		if w&(x.mask[i]|x.restamped.classes[i]) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // shiftedFor reports whether other machines than before are there for a gang,
 // given twice its rank.
 func (x *replay) shiftedFor(k *kind, turn int32) bool {
@@ -209,7 +222,8 @@ func (l *lane) replayCluster(c int) {
 		if rp.seized {
 			l.dropHeld()
 		}
-		if len(rp.loose)+len(rp.restamped.list) > 0 || rp.waitMoved || l.lines[need].is(isStale|isUncredited|hasSame|neverFolds) {
+		n := &l.lines[need]
+		if n.is(isStale|isUncredited|isRestamped|hasSame|neverFolds) || rp.waitMoved || rp.isAbout() && rp.concerns(l.acceptedBy(n.kind)) {
 			l.replayNeed(x, need)
 		}
 	}

@@ -25,6 +25,8 @@ type restampedMachines struct {
 	list    []restamped
 	classes []uint64 // of these, a bit each
 	stamps  uint64   // a bit for each of these, by hash
+	// first is, by such a bit, before which place there is none.
+	first [64]uint32
 }
 
 func (x *restampedMachines) begin(words int) {
@@ -35,7 +37,12 @@ func (x *restampedMachines) begin(words int) {
 func (x *restampedMachines) add(m restamped, b *snapshot.Bound) {
 	x.list = append(x.list, m)
 	x.classes[m.class>>6] |= 1 << (m.class & 63)
-	x.stamps |= stampBit(b.Fingerprint, b.Group)
+	h := stampHash(b.Fingerprint, b.Group)
+	if x.stamps>>h&1 == 0 {
+		x.stamps |= 1 << h
+		x.first[h] = m.place
+	}
+	x.first[h] = min(x.first[h], m.place)
 }
 
 // passBy forgets the machines of a need whose turn has come, and of those before it.
@@ -51,16 +58,18 @@ func (x *restampedMachines) passBy(turn int32) {
 	x.list = left
 }
 
-// stampBit returns one of 64 bits for a stamp.
-func stampBit(fingerprint uint64, group uint32) uint64 {
-	return 1 << ((fingerprint ^ uint64(group)*0xd6e8feb86659fd93) >> 58)
+// stampHash returns one of 64 numbers for a stamp.
+func stampHash(fingerprint uint64, group uint32) uint64 {
+	return (fingerprint ^ uint64(group)*0xd6e8feb86659fd93) >> 58
 }
 
 // changeHere notes a machine that remains in the open cluster's list, as another.
 func (l *lane) changeHere(m *moved) {
 	rp := &l.replay
 	rp.shift(m.class) // gangs ask how much is their own, and where
-	rp.touch(m.class) // it may be Configured only now
+	if l.s.View.State[m.row] != m.was {
+		rp.touch(m.class) // it may be preempted only now
+	}
 	at := l.e.store.place[m.row]
 	b, owner := &l.bound[at], rp.owner[at]
 	switch owner {
@@ -97,11 +106,11 @@ func (l *lane) outranks(need int32, k *kind) bool {
 		return false
 	}
 	group := l.groupOf(need)
-	if !n.is(hasStranger) && x.stamps&stampBit(k.fingerprint, group) == 0 {
-		return false
+	tail, satisfied := l.e.store.place[n.tail], n.is(isSatisfied)
+	if h := stampHash(k.fingerprint, group); !n.is(hasStranger) && (x.stamps>>h&1 == 0 || satisfied && x.first[h] > tail) {
+		return false // all that it has is its own, and there is nothing that it would come to before
 	}
-	turn, satisfied := 2*l.rankOf[need], n.is(isSatisfied)
-	tail := l.e.store.place[n.tail]
+	turn := 2 * l.rankOf[need]
 	last := &l.bound[tail]
 	lastOwn := last.Fingerprint == k.fingerprint && last.Group == group
 	for _, m := range x.list {

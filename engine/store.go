@@ -182,6 +182,7 @@ type moved struct {
 	row   columnar.Row
 	class uint32
 	how   change
+	was   model.State // if it remains
 }
 
 // change is what has become of a machine of a cluster's list.
@@ -199,7 +200,7 @@ func (p *pass) changeOf(m snapshot.Move, to int32) change {
 	switch {
 	case to < 0:
 		return left
-	case m.From == to && !m.Creating && p.s.View.State[m.Row] != model.Creating && p.s.View.Class[m.Row] == p.e.store.class[m.Row]:
+	case m.From == to && m.Was != model.Creating && p.s.View.State[m.Row] != model.Creating && p.s.View.Class[m.Row] == p.e.store.class[m.Row]:
 		return remains
 	}
 	return came
@@ -209,9 +210,15 @@ func (p *pass) changeOf(m snapshot.Move, to int32) change {
 func (p *pass) groupMoves() {
 	st, s := &p.e.store, p.s
 	off := alloc.Make[uint32](p.e.arena, len(s.Clusters)+2)
-	for _, m := range s.Moves {
+	type fate struct {
+		to  int32
+		how change
+	}
+	fates := alloc.MakeDirty[fate](p.e.arena, len(s.Moves))
+	for i, m := range s.Moves {
 		to := p.listedIn(m.Row)
-		if m.From >= 0 && p.changeOf(m, to) != remains {
+		x := fate{to, p.changeOf(m, to)}
+		if fates[i] = x; m.From >= 0 && x.how != remains {
 			off[m.From+2]++
 		}
 		if to >= 0 {
@@ -226,15 +233,14 @@ func (p *pass) groupMoves() {
 		list[off[c+1]] = m
 		off[c+1]++
 	}
-	for _, m := range s.Moves {
-		to := p.listedIn(m.Row)
-		how := p.changeOf(m, to)
-		if m.From >= 0 && how != remains {
-			put(m.From, moved{m.Row, st.class[m.Row], left})
+	for i, m := range s.Moves {
+		x := fates[i]
+		if m.From >= 0 && x.how != remains {
+			put(m.From, moved{row: m.Row, class: st.class[m.Row], how: left})
 		}
 		class := s.View.Class[m.Row]
-		if to >= 0 {
-			put(to, moved{m.Row, class, how})
+		if x.to >= 0 {
+			put(x.to, moved{m.Row, class, x.how, m.Was})
 		}
 		st.class[m.Row] = class
 	}

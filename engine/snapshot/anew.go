@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/tonnage/tonnage/alloc"
@@ -133,7 +132,7 @@ func (b *Builder) describe() {
 			} else {
 				s.Bound[b.was[r]].Next |= 1
 			}
-			b.was[r] = inCluster | place(c)
+			b.was[r] = boundAs(state, c)
 		}
 	}
 }
@@ -183,8 +182,7 @@ func (x *patcher) arrange(c int) {
 	s.creatingFrom[c] = uint32(len(list))
 }
 
-// findCreating lists the machines being created for somebody, by cluster, then
-// in keep order.
+// findCreating lists the machines being created for somebody, by cluster.
 func (b *Builder) findCreating() {
 	s, e := &b.snap, &b.entering
 	e.bound = e.bound[:0]
@@ -195,7 +193,7 @@ func (b *Builder) findCreating() {
 			}
 		}
 	}
-	b.sortArrivals()
+	b.dealArrivals()
 	for i := range e.sorted {
 		b.was[e.sorted[i].Row] = inCluster | asCreating | e.sorted[i].cluster
 	}
@@ -220,8 +218,8 @@ func (b *Builder) arrivalOf(r columnar.Row, cluster uint32) arrival {
 	return arrival{Bound{Fingerprint: v.Fingerprint[r], Row: r, Class: v.Class[r], Group: v.Group[r]}, cluster, key}
 }
 
-// sortArrivals puts what comes in in the order of clusters and of their lists.
-func (b *Builder) sortArrivals() {
+// dealArrivals puts what comes in in the order of clusters.
+func (b *Builder) dealArrivals() {
 	e, l := &b.entering, &b.lists
 	l.in = resize(l.in, len(b.snap.Clusters)+2)
 	clear(l.in)
@@ -235,14 +233,9 @@ func (b *Builder) sortArrivals() {
 		e.sorted[*at] = e.bound[i]
 		*at++
 	}
-	for c := range b.snap.Clusters {
-		if in := b.arrivals(c); len(in) > 1 {
-			slices.SortFunc(in, func(x, y arrival) int { return cmp.Compare(x.key, y.key) })
-		}
-	}
 }
 
-// arrivals returns what comes into a cluster's list, in its order.
+// arrivals returns what comes into a cluster's list; see arrival.key for the order.
 func (b *Builder) arrivals(c int) []arrival { return b.entering.sorted[b.lists.in[c]:b.lists.in[c+1]] }
 
 // enterCreating notes a machine that is being created, if that is for a cluster.

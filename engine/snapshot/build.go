@@ -244,8 +244,18 @@ const (
 	inSpeculative place = 2 << 30
 	inCluster     place = 3 << 30
 	placeKind     place = 3 << 30
-	asCreating    place = 1 << 29 // with inCluster: not bound to it yet
+	// With inCluster: not bound to it yet, and bound but not Configured yet.
+	asCreating    place = 1 << 29
+	asConfiguring place = 1 << 28
 )
+
+// boundAs returns the place of a machine that is bound to a cluster.
+func boundAs(state model.State, cluster int32) place {
+	if state == model.Configuring {
+		return inCluster | asConfiguring | place(cluster)
+	}
+	return inCluster | place(cluster)
+}
 
 // other is a machine that counts for a class or a cluster beside the lists:
 // one that names a cluster, or that is of no use to anybody.

@@ -1,7 +1,9 @@
 package snapshot
 
 import (
+	"cmp"
 	"math/bits"
+	"slices"
 
 	"github.com/tonnage/tonnage/columnar"
 )
@@ -146,6 +148,7 @@ func (b *Builder) takeOut(c int, out uint32) {
 // putIn puts what comes in into a cluster's list, which has room for it.
 func (b *Builder) putIn(c int) {
 	s, in := &b.snap, b.arrivals(c)
+	slices.SortFunc(in, func(x, y arrival) int { return cmp.Compare(x.key, y.key) })
 	end := int(s.ClusterRows.End[c] - s.ClusterRows.Off[c])
 	s.ClusterRows.End[c] += uint32(len(in))
 	at := s.listOf(c)

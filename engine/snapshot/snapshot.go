@@ -3,6 +3,7 @@ package snapshot
 import (
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/demand"
+	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/supply"
 )
 
@@ -120,9 +121,9 @@ type Snapshot struct {
 type Move struct {
 	Row columnar.Row
 	// From is the cluster whose list it was in, as an index of Clusters; −1 when
-	// it was in none. Creating says that it was on its way there.
-	From     int32
-	Creating bool
+	// it was in none.
+	From int32
+	Was  model.State // its state then, if it was in one
 }
 
 // Vector returns the effective allocatable of a class.

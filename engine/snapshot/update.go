@@ -135,12 +135,15 @@ func (b *Builder) leave(rows []columnar.Row) {
 		case inSpeculative:
 			s.FreeDirty[i], e.speculativeDirty = true, true
 		case inCluster:
-			c := i &^ asCreating
+			c := i &^ (asCreating | asConfiguring)
 			s.Dirty[c], e.clustersDirty = true, true
-			m.From, m.Creating = int32(c), i != c
 			out[c]++
-			if i == c {
+			m.From, m.Was = int32(c), model.Creating
+			if i&asCreating == 0 {
 				b.machines[c]--
+				if m.Was = model.Configured; i&asConfiguring != 0 {
+					m.Was = model.Configuring
+				}
 			}
 		}
 		b.was[r] = 0
@@ -169,7 +172,7 @@ func (b *Builder) enterAll(rows []columnar.Row) bool {
 	}
 	slices.Sort(e.idle)
 	slices.Sort(e.speculative)
-	b.sortArrivals()
+	b.dealArrivals()
 	for i := range e.bound {
 		b.snap.Dirty[e.bound[i].cluster], e.clustersDirty = true, true
 	}
@@ -198,7 +201,7 @@ func (b *Builder) enter(r columnar.Row) bool {
 	case model.Configured, model.Configuring:
 		if cluster >= 0 {
 			e.bound = append(e.bound, b.arrivalOf(r, uint32(cluster)))
-			b.was[r] = inCluster | place(cluster)
+			b.was[r] = boundAs(state, cluster)
 			b.machines[cluster]++
 		}
 		return true
