@@ -194,28 +194,15 @@ func (b *Builder) findCreating() {
 		}
 	}
 	b.dealArrivals()
-	for i := range e.sorted {
-		b.was[e.sorted[i].Row] = inCluster | asCreating | e.sorted[i].cluster
+	for i := range e.bound {
+		b.was[e.bound[i].row] = inCluster | asCreating | e.bound[i].cluster
 	}
 }
 
 // arrival is a machine that comes into a cluster's list.
 type arrival struct {
-	Bound
+	row     columnar.Row
 	cluster uint32
-	key     uint64 // orders the list
-}
-
-func (b *Builder) arrivalOf(r columnar.Row, cluster uint32) arrival {
-	s, v := &b.snap, &b.snap.View
-	key := s.KeepKey(r)
-	switch v.State[r] {
-	case model.Configuring:
-		key |= 1 << stateBit
-	case model.Creating:
-		key |= 2 << stateBit
-	}
-	return arrival{Bound{Fingerprint: v.Fingerprint[r], Row: r, Class: v.Class[r], Group: v.Group[r]}, cluster, key}
 }
 
 // dealArrivals puts what comes in in the order of clusters.
@@ -227,22 +214,24 @@ func (b *Builder) dealArrivals() {
 		l.in[e.bound[i].cluster+2]++
 	}
 	sum(l.in)
-	e.sorted = resize(e.sorted, len(e.bound))
+	e.dealt = resize(e.dealt, len(e.bound))
 	for i := range e.bound {
 		at := &l.in[e.bound[i].cluster+1]
-		e.sorted[*at] = e.bound[i]
+		e.dealt[*at] = e.bound[i].row
 		*at++
 	}
 }
 
-// arrivals returns what comes into a cluster's list; see arrival.key for the order.
-func (b *Builder) arrivals(c int) []arrival { return b.entering.sorted[b.lists.in[c]:b.lists.in[c+1]] }
+// arrivals returns what comes into a cluster's list, in any order.
+func (b *Builder) arrivals(c int) []columnar.Row {
+	return b.entering.dealt[b.lists.in[c]:b.lists.in[c+1]]
+}
 
 // enterCreating notes a machine that is being created, if that is for a cluster.
 func (b *Builder) enterCreating(r columnar.Row) {
 	s := &b.snap
 	c, ok := slices.BinarySearch(s.Clusters, s.Supply.Reservation(r).Owner.Cluster)
 	if ok {
-		b.entering.bound = append(b.entering.bound, b.arrivalOf(r, uint32(c)))
+		b.entering.bound = append(b.entering.bound, arrival{r, uint32(c)})
 	}
 }

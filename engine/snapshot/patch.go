@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/model"
 )
 
 // patcher changes lists of clusters, one after the other. Each worker has one.
@@ -22,7 +23,14 @@ type patcher struct {
 	// Of the cluster that is arranged.
 	keys, spare []uint64
 	bound       []Bound
+	coming      []incoming
 	touched     uint32
+}
+
+// incoming is an arrival as the list will have it.
+type incoming struct {
+	Bound
+	key uint64 // orders the list
 }
 
 // clustersAhead is how many clusters' lists are read before they are changed.
@@ -94,7 +102,7 @@ func (x *patcher) patch(c int, groups *[]Group) {
 	if out := b.lists.out[c]; out > 0 {
 		b.takeOut(c, out)
 	}
-	b.putIn(c)
+	b.putIn(c, x.describe(c))
 	*groups = x.group(c, *groups)
 }
 
@@ -145,10 +153,27 @@ func (b *Builder) takeOut(c int, out uint32) {
 	s.ClusterRows.End[c] -= out
 }
 
+// describe says of what comes into a cluster's list what the list says, in its order.
+func (x *patcher) describe(c int) []incoming {
+	s, v := &x.b.snap, &x.b.snap.View
+	x.coming = x.coming[:0]
+	for _, r := range x.b.arrivals(c) {
+		key := s.KeepKey(r)
+		switch v.State[r] {
+		case model.Configuring:
+			key |= 1 << stateBit
+		case model.Creating:
+			key |= 2 << stateBit
+		}
+		x.coming = append(x.coming, incoming{Bound{Fingerprint: v.Fingerprint[r], Row: r, Class: v.Class[r], Group: v.Group[r]}, key})
+	}
+	slices.SortFunc(x.coming, func(a, b incoming) int { return cmp.Compare(a.key, b.key) })
+	return x.coming
+}
+
 // putIn puts what comes in into a cluster's list, which has room for it.
-func (b *Builder) putIn(c int) {
-	s, in := &b.snap, b.arrivals(c)
-	slices.SortFunc(in, func(x, y arrival) int { return cmp.Compare(x.key, y.key) })
+func (b *Builder) putIn(c int, in []incoming) {
+	s := &b.snap
 	end := int(s.ClusterRows.End[c] - s.ClusterRows.Off[c])
 	s.ClusterRows.End[c] += uint32(len(in))
 	at := s.listOf(c)
@@ -172,7 +197,7 @@ func (b *Builder) putIn(c int) {
 
 // findPlace returns where in the first so many of a cluster's list a machine goes:
 // among those of its state, behind those that come before it in keep order.
-func (b *Builder) findPlace(c int, at *list, end int, x *arrival) int {
+func (b *Builder) findPlace(c int, at *list, end int, x *incoming) int {
 	s := &b.snap
 	low, high := 0, end
 	switch configured, bound := int(s.configured[c]), int(s.creatingFrom[c]); x.key >> stateBit {

@@ -14,13 +14,13 @@ type entering struct {
 	// Classes and places in the list's order above each other.
 	idle, speculative []uint64
 	bound             []arrival
-	sorted            []arrival // by cluster, as its list is ordered
+	dealt             []columnar.Row // of these the machines, by cluster
 
 	idleDirty, speculativeDirty, clustersDirty bool
 }
 
 func (e *entering) reset() {
-	*e = entering{idle: e.idle[:0], speculative: e.speculative[:0], bound: e.bound[:0], sorted: e.sorted}
+	*e = entering{idle: e.idle[:0], speculative: e.speculative[:0], bound: e.bound[:0], dealt: e.dealt}
 }
 
 // When more than one row in updateShare has changed, and more than updateMin,
@@ -200,7 +200,7 @@ func (b *Builder) enter(r columnar.Row) bool {
 		b.was[r], s.FreeDirty[class], e.speculativeDirty = inSpeculative|class, true, true
 	case model.Configured, model.Configuring:
 		if cluster >= 0 {
-			e.bound = append(e.bound, b.arrivalOf(r, uint32(cluster)))
+			e.bound = append(e.bound, arrival{r, uint32(cluster)})
 			b.was[r] = boundAs(state, cluster)
 			b.machines[cluster]++
 		}
