@@ -207,17 +207,7 @@ func (l *lane) replayCluster(c int) {
 		}
 	}
 	moves := l.movesOf(c)
-	for i := range moves {
-		switch m := &moves[i]; m.how {
-		case came:
-			l.addLoose(append(rp.old[:0], m.row))
-		case left:
-			rp.touch(m.class)
-			rp.shift(m.class)
-		case remains:
-			l.changeHere(m)
-		}
-	}
+	l.noteMoves(moves)
 	for _, need := range l.needs {
 		if rp.seized {
 			l.dropHeld()
@@ -250,6 +240,22 @@ func (l *lane) replayCluster(c int) {
 	}
 	x.satisfied += int32(l.satisfied - was)
 	l.satisfied = was
+}
+
+// noteMoves notes what has become of machines of the open cluster.
+func (l *lane) noteMoves(moves []moved) {
+	rp := &l.replay
+	for i := range moves {
+		switch m := &moves[i]; m.how {
+		case came:
+			l.addLoose(append(rp.old[:0], m.row))
+		case left:
+			rp.touch(m.class)
+			rp.shift(m.class)
+		case remains:
+			l.changeHere(m)
+		}
+	}
 }
 
 // replayNeed gives a need its turn.
