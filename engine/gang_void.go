@@ -103,7 +103,7 @@ func (l *lane) voidLost(need int32) {
 func (l *lane) void(owner model.Owner) {
 	x := &l.reserved
 	if x.voided == nil {
-		x.voided = map[columnar.Row][]int32{}
+		x.voided, x.drains = map[columnar.Row][]int32{}, map[int32][]columnar.Row{}
 	}
 	for r, members := range x.members {
 		res := l.s.Supply.Reservation(r)
@@ -116,6 +116,9 @@ func (l *lane) void(owner model.Owner) {
 		for _, n := range members {
 			x.rows[n] = slices.DeleteFunc(slices.Clone(x.rows[n]), func(o columnar.Row) bool { return o == r })
 			l.lines[n].status &^= isHeldBack
+			if l.s.View.State[r] == model.Draining {
+				x.drains[n] = append(x.drains[n], r)
+			}
 		}
 		if l.s.View.State[r] == model.Idle && !l.claimed(r) && l.takenBy(r) == noNeed {
 			l.putBack(r)
@@ -145,12 +148,13 @@ func (l *lane) revive(class uint32) {
 // its own that has ended in this pass and nobody else counts on; in keep order.
 func (p *pass) heldFor(need int32) []columnar.Row {
 	rows := p.reserved.of(need)
-	if len(p.reserved.voided) == 0 {
+	drains := p.reserved.drains[need]
+	if len(drains) == 0 {
 		return rows
 	}
 	rows = slices.Clone(rows)
-	for r, members := range p.reserved.voided {
-		if p.s.View.State[r] == model.Draining && slices.Contains(members, need) && p.takenBy(r) == noNeed {
+	for _, r := range drains {
+		if p.takenBy(r) == noNeed {
 			rows = append(rows, r)
 		}
 	}

@@ -32,6 +32,8 @@ type reservations struct {
 	// they are there for who has his turn next.
 	idlePlans bool
 	voided    map[columnar.Row][]int32
+	// drains are, by need, those of the voided that still drain.
+	drains map[int32][]columnar.Row
 }
 
 // reservationStore is the memory of reservations and of what they are found with.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/workload"
@@ -224,5 +225,50 @@ func TestContendedPlansCanBeCarriedOut(t *testing.T) {
 		if c.in.Supply.Reservation(r).Active() {
 			t.Errorf("machine %q is still held for %+v", c.in.Supply.ID(r), c.in.Supply.Reservation(r).Owner)
 		}
+	}
+}
+
+// TestPlansHold: what plans of preemption reserve is held for their owners when they
+// have been carried out, victims too.
+func TestPlansHold(t *testing.T) {
+	rung, err := workload.ByName("5k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := Load(workload.Build(rung, 3), workload.Contended)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.New(engine.DefaultOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, drained := 0, 0
+	for range 4 {
+		in.Now += CycleStep
+		plan, err := e.Cycle(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reserved := slices.Clone(plan.Reservations)
+		victims := map[columnar.Row]bool{}
+		for _, a := range plan.Actions {
+			victims[a.Machine] = a.Kind == engine.Preempt && a.Plan != 0
+		}
+		if err := carryOut(&in, plan); err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range reserved {
+			is := in.Supply.Reservation(x.Machine)
+			if is.Owner != x.Reservation.Owner || is.Plan != x.Reservation.Plan || is.Deadline <= in.Now {
+				t.Fatalf("%q is held as %+v, want %+v", in.Supply.ID(x.Machine), is, x.Reservation)
+			}
+			if held++; victims[x.Machine] {
+				drained++
+			}
+		}
+	}
+	if held == 0 || drained == 0 {
+		t.Errorf("%d machines are held, %d of them victims: nothing was tried", held, drained)
 	}
 }

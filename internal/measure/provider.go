@@ -2,6 +2,7 @@ package measure
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine"
@@ -24,6 +25,7 @@ func carryOut(in *engine.Input, plan *engine.Plan) error {
 	for _, x := range plan.Adopted {
 		in.Supply.Stamp(x.Machine, plan.Stamp(int(x.Need)))
 	}
+	held := reservationsOf(in, plan)
 	// Actions of one Need stand together; each is read from the plan once.
 	var n engine.NeedResult
 	at := int32(-1)
@@ -35,7 +37,22 @@ func carryOut(in *engine.Input, plan *engine.Plan) error {
 			return fmt.Errorf("%s: %w", plan.Actions[i].Kind, err)
 		}
 	}
+	for _, x := range held {
+		in.Supply.Reserve(x.Machine, x.Reservation)
+	}
 	return nil
+}
+
+// reservationsOf returns what the plans of preemption of a cycle hold for whom, before
+// anything is carried out: what has to drain first is held from then on.
+func reservationsOf(in *engine.Input, plan *engine.Plan) []engine.Reserved {
+	list := slices.Clone(plan.Reservations)
+	for i := range list {
+		if x := &list[i]; in.Supply.State(x.Machine) == model.Configured {
+			x.Reservation.Deadline = in.Now + drainedPerSec*int64(x.GraceSeconds)
+		}
+	}
+	return list
 }
 
 // perform does one action; n is the Need that it is for, if any. Of it only
@@ -59,7 +76,9 @@ func perform(in *engine.Input, a *engine.Action, n *engine.NeedResult) error {
 		if err := through(in, r, "", model.Draining, model.Idle); err != nil {
 			return err
 		}
-		in.Supply.Reserve(r, heldFor(in, n, drainedPerSec*int64(a.GraceSeconds)))
+		if a.Plan == 0 { // else it is among what the plan holds, or only its gang goes
+			in.Supply.Reserve(r, heldFor(in, n, drainedPerSec*int64(a.GraceSeconds)))
+		}
 	case engine.Reclaim:
 		return through(in, r, "", model.Draining, model.Idle)
 	case engine.Delete:
