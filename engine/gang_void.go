@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
 )
@@ -103,7 +104,13 @@ func (l *lane) voidLost(need int32) {
 func (l *lane) void(owner model.Owner) {
 	x := &l.reserved
 	if x.voided == nil {
-		x.voided, x.drains = map[columnar.Row][]int32{}, map[int32][]columnar.Row{}
+		st := &l.e.store.reserved
+		if st.voided == nil {
+			st.voided, st.drains = map[columnar.Row][]int32{}, map[int32][]columnar.Row{}
+		}
+		clear(st.voided)
+		clear(st.drains)
+		x.voided, x.drains = st.voided, st.drains
 	}
 	for r, members := range x.members {
 		res := l.s.Supply.Reservation(r)
@@ -114,10 +121,10 @@ func (l *lane) void(owner model.Owner) {
 		l.noteFreed(r)
 		delete(x.members, r)
 		for _, n := range members {
-			x.rows[n] = slices.DeleteFunc(slices.Clone(x.rows[n]), func(o columnar.Row) bool { return o == r })
+			x.rows[n] = l.without(x.rows[n], r)
 			l.lines[n].status &^= isHeldBack
 			if l.s.View.State[r] == model.Draining {
-				x.drains[n] = append(x.drains[n], r)
+				x.drains[n] = alloc.Append(l.arena, x.drains[n], r)
 			}
 		}
 		if l.s.View.State[r] == model.Idle && !l.claimed(r) && l.takenBy(r) == noNeed {
@@ -131,6 +138,17 @@ func (l *lane) void(owner model.Owner) {
 			l.noteHeldBack(r, members)
 		}
 	}
+}
+
+// without returns the others of some machines; members of a plan may share these.
+func (l *lane) without(rows []columnar.Row, r columnar.Row) []columnar.Row {
+	others := alloc.MakeDirty[columnar.Row](l.arena, len(rows))[:0]
+	for _, o := range rows {
+		if o != r {
+			others = append(others, o)
+		}
+	}
+	return others
 }
 
 // revive has needs looked at again for whom nothing was left, since a machine of a

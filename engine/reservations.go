@@ -48,6 +48,8 @@ type reservationStore struct {
 	owners       map[model.Owner][]int32 // the needs of each
 	byRow        map[model.Owner]bool
 	standing     map[planOf]bool // plans of which some machine has not passed its deadline
+	voided       map[columnar.Row][]int32
+	drains       map[int32][]columnar.Row
 }
 
 // planOf names a plan of preemption.
