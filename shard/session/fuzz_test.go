@@ -110,14 +110,11 @@ func TestRandomRollupsAgree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	var pieces [][]byte
 	for _, c := range cases() {
-		rows := pick(c.data, 3)
-		if c.want == "" || rng.IntN(4) == 0 {
-			for _, r := range rows {
-				for num := range protowire.Number(10) {
-					for _, part := range pick(r, num) {
-						if len(part) < 100 {
-							pieces = append(pieces, sub(num, part))
-						}
+		for _, r := range pick(c.data, 3) {
+			for num := range protowire.Number(10) {
+				for _, part := range pick(r, num) {
+					if len(part) < 100 {
+						pieces = append(pieces, sub(num, part))
 					}
 				}
 			}
@@ -147,7 +144,7 @@ func TestRandomRollupsAgree(t *testing.T) {
 		}
 		sameTables(t, fast, slow, cluster)
 	}
-	if accepted < 300 || accepted > 2900 {
+	if accepted < 2000 || accepted > 2900 { // 2,429 to 2,557 with 1,000 seeds
 		t.Errorf("seed %d: %d roll-ups were accepted", seed, accepted)
 	}
 }
