@@ -484,13 +484,9 @@ func (l *lane) addShelves(sum []int64, k *kind, d *domainIndex, shelves []uint32
 
 // scopeAt returns the units of a pool in a domain.
 func (l *lane) scopeAt(pool *unitPool, value uint32) *unitScope {
-	scope := pool.domains[value]
+	scope := l.e.store.gangs.scopeOf(pool, value)
 	if scope == nil {
-		scope = l.e.store.gangs.emptyScope()
-		scope.begin(value)
-		if pool.list = append(pool.list, scope); pool.domains != nil {
-			pool.domains[value] = scope
-		}
+		scope = l.e.store.gangs.newScope(pool, value)
 	}
 	return scope
 }
@@ -525,7 +521,7 @@ func (l *lane) catchUpScopes(pool *unitPool) {
 		if !ok {
 			return nil
 		}
-		return pool.domains[value]
+		return l.e.store.gangs.scopeOf(pool, value)
 	}
 	for ; pool.lost < len(l.lost); pool.lost++ {
 		if x := at(l.lost[pool.lost]); x != nil {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
 )
@@ -178,7 +179,10 @@ func (l *lane) most(k *kind, x *unitScope) []int64 {
 	if x.most != nil && !x.stale && x.mostFor == k {
 		return x.most
 	}
-	x.most, x.mostFor, x.stale = resize(x.most, l.dims), k, false
+	if x.mostFor, x.stale = k, false; x.most == nil {
+		x.most = alloc.MakeDirty[int64](l.arena, l.dims)
+	}
+	clear(x.most)
 	add := func(r columnar.Row) {
 		if k.acceptsClass(l.s.View.Class[r]) && l.takenBy(r) == noNeed {
 			columnar.SatAdd(x.most, l.vec(r))

@@ -62,6 +62,7 @@ type gangTable struct {
 	plans   []plan
 	planned []planned
 	scopes  []*unitScope
+	domains map[poolDomain]*unitScope // those that are lent
 
 	round   uint32       // of pools
 	turn    uint32       // of the need that is planned for
@@ -69,6 +70,9 @@ type gangTable struct {
 	byValue []*unitScope // scratch of deal, by domain; nil between two
 	victims preyTable
 }
+
+// poolDomain names a scope: the number of its pool, and its domain.
+type poolDomain struct{ pool, value uint32 }
 
 // scopesByValue returns room for a scope of each domain below a number.
 func (t *gangTable) scopesByValue(n int) []*unitScope {

@@ -149,13 +149,13 @@ type unitPool struct {
 	key      victimPoolKey
 	anywhere unitScope
 	// Of a pool that is dealt into the cells of a cut: what it deals.
-	of      *unitPool
-	cut     *cut
-	dealt   bool // into domains
-	domains map[uint32]*unitScope
-	list    []*unitScope
-	lost    int // how much of lane.lost has been seen
-	rest    int // how much of gangTable.rest has been dealt
+	of     *unitPool
+	cut    *cut
+	dealt  bool   // into domains
+	number uint32 // among the pools of the cycle; 0 = there are no units
+	list   []*unitScope
+	lost   int // how much of lane.lost has been seen
+	rest   int // how much of gangTable.rest has been dealt
 }
 
 // unitsFor returns the pool of a kind.
@@ -222,14 +222,20 @@ func (l *lane) poolUnits(key victimPoolKey) *unitPool {
 func (st *store) emptyUnitPool() *unitPool {
 	p := st.unitPools.lend()
 	p.dealt, p.of, p.cut = false, nil, nil
-	if p.domains == nil {
-		p.domains = map[uint32]*unitScope{}
-	}
-	for _, x := range slices.Backward(p.list) { // the first is lent first again
-		st.gangs.scopes = append(st.gangs.scopes, x)
-	}
-	p.list = p.list[:0]
+	p.number = uint32(len(st.unitPools.lent))
 	return p
+}
+
+// takeBackUnits ends the cycle for the pools and for the scopes that they deal into.
+func (st *store) takeBackUnits() {
+	for _, p := range slices.Backward(st.unitPools.lent) {
+		for _, x := range slices.Backward(p.list) { // the first is lent first again
+			st.gangs.scopes = append(st.gangs.scopes, x)
+		}
+		p.list = p.list[:0]
+	}
+	st.unitPools.takeBack()
+	clear(st.gangs.domains)
 }
 
 // flavoursRoom is for how many flavours a scope has room at first.
@@ -243,12 +249,36 @@ func (t *gangTable) emptyScope() *unitScope {
 		t.scopes = t.scopes[:n-1]
 		return x
 	}
-	return &unitScope{flavours: make([]flavour, 0, flavoursRoom)}
+	made, flavours := make([]unitScope, madeAtOnce), make([]flavour, madeAtOnce*flavoursRoom)
+	for i := range slices.Backward(made) {
+		made[i].flavours = flavours[i*flavoursRoom : i*flavoursRoom : (i+1)*flavoursRoom]
+		t.scopes = append(t.scopes, &made[i])
+	}
+	return t.emptyScope()
+}
+
+// newScope adds a scope of a domain to a pool.
+func (t *gangTable) newScope(pool *unitPool, value uint32) *unitScope {
+	x := t.emptyScope()
+	x.begin(value)
+	if pool.list = append(pool.list, x); pool.number != 0 {
+		if t.domains == nil {
+			t.domains = map[poolDomain]*unitScope{}
+		}
+		t.domains[poolDomain{pool.number, value}] = x
+	}
+	return x
+}
+
+// scopeOf returns a pool's scope of a domain, or nil.
+func (t *gangTable) scopeOf(pool *unitPool, value uint32) *unitScope {
+	return t.domains[poolDomain{pool.number, value}]
 }
 
 // begin empties a scope.
 func (x *unitScope) begin(value uint32) {
 	x.value, x.ordered, x.mostFor, x.restSeen = value, false, nil, 0
+	x.most = nil
 	x.prospects, x.prospectAt = x.prospects[:0], 0
 	x.flavours, x.broken, x.gangs, x.rest = x.flavours[:0], nil, nil, nil
 }
@@ -342,7 +372,7 @@ func compareTiers(a, b *flavour) int {
 // inDomains deals the pool's machines into domains of its matcher's Same key, or
 // into the cells of a cut.
 func (l *lane) inDomains(pool *unitPool) {
-	if pool.domains == nil {
+	if pool.number == 0 {
 		return
 	}
 	if !pool.dealt {
@@ -353,7 +383,6 @@ func (l *lane) inDomains(pool *unitPool) {
 
 func (l *lane) deal(pool *unitPool) {
 	pool.dealt, pool.lost, pool.rest = true, len(l.lost), 0
-	clear(pool.domains)
 	from := &pool.anywhere
 	if pool.of != nil {
 		from = &pool.of.anywhere
@@ -366,10 +395,8 @@ func (l *lane) deal(pool *unitPool) {
 		}
 		x := scopes[value]
 		if x == nil {
-			x = l.e.store.gangs.emptyScope()
-			x.begin(value)
-			scopes[value], pool.domains[value] = x, x
-			pool.list = append(pool.list, x)
+			x = l.e.store.gangs.newScope(pool, value)
+			scopes[value] = x
 		}
 		return x
 	}

@@ -88,7 +88,7 @@ func (l *lane) newCut(key cutKey) *cut {
 // poolIn returns the pool of a kind's units, to be dealt into the cells of a
 // cut. What it deals is what the kind's own pool found.
 func (l *lane) poolIn(x *cut, own *unitPool) *unitPool {
-	if own.domains == nil { // there are no units
+	if own.number == 0 { // there are no units
 		own.list = own.list[:0]
 		return own
 	}

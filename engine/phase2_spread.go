@@ -21,6 +21,7 @@ type spreadPlan struct {
 // has machines already.
 func (l *lane) preemptSpread(need int32, k *kind) {
 	n := &l.lines[need]
+	l.vecs.empty()
 	l.resume(need)
 	l.startSpread(k)
 	sc := &l.spread
@@ -70,7 +71,7 @@ func (l *lane) inFlightFor(need int32, k *kind) []columnar.Row {
 	if len(held) == 0 {
 		return nil
 	}
-	missing := slices.Clone(l.missing)
+	missing := l.copyOf(l.missing)
 	var out []columnar.Row
 	for _, r := range held {
 		if l.arrives(r, need, k) && columnar.Helps(l.vec(r), missing) {

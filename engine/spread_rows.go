@@ -2,7 +2,6 @@ package engine
 
 import (
 	"cmp"
-	"encoding/binary"
 	"math"
 	"slices"
 	"strings"
@@ -18,9 +17,11 @@ type spreadScratch struct {
 	counts []map[uint32]int32
 	floor  []map[uint32]bool // values that the minimum is taken over
 	tuples []tuple
-	byKey  map[string]int
-	enc    []byte
-	least  []int32 // by constraint: the minimum; empty = to be found anew
+	byHash map[uint64]int // the tuple with a hash that was made last
+	values []uint32       // of one machine
+	least  []int32        // by constraint: the minimum; empty = to be found anew
+	rows   []columnar.Row // what the tuples' lists of them lie in
+	of     []int32        // the tuple of each machine that is dealt
 }
 
 // tuple is the candidates that share a value of every constrained key, in the
@@ -29,6 +30,8 @@ type tuple struct {
 	values []uint32
 	own    []columnar.Row // held for the need; taken first
 	rows   []columnar.Row
+	count  int // of rows, before they are there
+	next   int // the next tuple of the same hash; −1 = none
 }
 
 // acquireSpreadByRow is acquireSpread for needs whose candidates' tuples are
@@ -107,10 +110,10 @@ func (sc *spreadScratch) findLeast() {
 
 func (sc *spreadScratch) clearTuples() {
 	sc.tuples = sc.tuples[:0]
-	if sc.byKey == nil {
-		sc.byKey = map[string]int{}
+	if sc.byHash == nil {
+		sc.byHash = map[uint64]int{}
 	}
-	clear(sc.byKey)
+	clear(sc.byHash)
 }
 
 // count counts a machine in its domains, where it has them.
@@ -150,24 +153,34 @@ func (sc *spreadScratch) allows(values []uint32) bool {
 // tupleOf returns the place of a machine's tuple, making it if there is none;
 // −1 when the machine lacks a constrained key.
 func (sc *spreadScratch) tupleOf(p *pass, r columnar.Row) int {
-	sc.enc = sc.enc[:0]
+	sc.values = sc.values[:0]
+	hash := uint64(0)
 	for _, k := range sc.keys {
 		v := p.s.Supply.Values(k)[r]
 		if v == 0 {
 			return -1
 		}
-		sc.enc = binary.LittleEndian.AppendUint32(sc.enc, v)
+		sc.values = append(sc.values, v)
+		hash = (hash ^ uint64(v)) * 0x9e3779b97f4a7c15
 	}
-	at, ok := sc.byKey[string(sc.enc)]
+	first, ok := sc.byHash[hash]
 	if !ok {
-		at = len(sc.tuples)
-		sc.byKey[string(sc.enc)] = at
-		t := tuple{values: make([]uint32, 0, len(sc.keys))}
-		for _, k := range sc.keys {
-			t.values = append(t.values, p.s.Supply.Values(k)[r])
-		}
-		sc.tuples = append(sc.tuples, t)
+		first = -1
 	}
+	for at := first; at >= 0; at = sc.tuples[at].next {
+		if slices.Equal(sc.tuples[at].values, sc.values) {
+			return at
+		}
+	}
+	at := len(sc.tuples)
+	sc.byHash[hash] = at
+	if at < cap(sc.tuples) {
+		sc.tuples = sc.tuples[:at+1] // with the memory of one that was there before
+	} else {
+		sc.tuples = append(sc.tuples, tuple{})
+	}
+	t := &sc.tuples[at]
+	*t = tuple{values: append(t.values[:0], sc.values...), own: t.own[:0], next: first}
 	return at
 }
 
@@ -185,9 +198,22 @@ func (l *lane) dealTuples(need int32, k *kind, stage int) {
 			}
 		}
 	}
-	for _, x := range l.freeInOrder(k, stage) {
-		if at := sc.tupleOf(l.pass, x.row); at >= 0 {
-			sc.tuples[at].rows = append(sc.tuples[at].rows, x.row)
+	free := l.freeInOrder(k, stage)
+	sc.of, sc.rows = grown(sc.of, len(free)), grown(sc.rows, len(free))
+	for i := range free {
+		at := sc.tupleOf(l.pass, free[i].row)
+		if sc.of[i] = int32(at); at >= 0 {
+			sc.tuples[at].count++
+		}
+	}
+	block := sc.rows
+	for i := range sc.tuples {
+		t := &sc.tuples[i]
+		t.rows, block = block[:0:t.count], block[t.count:]
+	}
+	for i, at := range sc.of {
+		if at >= 0 {
+			sc.tuples[at].rows = append(sc.tuples[at].rows, free[i].row)
 		}
 	}
 }

@@ -2,6 +2,10 @@ package engine
 
 import "slices"
 
+// madeAtOnce is how many things are made when there are none left to lend: how
+// many are wanted at most creeps up for many cycles.
+const madeAtOnce = 64
+
 // stock lends things of one kind to a cycle and has them back after it. The
 // first to be lent is the one that was the first in the cycle before: it has room
 // for what is likely to come, and what a cycle allocates is not up to chance.
@@ -12,12 +16,15 @@ type stock[T any] struct {
 
 // lend returns a thing, as it was left or new.
 func (s *stock[T]) lend() *T {
-	n := len(s.free)
-	if n == 0 {
-		s.free, n = append(s.free, new(T)), 1
+	if len(s.free) == 0 {
+		made := make([]T, madeAtOnce)
+		for i := range slices.Backward(made) {
+			s.free = append(s.free, &made[i])
+		}
 	}
-	x := s.free[n-1]
-	s.free, s.lent = s.free[:n-1], append(s.lent, x)
+	n := len(s.free) - 1
+	x := s.free[n]
+	s.free, s.lent = s.free[:n], append(s.lent, x)
 	return x
 }
 

@@ -482,7 +482,7 @@ func (p *pass) leaveBehind() {
 	st.victims, st.withheld, st.tried = p.victims, p.withheld, p.tried
 	st.epoch = p.epoch
 	st.pools.takeBack()
-	st.unitPools.takeBack()
+	st.takeBackUnits()
 	st.alikes.takeBack()
 	st.grounds.takeBack()
 	if p.e.opts.Victims == VictimsGang {

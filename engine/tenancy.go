@@ -278,7 +278,7 @@ func (l *lane) reclaimBetweenTenants() {
 // dropUnitPools lets go of the pools of phase 2: with tenants, other units are
 // there.
 func (l *lane) dropUnitPools() {
-	l.e.store.unitPools.takeBack()
+	l.e.store.takeBackUnits()
 	clear(l.unitPools)
 	l.e.store.gangs.victims.forget()
 	for _, x := range l.cuts {
