@@ -436,9 +436,6 @@ func (l *lane) addCreditable(domain, class uint32, own bool) {
 	}
 }
 
-// creating returns the machines that are being created for a cluster.
-func (p *pass) creating(c int) []columnar.Row { return p.s.ClusterRows.At(c)[p.s.CreatingFrom(c):] }
-
 // betterDomain reports whether a goes before b: covering first; among covering
 // ones more creditable, more own, less in all; among others more in all, more
 // creditable, more own; then more machines, then the smaller value.

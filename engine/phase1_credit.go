@@ -67,7 +67,7 @@ func (l *lane) creditCluster(c int) {
 	was := l.satisfied
 	x.freeless = false
 	x.waitForNone()
-	if len(l.s.ClusterRows.At(c)) == 0 {
+	if len(l.s.BoundOf(c)) == 0 {
 		x.cheapest = x.cheapest[:0]
 		l.leaveAll(c)
 	} else {

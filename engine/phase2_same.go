@@ -386,9 +386,9 @@ func (l *lane) eachOwn(need int32, k *kind, f func(columnar.Row)) {
 			f(b.Row)
 		}
 	}
-	for _, r := range l.creating(c) {
-		if l.isOwn(r, need) && mine(r) && k.acceptsClass(l.s.View.Class[r]) {
-			f(r)
+	for _, b := range bound[l.s.CreatingFrom(c):] {
+		if l.isOwn(b.Row, need) && mine(b.Row) && k.acceptsClass(b.Class) {
+			f(b.Row)
 		}
 	}
 }

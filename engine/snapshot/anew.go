@@ -80,7 +80,7 @@ func (b *Builder) order() {
 	s.IDRank, s.Keep = alloc.Make[uint32](b.arena, rows), alloc.Make[uint32](b.arena, rows)
 	b.was = alloc.Make[place](b.arena, rows)
 	idle, speculative := b.cursors(s.Idle.Off), b.cursors(s.Speculative.Off)
-	end := s.ClusterRows.End
+	end := s.bound.end
 	for i, r := range s.Order {
 		s.IDRank[r] = uint32(i)
 		switch v.State[r] {
@@ -123,14 +123,14 @@ func (b *Builder) describe() {
 			if c < 0 {
 				continue
 			}
-			s.Bound[b.was[r]] = Bound{
+			s.bound.all[b.was[r]] = Bound{
 				Fingerprint: v.Fingerprint[r], Row: columnar.Row(r), Class: v.Class[r], Group: v.Group[r],
 				Next: s.Keep[r] &^ rankMask, // for arrange
 			}
 			if state == model.Configured {
 				s.configured[c]++
 			} else {
-				s.Bound[b.was[r]].Next |= 1
+				s.bound.all[b.was[r]].Next |= 1
 			}
 			b.was[r] = boundAs(state, c)
 		}
@@ -161,7 +161,7 @@ func (b *Builder) sortIdle() {
 // order, by what describe has noted of them.
 func (x *patcher) arrange(c int) {
 	s := &x.b.snap
-	list, rows := s.BoundOf(c), s.ClusterRows.At(c)
+	list := s.BoundOf(c)
 	keys := resize(x.keys, len(list))
 	x.keys = keys
 	x.spare = resize(x.spare, len(list))
@@ -175,9 +175,6 @@ func (x *patcher) arrange(c int) {
 		for i, k := range keys {
 			list[i] = x.bound[k&rankMask]
 		}
-	}
-	for i := range list {
-		rows[i] = list[i].Row
 	}
 	s.creatingFrom[c] = uint32(len(list))
 }

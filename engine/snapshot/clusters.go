@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/tonnage/tonnage/alloc"
-	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -95,21 +94,20 @@ func (b *Builder) layClusters() {
 	for _, x := range need {
 		total += int(x) + int(x)/spareShare + spareMin
 	}
-	s.ClusterRows = Lists{
-		Off: alloc.Make[uint32](b.arena, n+1), End: alloc.MakeDirty[uint32](b.arena, n), Rows: alloc.Make[columnar.Row](b.arena, total),
+	s.bound = boundLists{
+		off: alloc.Make[uint32](b.arena, n+1), end: alloc.MakeDirty[uint32](b.arena, n), all: alloc.MakeDirty[Bound](b.arena, total),
 	}
-	s.Bound = alloc.MakeDirty[Bound](b.arena, total)
 	s.configured, s.creatingFrom = alloc.Make[uint32](b.arena, n), alloc.Make[uint32](b.arena, n)
 	b.lists.need, b.lists.out = need, alloc.Make[uint32](b.arena, n)
-	s.ClusterRows.Off[n] = uint32(total)
-	b.spread(0, n, s.ClusterRows.Off)
-	copy(s.ClusterRows.End, s.ClusterRows.Off)
+	s.bound.off[n] = uint32(total)
+	b.spread(0, n, s.bound.off)
+	copy(s.bound.end, s.bound.off)
 }
 
 // spread says where the lists of some clusters begin that have what they need and
 // shares of what is left.
 func (b *Builder) spread(from, to int, begin []uint32) {
-	need, off := b.lists.need[from:to], b.snap.ClusterRows.Off
+	need, off := b.lists.need[from:to], b.snap.bound.off
 	spare, shares := int(off[to]-off[from]), 0
 	for _, x := range need {
 		spare, shares = spare-int(x), shares+int(x)+spareShare*spareMin
@@ -124,9 +122,9 @@ func (b *Builder) spread(from, to int, begin []uint32) {
 // makeRoom sees to it that the lists of all clusters have room for what comes
 // in; false when there is not enough for all of them together.
 func (b *Builder) makeRoom() bool {
-	l, x := &b.lists, &b.snap.ClusterRows
-	for c, end := range x.End {
-		if end-l.out[c]+uint32(len(b.arrivals(c))) > x.Off[c+1] && !b.makeRoomAround(c) {
+	l, x := &b.lists, &b.snap.bound
+	for c, end := range x.end {
+		if end-l.out[c]+uint32(len(b.arrivals(c))) > x.off[c+1] && !b.makeRoomAround(c) {
 			return false
 		}
 	}
@@ -136,14 +134,14 @@ func (b *Builder) makeRoom() bool {
 // makeRoomAround spreads the list of a cluster and those beside it anew: as many
 // as it takes to have some room left.
 func (b *Builder) makeRoomAround(c int) bool {
-	l, x := &b.lists, &b.snap.ClusterRows
-	n := len(x.End)
+	l, x := &b.lists, &b.snap.bound
+	n := len(x.end)
 	for beside := 1; ; beside *= 2 {
 		from, to := max(c-beside, 0), min(c+beside+1, n)
-		total := int(x.Off[to] - x.Off[from])
+		total := int(x.off[to] - x.off[from])
 		sum := 0
 		for i := from; i < to; i++ {
-			l.need[i] = x.End[i] - x.Off[i] + uint32(len(b.arrivals(i)))
+			l.need[i] = x.end[i] - x.off[i] + uint32(len(b.arrivals(i)))
 			sum += int(l.need[i])
 		}
 		if total-sum >= max(total/(8*spareShare), 1) {
@@ -159,13 +157,12 @@ func (b *Builder) makeRoomAround(c int) bool {
 // repack spreads lists anew: all to the left, then apart from the right.
 func (b *Builder) repack(from, to int) {
 	s, l := &b.snap, &b.lists
-	off, end, rows := s.ClusterRows.Off, s.ClusterRows.End, s.ClusterRows.Rows
+	off, end, all := s.bound.off, s.bound.end, s.bound.all
 	l.begin = resize(l.begin, to-from)
 	b.spread(from, to, l.begin)
 	move := func(c int, to uint32) {
 		n := end[c] - off[c]
-		copy(rows[to:], rows[off[c]:end[c]])
-		copy(s.Bound[to:], s.Bound[off[c]:end[c]])
+		copy(all[to:], all[off[c]:end[c]])
 		off[c], end[c] = to, to+n
 	}
 	at := off[from]
@@ -175,6 +172,5 @@ func (b *Builder) repack(from, to int) {
 	}
 	for c := to - 1; c >= from; c-- {
 		move(c, l.begin[c-from])
-		clear(rows[end[c]:off[c+1]])
 	}
 }

@@ -30,7 +30,7 @@ func (b *Builder) layFree() {
 		off := alloc.MakeDirty[uint32](l.arenas[l.free], len(s.Classes)+1)
 		copy(off, count)
 		sum(off)
-		return Lists{Off: off, End: off[1:], Rows: alloc.MakeDirty[columnar.Row](l.arenas[l.free], int(off[len(s.Classes)]))}
+		return Lists{Off: off, Rows: alloc.MakeDirty[columnar.Row](l.arenas[l.free], int(off[len(s.Classes)]))}
 	}
 	s.Idle, s.Speculative = lay(t.idle), lay(t.speculative)
 }
@@ -38,7 +38,7 @@ func (b *Builder) layFree() {
 // patchFree brings the lists of Idle and Speculative machines up to date.
 func (b *Builder) patchFree() {
 	s, l, e := &b.snap, &b.lists, &b.entering
-	if !e.idleDirty && !e.speculativeDirty && len(s.Idle.End) == len(s.Classes) {
+	if !e.idleDirty && !e.speculativeDirty && len(s.Idle.Off) == len(s.Classes)+1 {
 		return
 	}
 	l.free ^= 1
@@ -60,7 +60,7 @@ func (b *Builder) patch(old *Lists, in []uint64, place []uint32) Lists {
 	for c := range s.Classes {
 		out.Off[c] = end
 		var rows []columnar.Row
-		if c < len(old.End) {
+		if c+1 < len(old.Off) {
 			rows = old.At(c)
 		}
 		list := out.Rows[end:]
@@ -82,7 +82,7 @@ func (b *Builder) patch(old *Lists, in []uint64, place []uint32) Lists {
 		end += uint32(n + own)
 	}
 	out.Off[len(s.Classes)] = end
-	out.End, out.Rows = out.Off[1:], out.Rows[:end]
+	out.Rows = out.Rows[:end]
 	return out
 }
 

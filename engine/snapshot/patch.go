@@ -5,7 +5,6 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -115,12 +114,9 @@ func (x *patcher) readAhead(from, to int) {
 		if !s.Dirty[c] {
 			continue
 		}
-		l := s.listOf(c)
-		for i := 0; i < len(l.bound); i += 2 {
-			sum += l.bound[i].Class
-		}
-		for i := 0; i < len(l.rows); i += 16 {
-			sum += uint32(l.rows[i])
+		list := s.BoundOf(c)
+		for i := 0; i < len(list); i += 2 {
+			sum += list[i].Class
 		}
 	}
 	x.touched += sum
@@ -130,16 +126,15 @@ func (x *patcher) readAhead(from, to int) {
 // stands between two of them moves as one.
 func (b *Builder) takeOut(c int, out uint32) {
 	s := &b.snap
-	at := s.listOf(c)
-	rows, changed := at.rows, b.changed.Words()
+	list, changed := s.BoundOf(c), b.changed.Words()
 	configured, bound := s.configured[c], s.creatingFrom[c]
 	to, from := 0, 0 // what is to be moved, and where to
 	for range out {
 		end := from
-		for changed[rows[end]>>6]>>(rows[end]&63)&1 == 0 {
+		for changed[list[end].Row>>6]>>(list[end].Row&63)&1 == 0 {
 			end++
 		}
-		to += at.move(to, from, end)
+		to += copy(list[to:], list[from:end])
 		from = end + 1
 		if uint32(end) < configured {
 			s.configured[c]--
@@ -148,9 +143,8 @@ func (b *Builder) takeOut(c int, out uint32) {
 			s.creatingFrom[c]--
 		}
 	}
-	at.move(to, from, len(rows))
-	clear(rows[len(rows)-int(out):])
-	s.ClusterRows.End[c] -= out
+	copy(list[to:], list[from:])
+	s.bound.end[c] -= out
 }
 
 // describe says of what comes into a cluster's list what the list says, in its order.
@@ -174,14 +168,14 @@ func (x *patcher) describe(c int) []incoming {
 // putIn puts what comes in into a cluster's list, which has room for it.
 func (b *Builder) putIn(c int, in []incoming) {
 	s := &b.snap
-	end := int(s.ClusterRows.End[c] - s.ClusterRows.Off[c])
-	s.ClusterRows.End[c] += uint32(len(in))
-	at := s.listOf(c)
+	end := len(s.BoundOf(c))
+	s.bound.end[c] += uint32(len(in))
+	list := s.BoundOf(c)
 	for j := len(in) - 1; j >= 0; j-- {
 		x := &in[j]
-		to := b.findPlace(c, &at, end, x)
-		at.move(to+j+1, to, end)
-		at.rows[to+j], at.bound[to+j] = x.Row, x.Bound
+		to := b.findPlace(c, list, end, x)
+		copy(list[to+j+1:], list[to:end])
+		list[to+j] = x.Bound
 		end = to
 	}
 	for i := range in {
@@ -197,7 +191,7 @@ func (b *Builder) putIn(c int, in []incoming) {
 
 // findPlace returns where in the first so many of a cluster's list a machine goes:
 // among those of its state, behind those that come before it in keep order.
-func (b *Builder) findPlace(c int, at *list, end int, x *incoming) int {
+func (b *Builder) findPlace(c int, list []Bound, end int, x *incoming) int {
 	s := &b.snap
 	low, high := 0, end
 	switch configured, bound := int(s.configured[c]), int(s.creatingFrom[c]); x.key >> stateBit {
@@ -211,7 +205,7 @@ func (b *Builder) findPlace(c int, at *list, end int, x *incoming) int {
 	price, keep := s.PriceRank[x.Class], uint32(x.key&(1<<keepBits-1))
 	for low < high {
 		middle := int(uint(low+high) / 2)
-		if p := s.PriceRank[at.bound[middle].Class]; p < price || p == price && s.Keep[at.rows[middle]] < keep {
+		if p := s.PriceRank[list[middle].Class]; p < price || p == price && s.Keep[list[middle].Row] < keep {
 			low = middle + 1
 		} else {
 			high = middle
@@ -251,21 +245,4 @@ func (x *patcher) group(c int, groups []Group) []Group {
 		x.seen[w] = 0
 	}
 	return groups
-}
-
-// list is a cluster's list, place by place.
-type list struct {
-	rows  []columnar.Row
-	bound []Bound
-}
-
-func (s *Snapshot) listOf(c int) list {
-	off, end := s.ClusterRows.Off[c], s.ClusterRows.End[c]
-	return list{s.ClusterRows.Rows[off:end], s.Bound[off:end]}
-}
-
-// move moves what is at some places to others and returns how many they are.
-func (l *list) move(to, from, end int) int {
-	copy(l.rows[to:], l.rows[from:end])
-	return copy(l.bound[to:], l.bound[from:end])
 }

@@ -7,16 +7,14 @@ import (
 	"github.com/tonnage/tonnage/engine/supply"
 )
 
-// Lists are lists of rows over one array, list i at Rows[Off[i]:End[i]]. Packed
-// ones have nothing in between: list i+1 begins where i ends.
+// Lists are lists of rows over one array, list i at Rows[Off[i]:Off[i+1]].
 type Lists struct {
 	Off  []uint32
-	End  []uint32
 	Rows []columnar.Row
 }
 
 // At returns list i.
-func (l *Lists) At(i int) []columnar.Row { return l.Rows[l.Off[i]:l.End[i]] }
+func (l *Lists) At(i int) []columnar.Row { return l.Rows[l.Off[i]:l.Off[i+1]] }
 
 // Class is what a class's machines have in common, in the cycle's terms.
 type Class struct {
@@ -74,21 +72,14 @@ type Snapshot struct {
 	// may yet serve somebody: neither Deleting nor Failed.
 	Usable []bool
 
-	Idle        Lists // by class, keep order; packed
-	Speculative Lists // by class, id order; packed
+	Idle        Lists // by class, keep order
+	Speculative Lists // by class, id order
 
 	// Clusters are the ids of clusters with demand or with machines, sorted.
 	Clusters []string
 	// ClusterOf translates a name number of the supply to an index of
 	// Clusters; −1 for names that are no cluster.
 	ClusterOf []int32
-	// ClusterRows are each cluster's countable machines: Configured,
-	// Configuring, then Creating ones on their way to it, in keep order each.
-	// What is between two lists is None.
-	ClusterRows Lists
-	// Bound goes with ClusterRows.Rows, element by element; see BoundOf.
-	Bound []Bound
-
 	// What follows says what may differ from the snapshot that the same builder
 	// built before. Numbers of names and of values of attributes may be others'
 	// at any time; the machines that have either are in dirty clusters and
@@ -112,8 +103,16 @@ type Snapshot struct {
 	// Moves are the machines that may be others, when not everything may be.
 	Moves []Move
 
+	bound                    boundLists
 	configured, creatingFrom []uint32 // by cluster
 	groups                   [][]Group
+}
+
+// boundLists are the lists of clusters over one array, list c at all[off[c]:end[c]].
+// Behind it there is room up to off[c+1].
+type boundLists struct {
+	off, end []uint32
+	all      []Bound
 }
 
 // Move is a machine that may be another than at the Build before: new, gone, in
@@ -136,10 +135,10 @@ func (s *Snapshot) Vector(class uint32) []int64 {
 // classes ascending.
 func (s *Snapshot) GroupsOf(cluster int) []Group { return s.groups[cluster] }
 
-// BoundOf returns what the credit looks at of a cluster's countable machines:
-// ClusterRows.At(cluster), place by place.
+// BoundOf returns a cluster's countable machines: Configured, Configuring, then
+// Creating ones on their way to it, in keep order each.
 func (s *Snapshot) BoundOf(cluster int) []Bound {
-	return s.Bound[s.ClusterRows.Off[cluster]:s.ClusterRows.End[cluster]]
+	return s.bound.all[s.bound.off[cluster]:s.bound.end[cluster]]
 }
 
 // Configured returns how many Configured machines a cluster has: they come

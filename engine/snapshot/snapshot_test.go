@@ -104,7 +104,11 @@ func checkClusters(s *supply.Table, d *demand.Table, x *snapshot.Snapshot, byKee
 				return s.State(r) == state && (state == model.Creating && s.Reservation(r).Owner.Cluster == c || state != model.Creating && s.Cluster(r) == c)
 			})...)
 		}
-		if got := x.ClusterRows.At(i); !slices.Equal(got, want) {
+		var got []columnar.Row
+		for _, b := range x.BoundOf(i) {
+			got = append(got, b.Row)
+		}
+		if !slices.Equal(got, want) {
 			return fmt.Errorf("machines of %s are %v, want %v", c, got, want)
 		}
 		if id, ok := s.NameID(c); ok && x.ClusterOf[id] != int32(i) {
