@@ -90,4 +90,4 @@ type rowSource struct {
 }
 
 // roomFor returns how many lines to make for rows.
-func roomFor(rows int) int { return rows + rows/8 + 8 }
+func roomFor(rows int) int { return rows + rows/16 + 8 }

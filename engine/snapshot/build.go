@@ -218,7 +218,7 @@ func sum(n []uint32) {
 // name number and by class.
 const (
 	rowBytes   = 3 * 4
-	boundBytes = 4 + 24
+	boundBytes = 24
 	nameBytes  = 3 * 4
 	classBytes = 256
 )
