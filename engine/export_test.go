@@ -1,5 +1,7 @@
 package engine
 
+import "fmt"
+
 // Fleets of tests are small, and meant to be decided by all workers.
 func init() { crewMin, chunkMax = 0, 2 }
 
@@ -37,4 +39,36 @@ func SetRace(tries int, backwards bool) (undo func()) {
 	t, b := raceTries, raceBackwards
 	raceTries, raceBackwards = tries, backwards
 	return func() { raceTries, raceBackwards = t, b }
+}
+
+// FoldsMade returns how many folds the store has numbers for, and how many of them some
+// line has; an error, where two lines have the same one or one that is unused.
+func (e *Engine) FoldsMade() (made, used int, err error) {
+	st := &e.store
+	seen := map[int32]string{}
+	note := func(number int32, by string) {
+		if was := seen[number]; was != "" && err == nil {
+			err = fmt.Errorf("fold %#x is of %s, and of %s", number, was, by)
+		}
+		seen[number] = by
+	}
+	for i := range st.folds {
+		made += len(st.folds[i].made)
+		for _, number := range st.folds[i].unused {
+			note(number, "nobody")
+		}
+	}
+	for c := range st.sources {
+		src := &st.sources[c]
+		for row := range src.rows {
+			if n := &st.lines[int(src.base)+row]; n.is(isFold) {
+				used++
+				note(int32(n.group), fmt.Sprintf("row %d of cluster %d", row, c))
+			}
+		}
+	}
+	if unused := len(seen) - used; err == nil && used+unused != made {
+		err = fmt.Errorf("%d folds are of lines and %d unused, of %d", used, unused, made)
+	}
+	return made, used, err
 }

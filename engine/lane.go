@@ -219,7 +219,7 @@ func (l *lane) finishTurn(need, rank int32) {
 // weight returns how many rows a need stands for.
 func (p *pass) weight(n *line) int {
 	if n.is(isFold) {
-		return int(p.e.store.folds[n.group>>foldBits][n.group&(1<<foldBits-1)].rows)
+		return int(p.e.store.folds[n.group>>foldBits].at(int32(n.group)).rows)
 	}
 	return 1
 }

@@ -67,18 +67,6 @@ type hold struct {
 	next columnar.Row
 }
 
-// fold is several rows that are walked as one need.
-type fold struct {
-	row     int32 // the line that stands for them
-	first   int32 // the first of them in rank order
-	rows    int32 // how many
-	arrival int64 // of the first
-	sum     []int64
-}
-
-// foldBits are the bits of a fold's number that count within one worker's.
-const foldBits = 23
-
 // rowSource is where a cluster's lines come from.
 type rowSource struct {
 	block *demand.Block // nil: the cluster wants nothing

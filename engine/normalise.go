@@ -26,8 +26,9 @@ func (p *pass) normalise() (moved bool) {
 	}
 	crew.each(len(p.sources), clustersPerChunk, p.e.tasks.renew)
 	p.kinds = st.kinds.list
-	for _, folds := range st.folds {
-		p.anyFolds = p.anyFolds || len(folds) > 0
+	p.giveBackFolds()
+	for i := range st.folds {
+		p.anyFolds = p.anyFolds || len(st.folds[i].made) > 0
 	}
 	moved = p.fresh
 	for i := range p.e.lanes {
@@ -48,6 +49,7 @@ type folder struct {
 	kinds   []lastKind     // by profile: the kind that was found last
 	decided aggregateTable // by (profile, aggregate) of the cluster: the fold, or −1
 	folds   aggregateTable // by (profile without Same, aggregate) of the cluster
+	unused  []int32        // numbers of folds that are no more
 	// stripped numbers profiles without Same.
 	stripped strippedProfiles
 	touched  []int32 // rows of the cluster that may have another seat
@@ -110,6 +112,7 @@ func (f *folder) renew(c int32) {
 func (f *folder) cluster(c int32) {
 	p := f.p
 	src, state := &p.sources[c], &p.e.store.clusters[c]
+	f.unfold()
 	f.decided.reset()
 	f.folds.reset()
 	state.hasSame = false
@@ -278,41 +281,6 @@ func (f *folder) fold(profile, aggregate uint32, row int) int32 {
 	// The table may have grown; what was found in it has not moved in meaning.
 	f.decided.set(profile, aggregate, at)
 	return at
-}
-
-// startFold makes a fold that has no members yet, on the line of this row.
-func (f *folder) startFold(profile, aggregate uint32, row int) int32 {
-	p := f.p
-	member := p.s.Demand.Vector(aggregate)
-	folds := &p.e.store.folds[f.worker]
-	at := int32(f.worker<<foldBits | len(*folds))
-	number := int32(row) + f.base
-	*folds = append(*folds, fold{
-		row: number, first: number, arrival: f.block.Arrival(row), sum: alloc.Make[int64](f.sums, len(member)),
-	})
-	n := &p.lines[number]
-	n.kind = p.e.store.kinds.ofFold(p.s, profile, member, positive(member))
-	n.group, n.status = uint32(at), isFold|isParked
-	return at
-}
-
-// join adds the row to a fold.
-func (f *folder) join(at int32, row int) {
-	p := f.p
-	x := &p.e.store.folds[f.worker][at&(1<<foldBits-1)]
-	line := int32(row) + f.base
-	if line != x.row {
-		p.lines[line].status, p.lines[line].domain = isMember, uint32(x.row)
-	}
-	if !f.block.Parked(row) {
-		p.lines[x.row].status &^= isParked
-	}
-	// The first member in rank order: they differ only in arrival and row.
-	if arrival := f.block.Arrival(row); arrival < x.arrival {
-		x.arrival, x.first = arrival, line
-	}
-	x.rows++
-	columnar.SatAdd(x.sum, f.block.Aggregate(row))
 }
 
 // fits reports whether one matching machine could hold the aggregate: one

@@ -206,8 +206,8 @@ func (p *pass) aggregate(need int32) []int64 {
 
 // foldOf returns what a need that is a fold stands for.
 func (p *pass) foldOf(need int32) *fold {
-	n := p.lines[need].group
-	return &p.e.store.folds[n>>foldBits][n&(1<<foldBits-1)]
+	n := int32(p.lines[need].group)
+	return p.e.store.folds[n>>foldBits].at(n)
 }
 
 // first returns the row that a need is named after in outputs.

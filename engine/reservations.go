@@ -211,8 +211,8 @@ func (p *pass) findOwnersNamed(x *reservationStore) {
 		x.byRow[o] = true
 	}
 	for worker, folds := range p.e.store.folds {
-		for i := range folds {
-			need := folds[i].row
+		for i := range folds.made {
+			need := folds.made[i].row
 			n := &p.lines[need]
 			if src := &p.sources[n.cluster]; !n.is(isFold) || n.group != uint32(worker<<foldBits|i) || int(need-src.base) >= src.rows {
 				continue // the cluster has been folded anew since, or has no such row any more

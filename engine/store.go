@@ -32,7 +32,7 @@ type store struct {
 	// By line: the number of the row's aggregate in the demand.
 	aggregates []uint32
 	kinds      kinds
-	folds      [][]fold // by worker
+	folds      []foldList // by worker
 	seats      []seat
 	order      []int32
 	rankOf     []int32
@@ -123,17 +123,6 @@ func (p *pass) carryOver() {
 	p.order, p.rankOf, p.kindAt = st.order, st.rankOf, st.kindAt
 	p.byCluster, p.sorted, p.lacking = st.byCluster, st.sorted, st.lacking
 	p.held, p.taken = st.held, st.taken
-}
-
-// foldsKept is how many folds that nobody refers to any more are kept.
-const foldsKept = 1 << 12
-
-func (p *pass) manyFolds() bool {
-	n := 0
-	for _, list := range p.e.store.folds {
-		n += len(list)
-	}
-	return n > len(p.e.store.lines)+foldsKept
 }
 
 // findDirty marks the clusters that have changed; false when one has more rows
@@ -327,7 +316,7 @@ func (p *pass) startOver() {
 	st.kinds.reset(int(s.Demand.ProfileIDMax()))
 	st.folds = grown(st.folds, len(p.e.lanes))
 	for i := range st.folds {
-		st.folds[i] = st.folds[i][:0]
+		st.folds[i].reset()
 	}
 	st.visited, st.undone, st.resettle = st.visited[:0], st.undone[:0], st.resettle[:0]
 }
