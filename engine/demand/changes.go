@@ -17,11 +17,16 @@ type ClusterChange struct {
 	Rows []uint32
 }
 
-// The bounds of what is remembered of the past. What passes them is cheaper to
-// look at as a whole.
+// The bounds of what is remembered of the past: so many rows, and so many changes of
+// clusters, for each that there is, that what passes them is cheaper to look at as a
+// whole. Small tables may remember more.
 const (
-	changedRowsMax     = 1 << 18
-	changedClustersMax = 1 << 15
+	changedRowsMax    = 1 << 18
+	changedRowsLeast  = 1 << 10
+	changedRowsPer    = 2 // one for so many rows of the table
+	changesMax        = 1 << 15
+	changesLeast      = 1 << 8
+	changesPerCluster = 8
 	// A block of which more than one row in so many changes has changed as a
 	// whole; but a few rows are named always.
 	changedShare   = 4
@@ -46,20 +51,29 @@ type changeLog struct {
 	entries []change
 	rows    []uint32
 	from    uint64 // changes up to this version are forgotten
+	// How many rows and entries are remembered.
+	rowsMax, entriesMax int
 	// Scratch of the answer.
 	order  []int32
 	answer []ClusterChange
 	merged []uint32
 }
 
+// fit bounds what is remembered by the size of the table.
+func (l *changeLog) fit(rows, clusters int) {
+	l.rowsMax = min(max(rows/changedRowsPer, changedRowsLeast), changedRowsMax)
+	l.entriesMax = min(max(clusters*changesPerCluster, changesLeast), changesMax)
+}
+
 // note remembers that rows of a cluster's block changed, which has so many.
 func (l *changeLog) note(version uint64, cluster string, rows []uint32, of int) {
-	l.makeRoom(len(rows))
-	x := change{version: version, cluster: cluster, first: uint32(len(l.rows)), whole: tooMany(len(rows), of)}
-	if !x.whole {
-		l.rows = append(l.rows, rows...)
+	if tooMany(len(rows), of) {
+		l.noteWhole(version, cluster)
+		return
 	}
-	l.entries = append(l.entries, x)
+	l.makeRoom(len(rows))
+	l.entries = append(l.entries, change{version: version, cluster: cluster, first: uint32(len(l.rows))})
+	l.rows = append(l.rows, rows...)
 }
 
 // noteWhole remembers that a cluster's block is another.
@@ -89,13 +103,13 @@ func (l *changeLog) noteOne(version uint64, cluster string, row uint32, of int) 
 
 // makeRoom forgets the older half of the changes when there are too many.
 func (l *changeLog) makeRoom(rows int) {
-	if len(l.rows)+rows <= changedRowsMax && len(l.entries) < changedClustersMax {
-		return
+	for len(l.entries) > 0 && (len(l.rows)+rows > l.rowsMax || len(l.entries) >= l.entriesMax) {
+		l.forgetHalf()
 	}
+}
+
+func (l *changeLog) forgetHalf() {
 	n := (len(l.entries) + 1) / 2
-	if n == 0 {
-		return
-	}
 	l.from = l.entries[n-1].version
 	first := uint32(len(l.rows))
 	if n < len(l.entries) {

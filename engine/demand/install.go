@@ -82,6 +82,7 @@ func (t *Table) remove(b *Block) {
 	delete(t.blocks, b.cluster)
 	i, _ := slices.BinarySearch(t.order, b.cluster)
 	t.order = slices.Delete(t.order, i, i+1)
+	t.log.fit(t.rows, len(t.order))
 	t.version++
 	t.log.noteWhole(t.version, b.cluster)
 }
@@ -131,6 +132,7 @@ func (t *Table) write(b *Builder, old *Block, continued bool) {
 		i, _ := slices.BinarySearch(t.order, b.cluster)
 		t.order = slices.Insert(t.order, i, b.cluster)
 	}
+	t.log.fit(t.rows, len(t.order))
 	t.noteWritten(block, n != had)
 }
 

@@ -35,7 +35,9 @@ type Table struct {
 
 // New returns an empty table.
 func New() *Table {
-	return &Table{blocks: map[string]*Block{}, reported: map[string]struct{}{}, profiles: newProfiles(), loader: NewBuilder()}
+	t := &Table{blocks: map[string]*Block{}, reported: map[string]struct{}{}, profiles: newProfiles(), loader: NewBuilder()}
+	t.log.fit(0, 0)
+	return t
 }
 
 // MarkReported notes that the cluster has reported, whatever it said.
