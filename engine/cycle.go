@@ -1,22 +1,39 @@
 package engine
 
-import "github.com/tonnage/tonnage/engine/model"
+import (
+	"fmt"
+
+	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/engine/model"
+)
 
 // Cycle decides one cycle. The plan is valid until the next one; the tables
 // must not change while it runs. The error is a limit that the demand passes
-// (too many attribute keys); nothing is decided then.
+// (too many attribute keys), or a *alloc.LimitError where deciding would take more
+// memory than an engine may have; nothing is decided then, and the next cycle begins
+// from nothing.
 //
 // A cycle builds on the one before: what has not changed is not looked at
 // again. Every so often (Options.CheckCycles) it is decided once more from
 // nothing. If that gives another answer, Stats.Differs says so, and the answer
 // from nothing is the one that is returned.
-func (e *Engine) Cycle(in Input) (*Plan, error) {
+func (e *Engine) Cycle(in Input) (plan *Plan, err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			limit, ok := fault.(*alloc.LimitError)
+			if !ok {
+				panic(fault)
+			}
+			e.abandon()
+			plan, err = nil, fmt.Errorf("deciding for %d machines and %d Needs takes too much memory: %w; have fewer kinds of machines, or of Needs, in one shard", in.Supply.Len(), in.Demand.Len(), limit)
+		}
+	}()
 	check := e.opts.CheckCycles
 	if check == 0 {
 		check = CheckCyclesDefault
 	}
 	e.unchecked++
-	plan, err := e.decide(in)
+	plan, err = e.decide(in)
 	if err != nil || e.unchecked < check || plan.Stats.Full {
 		return plan, err
 	}
@@ -35,6 +52,21 @@ func (e *Engine) Cycle(in Input) (*Plan, error) {
 func (e *Engine) forget() {
 	e.store.valid = false
 	e.snaps.Forget()
+}
+
+// abandon gives back what a cycle took that has not come to its end. Nothing of it, or
+// of a plan before, can be explained any more.
+func (e *Engine) abandon() {
+	e.forget()
+	e.last = nil
+	arenas := []*alloc.Arena{e.arena, e.store.arena}
+	for _, l := range e.lanes {
+		arenas = append(arenas, l.arena, l.folder.sums)
+	}
+	for _, a := range arenas {
+		a.Reset()
+		a.Trim()
+	}
 }
 
 // decide decides one cycle. The stages hand over, in this order:

@@ -72,3 +72,13 @@ func (e *Engine) FoldsMade() (made, used int, err error) {
 	}
 	return made, used, err
 }
+
+// SetMemoryLimit bounds each of the engine's arenas, in bytes.
+func (e *Engine) SetMemoryLimit(bytes int64) {
+	e.arena.SetLimit(bytes)
+	e.store.arena.SetLimit(bytes)
+	for _, l := range e.lanes {
+		l.arena.SetLimit(bytes)
+		l.folder.sums.SetLimit(bytes)
+	}
+}

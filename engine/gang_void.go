@@ -32,33 +32,46 @@ func (p *pass) forgetPlans() {
 	st.planners = st.planners[:0]
 }
 
-// notePlan notes what a live reservation of a plan means for the pass.
-func (p *pass) notePlan(x *reservations, r columnar.Row, res *model.Reservation, members []int32) {
+// notePlan notes what a live reservation of a plan means for the pass, and for those
+// whom the machine is held for.
+func (p *pass) notePlan(x *reservations, h *holding, r columnar.Row, res *model.Reservation) {
 	if !p.ofPlan(res) {
 		return
 	}
-	x.plans = true
-	x.idlePlans = x.idlePlans || p.s.View.State[r] == model.Idle
-	p.e.store.planners = append(p.e.store.planners, members...)
-	for _, n := range members {
-		if p.s.View.State[r] == model.Idle && p.kindOf(n).same {
-			p.lines[n].status |= mayBeVoid
-		}
-	}
-	p.noteHeldBack(r, members)
+	state := p.s.View.State[r]
+	x.plans, h.ofPlan = true, true
+	x.idlePlans = x.idlePlans || state == model.Idle
+	h.idle = h.idle || state == model.Idle
+	h.leaving = h.leaving || p.leaves(r, p.clusterByName(h.owner.Cluster))
 }
 
-// noteHeldBack notes who acquires nothing because the drain of a machine of its
-// plan is not acknowledged: the members, if all or nothing helps them.
-func (p *pass) noteHeldBack(r columnar.Row, members []int32) {
-	if p.s.View.State[r] != model.Configured {
+// leaves reports whether a machine serves another cluster yet: its drain is not
+// acknowledged.
+func (p *pass) leaves(r columnar.Row, cluster int32) bool {
+	return p.s.View.State[r] == model.Configured && p.s.ClusterOf[p.s.View.Cluster[r]] != cluster
+}
+
+// notePlanners notes what follows from the plans of an owner.
+func (p *pass) notePlanners(h *holding) {
+	if !h.ofPlan {
 		return
 	}
-	for _, n := range members {
-		k := p.kindOf(n)
-		if k.same && p.s.ClusterOf[p.s.View.Cluster[r]] != p.lines[n].cluster && !columnar.Covers(k.unit, p.aggregate(n)) {
-			p.lines[n].status |= isHeldBack
+	p.e.store.planners = append(p.e.store.planners, h.members...)
+	for _, n := range h.members {
+		if h.idle && p.kindOf(n).same {
+			p.lines[n].status |= mayBeVoid
 		}
+		if h.leaving {
+			p.holdBack(n)
+		}
+	}
+}
+
+// holdBack notes that a need acquires nothing because the drain of a machine of its plan
+// is not acknowledged, if all or nothing helps it.
+func (p *pass) holdBack(need int32) {
+	if k := p.kindOf(need); k.same && !columnar.Covers(k.unit, p.aggregate(need)) {
+		p.lines[need].status |= isHeldBack
 	}
 }
 
@@ -100,11 +113,10 @@ func (l *lane) voidLost(need int32) {
 	}
 }
 
-// void ends an owner's plans.
+// void ends an owner's plans. O(what is held for the owner, and its needs).
 func (l *lane) void(owner model.Owner) {
-	x := &l.reserved
+	x, st := &l.reserved, &l.e.store.reserved
 	if x.voided == nil {
-		st := &l.e.store.reserved
 		if st.voided == nil {
 			st.voided, st.drains = map[columnar.Row][]int32{}, map[int32][]columnar.Row{}
 		}
@@ -112,43 +124,80 @@ func (l *lane) void(owner model.Owner) {
 		clear(st.drains)
 		x.voided, x.drains = st.voided, st.drains
 	}
-	for r, members := range x.members {
+	at, known := st.at[owner]
+	if !known {
+		return
+	}
+	h := &st.holdings[at]
+	kept, drains := l.endPlans(h)
+	if len(kept) == len(h.rows) {
+		return
+	}
+	for _, n := range h.members {
+		l.lines[n].status &^= isHeldBack
+		x.rows[n] = l.withoutVoided(n, h, kept)
+		if len(drains) > 0 {
+			x.drains[n] = l.both(x.drains[n], drains)
+		}
+	}
+	h.rows = kept
+}
+
+// endPlans voids what plans hold for an owner, and returns the others of what is held
+// for it, and those voided that still drain.
+func (l *lane) endPlans(h *holding) (kept, drains []columnar.Row) {
+	x := &l.reserved
+	kept = alloc.MakeDirty[columnar.Row](l.arena, len(h.rows))[:0]
+	for _, r := range h.rows {
 		res := l.s.Supply.Reservation(r)
-		if !l.ofPlan(&res) || res.Owner != owner {
+		if !l.ofPlan(&res) {
+			kept = append(kept, r)
 			continue
 		}
-		x.voided[r] = members
+		x.voided[r] = h.members
 		l.noteFreed(r)
 		delete(x.members, r)
-		for _, n := range members {
-			x.rows[n] = l.without(x.rows[n], r)
-			l.lines[n].status &^= isHeldBack
-			if l.s.View.State[r] == model.Draining {
-				x.drains[n] = alloc.Append(l.arena, x.drains[n], r)
-			}
-		}
-		if l.s.View.State[r] == model.Idle && !l.claimed(r) && l.takenBy(r) == noNeed {
+		switch state := l.s.View.State[r]; {
+		case state == model.Draining:
+			drains = alloc.Append(l.arena, drains, r)
+		case state == model.Idle && !l.claimed(r) && l.takenBy(r) == noNeed:
 			l.putBack(r)
 			l.revive(l.s.View.Class[r])
 		}
 	}
-	// Members may hold machines of other names too.
-	for r, members := range x.members {
-		if res := l.s.Supply.Reservation(r); l.ofPlan(&res) {
-			l.noteHeldBack(r, members)
-		}
-	}
+	return slices.Clip(kept), slices.Clip(drains)
 }
 
-// without returns the others of some machines; members of a plan may share these.
-func (l *lane) without(rows []columnar.Row, r columnar.Row) []columnar.Row {
+// withoutVoided returns what is held yet for a need whose owner's plans have ended. A
+// need of several owners may be held back by the plans of another one.
+func (l *lane) withoutVoided(need int32, h *holding, kept []columnar.Row) []columnar.Row {
+	x := &l.reserved
+	rows := x.rows[need]
+	if len(rows) == len(h.rows) { // it has no other owner
+		return kept
+	}
 	others := alloc.MakeDirty[columnar.Row](l.arena, len(rows))[:0]
-	for _, o := range rows {
-		if o != r {
-			others = append(others, o)
+	for _, r := range rows {
+		if _, gone := x.voided[r]; gone {
+			continue
+		}
+		others = append(others, r)
+		if res := l.s.Supply.Reservation(r); l.ofPlan(&res) && l.leaves(r, l.lines[need].cluster) {
+			l.holdBack(need)
 		}
 	}
 	return others
+}
+
+// both returns the machines of two lists, of which the first may be nobody's.
+func (l *lane) both(a, b []columnar.Row) []columnar.Row {
+	if len(a) == 0 {
+		return b
+	}
+	for _, r := range b {
+		a = alloc.Append(l.arena, a, r)
+	}
+	return a
 }
 
 // revive has needs looked at again for whom nothing was left, since a machine of a

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -37,7 +38,8 @@ type kind struct {
 	worth   uint64         // what comes before the arrival in the order
 	spread  []model.Spread // that binds: none with Same, none for a fold
 	unit    []int64        // the minimum unit
-	classes []uint32       // that match and suit, ascending
+	classes []uint32       // that match and suit, ascending; not to be modified
+	suit    int32          // how many they are
 	ladders [2]*ladder
 	tuples  *tupleLayout // of hard spread; nil: the rows are dealt one by one
 	victims *victimPool
@@ -55,11 +57,10 @@ func worth(priority int32, interruption, reclamation model.Bucket) uint64 {
 type kinds struct {
 	mu   sync.Mutex
 	list []kind
-	next []uint32 // chains the kinds of one profile
-	// rows and folds are, by profile number, 1 + the first kind that rows of the
-	// profile have, and that folds of it have. A profile has few: one for each
-	// minimum unit; those of a profile that had the number before are among them.
-	rows, folds []uint32
+	// first is 1 + the first kind of a key, next chains the others: those of a profile
+	// that had the number before, and of units that only seem to be the same.
+	first map[kindKey]uint32
+	next  []uint32
 	// after is how many there were when numbering began anew.
 	after   int
 	ladders map[ladderKey]*ladder
@@ -67,10 +68,21 @@ type kinds struct {
 	offers  [model.NumBuckets]offerRanks // by penalty
 }
 
-func (k *kinds) reset(profiles int) {
+// kindKey is what kinds are found by. A profile may have very many minimum units.
+type kindKey struct {
+	profile uint32
+	fold    bool
+	mask    uint64
+	unit    uint64 // a hash of it
+}
+
+func (k *kinds) reset() {
 	clear(k.list)
 	k.list, k.next, k.after = k.list[:0], k.next[:0], 0
-	k.rows, k.folds = resize(k.rows, profiles), resize(k.folds, profiles)
+	if k.first == nil {
+		k.first = map[kindKey]uint32{}
+	}
+	clear(k.first)
 	k.offers = [model.NumBuckets]offerRanks{}
 	k.ladders, k.layouts = map[ladderKey]*ladder{}, map[ladderKey][]spreadLayout{}
 }
@@ -82,47 +94,48 @@ const kindsKept = 1 << 12
 // are gone.
 func (k *kinds) many() bool { return k.after > 0 && len(k.list) > 2*k.after+kindsKept }
 
-// grow makes room for more profiles.
-func (k *kinds) grow(profiles int) {
-	more := max(0, profiles-len(k.rows))
-	k.rows, k.folds = append(k.rows, make([]uint32, more)...), append(k.folds, make([]uint32, more)...)
-}
-
 // ofRow returns the kind of a row.
 func (k *kinds) ofRow(s *snapshot.Snapshot, profile uint32, unit []int64, mask uint64) uint32 {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.find(s, k.rows, profile, unit, mask)
+	return k.find(s, kindKey{profile: profile, mask: mask, unit: hashOf(unit)}, unit)
 }
 
 // ofFold returns the kind of a fold of rows with the profile.
 func (k *kinds) ofFold(s *snapshot.Snapshot, profile uint32, unit []int64, mask uint64) uint32 {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.find(s, k.folds, profile, unit, mask)
+	return k.find(s, kindKey{profile: profile, fold: true, mask: mask, unit: hashOf(unit)}, unit)
 }
 
-func (k *kinds) find(s *snapshot.Snapshot, first []uint32, profile uint32, unit []int64, mask uint64) uint32 {
-	p := s.Demand.Profile(profile)
-	ofFold := &first[0] == &k.folds[0]
-	if ofFold {
+// hashOf returns a hash of a vector.
+func hashOf(v []int64) uint64 {
+	const odd = 0x9e3779b97f4a7c15 // 2⁶⁴ by the golden ratio: Knuth, The Art of Computer Programming 3, 6.4
+	h := uint64(len(v))
+	for _, x := range v {
+		h = bits.RotateLeft64((h^uint64(x))*odd, 29)
+	}
+	return h
+}
+
+func (k *kinds) find(s *snapshot.Snapshot, key kindKey, unit []int64) uint32 {
+	p := s.Demand.Profile(key.profile)
+	if key.fold {
 		p = p.WithoutSame()
 	}
-	for i := first[profile]; i != 0; i = k.next[i-1] {
-		if x := &k.list[i-1]; x.mask == mask && slices.Equal(x.unit, unit) && x.profile.Equal(p) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := k.first[key]; i != 0; i = k.next[i-1] {
+		if x := &k.list[i-1]; slices.Equal(x.unit, unit) && x.profile.Equal(p) {
 			return i - 1
 		}
 	}
-	x := kind{worth: worth(p.Priority(), p.Interruption(), p.Reclamation()), unit: slices.Clone(unit), mask: mask}
-	if !ofFold { // Same wins over spread, and has won for the members of a fold
+	x := kind{worth: worth(p.Priority(), p.Interruption(), p.Reclamation()), unit: slices.Clone(unit), mask: key.mask}
+	if !key.fold { // Same wins over spread, and has won for the members of a fold
 		x.spread = p.HardSpread()
 	}
 	x.profile, x.fingerprint, x.matcher = p, p.Fingerprint(), s.Supply.Matcher(p)
 	x.priority, x.penalty, x.same = p.Priority(), p.Interruption(), p.Same() != nil
 	k.list = append(k.list, x)
-	k.next = append(k.next, first[profile])
-	first[profile] = uint32(len(k.next))
-	return first[profile] - 1
+	k.next = append(k.next, k.first[key])
+	k.first[key] = uint32(len(k.list))
+	return uint32(len(k.list)) - 1
 }
 
 // positive returns the dimensions in which a vector is positive, a bit each.
@@ -144,35 +157,60 @@ func (p *pass) suits(class uint32, k *kind) bool {
 	return p.classMask[class]&k.mask != 0 && columnar.Covers(p.vector(class), k.unit)
 }
 
-// makeRoomForClasses makes room for the classes of the kinds that have none yet, for
-// as long as there are these kinds.
+// makeRoomForClasses makes room for what the kinds accept that have none yet, for as
+// long as there are these kinds.
 func (p *pass) makeRoomForClasses() {
-	a := p.e.store.arena
 	for i := range p.kinds {
 		if k := &p.kinds[i]; !k.ready {
-			k.accepts = alloc.Make[uint64](a, (len(p.s.Classes)+63)/64)
-			k.classes = alloc.MakeDirty[uint32](a, len(p.classesOf[k.matcher]))[:0]
+			k.accepts = alloc.Make[uint64](p.e.store.arena, (len(p.s.Classes)+63)/64)
 		}
 	}
 }
 
-// prepare finds the classes that can serve the kind, and what is free of them.
+// prepare finds the classes that can serve the kind, and whether something is free of
+// them.
 func (p *pass) prepare(k *kind) {
 	if !k.ready {
 		k.ready = true
 		for _, c := range p.classesOf[k.matcher] {
 			if p.suits(c, k) {
-				k.classes = append(k.classes, c)
+				k.suit++
 				k.accepts[c>>6] |= 1 << (c & 63)
 			}
 		}
 	}
-	k.victims, k.mayAcquire = nil, false
+	k.victims, k.mayAcquire = nil, meet(p.freeOf, k.accepts)
 	k.sites.epoch, k.grounds = 0, nil
-	for _, c := range k.classes {
+}
+
+// listClasses lists the classes of the kinds that have no list yet. Most kinds suit all
+// that their matcher accepts, and share the matcher's list: machines may differ by what
+// little their systems keep for themselves, each of them a class of its own.
+func (p *pass) listClasses() {
+	for i := range p.kinds {
+		k := &p.kinds[i]
+		if len(k.classes) == int(k.suit) {
+			continue
+		}
+		if all := p.classesOf[k.matcher]; len(all) == int(k.suit) {
+			k.classes = all
+			continue
+		}
+		k.classes = alloc.MakeDirty[uint32](p.e.store.arena, int(k.suit))[:0]
+		for w, word := range k.accepts {
+			for ; word != 0; word &= word - 1 {
+				k.classes = append(k.classes, uint32(w<<6+bits.TrailingZeros64(word)))
+			}
+		}
+	}
+}
+
+// findFreeClasses finds the classes of which some machine is free.
+func (p *pass) findFreeClasses() {
+	p.freeOf = alloc.Make[uint64](p.e.arena, (len(p.s.Classes)+63)/64)
+	for c := range p.s.Classes {
 		if p.s.Idle.Off[c] < p.s.Idle.Off[c+1] || p.s.Speculative.Off[c] < p.s.Speculative.Off[c+1] {
-			k.mayAcquire = true
-			break
+			p.freeOf[c>>6] |= 1 << (c & 63)
 		}
 	}
 }

@@ -47,6 +47,7 @@ type pass struct {
 	renamed           bool       // numbers of groups may have changed
 	classesOf         [][]uint32 // by matcher: the classes that it accepts, ascending
 	classMask         []uint64   // by class: the dimensions that it has
+	freeOf            []uint64   // the classes of which some machine is free, as a set
 
 	// By row of the supply. Bytes and words, not bits: workers write those of
 	// their own machines.

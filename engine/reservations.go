@@ -20,7 +20,7 @@ type reservations struct {
 	// several rows may agree in cluster, profile and group. Empty = the owner's
 	// cluster has not reported.
 	members map[columnar.Row][]int32
-	// rows are each owner's machines in keep order.
+	// rows are each need's machines in keep order; needs of one owner may share them.
 	rows map[int32][]columnar.Row
 	// blocks say from which place in the order on an Idle machine is no
 	// longer a candidate for others; ascending.
@@ -34,13 +34,28 @@ type reservations struct {
 	voided    map[columnar.Row][]int32
 	// drains are, by need, those of the voided that still drain.
 	drains map[int32][]columnar.Row
+	rankOf []int32
+}
+
+// holding is what is held for one owner. Rows that are equal but for their number have
+// one owner, and there may be very many of either: what is held is listed once for all.
+type holding struct {
+	owner   model.Owner
+	members []int32        // the needs that own it, by rank
+	rows    []columnar.Row // live, in keep order
+	// idle and leaving say that machines of a plan are Idle, and that some are Configured
+	// for another cluster than the owner's.
+	ofPlan, idle, leaving bool
 }
 
 // reservationStore is the memory of reservations and of what they are found with.
 type reservationStore struct {
-	members map[columnar.Row][]int32
-	rows    map[int32][]columnar.Row
-	blocks  []block
+	members  map[columnar.Row][]int32
+	rows     map[int32][]columnar.Row
+	blocks   []block
+	holdings []holding
+	at       map[model.Owner]int32 // of holdings
+	mixed    []int32               // needs of several owners
 	// What is named by any reservation.
 	wanted       map[model.Owner]bool
 	clusters     map[string]bool
@@ -62,13 +77,16 @@ type planOf struct {
 func (x *reservationStore) begin() {
 	if x.members == nil {
 		*x = reservationStore{
-			members: map[columnar.Row][]int32{}, rows: map[int32][]columnar.Row{}, wanted: map[model.Owner]bool{},
+			members: map[columnar.Row][]int32{}, rows: map[int32][]columnar.Row{}, at: map[model.Owner]int32{}, wanted: map[model.Owner]bool{},
 			clusters: map[string]bool{}, fingerprints: map[uint64]bool{}, owners: map[model.Owner][]int32{}, byRow: map[model.Owner]bool{}, standing: map[planOf]bool{},
 		}
 		return
 	}
 	clear(x.members)
 	clear(x.rows)
+	clear(x.holdings)
+	x.holdings, x.mixed = x.holdings[:0], x.mixed[:0]
+	clear(x.at)
 	clear(x.wanted)
 	clear(x.clusters)
 	clear(x.fingerprints)
@@ -90,7 +108,7 @@ func (p *pass) indexReservations() reservations {
 	}
 	st := &p.e.store.reserved
 	st.begin()
-	x := reservations{members: st.members, rows: st.rows, blocks: st.blocks[:0]}
+	x := reservations{members: st.members, rows: st.rows, blocks: st.blocks[:0], rankOf: p.rankOf}
 	p.findOwnersNamed(st)
 	p.findStanding(st)
 	for r, res := range p.s.Supply.Reservations() {
@@ -102,22 +120,57 @@ func (p *pass) indexReservations() reservations {
 			continue
 		}
 		x.members[r] = members
-		for _, n := range members {
-			x.rows[n] = alloc.Append(p.e.arena, x.rows[n], r)
-		}
-		p.notePlan(&x, r, &res, members)
+		h := st.holdingOf(&res.Owner, members)
+		h.rows = alloc.Append(p.e.arena, h.rows, r)
+		p.notePlan(&x, h, r, &res)
 		if p.s.View.State[r] == model.Idle {
 			x.blocks = append(x.blocks, block{p.heldFrom(res, members), r})
 		}
 	}
-	for _, rows := range x.rows {
-		p.sortKeep(rows)
-	}
+	p.dealHoldings(st)
 	slices.SortFunc(x.blocks, func(a, b block) int {
 		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.row, b.row))
 	})
 	st.blocks = x.blocks
 	return x
+}
+
+// holdingOf returns what is held for an owner, to be added to.
+func (x *reservationStore) holdingOf(owner *model.Owner, members []int32) *holding {
+	at, known := x.at[*owner]
+	if !known {
+		at = int32(len(x.holdings))
+		x.at[*owner] = at
+		x.holdings = append(x.holdings, holding{owner: *owner, members: members})
+	}
+	return &x.holdings[at]
+}
+
+// dealHoldings tells each need what is held for it. A fold may answer to the names of all
+// its rows, and has a list of its own then.
+func (p *pass) dealHoldings(x *reservationStore) {
+	for i := range x.holdings {
+		h := &x.holdings[i]
+		p.sortKeep(h.rows)
+		h.rows = slices.Clip(h.rows)
+		p.notePlanners(h)
+		for _, n := range h.members {
+			rows, has := x.rows[n]
+			if !has {
+				x.rows[n] = h.rows
+				continue
+			}
+			for _, r := range h.rows {
+				rows = alloc.Append(p.e.arena, rows, r)
+			}
+			x.rows[n] = rows
+			x.mixed = append(x.mixed, n)
+		}
+	}
+	slices.Sort(x.mixed)
+	for _, n := range slices.Compact(x.mixed) {
+		p.sortKeep(x.rows[n])
+	}
 }
 
 // clusterByName returns the index of a cluster, −1 when it is not known.
@@ -264,7 +317,11 @@ func (x *reservations) live(r columnar.Row) bool {
 
 // ownedBy reports whether a machine is held for this need.
 func (x *reservations) ownedBy(r columnar.Row, need int32) bool {
-	return len(x.members) > 0 && slices.Contains(x.members[r], need)
+	if len(x.members) == 0 {
+		return false
+	}
+	_, owns := slices.BinarySearchFunc(x.members[r], x.rankOf[need], func(n, rank int32) int { return cmp.Compare(x.rankOf[n], rank) })
+	return owns
 }
 
 // of returns what is held for a need, in keep order.

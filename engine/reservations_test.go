@@ -1,9 +1,11 @@
 package engine_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
+	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/reference"
 	"github.com/tonnage/tonnage/internal/twin"
@@ -65,5 +67,79 @@ func TestAPlanIsHeldUntilItsLastDeadline(t *testing.T) {
 		if got := decide(c.idle, c.other); !slices.Equal(got, c.ended) {
 			t.Errorf("%s: the reservations of %v end, want %v", c.name, got, c.ended)
 		}
+	}
+}
+
+// heldForEqualRows returns a fleet in which a plan holds Idle machines for equal rows of a cluster,
+// and rows of higher priority of another cluster take some of them.
+func heldForEqualRows(t *testing.T, rows, machines, thieves int) reference.Input {
+	t.Helper()
+	const now = int64(1e18)
+	profile := func(priority int32) *model.Profile {
+		p, err := model.NewProfile(model.ProfileSpec{Priority: priority})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	cpu := model.Resources{{Name: "cpu", Value: 4000}}
+	low, high := profile(10), profile(100)
+	in := reference.Input{Reported: map[string]bool{"c": true, "d": true}, Now: now, Options: reference.DefaultOptions()}
+	in.Options.Victims = reference.VictimsGang
+	for range rows {
+		in.Needs = append(in.Needs, model.Need{Cluster: "c", Profile: low, Aggregate: cpu, MinUnit: cpu})
+	}
+	for range thieves {
+		in.Needs = append(in.Needs, model.Need{Cluster: "d", Profile: high, Aggregate: cpu, MinUnit: cpu})
+	}
+	for i := range machines {
+		state := []model.State{model.Idle, model.Idle, model.Draining}[i%3]
+		cluster := ""
+		if state == model.Draining {
+			cluster = "d"
+		}
+		in.Machines = append(in.Machines, model.Machine{
+			ID: fmt.Sprintf("m%06d", i), Host: fmt.Sprintf("m%06d", i), State: state, Cluster: cluster, Resources: cpu,
+			Reservation: model.Reservation{Owner: in.Needs[0].Owner(), Priority: 10, Plan: 1, Deadline: now + 1e9},
+		})
+	}
+	return in
+}
+
+// TestManyRowsShareWhatIsHeld: rows that are equal have one owner. What is held for it
+// takes memory once, also when its plan ends.
+func TestManyRowsShareWhatIsHeld(t *testing.T) {
+	for _, thieves := range []int{0, 1, 7} {
+		in := heldForEqualRows(t, 30, 40, thieves)
+		got, err := twin.Decide(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := twin.Diff(got, reference.Decide(in)); d != "" {
+			t.Errorf("%d thieves: %s", thieves, d)
+		}
+		const many, most = 4_000, 48 << 20 // a copy for each row would be 64 MB
+		in = heldForEqualRows(t, many, many, thieves)
+		supply, demand, _, err := twin.Tables(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts := engine.DefaultOptions()
+		opts.Workers, opts.Victims = 1, engine.VictimsGang
+		e, err := engine.New(opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Cycle(engine.Input{Supply: supply, Demand: demand, Now: in.Now}); err != nil {
+			t.Fatal(err)
+		}
+		total := int64(0)
+		for _, u := range e.Memory() {
+			total += u.Reserved
+		}
+		if total > most {
+			t.Errorf("%d thieves: %d equal rows for which %d machines are held take %d bytes", thieves, many, many, total)
+		}
+		e.Close()
 	}
 }

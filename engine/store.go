@@ -116,8 +116,6 @@ func (p *pass) carryOver() {
 	p.fresh = fresh
 	if fresh {
 		p.startOver()
-	} else {
-		st.kinds.grow(int(s.Demand.ProfileIDMax()))
 	}
 	p.sources, p.lines, p.aggregates, p.kinds = st.sources, st.lines, st.aggregates, st.kinds.list
 	p.order, p.rankOf, p.kindAt = st.order, st.rankOf, st.kindAt
@@ -313,7 +311,7 @@ func (p *pass) startOver() {
 		st.gangs.lay(p, rows, room)
 	}
 	st.sorted = resize(st.sorted, len(s.Clusters))
-	st.kinds.reset(int(s.Demand.ProfileIDMax()))
+	st.kinds.reset()
 	st.folds = grown(st.folds, len(p.e.lanes))
 	for i := range st.folds {
 		st.folds[i].reset()

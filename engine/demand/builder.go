@@ -64,6 +64,19 @@ func NewBuilder() *Builder {
 	return &Builder{numbers: map[*model.Profile]uint32{}, err: errors.New("the roll-up is nobody's; Reset the builder with the cluster's id first")}
 }
 
+// Kinds returns how many different pairs of a profile and a minimum unit the rows have,
+// or Len where that is at most so many anyway. O(rows) where it is more.
+func (b *Builder) Kinds(most int) int {
+	if b.Len() <= most {
+		return b.Len()
+	}
+	pairs := map[uint64]struct{}{}
+	for i, p := range b.profile {
+		pairs[uint64(p)<<32|uint64(b.unit[i])] = struct{}{}
+	}
+	return len(pairs)
+}
+
 // slackRows: memory for so many rows is kept whatever the last roll-up was.
 const slackRows = 1 << 12
 

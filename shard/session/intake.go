@@ -145,7 +145,7 @@ func (x *intake) handle(decoder *Decoder, builder *demand.Builder, r *rollup) {
 	}
 	var use usage
 	if err := decoder.Decode(l.cluster, r.frame.body, builder); err == nil {
-		if use, err = x.uses.reserve(decoder); err != nil {
+		if use, err = x.uses.reserve(decoder, builder); err != nil {
 			_ = builder.Refuse(err) // TakeRollup says so
 		}
 	}

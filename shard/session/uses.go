@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/supply"
 )
 
@@ -20,6 +21,10 @@ const (
 	// ClusterMatchersMax is how many different sets of requirements one cluster
 	// may have.
 	ClusterMatchersMax = 1 << 13
+	// ClusterKindsMax is how many different pairs of a profile and a minimum unit the
+	// rows of one cluster may have: what is worked out for each takes room by how many
+	// classes of machines there are.
+	ClusterKindsMax = 1 << 14
 	// MatchersMax is how many all clusters may have; the table has as much room
 	// again for those that were in use before.
 	MatchersMax = supply.MatchersMax / 2
@@ -44,9 +49,12 @@ func newUses() uses {
 	return uses{keys: map[string]int{}, matchers: map[uint64]int{}, byCluster: map[string]usage{}}
 }
 
-// reserve takes up what the roll-up needs that was decoded last, beside what
-// its cluster has. The error says what is too much.
-func (u *uses) reserve(d *Decoder) (usage, error) {
+// reserve takes up what the roll-up needs that was decoded last into a builder, beside
+// what its cluster has. The error says what is too much.
+func (u *uses) reserve(d *Decoder, b *demand.Builder) (usage, error) {
+	if n := b.Kinds(ClusterKindsMax); n > ClusterKindsMax {
+		return usage{}, fmt.Errorf("its rows have %d different pairs of a profile and a minimum unit; at most %d are accepted of a cluster: round minimum units up", n, ClusterKindsMax)
+	}
 	need := d.usage()
 	if n := len(need.keys); n > ClusterKeysMax {
 		return usage{}, fmt.Errorf("its requirements and spread name %d different attribute keys; at most %d are accepted of a cluster", n, ClusterKeysMax)

@@ -72,6 +72,27 @@ func errorOf(f *fixture, cluster string) string {
 	return ""
 }
 
+func TestUnitsOfOneClusterAreBounded(t *testing.T) {
+	f := serve(t, session.Deps{})
+	o := f.connect(t, "a")
+	units := func(n int) *pb.OperatorMessage {
+		m := rollup("a", session.ClusterKindsMax+8)
+		for i, need := range m.GetRollup().GetNeeds() {
+			need.MinUnit = map[string]string{"cpu": fmt.Sprint(1+i%n, "m")}
+		}
+		return m
+	}
+	o.send(units(session.ClusterKindsMax))
+	await(t, f.core.taken)
+	o.ack("rollup")
+	o.send(units(session.ClusterKindsMax + 1))
+	await(t, f.core.taken)
+	until(t, "it is refused", func() bool { return strings.Contains(errorOf(f, "a"), "minimum unit") })
+	if rows := f.core.rows("a"); rows != session.ClusterKindsMax+8 {
+		t.Errorf("%d rows, want those of the last good roll-up", rows)
+	}
+}
+
 func TestKindsOfOneClusterAreBounded(t *testing.T) {
 	f := serve(t, session.Deps{})
 	o := f.connect(t, "a")
