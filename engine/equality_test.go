@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"flag"
+	"math"
 	"testing"
 
 	"github.com/tonnage/tonnage/engine"
@@ -121,6 +122,20 @@ func TestEqualsReferenceOnRandomFleets(t *testing.T) {
 		if d := differs(fleet.Random(seed, size)); d != "" {
 			small := fleet.Minimise(fleet.Random(seed, size), func(w fleet.World) bool { return differs(w) != "" })
 			t.Fatalf("seed %d (repeat with -fleet-seed=%d): %s\nsmallest world that differs: %s\n%s", seed, seed, d, differs(small), fleet.Describe(small))
+		}
+	}
+}
+
+// TestDrainTimesThatAreNoTimes: whoever embeds the engine observes drain times, and may
+// hand over what a division by zero has left.
+func TestDrainTimesThatAreNoTimes(t *testing.T) {
+	for _, drain := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 0} {
+		for seed := range int64(40) {
+			w := fleet.Random(seed, fleet.Small)
+			w.DrainSeconds = map[string]float64{"small": 300, "large": drain, "gpu": drain}
+			if d := differs(w); d != "" {
+				t.Fatalf("drain time %v, seed %d: %s", drain, seed, d)
+			}
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 // sameAllocsMax is how many allocations a cycle may make that finds what the one
 // before found, preemptions and reservations included. Fleets at rest are held
 // to less by the gates.
-const sameAllocsMax = 4
+const sameAllocsMax = 16
 
 // TestSteadyCyclesDoNotGrow: ten thousand cycles over the same fleet reserve no
 // memory once folds have come to be formed anew, and allocate a bounded number

@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -93,6 +92,9 @@ type Weights struct {
 	Interruption float64
 	Reclamation  float64
 }
+
+// WeightMax is the largest weight: with it all scores are finite.
+const WeightMax = 1e9
 
 // DefaultWeights are the weights of the contract.
 var DefaultWeights = Weights{Priority: 1, DrainSpeed: 0.1, Interruption: 0.1, Reclamation: 0.1}
@@ -205,8 +207,8 @@ func (o *Options) Validate() error {
 		name  string
 		value float64
 	}{{"priority", o.Weights.Priority}, {"drainSpeed", o.Weights.DrainSpeed}, {"interruption", o.Weights.Interruption}, {"reclamation", o.Weights.Reclamation}} {
-		if !(w.value >= 0) || math.IsInf(w.value, 0) {
-			faults = append(faults, fmt.Errorf("weights.%s: must be a finite number, at least 0, got %v", w.name, w.value))
+		if !(w.value >= 0 && w.value <= WeightMax) {
+			faults = append(faults, fmt.Errorf("weights.%s: must be a number from 0 to %g, got %v", w.name, WeightMax, w.value))
 		}
 	}
 	if o.Release.OnDemand < 0 || o.Release.Spot < 0 {

@@ -62,15 +62,9 @@ type reservationStore struct {
 	fingerprints map[uint64]bool
 	owners       map[model.Owner][]int32 // the needs of each
 	byRow        map[model.Owner]bool
-	standing     map[planOf]bool // plans of which some machine has not passed its deadline
+	standing     map[model.Owner]bool // whose plans have some machine that has not passed its deadline
 	voided       map[columnar.Row][]int32
 	drains       map[int32][]columnar.Row
-}
-
-// planOf names a plan of preemption.
-type planOf struct {
-	owner model.Owner
-	id    uint64
 }
 
 // begin empties the store.
@@ -78,7 +72,7 @@ func (x *reservationStore) begin() {
 	if x.members == nil {
 		*x = reservationStore{
 			members: map[columnar.Row][]int32{}, rows: map[int32][]columnar.Row{}, at: map[model.Owner]int32{}, wanted: map[model.Owner]bool{},
-			clusters: map[string]bool{}, fingerprints: map[uint64]bool{}, owners: map[model.Owner][]int32{}, byRow: map[model.Owner]bool{}, standing: map[planOf]bool{},
+			clusters: map[string]bool{}, fingerprints: map[uint64]bool{}, owners: map[model.Owner][]int32{}, byRow: map[model.Owner]bool{}, standing: map[model.Owner]bool{},
 		}
 		return
 	}
@@ -192,13 +186,14 @@ func (p *pass) mayHold(r columnar.Row, res *model.Reservation) bool {
 	case model.Draining:
 		return true
 	case model.Idle, model.Configured, model.Creating:
-		return res.Deadline == 0 || p.s.Now <= res.Deadline || p.ofPlan(res) && p.e.store.reserved.standing[planOf{res.Owner, res.Plan}]
+		return res.Deadline == 0 || p.s.Now <= res.Deadline || p.ofPlan(res) && p.e.store.reserved.standing[res.Owner]
 	}
 	return false
 }
 
-// findStanding finds the plans of which some machine is held for its own sake,
-// where a machine of any plan is past its deadline.
+// findStanding finds the owners for whose plans some machine is held for its own sake,
+// where a machine of any plan is past its deadline. All plans of an owner are one,
+// whatever their ids: what it planned in one cycle adds to what it had planned before.
 func (p *pass) findStanding(st *reservationStore) {
 	late := false
 	for _, res := range p.s.Supply.Reservations() {
@@ -209,7 +204,7 @@ func (p *pass) findStanding(st *reservationStore) {
 	}
 	for r, res := range p.s.Supply.Reservations() {
 		if p.ofPlan(&res) && p.mayHold(r, &res) {
-			st.standing[planOf{res.Owner, res.Plan}] = true
+			st.standing[res.Owner] = true
 		}
 	}
 }

@@ -29,17 +29,15 @@ func TestAPlanIsHeldUntilItsLastDeadline(t *testing.T) {
 	}
 	cpu := func(n int64) model.Resources { return model.Resources{{Name: "cpu", Value: n}} }
 	gang := model.Need{Cluster: "gang", Profile: profile(100, true), Aggregate: cpu(2000), MinUnit: cpu(1000)}
-	decide := func(idle, other int64) []string {
-		held := func(deadline int64) model.Reservation {
-			return model.Reservation{Owner: gang.Owner(), Priority: 100, Plan: 7, Domain: "a", Deadline: deadline}
-		}
-		machine := func(id string, state model.State, cluster string, deadline int64) model.Machine {
+	decide := func(idle, other int64, plans [2]uint64) []string {
+		machine := func(id string, state model.State, cluster string, deadline int64, plan uint64) model.Machine {
 			return model.Machine{
-				ID: id, Host: id, State: state, Cluster: cluster, Zone: "a", Resources: cpu(1000), Reservation: held(deadline),
+				ID: id, Host: id, State: state, Cluster: cluster, Zone: "a", Resources: cpu(1000),
+				Reservation: model.Reservation{Owner: gang.Owner(), Priority: 100, Plan: plan, Domain: "a", Deadline: deadline},
 			}
 		}
 		in := reference.Input{
-			Machines: []model.Machine{machine("m-0", model.Idle, "", idle), machine("m-1", model.Configured, "low", other)},
+			Machines: []model.Machine{machine("m-0", model.Idle, "", idle, plans[0]), machine("m-1", model.Configured, "low", other, plans[1])},
 			Needs:    []model.Need{gang, {Cluster: "low", Profile: profile(1, false), Aggregate: cpu(2000), MinUnit: cpu(1000)}},
 			Reported: map[string]bool{"gang": true, "low": true}, Now: now, Options: reference.DefaultOptions(),
 		}
@@ -64,8 +62,11 @@ func TestAPlanIsHeldUntilItsLastDeadline(t *testing.T) {
 		{"the other one is", now + 1, now - 1, nil},
 		{"both are", now - 1, now - 1, []string{"m-0", "m-1"}},
 	} {
-		if got := decide(c.idle, c.other); !slices.Equal(got, c.ended) {
-			t.Errorf("%s: the reservations of %v end, want %v", c.name, got, c.ended)
+		// What an owner plans in two cycles is one plan, whatever the ids.
+		for _, plans := range [][2]uint64{{7, 7}, {7, 8}} {
+			if got := decide(c.idle, c.other, plans); !slices.Equal(got, c.ended) {
+				t.Errorf("%s, plans %v: the reservations of %v end, want %v", c.name, plans, got, c.ended)
+			}
 		}
 	}
 }

@@ -184,9 +184,12 @@ func (p *pass) scoreTerms(r columnar.Row, preemptor, own int32) [4]float64 {
 	if d, ok := p.in.DrainSeconds[p.s.Classes[p.s.View.Class[r]].InstanceType]; ok {
 		drain = d
 	}
+	if !(drain >= drainSecondsMin) { // NaN too
+		drain = drainSecondsMin
+	}
 	return [4]float64{
 		float64(float64(gap) * w.Priority),
-		float64(1 / math.Max(drain, drainSecondsMin) * w.DrainSpeed),
+		float64(1 / drain * w.DrainSpeed),
 		float64(1 / math.Max(p.s.View.Interruption[r].Dollars(), penaltyDollarsMin) * w.Interruption),
 		float64(1 / math.Max(p.s.View.Reclamation[r].Dollars(), penaltyDollarsMin) * w.Reclamation),
 	}

@@ -35,7 +35,7 @@ func (p *pass) plan() Plan {
 	out.Actions = append(out.Actions, p.deletes()...)
 	for _, n := range p.needs {
 		for _, m := range n.reserved {
-			out.Reserved = append(out.Reserved, Reserved{Machine: m.ID, Need: n.rows[0], Domain: n.domain, Grace: n.longestGrace})
+			out.Reserved = append(out.Reserved, Reserved{Machine: m.ID, Need: n.rows[0], Domain: shown(n.domain), Grace: n.longestGrace})
 		}
 		r := p.result(n)
 		for _, row := range n.rows {
@@ -96,7 +96,7 @@ func (p *pass) result(n *need) NeedResult {
 		Satisfied:  n.deficit.IsZero(),
 		Deficit:    n.deficit,
 		InFlight:   reach(n.inFlight, n.deficit),
-		Domain:     n.domain,
+		Domain:     shown(n.domain),
 		Bootstrap:  len(n.idle),
 		Provision:  len(n.speculative),
 		Preempt:    len(n.victims),

@@ -19,7 +19,7 @@ type hold struct {
 
 // findHolds settles, at the start of the cycle, which reservations are live:
 // not past their deadline (a Draining machine's does not expire, and with one of
-// a plan none of that plan does), and with an owner in the demand or in a cluster
+// an owner's plans none of them does), and with an owner in the demand or in a cluster
 // that has not reported yet.
 func (p *pass) findHolds() {
 	p.holds = map[*model.Machine]hold{}
@@ -46,7 +46,7 @@ func (p *pass) expired(m *model.Machine) bool {
 	r := m.Reservation
 	return !p.ofPlan(hold{record: r}) || !slices.ContainsFunc(p.machines, func(other *model.Machine) bool {
 		o := other.Reservation
-		return o.Plan == r.Plan && o.Owner == r.Owner && carriesReservation(other.State) && !p.late(other)
+		return p.ofPlan(hold{record: o}) && o.Owner == r.Owner && carriesReservation(other.State) && !p.late(other)
 	})
 }
 

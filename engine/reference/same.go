@@ -73,13 +73,13 @@ func score(have, want model.Resources, capped bool) *big.Rat {
 }
 
 // chooseDomain: a Need with live reservations does not choose, its domain is
-// theirs; otherwise the best domain; "" when there is none.
+// theirs; otherwise the best domain; noDomain when there is none.
 func (p *pass) chooseDomain(n *need, ds []*domain) string {
 	if v, ok := p.pinnedDomain(n); ok {
 		return v
 	}
 	if len(ds) == 0 {
-		return ""
+		return noDomain
 	}
 	best := ds[0]
 	for _, d := range ds[1:] {
@@ -88,6 +88,18 @@ func (p *pass) chooseDomain(n *need, ds []*domain) string {
 		}
 	}
 	return best.value
+}
+
+// noDomain is the domain of a Need that has none. An attribute may have the empty
+// value, but none is like this.
+const noDomain = "\x00none"
+
+// shown is a Need's domain as plans have it.
+func shown(domain string) string {
+	if domain == noDomain {
+		return ""
+	}
+	return domain
 }
 
 // pinnedDomain: the value shared by most of the machines that are reserved for

@@ -97,6 +97,9 @@ func (d *draw) temper() {
 	d.unreported = []string{"u1", "u2"}[:d.IntN(3)]
 	d.prices = [][]float64{{1}, {0, 1}, {0.5, 1, 2}, {0, 0.1, 0.3, 1, 1.5}}[d.IntN(4)]
 	d.racks = []string{"r1", "r2", "r3", "r4"}[:1+d.IntN(4)]
+	if d.chance(0.15) {
+		d.racks[0] = "" // a label may be there and say nothing
+	}
 	d.zones = []string{"za", "zb", "zc"}[:1+d.IntN(3)]
 	d.priorities = [][]int32{
 		{10}, {0, 10, 1000}, {100, 200, 300, 200_000}, {-5, 0, 600_000, 1_000_000}, {math.MinInt32, 0, math.MaxInt32},
