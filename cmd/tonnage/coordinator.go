@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"runtime/debug"
 
@@ -11,6 +13,7 @@ import (
 
 	"github.com/tonnage/tonnage/coordinator"
 	"github.com/tonnage/tonnage/coordinator/node"
+	"github.com/tonnage/tonnage/internal/mtls"
 )
 
 func newCoordinator(s streams) *cobra.Command {
@@ -74,6 +77,9 @@ const (
 	coordinatorMemoryTarget = 768 << 20 // bytes; the chart grants 1 GiB
 )
 
+// coordinatorDirMode is what etcd wants its folder to be.
+const coordinatorDirMode = 0o700
+
 // collectSeldom sets both, unless GOGC or GOMEMLIMIT do.
 func collectSeldom() {
 	if os.Getenv("GOGC") == "" {
@@ -86,15 +92,33 @@ func collectSeldom() {
 
 func runCoordinator(ctx context.Context, s streams, c node.Config, logLevel string) error {
 	var level slog.Level
+	faults := []error{c.Validate()}
 	if err := level.UnmarshalText([]byte(logLevel)); err != nil {
-		return badInput(fmt.Errorf("--log-level must be debug, info, warn or error, got %q", logLevel))
+		faults = append(faults, fmt.Errorf("--log-level must be debug, info, warn or error, got %q", logLevel))
 	}
-	if err := c.Validate(); err != nil {
+	if _, err := mtls.Load(c.TLS, nil); err != nil {
+		faults = append(faults, err)
+	}
+	if err := errors.Join(faults...); err != nil {
 		return badInput(err)
+	}
+	if len(c.EtcdEndpoints) == 0 { // two of them may have one folder: they keep nothing there
+		dir, err := openDataDir(c.DataDir, coordinatorDirMode)
+		if err != nil {
+			return err
+		}
+		defer dir.close()
 	}
 	collectSeldom()
 	log := slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: level}))
-	return node.Run(ctx, c, log, func(at node.Started) {
+	err := node.Run(ctx, c, log, func(at node.Started) {
 		log.Info("listening", "replica", c.ID, "address", at.Address, "metrics", at.MetricsAddr, "rebalance", c.Rebalance)
 	})
+	if fault, ok := errors.AsType[*node.FlagError](err); ok {
+		if op, ok := errors.AsType[*net.OpError](fault.Err); ok {
+			return listenFault(fault.Flag, fault.Value, op)
+		}
+		return badInput(fault)
+	}
+	return err
 }

@@ -33,7 +33,7 @@ type dataDir struct {
 }
 
 // openDataDir creates the folder where it is missing and takes its lock.
-func openDataDir(path string) (*dataDir, error) {
+func openDataDir(path string, mode os.FileMode) (*dataDir, error) {
 	wrong := func(err error) error {
 		var at *os.PathError
 		if errors.As(err, &at) {
@@ -41,7 +41,7 @@ func openDataDir(path string) (*dataDir, error) {
 		}
 		return badInput(fmt.Errorf("--data-dir %s cannot be written: %w; name a folder that can be, or change its permissions", path, err))
 	}
-	if err := os.MkdirAll(path, 0o755); err != nil {
+	if err := os.MkdirAll(path, mode); err != nil {
 		return nil, wrong(err)
 	}
 	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o644)

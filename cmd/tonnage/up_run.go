@@ -78,7 +78,7 @@ func up(ctx context.Context, s streams, p *upPlan) error {
 		return err
 	}
 	defer listener.Close()
-	dir, err := openDataDir(p.dataDir)
+	dir, err := openDataDir(p.dataDir, 0o755)
 	if err != nil {
 		return err
 	}
@@ -107,24 +107,34 @@ func up(ctx context.Context, s streams, p *upPlan) error {
 // listen opens the address of --listen.
 func listen(address string) (net.Listener, error) { return listenOn("listen", address) }
 
-// listenOn opens the address that a flag gives; what can go wrong there has the
-// flag as its remedy.
+// listenOn opens the address that a flag gives.
 func listenOn(flag, address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, listenFault(flag, address, err)
+	}
+	return l, nil
+}
+
+// listenFault says why an address cannot be listened on, and what the flag that
+// gives it should say.
+func listenFault(flag, address string, err error) error {
 	switch {
-	case err == nil:
-		return l, nil
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, badInput(fmt.Errorf("--%s %s: the port is in use; choose another, as in --%s 127.0.0.1:0 for a free one", flag, address, flag))
+		free := fmt.Sprintf(", as in --%s 127.0.0.1:0 for a free one", flag)
+		if flag == "raft-bind" {
+			free = "" // the other replicas must know it
+		}
+		return badInput(fmt.Errorf("--%s %s: the port is in use; choose another%s", flag, address, free))
 	case errors.Is(err, syscall.EACCES):
-		return nil, badInput(fmt.Errorf("--%s %s: not allowed to use this port; choose one above 1023", flag, address))
+		return badInput(fmt.Errorf("--%s %s: not allowed to use this port; choose one above 1023", flag, address))
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, badInput(fmt.Errorf("--%s %s: this machine does not have the address; 127.0.0.1 and 0.0.0.0 always work", flag, address))
+		return badInput(fmt.Errorf("--%s %s: this machine does not have the address; 127.0.0.1 and 0.0.0.0 always work", flag, address))
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		err = op.Err // what it says before that is in the message already
 	}
-	return nil, badInput(fmt.Errorf("--%s %s: %w; give HOST:PORT, as in 127.0.0.1:8080", flag, address, err))
+	return badInput(fmt.Errorf("--%s %s: %w; give HOST:PORT, as in 127.0.0.1:8080", flag, address, err))
 }
 
 // build makes the parts and ties them together.

@@ -84,15 +84,15 @@ func TestUpTellsAllFaultsAtOnce(t *testing.T) {
 
 func TestADataDirHasOneOwner(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "made", "on", "the", "way")
-	first, err := openDataDir(path)
+	first, err := openDataDir(path, 0o755)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openDataDir(path); err == nil || !strings.Contains(err.Error(), "in use by another tonnage") {
+	if _, err := openDataDir(path, 0o755); err == nil || !strings.Contains(err.Error(), "in use by another tonnage") {
 		t.Errorf("a second owner got %v", err)
 	}
 	first.close()
-	again, err := openDataDir(path)
+	again, err := openDataDir(path, 0o755)
 	if err != nil {
 		t.Fatalf("after the first has gone: %v", err)
 	}

@@ -88,6 +88,10 @@ func (c *Config) Validate() error {
 	if _, err := coordinator.ParseMode(c.Rebalance); err != nil {
 		note(true, "--rebalance %w", err)
 	}
+	for _, e := range c.EtcdEndpoints {
+		_, _, err := net.SplitHostPort(strings.TrimPrefix(strings.TrimPrefix(e, "http://"), "https://"))
+		note(err != nil, "--etcd-endpoints must be host:port, as in 10.0.0.1:2379, with commas between, got %q", e)
+	}
 	note(len(c.EtcdEndpoints) > 0 && (c.Bootstrap || c.JoinAddr != ""), "--etcd-endpoints names an etcd that is there; --bootstrap and --join-addr do not go with it")
 	note(c.JoinAddr != "" && c.raftHost() == "", "--raft-advertise must name a host that the other replicas reach, since --join-addr is given; got %q", c.raftAddress())
 	return errors.Join(faults...)

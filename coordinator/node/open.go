@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"strconv"
@@ -52,15 +51,24 @@ func (o *opener) open(ctx context.Context) (*store.Store, error) {
 	case has:
 		return o.resume(ctx)
 	case c.JoinAddr == "" && !c.Bootstrap:
-		return nil, fmt.Errorf("--data-dir %s holds no state; start a new group with --bootstrap, or join one with --join-addr", c.DataDir)
+		return nil, &FlagError{"data-dir", c.DataDir, errors.New("holds no state; start a new group with --bootstrap, or join one with --join-addr")}
 	case c.JoinAddr == "":
 		o.log.Info("starts a group of its own", "replica", c.ID)
-		return store.OpenMember(ctx, o.member(nil))
+		return o.start(ctx, nil)
 	case c.Bootstrap && c.first() && !o.anyHasState(ctx):
 		o.log.Info("starts a group, since no other replica has state", "replica", c.ID)
-		return store.OpenMember(ctx, o.member(nil))
+		return o.start(ctx, nil)
 	}
 	return o.join(ctx)
+}
+
+// start starts the member; peers are those of a group that is there.
+func (o *opener) start(ctx context.Context, peers map[string]string) (*store.Store, error) {
+	s, err := store.OpenMember(ctx, o.member(peers))
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "listen" {
+		return nil, &FlagError{"raft-bind", o.config.RaftBind, op}
+	}
+	return s, err
 }
 
 func (o *opener) member(peers map[string]string) store.MemberConfig {
@@ -84,7 +92,7 @@ func (o *opener) resume(ctx context.Context) (*store.Store, error) {
 			}
 		}()
 	}
-	return store.OpenMember(ctx, o.member(nil))
+	return o.start(ctx, nil)
 }
 
 // join asks to be let in until it is.
@@ -94,9 +102,12 @@ func (o *opener) join(ctx context.Context) (*store.Store, error) {
 		peers, err := o.ask(ctx, false)
 		if err == nil {
 			var s *store.Store
-			if s, err = store.OpenMember(ctx, o.member(peers)); err == nil {
+			if s, err = o.start(ctx, peers); err == nil {
 				return s, nil
 			}
+		}
+		if _, ok := errors.AsType[*FlagError](err); ok {
+			return nil, err // no waiting mends it
 		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

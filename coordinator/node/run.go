@@ -31,8 +31,18 @@ const (
 // endpoints.
 type Started struct{ Address, MetricsAddr string }
 
+// FlagError is why a process cannot start that a flag of it mends.
+type FlagError struct {
+	Flag, Value string
+	Err         error
+}
+
+func (e *FlagError) Error() string { return fmt.Sprintf("--%s %s: %v", e.Flag, e.Value, e.Err) }
+func (e *FlagError) Unwrap() error { return e.Err }
+
 // Run is a whole process: it returns nil when ctx ends, and an error when the
-// replica cannot start or was removed from its group. started may be nil; it is
+// replica cannot start, a *FlagError if a flag is at fault, or was removed from
+// its group. Nobody else may use the data folder meanwhile. started may be nil; it is
 // called once the services listen, before the replica has joined its group.
 func Run(ctx context.Context, c Config, log *slog.Logger, started func(Started)) error {
 	if err := c.Validate(); err != nil {
@@ -57,7 +67,7 @@ func Run(ctx context.Context, c Config, log *slog.Logger, started func(Started))
 	defer cancel()
 	listener, err := net.Listen("tcp", c.Listen)
 	if err != nil {
-		return fmt.Errorf("--listen: %w", err)
+		return &FlagError{"listen", c.Listen, err}
 	}
 	server := s.Server()
 	tasks.Go(func() { _ = server.Serve(listener) })
@@ -66,7 +76,7 @@ func Run(ctx context.Context, c Config, log *slog.Logger, started func(Started))
 	if c.MetricsAddr != "0" {
 		endpoints, err := net.Listen("tcp", c.MetricsAddr)
 		if err != nil {
-			return fmt.Errorf("--metrics-addr: %w", err)
+			return &FlagError{"metrics-addr", c.MetricsAddr, err}
 		}
 		web := &http.Server{Handler: handler(registry, s.Ready), ReadHeaderTimeout: headerTimeout}
 		tasks.Go(func() { _ = web.Serve(endpoints) })

@@ -85,7 +85,7 @@ func OpenMember(ctx context.Context, c MemberConfig) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := embed.StartEtcd(cfg)
+	e, err := start(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the member in %s: %w", c.Dir, err)
 	}
@@ -105,6 +105,31 @@ func OpenMember(ctx context.Context, c MemberConfig) (*Store, error) {
 		return nil, fmt.Errorf("no majority of the members answered within %v", readyTimeout)
 	}
 	return &Store{client: v3client.New(e.Server), member: m, replica: c.Replica, address: c.Address}, nil
+}
+
+// start starts etcd, which waits without end for a file that another process
+// has: it is left to that when ctx ends.
+func start(ctx context.Context, cfg *embed.Config) (*embed.Etcd, error) {
+	type result struct {
+		etcd *embed.Etcd
+		err  error
+	}
+	started := make(chan result, 1)
+	go func() {
+		e, err := embed.StartEtcd(cfg)
+		started <- result{e, err}
+	}()
+	select {
+	case r := <-started:
+		return r.etcd, r.err
+	case <-ctx.Done():
+		go func() {
+			if r := <-started; r.err == nil {
+				r.etcd.Close()
+			}
+		}()
+		return nil, ctx.Err()
+	}
 }
 
 func (c *MemberConfig) embed() (*embed.Config, error) {
