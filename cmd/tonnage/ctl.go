@@ -47,8 +47,9 @@ func newCtl(s streams) *cobra.Command {
 		Long: `Ctl talks to the coordinator (--coordinator): any of its replicas, they name the
 leader. With TLS, the certificate must be that of an admin; lists also take one that
 may only read.`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:              noArguments,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(*cobra.Command, []string) error { return c.check() },
 	}
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&c.coordinator, "coordinator", ctlCoordinatorDefault, "addresses of the coordinator's replicas, with commas between")
@@ -66,8 +67,30 @@ may only read.`,
 	return cmd
 }
 
-// call makes one call on the leader, within the time limit unless there is none.
-func (c *ctl) call(ctx context.Context, timeout time.Duration, do func(context.Context, grpc.ClientConnInterface) error) error {
+// check refuses what no command can do, before anybody is asked anything.
+func (c *ctl) check() error {
+	var faults []error
+	if c.timeout <= 0 {
+		faults = append(faults, fmt.Errorf("--timeout must be positive, got %v; give one such as %v", c.timeout, ctlTimeoutDefault))
+	}
+	if _, err := formatOf(c.streams, c.output); err != nil {
+		faults = append(faults, err)
+	}
+	if len(faults) > 0 {
+		return badInput(errors.Join(faults...))
+	}
+	return nil
+}
+
+// call makes one call on the leader, within --timeout.
+func (c *ctl) call(ctx context.Context, do func(context.Context, grpc.ClientConnInterface) error) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	return c.callUntil(ctx, do)
+}
+
+// callUntil makes one call on the leader, for as long as ctx lasts.
+func (c *ctl) callUntil(ctx context.Context, do func(context.Context, grpc.ClientConnInterface) error) error {
 	material, err := mtls.Load(c.tls, nil)
 	if err != nil {
 		return badInput(err)
@@ -77,11 +100,6 @@ func (c *ctl) call(ctx context.Context, timeout time.Duration, do func(context.C
 		return badInput(fmt.Errorf("--coordinator: %w", err))
 	}
 	defer replicas.Close()
-	if timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, timeout)
-		defer cancel()
-	}
 	err = replicas.Call(ctx, do)
 	if s, ok := status.FromError(err); ok && err != nil {
 		return errors.New(strings.ToLower(s.Code().String()) + ": " + s.Message())
@@ -94,7 +112,7 @@ func (c *ctl) call(ctx context.Context, timeout time.Duration, do func(context.C
 // that reached nobody it is an error, as at the first try.
 func (c *ctl) removal(ctx context.Context, do func(context.Context, grpc.ClientConnInterface, ...grpc.CallOption) error) error {
 	unanswered := false
-	return c.call(ctx, c.timeout, func(ctx context.Context, conn grpc.ClientConnInterface) error {
+	return c.call(ctx, func(ctx context.Context, conn grpc.ClientConnInterface) error {
 		var reached peer.Peer
 		err := do(ctx, conn, grpc.Peer(&reached))
 		if unanswered && status.Code(err) == codes.NotFound {
@@ -138,10 +156,22 @@ func orNone(text string) string {
 	return text
 }
 
-// required marks flags that a command cannot do without.
+// required has a command refuse to run without some flags.
 func required(cmd *cobra.Command, names ...string) *cobra.Command {
 	for _, name := range names {
-		_ = cmd.MarkFlagRequired(name)
+		_ = cmd.MarkFlagRequired(name) // completion offers them first
+	}
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		var faults []error
+		for _, name := range names {
+			if flag := cmd.Flags().Lookup(name); flag.Value.String() == "" {
+				faults = append(faults, fmt.Errorf("--%s is missing (see `%s --help`)", name, cmd.CommandPath()))
+			}
+		}
+		if len(faults) > 0 {
+			return badInput(errors.Join(faults...))
+		}
+		return nil
 	}
 	return cmd
 }

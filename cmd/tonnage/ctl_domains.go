@@ -24,7 +24,7 @@ func (c *ctl) listDomains() *cobra.Command {
 		Example: "  tonnage ctl list-domains -o json", Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			rows := []domainRow{}
-			err := c.call(cmd.Context(), c.timeout, func(ctx context.Context, conn grpc.ClientConnInterface) error {
+			err := c.call(cmd.Context(), func(ctx context.Context, conn grpc.ClientConnInterface) error {
 				got, err := bigfleet.NewCoordinatorClient(conn).ListDomainAssignments(ctx, &bigfleet.ListDomainAssignmentsRequest{})
 				rows = rows[:0]
 				for _, a := range got.GetAssignments() {
@@ -53,7 +53,7 @@ next report. A domain that another shard has had is given only when that shard h
 said that it let go.`,
 		Example: "  tonnage ctl assign-domain --key topology.kubernetes.io/zone --value zone-a --shard shard-0", Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.call(cmd.Context(), c.timeout, func(ctx context.Context, conn grpc.ClientConnInterface) error {
+			return c.call(cmd.Context(), func(ctx context.Context, conn grpc.ClientConnInterface) error {
 				_, err := bigfleet.NewCoordinatorClient(conn).AssignDomain(ctx, &bigfleet.AssignDomainRequest{TopologyKey: key, TopologyValue: value, ShardId: shard})
 				return err
 			})
@@ -70,7 +70,7 @@ func (c *ctl) unassignDomain() *cobra.Command {
 		Use: "unassign-domain", Short: "Take a topology domain from the shard that has it",
 		Example: "  tonnage ctl unassign-domain --key topology.kubernetes.io/zone --value zone-a", Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.call(cmd.Context(), c.timeout, func(ctx context.Context, conn grpc.ClientConnInterface) error {
+			return c.call(cmd.Context(), func(ctx context.Context, conn grpc.ClientConnInterface) error {
 				_, err := bigfleet.NewCoordinatorClient(conn).UnassignDomain(ctx, &bigfleet.UnassignDomainRequest{TopologyKey: key, TopologyValue: value})
 				return err
 			})

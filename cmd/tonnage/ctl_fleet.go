@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
@@ -21,7 +18,6 @@ import (
 	bigfleet "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/mtls"
-	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/web"
 )
 
@@ -31,17 +27,11 @@ const (
 	ctlDataDirDefault = "./data"
 	// retirePath is where a running shard is told to forget a Failed machine.
 	retirePath = "/api/retire"
-	// auditGap is how often a log that is followed is looked at.
-	auditGap = 300 * time.Millisecond
-	// auditTailDefault is how many records stand before those to come.
-	auditTailDefault = 20
-	// auditLineBytesMax bounds a record.
-	auditLineBytesMax = 1 << 20
 )
 
 // fleetCommands are those that talk to one shard.
 func (c *ctl) fleetCommands() []*cobra.Command {
-	return []*cobra.Command{c.needs(), c.machines(), c.retire(), c.pauseState(), c.pause(), c.resume(), c.auditTail()}
+	return []*cobra.Command{c.needs(), c.machines(), c.retire(), c.pauseState(), c.pause(), c.resume(), c.audit()}
 }
 
 // needRow is a need as `ctl needs` prints it.
@@ -75,6 +65,9 @@ func (c *ctl) needs() *cobra.Command {
 		Use: "needs", Short: "List what clusters need from a shard, and what became of it",
 		Example: "  tonnage ctl needs --cluster cluster-1\n  tonnage ctl needs --shard shard-0:7780 --unmet -o json", Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if limit < 0 {
+				return badInput(fmt.Errorf("--limit cannot be negative, got %d; 0 = as many as the shard lists", limit))
+			}
 			rows := []needRow{}
 			err := c.inspect(cmd.Context(), address, &bigfleet.InspectNeedsRequest{ClusterId: cluster, Limit: limit}, func(n *bigfleet.NeedView) {
 				if !unmet || !n.GetSatisfied() {
@@ -166,18 +159,24 @@ type machineRow struct {
 }
 
 func (c *ctl) machines() *cobra.Command {
-	f := worldFlags{}
+	f := worldFlags{flag: "page"}
 	var state, cluster string
 	cmd := &cobra.Command{
 		Use: "machines", Short: "List the machines of a shard",
-		Example: "  tonnage ctl machines --state Failed\n  tonnage ctl machines --page http://127.0.0.1:8080 --cluster cluster-1", Args: noArguments,
+		Example: "  tonnage ctl machines --state Failed\n  tonnage ctl machines --page http://127.0.0.1:8080 --cluster cluster-0000", Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if state != "" {
 				if _, ok := model.ParseState(state); !ok {
 					return badInput(fmt.Errorf("--state: there is no state %q; one of %s", state, strings.Join(web.States[:], ", ")))
 				}
 			}
-			w, err := f.read(cmd.Context(), c.streams)
+			ctx := cmd.Context()
+			if cmd.Flags().Changed("timeout") { // a world may take longer than other answers
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, c.timeout)
+				defer cancel()
+			}
+			w, err := f.read(ctx, c.streams)
 			if err != nil {
 				return err
 			}
@@ -216,9 +215,9 @@ func (c *ctl) retire() *cobra.Command {
 		Long: `Retire has a shard forget a machine that failed. If the provider still lists it, it
 is taken over again as the provider says. It must be said on the machine that the
 shard runs on.`,
-		Example: "  tonnage ctl retire gpu-17", Args: cobra.ExactArgs(1),
+		Example: "  tonnage ctl retire gpu-17", Args: oneArgument("MACHINE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			u, err := pageURL(page)
+			u, err := pageURL("page", page)
 			if err != nil {
 				return err
 			}
@@ -235,7 +234,11 @@ shard runs on.`,
 				return fmt.Errorf("the shard does not answer: %w", err)
 			}
 			defer res.Body.Close()
-			if res.StatusCode != http.StatusOK {
+			switch res.StatusCode {
+			case http.StatusOK:
+			case http.StatusNotFound, http.StatusMethodNotAllowed:
+				return badInput(fmt.Errorf("--page %s: nobody there retires machines; give the address of the metrics of a `tonnage shard` (`tonnage up` repairs failed machines by itself)", page))
+			default:
 				text, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10))
 				return badInput(errors.New(strings.TrimSpace(string(text))))
 			}
@@ -253,7 +256,7 @@ func (c *ctl) pauseState() *cobra.Command {
 		Use: "pause-state", Short: "Say whether a shard carries out what it decides",
 		Example: "  tonnage ctl pause-state", Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			u, err := pageURL(page)
+			u, err := pageURL("page", page)
 			if err != nil {
 				return err
 			}
@@ -317,106 +320,4 @@ holds whatever the file says.`,
 	cmd.Flags().StringVar(&dir, "data-dir", ctlDataDirDefault, "data folder of the shard")
 	_ = cmd.MarkFlagDirname("data-dir")
 	return cmd
-}
-
-func (c *ctl) auditTail() *cobra.Command {
-	var path string
-	var follow bool
-	var last int
-	cmd := &cobra.Command{
-		Use: "audit", Short: "Show the last records of a shard's audit log",
-		Example: "  tonnage ctl audit --log audit.jsonl -n 100\n  tonnage ctl audit --log audit.jsonl -f -o json", Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			format, err := formatOf(c.streams, c.output)
-			if err != nil {
-				return err
-			}
-			return tailAudit(cmd.Context(), c.out, path, last, follow, format == formatJSON)
-		},
-	}
-	cmd.Flags().StringVar(&path, "log", "", "the file that --audit-log of the shard names; required")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with records as they come")
-	cmd.Flags().IntVarP(&last, "lines", "n", auditTailDefault, "how many records there are before")
-	return required(cmd, "log")
-}
-
-// tailAudit writes the last records of a log and, if asked, those to come. A log
-// that is rotated meanwhile is read on.
-func tailAudit(ctx context.Context, out io.Writer, path string, last int, follow, asJSON bool) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return badInput(fmt.Errorf("--log: %w", err))
-	}
-	defer func() { f.Close() }()
-	lines := &auditLines{in: bufio.NewReader(f)}
-	var recent []string
-	for line, ok := lines.next(); ok; line, ok = lines.next() {
-		if recent = append(recent, line); len(recent) > max(last, 0) {
-			recent = recent[1:]
-		}
-	}
-	for _, line := range recent {
-		fmt.Fprintln(out, auditLine(line, asJSON))
-	}
-	for follow {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(auditGap):
-		}
-		for line, ok := lines.next(); ok; line, ok = lines.next() {
-			fmt.Fprintln(out, auditLine(line, asJSON))
-		}
-		if now, err := os.Stat(path); err == nil {
-			if was, err := f.Stat(); err == nil && !os.SameFile(now, was) {
-				if next, err := os.Open(path); err == nil {
-					f.Close()
-					f, lines = next, &auditLines{in: bufio.NewReader(next)}
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// auditLines reads whole lines of a file that grows.
-type auditLines struct {
-	in   *bufio.Reader
-	part strings.Builder
-}
-
-func (l *auditLines) next() (string, bool) {
-	text, err := l.in.ReadString('\n')
-	if l.part.Len()+len(text) <= auditLineBytesMax {
-		l.part.WriteString(text)
-	}
-	if err != nil {
-		return "", false
-	}
-	line := strings.TrimSuffix(l.part.String(), "\n")
-	l.part.Reset()
-	return line, true
-}
-
-// auditLine writes a record for people; what is no record stays as it is.
-func auditLine(line string, asJSON bool) string {
-	var r shard.AuditRecord
-	if asJSON || json.Unmarshal([]byte(line), &r) != nil {
-		return line
-	}
-	text := fmt.Sprintf("%s cycle %d %s %s %s", time.Unix(0, r.Time).UTC().Format("15:04:05.000"), r.Cycle, r.Disposition, r.Kind, r.Machine)
-	if r.Cluster != "" {
-		text += " cluster " + r.Cluster
-	}
-	if r.Need != nil {
-		text += fmt.Sprintf(" for %s (rank %d, priority %d)", r.Need.Cluster, r.Need.Rank, r.Need.Priority)
-	}
-	text += " because " + r.Reason
-	if r.Outcome != "" {
-		text += ": " + r.Outcome
-	}
-	if r.Error != "" {
-		text += ": " + r.Error
-	}
-	return text
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -83,6 +84,12 @@ func TestCtlRetire(t *testing.T) {
 	if got := call("", true, "ctl", "retire", "--page", server.URL, "m-2"); got.code != exitBadInput || !strings.Contains(got.err, "only a Failed one") {
 		t.Errorf("exit %d: %s", got.code, got.err)
 	}
+	// The page of `tonnage up` has no such thing.
+	up := httptest.NewServer(web.New(web.Config{Feed: web.NewFeed(web.Info{})}))
+	defer up.Close()
+	if got := call("", true, "ctl", "retire", "--page", up.URL, "m-2"); got.code != exitBadInput || !strings.Contains(got.err, "--page "+up.URL+": nobody there retires machines; give the address of the metrics of a `tonnage shard`") {
+		t.Errorf("exit %d: %s", got.code, got.err)
+	}
 }
 
 const auditRecords = `{"timeUnixNanos":1000000,"cycle":3,"disposition":"executed","kind":"Bootstrap","machine":"m-1","cluster":"c1","need":{"cluster":"c1","rank":4,"priority":10},"reason":"phase1.idle","outcome":"success"}
@@ -101,8 +108,40 @@ func TestCtlAudit(t *testing.T) {
 	if got := call("", false, "ctl", "audit", "--log", path, "-n", "1"); got.code != 0 || got.out != strings.SplitAfter(auditRecords, "\n")[1] {
 		t.Errorf("exit %d: %q %s", got.code, got.out, got.err)
 	}
-	if got := call("", true, "ctl", "audit", "--log", path+"x"); got.code != exitBadInput {
-		t.Errorf("exit %d: %s", got.code, got.err)
+	// A shard that was killed has left part of a record.
+	torn := strings.Replace(auditRecords, "\n", "\n{\"timeUn\n", 1)
+	if err := os.WriteFile(path, []byte(torn), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := call("", false, "ctl", "audit", "--log", path); got.code != 0 || got.out != auditRecords || !strings.Contains(got.err, "line 2 is no record, and is left out") {
+		t.Errorf("exit %d: %q %s", got.code, got.out, got.err)
+	}
+}
+
+func TestCtlAuditRefusesWhatIsNoLog(t *testing.T) {
+	dir := t.TempDir()
+	file := func(text string) string {
+		path := filepath.Join(dir, fmt.Sprintf("file-%d", len(text)))
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"--log", dir + "/none"}, "no such file"},
+		{[]string{"--log", dir}, "is a directory; name the file that --audit-log"},
+		{[]string{"--log", file("module x\n")}, "line 1 is no record of an audit log"},
+		{[]string{"--log", file("{\"level\":\"info\"}\n")}, "line 1 is no record of an audit log: it has no disposition"},
+		{[]string{"--log", file(""), "-n", "-5"}, "--lines cannot be negative, got -5"},
+		{nil, "--log is missing (see `tonnage ctl audit --help`)"},
+	} {
+		got := call("", true, append([]string{"ctl", "audit"}, c.args...)...)
+		if got.code != exitBadInput || got.out != "" || !strings.Contains(got.err, c.says) {
+			t.Errorf("%v: exit %d: %q %s; want %q", c.args, got.code, got.out, got.err, c.says)
+		}
 	}
 }
 
@@ -123,7 +162,7 @@ func TestCtlAuditFollows(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	out, done := make(chunks), make(chan error, 1)
-	go func() { done <- tailAudit(ctx, out, path, 9, true, true) }()
+	go func() { done <- (&auditTail{out: out, err: t.Output(), path: path, asJSON: true}).run(ctx, 9, true) }()
 	add := func(text string) {
 		f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {
@@ -134,15 +173,15 @@ func TestCtlAuditFollows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	add("{\"cycle\":1}\n")
-	if got := <-out; got != "{\"cycle\":1}\n" {
+	add("{\"disposition\":\"executed\"}\n")
+	if got := <-out; got != "{\"disposition\":\"executed\"}\n" {
 		t.Errorf("got %q", got)
 	}
 	if err := os.Rename(path, path+".1"); err != nil {
 		t.Fatal(err)
 	}
-	add("{\"cycle\":2}\n")
-	if got := <-out; got != "{\"cycle\":2}\n" {
+	add("{\"disposition\":\"paused\"}\n")
+	if got := <-out; got != "{\"disposition\":\"paused\"}\n" {
 		t.Errorf("got %q", got)
 	}
 	cancel()

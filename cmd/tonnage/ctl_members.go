@@ -24,7 +24,7 @@ func (c *ctl) members() *cobra.Command {
 		Use: "members", Short: "List the coordinator's replicas", Example: "  tonnage ctl members", Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			rows := []memberRow{}
-			err := c.call(cmd.Context(), c.timeout, func(ctx context.Context, conn grpc.ClientConnInterface) error {
+			err := c.call(cmd.Context(), func(ctx context.Context, conn grpc.ClientConnInterface) error {
 				got, err := tonnage.NewFleetClient(conn).Members(ctx, &tonnage.MembersRequest{})
 				rows = rows[:0]
 				for _, m := range got.GetMembers() {

@@ -34,7 +34,7 @@ func (c *ctl) shortfalls() *cobra.Command {
 		Example: "  tonnage ctl shortfalls --shard shard-0",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			rows := []shortfallRow{}
-			err := c.call(cmd.Context(), c.timeout, func(ctx context.Context, conn grpc.ClientConnInterface) error {
+			err := c.call(cmd.Context(), func(ctx context.Context, conn grpc.ClientConnInterface) error {
 				got, err := tonnage.NewFleetClient(conn).Shortfalls(ctx, &tonnage.ShortfallsRequest{ShardId: shard})
 				rows = rows[:0]
 				for _, x := range got.GetShortfalls() {
@@ -85,7 +85,7 @@ shortfall that is old enough, and what became of each offer that was looked at.`
 		Example: "  tonnage ctl rebalance --why",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var got *tonnage.RebalancingReply
-			err := c.call(cmd.Context(), c.timeout, func(ctx context.Context, conn grpc.ClientConnInterface) (err error) {
+			err := c.call(cmd.Context(), func(ctx context.Context, conn grpc.ClientConnInterface) (err error) {
 				got, err = tonnage.NewFleetClient(conn).Rebalancing(ctx, &tonnage.RebalancingRequest{})
 				return err
 			})

@@ -27,7 +27,7 @@ func (c *ctl) listShards() *cobra.Command {
 		Use: "list-shards", Short: "List the shards", Example: "  tonnage ctl list-shards", Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			rows := []shardRow{}
-			err := c.call(cmd.Context(), c.timeout, func(ctx context.Context, conn grpc.ClientConnInterface) error {
+			err := c.call(cmd.Context(), func(ctx context.Context, conn grpc.ClientConnInterface) error {
 				k := bigfleet.NewCoordinatorClient(conn)
 				shards, err := k.ListShards(ctx, &bigfleet.ListShardsRequest{})
 				if err != nil {

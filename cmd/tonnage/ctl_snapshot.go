@@ -7,9 +7,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
 
 	bigfleet "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	"github.com/tonnage/tonnage/coordinator/node"
@@ -27,22 +29,67 @@ func (c *ctl) snapshot() *cobra.Command {
 func (c *ctl) snapshotSave() *cobra.Command {
 	return &cobra.Command{
 		Use: "save FILE", Short: "Save a snapshot as a tar of meta.json and state",
+		Long: `Save writes what the coordinator knows into a file, which is whole or not there. The
+coordinator must answer within --timeout; what it then sends may take as long as it
+takes, unless --timeout is given.`,
 		Example: "  tonnage ctl snapshot save coordinator.tar",
 		Args:    oneArgument("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.call(cmd.Context(), 0, func(ctx context.Context, conn grpc.ClientConnInterface) error {
-				return saveSnapshot(ctx, conn, args[0])
-			})
+			return c.saveSnapshot(cmd.Context(), args[0], cmd.Flags().Changed("timeout"))
 		},
 	}
 }
 
-// saveSnapshot writes a file that is whole or not there.
-func saveSnapshot(ctx context.Context, conn grpc.ClientConnInterface, name string) error {
-	stream, err := bigfleet.NewCoordinatorClient(conn).SnapshotSave(ctx, &bigfleet.SnapshotSaveRequest{})
+// saveSnapshot writes a file that is whole or not there. Unless all of it is
+// bounded by --timeout, its beginning is.
+func (c *ctl) saveSnapshot(ctx context.Context, name string, bounded bool) error {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return badInput(fmt.Errorf("%s is a folder; name a file", name))
+	}
+	part, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.part")
 	if err != nil {
+		return badInput(fmt.Errorf("%s cannot be written: %w; name a file in a folder that can be", name, err))
+	}
+	defer os.Remove(part.Name())
+	defer part.Close()
+	calling, cancel := context.WithCancel(ctx)
+	defer cancel()
+	late := time.AfterFunc(c.timeout, cancel)
+	defer late.Stop()
+	err = c.callUntil(calling, func(ctx context.Context, conn grpc.ClientConnInterface) error {
+		stream, err := bigfleet.NewCoordinatorClient(conn).SnapshotSave(ctx, &bigfleet.SnapshotSaveRequest{})
+		if err != nil {
+			return err
+		}
+		if head, err := stream.Header(); head == nil || err != nil {
+			_, err := stream.Recv() // says why
+			return err
+		}
+		if !bounded {
+			late.Stop()
+		}
+		if err := receiveSnapshot(stream, part); err != nil {
+			// It has begun, and is not begun anew elsewhere.
+			return errors.New(status.Convert(err).Message())
+		}
+		return nil
+	})
+	switch {
+	case err != nil && calling.Err() != nil && ctx.Err() == nil && bounded:
+		return fmt.Errorf("there was no snapshot within --timeout %v: %w", c.timeout, err)
+	case err != nil && calling.Err() != nil && ctx.Err() == nil:
+		return fmt.Errorf("the coordinator did not answer within %v: %w", c.timeout, err)
+	case err != nil:
 		return err
 	}
+	if err := errors.Join(part.Sync(), part.Close()); err != nil {
+		return err
+	}
+	return os.Rename(part.Name(), name)
+}
+
+// receiveSnapshot writes a snapshot to a file.
+func receiveSnapshot(stream grpc.ServerStreamingClient[bigfleet.SnapshotSaveChunk], part *os.File) error {
 	first, err := stream.Recv()
 	if err != nil {
 		return err
@@ -50,23 +97,10 @@ func saveSnapshot(ctx context.Context, conn grpc.ClientConnInterface, name strin
 	if first.GetMetaJson() == nil {
 		return errors.New("the coordinator sent no meta data before the snapshot")
 	}
-	part, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.part")
-	if err != nil {
-		return badInput(err)
-	}
-	defer os.Remove(part.Name())
-	defer part.Close()
-	read := func() ([]byte, error) {
+	return node.WriteSnapshot(part, first.GetMetaJson(), func() ([]byte, error) {
 		chunk, err := stream.Recv()
 		return chunk.GetData(), err
-	}
-	if err := node.WriteSnapshot(part, first.GetMetaJson(), read); err != nil {
-		return err
-	}
-	if err := errors.Join(part.Sync(), part.Close()); err != nil {
-		return err
-	}
-	return os.Rename(part.Name(), name)
+	})
 }
 
 func (c *ctl) snapshotRestore() *cobra.Command {

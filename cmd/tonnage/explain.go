@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,16 +31,16 @@ machine and what is to be done with it.
 
 The world is a file as decide reads it, or that of a running shard (--shard, the
 address of its page or metrics). Needs of a running shard are named by cluster
-and row of the roll-up, from 0: cluster-1/0.`,
+and row of the roll-up, from 0: cluster-0000/0.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
 		newExplainOf(s, "need NAME...", "Say why needs are satisfied or not", `  tonnage explain need -f world.yaml web
-  tonnage explain need --shard http://127.0.0.1:8080 cluster-1/0`,
+  tonnage explain need --shard http://127.0.0.1:8080 cluster-0000/0`,
 			func(names map[string]bool) *world.Subjects { return &world.Subjects{Needs: names} }),
 		newExplainOf(s, "machine ID...", "Say what is done with machines, and why", `  tonnage explain machine -f world.yaml m-1 m-2
-  tonnage explain machine --shard http://127.0.0.1:8080 m-1 -o json`,
+  tonnage explain machine --shard http://127.0.0.1:8080 cpu-batch-000000 -o json`,
 			func(names map[string]bool) *world.Subjects { return &world.Subjects{Machines: names} }),
 	)
 	return cmd
@@ -100,11 +101,13 @@ const (
 type worldFlags struct {
 	file  string
 	shard string
+	flag  string // that gives shard
 }
 
 func (f *worldFlags) add(cmd *cobra.Command) {
+	f.flag = "shard"
 	fileFlag(cmd, &f.file, "the world")
-	cmd.Flags().StringVar(&f.shard, "shard", "", "address of a running shard's page, in place of a file: http://127.0.0.1:8080")
+	cmd.Flags().StringVar(&f.shard, f.flag, "", "address of a running shard's page, in place of a file: http://127.0.0.1:8080")
 }
 
 // read reads the world from the file or the running shard.
@@ -120,28 +123,43 @@ func (f *worldFlags) read(ctx context.Context, s streams) (*world.World, error) 
 	}
 	defer in.Close()
 	w, err := world.Read(in)
-	if err != nil {
+	switch {
+	case err != nil && f.shard != "":
+		return nil, f.noWorld(err)
+	case err != nil:
 		return nil, badInput(err)
 	}
 	return w, nil
 }
 
+// noWorld says of an answer what Read says of a file.
+func (f *worldFlags) noWorld(err error) error {
+	why := err.Error()
+	if faults, ok := errors.AsType[*world.Faults](err); ok {
+		first := &faults.List[0]
+		if why = first.Error(); first.Path == "$" {
+			why = strings.Replace(first.Msg, "the file", "it", 1)
+		}
+	}
+	return badInput(fmt.Errorf("--%s %s: what the shard sent is no world: %s; is this the address of its page?", f.flag, f.shard, why))
+}
+
 func (f *worldFlags) open(ctx context.Context, s streams) (io.ReadCloser, error) {
 	if f.shard != "" {
-		return fetchWorld(ctx, f.shard)
+		return f.fetch(ctx)
 	}
 	return openFile(s, f.file)
 }
 
-// fetchWorld asks a running shard for its world.
-func fetchWorld(ctx context.Context, address string) (io.ReadCloser, error) {
-	u, err := pageURL(address)
+// fetch asks a running shard for its world.
+func (f *worldFlags) fetch(ctx context.Context) (io.ReadCloser, error) {
+	u, err := pageURL(f.flag, f.shard)
 	if err != nil {
 		return nil, err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.JoinPath(worldPath).String(), http.NoBody)
 	if err != nil {
-		return nil, badInput(fmt.Errorf("--shard: %w", err))
+		return nil, badInput(err)
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {

@@ -69,7 +69,7 @@ stops with Ctrl-C.`,
 // top shows every cycle until the context ends. A shard that goes away is asked
 // again, once it has answered; one that never did is an error.
 func top(ctx context.Context, s streams, address string, once bool) error {
-	u, err := pageURL(address)
+	u, err := pageURL("shard", address)
 	if err != nil {
 		return err
 	}
@@ -117,14 +117,14 @@ func writeLines(out io.Writer, text string, lines int, all bool) {
 	}
 }
 
-// pageURL reads the address of a page.
-func pageURL(address string) (*url.URL, error) {
+// pageURL reads the address of a page, as a flag gives it.
+func pageURL(flag, address string) (*url.URL, error) {
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
 	}
 	u, err := url.Parse(address)
-	if err != nil || u.Host == "" {
-		return nil, badInput(fmt.Errorf("--shard: %q is no address; give one like http://127.0.0.1:8080", address))
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, badInput(fmt.Errorf("--%s: %q is no address; give one like http://127.0.0.1:8080", flag, address))
 	}
 	return u, nil
 }
@@ -134,7 +134,7 @@ func pageURL(address string) (*url.URL, error) {
 func topWatch(ctx context.Context, feed *url.URL, show func(*topEvent) bool) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, feed.String(), http.NoBody)
 	if err != nil {
-		return badInput(fmt.Errorf("--shard: %w", err))
+		return badInput(err)
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {

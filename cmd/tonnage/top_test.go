@@ -39,7 +39,7 @@ func TestTop(t *testing.T) {
 func TestTopSaysWhatIsWrong(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
-	for want, address := range map[string]string{"404": server.URL, "is no address": "http://", "does not answer": "http://127.0.0.1:1"} {
+	for want, address := range map[string]string{"404": server.URL, "is no address": "http://", "does not answer": "http://127.0.0.1:1", `--shard: "ftp://x" is no address; give one like http://`: "ftp://x"} {
 		if got := call("", true, "top", "--shard", address); got.code == exitOK || !strings.Contains(got.err, want) {
 			t.Errorf("%s: exit %d: %s", address, got.code, got.err)
 		}

@@ -158,6 +158,11 @@ func (s *Service) SnapshotSave(_ *bigfleet.SnapshotSaveRequest, stream grpc.Serv
 	if err := r.Read(ctx, func(_ *coordinator.Core, t int64) { term = t }); err != nil {
 		return s.failed(err)
 	}
+	// Whoever waits hears at once that this replica leads: a large snapshot takes a
+	// while.
+	if err := stream.SendHeader(nil); err != nil {
+		return err
+	}
 	name, meta, err := g.Snapshot(ctx, s.config.TempDir, term)
 	if err != nil {
 		return status.Error(codes.Unavailable, err.Error())
