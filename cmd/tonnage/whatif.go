@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -53,7 +54,7 @@ With -o svg the plans of preemption are drawn: the domain of each and its machin
 victims by class, the domains that were tried, until when machines are held.`,
 		Example: `  tonnage what-if -f world.yaml --lose m-17,m-18
   tonnage what-if -f world.yaml --edits more.yaml -o svg > plan.svg
-  tonnage what-if --shard http://127.0.0.1:8080 --price m-3=0.9 --weight priority=2`,
+  tonnage what-if --shard http://127.0.0.1:8080 --price cpu-batch-000019=0.9 --weight priority=2`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return whatIf(cmd.Context(), s, f) },
 	}
@@ -108,7 +109,7 @@ func whatIfEdits(s streams, f whatIfFlags, w *world.World) (*world.Edits, error)
 	}
 	out, err := w.ReadEdits(bytes.NewReader(flags))
 	if err != nil {
-		return nil, badInput(err)
+		return nil, badInput(f.byFlag(err))
 	}
 	if f.edits == "" {
 		return out, nil
@@ -163,12 +164,44 @@ func editsOfFlags(f *whatIfFlags) ([]byte, error) {
 	return json.Marshal(doc)
 }
 
-// numberFlag splits NAME=NUMBER. The number stays as it was written.
+// byFlag names what is wrong with changes of flags by the flags: they were never
+// in a file.
+func (f *whatIfFlags) byFlag(err error) error {
+	faults, ok := errors.AsType[*world.Faults](err)
+	if !ok {
+		return err
+	}
+	var all []error
+	for _, fault := range faults.List {
+		list, rest, _ := strings.Cut(fault.Path, "[")
+		index, _, _ := strings.Cut(rest, "]")
+		at, _ := strconv.Atoi(index)
+		where := fault.Path
+		switch list {
+		case "lose", "remove":
+			where = "--" + list
+		case "change":
+			where = "--price " + f.prices[at]
+		default:
+			if name, ok := strings.CutPrefix(list, "weights."); ok {
+				where = "--weight " + name
+			}
+		}
+		all = append(all, fmt.Errorf("%s: %s", where, fault.Msg))
+	}
+	return errors.Join(all...)
+}
+
+// numberFlag splits NAME=NUMBER.
 func numberFlag(flag, form, text string) (string, json.Number, error) {
 	at := strings.LastIndexByte(text, '=')
 	if at > 0 {
-		if _, err := strconv.ParseFloat(text[at+1:], 64); err == nil {
-			return text[:at], json.Number(text[at+1:]), nil
+		v, err := strconv.ParseFloat(text[at+1:], 64)
+		switch {
+		case err == nil && (math.IsNaN(v) || math.IsInf(v, 0)):
+			return "", "", fmt.Errorf("%s %s: must be a finite number", flag, text)
+		case err == nil: // as JSON writes it
+			return text[:at], json.Number(strconv.FormatFloat(v, 'g', -1, 64)), nil
 		}
 	}
 	return "", "", fmt.Errorf("%s: must be %s, got %q", flag, form, text)

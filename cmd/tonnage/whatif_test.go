@@ -38,6 +38,17 @@ func TestWhatIfOfARunningShard(t *testing.T) {
 	if got := call("", true, "what-if", "--shard", strings.TrimPrefix(server.URL, "http://"), "--lose", "m-1"); got.code != 0 || !strings.Contains(got.out, "- Bootstrap m-1") {
 		t.Errorf("exit %d: %s %s", got.code, got.out, got.err)
 	}
+	if got := call("", true, "what-if", "--shard", server.URL, "--price", "m-1=0x1p-2"); got.code != 0 {
+		t.Errorf("exit %d: %s", got.code, got.err)
+	}
+	for body, want := range map[string]string{"": "is no world: it is empty; is this the address of its page?", "<html>": "is no world: must be an object"} {
+		page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }))
+		got := call("", true, "explain", "machine", "--shard", page.URL, "m-1")
+		page.Close()
+		if got.code != exitBadInput || !strings.Contains(got.err, "--shard "+page.URL+": what the shard sent "+want) {
+			t.Errorf("exit %d: %s; want %q", got.code, got.err, want)
+		}
+	}
 	if got := call("", true, "what-if", "--shard", server.URL+"/elsewhere"); got.code != exitInternal || !strings.Contains(got.err, "404") {
 		t.Errorf("exit %d: %s", got.code, got.err)
 	}
@@ -53,8 +64,15 @@ func TestWhatIfSaysWhatIsWrong(t *testing.T) {
 		{"cannot both be standard input", []string{"-f", "-", "--edits", "-"}},
 		{"must be MACHINE=DOLLARS", []string{"-f", "-", "--price", "m-1"}},
 		{"must be NAME=NUMBER", []string{"-f", "-", "--weight", "priority=much"}},
-		{`no machine of this file is named "m-3"`, []string{"-f", "-", "--lose", "m-3"}},
+		{`no machine is named "m-3"`, []string{"-f", "-", "--lose", "m-3"}},
 		{"is no address", []string{"--shard", "http://"}},
+		{`--shard: "ftp://x" is no address; give one like http://`, []string{"--shard", "ftp://x"}},
+		{"--weight priority=nan: must be a finite number", []string{"-f", "-", "--weight", "priority=nan"}},
+		{"--price m-1=-Inf: must be a finite number", []string{"-f", "-", "--price", "m-1=-Inf"}},
+		{"--price m-1=-1: must be at least 0, got -1", []string{"-f", "-", "--price", "m-2=1", "--price", "m-1=-1"}},
+		{`--price m-9=1: no machine is named "m-9"`, []string{"-f", "-", "--price", "m-9=1"}},
+		{"--weight height: unknown key", []string{"-f", "-", "--weight", "height=1"}},
+		{`--remove: no need is named "n9"`, []string{"-f", "-", "--remove", "n9"}},
 		{"unknown output format", []string{"-f", "-", "-o", "png"}},
 	} {
 		if got := call(goodWorld, false, append([]string{"what-if"}, c.args...)...); got.code != exitBadInput || !strings.Contains(got.err, c.says) {
@@ -88,9 +106,9 @@ func TestExplain(t *testing.T) {
 		t.Errorf("%v: %s %s", err, got.out, got.err)
 	}
 	for want, args := range map[string][]string{
-		`no need of this file is named "n2"; did you mean "n1"?`: {"need", "-f", "-", "n2"},
+		`no need is named "n2"; did you mean "n1"?`: {"need", "-f", "-", "n2"},
 		"name at least one":                    {"need", "-f", "-"},
-		`no machine of this file is named "x"`: {"machine", "-f", "-", "x"},
+		`no machine is named "x"`: {"machine", "-f", "-", "x"},
 	} {
 		if got := call(goodWorld, true, append([]string{"explain"}, args...)...); got.code != exitBadInput || !strings.Contains(got.err, want) {
 			t.Errorf("%v: exit %d: %s", args, got.code, got.err)

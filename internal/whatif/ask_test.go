@@ -86,8 +86,8 @@ func TestFaultsOfEditsAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for edits, want := range map[string]string{
-		`lose: [m-9]`:   `lose[0]: no machine of this file is named "m-9"; did you mean "m-1"?`,
-		`remove: [wbe]`: `remove[0]: no need of this file is named "wbe"; did you mean "web"?`,
+		`lose: [m-9]`:   `lose[0]: no machine is named "m-9"; did you mean "m-1"?`,
+		`remove: [wbe]`: `remove[0]: no need is named "wbe"; did you mean "web"?`,
 		`add: [{name: web, cluster: a, aggregate: {cpu: "1"}}]`:                            `add[0].name: "web" is the name of a need of the world already`,
 		`change: [{machine: m-1, pricePerHour: -1}]`:                                       `change[0].pricePerHour`,
 		`add: [{name: more, cluster: a, aggregate: {cpu: "4"}, minAggregate: {cpu: "5"}}]`: `add[0].minAggregate.cpu: must be at most the aggregate's 4, got 5`,

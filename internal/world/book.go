@@ -25,9 +25,9 @@ func newBook() book {
 // unknown is the message for a name that the file does not define.
 func unknown(what, name string, names []string) string {
 	if near := document.Nearest(name, names[:min(len(names), hintNamesMax)]); near != "" {
-		return fmt.Sprintf("no %s of this file is named %s; did you mean %s?", what, document.Quote(name), document.Quote(near))
+		return fmt.Sprintf("no %s is named %s; did you mean %s?", what, document.Quote(name), document.Quote(near))
 	}
-	return fmt.Sprintf("no %s of this file is named %s", what, document.Quote(name))
+	return fmt.Sprintf("no %s is named %s", what, document.Quote(name))
 }
 
 // readNeed reads the name of a Need of the file. A Need that is itself at

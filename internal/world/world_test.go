@@ -209,8 +209,8 @@ func TestFaultsAreNamedByPath(t *testing.T) {
 		{`{"machines": [{"id": "m", "state": "Creating", "idleSince": "2026-06-01T00:00:00Z"}]}`, `machines[0].idleSince: is for Idle machines only; this one is Creating`},
 		{`{"machines": [{"id": "m", "state": "Failed", "reservedFor": {"need": "n"}}], "needs": [{"name": "n", "cluster": "c"}]}`, `machines[0].reservedFor: a machine in state Failed cannot be reserved; only Creating, Idle, Configured and Draining ones`},
 		{machineWith(`"reservedFor": {}`), `machines[0].reservedFor.need: is missing`},
-		{machineWith(`"assigned": {"need": "n"}`), `machines[0].assigned.need: no need of this file is named "n"`},
-		{`{"machines": [{"id": "m", "state": "Idle", "reservedFor": {"need": "batch-1"}}], "needs": [{"name": "batch-2", "cluster": "c"}]}`, `machines[0].reservedFor.need: no need of this file is named "batch-1"; did you mean "batch-2"?`},
+		{machineWith(`"assigned": {"need": "n"}`), `machines[0].assigned.need: no need is named "n"`},
+		{`{"machines": [{"id": "m", "state": "Idle", "reservedFor": {"need": "batch-1"}}], "needs": [{"name": "batch-2", "cluster": "c"}]}`, `machines[0].reservedFor.need: no need is named "batch-1"; did you mean "batch-2"?`},
 		{machineWith(`"assigned": {"priority": 3000000000}`), `machines[0].assigned.priority: must be between -2147483648 and 2147483647, got 3000000000`},
 		{machineWith(`"assigned": {"interruptionPenalty": "pined"}`), `machines[0].assigned.interruptionPenalty: must be an amount in dollars or "pinned", got the text "pined"`},
 
