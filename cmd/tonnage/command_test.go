@@ -127,6 +127,10 @@ func TestBadUse(t *testing.T) {
 		{"simulate", []string{"no file given"}},
 		{"version x", []string{`unexpected argument "x"`}},
 		{"completion bash x", []string{`unexpected argument "x"`}},
+		{"completion foo", []string{`unknown command "foo" (see ` + "`tonnage completion --help`)"}},
+		{"help foo", []string{`unknown command "foo" (see ` + "`tonnage --help`)"}},
+		{"help ctl machine", []string{`unknown command "machine"; did you mean machines? (see ` + "`tonnage ctl --help`)"}},
+		{"help decide x", []string{`unexpected argument "x"`}},
 	} {
 		got := call("", false, strings.Fields(c.args)...)
 		lines := strings.Split(strings.TrimSuffix(got.err, "\n"), "\n")
@@ -144,7 +148,9 @@ func TestHelp(t *testing.T) {
 	for args, want := range map[string]string{
 		"":                   "Available Commands:",
 		"--help":             "Available Commands:",
+		"help":               "Available Commands:",
 		"help decide":        "tonnage decide -f world.yaml",
+		"help ctl needs":     "tonnage ctl needs --cluster",
 		"decide --help":      "tonnage decide -f world.yaml",
 		"simulate --help":    "tonnage simulate -f run.yaml",
 		"version":            "tonnage ",

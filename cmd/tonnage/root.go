@@ -124,12 +124,13 @@ and decides which machines to bind, buy, preempt, reclaim and give back.
 		return badInput(fmt.Errorf("%w (see `%s --help`)", err, cmd.CommandPath()))
 	})
 	root.AddCommand(commands(s)...)
+	root.SetHelpCommand(newHelp())
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
 		if cmd.Name() != "completion" {
 			continue
 		}
-		cmd.Args = noArguments
+		cmd.Args, cmd.RunE = noArguments, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		for _, shell := range cmd.Commands() {
 			shell.Args = noArguments
 		}
@@ -142,6 +143,25 @@ func commands(s streams) []*cobra.Command {
 	return []*cobra.Command{
 		newDecide(s), newSimulate(s), newWhatIf(s), newExplain(s), newTop(s), newUp(s),
 		newShard(s), newCoordinator(s), newCtl(s), newProvider(s), newBench(s), newVersion(),
+	}
+}
+
+// newHelp is cobra's help, but for a command that does not exist, which is an
+// error.
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [command]", Short: "Help about any command", Example: "  tonnage help what-if",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, rest, err := cmd.Root().Find(args)
+			if err != nil {
+				return badInput(err)
+			}
+			if err := noArguments(about, rest); err != nil {
+				return err
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
 	}
 }
 
