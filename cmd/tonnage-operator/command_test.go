@@ -61,8 +61,10 @@ func TestFaultsAreNamed(t *testing.T) {
 }
 
 func TestVersionAndHelp(t *testing.T) {
-	if code, out, _ := runs(t, "version"); code != exitOK || !strings.HasPrefix(out, "tonnage-operator ") {
-		t.Errorf("version: %d, %q", code, out)
+	for _, arg := range []string{"version", "--version", "-version"} {
+		if code, out, _ := runs(t, arg); code != exitOK || !strings.HasPrefix(out, "tonnage-operator ") {
+			t.Errorf("%s: %d, %q", arg, code, out)
+		}
 	}
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "operator.md"))
 	if err != nil {

@@ -39,7 +39,7 @@ func run(ctx context.Context, args []string, out, err io.Writer) int {
 		switch args[0] {
 		case "pods":
 			command, args = watchPods, args[1:]
-		case "version":
+		case "version", "--version", "-version":
 			fmt.Fprintf(out, "tonnage-operator %s %s %s/%s\n", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return exitOK
 		}
