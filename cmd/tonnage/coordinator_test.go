@@ -56,6 +56,20 @@ func TestCoordinatorNamesTheFlag(t *testing.T) {
 	}
 }
 
+// TestRestoreHeedsAReplicaThatRuns: its folder stays as it is.
+func TestRestoreHeedsAReplicaThatRuns(t *testing.T) {
+	dir := t.TempDir()
+	replica, err := openDataDir(dir, coordinatorDirMode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer replica.close()
+	got := call("", true, "ctl", "snapshot", "restore", "none.tar", "--data-dir", dir)
+	if got.code != exitBadInput || !strings.Contains(got.err, "is in use by another tonnage; stop it") {
+		t.Errorf("exit %d: %s", got.code, got.err)
+	}
+}
+
 // heldToTheEnd is locked while the process lives: what waits for it must not go
 // on in a folder that is being removed.
 var heldToTheEnd *os.File

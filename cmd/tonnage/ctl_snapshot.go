@@ -114,11 +114,13 @@ hand-overs of machines: those that a shard has made are taken up as it reports t
 		Example: "  tonnage ctl snapshot restore coordinator.tar --data-dir ./coord-data --node-id coordinator-0 --raft-advertise coordinator-0.coordinator:7791",
 		Args:    oneArgument("FILE or FOLDER"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			replica, err := openDataDir(dir, coordinatorDirMode)
-			if err != nil {
-				return err
+			if _, err := os.Stat(filepath.Join(dir, lockFile)); err == nil { // else no replica has run there
+				replica, err := openDataDir(dir, coordinatorDirMode)
+				if err != nil {
+					return err
+				}
+				defer replica.close()
 			}
-			defer replica.close()
 			said, err := node.Restore(args[0], dir, id, advertise, c.tls.Cert != "")
 			if err != nil {
 				return badInput(err)

@@ -107,8 +107,8 @@ func TestExplain(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		`no need is named "n2"; did you mean "n1"?`: {"need", "-f", "-", "n2"},
-		"name at least one":                    {"need", "-f", "-"},
-		`no machine is named "x"`: {"machine", "-f", "-", "x"},
+		"name at least one":                         {"need", "-f", "-"},
+		`no machine is named "x"`:                   {"machine", "-f", "-", "x"},
 	} {
 		if got := call(goodWorld, true, append([]string{"explain"}, args...)...); got.code != exitBadInput || !strings.Contains(got.err, want) {
 			t.Errorf("%v: exit %d: %s", args, got.code, got.err)
