@@ -2,6 +2,7 @@ package world
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/world/document"
@@ -72,6 +73,12 @@ func readResources(r *document.Reader, n *document.Node, into *model.Resources) 
 		v, err := model.ParseQuantity(dimension, q.Text)
 		if err != nil {
 			r.Fault("%s %v", document.Quote(q.Text), err)
+			return
+		}
+		// What does not fit comes as the most that does, which only WriteInput
+		// means: of a file it would be another amount than it says.
+		if most := model.FormatQuantity(dimension, math.MaxInt64); v == math.MaxInt64 && q.Text != most {
+			r.Fault("%s is more than can be counted; must be at most %s", document.Quote(q.Text), most)
 			return
 		}
 		amounts = append(amounts, model.Amount{Name: dimension, Value: v})

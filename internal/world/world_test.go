@@ -202,6 +202,8 @@ func TestFaultsAreNamedByPath(t *testing.T) {
 		{machineWith(`"interruptionProbability": 1.5`), `machines[0].interruptionProbability: must be between 0 and 1, got 1.5`},
 		{machineWith(`"resources": {"nvidia.com/gpu": "8x"}`), `machines[0].resources["nvidia.com/gpu"]: "8x" is not a quantity; write a number such as 4, 1.5, 500m, 16Gi or 1e3`},
 		{machineWith(`"resources": {"cpu": "-1"}`), `machines[0].resources.cpu: "-1" must not be negative`},
+		{machineWith(`"resources": {"cpu": "9223372036854775807"}`), `machines[0].resources.cpu: "9223372036854775807" is more than can be counted; must be at most 9223372036854775807m`},
+		{needWith(`"aggregate": {"memory": "1e400"}`), `needs[0].aggregate.memory: "1e400" is more than can be counted; must be at most 9223372036854775807`},
 		{machineWith(`"resources": {"cpu": true}`), `machines[0].resources.cpu: must be a quantity such as 4, 500m or 16Gi, got true`},
 		{machineWith(`"resources": {"cpu": 1, "cpu": 2}`), `machines[0].resources.cpu: the key occurs twice`},
 		{machineWith(`"labels": {"a": 1}`), `machines[0].labels.a: must be text, got 1; put it in quotes`},
