@@ -31,7 +31,10 @@ func TestFaultsAreNamed(t *testing.T) {
 		args string
 		want []string
 	}{
-		"nothing given":     {"", []string{"--cluster-id", "--shard-addr"}},
+		"nothing given": {"", []string{"--cluster-id", "--shard-addr"}},
+		"several": {"--log-level=loud --qps=0 --tls-cert=x --bootstrap-template-file=" + dir + "/none --kubeconfig=" + dir + "/none",
+			[]string{"--cluster-id", "--shard-addr", "--log-level", "--qps", "--tls-key", "--bootstrap-template-file", "--kubeconfig"}},
+		"pods: several":     {"pods --log-level=loud --qps=0 --priority-class-defaults=" + dir + "/none", []string{"--log-level", "--qps", "--priority-class-defaults"}},
 		"an unknown flag":   {"--cluster-idd=x", []string{"cluster-idd"}},
 		"an argument":       {"--cluster-id=x --shard-addr=y z", []string{`"z"`}},
 		"an interval":       {"--cluster-id=x --shard-addr=y --rollup-interval=1ms", []string{"--rollup-interval"}},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -68,11 +69,8 @@ Reports what the cluster asks for to its shard, and carries out what the shard s
 	return f.run(ctx, err)
 }
 
-func (f *operateFlags) run(ctx context.Context, err io.Writer) error {
-	log, e := f.logger(err)
-	if e != nil {
-		return e
-	}
+// config makes the configuration, all but TLS. The error has every fault.
+func (f *operateFlags) config() (operator.Config, error) {
 	cfg := operator.Config{ClusterID: f.clusterID, RollupInterval: f.rollupInterval, EarlyRollups: f.earlyRollups, AckConcurrency: f.ackConcurrency, SettleAfter: session.SettleAfterDefault}
 	if f.shards != "" {
 		cfg.Shards = strings.Split(f.shards, ",")
@@ -80,26 +78,29 @@ func (f *operateFlags) run(ctx context.Context, err io.Writer) error {
 	if cfg.RollupInterval == 0 {
 		cfg.RollupInterval = operator.RollupIntervalDefault
 	}
-	if e := cfg.Validate(); e != nil {
-		return badInput(e)
-	}
+	faults := []error{cfg.Validate()}
 	if f.templateFile != "" {
 		text, e := os.ReadFile(f.templateFile)
 		if e != nil {
-			return badInput(fmt.Errorf("%w (--bootstrap-template-file)", e))
+			faults = append(faults, fmt.Errorf("%w (--bootstrap-template-file)", e))
 		}
 		cfg.BootstrapTemplate = string(text)
 		if _, e := bootstrap.New(cfg.ClusterID, cfg.BootstrapTemplate); e != nil {
-			return badInput(fmt.Errorf("%s: %w", f.templateFile, e))
+			faults = append(faults, fmt.Errorf("%s: %w", f.templateFile, e))
 		}
 	}
-	if cfg.TLS, e = mtls.Load(f.tls, log); e != nil {
+	return cfg, errors.Join(faults...)
+}
+
+func (f *operateFlags) run(ctx context.Context, err io.Writer) error {
+	log, noLog := f.logger(err)
+	cfg, noConfig := f.config()
+	material, noTLS := mtls.Load(f.tls, log)
+	config, noCluster := f.cluster()
+	if e := errors.Join(noLog, noConfig, noTLS, noCluster); e != nil {
 		return badInput(e)
 	}
-	config, e := f.cluster()
-	if e != nil {
-		return e
-	}
+	cfg.TLS = material
 	m, e := f.manager(config, "tonnage-operator", operator.CacheOptions())
 	if e != nil {
 		return e

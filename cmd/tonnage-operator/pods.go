@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -34,24 +35,28 @@ func watchPods(ctx context.Context, args []string, err io.Writer) error {
 	return f.run(ctx, err)
 }
 
+// defaults reads the penalties of pods that name none.
+func (f *podsFlags) defaults(c *pods.Controller) error {
+	if f.defaultsFile == "" {
+		return nil
+	}
+	text, err := os.ReadFile(f.defaultsFile)
+	if err != nil {
+		return fmt.Errorf("%w (--priority-class-defaults)", err)
+	}
+	if c.Defaults, err = pods.ParseDefaults(text); err != nil {
+		return fmt.Errorf("%s: %w", f.defaultsFile, err)
+	}
+	return nil
+}
+
 func (f *podsFlags) run(ctx context.Context, err io.Writer) error {
-	log, e := f.logger(err)
-	if e != nil {
-		return e
-	}
 	c := &pods.Controller{}
-	if f.defaultsFile != "" {
-		text, e := os.ReadFile(f.defaultsFile)
-		if e != nil {
-			return badInput(fmt.Errorf("%w (--priority-class-defaults)", e))
-		}
-		if c.Defaults, e = pods.ParseDefaults(text); e != nil {
-			return badInput(fmt.Errorf("%s: %w", f.defaultsFile, e))
-		}
-	}
-	config, e := f.cluster()
-	if e != nil {
-		return e
+	log, noLog := f.logger(err)
+	noDefaults := f.defaults(c)
+	config, noCluster := f.cluster()
+	if e := errors.Join(noLog, noDefaults, noCluster); e != nil {
+		return badInput(e)
 	}
 	m, e := f.manager(config, "tonnage-operator-pods", pods.CacheOptions())
 	if e != nil {

@@ -64,7 +64,7 @@ func parse(flags *flag.FlagSet, args []string, err io.Writer) error {
 func (s *settings) logger(err io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	if e := level.UnmarshalText([]byte(s.logLevel)); e != nil {
-		return nil, badInput(fmt.Errorf("log level %q: use debug, info, warn or error (--log-level)", s.logLevel))
+		return nil, fmt.Errorf("log level %q: use debug, info, warn or error (--log-level)", s.logLevel)
 	}
 	handler := slog.NewTextHandler(err, &slog.HandlerOptions{Level: level})
 	sink := logr.FromSlogHandler(handler)
@@ -75,12 +75,16 @@ func (s *settings) logger(err io.Writer) (*slog.Logger, error) {
 
 // cluster finds out how the API server is reached.
 func (s *settings) cluster() (*rest.Config, error) {
+	var rates error
 	if s.qps <= 0 || s.burst < 1 {
-		return nil, badInput(fmt.Errorf("--qps and --burst must be positive, got %v and %d", s.qps, s.burst))
+		rates = fmt.Errorf("--qps and --burst must be positive, got %v and %d", s.qps, s.burst)
 	}
 	config, err := s.restConfig()
 	if err != nil {
-		return nil, badInput(fmt.Errorf("no cluster: %w (--kubeconfig)", err))
+		err = fmt.Errorf("no cluster: %w (--kubeconfig)", err)
+	}
+	if err := errors.Join(rates, err); err != nil {
+		return nil, err
 	}
 	config.QPS, config.Burst = float32(s.qps), s.burst
 	config.UserAgent = "tonnage-operator/" + versionText()
