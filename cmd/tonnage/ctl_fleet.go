@@ -163,7 +163,7 @@ func (c *ctl) machines() *cobra.Command {
 	var state, cluster string
 	cmd := &cobra.Command{
 		Use: "machines", Short: "List the machines of a shard",
-		Example: "  tonnage ctl machines --state Failed\n  tonnage ctl machines --page http://127.0.0.1:8080 --cluster cluster-0000", Args: noArguments,
+		Example: "  tonnage ctl machines --state Failed\n  tonnage ctl machines --page http://127.0.0.1:8080 --cluster cluster-0001", Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if state != "" {
 				if _, ok := model.ParseState(state); !ok {

@@ -31,13 +31,13 @@ machine and what is to be done with it.
 
 The world is a file as decide reads it, or that of a running shard (--shard, the
 address of its page or metrics). Needs of a running shard are named by cluster
-and row of the roll-up, from 0: cluster-0000/0.`,
+and row of the roll-up, from 0: cluster-0001/0.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
 		newExplainOf(s, "need NAME...", "Say why needs are satisfied or not", `  tonnage explain need -f world.yaml web
-  tonnage explain need --shard http://127.0.0.1:8080 cluster-0000/0`,
+  tonnage explain need --shard http://127.0.0.1:8080 cluster-0001/0`,
 			func(names map[string]bool) *world.Subjects { return &world.Subjects{Needs: names} }),
 		newExplainOf(s, "machine ID...", "Say what is done with machines, and why", `  tonnage explain machine -f world.yaml m-1 m-2
   tonnage explain machine --shard http://127.0.0.1:8080 cpu-batch-000000 -o json`,

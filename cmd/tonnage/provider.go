@@ -82,13 +82,12 @@ the shard that its calls name. None leaves it off.`,
   tonnage provider --faults-file faults.yaml --latency-create 30s-2m`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			var wrong error
 			if f.config != "" {
-				if err := readSettings(cmd, f.config); err != nil {
-					return err
-				}
+				wrong = readSettings(cmd, f.config)
 			}
 			p, err := f.parse(cmd.Flags().Changed)
-			if err != nil {
+			if err := errors.Join(wrong, err); err != nil {
 				return err
 			}
 			p.settings = settingsOf(cmd)
@@ -119,7 +118,7 @@ func (f *providerFlags) register(cmd *cobra.Command) {
 	}
 	flags.Float64Var(&f.failures, "failure-rate", 0, "probability that a call fails and leaves its machine Failed, 0 to 1")
 	flags.Float64Var(&f.late, "late-failure-rate", 0, "probability that a change begins and ends in Failed, 0 to 1")
-	flags.StringVar(&f.faults, "faults-file", "", "file of trouble, YAML or JSON; read again when it changes")
+	flags.StringVar(&f.faults, "faults-file", "", "file of trouble, YAML or JSON; read again when it changes, and when it comes: it need not be there yet")
 	flags.DurationVar(&f.repair, "repair-after", 0, "how long a machine stays Failed before it is whole again; 0 = for ever")
 	flags.StringVar(&f.logLevel, "log-level", "info", "what is logged to standard error: debug, info, warn or error")
 	tlsFlags(cmd, &f.tlsCert, &f.tlsKey, &f.tlsCA)
@@ -179,6 +178,9 @@ func (f *providerFlags) parse(set func(string) bool) (*providerPlan, error) {
 	}
 	if err := p.level.UnmarshalText([]byte(f.logLevel)); err != nil {
 		fault("--log-level must be debug, info, warn or error, got %q", f.logLevel)
+	}
+	if _, err := mtls.Load(p.tls, nil); err != nil {
+		faults = append(faults, err)
 	}
 	faults = append(faults, f.parseLatencies(p)...)
 	faults = append(faults, f.parseSeeds(p, set)...)

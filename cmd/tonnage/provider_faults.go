@@ -178,8 +178,11 @@ func (t *troubles) look(ctx context.Context) error {
 	}
 	now := "none"
 	if t.path != "" {
-		if info, err := os.Stat(t.path); err == nil {
+		switch info, err := os.Stat(t.path); {
+		case err == nil:
 			now = fmt.Sprint(info.ModTime().UnixNano(), " ", info.Size())
+		case errors.Is(err, fs.ErrNotExist) && now != t.seen:
+			t.log.Warn("--faults-file is not there; it makes trouble when it comes", "file", t.path)
 		}
 	}
 	if now == t.seen {

@@ -231,6 +231,20 @@ func TestProviderFaultsFile(t *testing.T) {
 	}
 }
 
+// TestAFaultsFileMayComeLater: which is said.
+func TestAFaultsFileMayComeLater(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "later.yaml")
+	p := startProvider(t, "--data-dir", t.TempDir(), "--seed-machines", "4", "--faults-file", file)
+	if err := os.WriteFile(file, []byte("vanish: [idle-000003]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p.get("/metrics", `tonnage_provider_machines{state="Idle"} 3`)
+	p.end()
+	if log := p.log.String(); strings.Count(log, "--faults-file is not there; it makes trouble when it comes") != 1 {
+		t.Errorf("the log does not say once that there is no file:\n%s", log)
+	}
+}
+
 func TestFaultsFilesAreRefusedByName(t *testing.T) {
 	for text, want := range map[string]string{
 		"faults: [{kind: explode, times: 1}]":                "faults[0].kind",

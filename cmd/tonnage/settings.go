@@ -66,6 +66,7 @@ func setFlag(cmd *cobra.Command, item *document.Node, names []string) error {
 		return nil
 	}
 	if err := cmd.Flags().Set(item.Key, item.Text); err != nil {
+		_ = flag.Value.Set(flag.DefValue) // what it is now would be a second fault
 		return fmt.Errorf("%q is no %s", item.Text, flag.Value.Type())
 	}
 	return nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -90,11 +91,9 @@ given counts more. All three --tls flags turn mutual TLS on, none leaves it off.
   touch /var/lib/tonnage/pause     # stop acting; rm it to go on`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.readConfig(cmd); err != nil {
-				return err
-			}
+			wrong := f.readConfig(cmd)
 			p, err := f.parse(cmd.Flags().Changed)
-			if err != nil {
+			if err := errors.Join(wrong, err); err != nil {
 				return err
 			}
 			p.settings = settingsOf(cmd)

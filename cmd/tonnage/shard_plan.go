@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,6 +63,9 @@ func (f *shardFlags) parse(set func(string) bool) (*shardPlan, error) {
 	faults := append(f.faults(p), f.seed.faults(f.providerAddr != "", set)...)
 	p.shard = f.shardConfig()
 	if err := p.shard.Validate(); err != nil {
+		faults = append(faults, byFlag(err, faults)...)
+	}
+	if _, err := mtls.Load(p.tls, nil); err != nil {
 		faults = append(faults, err)
 	}
 	if err := p.level.UnmarshalText([]byte(f.logLevel)); err != nil {
@@ -113,6 +117,25 @@ func (f *shardFlags) faults(p *shardPlan) (faults []error) {
 	}
 	if err := checkWorkers(f.workers); err != nil {
 		faults = append(faults, err)
+	}
+	return faults
+}
+
+// flagOf names the flags that set what the shard's configuration calls otherwise.
+var flagOf = map[string]string{
+	"cycleInterval": "cycle-interval", "reclaimCapFraction": "reclaim-cap-fraction", "maxActionsPerCycle": "max-actions-per-cycle",
+	"concurrency": "execute-concurrency", "warmupCycles": "metrics-warmup-cycles", "worstMin": "profile-over",
+}
+
+// byFlag names the faults of the shard's configuration by its flags, but those of
+// flags that are among others already.
+func byFlag(err error, others []error) (faults []error) {
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		field, says, _ := strings.Cut(line, ": ")
+		flag := "--" + cmp.Or(flagOf[field], field)
+		if !slices.ContainsFunc(others, func(err error) bool { return strings.HasPrefix(err.Error(), flag+" ") }) {
+			faults = append(faults, fmt.Errorf("%s %s", flag, says))
+		}
 	}
 	return faults
 }

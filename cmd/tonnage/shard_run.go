@@ -106,6 +106,9 @@ func (x *shardProcess) open() (err error) {
 		return badInput(fmt.Errorf("--data-dir %s: %w", p.dataDir, err))
 	}
 	x.later(x.journal.Close)
+	if err := makeProfileDir(p.shard.WorstDir); err != nil {
+		return err
+	}
 	if p.audit != "" {
 		if x.audit, err = audit.Open[shard.AuditRecord](p.audit, p.auditBytes, x.log); err != nil {
 			return badInput(fmt.Errorf("--audit-log: %w", err))
@@ -162,7 +165,7 @@ func (x *shardProcess) build() error {
 		return err
 	}
 	deps := shard.Deps{
-		Provider: machines, Operators: x.operators(), Memory: x.journal, Switches: x.switches, Renew: x.renew,
+		Provider: machines, Operators: x.operators(), Memory: x.journal, Switches: switchesIn(x.plan.dataDir), Renew: x.renew,
 		Registerer: x.registry, Log: x.log, Clock: time.Now, Differed: x.keepDiffering, Observer: x.observe,
 		Decided: func(in engine.Input, plan *engine.Plan) {
 			decisions.Decided(in, plan)
@@ -204,13 +207,13 @@ type lateShard struct{ *shard.Shard }
 
 func (l *lateShard) term() int64 { return l.CoordinatorTerm() }
 
-// switches looks for the files that stop the shard.
-func (x *shardProcess) switches() shard.Switches {
+// switchesIn looks for the files in a data folder that stop a shard.
+func switchesIn(dir string) func() shard.Switches {
 	there := func(name string) bool {
-		_, err := os.Stat(filepath.Join(x.plan.dataDir, name))
+		_, err := os.Stat(filepath.Join(dir, name))
 		return err == nil
 	}
-	return shard.Switches{Paused: there(pauseFile), DryRun: there(dryRunFile)}
+	return func() shard.Switches { return shard.Switches{Paused: there(pauseFile), DryRun: there(dryRunFile)} }
 }
 
 // logPhases says what each phase of a cycle did.

@@ -146,7 +146,7 @@ func TestShardRefusesBadSettings(t *testing.T) {
 		says []string
 	}{
 		"several": {[]string{"--listen", "here", "--id", "", "--execute-concurrency", "0", "--reclaim-cap-fraction", "2", "--log-level", "loud"},
-			[]string{"--listen must be HOST:PORT", "--id must be", "--execute-concurrency must be", "reclaimCapFraction", "--log-level must be"}},
+			[]string{"--listen must be HOST:PORT", "--id must be", "--execute-concurrency must be", "--reclaim-cap-fraction must be", "--log-level must be"}},
 		"seed and provider": {[]string{"--provider-addr", "127.0.0.1:1", "--seed-machines", "3"}, []string{"--seed-machines is for machines in memory"}},
 		"part of tls":       {[]string{"--tls-cert", "x.pem", "--data-dir", filepath.Join(dir, "a")}, []string{"--tls-key", "--tls-ca"}},
 		"no such file":      {[]string{"--config", filepath.Join(dir, "none.yaml")}, []string{"--config", "no such file"}},
@@ -166,6 +166,40 @@ func TestShardRefusesBadSettings(t *testing.T) {
 		for _, s := range x.says {
 			if !strings.Contains(errs.String(), s) {
 				t.Errorf("%s: does not say %q:\n%s", name, s, &errs)
+			}
+		}
+	}
+}
+
+// TestEveryFaultIsNamedOnce: one line each, of a file and of flags together,
+// under the name that it was given by.
+func TestEveryFaultIsNamedOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "shard.yaml")
+	text := "foo: 1\nworkers: -3\nreclaim-cap-fraction: 7\nid: \"\"\ncycle-interval: abc\n"
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		args, want []string
+	}{
+		"a file and flags": {[]string{"shard", "--config", file, "--cycle-interval", "1ms", "--log-level", "loud", "--tls-cert", "x.pem"},
+			[]string{"--config " + file + ": foo: no such setting", "--id must be", "--workers must be between 0 and 256, got -3", "--reclaim-cap-fraction must be", "--cycle-interval must be", "--log-level must be", "--tls-cert without"}},
+		"a file": {[]string{"shard", "--config", file},
+			[]string{"foo: no such setting", `cycle-interval: "abc" is no duration`, "--id must be", "--workers must be", "--reclaim-cap-fraction must be"}},
+		"a file of a provider": {[]string{"provider", "--config", file, "--failure-rate", "7"},
+			[]string{"foo: no such setting", "workers: no such setting", "reclaim-cap-fraction: no such", "id: no such", "cycle-interval: no such", "--failure-rate is a probability"}},
+		"flags": {[]string{"shard", "--workers", "999", "--execute-concurrency", "-1", "--max-actions-per-cycle", "-1", "--metrics-warmup-cycles", "-1", "--profile-over", "0s"},
+			[]string{"--workers must be between 0 and 256, got 999", "--execute-concurrency must be", "--max-actions-per-cycle must be", "--metrics-warmup-cycles must be", "--profile-over must be"}},
+		"a folder": {[]string{"shard", "--listen", "127.0.0.1:0", "--metrics-addr", "0", "--data-dir", t.TempDir(), "--profile-dir", "/proc/x"},
+			[]string{"--profile-dir: mkdir /proc/x: no such file or directory; name a folder that can be written"}},
+	} {
+		got := call("", false, c.args...)
+		if lines := strings.Count(got.err, "\n"); got.code != exitBadInput || lines != len(c.want) {
+			t.Errorf("%s: exit %d, %d lines, want %d:\n%s", name, got.code, lines, len(c.want), got.err)
+		}
+		for _, want := range c.want {
+			if strings.Count(got.err, want) != 1 {
+				t.Errorf("%s: does not say %q once:\n%s", name, want, got.err)
 			}
 		}
 	}

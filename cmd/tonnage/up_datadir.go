@@ -55,6 +55,17 @@ func openDataDir(path string, mode os.FileMode) (*dataDir, error) {
 	return &dataDir{path, lock}, nil
 }
 
+// makeProfileDir creates the folder of --profile-dir; "" = none is wanted.
+func makeProfileDir(path string) error {
+	if path == "" {
+		return nil
+	}
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return badInput(fmt.Errorf("--profile-dir: %w; name a folder that can be written", err))
+	}
+	return nil
+}
+
 // keep writes the run's summary where the next one can be compared with it.
 func (d *dataDir) keep(summary string) error {
 	return os.WriteFile(filepath.Join(d.path, summaryFile), []byte(summary), 0o644)

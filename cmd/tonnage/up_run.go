@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -83,10 +82,8 @@ func up(ctx context.Context, s streams, p *upPlan) error {
 		return err
 	}
 	defer dir.close()
-	if worst := p.shard.WorstDir; worst != "" {
-		if err := os.MkdirAll(worst, 0o755); err != nil {
-			return badInput(fmt.Errorf("--profile-dir: %w; name a folder that can be written", err))
-		}
+	if err := makeProfileDir(p.shard.WorstDir); err != nil {
+		return err
 	}
 	x := &process{plan: p, console: c, log: log, dir: dir, started: time.Now()}
 	if err := x.build(listener); err != nil {
@@ -178,11 +175,20 @@ func (x *process) buildShards(registry *prometheus.Registry, cfg shard.Config) e
 		return x.buildRegion(registry, cfg)
 	}
 	s, err := shard.New(cfg, shard.Deps{
-		Provider: x.fleet, Registerer: registry, Log: x.log, Clock: time.Now,
+		Provider: x.fleet, Switches: x.switches(), Registerer: registry, Log: x.log, Clock: time.Now,
 		Observer: x.page.observe, Decided: x.page.decided, Differed: x.keepDiffering,
 	})
 	x.shards = []*shard.Shard{s}
 	return err
+}
+
+// switches looks for the files that stop the shards; nil when there is no folder
+// for them.
+func (x *process) switches() func() shard.Switches {
+	if x.dir == nil {
+		return nil
+	}
+	return switchesIn(x.dir.path)
 }
 
 // latest returns the newest frame, of all shards together.
