@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -20,14 +21,14 @@ func parseYAML(data []byte) (Node, *Fault) {
 	case errors.Is(err, io.EOF):
 		return Node{}, &Fault{Path: "$", Msg: "the file is empty"}
 	case err != nil:
-		return Node{}, yamlFault(err)
+		return Node{}, yamlFault(data, err)
 	}
 	var second yaml.Node
 	switch err := dec.Decode(&second); {
 	case err == nil:
 		return Node{}, &Fault{Path: fmt.Sprintf("line %d", second.Line), Msg: "a second YAML document begins here; a file holds one"}
 	case !errors.Is(err, io.EOF):
-		return Node{}, yamlFault(err)
+		return Node{}, yamlFault(data, err)
 	}
 	var root Node
 	c := yamlConverter{}
@@ -35,13 +36,22 @@ func parseYAML(data []byte) (Node, *Fault) {
 	return root, c.fault
 }
 
-// yamlFault turns "yaml: line 3: text" into a fault of that line.
-func yamlFault(err error) *Fault {
+// yamlFault turns "yaml: line 3: text" into a fault of that line. The library
+// names no line when it is the first, nor for an unknown anchor and a control
+// character; these are looked for.
+func yamlFault(data []byte, err error) *Fault {
 	msg := strings.TrimPrefix(err.Error(), "yaml: ")
 	if at, rest, ok := strings.Cut(msg, ": "); ok && strings.HasPrefix(at, "line ") {
 		return &Fault{Path: at, Msg: rest}
 	}
-	return &Fault{Path: "$", Msg: msg}
+	at := 0
+	if anchor, ok := strings.CutPrefix(msg, "unknown anchor '"); ok {
+		name, _, _ := strings.Cut(anchor, "'")
+		at = bytes.Index(data, []byte("*"+name))
+	} else if strings.HasPrefix(msg, "control characters") {
+		at = bytes.IndexFunc(data, func(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune("\t\n\r\u0085", r) })
+	}
+	return &Fault{Path: fmt.Sprintf("line %d", 1+bytes.Count(data[:max(at, 0)], []byte{'\n'})), Msg: msg}
 }
 
 // yamlConverter turns the YAML library's nodes into ours.
