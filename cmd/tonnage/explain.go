@@ -27,7 +27,8 @@ func newExplain(s streams) *cobra.Command {
 		Short: "Say why a need or a machine is as it is",
 		Long: `Explain decides about a world and says why: what counts for a need, what it takes,
 what the other machines are to it and which domains it weighed; who claims a
-machine and what is to be done with it.
+machine, what is to be done with it, and what one that can be bought costs whom
+when interruptions are counted in.
 
 The world is a file as decide reads it, or that of a running shard (--shard, the
 address of its page or metrics). Needs of a running shard are named by cluster

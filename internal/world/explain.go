@@ -70,6 +70,8 @@ type MachineWhy struct {
 	Holder  string // the Need that a victim served
 	HeldBy  string // the rail that held the action back
 	Why     engine.ActionExplanation
+	// Costs are of machines that were asked for by name.
+	Costs []CostWhy
 }
 
 // railReclaimCap names rail 1.
@@ -128,9 +130,11 @@ func (t *translator) explain(carried []engine.Action, why explainer) *Explain {
 		}
 	}
 	if t.only != nil {
+		ids := t.world.book().machines
 		for id := range t.only.Machines {
 			if r, ok := t.machines.Lookup(id); ok {
-				entry(r) // also when nothing is to be said of it
+				// Also when nothing is to be said of it.
+				entry(r).Costs = t.world.costs(&t.world.Machines[ids[id]])
 			}
 		}
 	}
@@ -329,6 +333,7 @@ func (m *MachineWhy) write(j *jsonWriter) {
 		j.word("heldBy", m.HeldBy)
 		m.writeWhy(j)
 	}
+	writeCosts(j, m.Costs)
 	j.close('}')
 }
 

@@ -121,6 +121,9 @@ func (m *MachineWhy) tell(w io.Writer, of *model.Machine) {
 		fmt.Fprintf(w, " in cluster %s", cell(of.Cluster))
 	}
 	fmt.Fprintf(w, ", $%g an hour\n", of.PricePerHour)
+	for i := range m.Costs {
+		m.Costs[i].tell(w, of)
+	}
 	switch {
 	case m.ClaimedBy != "":
 		fmt.Fprintf(w, "  claimed by need %s\n", cell(m.ClaimedBy))
