@@ -36,7 +36,8 @@ type pinned struct {
 }
 
 var pinnedWork = []pinned{
-	{name: "kernel=and-count/bits=65536", build: buildAndCount},
+	{name: "kernel=filter-equal/rows=65536", build: buildFilterEqual},
+	{name: "kernel=and-not/bits=65536", build: buildAndNot},
 	{name: "kernel=vectors/dims=6", build: buildVectors},
 	{name: "kernel=sort-strings/rows=4096", build: buildSortStrings},
 	{name: "kernel=put/rung=tiny", build: buildPut},
@@ -58,29 +59,37 @@ const (
 	plantEnv = "TONNAGE_GATES_PLANT"
 )
 
-func buildAndCount(tb testing.TB) (prepare, work func()) {
-	const top = 65535
-	a, b := bitmap.NewDense(top), bitmap.NewDense(top)
-	want := 0
-	for r := uint32(0); r <= top; r += 3 {
-		a.Set(r)
+func buildFilterEqual(tb testing.TB) (prepare, work func()) {
+	column := make([]uint8, 65536)
+	for i := range column {
+		column[i] = uint8(i % 7)
 	}
-	for r := uint32(0); r <= top; r += 5 {
-		b.Set(r)
-		if r%3 == 0 {
-			want++
-		}
-	}
+	dst := make([]uint64, len(column)/64)
 	return nil, func() {
-		for range 128 {
-			if got := a.AndCount(b); got != want {
-				tb.Fatalf("%d bits in common, want %d", got, want)
-			}
+		for v := range uint8(8) {
+			bitmap.FilterEqual(dst, column, v)
+		}
+		if dst[0] != 0 {
+			tb.Fatalf("nothing is 7, got %x", dst[0])
 		}
 	}
 }
 
-// buildVectors fills wants with what machines have, as a walk does.
+func buildAndNot(tb testing.TB) (prepare, work func()) {
+	a, b, dst := make([]uint64, 1024), make([]uint64, 1024), make([]uint64, 1024)
+	for i := range a {
+		a[i], b[i] = 0xff00, 0x0ff0
+	}
+	return nil, func() {
+		for range 128 {
+			bitmap.AndNot(dst, a, b)
+		}
+		if dst[1023] != 0xf000 {
+			tb.Fatalf("got %x, want f000", dst[1023])
+		}
+	}
+}
+
 func buildVectors(tb testing.TB) (prepare, work func()) {
 	const dims, machines = 6, 8192
 	have := make([]int64, dims*machines)

@@ -108,9 +108,6 @@ func (d *Dense) Assign(b *roaring.Bitmap) {
 	b.WriteDenseTo(d.words) // overwrites where it does not merge: d must be empty
 }
 
-// Count returns the number of rows in the set.
-func (d *Dense) Count() int { return count(d.words) }
-
 // Next returns the first member that is at least from.
 func (d *Dense) Next(from uint32) (row uint32, ok bool) {
 	i := int(from / wordBits)
@@ -165,40 +162,3 @@ func (d *Dense) Words() []uint64 { return d.words }
 
 // Bytes returns the set's memory.
 func (d *Dense) Bytes() int64 { return int64(cap(d.words)) * 8 }
-
-// And stores in d the rows that are in both a and b. The three sets must be
-// over equally many rows; d may be a or b. So with AndNot and Or.
-func (d *Dense) And(a, b *Dense) {
-	sameTop(d, a, b)
-	and(d.words, a.words, b.words)
-}
-
-// AndNot stores in d the rows that are in a and not in b.
-func (d *Dense) AndNot(a, b *Dense) {
-	sameTop(d, a, b)
-	andNot(d.words, a.words, b.words)
-}
-
-// Or stores in d the rows that are in a or in b.
-func (d *Dense) Or(a, b *Dense) {
-	sameTop(d, a, b)
-	or(d.words, a.words, b.words)
-}
-
-// AndCount returns how many rows are in both d and b.
-func (d *Dense) AndCount(b *Dense) int {
-	sameTop(d, b, b)
-	return andCount(d.words, b.words)
-}
-
-// AndNotCount returns how many rows are in d and not in b.
-func (d *Dense) AndNotCount(b *Dense) int {
-	sameTop(d, b, b)
-	return andNotCount(d.words, b.words)
-}
-
-func sameTop(a, b, c *Dense) {
-	if a.top != b.top || a.top != c.top {
-		panic(fmt.Sprintf("bitmap: sets over different rows: highest %d, %d, %d", a.top, b.top, c.top))
-	}
-}

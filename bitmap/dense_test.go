@@ -65,9 +65,6 @@ func checkDense(t *testing.T, what string, d *Dense, w twin) {
 	if got := slices.Collect(d.All()); !slices.Equal(got, want) {
 		t.Fatalf("%s: %v, want %v", what, got, want)
 	}
-	if d.Count() != len(want) {
-		t.Fatalf("%s: count %d, want %d", what, d.Count(), len(want))
-	}
 	var walked []uint32
 	for row, ok := d.Next(0); ok; row, ok = d.Next(row + 1) {
 		walked = append(walked, row)
@@ -101,31 +98,9 @@ func TestDenseAgainstMap(t *testing.T) {
 	for round := range 300 {
 		top := []int{0, 1, 62, 63, 64, 65, 127, 128, 200}[round%9]
 		a, wa := randomSet(rng, top)
-		b, wb := randomSet(rng, top)
 		checkDense(t, "a", a, wa)
-		both, only, either := twin{}, twin{}, maps.Clone(wa)
-		for row := range wa {
-			if wb[row] {
-				both[row] = true
-			} else {
-				only[row] = true
-			}
-		}
-		maps.Copy(either, wb)
-		if got := a.AndCount(b); got != len(both) {
-			t.Fatalf("AndCount = %d, want %d", got, len(both))
-		}
-		dst := NewDense(top)
-		dst.And(a, b)
-		checkDense(t, "and", dst, both)
-		dst.AndNot(a, b)
-		checkDense(t, "and not", dst, only)
-		dst.Or(a, b)
-		checkDense(t, "or", dst, either)
-		a.AndNot(a, b) // into an operand
-		checkDense(t, "and not in place", a, only)
 		a.Grow(top + rng.IntN(200))
-		checkDense(t, "grown", a, only)
+		checkDense(t, "grown", a, wa)
 		a.Reset()
 		checkDense(t, "reset", a, twin{})
 	}
@@ -179,28 +154,24 @@ func TestDenseMisuse(t *testing.T) {
 	d := NewDense(70)
 	mustPanic(t, "Set above the top", func() { d.Set(71) })
 	mustPanic(t, "SetAll above the top", func() { d.SetAll(3, 71) })
-	mustPanic(t, "And of different tops", func() { d.And(d, NewDense(71)) })
 	d.Clear(1 << 30)
-	if d.Count() != 0 {
+	if _, any := d.Next(0); any {
 		t.Error("a refused row is in the set")
 	}
 }
 
 func TestDenseAllocatesNothing(t *testing.T) {
-	a, b := NewDense(10_000), NewDense(10_000)
+	a := NewDense(10_000)
 	for i := uint32(0); i < 10_000; i += 7 {
 		a.Set(i)
-		b.Set(i / 2)
 	}
 	sum := uint32(0)
 	if n := testing.AllocsPerRun(20, func() {
 		for row := range a.All() {
 			sum += row
 		}
-		sum += uint32(a.AndCount(b))
-		b.Or(a, b)
 	}); n != 0 {
-		t.Errorf("%v allocations in reading and combining sets, want 0", n)
+		t.Errorf("%v allocations in reading a set, want 0", n)
 	}
 	arena := alloc.NewArena(alloc.Pass)
 	if n := testing.AllocsPerRun(20, func() {
@@ -209,15 +180,5 @@ func TestDenseAllocatesNothing(t *testing.T) {
 		arena.Reset()
 	}); n != 0 {
 		t.Errorf("%v allocations for a set in an arena, want 0", n)
-	}
-}
-
-func BenchmarkAndCount500k(b *testing.B) {
-	x, y := NewDense(500_000), NewDense(500_000)
-	x.SetAll(1, 400_000)
-	y.SetAll(100_000, 500_000)
-	b.SetBytes(2 * 500_000 / 8)
-	for b.Loop() {
-		x.AndCount(y)
 	}
 }

@@ -3,7 +3,6 @@ package bitmap
 import (
 	"encoding/binary"
 	"fmt"
-	"math/bits"
 	"unsafe"
 )
 
@@ -61,54 +60,18 @@ func equalWord(column *[wordBits]uint8, v uint8) uint64 {
 	return w
 }
 
-// Below, all slices of a call have the length of the first (longer ones are
-// cut); dst may be one of the operands.
-
-// count returns the number of bits set.
-func count(a []uint64) int { return andCount(a, a) }
-
-// andCount returns the number of bits set in both.
-func andCount(a, b []uint64) int {
-	b = b[:len(a)]
-	done, n := andCountBlocks(a, b)
-	b = b[done:]
-	for i, w := range a[done:] {
-		n += bits.OnesCount64(w & b[i])
-	}
-	return n
+// FilterTrue makes dst the set of the places at which column is true, as FilterEqual
+// does. O(len(column)).
+func FilterTrue(dst []uint64, column []bool) {
+	// A bool is a byte of 0 or 1.
+	filterEqual(dst, unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(column))), len(column)), 1)
 }
 
-// andNotCount returns the number of bits set in a and not in b.
-func andNotCount(a, b []uint64) int {
-	b = b[:len(a)]
-	done, n := andNotCountBlocks(a, b)
-	b = b[done:]
-	for i, w := range a[done:] {
-		n += bits.OnesCount64(w &^ b[i])
-	}
-	return n
-}
-
-// and stores a ∧ b.
-func and(dst, a, b []uint64) {
-	a, b = a[:len(dst)], b[:len(dst)]
-	for i := andBlocks(dst, a, b); i < len(dst); i++ {
-		dst[i] = a[i] & b[i]
-	}
-}
-
-// andNot stores a ∧ ¬b.
-func andNot(dst, a, b []uint64) {
+// AndNot stores a ∧ ¬b in dst, which may be one of them. It panics when a or b has fewer
+// words than dst; longer ones are cut. O(len(dst)).
+func AndNot(dst, a, b []uint64) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := andNotBlocks(dst, a, b); i < len(dst); i++ {
 		dst[i] = a[i] &^ b[i]
-	}
-}
-
-// or stores a ∨ b.
-func or(dst, a, b []uint64) {
-	a, b = a[:len(dst)], b[:len(dst)]
-	for i := range dst {
-		dst[i] = a[i] | b[i]
 	}
 }

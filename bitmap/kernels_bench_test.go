@@ -52,47 +52,11 @@ func BenchmarkFilterEqual(b *testing.B) {
 	})
 }
 
-func BenchmarkCount(b *testing.B) {
-	benchLevels(b, benchRows, 1./8, func(b *testing.B, rows int) {
-		x := benchWords(rows)
-		for b.Loop() {
-			count(x)
-		}
-	})
-}
-
-func BenchmarkAndCount(b *testing.B) {
-	benchLevels(b, benchRows, 2./8, func(b *testing.B, rows int) {
-		x, y := benchWords(rows), benchWords(rows+1)
-		for b.Loop() {
-			andCount(x, y)
-		}
-	})
-}
-
-func BenchmarkAndNotCount(b *testing.B) {
-	benchLevels(b, benchRows, 2./8, func(b *testing.B, rows int) {
-		x, y := benchWords(rows), benchWords(rows+1)
-		for b.Loop() {
-			andNotCount(x, y)
-		}
-	})
-}
-
-func BenchmarkAnd(b *testing.B) {
-	benchLevels(b, benchRows, 3./8, func(b *testing.B, rows int) {
-		x, y, dst := benchWords(rows), benchWords(rows+1), make([]uint64, wordsFor(rows))
-		for b.Loop() {
-			and(dst, x, y)
-		}
-	})
-}
-
 func BenchmarkAndNot(b *testing.B) {
 	benchLevels(b, benchRows, 3./8, func(b *testing.B, rows int) {
 		x, y, dst := benchWords(rows), benchWords(rows+1), make([]uint64, wordsFor(rows))
 		for b.Loop() {
-			andNot(dst, x, y)
+			AndNot(dst, x, y)
 		}
 	})
 }

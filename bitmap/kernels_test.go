@@ -2,7 +2,6 @@ package bitmap
 
 import (
 	"encoding/binary"
-	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -159,111 +158,75 @@ func TestFilterEqualMisuse(t *testing.T) {
 	})
 }
 
-// wordKernel is a loop over words and its obvious form.
-var wordKernels = []struct {
-	name  string
-	store func(dst, a, b []uint64) // nil where only the count is asked for
-	count func(a, b []uint64) int
-	plain func(a, b uint64) uint64
-}{
-	{"and", and, andCount, func(a, b uint64) uint64 { return a & b }},
-	{"and not", andNot, andNotCount, func(a, b uint64) uint64 { return a &^ b }},
-	{"or", or, nil, func(a, b uint64) uint64 { return a | b }},
-	{"count", nil, func(a, _ []uint64) int { return count(a) }, func(a, _ uint64) uint64 { return a }},
-}
-
-func checkWords(t testing.TB, a, b []uint64, offset int) {
+func checkAndNot(t testing.TB, a, b []uint64, offset int) {
 	t.Helper()
-	for _, k := range wordKernels {
-		want, ones := make([]uint64, len(a)), 0
-		for i := range a {
-			want[i] = k.plain(a[i], b[i])
-			ones += bits.OnesCount64(want[i])
-		}
-		if k.count != nil {
-			if got := k.count(a, b); got != ones {
-				t.Fatalf("%s of %d words: %d bits, want %d", k.name, len(a), got, ones)
-			}
-		}
-		if k.store == nil {
-			continue
-		}
-		dst, intact := fenced(t, len(a), offset)
-		k.store(dst, a, b)
-		intact(k.name)
-		if !slices.Equal(dst, want) {
-			t.Fatalf("%s of %d words: %x, want %x", k.name, len(a), dst, want)
-		}
-		for _, operand := range [][]uint64{a, b} { // into an operand
-			copy(dst, operand)
-			if &operand[:1:1][0] == &a[:1:1][0] {
-				k.store(dst, dst, b)
-			} else {
-				k.store(dst, a, dst)
-			}
-			intact(k.name + " in place")
-			if !slices.Equal(dst, want) {
-				t.Fatalf("%s in place of %d words: %x, want %x", k.name, len(a), dst, want)
-			}
-		}
+	want := make([]uint64, len(a))
+	for i := range a {
+		want[i] = a[i] &^ b[i]
+	}
+	dst, intact := fenced(t, len(a), offset)
+	AndNot(dst, a, b)
+	intact("a new set")
+	if !slices.Equal(dst, want) {
+		t.Fatalf("%d words: %x, want %x", len(a), dst, want)
+	}
+	copy(dst, a)
+	AndNot(dst, dst, b)
+	intact("the first operand")
+	if !slices.Equal(dst, want) {
+		t.Fatalf("%d words, into the first: %x, want %x", len(a), dst, want)
+	}
+	copy(dst, b)
+	AndNot(dst, a, dst)
+	intact("the second operand")
+	if !slices.Equal(dst, want) {
+		t.Fatalf("%d words, into the second: %x, want %x", len(a), dst, want)
 	}
 }
 
-func TestWordKernels(t *testing.T) {
+func TestAndNot(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		rng := random(t)
 		for n := 1; n <= tailMax; n++ {
 			a, b := guard.Before[uint64](t, n), guard.After[uint64](t, n)
 			fillWords(rng, a)
 			fillWords(rng, b)
-			checkWords(t, a, b, n%8)
-			checkWords(t, b, a, n%8)
+			checkAndNot(t, a, b, n%8)
+			checkAndNot(t, b, a, n%8)
 			// Longer operands are cut.
-			checkWords(t, slices.Clone(a), append(slices.Clone(b), canary), n%8)
+			checkAndNot(t, slices.Clone(a), append(slices.Clone(b), canary), n%8)
 		}
-		for _, k := range wordKernels {
-			if k.count != nil && k.count(nil, nil) != 0 {
-				t.Errorf("%s of nothing is not 0", k.name)
-			}
-			if k.store != nil {
-				k.store(nil, nil, nil)
-			}
-		}
+		AndNot(nil, nil, nil)
 		for start := range 8 {
 			a, b := make([]uint64, 200)[start:], make([]uint64, 207)[7-start:]
 			fillWords(rng, a)
 			fillWords(rng, b)
-			checkWords(t, a, b, start)
+			checkAndNot(t, a, b, start)
 		}
-	})
-}
-
-// TestCountsOfAllBits: more bits than a byte of a counter can hold.
-func TestCountsOfAllBits(t *testing.T) {
-	eachLevel(t, func(t *testing.T) {
-		a := make([]uint64, 5000)
-		for i := range a {
-			a[i] = ^uint64(0)
-		}
-		if got := count(a); got != 5000*64 {
-			t.Errorf("count = %d, want %d", got, 5000*64)
-		}
-		if got := andNotCount(a, make([]uint64, 5000)); got != 5000*64 {
-			t.Errorf("andNotCount = %d, want %d", got, 5000*64)
-		}
-	})
-}
-
-func TestWordKernelsMisuse(t *testing.T) {
-	eachLevel(t, func(t *testing.T) {
 		short, long := make([]uint64, 15), make([]uint64, 16)
-		for _, k := range wordKernels {
-			if k.store != nil {
-				mustPanic(t, k.name+" with a short first operand", func() { k.store(long, short, long) })
-				mustPanic(t, k.name+" with a short second operand", func() { k.store(long, long, short) })
+		mustPanic(t, "a short first operand", func() { AndNot(long, short[:15:15], long) })
+		mustPanic(t, "a short second operand", func() { AndNot(long, long, short[:15:15]) })
+	})
+}
+
+func TestFilterTrue(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		rng := random(t)
+		for n := range 200 {
+			column := make([]bool, n)
+			for i := range column {
+				column[i] = rng.IntN(3) == 0
 			}
-			if k.count != nil && k.name != "count" {
-				mustPanic(t, k.name+" counted with a short second operand", func() { k.count(long, short[:15:15]) })
+			dst, intact := fenced(t, (n+63)/64, n%8)
+			FilterTrue(dst, column)
+			intact("filter")
+			for i, is := range column {
+				if got := dst[i/64]>>(i%64)&1 == 1; got != is {
+					t.Fatalf("%d of %d: %v, want %v", i, n, got, is)
+				}
+			}
+			if n%64 != 0 && dst[n/64]>>(n%64) != 0 {
+				t.Fatalf("%d elements: bits behind the end: %x", n, dst[n/64])
 			}
 		}
 	})
@@ -283,8 +246,8 @@ func FuzzFilterEqual(f *testing.F) {
 	})
 }
 
-// FuzzWordKernels holds every implementation to the obvious form.
-func FuzzWordKernels(f *testing.F) {
+// FuzzAndNot holds every implementation to the obvious form.
+func FuzzAndNot(f *testing.F) {
 	f.Add([]byte("0123456789abcdef0123456789abcdef"), uint8(1))
 	f.Add(make([]byte, 1000), uint8(7))
 	f.Fuzz(func(t *testing.T, raw []byte, offset uint8) {
@@ -298,7 +261,7 @@ func FuzzWordKernels(f *testing.F) {
 		}
 		for _, l := range cpu.Available() {
 			restore := useLevel(l)
-			checkWords(t, words[:n:n], words[n:2*n], int(offset%8))
+			checkAndNot(t, words[:n:n], words[n:2*n], int(offset%8))
 			restore()
 		}
 	})

@@ -7,7 +7,7 @@ import "github.com/tonnage/tonnage/internal/cpu"
 // level is the implementation that runs. Tests change it.
 var level = cpu.Chosen()
 
-// wordsBlock is how many words a round of the twins over words takes.
+// wordsBlock is how many words a round of the twin over words takes.
 const wordsBlock = 8
 
 // filterEqualBlocks: dst has as many words as the column has whole ones.
@@ -25,45 +25,7 @@ func filterEqualBlocks(dst []uint64, column []uint8, v uint8) int {
 	return n
 }
 
-// andCountBlocks: a and b are equally long here and below.
-func andCountBlocks(a, b []uint64) (done, n int) {
-	blocks := len(a) / wordsBlock
-	if blocks == 0 || level == cpu.Generic {
-		return 0, 0
-	}
-	_ = b[len(a)-1]
-	if level == cpu.AVX512 {
-		return blocks * wordsBlock, andCountAVX512(&a[0], &b[0], blocks)
-	}
-	return blocks * wordsBlock, andCountAVX2(&a[0], &b[0], blocks)
-}
-
-func andNotCountBlocks(a, b []uint64) (done, n int) {
-	blocks := len(a) / wordsBlock
-	if blocks == 0 || level == cpu.Generic {
-		return 0, 0
-	}
-	_ = b[len(a)-1]
-	if level == cpu.AVX512 {
-		return blocks * wordsBlock, andNotCountAVX512(&a[0], &b[0], blocks)
-	}
-	return blocks * wordsBlock, andNotCountAVX2(&a[0], &b[0], blocks)
-}
-
-func andBlocks(dst, a, b []uint64) (done int) {
-	blocks := len(dst) / wordsBlock
-	if blocks == 0 || level == cpu.Generic {
-		return 0
-	}
-	_, _ = a[len(dst)-1], b[len(dst)-1]
-	if level == cpu.AVX512 {
-		andAVX512(&dst[0], &a[0], &b[0], blocks)
-	} else {
-		andAVX2(&dst[0], &a[0], &b[0], blocks)
-	}
-	return blocks * wordsBlock
-}
-
+// andNotBlocks: a and b have as many words as dst.
 func andNotBlocks(dst, a, b []uint64) (done int) {
 	blocks := len(dst) / wordsBlock
 	if blocks == 0 || level == cpu.Generic {

@@ -2,8 +2,6 @@
 
 //go:build amd64 && !purego
 
-#include "textflag.h"
-
 // func filterEqualAVX2(dst *uint64, column *uint8, v uint8, words int)
 // Requires: AVX, AVX2
 TEXT ·filterEqualAVX2(SB), $0-32
@@ -46,81 +44,6 @@ next:
 	VZEROUPPER
 	RET
 
-DATA nibbleCounts<>+0(SB)/8, $0x0302020102010100
-DATA nibbleCounts<>+8(SB)/8, $0x0403030203020201
-DATA nibbleCounts<>+16(SB)/8, $0x0302020102010100
-DATA nibbleCounts<>+24(SB)/8, $0x0403030203020201
-GLOBL nibbleCounts<>(SB), RODATA|NOPTR, $32
-
-// func andAVX2(dst *uint64, a *uint64, b *uint64, blocks int)
-// Requires: AVX, AVX2
-TEXT ·andAVX2(SB), $0-32
-	MOVQ dst+0(FP), AX
-	MOVQ a+8(FP), CX
-	MOVQ b+16(FP), DX
-	MOVQ blocks+24(FP), BX
-
-next:
-	VMOVDQU (CX), Y0
-	VPAND   (DX), Y0, Y0
-	VMOVDQU 32(CX), Y1
-	VPAND   32(DX), Y1, Y1
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y1, 32(AX)
-	ADDQ    $0x40, CX
-	ADDQ    $0x40, DX
-	ADDQ    $0x40, AX
-	DECQ    BX
-	JNZ     next
-	VZEROUPPER
-	RET
-
-// func andCountAVX2(a *uint64, b *uint64, blocks int) int
-// Requires: AVX, AVX2
-TEXT ·andCountAVX2(SB), $0-32
-	MOVQ         a+0(FP), AX
-	MOVQ         b+8(FP), CX
-	MOVQ         blocks+16(FP), DX
-	VPXOR        Y0, Y0, Y0
-	VPXOR        Y1, Y1, Y1
-	VMOVDQU      nibbleCounts<>+0(SB), Y2
-	MOVL         $0x0f0f0f0f, BX
-	VMOVD        BX, X3
-	VPBROADCASTD X3, Y3
-
-next:
-	VMOVDQU      (AX), Y4
-	VPAND        (CX), Y4, Y4
-	VPSRLW       $0x04, Y4, Y5
-	VPAND        Y3, Y4, Y4
-	VPAND        Y3, Y5, Y5
-	VPSHUFB      Y4, Y2, Y4
-	VPSHUFB      Y5, Y2, Y5
-	VPADDB       Y4, Y5, Y5
-	VMOVDQU      32(AX), Y4
-	VPAND        32(CX), Y4, Y4
-	VPSRLW       $0x04, Y4, Y6
-	VPAND        Y3, Y4, Y4
-	VPAND        Y3, Y6, Y6
-	VPSHUFB      Y4, Y2, Y4
-	VPSHUFB      Y6, Y2, Y6
-	VPADDB       Y4, Y6, Y6
-	VPADDB       Y6, Y5, Y5
-	VPSADBW      Y1, Y5, Y5
-	VPADDQ       Y5, Y0, Y0
-	ADDQ         $0x40, AX
-	ADDQ         $0x40, CX
-	DECQ         DX
-	JNZ          next
-	VEXTRACTI128 $0x01, Y0, X1
-	VPADDQ       X1, X0, X0
-	VPSHUFD      $0x4e, X0, X1
-	VPADDQ       X1, X0, X0
-	VMOVQ        X0, AX
-	MOVQ         AX, ret+24(FP)
-	VZEROUPPER
-	RET
-
 // func andNotAVX2(dst *uint64, a *uint64, b *uint64, blocks int)
 // Requires: AVX, AVX2
 TEXT ·andNotAVX2(SB), $0-32
@@ -144,100 +67,6 @@ next:
 	VZEROUPPER
 	RET
 
-// func andNotCountAVX2(a *uint64, b *uint64, blocks int) int
-// Requires: AVX, AVX2
-TEXT ·andNotCountAVX2(SB), $0-32
-	MOVQ         a+0(FP), AX
-	MOVQ         b+8(FP), CX
-	MOVQ         blocks+16(FP), DX
-	VPXOR        Y0, Y0, Y0
-	VPXOR        Y1, Y1, Y1
-	VMOVDQU      nibbleCounts<>+0(SB), Y2
-	MOVL         $0x0f0f0f0f, BX
-	VMOVD        BX, X3
-	VPBROADCASTD X3, Y3
-
-next:
-	VMOVDQU      (CX), Y4
-	VPANDN       (AX), Y4, Y4
-	VPSRLW       $0x04, Y4, Y5
-	VPAND        Y3, Y4, Y4
-	VPAND        Y3, Y5, Y5
-	VPSHUFB      Y4, Y2, Y4
-	VPSHUFB      Y5, Y2, Y5
-	VPADDB       Y4, Y5, Y5
-	VMOVDQU      32(CX), Y4
-	VPANDN       32(AX), Y4, Y4
-	VPSRLW       $0x04, Y4, Y6
-	VPAND        Y3, Y4, Y4
-	VPAND        Y3, Y6, Y6
-	VPSHUFB      Y4, Y2, Y4
-	VPSHUFB      Y6, Y2, Y6
-	VPADDB       Y4, Y6, Y6
-	VPADDB       Y6, Y5, Y5
-	VPSADBW      Y1, Y5, Y5
-	VPADDQ       Y5, Y0, Y0
-	ADDQ         $0x40, AX
-	ADDQ         $0x40, CX
-	DECQ         DX
-	JNZ          next
-	VEXTRACTI128 $0x01, Y0, X1
-	VPADDQ       X1, X0, X0
-	VPSHUFD      $0x4e, X0, X1
-	VPADDQ       X1, X0, X0
-	VMOVQ        X0, AX
-	MOVQ         AX, ret+24(FP)
-	VZEROUPPER
-	RET
-
-// func andAVX512(dst *uint64, a *uint64, b *uint64, blocks int)
-// Requires: AVX, AVX512F
-TEXT ·andAVX512(SB), $0-32
-	MOVQ dst+0(FP), AX
-	MOVQ a+8(FP), CX
-	MOVQ b+16(FP), DX
-	MOVQ blocks+24(FP), BX
-
-next:
-	VMOVDQU64 (CX), Z0
-	VPANDQ    (DX), Z0, Z0
-	VMOVDQU64 Z0, (AX)
-	ADDQ      $0x40, CX
-	ADDQ      $0x40, DX
-	ADDQ      $0x40, AX
-	DECQ      BX
-	JNZ       next
-	VZEROUPPER
-	RET
-
-// func andCountAVX512(a *uint64, b *uint64, blocks int) int
-// Requires: AVX, AVX2, AVX512F, AVX512VPOPCNTDQ
-TEXT ·andCountAVX512(SB), $0-32
-	MOVQ   a+0(FP), AX
-	MOVQ   b+8(FP), CX
-	MOVQ   blocks+16(FP), DX
-	VPXORQ Z0, Z0, Z0
-
-next:
-	VMOVDQU64     (AX), Z1
-	VPANDQ        (CX), Z1, Z1
-	VPOPCNTQ      Z1, Z1
-	VPADDQ        Z1, Z0, Z0
-	ADDQ          $0x40, AX
-	ADDQ          $0x40, CX
-	DECQ          DX
-	JNZ           next
-	VEXTRACTI64X4 $0x01, Z0, Y1
-	VPADDQ        Y1, Y0, Y0
-	VEXTRACTI128  $0x01, Y0, X1
-	VPADDQ        X1, X0, X0
-	VPSHUFD       $0x4e, X0, X1
-	VPADDQ        X1, X0, X0
-	VMOVQ         X0, AX
-	MOVQ          AX, ret+24(FP)
-	VZEROUPPER
-	RET
-
 // func andNotAVX512(dst *uint64, a *uint64, b *uint64, blocks int)
 // Requires: AVX, AVX512F
 TEXT ·andNotAVX512(SB), $0-32
@@ -255,33 +84,5 @@ next:
 	ADDQ      $0x40, AX
 	DECQ      BX
 	JNZ       next
-	VZEROUPPER
-	RET
-
-// func andNotCountAVX512(a *uint64, b *uint64, blocks int) int
-// Requires: AVX, AVX2, AVX512F, AVX512VPOPCNTDQ
-TEXT ·andNotCountAVX512(SB), $0-32
-	MOVQ   a+0(FP), AX
-	MOVQ   b+8(FP), CX
-	MOVQ   blocks+16(FP), DX
-	VPXORQ Z0, Z0, Z0
-
-next:
-	VMOVDQU64     (CX), Z1
-	VPANDNQ       (AX), Z1, Z1
-	VPOPCNTQ      Z1, Z1
-	VPADDQ        Z1, Z0, Z0
-	ADDQ          $0x40, AX
-	ADDQ          $0x40, CX
-	DECQ          DX
-	JNZ           next
-	VEXTRACTI64X4 $0x01, Z0, Y1
-	VPADDQ        Y1, Y0, Y0
-	VEXTRACTI128  $0x01, Y0, X1
-	VPADDQ        X1, X0, X0
-	VPSHUFD       $0x4e, X0, X1
-	VPADDQ        X1, X0, X0
-	VMOVQ         X0, AX
-	MOVQ          AX, ret+24(FP)
 	VZEROUPPER
 	RET

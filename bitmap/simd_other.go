@@ -8,7 +8,4 @@ import "github.com/tonnage/tonnage/internal/cpu"
 var level = cpu.Generic
 
 func filterEqualBlocks(_ []uint64, _ []uint8, _ uint8) int { return 0 }
-func andCountBlocks(_, _ []uint64) (done, n int)           { return 0, 0 }
-func andNotCountBlocks(_, _ []uint64) (done, n int)        { return 0, 0 }
-func andBlocks(_, _, _ []uint64) (done int)                { return 0 }
 func andNotBlocks(_, _, _ []uint64) (done int)             { return 0 }

@@ -14,42 +14,12 @@ func filterEqualAVX2(dst *uint64, column *uint8, v uint8, words int)
 //go:noescape
 func filterEqualAVX512(dst *uint64, column *uint8, v uint8, words int)
 
-// andAVX2 stores a ∧ b of 8×blocks words.
-//
-//go:noescape
-func andAVX2(dst *uint64, a *uint64, b *uint64, blocks int)
-
-// andCountAVX2 returns how many bits a ∧ b has in 8×blocks words.
-//
-//go:noescape
-func andCountAVX2(a *uint64, b *uint64, blocks int) int
-
 // andNotAVX2 stores a ∧ ¬b of 8×blocks words.
 //
 //go:noescape
 func andNotAVX2(dst *uint64, a *uint64, b *uint64, blocks int)
 
-// andNotCountAVX2 returns how many bits a ∧ ¬b has in 8×blocks words.
-//
-//go:noescape
-func andNotCountAVX2(a *uint64, b *uint64, blocks int) int
-
-// andAVX512 stores a ∧ b of 8×blocks words.
-//
-//go:noescape
-func andAVX512(dst *uint64, a *uint64, b *uint64, blocks int)
-
-// andCountAVX512 returns how many bits a ∧ b has in 8×blocks words.
-//
-//go:noescape
-func andCountAVX512(a *uint64, b *uint64, blocks int) int
-
 // andNotAVX512 stores a ∧ ¬b of 8×blocks words.
 //
 //go:noescape
 func andNotAVX512(dst *uint64, a *uint64, b *uint64, blocks int)
-
-// andNotCountAVX512 returns how many bits a ∧ ¬b has in 8×blocks words.
-//
-//go:noescape
-func andNotCountAVX512(a *uint64, b *uint64, blocks int) int

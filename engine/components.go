@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 
 	"github.com/tonnage/tonnage/alloc"
@@ -99,24 +100,25 @@ func (p *pass) findAsking() {
 	for _, l := range p.e.lanes {
 		l.byKind = alloc.Make[int32](l.arena, len(p.kinds))
 	}
-	p.e.crew.each(len(p.order), ranksPerChunk, p.e.tasks.asking)
+	p.e.crew.each(p.rankWords(), rankWordsPerChunk, p.e.tasks.asking)
 }
 
-// markAsking is findAsking for some places of the order.
-func (l *lane) markAsking(from, to int) {
-	for rank := from; rank < to; rank++ {
-		if !l.lacking[rank] {
-			continue
+// markAsking is findAsking for some words of the places of the order.
+func (l *lane) markAsking(fromWord, toWord int) {
+	from, to := l.ranksOf(fromWord, toWord)
+	for w, word := range l.setOf(l.lacking[from:to]) {
+		for ; word != 0; word &= word - 1 {
+			rank := from + w<<6 + bits.TrailingZeros64(word)
+			kind, weight := l.kindAt[rank], int32(specialWeight)
+			if l.isIdle(rank, kind, false) {
+				continue
+			}
+			if !l.special[rank] && !l.waits[rank] {
+				weight = 1
+			}
+			l.asking[rank] = 1
+			l.byKind[kind] += weight
 		}
-		kind, weight := l.kindAt[rank], int32(specialWeight)
-		if l.isIdle(rank, kind, false) {
-			continue
-		}
-		if !l.special[rank] && !l.waits[rank] {
-			weight = 1
-		}
-		l.asking[rank] = 1
-		l.byKind[kind] += weight
 	}
 }
 

@@ -56,6 +56,7 @@ type lane struct {
 	finder       gangFinder
 	byKind       []int32          // how many needs may acquire something
 	asks         []bool           // by kind; see findAskers
+	places       []uint64         // scratch: see setOf
 	short        []int32          // gangs that phase 2 looks at
 	outlines     []int64          // of gangs; see turns
 	visited      []int32          // needs that had a turn after credit

@@ -27,6 +27,7 @@ const (
 // turns are the needs that have a turn.
 type turns struct {
 	marks []uint8      // by place in the order
+	short []uint64     // the places of those that lack something yet, as a set
 	gangs bitmap.Dense // by need: those whose outlines are wanted
 	// Of the gangs before each word of that set, how many there are, and of each
 	// where its outline is.
@@ -60,8 +61,21 @@ func (t *turns) placeOf(need int32) int {
 // isShort reports whether the need in a place of the order lacks something yet.
 func (l *lane) isShort(rank int) bool { return l.lacking[rank] && !l.gained[rank] }
 
-// ranksPerChunk is how many places of the order a worker takes at a time.
-const ranksPerChunk = 1 << 12
+// ranksPerChunk is how many places of the order a worker takes at a time, in words of a
+// set of them: what needs lack and have gained lies in columns of bytes, of which all
+// are read, and a third are set.
+const (
+	ranksPerChunk     = 1 << 12
+	rankWordsPerChunk = ranksPerChunk / 64
+)
+
+// rankWords returns how many words a set of places in the order has.
+func (p *pass) rankWords() int { return (len(p.order) + 63) / 64 }
+
+// ranksOf returns the places in the order that some words of a set of them stand for.
+func (p *pass) ranksOf(fromWord, toWord int) (from, to int) {
+	return fromWord * 64, min(toWord*64, len(p.order))
+}
 
 // nobodyHasTurn reports whether phase 2 can do nothing for anybody, as in a fleet that
 // has nobody to preempt yet: which needs lack something is not looked up then.
@@ -81,9 +95,10 @@ func (l *lane) nobodyHasTurn() bool {
 func (l *lane) findTurns() *turns {
 	t := &l.turns
 	*t = turns{
-		marks: alloc.Make[uint8](l.arena, len(l.order)),
-		kinds: alloc.Make[bool](l.arena, len(l.kinds)), asked: l.findAskers(),
+		marks: alloc.Make[uint8](l.arena, len(l.order)), short: alloc.MakeDirty[uint64](l.arena, l.rankWords()),
+		kinds: alloc.Make[bool](l.arena, len(l.kinds)),
 	}
+	t.asked = l.findAskers()
 	prey := &l.e.store.gangs.victims
 	prey.most = l.mostAsked(t.asked)
 	l.findPreyGangs()
@@ -93,7 +108,7 @@ func (l *lane) findTurns() *turns {
 	for _, other := range l.e.lanes {
 		other.outlines, other.short = other.outlines[:0], other.short[:0]
 	}
-	l.e.crew.each(len(l.order), ranksPerChunk, l.e.tasks.marks)
+	l.e.crew.each(len(t.short), rankWordsPerChunk, l.e.tasks.marks)
 	l.outlineGangs()
 	for need := range l.reserved.rows {
 		t.marks[l.rankOf[need]] |= hasTurn
@@ -107,7 +122,7 @@ func (l *lane) findAskers() []bool {
 	for _, other := range l.e.lanes {
 		other.asks = alloc.Make[bool](other.arena, len(l.kinds))
 	}
-	l.e.crew.each(len(l.order), ranksPerChunk, l.e.tasks.askers)
+	l.e.crew.each(l.rankWords(), rankWordsPerChunk, l.e.tasks.askers)
 	for i := range l.asks {
 		for _, other := range l.e.lanes {
 			l.asks[i] = l.asks[i] || other.asks[i]
@@ -116,13 +131,24 @@ func (l *lane) findAskers() []bool {
 	return l.asks
 }
 
-// noteAskers is findAskers for some places of the order.
-func (l *lane) noteAskers(from, to int) {
-	for rank := from; rank < to; rank++ {
-		if l.isShort(rank) {
-			l.asks[l.kindAt[rank]] = true
+// noteAskers is findAskers for some words of the places of the order.
+func (l *lane) noteAskers(fromWord, toWord int) {
+	from, to := l.ranksOf(fromWord, toWord)
+	short, gained := l.turns.short[fromWord:toWord], l.setOf(l.gained[from:to])
+	bitmap.FilterTrue(short, l.lacking[from:to])
+	bitmap.AndNot(short, short, gained)
+	for w, word := range short {
+		for ; word != 0; word &= word - 1 {
+			l.asks[l.kindAt[from+w<<6+bits.TrailingZeros64(word)]] = true
 		}
 	}
+}
+
+// setOf returns the places at which a column is true; it is good until the next call.
+func (l *lane) setOf(column []bool) []uint64 {
+	l.places = resize(l.places, (len(column)+63)/64)
+	bitmap.FilterTrue(l.places, column)
+	return l.places
 }
 
 // mostAsked returns, by class, the highest priority that asks for victims of it.
@@ -141,14 +167,17 @@ func (l *lane) mostAsked(asks []bool) []int32 {
 	return most
 }
 
-// markTurns marks, of the needs in some places of the order, those that have a
-// turn, and notes the gangs among them.
-func (l *lane) markTurns(from, to int) {
+// markTurns marks, of the needs in some words of the places of the order, those that
+// have a turn, and notes the gangs among them.
+func (l *lane) markTurns(fromWord, toWord int) {
 	t := &l.turns
-	for rank := from; rank < to; rank++ {
-		if kind := l.kindAt[rank]; l.isShort(rank) && t.kinds[kind] {
-			if t.marks[rank] = hasTurn; l.kinds[kind].same && !l.special[rank] {
-				l.short = append(l.short, l.order[rank])
+	for w := fromWord; w < toWord; w++ {
+		for word := t.short[w]; word != 0; word &= word - 1 {
+			rank := w<<6 + bits.TrailingZeros64(word)
+			if kind := l.kindAt[rank]; t.kinds[kind] {
+				if t.marks[rank] = hasTurn; l.kinds[kind].same && !l.special[rank] {
+					l.short = append(l.short, l.order[rank])
+				}
 			}
 		}
 	}

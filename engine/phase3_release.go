@@ -66,8 +66,10 @@ func (p *pass) release() {
 	if holds == [model.NumCapacityTypes]time.Duration{} {
 		return
 	}
-	idle := alloc.MakeDirty[uint64](p.e.arena, (len(p.s.View.State)+63)/64)
-	bitmap.FilterEqual(idle, p.s.View.State, model.Idle)
+	rows := p.s.Supply.RowMax()
+	idle := alloc.MakeDirty[uint64](p.e.arena, (rows+63)/64)
+	bitmap.FilterEqual(idle, p.s.View.State[:rows], model.Idle)
+	bitmap.AndNot(idle, idle, p.walker.setOf(p.taken[:rows])) // they are somebody's, or held
 	for w, word := range idle {
 		for ; word != 0; word &= word - 1 {
 			r := columnar.Row(w<<6 + bits.TrailingZeros64(word))

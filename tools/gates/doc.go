@@ -26,6 +26,7 @@
 // Time does differ from run to run, so it is never compared with a number that
 // was written down: base and head are built side by side and run A B B A on the
 // machine at hand. A difference counts when the Mann-Whitney test gives it a p
-// below 0.05, as benchstat does, and when the medians are 5 % apart, and when a
-// second round says the same.
+// below 0.05, as benchstat does, and when the medians are a tenth apart, and when two
+// more rounds say the same: where a process finds its memory moves the figures of small
+// cycles by several percent.
 package main
