@@ -34,14 +34,6 @@ func (ac *Accounts) Close() {
 	}
 }
 
-// SetNode says on which NUMA node memory of the present arenas that is reserved
-// from now on shall lie; see Arena.SetNode.
-func (ac *Accounts) SetNode(node int) {
-	for _, a := range ac.arenas {
-		a.SetNode(node)
-	}
-}
-
 // Enter counts a holder of memory that is no arena: a column, a dictionary, an
 // index. The function is called at every Usage.
 func (ac *Accounts) Enter(p Purpose, usage func() Usage) {

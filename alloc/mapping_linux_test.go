@@ -218,9 +218,8 @@ func TestMemoryLiesOnItsNode(t *testing.T) {
 		t.Skip("no NUMA nodes in /sys/devices/system/node: the kernel was built without them")
 	}
 	for _, node := range all {
-		var ac Accounts
-		a := ac.NewArena(Pass)
-		ac.SetNode(node)
+		a := NewArena(Pass)
+		a.SetNode(node)
 		before := Mapped()
 		Make[byte](a, 10*ChunkBytes)
 		for a.next < 6 {

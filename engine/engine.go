@@ -105,11 +105,22 @@ func New(opts Options) (*Engine, error) {
 	e.crew = newCrew(workers, opts.Pin)
 	e.snaps.Share(workers, e.crew.each)
 	for i := range workers {
-		e.lanes = append(e.lanes, &lane{number: uint8(i), arena: e.accounts.NewArena(alloc.Pass), folder: folder{sums: e.accounts.NewArena(alloc.Pass)}})
+		e.lanes = append(e.lanes, e.newLane(i))
 	}
 	e.makeTasks()
 	runtime.AddCleanup(e, (*crew).close, e.crew)
 	return e, nil
+}
+
+// newLane returns the lane of a worker. Its arenas are told their node before they
+// hold anything: what has been touched stays where it is.
+func (e *Engine) newLane(worker int) *lane {
+	l := &lane{number: uint8(worker), arena: e.accounts.NewArena(alloc.Pass), folder: folder{sums: e.accounts.NewArena(alloc.Pass)}}
+	if worker < len(e.opts.Nodes) {
+		l.arena.SetNode(e.opts.Nodes[worker])
+		l.folder.sums.SetNode(e.opts.Nodes[worker])
+	}
+	return l
 }
 
 // Close ends the engine's workers and gives its memory back. What it has

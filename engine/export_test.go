@@ -1,6 +1,10 @@
 package engine
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/tonnage/tonnage/alloc"
+)
 
 // Fleets of tests are small, and meant to be decided by all workers.
 func init() { crewMin, chunkMax = 0, 2 }
@@ -39,6 +43,16 @@ func SetRace(tries int, backwards bool) (undo func()) {
 	t, b := raceTries, raceBackwards
 	raceTries, raceBackwards = tries, backwards
 	return func() { raceTries, raceBackwards = t, b }
+}
+
+// OnLanes lets every worker do f with the arenas of its own; shared is one of those
+// that all of them use.
+func (e *Engine) OnLanes(f func(worker int, own [2]*alloc.Arena, shared *alloc.Arena)) {
+	e.crew.alone = false
+	e.crew.run(func(worker int) {
+		l := e.lanes[worker]
+		f(worker, [2]*alloc.Arena{l.arena, l.folder.sums}, e.arena)
+	})
 }
 
 // FoldsMade returns how many folds the store has numbers for, and how many of them some

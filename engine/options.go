@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -136,7 +137,12 @@ type Options struct {
 	// Pin, if there is one, is called by each worker but the first, which is
 	// whoever calls Cycle, on a thread of its own before its first task: it may
 	// bind the thread to a CPU.
-	Pin     func(worker int)
+	Pin func(worker int)
+	// Nodes are, by worker, the NUMA nodes on which memory of the worker's own shall
+	// lie, alloc.AnyNode where it does not matter; workers beyond the list take any.
+	// It is of use for those that Pin keeps near that memory. What workers share lies
+	// anywhere: all of them read all of it.
+	Nodes   []int
 	Acquire AcquireMode
 	Victims VictimMode
 	// Band is the width of a band of the victim score in priority points: within
@@ -175,6 +181,11 @@ func (o *Options) Validate() error {
 	}
 	if o.Workers > WorkersMax {
 		faults = append(faults, fmt.Errorf("workers: must be at most %d, got %d", WorkersMax, o.Workers))
+	}
+	for i, node := range o.Nodes {
+		if node < alloc.AnyNode {
+			faults = append(faults, fmt.Errorf("nodes[%d]: must be a NUMA node or %d (any), got %d", i, alloc.AnyNode, node))
+		}
 	}
 	if o.CheckCycles < 0 {
 		faults = append(faults, fmt.Errorf("checkCycles: must be 0 (the default, %d) or more, got %d", CheckCyclesDefault, o.CheckCycles))

@@ -17,6 +17,8 @@ func TestOptionsOfGangsAreChecked(t *testing.T) {
 		{func(o *Options) { o.Band = 0 }, ""},
 		{func(o *Options) { o.Band = math.Inf(1) }, ""},
 		{func(o *Options) { o.Band = -1 }, "band: must be 0 or more"},
+		{func(o *Options) { o.Nodes = []int{-1, 0, 7} }, ""},
+		{func(o *Options) { o.Nodes = []int{0, -2} }, "nodes[1]: must be a NUMA node or -1 (any), got -2"},
 		{func(o *Options) { o.Band = math.NaN() }, "band: must be 0 or more"},
 		{func(o *Options) { o.Victims = 7 }, "victims: no such way"},
 		{func(o *Options) { o.Tenancy.Tenants = []Tenant{{Name: "a", Clusters: []string{"c"}}, {Name: "b"}} }, ""},

@@ -130,12 +130,14 @@ func bench(ctx context.Context, s streams, f *benchFlags) error {
 	if err != nil {
 		return err
 	}
-	cfg.Pin, err = pinned(f.pin, cfg.Workers, func(worker int, err error) {
+	workers := engine.Options{Workers: cfg.Workers}
+	err = pinWorkers(&workers, f.pin, func(worker int, err error) {
 		fmt.Fprintf(s.err, "tonnage: worker %d is not tied to its CPU: %v\n", worker, err)
 	})
 	if err != nil {
 		return err
 	}
+	cfg.Pin = workers.Pin
 	p := newBenchProgress(s.err)
 	taken, err := startProfiles(f.cpuProfile, f.profileDir)
 	if err != nil {

@@ -158,7 +158,7 @@ func (x *shardProcess) build() error {
 		return err
 	}
 	cfg := x.plan.shard
-	cfg.Engine.Pin, err = pinned(x.plan.pin, cfg.Engine.Workers, func(worker int, err error) {
+	err = pinWorkers(&cfg.Engine, x.plan.pin, func(worker int, err error) {
 		x.log.Warn("a worker is not tied to its CPU", "worker", worker, "error", err)
 	})
 	if err != nil {

@@ -152,7 +152,7 @@ func (x *process) build(l net.Listener) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	cfg := x.plan.shard
-	cfg.Engine.Pin, err = pinned(x.plan.pin, cfg.Engine.Workers, func(worker int, err error) {
+	err = pinWorkers(&cfg.Engine, x.plan.pin, func(worker int, err error) {
 		x.log.Warn("a worker is not tied to its CPU", "worker", worker, "error", err)
 	})
 	if err != nil {

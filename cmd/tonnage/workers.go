@@ -30,18 +30,30 @@ func checkWorkers(workers int) error {
 	return nil
 }
 
-// pinned returns what ties workers to CPUs, nil when they are not to be tied.
-// refused (may be nil) is told of a worker that the system leaves untied; it is
-// called by several workers at once. The calling goroutine must not be tied
-// itself: the process's CPUs are read off its thread.
-func pinned(on bool, workers int, refused func(worker int, err error)) (func(worker int), error) {
+// pinWorkers ties the workers of an engine to CPUs, if they are to be, and their
+// own memory to the nodes of these. refused (may be nil) is told of a worker that
+// the system leaves untied; it is called by several workers at once. The calling
+// goroutine must not be tied itself: the process's CPUs are read off its thread.
+func pinWorkers(opts *engine.Options, on bool, refused func(worker int, err error)) error {
 	if !on {
-		return nil, nil
+		return nil
 	}
 	host, err := topology.Host()
 	if err != nil {
-		return nil, badInput(fmt.Errorf("--pin: %w; leave it out here", err))
+		return badInput(fmt.Errorf("--pin: %w; leave it out here", err))
 	}
-	places := host.Workers(cmp.Or(workers, runtime.GOMAXPROCS(0)))
-	return pin.Hook(places, refused), nil
+	pinOn(host, opts, refused)
+	return nil
+}
+
+// pinOn is pinWorkers on a given machine. The first worker is whoever runs the
+// cycle, on any CPU, so that its memory may lie anywhere.
+func pinOn(host *topology.Topology, opts *engine.Options, refused func(worker int, err error)) {
+	places := host.Workers(cmp.Or(opts.Workers, runtime.GOMAXPROCS(0)))
+	opts.Pin = pin.Hook(places, refused)
+	opts.Nodes = make([]int, len(places))
+	for i, p := range places {
+		opts.Nodes[i] = p.Node
+	}
+	opts.Nodes[0] = topology.AnyNode
 }

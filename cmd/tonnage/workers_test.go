@@ -1,0 +1,45 @@
+package main
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/internal/topology"
+)
+
+// TestPinnedWorkersGetMemoryNearThem: the engine is told the node of each worker's
+// place; on a machine without a choice, and of workers that stay untied, any.
+func TestPinnedWorkersGetMemoryNearThem(t *testing.T) {
+	const memory = 1 << 30
+	sockets := func(n int) *topology.Topology {
+		x := new(topology.Topology)
+		for i := range n {
+			x.Nodes = append(x.Nodes, topology.Node{ID: i, MemoryBytes: memory})
+			x.CPUs = append(x.CPUs, topology.CPU{ID: 2 * i, Node: i, Core: 2 * i}, topology.CPU{ID: 2*i + 1, Node: i, Core: 2*i + 1})
+		}
+		return x
+	}
+	for _, c := range []struct {
+		says string
+		host *topology.Topology
+		want []int
+	}{
+		{"one socket", sockets(1), []int{-1, -1, -1, -1, -1}},
+		{"two sockets", sockets(2), []int{-1, 1, 0, 1, -1}},
+	} {
+		opts := engine.DefaultOptions()
+		opts.Workers = len(c.want)
+		pinOn(c.host, &opts, nil)
+		if opts.Pin == nil || !slices.Equal(opts.Nodes, c.want) {
+			t.Errorf("%s: nodes %v, want %v; pinned: %v", c.says, opts.Nodes, c.want, opts.Pin != nil)
+		}
+		if err := opts.Validate(); err != nil {
+			t.Errorf("%s: %v", c.says, err)
+		}
+	}
+	opts := engine.DefaultOptions()
+	if err := pinWorkers(&opts, false, nil); err != nil || opts.Pin != nil || opts.Nodes != nil {
+		t.Errorf("without --pin: %v, nodes %v, pinned: %v", err, opts.Nodes, opts.Pin != nil)
+	}
+}
