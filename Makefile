@@ -139,7 +139,7 @@ soak-static: network ## three shards without any coordinator for ten minutes of 
 	$(GO) test -count=1 -timeout 0 -v -run ShardsGoOn ./coordinator/faults -dead $(DEAD) -dead-step 5s
 
 .PHONY: test-numa
-test-numa: ## run memory, placement and a benchmark on an emulated machine with two sockets (NUMA_RUNG=tiny)
+test-numa: ## run memory, placement and a benchmark on an emulated machine with two sockets (NUMA_RUNG=50k)
 	@CACHE=$(CACHE) tools/numa/run
 
 .PHONY: platforms

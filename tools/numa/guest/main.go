@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -30,6 +31,9 @@ const (
 	places = "[{0 0} {2 1} {1 0} {3 1}]"
 )
 
+// workedMillisMin is more than a worker works that is tied and never woken: that is 0.
+const workedMillisMin = 20
+
 // step is one command. It fails when the command does, when a test of it is
 // skipped (everything that tests look for is here), and when its output lacks
 // what is wanted.
@@ -40,6 +44,9 @@ type step struct {
 	// pinned says that threads of the command must be seen tied to CPUs of both
 	// nodes.
 	pinned bool
+	// working says that each of these CPUs must be seen at work for a thread that
+	// is tied to it.
+	working []int
 }
 
 // result is what came of a step; it is printed as JSON.
@@ -49,9 +56,12 @@ type result struct {
 	Millis int64  `json:"millis"`
 	// Pinned are the CPUs that single threads were seen tied to, RanOn those
 	// that threads ran on.
-	Pinned []int  `json:"pinned"`
-	RanOn  []int  `json:"ranOn"`
-	Fault  string `json:"fault,omitempty"`
+	Pinned []int `json:"pinned"`
+	RanOn  []int `json:"ranOn"`
+	// Worked is, by CPU, for how long the thread tied to it that worked most was
+	// seen to have worked.
+	Worked [cpus]int64 `json:"workedMillis"`
+	Fault  string      `json:"fault,omitempty"`
 }
 
 var steps = []step{
@@ -59,11 +69,19 @@ var steps = []step{
 	{Name: "pin", argv: []string{"/bin/pin.test", "-test.v"}, pinned: true},
 	{Name: "alloc", argv: []string{"/bin/alloc.test", "-test.v", "-test.run=Node|Mapped|Dropped|Close|Reserve|Overlap"}, want: []string{"nodes [0 1]"}},
 	{Name: "alloc with checks", argv: []string{"/bin/alloc-invariants.test", "-test.v", "-test.run=Node|Guard|Behind"}, want: []string{"nodes [0 1]"}},
+	{Name: "placement", argv: []string{"/bin/engine.test", "-test.v", "-test.run=Nodes|Arenas"}, want: []string{"arenas of workers lie on nodes [-1 1 0 1]"}, pinned: true},
 	{Name: "equality", argv: []string{"/bin/engine.test", "-test.v", "-test.run=EqualsReference", "-fleets=40"}},
-	// The kernel hands on what it does not know of its command line.
-	// Racing, since workers of a fleet this small are woken for nothing else.
-	{Name: "bench", argv: []string{"/bin/tonnage", "bench", "--rung", os.Getenv("NUMA_RUNG"), "--cycles", "3", "--workers", fmt.Sprint(cpus), "--pin", "--acquire", "race", "--verify", "-o", "json"},
-		want: []string{`"verified":"reference"`, fmt.Sprintf(`"workers":%d`, cpus)}, pinned: true},
+	// In order, workers of a fleet this small would not be woken.
+	{Name: "race", argv: bench("tiny", "--acquire", "race", "--verify"), want: []string{`"verified":"reference"`}, pinned: true},
+	// The kernel hands on what it does not know of its command line: what to measure,
+	// and the checksum that the host has come to by one worker.
+	{Name: "bench", argv: bench(os.Getenv("NUMA_RUNG")), want: []string{`"acquire":"order"`, fmt.Sprintf(`"workers":%d`, cpus), fmt.Sprintf(`"planChecksum":%q`, os.Getenv("NUMA_CHECKSUM"))},
+		pinned: true, working: []int{1, 2, 3}},
+}
+
+// bench is the command that measures a rung, with a worker for each CPU.
+func bench(rung string, more ...string) []string {
+	return append([]string{"/bin/tonnage", "bench", "--rung", rung, "--cycles", "10", "--workers", fmt.Sprint(cpus), "--pin", "-o", "json"}, more...)
 }
 
 func main() {
@@ -141,10 +159,10 @@ func (s *step) run() result {
 	if err == nil {
 		watched := watch(cmd.Process.Pid)
 		err = cmd.Wait()
-		r.Pinned, r.RanOn = watched()
+		watched(&r)
 	}
 	r.Millis = time.Since(began).Milliseconds()
-	if fault := s.judge(out.String(), r.Pinned, err); fault != "" {
+	if fault := s.judge(out.String(), &r, err); fault != "" {
 		r.Fault = fault
 		return r
 	}
@@ -152,7 +170,7 @@ func (s *step) run() result {
 	return r
 }
 
-func (s *step) judge(out string, pinned []int, err error) string {
+func (s *step) judge(out string, r *result, err error) string {
 	if err != nil {
 		return err.Error()
 	}
@@ -165,23 +183,34 @@ func (s *step) judge(out string, pinned []int, err error) string {
 			return fmt.Sprintf("the output lacks %q", want)
 		}
 	}
-	if s.pinned && (!slices.ContainsFunc(pinned, func(cpu int) bool { return cpu < cpus/nodes }) ||
-		!slices.ContainsFunc(pinned, func(cpu int) bool { return cpu >= cpus/nodes })) {
-		return fmt.Sprintf("threads were seen tied to CPUs %v only", pinned)
+	if s.pinned && (!slices.ContainsFunc(r.Pinned, func(cpu int) bool { return cpu < cpus/nodes }) ||
+		!slices.ContainsFunc(r.Pinned, func(cpu int) bool { return cpu >= cpus/nodes })) {
+		return fmt.Sprintf("threads were seen tied to CPUs %v only", r.Pinned)
+	}
+	for _, cpu := range s.working {
+		if r.Worked[cpu] < workedMillisMin {
+			return fmt.Sprintf("the thread tied to CPU %d worked for %d ms, at least %d would show that it is woken", cpu, r.Worked[cpu], workedMillisMin)
+		}
 	}
 	return ""
 }
 
+// sight is what was seen of the threads of a process.
+type sight struct {
+	pinned, ranOn [cpus]bool
+	worked        [cpus]int64   // milliseconds
+	before        map[int]int64 // by thread that is tied: milliseconds that it had worked by then
+}
+
 // watch looks at the threads of a process until the returned function is
-// called, which says which CPUs single threads were tied to, and which they ran
-// on.
-func watch(pid int) (stop func() (pinned, ranOn []int)) {
+// called, which notes what was seen.
+func watch(pid int) (stop func(*result)) {
 	const every = 5 * time.Millisecond
-	var seen [2][cpus]bool
+	seen := sight{before: map[int]int64{}}
 	end, wg := make(chan struct{}), sync.WaitGroup{}
 	wg.Go(func() {
 		for {
-			look(pid, &seen[0], &seen[1])
+			seen.look(pid)
 			select {
 			case <-end:
 				return
@@ -189,39 +218,56 @@ func watch(pid int) (stop func() (pinned, ranOn []int)) {
 			}
 		}
 	})
-	return func() (pinned, ranOn []int) {
+	return func(r *result) {
 		close(end)
 		wg.Wait()
 		for cpu := range cpus {
-			if seen[0][cpu] {
-				pinned = append(pinned, cpu)
+			if seen.pinned[cpu] {
+				r.Pinned = append(r.Pinned, cpu)
 			}
-			if seen[1][cpu] {
-				ranOn = append(ranOn, cpu)
+			if seen.ranOn[cpu] {
+				r.RanOn = append(r.RanOn, cpu)
 			}
 		}
-		return pinned, ranOn
+		r.Worked = seen.worked
 	}
 }
 
-// look notes the masks and the CPUs of all threads of a process.
-func look(pid int, pinned, ranOn *[cpus]bool) {
+// Fields of a thread's stat, counted from the third, which is the first behind the
+// name in parentheses. Times are in ticks of ten milliseconds, whatever the kernel's.
+const (
+	statUser, statSystem, statCPU = 11, 12, 36
+
+	tickMillis = 10
+)
+
+// look notes the masks, the CPUs and the work of all threads of a process.
+func (s *sight) look(pid int) {
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid)) // the pattern is sound
 	for _, task := range tasks {
 		status, err1 := os.ReadFile(task + "/status")
 		stat, err2 := os.ReadFile(task + "/stat")
-		if err1 != nil || err2 != nil {
+		thread, err3 := strconv.Atoi(filepath.Base(task))
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		f := strings.Fields(rest)
+		if err1 != nil || err2 != nil || err3 != nil || len(f) <= statCPU {
 			continue // the thread has ended
 		}
-		for cpu := range cpus {
-			if strings.Contains(string(status), fmt.Sprintf("\nCpus_allowed_list:\t%d\n", cpu)) {
-				pinned[cpu] = true
-			}
+		if cpu, err := strconv.Atoi(f[statCPU]); err == nil && cpu < cpus {
+			s.ranOn[cpu] = true
 		}
-		// Behind the name, in parentheses, stand the fields from the third on; the 39th is the CPU.
-		_, rest, _ := strings.Cut(string(stat), ") ")
-		if f := strings.Fields(rest); len(f) > 36 && len(f[36]) == 1 && f[36][0]-'0' < cpus {
-			ranOn[f[36][0]-'0'] = true
+		user, _ := strconv.ParseInt(f[statUser], 10, 64) // the kernel writes numbers
+		system, _ := strconv.ParseInt(f[statSystem], 10, 64)
+		millis := (user + system) * tickMillis
+		for cpu := range cpus {
+			if !strings.Contains(string(status), fmt.Sprintf("\nCpus_allowed_list:\t%d\n", cpu)) {
+				continue
+			}
+			s.pinned[cpu] = true
+			if _, known := s.before[thread]; !known {
+				s.before[thread] = millis
+			}
+			s.worked[cpu] = max(s.worked[cpu], millis-s.before[thread])
 		}
 	}
 }
