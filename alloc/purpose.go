@@ -13,16 +13,15 @@ const (
 	Index                       // sets of rows by state, profile and domain
 	Snapshot                    // the frozen view of supply and demand
 	Pass                        // scratch of the phases of one cycle
-	Plan                        // the plan that a cycle hands out
-	Ingest                      // decoding of roll-ups and provider lists
-	Reports                     // what is told to the outside
+	Plan                        // the lists of the plan that a cycle hands out
+	Ingest                      // roll-ups that wait or are read, and what reads them
 
 	// NumPurposes is the number of purposes.
-	NumPurposes = int(Reports) + 1
+	NumPurposes = int(Ingest) + 1
 )
 
 var purposeNames = [NumPurposes]string{
-	"machines", "needs", "dictionaries", "index", "snapshot", "pass", "plan", "ingest", "reports",
+	"machines", "needs", "dictionaries", "index", "snapshot", "pass", "plan", "ingest",
 }
 
 // String returns the purpose's metric label.

@@ -134,5 +134,6 @@ func (e *Engine) Close() {
 // Options returns the engine's options.
 func (e *Engine) Options() Options { return e.opts }
 
-// Memory returns what the engine's working memory holds, by purpose.
+// Memory returns what the engine's working memory holds, by purpose. Its plan tells
+// its own; see Plan.Memory.
 func (e *Engine) Memory() [alloc.NumPurposes]alloc.Usage { return e.accounts.Usage() }

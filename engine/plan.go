@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"unsafe"
+
+	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
 )
@@ -238,6 +241,20 @@ type Plan struct {
 	Stats   Stats
 
 	pass *pass
+}
+
+// Memory returns what the plan's lists hold, which the next plan uses again. What a
+// plan says of Needs lies in the engine's working memory.
+func (p *Plan) Memory() (u alloc.Usage) {
+	count := func(size uintptr, used, held int) {
+		u.Used += int64(size) * int64(used)
+		u.Reserved += int64(size) * int64(held)
+	}
+	count(unsafe.Sizeof(Action{}), len(p.Actions), cap(p.Actions))
+	count(unsafe.Sizeof(columnar.Row(0)), len(p.Ended), cap(p.Ended))
+	count(unsafe.Sizeof(Reserved{}), len(p.Reservations), cap(p.Reservations))
+	count(unsafe.Sizeof(Adopted{}), len(p.Adopted), cap(p.Adopted))
+	return u
 }
 
 // Claimed reports whether a machine is attributed to a Need in this plan.

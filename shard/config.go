@@ -145,6 +145,10 @@ type Deps struct {
 	// Operators are the clusters' operators. Without them machines get no
 	// bootstrap data, and are drained without notice.
 	Operators Operators
+	// RollupBytes says how many bytes roll-ups hold on their way to the shard: those
+	// that wait or are read, and what they are read with and into. Without it only
+	// the shard's own are counted. It is called with the shard locked, and must not wait.
+	RollupBytes func() (waiting, reading int64)
 	// Memory outlives the process; without one, what no provider echoes begins
 	// anew.
 	Memory Memory

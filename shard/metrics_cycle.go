@@ -13,7 +13,7 @@ func (m *metrics) cycle(s *Shard, c *Cycle) {
 	m.refused(&c.Reconciled.Refused)
 	m.inventoryAndDemand(s)
 	m.shortfallGauges(&s.shortfalls)
-	m.takeMemory(s)
+	m.takeMemory(s, c.Plan)
 	for k := range engine.NumKinds {
 		kind := engine.Kind(k).String()
 		m.actions.WithLabelValues(kind).Add(float64(c.Counts[k]))

@@ -2,6 +2,8 @@ package shard
 
 import (
 	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/demand"
 )
 
 // memoryEveryNanos is how old the figures of memory may become: to add them up
@@ -17,7 +19,7 @@ const (
 // defineMemory makes the metrics of memory. All label values are there from the
 // start.
 func (m *metrics) defineMemory(g gaugeMaker, c counterMaker) {
-	m.memory = g("tonnage_shard_memory_bytes", "Memory of the tables and the engine, by what it is for.", "purpose", "kind")
+	m.memory = g("tonnage_shard_memory_bytes", "Memory of the tables, the engine and roll-ups on their way, by what it is for.", "purpose", "kind")
 	for p := range alloc.NumPurposes {
 		m.memory.WithLabelValues(alloc.Purpose(p).String(), memoryUsed)
 		m.memory.WithLabelValues(alloc.Purpose(p).String(), memoryReserved)
@@ -27,6 +29,19 @@ func (m *metrics) defineMemory(g gaugeMaker, c counterMaker) {
 	for _, wish := range wishes(alloc.Mapping{}) {
 		m.mapRefused.WithLabelValues(wish.name)
 	}
+}
+
+// ingestUsage is the memory of roll-ups that are not yet in the table: what the
+// shard is handed as values passes through its own builder, what sessions hear
+// through those of their readers.
+func ingestUsage(own *demand.Builder, outside func() (waiting, reading int64)) alloc.Usage {
+	u := alloc.Usage{Reserved: own.Bytes()}
+	if outside != nil {
+		waiting, reading := outside()
+		u.Used += waiting
+		u.Reserved += waiting + reading
+	}
+	return u
 }
 
 type wish struct {
@@ -40,16 +55,17 @@ func wishes(m alloc.Mapping) [3]wish {
 }
 
 // takeMemory shows the memory by purpose, when what is shown has become old.
-func (m *metrics) takeMemory(s *Shard) {
+func (m *metrics) takeMemory(s *Shard, plan *engine.Plan) {
 	if m.memoryAt != 0 && s.now-m.memoryAt < memoryEveryNanos {
 		return
 	}
 	m.memoryAt = s.now
-	tables, engine := s.accounts.Usage(), s.engine.Memory()
+	tables, working := s.accounts.Usage(), s.engine.Memory()
+	working[alloc.Plan] = plan.Memory()
 	for p := range alloc.NumPurposes {
 		name := alloc.Purpose(p).String()
-		m.memory.WithLabelValues(name, memoryUsed).Set(float64(tables[p].Used + engine[p].Used))
-		m.memory.WithLabelValues(name, memoryReserved).Set(float64(tables[p].Reserved + engine[p].Reserved))
+		m.memory.WithLabelValues(name, memoryUsed).Set(float64(tables[p].Used + working[p].Used))
+		m.memory.WithLabelValues(name, memoryReserved).Set(float64(tables[p].Reserved + working[p].Reserved))
 	}
 	now := alloc.Mapped()
 	m.mapped.Set(float64(now.Bytes))

@@ -181,7 +181,7 @@ func TestMemoryByPurpose(t *testing.T) {
 			t.Errorf("%s: used %v (%v), reserved %v (%v)", p, used, thereUsed, reserved, thereReserved)
 		}
 	}
-	for _, p := range []alloc.Purpose{alloc.Machines, alloc.Needs, alloc.Dictionaries, alloc.Index, alloc.Snapshot, alloc.Pass} {
+	for p := range alloc.Purpose(alloc.NumPurposes) {
 		if first[name(p, "reserved")] == 0 {
 			t.Errorf("nothing is held for %s", p)
 		}
@@ -206,5 +206,21 @@ func TestMemoryByPurpose(t *testing.T) {
 	w.step()
 	if got := series(t, reg)[needs]; got <= first[needs] {
 		t.Errorf("ten seconds later, with a further cluster: %v, was %v", got, first[needs])
+	}
+}
+
+// TestMemoryOfRollupsOnTheirWay: what waits outside is used and held, what it is
+// read with and into is held; the shard's own comes on top.
+func TestMemoryOfRollupsOnTheirWay(t *testing.T) {
+	const waiting, reading = 1 << 40, 1 << 30
+	w, reg := metered(t, machines(3, model.Idle, ""), func(_ *shard.Config, d *shard.Deps, _ *provCfg) {
+		d.RollupBytes = func() (int64, int64) { return waiting, reading }
+	})
+	w.report("c1", need(t, 1000, 1))
+	w.step()
+	got := series(t, reg)
+	used, reserved := got[`tonnage_shard_memory_bytes{kind="used",purpose="ingest"}`], got[`tonnage_shard_memory_bytes{kind="reserved",purpose="ingest"}`]
+	if used != waiting || reserved <= waiting+reading {
+		t.Errorf("used %v, want %v; reserved %v, want more than %v", used, waiting, reserved, waiting+reading)
 	}
 }

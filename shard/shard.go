@@ -51,7 +51,7 @@ type Shard struct {
 	rollup    *demand.Builder // of the roll-up at hand
 	machines  *supply.Table
 	demand    *demand.Table
-	accounts  alloc.Accounts // of both tables; the engine has its own
+	accounts  alloc.Accounts // of both tables and of roll-ups; the engine has its own
 	now       int64          // time of the last cycle, Unix nanoseconds
 	lastCycle int64          // time of the one before
 	cycles    uint64
@@ -167,6 +167,7 @@ func New(cfg Config, deps Deps) (*Shard, error) {
 	}
 	s.machines.Account(&s.accounts)
 	s.demand.Account(&s.accounts)
+	s.accounts.Enter(alloc.Ingest, func() alloc.Usage { return ingestUsage(s.rollup, deps.RollupBytes) })
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

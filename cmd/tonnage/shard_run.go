@@ -165,7 +165,8 @@ func (x *shardProcess) build() error {
 		return err
 	}
 	deps := shard.Deps{
-		Provider: machines, Operators: x.operators(), Memory: x.journal, Switches: switchesIn(x.plan.dataDir), Renew: x.renew,
+		Provider: machines, Operators: x.operators(), RollupBytes: x.sessions.RollupBytes, Memory: x.journal,
+		Switches: switchesIn(x.plan.dataDir), Renew: x.renew,
 		Registerer: x.registry, Log: x.log, Clock: time.Now, Differed: x.keepDiffering, Observer: x.observe,
 		Decided: func(in engine.Input, plan *engine.Plan) {
 			decisions.Decided(in, plan)

@@ -29,6 +29,13 @@ type RollupInfo struct {
 	Err     error // why it was refused
 }
 
+// RollupBytes returns how long the roll-ups are together that wait or are read, and
+// what is held to read them with and into, as it was after the latest ones. It is
+// a shard's Deps.RollupBytes.
+func (s *Server) RollupBytes() (waiting, reading int64) {
+	return s.intake.waiting.Load(), s.intake.reading.Load()
+}
+
 // Sessions returns the sessions by cluster.
 func (s *Server) Sessions() []Info {
 	all := s.links.all()

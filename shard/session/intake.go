@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/semaphore"
 
@@ -21,6 +22,8 @@ type intake struct {
 	server  *Server
 	readers int
 	room    *semaphore.Weighted // bytes of roll-ups that wait or are read
+	waiting atomic.Int64        // how many of them are taken
+	reading atomic.Int64        // bytes of what readers read with and into
 	uses    uses
 
 	mu    sync.Mutex
@@ -70,6 +73,7 @@ func (x *intake) offer(ctx context.Context, l *link, f frame) error {
 		f.free()
 		return err
 	}
+	x.waiting.Add(r.bytes)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	at := x.lanes[l.cluster]
@@ -89,18 +93,23 @@ func (x *intake) offer(ctx context.Context, l *link, f frame) error {
 // done gives back what a roll-up holds.
 func (x *intake) done(r *rollup) {
 	r.frame.free()
+	x.waiting.Add(-r.bytes)
 	x.room.Release(r.bytes)
 }
 
 // read is one reader.
 func (x *intake) read() {
 	decoder, builder := NewDecoder(), demand.NewBuilder()
+	counted := int64(0)
 	for {
 		at, r := x.take()
 		if r == nil {
 			return
 		}
 		x.handle(decoder, builder, r)
+		held := decoder.Bytes() + builder.Bytes()
+		x.reading.Add(held - counted)
+		counted = held
 		x.done(r)
 		x.release(at)
 	}

@@ -213,6 +213,35 @@ func TestTheNewestRollupWaits(t *testing.T) {
 	}
 }
 
+// What roll-ups hold is counted while they wait and are read, a newer one in the
+// place of an older one, and what reads them from then on.
+func TestBytesOfRollupsAreCounted(t *testing.T) {
+	f := serve(t, session.Deps{Readers: 1})
+	if waiting, reading := f.server.RollupBytes(); waiting != 0 || reading != 0 {
+		t.Errorf("%d bytes wait, %d are held to read; nothing has come", waiting, reading)
+	}
+	f.core.release, f.core.entered = make(chan struct{}), make(chan string, 10)
+	a := f.connect(t, "a")
+	size := func(rows int) int64 { return int64(proto.Size(rollup("a", rows).GetRollup())) }
+	a.send(rollup("a", 100))
+	await(t, f.core.entered)
+	a.send(rollup("a", 300))
+	a.send(rollup("a", 200))
+	until(t, "those of 100 and 200 rows are counted", func() bool {
+		waiting, _ := f.server.RollupBytes()
+		return waiting == size(100)+size(200)
+	})
+	f.core.release <- struct{}{}
+	await(t, f.core.entered)
+	f.core.release <- struct{}{}
+	a.ack("rollup")
+	a.ack("rollup")
+	until(t, "nothing waits", func() bool {
+		waiting, reading := f.server.RollupBytes()
+		return waiting == 0 && reading > 0
+	})
+}
+
 // A roll-up of a session that was replaced while it waited is nobody's.
 func TestARollupOfTheSessionBeforeIsDropped(t *testing.T) {
 	f := serve(t, session.Deps{Readers: 1})
