@@ -137,7 +137,7 @@ func bench(ctx context.Context, s streams, f *benchFlags) error {
 	if err != nil {
 		return err
 	}
-	cfg.Pin = workers.Pin
+	cfg.Pin, cfg.Nodes = workers.Pin, workers.Nodes
 	p := newBenchProgress(s.err)
 	taken, err := startProfiles(f.cpuProfile, f.profileDir)
 	if err != nil {

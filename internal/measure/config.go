@@ -44,8 +44,9 @@ type Config struct {
 	Cycles int
 	// Workers of a cycle, 0 = GOMAXPROCS.
 	Workers int
-	// Pin is the engine's.
-	Pin func(worker int)
+	// Pin and Nodes are the engine's.
+	Pin   func(worker int)
+	Nodes []int
 	// Acquire is how workers share the needs that lack something.
 	Acquire engine.AcquireMode
 	// Full lets no cycle build on the one before.
@@ -99,7 +100,7 @@ func (c *Config) Validate() error {
 // options are the engine's.
 func (c *Config) options() engine.Options {
 	opts := engine.DefaultOptions()
-	opts.Workers, opts.Pin, opts.Full, opts.Acquire = c.Workers, c.Pin, c.Full, c.Acquire
+	opts.Workers, opts.Pin, opts.Nodes, opts.Full, opts.Acquire = c.Workers, c.Pin, c.Nodes, c.Full, c.Acquire
 	return opts
 }
 
