@@ -75,7 +75,7 @@ code 3.`,
 	flags.StringVar(&f.acquire, "acquire", engine.AcquireInOrder.String(), "how workers share the Needs that lack something: order, in rank order by components; race, taking over by rank; the plan never depends on it")
 	flags.BoolVar(&f.full, "full", false, "let no cycle build on the one before: what the first cycle of a process takes")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the workload and of its changes")
-	flags.BoolVar(&f.verify, "verify", false, "compare plans with the reference's; on large rungs with those of one worker that builds on nothing")
+	flags.BoolVar(&f.verify, "verify", false, "compare the plan of every cycle: on small rungs some with the reference's, the others with that of one worker that builds on nothing")
 	flags.StringVar(&f.cpuProfile, "cpuprofile", "", "write a CPU profile; what is measured has the label bench=measured")
 	flags.StringVar(&f.profileDir, "profile", "", "write cpu, heap, mutex and block profiles into this folder; it is created")
 	_ = cmd.MarkFlagDirname("profile")

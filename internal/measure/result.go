@@ -78,12 +78,14 @@ type Result struct {
 	Unsatisfied  int            `json:"unsatisfied"`
 	// PlanChecksum is that of the plan that all measured cycles gave; of a
 	// steady run it is over the plans of all measured cycles in turn.
-	PlanChecksum   string `json:"planChecksum"`
-	Verified       string `json:"verified"`
-	VerifiedCycles int    `json:"verifiedCycles"`
-	// VerifyMillis is how long the other way took for the cycles that were
-	// compared: the reference, or one worker that builds on nothing. Zeros when
-	// none was.
+	PlanChecksum string `json:"planChecksum"`
+	Verified     string `json:"verified"`
+	// VerifiedCycles is how many plans were compared; ReferenceCycles, how many of these
+	// with the reference's. The others were with that of one worker that builds on nothing.
+	VerifiedCycles  int `json:"verifiedCycles"`
+	ReferenceCycles int `json:"referenceCycles"`
+	// VerifyMillis is how long the other way took: the reference, or where it was never
+	// asked one worker that builds on nothing. Zeros when nothing was compared.
 	VerifyMillis Spread  `json:"verifyMillis"`
 	CPU          string  `json:"cpu"`
 	GOAMD64      string  `json:"goamd64"`

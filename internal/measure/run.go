@@ -100,7 +100,10 @@ func (r *run) end() {
 	r.result.takeSamples(&r.taken)
 	r.result.takeMemory(r.engine, r.in, r.grown)
 	r.result.PlanChecksum = fmt.Sprintf("%016x", r.sum)
-	r.result.Verified, r.result.VerifiedCycles = r.verify.with, len(r.verify.took)
+	r.result.Verified, r.result.VerifiedCycles = r.verify.with, r.verify.compared
+	if r.verify.with == VerifiedReference {
+		r.result.ReferenceCycles = len(r.verify.took)
+	}
 	if len(r.verify.took) > 0 {
 		r.result.VerifyMillis = spreadOf(r.verify.took, nanosPerMilli)
 	}

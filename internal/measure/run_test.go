@@ -230,14 +230,18 @@ func TestVerifyFindsAPlantedDifference(t *testing.T) {
 	}
 }
 
-func TestVerifyComparesSomeCyclesOnly(t *testing.T) {
+// TestVerifyComparesAllThatDiffer: where cycles decide on one thing again and again, the
+// first; else all, of which the reference is asked for some.
+func TestVerifyComparesAllThatDiffer(t *testing.T) {
 	for _, c := range []struct {
-		regime workload.Regime
-		cycles int
-		want   int
-	}{{workload.Cold, 1, 1}, {workload.Cold, 20, 2}, {workload.Shrink, 20, 1}, {workload.Steady, 5, 5}, {workload.Steady, 21, 7}} {
-		if r := mustRun(t, Config{Rung: tiny(t), Regime: c.regime, Cycles: c.cycles, Seed: 1, Verify: true}); r.VerifiedCycles != c.want {
-			t.Errorf("%s: %d of %d cycles are compared, want %d", c.regime, r.VerifiedCycles, c.cycles, c.want)
+		regime           workload.Regime
+		cycles           int
+		want, references int
+	}{{workload.Cold, 1, 1, 1}, {workload.Cold, 20, 2, 2}, {workload.Shrink, 20, 1, 1}, {workload.Steady, 5, 5, 5}, {workload.Steady, 21, 21, 7}} {
+		r := mustRun(t, Config{Rung: tiny(t), Regime: c.regime, Cycles: c.cycles, Seed: 1, Verify: true})
+		if r.VerifiedCycles != c.want || r.ReferenceCycles != c.references {
+			t.Errorf("%s: %d of %d cycles are compared, %d with the reference, want %d and %d",
+				c.regime, r.VerifiedCycles, c.cycles, r.ReferenceCycles, c.want, c.references)
 		}
 	}
 }

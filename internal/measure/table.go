@@ -71,7 +71,11 @@ func (r *Result) ratio() string {
 	if r.VerifiedCycles == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", %.1f ms, %.1f times the cycle", r.VerifyMillis.Min, r.VerifyMillis.Min/r.CycleMillis.Min)
+	asked := ""
+	if r.ReferenceCycles > 0 && r.ReferenceCycles < r.VerifiedCycles {
+		asked = fmt.Sprintf(", %d of them with it", r.ReferenceCycles)
+	}
+	return fmt.Sprintf("%s, %.1f ms, %.1f times the cycle", asked, r.VerifyMillis.Min, r.VerifyMillis.Min/r.CycleMillis.Min)
 }
 
 // counts writes what is not 0, most first.

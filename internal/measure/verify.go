@@ -19,9 +19,10 @@ const (
 	// ReferenceMachinesMax is up to how many machines the reference is asked:
 	// it takes seconds for so many, and grows with their square.
 	ReferenceMachinesMax = 30_000
-	// VerifyCyclesMax is how many cycles of a run are compared where each
-	// decides on something else. They are evenly spaced, the first among them.
-	VerifyCyclesMax = 8
+	// ReferenceCyclesMax is how many cycles of a run the reference is asked for where
+	// each decides on something else: evenly spaced, the first among them. The others
+	// are compared with the plan of one worker that builds on nothing.
+	ReferenceCyclesMax = 8
 )
 
 // Difference is a plan that is not what it must be.
@@ -35,13 +36,15 @@ func (d *Difference) Error() string {
 	return fmt.Sprintf("cycle %d: the plan differs from that of %s: %s", d.Cycle, d.With, d.Text)
 }
 
-// verifier compares plans of measured cycles.
+// verifier compares plans of measured cycles: of all of them, but of those that decide
+// on what another one has decided on only the first; they have its plan.
 type verifier struct {
-	with  string
-	opts  engine.Options
-	every int // measured cycles; 0 = only the first few
-	first int
-	took  []int64 // nanoseconds that the other way took, of each cycle compared
+	with     string
+	opts     engine.Options
+	every    int     // the reference is asked every so many cycles
+	first    int     // only so many cycles differ in what they decide on; 0 = all
+	compared int     // cycles
+	took     []int64 // nanoseconds that the reference took, or who stands in for it
 }
 
 // newVerifier settles what is compared, and how often.
@@ -56,33 +59,39 @@ func newVerifier(cfg *Config, c course) *verifier {
 		v.with = VerifiedSequential
 	}
 	if same, inputs := c.repeats(); same {
-		v.first = inputs // the others have their plan
+		v.first = inputs
 	} else {
-		v.every = (cfg.Cycles + VerifyCyclesMax - 1) / VerifyCyclesMax
+		v.every = (cfg.Cycles + ReferenceCyclesMax - 1) / ReferenceCyclesMax
 	}
 	return v
 }
 
-// check compares the plan of a measured cycle, from 0, when it is due. The
-// tables must be in the state that the plan was made from.
+// check compares the plan of a measured cycle, from 0. The tables must be in the state
+// that the plan was made from.
 func (v *verifier) check(at int, in engine.Input, plan *engine.Plan) error {
-	if v.with == VerifiedNone || at >= v.first && (v.every == 0 || at%v.every != 0) {
+	if v.with == VerifiedNone || v.first > 0 && at >= v.first {
 		return nil
 	}
-	text, took, err := v.difference(in, plan)
+	with := v.with
+	if v.every > 1 && at%v.every != 0 {
+		with = VerifiedSequential
+	}
+	text, took, err := v.difference(with, in, plan)
 	if err != nil {
 		return err
 	}
 	if text != "" {
-		return &Difference{Cycle: at + 1, With: v.with, Text: text}
+		return &Difference{Cycle: at + 1, With: with, Text: text}
 	}
-	v.took = append(v.took, took.Nanoseconds())
+	if v.compared++; with == v.with {
+		v.took = append(v.took, took.Nanoseconds())
+	}
 	return nil
 }
 
 // difference is the first one, and how long the other way took to decide.
-func (v *verifier) difference(in engine.Input, plan *engine.Plan) (text string, took time.Duration, err error) {
-	if v.with == VerifiedReference {
+func (v *verifier) difference(with string, in engine.Input, plan *engine.Plan) (text string, took time.Duration, err error) {
+	if with == VerifiedReference {
 		text, took = twin.CheckTimed(in, v.opts, plan)
 		return text, took, nil
 	}
