@@ -21,6 +21,7 @@ type lane struct {
 	domains []*domainIndex // by key column, built when first needed
 	even    evenness
 	spread  spreadScratch
+	dealt   spreadDeals
 	domain  domainScratch
 	weights []float64 // of dimensions in a score
 	sites   siteScratch
@@ -94,6 +95,7 @@ func (l *lane) enter(p *pass) {
 	}
 	l.acquisitions[0], l.acquisitions[1] = l.acquisitions[0][:0], l.acquisitions[1][:0]
 	l.shares, l.revived = shares{}, false
+	l.dealt.ofKind = l.dealt.ofKind[:0]
 	l.probes, l.nextBlock, l.satisfied, l.credited = 0, 0, 0, 0
 	l.lost, l.moreUnits = l.lost[:0], 0
 	l.counts = AcquireCounts{}

@@ -16,7 +16,7 @@ import (
 // each step takes the cheapest head among the tuples that the skew allows.
 // Where classes agree in the keys, as they do in zones, a tuple is a ladder of
 // classes, laid out once per matcher and penalty; where they do not, as for hosts, the
-// machines are dealt need by need: see spread_rows.go.
+// machines are dealt one by one: see spread_dealt.go.
 
 // tupleLayout is the tuples of a kind's hard spread, by value as text.
 type tupleLayout struct {
@@ -170,7 +170,7 @@ func (x *evenness) allows(t *tupleLayout, at []int) bool {
 // acquireSpread acquires under hard spread: Idle machines, then Speculative.
 func (l *lane) acquireSpread(need int32, k *kind, held []columnar.Row) {
 	if k.tuples == nil || len(held) > 0 {
-		l.acquireSpreadByRow(need, k)
+		l.acquireDealt(need, k)
 		return
 	}
 	t, x := k.tuples, &l.even

@@ -9,8 +9,8 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 )
 
-// spreadScratch is the state of one need's spread whose candidates are dealt
-// machine by machine.
+// spreadScratch is the state of one need's spread whose machines are counted one by
+// one; see also spread_dealt.go.
 type spreadScratch struct {
 	keys   []int   // key columns of the constraints
 	skew   []int32 // their maximal skew
@@ -20,60 +20,12 @@ type spreadScratch struct {
 	byHash map[uint64]int // the tuple with a hash that was made last
 	values []uint32       // of one machine
 	least  []int32        // by constraint: the minimum; empty = to be found anew
-	rows   []columnar.Row // what the tuples' lists of them lie in
-	of     []int32        // the tuple of each machine that is dealt
 }
 
-// tuple is the candidates that share a value of every constrained key, in the
-// order of acquiring.
+// tuple is a value of every constrained key.
 type tuple struct {
 	values []uint32
-	own    []columnar.Row // held for the need; taken first
-	rows   []columnar.Row
-	count  int // of rows, before they are there
 	next   int // the next tuple of the same hash; −1 = none
-}
-
-// acquireSpreadByRow is acquireSpread for needs whose candidates' tuples are
-// not those of their classes, or that have machines held for them.
-func (l *lane) acquireSpreadByRow(need int32, k *kind) {
-	sc := &l.spread
-	l.startSpread(k)
-	for r := l.lines[need].head; r != columnar.None; r = l.held[r].next {
-		sc.count(l.pass, r)
-	}
-	for stage := range l.free {
-		if l.lacks == 0 {
-			return
-		}
-		l.dealTuples(need, k, stage)
-		sc.floorAtTuples()
-		for l.lacks != 0 {
-			r := l.popTuple(k)
-			if r == columnar.None {
-				break
-			}
-			l.acquired(r, need, stage)
-			sc.count(l.pass, r)
-		}
-	}
-	if l.lacks != 0 && l.anyLeft(need, k) {
-		l.noteSkewed(need)
-	}
-}
-
-// anyLeft reports whether a free machine that holds something of what is
-// missing was left alone: only the skew can have forbidden it.
-func (l *lane) anyLeft(need int32, k *kind) bool {
-	for stage := range l.free {
-		l.dealTuples(need, k, stage)
-		for i := range l.spread.tuples {
-			if r, _ := l.tupleHead(&l.spread.tuples[i]); r != columnar.None {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // startSpread sets the scratch up for a kind's constraints.
@@ -180,42 +132,8 @@ func (sc *spreadScratch) tupleOf(p *pass, r columnar.Row) int {
 		sc.tuples = append(sc.tuples, tuple{})
 	}
 	t := &sc.tuples[at]
-	*t = tuple{values: append(t.values[:0], sc.values...), own: t.own[:0], next: first}
+	*t = tuple{values: append(t.values[:0], sc.values...), next: first}
 	return at
-}
-
-// dealTuples deals the free machines of a state that suit the need into
-// tuples.
-func (l *lane) dealTuples(need int32, k *kind, stage int) {
-	sc := &l.spread
-	sc.clearTuples()
-	if stage == 0 {
-		for _, r := range l.reserved.of(need) {
-			if l.freeReserved(r, k) {
-				if at := sc.tupleOf(l.pass, r); at >= 0 {
-					sc.tuples[at].own = append(sc.tuples[at].own, r)
-				}
-			}
-		}
-	}
-	free := l.freeInOrder(k, stage)
-	sc.of, sc.rows = grown(sc.of, len(free)), grown(sc.rows, len(free))
-	for i := range free {
-		at := sc.tupleOf(l.pass, free[i].row)
-		if sc.of[i] = int32(at); at >= 0 {
-			sc.tuples[at].count++
-		}
-	}
-	block := sc.rows
-	for i := range sc.tuples {
-		t := &sc.tuples[i]
-		t.rows, block = block[:0:t.count], block[t.count:]
-	}
-	for i, at := range sc.of {
-		if at >= 0 {
-			sc.tuples[at].rows = append(sc.tuples[at].rows, free[i].row)
-		}
-	}
 }
 
 // keyedRow is a machine with what it is ordered by.
@@ -240,50 +158,6 @@ func (l *lane) freeInOrder(k *kind, stage int) []keyedRow {
 	slices.SortFunc(all, func(a, b keyedRow) int { return cmp.Compare(a.key, b.key) })
 	l.inOrder = all
 	return all
-}
-
-// tupleHead returns the machine that a tuple would give next: the first one
-// held for the need, else the cheapest; none when nothing is left that has
-// anything of what is missing.
-func (l *lane) tupleHead(t *tuple) (r columnar.Row, own bool) {
-	for _, r := range t.own {
-		if !l.claimed(r) && l.helps(r) {
-			return r, true
-		}
-	}
-	for len(t.rows) > 0 {
-		// What is missing only shrinks: what holds nothing of it never will.
-		if r := t.rows[0]; !l.taken[r] && l.helps(r) {
-			return r, false
-		}
-		t.rows = t.rows[1:]
-	}
-	return columnar.None, false
-}
-
-// popTuple returns the next machine to take: of the tuples that the skew
-// allows, one that is held for the need, then the cheapest head, then that of
-// the smaller values. What is held for the need was allowed when it was bought
-// or freed.
-func (l *lane) popTuple(k *kind) columnar.Row {
-	sc := &l.spread
-	var best *tuple
-	bestRow, bestOwn := columnar.None, false
-	for i := range sc.tuples {
-		t := &sc.tuples[i]
-		allowed := sc.allows(t.values)
-		if !allowed && len(t.own) == 0 {
-			continue
-		}
-		r, own := l.tupleHead(t)
-		if r == columnar.None || !allowed && !own {
-			continue
-		}
-		if best == nil || l.compareHeads(k, r, bestRow, own, bestOwn, t.values, best.values) < 0 {
-			best, bestRow, bestOwn = t, r, own
-		}
-	}
-	return bestRow
 }
 
 // compareHeads orders heads of tuples: held ones first, then by price, then by

@@ -1,0 +1,125 @@
+package engine_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/demand"
+	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/engine/supply"
+)
+
+// scaled is a fleet of any size.
+type scaled struct {
+	t        *testing.T
+	n        int
+	machines []model.Machine
+	needs    map[string][]model.Need
+	opts     engine.Options
+}
+
+// whole is what so many machines have.
+func whole(machines int) model.Resources {
+	return model.NewResources(model.Amount{Name: "cpu", Value: int64(4000 * machines)})
+}
+
+// machine adds a machine; one without a cluster is Idle.
+func (x *scaled) machine(cluster string, labels map[string]string) *model.Machine {
+	id := fmt.Sprintf("m%06d", len(x.machines))
+	m := model.Machine{ID: id, Host: id, State: model.Idle, Cluster: cluster, Resources: whole(1), Labels: labels, PricePerHour: 1}
+	if cluster != "" {
+		m.State = model.Configured
+	}
+	x.machines = append(x.machines, m)
+	return &x.machines[len(x.machines)-1]
+}
+
+// need adds a row that wants so many whole machines.
+func (x *scaled) need(cluster string, spec model.ProfileSpec, machines int, group string) {
+	x.t.Helper()
+	p, err := model.NewProfile(spec)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	x.needs[cluster] = append(x.needs[cluster], model.Need{Cluster: cluster, Profile: p, Aggregate: whole(machines), MinUnit: whole(1), Group: group})
+}
+
+// probes decides a fleet from nothing and returns how many machines were looked at.
+func (x *scaled) probes() int64 {
+	x.t.Helper()
+	in := engine.Input{Supply: supply.New(), Demand: demand.New(), Now: 1}
+	for i := range x.machines {
+		if err := in.Supply.Put(&x.machines[i]); err != nil {
+			x.t.Fatal(err)
+		}
+	}
+	for cluster, rows := range x.needs {
+		if err := in.Demand.Replace(cluster, rows); err != nil {
+			x.t.Fatal(err)
+		}
+	}
+	x.opts.Workers = 1
+	e, err := engine.New(x.opts)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	defer e.Close()
+	plan, err := e.Cycle(in)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return plan.Stats.Probes
+}
+
+// scales are fleets of which twice as many are about twice the work.
+var scales = []struct {
+	name  string
+	build func(*scaled)
+}{
+	{"rows of ten machines, each on a host of its own", func(x *scaled) {
+		for i := range x.n {
+			x.machine("", map[string]string{keyHost: fmt.Sprint("h", i)})
+		}
+		for i := range x.n / 30 {
+			x.need(fmt.Sprint("c", i%10), spreadOver(int32(i%7), keyHost), 10, "")
+		}
+	}},
+	{"rows of ten machines over hosts and zones", func(x *scaled) {
+		for i := range x.n {
+			zone := i * 3 / x.n // the first is the cheapest
+			m := x.machine("", map[string]string{keyHost: fmt.Sprint("h", i)})
+			m.Zone, m.PricePerHour = fmt.Sprint("z", zone), float64(1+zone)
+		}
+		for i := range x.n / 30 {
+			x.need(fmt.Sprint("c", i%10), spreadOver(int32(i%7), keyHost, model.KeyZone), 10, "")
+		}
+	}},
+}
+
+// spreadOver is a profile whose machines differ by at most one in each key.
+func spreadOver(priority int32, keys ...string) model.ProfileSpec {
+	spec := model.ProfileSpec{Priority: priority}
+	for _, key := range keys {
+		spec.Spread = append(spec.Spread, model.Spread{Key: key, MaxSkew: 1, WhenUnsatisfiable: model.DoNotSchedule})
+	}
+	return spec
+}
+
+// TestWorkGrowsWithTheFleet: in fleets that once cost needs times machines, twice
+// as many are at most three times the work.
+func TestWorkGrowsWithTheFleet(t *testing.T) {
+	for _, x := range scales {
+		t.Run(x.name, func(t *testing.T) {
+			var work [2]int64
+			for i, n := range []int{1200, 2400} {
+				f := &scaled{t: t, n: n, needs: map[string][]model.Need{}, opts: engine.DefaultOptions()}
+				x.build(f)
+				work[i] = f.probes()
+			}
+			if t.Logf("%d", work); work[0] == 0 || work[1] > 3*work[0] {
+				t.Errorf("%d machines and rows are looked at in the fleet, %d in one of twice its size", work[0], work[1])
+			}
+		})
+	}
+}

@@ -1,0 +1,64 @@
+package engine_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/fleet"
+)
+
+const keyHost = "kubernetes.io/hostname"
+
+// overHosts gives machines a host, some few of which share one and some have none,
+// and has most needs without Same spread over hosts too.
+func overHosts(w fleet.World, seed int64) fleet.World {
+	d := rand.New(rand.NewPCG(uint64(seed), 0))
+	w = w.Clone()
+	for i := range w.Machines {
+		m := &w.Machines[i]
+		if m.Labels = maps.Clone(m.Labels); m.Labels == nil {
+			m.Labels = map[string]string{}
+		}
+		if d.IntN(12) > 0 {
+			m.Labels[keyHost] = fmt.Sprintf("h%03d", i*2/3+d.IntN(2))
+		}
+	}
+	over := map[uint64]*model.Profile{} // by the fingerprint of what it was
+	for i := range w.Needs {
+		p := w.Needs[i].Profile
+		if p.Same() != nil || d.IntN(5) == 0 {
+			continue
+		}
+		if over[p.Fingerprint()] == nil {
+			spec := model.ProfileSpec{Requirements: p.Requirements(), Spread: p.Spread(), Priority: p.Priority(), Interruption: p.Interruption(), Reclamation: p.Reclamation()}
+			spec.Spread = append(spec.Spread[:len(spec.Spread):len(spec.Spread)], model.Spread{Key: keyHost, MaxSkew: 1 + d.Int32N(2), WhenUnsatisfiable: model.DoNotSchedule})
+			over[p.Fingerprint()], _ = model.NewProfile(spec)
+		}
+		w.Needs[i].Profile = over[p.Fingerprint()]
+	}
+	for i := range w.Machines {
+		if p := over[w.Machines[i].Reservation.Owner.Fingerprint]; p != nil {
+			w.Machines[i].Reservation.Owner.Fingerprint = p.Fingerprint()
+		}
+	}
+	return w
+}
+
+// TestSpreadOverHostsEqualsReference: machines that are dealt into tuples for all
+// needs together go to whom they go one by one.
+func TestSpreadOverHostsEqualsReference(t *testing.T) {
+	defer engine.SetComponentsMin(engine.SetComponentsMin(0))
+	sizes := []fleet.Size{fleet.Tiny, fleet.Small, fleet.Tiny, fleet.Small, fleet.Medium}
+	for i := range fleetsToTry() / 2 {
+		seed := *fleetFrom + int64(i)
+		w := overHosts(fleet.Random(seed, sizes[seed%int64(len(sizes))]), seed)
+		if d := differs(w); d != "" {
+			small := fleet.Minimise(w, func(w fleet.World) bool { return differs(w) != "" })
+			t.Fatalf("seed %d (repeat with -fleet-from=%d): %s\nsmallest world that differs: %s\n%s", seed, seed, d, differs(small), fleet.Describe(small))
+		}
+	}
+}
