@@ -17,6 +17,13 @@ func (c *cursors) rewind(lists int) {
 	}
 }
 
+// grow makes room for more lists.
+func (c *cursors) grow(lists int) {
+	if more := lists - len(c.list); more > 0 {
+		c.list = append(c.list, make([]cursor, more)...)
+	}
+}
+
 // at returns the place in a list.
 func (c *cursors) at(list int) int {
 	if x := &c.list[list]; x.round == c.round {

@@ -7,7 +7,7 @@ import (
 )
 
 // Fleets of tests are small, and meant to be decided by all workers.
-func init() { crewMin, chunkMax = 0, 2 }
+func init() { crewMin, chunkMax, readMin = 0, 2, 1 }
 
 // SetCrewMin changes from how many machines and rows on several workers are at
 // work, and returns what it was.

@@ -72,6 +72,7 @@ func (a *alike) sort(idRank []uint32) {
 type prey struct {
 	listed   bool
 	priority int32
+	serial   uint64 // of its listing
 	alikes   []*alike
 	broken   []columnar.Row // members of broken gangs
 	gangs    []int32
@@ -86,6 +87,10 @@ type preyTable struct {
 	from    []uint32
 	// most is, by class, the highest priority that will ask, where that is known.
 	most []int32
+	// serial is how often the prey of a class was listed; rosters are by matcher.
+	serial  uint64
+	rosters stock[roster]
+	roster  map[uint32]*roster
 
 	// Scratch of one class.
 	rows  bitmap.Dense
@@ -108,7 +113,11 @@ type foundRow struct {
 }
 
 // forget begins anew.
-func (t *preyTable) forget() { t.of, t.most = t.of[:0], nil }
+func (t *preyTable) forget() {
+	t.of, t.most = t.of[:0], nil
+	t.rosters.takeBack()
+	clear(t.roster)
+}
 
 // preyOf returns what could be preempted of a class by needs of a priority.
 func (l *lane) preyOf(class uint32, priority int32) *prey {
@@ -157,6 +166,8 @@ func (l *lane) layPrey(t *preyTable) {
 // listPrey finds what could be preempted of a class.
 func (l *lane) listPrey(t *preyTable, x *prey, class uint32) {
 	x.alikes, x.broken, x.gangs = x.alikes[:0], nil, nil
+	t.serial++
+	x.serial = t.serial
 	gangs := &l.e.store.gangs
 	gangs.round++
 	if t.rows.Top() < l.s.Supply.RowMax() {

@@ -410,16 +410,27 @@ func (s *selection) headOf(i int) columnar.Row {
 // nextFlavour returns the flavour whose head is the next unit of no gang; false
 // when there is none left.
 func (s *selection) nextFlavour(mask uint64) (at int, ok bool) {
-	flavours := s.scope.flavours
-	for s.flavourAt < s.flavourTo {
+	for s.flavourAt < s.flavourTo || s.moreFlavours() {
 		if at, ok := s.head(mask); ok {
 			return at, true
 		}
+		flavours := s.scope.flavours
 		for tier := flavours[s.flavourAt].tier; s.flavourAt < s.flavourTo && flavours[s.flavourAt].tier == tier; {
 			s.flavourAt = s.scope.live(s.flavourAt + 1)
 		}
 	}
 	return 0, false
+}
+
+// moreFlavours has the scope list more flavours, if there are more.
+func (s *selection) moreFlavours() bool {
+	if !s.extend(s.scope) {
+		return false
+	}
+	s.flavourTo = len(s.scope.flavours)
+	s.cursors.grow(s.flavourTo)
+	s.outside.grow(s.flavourTo)
+	return true
 }
 
 // headAt returns the place of a flavour's head.

@@ -130,6 +130,7 @@ type unitScope struct {
 	flavours []flavour
 	broken   []columnar.Row // members of broken gangs
 	gangs    []int32
+	more     unread         // of flavours: those that have not been listed yet
 	rest     []columnar.Row // what went with a gang; see restIn
 	restSeen int            // anywhere: how much of gangTable.rest has been
 	ordered  bool
@@ -172,6 +173,9 @@ func (l *lane) unitsFor(k *kind) *unitPool {
 		pool = l.poolUnits(key)
 		l.unitPools[key] = pool
 	}
+	if len(k.spread) > 0 { // who looks at all of them
+		l.complete(&pool.anywhere)
+	}
 	return pool
 }
 
@@ -188,20 +192,13 @@ func (l *lane) poolUnits(key victimPoolKey) *unitPool {
 	}
 	t := &l.e.store.gangs
 	t.round++
-	same := l.s.Supply.SameKey(key.matcher) >= 0
+	if l.s.Supply.SameKey(key.matcher) < 0 && !l.reclaiming && !l.e.opts.Explain {
+		x.more.roster, x.more.priority, x.ordered = l.rosterOf(key), key.priority, true
+	}
 	for _, class := range classes {
 		prey := l.preyOf(class, key.priority)
-		for _, a := range prey.alikes {
-			if !a.excess && !l.mayTake(a.level, key.priority) {
-				continue
-			}
-			if same {
-				if a = l.inSomeDomain(a, key.matcher); len(a.rows) == 0 {
-					continue
-				}
-			}
-			score := l.score(a.rows[0], key.priority, a.level)
-			x.flavours = append(x.flavours, flavour{alike: a, score: score, band: l.keyBand(score)})
+		if x.more.roster == nil {
+			l.listFlavours(x, prey, key)
 		}
 		for _, r := range prey.broken {
 			if l.mayTake(l.e.store.priority[r], key.priority) && l.inAnyDomain(key.matcher, r) {
@@ -216,6 +213,23 @@ func (l *lane) poolUnits(key victimPoolKey) *unitPool {
 		}
 	}
 	return pool
+}
+
+// listFlavours lists the machines of no gang that were found of a class.
+func (l *lane) listFlavours(x *unitScope, prey *prey, key victimPoolKey) {
+	same := l.s.Supply.SameKey(key.matcher) >= 0
+	for _, a := range prey.alikes {
+		if !a.excess && !l.mayTake(a.level, key.priority) {
+			continue
+		}
+		if same {
+			if a = l.inSomeDomain(a, key.matcher); len(a.rows) == 0 {
+				continue
+			}
+		}
+		score := l.score(a.rows[0], key.priority, a.level)
+		x.flavours = append(x.flavours, flavour{alike: a, score: score, band: l.keyBand(score)})
+	}
 }
 
 // emptyUnitPool returns a pool to fill.
@@ -278,7 +292,7 @@ func (t *gangTable) scopeOf(pool *unitPool, value uint32) *unitScope {
 // begin empties a scope.
 func (x *unitScope) begin(value uint32) {
 	x.value, x.ordered, x.mostFor, x.restSeen = value, false, nil, 0
-	x.most = nil
+	x.most, x.more = nil, unread{pending: x.more.pending[:0]}
 	x.prospects, x.prospectAt = x.prospects[:0], 0
 	x.flavours, x.broken, x.gangs, x.rest = x.flavours[:0], nil, nil, nil
 }
@@ -334,10 +348,18 @@ func (x *unitScope) order() {
 		return
 	}
 	x.ordered = true
-	slices.SortFunc(x.flavours, func(a, b flavour) int {
-		return cmp.Or(compareTiers(&a, &b), cmp.Compare(a.class, b.class), cmp.Compare(a.level, b.level))
-	})
-	for i := 1; i < len(x.flavours); i++ {
+	slices.SortFunc(x.flavours, func(a, b flavour) int { return compareFlavours(&a, &b) })
+	x.numberTiers(0)
+}
+
+// compareFlavours is the order in which flavours are listed.
+func compareFlavours(a, b *flavour) int {
+	return cmp.Or(compareTiers(a, b), cmp.Compare(a.class, b.class), cmp.Compare(a.level, b.level))
+}
+
+// numberTiers marks, from a place in the order on, the flavours that are merged by id.
+func (x *unitScope) numberTiers(from int) {
+	for i := max(from, 1); i < len(x.flavours); i++ {
 		a, b := &x.flavours[i-1], &x.flavours[i]
 		if b.tier = a.tier; compareTiers(a, b) != 0 {
 			b.tier++

@@ -56,7 +56,7 @@ func (l *lane) noneToTake(k *kind) bool {
 	t, x := &l.e.store.gangs, &l.unitsFor(k).anywhere
 	usable := func(r columnar.Row) bool { return l.takenBy(r) == noNeed && k.acceptsClass(l.s.View.Class[r]) }
 	x.order()
-	for i := x.live(0); i < len(x.flavours); i = x.live(i + 1) {
+	for i := l.liveOrMore(x, 0); i < len(x.flavours); i = l.liveOrMore(x, i+1) {
 		if f := &x.flavours[i]; k.acceptsClass(f.class) && l.hasLeft(f) {
 			return false
 		}
@@ -74,10 +74,15 @@ func (l *lane) noneToTake(k *kind) bool {
 
 // hasLeft reports whether a flavour has a machine that no plan has taken.
 func (l *lane) hasLeft(f *flavour) bool {
-	f.sort(l.s.IDRank)
-	for f.at < len(f.rows) && (l.victimOf.Has(uint32(f.rows[f.at])) || l.takenBy(f.rows[f.at]) != noNeed) {
-		f.at++
-	}
-	f.gone = f.at == len(f.rows)
+	f.gone = !l.someLeft(f.alike)
 	return !f.gone
+}
+
+// someLeft is hasLeft for machines that are alike, whatever flavour they are.
+func (l *lane) someLeft(a *alike) bool {
+	a.sort(l.s.IDRank)
+	for a.at < len(a.rows) && (l.victimOf.Has(uint32(a.rows[a.at])) || l.takenBy(a.rows[a.at]) != noNeed) {
+		a.at++
+	}
+	return a.at < len(a.rows)
 }

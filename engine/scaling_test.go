@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/tonnage/tonnage/engine"
@@ -45,8 +46,9 @@ func (x *scaled) need(cluster string, spec model.ProfileSpec, machines int, grou
 	x.needs[cluster] = append(x.needs[cluster], model.Need{Cluster: cluster, Profile: p, Aggregate: whole(machines), MinUnit: whole(1), Group: group})
 }
 
-// probes decides a fleet from nothing and returns how many machines were looked at.
-func (x *scaled) probes() int64 {
+// work decides a fleet from nothing and returns how many machines were looked at, and
+// how many bytes allocated.
+func (x *scaled) work() (probes, bytes int64) {
 	x.t.Helper()
 	in := engine.Input{Supply: supply.New(), Demand: demand.New(), Now: 1}
 	for i := range x.machines {
@@ -65,11 +67,14 @@ func (x *scaled) probes() int64 {
 		x.t.Fatal(err)
 	}
 	defer e.Close()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
 	plan, err := e.Cycle(in)
+	runtime.ReadMemStats(&after)
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	return plan.Stats.Probes
+	return plan.Stats.Probes, int64(after.TotalAlloc - before.TotalAlloc)
 }
 
 // scales are fleets of which twice as many are about twice the work.
@@ -95,6 +100,14 @@ var scales = []struct {
 			x.need(fmt.Sprint("c", i%10), spreadOver(int32(i%7), keyHost, model.KeyZone), 10, "")
 		}
 	}},
+	{"chains of preemption with a priority for each row", func(x *scaled) {
+		for i := range x.n {
+			low, high := fmt.Sprint("low", i%10), fmt.Sprint("high", i%10)
+			x.machine(low, nil)
+			x.need(low, model.ProfileSpec{Priority: int32(i)}, 1, "")
+			x.need(high, model.ProfileSpec{Priority: int32(i)}, 1, "")
+		}
+	}},
 }
 
 // spreadOver is a profile whose machines differ by at most one in each key.
@@ -111,14 +124,15 @@ func spreadOver(priority int32, keys ...string) model.ProfileSpec {
 func TestWorkGrowsWithTheFleet(t *testing.T) {
 	for _, x := range scales {
 		t.Run(x.name, func(t *testing.T) {
-			var work [2]int64
+			var probes, bytes [2]int64
 			for i, n := range []int{1200, 2400} {
 				f := &scaled{t: t, n: n, needs: map[string][]model.Need{}, opts: engine.DefaultOptions()}
 				x.build(f)
-				work[i] = f.probes()
+				probes[i], bytes[i] = f.work()
 			}
-			if t.Logf("%d", work); work[0] == 0 || work[1] > 3*work[0] {
-				t.Errorf("%d machines and rows are looked at in the fleet, %d in one of twice its size", work[0], work[1])
+			t.Logf("probes: %d, bytes: %d", probes, bytes)
+			if probes[0] == 0 || probes[1] > 3*probes[0] || bytes[1] > 3*bytes[0] {
+				t.Errorf("%d machines are looked at and %d bytes allocated for the fleet, %d and %d for one of twice its size", probes[0], bytes[0], probes[1], bytes[1])
 			}
 		})
 	}
