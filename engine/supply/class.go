@@ -76,11 +76,7 @@ func (t *Table) newClass(k *kind, key string) uint32 {
 	x.values = make([]uint32, 0, len(t.keys))
 	x.set(k)
 	t.retainKind(&x.kind)
-	for m := range t.matchers.list {
-		if t.matchers.list[m].ready && t.accepts(&t.matchers.list[m], &x) {
-			x.matchers = append(x.matchers, uint32(m))
-		}
-	}
+	x.matchers = t.acceptedBy(&x.kind)
 	var id uint32
 	if n := len(t.classes.free); n > 0 {
 		id, t.classes.free = t.classes.free[n-1], t.classes.free[:n-1]

@@ -36,6 +36,8 @@ type matchers struct {
 	// byProfile remembers what profiles use, by pointer: a profile is
 	// immutable, and demand interns it.
 	byProfile map[*model.Profile]*profileUse
+	// asked finds all that are ready; nil = they are others now.
+	asked *asked
 }
 
 // profileUse is what a profile makes the table keep track of.
@@ -50,7 +52,7 @@ func newMatchers() matchers {
 }
 
 // accepts decides a matcher on a class; a Same requirement is left to the row.
-func (t *Table) accepts(m *matcher, x *class) bool {
+func (t *Table) accepts(m *matcher, x *kind) bool {
 	for i := range m.requirements {
 		v := x.value(m.keys[i])
 		if !m.requirements[i].matches(t, t.ValueString(v), v != 0) {
@@ -129,23 +131,41 @@ func (t *Table) addMatcher(p *model.Profile, canonical string) uint32 {
 
 // admit decides new matchers on all classes and indexes them.
 func (t *Table) admit(fresh []uint32) {
+	asked := t.asksOf(fresh)
 	for i := range t.classes.list {
 		x := &t.classes.list[i]
 		if x.count == 0 {
 			continue
 		}
-		for _, id := range fresh {
-			if t.accepts(&t.matchers.list[id], x) {
-				at, _ := slices.BinarySearch(x.matchers, id)
-				x.matchers = slices.Insert(x.matchers, at, id)
-			}
-		}
+		asked.each(t, &x.kind, func(id uint32) {
+			at, _ := slices.BinarySearch(x.matchers, id)
+			x.matchers = slices.Insert(x.matchers, at, id)
+		})
 	}
 	for _, id := range fresh {
 		t.matchers.list[id].ready = true
 	}
+	t.matchers.asked = nil
 	t.renumbered(&t.numbering.Matchers)
 	t.indexMatchers(fresh)
+}
+
+// acceptedBy returns the matchers that accept a class, of those that are ready;
+// ascending.
+func (t *Table) acceptedBy(x *kind) []uint32 {
+	if t.matchers.asked == nil {
+		var ready []uint32
+		for id := range t.matchers.list {
+			if t.matchers.list[id].ready {
+				ready = append(ready, uint32(id))
+			}
+		}
+		t.matchers.asked = t.asksOf(ready)
+	}
+	var ids []uint32
+	t.matchers.asked.each(t, x, func(id uint32) { ids = append(ids, id) })
+	slices.Sort(ids)
+	return ids
 }
 
 // dropMatchers forgets the matchers that are to go. O(classes + profiles) if
@@ -171,6 +191,7 @@ func (t *Table) dropMatchers(gone func(*matcher) bool) {
 	if len(ids) == 0 {
 		return
 	}
+	t.matchers.asked = nil
 	t.renumbered(&t.numbering.Matchers)
 	is := func(id uint32) bool { _, ok := slices.BinarySearch(ids, id); return ok }
 	for i := range t.classes.list {

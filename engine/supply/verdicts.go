@@ -2,6 +2,7 @@ package supply
 
 import (
 	"encoding/binary"
+	"slices"
 	"strings"
 	"sync"
 
@@ -132,6 +133,17 @@ func (p *predicate) is(c *compiled) bool {
 	return c == p.compiled
 }
 
+// decide is Requirement.Matches for a value that is present: a profile's values
+// are sorted.
+func (p *predicate) decide(value string) bool {
+	switch p.Operator {
+	case model.In, model.NotIn:
+		_, listed := slices.BinarySearch(p.Values, value)
+		return listed == (p.Operator == model.In)
+	}
+	return p.Matches(value, true)
+}
+
 // matches is Requirement.Matches.
 func (p *predicate) matches(t *Table, value string, present bool) bool {
 	if p.compiled == nil || value == "" || !present {
@@ -141,7 +153,7 @@ func (p *predicate) matches(t *Table, value string, present bool) bool {
 	if v := t.memory().get(key); v != nil && v.value == value && p.is(v.of) {
 		return v.ok
 	}
-	ok := p.Matches(value, true)
+	ok := p.decide(value)
 	t.memory().set(key, &verdict{of: p.compiled, value: strings.Clone(value), ok: ok})
 	return ok
 }
