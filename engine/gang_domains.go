@@ -161,7 +161,7 @@ func (l *lane) listGrounds(need int32, k *kind, pool *unitPool) []ground {
 			continue
 		}
 		s := l.selectFor(need, k, scope, missing)
-		if s.any() {
+		if !n.is(hasCandidates) && s.any() {
 			n.status |= hasCandidates
 		}
 		if s.couldCover() {
@@ -262,15 +262,27 @@ func (l *lane) bestGrounds(need int32, k *kind, grounds []ground) []ground {
 	for i := range grounds {
 		l.selectFor(need, k, grounds[i].scope, grounds[i].missing).measure(&grounds[i])
 	}
-	first := l.lines[need].domain
-	slices.SortFunc(grounds, func(a, b ground) int { return l.compareGrounds(&a, &b, first) })
-	for i := range grounds[l.e.opts.TopDomains:] {
-		g := &grounds[l.e.opts.TopDomains+i]
-		if l.e.opts.Explain {
+	first, most := l.lines[need].domain, l.e.opts.TopDomains
+	byOrder := func(a, b ground) int { return l.compareGrounds(&a, &b, first) }
+	if l.e.opts.Explain {
+		slices.SortFunc(grounds, byOrder)
+		for i := range grounds[most:] {
+			g := &grounds[most+i]
 			l.selectFor(need, k, g.scope, g.missing).noteGround(g.value, g.missing, rejectedTopDomains)
 		}
+		return grounds[:most]
 	}
-	return grounds[:l.e.opts.TopDomains]
+	// The best are few, and grounds may be thousands: they are not sorted for these.
+	best := grounds[:most]
+	worst := l.worstGround(best, first)
+	for i := range grounds[most:] {
+		if g := &grounds[most+i]; l.compareGrounds(g, &best[worst], first) < 0 {
+			best[worst] = *g
+			worst = l.worstGround(best, first)
+		}
+	}
+	slices.SortFunc(best, byOrder)
+	return best
 }
 
 // compareGrounds orders domains by how low and how few the machines are that
