@@ -67,6 +67,17 @@ func (a *alike) sort(idRank []uint32) {
 	slices.SortFunc(a.rows, func(x, y columnar.Row) int { return cmp.Compare(idRank[x], idRank[y]) })
 }
 
+// least returns the least rank of an id.
+func (a *alike) least(idRank []uint32) uint32 {
+	least := idRank[a.rows[0]]
+	if !a.sorted {
+		for _, r := range a.rows[1:] {
+			least = min(least, idRank[r])
+		}
+	}
+	return least
+}
+
 // prey is what needs of a priority, and lower ones, could preempt of a class,
 // whatever is held of it or taken already.
 type prey struct {

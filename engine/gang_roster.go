@@ -113,7 +113,7 @@ func (l *lane) read(x *unitScope) {
 		}
 		if m.next++; l.someLeft(a) {
 			score := l.score(a.rows[0], m.priority, a.level)
-			m.pending = append(m.pending, flavour{alike: a, score: score, band: l.band(score)})
+			m.pending = append(m.pending, flavour{alike: a, score: score, band: l.band(score), first: l.s.IDRank[a.rows[a.at]]})
 		}
 	}
 	slices.SortFunc(m.pending, func(a, b flavour) int { return compareFlavours(&a, &b) })

@@ -86,7 +86,7 @@ func (l *lane) selectUnits(k *kind, scope *unitScope, want []int64) *selection {
 	}
 	s.extra, s.wholes = s.extra[:0], s.wholes[:0]
 	s.gangs.reset(s.dims)
-	scope.order()
+	scope.order(l.s.IDRank)
 	s.unmark()
 	s.listBroken()
 	s.listRest()
@@ -370,6 +370,9 @@ func (s *selection) head(mask uint64) (at int, ok bool) {
 	best := ^uint32(0)
 	for i := s.scope.live(s.flavourAt); i < s.flavourTo && flavours[i].tier == tier; i = s.scope.live(i + 1) {
 		f := &flavours[i]
+		if f.first > best {
+			break // nor will those behind have a smaller id
+		}
 		if s.classMask[f.class]&mask == 0 || !s.k.acceptsClass(f.class) || s.waits && !f.excess {
 			continue
 		}

@@ -118,6 +118,9 @@ type flavour struct {
 	band  float64
 	// Of the flavours that are alike in all but class, which are merged by id.
 	tier int32
+	// first is the rank of an id that none of the machines left goes before: in a
+	// tier, flavours are in this order.
+	first uint32
 	// gone says that nothing is left, nor of those up to skip.
 	gone bool
 	skip int32
@@ -343,18 +346,22 @@ func (l *lane) noneBelow(g *gang, priority int32) bool {
 
 // order puts the flavours in the order in which they are taken, and marks
 // those that are merged by id.
-func (x *unitScope) order() {
+func (x *unitScope) order(idRank []uint32) {
 	if x.ordered {
 		return
 	}
 	x.ordered = true
+	for i := range x.flavours {
+		f := &x.flavours[i]
+		f.first = f.least(idRank)
+	}
 	slices.SortFunc(x.flavours, func(a, b flavour) int { return compareFlavours(&a, &b) })
 	x.numberTiers(0)
 }
 
 // compareFlavours is the order in which flavours are listed.
 func compareFlavours(a, b *flavour) int {
-	return cmp.Or(compareTiers(a, b), cmp.Compare(a.class, b.class), cmp.Compare(a.level, b.level))
+	return cmp.Or(compareTiers(a, b), cmp.Compare(a.first, b.first))
 }
 
 // numberTiers marks, from a place in the order on, the flavours that are merged by id.

@@ -55,7 +55,7 @@ func (l *lane) noneToTake(k *kind) bool {
 	}
 	t, x := &l.e.store.gangs, &l.unitsFor(k).anywhere
 	usable := func(r columnar.Row) bool { return l.takenBy(r) == noNeed && k.acceptsClass(l.s.View.Class[r]) }
-	x.order()
+	x.order(l.s.IDRank)
 	for i := l.liveOrMore(x, 0); i < len(x.flavours); i = l.liveOrMore(x, i+1) {
 		if f := &x.flavours[i]; k.acceptsClass(f.class) && l.hasLeft(f) {
 			return false

@@ -13,7 +13,7 @@ import (
 
 // scaled is a fleet of any size.
 type scaled struct {
-	t        *testing.T
+	t        testing.TB
 	n        int
 	machines []model.Machine
 	needs    map[string][]model.Need
@@ -46,33 +46,42 @@ func (x *scaled) need(cluster string, spec model.ProfileSpec, machines int, grou
 	x.needs[cluster] = append(x.needs[cluster], model.Need{Cluster: cluster, Profile: p, Aggregate: whole(machines), MinUnit: whole(1), Group: group})
 }
 
-// work decides a fleet from nothing and returns how many machines were looked at, and
-// how many bytes allocated.
-func (x *scaled) work() (probes, bytes int64) {
-	x.t.Helper()
+// scale builds a fleet and returns an engine to decide it with.
+func scale(t testing.TB, n int, build func(*scaled)) (*engine.Engine, engine.Input) {
+	t.Helper()
+	x := &scaled{t: t, n: n, needs: map[string][]model.Need{}, opts: engine.DefaultOptions()}
+	build(x)
 	in := engine.Input{Supply: supply.New(), Demand: demand.New(), Now: 1}
 	for i := range x.machines {
 		if err := in.Supply.Put(&x.machines[i]); err != nil {
-			x.t.Fatal(err)
+			t.Fatal(err)
 		}
 	}
 	for cluster, rows := range x.needs {
 		if err := in.Demand.Replace(cluster, rows); err != nil {
-			x.t.Fatal(err)
+			t.Fatal(err)
 		}
 	}
-	x.opts.Workers = 1
+	x.opts.Workers, x.opts.Full = 1, true
 	e, err := engine.New(x.opts)
 	if err != nil {
-		x.t.Fatal(err)
+		t.Fatal(err)
 	}
+	return e, in
+}
+
+// work decides a fleet from nothing and returns how many machines were looked at, and
+// how many bytes allocated.
+func work(t *testing.T, n int, build func(*scaled)) (probes, bytes int64) {
+	t.Helper()
+	e, in := scale(t, n, build)
 	defer e.Close()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	plan, err := e.Cycle(in)
 	runtime.ReadMemStats(&after)
 	if err != nil {
-		x.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return plan.Stats.Probes, int64(after.TotalAlloc - before.TotalAlloc)
 }
@@ -108,6 +117,21 @@ var scales = []struct {
 			x.need(high, model.ProfileSpec{Priority: int32(i)}, 1, "")
 		}
 	}},
+	{"victims of a size of their own each", func(x *scaled) {
+		for i := range x.n {
+			low, high := fmt.Sprint("low", i/20), fmt.Sprint("high", i%10) // credit goes through classes cluster by cluster
+			x.machine(low, nil).Resources = model.NewResources(model.Amount{Name: "cpu", Value: 4000}, model.Amount{Name: "memory", Value: int64(1<<30 + i)})
+			x.need(low, model.ProfileSpec{Priority: 1}, 1, "")
+			x.need(high, model.ProfileSpec{Priority: 1000}, 1, "")
+		}
+	}},
+	{"rows with a value of their own each", func(x *scaled) {
+		for i := range x.n {
+			x.machine("", map[string]string{"app": fmt.Sprint("a", i)})
+			own := model.Requirement{Key: "app", Operator: model.In, Values: []string{fmt.Sprint("a", i)}}
+			x.need(fmt.Sprint("c", i%10), model.ProfileSpec{Requirements: []model.Requirement{own}}, 1, "")
+		}
+	}},
 }
 
 // spreadOver is a profile whose machines differ by at most one in each key.
@@ -126,14 +150,30 @@ func TestWorkGrowsWithTheFleet(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			var probes, bytes [2]int64
 			for i, n := range []int{1200, 2400} {
-				f := &scaled{t: t, n: n, needs: map[string][]model.Need{}, opts: engine.DefaultOptions()}
-				x.build(f)
-				probes[i], bytes[i] = f.work()
+				probes[i], bytes[i] = work(t, n, x.build)
 			}
 			t.Logf("probes: %d, bytes: %d", probes, bytes)
 			if probes[0] == 0 || probes[1] > 3*probes[0] || bytes[1] > 3*bytes[0] {
 				t.Errorf("%d machines are looked at and %d bytes allocated for the fleet, %d and %d for one of twice its size", probes[0], bytes[0], probes[1], bytes[1])
 			}
 		})
+	}
+}
+
+// BenchmarkWorkGrowsWithTheFleet is the same in time: that of twice the machines ought
+// to be about twice as long.
+func BenchmarkWorkGrowsWithTheFleet(b *testing.B) {
+	for _, x := range scales {
+		for _, n := range []int{3000, 6000, 12_000} {
+			b.Run(fmt.Sprintf("%s/n=%d", x.name, n), func(b *testing.B) {
+				e, in := scale(b, n, x.build)
+				defer e.Close()
+				for b.Loop() {
+					if _, err := e.Cycle(in); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
 	}
 }
