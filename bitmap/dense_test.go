@@ -155,7 +155,7 @@ func TestDenseMisuse(t *testing.T) {
 	mustPanic(t, "Set above the top", func() { d.Set(71) })
 	mustPanic(t, "SetAll above the top", func() { d.SetAll(3, 71) })
 	d.Clear(1 << 30)
-	if _, any := d.Next(0); any {
+	if _, found := d.Next(0); found {
 		t.Error("a refused row is in the set")
 	}
 }

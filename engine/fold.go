@@ -57,9 +57,19 @@ func (f *folder) startFold(profile, aggregate uint32, row int) int32 {
 	x := folds.at(at)
 	x.row, x.first, x.arrival = number, number, f.block.Arrival(row)
 	n := &p.lines[number]
-	n.kind = p.e.store.kinds.ofFold(p.s, profile, member, positive(member))
+	n.kind = f.kindOfFold(profile, aggregate, member)
 	n.group, n.status = uint32(at), isFold|isParked
 	return at
+}
+
+// kindOfFold returns the kind of a fold of rows with a profile and an aggregate.
+func (f *folder) kindOfFold(profile, aggregate uint32, member []int64) uint32 {
+	last := &f.foldKinds[profile]
+	if last.kind == 0 || last.unit != aggregate {
+		mask := positive(member)
+		*last = lastKind{mask, aggregate, 1 + f.p.e.store.kinds.ofFold(f.p.s, profile, member, mask)}
+	}
+	return last.kind - 1
 }
 
 // join adds the row to a fold.

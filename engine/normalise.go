@@ -39,17 +39,19 @@ func (p *pass) normalise() (moved bool) {
 
 // folder makes the lines of one cluster after the other, for one worker.
 type folder struct {
-	p       *pass
-	worker  int
-	sums    *alloc.Arena // of folds, as long as the store knows them
-	c       int32
-	block   *demand.Block
-	base    int32
-	groups  groupNumbers
-	kinds   []lastKind     // by profile: the kind that was found last
-	decided aggregateTable // by (profile, aggregate) of the cluster: the fold, or −1
-	folds   aggregateTable // by (profile without Same, aggregate) of the cluster
-	unused  []int32        // numbers of folds that are no more
+	p      *pass
+	worker int
+	sums   *alloc.Arena // of folds, as long as the store knows them
+	c      int32
+	block  *demand.Block
+	base   int32
+	groups groupNumbers
+	kinds  []lastKind // by profile: the kind that was found last
+	// foldKinds are those of folds, whose unit is a member's aggregate.
+	foldKinds []lastKind
+	decided   aggregateTable // by (profile, aggregate) of the cluster: the fold, or −1
+	folds     aggregateTable // by (profile without Same, aggregate) of the cluster
+	unused    []int32        // numbers of folds that are no more
 	// stripped numbers profiles without Same.
 	stripped strippedProfiles
 	touched  []int32 // rows of the cluster that may have another seat
@@ -74,7 +76,7 @@ func (f *folder) enter(p *pass, worker int) {
 	}
 	profiles := int(p.s.Demand.ProfileIDMax())
 	f.groups = resize(f.groups, int(p.s.Demand.GroupIDMax()))
-	f.kinds = resize(f.kinds, profiles)
+	f.kinds, f.foldKinds = resize(f.kinds, profiles), resize(f.foldKinds, profiles)
 	f.stripped.reset(profiles)
 }
 
