@@ -83,7 +83,7 @@ type race struct {
 	mu      sync.Mutex
 	again   []int32 // racers that have lost a machine
 
-	walks, lost, takenOver, givenUp atomic.Int64
+	walks, retries, lost, takenOver, givenUp atomic.Int64
 }
 
 // scout is where a worker's walk stands in the classes of a stage.
@@ -125,7 +125,7 @@ func (l *lane) acquireRacing() {
 	}
 	r.run()
 	l.counts.Proposals += r.walks.Load()
-	l.counts.Conflicts, l.counts.Displacements, l.counts.RetriesExhausted = r.lost.Load(), r.takenOver.Load(), r.givenUp.Load()
+	l.counts.Retries, l.counts.Conflicts, l.counts.Displacements, l.counts.RetriesExhausted = r.retries.Load(), r.lost.Load(), r.takenOver.Load(), r.givenUp.Load()
 }
 
 // mayEnter reports whether a need can race.
@@ -205,7 +205,9 @@ func (r *race) walkOut(s *scout, i int32) {
 	x := &r.racers[i]
 	x.state.Store(raceRuns)
 	for {
-		r.walks.Add(1)
+		if r.walks.Add(1); x.tries > 0 {
+			r.retries.Add(1)
+		}
 		r.walk(s, uint32(i))
 		x.tries++
 		if x.state.CompareAndSwap(raceRuns, raceDone) {

@@ -177,6 +177,8 @@ type Stats struct {
 type AcquireCounts struct {
 	// Proposals counts the walks of needs over free machines.
 	Proposals int64
+	// Retries counts those of them by needs that had walked before, and had lost a machine.
+	Retries int64
 	// Conflicts counts the machines that somebody of higher rank had claimed
 	// meanwhile; Displacements, those that were taken over from a lower rank.
 	Conflicts, Displacements int64
@@ -207,6 +209,7 @@ func (m ProposeMode) String() string { return proposeModeNames[m] }
 
 func (c *AcquireCounts) add(x *AcquireCounts) {
 	c.Proposals += x.Proposals
+	c.Retries += x.Retries
 	c.Conflicts += x.Conflicts
 	c.Displacements += x.Displacements
 	c.RetriesExhausted += x.RetriesExhausted

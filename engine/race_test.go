@@ -59,11 +59,16 @@ func TestRacingGivesTheSameAnswer(t *testing.T) {
 					t.Fatalf("fleet of seed %d: %s", seed, diff)
 				}
 				all.Proposals += counts.Proposals
+				all.Retries += counts.Retries
 				all.Displacements += counts.Displacements
 				all.RetriesExhausted += counts.RetriesExhausted
 			}
 			if all.Proposals == 0 || c.displaced && all.Displacements == 0 || c.exhausted && all.RetriesExhausted == 0 {
 				t.Errorf("%+v: what is tried did not happen", all)
+			}
+			// Who may walk once does not walk again.
+			if again := all.Retries > 0; again != (c.displaced && c.tries > 1) && c.workers == 1 || all.Retries >= all.Proposals || c.tries == 1 && again {
+				t.Errorf("%+v: of the proposals %d are retries", all, all.Retries)
 			}
 			t.Logf("%+v", all)
 		})

@@ -65,6 +65,7 @@ type metrics struct {
 	proposals        *prometheus.CounterVec
 	displacements    prometheus.Counter
 	retriesExhausted prometheus.Counter
+	retries          prometheus.Counter
 	proposalsTimed   *prometheus.CounterVec
 	proposalSeconds  *prometheus.CounterVec
 	clusters         map[string]struct{}
@@ -164,11 +165,12 @@ func (m *metrics) defineCycle(g gaugeMaker, c counterMaker, h histogramMaker) {
 	m.aged = g("bigfleet_shard_shortfalls_aged", "Shortfalls by age in cycles.", "bucket")
 	m.byPriority = g("bigfleet_shard_shortfalls_by_priority", "Shortfalls by class of priority.", "priority_class")
 	m.parked = g("tonnage_shard_parked_needs", "Rows of demand that rest after waiting in vain.").WithLabelValues()
-	m.proposals = c("bigfleet_shard_phase1_occ_proposals_total", "Walks of Needs over free machines, and machines that somebody of higher rank had claimed meanwhile: none where Needs have their turns in rank order.", "outcome")
+	m.proposals = c("bigfleet_shard_phase1_occ_proposals_total", "Needs that have walked over free machines, and machines that somebody of higher rank had claimed meanwhile: none where Needs have their turns in rank order.", "outcome")
 	m.proposals.WithLabelValues("committed")
 	m.proposals.WithLabelValues("conflict")
 	m.displacements = c("bigfleet_shard_phase1_occ_displacements_total", "Machines that a Need took over from one of lower rank.").WithLabelValues()
 	m.retriesExhausted = c("bigfleet_shard_phase1_occ_retries_exhausted_total", "Needs that lost machines too often and were decided in their turn.").WithLabelValues()
+	m.retries = c("tonnage_shard_phase1_retries_total", "Walks of Needs over free machines that had walked before and had lost a machine.").WithLabelValues()
 	m.proposalsTimed = c("tonnage_shard_phase1_proposals_timed_total", "Proposals of which the time was taken, a sample of them.", "mode")
 	m.proposalSeconds = c("tonnage_shard_phase1_proposal_seconds_total", "What the proposals took of which the time was taken.", "mode")
 	for mode := range engine.NumProposeModes {

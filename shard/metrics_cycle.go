@@ -40,7 +40,8 @@ func (m *metrics) cycle(s *Shard, c *Cycle) {
 
 // acquired counts how Needs came to free machines.
 func (m *metrics) acquired(c *engine.AcquireCounts) {
-	m.proposals.WithLabelValues("committed").Add(float64(c.Proposals))
+	m.proposals.WithLabelValues("committed").Add(float64(c.Proposals - c.Retries))
+	m.retries.Add(float64(c.Retries))
 	m.proposals.WithLabelValues("conflict").Add(float64(c.Conflicts))
 	m.displacements.Add(float64(c.Displacements))
 	m.retriesExhausted.Add(float64(c.RetriesExhausted))

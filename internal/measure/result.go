@@ -69,6 +69,7 @@ type Result struct {
 	Proposals        int64  `json:"proposals"`
 	Conflicts        int64  `json:"conflicts"`
 	Displacements    int64  `json:"displacements"`
+	Retries          int64  `json:"retries"`
 	RetriesExhausted int64  `json:"retriesExhausted"`
 	// Actions, Satisfied and Unsatisfied are those of the last measured cycle;
 	// ActionsTotal is over all measured cycles.
@@ -107,7 +108,8 @@ func (r *Result) WriteJSON(w io.Writer) error {
 func (r *Result) takePlan(st *engine.Stats) {
 	r.Machines, r.Needs, r.NeedsFolded, r.Classes = st.Machines, st.Needs, st.Folded, st.Classes
 	r.Satisfied, r.Unsatisfied, r.Probes = st.Satisfied, st.Unsatisfied, st.Probes
-	r.Proposals, r.Conflicts, r.Displacements, r.RetriesExhausted = st.Proposals, st.Conflicts, st.Displacements, st.RetriesExhausted
+	r.Proposals, r.Retries = st.Proposals, st.Retries
+	r.Conflicts, r.Displacements, r.RetriesExhausted = st.Conflicts, st.Displacements, st.RetriesExhausted
 	switch {
 	case st.Checked:
 		r.CheckedCycles++
