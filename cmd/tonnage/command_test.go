@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -191,5 +192,20 @@ func TestSimulateStopsWhenItsContextEnds(t *testing.T) {
 	code := run(ctx, []string{"simulate", "-f", "-"}, streams{in: strings.NewReader(goodRun), out: &out, err: &errs})
 	if code != exitInternal || !strings.HasPrefix(errs.String(), "interrupted") {
 		t.Errorf("exit %d, %q", code, errs.String())
+	}
+}
+
+// TestASignalEndsWhatDecides: also while standard input says nothing.
+func TestASignalEndsWhatDecides(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, args := range [][]string{{"decide", "-f", "-"}, {"explain", "machine", "-f", "-", "m"}, {"what-if", "-f", "-", "--price", "m=1"}} {
+		silent, end := io.Pipe()
+		var out, errs bytes.Buffer
+		code := run(ctx, args, streams{in: silent, out: &out, err: &errs})
+		_ = end.Close()
+		if code != exitInternal || !strings.HasPrefix(errs.String(), "interrupted") {
+			t.Errorf("%v: exit %d, %q", args, code, errs.String())
+		}
 	}
 }

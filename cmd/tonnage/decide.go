@@ -32,7 +32,7 @@ code is 0. A file with faults is refused whole, with one line for each fault
   generate-world | tonnage decide -f - -o table`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return decide(s, f, cmd.Flags().Changed("workers"))
+			return untilDone(cmd.Context(), func() error { return decide(s, f, cmd.Flags().Changed("workers")) })
 		},
 	}
 	fileFlag(cmd, &f.file, "the world")

@@ -62,7 +62,7 @@ func newExplainOf(s streams, use, short, example string, subjects func(map[strin
 			for _, name := range args {
 				names[name] = true
 			}
-			return explain(cmd.Context(), s, &f, subjects(names))
+			return untilDone(cmd.Context(), func() error { return explain(cmd.Context(), s, &f, subjects(names)) })
 		},
 	}
 	f.source.add(cmd)

@@ -67,6 +67,19 @@ func run(ctx context.Context, args []string, s streams) int {
 	return exitInternal
 }
 
+// untilDone does what looks at no context: reads standard input, or decides. A signal ends
+// the command all the same, since nothing has to be put in order then.
+func untilDone(ctx context.Context, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("interrupted: %w", context.Cause(ctx))
+	}
+}
+
 // twoDashes lets the servers' long flags be given with one dash, as scripts for
 // the public project's binaries may: -listen=:7780 is --listen=:7780. What is no
 // long flag of the command stays as it is, and so does all behind a --.

@@ -56,7 +56,9 @@ victims by class, the domains that were tried, until when machines are held.`,
   tonnage what-if -f world.yaml --edits more.yaml -o svg > plan.svg
   tonnage what-if --shard http://127.0.0.1:8080 --price cpu-batch-000019=0.9 --weight priority=2`,
 		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return whatIf(cmd.Context(), s, f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return untilDone(cmd.Context(), func() error { return whatIf(cmd.Context(), s, f) })
+		},
 	}
 	f.source.add(cmd)
 	cmd.Flags().StringVar(&f.edits, "edits", "", `what to change, JSON or YAML; "-" reads standard input`)
