@@ -126,6 +126,25 @@ func TestEqualsReferenceOnRandomFleets(t *testing.T) {
 	}
 }
 
+// TestEqualsReferenceOnExtremeFleets: also where values are at the ends of what they may be.
+func TestEqualsReferenceOnExtremeFleets(t *testing.T) {
+	defer engine.SetComponentsMin(engine.SetComponentsMin(0))
+	sizes := []fleet.Size{fleet.Tiny, fleet.Tiny, fleet.Small}
+	for i := range fleetsToTry() / 4 {
+		seed := *fleetFrom + int64(i)
+		if *fleetSeed != 0 {
+			if seed = *fleetSeed; i > 0 {
+				break
+			}
+		}
+		w := fleet.Extreme(seed, sizes[seed%int64(len(sizes))])
+		if d := differs(w); d != "" {
+			small := fleet.Minimise(w, func(w fleet.World) bool { return differs(w) != "" })
+			t.Fatalf("seed %d (repeat with -fleet-seed=%d): %s\nsmallest world that differs: %s\n%s", seed, seed, d, differs(small), fleet.Describe(small))
+		}
+	}
+}
+
 // TestDrainTimesThatAreNoTimes: whoever embeds the engine observes drain times, and may
 // hand over what a division by zero has left.
 func TestDrainTimesThatAreNoTimes(t *testing.T) {

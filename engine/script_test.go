@@ -50,8 +50,12 @@ func sizeOf(seed int64) fleet.Size {
 
 func newScript(seed int64) (*script, error) {
 	x := &script{rng: rand.New(rand.NewPCG(uint64(seed), 11)), clusters: map[string]bool{}}
+	draw := fleet.Random
+	if seed%5 == 0 {
+		draw = fleet.Extreme
+	}
 	for i := range 3 {
-		x.donors = append(x.donors, fleet.Random(seed*3+int64(i), sizeOf(seed)))
+		x.donors = append(x.donors, draw(seed*3+int64(i), sizeOf(seed)))
 	}
 	if seed%3 == 0 {
 		x.donors[0] = fleet.Shared(x.donors[0], seed)
