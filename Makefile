@@ -169,7 +169,7 @@ gates: gates-exact gates-instructions gates-compare ## all that holds speed and 
 .PHONY: gates-exact
 gates-exact: ## plans, candidates looked at, allocations and bytes against what is written down
 	$(GO) test -count=1 -run 'Alloc|Gates|Pinned' ./benches ./alloc ./bitmap ./columnar ./engine/model ./pprof
-	TONNAGE_TIMED=1 $(GO) test -count=1 -v -run OneComponent ./benches
+	TONNAGE_TIMED=1 $(GO) test -count=1 -v -run 'OneComponent|ShrinkTakes' ./benches
 
 .PHONY: gates-instructions
 gates-instructions: ## instructions of pinned work against what is written down; needs valgrind

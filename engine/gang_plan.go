@@ -199,17 +199,20 @@ func (s *selection) any() bool {
 	}
 	s.rewindSingles()
 	defer s.rewindSingles()
-	for {
-		at, ok := s.nextFlavour(^uint64(0))
-		if !ok {
-			s.sortGangs()
-			return len(s.extra)+len(s.wholes) > 0
-		}
-		if f := &s.scope.flavours[at]; !f.excess || !s.spares(f) {
+	for i := s.scope.live(s.flavourAt); i < s.flavourTo || s.moreFlavours(); i = s.scope.live(i + 1) {
+		if s.isOffered(i, ^uint64(0)) && !s.isLeftToPhase3(i) && s.headOf(i) != columnar.None {
 			return true
 		}
-		s.cursors.set(at, len(s.scope.flavours[at].rows))
 	}
+	s.sortGangs()
+	return len(s.extra)+len(s.wholes) > 0
+}
+
+// isLeftToPhase3 reports whether a flavour is excess that would be left to phase 3. There may be
+// thousands of such flavours, where clusters have shrunk.
+func (s *selection) isLeftToPhase3(at int) bool {
+	f := &s.scope.flavours[at]
+	return f.excess && s.spares(f)
 }
 
 // costOf says what the chosen units destroy.

@@ -373,7 +373,7 @@ func (s *selection) head(mask uint64) (at int, ok bool) {
 		if f.first > best {
 			break // nor will those behind have a smaller id
 		}
-		if s.classMask[f.class]&mask == 0 || !s.k.acceptsClass(f.class) || s.waits && !f.excess {
+		if !s.isOffered(i, mask) {
 			continue
 		}
 		if s.reclaiming && !s.admitsClass(f.giver(), f.class) {
@@ -384,6 +384,13 @@ func (s *selection) head(mask uint64) (at int, ok bool) {
 		}
 	}
 	return at, ok
+}
+
+// isOffered reports whether the need may have machines of a flavour, as far as that goes
+// for all of them, that have something of the mask.
+func (s *selection) isOffered(at int, mask uint64) bool {
+	f := &s.scope.flavours[at]
+	return s.classMask[f.class]&mask != 0 && s.k.acceptsClass(f.class) && !(s.waits && !f.excess)
 }
 
 // headOf moves on to a flavour's first machine that is not in the plan and that

@@ -21,20 +21,11 @@ func TestOneComponentIsNotSlowerWithTwo(t *testing.T) {
 		rounds = 8
 		worse  = 1.10
 	)
-	if os.Getenv("TONNAGE_TIMED") == "" {
-		t.Skip("SKIPPED: times are compared only with TONNAGE_TIMED=1, while nothing else runs")
-	}
+	alone(t)
 	if runtime.GOMAXPROCS(0) < 2 {
 		t.Skip("SKIPPED: there is one CPU")
 	}
-	rung, err := workload.ByName("500k-flat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	in, err := measure.Load(workload.Build(rung, 1), workload.Cold)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := fleetOf(t, "500k-flat", workload.Cold)
 	var best [2]time.Duration
 	for round := range rounds {
 		coldCycles(t, in, &best)
@@ -81,4 +72,57 @@ func coldCycles(t *testing.T, in engine.Input, best *[2]time.Duration) {
 			t.Fatalf("%016x by one worker, %016x by two", digests[0], digests[1])
 		}
 	}
+}
+
+// TestShrinkTakesAboutAsLongAsCold: where clusters have shrunk, what they leave is excess of
+// thousands of flavours. That each Need looked at all of them for each once took 60 times as
+// long as a cold cycle; it takes about twice as long.
+func TestShrinkTakesAboutAsLongAsCold(t *testing.T) {
+	const worse = 6
+	alone(t)
+	best := map[workload.Regime]time.Duration{}
+	for _, regime := range []workload.Regime{workload.Cold, workload.Shrink} {
+		in := fleetOf(t, "500k-rows", regime)
+		opts := engine.DefaultOptions()
+		opts.Full = true
+		e, err := engine.New(opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			began := time.Now()
+			if _, err := e.Cycle(in); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); best[regime] == 0 || took < best[regime] {
+				best[regime] = took
+			}
+		}
+		e.Close()
+	}
+	t.Logf("%v", best)
+	if best[workload.Shrink] > worse*best[workload.Cold] {
+		t.Errorf("%v with shrunk clusters, %v cold: more than %d times as long", best[workload.Shrink], best[workload.Cold], worse)
+	}
+}
+
+// alone skips a test that compares times unless nothing else runs beside it.
+func alone(t *testing.T) {
+	t.Helper()
+	if os.Getenv("TONNAGE_TIMED") == "" {
+		t.Skip("SKIPPED: times are compared only with TONNAGE_TIMED=1, while nothing else runs")
+	}
+}
+
+func fleetOf(t *testing.T, name string, regime workload.Regime) engine.Input {
+	t.Helper()
+	rung, err := workload.ByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := measure.Load(workload.Build(rung, 1), regime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in
 }
