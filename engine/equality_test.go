@@ -55,23 +55,36 @@ func fleetsToTry() int {
 	return *fleets
 }
 
+// fleetSeeds are the seeds of so many fleets, or the one that is asked for.
+func fleetSeeds(n int) []int64 {
+	if *fleetSeed != 0 {
+		return []int64{*fleetSeed}
+	}
+	seeds := make([]int64, n)
+	for i := range seeds {
+		seeds[i] = *fleetFrom + int64(i)
+	}
+	return seeds
+}
+
+// mustAgree fails the test where engine and reference disagree on the world of a seed,
+// with the smallest world on which they do.
+func mustAgree(t *testing.T, seed int64, w fleet.World) {
+	t.Helper()
+	if d := differs(w); d != "" {
+		small := fleet.Minimise(w, func(w fleet.World) bool { return differs(w) != "" })
+		t.Fatalf("seed %d (repeat with -fleet-seed=%d): %s\nsmallest world that differs: %s\n%s", seed, seed, d, differs(small), fleet.Describe(small))
+	}
+}
+
 // TestReclaimEqualsReference: between tenants too.
 func TestReclaimEqualsReference(t *testing.T) {
 	defer engine.SetComponentsMin(engine.SetComponentsMin(0))
 	sizes := []fleet.Size{fleet.Tiny, fleet.Small, fleet.Tiny, fleet.Small, fleet.Tiny, fleet.Medium}
 	reclaims := 0
-	for i := range fleetsToTry() / 4 {
-		seed := *fleetFrom + int64(i)
-		if *fleetSeed != 0 {
-			if seed = *fleetSeed; i > 0 {
-				break
-			}
-		}
+	for i, seed := range fleetSeeds(fleetsToTry() / 4) {
 		w := fleet.Shared(fleet.Random(seed, sizes[seed%int64(len(sizes))]), seed)
-		if d := differs(w); d != "" {
-			small := fleet.Minimise(w, func(w fleet.World) bool { return differs(w) != "" })
-			t.Fatalf("seed %d (repeat with -fleet-seed=%d): %s\nsmallest world that differs: %s\n%s", seed, seed, d, differs(small), fleet.Describe(small))
-		}
+		mustAgree(t, seed, w)
 		if i < reclaimsSample && reclaimed(w) {
 			reclaims++
 		}
@@ -106,23 +119,13 @@ func TestEqualsReferenceOnRandomFleets(t *testing.T) {
 	defer engine.SetComponentsMin(engine.SetComponentsMin(0))
 	defer engine.SetGatherMin(engine.SetGatherMin(0))
 	sizes := []fleet.Size{fleet.Tiny, fleet.Tiny, fleet.Tiny, fleet.Small, fleet.Small, fleet.Medium}
-	n := fleetsToTry()
-	for i := range n + len(fleetsThatFailed) {
-		seed := *fleetFrom + int64(i)
-		if i >= n {
-			seed = fleetsThatFailed[i-n]
-		}
-		if *fleetSeed != 0 {
-			if seed = *fleetSeed; i > 0 {
-				break
-			}
-		}
-		size := sizes[seed%int64(len(sizes))]
+	seeds := fleetSeeds(fleetsToTry())
+	if *fleetSeed == 0 {
+		seeds = append(seeds, fleetsThatFailed...)
+	}
+	for _, seed := range seeds {
 		engine.SetGatherMin(int(seed%2) << 16)
-		if d := differs(fleet.Random(seed, size)); d != "" {
-			small := fleet.Minimise(fleet.Random(seed, size), func(w fleet.World) bool { return differs(w) != "" })
-			t.Fatalf("seed %d (repeat with -fleet-seed=%d): %s\nsmallest world that differs: %s\n%s", seed, seed, d, differs(small), fleet.Describe(small))
-		}
+		mustAgree(t, seed, fleet.Random(seed, sizes[seed%int64(len(sizes))]))
 	}
 }
 
@@ -130,18 +133,8 @@ func TestEqualsReferenceOnRandomFleets(t *testing.T) {
 func TestEqualsReferenceOnExtremeFleets(t *testing.T) {
 	defer engine.SetComponentsMin(engine.SetComponentsMin(0))
 	sizes := []fleet.Size{fleet.Tiny, fleet.Tiny, fleet.Small}
-	for i := range fleetsToTry() / 4 {
-		seed := *fleetFrom + int64(i)
-		if *fleetSeed != 0 {
-			if seed = *fleetSeed; i > 0 {
-				break
-			}
-		}
-		w := fleet.Extreme(seed, sizes[seed%int64(len(sizes))])
-		if d := differs(w); d != "" {
-			small := fleet.Minimise(w, func(w fleet.World) bool { return differs(w) != "" })
-			t.Fatalf("seed %d (repeat with -fleet-seed=%d): %s\nsmallest world that differs: %s\n%s", seed, seed, d, differs(small), fleet.Describe(small))
-		}
+	for _, seed := range fleetSeeds(fleetsToTry() / 4) {
+		mustAgree(t, seed, fleet.Extreme(seed, sizes[seed%int64(len(sizes))]))
 	}
 }
 

@@ -55,10 +55,11 @@ func (e *Engine) OnLanes(f func(worker int, own [2]*alloc.Arena, shared *alloc.A
 	})
 }
 
-// FoldsMade returns how many folds the store has numbers for, and how many of them some
-// line has; an error, where two lines have the same one or one that is unused.
-func (e *Engine) FoldsMade() (made, used int, err error) {
+// CheckFolds returns an error where two lines have the number of one fold or of one that
+// is unused, or where numbers are lost: nobody has them, and they are not unused.
+func (e *Engine) CheckFolds() (err error) {
 	st := &e.store
+	made, used := 0, 0
 	seen := map[int32]string{}
 	note := func(number int32, by string) {
 		if was := seen[number]; was != "" && err == nil {
@@ -84,7 +85,7 @@ func (e *Engine) FoldsMade() (made, used int, err error) {
 	if unused := len(seen) - used; err == nil && used+unused != made {
 		err = fmt.Errorf("%d folds are of lines and %d unused, of %d", used, unused, made)
 	}
-	return made, used, err
+	return err
 }
 
 // SetMemoryLimit bounds each of the engine's arenas, in bytes.

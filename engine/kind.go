@@ -104,12 +104,15 @@ func (k *kinds) ofFold(s *snapshot.Snapshot, profile uint32, unit []int64, mask 
 	return k.find(s, kindKey{profile: profile, fold: true, mask: mask, unit: hashOf(unit)}, unit)
 }
 
+// mixer spreads what is hashed: 2⁶⁴ by the golden ratio, odd (Knuth, The Art of Computer
+// Programming 3, 6.4).
+const mixer = 0x9e3779b97f4a7c15
+
 // hashOf returns a hash of a vector.
 func hashOf(v []int64) uint64 {
-	const odd = 0x9e3779b97f4a7c15 // 2⁶⁴ by the golden ratio: Knuth, The Art of Computer Programming 3, 6.4
 	h := uint64(len(v))
 	for _, x := range v {
-		h = bits.RotateLeft64((h^uint64(x))*odd, 29)
+		h = bits.RotateLeft64((h^uint64(x))*mixer, 29)
 	}
 	return h
 }

@@ -419,7 +419,7 @@ func (t *aggregateTable) find(number, aggregate uint32) (e *aggregateEntry, foun
 
 // home returns where the search for a key begins.
 func (t *aggregateTable) home(key uint64) int {
-	return int(key*0x9e3779b97f4a7c15>>32) & (len(t.slots) - 1)
+	return int(key*mixer>>32) & (len(t.slots) - 1)
 }
 
 func (t *aggregateTable) set(number, aggregate uint32, value int32) {

@@ -253,15 +253,10 @@ func (l *lane) groupRows(x *grouping, rows []columnar.Row, keys []int) {
 // machine lacks a key.
 func (l *lane) rowGroupOf(x *grouping, r columnar.Row) int32 {
 	t := &l.dealt
-	t.values = t.values[:0]
-	hash := uint64(0)
-	for _, key := range x.keys {
-		v := l.s.Supply.Values(key)[r]
-		if v == 0 {
-			return -1
-		}
-		t.values = append(t.values, v)
-		hash = (hash ^ uint64(v)) * 0x9e3779b97f4a7c15
+	var hash uint64
+	var has bool
+	if t.values, hash, has = l.valuesOf(r, x.keys, t.values); !has {
+		return -1
 	}
 	first := t.byHash[hash]
 	for at := first; at != 0; at = x.groups[at-1].next {

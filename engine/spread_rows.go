@@ -102,18 +102,28 @@ func (sc *spreadScratch) allows(values []uint32) bool {
 	return true
 }
 
+// valuesOf returns the values that a machine has of some keys, in memory that is given, and
+// a hash of them; false when it lacks one.
+func (p *pass) valuesOf(r columnar.Row, keys []int, memory []uint32) (values []uint32, hash uint64, has bool) {
+	values = memory[:0]
+	for _, key := range keys {
+		v := p.s.Supply.Values(key)[r]
+		if v == 0 {
+			return values, 0, false
+		}
+		values = append(values, v)
+		hash = (hash ^ uint64(v)) * mixer
+	}
+	return values, hash, true
+}
+
 // tupleOf returns the place of a machine's tuple, making it if there is none;
 // −1 when the machine lacks a constrained key.
 func (sc *spreadScratch) tupleOf(p *pass, r columnar.Row) int {
-	sc.values = sc.values[:0]
-	hash := uint64(0)
-	for _, k := range sc.keys {
-		v := p.s.Supply.Values(k)[r]
-		if v == 0 {
-			return -1
-		}
-		sc.values = append(sc.values, v)
-		hash = (hash ^ uint64(v)) * 0x9e3779b97f4a7c15
+	var hash uint64
+	var has bool
+	if sc.values, hash, has = p.valuesOf(r, sc.keys, sc.values); !has {
+		return -1
 	}
 	first, ok := sc.byHash[hash]
 	if !ok {

@@ -92,7 +92,7 @@ func (v *verifier) check(at int, in engine.Input, plan *engine.Plan) error {
 // difference is the first one, and how long the other way took to decide.
 func (v *verifier) difference(with string, in engine.Input, plan *engine.Plan) (text string, took time.Duration, err error) {
 	if with == VerifiedReference {
-		text, took = twin.CheckTimed(in, v.opts, plan)
+		text, took = twin.Check(in, v.opts, plan)
 		return text, took, nil
 	}
 	opts := v.opts

@@ -10,14 +10,8 @@ import (
 
 // Check runs the reference on the state of the tables, which must be the one
 // that the plan was made from, and returns the first difference, "" when the
-// plans agree.
-func Check(in engine.Input, opts engine.Options, plan *engine.Plan) string {
-	text, _ := CheckTimed(in, opts, plan)
-	return text
-}
-
-// CheckTimed is Check, and tells how long the reference took to decide.
-func CheckTimed(in engine.Input, opts engine.Options, plan *engine.Plan) (difference string, took time.Duration) {
+// plans agree, and how long the reference took to decide.
+func Check(in engine.Input, opts engine.Options, plan *engine.Plan) (difference string, took time.Duration) {
 	ref, at := Read(in, opts)
 	began := time.Now()
 	want := reference.Decide(ref)

@@ -72,44 +72,39 @@ func errorOf(f *fixture, cluster string) string {
 	return ""
 }
 
-func TestUnitsOfOneClusterAreBounded(t *testing.T) {
+// mustBound sends a roll-up of the most that is accepted of something, and one of one
+// more, which must be refused with these words.
+func mustBound(t *testing.T, most int, of func(n int) *pb.OperatorMessage, words string) {
+	t.Helper()
 	f := serve(t, session.Deps{})
 	o := f.connect(t, "a")
-	units := func(n int) *pb.OperatorMessage {
-		m := rollup("a", session.ClusterKindsMax+8)
+	o.send(of(most))
+	await(t, f.core.taken)
+	o.ack("rollup")
+	o.send(of(most + 1))
+	await(t, f.core.taken)
+	until(t, "it is refused", func() bool { return strings.Contains(errorOf(f, "a"), words) })
+	if rows, want := f.core.rows("a"), len(of(most).GetRollup().GetNeeds()); rows != want {
+		t.Errorf("%d rows, want the %d of the last good roll-up", rows, want)
+	}
+}
+
+func TestUnitsOfOneClusterAreBounded(t *testing.T) {
+	mustBound(t, session.ClusterKindsMax, func(n int) *pb.OperatorMessage {
+		m := rollup("a", n+8) // some are alike
 		for i, need := range m.GetRollup().GetNeeds() {
 			need.MinUnit = map[string]string{"cpu": fmt.Sprint(1+i%n, "m")}
 		}
 		return m
-	}
-	o.send(units(session.ClusterKindsMax))
-	await(t, f.core.taken)
-	o.ack("rollup")
-	o.send(units(session.ClusterKindsMax + 1))
-	await(t, f.core.taken)
-	until(t, "it is refused", func() bool { return strings.Contains(errorOf(f, "a"), "minimum unit") })
-	if rows := f.core.rows("a"); rows != session.ClusterKindsMax+8 {
-		t.Errorf("%d rows, want those of the last good roll-up", rows)
-	}
+	}, "minimum unit")
 }
 
 func TestKindsOfOneClusterAreBounded(t *testing.T) {
-	f := serve(t, session.Deps{})
-	o := f.connect(t, "a")
-	kinds := func(n int) *pb.OperatorMessage {
+	mustBound(t, session.ClusterMatchersMax, func(n int) *pb.OperatorMessage {
 		m := rollup("a", n)
 		for i, need := range m.GetRollup().GetNeeds() {
 			need.Requirements[0].Values = []string{fmt.Sprint(i)}
 		}
 		return m
-	}
-	o.send(kinds(session.ClusterMatchersMax))
-	await(t, f.core.taken)
-	o.ack("rollup")
-	o.send(kinds(session.ClusterMatchersMax + 1))
-	await(t, f.core.taken)
-	until(t, "it is refused", func() bool { return strings.Contains(errorOf(f, "a"), "sets of requirements") })
-	if rows := f.core.rows("a"); rows != session.ClusterMatchersMax {
-		t.Errorf("%d rows, want those of the last good roll-up", rows)
-	}
+	}, "sets of requirements")
 }
