@@ -155,7 +155,7 @@ func TestFleet(t *testing.T) {
 	}{
 		{"the provider is killed", g.provider.Restart},
 		{"all sessions are cut", g.fleet.cutAll},
-		{"the shard is killed", g.shard.restart},
+		{"the shard is killed", g.shard.Restart},
 	} {
 		began := time.Now()
 		x.trouble()
