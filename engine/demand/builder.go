@@ -77,6 +77,21 @@ func (b *Builder) Kinds(most int) int {
 	return len(pairs)
 }
 
+// Count returns how many rows have a profile of which a condition holds. It is
+// asked once for each profile. O(rows).
+func (b *Builder) Count(holds func(*model.Profile) bool) (rows int) {
+	of := make([]bool, len(b.profiles))
+	for i, p := range b.profiles {
+		of[i] = holds(p)
+	}
+	for _, p := range b.profile {
+		if of[p] {
+			rows++
+		}
+	}
+	return rows
+}
+
 // slackRows: memory for so many rows is kept whatever the last roll-up was.
 const slackRows = 1 << 12
 
