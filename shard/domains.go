@@ -102,22 +102,20 @@ func (s *Shard) Domains() []Domain {
 
 // CoordinatorTerm returns the highest term of a coordinator that this process
 // has heard of, 0 = none.
-func (s *Shard) CoordinatorTerm() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.term
-}
+func (s *Shard) CoordinatorTerm() int64 { return s.term.Load() }
 
 // HearTerm takes note of a coordinator's term. false says that a higher one is
 // known: whoever speaks has been replaced.
 func (s *Shard) HearTerm(term int64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if term < s.term {
-		return false
+	for {
+		known := s.term.Load()
+		if term < known {
+			return false
+		}
+		if s.term.CompareAndSwap(known, term) {
+			return true
+		}
 	}
-	s.term = term
-	return true
 }
 
 // Retire forgets a Failed machine. If the provider still lists it, it is taken
