@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -153,13 +154,24 @@ func (l *link) acknowledge(echo string) {
 
 // resync has the operator told of all its machines, beside what it sends: the
 // shard may be busy with a cycle. Operators take turns. When all of them come
-// back at once, a cycle that waits for the shard's lock waits for one of them.
+// back at once, a cycle that waits for the shard's lock waits for one of them. A
+// cluster that asks again and again, over however many sessions, is told once an
+// interval.
 func (l *link) resync() {
 	if !l.resyncing.CompareAndSwap(false, true) {
 		return
 	}
 	go func() {
 		defer l.resyncing.Store(false)
+		for wait := l.server.replays.begin(l.cluster); wait > 0; wait = l.server.replays.begin(l.cluster) {
+			timer := time.NewTimer(wait)
+			select {
+			case <-timer.C:
+			case <-l.done:
+				timer.Stop()
+				return
+			}
+		}
 		select {
 		case l.server.resyncs <- struct{}{}:
 			defer func() { <-l.server.resyncs }()
