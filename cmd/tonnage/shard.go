@@ -5,8 +5,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tonnage/tonnage/shard"
+	"github.com/tonnage/tonnage/shard/session"
 )
 
 // The defaults of shard's flags.
@@ -16,6 +18,7 @@ const (
 	shardIDDefault        = "shard-0"
 	shardHeartbeatDefault = 10 * time.Second
 	metricsOff            = "0"
+	flagClusterInterval   = "cluster-rollup-interval"
 	phaseLogVariable      = "BIGFLEET_PHASEDUMP"
 )
 
@@ -52,6 +55,9 @@ type shardFlags struct {
 	local        bool
 	profileDir   string
 	profileOver  time.Duration
+
+	clusters        session.ClusterLimits
+	clusterInterval time.Duration
 
 	tlsCert, tlsKey, tlsCA string
 	seed                   seedFlags
@@ -126,6 +132,7 @@ func (f *shardFlags) register(cmd *cobra.Command) {
 	flags.DurationVar(&f.hints, "available-capacity-interval", 0, "how often a cluster hears of free capacity for one profile at most; 0 = 5s")
 	flags.Float64Var(&f.reclaimCap, "reclaim-cap-fraction", defaults.ReclaimCapFraction, "part of a cluster's machines that one cycle may reclaim, at least one; 0 = no cap")
 	flags.BoolVar(&f.emptyGuard, "empty-rollup-guard", true, "believe a roll-up that drops nearly all rows only when it is the third")
+	clusterFlags(flags, &f.clusters, &f.clusterInterval)
 	flags.BoolVar(&f.paused, "actuation-paused", false, "decide everything and carry out nothing")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "decide everything, report it, and carry out nothing")
 	flags.StringVar(&f.auditLog, "audit-log", "", "file for what became of every action, one JSON object a line; empty = none")
@@ -142,6 +149,15 @@ func (f *shardFlags) register(cmd *cobra.Command) {
 	_ = cmd.MarkFlagDirname("profile-dir")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json")
 	_ = cmd.MarkFlagFilename("audit-log", "jsonl")
+}
+
+// clusterFlags add the limits of what one cluster may report.
+func clusterFlags(flags *pflag.FlagSet, limits *session.ClusterLimits, interval *time.Duration) {
+	flags.IntVar(&limits.Rows, session.FlagClusterRows, session.ClusterRowsDefault, "most rows of one cluster's roll-up")
+	flags.IntVar(&limits.Gangs, session.FlagClusterGangs, session.ClusterGangsDefault, "most rows of one cluster's roll-up with a Same requirement")
+	flags.IntVar(&limits.RequirementSets, session.FlagClusterRequirementSets, session.ClusterRequirementSetsDefault, "most different sets of requirements in one cluster's roll-up")
+	flags.IntVar(&limits.Keys, session.FlagClusterKeys, session.ClusterKeysDefault, "most different attribute keys in one cluster's requirements and hard spread")
+	flags.DurationVar(interval, flagClusterInterval, session.ClusterIntervalDefault, "least time between two roll-ups of one cluster, the newest of those that come meanwhile being read; 0 = none")
 }
 
 func (f *seedFlags) register(cmd *cobra.Command) {

@@ -16,6 +16,7 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/shard"
+	"github.com/tonnage/tonnage/shard/session"
 )
 
 // shardPlan is what shard was asked to do, checked.
@@ -36,10 +37,16 @@ type shardPlan struct {
 	local        bool
 	pin          bool
 	tls          mtls.Files
+	clusters     session.ClusterLimits
+	apart        time.Duration // between two roll-ups of a cluster; below 0 = nothing
 	seed         seedFlags
 	level        slog.Level
 	settings     string // as given, for the log
 }
+
+// clusterIntervalMax is the longest --cluster-rollup-interval: what is longer than
+// operators take between two roll-ups delays all of them.
+const clusterIntervalMax = 10 * time.Second
 
 // readConfig takes over what the file of settings says.
 func (f *shardFlags) readConfig(cmd *cobra.Command) error {
@@ -56,6 +63,10 @@ func (f *shardFlags) parse(set func(string) bool) (*shardPlan, error) {
 		id: f.id, listen: f.listen, pprof: f.pprofAddr, dataDir: f.dataDir, provider: f.providerAddr, heartbeat: f.heartbeat,
 		advertise: cmp.Or(f.advertiseAddr, f.listen), audit: f.auditLog, auditBytes: f.auditBytes, local: f.local, pin: f.pin,
 		phaseLog: f.phaseLog || os.Getenv(phaseLogVariable) == "1", tls: mtls.Files{Cert: f.tlsCert, Key: f.tlsKey, CA: f.tlsCA}, seed: f.seed,
+		clusters: f.clusters, apart: f.clusterInterval,
+	}
+	if p.apart == 0 {
+		p.apart = -1 // 0 is the default of sessions
 	}
 	if f.metricsAddr != metricsOff {
 		p.metrics = f.metricsAddr
@@ -114,6 +125,23 @@ func (f *shardFlags) faults(p *shardPlan) (faults []error) {
 	}
 	if f.auditBytes < 0 {
 		fault("--audit-log-max-bytes cannot be negative, got %d", f.auditBytes)
+	}
+	if f.clusterInterval < 0 || f.clusterInterval > clusterIntervalMax {
+		fault("--%s must be between 0 and %v, got %v", flagClusterInterval, clusterIntervalMax, f.clusterInterval)
+	}
+	for _, x := range [...]struct {
+		flag  string
+		value int
+	}{
+		{session.FlagClusterRows, f.clusters.Rows}, {session.FlagClusterGangs, f.clusters.Gangs},
+		{session.FlagClusterRequirementSets, f.clusters.RequirementSets}, {session.FlagClusterKeys, f.clusters.Keys},
+	} {
+		if x.value == 0 { // which is the default of sessions
+			fault("--%s must be at least 1, got 0", x.flag)
+		}
+	}
+	if err := f.clusters.Validate(); err != nil {
+		faults = append(faults, err)
 	}
 	if err := checkWorkers(f.workers); err != nil {
 		faults = append(faults, err)
