@@ -24,8 +24,11 @@ var ErrInvalid = errors.New("the instruction cannot be followed")
 // assigned one takes everything that its provider lists. It is kept across
 // restarts; see Kept.
 func (s *Shard) AssignDomain(d Domain) error {
-	if d.Key == "" || d.Value == "" || len(d.Key)+len(d.Value) > 2*model.NameBytesMax {
-		return fmt.Errorf("%w: a domain has a key and a value of at most %d bytes each", ErrInvalid, model.NameBytesMax)
+	if err := model.CheckName(d.Key); err != nil {
+		return fmt.Errorf("%w: the key of the domain %w", ErrInvalid, err)
+	}
+	if err := model.CheckName(d.Value); err != nil {
+		return fmt.Errorf("%w: the value of the domain %w", ErrInvalid, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,6 +18,7 @@ import (
 	bigfleet "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/mtls"
+	"github.com/tonnage/tonnage/internal/terminal"
 	"github.com/tonnage/tonnage/web"
 )
 
@@ -65,6 +66,9 @@ func (c *ctl) needs() *cobra.Command {
 		Use: "needs", Short: "List what clusters need from a shard, and what became of it",
 		Example: "  tonnage ctl needs --cluster cluster-1\n  tonnage ctl needs --shard shard-0:7780 --unmet -o json", Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkNames(cmd, "cluster"); err != nil {
+				return err
+			}
 			if limit < 0 {
 				return badInput(fmt.Errorf("--limit cannot be negative, got %d; 0 = as many as the shard lists", limit))
 			}
@@ -77,9 +81,9 @@ func (c *ctl) needs() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.print(rows, "CLUSTER\tPRIORITY\tGROUP\tSATISFIED\tMACHINES\tDOMAIN\tBEST_DOMAIN\tCYCLES_UNMET\tCYCLES_PARKED\tREASON", func(w io.Writer) {
+			return c.print(rows, "CLUSTER PRIORITY GROUP SATISFIED MACHINES DOMAIN BEST_DOMAIN CYCLES_UNMET CYCLES_PARKED REASON", func(t *terminal.Table) {
 				for _, r := range rows {
-					fmt.Fprintf(w, "%s\t%d\t%s\t%t\t%d\t%s\t%s\t%d\t%d\t%s\n", r.Cluster, r.Priority, orNone(r.Group), r.Satisfied, r.Claimed, orNone(r.Domain), r.best(), r.Unmet, r.Parked, orNone(r.Reason))
+					t.Row(r.Cluster, r.Priority, orNone(r.Group), r.Satisfied, r.Claimed, orNone(r.Domain), r.best(), r.Unmet, r.Parked, orNone(r.Reason))
 				}
 			})
 		},
@@ -114,7 +118,7 @@ func (c *ctl) inspect(ctx context.Context, address string, req *bigfleet.Inspect
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return fmt.Errorf("the shard does not answer: %w", err)
+			return fmt.Errorf("the shard does not answer: %s", terminal.Escape(err.Error()))
 		}
 		if n := frame.GetNeed(); n != nil {
 			visit(n)
@@ -170,6 +174,9 @@ func (c *ctl) machines() *cobra.Command {
 					return badInput(fmt.Errorf("--state: there is no state %q; one of %s", state, strings.Join(web.States[:], ", ")))
 				}
 			}
+			if err := checkNames(cmd, "cluster"); err != nil {
+				return err
+			}
 			ctx := cmd.Context()
 			if cmd.Flags().Changed("timeout") { // a world may take longer than other answers
 				var cancel context.CancelFunc
@@ -187,9 +194,9 @@ func (c *ctl) machines() *cobra.Command {
 					rows = append(rows, rowOfMachine(m))
 				}
 			}
-			return c.print(rows, "MACHINE\tSTATE\tCLUSTER\tTYPE\tZONE\tCAPACITY\t$/H\tHELD_FOR\tERROR", func(w io.Writer) {
+			return c.print(rows, "MACHINE STATE CLUSTER TYPE ZONE CAPACITY $/H HELD_FOR ERROR", func(t *terminal.Table) {
 				for _, r := range rows {
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%g\t%s\t%s\n", r.Machine, r.State, orNone(r.Cluster), orNone(r.Type), orNone(r.Zone), orNone(r.Capacity), r.Price, orNone(r.Held), orNone(r.Error))
+					t.Row(r.Machine, r.State, orNone(r.Cluster), orNone(r.Type), orNone(r.Zone), orNone(r.Capacity), r.Price, orNone(r.Held), orNone(r.Error))
 				}
 			})
 		},
@@ -240,7 +247,7 @@ shard runs on.`,
 				return badInput(fmt.Errorf("--page %s: nobody there retires machines; give the address of the metrics of a `tonnage shard` (`tonnage up` repairs failed machines by itself)", page))
 			default:
 				text, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10))
-				return badInput(errors.New(strings.TrimSpace(string(text))))
+				return badInput(errors.New(terminal.Escape(strings.TrimSpace(string(text)))))
 			}
 			fmt.Fprintf(c.out, "%s is retired\n", args[0])
 			return nil
@@ -270,7 +277,7 @@ func (c *ctl) pauseState() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(c.out, mode)
+			fmt.Fprintln(c.out, terminal.Escape(mode))
 			return nil
 		},
 	}

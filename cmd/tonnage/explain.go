@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tonnage/tonnage/internal/terminal"
 	"github.com/tonnage/tonnage/internal/world"
 )
 
@@ -169,7 +170,7 @@ func (f *worldFlags) fetch(ctx context.Context) (io.ReadCloser, error) {
 	if res.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10))
 		res.Body.Close()
-		return nil, fmt.Errorf("the shard answers %s: %s", res.Status, bytes.TrimSpace(text))
+		return nil, fmt.Errorf("the shard answers %s: %s", res.Status, terminal.Escape(string(bytes.TrimSpace(text))))
 	}
 	return struct {
 		io.Reader

@@ -108,8 +108,8 @@ func (f *shardFlags) faults(p *shardPlan) (faults []error) {
 			p.coordinators = append(p.coordinators, one)
 		}
 	}
-	if f.id == "" || len(f.id) > model.NameBytesMax || strings.ContainsAny(f.id, "/ \t\n") {
-		fault("--id must be a name of 1 to %d bytes without spaces and slashes, got %q", model.NameBytesMax, f.id)
+	if model.CheckName(f.id) != nil || strings.ContainsAny(f.id, "/ ") {
+		fault("--id must be a name of 1 to %d bytes without spaces, slashes and control characters, got %q", model.NameBytesMax, f.id)
 	}
 	if f.dataDir == "" {
 		fault("--data-dir is empty; name a folder")

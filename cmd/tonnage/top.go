@@ -14,12 +14,12 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/tonnage/tonnage/internal/terminal"
 	"github.com/tonnage/tonnage/web"
 )
 
@@ -81,7 +81,7 @@ func top(ctx context.Context, s streams, address string, once bool) error {
 			lines, text := 0, topText(e)
 			if !once {
 				lines = cmp.Or(terminalLines()-1, topLinesElse)
-				fmt.Fprint(s.out, clearScreen)
+				_ = terminal.Control(s.out, clearScreen)
 			}
 			writeLines(s.out, text, lines, once)
 			return !once
@@ -172,11 +172,11 @@ func topText(e *topEvent) string {
 	var b strings.Builder
 	mode := ""
 	if f.Mode != web.ModeRunning {
-		mode = "  [" + string(f.Mode) + "]"
+		mode = "  [" + terminal.Escape(string(f.Mode)) + "]"
 	}
 	fmt.Fprintf(&b, "cycle %s at %s%s\n", grouped(int64(f.Cycle)), time.UnixMilli(f.At).Format(time.TimeOnly), mode)
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "  %-10s %s\n", name, fmt.Sprintf(format, args...))
+		fmt.Fprintf(&b, "  %-10s %s\n", name, terminal.Escape(fmt.Sprintf(format, args...)))
 	}
 	var phases []string
 	for i, ms := range f.PhaseMillis {
@@ -221,12 +221,11 @@ func topUnmet(b *strings.Builder, unmet []web.UnmetNeed) {
 	}
 	slices.SortStableFunc(all, func(a, b cluster) int { return cmp.Or(cmp.Compare(b.needs, a.needs), cmp.Compare(b.age, a.age)) })
 	b.WriteByte('\n')
-	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "SHORT\tNEEDS\tPRIORITY\tFOR\tREASON")
+	t := terminal.NewTable("SHORT", "NEEDS", "PRIORITY", "FOR", "REASON")
 	for _, c := range all[:min(len(all), topRows)] {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\n", c.name, c.needs, c.priority, time.Duration(c.age*float64(time.Second)).Round(time.Second), c.reason)
+		t.Row(c.name, c.needs, c.priority, time.Duration(c.age*float64(time.Second)).Round(time.Second), c.reason)
 	}
-	t.Flush()
+	_ = t.Write(b) // a Builder takes everything
 }
 
 // topRecent lists the last actions.
@@ -235,11 +234,10 @@ func topRecent(b *strings.Builder, recent []web.Action) {
 		return
 	}
 	b.WriteByte('\n')
-	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "ACTION\tCYCLE\tCOUNT\tMACHINE\tTYPE\tCLUSTER\tREASON")
+	t := terminal.NewTable("ACTION", "CYCLE", "COUNT", "MACHINE", "TYPE", "CLUSTER", "REASON")
 	for i := range recent[:min(len(recent), topRows)] {
 		a := &recent[i]
-		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\t%s\n", a.Kind, a.Cycle, a.Count, cmp.Or(a.Machine, "-"), a.Type, cmp.Or(a.Cluster, "-"), a.Reason)
+		t.Row(a.Kind, a.Cycle, a.Count, cmp.Or(a.Machine, "-"), a.Type, cmp.Or(a.Cluster, "-"), a.Reason)
 	}
-	t.Flush()
+	_ = t.Write(b)
 }

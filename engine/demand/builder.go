@@ -101,8 +101,8 @@ func (b *Builder) Reset(cluster string) {
 		*b = *NewBuilder() // one huge roll-up does not bind its memory for ever
 	}
 	b.cluster, b.err = cluster, nil
-	if cluster == "" || len(cluster) > model.NameBytesMax {
-		b.err = fmt.Errorf("roll-up needs a cluster id of 1 to %d bytes, got %d", model.NameBytesMax, len(cluster))
+	if err := model.CheckName(cluster); err != nil {
+		b.err = fmt.Errorf("roll-up: the cluster id %w", err)
 	}
 	clear(b.profiles)
 	clear(b.numbers)
@@ -161,12 +161,13 @@ func (b *Builder) FindDim(name []byte) (uint32, bool) {
 }
 
 func (b *Builder) newDim(name []byte) (uint32, error) {
-	switch {
-	case len(name) == 0:
+	if len(name) == 0 {
 		return 0, errNameless
-	case len(name) > model.NameBytesMax:
-		return 0, fmt.Errorf("names a resource with a name of %d bytes; at most %d are accepted", len(name), model.NameBytesMax)
-	case len(b.dims) == DimsMax:
+	}
+	if err := model.CheckName(name); err != nil {
+		return 0, fmt.Errorf("names a resource whose name %w", err)
+	}
+	if len(b.dims) == DimsMax {
 		return 0, fmt.Errorf("names resource %.*q, which would be dimension %d; at most %d are supported", model.NameBytesMax, name, DimsMax+1, DimsMax)
 	}
 	n := len(b.dims)

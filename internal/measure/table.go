@@ -6,7 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
+
+	"github.com/tonnage/tonnage/internal/terminal"
 )
 
 const mib = 1 << 20
@@ -19,11 +20,11 @@ func (r *Result) WriteTable(w io.Writer) error {
 	fmt.Fprintf(&b, "%s, GOAMD64=%s, kernels %s, load %.2f\n\n", r.CPU, r.GOAMD64, r.SIMD, r.Load1)
 	r.writeTimes(&b)
 	b.WriteByte('\n')
-	facts := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	facts := &terminal.Table{}
 	for _, f := range r.facts() {
-		fmt.Fprintf(facts, "%s\t%s\n", f[0], f[1])
+		facts.Row(f[0], f[1])
 	}
-	if err := facts.Flush(); err != nil {
+	if err := facts.Write(&b); err != nil {
 		return err
 	}
 	_, err := io.WriteString(w, b.String())

@@ -100,8 +100,8 @@ func (d *Decoder) survey(cluster string, message []byte) (rows int, timestamp in
 	for c.next() {
 		switch {
 		case c.is(frames.FieldClusterID):
-			if !utf8.Valid(c.bytes) {
-				return 0, 0, errors.New("the cluster id is not valid UTF-8")
+			if err := model.CheckOptionalName(c.bytes); err != nil {
+				return 0, 0, fmt.Errorf("the cluster id %w", err)
 			}
 			named = c.bytes
 		case c.isVarint(frames.FieldTimestamp):

@@ -97,11 +97,16 @@ func (l *link) hello(body []byte) error {
 		return err
 	}
 	cluster := m.GetClusterId()
+	if err := model.CheckName(cluster); err != nil {
+		return status.Errorf(codes.InvalidArgument, "hello: cluster_id %v", err)
+	}
+	version := m.GetProtocolVersion()
+	if err := model.CheckOptionalName(version); err != nil {
+		return status.Errorf(codes.InvalidArgument, "hello: protocol_version %v", err)
+	}
 	switch {
-	case cluster == "" || len(cluster) > model.NameBytesMax:
-		return status.Errorf(codes.InvalidArgument, "a hello needs a cluster_id of 1 to %d bytes, got %d", model.NameBytesMax, len(cluster))
 	case l.cluster == "":
-		l.cluster, l.version = cluster, m.GetProtocolVersion()
+		l.cluster, l.version = cluster, version
 		close(l.named)
 		select {
 		case <-l.greeted:
