@@ -36,11 +36,13 @@ type ctl struct {
 	timeout     time.Duration
 	output      string
 	tls         mtls.Files
+	page        pageClient // for the commands that ask a shard's page
 }
 
 // newCtl returns the root of the commands that talk to what is running.
 func newCtl(s streams) *cobra.Command {
 	c := &ctl{streams: s}
+	c.page.tls = &c.tls
 	cmd := &cobra.Command{
 		Use:   "ctl",
 		Short: "Look at and change what is running",
@@ -58,6 +60,7 @@ may only read.`,
 	flags.StringVar(&c.tls.Cert, "tls-cert", "", "certificate to show, PEM")
 	flags.StringVar(&c.tls.Key, "tls-key", "", "key of the certificate, PEM")
 	flags.StringVar(&c.tls.CA, "tls-ca", "", "certificates of the authority that the coordinator must come from, PEM")
+	c.page.registerToken(cmd, true)
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{formatJSON, formatTable}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.AddCommand(
 		c.listShards(), c.listDomains(), c.assignDomain(), c.unassignDomain(), c.removeShard(),

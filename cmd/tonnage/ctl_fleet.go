@@ -26,8 +26,6 @@ const (
 	ctlShardDefault   = "127.0.0.1:7780"
 	ctlPageDefault    = "http://127.0.0.1:8780"
 	ctlDataDirDefault = "./data"
-	// retirePath is where a running shard is told to forget a Failed machine.
-	retirePath = "/api/retire"
 )
 
 // fleetCommands are those that talk to one shard.
@@ -163,7 +161,7 @@ type machineRow struct {
 }
 
 func (c *ctl) machines() *cobra.Command {
-	f := worldFlags{flag: "page"}
+	f := worldFlags{flag: "page", page: &c.page}
 	var state, cluster string
 	cmd := &cobra.Command{
 		Use: "machines", Short: "List the machines of a shard",
@@ -220,25 +218,22 @@ func (c *ctl) retire() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "retire MACHINE", Short: "Have a shard forget a Failed machine",
 		Long: `Retire has a shard forget a machine that failed. If the provider still lists it, it
-is taken over again as the provider says. It must be said on the machine that the
-shard runs on.`,
+is taken over again as the provider says. From elsewhere than the shard's own
+machine, and wherever the shard has a token, it needs the token or the certificate of
+an admin.`,
 		Example: "  tonnage ctl retire gpu-17", Args: oneArgument("MACHINE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			u, err := pageURL("page", page)
 			if err != nil {
 				return err
 			}
-			u = u.JoinPath(retirePath)
+			u = u.JoinPath(web.RetirePath)
 			u.RawQuery = "machine=" + url.QueryEscape(args[0])
 			ctx, cancel := context.WithTimeout(cmd.Context(), c.timeout)
 			defer cancel()
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), http.NoBody)
+			res, err := c.page.do(ctx, http.MethodPost, u)
 			if err != nil {
-				return badInput(fmt.Errorf("--page: %w", err))
-			}
-			res, err := http.DefaultClient.Do(req)
-			if err != nil {
-				return fmt.Errorf("the shard does not answer: %w", err)
+				return err
 			}
 			defer res.Body.Close()
 			switch res.StatusCode {
@@ -246,8 +241,7 @@ shard runs on.`,
 			case http.StatusNotFound, http.StatusMethodNotAllowed:
 				return badInput(fmt.Errorf("--page %s: nobody there retires machines; give the address of the metrics of a `tonnage shard` (`tonnage up` repairs failed machines by itself)", page))
 			default:
-				text, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10))
-				return badInput(errors.New(terminal.Escape(strings.TrimSpace(string(text)))))
+				return badInput(errors.New(said(res)))
 			}
 			fmt.Fprintf(c.out, "%s is retired\n", args[0])
 			return nil
@@ -270,7 +264,7 @@ func (c *ctl) pauseState() *cobra.Command {
 			mode := ""
 			ctx, cancel := context.WithTimeout(cmd.Context(), c.timeout)
 			defer cancel()
-			err = topWatch(ctx, u.JoinPath("/events"), func(e *topEvent) bool {
+			err = topWatch(ctx, &c.page, u.JoinPath("/events"), func(e *topEvent) bool {
 				mode = cmp.Or(string(e.Frame.Mode), "running")
 				return false
 			})

@@ -27,6 +27,8 @@ type shardFlags struct {
 	config      string
 	listen      string
 	metricsAddr string
+	pageAddr    string
+	access      accessFlags
 	pprofAddr   string
 	id          string
 	dataDir     string
@@ -90,7 +92,12 @@ process from the one before, and a journal. While there is a file "pause" in tha
 folder, everything is decided and nothing carried out; so it is with "dry-run".
 
 Settings can be in a file (--config) under the names of the flags; a flag that is
-given counts more. All three --tls flags turn mutual TLS on, none leaves it off.`,
+given counts more. All three --tls flags turn mutual TLS on, none leaves it off.
+
+Metrics and probes are open to all. The page and its API are for the machine that the
+shard runs on. From elsewhere the page needs the token of --token-file or, at
+--page-addr over TLS, a certificate of an admin or one that may only read; changes
+then need the token or an admin wherever they come from.`,
 		Example: `  tonnage shard --provider-addr 127.0.0.1:7800 --data-dir /var/lib/tonnage
   tonnage shard --config shard.yaml --dry-run --audit-log audit.jsonl
   tonnage shard --seed-machines 100 --local-bootstrap --log-level info
@@ -116,7 +123,9 @@ func (f *shardFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.config, "config", "", "file of settings, YAML or JSON: names of flags and their values")
 	flags.StringVar(&f.listen, "listen", shardListenDefault, "address for operators and tools; port 0 takes a free one")
 	flags.StringVar(&f.metricsAddr, "metrics-addr", shardMetricsDefault, "address of /metrics, /healthz and /readyz; 0 = none")
-	flags.StringVar(&f.pprofAddr, "pprof-addr", "", "address of /debug/pprof/; empty = that of the metrics, for this machine only")
+	flags.StringVar(&f.pageAddr, "page-addr", "", "address of the page and its API alone, over TLS with the --tls flags; empty = at that of the metrics")
+	f.access.register(cmd)
+	flags.StringVar(&f.pprofAddr, "pprof-addr", "", "address of /debug/pprof/; empty = that of the metrics; for this machine only, and for admins")
 	flags.StringVar(&f.id, "id", shardIDDefault, "name of the shard; the same from one start to the next, and no other's")
 	flags.StringVar(&f.dataDir, "data-dir", upDataDirDefault, "folder of what must not be lost; it is created")
 	flags.StringVar(&f.providerAddr, "provider-addr", "", "address of the provider; empty = machines in memory, for trying out")

@@ -25,6 +25,8 @@ type shardPlan struct {
 	id           string
 	listen       string
 	metrics      string // empty = none
+	page         string // empty = at the metrics' address
+	access       accessFlags
 	pprof        string
 	dataDir      string
 	provider     string
@@ -60,7 +62,7 @@ func (f *shardFlags) readConfig(cmd *cobra.Command) error {
 // given.
 func (f *shardFlags) parse(set func(string) bool) (*shardPlan, error) {
 	p := &shardPlan{
-		id: f.id, listen: f.listen, pprof: f.pprofAddr, dataDir: f.dataDir, provider: f.providerAddr, heartbeat: f.heartbeat,
+		id: f.id, listen: f.listen, page: f.pageAddr, access: f.access, pprof: f.pprofAddr, dataDir: f.dataDir, provider: f.providerAddr, heartbeat: f.heartbeat,
 		advertise: cmp.Or(f.advertiseAddr, f.listen), audit: f.auditLog, auditBytes: f.auditBytes, local: f.local, pin: f.pin,
 		phaseLog: f.phaseLog || os.Getenv(phaseLogVariable) == "1", tls: mtls.Files{Cert: f.tlsCert, Key: f.tlsKey, CA: f.tlsCA}, seed: f.seed,
 		clusters: f.clusters, apart: f.clusterInterval,
@@ -77,6 +79,9 @@ func (f *shardFlags) parse(set func(string) bool) (*shardPlan, error) {
 		faults = append(faults, byFlag(err, faults)...)
 	}
 	if _, err := mtls.Load(p.tls, nil); err != nil {
+		faults = append(faults, err)
+	}
+	if _, err := f.access.guard(nil); err != nil {
 		faults = append(faults, err)
 	}
 	if err := p.level.UnmarshalText([]byte(f.logLevel)); err != nil {
@@ -97,7 +102,7 @@ func (f *shardFlags) faults(p *shardPlan) (faults []error) {
 		}
 	}
 	address("listen", f.listen)
-	for _, x := range [...][2]string{{"metrics-addr", p.metrics}, {"pprof-addr", f.pprofAddr}, {"advertise-addr", f.advertiseAddr}, {"provider-addr", f.providerAddr}} {
+	for _, x := range [...][2]string{{"metrics-addr", p.metrics}, {"page-addr", f.pageAddr}, {"pprof-addr", f.pprofAddr}, {"advertise-addr", f.advertiseAddr}, {"provider-addr", f.providerAddr}} {
 		if x[1] != "" {
 			address(x[0], x[1])
 		}

@@ -48,6 +48,7 @@ type topEvent struct {
 func newTop(s streams) *cobra.Command {
 	var shard string
 	var once bool
+	var page pageClient
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Watch a running shard: cycles, sessions, actions, what is unmet",
@@ -59,16 +60,17 @@ stops with Ctrl-C.`,
   tonnage top --shard http://127.0.0.1:8780
   tonnage top --once`,
 		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return top(cmd.Context(), s, shard, once) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return top(cmd.Context(), s, &page, shard, once) },
 	}
 	cmd.Flags().StringVar(&shard, "shard", "http://127.0.0.1:8080", "address of the shard's page")
 	cmd.Flags().BoolVar(&once, "once", false, "show one cycle and stop")
+	page.register(cmd)
 	return cmd
 }
 
 // top shows every cycle until the context ends. A shard that goes away is asked
 // again, once it has answered; one that never did is an error.
-func top(ctx context.Context, s streams, address string, once bool) error {
+func top(ctx context.Context, s streams, page *pageClient, address string, once bool) error {
 	u, err := pageURL("shard", address)
 	if err != nil {
 		return err
@@ -76,7 +78,7 @@ func top(ctx context.Context, s streams, address string, once bool) error {
 	once = once || !s.terminal
 	seen := false
 	for {
-		err := topWatch(ctx, u.JoinPath("/events"), func(e *topEvent) bool {
+		err := topWatch(ctx, page, u.JoinPath("/events"), func(e *topEvent) bool {
 			seen = true
 			lines, text := 0, topText(e)
 			if !once {
@@ -131,14 +133,10 @@ func pageURL(flag, address string) (*url.URL, error) {
 
 // topWatch follows the feed until show returns false, the context ends or the
 // feed does.
-func topWatch(ctx context.Context, feed *url.URL, show func(*topEvent) bool) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, feed.String(), http.NoBody)
+func topWatch(ctx context.Context, page *pageClient, feed *url.URL, show func(*topEvent) bool) error {
+	res, err := page.do(ctx, http.MethodGet, feed)
 	if err != nil {
-		return badInput(err)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return fmt.Errorf("the shard does not answer: %w; is it running, and is this the address of its page?", err)
+		return err
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
