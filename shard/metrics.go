@@ -9,6 +9,7 @@ import (
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/history"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -71,11 +72,25 @@ type metrics struct {
 	proposalSeconds  *prometheus.CounterVec
 	labels           clusterLabels
 
+	wasted wastedMetrics
+	// plansFailed counts the plans of preemption that ended since a drain failed.
+	plansFailed prometheus.Counter
+
 	memory     *prometheus.GaugeVec
 	mapped     prometheus.Gauge
 	mapRefused *prometheus.CounterVec
 	mapping    alloc.Mapping // what mapped and mapRefused show
 	memoryAt   int64         // time of the cycle that memory was shown at, 0 = never
+}
+
+// wastedMetrics are the counters that say how far the engine is from rest.
+type wastedMetrics struct {
+	adopted         prometheus.Counter
+	needs, clusters *prometheus.CounterVec
+	made, kept      prometheus.Counter
+	ended           [engine.NumPlanEnds]prometheus.Counter // that of PlanStands is of those completed
+	remainder, vain prometheus.Counter
+	undone          [history.NumUndoings][2]prometheus.Counter // by scope
 }
 
 func gauge(name, help string, labels ...string) *prometheus.GaugeVec {
@@ -126,6 +141,7 @@ func newMetrics(reg prometheus.Registerer, operators Operators) (*metrics, error
 	}))
 	m.defineCycle(g, c, h)
 	m.defineActions(g, c)
+	m.defineWasted(c)
 	m.defineMemory(g, c)
 	return m, errors.Join(faults...)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/demand"
+	"github.com/tonnage/tonnage/engine/history"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/supply"
 	"github.com/tonnage/tonnage/pprof"
@@ -89,6 +90,7 @@ type Shard struct {
 	latency       latencies
 	tally         tally
 	wanted        demandTally
+	history       *history.History
 	encoder       Encoder
 	hints         hints
 
@@ -136,6 +138,8 @@ type Cycle struct {
 	Held       []string  // clusters whose roll-up is in quarantine
 	FollowUp   bool      // a further cycle was asked for at once
 	Durations  Durations
+	// Wasted counts the actions that came to nothing in this cycle.
+	Wasted history.Counts
 }
 
 // New returns a shard that knows nothing yet: the first cycle lists the
@@ -167,6 +171,7 @@ func New(cfg Config, deps Deps) (*Shard, error) {
 		given: map[string]given{}, received: map[string]string{}, adoptions: map[string]int64{}, arrived: map[string]uint64{}, gone: map[string]int{},
 	}
 	s.admission.Store(s.demand.Admission())
+	s.history = history.New(s.machines)
 	s.machines.Account(&s.accounts)
 	s.demand.Account(&s.accounts)
 	s.accounts.Enter(alloc.Ingest, func() alloc.Usage { return ingestUsage(&s.mail, deps.RollupBytes) })
@@ -223,7 +228,9 @@ func (s *Shard) cycle(ctx context.Context, now int64, listing *ListResponse, lis
 	s.ready = true
 	c.Durations.Reconcile = lap()
 
+	s.beginHistory(&c.Reconciled)
 	c.Parked = s.stampParked()
+	s.history.Decided(s.demand)
 	in := engine.Input{Supply: s.machines, Demand: s.demand, Now: now, DrainSeconds: s.drainSeconds(), BackingOff: s.backOffs.in(s.cycles), Clock: s.nanos(), Mark: s.mark}
 	plan, err := s.decide(in)
 	if err != nil {
@@ -247,6 +254,7 @@ func (s *Shard) cycle(ctx context.Context, now int64, listing *ListResponse, lis
 	c.Durations.Emit = lap()
 	s.mark(model.StageExecute, 0)
 	s.carryOut(c, plan, railed)
+	s.closeHistory(c, plan)
 	c.Durations.Execute = lap()
 
 	s.latency.record(s, plan)
