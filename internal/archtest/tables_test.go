@@ -135,7 +135,6 @@ var layers = []layer{
 
 	{pkg: "./internal/world/document", packages: []string{"./engine/model"}, libraries: []string{"go.yaml.in/yaml/v3"},
 		because: "reading a tree of values needs no knowledge of what they mean, only the rule for names"},
-		because: "reading a tree of values needs no knowledge of what they mean"},
 	{pkg: "./internal/world", packages: []string{"./columnar", "./engine", "./engine/model", "./engine/demand", "./engine/supply", "./internal/sim", "./internal/terminal", "./internal/world/document", "./shard", "./engine/history"},
 		because: "files are read into the engine's terms and answers written out of them"},
 	{pkg: "./internal/world/worldtest", packages: []string{"./engine", "./internal/world"},
