@@ -91,6 +91,9 @@ func (s *Service) join(ctx context.Context, name, address string, hasState bool)
 	if max(len(name), len(address)) > coordinator.NameBytesMax {
 		return status.Errorf(codes.InvalidArgument, "node_id and raft_address may have %d bytes each", coordinator.NameBytesMax)
 	}
+	if s.config.Alone {
+		return status.Error(codes.FailedPrecondition, "this replica has no Raft port that others could reach: restart it with --raft-tls-cert, --raft-tls-key and --raft-tls-ca")
+	}
 	_, g := s.attached()
 	err := g.Join(ctx, name, store.PeerURL(address, s.config.Secure), hasState)
 	if errors.Is(err, store.ErrNoMembers) {
