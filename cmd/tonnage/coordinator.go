@@ -13,7 +13,6 @@ import (
 
 	"github.com/tonnage/tonnage/coordinator"
 	"github.com/tonnage/tonnage/coordinator/node"
-	"github.com/tonnage/tonnage/internal/mtls"
 )
 
 func newCoordinator(s streams) *cobra.Command {
@@ -29,8 +28,12 @@ that one shard can spare change to another that is short. Shards never wait for 
 One, three or five replicas form a group and keep everything on each of their disks
 (--data-dir). Start all alike, with --bootstrap and --join-addr: the one whose --id
 ends in -0 starts the group when no other has state, the others join. Or use an etcd
-that is there (--etcd-endpoints). All three --tls flags turn mutual TLS on, between
-replicas too; none leaves it off.`,
+that is there (--etcd-endpoints).
+
+All three --tls flags turn mutual TLS on; none leaves it off. Several replicas then
+need the three --raft-tls flags too, with a CA that signs nothing else: whoever has a
+certificate of it can stop the group. A replica without them opens no Raft port. In
+the same way the three --etcd-tls flags are for --etcd-endpoints.`,
 		Example: `  tonnage coordinator --bootstrap
   tonnage coordinator --id coordinator-1 --bootstrap --join-addr coordinator:7790 --raft-advertise coordinator-1.coordinator:7791
   tonnage coordinator --etcd-endpoints 10.0.0.1:2379,10.0.0.2:2379 --rebalance on`,
@@ -61,7 +64,9 @@ func registerCoordinator(cmd *cobra.Command, c *node.Config, logLevel *string) {
 	flags.DurationVar(&c.SnapshotExportInterval, "snapshot-export-interval", 0, fmt.Sprintf("time between two of them; 0 = %v", node.ExportIntervalDefault))
 	flags.IntVar(&c.SnapshotExportKeep, "snapshot-export-keep", c.SnapshotExportKeep, "how many of them are kept; older ones are removed")
 	flags.StringVar(logLevel, "log-level", "info", "what is logged to standard error: debug, info, warn or error")
-	tlsFlags(cmd, &c.TLS.Cert, &c.TLS.Key, &c.TLS.CA)
+	tlsFlags(cmd, &c.TLS)
+	privateFlags(cmd, &c.RaftTLS, "the Raft port and for dialling the other replicas there", "the replicas' certificates for the Raft port; it signs nothing else; read at the start")
+	privateFlags(cmd, &c.EtcdTLS, "--etcd-endpoints", "the etcd of --etcd-endpoints; read at the start")
 	_ = cmd.MarkFlagDirname("data-dir")
 	_ = cmd.MarkFlagDirname("snapshot-export-dir")
 	modes := []string{string(coordinator.RebalanceOff), string(coordinator.RebalanceDryRun), string(coordinator.RebalanceOn)}
@@ -93,9 +98,7 @@ func runCoordinator(ctx context.Context, s streams, c node.Config, logLevel stri
 	if err := level.UnmarshalText([]byte(logLevel)); err != nil {
 		faults = append(faults, fmt.Errorf("--log-level must be debug, info, warn or error, got %q", logLevel))
 	}
-	if _, err := mtls.Load(c.TLS, nil); err != nil {
-		faults = append(faults, err)
-	}
+	faults = append(faults, c.CheckTLS())
 	if err := errors.Join(faults...); err != nil {
 		return badInput(err)
 	}

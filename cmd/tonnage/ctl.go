@@ -61,6 +61,7 @@ may only read.`,
 	flags.StringVar(&c.tls.Key, "tls-key", "", "key of the certificate, PEM")
 	flags.StringVar(&c.tls.CA, "tls-ca", "", "certificates of the authority that the coordinator must come from, PEM")
 	c.page.registerToken(cmd, true)
+	flags.StringVar(&c.tls.Deny, "tls-deny", "", "serial numbers of certificates that are refused, one hexadecimal number a line")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{formatJSON, formatTable}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.AddCommand(
 		c.listShards(), c.listDomains(), c.assignDomain(), c.unassignDomain(), c.removeShard(),
@@ -98,7 +99,7 @@ func (c *ctl) callUntil(ctx context.Context, do func(context.Context, grpc.Clien
 	if err != nil {
 		return badInput(err)
 	}
-	replicas, err := client.New(c.coordinator, material.DialOptions()...)
+	replicas, err := client.New(c.coordinator, material.DialOptionsTo(mtls.CoordinatorServer())...)
 	if err != nil {
 		return badInput(fmt.Errorf("--coordinator: %w", err))
 	}

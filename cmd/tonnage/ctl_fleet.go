@@ -99,7 +99,7 @@ func (c *ctl) inspect(ctx context.Context, address string, req *bigfleet.Inspect
 	if err != nil {
 		return badInput(err)
 	}
-	conn, err := grpc.NewClient(address, material.DialOptions()...)
+	conn, err := grpc.NewClient(address, material.DialOptionsTo(mtls.ShardServer())...)
 	if err != nil {
 		return badInput(fmt.Errorf("--shard: %w", err))
 	}

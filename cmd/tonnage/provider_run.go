@@ -62,6 +62,7 @@ func runProvider(ctx context.Context, s streams, p *providerPlan) (err error) {
 	case err != nil:
 		return badInput(err)
 	}
+	material.WarnIfExposed(x.log, "--listen", x.calls.Addr())
 	x.log.Debug("configuration", "settings", p.settings)
 	fmt.Fprintf(s.out, "tonnage provider: %d machines on %s, metrics on %s\n", x.store.Len(), x.calls.Addr(), addressOf(x.metrics))
 	return x.run(ctx, material)

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/session"
 )
@@ -34,10 +35,11 @@ type shardFlags struct {
 	dataDir     string
 	logLevel    string
 
-	providerAddr    string
-	coordinatorAddr string
-	advertiseAddr   string
-	heartbeat       time.Duration
+	providerAddr     string
+	providerIdentity string
+	coordinatorAddr  string
+	advertiseAddr    string
+	heartbeat        time.Duration
 
 	cycle        time.Duration
 	workers      int
@@ -61,8 +63,8 @@ type shardFlags struct {
 	clusters        session.ClusterLimits
 	clusterInterval time.Duration
 
-	tlsCert, tlsKey, tlsCA string
-	seed                   seedFlags
+	tls  mtls.Files
+	seed seedFlags
 }
 
 // seedFlags describe the machines of the provider in the process.
@@ -129,6 +131,7 @@ func (f *shardFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.id, "id", shardIDDefault, "name of the shard; the same from one start to the next, and no other's")
 	flags.StringVar(&f.dataDir, "data-dir", upDataDirDefault, "folder of what must not be lost; it is created")
 	flags.StringVar(&f.providerAddr, "provider-addr", "", "address of the provider; empty = machines in memory, for trying out")
+	flags.StringVar(&f.providerIdentity, "provider-identity", "", "the URI that the provider's certificate must hold, such as bigfleet://provider/NAME or spiffe://DOMAIN/PATH; empty = the certificate must be for the host of --provider-addr")
 	flags.StringVar(&f.coordinatorAddr, "coordinator-addr", "", "addresses of the coordinator's replicas, with commas between; empty = none")
 	flags.StringVar(&f.advertiseAddr, "advertise-addr", "", "address that the coordinator hands on as this shard's; empty = that of --listen")
 	flags.DurationVar(&f.heartbeat, "coordinator-heartbeat-interval", shardHeartbeatDefault, "time between two reports to the coordinator")
@@ -152,7 +155,7 @@ func (f *shardFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.profileDir, "profile-dir", "", "keep execution traces of the slowest cycles in this folder; empty keeps none")
 	flags.DurationVar(&f.profileOver, "profile-over", shard.WorstMinDefault, "a cycle that takes as long is slow")
 	flags.StringVar(&f.logLevel, "log-level", "info", "what is logged to standard error: debug, info, warn or error")
-	tlsFlags(cmd, &f.tlsCert, &f.tlsKey, &f.tlsCA)
+	tlsFlags(cmd, &f.tls)
 	f.seed.register(cmd)
 	_ = cmd.MarkFlagDirname("data-dir")
 	_ = cmd.MarkFlagDirname("profile-dir")

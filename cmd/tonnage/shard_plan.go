@@ -21,29 +21,31 @@ import (
 
 // shardPlan is what shard was asked to do, checked.
 type shardPlan struct {
-	shard        shard.Config
-	id           string
-	listen       string
-	metrics      string // empty = none
-	page         string // empty = at the metrics' address
-	access       accessFlags
-	pprof        string
-	dataDir      string
-	provider     string
-	coordinators []string
-	advertise    string
-	heartbeat    time.Duration
-	audit        string
-	auditBytes   int64
-	phaseLog     bool
-	local        bool
-	pin          bool
-	tls          mtls.Files
-	clusters     session.ClusterLimits
-	apart        time.Duration // between two roll-ups of a cluster; below 0 = nothing
-	seed         seedFlags
-	level        slog.Level
-	settings     string // as given, for the log
+	shard    shard.Config
+	id       string
+	listen   string
+	metrics  string // empty = none
+	page     string // empty = at the metrics' address
+	access   accessFlags
+	pprof    string
+	dataDir  string
+	provider string
+	// providerServer is what the provider's certificate must show.
+	providerServer mtls.Server
+	coordinators   []string
+	advertise      string
+	heartbeat      time.Duration
+	audit          string
+	auditBytes     int64
+	phaseLog       bool
+	local          bool
+	pin            bool
+	tls            mtls.Files
+	clusters       session.ClusterLimits
+	apart          time.Duration // between two roll-ups of a cluster; below 0 = nothing
+	seed           seedFlags
+	level          slog.Level
+	settings       string // as given, for the log
 }
 
 // clusterIntervalMax is the longest --cluster-rollup-interval: what is longer than
@@ -64,7 +66,7 @@ func (f *shardFlags) parse(set func(string) bool) (*shardPlan, error) {
 	p := &shardPlan{
 		id: f.id, listen: f.listen, page: f.pageAddr, access: f.access, pprof: f.pprofAddr, dataDir: f.dataDir, provider: f.providerAddr, heartbeat: f.heartbeat,
 		advertise: cmp.Or(f.advertiseAddr, f.listen), audit: f.auditLog, auditBytes: f.auditBytes, local: f.local, pin: f.pin,
-		phaseLog: f.phaseLog || os.Getenv(phaseLogVariable) == "1", tls: mtls.Files{Cert: f.tlsCert, Key: f.tlsKey, CA: f.tlsCA}, seed: f.seed,
+		phaseLog: f.phaseLog || os.Getenv(phaseLogVariable) == "1", tls: f.tls, seed: f.seed,
 		clusters: f.clusters, apart: f.clusterInterval,
 	}
 	if p.apart == 0 {
@@ -118,6 +120,13 @@ func (f *shardFlags) faults(p *shardPlan) (faults []error) {
 	}
 	if f.dataDir == "" {
 		fault("--data-dir is empty; name a folder")
+	}
+	var err error
+	if p.providerServer, err = mtls.ServerWithURI(f.providerIdentity); err != nil {
+		fault("--provider-identity: %w", err)
+	}
+	if f.providerIdentity != "" && (f.providerAddr == "" || !f.tls.Given()) {
+		fault("--provider-identity is what a certificate must hold; give --provider-addr and the three --tls flags with it")
 	}
 	if f.heartbeat < 100*time.Millisecond {
 		fault("--coordinator-heartbeat-interval must be at least 100ms, got %v", f.heartbeat)

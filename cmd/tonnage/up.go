@@ -114,7 +114,7 @@ func (f *upFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.profileDir, "profile-dir", "", "keep execution traces of the slowest cycles in this folder; empty keeps none")
 	flags.DurationVar(&f.profileOver, "profile-over", shard.WorstMinDefault, "a cycle that takes as long is slow")
 	flags.StringVar(&f.logLevel, "log-level", "warn", "what is logged to standard error: debug, info, warn or error")
-	tlsFlags(cmd, &f.tls.Cert, &f.tls.Key, &f.tls.CA)
+	tlsFlags(cmd, &f.tls)
 	_ = cmd.RegisterFlagCompletionFunc("rung", cobra.FixedCompletions(workload.Names(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("trace-list", cobra.FixedCompletions(traces.Lists(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.MarkFlagDirname("trace")

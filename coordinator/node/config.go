@@ -48,7 +48,10 @@ type Config struct {
 
 	Rebalance         string
 	RebalanceInterval time.Duration
-	TLS               mtls.Files
+	// TLS is for shards, tools and the other replicas' gRPC. RaftTLS is for the
+	// Raft port, EtcdTLS for EtcdEndpoints: their CAs sign nothing else, since
+	// whoever passes there can change or stop the coordinator.
+	TLS, RaftTLS, EtcdTLS mtls.Files
 }
 
 // DefaultConfig returns the defaults of all flags.
@@ -56,6 +59,7 @@ func DefaultConfig() Config {
 	return Config{
 		ID: IDDefault, Listen: ListenDefault, MetricsAddr: MetricsAddrDefault, RaftBind: RaftBindDefault, DataDir: DataDirDefault,
 		SnapshotExportKeep: ExportKeepDefault, Rebalance: string(coordinator.RebalanceDryRun), RebalanceInterval: RebalanceIntervalDefault,
+		RaftTLS: mtls.Files{Flags: raftFlags}, EtcdTLS: mtls.Files{Flags: etcdFlags},
 	}
 }
 
@@ -95,7 +99,7 @@ func (c *Config) Validate() error {
 	}
 	note(len(c.EtcdEndpoints) > 0 && (c.Bootstrap || c.JoinAddr != ""), "--etcd-endpoints names an etcd that is there; --bootstrap and --join-addr do not go with it")
 	note(c.JoinAddr != "" && c.raftHost() == "", "--raft-advertise must name a host that the other replicas reach, since --join-addr is given; got %q", c.raftAddress())
-	return errors.Join(faults...)
+	return errors.Join(append(faults, c.tlsFaults()...)...)
 }
 
 func (c *Config) raftAddress() string {

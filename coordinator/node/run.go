@@ -42,7 +42,7 @@ func (e *FlagError) Unwrap() error { return e.Err }
 // its group. Nobody else may use the data folder meanwhile. started may be nil; it is
 // called once the services listen, before the replica has joined its group.
 func Run(ctx context.Context, c Config, log *slog.Logger, started func(Started)) error {
-	if err := c.Validate(); err != nil {
+	if err := errors.Join(c.Validate(), c.CheckTLS()); err != nil {
 		return err
 	}
 	material, err := mtls.Load(c.TLS, log)
@@ -54,7 +54,8 @@ func Run(ctx context.Context, c Config, log *slog.Logger, started func(Started))
 	mode, _ := coordinator.ParseMode(c.Rebalance) // validated
 	metrics := service.NewMetrics(registry)
 	s := service.New(service.Config{
-		Name: c.ID, TempDir: c.DataDir, TLS: material, Secure: c.TLS.Cert != "", Mode: mode, Log: log, Metrics: metrics,
+		Name: c.ID, TempDir: c.DataDir, TLS: material, Secure: c.TLS.Given(), Alone: c.alone(),
+		Mode: mode, Log: log, Metrics: metrics,
 	})
 	registry.MustRegister(s.Collector())
 
@@ -86,7 +87,9 @@ func Run(ctx context.Context, c Config, log *slog.Logger, started func(Started))
 		started(at)
 	}
 	tasks.Go(func() { s.WatchHealth(ctx) })
-	return serve(ctx, &c, mode, s, &opener{config: &c, material: material, address: c.clientAddress(listener.Addr()), log: log}, metrics)
+	o := &opener{config: &c, material: material, address: c.clientAddress(listener.Addr()), log: log}
+	o.warnIfExposed(listener.Addr())
+	return serve(ctx, &c, mode, s, o, metrics)
 }
 
 // serve joins the group and takes part until ctx ends.

@@ -92,6 +92,9 @@ func (s *Service) join(ctx context.Context, name, address string, hasState bool)
 	if err := model.CheckName(address); err != nil {
 		return status.Errorf(codes.InvalidArgument, "raft_address %v", err)
 	}
+	if s.config.Alone {
+		return status.Error(codes.FailedPrecondition, "this replica has no Raft port that others could reach: restart it with --raft-tls-cert, --raft-tls-key and --raft-tls-ca")
+	}
 	_, g := s.attached()
 	err := g.Join(ctx, name, store.PeerURL(address, s.config.Secure), hasState)
 	if errors.Is(err, store.ErrNoMembers) {

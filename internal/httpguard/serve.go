@@ -3,7 +3,6 @@ package httpguard
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log"
@@ -69,7 +68,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, o Options) error
 	failed := make(chan error, 1)
 	l = newLimited(l)
 	if o.TLS != nil {
-		server.TLSConfig = serverTLS(o.TLS)
+		server.TLSConfig = o.TLS.OptionalClientConfig()
 		go func() { failed <- server.ServeTLS(l, "", "") }()
 	} else {
 		go func() { failed <- server.Serve(l) }()
@@ -96,14 +95,6 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, o Options) error
 		return err
 	}
 	return nil
-}
-
-// serverTLS is the material's configuration, but that a client without a
-// certificate may show a token instead.
-func serverTLS(m *mtls.Material) *tls.Config {
-	c := m.ServerConfig()
-	c.ClientAuth = tls.VerifyClientCertIfGiven
-	return c
 }
 
 // bounded limits what a request may send and how long it may take, and answers
