@@ -158,8 +158,11 @@ func describeUnmet(in engine.Input, plan *engine.Plan, rows []unmetRow) []web.Un
 		wants := wantsOf(in, plan, &n)
 		for _, a := range n.Deficit {
 			u.Deficit = append(u.Deficit, web.Amount{Name: a.Name, Value: a.Value})
-			if want := wants[slices.Index(in.Demand.Dims(), a.Name)]; want > 0 {
-				u.Missing = max(u.Missing, min(float64(a.Value)/float64(want), 1))
+			d := slices.Index(in.Demand.Dims(), a.Name)
+			if d >= 0 && wants[d] > 0 {
+				u.Missing = max(u.Missing, min(float64(a.Value)/float64(wants[d]), 1))
+			} else {
+				u.Missing = 1 // no machine offers it
 			}
 		}
 		out[k] = u

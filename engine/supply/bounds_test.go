@@ -200,10 +200,6 @@ func TestNothingPilesUp(t *testing.T) {
 // TestRefusedRecordLeavesTheLastGoodOne: whatever is wrong with it.
 func TestRefusedRecordLeavesTheLastGoodOne(t *testing.T) {
 	long := strings.Repeat("x", model.NameBytesMax+1)
-	many := make(model.Resources, DimsMax+1)
-	for i := range many {
-		many[i] = model.Amount{Name: fmt.Sprintf("d%03d", i), Value: 1}
-	}
 	for name, c := range map[string]struct {
 		want  error
 		spoil func(*model.Machine)
@@ -222,8 +218,6 @@ func TestRefusedRecordLeavesTheLastGoodOne(t *testing.T) {
 		"long zone":    {model.ErrStructural, func(m *model.Machine) { m.Zone = long }},
 		"huge labels":  {model.ErrStructural, func(m *model.Machine) { m.Labels = map[string]string{"a": strings.Repeat("x", 1<<17)} }},
 		"vector":       {model.ErrStructural, func(m *model.Machine) { m.Resources = model.Resources{{Name: "b", Value: -4}} }},
-		"dims":         {nil, func(m *model.Machine) { m.Resources = many }},
-		"dims, usable": {nil, func(m *model.Machine) { m.Allocatable = many }},
 	} {
 		x := New()
 		use(t, x, needs(t, "zone", model.Exists))
