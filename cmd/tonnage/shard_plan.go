@@ -31,6 +31,7 @@ type shardPlan struct {
 	advertise    string
 	heartbeat    time.Duration
 	audit        string
+	policy       string // empty = none
 	auditBytes   int64
 	phaseLog     bool
 	local        bool
@@ -54,7 +55,7 @@ func (f *shardFlags) readConfig(cmd *cobra.Command) error {
 func (f *shardFlags) parse(set func(string) bool) (*shardPlan, error) {
 	p := &shardPlan{
 		id: f.id, listen: f.listen, pprof: f.pprofAddr, dataDir: f.dataDir, provider: f.providerAddr, heartbeat: f.heartbeat,
-		advertise: cmp.Or(f.advertiseAddr, f.listen), audit: f.auditLog, auditBytes: f.auditBytes, local: f.local, pin: f.pin,
+		advertise: cmp.Or(f.advertiseAddr, f.listen), audit: f.auditLog, policy: f.policy, auditBytes: f.auditBytes, local: f.local, pin: f.pin,
 		phaseLog: f.phaseLog || os.Getenv(phaseLogVariable) == "1", tls: mtls.Files{Cert: f.tlsCert, Key: f.tlsKey, CA: f.tlsCA}, seed: f.seed,
 	}
 	if f.metricsAddr != metricsOff {

@@ -19,10 +19,10 @@ const agesMax = 1 << 16
 // pageFeed turns what the shard tells of each cycle into frames of the page.
 type pageFeed struct {
 	feed     publisher
-	failed   func() int64  // calls to the provider that failed so far
-	progress func() string // how far the source has come; nil = nothing is replayed
-	sessions func() int    // operators that are connected; nil = none ever are
-	album    *planAlbum    // nil = plans are not kept
+	failed   func() int64                                  // calls to the provider that failed so far
+	progress func() string                                 // how far the source has come; nil = nothing is replayed
+	sessions func() (connected int, lowered []web.Lowered) // operators; nil = none ever are
+	album    *planAlbum                                    // nil = plans are not kept
 
 	// Written by decided and read by observe, in one goroutine.
 	next  web.Frame
@@ -200,7 +200,7 @@ func (p *pageFeed) observe(r *shard.CycleReport) {
 		f.Progress = p.progress()
 	}
 	if p.sessions != nil {
-		f.Sessions = p.sessions()
+		f.Sessions, f.Lowered = p.sessions()
 	}
 	for s := model.Speculative; int(s) < model.NumStates; s++ {
 		f.Machines[s-model.Speculative] = r.States[s]

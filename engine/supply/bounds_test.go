@@ -204,20 +204,20 @@ func TestRefusedRecordLeavesTheLastGoodOne(t *testing.T) {
 		want  error
 		spoil func(*model.Machine)
 	}{
-		"price":        {model.ErrPrice, func(m *model.Machine) { m.PricePerHour = -1 }},
-		"price NaN":    {model.ErrPrice, func(m *model.Machine) { m.PricePerHour = math.NaN() }},
-		"price Inf":    {model.ErrPrice, func(m *model.Machine) { m.PricePerHour = math.Inf(1) }},
-		"probability":  {model.ErrProbability, func(m *model.Machine) { m.InterruptionProbability = 1.5 }},
-		"prob. NaN":    {model.ErrProbability, func(m *model.Machine) { m.InterruptionProbability = math.NaN() }},
-		"cluster":      {model.ErrStructural, func(m *model.Machine) { m.Cluster = "a" }},
-		"no cluster":   {model.ErrStructural, func(m *model.Machine) { m.State = model.Configured }},
-		"state":        {model.ErrStructural, func(m *model.Machine) { m.State = 99 }},
-		"no state":     {model.ErrStructural, func(m *model.Machine) { m.State = 0 }},
-		"capacity":     {model.ErrStructural, func(m *model.Machine) { m.CapacityType = 9 }},
-		"bucket":       {model.ErrStructural, func(m *model.Machine) { m.Assigned.Reclamation = 28 }},
-		"long zone":    {model.ErrStructural, func(m *model.Machine) { m.Zone = long }},
-		"huge labels":  {model.ErrStructural, func(m *model.Machine) { m.Labels = map[string]string{"a": strings.Repeat("x", 1<<17)} }},
-		"vector":       {model.ErrStructural, func(m *model.Machine) { m.Resources = model.Resources{{Name: "b", Value: -4}} }},
+		"price":       {model.ErrPrice, func(m *model.Machine) { m.PricePerHour = -1 }},
+		"price NaN":   {model.ErrPrice, func(m *model.Machine) { m.PricePerHour = math.NaN() }},
+		"price Inf":   {model.ErrPrice, func(m *model.Machine) { m.PricePerHour = math.Inf(1) }},
+		"probability": {model.ErrProbability, func(m *model.Machine) { m.InterruptionProbability = 1.5 }},
+		"prob. NaN":   {model.ErrProbability, func(m *model.Machine) { m.InterruptionProbability = math.NaN() }},
+		"cluster":     {model.ErrStructural, func(m *model.Machine) { m.Cluster = "a" }},
+		"no cluster":  {model.ErrStructural, func(m *model.Machine) { m.State = model.Configured }},
+		"state":       {model.ErrStructural, func(m *model.Machine) { m.State = 99 }},
+		"no state":    {model.ErrStructural, func(m *model.Machine) { m.State = 0 }},
+		"capacity":    {model.ErrStructural, func(m *model.Machine) { m.CapacityType = 9 }},
+		"bucket":      {model.ErrStructural, func(m *model.Machine) { m.Assigned.Reclamation = 28 }},
+		"long zone":   {model.ErrStructural, func(m *model.Machine) { m.Zone = long }},
+		"huge labels": {model.ErrStructural, func(m *model.Machine) { m.Labels = map[string]string{"a": strings.Repeat("x", 1<<17)} }},
+		"vector":      {model.ErrStructural, func(m *model.Machine) { m.Resources = model.Resources{{Name: "b", Value: -4}} }},
 	} {
 		x := New()
 		use(t, x, needs(t, "zone", model.Exists))

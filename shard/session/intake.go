@@ -152,6 +152,7 @@ func (x *intake) handle(decoder *Decoder, builder *demand.Builder, r *rollup) {
 	if s.links.current(l.cluster) != l {
 		return
 	}
+	decoder.Limit(s.limits(l.cluster))
 	var use usage
 	if err := decoder.Decode(l.cluster, r.frame.body, builder); err == nil {
 		if use, err = x.uses.reserve(decoder, builder); err != nil {
@@ -161,7 +162,10 @@ func (x *intake) handle(decoder *Decoder, builder *demand.Builder, r *rollup) {
 	now := s.clock()
 	outcome, err := s.core.TakeRollup(builder, now.UnixNano())
 	x.uses.settle(l.cluster, use, outcome == shard.RollupAccepted)
-	l.note(RollupInfo{At: now, Rows: builder.Len(), Outcome: outcome, Err: err})
+	l.note(RollupInfo{At: now, Rows: builder.Len(), Outcome: outcome, Err: err, Lowered: decoder.Lowered()})
+	if outcome == shard.RollupAccepted {
+		s.metrics.lower(l.cluster, decoder.Lowered())
+	}
 	if outcome != shard.RollupRefused {
 		l.acknowledge(echoRollup)
 	}
