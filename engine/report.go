@@ -6,6 +6,7 @@ import (
 
 	"github.com/tonnage/tonnage/bitmap"
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -27,7 +28,8 @@ func (p *pass) report(plan *Plan) {
 			st.Classes++
 		}
 	}
-	st.Satisfied = p.satisfied
+	unoffered, credited := p.countUnoffered()
+	st.Unoffered, st.Satisfied = unoffered, p.satisfied-credited
 	st.Unsatisfied = st.Needs - st.Satisfied
 	for i := range plan.Actions {
 		st.Actions[plan.Actions[i].Kind]++
@@ -88,7 +90,7 @@ func (p *pass) result(row int32) NeedResult {
 	out := NeedResult{
 		Cluster: p.s.Clusters[n.cluster], Row: int(row - p.sources[n.cluster].base), Fold: p.named(need), Rank: p.rankOf[need],
 		Folded: n.is(isFold), Profile: k.profile, Group: p.groupName(need),
-		Satisfied: n.is(isSatisfied), CouldCover: p.couldCover(n), Awaiting: n.is(isAwaiting), Unmet: p.unmet(need),
+		Satisfied: p.isMet(need), CouldCover: p.couldCover(n), Awaiting: n.is(isAwaiting), Unmet: p.unmet(need),
 	}
 	acquired := false
 	for r := n.head; r != columnar.None; r = p.held[r].next {
@@ -109,6 +111,9 @@ func (p *pass) result(row int32) NeedResult {
 	deficit := make([]int64, p.dims)
 	p.readDeficit(deficit, need)
 	out.Deficit = p.resources(deficit)
+	if beyond := p.unoffered(need).Aggregate; len(beyond) > 0 {
+		out.Deficit = out.Deficit.Add(beyond)
+	}
 	if in := p.inFlight[need]; in != nil {
 		for d, x := range in {
 			deficit[d] = min(deficit[d], x)
@@ -116,6 +121,40 @@ func (p *pass) result(row int32) NeedResult {
 		out.InFlight = p.resources(deficit)
 	}
 	return out
+}
+
+// unoffered returns what a need asks for under names that no machine offers. No
+// fold does.
+func (p *pass) unoffered(need int32) demand.Unoffered {
+	src := &p.sources[p.lines[need].cluster]
+	if src.block.UnofferedRows() == 0 || p.lines[need].is(isFold) {
+		return demand.Unoffered{}
+	}
+	return src.block.Unoffered(int(need - src.base))
+}
+
+// isMet reports whether nothing is missing of what a need asks for. For decisions
+// a need is satisfied by what its machines can offer; see demand.Unoffered.
+func (p *pass) isMet(need int32) bool {
+	return p.lines[need].is(isSatisfied) && len(p.unoffered(need).Aggregate) == 0
+}
+
+// countUnoffered returns how many rows ask for what no machine offers, and how many
+// of these have all the rest. O(clusters), where there are none.
+func (p *pass) countUnoffered() (rows, credited int) {
+	for i := range p.sources {
+		src := &p.sources[i]
+		if src.block == nil || src.block.UnofferedRows() == 0 {
+			continue
+		}
+		rows += src.block.UnofferedRows()
+		for row := range src.block.UnofferedAll() {
+			if len(src.block.Unoffered(row).Aggregate) > 0 && p.lines[src.base+int32(row)].is(isSatisfied) {
+				credited++
+			}
+		}
+	}
+	return rows, credited
 }
 
 func (p *pass) addDeficit(sum []int64, need int32) {
@@ -159,12 +198,17 @@ func (p *pass) resources(v []int64) model.Resources {
 // unmet returns the first reason that holds for an unsatisfied need.
 func (p *pass) unmet(need int32) Unmet {
 	n, k := &p.lines[need], p.kindOf(need)
-	switch {
-	case n.is(isSatisfied):
+	unoffered := p.unoffered(need)
+	switch lacks := len(unoffered.Aggregate) > 0; {
+	case n.is(isSatisfied) && !lacks:
 		return UnmetNone
+	case unoffered.Waits(k.same):
+		return UnmetNoMatchingSupply
 	case n.is(isParked):
 		return UnmetParked
 	case !k.usable:
+		return UnmetNoMatchingSupply
+	case lacks && n.is(isSatisfied|isAwaiting): // but for that it has, or will have, all
 		return UnmetNoMatchingSupply
 	case n.is(isAwaiting):
 		return UnmetAwaitingDrain

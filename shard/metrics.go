@@ -46,6 +46,8 @@ type metrics struct {
 	aged       *prometheus.GaugeVec
 	byPriority *prometheus.GaugeVec
 	parked     prometheus.Gauge
+	unoffered  prometheus.Gauge
+	ignored    prometheus.Gauge
 
 	actions    *prometheus.CounterVec
 	outcomes   *prometheus.CounterVec
@@ -181,6 +183,8 @@ func (m *metrics) defineCycle(g gaugeMaker, c counterMaker, h histogramMaker) {
 	m.aged = g("bigfleet_shard_shortfalls_aged", "Shortfalls by age in cycles.", "bucket")
 	m.byPriority = g("bigfleet_shard_shortfalls_by_priority", "Shortfalls by class of priority.", "priority_class")
 	m.parked = g("tonnage_shard_parked_needs", "Rows of demand that rest after waiting in vain.").WithLabelValues()
+	m.unoffered = g("tonnage_shard_unoffered_rows", "Rows of demand that ask for a resource that no machine offers.").WithLabelValues()
+	m.ignored = g("tonnage_shard_ignored_resources", "Names of resources that machines offer beyond the most that decisions take account of.").WithLabelValues()
 	m.proposals = c("bigfleet_shard_phase1_occ_proposals_total", "Needs that have walked over free machines, and machines that somebody of higher rank had claimed meanwhile: none where Needs have their turns in rank order.", "outcome")
 	m.proposals.WithLabelValues("committed")
 	m.proposals.WithLabelValues("conflict")

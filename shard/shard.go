@@ -54,6 +54,7 @@ type Shard struct {
 	decide   func(engine.Input) (*engine.Plan, error) // engine.Cycle
 	closed   bool
 	mailed   []delivery // scratch of takeMail
+	ignored  int        // names of resources, at the last cycle
 	machines *supply.Table
 	demand   *demand.Table
 	accounts alloc.Accounts // of both tables and of roll-ups; the engine has its own
@@ -239,6 +240,8 @@ func (s *Shard) cycle(ctx context.Context, now int64, listing *ListResponse, lis
 	}
 	s.settledCycle = s.cycles
 	s.noteKind(in, plan)
+	s.noteIgnored()
+	s.admission.Store(s.demand.Admission()) // the decision has told the demand what machines offer
 	if s.decided != nil {
 		s.decided(in, plan)
 	}
@@ -264,6 +267,21 @@ func (s *Shard) cycle(ctx context.Context, now int64, listing *ListResponse, lis
 	s.metrics.cycle(s, c)
 	s.finishReport(report, c)
 	return c, report, nil
+}
+
+// noteIgnored logs that machines offer more resources than decisions take account
+// of, when the number of these has changed.
+func (s *Shard) noteIgnored() {
+	names := s.machines.Ignored()
+	if len(names) == s.ignored {
+		return
+	}
+	if s.ignored = len(names); s.ignored > 0 {
+		s.log.Warn("machines offer more resources than are supported; the first by name count, the others are ignored",
+			"ignored", len(names), "first", names[0], "supported", model.OfferedNamesMax)
+	} else {
+		s.log.Info("machines offer no more resources than are supported", "supported", model.OfferedNamesMax)
+	}
 }
 
 // record enters a plan in the ledgers, before anything is done about it: what

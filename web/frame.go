@@ -24,6 +24,7 @@ const (
 	MaxDeficit   = 4
 	MaxReasons   = 8
 	MaxRecent    = 30
+	MaxLowered   = 8
 
 	NameBytesMax = 64  // ids, clusters, types, names of resources
 	TextBytesMax = 100 // summaries of profiles and the progress line
@@ -89,6 +90,9 @@ type Frame struct {
 	Reasons   []ReasonCount `json:"reasons"`
 	Unmet     []UnmetNeed   `json:"unmet"` // highest priority first, then oldest
 
+	// Lowered are the clusters with rows that the policy lowers, most rows first.
+	Lowered []Lowered `json:"lowered,omitempty"`
+
 	// Region is there when several shards run in the process.
 	Region *Region `json:"region,omitempty"`
 
@@ -105,6 +109,13 @@ type Resource struct {
 	Deficit int64 `json:"deficit"`
 	Bound   int64 `json:"bound"` // offered by Configured and Configuring machines
 	Idle    int64 `json:"idle"`  // offered by Idle machines
+}
+
+// Lowered is a cluster with rows above its limits.
+type Lowered struct {
+	Cluster string `json:"cluster"`
+	Rows    int    `json:"rows"`
+	Limits  string `json:"limits"` // in words
 }
 
 // ReasonCount is how many Needs are unmet for one reason.
@@ -170,6 +181,13 @@ func (f *Frame) bound() {
 		for j := range u.Deficit {
 			u.Deficit[j].Name = cut(u.Deficit[j].Name, NameBytesMax/2)
 		}
+	}
+	if len(f.Lowered) > 0 {
+		f.Lowered = head(f.Lowered, MaxLowered)
+	}
+	for i := range f.Lowered {
+		x := &f.Lowered[i]
+		x.Cluster, x.Limits = cut(x.Cluster, NameBytesMax), cut(x.Limits, 2*TextBytesMax)
 	}
 	f.Region = f.Region.bound()
 	f.Did = head(f.Did[max(0, len(f.Did)-MaxRecent):], MaxRecent)

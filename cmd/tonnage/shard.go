@@ -53,6 +53,7 @@ type shardFlags struct {
 	paused       bool
 	dryRun       bool
 	auditLog     string
+	policy       string
 	auditBytes   int64
 	warmupCycles int
 	phaseLog     bool
@@ -147,6 +148,7 @@ func (f *shardFlags) register(cmd *cobra.Command) {
 	clusterFlags(flags, &f.clusters, &f.clusterInterval)
 	flags.BoolVar(&f.paused, "actuation-paused", false, "decide everything and carry out nothing")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "decide everything, report it, and carry out nothing")
+	flags.StringVar(&f.policy, "policy", "", "file of the highest priority and penalties that clusters may have, YAML or JSON; read again when it changes; empty = no limits")
 	flags.StringVar(&f.auditLog, "audit-log", "", "file for what became of every action, one JSON object a line; empty = none")
 	flags.Int64Var(&f.auditBytes, "audit-log-max-bytes", 0, "size at which the audit log begins a new file; 0 = 64 MiB")
 	flags.IntVar(&f.warmupCycles, "metrics-warmup-cycles", 0, "first cycles whose durations are left out of the metrics")
@@ -161,6 +163,7 @@ func (f *shardFlags) register(cmd *cobra.Command) {
 	_ = cmd.MarkFlagDirname("profile-dir")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json")
 	_ = cmd.MarkFlagFilename("audit-log", "jsonl")
+	_ = cmd.MarkFlagFilename("policy", "yaml", "yml", "json")
 }
 
 // clusterFlags add the limits of what one cluster may report.

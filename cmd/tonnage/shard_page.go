@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/tonnage/tonnage/internal/httpguard"
 	"github.com/tonnage/tonnage/internal/world"
 	"github.com/tonnage/tonnage/shard"
+	"github.com/tonnage/tonnage/shard/session"
 	"github.com/tonnage/tonnage/web"
 )
 
@@ -29,8 +31,20 @@ func (x *shardProcess) newPage(machines *countedProvider) *shardPage {
 		Version: versionText(), Source: "shard " + x.plan.id, Provider: "provider at " + cmp.Or(x.plan.provider, "hand: machines in memory"),
 		Started: time.Now(), CycleInterval: x.plan.shard.CycleInterval,
 	})
-	page := &pageFeed{feed: feed, failed: machines.failed.Load, sessions: func() int { return len(x.sessions.Sessions()) }, album: &planAlbum{}}
+	page := &pageFeed{feed: feed, failed: machines.failed.Load, sessions: func() (int, []web.Lowered) { return summarise(x.sessions.Sessions()) }, album: &planAlbum{}}
 	return &shardPage{feed: feed, feeds: page, calls: machines}
+}
+
+// summarise counts sessions, and lists the clusters whose last roll-up had rows that
+// the policy lowers.
+func summarise(all []session.Info) (connected int, lowered []web.Lowered) {
+	for i := range all {
+		if n := all[i].Rollup.Lowered; n > 0 {
+			lowered = append(lowered, web.Lowered{Cluster: all[i].Cluster, Rows: n, Limits: all[i].Limits.String()})
+		}
+	}
+	slices.SortStableFunc(lowered, func(a, b web.Lowered) int { return cmp.Compare(b.Rows, a.Rows) })
+	return len(all), lowered
 }
 
 // observe publishes a cycle, logs its phases where that was asked for, and

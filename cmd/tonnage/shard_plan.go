@@ -36,6 +36,7 @@ type shardPlan struct {
 	advertise      string
 	heartbeat      time.Duration
 	audit          string
+	policy         string // empty = none
 	auditBytes     int64
 	phaseLog       bool
 	local          bool
@@ -65,7 +66,7 @@ func (f *shardFlags) readConfig(cmd *cobra.Command) error {
 func (f *shardFlags) parse(set func(string) bool) (*shardPlan, error) {
 	p := &shardPlan{
 		id: f.id, listen: f.listen, page: f.pageAddr, access: f.access, pprof: f.pprofAddr, dataDir: f.dataDir, provider: f.providerAddr, heartbeat: f.heartbeat,
-		advertise: cmp.Or(f.advertiseAddr, f.listen), audit: f.auditLog, auditBytes: f.auditBytes, local: f.local, pin: f.pin,
+		advertise: cmp.Or(f.advertiseAddr, f.listen), audit: f.auditLog, policy: f.policy, auditBytes: f.auditBytes, local: f.local, pin: f.pin,
 		phaseLog: f.phaseLog || os.Getenv(phaseLogVariable) == "1", tls: f.tls, seed: f.seed,
 		clusters: f.clusters, apart: f.clusterInterval,
 	}

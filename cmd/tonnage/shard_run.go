@@ -20,6 +20,7 @@ import (
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/audit"
 	"github.com/tonnage/tonnage/shard/journal"
+	"github.com/tonnage/tonnage/shard/policy"
 	"github.com/tonnage/tonnage/shard/provider/epoch"
 	"github.com/tonnage/tonnage/shard/session"
 )
@@ -50,6 +51,7 @@ type shardProcess struct {
 	shard    *shard.Shard
 	page     *shardPage
 	tidy     tidy
+	policy   *policy.File // nil = none
 	closers  []func() error
 	renew    func(context.Context) error // nil = nobody fences
 
@@ -119,6 +121,11 @@ func (x *shardProcess) open() (err error) {
 	if err := makeProfileDir(p.shard.WorstDir); err != nil {
 		return err
 	}
+	if p.policy != "" {
+		if x.policy, err = policy.Open(p.policy, x.log); err != nil {
+			return badInput(fmt.Errorf("--policy: %w", err))
+		}
+	}
 	if p.audit != "" {
 		if x.audit, err = audit.Open[shard.AuditRecord](p.audit, p.auditBytes, x.log); err != nil {
 			return badInput(fmt.Errorf("--audit-log: %w", err))
@@ -165,7 +172,7 @@ func (x *shardProcess) build() error {
 	core := &lateShard{}
 	decisions := session.NewDecisions(func() { core.Wake() }, func(plan *engine.Plan, row int) shard.Ages { return core.AgesOf(plan, row) })
 	x.sessions, err = session.NewServer(session.Deps{
-		Core: core, Limits: x.plan.clusters, ClusterInterval: x.plan.apart, Epoch: x.epoch.Epoch, Term: core.term, Needs: decisions.Needs, TLS: x.tls, Log: x.log, Registerer: x.registry,
+		Core: core, Limits: x.plan.clusters, Policy: x.limits(), ClusterInterval: x.plan.apart, Epoch: x.epoch.Epoch, Term: core.term, Needs: decisions.Needs, TLS: x.tls, Log: x.log, Registerer: x.registry,
 	})
 	if err != nil {
 		return err
@@ -209,6 +216,16 @@ func (x *shardProcess) registerEdges() {
 		}
 		return 1
 	}))
+	if x.policy != nil {
+		x.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "tonnage_shard_policy_healthy", Help: "1 while the file of policy is in order; else the last good one is in force.",
+		}, func() float64 {
+			if x.policy.Good() {
+				return 1
+			}
+			return 0
+		}))
+	}
 	if x.audit != nil {
 		x.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "tonnage_shard_audit_dropped_total", Help: "Records that the audit log lost.",
@@ -270,6 +287,9 @@ func (x *shardProcess) run(ctx context.Context) error {
 	part(x.shard.Run)
 	part(x.serveSessions)
 	x.serveEndpoints(part)
+	if x.policy != nil {
+		part(func(ctx context.Context) error { return x.policy.Run(ctx, x.sessions.LimitsChanged) })
+	}
 	if reports != nil {
 		part(reports.Run)
 	}
@@ -287,6 +307,14 @@ func (x *shardProcess) run(ctx context.Context) error {
 		all = append(all, <-failures)
 	}
 	return errors.Join(all...)
+}
+
+// limits returns what clusters are held to; nil = nothing.
+func (x *shardProcess) limits() func(cluster string) policy.Limits {
+	if x.policy == nil {
+		return nil
+	}
+	return x.policy.Of
 }
 
 // serveSessions serves operators until the context ends, and lets them go.

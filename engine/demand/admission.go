@@ -15,6 +15,7 @@ import (
 // meanwhile.
 type Admission struct {
 	names []string // of dimensions
+	offer offer
 }
 
 // Admission returns what the table would refuse a roll-up for now. O(1), and
@@ -24,7 +25,7 @@ func (t *Table) Admission() *Admission {
 	if len(names) > DimsMax/2 { // some may be of rows that are gone
 		names = keptNames(names, t.vectors.used())
 	}
-	return &Admission{names: names}
+	return &Admission{names: names, offer: t.offer}
 }
 
 // Check returns why a table would refuse the builder's rows, nil when it would
@@ -33,9 +34,13 @@ func (a *Admission) Check(b *Builder) error {
 	if b.err != nil {
 		return b.err
 	}
+	if err := a.offer.check(b); err != nil {
+		return fmt.Errorf("roll-up of cluster %q: %w", b.cluster, err)
+	}
 	taken, stride := len(a.names), 0
-	for d, name := range b.dims {
-		if b.named>>d&1 == 0 {
+	for d := range b.named.all() {
+		name := b.dims[d]
+		if !a.offer.has(name) {
 			continue
 		}
 		at := slices.Index(a.names, name)

@@ -60,8 +60,10 @@ var layers = []layer{
 	{pkg: "./shard/journal", packages: []string{"./internal/private"}, because: "what is kept has keys and values; what they mean is the shard's matter"},
 	{pkg: "./shard/report", packages: []string{"./api/bigfleet/v1alpha1", "./api/tonnage/v1alpha1", "./engine/model", "./shard"}, libraries: []string{"github.com/prometheus/client_golang/prometheus", "google.golang.org/grpc/...", "google.golang.org/genproto/googleapis/rpc/errdetails"},
 		because: "who speaks to the coordinator stands beside the shard: nothing of the shard leads here"},
+	{pkg: "./shard/policy", packages: []string{"./engine/model", "./internal/world/document"},
+		because: "limits of clusters are values and a file; who is held to them is not its matter"},
 	{pkg: "./shard/audit", packages: []string{"./internal/private"}, because: "a log of records takes them as they are"},
-	{pkg: "./shard/session", packages: []string{"./api/bigfleet/v1alpha1", "./api/frames", "./engine", "./engine/model", "./engine/demand", "./engine/supply", "./internal/mtls", "./shard"},
+	{pkg: "./shard/session", packages: []string{"./api/bigfleet/v1alpha1", "./api/frames", "./engine", "./engine/model", "./engine/demand", "./engine/supply", "./internal/mtls", "./shard", "./shard/policy"},
 		libraries: []string{"github.com/cespare/xxhash/v2", "github.com/prometheus/client_golang/prometheus", "golang.org/x/sync/semaphore", "google.golang.org/grpc/...", "google.golang.org/protobuf/..."},
 		because:   "operators speak to the shard through it: what they say becomes columns and answers, and goes no further in the form of the wire"},
 	{pkg: "./coordinator", packages: []string{"./engine/model"},
@@ -164,7 +166,7 @@ var layers = []layer{
 	{pkg: "./docs", because: "the pages are held to the binary by a test; nothing imports them"},
 	{pkg: "./internal/archtest", because: "it looks at the source, it does not run it"},
 
-	{pkg: "./cmd/tonnage", packages: []string{"./coordinator/node", "./coordinator/client", "./coordinator", "./api/tonnage/v1alpha1", "./api/bigfleet/v1alpha1", "./engine", "./engine/...", "./internal/cpu", "./internal/measure", "./internal/mtls", "./internal/pin", "./internal/terminal", "./internal/sim", "./internal/topology", "./internal/trace", "./internal/whatif", "./internal/workload", "./internal/world", "./internal/world/document", "./shard", "./shard/audit", "./shard/journal", "./shard/provider", "./shard/provider/client", "./shard/provider/epoch", "./shard/provider/server", "./shard/provider/store", "./shard/report", "./shard/session", "./web", "./internal/httpguard", "./internal/private"},
+	{pkg: "./cmd/tonnage", packages: []string{"./coordinator/node", "./coordinator/client", "./coordinator", "./api/tonnage/v1alpha1", "./api/bigfleet/v1alpha1", "./engine", "./engine/...", "./internal/cpu", "./internal/measure", "./internal/mtls", "./internal/pin", "./internal/terminal", "./internal/sim", "./internal/topology", "./internal/trace", "./internal/whatif", "./internal/workload", "./internal/world", "./internal/world/document", "./shard", "./shard/audit", "./shard/journal", "./shard/provider", "./shard/provider/client", "./shard/provider/epoch", "./shard/provider/server", "./shard/provider/store", "./shard/report", "./shard/session", "./web", "./internal/httpguard", "./internal/private", "./shard/policy"},
 		libraries: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys/unix", "golang.org/x/term", "github.com/prometheus/client_golang/prometheus/...", "google.golang.org/grpc/...", "google.golang.org/protobuf/encoding/protojson"},
 		because:   "the command is where the parts are joined"},
 }

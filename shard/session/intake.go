@@ -169,6 +169,7 @@ func (x *intake) handle(decoder *Decoder, builder *demand.Builder, r *rollup) bo
 	if s.links.current(l.cluster) != l {
 		return false
 	}
+	decoder.Limit(s.limits(l.cluster))
 	var use usage
 	if err := decoder.Decode(l.cluster, r.frame.body, builder); err == nil {
 		if use, err = x.uses.reserve(decoder, builder); err != nil {
@@ -178,7 +179,10 @@ func (x *intake) handle(decoder *Decoder, builder *demand.Builder, r *rollup) bo
 	rows := builder.Len()
 	outcome, err := s.core.TakeRollup(builder, r.at.UnixNano())
 	x.uses.settle(l.cluster, use, outcome == shard.RollupAccepted)
-	l.note(RollupInfo{At: s.clock(), Rows: rows, Outcome: outcome, Err: err})
+	l.note(RollupInfo{At: s.clock(), Rows: rows, Outcome: outcome, Err: err, Lowered: decoder.Lowered()})
+	if outcome == shard.RollupAccepted {
+		s.metrics.lower(l.cluster, decoder.Lowered())
+	}
 	if outcome != shard.RollupRefused {
 		l.acknowledge(echoRollup)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/tonnage/tonnage/api/frames"
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/shard/policy"
 )
 
 // Limits of a roll-up, beside those of the demand table.
@@ -46,7 +47,15 @@ type Decoder struct {
 
 // NewDecoder returns a decoder that has seen nothing and accepts as many rows as
 // the demand table does.
-func NewDecoder() *Decoder { return &Decoder{rowsMax: demand.RowsMax} }
+func NewDecoder() *Decoder {
+	return &Decoder{rowsMax: demand.RowsMax, profiles: profileCache{limits: policy.None()}}
+}
+
+// Limit sets the limits that rows are lowered to from the next roll-up on.
+func (d *Decoder) Limit(limits policy.Limits) { d.profiles.limits, d.profiles.lowered = limits, 0 }
+
+// Lowered returns how many rows of the last roll-up were above the limits.
+func (d *Decoder) Lowered() int { return d.profiles.lowered }
 
 // Decode makes the builder hold the rows of an encoded roll-up of the cluster
 // that the session is of. A roll-up that names another cluster is refused; one

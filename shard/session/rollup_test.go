@@ -129,8 +129,8 @@ func cases() []rollupCase {
 		{"control characters in a group", "", row(text(9, "pods\x00\x1b[31m\u009b\u202e"))},
 		{"a long group", "row 1 has a group of 513 bytes", row(text(9, strings.Repeat("g", 513)))},
 		{"a large profile", "row 1 spends 65550 bytes", row(sub(1, text(1, strings.Repeat("k", session.ProfileBytesMax-14)), number(2, 3)))},
-		{"many names", "would be dimension 65", sub(3, manyNames(demand.DimsMax+1))},
-		{"as many names as there may be beside the one before", "", sub(3, manyNames(demand.DimsMax-1))},
+		{"many names", "would be resource 80 of the roll-up", sub(3, manyNames(demand.NamesMax+1))},
+		{"as many names as there may be", "", sub(3, manyNames(demand.NamesMax))},
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/shard"
+	"github.com/tonnage/tonnage/shard/policy"
 )
 
 // Limits of sessions.
@@ -71,6 +72,9 @@ type Deps struct {
 	Term func() int64
 	// Needs is asked for what the last cycle decided; nil = nothing was yet.
 	Needs Needs
+	// Policy returns what a cluster's rows are lowered to; nil = no row is. It is
+	// called for every roll-up. Call LimitsChanged after it has changed.
+	Policy func(cluster string) policy.Limits
 	// TLS is nil for plaintext.
 	TLS        *mtls.Material
 	Clock      func() time.Time // nil = time.Now
@@ -94,6 +98,7 @@ type Server struct {
 	helloWait time.Duration
 	term      func() int64
 	needs     Needs
+	limits    func(cluster string) policy.Limits
 	clock     func() time.Time
 	log       *slog.Logger
 	metrics   *metrics
@@ -139,6 +144,9 @@ func NewServer(deps Deps) (*Server, error) {
 	}
 	if s.epoch == nil {
 		s.epoch = zero
+	}
+	if s.limits = deps.Policy; s.limits == nil {
+		s.limits = func(string) policy.Limits { return policy.None() }
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -234,7 +242,7 @@ func (s *Server) Session(stream pb.Shard_SessionServer) error {
 		return l.cause
 	}
 	defer s.leave(l)
-	if err := l.begin(stream.Context()); err != nil {
+	if err := l.begin(stream); err != nil {
 		l.end(err)
 		return l.cause
 	}

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"context"
 	"errors"
 	"io"
 	"time"
@@ -123,11 +122,15 @@ func (l *link) hello(body []byte) error {
 
 // begin makes the session its cluster's. The acknowledgement lies in the
 // outbox before anybody can put news there.
-func (l *link) begin(ctx context.Context) error {
+func (l *link) begin(stream pb.Shard_SessionServer) error {
 	s := l.server
-	if err := mtls.Require(ctx, mtls.Cluster(l.cluster)); err != nil {
+	if err := mtls.Require(stream.Context(), mtls.Cluster(l.cluster)); err != nil {
 		s.metrics.identityRejected()
 		s.log.Warn("session refused", "cluster", l.cluster, "peer", l.peer, "error", err)
+		return err
+	}
+	l.limits = s.limits(l.cluster)
+	if err := stream.SetHeader(limitsHeader(l.limits)); err != nil {
 		return err
 	}
 	l.acknowledge(echoHello)
@@ -145,6 +148,9 @@ func (l *link) begin(ctx context.Context) error {
 		l.out.end() // Drain may have passed by
 	}
 	close(l.greeted)
+	if s.limits(l.cluster) != l.limits {
+		l.end(errPolicy) // LimitsChanged may have passed by
+	}
 	l.resync()
 	return nil
 }
