@@ -37,7 +37,7 @@ func TestImpostors(t *testing.T) {
 				files(c.provider)...)...)
 			// The shard dials the two, and serves with the identity that it claims.
 			shard := processtest.Start(t, append([]string{"shard", "--id", "s-0", "--listen", ports[4], "--metrics-addr=" + ports[5], "--data-dir", filepath.Join(dir, "s"),
-				"--provider-addr", ports[3], "--provider-identity", "bigfleet://provider/p", "--coordinator-addr", ports[0], "--coordinator-heartbeat-interval", "200ms"},
+				"--provider-addr", ports[3], "--provider-identity", "bigfleet://provider/p", "--coordinator-addr", ports[0], "--cycle-interval", "500ms"},
 				files(c.shard)...)...)
 			processtest.Eventually(t, impostorRefusedMax, "the coordinator leads", func() bool { return coordinator.Get("/readyz") != "" })
 			if right {

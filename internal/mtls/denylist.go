@@ -126,7 +126,7 @@ func (c *revocable) check() error {
 		return nil
 	}
 	if err := list.check(c.shown); err != nil {
-		_ = c.Conn.Close()
+		_ = c.Close()
 		return err
 	}
 	c.checked.Store(list)

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -74,7 +75,7 @@ func (a *Authority) make(t testing.TB, by *Authority) {
 	a.file = filepath.Join(t.TempDir(), "ca.crt")
 	write(t, a.file, text)
 	if by != nil {
-		a.chain = append(text, by.chain...)
+		a.chain = slices.Concat(text, by.chain)
 	}
 }
 
