@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"runtime"
@@ -16,6 +17,7 @@ import (
 
 	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	"github.com/tonnage/tonnage/engine/demand"
+	"github.com/tonnage/tonnage/internal/inbound"
 	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/shard"
 )
@@ -37,6 +39,12 @@ const (
 // readBufferBytes is how much of a connection is read at a time. There is such
 // a buffer for each session, and thousands of sessions.
 const readBufferBytes = 16 << 10
+
+// rules say who may call what. A session's connection is proven by its hello.
+var rules = []inbound.Rule{
+	{Method: pb.Shard_Session_FullMethodName, Roles: []string{"cluster"}, Hello: true},
+	{Method: "/" + pb.ShardRead_ServiceDesc.ServiceName + "/", Roles: []string{"readonly", "admin"}},
+}
 
 // Core is the shard, as sessions see it. Both methods may lock it.
 type Core interface {
@@ -65,6 +73,11 @@ type Deps struct {
 	Registerer Registerer       // nil = no metrics
 	// Readers is how many roll-ups are read at a time; 0 = one a processor.
 	Readers int
+	// ConnectionsPerAddress is how many connections an address may have; 0 =
+	// inbound.ConnectionsPerAddressMax.
+	ConnectionsPerAddress int
+	// Compressed has compressed messages accepted; see inbound.Options.
+	Compressed bool
 
 	helloWait time.Duration // 0 = HelloWaitMax; tests are less patient
 }
@@ -128,11 +141,26 @@ func NewServer(deps Deps) (*Server, error) {
 		readers = runtime.GOMAXPROCS(0)
 	}
 	s.intake = newIntake(s, readers)
-	options := append(deps.TLS.ServerOptions(), grpc.ForceServerCodecV2(newCodec()), grpc.ReadBufferSize(readBufferBytes))
-	s.grpc = grpc.NewServer(options...)
+	gate := inbound.New(inbound.Options{
+		Rules: rules, TLS: deps.TLS, MessageBytesMax: MessageBytesMax, Log: s.log,
+		ConnectionsPerAddress: deps.ConnectionsPerAddress, Compressed: deps.Compressed, Denied: s.denied,
+	})
+	if deps.Registerer != nil {
+		if err := deps.Registerer.Register(gate); err != nil {
+			return nil, fmt.Errorf("metrics of arrivals: %w", err)
+		}
+	}
+	s.grpc = grpc.NewServer(append(gate.ServerOptions(), grpc.ForceServerCodecV2(newCodec()), grpc.ReadBufferSize(readBufferBytes))...)
 	pb.RegisterShardServer(s.grpc, s)
 	pb.RegisterShardReadServer(s.grpc, s)
 	return s, nil
+}
+
+// denied counts sessions that are refused before their hello is read.
+func (s *Server) denied(method string) {
+	if method == pb.Shard_Session_FullMethodName {
+		s.metrics.identityRejected()
+	}
 }
 
 // Serve serves a listener until Drain, and closes it. It is called once.

@@ -11,6 +11,7 @@ import (
 
 	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/inbound"
 	"github.com/tonnage/tonnage/internal/mtls"
 )
 
@@ -38,6 +39,7 @@ func (l *link) read(stream pb.Shard_SessionServer) {
 			l.end(err)
 			return
 		}
+		inbound.Taken(stream.Context())
 		select {
 		case <-l.done:
 			return
@@ -138,6 +140,7 @@ func (l *link) begin(ctx context.Context) error {
 	if s.draining.Load() {
 		l.out.end() // Drain may have passed by
 	}
+	inbound.Admitted(ctx)
 	close(l.greeted)
 	l.resync()
 	return nil
