@@ -150,6 +150,8 @@ var layers = []layer{
 	{pkg: "./internal/scenario", packages: []string{"./engine/model"},
 		because: "what a scenario expects is compared with output as anybody reads it, not with the engine's own values"},
 	{pkg: "./internal/freeport", because: "tests are given ports; what listens there is not its matter"},
+	{pkg: "./internal/processtest", because: "it starts the binary and looks at it from outside; of the code it needs nothing"},
+	{pkg: "./internal/attack", because: "an attacker has the protocol, certificates and files, and none of our code"},
 	{pkg: "./internal/e2e", because: "it tries the binary from outside, over the wire that everybody speaks"},
 	{pkg: "./internal/kubee2e", because: "it runs all binaries and real clusters, and watches; nothing imports it"},
 	{pkg: "./benches", because: "gates are tests; nothing of them goes into the binary"},

@@ -8,6 +8,7 @@ import (
 
 	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	"github.com/tonnage/tonnage/internal/freeport"
+	"github.com/tonnage/tonnage/internal/processtest"
 )
 
 // TestZombie: two processes act as one shard. The one with the older epoch stops
@@ -17,9 +18,9 @@ func TestZombie(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	at := freeport.Take(t)
-	start(t, "provider", "--listen="+at, "--metrics-addr=0", "--data-dir="+filepath.Join(dir, "provider"), "--latency=10ms", "--seed-machines=6")
+	processtest.Start(t, "provider", "--listen="+at, "--metrics-addr=0", "--data-dir="+filepath.Join(dir, "provider"), "--latency=10ms", "--seed-machines=6")
 	st := openStore(t, at)
-	shardAt := func(name, epoch string) (*process, string) {
+	shardAt := func(name, epoch string) (*processtest.Process, string) {
 		data, sessions := filepath.Join(dir, name), freeport.Take(t)
 		if err := os.MkdirAll(data, 0o755); err != nil {
 			t.Fatal(err)
@@ -27,7 +28,7 @@ func TestZombie(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(data, "epoch"), []byte(epoch), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		return start(t, "shard", "--id=shard-7", "--provider-addr="+at, "--listen="+sessions, "--metrics-addr="+freeport.Take(t), "--data-dir="+data, "--cycle-interval=100ms"), sessions
+		return processtest.Start(t, "shard", "--id=shard-7", "--provider-addr="+at, "--listen="+sessions, "--metrics-addr="+freeport.Take(t), "--data-dir="+data, "--cycle-interval=100ms"), sessions
 	}
 	bound := func(cluster string) (n int) {
 		for _, m := range st.machines() {
@@ -39,21 +40,21 @@ func TestZombie(t *testing.T) {
 	}
 	newer, newerSessions := shardAt("newer", "40")
 	connect(t, newerSessions, time.Second, []string{"c1"}).clusters[0].demands(machinesNeed(3))
-	eventually(t, patience, "the newer process binds", func() bool { return bound("c1") == 3 })
-	newer.kill() // it is the older one's turn to look after c1
+	processtest.Eventually(t, patience, "the newer process binds", func() bool { return bound("c1") == 3 })
+	newer.Kill() // it is the older one's turn to look after c1
 
 	older, olderSessions := shardAt("older", "7")
 	fleet := connect(t, olderSessions, time.Second, []string{"c1", "c2"})
 	fleet.clusters[0].demands(machinesNeed(2)) // one is to be reclaimed
-	eventually(t, patience, "the older process is fenced", func() bool { return older.metric("bigfleet_shard_actuation_paused") == 1 })
+	processtest.Eventually(t, patience, "the older process is fenced", func() bool { return older.Metric("bigfleet_shard_actuation_paused") == 1 })
 	fleet.clusters[1].demands(machinesNeed(1))
-	eventually(t, patience, "it decides, and carries nothing out", func() bool {
-		return older.metric("bigfleet_shard_actions_suppressed_total", `kind="Bootstrap"`) > 3
+	processtest.Eventually(t, patience, "it decides, and carries nothing out", func() bool {
+		return older.Metric("bigfleet_shard_actions_suppressed_total", `kind="Bootstrap"`) > 3
 	})
-	if n := older.metric("bigfleet_shard_inventory_machines", `state="Failed"`); n != 0 || bound("c1") != 3 || bound("c2") != 0 {
+	if n := older.Metric("bigfleet_shard_inventory_machines", `state="Failed"`); n != 0 || bound("c1") != 3 || bound("c2") != 0 {
 		t.Errorf("fenced: %v machines Failed, c1 has %d, c2 has %d", n, bound("c1"), bound("c2"))
 	}
-	if n := older.metric("bigfleet_shard_action_execute_outcomes_total", `outcome="fenced"`); n < 1 {
+	if n := older.Metric("bigfleet_shard_action_execute_outcomes_total", `outcome="fenced"`); n < 1 {
 		t.Errorf("%v calls were fenced", n)
 	}
 	st.check()
@@ -61,16 +62,16 @@ func TestZombie(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "older", "epoch"), []byte("50"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, patience, "it goes on with a newer epoch", func() bool { return bound("c1") == 2 && bound("c2") == 1 })
-	if epoch := older.metric("tonnage_shard_epoch"); epoch != 51 {
+	processtest.Eventually(t, patience, "it goes on with a newer epoch", func() bool { return bound("c1") == 2 && bound("c2") == 1 })
+	if epoch := older.Metric("tonnage_shard_epoch"); epoch != 51 {
 		t.Errorf("its epoch is %v", epoch)
 	}
-	eventually(t, patience, "sessions that were open hear of the epoch with the next roll-up", func() bool { return fleet.clusters[0].epoch("rollup") == 51 })
+	processtest.Eventually(t, patience, "sessions that were open hear of the epoch with the next roll-up", func() bool { return fleet.clusters[0].epoch("rollup") == 51 })
 	if epoch := fleet.clusters[0].epoch("hello"); epoch != 8 {
 		t.Errorf("a session that began before was greeted with epoch %d, want 8", epoch)
 	}
 	fleet.cutAll()
-	eventually(t, patience, "those that begin hear of it at once", func() bool {
+	processtest.Eventually(t, patience, "those that begin hear of it at once", func() bool {
 		return fleet.clusters[0].epoch("hello") == 51 && fleet.clusters[1].epoch("hello") == 51
 	})
 	st.check()

@@ -12,6 +12,7 @@ import (
 	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/freeport"
+	"github.com/tonnage/tonnage/internal/processtest"
 	"github.com/tonnage/tonnage/internal/workload"
 	"github.com/tonnage/tonnage/shard/session"
 )
@@ -67,8 +68,8 @@ func rungDemand(t *testing.T, rung string, clusters []string) [][]*pb.CapacityNe
 // rig is a provider and a shard with a rung's machines, and 200 operators.
 type rig struct {
 	t        *testing.T
-	provider *process
-	shard    *process
+	provider *processtest.Process
+	shard    *processtest.Process
 	store    *store
 	fleet    *operators
 }
@@ -77,10 +78,10 @@ func newRig(t *testing.T, rung, latency string) *rig {
 	dir := t.TempDir()
 	at, sessions := freeport.Take(t), freeport.Take(t)
 	g := &rig{t: t}
-	g.provider = start(t, "provider", "--listen="+at, "--metrics-addr="+freeport.Take(t), "--data-dir="+filepath.Join(dir, "provider"),
+	g.provider = processtest.Start(t, "provider", "--listen="+at, "--metrics-addr="+freeport.Take(t), "--data-dir="+filepath.Join(dir, "provider"),
 		"--latency="+latency, "--seed-rung="+rung)
 	g.store = openStore(t, at)
-	g.shard = start(t, "shard", "--provider-addr="+at, "--listen="+sessions, "--metrics-addr="+freeport.Take(t), "--data-dir="+filepath.Join(dir, "shard"),
+	g.shard = processtest.Start(t, "shard", "--provider-addr="+at, "--listen="+sessions, "--metrics-addr="+freeport.Take(t), "--data-dir="+filepath.Join(dir, "shard"),
 		"--cycle-interval=1s", "--incremental-reconcile", "--execute-concurrency=64")
 	g.fleet = connect(t, sessions, 10*time.Second, names("cluster", fleetSessions))
 	return g
@@ -125,25 +126,25 @@ func TestFleet(t *testing.T) {
 	t.Parallel()
 	g := newRig(t, *rung, *latency)
 	demand := rungDemand(t, *rung, names("cluster", fleetSessions))
-	eventually(t, patience, "the shard lists", func() bool { return g.shard.get("/readyz") != "" })
+	processtest.Eventually(t, patience, "the shard lists", func() bool { return g.shard.Get("/readyz") != "" })
 	began := time.Now()
 	for i, x := range g.fleet.clusters {
 		x.demands(demand[i]...)
 	}
-	eventually(t, patience, "all roll-ups are acknowledged", func() bool { return g.fleet.acknowledged() == fleetSessions })
+	processtest.Eventually(t, patience, "all roll-ups are acknowledged", func() bool { return g.fleet.acknowledged() == fleetSessions })
 	acknowledged := time.Since(began)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("in the end, by state: %v", tally(g.store.machines()))
 		}
 	})
-	eventually(t, bindLimit, "the demand is bound", g.atRest())
+	processtest.Eventually(t, bindLimit, "the demand is bound", g.atRest())
 	took := time.Since(began)
 	before := g.bound()
 	t.Logf("%d machines bound %v after the demand came, the time of rest included (roll-ups acknowledged after %v); %v shortfalls; %v cycles of %v ms on average",
-		len(before), took.Round(100*time.Millisecond), acknowledged.Round(10*time.Millisecond), g.shard.metric("bigfleet_shard_shortfalls"),
-		g.shard.metric("bigfleet_shard_cycle_duration_seconds_count"),
-		int(1000*g.shard.metric("bigfleet_shard_cycle_duration_seconds_sum")/g.shard.metric("bigfleet_shard_cycle_duration_seconds_count")))
+		len(before), took.Round(100*time.Millisecond), acknowledged.Round(10*time.Millisecond), g.shard.Metric("bigfleet_shard_shortfalls"),
+		g.shard.Metric("bigfleet_shard_cycle_duration_seconds_count"),
+		int(1000*g.shard.Metric("bigfleet_shard_cycle_duration_seconds_sum")/g.shard.Metric("bigfleet_shard_cycle_duration_seconds_count")))
 	if r, err := workload.ByName(*rung); err != nil || len(before) < r.Configured*9/10 {
 		t.Errorf("%d machines are bound; the rung asks for about %d", len(before), r.Configured)
 	}
@@ -152,21 +153,21 @@ func TestFleet(t *testing.T) {
 		name    string
 		trouble func()
 	}{
-		{"the provider is killed", g.provider.restart},
+		{"the provider is killed", g.provider.Restart},
 		{"all sessions are cut", g.fleet.cutAll},
-		{"the shard is killed", g.shard.restart},
+		{"the shard is killed", g.shard.Restart},
 	} {
 		began := time.Now()
 		x.trouble()
-		eventually(t, patience, x.name+" and all operators are there again", func() bool {
-			return g.fleet.acknowledged() == fleetSessions && g.shard.metric("bigfleet_shard_active_sessions") == fleetSessions && len(g.store.machines()) > 0
+		processtest.Eventually(t, patience, x.name+" and all operators are there again", func() bool {
+			return g.fleet.acknowledged() == fleetSessions && g.shard.Metric("bigfleet_shard_active_sessions") == fleetSessions && len(g.store.machines()) > 0
 		})
 		back := time.Since(began)
-		eventually(t, patience, x.name+" and nothing moves", g.atRest())
+		processtest.Eventually(t, patience, x.name+" and nothing moves", g.atRest())
 		t.Logf("%s: operators there again after %v", x.name, back.Round(10*time.Millisecond))
 		g.verify(before)
 	}
-	if err := g.shard.stop(); err != nil {
+	if err := g.shard.Stop(); err != nil {
 		t.Errorf("the shard's end: %v", err)
 	}
 }
@@ -185,7 +186,7 @@ func (g *rig) verify(before map[string]string) {
 	if moved > 0 || len(after) != len(before) {
 		g.t.Errorf("%d of %d machines have another owner, %d are bound now", moved, len(before), len(after))
 	}
-	eventually(g.t, patience, "operators know their machines", func() bool {
+	processtest.Eventually(g.t, patience, "operators know their machines", func() bool {
 		n := 0
 		for _, x := range g.fleet.clusters {
 			n += len(x.serves())

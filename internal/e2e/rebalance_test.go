@@ -19,6 +19,7 @@ import (
 	tonnage "github.com/tonnage/tonnage/api/tonnage/v1alpha1"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/freeport"
+	"github.com/tonnage/tonnage/internal/processtest"
 )
 
 var moveKills = flag.Int("move-kills", 0, "how often a shard or the coordinator is killed while machines change their shard; 0 = the run with kills is left out")
@@ -30,9 +31,9 @@ var regionZones = []string{"a", "b", "c"}
 // machines that are idle, the second ones that can be bought, the third few.
 type region struct {
 	t           *testing.T
-	provider    *process
-	coordinator *process
-	shards      []*process
+	provider    *processtest.Process
+	coordinator *processtest.Process
+	shards      []*processtest.Process
 	store       *store
 	coord       pb.CoordinatorClient
 	fleet       tonnage.FleetClient
@@ -64,10 +65,10 @@ func newRegion(t *testing.T, idle, slots, own int) *region {
 	dir := t.TempDir()
 	at, coordinatorAt := freeport.Take(t), freeport.Take(t)
 	g := &region{t: t}
-	g.provider = start(t, "provider", "--listen="+at, "--metrics-addr=0", "--data-dir="+filepath.Join(dir, "provider"), "--latency=20ms-100ms",
+	g.provider = processtest.Start(t, "provider", "--listen="+at, "--metrics-addr=0", "--data-dir="+filepath.Join(dir, "provider"), "--latency=20ms-100ms",
 		"--seed-file="+regionFleet(t, idle, slots, own))
 	g.store = openStore(t, at)
-	g.coordinator = start(t, "coordinator", "--bootstrap", "--listen="+coordinatorAt, "--raft-bind="+freeport.Take(t), "--metrics-addr="+freeport.Take(t),
+	g.coordinator = processtest.Start(t, "coordinator", "--bootstrap", "--listen="+coordinatorAt, "--raft-bind="+freeport.Take(t), "--metrics-addr="+freeport.Take(t),
 		"--data-dir="+filepath.Join(dir, "coordinator"), "--rebalance=on", "--rebalance-interval=500ms")
 	conn, err := grpc.NewClient(coordinatorAt, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
 	if err != nil {
@@ -78,7 +79,7 @@ func newRegion(t *testing.T, idle, slots, own int) *region {
 	for i := range regionZones {
 		sessions := freeport.Take(t)
 		g.sessions = append(g.sessions, sessions)
-		g.shards = append(g.shards, start(t, "shard", fmt.Sprint("--id=shard-", i), "--provider-addr="+at, "--listen="+sessions, "--metrics-addr="+freeport.Take(t),
+		g.shards = append(g.shards, processtest.Start(t, "shard", fmt.Sprint("--id=shard-", i), "--provider-addr="+at, "--listen="+sessions, "--metrics-addr="+freeport.Take(t),
 			"--data-dir="+filepath.Join(dir, fmt.Sprint("shard-", i)), "--cycle-interval=300ms", "--incremental-reconcile",
 			"--coordinator-addr="+coordinatorAt, "--coordinator-heartbeat-interval=300ms"))
 	}
@@ -91,14 +92,14 @@ func newRegion(t *testing.T, idle, slots, own int) *region {
 func (g *region) assign() {
 	g.t.Helper()
 	for i, zone := range regionZones {
-		eventually(g.t, patience, "the shard is registered and has its zone", func() bool {
+		processtest.Eventually(g.t, patience, "the shard is registered and has its zone", func() bool {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
 			_, err := g.coord.AssignDomain(ctx, &pb.AssignDomainRequest{TopologyKey: model.KeyZone, TopologyValue: zone, ShardId: fmt.Sprint("shard-", i)})
 			return err == nil
 		})
 	}
-	eventually(g.t, patience, "each shard has its own machines and no other", func() bool {
+	processtest.Eventually(g.t, patience, "each shard has its own machines and no other", func() bool {
 		for i, zone := range regionZones {
 			own := g.owns(i)
 			for id := range g.store.all {
@@ -113,7 +114,7 @@ func (g *region) assign() {
 
 // owns asks a shard which machines it has; nil when it does not answer.
 func (g *region) owns(i int) map[string]bool {
-	text := g.shards[i].get("/api/world")
+	text := g.shards[i].Get("/api/world")
 	var w struct{ Machines []struct{ ID string } }
 	if text == "" || json.Unmarshal([]byte(text), &w) != nil {
 		return nil
@@ -199,9 +200,9 @@ func TestShortfallIsMetByOtherShards(t *testing.T) {
 	g := newRegion(t, idle, slots, own)
 	began := time.Now()
 	g.wants.demands(machinesNeed(want))
-	eventually(t, patience, "the shortfall is met", func() bool { g.watch(); return g.bound() == want })
+	processtest.Eventually(t, patience, "the shortfall is met", func() bool { g.watch(); return g.bound() == want })
 	met := time.Since(began)
-	eventually(t, patience, "every machine has its owner, and no move is open", func() bool { return g.watch() && g.rest() })
+	processtest.Eventually(t, patience, "every machine has its owner, and no move is open", func() bool { return g.watch() && g.rest() })
 	moved, phases := g.moves()
 	if moved["shard-0"] != 18 || moved["shard-1"] != want-own-18 {
 		t.Errorf("moved %v (%v), want 18 idle machines and %d slots", moved, phases, want-own-18)
@@ -213,10 +214,10 @@ func TestShortfallIsMetByOtherShards(t *testing.T) {
 // nothingMore holds when ten further passes have moved nothing.
 func (g *region) nothingMore(moved int) {
 	g.t.Helper()
-	passes := g.coordinator.metric("tonnage_coordinator_rebalance_pass_seconds_count")
-	eventually(g.t, patience, "ten more passes", func() bool {
+	passes := g.coordinator.Metric("tonnage_coordinator_rebalance_pass_seconds_count")
+	processtest.Eventually(g.t, patience, "ten more passes", func() bool {
 		g.watch()
-		return g.coordinator.metric("tonnage_coordinator_rebalance_pass_seconds_count") >= passes+10
+		return g.coordinator.Metric("tonnage_coordinator_rebalance_pass_seconds_count") >= passes+10
 	})
 	if again, phases := g.moves(); sum(again) != moved || !g.rest() {
 		g.t.Errorf("moved in all %v (%v), want %d machines and no more", again, phases, moved)
@@ -239,12 +240,12 @@ func TestMachinesInUseGoWhereTheyAreWorthMore(t *testing.T) {
 	g.wants.demands(top(own, pb.PenaltyBucket(model.BucketOneDollar+5)))
 	cheap := connect(t, g.sessions[0], time.Second, []string{"cheap"}).clusters[0]
 	cheap.demands(machinesNeed(low))
-	eventually(t, patience, "everything is in use", func() bool { g.watch(); return g.bound() == low+own })
+	processtest.Eventually(t, patience, "everything is in use", func() bool { g.watch(); return g.bound() == low+own })
 	began := time.Now()
 	g.wants.demands(top(want, pb.PenaltyBucket(model.BucketOneDollar+5)))
-	eventually(t, patience, "the shortfall is met", func() bool { g.watch(); return len(g.wants.serves()) == want })
+	processtest.Eventually(t, patience, "the shortfall is met", func() bool { g.watch(); return len(g.wants.serves()) == want })
 	met := time.Since(began)
-	eventually(t, patience, "every machine has its owner, and no move is open", func() bool { return g.watch() && g.rest() })
+	processtest.Eventually(t, patience, "every machine has its owner, and no move is open", func() bool { return g.watch() && g.rest() })
 	if moved, phases := g.moves(); moved["shard-0"] != want-own {
 		t.Errorf("moved %v (%v), want %d machines of shard-0", moved, phases, want-own)
 	}
@@ -274,20 +275,20 @@ func TestMovesWithKills(t *testing.T) {
 	for round := range *moveKills {
 		want += 1 + rng.IntN(2)
 		g.wants.demands(machinesNeed(want))
-		victims := append([]*process{g.coordinator}, g.shards...)
+		victims := append([]*processtest.Process{g.coordinator}, g.shards...)
 		victim := rng.IntN(len(victims))
 		phase := []string{"asked", "released", "adopted", ""}[rng.IntN(4)]
 		seen := false
-		eventually(t, patience, "a move is under way", func() bool {
+		processtest.Eventually(t, patience, "a move is under way", func() bool {
 			g.watch()
 			moved, phases := g.moves()
 			seen = seen || phases[phase] > 0
 			return seen || phase == "" && !g.rest() || sum(moved) >= want-own
 		})
-		victims[victim].restart()
+		victims[victim].Restart()
 		t.Logf("round %d: %d machines wanted, killed %d in phase %q (seen %t)", round, want, victim, phase, seen)
-		eventually(t, 2*patience, "the shortfall is met", func() bool { g.watch(); return g.bound() >= want })
-		eventually(t, patience, "every machine has its owner, and no move is open", func() bool { return g.watch() && g.rest() })
+		processtest.Eventually(t, 2*patience, "the shortfall is met", func() bool { g.watch(); return g.bound() >= want })
+		processtest.Eventually(t, patience, "every machine has its owner, and no move is open", func() bool { return g.watch() && g.rest() })
 		if moved, _ := g.moves(); moved != nil && sum(moved) != want-own {
 			t.Errorf("round %d: moved %v, want %d machines", round, moved, want-own)
 			want = own + sum(moved)

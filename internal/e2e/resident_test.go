@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -21,6 +19,7 @@ import (
 	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	"github.com/tonnage/tonnage/api/frames"
 	"github.com/tonnage/tonnage/internal/freeport"
+	"github.com/tonnage/tonnage/internal/processtest"
 	"github.com/tonnage/tonnage/internal/workload"
 	"github.com/tonnage/tonnage/shard/session"
 )
@@ -51,28 +50,28 @@ func TestResident(t *testing.T) {
 	fleet := workload.Build(r, 1)
 	dir := t.TempDir()
 	at, sessions := freeport.Take(t), freeport.Take(t)
-	start(t, "provider", "--listen="+at, "--metrics-addr=0", "--data-dir="+filepath.Join(dir, "provider"), "--latency=1s",
+	processtest.Start(t, "provider", "--listen="+at, "--metrics-addr=0", "--data-dir="+filepath.Join(dir, "provider"), "--latency=1s",
 		"--seed-rung="+r.Name, "--seed-start=steady", "--seed=1")
-	s := start(t, "shard", "--provider-addr="+at, "--listen="+sessions, "--metrics-addr="+freeport.Take(t), "--data-dir="+filepath.Join(dir, "shard"),
+	s := processtest.Start(t, "shard", "--provider-addr="+at, "--listen="+sessions, "--metrics-addr="+freeport.Take(t), "--data-dir="+filepath.Join(dir, "shard"),
 		fmt.Sprint("--incremental-reconcile=", !*residentFull), "--cycle-interval="+residentEvery.String())
-	eventually(t, *residentWait, "the shard lists", func() bool { return s.get("/readyz") != "" })
+	processtest.Eventually(t, *residentWait, "the shard lists", func() bool { return s.Get("/readyz") != "" })
 	t.Logf("%s: %d machines, %d clusters, %d rows; listed: %s", r.Name, r.Machines(), r.Clusters, fleet.Rows(), residentOf(s))
 	holdSessions(t, sessions, fleet)
 	t.Logf("every roll-up is acknowledged: %s", residentOf(s))
 	for _, when := range []string{"with all of the demand", "later"} {
-		from := s.metric("bigfleet_shard_cycle_duration_seconds_count")
-		eventually(t, *residentWait, "the shard makes cycles", func() bool {
-			return s.metric("bigfleet_shard_cycle_duration_seconds_count") >= from+float64(*residentCycles)
+		from := s.Metric("bigfleet_shard_cycle_duration_seconds_count")
+		processtest.Eventually(t, *residentWait, "the shard makes cycles", func() bool {
+			return s.Metric("bigfleet_shard_cycle_duration_seconds_count") >= from+float64(*residentCycles)
 		})
 		t.Logf("%d cycles %s: %s; cycles in all: %.0f full, %.0f checked, %.0f incremental", *residentCycles, when, residentOf(s),
-			s.metric("tonnage_shard_cycles_total", "full"), s.metric("tonnage_shard_cycles_total", "checked"), s.metric("tonnage_shard_cycles_total", "incremental"))
+			s.Metric("tonnage_shard_cycles_total", "full"), s.Metric("tonnage_shard_cycles_total", "checked"), s.Metric("tonnage_shard_cycles_total", "incremental"))
 	}
-	t.Logf("%s of listings were read in %.0f cycles", megabytes(s.metric("tonnage_shard_provider_list_bytes_total")), s.metric("bigfleet_shard_cycle_duration_seconds_count"))
+	t.Logf("%s of listings were read in %.0f cycles", megabytes(s.Metric("tonnage_shard_provider_list_bytes_total")), s.Metric("bigfleet_shard_cycle_duration_seconds_count"))
 	for _, line := range residentSplit(s) {
 		t.Log(line)
 	}
 	if *residentHeap != "" {
-		if err := os.WriteFile(*residentHeap, []byte(s.get("/debug/pprof/heap?gc=1")), 0o644); err != nil {
+		if err := os.WriteFile(*residentHeap, []byte(s.Get("/debug/pprof/heap?gc=1")), 0o644); err != nil {
 			t.Error(err)
 		}
 	}
@@ -155,25 +154,16 @@ func holdSession(ctx context.Context, address, cluster string, rollup []byte, ac
 
 // residentOf is the memory of a process in a line: what the system counts, and
 // what the Go runtime says of its own part.
-func residentOf(p *process) string {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	kilobytes := func(name string) float64 {
-		m := regexp.MustCompile(`(?m)^` + name + `:\s+(\d+) kB$`).FindSubmatch(text)
-		if m == nil {
-			return 0
-		}
-		n, _ := strconv.ParseFloat(string(m[1]), 64)
-		return n * 1024
-	}
+func residentOf(p *processtest.Process) string {
 	return fmt.Sprintf("resident %s (aim at the ceiling: %s), at most %s so far; Go heap in use %s, idle and not given back %s, stacks %s; mapped outside the Go heap %s",
-		megabytes(kilobytes("VmRSS")), megabytes(residentAim), megabytes(kilobytes("VmHWM")), megabytes(p.metric("go_memstats_heap_inuse_bytes")),
-		megabytes(max(0, p.metric("go_memstats_heap_idle_bytes")-p.metric("go_memstats_heap_released_bytes"))),
-		megabytes(p.metric("go_memstats_stack_inuse_bytes")), megabytes(p.metric("tonnage_shard_memory_mapped_bytes")))
+		megabytes(float64(p.ResidentBytes())), megabytes(residentAim), megabytes(float64(p.PeakBytes())), megabytes(p.Metric("go_memstats_heap_inuse_bytes")),
+		megabytes(max(0, p.Metric("go_memstats_heap_idle_bytes")-p.Metric("go_memstats_heap_released_bytes"))),
+		megabytes(p.Metric("go_memstats_stack_inuse_bytes")), megabytes(p.Metric("tonnage_shard_memory_mapped_bytes")))
 }
 
 // residentSplit is what the tables and the engine hold, by purpose, largest
 // first.
-func residentSplit(p *process) (out []string) {
+func residentSplit(p *processtest.Process) (out []string) {
 	type part struct {
 		purpose        string
 		used, reserved float64
@@ -181,7 +171,7 @@ func residentSplit(p *process) (out []string) {
 	var parts []part
 	for purpose := range alloc.NumPurposes {
 		name := `purpose="` + alloc.Purpose(purpose).String() + `"`
-		parts = append(parts, part{alloc.Purpose(purpose).String(), p.metric("tonnage_shard_memory_bytes", name, `kind="used"`), p.metric("tonnage_shard_memory_bytes", name, `kind="reserved"`)})
+		parts = append(parts, part{alloc.Purpose(purpose).String(), p.Metric("tonnage_shard_memory_bytes", name, `kind="used"`), p.Metric("tonnage_shard_memory_bytes", name, `kind="reserved"`)})
 	}
 	slices.SortFunc(parts, func(a, b part) int { return cmp.Compare(b.reserved, a.reserved) })
 	for _, x := range parts {

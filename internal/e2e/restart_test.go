@@ -10,6 +10,7 @@ import (
 
 	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	"github.com/tonnage/tonnage/internal/freeport"
+	"github.com/tonnage/tonnage/internal/processtest"
 )
 
 var (
@@ -21,8 +22,8 @@ var (
 // killed again and again.
 type growth struct {
 	t        *testing.T
-	provider *process
-	shard    *process
+	provider *processtest.Process
+	shard    *processtest.Process
 	store    *store
 	fleet    *operators
 	wanted   map[string]int // machines by cluster
@@ -37,10 +38,10 @@ func newGrowth(t *testing.T, slots int) *growth {
 	dir := t.TempDir()
 	at, sessions := freeport.Take(t), freeport.Take(t)
 	g := &growth{t: t, wanted: map[string]int{}}
-	g.provider = start(t, "provider", "--listen="+at, "--metrics-addr="+freeport.Take(t), "--data-dir="+filepath.Join(dir, "provider"), "--latency=20ms-400ms",
+	g.provider = processtest.Start(t, "provider", "--listen="+at, "--metrics-addr="+freeport.Take(t), "--data-dir="+filepath.Join(dir, "provider"), "--latency=20ms-400ms",
 		fmt.Sprint("--seed-machines=", growthIdle), fmt.Sprint("--seed-speculative=", slots))
 	g.store = openStore(t, at)
-	g.shard = start(t, "shard", "--provider-addr="+at, "--listen="+sessions, "--metrics-addr="+freeport.Take(t), "--data-dir="+filepath.Join(dir, "shard"),
+	g.shard = processtest.Start(t, "shard", "--provider-addr="+at, "--listen="+sessions, "--metrics-addr="+freeport.Take(t), "--data-dir="+filepath.Join(dir, "shard"),
 		"--cycle-interval=500ms", "--incremental-reconcile", "--execute-concurrency=8", "--audit-log="+filepath.Join(dir, "audit.jsonl"))
 	g.fleet = connect(t, sessions, time.Second, names("cluster", growthClusters))
 	return g
@@ -104,7 +105,7 @@ func TestKilledAtRandomMoments(t *testing.T) {
 	var slowest time.Duration
 	early := 0 // killed while they started
 	ready := func() {
-		eventually(t, patience, "the shard lists", func() bool { return g.shard.get("/readyz") != "" })
+		processtest.Eventually(t, patience, "the shard lists", func() bool { return g.shard.Get("/readyz") != "" })
 	}
 	ready()
 	began := time.Now()
@@ -114,11 +115,11 @@ func TestKilledAtRandomMoments(t *testing.T) {
 			g.want(x, g.wanted[x.cluster]+1)
 		}
 		<-time.After(time.Duration(rng.Int64N(int64(900 * time.Millisecond))))
-		g.shard.restart()
+		g.shard.Restart()
 		if rng.IntN(4) == 0 {
 			early++
 			<-time.After(time.Duration(rng.Int64N(int64(200 * time.Millisecond))))
-			g.shard.restart()
+			g.shard.Restart()
 		}
 		restarted := time.Now()
 		ready()
@@ -127,9 +128,9 @@ func TestKilledAtRandomMoments(t *testing.T) {
 			t.Fatalf("seed %d", s)
 		}
 	}
-	converged := eventually(t, patience, "every cluster has what it wants", g.settled)
+	converged := processtest.Eventually(t, patience, "every cluster has what it wants", g.settled)
 	g.store.check()
-	eventually(t, patience, "operators know their machines", func() bool {
+	processtest.Eventually(t, patience, "operators know their machines", func() bool {
 		n := 0
 		for _, x := range g.fleet.clusters {
 			n += len(x.serves())
@@ -150,7 +151,7 @@ func TestKilledAtRandomMoments(t *testing.T) {
 		t.Errorf("seed %d: %d machines were taken from a demand that only grows", s, r)
 	}
 	// Of those that were killed while they started some had no epoch yet.
-	if epoch := int(g.shard.metric("tonnage_shard_epoch")); epoch < *kills+1 || epoch > *kills+early+1 {
+	if epoch := int(g.shard.Metric("tonnage_shard_epoch")); epoch < *kills+1 || epoch > *kills+early+1 {
 		t.Errorf("epoch %v after %d kills and %d more of processes that were starting", epoch, *kills, early)
 	}
 	t.Logf("%d kills and %d more while it started in %v: %d machines bound, ready again after at most %v, converged %v after the last kill",

@@ -12,6 +12,7 @@ import (
 
 	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	"github.com/tonnage/tonnage/internal/freeport"
+	"github.com/tonnage/tonnage/internal/processtest"
 )
 
 var (
@@ -56,11 +57,11 @@ func TestLargeRollup(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	at, sessions := freeport.Take(t), freeport.Take(t)
-	start(t, "provider", "--listen="+at, "--metrics-addr=0", "--data-dir="+filepath.Join(dir, "provider"), "--latency=1ms", "--seed-file="+rowsFleet(t, *rows+*rounds+100))
+	processtest.Start(t, "provider", "--listen="+at, "--metrics-addr=0", "--data-dir="+filepath.Join(dir, "provider"), "--latency=1ms", "--seed-file="+rowsFleet(t, *rows+*rounds+100))
 	// Cycles come with roll-ups alone, apart from the first.
-	s := start(t, "shard", "--provider-addr="+at, "--listen="+sessions, "--metrics-addr="+freeport.Take(t), "--data-dir="+filepath.Join(dir, "shard"),
+	s := processtest.Start(t, "shard", "--provider-addr="+at, "--listen="+sessions, "--metrics-addr="+freeport.Take(t), "--data-dir="+filepath.Join(dir, "shard"),
 		"--cycle-interval=1s", "--incremental-reconcile", "--execute-concurrency=256")
-	eventually(t, patience, "the shard lists", func() bool { return s.get("/readyz") != "" })
+	processtest.Eventually(t, patience, "the shard lists", func() bool { return s.Get("/readyz") != "" })
 	x := connect(t, sessions, time.Hour, []string{"large"}).clusters[0]
 	var needs []*pb.CapacityNeed
 	for i := range *rows {
@@ -69,18 +70,18 @@ func TestLargeRollup(t *testing.T) {
 	// What the operator hears costs less than to list the machines all the time.
 	bound := func() int { return len(x.serves()) }
 	x.demands(needs...)
-	eventually(t, 2*patience, "all rows are served", func() bool { return bound() == *rows })
+	processtest.Eventually(t, 2*patience, "all rows are served", func() bool { return bound() == *rows })
 	var took, inShard, inTest []time.Duration
 	for i := range *rounds {
 		needs = append(slices.Clone(needs), rowNeed(*rows+i))
 		x.given.Store(0)
-		began, shardBefore, testBefore := time.Now(), processorTime(s.cmd.Process.Pid), processorTime(os.Getpid())
+		began, shardBefore, testBefore := time.Now(), processorTime(s.PID()), processorTime(os.Getpid())
 		x.demands(needs...)
-		eventually(t, patience, "the new row is acted on", func() bool { return x.given.Load() != 0 })
-		inShard = append(inShard, (processorTime(s.cmd.Process.Pid) - shardBefore).Round(100*time.Microsecond))
+		processtest.Eventually(t, patience, "the new row is acted on", func() bool { return x.given.Load() != 0 })
+		inShard = append(inShard, (processorTime(s.PID()) - shardBefore).Round(100*time.Microsecond))
 		inTest = append(inTest, (processorTime(os.Getpid()) - testBefore).Round(100*time.Microsecond))
 		took = append(took, time.Duration(x.given.Load()-began.UnixNano()).Round(100*time.Microsecond))
-		eventually(t, patience, "the new row is served", func() bool { return bound() == *rows+i+1 })
+		processtest.Eventually(t, patience, "the new row is served", func() bool { return bound() == *rows+i+1 })
 	}
 	slices.Sort(took)
 	slices.Sort(inShard)

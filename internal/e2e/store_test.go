@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
+	"github.com/tonnage/tonnage/internal/processtest"
 )
 
 // metadataPriority is the stamp that every bound machine has.
@@ -31,7 +32,7 @@ func openStore(t *testing.T, address string) *store {
 	}
 	t.Cleanup(func() { conn.Close() })
 	s := &store{t: t, list: pb.NewCapacityProviderClient(conn), all: map[string]bool{}}
-	eventually(t, patience, "the provider lists its machines", func() bool { return len(s.machines()) > 0 })
+	processtest.Eventually(t, patience, "the provider lists its machines", func() bool { return len(s.machines()) > 0 })
 	for id := range s.machines() {
 		s.all[id] = true
 	}

@@ -1,0 +1,7 @@
+// Package attack attacks running processes from outside, with nothing but the
+// protocol, certificates and files: what docs/security.md promises is tried here.
+//
+// Each file has one subject. An attack states what the attacker holds, measures what
+// its victims notice, and fails when a promise is broken. The short forms run with
+// every test; -soak makes them longer.
+package attack

@@ -1,0 +1,5 @@
+//go:build race
+
+package processtest
+
+const raceEnabled = true
