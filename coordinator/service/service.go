@@ -89,7 +89,9 @@ type Service struct {
 	config Config
 	health *health.Server
 	gate   *inbound.Gate
-	slot   slot
+	// droppedLines limits what is logged of reports and offers out of order.
+	droppedLines inbound.Lines
+	slot         slot
 }
 
 // fleet keeps the two embedded servers apart.

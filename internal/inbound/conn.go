@@ -42,11 +42,11 @@ type conn struct {
 	err    error  // follows rest
 	frames frames
 	opened uint32 // the stream whose headers gRPC handles now; 0 = none
-	owes   bool   // follow stops at the end of the frame
 
 	mu       sync.Mutex
 	streams  map[uint32]*stream
 	held     int64 // by messages that arrive or have arrived
+	owes     bool  // follow stops at the end of the frame; settled before the next
 	deadline *time.Timer
 }
 
@@ -135,15 +135,14 @@ func (c *conn) Read(p []byte) (int, error) {
 // settle waits until the connection has room for the messages that have begun.
 func (c *conn) settle() error {
 	c.mu.Lock()
-	held := c.held
+	held, owes := c.held, c.owes
 	c.mu.Unlock()
-	c.gate.mu.Lock()
-	indebted := c.debt != [kinds]int64{}
-	tooMuch := c.unproven != nil && held > UnprovenBytesMax
-	c.gate.mu.Unlock()
-	if !indebted && !tooMuch {
+	if !owes {
 		return nil
 	}
+	c.gate.mu.Lock()
+	tooMuch := c.unproven != nil && held > UnprovenBytesMax
+	c.gate.mu.Unlock()
 	if tooMuch {
 		// A roll-up may follow its hello before the hello is accepted.
 		select {
@@ -152,14 +151,15 @@ func (c *conn) settle() error {
 			return net.ErrClosed
 		}
 	}
-	if _, err := c.gate.settle(c); err != nil {
+	if err := c.gate.settle(c); err != nil {
 		c.refuse(reasonRoom, err)
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.owes = false
 	for _, s := range c.streams {
-		if !s.began.IsZero() {
+		if s.have > 0 && s.awaited() {
 			c.begin(s) // waiting does not count
 		}
 	}
@@ -186,7 +186,6 @@ func (c *conn) follow(p []byte) (n int, err error) {
 			break
 		}
 		if c.frames.between() && c.owes {
-			c.owes = false
 			break // there is no room now; what came before may make some
 		}
 	}
@@ -230,7 +229,7 @@ func (c *conn) announce(s *stream) {
 	c.gate.mu.Lock()
 	defer c.gate.mu.Unlock()
 	c.gate.take(c, s.holds)
-	c.owes = c.debt != [kinds]int64{} || c.unproven != nil && c.held > UnprovenBytesMax
+	c.owes = c.owes || c.debt != [kinds]int64{} || c.unproven != nil && c.held > UnprovenBytesMax
 }
 
 func heldBy(bytes int64) (held [kinds]int64) {
@@ -258,11 +257,15 @@ func (c *conn) look(s *stream) error {
 		c.refuse(reasonFrames, errFrames)
 		return errFrames
 	}
-	if s.began.IsZero() && len(s.arrived) == 0 && !s.oversize {
+	if s.began.IsZero() && s.awaited() && !c.owes {
 		c.begin(s)
 	}
 	return nil
 }
+
+// awaited tells whether the server waits for the rest of the message that has
+// begun, and for nothing before.
+func (s *stream) awaited() bool { return len(s.arrived) == 0 && !s.oversize }
 
 // begin starts the clock of a message that has begun and that the server waits
 // for.
@@ -362,7 +365,7 @@ func (s *stream) taken() {
 	bytes := int64(s.arrived[0])
 	if s.arrived = s.arrived[1:]; len(s.arrived) == 0 {
 		s.arrived = nil
-		if s.have > 0 && s.began.IsZero() && !s.oversize {
+		if s.have > 0 && s.began.IsZero() && s.awaited() && !c.owes {
 			c.begin(s) // it was not waited for until now
 		}
 	}

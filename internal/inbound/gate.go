@@ -76,6 +76,7 @@ type Gate struct {
 	identities  map[mtls.Identity]*party
 	held        [kinds]int64
 	waiters     [kinds][]*waiter
+	crowded     [kinds]time.Time // when a message was last refused for another
 	partial     map[*stream]partial
 }
 
@@ -208,6 +209,7 @@ func (g *Gate) arrive(raw net.Conn) (*conn, error) {
 	var oldest *conn
 	if g.unproven.Len() >= UnprovenConnectionsMax {
 		oldest = g.unproven.Front().Value.(*conn)
+		g.prove(oldest) // so that the next one does not choose it again
 	}
 	c.unproven = g.unproven.PushBack(c)
 	c.timer = time.AfterFunc(UnprovenSecondsMax*time.Second, func() { c.refuse(reasonUnproven, errSilent) })

@@ -67,9 +67,8 @@ func (g *Gate) add(of *party, kind int, bytes int64) {
 	of.held[kind] += bytes
 }
 
-// settle waits until a connection has room for all that it is in debt for;
-// waited tells whether it had to.
-func (g *Gate) settle(c *conn) (waited bool, err error) {
+// settle waits until a connection has room for all that it is in debt for.
+func (g *Gate) settle(c *conn) error {
 	for k := range kinds {
 		g.mu.Lock()
 		if c.debt[k] == 0 || c.left {
@@ -80,12 +79,11 @@ func (g *Gate) settle(c *conn) (waited bool, err error) {
 		g.waiters[k] = append(g.waiters[k], w)
 		g.admitWaiters(k)
 		g.mu.Unlock()
-		waited = true
 		if err := g.wait(w, k); err != nil {
-			return waited, err
+			return err
 		}
 	}
-	return waited, nil
+	return nil
 }
 
 func (g *Gate) wait(w *waiter, kind int) error {
@@ -126,7 +124,8 @@ func (g *Gate) giveUp(w *waiter, kind int, err error) error {
 }
 
 // admitWaiters gives room to those that wait, in the order in which they came.
-// One that waits for its party's own share delays nobody else. The gate's lock
+// It does so once a second at most, since room is given back only when gRPC has
+// ended the calls. One that waits for its party's own share delays nobody else. The gate's lock
 // is held.
 func (g *Gate) admitWaiters(kind int) {
 	kept := g.waiters[kind][:0]
@@ -166,12 +165,17 @@ func (g *Gate) release(c *conn, held [kinds]int64) {
 
 // refuseCrowding closes the connection of the message that takes longest to
 // arrive, when it has had CrowdedSecondsMax: another one waits for its room.
-// One that waits for its party's own share closes the party's own only.
+// It does so once a second at most, since room is given back only when gRPC has
+// ended the calls. One that waits for its party's own share closes the party's own only.
 func (g *Gate) refuseCrowding(w *waiter, kind int) {
 	var oldest *stream
 	var began time.Time
 	now := time.Now()
 	g.mu.Lock()
+	if now.Sub(g.crowded[kind]) < time.Second {
+		g.mu.Unlock()
+		return
+	}
 	own := w.conn.party.held[kind]+w.bytes > w.conn.party.share[kind]
 	for s, at := range g.partial {
 		if at.kind != kind || now.Sub(at.began) < CrowdedSecondsMax*time.Second || (own && s.conn.party != w.conn.party) {
@@ -180,6 +184,9 @@ func (g *Gate) refuseCrowding(w *waiter, kind int) {
 		if oldest == nil || at.began.Before(began) {
 			oldest, began = s, at.began
 		}
+	}
+	if oldest != nil {
+		g.crowded[kind] = now
 	}
 	g.mu.Unlock()
 	if oldest != nil {

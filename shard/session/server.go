@@ -103,6 +103,7 @@ type Server struct {
 	blobs    blobs
 	streams  atomic.Int64
 	resyncs  chan struct{} // holds one while an operator is told of its machines
+	lines    struct{ began, ended, refused, stalled inbound.Lines }
 	draining atomic.Bool
 	stop     chan struct{} // closed when Serve is over
 	stopOnce sync.Once
@@ -190,7 +191,9 @@ func (s *Server) watch() {
 func (s *Server) endStalled(now time.Time) {
 	for _, l := range s.links.all() {
 		if began := l.sending.Load(); began != 0 && now.UnixNano()-began > int64(SendStallMax) {
-			s.log.Warn("session ended: its operator does not read", "cluster", l.cluster, "waiting", l.out.waiting())
+			if n, ok := s.lines.stalled.Next(now); ok {
+				s.log.Warn("session ended: its operator does not read", "cluster", l.cluster, "waiting", l.out.waiting(), "unreported", n)
+			}
 			l.end(errBehind)
 		}
 	}
@@ -262,7 +265,9 @@ func (s *Server) leave(l *link) {
 	if l.cause != nil {
 		why = status.Convert(l.cause).Message()
 	}
-	s.log.Info("session ended", "cluster", l.cluster, "peer", l.peer, "why", why)
+	if n, ok := s.lines.ended.Next(s.clock()); ok {
+		s.log.Info("session ended", "cluster", l.cluster, "peer", l.peer, "why", why, "unreported", n)
+	}
 }
 
 func peerOf(ctx context.Context) string {

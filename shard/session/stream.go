@@ -101,6 +101,8 @@ func (l *link) hello(body []byte) error {
 	switch {
 	case cluster == "" || len(cluster) > model.NameBytesMax:
 		return status.Errorf(codes.InvalidArgument, "a hello needs a cluster_id of 1 to %d bytes, got %d", model.NameBytesMax, len(cluster))
+	case len(m.GetProtocolVersion()) > model.NameBytesMax:
+		return status.Errorf(codes.InvalidArgument, "a hello needs a protocol_version of at most %d bytes, got %d", model.NameBytesMax, len(m.GetProtocolVersion()))
 	case l.cluster == "":
 		l.cluster, l.version = cluster, m.GetProtocolVersion()
 		close(l.named)
@@ -123,7 +125,9 @@ func (l *link) begin(ctx context.Context) error {
 	s := l.server
 	if err := mtls.Require(ctx, mtls.Cluster(l.cluster)); err != nil {
 		s.metrics.identityRejected()
-		s.log.Warn("session refused", "cluster", l.cluster, "peer", l.peer, "error", err)
+		if n, ok := s.lines.refused.Next(s.clock()); ok {
+			s.log.Warn("session refused", "cluster", l.cluster, "peer", l.peer, "error", err, "unreported", n)
+		}
 		return err
 	}
 	l.acknowledge(echoHello)
@@ -136,7 +140,9 @@ func (l *link) begin(ctx context.Context) error {
 		s.metrics.replaced()
 		before.end(errReplaced)
 	}
-	s.log.Info("session began", "cluster", l.cluster, "peer", l.peer, "protocol", l.version, "replaced", before != nil)
+	if n, ok := s.lines.began.Next(s.clock()); ok {
+		s.log.Info("session began", "cluster", l.cluster, "peer", l.peer, "protocol", l.version, "replaced", before != nil, "unreported", n)
+	}
 	if s.draining.Load() {
 		l.out.end() // Drain may have passed by
 	}

@@ -34,6 +34,7 @@ type Server struct {
 	log     *slog.Logger
 	trouble trouble
 	calls   counts
+	fenced  inbound.Lines
 	gate    atomic.Pointer[inbound.Gate] // of the last gRPC server; nil = there was none
 
 	// ConnectionsPerAddress and Compressed are those of inbound.Options. They
@@ -140,7 +141,9 @@ func (s *Server) do(ctx context.Context, c *store.Call, req proto.Message) (*pb.
 	answer, err := s.store.Do(ctx, c)
 	if err != nil {
 		if errors.Is(err, shard.ErrFenced) {
-			s.log.Error("call of a replaced process is refused", "error", err)
+			if n, ok := s.fenced.Next(time.Now()); ok {
+				s.log.Error("call of a replaced process is refused", "error", err, "unreported", n)
+			}
 		}
 		return nil, statusOf(err)
 	}
