@@ -60,6 +60,7 @@ func registerCoordinator(cmd *cobra.Command, c *node.Config, logLevel *string) {
 	flags.StringVar(&c.SnapshotExportDir, "snapshot-export-dir", "", "folder in which the leader keeps snapshots; empty = none")
 	flags.DurationVar(&c.SnapshotExportInterval, "snapshot-export-interval", 0, fmt.Sprintf("time between two of them; 0 = %v", node.ExportIntervalDefault))
 	flags.IntVar(&c.SnapshotExportKeep, "snapshot-export-keep", c.SnapshotExportKeep, "how many of them are kept; older ones are removed")
+	inboundFlags(cmd, &c.Inbound)
 	flags.StringVar(logLevel, "log-level", "info", "what is logged to standard error: debug, info, warn or error")
 	tlsFlags(cmd, &c.TLS.Cert, &c.TLS.Key, &c.TLS.CA)
 	_ = cmd.MarkFlagDirname("data-dir")

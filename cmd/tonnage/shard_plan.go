@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/inbound"
 	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/shard"
 )
@@ -36,6 +37,7 @@ type shardPlan struct {
 	local        bool
 	pin          bool
 	tls          mtls.Files
+	inbound      inbound.Settings
 	seed         seedFlags
 	level        slog.Level
 	settings     string // as given, for the log
@@ -55,7 +57,7 @@ func (f *shardFlags) parse(set func(string) bool) (*shardPlan, error) {
 	p := &shardPlan{
 		id: f.id, listen: f.listen, pprof: f.pprofAddr, dataDir: f.dataDir, provider: f.providerAddr, heartbeat: f.heartbeat,
 		advertise: cmp.Or(f.advertiseAddr, f.listen), audit: f.auditLog, auditBytes: f.auditBytes, local: f.local, pin: f.pin,
-		phaseLog: f.phaseLog || os.Getenv(phaseLogVariable) == "1", tls: mtls.Files{Cert: f.tlsCert, Key: f.tlsKey, CA: f.tlsCA}, seed: f.seed,
+		phaseLog: f.phaseLog || os.Getenv(phaseLogVariable) == "1", tls: mtls.Files{Cert: f.tlsCert, Key: f.tlsKey, CA: f.tlsCA}, seed: f.seed, inbound: f.inbound,
 	}
 	if f.metricsAddr != metricsOff {
 		p.metrics = f.metricsAddr
@@ -66,6 +68,9 @@ func (f *shardFlags) parse(set func(string) bool) (*shardPlan, error) {
 		faults = append(faults, byFlag(err, faults)...)
 	}
 	if _, err := mtls.Load(p.tls, nil); err != nil {
+		faults = append(faults, err)
+	}
+	if err := p.inbound.Validate(); err != nil {
 		faults = append(faults, err)
 	}
 	if err := p.level.UnmarshalText([]byte(f.logLevel)); err != nil {

@@ -152,7 +152,7 @@ func (x *shardProcess) build() error {
 	core := &lateShard{}
 	decisions := session.NewDecisions(func() { core.Wake() }, func(plan *engine.Plan, row int) shard.Ages { return core.AgesOf(plan, row) })
 	x.sessions, err = session.NewServer(session.Deps{
-		Core: core, Epoch: x.epoch.Epoch, Term: core.term, Needs: decisions.Needs, TLS: x.tls, Log: x.log, Registerer: x.registry,
+		Core: core, Epoch: x.epoch.Epoch, Term: core.term, Needs: decisions.Needs, TLS: x.tls, Log: x.log, Registerer: x.registry, Inbound: x.plan.inbound,
 	})
 	if err != nil {
 		return err

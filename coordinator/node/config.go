@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tonnage/tonnage/coordinator"
+	"github.com/tonnage/tonnage/internal/inbound"
 	"github.com/tonnage/tonnage/internal/mtls"
 )
 
@@ -48,6 +49,7 @@ type Config struct {
 	Rebalance         string
 	RebalanceInterval time.Duration
 	TLS               mtls.Files
+	Inbound           inbound.Settings
 }
 
 // DefaultConfig returns the defaults of all flags.
@@ -67,6 +69,7 @@ func (c *Config) Validate() error {
 		}
 	}
 	note(c.ID == "" || len(c.ID) > coordinator.NameBytesMax || strings.ContainsAny(c.ID, "=,"), "--id must be 1 to %d bytes without = and comma, got %q", coordinator.NameBytesMax, c.ID)
+	note(c.Inbound.Validate() != nil, "%w", c.Inbound.Validate())
 	addresses := []struct{ flag, value string }{{"--listen", c.Listen}, {"--raft-bind", c.RaftBind}}
 	if c.MetricsAddr != "0" {
 		addresses = append(addresses, struct{ flag, value string }{"--metrics-addr", c.MetricsAddr})

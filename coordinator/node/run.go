@@ -57,7 +57,7 @@ func Run(ctx context.Context, c Config, log *slog.Logger, started func(Started))
 	mode, _ := coordinator.ParseMode(c.Rebalance) // validated
 	metrics := service.NewMetrics(registry)
 	s := service.New(service.Config{
-		Name: c.ID, TempDir: c.DataDir, TLS: material, Secure: c.TLS.Cert != "", Mode: mode, Log: log, Metrics: metrics,
+		Name: c.ID, TempDir: c.DataDir, TLS: material, Secure: c.TLS.Cert != "", Mode: mode, Log: log, Metrics: metrics, Inbound: c.Inbound,
 	})
 	registry.MustRegister(s.Collector())
 

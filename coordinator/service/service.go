@@ -77,9 +77,7 @@ type Config struct {
 	Mode    coordinator.Mode
 	Log     *slog.Logger
 	Metrics *Metrics
-	// ConnectionsPerAddress and Compressed are those of inbound.Options.
-	ConnectionsPerAddress int
-	Compressed            bool
+	Inbound inbound.Settings
 }
 
 // Service answers calls. Its zero value is of no use; see New.
@@ -104,7 +102,7 @@ type fleet struct {
 func New(c Config) *Service {
 	return &Service{config: c, health: health.NewServer(), gate: inbound.New(inbound.Options{
 		Rules: rules, TLS: c.TLS, MessageBytesMax: RequestBytesMax, Log: c.Log,
-		ConnectionsPerAddress: c.ConnectionsPerAddress, Compressed: c.Compressed,
+		Settings: c.Inbound,
 	})}
 }
 

@@ -191,7 +191,7 @@ func shows(t testing.TB, files mtls.Files) *tls.Config {
 // attackFor is how long an attack lasts.
 func attackFor() time.Duration {
 	if *soak {
-		return 4 * time.Second // longer than any limit in the servers
+		return 45 * time.Second // longer than any limit in the servers
 	}
 	return 3 * time.Second
 }

@@ -212,7 +212,7 @@ func TestTheOldestUnprovenConnectionMakesRoom(t *testing.T) {
 }
 
 func TestAddressesHaveSoManyConnections(t *testing.T) {
-	g := New(Options{MessageBytesMax: 1, ConnectionsPerAddress: 2})
+	g := New(Options{MessageBytesMax: 1, Settings: Settings{ConnectionsPerAddress: 2}})
 	first, _ := arriving(t, g, nil, 1)
 	arriving(t, g, nil, 1)
 	if _, err := g.arrive(&script{}); err == nil {
@@ -279,6 +279,13 @@ func TestAMessageThatDoesNotArriveClosesItsConnection(t *testing.T) {
 	})
 }
 
+// crowd returns how many large messages wait, and what the others hold.
+func crowd(g *Gate) (wait int, held int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.waiters[large]), g.held[large]
+}
+
 // Large messages take turns, in the order in which they came; one that stalls
 // gives way when others wait, and small ones never wait for large ones.
 func TestRoomIsSharedOut(t *testing.T) {
@@ -293,8 +300,8 @@ func TestRoomIsSharedOut(t *testing.T) {
 		}
 		_, _, tiny := begin(t, g, 1000)
 		synctest.Wait()
-		if len(g.waiters[large]) != 2 || g.held[large] > LargeBytesMax {
-			t.Fatalf("%d wait and %d bytes are held", len(g.waiters[large]), g.held[large])
+		if wait, held := crowd(g); wait != 2 || held > LargeBytesMax {
+			t.Fatalf("%d wait and %d bytes are held", wait, held)
 		}
 		select {
 		case <-tiny:
@@ -308,8 +315,8 @@ func TestRoomIsSharedOut(t *testing.T) {
 		}
 		endAll(all[0])
 		synctest.Wait()
-		if len(g.waiters[large]) > 1 {
-			t.Fatalf("%d wait, want at most 1", len(g.waiters[large]))
+		if wait, _ := crowd(g); wait > 1 {
+			t.Fatalf("%d wait, want at most 1", wait)
 		}
 		for _, c := range all {
 			_ = c.Close()
@@ -318,8 +325,8 @@ func TestRoomIsSharedOut(t *testing.T) {
 		for _, c := range all {
 			endAll(c)
 		}
-		if g.held[large] != 0 || len(g.waiters[large]) != 0 {
-			t.Fatalf("left over: %d bytes, %d wait", g.held[large], len(g.waiters[large]))
+		if wait, held := crowd(g); wait != 0 || held != 0 {
+			t.Fatalf("left over: %d bytes, %d wait", held, wait)
 		}
 	})
 }

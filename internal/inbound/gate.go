@@ -38,6 +38,25 @@ type Rule struct {
 	Hello bool
 }
 
+// Settings are what those who run a server may change. The zero value is what
+// docs/reliability.md promises for.
+type Settings struct {
+	// ConnectionsPerAddress is how many connections an address may have, 1 to
+	// ConnectionsPerAddressCeiling; 0 = ConnectionsPerAddressMax.
+	ConnectionsPerAddress int
+	// Compressed has compressed messages accepted. What they become when they
+	// are inflated is not part of any budget.
+	Compressed bool
+}
+
+// Validate returns an error that names the flag when a setting is out of range.
+func (s Settings) Validate() error {
+	if n := s.ConnectionsPerAddress; n < 0 || n > ConnectionsPerAddressCeiling {
+		return fmt.Errorf("--connections-per-address must be between 0 (for %d) and %d, got %d", ConnectionsPerAddressMax, ConnectionsPerAddressCeiling, n)
+	}
+	return nil
+}
+
 // Options is what a gate is made with.
 type Options struct {
 	// Rules are for all methods; one that no rule fits needs a known role.
@@ -47,12 +66,7 @@ type Options struct {
 	// MessageBytesMax is the longest message of this server, at most the
 	// constant of that name.
 	MessageBytesMax int
-	// ConnectionsPerAddress is how many connections an address may have; 0 =
-	// ConnectionsPerAddressMax.
-	ConnectionsPerAddress int
-	// Compressed has compressed messages accepted. What they become when they
-	// are inflated is not part of any budget.
-	Compressed bool
+	Settings
 	// Denied is told the method of each call whose peer has none of the roles
 	// that may make it; nil = nobody is told. It must not block.
 	Denied func(method string)

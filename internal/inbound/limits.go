@@ -21,6 +21,8 @@ const (
 	// ConnectionsPerAddressMax is how many connections an address has, an IPv6
 	// network of 64 bits being one address, unless Limits says otherwise.
 	ConnectionsPerAddressMax = 2048
+	// ConnectionsPerAddressCeiling is the most that Settings may say.
+	ConnectionsPerAddressCeiling = 1 << 17
 	// ConnectionsPerIdentityMax is how many a certificate's identity has.
 	ConnectionsPerIdentityMax = 64
 	// StreamsPerConnectionMax is how many calls are under way on a connection.

@@ -73,11 +73,8 @@ type Deps struct {
 	Registerer Registerer       // nil = no metrics
 	// Readers is how many roll-ups are read at a time; 0 = one a processor.
 	Readers int
-	// ConnectionsPerAddress is how many connections an address may have; 0 =
-	// inbound.ConnectionsPerAddressMax.
-	ConnectionsPerAddress int
-	// Compressed has compressed messages accepted; see inbound.Options.
-	Compressed bool
+	// Inbound is what may arrive.
+	Inbound inbound.Settings
 
 	helloWait time.Duration // 0 = HelloWaitMax; tests are less patient
 }
@@ -144,7 +141,7 @@ func NewServer(deps Deps) (*Server, error) {
 	s.intake = newIntake(s, readers)
 	gate := inbound.New(inbound.Options{
 		Rules: rules, TLS: deps.TLS, MessageBytesMax: MessageBytesMax, Log: s.log,
-		ConnectionsPerAddress: deps.ConnectionsPerAddress, Compressed: deps.Compressed, Denied: s.denied,
+		Settings: deps.Inbound, Denied: s.denied,
 	})
 	if deps.Registerer != nil {
 		if err := deps.Registerer.Register(gate); err != nil {

@@ -37,10 +37,8 @@ type Server struct {
 	fenced  inbound.Lines
 	gate    atomic.Pointer[inbound.Gate] // of the last gRPC server; nil = there was none
 
-	// ConnectionsPerAddress and Compressed are those of inbound.Options. They
-	// are set before Serve or GRPC is called.
-	ConnectionsPerAddress int
-	Compressed            bool
+	// Inbound is what may arrive. It is set before Serve or GRPC is called.
+	Inbound inbound.Settings
 }
 
 // RequestBytesMax is the longest request: a Configure with as much bootstrap data
@@ -86,7 +84,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, material *mtls.Mater
 func (s *Server) GRPC(material *mtls.Material) *grpc.Server {
 	gate := inbound.New(inbound.Options{
 		Rules: rules, TLS: material, MessageBytesMax: RequestBytesMax, Log: s.log,
-		ConnectionsPerAddress: s.ConnectionsPerAddress, Compressed: s.Compressed,
+		Settings: s.Inbound,
 	})
 	s.gate.Store(gate)
 	g := grpc.NewServer(append(gate.ServerOptions(), grpc.ChainUnaryInterceptor(s.count))...)
