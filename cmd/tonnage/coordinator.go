@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 
 	"github.com/spf13/cobra"
 
@@ -72,19 +74,45 @@ func registerCoordinator(cmd *cobra.Command, c *node.Config, logLevel *string) {
 // When garbage is collected. A collection takes tens of milliseconds on both of
 // two cores, and the reports that come meanwhile wait for it. With 200 shards the
 // state is some 30 MB, so that there is room for collecting a quarter as often as
-// Go does by itself, until the heap nears the limit.
+// Go does by itself. It collects as often as Go does when more is alive than half
+// of the heap's floor, so that a flood of requests does not take five times the
+// memory that they hold.
 const (
 	coordinatorGCPercent    = 400
+	coordinatorGCPercentMin = 100
+	coordinatorHeapFloor    = 128 << 20 // bytes that the heap may have before garbage is collected
 	coordinatorMemoryTarget = 768 << 20 // bytes; the chart grants 1 GiB
 )
 
 // coordinatorDirMode is what etcd wants its folder to be.
 const coordinatorDirMode = 0o700
 
+// collection is garbage: its finalizer runs after each collection, and makes it
+// garbage anew.
+type collection struct{ percent int }
+
+func (c *collection) ended() {
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	if p := percentFor(sample[0].Value.Uint64()); p != c.percent {
+		c.percent = p
+		debug.SetGCPercent(p)
+	}
+	runtime.SetFinalizer(c, (*collection).ended)
+}
+
+// percentFor returns how much may be allocated until the next collection, in
+// percent of what is alive.
+func percentFor(live uint64) int {
+	percent := 100*coordinatorHeapFloor/max(int(live), 1) - 100
+	return min(max(percent, coordinatorGCPercentMin), coordinatorGCPercent)
+}
+
 // collectSeldom sets both, unless GOGC or GOMEMLIMIT do.
 func collectSeldom() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(coordinatorGCPercent)
+		runtime.SetFinalizer(&collection{percent: coordinatorGCPercent}, (*collection).ended)
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(coordinatorMemoryTarget)
