@@ -7,9 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"runtime"
 	"runtime/debug"
-	"runtime/metrics"
 
 	"github.com/spf13/cobra"
 
@@ -87,23 +85,9 @@ const (
 // coordinatorDirMode is what etcd wants its folder to be.
 const coordinatorDirMode = 0o700
 
-// collection is garbage: its finalizer runs after each collection, and makes it
-// garbage anew.
-type collection struct{ percent int }
-
-func (c *collection) ended() {
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(sample)
-	if p := percentFor(sample[0].Value.Uint64()); p != c.percent {
-		c.percent = p
-		debug.SetGCPercent(p)
-	}
-	runtime.SetFinalizer(c, (*collection).ended)
-}
-
-// percentFor returns how much may be allocated until the next collection, in
-// percent of what is alive.
-func percentFor(live uint64) int {
+// coordinatorPercent returns how much may be allocated until the next collection,
+// in percent of what is alive.
+func coordinatorPercent(live uint64) int {
 	percent := 100*coordinatorHeapFloor/max(int(live), 1) - 100
 	return min(max(percent, coordinatorGCPercentMin), coordinatorGCPercent)
 }
@@ -112,7 +96,6 @@ func percentFor(live uint64) int {
 func collectSeldom() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(coordinatorGCPercent)
-		runtime.SetFinalizer(&collection{percent: coordinatorGCPercent}, (*collection).ended)
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(coordinatorMemoryTarget)
@@ -139,6 +122,7 @@ func runCoordinator(ctx context.Context, s streams, c node.Config, logLevel stri
 		defer dir.close()
 	}
 	collectSeldom()
+	c.GCPercent = coordinatorPercent
 	log := slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: level}))
 	err := node.Run(ctx, c, log, func(at node.Started) {
 		log.Info("listening", "replica", c.ID, "address", at.Address, "metrics", at.MetricsAddr, "rebalance", c.Rebalance)

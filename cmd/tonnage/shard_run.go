@@ -157,6 +157,7 @@ func (x *shardProcess) build() error {
 	if err != nil {
 		return err
 	}
+	x.sessions.LimitGarbage()
 	cfg := x.plan.shard
 	err = pinWorkers(&cfg.Engine, x.plan.pin, func(worker int, err error) {
 		x.log.Warn("a worker is not tied to its CPU", "worker", worker, "error", err)

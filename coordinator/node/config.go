@@ -50,6 +50,9 @@ type Config struct {
 	RebalanceInterval time.Duration
 	TLS               mtls.Files
 	Inbound           inbound.Settings
+	// GCPercent is for a process of its own: see inbound.Gate.LimitGarbage.
+	// Nil leaves the collector alone.
+	GCPercent func(live uint64) int
 }
 
 // DefaultConfig returns the defaults of all flags.

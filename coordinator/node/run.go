@@ -60,6 +60,9 @@ func Run(ctx context.Context, c Config, log *slog.Logger, started func(Started))
 		Name: c.ID, TempDir: c.DataDir, TLS: material, Secure: c.TLS.Cert != "", Mode: mode, Log: log, Metrics: metrics, Inbound: c.Inbound,
 	})
 	registry.MustRegister(s.Collector())
+	if c.GCPercent != nil {
+		s.LimitGarbage(c.GCPercent)
+	}
 
 	ctx, cancel := context.WithCancel(ctx)
 	var tasks sync.WaitGroup

@@ -117,6 +117,9 @@ func (s *Service) Server() *grpc.Server {
 	return g
 }
 
+// LimitGarbage is that of inbound.Gate.
+func (s *Service) LimitGarbage(percent func(live uint64) int) { s.gate.LimitGarbage(percent) }
+
 // WatchHealth keeps the health service up to date until ctx ends.
 func (s *Service) WatchHealth(ctx context.Context) {
 	t := time.NewTicker(healthEvery)

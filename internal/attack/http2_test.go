@@ -193,5 +193,5 @@ func attackFor() time.Duration {
 	if *soak {
 		return 45 * time.Second // longer than any limit in the servers
 	}
-	return 3 * time.Second
+	return 2 * time.Second
 }

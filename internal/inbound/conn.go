@@ -54,6 +54,8 @@ type conn struct {
 type stream struct {
 	conn *conn
 	id   uint32
+	// limited is the method of the rule that limits such calls; "" = none does.
+	limited string
 
 	// Guarded by the connection's lock.
 	prefix   [5]byte // of the message that arrives
@@ -303,9 +305,16 @@ func (c *conn) late() {
 
 // open makes the stream whose headers gRPC handles. It is called by the tap
 // handle, in the goroutine that reads.
-func (c *conn) open() (*stream, error) {
+func (c *conn) open(rule Rule) (*stream, error) {
 	c.gate.mu.Lock()
 	full := c.party.streams >= c.party.streamsMax
+	if most := c.atOnce(rule); most > 0 && !full {
+		if c.party.atOnce[rule.Method] >= most {
+			c.gate.mu.Unlock()
+			c.gate.refusals.note(c, reasonStreams, nil)
+			return nil, status.Errorf(codes.ResourceExhausted, "%s has %d such calls under way, as many as it may: end some, or wait until they have", c.party.name, most)
+		}
+	}
 	unproven := c.unproven != nil
 	if !full {
 		c.party.streams++
@@ -325,8 +334,26 @@ func (c *conn) open() (*stream, error) {
 		return nil, status.Errorf(codes.ResourceExhausted, "%s has %d calls under way, as many as it may: end some, or wait until they have", c.party.name, c.party.streamsMax)
 	}
 	s := &stream{conn: c, id: c.opened}
+	if c.atOnce(rule) > 0 {
+		s.limited = rule.Method
+		c.gate.mu.Lock()
+		if c.party.atOnce == nil {
+			c.party.atOnce = map[string]int{}
+		}
+		c.party.atOnce[s.limited]++
+		c.gate.mu.Unlock()
+	}
 	c.streams[s.id] = s
 	return s, nil
+}
+
+// atOnce returns how many calls of a rule the connection's party may have under
+// way; 0 = no limit.
+func (c *conn) atOnce(rule Rule) int {
+	if c.secure {
+		return rule.AtOnce
+	}
+	return rule.AtOnce * atOnceOfAddress
 }
 
 // end forgets a stream and what its messages hold.
@@ -348,6 +375,9 @@ func (s *stream) end() {
 		s.began = time.Time{}
 		c.gate.mu.Lock()
 		c.party.streams--
+		if s.limited != "" {
+			c.party.atOnce[s.limited]--
+		}
 		c.gate.mu.Unlock()
 	}
 	c.mu.Unlock()

@@ -92,7 +92,7 @@ func drain(c *conn, opened map[uint32]*stream) (out []byte, err error) {
 			return out, err
 		}
 		if c.opened != 0 && opened[c.opened] == nil {
-			if s, err := c.open(); err == nil {
+			if s, err := c.open(Rule{}); err == nil {
 				opened[s.id] = s
 			}
 		}
@@ -233,6 +233,42 @@ func TestAddressesHaveSoManyConnections(t *testing.T) {
 	}
 }
 
+func TestSomeCallsHaveALimitOfTheirOwn(t *testing.T) {
+	g := newTestGate()
+	c, _ := arriving(t, g, nil, 1)
+	g.admit(c)
+	rule := Rule{Method: "/x/List", AtOnce: 1}
+	var all []*stream
+	for i := range atOnceOfAddress {
+		c.opened = uint32(2*i + 1)
+		s, err := c.open(rule)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, s)
+	}
+	c.opened = 1001
+	if _, err := c.open(rule); err == nil {
+		t.Fatal("one more is accepted")
+	}
+	if s, err := c.open(Rule{Method: "/x/Get"}); err != nil {
+		t.Fatal(err)
+	} else {
+		s.end()
+	}
+	all[0].end()
+	if s, err := c.open(rule); err != nil {
+		t.Fatal(err)
+	} else {
+		s.end()
+	}
+	for _, s := range all {
+		s.end()
+	}
+	_ = c.Close()
+	idle(t, g)
+}
+
 // begin announces a message of so many bytes on a proven connection, and sends
 // one byte of it.
 func begin(t testing.TB, g *Gate, bytes int) (*conn, *script, chan error) {
@@ -294,7 +330,7 @@ func TestRoomIsSharedOut(t *testing.T) {
 		var all []*conn
 		var closed []*script
 		for range 4 {
-			c, s, _ := begin(t, g, 30<<20)
+			c, s, _ := begin(t, g, 22<<20)
 			synctest.Wait()
 			all, closed = append(all, c), append(closed, s)
 		}
@@ -388,7 +424,7 @@ func FuzzConn(f *testing.F) {
 				break
 			}
 			if c.opened != 0 {
-				if s, err := c.open(); err == nil {
+				if s, err := c.open(Rule{}); err == nil {
 					open = append(open, s)
 				}
 			}

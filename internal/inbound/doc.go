@@ -44,10 +44,10 @@
 // # Budget
 //
 //	small messages that arrive    SmallBytesMax     16 MiB
-//	large messages that arrive    LargeBytesMax     64 MiB
+//	large messages that arrive    LargeBytesMax     48 MiB
 //	one message that is copied    CopyBytesMax      32 MiB
 //	messages that wait, elsewhere WaitingBytesMax   48 MiB
-//	                              TotalBytesMax    160 MiB
+//	                              TotalBytesMax    144 MiB
 //
 // Beside it, a connection costs some 20 to 50 KiB and a call some 10 KiB with its
 // headers, and the collector lets the heap grow before it collects. The process

@@ -36,7 +36,14 @@ type Rule struct {
 	// Hello is that a connection is not proven by such a call alone, but by
 	// Admitted.
 	Hello bool
+	// AtOnce is how many such calls of an identity may be under way, and 16
+	// times as many of an address over plaintext; 0 = no limit of their own. It
+	// is for answers that are long and may not be read.
+	AtOnce int
 }
+
+// atOnceOfAddress is how many times AtOnce an address may have.
+const atOnceOfAddress = 16
 
 // Settings are what those who run a server may change. The zero value is what
 // docs/reliability.md promises for.
@@ -90,6 +97,7 @@ type Gate struct {
 	identities  map[mtls.Identity]*party
 	held        [kinds]int64
 	waiters     [kinds][]*waiter
+	gcPercent   func(live uint64) int
 	crowded     [kinds]time.Time // when a message was last refused for another
 	partial     map[*stream]partial
 }
@@ -118,6 +126,7 @@ func New(o Options) *Gate {
 		grpc.MaxHeaderListSize(HeaderBytesMax),
 		grpc.ConnectionTimeout(HandshakeSecondsMax*time.Second),
 		grpc.SharedWriteBuffer(true),
+		grpc.ReadBufferSize(readBufferBytes),
 		experimental.BufferPool(arrivals),
 	)
 	if !o.Compressed {
@@ -343,7 +352,7 @@ func (g *Gate) tap(ctx context.Context, info *tap.Info) (context.Context, error)
 		}
 		return nil, err
 	}
-	s, err := c.open()
+	s, err := c.open(rule)
 	if err != nil {
 		return nil, err
 	}

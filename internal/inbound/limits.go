@@ -50,7 +50,7 @@ const (
 	// SmallBytesMax is what small messages hold together.
 	SmallBytesMax = 16 << 20
 	// LargeBytesMax is what large messages hold together.
-	LargeBytesMax = 64 << 20
+	LargeBytesMax = 48 << 20
 	// CopyBytesMax is what is copied at a time into one piece; see Copying.
 	CopyBytesMax = 32 << 20
 	// WaitingBytesMax is what a server may keep of messages that have arrived
@@ -76,8 +76,11 @@ const (
 	messageOverheadBytes = 64
 	// A message may come in so many frames, and in one more for each so many
 	// bytes of it: a frame holds some 100 bytes, however short it is.
-	framesFree         = 256
-	bytesPerFrameMin   = 512
+	framesFree       = 256
+	bytesPerFrameMin = 512
+	// readBufferBytes is how much of a connection is read at a time beside what
+	// DATA frames carry. There is such a buffer for each connection.
+	readBufferBytes    = 8 << 10
 	roomCheckEvery     = 250 * time.Millisecond
 	refusalLogInterval = time.Second
 	// windowBytes is how much of a message longer than allowed may come before

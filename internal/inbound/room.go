@@ -29,6 +29,7 @@ type party struct {
 	name        string
 	connections int
 	streams     int
+	atOnce      map[string]int // calls under way of rules with a limit of their own, by method
 	held        [kinds]int64
 	share       [kinds]int64
 	// Limits.

@@ -94,6 +94,7 @@ type Server struct {
 	log       *slog.Logger
 	metrics   *metrics
 	grpc      *grpc.Server
+	gate      *inbound.Gate
 
 	links    links
 	intake   *intake
@@ -148,11 +149,15 @@ func NewServer(deps Deps) (*Server, error) {
 			return nil, fmt.Errorf("metrics of arrivals: %w", err)
 		}
 	}
+	s.gate = gate
 	s.grpc = grpc.NewServer(append(gate.ServerOptions(), grpc.ForceServerCodecV2(newCodec()), grpc.ReadBufferSize(readBufferBytes))...)
 	pb.RegisterShardServer(s.grpc, s)
 	pb.RegisterShardReadServer(s.grpc, s)
 	return s, nil
 }
+
+// LimitGarbage is inbound.Gate.LimitGarbage with the default percentage.
+func (s *Server) LimitGarbage() { s.gate.LimitGarbage(nil) }
 
 // denied counts sessions that are refused before their hello is read.
 func (s *Server) denied(method string) {

@@ -39,6 +39,9 @@ type Server struct {
 
 	// Inbound is what may arrive. It is set before Serve or GRPC is called.
 	Inbound inbound.Settings
+	// OwnProcess has the collector of the process keep garbage small while much
+	// arrives; see inbound.Gate.LimitGarbage.
+	OwnProcess bool
 }
 
 // RequestBytesMax is the longest request: a Configure with as much bootstrap data
@@ -48,7 +51,7 @@ const RequestBytesMax = BlobBytesMax + 1<<20
 // rules say who may call what; handlers look more closely.
 var rules = []inbound.Rule{
 	{Method: pb.CapacityProvider_Get_FullMethodName, Roles: []string{"shard", "admin", "readonly"}},
-	{Method: pb.CapacityProvider_List_FullMethodName, Roles: []string{"shard", "admin", "readonly"}},
+	{Method: pb.CapacityProvider_List_FullMethodName, Roles: []string{"shard", "admin", "readonly"}, AtOnce: 4},
 	{Method: "/" + pb.CapacityProvider_ServiceDesc.ServiceName + "/", Roles: []string{"shard", "admin"}},
 }
 
@@ -87,6 +90,9 @@ func (s *Server) GRPC(material *mtls.Material) *grpc.Server {
 		Settings: s.Inbound,
 	})
 	s.gate.Store(gate)
+	if s.OwnProcess {
+		gate.LimitGarbage(nil)
+	}
 	g := grpc.NewServer(append(gate.ServerOptions(), grpc.ChainUnaryInterceptor(s.count))...)
 	pb.RegisterCapacityProviderServer(g, s)
 	return g
