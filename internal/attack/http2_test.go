@@ -136,12 +136,11 @@ func (p *peerConn) take(id uint32, n int64) int64 {
 		if p.ended || !open {
 			return 0
 		}
-		if n = min(n, w, p.window); n > 0 {
-			p.window -= n
-			p.streams[id] -= n
-			return n
+		if fits := min(n, w, p.window); fits > 0 {
+			p.window -= fits
+			p.streams[id] -= fits
+			return fits
 		}
-		n = 16384
 		p.changed.Wait()
 	}
 }
