@@ -258,9 +258,12 @@ func TestMemoryOfServers(t *testing.T) {
 				var groups [][]int
 				for i := range attacks {
 					// Idle connections leave no room for other attackers.
-					if *soak || i == 0 || attacks[i].name == idleConnections {
+					switch {
+					case attacks[i].name == idleConnections && name != "shard" && !*soak:
+						continue
+					case *soak || i == 0 || attacks[i].name == idleConnections:
 						groups = append(groups, []int{i})
-					} else {
+					default:
 						groups[0] = append(groups[0], i)
 					}
 				}
