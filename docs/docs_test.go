@@ -144,7 +144,7 @@ func TestFlagsAreListed(t *testing.T) {
 // stands beside it, all of them and no others.
 func TestMetricsAreListed(t *testing.T) {
 	var files []string
-	for _, pattern := range []string{"shard/metrics*.go", "shard/session/metrics.go", "shard/report/metrics.go", "shard/provider/client/metrics.go", "cmd/tonnage/shard_run.go"} {
+	for _, pattern := range []string{"shard/metrics*.go", "shard/session/metrics.go", "internal/inbound/metrics.go", "shard/report/metrics.go", "shard/provider/client/metrics.go", "cmd/tonnage/shard_run.go"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil || len(found) == 0 {
 			t.Fatal(pattern, err)
@@ -161,7 +161,7 @@ func TestMetricsAreListed(t *testing.T) {
 			text.Write(part)
 		}
 	}
-	have := names(regexp.MustCompile(`"((?:bigfleet|tonnage)_shard_[a-z0-9_]+)"`), text.String())
+	have := names(regexp.MustCompile(`"((?:bigfleet|tonnage)_(?:shard|inbound)_[a-z0-9_]+)"`), text.String())
 	page := names(regexp.MustCompile("(?m)^\\| `((?:bigfleet|tonnage)_[a-z0-9_]+)` \\|"), pages(t)[filepath.Join(root, "docs", "operating.md")])
 	if !slices.Equal(page, have) {
 		t.Errorf("the page lists %v\nthe shard has %v", page, have)

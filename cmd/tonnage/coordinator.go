@@ -63,6 +63,7 @@ func registerCoordinator(cmd *cobra.Command, c *node.Config, logLevel *string) {
 	flags.StringVar(&c.SnapshotExportDir, "snapshot-export-dir", "", "folder in which the leader keeps snapshots; empty = none")
 	flags.DurationVar(&c.SnapshotExportInterval, "snapshot-export-interval", 0, fmt.Sprintf("time between two of them; 0 = %v", node.ExportIntervalDefault))
 	flags.IntVar(&c.SnapshotExportKeep, "snapshot-export-keep", c.SnapshotExportKeep, "how many of them are kept; older ones are removed")
+	inboundFlags(cmd, &c.Inbound)
 	flags.StringVar(logLevel, "log-level", "info", "what is logged to standard error: debug, info, warn or error")
 	tlsFlags(cmd, &c.TLS)
 	privateFlags(cmd, &c.RaftTLS, "the Raft port and for dialling the other replicas there", "the replicas' certificates for the Raft port; it signs nothing else; read at the start")
@@ -76,11 +77,22 @@ func registerCoordinator(cmd *cobra.Command, c *node.Config, logLevel *string) {
 // When garbage is collected. A collection takes tens of milliseconds on both of
 // two cores, and the reports that come meanwhile wait for it. With 200 shards the
 // state is some 30 MB, so that there is room for collecting a quarter as often as
-// Go does by itself, until the heap nears the limit.
+// Go does by itself. It collects as often as Go does when more is alive than half
+// of the heap's floor, so that a flood of requests does not take five times the
+// memory that they hold.
 const (
 	coordinatorGCPercent    = 400
+	coordinatorGCPercentMin = 100
+	coordinatorHeapFloor    = 128 << 20 // bytes that the heap may have before garbage is collected
 	coordinatorMemoryTarget = 768 << 20 // bytes; the chart grants 1 GiB
 )
+
+// coordinatorPercent returns how much may be allocated until the next collection,
+// in percent of what is alive.
+func coordinatorPercent(live uint64) int {
+	percent := 100*coordinatorHeapFloor/max(int(live), 1) - 100
+	return min(max(percent, coordinatorGCPercentMin), coordinatorGCPercent)
+}
 
 // collectSeldom sets both, unless GOGC or GOMEMLIMIT do.
 func collectSeldom() {
@@ -110,6 +122,7 @@ func runCoordinator(ctx context.Context, s streams, c node.Config, logLevel stri
 		defer dir.close()
 	}
 	collectSeldom()
+	c.GCPercent = coordinatorPercent
 	log := slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: level}))
 	err := node.Run(ctx, c, log, func(at node.Started) {
 		log.Info("listening", "replica", c.ID, "address", at.Address, "metrics", at.MetricsAddr, "rebalance", c.Rebalance)

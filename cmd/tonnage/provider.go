@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tonnage/tonnage/internal/inbound"
 	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/internal/workload"
 	"github.com/tonnage/tonnage/shard"
@@ -31,6 +32,7 @@ type providerFlags struct {
 	listen  string
 	metrics string
 	dataDir string
+	inbound inbound.Settings
 
 	seedFile  string
 	seedRung  string
@@ -120,6 +122,7 @@ func (f *providerFlags) register(cmd *cobra.Command) {
 	flags.Float64Var(&f.late, "late-failure-rate", 0, "probability that a change begins and ends in Failed, 0 to 1")
 	flags.StringVar(&f.faults, "faults-file", "", "file of trouble, YAML or JSON; read again when it changes, and when it comes: it need not be there yet")
 	flags.DurationVar(&f.repair, "repair-after", 0, "how long a machine stays Failed before it is whole again; 0 = for ever")
+	inboundFlags(cmd, &f.inbound)
 	flags.StringVar(&f.logLevel, "log-level", "info", "what is logged to standard error: debug, info, warn or error")
 	tlsFlags(cmd, &f.tls)
 	_ = cmd.RegisterFlagCompletionFunc("seed-rung", cobra.FixedCompletions(workload.Names(), cobra.ShellCompDirectiveNoFileComp))
@@ -141,6 +144,7 @@ type providerPlan struct {
 	faults    string
 	repair    time.Duration
 	tls       mtls.Files
+	inbound   inbound.Settings
 	level     slog.Level
 	settings  string // as given, for the log
 }
@@ -150,7 +154,7 @@ type providerPlan struct {
 func (f *providerFlags) parse(set func(string) bool) (*providerPlan, error) {
 	p := &providerPlan{
 		listen: f.listen, dataDir: f.dataDir, failures: f.failures, late: f.late, faults: f.faults, repair: f.repair,
-		tls: f.tls,
+		tls: f.tls, inbound: f.inbound,
 	}
 	if f.metrics != metricsOff {
 		p.metrics = f.metrics
@@ -180,6 +184,9 @@ func (f *providerFlags) parse(set func(string) bool) (*providerPlan, error) {
 		fault("--log-level must be debug, info, warn or error, got %q", f.logLevel)
 	}
 	if _, err := mtls.Load(p.tls, nil); err != nil {
+		faults = append(faults, err)
+	}
+	if err := p.inbound.Validate(); err != nil {
 		faults = append(faults, err)
 	}
 	faults = append(faults, f.parseLatencies(p)...)

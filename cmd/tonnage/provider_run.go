@@ -55,6 +55,7 @@ func runProvider(ctx context.Context, s streams, p *providerPlan) (err error) {
 	}
 	defer func() { err = errors.Join(err, x.store.Close()) }()
 	x.server = server.New(x.store, x.log)
+	x.server.Inbound, x.server.OwnProcess = p.inbound, true
 	x.troubles = &troubles{path: p.faults, rates: [2]float64{p.failures, p.late}, server: x.server, store: x.store, log: x.log}
 	switch err := x.troubles.look(ctx); {
 	case ctx.Err() != nil:

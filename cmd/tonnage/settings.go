@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tonnage/tonnage/internal/inbound"
 	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/internal/world/document"
 )
@@ -82,6 +83,13 @@ func settingsOf(cmd *cobra.Command) string {
 		}
 	})
 	return strings.TrimSpace(b.String())
+}
+
+// inboundFlags registers the flags of what may arrive at a gRPC server.
+func inboundFlags(cmd *cobra.Command, s *inbound.Settings) {
+	flags := cmd.Flags()
+	flags.IntVar(&s.ConnectionsPerAddress, "connections-per-address", inbound.ConnectionsPerAddressMax, "connections that one address may have; an IPv6 network of 64 bits is one address")
+	flags.BoolVar(&s.Compressed, "accept-compressed", false, "accept messages compressed with gzip; what they inflate to is in no memory budget")
 }
 
 // tlsFlags adds the flags of mutual TLS to a command that serves.

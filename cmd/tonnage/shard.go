@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tonnage/tonnage/internal/inbound"
 	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/session"
@@ -34,6 +35,7 @@ type shardFlags struct {
 	id          string
 	dataDir     string
 	logLevel    string
+	inbound     inbound.Settings
 
 	providerAddr     string
 	providerIdentity string
@@ -156,6 +158,7 @@ func (f *shardFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.local, "local-bootstrap", false, "for tests: bind machines without asking operators how they join")
 	flags.StringVar(&f.profileDir, "profile-dir", "", "keep execution traces of the slowest cycles in this folder; empty keeps none")
 	flags.DurationVar(&f.profileOver, "profile-over", shard.WorstMinDefault, "a cycle that takes as long is slow")
+	inboundFlags(cmd, &f.inbound)
 	flags.StringVar(&f.logLevel, "log-level", "info", "what is logged to standard error: debug, info, warn or error")
 	tlsFlags(cmd, &f.tls)
 	f.seed.register(cmd)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/inbound"
 	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/session"
@@ -42,6 +43,7 @@ type shardPlan struct {
 	local          bool
 	pin            bool
 	tls            mtls.Files
+	inbound        inbound.Settings
 	clusters       session.ClusterLimits
 	apart          time.Duration // between two roll-ups of a cluster; below 0 = nothing
 	seed           seedFlags
@@ -67,7 +69,7 @@ func (f *shardFlags) parse(set func(string) bool) (*shardPlan, error) {
 	p := &shardPlan{
 		id: f.id, listen: f.listen, page: f.pageAddr, access: f.access, pprof: f.pprofAddr, dataDir: f.dataDir, provider: f.providerAddr, heartbeat: f.heartbeat,
 		advertise: cmp.Or(f.advertiseAddr, f.listen), audit: f.auditLog, policy: f.policy, auditBytes: f.auditBytes, local: f.local, pin: f.pin,
-		phaseLog: f.phaseLog || os.Getenv(phaseLogVariable) == "1", tls: f.tls, seed: f.seed,
+		phaseLog: f.phaseLog || os.Getenv(phaseLogVariable) == "1", tls: f.tls, seed: f.seed, inbound: f.inbound,
 		clusters: f.clusters, apart: f.clusterInterval,
 	}
 	if p.apart == 0 {
@@ -82,6 +84,9 @@ func (f *shardFlags) parse(set func(string) bool) (*shardPlan, error) {
 		faults = append(faults, byFlag(err, faults)...)
 	}
 	if _, err := mtls.Load(p.tls, nil); err != nil {
+		faults = append(faults, err)
+	}
+	if err := p.inbound.Validate(); err != nil {
 		faults = append(faults, err)
 	}
 	if _, err := f.access.guard(nil); err != nil {

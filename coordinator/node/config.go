@@ -10,6 +10,7 @@ import (
 
 	"github.com/tonnage/tonnage/coordinator"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/inbound"
 	"github.com/tonnage/tonnage/internal/mtls"
 )
 
@@ -48,6 +49,10 @@ type Config struct {
 
 	Rebalance         string
 	RebalanceInterval time.Duration
+	Inbound           inbound.Settings
+	// GCPercent is for a process of its own: see inbound.Gate.LimitGarbage.
+	// Nil leaves the collector alone.
+	GCPercent func(live uint64) int
 	// TLS is for shards, tools and the other replicas' gRPC. RaftTLS is for the
 	// Raft port, EtcdTLS for EtcdEndpoints: their CAs sign nothing else, since
 	// whoever passes there can change or stop the coordinator.
@@ -72,6 +77,7 @@ func (c *Config) Validate() error {
 		}
 	}
 	note(model.CheckName(c.ID) != nil || strings.ContainsAny(c.ID, "=,"), "--id must be 1 to %d bytes without = and comma and without control characters, got %q", coordinator.NameBytesMax, c.ID)
+	note(c.Inbound.Validate() != nil, "%w", c.Inbound.Validate())
 	addresses := []struct{ flag, value string }{{"--listen", c.Listen}, {"--raft-bind", c.RaftBind}}
 	if c.MetricsAddr != "0" {
 		addresses = append(addresses, struct{ flag, value string }{"--metrics-addr", c.MetricsAddr})

@@ -55,9 +55,12 @@ func Run(ctx context.Context, c Config, log *slog.Logger, started func(Started))
 	metrics := service.NewMetrics(registry)
 	s := service.New(service.Config{
 		Name: c.ID, TempDir: c.DataDir, TLS: material, Secure: c.TLS.Given(), Alone: c.alone(),
-		Mode: mode, Log: log, Metrics: metrics,
+		Mode: mode, Log: log, Metrics: metrics, Inbound: c.Inbound,
 	})
 	registry.MustRegister(s.Collector())
+	if c.GCPercent != nil {
+		s.LimitGarbage(c.GCPercent)
+	}
 
 	ctx, cancel := context.WithCancel(ctx)
 	var tasks sync.WaitGroup

@@ -112,6 +112,7 @@ func (x *state) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{x.term, x.pending, x.shards, x.domains, x.heard, x.shortfalls, x.moves, x.lent} {
 		out <- d
 	}
+	x.service.gate.Describe(out)
 }
 
 // ages are the buckets of shortfalls, as the shard's own gauge has them.
@@ -125,6 +126,7 @@ func (x *state) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
+	x.service.gate.Collect(out)
 	r, _ := x.service.attached()
 	if r == nil {
 		gauge(x.term, 0)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	bigfleet "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	tonnage "github.com/tonnage/tonnage/api/tonnage/v1alpha1"
@@ -47,7 +48,9 @@ func (s *Service) ReportShard(ctx context.Context, in *bigfleet.ShardReport) (*b
 
 func (s *Service) dropped(what, shard, why string) {
 	s.config.Metrics.ReportDropped()
-	s.config.Log.Warn("dropped a "+what, "shard", shard, "because", why)
+	if n, ok := s.droppedLines.Next(time.Now()); ok {
+		s.config.Log.Warn("dropped a "+what, "shard", shard, "because", why, "unreported", n)
+	}
 }
 
 // Offer takes what a shard could give and has given.

@@ -19,6 +19,7 @@ import (
 	"github.com/tonnage/tonnage/coordinator"
 	"github.com/tonnage/tonnage/coordinator/replica"
 	"github.com/tonnage/tonnage/coordinator/store"
+	"github.com/tonnage/tonnage/internal/inbound"
 	"github.com/tonnage/tonnage/internal/mtls"
 )
 
@@ -33,6 +34,19 @@ const (
 
 // healthEvery is how often it is looked whether a leader is known.
 const healthEvery = time.Second
+
+// RequestBytesMax is the longest request. A report of a shard has at most 100
+// shortfalls and, for each instance type, a few numbers: some 100 KB with a
+// thousand types.
+const RequestBytesMax = 4 << 20
+
+// rules say who may call what; handlers look more closely.
+var rules = []inbound.Rule{
+	{Method: bigfleet.Coordinator_ReportShard_FullMethodName, Roles: []string{"shard"}},
+	{Method: tonnage.Fleet_Offer_FullMethodName, Roles: []string{"shard"}},
+	{Method: "/" + coordinatorName + "/", Roles: []string{"readonly", "admin"}},
+	{Method: "/" + tonnage.Fleet_ServiceDesc.ServiceName + "/", Roles: []string{"readonly", "admin"}},
+}
 
 // Replica is what answers; *replica.Replica is one.
 type Replica interface {
@@ -64,6 +78,7 @@ type Config struct {
 	Mode    coordinator.Mode
 	Log     *slog.Logger
 	Metrics *Metrics
+	Inbound inbound.Settings
 }
 
 // Service answers calls. Its zero value is of no use; see New.
@@ -72,7 +87,10 @@ type Service struct {
 	fleet
 	config Config
 	health *health.Server
-	slot   slot
+	gate   *inbound.Gate
+	// droppedLines limits what is logged of reports and offers out of order.
+	droppedLines inbound.Lines
+	slot         slot
 }
 
 // fleet keeps the two embedded servers apart.
@@ -83,13 +101,15 @@ type fleet struct {
 // New returns the service of one replica. It has no replica until Attach: until
 // then it says that no leader is known.
 func New(c Config) *Service {
-	return &Service{config: c, health: health.NewServer()}
+	return &Service{config: c, health: health.NewServer(), gate: inbound.New(inbound.Options{
+		Rules: rules, TLS: c.TLS, MessageBytesMax: RequestBytesMax, Log: c.Log,
+		Settings: c.Inbound,
+	})}
 }
 
 // Server returns a gRPC server with all services.
 func (s *Service) Server() *grpc.Server {
-	options := append(s.config.TLS.ServerOptions(), grpc.UnknownServiceHandler(s.removed), grpc.StatsHandler(handling{s.config.Metrics}))
-	g := grpc.NewServer(options...)
+	g := grpc.NewServer(append(s.gate.ServerOptions(), grpc.UnknownServiceHandler(s.removed), grpc.StatsHandler(handling{s.config.Metrics}))...)
 	bigfleet.RegisterCoordinatorServer(g, s)
 	tonnage.RegisterFleetServer(g, s)
 	healthpb.RegisterHealthServer(g, s.health)
@@ -97,6 +117,9 @@ func (s *Service) Server() *grpc.Server {
 	s.health.SetServingStatus(coordinatorName, healthpb.HealthCheckResponse_NOT_SERVING)
 	return g
 }
+
+// LimitGarbage is that of inbound.Gate.
+func (s *Service) LimitGarbage(percent func(live uint64) int) { s.gate.LimitGarbage(percent) }
 
 // WatchHealth keeps the health service up to date until ctx ends.
 func (s *Service) WatchHealth(ctx context.Context) {

@@ -102,7 +102,7 @@ func serveProvider(t *testing.T) (*namesProvider, string) {
 	return p, listener.Addr().String()
 }
 
-func dial(t *testing.T, address string) *grpc.ClientConn {
+func dialGRPC(t *testing.T, address string) *grpc.ClientConn {
 	t.Helper()
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -126,8 +126,8 @@ func TestNames(t *testing.T) {
 		"--data-dir="+filepath.Join(dir, "shard"), "--cycle-interval=100ms", "--coordinator-heartbeat-interval=200ms")
 	processtest.Eventually(t, namesPatience, "both are ready", func() bool { return s.Get("/readyz") != "" && c.Get("/readyz") != "" })
 
-	attackSessions(t, s, dial(t, sessions))
-	attackCoordinator(t, dial(t, coordinator))
+	attackSessions(t, s, dialGRPC(t, sessions))
+	attackCoordinator(t, dialGRPC(t, coordinator))
 
 	refused := func() float64 { return s.Metric("bigfleet_shard_machines_rejected_total", `reason="structural"`) }
 	processtest.Eventually(t, namesPatience, "bad machines are refused and counted", func() bool { return refused() >= badMachines })

@@ -62,7 +62,7 @@ func encodedFrame(t testing.TB, m *pb.OperatorMessage) []byte {
 	return b
 }
 
-func helloOf(cluster string) *pb.OperatorMessage {
+func helloFrame(cluster string) *pb.OperatorMessage {
 	return &pb.OperatorMessage{Payload: &pb.OperatorMessage_Hello{Hello: &pb.Hello{ClusterId: cluster, ProtocolVersion: "v1alpha1"}}}
 }
 
@@ -158,7 +158,7 @@ func openSession(ctx context.Context, address, cluster string) (*operatorSession
 	}
 	stream, err := pb.NewShardClient(conn).Session(ctx, grpc.ForceCodecV2(encoded{encoding.GetCodecV2(protocodec.Name)}))
 	if err == nil {
-		err = stream.SendMsg(helloOf(cluster))
+		err = stream.SendMsg(helloFrame(cluster))
 	}
 	if err != nil {
 		conn.Close()

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/tonnage/tonnage/api/frames"
+	"github.com/tonnage/tonnage/internal/inbound"
 )
 
 // Field numbers of OperatorMessage.
@@ -73,7 +74,7 @@ var buffers = func() mem.BufferPool {
 
 const (
 	bufferBytesMin = 256
-	bufferBytesMax = 64 << 20 // longer ones are no longer shared
+	bufferBytesMax = 32 << 20 // longer ones are no longer shared
 )
 
 // Unmarshal reads a message.
@@ -83,7 +84,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 		return c.CodecV2.Unmarshal(data, v)
 	}
 	f.free()
-	f.held = data.MaterializeToBuffer(buffers)
+	inbound.Copying(data.Len(), func() { f.held = data.MaterializeToBuffer(buffers) })
 	if err := f.parse(f.held.ReadOnlyData()); err != nil {
 		f.free()
 		return err

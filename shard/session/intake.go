@@ -9,12 +9,13 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/tonnage/tonnage/engine/demand"
+	"github.com/tonnage/tonnage/internal/inbound"
 	"github.com/tonnage/tonnage/shard"
 )
 
 // WaitingBytesMax is how long the roll-ups of all clusters may be together
 // that wait to be read. Beyond it, sessions are not read until there is room.
-const WaitingBytesMax = 1 << 30
+const WaitingBytesMax = inbound.WaitingBytesMax
 
 // intake reads roll-ups and hands them to the shard. Of each cluster one waits
 // at most, the newest; and one is being read at most, so that a later one

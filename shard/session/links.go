@@ -5,10 +5,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
-	"github.com/tonnage/tonnage/shard/policy"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
+	"github.com/tonnage/tonnage/shard/policy"
 )
 
 // Why sessions end, as operators are told.

@@ -19,6 +19,7 @@ import (
 
 	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/inbound"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/session"
 )
@@ -179,7 +180,7 @@ func TestLoad(t *testing.T) {
 	if need := uint64(2**loadSessions + 100); limit.Cur < need {
 		t.Fatalf("%d files may be open and %d are needed: raise the limit (ulimit -n)", limit.Cur, need)
 	}
-	f := serve(t, session.Deps{})
+	f := serve(t, session.Deps{Inbound: inbound.Settings{ConnectionsPerAddress: 2 * *loadSessions}})
 	empty := memoryInUse()
 	var l load
 	began := time.Now()

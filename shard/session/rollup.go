@@ -10,13 +10,14 @@ import (
 	"github.com/tonnage/tonnage/api/frames"
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/inbound"
 	"github.com/tonnage/tonnage/shard/policy"
 )
 
 // Limits of a roll-up, beside those of the demand table.
 const (
-	// MessageBytesMax is the longest roll-up.
-	MessageBytesMax = 256 << 20
+	// MessageBytesMax is the longest roll-up, with the frame around it.
+	MessageBytesMax = inbound.MessageBytesMax
 	// ProfileBytesMax is the longest that one row may spend on requirements,
 	// spread, priority and penalties.
 	ProfileBytesMax = 64 << 10

@@ -190,7 +190,7 @@ func TestDecodeLimits(t *testing.T) {
 		{"too many kinds", "row 16384 has different requirements", different(session.ProfilesMax + 1)},
 		{"a name again and again", "", sub(3, repeated(session.EntriesMax, amount(2, "cpu", "1")))},
 		{"a name too often", "more than 256 entries", sub(3, repeated(session.EntriesMax+1, amount(2, "cpu", "1")))},
-		{"a long message", "268435457 bytes", make([]byte, session.MessageBytesMax+1)},
+		{"a long message", "33554433 bytes", make([]byte, session.MessageBytesMax+1)},
 		{"groups in groups", "not valid protobuf", repeated(1<<20, tagOnly(44, protowire.StartGroupType))},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"runtime"
@@ -16,6 +17,7 @@ import (
 
 	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	"github.com/tonnage/tonnage/engine/demand"
+	"github.com/tonnage/tonnage/internal/inbound"
 	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/policy"
@@ -42,6 +44,12 @@ const readersMin = 2
 // readBufferBytes is how much of a connection is read at a time. There is such
 // a buffer for each session, and thousands of sessions.
 const readBufferBytes = 16 << 10
+
+// rules say who may call what. A session's connection is proven by its hello.
+var rules = []inbound.Rule{
+	{Method: pb.Shard_Session_FullMethodName, Roles: []string{"cluster"}, Hello: true},
+	{Method: "/" + pb.ShardRead_ServiceDesc.ServiceName + "/", Roles: []string{"readonly", "admin"}},
+}
 
 // Core is the shard, as sessions see it.
 type Core interface {
@@ -83,6 +91,8 @@ type Deps struct {
 	// Readers is how many roll-ups are read at a time; 0 = one a processor, but
 	// at least readersMin.
 	Readers int
+	// Inbound is what may arrive.
+	Inbound inbound.Settings
 
 	helloWait time.Duration // 0 = HelloWaitMax; tests are less patient
 }
@@ -103,6 +113,7 @@ type Server struct {
 	log       *slog.Logger
 	metrics   *metrics
 	grpc      *grpc.Server
+	gate      *inbound.Gate
 
 	links    links
 	intake   *intake
@@ -110,6 +121,7 @@ type Server struct {
 	streams  atomic.Int64
 	resyncs  chan struct{} // holds one while an operator is told of its machines
 	replays  intervals     // between two replays of a cluster's machines
+	lines    struct{ began, ended, refused, stalled inbound.Lines }
 	draining atomic.Bool
 	stop     chan struct{} // closed when Serve is over
 	stopOnce sync.Once
@@ -156,11 +168,30 @@ func NewServer(deps Deps) (*Server, error) {
 		readers = max(runtime.GOMAXPROCS(0), readersMin)
 	}
 	s.intake = newIntake(s, readers, deps.Limits.orDefaults(), least)
-	options := append(deps.TLS.ServerOptions(), grpc.ForceServerCodecV2(newCodec()), grpc.ReadBufferSize(readBufferBytes))
-	s.grpc = grpc.NewServer(options...)
+	gate := inbound.New(inbound.Options{
+		Rules: rules, TLS: deps.TLS, MessageBytesMax: MessageBytesMax, Log: s.log,
+		Settings: deps.Inbound, Denied: s.denied,
+	})
+	if deps.Registerer != nil {
+		if err := deps.Registerer.Register(gate); err != nil {
+			return nil, fmt.Errorf("metrics of arrivals: %w", err)
+		}
+	}
+	s.gate = gate
+	s.grpc = grpc.NewServer(append(gate.ServerOptions(), grpc.ForceServerCodecV2(newCodec()), grpc.ReadBufferSize(readBufferBytes))...)
 	pb.RegisterShardServer(s.grpc, s)
 	pb.RegisterShardReadServer(s.grpc, s)
 	return s, nil
+}
+
+// LimitGarbage is inbound.Gate.LimitGarbage with the default percentage.
+func (s *Server) LimitGarbage() { s.gate.LimitGarbage(nil) }
+
+// denied counts sessions that are refused before their hello is read.
+func (s *Server) denied(method string) {
+	if method == pb.Shard_Session_FullMethodName {
+		s.metrics.identityRejected()
+	}
 }
 
 // Serve serves a listener until Drain, and closes it. It is called once.
@@ -190,7 +221,9 @@ func (s *Server) watch() {
 func (s *Server) endStalled(now time.Time) {
 	for _, l := range s.links.all() {
 		if began := l.sending.Load(); began != 0 && now.UnixNano()-began > int64(SendStallMax) {
-			s.log.Warn("session ended: its operator does not read", "cluster", l.cluster, "waiting", l.out.waiting())
+			if n, ok := s.lines.stalled.Next(now); ok {
+				s.log.Warn("session ended: its operator does not read", "cluster", l.cluster, "waiting", l.out.waiting(), "unreported", n)
+			}
 			l.end(errBehind)
 		}
 	}
@@ -262,7 +295,9 @@ func (s *Server) leave(l *link) {
 	if l.cause != nil {
 		why = status.Convert(l.cause).Message()
 	}
-	s.log.Info("session ended", "cluster", l.cluster, "peer", l.peer, "why", why)
+	if n, ok := s.lines.ended.Next(s.clock()); ok {
+		s.log.Info("session ended", "cluster", l.cluster, "peer", l.peer, "why", why, "unreported", n)
+	}
 }
 
 func peerOf(ctx context.Context) string {

@@ -11,6 +11,7 @@ import (
 
 	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/inbound"
 	"github.com/tonnage/tonnage/internal/mtls"
 )
 
@@ -38,6 +39,7 @@ func (l *link) read(stream pb.Shard_SessionServer) {
 			l.end(err)
 			return
 		}
+		inbound.Taken(stream.Context())
 		select {
 		case <-l.done:
 			return
@@ -126,7 +128,9 @@ func (l *link) begin(stream pb.Shard_SessionServer) error {
 	s := l.server
 	if err := mtls.Require(stream.Context(), mtls.Cluster(l.cluster)); err != nil {
 		s.metrics.identityRejected()
-		s.log.Warn("session refused", "cluster", l.cluster, "peer", l.peer, "error", err)
+		if n, ok := s.lines.refused.Next(s.clock()); ok {
+			s.log.Warn("session refused", "cluster", l.cluster, "peer", l.peer, "error", err, "unreported", n)
+		}
 		return err
 	}
 	l.limits = s.limits(l.cluster)
@@ -143,10 +147,13 @@ func (l *link) begin(stream pb.Shard_SessionServer) error {
 		s.metrics.replaced()
 		before.end(errReplaced)
 	}
-	s.log.Info("session began", "cluster", l.cluster, "peer", l.peer, "protocol", l.version, "replaced", before != nil)
+	if n, ok := s.lines.began.Next(s.clock()); ok {
+		s.log.Info("session began", "cluster", l.cluster, "peer", l.peer, "protocol", l.version, "replaced", before != nil, "unreported", n)
+	}
 	if s.draining.Load() {
 		l.out.end() // Drain may have passed by
 	}
+	inbound.Admitted(stream.Context())
 	close(l.greeted)
 	if s.limits(l.cluster) != l.limits {
 		l.end(errPolicy) // LimitsChanged may have passed by

@@ -62,6 +62,7 @@ func (s *Server) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range [...]*prometheus.Desc{descCalls, descBytes, descState, descMarks, descEnded, descTx, descDisk} {
 		ch <- d
 	}
+	s.gate.Load().Describe(ch)
 }
 
 // Collect sends all series as they are.
@@ -79,6 +80,9 @@ func (s *Server) Collect(ch chan<- prometheus.Metric) {
 	states := s.store.States()
 	for x := model.Speculative; int(x) < model.NumStates; x++ {
 		ch <- prometheus.MustNewConstMetric(descState, prometheus.GaugeValue, float64(states[x]), x.String())
+	}
+	if gate := s.gate.Load(); gate != nil {
+		gate.Collect(ch)
 	}
 	stats := s.store.Stats()
 	ch <- prometheus.MustNewConstMetric(descMarks, prometheus.GaugeValue, float64(stats.Marks))

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
+	"github.com/tonnage/tonnage/internal/inbound"
 	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/provider"
@@ -32,6 +34,25 @@ type Server struct {
 	log     *slog.Logger
 	trouble trouble
 	calls   counts
+	fenced  inbound.Lines
+	gate    atomic.Pointer[inbound.Gate] // of the last gRPC server; nil = there was none
+
+	// Inbound is what may arrive. It is set before Serve or GRPC is called.
+	Inbound inbound.Settings
+	// OwnProcess has the collector of the process keep garbage small while much
+	// arrives; see inbound.Gate.LimitGarbage.
+	OwnProcess bool
+}
+
+// RequestBytesMax is the longest request: a Configure with as much bootstrap data
+// and metadata as it may have, and room for names.
+const RequestBytesMax = BlobBytesMax + 1<<20
+
+// rules say who may call what; handlers look more closely.
+var rules = []inbound.Rule{
+	{Method: pb.CapacityProvider_Get_FullMethodName, Roles: []string{"shard", "admin", "readonly"}},
+	{Method: pb.CapacityProvider_List_FullMethodName, Roles: []string{"shard", "admin", "readonly"}, AtOnce: 4},
+	{Method: "/" + pb.CapacityProvider_ServiceDesc.ServiceName + "/", Roles: []string{"shard", "admin"}},
 }
 
 // New returns a server of the store. log may be nil.
@@ -64,7 +85,15 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, material *mtls.Mater
 
 // GRPC registers the server with a new gRPC server.
 func (s *Server) GRPC(material *mtls.Material) *grpc.Server {
-	g := grpc.NewServer(append(material.ServerOptions(), grpc.ChainUnaryInterceptor(s.count))...)
+	gate := inbound.New(inbound.Options{
+		Rules: rules, TLS: material, MessageBytesMax: RequestBytesMax, Log: s.log,
+		Settings: s.Inbound,
+	})
+	s.gate.Store(gate)
+	if s.OwnProcess {
+		gate.LimitGarbage(nil)
+	}
+	g := grpc.NewServer(append(gate.ServerOptions(), grpc.ChainUnaryInterceptor(s.count))...)
 	pb.RegisterCapacityProviderServer(g, s)
 	return g
 }
@@ -116,7 +145,9 @@ func (s *Server) do(ctx context.Context, c *store.Call, req proto.Message) (*pb.
 	answer, err := s.store.Do(ctx, c)
 	if err != nil {
 		if errors.Is(err, shard.ErrFenced) {
-			s.log.Error("call of a replaced process is refused", "error", err)
+			if n, ok := s.fenced.Next(time.Now()); ok {
+				s.log.Error("call of a replaced process is refused", "error", err, "unreported", n)
+			}
 		}
 		return nil, statusOf(err)
 	}
