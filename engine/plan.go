@@ -160,6 +160,13 @@ type Stats struct {
 	// Credited counts the Needs whose credit was worked out: all of them when
 	// Full, else those that the changes since the cycle before may concern.
 	Credited int
+	// Clusters are those that have rows or machines; ClustersCredited counts those of which some Need's
+	// credit was worked out. What the others were credited was taken over from the cycle before.
+	Clusters, ClustersCredited int
+	// Adopted counts the machines whose stamp changes since they serve another Need of
+	// their cluster: those of Plan.Adopted, each once.
+	Adopted int
+	PlanCounts
 	// Probes counts the candidates that were looked at in phases 1 and 2.
 	Probes int64
 	AcquireCounts

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/tonnage/tonnage/bitmap"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/model"
@@ -16,10 +17,12 @@ func (p *pass) report(plan *Plan) {
 	p.reportEnded(plan)
 	p.reportReserved(plan)
 	p.reportAdopted(plan)
+	p.countPlans(&plan.Stats.PlanCounts, p.e.store.reserved.fates)
 	p.findUsable()
 	st := &plan.Stats
 	st.Machines, st.Needs, st.Folded, st.Probes, st.Credited = p.s.Supply.Len(), p.rows, len(p.order), p.probes, p.credited
 	st.AcquireCounts = p.counts
+	st.Clusters, st.ClustersCredited = len(p.s.Clusters), p.clustersCredited
 	for i := range p.s.Classes {
 		if p.s.Classes[i].Live {
 			st.Classes++
@@ -254,46 +257,79 @@ func (p *pass) anyUsable(k *kind) bool {
 
 // reportEnded lists the machines whose reservation is over.
 func (p *pass) reportEnded(plan *Plan) {
+	fates := p.e.store.reserved.fates
+	clear(fates)
 	for r, res := range p.s.Supply.Reservations() {
-		if p.ended(r, res) {
+		end := p.endOf(r, &res)
+		if end != PlanStands {
 			plan.Ended = append(plan.Ended, r)
+		}
+		if p.ofPlan(&res) {
+			p.noteFate(fates, res.Owner, end, p.held[r].need != unheld && p.s.View.State[r] == model.Idle)
 		}
 	}
 	slices.SortFunc(plan.Ended, func(a, b columnar.Row) int { return cmp.Compare(p.s.IDRank[a], p.s.IDRank[b]) })
 }
 
-func (p *pass) ended(r columnar.Row, res model.Reservation) bool {
+// endOf returns why a reservation ends in this pass, PlanStands when it does not.
+func (p *pass) endOf(r columnar.Row, res *model.Reservation) PlanEnd {
 	if _, void := p.reserved.voided[r]; void {
-		return true
+		return p.e.store.reserved.holdingOf(&res.Owner, nil).end
 	}
 	if !p.reserved.live(r) {
-		return !p.mayHold(r, &res) || p.s.Demand.Reported(res.Owner.Cluster)
+		return p.endOfLate(r, res)
 	}
 	members := p.reserved.members[r]
-	if h := p.held[r].need; h != unheld && p.s.View.State[r] != model.Configured {
-		return !slices.Contains(members, h) // somebody else took it
+	holder := p.held[r].need
+	ofOwner := holder != unheld && slices.Contains(members, holder)
+	switch {
+	case holder != unheld && p.s.View.State[r] != model.Configured:
+		if ofOwner {
+			return PlanStands
+		}
+		return PlanRankLost // somebody else took it
+	case !ofOwner && p.isUnneeded(r, res, members):
+		return PlanUnneeded
+	case len(members) == 0 || ofOwner || slices.ContainsFunc(members, func(n int32) bool { return !p.lines[n].is(isSatisfied) }):
+		return PlanStands
 	}
-	if (p.held[r].need == unheld || !slices.Contains(members, p.held[r].need)) && p.isUnneeded(r, &res, members) {
-		return true
+	return PlanOwnerSatisfied
+}
+
+// endOfLate is endOf for a reservation that was over before the pass began.
+func (p *pass) endOfLate(r columnar.Row, res *model.Reservation) PlanEnd {
+	switch {
+	case !p.mayHold(r, res):
+		if st := p.s.View.State[r]; st == model.Idle || st == model.Configured || st == model.Creating {
+			return PlanExpired
+		}
+		return PlanMachinesGone
+	case p.s.Demand.Reported(res.Owner.Cluster):
+		return PlanOwnerGone
 	}
-	if len(members) == 0 || slices.Contains(members, p.held[r].need) {
-		return false
-	}
-	return !slices.ContainsFunc(members, func(n int32) bool { return !p.lines[n].is(isSatisfied) })
+	return PlanStands
 }
 
 // reportAdopted lists the machines that have come to serve a need whose stamp they
-// do not carry.
+// do not carry, and counts each once.
 func (p *pass) reportAdopted(plan *Plan) {
 	p.e.crew.run(p.e.tasks.adopted)
 	most := 0
 	for _, l := range p.e.lanes {
 		most += len(l.strangers)
 	}
+	if most == 0 {
+		return
+	}
 	plan.Adopted = slices.Grow(plan.Adopted, most)
+	listed := bitmap.DenseIn(p.e.arena, p.s.Supply.RowMax())
 	for _, l := range p.e.lanes {
 		for _, x := range l.strangers {
 			plan.Adopted = append(plan.Adopted, Adopted{Machine: x.row, Need: x.named})
+			if !listed.Has(uint32(x.row)) {
+				listed.Set(uint32(x.row))
+				plan.Stats.Adopted++
+			}
 		}
 	}
 }

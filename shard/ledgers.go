@@ -247,7 +247,7 @@ func (l *latencies) record(s *Shard, plan *engine.Plan) {
 				continue
 			}
 			at := s.now
-			if t, ok := s.reportedAt[cluster]; ok && t > s.lastCycle {
+			if t, ok := s.reportedAt[cluster]; ok {
 				at = min(at, t)
 			}
 			x = &since{at: at}
@@ -256,6 +256,7 @@ func (l *latencies) record(s *Shard, plan *engine.Plan) {
 		}
 		x.seen = l.cycle
 	}
+	clear(s.reportedAt)
 	if l.cycle%latencyPruneCycles == 0 {
 		l.prune(s)
 	}

@@ -38,6 +38,7 @@ func (m *metrics) cycle(s *Shard, c *Cycle) {
 		m.paused.Set(1)
 	}
 	m.acquired(&c.Plan.Stats.AcquireCounts)
+	m.wasted.cycle(c)
 }
 
 // acquired counts how Needs came to free machines.

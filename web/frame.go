@@ -3,6 +3,7 @@ package web
 import (
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -208,11 +209,11 @@ func head[T any](s []T, n int) []T {
 }
 
 // cut shortens a string to at most n bytes, on a rune's border, and marks the
-// cut. Control characters and broken encodings, which would each take six
-// bytes in JSON, become spaces.
+// cut. Control characters, those of text direction included, and broken encodings
+// become spaces: JSON has them as they are, or in six bytes each.
 func cut(s string, n int) string {
 	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == utf8.RuneError || r == 0x2028 || r == 0x2029 {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == utf8.RuneError || r == 0x2028 || r == 0x2029 {
 			return ' '
 		}
 		return r

@@ -77,9 +77,6 @@ const (
 	coordinatorMemoryTarget = 768 << 20 // bytes; the chart grants 1 GiB
 )
 
-// coordinatorDirMode is what etcd wants its folder to be.
-const coordinatorDirMode = 0o700
-
 // collectSeldom sets both, unless GOGC or GOMEMLIMIT do.
 func collectSeldom() {
 	if os.Getenv("GOGC") == "" {
@@ -103,7 +100,7 @@ func runCoordinator(ctx context.Context, s streams, c node.Config, logLevel stri
 		return badInput(err)
 	}
 	if len(c.EtcdEndpoints) == 0 { // two of them may have one folder: they keep nothing there
-		dir, err := openDataDir(c.DataDir, coordinatorDirMode)
+		dir, err := openDataDir(c.DataDir)
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/internal/httpguard"
 	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/audit"
@@ -54,7 +55,9 @@ type shardProcess struct {
 	closers  []func() error
 	renew    func(context.Context) error // nil = nobody fences
 
-	grpc, metrics, pprof net.Listener
+	guard *httpguard.Guard // of the HTTP servers
+
+	grpc, metrics, pages, pprof net.Listener // pages is nil when they are at the metrics' address
 }
 
 // runShard runs until its context ends or a part fails.
@@ -72,6 +75,9 @@ func runShard(ctx context.Context, s streams, p *shardPlan) (err error) {
 	x.log.Debug("configuration", "settings", p.settings)
 	x.log.Info("started", "version", versionText(), "epoch", x.epoch.Epoch(), "listen", x.grpc.Addr(), "metrics", addressOf(x.metrics), "provider", p.provider, "dataDir", p.dataDir, "paused", p.shard.Paused, "dryRun", p.shard.DryRun)
 	fmt.Fprintf(s.out, "tonnage shard %s: sessions on %s, metrics on %s\n", p.id, x.grpc.Addr(), addressOf(x.metrics))
+	if x.pages != nil {
+		fmt.Fprintf(s.out, "tonnage shard %s: page on %s\n", p.id, pageAddress(x.pages, x.tls != nil))
+	}
 	return x.run(ctx)
 }
 
@@ -100,6 +106,9 @@ func (x *shardProcess) open() (err error) {
 	if x.tls, err = mtls.Load(p.tls, x.log); err != nil {
 		return badInput(err)
 	}
+	if x.guard, err = p.access.guard(x.log); err != nil {
+		return badInput(err)
+	}
 	if x.epoch, err = epoch.Open(p.dataDir); err != nil {
 		return badInput(fmt.Errorf("--data-dir %s: %w", p.dataDir, err))
 	}
@@ -125,7 +134,7 @@ func (x *shardProcess) open() (err error) {
 	for _, l := range []struct {
 		flag, address string
 		into          *net.Listener
-	}{{"listen", p.listen, &x.grpc}, {"metrics-addr", p.metrics, &x.metrics}, {"pprof-addr", p.pprof, &x.pprof}} {
+	}{{"listen", p.listen, &x.grpc}, {"metrics-addr", p.metrics, &x.metrics}, {"page-addr", p.page, &x.pages}, {"pprof-addr", p.pprof, &x.pprof}} {
 		if l.address == "" {
 			continue
 		}
@@ -133,6 +142,9 @@ func (x *shardProcess) open() (err error) {
 			return err
 		}
 		x.later(closeQuietly(*l.into))
+	}
+	if x.pages != nil {
+		return p.access.checkReach("page-addr", x.pages, x.tls)
 	}
 	return nil
 }
@@ -159,7 +171,7 @@ func (x *shardProcess) build() error {
 	core := &lateShard{}
 	decisions := session.NewDecisions(func() { core.Wake() }, func(plan *engine.Plan, row int) shard.Ages { return core.AgesOf(plan, row) })
 	x.sessions, err = session.NewServer(session.Deps{
-		Core: core, Epoch: x.epoch.Epoch, Term: core.term, Needs: decisions.Needs, Limits: x.limits(), TLS: x.tls, Log: x.log, Registerer: x.registry,
+		Core: core, Limits: x.plan.clusters, ClusterInterval: x.plan.apart, Epoch: x.epoch.Epoch, Term: core.term, Needs: decisions.Needs, Policy: x.limits(), TLS: x.tls, Log: x.log, Registerer: x.registry,
 	})
 	if err != nil {
 		return err
@@ -274,16 +286,9 @@ func (x *shardProcess) run(ctx context.Context) error {
 	part(x.shard.Run)
 	part(x.serveSessions)
 	if x.policy != nil {
-		part(func(ctx context.Context) error { return x.policy.Run(ctx, x.sessions.LimitsChanged) })
+		part(func(ctx context.Context) error { return x.policy.Run(ctx, x.sessions.PolicyChanged) })
 	}
-	if x.metrics != nil {
-		part(func(ctx context.Context) error {
-			return serveHTTP(ctx, x.metrics, x.handler())
-		})
-	}
-	if x.pprof != nil {
-		part(func(ctx context.Context) error { return serveHTTP(ctx, x.pprof, profileHandler()) })
-	}
+	x.serveEndpoints(part)
 	if reports != nil {
 		part(reports.Run)
 	}

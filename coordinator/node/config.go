@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tonnage/tonnage/coordinator"
+	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/mtls"
 )
 
@@ -66,7 +67,7 @@ func (c *Config) Validate() error {
 			faults = append(faults, fmt.Errorf(format, args...))
 		}
 	}
-	note(c.ID == "" || len(c.ID) > coordinator.NameBytesMax || strings.ContainsAny(c.ID, "=,"), "--id must be 1 to %d bytes without = and comma, got %q", coordinator.NameBytesMax, c.ID)
+	note(model.CheckName(c.ID) != nil || strings.ContainsAny(c.ID, "=,"), "--id must be 1 to %d bytes without = and comma and without control characters, got %q", coordinator.NameBytesMax, c.ID)
 	addresses := []struct{ flag, value string }{{"--listen", c.Listen}, {"--raft-bind", c.RaftBind}}
 	if c.MetricsAddr != "0" {
 		addresses = append(addresses, struct{ flag, value string }{"--metrics-addr", c.MetricsAddr})

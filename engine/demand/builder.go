@@ -77,6 +77,21 @@ func (b *Builder) Kinds(most int) int {
 	return len(pairs)
 }
 
+// Count returns how many rows have a profile of which a condition holds. It is
+// asked once for each profile. O(rows).
+func (b *Builder) Count(holds func(*model.Profile) bool) (rows int) {
+	of := make([]bool, len(b.profiles))
+	for i, p := range b.profiles {
+		of[i] = holds(p)
+	}
+	for _, p := range b.profile {
+		if of[p] {
+			rows++
+		}
+	}
+	return rows
+}
+
 // slackRows: memory for so many rows is kept whatever the last roll-up was.
 const slackRows = 1 << 12
 
@@ -86,8 +101,8 @@ func (b *Builder) Reset(cluster string) {
 		*b = *NewBuilder() // one huge roll-up does not bind its memory for ever
 	}
 	b.cluster, b.err = cluster, nil
-	if cluster == "" || len(cluster) > model.NameBytesMax {
-		b.err = fmt.Errorf("roll-up needs a cluster id of 1 to %d bytes, got %d", model.NameBytesMax, len(cluster))
+	if err := model.CheckName(cluster); err != nil {
+		b.err = fmt.Errorf("roll-up: the cluster id %w", err)
 	}
 	clear(b.profiles)
 	clear(b.numbers)
@@ -146,12 +161,13 @@ func (b *Builder) FindDim(name []byte) (uint32, bool) {
 }
 
 func (b *Builder) newDim(name []byte) (uint32, error) {
-	switch {
-	case len(name) == 0:
+	if len(name) == 0 {
 		return 0, errNameless
-	case len(name) > model.NameBytesMax:
-		return 0, fmt.Errorf("names a resource with a name of %d bytes; at most %d are accepted", len(name), model.NameBytesMax)
-	case len(b.dims) == NamesMax:
+	}
+	if err := model.CheckName(name); err != nil {
+		return 0, fmt.Errorf("names a resource whose name %w", err)
+	}
+	if len(b.dims) == NamesMax {
 		return 0, fmt.Errorf("names %.*q, which would be resource %d of the roll-up; at most %d are accepted: ask for fewer different resources", model.NameBytesMax, name, NamesMax+1, NamesMax)
 	}
 	n := len(b.dims)

@@ -91,8 +91,10 @@ func TestRefusedRollupLeavesTheLastGoodOne(t *testing.T) {
 		}},
 		{"nameless dimension", "a", "row 2 has a vector", func(n *model.Need) { n.Aggregate = model.Resources{{Value: 1}} }},
 		{"too many resources", "a", "at most 79 are accepted", func(n *model.Need) { n.Aggregate = many }},
-		{"no cluster", "", "needs a cluster id", func(*model.Need) {}},
-		{"long cluster", long, "needs a cluster id", func(*model.Need) {}},
+		{"no cluster", "", "the cluster id must not be empty", func(*model.Need) {}},
+		{"a control character in the cluster", "a\u009b", `the cluster id holds the control character U+009B at byte 1: "a\u009b"`, func(*model.Need) {}},
+		{"a control character in a resource", "a", `row 2 names a resource whose name holds the control character U+001B`, func(n *model.Need) { n.Aggregate = model.Resources{{Name: "g\x1b", Value: 1}} }},
+		{"long cluster", long, "the cluster id has 513 bytes", func(*model.Need) {}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := demand.New()

@@ -1,7 +1,6 @@
 package demand
 
 import (
-	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -29,40 +28,23 @@ func (u Unoffered) equal(o Unoffered) bool {
 	return u.Aggregate.Equal(o.Aggregate) && u.MinUnit.Equal(o.MinUnit)
 }
 
-// offer is what the table knows of the names that machines offer.
+// offer is what is known of the names that machines offer. The names are not changed.
 type offer struct {
 	known bool     // Offer was called
 	names []string // sorted
 }
 
-// isOffered reports whether a name has a dimension when a row asks for it. As
-// long as it is not known what is offered, every name has, while there is room.
-func (t *Table) isOffered(name string) bool {
-	if !t.offer.known || model.AlwaysOffered(name) {
+// has reports whether a name has a dimension when a row asks for it. As long as it is
+// not known what is offered, every name has, while there is room.
+func (o *offer) has(name string) bool {
+	if !o.known || model.AlwaysOffered(name) {
 		return true
 	}
-	_, ok := slices.BinarySearch(t.offer.names, name)
+	_, ok := slices.BinarySearch(o.names, name)
 	return ok
 }
 
-// checkUnoffered refuses a roll-up with too many names that no machine offers.
-func (t *Table) checkUnoffered(b *Builder) error {
-	if !t.offer.known || t.restating {
-		return nil
-	}
-	var names []string
-	for d := range b.named.all() {
-		if !t.isOffered(b.dims[d]) {
-			names = append(names, b.dims[d])
-		}
-	}
-	if len(names) <= model.UnofferedNamesMax {
-		return nil
-	}
-	slices.Sort(names)
-	return fmt.Errorf("it asks for %d resources that no machine offers, such as %.*q; at most %d are accepted: check the names that pods request",
-		len(names), model.NameBytesMax, names[model.UnofferedNamesMax], model.UnofferedNamesMax)
-}
+func (t *Table) isOffered(name string) bool { return t.offer.has(name) }
 
 // keepBeyond notes what of the builder's vector i has no dimension.
 func (x *installer) keepBeyond(b *Builder, i int) {

@@ -1,44 +1,109 @@
 package session
 
 import (
-	"strconv"
+	"cmp"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
 
-	"google.golang.org/grpc/metadata"
-
-	"github.com/tonnage/tonnage/shard/policy"
+	"github.com/tonnage/tonnage/engine/demand"
 )
 
-// The header of a session that tells an operator what the rows of its cluster are
-// lowered to. A key is there only if there is such a limit. Buckets are numbers of
-// the protocol's enum PenaltyBucket.
+// The defaults of what one cluster may report.
 const (
-	headerPriority     = "tonnage-max-priority"
-	headerInterruption = "tonnage-max-interruption-penalty"
-	headerReclamation  = "tonnage-max-reclamation-penalty"
+	ClusterRowsDefault            = 32_768
+	ClusterGangsDefault           = 4_096
+	ClusterRequirementSetsDefault = 1_024
+	ClusterKeysDefault            = 64
+	// ClusterIntervalDefault is the least time between two roll-ups of a cluster
+	// that are read.
+	ClusterIntervalDefault = time.Second
 )
 
-// limitsHeader says limits; nothing of those that no row is above.
-func limitsHeader(l policy.Limits) metadata.MD {
-	header, none := metadata.MD{}, policy.None()
-	if l.Priority != none.Priority {
-		header.Set(headerPriority, strconv.Itoa(int(l.Priority)))
-	}
-	if l.Interruption != none.Interruption {
-		header.Set(headerInterruption, strconv.Itoa(int(l.Interruption)))
-	}
-	if l.Reclamation != none.Reclamation {
-		header.Set(headerReclamation, strconv.Itoa(int(l.Reclamation)))
-	}
-	return header
+// ClusterLimits bound what the roll-up of one cluster may hold. A field that is 0
+// stands for its default.
+type ClusterLimits struct {
+	// Rows is how many rows there may be, 1 to demand.RowsMax.
+	Rows int
+	// Gangs is how many rows with a Same requirement there may be, 1 to
+	// demand.RowsMax: each is placed as a whole.
+	Gangs int
+	// RequirementSets is how many different sets of requirements the rows may
+	// have, 1 to MatchersMax.
+	RequirementSets int
+	// Keys is how many different attribute keys requirements and hard spread may
+	// name, 1 to KeysMax.
+	Keys int
 }
 
-// LimitsChanged ends the sessions of clusters whose limits are others than their
-// operators were told. They connect again, hear the new ones, and report at once:
-// the new limits hold from that roll-up on.
-func (s *Server) LimitsChanged() {
-	for _, l := range s.links.all() {
-		if s.limits(l.cluster) != l.limits {
-			l.end(errPolicy)
+func (l ClusterLimits) orDefaults() ClusterLimits {
+	return ClusterLimits{
+		Rows: cmp.Or(l.Rows, ClusterRowsDefault), Gangs: cmp.Or(l.Gangs, ClusterGangsDefault),
+		RequirementSets: cmp.Or(l.RequirementSets, ClusterRequirementSetsDefault), Keys: cmp.Or(l.Keys, ClusterKeysDefault),
+	}
+}
+
+// Validate returns every fault of the limits, each by the name of its flag.
+func (l ClusterLimits) Validate() error {
+	l = l.orDefaults()
+	var faults []error
+	for _, x := range [...]struct {
+		flag       string
+		value, max int
+	}{
+		{FlagClusterRows, l.Rows, demand.RowsMax}, {FlagClusterGangs, l.Gangs, demand.RowsMax},
+		{FlagClusterRequirementSets, l.RequirementSets, MatchersMax}, {FlagClusterKeys, l.Keys, KeysMax},
+	} {
+		if x.value < 1 || x.value > x.max {
+			faults = append(faults, fmt.Errorf("--%s must be between 1 and %d, got %d", x.flag, x.max, x.value))
 		}
+	}
+	return errors.Join(faults...)
+}
+
+// The flags that set the limits of a cluster: refusals name them as the remedy.
+const (
+	FlagClusterRows            = "cluster-rows-max"
+	FlagClusterGangs           = "cluster-gangs-max"
+	FlagClusterRequirementSets = "cluster-requirement-sets-max"
+	FlagClusterKeys            = "cluster-keys-max"
+)
+
+// intervals keeps what each cluster has done apart in time. It outlives sessions,
+// and holds the clusters of the last interval only.
+type intervals struct {
+	least time.Duration // 0 = nothing is kept apart
+
+	mu   sync.Mutex
+	next map[string]time.Time
+}
+
+func newIntervals(least time.Duration) intervals {
+	return intervals{least: least, next: map[string]time.Time{}}
+}
+
+// begin returns 0 when the cluster may begin, which it has then done; else how
+// long it is to wait before it asks again.
+func (x *intervals) begin(cluster string) time.Duration {
+	if x.least <= 0 {
+		return 0
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if wait := time.Until(x.next[cluster]); wait > 0 {
+		return wait
+	}
+	x.next[cluster] = time.Now().Add(x.least)
+	time.AfterFunc(x.least, func() { x.forget(cluster) })
+	return 0
+}
+
+// forget drops a cluster that may begin again.
+func (x *intervals) forget(cluster string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if time.Until(x.next[cluster]) <= 0 {
+		delete(x.next, cluster)
 	}
 }

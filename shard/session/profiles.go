@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -219,12 +218,12 @@ func addRequirement(spec *model.ProfileSpec, message []byte) error {
 	for c.next() && err == nil {
 		switch {
 		case c.is(fieldKey):
-			r.Key, err = text(at+".key", c.bytes)
+			r.Key, err = checked(at+".key", c.bytes, model.CheckName[[]byte])
 		case c.isVarint(fieldOperator):
 			operator = int32(c.varint)
 		case c.is(fieldValues):
 			var v string
-			v, err = text(at+".values", c.bytes)
+			v, err = checked(fmt.Sprintf("%s.values[%d]", at, len(r.Values)), c.bytes, model.CheckText[[]byte])
 			r.Values = append(r.Values, v)
 		}
 	}
@@ -250,7 +249,7 @@ func addSpread(spec *model.ProfileSpec, message []byte) error {
 	for c.next() && err == nil {
 		switch {
 		case c.is(fieldTopologyKey):
-			s.Key, err = text(at+".topologyKey", c.bytes)
+			s.Key, err = checked(at+".topologyKey", c.bytes, model.CheckName[[]byte])
 		case c.isVarint(fieldMaxSkew):
 			s.MaxSkew = int32(c.varint)
 		case c.isVarint(fieldWhenUnsatisfiable):
@@ -269,10 +268,10 @@ func addSpread(spec *model.ProfileSpec, message []byte) error {
 	return nil
 }
 
-// text returns a copy of what must be text.
-func text(at string, b []byte) (string, error) {
-	if !utf8.Valid(b) {
-		return "", fmt.Errorf("%s is not valid UTF-8", at)
+// checked returns a copy of a text that passes check.
+func checked(at string, b []byte, check func([]byte) error) (string, error) {
+	if err := check(b); err != nil {
+		return "", fmt.Errorf("%s %w", at, err)
 	}
 	return string(b), nil
 }
