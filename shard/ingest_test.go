@@ -306,39 +306,31 @@ func TestMailboxesAreBounded(t *testing.T) {
 	w.take(large("another"))
 }
 
-// TestRollupsThatTheTableHasNoRoomForAreRefusedAtOnce: no answer says that they
-// were accepted.
-func TestRollupsThatTheTableHasNoRoomForAreRefusedAtOnce(t *testing.T) {
+// TestRollupsWithTooManyMadeUpResourcesAreRefusedAtOnce: no answer says that they
+// were accepted; and what one cluster makes up takes nothing from others.
+func TestRollupsWithTooManyMadeUpResourcesAreRefusedAtOnce(t *testing.T) {
 	w := newWorld(t, nil)
-	naming := func(cluster string, from, to int) *demand.Builder {
+	naming := func(cluster string, n int) *demand.Builder {
 		var rows []model.Need
-		for i := from; i < to; i++ {
-			rows = append(rows, model.Need{Profile: need(t, 1, 1).Profile, Aggregate: model.NewResources(model.Amount{Name: fmt.Sprint("r", i), Value: 1})})
+		for i := range n {
+			rows = append(rows, model.Need{Profile: need(t, 1, 1).Profile, Aggregate: model.NewResources(model.Amount{Name: fmt.Sprint(cluster, i), Value: 1})})
 		}
 		return stamped(t, cluster, 0, rows...)
 	}
-	w.take(naming("a", 0, demand.DimsMax-2))
+	w.step() // what machines offer is known from here on
+	for i := range 8 {
+		w.take(naming(fmt.Sprint("c", i), model.UnofferedNamesMax))
+	}
 	w.step()
-	if outcome, err := w.shard.TakeRollup(naming("b", demand.DimsMax-2, demand.DimsMax+1), w.now); outcome != shard.RollupRefused || err == nil || !strings.Contains(err.Error(), "would be dimension 65") {
+	if outcome, err := w.shard.TakeRollup(naming("c0", model.UnofferedNamesMax+1), w.now); outcome != shard.RollupRefused || err == nil || !strings.Contains(err.Error(), "17 resources that no machine offers") {
 		t.Errorf("%v, %v", outcome, err)
 	}
-	w.take(naming("b", demand.DimsMax-2, demand.DimsMax))
-	w.take(naming("c", demand.DimsMax-2, demand.DimsMax))
 	w.step()
-	// Both find room, one of them has it: the other's demand stays as it was.
-	w.take(naming("b", 0, 1))
-	w.take(naming("c", 0, 1))
-	w.step()
-	w.take(naming("b", 100, 102))
-	w.take(naming("c", 200, 202))
-	w.step()
-	kept := 0
 	w.shard.Demand(func(d *demand.Table) {
-		for _, c := range []string{"b", "c"} {
-			kept += d.Block(c).Len()
+		for i := range 8 {
+			if b := d.Block(fmt.Sprint("c", i)); b.Len() != model.UnofferedNamesMax || b.UnofferedRows() != b.Len() {
+				t.Errorf("cluster c%d has %d rows, of which %d ask for what no machine offers", i, b.Len(), b.UnofferedRows())
+			}
 		}
 	})
-	if kept != 3 {
-		t.Errorf("b and c have %d rows together, want 2 new ones and one that stays", kept)
-	}
 }

@@ -241,7 +241,9 @@ func (s *Shard) cycle(ctx context.Context, now int64, listing *ListResponse, lis
 	s.settledCycle = s.cycles
 	s.noteKind(in, plan)
 	s.noteIgnored()
-	s.admission.Store(s.demand.Admission()) // the decision has told the demand what machines offer
+	if !s.admission.Load().KnowsOffer(s.demand) {
+		s.admission.Store(s.demand.Admission())
+	}
 	if s.decided != nil {
 		s.decided(in, plan)
 	}

@@ -289,7 +289,7 @@ func (x *shardProcess) run(ctx context.Context) error {
 	part(x.serveSessions)
 	x.serveEndpoints(part)
 	if x.policy != nil {
-		part(func(ctx context.Context) error { return x.policy.Run(ctx, x.sessions.LimitsChanged) })
+		part(func(ctx context.Context) error { return x.policy.Run(ctx, x.sessions.PolicyChanged) })
 	}
 	if reports != nil {
 		part(reports.Run)

@@ -82,9 +82,6 @@ const noDim = ^uint8(0)
 // dimensions that no row uses any more make some: O(rows of all clusters) then.
 // The error says what is too much; no row changes then.
 func (t *Table) placeDims(b *Builder) error {
-	if err := t.checkUnoffered(b); err != nil {
-		return err
-	}
 	fresh := t.findDims(b, t.dims.names, DimsMax+NamesMax)
 	if len(t.dims.names)+len(fresh) > DimsMax {
 		used := t.vectors.used()

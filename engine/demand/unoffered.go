@@ -1,7 +1,6 @@
 package demand
 
 import (
-	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -29,14 +28,14 @@ func (u Unoffered) equal(o Unoffered) bool {
 	return u.Aggregate.Equal(o.Aggregate) && u.MinUnit.Equal(o.MinUnit)
 }
 
-// offer is what the table knows of the names that machines offer.
+// offer is what is known of the names that machines offer. The names are not changed.
 type offer struct {
 	known bool     // Offer was called
 	names []string // sorted
 }
 
-// has reports whether a name has a dimension when a row asks for it. As long as it
-// is not known what is offered, every name has, while there is room.
+// has reports whether a name has a dimension when a row asks for it. As long as it is
+// not known what is offered, every name has, while there is room.
 func (o *offer) has(name string) bool {
 	if !o.known || model.AlwaysOffered(name) {
 		return true
@@ -46,33 +45,6 @@ func (o *offer) has(name string) bool {
 }
 
 func (t *Table) isOffered(name string) bool { return t.offer.has(name) }
-
-// checkUnoffered refuses a roll-up with too many names that no machine offers.
-func (t *Table) checkUnoffered(b *Builder) error {
-	if t.restating {
-		return nil
-	}
-	return t.offer.check(b)
-}
-
-// check refuses a roll-up with too many names that no machine offers.
-func (o *offer) check(b *Builder) error {
-	if !o.known {
-		return nil
-	}
-	var names []string
-	for d := range b.named.all() {
-		if !o.has(b.dims[d]) {
-			names = append(names, b.dims[d])
-		}
-	}
-	if len(names) <= model.UnofferedNamesMax {
-		return nil
-	}
-	slices.Sort(names)
-	return fmt.Errorf("it asks for %d resources that no machine offers, such as %.*q; at most %d are accepted: check the names that pods request",
-		len(names), model.NameBytesMax, names[model.UnofferedNamesMax], model.UnofferedNamesMax)
-}
 
 // keepBeyond notes what of the builder's vector i has no dimension.
 func (x *installer) keepBeyond(b *Builder, i int) {

@@ -62,9 +62,9 @@ func TestUnofferedNamesTakeNoDimension(t *testing.T) {
 	}
 }
 
-// TestTooManyUnofferedNames: the roll-up is refused with the name, and the rows
-// before stay; all the names that a shard has dimensions for are accepted beside
-// the most that have none.
+// TestTooManyUnofferedNames: the roll-up is not admitted, and the answer names one;
+// all the names that a shard has dimensions for are accepted beside the most that
+// have none.
 func TestTooManyUnofferedNames(t *testing.T) {
 	d, p := demand.New(), profile(t, model.ProfileSpec{})
 	var offered []string
@@ -75,7 +75,15 @@ func TestTooManyUnofferedNames(t *testing.T) {
 	names := madeUp(model.UnofferedNamesMax + 1)
 	good := []model.Need{asking(p, slices.Concat(offered, names[1:], []string{"cpu", "memory", "pods"})...)}
 	good[0].Cluster = "a"
-	if err := d.Replace("a", good); err != nil {
+	whole := demand.NewBuilder()
+	whole.Reset("a")
+	if err := whole.AddNeed(&good[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Admission().Check(whole); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Report(whole); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(d.Dims()); n != model.DimensionsMax {
@@ -87,13 +95,17 @@ func TestTooManyUnofferedNames(t *testing.T) {
 		for _, name := range names {
 			bad = append(bad, asking(p, name))
 		}
-		err := d.Replace("a", bad)
+		b := demand.NewBuilder()
+		b.Reset("a")
+		for i := range bad {
+			if err := b.AddNeed(&bad[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := d.Admission().Check(b)
 		if err == nil || !strings.Contains(err.Error(), `17 resources that no machine offers, such as "made.up/r016"; at most 16`) {
 			t.Errorf("error is %v", err)
 		}
-	}
-	if got := d.Rows("a"); !reflect.DeepEqual(got, good) {
-		t.Errorf("the rows before have changed: %+v", got)
 	}
 }
 

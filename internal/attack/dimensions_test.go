@@ -101,7 +101,6 @@ func madeUpNames(tenant string, n int) (rows []map[string]string) {
 // do not keep another one from the resources that machines offer; and a tenant that
 // asks for one keeps the machine that it has.
 func TestMadeUpResources(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
 	world := filepath.Join(dir, "world.json")
 	machine := func(id, resource string) string {

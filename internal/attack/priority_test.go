@@ -32,7 +32,6 @@ func (x *resourceTenant) asksAt(priority int32) {
 // nobody where the policy puts it below its victim; it is told of its limit, and a
 // change of the file reaches it while the shard runs.
 func TestPriorityIsCapped(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
 	world, limits := filepath.Join(dir, "world.json"), filepath.Join(dir, "policy.yaml")
 	write := func(path, text string) {

@@ -45,7 +45,7 @@ func TestFaultsNameTheirPlace(t *testing.T) {
 		"clusters: {a: {maxPriority: 1}, a: {}}":           "twice",
 		"default: [":                                       "line",
 		"":                                                 "empty",
-		"clusters: {" + strings.Repeat("x", 513) + ": {}}": "longer than 512 bytes",
+		"clusters: {" + strings.Repeat("x", 513) + ": {}}": "at most 512",
 	} {
 		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60q: error %v does not say %q", text, err, want)

@@ -170,7 +170,7 @@ func (x *intake) handle(decoder *Decoder, builder *demand.Builder, r *rollup) bo
 	if s.links.current(l.cluster) != l {
 		return false
 	}
-	decoder.Limit(s.limits(l.cluster))
+	decoder.Limit(s.policy(l.cluster))
 	var use usage
 	if err := decoder.Decode(l.cluster, r.frame.body, builder); err == nil {
 		if use, err = x.uses.reserve(decoder, builder); err != nil {

@@ -32,12 +32,12 @@ func limitsHeader(l policy.Limits) metadata.MD {
 	return header
 }
 
-// LimitsChanged ends the sessions of clusters whose limits are others than their
+// PolicyChanged ends the sessions of clusters whose limits are others than their
 // operators were told. They connect again, hear the new ones, and report at once:
 // the new limits hold from that roll-up on.
-func (s *Server) LimitsChanged() {
+func (s *Server) PolicyChanged() {
 	for _, l := range s.links.all() {
-		if s.limits(l.cluster) != l.limits {
+		if s.policy(l.cluster) != l.limits {
 			l.end(errPolicy)
 		}
 	}

@@ -81,7 +81,7 @@ type Deps struct {
 	// Needs is asked for what the last cycle decided; nil = nothing was yet.
 	Needs Needs
 	// Policy returns what a cluster's rows are lowered to; nil = no row is. It is
-	// called for every roll-up. Call LimitsChanged after it has changed.
+	// called for every roll-up. Call Server.PolicyChanged after it has changed.
 	Policy func(cluster string) policy.Limits
 	// TLS is nil for plaintext.
 	TLS        *mtls.Material
@@ -108,7 +108,7 @@ type Server struct {
 	helloWait time.Duration
 	term      func() int64
 	needs     Needs
-	limits    func(cluster string) policy.Limits
+	policy    func(cluster string) policy.Limits
 	clock     func() time.Time
 	log       *slog.Logger
 	metrics   *metrics
@@ -157,8 +157,8 @@ func NewServer(deps Deps) (*Server, error) {
 	if s.epoch == nil {
 		s.epoch = zero
 	}
-	if s.limits = deps.Policy; s.limits == nil {
-		s.limits = func(string) policy.Limits { return policy.None() }
+	if s.policy = deps.Policy; s.policy == nil {
+		s.policy = func(string) policy.Limits { return policy.None() }
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

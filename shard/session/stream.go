@@ -133,7 +133,7 @@ func (l *link) begin(stream pb.Shard_SessionServer) error {
 		}
 		return err
 	}
-	l.limits = s.limits(l.cluster)
+	l.limits = s.policy(l.cluster)
 	if err := stream.SetHeader(limitsHeader(l.limits)); err != nil {
 		return err
 	}
@@ -155,8 +155,8 @@ func (l *link) begin(stream pb.Shard_SessionServer) error {
 	}
 	inbound.Admitted(stream.Context())
 	close(l.greeted)
-	if s.limits(l.cluster) != l.limits {
-		l.end(errPolicy) // LimitsChanged may have passed by
+	if s.policy(l.cluster) != l.limits {
+		l.end(errPolicy) // PolicyChanged may have passed by
 	}
 	l.resync()
 	return nil
