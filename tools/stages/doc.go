@@ -1,8 +1,8 @@
 // Command stages runs the stages of the tests, and shows that they advance.
 //
 //	stages test [GO-TEST-ARGUMENT…]   one go test, with progress and a summary
-//	stages run SUITE                  every stage of a suite: test-all or ci
-//	stages table [SUITE]              the stages and their budgets, as Markdown
+//	stages run SUITE                  every stage of a suite: test-all, ci or nightly
+//	stages table                      the stages and their budgets, as Markdown
 //
 // # Stages
 //

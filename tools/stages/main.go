@@ -41,7 +41,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	case "run":
 		if len(args) != 2 || len(suite(args[1])) == 0 {
-			return fmt.Errorf("run wants a suite: %s or %s", suiteTestAll, suiteCI)
+			return fmt.Errorf("run wants a suite: %s, %s or %s", suiteTestAll, suiteCI, suiteNightly)
 		}
 		list := suite(args[1])
 		out := newPrinter(stdout)

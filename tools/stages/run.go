@@ -31,6 +31,7 @@ type result struct {
 	load   float64 // load average at its end
 	others float64 // cores that others used
 	known  bool    // whether others is
+	cores  int     // of the machine
 	err    error
 }
 
@@ -47,7 +48,7 @@ func (r result) status() string {
 	return "ok"
 }
 
-func (r result) busy() bool { return busy(r.others, r.known, r.load, cores()) }
+func (r result) busy() bool { return busy(r.others, r.known, r.load, r.cores) }
 
 func (r result) ok() bool { return strings.HasPrefix(r.status(), "ok") }
 
@@ -75,7 +76,7 @@ func (r *runner) run(ctx context.Context, list []stage) []result {
 		err := r.make(ctx, s.target)
 		stop()
 		ended := usageNow()
-		x := result{stage: s, took: ended.at.Sub(began.at), load: loadAverage(), err: err}
+		x := result{stage: s, took: ended.at.Sub(began.at), load: loadAverage(), cores: cores(), err: err}
 		x.others, x.known = others(began, ended)
 		results = append(results, x)
 		fmt.Fprintf(r.out, "--- %s: %s in %.0f s\n", s.name, x.status(), x.took.Seconds())

@@ -21,6 +21,7 @@ type stage struct {
 const (
 	suiteTestAll = "test-all"
 	suiteCI      = "ci"
+	suiteNightly = "nightly"
 )
 
 // Limits of a suite's time on two quiet cores, from empty caches.
@@ -32,6 +33,7 @@ const (
 var (
 	both   = []string{suiteTestAll, suiteCI}
 	onlyCI = []string{suiteCI}
+	night  = []string{suiteNightly}
 )
 
 // stages are all stages, in the order in which they run.
@@ -60,6 +62,16 @@ var stages = []stage{
 	{"instructions", "gates-instructions", 60 * time.Second, onlyCI},
 	{"base and head", "gates-compare", 120 * time.Second, onlyCI},
 	{"gates that are tried", "gates-try", 60 * time.Second, onlyCI},
+	{"two clusters, and faults", "e2e", 30 * time.Minute, night},
+	{"kills of a shard", "soak-restart", 20 * time.Minute, night},
+	{"kills while machines move", "soak-moves", 30 * time.Minute, night},
+	{"faults of the coordinator", "soak-coordinator", 12 * time.Minute, night},
+	{"shards without coordinator", "soak-static", 14 * time.Minute, night},
+	{"gangs in a contended fleet", "soak-gangs", 20 * time.Minute, night},
+	{"200 operators", "soak-fleet", 20 * time.Minute, night},
+	{"memory of a large shard", "resident", 10 * time.Minute, night},
+	{"200,000 random fleets", "soak-fleets", 20 * time.Minute, night},
+	{"kernels with AVX-512", "test-avx512", 10 * time.Minute, night},
 }
 
 // suite returns the stages of a suite; none when there is no such suite.
@@ -77,10 +89,12 @@ func suite(name string) []stage {
 func markdown() string {
 	var b strings.Builder
 	b.WriteString("| stage | target | budget, s | suites |\n|---|---|---:|---|\n")
-	var total time.Duration
+	var total time.Duration // of ci
 	for _, s := range stages {
 		fmt.Fprintf(&b, "| %s | `make %s` | %.0f | %s |\n", s.name, s.target, s.budget.Seconds(), strings.Join(s.suites, ", "))
-		total += s.budget
+		if slices.Contains(s.suites, suiteCI) {
+			total += s.budget
+		}
 	}
 	fmt.Fprintf(&b, "| all stages of `.ci/run` | | %.0f | |\n", total.Seconds())
 	return b.String()
