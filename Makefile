@@ -14,6 +14,14 @@ SHARED ?= ../shared
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
+# Everything is compiled in one way, that of a release, so that whatever has been
+# compiled for one target is there for the next: without paths of this machine,
+# by the profile that the programs are built by, and without C. See
+# docs/decisions/0034-one-way-to-compile.md.
+GOFLAGS_OWN := $(filter-out -trimpath -pgo=%,$(shell $(GO) env GOFLAGS)) -trimpath
+export GOFLAGS := $(strip $(GOFLAGS_OWN) -pgo=$(CURDIR)/cmd/tonnage/default.pgo)
+export CGO_ENABLED := 0
+
 # make run
 RUNG ?= tiny
 TRACE ?=
@@ -28,7 +36,7 @@ CYCLES ?= 60
 BASE ?=
 BENCHMARKS ?=
 
-# make nightly, make fuzz, make bench
+# make soak-fleets, make fuzz, make bench
 FLEETS ?= 200000
 FLEET_FROM ?= 1
 SOAK ?= 10m
@@ -50,7 +58,7 @@ LOAD_RATE ?= 1000
 LOAD_ROLLUPS ?= 60000
 
 CACHE := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/tonnage
-LINT_KEY = $(shell { cat tools/lint/go.mod tools/lint/go.sum; $(GO) env GOVERSION GOOS GOARCH; } | sha256sum | cut -c1-16)
+LINT_KEY = $(shell { cat tools/go.mod tools/go.sum; $(GO) env GOVERSION GOOS GOARCH; } | sha256sum | cut -c1-16)
 LINT = $(CACHE)/lint/$(LINT_KEY)/golangci-lint
 FUNCTIONS := ./alloc ./bitmap ./columnar ./benches
 
@@ -63,12 +71,12 @@ run: build ## start everything on http://127.0.0.1:8080 (RUNG=tiny|5k|50k, TRACE
 .PHONY: build
 build: ## build bin/tonnage
 	@mkdir -p bin
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/tonnage
+	tools/progress "compiling $(BIN)" $(GO) build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/tonnage
 
 .PHONY: build-operator
 build-operator: ## build bin/tonnage-operator, a cluster's side
 	@mkdir -p bin
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/tonnage-operator ./cmd/tonnage-operator
+	tools/progress "compiling bin/tonnage-operator" $(GO) build -ldflags '$(LDFLAGS)' -o bin/tonnage-operator ./cmd/tonnage-operator
 
 .PHONY: release
 release: ## build/release: both binaries for linux on amd64, amd64 from v3 on, and arm64, with checksums
@@ -76,13 +84,30 @@ release: ## build/release: both binaries for linux on amd64, amd64 from v3 on, a
 
 ##@ Test
 
-# Without the profile that the programs are built by: with it, all that they are
-# made of is compiled once more.
-test race: export GOFLAGS = $(strip $(shell $(GO) env GOFLAGS) -pgo=off)
-
 .PHONY: test
-test: browser network k8s-tools ## run all tests
-	$(GO) test ./...
+test: browser network build/stages ## the tests that need no Kubernetes, within ten minutes on a new machine
+	@TONNAGE_NO_KUBERNETES=1 build/stages test -vet=off ./...
+
+.PHONY: test-all
+test-all: build/stages ## Kubernetes, charts, scenarios, commands of the docs
+	@build/stages run test-all
+
+.PHONY: nightly
+nightly: build/stages ## end-to-end runs, soaks and 200,000 random fleets; hours
+	@build/stages run nightly
+
+.PHONY: test-cluster
+test-cluster: k8s-tools build/stages ## the operator's tests, against a real API server
+	@build/stages test -count=1 -vet=off ./operator/... ./internal/kubee2e
+
+.PHONY: docs-check
+docs-check: ## links of the docs, and every command whose output a page shows
+	$(GO) test -count=1 -vet=off ./docs
+
+build/stages: $(wildcard tools/stages/*.go) tools/go.mod
+	@mkdir -p $(@D)
+	@tools/progress "compiling the runner of stages" $(GO) -C tools build -o ../build/stages ./stages
+	@touch $@
 
 .PHONY: soak-restart
 soak-restart: ## kill the shard at random moments under load (KILLS=200 SEED=0)
@@ -108,10 +133,11 @@ scenarios: build ## run the acceptance scenarios against the binary (SHARED=../s
 	python3 $(SHARED)/scenarios/run.py --bin $(BIN) $(SHARED)/scenarios
 
 .PHONY: race
-race: browser network k8s-tools ## run the tests under the race detector, with the checks of lent memory
+race: export GOFLAGS := $(strip $(GOFLAGS_OWN) -pgo=off)
+race: browser network k8s-tools build/stages ## run the tests under the race detector, with the checks of lent memory
 	@command -v gcc >/dev/null || tools/need gcc libc6-dev
-	CGO_ENABLED=1 $(GO) test -race -short -tags invariants -timeout 20m ./...
-	$(GO) test -tags invariants ./alloc # mapped memory, which a build with the race detector has not
+	CGO_ENABLED=1 build/stages test -race -short -tags invariants -timeout 20m -vet=off ./...
+	$(GO) test -vet=off -tags invariants ./alloc # mapped memory, which a build with the race detector has not
 
 .PHONY: network
 network: # the tests cut replicas off; without root they say what to do
@@ -144,7 +170,7 @@ test-numa: ## run memory, placement and a benchmark on an emulated machine with 
 
 .PHONY: platforms
 platforms: ## what other machines run: arm64, purego, a release for GOAMD64=v3, and plans without vector kernels
-	GOARCH=arm64 CGO_ENABLED=0 $(GO) build ./...
+	GOARCH=arm64 $(GO) build ./...
 	GOARCH=arm64 $(GO) vet ./bitmap ./internal/cpu
 	$(GO) vet -tags purego ./...
 	$(GO) test -tags purego ./bitmap ./internal/cpu
@@ -159,9 +185,12 @@ test-avx512: ## test the kernels on an emulated processor with AVX-512 (minutes)
 fuzz: ## fuzz every target for some inputs (FUZZ_TIME=3000x, or 1m)
 	@tools/fuzz $(FUZZ_TIME)
 
-.PHONY: nightly
-nightly: ## compare engine and reference on many more random fleets (FLEETS=200000 FLEET_FROM=1)
+.PHONY: soak-fleets
+soak-fleets: ## compare engine and reference on many more random fleets (FLEETS=200000 FLEET_FROM=1)
 	$(GO) test ./engine -run EqualsReference -fleets $(FLEETS) -fleet-from $(FLEET_FROM) -timeout 10h
+
+# What is written down was counted without a profile.
+gates-exact gates-instructions gates-compare gates-try bench: export GOFLAGS := $(strip $(GOFLAGS_OWN) -pgo=off)
 
 .PHONY: gates
 gates: gates-exact gates-instructions gates-compare ## all that holds speed and memory to what they were
@@ -173,17 +202,17 @@ gates-exact: ## plans, candidates looked at, allocations and bytes against what 
 
 .PHONY: gates-instructions
 gates-instructions: ## instructions of pinned work against what is written down; needs valgrind
-	@if command -v valgrind >/dev/null || tools/need valgrind; then cd tools/gates && $(GO) run . instructions; \
+	@if command -v valgrind >/dev/null || tools/need valgrind; then $(GO) -C tools run ./gates instructions; \
 	else echo "SKIPPED: instructions are not counted, since there is no valgrind" >&2; fi
 
 .PHONY: gates-compare
 gates-compare: ## processor time of pinned work, base and head in turn (BASE=revision)
-	cd tools/gates && BASE=$(BASE) $(GO) run . compare
+	BASE=$(BASE) $(GO) -C tools run ./gates compare
 
 .PHONY: gates-try
 gates-try: ## see that the gates find what is planted, and nothing else
 	@command -v valgrind >/dev/null || tools/need valgrind || true
-	cd tools/gates && $(GO) test -count=1 ./...
+	$(GO) -C tools test -count=1 ./gates/...
 
 .PHONY: profile
 profile: build ## CPU, heap, mutex and block profiles of one rung (RUNG=50k REGIME=cold WORKERS=0 CYCLES=60)
@@ -195,7 +224,7 @@ pgo: ## take cmd/tonnage/default.pgo anew and measure what it gains (PGO_RUNGS, 
 
 .PHONY: benchmarks
 benchmarks: build ## every rung and regime as a table for docs/benchmarks.md (BENCHMARKS="-rungs 5k -workers 1")
-	@cd tools/gates && $(GO) run . benchmarks $(BENCHMARKS) ../../$(BIN)
+	@$(GO) -C tools run ./gates benchmarks $(BENCHMARKS) ../$(BIN)
 
 .PHONY: bench
 bench: ## run the benchmarks (BENCH=regexp, BENCH_TIME=1s); bin/tonnage bench measures one rung
@@ -223,17 +252,17 @@ vet: ## go vet, with and without the invariants tag
 
 .PHONY: lint
 lint: $(LINT) ## run the linters
-	GOLANGCI_LINT_CACHE=$(CACHE)/lint/findings $(LINT) run ./...
+	GOLANGCI_LINT_CACHE=$(CACHE)/lint/findings tools/progress "looking for what the linters know" $(LINT) run ./...
 
 $(LINT):
-	@echo "building golangci-lint; this is done once on a machine"
+	@echo "golangci-lint is compiled once on a machine"
 	@mkdir -p $(@D)
-	cd tools/lint && CGO_ENABLED=0 $(GO) build -trimpath -o $@.new github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	tools/progress "compiling golangci-lint" $(GO) -C tools build -o $@.new github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@mv $@.new $@
 
 .PHONY: charts
 charts: ## render the charts: every value counts, every flag exists, objects are those of Kubernetes
-	cd tools/helm && $(GO) vet ./... && $(GO) test -count=1 ./...
+	$(GO) -C tools test -count=1 ./helm
 
 .PHONY: arch
 arch: ## imports and habits of the house
@@ -242,15 +271,14 @@ arch: ## imports and habits of the house
 .PHONY: tidy-check
 tidy-check: ## fail when go.mod or go.sum would change
 	$(GO) mod tidy -diff
-	cd tools/helm && $(GO) mod tidy -diff
 	$(GO) mod verify
-	cd tools/lint && $(GO) mod tidy -diff
-	cd tools/asm && $(GO) mod tidy -diff
-	cd tools/gates && $(GO) mod tidy -diff
-	cd tools/buf && $(GO) mod tidy -diff
-	cd tools/pb && $(GO) mod tidy -diff
-	cd tools/controllergen && $(GO) mod tidy -diff
-	cd tools/k8s && $(GO) mod tidy -diff
+	$(GO) -C tools mod tidy -diff
+	$(GO) -C tools/k8s mod tidy -diff
+
+.PHONY: tools-check
+tools-check: ## the tools of tests: vet, and the tests of the runner of stages
+	$(GO) -C tools vet ./...
+	$(GO) -C tools test -count=1 ./stages
 
 ##@ House
 
@@ -259,11 +287,11 @@ gen: asm generate crds ## write everything that is generated
 
 .PHONY: asm
 asm: ## write the vector kernels of bitmap
-	cd tools/asm && $(GO) run . ../..
+	$(GO) -C tools run ./asm ..
 
 .PHONY: asm-check
 asm-check: ## fail when the vector kernels are not what would be written
-	cd tools/asm && $(GO) vet . && $(GO) test -count=1 .
+	$(GO) -C tools test -count=1 ./asm
 
 .PHONY: generate
 generate: ## write the Go code of the .proto files below api/
@@ -273,7 +301,7 @@ generate: ## write the Go code of the .proto files below api/
 generate-check: ## fail when that code is not what would be written
 	@GO=$(GO) tools/generate check
 
-CONTROLLER_GEN = $(GO) tool -modfile=tools/controllergen/go.mod controller-gen paths=./api/v1alpha1
+CONTROLLER_GEN = $(GO) tool -modfile=tools/go.mod controller-gen paths=./api/v1alpha1
 
 .PHONY: crds
 crds: ## write the manifests and copies of the objects in api/v1alpha1
@@ -292,6 +320,10 @@ k8s-tools: ## build the Kubernetes that tests run against; once on a machine, so
 .PHONY: browser
 browser: # the tests look at the page in a real browser
 	@tools/browser
+
+.PHONY: env
+env: ## print what to export so that go commands by hand share what is compiled
+	@echo "export GOFLAGS='$$GOFLAGS' CGO_ENABLED=$$CGO_ENABLED"
 
 .PHONY: clean
 clean: ## remove what was built; the cache of tools stays

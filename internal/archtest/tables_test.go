@@ -132,9 +132,9 @@ var layers = []layer{
 	{pkg: "./internal/topology", because: "it reads files of the system; what is placed is not its business"},
 	{pkg: "./internal/pin", packages: []string{"./internal/topology"}, libraries: []string{"golang.org/x/sys/unix"},
 		because: "a place is all that it must know of a worker"},
-	{pkg: "./tools/avx512/guest", libraries: []string{"golang.org/x/sys/unix"},
+	{pkg: "./internal/guest/avx512", libraries: []string{"golang.org/x/sys/unix"},
 		because: "the first process of a machine that runs tests knows nothing but how to start them"},
-	{pkg: "./tools/numa/guest", packages: []string{"./internal/topology"}, libraries: []string{"golang.org/x/sys/unix"},
+	{pkg: "./internal/guest/numa", packages: []string{"./internal/topology"}, libraries: []string{"golang.org/x/sys/unix"},
 		because: "it starts what is tested; of the product it must only know what machine it is on"},
 
 	{pkg: "./internal/world/document", packages: []string{"./engine/model"}, libraries: []string{"go.yaml.in/yaml/v3"},

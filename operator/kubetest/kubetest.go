@@ -98,7 +98,7 @@ func Root(parts ...string) string {
 // assets finds the folder of the programs, or says what would make it.
 func assets() (dir, missing string, err error) {
 	if os.Getenv(noneVariable) == "1" {
-		return "", noneVariable + "=1: nothing is tried against a real Kubernetes", nil
+		return "", noneVariable + "=1: nothing is tried against a real Kubernetes; make test-all does it", nil
 	}
 	dir = os.Getenv(assetsVariable)
 	if dir == "" {

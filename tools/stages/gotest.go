@@ -1,0 +1,274 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// lineBytesMax bounds one line of output of go test, which is one event.
+	lineBytesMax = 16 << 20
+	// slowestMax is how many packages the summary names.
+	slowestMax = 5
+)
+
+// event is what go test -json prints on a line; see go doc test2json.
+type event struct {
+	Action, Package, Test, Output, ImportPath string
+	Elapsed                                   float64
+}
+
+// tally follows a go test: what it prints, as go test itself without -v would
+// print it, and what is done and running.
+type tally struct {
+	out      io.Writer
+	packages int // in all; 0 = not known
+	began    time.Time
+
+	running map[string]time.Time // packages
+	output  map[string]map[string]*bytes.Buffer
+	took    map[string]float64 // seconds, of packages that have ended
+	counts  struct{ passed, failed, without, tests, subtests, failedTests, skipped int }
+	skips   map[string]int // reasons
+}
+
+func newTally(out io.Writer, packages int) *tally {
+	return &tally{out: out, packages: packages, began: time.Now(), running: map[string]time.Time{},
+		output: map[string]map[string]*bytes.Buffer{}, took: map[string]float64{}, skips: map[string]int{}}
+}
+
+// line takes one line of go test -json. What is no event is printed as it is.
+func (t *tally) line(text []byte) {
+	var e event
+	if len(text) == 0 || text[0] != '{' || json.Unmarshal(text, &e) != nil {
+		fmt.Fprintf(t.out, "%s\n", text)
+		return
+	}
+	switch {
+	case e.Action == "build-output":
+		_, _ = io.WriteString(t.out, e.Output)
+	case e.Action == "start":
+		t.running[e.Package] = time.Now()
+	case e.Action == "output" && strings.HasPrefix(e.Output, "=== "): // of go test -v
+	case e.Action == "output":
+		t.buffer(e.Package, e.Test).WriteString(e.Output)
+	case e.Test != "":
+		t.testEnds(e)
+	case e.Action == "pass" || e.Action == "fail" || e.Action == "skip":
+		t.packageEnds(e)
+	}
+}
+
+func (t *tally) buffer(pkg, test string) *bytes.Buffer {
+	of := t.output[pkg]
+	if of == nil {
+		of = map[string]*bytes.Buffer{}
+		t.output[pkg] = of
+	}
+	if of[test] == nil {
+		of[test] = &bytes.Buffer{}
+	}
+	return of[test]
+}
+
+func (t *tally) testEnds(e event) {
+	top := !strings.Contains(e.Test, "/")
+	switch e.Action {
+	case "pass":
+		if top {
+			t.counts.tests++
+		} else {
+			t.counts.subtests++
+		}
+	case "skip":
+		t.counts.skipped++
+		t.skips[reason(t.buffer(e.Package, e.Test).String())]++
+	case "fail":
+		if top {
+			t.counts.failedTests++
+		}
+		_, _ = t.out.Write(t.buffer(e.Package, e.Test).Bytes())
+	default:
+		return // it goes on
+	}
+	delete(t.output[e.Package], e.Test)
+}
+
+// packageEnds prints the package's closing line, or all that a failed one said.
+func (t *tally) packageEnds(e event) {
+	delete(t.running, e.Package)
+	t.took[e.Package] = e.Elapsed
+	own := t.buffer(e.Package, "").String()
+	switch e.Action {
+	case "pass":
+		t.counts.passed++
+		fmt.Fprintln(t.out, last(own))
+	case "skip":
+		t.counts.without++
+		fmt.Fprintln(t.out, last(own))
+	case "fail":
+		t.counts.failed++
+		for _, test := range slices.Sorted(maps.Keys(t.output[e.Package])) {
+			if test != "" { // it did not end
+				_, _ = t.out.Write(t.output[e.Package][test].Bytes())
+			}
+		}
+		_, _ = io.WriteString(t.out, own)
+	}
+	delete(t.output, e.Package)
+}
+
+// last is the last line of a text.
+func last(text string) string {
+	text = strings.TrimRight(text, "\n")
+	return text[strings.LastIndexByte(text, '\n')+1:]
+}
+
+// reason is what a skipped test said: the last line that is not go test's own,
+// without the place in the file.
+func reason(output string) string {
+	lines := strings.Split(strings.TrimRight(output, "\n"), "\n")
+	for _, line := range slices.Backward(lines) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "---") || strings.HasPrefix(line, "===") {
+			continue
+		}
+		if _, said, found := strings.Cut(line, ": "); found {
+			return said
+		}
+		return line
+	}
+	return "no reason given"
+}
+
+// progress is the line that is printed when nothing else is. compiled says what
+// the go command does while no package is tested.
+func (t *tally) progress(compiled string) string {
+	done := t.counts.passed + t.counts.failed + t.counts.without
+	line := fmt.Sprintf("    %.0f s, %d of %d packages done", time.Since(t.began).Seconds(), done, t.packages)
+	if names := slices.Sorted(maps.Keys(t.running)); len(names) > 0 {
+		for i, name := range names {
+			names[i] = short(name)
+		}
+		line += ", testing " + some(names)
+	}
+	if compiled != "" {
+		line += "; running " + compiled
+	}
+	return line
+}
+
+// short is a package's path within the module.
+func short(pkg string) string {
+	return strings.TrimPrefix(pkg, "github.com/tonnage/tonnage/")
+}
+
+// summary prints what came of all.
+func (t *tally) summary() {
+	c := t.counts
+	for _, why := range slices.Sorted(maps.Keys(t.skips)) {
+		fmt.Fprintf(t.out, "skipped %d: %s\n", t.skips[why], why)
+	}
+	names := slices.SortedFunc(maps.Keys(t.took), func(a, b string) int {
+		switch {
+		case t.took[a] > t.took[b]:
+			return -1
+		case t.took[a] < t.took[b]:
+			return 1
+		}
+		return strings.Compare(a, b)
+	})
+	names = names[:min(len(names), slowestMax)]
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%s %.0f s", short(name), t.took[name])
+	}
+	fmt.Fprintf(t.out, "slowest packages: %s\n", strings.Join(names, ", "))
+	fmt.Fprintf(t.out, "%d packages passed, %d failed, %d have no tests; %d tests and %d subtests passed, %d failed, %d skipped; %.0f s\n",
+		c.passed, c.failed, c.without, c.tests, c.subtests, c.failedTests, c.skipped, time.Since(t.began).Seconds())
+}
+
+// goTest runs go test with more arguments and shows how it advances.
+func goTest(ctx context.Context, root string, out *printer, args []string) error {
+	t := newTally(out, countPackages(ctx, root, args))
+	read, write := io.Pipe()
+	cmd := command(ctx, root, out, append([]string{"go", "test", "-json"}, args...)...)
+	cmd.Stdout = write
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() {
+		err := cmd.Wait()
+		write.Close()
+		ended <- err
+	}()
+	// The tally is used by this goroutine only: lines come in by a channel.
+	lines, failed := scan(read)
+	tock := time.NewTicker(tick)
+	defer tock.Stop()
+	for open := true; open; {
+		select {
+		case line, more := <-lines:
+			if open = more; open {
+				t.line(line)
+			}
+		case now := <-tock.C:
+			out.progress(now, func() string { return t.progress(working(cmd.Process.Pid)) })
+		}
+	}
+	t.summary()
+	return errors.Join(<-ended, <-failed, t.err())
+}
+
+// err is that of tests that failed; go test says so too, in other words.
+func (t *tally) err() error {
+	if t.counts.failed == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d packages failed", t.counts.failed)
+}
+
+// scan reads lines until the end. The error comes when the lines have ended.
+func scan(from io.Reader) (lines <-chan []byte, failed <-chan error) {
+	l, f := make(chan []byte), make(chan error, 1)
+	go func() {
+		defer close(l)
+		s := bufio.NewScanner(from)
+		s.Buffer(nil, lineBytesMax)
+		for s.Scan() {
+			l <- bytes.Clone(s.Bytes())
+		}
+		f <- s.Err()
+		_, _ = io.Copy(io.Discard, from) // so that go test does not wait
+	}()
+	return l, f
+}
+
+// countPackages is how many packages the arguments name; 0 when go list does not
+// say. Arguments behind the first flag with a value may be taken for packages, so
+// only patterns that begin with "./" count.
+func countPackages(ctx context.Context, root string, args []string) int {
+	list := []string{"list", "-find"} // their imports are not looked for
+	for _, a := range args {
+		if strings.HasPrefix(a, "./") {
+			list = append(list, a)
+		}
+	}
+	cmd := exec.CommandContext(ctx, "go", list...)
+	cmd.Dir = root
+	text, err := cmd.Output()
+	if err != nil {
+		return 0
+	}
+	return bytes.Count(text, []byte("\n"))
+}
