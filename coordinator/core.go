@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/tonnage/tonnage/engine/model"
 )
 
 // Mode says what rebalancing may do.
@@ -187,15 +189,27 @@ func (c *Core) Step(now int64, e Event) (Effects, error) {
 	return Effects{}, fmt.Errorf("%w: no such event %T", ErrInvalid, e)
 }
 
-// checkName refuses what is empty or too long for a key.
-func checkName(what, name string) error {
-	if name == "" {
-		return fmt.Errorf("%w: %s is empty", ErrInvalid, what)
-	}
-	if len(name) > NameBytesMax {
-		return fmt.Errorf("%w: %s has %d bytes, at most %d are accepted", ErrInvalid, what, len(name), NameBytesMax)
+// checkName refuses what does not pass model.CheckName.
+func checkName(what, name string) error { return invalid(what, model.CheckName(name)) }
+
+// checkOptional refuses what does not pass model.CheckOptionalName.
+func checkOptional(what, name string) error { return invalid(what, model.CheckOptionalName(name)) }
+
+// checkKnown refuses a name that nothing can have. What holds a control character
+// may be known from a state that an earlier version wrote, and can be removed.
+func checkKnown(what, name string) error {
+	if name == "" || len(name) > NameBytesMax {
+		return checkName(what, name)
 	}
 	return nil
+}
+
+// invalid says what is wrong with what; nil when err is.
+func invalid(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %s %w", ErrInvalid, what, err)
 }
 
 func (c *Core) assign(a Assignment) (Effects, error) {
@@ -223,7 +237,7 @@ func (c *Core) assign(a Assignment) (Effects, error) {
 }
 
 func (c *Core) unassign(d Domain) (Effects, error) {
-	if err := errors.Join(checkName("topology_key", d.Key), checkName("topology_value", d.Value)); err != nil {
+	if err := errors.Join(checkKnown("topology_key", d.Key), checkKnown("topology_value", d.Value)); err != nil {
 		return Effects{}, err
 	}
 	owner, ok := c.domains[d]
@@ -257,7 +271,7 @@ func (c *Core) bind(b BindCluster) (Effects, error) {
 // remove cascades. The shard's own record goes last, so that a removal that was
 // cut short can be given again.
 func (c *Core) remove(id string) (Effects, error) {
-	if err := checkName("shard_id", id); err != nil {
+	if err := checkKnown("shard_id", id); err != nil {
 		return Effects{}, err
 	}
 	if c.shards[id] == nil {

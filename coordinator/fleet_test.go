@@ -242,9 +242,18 @@ func (f *fleet) short(id string, machines int, change func(*coordinator.Shortfal
 func (f *fleet) assign() {
 	f.cycles(1)
 	for i, id := range slices.Sorted(maps.Keys(f.shards)) {
-		f.must(coordinator.AssignDomain{Assignment: coordinator.Assignment{Domain: zone("zone-" + string(rune('a'+i))), Shard: id}})
+		f.must(coordinator.AssignDomain{Assignment: coordinator.Assignment{Domain: zone(zoneName(i)), Shard: id}})
 	}
 	f.cycles(2)
+}
+
+// zoneName names zone i: zone-a to zone-z, then zone-aa.
+func zoneName(i int) string {
+	name := "zone-"
+	if i >= 26 {
+		name += string(rune('a' + i/26 - 1))
+	}
+	return name + string(rune('a'+i%26))
 }
 
 func (f *fleet) received(id string) int { return len(f.disks[id].Received) }

@@ -1,11 +1,13 @@
 package coordinator
 
+import "github.com/tonnage/tonnage/engine/model"
+
 // Limits of the fleet that one coordinator serves. Input beyond them is refused.
 const (
 	ShardsMax  = 1024
 	DomainsMax = 1 << 20
 	// NameBytesMax is the longest id, address, domain key or value.
-	NameBytesMax = 512
+	NameBytesMax = model.NameBytesMax
 	// ShortfallsMax is how many shortfalls of a report are looked at; shards send
 	// the worst first.
 	ShortfallsMax = 100

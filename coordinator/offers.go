@@ -77,6 +77,9 @@ func (o *Offering) check() error {
 		if x.State != model.Idle && x.State != model.Speculative && x.State != model.Configured {
 			return fmt.Errorf("%w: offer %d has state %s; only Idle, Speculative and Configured machines can be offered", ErrInvalid, i, x.State)
 		}
+		if err := x.check(); err != nil {
+			return fmt.Errorf("%w: offer %d: %w", ErrInvalid, i, err)
+		}
 	}
 	if n := len(o.HandOvers); n > HandOversMax {
 		return fmt.Errorf("%w: %d hand-overs are not settled, at most %d are accepted", ErrInvalid, n, HandOversMax)
@@ -85,14 +88,35 @@ func (o *Offering) check() error {
 		if err := checkName("move of a hand-over", h.Move); err != nil {
 			return err
 		}
-		if len(h.To) > NameBytesMax {
-			return fmt.Errorf("%w: the receiver of hand-over %s has %d bytes, at most %d are accepted", ErrInvalid, h.Move, len(h.To), NameBytesMax)
+		if err := checkOptional("the receiver of hand-over "+h.Move, h.To); err != nil {
+			return err
 		}
 		if len(h.Machines) > MoveMachinesMax {
 			return fmt.Errorf("%w: hand-over %s has %d machines, at most %d are accepted", ErrInvalid, h.Move, len(h.Machines), MoveMachinesMax)
 		}
+		for _, id := range h.Machines {
+			if err := checkName("a machine of hand-over "+h.Move, id); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
+}
+
+// check refuses names and labels that no machine can have.
+func (o *Offer) check() error {
+	if err := model.CheckOptionalName(o.InstanceType); err != nil {
+		return fmt.Errorf("instance_type %w", err)
+	}
+	if err := model.CheckOptionalName(o.Zone); err != nil {
+		return fmt.Errorf("zone %w", err)
+	}
+	for _, id := range o.Machines {
+		if err := model.CheckName(id); err != nil {
+			return fmt.Errorf("the id of a machine %w", err)
+		}
+	}
+	return model.CheckLabels(o.Labels)
 }
 
 // shapes number the kinds of machines that are offered, and remember which of

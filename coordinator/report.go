@@ -161,8 +161,11 @@ func (r *Report) check() error {
 	if err := checkName("shard_id", r.Shard); err != nil {
 		return err
 	}
-	if len(r.Address) > NameBytesMax {
-		return fmt.Errorf("%w: shard_address has %d bytes, at most %d are accepted", ErrInvalid, len(r.Address), NameBytesMax)
+	if err := checkOptional("shard_address", r.Address); err != nil {
+		return err
+	}
+	if err := r.Summary.check(); err != nil {
+		return err
 	}
 	if len(r.Shortfalls) > ShortfallsMax {
 		r.Shortfalls = r.Shortfalls[:ShortfallsMax]
@@ -171,10 +174,39 @@ func (r *Report) check() error {
 		values := 0
 		for _, q := range r.Shortfalls[i].Requirements {
 			values += len(q.Values)
+			if err := invalid(fmt.Sprintf("shortfall %d: a requirement's key", i), model.CheckName(q.Key)); err != nil {
+				return err
+			}
+			for _, v := range q.Values {
+				if err := invalid(fmt.Sprintf("shortfall %d: a value of the requirement on %q", i, q.Key), model.CheckText(v)); err != nil {
+					return err
+				}
+			}
 		}
 		if n := len(r.Shortfalls[i].Requirements); n > RequirementsMax || values > RequirementValuesMax {
 			return fmt.Errorf("%w: shortfall %d has %d requirements with %d values; at most %d and %d are accepted",
 				ErrInvalid, i, n, values, RequirementsMax, RequirementValuesMax)
+		}
+	}
+	return nil
+}
+
+// check refuses names that break the rule; nil has none.
+func (s *Summary) check() error {
+	if s == nil {
+		return nil
+	}
+	if err := checkOptional("summary: provider_address", s.ProviderAddress); err != nil {
+		return err
+	}
+	for name := range s.ByType {
+		if err := checkOptional("summary: an instance type", name); err != nil {
+			return err
+		}
+	}
+	for name := range s.ByZone {
+		if err := checkOptional("summary: a zone", name); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -132,7 +132,7 @@ func (l *lane) minimum(need int32) []int64 {
 	sum := l.vecs.take(l.dims)
 	l.eachRow(need, func(src *rowSource, i int) {
 		least := src.block.MinAggregate(i)
-		if len(least) == 0 {
+		if len(least) == 0 || src.block.Unoffered(i).Some() {
 			columnar.SatAdd(sum, src.block.Aggregate(i))
 			return
 		}

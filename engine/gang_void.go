@@ -82,7 +82,7 @@ func (l *lane) voidFor(need int32, r columnar.Row) {
 		return
 	}
 	if res := l.s.Supply.Reservation(r); l.ofPlan(&res) {
-		l.void(res.Owner)
+		l.void(res.Owner, PlanRankLost)
 	}
 }
 
@@ -108,13 +108,13 @@ func (l *lane) voidLost(need int32) {
 			continue
 		}
 		if res := l.s.Supply.Reservation(r); l.ofPlan(&res) {
-			l.void(res.Owner)
+			l.void(res.Owner, PlanDomainLost)
 		}
 	}
 }
 
-// void ends an owner's plans. O(what is held for the owner, and its needs).
-func (l *lane) void(owner model.Owner) {
+// void ends an owner's plans for a cause. O(what is held for the owner, and its needs).
+func (l *lane) void(owner model.Owner, why PlanEnd) {
 	x, st := &l.reserved, &l.e.store.reserved
 	if x.voided == nil {
 		if st.voided == nil {
@@ -140,7 +140,7 @@ func (l *lane) void(owner model.Owner) {
 			x.drains[n] = l.both(x.drains[n], drains)
 		}
 	}
-	h.rows = kept
+	h.rows, h.end = kept, why
 }
 
 // endPlans voids what plans hold for an owner, and returns the others of what is held

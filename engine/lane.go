@@ -51,34 +51,35 @@ type lane struct {
 	vainSince []uint64
 	goneSince []uint64 // by kind: the same for what is free, which is all gone
 
-	number       uint8  // of the worker
-	shares       shares // what it may acquire, while there are others
-	folder       folder
-	finder       gangFinder
-	byKind       []int32          // how many needs may acquire something
-	asks         []bool           // by kind; see findAskers
-	places       []uint64         // scratch: see setOf
-	short        []int32          // gangs that phase 2 looks at
-	outlines     []int64          // of gangs; see turns
-	visited      []int32          // needs that had a turn after credit
-	undone       []columnar.Row   // machines taken that were not acquired
-	nextBlock    int              // of reserved.blocks
-	acquisitions [2][]acquisition // Idle, Speculative; in rank order
-	satisfied    int              // rows
-	credited     int              // needs
-	counts       AcquireCounts
-	strangers    []stranger
-	notes        []tried // scratch
-	replay       replay
-	cheapest     []classPriority // scratch
-	lowest       []int32         // scratch, by class
-	needs        []int32         // of the cluster at work, in rank order
-	byText       columnar.StringSorter
-	passed       []uint64       // scratch
-	used         []columnar.Row // scratch
-	left         []spare        // scratch
-	words        []uint64       // scratch
-	inOrder      []keyedRow     // scratch
+	number           uint8  // of the worker
+	shares           shares // what it may acquire, while there are others
+	folder           folder
+	finder           gangFinder
+	byKind           []int32          // how many needs may acquire something
+	asks             []bool           // by kind; see findAskers
+	places           []uint64         // scratch: see setOf
+	short            []int32          // gangs that phase 2 looks at
+	outlines         []int64          // of gangs; see turns
+	visited          []int32          // needs that had a turn after credit
+	undone           []columnar.Row   // machines taken that were not acquired
+	nextBlock        int              // of reserved.blocks
+	acquisitions     [2][]acquisition // Idle, Speculative; in rank order
+	satisfied        int              // rows
+	credited         int              // needs
+	clustersCredited int
+	counts           AcquireCounts
+	strangers        []stranger
+	notes            []tried // scratch
+	replay           replay
+	cheapest         []classPriority // scratch
+	lowest           []int32         // scratch, by class
+	needs            []int32         // of the cluster at work, in rank order
+	byText           columnar.StringSorter
+	passed           []uint64       // scratch
+	used             []columnar.Row // scratch
+	left             []spare        // scratch
+	words            []uint64       // scratch
+	inOrder          []keyedRow     // scratch
 }
 
 // enter makes the lane ready for a pass.
@@ -96,7 +97,7 @@ func (l *lane) enter(p *pass) {
 	l.acquisitions[0], l.acquisitions[1] = l.acquisitions[0][:0], l.acquisitions[1][:0]
 	l.shares, l.revived = shares{}, false
 	l.dealt.ofKind = l.dealt.ofKind[:0]
-	l.probes, l.nextBlock, l.satisfied, l.credited = 0, 0, 0, 0
+	l.probes, l.nextBlock, l.satisfied, l.credited, l.clustersCredited = 0, 0, 0, 0, 0
 	l.lost, l.moreUnits = l.lost[:0], 0
 	l.counts = AcquireCounts{}
 	l.visited, l.undone, l.strangers = l.visited[:0], l.undone[:0], l.strangers[:0]

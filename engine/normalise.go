@@ -184,7 +184,7 @@ func (f *folder) changedRows(c int32) bool {
 	state, groups := &p.e.store.clusters[c], f.block.GroupIDs()
 	for _, row := range state.changed {
 		profile, aggregate := f.block.Profile(int(row)), f.block.AggregateIDs()[row]
-		if f.stripped.same(p, profile) {
+		if !f.block.Unoffered(int(row)).Some() && f.stripped.same(p, profile) {
 			if fits, why := f.fits(p.s.Supply.Matcher(p.s.Demand.Profile(profile)), aggregate); fits || why != neverFits {
 				return false
 			}
@@ -219,8 +219,13 @@ func (f *folder) row(state *clusterState, n *line, row int) {
 	*n = line{cluster: f.c}
 	profile, aggregate := b.Profiles()[row], b.AggregateIDs()[row]
 	p.e.store.aggregates[int(f.base)+row] = aggregate
-	if f.stripped.same(p, profile) {
-		at := f.fold(profile, aggregate, row)
+	unoffered, same := b.Unoffered(row), f.stripped.same(p, profile)
+	waits := unoffered.Waits(same)
+	if same {
+		at := neverFits // no machine holds what none offers
+		if !waits {
+			at = f.fold(profile, aggregate, row)
+		}
 		state.hasSame = state.hasSame || at != neverFits
 		if at >= 0 {
 			f.join(at, row)
@@ -233,7 +238,7 @@ func (f *folder) row(state *clusterState, n *line, row int) {
 		}
 	}
 	n.kind = f.kindOf(profile, b.UnitIDs()[row], positive(p.s.Demand.Vector(aggregate)))
-	if b.Parked(row) {
+	if waits || b.Parked(row) {
 		n.status |= isParked
 	}
 }

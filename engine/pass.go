@@ -82,21 +82,22 @@ type pass struct {
 	planWhys    []plannedWhy
 	tenancyWhys []tenancyWhy
 	// With gangs: the pools of units, who has plans, and what they count on.
-	unitPools map[victimPoolKey]*unitPool
-	cuts      map[cutKey]*cut // by a nested key, when first needed
-	cut       *cut            // of the need at work, nil = its domains are whole
-	plans     []plan
-	planned   []planned
-	awaited   []columnar.Row // what the need at work counts on of a plan that has ended
-	taker     []int32        // by row: 1 + the need whose plan counts on it; nil = no plan
-	regiven   bool           // some victim has gone from one plan to another
-	reclaims  []columnar.Row
-	deletes   []columnar.Row
-	probes    int64
-	credited  int
-	counts    AcquireCounts
-	rows      int          // of the demand
-	lookedAt  atomic.Int32 // see rowAt
+	unitPools        map[victimPoolKey]*unitPool
+	cuts             map[cutKey]*cut // by a nested key, when first needed
+	cut              *cut            // of the need at work, nil = its domains are whole
+	plans            []plan
+	planned          []planned
+	awaited          []columnar.Row // what the need at work counts on of a plan that has ended
+	taker            []int32        // by row: 1 + the need whose plan counts on it; nil = no plan
+	regiven          bool           // some victim has gone from one plan to another
+	reclaims         []columnar.Row
+	deletes          []columnar.Row
+	probes           int64
+	credited         int
+	clustersCredited int
+	counts           AcquireCounts
+	rows             int          // of the demand
+	lookedAt         atomic.Int32 // see rowAt
 
 	turns   turns
 	tenancy *tenancy // nil = none

@@ -41,8 +41,10 @@ func (p *pass) prepareKind(i int) {
 func (l *lane) creditAgain(c int) {
 	switch x := &l.e.store.clusters[c]; {
 	case x.dirty:
+		l.clustersCredited++
 		l.creditCluster(c)
 	case x.replay:
+		l.clustersCredited++
 		l.replayCluster(c)
 	}
 }
@@ -53,6 +55,7 @@ func (p *pass) preempt() {
 	for _, l := range p.e.lanes {
 		p.probes += l.probes
 		p.credited += l.credited
+		p.clustersCredited += l.clustersCredited
 		p.counts.add(&l.counts)
 	}
 }

@@ -151,6 +151,7 @@ type Stats struct {
 	Classes     int
 	Satisfied   int
 	Unsatisfied int
+	Unoffered   int // rows that ask for a resource that no machine offers
 	Actions     [NumKinds]int
 	// Full says that nothing of the cycle before was built upon; Checked, that
 	// an answer which did build on it was compared with one that does not;
@@ -159,6 +160,13 @@ type Stats struct {
 	// Credited counts the Needs whose credit was worked out: all of them when
 	// Full, else those that the changes since the cycle before may concern.
 	Credited int
+	// Clusters are those that have rows or machines; ClustersCredited counts those of which some Need's
+	// credit was worked out. What the others were credited was taken over from the cycle before.
+	Clusters, ClustersCredited int
+	// Adopted counts the machines whose stamp changes since they serve another Need of
+	// their cluster: those of Plan.Adopted, each once.
+	Adopted int
+	PlanCounts
 	// Probes counts the candidates that were looked at in phases 1 and 2.
 	Probes int64
 	AcquireCounts
@@ -284,7 +292,7 @@ func (p *Plan) Identity(i int) (cluster string, row int) {
 }
 
 // Satisfied reports whether nothing is missing of what a row asks for.
-func (p *Plan) Satisfied(i int) bool { return p.pass.at(i).is(isSatisfied) }
+func (p *Plan) Satisfied(i int) bool { return p.pass.isMet(p.pass.needAt(i)) }
 
 // Rank returns a row's place in the order of the pass.
 func (p *Plan) Rank(i int) int32 { return p.pass.rankOf[p.pass.needAt(i)] }
@@ -315,6 +323,10 @@ func (p *Plan) CouldCover(i int) bool { return p.pass.couldCover(p.pass.at(i)) }
 
 // Dims returns the names of the dimensions of AddDeficit.
 func (p *Plan) Dims() []string { return p.pass.s.Dims[:p.pass.dims] }
+
+// Unoffered returns what a row lacks under names that no machine offers, which
+// AddDeficit has no dimension for; nil as a rule.
+func (p *Plan) Unoffered(i int) model.Resources { return p.pass.unoffered(p.pass.needAt(i)).Aggregate }
 
 // AddDeficit adds what a row lacks to a vector over Dims, saturating.
 func (p *Plan) AddDeficit(sum []int64, i int) { p.pass.addDeficit(sum, p.pass.needAt(i)) }

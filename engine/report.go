@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/tonnage/tonnage/bitmap"
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -15,16 +17,19 @@ func (p *pass) report(plan *Plan) {
 	p.reportEnded(plan)
 	p.reportReserved(plan)
 	p.reportAdopted(plan)
+	p.countPlans(&plan.Stats.PlanCounts, p.e.store.reserved.fates)
 	p.findUsable()
 	st := &plan.Stats
 	st.Machines, st.Needs, st.Folded, st.Probes, st.Credited = p.s.Supply.Len(), p.rows, len(p.order), p.probes, p.credited
 	st.AcquireCounts = p.counts
+	st.Clusters, st.ClustersCredited = len(p.s.Clusters), p.clustersCredited
 	for i := range p.s.Classes {
 		if p.s.Classes[i].Live {
 			st.Classes++
 		}
 	}
-	st.Satisfied = p.satisfied
+	unoffered, credited := p.countUnoffered()
+	st.Unoffered, st.Satisfied = unoffered, p.satisfied-credited
 	st.Unsatisfied = st.Needs - st.Satisfied
 	for i := range plan.Actions {
 		st.Actions[plan.Actions[i].Kind]++
@@ -85,7 +90,7 @@ func (p *pass) result(row int32) NeedResult {
 	out := NeedResult{
 		Cluster: p.s.Clusters[n.cluster], Row: int(row - p.sources[n.cluster].base), Fold: p.named(need), Rank: p.rankOf[need],
 		Folded: n.is(isFold), Profile: k.profile, Group: p.groupName(need),
-		Satisfied: n.is(isSatisfied), CouldCover: p.couldCover(n), Awaiting: n.is(isAwaiting), Unmet: p.unmet(need),
+		Satisfied: p.isMet(need), CouldCover: p.couldCover(n), Awaiting: n.is(isAwaiting), Unmet: p.unmet(need),
 	}
 	acquired := false
 	for r := n.head; r != columnar.None; r = p.held[r].next {
@@ -106,6 +111,9 @@ func (p *pass) result(row int32) NeedResult {
 	deficit := make([]int64, p.dims)
 	p.readDeficit(deficit, need)
 	out.Deficit = p.resources(deficit)
+	if beyond := p.unoffered(need).Aggregate; len(beyond) > 0 {
+		out.Deficit = out.Deficit.Add(beyond)
+	}
 	if in := p.inFlight[need]; in != nil {
 		for d, x := range in {
 			deficit[d] = min(deficit[d], x)
@@ -113,6 +121,40 @@ func (p *pass) result(row int32) NeedResult {
 		out.InFlight = p.resources(deficit)
 	}
 	return out
+}
+
+// unoffered returns what a need asks for under names that no machine offers. No
+// fold does.
+func (p *pass) unoffered(need int32) demand.Unoffered {
+	src := &p.sources[p.lines[need].cluster]
+	if src.block.UnofferedRows() == 0 || p.lines[need].is(isFold) {
+		return demand.Unoffered{}
+	}
+	return src.block.Unoffered(int(need - src.base))
+}
+
+// isMet reports whether nothing is missing of what a need asks for. For decisions
+// a need is satisfied by what its machines can offer; see demand.Unoffered.
+func (p *pass) isMet(need int32) bool {
+	return p.lines[need].is(isSatisfied) && len(p.unoffered(need).Aggregate) == 0
+}
+
+// countUnoffered returns how many rows ask for what no machine offers, and how many
+// of these have all the rest. O(clusters), where there are none.
+func (p *pass) countUnoffered() (rows, credited int) {
+	for i := range p.sources {
+		src := &p.sources[i]
+		if src.block == nil || src.block.UnofferedRows() == 0 {
+			continue
+		}
+		rows += src.block.UnofferedRows()
+		for row := range src.block.UnofferedAll() {
+			if len(src.block.Unoffered(row).Aggregate) > 0 && p.lines[src.base+int32(row)].is(isSatisfied) {
+				credited++
+			}
+		}
+	}
+	return rows, credited
 }
 
 func (p *pass) addDeficit(sum []int64, need int32) {
@@ -156,12 +198,17 @@ func (p *pass) resources(v []int64) model.Resources {
 // unmet returns the first reason that holds for an unsatisfied need.
 func (p *pass) unmet(need int32) Unmet {
 	n, k := &p.lines[need], p.kindOf(need)
-	switch {
-	case n.is(isSatisfied):
+	unoffered := p.unoffered(need)
+	switch lacks := len(unoffered.Aggregate) > 0; {
+	case n.is(isSatisfied) && !lacks:
 		return UnmetNone
+	case unoffered.Waits(k.same):
+		return UnmetNoMatchingSupply
 	case n.is(isParked):
 		return UnmetParked
 	case !k.usable:
+		return UnmetNoMatchingSupply
+	case lacks && n.is(isSatisfied|isAwaiting): // but for that it has, or will have, all
 		return UnmetNoMatchingSupply
 	case n.is(isAwaiting):
 		return UnmetAwaitingDrain
@@ -210,46 +257,79 @@ func (p *pass) anyUsable(k *kind) bool {
 
 // reportEnded lists the machines whose reservation is over.
 func (p *pass) reportEnded(plan *Plan) {
+	fates := p.e.store.reserved.fates
+	clear(fates)
 	for r, res := range p.s.Supply.Reservations() {
-		if p.ended(r, res) {
+		end := p.endOf(r, &res)
+		if end != PlanStands {
 			plan.Ended = append(plan.Ended, r)
+		}
+		if p.ofPlan(&res) {
+			p.noteFate(fates, res.Owner, end, p.held[r].need != unheld && p.s.View.State[r] == model.Idle)
 		}
 	}
 	slices.SortFunc(plan.Ended, func(a, b columnar.Row) int { return cmp.Compare(p.s.IDRank[a], p.s.IDRank[b]) })
 }
 
-func (p *pass) ended(r columnar.Row, res model.Reservation) bool {
+// endOf returns why a reservation ends in this pass, PlanStands when it does not.
+func (p *pass) endOf(r columnar.Row, res *model.Reservation) PlanEnd {
 	if _, void := p.reserved.voided[r]; void {
-		return true
+		return p.e.store.reserved.holdingOf(&res.Owner, nil).end
 	}
 	if !p.reserved.live(r) {
-		return !p.mayHold(r, &res) || p.s.Demand.Reported(res.Owner.Cluster)
+		return p.endOfLate(r, res)
 	}
 	members := p.reserved.members[r]
-	if h := p.held[r].need; h != unheld && p.s.View.State[r] != model.Configured {
-		return !slices.Contains(members, h) // somebody else took it
+	holder := p.held[r].need
+	ofOwner := holder != unheld && slices.Contains(members, holder)
+	switch {
+	case holder != unheld && p.s.View.State[r] != model.Configured:
+		if ofOwner {
+			return PlanStands
+		}
+		return PlanRankLost // somebody else took it
+	case !ofOwner && p.isUnneeded(r, res, members):
+		return PlanUnneeded
+	case len(members) == 0 || ofOwner || slices.ContainsFunc(members, func(n int32) bool { return !p.lines[n].is(isSatisfied) }):
+		return PlanStands
 	}
-	if (p.held[r].need == unheld || !slices.Contains(members, p.held[r].need)) && p.isUnneeded(r, &res, members) {
-		return true
+	return PlanOwnerSatisfied
+}
+
+// endOfLate is endOf for a reservation that was over before the pass began.
+func (p *pass) endOfLate(r columnar.Row, res *model.Reservation) PlanEnd {
+	switch {
+	case !p.mayHold(r, res):
+		if st := p.s.View.State[r]; st == model.Idle || st == model.Configured || st == model.Creating {
+			return PlanExpired
+		}
+		return PlanMachinesGone
+	case p.s.Demand.Reported(res.Owner.Cluster):
+		return PlanOwnerGone
 	}
-	if len(members) == 0 || slices.Contains(members, p.held[r].need) {
-		return false
-	}
-	return !slices.ContainsFunc(members, func(n int32) bool { return !p.lines[n].is(isSatisfied) })
+	return PlanStands
 }
 
 // reportAdopted lists the machines that have come to serve a need whose stamp they
-// do not carry.
+// do not carry, and counts each once.
 func (p *pass) reportAdopted(plan *Plan) {
 	p.e.crew.run(p.e.tasks.adopted)
 	most := 0
 	for _, l := range p.e.lanes {
 		most += len(l.strangers)
 	}
+	if most == 0 {
+		return
+	}
 	plan.Adopted = slices.Grow(plan.Adopted, most)
+	listed := bitmap.DenseIn(p.e.arena, p.s.Supply.RowMax())
 	for _, l := range p.e.lanes {
 		for _, x := range l.strangers {
 			plan.Adopted = append(plan.Adopted, Adopted{Machine: x.row, Need: x.named})
+			if !listed.Has(uint32(x.row)) {
+				listed.Set(uint32(x.row))
+				plan.Stats.Adopted++
+			}
 		}
 	}
 }

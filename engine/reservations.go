@@ -46,6 +46,7 @@ type holding struct {
 	// idle and leaving say that machines of a plan are Idle, and that some are Configured
 	// for another cluster than the owner's.
 	ofPlan, idle, leaving bool
+	end                   PlanEnd // why its plans have ended in this pass
 }
 
 // reservationStore is the memory of reservations and of what they are found with.
@@ -65,6 +66,7 @@ type reservationStore struct {
 	standing     map[model.Owner]bool // whose plans have some machine that has not passed its deadline
 	voided       map[columnar.Row][]int32
 	drains       map[int32][]columnar.Row
+	fates        map[model.Owner]planFate // of plans of earlier cycles
 }
 
 // begin empties the store.
@@ -73,6 +75,7 @@ func (x *reservationStore) begin() {
 		*x = reservationStore{
 			members: map[columnar.Row][]int32{}, rows: map[int32][]columnar.Row{}, at: map[model.Owner]int32{}, wanted: map[model.Owner]bool{},
 			clusters: map[string]bool{}, fingerprints: map[uint64]bool{}, owners: map[model.Owner][]int32{}, byRow: map[model.Owner]bool{}, standing: map[model.Owner]bool{},
+			fates: map[model.Owner]planFate{},
 		}
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/mtls"
 )
 
@@ -17,7 +18,6 @@ const (
 	BurstDefault          = 100
 	AckConcurrencyDefault = 16
 	ackConcurrencyMax     = 1024
-	clusterIDBytesMax     = 512
 )
 
 // Config is what an operator is started with.
@@ -43,8 +43,8 @@ type Config struct {
 func (c *Config) Validate() error {
 	var faults []error
 	refuse := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	if c.ClusterID == "" || len(c.ClusterID) > clusterIDBytesMax {
-		refuse("a cluster id of 1 to %d bytes is needed (--cluster-id)", clusterIDBytesMax)
+	if err := model.CheckName(c.ClusterID); err != nil {
+		refuse("the cluster id %w (--cluster-id)", err)
 	}
 	if len(c.Shards) == 0 {
 		refuse("the address of a shard is needed (--shard-addr)")

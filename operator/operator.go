@@ -16,6 +16,7 @@ import (
 
 	bigfleet "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	api "github.com/tonnage/tonnage/api/v1alpha1"
+	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/operator/bootstrap"
 	"github.com/tonnage/tonnage/operator/drain"
 	"github.com/tonnage/tonnage/operator/mirror"
@@ -124,7 +125,7 @@ func (o *Operator) Start(ctx context.Context) error {
 	}
 	client := session.New(session.Config{
 		ClusterID: o.cfg.ClusterID, Addresses: o.cfg.Shards, RollupInterval: o.cfg.RollupInterval, SettleAfter: o.cfg.SettleAfter,
-		Dial: session.DialGRPC(o.cfg.TLS.DialOptions()...), Demand: reporter, Log: o.log, Metrics: o.metrics,
+		Dial: session.DialGRPC(o.cfg.TLS.DialOptionsTo(mtls.ShardServer())...), Demand: reporter, Log: o.log, Metrics: o.metrics,
 		Cluster: &site{nodes: nodes, capacities: capacities, drains: drains, renderer: o.renderer, metrics: o.metrics, now: time.Now},
 	})
 	var wg sync.WaitGroup

@@ -162,6 +162,7 @@ func (s *Shard) undo(r columnar.Row, machine string, was *standing) {
 		return
 	}
 	delete(s.drains, machine)
+	s.history.Disturbed(told)
 	s.remember(r)
 	s.tell(r, told)
 }

@@ -24,8 +24,11 @@ var ErrInvalid = errors.New("the instruction cannot be followed")
 // assigned one takes everything that its provider lists. It is kept across
 // restarts; see Kept.
 func (s *Shard) AssignDomain(d Domain) error {
-	if d.Key == "" || d.Value == "" || len(d.Key)+len(d.Value) > 2*model.NameBytesMax {
-		return fmt.Errorf("%w: a domain has a key and a value of at most %d bytes each", ErrInvalid, model.NameBytesMax)
+	if err := model.CheckName(d.Key); err != nil {
+		return fmt.Errorf("%w: the key of the domain %w", ErrInvalid, err)
+	}
+	if err := model.CheckName(d.Value); err != nil {
+		return fmt.Errorf("%w: the value of the domain %w", ErrInvalid, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,22 +105,20 @@ func (s *Shard) Domains() []Domain {
 
 // CoordinatorTerm returns the highest term of a coordinator that this process
 // has heard of, 0 = none.
-func (s *Shard) CoordinatorTerm() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.term
-}
+func (s *Shard) CoordinatorTerm() int64 { return s.term.Load() }
 
 // HearTerm takes note of a coordinator's term. false says that a higher one is
 // known: whoever speaks has been replaced.
 func (s *Shard) HearTerm(term int64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if term < s.term {
-		return false
+	for {
+		known := s.term.Load()
+		if term < known {
+			return false
+		}
+		if s.term.CompareAndSwap(known, term) {
+			return true
+		}
 	}
-	s.term = term
-	return true
 }
 
 // Retire forgets a Failed machine. If the provider still lists it, it is taken

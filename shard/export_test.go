@@ -1,6 +1,16 @@
 package shard
 
-import "github.com/tonnage/tonnage/engine"
+import (
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/demand"
+)
+
+// Demand shows the shard's table of demand.
+func (s *Shard) Demand(show func(*demand.Table)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	show(s.demand)
+}
 
 // Doctor changes every plan of the shard before the shard looks at it.
 func (s *Shard) Doctor(change func(*engine.Plan)) {

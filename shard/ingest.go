@@ -2,7 +2,6 @@ package shard
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/model"
@@ -28,19 +27,19 @@ const (
 	RollupHeld // in quarantine; the demand accepted before stays
 )
 
-// ApplyRollup takes in a cluster's whole demand; rows may leave Cluster empty.
-// An accepted one starts a cycle at once; a row that goes on has arrived when it was
-// first reported. A refused one changes nothing: the
-// error says what is wrong with it, and the last good demand stays. A held one
-// leaves the demand as it is too, but the cluster has reported. now is Unix
-// nanoseconds. Safe for concurrent use.
+// ApplyRollup takes in a cluster's whole demand; rows may leave Cluster empty. An
+// accepted roll-up starts a cycle at once, and that cycle takes it over, or a
+// newer one of the cluster; a row that continues one of the demand before keeps
+// its arrival. A new row arrives when the caller says. A refused roll-up changes
+// nothing: the error says what is wrong with it, and the last good demand stays.
+// A held one leaves the demand as it is too, but the cluster has reported. now is
+// Unix nanoseconds. It is safe for concurrent use and waits for no cycle.
 func (s *Shard) ApplyRollup(cluster string, rows []model.Need, now int64) (RollupOutcome, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err := checkRows(cluster, rows); err != nil {
 		return s.refuseRollup(cluster, len(rows), err)
 	}
-	b := s.rollup
+	b := s.mail.spare()
+	defer s.mail.recycle(b)
 	b.Reset(cluster)
 	b.Grow(len(rows))
 	for i := range rows {
@@ -48,19 +47,19 @@ func (s *Shard) ApplyRollup(cluster string, rows []model.Need, now int64) (Rollu
 			return s.refuseRollup(cluster, len(rows), err)
 		}
 	}
-	return s.take(b, now)
+	return s.post(b, now)
 }
 
-// TakeRollup is ApplyRollup for rows that were read into a builder, which may
-// be used again afterwards. One that was refused there is refused here. The lock
-// is held for the exchange of the rows alone.
+// TakeRollup is ApplyRollup for rows of an operator, which were read into a
+// builder. New rows arrive now, whatever the operator says. A roll-up that the
+// builder has refused is refused here. The builder holds nothing of use
+// afterwards: Reset it before the next roll-up.
 func (s *Shard) TakeRollup(b *demand.Builder, now int64) (RollupOutcome, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err := b.Err(); err != nil {
 		return s.refuseRollup(b.Cluster(), b.Len(), err)
 	}
-	return s.take(b, now)
+	b.ArrivedAt(now)
+	return s.post(b, now)
 }
 
 func (s *Shard) refuseRollup(cluster string, rows int, err error) (RollupOutcome, error) {
@@ -69,32 +68,60 @@ func (s *Shard) refuseRollup(cluster string, rows int, err error) (RollupOutcome
 	return RollupRefused, err
 }
 
-// take makes a builder's rows the whole demand of its cluster, or holds them. A
-// row that was there before keeps its arrival, and its stamps while it asks for
-// as much: a roll-up that says the same again changes nothing.
-func (s *Shard) take(b *demand.Builder, now int64) (RollupOutcome, error) {
+// post puts a builder's rows into the mailbox of their cluster.
+func (s *Shard) post(b *demand.Builder, now int64) (RollupOutcome, error) {
 	cluster, rows := b.Cluster(), b.Len()
-	if s.cfg.Quarantine && s.suspicious(cluster, rows) {
-		s.held[cluster]++
-		if s.held[cluster] < quarantineRollups {
-			s.demand.MarkReported(cluster)
-			s.metrics.quarantined(s.held)
-			s.log.Warn("roll-up held: it drops nearly all rows", "cluster", cluster, "rows", rows, "rollup", s.held[cluster], "confirmedAt", quarantineRollups)
-			return RollupHeld, nil
-		}
-	}
-	if !s.demand.Reported(cluster) {
-		b.ArrivedBy(func(p *model.Profile) int64 { return s.latency.waitsSince(cluster, p) })
-	}
-	if err := s.demand.Report(b); err != nil {
+	if err := s.admission.Load().Check(b); err != nil {
 		return s.refuseRollup(cluster, rows, err)
 	}
-	delete(s.held, cluster)
-	s.metrics.quarantined(s.held)
-	s.wanted.replace(s.demand, cluster)
-	s.reportedAt[cluster] = now
-	s.Wake()
-	return RollupAccepted, nil
+	outcome, held, err := s.mail.put(b, now)
+	switch outcome {
+	case RollupRefused:
+		return s.refuseRollup(cluster, rows, err)
+	case RollupHeld:
+		s.log.Warn("roll-up held: it drops nearly all rows", "cluster", cluster, "rows", rows, "rollup", held, "confirmedAt", quarantineRollups)
+	case RollupAccepted:
+		s.Wake()
+	}
+	s.metrics.quarantined(cluster, held)
+	return outcome, nil
+}
+
+// takeMail makes what waits in the mailboxes the demand of their clusters. A row
+// that was there before keeps its arrival, and its stamps while it asks for as
+// much: a roll-up that says the same again changes nothing.
+func (s *Shard) takeMail() {
+	s.mailed = s.mail.take(s.mailed[:0])
+	for i := range s.mailed {
+		x := &s.mailed[i]
+		if x.rollup == nil {
+			s.demand.MarkReported(x.cluster)
+			continue
+		}
+		s.exchange(x)
+		s.mail.recycle(x.rollup)
+		x.rollup = nil
+	}
+	if len(s.mailed) > 0 {
+		s.admission.Store(s.demand.Admission())
+	}
+}
+
+// exchange makes one accepted roll-up the demand of its cluster. What the table
+// refuses all the same, for a limit of all clusters together, counts as refused
+// although it was acknowledged: the demand before it stays.
+func (s *Shard) exchange(x *delivery) {
+	rows := x.rollup.Len()
+	if !s.demand.Reported(x.cluster) {
+		x.rollup.ArrivedBy(func(p *model.Profile) int64 { return s.latency.waitsSince(x.cluster, p) })
+	}
+	if err := s.demand.Report(x.rollup); err != nil {
+		_, _ = s.refuseRollup(x.cluster, rows, fmt.Errorf("it was acknowledged, and there is no room for it in the demand of all clusters: %w", err))
+		s.mail.know(x.cluster, s.rowsOf(x.cluster))
+		return
+	}
+	s.wanted.replace(s.demand, x.cluster)
+	s.reportedAt[x.cluster] = x.at
 }
 
 // LoadDemand sets what a cluster needs without a report of its own, as from a
@@ -106,17 +133,18 @@ func (s *Shard) LoadDemand(cluster string, rows []model.Need) error {
 	if err := s.demand.Load(cluster, rows); err != nil {
 		return err
 	}
+	s.mail.know(cluster, len(rows))
 	s.wanted.replace(s.demand, cluster)
+	s.admission.Store(s.demand.Admission())
 	return nil
 }
 
-// suspicious tells whether a roll-up drops nearly everything.
-func (s *Shard) suspicious(cluster string, rows int) bool {
-	accepted := 0
+// rowsOf returns how many rows of a cluster the table has.
+func (s *Shard) rowsOf(cluster string) int {
 	if b := s.demand.Block(cluster); b != nil {
-		accepted = b.Len()
+		return b.Len()
 	}
-	return accepted >= QuarantineRowsMin && rows*quarantineKept < accepted
+	return 0
 }
 
 // checkRows refuses what must not even be held.
@@ -136,17 +164,4 @@ func checkRows(cluster string, rows []model.Need) error {
 }
 
 // Held returns the clusters whose last roll-up is in quarantine, sorted.
-func (s *Shard) Held() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.heldLocked()
-}
-
-func (s *Shard) heldLocked() []string {
-	out := make([]string, 0, len(s.held))
-	for c := range s.held {
-		out = append(out, c)
-	}
-	slices.Sort(out)
-	return out
-}
+func (s *Shard) Held() []string { return s.mail.heldClusters() }

@@ -2,10 +2,14 @@ package shard_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/shard"
 )
@@ -137,5 +141,204 @@ func TestHeldRollupOpensTheGate(t *testing.T) {
 	c := w.step()
 	if c.Counts[engine.Reclaim] != 1 || !slices.Equal(c.Held, []string{"c1"}) {
 		t.Errorf("the eleventh machine is excess: %v, held %v", c.Counts, c.Held)
+	}
+}
+
+// stamped is a roll-up as an operator's session hands it over: rows with the time
+// that the operator says.
+func stamped(t *testing.T, cluster string, stamp int64, needs ...model.Need) *demand.Builder {
+	t.Helper()
+	b := demand.NewBuilder()
+	b.Reset(cluster)
+	for i := range needs {
+		needs[i].Arrival = stamp
+		if err := b.AddNeed(&needs[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b
+}
+
+// take hands over a roll-up of an operator.
+func (w *world) take(b *demand.Builder) {
+	w.t.Helper()
+	if outcome, err := w.shard.TakeRollup(b, w.now); err != nil || outcome != shard.RollupAccepted {
+		w.t.Fatalf("%v, %v", outcome, err)
+	}
+}
+
+// TestStampsOfOperatorsDoNotOvertake: among equals the cluster is served whose demand the
+// shard heard of first, whatever time operators write into their roll-ups.
+func TestStampsOfOperatorsDoNotOvertake(t *testing.T) {
+	for name, stamp := range map[string]int64{"none": 0, "before 1970": -1, "1970": 1, "the year 2262": math.MaxInt64} {
+		w := newWorld(t, nil)
+		w.take(stamped(t, "first", w.now+second, need(t, 1, 4)))
+		w.step()
+		w.take(stamped(t, "a", stamp, need(t, 1, 4)))
+		w.step()
+		w.take(stamped(t, "z", w.now-5*second, need(t, 1, 4)))
+		for i, want := range []string{"first", "a", "z"} {
+			id := fmt.Sprint("m-", i)
+			if err := w.fleet.Add(machine(id, model.Idle, "")); err != nil {
+				t.Fatal(err)
+			}
+			if w.steps(1); w.get(id).Cluster != want {
+				t.Errorf("stamped %s: machine %d goes to %q, want %q", name, i, w.get(id).Cluster, want)
+			}
+		}
+	}
+}
+
+// TestAnswersWaitForNoCycle: while a cycle decides, roll-ups are answered, and the next cycle takes
+// over the newest of each cluster.
+func TestAnswersWaitForNoCycle(t *testing.T) {
+	var entered, leave chan struct{}
+	w := newWorld(t, machines(3, model.Idle, ""), func(_ *shard.Config, d *shard.Deps, _ *provCfg) {
+		d.Decided = func(engine.Input, *engine.Plan) {
+			if entered != nil {
+				close(entered)
+				<-leave
+			}
+		}
+	})
+	entered, leave = make(chan struct{}), make(chan struct{})
+	stepped := make(chan *shard.Cycle)
+	go func() { stepped <- w.step() }()
+	<-entered
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		w.take(stamped(t, "c1", 0, need(t, 1, 4)))
+		w.take(stamped(t, "c1", 0, need(t, 1, 8)))
+		w.take(stamped(t, "c2", 0, need(t, 1, 4)))
+		_ = w.shard.CoordinatorTerm() // goes out with each acknowledgement
+		_ = w.shard.HearTerm(1)
+		_ = w.shard.Held()
+	}()
+	select {
+	case <-answered:
+	case <-time.After(patience):
+		t.Error("the answers wait for the cycle")
+	}
+	close(leave)
+	if c := <-stepped; c.Counts[engine.Bootstrap] != 0 {
+		t.Errorf("the cycle took over what came while it decided: %v", c.Counts)
+	}
+	<-answered
+	entered = nil
+	w.step()
+	if got := w.shard.Count()[model.Configured]; got != 3 || w.boundTo("c1") != 2 || w.boundTo("c2") != 1 {
+		t.Errorf("%d machines are bound, %d to c1 and %d to c2; want 2 and 1", got, w.boundTo("c1"), w.boundTo("c2"))
+	}
+}
+
+func (w *world) boundTo(cluster string) (n int) {
+	w.shard.Machines(func(m model.Machine) bool {
+		if m.State == model.Configured && m.Cluster == cluster {
+			n++
+		}
+		return true
+	})
+	return n
+}
+
+// TestRowsKeepTheArrivalOfARollupThatNoCycleSaw: a roll-up that a newer one
+// replaces in the mailbox counts for when its rows came.
+func TestRowsKeepTheArrivalOfARollupThatNoCycleSaw(t *testing.T) {
+	w := newWorld(t, nil)
+	w.take(stamped(t, "early", 0, need(t, 1, 4)))
+	w.now += second
+	w.take(stamped(t, "a", 0, need(t, 1, 4)))
+	w.now += second
+	w.take(stamped(t, "early", 0, need(t, 1, 4), need(t, 9, 4)))
+	for i, want := range []string{"early", "early", "a"} {
+		id := fmt.Sprint("m-", i)
+		if err := w.fleet.Add(machine(id, model.Idle, "")); err != nil {
+			t.Fatal(err)
+		}
+		if w.steps(1); w.get(id).Cluster != want {
+			t.Errorf("machine %d goes to %q, want %q", i, w.get(id).Cluster, want)
+		}
+	}
+}
+
+// TestQuarantineCountsWhatNoCycleHasSeen: the rows of an accepted roll-up protect
+// the cluster from the moment it is acknowledged, and a held one leaves it there.
+func TestQuarantineCountsWhatNoCycleHasSeen(t *testing.T) {
+	w := newWorld(t, machines(12, model.Idle, ""))
+	w.take(stamped(t, "c1", 0, rows(t, 10)...))
+	if outcome, err := w.shard.TakeRollup(stamped(t, "c1", 0), w.now); err != nil || outcome != shard.RollupHeld {
+		t.Fatalf("%v, %v", outcome, err)
+	}
+	if w.steps(1); w.boundTo("c1") != 10 {
+		t.Errorf("%d machines are bound, want one for each of the 10 rows that were accepted", w.boundTo("c1"))
+	}
+}
+
+// TestMailboxesAreBounded: roll-ups that together would take too much memory
+// until the next cycle are refused, and there is room again after it.
+func TestMailboxesAreBounded(t *testing.T) {
+	w := newWorld(t, nil, configured(func(c *shard.Config) { c.Quarantine = false }))
+	large := func(cluster string) *demand.Builder {
+		b := demand.NewBuilder()
+		b.Reset(cluster)
+		p := b.Profile(need(t, 1, 4).Profile)
+		b.Grow(demand.RowsMax / 2)
+		for range demand.RowsMax / 2 {
+			if err := b.Add(&demand.Row{Profile: p}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return b
+	}
+	refused := ""
+	for i := range shard.MailboxBytesMax/(demand.RowsMax/2*20) + 1 {
+		if outcome, err := w.shard.TakeRollup(large(fmt.Sprint("c", i)), w.now); outcome == shard.RollupRefused {
+			refused = err.Error()
+			break
+		}
+	}
+	if !strings.Contains(refused, "at most 67108864 may wait") {
+		t.Fatalf("refused with %q", refused)
+	}
+	w.take(stamped(t, "c0", 0, need(t, 1, 4))) // in the place of a large one
+	w.step()
+	w.take(large("another"))
+}
+
+// TestRollupsThatTheTableHasNoRoomForAreRefusedAtOnce: no answer says that they
+// were accepted.
+func TestRollupsThatTheTableHasNoRoomForAreRefusedAtOnce(t *testing.T) {
+	w := newWorld(t, nil)
+	naming := func(cluster string, from, to int) *demand.Builder {
+		var rows []model.Need
+		for i := from; i < to; i++ {
+			rows = append(rows, model.Need{Profile: need(t, 1, 1).Profile, Aggregate: model.NewResources(model.Amount{Name: fmt.Sprint("r", i), Value: 1})})
+		}
+		return stamped(t, cluster, 0, rows...)
+	}
+	w.take(naming("a", 0, demand.DimsMax-2))
+	w.step()
+	if outcome, err := w.shard.TakeRollup(naming("b", demand.DimsMax-2, demand.DimsMax+1), w.now); outcome != shard.RollupRefused || err == nil || !strings.Contains(err.Error(), "would be dimension 65") {
+		t.Errorf("%v, %v", outcome, err)
+	}
+	w.take(naming("b", demand.DimsMax-2, demand.DimsMax))
+	w.take(naming("c", demand.DimsMax-2, demand.DimsMax))
+	w.step()
+	// Both find room, one of them has it: the other's demand stays as it was.
+	w.take(naming("b", 0, 1))
+	w.take(naming("c", 0, 1))
+	w.step()
+	w.take(naming("b", 100, 102))
+	w.take(naming("c", 200, 202))
+	w.step()
+	kept := 0
+	w.shard.Demand(func(d *demand.Table) {
+		for _, c := range []string{"b", "c"} {
+			kept += d.Block(c).Len()
+		}
+	})
+	if kept != 3 {
+		t.Errorf("b and c have %d rows together, want 2 new ones and one that stays", kept)
 	}
 }

@@ -45,7 +45,8 @@ type shortfalls struct {
 
 type shortfall struct {
 	profile *model.Profile
-	deficit []int64 // over dims
+	deficit []int64         // over dims
+	beyond  model.Resources // what no machine offers
 	age     int
 	needs   int
 	seen    uint64
@@ -62,6 +63,7 @@ type lacking interface {
 	Profile(i int) *model.Profile
 	Dims() []string
 	AddDeficit(sum []int64, i int)
+	Unoffered(i int) model.Resources
 }
 
 // record takes over what a plan left unresolved: unsatisfied Needs for which
@@ -78,12 +80,27 @@ func (l *shortfalls) record(plan lacking) {
 		x := l.entry(plan.Profile(i))
 		x.needs++
 		plan.AddDeficit(x.deficit, i)
+		if beyond := plan.Unoffered(i); len(beyond) > 0 {
+			x.addBeyond(beyond)
+		}
 	}
 	clear(l.recent[:])
 	for k, x := range l.open {
 		if x.seen != l.cycle {
 			delete(l.open, k)
 		}
+	}
+}
+
+// shortfallNamesMax is the most names of resources that no machine offers in one
+// shortfall; further ones, which only rows of several clusters can bring, are not
+// reported.
+const shortfallNamesMax = 4 * model.UnofferedNamesMax
+
+// addBeyond adds what a row lacks under names that no machine offers.
+func (x *shortfall) addBeyond(lacks model.Resources) {
+	if x.beyond = x.beyond.Add(lacks); len(x.beyond) > shortfallNamesMax {
+		x.beyond = x.beyond[:shortfallNamesMax]
 	}
 }
 
@@ -104,7 +121,7 @@ func (l *shortfalls) entry(p *model.Profile) *shortfall {
 	if x.seen != l.cycle {
 		x.seen = l.cycle
 		x.age++
-		x.needs = 0
+		x.needs, x.beyond = 0, nil
 		x.deficit = slices.Grow(x.deficit[:0], len(l.dims))[:len(l.dims)]
 		clear(x.deficit)
 	}
@@ -135,7 +152,7 @@ func (l *shortfalls) report() []Shortfall {
 	})
 	out := make([]Shortfall, 0, min(len(all), ShortfallsReportedMax))
 	for _, x := range all[:cap(out)] {
-		out = append(out, Shortfall{x.profile, l.resources(x.deficit), x.age, x.needs})
+		out = append(out, Shortfall{x.profile, l.resources(x.deficit).Add(x.beyond), x.age, x.needs})
 	}
 	return out
 }
@@ -230,7 +247,7 @@ func (l *latencies) record(s *Shard, plan *engine.Plan) {
 				continue
 			}
 			at := s.now
-			if t, ok := s.reportedAt[cluster]; ok && t > s.lastCycle {
+			if t, ok := s.reportedAt[cluster]; ok {
 				at = min(at, t)
 			}
 			x = &since{at: at}
@@ -239,6 +256,7 @@ func (l *latencies) record(s *Shard, plan *engine.Plan) {
 		}
 		x.seen = l.cycle
 	}
+	clear(s.reportedAt)
 	if l.cycle%latencyPruneCycles == 0 {
 		l.prune(s)
 	}

@@ -3,6 +3,7 @@ package shard
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/tonnage/tonnage/engine"
@@ -103,6 +104,16 @@ func (r results) AddDeficit(sum []int64, i int) {
 	for d, name := range resultDims {
 		sum[d] = model.SatAdd(sum[d], r[i].Deficit.Get(name))
 	}
+}
+
+func (r results) Unoffered(i int) model.Resources {
+	var out model.Resources
+	for _, a := range r[i].Deficit {
+		if !slices.Contains(resultDims, a.Name) {
+			out = append(out, a)
+		}
+	}
+	return out
 }
 
 func TestShortfallsAreSummedByProfileAndAged(t *testing.T) {

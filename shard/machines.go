@@ -43,6 +43,7 @@ func (s *Shard) remove(r columnar.Row) {
 	s.tally.sub(&m)
 	delete(s.drains, m.ID)
 	delete(s.unsure, m.ID)
+	s.history.Disturbed(m.Cluster)
 	s.machines.Remove(m.ID)
 }
 
@@ -74,6 +75,7 @@ func (s *Shard) move(r columnar.Row, to model.State, cluster string) error {
 		s.machines.Reserve(r, model.Reservation{})
 		s.bound(s.machines.Cluster(r), s.machines.Assigned(r).Fingerprint)
 	case model.Failed:
+		s.history.Disturbed(before)
 		delete(s.drains, id)
 		if from == model.Draining {
 			s.drainFailed(&res)

@@ -130,18 +130,18 @@ func DecodeMetadata(m map[string]string) (Echo, []string) {
 		Interruption: d.dollars(keyInterruption),
 		Reclamation:  d.dollars(keyReclamation),
 		Fingerprint:  d.fingerprint(keyFingerprint),
-		Group:        m[keyGroup],
+		Group:        d.group(keyGroup),
 	}
-	if m[keyReservedCluster] != "" {
+	if d.name(keyReservedCluster, model.CheckOptionalName) != "" {
 		x.Reservation = model.Reservation{
-			Owner:        model.Owner{Cluster: m[keyReservedCluster], Fingerprint: d.fingerprint(keyReservedFingerprint), Group: m[keyReservedGroup]},
+			Owner:        model.Owner{Cluster: m[keyReservedCluster], Fingerprint: d.fingerprint(keyReservedFingerprint), Group: d.group(keyReservedGroup)},
 			Priority:     int32(d.integer(keyReservedPriority, 32)),
 			Interruption: d.bucket(keyReservedInterruption),
 			Reclamation:  d.bucket(keyReservedReclamation),
-			Arrival:      d.integer(keyReservedArrival, 64),
-			Deadline:     d.integer(keyReservedDeadline, 64),
+			Arrival:      d.time(keyReservedArrival),
+			Deadline:     d.time(keyReservedDeadline),
 			Plan:         d.fingerprint(keyReservedPlan),
-			Domain:       m[keyReservedDomain],
+			Domain:       d.name(keyReservedDomain, model.CheckText),
 		}
 		x.GraceSeconds = int32(d.integer(keyReservedGrace, 32))
 	}
@@ -166,6 +166,36 @@ func (d *decoder) integer(key string, bits int) int64 {
 		return 0
 	}
 	return v
+}
+
+// time reads Unix nanoseconds, which are not negative.
+func (d *decoder) time(key string) int64 {
+	v := d.integer(key, 64)
+	if v < 0 {
+		d.malformed = append(d.malformed, key)
+		return 0
+	}
+	return v
+}
+
+// group reads a group, which may hold anything.
+func (d *decoder) group(key string) string {
+	s := d.m[key]
+	if len(s) > model.NameBytesMax {
+		d.malformed = append(d.malformed, key)
+		return ""
+	}
+	return s
+}
+
+// name reads a text that must pass check.
+func (d *decoder) name(key string, check func(string) error) string {
+	s := d.m[key]
+	if check(s) != nil {
+		d.malformed = append(d.malformed, key)
+		return ""
+	}
+	return s
 }
 
 func (d *decoder) bucket(key string) model.Bucket {

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tonnage/tonnage/engine/model"
@@ -12,7 +13,7 @@ func TestEchoSurvivesTheProvider(t *testing.T) {
 		x := Echo{
 			Assigned: model.Assignment{Priority: -2147483648, Interruption: b, Reclamation: model.BucketPinned - b, Fingerprint: 0xfedcba9876543210, Group: "a|b"},
 			Reservation: model.Reservation{
-				Owner: model.Owner{Cluster: "c1", Fingerprint: 1, Group: ""}, Priority: 2147483647, Interruption: b, Reclamation: b, Arrival: -5, Deadline: 1 << 62,
+				Owner: model.Owner{Cluster: "c1", Fingerprint: 1, Group: ""}, Priority: 2147483647, Interruption: b, Reclamation: b, Arrival: 5, Deadline: 1 << 62,
 			},
 			GraceSeconds: 600,
 		}
@@ -74,5 +75,28 @@ func TestEqualEchoesShareTheirMetadata(t *testing.T) {
 	}
 	if n := len(e.maps); n > EchoesMax {
 		t.Errorf("%d echoes are kept, the bound is %d", n, EchoesMax)
+	}
+}
+
+// TestHostileMetadata: groups may hold anything; a cluster or a domain that breaks the
+// rule for names, a long group and a time before 1970 are malformed.
+func TestHostileMetadata(t *testing.T) {
+	const hostile = "x\x00\x1b[2J\u009b\u202e"
+	got, malformed := DecodeMetadata(map[string]string{
+		keyGroup: hostile, hostile: hostile, keyReservedCluster: "c", keyReservedGroup: strings.Repeat("g", model.NameBytesMax+1),
+		keyReservedDomain: hostile, keyReservedArrival: "-1", keyReservedPriority: "3",
+	})
+	slices.Sort(malformed)
+	want := []string{keyReservedArrival, keyReservedDomain, keyReservedGroup}
+	slices.Sort(want)
+	if !slices.Equal(malformed, want) {
+		t.Errorf("malformed: got %v, want %v", malformed, want)
+	}
+	if got.Assigned.Group != hostile || got.Reservation != (model.Reservation{Owner: model.Owner{Cluster: "c"}, Priority: 3}) {
+		t.Errorf("got %+v", got)
+	}
+	got, malformed = DecodeMetadata(map[string]string{keyReservedCluster: hostile, keyReservedPriority: "3"})
+	if got != (Echo{}) || !slices.Equal(malformed, []string{keyReservedCluster}) {
+		t.Errorf("a reservation for %q: %+v, malformed %v", hostile, got, malformed)
 	}
 }

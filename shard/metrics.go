@@ -3,11 +3,13 @@ package shard
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/history"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -44,6 +46,8 @@ type metrics struct {
 	aged       *prometheus.GaugeVec
 	byPriority *prometheus.GaugeVec
 	parked     prometheus.Gauge
+	unoffered  prometheus.Gauge
+	ignored    prometheus.Gauge
 
 	actions    *prometheus.CounterVec
 	outcomes   *prometheus.CounterVec
@@ -68,14 +72,27 @@ type metrics struct {
 	retries          prometheus.Counter
 	proposalsTimed   *prometheus.CounterVec
 	proposalSeconds  *prometheus.CounterVec
-	clusters         map[string]struct{}
-	heldShown        map[string]struct{} // clusters whose gauge is not zero
+	labels           clusterLabels
+
+	wasted wastedMetrics
+	// plansFailed counts the plans of preemption that ended since a drain failed.
+	plansFailed prometheus.Counter
 
 	memory     *prometheus.GaugeVec
 	mapped     prometheus.Gauge
 	mapRefused *prometheus.CounterVec
 	mapping    alloc.Mapping // what mapped and mapRefused show
 	memoryAt   int64         // time of the cycle that memory was shown at, 0 = never
+}
+
+// wastedMetrics are the counters that say how far the engine is from rest.
+type wastedMetrics struct {
+	adopted         prometheus.Counter
+	needs, clusters *prometheus.CounterVec
+	made, kept      prometheus.Counter
+	ended           [engine.NumPlanEnds]prometheus.Counter // that of PlanStands is of those completed
+	remainder, vain prometheus.Counter
+	undone          [history.NumUndoings][2]prometheus.Counter // by scope
 }
 
 func gauge(name, help string, labels ...string) *prometheus.GaugeVec {
@@ -117,7 +134,7 @@ func newMetrics(reg prometheus.Registerer, operators Operators) (*metrics, error
 		add(v)
 		return v
 	}
-	m := &metrics{clusters: map[string]struct{}{}, heldShown: map[string]struct{}{}}
+	m := &metrics{labels: clusterLabels{known: map[string]struct{}{}, held: map[string]struct{}{}}}
 	add(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "bigfleet_shard_active_sessions", Help: "Operators that are connected."}, func() float64 {
 		if operators == nil {
 			return 0
@@ -126,6 +143,7 @@ func newMetrics(reg prometheus.Registerer, operators Operators) (*metrics, error
 	}))
 	m.defineCycle(g, c, h)
 	m.defineActions(g, c)
+	m.defineWasted(c)
 	m.defineMemory(g, c)
 	return m, errors.Join(faults...)
 }
@@ -165,6 +183,8 @@ func (m *metrics) defineCycle(g gaugeMaker, c counterMaker, h histogramMaker) {
 	m.aged = g("bigfleet_shard_shortfalls_aged", "Shortfalls by age in cycles.", "bucket")
 	m.byPriority = g("bigfleet_shard_shortfalls_by_priority", "Shortfalls by class of priority.", "priority_class")
 	m.parked = g("tonnage_shard_parked_needs", "Rows of demand that rest after waiting in vain.").WithLabelValues()
+	m.unoffered = g("tonnage_shard_unoffered_rows", "Rows of demand that ask for a resource that no machine offers.").WithLabelValues()
+	m.ignored = g("tonnage_shard_ignored_resources", "Names of resources that machines offer beyond the most that decisions take account of.").WithLabelValues()
 	m.proposals = c("bigfleet_shard_phase1_occ_proposals_total", "Needs that have walked over free machines, and machines that somebody of higher rank had claimed meanwhile: none where Needs have their turns in rank order.", "outcome")
 	m.proposals.WithLabelValues("committed")
 	m.proposals.WithLabelValues("conflict")
@@ -208,12 +228,36 @@ func (m *metrics) defineActions(g gaugeMaker, c counterMaker) {
 	m.quarantine = g("bigfleet_shard_rollup_quarantined", "Roll-ups held in a row.", "cluster")
 }
 
-func (m *metrics) clusterLabel(cluster string) string {
-	if _, ok := m.clusters[cluster]; !ok {
-		if len(m.clusters) >= ClusterLabelsMax {
+// clusterLabels are the values of the label cluster. They are asked for by several
+// sessions at once.
+type clusterLabels struct {
+	mu    sync.Mutex
+	known map[string]struct{}
+	held  map[string]struct{} // clusters whose gauge of held roll-ups is not zero
+}
+
+// shows tells whether a gauge of a cluster is to be set: it is not zero, or was not
+// the last time.
+func (l *clusterLabels) shows(cluster string, positive bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, was := l.held[cluster]
+	if positive {
+		l.held[cluster] = struct{}{}
+	} else {
+		delete(l.held, cluster)
+	}
+	return positive || was
+}
+
+func (l *clusterLabels) of(cluster string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.known[cluster]; !ok {
+		if len(l.known) >= ClusterLabelsMax {
 			return "other"
 		}
-		m.clusters[cluster] = struct{}{}
+		l.known[cluster] = struct{}{}
 	}
 	return cluster
 }
@@ -221,23 +265,18 @@ func (m *metrics) clusterLabel(cluster string) string {
 func (m *metrics) cycleFailed() { m.cyclesFailed.Inc() }
 func (m *metrics) released()    { m.releases.Inc() }
 func (m *metrics) rollupRefused(cluster string) {
-	m.rejectedRollups.WithLabelValues(m.clusterLabel(cluster)).Inc()
+	m.rejectedRollups.WithLabelValues(m.labels.of(cluster)).Inc()
 }
 func (m *metrics) provisioned(nanos int64) { m.provisioning.Observe(float64(nanos) / 1e9) }
 func (m *metrics) outcome(k engine.Kind, o Outcome) {
 	m.outcomes.WithLabelValues(k.String(), o.String()).Inc()
 }
 
-func (m *metrics) quarantined(held map[string]int) {
-	for c := range m.heldShown {
-		if held[c] == 0 {
-			m.quarantine.WithLabelValues(m.clusterLabel(c)).Set(0)
-			delete(m.heldShown, c)
-		}
-	}
-	for c, n := range held {
-		m.quarantine.WithLabelValues(m.clusterLabel(c)).Set(float64(n))
-		m.heldShown[c] = struct{}{}
+// quarantined shows how many roll-ups of a cluster are held in a row. A cluster of
+// which none ever was has no series.
+func (m *metrics) quarantined(cluster string, held int) {
+	if m.labels.shows(cluster, held > 0) {
+		m.quarantine.WithLabelValues(m.labels.of(cluster)).Set(float64(held))
 	}
 }
 

@@ -29,6 +29,8 @@ func (m *metrics) cycle(s *Shard, c *Cycle) {
 	m.waiting.Add(float64(c.Waiting))
 	m.capped.Add(float64(c.Capped))
 	m.parked.Set(float64(c.Parked))
+	m.unoffered.Set(float64(c.Plan.Stats.Unoffered))
+	m.ignored.Set(float64(len(s.machines.Ignored())))
 	m.queueDepth.Set(float64(len(s.queue)))
 	m.inFlight.Set(float64(len(s.inFlight)))
 	m.paused.Set(0)
@@ -36,6 +38,7 @@ func (m *metrics) cycle(s *Shard, c *Cycle) {
 		m.paused.Set(1)
 	}
 	m.acquired(&c.Plan.Stats.AcquireCounts)
+	m.wasted.cycle(c)
 }
 
 // acquired counts how Needs came to free machines.

@@ -3,7 +3,6 @@ package shard
 import (
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/engine"
-	"github.com/tonnage/tonnage/engine/demand"
 )
 
 // memoryEveryNanos is how old the figures of memory may become: to add them up
@@ -31,11 +30,12 @@ func (m *metrics) defineMemory(g gaugeMaker, c counterMaker) {
 	}
 }
 
-// ingestUsage is the memory of roll-ups that are not yet in the table: what the
-// shard is handed as values passes through its own builder, what sessions hear
-// through those of their readers.
-func ingestUsage(own *demand.Builder, outside func() (waiting, reading int64)) alloc.Usage {
-	u := alloc.Usage{Reserved: own.Bytes()}
+// ingestUsage is the memory of roll-ups that are not yet in the table: those that
+// wait for the next cycle, and what sessions hear through the builders of their
+// readers.
+func ingestUsage(mail *mailboxes, outside func() (waiting, reading int64)) alloc.Usage {
+	waiting, spare := mail.memory()
+	u := alloc.Usage{Used: waiting, Reserved: waiting + spare}
 	if outside != nil {
 		waiting, reading := outside()
 		u.Used += waiting

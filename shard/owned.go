@@ -178,8 +178,11 @@ func (s *Shard) Release(ctx context.Context, move, to string, machines []string,
 }
 
 func checkMove(move, to string) error {
-	if move == "" || len(move)+len(to) > 2*model.NameBytesMax || strings.ContainsRune(move+to, 0) {
-		return fmt.Errorf("%w: a move has an id; that and the receiver have at most %d bytes each", ErrInvalid, model.NameBytesMax)
+	if err := model.CheckName(move); err != nil {
+		return fmt.Errorf("%w: the id of the move %w", ErrInvalid, err)
+	}
+	if err := model.CheckOptionalName(to); err != nil {
+		return fmt.Errorf("%w: the receiver of the move %w", ErrInvalid, err)
 	}
 	return nil
 }

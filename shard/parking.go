@@ -160,7 +160,7 @@ type progress uint8
 
 const (
 	none    progress = iota
-	waits            // it has a plan, or waits for drains
+	waits            // it has a plan, or waits for drains, or for what no machine offers
 	engaged          // it got something, or some domain could hold it
 )
 
@@ -211,7 +211,11 @@ func (s *Shard) recordParking(plan *engine.Plan) {
 		p := plan.Profile(i)
 		k := keyOf(b, row, p)
 		_, held := owners[model.Owner{Cluster: cluster, Fingerprint: p.WithoutSame().Fingerprint(), Group: k.group}]
-		l.note(k, progressOf(plan, i, s.deeds[i], held), s.now)
+		got := progressOf(plan, i, s.deeds[i], held)
+		if len(plan.Unoffered(i)) > 0 {
+			got = waits // for supply of another kind: it is tried as soon as that is there
+		}
+		l.note(k, got, s.now)
 	}
 	for k, w := range l.waiting {
 		if w.seen != l.cycle {

@@ -92,6 +92,7 @@ func (s *Shard) drainFailed(res *model.Reservation) {
 		sees++ // this one has decided already
 	}
 	s.backOffs.failed(res.Owner, sees)
+	s.metrics.plansFailed.Inc()
 	var rest []columnar.Row
 	for r, other := range s.machines.Reservations() {
 		if other.Plan == res.Plan && other.Owner == res.Owner {

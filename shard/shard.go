@@ -7,12 +7,14 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/demand"
+	"github.com/tonnage/tonnage/engine/history"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/supply"
 	"github.com/tonnage/tonnage/pprof"
@@ -40,26 +42,29 @@ type Shard struct {
 	wake      chan struct{}
 	queue     chan *call // a plan of preemption may pass queueMax
 	queueMax  int
+	mail      mailboxes                        // roll-ups on their way to the next cycle; with a lock of their own
+	admission atomic.Pointer[demand.Admission] // of the demand as the last cycle began with it
+	term      atomic.Int64                     // the coordinator's, the highest heard of
 
 	// mu guards everything below.
-	mu        sync.Mutex
-	cfg       Config
-	ctx       context.Context // of the cycle that runs, for calls within it
-	engine    *engine.Engine
-	decide    func(engine.Input) (*engine.Plan, error) // engine.Cycle
-	closed    bool
-	rollup    *demand.Builder // of the roll-up at hand
-	machines  *supply.Table
-	demand    *demand.Table
-	accounts  alloc.Accounts // of both tables and of roll-ups; the engine has its own
-	now       int64          // time of the last cycle, Unix nanoseconds
-	lastCycle int64          // time of the one before
-	cycles    uint64
-	prices    uint64 // how often the price of a machine changed
-	set       Switches
-	fenced    bool
-	ready     bool
-	hungry    bool // the last cycle had more to do than the queue takes
+	mu       sync.Mutex
+	cfg      Config
+	ctx      context.Context // of the cycle that runs, for calls within it
+	engine   *engine.Engine
+	decide   func(engine.Input) (*engine.Plan, error) // engine.Cycle
+	closed   bool
+	mailed   []delivery // scratch of takeMail
+	ignored  int        // names of resources, at the last cycle
+	machines *supply.Table
+	demand   *demand.Table
+	accounts alloc.Accounts // of both tables and of roll-ups; the engine has its own
+	now      int64          // time of the last cycle, Unix nanoseconds
+	cycles   uint64
+	prices   uint64 // how often the price of a machine changed
+	set      Switches
+	fenced   bool
+	ready    bool
+	hungry   bool // the last cycle had more to do than the queue takes
 
 	// Reconciliation.
 	revision   []byte
@@ -73,8 +78,7 @@ type Shard struct {
 	waits      setbacks
 
 	// Ledgers.
-	held          map[string]int   // roll-ups in quarantine, in a row
-	reportedAt    map[string]int64 // last accepted roll-up
+	reportedAt    map[string]int64 // when the roll-ups came that were taken over since the last cycle that decided
 	drains        map[string]drain
 	backOffs      backOffs
 	settledCycle  uint64 // number of the last cycle that decided
@@ -87,6 +91,7 @@ type Shard struct {
 	latency       latencies
 	tally         tally
 	wanted        demandTally
+	history       *history.History
 	encoder       Encoder
 	hints         hints
 
@@ -106,7 +111,6 @@ type Shard struct {
 	offeredUpTo columnar.Row      // where the next offers begin, when one look is not enough
 	reown       bool              // what is this shard's has changed
 	relist      bool              // the next listing is to be full
-	term        int64             // the coordinator's, the highest heard of
 }
 
 // Cycle is what one cycle did. It is the caller's, apart from Plan, which is
@@ -135,6 +139,8 @@ type Cycle struct {
 	Held       []string  // clusters whose roll-up is in quarantine
 	FollowUp   bool      // a further cycle was asked for at once
 	Durations  Durations
+	// Wasted counts the actions that came to nothing in this cycle.
+	Wasted history.Counts
 }
 
 // New returns a shard that knows nothing yet: the first cycle lists the
@@ -158,16 +164,18 @@ func New(cfg Config, deps Deps) (*Shard, error) {
 		provider: deps.Provider, operators: deps.Operators, memory: deps.Memory, switches: deps.Switches, renew: deps.Renew, audit: deps.Audit,
 		clock: deps.Clock, observer: deps.Observer, decided: deps.Decided, differed: deps.Differed, log: deps.Log,
 		metrics: m, wake: make(chan struct{}, 1), queue: make(chan *call, 2*cfg.Concurrency+PlanMachinesMax), queueMax: 2 * cfg.Concurrency,
-		cfg: cfg, engine: eng, decide: eng.Cycle, rollup: demand.NewBuilder(), machines: supply.New(), demand: demand.New(),
+		cfg: cfg, engine: eng, decide: eng.Cycle, mail: newMailboxes(cfg.Quarantine), machines: supply.New(), demand: demand.New(),
 		inFlight: map[string]engine.Kind{}, settled: map[string]struct{}{}, deferred: map[string]news{}, unsure: map[string]unsure{},
-		held: map[string]int{}, reportedAt: map[string]int64{}, drains: map[string]drain{},
+		reportedAt: map[string]int64{}, drains: map[string]drain{},
 		parking: newParking(), shortfalls: newShortfalls(), latency: newLatencies(), hints: newHints(),
 		recalled: map[string]recollection{}, domains: map[Domain]struct{}{}, domainKeys: map[string]int{},
 		given: map[string]given{}, received: map[string]string{}, adoptions: map[string]int64{}, arrived: map[string]uint64{}, gone: map[string]int{},
 	}
+	s.admission.Store(s.demand.Admission())
+	s.history = history.New(s.machines)
 	s.machines.Account(&s.accounts)
 	s.demand.Account(&s.accounts)
-	s.accounts.Enter(alloc.Ingest, func() alloc.Usage { return ingestUsage(s.rollup, deps.RollupBytes) })
+	s.accounts.Enter(alloc.Ingest, func() alloc.Usage { return ingestUsage(&s.mail, deps.RollupBytes) })
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -204,12 +212,13 @@ func (s *Shard) cycle(ctx context.Context, now int64, listing *ListResponse, lis
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ctx = ctx
-	s.lastCycle, s.now = s.now, now
+	s.now = now
 	s.cycles++
 	c := &Cycle{Number: s.cycles, Now: now}
 	if s.closed {
 		return c, nil, fmt.Errorf("cycle %d decides nothing: the shard is closed", c.Number)
 	}
+	s.takeMail()
 	if listErr != nil {
 		s.listing = false
 		s.metrics.cycleFailed()
@@ -220,7 +229,9 @@ func (s *Shard) cycle(ctx context.Context, now int64, listing *ListResponse, lis
 	s.ready = true
 	c.Durations.Reconcile = lap()
 
+	s.beginHistory(&c.Reconciled)
 	c.Parked = s.stampParked()
+	s.history.Decided(s.demand)
 	in := engine.Input{Supply: s.machines, Demand: s.demand, Now: now, DrainSeconds: s.drainSeconds(), BackingOff: s.backOffs.in(s.cycles), Clock: s.nanos(), Mark: s.mark}
 	plan, err := s.decide(in)
 	if err != nil {
@@ -229,6 +240,8 @@ func (s *Shard) cycle(ctx context.Context, now int64, listing *ListResponse, lis
 	}
 	s.settledCycle = s.cycles
 	s.noteKind(in, plan)
+	s.noteIgnored()
+	s.admission.Store(s.demand.Admission()) // the decision has told the demand what machines offer
 	if s.decided != nil {
 		s.decided(in, plan)
 	}
@@ -244,15 +257,31 @@ func (s *Shard) cycle(ctx context.Context, now int64, listing *ListResponse, lis
 	c.Durations.Emit = lap()
 	s.mark(model.StageExecute, 0)
 	s.carryOut(c, plan, railed)
+	s.closeHistory(c, plan)
 	c.Durations.Execute = lap()
 
 	s.latency.record(s, plan)
 	s.rememberChanges()
-	c.Shortfalls, c.Held = len(s.shortfalls.open), s.heldLocked()
+	c.Shortfalls, c.Held = len(s.shortfalls.open), s.mail.heldClusters()
 	c.Durations.sum()
 	s.metrics.cycle(s, c)
 	s.finishReport(report, c)
 	return c, report, nil
+}
+
+// noteIgnored logs that machines offer more resources than decisions take account
+// of, when the number of these has changed.
+func (s *Shard) noteIgnored() {
+	names := s.machines.Ignored()
+	if len(names) == s.ignored {
+		return
+	}
+	if s.ignored = len(names); s.ignored > 0 {
+		s.log.Warn("machines offer more resources than are supported; the first by name count, the others are ignored",
+			"ignored", len(names), "first", names[0], "supported", model.OfferedNamesMax)
+	} else {
+		s.log.Info("machines offer no more resources than are supported", "supported", model.OfferedNamesMax)
+	}
 }
 
 // record enters a plan in the ledgers, before anything is done about it: what

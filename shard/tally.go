@@ -3,6 +3,7 @@ package shard
 import (
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/model"
@@ -121,13 +122,27 @@ func (s *sums) at(name string) *wide {
 func (s *sums) change(r model.Resources, plus bool) {
 	for _, a := range r {
 		s.at(a.Name).change(wide{0, uint64(a.Value)}, plus)
+		s.dropZero(a.Name, plus)
 	}
 }
 
 func (s *sums) merge(o *sums, plus bool) {
 	for i, n := range o.names {
 		s.at(n).change(o.values[i], plus)
+		s.dropZero(n, plus)
 	}
+}
+
+// dropZero forgets a name of which nothing is left after a subtraction, so that
+// names that come and go leave nothing behind.
+func (s *sums) dropZero(name string, plus bool) {
+	if plus || *s.at(name) != (wide{}) {
+		return
+	}
+	i, last := slices.Index(s.names, name), len(s.names)-1
+	s.names[i], s.values[i] = s.names[last], s.values[last]
+	s.names[last] = ""
+	s.names, s.values = s.names[:last], s.values[:last]
 }
 
 func (w *wide) change(o wide, plus bool) {

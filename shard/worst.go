@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/tonnage/tonnage/internal/private"
 )
 
 // A cycle that was slow cannot be profiled afterwards, and the next one may not
@@ -68,7 +70,7 @@ func nameOf(number uint64, now, nanos int64) string {
 
 // newWorst opens the folder, and makes it if need be.
 func newWorst(dir string, least time.Duration, log *slog.Logger) (*worst, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := private.MkdirAll(dir); err != nil {
 		return nil, fmt.Errorf("folder for traces of slow cycles: %w", err)
 	}
 	entries, err := os.ReadDir(dir)
@@ -146,7 +148,7 @@ func (w *worst) save(t worstTrace, write func(io.Writer) (int64, error)) {
 // saveAs writes under another name first, so that what has the name is whole.
 func (w *worst) saveAs(name string, write func(io.Writer) (int64, error)) error {
 	path := filepath.Join(w.dir, name)
-	f, err := os.Create(path + ".new")
+	f, err := private.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return err
 	}

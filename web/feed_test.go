@@ -173,6 +173,7 @@ func TestCutKeepsRunesWholeAndRemovesControls(t *testing.T) {
 		{"a longer name", 10, "a longe…"},
 		{"ééééé", 8, "éé…"},
 		{"a\nb\x00c\xff", 10, "a b c "},
+		{"a\u009bb\x7fc\u202ed", 10, "a b c d"},
 	} {
 		if got := cut(c.in, c.n); got != c.want || len(got) > c.n {
 			t.Errorf("cut(%q, %d) = %q, want %q", c.in, c.n, got, c.want)

@@ -3,6 +3,7 @@ package web
 import (
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -23,6 +24,7 @@ const (
 	MaxDeficit   = 4
 	MaxReasons   = 8
 	MaxRecent    = 30
+	MaxLowered   = 8
 
 	NameBytesMax = 64  // ids, clusters, types, names of resources
 	TextBytesMax = 100 // summaries of profiles and the progress line
@@ -88,6 +90,9 @@ type Frame struct {
 	Reasons   []ReasonCount `json:"reasons"`
 	Unmet     []UnmetNeed   `json:"unmet"` // highest priority first, then oldest
 
+	// Lowered are the clusters with rows that the policy lowers, most rows first.
+	Lowered []Lowered `json:"lowered,omitempty"`
+
 	// Region is there when several shards run in the process.
 	Region *Region `json:"region,omitempty"`
 
@@ -104,6 +109,13 @@ type Resource struct {
 	Deficit int64 `json:"deficit"`
 	Bound   int64 `json:"bound"` // offered by Configured and Configuring machines
 	Idle    int64 `json:"idle"`  // offered by Idle machines
+}
+
+// Lowered is a cluster with rows above its limits.
+type Lowered struct {
+	Cluster string `json:"cluster"`
+	Rows    int    `json:"rows"`
+	Limits  string `json:"limits"` // in words
 }
 
 // ReasonCount is how many Needs are unmet for one reason.
@@ -170,6 +182,13 @@ func (f *Frame) bound() {
 			u.Deficit[j].Name = cut(u.Deficit[j].Name, NameBytesMax/2)
 		}
 	}
+	if len(f.Lowered) > 0 {
+		f.Lowered = head(f.Lowered, MaxLowered)
+	}
+	for i := range f.Lowered {
+		x := &f.Lowered[i]
+		x.Cluster, x.Limits = cut(x.Cluster, NameBytesMax), cut(x.Limits, 2*TextBytesMax)
+	}
 	f.Region = f.Region.bound()
 	f.Did = head(f.Did[max(0, len(f.Did)-MaxRecent):], MaxRecent)
 	for i := range f.Did {
@@ -190,11 +209,11 @@ func head[T any](s []T, n int) []T {
 }
 
 // cut shortens a string to at most n bytes, on a rune's border, and marks the
-// cut. Control characters and broken encodings, which would each take six
-// bytes in JSON, become spaces.
+// cut. Control characters, those of text direction included, and broken encodings
+// become spaces: JSON has them as they are, or in six bytes each.
 func cut(s string, n int) string {
 	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == utf8.RuneError || r == 0x2028 || r == 0x2029 {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == utf8.RuneError || r == 0x2028 || r == 0x2029 {
 			return ' '
 		}
 		return r

@@ -5,21 +5,20 @@ import (
 	"context"
 	"embed"
 	"encoding/hex"
-	"errors"
-	"fmt"
 	"hash/fnv"
 	"io"
 	"io/fs"
 	"mime"
 	"net"
 	"net/http"
-	"net/http/pprof"
 	"path"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/tonnage/tonnage/internal/httpguard"
+	"github.com/tonnage/tonnage/internal/mtls"
 )
 
 //go:embed assets
@@ -39,58 +38,80 @@ type Config struct {
 	// Plan writes the picture of a plan, as SVG; ok is false when it is not, or no
 	// longer, kept. nil = no such path. It may be called by several at a time.
 	Plan func(number uint64, out io.Writer) (ok bool, err error)
-	// Pprof serves /debug/pprof/. It shows memory and code of the process: set
-	// it only for a listener that Loopback accepts.
-	Pprof bool
+	// Retire forgets a Failed machine; nil = no such path. The error says why it
+	// cannot.
+	Retire func(machine string) error
+	// Profiles serves /debug/pprof/.
+	Profiles bool
+	// Guard says who may have what; nil lets this machine in and nobody else.
+	// Metrics and probes are open to all.
+	Guard *httpguard.Guard
 }
 
 // Site is the handler of all paths: the page, its feed, metrics and health.
 type Site struct {
 	feed      *Feed
-	ready     func() error
 	mux       *http.ServeMux
 	heartbeat time.Duration
 }
 
+// RetirePath is where a Failed machine is forgotten, by POST; the query names it.
+const RetirePath = "/api/retire"
+
 // New returns the site.
 func New(c Config) *Site {
-	s := &Site{feed: c.Feed, ready: c.Ready, mux: http.NewServeMux(), heartbeat: heartbeatGap}
-	s.mux.HandleFunc("GET /api/state", s.state)
-	s.mux.HandleFunc("GET /events", s.events)
-	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
-	s.mux.HandleFunc("GET /readyz", s.readyz)
-	if c.Metrics != nil {
-		s.mux.Handle("GET /metrics", promhttp.HandlerFor(c.Metrics, promhttp.HandlerOpts{}))
-	}
+	s := &Site{feed: c.Feed, mux: http.NewServeMux(), heartbeat: heartbeatGap}
+	read := func(pattern string, h http.Handler) { s.mux.Handle(pattern, c.Guard.Read(h)) }
+	read("GET /api/state", http.HandlerFunc(s.state))
+	read("GET /events", http.HandlerFunc(s.events))
 	if c.World != nil {
-		s.mux.Handle("GET /api/world", worldOf(c.World))
+		read("GET /api/world", worldOf(c.World))
 	}
 	if c.Plan != nil {
-		s.mux.Handle("GET /plans/{number}", planOf(c.Plan))
+		read("GET /plans/{number}", planOf(c.Plan))
 	}
-	if c.Pprof {
-		s.profiles()
+	s.page(read)
+	if c.Retire != nil {
+		s.mux.Handle("POST "+RetirePath, c.Guard.Change(retireOf(c.Retire)))
 	}
-	s.page()
+	if c.Profiles {
+		s.mux.Handle("GET /debug/pprof/", c.Guard.Profiles())
+	}
+	s.mux.Handle("POST "+httpguard.LoginPath, c.Guard.Login())
+	httpguard.HandleProbes(s.mux, c.Metrics, func(context.Context) error {
+		if c.Ready == nil {
+			return nil
+		}
+		return c.Ready()
+	})
 	return s
 }
+
+// pagePolicy lets the page have what comes from where it does, and nothing else.
+const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // ServeHTTP answers with the headers that keep the page to itself: it loads
 // nothing from elsewhere and cannot be framed.
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Frame-Options", "DENY")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	httpguard.SetHeaders(w, r)
+	w.Header().Set("Content-Security-Policy", pagePolicy)
 	s.mux.ServeHTTP(w, r)
+}
+
+// retireOf has a machine forgotten.
+func retireOf(retire func(machine string) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := retire(r.URL.Query().Get("machine")); err != nil {
+			http.Error(w, err.Error(), http.StatusConflict)
+			return
+		}
+		io.WriteString(w, "retired\n")
+	})
 }
 
 // page registers the embedded files, each with a tag of its content so that a
 // browser asks again after an upgrade and only then.
-func (s *Site) page() {
+func (s *Site) page(serve func(pattern string, h http.Handler)) {
 	err := fs.WalkDir(assets, "assets", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -103,7 +124,7 @@ func (s *Site) page() {
 		if path.Base(name) == "index.html" {
 			pattern = "GET /{$}"
 		}
-		s.mux.Handle(pattern, asset(name, body))
+		serve(pattern, asset(name, body))
 		return nil
 	})
 	if err != nil {
@@ -149,71 +170,11 @@ func (s *Site) state(w http.ResponseWriter, r *http.Request) {
 	z.Close()
 }
 
-func (s *Site) readyz(w http.ResponseWriter, _ *http.Request) {
-	if s.ready != nil {
-		if err := s.ready(); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-	}
-	io.WriteString(w, "ready\n")
-}
-
-// profiles serves the runtime's profiles to requests that name this host: a
-// page of another site that had its own name point here is refused.
-func (s *Site) profiles() {
-	local := func(h http.HandlerFunc) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) {
-			if !localName(r.Host) {
-				http.Error(w, "profiles are served to localhost only", http.StatusForbidden)
-				return
-			}
-			h(w, r)
-		}
-	}
-	s.mux.HandleFunc("GET /debug/pprof/", local(pprof.Index))
-	s.mux.HandleFunc("GET /debug/pprof/cmdline", local(pprof.Cmdline))
-	s.mux.HandleFunc("GET /debug/pprof/profile", local(pprof.Profile))
-	s.mux.HandleFunc("GET /debug/pprof/symbol", local(pprof.Symbol))
-	s.mux.HandleFunc("GET /debug/pprof/trace", local(pprof.Trace))
-}
-
-func localName(host string) bool {
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	if host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(strings.Trim(host, "[]"))
-	return ip != nil && ip.IsLoopback()
-}
-
-// Loopback reports whether only this machine can reach a listener's address.
-func Loopback(a net.Addr) bool {
-	tcp, ok := a.(*net.TCPAddr)
-	return ok && tcp.IP.IsLoopback()
-}
-
-// shutdownLimit is how long requests may take to end once the site stops.
-const shutdownLimit = 700 * time.Millisecond
+// stopTimeout is how long requests may take to end once the site stops.
+const stopTimeout = 700 * time.Millisecond
 
 // Serve answers on the listener until the context ends, then closes the
-// streams and returns within shutdownLimit.
-func (s *Site) Serve(ctx context.Context, l net.Listener) error {
-	server := &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(l) }()
-	select {
-	case err := <-failed:
-		return fmt.Errorf("serve %s: %w", l.Addr(), err)
-	case <-ctx.Done():
-	}
-	s.feed.Close()
-	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownLimit)
-	defer cancel()
-	if err := server.Shutdown(limit); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	return server.Close()
+// streams and returns within stopTimeout. With material it speaks TLS.
+func (s *Site) Serve(ctx context.Context, l net.Listener, material *mtls.Material) error {
+	return httpguard.Serve(ctx, l, s, httpguard.Options{TLS: material, Stopping: s.feed.Close, StopTimeout: stopTimeout})
 }

@@ -29,6 +29,7 @@ func get(t *testing.T, s *Site, path string, header ...string) *httptest.Respons
 			r.Host = header[i+1]
 		}
 	}
+	r.RemoteAddr = "127.0.0.1:50000"
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, r)
 	return w
@@ -39,7 +40,7 @@ func TestEveryPathAnswers(t *testing.T) {
 	counter := prometheus.NewCounter(prometheus.CounterOpts{Name: "bigfleet_test_total"})
 	registry.MustRegister(counter)
 	var unready error
-	s := New(Config{Feed: newFeed(), Metrics: registry, Ready: func() error { return unready }, Pprof: true})
+	s := New(Config{Feed: newFeed(), Metrics: registry, Ready: func() error { return unready }, Profiles: true})
 	for _, c := range []struct {
 		path, kind, has string
 		code            int
@@ -146,26 +147,61 @@ func TestStateIsCompressedWhereTheClientCan(t *testing.T) {
 	}
 }
 
-func TestProfilesAreForLocalNamesOnly(t *testing.T) {
-	s := New(Config{Feed: newFeed(), Pprof: true})
-	for host, want := range map[string]int{"127.0.0.1:8080": 200, "localhost:8080": 200, "[::1]:8080": 200, "127.0.0.1": 200, "evil.example:8080": 403, "10.0.0.1:8080": 403} {
-		if w := get(t, s, "/debug/pprof/cmdline", "Host", host); w.Code != want {
-			t.Errorf("host %s: %d, want %d", host, w.Code, want)
+// TestEveryRouteOfThePageIsGuarded: of all routes only metrics and probes are
+// open to peers elsewhere and under names of somebody else.
+func TestEveryRouteOfThePageIsGuarded(t *testing.T) {
+	retired := 0
+	s := New(Config{
+		Feed: newFeed(), Metrics: prometheus.NewRegistry(), Profiles: true,
+		World:  func(out io.Writer) error { _, err := io.WriteString(out, "{}"); return err },
+		Plan:   func(_ uint64, out io.Writer) (bool, error) { _, err := io.WriteString(out, "<svg/>"); return true, err },
+		Retire: func(string) error { retired++; return nil },
+	})
+	ask := func(method, path, peer, host string, header ...string) int {
+		r := httptest.NewRequest(method, "http://"+host+path, nil)
+		r.RemoteAddr = peer
+		for i := 0; i+1 < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		return w.Code
+	}
+	const local, far, name, other = "127.0.0.1:50000", "198.51.100.7:50000", "127.0.0.1:8080", "evil.example:8080"
+	for _, path := range []string{"/", "/app.js", "/api/state", "/api/world", "/plans/1", "/debug/pprof/", "/debug/pprof/cmdline", "POST " + RetirePath + "?machine=m"} {
+		method := http.MethodGet
+		if rest, ok := strings.CutPrefix(path, "POST "); ok {
+			method, path = http.MethodPost, rest
+		}
+		for _, c := range []struct {
+			what, peer, host string
+			header           []string
+			want             int
+		}{
+			{"from this machine", local, name, nil, 200},
+			{"from elsewhere", far, name, nil, 403},
+			{"under another's name", local, other, nil, 403},
+			{"through a proxy", local, name, []string{"X-Forwarded-For", "203.0.113.9"}, 403},
+			{"from a foreign page", local, name, []string{"Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example"}, 403},
+		} {
+			if got := ask(method, path, c.peer, c.host, c.header...); got != c.want {
+				t.Errorf("%s %s %s: %d, want %d", method, path, c.what, got, c.want)
+			}
 		}
 	}
-	if w := get(t, New(Config{Feed: newFeed()}), "/debug/pprof/"); w.Code != 404 {
-		t.Errorf("profiles are served though they were not asked for: %d", w.Code)
+	if retired != 1 {
+		t.Errorf("%d machines were retired, want 1", retired)
 	}
-}
-
-func TestLoopback(t *testing.T) {
-	for ip, want := range map[string]bool{"127.0.0.1": true, "::1": true, "0.0.0.0": false, "::": false, "10.0.0.1": false} {
-		if got := Loopback(&net.TCPAddr{IP: net.ParseIP(ip), Port: 1}); got != want {
-			t.Errorf("Loopback(%s) = %v, want %v", ip, got, want)
+	if got := ask(http.MethodPost, RetirePath, local, name, "Origin", "https://evil.example"); got != 403 {
+		t.Errorf("a change with a foreign Origin alone: %d, want 403", got)
+	}
+	if got := ask(http.MethodGet, "/events", far, name); got != 403 {
+		t.Errorf("/events from elsewhere: %d, want 403", got)
+	}
+	for _, path := range []string{"/metrics", "/healthz", "/readyz"} {
+		if got := ask(http.MethodGet, path, far, "10.0.0.7:8780"); got != 200 {
+			t.Errorf("%s from elsewhere: %d, want 200", path, got)
 		}
-	}
-	if Loopback(&net.UnixAddr{Name: "x"}) {
-		t.Error("a socket file counts as loopback")
 	}
 }
 
@@ -178,7 +214,7 @@ func site(t *testing.T, s *Site) (url string, stop func() error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
 	done := make(chan error, 1)
-	go func() { done <- s.Serve(ctx, l) }()
+	go func() { done <- s.Serve(ctx, l, nil) }()
 	t.Cleanup(cancel)
 	return "http://" + l.Addr().String(), func() error { cancel(); return <-done }
 }
@@ -231,8 +267,8 @@ func TestAStreamBringsEachCycleAndEndsWithTheProcess(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(started); took > shutdownLimit {
-		t.Errorf("stopping took %v with a stream open, want less than %v", took, shutdownLimit)
+	if took := time.Since(started); took > stopTimeout {
+		t.Errorf("stopping took %v with a stream open, want less than %v", took, stopTimeout)
 	}
 	lines(t, in, "event: bye")
 }

@@ -14,6 +14,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"syscall"
+
+	"github.com/tonnage/tonnage/internal/terminal"
 )
 
 // The exit codes.
@@ -32,8 +34,12 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run executes one command line and returns its exit code.
+// run executes one command line and returns its exit code. Control characters in
+// errors and in the log are escaped.
 func run(ctx context.Context, args []string, out, err io.Writer) int {
+	safe := terminal.NewWriter(err)
+	defer safe.Close()
+	err = safe
 	command := operate
 	if len(args) > 0 {
 		switch args[0] {

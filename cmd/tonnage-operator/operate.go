@@ -62,7 +62,8 @@ Reports what the cluster asks for to its shard, and carries out what the shard s
 	flags.StringVar(&f.templateFile, "bootstrap-template-file", "", "file with the text/template of the user data that joins a machine to the cluster; empty = a stub")
 	flags.StringVar(&f.tls.Cert, "tls-cert", "", "certificate of this process, PEM; read again when it changes")
 	flags.StringVar(&f.tls.Key, "tls-key", "", "key of the certificate, PEM")
-	flags.StringVar(&f.tls.CA, "tls-ca", "", "certificates of the authority that peers must come from, PEM")
+	flags.StringVar(&f.tls.CA, "tls-ca", "", "certificates of the authority that peers must come from, PEM; read again when they change")
+	flags.StringVar(&f.tls.Deny, "tls-deny", "", "serial numbers of certificates that are refused, one hexadecimal number a line, # begins a comment; read again when it changes")
 	if e := parse(flags, args, err); e != nil {
 		return e
 	}

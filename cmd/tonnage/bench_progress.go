@@ -3,12 +3,12 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"golang.org/x/term"
 
 	"github.com/tonnage/tonnage/internal/measure"
+	"github.com/tonnage/tonnage/internal/terminal"
 )
 
 // benchProgressGap is how often the line changes at most.
@@ -24,8 +24,8 @@ type benchProgress struct {
 
 // newBenchProgress writes to w if that is a terminal.
 func newBenchProgress(w io.Writer) *benchProgress {
-	f, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
+	f := terminal.File(w)
+	if f == nil || !term.IsTerminal(int(f.Fd())) {
 		return &benchProgress{}
 	}
 	return &benchProgress{console: &console{out: w, terminal: true}}

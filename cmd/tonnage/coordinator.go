@@ -13,7 +13,6 @@ import (
 
 	"github.com/tonnage/tonnage/coordinator"
 	"github.com/tonnage/tonnage/coordinator/node"
-	"github.com/tonnage/tonnage/internal/mtls"
 )
 
 func newCoordinator(s streams) *cobra.Command {
@@ -29,8 +28,12 @@ that one shard can spare change to another that is short. Shards never wait for 
 One, three or five replicas form a group and keep everything on each of their disks
 (--data-dir). Start all alike, with --bootstrap and --join-addr: the one whose --id
 ends in -0 starts the group when no other has state, the others join. Or use an etcd
-that is there (--etcd-endpoints). All three --tls flags turn mutual TLS on, between
-replicas too; none leaves it off.`,
+that is there (--etcd-endpoints).
+
+All three --tls flags turn mutual TLS on; none leaves it off. Several replicas then
+need the three --raft-tls flags too, with a CA that signs nothing else: whoever has a
+certificate of it can stop the group. A replica without them opens no Raft port. In
+the same way the three --etcd-tls flags are for --etcd-endpoints.`,
 		Example: `  tonnage coordinator --bootstrap
   tonnage coordinator --id coordinator-1 --bootstrap --join-addr coordinator:7790 --raft-advertise coordinator-1.coordinator:7791
   tonnage coordinator --etcd-endpoints 10.0.0.1:2379,10.0.0.2:2379 --rebalance on`,
@@ -62,7 +65,9 @@ func registerCoordinator(cmd *cobra.Command, c *node.Config, logLevel *string) {
 	flags.IntVar(&c.SnapshotExportKeep, "snapshot-export-keep", c.SnapshotExportKeep, "how many of them are kept; older ones are removed")
 	inboundFlags(cmd, &c.Inbound)
 	flags.StringVar(logLevel, "log-level", "info", "what is logged to standard error: debug, info, warn or error")
-	tlsFlags(cmd, &c.TLS.Cert, &c.TLS.Key, &c.TLS.CA)
+	tlsFlags(cmd, &c.TLS)
+	privateFlags(cmd, &c.RaftTLS, "the Raft port and for dialling the other replicas there", "the replicas' certificates for the Raft port; it signs nothing else; read at the start")
+	privateFlags(cmd, &c.EtcdTLS, "--etcd-endpoints", "the etcd of --etcd-endpoints; read at the start")
 	_ = cmd.MarkFlagDirname("data-dir")
 	_ = cmd.MarkFlagDirname("snapshot-export-dir")
 	modes := []string{string(coordinator.RebalanceOff), string(coordinator.RebalanceDryRun), string(coordinator.RebalanceOn)}
@@ -81,9 +86,6 @@ const (
 	coordinatorHeapFloor    = 128 << 20 // bytes that the heap may have before garbage is collected
 	coordinatorMemoryTarget = 768 << 20 // bytes; the chart grants 1 GiB
 )
-
-// coordinatorDirMode is what etcd wants its folder to be.
-const coordinatorDirMode = 0o700
 
 // coordinatorPercent returns how much may be allocated until the next collection,
 // in percent of what is alive.
@@ -108,14 +110,12 @@ func runCoordinator(ctx context.Context, s streams, c node.Config, logLevel stri
 	if err := level.UnmarshalText([]byte(logLevel)); err != nil {
 		faults = append(faults, fmt.Errorf("--log-level must be debug, info, warn or error, got %q", logLevel))
 	}
-	if _, err := mtls.Load(c.TLS, nil); err != nil {
-		faults = append(faults, err)
-	}
+	faults = append(faults, c.CheckTLS())
 	if err := errors.Join(faults...); err != nil {
 		return badInput(err)
 	}
 	if len(c.EtcdEndpoints) == 0 { // two of them may have one folder: they keep nothing there
-		dir, err := openDataDir(c.DataDir, coordinatorDirMode)
+		dir, err := openDataDir(c.DataDir)
 		if err != nil {
 			return err
 		}

@@ -23,7 +23,7 @@ func TestCoordinatorNamesTheFlag(t *testing.T) {
 	}
 	defer taken.Close()
 	used := t.TempDir()
-	other, err := openDataDir(used, coordinatorDirMode)
+	other, err := openDataDir(used)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestCoordinatorNamesTheFlag(t *testing.T) {
 // TestRestoreHeedsAReplicaThatRuns: its folder stays as it is.
 func TestRestoreHeedsAReplicaThatRuns(t *testing.T) {
 	dir := t.TempDir()
-	replica, err := openDataDir(dir, coordinatorDirMode)
+	replica, err := openDataDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,7 +15,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tonnage/tonnage/coordinator/client"
+	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/mtls"
+	"github.com/tonnage/tonnage/internal/terminal"
 )
 
 // The defaults of ctl's flags.
@@ -36,11 +36,13 @@ type ctl struct {
 	timeout     time.Duration
 	output      string
 	tls         mtls.Files
+	page        pageClient // for the commands that ask a shard's page
 }
 
 // newCtl returns the root of the commands that talk to what is running.
 func newCtl(s streams) *cobra.Command {
 	c := &ctl{streams: s}
+	c.page.tls = &c.tls
 	cmd := &cobra.Command{
 		Use:   "ctl",
 		Short: "Look at and change what is running",
@@ -58,6 +60,8 @@ may only read.`,
 	flags.StringVar(&c.tls.Cert, "tls-cert", "", "certificate to show, PEM")
 	flags.StringVar(&c.tls.Key, "tls-key", "", "key of the certificate, PEM")
 	flags.StringVar(&c.tls.CA, "tls-ca", "", "certificates of the authority that the coordinator must come from, PEM")
+	c.page.registerToken(cmd, true)
+	flags.StringVar(&c.tls.Deny, "tls-deny", "", "serial numbers of certificates that are refused, one hexadecimal number a line")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{formatJSON, formatTable}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.AddCommand(
 		c.listShards(), c.listDomains(), c.assignDomain(), c.unassignDomain(), c.removeShard(),
@@ -95,14 +99,14 @@ func (c *ctl) callUntil(ctx context.Context, do func(context.Context, grpc.Clien
 	if err != nil {
 		return badInput(err)
 	}
-	replicas, err := client.New(c.coordinator, material.DialOptions()...)
+	replicas, err := client.New(c.coordinator, material.DialOptionsTo(mtls.CoordinatorServer())...)
 	if err != nil {
 		return badInput(fmt.Errorf("--coordinator: %w", err))
 	}
 	defer replicas.Close()
 	err = replicas.Call(ctx, do)
 	if s, ok := status.FromError(err); ok && err != nil {
-		return errors.New(strings.ToLower(s.Code().String()) + ": " + s.Message())
+		return errors.New(strings.ToLower(s.Code().String()) + ": " + terminal.Escape(s.Message()))
 	}
 	return err
 }
@@ -123,8 +127,9 @@ func (c *ctl) removal(ctx context.Context, do func(context.Context, grpc.ClientC
 	})
 }
 
-// print writes rows as a table, or value as JSON.
-func (c *ctl) print(value any, head string, rows func(io.Writer)) error {
+// print writes rows as a table, or value as JSON. The head names the columns, with
+// spaces between.
+func (c *ctl) print(value any, head string, rows func(*terminal.Table)) error {
 	format, err := formatOf(c.streams, c.output)
 	if err != nil {
 		return err
@@ -134,10 +139,9 @@ func (c *ctl) print(value any, head string, rows func(io.Writer)) error {
 		e.SetIndent("", "  ")
 		return e.Encode(value)
 	}
-	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, head)
-	rows(w)
-	return w.Flush()
+	t := terminal.NewTable(strings.Fields(head)...)
+	rows(t)
+	return t.Write(c.out)
 }
 
 // stamp writes a time of the wire.
@@ -154,6 +158,22 @@ func orNone(text string) string {
 		return noTime
 	}
 	return text
+}
+
+// checkNames refuses values of flags that no name can be; "" is for others to judge.
+// A command that removes something does not ask: what an earlier version let in must
+// go out.
+func checkNames(cmd *cobra.Command, flags ...string) error {
+	var faults []error
+	for _, name := range flags {
+		if err := model.CheckOptionalName(cmd.Flags().Lookup(name).Value.String()); err != nil {
+			faults = append(faults, fmt.Errorf("--%s %w", name, err))
+		}
+	}
+	if len(faults) > 0 {
+		return badInput(errors.Join(faults...))
+	}
+	return nil
 }
 
 // required has a command refuse to run without some flags.

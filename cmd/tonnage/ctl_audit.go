@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tonnage/tonnage/internal/terminal"
 	"github.com/tonnage/tonnage/shard"
 )
 
@@ -122,7 +123,7 @@ func (t *auditTail) show(line auditText) {
 	case t.asJSON:
 		fmt.Fprintln(t.out, line.text)
 	default:
-		fmt.Fprintln(t.out, auditLine(r))
+		fmt.Fprintln(t.out, terminal.Escape(auditLine(r)))
 	}
 }
 

@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
 	bigfleet "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
+	"github.com/tonnage/tonnage/internal/terminal"
 )
 
 // domainRow is a domain as list-domains prints it.
@@ -35,9 +34,9 @@ func (c *ctl) listDomains() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.print(rows, "TOPOLOGY_KEY\tTOPOLOGY_VALUE\tSHARD", func(w io.Writer) {
+			return c.print(rows, "TOPOLOGY_KEY TOPOLOGY_VALUE SHARD", func(t *terminal.Table) {
 				for _, r := range rows {
-					fmt.Fprintf(w, "%s\t%s\t%s\n", r.Key, r.Value, r.Shard)
+					t.Row(r.Key, r.Value, r.Shard)
 				}
 			})
 		},
@@ -53,6 +52,9 @@ next report. A domain that another shard has had is given only when that shard h
 said that it let go.`,
 		Example: "  tonnage ctl assign-domain --key topology.kubernetes.io/zone --value zone-a --shard shard-0", Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkNames(cmd, "key", "value", "shard"); err != nil {
+				return err
+			}
 			return c.call(cmd.Context(), func(ctx context.Context, conn grpc.ClientConnInterface) error {
 				_, err := bigfleet.NewCoordinatorClient(conn).AssignDomain(ctx, &bigfleet.AssignDomainRequest{TopologyKey: key, TopologyValue: value, ShardId: shard})
 				return err

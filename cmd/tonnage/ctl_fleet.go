@@ -18,6 +18,7 @@ import (
 	bigfleet "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/mtls"
+	"github.com/tonnage/tonnage/internal/terminal"
 	"github.com/tonnage/tonnage/web"
 )
 
@@ -25,8 +26,6 @@ const (
 	ctlShardDefault   = "127.0.0.1:7780"
 	ctlPageDefault    = "http://127.0.0.1:8780"
 	ctlDataDirDefault = "./data"
-	// retirePath is where a running shard is told to forget a Failed machine.
-	retirePath = "/api/retire"
 )
 
 // fleetCommands are those that talk to one shard.
@@ -65,6 +64,9 @@ func (c *ctl) needs() *cobra.Command {
 		Use: "needs", Short: "List what clusters need from a shard, and what became of it",
 		Example: "  tonnage ctl needs --cluster cluster-1\n  tonnage ctl needs --shard shard-0:7780 --unmet -o json", Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkNames(cmd, "cluster"); err != nil {
+				return err
+			}
 			if limit < 0 {
 				return badInput(fmt.Errorf("--limit cannot be negative, got %d; 0 = as many as the shard lists", limit))
 			}
@@ -77,9 +79,9 @@ func (c *ctl) needs() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.print(rows, "CLUSTER\tPRIORITY\tGROUP\tSATISFIED\tMACHINES\tDOMAIN\tBEST_DOMAIN\tCYCLES_UNMET\tCYCLES_PARKED\tREASON", func(w io.Writer) {
+			return c.print(rows, "CLUSTER PRIORITY GROUP SATISFIED MACHINES DOMAIN BEST_DOMAIN CYCLES_UNMET CYCLES_PARKED REASON", func(t *terminal.Table) {
 				for _, r := range rows {
-					fmt.Fprintf(w, "%s\t%d\t%s\t%t\t%d\t%s\t%s\t%d\t%d\t%s\n", r.Cluster, r.Priority, orNone(r.Group), r.Satisfied, r.Claimed, orNone(r.Domain), r.best(), r.Unmet, r.Parked, orNone(r.Reason))
+					t.Row(r.Cluster, r.Priority, orNone(r.Group), r.Satisfied, r.Claimed, orNone(r.Domain), r.best(), r.Unmet, r.Parked, orNone(r.Reason))
 				}
 			})
 		},
@@ -97,7 +99,7 @@ func (c *ctl) inspect(ctx context.Context, address string, req *bigfleet.Inspect
 	if err != nil {
 		return badInput(err)
 	}
-	conn, err := grpc.NewClient(address, material.DialOptions()...)
+	conn, err := grpc.NewClient(address, material.DialOptionsTo(mtls.ShardServer())...)
 	if err != nil {
 		return badInput(fmt.Errorf("--shard: %w", err))
 	}
@@ -114,7 +116,7 @@ func (c *ctl) inspect(ctx context.Context, address string, req *bigfleet.Inspect
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return fmt.Errorf("the shard does not answer: %w", err)
+			return fmt.Errorf("the shard does not answer: %s", terminal.Escape(err.Error()))
 		}
 		if n := frame.GetNeed(); n != nil {
 			visit(n)
@@ -159,7 +161,7 @@ type machineRow struct {
 }
 
 func (c *ctl) machines() *cobra.Command {
-	f := worldFlags{flag: "page"}
+	f := worldFlags{flag: "page", page: &c.page}
 	var state, cluster string
 	cmd := &cobra.Command{
 		Use: "machines", Short: "List the machines of a shard",
@@ -169,6 +171,9 @@ func (c *ctl) machines() *cobra.Command {
 				if _, ok := model.ParseState(state); !ok {
 					return badInput(fmt.Errorf("--state: there is no state %q; one of %s", state, strings.Join(web.States[:], ", ")))
 				}
+			}
+			if err := checkNames(cmd, "cluster"); err != nil {
+				return err
 			}
 			ctx := cmd.Context()
 			if cmd.Flags().Changed("timeout") { // a world may take longer than other answers
@@ -187,9 +192,9 @@ func (c *ctl) machines() *cobra.Command {
 					rows = append(rows, rowOfMachine(m))
 				}
 			}
-			return c.print(rows, "MACHINE\tSTATE\tCLUSTER\tTYPE\tZONE\tCAPACITY\t$/H\tHELD_FOR\tERROR", func(w io.Writer) {
+			return c.print(rows, "MACHINE STATE CLUSTER TYPE ZONE CAPACITY $/H HELD_FOR ERROR", func(t *terminal.Table) {
 				for _, r := range rows {
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%g\t%s\t%s\n", r.Machine, r.State, orNone(r.Cluster), orNone(r.Type), orNone(r.Zone), orNone(r.Capacity), r.Price, orNone(r.Held), orNone(r.Error))
+					t.Row(r.Machine, r.State, orNone(r.Cluster), orNone(r.Type), orNone(r.Zone), orNone(r.Capacity), r.Price, orNone(r.Held), orNone(r.Error))
 				}
 			})
 		},
@@ -213,25 +218,22 @@ func (c *ctl) retire() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "retire MACHINE", Short: "Have a shard forget a Failed machine",
 		Long: `Retire has a shard forget a machine that failed. If the provider still lists it, it
-is taken over again as the provider says. It must be said on the machine that the
-shard runs on.`,
+is taken over again as the provider says. From elsewhere than the shard's own
+machine, and wherever the shard has a token, it needs the token or the certificate of
+an admin.`,
 		Example: "  tonnage ctl retire gpu-17", Args: oneArgument("MACHINE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			u, err := pageURL("page", page)
 			if err != nil {
 				return err
 			}
-			u = u.JoinPath(retirePath)
+			u = u.JoinPath(web.RetirePath)
 			u.RawQuery = "machine=" + url.QueryEscape(args[0])
 			ctx, cancel := context.WithTimeout(cmd.Context(), c.timeout)
 			defer cancel()
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), http.NoBody)
+			res, err := c.page.do(ctx, http.MethodPost, u)
 			if err != nil {
-				return badInput(fmt.Errorf("--page: %w", err))
-			}
-			res, err := http.DefaultClient.Do(req)
-			if err != nil {
-				return fmt.Errorf("the shard does not answer: %w", err)
+				return err
 			}
 			defer res.Body.Close()
 			switch res.StatusCode {
@@ -239,8 +241,7 @@ shard runs on.`,
 			case http.StatusNotFound, http.StatusMethodNotAllowed:
 				return badInput(fmt.Errorf("--page %s: nobody there retires machines; give the address of the metrics of a `tonnage shard` (`tonnage up` repairs failed machines by itself)", page))
 			default:
-				text, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10))
-				return badInput(errors.New(strings.TrimSpace(string(text))))
+				return badInput(errors.New(said(res)))
 			}
 			fmt.Fprintf(c.out, "%s is retired\n", args[0])
 			return nil
@@ -263,14 +264,14 @@ func (c *ctl) pauseState() *cobra.Command {
 			mode := ""
 			ctx, cancel := context.WithTimeout(cmd.Context(), c.timeout)
 			defer cancel()
-			err = topWatch(ctx, u.JoinPath("/events"), func(e *topEvent) bool {
+			err = topWatch(ctx, &c.page, u.JoinPath("/events"), func(e *topEvent) bool {
 				mode = cmp.Or(string(e.Frame.Mode), "running")
 				return false
 			})
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(c.out, mode)
+			fmt.Fprintln(c.out, terminal.Escape(mode))
 			return nil
 		},
 	}

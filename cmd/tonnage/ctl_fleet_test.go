@@ -71,7 +71,7 @@ func TestCtlPauseState(t *testing.T) {
 func TestCtlRetire(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case r.Method != http.MethodPost || r.URL.Path != retirePath:
+		case r.Method != http.MethodPost || r.URL.Path != web.RetirePath:
 			http.NotFound(w, r)
 		case r.URL.Query().Get("machine") != "m 1":
 			http.Error(w, "only a Failed one can be retired", http.StatusConflict)

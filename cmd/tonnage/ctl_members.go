@@ -2,14 +2,13 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
 	tonnage "github.com/tonnage/tonnage/api/tonnage/v1alpha1"
+	"github.com/tonnage/tonnage/internal/terminal"
 )
 
 // memberRow is a replica as members prints it.
@@ -42,9 +41,9 @@ func (c *ctl) members() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.print(rows, "REPLICA\tROLE\tPEER_URL", func(w io.Writer) {
+			return c.print(rows, "REPLICA ROLE PEER_URL", func(t *terminal.Table) {
 				for _, r := range rows {
-					fmt.Fprintf(w, "%s\t%s\t%s\n", orNone(r.Replica), r.Role, strings.Join(r.Peers, ","))
+					t.Row(orNone(r.Replica), r.Role, strings.Join(r.Peers, ","))
 				}
 			})
 		},

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	bigfleet "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	tonnage "github.com/tonnage/tonnage/api/tonnage/v1alpha1"
+	"github.com/tonnage/tonnage/internal/terminal"
 )
 
 // shortfallRow is a shortfall as shortfalls prints it.
@@ -33,6 +33,9 @@ func (c *ctl) shortfalls() *cobra.Command {
 		Use: "shortfalls", Short: "List what the shards are short of", Args: noArguments,
 		Example: "  tonnage ctl shortfalls --shard shard-0",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkNames(cmd, "shard"); err != nil {
+				return err
+			}
 			rows := []shortfallRow{}
 			err := c.call(cmd.Context(), func(ctx context.Context, conn grpc.ClientConnInterface) error {
 				got, err := tonnage.NewFleetClient(conn).Shortfalls(ctx, &tonnage.ShortfallsRequest{ShardId: shard})
@@ -47,9 +50,9 @@ func (c *ctl) shortfalls() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.print(rows, "SHARD\tPRIORITY\tAGE\tESCALATED\tDEFICIT\tREQUIRES", func(w io.Writer) {
+			return c.print(rows, "SHARD PRIORITY AGE ESCALATED DEFICIT REQUIRES", func(t *terminal.Table) {
 				for _, r := range rows {
-					fmt.Fprintf(w, "%s\t%d\t%d\t%t\t%s\t%s\n", r.Shard, r.Priority, r.AgeCycles, r.Escalated, amounts(r.Deficit), r.Requires)
+					t.Row(r.Shard, r.Priority, r.AgeCycles, r.Escalated, amounts(r.Deficit), r.Requires)
 				}
 			})
 		},
@@ -115,45 +118,50 @@ func (c *ctl) printRebalancing(got *tonnage.RebalancingReply, why bool) error {
 		_, err = fmt.Fprintln(c.out, string(text))
 		return err
 	}
-	fmt.Fprintf(c.out, "rebalancing is %s; pass %d at %s asked for %d machines\n", got.GetMode(), got.GetPass(), stamp(got.GetPassedAtUnixNanos()), got.GetMachines())
+	line := func(format string, args ...any) { // of a coordinator that may say anything
+		fmt.Fprintln(c.out, terminal.Escape(fmt.Sprintf(format, args...)))
+	}
+	line("rebalancing is %s; pass %d at %s asked for %d machines", got.GetMode(), got.GetPass(), stamp(got.GetPassedAtUnixNanos()), got.GetMachines())
 	if got.GetWaits() != "" {
-		fmt.Fprintln(c.out, "it waits:", got.GetWaits())
+		line("it waits: %s", got.GetWaits())
 	}
 	if why {
-		printDecisions(c.out, got)
+		printDecisions(line, got)
 	}
-	return c.print(nil, "MOVE\tTIER\tPHASE\tFROM\tTO\tMACHINES\tKIND\tBEGAN\tENDED\tNOTE", func(w io.Writer) {
+	return c.print(nil, "MOVE TIER PHASE FROM TO MACHINES KIND BEGAN ENDED NOTE", func(t *terminal.Table) {
 		for _, m := range got.GetMoves() {
-			fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", m.GetMoveId(), m.GetTier(), m.GetPhase(), m.GetDonor(), m.GetReceiver(),
+			t.Row(m.GetMoveId(), m.GetTier(), m.GetPhase(), m.GetDonor(), m.GetReceiver(),
 				len(m.GetMachineIds()), m.GetMachineKind(), stamp(m.GetBeganUnixNanos()), stamp(m.GetEndedUnixNanos()), orNone(m.GetNote()))
 		}
 	})
 }
 
-func printDecisions(w io.Writer, got *tonnage.RebalancingReply) {
+func printDecisions(line func(format string, args ...any), got *tonnage.RebalancingReply) {
 	if n := got.GetYoung(); n > 0 {
-		fmt.Fprintf(w, "%d shortfalls are too young to be a matter of the fleet\n", n)
+		line("%d shortfalls are too young to be a matter of the fleet", n)
 	}
 	if n := got.GetCut(); n > 0 {
-		fmt.Fprintf(w, "%d more shortfalls were not looked at\n", n)
+		line("%d more shortfalls were not looked at", n)
 	}
 	for _, d := range got.GetDecisions() {
-		fmt.Fprintf(w, "\n%s, priority %d, short for %d cycles of %s: %s\n  %s\n", d.GetReceiver(), d.GetPriority(), d.GetAgeCycles(),
-			amounts(d.GetDeficit().GetResources()), d.GetRequires(), d.GetVerdict())
+		line("")
+		line("%s, priority %d, short for %d cycles of %s: %s", d.GetReceiver(), d.GetPriority(), d.GetAgeCycles(),
+			amounts(d.GetDeficit().GetResources()), d.GetRequires())
+		line("  %s", d.GetVerdict())
 		for _, s := range d.GetSteps() {
 			what := s.GetWhy()
 			if s.GetMachines() > 0 {
 				what = fmt.Sprintf("%s %d", what, s.GetMachines())
 			}
 			if s.GetDonor() == "" {
-				fmt.Fprintf(w, "  tier %d: %s\n", s.GetTier(), what)
+				line("  tier %d: %s", s.GetTier(), what)
 				continue
 			}
-			fmt.Fprintf(w, "  tier %d: %s offers %d of %s: %s\n", s.GetTier(), s.GetDonor(), s.GetOffered(), s.GetMachineKind(), what)
+			line("  tier %d: %s offers %d of %s: %s", s.GetTier(), s.GetDonor(), s.GetOffered(), s.GetMachineKind(), what)
 		}
 		if n := d.GetMoreSteps(); n > 0 {
-			fmt.Fprintf(w, "  and %d more offers\n", n)
+			line("  and %d more offers", n)
 		}
 	}
-	fmt.Fprintln(w)
+	line("")
 }

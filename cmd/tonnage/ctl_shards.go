@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
 	bigfleet "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
+	"github.com/tonnage/tonnage/internal/terminal"
 )
 
 // shardRow is a shard as list-shards prints it.
@@ -43,9 +42,9 @@ func (c *ctl) listShards() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.print(rows, "SHARD\tADDRESS\tREGISTERED\tLAST_HEARTBEAT\tMACHINES\tFREE\tSHORTFALLS", func(w io.Writer) {
+			return c.print(rows, "SHARD ADDRESS REGISTERED LAST_HEARTBEAT MACHINES FREE SHORTFALLS", func(t *terminal.Table) {
 				for _, r := range rows {
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%d\n", r.Shard, orNone(r.Address), r.Registered, r.LastHeartbeat, r.Machines, r.Free, r.Shortfalls)
+					t.Row(r.Shard, orNone(r.Address), r.Registered, r.LastHeartbeat, r.Machines, r.Free, r.Shortfalls)
 				}
 			})
 		},

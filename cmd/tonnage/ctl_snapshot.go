@@ -115,7 +115,7 @@ hand-overs of machines: those that a shard has made are taken up as it reports t
 		Args:    oneArgument("FILE or FOLDER"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if _, err := os.Stat(filepath.Join(dir, lockFile)); err == nil { // else no replica has run there
-				replica, err := openDataDir(dir, coordinatorDirMode)
+				replica, err := openDataDir(dir)
 				if err != nil {
 					return err
 				}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -103,12 +102,15 @@ type worldFlags struct {
 	file  string
 	shard string
 	flag  string // that gives shard
+	page  *pageClient
 }
 
 func (f *worldFlags) add(cmd *cobra.Command) {
 	f.flag = "shard"
 	fileFlag(cmd, &f.file, "the world")
 	cmd.Flags().StringVar(&f.shard, f.flag, "", "address of a running shard's page, in place of a file: http://127.0.0.1:8080")
+	f.page = &pageClient{}
+	f.page.register(cmd)
 }
 
 // read reads the world from the file or the running shard.
@@ -158,18 +160,13 @@ func (f *worldFlags) fetch(ctx context.Context) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.JoinPath(worldPath).String(), http.NoBody)
+	res, err := f.page.do(ctx, http.MethodGet, u.JoinPath(worldPath))
 	if err != nil {
-		return nil, badInput(err)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("the shard does not answer: %w; is it running, and is this the address of its page?", err)
+		return nil, err
 	}
 	if res.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10))
-		res.Body.Close()
-		return nil, fmt.Errorf("the shard answers %s: %s", res.Status, bytes.TrimSpace(text))
+		defer res.Body.Close()
+		return nil, fmt.Errorf("the shard answers %s: %s", res.Status, said(res))
 	}
 	return struct {
 		io.Reader

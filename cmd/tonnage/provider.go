@@ -47,8 +47,8 @@ type providerFlags struct {
 	faults    string
 	repair    time.Duration
 
-	tlsCert, tlsKey, tlsCA string
-	logLevel               string
+	tls      mtls.Files
+	logLevel string
 }
 
 func newProvider(s streams) *cobra.Command {
@@ -124,7 +124,7 @@ func (f *providerFlags) register(cmd *cobra.Command) {
 	flags.DurationVar(&f.repair, "repair-after", 0, "how long a machine stays Failed before it is whole again; 0 = for ever")
 	inboundFlags(cmd, &f.inbound)
 	flags.StringVar(&f.logLevel, "log-level", "info", "what is logged to standard error: debug, info, warn or error")
-	tlsFlags(cmd, &f.tlsCert, &f.tlsKey, &f.tlsCA)
+	tlsFlags(cmd, &f.tls)
 	_ = cmd.RegisterFlagCompletionFunc("seed-rung", cobra.FixedCompletions(workload.Names(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.MarkFlagDirname("data-dir")
 	for _, name := range []string{"config", "seed-file", "faults-file"} {
@@ -154,7 +154,7 @@ type providerPlan struct {
 func (f *providerFlags) parse(set func(string) bool) (*providerPlan, error) {
 	p := &providerPlan{
 		listen: f.listen, dataDir: f.dataDir, failures: f.failures, late: f.late, faults: f.faults, repair: f.repair,
-		tls: mtls.Files{Cert: f.tlsCert, Key: f.tlsKey, CA: f.tlsCA}, inbound: f.inbound,
+		tls: f.tls, inbound: f.inbound,
 	}
 	if f.metrics != metricsOff {
 		p.metrics = f.metrics

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -14,7 +13,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/tonnage/tonnage/internal/httpguard"
 	"github.com/tonnage/tonnage/internal/mtls"
+	"github.com/tonnage/tonnage/internal/private"
 	"github.com/tonnage/tonnage/shard/provider/server"
 	"github.com/tonnage/tonnage/shard/provider/store"
 )
@@ -62,6 +63,7 @@ func runProvider(ctx context.Context, s streams, p *providerPlan) (err error) {
 	case err != nil:
 		return badInput(err)
 	}
+	material.WarnIfExposed(x.log, "--listen", x.calls.Addr())
 	x.log.Debug("configuration", "settings", p.settings)
 	fmt.Fprintf(s.out, "tonnage provider: %d machines on %s, metrics on %s\n", x.store.Len(), x.calls.Addr(), addressOf(x.metrics))
 	return x.run(ctx, material)
@@ -69,7 +71,7 @@ func runProvider(ctx context.Context, s streams, p *providerPlan) (err error) {
 
 // open opens the store, or makes a new one with the machines of the seeds.
 func (x *providerProcess) open(p *providerPlan) error {
-	if err := os.MkdirAll(p.dataDir, 0o755); err != nil {
+	if err := private.MkdirAll(p.dataDir); err != nil {
 		return badInput(fmt.Errorf("--data-dir: %w; name a folder that can be written", err))
 	}
 	seeds, err := p.seeds.machines(time.Now())
@@ -122,7 +124,7 @@ func (x *providerProcess) run(ctx context.Context, material *mtls.Material) erro
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), x.server)
 		part(func(ctx context.Context) error {
-			return serveHTTP(ctx, x.metrics, probes(registry, func() error { return nil }, true))
+			return httpguard.Serve(ctx, x.metrics, probes(registry, func() error { return nil }, nil, true), httpguard.Options{Log: x.log})
 		})
 	}
 	parts.Wait()

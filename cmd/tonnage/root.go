@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/tonnage/tonnage/internal/cpu"
+	"github.com/tonnage/tonnage/internal/terminal"
 )
 
 // The exit codes of every command.
@@ -49,8 +50,16 @@ func processStreams() streams {
 }
 
 // run executes one command line and returns its exit code. Errors go to the
-// error stream as they are: for a bad file, one line for each fault.
+// error stream as they are: for a bad file, one line for each fault. Both streams
+// escape control characters, wherever they come from.
 func run(ctx context.Context, args []string, s streams) int {
+	out, err := terminal.NewWriter(s.out), terminal.NewWriter(s.err)
+	defer func() { _, _ = out.Close(), err.Close() }() // at most a torn character is left
+	s.out, s.err = out, err
+	return execute(ctx, args, s)
+}
+
+func execute(ctx context.Context, args []string, s streams) int {
 	if w := cpu.Warning(); w != "" {
 		fmt.Fprintln(s.err, "tonnage:", w)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tonnage/tonnage/internal/inbound"
+	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/internal/world/document"
 )
 
@@ -91,13 +92,29 @@ func inboundFlags(cmd *cobra.Command, s *inbound.Settings) {
 	flags.BoolVar(&s.Compressed, "accept-compressed", false, "accept messages compressed with gzip; what they inflate to is in no memory budget")
 }
 
-// tlsFlags adds the three flags of mutual TLS to a command.
-func tlsFlags(cmd *cobra.Command, cert, key, ca *string) {
+// tlsFlags adds the flags of mutual TLS to a command that serves.
+func tlsFlags(cmd *cobra.Command, files *mtls.Files) {
 	flags := cmd.Flags()
-	flags.StringVar(cert, "tls-cert", "", "certificate of this process, PEM; read again when it changes")
-	flags.StringVar(key, "tls-key", "", "key of the certificate, PEM")
-	flags.StringVar(ca, "tls-ca", "", "certificates of the authority that peers must come from, PEM")
-	for _, name := range []string{"tls-cert", "tls-key", "tls-ca"} {
+	flags.StringVar(&files.Cert, "tls-cert", "", "certificate of this process, PEM; read again when it changes")
+	flags.StringVar(&files.Key, "tls-key", "", "key of the certificate, PEM; read again when it changes")
+	flags.StringVar(&files.CA, "tls-ca", "", "certificates of the authority that peers must come from, PEM; read again when they change")
+	flags.StringVar(&files.Deny, "tls-deny", "", "serial numbers of certificates that are refused, one hexadecimal number a line, # begins a comment; read again when it changes")
+	completeFiles(cmd, "tls-cert", "tls-key", "tls-ca")
+}
+
+// privateFlags adds the flags of a connection that has a CA of its own, with
+// names that begin as files says.
+func privateFlags(cmd *cobra.Command, files *mtls.Files, use, ca string) {
+	flags := cmd.Flags()
+	names := [...]string{files.Flags + "-cert", files.Flags + "-key", files.Flags + "-ca"}
+	flags.StringVar(&files.Cert, names[0], "", "certificate for "+use+", PEM; read again when it changes")
+	flags.StringVar(&files.Key, names[1], "", "key of the certificate, PEM; read again when it changes")
+	flags.StringVar(&files.CA, names[2], "", "certificates of the authority of "+ca+", PEM")
+	completeFiles(cmd, names[:]...)
+}
+
+func completeFiles(cmd *cobra.Command, names ...string) {
+	for _, name := range names {
 		_ = cmd.MarkFlagFilename(name, "pem", "crt", "key")
 	}
 }

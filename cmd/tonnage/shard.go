@@ -5,9 +5,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tonnage/tonnage/internal/inbound"
+	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/shard"
+	"github.com/tonnage/tonnage/shard/session"
 )
 
 // The defaults of shard's flags.
@@ -17,6 +20,7 @@ const (
 	shardIDDefault        = "shard-0"
 	shardHeartbeatDefault = 10 * time.Second
 	metricsOff            = "0"
+	flagClusterInterval   = "cluster-rollup-interval"
 	phaseLogVariable      = "BIGFLEET_PHASEDUMP"
 )
 
@@ -25,16 +29,19 @@ type shardFlags struct {
 	config      string
 	listen      string
 	metricsAddr string
+	pageAddr    string
+	access      accessFlags
 	pprofAddr   string
 	id          string
 	dataDir     string
 	logLevel    string
 	inbound     inbound.Settings
 
-	providerAddr    string
-	coordinatorAddr string
-	advertiseAddr   string
-	heartbeat       time.Duration
+	providerAddr     string
+	providerIdentity string
+	coordinatorAddr  string
+	advertiseAddr    string
+	heartbeat        time.Duration
 
 	cycle        time.Duration
 	workers      int
@@ -48,6 +55,7 @@ type shardFlags struct {
 	paused       bool
 	dryRun       bool
 	auditLog     string
+	policy       string
 	auditBytes   int64
 	warmupCycles int
 	phaseLog     bool
@@ -55,8 +63,11 @@ type shardFlags struct {
 	profileDir   string
 	profileOver  time.Duration
 
-	tlsCert, tlsKey, tlsCA string
-	seed                   seedFlags
+	clusters        session.ClusterLimits
+	clusterInterval time.Duration
+
+	tls  mtls.Files
+	seed seedFlags
 }
 
 // seedFlags describe the machines of the provider in the process.
@@ -86,7 +97,12 @@ process from the one before, and a journal. While there is a file "pause" in tha
 folder, everything is decided and nothing carried out; so it is with "dry-run".
 
 Settings can be in a file (--config) under the names of the flags; a flag that is
-given counts more. All three --tls flags turn mutual TLS on, none leaves it off.`,
+given counts more. All three --tls flags turn mutual TLS on, none leaves it off.
+
+Metrics and probes are open to all. The page and its API are for the machine that the
+shard runs on. From elsewhere the page needs the token of --token-file or, at
+--page-addr over TLS, a certificate of an admin or one that may only read; changes
+then need the token or an admin wherever they come from.`,
 		Example: `  tonnage shard --provider-addr 127.0.0.1:7800 --data-dir /var/lib/tonnage
   tonnage shard --config shard.yaml --dry-run --audit-log audit.jsonl
   tonnage shard --seed-machines 100 --local-bootstrap --log-level info
@@ -112,10 +128,13 @@ func (f *shardFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.config, "config", "", "file of settings, YAML or JSON: names of flags and their values")
 	flags.StringVar(&f.listen, "listen", shardListenDefault, "address for operators and tools; port 0 takes a free one")
 	flags.StringVar(&f.metricsAddr, "metrics-addr", shardMetricsDefault, "address of /metrics, /healthz and /readyz; 0 = none")
-	flags.StringVar(&f.pprofAddr, "pprof-addr", "", "address of /debug/pprof/; empty = that of the metrics, for this machine only")
+	flags.StringVar(&f.pageAddr, "page-addr", "", "address of the page and its API alone, over TLS with the --tls flags; empty = at that of the metrics")
+	f.access.register(cmd)
+	flags.StringVar(&f.pprofAddr, "pprof-addr", "", "address of /debug/pprof/; empty = that of the metrics; for this machine only, and for admins")
 	flags.StringVar(&f.id, "id", shardIDDefault, "name of the shard; the same from one start to the next, and no other's")
 	flags.StringVar(&f.dataDir, "data-dir", upDataDirDefault, "folder of what must not be lost; it is created")
 	flags.StringVar(&f.providerAddr, "provider-addr", "", "address of the provider; empty = machines in memory, for trying out")
+	flags.StringVar(&f.providerIdentity, "provider-identity", "", "the URI that the provider's certificate must hold, such as bigfleet://provider/NAME or spiffe://DOMAIN/PATH; empty = the certificate must be for the host of --provider-addr")
 	flags.StringVar(&f.coordinatorAddr, "coordinator-addr", "", "addresses of the coordinator's replicas, with commas between; empty = none")
 	flags.StringVar(&f.advertiseAddr, "advertise-addr", "", "address that the coordinator hands on as this shard's; empty = that of --listen")
 	flags.DurationVar(&f.heartbeat, "coordinator-heartbeat-interval", shardHeartbeatDefault, "time between two reports to the coordinator")
@@ -128,8 +147,10 @@ func (f *shardFlags) register(cmd *cobra.Command) {
 	flags.DurationVar(&f.hints, "available-capacity-interval", 0, "how often a cluster hears of free capacity for one profile at most; 0 = 5s")
 	flags.Float64Var(&f.reclaimCap, "reclaim-cap-fraction", defaults.ReclaimCapFraction, "part of a cluster's machines that one cycle may reclaim, at least one; 0 = no cap")
 	flags.BoolVar(&f.emptyGuard, "empty-rollup-guard", true, "believe a roll-up that drops nearly all rows only when it is the third")
+	clusterFlags(flags, &f.clusters, &f.clusterInterval)
 	flags.BoolVar(&f.paused, "actuation-paused", false, "decide everything and carry out nothing")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "decide everything, report it, and carry out nothing")
+	flags.StringVar(&f.policy, "policy", "", "file of the highest priority and penalties that clusters may have, YAML or JSON; read again when it changes; empty = no limits")
 	flags.StringVar(&f.auditLog, "audit-log", "", "file for what became of every action, one JSON object a line; empty = none")
 	flags.Int64Var(&f.auditBytes, "audit-log-max-bytes", 0, "size at which the audit log begins a new file; 0 = 64 MiB")
 	flags.IntVar(&f.warmupCycles, "metrics-warmup-cycles", 0, "first cycles whose durations are left out of the metrics")
@@ -139,12 +160,22 @@ func (f *shardFlags) register(cmd *cobra.Command) {
 	flags.DurationVar(&f.profileOver, "profile-over", shard.WorstMinDefault, "a cycle that takes as long is slow")
 	inboundFlags(cmd, &f.inbound)
 	flags.StringVar(&f.logLevel, "log-level", "info", "what is logged to standard error: debug, info, warn or error")
-	tlsFlags(cmd, &f.tlsCert, &f.tlsKey, &f.tlsCA)
+	tlsFlags(cmd, &f.tls)
 	f.seed.register(cmd)
 	_ = cmd.MarkFlagDirname("data-dir")
 	_ = cmd.MarkFlagDirname("profile-dir")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json")
 	_ = cmd.MarkFlagFilename("audit-log", "jsonl")
+	_ = cmd.MarkFlagFilename("policy", "yaml", "yml", "json")
+}
+
+// clusterFlags add the limits of what one cluster may report.
+func clusterFlags(flags *pflag.FlagSet, limits *session.ClusterLimits, interval *time.Duration) {
+	flags.IntVar(&limits.Rows, session.FlagClusterRows, session.ClusterRowsDefault, "most rows of one cluster's roll-up")
+	flags.IntVar(&limits.Gangs, session.FlagClusterGangs, session.ClusterGangsDefault, "most rows of one cluster's roll-up with a Same requirement")
+	flags.IntVar(&limits.RequirementSets, session.FlagClusterRequirementSets, session.ClusterRequirementSetsDefault, "most different sets of requirements in one cluster's roll-up")
+	flags.IntVar(&limits.Keys, session.FlagClusterKeys, session.ClusterKeysDefault, "most different attribute keys in one cluster's requirements and hard spread")
+	flags.DurationVar(interval, flagClusterInterval, session.ClusterIntervalDefault, "least time between two roll-ups of one cluster, the newest of those that come meanwhile being read; 0 = none")
 }
 
 func (f *seedFlags) register(cmd *cobra.Command) {

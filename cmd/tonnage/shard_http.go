@@ -3,85 +3,68 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
+	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
-	"net/http/pprof"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/cobra"
+
+	"github.com/tonnage/tonnage/internal/httpguard"
+	"github.com/tonnage/tonnage/internal/mtls"
 )
 
-// httpStopLimit is how long requests may take to end when the process stops.
-const httpStopLimit = time.Second
+// accessFlags are the flags of a command that serves a page: who may look at it
+// and change something, beside the machine that it runs on.
+type accessFlags struct{ token, hosts string }
 
-// probes serves /metrics, /healthz and /readyz. Profiles are served too, to
-// this machine only, unless they have an address of their own.
-func probes(metrics prometheus.Gatherer, ready func() error, profiles bool) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := ready(); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
+func (f *accessFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.token, "token-file", "", "file with a token that lets its holders read the page from elsewhere, and that every change needs then; read again when it changes")
+	flags.StringVar(&f.hosts, "allowed-hosts", "", "further host names that the page may be asked for by, with commas between: names of a proxy, or of this machine")
+	_ = cmd.MarkFlagFilename("token-file")
+}
+
+// accessRemedy says how others than this machine are let in.
+const accessRemedy = "start the process with --token-file FILE (openssl rand -hex 32 > FILE makes one) or with the --tls flags to let others in, or ask through a port forwarded to its machine (kubectl port-forward, ssh -L)"
+
+// guard returns what the flags say, and what is wrong with them.
+func (f *accessFlags) guard(log *slog.Logger) (*httpguard.Guard, error) {
+	c := httpguard.Config{Remedy: accessRemedy}
+	var wrong, err error
+	if f.token != "" {
+		if c.Token, err = httpguard.OpenToken(f.token, log); err != nil {
+			wrong = fmt.Errorf("--token-file: %w", err)
 		}
-		io.WriteString(w, "ready\n")
-	})
+	}
+	if c.Hosts, err = httpguard.ParseHosts(f.hosts); err != nil {
+		wrong = errors.Join(wrong, err)
+	}
+	if wrong != nil {
+		return nil, wrong
+	}
+	return httpguard.New(c), nil
+}
+
+// checkReach refuses to serve a page where other machines reach it and nothing
+// would let them in.
+func (f *accessFlags) checkReach(flag string, l net.Listener, material *mtls.Material) error {
+	if httpguard.Loopback(l.Addr()) || f.token != "" || material != nil {
+		return nil
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return badInput(fmt.Errorf("--%s %s: other machines reach this address, and the page is for this machine only; "+
+		"give --token-file FILE (openssl rand -hex 32 > FILE makes one) or the --tls flags to let others in, or listen on 127.0.0.1:%s", flag, l.Addr(), port))
+}
+
+// probes serves /metrics, /healthz and /readyz to all, and profiles to this
+// machine if they are wanted here.
+func probes(metrics prometheus.Gatherer, ready func() error, guard *httpguard.Guard, profiles bool) http.Handler {
+	mux := http.NewServeMux()
+	httpguard.HandleProbes(mux, metrics, func(context.Context) error { return ready() })
 	if profiles {
-		mux.Handle("GET /debug/pprof/", fromHere(profileHandler()))
+		mux.Handle("GET /debug/pprof/", guard.Profiles())
 	}
 	return mux
-}
-
-func profileHandler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	return mux
-}
-
-// fromHere lets only this machine in, and only under a name of its own: a page
-// of another site that had its name point here is refused.
-func fromHere(h http.Handler) http.Handler {
-	local := func(address string) bool {
-		host, _, err := net.SplitHostPort(address)
-		if err != nil {
-			host = address
-		}
-		ip := net.ParseIP(host)
-		return host == "localhost" || ip != nil && ip.IsLoopback()
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !local(r.RemoteAddr) || !local(r.Host) {
-			http.Error(w, "this is for the shard's own machine only; --pprof-addr gives profiles an address", http.StatusForbidden)
-			return
-		}
-		h.ServeHTTP(w, r)
-	})
-}
-
-// serveHTTP answers on a listener until the context ends.
-func serveHTTP(ctx context.Context, l net.Listener, h http.Handler) error {
-	server := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(l) }()
-	select {
-	case err := <-failed:
-		return err
-	case <-ctx.Done():
-	}
-	stop, cancel := context.WithTimeout(context.Background(), httpStopLimit)
-	defer cancel()
-	if server.Shutdown(stop) != nil {
-		server.Close()
-	}
-	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
 }

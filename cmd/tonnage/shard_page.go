@@ -3,15 +3,18 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/internal/httpguard"
 	"github.com/tonnage/tonnage/internal/world"
 	"github.com/tonnage/tonnage/shard"
+	"github.com/tonnage/tonnage/shard/session"
 	"github.com/tonnage/tonnage/web"
 )
 
@@ -28,8 +31,20 @@ func (x *shardProcess) newPage(machines *countedProvider) *shardPage {
 		Version: versionText(), Source: "shard " + x.plan.id, Provider: "provider at " + cmp.Or(x.plan.provider, "hand: machines in memory"),
 		Started: time.Now(), CycleInterval: x.plan.shard.CycleInterval,
 	})
-	page := &pageFeed{feed: feed, failed: machines.failed.Load, sessions: func() int { return len(x.sessions.Sessions()) }, album: &planAlbum{}}
+	page := &pageFeed{feed: feed, failed: machines.failed.Load, sessions: func() (int, []web.Lowered) { return summarise(x.sessions.Sessions()) }, album: &planAlbum{}}
 	return &shardPage{feed: feed, feeds: page, calls: machines}
+}
+
+// summarise counts sessions, and lists the clusters whose last roll-up had rows that
+// the policy lowers.
+func summarise(all []session.Info) (connected int, lowered []web.Lowered) {
+	for i := range all {
+		if n := all[i].Rollup.Lowered; n > 0 {
+			lowered = append(lowered, web.Lowered{Cluster: all[i].Cluster, Rows: n, Limits: all[i].Limits.String()})
+		}
+	}
+	slices.SortStableFunc(lowered, func(a, b web.Lowered) int { return cmp.Compare(b.Rows, a.Rows) })
+	return len(all), lowered
 }
 
 // observe publishes a cycle, logs its phases where that was asked for, and
@@ -42,19 +57,30 @@ func (x *shardProcess) observe(r *shard.CycleReport) {
 	}
 }
 
-// handler serves the page, metrics and probes to everybody who reaches the
-// address, and to this machine only what shows the fleet whole, changes it, or
-// looks into the process.
-func (x *shardProcess) handler() http.Handler {
-	site := web.New(web.Config{Feed: x.page.feed, Metrics: x.registry, Ready: x.ready, World: x.writeWorld, Plan: x.page.feeds.album.write})
-	mux := http.NewServeMux()
-	mux.Handle("/", site)
-	mux.Handle("GET "+worldPath, fromHere(site))
-	mux.Handle("POST "+retirePath, fromHere(http.HandlerFunc(x.retire)))
-	if x.pprof == nil {
-		mux.Handle("GET /debug/pprof/", fromHere(profileHandler()))
+// site serves the page, its API, metrics and probes.
+func (x *shardProcess) site() *web.Site {
+	return web.New(web.Config{
+		Feed: x.page.feed, Metrics: x.registry, Ready: x.ready, World: x.writeWorld, Plan: x.page.feeds.album.write,
+		Retire: x.retire, Profiles: x.pprof == nil && x.pages == nil, Guard: x.guard,
+	})
+}
+
+// serveEndpoints starts the HTTP servers. Without an address of its own, the page
+// is at that of the metrics.
+func (x *shardProcess) serveEndpoints(part func(func(context.Context) error)) {
+	serve := func(l net.Listener, h http.Handler) {
+		if l != nil {
+			part(func(ctx context.Context) error { return httpguard.Serve(ctx, l, h, httpguard.Options{Log: x.log}) })
+		}
 	}
-	return mux
+	serve(x.pprof, x.guard.Profiles())
+	site := x.site()
+	if x.pages == nil {
+		serve(x.metrics, site)
+		return
+	}
+	serve(x.metrics, probes(x.registry, x.ready, x.guard, x.pprof == nil))
+	part(func(ctx context.Context) error { return site.Serve(ctx, x.pages, x.tls) })
 }
 
 // writeWorld writes what the next cycle would look at.
@@ -63,14 +89,12 @@ func (x *shardProcess) writeWorld(out io.Writer) error {
 }
 
 // retire forgets a Failed machine.
-func (x *shardProcess) retire(w http.ResponseWriter, r *http.Request) {
-	id := r.URL.Query().Get("machine")
-	if err := x.shard.Retire(id); err != nil {
-		http.Error(w, err.Error(), http.StatusConflict)
-		return
+func (x *shardProcess) retire(machine string) error {
+	err := x.shard.Retire(machine)
+	if err == nil {
+		x.log.Info("retired by hand", "machine", machine)
 	}
-	x.log.Info("retired by hand", "machine", id)
-	fmt.Fprintln(w, "retired")
+	return err
 }
 
 // countedProvider counts the calls that fail.

@@ -17,31 +17,43 @@ import (
 	"github.com/tonnage/tonnage/internal/inbound"
 	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/shard"
+	"github.com/tonnage/tonnage/shard/session"
 )
 
 // shardPlan is what shard was asked to do, checked.
 type shardPlan struct {
-	shard        shard.Config
-	id           string
-	listen       string
-	metrics      string // empty = none
-	pprof        string
-	dataDir      string
-	provider     string
-	coordinators []string
-	advertise    string
-	heartbeat    time.Duration
-	audit        string
-	auditBytes   int64
-	phaseLog     bool
-	local        bool
-	pin          bool
-	tls          mtls.Files
-	inbound      inbound.Settings
-	seed         seedFlags
-	level        slog.Level
-	settings     string // as given, for the log
+	shard    shard.Config
+	id       string
+	listen   string
+	metrics  string // empty = none
+	page     string // empty = at the metrics' address
+	access   accessFlags
+	pprof    string
+	dataDir  string
+	provider string
+	// providerServer is what the provider's certificate must show.
+	providerServer mtls.Server
+	coordinators   []string
+	advertise      string
+	heartbeat      time.Duration
+	audit          string
+	policy         string // empty = none
+	auditBytes     int64
+	phaseLog       bool
+	local          bool
+	pin            bool
+	tls            mtls.Files
+	inbound        inbound.Settings
+	clusters       session.ClusterLimits
+	apart          time.Duration // between two roll-ups of a cluster; below 0 = nothing
+	seed           seedFlags
+	level          slog.Level
+	settings       string // as given, for the log
 }
+
+// clusterIntervalMax is the longest --cluster-rollup-interval: what is longer than
+// operators take between two roll-ups delays all of them.
+const clusterIntervalMax = 10 * time.Second
 
 // readConfig takes over what the file of settings says.
 func (f *shardFlags) readConfig(cmd *cobra.Command) error {
@@ -55,9 +67,13 @@ func (f *shardFlags) readConfig(cmd *cobra.Command) error {
 // given.
 func (f *shardFlags) parse(set func(string) bool) (*shardPlan, error) {
 	p := &shardPlan{
-		id: f.id, listen: f.listen, pprof: f.pprofAddr, dataDir: f.dataDir, provider: f.providerAddr, heartbeat: f.heartbeat,
-		advertise: cmp.Or(f.advertiseAddr, f.listen), audit: f.auditLog, auditBytes: f.auditBytes, local: f.local, pin: f.pin,
-		phaseLog: f.phaseLog || os.Getenv(phaseLogVariable) == "1", tls: mtls.Files{Cert: f.tlsCert, Key: f.tlsKey, CA: f.tlsCA}, seed: f.seed, inbound: f.inbound,
+		id: f.id, listen: f.listen, page: f.pageAddr, access: f.access, pprof: f.pprofAddr, dataDir: f.dataDir, provider: f.providerAddr, heartbeat: f.heartbeat,
+		advertise: cmp.Or(f.advertiseAddr, f.listen), audit: f.auditLog, policy: f.policy, auditBytes: f.auditBytes, local: f.local, pin: f.pin,
+		phaseLog: f.phaseLog || os.Getenv(phaseLogVariable) == "1", tls: f.tls, seed: f.seed, inbound: f.inbound,
+		clusters: f.clusters, apart: f.clusterInterval,
+	}
+	if p.apart == 0 {
+		p.apart = -1 // 0 is the default of sessions
 	}
 	if f.metricsAddr != metricsOff {
 		p.metrics = f.metricsAddr
@@ -71,6 +87,9 @@ func (f *shardFlags) parse(set func(string) bool) (*shardPlan, error) {
 		faults = append(faults, err)
 	}
 	if err := p.inbound.Validate(); err != nil {
+		faults = append(faults, err)
+	}
+	if _, err := f.access.guard(nil); err != nil {
 		faults = append(faults, err)
 	}
 	if err := p.level.UnmarshalText([]byte(f.logLevel)); err != nil {
@@ -91,7 +110,7 @@ func (f *shardFlags) faults(p *shardPlan) (faults []error) {
 		}
 	}
 	address("listen", f.listen)
-	for _, x := range [...][2]string{{"metrics-addr", p.metrics}, {"pprof-addr", f.pprofAddr}, {"advertise-addr", f.advertiseAddr}, {"provider-addr", f.providerAddr}} {
+	for _, x := range [...][2]string{{"metrics-addr", p.metrics}, {"page-addr", f.pageAddr}, {"pprof-addr", f.pprofAddr}, {"advertise-addr", f.advertiseAddr}, {"provider-addr", f.providerAddr}} {
 		if x[1] != "" {
 			address(x[0], x[1])
 		}
@@ -102,11 +121,18 @@ func (f *shardFlags) faults(p *shardPlan) (faults []error) {
 			p.coordinators = append(p.coordinators, one)
 		}
 	}
-	if f.id == "" || len(f.id) > model.NameBytesMax || strings.ContainsAny(f.id, "/ \t\n") {
-		fault("--id must be a name of 1 to %d bytes without spaces and slashes, got %q", model.NameBytesMax, f.id)
+	if model.CheckName(f.id) != nil || strings.ContainsAny(f.id, "/ ") {
+		fault("--id must be a name of 1 to %d bytes without spaces, slashes and control characters, got %q", model.NameBytesMax, f.id)
 	}
 	if f.dataDir == "" {
 		fault("--data-dir is empty; name a folder")
+	}
+	var err error
+	if p.providerServer, err = mtls.ServerWithURI(f.providerIdentity); err != nil {
+		fault("--provider-identity: %w", err)
+	}
+	if f.providerIdentity != "" && (f.providerAddr == "" || !f.tls.Given()) {
+		fault("--provider-identity is what a certificate must hold; give --provider-addr and the three --tls flags with it")
 	}
 	if f.heartbeat < 100*time.Millisecond {
 		fault("--coordinator-heartbeat-interval must be at least 100ms, got %v", f.heartbeat)
@@ -119,6 +145,23 @@ func (f *shardFlags) faults(p *shardPlan) (faults []error) {
 	}
 	if f.auditBytes < 0 {
 		fault("--audit-log-max-bytes cannot be negative, got %d", f.auditBytes)
+	}
+	if f.clusterInterval < 0 || f.clusterInterval > clusterIntervalMax {
+		fault("--%s must be between 0 and %v, got %v", flagClusterInterval, clusterIntervalMax, f.clusterInterval)
+	}
+	for _, x := range [...]struct {
+		flag  string
+		value int
+	}{
+		{session.FlagClusterRows, f.clusters.Rows}, {session.FlagClusterGangs, f.clusters.Gangs},
+		{session.FlagClusterRequirementSets, f.clusters.RequirementSets}, {session.FlagClusterKeys, f.clusters.Keys},
+	} {
+		if x.value == 0 { // which is the default of sessions
+			fault("--%s must be at least 1, got 0", x.flag)
+		}
+	}
+	if err := f.clusters.Validate(); err != nil {
+		faults = append(faults, err)
 	}
 	if err := checkWorkers(f.workers); err != nil {
 		faults = append(faults, err)

@@ -15,10 +15,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/internal/httpguard"
 	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/audit"
 	"github.com/tonnage/tonnage/shard/journal"
+	"github.com/tonnage/tonnage/shard/policy"
 	"github.com/tonnage/tonnage/shard/provider/epoch"
 	"github.com/tonnage/tonnage/shard/session"
 )
@@ -49,10 +51,13 @@ type shardProcess struct {
 	shard    *shard.Shard
 	page     *shardPage
 	tidy     tidy
+	policy   *policy.File // nil = none
 	closers  []func() error
 	renew    func(context.Context) error // nil = nobody fences
 
-	grpc, metrics, pprof net.Listener
+	guard *httpguard.Guard // of the HTTP servers
+
+	grpc, metrics, pages, pprof net.Listener // pages is nil when they are at the metrics' address
 }
 
 // runShard runs until its context ends or a part fails.
@@ -69,7 +74,11 @@ func runShard(ctx context.Context, s streams, p *shardPlan) (err error) {
 	}
 	x.log.Debug("configuration", "settings", p.settings)
 	x.log.Info("started", "version", versionText(), "epoch", x.epoch.Epoch(), "listen", x.grpc.Addr(), "metrics", addressOf(x.metrics), "provider", p.provider, "dataDir", p.dataDir, "paused", p.shard.Paused, "dryRun", p.shard.DryRun)
+	x.tls.WarnIfExposed(x.log, "--listen", x.grpc.Addr())
 	fmt.Fprintf(s.out, "tonnage shard %s: sessions on %s, metrics on %s\n", p.id, x.grpc.Addr(), addressOf(x.metrics))
+	if x.pages != nil {
+		fmt.Fprintf(s.out, "tonnage shard %s: page on %s\n", p.id, pageAddress(x.pages, x.tls != nil))
+	}
 	return x.run(ctx)
 }
 
@@ -98,6 +107,9 @@ func (x *shardProcess) open() (err error) {
 	if x.tls, err = mtls.Load(p.tls, x.log); err != nil {
 		return badInput(err)
 	}
+	if x.guard, err = p.access.guard(x.log); err != nil {
+		return badInput(err)
+	}
 	if x.epoch, err = epoch.Open(p.dataDir); err != nil {
 		return badInput(fmt.Errorf("--data-dir %s: %w", p.dataDir, err))
 	}
@@ -109,6 +121,11 @@ func (x *shardProcess) open() (err error) {
 	if err := makeProfileDir(p.shard.WorstDir); err != nil {
 		return err
 	}
+	if p.policy != "" {
+		if x.policy, err = policy.Open(p.policy, x.log); err != nil {
+			return badInput(fmt.Errorf("--policy: %w", err))
+		}
+	}
 	if p.audit != "" {
 		if x.audit, err = audit.Open[shard.AuditRecord](p.audit, p.auditBytes, x.log); err != nil {
 			return badInput(fmt.Errorf("--audit-log: %w", err))
@@ -118,7 +135,7 @@ func (x *shardProcess) open() (err error) {
 	for _, l := range []struct {
 		flag, address string
 		into          *net.Listener
-	}{{"listen", p.listen, &x.grpc}, {"metrics-addr", p.metrics, &x.metrics}, {"pprof-addr", p.pprof, &x.pprof}} {
+	}{{"listen", p.listen, &x.grpc}, {"metrics-addr", p.metrics, &x.metrics}, {"page-addr", p.page, &x.pages}, {"pprof-addr", p.pprof, &x.pprof}} {
 		if l.address == "" {
 			continue
 		}
@@ -126,6 +143,9 @@ func (x *shardProcess) open() (err error) {
 			return err
 		}
 		x.later(closeQuietly(*l.into))
+	}
+	if x.pages != nil {
+		return p.access.checkReach("page-addr", x.pages, x.tls)
 	}
 	return nil
 }
@@ -152,7 +172,7 @@ func (x *shardProcess) build() error {
 	core := &lateShard{}
 	decisions := session.NewDecisions(func() { core.Wake() }, func(plan *engine.Plan, row int) shard.Ages { return core.AgesOf(plan, row) })
 	x.sessions, err = session.NewServer(session.Deps{
-		Core: core, Epoch: x.epoch.Epoch, Term: core.term, Needs: decisions.Needs, TLS: x.tls, Log: x.log, Registerer: x.registry, Inbound: x.plan.inbound,
+		Core: core, Limits: x.plan.clusters, Policy: x.limits(), ClusterInterval: x.plan.apart, Epoch: x.epoch.Epoch, Term: core.term, Needs: decisions.Needs, TLS: x.tls, Log: x.log, Registerer: x.registry, Inbound: x.plan.inbound,
 	})
 	if err != nil {
 		return err
@@ -197,6 +217,16 @@ func (x *shardProcess) registerEdges() {
 		}
 		return 1
 	}))
+	if x.policy != nil {
+		x.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "tonnage_shard_policy_healthy", Help: "1 while the file of policy is in order; else the last good one is in force.",
+		}, func() float64 {
+			if x.policy.Good() {
+				return 1
+			}
+			return 0
+		}))
+	}
 	if x.audit != nil {
 		x.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "tonnage_shard_audit_dropped_total", Help: "Records that the audit log lost.",
@@ -257,13 +287,9 @@ func (x *shardProcess) run(ctx context.Context) error {
 	}
 	part(x.shard.Run)
 	part(x.serveSessions)
-	if x.metrics != nil {
-		part(func(ctx context.Context) error {
-			return serveHTTP(ctx, x.metrics, x.handler())
-		})
-	}
-	if x.pprof != nil {
-		part(func(ctx context.Context) error { return serveHTTP(ctx, x.pprof, profileHandler()) })
+	x.serveEndpoints(part)
+	if x.policy != nil {
+		part(func(ctx context.Context) error { return x.policy.Run(ctx, x.sessions.LimitsChanged) })
 	}
 	if reports != nil {
 		part(reports.Run)
@@ -282,6 +308,14 @@ func (x *shardProcess) run(ctx context.Context) error {
 		all = append(all, <-failures)
 	}
 	return errors.Join(all...)
+}
+
+// limits returns what clusters are held to; nil = nothing.
+func (x *shardProcess) limits() func(cluster string) policy.Limits {
+	if x.policy == nil {
+		return nil
+	}
+	return x.policy.Of
 }
 
 // serveSessions serves operators until the context ends, and lets them go.

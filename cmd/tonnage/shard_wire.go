@@ -8,6 +8,7 @@ import (
 
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/provider"
 	"github.com/tonnage/tonnage/shard/provider/client"
@@ -109,7 +110,7 @@ func (x *shardProcess) keepDiffering(cycle uint64, in engine.Input) (string, err
 // when it is called, and anew whenever the provider was not there.
 func (x *shardProcess) dialProvider() (shard.Provider, error) {
 	c, err := client.New(client.Options{
-		Address: x.plan.provider, Shard: x.plan.id, Epoch: x.epoch, TLS: x.tls, Cursors: !x.plan.shard.AlwaysFull,
+		Address: x.plan.provider, Shard: x.plan.id, Epoch: x.epoch, TLS: x.tls, Server: x.plan.providerServer, Cursors: !x.plan.shard.AlwaysFull,
 		CallTimeout: x.plan.shard.CallTimeout, ListTimeout: x.plan.shard.ListTimeout, Log: x.log, Metrics: client.NewMetrics(x.registry),
 	})
 	if err != nil {
@@ -127,6 +128,6 @@ func (x *shardProcess) reports() (*report.Client, error) {
 	}
 	return report.New(report.Options{
 		Shard: x.shard, Owner: x.shard, ID: x.plan.id, Epoch: x.epoch.Epoch, Addresses: x.plan.coordinators, Advertise: x.plan.advertise,
-		Provider: x.plan.provider, Interval: x.plan.heartbeat, Dial: x.tls.DialOptions(), Log: x.log, Metrics: report.NewMetrics(x.registry),
+		Provider: x.plan.provider, Interval: x.plan.heartbeat, Dial: x.tls.DialOptionsTo(mtls.CoordinatorServer()), Log: x.log, Metrics: report.NewMetrics(x.registry),
 	})
 }

@@ -14,12 +14,12 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/tonnage/tonnage/internal/terminal"
 	"github.com/tonnage/tonnage/web"
 )
 
@@ -48,6 +48,7 @@ type topEvent struct {
 func newTop(s streams) *cobra.Command {
 	var shard string
 	var once bool
+	var page pageClient
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Watch a running shard: cycles, sessions, actions, what is unmet",
@@ -59,16 +60,17 @@ stops with Ctrl-C.`,
   tonnage top --shard http://127.0.0.1:8780
   tonnage top --once`,
 		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return top(cmd.Context(), s, shard, once) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return top(cmd.Context(), s, &page, shard, once) },
 	}
 	cmd.Flags().StringVar(&shard, "shard", "http://127.0.0.1:8080", "address of the shard's page")
 	cmd.Flags().BoolVar(&once, "once", false, "show one cycle and stop")
+	page.register(cmd)
 	return cmd
 }
 
 // top shows every cycle until the context ends. A shard that goes away is asked
 // again, once it has answered; one that never did is an error.
-func top(ctx context.Context, s streams, address string, once bool) error {
+func top(ctx context.Context, s streams, page *pageClient, address string, once bool) error {
 	u, err := pageURL("shard", address)
 	if err != nil {
 		return err
@@ -76,12 +78,12 @@ func top(ctx context.Context, s streams, address string, once bool) error {
 	once = once || !s.terminal
 	seen := false
 	for {
-		err := topWatch(ctx, u.JoinPath("/events"), func(e *topEvent) bool {
+		err := topWatch(ctx, page, u.JoinPath("/events"), func(e *topEvent) bool {
 			seen = true
 			lines, text := 0, topText(e)
 			if !once {
 				lines = cmp.Or(terminalLines()-1, topLinesElse)
-				fmt.Fprint(s.out, clearScreen)
+				_ = terminal.Control(s.out, clearScreen)
 			}
 			writeLines(s.out, text, lines, once)
 			return !once
@@ -131,14 +133,10 @@ func pageURL(flag, address string) (*url.URL, error) {
 
 // topWatch follows the feed until show returns false, the context ends or the
 // feed does.
-func topWatch(ctx context.Context, feed *url.URL, show func(*topEvent) bool) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, feed.String(), http.NoBody)
+func topWatch(ctx context.Context, page *pageClient, feed *url.URL, show func(*topEvent) bool) error {
+	res, err := page.do(ctx, http.MethodGet, feed)
 	if err != nil {
-		return badInput(err)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return fmt.Errorf("the shard does not answer: %w; is it running, and is this the address of its page?", err)
+		return err
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
@@ -172,11 +170,11 @@ func topText(e *topEvent) string {
 	var b strings.Builder
 	mode := ""
 	if f.Mode != web.ModeRunning {
-		mode = "  [" + string(f.Mode) + "]"
+		mode = "  [" + terminal.Escape(string(f.Mode)) + "]"
 	}
 	fmt.Fprintf(&b, "cycle %s at %s%s\n", grouped(int64(f.Cycle)), time.UnixMilli(f.At).Format(time.TimeOnly), mode)
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "  %-10s %s\n", name, fmt.Sprintf(format, args...))
+		fmt.Fprintf(&b, "  %-10s %s\n", name, terminal.Escape(fmt.Sprintf(format, args...)))
 	}
 	var phases []string
 	for i, ms := range f.PhaseMillis {
@@ -221,12 +219,11 @@ func topUnmet(b *strings.Builder, unmet []web.UnmetNeed) {
 	}
 	slices.SortStableFunc(all, func(a, b cluster) int { return cmp.Or(cmp.Compare(b.needs, a.needs), cmp.Compare(b.age, a.age)) })
 	b.WriteByte('\n')
-	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "SHORT\tNEEDS\tPRIORITY\tFOR\tREASON")
+	t := terminal.NewTable("SHORT", "NEEDS", "PRIORITY", "FOR", "REASON")
 	for _, c := range all[:min(len(all), topRows)] {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\n", c.name, c.needs, c.priority, time.Duration(c.age*float64(time.Second)).Round(time.Second), c.reason)
+		t.Row(c.name, c.needs, c.priority, time.Duration(c.age*float64(time.Second)).Round(time.Second), c.reason)
 	}
-	t.Flush()
+	_ = t.Write(b) // a Builder takes everything
 }
 
 // topRecent lists the last actions.
@@ -235,11 +232,10 @@ func topRecent(b *strings.Builder, recent []web.Action) {
 		return
 	}
 	b.WriteByte('\n')
-	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "ACTION\tCYCLE\tCOUNT\tMACHINE\tTYPE\tCLUSTER\tREASON")
+	t := terminal.NewTable("ACTION", "CYCLE", "COUNT", "MACHINE", "TYPE", "CLUSTER", "REASON")
 	for i := range recent[:min(len(recent), topRows)] {
 		a := &recent[i]
-		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\t%s\n", a.Kind, a.Cycle, a.Count, cmp.Or(a.Machine, "-"), a.Type, cmp.Or(a.Cluster, "-"), a.Reason)
+		t.Row(a.Kind, a.Cycle, a.Count, cmp.Or(a.Machine, "-"), a.Type, cmp.Or(a.Cluster, "-"), a.Reason)
 	}
-	t.Flush()
+	_ = t.Write(b)
 }

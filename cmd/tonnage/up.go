@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tonnage/tonnage/internal/mtls"
 	traces "github.com/tonnage/tonnage/internal/trace"
 	"github.com/tonnage/tonnage/internal/workload"
 	"github.com/tonnage/tonnage/shard"
@@ -40,6 +41,8 @@ type upFlags struct {
 	seed         uint64
 
 	listen   string
+	access   accessFlags
+	tls      mtls.Files
 	dataDir  string
 	cycle    time.Duration
 	workers  int
@@ -62,8 +65,11 @@ func newUp(s streams) *cobra.Command {
 		Short: "Run everything in one process, with a live page",
 		Long: `Up runs a shard with a provider of its own: machines in memory that take time over
 every change. Demand comes from a calibrated workload (--rung) or from a recorded
-one (--trace). What is decided, and why, is on a live page; /metrics, /healthz and
-/readyz are beside it, /debug/pprof/ when only this machine can reach the address.
+one (--trace). What is decided, and why, is on a live page; /metrics, /healthz,
+/readyz and /debug/pprof/ are beside it.
+
+The page is for this machine. From elsewhere it needs the token of --token-file, or
+over TLS (the --tls flags) a certificate of an admin or one that may only read.
 
 Stop it with Ctrl-C; it prints a summary.`,
 		Example: `  tonnage up
@@ -95,7 +101,8 @@ func (f *upFlags) register(cmd *cobra.Command) {
 	flags.IntVar(&f.clusters, "clusters", 1, "how many clusters the trace is split into")
 	flags.IntVar(&f.shards, "shards", 1, fmt.Sprintf("how many shards run, at most %d; with more than one a coordinator beside them lets machines change shards", upShardsMax))
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of everything that is drawn at random")
-	flags.StringVar(&f.listen, "listen", upListenDefault, "address of the page and its endpoints; port 0 takes a free one")
+	flags.StringVar(&f.listen, "listen", upListenDefault, "address of the page and its endpoints; port 0 takes a free one; one that other machines reach needs --token-file or the --tls flags")
+	f.access.register(cmd)
 	flags.StringVar(&f.dataDir, "data-dir", upDataDirDefault, "folder for what is kept between runs; it is created")
 	flags.DurationVar(&f.cycle, "cycle", upCycleDefault, "time between two cycles; new demand starts one at once")
 	workersFlag(cmd, &f.workers, "")
@@ -107,6 +114,7 @@ func (f *upFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.profileDir, "profile-dir", "", "keep execution traces of the slowest cycles in this folder; empty keeps none")
 	flags.DurationVar(&f.profileOver, "profile-over", shard.WorstMinDefault, "a cycle that takes as long is slow")
 	flags.StringVar(&f.logLevel, "log-level", "warn", "what is logged to standard error: debug, info, warn or error")
+	tlsFlags(cmd, &f.tls)
 	_ = cmd.RegisterFlagCompletionFunc("rung", cobra.FixedCompletions(workload.Names(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("trace-list", cobra.FixedCompletions(traces.Lists(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.MarkFlagDirname("trace")
@@ -122,6 +130,8 @@ type upPlan struct {
 	faults   float64
 	latency  string
 	listen   string
+	access   accessFlags
+	tls      mtls.Files
 	dataDir  string
 	duration time.Duration
 	level    slog.Level
@@ -140,7 +150,7 @@ func (f *upFlags) parse(set func(string) bool) (*upPlan, error) {
 			faults = append(faults, err)
 		}
 	}
-	p := &upPlan{latency: f.latency, faults: f.faults, listen: f.listen, dataDir: f.dataDir, duration: f.duration, pin: f.pin, shards: f.shards,
+	p := &upPlan{latency: f.latency, faults: f.faults, listen: f.listen, access: f.access, tls: f.tls, dataDir: f.dataDir, duration: f.duration, pin: f.pin, shards: f.shards,
 		reportGap: upReportGap, rebalanceGap: upRebalanceGap}
 	var err error
 	p.source, err = f.parseSource(set)
@@ -165,6 +175,12 @@ func (f *upFlags) parse(set func(string) bool) (*upPlan, error) {
 	}
 	if f.dataDir == "" {
 		note(errors.New("--data-dir is empty; name a folder"))
+	}
+	if _, err := f.access.guard(nil); err != nil {
+		note(err)
+	}
+	if _, err := mtls.Load(f.tls, nil); err != nil {
+		note(err)
 	}
 	if err := p.level.UnmarshalText([]byte(f.logLevel)); err != nil {
 		note(fmt.Errorf("--log-level must be debug, info, warn or error, got %q", f.logLevel))

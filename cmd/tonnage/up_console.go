@@ -3,13 +3,13 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/term"
 
+	"github.com/tonnage/tonnage/internal/terminal"
 	"github.com/tonnage/tonnage/web"
 )
 
@@ -43,7 +43,7 @@ func (c *console) above(w io.Writer, text string) {
 		io.WriteString(w, text)
 		return
 	}
-	io.WriteString(c.out, eraseLine)
+	_ = terminal.Control(c.out, eraseLine)
 	io.WriteString(w, text)
 	io.WriteString(c.out, c.status)
 }
@@ -58,7 +58,8 @@ func (c *console) show(line string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.status = fit(line, c.width()-1)
-	io.WriteString(c.out, eraseLine+c.status)
+	_ = terminal.Control(c.out, eraseLine)
+	io.WriteString(c.out, c.status)
 }
 
 // clear takes the status line away for good.
@@ -66,13 +67,13 @@ func (c *console) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.status != "" {
-		io.WriteString(c.out, eraseLine)
+		_ = terminal.Control(c.out, eraseLine)
 	}
 	c.status = ""
 }
 
 func (c *console) width() int {
-	if f, ok := c.out.(*os.File); ok {
+	if f := terminal.File(c.out); f != nil {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
 			return w
 		}
@@ -83,7 +84,7 @@ func (c *console) width() int {
 // fit cuts a line to a number of columns, at a separator where there is one.
 func fit(line string, columns int) string {
 	runes := []rune(line)
-	if len(runes) <= columns {
+	if terminal.Width(line) <= columns {
 		return line
 	}
 	short := string(runes[:max(columns, 0)])

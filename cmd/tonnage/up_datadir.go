@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/internal/private"
 	"github.com/tonnage/tonnage/internal/world"
 )
 
@@ -33,7 +34,7 @@ type dataDir struct {
 }
 
 // openDataDir creates the folder where it is missing and takes its lock.
-func openDataDir(path string, mode os.FileMode) (*dataDir, error) {
+func openDataDir(path string) (*dataDir, error) {
 	wrong := func(err error) error {
 		var at *os.PathError
 		if errors.As(err, &at) {
@@ -41,10 +42,10 @@ func openDataDir(path string, mode os.FileMode) (*dataDir, error) {
 		}
 		return badInput(fmt.Errorf("--data-dir %s cannot be written: %w; name a folder that can be, or change its permissions", path, err))
 	}
-	if err := os.MkdirAll(path, mode); err != nil {
+	if err := private.MkdirAll(path); err != nil {
 		return nil, wrong(err)
 	}
-	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o644)
+	lock, err := private.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, wrong(err)
 	}
@@ -60,7 +61,7 @@ func makeProfileDir(path string) error {
 	if path == "" {
 		return nil
 	}
-	if err := os.MkdirAll(path, 0o755); err != nil {
+	if err := private.MkdirAll(path); err != nil {
 		return badInput(fmt.Errorf("--profile-dir: %w; name a folder that can be written", err))
 	}
 	return nil
@@ -68,7 +69,7 @@ func makeProfileDir(path string) error {
 
 // keep writes the run's summary where the next one can be compared with it.
 func (d *dataDir) keep(summary string) error {
-	return os.WriteFile(filepath.Join(d.path, summaryFile), []byte(summary), 0o644)
+	return private.WriteFile(filepath.Join(d.path, summaryFile), []byte(summary))
 }
 
 // keepInput writes the input of a cycle as a world that `tonnage decide` reads,
@@ -89,7 +90,7 @@ func (d *dataDir) keepInput(cycle uint64, in engine.Input, opts engine.Options) 
 		return "", fmt.Errorf("%s holds %d inputs already; move them elsewhere to have more kept", d.path, there)
 	}
 	name := fmt.Sprintf("%s%s-cycle-%d%s", inputPrefix, time.Unix(0, in.Now).UTC().Format("20060102T150405.000000000Z"), cycle, inputSuffix)
-	f, err := os.OpenFile(filepath.Join(d.path, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := private.OpenFile(filepath.Join(d.path, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return "", err
 	}

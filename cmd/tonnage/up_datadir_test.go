@@ -49,7 +49,7 @@ func decided(t *testing.T, regime workload.Regime) (engine.Input, []string) {
 func TestKeptInputIsReplayed(t *testing.T) {
 	for _, regime := range []workload.Regime{workload.Cold, workload.Contended} {
 		in, want := decided(t, regime)
-		dir, err := openDataDir(t.TempDir(), 0o755)
+		dir, err := openDataDir(t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +79,7 @@ func TestKeptInputIsReplayed(t *testing.T) {
 func TestFewInputsAreKept(t *testing.T) {
 	in, _ := decided(t, workload.Cold)
 	path := t.TempDir()
-	dir, err := openDataDir(path, 0o755)
+	dir, err := openDataDir(path)
 	if err != nil {
 		t.Fatal(err)
 	}

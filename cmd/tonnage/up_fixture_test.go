@@ -3,7 +3,6 @@ package main
 import (
 	"io"
 	"log/slog"
-	"net"
 	"testing"
 	"time"
 
@@ -28,10 +27,10 @@ func newTestFleet(t *testing.T) *clockedFleet {
 }
 
 // newTestProcess builds the parts of a plan without starting them.
-func newTestProcess(t *testing.T, plan *upPlan, out io.Writer, l net.Listener) *process {
+func newTestProcess(t *testing.T, plan *upPlan, out io.Writer) *process {
 	t.Helper()
 	x := &process{plan: plan, console: &console{out: out}, log: slog.New(slog.DiscardHandler), started: time.Now()}
-	if err := x.build(l); err != nil {
+	if err := x.build(); err != nil {
 		t.Fatal(err)
 	}
 	return x

@@ -19,10 +19,10 @@ const agesMax = 1 << 16
 // pageFeed turns what the shard tells of each cycle into frames of the page.
 type pageFeed struct {
 	feed     publisher
-	failed   func() int64  // calls to the provider that failed so far
-	progress func() string // how far the source has come; nil = nothing is replayed
-	sessions func() int    // operators that are connected; nil = none ever are
-	album    *planAlbum    // nil = plans are not kept
+	failed   func() int64                                  // calls to the provider that failed so far
+	progress func() string                                 // how far the source has come; nil = nothing is replayed
+	sessions func() (connected int, lowered []web.Lowered) // operators; nil = none ever are
+	album    *planAlbum                                    // nil = plans are not kept
 
 	// Written by decided and read by observe, in one goroutine.
 	next  web.Frame
@@ -158,8 +158,11 @@ func describeUnmet(in engine.Input, plan *engine.Plan, rows []unmetRow) []web.Un
 		wants := wantsOf(in, plan, &n)
 		for _, a := range n.Deficit {
 			u.Deficit = append(u.Deficit, web.Amount{Name: a.Name, Value: a.Value})
-			if want := wants[slices.Index(in.Demand.Dims(), a.Name)]; want > 0 {
-				u.Missing = max(u.Missing, min(float64(a.Value)/float64(want), 1))
+			d := slices.Index(in.Demand.Dims(), a.Name)
+			if d >= 0 && wants[d] > 0 {
+				u.Missing = max(u.Missing, min(float64(a.Value)/float64(wants[d]), 1))
+			} else {
+				u.Missing = 1 // no machine offers it
 			}
 		}
 		out[k] = u
@@ -197,7 +200,7 @@ func (p *pageFeed) observe(r *shard.CycleReport) {
 		f.Progress = p.progress()
 	}
 	if p.sessions != nil {
-		f.Sessions = p.sessions()
+		f.Sessions, f.Lowered = p.sessions()
 	}
 	for s := model.Speculative; int(s) < model.NumStates; s++ {
 		f.Machines[s-model.Speculative] = r.States[s]

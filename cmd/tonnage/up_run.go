@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/internal/httpguard"
+	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/internal/workload"
 	"github.com/tonnage/tonnage/internal/world"
 	"github.com/tonnage/tonnage/shard"
@@ -51,6 +54,8 @@ type process struct {
 	feed    *web.Feed
 	page    *pageFeed
 	site    *web.Site
+	guard   *httpguard.Guard
+	tls     *mtls.Material // nil = the page is plain HTTP
 	album   planAlbum
 	// progress is written by pump, the source's owner.
 	progress atomic.Pointer[string]
@@ -77,7 +82,17 @@ func up(ctx context.Context, s streams, p *upPlan) error {
 		return err
 	}
 	defer listener.Close()
-	dir, err := openDataDir(p.dataDir, 0o755)
+	x := &process{plan: p, console: c, log: log, started: time.Now()}
+	if x.tls, err = mtls.Load(p.tls, log); err != nil {
+		return badInput(err)
+	}
+	if x.guard, err = p.access.guard(log); err != nil {
+		return badInput(err)
+	}
+	if err := p.access.checkReach("listen", listener, x.tls); err != nil {
+		return err
+	}
+	dir, err := openDataDir(p.dataDir)
 	if err != nil {
 		return err
 	}
@@ -85,13 +100,13 @@ func up(ctx context.Context, s streams, p *upPlan) error {
 	if err := makeProfileDir(p.shard.WorstDir); err != nil {
 		return err
 	}
-	x := &process{plan: p, console: c, log: log, dir: dir, started: time.Now()}
-	if err := x.build(listener); err != nil {
+	x.dir = dir
+	if err := x.build(); err != nil {
 		return err
 	}
 	log.Debug("configuration", "source", fmt.Sprintf("%+v", p.source), "shard", fmt.Sprintf("%+v", p.shard), "latency", p.latency, "faults", p.faults, "listen", listener.Addr(), "dataDir", p.dataDir)
 	c.print("%s", x.source.Describe())
-	c.print("http://%s  (stop with Ctrl-C)", listener.Addr())
+	c.print("%s  (stop with Ctrl-C)", pageAddress(listener, x.tls != nil))
 	failed := x.run(ctx, listener)
 	summary := x.summary()
 	c.print("%s", strings.TrimSuffix(summary, "\n"))
@@ -134,8 +149,21 @@ func listenFault(flag, address string, err error) error {
 	return badInput(fmt.Errorf("--%s %s: %w; give HOST:PORT, as in 127.0.0.1:8080", flag, address, err))
 }
 
+// pageAddress returns the URL of a page. Every address of the machine is told by
+// the loopback one, which always works.
+func pageAddress(l net.Listener, secure bool) string {
+	scheme, at := "http", l.Addr().String()
+	if secure {
+		scheme = "https"
+	}
+	if tcp, ok := l.Addr().(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		at = net.JoinHostPort("127.0.0.1", strconv.Itoa(tcp.Port))
+	}
+	return scheme + "://" + at
+}
+
 // build makes the parts and ties them together.
-func (x *process) build(l net.Listener) error {
+func (x *process) build() error {
 	var err error
 	if x.source, err = x.plan.source.open(); err != nil {
 		return err
@@ -162,11 +190,9 @@ func (x *process) build(l net.Listener) error {
 		return err
 	}
 	x.shard = x.shards[0]
-	site := web.Config{Feed: x.feed, Metrics: registry, Ready: x.ready, Plan: x.album.write, Pprof: web.Loopback(l.Addr())}
-	if site.Pprof { // a world holds up a cycle while it is written: it is not for everybody
-		site.World = x.writeWorld
-	}
-	x.site = web.New(site)
+	x.site = web.New(web.Config{
+		Feed: x.feed, Metrics: registry, Ready: x.ready, World: x.writeWorld, Plan: x.album.write, Profiles: true, Guard: x.guard,
+	})
 	return nil
 }
 
@@ -261,7 +287,7 @@ func (x *process) run(ctx context.Context, l net.Listener) error {
 	}
 	part(x.pump)
 	part(x.report)
-	part(func(ctx context.Context) error { return x.site.Serve(ctx, l) })
+	part(func(ctx context.Context) error { return x.site.Serve(ctx, l, x.tls) })
 	ended := make(chan struct{})
 	go func() { parts.Wait(); close(ended) }()
 	<-ctx.Done()

@@ -84,15 +84,15 @@ func TestUpTellsAllFaultsAtOnce(t *testing.T) {
 
 func TestADataDirHasOneOwner(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "made", "on", "the", "way")
-	first, err := openDataDir(path, 0o755)
+	first, err := openDataDir(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openDataDir(path, 0o755); err == nil || !strings.Contains(err.Error(), "in use by another tonnage") {
+	if _, err := openDataDir(path); err == nil || !strings.Contains(err.Error(), "in use by another tonnage") {
 		t.Errorf("a second owner got %v", err)
 	}
 	first.close()
-	again, err := openDataDir(path, 0o755)
+	again, err := openDataDir(path)
 	if err != nil {
 		t.Fatalf("after the first has gone: %v", err)
 	}
@@ -337,7 +337,7 @@ func TestAPartThatFailsStopsTheOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := newTestProcess(t, plan, out, l)
+	x := newTestProcess(t, plan, out)
 	l.Close() // serving fails at once
 	err = x.run(t.Context(), l)
 	if err == nil || !strings.Contains(err.Error(), "serve") {

@@ -108,15 +108,19 @@ func (a *authority) dial(identity string) []grpc.DialOption {
 }
 
 // TestMutualTLS: replicas that have certificates trust each other by them, in
-// the Raft group too, and callers may do what their name allows.
+// the Raft group by those of a CA of its own, and callers may do what their name
+// allows.
 func TestMutualTLS(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
-	admin := a.files("admin")
-	g := &group{t: t, dial: a.dial("admin"), tls: []string{"--tls-cert", admin.Cert, "--tls-key", admin.Key, "--tls-ca", admin.CA}}
+	admin, raft := a.files("admin"), newAuthority(t).files("raft")
+	g := &group{t: t, dial: a.dial("admin"), tls: []string{
+		"--tls-cert", admin.Cert, "--tls-key", admin.Key, "--tls-ca", admin.CA,
+	}}
+	private := []string{"--raft-tls-cert", raft.Cert, "--raft-tls-key", raft.Key, "--raft-tls-ca", raft.CA}
 	ports := freeport.TakeN(t, 9)
 	for i := range 3 {
-		g.nodes = append(g.nodes, &node{id: fmt.Sprintf("c-%d", i), listen: ports[i], raft: ports[3+i], metrics: ports[6+i], dir: filepath.Join(t.TempDir(), "data")})
+		g.nodes = append(g.nodes, &node{id: fmt.Sprintf("c-%d", i), listen: ports[i], raft: ports[3+i], metrics: ports[6+i], dir: filepath.Join(t.TempDir(), "data"), extra: private})
 	}
 	g.startAll()
 	if out := g.ctl("members", "-o", "table"); strings.Count(out, "https://") != 3 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tonnage/tonnage/coordinator"
+	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/inbound"
 	"github.com/tonnage/tonnage/internal/mtls"
 )
@@ -48,11 +49,14 @@ type Config struct {
 
 	Rebalance         string
 	RebalanceInterval time.Duration
-	TLS               mtls.Files
 	Inbound           inbound.Settings
 	// GCPercent is for a process of its own: see inbound.Gate.LimitGarbage.
 	// Nil leaves the collector alone.
 	GCPercent func(live uint64) int
+	// TLS is for shards, tools and the other replicas' gRPC. RaftTLS is for the
+	// Raft port, EtcdTLS for EtcdEndpoints: their CAs sign nothing else, since
+	// whoever passes there can change or stop the coordinator.
+	TLS, RaftTLS, EtcdTLS mtls.Files
 }
 
 // DefaultConfig returns the defaults of all flags.
@@ -60,6 +64,7 @@ func DefaultConfig() Config {
 	return Config{
 		ID: IDDefault, Listen: ListenDefault, MetricsAddr: MetricsAddrDefault, RaftBind: RaftBindDefault, DataDir: DataDirDefault,
 		SnapshotExportKeep: ExportKeepDefault, Rebalance: string(coordinator.RebalanceDryRun), RebalanceInterval: RebalanceIntervalDefault,
+		RaftTLS: mtls.Files{Flags: raftFlags}, EtcdTLS: mtls.Files{Flags: etcdFlags},
 	}
 }
 
@@ -71,7 +76,7 @@ func (c *Config) Validate() error {
 			faults = append(faults, fmt.Errorf(format, args...))
 		}
 	}
-	note(c.ID == "" || len(c.ID) > coordinator.NameBytesMax || strings.ContainsAny(c.ID, "=,"), "--id must be 1 to %d bytes without = and comma, got %q", coordinator.NameBytesMax, c.ID)
+	note(model.CheckName(c.ID) != nil || strings.ContainsAny(c.ID, "=,"), "--id must be 1 to %d bytes without = and comma and without control characters, got %q", coordinator.NameBytesMax, c.ID)
 	note(c.Inbound.Validate() != nil, "%w", c.Inbound.Validate())
 	addresses := []struct{ flag, value string }{{"--listen", c.Listen}, {"--raft-bind", c.RaftBind}}
 	if c.MetricsAddr != "0" {
@@ -100,7 +105,7 @@ func (c *Config) Validate() error {
 	}
 	note(len(c.EtcdEndpoints) > 0 && (c.Bootstrap || c.JoinAddr != ""), "--etcd-endpoints names an etcd that is there; --bootstrap and --join-addr do not go with it")
 	note(c.JoinAddr != "" && c.raftHost() == "", "--raft-advertise must name a host that the other replicas reach, since --join-addr is given; got %q", c.raftAddress())
-	return errors.Join(faults...)
+	return errors.Join(append(faults, c.tlsFaults()...)...)
 }
 
 func (c *Config) raftAddress() string {

@@ -2,8 +2,8 @@ package node
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"strconv"
@@ -37,11 +37,11 @@ type opener struct {
 func (o *opener) open(ctx context.Context) (*store.Store, error) {
 	c := o.config
 	if len(c.EtcdEndpoints) > 0 {
-		var config *tls.Config
-		if o.material != nil {
-			config = o.material.ClientConfig()
+		private, err := mtls.Load(c.EtcdTLS, o.log)
+		if err != nil {
+			return nil, err
 		}
-		return store.OpenExternal(ctx, c.EtcdEndpoints, config, c.ID, o.address)
+		return store.OpenExternal(ctx, c.EtcdEndpoints, private.ClientConfig(), c.ID, o.address)
 	}
 	has, err := store.HasState(c.DataDir)
 	if err != nil {
@@ -68,13 +68,17 @@ func (o *opener) start(ctx context.Context, peers map[string]string) (*store.Sto
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "listen" {
 		return nil, &FlagError{"raft-bind", o.config.RaftBind, op}
 	}
+	if errors.Is(err, store.ErrPeers) {
+		return nil, &FlagError{"data-dir", o.config.DataDir, fmt.Errorf("%w; with mutual TLS they speak over certificates of a CA of their own: give %s, %s and %s",
+			err, o.config.RaftTLS.Flag("cert"), o.config.RaftTLS.Flag("key"), o.config.RaftTLS.Flag("ca"))}
+	}
 	return s, err
 }
 
 func (o *opener) member(peers map[string]string) store.MemberConfig {
 	return store.MemberConfig{
 		Replica: o.config.ID, Dir: o.config.DataDir, PeerListen: o.config.RaftBind, PeerAdvertise: o.config.peerAddress(),
-		Address: o.address, TLS: store.Files{Cert: o.config.TLS.Cert, Key: o.config.TLS.Key, CA: o.config.TLS.CA},
+		Address: o.address, TLS: o.config.raftFiles(), Alone: o.config.alone(),
 		Peers: peers, Log: etcdLog(o.log),
 	}
 }
@@ -124,7 +128,7 @@ func (o *opener) join(ctx context.Context) (*store.Store, error) {
 
 // ask asks the leader to let this replica in, and returns the members by name.
 func (o *opener) ask(ctx context.Context, hasState bool) (map[string]string, error) {
-	c, err := client.New(o.config.JoinAddr, o.material.DialOptions()...)
+	c, err := client.New(o.config.JoinAddr, o.material.DialOptionsTo(mtls.CoordinatorServer())...)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +146,7 @@ func (o *opener) ask(ctx context.Context, hasState bool) (map[string]string, err
 	if err != nil {
 		return nil, err
 	}
-	own := store.PeerURL(o.config.peerAddress(), o.config.TLS.Cert != "")
+	own := store.PeerURL(o.config.peerAddress(), o.config.TLS.Given())
 	peers := map[string]string{}
 	for i, m := range reply.GetMembers() {
 		if len(m.GetPeerUrls()) == 0 {
@@ -219,7 +223,7 @@ func (o *opener) others(ctx context.Context) (out []string, listed bool) {
 func (o *opener) hasState(ctx context.Context, address string) (has, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, probeEach)
 	defer cancel()
-	conn, err := grpc.NewClient(address, o.material.DialOptions()...)
+	conn, err := grpc.NewClient(address, o.material.DialOptionsTo(mtls.CoordinatorServer())...)
 	if err != nil {
 		return false, false
 	}

@@ -12,20 +12,17 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"google.golang.org/grpc"
 
 	"github.com/tonnage/tonnage/coordinator"
 	"github.com/tonnage/tonnage/coordinator/replica"
 	"github.com/tonnage/tonnage/coordinator/service"
+	"github.com/tonnage/tonnage/internal/httpguard"
 	"github.com/tonnage/tonnage/internal/mtls"
 )
 
-// How long open calls may take at the end, and a request's head at any time.
-const (
-	stopTimeout   = 3 * time.Second
-	headerTimeout = 5 * time.Second
-)
+// stopTimeout is how long open calls may take at the end.
+const stopTimeout = 3 * time.Second
 
 // Started is where a process can be reached; MetricsAddr is empty without
 // endpoints.
@@ -45,7 +42,7 @@ func (e *FlagError) Unwrap() error { return e.Err }
 // its group. Nobody else may use the data folder meanwhile. started may be nil; it is
 // called once the services listen, before the replica has joined its group.
 func Run(ctx context.Context, c Config, log *slog.Logger, started func(Started)) error {
-	if err := c.Validate(); err != nil {
+	if err := errors.Join(c.Validate(), c.CheckTLS()); err != nil {
 		return err
 	}
 	material, err := mtls.Load(c.TLS, log)
@@ -57,7 +54,8 @@ func Run(ctx context.Context, c Config, log *slog.Logger, started func(Started))
 	mode, _ := coordinator.ParseMode(c.Rebalance) // validated
 	metrics := service.NewMetrics(registry)
 	s := service.New(service.Config{
-		Name: c.ID, TempDir: c.DataDir, TLS: material, Secure: c.TLS.Cert != "", Mode: mode, Log: log, Metrics: metrics, Inbound: c.Inbound,
+		Name: c.ID, TempDir: c.DataDir, TLS: material, Secure: c.TLS.Given(), Alone: c.alone(),
+		Mode: mode, Log: log, Metrics: metrics, Inbound: c.Inbound,
 	})
 	registry.MustRegister(s.Collector())
 	if c.GCPercent != nil {
@@ -81,16 +79,20 @@ func Run(ctx context.Context, c Config, log *slog.Logger, started func(Started))
 		if err != nil {
 			return &FlagError{"metrics-addr", c.MetricsAddr, err}
 		}
-		web := &http.Server{Handler: handler(registry, s.Ready), ReadHeaderTimeout: headerTimeout}
-		tasks.Go(func() { _ = web.Serve(endpoints) })
-		defer web.Close()
+		tasks.Go(func() {
+			if err := httpguard.Serve(ctx, endpoints, handler(registry, s.Ready), httpguard.Options{Log: log}); err != nil {
+				log.Error("metrics and probes are served no longer", "error", err)
+			}
+		})
 		at.MetricsAddr = endpoints.Addr().String()
 	}
 	if started != nil {
 		started(at)
 	}
 	tasks.Go(func() { s.WatchHealth(ctx) })
-	return serve(ctx, &c, mode, s, &opener{config: &c, material: material, address: c.clientAddress(listener.Addr()), log: log}, metrics)
+	o := &opener{config: &c, material: material, address: c.clientAddress(listener.Addr()), log: log}
+	o.warnIfExposed(listener.Addr())
+	return serve(ctx, &c, mode, s, o, metrics)
 }
 
 // serve joins the group and takes part until ctx ends.
@@ -134,14 +136,11 @@ func stop(server *grpc.Server) {
 // handler serves metrics and probes.
 func handler(registry *prometheus.Registry, ready func() bool) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
-	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+	httpguard.HandleProbes(mux, registry, func(context.Context) error {
 		if !ready() {
-			http.Error(w, "no leader is known", http.StatusServiceUnavailable)
-			return
+			return errors.New("no leader is known")
 		}
-		_, _ = w.Write([]byte("ok\n"))
+		return nil
 	})
 	return mux
 }

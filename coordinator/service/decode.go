@@ -3,6 +3,7 @@ package service
 import (
 	"fmt"
 	"maps"
+	"strings"
 
 	bigfleet "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	tonnage "github.com/tonnage/tonnage/api/tonnage/v1alpha1"
@@ -36,8 +37,10 @@ func decodeReport(r *bigfleet.ShardReport) (*coordinator.Report, error) {
 	return out, nil
 }
 
-// cut keeps a text that others wrote fit for a log line and a record.
-func cut(text string) string { return text[:min(len(text), coordinator.NameBytesMax)] }
+// cut keeps a text that others wrote short enough for a log line and a record.
+func cut(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), coordinator.NameBytesMax)], "")
+}
 
 func decodeShortfall(x *bigfleet.Shortfall) (coordinator.Shortfall, error) {
 	s := coordinator.Shortfall{Priority: x.GetPriority(), AgeCycles: x.GetAgeCycles(), Bucket: model.Bucket(x.GetInterruptionPenaltyBucket())}
@@ -98,13 +101,7 @@ func decodeOffer(x *tonnage.Offer) (coordinator.Offer, error) {
 		Priority: x.GetPriority(), Bucket: model.Bucket(x.GetInterruptionPenaltyBucket()),
 		Count: int(x.GetCount()), Machines: x.GetMachineIds(),
 	}
-	bytes := 0
-	for k, v := range o.Labels {
-		bytes += len(k) + len(v)
-	}
 	switch {
-	case max(len(o.InstanceType), len(o.Zone)) > coordinator.NameBytesMax || bytes > model.LabelsBytesMax:
-		return o, fmt.Errorf("names or labels are too long")
 	case int(x.GetCapacityType()) < 0 || int(x.GetCapacityType()) >= model.NumCapacityTypes:
 		return o, fmt.Errorf("no such capacity type: %d", x.GetCapacityType())
 	case x.GetInterruptionPenaltyBucket() < 0 || !o.Bucket.Valid():

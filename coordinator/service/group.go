@@ -16,6 +16,7 @@ import (
 	tonnage "github.com/tonnage/tonnage/api/tonnage/v1alpha1"
 	"github.com/tonnage/tonnage/coordinator"
 	"github.com/tonnage/tonnage/coordinator/store"
+	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/mtls"
 )
 
@@ -85,11 +86,14 @@ func (s *Service) Join(ctx context.Context, in *tonnage.JoinRequest) (*tonnage.J
 }
 
 func (s *Service) join(ctx context.Context, name, address string, hasState bool) error {
-	if name == "" || address == "" {
-		return status.Error(codes.InvalidArgument, "node_id and raft_address must both be given")
+	if err := model.CheckName(name); err != nil {
+		return status.Errorf(codes.InvalidArgument, "node_id %v", err)
 	}
-	if max(len(name), len(address)) > coordinator.NameBytesMax {
-		return status.Errorf(codes.InvalidArgument, "node_id and raft_address may have %d bytes each", coordinator.NameBytesMax)
+	if err := model.CheckName(address); err != nil {
+		return status.Errorf(codes.InvalidArgument, "raft_address %v", err)
+	}
+	if s.config.Alone {
+		return status.Error(codes.FailedPrecondition, "this replica has no Raft port that others could reach: restart it with --raft-tls-cert, --raft-tls-key and --raft-tls-ca")
 	}
 	_, g := s.attached()
 	err := g.Join(ctx, name, store.PeerURL(address, s.config.Secure), hasState)

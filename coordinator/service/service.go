@@ -74,6 +74,7 @@ type Config struct {
 	TempDir string // for snapshots on their way out
 	TLS     *mtls.Material
 	Secure  bool // between members of the Raft group
+	Alone   bool // there is no Raft port, and no other member can join
 	Mode    coordinator.Mode
 	Log     *slog.Logger
 	Metrics *Metrics

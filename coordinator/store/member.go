@@ -45,7 +45,12 @@ type MemberConfig struct {
 	PeerAdvertise string
 	// Address is where the replica's gRPC service is reached.
 	Address string
-	TLS     Files
+	// TLS is for other members, checked in both directions. The CA signs nothing
+	// but their certificates: etcd looks at no name in them that we could ask for.
+	TLS Files
+	// Alone opens no port for other members: there are none, and none can join.
+	// OpenMember fails with ErrPeers when the folder knows of some.
+	Alone bool
 	// Peers are all members of an existing group, this one included, by name; nil
 	// starts a group of one. It matters only while the folder is empty.
 	Peers map[string]string
@@ -79,6 +84,9 @@ func PeerURL(hostPort string, tls bool) string {
 	return "http://" + hostPort
 }
 
+// ErrPeers says that a member that is to be alone has peers.
+var ErrPeers = errors.New("the data folder is that of a group of several replicas")
+
 // OpenMember starts a member and waits until it takes part in its group.
 func OpenMember(ctx context.Context, c MemberConfig) (*Store, error) {
 	cfg, err := c.embed()
@@ -90,6 +98,10 @@ func OpenMember(ctx context.Context, c MemberConfig) (*Store, error) {
 		return nil, fmt.Errorf("cannot start the member in %s: %w", c.Dir, err)
 	}
 	m := &Member{etcd: e, server: e.Server}
+	if c.Alone && len(e.Server.Cluster().Members()) > 1 {
+		e.Close()
+		return nil, ErrPeers
+	}
 	timeout := time.NewTimer(readyTimeout)
 	defer timeout.Stop()
 	select {
@@ -133,7 +145,7 @@ func start(ctx context.Context, cfg *embed.Config) (*embed.Etcd, error) {
 }
 
 func (c *MemberConfig) embed() (*embed.Config, error) {
-	secure := c.TLS.Cert != ""
+	secure := c.TLS.Cert != "" || c.Alone
 	listen, err := url.Parse(PeerURL(c.PeerListen, secure))
 	if err != nil {
 		return nil, fmt.Errorf("--raft-bind %q: %w", c.PeerListen, err)
@@ -157,6 +169,10 @@ func (c *MemberConfig) embed() (*embed.Config, error) {
 	cfg := embed.NewConfig()
 	cfg.Name, cfg.Dir = c.Replica, c.Dir
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{*listen}, []url.URL{*advertise}
+	if c.Alone {
+		cfg.ListenPeerUrls = nil
+	}
+	// Clients are in this process; etcd listens for no other.
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = nil, nil
 	cfg.TickMs, cfg.ElectionMs, cfg.PreVote = heartbeatMillis, electionMillis, true
 	cfg.QuotaBackendBytes, cfg.MaxLearners, cfg.StrictReconfigCheck = quotaBytes, learnersMax, true
@@ -167,7 +183,7 @@ func (c *MemberConfig) embed() (*embed.Config, error) {
 	if c.Peers != nil {
 		cfg.ClusterState = embed.ClusterStateFlagExisting
 	}
-	if secure {
+	if c.TLS.Cert != "" {
 		cfg.PeerTLSInfo = transport.TLSInfo{
 			CertFile: c.TLS.Cert, KeyFile: c.TLS.Key, ClientCertFile: c.TLS.Cert, ClientKeyFile: c.TLS.Key,
 			TrustedCAFile: c.TLS.CA, ClientCertAuth: true,

@@ -78,13 +78,13 @@ func (s *Store) Snapshot(ctx context.Context, dir string, term int64) (name stri
 // WriteTar writes a snapshot as a tar of meta.json and state, in this order.
 func WriteTar(w io.Writer, meta []byte, size int64, state io.Reader) error {
 	t := tar.NewWriter(w)
-	if err := t.WriteHeader(&tar.Header{Name: metaName, Mode: 0o644, Size: int64(len(meta))}); err != nil {
+	if err := t.WriteHeader(&tar.Header{Name: metaName, Mode: 0o600, Size: int64(len(meta))}); err != nil {
 		return err
 	}
 	if _, err := t.Write(meta); err != nil {
 		return err
 	}
-	if err := t.WriteHeader(&tar.Header{Name: stateName, Mode: 0o644, Size: size}); err != nil {
+	if err := t.WriteHeader(&tar.Header{Name: stateName, Mode: 0o600, Size: size}); err != nil {
 		return err
 	}
 	if _, err := io.Copy(t, state); err != nil {

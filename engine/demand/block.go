@@ -22,6 +22,7 @@ type Block struct {
 	// Sparse columns: most rows have neither.
 	minAggregate map[int]model.Resources
 	shortSince   map[int]int64
+	unoffered    map[int]Unoffered
 }
 
 // Len returns the number of rows.
@@ -75,10 +76,12 @@ func (b *Block) Arrival(i int) int64 { return b.arrival[i] }
 // Parked tells whether a row is parked.
 func (b *Block) Parked(i int) bool { return b.parked[i/64]>>(i%64)&1 != 0 }
 
-// Aggregate returns a row's aggregate, as Table.Vector does.
+// Aggregate returns a row's aggregate, as Table.Vector does: without what
+// Unoffered returns.
 func (b *Block) Aggregate(i int) []int64 { return b.table.Vector(b.aggregate[i]) }
 
-// MinUnit returns a row's minimum unit, as Table.Vector does.
+// MinUnit returns a row's minimum unit, as Table.Vector does: without what
+// Unoffered returns.
 func (b *Block) MinUnit(i int) []int64 { return b.table.Vector(b.unit[i]) }
 
 // MinAggregate returns what a row can live with; empty = its aggregate.
@@ -111,5 +114,5 @@ func (b *Block) setShortSince(row int, at int64) {
 // bytes returns what the block holds.
 func (b *Block) bytes() int64 {
 	return int64(cap(b.profile)+cap(b.aggregate)+cap(b.unit)+cap(b.group))*4 + int64(cap(b.arrival)+cap(b.parked))*8 +
-		int64(len(b.minAggregate))*2*(8+24+3*24) + int64(len(b.shortSince))*2*16
+		int64(len(b.minAggregate))*2*(8+24+3*24) + int64(len(b.shortSince))*2*16 + int64(len(b.unoffered))*2*(8+48+2*24)
 }

@@ -41,8 +41,8 @@ type Builder struct {
 
 	profiles []*model.Profile
 	numbers  map[*model.Profile]uint32
-	dims     []string
-	named    uint64 // dimensions that vectors name
+	dims     []string // names of resources
+	named    nameSet  // those that vectors name
 
 	profile   []uint32
 	arrival   []int64
@@ -77,6 +77,21 @@ func (b *Builder) Kinds(most int) int {
 	return len(pairs)
 }
 
+// Count returns how many rows have a profile of which a condition holds. It is
+// asked once for each profile. O(rows).
+func (b *Builder) Count(holds func(*model.Profile) bool) (rows int) {
+	of := make([]bool, len(b.profiles))
+	for i, p := range b.profiles {
+		of[i] = holds(p)
+	}
+	for _, p := range b.profile {
+		if of[p] {
+			rows++
+		}
+	}
+	return rows
+}
+
 // slackRows: memory for so many rows is kept whatever the last roll-up was.
 const slackRows = 1 << 12
 
@@ -86,12 +101,12 @@ func (b *Builder) Reset(cluster string) {
 		*b = *NewBuilder() // one huge roll-up does not bind its memory for ever
 	}
 	b.cluster, b.err = cluster, nil
-	if cluster == "" || len(cluster) > model.NameBytesMax {
-		b.err = fmt.Errorf("roll-up needs a cluster id of 1 to %d bytes, got %d", model.NameBytesMax, len(cluster))
+	if err := model.CheckName(cluster); err != nil {
+		b.err = fmt.Errorf("roll-up: the cluster id %w", err)
 	}
 	clear(b.profiles)
 	clear(b.numbers)
-	b.profiles, b.dims, b.named = b.profiles[:0], b.dims[:0], 0
+	b.profiles, b.dims, b.named = b.profiles[:0], b.dims[:0], nameSet{}
 	b.profile, b.arrival, b.aggregate, b.unit = b.profile[:0], b.arrival[:0], b.aggregate[:0], b.unit[:0]
 	b.vectors.reset()
 	b.groupText, b.groupEnd, b.parked = b.groupText[:0], b.groupEnd[:0], b.parked[:0]
@@ -126,8 +141,8 @@ func (b *Builder) Profile(p *model.Profile) uint32 {
 	return n
 }
 
-// Dim returns the builder's number for a dimension. The error is that there are
-// too many, or that the name is empty or too long.
+// Dim returns the builder's number for the name of a resource. The error is that
+// there are too many, or that the name is empty or too long.
 func (b *Builder) Dim(name []byte) (uint32, error) {
 	if d, ok := b.FindDim(name); ok {
 		return d, nil
@@ -146,13 +161,14 @@ func (b *Builder) FindDim(name []byte) (uint32, bool) {
 }
 
 func (b *Builder) newDim(name []byte) (uint32, error) {
-	switch {
-	case len(name) == 0:
+	if len(name) == 0 {
 		return 0, errNameless
-	case len(name) > model.NameBytesMax:
-		return 0, fmt.Errorf("names a resource with a name of %d bytes; at most %d are accepted", len(name), model.NameBytesMax)
-	case len(b.dims) == DimsMax:
-		return 0, fmt.Errorf("names resource %.*q, which would be dimension %d; at most %d are supported", model.NameBytesMax, name, DimsMax+1, DimsMax)
+	}
+	if err := model.CheckName(name); err != nil {
+		return 0, fmt.Errorf("names a resource whose name %w", err)
+	}
+	if len(b.dims) == NamesMax {
+		return 0, fmt.Errorf("names %.*q, which would be resource %d of the roll-up; at most %d are accepted: ask for fewer different resources", model.NameBytesMax, name, NamesMax+1, NamesMax)
 	}
 	n := len(b.dims)
 	if n < cap(b.dims) && b.dims[:n+1][n] == string(name) {
@@ -207,7 +223,8 @@ func (b *Builder) Add(r *Row) error {
 	if err := b.withinAggregate(r); err != nil {
 		return b.RefuseRow(err)
 	}
-	b.named |= aggregate | unit
+	b.named.addAll(&aggregate)
+	b.named.addAll(&unit)
 	b.append(r)
 	return nil
 }
@@ -215,12 +232,12 @@ func (b *Builder) Add(r *Row) error {
 var errVector = errors.New("has a vector that is not sorted by name, with each name once and each value positive")
 
 // checked returns the set of a vector's dimensions.
-func (b *Builder) checked(v []Amount) (set uint64, err error) {
+func (b *Builder) checked(v []Amount) (set nameSet, err error) {
 	for _, a := range v {
-		if a.Value <= 0 || int(a.Dim) >= len(b.dims) || set>>a.Dim&1 != 0 {
-			return 0, errors.New("has a vector with an amount that is not positive, or of a dimension that is unknown or named twice")
+		if a.Value <= 0 || int(a.Dim) >= len(b.dims) || set.has(a.Dim) {
+			return set, errors.New("has a vector with an amount that is not positive, or of a dimension that is unknown or named twice")
 		}
-		set |= 1 << a.Dim
+		set.add(a.Dim)
 	}
 	return set, nil
 }

@@ -124,10 +124,10 @@ func TestBuilderLimits(t *testing.T) {
 		}
 	}
 	begin()
-	for i := range demand.DimsMax {
+	for i := range demand.NamesMax {
 		dim(t, b, fmt.Sprint("dim", i))
 	}
-	for name, want := range map[string]string{"": "without a name", strings.Repeat("x", model.NameBytesMax+1): "a name of 513 bytes", "new": "would be dimension 65"} {
+	for name, want := range map[string]string{"": "without a name", strings.Repeat("x", model.NameBytesMax+1): "whose name has 513 bytes", "new": "would be resource 80 of the roll-up"} {
 		if _, err := b.Dim([]byte(name)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("dimension %.5q: %v, want %q", name, err, want)
 		}

@@ -88,7 +88,7 @@ func (b *Builder) takeOver(x *installer, i int, old *Block, j int) {
 		return
 	}
 	parked, since := old.Parked(j), old.shortSince[j]
-	if !parked && since == 0 || x.vector[b.aggregate[i]] != old.aggregate[j] {
+	if !parked && since == 0 || x.vector[b.aggregate[i]] != old.aggregate[j] || !x.unofferedOf(b, i).Aggregate.Equal(old.Unoffered(j).Aggregate) {
 		return
 	}
 	if parked {

@@ -2,6 +2,7 @@ package demand
 
 import (
 	"fmt"
+	"iter"
 	"math/bits"
 	"slices"
 	"strings"
@@ -10,10 +11,42 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// DimsMax is the most resource dimensions that all demand together may name at
-// one time, so that a set of them is one word. A roll-up must find room beside
-// the demand that it replaces.
-const DimsMax = 64
+const (
+	// DimsMax is the most resource dimensions that all demand together has at
+	// one time, so that a set of them is one word.
+	DimsMax = 64
+	// NamesMax is the most resource names in one roll-up: all that can have a
+	// dimension, and model.UnofferedNamesMax that have none.
+	NamesMax = model.DimensionsMax + model.UnofferedNamesMax
+)
+
+// Every name that is offered finds room.
+const _ = uint(DimsMax - model.DimensionsMax)
+
+// nameSet is a set of a builder's numbers for names.
+type nameSet [(NamesMax + 63) / 64]uint64
+
+func (s *nameSet) add(n uint32)      { s[n/64] |= 1 << (n % 64) }
+func (s *nameSet) has(n uint32) bool { return s[n/64]>>(n%64)&1 != 0 }
+
+func (s *nameSet) addAll(o *nameSet) {
+	for i, w := range o {
+		s[i] |= w
+	}
+}
+
+// all returns the numbers in the set, ascending.
+func (s *nameSet) all() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i, w := range s {
+			for ; w != 0; w &= w - 1 {
+				if !yield(i*64 + bits.TrailingZeros64(w)) {
+					return
+				}
+			}
+		}
+	}
+}
 
 // dims numbers the dimension names in the order of their first use.
 type dims struct {
@@ -26,8 +59,12 @@ func (d *dims) set(names []string) {
 	d.version++
 }
 
-func (d *dims) resources(v []int64) model.Resources {
+// resources names the dimensions of a vector, and adds what has none.
+func (d *dims) resources(v []int64, beyond model.Resources) model.Resources {
 	var out model.Resources
+	if len(beyond) > 0 {
+		out = slices.Clone(beyond)
+	}
 	for i, x := range v {
 		if x > 0 {
 			out = append(out, model.Amount{Name: d.names[i], Value: x})
@@ -37,24 +74,27 @@ func (d *dims) resources(v []int64) model.Resources {
 	return out
 }
 
-// placeDims finds the table's numbers for the builder's dimensions that its
-// rows name; new ones get numbers. When that would be too many, those that no
-// row names any more make room: O(rows of all clusters) then. The error says
-// what is too much; no row changes then.
+// noDim is the place of a name that has no dimension.
+const noDim = ^uint8(0)
+
+// placeDims finds the table's dimensions for the names of the builder's rows;
+// names that machines offer get one if they have none. When there is no room,
+// dimensions that no row uses any more make some: O(rows of all clusters) then.
+// The error says what is too much; no row changes then.
 func (t *Table) placeDims(b *Builder) error {
-	fresh := t.findDims(b, t.dims.names)
+	if err := t.checkUnoffered(b); err != nil {
+		return err
+	}
+	fresh := t.findDims(b, t.dims.names, DimsMax+NamesMax)
 	if len(t.dims.names)+len(fresh) > DimsMax {
 		used := t.vectors.used()
 		kept := keptNames(t.dims.names, used)
-		if fresh = t.findDims(b, kept); len(kept)+len(fresh) > DimsMax {
-			return fmt.Errorf("resource %.*q would be dimension %d; at most %d are supported",
-				model.NameBytesMax, fresh[DimsMax-len(kept)], DimsMax+1, DimsMax)
-		}
+		fresh = t.findDims(b, kept, DimsMax)
 		t.dropDims(kept, used)
 	}
-	vectors, stride := b.vectors.len(), t.strideOf(b.named)
+	vectors, stride := b.vectors.len(), t.strideOf(&b.named)
 	switch n := vectors * stride; {
-	case n > ValuesMax:
+	case n > ValuesMax && !t.restating:
 		return fmt.Errorf("%d different aggregates and minimum units over %d dimensions; at most %d values are accepted: report fewer sizes", vectors, stride, ValuesMax)
 	case t.vectors.dict.Values()+n > columnar.VectorValuesMax:
 		return fmt.Errorf("aggregates and minimum units of all clusters would have more than %d values; no more are accepted", columnar.VectorValuesMax)
@@ -65,15 +105,23 @@ func (t *Table) placeDims(b *Builder) error {
 	return nil
 }
 
-// findDims places the builder's dimensions among the names, new ones behind
-// them, and returns the new ones.
-func (t *Table) findDims(b *Builder, names []string) (fresh []string) {
-	for set := b.named; set != 0; set &= set - 1 {
-		d := bits.TrailingZeros64(set)
-		at := slices.Index(names, b.dims[d])
+// findDims places the builder's names among those of the dimensions, new ones
+// behind them, and returns the new ones. Names that are not offered have no
+// place. Nor have names beyond so many dimensions: all that is offered fits, but
+// a table may not know yet what that is, or hold rows that Offer has yet to write.
+func (t *Table) findDims(b *Builder, names []string, most int) (fresh []string) {
+	for d := range b.named.all() {
+		name := b.dims[d]
+		t.installer.place[d] = noDim
+		if !t.isOffered(name) {
+			continue
+		}
+		at := slices.Index(names, name)
 		if at < 0 {
-			at = len(names) + len(fresh)
-			fresh = append(fresh, b.dims[d])
+			if at = len(names) + len(fresh); at >= most {
+				continue
+			}
+			fresh = append(fresh, name)
 		}
 		t.installer.place[d] = uint8(at)
 	}
@@ -81,11 +129,13 @@ func (t *Table) findDims(b *Builder, names []string) (fresh []string) {
 }
 
 // strideOf returns how long vectors may be that have these of the builder's
-// dimensions.
-func (t *Table) strideOf(set uint64) int {
+// names.
+func (t *Table) strideOf(set *nameSet) int {
 	stride := 0
-	for ; set != 0; set &= set - 1 {
-		stride = max(stride, int(t.installer.place[bits.TrailingZeros64(set)])+1)
+	for d := range set.all() {
+		if at := t.installer.place[d]; at != noDim {
+			stride = max(stride, int(at)+1)
+		}
 	}
 	return stride
 }

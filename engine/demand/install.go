@@ -16,13 +16,14 @@ const ValuesMax = 1 << 24
 
 // installer is the scratch of taking over a builder's rows.
 type installer struct {
-	place   [DimsMax]uint8 // by the builder's dimension: the table's
-	profile []uint32       // by the builder's profile: the table's, held
-	vector  []uint32       // by the builder's vector: the table's
-	group   []uint32       // by row
-	values  []int64        // scratch
-	changed []uint64       // a bit per row
-	rows    []uint32       // the same as a list
+	place   [NamesMax]uint8   // by the builder's name: the table's dimension, noDim if it has none
+	profile []uint32          // by the builder's profile: the table's, held
+	vector  []uint32          // by the builder's vector: the table's
+	group   []uint32          // by row
+	beyond  []model.Resources // by the builder's vector: what of it has no dimension; empty when all has
+	values  []int64           // scratch
+	changed []uint64          // a bit per row
+	rows    []uint32          // the same as a list
 	match   matcher
 }
 
@@ -123,6 +124,7 @@ func (t *Table) write(b *Builder, old *Block, continued bool) {
 	writeColumn(x, &block.arrival, b.arrival)
 	block.writeParked(x, b, n)
 	block.writeSparse(x, b)
+	block.writeUnoffered(x, b)
 	for _, p := range x.profile {
 		t.profiles.release(p) // of resolve; the rows hold theirs
 	}
@@ -171,13 +173,22 @@ func (t *Table) resolve(b *Builder, old *Block) {
 		x.profile = append(x.profile, t.profiles.hold(p))
 	}
 	x.values = resized(x.values[:0], len(t.dims.names))
+	x.beyond = x.beyond[:0]
 	for i := range b.vectors.len() {
 		clear(x.values)
 		dim, value := b.vectors.vectors.at(i)
+		beyond := false
 		for j, d := range dim {
-			x.values[x.place[d]] = value[j]
+			if at := x.place[d]; at != noDim {
+				x.values[at] = value[j]
+			} else {
+				beyond = true
+			}
 		}
 		x.vector = append(x.vector, t.vectors.put(x.values))
+		if beyond {
+			x.keepBeyond(b, i)
+		}
 	}
 	if len(b.groupText) == 0 {
 		return

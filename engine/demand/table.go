@@ -31,6 +31,8 @@ type Table struct {
 	log       changeLog
 	installer installer
 	loader    *Builder // of Load
+	offer     offer
+	restating bool // Offer is writing rows anew that were accepted before
 }
 
 // New returns an empty table.
@@ -132,9 +134,10 @@ func (t *Table) Rows(cluster string) []model.Need {
 
 // Row returns a copy of one row.
 func (t *Table) Row(b *Block, i int) model.Need {
+	x := b.Unoffered(i)
 	return model.Need{
-		Cluster: b.cluster, Profile: t.profiles.byID[b.profile[i]], Group: b.Group(i),
-		Aggregate: t.dims.resources(b.Aggregate(i)), MinUnit: t.dims.resources(b.MinUnit(i)), MinAggregate: b.minAggregate[i],
+		Cluster: b.cluster, Profile: t.profiles.byID[b.profile[i]], Group: b.Group(i), MinAggregate: b.minAggregate[i],
+		Aggregate: t.dims.resources(b.Aggregate(i), x.Aggregate), MinUnit: t.dims.resources(b.MinUnit(i), x.MinUnit),
 		Arrival: b.arrival[i], ShortSince: b.shortSince[i], Parked: b.Parked(i),
 	}
 }

@@ -73,7 +73,7 @@ func TestReplaceIsComplete(t *testing.T) {
 func TestRefusedRollupLeavesTheLastGoodOne(t *testing.T) {
 	good := plain(t, 3)
 	long := strings.Repeat("x", model.NameBytesMax+1)
-	many := make(model.Resources, demand.DimsMax+1)
+	many := make(model.Resources, demand.NamesMax+1)
 	for i := range many {
 		many[i] = model.Amount{Name: fmt.Sprintf("dim%03d", i), Value: 1}
 	}
@@ -90,9 +90,11 @@ func TestRefusedRollupLeavesTheLastGoodOne(t *testing.T) {
 			n.MinAggregate = model.Resources{{Name: "b", Value: 1}, {Name: "a", Value: 1}}
 		}},
 		{"nameless dimension", "a", "row 2 has a vector", func(n *model.Need) { n.Aggregate = model.Resources{{Value: 1}} }},
-		{"too many dimensions", "a", "at most 64 are supported", func(n *model.Need) { n.Aggregate = many }},
-		{"no cluster", "", "needs a cluster id", func(*model.Need) {}},
-		{"long cluster", long, "needs a cluster id", func(*model.Need) {}},
+		{"too many resources", "a", "at most 79 are accepted", func(n *model.Need) { n.Aggregate = many }},
+		{"no cluster", "", "the cluster id must not be empty", func(*model.Need) {}},
+		{"a control character in the cluster", "a\u009b", `the cluster id holds the control character U+009B at byte 1: "a\u009b"`, func(*model.Need) {}},
+		{"a control character in a resource", "a", `row 2 names a resource whose name holds the control character U+001B`, func(n *model.Need) { n.Aggregate = model.Resources{{Name: "g\x1b", Value: 1}} }},
+		{"long cluster", long, "the cluster id has 513 bytes", func(*model.Need) {}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := demand.New()

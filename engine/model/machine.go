@@ -113,24 +113,41 @@ var (
 	ErrStructural  = errors.New("fields contradict the state")
 )
 
-// Limits of a record, in bytes.
-const (
-	// NameBytesMax is the longest id, host, cluster, instance type, zone or
-	// group.
-	NameBytesMax = 512
-	// LabelsBytesMax is the most that all label keys and values of one machine
-	// may take together.
-	LabelsBytesMax = 64 << 10
-)
+// LabelsBytesMax is the most that all label keys and values of one machine may take
+// together.
+const LabelsBytesMax = 64 << 10
 
 // Validate checks the record by itself and returns an error that wraps
 // ErrPrice, ErrProbability or ErrStructural. With hosts set, the rules about
 // the host field are checked too (files for decide leave it out).
 func (m *Machine) Validate(hosts bool) error {
-	if n := LabelBytes(m.Labels); n > LabelsBytesMax {
-		return m.structural(fmt.Sprintf("labels have %d bytes together; at most %d are accepted", n, LabelsBytesMax))
+	if err := CheckLabels(m.Labels); err != nil {
+		return m.structural(err.Error())
 	}
 	return m.ValidateRest(hosts)
+}
+
+// CheckLabels returns what is wrong with a machine's labels, nil when nothing is:
+// all together have at most LabelsBytesMax bytes, every key passes CheckName and
+// every value CheckText. Of several faults it names the one of the first key.
+func CheckLabels(labels map[string]string) error {
+	if n := LabelBytes(labels); n > LabelsBytesMax {
+		return fmt.Errorf("labels have %d bytes together; at most %d are accepted", n, LabelsBytesMax)
+	}
+	var first error
+	at := ""
+	for k, v := range labels {
+		err := CheckName(k)
+		if err != nil {
+			err = fmt.Errorf("the key of a label %w", err)
+		} else if err = CheckText(v); err != nil {
+			err = fmt.Errorf("the value of label %q %w", k, err)
+		}
+		if err != nil && (first == nil || k < at) {
+			first, at = err, k
+		}
+	}
+	return first
 }
 
 // LabelBytes returns how long all keys and values of labels are together.
@@ -142,20 +159,22 @@ func LabelBytes(labels map[string]string) int {
 	return n
 }
 
+// shortID returns the id, or the beginning of one that is too long, for errors.
+func (m *Machine) shortID() string { return m.ID[:min(len(m.ID), NameBytesMax)] }
+
 // structural returns an error that wraps ErrStructural and names the machine.
 func (m *Machine) structural(fault string) error {
-	id := m.ID[:min(len(m.ID), NameBytesMax)]
-	return fmt.Errorf("machine %q in state %s: %w: %s", id, m.State, ErrStructural, fault)
+	return fmt.Errorf("machine %q in state %s: %w: %s", m.shortID(), m.State, ErrStructural, fault)
 }
 
-// ValidateRest is Validate for a machine whose labels are known to be no longer than
-// LabelsBytesMax: they are not looked at.
+// ValidateRest is Validate for a machine whose labels are known to pass CheckLabels:
+// they are not looked at.
 func (m *Machine) ValidateRest(hosts bool) error {
 	if !(m.PricePerHour >= 0) || math.IsInf(m.PricePerHour, 0) {
-		return fmt.Errorf("machine %q: %w", m.ID, ErrPrice)
+		return fmt.Errorf("machine %q: %w", m.shortID(), ErrPrice)
 	}
 	if !(m.InterruptionProbability >= 0 && m.InterruptionProbability <= 1) {
-		return fmt.Errorf("machine %q: %w", m.ID, ErrProbability)
+		return fmt.Errorf("machine %q: %w", m.shortID(), ErrProbability)
 	}
 	fault := m.contents()
 	if fault == "" {
@@ -169,11 +188,16 @@ func (m *Machine) ValidateRest(hosts bool) error {
 
 // contents says what is wrong with a field by itself, "" = nothing.
 func (m *Machine) contents() string {
-	if m.ID == "" {
-		return "id is empty"
+	if err := CheckName(m.ID); err != nil {
+		return "id " + err.Error()
 	}
-	if max(len(m.ID), len(m.Host), len(m.Cluster), len(m.InstanceType), len(m.Zone), len(m.Assigned.Group)) > NameBytesMax {
-		return fmt.Sprintf("id, host, cluster, instanceType, zone and group must have at most %d bytes each", NameBytesMax)
+	for i, name := range [...]string{m.Host, m.Cluster, m.InstanceType, m.Zone} {
+		if err := CheckOptionalName(name); err != nil {
+			return [...]string{"host", "cluster", "instanceType", "zone"}[i] + " " + err.Error()
+		}
+	}
+	if n := len(m.Assigned.Group); n > NameBytesMax {
+		return fmt.Sprintf("group has %d bytes; at most %d are accepted", n, NameBytesMax)
 	}
 	if int(m.CapacityType) >= NumCapacityTypes {
 		return fmt.Sprintf("no such capacity type: %d", m.CapacityType)

@@ -157,8 +157,13 @@ func (s *ProfileSpec) Validate() []*FieldError {
 	same := -1
 	for i, r := range s.Requirements {
 		at := fmt.Sprintf("requirements[%d]", i)
-		if r.Key == "" {
-			fault(at+".key", "is empty; name the attribute")
+		if err := CheckName(r.Key); err != nil {
+			fault(at+".key", "%v", err)
+		}
+		for j, v := range r.Values {
+			if err := CheckText(v); err != nil {
+				fault(fmt.Sprintf("%s.values[%d]", at, j), "%v", err)
+			}
 		}
 		switch r.Operator {
 		case In, NotIn, Exists, DoesNotExist:
@@ -180,8 +185,8 @@ func (s *ProfileSpec) Validate() []*FieldError {
 	}
 	for i, sp := range s.Spread {
 		at := fmt.Sprintf("spread[%d]", i)
-		if sp.Key == "" {
-			fault(at+".topologyKey", "is empty; name the attribute")
+		if err := CheckName(sp.Key); err != nil {
+			fault(at+".topologyKey", "%v", err)
 		}
 		if sp.MaxSkew < 1 {
 			fault(at+".maxSkew", "must be at least 1, got %d", sp.MaxSkew)

@@ -290,9 +290,10 @@ func ParseResources(quantities map[string]string) (Resources, []*FieldError) {
 	amounts := make([]Amount, 0, len(quantities))
 	for name, text := range quantities {
 		v, err := ParseQuantity(name, text)
+		fault := CheckName(name)
 		switch {
-		case name == "":
-			faults = append(faults, &FieldError{`""`, "the name of a dimension is empty"})
+		case fault != nil:
+			faults = append(faults, &FieldError{strconv.Quote(quoted(name)), "the name of a resource " + fault.Error()})
 		case err != nil:
 			faults = append(faults, &FieldError{name, fmt.Sprintf("%q %v", text, err)})
 		default:

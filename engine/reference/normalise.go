@@ -50,7 +50,7 @@ func (n *need) claims() []*model.Machine {
 // normalise ranks the rows and folds: foldable Needs equal in (cluster,
 // profile without Same, aggregate) become one Need that takes the place of its
 // first member in rank order.
-func normalise(in *Input) []*need {
+func normalise(in *Input, lacks []lack) []*need {
 	order := make([]int, len(in.Needs))
 	for i := range order {
 		order[i] = i
@@ -61,7 +61,7 @@ func normalise(in *Input) []*need {
 	var needs []*need
 	for _, i := range order {
 		row := &in.Needs[i]
-		if row.Profile.Same() == nil || !fits(row) {
+		if row.Profile.Same() == nil || lacks[i].waits || !fits(row) {
 			needs = append(needs, &need{Need: *row, rows: []int{i}})
 			continue
 		}

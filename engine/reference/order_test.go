@@ -22,7 +22,7 @@ func TestPlainFleetsGoByScore(t *testing.T) {
 		}
 		in := Input{Machines: w.Machines, Needs: w.Needs, Reported: w.Reported, Now: w.Now, DrainSeconds: w.DrainSeconds, Options: DefaultOptions()}
 		in.Options.Victims = VictimsGang
-		p := newPass(&in)
+		p := newPass(&in, make([]lack, len(in.Needs)))
 		for _, n := range p.needs {
 			p.phase1(n)
 		}

@@ -11,6 +11,7 @@ import (
 type pass struct {
 	in    *Input
 	needs []*need // in rank order
+	lacks []lack  // by index of in.Needs
 
 	machines    []*model.Machine // by id
 	bound       map[string][]*model.Machine
@@ -34,7 +35,8 @@ type pass struct {
 
 // Decide returns the plan of one cycle.
 func Decide(in Input) Plan {
-	p := newPass(&in)
+	lacks := leaveOut(&in)
+	p := newPass(&in, lacks)
 	for _, n := range p.needs {
 		p.phase1(n)
 	}
@@ -45,10 +47,11 @@ func Decide(in Input) Plan {
 	return p.plan()
 }
 
-func newPass(in *Input) *pass {
+func newPass(in *Input, lacks []lack) *pass {
 	p := &pass{
 		in:          in,
-		needs:       normalise(in),
+		needs:       normalise(in, lacks),
+		lacks:       lacks,
 		bound:       map[string][]*model.Machine{},
 		speculative: map[model.Bucket][]*model.Machine{},
 		claimedBy:   map[*model.Machine]*need{},

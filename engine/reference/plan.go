@@ -92,9 +92,10 @@ func (p *pass) holdOf(c model.CapacityType) time.Duration {
 }
 
 func (p *pass) result(n *need) NeedResult {
+	lacks := p.lacks[n.rows[0]].aggregate // of a fold, none
 	r := NeedResult{
-		Satisfied:  n.deficit.IsZero(),
-		Deficit:    n.deficit,
+		Satisfied:  n.deficit.IsZero() && lacks.IsZero(),
+		Deficit:    n.deficit.Add(lacks),
 		InFlight:   reach(n.inFlight, n.deficit),
 		Domain:     shown(n.domain),
 		Bootstrap:  len(n.idle),
@@ -113,12 +114,17 @@ func (p *pass) result(n *need) NeedResult {
 
 // unmet is the first reason that holds for a Need that is not satisfied.
 func (p *pass) unmet(n *need) string {
+	lacks := p.lacks[n.rows[0]]
 	switch {
-	case n.deficit.IsZero():
+	case n.deficit.IsZero() && lacks.aggregate.IsZero():
 		return ""
+	case lacks.waits:
+		return UnmetNoMatchingSupply
 	case n.Parked:
 		return UnmetParked
 	case !slices.ContainsFunc(p.machines, func(m *model.Machine) bool { return servesAnybody(m.State) && usable(n, m) }):
+		return UnmetNoMatchingSupply
+	case !lacks.aggregate.IsZero() && (n.deficit.IsZero() || n.covered):
 		return UnmetNoMatchingSupply
 	case n.covered:
 		return UnmetAwaitingDrain

@@ -76,7 +76,8 @@ func newBuilder(accounts *alloc.Accounts) *Builder {
 	return b
 }
 
-// Build freezes the tables at a time. The tables must not change before the
+// Build freezes the tables at a time, and first tells the demand which resources
+// the supply offers. The tables must not change before the
 // cycle that uses the snapshot has ended. When the tables are those of the
 // Build before and not much has changed since, the snapshot is brought up to
 // date: O(changes + machines of the clusters and classes that they are in),
@@ -88,6 +89,7 @@ func (b *Builder) Build(s *supply.Table, d *demand.Table, now int64) (*Snapshot,
 	if err := s.Use(b.scratch.profiles); err != nil {
 		return nil, err
 	}
+	d.Offer(s.Offered())
 	rows, version, complete := s.Changes(b.version)
 	updated := complete && b.goesOn(s, d) && b.update(rows)
 	if !updated {

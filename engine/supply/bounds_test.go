@@ -200,30 +200,24 @@ func TestNothingPilesUp(t *testing.T) {
 // TestRefusedRecordLeavesTheLastGoodOne: whatever is wrong with it.
 func TestRefusedRecordLeavesTheLastGoodOne(t *testing.T) {
 	long := strings.Repeat("x", model.NameBytesMax+1)
-	many := make(model.Resources, DimsMax+1)
-	for i := range many {
-		many[i] = model.Amount{Name: fmt.Sprintf("d%03d", i), Value: 1}
-	}
 	for name, c := range map[string]struct {
 		want  error
 		spoil func(*model.Machine)
 	}{
-		"price":        {model.ErrPrice, func(m *model.Machine) { m.PricePerHour = -1 }},
-		"price NaN":    {model.ErrPrice, func(m *model.Machine) { m.PricePerHour = math.NaN() }},
-		"price Inf":    {model.ErrPrice, func(m *model.Machine) { m.PricePerHour = math.Inf(1) }},
-		"probability":  {model.ErrProbability, func(m *model.Machine) { m.InterruptionProbability = 1.5 }},
-		"prob. NaN":    {model.ErrProbability, func(m *model.Machine) { m.InterruptionProbability = math.NaN() }},
-		"cluster":      {model.ErrStructural, func(m *model.Machine) { m.Cluster = "a" }},
-		"no cluster":   {model.ErrStructural, func(m *model.Machine) { m.State = model.Configured }},
-		"state":        {model.ErrStructural, func(m *model.Machine) { m.State = 99 }},
-		"no state":     {model.ErrStructural, func(m *model.Machine) { m.State = 0 }},
-		"capacity":     {model.ErrStructural, func(m *model.Machine) { m.CapacityType = 9 }},
-		"bucket":       {model.ErrStructural, func(m *model.Machine) { m.Assigned.Reclamation = 28 }},
-		"long zone":    {model.ErrStructural, func(m *model.Machine) { m.Zone = long }},
-		"huge labels":  {model.ErrStructural, func(m *model.Machine) { m.Labels = map[string]string{"a": strings.Repeat("x", 1<<17)} }},
-		"vector":       {model.ErrStructural, func(m *model.Machine) { m.Resources = model.Resources{{Name: "b", Value: -4}} }},
-		"dims":         {nil, func(m *model.Machine) { m.Resources = many }},
-		"dims, usable": {nil, func(m *model.Machine) { m.Allocatable = many }},
+		"price":       {model.ErrPrice, func(m *model.Machine) { m.PricePerHour = -1 }},
+		"price NaN":   {model.ErrPrice, func(m *model.Machine) { m.PricePerHour = math.NaN() }},
+		"price Inf":   {model.ErrPrice, func(m *model.Machine) { m.PricePerHour = math.Inf(1) }},
+		"probability": {model.ErrProbability, func(m *model.Machine) { m.InterruptionProbability = 1.5 }},
+		"prob. NaN":   {model.ErrProbability, func(m *model.Machine) { m.InterruptionProbability = math.NaN() }},
+		"cluster":     {model.ErrStructural, func(m *model.Machine) { m.Cluster = "a" }},
+		"no cluster":  {model.ErrStructural, func(m *model.Machine) { m.State = model.Configured }},
+		"state":       {model.ErrStructural, func(m *model.Machine) { m.State = 99 }},
+		"no state":    {model.ErrStructural, func(m *model.Machine) { m.State = 0 }},
+		"capacity":    {model.ErrStructural, func(m *model.Machine) { m.CapacityType = 9 }},
+		"bucket":      {model.ErrStructural, func(m *model.Machine) { m.Assigned.Reclamation = 28 }},
+		"long zone":   {model.ErrStructural, func(m *model.Machine) { m.Zone = long }},
+		"huge labels": {model.ErrStructural, func(m *model.Machine) { m.Labels = map[string]string{"a": strings.Repeat("x", 1<<17)} }},
+		"vector":      {model.ErrStructural, func(m *model.Machine) { m.Resources = model.Resources{{Name: "b", Value: -4}} }},
 	} {
 		x := New()
 		use(t, x, needs(t, "zone", model.Exists))

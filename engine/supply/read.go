@@ -168,3 +168,12 @@ func (t *Table) Reservation(r columnar.Row) model.Reservation { return t.reserva
 // Dims returns the names of the resource dimensions in the order of vectors.
 // Valid until the next change; do not modify.
 func (t *Table) Dims() []string { return t.shapes.dims }
+
+// Offered returns the resource names that machines offered at the last Use,
+// sorted, without those of Ignored. Valid until the next change; do not modify.
+func (t *Table) Offered() []string { return t.shapes.offered }
+
+// Ignored returns the resource names beyond model.OfferedNamesMax that machines
+// offered at the last Use, sorted: decisions take no account of them. Valid
+// until the next change; do not modify.
+func (t *Table) Ignored() []string { return t.shapes.ignored }

@@ -2,14 +2,15 @@ package supply
 
 import (
 	"encoding/binary"
-	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// DimsMax is the most resource dimensions that the machines of a table may
-// name at one time.
-const DimsMax = 64
+// DimsMax is the most dimensions that vectors of a table have: those of
+// model.AlwaysOffered, and model.OfferedNamesMax others.
+const DimsMax = model.DimensionsMax
 
 // shapes interns what machines are made of. The effective vector of shape s is
 // vecs[s*stride:][:stride].
@@ -22,6 +23,12 @@ type shapes struct {
 	dims   []string
 	dimIDs map[string]int
 	layout uint64 // how often the dimensions changed
+	// offers counts, by resource name, the shapes in use whose effective vector
+	// has it. offered are those of these names that have a dimension, sorted;
+	// ignored are the others.
+	offers           map[string]uint32
+	offered, ignored []string
+	settled          bool // dims, offered and ignored follow from offers
 	// recent are shapes held lately, the next to go at next: neighbours in a listing
 	// are often alike.
 	recent [8]uint32
@@ -31,29 +38,26 @@ type shapes struct {
 
 func newShapes() shapes {
 	return shapes{
-		dimIDs: map[string]int{}, stride: 1, vecs: make([]int64, 1),
+		dimIDs: map[string]int{}, offers: map[string]uint32{}, settled: true, stride: 1, vecs: make([]int64, 1),
 		res: make([]model.Resources, 1), alloc: make([]model.Resources, 1),
 	}
 }
 
-// hold interns a machine's vectors. The error says which dimension is one too
-// many; nothing changes then.
-func (s *shapes) hold(resources, allocatable model.Resources) (uint32, error) {
+// hold interns a machine's vectors.
+func (s *shapes) hold(resources, allocatable model.Resources) uint32 {
 	for _, id := range s.recent {
 		if id != 0 && s.names.refs[id] > 0 && s.res[id].Equal(resources) && s.alloc[id].Equal(allocatable) {
 			s.names.again(id)
-			return id, nil
+			return id
 		}
 	}
 	s.encode(resources, allocatable)
 	if id, ok := s.names.dict.LookupBytes(s.key); ok {
 		s.names.again(id)
 		s.remember(id)
-		return id, nil
+		return id
 	}
-	if err := s.useDims(effective(resources, allocatable)); err != nil {
-		return 0, err
-	}
+	s.offer(effective(resources, allocatable))
 	id := s.names.holdBytes(s.key)
 	for int(id) >= len(s.res) {
 		s.res = append(s.res, nil)
@@ -63,7 +67,7 @@ func (s *shapes) hold(resources, allocatable model.Resources) (uint32, error) {
 	s.res[id], s.alloc[id] = resources, allocatable
 	s.remember(id)
 	s.fill(id)
-	return id, nil
+	return id
 }
 
 func (s *shapes) remember(id uint32) {
@@ -95,58 +99,94 @@ func (s *shapes) encode(resources, allocatable model.Resources) {
 // release gives one reference back; a shape that nobody has any more is gone.
 func (s *shapes) release(id uint32) {
 	if s.names.release(id) {
+		for _, a := range effective(s.res[id], s.alloc[id]) {
+			if s.offers[a.Name]--; s.offers[a.Name] == 0 {
+				delete(s.offers, a.Name)
+				s.settled = false
+			}
+		}
 		s.res[id], s.alloc[id] = nil, nil
 	}
 }
 
 func (s *shapes) vec(id uint32) []int64 { return s.vecs[int(id)*s.stride:][:len(s.dims)] }
 
-// fill writes the vector of a shape.
+// fill writes the vector of a shape; names without a dimension are left out.
 func (s *shapes) fill(id uint32) {
 	v := s.vec(id)
 	clear(v)
 	for _, a := range effective(s.res[id], s.alloc[id]) {
-		v[s.dimIDs[a.Name]] = a.Value
+		if d, ok := s.dimIDs[a.Name]; ok {
+			v[d] = a.Value
+		}
 	}
 }
 
-// useDims numbers the vector's dimensions. When that would be too many, those
-// that no machine names any more make room. Rare, and O(shapes) when a
-// dimension is new.
-func (s *shapes) useDims(r model.Resources) error {
-	dims := s.with(s.dims, r)
-	if len(dims) == len(s.dims) {
-		return nil
-	}
-	if len(dims) > DimsMax {
-		var used []string
-		for id := range s.res {
-			used = s.with(used, effective(s.res[id], s.alloc[id]))
-		}
-		fresh := s.with(used, r)
-		if len(fresh) > DimsMax {
-			return fmt.Errorf("resources name %d new dimensions on top of %d; at most %d are supported", len(fresh)-len(used), len(used), DimsMax)
-		}
-		dims = fresh
-	}
-	s.layOut(dims)
-	return nil
-}
-
-// with returns the names followed by those of r that are not among them.
-func (s *shapes) with(names []string, r model.Resources) []string {
-	seen := make(map[string]struct{}, len(names)+len(r))
-	for _, n := range names {
-		seen[n] = struct{}{}
-	}
-	names = names[:len(names):len(names)]
+// offer counts the names of a shape that comes into use, and gives new ones
+// dimensions. While there is room for all of them, that is done at once; when a
+// choice has to be made, by settle. Rare, and O(shapes) when a name is new.
+func (s *shapes) offer(r model.Resources) {
+	dims := s.dims
 	for _, a := range r {
-		if _, ok := seen[a.Name]; !ok {
-			seen[a.Name] = struct{}{}
-			names = append(names, a.Name)
+		if s.offers[a.Name]++; s.offers[a.Name] > 1 {
+			continue
+		}
+		s.settled = false
+		if _, ok := s.dimIDs[a.Name]; !ok {
+			dims = append(dims[:len(dims):len(dims)], a.Name)
 		}
 	}
-	return names
+	switch {
+	case len(dims) == len(s.dims):
+	case countLimited(dims) <= model.OfferedNamesMax:
+		s.layOut(dims)
+	case len(s.offers) <= model.OfferedNamesMax:
+		s.settle() // names that are no longer offered make room
+	}
+}
+
+// countLimited returns how many of the names count against OfferedNamesMax.
+func countLimited(names []string) (n int) {
+	for _, name := range names {
+		if !model.AlwaysOffered(name) {
+			n++
+		}
+	}
+	return n
+}
+
+// settle chooses which of the offered names have a dimension, and lays the
+// vectors out anew if these are not the ones there are. The choice depends on
+// nothing but the names that machines offer now. O(1) when no name has come or
+// gone since the last call.
+func (s *shapes) settle() {
+	if s.settled {
+		return
+	}
+	s.settled = true
+	s.offered, s.ignored = s.offered[:0], s.ignored[:0]
+	limited := 0
+	for _, name := range slices.Sorted(maps.Keys(s.offers)) {
+		if !model.AlwaysOffered(name) {
+			if limited++; limited > model.OfferedNamesMax {
+				s.ignored = append(s.ignored, name)
+				continue
+			}
+		}
+		s.offered = append(s.offered, name)
+	}
+	for _, name := range s.offered {
+		if _, ok := s.dimIDs[name]; !ok {
+			s.layOut(slices.Clone(s.offered))
+			return
+		}
+	}
+	for _, name := range s.ignored {
+		if _, ok := s.dimIDs[name]; ok {
+			s.layOut(slices.Clone(s.offered))
+			return
+		}
+	}
 }
 
 // layOut writes all vectors anew over these dimensions.

@@ -106,10 +106,7 @@ func (t *Table) put(m *model.Machine, labels uint64) (columnar.Row, error) {
 	if t.full() {
 		return 0, fmt.Errorf("machine %q: %w", m.ID, errText)
 	}
-	shape, err := t.holdShape(m)
-	if err != nil {
-		return 0, err
-	}
+	shape := t.holdShape(m)
 	r, found := t.ids.put(m.ID)
 	if found {
 		t.leave(r)
@@ -125,18 +122,23 @@ func (t *Table) put(m *model.Machine, labels uint64) (columnar.Row, error) {
 	return r, nil
 }
 
-// holdShape takes a reference to what a machine is made of. The error says
-// which dimension is one too many; nothing changes then.
-func (t *Table) holdShape(m *model.Machine) (uint32, error) {
+// holdShape takes a reference to what a machine is made of.
+func (t *Table) holdShape(m *model.Machine) uint32 {
 	layout := t.shapes.layout
-	shape, err := t.shapes.hold(m.Resources, m.Allocatable)
-	if err != nil {
-		return 0, fmt.Errorf("machine %q: %w", m.ID, err)
-	}
+	shape := t.shapes.hold(m.Resources, m.Allocatable)
 	if t.shapes.layout != layout {
 		t.renumbered(&t.numbering.Dims)
 	}
-	return shape, nil
+	return shape
+}
+
+// settleDims brings the dimensions up to date with the names that machines offer.
+func (t *Table) settleDims() {
+	layout := t.shapes.layout
+	t.shapes.settle()
+	if t.shapes.layout != layout {
+		t.renumbered(&t.numbering.Dims)
+	}
 }
 
 // full reports whether a dictionary holds as much as it may.

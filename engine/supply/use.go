@@ -41,6 +41,7 @@ func (t *Table) Use(profiles []*model.Profile) error {
 		}
 	}
 	t.forget(len(profiles))
+	t.settleDims()
 	return nil
 }
 

@@ -60,7 +60,7 @@ func TestLargeRollup(t *testing.T) {
 	processtest.Start(t, "provider", "--listen="+at, "--metrics-addr=0", "--data-dir="+filepath.Join(dir, "provider"), "--latency=1ms", "--seed-file="+rowsFleet(t, *rows+*rounds+100))
 	// Cycles come with roll-ups alone, apart from the first.
 	s := processtest.Start(t, "shard", "--provider-addr="+at, "--listen="+sessions, "--metrics-addr="+freeport.Take(t), "--data-dir="+filepath.Join(dir, "shard"),
-		"--cycle-interval=1s", "--incremental-reconcile", "--execute-concurrency=256")
+		"--cycle-interval=1s", "--cluster-rollup-interval=0", "--cluster-rows-max=100000", "--incremental-reconcile", "--execute-concurrency=256")
 	processtest.Eventually(t, patience, "the shard lists", func() bool { return s.Get("/readyz") != "" })
 	x := connect(t, sessions, time.Hour, []string{"large"}).clusters[0]
 	var needs []*pb.CapacityNeed

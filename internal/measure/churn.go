@@ -9,6 +9,7 @@ import (
 
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/history"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/workload"
 )
@@ -42,10 +43,13 @@ type churn struct {
 	// adopted is how many have another stamp, as the last plan has it.
 	touched map[columnar.Row]struct{}
 	adopted int
+	history *history.History
+	deeds   []history.Deed // scratch
+	counts  history.Counts // of the last cycle
 }
 
 func newChurn(f *workload.Fleet, in engine.Input) *churn {
-	c := &churn{fleet: f, in: in, draw: draw{state: f.Seed()}, idle: in.Supply.Count(model.Idle), touched: map[columnar.Row]struct{}{}}
+	c := &churn{fleet: f, in: in, draw: draw{state: f.Seed()}, idle: in.Supply.Count(model.Idle), touched: map[columnar.Row]struct{}{}, history: history.New(in.Supply)}
 	n := 0
 	for _, id := range f.Clusters() {
 		c.rowStart = append(c.rowStart, n)
@@ -56,9 +60,10 @@ func newChurn(f *workload.Fleet, in engine.Input) *churn {
 	return c
 }
 
-func (c *churn) repeats() (bool, int) { return false, 0 }
-func (c *churn) changes() changes     { return changes{len(c.touched), c.asked, c.adopted} }
-func (c *churn) litters() bool        { return true }
+func (c *churn) repeats() (bool, int)   { return false, 0 }
+func (c *churn) changes() changes       { return changes{len(c.touched), c.asked, c.adopted} }
+func (c *churn) wasted() history.Counts { return c.counts }
+func (c *churn) litters() bool          { return true }
 
 func (c *churn) prepare(*engine.Engine) (engine.Input, error) {
 	c.in.Now += CycleStep
@@ -79,7 +84,34 @@ func (c *churn) after(plan *engine.Plan) error {
 	for i := range plan.Actions {
 		c.touched[plan.Actions[i].Machine] = struct{}{}
 	}
-	return carryOut(&c.in, plan)
+	return c.carryOut(plan)
+}
+
+// carryOut does what a plan asks for, and counts what comes to nothing.
+func (c *churn) carryOut(plan *engine.Plan) error {
+	c.history.Begin(c.in.Demand)
+	c.history.Decided(c.in.Demand)
+	c.deeds = c.deeds[:0]
+	for i := range plan.Actions {
+		a := &plan.Actions[i]
+		d := history.Deed{Kind: a.Kind, Machine: a.Machine, Cluster: c.in.Supply.Cluster(a.Machine)} // as yet
+		switch a.Kind {
+		case engine.Bootstrap, engine.Provision:
+			d.Cluster, _ = plan.Identity(int(a.Need))
+		case engine.Preempt:
+			d.By, _ = plan.Identity(int(a.Need))
+		}
+		c.deeds = append(c.deeds, d)
+	}
+	if err := carryOut(&c.in, plan); err != nil {
+		return err
+	}
+	c.history.Ended(plan.Ended)
+	for i := range c.deeds {
+		c.history.Did(&c.deeds[i])
+	}
+	c.counts = c.history.Close()
+	return nil
 }
 
 // settle lets the engine come to rest. It returns after how many cycles the
@@ -94,7 +126,7 @@ func (c *churn) settle(e *engine.Engine) (cycles int, rest bool, err error) {
 		if len(plan.Actions)+len(plan.Ended)+len(plan.Adopted) == 0 {
 			return cycles, true, nil
 		}
-		if err := carryOut(&c.in, plan); err != nil {
+		if err := c.carryOut(plan); err != nil {
 			return cycles, false, err
 		}
 	}
@@ -197,6 +229,7 @@ func (c *churn) move(from, by, to model.State) error {
 		return nil
 	}
 	c.touched[r] = struct{}{}
+	c.history.Disturbed(c.in.Supply.Cluster(r))
 	if by == model.Creating {
 		return create(&c.in, r)
 	}

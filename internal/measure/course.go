@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/history"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/workload"
 )
@@ -22,6 +23,8 @@ type course interface {
 	// changes tells what is another than in the cycle before; nothing where each
 	// cycle decides from scratch.
 	changes() changes
+	// wasted tells what came to nothing in the last cycle that was carried out.
+	wasted() history.Counts
 	// litters tells whether prepare and after leave garbage behind.
 	litters() bool
 }
@@ -65,6 +68,7 @@ func (t *turns) prepare(*engine.Engine) (engine.Input, error) {
 func (t *turns) after(*engine.Plan) error { return nil }
 func (t *turns) repeats() (bool, int)     { return true, len(t.worlds) }
 func (t *turns) changes() changes         { return changes{} }
+func (t *turns) wasted() history.Counts   { return history.Counts{} }
 func (t *turns) litters() bool            { return false }
 
 // flip lets a change of demand come and go.
@@ -142,4 +146,5 @@ func (x *flip) report(regime workload.Regime) error {
 func (x *flip) after(*engine.Plan) error { return nil }
 func (x *flip) repeats() (bool, int)     { return true, 1 }
 func (x *flip) changes() changes         { return changes{needs: x.needs} }
+func (x *flip) wasted() history.Counts   { return history.Counts{} }
 func (x *flip) litters() bool            { return true }

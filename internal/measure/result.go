@@ -6,6 +6,7 @@ import (
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/history"
 )
 
 // Result is what a run measured. Scripts rely on the keys of its JSON.
@@ -38,6 +39,10 @@ type Result struct {
 	// AdoptedMachines are those that have another stamp in the last measured cycle
 	// than in the one before it, in whatever state: they had come to serve another Need.
 	AdoptedMachines int `json:"adoptedMachines"`
+
+	// Rest is over all measured cycles: what was decided anew and, in the steady regime,
+	// what of the actions came to nothing. Other regimes carry nothing out.
+	Rest history.Totals `json:"rest"`
 
 	CycleMillis Spread `json:"cycleMillis"`
 	PhaseMillis Phases `json:"phaseMillis"`

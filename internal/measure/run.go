@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/history"
 	labels "github.com/tonnage/tonnage/pprof"
 )
 
@@ -46,7 +47,7 @@ func (r *run) begin(h Host) {
 	r.result = Result{
 		Rung: r.cfg.Rung.Name, Regime: r.cfg.Regime.String(), Seed: r.cfg.Seed, Victims: r.engine.Options().Victims.String(), Acquire: r.engine.Options().Acquire.String(), Workers: r.engine.Options().Workers, Cycles: r.cfg.Cycles,
 		SettleCycles: r.settle, AtRest: r.rest, CPU: h.CPU, GOAMD64: h.GOAMD64, SIMD: h.SIMD, Load1: h.Load1,
-		Actions: map[string]int{}, ActionsTotal: map[string]int{},
+		Actions: map[string]int{}, ActionsTotal: map[string]int{}, Rest: history.NewTotals(),
 	}
 }
 
@@ -78,7 +79,13 @@ func (r *run) step(ctx context.Context, i int) error {
 		return err
 	}
 	r.cfg.say(Progress{Stage: StageMeasuring, Done: i + 1, LastNanos: cost.nanos})
-	return r.Done(plan)
+	stats := plan.Stats
+	if err := r.Done(plan); err != nil {
+		return err
+	}
+	wasted := r.course.wasted()
+	r.result.Rest.Take(&stats, &wasted)
+	return nil
 }
 
 // addSum takes the checksum of cycle i's plan.

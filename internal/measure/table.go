@@ -6,7 +6,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
+
+	"github.com/tonnage/tonnage/internal/terminal"
+
+	"github.com/tonnage/tonnage/engine/history"
 )
 
 const mib = 1 << 20
@@ -19,11 +22,11 @@ func (r *Result) WriteTable(w io.Writer) error {
 	fmt.Fprintf(&b, "%s, GOAMD64=%s, kernels %s, load %.2f\n\n", r.CPU, r.GOAMD64, r.SIMD, r.Load1)
 	r.writeTimes(&b)
 	b.WriteByte('\n')
-	facts := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	facts := &terminal.Table{}
 	for _, f := range r.facts() {
-		fmt.Fprintf(facts, "%s\t%s\n", f[0], f[1])
+		facts.Row(f[0], f[1])
 	}
-	if err := facts.Flush(); err != nil {
+	if err := facts.Write(&b); err != nil {
 		return err
 	}
 	_, err := io.WriteString(w, b.String())
@@ -55,6 +58,7 @@ func (r *Result) facts() [][2]string {
 		{"actions", counts(r.Actions)},
 		{"candidates", fmt.Sprintf("%d looked at, in %d classes", r.Probes, r.Classes)},
 		{"claims", fmt.Sprintf("by %s: %d proposals, %d of them retries, %d conflicts, %d displacements, %d retries exhausted", r.Acquire, r.Proposals, r.Retries, r.Conflicts, r.Displacements, r.RetriesExhausted)},
+		{"rest", r.restFacts()},
 		{"allocations", fmt.Sprintf("%d in a cycle (at most %d), %.2f MiB", r.AllocsPerCycle, r.AllocsPerCycleMax, float64(r.AllocBytesPerCycle)/mib)},
 		{"bytes", fmt.Sprintf("%.1f per machine, %.1f per Need by %s (%.1f and %.1f on the heap)", r.BytesPerMachine, r.BytesPerNeed, r.BytesFrom, r.HeapBytesPerMachine, r.HeapBytesPerNeed)},
 		{"memory", r.memory()},
@@ -98,4 +102,12 @@ func (r *Result) memory() string {
 		out = append(out, fmt.Sprintf("%s %.1f", k, float64(r.MemoryBytes[k])/mib))
 	}
 	return fmt.Sprintf("%s MiB; resident %.1f MiB", strings.Join(out, ", "), float64(r.RSSBytes)/mib)
+}
+
+// restFacts says what was decided anew and what came to nothing, over all measured cycles.
+func (r *Result) restFacts() string {
+	t := &r.Rest
+	return fmt.Sprintf("%d Needs credited, %d taken over, %d stamps adopted; plans: %d made, %d kept, %d completed, %d ended; drained in vain %d, held for nobody %d; undone %d, with a change elsewhere %d",
+		t.NeedsCredited, t.NeedsKept, t.StampsAdopted, t.PlansMade, t.PlansKept, t.PlansCompleted, history.Sum(t.PlansEnded), t.DrainedInVain, t.DrainedUnheld,
+		history.Sum(t.Undone), history.Sum(t.UndoneElsewhere))
 }

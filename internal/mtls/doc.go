@@ -5,27 +5,39 @@
 //
 //	material, err := mtls.Load(mtls.Files{Cert: cert, Key: key, CA: ca}, log) // the flags --tls-cert, --tls-key, --tls-ca
 //	server := grpc.NewServer(material.ServerOptions()...)
-//	conn, err := grpc.NewClient(address, material.DialOptions()...)
+//	conn, err := grpc.NewClient(address, material.DialOptionsTo(mtls.ShardServer())...)
 //	err = mtls.Require(ctx, mtls.Admin(), mtls.ReadOnly()) // in a handler; the caller must be one of these
 //
 // Load returns nil when no file is named. Nil is material too: it is
-// plaintext, and every method works with it. Whoever does not speak gRPC takes
-// ServerConfig and ClientConfig, which are nil for plaintext then.
+// plaintext, and every method works with it. Servers and clients that do not
+// speak gRPC take ServerConfig and ClientConfig, which are nil for plaintext.
 //
 // # Certificates
 //
 // TLS 1.3 is the least, and both sides show a certificate that the CA signed.
-// The files of the certificate and its key are looked at with each handshake,
-// and read again when they have changed; while they do not fit together, since
-// one is written before the other, the last pair that did is used. The CA is
-// read once. A certificate needs both extended key usages when its process
-// serves and dials, and the names that others dial it by.
+// All files are looked at with each handshake and read again when they have
+// changed: the certificate and its key, the CA, and the deny-list. Content that
+// cannot be used (a key that does not fit its certificate, since one is written
+// before the other; a CA file that was cut short) is logged once, and the last
+// good content stays in use. A certificate needs both extended key usages when
+// its process serves and dials, and the names that others dial it by.
+//
+// The deny-list has serial numbers of certificates that are refused although the
+// CA signed them. It holds for new connections at once, and ends open ones with
+// the next bytes in either direction, at most a second later. It has an effect
+// only on the process that reads it.
 //
 // # Names
 //
-// Who a peer is stands in its certificate as a URI: bigfleet://cluster/ID,
-// bigfleet://shard/ID, bigfleet://admin or bigfleet://readonly. There must be
-// exactly one of that scheme; with none or several, or one that says something
-// else, the peer is nobody, and nobody is allowed nothing. URIs of other
-// schemes do not matter. Over plaintext nobody is asked.
+// The identity of a peer stands in its certificate as a URI:
+// bigfleet://cluster/ID, bigfleet://shard/ID, bigfleet://admin or
+// bigfleet://readonly. There must be exactly one of that scheme; with none or
+// several, or one that says something else, the peer is nobody, and nobody is
+// allowed nothing. Each identity has one text: an ID is percent-encoded where a
+// URI needs it and nowhere else. URIs of other schemes do not matter. Over
+// plaintext no identity is known, and everything is allowed.
+//
+// Servers ask for identities with Require. Clients say what a server must show
+// with a Server: a coordinator bigfleet://admin, a shard bigfleet://shard/ID, a
+// provider the URI that it is known by, if it has one.
 package mtls

@@ -3,7 +3,10 @@ package mtls
 import (
 	"context"
 	"crypto/x509"
+	"net/url"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -29,41 +32,60 @@ func Admin() Identity { return Identity{role: "admin"} }
 // ReadOnly is who may look.
 func ReadOnly() Identity { return Identity{role: "readonly"} }
 
-// String returns the URI; "nobody" of nobody.
+// String returns the identity as a certificate holds it: a URI whose name is
+// percent-encoded where a URI needs that; "nobody" of nobody.
 func (id Identity) String() string {
-	switch {
-	case id == Identity{}:
+	if id == (Identity{}) {
 		return "nobody"
-	case id.name == "":
-		return scheme + "://" + id.role
 	}
-	return scheme + "://" + id.role + "/" + id.name
+	uri := url.URL{Scheme: scheme, Host: id.role}
+	if id.name != "" {
+		uri.Path = "/" + id.name
+	}
+	return uri.String()
 }
 
 // Of returns who a certificate names: nobody, unless exactly one URI of the
-// scheme says it.
+// scheme says it, in the form that String writes. An identity has one text only:
+// bigfleet://cluster/%61 is nobody, and not the cluster a.
 func Of(leaf *x509.Certificate) Identity {
 	var found Identity
 	uris := 0
 	for _, uri := range leaf.URIs {
-		if uri.Scheme != scheme {
-			continue
-		}
-		uris++
-		name, named := strings.CutPrefix(uri.Path, "/")
-		named = named && name != ""
-		switch {
-		case uri.User != nil || uri.RawQuery != "" || uri.Fragment != "" || uri.Opaque != "":
-		case (uri.Host == "cluster" || uri.Host == "shard") && named:
-			found = Identity{uri.Host, name}
-		case (uri.Host == "admin" || uri.Host == "readonly") && uri.Path == "":
-			found = Identity{role: uri.Host}
+		if uri.Scheme == scheme {
+			uris++
+			found = identify(uri)
 		}
 	}
 	if uris != 1 {
 		return Identity{}
 	}
 	return found
+}
+
+// identify returns who a URI names, or nobody.
+func identify(uri *url.URL) Identity {
+	id := Identity{role: uri.Host}
+	name, named := strings.CutPrefix(uri.Path, "/")
+	switch uri.Host {
+	case Cluster("").role, Shard("").role:
+		if !named || name == "" || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+			return Identity{}
+		}
+		id.name = name
+	case Admin().role, ReadOnly().role:
+		if uri.Path != "" {
+			return Identity{}
+		}
+	default:
+		return Identity{}
+	}
+	// Whatever else a URI may hold (user, port, query, fragment, another encoding
+	// of the name, which RawPath has) makes its text another than the identity's.
+	if uri.RawPath != "" || uri.String() != id.String() {
+		return Identity{}
+	}
+	return id
 }
 
 // Peer returns who makes the call that a handler's context is of. Secured is

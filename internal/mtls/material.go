@@ -3,32 +3,54 @@ package mtls
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
-// Files names the files of a process's certificate, all in PEM. All are given,
-// or none.
+// FlagsDefault is how the names of the flags begin that name a process's files.
+const FlagsDefault = "tls"
+
+// Files names the files of a process's certificate, all in PEM but the deny-list.
+// Cert, Key and CA are all given, or none.
 type Files struct {
 	Cert string // the leaf, and what is between it and the CA
 	Key  string
 	CA   string // whom peers' certificates must come from; one or several
+	Deny string // serial numbers of certificates that are refused; empty = none
+	// Flags is how the names of the flags begin that name the files, for error
+	// messages; empty = FlagsDefault.
+	Flags string
 }
 
-// check refuses a part of the three, by the names of their flags.
+// Given tells whether any file is named.
+func (f Files) Given() bool { return f.Cert != "" || f.Key != "" || f.CA != "" || f.Deny != "" }
+
+// Flag returns the name of the flag for a file: cert, key, ca or deny.
+func (f Files) Flag(file string) string {
+	if f.Flags == "" {
+		return "--" + FlagsDefault + "-" + file
+	}
+	return "--" + f.Flags + "-" + file
+}
+
+// check refuses a part of the files, by the names of their flags.
 func (f Files) check() error {
 	var given, missing []string
-	for _, x := range [...]struct{ flag, value string }{{"--tls-cert", f.Cert}, {"--tls-key", f.Key}, {"--tls-ca", f.CA}} {
+	for _, x := range [...]struct{ file, value string }{{"cert", f.Cert}, {"key", f.Key}, {"ca", f.CA}} {
 		if x.value == "" {
-			missing = append(missing, x.flag)
+			missing = append(missing, f.Flag(x.file))
 		} else {
-			given = append(given, x.flag)
+			given = append(given, f.Flag(x.file))
 		}
+	}
+	if len(given) == 0 && f.Deny != "" {
+		return fmt.Errorf("%s without %s: a deny-list is for mutual TLS", f.Flag("deny"), strings.Join(missing, " and "))
 	}
 	if len(given) > 0 && len(missing) > 0 {
 		return fmt.Errorf("%s without %s: give all three for mutual TLS, or none for plaintext",
@@ -40,15 +62,22 @@ func (f Files) check() error {
 // Material is what a process shows and whom it believes. Nil is plaintext.
 // Safe for concurrent use.
 type Material struct {
-	files Files
-	ca    *x509.CertPool
-	log   *slog.Logger
+	log *slog.Logger
 
 	mu   sync.Mutex
-	pair *tls.Certificate
-	// What the files looked like before the pair was read of them.
-	cert, key fs.FileInfo
-	fault     string // why the files as they are now are not used; "" = they are
+	pair source[*tls.Certificate]
+	ca   source[*authorities]
+	deny *source[*denyList] // nil = no file; set once
+
+	loaded     time.Time
+	denied     atomic.Pointer[denyList] // the value of deny
+	denyLooked atomic.Int64             // when open connections had deny looked at, in ns since loaded
+}
+
+// authorities are the certificates of a CA file.
+type authorities struct {
+	certs []*x509.Certificate
+	pool  *x509.CertPool
 }
 
 // Load reads the files; nil when none is named. The error says which flag is
@@ -58,91 +87,147 @@ func Load(files Files, log *slog.Logger) (*Material, error) {
 	if err := files.check(); err != nil {
 		return nil, err
 	}
-	if files == (Files{}) {
+	if !files.Given() {
 		return nil, nil
 	}
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	m := &Material{files: files, ca: x509.NewCertPool(), log: log}
-	text, err := os.ReadFile(files.CA)
-	if err != nil {
-		return nil, fmt.Errorf("--tls-ca: %w", err)
+	m := &Material{
+		log: log, loaded: time.Now(),
+		pair: source[*tls.Certificate]{
+			what: "certificate", files: []string{files.Cert, files.Key},
+			parse: func() (*tls.Certificate, error) { return readPair(files.Cert, files.Key) },
+		},
+		ca: source[*authorities]{
+			what: "CA", files: []string{files.CA},
+			parse: func() (*authorities, error) { return readCA(files.CA) },
+		},
 	}
-	if !m.ca.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("--tls-ca: %s holds no certificate in PEM", files.CA)
+	if err := m.ca.read(); err != nil {
+		return nil, fmt.Errorf("%s: %w", files.Flag("ca"), err)
 	}
-	if err := m.read(); err != nil {
-		return nil, fmt.Errorf("--tls-cert and --tls-key: %w", err)
+	if err := m.pair.read(); err != nil {
+		return nil, fmt.Errorf("%s and %s: %w", files.Flag("cert"), files.Flag("key"), err)
 	}
+	if files.Deny == "" {
+		return m, nil
+	}
+	m.deny = &source[*denyList]{
+		what: "deny-list", files: []string{files.Deny},
+		parse: func() (*denyList, error) {
+			text, err := readFile(files.Deny)
+			if err != nil {
+				return nil, err
+			}
+			list, err := parseDenyList(files.Deny, text)
+			return &list, err
+		},
+	}
+	if err := m.deny.read(); err != nil {
+		return nil, fmt.Errorf("%s: %w", files.Flag("deny"), err)
+	}
+	m.denied.Store(m.deny.value)
 	return m, nil
 }
 
-// read takes the pair from the files, whatever they looked like before.
-func (m *Material) read() error {
-	cert, certErr := os.Stat(m.files.Cert)
-	key, keyErr := os.Stat(m.files.Key)
+func readPair(certFile, keyFile string) (*tls.Certificate, error) {
+	cert, certErr := readFile(certFile)
+	key, keyErr := readFile(keyFile)
 	if err := errors.Join(certErr, keyErr); err != nil {
-		return err
+		return nil, err
 	}
-	pair, err := tls.LoadX509KeyPair(m.files.Cert, m.files.Key)
+	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return fmt.Errorf("%s and %s: %w", m.files.Cert, m.files.Key, err)
+		return nil, fmt.Errorf("%s and %s: %w", certFile, keyFile, err)
 	}
-	m.pair, m.cert, m.key = &pair, cert, key
-	return nil
+	return &pair, nil
+}
+
+// readCA reads every certificate of a file. One that cannot be parsed is a fault
+// of the whole file: a bundle that was cut short must not drop a CA silently.
+func readCA(file string) (*authorities, error) {
+	text, err := readFile(file)
+	if err != nil {
+		return nil, err
+	}
+	out := &authorities{pool: x509.NewCertPool()}
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("%s, certificate %d: %w", file, len(out.certs)+1, err)
+		}
+		out.certs = append(out.certs, cert)
+		out.pool.AddCert(cert)
+	}
+	if len(out.certs) == 0 {
+		return nil, fmt.Errorf("%s holds no certificate in PEM", file)
+	}
+	return out, nil
 }
 
 // current returns the newest pair that fits together.
 func (m *Material) current() *tls.Certificate {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if same(m.files.Cert, m.cert) && same(m.files.Key, m.key) {
-		return m.pair
-	}
-	if err := m.read(); err != nil {
-		if m.fault != err.Error() {
-			m.fault = err.Error()
-			m.log.Warn("the changed certificate cannot be used; the one before it still is", "error", err)
-		}
-		return m.pair
-	}
-	m.fault = ""
-	m.log.Info("certificate read again", "file", m.files.Cert, "expires", m.pair.Leaf.NotAfter)
-	return m.pair
+	return m.pair.current(m.log)
 }
 
-// same tells whether a file is as it was. A file that a link now leads to is
-// another one even when it was written at the same time.
-func same(name string, was fs.FileInfo) bool {
-	is, err := os.Stat(name)
-	return err == nil && os.SameFile(is, was) && is.ModTime().Equal(was.ModTime()) && is.Size() == was.Size()
+// currentCA returns the newest CA that could be read.
+func (m *Material) currentCA() *x509.CertPool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.ca.current(m.log).pool
 }
 
-// ServerConfig returns the settings of a server, nil for plaintext.
+// ServerConfig returns the settings of a server, nil for plaintext. Each
+// handshake uses the CA and the deny-list as they are then, by way of
+// GetConfigForClient: fields that a caller sets on the result have no effect.
 func (m *Material) ServerConfig() *tls.Config {
 	if m == nil {
 		return nil
 	}
+	return m.eachHandshake(tls.RequireAndVerifyClientCert)
+}
+
+// OptionalClientConfig is ServerConfig for a server that also serves clients
+// without a certificate, and asks them for something else. A certificate that is
+// shown must be good.
+func (m *Material) OptionalClientConfig() *tls.Config {
+	if m == nil {
+		return nil
+	}
+	return m.eachHandshake(tls.VerifyClientCertIfGiven)
+}
+
+func (m *Material) eachHandshake(client tls.ClientAuthType) *tls.Config {
+	config := m.serverConfig(client)
+	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return m.serverConfig(client), nil }
+	return config
+}
+
+// serverConfig returns the settings for one handshake.
+func (m *Material) serverConfig(client tls.ClientAuthType) *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS13,
-		ClientAuth:     tls.RequireAndVerifyClientCert,
-		ClientCAs:      m.ca,
+		ClientAuth:     client,
+		ClientCAs:      m.currentCA(),
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return m.current(), nil },
 		// A session that is taken up again shows no certificate.
 		SessionTicketsDisabled: true,
+		VerifyConnection:       m.admit,
 	}
 }
 
 // ClientConfig returns the settings of a client, nil for plaintext. The server
-// must have a certificate for the name that it is dialled by.
+// must have a certificate for the name that it is dialled by. The CA is the one
+// of now: a client that lives long and speaks gRPC takes DialOptionsTo.
 func (m *Material) ClientConfig() *tls.Config {
 	if m == nil {
 		return nil
 	}
-	return &tls.Config{
-		MinVersion:           tls.VersionTLS13,
-		RootCAs:              m.ca,
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return m.current(), nil },
-	}
+	return m.clientConfig(AnyServer())
 }

@@ -83,6 +83,25 @@ func TestOnlyExactlyOneNameCounts(t *testing.T) {
 		"bigfleet://somebody@admin":         "nobody",
 		"bigfleet:cluster/a":                "nobody",
 		"bigfleet://cluster:443/a":          "nobody",
+		// One identity has one text.
+		"bigfleet://cluster/%61":      "nobody",
+		"bigfleet://cluster/a%2Fb":    "nobody",
+		"bigfleet://cluster/a%20b":    "bigfleet://cluster/a%20b",
+		"bigfleet://cluster/a%25b":    "bigfleet://cluster/a%25b",
+		"bigfleet://cluster/a%0Ab":    "nobody",
+		"bigfleet://cluster/%ff":      "nobody",
+		"bigfleet://cluster/%C3%A9":   "bigfleet://cluster/%C3%A9",
+		"bigfleet://cluster/%c3%a9":   "nobody",
+		"bigfleet://Cluster/a":        "nobody",
+		"bigfleet://cluster./a":       "nobody",
+		"bigfleet://cluster//a":       "bigfleet://cluster//a",
+		"bigfleet:///cluster/a":       "nobody",
+		"bigfleet://cluster/a?":       "nobody",
+		"bigfleet://admin?":           "nobody",
+		"bigfleet://@admin":           "nobody",
+		"bigfleet://admin:":           "nobody",
+		"bigfleet://ADMIN":            "nobody",
+		"bigfleet://cluster/../admin": "bigfleet://cluster/../admin",
 	} {
 		leaf := &x509.Certificate{URIs: parse(t, strings.Fields(uris)...)}
 		if got := mtls.Of(leaf).String(); got != want {

@@ -1,6 +1,8 @@
 package mtls
 
 import (
+	"context"
+	"net"
 	"time"
 
 	"google.golang.org/grpc"
@@ -42,15 +44,53 @@ func (m *Material) ServerCredentials() credentials.TransportCredentials {
 	if m == nil {
 		return insecure.NewCredentials()
 	}
-	return credentials.NewTLS(m.ServerConfig())
+	return serverCredentials{credentials.NewTLS(m.ServerConfig()), m}
 }
 
-// ClientCredentials are those of a gRPC client.
-func (m *Material) ClientCredentials() credentials.TransportCredentials {
+// serverCredentials obey the deny-list after the handshake, too.
+type serverCredentials struct {
+	credentials.TransportCredentials
+	material *Material
+}
+
+func (c serverCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := c.TransportCredentials.ServerHandshake(raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c.material.watch(conn, info), info, nil
+}
+
+func (c serverCredentials) Clone() credentials.TransportCredentials {
+	return serverCredentials{c.TransportCredentials.Clone(), c.material}
+}
+
+// ClientCredentials are those of a gRPC client. The server must show what server
+// says; each handshake uses the CA as it is then.
+func (m *Material) ClientCredentials(server Server) credentials.TransportCredentials {
 	if m == nil {
 		return insecure.NewCredentials()
 	}
-	return credentials.NewTLS(m.ClientConfig())
+	return clientCredentials{credentials.NewTLS(m.clientConfig(server)), m, server}
+}
+
+// clientCredentials make the settings of each handshake anew.
+type clientCredentials struct {
+	credentials.TransportCredentials // for all but handshakes
+	material                         *Material
+	server                           Server
+}
+
+func (c clientCredentials) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := credentials.NewTLS(c.material.clientConfig(c.server)).ClientHandshake(ctx, authority, raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c.material.watch(conn, info), info, nil
+}
+
+func (c clientCredentials) Clone() credentials.TransportCredentials {
+	return clientCredentials{c.TransportCredentials.Clone(), c.material, c.server}
 }
 
 // ServerOptions are what every gRPC server is made with: credentials, the
@@ -67,10 +107,13 @@ func (m *Material) ServerOptions() []grpc.ServerOption {
 	}
 }
 
-// DialOptions are what every gRPC client is made with.
-func (m *Material) DialOptions() []grpc.DialOption {
+// DialOptions are DialOptionsTo of AnyServer.
+func (m *Material) DialOptions() []grpc.DialOption { return m.DialOptionsTo(AnyServer()) }
+
+// DialOptionsTo are what every gRPC client is made with that dials such a server.
+func (m *Material) DialOptionsTo(server Server) []grpc.DialOption {
 	return []grpc.DialOption{
-		grpc.WithTransportCredentials(m.ClientCredentials()),
+		grpc.WithTransportCredentials(m.ClientCredentials(server)),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MessageBytesMax), grpc.MaxCallSendMsgSize(MessageBytesMax)),
 		grpc.WithInitialWindowSize(callWindowBytes),
 		grpc.WithInitialConnWindowSize(connectionWindowBytes),

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/history"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/workload"
 )
@@ -147,20 +148,22 @@ func restFromCycle(sc *Scenario) int {
 	return last + (len(priorities)-1)*(sc.Latencies.Drain.Max+sc.Latencies.Configure.Max+1)
 }
 
-// contend runs a scenario to its end and returns how gangs fared.
-func contend(t testing.TB, sc Scenario) (GangFigures, error) {
+// contend runs a scenario to its end and returns how gangs fared, and how far from rest it was.
+func contend(t testing.TB, sc Scenario) (GangFigures, history.Totals, error) {
 	t.Helper()
 	r := newRun(&sc)
 	r.alone = true
 	if err := r.start(); err != nil {
-		return GangFigures{}, err
+		return GangFigures{}, r.summary.Rest, err
 	}
 	for k := 1; k <= sc.Cycles; k++ {
-		if _, err := r.step(t.Context(), k); err != nil {
-			return r.gangs.ledger.GangFigures, err
+		c, err := r.step(t.Context(), k)
+		if err != nil {
+			return r.gangs.ledger.GangFigures, r.summary.Rest, err
 		}
+		r.summary.take(c)
 	}
-	return r.gangs.ledger.GangFigures, nil
+	return r.gangs.ledger.GangFigures, r.summary.Rest, nil
 }
 
 // TestGangsInAContendedFleet: whatever the drains take, nothing of what must hold
@@ -178,9 +181,10 @@ func TestGangsInAContendedFleet(t *testing.T) {
 			sc := contended(t, rung, seed, cycles, events)
 			sc.Options.Victims = mode
 			began := time.Now()
-			f, err := contend(t, sc)
+			f, rest, err := contend(t, sc)
 			t.Logf("seed %d, victims %s: %d gangs, assembled %d, broken %d, drained %d, twice %d, after a higher rank %d, stranded %d (%d cycles), last Preempt %d, waits p50 %d p90 %d p99 %d max %d; %v",
 				seed, mode, f.Gangs, f.Assembled, f.Broken, f.Drained, f.Twice, f.Passed, f.Stranded, f.StrandedCycles, f.LastPreempt, f.Wait(0.5), f.Wait(0.9), f.Wait(0.99), f.Wait(1), time.Since(began).Round(time.Second))
+			t.Logf("seed %d, victims %s: %+v", seed, mode, rest)
 			if broken := (*Violation)(nil); errors.As(err, &broken) && mode == engine.VictimsGang {
 				t.Errorf("seed %d: %v", seed, err)
 			} else if err != nil {

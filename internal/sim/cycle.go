@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/history"
 )
 
 // Action is one action that was carried out. In JSON it is the array
@@ -40,6 +41,9 @@ type Cycle struct {
 	Suppressed int `json:"suppressed"`
 	// Digest is the xxh64 of machines and claims, in hex.
 	Digest string `json:"digest"`
+
+	stats  engine.Stats // of the decision
+	wasted history.Counts
 }
 
 // Summary is what a run says at its end.
@@ -57,6 +61,8 @@ type Summary struct {
 	// Compared is in how many cycles the plan was held against the sequential
 	// reference; see ReferencePairsMax.
 	Compared int `json:"compared"`
+	// Rest is what the engine decided anew, and what of its actions came to nothing.
+	Rest history.Totals `json:"rest"`
 }
 
 func (s *Summary) take(c *Cycle) {
@@ -65,5 +71,6 @@ func (s *Summary) take(c *Cycle) {
 		s.Actions[a.Kind.String()]++
 		s.LastAction = c.Cycle
 	}
+	s.Rest.Take(&c.stats, &c.wasted)
 	s.States, s.Unsatisfied, s.Shortfalls, s.Digest = c.States, c.Unsatisfied, c.Shortfalls, c.Digest
 }

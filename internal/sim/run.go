@@ -10,6 +10,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/history"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/provider"
@@ -67,7 +68,7 @@ func newRun(sc *Scenario) *run {
 	return &run{
 		scenario: sc, names: map[string][]string{}, last: map[string]*Rollup{}, expected: map[string]struct{}{},
 		claims: map[string]string{}, serves: map[string]serving{}, configured: map[string]int{}, gangs: newGangs(),
-		summary: Summary{Actions: map[string]int{}, States: map[string]int{}, Unsatisfied: []string{}},
+		summary: Summary{Actions: map[string]int{}, States: map[string]int{}, Unsatisfied: []string{}, Rest: history.NewTotals()},
 	}
 }
 
@@ -191,7 +192,7 @@ func (r *run) step(ctx context.Context, k int) (*Cycle, error) {
 
 // describe puts a cycle into the terms of the output.
 func (r *run) describe(c *shard.Cycle) *Cycle {
-	out := &Cycle{Cycle: r.cycle, Actions: make([]Action, 0, len(c.Started)), States: map[string]int{}, Unsatisfied: []string{}, Shortfalls: c.Shortfalls, Held: c.Held}
+	out := &Cycle{Cycle: r.cycle, Actions: make([]Action, 0, len(c.Started)), States: map[string]int{}, Unsatisfied: []string{}, Shortfalls: c.Shortfalls, Held: c.Held, stats: c.Plan.Stats, wasted: c.Wasted}
 	for i := range c.Started {
 		a := &c.Started[i]
 		x := Action{Kind: a.Kind, Machine: a.Machine}

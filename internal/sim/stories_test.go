@@ -66,7 +66,7 @@ func TestAMachineComesBackByWayOfAHigherRank(t *testing.T) {
 	}
 	got, _, _ := play(t, sc)
 	wants(t, got, "1: Preempt m mid-need", "5: Bootstrap m high-need", "12: Preempt m mid-need", "16: Bootstrap m mid-need")
-	f, err := contend(t, sc)
+	f, _, err := contend(t, sc)
 	if err != nil || f.Passed != 1 || f.Twice != 0 || f.Drained != 2 {
 		t.Errorf("%v; %d of %d after a higher rank, %d twice", err, f.Passed, f.Drained, f.Twice)
 	}

@@ -77,6 +77,7 @@ func TestBadInput(t *testing.T) {
 		{"catalog column", catalogFile, replace("zones", "areas"), []string{"instances.csv", `column "zones" is missing`}},
 		{"topology column", topologyFile, replace("ASW", "TOR"), []string{"lingjun_topo.csv", `column "ASW" is missing`}},
 		{"bad number", podFile, replace("pod-3,4000", "pod-3,4k"), []string{"openb_pod_list_default.csv: line 4", `column "cpu_milli"`, `"4k" is not a whole number`}},
+		{"control character", podFile, replace("pod-3,", "pod-3\u009b,"), []string{"line 4", `column "name"`, "holds the control character U+009B"}},
 		{"negative number", nodeFile, replace("262144", "-1"), []string{"line 2", `column "memory_mib"`, `"-1"`}},
 		{"number out of range", podFile, replace("pod-1,12000", "pod-1,99999999999999999999"), []string{"line 2", `column "cpu_milli"`, "from 0 to 10000000"}},
 		{"empty number", podFile, replace("9970000", ""), []string{"line 2", `column "deletion_time"`}},

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tonnage/tonnage/engine/model"
 )
 
 // table reads a CSV file row by row and knows its columns by name. The first
@@ -138,8 +140,16 @@ func (t *table) fault(column, format string, args ...any) {
 	t.err = fmt.Errorf("%s: line %d, column %q: %s", t.path, line, column, fmt.Sprintf(format, args...))
 }
 
-// text returns a field of the current row; it stays valid.
-func (t *table) text(column string) string { return strings.Clone(t.record[t.column[column]]) }
+// text returns a field of the current row that passes model.CheckText; it stays
+// valid.
+func (t *table) text(column string) string {
+	s := t.record[t.column[column]]
+	if err := model.CheckText(s); err != nil {
+		t.fault(column, "%v", err)
+		return ""
+	}
+	return strings.Clone(s)
+}
 
 // whole returns a field that must be a whole number from 0 to limit.
 func (t *table) whole(column string, limit int64) int64 {

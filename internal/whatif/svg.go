@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/internal/terminal"
 )
 
 // Sizes of the picture, in pixels.
@@ -79,10 +80,11 @@ type svg struct {
 
 func (s *svg) next() { s.y += svgLine }
 
-// escape makes text fit for an element or an attribute.
+// escape makes text fit for an element or an attribute: XML has no control
+// characters, and those of text direction would reorder what stands beside them.
 func escape(text string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(text)) // a Builder takes everything
+	_ = xml.EscapeText(&b, []byte(terminal.Escape(text))) // a Builder takes everything
 	return b.String()
 }
 

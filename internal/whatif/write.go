@@ -5,7 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"text/tabwriter"
+
+	"github.com/tonnage/tonnage/internal/terminal"
 )
 
 // tableActionsMax is how many actions a table lists; JSON lists them all.
@@ -22,16 +23,15 @@ func (a *Answer) WriteJSON(out io.Writer) error {
 // what differs.
 func (a *Answer) WriteTable(out io.Writer) error {
 	w := bufio.NewWriter(out)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, " \tNOW\tWHAT IF\tWITHOUT BUYING")
+	t := terminal.NewTable("", "NOW", "WHAT IF", "WITHOUT BUYING")
 	for _, row := range rows {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", row.says, row.of(&a.Now), row.of(&a.WhatIf), row.of(&a.WithoutBuying))
+		t.Row(row.says, row.of(&a.Now), row.of(&a.WhatIf), row.of(&a.WithoutBuying))
 	}
-	t.Flush()
+	_ = t.Write(w) // the first error stays with w
 	list(w, "+", a.Begun)
 	list(w, "-", a.Dropped)
 	for _, n := range a.Needs {
-		fmt.Fprintf(w, "  need %s: %s, then %s\n", printable(n.Name), n.Before, n.After)
+		fmt.Fprintf(w, "  need %s: %s, then %s\n", terminal.Escape(n.Name), n.Before, n.After)
 	}
 	if len(a.Begun)+len(a.Dropped)+len(a.Needs) == 0 {
 		fmt.Fprintln(w, "\nNothing would be done otherwise.")
@@ -74,26 +74,16 @@ func list(w io.Writer, sign string, actions []Action) {
 	}
 	for i := range actions[:min(len(actions), tableActionsMax)] {
 		a := &actions[i]
-		fmt.Fprintf(w, "  %s %s %s", sign, a.Kind, printable(a.Machine))
+		fmt.Fprintf(w, "  %s %s %s", sign, a.Kind, terminal.Escape(a.Machine))
 		if a.Cluster != "" {
-			fmt.Fprintf(w, " cluster %s", printable(a.Cluster))
+			fmt.Fprintf(w, " cluster %s", terminal.Escape(a.Cluster))
 		}
 		if a.Need != "" {
-			fmt.Fprintf(w, " for %s", printable(a.Need))
+			fmt.Fprintf(w, " for %s", terminal.Escape(a.Need))
 		}
 		fmt.Fprintln(w)
 	}
 	if more := len(actions) - tableActionsMax; more > 0 {
 		fmt.Fprintf(w, "  %s … and %d more; -o json lists them all\n", sign, more)
 	}
-}
-
-// printable makes a name fit for a line of a terminal.
-func printable(s string) string {
-	for _, r := range s {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return fmt.Sprintf("%q", s)
-		}
-	}
-	return s
 }

@@ -35,7 +35,7 @@ func unknown(what, name string, names []string) string {
 // fault is found, but has no profile.
 func (b *book) readNeed(r *document.Reader, n *document.Node) *Need {
 	var name string
-	if r.Name(n, &name); name == "" {
+	if readNeedName(r, n, &name); name == "" {
 		return nil
 	}
 	i, ok := b.needs[name]
@@ -108,7 +108,7 @@ func readLabels(r *document.Reader, n *document.Node, into *map[string]string) {
 	labels := make(map[string]string, len(n.Items))
 	r.Map(n, func(key string, v *document.Node) {
 		var text string
-		r.Text(v, &text)
+		r.Plain(v, &text)
 		labels[key] = text
 	})
 	*into = labels

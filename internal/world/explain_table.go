@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/terminal"
 )
 
 const (
@@ -41,7 +43,7 @@ func (a *Answer) WriteExplanation(out io.Writer, of *World) error {
 func (n *NeedWhy) tell(w io.Writer, row *NeedRow) {
 	verdict := "satisfied"
 	if !row.Satisfied {
-		verdict = "not satisfied: " + n.Reason.String() + ", short of " + vector(n.Deficit)
+		verdict = "not satisfied: " + n.Reason.String() + ", short of " + terminal.Escape(vector(n.Deficit))
 	}
 	fmt.Fprintf(w, "need %s of cluster %s, rank %d: %s\n", cell(n.Name), cell(row.Cluster), n.Rank, verdict)
 	if n.Demanded != 0 {
@@ -62,7 +64,7 @@ func (n *NeedWhy) tell(w io.Writer, row *NeedRow) {
 		}
 	}
 	if len(n.InFlight) > 0 {
-		fmt.Fprintf(w, "  draining for it: %s\n", vector(n.InFlight))
+		fmt.Fprintf(w, "  draining for it: %s\n", terminal.Escape(vector(n.InFlight)))
 	}
 	var parts []string
 	for v, count := range n.Why.Machines {
@@ -99,16 +101,16 @@ func (n *NeedWhy) tellDomains(w io.Writer) {
 	if len(n.Why.Domains) == 0 {
 		return
 	}
-	t := columns(w)
-	fmt.Fprintln(t, "  DOMAIN\tCHOSEN\tCOVERS\tMACHINES\tTOTAL\tCREDITABLE\tOWN\tREJECTED BY")
+	t := terminal.NewTable("DOMAIN", "CHOSEN", "COVERS", "MACHINES", "TOTAL", "CREDITABLE", "OWN", "REJECTED BY").Indent(2)
+	thousandths := func(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }
 	for i := range n.Why.Domains {
 		d := &n.Why.Domains[i]
 		if i >= tableDomainsMax && !d.Chosen {
 			continue
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%d\t%.3f\t%.3f\t%.3f\t%s\n", cell(d.Domain), yes(d.Chosen), yes(d.Covers), d.Machines, d.Total, d.Creditable, d.Own, cell(d.Rejected))
+		t.Row(cell(d.Domain), yes(d.Chosen), yes(d.Covers), d.Machines, thousandths(d.Total), thousandths(d.Creditable), thousandths(d.Own), cell(d.Rejected))
 	}
-	t.Flush()
+	_ = t.Write(w) // the first error stays with w
 	if more := len(n.Why.Domains) - tableDomainsMax; more > 0 {
 		fmt.Fprintf(w, "  … and %d more; -o json lists more of them\n", more)
 	}

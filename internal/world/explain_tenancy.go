@@ -57,7 +57,7 @@ var (
 func tellTenancy(w io.Writer, x *engine.TenancyExplanation) {
 	fmt.Fprintf(w, "  between tenants: %s\n", turnSays[x.Verdict])
 	if x.Tenant != "" && len(x.Share) > 0 {
-		fmt.Fprintf(w, "  its tenant %s has %s of its share of %s\n", cell(x.Tenant), cell(vector(x.Has)), vector(x.Share))
+		fmt.Fprintf(w, "  its tenant %s has %s of its share of %s\n", cell(x.Tenant), cell(vector(x.Has)), cell(vector(x.Share)))
 	}
 	for i := range x.Givers[:min(len(x.Givers), tableDomainsMax)] {
 		g := &x.Givers[i]

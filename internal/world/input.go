@@ -18,8 +18,8 @@ import (
 // cluster and row, from 0; stamps and reservations are written as they are, whether or
 // not their Need still exists. The rails of a shard are no part of it.
 //
-// Lost is what no decision depends on: hosts, and records of ids that a file may
-// not have (not printable). It is written as it goes, so that no more than a
+// Lost is what no decision depends on: hosts, and what the provider says of the last
+// error of a machine that has not failed. It is written as it goes, so that no more than a
 // machine of it is in memory at a time.
 func WriteInput(out io.Writer, in engine.Input, opts engine.Options) error {
 	x := inputWriter{out: bufio.NewWriterSize(out, 1<<16)}
@@ -74,9 +74,10 @@ func (x *inputWriter) flush() {
 	}
 }
 
+// time writes a time; files know none before 1970.
 func (x *inputWriter) time(key string, nanos int64) {
 	x.j.key(key)
-	x.j.text(time.Unix(0, nanos).UTC().Format(time.RFC3339Nano))
+	x.j.text(time.Unix(0, max(nanos, 0)).UTC().Format(time.RFC3339Nano))
 }
 
 // someTime writes a time unless it is 0.
@@ -242,7 +243,9 @@ func (x *inputWriter) machine(m *model.Machine) {
 	if m.State == model.Idle {
 		x.time("idleSince", m.IdleSince) // left out it would be now
 	}
-	j.word("lastError", m.LastError)
+	if m.State == model.Failed {
+		j.word("lastError", m.LastError)
+	}
 	x.assigned(&m.Assigned)
 	if m.Reservation.Active() && slices.Contains(reservable, m.State) {
 		x.reservation(&m.Reservation)

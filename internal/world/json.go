@@ -80,15 +80,20 @@ func (j *jsonWriter) resources(r model.Resources) {
 
 const hexDigits = "0123456789abcdef"
 
-// appendText appends s as a JSON text. Text that is not UTF-8 becomes the
-// replacement character.
+// appendText appends s as a JSON text. Control characters, those of text direction
+// included, are escaped, so that the JSON can be shown on a terminal. Text that is
+// not UTF-8 becomes the replacement character.
 func appendText(b []byte, s string) []byte {
 	b = append(b, '"')
 	for i := 0; i < len(s); {
 		c := s[i]
 		if c >= utf8.RuneSelf {
 			r, n := utf8.DecodeRuneInString(s[i:])
-			b = utf8.AppendRune(b, r)
+			if model.IsControl(r) { // all of them have four digits
+				b = append(b, '\\', 'u', hexDigits[r>>12], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
+			} else {
+				b = utf8.AppendRune(b, r)
+			}
 			i += n
 			continue
 		}

@@ -32,8 +32,8 @@ var machineSchema = document.NewSchema(
 	document.Field[machineFile]{Key: "id", Required: true, Read: func(r *reader, n *node, m *machineFile) { r.Name(n, &m.ID) }},
 	document.Field[machineFile]{Key: "state", Required: true, Read: readState},
 	document.Field[machineFile]{Key: "cluster", Read: func(r *reader, n *node, m *machineFile) { readCluster(r, n, &m.Cluster) }},
-	document.Field[machineFile]{Key: "instanceType", Read: func(r *reader, n *node, m *machineFile) { r.Text(n, &m.InstanceType) }},
-	document.Field[machineFile]{Key: "zone", Read: func(r *reader, n *node, m *machineFile) { r.Text(n, &m.Zone) }},
+	document.Field[machineFile]{Key: "instanceType", Read: func(r *reader, n *node, m *machineFile) { r.OptionalName(n, &m.InstanceType) }},
+	document.Field[machineFile]{Key: "zone", Read: func(r *reader, n *node, m *machineFile) { r.OptionalName(n, &m.Zone) }},
 	document.Field[machineFile]{Key: "capacityType", Read: readCapacityType},
 	document.Field[machineFile]{Key: "resources", Read: func(r *reader, n *node, m *machineFile) { readResources(r, n, &m.Resources) }},
 	document.Field[machineFile]{Key: "allocatable", Read: func(r *reader, n *node, m *machineFile) {
@@ -93,7 +93,7 @@ var reservedSchema = document.NewSchema(
 	document.Field[machineFile]{Key: "reclamationPenalty", Read: func(r *reader, n *node, m *machineFile) { readPenalty(r, n, &m.Reservation.Reclamation) }},
 	document.Field[machineFile]{Key: "arrival", Read: func(r *reader, n *node, m *machineFile) { r.Time(n, &m.Reservation.Arrival) }},
 	document.Field[machineFile]{Key: "plan", Read: func(r *reader, n *node, m *machineFile) { readHex(r, n, "a plan's id", &m.Reservation.Plan) }},
-	document.Field[machineFile]{Key: "domain", Read: func(r *reader, n *node, m *machineFile) { r.Text(n, &m.Reservation.Domain) }},
+	document.Field[machineFile]{Key: "domain", Read: func(r *reader, n *node, m *machineFile) { r.Plain(n, &m.Reservation.Domain) }},
 	document.Field[machineFile]{Key: "until", Read: func(r *reader, n *node, m *machineFile) { r.Time(n, &m.Reservation.Deadline) }},
 )
 

@@ -17,7 +17,7 @@ type needFile struct {
 }
 
 var needSchema = document.NewSchema(
-	document.Field[needFile]{Key: "name", Required: true, Read: func(r *reader, n *node, f *needFile) { r.Name(n, &f.Name) }},
+	document.Field[needFile]{Key: "name", Required: true, Read: func(r *reader, n *node, f *needFile) { readNeedName(r, n, &f.Name) }},
 	document.Field[needFile]{Key: "cluster", Read: func(r *reader, n *node, f *needFile) { r.Name(n, &f.Cluster) }},
 	document.Field[needFile]{Key: "priority", Read: func(r *reader, n *node, f *needFile) { readPriority(r, n, &f.spec.Priority) }},
 	document.Field[needFile]{Key: "interruptionPenalty", Read: func(r *reader, n *node, f *needFile) { readPenalty(r, n, &f.spec.Interruption) }},
@@ -67,7 +67,7 @@ var requirementSchema = document.NewSchema(
 	document.Field[model.Requirement]{Key: "values", Read: func(r *reader, n *node, q *model.Requirement) {
 		r.List(n, func(_ int, n *node) {
 			var v string
-			r.Text(n, &v)
+			r.Plain(n, &v)
 			q.Values = append(q.Values, v)
 		})
 	}},
@@ -111,6 +111,26 @@ func (b *book) readNeeds(r *reader, n *node, now int64, cluster string) []Need {
 		}
 	}
 	return out
+}
+
+// NeedNameBytesMax is the longest name of a Need: WriteInput names it by its cluster
+// and row.
+const NeedNameBytesMax = model.NameBytesMax + len("/2097152")
+
+// readNeedName reads a name that may be somewhat longer than others.
+func readNeedName(r *reader, n *node, into *string) {
+	var name string
+	before := r.Count()
+	r.Plain(n, &name)
+	switch {
+	case r.Count() != before:
+	case name == "":
+		r.Fault("must not be empty")
+	case len(name) > NeedNameBytesMax:
+		r.Fault("has %d bytes; at most %d are accepted", len(name), NeedNameBytesMax)
+	default:
+		*into = name
+	}
 }
 
 // enter checks that the name is the only one of its list, and that it belongs

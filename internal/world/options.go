@@ -22,7 +22,7 @@ var optionsSchema = document.NewSchema(
 	document.Field[Options]{Key: "release", Read: func(r *reader, n *node, o *Options) { releaseSchema.Read(r, n, &o.Engine.Release) }},
 	document.Field[Options]{Key: "drainSeconds", Read: func(r *reader, n *node, o *Options) {
 		o.DrainSeconds = map[string]float64{}
-		r.Map(n, func(instanceType string, n *node) {
+		r.OptionalMap(n, func(instanceType string, n *node) { // machines may have no type
 			seconds := 0.0
 			r.Float(n, 0, HoldMax.Seconds(), &seconds)
 			o.DrainSeconds[instanceType] = seconds

@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
-	"unicode"
 
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/terminal"
 )
 
 // tableActionsMax is how many actions a table lists; JSON lists them all.
@@ -26,26 +25,22 @@ func (a *Answer) WriteTable(out io.Writer) error {
 	return w.Flush()
 }
 
-// columns returns a writer that aligns tab-separated cells.
-func columns(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
-
 func (a *Answer) tableNeeds(w io.Writer) {
 	if len(a.Needs) == 0 {
 		fmt.Fprintln(w, "No needs.")
 		return
 	}
-	t := columns(w)
-	fmt.Fprintln(t, "NEED\tCLUSTER\tSATISFIED\tMACHINES\tBIND\tBUY\tDOMAIN\tDEFICIT\tREASON")
+	t := terminal.NewTable("NEED", "CLUSTER", "SATISFIED", "MACHINES", "BIND", "BUY", "DOMAIN", "DEFICIT", "REASON")
 	for i := range a.Needs {
 		n := &a.Needs[i]
 		satisfied := "yes"
 		if !n.Satisfied {
 			satisfied = "no"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\n", cell(n.Name), cell(n.Cluster), satisfied,
+		t.Row(cell(n.Name), cell(n.Cluster), satisfied,
 			len(n.Claimed), n.Bootstrap, n.Provision, cell(n.Domain), cell(vector(n.Deficit)), cell(n.Reason.String()))
 	}
-	t.Flush()
+	_ = t.Write(w) // the first error stays with w
 }
 
 func (a *Answer) tableActions(w io.Writer) {
@@ -54,17 +49,16 @@ func (a *Answer) tableActions(w io.Writer) {
 		return
 	}
 	fmt.Fprintln(w)
-	t := columns(w)
-	fmt.Fprintln(t, "ACTION\tMACHINE\tCLUSTER\tFOR\tGRACE\tREASON")
+	t := terminal.NewTable("ACTION", "MACHINE", "CLUSTER", "FOR", "GRACE", "REASON")
 	for i := range a.Actions[:min(len(a.Actions), tableActionsMax)] {
 		x := &a.Actions[i]
 		grace := ""
 		if x.GraceSeconds > 0 {
 			grace = fmt.Sprintf("%ds", x.GraceSeconds)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", x.Kind, cell(x.Machine), cell(x.Cluster), cell(x.Need), cell(grace), x.Reason)
+		t.Row(x.Kind, cell(x.Machine), cell(x.Cluster), cell(x.Need), cell(grace), x.Reason)
 	}
-	t.Flush()
+	_ = t.Write(w) // the first error stays with w
 	if more := len(a.Actions) - tableActionsMax; more > 0 {
 		fmt.Fprintf(w, "… and %d more; -o json lists them all\n", more)
 	}
@@ -77,8 +71,7 @@ func (a *Answer) tableWhy(w io.Writer) {
 		return
 	}
 	fmt.Fprintln(w)
-	t := columns(w)
-	fmt.Fprintln(t, "UNMET\tREASON\tWHAT THE MACHINES ARE TO IT")
+	t := terminal.NewTable("UNMET", "REASON", "WHAT THE MACHINES ARE TO IT")
 	for i := range a.Explain.Needs {
 		n := &a.Explain.Needs[i]
 		if n.Reason == engine.UnmetNone {
@@ -90,9 +83,9 @@ func (a *Answer) tableWhy(w io.Writer) {
 				parts = append(parts, fmt.Sprintf("%s %d", engine.Verdict(v), count))
 			}
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\n", cell(n.Name), n.Reason, strings.Join(parts, ", "))
+		t.Row(cell(n.Name), n.Reason, strings.Join(parts, ", "))
 	}
-	t.Flush()
+	_ = t.Write(w) // the first error stays with w
 }
 
 func (a *Answer) tableSummary(w io.Writer) {
@@ -135,16 +128,11 @@ func vector(r model.Resources) string {
 	return strings.Join(parts, " ")
 }
 
-// cell makes a text fit for a table: never empty, and without characters that
-// would break the line or command the terminal.
+// cell makes a text fit for a table or a line: never empty, and without characters
+// that would break the line or command the terminal.
 func cell(s string) string {
 	if s == "" {
 		return "-"
 	}
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s)
+	return terminal.Escape(s)
 }

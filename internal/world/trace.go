@@ -69,6 +69,8 @@ func (t *TraceJSON) Summary(s *sim.Summary) error {
 	j.text(s.Digest)
 	j.key("compared")
 	j.int(int64(s.Compared))
+	j.key("rest")
+	j.rest(&s.Rest)
 	j.close('}')
 	j.close('}')
 	return t.end()
@@ -209,7 +211,7 @@ func (t *TraceTable) Summary(s *sim.Summary) error {
 			unmet += fmt.Sprintf(" and %d more", more)
 		}
 	}
-	_, err := fmt.Fprintf(t.out, "\n%s: %s; %s\n", plural(s.Cycles, "cycle"), did, unmet)
+	_, err := fmt.Fprintf(t.out, "\n%s: %s; %s\n%s", plural(s.Cycles, "cycle"), did, unmet, restTable(&s.Rest))
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/history"
 	"github.com/tonnage/tonnage/internal/sim"
 )
 
@@ -21,9 +22,18 @@ func sampleRun() ([]*sim.Cycle, *sim.Summary) {
 	held.Held, held.Suppressed, held.InFlight = []string{"c1", "c\x1b2"}, 3, 1
 	summary := &sim.Summary{
 		Cycles: 7, Actions: map[string]int{"Reclaim": 1, "Bootstrap": 1}, LastAction: 1,
-		States: map[string]int{"Idle": 2, "Configured": 9}, Unsatisfied: []string{"n2"}, Shortfalls: 1, Digest: "00ff", Compared: 7,
+		States: map[string]int{"Idle": 2, "Configured": 9}, Unsatisfied: []string{"n2"}, Shortfalls: 1, Digest: "00ff", Compared: 7, Rest: sampleRest(),
 	}
 	return []*sim.Cycle{busy, quiet(2), quiet(3), quiet(4), quiet(5), held, quiet(7)}, summary
+}
+
+// sampleRest has every figure another.
+func sampleRest() history.Totals {
+	return history.Totals{
+		StampsAdopted: 1, NeedsCredited: 2, NeedsKept: 3, ClustersCredited: 4, ClustersKept: 5, PlansMade: 6, PlansKept: 7, PlansCompleted: 8,
+		PlansEnded: map[string]int{"rank_lost": 9, "expired": 10}, DrainedUnheld: 11, DrainedInVain: 12,
+		Undone: map[string]int{"bound_preempted": 13}, UndoneElsewhere: map[string]int{"bought_deleted": 14, "deleted_bought": 15},
+	}
 }
 
 func TestTraceJSON(t *testing.T) {
@@ -72,7 +82,7 @@ func TestTraceTableOfAQuietRun(t *testing.T) {
 	if err := trace.Summary(&sim.Summary{Cycles: 3}); err != nil {
 		t.Fatal(err)
 	}
-	if got := out.String(); !strings.HasSuffix(got, "    … the same up to cycle 3\n\n3 cycles: nothing was done; every need is satisfied\n") || strings.Count(got, "\n") != 5 {
+	if got := out.String(); !strings.Contains(got, "    … the same up to cycle 3\n\n3 cycles: nothing was done; every need is satisfied\ncredit: 0 Needs") || strings.Count(got, "\n") != 9 {
 		t.Errorf("got\n%s", got)
 	}
 }

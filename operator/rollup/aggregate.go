@@ -33,6 +33,9 @@ var (
 	ErrLarge = errors.New("the request is too large")
 	// ErrMany: there are too many different ones.
 	ErrMany = errors.New("too many different requests")
+	// ErrName: a key, a value or the name of a resource is one that shards refuse, and
+	// with it the whole roll-up.
+	ErrName = errors.New("name is not valid")
 	// ErrQuantity: an amount is no amount.
 	ErrQuantity = errors.New("quantity is not valid")
 )

@@ -202,6 +202,9 @@ func TestRefused(t *testing.T) {
 		"Gt":       {request("cpu=1", requires("cores", corev1.NodeSelectorOpGt, "4")), ErrOperator, `"cores": Gt`},
 		"Lt":       {request("cpu=1", requires("cores", corev1.NodeSelectorOpLt, "4")), ErrOperator, `"cores": Lt`},
 		"negative": {request("cpu=-1"), ErrQuantity, `"cpu"`},
+		"key":      {request("cpu=1", requires("rack\x1b", "In", "a")), ErrName, "the key of a requirement holds the control character U+001B"},
+		"value":    {request("cpu=1", requires("rack", "In", "a", "b\u009b")), ErrName, `a value of the requirement on "rack" holds the control character U+009B`},
+		"resource": {request("gpu\u202e=1"), ErrName, "the name of a resource holds the control character U+202E"},
 		"long":     {request("cpu=1", requires("a", "In", long...)), ErrLarge, "at most 32768"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -46,6 +46,7 @@ type keyWriter struct {
 	interruption model.Bucket
 	reclamation  model.Bucket
 	group        []byte
+	coLocation   string   // the group's topology key, "" = there is no group
 	keys         []string // scratch of selectors
 }
 
@@ -55,8 +56,9 @@ func (w *keyWriter) write(request *api.CapacityRequest) error {
 	w.buf = binary.BigEndian.AppendUint32(w.buf[:0], uint32(spec.Priority))
 	w.interruption, w.reclamation = bucket(spec.InterruptionPenalty), bucket(spec.ReclamationPenalty)
 	w.buf = append(w.buf, byte(w.interruption), byte(w.reclamation))
-	w.group = w.group[:0]
+	w.group, w.coLocation = w.group[:0], ""
 	if c := spec.CoLocation; c != nil && c.TopologyKey != "" {
+		w.coLocation = c.TopologyKey
 		w.writeGroup(request.Namespace, c)
 	}
 	w.number(len(w.group))
@@ -129,6 +131,32 @@ func (w *keyWriter) writeSpread(spec *api.CapacityRequestSpec) {
 		w.text(w.spread[i].TopologyKey)
 		w.number(int(w.spread[i].MaxSkew))
 	}
+}
+
+// check refuses what no shard takes: of a request whose canonical form is new.
+func (w *keyWriter) check() error {
+	for i := range w.requirements {
+		r := &w.requirements[i]
+		if err := model.CheckName(r.Key); err != nil {
+			return fmt.Errorf("%w: the key of a requirement %w", ErrName, err)
+		}
+		for _, v := range r.Values {
+			if err := model.CheckText(v); err != nil {
+				return fmt.Errorf("%w: a value of the requirement on %q %w", ErrName, r.Key, err)
+			}
+		}
+	}
+	for i := range w.spread {
+		if err := model.CheckName(w.spread[i].TopologyKey); err != nil {
+			return fmt.Errorf("%w: the key of a spread %w", ErrName, err)
+		}
+	}
+	if w.coLocation != "" {
+		if err := model.CheckName(w.coLocation); err != nil {
+			return fmt.Errorf("%w: the key of the co-location %w", ErrName, err)
+		}
+	}
+	return nil
 }
 
 func (w *keyWriter) number(n int) { w.buf = binary.AppendUvarint(w.buf, uint64(n)) }

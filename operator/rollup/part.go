@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	api "github.com/tonnage/tonnage/api/v1alpha1"
+	"github.com/tonnage/tonnage/engine/model"
 )
 
 // How many share the work: one more for every so many requests.
@@ -83,6 +84,9 @@ func (p *part) read(request *api.CapacityRequest, asks *shares) (uint32, error) 
 	}
 	at, known := p.byKey[string(p.key.buf)]
 	if !known {
+		if err := p.key.check(); err != nil {
+			return 0, err
+		}
 		at = uint32(len(p.rows))
 		key := string(p.key.buf)
 		p.rows = append(p.rows, row{key: key, need: p.key.need(request)})
@@ -126,6 +130,9 @@ func (p *part) measure(resources corev1.ResourceList, asks *shares) error {
 // ask notes one amount.
 func (p *part) ask(what corev1.ResourceName, quantity *resource.Quantity, asks *shares) error {
 	name := string(what)
+	if err := model.CheckName(name); err != nil {
+		return fmt.Errorf("%w: the name of a resource %w", ErrName, err)
+	}
 	n, err := units(name, quantity)
 	if err != nil {
 		return fmt.Errorf("resource %q: %w", name, err)

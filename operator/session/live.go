@@ -23,6 +23,7 @@ type live struct {
 	out     *outbox
 	work    *dispatcher
 	greeted func(*bigfleet.Acknowledgement)
+	above   above
 
 	began  bool          // the shard has greeted; only receive looks at it
 	start  chan struct{} // closed when the shard has greeted
@@ -81,6 +82,7 @@ func (s *live) send(ctx context.Context) error {
 				}
 				continue
 			}
+			s.above.look(rows, s.cfg.Metrics, s.cfg.Log)
 			message = &bigfleet.OperatorMessage{Payload: &bigfleet.OperatorMessage_Rollup{Rollup: &bigfleet.ClusterCapacityNeeds{
 				ClusterId: s.cfg.ClusterID, TimestampUnixNanos: time.Now().UnixNano(), Needs: rows,
 			}}}
@@ -152,6 +154,7 @@ func (s *live) acknowledged(ack *bigfleet.Acknowledgement) error {
 		if !s.began {
 			s.began = true
 			s.greeted(ack)
+			s.above.learn(s.stream, s.cfg.Log)
 			s.cfg.Metrics.Connected(true)
 			close(s.start)
 		}

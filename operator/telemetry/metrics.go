@@ -22,6 +22,7 @@ type Metrics struct {
 	nodeWrites   *prometheus.CounterVec
 	inflight     prometheus.Gauge
 	refused      prometheus.Gauge
+	lowered      prometheus.Gauge
 	early        *prometheus.CounterVec
 	drains       *prometheus.CounterVec
 	evictions    *prometheus.CounterVec
@@ -42,12 +43,13 @@ func New(r prometheus.Registerer) *Metrics {
 		nodeWrites:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("upcoming_node_writes_total"), Help: "Writes of UpcomingNodes."}, []string{"op", "outcome"}),
 		inflight:     prometheus.NewGauge(prometheus.GaugeOpts{Name: name("dispatch_inflight"), Help: "Messages of the shard that are being carried out."}),
 		refused:      prometheus.NewGauge(prometheus.GaugeOpts{Name: name("requests_not_reported"), Help: "CapacityRequests that the last roll-up left out; their events say why."}),
+		lowered:      prometheus.NewGauge(prometheus.GaugeOpts{Name: "tonnage_operator_rows_lowered", Help: "Rows of the last roll-up that the shard lowers to its policy."}),
 		early:        prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("early_rollups_total"), Help: "Roll-ups before their time, after demand had grown."}, []string{"outcome"}),
 		drains:       prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("drains_total"), Help: "Drains by how they ended."}, []string{"outcome"}),
 		evictions:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("evictions_total"), Help: "Evictions asked for, by answer."}, []string{"outcome"}),
 	}
 	r.MustRegister(m.rollup, m.rollupPhase, m.acknowledge, m.acknowledged, m.reconnects, m.connected, m.dropped,
-		m.nodeState, m.nodeWrites, m.inflight, m.refused, m.early, m.drains, m.evictions)
+		m.nodeState, m.nodeWrites, m.inflight, m.refused, m.lowered, m.early, m.drains, m.evictions)
 	return m
 }
 
@@ -78,6 +80,13 @@ func (m *Metrics) Rollup(phases map[RollupPhase]time.Duration) {
 func (m *Metrics) Refused(n int) {
 	if m != nil {
 		m.refused.Set(float64(n))
+	}
+}
+
+// Lowered records how many rows of a roll-up the shard lowers.
+func (m *Metrics) Lowered(n int) {
+	if m != nil {
+		m.lowered.Set(float64(n))
 	}
 }
 

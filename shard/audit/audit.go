@@ -18,6 +18,8 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+
+	"github.com/tonnage/tonnage/internal/private"
 )
 
 // The limits of a log.
@@ -50,7 +52,9 @@ type Log[T any] struct {
 	failed bool
 }
 
-// Open opens the log at path for appending; limit is the size in bytes at which
+// Open opens the log at path for appending. Files are made for the owner only
+// (package private); one that is there already with a mode for its group keeps
+// it, and so do those that follow it. The size limit is the size in bytes at which
 // a file is full, 0 = FileBytesDefault.
 func Open[T any](path string, limit int64, log *slog.Logger) (*Log[T], error) {
 	if limit <= 0 {
@@ -65,7 +69,7 @@ func Open[T any](path string, limit int64, log *slog.Logger) (*Log[T], error) {
 }
 
 func (l *Log[T]) open() error {
-	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	f, err := private.OpenFile(l.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND)
 	if err != nil {
 		return err
 	}
@@ -159,9 +163,11 @@ func (l *Log[T]) append(record *T) error {
 	return err
 }
 
-// rotate makes the file PATH.1, the one before PATH.2 and so on.
+// rotate makes the file PATH.1, the one before PATH.2 and so on. The new file has
+// the mode of the one before.
 func (l *Log[T]) rotate() error {
-	err := errors.Join(l.out.Flush(), l.file.Close())
+	info, err := l.file.Stat()
+	err = errors.Join(err, l.out.Flush(), l.file.Close())
 	l.file, l.out = nil, nil
 	if err != nil {
 		return err
@@ -175,5 +181,8 @@ func (l *Log[T]) rotate() error {
 			return err
 		}
 	}
-	return l.open()
+	if err := l.open(); err != nil {
+		return err
+	}
+	return l.file.Chmod(info.Mode().Perm())
 }

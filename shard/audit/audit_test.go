@@ -131,3 +131,36 @@ func TestWriteNeverWaits(t *testing.T) {
 		t.Error("a record after the end is not counted")
 	}
 }
+
+// TestANewFileHasTheModeOfTheOneBefore: so that a log shipper of the group can go
+// on reading.
+func TestANewFileHasTheModeOfTheOneBefore(t *testing.T) {
+	for was, want := range map[os.FileMode]os.FileMode{0o640: 0o640, 0o644: 0o600} {
+		path := filepath.Join(t.TempDir(), "audit.jsonl")
+		if err := os.WriteFile(path, nil, was); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, was); err != nil { // whatever the umask is
+			t.Fatal(err)
+		}
+		l, err := audit.Open[string](path, 1, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, record := range []string{"one", "two"} {
+			l.Write(&record)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{path, path + ".1"} {
+			info, err := os.Stat(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := info.Mode().Perm(); got != want {
+				t.Errorf("%s of a log of mode %o has mode %o, want %o", filepath.Base(name), was, got, want)
+			}
+		}
+	}
+}

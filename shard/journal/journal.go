@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/tonnage/tonnage/internal/private"
 )
 
 // The names of the files in the folder.
@@ -91,7 +93,7 @@ func (j *Journal) open() error {
 	} else if good < len(content) {
 		j.log.Info("the journal's tail was torn and is cut off", "bytes", len(content)-good)
 	}
-	if j.file, err = os.OpenFile(j.path(fileName), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+	if j.file, err = private.OpenFile(j.path(fileName), os.O_RDWR|os.O_CREATE); err != nil {
 		return err
 	}
 	if good == 0 {

@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/tonnage/tonnage/internal/private"
 )
 
 const (
@@ -101,7 +103,7 @@ func (j *Journal) tooLong() bool {
 // checkpoint writes the map to a new file and puts it in the old one's place.
 // After a failure of the disk it is what makes good for the lost writes.
 func (j *Journal) checkpoint() (err error) {
-	f, err := os.OpenFile(j.path(newName), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
+	f, err := private.OpenFile(j.path(newName), os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@
 //
 //	       operator                            shard
 //	hello, answers ──▶ reader ──────────────▶ who waits for them
-//	roll-ups ────────▶ reader ─▶ intake ────▶ Core.TakeRollup     (one a cluster waits, the newest)
+//	roll-ups ────────▶ reader ─▶ intake ────▶ Core.TakeRollup     (one a cluster waits, the newest; one a second is read)
 //	acks, requests  ◀── sender ◀── replies ◀── intake, Bootstrap, Cordon
 //	news            ◀── sender ◀── updates ◀── NodeState, Capacity  (one a topic waits, the newest)
 //
@@ -21,9 +21,12 @@
 // dropped, and its end takes nothing of the new one along.
 //
 // Roll-ups go a way of their own, so that an answer which somebody waits for is
-// never behind one that is being read. They are read by a few readers outside
-// the shard's lock; TakeRollup holds it for the exchange of the rows alone. A
-// roll-up is taken whole or refused whole. The protocol has no word for a
+// never behind one that is being read. They are read by a few readers;
+// TakeRollup puts the rows into a mailbox, which the next cycle empties. So an
+// acknowledgement says that a roll-up was checked and is remembered, and waits
+// for no cycle. After a roll-up of a cluster was read, the next is read
+// Deps.ClusterInterval later, whichever session sends it. A roll-up is taken whole
+// or refused whole. The protocol has no word for a
 // refusal: it is not acknowledged, and the log, the count of refused roll-ups
 // and Sessions say why.
 //
@@ -38,9 +41,9 @@
 //
 // Sessions, roll-ups that wait (one a cluster, and WaitingBytesMax together),
 // replies and updates of a session, answers that are waited for, bootstrap data
-// that is kept, and what one cluster's demand may take up of the machine table:
-// attribute keys and sets of requirements are limited for all clusters
-// together there, and a cycle that passes the limit would decide nothing for
+// that is kept, what one cluster may report (ClusterLimits), and what it may take
+// up of the machine table: attribute keys and sets of requirements are limited
+// for all clusters together there, and a cycle that passes the limit would decide nothing for
 // anybody. So a roll-up that would pass it is refused, and the cluster keeps
 // what it had.
 //
@@ -56,7 +59,7 @@
 //	          ├─ aggregate, minimum unit ── quantities read in place ──▶ amounts      │
 //	          └─ group ── bytes ──┐                               │                  │ number
 //	                              ▼                               ▼                  ▼
-//	                             demand.Builder ── columns ── demand.Table.Report, under the table's lock
+//	                             demand.Builder ── columns ── demand.Table.Report, by the next cycle
 //
 // Bytes are keys, so what the same profile looks like in other bytes (another
 // order of fields, say) is parsed again and is the same profile in the table.

@@ -93,6 +93,9 @@ func serve(t testing.TB, deps session.Deps) *fixture {
 	if deps.Core == nil {
 		deps.Core = c
 	}
+	if deps.ClusterInterval == 0 {
+		deps.ClusterInterval = -1 // most tests send one roll-up after the other
+	}
 	server, err := session.NewServer(deps)
 	if err != nil {
 		t.Fatal(err)

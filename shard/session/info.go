@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tonnage/tonnage/shard"
+	"github.com/tonnage/tonnage/shard/policy"
 )
 
 // Info is one session as it is now.
@@ -18,6 +19,7 @@ type Info struct {
 	Sent, Received uint64
 	Waiting        int
 	Rollup         RollupInfo
+	Limits         policy.Limits // as the operator was told
 }
 
 // RollupInfo is what became of a session's last roll-up that was read. The
@@ -27,6 +29,8 @@ type RollupInfo struct {
 	Rows    int
 	Outcome shard.RollupOutcome
 	Err     error // why it was refused
+	// Lowered is how many of its rows were above the cluster's limits.
+	Lowered int
 }
 
 // RollupBytes returns how long the roll-ups are together that wait or are read, and
@@ -43,7 +47,7 @@ func (s *Server) Sessions() []Info {
 	for i, l := range all {
 		out[i] = Info{
 			Cluster: l.cluster, Peer: l.peer, Protocol: l.version, Began: l.began,
-			Sent: l.sent.Load(), Received: l.received.Load(), Waiting: l.out.waiting(), Rollup: l.lastRollup(),
+			Sent: l.sent.Load(), Received: l.received.Load(), Waiting: l.out.waiting(), Rollup: l.lastRollup(), Limits: l.limits,
 		}
 	}
 	slices.SortFunc(out, func(a, b Info) int { return cmp.Compare(a.Cluster, b.Cluster) })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -18,7 +19,9 @@ const WaitingBytesMax = inbound.WaitingBytesMax
 
 // intake reads roll-ups and hands them to the shard. Of each cluster one waits
 // at most, the newest; and one is being read at most, so that a later one
-// never overtakes it. Clusters take turns.
+// never overtakes it. Clusters take turns. A cluster whose roll-up was read has
+// its next turn when the interval has passed, whatever became of it and whichever
+// session sends it.
 type intake struct {
 	server  *Server
 	readers int
@@ -26,10 +29,12 @@ type intake struct {
 	waiting atomic.Int64        // how many of them are taken
 	reading atomic.Int64        // bytes of what readers read with and into
 	uses    uses
+	least   time.Duration // between two roll-ups of a cluster
+	rowsMax int
 
 	mu    sync.Mutex
 	wake  *sync.Cond
-	lanes map[string]*lane // those with something to do
+	lanes map[string]*lane // those with something to do, and those that rest
 	turns []*lane
 	ended bool
 }
@@ -44,10 +49,14 @@ type rollup struct {
 	link  *link
 	frame frame
 	bytes int64
+	at    time.Time // when it came
 }
 
-func newIntake(s *Server, readers int) *intake {
-	x := &intake{server: s, readers: readers, room: semaphore.NewWeighted(WaitingBytesMax), uses: newUses(), lanes: map[string]*lane{}}
+func newIntake(s *Server, readers int, limits ClusterLimits, least time.Duration) *intake {
+	x := &intake{
+		server: s, readers: readers, room: semaphore.NewWeighted(WaitingBytesMax), uses: newUses(limits), least: least, rowsMax: limits.Rows,
+		lanes: map[string]*lane{},
+	}
 	x.wake = sync.NewCond(&x.mu)
 	return x
 }
@@ -69,7 +78,7 @@ func (x *intake) start(work *sync.WaitGroup, stop <-chan struct{}) {
 // offer queues a roll-up in the place of one that waits. It waits for room; the
 // error is that the session ended meanwhile.
 func (x *intake) offer(ctx context.Context, l *link, f frame) error {
-	r := &rollup{link: l, frame: f, bytes: int64(len(f.body))}
+	r := &rollup{link: l, frame: f, bytes: int64(len(f.body)), at: l.server.clock()}
 	if err := x.room.Acquire(ctx, r.bytes); err != nil {
 		f.free()
 		return err
@@ -101,18 +110,23 @@ func (x *intake) done(r *rollup) {
 // read is one reader.
 func (x *intake) read() {
 	decoder, builder := NewDecoder(), demand.NewBuilder()
+	decoder.rowsMax = x.rowsMax
 	counted := int64(0)
 	for {
 		at, r := x.take()
 		if r == nil {
 			return
 		}
-		x.handle(decoder, builder, r)
+		read := x.handle(decoder, builder, r)
 		held := decoder.Bytes() + builder.Bytes()
 		x.reading.Add(held - counted)
 		counted = held
 		x.done(r)
-		x.release(at)
+		if read && x.least > 0 {
+			time.AfterFunc(x.least, func() { x.release(at) })
+		} else {
+			x.release(at)
+		}
 	}
 }
 
@@ -142,28 +156,36 @@ func (x *intake) release(at *lane) {
 		delete(x.lanes, at.cluster)
 		return
 	}
+	if x.ended {
+		return
+	}
 	x.turns = append(x.turns, at)
 	x.wake.Signal()
 }
 
-// handle reads one roll-up and says what became of it. That of a session which
-// another has replaced is nobody's.
-func (x *intake) handle(decoder *Decoder, builder *demand.Builder, r *rollup) {
+// handle reads one roll-up and says what became of it; false when it was not
+// read. That of a session which another has replaced is nobody's.
+func (x *intake) handle(decoder *Decoder, builder *demand.Builder, r *rollup) bool {
 	l, s := r.link, x.server
 	if s.links.current(l.cluster) != l {
-		return
+		return false
 	}
+	decoder.Limit(s.limits(l.cluster))
 	var use usage
 	if err := decoder.Decode(l.cluster, r.frame.body, builder); err == nil {
 		if use, err = x.uses.reserve(decoder, builder); err != nil {
 			_ = builder.Refuse(err) // TakeRollup says so
 		}
 	}
-	now := s.clock()
-	outcome, err := s.core.TakeRollup(builder, now.UnixNano())
+	rows := builder.Len()
+	outcome, err := s.core.TakeRollup(builder, r.at.UnixNano())
 	x.uses.settle(l.cluster, use, outcome == shard.RollupAccepted)
-	l.note(RollupInfo{At: now, Rows: builder.Len(), Outcome: outcome, Err: err})
+	l.note(RollupInfo{At: s.clock(), Rows: rows, Outcome: outcome, Err: err, Lowered: decoder.Lowered()})
+	if outcome == shard.RollupAccepted {
+		s.metrics.lower(l.cluster, decoder.Lowered())
+	}
 	if outcome != shard.RollupRefused {
 		l.acknowledge(echoRollup)
 	}
+	return true
 }

@@ -5,9 +5,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
+	"github.com/tonnage/tonnage/shard/policy"
 )
 
 // Why sessions end, as operators are told.
@@ -15,6 +17,7 @@ var (
 	errReplaced = status.Error(codes.Aborted, "a newer session of the cluster has taken over")
 	errBehind   = status.Error(codes.ResourceExhausted, "the session reads too slowly; connect again to hear how things are")
 	errDraining = status.Error(codes.Unavailable, "the shard is ending; connect again")
+	errPolicy   = status.Error(codes.Unavailable, "the policy for the cluster has changed; connect again to hear of it")
 	errNoHello  = status.Error(codes.DeadlineExceeded, "no hello came")
 )
 
@@ -23,8 +26,9 @@ type link struct {
 	server  *Server
 	peer    string
 	began   time.Time
-	cluster string // set before named is closed
-	version string // of the protocol, as the operator says
+	cluster string        // set before named is closed
+	version string        // of the protocol, as the operator says
+	limits  policy.Limits // that the operator is told; set before greeted is closed
 
 	out     *outbox
 	named   chan struct{} // closed with the first hello

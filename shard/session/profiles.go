@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -12,6 +11,7 @@ import (
 	"github.com/tonnage/tonnage/api/frames"
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/shard/policy"
 )
 
 // The cache of profiles forgets everything when a roll-up begins and it holds
@@ -25,9 +25,11 @@ const (
 type profileCache struct {
 	entries []cachedProfile
 	keys    []byte
-	slots   []uint32 // entry + 1, 0 = free; a power of two, at most half full
-	round   uint64   // the roll-up
-	used    []uint32 // entries that the roll-up has used
+	slots   []uint32      // entry + 1, 0 = free; a power of two, at most half full
+	round   uint64        // the roll-up
+	used    []uint32      // entries that the roll-up has used
+	limits  policy.Limits // of the roll-up's cluster
+	lowered int           // rows of the roll-up that were above them
 }
 
 type cachedProfile struct {
@@ -36,9 +38,13 @@ type cachedProfile struct {
 	length  uint32
 	profile *model.Profile
 	matcher uint64 // a hash of its requirements
-	// The builder's number for it, in this round.
+	// The builder's number for it, in this round, and whether it is above the limits.
 	round  uint64
 	number uint32
+	above  bool
+	// What it is under limits that it is above of; nil = not asked for yet.
+	low    *model.Profile
+	limits policy.Limits
 }
 
 const slotsMin = 1 << 8
@@ -46,9 +52,10 @@ const slotsMin = 1 << 8
 // begin is called before each roll-up.
 func (p *profileCache) begin() {
 	p.round++
+	p.lowered = 0
 	p.used = p.used[:0]
 	if len(p.entries) > cachedProfilesMax || len(p.keys) > cachedBytesMax {
-		*p = profileCache{round: p.round, used: p.used}
+		*p = profileCache{round: p.round, used: p.used, limits: p.limits}
 	}
 }
 
@@ -66,9 +73,33 @@ func (p *profileCache) number(key []byte, b *demand.Builder) (uint32, error) {
 		if p.used = append(p.used, at); len(p.used) > ProfilesMax {
 			return 0, fmt.Errorf("has different requirements, spread, priority or penalties than %d rows before it, all different; report fewer kinds", ProfilesMax)
 		}
-		x.round, x.number = p.round, b.Profile(x.profile)
+		held, err := x.under(p.limits)
+		if err != nil {
+			return 0, err
+		}
+		x.round, x.number, x.above = p.round, b.Profile(held), held != x.profile
+	}
+	if x.above {
+		p.lowered++
 	}
 	return x.number, nil
+}
+
+// under returns the profile with what is above the limits lowered to them. Rows are
+// of that profile from here on: its fingerprint is the one that machines are stamped
+// with, and what tools show.
+func (x *cachedProfile) under(limits policy.Limits) (*model.Profile, error) {
+	if limits.Allow(x.profile) {
+		return x.profile, nil
+	}
+	if x.low == nil || x.limits != limits {
+		low, err := limits.Lower(x.profile)
+		if err != nil {
+			return nil, err
+		}
+		x.low, x.limits = low, limits
+	}
+	return x.low, nil
 }
 
 // find returns the number of a key's entry, a new one when it was not seen
@@ -187,12 +218,12 @@ func addRequirement(spec *model.ProfileSpec, message []byte) error {
 	for c.next() && err == nil {
 		switch {
 		case c.is(fieldKey):
-			r.Key, err = text(at+".key", c.bytes)
+			r.Key, err = checked(at+".key", c.bytes, model.CheckName[[]byte])
 		case c.isVarint(fieldOperator):
 			operator = int32(c.varint)
 		case c.is(fieldValues):
 			var v string
-			v, err = text(at+".values", c.bytes)
+			v, err = checked(fmt.Sprintf("%s.values[%d]", at, len(r.Values)), c.bytes, model.CheckText[[]byte])
 			r.Values = append(r.Values, v)
 		}
 	}
@@ -218,7 +249,7 @@ func addSpread(spec *model.ProfileSpec, message []byte) error {
 	for c.next() && err == nil {
 		switch {
 		case c.is(fieldTopologyKey):
-			s.Key, err = text(at+".topologyKey", c.bytes)
+			s.Key, err = checked(at+".topologyKey", c.bytes, model.CheckName[[]byte])
 		case c.isVarint(fieldMaxSkew):
 			s.MaxSkew = int32(c.varint)
 		case c.isVarint(fieldWhenUnsatisfiable):
@@ -237,10 +268,10 @@ func addSpread(spec *model.ProfileSpec, message []byte) error {
 	return nil
 }
 
-// text returns a copy of what must be text.
-func text(at string, b []byte) (string, error) {
-	if !utf8.Valid(b) {
-		return "", fmt.Errorf("%s is not valid UTF-8", at)
+// checked returns a copy of a text that passes check.
+func checked(at string, b []byte, check func([]byte) error) (string, error) {
+	if err := check(b); err != nil {
+		return "", fmt.Errorf("%s %w", at, err)
 	}
 	return string(b), nil
 }

@@ -117,9 +117,7 @@ func newDim(name []byte, v int64, b *demand.Builder) (uint32, error) {
 	switch {
 	case len(name) == 0:
 		return 0, errNameless
-	case !utf8.Valid(name):
-		return 0, errors.New("is not valid UTF-8")
-	case v == 0:
+	case v == 0 && model.CheckName(name) == nil:
 		return 0, nil
 	}
 	return b.Dim(name)

@@ -11,6 +11,7 @@ import (
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/inbound"
+	"github.com/tonnage/tonnage/shard/policy"
 )
 
 // Limits of a roll-up, beside those of the demand table.
@@ -42,10 +43,20 @@ type Decoder struct {
 	aggregate quantities
 	minUnit   quantities
 	row       demand.Row
+	rowsMax   int
 }
 
-// NewDecoder returns a decoder that has seen nothing.
-func NewDecoder() *Decoder { return &Decoder{} }
+// NewDecoder returns a decoder that has seen nothing and accepts as many rows as
+// the demand table does.
+func NewDecoder() *Decoder {
+	return &Decoder{rowsMax: demand.RowsMax, profiles: profileCache{limits: policy.None()}}
+}
+
+// Limit sets the limits that rows are lowered to from the next roll-up on.
+func (d *Decoder) Limit(limits policy.Limits) { d.profiles.limits, d.profiles.lowered = limits, 0 }
+
+// Lowered returns how many rows of the last roll-up were above the limits.
+func (d *Decoder) Lowered() int { return d.profiles.lowered }
 
 // Decode makes the builder hold the rows of an encoded roll-up of the cluster
 // that the session is of. A roll-up that names another cluster is refused; one
@@ -61,7 +72,7 @@ func (d *Decoder) Decode(cluster string, message []byte, b *demand.Builder) erro
 	if len(message) > MessageBytesMax {
 		return b.Refuse(fmt.Errorf("%d bytes; at most %d are accepted: report fewer, larger rows", len(message), MessageBytesMax))
 	}
-	rows, timestamp, err := survey(cluster, message)
+	rows, timestamp, err := d.survey(cluster, message)
 	if err != nil {
 		return b.Refuse(err)
 	}
@@ -93,14 +104,14 @@ func (d *Decoder) letGo() {
 
 // survey reads what stands beside the rows, and counts them. It sees to it
 // that the message can be walked over.
-func survey(cluster string, message []byte) (rows int, timestamp int64, err error) {
+func (d *Decoder) survey(cluster string, message []byte) (rows int, timestamp int64, err error) {
 	var named []byte
 	c := cursor{buf: message}
 	for c.next() {
 		switch {
 		case c.is(frames.FieldClusterID):
-			if !utf8.Valid(c.bytes) {
-				return 0, 0, errors.New("the cluster id is not valid UTF-8")
+			if err := model.CheckOptionalName(c.bytes); err != nil {
+				return 0, 0, fmt.Errorf("the cluster id %w", err)
 			}
 			named = c.bytes
 		case c.isVarint(frames.FieldTimestamp):
@@ -114,8 +125,8 @@ func survey(cluster string, message []byte) (rows int, timestamp int64, err erro
 		return 0, 0, fmt.Errorf("the message %w", c.err)
 	case len(named) > 0 && string(named) != cluster:
 		return 0, 0, fmt.Errorf("it names cluster %.*q; report under the id that the session began with", model.NameBytesMax, named)
-	case rows > demand.RowsMax:
-		return 0, 0, fmt.Errorf("%d rows; at most %d are accepted: report fewer, larger ones", rows, demand.RowsMax)
+	case rows > d.rowsMax:
+		return 0, 0, fmt.Errorf("%d rows; at most %d are accepted: report fewer, larger ones, or raise --%s of the shard", rows, d.rowsMax, FlagClusterRows)
 	}
 	return rows, timestamp, nil
 }

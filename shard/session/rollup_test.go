@@ -89,8 +89,8 @@ func cases() []rollupCase {
 		{"an operator of ours", "no such operator: 6", row(sub(1, text(1, "k"), number(2, 6), text(3, "1")))},
 		{"an operator beyond 8 bits", "no such operator: 257", row(sub(1, text(1, "k"), number(2, 257)))},
 		{"a key that is not text", "requirements[1].key is not valid UTF-8", row(in("\xff"))},
-		{"a value that is not text", "requirements[1].values is not valid UTF-8", row(in("k", "a", "\xff"))},
-		{"no key", "requirements[0].key: is empty", sub(3, in(""))},
+		{"a value that is not text", "requirements[1].values[1] is not valid UTF-8", row(in("k", "a", "\xff"))},
+		{"no key", "requirements[0].key must not be empty", sub(3, in(""))},
 		{"a second Same", "a second Same requirement", row(sub(1, text(1, "k"), number(2, 5)), sub(1, text(1, "l"), number(2, 5)))},
 		{"a truncated requirement", "row 1 requirements[1] is not valid protobuf", row(sub(1, []byte{0x0a, 0x05}))},
 		{"spread", "", row(sub(5, text(1, "zone"), number(2, 1), number(3, 1)))},
@@ -110,19 +110,27 @@ func cases() []rollupCase {
 		{"a long quantity", "longer than 64 characters", row(amount(8, "cpu", strings.Repeat("1", 65)))},
 		{"a quantity that is not text", "aggregate_resources is not valid UTF-8", row(amount(2, "cpu", "\xff"), amount(2, "cpu", "1"))},
 		{"a nameless resource", "aggregate_resources has an entry without a name", row(amount(2, "", "1"))},
-		{"a name that is not text", "aggregate_resources is not valid UTF-8", row(amount(2, "\xff", "1"))},
-		{"a name of nothing that is not text", "min_unit is not valid UTF-8", row(amount(8, "\xff", "0"))},
+		{"a name that is not text", "aggregate_resources names a resource whose name is not valid UTF-8", row(amount(2, "\xff", "1"))},
+		{"a name of nothing that is not text", "min_unit names a resource whose name is not valid UTF-8", row(amount(8, "\xff", "0"))},
 		{"an entry with two quantities", `"x" is not a quantity`, row(sub(2, text(1, "cpu"), text(2, "4"), text(2, "x")))},
 		{"an entry with more behind it", "", row(sub(2, text(1, "cpu"), text(2, "4"), text(3, "x")))},
-		{"a long name", "row 1 aggregate_resources names a resource with a name of 513 bytes", row(amount(2, strings.Repeat("x", 513), "1"))},
+		{"a long name", "row 1 aggregate_resources names a resource whose name has 513 bytes", row(amount(2, strings.Repeat("x", 513), "1"))},
 		{"a truncated entry", "row 1 aggregate_resources is not valid protobuf", row(sub(2, []byte{0x0a}))},
 		{"zero amounts take no dimension", "", row(amount(2, "a", "0"), amount(8, "b", "0m"))},
 		{"fractions", "", row(amount(2, "cpu", "1.5"), amount(2, "memory", "0.5Gi"), amount(8, "gpu", "1e1"))},
 		{"a group that is not text", "row 1 group is not valid UTF-8", row(text(9, "\xff"))},
+		{"a control character in the cluster id", "the cluster id holds the control character U+001B at byte 1: \"c\\x1b[2J\"", text(1, "c\x1b[2J")},
+		{"a control character in a key", `row 1 requirements[1].key holds the control character U+009B at byte 1: "k\u009b"`, row(in("k\u009b"))},
+		{"a control character in a value", `row 1 requirements[1].values[1] holds the control character U+202E at byte 0: "\u202eb"`, row(in("k", "a", "\u202eb"))},
+		{"a long key", "row 1 requirements[1].key has 513 bytes; at most 512 are accepted", row(in(strings.Repeat("k", 513)))},
+		{"a control character in a spread", "row 1 spread[0].topologyKey holds the control character U+0007", row(sub(5, text(1, "a\a"), number(2, 1), number(3, 1)))},
+		{"a control character in a resource", "row 1 min_unit names a resource whose name holds the control character U+007F", row(amount(8, "gpu\x7f", "1"))},
+		{"a control character in a resource of nothing", "names a resource whose name holds the control character U+000A", row(amount(2, "a\nb", "0"))},
+		{"control characters in a group", "", row(text(9, "pods\x00\x1b[31m\u009b\u202e"))},
 		{"a long group", "row 1 has a group of 513 bytes", row(text(9, strings.Repeat("g", 513)))},
 		{"a large profile", "row 1 spends 65550 bytes", row(sub(1, text(1, strings.Repeat("k", session.ProfileBytesMax-14)), number(2, 3)))},
-		{"many names", "would be dimension 65", sub(3, manyNames(demand.DimsMax+1))},
-		{"as many names as there may be beside the one before", "", sub(3, manyNames(demand.DimsMax-1))},
+		{"many names", "would be resource 80 of the roll-up", sub(3, manyNames(demand.NamesMax+1))},
+		{"as many names as there may be", "", sub(3, manyNames(demand.NamesMax))},
 	}
 }
 
@@ -192,7 +200,7 @@ func TestDecodeLimits(t *testing.T) {
 			}
 		})
 	}
-	if err := d.Decode("", nil, b); err == nil || !strings.Contains(err.Error(), "cluster id of 1 to 512 bytes") {
+	if err := d.Decode("", nil, b); err == nil || !strings.Contains(err.Error(), "the cluster id must not be empty") {
 		t.Errorf("no cluster: %v", err)
 	}
 }

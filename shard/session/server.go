@@ -20,6 +20,7 @@ import (
 	"github.com/tonnage/tonnage/internal/inbound"
 	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/shard"
+	"github.com/tonnage/tonnage/shard/policy"
 )
 
 // Limits of sessions.
@@ -36,6 +37,10 @@ const (
 	stallCheckEvery = 10 * time.Second
 )
 
+// readersMin is how many roll-ups are read at a time at least where nothing else is
+// set: one that takes long does not hold up those of all other clusters.
+const readersMin = 2
+
 // readBufferBytes is how much of a connection is read at a time. There is such
 // a buffer for each session, and thousands of sessions.
 const readBufferBytes = 16 << 10
@@ -46,32 +51,45 @@ var rules = []inbound.Rule{
 	{Method: "/" + pb.ShardRead_ServiceDesc.ServiceName + "/", Roles: []string{"readonly", "admin"}},
 }
 
-// Core is the shard, as sessions see it. Both methods may lock it.
+// Core is the shard, as sessions see it.
 type Core interface {
-	// TakeRollup takes in what a cluster demands, or refuses it with the error
-	// that the builder holds or one of its own. The builder is the caller's
-	// again afterwards. now is Unix nanoseconds.
+	// TakeRollup remembers what a cluster demands for the next cycle, or refuses
+	// it with the error that the builder holds or one of its own. It waits for no
+	// cycle. The builder is the caller's again afterwards, without its rows. now
+	// is when the roll-up came, Unix nanoseconds.
 	TakeRollup(b *demand.Builder, now int64) (shard.RollupOutcome, error)
-	// Resync calls NodeState for every machine that is bound to the cluster.
+	// Resync calls NodeState for every machine that is bound to the cluster. It
+	// may wait for a cycle.
 	Resync(cluster string) int
 }
 
 // Deps is what a server is made with. Core is needed.
 type Deps struct {
 	Core Core
-	// Epoch returns the shard's, as it is acknowledged; nil = 0.
+	// Limits bound what one cluster may report.
+	Limits ClusterLimits
+	// ClusterInterval is the least time between two roll-ups of a cluster that
+	// are read, and between two replays of its machines, over all of its sessions;
+	// 0 = ClusterIntervalDefault, below 0 = none.
+	ClusterInterval time.Duration
+	// Epoch returns the shard's, as it is acknowledged; nil = 0. It waits for no
+	// cycle.
 	Epoch func() int64
 	// Term returns the highest term of the coordinator that the shard has heard
-	// of; nil = 0.
+	// of; nil = 0. It waits for no cycle.
 	Term func() int64
 	// Needs is asked for what the last cycle decided; nil = nothing was yet.
 	Needs Needs
+	// Policy returns what a cluster's rows are lowered to; nil = no row is. It is
+	// called for every roll-up. Call LimitsChanged after it has changed.
+	Policy func(cluster string) policy.Limits
 	// TLS is nil for plaintext.
 	TLS        *mtls.Material
 	Clock      func() time.Time // nil = time.Now
 	Log        *slog.Logger     // nil = none
 	Registerer Registerer       // nil = no metrics
-	// Readers is how many roll-ups are read at a time; 0 = one a processor.
+	// Readers is how many roll-ups are read at a time; 0 = one a processor, but
+	// at least readersMin.
 	Readers int
 	// Inbound is what may arrive.
 	Inbound inbound.Settings
@@ -90,6 +108,7 @@ type Server struct {
 	helloWait time.Duration
 	term      func() int64
 	needs     Needs
+	limits    func(cluster string) policy.Limits
 	clock     func() time.Time
 	log       *slog.Logger
 	metrics   *metrics
@@ -101,6 +120,7 @@ type Server struct {
 	blobs    blobs
 	streams  atomic.Int64
 	resyncs  chan struct{} // holds one while an operator is told of its machines
+	replays  intervals     // between two replays of a cluster's machines
 	lines    struct{ began, ended, refused, stalled inbound.Lines }
 	draining atomic.Bool
 	stop     chan struct{} // closed when Serve is over
@@ -111,8 +131,13 @@ var _ shard.Operators = (*Server)(nil)
 
 // NewServer returns a server that serves nothing yet. The shard and its server
 // know each other: Deps.Core may be one that learns of the shard before Serve.
-// The error is that metrics cannot be registered.
+// The error is that metrics cannot be registered, or that a limit is out of its
+// range.
 func NewServer(deps Deps) (*Server, error) {
+	if err := deps.Limits.Validate(); err != nil {
+		return nil, err
+	}
+	least := max(cmp.Or(deps.ClusterInterval, ClusterIntervalDefault), 0)
 	m, err := newMetrics(deps.Registerer)
 	if err != nil {
 		return nil, err
@@ -120,7 +145,7 @@ func NewServer(deps Deps) (*Server, error) {
 	s := &Server{
 		core: deps.Core, epoch: deps.Epoch, term: deps.Term, needs: deps.Needs, clock: deps.Clock, log: deps.Log, metrics: m,
 		links: links{byCluster: map[string]*link{}}, stop: make(chan struct{}),
-		resyncs: make(chan struct{}, 1), helloWait: cmp.Or(deps.helloWait, HelloWaitMax),
+		resyncs: make(chan struct{}, 1), replays: newIntervals(least), helloWait: cmp.Or(deps.helloWait, HelloWaitMax),
 	}
 	if s.clock == nil {
 		s.clock = time.Now
@@ -132,14 +157,17 @@ func NewServer(deps Deps) (*Server, error) {
 	if s.epoch == nil {
 		s.epoch = zero
 	}
+	if s.limits = deps.Policy; s.limits == nil {
+		s.limits = func(string) policy.Limits { return policy.None() }
+	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	readers := deps.Readers
 	if readers <= 0 {
-		readers = runtime.GOMAXPROCS(0)
+		readers = max(runtime.GOMAXPROCS(0), readersMin)
 	}
-	s.intake = newIntake(s, readers)
+	s.intake = newIntake(s, readers, deps.Limits.orDefaults(), least)
 	gate := inbound.New(inbound.Options{
 		Rules: rules, TLS: deps.TLS, MessageBytesMax: MessageBytesMax, Log: s.log,
 		Settings: deps.Inbound, Denied: s.denied,
@@ -247,7 +275,7 @@ func (s *Server) Session(stream pb.Shard_SessionServer) error {
 		return l.cause
 	}
 	defer s.leave(l)
-	if err := l.begin(stream.Context()); err != nil {
+	if err := l.begin(stream); err != nil {
 		l.end(err)
 		return l.cause
 	}

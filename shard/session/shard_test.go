@@ -169,6 +169,10 @@ func TestAShardServesAnOperator(t *testing.T) {
 		!need.GetSatisfied() || need.GetClaimedMachineCount() != 3 || need.GetNeed().GetAggregateResources()["cpu"] != "12" || need.GetMatchingSupply() != nil {
 		t.Errorf("inspected %v", frames)
 	}
+	// The roll-up says 1970.
+	if arrived := time.Unix(0, need.GetArrivalUnixNanos()); time.Since(arrived) > time.Hour || time.Until(arrived) > 0 {
+		t.Errorf("the need arrived at %v, want when the shard heard of it", arrived)
+	}
 
 	_, again := connect()
 	until(t, "the machines are told anew", again.has(func() bool { return again.configured() == 3 }))

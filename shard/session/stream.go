@@ -1,9 +1,9 @@
 package session
 
 import (
-	"context"
 	"errors"
 	"io"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -98,13 +98,16 @@ func (l *link) hello(body []byte) error {
 		return err
 	}
 	cluster := m.GetClusterId()
+	if err := model.CheckName(cluster); err != nil {
+		return status.Errorf(codes.InvalidArgument, "hello: cluster_id %v", err)
+	}
+	version := m.GetProtocolVersion()
+	if err := model.CheckOptionalName(version); err != nil {
+		return status.Errorf(codes.InvalidArgument, "hello: protocol_version %v", err)
+	}
 	switch {
-	case cluster == "" || len(cluster) > model.NameBytesMax:
-		return status.Errorf(codes.InvalidArgument, "a hello needs a cluster_id of 1 to %d bytes, got %d", model.NameBytesMax, len(cluster))
-	case len(m.GetProtocolVersion()) > model.NameBytesMax:
-		return status.Errorf(codes.InvalidArgument, "a hello needs a protocol_version of at most %d bytes, got %d", model.NameBytesMax, len(m.GetProtocolVersion()))
 	case l.cluster == "":
-		l.cluster, l.version = cluster, m.GetProtocolVersion()
+		l.cluster, l.version = cluster, version
 		close(l.named)
 		select {
 		case <-l.greeted:
@@ -121,13 +124,17 @@ func (l *link) hello(body []byte) error {
 
 // begin makes the session its cluster's. The acknowledgement lies in the
 // outbox before anybody can put news there.
-func (l *link) begin(ctx context.Context) error {
+func (l *link) begin(stream pb.Shard_SessionServer) error {
 	s := l.server
-	if err := mtls.Require(ctx, mtls.Cluster(l.cluster)); err != nil {
+	if err := mtls.Require(stream.Context(), mtls.Cluster(l.cluster)); err != nil {
 		s.metrics.identityRejected()
 		if n, ok := s.lines.refused.Next(s.clock()); ok {
 			s.log.Warn("session refused", "cluster", l.cluster, "peer", l.peer, "error", err, "unreported", n)
 		}
+		return err
+	}
+	l.limits = s.limits(l.cluster)
+	if err := stream.SetHeader(limitsHeader(l.limits)); err != nil {
 		return err
 	}
 	l.acknowledge(echoHello)
@@ -146,8 +153,11 @@ func (l *link) begin(ctx context.Context) error {
 	if s.draining.Load() {
 		l.out.end() // Drain may have passed by
 	}
-	inbound.Admitted(ctx)
+	inbound.Admitted(stream.Context())
 	close(l.greeted)
+	if s.limits(l.cluster) != l.limits {
+		l.end(errPolicy) // LimitsChanged may have passed by
+	}
 	l.resync()
 	return nil
 }
@@ -162,13 +172,24 @@ func (l *link) acknowledge(echo string) {
 
 // resync has the operator told of all its machines, beside what it sends: the
 // shard may be busy with a cycle. Operators take turns. When all of them come
-// back at once, a cycle that waits for the shard's lock waits for one of them.
+// back at once, a cycle that waits for the shard's lock waits for one of them. A
+// cluster that asks again and again, over however many sessions, is told once an
+// interval.
 func (l *link) resync() {
 	if !l.resyncing.CompareAndSwap(false, true) {
 		return
 	}
 	go func() {
 		defer l.resyncing.Store(false)
+		for wait := l.server.replays.begin(l.cluster); wait > 0; wait = l.server.replays.begin(l.cluster) {
+			timer := time.NewTimer(wait)
+			select {
+			case <-timer.C:
+			case <-l.done:
+				timer.Stop()
+				return
+			}
+		}
 		select {
 		case l.server.resyncs <- struct{}{}:
 			defer func() { <-l.server.resyncs }()

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/tonnage/tonnage/engine/demand"
+	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/supply"
 )
 
@@ -13,20 +14,15 @@ import (
 // clusters, and a cycle that passes them decides nothing for anybody: so that
 // none stops the others, a roll-up that would pass them is refused.
 const (
-	// ClusterKeysMax is how many attribute keys the requirements and hard spread
-	// of one cluster may name.
-	ClusterKeysMax = 128
-	// KeysMax is how many those of all clusters may.
+	// KeysMax is how many attribute keys the requirements and hard spread of all
+	// clusters may name.
 	KeysMax = supply.KeysMax
-	// ClusterMatchersMax is how many different sets of requirements one cluster
-	// may have.
-	ClusterMatchersMax = 1 << 13
 	// ClusterKindsMax is how many different pairs of a profile and a minimum unit the
 	// rows of one cluster may have: what is worked out for each takes room by how many
 	// classes of machines there are.
 	ClusterKindsMax = 1 << 14
-	// MatchersMax is how many all clusters may have; the table has as much room
-	// again for those that were in use before.
+	// MatchersMax is how many different sets of requirements all clusters may have;
+	// the table has as much room again for those that were in use before.
 	MatchersMax = supply.MatchersMax / 2
 )
 
@@ -39,14 +35,16 @@ type usage struct {
 
 // uses counts what the accepted demand of all clusters takes up.
 type uses struct {
+	limits ClusterLimits
+
 	mu        sync.Mutex
 	keys      map[string]int // by how many clusters
 	matchers  map[uint64]int
 	byCluster map[string]usage
 }
 
-func newUses() uses {
-	return uses{keys: map[string]int{}, matchers: map[uint64]int{}, byCluster: map[string]usage{}}
+func newUses(limits ClusterLimits) uses {
+	return uses{limits: limits, keys: map[string]int{}, matchers: map[uint64]int{}, byCluster: map[string]usage{}}
 }
 
 // reserve takes up what the roll-up needs that was decoded last into a builder, beside
@@ -55,12 +53,15 @@ func (u *uses) reserve(d *Decoder, b *demand.Builder) (usage, error) {
 	if n := b.Kinds(ClusterKindsMax); n > ClusterKindsMax {
 		return usage{}, fmt.Errorf("its rows have %d different pairs of a profile and a minimum unit; at most %d are accepted of a cluster: round minimum units up", n, ClusterKindsMax)
 	}
-	need := d.usage()
-	if n := len(need.keys); n > ClusterKeysMax {
-		return usage{}, fmt.Errorf("its requirements and spread name %d different attribute keys; at most %d are accepted of a cluster", n, ClusterKeysMax)
+	if n := b.Count(isGang); n > u.limits.Gangs {
+		return usage{}, fmt.Errorf("%d of its rows are gangs, which have a Same requirement; at most %d are accepted of a cluster: report fewer, larger ones, or raise --%s of the shard", n, u.limits.Gangs, FlagClusterGangs)
 	}
-	if n := len(need.matchers); n > ClusterMatchersMax {
-		return usage{}, fmt.Errorf("it has %d different sets of requirements; at most %d are accepted of a cluster: report fewer kinds", n, ClusterMatchersMax)
+	need := d.usage()
+	if n := len(need.keys); n > u.limits.Keys {
+		return usage{}, fmt.Errorf("its requirements and spread name %d different attribute keys; at most %d are accepted of a cluster: name fewer, or raise --%s of the shard", n, u.limits.Keys, FlagClusterKeys)
+	}
+	if n := len(need.matchers); n > u.limits.RequirementSets {
+		return usage{}, fmt.Errorf("it has %d different sets of requirements; at most %d are accepted of a cluster: report fewer kinds, or raise --%s of the shard", n, u.limits.RequirementSets, FlagClusterRequirementSets)
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -74,6 +75,9 @@ func (u *uses) reserve(d *Decoder, b *demand.Builder) (usage, error) {
 	need.reserved = true
 	return need, nil
 }
+
+// isGang tells whether rows of the profile are placed as a whole.
+func isGang(p *model.Profile) bool { return p.Same() != nil }
 
 // settle says what became of the roll-up: an accepted one takes the place of
 // the cluster's last, of another nothing stays.

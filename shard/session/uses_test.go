@@ -45,17 +45,17 @@ func TestKeysOfOneClusterDoNotStopTheOthers(t *testing.T) {
 		until(t, "it is noted", func() bool { return strings.Contains(errorOf(f, m.GetRollup().GetClusterId()), refused) })
 	}
 	greedy := f.connect(t, "greedy")
-	report(greedy, naming("greedy", keysOf("greedy", session.ClusterKeysMax+1)...), "of a cluster")
-	most := session.KeysMax / session.ClusterKeysMax
+	report(greedy, naming("greedy", keysOf("greedy", session.ClusterKeysDefault+1)...), "of a cluster")
+	most := session.KeysMax / session.ClusterKeysDefault
 	operators := make([]*operator, most)
 	for i := range operators {
 		id := fmt.Sprintf("c%d", i)
 		operators[i] = f.connect(t, id)
-		report(operators[i], naming(id, keysOf(id, session.ClusterKeysMax)...), "")
+		report(operators[i], naming(id, keysOf(id, session.ClusterKeysDefault)...), "")
 	}
 	report(greedy, naming("greedy", "one/more"), "the clusters of the shard")
 	report(greedy, naming("greedy", "c0/0", "c1/1"), "") // that others name
-	report(operators[0], naming("c0", keysOf("c0", session.ClusterKeysMax)...), "")
+	report(operators[0], naming("c0", keysOf("c0", session.ClusterKeysDefault)...), "")
 	report(operators[0], naming("c0", "c0/0"), "")
 	report(greedy, naming("greedy", "one/more"), "") // there is room now
 	if rows := f.core.rows("c1"); rows != 1 {
@@ -100,11 +100,39 @@ func TestUnitsOfOneClusterAreBounded(t *testing.T) {
 }
 
 func TestKindsOfOneClusterAreBounded(t *testing.T) {
-	mustBound(t, session.ClusterMatchersMax, func(n int) *pb.OperatorMessage {
+	mustBound(t, session.ClusterRequirementSetsDefault, func(n int) *pb.OperatorMessage {
 		m := rollup("a", n)
 		for i, need := range m.GetRollup().GetNeeds() {
 			need.Requirements[0].Values = []string{fmt.Sprint(i)}
 		}
 		return m
 	}, "sets of requirements")
+}
+
+func TestGangsOfOneClusterAreBounded(t *testing.T) {
+	mustBound(t, session.ClusterGangsDefault, func(n int) *pb.OperatorMessage {
+		m := rollup("a", n+8) // some are none
+		for _, need := range m.GetRollup().GetNeeds()[:n] {
+			need.Requirements[0] = &pb.NodeSelectorRequirement{Key: "rack", Operator: pb.NodeSelectorRequirement_OPERATOR_SAME}
+		}
+		return m
+	}, "4097 of its rows are gangs, which have a Same requirement; at most 4096 are accepted of a cluster: report fewer, larger ones, or raise --cluster-gangs-max")
+}
+
+func TestRowsOfOneClusterAreBounded(t *testing.T) {
+	mustBound(t, session.ClusterRowsDefault, func(n int) *pb.OperatorMessage { return rollup("a", n) },
+		"32769 rows; at most 32768 are accepted: report fewer, larger ones, or raise --cluster-rows-max")
+}
+
+func TestLimitsCanBeSet(t *testing.T) {
+	f := serve(t, session.Deps{Limits: session.ClusterLimits{Rows: 2}})
+	o := f.connect(t, "a")
+	o.send(rollup("a", 3))
+	await(t, f.core.taken)
+	until(t, "it is refused", func() bool { return strings.Contains(errorOf(f, "a"), "3 rows; at most 2") })
+	for _, limits := range []session.ClusterLimits{{Rows: -1}, {Rows: 1<<20 + 1}, {Gangs: -1}, {RequirementSets: session.MatchersMax + 1}, {Keys: session.KeysMax + 1}} {
+		if _, err := session.NewServer(session.Deps{Core: f.core, Limits: limits}); err == nil || !strings.Contains(err.Error(), "must be between 1 and") {
+			t.Errorf("%+v: %v", limits, err)
+		}
+	}
 }

@@ -161,13 +161,18 @@ func everything(chart string) map[string]any {
 	case "tonnage":
 		set([]any{map[string]any{"namespaceSelector": map[string]any{}}}, "networkPolicy", "from")
 		set("coordinator-tls", "coordinator", "tls", "secretName")
+		set("denied.txt", "coordinator", "tls", "denyKey")
+		set("coordinator-raft-tls", "coordinator", "raftTLS", "secretName")
 		set("shard-tls", "shard", "tls", "secretName")
+		set("denied.txt", "shard", "tls", "denyKey")
+		set("bigfleet://provider/p", "shard", "provider", "identity")
 		set("/var/lib/bigfleet-shard/audit.jsonl", "shard", "auditLog")
 		set("/export", "coordinator", "snapshotExport", "dir")
 		set([]any{map[string]any{"name": "export", "emptyDir": map[string]any{}}}, "coordinator", "extraVolumes")
 		set([]any{map[string]any{"name": "export", "mountPath": "/export"}}, "coordinator", "extraVolumeMounts")
 	case "tonnage-operator":
 		set("operator-tls", "tls", "secretName")
+		set("denied.txt", "tls", "denyKey")
 		set("#cloud-config\n# {{ .ClusterID }}\n", "bootstrapTemplate")
 	case "tonnage-pods":
 		set(map[string]any{"critical": map[string]any{"interruptionPenalty": "64"}}, "priorityClassDefaults")
@@ -178,9 +183,18 @@ func everything(chart string) map[string]any {
 // unused are values that change nothing, and say so where they stand.
 var unused = map[string]bool{"tonnage rbac.create": true}
 
+// raftTLS are a coordinator's values for mutual TLS.
+var raftTLS = map[string]any{"coordinator": map[string]any{"tls": map[string]any{"secretName": "t"}, "raftTLS": map[string]any{"secretName": "r"}}}
+
 // parents are values that count only beside others.
 var beside = map[string]map[string]any{
 	"tonnage coordinator.snapshotExport.interval": {"coordinator": map[string]any{"snapshotExport": map[string]any{"dir": "/export"}}},
+	"tonnage coordinator.tls.denyKey":             raftTLS,
+	"tonnage coordinator.raftTLS.secretName":      {"coordinator": map[string]any{"tls": map[string]any{"secretName": "t"}, "replicas": 1}},
+	"tonnage coordinator.etcdTLS.secretName":      {"coordinator": map[string]any{"etcdEndpoints": "http://etcd:2379"}},
+	"tonnage shard.tls.denyKey":                   {"shard": map[string]any{"tls": map[string]any{"secretName": "t"}}},
+	"tonnage shard.provider.identity":             {"shard": map[string]any{"tls": map[string]any{"secretName": "t"}}},
+	"tonnage-operator tls.denyKey":                {"tls": map[string]any{"secretName": "t"}},
 	"tonnage networkPolicy.from":                  {"networkPolicy": map[string]any{"enabled": true}},
 	"tonnage networkPolicy.metricsFrom":           {"networkPolicy": map[string]any{"enabled": true}},
 	"tonnage podMonitor.interval":                 {"podMonitor": map[string]any{"enabled": true}},
@@ -311,6 +325,9 @@ func TestMissingAndWrongValuesAreNamed(t *testing.T) {
 		{"tonnage-operator", map[string]any{"clusterID": "c"}, "shardAddress: is missing"},
 		{"tonnage", with("tonnage", []string{"coordinator", "replicas"}, 7), "coordinator.replicas: must be 1 to 5, got 7"},
 		{"tonnage", map[string]any{"shard": map[string]any{"provider": map[string]any{"addr": "p:1"}, "replicas": 2, "tls": map[string]any{"secretName": "s"}}}, "one certificate holds one shard's id"},
+		{"tonnage", with("tonnage", []string{"coordinator", "tls", "secretName"}, "s"), "coordinator.raftTLS.secretName: with coordinator.tls"},
+		{"tonnage", with("tonnage", []string{"coordinator", "raftTLS", "secretName"}, "s"), "give coordinator.tls.secretName too"},
+		{"tonnage", with("tonnage", []string{"coordinator"}, map[string]any{"etcdEndpoints": "etcd:2379", "tls": map[string]any{"secretName": "s"}}), "coordinator.etcdTLS.secretName: with coordinator.tls"},
 	} {
 		if _, err := render(c.chart, c.values); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", c.chart, err, c.want)

@@ -63,12 +63,14 @@ export class Unmet {
     this.now = find('.now', panel);
     this.meaning = find('.meaning', panel);
     this.body = find('.body', panel);
+    this.lowered = find('#lowered', panel);
     this.chips = new Chips(find('.chips', panel), redraw);
   }
 
   update(store) {
     const f = store.frame;
     if (!f) return this.empty('Waiting for the first cycle.');
+    this.showLowered(f.lowered ?? []);
     const counts = [...f.reasons].sort((a, b) => b.count - a.count);
     this.chips.update(counts.map((r) => ({ key: r.reason, label: reasonOf(r.reason).label, color: reasonOf(r.reason).color, count: r.count, hint: reasonOf(r.reason).text })));
     if (f.unmet.length === 0) {
@@ -83,6 +85,12 @@ export class Unmet {
     this.body.replaceChildren(rows.length > 0
       ? table('Unmet Needs, highest priority first, then oldest', NEED_HEADS, rows.map(needRow))
       : h('p.empty', {}, 'None of these is among the Needs of highest priority listed here.'));
+  }
+
+  /** The clusters whose rows are above the limits of the policy. */
+  showLowered(list) {
+    this.lowered.hidden = list.length === 0;
+    text(this.lowered, list.map((x) => `${x.cluster}: ${count(x.rows)} ${x.rows === 1 ? 'row' : 'rows'} lowered by policy (${x.limits})`).join(' · '));
   }
 
   empty(why, good = false) {

@@ -7,6 +7,15 @@
 const REFRESH_MS = 5 * 60 * 1000;
 const RETRY_MS = 2000;
 
+/**
+ * Loads the page anew when the process no longer lets this browser in: it answers
+ * with a form for the token then. A stream that is refused does not say why.
+ */
+async function askForToken() {
+  const answer = await fetch('/favicon.svg', { cache: 'no-store' });
+  if (answer.status === 401) location.reload();
+}
+
 export class Store {
   constructor(changed) {
     this.changed = changed; // called after every change
@@ -39,6 +48,7 @@ export class Store {
       // A refused request closes the source for good; a broken one retries by
       // itself. One way for both is easier to reason about.
       this.again(source, this.link === 'stopped' ? 'stopped' : 'reconnecting');
+      if (source.readyState === EventSource.CLOSED) askForToken().catch(() => {});
     });
   }
 

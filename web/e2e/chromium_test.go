@@ -262,6 +262,13 @@ func (p *page) quiet() {
 	p.complaints = nil
 }
 
+// forget leaves out what the console has said so far.
+func (p *page) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.complaints = nil
+}
+
 func (p *page) do(method string, params, result any) {
 	p.t.Helper()
 	if err := p.b.call(p.session, method, params, result); err != nil {
@@ -273,18 +280,26 @@ func (p *page) do(method string, params, result any) {
 func (p *page) visit(url string) {
 	p.t.Helper()
 	p.url = url
+	p.loads(func() {
+		var nav struct{ ErrorText string }
+		p.do("Page.navigate", map[string]any{"url": url}, &nav)
+		if nav.ErrorText != "" {
+			p.t.Fatalf("visit %s: %s", url, nav.ErrorText)
+		}
+	})
+}
+
+// loads does something that loads a page, and waits for the load event.
+func (p *page) loads(do func()) {
+	p.t.Helper()
 	for len(p.loaded) > 0 {
 		<-p.loaded
 	}
-	var nav struct{ ErrorText string }
-	p.do("Page.navigate", map[string]any{"url": url}, &nav)
-	if nav.ErrorText != "" {
-		p.t.Fatalf("visit %s: %s", url, nav.ErrorText)
-	}
+	do()
 	select {
 	case <-p.loaded:
 	case <-time.After(callLimit):
-		p.t.Fatalf("visit %s: not loaded in %v", url, callLimit)
+		p.t.Fatalf("%s: not loaded in %v", p.url, callLimit)
 	}
 }
 

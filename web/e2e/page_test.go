@@ -40,7 +40,7 @@ func serve(t *testing.T, feed *web.Feed) string {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	site := web.New(web.Config{Feed: feed, Metrics: prometheus.NewRegistry()})
-	go func() { done <- site.Serve(ctx, l) }()
+	go func() { done <- site.Serve(ctx, l, nil) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -126,7 +126,7 @@ func serveOn(t *testing.T, l net.Listener, cycles int) (stop func()) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- web.New(web.Config{Feed: feed}).Serve(ctx, l) }()
+	go func() { done <- web.New(web.Config{Feed: feed}).Serve(ctx, l, nil) }()
 	return func() {
 		cancel()
 		if err := <-done; err != nil && !errors.Is(err, net.ErrClosed) {

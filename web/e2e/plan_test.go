@@ -50,7 +50,7 @@ func TestAPreemptLeadsToThePictureOfItsPlan(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- site.Serve(ctx, l) }()
+	go func() { done <- site.Serve(ctx, l, nil) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil && !errors.Is(err, net.ErrClosed) {

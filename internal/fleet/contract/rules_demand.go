@@ -60,6 +60,35 @@ var matchingRules = []rule{
 		s.machine("m", idle, cpu(8))
 		s.run().lacks(n, vec("fpga", 1))
 	}},
+	{"ARowThatWaitsForWhatNoMachineOffersKeepsItsCredit", func(s *scene) {
+		n := s.need("c", 10, vec("cpu", 8, "fpga", 2), unit(vec("cpu", 4, "fpga", 1)))
+		s.machine("a", bound, cpu(4), of("c"), serving(n))
+		s.machine("b", idle, cpu(4))
+		s.machine("d", bound, cpu(4), of("v"))
+		s.run().claims(n, "a").lacks(n, vec("cpu", 4, "fpga", 2)).unmet(n, reference.UnmetNoMatchingSupply).does("Reclaim d")
+	}},
+	{"ARowThatWaitsIsNotSatisfiedByTheRest", func(s *scene) {
+		n := s.need("c", 10, vec("cpu", 4, "fpga", 1), unit(vec("cpu", 4, "fpga", 1)))
+		s.machine("a", bound, cpu(4), of("c"), serving(n))
+		s.run().claims(n, "a").lacks(n, vec("fpga", 1)).unmet(n, reference.UnmetNoMatchingSupply).does()
+	}},
+	{"OneMachineThatOffersTheNameEndsTheWait", func(s *scene) {
+		n := s.need("c", 10, vec("cpu", 4, "fpga", 1), unit(vec("cpu", 4, "fpga", 1)))
+		s.machine("a", bound, cpu(4), of("c"), serving(n))
+		s.machine("b", idle, vec("cpu", 4, "fpga", 1))
+		s.run().claims(n, "b").satisfied(n).does("Bootstrap b 0", "Reclaim a")
+	}},
+	{"AGangThatCannotBeWholeWaits", func(s *scene) {
+		n := s.need("c", 10, vec("cpu", 8, "fpga", 1), unit(cpu(4)), same(rackKey))
+		s.machine("a", bound, cpu(4), of("c"), serving(n), rack("r1"))
+		s.machine("b", idle, cpu(4), rack("r1"))
+		s.run().claims(n, "a").lacks(n, vec("cpu", 4, "fpga", 1)).unmet(n, reference.UnmetNoMatchingSupply).does()
+	}},
+	{"WhatNoMachineOffersDoesNotCount", func(s *scene) {
+		n := s.need("c", 10, vec("cpu", 4, "fpga", 1))
+		s.machine("m", idle, cpu(8))
+		s.run().claims(n, "m").lacks(n, vec("fpga", 1)).unmet(n, reference.UnmetNoMatchingSupply)
+	}},
 	{"AMachineWithNothingWantedIsNotClaimed", func(s *scene) {
 		n := s.need("c", 10, vec("gpu", 8))
 		s.machine("a", idle, cpu(8))

@@ -13,6 +13,8 @@
 // Input is bounded in size, depth and what YAML aliases may expand to.
 package document
 
+import "github.com/tonnage/tonnage/engine/model"
+
 // Limits of a document.
 const (
 	// JSONBytesMax is the largest JSON file. A machine takes about 400 bytes,
@@ -29,7 +31,7 @@ const (
 	// FaultsMax is how many faults are kept; further ones are counted.
 	FaultsMax = 100
 	// NameBytesMax is how long a name may be.
-	NameBytesMax = 512
+	NameBytesMax = model.NameBytesMax
 	// QuotedBytesMax is how much of a faulty text a message repeats.
 	QuotedBytesMax = 64
 )

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/tonnage/tonnage/engine/model"
 )
 
 // Reader decodes a tree. It knows the path to what is being read, and collects
@@ -28,6 +28,9 @@ type step struct {
 // Faults returns the faults in the order in which they were found, and how
 // many more there are than were kept.
 func (r *Reader) Faults() ([]Fault, int) { return r.faults, r.more }
+
+// Count returns how many faults there are, those beyond FaultsMax included.
+func (r *Reader) Count() int { return len(r.faults) + r.more }
 
 // Failed reports whether there is any fault.
 func (r *Reader) Failed() bool { return len(r.faults) > 0 }
@@ -161,29 +164,33 @@ func (r *Reader) Text(n *Node, into *string) {
 	}
 }
 
-// Name reads a text that identifies something: neither empty nor longer than
-// NameBytesMax, and printable.
+// Plain reads a text that is compared with others and may be empty; it must pass
+// model.CheckText.
+func (r *Reader) Plain(n *Node, into *string) {
+	r.checked(n, into, model.CheckText[string])
+}
+
+// Name reads a text that identifies something; it must pass model.CheckName.
 func (r *Reader) Name(n *Node, into *string) {
+	r.checked(n, into, model.CheckName[string])
+}
+
+// OptionalName reads a name that may be empty; it must pass
+// model.CheckOptionalName.
+func (r *Reader) OptionalName(n *Node, into *string) {
+	r.checked(n, into, model.CheckOptionalName[string])
+}
+
+// checked reads a text that must pass check.
+func (r *Reader) checked(n *Node, into *string, check func(string) error) {
 	if !r.want(n, Text) {
 		return
 	}
-	if msg := nameFault(n.Text); msg != "" {
-		r.Fault("%s", msg)
+	if err := check(n.Text); err != nil {
+		r.Fault("%v", err)
 		return
 	}
 	*into = n.Text
-}
-
-func nameFault(name string) string {
-	switch {
-	case name == "":
-		return "must not be empty"
-	case len(name) > NameBytesMax:
-		return fmt.Sprintf("is longer than %d bytes", NameBytesMax)
-	case strings.ContainsFunc(name, unicode.IsControl):
-		return "holds a control character: " + Quote(name)
-	}
-	return ""
 }
 
 // Bool reads true or false.
@@ -316,8 +323,18 @@ func (r *Reader) Names(n *Node, into *[]string) {
 }
 
 // Map reads an object with free keys and calls item for each of its values,
-// one level down. An empty key and a key that occurs twice are faults.
+// one level down. A key that does not pass model.CheckName and one that occurs
+// twice are faults.
 func (r *Reader) Map(n *Node, item func(key string, n *Node)) {
+	r.mapOf(n, model.CheckName[string], item)
+}
+
+// OptionalMap is Map for keys that may be empty.
+func (r *Reader) OptionalMap(n *Node, item func(key string, n *Node)) {
+	r.mapOf(n, model.CheckOptionalName[string], item)
+}
+
+func (r *Reader) mapOf(n *Node, check func(key string) error, item func(key string, n *Node)) {
 	if !r.want(n, Object) {
 		return
 	}
@@ -336,9 +353,9 @@ func (r *Reader) Map(n *Node, item func(key string, n *Node)) {
 			seen[it.Key] = true
 		}
 		r.Enter(it.Key)
-		switch msg := nameFault(it.Key); {
-		case msg != "":
-			r.Fault("the key %s", msg)
+		switch err := check(it.Key); {
+		case err != nil:
+			r.Fault("the key %v", err)
 		case twice:
 			r.Fault("the key occurs twice")
 		default:

@@ -40,6 +40,7 @@ type Options struct {
 	Shard   string      // this shard's id; not empty
 	Epoch   *epoch.File // this process's epoch
 	TLS     *mtls.Material
+	Server  mtls.Server // what the provider's certificate must show, if TLS is not nil
 	// Cursors asks for what has changed, where the provider can tell.
 	Cursors bool
 	// CallTimeout and ListTimeout end calls whose context has no deadline.
@@ -128,7 +129,7 @@ func New(o Options) (*Client, error) {
 		return nil, fmt.Errorf("provider client: %w", err)
 	}
 	c := &Client{o: o, metrics: o.Metrics}
-	options := append(o.TLS.DialOptions(),
+	options := append(o.TLS.DialOptionsTo(o.Server),
 		grpc.WithDisableRetry(), // attempts have tokens of their own
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: redial, MinConnectTimeout: o.AttemptTimeout}),
 		grpc.WithStatsHandler(&observer{connections: &c.connections}))

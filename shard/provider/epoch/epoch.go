@@ -12,6 +12,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tonnage/tonnage/internal/private"
 )
 
 // The files of a data folder.
@@ -44,10 +46,10 @@ type File struct {
 // The error wraps ErrInUse when another process has it, and names the file when
 // what it says is no epoch.
 func Open(dir string) (*File, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := private.MkdirAll(dir); err != nil {
 		return nil, fmt.Errorf("epoch: %w", err)
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o644)
+	lock, err := private.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, fmt.Errorf("epoch: %w", err)
 	}
@@ -132,7 +134,7 @@ func read(path string) (int64, error) {
 // write has the number on disk when it returns, or leaves the old one there.
 func (f *File) write(n int64) error {
 	temp := filepath.Join(f.dir, tempName)
-	w, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	w, err := private.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return err
 	}

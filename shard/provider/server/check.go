@@ -23,12 +23,14 @@ func invalid(format string, args ...any) error {
 	return status.Errorf(codes.InvalidArgument, format, args...)
 }
 
+// checkName refuses a name that breaks the rule of model.CheckName; one that is not
+// required may be empty.
 func checkName(field, name string, required bool) error {
-	switch {
-	case required && name == "":
-		return invalid("%s: must not be empty", field)
-	case len(name) > model.NameBytesMax:
-		return invalid("%s: must have at most %d bytes, has %d", field, model.NameBytesMax, len(name))
+	if name == "" && !required {
+		return nil
+	}
+	if err := model.CheckName(name); err != nil {
+		return invalid("%s %v", field, err)
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func (e *entries) add(b []byte) error {
 // set is a map as records share it, and what it means.
 type set struct {
 	digest    uint64
-	number    uint64 // of labels, 0 = they are longer than may be
+	number    uint64 // of labels, 0 = model.CheckLabels refuses them
 	entries   map[string]string
 	raw       []string // the entries as they came when the set was first met
 	resources model.Resources
@@ -154,10 +154,10 @@ func (m *memo) find(e *entries, fill func(*set) error) (*set, error) {
 	return s, nil
 }
 
-// number gives labels a number if they are not too long, which the shard tells of
-// each machine that has them.
+// number gives labels a number if they are in order. Of those that are not, the
+// shard says so for each machine that has them.
 func number(s *set) error {
-	if model.LabelBytes(s.entries) <= model.LabelsBytesMax {
+	if model.CheckLabels(s.entries) == nil {
 		s.number = shard.NumberLabels()
 	}
 	return nil

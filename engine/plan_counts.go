@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// PlanEnd says why a plan of preemption, or a reservation, ends in a cycle.
+type PlanEnd uint8
+
+// The causes. Of a plan whose machines end for several causes the first of these counts.
+const (
+	PlanStands         PlanEnd = iota // it has not ended
+	PlanRankLost                      // a Need of higher rank takes one of its machines
+	PlanDomainLost                    // its domain cannot cover the owner any more, whatever is preempted there
+	PlanOwnerGone                     // the owner is not in the demand any more
+	PlanOwnerSatisfied                // the owner is satisfied by other machines
+	PlanUnneeded                      // what else is on its way covers all that the owner lacks
+	PlanExpired                       // its deadlines have passed
+	PlanMachinesGone                  // its machines are in states in which they cannot be held
+
+	// NumPlanEnds is the number of causes, PlanStands included.
+	NumPlanEnds = int(PlanMachinesGone) + 1
+)
+
+var planEndNames = [NumPlanEnds]string{"", "rank_lost", "domain_lost", "owner_gone", "owner_satisfied", "unneeded", "expired", "machines_gone"}
+
+// String returns the cause's name as files and metrics spell it.
+func (e PlanEnd) String() string { return planEndNames[e] }
+
+// PlanCounts say what became of plans of preemption in a cycle. All that is reserved
+// for one owner by plans is one plan, in whichever cycles it was planned. They are 0
+// with VictimsMachine, which makes no plans.
+type PlanCounts struct {
+	// PlansMade counts the Needs for which the cycle preempts or reserves by a plan, also
+	// those that add to a plan of an earlier cycle.
+	PlansMade int
+	// Of the plans of earlier cycles: PlansKept still hold a machine after the cycle;
+	// PlansCompleted hold none, since their owners bind what was left; PlansEnded, by
+	// cause, hold none, and their owners bind nothing of it. PlansEnded[PlanStands] is 0.
+	PlansKept, PlansCompleted int
+	PlansEnded                [NumPlanEnds]int
+	// Remainder counts the machines that plans preempt and hold for nobody: the rest of
+	// gangs that they break.
+	Remainder int
+}
+
+// planFate is what became of one owner's plan: whether it holds a machine yet, whether
+// the owner binds one, and the first cause for which it lost one.
+type planFate struct {
+	stands, binds bool
+	end           PlanEnd
+}
+
+// noteFate notes what became of a machine that a plan of an earlier cycle holds.
+func (p *pass) noteFate(fates map[model.Owner]planFate, owner model.Owner, end PlanEnd, binds bool) {
+	f := fates[owner]
+	switch {
+	case end != PlanStands && (f.end == PlanStands || end < f.end):
+		f.end = end
+	case end == PlanStands && binds:
+		f.binds = true
+	case end == PlanStands:
+		f.stands = true
+	}
+	fates[owner] = f
+}
+
+// countPlans counts the plans of earlier cycles by what became of them, and those of
+// this cycle. It needs the victims and what is planned in rank order.
+func (p *pass) countPlans(c *PlanCounts, fates map[model.Owner]planFate) {
+	for _, f := range fates {
+		switch {
+		case f.stands:
+			c.PlansKept++
+		case f.binds:
+			c.PlansCompleted++
+		default:
+			c.PlansEnded[f.end]++
+		}
+	}
+	if p.e.opts.Victims != VictimsGang {
+		return
+	}
+	for _, v := range p.victims {
+		if p.takenBy(v.row) == noNeed {
+			c.Remainder++
+		}
+	}
+	victims, planned := p.victims, p.planned
+	for len(victims)+len(planned) > 0 {
+		c.PlansMade++
+		var need int32
+		if len(planned) == 0 || len(victims) > 0 && p.rankOf[victims[0].need] <= p.rankOf[planned[0].need] {
+			need = victims[0].need
+		} else {
+			need = planned[0].need
+		}
+		for len(victims) > 0 && victims[0].need == need {
+			victims = victims[1:]
+		}
+		for len(planned) > 0 && planned[0].need == need {
+			planned = planned[1:]
+		}
+	}
+}
