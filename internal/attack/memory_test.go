@@ -31,7 +31,6 @@ type target struct {
 	answers       string // that answers an empty message with a long one
 	messageMax    int    // of the method
 	hello         func(cluster string) []byte
-	identities    []string
 }
 
 // varint and field write protobuf without the product's own code.
@@ -165,7 +164,7 @@ var attacks = []struct {
 		})
 	}},
 	{idleConnections, func(a *attacker) {
-		a.each(3000, func(i int) {
+		a.each(3000, func(int) {
 			if p := dial(a.ctx, a.address, nil); p != nil { // over TLS they stop at the handshake
 				p.call(a.method)
 			}

@@ -340,7 +340,10 @@ func TestRoomIsSharedOut(t *testing.T) {
 			t.Fatalf("%d wait and %d bytes are held", wait, held)
 		}
 		select {
-		case <-tiny:
+		case err := <-tiny:
+			if !errors.Is(err, io.EOF) {
+				t.Fatal(err)
+			}
 		default:
 			t.Fatal("a small message waits for large ones")
 		}

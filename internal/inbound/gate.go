@@ -125,7 +125,6 @@ func New(o Options) *Gate {
 		grpc.MaxConcurrentStreams(StreamsPerConnectionMax),
 		grpc.MaxHeaderListSize(HeaderBytesMax),
 		grpc.ConnectionTimeout(HandshakeSecondsMax*time.Second),
-		grpc.SharedWriteBuffer(true),
 		grpc.ReadBufferSize(readBufferBytes),
 		experimental.BufferPool(arrivals),
 	)
