@@ -414,15 +414,14 @@ func (c *conn) refuse(why reason, err error) {
 	})
 }
 
-// Close closes the connection.
+// Close closes the connection. What lies below learns of it even if refuse was
+// first: it may keep a list of open connections.
 func (c *conn) Close() error {
-	var err error
 	c.once.Do(func() {
 		close(c.closed)
-		err = c.Conn.Close()
 		c.gate.leave(c)
 	})
-	return err
+	return c.Conn.Close()
 }
 
 // who returns whose connection it is, for the log.

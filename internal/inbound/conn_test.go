@@ -23,6 +23,7 @@ type script struct {
 	data     []byte
 	chunk    int
 	closed   atomic.Bool
+	closes   atomic.Int32
 }
 
 func (s *script) Read(p []byte) (int, error) {
@@ -34,7 +35,11 @@ func (s *script) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (s *script) Close() error { s.closed.Store(true); return nil }
+func (s *script) Close() error {
+	s.closed.Store(true)
+	s.closes.Add(1)
+	return nil
+}
 
 func (s *script) RemoteAddr() net.Addr {
 	return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 1}
@@ -192,6 +197,23 @@ func TestSilentConnectionsAreClosed(t *testing.T) {
 		_ = proven.Close()
 		idle(t, g)
 	})
+}
+
+// What lies below a refused connection, as the list of those that a deny-list
+// ends, is closed when gRPC closes it.
+func TestARefusedConnectionIsClosedBelow(t *testing.T) {
+	g := newTestGate()
+	c, raw := arriving(t, g, nil, 1)
+	below := &script{}
+	c.Conn = below
+	c.refuse(reasonSlow, errLate)
+	if raw.closes.Load() != 1 || below.closes.Load() != 0 {
+		t.Fatal("refusing closes the connection itself, without waiting for TLS")
+	}
+	if _ = c.Close(); below.closes.Load() != 1 {
+		t.Fatal("what lies below is not closed")
+	}
+	idle(t, g)
 }
 
 func TestTheOldestUnprovenConnectionMakesRoom(t *testing.T) {
