@@ -15,7 +15,8 @@
 // # Budgets
 //
 // A stage fails when it takes more than 1.5 times its budget, or more than 3
-// times on a busy machine. A machine is busy when processes other than the
+// times on a busy machine; fifteen seconds more than its budget are always
+// allowed. A machine is busy when processes other than the
 // stage's own used more than a quarter of its cores on average over the stage.
 // That figure is exact where the load average is not: /proc/stat says how much
 // processor time was used in all, stolen time of a virtual machine included,

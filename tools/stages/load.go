@@ -19,6 +19,9 @@ const (
 
 	quietFactor = 1.5 // times its budget that a stage may take
 	busyFactor  = 3.0 // the same on a busy machine
+	// slack is what every stage may take beyond its budget: a short stage is not
+	// failed by a slow start.
+	slack = 15 * time.Second
 )
 
 // usage is the processor time used up to a moment.
@@ -105,10 +108,11 @@ func busy(othersCores float64, known bool, load float64, cores int) bool {
 
 // allowed is how long a stage may take.
 func allowed(budget time.Duration, isBusy bool) time.Duration {
+	factor := quietFactor
 	if isBusy {
-		return time.Duration(busyFactor * float64(budget))
+		factor = busyFactor
 	}
-	return time.Duration(quietFactor * float64(budget))
+	return max(time.Duration(factor*float64(budget)), budget+slack)
 }
 
 func cores() int { return runtime.NumCPU() }

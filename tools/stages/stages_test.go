@@ -96,6 +96,12 @@ func TestABusyMachineHasMoreTime(t *testing.T) {
 	}
 }
 
+func TestShortStagesHaveSlack(t *testing.T) {
+	if got, want := allowed(time.Second, false), time.Second+slack; got != want {
+		t.Errorf("a stage of a second may take %v, want %v", got, want)
+	}
+}
+
 func TestOthersIsWhatIsNotOurs(t *testing.T) {
 	at := time.Unix(1000, 0)
 	from := usage{at: at, all: 100 * time.Second, ours: 10 * time.Second, valid: true}
@@ -162,7 +168,7 @@ func TestEveryStageRuns(t *testing.T) {
 }
 
 func TestSlowStageFailsTheSuite(t *testing.T) {
-	slow := result{stage: stage{"slow", "a", time.Second, nil}, took: 4 * time.Second, known: true, cores: 2}
+	slow := result{stage: stage{"slow", "a", time.Minute, nil}, took: 4 * time.Minute, known: true, cores: 2}
 	if err := report(&bytes.Buffer{}, []result{slow}, 1); err == nil {
 		t.Error("four times the budget passes")
 	}
