@@ -118,15 +118,6 @@ func (a *asm) end() {
 	a.RET()
 }
 
-// zero clears a register.
-func (a *asm) zero(v reg.VecVirtual, avx512 bool) {
-	if avx512 {
-		a.VPXORQ(v, v, v)
-		return
-	}
-	a.VPXOR(v, v, v)
-}
-
 // suffix names a twin.
 func suffix(avx512 bool) string {
 	if avx512 {
