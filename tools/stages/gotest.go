@@ -199,7 +199,11 @@ func (t *tally) summary() {
 
 // goTest runs go test with more arguments and shows how it advances.
 func goTest(ctx context.Context, root string, out *printer, args []string) error {
-	t := newTally(out, countPackages(ctx, root, args))
+	stop := out.watch(func() string { return "    the go command lists the packages" })
+	packages := countPackages(ctx, root, args)
+	stop()
+	fmt.Fprintf(out, "go test %s: %d packages\n", strings.Join(args, " "), packages)
+	t := newTally(out, packages)
 	read, write := io.Pipe()
 	cmd := command(ctx, root, out, append([]string{"go", "test", "-json"}, args...)...)
 	cmd.Stdout = write

@@ -20,6 +20,9 @@ const (
 	tick = time.Second
 	// namesMax is how many packages or programs a line of progress names.
 	namesMax = 4
+	// nameCharactersMax bounds the name of a program: some write all their
+	// arguments into it.
+	nameCharactersMax = 60
 )
 
 // printer passes output on, and prints a line of progress when there has been
@@ -123,7 +126,7 @@ func working(root int) string {
 	visit = func(pid int) {
 		if len(children[pid]) == 0 && pid != root {
 			if name := describe(commands[pid]); name != "" {
-				names = append(names, name)
+				names = append(names, name[:min(len(name), nameCharactersMax)])
 			}
 		}
 		for _, child := range children[pid] {
@@ -155,7 +158,8 @@ func describe(command []string) string {
 	if len(command) == 0 || command[0] == "" {
 		return ""
 	}
-	name := filepath.Base(command[0])
+	program, _, _ := strings.Cut(command[0], " ")
+	name := filepath.Base(program)
 	i := slices.Index(command, "-p")
 	switch {
 	case name == "compile" && i > 0 && i+1 < len(command):

@@ -238,6 +238,7 @@ func TestDescribe(t *testing.T) {
 		{[]string{"/usr/bin/go", "mod", "download"}, "go mod"},
 		{[]string{"compile", "-p"}, "compile"},
 		{[]string{""}, ""},
+		{[]string{"/tmp/chromium --type=gpu --no-sandbox"}, "chromium"},
 	} {
 		if got := describe(c.command); got != c.want {
 			t.Errorf("%v is described as %q, want %q", c.command, got, c.want)
