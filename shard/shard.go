@@ -238,15 +238,7 @@ func (s *Shard) cycle(ctx context.Context, now int64, listing *ListResponse, lis
 		s.metrics.cycleFailed()
 		return c, nil, fmt.Errorf("cycle %d decides nothing: %w", c.Number, err)
 	}
-	s.settledCycle = s.cycles
-	s.noteKind(in, plan)
-	s.noteIgnored()
-	if !s.admission.Load().KnowsOffer(s.demand) {
-		s.admission.Store(s.demand.Admission())
-	}
-	if s.decided != nil {
-		s.decided(in, plan)
-	}
+	s.note(in, plan)
 	c.Plan = plan
 	c.Durations.decided(&plan.Stats)
 	report := s.startReport(plan)
@@ -269,6 +261,19 @@ func (s *Shard) cycle(ctx context.Context, now int64, listing *ListResponse, lis
 	s.metrics.cycle(s, c)
 	s.finishReport(report, c)
 	return c, report, nil
+}
+
+// note keeps what a decision says of the tables, before it is carried out.
+func (s *Shard) note(in engine.Input, plan *engine.Plan) {
+	s.settledCycle = s.cycles
+	s.noteKind(in, plan)
+	s.noteIgnored()
+	if !s.admission.Load().KnowsOffer(s.demand) {
+		s.admission.Store(s.demand.Admission())
+	}
+	if s.decided != nil {
+		s.decided(in, plan)
+	}
 }
 
 // noteIgnored logs that machines offer more resources than decisions take account

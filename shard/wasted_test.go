@@ -28,6 +28,7 @@ func TestUndoneIsCountedByWhatHasChanged(t *testing.T) {
 		if _, err := s.ApplyRollup(cluster, needs(amount), 1); err != nil {
 			t.Fatal(err)
 		}
+		s.takeMail()
 	}
 	for _, c := range []struct {
 		name       string

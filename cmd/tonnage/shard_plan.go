@@ -146,6 +146,16 @@ func (f *shardFlags) faults(p *shardPlan) (faults []error) {
 	if f.auditBytes < 0 {
 		fault("--audit-log-max-bytes cannot be negative, got %d", f.auditBytes)
 	}
+	faults = append(faults, f.clusterFaults()...)
+	if err := checkWorkers(f.workers); err != nil {
+		faults = append(faults, err)
+	}
+	return faults
+}
+
+// clusterFaults lists what is wrong with the limits of one cluster.
+func (f *shardFlags) clusterFaults() (faults []error) {
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	if f.clusterInterval < 0 || f.clusterInterval > clusterIntervalMax {
 		fault("--%s must be between 0 and %v, got %v", flagClusterInterval, clusterIntervalMax, f.clusterInterval)
 	}
@@ -161,9 +171,6 @@ func (f *shardFlags) faults(p *shardPlan) (faults []error) {
 		}
 	}
 	if err := f.clusters.Validate(); err != nil {
-		faults = append(faults, err)
-	}
-	if err := checkWorkers(f.workers); err != nil {
 		faults = append(faults, err)
 	}
 	return faults

@@ -101,10 +101,21 @@ type fleet struct {
 // New returns the service of one replica. It has no replica until Attach: until
 // then it says that no leader is known.
 func New(c Config) *Service {
-	return &Service{config: c, health: health.NewServer(), gate: inbound.New(inbound.Options{
+	s := &Service{config: c, health: health.NewServer()}
+	s.gate = inbound.New(inbound.Options{
 		Rules: rules, TLS: c.TLS, MessageBytesMax: RequestBytesMax, Log: c.Log,
-		Settings: c.Inbound,
-	})}
+		Settings: c.Inbound, Refusal: s.refusal,
+	})
+	return s
+}
+
+// refusal is what a caller hears that may not call: on a follower the same as
+// everybody, by protocol.
+func (s *Service) refusal(denied error) error {
+	if err := s.lead(); err != nil {
+		return err
+	}
+	return denied
 }
 
 // Server returns a gRPC server with all services.

@@ -49,7 +49,7 @@ func CheckOptionalName[T string | []byte](name T) error {
 // Its length is for others to bound; it may be empty. The error is as that of
 // CheckName.
 func CheckText[T string | []byte](text T) error {
-	for i := 0; i < len(text); {
+	for i := plainPrefix(text); i < len(text); {
 		if c := text[i]; c >= ' ' && c < 0x7f {
 			i++
 			continue
@@ -64,6 +64,22 @@ func CheckText[T string | []byte](text T) error {
 		i += size
 	}
 	return nil
+}
+
+// plainPrefix returns how many bytes at the beginning of a text are certainly
+// printable ASCII. It looks at eight at a time.
+func plainPrefix[T string | []byte](text T) int {
+	const ones = 0x0101010101010101
+	i := 0
+	for ; i+8 <= len(text); i += 8 {
+		x := uint64(text[i]) | uint64(text[i+1])<<8 | uint64(text[i+2])<<16 | uint64(text[i+3])<<24 |
+			uint64(text[i+4])<<32 | uint64(text[i+5])<<40 | uint64(text[i+6])<<48 | uint64(text[i+7])<<56
+		// The highest bit of a byte is set for those below ' ', for DEL and above it.
+		if ((x-' '*ones)|x|(x+ones))&(0x80*ones) != 0 {
+			break
+		}
+	}
+	return i
 }
 
 func checkBounded[T string | []byte](name T) error {

@@ -2,6 +2,7 @@ package attack_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -83,7 +84,7 @@ func (x *resourceTenant) needs() map[string]*pb.NeedView {
 			out[frame.GetNeed().GetNeed().GetGroup()] = frame.GetNeed()
 		}
 	}
-	if err != io.EOF {
+	if !errors.Is(err, io.EOF) {
 		x.t.Logf("InspectNeeds: %v", err)
 	}
 	return out

@@ -62,7 +62,7 @@ func (d *draw) extremeIDs() {
 		case 2:
 			m.ID = fmt.Sprintf("%x", uint64(n+1)*0x9e3779b97f4a7c15)
 		default:
-			m.ID = pick(d, "é", "\x00", "\xff", "~", "Z", "host/") + fmt.Sprint(n) + pick(d, "-", "\x00", "-9")
+			m.ID = pick(d, "é", " ", "~", "Z", "host/") + fmt.Sprint(n) + pick(d, "-", " ", "-9")
 		}
 		if m.Host != "" {
 			m.Host = pick(d, "host-"+m.ID, m.ID, "h")
@@ -82,7 +82,7 @@ func (d *draw) extremeLabels() {
 			typed  *string
 			values []string
 		}{
-			{keyRack, nil, []string{"", "/", ",", "r1/", "\x00", "r1\x00"}},
+			{keyRack, nil, []string{"", "/", ",", "r1/", " ", "r1 "}},
 			{model.KeyZone, &m.Zone, []string{"", "za", "zb"}},
 			{model.KeyInstanceType, &m.InstanceType, []string{"small", "large", "", "gpu"}},
 			{keyGeneration, nil, []string{"9223372036854775807", "-9223372036854775808", "9223372036854775808", "+1", "007", " 1", "0x1", "-0"}},

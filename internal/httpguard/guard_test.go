@@ -248,7 +248,7 @@ func TestLogin(t *testing.T) {
 	if w.Code != http.StatusSeeOther || len(cookies) != 1 || !cookies[0].HttpOnly || cookies[0].SameSite != http.SameSiteStrictMode || strings.Contains(cookies[0].Value, secret) {
 		t.Fatalf("login: %d %v", w.Code, w.Header())
 	}
-	with := []string{"Cookie", cookieName(httptest.NewRequest("GET", "/", nil)) + "-8780=" + cookies[0].Value}
+	with := []string{"Cookie", cookieName(httptest.NewRequest(http.MethodGet, "/", nil)) + "-8780=" + cookies[0].Value}
 	if w := ask(g, read, caller{peer: far, host: "fleet.example", header: with}); w.Code != 200 {
 		t.Errorf("with the cookie: %d %s", w.Code, w.Body)
 	}

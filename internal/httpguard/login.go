@@ -73,7 +73,7 @@ func (g *Guard) Login() http.Handler {
 			writeForm(w, http.StatusUnauthorized, "This is not the token of this process.")
 			return
 		}
-		http.SetCookie(w, &http.Cookie{
+		http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure as soon as the page is served over TLS
 			Name: cookieName(r), Value: g.config.Token.session(time.Now()), Path: "/", MaxAge: int(sessionLife.Seconds()),
 			Secure: r.TLS != nil, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		})

@@ -38,7 +38,7 @@ func served(t *testing.T, h http.Handler, o Options) string {
 
 func TestServeBoundsWhatARequestSends(t *testing.T) {
 	read := make(chan error, 1)
-	at := served(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	at := served(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, err := io.Copy(io.Discard, r.Body)
 		read <- err
 	}), Options{})
@@ -75,7 +75,9 @@ func TestServeBoundsConnectionsOfAnAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Close() })
-		c.SetDeadline(time.Now().Add(20 * time.Second))
+		if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 			return c, false
 		}

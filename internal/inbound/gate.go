@@ -77,7 +77,10 @@ type Options struct {
 	// Denied is told the method of each call whose peer has none of the roles
 	// that may make it; nil = nobody is told. It must not block.
 	Denied func(method string)
-	Log    *slog.Logger // nil = none
+	// Refusal returns the error that such a call ends with; nil = an error with
+	// the code PermissionDenied, which it is given. It must not block.
+	Refusal func(denied error) error
+	Log     *slog.Logger // nil = none
 }
 
 // Gate guards one gRPC server. It is a prometheus.Collector. Safe for
@@ -88,6 +91,7 @@ type Gate struct {
 	perAddress int
 	options    []grpc.ServerOption
 	denied     func(method string)
+	refusal    func(denied error) error
 	refusals   refusals
 
 	mu          sync.Mutex
@@ -108,7 +112,7 @@ func New(o Options) *Gate {
 		panic(fmt.Sprintf("inbound: messages of %d bytes, must be of 1 to %d", o.MessageBytesMax, MessageBytesMax))
 	}
 	g := &Gate{
-		rules: o.Rules, messageMax: int64(o.MessageBytesMax), perAddress: o.ConnectionsPerAddress, denied: o.Denied,
+		rules: o.Rules, messageMax: int64(o.MessageBytesMax), perAddress: o.ConnectionsPerAddress, denied: o.Denied, refusal: o.Refusal,
 		refusals: refusals{log: o.Log}, unproven: list.New(), addresses: map[string]*party{},
 		identities: map[mtls.Identity]*party{}, partial: map[*stream]partial{},
 	}
@@ -348,6 +352,9 @@ func (g *Gate) tap(ctx context.Context, info *tap.Info) (context.Context, error)
 		g.refusals.note(c, reasonPermission, err)
 		if g.denied != nil {
 			g.denied(info.FullMethodName)
+		}
+		if g.refusal != nil {
+			err = g.refusal(err)
 		}
 		return nil, err
 	}
