@@ -38,7 +38,7 @@ var (
 
 // stages are all stages, in the order in which they run.
 var stages = []stage{
-	{"tests", "test", 480 * time.Second, onlyCI},
+	{"tests", "test", 435 * time.Second, onlyCI},
 	{"Kubernetes binaries", "k8s-tools", 340 * time.Second, both},
 	{"operator and API server", "test-cluster", 80 * time.Second, both},
 	{"pods in one cluster", "e2e-short", 90 * time.Second, both},
@@ -48,7 +48,7 @@ var stages = []stage{
 	{"format", "fmt-check", 5 * time.Second, onlyCI},
 	{"architecture", "arch", 10 * time.Second, onlyCI},
 	{"tidiness", "tidy-check", 40 * time.Second, onlyCI},
-	{"vet", "vet", 70 * time.Second, onlyCI},
+	{"vet", "vet", 115 * time.Second, onlyCI},
 	{"linters", "lint", 330 * time.Second, onlyCI},
 	{"platforms", "platforms", 200 * time.Second, onlyCI},
 	{"generated assembly", "asm-check", 10 * time.Second, onlyCI},
