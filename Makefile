@@ -111,19 +111,19 @@ build/stages: $(wildcard tools/stages/*.go) tools/go.mod
 
 .PHONY: soak-restart
 soak-restart: ## kill the shard at random moments under load (KILLS=200 SEED=0)
-	$(GO) test -count=1 -timeout 60m -v ./internal/e2e -run Killed -kills $(KILLS) -seed $(SEED)
+	$(GO) test -vet=off -count=1 -timeout 60m -v ./internal/e2e -run Killed -kills $(KILLS) -seed $(SEED)
 
 .PHONY: resident
 resident: ## memory of the process of a shard with 500,000 machines and 1,000 sessions (RESIDENT_RUNG=500k)
-	$(GO) test -count=1 -timeout 30m -v ./internal/e2e -run Resident -resident-rung $(or $(RESIDENT_RUNG),500k) -resident-cycle-interval 10s -resident-wait 10m
+	$(GO) test -vet=off -count=1 -timeout 30m -v ./internal/e2e -run Resident -resident-rung $(or $(RESIDENT_RUNG),500k) -resident-cycle-interval 10s -resident-wait 10m
 
 .PHONY: soak-gangs
 soak-gangs: ## 2,000 cycles of a contended fleet, with gangs and machine by machine (GANGS="-soak-seeds 3")
-	$(GO) test -count=1 -timeout 0 -v ./internal/sim -run GangsInAContendedFleet -soak-gangs $(GANGS)
+	$(GO) test -vet=off -count=1 -timeout 0 -v ./internal/sim -run GangsInAContendedFleet -soak-gangs $(GANGS)
 
 .PHONY: soak-fleet
 soak-fleet: ## 200 operators, a region's demand, and everything cut off in turn; a roll-up of 20,000 rows
-	$(GO) test -count=1 -timeout 60m -v ./internal/e2e -parallel 1 -run 'Fleet|LargeRollup' -rung 5k -latency 1s-3s -rest 5s -rows 20000 -rounds 9
+	$(GO) test -vet=off -count=1 -timeout 60m -v ./internal/e2e -parallel 1 -run 'Fleet|LargeRollup' -rung 5k -latency 1s-3s -rest 5s -rows 20000 -rounds 9
 
 .PHONY: scenarios
 scenarios: build ## run the acceptance scenarios against the binary (SHARED=../shared)
@@ -145,24 +145,24 @@ network: # the tests cut replicas off; without root they say what to do
 
 .PHONY: e2e
 e2e: k8s-tools ## two real clusters from nothing to nothing, then again with faults; draws build/e2e.svg (E2E="-interval 10s")
-	$(GO) test -count=1 -timeout 40m -v ./internal/kubee2e -run Full -e2e full -timeline $(CURDIR)/build/e2e.svg $(E2E)
-	$(GO) test -count=1 -timeout 40m -v ./internal/kubee2e -run Faults -e2e faults -timeline $(CURDIR)/build/e2e-faults.svg $(E2E)
+	$(GO) test -vet=off -count=1 -timeout 40m -v ./internal/kubee2e -run Full -e2e full -timeline $(CURDIR)/build/e2e.svg $(E2E)
+	$(GO) test -vet=off -count=1 -timeout 40m -v ./internal/kubee2e -run Faults -e2e faults -timeline $(CURDIR)/build/e2e-faults.svg $(E2E)
 
 .PHONY: e2e-short
 e2e-short: k8s-tools ## 30 pods in one real cluster; draws build/e2e-short.svg
-	$(GO) test -count=1 -timeout 10m -v ./internal/kubee2e -run Short -e2e short -interval 5s -timeline $(CURDIR)/build/e2e-short.svg $(E2E)
+	$(GO) test -vet=off -count=1 -timeout 10m -v ./internal/kubee2e -run Short -e2e short -interval 5s -timeline $(CURDIR)/build/e2e-short.svg $(E2E)
 
 .PHONY: soak-moves
 soak-moves: ## kill shards and the coordinator while machines change their shard (KILLS=200 SEED=0)
-	$(GO) test -count=1 -timeout 120m -v ./internal/e2e -run MovesWithKills -move-kills $(KILLS) -seed $(SEED)
+	$(GO) test -vet=off -count=1 -timeout 120m -v ./internal/e2e -run MovesWithKills -move-kills $(KILLS) -seed $(SEED)
 
 .PHONY: soak-coordinator
 soak-coordinator: network ## kill, stop and cut off replicas of the coordinator for ten minutes (SOAK=10m)
-	$(GO) test -count=1 -timeout 0 -v -run Soak ./coordinator/faults -soak $(SOAK)
+	$(GO) test -vet=off -count=1 -timeout 0 -v -run Soak ./coordinator/faults -soak $(SOAK)
 
 .PHONY: soak-static
 soak-static: network ## three shards without any coordinator for ten minutes of changing demand, and how they catch up (DEAD=10m)
-	$(GO) test -count=1 -timeout 0 -v -run ShardsGoOn ./coordinator/faults -dead $(DEAD) -dead-step 5s
+	$(GO) test -vet=off -count=1 -timeout 0 -v -run ShardsGoOn ./coordinator/faults -dead $(DEAD) -dead-step 5s
 
 .PHONY: test-numa
 test-numa: ## run memory, placement and a benchmark on an emulated machine with two sockets (NUMA_RUNG=50k)
@@ -173,9 +173,9 @@ platforms: ## what other machines run: arm64, purego, a release for GOAMD64=v3, 
 	GOARCH=arm64 $(GO) build ./...
 	GOARCH=arm64 $(GO) vet ./bitmap ./internal/cpu
 	$(GO) vet -tags purego ./...
-	$(GO) test -tags purego ./bitmap ./internal/cpu
+	$(GO) test -vet=off -tags purego ./bitmap ./internal/cpu
 	RELEASE_PLATFORMS=linux/amd64/v3 RELEASE_BINARIES=tonnage tools/release $(VERSION)
-	TONNAGE_SIMD=generic $(GO) test -count=1 -run Gates ./benches
+	TONNAGE_SIMD=generic $(GO) test -vet=off -count=1 -run Gates ./benches
 
 .PHONY: test-avx512
 test-avx512: ## test the kernels on an emulated processor with AVX-512 (minutes)
@@ -187,7 +187,7 @@ fuzz: ## fuzz every target for some inputs (FUZZ_TIME=3000x, or 1m)
 
 .PHONY: soak-fleets
 soak-fleets: ## compare engine and reference on many more random fleets (FLEETS=200000 FLEET_FROM=1)
-	$(GO) test ./engine -run EqualsReference -fleets $(FLEETS) -fleet-from $(FLEET_FROM) -timeout 10h
+	$(GO) test -vet=off ./engine -run EqualsReference -fleets $(FLEETS) -fleet-from $(FLEET_FROM) -timeout 10h
 
 # What is written down was counted without a profile.
 gates-exact gates-instructions gates-compare gates-try bench: export GOFLAGS := $(strip $(GOFLAGS_OWN) -pgo=off)
@@ -197,8 +197,8 @@ gates: gates-exact gates-instructions gates-compare ## all that holds speed and 
 
 .PHONY: gates-exact
 gates-exact: ## plans, candidates looked at, allocations and bytes against what is written down
-	$(GO) test -count=1 -run 'Alloc|Gates|Pinned' ./benches ./alloc ./bitmap ./columnar ./engine/model ./pprof
-	TONNAGE_TIMED=1 $(GO) test -count=1 -v -run 'OneComponent|ShrinkTakes' ./benches
+	$(GO) test -vet=off -count=1 -run 'Alloc|Gates|Pinned' ./benches ./alloc ./bitmap ./columnar ./engine/model ./pprof
+	TONNAGE_TIMED=1 $(GO) test -vet=off -count=1 -v -run 'OneComponent|ShrinkTakes' ./benches
 
 .PHONY: gates-instructions
 gates-instructions: ## instructions of pinned work against what is written down; needs valgrind
@@ -228,12 +228,12 @@ benchmarks: build ## every rung and regime as a table for docs/benchmarks.md (BE
 
 .PHONY: bench
 bench: ## run the benchmarks (BENCH=regexp, BENCH_TIME=1s); bin/tonnage bench measures one rung
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCH_TIME) -benchmem $(FUNCTIONS)
+	$(GO) test -vet=off -run '^$$' -bench '$(BENCH)' -benchtime $(BENCH_TIME) -benchmem $(FUNCTIONS)
 
 .PHONY: load
 load: ## sessions and roll-ups of many operators on loopback (LOAD_SESSIONS=5000 LOAD_RATE=1000 LOAD_ROLLUPS=60000)
-	ulimit -n $$((2 * $(LOAD_SESSIONS) + 500)); $(GO) test ./shard/session -count=1 -run '^Test(Load|FanOut)$$' -v -sessions $(LOAD_SESSIONS) -rate $(LOAD_RATE) -rollups $(LOAD_ROLLUPS)
-	$(GO) test ./shard/session -run '^$$' -bench News
+	ulimit -n $$((2 * $(LOAD_SESSIONS) + 500)); $(GO) test -vet=off ./shard/session -count=1 -run '^Test(Load|FanOut)$$' -v -sessions $(LOAD_SESSIONS) -rate $(LOAD_RATE) -rollups $(LOAD_ROLLUPS)
+	$(GO) test -vet=off ./shard/session -run '^$$' -bench News
 
 ##@ Check
 
@@ -267,7 +267,7 @@ charts: ## render the charts: every value counts, every flag exists, objects are
 
 .PHONY: arch
 arch: ## imports and habits of the house
-	$(GO) test -count=1 ./internal/archtest
+	$(GO) test -vet=off -count=1 ./internal/archtest
 
 .PHONY: tidy-check
 tidy-check: ## fail when go.mod or go.sum would change
