@@ -172,7 +172,7 @@ test-numa: ## run memory, placement and a benchmark on an emulated machine with 
 platforms: ## what other machines run: arm64, purego, a release for GOAMD64=v3, and plans without vector kernels
 	GOARCH=arm64 $(GO) build ./...
 	GOARCH=arm64 $(GO) vet ./bitmap ./internal/cpu
-	$(GO) vet -tags purego ./...
+	$(GO) vet -tags purego ./bitmap ./internal/cpu
 	$(GO) test -vet=off -tags purego ./bitmap ./internal/cpu
 	RELEASE_PLATFORMS=linux/amd64/v3 RELEASE_BINARIES=tonnage tools/release $(VERSION)
 	TONNAGE_SIMD=generic $(GO) test -vet=off -count=1 -run Gates ./benches

@@ -39,11 +39,12 @@ type peerConn struct {
 // dial connects; nil when the server refuses. It is closed with ctx.
 func dial(ctx context.Context, address string, secure *tls.Config) *peerConn {
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", address)
+	raw, err := d.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil
 	}
-	context.AfterFunc(ctx, func() { conn.Close() })
+	context.AfterFunc(ctx, func() { raw.Close() })
+	conn := raw
 	if secure != nil {
 		over := tls.Client(conn, secure)
 		if over.HandshakeContext(ctx) != nil {

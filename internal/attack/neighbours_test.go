@@ -290,7 +290,7 @@ func TestNoisyNeighbour(t *testing.T) {
 		alone[len(alone)/2], p99(alone), beside[len(beside)/2], p99(beside), len(frames[0]), acks,
 		shard.Metric("bigfleet_shard_cycle_duration_seconds_count"),
 		1000*shard.Metric("bigfleet_shard_cycle_duration_seconds_sum")/max(shard.Metric("bigfleet_shard_cycle_duration_seconds_count"), 1))
-	if limit := max(neighboursTimesMax*p99(alone), neighboursFloor); p99(beside) > limit {
+	if limit := max(neighboursTimesMax*p99(alone), neighboursFloor); p99(beside) > limit && !processtest.Race {
 		t.Errorf("beside the tenant 99 of 100 acknowledgements take %v, want at most %v: %d times the %v without it, or %v", p99(beside), limit, neighboursTimesMax, p99(alone), neighboursFloor)
 	}
 	if acks < 2 {

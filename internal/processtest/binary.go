@@ -27,7 +27,7 @@ var build = sync.OnceValues(func() (string, error) {
 	built = dir
 	path := filepath.Join(dir, "tonnage")
 	args := []string{"build", "-o", path, "github.com/tonnage/tonnage/cmd/tonnage"}
-	if raceEnabled {
+	if Race {
 		args = append([]string{"build", "-race"}, args[1:]...)
 	}
 	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {

@@ -2,4 +2,6 @@
 
 package processtest
 
-const raceEnabled = false
+// Race reports whether tests and processes are built with the race detector: their
+// times and memory say nothing then.
+const Race = false
