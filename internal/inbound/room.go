@@ -125,8 +125,7 @@ func (g *Gate) giveUp(w *waiter, kind int, err error) error {
 }
 
 // admitWaiters gives room to those that wait, in the order in which they came.
-// It does so once a second at most, since room is given back only when gRPC has
-// ended the calls. One that waits for its party's own share delays nobody else. The gate's lock
+// One that waits for its party's own share delays nobody else. The gate's lock
 // is held.
 func (g *Gate) admitWaiters(kind int) {
 	kept := g.waiters[kind][:0]
@@ -167,7 +166,8 @@ func (g *Gate) release(c *conn, held [kinds]int64) {
 // refuseCrowding closes the connection of the message that takes longest to
 // arrive, when it has had CrowdedSecondsMax: another one waits for its room.
 // It does so once a second at most, since room is given back only when gRPC has
-// ended the calls. One that waits for its party's own share closes the party's own only.
+// ended the calls. One that waits for its party's own share closes only a
+// connection of that party.
 func (g *Gate) refuseCrowding(w *waiter, kind int) {
 	var oldest *stream
 	var began time.Time
