@@ -36,9 +36,14 @@ CYCLES ?= 60
 BASE ?=
 BENCHMARKS ?=
 
-# make soak-fleets, make fuzz, make bench
+# make soak-fleets, make soak-sim, make soak-loops, make fuzz, make bench
 FLEETS ?= 200000
 FLEET_FROM ?= 1
+SIM_CYCLES ?= 1000000
+SIM_COMPARE ?= 1
+SIM_FROM ?= 1
+LOOPS ?= 100000
+LOOP_FROM ?= 1
 SOAK ?= 10m
 DEAD ?= 10m
 FUZZ_TIME ?= 3000x
@@ -188,6 +193,14 @@ fuzz: ## fuzz every target for some inputs (FUZZ_TIME=3000x, or 1m)
 .PHONY: soak-fleets
 soak-fleets: ## compare engine and reference on many more random fleets (FLEETS=200000 FLEET_FROM=1)
 	$(GO) test -vet=off ./engine -run EqualsReference -fleets $(FLEETS) -fleet-from $(FLEET_FROM) -timeout 10h
+
+.PHONY: soak-sim
+soak-sim: ## worlds in trouble: faults, latencies, losses, demand that changes; goes on where it ended (SIM_CYCLES=1000000 SIM_COMPARE=1 SIM_FROM=1)
+	$(GO) test -vet=off -count=1 -timeout 0 -v ./internal/sim -run WorldsInTrouble -sim-cycles $(SIM_CYCLES) -sim-compare $(SIM_COMPARE) -sim-from $(SIM_FROM) -sim-state $(CURDIR)/build/soak-sim.state
+
+.PHONY: soak-loops
+soak-loops: ## closed loops of random worlds, and what they undo; goes on where it ended (LOOPS=100000 LOOP_FROM=1)
+	$(GO) test -vet=off -count=1 -timeout 0 -v ./internal/sim -run 'ClosedLoops$$' -loops $(LOOPS) -loop-from $(LOOP_FROM) -loop-whole -loop-state $(CURDIR)/build/soak-loops.state
 
 # What is written down was counted without a profile.
 gates-exact gates-instructions gates-compare gates-try bench: export GOFLAGS := $(strip $(GOFLAGS_OWN) -pgo=off)

@@ -152,7 +152,7 @@ func restFromCycle(sc *Scenario) int {
 func contend(t testing.TB, sc Scenario) (GangFigures, history.Totals, error) {
 	t.Helper()
 	r := newRun(&sc)
-	r.alone = true
+	r.compareEvery = 0
 	if err := r.start(); err != nil {
 		return GangFigures{}, r.summary.Rest, err
 	}

@@ -283,13 +283,14 @@ const settleCycles = 8
 // after a drain has failed.
 const backOffCycles = 64
 
-// calmAfter notes whether anything was under way or done at the end of a cycle.
-func (g *gangs) calmAfter(cycle int, c *shard.Cycle, inFlight, failed int) {
+// calmAfter notes whether anything was under way or done at the end of a cycle, or would have
+// been done but for a pause.
+func (g *gangs) calmAfter(cycle int, c *shard.Cycle, inFlight, failed, suppressed int) {
 	was := g.calm
 	if failed != g.failed {
 		g.failed, g.disturbed = failed, cycle+backOffCycles
 	}
-	g.calm = len(c.Started) == 0 && inFlight == 0 && len(g.held) == 0
+	g.calm = len(c.Started) == 0 && inFlight == 0 && len(g.held) == 0 && suppressed == 0
 	if g.calm && !was {
 		g.calmFrom = cycle
 	}

@@ -60,7 +60,7 @@ func (r *run) judge(in engine.Input, plan *engine.Plan, results []engine.NeedRes
 	claimant := r.noteClaims(in, results)
 	r.decideGangs(&scene{in, plan, results, claimant})
 	r.noteConfigured(in)
-	if !r.alone && in.Supply.Len()*in.Demand.Len() <= ReferencePairsMax {
+	if n := r.compareEvery; n > 0 && r.cycle%n == 0 && in.Supply.Len()*in.Demand.Len() <= ReferencePairsMax {
 		r.compare(in, plan, results)
 	}
 }

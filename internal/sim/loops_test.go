@@ -7,35 +7,52 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/tonnage/tonnage/engine/history"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/fleet"
 )
 
 var (
-	loops    = flag.Int("loops", 40, "random worlds to run through the closed loop: settle, lose machines, add a higher Need, remove it")
-	loopSeed = flag.Int64("loop-seed", 0, "run only the loop of this seed")
+	loops     = flag.Int("loops", 1000, "random worlds to run through the closed loop: settle, lose machines, add a higher Need, remove it")
+	loopSeed  = flag.Int64("loop-seed", 0, "run only the loop of this seed")
+	loopFrom  = flag.Int64("loop-from", 1, "seed of the first loop")
+	loopState = flag.String("loop-state", "", "file that keeps how far the loops are; a run that ends early is gone on with")
+	loopWhole = flag.Bool("loop-whole", false, "run every stage to its end, also when the world has come to rest")
 )
 
-// The course of a closed loop, in cycles of a minute: four stages of equal length, the last
-// loopQuiet cycles of each without an action.
 const (
-	loopStages  = 4
+	// stageCycles is the length of a stage, in cycles of a minute.
 	stageCycles = 100
-	loopQuiet   = 10
-	// The shares of worlds that may undo something, and that may break an invariant or not
-	// come to rest: somewhat more than are known to. docs/coming-to-rest.md has the counts.
-	undoneSharePercent = 40
-	faultSharePercent  = 4
+	// restCycles is after how many cycles without an action a stage ends early: a reservation ends
+	// within 20 minutes. A parked Need is tried every 32 cycles, which only whole stages see.
+	restCycles = 24
+	loopsShort = 100
+	// shorter series may have so many more worlds at fault than their share.
+	loopsAllowance = 8
+)
+
+// What is known to be at fault, of 1,000 worlds of TestClosedLoops; docs/coming-to-rest.md says what it is.
+const (
+	undoingMost  = 320
+	brokenMost   = 15
+	restlessMost = 0
+	// of 500 worlds of one size, without gangs
+	alikeBrokenMost = 1
 )
 
 // closedLoop is a random world without faults in which demand and supply change between stages
 // alone: nothing; up to three bound machines are lost; a Need of a rank above all comes; it goes.
-func closedLoop(t *testing.T, seed int64) (sc Scenario, rng *rand.Rand) {
+func closedLoop(seed int64, change func(fleet.World) fleet.World) (*Course, error) {
 	size := []fleet.Size{fleet.Tiny, fleet.Tiny, fleet.Small}[seed%3]
-	sc = scenarioOf(t, fleet.Random(seed, size), seed)
-	sc.Cycles, sc.Faults, sc.Rails = loopStages*stageCycles, nil, Rails{}
-	rng = rand.New(rand.NewPCG(uint64(seed), 2))
+	sc, err := scenarioOf(change(fleet.Random(seed, size)), seed)
+	if err != nil {
+		return nil, err
+	}
+	sc.Faults, sc.Rails = nil, Rails{}
+	rng := rand.New(rand.NewPCG(uint64(seed), 2))
+	c := &Course{Scenario: sc, Stages: []Stage{Settle, Lose, Add, Remove}, StageCycles: stageCycles, Quiet: restCycles, Draw: rng}
+	if *loopWhole {
+		c.Quiet = 0
+	}
 	highest := int32(0)
 	for i := range sc.Demand {
 		for j := range sc.Demand[i].Needs {
@@ -43,113 +60,113 @@ func closedLoop(t *testing.T, seed int64) (sc Scenario, rng *rand.Rand) {
 		}
 	}
 	if len(sc.Machines) == 0 {
-		return sc, rng
+		return c, nil
 	}
 	unit := sc.Machines[rng.IntN(len(sc.Machines))].EffectiveAllocatable()
 	aggregate := unit
 	for range rng.IntN(3) {
 		aggregate = aggregate.Add(unit)
 	}
+	c.Lost = 1 + rng.IntN(3)
 	profile, err := model.NewProfile(model.ProfileSpec{Priority: highest + 1})
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	top := Need{Name: "top", Need: model.Need{Cluster: "~top", Profile: profile, Aggregate: aggregate, MinUnit: unit, Arrival: sc.Now}}
-	sc.Timeline = []Event{
-		{At: 2*stageCycles + 1, Replace: &Rollup{Cluster: "~top", Needs: []Need{top}}},
-		{At: 3*stageCycles + 1, Replace: &Rollup{Cluster: "~top"}},
-	}
-	return sc, rng
+	c.Top = Need{Name: "top", Need: model.Need{Cluster: "~top", Profile: profile, Aggregate: aggregate, MinUnit: unit, Arrival: sc.Now}}
+	return c, nil
 }
 
-// loseBound loses up to three bound machines.
-func (r *run) loseBound(rng *rand.Rand) {
-	var bound []string
-	r.shard.Machines(func(m model.Machine) bool {
-		if m.State == model.Configured {
-			bound = append(bound, m.ID)
-		}
-		return true
-	})
-	for range min(len(bound), 1+rng.IntN(3)) {
-		at := rng.IntN(len(bound))
-		r.fleet.Lose(bound[at])
-		delete(r.expected, bound[at])
-		bound[at] = bound[len(bound)-1]
-		bound = bound[:len(bound)-1]
-	}
-	r.gangs.disturbed = r.cycle
+func asDrawn(w fleet.World) fleet.World { return w }
+
+// played is a closed loop that was run.
+type played struct {
+	Outcome
+	err error
 }
 
-// errRestless says that a stage of a closed loop ended with actions.
-var errRestless = errors.New("still acts at the end of a stage")
-
-// loop runs a closed loop.
-func loop(t *testing.T, seed int64) (history.Totals, error) {
-	sc, rng := closedLoop(t, seed)
-	r := newRun(&sc)
-	r.alone = true // plans are compared elsewhere
-	if err := r.start(); err != nil {
-		return r.summary.Rest, err
+// loop runs the closed loop of a seed.
+func loop(t *testing.T, seed int64, change func(fleet.World) fleet.World) played {
+	c, err := closedLoop(seed, change)
+	if err != nil {
+		return played{err: err}
 	}
-	defer r.shard.Close()
-	for k := 1; k <= sc.Cycles; k++ {
-		if k == stageCycles+1 {
-			r.cycle = k
-			r.loseBound(rng)
-		}
-		c, err := r.step(t.Context(), k)
-		if err != nil {
-			return r.summary.Rest, err
-		}
-		r.summary.take(c)
-		if len(c.Actions) > 0 && (k-1)%stageCycles >= stageCycles-loopQuiet {
-			return r.summary.Rest, fmt.Errorf("cycle %d: %w: %v", k, errRestless, c.Actions)
-		}
-	}
-	return r.summary.Rest, nil
+	o, err := c.Play(t.Context())
+	return played{o, err}
 }
 
 // TestClosedLoops: random worlds come to rest in each stage of a closed loop, and few of them
 // undo anything on the way.
 func TestClosedLoops(t *testing.T) {
-	sum := history.NewTotals()
-	var undoing, restless, broken int
-	n := *loops
+	n, first := *loops, *loopFrom
+	switch {
+	case *loopSeed != 0:
+		n, first = 1, *loopSeed
+	case testing.Short():
+		n = min(n, loopsShort)
+	}
+	s := newSoak(t, *loopState, first, fmt.Sprintf("loops from %d, whole stages: %v", first, *loopWhole))
+	if s.Worlds < n {
+		inOrder(s.Next, func(seed int64) played { return loop(t, seed, asDrawn) }, func(seed int64, p played) bool {
+			s.take(t, seed, &p.Outcome, p.err)
+			s.speak(t, fmt.Sprintf("%d worlds", n))
+			return s.Worlds < n
+		})
+	}
+	s.done(t)
+	t.Log(s.table())
 	if *loopSeed != 0 {
-		n = 1
+		return
 	}
-	for i := range n {
-		seed := int64(i + 1)
-		if *loopSeed != 0 {
-			seed = *loopSeed
-		}
-		rest, err := loop(t, seed)
-		violation := (*Violation)(nil)
-		switch {
-		case errors.As(err, &violation):
-			broken++
-			t.Logf("seed %d: %v", seed, err)
-		case errors.Is(err, errRestless):
-			restless++
-			t.Logf("seed %d: %v", seed, err)
-		case err != nil:
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-		if history.Sum(rest.Undone) > 0 {
-			undoing++
-			t.Logf("seed %d undoes %v (repeat with -loop-seed=%d)", seed, rest.Undone, seed)
-		}
-		sum.Add(&rest)
-	}
-	t.Logf("%d worlds: %d undo something, %d do not rest, %d break an invariant; %+v", n, undoing, restless, broken, sum)
-	if *loopSeed == 0 && min(sum.StampsAdopted, sum.NeedsCredited, sum.NeedsKept, sum.PlansMade, sum.PlansKept, sum.PlansCompleted, sum.DrainedInVain, sum.DrainedUnheld) == 0 {
+	sum := &s.Rest
+	if min(sum.StampsAdopted, sum.NeedsCredited, sum.NeedsKept, sum.PlansMade, sum.PlansKept, sum.PlansCompleted, sum.DrainedInVain, sum.DrainedUnheld) == 0 {
 		t.Error("some counter never moves: nothing was tried")
 	}
-	if *loopSeed == 0 && undoing*100 > n*undoneSharePercent {
-		t.Errorf("%d of %d worlds undo something", undoing, n)
+	for _, x := range []struct {
+		what      string
+		got, most int
+	}{{"undo something", s.Undoing, undoingMost}, {"break an invariant", s.broken(), brokenMost}, {"do not rest", s.Restless, restlessMost}} {
+		allowed := x.most * n / 1000
+		if n < 1000 && x.most > 0 {
+			allowed += loopsAllowance
+		}
+		if x.got > allowed {
+			t.Errorf("%d of %d worlds %s, at most %d may (repeat one with -loop-seed)", x.got, n, x.what, allowed)
+		}
 	}
-	if *loopSeed == 0 && (restless+broken)*100 > n*faultSharePercent {
-		t.Errorf("of %d worlds %d do not rest, and %d break an invariant", n, restless, broken)
+}
+
+// TestClosedLoopsOfOneSize: where machines are alike and no gang asks for them, nothing is undone once the
+// world has settled from the state in which it was drawn, and k machines that are lost cost at most
+// k binds and no reclaim.
+func TestClosedLoopsOfOneSize(t *testing.T) {
+	n := *loops / 2
+	if testing.Short() {
+		n = min(n, loopsShort)
+	}
+	lost, broken := 0, 0
+	inOrder(*loopFrom, func(seed int64) played { return loop(t, seed, fleet.Alike) }, func(seed int64, p played) bool {
+		violation := (*Violation)(nil)
+		switch {
+		case errors.As(p.err, &violation):
+			broken++
+			t.Logf("seed %d: %v", seed, p.err)
+		case p.err != nil:
+			t.Errorf("seed %d: %v", seed, p.err)
+		}
+		if p.Undone[Lose]+p.Undone[Add]+p.Undone[Remove] > 0 {
+			t.Errorf("seed %d undoes %v: %v", seed, p.Rest.Undone, p.Undone)
+		}
+		if after := p.Actions[Lose]; after["Bootstrap"] > p.Lost || after["Reclaim"] > 0 {
+			t.Errorf("seed %d: %d machines were lost, and that cost %v", seed, p.Lost, after)
+		}
+		lost += p.Lost
+		n--
+		return n > 0
+	})
+	if broken > alikeBrokenMost {
+		t.Errorf("%d worlds break an invariant", broken)
+	}
+	if lost == 0 {
+		t.Error("no machine was lost: nothing was tried")
 	}
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -31,8 +32,7 @@ const (
 // tame leaves out of a profile what makes a Need want another machine when one
 // has been taken, so that it goes round and round with what is free: values
 // listed with Same count only while the gang needs several machines.
-func tame(t *testing.T, n *model.Need) {
-	t.Helper()
+func tame(n *model.Need) error {
 	p := n.Profile
 	spec := model.ProfileSpec{Spread: p.Spread(), Priority: p.Priority(), Interruption: p.Interruption(), Reclamation: p.Reclamation()}
 	for _, r := range p.Requirements() {
@@ -42,9 +42,8 @@ func tame(t *testing.T, n *model.Need) {
 		spec.Requirements = append(spec.Requirements, r)
 	}
 	var err error
-	if n.Profile, err = model.NewProfile(spec); err != nil {
-		t.Fatal(err)
-	}
+	n.Profile, err = model.NewProfile(spec)
+	return err
 }
 
 // everywhere gives each machine a place under the keys that gangs share.
@@ -63,7 +62,7 @@ func everywhere(ms []model.Machine) {
 }
 
 // scenarioOf turns a random world into a scenario with random latencies.
-func scenarioOf(t *testing.T, w fleet.World, seed int64) Scenario {
+func scenarioOf(w fleet.World, seed int64) (Scenario, error) {
 	rng := rand.New(rand.NewPCG(uint64(seed), 1))
 	latency := func() Latency {
 		l := Latency{Min: rng.IntN(3)}
@@ -89,7 +88,9 @@ func scenarioOf(t *testing.T, w fleet.World, seed int64) Scenario {
 			w.Reported[own] = w.Reported[n.Cluster]
 			n.Cluster = own
 		}
-		tame(t, &n)
+		if err := tame(&n); err != nil {
+			return sc, err
+		}
 		d := byCluster[n.Cluster]
 		if d == nil {
 			d = &Rollup{Cluster: n.Cluster}
@@ -106,7 +107,7 @@ func scenarioOf(t *testing.T, w fleet.World, seed int64) Scenario {
 			sc.Reported = append(sc.Reported, c)
 		}
 	}
-	return sc
+	return sc, nil
 }
 
 // trace is what happened to each machine after the trouble.
@@ -144,16 +145,15 @@ func (x trace) restless() string {
 }
 
 // heal ends the trouble: calls succeed again and Failed machines are whole.
-func (r *run) heal(t *testing.T) {
+func (r *run) heal() (err error) {
 	r.fleet.ClearFaults()
 	r.shard.Machines(func(m model.Machine) bool {
 		if rec, ok := r.fleet.Get(m.ID); ok && rec.Machine.State == model.Failed {
-			if err := r.fleet.Heal(m.ID); err != nil {
-				t.Error(err)
-			}
+			err = errors.Join(err, r.fleet.Heal(m.ID))
 		}
 		return true
 	})
+	return err
 }
 
 // TestRandomWorldsComeToRest: with faults for a while and then none, whatever
@@ -178,7 +178,10 @@ func TestRandomWorldsComeToRest(t *testing.T) {
 }
 
 func comesToRest(t *testing.T, seed int64, size fleet.Size) error {
-	sc := scenarioOf(t, fleet.Random(seed, size), seed)
+	sc, err := scenarioOf(fleet.Random(seed, size), seed)
+	if err != nil {
+		return err
+	}
 	r := newRun(&sc)
 	if err := r.start(); err != nil {
 		return err
@@ -186,7 +189,9 @@ func comesToRest(t *testing.T, seed int64, size fleet.Size) error {
 	steps := trace{}
 	for k := 1; k <= runCycles; k++ {
 		if k == troubleUntil {
-			r.heal(t)
+			if err := r.heal(); err != nil {
+				return err
+			}
 		}
 		c, err := r.step(t.Context(), k)
 		if err != nil {

@@ -33,10 +33,10 @@ type run struct {
 	serves     map[string]serving // of those that are Configured
 	configured map[string]int
 	gangs      gangs
-	// alone says that plans are not compared with the reference's.
-	alone     bool
-	violation *Violation
-	summary   Summary
+	// compareEvery is of how many cycles one has its plan compared with the reference's, 0 = of none.
+	compareEvery int
+	violation    *Violation
+	summary      Summary
 }
 
 // Run runs a scenario and hands each cycle to emit. It ends with the error of
@@ -67,7 +67,7 @@ func Run(ctx context.Context, scenario Scenario, emit func(*Cycle) error) (Summa
 func newRun(sc *Scenario) *run {
 	return &run{
 		scenario: sc, names: map[string][]string{}, last: map[string]*Rollup{}, expected: map[string]struct{}{},
-		claims: map[string]string{}, serves: map[string]serving{}, configured: map[string]int{}, gangs: newGangs(),
+		claims: map[string]string{}, serves: map[string]serving{}, configured: map[string]int{}, gangs: newGangs(), compareEvery: 1,
 		summary: Summary{Actions: map[string]int{}, States: map[string]int{}, Unsatisfied: []string{}, Rest: history.NewTotals()},
 	}
 }
@@ -183,7 +183,7 @@ func (r *run) step(ctx context.Context, k int) (*Cycle, error) {
 	out := r.describe(c)
 	r.checkActions(c)
 	r.checkWhole(c)
-	r.gangs.calmAfter(k, c, out.InFlight, out.States[model.Failed.String()])
+	r.gangs.calmAfter(k, c, out.InFlight, out.States[model.Failed.String()], out.Suppressed)
 	if r.violation != nil {
 		return nil, r.violation
 	}

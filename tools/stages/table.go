@@ -71,6 +71,8 @@ var stages = []stage{
 	{"200 operators", "soak-fleet", 20 * time.Minute, night},
 	{"memory of a large shard", "resident", 10 * time.Minute, night},
 	{"200,000 random fleets", "soak-fleets", 20 * time.Minute, night},
+	{"a million simulated cycles", "soak-sim", 20 * time.Minute, night},
+	{"100,000 closed loops", "soak-loops", 60 * time.Minute, night},
 	{"kernels with AVX-512", "test-avx512", 10 * time.Minute, night},
 }
 
