@@ -16,10 +16,12 @@ import (
 // reclaim is the first half of phase 3: every Configured machine that no need
 // claims and that was not preempted, cluster by cluster, in keep order. A
 // cluster that has not reported since the start keeps what it has: its demand
-// is not known yet, which is not the same as none.
+// is not known yet, which is not the same as none. One that loses a claimed
+// machine to phase 2 keeps the rest in this cycle: its needs may have a use for it.
 func (p *pass) reclaim() {
+	losers := p.losers()
 	for c, id := range p.s.Clusters {
-		if !p.s.Demand.Reported(id) {
+		if losers.Has(uint32(c)) || !p.s.Demand.Reported(id) {
 			continue
 		}
 		classes := p.walker.excessClasses(c)
@@ -38,6 +40,17 @@ func (p *pass) reclaim() {
 			}
 		}
 	}
+}
+
+// losers returns the clusters from which phase 2 has taken a claimed machine.
+func (p *pass) losers() bitmap.Dense {
+	losers := bitmap.DenseIn(p.e.arena, len(p.s.Clusters))
+	for _, v := range p.victims {
+		if p.claimed(v.row) {
+			losers.Set(uint32(p.s.ClusterOf[p.s.View.Cluster[v.row]]))
+		}
+	}
+	return losers
 }
 
 // excessClasses returns the classes of which a cluster may have Configured

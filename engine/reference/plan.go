@@ -46,10 +46,14 @@ func (p *pass) plan() Plan {
 }
 
 // reclaims: of each cluster that has reported, by id, every Configured machine
-// that nobody claims and nobody preempts, in keep order.
+// that nobody claims and nobody preempts, in keep order; none of a cluster from
+// which phase 2 has taken a claimed machine.
 func (p *pass) reclaims() []Action {
 	var out []Action
 	for _, cluster := range slices.Sorted(maps.Keys(p.in.Reported)) {
+		if slices.ContainsFunc(p.bound[cluster], func(m *model.Machine) bool { return p.victimOf[m] != nil && p.claimedBy[m] != nil }) {
+			continue
+		}
 		ms := filter(p.bound[cluster], func(m *model.Machine) bool {
 			// Of its own cluster a plan may count on what nobody claims.
 			kept := p.takenBy[m] != nil && p.takenBy[m].Cluster == m.Cluster

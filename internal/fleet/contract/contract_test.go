@@ -17,8 +17,9 @@ func sample(t *testing.T) (reference.Input, reference.Plan) {
 	s.need("v", 1, cpu(4))
 	s.machine("own", bound, cpu(4), of("c"), serving(n))
 	s.machine("d", idle, vec("gpu", 1), func(m *model.Machine) { m.CapacityType, m.IdleSince = model.Spot, 1 })
-	s.machine("r", bound, vec("gpu", 1), of("v"))
+	s.machine("r", bound, vec("gpu", 1), of("w"))
 	s.machine("p", bound, cpu(4), of("v"))
+	s.machine("v1", draining, cpu(4), of("v"))
 	s.machine("s", spec, cpu(4))
 	s.machine("b", idle, cpu(4))
 	return s.in, s.run().plan
@@ -34,7 +35,7 @@ func TestFaultsNamesWhatIsWrong(t *testing.T) {
 	}{
 		{"nothing", func(*reference.Plan) {}, ""},
 		{"claimed twice", func(p *reference.Plan) { p.Needs[1].Claimed = []string{"own"} }, "claimed by rows"},
-		{"other cluster's", func(p *reference.Plan) { p.Needs[0].Claimed = append([]string{"r"}, p.Needs[0].Claimed...) }, "claims r of v"},
+		{"other cluster's", func(p *reference.Plan) { p.Needs[0].Claimed = append([]string{"r"}, p.Needs[0].Claimed...) }, "claims r of w"},
 		{"unknown machine", func(p *reference.Plan) { p.Needs[0].Claimed = append([]string{"x"}, p.Needs[0].Claimed...) }, "does not exist"},
 		{"deficit", func(p *reference.Plan) { p.Needs[0].Deficit = cpu(1) }, "claims leave"},
 		{"satisfied", func(p *reference.Plan) { p.Needs[0].Satisfied = true }, "satisfied true"},
@@ -44,6 +45,7 @@ func TestFaultsNamesWhatIsWrong(t *testing.T) {
 		{"count", func(p *reference.Plan) { p.Needs[0].Preempt = 2 }, "counts"},
 		{"wrong state", func(p *reference.Plan) { p.Actions[0].Machine = "own" }, "in state Configured"},
 		{"equal priority", func(p *reference.Plan) { p.Actions[2].PreemptorPriority = 1 }, "the victim's priority"},
+		{"reclaim beside", func(p *reference.Plan) { p.Actions[3].Machine, p.Actions[3].Cluster = "v1", "v" }, "beside a preemption"},
 		{"grace", func(p *reference.Plan) { p.Actions[3].Grace = 1 }, "Reclaim"},
 		{"missing result", func(p *reference.Plan) { p.Needs = p.Needs[:1] }, "1 results for 2 rows"},
 	} {

@@ -23,6 +23,7 @@ func Faults(in reference.Input, plan reference.Plan) []string {
 	}
 	c.actions()
 	c.preemptions()
+	c.reclaims()
 	if in.Options.Victims == reference.VictimsGang {
 		c.gangs()
 		c.reservations()
@@ -234,6 +235,27 @@ func (c *checker) preemption(a reference.Action) {
 	}
 }
 
+// losers are the clusters from which a claimed machine is preempted.
+func (c *checker) losers() map[string]bool {
+	losers := map[string]bool{}
+	for _, a := range c.plan.Actions {
+		if _, claimed := c.claimer[a.Machine]; claimed && a.Kind == reference.Preempt {
+			losers[a.Cluster] = true
+		}
+	}
+	return losers
+}
+
+// reclaims: none in a cluster that loses a claimed machine.
+func (c *checker) reclaims() {
+	losers := c.losers()
+	for _, a := range c.plan.Actions {
+		if a.Kind == reference.Reclaim && losers[a.Cluster] {
+			c.fault("Reclaim %s beside a preemption of a claimed machine of %s", a.Machine, a.Cluster)
+		}
+	}
+}
+
 // gangs: one that had what it can live with has it still, or has lost all.
 func (c *checker) gangs() {
 	lost := map[string]bool{}
@@ -282,7 +304,7 @@ func (c *checker) reservations() {
 	for _, a := range c.plan.Actions {
 		actions[a.Machine] = a.Kind
 	}
-	seen := map[string]bool{}
+	seen, losers := map[string]bool{}, c.losers()
 	for _, r := range c.plan.Reserved {
 		m := c.machines[r.Machine]
 		if m == nil || seen[r.Machine] {
@@ -291,7 +313,8 @@ func (c *checker) reservations() {
 		}
 		seen[r.Machine] = true
 		allowed := map[model.State][]string{model.Idle: {""}, model.Configured: {reference.Preempt, reference.Reclaim}, model.Draining: {""}}
-		if !slices.Contains(allowed[m.State], actions[r.Machine]) {
+		later := m.State == model.Configured && actions[r.Machine] == "" && losers[m.Cluster] // excess, reclaimed in a later cycle
+		if !slices.Contains(allowed[m.State], actions[r.Machine]) && !later {
 			c.fault("%v: reserved in state %s, with the action %q", r, m.State, actions[r.Machine])
 		}
 		n, result := &c.in.Needs[r.Need], &c.plan.Needs[r.Need]

@@ -169,6 +169,20 @@ var releaseRules = []rule{
 		s.machine("e", bound, cpu(4), of("c1"), price(1), worth(0, 9))
 		s.run().does("Reclaim e", "Reclaim d", "Reclaim b", "Reclaim a")
 	}},
+	{"NothingIsReclaimedBesideAPreemption", func(s *scene) {
+		s.need("p", 900, cpu(8), unit(cpu(8)))
+		s.need("v", 100, cpu(8), unit(cpu(8)))
+		s.machine("a", bound, cpu(8), of("v"))
+		s.machine("b", bound, cpu(2), of("v"))
+		s.machine("c", bound, cpu(2), of("w"))
+		s.run().does("Preempt a 0", "Reclaim c")
+	}},
+	{"ThePreemptionOfExcessHoldsNoReclaimBack", func(s *scene) {
+		s.need("p", 900, cpu(8), unit(cpu(8)))
+		s.machine("a", bound, cpu(8), of("v"))
+		s.machine("b", bound, cpu(2), of("v"))
+		s.run().does("Preempt a 0", "Reclaim b")
+	}},
 	{"OnlyConfiguredMachinesAreReclaimed", func(s *scene) {
 		s.machine("a", binding, cpu(4), of("c"))
 		s.machine("b", draining, cpu(4), of("c"))
@@ -211,7 +225,7 @@ var releaseRules = []rule{
 		s.need("c", 50, cpu(12))
 		s.need("v", 1, cpu(4))
 		s.machine("d", idle, vec("gpu", 1), capacity(model.Spot, time.Hour))
-		s.machine("r", bound, vec("gpu", 1), of("v"))
+		s.machine("r", bound, vec("gpu", 1), of("w"))
 		s.machine("p", bound, cpu(4), of("v"))
 		s.machine("s", spec, cpu(4))
 		s.machine("b", idle, cpu(4))
