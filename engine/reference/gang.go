@@ -73,11 +73,17 @@ func (p *pass) keyOf(n *need, row int) (gangKey, bool) {
 
 // needsSeveralMachines: one of the rows asks for co-location, and no machine
 // that could be theirs, bound or free, matches all of them and covers their sum.
+// None covers a name that no machine offers.
 func (p *pass) needsSeveralMachines(rows []int) bool {
 	together := false
 	var all model.Resources
 	for _, i := range rows {
-		together = together || p.in.Needs[i].Profile.Same() != nil
+		if p.in.Needs[i].Profile.Same() != nil {
+			if p.lacks[i].waits {
+				return true
+			}
+			together = true
+		}
 		all = all.Add(p.in.Needs[i].Aggregate)
 	}
 	return together && !slices.ContainsFunc(p.machines, func(m *model.Machine) bool {

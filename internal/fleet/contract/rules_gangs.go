@@ -60,6 +60,12 @@ var gangRules = []rule{
 		s.crew("z", 1, "ra:a3,a4")
 		s.run().does("Preempt a3 0", "Preempt a4 0")
 	}},
+	{"NoMachineHoldsWhatNoneOffers", func(s *scene) {
+		s.need("t", 1000, cpu(8))
+		n := s.need("v", 1, vec("cpu", 4, "unknown", 1), same(model.KeyZone))
+		s.machine("a1", bound, cpu(4), of("v"), zone("z"), serving(n))
+		s.run().does()
+	}},
 	{"SurplusGoesOneByOneInReverseKeepOrder", func(s *scene) {
 		s.top(1)
 		n := s.need("v", 1, cpu(12), unit(cpu(4)), same(model.KeyZone), group("v"), least(cpu(4)))
