@@ -28,8 +28,6 @@ type kind struct {
 	same        bool
 	// mayAcquire says that there were free machines when the cycle began.
 	mayAcquire bool
-	// usable says that some machine in a usable state could serve it.
-	usable bool
 	// ready says that what follows from classes has been filled, as it is when a
 	// need of the kind first looks for machines.
 	ready bool

@@ -114,6 +114,7 @@ func (e *Engine) newPass(s *snapshot.Snapshot, in *Input) *pass {
 	}
 	clear(st.withheldBy)
 	clear(st.tried)
+	st.limits.stale = true
 	p.reclaims, p.withheldBy = st.reclaims[:0], st.withheldBy
 	p.victims, p.withheld, p.tried = st.victims[:0], st.withheld[:0], st.tried[:0]
 	p.renumbered = st.supply != s.Supply || s.Fresh || s.ClassesChanged

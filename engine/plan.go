@@ -89,18 +89,19 @@ type Unmet uint8
 const (
 	UnmetNone                Unmet = iota // satisfied
 	UnmetParked                           // waited too long in vain, tried again later
-	UnmetNoMatchingSupply                 // no machine in any usable state matches and covers the minimum unit
+	UnmetNoMatchingSupply                 // of what matches and covers the minimum unit, nothing holds some resource that is wanted
 	UnmetAwaitingDrain                    // what is in flight for it covers the rest
 	UnmetPreemptionExhausted              // victims were found, not enough of them
-	UnmetTopology                         // no domain can hold it
-	UnmetSpread                           // hard spread forbids the machines that are free
+	UnmetTopology                         // no domain could hold it, even with nobody else's claims
+	UnmetSpread                           // hard spread forbade the machines that were free
+	UnmetInsufficientSupply               // all that matches is not enough, even with nobody else's claims
 	UnmetPriorityStarved                  // others of higher rank hold what matches
 
 	// NumUnmet is the number of reasons, UnmetNone included.
 	NumUnmet = int(UnmetPriorityStarved) + 1
 )
 
-var unmetNames = [NumUnmet]string{"", "parked", "no_matching_supply", "awaiting_drain", "preemption_exhausted", "topology_unsatisfiable", "spread_unsatisfiable", "priority_starved"}
+var unmetNames = [NumUnmet]string{"", "parked", "no_matching_supply", "awaiting_drain", "preemption_exhausted", "topology_unsatisfiable", "spread_unsatisfiable", "insufficient_supply", "priority_starved"}
 
 // String returns the reason's name as files and metrics spell it.
 func (u Unmet) String() string { return unmetNames[u] }
@@ -301,8 +302,16 @@ func (p *Plan) Rank(i int) int32 { return p.pass.rankOf[p.pass.needAt(i)] }
 // part of; its own number when it is not folded.
 func (p *Plan) Fold(i int) int32 { return p.pass.named(p.pass.needAt(i)) }
 
-// Unmet says why a row is not satisfied.
+// Unmet says why a row is not satisfied. What all machines together could give is
+// summed up when it is first asked for: once in a cycle for what matches alike, and for
+// rows with Same also once for each key, O(machines).
 func (p *Plan) Unmet(i int) Unmet { return p.pass.unmet(p.pass.needAt(i)) }
+
+// AwaitsDrain reports whether Unmet is UnmetAwaitingDrain, which takes less to find out.
+func (p *Plan) AwaitsDrain(i int) bool {
+	need := p.pass.needAt(i)
+	return p.pass.lines[need].is(isAwaiting) && p.pass.unmet(need) == UnmetAwaitingDrain
+}
 
 // Profile returns what a row is walked as.
 func (p *Plan) Profile(i int) *model.Profile { return p.pass.kindOf(p.pass.needAt(i)).profile }

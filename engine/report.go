@@ -18,7 +18,6 @@ func (p *pass) report(plan *Plan) {
 	p.reportReserved(plan)
 	p.reportAdopted(plan)
 	p.countPlans(&plan.Stats.PlanCounts, p.e.store.reserved.fates)
-	p.findUsable()
 	st := &plan.Stats
 	st.Machines, st.Needs, st.Folded, st.Probes, st.Credited = p.s.Supply.Len(), p.rows, len(p.order), p.probes, p.credited
 	st.AcquireCounts = p.counts
@@ -193,66 +192,6 @@ func (p *pass) resources(v []int64) model.Resources {
 		}
 	}
 	return model.NewResources(amounts...)
-}
-
-// unmet returns the first reason that holds for an unsatisfied need.
-func (p *pass) unmet(need int32) Unmet {
-	n, k := &p.lines[need], p.kindOf(need)
-	unoffered := p.unoffered(need)
-	switch lacks := len(unoffered.Aggregate) > 0; {
-	case n.is(isSatisfied) && !lacks:
-		return UnmetNone
-	case unoffered.Waits(k.same):
-		return UnmetNoMatchingSupply
-	case n.is(isParked):
-		return UnmetParked
-	case !k.usable:
-		return UnmetNoMatchingSupply
-	case lacks && n.is(isSatisfied|isAwaiting): // but for that it has, or will have, all
-		return UnmetNoMatchingSupply
-	case n.is(isAwaiting):
-		return UnmetAwaitingDrain
-	case n.is(hasCandidates):
-		return UnmetPreemptionExhausted
-	case k.same:
-		return UnmetTopology
-	case n.is(isSkewBlocked):
-		return UnmetSpread
-	}
-	return UnmetPriorityStarved
-}
-
-// usableStates are the states in which a machine may yet serve somebody.
-var usableStates = [...]model.State{model.Speculative, model.Creating, model.Idle, model.Configuring, model.Configured, model.Draining}
-
-// findUsable finds out, for each kind, whether any machine in a usable state
-// matches and covers the minimum unit.
-func (p *pass) findUsable() {
-	for i := range p.kinds {
-		k := &p.kinds[i]
-		if k.same {
-			k.usable = p.anyUsable(k)
-			continue
-		}
-		k.usable = slices.ContainsFunc(k.classes, func(c uint32) bool { return p.s.Usable[c] })
-	}
-}
-
-// anyUsable looks for machines that have the attribute of a Same requirement.
-func (p *pass) anyUsable(k *kind) bool {
-	for _, s := range usableStates {
-		rows := p.s.Supply.Matching(s, k.matcher)
-		if rows == nil {
-			continue
-		}
-		it := &p.walker.rows
-		for it.Initialize(rows); it.HasNext(); {
-			if k.acceptsClass(p.s.View.Class[it.Next()]) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // reportEnded lists the machines whose reservation is over.

@@ -181,10 +181,12 @@ func (l *lane) acquireSpread(need int32, k *kind, held []columnar.Row) {
 	for r := l.lines[need].head; r != columnar.None; r = l.held[r].next {
 		x.count(l.pass, t, r)
 	}
+	var lacked [2]uint64
 	for stage := range l.free {
 		if l.lacks == 0 {
 			return
 		}
+		lacked[stage] = l.lacks
 		if !l.any(k.ladders[stage], k, stage) {
 			continue // nor has any tuple
 		}
@@ -199,8 +201,9 @@ func (l *lane) acquireSpread(need int32, k *kind, held []columnar.Row) {
 			x.heads[at].known = false
 			x.countTuple(t.tuples[at].at)
 		}
+		lacked[stage] = l.lacks
 	}
-	if l.lacks != 0 && l.anyHelps(t, k) {
+	if l.lacks != 0 && l.anyHelps(t, k, lacked) {
 		l.noteSkewed(need)
 	}
 }
@@ -298,12 +301,12 @@ func (p *pass) tupleCosts(k *kind, stage int) []uint32 {
 	return p.offerRanks(k.penalty).byOffer
 }
 
-// anyHelps reports whether a free machine that has something of what is
-// missing was left alone: only the skew can have forbidden it.
-func (l *lane) anyHelps(t *tupleLayout, k *kind) bool {
+// anyHelps reports whether a free machine was left alone that has something of what
+// a stage left missing: only the skew can have forbidden it.
+func (l *lane) anyHelps(t *tupleLayout, k *kind, lacked [2]uint64) bool {
 	for stage := range l.free {
 		for i := range t.tuples {
-			if _, ok := l.nextClass(&t.tuples[i].ladders[stage], k, stage, l.lacks); ok {
+			if _, ok := l.nextClass(&t.tuples[i].ladders[stage], k, stage, lacked[stage]); ok {
 				return true
 			}
 		}

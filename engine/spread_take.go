@@ -16,6 +16,7 @@ func (l *lane) acquireDealt(need int32, k *kind) {
 	for r := l.lines[need].head; r != columnar.None; r = l.held[r].next {
 		sc.count(l.pass, r)
 	}
+	var lacked [2]uint64
 	for stage := range l.free {
 		if l.lacks == 0 {
 			return
@@ -35,8 +36,9 @@ func (l *lane) acquireDealt(need int32, k *kind) {
 			d.noteTaken(l.pass, r)
 		}
 		l.closeDeal(d)
+		lacked[stage] = l.lacks
 	}
-	if l.lacks != 0 && l.anyDealt(need, k) {
+	if l.lacks != 0 && l.anyDealt(need, k, lacked) {
 		l.noteSkewed(need)
 	}
 }
@@ -297,19 +299,19 @@ func (l *lane) allowsValue(d *spreadDeal, i int, v uint32) bool {
 	return int64(l.spread.counts[i][v]) <= int64(d.floors[i].least)+int64(d.spread[i].MaxSkew)-1
 }
 
-// anyDealt reports whether a free machine that holds something of what is missing
-// was left alone: only the skew can have forbidden it.
-func (l *lane) anyDealt(need int32, k *kind) bool {
+// anyDealt reports whether a free machine was left alone that holds something of what
+// a stage left missing: only the skew can have forbidden it. What is held for the need
+// it takes whatever the skew.
+func (l *lane) anyDealt(need int32, k *kind, lacked [2]uint64) bool {
 	for stage := range l.free {
-		d := l.dealFor(need, k, stage)
-		l.listOwn(d, need, k, stage)
-		if slices.ContainsFunc(l.dealt.own, l.helps) {
-			return true
+		helps := func(r columnar.Row) bool {
+			return !l.taken[r] && l.classMask[l.s.View.Class[r]]&lacked[stage] != 0
 		}
+		d := l.dealFor(need, k, stage)
 		for i := range d.strata {
 			for _, h := range d.strata[i].heads {
 				g := d.tuples.groups[h.tuple]
-				if slices.ContainsFunc(d.tuples.rows[g.at:g.to], func(r columnar.Row) bool { return !l.taken[r] && l.helps(r) }) {
+				if slices.ContainsFunc(d.tuples.rows[g.at:g.to], helps) {
 					return true
 				}
 			}

@@ -57,6 +57,7 @@ type store struct {
 	grounds      stock[groundBound]
 	noUnits      unitPool
 	gangs        gangTable // of one cycle
+	limits       limits    // of one cycle
 
 	// freeAny remembers, by matcher with Same and class, whether a machine was
 	// free in a domain: that decides folds.

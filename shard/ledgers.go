@@ -59,7 +59,7 @@ type lacking interface {
 	Len() int
 	Satisfied(i int) bool
 	Fold(i int) int32
-	Unmet(i int) engine.Unmet
+	AwaitsDrain(i int) bool
 	Profile(i int) *model.Profile
 	Dims() []string
 	AddDeficit(sum []int64, i int)
@@ -74,7 +74,7 @@ func (l *shortfalls) record(plan lacking) {
 	l.cycle++
 	l.dims = append(l.dims[:0], plan.Dims()...)
 	for i := range plan.Len() {
-		if plan.Satisfied(i) || int(plan.Fold(i)) != i || plan.Unmet(i) == engine.UnmetAwaitingDrain {
+		if plan.Satisfied(i) || int(plan.Fold(i)) != i || plan.AwaitsDrain(i) {
 			continue
 		}
 		x := l.entry(plan.Profile(i))

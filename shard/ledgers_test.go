@@ -96,7 +96,7 @@ var resultDims = []string{"memory", "cpu"}
 func (r results) Len() int                     { return len(r) }
 func (r results) Satisfied(i int) bool         { return r[i].Satisfied }
 func (r results) Fold(i int) int32             { return r[i].Fold }
-func (r results) Unmet(i int) engine.Unmet     { return r[i].Unmet }
+func (r results) AwaitsDrain(i int) bool       { return r[i].Unmet == engine.UnmetAwaitingDrain }
 func (r results) Profile(i int) *model.Profile { return r[i].Profile }
 func (r results) Dims() []string               { return resultDims }
 

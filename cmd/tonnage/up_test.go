@@ -196,6 +196,15 @@ func TestThePagesNamesAreThoseOfTheEngine(t *testing.T) {
 			t.Errorf("capacity type %d is %s on the page, %s in the engine", i, name, want)
 		}
 	}
+	names, err := os.ReadFile("../../web/assets/names.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for u := engine.UnmetNone + 1; int(u) < engine.NumUnmet; u++ {
+		if !strings.Contains(string(names), "\n  "+u.String()+": {\n") {
+			t.Errorf("the page does not know the reason %s", u)
+		}
+	}
 	if modeOf(shard.DryRun) != web.ModeDryRun || modeOf(shard.Paused) != web.ModePaused || modeOf(shard.Execute) != web.ModeRunning {
 		t.Error("the modes differ")
 	}

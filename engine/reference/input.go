@@ -106,6 +106,7 @@ const (
 	UnmetPreemptionExhausted = "preemption_exhausted"
 	UnmetTopology            = "topology_unsatisfiable"
 	UnmetSpread              = "spread_unsatisfiable"
+	UnmetInsufficientSupply  = "insufficient_supply"
 	UnmetPriorityStarved     = "priority_starved"
 )
 

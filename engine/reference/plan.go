@@ -118,31 +118,48 @@ func (p *pass) result(n *need) NeedResult {
 
 // unmet is the first reason that holds for a Need that is not satisfied.
 func (p *pass) unmet(n *need) string {
-	lacks := p.lacks[n.rows[0]]
+	lacks := p.lacks[n.rows[0]] // of a fold, none
+	all := p.supplyOf(n)
 	switch {
 	case n.deficit.IsZero() && lacks.aggregate.IsZero():
 		return ""
-	case lacks.waits:
-		return UnmetNoMatchingSupply
-	case n.Parked:
+	case n.Parked && (!lacks.waits || lacks.parked):
 		return UnmetParked
-	case !slices.ContainsFunc(p.machines, func(m *model.Machine) bool { return servesAnybody(m.State) && usable(n, m) }):
-		return UnmetNoMatchingSupply
-	case !lacks.aggregate.IsZero() && (n.deficit.IsZero() || n.covered):
+	case lacks.waits || !lacks.aggregate.IsZero() || !holdsSomeOfEach(sum(all), n.Aggregate):
 		return UnmetNoMatchingSupply
 	case n.covered:
 		return UnmetAwaitingDrain
 	case n.hadCandidates:
 		return UnmetPreemptionExhausted
-	case n.Profile.Same() != nil:
+	case n.Profile.Same() != nil && !anyDomainCovers(n, all):
 		return UnmetTopology
 	case n.skewBlocked:
 		return UnmetSpread
+	case !sum(all).Covers(n.Aggregate):
+		return UnmetInsufficientSupply
 	}
 	return UnmetPriorityStarved
 }
 
-// servesAnybody: the states from which a machine may come to serve a Need.
-func servesAnybody(s model.State) bool {
-	return s != model.Deleting && s != model.Failed && s != model.StateUnspecified
+// supplyOf is all that could serve the Need with nobody else's claims: the usable
+// machines in every state but Deleting and Failed, of any cluster.
+func (p *pass) supplyOf(n *need) []*model.Machine {
+	return filter(p.machines, func(m *model.Machine) bool {
+		return m.State != model.Deleting && m.State != model.Failed && m.State != model.StateUnspecified && usable(n, m)
+	})
+}
+
+// holdsSomeOfEach: some of every dimension that is wanted.
+func holdsSomeOfEach(has, want model.Resources) bool {
+	return !slices.ContainsFunc(want, func(a model.Amount) bool { return a.Value > 0 && has.Get(a.Name) == 0 })
+}
+
+// anyDomainCovers: the machines of one value of the Same key cover the Need.
+func anyDomainCovers(n *need, ms []*model.Machine) bool {
+	byValue := map[string]model.Resources{}
+	for _, m := range ms {
+		v := valueOf(m, n.Profile.Same().Key)
+		byValue[v] = byValue[v].Add(m.EffectiveAllocatable())
+	}
+	return slices.ContainsFunc(slices.Collect(maps.Values(byValue)), func(has model.Resources) bool { return has.Covers(n.Aggregate) })
 }

@@ -97,9 +97,9 @@ func (p *pass) acquireSpread(n *need, idle, speculative []*model.Machine) {
 	for _, m := range n.credited {
 		s.count(m)
 	}
-	stage := func(candidates []*model.Machine) (took, left []*model.Machine) {
+	stage := func(candidates []*model.Machine) (took []*model.Machine) {
 		s.begin(candidates)
-		left = candidates
+		left := candidates
 		for !n.deficit.IsZero() {
 			m := p.nextSpread(n, s, left, n.deficit)
 			if m == nil {
@@ -109,15 +109,15 @@ func (p *pass) acquireSpread(n *need, idle, speculative []*model.Machine) {
 			s.count(m)
 			n.deficit = n.deficit.Sub(m.EffectiveAllocatable())
 		}
-		return took, left
+		// What is useful and was left by the stage, the skew has refused.
+		n.skewBlocked = n.skewBlocked || slices.ContainsFunc(left, func(m *model.Machine) bool {
+			_, placed := s.place(m)
+			return placed && useful(m, n.deficit)
+		})
+		return took
 	}
-	var idleLeft, speculativeLeft []*model.Machine
-	n.idle, idleLeft = stage(idle)
-	n.speculative, speculativeLeft = stage(speculative)
-	n.skewBlocked = slices.ContainsFunc(slices.Concat(idleLeft, speculativeLeft), func(m *model.Machine) bool {
-		_, placed := s.place(m)
-		return placed && useful(m, n.deficit)
-	})
+	n.idle = stage(idle)
+	n.speculative = stage(speculative)
 }
 
 // nextSpread returns the next machine of one stage, nil when none is eligible.

@@ -13,6 +13,8 @@ type lack struct {
 	// waits: nobody can serve the Need now, because no machine covers its minimum
 	// unit, or because it needs all of its aggregate together.
 	waits bool
+	// parked: the row is parked, whatever it waits for.
+	parked bool
 }
 
 // leaveOut takes the names of resources that no machine offers out of the Needs,
@@ -43,6 +45,7 @@ func leaveOut(in *Input) []lack {
 		lacks[i] = lack{
 			aggregate: filterAmounts(n.Aggregate, func(name string) bool { return !offered[name] }),
 			waits:     len(unit) < len(n.MinUnit) || n.Profile.Same() != nil,
+			parked:    n.Parked,
 		}
 		n.Aggregate, n.MinUnit, n.MinAggregate = aggregate, unit, nil
 		n.Parked = n.Parked || lacks[i].waits

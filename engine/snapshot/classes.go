@@ -13,7 +13,7 @@ func (b *Builder) classes() {
 	most := room(n)
 	s.ClassVec = alloc.MakeDirty[int64](b.arena, most*len(s.Dims))
 	s.PriceRank = alloc.MakeDirty[uint32](b.arena, most)
-	s.Usable = alloc.Make[bool](b.arena, most)[:n]
+	s.Usable = alloc.Make[uint32](b.arena, most)[:n]
 	b.unusable = alloc.Make[uint32](b.arena, most)[:n]
 	b.describeClasses()
 }
@@ -77,10 +77,10 @@ func (b *Builder) sameClasses() bool {
 	return true
 }
 
-// useClasses finds out which classes have a machine that may yet serve.
+// useClasses counts the machines of classes that may yet serve.
 func (b *Builder) useClasses() {
 	s := &b.snap
 	for c := range s.Classes {
-		s.Usable[c] = s.Supply.ClassInfo(uint32(c)).Count > int(b.unusable[c])
+		s.Usable[c] = uint32(s.Supply.ClassInfo(uint32(c)).Count) - b.unusable[c]
 	}
 }

@@ -68,9 +68,9 @@ type Snapshot struct {
 	ClassVec []int64 // class c at [c*len(Dims):]
 	// PriceRank is, by class, the place of its price among all, ascending.
 	PriceRank []uint32
-	// Usable tells, by class, whether it has a machine in a state from which it
-	// may yet serve somebody: neither Deleting nor Failed.
-	Usable []bool
+	// Usable counts, by class, the machines in a state from which they may yet
+	// serve somebody: neither Deleting nor Failed.
+	Usable []uint32
 
 	Idle        Lists // by class, keep order
 	Speculative Lists // by class, id order

@@ -121,7 +121,7 @@ func (v *NeedView) message() *pb.NeedView {
 		out.Preemption = &pb.PreemptionSummary{VictimsFound: int32(v.Victims), CapacityFreed: resources(v.Freed)}
 	}
 	if !v.Satisfied {
-		out.ResidualDeficit, out.UnmetReason = resources(v.Deficit), v.reason()
+		out.ResidualDeficit, out.UnmetReason = resources(v.Deficit), reasons[v.Unmet]
 		out.MatchingSupply = &pb.MatchingSupply{
 			Idle: int32(v.Idle), Configured: int32(v.Configured), Speculative: int32(v.Speculative), Capped: v.Capped,
 		}
@@ -129,19 +129,17 @@ func (v *NeedView) message() *pb.NeedView {
 	return out
 }
 
-// reason says in the protocol's words why a need is not satisfied; the engine
-// has more of them.
-func (v *NeedView) reason() pb.UnmetReason {
-	same := v.Need.Profile.Same() != nil
-	switch {
-	case same && (!v.Satisfiable || v.Parked || v.Domain == ""), v.Unmet == engine.UnmetTopology, v.Unmet == engine.UnmetSpread:
-		return pb.UnmetReason_UNMET_REASON_TOPOLOGY_UNSATISFIABLE
-	case v.Unmet == engine.UnmetNoMatchingSupply:
-		return pb.UnmetReason_UNMET_REASON_NO_MATCHING_SUPPLY
-	case v.Unmet == engine.UnmetPreemptionExhausted:
-		return pb.UnmetReason_UNMET_REASON_PREEMPTION_EXHAUSTED
-	}
-	return pb.UnmetReason_UNMET_REASON_PRIORITY_STARVED
+// reasons are the engine's in the protocol's words, of which there are fewer.
+var reasons = [engine.NumUnmet]pb.UnmetReason{
+	engine.UnmetNone:                pb.UnmetReason_UNMET_REASON_UNSPECIFIED,
+	engine.UnmetParked:              pb.UnmetReason_UNMET_REASON_TOPOLOGY_UNSATISFIABLE,
+	engine.UnmetNoMatchingSupply:    pb.UnmetReason_UNMET_REASON_NO_MATCHING_SUPPLY,
+	engine.UnmetAwaitingDrain:       pb.UnmetReason_UNMET_REASON_PRIORITY_STARVED,
+	engine.UnmetPreemptionExhausted: pb.UnmetReason_UNMET_REASON_PREEMPTION_EXHAUSTED,
+	engine.UnmetTopology:            pb.UnmetReason_UNMET_REASON_TOPOLOGY_UNSATISFIABLE,
+	engine.UnmetSpread:              pb.UnmetReason_UNMET_REASON_TOPOLOGY_UNSATISFIABLE,
+	engine.UnmetInsufficientSupply:  pb.UnmetReason_UNMET_REASON_PRIORITY_STARVED,
+	engine.UnmetPriorityStarved:     pb.UnmetReason_UNMET_REASON_PRIORITY_STARVED,
 }
 
 func needMessage(n *model.Need) *pb.CapacityNeed {

@@ -61,7 +61,7 @@ func TestInspectNeeds(t *testing.T) {
 		{Need: model.Need{Cluster: "a", Profile: p, Group: "g", Aggregate: cpu(4000), MinUnit: cpu(500), Arrival: 9},
 			Satisfied: true, Claimed: 3, Bootstraps: 2, Provisions: 1, Domain: "r1", Satisfiable: true, Deficit: cpu(7), Unmet: engine.UnmetParked, Idle: 5},
 		{Need: model.Need{Cluster: "a", Profile: p}, Deficit: cpu(2000), Parked: true, ParkedCycles: 4, UnmetCycles: 6,
-			Unmet: engine.UnmetPreemptionExhausted, Idle: 1, Configured: 2, Speculative: 3, Capped: true, Victims: 2, Freed: cpu(1000),
+			Unmet: engine.UnmetParked, Idle: 1, Configured: 2, Speculative: 3, Capped: true, Victims: 2, Freed: cpu(1000),
 			Candidates: []session.DomainCoverage{{Domain: "r2", PerMille: 900, Satisfiable: true}}},
 	}
 	asked := make(chan string, 10)
@@ -118,25 +118,26 @@ func TestInspectNeeds(t *testing.T) {
 }
 
 func TestWhyANeedIsNotSatisfied(t *testing.T) {
-	same, err := model.NewProfile(model.ProfileSpec{Requirements: []model.Requirement{{Key: "rack", Operator: model.Same}}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	plain := profile(t, "z")
-	tests := []struct {
+	type want struct {
 		view session.NeedView
 		want pb.UnmetReason
-	}{
-		{session.NeedView{Need: model.Need{Profile: plain}, Satisfied: true, Unmet: engine.UnmetPriorityStarved}, pb.UnmetReason_UNMET_REASON_UNSPECIFIED},
-		{session.NeedView{Need: model.Need{Profile: plain}, Unmet: engine.UnmetNoMatchingSupply}, pb.UnmetReason_UNMET_REASON_NO_MATCHING_SUPPLY},
-		{session.NeedView{Need: model.Need{Profile: plain}, Unmet: engine.UnmetPreemptionExhausted}, pb.UnmetReason_UNMET_REASON_PREEMPTION_EXHAUSTED},
-		{session.NeedView{Need: model.Need{Profile: plain}, Unmet: engine.UnmetSpread}, pb.UnmetReason_UNMET_REASON_TOPOLOGY_UNSATISFIABLE},
-		{session.NeedView{Need: model.Need{Profile: plain}, Unmet: engine.UnmetPriorityStarved}, pb.UnmetReason_UNMET_REASON_PRIORITY_STARVED},
-		{session.NeedView{Need: model.Need{Profile: plain}, Unmet: engine.UnmetAwaitingDrain}, pb.UnmetReason_UNMET_REASON_PRIORITY_STARVED},
-		{session.NeedView{Need: model.Need{Profile: plain}, Unmet: engine.UnmetParked, Parked: true}, pb.UnmetReason_UNMET_REASON_PRIORITY_STARVED},
-		{session.NeedView{Need: model.Need{Profile: same}, Unmet: engine.UnmetPriorityStarved}, pb.UnmetReason_UNMET_REASON_TOPOLOGY_UNSATISFIABLE},
-		{session.NeedView{Need: model.Need{Profile: same}, Unmet: engine.UnmetParked, Parked: true, Satisfiable: true, Domain: "r"}, pb.UnmetReason_UNMET_REASON_TOPOLOGY_UNSATISFIABLE},
-		{session.NeedView{Need: model.Need{Profile: same}, Unmet: engine.UnmetPriorityStarved, Satisfiable: true, Domain: "r"}, pb.UnmetReason_UNMET_REASON_PRIORITY_STARVED},
+	}
+	tests := []want{{session.NeedView{Need: model.Need{Profile: plain}, Satisfied: true}, pb.UnmetReason_UNMET_REASON_UNSPECIFIED}}
+	for reason, in := range map[engine.Unmet]pb.UnmetReason{
+		engine.UnmetParked:              pb.UnmetReason_UNMET_REASON_TOPOLOGY_UNSATISFIABLE,
+		engine.UnmetNoMatchingSupply:    pb.UnmetReason_UNMET_REASON_NO_MATCHING_SUPPLY,
+		engine.UnmetAwaitingDrain:       pb.UnmetReason_UNMET_REASON_PRIORITY_STARVED,
+		engine.UnmetPreemptionExhausted: pb.UnmetReason_UNMET_REASON_PREEMPTION_EXHAUSTED,
+		engine.UnmetTopology:            pb.UnmetReason_UNMET_REASON_TOPOLOGY_UNSATISFIABLE,
+		engine.UnmetSpread:              pb.UnmetReason_UNMET_REASON_TOPOLOGY_UNSATISFIABLE,
+		engine.UnmetInsufficientSupply:  pb.UnmetReason_UNMET_REASON_PRIORITY_STARVED,
+		engine.UnmetPriorityStarved:     pb.UnmetReason_UNMET_REASON_PRIORITY_STARVED,
+	} {
+		tests = append(tests, want{session.NeedView{Need: model.Need{Profile: plain}, Unmet: reason}, in})
+	}
+	if len(tests) != engine.NumUnmet {
+		t.Fatalf("%d reasons are told, the engine has %d", len(tests), engine.NumUnmet)
 	}
 	var views []session.NeedView
 	for _, test := range tests {

@@ -43,8 +43,13 @@ export const capacity = {
 export const reasons = {
   no_matching_supply: {
     label: 'no matching supply', color: '--red',
-    text: 'No machine in any usable state matches the requirements and holds the smallest unit.',
+    text: 'No machine in any usable state matches the requirements and holds the smallest unit, or none of those holds some resource that is wanted.',
     help: 'Add such machines or quota, or relax the requirements.',
+  },
+  insufficient_supply: {
+    label: 'insufficient supply', color: '--teal',
+    text: 'All machines that match are not enough together, even if nobody else had any of them.',
+    help: 'Add machines or quota of this kind. A higher priority does not help.',
   },
   priority_starved: {
     label: 'priority starved', color: '--orange',
@@ -63,7 +68,7 @@ export const reasons = {
   },
   topology_unsatisfiable: {
     label: 'topology', color: '--purple',
-    text: 'No single domain (rack, zone …) can hold the whole group.',
+    text: 'No single domain (rack, zone …) could hold the whole group, even if nobody else had any of its machines.',
     help: 'Add machines to one domain, or make the group smaller.',
   },
   spread_unsatisfiable: {

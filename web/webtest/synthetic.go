@@ -146,7 +146,7 @@ var archetypes = []string{
 	"m6i.large, m6i.xlarge · zone-a, zone-b, zone-c", "gpu-model T4 · 1 GPU each",
 }
 
-var reasons = []string{"priority_starved", "no_matching_supply", "awaiting_drain", "topology_unsatisfiable", "spread_unsatisfiable", "parked", "preemption_exhausted"}
+var reasons = []string{"priority_starved", "no_matching_supply", "awaiting_drain", "topology_unsatisfiable", "spread_unsatisfiable", "parked", "preemption_exhausted", "insufficient_supply"}
 
 func (s *Synthetic) unmet(f *web.Frame, missing float64) {
 	n := min(int(float64(f.Needs)*missing*0.9)+2, f.Needs)

@@ -91,7 +91,7 @@ var gangRules = []rule{
 		n := s.top(2)
 		s.crew("v", 1, "ra:a1,a2", requires("role", model.DoesNotExist))
 		s.crew("v", 2000, "rb:b1,b2", requires("k", model.DoesNotExist))
-		s.run().does().unmet(n, reference.UnmetTopology)
+		s.run().does().unmet(n, reference.UnmetPriorityStarved)
 	}},
 	{"LowerPriorityGoesBeforeTheGentlerClass", func(s *scene) {
 		s.top(1)
@@ -154,7 +154,7 @@ var gangRules = []rule{
 		v := s.need("v", 1, cpu(12), unit(cpu(4)), same(model.KeyZone), group("v"), shortFor(time.Hour))
 		s.machines("a1 a2", bound, cpu(4), of("v"), rack("ra"), zone("z"), serving(v))
 		s.machine("a3", binding, cpu(4), of("v"), rack("ra"), zone("z"), serving(v))
-		s.run().does().unmet(n, reference.UnmetTopology)
+		s.run().does().unmet(n, reference.UnmetPriorityStarved)
 	}},
 	{"WhatIsLeftOfABrokenGangServesTheNext", func(s *scene) {
 		s.top(2)
@@ -200,7 +200,7 @@ var gangRules = []rule{
 		n := s.top(2)
 		s.in.Reported["u"] = false
 		s.machines("a1 a2", bound, cpu(4), of("u"), rack("ra"), func(m *model.Machine) { m.Assigned.Group = "g" })
-		s.run().does().unmet(n, reference.UnmetTopology)
+		s.run().does().unmet(n, reference.UnmetPriorityStarved)
 	}},
 	{"FreeMachinesThatAPlanLeavesAreHeldForTheNext", func(s *scene) {
 		// The gang goes to rb; what it leaves in ra is of use to the row of v,
@@ -285,7 +285,7 @@ var planRules = []rule{
 		n := s.top(3)
 		s.machine("b0", draining, cpu(4), of("v"), rack("rb"), planned(n))
 		s.crew("v", 1, "ra:a1,a2,a3")
-		s.run().does().ends("b0").unmet(n, reference.UnmetTopology)
+		s.run().does().ends("b0").unmet(n, reference.UnmetPriorityStarved)
 	}},
 	{"WhatTheOwnerNeedsNoLongerEnds", func(s *scene) {
 		n := s.top(1)
@@ -309,7 +309,7 @@ var planRules = []rule{
 		n := s.top(2)
 		s.crew("v", 1, "ra:a1,a2")
 		s.in.BackingOff = map[model.Owner]bool{n.Owner(): true}
-		s.run().does().unmet(n, reference.UnmetTopology)
+		s.run().does().unmet(n, reference.UnmetPriorityStarved)
 	}},
 	{"APlanInAnotherDomainHoldsItsIdleMachines", func(s *scene) {
 		// Phase 1 gathers more in ra, where nobody can be preempted.

@@ -326,6 +326,6 @@ var victimRules = []rule{
 		n := s.need("p", 50, vec("cpu", 100, "gpu", 1))
 		s.need("v", 1, vec("cpu", 12))
 		s.machines("a b", bound, cpu(4), of("v"))
-		s.run().does("Preempt a 0", "Preempt b 0").unmet(n, reference.UnmetPreemptionExhausted)
+		s.run().does("Preempt a 0", "Preempt b 0").unmet(n, reference.UnmetNoMatchingSupply)
 	}},
 }
