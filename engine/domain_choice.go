@@ -403,7 +403,11 @@ func (l *lane) sumCreditable(need int32, k *kind) {
 	group := l.groupOf(need)
 	for i, live := range l.live {
 		for left := live & k.accepts[i]; left != 0; left &= left - 1 {
-			for at := l.heads[i<<6+bits.TrailingZeros64(left)]; at != 0; at = l.bound[at-1].Next {
+			head := &l.heads[i<<6+bits.TrailingZeros64(left)]
+			for *head != 0 && l.gone(*head-1) {
+				*head = l.bound[*head-1].Next
+			}
+			for at := *head; at != 0; at = l.bound[at-1].Next {
 				l.probes++
 				if b := &l.bound[at-1]; !l.gone(at - 1) {
 					if v, ok := l.s.Supply.Domain(k.matcher, b.Row); ok {

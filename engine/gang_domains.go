@@ -362,6 +362,7 @@ func (s *selection) dryRun(used []columnar.Row) (all []columnar.Row, covered boo
 // walked is a machine in the order of a dry run.
 type walked struct {
 	stage   int
+	owner   int32 // of walkLower: its rank
 	key     uint64
 	row     columnar.Row
 	awaited bool
@@ -369,9 +370,10 @@ type walked struct {
 
 // The stages of a dry run.
 const (
-	walkOwn = iota // creditable and stamped for the need
-	walkCredit
+	walkOwn     = iota // creditable and stamped for the need
+	walkUnowned        // creditable, and no need ranked below has it by its stamp
 	walkReserved
+	walkLower // creditable, of needs ranked below, the lowest first
 	walkIdle
 	walkSpeculative
 )
@@ -395,13 +397,15 @@ func (s *selection) walkOrder() []walked {
 	for _, r := range s.heldFor(s.need) {
 		if v, ok := s.site(s.k.matcher, r); ok && v == value && s.arrives(r, s.need, s.k) && columnar.Helps(s.vec(r), missing) {
 			columnar.SubClamp(missing, s.vec(r))
-			rows = append(rows, walked{walkReserved, s.s.KeepKey(r), r, true})
+			rows = append(rows, walked{stage: walkReserved, key: s.s.KeepKey(r), row: r, awaited: true})
 		}
 	}
 	for _, r := range s.freed() {
-		rows = append(rows, walked{walkReserved, s.s.KeepKey(r), r, false})
+		rows = append(rows, walked{stage: walkReserved, key: s.s.KeepKey(r), row: r})
 	}
-	slices.SortFunc(rows, func(a, b walked) int { return cmp.Or(cmp.Compare(a.stage, b.stage), cmp.Compare(a.key, b.key)) })
+	slices.SortFunc(rows, func(a, b walked) int {
+		return cmp.Or(cmp.Compare(a.stage, b.stage), cmp.Compare(b.owner, a.owner), cmp.Compare(a.key, b.key))
+	})
 	s.walk = rows
 	return rows
 }
@@ -419,8 +423,14 @@ func (s *selection) place(r columnar.Row) walked {
 		class := s.s.View.Class[r]
 		x.stage, x.key = walkSpeculative, uint64(s.costs(s.k, 1)[class])<<32|uint64(s.s.IDRank[r])
 	default:
-		if x.stage = walkCredit; s.isOwn(r, s.need) {
+		owner := s.ownerRank(r)
+		switch {
+		case s.isOwn(r, s.need):
 			x.stage = walkOwn
+		case owner > s.rankOf[s.need]:
+			x.stage, x.owner = walkLower, owner
+		default:
+			x.stage = walkUnowned
 		}
 		x.key |= creditStage(state) << 62
 	}

@@ -31,21 +31,25 @@ type lane struct {
 	// preempted; moreUnits counts what may have given somebody a unit.
 	lost      []columnar.Row
 	moreUnits int
-	own       ownChains
 	bound     []snapshot.Bound // of the cluster at work
+	picked    []columnar.Row   // held for the need at work, and taken before what lower needs have
+	stamps    stampLists
+	stampOf   []uint32 // by place in needs: 1 + the entry of the need's stamp; 0 = no machine has it
+	seized    []uint32 // places that the need at work has been credited
+	// strangersBefore is how many strangers there were before the need at work.
+	strangersBefore int
 	// heads are, by class, 1 + the place of the cluster's first machine that is not
 	// claimed, of the classes that live has.
-	heads      []uint32
-	live       []uint64
-	inside     []uint32            // heads in the domain of the need at work
-	configured uint32              // how many machines of the cluster are
-	creates    bool                // some machine of the cluster is on its way
-	rows       roaring.IntIterator // over a set of machines
-	probes     int64
-	touched    uint64 // keeps the compiler from dropping reads
-	gatherer   gatherer
-	pending    batch // that the lane gathers for itself
-	revived    bool  // who was passed over in gathering may acquire something now
+	heads        []uint32
+	live         []uint64
+	configured   uint32              // how many machines of the cluster are
+	creatingFrom uint32              // from which place on they are being created
+	rows         roaring.IntIterator // over a set of machines
+	probes       int64
+	touched      uint64 // keeps the compiler from dropping reads
+	gatherer     gatherer
+	pending      batch // that the lane gathers for itself
+	revived      bool  // who was passed over in gathering may acquire something now
 	// vainSince is, by kind, what had happened when phase 2 could do nothing for
 	// it; see phase2_vain.go.
 	vainSince []uint64
@@ -140,6 +144,12 @@ func (l *lane) helps(r columnar.Row) bool { return l.classMask[l.s.View.Class[r]
 
 // claim attributes a machine of a class to a need and takes off what it covers.
 func (l *lane) claim(r columnar.Row, class uint32, need int32) {
+	l.link(r, need)
+	l.subtract(class)
+}
+
+// link puts a machine at the end of what a need claims.
+func (l *lane) link(r columnar.Row, need int32) {
 	n := &l.lines[need]
 	l.held[r] = hold{need: need}
 	if n.head == columnar.None {
@@ -148,7 +158,6 @@ func (l *lane) claim(r columnar.Row, class uint32, need int32) {
 		l.held[n.tail].next = r
 	}
 	n.tail = r
-	l.subtract(class)
 }
 
 // take removes a machine from what others may still acquire.

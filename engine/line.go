@@ -35,7 +35,7 @@ const (
 	hasOwnPlan    // of these the latter
 	isVisited     // it has had a turn after credit, which the next cycle takes back
 	hasStranger   // credit has given it a machine that did not carry its stamp then
-	isRestamped   // so it was, and the machine carries it now; see restamped
+	isTouched     // a machine that it claims, or that carries its stamp, is another than before
 )
 
 // sitsOut is why a need acquires nothing.

@@ -112,15 +112,10 @@ func (l *lane) acquire(need int32, k *kind) {
 	if l.lacks == 0 {
 		return
 	}
-	held := l.reserved.of(need)
+	l.acquireHeld(need, k)
 	if len(k.spread) > 0 {
-		l.acquireSpread(need, k, held)
+		l.acquireSpread(need, k, nil)
 		return
-	}
-	for _, r := range held {
-		if l.freeReserved(r, k) && l.inDomain(r, need) && l.helps(r) {
-			l.acquired(r, need, 0)
-		}
 	}
 	for stage := range l.free {
 		if k.same {
@@ -139,10 +134,20 @@ func (l *lane) acquire(need int32, k *kind) {
 	}
 }
 
+// acquireHeld claims what is Idle and held for the need.
+func (l *lane) acquireHeld(need int32, k *kind) {
+	for _, r := range l.reserved.of(need) {
+		if l.lacks != 0 && l.freeReserved(r, k) && l.inDomain(r, need) && l.helps(r) {
+			l.acquired(r, need, 0)
+		}
+	}
+}
+
 // acquired claims a free machine of a stage.
 func (l *lane) acquired(r columnar.Row, need int32, stage int) {
 	class := l.s.View.Class[r]
-	l.noteAcquired(r, class, need, stage)
+	l.subtract(class)
+	l.noteAcquired(r, need, stage)
 	if !l.taken[r] {
 		l.taken[r] = true
 		l.free[stage].took(r, class, l.taken)
@@ -154,17 +159,18 @@ func (l *lane) acquired(r columnar.Row, need int32, stage int) {
 func (l *lane) acquireHead(class uint32, need int32, stage int) {
 	x := &l.free[stage]
 	r := x.head(class)
-	l.noteAcquired(r, class, need, stage)
+	l.subtract(class)
+	l.noteAcquired(r, need, stage)
 	l.taken[r] = true
 	x.advance(class, l.taken)
 	l.takeFromShelves(r)
 }
 
-func (l *lane) noteAcquired(r columnar.Row, class uint32, need int32, stage int) {
+func (l *lane) noteAcquired(r columnar.Row, need int32, stage int) {
 	if n := &l.lines[need]; n.acquired == columnar.None {
 		n.acquired = r
 	}
-	l.claim(r, class, need)
+	l.link(r, need)
 	l.acquisitions[stage] = append(l.acquisitions[stage], acquisition{r, need})
 }
 

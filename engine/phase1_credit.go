@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
@@ -12,43 +13,10 @@ import (
 // cluster already. Nobody outside the cluster has a say in that, so clusters
 // are credited one by one, by any worker. One thing reaches across: a Same-Need
 // that has machines in several domains, none of which covers it, chooses among
-// them by what is free there. It waits for its turn in the walk in rank order,
-// and so do those below it in its cluster that could be credited what it may
-// take.
-
-// ownChains finds a need's own machines: those of its cluster that carry its
-// stamp. It is a hash table of chained places in the cluster's list, each 1 more;
-// a chain is of the stamps that share a bucket, in the order of the credit walk.
-// It serves one cluster at a time.
-type ownChains struct {
-	heads []uint32 // by bucket: where what is not gone for all ranks begins
-	next  []uint32 // by place: the next place of the chain
-	shift uint8
-	used  bool
-}
-
-// index chains the stamped machines of a cluster.
-func (x *ownChains) index(bound []snapshot.Bound) {
-	logSize := bits.Len(uint(len(bound) | 1))
-	x.heads, x.next = resize(x.heads, 1<<logSize), grown(x.next, len(bound))
-	x.shift = uint8(64 - logSize)
-	x.used = false
-	for i := len(bound) - 1; i >= 0; i-- {
-		b := &bound[i]
-		if b.Fingerprint == 0 {
-			continue
-		}
-		x.used = true
-		head := x.bucket(b.Fingerprint, b.Group)
-		x.next[i], *head = *head, uint32(i)+1
-	}
-}
-
-// bucket returns where the chain begins that has the machines of a stamp.
-func (x *ownChains) bucket(fingerprint uint64, group uint32) *uint32 {
-	hi, lo := bits.Mul64(fingerprint^uint64(group)*0xd6e8feb86659fd93, 0xa0761d6478bd642f)
-	return &x.heads[(hi^lo)>>x.shift]
-}
+// them by what is free there; and what is Idle and held for a need comes before
+// what lower needs of its cluster have. Such a need waits for its turn in the walk in
+// rank order, and so do those below it in its cluster that could be credited what it
+// may take.
 
 // openCluster makes a cluster the one whose needs are credited.
 func (l *lane) openCluster(c int) {
@@ -58,7 +26,7 @@ func (l *lane) openCluster(c int) {
 		l.heads[g.Class] = g.First + 1
 		l.live[g.Class>>6] |= 1 << (g.Class & 63)
 	}
-	l.creates = l.s.CreatingFrom(c) < len(l.bound)
+	l.creatingFrom = uint32(l.s.CreatingFrom(c))
 }
 
 // creditCluster credits the needs of a cluster in rank order.
@@ -76,11 +44,11 @@ func (l *lane) creditCluster(c int) {
 			l.lacking[l.rankOf[need]] = false
 		}
 		l.openCluster(c)
+		l.findStampOwners(c)
 		l.replay.listUnclaimed(len(l.bound))
-		l.own.index(l.bound)
 		l.readAhead(&l.sources[c])
-		for _, need := range l.needs {
-			l.creditNeed(x, need)
+		for i, need := range l.needs {
+			l.creditNeed(x, need, l.stampOf[i])
 		}
 		l.noteAll(c)
 		l.listSpares(c)
@@ -90,11 +58,13 @@ func (l *lane) creditCluster(c int) {
 	l.satisfied = was
 }
 
-// creditNeed credits one need, or lets it wait for its turn: when its choice of
-// a domain depends on what is free, or it could be credited what one that waits
-// may take.
-func (l *lane) creditNeed(x *clusterState, need int32) {
+// creditNeed credits one need, given 1 + the entry of its stamp, or lets it wait for
+// its turn: when its choice of a domain depends on what is free, when it could be
+// credited what one that waits may take, or when something Idle is held for it that
+// comes before what needs of lower rank have.
+func (l *lane) creditNeed(x *clusterState, need int32, stamp uint32) {
 	l.credited++
+	l.seized, l.strangersBefore = l.seized[:0], len(l.strangers)
 	k := l.kindOf(need)
 	if x.blocks(k) || k.same && !l.settleDomain(need, k) {
 		l.letWait(x, need, k)
@@ -104,12 +74,19 @@ func (l *lane) creditNeed(x *clusterState, need int32) {
 		l.leave(need) // nothing here for it: it chooses by what is free
 		return
 	}
-	if !l.creates && !meet(l.live, k.accepts) {
+	if stamp == 0 && !meet(l.stamps.unowned.live, k.accepts) && !meet(l.stamps.lower.live, k.accepts) {
 		l.leave(need)
 		return
 	}
 	l.start(need)
-	l.credit(need, k)
+	l.creditOwn(need, stamp, k)
+	l.creditUnowned(need, k)
+	if l.lacks != 0 && l.mayTakeHeld(need, k) && l.hasLower(need, k) {
+		l.letGo(need)
+		l.letWait(x, need, k)
+		return
+	}
+	l.creditLower(need, k)
 	l.finish(need)
 	if l.lacks != 0 {
 		l.leave(need)
@@ -207,27 +184,19 @@ func (l *lane) leave(need int32) {
 // mark notes that a need has not got all that it wants.
 func (l *lane) mark(need int32) { l.lacking[l.rankOf[need]] = true }
 
-// credit claims what counts for the need: its own machines over the whole walk
-// first, then the others of the cluster.
-func (l *lane) credit(need int32, k *kind) {
-	l.creditOwn(need, k)
-	l.creditOthers(need, k)
-}
-
-func (l *lane) creditOwn(need int32, k *kind) {
-	if !l.own.used {
+// creditOwn claims the machines that carry the need's stamp, which is the entry that
+// is given, 1 more.
+func (l *lane) creditOwn(need int32, stamp uint32, k *kind) {
+	if stamp == 0 {
 		return
 	}
-	group := l.groupOf(need)
-	head := l.own.bucket(k.fingerprint, group)
-	for *head != 0 && l.gone(*head-1) {
-		*head = l.own.next[*head-1]
+	x := &l.stamps
+	e := &x.entries[stamp-1]
+	for e.first != 0 && l.gone(e.first-1) {
+		e.first = x.next[e.first-1]
 	}
-	for at := *head; at != 0 && l.lacks != 0; at = l.own.next[at-1] {
+	for at := e.first; at != 0 && l.lacks != 0; at = x.next[at-1] {
 		b := &l.bound[at-1]
-		if b.Fingerprint != k.fingerprint || b.Group != group {
-			continue // it shares the bucket
-		}
 		l.probes++
 		if !l.gone(at-1) && l.classMask[b.Class]&l.lacks != 0 && k.acceptsClass(b.Class) && l.inDomain(b.Row, need) {
 			l.seize(at-1, need)
@@ -235,46 +204,45 @@ func (l *lane) creditOwn(need int32, k *kind) {
 	}
 }
 
-// creditOthers claims the cluster's first machines, whatever their stamps, that
-// have something of what the need lacks. Machines of one class mostly stand
-// together, so it takes from one class for as long as no other comes before.
-func (l *lane) creditOthers(need int32, k *kind) {
+// creditUnowned claims machines that no need ranked below has, by their stamps.
+// Machines of one class mostly stand together, so it takes from one class for as long
+// as no other comes before.
+func (l *lane) creditUnowned(need int32, k *kind) {
 	if l.lacks == 0 {
 		return
 	}
-	heads := l.heads
+	l.mergeUpTo(l.rankOf[need])
+	x := &l.stamps
+	heads := x.unowned.heads
 	if k.same { // where those of one domain begin is for this need alone
-		l.inside = append(l.inside[:0], heads...)
-		heads = l.inside
+		x.inside = append(x.inside[:0], heads...)
+		heads = x.inside
 	}
 	for l.lacks != 0 {
-		class, end := l.firstClass(heads, need, k)
+		class, end := l.firstUnowned(heads, need, k)
 		if end == 0 {
 			break
 		}
-		l.lines[need].status |= hasStranger
 		for heads[class] != 0 && heads[class] < end && l.lacks&l.classMask[class] != 0 {
 			place := heads[class] - 1
-			if place < l.configured {
-				l.noteStranger(&l.bound[place], need, k)
-			}
-			l.seize(place, need)
-			heads[class] = l.nextSuiting(l.bound[place].Next, need, k)
+			l.seizeStranger(place, need)
+			heads[class] = l.nextSuiting(x.chain[place], need, k)
 		}
 	}
-	for i, live := range l.live { // a machine of each
+	for i, live := range x.unowned.live { // a machine of each
 		l.probes += int64(bits.OnesCount64(live & k.accepts[i]))
 	}
 }
 
-// firstClass returns the class whose next machine comes first, of those that
+// firstUnowned returns the class whose next unowned machine comes first, of those that
 // help, and 1 + the place from which on another may come before; 0 when there is
 // none. What was gone for a higher rank is gone for a lower, so each class is gone
 // on with from where it was left.
-func (l *lane) firstClass(heads []uint32, need int32, k *kind) (best, end uint32) {
+func (l *lane) firstUnowned(heads []uint32, need int32, k *kind) (best, end uint32) {
 	first := ^uint32(0)
-	for i, live := range l.live {
-		for left := live & k.accepts[i]; left != 0; left &= left - 1 {
+	live := l.stamps.unowned.live
+	for i := range live {
+		for left := live[i] & k.accepts[i]; left != 0; left &= left - 1 {
 			class := uint32(i<<6 + bits.TrailingZeros64(left))
 			if l.classMask[class]&l.lacks == 0 {
 				continue
@@ -284,7 +252,7 @@ func (l *lane) firstClass(heads []uint32, need int32, k *kind) (best, end uint32
 			switch {
 			case at == 0:
 				if !k.same {
-					l.live[i] &^= left & -left
+					live[i] &^= left & -left
 				}
 			case end == 0:
 				best, first, end = class, at, ^uint32(0)
@@ -298,31 +266,126 @@ func (l *lane) firstClass(heads []uint32, need int32, k *kind) (best, end uint32
 	return best, end
 }
 
-// nextSuiting returns the first from a place of a class's chain on, each 1 more,
+// nextSuiting returns the first from a place of a class's list on, each 1 more,
 // that nobody claims and that lies in the need's domain; 0 when there is none.
 func (l *lane) nextSuiting(at uint32, need int32, k *kind) uint32 {
+	x := &l.stamps
 	for at != 0 && (l.gone(at-1) || k.same && !l.inDomain(l.bound[at-1].Row, need)) {
-		at = l.bound[at-1].Next
+		at = x.chain[at-1]
 	}
 	return at
+}
+
+// creditLower claims machines that needs of lower rank have, by their stamps: those of
+// the lowest first.
+func (l *lane) creditLower(need int32, k *kind) {
+	for l.lacks != 0 {
+		at := l.firstLower(need, k)
+		if at == 0 {
+			return
+		}
+		l.seizeStranger(at-1, need)
+	}
+}
+
+// hasLower reports whether creditLower would claim anything.
+func (l *lane) hasLower(need int32, k *kind) bool { return l.firstLower(need, k) != 0 }
+
+// firstLower returns the machine that creditLower claims next, 1 + its place; 0 when
+// there is none.
+func (l *lane) firstLower(need int32, k *kind) uint32 {
+	x, rank := &l.stamps, l.rankOf[need]
+	best, lowest := uint32(0), int32(0)
+	for i, live := range x.lower.live {
+		for left := live & k.accepts[i]; left != 0; left &= left - 1 {
+			class := uint32(i<<6 + bits.TrailingZeros64(left))
+			l.probes++
+			if l.classMask[class]&l.lacks == 0 {
+				continue
+			}
+			at := l.nextLower(class, need, k)
+			if at == 0 {
+				continue
+			}
+			if r := x.entries[x.of[at-1]-1].rank; r > rank && (best == 0 || r > lowest || r == lowest && at < best) {
+				best, lowest = at, r
+			}
+		}
+	}
+	return best
+}
+
+// nextLower returns 1 + the place of the first machine of a class that needs ranked
+// below have and that is there for the need; 0 when there is none.
+func (l *lane) nextLower(class uint32, need int32, k *kind) uint32 {
+	x, rank := &l.stamps, l.rankOf[need]
+	at := x.lower.heads[class]
+	for at != 0 && l.gone(at-1) { // for all that come after, too
+		at = x.chain[at-1]
+	}
+	if x.lower.heads[class] = at; at == 0 {
+		x.lower.live[class>>6] &^= 1 << (class & 63)
+		return 0
+	}
+	for at != 0 && x.lowerThan(at-1, rank) {
+		if !l.gone(at-1) && (!k.same || l.inDomain(l.bound[at-1].Row, need)) {
+			return at
+		}
+		at = x.chain[at-1]
+	}
+	return 0
+}
+
+// seizeStranger claims a machine that does not carry the need's stamp.
+func (l *lane) seizeStranger(place uint32, need int32) {
+	l.lines[need].status |= hasStranger
+	l.noteStranger(&l.bound[place], need)
+	l.seize(place, need)
+}
+
+// mayTakeHeld reports whether something Idle is held for the need that it may acquire
+// and that helps.
+func (l *lane) mayTakeHeld(need int32, k *kind) bool {
+	if l.lines[need].status&sitsOut != 0 {
+		return false
+	}
+	for _, r := range l.reserved.of(need) {
+		if l.s.View.State[r] == model.Idle && l.accepts(r, k) && l.inDomain(r, need) && l.helps(r) {
+			return true
+		}
+	}
+	return false
+}
+
+// letGo takes back what the need at work has been credited in this turn.
+func (l *lane) letGo(need int32) {
+	for _, place := range l.seized {
+		b := &l.bound[place]
+		l.held[b.Row] = hold{need: unheld}
+		if l.replay.owner[place] = nobodys; l.replay.on { // whoever ranks below and had it may not have it again
+			l.e.store.priority[b.Row] = l.s.View.Priority[b.Row]
+			l.replay.touch(b.Class)
+			l.replay.loosen(place, b.Class)
+		}
+	}
+	n := &l.lines[need]
+	n.head, n.tail = columnar.None, columnar.None
+	n.status &^= hasStranger
+	l.strangers = l.strangers[:l.strangersBefore]
 }
 
 // strangersFirst is for how many machines there is room at first.
 const strangersFirst = 1 << 11
 
-// stranger is a Configured machine that was credited to a need whose stamp it
+// stranger is a bound machine that was credited to a need whose stamp it
 // does not carry.
 type stranger struct {
 	row         columnar.Row
 	need, named int32
 }
 
-// noteStranger notes a Configured machine if it is a stranger to the need that
-// claims it.
-func (l *lane) noteStranger(b *snapshot.Bound, need int32, k *kind) {
-	if b.Fingerprint == k.fingerprint && b.Group == l.groupOf(need) {
-		return
-	}
+// noteStranger notes that a bound machine is a stranger to the need that claims it.
+func (l *lane) noteStranger(b *snapshot.Bound, need int32) {
 	if l.strangers == nil {
 		l.strangers = make([]stranger, 0, strangersFirst)
 	}

@@ -5,24 +5,19 @@ import (
 	"slices"
 
 	"github.com/tonnage/tonnage/columnar"
-	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
-// A cluster in which some rows and machines have changed is not credited anew:
-// its needs are walked in rank order once more, and only those are credited
-// again that may now get other machines than they have. What they have is what
-// the cycle before gave them. So at a need's turn
+// A cluster in which some rows and machines have changed is not credited anew. A
+// need's own machines come first in its walk, and a plan's claims are stamps in the next
+// cycle: who was satisfied by its own machines alone, and still has the same ones, has
+// them again, whatever has changed elsewhere. Who lacked something had all that there
+// was for it, and gets more only of machines that are loose: that have come, or that
+// somebody has let go of. All others are credited again in rank order: those that have
+// another row, or had or have a machine that has changed; and those of whose machines a
+// need ranked above takes one now. At a need's turn
 //
 //	claimed by a higher rank     is gone: that one has had its turn
 //	claimed by a lower rank      is there: it had not had its turn then either
-//
-// A need that takes a machine from a lower one makes that one stale. Machines
-// that nobody claims any more, or that have come, are the loose ones: needs
-// that would rather have one of them are credited again. A gang is when of some
-// class that it accepts other machines are there at its turn than were before:
-// loose ones, those that have left, and those that a higher rank has taken from
-// a lower rank than the gang's or from nobody. Where nothing is loose, and nobody
-// stale, everything is as it was.
 
 // replay is the state of one cluster's walk.
 type replay struct {
@@ -31,83 +26,40 @@ type replay struct {
 	turn   int32 // twice the rank of the need at work; 0 when all is credited anew
 	// owner is, by place in the cluster's list, twice the rank of who claims the
 	// machine from the cycle before, one less when it has claimed it in this one,
-	// nobodys when nobody does, nobodysNow when somebody did: one list to look into,
-	// for what lies scattered.
-	// Where all is credited anew, −1 − the need that has claimed it.
+	// nobodys when nobody does, nobodysNow when somebody did or it was not there: one list
+	// to look into, for what lies scattered. Where all is credited anew, −1 − the need
+	// that has claimed it.
 	owner []int32
-	loose []loose
-	// seized says that somebody has claimed a loose one since they were looked over;
-	// creatingFrom is the first place of machines that are being created.
-	seized       bool
-	creatingFrom uint32
-	// mask are the classes of loose machines, touched those of which any machine
-	// is claimed by another than before, shifted those of which some are gone for
-	// all ranks that were not, a bit each.
-	mask, touched, shifted []uint64
-	restamped              restampedMachines
-	taken                  []takenOver
-	waiting                []uint64 // classes that needs waited for before
-	waitMoved              bool     // others wait than before
-	old                    []columnar.Row
-}
-
-// loose is a machine that is there for the taking and was not before.
-type loose struct {
-	row   columnar.Row
-	class uint32
-	place uint32 // in the cluster's list, which is the order of credit
-	stamp uint64
-	group uint32
-	// creating: it is on its way, to the need alone whose stamp it has.
-	creating bool
-}
-
-// takenOver is a machine of a class that was there for ranks from whoever has
-// taken it to whoever had it: until is twice the latter's rank.
-type takenOver struct {
-	class uint32
-	until int32
+	// touched are the classes of which any machine is claimed by another than before,
+	// loose those of which some are nobodysNow, a bit each; looseOf counts these by class.
+	touched, loose []uint64
+	looseOf        []int32
+	waiting        []uint64 // classes that needs waited for before
+	old            []columnar.Row
 }
 
 func (x *replay) begin(classes int) {
-	words := (classes + 63) / 64
-	x.mask, x.touched, x.shifted = resize(x.mask, words), resize(x.touched, words), resize(x.shifted, words)
-	x.on, x.listed, x.waitMoved, x.seized = true, true, false, false
-	x.loose, x.taken = x.loose[:0], x.taken[:0]
-	x.restamped.begin(words)
+	x.touched, x.loose = resize(x.touched, (classes+63)/64), resize(x.loose, (classes+63)/64)
+	x.looseOf = resize(x.looseOf, classes)
+	x.on, x.listed = true, true
 }
 
 func (x *replay) touch(class uint32) { x.touched[class>>6] |= 1 << (class & 63) }
 
-func (x *replay) shift(class uint32) { x.shifted[class>>6] |= 1 << (class & 63) }
-
-// isAbout reports whether a machine is there that somebody may rather have.
-func (x *replay) isAbout() bool { return len(x.loose)+len(x.restamped.list) > 0 }
-
-// concerns reports whether such a machine is of one of some classes.
-func (x *replay) concerns(classes []uint64) bool {
-	for i, w := range classes {
-		if w&(x.mask[i]|x.restamped.classes[i]) != 0 {
-			return true
-		}
+// loosen says that nobody claims a machine any more, or that it has come.
+func (x *replay) loosen(place, class uint32) {
+	if x.owner[place] != nobodysNow {
+		x.owner[place] = nobodysNow
+		x.looseOf[class]++
+		x.loose[class>>6] |= 1 << (class & 63)
 	}
-	return false
 }
 
-// shiftedFor reports whether other machines than before are there for a gang,
-// given twice its rank.
-func (x *replay) shiftedFor(k *kind, turn int32) bool {
-	if meet(x.mask, k.accepts) || meet(x.shifted, k.accepts) {
-		return true
+// fasten says that somebody has claimed a loose machine.
+func (x *replay) fasten(class uint32) {
+	if x.looseOf[class]--; x.looseOf[class] == 0 {
+		x.loose[class>>6] &^= 1 << (class & 63)
 	}
-	left := x.taken[:0]
-	for _, m := range x.taken {
-		if m.until > turn {
-			left = append(left, m)
-		}
-	}
-	x.taken = left
-	return slices.ContainsFunc(left, func(m takenOver) bool { return k.acceptsClass(m.class) })
 }
 
 func meet(a, b []uint64) bool {
@@ -152,15 +104,15 @@ func (p *pass) unlink(r columnar.Row, need int32) {
 	p.held[r] = hold{need: unheld}
 }
 
-// findResettled makes Same-Needs stale whose domain may be chosen by what is
-// held for them, now or in the cycle before.
+// findResettled makes needs stale for which something is held, now or in the cycle
+// before: it may choose their domain, or come before what others have.
 func (p *pass) findResettled() {
 	if p.fresh {
 		return
 	}
 	mark := func(need int32) {
 		n := &p.lines[need]
-		if x := &p.e.store.clusters[n.cluster]; !x.dirty && !n.is(isMember) && p.kinds[n.kind].same {
+		if x := &p.e.store.clusters[n.cluster]; !x.dirty && !n.is(isMember) {
 			n.status |= isStale
 			x.replay = true
 		}
@@ -190,37 +142,18 @@ func (l *lane) replayCluster(c int) {
 	x.waitForNone()
 	l.rankCluster(c)
 	l.openCluster(c)
-	l.own.index(l.bound)
+	l.findStampOwners(c)
 	l.findOwners()
-	rp.creatingFrom = uint32(l.s.CreatingFrom(c))
 	l.readAhead(&l.sources[c])
 	for _, row := range x.changed {
-		need := l.sources[c].base + int32(row)
-		// It may wait elsewhere in the order now, or for other classes.
-		rp.waitMoved = rp.waitMoved || l.lines[need].is(isUncredited)
-		if l.reordered { // what it claimed is loose from where it stood before
-			l.loosen(need)
-			l.addLoose(rp.old)
-			for _, r := range rp.old {
-				rp.shift(l.s.View.Class[r])
-			}
-		}
+		l.letGoOfChanged(l.needOf(l.sources[c].base + int32(row)))
 	}
 	moves := l.movesOf(c)
 	l.noteMoves(moves)
-	for _, need := range l.needs {
-		if rp.seized {
-			l.dropHeld()
+	for i, need := range l.needs {
+		if l.isToBeCredited(x, need, l.stampOf[i]) {
+			l.replayNeed(x, need, l.stampOf[i])
 		}
-		n := &l.lines[need]
-		if n.is(isStale|isUncredited|isRestamped|hasSame|neverFolds) || rp.waitMoved || rp.isAbout() && rp.concerns(l.acceptedBy(n.kind)) {
-			l.replayNeed(x, need)
-		}
-	}
-	l.dropHeld()
-	for i := range rp.loose {
-		r := rp.loose[i].row
-		l.e.store.priority[r] = l.s.View.Priority[r]
 	}
 	for i := range moves {
 		if r := moves[i].row; moves[i].how != left {
@@ -230,7 +163,7 @@ func (l *lane) replayCluster(c int) {
 	l.findCheapest(c, rp.touched)
 	// Where nobody waits any more, phase 2 does not look again at what was claimed
 	// by who did: a row that has changed may have been it.
-	if len(rp.waiting) > 0 && (rp.waitMoved || !slices.Equal(rp.waiting, x.waiting)) {
+	if len(rp.waiting) > 0 && !slices.Equal(rp.waiting, x.waiting) {
 		l.notePriorities(c, rp.waiting)
 	}
 	l.listSpares(c)
@@ -242,45 +175,122 @@ func (l *lane) replayCluster(c int) {
 	l.satisfied = was
 }
 
-// noteMoves notes what has become of machines of the open cluster.
+// letGoOfChanged takes what it claims from a need whose row has changed. It may stand
+// elsewhere in the order now, so that others come before it.
+func (l *lane) letGoOfChanged(need int32) {
+	rp := &l.replay
+	l.letGoAll(need)
+	l.lines[need].status |= isStale
+	for _, r := range rp.old {
+		place := l.e.store.place[r]
+		class := l.bound[place].Class
+		rp.loosen(place, class)
+		rp.touch(class)
+		l.e.store.priority[r] = l.s.View.Priority[r]
+	}
+}
+
+// noteMoves notes what has become of machines of the open cluster: whoever claims one
+// of them, or whose stamp one carries, is credited again.
 func (l *lane) noteMoves(moves []moved) {
 	rp := &l.replay
 	for i := range moves {
-		switch m := &moves[i]; m.how {
-		case came:
-			l.addLoose(append(rp.old[:0], m.row))
-		case left:
-			rp.touch(m.class)
-			rp.shift(m.class)
-		case remains:
-			l.changeHere(m)
+		m := &moves[i]
+		rp.touch(m.class)
+		if m.how == left {
+			continue
+		}
+		if place := l.e.store.place[m.row]; m.how == came {
+			rp.loosen(place, m.class)
+		}
+		if need := l.held[m.row].need; need != unheld {
+			l.lines[need].status |= isTouched
+		}
+		if at := l.stamps.of[l.e.store.place[m.row]]; at != 0 {
+			l.stamps.entries[at-1].changed = true
 		}
 	}
 }
 
-// replayNeed gives a need its turn.
-func (l *lane) replayNeed(x *clusterState, need int32) {
+// isToBeCredited reports whether a need's credit may be another than in the cycle
+// before, given 1 + the entry of its stamp.
+func (l *lane) isToBeCredited(x *clusterState, need int32, stamp uint32) bool {
 	n, rp := &l.lines[need], &l.replay
-	k := &l.kinds[n.kind]
-	waits := n.is(isUncredited)
-	if n.is(isRestamped) {
-		n.status &^= isRestamped
-		rp.restamped.passBy(2 * l.rankOf[need])
+	if n.is(isStale | isUncredited) {
+		return true
+	}
+	k := l.kindOf(need)
+	if len(x.waiting) > 0 && x.blocks(k) {
+		return true
+	}
+	if n.is(isTouched|hasStranger) || stamp != 0 && l.stamps.entries[stamp-1].changed {
+		if !n.is(isSatisfied) || !l.keepsOwn(need, stamp, k) {
+			return true
+		}
+		n.status &^= isTouched | hasStranger
 	}
 	switch {
-	case n.is(isStale):
-	case k.same && rp.shiftedFor(k, 2*l.rankOf[need]):
-	case rp.waitMoved && x.blocks(k) != waits:
-	case !waits && !k.same && (l.tempted(need, k) || l.outranks(need, k)):
-	default:
-		if waits {
-			x.wait(need, n.kind, k)
-		}
-		return
+	case k.same:
+		return meet(rp.touched, k.accepts) && (!n.is(isSatisfied) || stamp != 0 && l.hasMore(need, stamp))
+	case n.is(isSatisfied):
+		return false
 	}
+	return meet(rp.loose, k.accepts)
+}
+
+// keepsOwn reports whether the walk over a need's own machines, as they are now, comes
+// to those that it claims: so it does when strangers have got its stamp. Then it claims
+// them in the order of the walk.
+func (l *lane) keepsOwn(need int32, stamp uint32, k *kind) bool {
+	if stamp == 0 {
+		return k.mask == 0
+	}
+	x, n := &l.stamps, &l.lines[need]
+	l.start(need)
+	l.seized = l.seized[:0]
+	for at := x.entries[stamp-1].first; at != 0 && l.lacks != 0; at = x.next[at-1] {
+		b := &l.bound[at-1]
+		if l.classMask[b.Class]&l.lacks == 0 || !k.acceptsClass(b.Class) || !l.inDomain(b.Row, need) {
+			continue
+		}
+		if l.held[b.Row].need != need {
+			return false
+		}
+		l.subtract(b.Class)
+		l.seized = append(l.seized, at-1)
+	}
+	left := len(l.seized)
+	for r := n.head; r != columnar.None; r = l.held[r].next {
+		left--
+	}
+	if l.lacks != 0 || left != 0 {
+		return false
+	}
+	n.head, n.tail = columnar.None, columnar.None
+	for _, place := range l.seized {
+		l.link(l.bound[place].Row, need)
+	}
+	return true
+}
+
+// hasMore reports whether there are more machines with a need's stamp than it claims:
+// they may lie in another domain, which it could choose by what is free there.
+func (l *lane) hasMore(need int32, stamp uint32) bool {
+	for at := l.stamps.entries[stamp-1].first; at != 0; at = l.stamps.next[at-1] {
+		if l.held[l.bound[at-1].Row].need != need {
+			return true
+		}
+	}
+	return false
+}
+
+// replayNeed gives a need its turn.
+func (l *lane) replayNeed(x *clusterState, need int32, stamp uint32) {
+	n, rp := &l.lines[need], &l.replay
+	k := &l.kinds[n.kind]
 	rank := l.rankOf[need]
 	rp.turn = 2 * rank
-	l.loosen(need)
+	l.letGoAll(need)
 	if n.is(isSatisfied) {
 		l.satisfied -= l.weight(n)
 	}
@@ -290,18 +300,18 @@ func (l *lane) replayNeed(x *clusterState, need int32) {
 	}
 	n.domain, n.acquired = 0, columnar.None
 	l.lacking[rank] = false
-	l.creditNeed(x, need)
-	rp.waitMoved = rp.waitMoved || n.is(isUncredited) != waits
+	l.creditNeed(x, need, stamp)
 	l.compare(need, k)
 }
 
-// loosen lets go of what a need claims, and remembers it.
-func (l *lane) loosen(need int32) {
-	n, rp := &l.lines[need], &l.replay
+// letGoAll lets go of what a need claims, and remembers it.
+func (l *lane) letGoAll(need int32) {
+	n, rp, place := &l.lines[need], &l.replay, l.e.store.place
 	rp.old = rp.old[:0]
 	for r := n.head; r != columnar.None; {
 		next := l.held[r].next
 		l.held[r] = hold{need: unheld}
+		rp.owner[place[r]] = nobodys // for the need itself; see compare
 		rp.old = append(rp.old, r)
 		r = next
 	}
@@ -312,8 +322,7 @@ func (l *lane) loosen(need int32) {
 // claimed instead.
 func (l *lane) compare(need int32, k *kind) {
 	rp, place, priority := &l.replay, l.e.store.place, l.e.store.priority
-	kept, lost := 0, rp.old[:0]
-	same := true
+	kept, same := 0, true
 	for _, r := range rp.old {
 		h := l.held[r].need
 		if h == need {
@@ -323,7 +332,8 @@ func (l *lane) compare(need int32, k *kind) {
 		same = false
 		rp.touch(l.bound[place[r]].Class)
 		if h == unheld {
-			lost = append(lost, r)
+			priority[r] = l.s.View.Priority[r]
+			rp.loosen(place[r], l.bound[place[r]].Class)
 		}
 	}
 	count := 0
@@ -337,7 +347,6 @@ func (l *lane) compare(need int32, k *kind) {
 			rp.touch(l.bound[place[r]].Class)
 		}
 	}
-	l.addLoose(lost)
 }
 
 // nobodys is more than twice any rank, and so is nobodysNow.
@@ -373,76 +382,6 @@ func (l *lane) findOwners() {
 	}
 }
 
-// addLoose notes machines of the open cluster that nobody claims any more.
-func (l *lane) addLoose(rows []columnar.Row) {
-	rp := &l.replay
-	for _, r := range rows {
-		at := l.e.store.place[r]
-		b := &l.bound[at]
-		rp.owner[at] = nobodysNow
-		rp.loose = append(rp.loose, loose{
-			row: r, class: b.Class, place: at, stamp: b.Fingerprint, group: b.Group, creating: at >= rp.creatingFrom,
-		})
-		rp.mask[b.Class>>6] |= 1 << (b.Class & 63)
-		rp.touch(b.Class)
-	}
-}
-
-// tempted reports whether a need may be credited a loose machine: it lacks
-// something, or comes to it before the last of its own.
-func (l *lane) tempted(need int32, k *kind) bool {
-	rp, n := &l.replay, &l.lines[need]
-	if !meet(rp.mask, k.accepts) {
-		return false
-	}
-	satisfied := n.is(isSatisfied)
-	if satisfied && n.head == columnar.None {
-		return false // it wants nothing
-	}
-	var last *snapshot.Bound
-	tail := uint32(0)
-	group := l.groupOf(need)
-	for i := range rp.loose {
-		m := &rp.loose[i]
-		own := m.stamp == k.fingerprint && m.group == group
-		if !k.acceptsClass(m.class) || m.creating && !own {
-			continue
-		}
-		if !satisfied {
-			return true
-		}
-		if last == nil {
-			tail = l.e.store.place[n.tail]
-			last = &l.bound[tail]
-		}
-		lastOwn := last.Fingerprint == k.fingerprint && last.Group == group
-		if own && !lastOwn || own == lastOwn && m.place < tail {
-			return true
-		}
-	}
-	return false
-}
-
-// dropHeld forgets loose machines that somebody has claimed since.
-func (l *lane) dropHeld() {
-	rp := &l.replay
-	rp.seized = false
-	left := rp.loose[:0]
-	for i := range rp.loose {
-		if rp.owner[rp.loose[i].place] == nobodysNow {
-			left = append(left, rp.loose[i])
-		}
-	}
-	if len(left) == len(rp.loose) {
-		return
-	}
-	rp.loose = left
-	clear(rp.mask)
-	for i := range left {
-		rp.mask[left[i].class>>6] |= 1 << (left[i].class & 63)
-	}
-}
-
 // gone reports whether a machine, by its place in the open cluster, is beyond
 // the reach of the need that is credited: somebody has claimed it who had its
 // turn before.
@@ -460,18 +399,17 @@ func (l *lane) seize(place uint32, need int32) {
 	switch {
 	case l.replay.on:
 		rp := &l.replay
-		switch was := rp.owner[place]; {
-		case was == nobodys:
-			rp.shift(class)
-		case was == nobodysNow:
-			rp.seized = true
-		case was > rp.turn:
+		switch rp.owner[place] {
+		case nobodys:
+		case nobodysNow:
+			rp.fasten(class)
+		default:
 			l.unlink(r, l.held[r].need)
-			rp.taken = append(rp.taken, takenOver{class, was})
 		}
 		rp.owner[place] = rp.turn - 1
 	case l.replay.listed:
 		l.replay.owner[place] = -1 - need
 	}
+	l.seized = append(l.seized, place)
 	l.claim(r, class, need)
 }

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
@@ -16,6 +18,7 @@ type spare struct {
 	snapshot.Bound
 	place uint32 // in the cluster's list
 	value uint32 // of the cluster's Same key
+	owner int32  // the need that has it by its stamp, or unheld
 }
 
 // spares are what is left of a cluster.
@@ -53,7 +56,7 @@ func (l *lane) list(c int, isLeft func(place int) bool) {
 		if waits.waiting[b.Class>>6]>>(b.Class&63)&1 == 0 || !isLeft(place) {
 			continue
 		}
-		s := spare{Bound: b, place: uint32(place)}
+		s := spare{Bound: b, place: uint32(place), owner: l.e.store.owner[b.Row]}
 		if x.key >= 0 {
 			s.value = l.s.Supply.Values(int(x.key))[b.Row]
 		}
@@ -104,8 +107,11 @@ func (l *lane) catchUp(need, rank int32, k *kind) {
 	l.start(need)
 	if !k.same || l.pin(need, k) || l.chooseDomain(need, k) {
 		had := len(x.list)
-		l.creditLeft(x, need, k, true)
-		l.creditLeft(x, need, k, false)
+		l.creditLeft(x, need, k, isOwnSpare)
+		l.creditLeft(x, need, k, isUnownedSpare)
+		l.pickHeld(need, k)
+		l.creditLeftLower(x, need, k)
+		l.acquirePicked(need)
 		if len(x.list) < had {
 			x.note()
 		}
@@ -120,11 +126,31 @@ func (l *lane) catchUp(need, rank int32, k *kind) {
 	}
 }
 
-// creditLeft claims machines that are left, as they stand in the cluster's list:
-// those that carry the need's stamp, or the others.
-func (l *lane) creditLeft(x *spares, need int32, k *kind, own bool) {
-	c := int(l.lines[need].cluster)
-	group, creating, configured := l.groupOf(need), uint32(l.s.CreatingFrom(c)), uint32(l.s.Configured(c))
+// groupOfSpare is where a machine that is left stands in the walk of a need.
+type groupOfSpare uint8
+
+const (
+	isOwnSpare groupOfSpare = iota
+	isUnownedSpare
+	isLowerSpare
+	isAnothersSpare // being created for another need
+)
+
+func (l *lane) groupOfSpare(s *spare, need int32, k *kind) groupOfSpare {
+	switch {
+	case s.Fingerprint == k.fingerprint && s.Group == l.groupOf(need):
+		return isOwnSpare
+	case s.place >= uint32(l.s.CreatingFrom(int(l.lines[need].cluster))):
+		return isAnothersSpare
+	case s.owner != unheld && l.rankOf[s.owner] > l.rankOf[need]:
+		return isLowerSpare
+	}
+	return isUnownedSpare
+}
+
+// creditLeft claims machines of a group that are left, as they stand in the cluster's
+// list.
+func (l *lane) creditLeft(x *spares, need int32, k *kind, group groupOfSpare) {
 	left := x.list[:0]
 	for i := range x.list {
 		s := &x.list[i]
@@ -132,18 +158,75 @@ func (l *lane) creditLeft(x *spares, need int32, k *kind, own bool) {
 			left = append(left, x.list[i:]...)
 			break
 		}
-		if own != (s.Fingerprint == k.fingerprint && s.Group == group) || !own && s.place >= creating ||
-			l.classMask[s.Class]&l.lacks == 0 || !k.acceptsClass(s.Class) || k.same && !x.isIn(l, s, need, k) {
+		if !l.isLeftFor(x, s, need, k) || l.groupOfSpare(s, need, k) != group {
 			left = append(left, *s)
 			continue
 		}
-		l.probes++
-		if !own && s.place < configured {
-			l.noteStranger(&s.Bound, need, k)
-		}
-		l.claim(s.Row, s.Class, need)
+		l.claimSpare(s, need, group)
 	}
 	x.list = left
+}
+
+// creditLeftLower claims machines that needs of lower rank have, by their stamps: those
+// of the lowest first.
+func (l *lane) creditLeftLower(x *spares, need int32, k *kind) {
+	for l.lacks != 0 {
+		best := -1
+		for i := range x.list {
+			s := &x.list[i]
+			if !l.isLeftFor(x, s, need, k) || l.groupOfSpare(s, need, k) != isLowerSpare {
+				continue
+			}
+			if best < 0 || l.rankOf[s.owner] > l.rankOf[x.list[best].owner] {
+				best = i
+			}
+		}
+		if best < 0 {
+			return
+		}
+		l.claimSpare(&x.list[best], need, isLowerSpare)
+		x.list = slices.Delete(x.list, best, best+1)
+	}
+}
+
+// isLeftFor reports whether a machine that is left is of use for the need at work.
+func (l *lane) isLeftFor(x *spares, s *spare, need int32, k *kind) bool {
+	return l.classMask[s.Class]&l.lacks != 0 && k.acceptsClass(s.Class) && (!k.same || x.isIn(l, s, need, k))
+}
+
+func (l *lane) claimSpare(s *spare, need int32, group groupOfSpare) {
+	l.probes++
+	if group != isOwnSpare {
+		l.noteStranger(&s.Bound, need)
+	}
+	l.claim(s.Row, s.Class, need)
+}
+
+// pickHeld takes what is Idle and held for the need, before it is credited what needs
+// of lower rank have; acquirePicked claims it after that, behind what is credited.
+func (l *lane) pickHeld(need int32, k *kind) {
+	l.picked = l.picked[:0]
+	if l.lacks == 0 || l.lines[need].status&sitsOut != 0 {
+		return
+	}
+	for _, r := range l.reserved.of(need) {
+		if l.lacks != 0 && l.freeReserved(r, k) && l.inDomain(r, need) && l.helps(r) {
+			l.subtract(l.s.View.Class[r])
+			l.picked = append(l.picked, r)
+		}
+	}
+}
+
+func (l *lane) acquirePicked(need int32) {
+	for _, r := range l.picked {
+		class := l.s.View.Class[r]
+		l.noteAcquired(r, need, 0)
+		if !l.taken[r] {
+			l.taken[r] = true
+			l.free[0].took(r, class, l.taken)
+			l.takeFromShelves(r)
+		}
+	}
 }
 
 // isIn reports whether a machine that is left lies in the domain that the need has

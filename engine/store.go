@@ -43,6 +43,9 @@ type store struct {
 	held       []hold
 	taken      []bool
 	priority   []int32 // of Configured machines, as victims
+	// owner is, by row of machines that are bound or being created, the last need in rank
+	// order that carries their stamp in their cluster; unheld when there is none.
+	owner []int32
 	// place is, by row, where machines are in their cluster's list, while it is
 	// credited again.
 	place []uint32
@@ -62,8 +65,8 @@ type store struct {
 	// freeAny remembers, by matcher with Same and class, whether a machine was
 	// free in a domain: that decides folds.
 	freeAny map[classMatcher]bool
-	// resettle are the Same-Needs for which something was held in the last cycle,
-	// or whose plan went to another domain: they choose theirs again.
+	// resettle are the needs for which something was held in the last cycle, or whose
+	// plan went to another domain: they are credited again.
 	resettle []int32
 	class    []uint32 // by row: the machine's in the last cycle
 	// Memory of the pass, to be used again.
@@ -304,6 +307,7 @@ func (p *pass) startOver() {
 	st.priority = alloc.MakeDirty[int32](st.arena, room)
 	st.class = alloc.MakeDirty[uint32](st.arena, room)
 	st.place = alloc.MakeDirty[uint32](st.arena, room)
+	st.owner = alloc.MakeDirty[int32](st.arena, room)
 	copy(st.class, s.View.Class[:s.Supply.RowMax()])
 	for i := range st.held {
 		st.held[i] = hold{need: unheld}
@@ -323,7 +327,7 @@ func (p *pass) startOver() {
 // What the store's columns take for each line and each machine.
 const (
 	lineBytes    = 32 + 4 + 16 + 4*4 + 1 + 1
-	machineBytes = 8 + 1 + 4*4
+	machineBytes = 8 + 1 + 5*4
 )
 
 // columnsSlack is for columns to begin at cache lines.
@@ -462,9 +466,7 @@ func (p *pass) leaveBehind() {
 	}
 	st.resettle = append(st.resettle[:0], p.withheld...)
 	for need := range p.reserved.rows {
-		if p.kindOf(need).same {
-			st.resettle = append(st.resettle, need)
-		}
+		st.resettle = append(st.resettle, need)
 	}
 	st.reclaims = p.reclaims
 	st.victims, st.withheld, st.tried = p.victims, p.withheld, p.tried

@@ -82,9 +82,9 @@ func speculativeOrder(penalty model.Bucket) func(a, b *model.Machine) int {
 	}
 }
 
-// creditOrder: Configured, then Configuring, then Creating; within each the
-// keep order.
-func creditOrder(a, b *model.Machine) int {
+// byState: Configured, then Configuring, then Creating; within each the keep
+// order.
+func byState(a, b *model.Machine) int {
 	place := func(m *model.Machine) int {
 		return slices.Index([]model.State{model.Configured, model.Configuring, model.Creating}, m.State)
 	}

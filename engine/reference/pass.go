@@ -19,6 +19,7 @@ type pass struct {
 	idle        []*model.Machine // keep order
 	speculative map[model.Bucket][]*model.Machine
 
+	owners    map[stamp]*need         // the last in rank order
 	holds     map[*model.Machine]hold // live reservations
 	claimedBy map[*model.Machine]*need
 	victimOf  map[*model.Machine]*need
@@ -76,6 +77,7 @@ func newPass(in *Input, lacks []lack) *pass {
 		}
 	}
 	slices.SortFunc(p.idle, keepOrder)
+	p.findOwners()
 	p.findHolds()
 	p.findGangs()
 	return p

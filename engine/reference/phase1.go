@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/tonnage/tonnage/engine/model"
@@ -23,13 +24,21 @@ func (p *pass) phase1(n *need) {
 		inside := func(m *model.Machine) bool { return valueOf(m, same.Key) == n.domain }
 		credit, idle, speculative = filter(credit, inside), filter(idle, inside), filter(speculative, inside)
 	}
-	n.credited, n.deficit = walk(credit, n.deficit)
+	isHeld := func(m *model.Machine) bool { return p.reservedFor(n, m) }
+	var held []*model.Machine
+	if !n.Parked {
+		held = filter(idle, isHeld)
+	}
+	p.credit(n, credit, held)
+	idle = filter(idle, func(m *model.Machine) bool { return !slices.Contains(n.idle, m) })
 	switch {
 	case n.Parked:
 	case len(n.hardSpread()) > 0:
 		p.acquireSpread(n, idle, speculative)
 	default:
-		n.idle, n.deficit = walk(idle, n.deficit)
+		var took []*model.Machine
+		took, n.deficit = walk(idle, n.deficit)
+		n.idle = append(n.idle, took...)
 		n.speculative, n.deficit = walk(speculative, n.deficit)
 	}
 	for _, m := range n.claims() {
@@ -58,14 +67,90 @@ func countsFor(n *need, m *model.Machine) bool {
 	return false
 }
 
-// creditCandidates are the unclaimed machines that count for the Need, its own
-// incumbents first over the whole walk.
+// stamp is what a bound machine says of whom it serves.
+type stamp struct {
+	cluster     string
+	fingerprint uint64
+	group       string
+}
+
+// findOwners finds the last Need in rank order of every stamp. A fold answers for
+// its own stamp and for those of its members.
+func (p *pass) findOwners() {
+	p.owners = map[stamp]*need{}
+	for _, n := range p.needs {
+		p.owners[stamp{n.Cluster, n.Profile.Fingerprint(), n.Group}] = n
+		for _, row := range n.rows {
+			r := &p.in.Needs[row]
+			p.owners[stamp{r.Cluster, r.Profile.Fingerprint(), r.Group}] = n
+		}
+	}
+}
+
+// lowerOwner returns the Need that has the machine by its stamp, if that ranks
+// below the given one.
+func (p *pass) lowerOwner(n *need, m *model.Machine) *need {
+	o := p.owners[stamp{n.Cluster, m.Assigned.Fingerprint, m.Assigned.Group}]
+	if o == nil || o.rank <= n.rank {
+		return nil
+	}
+	return o
+}
+
+// The groups of the walk over what a Need is credited. What is Idle and held for
+// the Need stands between those that nobody ranked below it has and the others.
+const (
+	creditOwn = iota
+	creditUnowned
+	creditHeld
+	creditLower
+)
+
+func (p *pass) creditGroup(n *need, m *model.Machine) int {
+	switch {
+	case own(n, m):
+		return creditOwn
+	case p.lowerOwner(n, m) == nil:
+		return creditUnowned
+	}
+	return creditLower
+}
+
+// creditOrder: own machines, those that no Need ranked below has, then those of
+// lower Needs, the lowest first; within each by state and keep order.
+func (p *pass) creditOrder(n *need) func(a, b *model.Machine) int {
+	return func(a, b *model.Machine) int {
+		x, y := p.creditGroup(n, a), p.creditGroup(n, b)
+		if c := cmp.Compare(x, y); c != 0 {
+			return c
+		}
+		if x == creditLower {
+			if c := cmp.Compare(p.lowerOwner(n, b).rank, p.lowerOwner(n, a).rank); c != 0 {
+				return c
+			}
+		}
+		return byState(a, b)
+	}
+}
+
+// creditCandidates are the unclaimed machines that count for the Need, in the
+// order of the walk.
 func (p *pass) creditCandidates(n *need) []*model.Machine {
 	ms := filter(slices.Concat(p.bound[n.Cluster], p.creating), func(m *model.Machine) bool {
 		return p.claimedBy[m] == nil && countsFor(n, m) && usable(n, m)
 	})
-	slices.SortFunc(ms, creditOrder)
-	return firstThose(ms, func(m *model.Machine) bool { return own(n, m) })
+	slices.SortFunc(ms, p.creditOrder(n))
+	return ms
+}
+
+// credit claims what counts for the Need; between what nobody below it has and what
+// lower Needs have it acquires what is Idle and held for it.
+func (p *pass) credit(n *need, credit, held []*model.Machine) {
+	lower := func(m *model.Machine) bool { return p.creditGroup(n, m) == creditLower }
+	n.credited, n.deficit = walk(filter(credit, func(m *model.Machine) bool { return !lower(m) }), n.deficit)
+	n.idle, n.deficit = walk(held, n.deficit)
+	fromLower, left := walk(filter(credit, lower), n.deficit)
+	n.credited, n.deficit = append(n.credited, fromLower...), left
 }
 
 // free: unclaimed, usable, counted on by no plan of this cycle, and not reserved

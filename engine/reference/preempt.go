@@ -326,12 +326,13 @@ func (p *pass) dryRun(n *need, g *ground, freed []*model.Machine) (used []*model
 			credit = append(credit, m)
 		}
 	}
-	slices.SortFunc(credit, creditOrder)
+	slices.SortFunc(credit, p.creditOrder(n))
 	slices.SortFunc(reserved, keepOrder)
 	slices.SortFunc(idle, keepOrder)
 	slices.SortFunc(speculative, speculativeOrder(n.Profile.Interruption()))
-	credit = firstThose(credit, func(m *model.Machine) bool { return own(n, m) })
-	took, left := walk(slices.Concat(credit, reserved, idle, speculative), n.Aggregate)
+	lower := func(m *model.Machine) bool { return p.creditGroup(n, m) == creditLower }
+	first := filter(credit, func(m *model.Machine) bool { return !lower(m) })
+	took, left := walk(slices.Concat(first, reserved, filter(credit, lower), idle, speculative), n.Aggregate)
 	return filter(took, func(m *model.Machine) bool { return p.claimedBy[m] != n && !slices.Contains(g.awaited, m) }), left
 }
 

@@ -94,7 +94,7 @@ func (s *skew) allows(m *model.Machine) bool {
 // the domains that the skew allows.
 func (p *pass) acquireSpread(n *need, idle, speculative []*model.Machine) {
 	s := newSkew(n)
-	for _, m := range n.credited {
+	for _, m := range n.claims() {
 		s.count(m)
 	}
 	stage := func(candidates []*model.Machine) (took []*model.Machine) {
@@ -116,7 +116,7 @@ func (p *pass) acquireSpread(n *need, idle, speculative []*model.Machine) {
 		})
 		return took
 	}
-	n.idle = stage(idle)
+	n.idle = append(n.idle, stage(idle)...)
 	n.speculative = stage(speculative)
 }
 

@@ -354,7 +354,7 @@ func TestRoomIsSharedOut(t *testing.T) {
 		for range 4 {
 			c, s, _ := begin(t, g, 22<<20)
 			synctest.Wait()
-			time.Sleep(time.Millisecond) // the bubble's clock stands still, and the first is to be the oldest
+			<-time.After(time.Millisecond) // the bubble's clock stands still, and the first is to be the oldest
 			all, closed = append(all, c), append(closed, s)
 		}
 		_, _, tiny := begin(t, g, 1000)

@@ -43,6 +43,59 @@ var creditRules = []rule{
 		s.machine("own1", bound, cpu(4), of("c"), price(9), serving(n))
 		s.run().claims(n, "own1 own2").does("Reclaim cheap")
 	}},
+	{"WhatNobodyBelowHasComesBeforeWhatLowerNeedsHave", func(s *scene) {
+		low := s.need("c", 10, cpu(4))
+		high := s.need("c", 20, cpu(4))
+		s.machine("a", bound, cpu(4), of("c"), serving(low))
+		s.machine("b", bound, cpu(4), of("c"), price(9))
+		s.run().claims(high, "b").claims(low, "a").does()
+	}},
+	{"OfLowerNeedsTheLowestGivesFirst", func(s *scene) {
+		lowest := s.need("c", 10, cpu(4))
+		mid := s.need("c", 20, cpu(4))
+		high := s.need("c", 30, cpu(4))
+		s.machine("a", bound, cpu(4), of("c"), serving(mid))
+		s.machine("b", binding, cpu(4), of("c"), price(9), serving(lowest))
+		s.run().claims(high, "b").claims(mid, "a").claims(lowest, "")
+	}},
+	{"WhatAHigherNeedLeavesIsNobodys", func(s *scene) {
+		low := s.need("c", 10, cpu(4))
+		mid := s.need("c", 20, cpu(4))
+		high := s.need("c", 30, cpu(4))
+		s.machine("a", bound, cpu(4), of("c"), serving(low))
+		s.machine("h1", bound, cpu(4), of("c"), price(7), serving(high))
+		s.machine("h2", bound, cpu(4), of("c"), price(8), serving(high))
+		s.run().claims(high, "h1").claims(mid, "h2").claims(low, "a").does()
+	}},
+	{"OfRowsWithOneStampTheLastIsTheOwner", func(s *scene) {
+		r1 := s.need("c", 10, cpu(4), arrival(1))
+		mid := s.need("c", 10, cpu(4), arrival(5), requires("x", model.DoesNotExist))
+		r2 := s.need("c", 10, cpu(4), arrival(9))
+		high := s.need("c", 20, cpu(4))
+		s.machine("a", bound, cpu(4), of("c"), price(9), serving(r1))
+		s.machine("m", bound, cpu(4), of("c"), price(1), serving(mid))
+		s.run().claims(high, "a").claims(r1, "m").claims(mid, "").claims(r2, "")
+	}},
+	{"WhatIsIdleAndHeldComesBeforeWhatLowerNeedsHave", func(s *scene) {
+		low := s.need("c", 10, cpu(4))
+		high := s.need("c", 20, cpu(4))
+		s.machine("a", bound, cpu(4), of("c"), serving(low))
+		s.machine("r", idle, cpu(4), price(9), held(high))
+		s.run().claims(high, "r").claims(low, "a").does("Bootstrap r 1")
+	}},
+	{"WhatNobodyBelowHasComesBeforeWhatIsHeld", func(s *scene) {
+		high := s.need("c", 20, cpu(4))
+		s.machine("a", bound, cpu(4), of("c"))
+		s.machine("r", idle, cpu(4), held(high))
+		s.run().claims(high, "a").does()
+	}},
+	{"AParkedGangIsNotBootstrappedWhatIsHeldForIt", func(s *scene) {
+		low := s.need("c", 10, cpu(4))
+		high := s.need("c", 20, cpu(8), unit(cpu(4)), same(rackKey), parked)
+		s.machine("a", bound, cpu(4), of("c"), rack("r"), serving(low))
+		s.machine("r", idle, cpu(4), rack("r"), held(high))
+		s.run().claims(high, "a").claims(low, "").does()
+	}},
 	{"AnotherGroupsMachineIsNotOwn", func(s *scene) {
 		n := s.need("c", 10, cpu(4), group("g"))
 		s.machine("a", bound, cpu(4), of("c"), price(1), serving(n), func(m *model.Machine) { m.Assigned.Group = "h" })
