@@ -46,7 +46,7 @@ func (l *lane) share() shares {
 		}
 		first[m] = int32(i) + 1
 		for _, c := range l.classesOf[m] {
-			if l.free[0].key[c] != exhausted || l.free[1].key[c] != exhausted {
+			if l.free[0].key[c] != exhausted || l.free[1].key[c] != exhausted || l.reserved.lower.ofClass(c) != nil {
 				sets.unite(i, kinds+int(c))
 			}
 		}

@@ -17,8 +17,8 @@ type shelf struct {
 	class uint32
 	state model.State // Idle or Speculative
 	rows  []columnar.Row
-	left  int32  // not taken yet
-	at    uint32 // the head up to here is taken for good
+	left  int32  // not taken yet, those that are held for somebody included
+	at    uint32 // those up to here are taken, or held
 }
 
 // domainIndex lists the free machines by value of one Same key. Counts are
@@ -88,6 +88,13 @@ func (d *domainIndex) putBack(r columnar.Row) {
 		sh.left++
 		sh.at = 0
 		d.touched = append(d.touched, sh.value)
+	}
+}
+
+// rewind has a machine found again that nobody holds any more.
+func (d *domainIndex) rewind(r columnar.Row) {
+	if at := d.shelfOf[r]; at != 0 {
+		d.shelves[at-1].at = 0
 	}
 }
 
@@ -406,8 +413,11 @@ func (l *lane) nextOnShelves(d *domainIndex, shelves []uint32, k *kind, stage in
 		if sh.state != stateOf[stage] || sh.left == 0 || l.classMask[sh.class]&l.lacks == 0 || !k.acceptsClass(sh.class) {
 			continue
 		}
-		for l.taken[sh.rows[sh.at]] {
+		for int(sh.at) < len(sh.rows) && (l.taken[sh.rows[sh.at]] || l.reserved.lower.has(sh.rows[sh.at])) {
 			sh.at++
+		}
+		if int(sh.at) == len(sh.rows) {
+			continue // all that is left is held
 		}
 		l.probes++
 		r := sh.rows[sh.at]

@@ -362,7 +362,7 @@ func (s *selection) dryRun(used []columnar.Row) (all []columnar.Row, covered boo
 // walked is a machine in the order of a dry run.
 type walked struct {
 	stage   int
-	owner   int32 // of walkLower: its rank
+	owner   int32 // of walkOfLower: its rank
 	key     uint64
 	row     columnar.Row
 	awaited bool
@@ -373,8 +373,9 @@ const (
 	walkOwn     = iota // creditable and stamped for the need
 	walkUnowned        // creditable, and no need ranked below has it by its stamp
 	walkReserved
-	walkLower // creditable, of needs ranked below, the lowest first
+	walkOfLower // creditable, of needs ranked below, the lowest first
 	walkIdle
+	walkHeldForLower
 	walkSpeculative
 )
 
@@ -416,8 +417,11 @@ func (s *selection) place(r columnar.Row) walked {
 	x := walked{row: r, key: s.s.KeepKey(r)}
 	switch state := s.s.View.State[r]; state {
 	case model.Idle:
-		if x.stage = walkIdle; s.reserved.ownedBy(r, s.need) {
+		switch x.stage = walkIdle; {
+		case s.reserved.ownedBy(r, s.need):
 			x.stage = walkReserved
+		case s.reserved.lower.has(r):
+			x.stage, x.key = walkHeldForLower, s.reserved.lower.key(r)
 		}
 	case model.Speculative:
 		class := s.s.View.Class[r]
@@ -428,7 +432,7 @@ func (s *selection) place(r columnar.Row) walked {
 		case s.isOwn(r, s.need):
 			x.stage = walkOwn
 		case owner > s.rankOf[s.need]:
-			x.stage, x.owner = walkLower, owner
+			x.stage, x.owner = walkOfLower, owner
 		default:
 			x.stage = walkUnowned
 		}

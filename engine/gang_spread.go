@@ -49,6 +49,7 @@ type freeOfKind struct {
 	class uint32
 	rows  []columnar.Row
 	at    int
+	lower bool // those that are held for lower ranks, not those that nobody holds
 }
 
 // underSkew takes machines and units until nothing is missing, or the skew
@@ -93,22 +94,28 @@ func (w *skewWalk) listFree() {
 			}
 		}
 	}
+	list := w.reserved.lower.classes
+	for i := range list {
+		if x := &list[i]; w.k.acceptsClass(x.class) && w.headOfLower(x) {
+			w.free[0] = append(w.free[0], freeOfKind{class: x.class, rows: x.rows[x.at:], lower: true})
+		}
+	}
 }
 
 // next moves on to a class's first machine that is to be had; false when there
 // is none.
 func (w *skewWalk) next(f *freeOfKind) bool {
-	for f.at < len(f.rows) && !w.isOffered(f.rows[f.at]) {
+	for f.at < len(f.rows) && !w.isOffered(f, f.rows[f.at]) {
 		w.probes++
 		f.at++
 	}
 	return f.at < len(f.rows)
 }
 
-// isOffered reports whether a free machine is nobody's, nor in the plan. What is
-// held for the need is listed apart.
-func (w *skewWalk) isOffered(r columnar.Row) bool {
-	return !w.taken[r] && !w.inPlan.Has(uint32(r)) && !w.reserved.ownedBy(r, w.need)
+// isOffered reports whether a free machine of a list is nobody's, nor in the plan. What
+// is held for the need is listed apart.
+func (w *skewWalk) isOffered(f *freeOfKind, r columnar.Row) bool {
+	return !w.taken[r] && w.reserved.lower.has(r) == f.lower && !w.inPlan.Has(uint32(r)) && !w.reserved.ownedBy(r, w.need)
 }
 
 // layFloor takes the minimum of counts over the values that have a candidate or
@@ -257,7 +264,7 @@ func (w *skewWalk) headOf(f *freeOfKind, stage int) columnar.Row {
 	}
 	best := columnar.None
 	for _, r := range f.rows[f.at:] {
-		if w.isOffered(r) && w.allows(r) && (best == columnar.None || w.goesBefore(r, best, false, false, stage)) {
+		if w.isOffered(f, r) && w.allows(r) && (best == columnar.None || w.goesBefore(r, best, false, false, stage)) {
 			best = r
 		}
 	}
@@ -275,6 +282,9 @@ func (w *skewWalk) goesBefore(a, b columnar.Row, ownA, ownB bool, stage int) boo
 
 // acquireKey is a free machine's place in the order of acquiring.
 func (w *skewWalk) acquireKey(r columnar.Row, stage int) uint64 {
+	if w.reserved.lower.has(r) {
+		return w.reserved.lower.key(r)
+	}
 	return uint64(w.costs(w.k, stage)[w.s.View.Class[r]])<<32 | uint64(w.lane.free[stage].place[r])
 }
 

@@ -160,9 +160,8 @@ func (l *lane) endPlans(h *holding) (kept, drains []columnar.Row) {
 		switch state := l.s.View.State[r]; {
 		case state == model.Draining:
 			drains = alloc.Append(l.arena, drains, r)
-		case state == model.Idle && !l.claimed(r) && l.takenBy(r) == noNeed:
-			l.putBack(r)
-			l.revive(l.s.View.Class[r])
+		case state == model.Idle:
+			l.unhold(r)
 		}
 	}
 	return slices.Clip(kept), slices.Clip(drains)

@@ -33,9 +33,12 @@ type lane struct {
 	moreUnits int
 	bound     []snapshot.Bound // of the cluster at work
 	picked    []columnar.Row   // held for the need at work, and taken before what lower needs have
-	stamps    stampLists
-	stampOf   []uint32 // by place in needs: 1 + the entry of the need's stamp; 0 = no machine has it
-	seized    []uint32 // places that the need at work has been credited
+	// creditedLate says that the need at work was credited something after it had picked
+	// what is held for it.
+	creditedLate bool
+	stamps       stampLists
+	stampOf      []uint32 // by place in needs: 1 + the entry of the need's stamp; 0 = no machine has it
+	seized       []uint32 // places that the need at work has been credited
 	// strangersBefore is how many strangers there were before the need at work.
 	strangersBefore int
 	// heads are, by class, 1 + the place of the cluster's first machine that is not
@@ -82,6 +85,8 @@ type lane struct {
 	passed           []uint64       // scratch
 	used             []columnar.Row // scratch
 	left             []spare        // scratch
+	surplus          surplus        // scratch
+	gaveBack         int            // machines that were superfluous
 	words            []uint64       // scratch
 	inOrder          []keyedRow     // scratch
 }
@@ -192,16 +197,24 @@ func (l *lane) putBack(r columnar.Row) {
 		return
 	}
 	l.taken[r] = false
-	l.epoch++ // ladders may have let go of its class
-	if c := l.s.View.Class[r]; l.s.View.State[r] == model.Idle {
-		l.free[0].gave(r, c)
-	} else {
-		l.free[1].gave(r, c)
-	}
+	l.offer(r)
 	for _, d := range l.domains {
 		if d != nil && !d.stale {
 			d.putBack(r)
 		}
+	}
+}
+
+// offer has a free machine found by those who look for one.
+func (l *lane) offer(r columnar.Row) {
+	l.epoch++ // ladders may have let go of its class
+	switch c := l.s.View.Class[r]; {
+	case l.reserved.lower.has(r):
+		l.reserved.lower.ofClass(c).at = 0
+	case l.s.View.State[r] == model.Idle:
+		l.free[0].gave(r, c)
+	default:
+		l.free[1].gave(r, c)
 	}
 }
 

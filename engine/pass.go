@@ -147,16 +147,16 @@ func (p *pass) lay() {
 	for _, l := range p.e.lanes {
 		l.enter(p)
 	}
-	p.free[0] = newPool(a, &p.s.Idle, p.s.Keep)
-	p.free[1] = newPool(a, &p.s.Speculative, p.s.IDRank)
-	for i := range p.free {
-		p.free[i].rewind(p.taken)
-	}
+	p.free[0] = newPool(a, &p.s.Idle, p.s.Keep, &p.reserved.lower)
+	p.free[1] = newPool(a, &p.s.Speculative, p.s.IDRank, &p.reserved.lower)
 	p.noVictims = &p.e.store.noVictims
 	p.victimOf = bitmap.DenseIn(a, rows)
 	p.flying = bitmap.DenseIn(a, rows)
 	p.tenancy = p.findTenants()
 	p.reserved = p.indexReservations()
+	for i := range p.free {
+		p.free[i].rewind(p.taken)
+	}
 }
 
 // rowAt returns the number of the line of a row, given its number in outputs,

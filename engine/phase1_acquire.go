@@ -104,42 +104,50 @@ func (l *lane) acquireOne(need, rank int32) {
 // anyFree reports whether a free machine is left that could serve a kind at
 // all. During the phase there will only be fewer.
 func (l *lane) anyFree(k *kind) bool {
-	return l.any(k.ladders[0], k, 0) || l.any(k.ladders[1], k, 1)
+	return l.any(k.ladders[0], k, 0) || l.any(k.ladders[1], k, 1) || l.anyLower(k)
 }
 
-// acquire claims free machines: Idle before Speculative, always.
+// acquire claims free machines: what is held for the need, then Idle ones, what is held
+// for lower ranks last, then Speculative ones.
 func (l *lane) acquire(need int32, k *kind) {
-	if l.lacks == 0 {
-		return
-	}
-	l.acquireHeld(need, k)
-	if len(k.spread) > 0 {
-		l.acquireSpread(need, k, nil)
-		return
-	}
-	for stage := range l.free {
-		if k.same {
-			l.acquireInDomain(need, k, stage)
-			continue
+	if l.lacks != 0 {
+		l.acquireHeld(need, k)
+		if len(k.spread) > 0 {
+			l.acquireSpread(need, k, l.reserved.of(need))
+			return
 		}
-		x := k.ladders[stage]
-		for l.lacks != 0 {
-			c, ok := l.nextClass(x, k, stage, l.lacks)
-			if !ok {
-				break
-			}
-			l.probes++
-			l.acquireHead(c, need, stage)
-		}
+		l.acquireStage(need, k, 0)
+		l.acquireLower(need, k)
+		l.acquireStage(need, k, 1)
+	}
+	if len(k.spread) == 0 {
+		l.giveBackSuperfluous(need, k)
 	}
 }
 
-// acquireHeld claims what is Idle and held for the need.
+// acquireHeld claims the Idle machines that are held for the need.
 func (l *lane) acquireHeld(need int32, k *kind) {
 	for _, r := range l.reserved.of(need) {
-		if l.lacks != 0 && l.freeReserved(r, k) && l.inDomain(r, need) && l.helps(r) {
+		if l.freeReserved(r, k) && l.inDomain(r, need) && l.helps(r) {
 			l.acquired(r, need, 0)
 		}
+	}
+}
+
+// acquireStage claims machines of a stage that nobody holds.
+func (l *lane) acquireStage(need int32, k *kind, stage int) {
+	if k.same {
+		l.acquireInDomain(need, k, stage)
+		return
+	}
+	x := k.ladders[stage]
+	for l.lacks != 0 {
+		c, ok := l.nextClass(x, k, stage, l.lacks)
+		if !ok {
+			break
+		}
+		l.probes++
+		l.acquireHead(c, need, stage)
 	}
 }
 

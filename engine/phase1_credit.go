@@ -303,7 +303,7 @@ func (l *lane) firstLower(need int32, k *kind) uint32 {
 			if l.classMask[class]&l.lacks == 0 {
 				continue
 			}
-			at := l.nextLower(class, need, k)
+			at := l.nextOfLower(class, need, k)
 			if at == 0 {
 				continue
 			}
@@ -315,9 +315,9 @@ func (l *lane) firstLower(need int32, k *kind) uint32 {
 	return best
 }
 
-// nextLower returns 1 + the place of the first machine of a class that needs ranked
+// nextOfLower returns 1 + the place of the first machine of a class that needs ranked
 // below have and that is there for the need; 0 when there is none.
-func (l *lane) nextLower(class uint32, need int32, k *kind) uint32 {
+func (l *lane) nextOfLower(class uint32, need int32, k *kind) uint32 {
 	x, rank := &l.stamps, l.rankOf[need]
 	at := x.lower.heads[class]
 	for at != 0 && l.gone(at-1) { // for all that come after, too
@@ -365,7 +365,7 @@ func (l *lane) letGo(need int32) {
 		if l.replay.owner[place] = nobodys; l.replay.on { // whoever ranks below and had it may not have it again
 			l.e.store.priority[b.Row] = l.s.View.Priority[b.Row]
 			l.replay.touch(b.Class)
-			l.replay.loosen(place, b.Class)
+			l.loosen(place)
 		}
 	}
 	n := &l.lines[need]

@@ -24,7 +24,10 @@ import (
 //     the more when it lacks more: walks only add.
 //   - Gangs and needs with spread choose by what everybody before them has left.
 //     They do not race: the race before them comes to its end first. So does it
-//     before a reservation begins to count.
+//     before a reservation begins to count. Nor do those race who could have what is
+//     held for somebody below them.
+//   - What a need gives back since something larger has made it superfluous, those
+//     below it in the race may want: they are decided in their turn then.
 //
 // The outcome of a race is committed in rank order, and what is committed is
 // looked at: a need that lost too often to be let on, and one that such a need
@@ -72,6 +75,8 @@ type race struct {
 	*lane  // of who commits
 	racers []racer
 	n      int
+	// reopened says that what nobody could have in this race is free now.
+	reopened bool
 	// word says who claims a machine, by row: the number of the race above, the
 	// place in it below. An older race's is nobody's.
 	word   []uint64
@@ -132,7 +137,7 @@ func (l *lane) acquireRacing() {
 func (r *race) mayEnter(need, rank int32) bool {
 	n := &r.lines[need]
 	k := &r.kinds[n.kind]
-	return !k.same && len(k.spread) == 0 && !r.special[rank] && n.status&(sitsOut|isUncredited) == 0
+	return !k.same && len(k.spread) == 0 && !r.special[rank] && n.status&(sitsOut|isUncredited) == 0 && !r.anyLower(k)
 }
 
 // enter lets a need race; a full window is run first, and one in which a
@@ -164,7 +169,9 @@ func (r *race) run() {
 	r.next.Store(0)
 	r.pending.Store(int32(r.n))
 	r.e.crew.run(func(worker int) { r.work(&r.scouts[worker]) })
+	gave := r.gaveBack
 	for i := range r.racers[:r.n] {
+		r.reopened = r.gaveBack != gave
 		r.commit(&r.racers[i])
 	}
 	r.n = 0
@@ -360,12 +367,13 @@ func (r *race) commit(x *racer) {
 	r.visit(x.need)
 	k := &r.kinds[n.kind]
 	r.resume(x.need)
-	if x.state.Load() == raceGivenUp || r.robbed(x) {
+	if x.state.Load() == raceGivenUp || r.reopened || r.robbed(x) {
 		r.acquire(x.need, k)
 	} else {
 		for _, c := range x.claims {
 			r.acquired(c.row, x.need, c.stage)
 		}
+		r.giveBackSuperfluous(x.need, k)
 	}
 	r.voidTaken(x.need)
 	r.finishTurn(x.need, x.rank)

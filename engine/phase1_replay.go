@@ -46,12 +46,18 @@ func (x *replay) begin(classes int) {
 
 func (x *replay) touch(class uint32) { x.touched[class>>6] |= 1 << (class & 63) }
 
-// loosen says that nobody claims a machine any more, or that it has come.
-func (x *replay) loosen(place, class uint32) {
+// loosen says that nobody claims a machine any more, or that it has come: whoever
+// has its stamp may come to it before what it has.
+func (l *lane) loosen(place uint32) {
+	x := &l.replay
 	if x.owner[place] != nobodysNow {
+		class := l.bound[place].Class
 		x.owner[place] = nobodysNow
 		x.looseOf[class]++
 		x.loose[class>>6] |= 1 << (class & 63)
+	}
+	if at := l.stamps.of[place]; at != 0 {
+		l.stamps.entries[at-1].changed = true
 	}
 }
 
@@ -184,7 +190,7 @@ func (l *lane) letGoOfChanged(need int32) {
 	for _, r := range rp.old {
 		place := l.e.store.place[r]
 		class := l.bound[place].Class
-		rp.loosen(place, class)
+		l.loosen(place)
 		rp.touch(class)
 		l.e.store.priority[r] = l.s.View.Priority[r]
 	}
@@ -201,7 +207,7 @@ func (l *lane) noteMoves(moves []moved) {
 			continue
 		}
 		if place := l.e.store.place[m.row]; m.how == came {
-			rp.loosen(place, m.class)
+			l.loosen(place)
 		}
 		if need := l.held[m.row].need; need != unheld {
 			l.lines[need].status |= isTouched
@@ -333,7 +339,7 @@ func (l *lane) compare(need int32, k *kind) {
 		rp.touch(l.bound[place[r]].Class)
 		if h == unheld {
 			priority[r] = l.s.View.Priority[r]
-			rp.loosen(place[r], l.bound[place[r]].Class)
+			l.loosen(place[r])
 		}
 	}
 	count := 0

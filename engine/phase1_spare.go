@@ -110,7 +110,9 @@ func (l *lane) catchUp(need, rank int32, k *kind) {
 		l.creditLeft(x, need, k, isOwnSpare)
 		l.creditLeft(x, need, k, isUnownedSpare)
 		l.pickHeld(need, k)
+		left := len(x.list)
 		l.creditLeftLower(x, need, k)
+		l.creditedLate = len(x.list) < left
 		l.acquirePicked(need)
 		if len(x.list) < had {
 			x.note()
@@ -118,6 +120,7 @@ func (l *lane) catchUp(need, rank int32, k *kind) {
 		if n.status&sitsOut == 0 {
 			l.acquire(need, k)
 		}
+		l.creditedLate = false
 	}
 	l.voidTaken(need)
 	l.finishTurn(need, rank)

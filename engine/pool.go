@@ -14,19 +14,20 @@ import (
 // exhausted is the key of a class without free machines.
 const exhausted = math.MaxUint32
 
-// pool is the free machines of a state, class by class, each in the order in
-// which it is acquired. Of every class it knows the first machine that is not
+// pool is the free machines of a state that nobody holds, class by class, each in the
+// order in which it is acquired. Of every class it knows the first machine that is not
 // taken: a need's next machine is the smallest of the few heads that suit it.
 type pool struct {
 	lists *snapshot.Lists
-	place []uint32 // by row: its place in the order within equal cost
-	at    []uint32 // by class: index in lists.Rows of the head
-	key   []uint32 // by class: the head's place; exhausted
+	apart *lowerHeld // of whose rows it has none
+	place []uint32   // by row: its place in the order within equal cost
+	at    []uint32   // by class: index in lists.Rows of the head
+	key   []uint32   // by class: the head's place; exhausted
 }
 
-func newPool(a *alloc.Arena, lists *snapshot.Lists, place []uint32) pool {
+func newPool(a *alloc.Arena, lists *snapshot.Lists, place []uint32, apart *lowerHeld) pool {
 	classes := len(lists.Off) - 1
-	x := pool{lists: lists, place: place, at: alloc.MakeDirty[uint32](a, classes), key: alloc.MakeDirty[uint32](a, classes)}
+	x := pool{lists: lists, apart: apart, place: place, at: alloc.MakeDirty[uint32](a, classes), key: alloc.MakeDirty[uint32](a, classes)}
 	return x
 }
 
@@ -41,7 +42,7 @@ func (x *pool) rewind(taken []bool) {
 // advance moves a class's head past what is taken.
 func (x *pool) advance(c uint32, taken []bool) {
 	at, end := x.at[c], x.lists.Off[c+1]
-	for at < end && taken[x.lists.Rows[at]] {
+	for at < end && (taken[x.lists.Rows[at]] || x.apart.has(x.lists.Rows[at])) {
 		at++
 	}
 	x.at[c], x.key[c] = at, exhausted
@@ -70,7 +71,7 @@ func (x *pool) gave(r columnar.Row, c uint32) {
 // head returns a class's first free machine.
 func (x *pool) head(c uint32) columnar.Row { return x.lists.Rows[x.at[c]] }
 
-// rest returns a class's machines from the head on.
+// rest returns a class's machines from the head on, and with them what is taken or held.
 func (x *pool) rest(c uint32) []columnar.Row { return x.lists.Rows[x.at[c]:x.lists.Off[c+1]] }
 
 // stateOf are the states of pass.free.

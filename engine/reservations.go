@@ -25,6 +25,7 @@ type reservations struct {
 	// blocks say from which place in the order on an Idle machine is no
 	// longer a candidate for others; ascending.
 	blocks []block
+	lower  lowerHeld // the Idle ones
 	// plans says that some are part of a plan of preemption; voided are those of
 	// plans that have ended in this pass, with their members. See gang_void.go.
 	plans bool
@@ -54,6 +55,8 @@ type reservationStore struct {
 	members  map[columnar.Row][]int32
 	rows     map[int32][]columnar.Row
 	blocks   []block
+	keeps    []keepRank
+	late     map[columnar.Row]lateness
 	holdings []holding
 	at       map[model.Owner]int32 // of holdings
 	mixed    []int32               // needs of several owners
@@ -73,7 +76,7 @@ type reservationStore struct {
 func (x *reservationStore) begin() {
 	if x.members == nil {
 		*x = reservationStore{
-			members: map[columnar.Row][]int32{}, rows: map[int32][]columnar.Row{}, at: map[model.Owner]int32{}, wanted: map[model.Owner]bool{},
+			members: map[columnar.Row][]int32{}, late: map[columnar.Row]lateness{}, rows: map[int32][]columnar.Row{}, at: map[model.Owner]int32{}, wanted: map[model.Owner]bool{},
 			clusters: map[string]bool{}, fingerprints: map[uint64]bool{}, owners: map[model.Owner][]int32{}, byRow: map[model.Owner]bool{}, standing: map[model.Owner]bool{},
 			fates: map[model.Owner]planFate{},
 		}
@@ -81,6 +84,7 @@ func (x *reservationStore) begin() {
 	}
 	clear(x.members)
 	clear(x.rows)
+	clear(x.late)
 	clear(x.holdings)
 	x.holdings, x.mixed = x.holdings[:0], x.mixed[:0]
 	clear(x.at)
@@ -108,6 +112,7 @@ func (p *pass) indexReservations() reservations {
 	x := reservations{members: st.members, rows: st.rows, blocks: st.blocks[:0], rankOf: p.rankOf}
 	p.findOwnersNamed(st)
 	p.findStanding(st)
+	st.keeps = st.keeps[:0]
 	for r, res := range p.s.Supply.Reservations() {
 		if !p.mayHold(r, &res) {
 			continue
@@ -122,6 +127,7 @@ func (p *pass) indexReservations() reservations {
 		p.notePlan(&x, h, r, &res)
 		if p.s.View.State[r] == model.Idle {
 			x.blocks = append(x.blocks, block{p.heldFrom(res, members), r})
+			st.keeps = append(st.keeps, keepRank{r, p.placeOfHold(&res, members)})
 		}
 	}
 	p.dealHoldings(st)
@@ -129,6 +135,9 @@ func (p *pass) indexReservations() reservations {
 		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.row, b.row))
 	})
 	st.blocks = x.blocks
+	if len(st.keeps) > 0 {
+		x.lower = p.listLower(st.keeps)
+	}
 	return x
 }
 
@@ -228,10 +237,7 @@ func (p *pass) heldFrom(res model.Reservation, members []int32) int32 {
 	if len(members) > 0 {
 		return p.rankOf[members[0]] + 1
 	}
-	record := worth(res.Priority, res.Interruption, res.Reclamation)
-	return int32(sort.Search(len(p.order), func(i int) bool {
-		return p.kindOf(p.order[i]).worth >= record
-	}))
+	return int32(p.firstNotAbove(&res))
 }
 
 // findOwnersNamed finds the needs of each owner that a reservation names, by rank.

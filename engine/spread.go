@@ -169,7 +169,7 @@ func (x *evenness) allows(t *tupleLayout, at []int) bool {
 
 // acquireSpread acquires under hard spread: Idle machines, then Speculative.
 func (l *lane) acquireSpread(need int32, k *kind, held []columnar.Row) {
-	if k.tuples == nil || len(held) > 0 {
+	if k.tuples == nil || len(held) > 0 || l.anyLower(k) {
 		l.acquireDealt(need, k)
 		return
 	}

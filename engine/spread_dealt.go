@@ -90,7 +90,7 @@ type spreadFloor struct {
 
 // dealtHead is a tuple and the place of the machine that it would give next.
 type dealtHead struct {
-	cost  uint32
+	cost  uint64 // see headCost
 	tuple int32
 	at    int32
 }
@@ -207,7 +207,7 @@ func (l *lane) layStrata(d *spreadDeal, k *kind, stage int) {
 	}
 	for t, at := range x.of {
 		s, first := &d.strata[at], d.tuples.groups[t].at
-		s.heads = append(s.heads, dealtHead{cost[l.s.View.Class[d.tuples.rows[first]]], int32(t), first})
+		s.heads = append(s.heads, dealtHead{l.headCost(cost, d.tuples.rows[first]), int32(t), first})
 	}
 	for i := range d.strata {
 		h := d.strata[i].heads

@@ -160,18 +160,21 @@ func (l *lane) freeInOrder(k *kind, stage int) []keyedRow {
 	for _, c := range k.classes {
 		for _, r := range pool.rest(c) {
 			l.probes++
-			if !l.taken[r] {
+			if !l.taken[r] && !l.reserved.lower.has(r) {
 				all = append(all, keyedRow{uint64(cost[c])<<32 | uint64(pool.place[r]), r})
 			}
 		}
+	}
+	if stage == 0 {
+		l.eachLower(k, func(r columnar.Row) { all = append(all, keyedRow{l.reserved.lower.key(r), r}) })
 	}
 	slices.SortFunc(all, func(a, b keyedRow) int { return cmp.Compare(a.key, b.key) })
 	l.inOrder = all
 	return all
 }
 
-// compareHeads orders heads of tuples: held ones first, then by price, then by
-// the tuples' values.
+// compareHeads orders heads of tuples: those held for the need first, those held for
+// lower ranks last, then by price, then by the tuples' values.
 func (p *pass) compareHeads(k *kind, a, b columnar.Row, ownA, ownB bool, va, vb []uint32) int {
 	if ownA != ownB {
 		if ownA {
@@ -179,7 +182,11 @@ func (p *pass) compareHeads(k *kind, a, b columnar.Row, ownA, ownB bool, va, vb 
 		}
 		return 1
 	}
-	return cmp.Or(p.comparePrice(k, a, b), p.compareValues(va, vb))
+	late := 0
+	if !ownA {
+		late = p.compareLate(a, b)
+	}
+	return cmp.Or(late, p.comparePrice(k, a, b), p.compareValues(va, vb))
 }
 
 func (p *pass) compareValues(a, b []uint32) int {

@@ -9,7 +9,7 @@ import (
 )
 
 // acquireDealt is acquireSpread for needs whose candidates' tuples are not those
-// of their classes, or that have machines held for them.
+// of their classes, or that could have machines that are held for them or for lower ranks.
 func (l *lane) acquireDealt(need int32, k *kind) {
 	sc := &l.spread
 	l.startSpread(k)
@@ -176,7 +176,7 @@ func (l *lane) settleHeads(d *spreadDeal, s *stratum, k *kind, stage int) bool {
 			continue
 		}
 		h.at = g.at
-		if c := cost[l.s.View.Class[d.tuples.rows[g.at]]]; c != h.cost {
+		if c := l.headCost(cost, d.tuples.rows[g.at]); c != h.cost {
 			h.cost = c
 			l.sink(d, s.heads, 0)
 			continue
@@ -206,7 +206,7 @@ func (l *lane) settleNear(d *spreadDeal, s *stratum, k *kind, stage int) bool {
 			s.near = l.pop(d, s.near)
 			continue
 		}
-		if h.cost = cost[l.s.View.Class[d.tuples.rows[h.at]]]; h.cost != was {
+		if h.cost = l.headCost(cost, d.tuples.rows[h.at]); h.cost != was {
 			l.sink(d, s.near, 0)
 			continue
 		}

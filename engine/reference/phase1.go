@@ -2,6 +2,7 @@ package reference
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/tonnage/tonnage/engine/model"
@@ -40,6 +41,7 @@ func (p *pass) phase1(n *need) {
 		took, n.deficit = walk(idle, n.deficit)
 		n.idle = append(n.idle, took...)
 		n.speculative, n.deficit = walk(speculative, n.deficit)
+		n.giveBackSuperfluous()
 	}
 	for _, m := range n.claims() {
 		p.claimedBy[m] = n
@@ -48,6 +50,22 @@ func (p *pass) phase1(n *need) {
 	if n.deficit.IsZero() {
 		n.couldCover = true
 	}
+}
+
+// giveBackSuperfluous: a Need that is covered gives back, the last picked first,
+// what it acquired and is still covered without. What it was credited it keeps.
+func (n *need) giveBackSuperfluous() {
+	if !n.deficit.IsZero() {
+		return
+	}
+	kept := slices.Concat(n.idle, n.speculative)
+	for _, m := range slices.Backward(slices.Clone(kept)) {
+		if rest := without(kept, m); sum(slices.Concat(n.credited, rest)).Covers(n.Aggregate) {
+			kept = rest
+		}
+	}
+	isKept := func(m *model.Machine) bool { return slices.Contains(kept, m) }
+	n.idle, n.speculative = filter(n.idle, isKept), filter(n.speculative, isKept)
 }
 
 // own: the stamps equal this Need's fingerprint and group.
@@ -159,10 +177,39 @@ func (p *pass) free(n *need, m *model.Machine) bool {
 	return p.claimedBy[m] == nil && p.takenBy[m] == nil && p.mayTake(n, m) && usable(n, m)
 }
 
-// idleCandidates: those reserved for this Need first, then all by keep order.
+// idleCandidates: those reserved for this Need, then those that nobody holds, then
+// those reserved for lower ranks, of the lowest first; among equals by keep order.
 func (p *pass) idleCandidates(n *need) []*model.Machine {
 	ms := filter(p.idle, func(m *model.Machine) bool { return p.free(n, m) })
-	return firstThose(ms, func(m *model.Machine) bool { return p.reservedFor(n, m) })
+	slices.SortStableFunc(ms, func(a, b *model.Machine) int { return cmp.Compare(p.lateness(n, a), p.lateness(n, b)) })
+	return ms
+}
+
+// lateness orders free machines by whom they are reserved for, whatever they cost.
+func (p *pass) lateness(n *need, m *model.Machine) int {
+	h, held := p.holds[m]
+	switch {
+	case p.reservedFor(n, m):
+		return math.MinInt
+	case !held:
+		return math.MinInt + 1
+	}
+	return -p.placeOf(h)
+}
+
+// placeOf is where a reservation stands among the Needs, in halves of a rank: where
+// its first owner does, or before the first Need that ranks no higher than its record.
+func (p *pass) placeOf(h hold) int {
+	if len(h.owners) > 0 {
+		return 2 * h.owners[0].rank
+	}
+	above := 0
+	for _, n := range p.needs {
+		if aboveRecord(n, h.record) {
+			above++
+		}
+	}
+	return 2*above - 1
 }
 
 // speculativeCandidates by effective cost.

@@ -328,7 +328,9 @@ func (p *pass) dryRun(n *need, g *ground, freed []*model.Machine) (used []*model
 	}
 	slices.SortFunc(credit, p.creditOrder(n))
 	slices.SortFunc(reserved, keepOrder)
-	slices.SortFunc(idle, keepOrder)
+	slices.SortFunc(idle, func(a, b *model.Machine) int {
+		return cmp.Or(cmp.Compare(p.lateness(n, a), p.lateness(n, b)), keepOrder(a, b))
+	})
 	slices.SortFunc(speculative, speculativeOrder(n.Profile.Interruption()))
 	lower := func(m *model.Machine) bool { return p.creditGroup(n, m) == creditLower }
 	first := filter(credit, func(m *model.Machine) bool { return !lower(m) })

@@ -101,10 +101,15 @@ func (p *pass) mayTake(n *need, m *model.Machine) bool {
 	case len(h.owners) > 0:
 		return n.rank < h.owners[0].rank
 	}
+	return aboveRecord(n, h.record)
+}
+
+// aboveRecord: the Need ranks above whoever the record names, as far as it tells.
+func aboveRecord(n *need, r model.Reservation) bool {
 	return cmp.Or(
-		cmp.Compare(n.Profile.Priority(), h.record.Priority),
-		cmp.Compare(n.Profile.Interruption(), h.record.Interruption),
-		cmp.Compare(n.Profile.Reclamation(), h.record.Reclamation),
+		cmp.Compare(n.Profile.Priority(), r.Priority),
+		cmp.Compare(n.Profile.Interruption(), r.Interruption),
+		cmp.Compare(n.Profile.Reclamation(), r.Reclamation),
 	) > 0
 }
 

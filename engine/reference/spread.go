@@ -122,8 +122,9 @@ func (p *pass) acquireSpread(n *need, idle, speculative []*model.Machine) {
 
 // nextSpread returns the next machine of one stage, nil when none is eligible.
 // The candidates are in the order of the stage. The head of a domain is its
-// first useful candidate; a head reserved for this Need beats others, then the
-// cheaper one, then the smaller tuple of values.
+// first useful candidate; a head reserved for this Need beats others, and one
+// reserved for a lower rank comes last; then the cheaper one, then the smaller tuple
+// of values.
 func (p *pass) nextSpread(n *need, s *skew, candidates []*model.Machine, missing model.Resources) *model.Machine {
 	heads := map[string]*model.Machine{}
 	for _, m := range candidates {
@@ -148,8 +149,8 @@ func (p *pass) nextSpread(n *need, s *skew, candidates []*model.Machine, missing
 }
 
 func (p *pass) beforeAsHead(n *need, s *skew, a, b *model.Machine) bool {
-	if ra, rb := p.reservedFor(n, a), p.reservedFor(n, b); ra != rb {
-		return ra
+	if la, lb := p.lateness(n, a), p.lateness(n, b); la != lb {
+		return la < lb
 	}
 	price := cmp.Compare(a.PricePerHour, b.PricePerHour)
 	if a.State == model.Speculative {

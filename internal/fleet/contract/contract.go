@@ -25,6 +25,8 @@ var chapters = []struct {
 	{"Normalise", normaliseRules},
 	{"Credit", creditRules},
 	{"Acquire", acquireRules},
+	{"Superfluous", superfluousRules},
+	{"Lower", lowerRules},
 	{"Spread", spreadRules},
 	{"Same", sameRules},
 	{"Domain", domainRules},

@@ -87,6 +87,30 @@ func (c *checker) need(i int) {
 		c.fault("row %d is satisfied, yet no domain could cover it", i)
 	}
 	c.oneDomain(i)
+	c.noneSuperfluous(i, wants)
+}
+
+// noneSuperfluous: a row that is covered acquires nothing that it is covered without,
+// unless hard spread binds it.
+func (c *checker) noneSuperfluous(i int, wants model.Resources) {
+	n, r := &c.in.Needs[i], &c.plan.Needs[i]
+	if !r.Satisfied || len(n.Profile.HardSpread()) > 0 && n.Profile.Same() == nil {
+		return
+	}
+	for _, without := range r.Claimed {
+		if s := c.machines[without].State; s != model.Idle && s != model.Speculative {
+			continue
+		}
+		var has model.Resources
+		for _, id := range r.Claimed {
+			if id != without {
+				has = has.Add(c.machines[id].EffectiveAllocatable())
+			}
+		}
+		if has.Covers(wants) {
+			c.fault("row %d acquires %s, and is covered without it", i, without)
+		}
+	}
 }
 
 // wants is the row's aggregate, or the sum of its fold's.

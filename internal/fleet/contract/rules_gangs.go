@@ -311,6 +311,16 @@ var planRules = []rule{
 		s.in.BackingOff = map[model.Owner]bool{n.Owner(): true}
 		s.run().does().unmet(n, reference.UnmetPriorityStarved)
 	}},
+	{"APlanHoldsLastWhatIsHeldForALowerRank", func(s *scene) {
+		n := s.top(3)
+		low := s.need("l", 5, cpu(4), requires("k", model.Exists))
+		s.need("v", 1, cpu(8), unit(cpu(8)))
+		s.machine("a1", idle, cpu(9), rack("ra"))
+		s.machine("b1", idle, cpu(4), rack("rb"), price(9))
+		s.machine("b2", idle, cpu(4), rack("rb"), held(low))
+		s.machine("b3", bound, cpu(8), of("v"), rack("rb"))
+		s.run().does("Preempt b3 0").reserves("b1 0", "b3 0").gathers(n, "rb").ends("")
+	}},
 	{"APlanInAnotherDomainHoldsItsIdleMachines", func(s *scene) {
 		// Phase 1 gathers more in ra, where nobody can be preempted.
 		n := s.top(3)
