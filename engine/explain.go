@@ -23,7 +23,7 @@ const (
 	VerdictReserved                   // held for a need that ranks higher
 	VerdictDomain                     // outside the need's domain
 	VerdictSpread                     // lacks a key of a hard spread constraint, or the skew forbids it
-	VerdictUnneeded                   // not needed, or holds nothing of what was missing by then
+	VerdictUnneeded                   // not needed, superfluous, or holds nothing of what was missing by then
 
 	// NumVerdicts is the number of verdicts.
 	NumVerdicts = int(VerdictUnneeded) + 1
