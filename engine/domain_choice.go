@@ -16,6 +16,7 @@ type domainTotals struct {
 	creditable []int64
 	own        []int64
 	covers     bool
+	viable     bool // covers what the need can live with
 }
 
 // domainScratch holds the totals of one need's domains while it chooses.
@@ -25,11 +26,14 @@ type domainScratch struct {
 	vectorBlock
 	zero []int64
 	free [2][]int64 // totals of the best domain without credit, and of the one at hand
+	// least is what the need can live with, if that is less than what it wants.
+	least   []int64
+	elastic bool
 }
 
 // settleDomain picks the domain of a Same-Need where what is bound to its
 // cluster decides it, whatever is free: a live reservation of its own has
-// chosen already, or one domain covers it and has most of its own machines.
+// chosen already, or one domain covers it and none has more of its own machines.
 // It may leave the domain open, when nothing here can be credited; false means
 // that the choice has to wait for the need's turn.
 func (l *lane) settleDomain(need int32, k *kind) bool {
@@ -40,7 +44,7 @@ func (l *lane) settleDomain(need int32, k *kind) bool {
 		return true
 	}
 	n, sc := &l.lines[need], &l.domain
-	sc.reset(l.dims, l.s.Supply.ValueIDMax())
+	l.beginChoice(need)
 	l.sumCreditable(need, k)
 	if len(sc.totals) == 0 {
 		return true
@@ -68,15 +72,16 @@ func (l *lane) settleDomain(need int32, k *kind) bool {
 	return true
 }
 
-// bestCovering returns the domain that credit alone decides for: of those whose
-// creditable machines cover what is wanted, the one that has most of the need's
-// own; false when none covers it, or what is free has to break a tie. Covering
-// domains have equal scores of what is creditable, the highest.
+// bestCovering returns the domain that credit alone decides for: one whose
+// creditable machines cover what is wanted, if no other has as many of the need's
+// own that covers it too, or more of these, which what is free may complete.
+// Domains that cover by credit have equal scores of that, the highest.
 func (l *lane) bestCovering(want []int64) (value uint32, ok bool) {
+	totals := l.domain.totals
 	var best *domainTotals
 	tie := false
-	for i := range l.domain.totals {
-		t := &l.domain.totals[i]
+	for i := range totals {
+		t := &totals[i]
 		if !columnar.Covers(t.creditable, want) {
 			continue
 		}
@@ -91,6 +96,11 @@ func (l *lane) bestCovering(want []int64) (value uint32, ok bool) {
 	}
 	if best == nil || tie {
 		return 0, false
+	}
+	for i := range totals {
+		if t := &totals[i]; !columnar.IsZero(t.own) && compareScores(t.own, best.own, want, true) > 0 {
+			return 0, false
+		}
 	}
 	return best.value, true
 }
@@ -111,7 +121,7 @@ func (l *lane) pin(need int32, k *kind) bool {
 // false when it has none to acquire in.
 func (l *lane) chooseFree(need int32, k *kind) bool {
 	n := &l.lines[need]
-	l.domain.reset(l.dims, l.s.Supply.ValueIDMax())
+	l.beginChoice(need)
 	best, ok := l.bestFree(need, k)
 	if ok && best.covers {
 		n.status &^= isUncoverable
@@ -174,7 +184,7 @@ func (p *pass) valueLess(a, b uint32) bool {
 // bestDomain compares all domains in which the need could be credited or, if
 // asked for, acquire anything. The result is valid until the next call.
 func (l *lane) bestDomain(need int32, k *kind, acquiring bool) (best domainTotals, found bool) {
-	l.domain.reset(l.dims, l.s.Supply.ValueIDMax())
+	l.beginChoice(need)
 	l.sumLeft(need, k)
 	if acquiring {
 		l.addFree(k)
@@ -199,6 +209,7 @@ func (l *lane) bestCredited(want []int64) (best domainTotals, found bool) {
 		t := &sc.totals[i]
 		l.probes++
 		t.covers = columnar.Covers(t.total, want)
+		t.viable = t.covers || sc.isViable(t.total)
 		if !found || l.betterDomain(t, &best, want) {
 			best, found = *t, true
 		}
@@ -274,7 +285,7 @@ func (l *lane) bestFree(need int32, k *kind) (best domainTotals, found bool) {
 		return domainTotals{}, false
 	}
 	return domainTotals{
-		value: v.list[b.at].value, count: b.count, total: b.total, creditable: sc.zero, own: sc.zero, covers: b.covers,
+		value: v.list[b.at].value, count: b.count, total: b.total, creditable: sc.zero, own: sc.zero, covers: b.covers, viable: b.viable,
 	}, true
 }
 
@@ -285,6 +296,7 @@ type freeDomain struct {
 	count  int
 	at     uint32
 	covers bool
+	viable bool
 }
 
 // weigh prepares the scores of domains for what is wanted.
@@ -302,6 +314,7 @@ func (l *lane) weigh(want []int64) {
 // is close: compareScores decides where that is not enough.
 func (l *lane) rate(a *freeDomain, want []int64) {
 	a.covers, a.score = columnar.Covers(a.total, want), 0
+	a.viable = a.covers || l.domain.isViable(a.total)
 	for d, w := range l.weights {
 		x := a.total[d]
 		if !a.covers {
@@ -318,6 +331,9 @@ const scoreSlack = 1e-12
 func (a *freeDomain) worse(b *freeDomain) bool {
 	if a.covers != b.covers {
 		return b.covers
+	}
+	if a.viable != b.viable {
+		return b.viable
 	}
 	diff := a.score - b.score
 	if a.covers {
@@ -368,11 +384,29 @@ func (sc *domainScratch) reset(dims, values int) {
 		sc.credit = make([]int32, values+values/8)
 	}
 	if sc.zero == nil {
-		sc.zero = make([]int64, dims)
+		sc.zero, sc.least = make([]int64, dims), make([]int64, dims)
 		sc.free = [2][]int64{make([]int64, dims), make([]int64, dims)}
 	}
 	sc.totals = sc.totals[:0]
 	sc.empty()
+}
+
+// beginChoice makes room for the totals of the domains that a need chooses from.
+func (l *lane) beginChoice(need int32) {
+	sc := &l.domain
+	sc.reset(l.dims, l.s.Supply.ValueIDMax())
+	src := &l.sources[l.lines[need].cluster]
+	row := int(need - src.base)
+	if sc.elastic = len(src.block.MinAggregate(row)) > 0; sc.elastic {
+		clear(sc.least)
+		l.addMinimum(sc.least, src.block, row)
+	}
+}
+
+// isViable reports whether a domain that does not cover the need covers what it
+// can live with.
+func (sc *domainScratch) isViable(total []int64) bool {
+	return sc.elastic && columnar.Covers(total, sc.least)
 }
 
 // credited reports whether the need has creditable machines in a domain.
@@ -440,28 +474,28 @@ func (l *lane) addCreditable(domain, class uint32, own bool) {
 	}
 }
 
-// betterDomain reports whether a goes before b: covering first; among covering
-// ones more creditable, more own, less in all; among others more in all, more
-// creditable, more own; then more machines, then the smaller value.
+// betterDomain reports whether a goes before b: covering first, then those that
+// cover what the need can live with; then more own; among covering ones more
+// creditable, less in all; among others more in all, more creditable; then more
+// machines, then the smaller value.
 func (p *pass) betterDomain(a, b *domainTotals, want []int64) bool {
 	if a.covers != b.covers {
 		return a.covers
 	}
+	if a.viable != b.viable {
+		return a.viable
+	}
 	capped := func(x, y []int64) int { return compareScores(x, y, want, true) }
-	var c int
-	if a.covers {
+	c := capped(a.own, b.own)
+	switch {
+	case c != 0:
+	case a.covers:
 		if c = capped(a.creditable, b.creditable); c == 0 {
-			c = capped(a.own, b.own)
-		}
-		if c == 0 {
 			c = -compareScores(a.total, b.total, want, false)
 		}
-	} else {
+	default:
 		if c = capped(a.total, b.total); c == 0 {
 			c = capped(a.creditable, b.creditable)
-		}
-		if c == 0 {
-			c = capped(a.own, b.own)
 		}
 	}
 	if c == 0 {

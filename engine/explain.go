@@ -70,7 +70,7 @@ type DomainExplanation struct {
 	// dimension of which it has least.
 	Share float64
 	// Rejected names the first rule by which the chosen domain is better:
-	// covers, creditable, own, surplus, total, machines, value.
+	// covers, minimum, own, total, creditable, surplus, machines, value.
 	Rejected string
 }
 
@@ -292,8 +292,11 @@ func (p *pass) totalsAtTurn(need int32) []*domainTotals {
 			}
 		}
 	}
+	src := &p.sources[n.cluster]
+	least := make([]int64, p.dims)
+	p.addMinimum(least, src.block, int(need-src.base))
 	for _, t := range list {
-		t.covers = columnar.Covers(t.total, p.aggregate(need))
+		t.covers, t.viable = columnar.Covers(t.total, p.aggregate(need)), columnar.Covers(t.total, least)
 	}
 	return list
 }
@@ -327,18 +330,19 @@ func share(have, want []int64) float64 {
 
 // rejectedBy names the first rule by which a lost to b.
 func rejectedBy(a, b *domainTotals, want []int64) string {
-	creditable := compareScores(a.creditable, b.creditable, want, true) != 0
-	own := compareScores(a.own, b.own, want, true) != 0
+	differ := func(x, y []int64, capped bool) bool { return compareScores(x, y, want, capped) != 0 }
 	switch {
 	case a.covers != b.covers:
 		return "covers"
-	case !b.covers && compareScores(a.total, b.total, want, true) != 0:
-		return "total"
-	case creditable:
-		return "creditable"
-	case own:
+	case a.viable != b.viable:
+		return "minimum"
+	case differ(a.own, b.own, true):
 		return "own"
-	case b.covers && compareScores(a.total, b.total, want, false) != 0:
+	case !b.covers && differ(a.total, b.total, true):
+		return "total"
+	case differ(a.creditable, b.creditable, true):
+		return "creditable"
+	case b.covers && differ(a.total, b.total, false):
 		return "surplus"
 	case a.count != b.count:
 		return "machines"

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -130,21 +131,22 @@ func (l *lane) gangOf(r columnar.Row) int32 {
 // minimum is what a need can live with: the sum of its rows' minima.
 func (l *lane) minimum(need int32) []int64 {
 	sum := l.vecs.take(l.dims)
-	l.eachRow(need, func(src *rowSource, i int) {
-		least := src.block.MinAggregate(i)
-		if len(least) == 0 || src.block.Unoffered(i).Some() {
-			columnar.SatAdd(sum, src.block.Aggregate(i))
-			return
-		}
-		v := l.vecs.take(l.dims)
-		for _, a := range least {
-			if d := slices.Index(l.s.Dims[:l.dims], a.Name); d >= 0 {
-				v[d] = a.Value
-			}
-		}
-		columnar.SatAdd(sum, v)
-	})
+	l.eachRow(need, func(src *rowSource, i int) { l.addMinimum(sum, src.block, i) })
 	return sum
+}
+
+// addMinimum adds what a row can live with.
+func (p *pass) addMinimum(sum []int64, b *demand.Block, row int) {
+	least := b.MinAggregate(row)
+	if len(least) == 0 || b.Unoffered(row).Some() {
+		columnar.SatAdd(sum, b.Aggregate(row))
+		return
+	}
+	for _, a := range least {
+		if d := slices.Index(p.s.Dims[:p.dims], a.Name); d >= 0 {
+			columnar.SatAdd(sum[d:d+1], []int64{a.Value})
+		}
+	}
 }
 
 // shortSince is since when a need has been short, by the earliest of its rows;

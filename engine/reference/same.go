@@ -83,7 +83,7 @@ func (p *pass) chooseDomain(n *need, ds []*domain) string {
 	}
 	best := ds[0]
 	for _, d := range ds[1:] {
-		if better(d, best, n.Aggregate) {
+		if better(d, best, n.Aggregate, p.minimum(n)) {
 			best = d
 		}
 	}
@@ -124,26 +124,26 @@ func (p *pass) pinnedDomain(n *need) (string, bool) {
 	return best, found
 }
 
-// better is the choice among domains, strictly in the order of the contract.
-func better(a, b *domain, want model.Resources) bool {
-	capped := func(have model.Resources) *big.Rat { return score(have, want, true) }
-	covers := a.total.Covers(want)
-	if covers != b.total.Covers(want) {
-		return covers // a domain whose Total covers beats one that does not
-	}
-	var order []int // each positive when a is better
-	if covers {
-		order = []int{
-			capped(a.creditable).Cmp(capped(b.creditable)),
-			capped(a.own).Cmp(capped(b.own)),
-			score(b.total, want, false).Cmp(score(a.total, want, false)), // least over-commitment
+// better is the choice among domains, strictly in the order of the contract;
+// least is what the Need can live with.
+func better(a, b *domain, want, least model.Resources) bool {
+	for _, vector := range []model.Resources{want, least} {
+		if covers := a.total.Covers(vector); covers != b.total.Covers(vector) {
+			return covers
 		}
+	}
+	capped := func(have model.Resources) *big.Rat { return score(have, want, true) }
+	order := []int{capped(a.own).Cmp(capped(b.own))} // each positive when a is better: what runs stays
+	if a.total.Covers(want) {
+		order = append(order,
+			capped(a.creditable).Cmp(capped(b.creditable)),
+			score(b.total, want, false).Cmp(score(a.total, want, false)), // least over-commitment
+		)
 	} else {
-		order = []int{
+		order = append(order,
 			capped(a.total).Cmp(capped(b.total)),
 			capped(a.creditable).Cmp(capped(b.creditable)),
-			capped(a.own).Cmp(capped(b.own)),
-		}
+		)
 	}
 	for _, c := range append(order, a.count-b.count) {
 		if c != 0 {

@@ -21,19 +21,51 @@ var sameRules = []rule{
 		s.machines("b1 b2 b3", idle, cpu(4), rack("rb"), price(9))
 		s.run().gathers(n, "rb").claims(n, "b1 b2 b3").does("Bootstrap b1 0", "Bootstrap b2 0", "Bootstrap b3 0", "Reclaim a1", "Reclaim a2")
 	}},
-	{"AmongCoveringMoreCreditWins", func(s *scene) {
+	{"ThenADomainThatCoversTheMinimum", func(s *scene) {
+		n := s.gang(10, 20, least(cpu(12)))
+		s.machines("a1 a2", bound, cpu(4), of("c"), rack("ra"), serving(n))
+		s.machines("b1 b2 b3", idle, cpu(4), rack("rb"), price(9))
+		s.run().gathers(n, "rb").claims(n, "b1 b2 b3").lacks(n, cpu(8))
+	}},
+	{"WithoutAMinimumAPartIsAPart", func(s *scene) {
+		n := s.gang(10, 20)
+		s.machines("a1 a2", bound, cpu(4), of("c"), rack("ra"), serving(n))
+		s.machines("b1 b2 b3", idle, cpu(4), rack("rb"))
+		s.run().gathers(n, "ra").claims(n, "a1 a2").does().lacks(n, cpu(12))
+	}},
+	{"OfThoseThatCoverTheMinimumTheOneWithMoreOwnWins", func(s *scene) {
+		n := s.gang(10, 20, least(cpu(8)))
+		s.machine("a1", bound, cpu(4), of("c"), rack("ra"), serving(n))
+		s.machine("a2", idle, cpu(4), rack("ra"), price(9))
+		s.machines("b1 b2 b3", idle, cpu(4), rack("rb"))
+		s.run().gathers(n, "ra").claims(n, "a1 a2")
+	}},
+	{"ThenMoreOwnWins", func(s *scene) {
+		n := s.gang(10, 8)
+		s.machines("a1 a2", bound, cpu(4), of("c"), rack("ra"))
+		s.machine("b1", bound, cpu(4), of("c"), rack("rb"), price(9), serving(n))
+		s.machine("b2", bound, cpu(4), of("c"), rack("rb"), price(9))
+		s.run().gathers(n, "rb").claims(n, "b1 b2")
+	}},
+	{"OwnGoesBeforeCredit", func(s *scene) {
+		n := s.gang(10, 8)
+		s.machines("a1 a2", bound, cpu(4), of("c"), rack("ra"))
+		s.machine("b1", bound, cpu(4), of("c"), rack("rb"), price(9), serving(n))
+		s.machine("b2", idle, cpu(4), rack("rb"), price(9))
+		s.run().gathers(n, "rb").claims(n, "b1 b2").does("Bootstrap b2 0", "Reclaim a1", "Reclaim a2")
+	}},
+	{"MoreOwnThatNothingCompletesDoesNot", func(s *scene) {
+		n := s.gang(10, 12)
+		s.machines("a1 a2 a3", bound, cpu(4), of("c"), rack("ra"))
+		s.machines("b1 b2", bound, cpu(4), of("c"), rack("rb"), price(9), serving(n))
+		s.run().gathers(n, "ra").claims(n, "a1 a2 a3").satisfied(n)
+	}},
+	{"ThenMoreCreditWins", func(s *scene) {
 		n := s.gang(10, 12)
 		s.machines("a1 a2 a3", idle, cpu(4), rack("ra"))
 		s.machines("b1 b2", idle, cpu(4), rack("rb"), price(9))
 		s.machine("b3", bound, cpu(4), of("c"), rack("rb"), price(9))
 		s.run().gathers(n, "rb").claims(n, "b3 b1 b2")
-	}},
-	{"ThenMoreOwnWins", func(s *scene) {
-		n := s.gang(10, 8)
-		s.machines("a1 a2", bound, cpu(4), of("c"), rack("ra"))
-		s.machines("b1", bound, cpu(4), of("c"), rack("rb"), price(9), serving(n))
-		s.machines("b2", bound, cpu(4), of("c"), rack("rb"), price(9))
-		s.run().gathers(n, "rb").claims(n, "b1 b2")
 	}},
 	{"ThenLeastOverCommitmentWins", func(s *scene) {
 		n := s.gang(10, 8)
@@ -47,23 +79,23 @@ var sameRules = []rule{
 		s.machines("b1 b2 b3", idle, vec("cpu", 4, "memory", 4), rack("rb"))
 		s.run().gathers(n, "rb")
 	}},
-	{"NeitherCoversMoreTotalWins", func(s *scene) {
+	{"NeitherCoversMoreOwnWins", func(s *scene) {
 		n := s.gang(10, 16)
 		s.machine("a1", bound, cpu(4), of("c"), rack("ra"), serving(n))
 		s.machines("b1 b2", idle, cpu(4), rack("rb"))
+		s.run().gathers(n, "ra").claims(n, "a1").does().lacks(n, cpu(12))
+	}},
+	{"NeitherCoversThenMoreTotalWins", func(s *scene) {
+		n := s.gang(10, 16)
+		s.machine("a1", bound, cpu(4), of("c"), rack("ra"))
+		s.machines("b1 b2", idle, cpu(4), rack("rb"))
 		s.run().gathers(n, "rb").claims(n, "b1 b2").lacks(n, cpu(8))
 	}},
-	{"ThenMoreCreditWins", func(s *scene) {
+	{"NeitherCoversThenMoreCreditWins", func(s *scene) {
 		n := s.gang(10, 16)
 		s.machines("a1 a2", idle, cpu(4), rack("ra"))
 		s.machine("b1", idle, cpu(4), rack("rb"))
 		s.machine("b2", bound, cpu(4), of("c"), rack("rb"))
-		s.run().gathers(n, "rb")
-	}},
-	{"ThenMoreOwnWinsToo", func(s *scene) {
-		n := s.gang(10, 16)
-		s.machines("a1 a2", bound, cpu(4), of("c"), rack("ra"))
-		s.machines("b1 b2", bound, cpu(4), of("c"), rack("rb"), serving(n))
 		s.run().gathers(n, "rb")
 	}},
 	{"ThenTheLargerCountWins", func(s *scene) {
