@@ -449,8 +449,9 @@ func (l *lane) measureGround(sum []int64, x *boundedGround, k *kind, d *domainIn
 			continue
 		}
 		for _, r := range t.list[g].members {
-			if v, ok := l.s.Supply.Domain(k.matcher, r); ok && v == x.value && !l.victimOf.Has(uint32(r)) {
-				add(r)
+			// Also one that its own cluster's plan counts on: with its gang it goes.
+			if v, ok := l.s.Supply.Domain(k.matcher, r); ok && v == x.value && !l.victimOf.Has(uint32(r)) && k.acceptsClass(l.s.View.Class[r]) {
+				columnar.SatAdd(sum, l.vec(r))
 			}
 		}
 	}

@@ -184,7 +184,7 @@ func (l *lane) most(k *kind, x *unitScope) []int64 {
 	}
 	clear(x.most)
 	add := func(r columnar.Row) {
-		if k.acceptsClass(l.s.View.Class[r]) && l.takenBy(r) == noNeed {
+		if k.acceptsClass(l.s.View.Class[r]) {
 			columnar.SatAdd(x.most, l.vec(r))
 		}
 	}
@@ -194,9 +194,12 @@ func (l *lane) most(k *kind, x *unitScope) []int64 {
 		}
 	}
 	for _, r := range x.broken {
-		add(r)
+		if l.takenBy(r) == noNeed {
+			add(r)
+		}
 	}
 	for _, g := range x.gangs {
+		// Also one that its own cluster's plan counts on: with its gang it goes.
 		for _, r := range l.e.store.gangs.list[g].members {
 			if v, ok := l.site(k.matcher, r); ok && (x.value == 0 || v == x.value) {
 				add(r)
