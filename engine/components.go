@@ -177,14 +177,14 @@ func (p *pass) acquireAll() {
 	l := lanes[0]
 	p.markSpecial()
 	p.findAsking()
-	if p.e.opts.Acquire == AcquireRacing && !l.reserved.idlePlans {
+	if p.e.opts.Acquire == AcquireRacing && !l.reserved.breakable {
 		l.shares = shares{}
 		l.acquireRacing()
 		p.acquisitions = l.acquisitions
 		return
 	}
 	x := l.share()
-	if x.workers == 1 || l.reserved.plans {
+	if x.workers == 1 || l.reserved.inOrder {
 		l.shares = shares{turns: x.turns}
 		l.acquirePending()
 		p.acquisitions = l.acquisitions

@@ -21,7 +21,7 @@ type domainTotals struct {
 
 // domainScratch holds the totals of one need's domains while it chooses.
 type domainScratch struct {
-	credit []int32 // by value: 1 + index of totals, of the domains with creditable machines
+	credit []int32 // by value: 1 + index of totals, of the domains with machines that are for the need alone
 	totals []domainTotals
 	vectorBlock
 	zero []int64
@@ -32,25 +32,30 @@ type domainScratch struct {
 }
 
 // settleDomain picks the domain of a Same-Need where what is bound to its
-// cluster decides it, whatever is free: a live reservation of its own has
-// chosen already, or one domain covers it and none has more of its own machines.
-// It may leave the domain open, when nothing here can be credited; false means
-// that the choice has to wait for the need's turn.
+// cluster decides it, whatever is free: one domain covers it, none has more of its
+// own machines, and nothing pins it elsewhere. It may leave the domain open, when
+// nothing here can be credited; false means that the choice has to wait for the
+// need's turn.
 func (l *lane) settleDomain(need int32, k *kind) bool {
-	if l.lines[need].is(mayBeVoid) {
-		return false // somebody may end the plan that has chosen
-	}
-	if l.pin(need, k) {
-		return true
-	}
+	held := l.reserved.has(need)
 	n, sc := &l.lines[need], &l.domain
 	l.beginChoice(need)
 	l.sumCreditable(need, k)
 	if len(sc.totals) == 0 {
-		return true
+		return !held
 	}
 	want := l.aggregate(need)
 	decided, ok := l.bestCovering(want)
+	if ok && columnar.Covers(sc.at(decided, l.dims).own, want) {
+		n.domain = decided // whatever is held for it: it is pinned there, or no longer
+		return true
+	}
+	if held {
+		return false // what else is free may end the pin, and who ranks above it the reservation
+	}
+	if pin, pinned := l.pinnedDomain(need, k); pinned && (!ok || pin != decided) {
+		return false
+	}
 	if n.status&sitsOut != 0 || !k.mayAcquire {
 		best, _ := l.bestCredited(want)
 		if best.covers || !k.mayAcquire { // with nothing free anywhere, this is all
@@ -105,18 +110,6 @@ func (l *lane) bestCovering(want []int64) (value uint32, ok bool) {
 	return best.value, true
 }
 
-// pin gives a need the domain that a live reservation of its own has chosen;
-// false when none has.
-func (l *lane) pin(need int32, k *kind) bool {
-	value, ok := l.pinnedDomain(need, k)
-	if ok {
-		n := &l.lines[need]
-		n.domain = value
-		n.status = n.status&^isUncoverable | isPinned
-	}
-	return ok
-}
-
 // chooseFree picks the domain of a Same-Need that can be credited nothing;
 // false when it has none to acquire in.
 func (l *lane) chooseFree(need int32, k *kind) bool {
@@ -133,8 +126,61 @@ func (l *lane) chooseFree(need int32, k *kind) bool {
 	return true
 }
 
-// chooseDomain picks the one domain that a Same-Need is credited and acquires
-// in, at its turn; false when no machine anywhere could serve it.
+// domainAtTurn gives a Same-Need, at its turn, the one domain that it is credited and
+// acquires in: that of what pins it, while that lasts, or else the best; false when no
+// machine anywhere could serve it.
+func (l *lane) domainAtTurn(need int32, k *kind) bool {
+	pin, pinned := l.pinnedDomain(need, k)
+	if !pinned {
+		return l.chooseDomain(need, k)
+	}
+	n := &l.lines[need]
+	if l.pinEnds(need, k, pin) {
+		n.status &^= isHeldBack
+		return l.chooseDomain(need, k)
+	}
+	n.domain = pin
+	n.status = n.status&^isUncoverable | isPinned
+	return true
+}
+
+// pinEnds reports whether a need is pinned to a domain no longer: its own machines
+// elsewhere cover it already, or the domain that it would choose covers it, and this
+// one does not any more, with all that is free there, creditable, or on its way to it.
+func (l *lane) pinEnds(need int32, k *kind, pin uint32) bool {
+	best, found := l.bestDomain(need, k, !l.lines[need].is(isParked))
+	want, sc := l.aggregate(need), &l.domain
+	for i := range sc.totals {
+		if t := &sc.totals[i]; t.value != pin && columnar.Covers(t.own, want) {
+			return true
+		}
+	}
+	if !found || !best.covers || best.value == pin {
+		return false
+	}
+	there := sc.take(l.dims)
+	if sc.credited(pin) {
+		columnar.SatAdd(there, sc.at(pin, l.dims).creditable)
+	}
+	d := l.domainsFor(k.matcher)
+	v := d.of(l.pass, k.matcher)
+	if at, ok := v.place[pin]; ok {
+		l.sumShelves(k, d, v.list[at].shelves, there)
+	}
+	for _, r := range l.heldFor(need) {
+		if v, ok := l.s.Supply.Domain(k.matcher, r); ok && v == pin && (l.arrives(r, need, k) || l.isBlocked(r, k)) {
+			columnar.SatAdd(there, l.vec(r))
+		}
+	}
+	return !columnar.Covers(there, want)
+}
+
+// isBlocked reports whether a machine that is held for a need at its turn is there for
+// it alone: others ranked above it have had their turns, and it is off the shelves.
+func (l *lane) isBlocked(r columnar.Row, k *kind) bool { return l.taken[r] && l.freeReserved(r, k) }
+
+// chooseDomain picks the best domain for a Same-Need at its turn; false when no machine
+// anywhere could serve it.
 func (l *lane) chooseDomain(need int32, k *kind) bool {
 	n := &l.lines[need]
 	best, ok := l.bestDomain(need, k, n.status&sitsOut == 0)
@@ -152,29 +198,57 @@ func (l *lane) someDomainCovers(need int32, k *kind) bool {
 	return ok && best.covers
 }
 
-// pinnedDomain returns the domain in which most of what is held for the need
-// lies; ties go to the smaller value.
+// pinnedDomain returns the domain of most of the machines that pin a need; ties go to
+// the smaller value.
 func (l *lane) pinnedDomain(need int32, k *kind) (uint32, bool) {
-	held := l.reserved.of(need)
-	if len(held) == 0 {
+	c, held := l.lines[need].cluster, l.reserved.of(need)
+	bound, first := l.s.BoundOf(int(c)), l.s.CreatingFrom(int(c))
+	if len(held) == 0 && first == len(bound) {
 		return 0, false
 	}
 	counts := map[uint32]int{}
-	for _, r := range held {
-		if l.s.View.State[r] == model.Configured && l.s.ClusterOf[l.s.View.Cluster[r]] == l.lines[need].cluster {
-			continue // it has arrived
-		}
-		if v, ok := l.s.Supply.Domain(k.matcher, r); ok {
+	count := func(r columnar.Row) {
+		if v, ok := l.s.Supply.Domain(k.matcher, r); ok && k.acceptsClass(l.s.View.Class[r]) {
 			counts[v]++
 		}
 	}
+	for _, r := range held {
+		switch state := l.s.View.State[r]; {
+		case state == model.Configured && l.s.ClusterOf[l.s.View.Cluster[r]] == c: // it has arrived
+		case state == model.Creating && l.createdFor(r, need): // counted below
+		case !l.claimedAbove(r, need):
+			count(r)
+		}
+	}
+	group := l.groupOf(need)
+	for at := first; at < len(bound); at++ {
+		if b := &bound[at]; b.Fingerprint == k.fingerprint && b.Group == group && !l.wasCredited(uint32(at), need) {
+			count(b.Row)
+		}
+	}
 	best, found := uint32(0), false
-	for v, c := range counts {
-		if !found || c > counts[best] || c == counts[best] && l.valueLess(v, best) {
+	for v, n := range counts {
+		if !found || n > counts[best] || n == counts[best] && l.valueLess(v, best) {
 			best, found = v, true
 		}
 	}
 	return best, found
+}
+
+// wasCredited reports whether a machine of the need's cluster, given by its place in the
+// list, is that of a need ranked above it. While the cluster is credited, who claims
+// what is known by place alone.
+func (l *lane) wasCredited(place uint32, need int32) bool {
+	if l.replay.listed {
+		return l.gone(place)
+	}
+	return l.claimedAbove(l.s.BoundOf(int(l.lines[need].cluster))[place].Row, need)
+}
+
+// claimedAbove reports whether a need that ranks above this one claims a machine.
+func (l *lane) claimedAbove(r columnar.Row, need int32) bool {
+	h := l.held[r].need
+	return h != unheld && l.rankOf[h] < l.rankOf[need]
 }
 
 func (p *pass) valueLess(a, b uint32) bool {
@@ -187,12 +261,13 @@ func (l *lane) bestDomain(need int32, k *kind, acquiring bool) (best domainTotal
 	l.beginChoice(need)
 	l.sumLeft(need, k)
 	if acquiring {
+		l.addBlocked(need, k)
 		l.addFree(k)
 	}
 	want := l.aggregate(need)
 	best, found = l.bestCredited(want)
 	// A domain with credit that covers beats every domain without credit.
-	if !acquiring || found && best.covers {
+	if !acquiring || found && best.covers && !columnar.IsZero(best.creditable) {
 		return best, found
 	}
 	free, exists := l.bestFree(need, k)
@@ -215,6 +290,17 @@ func (l *lane) bestCredited(want []int64) (best domainTotals, found bool) {
 		}
 	}
 	return best, found
+}
+
+// addBlocked adds what is free for the need alone.
+func (l *lane) addBlocked(need int32, k *kind) {
+	for _, r := range l.reserved.of(need) {
+		if v, ok := l.s.Supply.Domain(k.matcher, r); ok && l.isBlocked(r, k) {
+			t := l.domain.at(v, l.dims)
+			t.count++
+			columnar.SatAdd(t.total, l.vec(r))
+		}
+	}
 }
 
 // addFree adds what is free to the totals of the domains with credit.
@@ -409,7 +495,8 @@ func (sc *domainScratch) isViable(total []int64) bool {
 	return sc.elastic && columnar.Covers(total, sc.least)
 }
 
-// credited reports whether the need has creditable machines in a domain.
+// credited reports whether a domain has machines that are for the need alone: creditable
+// ones, or such as are held for it.
 func (sc *domainScratch) credited(value uint32) bool {
 	return sc.credit[value] != 0
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// The machines that a plan of preemption has reserved end together. When a need
-// of higher rank takes one, or the plan's domain is lost, all of them are free
-// at once, in the same pass: the owner is not pinned any more and plans anew.
-// That reaches over clusters and classes, so while there are such plans, needs
-// acquire one after the other, and an owner whose plan may end before its turn
-// waits for it with its credit.
+// What is held for an owner ends together. When a need of higher rank takes one of the
+// machines, all of them are free at once, in the same pass, with or without a plan: the
+// owner is not pinned any more and chooses anew. A plan of preemption also ends as a
+// whole when its domain is lost. That reaches over clusters and classes, so while there
+// are such machines, needs acquire one after the other, and a Same-Need for which
+// anything is held waits with its credit for its turn.
 
 // ofPlan reports whether a reservation is part of a plan.
 func (p *pass) ofPlan(res *model.Reservation) bool {
@@ -26,23 +26,20 @@ func (p *pass) forgetPlans() {
 	st := &p.e.store
 	for _, need := range st.planners {
 		if !p.fresh {
-			p.lines[need].status &^= ofItsPlan
+			p.lines[need].status &^= isHeldBack
 		}
 	}
 	st.planners = st.planners[:0]
 }
 
-// notePlan notes what a live reservation of a plan means for the pass, and for those
-// whom the machine is held for.
+// notePlan notes what a live reservation of a plan means for those whom the machine is
+// held for.
 func (p *pass) notePlan(x *reservations, h *holding, r columnar.Row, res *model.Reservation) {
 	if !p.ofPlan(res) {
 		return
 	}
-	state := p.s.View.State[r]
 	x.plans, h.ofPlan = true, true
-	x.idlePlans = x.idlePlans || state == model.Idle
-	h.idle = h.idle || state == model.Idle
-	h.leaving = h.leaving || p.leaves(r, p.clusterByName(h.owner.Cluster))
+	h.leaves = h.leaves || p.leaves(r, p.clusterByName(h.owner.Cluster))
 }
 
 // leaves reports whether a machine serves another cluster yet: its drain is not
@@ -51,19 +48,28 @@ func (p *pass) leaves(r columnar.Row, cluster int32) bool {
 	return p.s.View.State[r] == model.Configured && p.s.ClusterOf[p.s.View.Cluster[r]] != cluster
 }
 
-// notePlanners notes what follows from the plans of an owner.
-func (p *pass) notePlanners(h *holding) {
-	if !h.ofPlan {
-		return
+// noteOwners notes what follows from what is held for an owner.
+func (p *pass) noteOwners(x *reservations, h *holding) {
+	if h.ofPlan {
+		p.e.store.planners = append(p.e.store.planners, h.members...)
 	}
-	p.e.store.planners = append(p.e.store.planners, h.members...)
-	for _, n := range h.members {
-		if h.idle && p.kindOf(n).same {
-			p.lines[n].status |= mayBeVoid
-		}
-		if h.leaving {
+	if h.leaves {
+		for _, n := range h.members {
 			p.holdBack(n)
 		}
+	}
+	isSame := slices.ContainsFunc(h.members, func(n int32) bool { return p.kindOf(n).same })
+	idle, ends := false, 0
+	for _, r := range h.rows {
+		state := p.s.View.State[r]
+		idle = idle || state == model.Idle
+		if state != model.Creating {
+			ends++
+		}
+		x.inOrder = x.inOrder || isSame && state == model.Configured
+	}
+	if idle && ends > 1 {
+		x.breakable, x.inOrder = true, true
 	}
 }
 
@@ -75,25 +81,32 @@ func (p *pass) holdBack(need int32) {
 	}
 }
 
-// voidFor ends the plan that has reserved a machine, when a need takes it for
+// voidFor ends what is held for an owner, when a need takes one of the machines for
 // whom it is not.
 func (l *lane) voidFor(need int32, r columnar.Row) {
-	if !l.reserved.plans || !l.reserved.live(r) || l.reserved.ownedBy(r, need) {
-		return
-	}
-	if res := l.s.Supply.Reservation(r); l.ofPlan(&res) {
-		l.void(res.Owner, PlanRankLost)
+	if l.reserved.live(r) && !l.reserved.ownedBy(r, need) {
+		l.void(l.s.Supply.Reservation(r).Owner, PlanRankLost)
 	}
 }
 
-// voidTaken ends the plans whose machines a need has acquired, after all of
+// voidTaken ends what was held with machines that a need has acquired, after all of
 // them: it had no use of what that sets free.
 func (l *lane) voidTaken(need int32) {
-	if !l.reserved.plans {
+	if !l.reserved.breakable {
 		return
 	}
 	for r := l.lines[need].acquired; r != columnar.None; r = l.held[r].next {
 		l.voidFor(need, r)
+	}
+}
+
+// voidAllTaken ends, after all needs have acquired, what was held with machines that
+// others have: where one machine is held for an owner, nobody has looked yet.
+func (l *lane) voidAllTaken() {
+	for _, b := range l.reserved.blocks {
+		if holder := l.held[b.row].need; holder != unheld {
+			l.voidFor(holder, b.row)
+		}
 	}
 }
 
@@ -113,7 +126,8 @@ func (l *lane) voidLost(need int32) {
 	}
 }
 
-// void ends an owner's plans for a cause. O(what is held for the owner, and its needs).
+// void ends an owner's reservations for a cause. O(what is held for the owner, and its
+// needs).
 func (l *lane) void(owner model.Owner, why PlanEnd) {
 	x, st := &l.reserved, &l.e.store.reserved
 	if x.voided == nil {
@@ -129,35 +143,36 @@ func (l *lane) void(owner model.Owner, why PlanEnd) {
 		return
 	}
 	h := &st.holdings[at]
-	kept, drains := l.endPlans(h)
+	kept, drains := l.endHoldings(h, why)
 	if len(kept) == len(h.rows) {
 		return
 	}
 	for _, n := range h.members {
 		l.lines[n].status &^= isHeldBack
 		x.rows[n] = l.withoutVoided(n, h, kept)
-		if len(drains) > 0 {
+		if len(drains) > 0 && l.e.opts.Victims == VictimsGang {
 			x.drains[n] = l.both(x.drains[n], drains)
 		}
 	}
 	h.rows, h.end = kept, why
 }
 
-// endPlans voids what plans hold for an owner, and returns the others of what is held
-// for it, and those voided that still drain.
-func (l *lane) endPlans(h *holding) (kept, drains []columnar.Row) {
+// endHoldings voids what is held for an owner: of a lost domain what plans hold, else all
+// but what is being created for it. It returns what is held yet, and those voided that
+// still drain.
+func (l *lane) endHoldings(h *holding, why PlanEnd) (kept, drains []columnar.Row) {
 	x := &l.reserved
 	kept = alloc.MakeDirty[columnar.Row](l.arena, len(h.rows))[:0]
 	for _, r := range h.rows {
-		res := l.s.Supply.Reservation(r)
-		if !l.ofPlan(&res) {
+		res, state := l.s.Supply.Reservation(r), l.s.View.State[r]
+		if why == PlanDomainLost && !l.ofPlan(&res) || why != PlanDomainLost && state == model.Creating {
 			kept = append(kept, r)
 			continue
 		}
 		x.voided[r] = h.members
 		l.noteFreed(r)
 		delete(x.members, r)
-		switch state := l.s.View.State[r]; {
+		switch {
 		case state == model.Draining:
 			drains = alloc.Append(l.arena, drains, r)
 		case state == model.Idle:

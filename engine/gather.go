@@ -61,7 +61,7 @@ func (g *gatherer) touch(b *batch) {
 // plan holds Idle machines that may turn free, what is passed over hangs on what
 // happens before.
 func (l *lane) acquirePending() {
-	if l.e.crew.size() == 1 || l.shares.turns < gatherMin || l.reserved.idlePlans {
+	if l.e.crew.size() == 1 || l.shares.turns < gatherMin || l.reserved.breakable {
 		l.acquireShare()
 		return
 	}

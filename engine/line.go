@@ -30,7 +30,6 @@ const (
 	isUncredited  // its turn comes while others acquire: what is free decides its credit
 	isStale       // it is to be credited again
 	isHeldBack    // a drain of its plan is not acknowledged: it acquires nothing yet
-	mayBeVoid     // its plan has reserved a free machine that others may take
 	hasPlan       // something is on its way to it, or will be by this cycle's plan
 	hasOwnPlan    // of these the latter
 	isVisited     // it has had a turn after credit, which the next cycle takes back
@@ -40,9 +39,6 @@ const (
 
 // sitsOut is why a need acquires nothing.
 const sitsOut = isParked | isHeldBack
-
-// ofItsPlan is what follows from what is held for a need when the cycle begins.
-const ofItsPlan = isHeldBack | mayBeVoid
 
 // line is one row of the demand in the cycle's terms, and what becomes of it. A
 // need is known by the number of its line: rows are numbered cluster by cluster

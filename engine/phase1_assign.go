@@ -24,6 +24,7 @@ func (p *pass) assign() {
 		p.satisfied += int(st.clusters[c].satisfied)
 	}
 	p.acquireAll()
+	p.e.lanes[0].voidAllTaken()
 	for _, l := range lanes {
 		p.satisfied += l.satisfied
 	}

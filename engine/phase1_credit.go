@@ -158,11 +158,9 @@ func (l *lane) leaveAll(c int) {
 		if l.lines[need].is(isMember) {
 			continue
 		}
-		if k := l.kindOf(need); l.lines[need].is(mayBeVoid) {
+		if k := l.kindOf(need); k.same && l.reserved.has(need) {
 			l.letWait(&l.e.store.clusters[c], need, k)
 			continue
-		} else if k.same {
-			l.pin(need, k)
 		}
 		l.lacking[l.rankOf[need]] = false
 		l.leave(need)

@@ -300,7 +300,7 @@ func (l *lane) replayNeed(x *clusterState, need int32, stamp uint32) {
 	if n.is(isSatisfied) {
 		l.satisfied -= l.weight(n)
 	}
-	n.status &= isParked | isFold | isMember | hasSame | neverFolds | ofItsPlan
+	n.status &= isParked | isFold | isMember | hasSame | neverFolds | isHeldBack
 	if k.same {
 		n.status |= isUncoverable
 	}

@@ -105,7 +105,7 @@ func (l *lane) catchUp(need, rank int32, k *kind) {
 		l.list(int(n.cluster), func(place int) bool { return !l.claimed(bound[place].Row) })
 	}
 	l.start(need)
-	if !k.same || l.pin(need, k) || l.chooseDomain(need, k) {
+	if !k.same || l.domainAtTurn(need, k) {
 		had := len(x.list)
 		l.creditLeft(x, need, k, isOwnSpare)
 		l.creditLeft(x, need, k, isUnownedSpare)

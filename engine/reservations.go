@@ -26,13 +26,14 @@ type reservations struct {
 	// longer a candidate for others; ascending.
 	blocks []block
 	lower  lowerHeld // the Idle ones
-	// plans says that some are part of a plan of preemption; voided are those of
-	// plans that have ended in this pass, with their members. See gang_void.go.
+	// plans says that some are part of a plan of preemption; voided are those that
+	// have ended in this pass, with their members. See gang_void.go.
 	plans bool
-	// idlePlans says that some of the plans' machines are Idle: when such a plan ends
-	// they are there for who has his turn next.
-	idlePlans bool
-	voided    map[columnar.Row][]int32
+	// breakable says that others may take an Idle machine of several that are held for
+	// one owner: what ends with it is there for who has his turn next. inOrder says that
+	// turns hang on what others have claimed of what is held.
+	breakable, inOrder bool
+	voided             map[columnar.Row][]int32
 	// drains are, by need, those of the voided that still drain.
 	drains map[int32][]columnar.Row
 	rankOf []int32
@@ -44,10 +45,10 @@ type holding struct {
 	owner   model.Owner
 	members []int32        // the needs that own it, by rank
 	rows    []columnar.Row // live, in keep order
-	// idle and leaving say that machines of a plan are Idle, and that some are Configured
-	// for another cluster than the owner's.
-	ofPlan, idle, leaving bool
-	end                   PlanEnd // why its plans have ended in this pass
+	// ofPlan says that some are part of a plan, leaves that some of these are
+	// Configured for another cluster than the owner's.
+	ofPlan, leaves bool
+	end            PlanEnd // why its reservations have ended in this pass
 }
 
 // reservationStore is the memory of reservations and of what they are found with.
@@ -130,7 +131,7 @@ func (p *pass) indexReservations() reservations {
 			st.keeps = append(st.keeps, keepRank{r, p.placeOfHold(&res, members)})
 		}
 	}
-	p.dealHoldings(st)
+	p.dealHoldings(&x, st)
 	slices.SortFunc(x.blocks, func(a, b block) int {
 		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.row, b.row))
 	})
@@ -154,12 +155,12 @@ func (x *reservationStore) holdingOf(owner *model.Owner, members []int32) *holdi
 
 // dealHoldings tells each need what is held for it. A fold may answer to the names of all
 // its rows, and has a list of its own then.
-func (p *pass) dealHoldings(x *reservationStore) {
+func (p *pass) dealHoldings(all *reservations, x *reservationStore) {
 	for i := range x.holdings {
 		h := &x.holdings[i]
 		p.sortKeep(h.rows)
 		h.rows = slices.Clip(h.rows)
-		p.notePlanners(h)
+		p.noteOwners(all, h)
 		for _, n := range h.members {
 			rows, has := x.rows[n]
 			if !has {

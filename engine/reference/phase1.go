@@ -14,13 +14,8 @@ func (p *pass) phase1(n *need) {
 	idle := p.idleCandidates(n)
 	speculative := p.speculativeCandidates(n)
 	if same := n.Profile.Same(); same != nil {
-		n.couldCover = anyCovers(n, totals(n, credit, idle, speculative))
-		if n.Parked || p.holdsBack(n) {
+		if !p.settleDomain(n, credit, idle, speculative) {
 			idle, speculative = nil, nil
-		}
-		n.domain = p.chooseDomain(n, totals(n, credit, idle, speculative))
-		if _, pinned := p.pinnedDomain(n); pinned {
-			n.couldCover = true // what is held for it has chosen: it waits, it is not stuck
 		}
 		inside := func(m *model.Machine) bool { return valueOf(m, same.Key) == n.domain }
 		credit, idle, speculative = filter(credit, inside), filter(idle, inside), filter(speculative, inside)

@@ -30,10 +30,10 @@ func (p *pass) inFlightFor(n *need) []*model.Machine {
 			ms = append(ms, m)
 		}
 	}
-	// What still drains of a plan of its own that ended in this pass is nobody's;
-	// the Need may count on it anew.
+	// What still drains of a reservation of its own that ended in this pass is
+	// nobody's; with gangs the Need may count on it anew.
 	for m, h := range p.voided {
-		if m.State == model.Draining && slices.Contains(h.owners, n) && p.uncounted(n, m) && p.takenBy[m] == nil && usable(n, m) {
+		if p.in.Options.Victims == VictimsGang && m.State == model.Draining && slices.Contains(h.owners, n) && p.uncounted(n, m) && p.takenBy[m] == nil && usable(n, m) {
 			ms = append(ms, m)
 		}
 	}

@@ -163,18 +163,19 @@ func (p *pass) reservationOver(m *model.Machine) bool {
 // whole.
 func (p *pass) ofPlan(h hold) bool { return p.in.Options.Victims == VictimsGang && h.record.Plan != 0 }
 
-// voidFor: when the Need takes a machine that a plan has reserved for another,
-// that plan is void at once: its owner is not pinned any more, and the other
-// machines are free for everybody.
+// voidFor: when the Need takes a machine that is reserved for another, that one's
+// reservation ends at once, with or without a plan: its owner is not pinned any
+// more, and the other machines are free for everybody. What is being created for
+// the owner goes on being that.
 func (p *pass) voidFor(n *need, m *model.Machine) {
-	if h, held := p.holds[m]; held && p.ofPlan(h) && !p.reservedFor(n, m) && (m.State != model.Configured || p.takenBy[m] == n) {
-		p.void(h.record.Owner)
+	if h, held := p.holds[m]; held && !p.reservedFor(n, m) && (m.State == model.Idle || p.takenBy[m] == n) {
+		p.void(h.record.Owner, func(m *model.Machine, _ hold) bool { return m.State != model.Creating })
 	}
 }
 
-func (p *pass) void(owner model.Owner) {
+func (p *pass) void(owner model.Owner, of func(*model.Machine, hold) bool) {
 	for m, h := range p.holds {
-		if p.ofPlan(h) && h.record.Owner == owner {
+		if h.record.Owner == owner && of(m, h) {
 			p.voided[m] = h
 			delete(p.holds, m)
 		}
@@ -186,7 +187,7 @@ func (p *pass) void(owner model.Owner) {
 func (p *pass) voidLost(n *need) {
 	for m, h := range maps.Clone(p.holds) {
 		if p.ofPlan(h) && p.reservedFor(n, m) {
-			p.void(h.record.Owner)
+			p.void(h.record.Owner, func(_ *model.Machine, h hold) bool { return p.ofPlan(h) })
 		}
 	}
 }

@@ -72,12 +72,32 @@ func score(have, want model.Resources, capped bool) *big.Rat {
 	return s
 }
 
-// chooseDomain: a Need with live reservations does not choose, its domain is
-// theirs; otherwise the best domain; noDomain when there is none.
-func (p *pass) chooseDomain(n *need, ds []*domain) string {
-	if v, ok := p.pinnedDomain(n); ok {
-		return v
+// settleDomain gives the Need the domain of what pins it, and else the best of
+// those in which it could have anything now: one that is parked, or whose plan
+// holds it back, only what it could be credited.
+func (p *pass) settleDomain(n *need, credit, idle, speculative []*model.Machine) (free bool) {
+	all := totals(n, credit, idle, speculative)
+	n.couldCover = anyCovers(n, all)
+	choice, holdsBack := all, p.holdsBack(n)
+	if n.Parked {
+		choice = totals(n, credit, nil, nil)
 	}
+	if pin, pinned := p.pinnedDomain(n); pinned {
+		if !p.pinEnds(n, pin, choice, all) {
+			n.domain, n.couldCover = pin, true // what is held for it has chosen: it waits, it is not stuck
+			return !n.Parked && !holdsBack
+		}
+		holdsBack = false
+	}
+	if holdsBack {
+		choice = totals(n, credit, nil, nil)
+	}
+	n.domain = p.best(n, choice)
+	return !n.Parked && !holdsBack
+}
+
+// best is the best domain; noDomain when there is none.
+func (p *pass) best(n *need, ds []*domain) string {
 	if len(ds) == 0 {
 		return noDomain
 	}
@@ -88,6 +108,26 @@ func (p *pass) chooseDomain(n *need, ds []*domain) string {
 		}
 	}
 	return best.value
+}
+
+// pinEnds: the Need's own machines elsewhere cover it already; or the domain that
+// would be chosen covers it, and the pinned one does not any more, with all that is
+// free there, creditable, or on its way to the Need.
+func (p *pass) pinEnds(n *need, pin string, choice, all []*domain) bool {
+	if slices.ContainsFunc(all, func(d *domain) bool { return d.value != pin && d.own.Covers(n.Aggregate) }) {
+		return true
+	}
+	best := p.best(n, choice)
+	if !slices.ContainsFunc(choice, func(d *domain) bool { return d.value == best && d.total.Covers(n.Aggregate) }) {
+		return false
+	}
+	there := sum(filter(p.inFlightFor(n), func(m *model.Machine) bool { return valueOf(m, n.Profile.Same().Key) == pin }))
+	for _, d := range all {
+		if d.value == pin {
+			there = there.Add(d.total)
+		}
+	}
+	return !there.Covers(n.Aggregate)
 }
 
 // noDomain is the domain of a Need that has none. An attribute may have the empty
@@ -102,17 +142,13 @@ func shown(domain string) string {
 	return domain
 }
 
-// pinnedDomain: the value shared by most of the machines that are reserved for
-// the Need and on their way to it: Idle, Draining, Creating, or a victim that
-// has not begun to drain; among equals the smaller value.
+// pinnedDomain: the value shared by most of the machines that pin the Need; among
+// equals the smaller value.
 func (p *pass) pinnedDomain(n *need) (string, bool) {
-	same := n.Profile.Same()
 	counts := map[string]int{}
-	for m := range p.holds {
-		waiting := m.State != model.Configured || m.Cluster != n.Cluster
-		v, has := m.Attribute(same.Key)
-		if waiting && p.reservedFor(n, m) && same.Matches(v, has) {
-			counts[v]++
+	for _, m := range p.machines {
+		if p.pins(n, m) {
+			counts[valueOf(m, n.Profile.Same().Key)]++
 		}
 	}
 	best, found := "", false
@@ -122,6 +158,16 @@ func (p *pass) pinnedDomain(n *need) (string, bool) {
 		}
 	}
 	return best, found
+}
+
+// pins: the Need can use the machine, which is reserved for it and on its way to it
+// (Idle, Draining, or a victim that has not begun to drain), or is being created for
+// it; and nobody who had his turn before has claimed it.
+func (p *pass) pins(n *need, m *model.Machine) bool {
+	waits := p.reservedFor(n, m) && (m.State != model.Configured || m.Cluster != n.Cluster)
+	created := m.State == model.Creating && countsFor(n, m)
+	claimer := p.claimedBy[m]
+	return (waits || created) && usable(n, m) && (claimer == nil || claimer.rank >= n.rank)
 }
 
 // better is the choice among domains, strictly in the order of the contract;

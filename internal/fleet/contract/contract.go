@@ -30,6 +30,7 @@ var chapters = []struct {
 	{"Spread", spreadRules},
 	{"Same", sameRules},
 	{"Domain", domainRules},
+	{"Pins", pinRules},
 	{"Preempt", preemptRules},
 	{"Victims", victimRules},
 	{"Whole", wholeRules},

@@ -274,12 +274,14 @@ var planRules = []rule{
 		s.machines("b1 b2", spec, cpu(4), rack("rc"))
 		s.run().does("Bootstrap a1 1", "Bootstrap a2 2", "Provision b1 0", "Provision b2 0").ends("a1 a2").gathers(n, "rc").satisfied(next)
 	}},
-	{"AReservationWithoutAPlanEndsAlone", func(s *scene) {
+	{"WhatStillDrainsCountsInThePassInWhichItEnds", func(s *scene) {
 		n := s.top(2)
 		s.need("k", 9000, cpu(4), unit(cpu(4)))
 		s.machine("a1", idle, cpu(4), rack("ra"), held(n))
 		s.machine("a2", draining, cpu(4), of("v"), rack("ra"), held(n))
-		s.run().does("Bootstrap a1 1").ends("a1").awaits(n, cpu(4))
+		s.need("v", 1, cpu(4), unit(cpu(4)))
+		s.machine("b1", bound, cpu(4), of("v"), rack("ra"))
+		s.run().does("Bootstrap a1 1", "Preempt b1 0").ends("a1 a2").reserves("a2 0", "b1 0").awaits(n, cpu(4))
 	}},
 	{"APlanWhoseDomainIsLostEnds", func(s *scene) {
 		n := s.top(3)

@@ -207,49 +207,6 @@ var domainRules = []rule{
 		s.machines("b1 b2", idle, cpu(4), rack("rb"))
 		s.run().gathers(g, "ra").gathers(h, "rb")
 	}},
-	{"LiveReservationsPinTheDomain", func(s *scene) {
-		n := s.gang(10, 12)
-		s.machines("a1 a2 a3", idle, cpu(4), rack("ra"))
-		s.machine("b1", idle, cpu(4), rack("rb"), held(n))
-		s.machine("b2", draining, cpu(4), of("v"), rack("rb"), held(n))
-		s.run().gathers(n, "rb").claims(n, "b1").lacks(n, cpu(8)).couldCover(n, true)
-	}},
-	{"ADrainingReservationPinsByItself", func(s *scene) {
-		n := s.gang(10, 8)
-		s.machines("a1 a2", idle, cpu(4), rack("ra"))
-		s.machine("b1", draining, cpu(4), of("v"), rack("rb"), held(n))
-		s.run().gathers(n, "rb").claims(n, "").does()
-	}},
-	{"ACreatingReservationPins", func(s *scene) {
-		n := s.gang(10, 8)
-		s.machines("a1 a2", idle, cpu(4), rack("ra"))
-		s.machine("b1", creating, cpu(4), rack("rb"), held(n))
-		s.run().gathers(n, "rb").claims(n, "b1")
-	}},
-	{"TheDomainOfMostReservationsPins", func(s *scene) {
-		n := s.gang(10, 12)
-		s.machine("a1", idle, cpu(4), rack("ra"), held(n))
-		s.machines("b1 b2", idle, cpu(4), rack("rb"), held(n))
-		s.run().gathers(n, "rb")
-	}},
-	{"AmongEqualReservationsTheSmallerValuePins", func(s *scene) {
-		n := s.gang(10, 12)
-		s.machine("b1", idle, cpu(4), rack("rb"), held(n))
-		s.machine("a1", idle, cpu(4), rack("ra"), held(n))
-		s.run().gathers(n, "ra")
-	}},
-	{"ReservationsWithoutTheAttributeDoNotPin", func(s *scene) {
-		n := s.gang(10, 8)
-		s.machine("x", idle, cpu(4), held(n))
-		s.machines("a1 a2", idle, cpu(4), rack("ra"))
-		s.run().gathers(n, "ra").satisfied(n)
-	}},
-	{"ExpiredReservationsDoNotPin", func(s *scene) {
-		n := s.gang(10, 8)
-		s.machines("a1 a2", idle, cpu(4), rack("ra"))
-		s.machine("b1", idle, cpu(4), rack("rb"), held(n), until(-1))
-		s.run().gathers(n, "ra").ends("b1")
-	}},
 	{"PlainNeedsCouldAlwaysBeCovered", func(s *scene) {
 		n := s.need("c", 10, cpu(4))
 		s.run().couldCover(n, true)
