@@ -150,6 +150,7 @@ var stories = []struct {
 	{"WhatLeavesAFoldIsTakenOffItsSum", []func(*story){
 		func(s *story) { // a machine holds any of them, so they are one
 			s.reports("a", s.row(100, 4, 4, true), s.row(100, 4, 4, true), s.row(100, 4, 4, true))
+			s.reports("b", s.row(100, 0, 4, false))
 			s.machine("a1", model.Configured, "a", 4, "r")
 			for i := range 4 {
 				s.machine(fmt.Sprint("m", i), model.Idle, "", 4, fmt.Sprint("r", i))

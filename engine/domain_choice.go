@@ -215,7 +215,7 @@ func (l *lane) pinnedDomain(need int32, k *kind) (uint32, bool) {
 	for _, r := range held {
 		switch state := l.s.View.State[r]; {
 		case state == model.Configured && l.s.ClusterOf[l.s.View.Cluster[r]] == c: // it has arrived
-		case state == model.Creating && l.createdFor(r, need): // counted below
+		case state == model.Creating && l.comesTo(r, need): // counted below
 		case !l.claimedAbove(r, need):
 			count(r)
 		}

@@ -175,7 +175,7 @@ func (p *pass) verdict(r columnar.Row, need int32) Verdict {
 	switch {
 	case p.held[r].need == need:
 		return VerdictClaimed
-	case state == model.Deleting, state == model.Failed, state == model.Draining, state == model.Creating && !p.createdFor(r, need):
+	case state == model.Deleting, state == model.Failed, state == model.Draining, state == model.Creating && !p.comesTo(r, need):
 		return VerdictState
 	case !p.matches(p.s.View.Class[r], k.matcher) || !p.inAnyDomain(k.matcher, r):
 		return VerdictRequirement
@@ -195,8 +195,9 @@ func (p *pass) verdict(r columnar.Row, need int32) Verdict {
 	return VerdictUnneeded
 }
 
-func (p *pass) createdFor(r columnar.Row, need int32) bool {
-	return p.countsFor(r) == p.lines[need].cluster && p.isOwn(r, need)
+// comesTo reports whether a machine is being created for a need.
+func (p *pass) comesTo(r columnar.Row, need int32) bool {
+	return p.countsFor(r) == p.lines[need].cluster && (p.isOwn(r, need) || p.isCreatedFor(r, need))
 }
 
 // claimedBefore reports whether a need that ranks higher had claimed the

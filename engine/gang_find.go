@@ -179,7 +179,7 @@ func (l *lane) judge(c int32, d *gangDraft) {
 	for _, need := range d.needs {
 		l.finder.look(&l.e.store.gangs, need)
 	}
-	if d.unfolded || d.together && !l.oneMachineHolds(c, d) {
+	if d.unfolded || d.together && len(d.rows) > 1 && !l.oneMachineHolds(c, d) {
 		l.addGang(c, d)
 	}
 }

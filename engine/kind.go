@@ -32,7 +32,7 @@ type kind struct {
 	// need of the kind first looks for machines.
 	ready bool
 
-	profile *model.Profile // without Same for a fold
+	profile *model.Profile // of a fold, what Same says of one machine instead of Same
 	worth   uint64         // what comes before the arrival in the order
 	spread  []model.Spread // that binds: none with Same, none for a fold
 	unit    []int64        // the minimum unit
@@ -118,7 +118,7 @@ func hashOf(v []int64) uint64 {
 func (k *kinds) find(s *snapshot.Snapshot, key kindKey, unit []int64) uint32 {
 	p := s.Demand.Profile(key.profile)
 	if key.fold {
-		p = p.WithoutSame()
+		p = p.Folded()
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

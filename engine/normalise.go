@@ -10,17 +10,19 @@ import (
 )
 
 // normalise turns the rows of the clusters to be looked at into lines. A
-// Same-Need that one machine could hold whole needs no co-location: such Needs
-// of equal cluster, profile apart from Same, and aggregate are summed into one
-// plain Need whose minimum unit is one member's aggregate. Whether a class of
-// Needs is foldable is decided once; without Same in the demand nothing is
-// copied. It reports whether the needs' order may be another than before.
+// Same-Need that one machine could hold whole, and that has not begun as a gang,
+// needs no co-location: such Needs of equal cluster, profile with Same replaced by
+// what it says of one machine, and aggregate are summed into one plain Need whose
+// minimum unit is one member's aggregate. What supply says to a class of Needs is
+// decided once; without Same in the demand nothing is copied. It reports whether
+// the needs' order may be another than before.
 func (p *pass) normalise() (moved bool) {
 	st, crew := &p.e.store, p.e.crew
 	if !p.fresh {
 		p.undo()
 		crew.each(len(p.sources), clustersPerChunk, p.e.tasks.part)
 	}
+	p.findHeldForFolds()
 	for i := range p.e.lanes {
 		p.e.lanes[i].folder.enter(p, i)
 	}
@@ -49,15 +51,15 @@ type folder struct {
 	kinds  []lastKind // by profile: the kind that was found last
 	// foldKinds are those of folds, whose unit is a member's aggregate.
 	foldKinds []lastKind
-	decided   aggregateTable // by (profile, aggregate) of the cluster: the fold, or −1
-	folds     aggregateTable // by (profile without Same, aggregate) of the cluster
+	decided   aggregateTable // by (profile, aggregate) of the cluster: what supply says
+	folds     aggregateTable // by (profile of the fold, aggregate) of the cluster
 	unused    []int32        // numbers of folds that are no more
-	// stripped numbers profiles without Same.
-	stripped strippedProfiles
-	touched  []int32 // rows of the cluster that may have another seat
-	moved    bool    // some need may have another place in the order
-	left     []int32 // ranks that nobody has any more
-	arrived  []int32 // seats that have no rank yet
+	profiles  foldProfiles
+	begun     begunIndex
+	touched   []int32 // rows of the cluster that may have another seat
+	moved     bool    // some need may have another place in the order
+	left      []int32 // ranks that nobody has any more
+	arrived   []int32 // seats that have no rank yet
 }
 
 // lastKind is the kind of the rows of a profile that were seen last.
@@ -77,7 +79,7 @@ func (f *folder) enter(p *pass, worker int) {
 	profiles := int(p.s.Demand.ProfileIDMax())
 	f.groups = resize(f.groups, int(p.s.Demand.GroupIDMax()))
 	f.kinds, f.foldKinds = resize(f.kinds, profiles), resize(f.foldKinds, profiles)
-	f.stripped.reset(profiles)
+	f.profiles.reset(profiles)
 }
 
 type classMatcher struct{ class, matcher uint32 }
@@ -93,7 +95,7 @@ func (f *folder) renew(c int32) {
 		return
 	}
 	x := &f.p.e.store.clusters[c]
-	mayRefold := !x.dirty && x.hasSame && (x.replay || f.p.freeMoved)
+	mayRefold := !x.dirty && x.hasSame && (x.replay || x.heldMoved || f.p.freeMoved)
 	if mayRefold && !f.foldsAsBefore(c) || x.replay && !f.changedRows(c) {
 		x.replay, x.dirty = false, true
 	}
@@ -105,6 +107,7 @@ func (f *folder) renew(c int32) {
 	}
 	if x.dirty || x.replay {
 		f.seat()
+		f.listCreated(x)
 	}
 }
 
@@ -115,7 +118,6 @@ func (f *folder) cluster(c int32) {
 	p := f.p
 	src, state := &p.sources[c], &p.e.store.clusters[c]
 	f.unfold()
-	f.decided.reset()
 	f.folds.reset()
 	state.hasSame = false
 	groups, changed := f.block.GroupIDs(), state.changed
@@ -143,13 +145,14 @@ func (f *folder) open(c int32) {
 	src := &f.p.sources[c]
 	f.c, f.block, f.base = c, src.block, src.base
 	f.touched = f.touched[:0]
+	f.decided.reset()
+	f.begun.listed = false
 }
 
 // foldsAsBefore reports whether the gangs of a cluster that may fold do, or do not,
 // as they did: none of them has changed, and what machines there are decides the same.
 func (f *folder) foldsAsBefore(c int32) bool {
 	f.open(c)
-	f.decided.reset()
 	p := f.p
 	lines := p.lines[f.base:][:f.block.Len()]
 	for _, row := range p.e.store.clusters[c].changed {
@@ -162,13 +165,7 @@ func (f *folder) foldsAsBefore(c int32) bool {
 		if !n.is(hasSame) {
 			continue
 		}
-		profile, aggregate := f.block.Profile(row), f.block.AggregateIDs()[row]
-		e, found := f.decided.find(profile, aggregate)
-		if found {
-			continue
-		}
-		e.value = fitsNot
-		if fits, _ := f.fits(p.s.Supply.Matcher(p.s.Demand.Profile(profile)), aggregate); fits != (n.status&(isFold|isMember) != 0) {
+		if f.foldable(row) != (n.status&(isFold|isMember) != 0) {
 			return false
 		}
 	}
@@ -184,13 +181,10 @@ func (f *folder) changedRows(c int32) bool {
 	state, groups := &p.e.store.clusters[c], f.block.GroupIDs()
 	for _, row := range state.changed {
 		profile, aggregate := f.block.Profile(int(row)), f.block.AggregateIDs()[row]
-		if !f.block.Unoffered(int(row)).Some() && f.stripped.same(p, profile) {
-			if fits, why := f.fits(p.s.Supply.Matcher(p.s.Demand.Profile(profile)), aggregate); fits || why != neverFits {
-				return false
-			}
+		if !f.block.Unoffered(int(row)).Some() && f.profiles.same(p, profile) && f.supplySays(profile, aggregate) != neverFits {
+			return false
 		}
 	}
-	f.decided.reset()
 	for _, row := range state.changed {
 		n := &p.lines[f.base+int32(row)]
 		was := *n
@@ -219,22 +213,20 @@ func (f *folder) row(state *clusterState, n *line, row int) {
 	*n = line{cluster: f.c}
 	profile, aggregate := b.Profiles()[row], b.AggregateIDs()[row]
 	p.e.store.aggregates[int(f.base)+row] = aggregate
-	unoffered, same := b.Unoffered(row), f.stripped.same(p, profile)
+	unoffered, same := b.Unoffered(row), f.profiles.same(p, profile)
 	waits := unoffered.Waits(same)
 	if same {
-		at := neverFits // no machine holds what none offers
-		if !waits {
-			at = f.fold(profile, aggregate, row)
-		}
-		state.hasSame = state.hasSame || at != neverFits
-		if at >= 0 {
-			f.join(at, row)
+		switch {
+		case waits || f.supplySays(profile, aggregate) == neverFits: // no machine holds what none offers
+			n.status = isUncoverable | neverFolds
+		case f.foldable(row):
+			state.hasSame = true
+			f.join(f.fold(profile, aggregate, row), row)
 			n.status |= hasSame
 			return
-		}
-		n.status = isUncoverable | hasSame // before it has had its turn
-		if at == neverFits {
-			n.status = isUncoverable | neverFolds
+		default:
+			state.hasSame = true
+			n.status = isUncoverable | hasSame // before it has had its turn
 		}
 	}
 	n.kind = f.kindOf(profile, b.UnitIDs()[row], positive(p.s.Demand.Vector(aggregate)))
@@ -263,56 +255,55 @@ func (f *folder) renumberGroups(src *rowSource) {
 	}
 }
 
-// What fold returns of a row that stays alone: now, or as long as there are the
-// classes that there are.
+// What supply says to a class of Same-rows: whether a machine holds one of them whole,
+// wherever a row's own stamp does not matter; if not, whether one may as long as there
+// are the classes that there are.
 const (
-	fitsNot   int32 = -1
-	neverFits int32 = -2
+	neverFits int32 = iota + 1
+	fitsNot
+	fitsOne
 )
 
-// fold returns the fold that a Same-row belongs to, or why it stays alone.
-func (f *folder) fold(profile, aggregate uint32, row int) int32 {
-	e, found := f.decided.find(profile, aggregate)
-	if found {
-		return e.value
+// supplySays tells whether a machine could hold the aggregate of a Same-row: one that
+// is bound to the cluster, or any that is Idle or Speculative.
+func (f *folder) supplySays(profile, aggregate uint32) int32 {
+	e, _ := f.decided.find(profile, aggregate)
+	if e.value == 0 {
+		e.value = f.fits(f.p.s.Supply.Matcher(f.p.s.Demand.Profile(profile)), aggregate)
 	}
-	full := f.p.s.Demand.Profile(profile)
-	fits, at := f.fits(f.p.s.Supply.Matcher(full), aggregate)
-	if fits {
-		x, found := f.folds.find(f.stripped.number(f.p, profile), aggregate)
-		if !found {
-			x.value = f.startFold(profile, aggregate, row)
-		}
-		at = x.value
-	}
-	// The table may have grown; what was found in it has not moved in meaning.
-	f.decided.set(profile, aggregate, at)
-	return at
+	return e.value
 }
 
-// fits reports whether one matching machine could hold the aggregate: one
-// bound to the cluster, or any that is Idle or Speculative; and why not.
-func (f *folder) fits(matcher, aggregate uint32) (bool, int32) {
+// fold returns the fold that a row belongs to.
+func (f *folder) fold(profile, aggregate uint32, row int) int32 {
+	x, found := f.folds.find(f.profiles.of(f.p, profile).number, aggregate)
+	if !found {
+		x.value = f.startFold(profile, aggregate, row)
+	}
+	return x.value
+}
+
+func (f *folder) fits(matcher, aggregate uint32) int32 {
 	p, s := f.p, f.p.s
 	want := s.Demand.Vector(aggregate)
-	why := neverFits
+	says := neverFits
 	for _, c := range p.classesOf[matcher] {
 		if columnar.Covers(p.vector(c), want) {
 			if p.e.store.freeAny[classMatcher{c, matcher}] {
-				return true, 0
+				return fitsOne
 			}
-			why = fitsNot
+			says = fitsNot
 		}
 	}
-	if why == neverFits {
-		return false, why
+	if says == neverFits {
+		return says
 	}
 	for i, g := range s.GroupsOf(int(f.c)) {
 		if p.matches(g.Class, matcher) && columnar.Covers(p.vector(g.Class), want) && f.boundInDomain(i, matcher) {
-			return true, 0
+			return fitsOne
 		}
 	}
-	return false, why
+	return says
 }
 
 // boundInDomain reports whether any machine of one of the cluster's groups is in
@@ -344,45 +335,6 @@ func (g groupNumbers) number(s *snapshot.Snapshot, group uint32) uint32 {
 		g[group] = id + 1
 	}
 	return g[group] - 1
-}
-
-// strippedProfiles knows which profiles have a Same requirement, and numbers
-// what is left of them without it.
-type strippedProfiles struct {
-	numbers map[string]uint32
-	of      []uint32 // by profile: 1 + number
-	has     []int8   // by profile: 1 = has Same, −1 = has none
-}
-
-func (x *strippedProfiles) reset(profiles int) {
-	if x.numbers == nil {
-		x.numbers = map[string]uint32{}
-	}
-	clear(x.numbers)
-	x.of, x.has = resize(x.of, profiles), resize(x.has, profiles)
-}
-
-func (x *strippedProfiles) same(p *pass, profile uint32) bool {
-	if x.has[profile] == 0 {
-		x.has[profile] = -1
-		if p.s.Demand.Profile(profile).Same() != nil {
-			x.has[profile] = 1
-		}
-	}
-	return x.has[profile] == 1
-}
-
-func (x *strippedProfiles) number(p *pass, profile uint32) uint32 {
-	if x.of[profile] == 0 {
-		c := p.s.Demand.Profile(profile).WithoutSame().Canonical()
-		id, ok := x.numbers[c]
-		if !ok {
-			id = uint32(len(x.numbers)) + 1
-			x.numbers[c] = id
-		}
-		x.of[profile] = id
-	}
-	return x.of[profile]
 }
 
 // aggregateTable is a hash table from (number, aggregate) to a value, for the
@@ -425,11 +377,6 @@ func (t *aggregateTable) find(number, aggregate uint32) (e *aggregateEntry, foun
 // home returns where the search for a key begins.
 func (t *aggregateTable) home(key uint64) int {
 	return int(key*mixer>>32) & (len(t.slots) - 1)
-}
-
-func (t *aggregateTable) set(number, aggregate uint32, value int32) {
-	e, _ := t.find(number, aggregate)
-	e.value = value
 }
 
 func (t *aggregateTable) grow() {

@@ -43,6 +43,8 @@ type pass struct {
 	freeMoved         bool    // machines are free elsewhere than before
 	moves             []moved // by cluster, from moveOff on
 	moveOff           []uint32
+	foldHeld          []heldForFold // by cluster, from foldHeldOff on; nil = none
+	foldHeldOff       []uint32
 	reordered         bool       // needs may stand elsewhere in the order
 	renamed           bool       // numbers of groups may have changed
 	classesOf         [][]uint32 // by matcher: the classes that it accepts, ascending

@@ -74,13 +74,14 @@ func (l *lane) creditNeed(x *clusterState, need int32, stamp uint32) {
 		l.leave(need) // nothing here for it: it chooses by what is free
 		return
 	}
-	if stamp == 0 && !meet(l.stamps.unowned.live, k.accepts) && !meet(l.stamps.lower.live, k.accepts) {
+	if stamp == 0 && int(l.creatingFrom) == len(l.bound) && !meet(l.stamps.unowned.live, k.accepts) && !meet(l.stamps.lower.live, k.accepts) {
 		l.leave(need)
 		return
 	}
 	l.start(need)
 	l.creditOwn(need, stamp, k)
 	l.creditUnowned(need, k)
+	l.creditCreated(need, k)
 	if l.lacks != 0 && l.mayTakeHeld(need, k) && l.hasLower(need, k) {
 		l.letGo(need)
 		l.letWait(x, need, k)
@@ -232,6 +233,27 @@ func (l *lane) creditUnowned(need int32, k *kind) {
 	}
 }
 
+// creditCreated claims what is being created for members of the fold that the need is,
+// as far as no need ranked below has their stamp.
+func (l *lane) creditCreated(need int32, k *kind) {
+	if l.lacks == 0 || !l.lines[need].is(isFold) {
+		return
+	}
+	for at := l.creatingFrom; int(at) < len(l.bound) && l.lacks != 0; at++ {
+		if !l.stamps.lowerThan(at, l.rankOf[need]) && l.suitsCreated(at, need, k) {
+			l.lines[need].status |= hasStranger
+			l.seize(at, need)
+		}
+	}
+}
+
+// suitsCreated reports whether a machine that is being created is there for a fold whose
+// stamp it does not carry, and is for one of its members.
+func (l *lane) suitsCreated(place uint32, need int32, k *kind) bool {
+	b := &l.bound[place]
+	return !l.gone(place) && l.classMask[b.Class]&l.lacks != 0 && k.acceptsClass(b.Class) && l.isCreatedFor(b.Row, need)
+}
+
 // firstUnowned returns the class whose next unowned machine comes first, of those that
 // help, and 1 + the place from which on another may come before; 0 when there is
 // none. What was gone for a higher rank is gone for a lower, so each class is gone
@@ -310,6 +332,16 @@ func (l *lane) firstLower(need int32, k *kind) uint32 {
 			}
 		}
 	}
+	if !l.lines[need].is(isFold) {
+		return best
+	}
+	for place := l.creatingFrom; int(place) < len(l.bound); place++ {
+		if x.lowerThan(place, rank) && l.suitsCreated(place, need, k) {
+			if r := x.entries[x.of[place]-1].rank; best == 0 || r > lowest {
+				best, lowest = place+1, r
+			}
+		}
+	}
 	return best
 }
 
@@ -337,7 +369,9 @@ func (l *lane) nextOfLower(class uint32, need int32, k *kind) uint32 {
 // seizeStranger claims a machine that does not carry the need's stamp.
 func (l *lane) seizeStranger(place uint32, need int32) {
 	l.lines[need].status |= hasStranger
-	l.noteStranger(&l.bound[place], need)
+	if place < l.creatingFrom {
+		l.noteStranger(&l.bound[place], need)
+	}
 	l.seize(place, need)
 }
 

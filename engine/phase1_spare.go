@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
@@ -143,7 +144,7 @@ func (l *lane) groupOfSpare(s *spare, need int32, k *kind) groupOfSpare {
 	switch {
 	case s.Fingerprint == k.fingerprint && s.Group == l.groupOf(need):
 		return isOwnSpare
-	case s.place >= uint32(l.s.CreatingFrom(int(l.lines[need].cluster))):
+	case s.place >= uint32(l.s.CreatingFrom(int(l.lines[need].cluster))) && !l.isCreatedFor(s.Row, need):
 		return isAnothersSpare
 	case s.owner != unheld && l.rankOf[s.owner] > l.rankOf[need]:
 		return isLowerSpare
@@ -199,7 +200,7 @@ func (l *lane) isLeftFor(x *spares, s *spare, need int32, k *kind) bool {
 
 func (l *lane) claimSpare(s *spare, need int32, group groupOfSpare) {
 	l.probes++
-	if group != isOwnSpare {
+	if group != isOwnSpare && l.s.View.State[s.Row] != model.Creating {
 		l.noteStranger(&s.Bound, need)
 	}
 	l.claim(s.Row, s.Class, need)

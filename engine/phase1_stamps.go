@@ -277,3 +277,8 @@ func (p *pass) ownerRank(r columnar.Row) int32 {
 	}
 	return -1
 }
+
+// stampHash returns one of 64 numbers for a stamp.
+func stampHash(fingerprint uint64, group uint32) uint64 {
+	return (fingerprint ^ uint64(group)*0xd6e8feb86659fd93) >> 58
+}

@@ -66,8 +66,7 @@ type reservationStore struct {
 	clusters     map[string]bool
 	fingerprints map[uint64]bool
 	owners       map[model.Owner][]int32 // the needs of each
-	byRow        map[model.Owner]bool
-	standing     map[model.Owner]bool // whose plans have some machine that has not passed its deadline
+	standing     map[model.Owner]bool    // whose plans have some machine that has not passed its deadline
 	voided       map[columnar.Row][]int32
 	drains       map[int32][]columnar.Row
 	fates        map[model.Owner]planFate // of plans of earlier cycles
@@ -78,7 +77,7 @@ func (x *reservationStore) begin() {
 	if x.members == nil {
 		*x = reservationStore{
 			members: map[columnar.Row][]int32{}, late: map[columnar.Row]lateness{}, rows: map[int32][]columnar.Row{}, at: map[model.Owner]int32{}, wanted: map[model.Owner]bool{},
-			clusters: map[string]bool{}, fingerprints: map[uint64]bool{}, owners: map[model.Owner][]int32{}, byRow: map[model.Owner]bool{}, standing: map[model.Owner]bool{},
+			clusters: map[string]bool{}, fingerprints: map[uint64]bool{}, owners: map[model.Owner][]int32{}, standing: map[model.Owner]bool{},
 			fates: map[model.Owner]planFate{},
 		}
 		return
@@ -93,13 +92,21 @@ func (x *reservationStore) begin() {
 	clear(x.clusters)
 	clear(x.fingerprints)
 	clear(x.owners)
-	clear(x.byRow)
 	clear(x.standing)
 }
 
 type block struct {
 	from int32
 	row  columnar.Row
+}
+
+// beginReservations makes ready for what asks whether reservations hold.
+func (p *pass) beginReservations() {
+	if p.s.Supply.ReservationCount() > 0 {
+		st := &p.e.store.reserved
+		st.begin()
+		p.findStanding(st)
+	}
 }
 
 // indexReservations finds the live reservations and their owners.
@@ -109,10 +116,8 @@ func (p *pass) indexReservations() reservations {
 		return reservations{}
 	}
 	st := &p.e.store.reserved
-	st.begin()
 	x := reservations{members: st.members, rows: st.rows, blocks: st.blocks[:0], rankOf: p.rankOf}
 	p.findOwnersNamed(st)
-	p.findStanding(st)
 	st.keeps = st.keeps[:0]
 	for r, res := range p.s.Supply.Reservations() {
 		if !p.mayHold(r, &res) {
@@ -242,8 +247,7 @@ func (p *pass) heldFrom(res model.Reservation, members []int32) int32 {
 }
 
 // findOwnersNamed finds the needs of each owner that a reservation names, by rank.
-// A row that is part of a fold stands for the fold; a fold answers to its own name
-// too, where no row has that name.
+// A row that is part of a fold stands for the fold, which answers to its own name too.
 func (p *pass) findOwnersNamed(x *reservationStore) {
 	for _, res := range p.s.Supply.Reservations() {
 		x.wanted[res.Owner], x.clusters[res.Owner.Cluster], x.fingerprints[res.Owner.Fingerprint] = true, true, true
@@ -265,9 +269,6 @@ func (p *pass) findOwnersNamed(x *reservationStore) {
 			}
 		}
 	}
-	for o := range x.owners {
-		x.byRow[o] = true
-	}
 	for worker, folds := range p.e.store.folds {
 		for i := range folds.made {
 			need := folds.made[i].row
@@ -276,7 +277,7 @@ func (p *pass) findOwnersNamed(x *reservationStore) {
 				continue // the cluster has been folded anew since, or has no such row any more
 			}
 			o := model.Owner{Cluster: p.s.Clusters[p.lines[need].cluster], Fingerprint: p.kindOf(need).fingerprint}
-			if x.wanted[o] && !x.byRow[o] {
+			if x.wanted[o] {
 				x.owners[o] = alloc.Append(p.e.arena, x.owners[o], need)
 			}
 		}

@@ -99,6 +99,11 @@ type clusterState struct {
 	waiting    []uint64
 	waitKinds  []uint32 // which kinds they are of
 	cheapest   []classPriority
+	// held sums up the machines that are held for the cluster's Same-Needs and their
+	// folds; heldMoved says that they are others than before.
+	held      uint64
+	heldMoved bool
+	created   []createdFor // for members of its folds
 }
 
 // carryOver takes over what the cycle before has left: it finds out which

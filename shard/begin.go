@@ -142,7 +142,8 @@ func (s *Shard) assignmentFor(n *engine.NeedResult) model.Assignment {
 // is on its way does not expire. The owner is named as its row is, so that it
 // stays the owner when what made it part of a fold is gone.
 func (s *Shard) reservationFor(n *engine.NeedResult) model.Reservation {
-	p, b := n.Profile, s.demand.Block(n.Cluster)
+	b := s.demand.Block(n.Cluster)
+	p := s.demand.Profile(b.Profile(n.Row))
 	return model.Reservation{
 		Owner:    model.Owner{Cluster: n.Cluster, Fingerprint: p.WithoutSame().Fingerprint(), Group: b.Group(n.Row)},
 		Priority: p.Priority(), Interruption: p.Interruption(), Reclamation: p.Reclamation(),

@@ -167,7 +167,7 @@ func TestFoldStampsItsOwnIdentity(t *testing.T) {
 	g := gang(t, 50, 4)
 	w.report("c1", g)
 	w.step()
-	if a := w.get("m").Assigned; a.Fingerprint != g.Profile.WithoutSame().Fingerprint() || a.Group != "" {
+	if a := w.get("m").Assigned; a.Fingerprint != g.Profile.Folded().Fingerprint() || a.Group != "" {
 		t.Errorf("got %+v", a)
 	}
 	if got := w.steps(3); len(got) != 0 {

@@ -213,6 +213,8 @@ type Profile struct {
 	same        int      // index of the Same requirement, -1
 	hard        []Spread // the DoNotSchedule constraints, by key
 	withoutSame *Profile // p itself when there is no Same
+	folded      *Profile // p itself when there is no Same
+	wasSame     int      // of a profile that Folded returns: the index of what Same says of one machine; else -1
 }
 
 // NewProfile brings the spec into canonical form: values sorted and
@@ -229,15 +231,7 @@ func NewProfile(spec ProfileSpec) (*Profile, error) {
 		r.Values = slices.Compact(r.Values)
 		reqs[i] = r
 	}
-	slices.SortFunc(reqs, func(a, b Requirement) int {
-		if c := strings.Compare(a.Key, b.Key); c != 0 {
-			return c
-		}
-		if c := int(a.Operator) - int(b.Operator); c != 0 {
-			return c
-		}
-		return slices.Compare(a.Values, b.Values)
-	})
+	slices.SortFunc(reqs, compareRequirements)
 	spread := slices.Clone(spec.Spread)
 	slices.SortFunc(spread, func(a, b Spread) int {
 		if c := strings.Compare(a.Key, b.Key); c != 0 {
@@ -252,10 +246,21 @@ func NewProfile(spec ProfileSpec) (*Profile, error) {
 	return build(spec, xxhash.Sum64String), nil
 }
 
+// compareRequirements is the canonical order: by key, operator and values.
+func compareRequirements(a, b Requirement) int {
+	if c := strings.Compare(a.Key, b.Key); c != 0 {
+		return c
+	}
+	if c := int(a.Operator) - int(b.Operator); c != 0 {
+		return c
+	}
+	return slices.Compare(a.Values, b.Values)
+}
+
 // build makes the profile of a spec that is already canonical. hash gives the
 // fingerprint of the encoding; tests pass one that collides.
 func build(spec ProfileSpec, hash func(string) uint64) *Profile {
-	p := &Profile{spec: spec, same: -1}
+	p := &Profile{spec: spec, same: -1, wasSame: -1}
 	for i := range spec.Requirements {
 		if spec.Requirements[i].Operator == Same {
 			p.same = i
@@ -271,12 +276,27 @@ func build(spec ProfileSpec, hash func(string) uint64) *Profile {
 	if p.fingerprint == 0 {
 		p.fingerprint = 1 // 0 says "no stamp"
 	}
-	p.withoutSame = p
+	p.withoutSame, p.folded = p, p
 	if p.same >= 0 {
 		stripped := spec
 		stripped.Requirements = slices.Delete(slices.Clone(spec.Requirements), p.same, p.same+1)
-		p.withoutSame = build(stripped, hash)
+		p.withoutSame, p.folded = build(stripped, hash), fold(spec, p.same, hash)
 	}
+	return p
+}
+
+// fold makes the profile in whose requirements Same, at an index, is replaced by
+// what it says of one machine.
+func fold(spec ProfileSpec, same int, hash func(string) uint64) *Profile {
+	one := Requirement{Key: spec.Requirements[same].Key, Operator: Exists}
+	if values := spec.Requirements[same].Values; len(values) > 0 {
+		one.Operator, one.Values = In, values
+	}
+	rest := slices.Delete(slices.Clone(spec.Requirements), same, same+1)
+	at, _ := slices.BinarySearchFunc(rest, one, compareRequirements)
+	spec.Requirements = slices.Insert(rest, at, one)
+	p := build(spec, hash)
+	p.wasSame = at
 	return p
 }
 
@@ -343,6 +363,19 @@ func (p *Profile) Same() *Requirement {
 
 // WithoutSame returns the profile without its Same requirement.
 func (p *Profile) WithoutSame() *Profile { return p.withoutSame }
+
+// Folded returns the profile of a fold of Needs with this one: Same is replaced by
+// what it says of one machine, In its values, or Exists where it has none.
+func (p *Profile) Folded() *Profile { return p.folded }
+
+// WasSame returns, of a profile that Folded has made of another, the requirement
+// that stands for Same; nil for all others.
+func (p *Profile) WasSame() *Requirement {
+	if p.wasSame < 0 {
+		return nil
+	}
+	return &p.spec.Requirements[p.wasSame]
+}
 
 // Fingerprint returns the xxhash64 of the canonical encoding, never 0. Equal
 // profiles have equal fingerprints; use Equal for the reverse.

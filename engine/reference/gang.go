@@ -31,15 +31,17 @@ const shortSecondsBroken = 60
 func (p *pass) findGangs() {
 	gangs := map[gangKey]*gang{}
 	rows := map[gangKey][]int{}
+	unfolded := map[gangKey]bool{} // one of its Needs asks for co-location
 	for _, n := range p.needs {
 		for _, row := range n.rows {
 			if k, ok := p.keyOf(n, row); ok {
 				rows[k] = append(rows[k], row)
+				unfolded[k] = unfolded[k] || n.Profile.Same() != nil
 			}
 		}
 	}
 	for k, rs := range rows {
-		if p.needsSeveralMachines(rs) {
+		if unfolded[k] || len(rs) > 1 && p.needsSeveralMachines(rs) {
 			gangs[k] = &gang{gangKey: k}
 		}
 	}

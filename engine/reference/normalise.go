@@ -13,7 +13,9 @@ type need struct {
 	rank int
 	rows []int // into Input.Needs, in rank order
 	fold bool
-	gang *gang // nil = it belongs to none
+	// members are the rows of a fold, in rank order.
+	members []*model.Need
+	gang    *gang // nil = it belongs to none
 
 	// What phase 1 decided.
 	credited    []*model.Machine
@@ -47,74 +49,108 @@ func (n *need) claims() []*model.Machine {
 	return slices.Concat(n.credited, n.idle, n.speculative)
 }
 
-// normalise ranks the rows and folds: foldable Needs equal in (cluster,
-// profile without Same, aggregate) become one Need that takes the place of its
-// first member in rank order.
-func normalise(in *Input, lacks []lack) []*need {
+// normalise ranks the rows and folds: foldable Needs equal in (cluster, profile
+// with Same replaced by what it says of one machine, aggregate) become one Need
+// that takes the place of its first member in rank order.
+func (p *pass) normalise() {
+	in := p.in
 	order := make([]int, len(in.Needs))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortFunc(order, byRank(in.Needs))
-	fits := foldTest(in)
+	foldable := p.foldTest()
 	folds := map[string]*need{}
-	var needs []*need
 	for _, i := range order {
 		row := &in.Needs[i]
-		if row.Profile.Same() == nil || lacks[i].waits || !fits(row) {
-			needs = append(needs, &need{Need: *row, rows: []int{i}})
+		if row.Profile.Same() == nil || p.lacks[i].waits || !foldable(row) {
+			p.needs = append(p.needs, &need{Need: *row, rows: []int{i}})
 			continue
 		}
-		key := fmt.Sprintf("%q %q %v", row.Cluster, row.Profile.WithoutSame().Canonical(), row.Aggregate)
+		key := fmt.Sprintf("%q %q %v", row.Cluster, row.Profile.Folded().Canonical(), row.Aggregate)
 		fold := folds[key]
 		if fold == nil {
 			fold = newFold(row)
 			folds[key] = fold
-			needs = append(needs, fold)
+			p.needs = append(p.needs, fold)
 		} else {
 			fold.Aggregate = fold.Aggregate.Add(row.Aggregate)
 			fold.Arrival = min(fold.Arrival, row.Arrival)
 			fold.Parked = fold.Parked && row.Parked
 		}
-		fold.rows = append(fold.rows, i)
+		fold.rows, fold.members = append(fold.rows, i), append(fold.members, row)
 	}
-	for rank, n := range needs {
+	for rank, n := range p.needs {
 		n.rank = rank
 		n.deficit = n.Aggregate
 		n.couldCover = true
 	}
-	return needs
 }
 
-// newFold strips a row: no Same, no group, and the minimum unit is the whole
-// of one member.
+// newFold makes a fold of a row: Same says of one machine what it said, there is no
+// group, and the minimum unit is the whole of one member.
 func newFold(row *model.Need) *need {
 	f := &need{Need: *row, fold: true}
-	f.Profile = row.Profile.WithoutSame()
+	f.Profile = row.Profile.Folded()
 	f.MinUnit = row.Aggregate
 	f.Group = ""
 	return f
 }
 
-// foldTest returns the test whether a Same-Need's whole aggregate fits at
-// least one matching machine: its cluster's own Configured or Configuring, or
-// any Idle or Speculative. Claims, reservations and the minimum unit play no
-// part. The answer is remembered per class.
-func foldTest(in *Input) func(*model.Need) bool {
+// foldTest returns the test whether a Same-Need needs no co-location: its whole
+// aggregate fits at least one machine, and it has not begun as a gang. Claims, and
+// for the first the minimum unit, play no part. What supply says to all Needs of a
+// class is remembered.
+func (p *pass) foldTest() func(*model.Need) bool {
 	known := map[string]bool{}
 	return func(n *model.Need) bool {
-		class := fmt.Sprintf("%q %q %v", n.Cluster, n.Profile.Canonical(), n.Aggregate)
+		class := fmt.Sprintf("%q %q %q %v", n.Cluster, n.Group, n.Profile.Canonical(), n.Aggregate)
 		answer, ok := known[class]
 		if !ok {
-			answer = slices.ContainsFunc(in.Machines, func(m model.Machine) bool { return fitsWhole(n, &m) })
+			answer = slices.ContainsFunc(p.machines, func(m *model.Machine) bool { return fitsWhole(n, m) || fitsComing(n, m) })
 			known[class] = answer
 		}
-		return answer
+		return answer && !slices.ContainsFunc(p.machines, func(m *model.Machine) bool { return p.begins(n, m) })
 	}
 }
 
+// fitsWhole: the machine is bound to the Need's cluster or free, and holds all that
+// it asks for.
 func fitsWhole(n *model.Need, m *model.Machine) bool {
 	ours := m.State.Bound() && m.Cluster == n.Cluster
 	free := m.State == model.Idle || m.State == model.Speculative
-	return (ours || free) && m.EffectiveAllocatable().Covers(n.Aggregate) && n.Profile.Matches(m)
+	return (ours || free) && holdsWhole(n, m)
+}
+
+// fitsComing: the machine is created, or drained, for the Need or for its fold, and
+// holds all that it asks for.
+func fitsComing(n *model.Need, m *model.Machine) bool {
+	fold := &newFold(n).Need
+	switch m.State {
+	case model.Creating:
+		return (createdFor(n, m) || createdFor(fold, m)) && holdsWhole(n, m)
+	case model.Draining:
+		o := m.Reservation.Owner
+		return (o == n.Owner() || o == fold.Owner()) && holdsWhole(n, m)
+	}
+	return false
+}
+
+func holdsWhole(n *model.Need, m *model.Machine) bool {
+	return m.EffectiveAllocatable().Covers(n.Aggregate) && n.Profile.Matches(m)
+}
+
+// begins: the machine is the Need's own, or on its way to it, and of use to it as one
+// of several.
+func (p *pass) begins(n *model.Need, m *model.Machine) bool {
+	its := false
+	switch m.State {
+	case model.Configured, model.Configuring:
+		its = m.Cluster == n.Cluster && carriesStamp(n, m)
+	case model.Creating:
+		its = createdFor(n, m)
+	case model.Idle, model.Draining:
+		its = m.Reservation.Owner == n.Owner() && !p.expired(m)
+	}
+	return its && serves(n, m) && !m.EffectiveAllocatable().Covers(n.Aggregate)
 }

@@ -51,7 +51,6 @@ func Decide(in Input) Plan {
 func newPass(in *Input, lacks []lack) *pass {
 	p := &pass{
 		in:          in,
-		needs:       normalise(in, lacks),
 		lacks:       lacks,
 		bound:       map[string][]*model.Machine{},
 		speculative: map[model.Bucket][]*model.Machine{},
@@ -77,6 +76,7 @@ func newPass(in *Input, lacks []lack) *pass {
 		}
 	}
 	slices.SortFunc(p.idle, keepOrder)
+	p.normalise()
 	p.findOwners()
 	p.findHolds()
 	p.findGangs()
@@ -85,7 +85,9 @@ func newPass(in *Input, lacks []lack) *pass {
 
 // usable: the machine matches, covers the minimum unit on its own, and has
 // something of what the Need asks for.
-func usable(n *need, m *model.Machine) bool {
+func usable(n *need, m *model.Machine) bool { return serves(&n.Need, m) }
+
+func serves(n *model.Need, m *model.Machine) bool {
 	has := m.EffectiveAllocatable()
 	return useful(m, n.Aggregate) && has.Covers(n.MinUnit) && n.Profile.Matches(m)
 }

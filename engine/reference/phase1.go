@@ -63,21 +63,29 @@ func (n *need) giveBackSuperfluous() {
 	n.idle, n.speculative = filter(n.idle, isKept), filter(n.speculative, isKept)
 }
 
-// own: the stamps equal this Need's fingerprint and group.
-func own(n *need, m *model.Machine) bool {
+// carriesStamp: the stamps equal this Need's fingerprint and group.
+func carriesStamp(n *model.Need, m *model.Machine) bool {
 	return m.Assigned.Fingerprint == n.Profile.Fingerprint() && m.Assigned.Group == n.Group
 }
 
+// own: of a folded Need the fold's stamp alone makes a machine its own.
+func own(n *need, m *model.Machine) bool { return carriesStamp(&n.Need, m) }
+
 // countsFor: bound to the Need's cluster, or being created for exactly this
-// Need.
+// Need, or for a member of the fold that it is.
 func countsFor(n *need, m *model.Machine) bool {
 	switch m.State {
 	case model.Configured, model.Configuring:
 		return m.Cluster == n.Cluster
 	case model.Creating:
-		return m.Reservation.Owner.Cluster == n.Cluster && own(n, m)
+		return createdFor(&n.Need, m) || slices.ContainsFunc(n.members, func(row *model.Need) bool { return createdFor(row, m) })
 	}
 	return false
+}
+
+// createdFor: the machine is being created for exactly this Need.
+func createdFor(n *model.Need, m *model.Machine) bool {
+	return m.State == model.Creating && m.Reservation.Owner.Cluster == n.Cluster && carriesStamp(n, m)
 }
 
 // stamp is what a bound machine says of whom it serves.

@@ -57,27 +57,19 @@ func (p *pass) late(m *model.Machine) bool {
 }
 
 // ownersByIdentity finds the Needs behind each identity: those that hold a row
-// of that identity, folded or not; where no row has it, the folds that have it
-// as their own.
+// of that identity, folded or not, and the folds that have it as their own.
 func (p *pass) ownersByIdentity() map[model.Owner][]*need {
 	owners := map[model.Owner][]*need{}
+	add := func(id model.Owner, n *need) {
+		if !slices.Contains(owners[id], n) {
+			owners[id] = append(owners[id], n)
+		}
+	}
 	for _, n := range p.needs {
 		for _, row := range n.rows {
-			id := p.in.Needs[row].Owner()
-			if !slices.Contains(owners[id], n) {
-				owners[id] = append(owners[id], n)
-			}
+			add(p.in.Needs[row].Owner(), n)
 		}
-	}
-	ofFolds := map[model.Owner][]*need{}
-	for _, n := range p.needs {
-		id := n.Owner()
-		if len(owners[id]) == 0 {
-			ofFolds[id] = append(ofFolds[id], n)
-		}
-	}
-	for id, ns := range ofFolds {
-		owners[id] = ns
+		add(n.Owner(), n)
 	}
 	return owners
 }

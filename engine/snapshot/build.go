@@ -183,7 +183,7 @@ func (b *Builder) listProfiles(d *demand.Table) {
 		}
 		x.profiles = append(x.profiles, p)
 		if p.Same() != nil {
-			x.profiles = append(x.profiles, p.WithoutSame())
+			x.profiles = append(x.profiles, p.Folded())
 		}
 	}
 }

@@ -21,6 +21,9 @@ const (
 	// spreadValuesMax is up to how many values a key that demand uses for hard
 	// spread splits classes: zones do, host names do not.
 	spreadValuesMax = 64
+	// foldKeysMax is how many columns there may be for what requirements of folds say
+	// of an attribute. Folds beyond that split classes by the attribute's value.
+	foldKeysMax = 64
 )
 
 // keyColumn is one attribute key that demand uses: each row's value number, 0
@@ -28,12 +31,17 @@ const (
 // leading '=', so that an empty value differs from none. Where all machines of
 // a class agree, the class has the value, and the column is there only if
 // domains are formed by the key.
+//
+// A requirement that stands for Same in the profile of a fold has a column of its
+// own: of what it says of the attribute, since the attribute's values are as many as
+// domains, and classes would be as many times more.
 type keyColumn struct {
-	key      string   // "" = the column is not in use
-	values   []uint32 // by row, each a reference; nil = the classes have them
-	lastUsed uint64   // call of Use
-	matchers int      // that look at the value by itself
-	sames    int      // matchers whose Same key it is
+	key      string     // "" = the column is not in use
+	of       *predicate // of a fold's requirement: it; nil = the values are the attribute's
+	values   []uint32   // by row, each a reference; nil = the classes have them
+	lastUsed uint64     // call of Use
+	matchers int        // that look at the value by itself
+	sames    int        // matchers whose Same key it is
 	// lastSpread is the last call of Use with a hard spread over the key, 0 =
 	// none; from then on rows counts the machines by value, until there are
 	// too many values to split by.
@@ -55,14 +63,38 @@ func (k *keyColumn) shouldHaveColumn() bool {
 	return k.live() && (!k.shouldSplit() || k.sames > 0 || k.lastSpread > 0)
 }
 
-// value returns the number that the attribute of m has under the key, with a
-// reference taken.
-func (t *Table) value(m *model.Machine, key string) uint32 {
-	v, ok := m.Attribute(key)
+// value returns the number that m has in the column, with a reference taken.
+func (t *Table) value(m *model.Machine, k *keyColumn) uint32 {
+	v, ok := m.Attribute(k.attribute())
 	if !ok {
 		return 0
 	}
-	return t.holdValue(v)
+	return t.holdText(k, v)
+}
+
+// attribute returns the key of the attribute that the column looks at.
+func (k *keyColumn) attribute() string {
+	if k.of != nil {
+		return k.of.Key
+	}
+	return k.key
+}
+
+// What a fold's requirement says of an attribute that is there, as values.
+const (
+	foldTakes   = "takes"
+	foldRefuses = "refuses"
+)
+
+// holdText is holdValue for what stands in the column for a value of its attribute.
+func (t *Table) holdText(k *keyColumn, v string) uint32 {
+	switch {
+	case k.of == nil:
+		return t.holdValue(v)
+	case k.of.matches(t, v, true):
+		return t.holdValue(foldTakes)
+	}
+	return t.holdValue(foldRefuses)
 }
 
 func (t *Table) holdValue(v string) uint32 {
@@ -156,19 +188,49 @@ func (t *Table) Splits(key int) bool { return t.keys[key].splits }
 func (t *Table) useKey(key string) (int, error) {
 	i := t.Key(key)
 	if i < 0 {
-		if len(t.keyIDs) >= KeysMax {
-			t.dropKeys(func(k *keyColumn) bool { return k.lastUsed < t.matchers.tick })
+		unused := func(k *keyColumn) bool { return k.lastUsed < t.matchers.tick }
+		if len(t.keyIDs)-t.foldKeys >= KeysMax {
+			t.dropKeys(unused)
 		}
-		if len(t.keyIDs) >= KeysMax {
+		if len(t.keyIDs)-t.foldKeys >= KeysMax {
 			return 0, fmt.Errorf("demand uses more than %d attribute keys; %q is one too many", KeysMax, key)
 		}
-		i = t.addKey(key)
+		i = t.addKey(keyColumn{key: key})
 	}
 	t.keys[i].lastUsed = t.matchers.tick
 	return i, nil
 }
 
-func (t *Table) addKey(key string) int {
+// useFoldKey is useKey for a requirement that stands for Same in a fold's profile.
+func (t *Table) useFoldKey(r *model.Requirement) (int, error) {
+	key := foldKey(r)
+	i := t.Key(key)
+	if i < 0 {
+		if t.foldKeys >= foldKeysMax {
+			t.dropKeys(func(k *keyColumn) bool { return k.of != nil && k.lastUsed < t.matchers.tick })
+		}
+		if t.foldKeys >= foldKeysMax {
+			return t.useKey(r.Key)
+		}
+		of := t.compile(*r)
+		i = t.addKey(keyColumn{key: key, of: &of})
+		t.foldKeys++
+	}
+	t.keys[i].lastUsed = t.matchers.tick
+	return i, nil
+}
+
+// foldKey names the column of a fold's requirement: unlike any attribute's key, which
+// holds no such character.
+func foldKey(r *model.Requirement) string {
+	b := []byte{0, byte(r.Operator)}
+	for _, text := range append([]string{r.Key}, r.Values...) {
+		b = appendText(b, text)
+	}
+	return string(b)
+}
+
+func (t *Table) addKey(k keyColumn) int {
 	i := len(t.keyIDs)
 	if i == len(t.keys) {
 		t.keys = append(t.keys, keyColumn{})
@@ -176,16 +238,18 @@ func (t *Table) addKey(key string) int {
 		for i = 0; t.keys[i].live(); i++ {
 		}
 	}
-	t.keys[i] = keyColumn{key: key, values: t.column(key)}
-	t.keyIDs[key] = i
+	k.values = t.column(&k)
+	t.keys[i] = k
+	t.keyIDs[k.key] = i
 	t.renumbered(&t.numbering.Keys)
 	return i
 }
 
 // column returns all rows' values of a key that the table does not know yet.
-func (t *Table) column(key string) []uint32 {
+func (t *Table) column(k *keyColumn) []uint32 {
 	values := make([]uint32, len(t.cols.state))
-	labels, typed := t.number(key, t.holdValue, func(r columnar.Row, v uint32) {
+	hold := func(text string) uint32 { return t.holdText(k, text) }
+	labels, typed := t.number(k.attribute(), hold, func(r columnar.Row, v uint32) {
 		values[r] = v
 		t.values.again(v)
 	})
@@ -332,6 +396,9 @@ func (t *Table) dropKeys(unused func(*keyColumn) bool) {
 		maps.DeleteFunc(t.matchers.byProfile, func(_ *model.Profile, u *profileUse) bool { return slices.Contains(u.spread, i) })
 		t.dropColumn(k)
 		delete(t.keyIDs, k.key)
+		if k.of != nil {
+			t.foldKeys--
+		}
 		*k = keyColumn{splits: k.splits} // resplit forms the classes anew
 		t.renumbered(&t.numbering.Keys)
 	}

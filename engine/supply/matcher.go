@@ -108,8 +108,15 @@ func (t *Table) DomainOf(matcher, value uint32) (uint32, bool) {
 // is decided on the classes by admit, after these have been formed anew.
 func (t *Table) addMatcher(p *model.Profile, canonical string) uint32 {
 	m := matcher{canonical: canonical, same: p.Same(), sameKey: -1}
-	for _, r := range p.WithoutSame().Requirements() {
+	rest := p.WithoutSame()
+	for i := range rest.Requirements() {
+		r := rest.Requirements()[i]
 		k := t.Key(r.Key)
+		if rest.WasSame() == &rest.Requirements()[i] {
+			if at := t.Key(foldKey(&r)); at >= 0 {
+				k, r = at, model.Requirement{Key: r.Key, Operator: model.In, Values: []string{foldTakes}}
+			}
+		}
 		m.requirements, m.keys = append(m.requirements, t.compile(r)), append(m.keys, k)
 		t.keys[k].matchers++
 	}
@@ -206,8 +213,11 @@ func (t *Table) dropMatchers(gone func(*matcher) bool) {
 	t.matchers.free = append(t.matchers.free, ids...)
 }
 
-// canonicalRequirements encodes a profile's requirements unambiguously. It is
-// never empty.
+// standsForSame is a bit of an operator's byte in what canonicalRequirements returns.
+const standsForSame = 0x80
+
+// canonicalRequirements encodes a profile's requirements unambiguously, and which of
+// them stands for Same: that one looks at another column. It is never empty.
 func canonicalRequirements(p *model.Profile) string {
 	b := make([]byte, 0, 96)
 	str := func(s string) {
@@ -218,7 +228,11 @@ func canonicalRequirements(p *model.Profile) string {
 	for i := range p.Requirements() {
 		r := &p.Requirements()[i]
 		str(r.Key)
-		b = append(b, byte(r.Operator))
+		op := byte(r.Operator)
+		if r == p.WasSame() {
+			op |= standsForSame
+		}
+		b = append(b, op)
 		b = binary.AppendUvarint(b, uint64(len(r.Values)))
 		for _, v := range r.Values {
 			str(v)

@@ -35,6 +35,7 @@ type Table struct {
 	labels   labelSets
 	keys     []keyColumn
 	keyIDs   map[string]int // by key: its place in keys
+	foldKeys int            // how many of these are of requirements of folds
 	classes  classes
 	matchers matchers
 	index    index
@@ -185,7 +186,7 @@ func (t *Table) describe(m *model.Machine, shape uint32) {
 	for i := range t.keys {
 		v := uint32(0)
 		if t.keys[i].splits {
-			v = t.value(m, t.keys[i].key)
+			v = t.value(m, &t.keys[i])
 		}
 		k.values = append(k.values, v)
 	}
@@ -209,7 +210,7 @@ func (t *Table) fill(r columnar.Row, m *model.Machine, labels uint64) {
 	for i := range t.keys {
 		if k := &t.keys[i]; k.values != nil {
 			old := k.values[r]
-			k.values[r] = t.value(m, k.key)
+			k.values[r] = t.value(m, k)
 			t.values.release(old)
 		}
 	}

@@ -100,7 +100,13 @@ func (t *Table) learn(profiles []*model.Profile) error {
 // hard spread.
 func (t *Table) useKeysOf(p *model.Profile) (spread []int, err error) {
 	for i := range p.Requirements() {
-		if _, err := t.useKey(p.Requirements()[i].Key); err != nil {
+		r := &p.Requirements()[i]
+		if r == p.WasSame() {
+			_, err = t.useFoldKey(r)
+		} else {
+			_, err = t.useKey(r.Key)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

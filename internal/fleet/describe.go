@@ -118,6 +118,9 @@ func stampOf(w World, fingerprint uint64) string {
 		if n.Profile.WithoutSame().Fingerprint() == fingerprint {
 			return fmt.Sprintf("[%d]~", i)
 		}
+		if n.Profile.Folded().Fingerprint() == fingerprint {
+			return fmt.Sprintf("[%d]+", i)
+		}
 	}
 	return fmt.Sprintf("%#x", fingerprint)
 }

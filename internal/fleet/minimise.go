@@ -255,15 +255,15 @@ func exchange(w World, p, q *model.Profile) World {
 			*f = q.Fingerprint()
 		case p.WithoutSame().Fingerprint():
 			*f = q.WithoutSame().Fingerprint()
+		case p.Folded().Fingerprint():
+			*f = q.Folded().Fingerprint()
 		}
 	}
 	for i := range c.Machines {
 		m := &c.Machines[i]
 		swap(&m.Assigned.Fingerprint)
 		if m.Reservation.Active() {
-			if m.Reservation.Owner.Fingerprint == p.WithoutSame().Fingerprint() {
-				m.Reservation.Owner.Fingerprint = q.WithoutSame().Fingerprint()
-			}
+			swap(&m.Reservation.Owner.Fingerprint)
 		}
 	}
 	return c

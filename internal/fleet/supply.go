@@ -122,7 +122,7 @@ func (d *draw) stamp(m *model.Machine) {
 		m.Assigned.Fingerprint = pick(d, uint64(0), 12345)
 		return
 	case d.chance(0.3):
-		m.Assigned.Fingerprint = n.Profile.WithoutSame().Fingerprint()
+		m.Assigned.Fingerprint = n.Profile.Folded().Fingerprint()
 		m.Assigned.Group = pick(d, "", n.Group)
 	default:
 		m.Assigned.Fingerprint, m.Assigned.Group = n.Profile.Fingerprint(), n.Group
@@ -158,8 +158,8 @@ func (d *draw) createdFor(m *model.Machine) {
 	m.Assigned.Fingerprint, m.Assigned.Group = n.Profile.Fingerprint(), n.Group
 	m.Assigned.Priority = n.Profile.Priority()
 	if d.chance(0.3) {
-		m.Assigned.Fingerprint, m.Assigned.Group = owner.Fingerprint, ""
-		owner.Group = ""
+		m.Assigned.Fingerprint, m.Assigned.Group = n.Profile.Folded().Fingerprint(), ""
+		owner.Fingerprint, owner.Group = m.Assigned.Fingerprint, ""
 	}
 	d.hold(m, n, owner)
 }
@@ -180,8 +180,7 @@ func (d *draw) reserve(m *model.Machine) {
 	case d.chance(0.1):
 		owner = model.Owner{Cluster: "u9", Fingerprint: 777}
 	case d.chance(0.2):
-		owner = n.Owner()
-		owner.Group = ""
+		owner = model.Owner{Cluster: n.Cluster, Fingerprint: n.Profile.Folded().Fingerprint()}
 	default:
 		owner = n.Owner()
 	}

@@ -107,7 +107,8 @@ func stampOf(n *engine.NeedResult) model.Assignment {
 
 // heldFor is a reservation for a Need, whose owner is named as its row is.
 func heldFor(in *engine.Input, n *engine.NeedResult, hold int64) model.Reservation {
-	p, b := n.Profile, in.Demand.Block(n.Cluster)
+	b := in.Demand.Block(n.Cluster)
+	p := in.Demand.Profile(b.Profile(n.Row))
 	return model.Reservation{
 		Owner:    model.Owner{Cluster: n.Cluster, Fingerprint: p.WithoutSame().Fingerprint(), Group: b.Group(n.Row)},
 		Priority: p.Priority(), Interruption: p.Interruption(), Reclamation: p.Reclamation(),

@@ -138,14 +138,14 @@ func (f *Fleet) clusterOf(row int) int {
 }
 
 // stamp returns what the shard stamped on the machines of a row. Rows that
-// fold are known without their co-location and group.
+// fold are known as their fold, which has no group.
 func (f *Fleet) stamp(i int, regime Regime) model.Assignment {
 	r := &f.rows[i]
 	t := &f.catalog[r.archetype]
 	p := f.profile(i, regime)
 	group := f.group(r)
 	if t.foldable() {
-		p, group = p.WithoutSame(), ""
+		p, group = p.Folded(), ""
 	}
 	return model.Assignment{
 		Priority: p.Priority(), Interruption: p.Interruption(), Reclamation: p.Reclamation(),

@@ -134,7 +134,7 @@ func folded(f *Fleet) int {
 				n++
 				continue
 			}
-			folds[fold{need.Cluster, need.Profile.WithoutSame(), fmt.Sprint(need.Aggregate)}] = true
+			folds[fold{need.Cluster, need.Profile.Folded(), fmt.Sprint(need.Aggregate)}] = true
 		}
 	}
 	return n + len(folds)

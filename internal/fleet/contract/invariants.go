@@ -66,7 +66,7 @@ func (c *checker) need(i int) {
 			c.fault("%s is claimed by rows %d and %d", id, other, i)
 		}
 		c.claimer[id] = i
-		if !n.Profile.WithoutSame().Matches(m) {
+		if !n.Profile.Matches(m) {
 			c.fault("row %d claims %s, which does not match", i, id)
 		}
 		if m.Cluster != "" && m.Cluster != n.Cluster {

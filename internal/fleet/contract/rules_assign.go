@@ -157,8 +157,7 @@ var creditRules = []rule{
 	}},
 	{"CreatingForAFoldCarriesTheFoldsStamp", func(s *scene) {
 		n := s.need("c", 10, cpu(4), same(rackKey), group("g"))
-		fold := &row{Need: model.Need{Cluster: "c", Profile: n.Profile.WithoutSame()}}
-		s.machine("cr", creating, cpu(4), rack("r"), held(fold))
+		s.machine("cr", creating, cpu(4), rack("r"), held(foldOf(n)))
 		s.machine("sp", spec, cpu(4), rack("r"))
 		s.run().claims(n, "cr").does()
 	}},

@@ -201,11 +201,18 @@ var normaliseRules = []rule{
 		s.machine("m2", idle, cpu(8), rack("r2"))
 		s.run().claims(g, "m1 m2").does("Bootstrap m1 0", "Bootstrap m2 0")
 	}},
-	{"AFoldNoLongerNeedsTheAttribute", func(s *scene) {
+	{"AFoldStillNeedsTheAttribute", func(s *scene) {
 		g := s.need("c", 10, cpu(8), same(rackKey), group("g1"))
 		s.machine("m1", spec, cpu(8), rack("r1"))
 		s.machine("m2", idle, cpu(8), price(7))
-		s.run().claims(g, "m2")
+		s.run().claims(g, "m1")
+	}},
+	{"AFoldStillNeedsOneOfTheValues", func(s *scene) {
+		g := s.need("c", 10, cpu(8), same(rackKey, "r1", "r2"), group("g1"))
+		s.machine("m1", spec, cpu(8), rack("r2"))
+		s.machine("m2", idle, cpu(8), rack("r3"))
+		s.machine("m3", bound, cpu(8), of("c"), rack("r3"))
+		s.run().claims(g, "m1").does("Provision m1 0", "Reclaim m3")
 	}},
 	{"FoldingLooksAtOwnBoundMachines", func(s *scene) {
 		g := s.need("c", 10, cpu(8), same(rackKey), group("g"), unit(cpu(4)))
@@ -260,11 +267,118 @@ var normaliseRules = []rule{
 		s.machines("m1 m2", idle, cpu(16), rack("r"))
 		s.run().claims(a, "m1").claims(b, "m2")
 	}},
-	{"ProfilesEqualWithoutSameFoldTogether", func(s *scene) {
-		a := s.need("c", 10, cpu(4), same(rackKey), group("a"))
-		b := s.need("c", 10, cpu(4), same(model.KeyZone), group("b"))
+	{"ProfilesThatSayTheSameOfOneMachineFoldTogether", func(s *scene) {
+		a := s.need("c", 10, cpu(4), same(rackKey, "r"), requires(model.KeyZone, model.In, "z"), group("a"))
+		b := s.need("c", 10, cpu(4), same(model.KeyZone, "z"), requires(rackKey, model.In, "r"), group("b"))
 		s.machine("m1", idle, cpu(8), rack("r"), zone("z"))
 		s.run().claims(a, "m1").claims(b, "m1").satisfied(b)
+	}},
+	{"OtherKeysOfSameFoldApart", func(s *scene) {
+		a := s.need("c", 10, cpu(4), same(rackKey), group("a"))
+		b := s.need("c", 10, cpu(4), same(model.KeyZone), group("b"))
+		s.machines("m1 m2", idle, cpu(8), rack("r"), zone("z"))
+		s.run().claims(a, "m1").claims(b, "m2").satisfied(b)
+	}},
+	{"FoldingLooksAtWhatIsCreatedForTheGangOrItsFold", func(s *scene) {
+		a := s.need("a", 10, cpu(8), same(rackKey), group("g"), unit(cpu(4)))
+		b := s.need("b", 10, cpu(8), same(rackKey), group("g"), unit(cpu(4)))
+		d := s.need("d", 10, cpu(8), same(rackKey), group("g"), unit(cpu(4)))
+		other := s.need("d", 10, cpu(4), group("o"))
+		s.machine("ca", creating, cpu(8), rack("r1"), held(a))
+		s.machine("cb", creating, cpu(8), rack("r1"), held(foldOf(b)))
+		s.machine("cd", creating, cpu(8), rack("r1"), held(other))
+		s.machines("i1 i2 i3 i4 i5 i6", idle, cpu(4), rack("r2"))
+		s.run().claims(a, "ca").gathers(a, "").claims(b, "cb").gathers(b, "").gathers(d, "r2")
+	}},
+	{"FoldingLooksAtWhatDrainsForTheGangOrItsFold", func(s *scene) {
+		a := s.need("a", 10, cpu(8), same(rackKey), group("g"), unit(cpu(4)))
+		b := s.need("b", 10, cpu(8), same(rackKey), group("g"), unit(cpu(4)))
+		d := s.need("d", 10, cpu(8), same(rackKey), group("g"), unit(cpu(4)))
+		other := s.need("d", 10, cpu(4), group("o"))
+		s.machine("da", draining, cpu(8), of("v"), rack("r1"), held(a))
+		s.machine("db", draining, cpu(8), of("v"), rack("r1"), held(foldOf(b)))
+		s.machine("dd", draining, cpu(8), of("v"), rack("r1"), held(other))
+		s.machines("i1 i2", idle, cpu(4), rack("r2"))
+		o := s.run()
+		o.claims(a, "").awaits(a, cpu(8)).claims(b, "").awaits(b, cpu(8)).claims(d, "i1 i2").gathers(d, "r2")
+	}},
+	{"FoldingIgnoresExpiredReservations", func(s *scene) {
+		g := s.need("a", 10, cpu(8), same(rackKey), group("g"), unit(cpu(4)))
+		s.machine("i1", idle, cpu(4), rack("r1"), held(g), until(-1))
+		s.machine("big", idle, cpu(8), rack("r2"), price(9))
+		s.run().claims(g, "big")
+	}},
+	{"AGangThatHasBegunDoesNotFold", func(s *scene) {
+		g := s.need("c", 10, cpu(8), same(rackKey), group("g"), unit(cpu(4)))
+		s.machines("a b", bound, cpu(4), of("c"), rack("r1"), serving(g))
+		s.machine("big", idle, cpu(8), rack("r2"))
+		s.run().claims(g, "a b").gathers(g, "r1").does()
+	}},
+	{"AGangBeginsWithWhatIsConfiguring", func(s *scene) {
+		g := s.need("c", 10, cpu(8), same(rackKey), group("g"), unit(cpu(4)))
+		s.machines("a b", binding, cpu(4), of("c"), rack("r1"), serving(g))
+		s.machine("big", idle, cpu(8), rack("r2"))
+		s.run().claims(g, "a b").gathers(g, "r1").does()
+	}},
+	{"AGangBeginsWithWhatIsCreatedForIt", func(s *scene) {
+		g := s.need("c", 10, cpu(8), same(rackKey), group("g"), unit(cpu(4)))
+		s.machines("a b", creating, cpu(4), rack("r1"), held(g))
+		s.machine("big", idle, cpu(8), rack("r2"))
+		s.run().claims(g, "a b").gathers(g, "r1").does()
+	}},
+	{"AGangBeginsWithWhatIsHeldForIt", func(s *scene) {
+		g := s.need("c", 10, cpu(8), same(rackKey), group("g"), unit(cpu(4)))
+		s.machines("a b", idle, cpu(4), rack("r1"), held(g))
+		s.machine("big", idle, cpu(8), rack("r2"))
+		s.run().claims(g, "a b").gathers(g, "r1")
+	}},
+	{"AGangBeginsWithWhatDrainsForIt", func(s *scene) {
+		g := s.need("c", 10, cpu(8), same(rackKey), group("g"), unit(cpu(4)))
+		s.machines("a b", draining, cpu(4), of("v"), rack("r1"), held(g))
+		s.machine("big", idle, cpu(8), rack("r2"))
+		s.run().gathers(g, "r1").awaits(g, cpu(8))
+	}},
+	{"AGangOfAnotherStampHasNotBegun", func(s *scene) {
+		g := s.need("c", 10, cpu(8), same(rackKey), group("g"), unit(cpu(4)))
+		h := s.need("c", 10, cpu(8), same(rackKey), group("h"), unit(cpu(4)))
+		s.machines("a b", bound, cpu(4), of("c"), rack("r1"), serving(h))
+		s.machine("big", idle, cpu(8), rack("r2"))
+		s.run().claims(g, "big").gathers(g, "").claims(h, "a b")
+	}},
+	{"WhatAGangCannotUseBeginsNothing", func(s *scene) {
+		g := s.need("c", 10, cpu(8), same(rackKey), group("g"), unit(cpu(4)))
+		s.machine("a", bound, cpu(2), of("c"), rack("r1"), serving(g))
+		s.machine("b", bound, cpu(4), of("c"), serving(g))
+		s.machine("d", bound, vec("gpu", 8), of("c"), rack("r1"), serving(g))
+		s.machine("big", idle, cpu(8), rack("r2"))
+		s.run().claims(g, "big").gathers(g, "")
+	}},
+	{"WhatHoldsAllOfItBeginsNoGang", func(s *scene) {
+		g := s.need("c", 10, cpu(8), same(rackKey), group("g"), unit(cpu(4)))
+		s.machine("a", bound, cpu(8), of("c"), rack("r1"), serving(g))
+		s.run().claims(g, "a").gathers(g, "")
+	}},
+	{"OneHasBegunAndItsTwinHasNot", func(s *scene) {
+		g := s.need("c", 10, cpu(8), same(rackKey), group("g"), unit(cpu(4)))
+		h := s.need("c", 10, cpu(8), same(rackKey), group("h"), unit(cpu(4)))
+		s.machines("a b", bound, cpu(4), of("c"), rack("r1"), serving(g))
+		s.machine("big", idle, cpu(8), rack("r2"))
+		s.run().claims(g, "a b").gathers(g, "r1").claims(h, "big").gathers(h, "")
+	}},
+	{"AFoldIsCreditedWhatIsCreatedForAMember", func(s *scene) {
+		g := s.need("c", 10, cpu(4), same(rackKey), group("g"))
+		h := s.need("c", 10, cpu(4), same(rackKey), group("h"))
+		s.machine("cg", creating, cpu(4), rack("r1"), held(g))
+		s.machine("ch", creating, cpu(4), rack("r1"), held(h))
+		s.machines("i1 i2", idle, cpu(4), rack("r2"))
+		s.run().claims(g, "cg ch").satisfied(h).does()
+	}},
+	{"AFoldTakesWhatIsHeldForAMemberFirst", func(s *scene) {
+		s.need("c", 10, cpu(4), same(rackKey), group("g"))
+		h := s.need("c", 10, cpu(4), same(rackKey), group("h"))
+		s.machine("i1", idle, cpu(8), rack("r1"))
+		s.machine("i2", idle, cpu(8), rack("r2"), held(h), price(9))
+		s.run().claims(h, "i2")
 	}},
 	{"APlainRowJoinsNoFold", func(s *scene) {
 		a := s.need("c", 10, cpu(4), same(rackKey))
@@ -279,10 +393,9 @@ var normaliseRules = []rule{
 		s.machine("other", bound, cpu(4), of("c"), rack("r"))
 		s.run().claims(g, "other")
 	}},
-	{"AFoldsOwnStampIsStrippedAndWithoutGroup", func(s *scene) {
+	{"AFoldsOwnStampIsThatOfItsProfileWithoutGroup", func(s *scene) {
 		g := s.need("c", 10, cpu(4), same(rackKey), group("g"))
-		fold := &row{Need: model.Need{Profile: g.Profile.WithoutSame()}}
-		s.machine("mine", bound, cpu(4), of("c"), price(1), serving(fold))
+		s.machine("mine", bound, cpu(4), of("c"), price(1), rack("r"), serving(foldOf(g)))
 		s.machine("other", bound, cpu(4), of("c"), rack("r"))
 		s.run().claims(g, "mine")
 	}},

@@ -81,18 +81,17 @@ var reservationRules = []rule{
 		s.holder(1)
 		s.need("w", 99, cpu(4))
 		s.machine("w1", idle, cpu(4), rack("r"))
-		s.machine("d", draining, cpu(4), of("v"), held(g))
-		s.machine("m", bound, cpu(4), of("v"))
+		s.machine("d", draining, cpu(4), of("v"), held(g), rack("r"))
+		s.machine("m", bound, cpu(4), of("v"), rack("r"))
 		s.run().does("Bootstrap w1 2").awaits(g, cpu(4)).unmet(g, reference.UnmetAwaitingDrain)
 	}},
 	{"AFoldAwaitsWhatDrainsForItself", func(s *scene) {
 		g := s.need("a", 50, cpu(4), same(rackKey), group("g"))
-		fold := &row{Need: model.Need{Cluster: "a", Profile: g.Profile.WithoutSame()}}
 		s.holder(1)
 		s.need("w", 99, cpu(4))
 		s.machine("w1", idle, cpu(4), rack("r"))
-		s.machine("d", draining, cpu(4), of("v"), held(fold))
-		s.machine("m", bound, cpu(4), of("v"))
+		s.machine("d", draining, cpu(4), of("v"), held(foldOf(g)), rack("r"))
+		s.machine("m", bound, cpu(4), of("v"), rack("r"))
 		s.run().does("Bootstrap w1 2").awaits(g, cpu(4))
 	}},
 	{"AReservationEndsWhenItsOwnerIsSatisfiedOtherwise", func(s *scene) {

@@ -69,6 +69,11 @@ type row struct {
 	at   int
 }
 
+// foldOf is the Need that a row is when folded alone, for stamps and reservations.
+func foldOf(n *row) *row {
+	return &row{Need: model.Need{Cluster: n.Cluster, Profile: n.Profile.Folded()}}
+}
+
 // machine adds a machine that offers what it has.
 func (s *scene) machine(id string, state model.State, has model.Resources, opts ...machineOpt) {
 	s.Helper()

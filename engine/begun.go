@@ -1,0 +1,323 @@
+package engine
+
+import (
+	"cmp"
+	"hash/maphash"
+	"math/bits"
+	"slices"
+
+	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// What of a cluster's machines carries the stamp of a Same-row, or is held for it,
+// has a say in whether it folds: what is of use to it as one of several has begun a
+// gang, and what comes to it, or to its fold, may hold it whole.
+
+// foldProfiles knows which profiles have a Same requirement, and what a fold of them is.
+type foldProfiles struct {
+	numbers map[string]uint32
+	list    []foldProfile // by profile
+}
+
+// foldProfile is what folding looks at of a profile.
+type foldProfile struct {
+	has      int8   // 1 = has Same, −1 = has none, 0 = not known yet
+	known    bool   // the rest is
+	number   uint32 // of the fold's profile; profiles with one fold share it
+	matcher  uint32 // the fold's, which decides on classes alone
+	stamp    uint64 // the row's fingerprint
+	foldsOwn uint64 // the fold's
+	owner    uint64 // for whom machines are held
+}
+
+func (x *foldProfiles) reset(profiles int) {
+	if x.numbers == nil {
+		x.numbers = map[string]uint32{}
+	}
+	clear(x.numbers)
+	x.list = resize(x.list, profiles)
+}
+
+func (x *foldProfiles) same(p *pass, profile uint32) bool {
+	e := &x.list[profile]
+	if e.has == 0 {
+		e.has = -1
+		if p.s.Demand.Profile(profile).Same() != nil {
+			e.has = 1
+		}
+	}
+	return e.has == 1
+}
+
+// of returns what a profile with Same is when folded.
+func (x *foldProfiles) of(p *pass, profile uint32) *foldProfile {
+	e := &x.list[profile]
+	if !e.known {
+		full := p.s.Demand.Profile(profile)
+		fold := full.Folded()
+		id, ok := x.numbers[fold.Canonical()]
+		if !ok {
+			id = uint32(len(x.numbers)) + 1
+			x.numbers[fold.Canonical()] = id
+		}
+		e.known, e.number, e.matcher = true, id, p.s.Supply.Matcher(fold)
+		e.stamp, e.foldsOwn, e.owner = full.Fingerprint(), fold.Fingerprint(), full.WithoutSame().Fingerprint()
+	}
+	return e
+}
+
+// heldForFold is a machine that is Idle or drains and is held for an owner, who may be
+// a Same-row or a fold.
+type heldForFold struct {
+	fingerprint uint64
+	group       uint32 // the demand's number
+	class       uint32
+	draining    bool
+}
+
+// heldSeed is of the hash by which clusterState.held sums up what is held.
+var heldSeed = maphash.MakeSeed()
+
+// findHeldForFolds lists, by cluster, what is held for Same-rows and folds, and notes
+// where that is other than in the cycle before.
+func (p *pass) findHeldForFolds() {
+	p.beginReservations()
+	st, s := &p.e.store, p.s
+	p.foldHeldOff = nil
+	anySame := false
+	for id := range s.Demand.ProfileIDMax() {
+		profile := s.Demand.Profile(id)
+		anySame = anySame || profile != nil && profile.Same() != nil
+	}
+	type holds struct {
+		cluster int32
+		heldForFold
+	}
+	var list []holds
+	sums := alloc.Make[uint64](p.e.arena, len(s.Clusters))
+	if anySame && s.Supply.ReservationCount() > 0 {
+		for r, res := range s.Supply.Reservations() {
+			state := s.View.State[r]
+			if state != model.Idle && state != model.Draining || !p.mayHold(r, &res) {
+				continue
+			}
+			c := p.clusterByName(res.Owner.Cluster)
+			group, known := s.Demand.GroupID(res.Owner.Group)
+			if c < 0 || !known {
+				continue
+			}
+			x := holds{c, heldForFold{res.Owner.Fingerprint, group, s.View.Class[r], state == model.Draining}}
+			list = alloc.Append(p.e.arena, list, x)
+			sums[c] += heldHash(&res.Owner, x.class, x.draining)
+		}
+	}
+	for c := range st.clusters {
+		x := &st.clusters[c]
+		x.heldMoved = x.held != sums[c]
+		x.held = sums[c]
+	}
+	if len(list) == 0 {
+		return
+	}
+	slices.SortFunc(list, func(a, b holds) int { return cmp.Compare(a.cluster, b.cluster) })
+	p.foldHeldOff = alloc.Make[uint32](p.e.arena, len(s.Clusters)+1)
+	p.foldHeld = alloc.MakeDirty[heldForFold](p.e.arena, len(list))
+	for i := range list {
+		p.foldHeldOff[list[i].cluster+1]++
+		p.foldHeld[i] = list[i].heldForFold
+	}
+	for c := range s.Clusters {
+		p.foldHeldOff[c+1] += p.foldHeldOff[c]
+	}
+}
+
+// heldHash hashes what decides of a machine that is held for an owner.
+func heldHash(o *model.Owner, class uint32, draining bool) uint64 {
+	h := maphash.String(heldSeed, o.Group) ^ bits.RotateLeft64(o.Fingerprint, 17) ^ uint64(class)<<1
+	if draining {
+		h ^= 1
+	}
+	h *= mixer
+	return (h ^ h>>29) * mixer
+}
+
+// stamped is machines of a class that carry one stamp, or that are held for one owner.
+type stamped struct {
+	fingerprint uint64
+	group       uint32 // the supply's number of a stamp's, the demand's of an owner's
+	class       uint32
+	how         stampedHow
+	next        int32 // 1 + the next of the chain
+}
+
+type stampedHow uint8
+
+const (
+	isBound    stampedHow = iota // Configured or Configuring, with the stamp
+	isCreating                   // with the stamp
+	isIdle                       // held
+	isDraining                   // held
+)
+
+// begunIndex finds what of the cluster at work is stamped, or held, for a row or a fold.
+type begunIndex struct {
+	listed bool
+	heads  []int32 // by hash: 1 + the first of the chain
+	list   []stamped
+}
+
+func (x *begunIndex) head(fingerprint uint64, group uint32, held bool) *int32 {
+	h := fingerprint ^ uint64(group)*0xd6e8feb86659fd93
+	if held {
+		h = ^h
+	}
+	return &x.heads[h*mixer>>32&uint64(len(x.heads)-1)]
+}
+
+// add adds machines, of which one of each sort is kept.
+func (x *begunIndex) add(m stamped) {
+	head := x.head(m.fingerprint, m.group, m.how >= isIdle)
+	for at := *head; at != 0; at = x.list[at-1].next {
+		if o := &x.list[at-1]; o.fingerprint == m.fingerprint && o.group == m.group && o.class == m.class && o.how == m.how {
+			return
+		}
+	}
+	m.next = *head
+	x.list = append(x.list, m)
+	*head = int32(len(x.list))
+}
+
+// index lists what is stamped, or held, in the cluster at work.
+func (f *folder) index() {
+	x, s := &f.begun, f.p.s
+	bound, creating := s.BoundOf(int(f.c)), s.CreatingFrom(int(f.c))
+	var held []heldForFold
+	if f.p.foldHeldOff != nil {
+		held = f.p.foldHeld[f.p.foldHeldOff[f.c]:f.p.foldHeldOff[f.c+1]]
+	}
+	x.listed, x.list = true, x.list[:0]
+	x.heads = resize(x.heads, 1<<bits.Len(uint(len(bound)+len(held))))
+	for i := range bound {
+		if b := &bound[i]; b.Fingerprint != 0 {
+			how := isBound
+			if i >= creating {
+				how = isCreating
+			}
+			x.add(stamped{b.Fingerprint, b.Group, b.Class, how, 0})
+		}
+	}
+	for _, m := range held {
+		how := isIdle
+		if m.draining {
+			how = isDraining
+		}
+		x.add(stamped{m.fingerprint, m.group, m.class, how, 0})
+	}
+}
+
+// any reports whether some machines of a stamp, or held for an owner, satisfy a test.
+func (x *begunIndex) any(fingerprint uint64, group uint32, held bool, test func(*stamped) bool) bool {
+	for at := *x.head(fingerprint, group, held); at != 0; at = x.list[at-1].next {
+		m := &x.list[at-1]
+		if m.fingerprint == fingerprint && m.group == group && (m.how >= isIdle) == held && test(m) {
+			return true
+		}
+	}
+	return false
+}
+
+// foldable reports whether a Same-row of the cluster at work needs no co-location: a
+// machine holds it whole, and it has not begun as a gang.
+func (f *folder) foldable(row int) bool {
+	p, b := f.p, f.block
+	profile, aggregate := b.Profile(row), b.AggregateIDs()[row]
+	says := f.supplySays(profile, aggregate)
+	if says == neverFits {
+		return false
+	}
+	if !f.begun.listed {
+		f.index()
+	}
+	if len(f.begun.list) == 0 {
+		return says == fitsOne
+	}
+	x := f.profiles.of(p, profile)
+	named := b.GroupID(row)
+	group := f.nameOf(named)
+	want, unit := p.s.Demand.Vector(aggregate), p.s.Demand.Vector(b.UnitIDs()[row])
+	holds := func(m *stamped) bool {
+		return (m.how == isCreating || m.how == isDraining) && columnar.Covers(p.vector(m.class), want) && p.matches(m.class, x.matcher)
+	}
+	if says == fitsNot && !f.begun.any(x.stamp, group, false, holds) && !f.begun.any(x.foldsOwn, 0, false, holds) &&
+		!f.begun.any(x.owner, named, true, holds) && !f.begun.any(x.foldsOwn, 0, true, holds) {
+		return false
+	}
+	mask := positive(want)
+	begins := func(m *stamped) bool {
+		v := p.vector(m.class)
+		return p.classMask[m.class]&mask != 0 && columnar.Covers(v, unit) && !columnar.Covers(v, want) && p.matches(m.class, x.matcher)
+	}
+	return !f.begun.any(x.stamp, group, false, begins) && !f.begun.any(x.owner, named, true, begins)
+}
+
+// nameOf returns the supply's number of a group of the demand.
+func (f *folder) nameOf(group uint32) uint32 {
+	if group == 0 {
+		return 0
+	}
+	return f.groups.number(f.p.s, group)
+}
+
+// createdFor is a machine that is being created for a member of a fold.
+type createdFor struct {
+	row  columnar.Row
+	need int32
+}
+
+// listCreated lists what is being created for members of the folds of the cluster at work.
+func (f *folder) listCreated(x *clusterState) {
+	x.created = x.created[:0]
+	s := f.p.s
+	coming := s.BoundOf(int(f.c))[s.CreatingFrom(int(f.c)):]
+	if len(coming) == 0 || !x.hasSame {
+		return
+	}
+	lines := f.p.lines[f.base:][:f.block.Len()]
+	stamps := uint64(0)
+	for i := range coming {
+		stamps |= 1 << stampHash(coming[i].Fingerprint, coming[i].Group)
+	}
+	for row := range lines {
+		if lines[row].status&(isFold|isMember) == 0 {
+			continue
+		}
+		stamp, group := f.profiles.of(f.p, f.block.Profile(row)).stamp, f.nameOf(f.block.GroupID(row))
+		if stamps>>stampHash(stamp, group)&1 == 0 {
+			continue
+		}
+		for i := range coming {
+			if coming[i].Fingerprint == stamp && coming[i].Group == group {
+				x.created = append(x.created, createdFor{coming[i].Row, f.p.needOf(f.base + int32(row))})
+			}
+		}
+	}
+	slices.SortFunc(x.created, compareCreated)
+	x.created = slices.Compact(x.created)
+}
+
+func compareCreated(a, b createdFor) int {
+	return cmp.Or(cmp.Compare(a.row, b.row), cmp.Compare(a.need, b.need))
+}
+
+// isCreatedFor reports whether a machine is being created for a member of the fold that
+// a need is.
+func (p *pass) isCreatedFor(r columnar.Row, need int32) bool {
+	n := &p.lines[need]
+	if !n.is(isFold) {
+		return false
+	}
+	_, found := slices.BinarySearchFunc(p.e.store.clusters[n.cluster].created, createdFor{r, need}, compareCreated)
+	return found
+}
