@@ -26,6 +26,7 @@ type foldProfile struct {
 	has      int8   // 1 = has Same, −1 = has none, 0 = not known yet
 	known    bool   // the rest is
 	number   uint32 // of the fold's profile; profiles with one fold share it
+	plain    uint32 // 1 + the fold's profile, if a row has it; 0 = none
 	matcher  uint32 // the fold's, which decides on classes alone
 	stamp    uint64 // the row's fingerprint
 	foldsOwn uint64 // the fold's
@@ -63,6 +64,9 @@ func (x *foldProfiles) of(p *pass, profile uint32) *foldProfile {
 			x.numbers[fold.Canonical()] = id
 		}
 		e.known, e.number, e.matcher = true, id, p.s.Supply.Matcher(fold)
+		if id, ok := p.s.Demand.ProfileID(fold); ok {
+			e.plain = id + 1
+		}
 		e.stamp, e.foldsOwn, e.owner = full.Fingerprint(), fold.Fingerprint(), full.WithoutSame().Fingerprint()
 	}
 	return e

@@ -77,6 +77,21 @@ func (s *story) moves(id string, to model.State) {
 	}
 }
 
+// holds has a machine held for the first row of a cluster, and stamped for it if it is
+// on its way.
+func (s *story) holds(id, cluster string, until int64) {
+	s.Helper()
+	r, ok := s.supply.Lookup(id)
+	if !ok {
+		s.Fatalf("there is no machine %s", id)
+	}
+	n := s.demand.Rows(cluster)[0]
+	s.supply.Reserve(r, model.Reservation{Owner: n.Owner(), Priority: n.Profile.Priority(), Deadline: until})
+	if s.supply.State(r) == model.Creating {
+		s.supply.Stamp(r, stampOf(&n))
+	}
+}
+
 // stories are what cycles that build on one another have got wrong: the first
 // part is there at the first cycle, the others happen between cycles. The last
 // cycle must build on the one before.
@@ -158,6 +173,45 @@ var stories = []struct {
 		},
 		func(s *story) {
 			s.reports("a", s.row(100, 4, 4, true), s.row(100, 0, 4, false), s.row(100, 4, 4, true))
+		},
+	}},
+	{"AGangBeginsWhenItsReservationDoes", []func(*story){
+		func(s *story) {
+			s.reports("a", s.row(100, 8, 4, true))
+			s.reports("b", s.row(100, 0, 4, false))
+			s.machine("big", model.Idle, "", 8, "s")
+			s.machine("m1", model.Idle, "", 4, "r")
+			s.machine("m2", model.Idle, "", 4, "r")
+		},
+		func(s *story) { s.holds("m1", "a", storyNow+1e9) },
+		func(s *story) { s.now += 2e9 }, // it has expired, and nothing else has changed
+	}},
+	{"AFoldGetsWhatIsCreatedForAMember", []func(*story){
+		func(s *story) {
+			s.reports("a", s.row(100, 4, 4, true), s.row(100, 4, 4, true))
+			s.machine("m1", model.Idle, "", 4, "r")
+			s.machine("s1", model.Speculative, "", 4, "r")
+		},
+		func(s *story) {
+			s.moves("s1", model.Creating)
+			s.holds("s1", "a", 0)
+		},
+	}},
+	{"TheLargestUnitGoesFirst", []func(*story){
+		func(s *story) {
+			s.reports("a", s.row(100, 4, 2, false), s.row(100, 4, 4, false), s.row(90, 4, 1, false))
+			s.machine("a1", model.Configured, "a", 4, "r")
+			s.machine("a2", model.Configured, "a", 2, "r")
+			s.machine("m1", model.Idle, "", 4, "r")
+		},
+		func(s *story) { // now the first has it
+			s.reports("a", s.row(100, 8, 8, false), s.row(100, 4, 4, false), s.row(90, 4, 1, false))
+		},
+		func(s *story) { // they are alike
+			s.reports("a", s.row(100, 4, 4, false), s.row(100, 4, 4, false), s.row(90, 4, 1, false))
+		},
+		func(s *story) { // and one comes between
+			s.reports("a", s.row(100, 4, 1, false), s.row(100, 4, 4, false), s.row(90, 4, 1, false))
 		},
 	}},
 	{"WithItsMachineAFoldGoes", []func(*story){

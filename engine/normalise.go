@@ -32,6 +32,9 @@ func (p *pass) normalise() (moved bool) {
 	for i := range st.folds {
 		p.anyFolds = p.anyFolds || len(st.folds[i].made) > 0
 	}
+	for i := range st.clusters {
+		p.anySwaps = p.anySwaps || len(st.clusters[i].swaps) > 0
+	}
 	moved = p.fresh
 	for i := range p.e.lanes {
 		moved = moved || p.e.lanes[i].folder.moved
@@ -56,10 +59,12 @@ type folder struct {
 	unused    []int32        // numbers of folds that are no more
 	profiles  foldProfiles
 	begun     begunIndex
-	touched   []int32 // rows of the cluster that may have another seat
-	moved     bool    // some need may have another place in the order
-	left      []int32 // ranks that nobody has any more
-	arrived   []int32 // seats that have no rank yet
+	swapping  swapScratch
+	alike     []uint32 // scratch: profiles of plain rows that folds have, too
+	touched   []int32  // rows of the cluster that may have another seat
+	moved     bool     // some need may have another place in the order
+	left      []int32  // ranks that nobody has any more
+	arrived   []int32  // seats that have no rank yet
 }
 
 // lastKind is the kind of the rows of a profile that were seen last.
@@ -80,6 +85,7 @@ func (f *folder) enter(p *pass, worker int) {
 	f.groups = resize(f.groups, int(p.s.Demand.GroupIDMax()))
 	f.kinds, f.foldKinds = resize(f.kinds, profiles), resize(f.foldKinds, profiles)
 	f.profiles.reset(profiles)
+	f.swapping.byName = f.swapping.byName[:0]
 }
 
 type classMatcher struct{ class, matcher uint32 }
@@ -96,12 +102,13 @@ func (f *folder) renew(c int32) {
 	}
 	x := &f.p.e.store.clusters[c]
 	mayRefold := !x.dirty && x.hasSame && (x.replay || x.heldMoved || f.p.freeMoved)
-	if mayRefold && !f.foldsAsBefore(c) || x.replay && !f.changedRows(c) {
+	if mayRefold && !f.foldsAsBefore(c) || x.replay && !(f.placesAsBefore(x) && f.changedRows(c)) {
 		x.replay, x.dirty = false, true
 	}
 	if x.dirty {
 		f.open(c)
 		f.cluster(c)
+		f.reseat(x)
 	} else if f.p.renamed {
 		f.renumberGroups(&f.p.sources[c])
 	}

@@ -38,6 +38,7 @@ type pass struct {
 	waits             []bool   // by place in order: the need's credit waits for its turn
 	asking            []uint8  // by place in order: 1 = a turn in phase 1 may come to something
 	anyFolds          bool
+	anySwaps          bool    // some need sits on another one's seat
 	renumbered        bool    // numbers of classes and matchers may mean other things
 	fresh             bool    // nothing of the cycle before is built upon
 	freeMoved         bool    // machines are free elsewhere than before

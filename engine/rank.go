@@ -16,12 +16,14 @@ import (
 // little. Rows are numbered cluster by cluster in the order of their ids;
 // dealing them in that order settles the rest.
 //
+// Needs of one stamp then change places; see rank_swaps.go.
+//
 // Demand changes mostly in how much is wanted: then the order is that of the
 // cycle before. Where rows come, go or change in worth, they are taken out of the
 // order and put in again; see merge.
 
 // seat is a need before it is ranked. It stands at the number of the first of
-// its rows.
+// its rows, or of those of another one of its stamp.
 type seat struct {
 	arrival int64
 	need    int32 // noNeed: the row is in a fold that is seated elsewhere
@@ -42,7 +44,7 @@ const (
 func (f *folder) seat() {
 	p := f.p
 	st := &p.e.store
-	arrivals := f.block.Arrivals()
+	arrivals, swaps := f.block.Arrivals(), st.clusters[f.c].swaps
 	for _, row := range f.touched {
 		number := f.base + row
 		n := &p.lines[number]
@@ -54,6 +56,9 @@ func (f *folder) seat() {
 			} else {
 				x = seat{need: noNeed}
 			}
+		}
+		if at, ok := slices.BinarySearchFunc(swaps, number, func(s swap, seat int32) int { return cmp.Compare(s.seat, seat) }); ok {
+			x.need, x.kind = swaps[at].need, p.lines[swaps[at].need].kind
 		}
 		was := st.seats[number]
 		if was == x {
@@ -133,7 +138,7 @@ func (p *pass) rank() {
 	// over the number of the seat.
 	numbers := bits.Len(uint(len(st.seats)))
 	low64 := numbers
-	if kindBits := bits.Len(uint(len(p.kinds))); !p.anyFolds && numbers+kindBits+dealtBits <= 64 {
+	if kindBits := bits.Len(uint(len(p.kinds))); !p.anyFolds && !p.anySwaps && numbers+kindBits+dealtBits <= 64 {
 		low64 += kindBits
 	}
 	number := uint64(1)<<numbers - 1

@@ -87,7 +87,7 @@ func (p *pass) putIn(arrived []int32) int {
 // placeFor returns where, before end, the need of a seat goes. The one before
 // went there: it is looked for nearby first.
 func (p *pass) placeFor(number int32, end int) int {
-	after := func(at int) bool { return p.compareSeats(p.first(p.order[at]), number) > 0 }
+	after := func(at int) bool { return p.compareSeats(p.seatOf(p.order[at]), number) > 0 }
 	from, to := end, end
 	for step := 1; from > 0; step *= 2 {
 		if from = max(from-step, 0); !after(from) {

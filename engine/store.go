@@ -104,6 +104,8 @@ type clusterState struct {
 	held      uint64
 	heldMoved bool
 	created   []createdFor // for members of its folds
+	swaps     []swap       // by seat
+	seats     []swap       // the same by need
 }
 
 // carryOver takes over what the cycle before has left: it finds out which

@@ -19,6 +19,7 @@ type Block struct {
 	group     []uint32 // nil when no row has a group
 	parked    []uint64 // a bit per row
 	version   uint64
+	uneven    []uint32
 	// Sparse columns: most rows have neither.
 	minAggregate map[int]model.Resources
 	shortSince   map[int]int64
@@ -73,6 +74,10 @@ func (b *Block) Group(i int) string { return b.table.GroupName(b.GroupID(i)) }
 // Arrival returns a row's arrival in Unix nanoseconds.
 func (b *Block) Arrival(i int) int64 { return b.arrival[i] }
 
+// Uneven returns the rows that agree in profile and group with a row of another
+// minimum unit, ascending.
+func (b *Block) Uneven() []uint32 { return b.uneven }
+
 // Parked tells whether a row is parked.
 func (b *Block) Parked(i int) bool { return b.parked[i/64]>>(i%64)&1 != 0 }
 
@@ -113,6 +118,6 @@ func (b *Block) setShortSince(row int, at int64) {
 
 // bytes returns what the block holds.
 func (b *Block) bytes() int64 {
-	return int64(cap(b.profile)+cap(b.aggregate)+cap(b.unit)+cap(b.group))*4 + int64(cap(b.arrival)+cap(b.parked))*8 +
+	return int64(cap(b.profile)+cap(b.aggregate)+cap(b.unit)+cap(b.group)+cap(b.uneven))*4 + int64(cap(b.arrival)+cap(b.parked))*8 +
 		int64(len(b.minAggregate))*2*(8+24+3*24) + int64(len(b.shortSince))*2*16 + int64(len(b.unoffered))*2*(8+48+2*24)
 }

@@ -25,6 +25,7 @@ type installer struct {
 	changed []uint64          // a bit per row
 	rows    []uint32          // the same as a list
 	match   matcher
+	uneven  unevenScratch
 }
 
 // Install makes the builder's rows the whole demand of its cluster; none clear
@@ -121,6 +122,7 @@ func (t *Table) write(b *Builder, old *Block, continued bool) {
 	x.changed = slices.Grow(x.changed[:0], (n+63)/64)[:(n+63)/64]
 	clear(x.changed)
 	t.writeRefs(b, block, min(had, n))
+	block.findUneven(x, len(t.profiles.byID))
 	writeColumn(x, &block.arrival, b.arrival)
 	block.writeParked(x, b, n)
 	block.writeSparse(x, b)
@@ -324,5 +326,5 @@ func (t *Table) Replace(cluster string, rows []model.Need) error {
 }
 
 func (x *installer) bytes() int64 {
-	return int64(cap(x.profile)+cap(x.vector)+cap(x.group)+cap(x.rows)+cap(x.match.next))*4 + int64(cap(x.values)+cap(x.changed))*8 + int64(len(x.match.heads))*2*12
+	return int64(cap(x.profile)+cap(x.vector)+cap(x.group)+cap(x.rows)+cap(x.match.next))*4 + int64(cap(x.values)+cap(x.changed))*8 + int64(len(x.match.heads))*2*12 + x.uneven.bytes()
 }

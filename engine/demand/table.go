@@ -71,6 +71,12 @@ func (t *Table) Len() int { return t.rows }
 // Profile returns an interned profile by its id, nil when no row has it.
 func (t *Table) Profile(id uint32) *model.Profile { return t.profiles.byID[id] }
 
+// ProfileID returns the id of a profile and whether a row has it.
+func (t *Table) ProfileID(p *model.Profile) (uint32, bool) {
+	id, ok := t.profiles.ids[p.Canonical()]
+	return id, ok
+}
+
 // ProfileIDMax is one more than the largest profile id in use.
 func (t *Table) ProfileIDMax() uint32 { return uint32(len(t.profiles.byID)) }
 

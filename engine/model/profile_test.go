@@ -126,6 +126,31 @@ func TestWithoutSame(t *testing.T) {
 	}
 }
 
+// TestFolded replaces the one requirement by what it says of one machine.
+func TestFolded(t *testing.T) {
+	zone := Requirement{Key: "zone", Operator: In, Values: []string{"a"}}
+	rack := func(op Operator, values ...string) Requirement {
+		return Requirement{Key: "rack", Operator: op, Values: values}
+	}
+	for _, c := range []struct{ same, want Requirement }{
+		{rack(Same), rack(Exists)},
+		{rack(Same, "r2", "r1"), rack(In, "r1", "r2")},
+	} {
+		p := mustNew(t, ProfileSpec{Requirements: []Requirement{zone, c.same, rack(NotIn, "r9")}, Priority: 3})
+		want := mustNew(t, ProfileSpec{Requirements: []Requirement{zone, c.want, rack(NotIn, "r9")}, Priority: 3})
+		fold := p.Folded()
+		if !fold.Equal(want) || fold.Fingerprint() != want.Fingerprint() || fold.Same() != nil || fold.Folded() != fold || fold.WithoutSame() != fold {
+			t.Errorf("%v folds to %v, want %v", p.Requirements(), fold.Requirements(), want.Requirements())
+		}
+		if r := fold.WasSame(); r == nil || r.Operator != c.want.Operator || r.Key != "rack" || p.WasSame() != nil || want.WasSame() != nil {
+			t.Errorf("%v stands for Same", r)
+		}
+	}
+	if p := mustNew(t, ProfileSpec{}); p.Folded() != p {
+		t.Error("a profile without Same is not its own fold")
+	}
+}
+
 // TestSpecFaults: every fault is reported, with its path.
 func TestSpecFaults(t *testing.T) {
 	spec := ProfileSpec{

@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -51,7 +52,8 @@ func (n *need) claims() []*model.Machine {
 
 // normalise ranks the rows and folds: foldable Needs equal in (cluster, profile
 // with Same replaced by what it says of one machine, aggregate) become one Need
-// that takes the place of its first member in rank order.
+// that takes the place of its first member in rank order. Then Needs of one stamp
+// change places.
 func (p *pass) normalise() {
 	in := p.in
 	order := make([]int, len(in.Needs))
@@ -80,6 +82,7 @@ func (p *pass) normalise() {
 		}
 		fold.rows, fold.members = append(fold.rows, i), append(fold.members, row)
 	}
+	largestUnitFirst(p.needs)
 	for rank, n := range p.needs {
 		n.rank = rank
 		n.deficit = n.Aggregate
@@ -95,6 +98,47 @@ func newFold(row *model.Need) *need {
 	f.MinUnit = row.Aggregate
 	f.Group = ""
 	return f
+}
+
+// stampOf is what machines carry that a Need has claimed.
+type stampOf struct {
+	cluster, profile, group string
+}
+
+func (n *need) stamp() stampOf { return stampOf{n.Cluster, n.Profile.Canonical(), n.Group} }
+
+// largestUnitFirst: the Needs of one stamp stand in the places that they have, the
+// largest minimum unit first.
+func largestUnitFirst(needs []*need) {
+	places := map[stampOf][]int{}
+	for i, n := range needs {
+		places[n.stamp()] = append(places[n.stamp()], i)
+	}
+	for _, at := range places {
+		var ns []*need
+		for _, i := range at {
+			ns = append(ns, needs[i])
+		}
+		slices.SortStableFunc(ns, func(a, b *need) int { return -compareByName(a.MinUnit, b.MinUnit) })
+		for k, i := range at {
+			needs[i] = ns[k]
+		}
+	}
+}
+
+// compareByName compares dimension by dimension, in the order of their names.
+func compareByName(a, b model.Resources) int {
+	var names []string
+	for _, x := range slices.Concat(a, b) {
+		names = append(names, x.Name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if c := cmp.Compare(a.Get(name), b.Get(name)); c != 0 {
+			return c
+		}
+	}
+	return 0
 }
 
 // foldTest returns the test whether a Same-Need needs no co-location: its whole

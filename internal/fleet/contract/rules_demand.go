@@ -169,6 +169,57 @@ var rankRules = []rule{
 		s.machines("m1 m2", idle, cpu(8))
 		s.run().claims(first, "m1").claims(second, "m2")
 	}},
+	{"RowsOfOneStampGoByTheLargestUnit", func(s *scene) {
+		small := s.need("a", 9, cpu(4), unit(cpu(2)))
+		large := s.need("a", 9, cpu(4), unit(cpu(4)))
+		s.machine("m", idle, cpu(4))
+		s.run().claims(large, "m").claims(small, "").does("Bootstrap m 1")
+	}},
+	{"RowsOfOneStampStandInThePlacesThatTheyHave", func(s *scene) {
+		small := s.need("a", 9, cpu(4), unit(cpu(2)), arrival(1))
+		between := s.need("b", 9, cpu(4), arrival(2))
+		large := s.need("a", 9, cpu(4), unit(cpu(4)), arrival(3))
+		s.machines("m1 m2", idle, cpu(4))
+		o := s.run()
+		o.claims(large, "m1").claims(between, "m2").claims(small, "")
+		for i, n := range []*row{large, between, small} {
+			if got := o.plan.Needs[n.at].Rank; got != i {
+				o.Errorf("row %d has rank %d, want %d", n.at, got, i)
+			}
+		}
+	}},
+	{"UnitsCompareDimensionByDimensionByName", func(s *scene) {
+		a := s.need("a", 9, vec("memory", 8, "cpu", 2), unit(vec("memory", 8, "cpu", 2)))
+		b := s.need("a", 9, vec("memory", 4, "cpu", 4), unit(vec("memory", 4, "cpu", 4)))
+		s.machine("m", idle, vec("memory", 8, "cpu", 4))
+		s.run().claims(a, "").claims(b, "m")
+	}},
+	{"RowsOfOneStampAndUnitStandAsTheyWere", func(s *scene) {
+		first := s.need("a", 9, cpu(4), unit(cpu(4)))
+		small := s.need("a", 9, cpu(4))
+		last := s.need("a", 9, cpu(4), unit(cpu(4)))
+		s.machines("m1 m2", idle, cpu(4))
+		s.run().claims(first, "m1").claims(last, "m2").claims(small, "")
+	}},
+	{"RowsOfOtherGroupsKeepTheirPlaces", func(s *scene) {
+		small := s.need("a", 9, cpu(4), unit(cpu(2)), group("g"))
+		large := s.need("a", 9, cpu(4), unit(cpu(4)), group("h"))
+		s.machine("m", idle, cpu(4))
+		s.run().claims(small, "m").claims(large, "")
+	}},
+	{"RowsOfOtherClustersAndProfilesKeepTheirPlaces", func(s *scene) {
+		small := s.need("a", 9, cpu(4), unit(cpu(2)))
+		s.need("a", 9, cpu(4), unit(cpu(3)), requires("x", model.DoesNotExist))
+		s.need("b", 9, cpu(4), unit(cpu(4)))
+		s.machine("m", idle, cpu(4))
+		s.run().claims(small, "m")
+	}},
+	{"WhatIsParkedStaysTheRows", func(s *scene) {
+		small := s.need("a", 9, cpu(4), unit(cpu(2)))
+		large := s.need("a", 9, cpu(4), unit(cpu(4)), parked)
+		s.machine("m", idle, cpu(4))
+		s.run().claims(large, "").claims(small, "m").unmet(large, reference.UnmetParked)
+	}},
 	{"ActionsOfAKindAreInRankOrderThenAsPicked", func(s *scene) {
 		s.need("a", 1, cpu(8))
 		s.need("b", 2, cpu(16))
@@ -256,10 +307,23 @@ var normaliseRules = []rule{
 		s.run().does("Bootstrap m1 1", "Bootstrap m2 2").claims(early, "m1").claims(other, "m2")
 	}},
 	{"OtherAggregatesFoldApart", func(s *scene) {
-		a := s.need("c", 10, cpu(4), same(rackKey), group("a"))
-		b := s.need("c", 10, cpu(5), same(rackKey), group("b"))
+		a := s.need("c", 10, cpu(5), same(rackKey), group("a"))
+		b := s.need("c", 10, cpu(4), same(rackKey), group("b"))
 		s.machines("m1 m2", idle, cpu(16), rack("r"))
 		s.run().claims(a, "m1").claims(b, "m2")
+	}},
+	{"FoldsOfOneStampGoByTheLargestUnit", func(s *scene) {
+		small := s.need("c", 10, cpu(4), same(rackKey), group("a"), arrival(1))
+		large := s.need("c", 10, cpu(8), same(rackKey), group("b"), arrival(2))
+		s.need("c", 10, cpu(4), same(rackKey), group("d"), arrival(3))
+		s.machine("m1", idle, cpu(8), rack("r"))
+		s.run().claims(large, "m1").claims(small, "").does("Bootstrap m1 1")
+	}},
+	{"AFoldAndAPlainRowMayHaveOneStamp", func(s *scene) {
+		plain := s.need("c", 10, cpu(4), requires(rackKey, model.Exists))
+		large := s.need("c", 10, cpu(8), same(rackKey), group("b"))
+		s.machine("m1", idle, cpu(8), rack("r"))
+		s.run().claims(large, "m1").claims(plain, "")
 	}},
 	{"OtherClustersFoldApart", func(s *scene) {
 		a := s.need("c", 10, cpu(4), same(rackKey), group("a"))

@@ -1,0 +1,198 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Needs of one stamp stand in the places that they have in rank order with the largest
+// minimum unit first, so that a small one does not take the large one's machines. They
+// are of one cluster and of one worth: what is sorted are the seats, each with the
+// arrival of the row whose number it has, and on some of them sits another need.
+// Where no rows of one stamp differ in their minimum unit, as the demand knows, and no
+// folds do, nothing is done.
+
+// swap is a need that sits on the seat of another one of its stamp.
+type swap struct{ seat, need int32 }
+
+// sitter is a need of a stamp of which there may be several, before it has sat down.
+type sitter struct {
+	stamp   uint64 // a number for the stamp
+	arrival int64
+	seat    int32 // its own
+	need    int32
+	unit    uint32 // the number of the vector
+}
+
+// foldsStamp is a bit of the numbers of stamps that no plain row has.
+const foldsStamp = 1 << 63
+
+// swapScratch is what swaps are found with.
+type swapScratch struct {
+	sitters []sitter
+	units   []sitter // of one stamp, the largest unit first
+	swaps   []swap
+	at      []int32 // by row: 1 + the place of the fold that it stands for
+	byName  []int   // the dimensions in the order of their names
+}
+
+// findSwaps finds out which needs of the cluster at work sit on seats of others. It is
+// valid until the next call.
+func (f *folder) findSwaps(x *clusterState) []swap {
+	w, b := &f.swapping, f.block
+	w.sitters, w.swaps = w.sitters[:0], w.swaps[:0]
+	arrivals, units := b.Arrivals(), b.UnitIDs()
+	plain := func(row int) {
+		n := f.base + int32(row)
+		w.sitters = append(w.sitters, sitter{uint64(b.Profile(row))<<32 | uint64(b.GroupID(row)), arrivals[row], n, n, units[row]})
+	}
+	uneven := b.Uneven()
+	if x.hasSame {
+		uneven = f.withFolds(uneven, plain)
+	}
+	for _, row := range uneven {
+		if f.p.lines[f.base+int32(row)].status&(isFold|isMember) == 0 {
+			plain(int(row))
+		}
+	}
+	slices.SortFunc(w.sitters, func(a, b sitter) int {
+		return cmp.Or(cmp.Compare(a.stamp, b.stamp), cmp.Compare(a.arrival, b.arrival), cmp.Compare(a.seat, b.seat))
+	})
+	for from := 0; from < len(w.sitters); {
+		to := from + 1
+		for to < len(w.sitters) && w.sitters[to].stamp == w.sitters[from].stamp {
+			to++
+		}
+		f.sitDown(w.sitters[from:to])
+		from = to
+	}
+	slices.SortFunc(w.swaps, func(a, b swap) int { return cmp.Compare(a.seat, b.seat) })
+	return w.swaps
+}
+
+// withFolds lists the folds of the cluster at work, and what plain rows have the stamp
+// of one; it returns the uneven rows that are not among these.
+func (f *folder) withFolds(uneven []uint32, plain func(row int)) []uint32 {
+	p, w := f.p, &f.swapping
+	lines, arrivals := p.lines[f.base:][:f.block.Len()], f.block.Arrivals()
+	alike := f.alike[:0]
+	w.at = resize(w.at, len(lines))
+	for row := range lines {
+		if lines[row].status&(isFold|isMember) == 0 {
+			continue
+		}
+		need := p.needOf(f.base + int32(row))
+		if at := w.at[need-f.base]; at != 0 { // of a fold that is listed: it may be the first in rank order
+			if d := &w.sitters[at-1]; arrivals[row] < d.arrival {
+				d.arrival, d.seat = arrivals[row], f.base+int32(row)
+			}
+			continue
+		}
+		of := f.profiles.of(p, f.block.Profile(row))
+		stamp := foldsStamp | uint64(of.number)
+		if of.plain != 0 {
+			stamp = uint64(of.plain-1) << 32
+			alike = append(alike, of.plain-1)
+		}
+		w.sitters = append(w.sitters, sitter{stamp, arrivals[row], f.base + int32(row), need, f.block.AggregateIDs()[row]})
+		w.at[need-f.base] = int32(len(w.sitters))
+	}
+	if f.alike = alike; len(alike) == 0 {
+		return uneven
+	}
+	isAlike := func(row int) bool { return f.block.GroupID(row) == 0 && slices.Contains(alike, f.block.Profile(row)) }
+	for row := range lines {
+		if isAlike(row) {
+			plain(row)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(uneven), func(row uint32) bool { return isAlike(int(row)) })
+}
+
+// sitDown deals the seats of needs of one stamp, given in the order of the seats.
+func (f *folder) sitDown(of []sitter) {
+	w := &f.swapping
+	if !slices.ContainsFunc(of, func(x sitter) bool { return x.unit != of[0].unit }) {
+		return
+	}
+	w.units = append(w.units[:0], of...)
+	slices.SortStableFunc(w.units, func(a, b sitter) int { return f.compareUnits(b.unit, a.unit) })
+	for i := range of {
+		if w.units[i].need != of[i].need {
+			w.swaps = append(w.swaps, swap{of[i].seat, w.units[i].need})
+		}
+	}
+}
+
+// compareUnits compares two vectors dimension by dimension, in the order of their names.
+func (f *folder) compareUnits(a, b uint32) int {
+	d := f.p.s.Demand
+	names := d.Dims()
+	if len(f.swapping.byName) != len(names) {
+		f.swapping.byName = f.swapping.byName[:0]
+		for i := range names {
+			f.swapping.byName = append(f.swapping.byName, i)
+		}
+		slices.SortFunc(f.swapping.byName, func(i, j int) int { return cmp.Compare(names[i], names[j]) })
+	}
+	x, y := d.Vector(a), d.Vector(b)
+	at := func(v []int64, dim int) int64 {
+		if dim < len(v) {
+			return v[dim]
+		}
+		return 0
+	}
+	for _, dim := range f.swapping.byName {
+		if c := cmp.Compare(at(x, dim), at(y, dim)); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+// placesAsBefore reports whether the needs of a cluster, of whose rows some have
+// changed, stand in the order in which they stood, but for those rows.
+func (f *folder) placesAsBefore(x *clusterState) bool {
+	if len(x.changed) == 0 {
+		return true
+	}
+	f.open(f.c)
+	if !slices.Equal(f.findSwaps(x), x.swaps) {
+		return false
+	}
+	for _, s := range x.swaps {
+		for _, number := range [...]int32{s.seat, s.need} {
+			if _, changed := slices.BinarySearch(x.changed, uint32(number-f.base)); changed {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// reseat has the needs of a cluster sit where they belong now.
+func (f *folder) reseat(x *clusterState) {
+	touch := func(swaps []swap) {
+		for _, s := range swaps {
+			if row := s.seat - f.base; int(row) < f.block.Len() {
+				f.touched = append(f.touched, row)
+			}
+		}
+	}
+	touch(x.swaps)
+	x.swaps = append(x.swaps[:0], f.findSwaps(x)...)
+	touch(x.swaps)
+	x.seats = append(x.seats[:0], x.swaps...)
+	slices.SortFunc(x.seats, func(a, b swap) int { return cmp.Compare(a.need, b.need) })
+}
+
+// seatOf returns the number of a need's seat.
+func (p *pass) seatOf(need int32) int32 {
+	if p.anySwaps {
+		seats := p.e.store.clusters[p.lines[need].cluster].seats
+		if at, ok := slices.BinarySearchFunc(seats, need, func(s swap, need int32) int { return cmp.Compare(s.need, need) }); ok {
+			return seats[at].seat
+		}
+	}
+	return p.first(need)
+}
