@@ -2,9 +2,10 @@ package engine
 
 import (
 	"cmp"
-	"hash/maphash"
 	"math/bits"
 	"slices"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
@@ -81,9 +82,6 @@ type heldForFold struct {
 	draining    bool
 }
 
-// heldSeed is of the hash by which clusterState.held sums up what is held.
-var heldSeed = maphash.MakeSeed()
-
 // findHeldForFolds lists, by cluster, what is held for Same-rows and folds, and notes
 // where that is other than in the cycle before.
 func (p *pass) findHeldForFolds() {
@@ -139,7 +137,7 @@ func (p *pass) findHeldForFolds() {
 
 // heldHash hashes what decides of a machine that is held for an owner.
 func heldHash(o *model.Owner, class uint32, draining bool) uint64 {
-	h := maphash.String(heldSeed, o.Group) ^ bits.RotateLeft64(o.Fingerprint, 17) ^ uint64(class)<<1
+	h := xxhash.Sum64String(o.Group) ^ bits.RotateLeft64(o.Fingerprint, 17) ^ uint64(class)<<1
 	if draining {
 		h ^= 1
 	}

@@ -71,8 +71,8 @@ func check(s *supply.Table, d *demand.Table, x *snapshot.Snapshot) error {
 		usable := where(byID, func(r columnar.Row) bool {
 			return s.Class(r) == uint32(c) && s.State(r) != model.Deleting && s.State(r) != model.Failed
 		})
-		if x.Usable[c] != (len(usable) > 0) {
-			return fmt.Errorf("class %d is usable: %v, by %v", c, x.Usable[c], usable)
+		if int(x.Usable[c]) != len(usable) {
+			return fmt.Errorf("class %d has %d usable machines, want %v", c, x.Usable[c], usable)
 		}
 		if want := where(byKeep, of(model.Idle)); !slices.Equal(x.Idle.At(c), want) {
 			return fmt.Errorf("idle machines of class %d are %v, want %v", c, x.Idle.At(c), want)

@@ -227,6 +227,24 @@ func TestRunEndsWithEmitAndContext(t *testing.T) {
 	}
 }
 
+// TestOnlyReclaimsAreCapped: with a full budget in each cycle, the head of the
+// order first; the rest is derived anew. Nothing else has a limit.
+func TestOnlyReclaimsAreCapped(t *testing.T) {
+	sc := Scenario{
+		Demand:   []Rollup{{Cluster: "c1"}, *rollup(t, "c2", 1, 3, "")},
+		Reported: []string{"c1", "c2"}, Cycles: 4, Rails: Rails{ReclaimCapFraction: 0.05},
+	}
+	for i := range 40 {
+		sc.Machines = append(sc.Machines, machine(fmt.Sprintf("m-%02d", i), model.Configured, "c1"))
+	}
+	for _, id := range []string{"i-0", "i-1", "i-2"} {
+		sc.Machines = append(sc.Machines, machine(id, model.Idle, ""))
+	}
+	got, _, _ := play(t, sc)
+	wants(t, got, "1: Bootstrap i-0 c2-need", "1: Bootstrap i-1 c2-need", "1: Bootstrap i-2 c2-need",
+		"1: Reclaim m-00", "1: Reclaim m-01", "2: Reclaim m-02", "3: Reclaim m-03", "4: Reclaim m-04")
+}
+
 // TestViolationsAreSeen: each invariant is broken by hand, since a run that is
 // right breaks none.
 func TestViolationsAreSeen(t *testing.T) {
