@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/callgrind"
 	"github.com/tonnage/tonnage/internal/measure"
 	"github.com/tonnage/tonnage/internal/workload"
 )
@@ -29,10 +31,9 @@ type pinned struct {
 	// build makes the work: prepare, which may be nil, runs before each work
 	// and is not part of it.
 	build func(tb testing.TB) (prepare, work func())
-	// inside is the function that instructions are counted of, for work that
-	// cannot be called by itself; all its calls count, those of warming up, too.
-	// Empty = pinnedRegion. Such work is counted, not timed.
-	inside string
+	// counted says that the work itself tells what of it is counted, for work that
+	// cannot be called by itself. Such work is not timed.
+	counted bool
 }
 
 var pinnedWork = []pinned{
@@ -46,16 +47,16 @@ var pinnedWork = []pinned{
 	{name: "kernel=cycle/rung=tiny/regime=cold", build: buildCycle("tiny", workload.Cold)},
 	{name: "kernel=cycle/rung=tiny/regime=steady", build: buildCycle("tiny", workload.Steady)},
 	{name: "kernel=cycle/rung=tiny/regime=contended", build: buildCycle("tiny", workload.Contended)},
-	{name: "kernel=rank/rung=5k/regime=cold", build: buildCycle("5k", workload.Cold), inside: "github.com/tonnage/tonnage/engine.(*pass).rank"},
+	{name: "kernel=stage/of=rank/rung=5k/regime=cold", build: buildStage("5k", workload.Cold, model.StageRank), counted: true},
 }
 
 const (
 	// pinnedWarmups are the rounds before anything counts: memory is there then.
 	pinnedWarmups = 3
 	// pinnedRounds are the rounds that TestPinnedWork counts.
-	pinnedRounds = 5
-	// plantEnv, set to 1, makes pinned work slower by one part in pinnedRounds:
-	// 20 %, which the gates must find when they are tried.
+	pinnedRounds = 20
+	// plantEnv makes pinned work slower by so many percent, a multiple of 5, which
+	// the gates must find when they are tried.
 	plantEnv = "TONNAGE_GATES_PLANT"
 )
 
@@ -185,6 +186,15 @@ func buildReplace(tb testing.TB) (prepare, work func()) {
 
 // buildCycle is a whole cycle with one worker.
 func buildCycle(rung string, regime workload.Regime) func(testing.TB) (prepare, work func()) {
+	return buildMarkedCycle(rung, regime, nil)
+}
+
+// buildStage is a cycle of which one stage is counted.
+func buildStage(rung string, regime workload.Regime, stage model.Stage) func(testing.TB) (prepare, work func()) {
+	return buildMarkedCycle(rung, regime, func(begins model.Stage, _ int) { counter.set(begins == stage) })
+}
+
+func buildMarkedCycle(rung string, regime workload.Regime, mark func(model.Stage, int)) func(testing.TB) (prepare, work func()) {
 	return func(tb testing.TB) (prepare, work func()) {
 		d, err := measure.NewDriver(tb.Context(), measure.Config{Rung: mustRung(tb, rung), Regime: regime, Cycles: 1, Workers: 1, Seed: seed})
 		if err != nil {
@@ -202,6 +212,7 @@ func buildCycle(rung string, regime workload.Regime) func(testing.TB) (prepare, 
 			if err != nil {
 				tb.Fatal(err)
 			}
+			in.Mark = mark
 		}
 		return prepare, func() {
 			if plan, err = d.Engine().Cycle(in); err != nil {
@@ -232,12 +243,29 @@ func (p *pinned) ready(tb testing.TB) *rounds {
 	return r
 }
 
-var pinnedName = flag.String("pinned", "", "the pinned work that TestPinnedWork does in pinnedRegion; list prints the names")
+var pinnedName = flag.String("pinned", "", "the pinned work whose instructions TestPinnedWork lets callgrind count; list prints the names")
 
-// pinnedRegion is what an instruction counter counts.
-//
-//go:noinline
-func pinnedRegion(work func()) { work() }
+// instructions switches callgrind, when it is the time to.
+type instructions struct{ armed, on bool }
+
+var counter instructions
+
+// set counts from now on, or no longer.
+func (c *instructions) set(on bool) {
+	if c.armed && c.on != on {
+		c.on = on
+		callgrind.Toggle()
+	}
+}
+
+// count does the work and counts it, or what of it the work says.
+func (c *instructions) count(p *pinned, work func()) {
+	c.armed = true
+	c.set(!p.counted)
+	work()
+	c.set(false)
+	c.armed = false
+}
 
 // pinnedHeap is what no pinned work comes to need of the heap, in bytes.
 const pinnedHeap = 512 << 20
@@ -250,21 +278,34 @@ func growHeap() {
 	runtime.GC()
 }
 
-// TestPinnedWork does one piece of work for a counter that watches
-// pinnedRegion; without -pinned it sees that all of them work.
+// The words behind a name in the list of pinned work. Who counts looks for
+// listCounted, which says that the work switches callgrind.
+const (
+	listTimed   = "timed"
+	listCounted = "counted"
+)
+
+// TestPinnedWork does one piece of work and lets callgrind count it; without
+// -pinned it sees that all of them work.
 func TestPinnedWork(t *testing.T) {
 	if *pinnedName == "list" {
 		for _, p := range pinnedWork {
-			fmt.Println("pinned", p.name, p.inside)
+			if p.counted {
+				fmt.Println("pinned", p.name, listCounted)
+			} else {
+				fmt.Println("pinned", p.name, listCounted, listTimed)
+			}
 		}
 		return
 	}
-	// The counter is switched on and off thread by thread: who came to another
-	// thread inside of the region would leave the one before counting for good.
+	// Callgrind switches one thread: the goroutine must not come to another.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	counts := pinnedRounds + pinnedRounds*planted(t)/100
 	if *pinnedName != "" {
 		growHeap()
+	} else {
+		counts = 1
 	}
 	known := false
 	for _, p := range pinnedWork {
@@ -272,15 +313,9 @@ func TestPinnedWork(t *testing.T) {
 			continue
 		}
 		known = true
-		if p.inside != "" && *pinnedName == "" {
-			continue // it is a whole cycle like the others
-		}
 		r := p.ready(t)
-		for range pinnedRounds {
-			r.do(pinnedRegion)
-		}
-		if planted() {
-			r.do(pinnedRegion)
+		for range counts {
+			r.do(func(work func()) { counter.count(&p, work) })
 		}
 	}
 	if !known {
@@ -320,14 +355,15 @@ func TestPinnedServe(t *testing.T) {
 
 // slice is one measurement.
 func (r *rounds) slice(tb testing.TB) time.Duration {
+	percent := planted(tb)
 	var costs []time.Duration
 	for total := time.Duration(0); total < sliceTime || len(costs) < sliceRounds; {
 		r.do(func(work func()) {
 			began := processorTime(tb)
 			work()
 			cost := processorTime(tb) - began
-			if planted() {
-				cost = burn(tb, began, cost+cost/pinnedRounds)
+			if percent > 0 {
+				cost = burn(tb, began, cost+cost*time.Duration(percent)/100)
 			}
 			costs = append(costs, cost)
 			total += cost
@@ -346,4 +382,15 @@ func burn(tb testing.TB, began, until time.Duration) time.Duration {
 	}
 }
 
-func planted() bool { return os.Getenv(plantEnv) == "1" }
+// planted is by how many percent pinned work is made slower.
+func planted(tb testing.TB) int {
+	text := os.Getenv(plantEnv)
+	if text == "" {
+		return 0
+	}
+	percent, err := strconv.Atoi(text)
+	if err != nil || percent <= 0 || pinnedRounds*percent%100 != 0 {
+		tb.Fatalf("%s=%s: a number of percent is wanted that is whole rounds of %d", plantEnv, text, pinnedRounds)
+	}
+	return percent
+}

@@ -159,6 +159,7 @@ var layers = []layer{
 		because: "it drives the engine alone; a figure of the shard around it would be another one"},
 	{pkg: "./internal/scenario", packages: []string{"./engine/model"},
 		because: "what a scenario expects is compared with output as anybody reads it, not with the engine's own values"},
+	{pkg: "./internal/callgrind", because: "it switches a counter; what is counted is not its matter"},
 	{pkg: "./internal/freeport", because: "tests are given ports; what listens there is not its matter"},
 	{pkg: "./internal/processtest", because: "it starts the binary and looks at it from outside; of the code it needs nothing"},
 	{pkg: "./internal/attack", because: "an attacker has the protocol, certificates and files, and none of our code"},

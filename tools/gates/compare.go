@@ -21,9 +21,13 @@ const (
 	// slicesPerProcess is how many of them come from one process. Where memory
 	// lies differs from process to process, and moves figures by a few percent.
 	slicesPerProcess = 2
-	// confirmations is how often what seems slower is measured again, and must
-	// come out slower each time.
-	confirmations = 2
+	// layoutsPerRound is how many binaries of a side, with functions in other places
+	// in each, the processes of a round are of in turn: where a short loop lies
+	// moves it by up to a fifth.
+	layoutsPerRound = 4
+	// rounds is how often what seems slower is measured, with other layouts each
+	// time. It must come out slower every time.
+	rounds = 3
 )
 
 // compareGate runs base and head in turn.
@@ -35,18 +39,12 @@ type compareGate struct {
 }
 
 func (g *compareGate) run(ctx context.Context) error {
-	build := func(t tree, to string) (side, error) {
-		s := side{name: t.name(), dir: filepath.Join(t.dir, "benches"), binary: filepath.Join(workDir(g.root), to)}
-		_, err := output(ctx, t.dir, nil, "go", "test", "-c", "-o", s.binary, "./benches")
-		return s, err
-	}
-	head, err := build(tree{dir: g.root}, "head.test")
-	if err != nil {
+	head := tree{dir: g.root}
+	if _, err := g.layOutCode(ctx, head, 0); err != nil {
 		return err
 	}
-	var before side
-	base, err := baseTree(ctx, g.root, g.base, func(t tree) (err error) {
-		before, err = build(t, "base.test")
+	base, err := baseTree(ctx, g.root, g.base, func(t tree) error {
+		_, err := g.layOutCode(ctx, t, 0)
 		return err
 	})
 	if errors.Is(err, errNoBase) {
@@ -56,42 +54,114 @@ func (g *compareGate) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	slower, err := accepted(ctx, g.root, base.revision)
+	c := comparison{base: base, head: head}
+	if c.trailers, err = trailersSince(ctx, g.root, base.revision); err != nil {
+		return err
+	}
+	c.build = func(round int) (sides [2]side, err error) {
+		for which, t := range []tree{base, head} {
+			sides[which] = side{name: t.name(), dir: filepath.Join(t.dir, "benches")}
+			if sides[which].binaries, err = g.layouts(ctx, t, round); err != nil {
+				return sides, err
+			}
+		}
+		return sides, nil
+	}
+	names, err := g.inCommon(ctx, base, head)
 	if err != nil {
 		return err
 	}
-	names, err := inCommon(ctx, before, head)
-	if err != nil {
-		return err
-	}
-	return g.judge(ctx, before, head, names, slower)
+	return g.judge(ctx, &c, names)
 }
 
-// judge compares the named work, and what seems slower confirmations times more.
-func (g *compareGate) judge(ctx context.Context, base, head side, names []string, slower map[string]string) error {
-	sides := [2]side{base, head}
-	fmt.Fprintf(g.out, "%s (base) against %s (head), processor time, %d figures each:\n", base.name, head.name, g.counts)
-	first, err := g.measure(ctx, sides, names)
-	if err != nil {
-		return err
+// layouts builds the binaries of a round.
+func (g *compareGate) layouts(ctx context.Context, t tree, round int) ([]string, error) {
+	var out []string
+	for i := range layoutsPerRound {
+		binary, err := g.layOutCode(ctx, t, round*layoutsPerRound+i)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, binary)
 	}
-	suspects := g.print(first, slower)
-	if len(suspects) == 0 {
-		return nil
+	return out, nil
+}
+
+// layOutCode builds a tree's test binary with the functions in an order of their own
+// for each number from 1 on; 0 is the order in which the linker finds them.
+func (g *compareGate) layOutCode(ctx context.Context, t tree, number int) (string, error) {
+	which := "head"
+	if t.revision != "" {
+		which = "base"
 	}
-	for range confirmations {
-		fmt.Fprintf(g.out, "once more, for what seems slower:\n")
-		again, err := g.measure(ctx, sides, suspects)
+	binary := filepath.Join(workDir(g.root), fmt.Sprintf("%s-%d.test", which, number%layoutsPerRound))
+	_, err := output(ctx, t.dir, nil, "go", "test", "-c", fmt.Sprintf("-ldflags=-w -randlayout=%d", number), "-o", binary, "./benches")
+	return binary, err
+}
+
+// comparison is of two trees.
+type comparison struct {
+	base, head tree
+	build      func(round int) ([2]side, error) // base and head
+	trailers   trailers
+	rounds     []pairs // what was measured so far
+}
+
+// judge compares the named work, and what seems slower in more rounds.
+func (g *compareGate) judge(ctx context.Context, c *comparison, names []string) error {
+	for round := range rounds {
+		sides, err := c.build(round)
 		if err != nil {
 			return err
 		}
-		if suspects = g.print(again, slower); len(suspects) == 0 {
-			fmt.Fprintln(g.out, "not confirmed")
+		fmt.Fprintf(g.out, "round %d of at most %d: %s (base) against %s (head), processor time, %d figures each of %d layouts:\n",
+			round+1, rounds, c.base.name(), c.head.name(), g.counts, len(sides[0].binaries))
+		measured, err := g.measure(ctx, sides, names)
+		if err != nil {
+			return err
+		}
+		c.rounds = append(c.rounds, measured)
+		if names = g.print(measured, c.trailers.accepted); len(names) == 0 {
+			if round > 0 {
+				fmt.Fprintln(g.out, "not confirmed")
+			}
 			return nil
 		}
 	}
-	fmt.Fprintf(g.out, "if it is meant, say so in the commit: %q\n", slowerTrailer+": "+suspects[0]+", the reason")
-	return fmt.Errorf("%s: %w", strings.Join(suspects, ", "), errWorse)
+	g.explain(c, names)
+	return fmt.Errorf("%s: %w", strings.Join(names, ", "), errWorse)
+}
+
+// explain says once more, at the end of the output, why the gate fails.
+func (g *compareGate) explain(c *comparison, slower []string) {
+	fmt.Fprintf(g.out, "\nFAILED: %d of %d pieces of work are slower in %s (head) than in %s (base)\n",
+		len(slower), len(c.rounds[0]), c.head.name(), c.base.name())
+	fmt.Fprintf(g.out, "slower: in each of %d rounds the medians are at least %.0f %% apart, and p < %.2f\n", rounds, worsePercent, significantP)
+	for _, name := range slower {
+		fmt.Fprintf(g.out, "  %s\n", name)
+		for round, measured := range c.rounds {
+			d := differenceOf(measured[name][0], measured[name][1])
+			fmt.Fprintf(g.out, "    round %d: %s\n", round+1, d.line())
+		}
+	}
+	fmt.Fprintf(g.out, "%s: trailers of the %d commits in %s..HEAD name %s\n", slowerTrailer, c.trailers.commits, c.base.name(), listed(sortedKeys(c.trailers.accepted)))
+	if c.trailers.shallow {
+		fmt.Fprintln(g.out, "the history of this checkout is cut off (a shallow clone), and trailers of commits that are not there are not seen")
+	}
+	for _, name := range slower {
+		if commit := c.trailers.before[name]; commit != "" {
+			fmt.Fprintf(g.out, "%s names %s and lies before the base: a trailer counts in the commit that makes the work slower, or in a later one\n", commit, name)
+		}
+	}
+	fmt.Fprintf(g.out, "if it is meant, say so in the commit: %q\n", slowerTrailer+": "+slower[0]+", the reason")
+}
+
+// listed are names as a text says them.
+func listed(names []string) string {
+	if len(names) == 0 {
+		return "nothing"
+	}
+	return strings.Join(names, ", ")
 }
 
 // pairs are the figures of both sides by name.
@@ -109,7 +179,7 @@ func (g *compareGate) measure(ctx context.Context, sides [2]side, names []string
 		taken[name] = &[2][][]float64{make([][]float64, g.counts), make([][]float64, g.counts)}
 	}
 	for done := 0; done < slicesPerCount; done += slicesPerProcess {
-		if err := g.epoch(ctx, sides, names, taken); err != nil {
+		if err := g.epoch(ctx, sides, done/slicesPerProcess, names, taken); err != nil {
 			return nil, err
 		}
 	}
@@ -126,11 +196,11 @@ func (g *compareGate) measure(ctx context.Context, sides [2]side, names []string
 }
 
 // epoch starts a process of each side, adds slicesPerProcess measurements to
-// every figure, and ends them.
-func (g *compareGate) epoch(ctx context.Context, sides [2]side, names []string, taken slicesTaken) (err error) {
+// every figure, and ends them. Epochs take the layouts in turn.
+func (g *compareGate) epoch(ctx context.Context, sides [2]side, number int, names []string, taken slicesTaken) (err error) {
 	var servers [2]*server
 	for which := range sides {
-		s, startErr := sides[which].serve(ctx)
+		s, startErr := sides[which].serve(ctx, number)
 		if startErr != nil {
 			return startErr
 		}
@@ -173,26 +243,37 @@ func (g *compareGate) print(all pairs, slower map[string]string) []string {
 		} else if d.better() {
 			says = "faster"
 		}
-		fmt.Fprintf(g.out, "  %-48s %12.0f ns %12.0f ns  %+6.1f %%  p=%.3f  %s\n", name, d.before, d.after, d.percent(), d.p, says)
+		fmt.Fprintf(g.out, "  %-48s %s  %s\n", name, d.line(), says)
 	}
 	return worse
 }
 
-// inCommon lists the work that both sides have and that can be timed.
-func inCommon(ctx context.Context, base, head side) ([]string, error) {
-	before, err := pinnedWork(ctx, base.dir, base.binary)
+// inCommon lists the work that both sides have, that can be timed, and that comes to
+// the same plans.
+func (g *compareGate) inCommon(ctx context.Context, base, head tree) ([]string, error) {
+	var work [2]workList
+	for which, t := range []tree{base, head} {
+		binary, err := g.layOutCode(ctx, t, 0)
+		if err != nil {
+			return nil, err
+		}
+		if work[which], err = pinnedWork(ctx, filepath.Join(t.dir, "benches"), binary); err != nil {
+			return nil, err
+		}
+	}
+	names := slices.DeleteFunc(work[1].that(timed), func(name string) bool { _, ok := work[0][name]; return !ok })
+	others, err := otherPlans(base.dir, head.dir, names)
 	if err != nil {
 		return nil, err
 	}
-	after, err := pinnedWork(ctx, head.dir, head.binary)
-	if err != nil {
-		return nil, err
+	for _, name := range others {
+		fmt.Fprintf(g.out, notCompared, name)
 	}
-	maps.DeleteFunc(after, func(name, function string) bool { return before[name] == "" || function != countedRegion })
-	if len(after) == 0 {
+	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(others, name) })
+	if len(names) == 0 {
 		return nil, errors.New("both sides have no pinned work in common")
 	}
-	return sortedKeys(after), nil
+	return names, nil
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

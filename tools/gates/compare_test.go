@@ -3,13 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// planted makes pinned work a fifth slower.
-const planted = "TONNAGE_GATES_PLANT=1"
+// planted makes pinned work slower by a fifth: less is not compared.
+const planted = "TONNAGE_GATES_PLANT=20"
 
 // tried is the work that the gates are tried on: a kernel, a table, a cycle.
 var tried = []string{"kernel=and-not/bits=65536", "kernel=put/rung=tiny", "kernel=cycle/rung=tiny/regime=cold"}
@@ -24,32 +25,109 @@ func TestCompareFindsWhatIsPlanted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	binary := filepath.Join(t.TempDir(), "pinned.test")
-	if _, err := output(t.Context(), root, nil, "go", "test", "-c", "-o", binary, "./benches"); err != nil {
-		t.Fatal(err)
-	}
-	before := side{name: "before", dir: filepath.Join(root, "benches"), binary: binary}
-	slower := before
-	slower.name, slower.env = "after", []string{planted}
+	head := tree{dir: root}
 	for _, c := range []struct {
 		says     string
-		after    side
+		env      []string
 		accepted map[string]string
 		fails    bool
 	}{
-		{"no change", before, nil, false},
-		{"a fifth slower", slower, nil, true},
-		{"a fifth slower, and meant", slower, map[string]string{tried[0]: "why", tried[1]: "why", tried[2]: "why"}, false},
+		{"no change", nil, nil, false},
+		{"a fifth slower", []string{planted}, nil, true},
+		{"a fifth slower, and meant", []string{planted}, map[string]string{tried[0]: "why", tried[1]: "why", tried[2]: "why"}, false},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			var out strings.Builder
 			g := compareGate{root: root, out: &out, counts: countsDefault}
-			err := g.judge(t.Context(), before, c.after, tried, c.accepted)
+			compared := comparison{base: tree{dir: root, revision: "before"}, head: head, trailers: trailers{accepted: c.accepted}}
+			compared.build = func(round int) (sides [2]side, err error) {
+				binaries, err := g.layouts(t.Context(), head, round)
+				dir := filepath.Join(root, "benches")
+				return [2]side{{name: "before", dir: dir, binaries: binaries}, {name: "after", dir: dir, binaries: binaries, env: c.env}}, err
+			}
+			err := g.judge(t.Context(), &compared, tried)
 			t.Log(out.String())
 			if errors.Is(err, errWorse) != c.fails || err != nil && !c.fails {
 				t.Errorf("the verdict is %v", err)
 			}
 		})
+	}
+}
+
+// answering makes a program that answers a question of a base or head with its cost.
+func answering(t *testing.T, cost int) []string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "answers")
+	script := fmt.Sprintf("#!/bin/sh\ni=0\nwhile read -r name; do i=$((i + 1)); echo $((%d + i %% 7)); done\n", cost)
+	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return []string{program}
+}
+
+// TestVerdicts judges sides that answer what they are told to, round by round.
+func TestVerdicts(t *testing.T) {
+	for _, c := range []struct {
+		says     string
+		costs    []int // of head by round; that of the base is 1000
+		trailers trailers
+		fails    bool
+		rounds   int
+		lines    []string // of the end of what is printed
+	}{
+		{says: "the same", costs: []int{1000}, rounds: 1},
+		{says: "slower once", costs: []int{1300, 1010}, rounds: 2, lines: []string{"not confirmed"}},
+		{says: "slower twice", costs: []int{1300, 1300, 1010}, rounds: 3, lines: []string{"not confirmed"}},
+		{says: "slower each time", costs: []int{1300, 1200, 1250}, rounds: 3, fails: true,
+			lines: []string{"FAILED: 1 of 1 pieces", "medians are at least 10 % apart, and p < 0.05", "round 1:", "+29.9 %", "round 2:", "round 3:",
+				"trailers of the 5 commits in before..HEAD name kernel=other", "if it is meant, say so in the commit: \"Slower: kernel=x, the reason\""},
+			trailers: trailers{commits: 5, accepted: map[string]string{"kernel=other": "why"}}},
+		{says: "meant", costs: []int{1300}, rounds: 1, lines: []string{"slower, and meant: why"},
+			trailers: trailers{accepted: map[string]string{"kernel=x": "why"}}},
+		{says: "meant by a commit before the base, in a shallow clone", costs: []int{1300, 1300, 1300}, rounds: 3, fails: true,
+			lines:    []string{"name nothing", "a shallow clone", "abc names kernel=x and lies before the base"},
+			trailers: trailers{before: map[string]string{"kernel=x": "abc"}, shallow: true}},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			var out strings.Builder
+			g := compareGate{out: &out, counts: countsDefault}
+			compared := comparison{base: tree{revision: "before"}, trailers: c.trailers}
+			compared.build = func(round int) ([2]side, error) {
+				return [2]side{{name: "base", dir: t.TempDir(), binaries: answering(t, 1000)}, {name: "head", dir: t.TempDir(), binaries: answering(t, c.costs[round])}}, nil
+			}
+			err := g.judge(t.Context(), &compared, []string{"kernel=x"})
+			if errors.Is(err, errWorse) != c.fails || err != nil && !c.fails {
+				t.Errorf("the verdict is %v", err)
+			}
+			if len(compared.rounds) != c.rounds {
+				t.Errorf("%d rounds, want %d", len(compared.rounds), c.rounds)
+			}
+			for _, line := range c.lines {
+				if !strings.Contains(out.String(), line) {
+					t.Errorf("%q is not said", line)
+				}
+			}
+			if t.Failed() {
+				t.Log(out.String())
+			}
+		})
+	}
+}
+
+// TestLayoutsTakeTurns: each process of a side is of the next binary.
+func TestLayoutsTakeTurns(t *testing.T) {
+	s := side{name: "s", dir: t.TempDir(), binaries: append(answering(t, 100), answering(t, 900)...)}
+	for number, want := range []float64{101, 901, 101} {
+		v, err := s.serve(t.Context(), number)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := v.ask("work"); err != nil || got != want {
+			t.Errorf("process %d: %v, %v, want %v", number, got, err, want)
+		}
+		if err := v.end(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -89,8 +167,8 @@ func TestTurns(t *testing.T) {
 }
 
 func TestServerSaysWhatIsWrong(t *testing.T) {
-	s := side{name: "none", dir: t.TempDir(), binary: "/bin/false"}
-	v, err := s.serve(t.Context())
+	s := side{name: "none", dir: t.TempDir(), binaries: []string{"/bin/false"}}
+	v, err := s.serve(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 
 	"golang.org/x/perf/benchmath"
@@ -51,6 +52,11 @@ func (d *difference) percent() float64 {
 		return 0
 	}
 	return 100 * (d.after/d.before - 1)
+}
+
+// line is the difference as a table has it.
+func (d *difference) line() string {
+	return fmt.Sprintf("%12.0f ns %12.0f ns  %+6.1f %%  p=%.3f", d.before, d.after, d.percent(), d.p)
 }
 
 func (d *difference) worse() bool { return d.p < significantP && d.percent() >= worsePercent }

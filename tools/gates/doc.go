@@ -15,18 +15,23 @@
 // takes the processor away from goroutines by the clock, and fast paths follow
 // the processor's features. Pinned work is therefore built with a runtime of
 // which some lines are replaced (no seeds, no such thread), and runs with what
-// else can be switched off switched off. What remains is counted within one
-// function. Of kernels and tables it is the same to the instruction, run after
-// run and whatever else the machine does. A whole cycle has maps whose keys are
-// pointers; where the heap puts objects differs a little, and the count by less
-// than a thousandth.
+// else can be switched off switched off. What remains is counted while the work
+// runs: it switches callgrind on and off itself (internal/callgrind). Of kernels and
+// tables the count is the same to the instruction, run after run and whatever else the
+// machine does. A whole cycle has maps whose keys are pointers; where the heap puts
+// objects differs a little, and the count by less than a thousandth.
 //
 // # Comparing
 //
 // Time does differ from run to run, so it is never compared with a number that
 // was written down: base and head are built side by side and run A B B A on the
 // machine at hand. A difference counts when the Mann-Whitney test gives it a p
-// below 0.05, as benchstat does, and when the medians are a tenth apart, and when two
-// more rounds say the same: where a process finds its memory moves the figures of small
-// cycles by several percent.
+// below 0.05, as benchstat does, when the medians are a tenth apart, and when all of
+// three rounds say the same: where a process finds its memory moves the figures of small
+// cycles by several percent. Where the linker puts a function moves a short loop by a
+// fifth, and would do so in every round; each round is therefore of several binaries of
+// each side, with functions in another order in each.
+//
+// Work that comes to other plans in base and head is other work: it is named and not
+// compared.
 package main

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -92,6 +93,15 @@ func (g *instructionsGate) againstBase(ctx context.Context, got, want *golden) e
 		return err
 	}
 	fmt.Fprintf(g.out, "against %s:\n", base.name())
+	others, err := otherPlans(base.dir, g.root, sortedKeys(counts))
+	if err != nil {
+		return err
+	}
+	for _, name := range others {
+		fmt.Fprintf(g.out, notCompared, name)
+		delete(counts, name)
+	}
+	maps.DeleteFunc(got.Counts, func(name string, _ int64) bool { _, ok := counts[name]; return !ok })
 	return g.judge(got.Counts, counts)
 }
 
@@ -148,25 +158,29 @@ func (g *instructionsGate) count(ctx context.Context, t tree, only map[string]in
 	if err != nil {
 		return nil, err
 	}
+	names := work.that(counted)
 	if only != nil {
-		maps.DeleteFunc(work, func(n, _ string) bool { _, ok := only[n]; return !ok })
+		names = slices.DeleteFunc(names, func(n string) bool { _, ok := only[n]; return !ok })
 	}
-	return countAll(ctx, t, binary, work, g.env)
+	if len(names) == 0 {
+		return nil, fmt.Errorf("%w: no work of %s switches callgrind", errNoBase, t.name())
+	}
+	return countAll(ctx, t, binary, names, g.env)
 }
 
 // countAll counts as many pieces at a time as there are processors: counts do
 // not depend on what else runs.
-func countAll(ctx context.Context, t tree, binary string, work map[string]string, env []string) (map[string]int64, error) {
+func countAll(ctx context.Context, t tree, binary string, names []string, env []string) (map[string]int64, error) {
 	out := map[string]int64{}
 	var faults []error
 	var mu sync.Mutex
 	places := make(chan struct{}, runtime.NumCPU())
 	var running sync.WaitGroup
-	for name, function := range work {
+	for _, name := range names {
 		running.Go(func() {
 			places <- struct{}{}
 			defer func() { <-places }()
-			n, err := countOne(ctx, t, binary, name, function, env)
+			n, err := countOne(ctx, t, binary, name, env)
 			mu.Lock()
 			defer mu.Unlock()
 			out[name] = n
@@ -176,10 +190,6 @@ func countAll(ctx context.Context, t tree, binary string, work map[string]string
 	running.Wait()
 	return out, errors.Join(faults...)
 }
-
-// countedRegion is the function that is counted, with all that it calls, where
-// the work names no other.
-const countedRegion = "github.com/tonnage/tonnage/benches.pinnedRegion"
 
 // still is the environment of a process whose instructions are counted: one
 // processor, no collection, nothing by the clock or at random, and no fast
@@ -195,7 +205,7 @@ func still() []string {
 
 var collected = regexp.MustCompile(`(?m)^(?:summary|totals): (\d+)`)
 
-func countOne(ctx context.Context, t tree, binary, name, function string, env []string) (int64, error) {
+func countOne(ctx context.Context, t tree, binary, name string, env []string) (int64, error) {
 	dir, err := os.MkdirTemp("", "gates")
 	if err != nil {
 		return 0, err
@@ -203,7 +213,7 @@ func countOne(ctx context.Context, t tree, binary, name, function string, env []
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "callgrind.out")
 	_, err = output(ctx, filepath.Join(t.dir, "benches"), append(still(), env...), "valgrind", "--tool=callgrind", "--callgrind-out-file="+file,
-		"--toggle-collect="+function, binary, "-test.run", "^TestPinnedWork$", "-pinned", name)
+		"--collect-atstart=no", binary, "-test.run", "^TestPinnedWork$", "-pinned", name)
 	if err != nil {
 		return 0, err
 	}
@@ -217,27 +227,36 @@ func countOne(ctx context.Context, t tree, binary, name, function string, env []
 	}
 	n, err := strconv.ParseInt(string(m[1]), 10, 64)
 	if err == nil && n == 0 {
-		err = fmt.Errorf("%s: nothing was counted; is there a function %s?", name, function)
+		err = fmt.Errorf("%s: nothing was counted; the work has not switched callgrind on", name)
 	}
 	return n, err
 }
 
-// pinnedWork asks a test binary what work it has: names, with the function that
-// is counted.
-func pinnedWork(ctx context.Context, dir, binary string) (map[string]string, error) {
+// counted and timed are what can be done with pinned work, as the test binary
+// lists it.
+const (
+	counted = "counted"
+	timed   = "timed"
+)
+
+// workList is pinned work by name, with what can be done with it.
+type workList map[string][]string
+
+// that are the names of the work with which something can be done.
+func (w workList) that(can string) []string {
+	return slices.DeleteFunc(sortedKeys(w), func(name string) bool { return !slices.Contains(w[name], can) })
+}
+
+// pinnedWork asks a test binary what work it has.
+func pinnedWork(ctx context.Context, dir, binary string) (workList, error) {
 	out, err := output(ctx, dir, nil, binary, "-test.run", "^TestPinnedWork$", "-pinned", "list")
 	if err != nil {
 		return nil, err
 	}
-	work := map[string]string{}
+	work := workList{}
 	for line := range strings.Lines(out) {
-		f := strings.Fields(line)
-		if len(f) < 2 || f[0] != "pinned" {
-			continue
-		}
-		work[f[1]] = countedRegion
-		if len(f) > 2 {
-			work[f[1]] = f[2]
+		if f := strings.Fields(line); len(f) >= 2 && f[0] == "pinned" {
+			work[f[1]] = f[2:]
 		}
 	}
 	if len(work) == 0 {
@@ -247,18 +266,8 @@ func pinnedWork(ctx context.Context, dir, binary string) (map[string]string, err
 }
 
 func readGolden(path string) (*golden, error) {
-	raw, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return &golden{}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
 	g := &golden{}
-	if err := json.Unmarshal(raw, g); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return g, nil
+	return g, readJSON(path, g)
 }
 
 func writeGolden(path string, g *golden) error {

@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// side is one of two test binaries that are compared.
+// side is one of two programs that are compared.
 type side struct {
-	name   string
-	dir    string // to run in
-	binary string
-	env    []string // beside this process's
+	name     string
+	dir      string   // to run in
+	binaries []string // of the same code, laid out otherwise in each
+	env      []string // beside this process's
 }
 
 // serverEnv keeps the collector out of the figures: allocations have a gate of
@@ -32,10 +32,10 @@ type server struct {
 	said  strings.Builder
 }
 
-// serve starts a process. It must be ended.
-func (s *side) serve(ctx context.Context) (*server, error) {
+// serve starts a process of the binary whose turn it is. It must be ended.
+func (s *side) serve(ctx context.Context, number int) (*server, error) {
 	v := &server{side: s}
-	v.cmd = exec.CommandContext(ctx, s.binary, "-test.run", "^TestPinnedServe$", "-pinned", "serve")
+	v.cmd = exec.CommandContext(ctx, s.binaries[number%len(s.binaries)], "-test.run", "^TestPinnedServe$", "-pinned", "serve")
 	v.cmd.Dir = s.dir
 	v.cmd.Env = append(append(os.Environ(), serverEnv...), s.env...)
 	v.cmd.Stderr = &v.said

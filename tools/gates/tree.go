@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -18,8 +19,8 @@ const (
 	// baseDepth is how far back the base lies at most where nothing better is
 	// known: as many changes are judged together.
 	baseDepth = 20
-	// slowerTrailer, in a commit between base and head, accepts that what it
-	// names has become slower:
+	// slowerTrailer, in a commit that head has and the base has not, accepts that
+	// what it names has become slower:
 	//
 	//	Slower: kernel=put/rung=tiny, two more indexes are kept
 	slowerTrailer = "Slower"
@@ -44,7 +45,7 @@ func git(ctx context.Context, root string, args ...string) (string, error) {
 }
 
 // errNoBase says that there is nothing to compare with.
-var errNoBase = errors.New("no earlier revision has " + pinnedFile)
+var errNoBase = errors.New("there is no earlier revision to compare with")
 
 // candidates returns the revisions that may serve as base, best first: the one
 // that was asked for; or the merge base with the main branch; or, where head is
@@ -101,7 +102,7 @@ func baseTree(ctx context.Context, root, asked string, build func(tree) error) (
 			return tree{}, err
 		}
 		if err := build(t); err != nil {
-			last = fmt.Errorf("%s does not build: %w", rev, err)
+			last = fmt.Errorf("%s cannot be the base: %w", rev, err)
 			continue
 		}
 		return t, nil
@@ -131,14 +132,51 @@ func layOut(ctx context.Context, root, rev string) (tree, error) {
 // workDir is where this command keeps what it builds.
 func workDir(root string) string { return filepath.Join(root, "build", "gates") }
 
-// accepted returns what commits after the base say has become slower on
-// purpose, with their reason.
-func accepted(ctx context.Context, root, base string) (map[string]string, error) {
-	out, err := git(ctx, root, "log", "--format=%(trailers:key="+slowerTrailer+",valueonly,unfold)", base+"..HEAD")
+// trailers are what commits say has become slower on purpose, by the name of the
+// work.
+type trailers struct {
+	accepted map[string]string // by commits after the base: reasons
+	commits  int               // how many these are
+	before   map[string]string // by commits before it, which do not count: the commit
+	shallow  bool              // older commits are not in this checkout
+}
+
+// trailersSince reads the trailers of all commits that head has and the base has not,
+// of merged branches too. A trailer counts in the commit that makes the work slower,
+// or in a later one: a base that has the trailer has the slower work as well.
+func trailersSince(ctx context.Context, root, base string) (trailers, error) {
+	t := trailers{before: map[string]string{}}
+	const format = "--format=%(trailers:key=" + slowerTrailer + ",valueonly,unfold)"
+	out, err := git(ctx, root, "log", format, base+"..HEAD")
 	if err != nil {
-		return nil, err
+		return t, err
 	}
-	return parseSlower(out), nil
+	t.accepted = parseSlower(out)
+	if out, err = git(ctx, root, "rev-list", "--count", base+"..HEAD"); err != nil {
+		return t, err
+	}
+	if t.commits, err = strconv.Atoi(out); err != nil {
+		return t, err
+	}
+	if out, err = git(ctx, root, "rev-parse", "--is-shallow-repository"); err != nil {
+		return t, err
+	}
+	t.shallow = out == "true"
+	earlier, err := git(ctx, root, "log", "--format=%h", fmt.Sprintf("-%d", baseDepth), base)
+	if err != nil {
+		return t, err
+	}
+	for _, commit := range strings.Fields(earlier) {
+		if out, err = git(ctx, root, "log", "-1", format, commit); err != nil {
+			return t, err
+		}
+		for name := range parseSlower(out) {
+			if t.before[name] == "" {
+				t.before[name] = commit
+			}
+		}
+	}
+	return t, nil
 }
 
 // parseSlower reads "name, reason" a line.

@@ -92,8 +92,44 @@ func TestNothingToCompareWith(t *testing.T) {
 
 func TestAcceptedSlowdowns(t *testing.T) {
 	root := repository(t, "a", "b", "c")
-	got, err := accepted(t.Context(), root, "HEAD~2")
-	if err != nil || len(got) != 2 || got["work1"] != "why" || got["work2"] != "why" {
-		t.Errorf("got %v, %v", got, err)
+	got, err := trailersSince(t.Context(), root, "HEAD~2")
+	if err != nil || len(got.accepted) != 2 || got.accepted["work1"] != "why" || got.accepted["work2"] != "why" || got.commits != 2 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if len(got.before) != 1 || got.before["work0"] != revision(t, root, "HEAD~2") || got.shallow {
+		t.Errorf("before the base: %+v", got)
+	}
+}
+
+// TestTrailersOfMergedBranches: a branch that was merged after the base counts with
+// its commits, also those that are older than the base.
+func TestTrailersOfMergedBranches(t *testing.T) {
+	root := repository(t, "a", "b")
+	as := []string{"-c", "user.name=n", "-c", "user.email=e@x"}
+	for _, args := range [][]string{
+		{"checkout", "-q", "-b", "side", "HEAD~1"},
+		append(as, "commit", "-q", "--allow-empty", "-m", "on the branch", "-m", "Slower: branch, why"),
+		{"checkout", "-q", "main"},
+		append(as, "commit", "-q", "--allow-empty", "-m", "x"),
+		append(as, "merge", "-q", "--no-ff", "-m", "merge", "side"),
+	} {
+		if _, err := git(t.Context(), root, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := trailersSince(t.Context(), root, "HEAD~1")
+	if err != nil || got.accepted["branch"] != "why" || got.commits != 2 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestTrailersOfAShallowClone(t *testing.T) {
+	root, clone := repository(t, "a", "b", "c"), t.TempDir()
+	if _, err := git(t.Context(), clone, "clone", "-q", "--depth", "2", "file://"+root, "."); err != nil {
+		t.Fatal(err)
+	}
+	got, err := trailersSince(t.Context(), clone, "HEAD~1")
+	if err != nil || !got.shallow || got.accepted["work2"] != "why" {
+		t.Errorf("got %+v, %v", got, err)
 	}
 }
