@@ -62,6 +62,10 @@ LOAD_SESSIONS ?= 5000
 LOAD_RATE ?= 1000
 LOAD_ROLLUPS ?= 60000
 
+# What packages reach that make test leaves to make test-cluster: of all that tests from
+# nothing would compile, two thirds are it and what comes with it.
+KUBERNETES := k8s.io/client-go
+
 CACHE := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/tonnage
 LINT_KEY = $(shell { cat tools/go.mod tools/go.sum; $(GO) env GOVERSION GOOS GOARCH; } | sha256sum | cut -c1-16)
 LINT = $(CACHE)/lint/$(LINT_KEY)/golangci-lint
@@ -90,8 +94,8 @@ release: ## build/release: both binaries for linux on amd64, amd64 from v3 on, a
 ##@ Test
 
 .PHONY: test
-test: browser network build/stages ## the tests that need no Kubernetes, within ten minutes on a new machine
-	@TONNAGE_NO_KUBERNETES=1 build/stages test -vet=off ./...
+test: browser network build/stages ## the tests without Kubernetes and its libraries, within ten minutes on a new machine
+	@TONNAGE_NO_KUBERNETES=1 build/stages test -without=$(KUBERNETES) -vet=off ./...
 
 .PHONY: test-all
 test-all: build/stages ## Kubernetes, charts, scenarios, commands of the docs
@@ -102,8 +106,8 @@ nightly: build/stages ## end-to-end runs, soaks and 200,000 random fleets; hours
 	@build/stages run nightly
 
 .PHONY: test-cluster
-test-cluster: k8s-tools build/stages ## the operator's tests, against a real API server
-	@build/stages test -count=1 -vet=off ./operator/... ./internal/kubee2e
+test-cluster: k8s-tools build/stages ## the tests that make test leaves out: the operator, against a real API server
+	@build/stages test -with=$(KUBERNETES) -count=1 -vet=off ./...
 
 .PHONY: docs-check
 docs-check: ## links of the docs, and every command whose output a page shows

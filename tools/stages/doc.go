@@ -1,6 +1,8 @@
 // Command stages runs the stages of the tests, and shows that they advance.
 //
-//	stages test [GO-TEST-ARGUMENT…]   one go test, with progress and a summary
+//	stages test [GO-TEST-ARGUMENT…]   one go test, with progress and a summary; with
+//	                                  -with=LIBRARY only of packages that reach it, also
+//	                                  by their tests, with -without=LIBRARY of the others
 //	stages run SUITE                  every stage of a suite: test-all, ci or nightly
 //	stages table                      the stages and their budgets, as Markdown
 //
@@ -9,8 +11,8 @@
 // A stage is a target of the Makefile with a budget: the seconds that it takes
 // on two quiet cores from empty caches. The table in table.go is the single
 // source of both; docs/testing.md shows a copy, which a test compares. Every
-// stage of a suite runs, also after one that failed, and a table with one row
-// for each stage closes the output. A suite fails when one of its stages fails.
+// stage of a suite runs, also after one that failed. The ends of what failed stages
+// said, and a table with one row for each stage, close the output. A suite fails when one of its stages fails.
 //
 // # Budgets
 //

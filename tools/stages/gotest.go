@@ -18,6 +18,8 @@ import (
 const (
 	// lineBytesMax bounds one line of output of go test, which is one event.
 	lineBytesMax = 16 << 20
+	// failuresMax is how many failures the end of the output repeats.
+	failuresMax = 8
 	// slowestMax is how many packages the summary names.
 	slowestMax = 5
 )
@@ -40,11 +42,15 @@ type tally struct {
 	took    map[string]float64 // seconds, of packages that have ended
 	counts  struct{ passed, failed, without, tests, subtests, failedTests, skipped int }
 	skips   map[string]int // reasons
+	// failures are the ends of what failed tests said, and packages without one.
+	failures []string
+	failing  map[string]bool          // packages with a failed test
+	built    map[string]*bytes.Buffer // what the compiler said, by what it compiled
 }
 
 func newTally(out io.Writer, packages int) *tally {
 	return &tally{out: out, packages: packages, began: time.Now(), running: map[string]time.Time{},
-		output: map[string]map[string]*bytes.Buffer{}, took: map[string]float64{}, skips: map[string]int{}}
+		output: map[string]map[string]*bytes.Buffer{}, took: map[string]float64{}, skips: map[string]int{}, built: map[string]*bytes.Buffer{}, failing: map[string]bool{}}
 }
 
 // line takes one line of go test -json. What is no event is printed as it is.
@@ -57,6 +63,14 @@ func (t *tally) line(text []byte) {
 	switch {
 	case e.Action == "build-output":
 		_, _ = io.WriteString(t.out, e.Output)
+		if t.built[e.ImportPath] == nil {
+			t.built[e.ImportPath] = &bytes.Buffer{}
+		}
+		t.built[e.ImportPath].WriteString(e.Output)
+	case e.Action == "build-fail":
+		if said := t.built[e.ImportPath]; said != nil {
+			t.failures = append(t.failures, string(endOf(said.Bytes())))
+		}
 	case e.Action == "start":
 		t.running[e.Package] = time.Now()
 	case e.Action == "output" && strings.HasPrefix(e.Output, "=== "): // of go test -v
@@ -97,7 +111,10 @@ func (t *tally) testEnds(e event) {
 		if top {
 			t.counts.failedTests++
 		}
-		_, _ = t.out.Write(t.buffer(e.Package, e.Test).Bytes())
+		said := t.buffer(e.Package, e.Test).Bytes()
+		_, _ = t.out.Write(said)
+		t.failures = append(t.failures, e.Package+"\n"+string(endOf(said)))
+		t.failing[e.Package] = true
 	default:
 		return // it goes on
 	}
@@ -118,12 +135,17 @@ func (t *tally) packageEnds(e event) {
 		fmt.Fprintln(t.out, last(own))
 	case "fail":
 		t.counts.failed++
+		said := ""
 		for _, test := range slices.Sorted(maps.Keys(t.output[e.Package])) {
 			if test != "" { // it did not end
-				_, _ = t.out.Write(t.output[e.Package][test].Bytes())
+				said += t.output[e.Package][test].String()
 			}
 		}
-		_, _ = io.WriteString(t.out, own)
+		said += own
+		_, _ = io.WriteString(t.out, said)
+		if !t.failing[e.Package] {
+			t.failures = append(t.failures, string(endOf([]byte(said))))
+		}
 	}
 	delete(t.output, e.Package)
 }
@@ -173,7 +195,7 @@ func short(pkg string) string {
 	return strings.TrimPrefix(pkg, "github.com/tonnage/tonnage/")
 }
 
-// summary prints what came of all.
+// summary prints what came of all, and at its end once more what failed.
 func (t *tally) summary() {
 	c := t.counts
 	for _, why := range slices.Sorted(maps.Keys(t.skips)) {
@@ -195,15 +217,39 @@ func (t *tally) summary() {
 	fmt.Fprintf(t.out, "slowest packages: %s\n", strings.Join(names, ", "))
 	fmt.Fprintf(t.out, "%d packages passed, %d failed, %d have no tests; %d tests and %d subtests passed, %d failed, %d skipped; %.0f s\n",
 		c.passed, c.failed, c.without, c.tests, c.subtests, c.failedTests, c.skipped, time.Since(t.began).Seconds())
+	if len(t.failures) == 0 {
+		return
+	}
+	fmt.Fprintln(t.out, "what failed, once more:")
+	for _, said := range t.failures[:min(len(t.failures), failuresMax)] {
+		fmt.Fprintln(t.out, strings.TrimRight(said, "\n"))
+	}
+	if more := len(t.failures) - failuresMax; more > 0 {
+		fmt.Fprintf(t.out, "and %d more\n", more)
+	}
 }
 
 // goTest runs go test with more arguments and shows how it advances.
 func goTest(ctx context.Context, root string, out *printer, args []string) error {
 	stop := out.watch(func() string { return "    the go command lists the packages" })
-	packages := countPackages(ctx, root, args)
+	d, args := divisionOf(args)
+	packages, left := packagesOf(ctx, root, args), 0
+	shown := strings.Join(args, " ")
+	if d.library != "" {
+		all := len(packages)
+		var err error
+		if packages, err = d.choose(ctx, root, packages); err != nil {
+			stop()
+			return err
+		}
+		left, args = all-len(packages), append(flagsOf(args), packages...)
+	}
 	stop()
-	fmt.Fprintf(out, "go test %s: %d packages\n", strings.Join(args, " "), packages)
-	t := newTally(out, packages)
+	fmt.Fprintf(out, "go test %s: %d packages\n", shown, len(packages))
+	if left > 0 {
+		fmt.Fprintf(out, "%d more packages %s %s and are left out\n", left, d.leaves(), d.library)
+	}
+	t := newTally(out, len(packages))
 	read, write := io.Pipe()
 	cmd := command(ctx, root, out, append([]string{"go", "test", "-json"}, args...)...)
 	cmd.Stdout = write
@@ -258,21 +304,34 @@ func scan(from io.Reader) (lines <-chan []byte, failed <-chan error) {
 	return l, f
 }
 
-// countPackages is how many packages the arguments name; 0 when go list does not
-// say. Arguments behind the first flag with a value may be taken for packages, so
-// only patterns that begin with "./" count.
-func countPackages(ctx context.Context, root string, args []string) int {
-	list := []string{"list", "-find"} // their imports are not looked for
+// packagesOf lists the packages that the arguments name, in order; none when go list
+// does not say. Arguments behind the first flag with a value may be taken for
+// packages, so only patterns that begin with "./" count.
+func packagesOf(ctx context.Context, root string, args []string) []string {
+	list := []string{"-find"} // their imports are not looked for
 	for _, a := range args {
-		if strings.HasPrefix(a, "./") {
+		if isPattern(a) {
 			list = append(list, a)
 		}
 	}
-	cmd := exec.CommandContext(ctx, "go", list...)
+	text, err := goList(ctx, root, list)
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(text)
+}
+
+func isPattern(arg string) bool { return strings.HasPrefix(arg, "./") }
+
+// flagsOf are the arguments of go test that are no packages.
+func flagsOf(args []string) []string { return slices.DeleteFunc(slices.Clone(args), isPattern) }
+
+func goList(ctx context.Context, root string, args []string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"list"}, args...)...)
 	cmd.Dir = root
 	text, err := cmd.Output()
-	if err != nil {
-		return 0
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		err = fmt.Errorf("go list: %w\n%s", err, exit.Stderr)
 	}
-	return bytes.Count(text, []byte("\n"))
+	return string(text), err
 }

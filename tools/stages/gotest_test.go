@@ -62,6 +62,12 @@ func TestE(*testing.T) { fmt.Println("last words"); os.Exit(3) }
 			t.Errorf("the output has no %q:\n%s", want, text)
 		}
 	}
+	_, end, _ := strings.Cut(text, "what failed, once more:\n")
+	for _, want := range []string{"example.com/m/bad\n", "seven is not eight", "last words", "FAIL\texample.com/m/dead\t", "undefinedName"} {
+		if !strings.Contains(end, want) {
+			t.Errorf("the end of the output has no %q:\n%s", want, end)
+		}
+	}
 	if strings.Contains(text, "=== RUN") {
 		t.Errorf("lines that go test prints with -v only are shown:\n%s", text)
 	}

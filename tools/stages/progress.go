@@ -20,19 +20,23 @@ const (
 	tick = time.Second
 	// namesMax is how many packages or programs a line of progress names.
 	namesMax = 4
+	// endBytesMax bounds the end of what a stage or a test that failed said.
+	endBytesMax = 3000
 	// nameCharactersMax bounds the name of a program: some write all their
 	// arguments into it.
 	nameCharactersMax = 60
 )
 
 // printer passes output on, and prints a line of progress when there has been
-// none for silenceMax. It is safe for several writers.
+// none for silenceMax. It keeps the end of what was passed on, without progress. It is
+// safe for several writers.
 type printer struct {
 	mu      sync.Mutex
 	out     io.Writer
 	last    time.Time
 	midLine bool
 	silence time.Duration
+	end     []byte // since forget was called; may hold more than what is kept
 }
 
 func newPrinter(out io.Writer) *printer {
@@ -43,7 +47,36 @@ func newPrinter(out io.Writer) *printer {
 func (p *printer) Write(text []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.end = append(p.end, text...); len(p.end) > 2*endBytesMax {
+		p.end = append(p.end[:0], endOf(p.end)...)
+	}
 	return p.write(text)
+}
+
+// forget begins anew with what is kept.
+func (p *printer) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.end = p.end[:0]
+}
+
+// kept is the end of what was passed on.
+func (p *printer) kept() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return string(endOf(p.end))
+}
+
+// endOf is the last endBytesMax bytes of a text, from the beginning of a line on.
+func endOf(text []byte) []byte {
+	if len(text) <= endBytesMax {
+		return text
+	}
+	text = text[len(text)-endBytesMax:]
+	if i := bytes.IndexByte(text, '\n'); i >= 0 {
+		text = text[i+1:]
+	}
+	return text
 }
 
 func (p *printer) write(text []byte) (int, error) {

@@ -33,6 +33,7 @@ type result struct {
 	known  bool    // whether others is
 	cores  int     // of the machine
 	err    error
+	said   string // the end of its output, when it failed
 }
 
 // status is one word, or two.
@@ -69,6 +70,7 @@ func (r *runner) run(ctx context.Context, list []stage) []result {
 			break
 		}
 		fmt.Fprintf(r.out, "\n=== %d of %d: %s (make %s, budget %.0f s)\n", i+1, len(list), s.name, s.target, s.budget.Seconds())
+		r.out.forget()
 		began := usageNow()
 		stop := r.out.watch(func() string {
 			return fmt.Sprintf("    %s: %.0f s, running %s", s.name, time.Since(began.at).Seconds(), working(os.Getpid()))
@@ -78,15 +80,24 @@ func (r *runner) run(ctx context.Context, list []stage) []result {
 		ended := usageNow()
 		x := result{stage: s, took: ended.at.Sub(began.at), load: loadAverage(), cores: cores(), err: err}
 		x.others, x.known = others(began, ended)
+		if err != nil {
+			x.said = r.out.kept()
+		}
 		results = append(results, x)
 		fmt.Fprintf(r.out, "--- %s: %s in %.0f s\n", s.name, x.status(), x.took.Seconds())
 	}
 	return results
 }
 
-// report prints the table that closes a suite and says whether all is well.
+// report prints what stages said that failed, so that it stands at the end, then the
+// table that closes a suite, and says whether all is well.
 func report(out io.Writer, results []result, planned int) error {
 	const row = "%-32s %8s %8s %8s %8s  %s\n"
+	for _, r := range results {
+		if r.err != nil {
+			fmt.Fprintf(out, "\n=== %s failed (%v); the end of its output:\n%s\n", r.stage.name, r.err, strings.TrimRight(r.said, "\n"))
+		}
+	}
 	fmt.Fprintf(out, "\n"+row, "stage", "seconds", "budget", "load", "others", "status")
 	var failed []string
 	var took, budget time.Duration

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -144,12 +145,14 @@ func TestOwnWorkIsNotOthers(t *testing.T) {
 func TestEveryStageRuns(t *testing.T) {
 	var out bytes.Buffer
 	var ran []string
-	r := runner{out: newPrinter(&out), make: func(_ context.Context, target string) error {
+	printed := newPrinter(&out)
+	r := runner{out: printed, make: func(_ context.Context, target string) error {
 		ran = append(ran, target)
+		_, err := fmt.Fprintf(printed, "early words of %s\n%s\nlast words of %s\n", target, strings.Repeat("x\n", endBytesMax), target)
 		if target == "b" {
-			return errors.New("exit status 2")
+			err = errors.New("exit status 2")
 		}
-		return nil
+		return err
 	}}
 	list := []stage{{"first", "a", time.Minute, nil}, {"second", "b", time.Minute, nil}, {"third", "c", time.Minute, nil}}
 	results := r.run(t.Context(), list)
@@ -159,6 +162,10 @@ func TestEveryStageRuns(t *testing.T) {
 	}
 	if err == nil || err.Error() != "failed: second" {
 		t.Errorf("error %v, want failed: second", err)
+	}
+	_, end, _ := strings.Cut(out.String(), "=== second failed (exit status 2); the end of its output:\n")
+	if !strings.Contains(end, "last words of b\n") || strings.Contains(end, "early words") || strings.Contains(end, "of a\n") || strings.Contains(end, "of c\n") {
+		t.Errorf("what the failed stage said does not stand at the end:\n%s", end)
 	}
 	for _, want := range []string{`(?m)^second +0 +60 +[0-9.]+ +([0-9.]+|\?) +FAILED$`, `(?m)^all .* 2 of 3 ok$`} {
 		if !regexp.MustCompile(want).MatchString(out.String()) {
