@@ -131,9 +131,22 @@ func (m *Machine) Validate(hosts bool) error {
 // all together have at most LabelsBytesMax bytes, every key passes CheckName and
 // every value CheckText. Of several faults it names the one of the first key.
 func CheckLabels(labels map[string]string) error {
-	if n := LabelBytes(labels); n > LabelsBytesMax {
+	n, sound := 0, true
+	for k, v := range labels {
+		n += len(k) + len(v)
+		sound = sound && k != "" && len(k) <= NameBytesMax && plain(k) && plain(v)
+	}
+	if n > LabelsBytesMax {
 		return fmt.Errorf("labels have %d bytes together; at most %d are accepted", n, LabelsBytesMax)
 	}
+	if sound {
+		return nil
+	}
+	return firstLabelFault(labels)
+}
+
+// firstLabelFault is CheckLabels but for the bytes of all together.
+func firstLabelFault(labels map[string]string) error {
 	var first error
 	at := ""
 	for k, v := range labels {
@@ -148,15 +161,6 @@ func CheckLabels(labels map[string]string) error {
 		}
 	}
 	return first
-}
-
-// LabelBytes returns how long all keys and values of labels are together.
-func LabelBytes(labels map[string]string) int {
-	n := 0
-	for k, v := range labels {
-		n += len(k) + len(v)
-	}
-	return n
 }
 
 // shortID returns the id, or the beginning of one that is too long, for errors.
@@ -188,12 +192,10 @@ func (m *Machine) ValidateRest(hosts bool) error {
 
 // contents says what is wrong with a field by itself, "" = nothing.
 func (m *Machine) contents() string {
-	if err := CheckName(m.ID); err != nil {
-		return "id " + err.Error()
-	}
-	for i, name := range [...]string{m.Host, m.Cluster, m.InstanceType, m.Zone} {
-		if err := CheckOptionalName(name); err != nil {
-			return [...]string{"host", "cluster", "instanceType", "zone"}[i] + " " + err.Error()
+	if m.ID == "" || max(len(m.ID), len(m.Host), len(m.Cluster), len(m.InstanceType), len(m.Zone)) > NameBytesMax ||
+		!(plain(m.ID) && plain(m.Host) && plain(m.Cluster) && plain(m.InstanceType) && plain(m.Zone)) {
+		if fault := m.nameFault(); fault != "" {
+			return fault
 		}
 	}
 	if n := len(m.Assigned.Group); n > NameBytesMax {
@@ -207,6 +209,19 @@ func (m *Machine) contents() string {
 	}
 	if !m.Resources.Canonical() || !m.Allocatable.Canonical() {
 		return "resources and allocatable must be sorted by name, each name once and each value positive"
+	}
+	return ""
+}
+
+// nameFault says what is wrong with a name, "" = nothing.
+func (m *Machine) nameFault() string {
+	if err := CheckName(m.ID); err != nil {
+		return "id " + err.Error()
+	}
+	for i, name := range [...]string{m.Host, m.Cluster, m.InstanceType, m.Zone} {
+		if err := CheckOptionalName(name); err != nil {
+			return [...]string{"host", "cluster", "instanceType", "zone"}[i] + " " + err.Error()
+		}
 	}
 	return ""
 }

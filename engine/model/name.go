@@ -49,7 +49,15 @@ func CheckOptionalName[T string | []byte](name T) error {
 // Its length is for others to bound; it may be empty. The error is as that of
 // CheckName.
 func CheckText[T string | []byte](text T) error {
-	for i := plainPrefix(text); i < len(text); {
+	if plain(text) {
+		return nil
+	}
+	return checkRunes(text)
+}
+
+// checkRunes is CheckText, character by character.
+func checkRunes[T string | []byte](text T) error {
+	for i := 0; i < len(text); {
 		if c := text[i]; c >= ' ' && c < 0x7f {
 			i++
 			continue
@@ -66,20 +74,26 @@ func CheckText[T string | []byte](text T) error {
 	return nil
 }
 
-// plainPrefix returns how many bytes at the beginning of a text are certainly
-// printable ASCII. It looks at eight at a time.
-func plainPrefix[T string | []byte](text T) int {
+// plain reports whether a text is nothing but printable ASCII, as nearly all are. It
+// looks at eight bytes at a time, and in the end at the last eight, some of them again.
+func plain[T string | []byte](text T) bool {
+	// The highest bit of a byte is set in odd for those below ' ', for DEL and above it.
 	const ones = 0x0101010101010101
-	i := 0
-	for ; i+8 <= len(text); i += 8 {
-		x := uint64(text[i]) | uint64(text[i+1])<<8 | uint64(text[i+2])<<16 | uint64(text[i+3])<<24 |
-			uint64(text[i+4])<<32 | uint64(text[i+5])<<40 | uint64(text[i+6])<<48 | uint64(text[i+7])<<56
-		// The highest bit of a byte is set for those below ' ', for DEL and above it.
-		if ((x-' '*ones)|x|(x+ones))&(0x80*ones) != 0 {
-			break
+	odd := uint64(0)
+	if len(text) < 8 {
+		for i := range len(text) {
+			x := uint64(text[i])
+			odd |= (x - ' ') | x | (x + 1)
 		}
+		return odd&0x80 == 0
 	}
-	return i
+	for i := 0; i < len(text); i += 8 {
+		eight := text[min(i, len(text)-8):][:8]
+		x := uint64(eight[0]) | uint64(eight[1])<<8 | uint64(eight[2])<<16 | uint64(eight[3])<<24 |
+			uint64(eight[4])<<32 | uint64(eight[5])<<40 | uint64(eight[6])<<48 | uint64(eight[7])<<56
+		odd |= (x - ' '*ones) | x | (x + ones)
+	}
+	return odd&(0x80*ones) == 0
 }
 
 func checkBounded[T string | []byte](name T) error {

@@ -77,10 +77,18 @@ func (t *Table) Put(m *model.Machine) error {
 
 // PutRow is Put and returns the machine's row.
 func (t *Table) PutRow(m *model.Machine) (columnar.Row, error) {
-	if err := m.Validate(false); err != nil {
+	r, found := t.ids.find(m.ID)
+	known := found && t.labels.same(t.cols.labels[r], m.Zone, m.Labels)
+	var err error
+	if known { // the labels have passed
+		err = m.ValidateRest(false)
+	} else {
+		err = m.Validate(false)
+	}
+	if err != nil {
 		return 0, err
 	}
-	return t.put(m, 0)
+	return t.put(m, 0, known)
 }
 
 // PutShared is PutRow for a machine whose labels many share, as those of a listing:
@@ -94,11 +102,12 @@ func (t *Table) PutShared(m *model.Machine, labels uint64) (columnar.Row, error)
 	if err := m.ValidateRest(false); err != nil {
 		return 0, err
 	}
-	return t.put(m, labels)
+	return t.put(m, labels, false)
 }
 
 // put is PutShared for a machine that is valid; labels = 0: they have no number.
-func (t *Table) put(m *model.Machine, labels uint64) (columnar.Row, error) {
+// With known set, the machine's row has its zone and labels already.
+func (t *Table) put(m *model.Machine, labels uint64, known bool) (columnar.Row, error) {
 	if t.ids.len() >= MachinesMax {
 		if _, found := t.ids.find(m.ID); !found {
 			return 0, fmt.Errorf("machine %q: the table holds %d machines; no more are accepted", m.ID, MachinesMax)
@@ -115,7 +124,7 @@ func (t *Table) put(m *model.Machine, labels uint64) (columnar.Row, error) {
 		t.grow(int(r) + 1)
 	}
 	t.describe(m, shape)
-	t.fill(r, m, labels)
+	t.fill(r, m, labels, known)
 	t.enter(r)
 	if t.overgrown {
 		t.resplit()
@@ -192,12 +201,12 @@ func (t *Table) describe(m *model.Machine, shape uint32) {
 	}
 }
 
-// fill writes a machine's fields into its row, apart from what t.next says. The
-// row is in no class and no index.
-func (t *Table) fill(r columnar.Row, m *model.Machine, labels uint64) {
+// fill writes a machine's fields into its row, apart from what t.next says, and from
+// zone and labels if they are known. The row is in no class and no index.
+func (t *Table) fill(r columnar.Row, m *model.Machine, labels uint64, known bool) {
 	c := &t.cols
 	c.state[r], c.capacity[r] = m.State, m.CapacityType
-	if labels != 0 || !t.labels.same(c.labels[r], m.Zone, m.Labels) {
+	if !known {
 		old := c.labels[r]
 		c.labels[r] = t.labels.holdShared(labels, m.Zone, m.Labels)
 		t.labels.release(old)
@@ -285,7 +294,7 @@ func (t *Table) Remove(id string) bool {
 		return false
 	}
 	t.leave(r)
-	t.fill(r, &model.Machine{}, 0)
+	t.fill(r, &model.Machine{}, 0, false)
 	t.ids.remove(r)
 	t.note(r)
 	return true
