@@ -73,9 +73,11 @@ func (p *profileCache) number(key []byte, b *demand.Builder) (uint32, error) {
 		if p.used = append(p.used, at); len(p.used) > ProfilesMax {
 			return 0, fmt.Errorf("has different requirements, spread, priority or penalties than %d rows before it, all different; report fewer kinds", ProfilesMax)
 		}
-		held, err := x.under(p.limits)
-		if err != nil {
-			return 0, err
+		held := x.profile
+		if p.limits != policy.None() { // else there is no need to look at the profile, which may lie anywhere
+			if held, err = x.under(p.limits); err != nil {
+				return 0, err
+			}
 		}
 		x.round, x.number, x.above = p.round, b.Profile(held), held != x.profile
 	}
