@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -23,13 +24,20 @@ import (
 	"github.com/tonnage/tonnage/internal/processtest"
 )
 
-// What a tenant may cost its neighbours: the slowest of 100 acknowledgements takes
-// at most neighboursTimesMax times as long beside it as without it. Below
-// neighboursFloor the factor says nothing: that is a few time slices of the
-// scheduler on a machine whose cores a cycle keeps busy.
+// What a tenant may cost its neighbours: 99 of 100 acknowledgements take at most
+// neighboursTimesMax times as long beside it as without it, where both were measured
+// in turns in one run.
 const (
 	neighboursTimesMax = 5
-	neighboursFloor    = 50 * time.Millisecond
+	// neighboursFloor is how long they may take whatever the factor is. Alone, an
+	// acknowledgement takes about a millisecond, and one that finds every core at work
+	// waits for one or two time slices of 10 ms: that of the Go scheduler, whose poller
+	// then looks at connections every 10 ms too, and that of the kernel. So the factor
+	// says something only where the machine is slow for others' sake.
+	neighboursFloor = 50 * time.Millisecond
+	// neighboursTurns is how often each is measured, so that what else the machine
+	// does weighs on both.
+	neighboursTurns = 3
 )
 
 const (
@@ -178,7 +186,7 @@ func (s *operatorSession) acknowledged() error {
 }
 
 // watchNeighbours has clusters report for a while, each about once a second, and
-// returns how long the acknowledgements took, sorted.
+// returns how long the acknowledgements took.
 func watchNeighbours(t *testing.T, address, name string, rounds int) []time.Duration {
 	t.Helper()
 	const every = 1100 * time.Millisecond
@@ -222,12 +230,11 @@ func watchNeighbours(t *testing.T, address, name string, rounds int) []time.Dura
 		})
 	}
 	all.Wait()
-	slices.Sort(took)
 	return took
 }
 
 // attackAsTenant reports the largest roll-up again and again, another one each time, over
-// ever new sessions, and answers nothing that it is asked. It returns how many were
+// ever new sessions, and answers nothing that it is asked. It tells of each that was
 // acknowledged.
 func attackAsTenant(ctx context.Context, address string, frames [][]byte, acked func()) {
 	for n := 0; ctx.Err() == nil; {
@@ -246,31 +253,16 @@ func attackAsTenant(ctx context.Context, address string, frames [][]byte, acked 
 	}
 }
 
-// TestNoisyNeighbour: a tenant that does the worst that its limits allow does not
-// make the shard's answers to others slow.
-func TestNoisyNeighbour(t *testing.T) {
-	rounds := 5
-	if *soak {
-		rounds = 40
-	}
-	dir := t.TempDir()
-	provider, sessions := freeport.Take(t), freeport.Take(t)
-	processtest.Start(t, "provider", "--listen="+provider, "--metrics-addr=0", "--data-dir="+filepath.Join(dir, "provider"), "--latency=5ms", "--seed-file="+contendedFleet(t))
-	shard := processtest.Start(t, "shard", "--provider-addr="+provider, "--listen="+sessions, "--metrics-addr="+freeport.Take(t), "--data-dir="+filepath.Join(dir, "shard"), "--log-level=error")
-	processtest.Eventually(t, time.Minute, "the shard lists", func() bool { return shard.Get("/readyz") != "" })
-	frames := [][]byte{encodedFrame(t, rollupOf("tenant", tenantNeeds(0))), encodedFrame(t, rollupOf("tenant", tenantNeeds(1)))}
-
-	bystander(t, sessions)
-	watchNeighbours(t, sessions, "warm", 1)
-	alone := watchNeighbours(t, sessions, "alone", rounds)
-
+// besideTenant runs watch while the tenant attacks, from its first acknowledgement on,
+// then has it report nothing, and returns how many of its roll-ups were acknowledged.
+func besideTenant(t *testing.T, address string, frames [][]byte, watch func()) (acks int) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	first := make(chan struct{})
-	acks := 0
 	var attacker sync.WaitGroup
 	attacker.Go(func() {
-		attackAsTenant(ctx, sessions, frames, func() {
+		attackAsTenant(ctx, address, frames, func() {
 			if acks++; acks == 1 {
 				close(first)
 			}
@@ -281,19 +273,66 @@ func TestNoisyNeighbour(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("the tenant's roll-up is not acknowledged")
 	}
-	beside := watchNeighbours(t, sessions, "beside", rounds)
+	watch()
 	cancel()
 	attacker.Wait()
-
-	p99 := func(took []time.Duration) time.Duration { return took[len(took)*99/100] }
-	t.Logf("acknowledged after, alone: %v (median), %v (99 of 100); beside the tenant: %v, %v; the tenant sent %d bytes %d times; %v cycles of %.0f ms on average",
-		alone[len(alone)/2], p99(alone), beside[len(beside)/2], p99(beside), len(frames[0]), acks,
-		shard.Metric("bigfleet_shard_cycle_duration_seconds_count"),
-		1000*shard.Metric("bigfleet_shard_cycle_duration_seconds_sum")/max(shard.Metric("bigfleet_shard_cycle_duration_seconds_count"), 1))
-	if limit := max(neighboursTimesMax*p99(alone), neighboursFloor); p99(beside) > limit && !processtest.Race {
-		t.Errorf("beside the tenant 99 of 100 acknowledgements take %v, want at most %v: %d times the %v without it, or %v", p99(beside), limit, neighboursTimesMax, p99(alone), neighboursFloor)
+	s, err := openSession(t.Context(), address, "tenant")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if acks < 2 {
-		t.Errorf("%d of the tenant's roll-ups were acknowledged: it does not attack", acks)
+	defer s.conn.Close()
+	if err := s.stream.SendMsg(encodedFrame(t, rollupOf("tenant", nil))); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.acknowledged(); err != nil {
+		t.Fatal(err)
+	}
+	return acks
+}
+
+// TestNoisyNeighbour: a tenant that does the worst that its limits allow does not
+// make the shard's answers to others slow.
+func TestNoisyNeighbour(t *testing.T) {
+	rounds := 3
+	if *soak {
+		rounds = 30
+	}
+	dir := t.TempDir()
+	provider, sessions := freeport.Take(t), freeport.Take(t)
+	source := processtest.Start(t, "provider", "--listen="+provider, "--metrics-addr=0", "--data-dir="+filepath.Join(dir, "provider"), "--latency=5ms", "--seed-file="+contendedFleet(t))
+	shard := processtest.Start(t, "shard", "--provider-addr="+provider, "--listen="+sessions, "--metrics-addr="+freeport.Take(t), "--data-dir="+filepath.Join(dir, "shard"), "--log-level=error")
+	processtest.Eventually(t, time.Minute, "the shard lists", func() bool { return shard.Get("/readyz") != "" })
+	frames := [][]byte{encodedFrame(t, rollupOf("tenant", tenantNeeds(0))), encodedFrame(t, rollupOf("tenant", tenantNeeds(1)))}
+	cycles := func() float64 { return shard.Metric("bigfleet_shard_cycle_duration_seconds_count") }
+
+	bystander(t, sessions)
+	watchNeighbours(t, sessions, "warm", 1)
+	var alone, beside []time.Duration
+	acks, began := 0, processorsNow(t, source, shard)
+	for range neighboursTurns {
+		calm := cycles() + 2 // the first of them may have begun with the tenant's rows
+		processtest.Eventually(t, time.Minute, "the shard has decided without the tenant", func() bool { return cycles() >= calm })
+		alone = append(alone, watchNeighbours(t, sessions, "alone", rounds)...)
+		acks += besideTenant(t, sessions, frames, func() {
+			beside = append(beside, watchNeighbours(t, sessions, "beside", rounds)...)
+		})
+	}
+	if acks <= neighboursTurns {
+		t.Errorf("%d of the tenant's roll-ups were acknowledged in %d turns: it does not attack", acks, neighboursTurns)
+	}
+	p99 := func(took []time.Duration) time.Duration {
+		slices.Sort(took)
+		return took[len(took)*99/100]
+	}
+	without, with, others := p99(alone), p99(beside), processorsNow(t, source, shard).othersSince(began)
+	t.Logf("acknowledged after, %d of each: alone %v (median), %v (99 of 100); beside the tenant %v, %v, %.1f times as long; the tenant sent %d bytes %d times; %v cycles of %.0f ms on average; others used %.2f of %d processors",
+		len(alone), alone[len(alone)/2], without, beside[len(beside)/2], with, float64(with)/float64(without), len(frames[0]), acks,
+		cycles(), 1000*shard.Metric("bigfleet_shard_cycle_duration_seconds_sum")/max(cycles(), 1), others, runtime.NumCPU())
+	switch limit := max(neighboursTimesMax*without, neighboursFloor); {
+	case with <= limit || processtest.Race:
+	case others > othersShareMax*float64(runtime.NumCPU()):
+		t.Logf("not judged, since others kept the machine busy: it would be at most %v", limit)
+	default:
+		t.Errorf("beside the tenant 99 of 100 acknowledgements take %v, want at most %v: %d times the %v without it, or %v", with, limit, neighboursTimesMax, without, neighboursFloor)
 	}
 }
