@@ -45,9 +45,9 @@ type Outcome struct {
 	Actions map[Stage]map[string]int
 	Undone  map[Stage]int
 	Lost    int
-	// SatisfiedFrom is the cycle from which on a Need was satisfied to the end of the stage, by stage and
-	// name; Needs that are unsatisfied at its end are left out. Cycles count from the beginning of the stage.
-	SatisfiedFrom map[Stage]map[string]int
+	// Needs says from which cycle of a stage on each Need was satisfied to its end, 0 = it is not at the
+	// end, by stage and name.
+	Needs map[Stage]map[string]int
 }
 
 // ErrRestless says that a stage of a closed loop ended with actions.
@@ -61,7 +61,7 @@ const loopQuiet = 10
 func (c *Course) Play(ctx context.Context) (Outcome, error) {
 	r := newRun(&c.Scenario)
 	r.compareEvery = 0
-	out := Outcome{Rest: r.summary.Rest, Actions: map[Stage]map[string]int{}, Undone: map[Stage]int{}, SatisfiedFrom: map[Stage]map[string]int{}}
+	out := Outcome{Rest: r.summary.Rest, Actions: map[Stage]map[string]int{}, Undone: map[Stage]int{}, Needs: map[Stage]map[string]int{}}
 	if err := r.start(); err != nil {
 		return out, err
 	}
@@ -112,7 +112,7 @@ func (c *Course) needsOf(cluster string) []Need {
 func (c *Course) stage(ctx context.Context, r *run, stage Stage, out *Outcome) error {
 	began, quiet := r.cycle, 0
 	count, since := map[string]int{}, map[string]int{}
-	out.Actions[stage], out.SatisfiedFrom[stage] = count, since
+	out.Actions[stage], out.Needs[stage] = count, since
 	for n := 1; n <= c.StageCycles; n++ {
 		x, err := r.step(ctx, began+n)
 		if err != nil {
@@ -141,8 +141,8 @@ func (r *run) noteSatisfied(since map[string]int, unsatisfied []string, cycle in
 	for _, names := range r.names {
 		for _, name := range names {
 			if slices.Contains(unsatisfied, name) {
-				delete(since, name)
-			} else if _, known := since[name]; !known {
+				since[name] = 0
+			} else if since[name] == 0 {
 				since[name] = cycle
 			}
 		}

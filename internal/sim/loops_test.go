@@ -4,7 +4,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"maps"
 	"math/rand/v2"
+	"os"
+	"slices"
 	"testing"
 
 	"github.com/tonnage/tonnage/engine/model"
@@ -16,6 +20,7 @@ var (
 	loopSeed  = flag.Int64("loop-seed", 0, "run only the loop of this seed")
 	loopFrom  = flag.Int64("loop-from", 1, "seed of the first loop")
 	loopState = flag.String("loop-state", "", "file that keeps how far the loops are; a run that ends early is gone on with")
+	loopTimes = flag.String("loop-times", "", "file for when each Need was satisfied for good: a line of seed, stage, Need and cycle of the stage, 0 = not at its end")
 	loopWhole = flag.Bool("loop-whole", false, "run every stage to its end, also when the world has come to rest")
 )
 
@@ -94,6 +99,33 @@ func loop(t *testing.T, seed int64, change func(fleet.World) fleet.World) played
 	return played{o, err}
 }
 
+// timesFile opens the file of -loop-times.
+func timesFile(t *testing.T) io.Writer {
+	t.Helper()
+	if *loopTimes == "" {
+		return io.Discard
+	}
+	f, err := os.Create(*loopTimes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+// writeTimes writes when each Need was satisfied for good.
+func (p *played) writeTimes(out io.Writer, seed int64) {
+	for _, stage := range slices.Sorted(maps.Keys(p.Needs)) {
+		for _, name := range slices.Sorted(maps.Keys(p.Needs[stage])) {
+			fmt.Fprintln(out, seed, stage, name, p.Needs[stage][name])
+		}
+	}
+}
+
 // TestClosedLoops: random worlds come to rest in each stage of a closed loop, and few of them
 // undo anything on the way.
 func TestClosedLoops(t *testing.T) {
@@ -104,11 +136,13 @@ func TestClosedLoops(t *testing.T) {
 	case testing.Short():
 		n = min(n, loopsShort)
 	}
+	times := timesFile(t)
 	s := newSoak(t, *loopState, first, fmt.Sprintf("loops from %d, whole stages: %v", first, *loopWhole))
 	if s.Worlds < n {
 		inOrder(s.Next, func(seed int64) played { return loop(t, seed, asDrawn) }, func(seed int64, p played) bool {
 			s.take(t, seed, &p.Outcome, p.err)
 			s.speak(t, fmt.Sprintf("%d worlds", n))
+			p.writeTimes(times, seed)
 			return s.Worlds < n
 		})
 	}
