@@ -5,8 +5,6 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
@@ -137,7 +135,11 @@ func (p *pass) findHeldForFolds() {
 
 // heldHash hashes what decides of a machine that is held for an owner.
 func heldHash(o *model.Owner, class uint32, draining bool) uint64 {
-	h := xxhash.Sum64String(o.Group) ^ bits.RotateLeft64(o.Fingerprint, 17) ^ uint64(class)<<1
+	group := digest(fnvOffset)
+	for i := range len(o.Group) {
+		group.add(uint64(o.Group[i]))
+	}
+	h := uint64(group) ^ bits.RotateLeft64(o.Fingerprint, 17) ^ uint64(class)<<1
 	if draining {
 		h ^= 1
 	}

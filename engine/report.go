@@ -281,7 +281,7 @@ func (l *lane) keepAdopted() {
 // Digest returns a number that differs, in all likelihood, between two plans
 // for one input that say different things. O(rows + machines).
 func (p *Plan) Digest() uint64 {
-	h := digest(14695981039346656037)
+	h := digest(fnvOffset)
 	for _, a := range p.Actions {
 		h.add(uint64(a.Machine), uint64(a.Kind)<<32|uint64(a.Reason), uint64(a.Need), uint64(a.GraceSeconds)<<32|uint64(uint32(a.PreemptorPriority)))
 	}
@@ -309,6 +309,9 @@ func (p *Plan) Digest() uint64 {
 	}
 	return uint64(h)
 }
+
+// fnvOffset is where FNV-1a begins.
+const fnvOffset = 14695981039346656037
 
 // digest is FNV-1a over words.
 type digest uint64
