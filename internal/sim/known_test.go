@@ -45,10 +45,10 @@ type known struct {
 }
 
 var knownRuns = map[string]known{
-	"below-its-minimum-a":             {broken: sim.GangsWhole},
+	"below-its-minimum-a":             {},
 	"below-its-minimum-b":             {broken: sim.GangsWhole},
 	"bought-and-deleted":              {undone: 1},
-	"bound-and-preempted":             {undone: 2},
+	"bound-and-preempted":             {undone: 1},
 	"preempted-and-bound-back":        {undone: 1},
 	"preempts-with-nothing-under-way": {broken: sim.SteadyPreemption},
 }

@@ -37,8 +37,8 @@ const (
 
 // What is known to be at fault, of 1,000 worlds of TestClosedLoops; docs/coming-to-rest.md says what it is.
 const (
-	undoingMost  = 320
-	brokenMost   = 15
+	undoingMost  = 190
+	brokenMost   = 3
 	restlessMost = 0
 	// of 500 worlds of one size, without gangs
 	alikeBrokenMost = 1

@@ -38,10 +38,10 @@ var (
 
 // stages are all stages, in the order in which they run.
 var stages = []stage{
-	{"tests", "test", 275 * time.Second, onlyCI},
+	{"tests", "test", 400 * time.Second, onlyCI},
 	{"Kubernetes binaries", "k8s-tools", 340 * time.Second, both},
-	{"operator and API server", "test-cluster", 180 * time.Second, both},
-	{"pods in one cluster", "e2e-short", 90 * time.Second, both},
+	{"operator and API server", "test-cluster", 120 * time.Second, both},
+	{"pods in one cluster", "e2e-short", 60 * time.Second, both},
 	{"charts", "charts", 60 * time.Second, both},
 	{"scenarios", "scenarios", 15 * time.Second, both},
 	{"commands of the docs", "docs-check", 15 * time.Second, both},
@@ -60,8 +60,8 @@ var stages = []stage{
 	{"two sockets", "test-numa", 80 * time.Second, onlyCI},
 	{"allocations, counters and plans", "gates-exact", 30 * time.Second, onlyCI},
 	{"instructions", "gates-instructions", 30 * time.Second, onlyCI},
-	{"base and head", "gates-compare", 75 * time.Second, onlyCI},
-	{"gates that are tried", "gates-try", 60 * time.Second, onlyCI},
+	{"base and head", "gates-compare", 60 * time.Second, onlyCI},
+	{"gates that are tried", "gates-try", 40 * time.Second, onlyCI},
 	{"two clusters, and faults", "e2e", 30 * time.Minute, night},
 	{"kills of a shard", "soak-restart", 20 * time.Minute, night},
 	{"kills while machines move", "soak-moves", 30 * time.Minute, night},
