@@ -45,7 +45,6 @@ type lane struct {
 	// claimed, of the classes that live has.
 	heads        []uint32
 	live         []uint64
-	configured   uint32              // how many machines of the cluster are
 	creatingFrom uint32              // from which place on they are being created
 	rows         roaring.IntIterator // over a set of machines
 	probes       int64

@@ -20,7 +20,7 @@ import (
 
 // openCluster makes a cluster the one whose needs are credited.
 func (l *lane) openCluster(c int) {
-	l.bound, l.configured = l.s.BoundOf(c), uint32(l.s.Configured(c))
+	l.bound = l.s.BoundOf(c)
 	l.heads, l.live = grown(l.heads, len(l.s.Classes)), resize(l.live, (len(l.s.Classes)+63)/64)
 	for _, g := range l.s.GroupsOf(c) {
 		l.heads[g.Class] = g.First + 1

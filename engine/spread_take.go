@@ -3,7 +3,6 @@ package engine
 import (
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/tonnage/tonnage/columnar"
 )
@@ -24,10 +23,7 @@ func (l *lane) acquireDealt(need int32, k *kind) {
 		d := l.dealFor(need, k, stage)
 		l.openDeal(d, need, k, stage)
 		for l.lacks != 0 {
-			r := l.nextOwn(k)
-			if r == columnar.None {
-				r = l.nextDealt(d, k, stage)
-			}
+			r := l.nextDealt(d, k, stage)
 			if r == columnar.None {
 				break
 			}
@@ -97,35 +93,6 @@ func (d *spreadDeal) noteTaken(p *pass, r columnar.Row) {
 		}
 		f.known = f.known && v != f.witness
 	}
-}
-
-// nextOwn returns the machine held for the need that it takes next. What is held
-// for it was allowed when it was bought or freed.
-func (l *lane) nextOwn(k *kind) columnar.Row {
-	best := columnar.None
-	for _, r := range l.dealt.own {
-		if l.claimed(r) || !l.helps(r) {
-			continue
-		}
-		if best == columnar.None || l.ownBefore(k, r, best) {
-			best = r
-		}
-	}
-	return best
-}
-
-// ownBefore orders machines held for a need: by price, then by their tuples' values.
-func (l *lane) ownBefore(k *kind, a, b columnar.Row) bool {
-	if c := l.comparePrice(k, a, b); c != 0 {
-		return c < 0
-	}
-	for _, key := range l.spread.keys {
-		values := l.s.Supply.Values(key)
-		if c := strings.Compare(l.s.Supply.ValueString(values[a]), l.s.Supply.ValueString(values[b])); c != 0 {
-			return c < 0
-		}
-	}
-	return false
 }
 
 // nextDealt returns the next machine to take: of the tuples that the skew allows

@@ -91,12 +91,6 @@ func byState(a, b *model.Machine) int {
 	return cmp.Or(cmp.Compare(place(a), place(b)), keepOrder(a, b))
 }
 
-// firstThose moves the machines that satisfy the test to the front, keeping
-// the order among them and among the others.
-func firstThose(ms []*model.Machine, test func(*model.Machine) bool) []*model.Machine {
-	return append(filter(ms, test), filter(ms, func(m *model.Machine) bool { return !test(m) })...)
-}
-
 func filter(ms []*model.Machine, test func(*model.Machine) bool) []*model.Machine {
 	var out []*model.Machine
 	for _, m := range ms {

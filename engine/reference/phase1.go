@@ -123,7 +123,6 @@ func (p *pass) lowerOwner(n *need, m *model.Machine) *need {
 const (
 	creditOwn = iota
 	creditUnowned
-	creditHeld
 	creditLower
 )
 
