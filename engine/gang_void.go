@@ -172,10 +172,10 @@ func (l *lane) endHoldings(h *holding, why PlanEnd) (kept, drains []columnar.Row
 		x.voided[r] = h.members
 		l.noteFreed(r)
 		delete(x.members, r)
-		switch {
-		case state == model.Draining:
+		switch state {
+		case model.Draining:
 			drains = alloc.Append(l.arena, drains, r)
-		case state == model.Idle:
+		case model.Idle:
 			l.unhold(r)
 		}
 	}

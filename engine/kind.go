@@ -216,15 +216,6 @@ func (p *pass) findFreeClasses() {
 	}
 }
 
-// layAccepted lays side by side what the kinds accept.
-func (p *pass) layAccepted() {
-	words := (len(p.s.Classes) + 63) / 64
-	p.accepted = alloc.MakeDirty[uint64](p.e.arena, len(p.kinds)*words)
-	for i := range p.kinds {
-		copy(p.accepted[i*words:], p.kinds[i].accepts)
-	}
-}
-
 // layLadders gives every kind its ladders.
 func (p *pass) layLadders() {
 	p.e.store.epoch++

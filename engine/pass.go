@@ -24,7 +24,6 @@ type pass struct {
 	lines      []line
 	aggregates []uint32 // by line: the number of what the row wants
 	kinds      []kind
-	accepted   []uint64 // by kind: what it accepts, side by side
 	order      []int32  // needs in rank order
 	rankOf     []int32  // by line: the place in order
 	kindAt     []uint32 // by place in order: the need's kind
@@ -192,14 +191,6 @@ func (p *pass) needOf(row int32) int32 {
 }
 
 func (p *pass) kindOf(need int32) *kind { return &p.kinds[p.lines[need].kind] }
-
-// acceptedBy returns the classes that a kind accepts, as kind.accepts has them, from
-// where those of all kinds lie side by side: who goes through all needs of a cluster
-// asks this of each, and of most nothing else.
-func (p *pass) acceptedBy(kind uint32) []uint64 {
-	words := (len(p.s.Classes) + 63) / 64
-	return p.accepted[int(kind)*words:][:words]
-}
 
 // aggregate returns what a need wants in all; do not modify. It may be shorter
 // than the vectors of supply: the demand's dimensions come first.

@@ -15,7 +15,6 @@ func (p *pass) assign() {
 	p.findFreeClasses()
 	crew.each(len(p.kinds), 64, p.e.tasks.prepare)
 	p.listClasses()
-	p.layAccepted()
 	p.layLadders()
 	p.findResettled()
 	p.makeRoomForSpares()

@@ -28,17 +28,17 @@ func (b *Block) findUneven(in *installer, profiles int) {
 	b.uneven = b.uneven[:0]
 	x.units = resized(x.units[:0], profiles)
 	clear(x.units)
-	any := false
+	some := false
 	for i, p := range b.profile {
 		switch was := x.units[p]; was {
 		case 0:
 			x.units[p] = b.unit[i] + 1
 		case b.unit[i] + 1, mixed:
 		default:
-			x.units[p], any = mixed, true
+			x.units[p], some = mixed, true
 		}
 	}
-	if !any {
+	if !some {
 		return
 	}
 	x.rows = x.rows[:0]
