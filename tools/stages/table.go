@@ -38,7 +38,7 @@ var (
 
 // stages are all stages, in the order in which they run.
 var stages = []stage{
-	{"tests", "test", 400 * time.Second, onlyCI},
+	{"tests", "test", 380 * time.Second, onlyCI},
 	{"Kubernetes binaries", "k8s-tools", 340 * time.Second, both},
 	{"operator and API server", "test-cluster", 120 * time.Second, both},
 	{"pods in one cluster", "e2e-short", 90 * time.Second, both},
@@ -55,13 +55,13 @@ var stages = []stage{
 	{"generated manifests", "crds-check", 20 * time.Second, onlyCI},
 	{"generated protocol code", "generate-check", 5 * time.Second, onlyCI},
 	{"tools of tests", "tools-check", 25 * time.Second, onlyCI},
-	{"fuzz", "fuzz", 170 * time.Second, onlyCI},
-	{"race", "race", 490 * time.Second, onlyCI},
+	{"fuzz", "fuzz", 110 * time.Second, onlyCI},
+	{"race", "race", 470 * time.Second, onlyCI},
 	{"two sockets", "test-numa", 80 * time.Second, onlyCI},
 	{"allocations, counters and plans", "gates-exact", 30 * time.Second, onlyCI},
 	{"instructions", "gates-instructions", 30 * time.Second, onlyCI},
 	{"base and head", "gates-compare", 60 * time.Second, onlyCI},
-	{"gates that are tried", "gates-try", 40 * time.Second, onlyCI},
+	{"gates that are tried", "gates-try", 140 * time.Second, onlyCI},
 	{"two clusters, and faults", "e2e", 30 * time.Minute, night},
 	{"kills of a shard", "soak-restart", 20 * time.Minute, night},
 	{"kills while machines move", "soak-moves", 30 * time.Minute, night},
