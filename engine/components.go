@@ -184,7 +184,8 @@ func (p *pass) acquireAll() {
 		return
 	}
 	x := l.share()
-	if x.workers == 1 || l.reserved.inOrder {
+	// Who chooses a domain looks at all that is held, also in classes of other workers.
+	if x.workers == 1 || l.reserved.inOrder || len(l.reserved.members) > 0 {
 		l.shares = shares{turns: x.turns}
 		l.acquirePending()
 		p.acquisitions = l.acquisitions
