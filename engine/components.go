@@ -184,8 +184,7 @@ func (p *pass) acquireAll() {
 		return
 	}
 	x := l.share()
-	// Who chooses a domain looks at all that is held, also in classes of other workers.
-	if x.workers == 1 || l.reserved.inOrder || len(l.reserved.members) > 0 {
+	if x.workers == 1 || l.reserved.inOrder {
 		l.shares = shares{turns: x.turns}
 		l.acquirePending()
 		p.acquisitions = l.acquisitions
