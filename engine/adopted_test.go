@@ -26,7 +26,7 @@ func unstamped(x *script, plan *engine.Plan) (columnar.Row, bool) {
 		n := plan.Need(i)
 		for _, r := range n.Claimed {
 			is, want := x.supply.Assigned(r), plan.Stamp(i)
-			if int(n.Fold) == i && x.supply.State(r) == model.Configured && (is.Fingerprint != want.Fingerprint || is.Group != want.Group) {
+			if int(n.Fold) == i && x.supply.State(r).Bound() && (is.Fingerprint != want.Fingerprint || is.Group != want.Group) {
 				return r, true
 			}
 		}

@@ -175,7 +175,7 @@ type serving struct {
 
 // checkStamp finds a machine that does not carry the stamp of whom it serves.
 func (r *run) checkStamp(m *model.Machine) {
-	if of, serves := r.serves[m.ID]; serves && m.State == model.Configured && (serving{m.Assigned.Fingerprint, m.Assigned.Group}) != of {
+	if of, serves := r.serves[m.ID]; serves && m.State.Bound() && (serving{m.Assigned.Fingerprint, m.Assigned.Group}) != of {
 		r.violated(StampsTrue, "%q serves %s, and its stamp is %+v", m.ID, r.claims[m.ID], m.Assigned)
 	}
 }
