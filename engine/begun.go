@@ -86,18 +86,13 @@ func (p *pass) findHeldForFolds() {
 	p.beginReservations()
 	st, s := &p.e.store, p.s
 	p.foldHeldOff = nil
-	anySame := false
-	for id := range s.Demand.ProfileIDMax() {
-		profile := s.Demand.Profile(id)
-		anySame = anySame || profile != nil && profile.Same() != nil
-	}
 	type holds struct {
 		cluster int32
 		heldForFold
 	}
 	var list []holds
 	sums := alloc.Make[uint64](p.e.arena, len(s.Clusters))
-	if anySame && s.Supply.ReservationCount() > 0 {
+	if s.Supply.ReservationCount() > 0 && p.anySame() {
 		for r, res := range s.Supply.Reservations() {
 			state := s.View.State[r]
 			if state != model.Idle && state != model.Draining || !p.mayHold(r, &res) {
@@ -131,6 +126,16 @@ func (p *pass) findHeldForFolds() {
 	for c := range s.Clusters {
 		p.foldHeldOff[c+1] += p.foldHeldOff[c]
 	}
+}
+
+// anySame reports whether any profile of the demand asks for one domain.
+func (p *pass) anySame() bool {
+	for id := range p.s.Demand.ProfileIDMax() {
+		if profile := p.s.Demand.Profile(id); profile != nil && profile.Same() != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // heldHash hashes what decides of a machine that is held for an owner.

@@ -128,7 +128,7 @@ func (l *lane) acquire(need int32, k *kind) {
 // acquireHeld claims the Idle machines that are held for the need.
 func (l *lane) acquireHeld(need int32, k *kind) {
 	for _, r := range l.reserved.of(need) {
-		if l.freeReserved(r, k) && l.inDomain(r, need) && l.helps(r) {
+		if l.canTakeHeld(r, need, k) {
 			l.acquired(r, need, 0)
 		}
 	}
@@ -153,12 +153,16 @@ func (l *lane) acquireStage(need int32, k *kind, stage int) {
 
 // acquired claims a free machine of a stage.
 func (l *lane) acquired(r columnar.Row, need int32, stage int) {
-	class := l.s.View.Class[r]
-	l.subtract(class)
+	l.subtract(l.s.View.Class[r])
+	l.pick(r, need, stage)
+}
+
+// pick is acquired for a machine that has been taken off what the need at work lacks.
+func (l *lane) pick(r columnar.Row, need int32, stage int) {
 	l.noteAcquired(r, need, stage)
 	if !l.taken[r] {
 		l.taken[r] = true
-		l.free[stage].took(r, class, l.taken)
+		l.free[stage].took(r, l.s.View.Class[r], l.taken)
 		l.takeFromShelves(r)
 	}
 }
@@ -180,6 +184,12 @@ func (l *lane) noteAcquired(r columnar.Row, need int32, stage int) {
 	}
 	l.link(r, need)
 	l.acquisitions[stage] = append(l.acquisitions[stage], acquisition{r, need})
+}
+
+// canTakeHeld reports whether the need at work can acquire a machine that is held for
+// it, and would.
+func (l *lane) canTakeHeld(r columnar.Row, need int32, k *kind) bool {
+	return l.freeReserved(r, k) && l.inDomain(r, need) && l.helps(r)
 }
 
 // freeReserved reports whether a machine that is held for a need can be

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/tonnage/tonnage/columnar"
-	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
@@ -381,12 +380,7 @@ func (l *lane) mayTakeHeld(need int32, k *kind) bool {
 	if l.lines[need].status&sitsOut != 0 {
 		return false
 	}
-	for _, r := range l.reserved.of(need) {
-		if l.s.View.State[r] == model.Idle && l.accepts(r, k) && l.inDomain(r, need) && l.helps(r) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.reserved.of(need), func(r columnar.Row) bool { return l.canTakeHeld(r, need, k) })
 }
 
 // letGo takes back what the need at work has been credited in this turn.

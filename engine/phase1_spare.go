@@ -214,7 +214,7 @@ func (l *lane) pickHeld(need int32, k *kind) {
 		return
 	}
 	for _, r := range l.reserved.of(need) {
-		if l.lacks != 0 && l.freeReserved(r, k) && l.inDomain(r, need) && l.helps(r) {
+		if l.canTakeHeld(r, need, k) {
 			l.subtract(l.s.View.Class[r])
 			l.picked = append(l.picked, r)
 		}
@@ -223,13 +223,7 @@ func (l *lane) pickHeld(need int32, k *kind) {
 
 func (l *lane) acquirePicked(need int32) {
 	for _, r := range l.picked {
-		class := l.s.View.Class[r]
-		l.noteAcquired(r, need, 0)
-		if !l.taken[r] {
-			l.taken[r] = true
-			l.free[0].took(r, class, l.taken)
-			l.takeFromShelves(r)
-		}
+		l.pick(r, need, 0)
 	}
 }
 

@@ -47,6 +47,7 @@ type stampLists struct {
 	// is in one of the two: who comes to one that has left the lower list is at its end.
 	chain  []uint32
 	inside []uint32 // heads in the domain of the need at work
+	places []uint32 // scratch
 }
 
 // classChains are the first machines of lists by class: 1 + a place.
@@ -156,7 +157,7 @@ func (x *stampLists) layLists(bound []snapshot.Bound, creatingFrom uint32, class
 
 // prependLower puts the machines of one owner before those of owners ranked above it.
 func (x *stampLists) prependLower(bound []snapshot.Bound, creatingFrom uint32, entries []uint64) {
-	places := x.inside[:0]
+	places := x.places[:0]
 	for _, w := range entries {
 		for at := x.entries[uint32(w)].first; at != 0 && at <= creatingFrom; at = x.next[at-1] {
 			places = append(places, at-1)
@@ -170,7 +171,7 @@ func (x *stampLists) prependLower(bound []snapshot.Bound, creatingFrom uint32, e
 		x.chain[places[i]] = x.lower.heads[class]
 		x.lower.set(class, places[i]+1)
 	}
-	x.inside = places[:0]
+	x.places = places
 }
 
 // lowerThan reports whether the machine at a place has, by its stamp, an owner that

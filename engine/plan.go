@@ -76,7 +76,7 @@ type Reserved struct {
 	Reservation model.Reservation
 }
 
-// Adopted is a Configured machine and the Need that it is credited to.
+// Adopted is a bound machine and the Need that it is credited to.
 type Adopted struct {
 	Machine columnar.Row
 	Need    int32 // as in Action
