@@ -210,6 +210,13 @@ func (f *fleet) machines(prefix, zoneName string, state model.State, n int) {
 	}
 }
 
+// inRacks gives all machines racks that offers do not name.
+func (f *fleet) inRacks() {
+	for _, m := range f.provider.Machines {
+		m.Offer.Varied = []string{"rack"}
+	}
+}
+
 func resources(name string, v int64) model.Resources {
 	return model.NewResources(model.Amount{Name: name, Value: v})
 }

@@ -15,9 +15,10 @@ const (
 	// each together.
 	RequirementsMax      = 64
 	RequirementValuesMax = 4096
-	// OffersMax and OfferedMachinesMax bound what one shard may offer.
+	// OffersMax, OfferedMachinesMax and VariedLabelsMax bound what one shard may offer.
 	OffersMax          = 256
 	OfferedMachinesMax = 200 // in one offer
+	VariedLabelsMax    = 64  // in one offer
 	// HandOversMax is how many unsettled hand-overs one shard may mention. All must
 	// be mentioned, so more are refused, not cut.
 	HandOversMax = 4096

@@ -17,6 +17,7 @@ type Offer struct {
 	Zone         string
 	CapacityType model.CapacityType
 	Labels       map[string]string // that all of them share
+	Varied       []string          // keys of labels that each has, with values that are not told
 	Unit         model.Resources   // of one machine
 	PricePerHour float64
 	Priority     int32        // Configured only
@@ -74,6 +75,7 @@ func (o *Offering) check() error {
 	for i := range o.Offers {
 		x := &o.Offers[i]
 		x.Machines = x.Machines[:min(len(x.Machines), OfferedMachinesMax)]
+		x.Varied = x.Varied[:min(len(x.Varied), VariedLabelsMax)]
 		if x.State != model.Idle && x.State != model.Speculative && x.State != model.Configured {
 			return fmt.Errorf("%w: offer %d has state %s; only Idle, Speculative and Configured machines can be offered", ErrInvalid, i, x.State)
 		}
@@ -116,6 +118,11 @@ func (o *Offer) check() error {
 			return fmt.Errorf("the id of a machine %w", err)
 		}
 	}
+	for _, key := range o.Varied {
+		if err := model.CheckName(key); err != nil {
+			return fmt.Errorf("the key of a label %w", err)
+		}
+	}
 	return model.CheckLabels(o.Labels)
 }
 
@@ -127,6 +134,7 @@ type shapes struct {
 	number  map[string]int32
 	names   []string
 	machine []model.Machine
+	varied  [][]string
 	matches map[uint64][]int32
 	// state changes with the kinds that there are; it is never 0.
 	state int64
@@ -147,6 +155,7 @@ func (s *shapes) intern(o *Offer) {
 		s.number[name] = n
 		s.names = append(s.names, name)
 		s.machine = append(s.machine, model.Machine{InstanceType: o.InstanceType, Zone: o.Zone, CapacityType: o.CapacityType, Labels: o.Labels})
+		s.varied = append(s.varied, o.Varied)
 		clear(s.matches)
 		s.state++
 	}
@@ -158,6 +167,9 @@ func (o *Offer) shapeName() string {
 	b.WriteString(o.InstanceType + " " + o.Zone + " " + o.CapacityType.String())
 	for _, k := range slices.Sorted(maps.Keys(o.Labels)) {
 		b.WriteString(" " + k + "=" + o.Labels[k])
+	}
+	for _, k := range o.Varied {
+		b.WriteString(" " + k)
 	}
 	return b.String()
 }
@@ -183,15 +195,7 @@ func (s *shapes) matching(x *Shortfall) []int32 {
 	}
 	out := []int32{}
 	for n := range s.machine {
-		fits := true
-		for i := range x.Requirements {
-			r := &x.Requirements[i]
-			v, ok := s.machine[n].Attribute(r.Key)
-			if fits = r.Matches(v, ok); !fits {
-				break
-			}
-		}
-		if fits {
+		if s.meets(n, x.Requirements) {
 			out = append(out, int32(n))
 		}
 	}
@@ -199,4 +203,23 @@ func (s *shapes) matching(x *Shortfall) []int32 {
 		s.matches[x.required] = out
 	}
 	return out
+}
+
+// meets tells whether a kind of machines meets all requirements. Of a label whose
+// values are not told it is known that it is there: NotIn takes it, since few of
+// many values are excluded, and In, Gt and Lt do not.
+func (s *shapes) meets(n int, requirements []model.Requirement) bool {
+	for i := range requirements {
+		r := &requirements[i]
+		if slices.Contains(s.varied[n], r.Key) {
+			if r.Operator != model.Exists && r.Operator != model.NotIn {
+				return false
+			}
+			continue
+		}
+		if v, ok := s.machine[n].Attribute(r.Key); !r.Matches(v, ok) {
+			return false
+		}
+	}
+	return true
 }

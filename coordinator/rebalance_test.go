@@ -45,6 +45,22 @@ func TestDryRunDecidesAndMovesNothing(t *testing.T) {
 	}
 }
 
+// TestLabelsOfWhichTheValuesAreNotTold: a shortfall that asks for a rack, whatever
+// it is, is met from racks too many to name.
+func TestLabelsOfWhichTheValuesAreNotTold(t *testing.T) {
+	for _, r := range []model.Requirement{{Key: "rack", Operator: model.Exists}, {Key: "rack", Operator: model.NotIn, Values: []string{"r-1"}}} {
+		f := newFleet(t, coordinator.RebalanceOn, "s-0", "s-1")
+		f.machines("a", "zone-a", model.Idle, 20)
+		f.inRacks()
+		f.assign()
+		f.short("s-1", 5, func(s *coordinator.Shortfall) { s.Requirements = append(s.Requirements, r) })
+		f.cycles(40)
+		if n := len(f.disks["s-1"].Received); n != 5 {
+			t.Errorf("%s: %d machines received, want 5; the last pass: %+v", r.Operator, n, f.core.LastPass())
+		}
+	}
+}
+
 func TestOffDecidesNothing(t *testing.T) {
 	f := newFleet(t, coordinator.RebalanceOff, "s-0", "s-1")
 	f.machines("a", "zone-a", model.Idle, 20)
@@ -62,6 +78,11 @@ func TestWhatIsNotMoved(t *testing.T) {
 		f.machines("a", "zone-a", model.Idle, 20)
 		f.assign()
 	}
+	racks := func(f *fleet) {
+		f.machines("a", "zone-a", model.Idle, 20)
+		f.inRacks()
+		f.assign()
+	}
 	for _, c := range []struct {
 		says    string
 		build   func(*fleet)
@@ -75,6 +96,12 @@ func TestWhatIsNotMoved(t *testing.T) {
 		}},
 		{says: "nothing that meets the requirements", build: plain, need: 5, verdict: coordinator.VerdictNoShape, change: func(s *coordinator.Shortfall) {
 			s.Requirements[0].Values = []string{"a3-highgpu-8g"}
+		}},
+		{says: "values of a label that are not told", build: racks, need: 5, verdict: coordinator.VerdictNoShape, change: func(s *coordinator.Shortfall) {
+			s.Requirements = append(s.Requirements, model.Requirement{Key: "rack", Operator: model.In, Values: []string{"r-1"}})
+		}},
+		{says: "a label that is there, though it must not be", build: racks, need: 5, verdict: coordinator.VerdictNoShape, change: func(s *coordinator.Shortfall) {
+			s.Requirements = append(s.Requirements, model.Requirement{Key: "rack", Operator: model.DoesNotExist})
 		}},
 		{says: "machines that lack what is missing", build: plain, need: 5, verdict: coordinator.VerdictNothing, why: coordinator.WhyUseless, change: func(s *coordinator.Shortfall) {
 			s.Deficit = resources("nvidia.com/gpu", 1)

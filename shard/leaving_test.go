@@ -191,6 +191,9 @@ func TestOffersOfManyRacks(t *testing.T) {
 	w, _, _ := silentWorld(t, ms)
 	w.step()
 	got := w.shard.Offers()
+	if !slices.Equal(got[0].Varied, []string{"rack"}) {
+		t.Errorf("the labels with many values are %v", got[0].Varied)
+	}
 	if len(got) != 2 || got[0].Count != 20 || len(got[0].Machines) != 20 || len(got[0].Machine.Labels) != 1 || got[0].Machine.Labels["gpu"] == got[1].Machine.Labels["gpu"] {
 		t.Errorf("offered %+v", got)
 	}

@@ -31,7 +31,8 @@ const labelHostname = "kubernetes.io/hostname"
 
 // OfferedValuesMax is how many values a label may have among the machines
 // offered. Labels with more, such as racks, do not part kinds: each would be too
-// small to give anything of. Requirements on them are met by no offer.
+// small to give anything of. Of those an offer tells that they are there, not
+// their values.
 const OfferedValuesMax = 16
 
 // Offer is machines of one kind that this shard could give to another: Idle and
@@ -39,6 +40,7 @@ const OfferedValuesMax = 16
 // the priority and penalty given.
 type Offer struct {
 	Machine  model.Machine // one of them; only what all have in common counts
+	Varied   []string      // keys of labels that each has, whose values are not told; sorted
 	Count    int
 	Machines []string // at most OfferedMachinesMax
 }
@@ -126,7 +128,7 @@ func (g gathered) add(o *Offer) {
 
 // merge puts an offer to those of its kind.
 func merge(into map[string]*Offer, o *Offer) {
-	key := offerKey(&o.Machine)
+	key := offerKey(o)
 	of := into[key]
 	if of == nil {
 		into[key] = o
@@ -136,12 +138,19 @@ func merge(into map[string]*Offer, o *Offer) {
 	of.Machines = append(of.Machines, o.Machines[:min(len(o.Machines), OfferedMachinesMax-len(of.Machines))]...)
 }
 
-// coarse returns the offers without labels that have too many values.
+// coarse returns the offers without the values of labels that have too many.
 func (g gathered) coarse() map[string]*Offer {
 	out := map[string]*Offer{}
 	for _, key := range slices.Sorted(maps.Keys(g.offers)) {
 		o := g.offers[key]
-		maps.DeleteFunc(o.Machine.Labels, func(k, _ string) bool { return len(g.values[k]) > OfferedValuesMax })
+		maps.DeleteFunc(o.Machine.Labels, func(k, _ string) bool {
+			many := len(g.values[k]) > OfferedValuesMax
+			if many {
+				o.Varied = append(o.Varied, k)
+			}
+			return many
+		})
+		slices.Sort(o.Varied)
 		slices.Sort(o.Machines)
 		merge(out, o)
 	}
@@ -149,14 +158,18 @@ func (g gathered) coarse() map[string]*Offer {
 }
 
 // offerKey is equal for machines of one offer.
-func offerKey(m *model.Machine) string {
+func offerKey(o *Offer) string {
 	var b strings.Builder
+	m := &o.Machine
 	fmt.Fprintf(&b, "%d\x00%d\x00%s\x00%s\x00%s\x00", m.State, m.CapacityType, m.InstanceType, m.Zone, strconv.FormatFloat(m.PricePerHour, 'g', -1, 64))
 	if m.State == model.Configured {
 		fmt.Fprintf(&b, "%d\x00%d\x00", m.Assigned.Priority, m.Assigned.Interruption)
 	}
 	for _, k := range slices.Sorted(maps.Keys(m.Labels)) {
 		b.WriteString(k + "\x00" + m.Labels[k] + "\x00")
+	}
+	for _, k := range o.Varied {
+		b.WriteString(k + "\x00\x00")
 	}
 	for _, a := range m.EffectiveAllocatable() {
 		fmt.Fprintf(&b, "%s\x00%d\x00", a.Name, a.Value)

@@ -97,7 +97,7 @@ func decodeOffer(x *tonnage.Offer) (coordinator.Offer, error) {
 	}
 	o := coordinator.Offer{
 		State: model.State(x.GetState()), InstanceType: x.GetInstanceType(), Zone: x.GetZone(),
-		CapacityType: model.CapacityType(x.GetCapacityType()), Labels: x.GetLabels(), Unit: unit, PricePerHour: x.GetPricePerHour(),
+		CapacityType: model.CapacityType(x.GetCapacityType()), Labels: x.GetLabels(), Varied: x.GetVariedLabels(), Unit: unit, PricePerHour: x.GetPricePerHour(),
 		Priority: x.GetPriority(), Bucket: model.Bucket(x.GetInterruptionPenaltyBucket()),
 		Count: int(x.GetCount()), Machines: x.GetMachineIds(),
 	}

@@ -85,7 +85,7 @@ func offerOf(o *shard.Offer) *tonnage.Offer {
 	m := &o.Machine
 	out := &tonnage.Offer{
 		State: pb.MachineState(m.State), InstanceType: m.InstanceType, Zone: m.Zone, CapacityType: pb.CapacityType(m.CapacityType),
-		Labels: m.Labels, Allocatable: &pb.Resources{Resources: map[string]string{}}, PricePerHour: m.PricePerHour,
+		Labels: m.Labels, VariedLabels: o.Varied, Allocatable: &pb.Resources{Resources: map[string]string{}}, PricePerHour: m.PricePerHour,
 		Count: int32(o.Count), MachineIds: o.Machines,
 	}
 	for _, a := range m.EffectiveAllocatable() {

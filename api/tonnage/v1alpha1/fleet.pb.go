@@ -110,8 +110,10 @@ type Offer struct {
 	MachineIds                []string               `protobuf:"bytes,9,rep,name=machine_ids,json=machineIds,proto3" json:"machine_ids,omitempty"`                                                                                       // at most 200 of them, first to give first
 	Priority                  int32                  `protobuf:"varint,10,opt,name=priority,proto3" json:"priority,omitempty"`                                                                                                           // CONFIGURED only
 	InterruptionPenaltyBucket v1alpha1.PenaltyBucket `protobuf:"varint,11,opt,name=interruption_penalty_bucket,json=interruptionPenaltyBucket,proto3,enum=bigfleet.v1alpha1.PenaltyBucket" json:"interruption_penalty_bucket,omitempty"` // CONFIGURED only
-	unknownFields             protoimpl.UnknownFields
-	sizeCache                 protoimpl.SizeCache
+	// Keys of labels that each of them has, with values that are too many to tell.
+	VariedLabels  []string `protobuf:"bytes,12,rep,name=varied_labels,json=variedLabels,proto3" json:"varied_labels,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Offer) Reset() {
@@ -219,6 +221,13 @@ func (x *Offer) GetInterruptionPenaltyBucket() v1alpha1.PenaltyBucket {
 		return x.InterruptionPenaltyBucket
 	}
 	return v1alpha1.PenaltyBucket(0)
+}
+
+func (x *Offer) GetVariedLabels() []string {
+	if x != nil {
+		return x.VariedLabels
+	}
+	return nil
 }
 
 // Machines that a shard has released for good, as it was instructed to.
@@ -1435,7 +1444,7 @@ const file_tonnage_v1alpha1_fleet_proto_rawDesc = "" +
 	"shardEpoch\x12/\n" +
 	"\x06offers\x18\x03 \x03(\v2\x17.tonnage.v1alpha1.OfferR\x06offers\x129\n" +
 	"\n" +
-	"hand_overs\x18\x04 \x03(\v2\x1a.tonnage.v1alpha1.HandOverR\thandOvers\"\xd0\x04\n" +
+	"hand_overs\x18\x04 \x03(\v2\x1a.tonnage.v1alpha1.HandOverR\thandOvers\"\xf5\x04\n" +
 	"\x05Offer\x125\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x1f.bigfleet.v1alpha1.MachineStateR\x05state\x12#\n" +
 	"\rinstance_type\x18\x02 \x01(\tR\finstanceType\x12\x12\n" +
@@ -1449,7 +1458,8 @@ const file_tonnage_v1alpha1_fleet_proto_rawDesc = "" +
 	"machineIds\x12\x1a\n" +
 	"\bpriority\x18\n" +
 	" \x01(\x05R\bpriority\x12`\n" +
-	"\x1binterruption_penalty_bucket\x18\v \x01(\x0e2 .bigfleet.v1alpha1.PenaltyBucketR\x19interruptionPenaltyBucket\x1a9\n" +
+	"\x1binterruption_penalty_bucket\x18\v \x01(\x0e2 .bigfleet.v1alpha1.PenaltyBucketR\x19interruptionPenaltyBucket\x12#\n" +
+	"\rvaried_labels\x18\f \x03(\tR\fvariedLabels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"d\n" +
