@@ -11,7 +11,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
@@ -85,9 +84,6 @@ type region struct {
 func (x *process) buildRegion(registry *prometheus.Registry, cfg shard.Config) error {
 	n := x.plan.shards
 	x.region = &region{x: x, ready: make(chan string, 1), page: newRegionPage(x.feed, n)}
-	if cfg.Engine.Workers == 0 {
-		cfg.Engine.Workers = max(1, runtime.GOMAXPROCS(0)/n)
-	}
 	for i := range n {
 		r := prometheus.WrapRegistererWith(prometheus.Labels{"shard": upShardName(i)}, registry)
 		x.region.registers = append(x.region.registers, r)

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"runtime"
 
 	"github.com/spf13/cobra"
@@ -28,6 +29,22 @@ func checkWorkers(workers int) error {
 		return fmt.Errorf("--workers must be between 0 and %d, got %d", engine.WorkersMax, workers)
 	}
 	return nil
+}
+
+// processorsBeside is how many goroutines of a server may run beside the workers of
+// a cycle. When workers have all that may run, Go looks at the network every 10 ms
+// only, and whoever waits for an answer waits for the end of the cycle.
+const processorsBeside = 1
+
+// runBeside fixes the number of workers, and lets other goroutines run beside
+// them: how the cores are shared is then the kernel's decision. Whoever has set
+// GOMAXPROCS has decided himself.
+func runBeside(opts *engine.Options) {
+	processors := runtime.GOMAXPROCS(0)
+	opts.Workers = cmp.Or(opts.Workers, min(processors, engine.WorkersMax))
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(processors + processorsBeside)
+	}
 }
 
 // pinWorkers ties the workers of an engine to CPUs, if they are to be, and their

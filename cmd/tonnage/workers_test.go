@@ -1,6 +1,7 @@
 package main
 
 import (
+	"runtime"
 	"slices"
 	"testing"
 
@@ -41,5 +42,31 @@ func TestPinnedWorkersGetMemoryNearThem(t *testing.T) {
 	opts := engine.DefaultOptions()
 	if err := pinWorkers(&opts, false, nil); err != nil || opts.Pin != nil || opts.Nodes != nil {
 		t.Errorf("without --pin: %v, nodes %v, pinned: %v", err, opts.Nodes, opts.Pin != nil)
+	}
+}
+
+// TestWorkersLeaveRoomForAnswers: beside the workers of a server something else may
+// run, unless GOMAXPROCS says how much may.
+func TestWorkersLeaveRoomForAnswers(t *testing.T) {
+	was := runtime.GOMAXPROCS(0)
+	defer runtime.GOMAXPROCS(was)
+	for _, c := range []struct {
+		says                     string
+		set                      string
+		workers                  int
+		wantWorkers, wantAtATime int
+	}{
+		{"nothing is set", "", 0, min(was, engine.WorkersMax), was + 1},
+		{"the workers are given", "", 7, 7, was + 1},
+		{"GOMAXPROCS is set", "1", 0, min(was, engine.WorkersMax), was},
+	} {
+		runtime.GOMAXPROCS(was)
+		t.Setenv("GOMAXPROCS", c.set)
+		opts := engine.DefaultOptions()
+		opts.Workers = c.workers
+		runBeside(&opts)
+		if got := runtime.GOMAXPROCS(0); got != c.wantAtATime || opts.Workers != c.wantWorkers {
+			t.Errorf("%s: %d workers, %d at a time; want %d, %d", c.says, opts.Workers, got, c.wantWorkers, c.wantAtATime)
+		}
 	}
 }
