@@ -256,6 +256,9 @@ func TestStories(t *testing.T) {
 // profile that never was there is decided upon the cycle before, but for one
 // cycle in thousands, which forgets the kinds of those that are gone.
 func TestProfilesThatAreGoneAreForgotten(t *testing.T) {
+	if testing.Short() {
+		t.Skip("counts bytes over many cycles")
+	}
 	s := &story{T: t, script: script{
 		supply: supply.New(), demand: demand.New(), clusters: map[string]bool{}, now: storyNow, options: reference.DefaultOptions(),
 	}}

@@ -64,6 +64,9 @@ func TestTooMuchMemoryIsAnError(t *testing.T) {
 // TestManyKinds: rows with a minimum unit of their own each, and machines that differ by
 // what little they have, take memory for each row and machine, not for each pair.
 func TestManyKinds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("decides on very many kinds")
+	}
 	many := func(machines, rows int) reference.Input {
 		profile, err := model.NewProfile(model.ProfileSpec{Priority: 1})
 		if err != nil {

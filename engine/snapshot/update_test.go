@@ -206,7 +206,11 @@ func testUpdates(t *testing.T, newBuilder func(*alloc.Accounts) *snapshot.Builde
 	t.Helper()
 	start := time.Now().UnixNano()
 	updated, clean, all := 0, 0, 0
-	for i := range int64(20) {
+	seeds := int64(20)
+	if testing.Short() {
+		seeds = 5
+	}
+	for i := range seeds {
 		seed := (start + i) & 0xffffff
 		x := newScript(t, seed)
 		b := newBuilder(&alloc.Accounts{})

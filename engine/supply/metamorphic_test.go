@@ -230,11 +230,19 @@ func (s *script) change(k int, r columnar.Row, m model.Machine) error {
 	return nil
 }
 
+// seedsOf is how many scripts a test plays, a fifth of them where time is short.
+func seedsOf(n int64) int64 {
+	if testing.Short() {
+		return n / 5
+	}
+	return n
+}
+
 // TestEditedTableEqualsRebuiltOne: after any script of edits, everything that
 // the table says is what a table says that was filled with the result.
 func TestEditedTableEqualsRebuiltOne(t *testing.T) {
 	start := time.Now().UnixNano()
-	for i := range int64(60) {
+	for i := range seedsOf(60) {
 		seed := (start + i) & 0xffffff
 		s := newScript(seed)
 		for round := range 4 {
@@ -272,7 +280,7 @@ func firstDifference(got, want string) string {
 // every record, while profiles come and go.
 func TestMatchersAgreeWithTheModel(t *testing.T) {
 	start := time.Now().UnixNano()
-	for i := range int64(100) {
+	for i := range seedsOf(100) {
 		seed := (start + i) & 0xffffff
 		s := newScript(seed)
 		for range 40 {

@@ -27,15 +27,15 @@ func held(e *engine.Engine, in engine.Input) map[string]int64 {
 // each, nothing comes to hold more than it did after a few hundred, and the median cycle
 // allocates no more than the target has it. Checks are on.
 func TestSteadyFleetsDoNotGrow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("counts bytes over many cycles")
+	}
 	const (
 		warm = 300
 		// What the fleet asks for differs from cycle to cycle, and with it what tables hold.
 		drift = 0.15
 	)
-	cycles := 10_000
-	if testing.Short() {
-		cycles = 1_000
-	}
+	const cycles = 10_000
 	c, e := steady(t, "5k", 7)
 	defer e.Close()
 	if _, ok, err := c.settle(e); err != nil || !ok {
@@ -83,6 +83,9 @@ func TestSteadyFleetsDoNotGrow(t *testing.T) {
 // plans of preemption are made and end, and folds with them, no cycle begins from
 // nothing, and nearly none allocates.
 func TestCyclesThatPreemptAllocateNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("counts allocations")
+	}
 	const warm, measured = 100, 200
 	rung, err := workload.ByName("5k")
 	if err != nil {

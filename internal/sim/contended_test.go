@@ -169,6 +169,9 @@ func contend(t testing.TB, sc Scenario) (GangFigures, history.Totals, error) {
 // TestGangsInAContendedFleet: whatever the drains take, nothing of what must hold
 // of gangs is broken, and when the demand is steady nothing is preempted any more.
 func TestGangsInAContendedFleet(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays many cycles of one fleet")
+	}
 	first, rung, cycles, events, seeds := uint64(1), "tiny", 700, 100, 2
 	if *soakGangs {
 		first, rung, cycles, events, seeds = *soakSeed, "5k", *soakCycles, *soakCycles/4, *soakSeeds

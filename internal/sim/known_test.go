@@ -97,6 +97,9 @@ func (k known) check(t *testing.T, undone map[string]int, err error) {
 
 // TestKnownRuns: runs that undo something do no worse than is known.
 func TestKnownRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays long runs")
+	}
 	dir := loopsDir(t)
 	for _, name := range filesOf(t, dir) {
 		t.Run(name, func(t *testing.T) {
@@ -175,6 +178,9 @@ func (x *mechanism) course(t *testing.T) *sim.Course {
 
 // TestKnownMechanisms: the smallest worlds that undo something do no worse than is known.
 func TestKnownMechanisms(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays long runs")
+	}
 	dir := filepath.Join(loopsDir(t), "mechanisms")
 	for _, name := range filesOf(t, dir) {
 		t.Run(name, func(t *testing.T) {

@@ -30,7 +30,7 @@ const (
 	// restCycles is after how many cycles without an action a stage ends early: a reservation ends
 	// within 20 minutes. A parked Need is tried every 32 cycles, which only whole stages see.
 	restCycles = 24
-	loopsShort = 100
+	loopsShort = 20
 	// shorter series may have so many more worlds at fault than their share.
 	loopsAllowance = 8
 )

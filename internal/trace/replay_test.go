@@ -269,6 +269,9 @@ func decide(t testing.TB, tr *trace.Trace) (share, reference.Plan, []model.Need)
 // Least shares that must be satisfied with every pod held; the figures are what
 // was measured, rounded down.
 func TestWhatCanBeSatisfied(t *testing.T) {
+	if testing.Short() {
+		t.Skip("decides on whole traces, which takes long")
+	}
 	for _, c := range []struct {
 		list     string
 		clusters int
