@@ -65,6 +65,7 @@ LOAD_ROLLUPS ?= 60000
 # What packages reach that make test leaves to make test-cluster: of all that tests from
 # nothing would compile, two thirds are it and what comes with it.
 KUBERNETES := k8s.io/client-go
+RACE := -race -short -tags invariants -timeout 20m -vet=off
 
 CACHE := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/tonnage
 LINT_KEY = $(shell { cat tools/go.mod tools/go.sum; $(GO) env GOVERSION GOOS GOARCH; } | sha256sum | cut -c1-16)
@@ -142,11 +143,16 @@ scenarios: build ## run the acceptance scenarios against the binary (SHARED=../s
 	python3 $(SHARED)/scenarios/run.py --bin $(BIN) $(SHARED)/scenarios
 
 .PHONY: race
-race: export GOFLAGS := $(strip $(GOFLAGS_OWN) -pgo=off)
-race: browser network k8s-tools build/stages ## run the tests under the race detector, with the checks of lent memory
+race race-cluster: export GOFLAGS := $(strip $(GOFLAGS_OWN) -pgo=off)
+race: browser network build/stages ## run what make test runs under the race detector, with the checks of lent memory
 	@command -v gcc >/dev/null || tools/need gcc libc6-dev
-	CGO_ENABLED=1 build/stages test -race -short -tags invariants -timeout 20m -vet=off ./...
+	TONNAGE_NO_KUBERNETES=1 CGO_ENABLED=1 build/stages test -without=$(KUBERNETES) $(RACE) ./...
 	$(GO) test -vet=off -tags invariants ./alloc # mapped memory, which a build with the race detector has not
+
+.PHONY: race-cluster
+race-cluster: k8s-tools build/stages ## the same for what make test-cluster runs
+	@command -v gcc >/dev/null || tools/need gcc libc6-dev
+	CGO_ENABLED=1 build/stages test -with=$(KUBERNETES) $(RACE) ./...
 
 .PHONY: network
 network: # the tests cut replicas off; without root they say what to do
@@ -159,7 +165,10 @@ e2e: k8s-tools ## two real clusters from nothing to nothing, then again with fau
 
 .PHONY: e2e-short
 e2e-short: k8s-tools ## 30 pods in one real cluster; draws build/e2e-short.svg
-	$(GO) test -vet=off -count=1 -timeout 10m -v ./internal/kubee2e -run Short -e2e short -interval 5s -timeline $(CURDIR)/build/e2e-short.svg $(E2E)
+	@# A profile is for what the named packages import, not for what their tests do: the
+	@# operator is named so that its libraries are not compiled a second time.
+	$(GO) test -vet=off -c -o build/e2e/ ./internal/kubee2e ./cmd/tonnage-operator
+	cd internal/kubee2e && ../../build/e2e/kubee2e.test -test.timeout 10m -test.v -test.run Short -e2e short -interval 5s -timeline $(CURDIR)/build/e2e-short.svg $(E2E)
 
 .PHONY: soak-moves
 soak-moves: ## kill shards and the coordinator while machines change their shard (KILLS=200 SEED=0)
@@ -178,12 +187,11 @@ test-numa: ## run memory, placement and a benchmark on an emulated machine with 
 	@CACHE=$(CACHE) tools/numa/run
 
 .PHONY: platforms
-platforms: ## what other machines run: arm64, purego, a release for GOAMD64=v3, and plans without vector kernels
-	GOARCH=arm64 $(GO) build ./...
+platforms: ## what other machines run: arm64, purego, and plans without vector kernels; make release builds for all platforms
+	GOARCH=arm64 $(GO) build ./cmd/tonnage
 	GOARCH=arm64 $(GO) vet ./bitmap ./internal/cpu
 	$(GO) vet -tags purego ./bitmap ./internal/cpu
 	$(GO) test -vet=off -tags purego ./bitmap ./internal/cpu
-	RELEASE_PLATFORMS=linux/amd64/v3 RELEASE_BINARIES=tonnage tools/release $(VERSION)
 	TONNAGE_SIMD=generic $(GO) test -vet=off -count=1 -run Gates ./benches
 
 .PHONY: test-avx512
@@ -193,6 +201,10 @@ test-avx512: ## test the kernels on an emulated processor with AVX-512 (minutes)
 .PHONY: fuzz
 fuzz: ## fuzz every target for some inputs (FUZZ_TIME=3000x, or 1m)
 	@tools/fuzz $(FUZZ_TIME)
+
+.PHONY: soak-fuzz
+soak-fuzz: ## fuzz every target for a minute, guided by what an input reaches
+	@tools/fuzz 1m
 
 .PHONY: soak-fleets
 soak-fleets: ## compare engine and reference on many more random fleets (FLEETS=200000 FLEET_FROM=1)
@@ -263,9 +275,8 @@ fmt-check: ## fail when a file is not formatted
 	if [ -n "$$files" ]; then echo "not formatted (gofmt -w mends it):"; echo "$$files"; exit 1; fi
 
 .PHONY: vet
-vet: ## go vet, with and without the invariants tag
-	$(GO) vet ./...
-	$(GO) vet -tags invariants ./...
+vet: ## go vet of what is compiled with the invariants tag alone; make lint vets the rest
+	$(GO) vet -tags invariants ./internal/invariants ./benches
 
 .PHONY: lint
 lint: $(LINT) ## run the linters, gosec among them

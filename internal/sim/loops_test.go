@@ -20,7 +20,7 @@ var (
 	loopSeed  = flag.Int64("loop-seed", 0, "run only the loop of this seed")
 	loopFrom  = flag.Int64("loop-from", 1, "seed of the first loop")
 	loopState = flag.String("loop-state", "", "file that keeps how far the loops are; a run that ends early is gone on with")
-	loopTimes = flag.String("loop-times", "", "file for when each Need was satisfied for good: a line of seed, stage, Need and cycle of the stage, 0 = not at its end")
+	loopTimes = flag.String("loop-times", "", "file for when each Need was satisfied for good: a line of seed, stage, priority, Need and cycle of the stage, 0 = not at its end")
 	loopWhole = flag.Bool("loop-whole", false, "run every stage to its end, also when the world has come to rest")
 )
 
@@ -86,7 +86,8 @@ func asDrawn(w fleet.World) fleet.World { return w }
 // played is a closed loop that was run.
 type played struct {
 	Outcome
-	err error
+	priority map[string]int32 // by name of a Need
+	err      error
 }
 
 // loop runs the closed loop of a seed.
@@ -95,8 +96,18 @@ func loop(t *testing.T, seed int64, change func(fleet.World) fleet.World) played
 	if err != nil {
 		return played{err: err}
 	}
-	o, err := c.Play(t.Context())
-	return played{o, err}
+	p := played{priority: map[string]int32{}}
+	if c.Top.Profile != nil {
+		p.priority[c.Top.Name] = c.Top.Profile.Priority()
+	}
+	for i := range c.Scenario.Demand {
+		for j := range c.Scenario.Demand[i].Needs {
+			n := &c.Scenario.Demand[i].Needs[j]
+			p.priority[n.Name] = n.Profile.Priority()
+		}
+	}
+	p.Outcome, p.err = c.Play(t.Context())
+	return p
 }
 
 // timesFile opens the file of -loop-times.
@@ -121,7 +132,7 @@ func timesFile(t *testing.T) io.Writer {
 func (p *played) writeTimes(out io.Writer, seed int64) {
 	for _, stage := range slices.Sorted(maps.Keys(p.Needs)) {
 		for _, name := range slices.Sorted(maps.Keys(p.Needs[stage])) {
-			fmt.Fprintln(out, seed, stage, name, p.Needs[stage][name])
+			fmt.Fprintln(out, seed, stage, p.priority[name], name, p.Needs[stage][name])
 		}
 	}
 }
