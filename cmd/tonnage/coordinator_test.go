@@ -2,14 +2,10 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/tonnage/tonnage/internal/freeport"
 )
@@ -68,46 +64,4 @@ func TestRestoreHeedsAReplicaThatRuns(t *testing.T) {
 	if got.code != exitBadInput || !strings.Contains(got.err, "is in use by another tonnage; stop it") {
 		t.Errorf("exit %d: %s", got.code, got.err)
 	}
-}
-
-// heldToTheEnd is locked while the process lives: what waits for it must not go
-// on in a folder that is being removed.
-var heldToTheEnd *os.File
-
-// TestASignalEndsACoordinatorThatCannotStart: one that waits for a file that
-// another process has, an etcd of somebody else say, ends like any other.
-func TestASignalEndsACoordinatorThatCannotStart(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "member", "snap"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	db, err := os.OpenFile(filepath.Join(dir, "member", "snap", "db"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	heldToTheEnd = db
-	if err := unix.Flock(int(db.Fd()), unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-	ctx, signal := context.WithCancel(t.Context())
-	log := signalling{what: "starts a group of its own", then: signal}
-	args := []string{"coordinator", "--bootstrap", "--listen", "127.0.0.1:0", "--metrics-addr", "0", "--raft-bind", freeport.Take(t), "--data-dir", dir}
-	if code := run(ctx, args, streams{in: strings.NewReader(""), out: &log, err: &log}); code != exitOK {
-		t.Errorf("exit %d: %s", code, &log)
-	}
-}
-
-// signalling calls then when something is written.
-type signalling struct {
-	syncBuffer
-	what string
-	then func()
-}
-
-func (s *signalling) Write(p []byte) (int, error) {
-	n, err := s.syncBuffer.Write(p)
-	if strings.Contains(s.String(), s.what) {
-		s.then()
-	}
-	return n, err
 }
