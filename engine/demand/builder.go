@@ -202,15 +202,9 @@ func (b *Builder) Add(r *Row) error {
 	if b.err != nil {
 		return b.err
 	}
-	aggregate, err := b.checked(r.Aggregate)
-	if err != nil {
-		return b.RefuseRow(err)
-	}
-	unit, err := b.checked(r.MinUnit)
-	if err != nil {
-		return b.RefuseRow(err)
-	}
 	switch {
+	case !b.name(r.Aggregate) || !b.name(r.MinUnit):
+		return b.RefuseRow(errAmounts)
 	case len(b.profile) == RowsMax:
 		return b.Refuse(fmt.Errorf("more than %d rows; report fewer, larger ones", RowsMax))
 	case int(r.Profile) >= len(b.profiles):
@@ -223,23 +217,36 @@ func (b *Builder) Add(r *Row) error {
 	if err := b.withinAggregate(r); err != nil {
 		return b.RefuseRow(err)
 	}
-	b.named.addAll(&aggregate)
-	b.named.addAll(&unit)
 	b.append(r)
 	return nil
 }
 
 var errVector = errors.New("has a vector that is not sorted by name, with each name once and each value positive")
 
-// checked returns the set of a vector's dimensions.
-func (b *Builder) checked(v []Amount) (set nameSet, err error) {
-	for _, a := range v {
-		if a.Value <= 0 || int(a.Dim) >= len(b.dims) || set.has(a.Dim) {
-			return set, errors.New("has a vector with an amount that is not positive, or of a dimension that is unknown or named twice")
+var errAmounts = errors.New("has a vector with an amount that is not positive, or of a dimension that is unknown or named twice")
+
+// name notes the dimensions that a vector names; false when it is at fault, and the
+// roll-up with it.
+func (b *Builder) name(v []Amount) bool {
+	seen := uint64(0) // of the first 64, which most roll-ups do not pass
+	for i, a := range v {
+		switch bit := uint64(1) << (a.Dim & 63); {
+		case a.Value <= 0 || int(a.Dim) >= len(b.dims):
+			return false
+		case a.Dim < 64:
+			if seen&bit != 0 {
+				return false
+			}
+			seen |= bit
+		default:
+			if slices.ContainsFunc(v[:i], func(o Amount) bool { return o.Dim == a.Dim }) {
+				return false
+			}
+			b.named.add(a.Dim)
 		}
-		set.add(a.Dim)
 	}
-	return set, nil
+	b.named[0] |= seen
+	return true
 }
 
 // withinAggregate returns what is wrong with a minimum that asks for more than

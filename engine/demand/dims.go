@@ -26,14 +26,7 @@ const _ = uint(DimsMax - model.DimensionsMax)
 // nameSet is a set of a builder's numbers for names.
 type nameSet [(NamesMax + 63) / 64]uint64
 
-func (s *nameSet) add(n uint32)      { s[n/64] |= 1 << (n % 64) }
-func (s *nameSet) has(n uint32) bool { return s[n/64]>>(n%64)&1 != 0 }
-
-func (s *nameSet) addAll(o *nameSet) {
-	for i, w := range o {
-		s[i] |= w
-	}
-}
+func (s *nameSet) add(n uint32) { s[n/64] |= 1 << (n % 64) }
 
 // all returns the numbers in the set, ascending.
 func (s *nameSet) all() iter.Seq[int] {
