@@ -179,7 +179,7 @@ func (x *shardProcess) build() error {
 	}
 	x.sessions.LimitGarbage()
 	cfg := x.plan.shard
-	runBeside(&cfg.Engine)
+	runBeside(&cfg.Engine, 1)
 	err = pinWorkers(&cfg.Engine, x.plan.pin, func(worker int, err error) {
 		x.log.Warn("a worker is not tied to its CPU", "worker", worker, "error", err)
 	})

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -181,10 +180,7 @@ func (x *process) build() error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	cfg := x.plan.shard
-	if n := x.plan.shards; n > 1 && cfg.Engine.Workers == 0 {
-		cfg.Engine.Workers = max(1, runtime.GOMAXPROCS(0)/n)
-	}
-	runBeside(&cfg.Engine)
+	runBeside(&cfg.Engine, x.plan.shards)
 	err = pinWorkers(&cfg.Engine, x.plan.pin, func(worker int, err error) {
 		x.log.Warn("a worker is not tied to its CPU", "worker", worker, "error", err)
 	})

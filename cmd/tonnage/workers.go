@@ -31,17 +31,19 @@ func checkWorkers(workers int) error {
 	return nil
 }
 
+// processors is how many goroutines could run at a time when the process began.
+var processors = runtime.GOMAXPROCS(0)
+
 // processorsBeside is how many goroutines of a server may run beside the workers of
-// a cycle. When workers have all that may run, Go looks at the network every 10 ms
-// only, and whoever waits for an answer waits for the end of the cycle.
+// a cycle. While the workers occupy every processor of the Go scheduler, it polls the
+// network every 10 ms only, and answers wait for the end of the cycle.
 const processorsBeside = 1
 
-// runBeside fixes the number of workers, and lets other goroutines run beside
-// them: how the cores are shared is then the kernel's decision. Whoever has set
-// GOMAXPROCS has decided himself.
-func runBeside(opts *engine.Options) {
-	processors := runtime.GOMAXPROCS(0)
-	opts.Workers = cmp.Or(opts.Workers, min(processors, engine.WorkersMax))
+// runBeside fixes the number of workers of each of so many shards in the process, and
+// lets other goroutines run beside them: the kernel shares the cores out then. A
+// GOMAXPROCS in the environment stays as it is.
+func runBeside(opts *engine.Options, shards int) {
+	opts.Workers = cmp.Or(opts.Workers, max(1, min(processors/shards, engine.WorkersMax)))
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(processors + processorsBeside)
 	}

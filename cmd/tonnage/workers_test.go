@@ -46,25 +46,26 @@ func TestPinnedWorkersGetMemoryNearThem(t *testing.T) {
 }
 
 // TestWorkersLeaveRoomForAnswers: beside the workers of a server something else may
-// run, unless GOMAXPROCS says how much may.
+// run, unless GOMAXPROCS says how much may; a second server adds nothing to that.
 func TestWorkersLeaveRoomForAnswers(t *testing.T) {
-	was := runtime.GOMAXPROCS(0)
+	was, all := runtime.GOMAXPROCS(processors), min(processors, engine.WorkersMax)
 	defer runtime.GOMAXPROCS(was)
 	for _, c := range []struct {
 		says                     string
 		set                      string
-		workers                  int
+		workers, shards          int
 		wantWorkers, wantAtATime int
 	}{
-		{"nothing is set", "", 0, min(was, engine.WorkersMax), was + 1},
-		{"the workers are given", "", 7, 7, was + 1},
-		{"GOMAXPROCS is set", "1", 0, min(was, engine.WorkersMax), was},
+		{"GOMAXPROCS is set", "1", 0, 1, all, processors},
+		{"nothing is set", "", 0, 1, all, processors + 1},
+		{"once more", "", 0, 1, all, processors + 1},
+		{"the workers are given", "", 7, 3, 7, processors + 1},
+		{"more shards than processors", "", 0, 1000 * processors, 1, processors + 1},
 	} {
-		runtime.GOMAXPROCS(was)
 		t.Setenv("GOMAXPROCS", c.set)
 		opts := engine.DefaultOptions()
 		opts.Workers = c.workers
-		runBeside(&opts)
+		runBeside(&opts, c.shards)
 		if got := runtime.GOMAXPROCS(0); got != c.wantAtATime || opts.Workers != c.wantWorkers {
 			t.Errorf("%s: %d workers, %d at a time; want %d, %d", c.says, opts.Workers, got, c.wantWorkers, c.wantAtATime)
 		}
