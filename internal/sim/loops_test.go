@@ -30,7 +30,6 @@ const (
 	// restCycles is after how many cycles without an action a stage ends early: a reservation ends
 	// within 20 minutes. A parked Need is tried every 32 cycles, which only whole stages see.
 	restCycles = 24
-	loopsShort = 20
 	// shorter series may have so many more worlds at fault than their share.
 	loopsAllowance = 8
 )
@@ -140,12 +139,12 @@ func (p *played) writeTimes(out io.Writer, seed int64) {
 // TestClosedLoops: random worlds come to rest in each stage of a closed loop, and few of them
 // undo anything on the way.
 func TestClosedLoops(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays many worlds, each on one worker")
+	}
 	n, first := *loops, *loopFrom
-	switch {
-	case *loopSeed != 0:
+	if *loopSeed != 0 {
 		n, first = 1, *loopSeed
-	case testing.Short():
-		n = min(n, loopsShort)
 	}
 	times := timesFile(t)
 	s := newSoak(t, *loopState, first, fmt.Sprintf("loops from %d, whole stages: %v", first, *loopWhole))
@@ -184,10 +183,10 @@ func TestClosedLoops(t *testing.T) {
 // world has settled from the state in which it was drawn, and k machines that are lost cost at most
 // k binds and no reclaim.
 func TestClosedLoopsOfOneSize(t *testing.T) {
-	n := *loops / 2
 	if testing.Short() {
-		n = min(n, loopsShort)
+		t.Skip("plays many worlds, each on one worker")
 	}
+	n := *loops / 2
 	lost, broken := 0, 0
 	inOrder(*loopFrom, func(seed int64) played { return loop(t, seed, fleet.Alike) }, func(seed int64, p played) bool {
 		violation := (*Violation)(nil)
