@@ -65,6 +65,7 @@ LOAD_ROLLUPS ?= 60000
 # What packages reach that make test leaves to make test-cluster: of all that tests from
 # nothing would compile, two thirds are it and what comes with it.
 KUBERNETES := k8s.io/client-go
+# How tests are built and run under the race detector.
 RACE := -race -short -tags invariants -timeout 20m -vet=off
 
 CACHE := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/tonnage
@@ -275,7 +276,8 @@ fmt-check: ## fail when a file is not formatted
 	if [ -n "$$files" ]; then echo "not formatted (gofmt -w mends it):"; echo "$$files"; exit 1; fi
 
 .PHONY: vet
-vet: ## go vet of what is compiled with the invariants tag alone; make lint vets the rest
+vet: ## go vet, also of the packages that have files for the invariants tag
+	$(GO) vet ./...
 	$(GO) vet -tags invariants ./internal/invariants ./benches
 
 .PHONY: lint
