@@ -110,7 +110,8 @@ type Offer struct {
 	MachineIds                []string               `protobuf:"bytes,9,rep,name=machine_ids,json=machineIds,proto3" json:"machine_ids,omitempty"`                                                                                       // at most 200 of them, first to give first
 	Priority                  int32                  `protobuf:"varint,10,opt,name=priority,proto3" json:"priority,omitempty"`                                                                                                           // CONFIGURED only
 	InterruptionPenaltyBucket v1alpha1.PenaltyBucket `protobuf:"varint,11,opt,name=interruption_penalty_bucket,json=interruptionPenaltyBucket,proto3,enum=bigfleet.v1alpha1.PenaltyBucket" json:"interruption_penalty_bucket,omitempty"` // CONFIGURED only
-	// Keys of labels that each of them has, with values that are too many to tell.
+	// Keys of labels that each of them has, with values that are too many to tell; the
+	// first 64 are looked at.
 	VariedLabels  []string `protobuf:"bytes,12,rep,name=varied_labels,json=variedLabels,proto3" json:"varied_labels,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
