@@ -127,6 +127,20 @@ func TestBuilderLimits(t *testing.T) {
 	for i := range demand.NamesMax {
 		dim(t, b, fmt.Sprint("dim", i))
 	}
+	of := func(dims ...uint32) *demand.Row {
+		r := &demand.Row{}
+		for _, d := range dims {
+			r.Aggregate = append(r.Aggregate, demand.Amount{Dim: d, Value: 1})
+		}
+		return r
+	}
+	if err := b.Add(of(0, 64, 65, 1, 64)); err == nil || !strings.Contains(err.Error(), "named twice") {
+		t.Errorf("a dimension beyond the first 64, twice: %v", err)
+	}
+	begin()
+	for i := range demand.NamesMax {
+		dim(t, b, fmt.Sprint("dim", i))
+	}
 	for name, want := range map[string]string{"": "without a name", strings.Repeat("x", model.NameBytesMax+1): "whose name has 513 bytes", "new": "would be resource 80 of the roll-up"} {
 		if _, err := b.Dim([]byte(name)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("dimension %.5q: %v, want %q", name, err, want)

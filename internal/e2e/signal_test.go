@@ -12,9 +12,9 @@ import (
 	"github.com/tonnage/tonnage/internal/processtest"
 )
 
-// TestASignalEndsACoordinatorThatCannotStart: one that waits for a file that
-// another process has, an etcd of somebody else say, ends like any other. A process of
-// its own, since what waits goes on until the process ends.
+// TestASignalEndsACoordinatorThatCannotStart: a coordinator that waits for a file which
+// another process has locked ends on a signal like any other. The test starts a process,
+// since the wait itself lasts as long as the process.
 func TestASignalEndsACoordinatorThatCannotStart(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "member", "snap"), 0o700); err != nil {
