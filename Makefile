@@ -15,11 +15,9 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
 # Everything is compiled in one way, that of a release, so that whatever has been
-# compiled for one target is there for the next: without paths of this machine,
-# by the profile that the programs are built by, and without C. See
-# docs/decisions/0034-one-way-to-compile.md.
-GOFLAGS_OWN := $(filter-out -trimpath -pgo=%,$(shell $(GO) env GOFLAGS)) -trimpath
-export GOFLAGS := $(strip $(GOFLAGS_OWN) -pgo=$(CURDIR)/cmd/tonnage/default.pgo)
+# compiled for one target is there for the next: without paths of this machine
+# and without C. See docs/decisions/0034-one-way-to-compile.md.
+export GOFLAGS := $(strip $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath)
 export CGO_ENABLED := 0
 
 # make run
@@ -144,7 +142,6 @@ scenarios: build ## run the acceptance scenarios against the binary (SHARED=../s
 	python3 $(SHARED)/scenarios/run.py --bin $(BIN) $(SHARED)/scenarios
 
 .PHONY: race
-race race-cluster: export GOFLAGS := $(strip $(GOFLAGS_OWN) -pgo=off)
 race: browser network build/stages ## run what make test runs under the race detector, with the checks of lent memory
 	@command -v gcc >/dev/null || tools/need gcc libc6-dev
 	TONNAGE_NO_KUBERNETES=1 CGO_ENABLED=1 build/stages test -without=$(KUBERNETES) $(RACE) ./...
@@ -166,10 +163,7 @@ e2e: k8s-tools ## two real clusters from nothing to nothing, then again with fau
 
 .PHONY: e2e-short
 e2e-short: k8s-tools ## 30 pods in one real cluster; draws build/e2e-short.svg
-	@# A profile is for what the named packages import, not for what their tests do: the
-	@# operator is named so that its libraries are not compiled a second time.
-	$(GO) test -vet=off -c -o build/e2e/ ./internal/kubee2e ./cmd/tonnage-operator
-	cd internal/kubee2e && ../../build/e2e/kubee2e.test -test.timeout 10m -test.v -test.run Short -e2e short -interval 5s -timeline $(CURDIR)/build/e2e-short.svg $(E2E)
+	$(GO) test -vet=off -count=1 -timeout 10m -v ./internal/kubee2e -run Short -e2e short -interval 5s -timeline $(CURDIR)/build/e2e-short.svg $(E2E)
 
 .PHONY: soak-moves
 soak-moves: ## kill shards and the coordinator while machines change their shard (KILLS=200 SEED=0)
@@ -219,9 +213,6 @@ soak-sim: ## worlds in trouble: faults, latencies, losses, demand that changes; 
 soak-loops: ## closed loops of random worlds, and what they undo; goes on where it ended (LOOPS=100000 LOOP_FROM=1)
 	$(GO) test -vet=off -count=1 -timeout 0 -v ./internal/sim -run 'ClosedLoops$$' -loops $(LOOPS) -loop-from $(LOOP_FROM) -loop-whole -loop-state $(CURDIR)/build/soak-loops.state
 
-# What is written down was counted without a profile.
-gates-exact gates-instructions gates-compare gates-try bench: export GOFLAGS := $(strip $(GOFLAGS_OWN) -pgo=off)
-
 .PHONY: gates
 gates: gates-exact gates-instructions gates-compare ## all that holds speed and memory to what they were
 
@@ -247,10 +238,6 @@ gates-try: ## see that the gates find what is planted, and nothing else
 .PHONY: profile
 profile: build ## CPU, heap, mutex and block profiles of one rung (RUNG=50k REGIME=cold WORKERS=0 CYCLES=60)
 	tools/profile $(RUNG) $(REGIME) $(WORKERS) $(CYCLES)
-
-.PHONY: pgo
-pgo: ## take cmd/tonnage/default.pgo anew and measure what it gains (PGO_RUNGS, PGO_REGIMES, PGO_CYCLES)
-	tools/pgo
 
 .PHONY: benchmarks
 benchmarks: build ## every rung and regime as a table for docs/benchmarks.md (BENCHMARKS="-rungs 5k -workers 1")

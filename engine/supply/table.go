@@ -94,12 +94,13 @@ func (t *Table) PutRow(m *model.Machine) (columnar.Row, error) {
 // PutShared is PutRow for a machine whose labels many share, as those of a listing:
 // labels is a number that nobody has given to other labels, whatever table they are
 // in, and for which they are known to be no longer than model.LabelsBytesMax. Labels
-// that came with the same number a while ago are not compared again.
+// that came with the same number a while ago are not compared again. The machine's
+// names and resources are known to pass model.Machine.ValidateRest.
 func (t *Table) PutShared(m *model.Machine, labels uint64) (columnar.Row, error) {
 	if labels == 0 {
 		return t.PutRow(m)
 	}
-	if err := m.ValidateRest(false); err != nil {
+	if err := m.ValidateFields(false); err != nil {
 		return 0, err
 	}
 	return t.put(m, labels, false)

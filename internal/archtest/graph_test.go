@@ -130,7 +130,7 @@ func (g graph) outOfLayer(path string, layers []layer) []string {
 func loadGraph(t *testing.T, root string) graph {
 	t.Helper()
 	// By its profile, whatever a program is made of would be listed once more.
-	cmd := exec.Command("go", "list", "-deps", "-test", "-pgo=off", "-json=ImportPath,Standard,Dir,ForTest,Imports,TestImports,XTestImports,Module", "./...")
+	cmd := exec.Command("go", "list", "-deps", "-test", "-json=ImportPath,Standard,Dir,ForTest,Imports,TestImports,XTestImports,Module", "./...")
 	cmd.Dir = root
 	cmd.Stderr = os.Stderr
 	raw, err := cmd.Output()

@@ -2,7 +2,7 @@
 //
 //	gates instructions [-update]   instructions of pinned work, counted by valgrind, against what is written down
 //	gates compare                  processor time of pinned work, base and head in turn
-//	gates pgo OLD NEW              two tonnage binaries in turn, on rungs
+//	gates binaries OLD NEW         two tonnage binaries in turn, on rungs
 //	gates benchmarks BINARY        every rung and regime, as a table for docs/benchmarks.md
 //
 // Pinned work is what benches/gates_pinned_test.go lists. docs/benchmarks.md says

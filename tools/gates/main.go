@@ -27,7 +27,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return errors.New("say what to do: instructions, compare, pgo OLD NEW, or benchmarks BINARY")
+		return errors.New("say what to do: instructions, compare, binaries OLD NEW, or benchmarks BINARY")
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	root, err := moduleRoot()
@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 		return g.run(ctx)
-	case "pgo":
+	case "binaries":
 		b := binaries{out: os.Stdout, counts: countsDefault}
 		flags.StringVar(&b.rungs, "rungs", "5k,50k", "rungs, comma separated")
 		flags.StringVar(&b.regimes, "regimes", "cold,steady,contended", "regimes, comma separated")
@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 		if flags.NArg() != 2 {
-			return errors.New("pgo wants two binaries, as in: gates pgo build/pgo/without build/pgo/with")
+			return errors.New("binaries wants two of them, as in: gates binaries build/old/tonnage bin/tonnage")
 		}
 		return b.run(ctx, flags.Arg(0), flags.Arg(1))
 	case "benchmarks":
