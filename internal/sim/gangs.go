@@ -17,7 +17,7 @@ const (
 	PlanWhole        Invariant = "the machines of a plan are drained and given up together"
 	DrainsHeld       Invariant = "what drains for a Need that waits for it stays held for it"
 	PriorityFalls    Invariant = "a machine is preempted only for a higher priority, between tenants for an equal one"
-	PreemptedOnce    Invariant = "a machine is preempted at most once for a Need, but for one that a higher rank has had since"
+	PreemptedOnce    Invariant = "a machine is preempted at most once for a Need, but for one that a higher rank has had since, or whose plan a higher rank has ended"
 	GangsWhole       Invariant = "no gang is left with a part that is below its minimum"
 	SteadyPreemption Invariant = "with steady demand and no plan under way nothing is preempted"
 )
@@ -49,7 +49,8 @@ type gangs struct {
 // taking is that a machine was preempted for a Need.
 type taking struct {
 	cycle int
-	// passed says that a higher rank has had the machine since.
+	// passed says that a higher rank has had the machine since, or has ended the plan
+	// that held it for the Need (R3), which has let it go.
 	passed bool
 }
 
@@ -141,17 +142,37 @@ func (r *run) noteOwner(o model.Owner, n *engine.NeedResult) {
 }
 
 // notePassed notes what higher ranks have got of the machines that were preempted
-// for a Need.
+// for a Need, and what a plan that they have ended lets go.
 func (r *run) notePassed(s *scene) {
+	if len(r.gangs.preempted) == 0 {
+		return
+	}
+	gone := r.letGo(s)
 	for o, ids := range r.gangs.preempted {
 		for id, x := range ids {
 			m, there := s.in.Supply.Lookup(id)
-			if n, claimed := s.claimant[m]; there && claimed && !x.passed && s.results[n].Rank < r.gangs.states[o].rank {
+			n, claimed := s.claimant[m]
+			if there && !x.passed && (gone[m] || claimed && s.results[n].Rank < r.gangs.states[o].rank) {
 				x.passed = true
 				ids[id] = x
 			}
 		}
 	}
+}
+
+// letGo returns the machines that were held by plans which a higher rank has ended,
+// and which nobody holds again.
+func (r *run) letGo(s *scene) map[columnar.Row]bool {
+	outranked, gone := r.outranked(s), map[columnar.Row]bool{}
+	for _, m := range s.plan.Ended {
+		if outranked[s.in.Supply.Reservation(m).Owner] {
+			gone[m] = true
+		}
+	}
+	for i := range s.plan.Reservations {
+		delete(gone, s.plan.Reservations[i].Machine)
+	}
+	return gone
 }
 
 // noteEnds notes whose reservations have come to their end.

@@ -207,3 +207,36 @@ func TestMachinesThatPassThroughHigherRanks(t *testing.T) {
 		}
 	}
 }
+
+// TestMachinesOfPlansThatHigherRanksEnd: a higher rank takes one machine of a plan, and
+// another is let go with it; that one may be preempted again.
+func TestMachinesOfPlansThatHigherRanksEnd(t *testing.T) {
+	for _, x := range []struct {
+		name   string
+		change func(s *scene, c columnar.Row)
+		passed bool
+	}{
+		{"let go", func(*scene, columnar.Row) {}, true},
+		{"held again", func(s *scene, c columnar.Row) {
+			s.plan.Reservations = append(s.plan.Reservations, engine.Reserved{Machine: c, Need: lowRow, Reservation: s.in.Supply.Reservation(c)})
+		}, false},
+		{"let go, and no higher rank was there", func(s *scene, _ columnar.Row) { s.plan.Reservations, s.plan.Actions = nil, nil }, false},
+		{"not let go", func(s *scene, _ columnar.Row) { s.plan.Ended = nil }, false},
+	} {
+		r, s := stage(t)
+		r.noteOwners(s)
+		o := r.gangs.need(&s.results[lowRow]).Owner()
+		c := s.lookUp(t, "c")
+		for _, m := range []columnar.Row{s.plan.Reservations[0].Machine, c} {
+			s.in.Supply.Reserve(m, model.Reservation{Owner: o, Plan: 1})
+		}
+		s.plan.Ended = []columnar.Row{c}
+		r.gangs.preempted[o] = map[string]taking{"c": {cycle: 1}}
+		delete(s.claimant, c)
+		x.change(s, c)
+		r.notePassed(s)
+		if got := r.gangs.preempted[o]["c"].passed; got != x.passed {
+			t.Errorf("%s: passed %v, want %v", x.name, got, x.passed)
+		}
+	}
+}
