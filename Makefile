@@ -135,11 +135,11 @@ soak-fleet: ## 200 operators, a region's demand, and everything cut off in turn;
 	$(GO) test -vet=off -count=1 -timeout 60m -v ./internal/e2e -parallel 1 -run 'Fleet|LargeRollup' -rung 5k -latency 1s-3s -rest 5s -rows 20000 -rounds 9
 
 .PHONY: scenarios
-scenarios: build ## run the acceptance scenarios against the binary (SHARED=../shared)
+scenarios: build ## run the acceptance scenarios against the binary (SHARED=../shared has the runner)
 	@if [ ! -f $(SHARED)/scenarios/run.py ]; then \
-	  echo "no scenarios at $(SHARED)/scenarios; put the shared folder beside this checkout, or name it: make scenarios SHARED=DIR" >&2; exit 1; fi
+	  echo "no runner at $(SHARED)/scenarios/run.py; put the shared folder beside this checkout, or name it: make scenarios SHARED=DIR" >&2; exit 1; fi
 	@command -v python3 >/dev/null || tools/need python3
-	python3 $(SHARED)/scenarios/run.py --bin $(BIN) $(SHARED)/scenarios
+	python3 $(SHARED)/scenarios/run.py --bin $(BIN) internal/scenario/testdata
 
 .PHONY: race
 race: browser network build/stages ## run what make test runs under the race detector, with the checks of lent memory

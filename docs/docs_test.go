@@ -66,9 +66,19 @@ func TestDecisionsAreListed(t *testing.T) {
 // shown is a command in a page, and the block with its output.
 var shown = regexp.MustCompile("(?s)<!-- run: tonnage ([^\n]*?) -->\n```\n(.*?)```\n")
 
+// withoutRace skips what builds the program and compares what it prints: under the race
+// detector nothing else of it would be seen.
+func withoutRace(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds the program; make docs-check")
+	}
+}
+
 // TestShownOutputIsRealOutput runs every command that a page shows the output
 // of.
 func TestShownOutputIsRealOutput(t *testing.T) {
+	withoutRace(t)
 	binary := filepath.Join(t.TempDir(), "tonnage")
 	build := exec.Command("go", "build", "-o", binary, "./cmd/tonnage")
 	build.Dir = root
@@ -113,6 +123,7 @@ var (
 // TestFlagsAreListed: the page lists the flags that there are, all of them and no
 // others, but for those that make machines for trying out.
 func TestFlagsAreListed(t *testing.T) {
+	withoutRace(t)
 	page := pages(t)[filepath.Join(root, "docs", "operating.md")]
 	for command, heading := range map[string]string{"up": "## Starting `tonnage up`\n", "shard": "## `tonnage shard`\n"} {
 		cmd := exec.Command("go", "run", "./cmd/tonnage", command, "--help")

@@ -61,7 +61,7 @@ type UnitExplanation struct {
 	Tenant string
 	Ratio  float64
 	// Spared excess is not preempted, only held for the plan until phase 3 has
-	// reclaimed it. Remainder was preempted with its gang by another plan.
+	// reclaimed it. Remainder is of a gang that another plan breaks, and is of no use to that plan.
 	Spared, Remainder bool
 }
 
@@ -70,7 +70,7 @@ type UnitExplanation struct {
 type PlanCost struct {
 	Band     float64 // the least of the units'; 0 when nothing has a cost
 	Gangs    int     // broken whole
-	Machines int     // drained
+	Machines int     // lost: drained, or left with a broken gang
 	// Destroyed is the sum of have/aggregate, in steps of a twentieth.
 	Destroyed    float64
 	GraceSeconds int32 // the longest

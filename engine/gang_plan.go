@@ -264,7 +264,8 @@ func (a *planCost) compare(b *planCost) int {
 }
 
 // carryOut takes the units, and reserves what the need uses of them and of what
-// is free. The rest of a broken gang leaves with it and is there for others.
+// is free. The rest of a broken gang is there for the plans of others, and stays bound
+// when none uses it.
 func (l *lane) carryOut(need int32, k *kind, x *proposal) {
 	if len(x.units)+len(x.used)+len(l.awaited) == 0 {
 		return
@@ -296,8 +297,8 @@ func (l *lane) carryOut(need int32, k *kind, x *proposal) {
 	l.plans = append(l.plans, plan{need: need, grace: grace, domain: l.domainOf(x.value)})
 }
 
-// keepRest keeps of what left with a plan, in a place of the list on, what it has
-// no use for: that is there for others.
+// keepRest keeps of the gangs that a plan breaks, in a place of the list on, what it
+// has no use for: that is there for others.
 func (l *lane) keepRest(from int) {
 	rest := &l.e.store.gangs.rest
 	kept := (*rest)[:from]

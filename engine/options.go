@@ -16,8 +16,8 @@ type VictimMode uint8
 
 // The ways to choose victims.
 const (
-	// VictimsGang chooses among units: a gang goes whole, or down to what it can
-	// live with, or not at all.
+	// VictimsGang chooses among units: a gang is lost as a whole, or down to what it can
+	// live with, or not at all. Of one that is lost what nobody uses stays bound.
 	VictimsGang VictimMode = iota
 	// VictimsMachine takes victims one by one, in the order of the victim score.
 	VictimsMachine

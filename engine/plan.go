@@ -274,6 +274,10 @@ func (p *Plan) Claimed(r columnar.Row) bool {
 	return p.pass != nil && int(r) < len(p.pass.held) && p.pass.claimed(r)
 }
 
+// Breaks reports whether the plan's Preempts leave the Need that claims the machine with
+// less than its minimum. O(machines of the Need).
+func (p *Plan) Breaks(r columnar.Row) bool { return p.pass.breaks(r) }
+
 // Len returns the number of rows of the demand. They are numbered clusters by
 // id, rows in their order.
 func (p *Plan) Len() int {

@@ -39,9 +39,9 @@ type PlanCounts struct {
 	// cause, hold none, and their owners bind nothing of it. PlansEnded[PlanStands] is 0.
 	PlansKept, PlansCompleted int
 	PlansEnded                [NumPlanEnds]int
-	// Remainder counts the machines that plans preempt and hold for nobody: the rest of
-	// gangs that they break.
-	Remainder int
+	// LeftBound counts the machines of gangs that plans break and have no use for: they
+	// stay bound.
+	LeftBound int
 }
 
 // planFate is what became of one owner's plan: whether it holds a machine yet, whether
@@ -80,11 +80,6 @@ func (p *pass) countPlans(c *PlanCounts, fates map[model.Owner]planFate) {
 	}
 	if p.e.opts.Victims != VictimsGang {
 		return
-	}
-	for _, v := range p.victims {
-		if p.takenBy(v.row) == noNeed {
-			c.Remainder++
-		}
 	}
 	victims, planned := p.victims, p.planned
 	for len(victims)+len(planned) > 0 {

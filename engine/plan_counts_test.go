@@ -118,9 +118,9 @@ func TestWhatBecomesOfPlans(t *testing.T) {
 	}
 }
 
-// TestTheRestOfABrokenGangIsCounted: of a gang of three of which a plan uses two, one is held
-// for nobody.
-func TestTheRestOfABrokenGangIsCounted(t *testing.T) {
+// TestTheRestOfABrokenGangStaysBound: of a gang of three a plan uses two; the third is
+// counted and not preempted.
+func TestTheRestOfABrokenGangStaysBound(t *testing.T) {
 	p := newPlanned(t, model.Configured, model.Configured, model.Configured)
 	victim := model.Need{Cluster: "low", Group: "v", Profile: plannedProfile(t, 1, true), Aggregate: cpus(3), MinUnit: cpus(1)}
 	p.in.Needs[1] = victim
@@ -128,7 +128,7 @@ func TestTheRestOfABrokenGangIsCounted(t *testing.T) {
 		p.in.Machines[i].Assigned = model.Assignment{Priority: 1, Fingerprint: victim.Profile.Fingerprint(), Group: "v"}
 	}
 	st := p.stats()
-	if st.PlansMade != 1 || st.Remainder != 1 || st.Actions[engine.Preempt] != 3 {
+	if st.PlansMade != 1 || st.LeftBound != 1 || st.Actions[engine.Preempt] != 2 {
 		t.Errorf("%+v with %d Preempts", st.PlanCounts, st.Actions[engine.Preempt])
 	}
 }

@@ -13,6 +13,7 @@ import (
 // report writes the pass into the plan.
 func (p *pass) report(plan *Plan) {
 	plan.pass = p
+	p.spareRemainders(&plan.Stats.PlanCounts)
 	p.reportActions(plan)
 	p.reportEnded(plan)
 	p.reportReserved(plan)
@@ -33,6 +34,35 @@ func (p *pass) report(plan *Plan) {
 	for i := range plan.Actions {
 		st.Actions[plan.Actions[i].Kind]++
 	}
+}
+
+// spareRemainders takes out of the victims what no plan has a use for: the rest of gangs
+// that plans break stays bound.
+func (p *pass) spareRemainders(c *PlanCounts) {
+	if p.e.opts.Victims != VictimsGang {
+		return
+	}
+	all := len(p.victims)
+	p.victims = slices.DeleteFunc(p.victims, func(v victim) bool { return p.takenBy(v.row) == noNeed })
+	c.LeftBound = all - len(p.victims)
+}
+
+// breaks reports whether what is preempted leaves the need that claims a machine with
+// less than its minimum.
+func (p *pass) breaks(r columnar.Row) bool {
+	need := p.held[r].need
+	if need == unheld {
+		return false
+	}
+	kept, least := make([]int64, p.dims), make([]int64, p.dims)
+	p.eachRow(need, func(src *rowSource, i int) { p.addMinimum(least, src.block, i) })
+	for m := p.lines[need].head; m != columnar.None; m = p.held[m].next {
+		leftBound := p.e.opts.Victims == VictimsGang && p.takenBy(m) == noNeed
+		if p.s.View.State[m] == model.Configured && (leftBound || !p.victimOf.Has(uint32(m))) {
+			columnar.SatAdd(kept, p.vec(m))
+		}
+	}
+	return !columnar.Covers(kept, least)
 }
 
 // actionsPerChunk is how many acquisitions a worker reports at a time.

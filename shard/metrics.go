@@ -91,7 +91,7 @@ type wastedMetrics struct {
 	needs, clusters *prometheus.CounterVec
 	made, kept      prometheus.Counter
 	ended           [engine.NumPlanEnds]prometheus.Counter // that of PlanStands is of those completed
-	remainder, vain prometheus.Counter
+	leftBound, vain prometheus.Counter
 	undone          [history.NumUndoings][2]prometheus.Counter // by scope
 }
 

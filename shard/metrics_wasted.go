@@ -37,7 +37,7 @@ func (m *metrics) defineWasted(c counterMaker) {
 		x.ended[end] = ended.WithLabelValues(causeOf(engine.PlanEnd(end)))
 	}
 	m.plansFailed = ended.WithLabelValues(planDrainFailed)
-	x.remainder = c("tonnage_shard_machines_drained_unheld_total", "Machines that plans preempt and hold for nobody: the rest of gangs that they break.").WithLabelValues()
+	x.leftBound = c("tonnage_shard_machines_left_bound_total", "Machines of gangs that plans break and have no use for: they stay bound.").WithLabelValues()
 	x.vain = c("tonnage_shard_machines_drained_in_vain_total", "Machines that were preempted and held for a Need which never bound them.").WithLabelValues()
 	undone := c("tonnage_shard_actions_undone_total", "Actions that a later one undid though demand and supply of the clusters concerned had not changed.", "actions", "changed")
 	for u := range x.undone {
@@ -69,7 +69,7 @@ func (x *wastedMetrics) cycle(c *Cycle) {
 	for end := engine.PlanStands + 1; int(end) < engine.NumPlanEnds; end++ {
 		x.ended[end].Add(float64(st.PlansEnded[end]))
 	}
-	x.remainder.Add(float64(st.Remainder))
+	x.leftBound.Add(float64(st.LeftBound))
 	x.vain.Add(float64(c.Wasted.DrainedInVain))
 	for u := range x.undone {
 		x.undone[u][0].Add(float64(c.Wasted.Undone[u]))

@@ -21,9 +21,9 @@ type Totals struct {
 	PlansKept      int            `json:"plansKept"`
 	PlansCompleted int            `json:"plansCompleted"`
 	PlansEnded     map[string]int `json:"plansEnded"`
-	// DrainedUnheld counts the machines that plans preempt and hold for nobody,
-	// DrainedInVain those that are held for a Need which never binds them.
-	DrainedUnheld int `json:"drainedUnheld"`
+	// LeftBound counts the machines of gangs that plans break and have no use for, which
+	// stay bound; DrainedInVain those that are drained for a Need which never binds them.
+	LeftBound     int `json:"leftBound"`
 	DrainedInVain int `json:"drainedInVain"`
 	// Undone and UndoneElsewhere are those of Counts.
 	Undone          map[string]int `json:"undone"`
@@ -45,7 +45,7 @@ func (t *Totals) Take(st *engine.Stats, c *Counts) {
 	t.PlansMade += st.PlansMade
 	t.PlansKept += st.PlansKept
 	t.PlansCompleted += st.PlansCompleted
-	t.DrainedUnheld += st.Remainder
+	t.LeftBound += st.LeftBound
 	t.DrainedInVain += c.DrainedInVain
 	for end, n := range st.PlansEnded {
 		add(t.PlansEnded, engine.PlanEnd(end).String(), n)
@@ -91,7 +91,7 @@ func (t *Totals) Add(o *Totals) {
 	t.PlansMade += o.PlansMade
 	t.PlansKept += o.PlansKept
 	t.PlansCompleted += o.PlansCompleted
-	t.DrainedUnheld += o.DrainedUnheld
+	t.LeftBound += o.LeftBound
 	t.DrainedInVain += o.DrainedInVain
 	for _, x := range [...][2]map[string]int{{t.PlansEnded, o.PlansEnded}, {t.Undone, o.Undone}, {t.UndoneElsewhere, o.UndoneElsewhere}} {
 		for name, n := range x[1] {

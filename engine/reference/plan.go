@@ -24,7 +24,7 @@ func (p *pass) plan() Plan {
 		}
 	}
 	for _, n := range p.needs {
-		for _, m := range n.victims {
+		for _, m := range p.drained(n) {
 			out.Actions = append(out.Actions, Action{
 				Kind: Preempt, Machine: m.ID, Cluster: m.Cluster, Need: n.rows[0], Reason: ReasonPreempt,
 				Grace: graceSeconds(p.gap(n, m)), PreemptorPriority: int(n.Profile.Priority()),
@@ -43,6 +43,12 @@ func (p *pass) plan() Plan {
 		}
 	}
 	return out
+}
+
+// drained are the Need's victims but for those that no plan has a use for: the
+// remainder of a gang that a plan breaks stays bound.
+func (p *pass) drained(n *need) []*model.Machine {
+	return filter(n.victims, func(m *model.Machine) bool { return !p.remainder[m] })
 }
 
 // reclaims: of each cluster that has reported, by id, every Configured machine
@@ -104,7 +110,7 @@ func (p *pass) result(n *need) NeedResult {
 		Domain:     shown(n.domain),
 		Bootstrap:  len(n.idle),
 		Provision:  len(n.speculative),
-		Preempt:    len(n.victims),
+		Preempt:    len(p.drained(n)),
 		Unmet:      p.unmet(n),
 		CouldCover: n.couldCover,
 		Fold:       n.rows[0],

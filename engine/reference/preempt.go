@@ -401,7 +401,8 @@ func (p *pass) longestGrace(n *need, units []*unit) int {
 }
 
 // carryOut takes the units, and reserves what the Need uses of them and of what
-// is free. The rest of a broken gang leaves with it and is free for others.
+// is free. The rest of a broken gang is there for the plans of others, and stays bound
+// when none uses it.
 func (p *pass) carryOut(n *need, x proposal) {
 	p.awaits(n, x.awaited)
 	for _, u := range x.units {

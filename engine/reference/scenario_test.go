@@ -17,17 +17,23 @@ import (
 	"github.com/tonnage/tonnage/internal/world"
 )
 
-// TestScenarios runs every scenario of decide on the reference: those of gangs
-// show it by itself, the others that it is the engine's twin.
-func TestScenarios(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join("..", "..", "..", "shared", "scenarios", "*.json"))
+// scenarios returns the files of the acceptance scenarios whose names match a pattern.
+func scenarios(t *testing.T, pattern string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", "..", "internal", "scenario", "testdata", pattern+".json"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(files) == 0 {
-		t.Skip("../shared is absent: the acceptance scenarios lie beside the repository, not in it")
+		t.Fatalf("no scenarios match %q", pattern)
 	}
-	for _, path := range files {
+	return files
+}
+
+// TestScenarios runs every scenario of decide on the reference: those of gangs
+// show it by itself, the others that it is the engine's twin.
+func TestScenarios(t *testing.T) {
+	for _, path := range scenarios(t, "*") {
 		name := strings.TrimSuffix(filepath.Base(path), ".json")
 		if strings.HasPrefix(name, "bad-") { // refused before anything is decided
 			continue
@@ -84,14 +90,7 @@ func read(input []byte) (*world.World, reference.Input, error) {
 
 // TestCasesOfGangsHaveOneOutcome: twenty orders of the file, one plan.
 func TestCasesOfGangsHaveOneOutcome(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join("..", "..", "..", "shared", "scenarios", "gangs-*.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) == 0 {
-		t.Skip("../shared is absent: the acceptance scenarios lie beside the repository, not in it")
-	}
-	for _, path := range files {
+	for _, path := range scenarios(t, "gangs-*") {
 		s, err := scenario.Load(path)
 		if err != nil {
 			t.Fatal(err)

@@ -18,7 +18,7 @@ const (
 	DrainsHeld       Invariant = "what drains for a Need that waits for it stays held for it"
 	PriorityFalls    Invariant = "a machine is preempted only for a higher priority, between tenants for an equal one"
 	PreemptedOnce    Invariant = "a machine is preempted at most once for a Need, but for one that a higher rank has had since, or whose plan a higher rank has ended"
-	GangsWhole       Invariant = "no gang is left with a part that is below its minimum"
+	VictimsHeld      Invariant = "what is preempted is held for whom it is preempted for"
 	SteadyPreemption Invariant = "with steady demand and no plan under way nothing is preempted"
 )
 
@@ -103,7 +103,7 @@ func (r *run) decideGangs(s *scene) {
 	if r.scenario.Options.Victims == engine.VictimsGang {
 		r.checkCover(s)
 	}
-	r.checkRemainders(s)
+	r.noteBroken(s)
 	r.ledgerDecided(s)
 }
 
@@ -183,15 +183,25 @@ func (r *run) noteEnds(s *scene) {
 	}
 }
 
-// checkReserved finds machines that a decision reserves or preempts twice.
+// checkReserved finds machines that a decision reserves twice, and with gangs what it
+// preempts and holds for nobody.
 func (r *run) checkReserved(s *scene) {
-	seen := make(map[columnar.Row]bool, len(s.plan.Reservations))
+	held := make(map[columnar.Row]int32, len(s.plan.Reservations))
 	for i := range s.plan.Reservations {
-		m := s.plan.Reservations[i].Machine
-		if seen[m] {
-			r.violated(ReservedOnce, "machine %q is reserved twice", s.in.Supply.ID(m))
+		x := &s.plan.Reservations[i]
+		if _, twice := held[x.Machine]; twice {
+			r.violated(ReservedOnce, "machine %q is reserved twice", s.in.Supply.ID(x.Machine))
 		}
-		seen[m] = true
+		held[x.Machine] = x.Need
+	}
+	if r.scenario.Options.Victims != engine.VictimsGang {
+		return
+	}
+	for i := range s.plan.Actions {
+		a := &s.plan.Actions[i]
+		if need, ok := held[a.Machine]; a.Kind == engine.Preempt && (!ok || need != a.Need) {
+			r.violated(VictimsHeld, "%q is preempted for %s and not held for it", s.in.Supply.ID(a.Machine), r.nameOf(&s.results[a.Need]))
+		}
 	}
 }
 

@@ -129,9 +129,6 @@ func (r *run) follow(s *scene, f *fate, x *engine.NeedResult, need *model.Need) 
 		r.gangs.ledger.StrandedCycles++
 		if f.stranded == graceCycles+1 {
 			r.gangs.ledger.Stranded++
-			if r.scenario.Options.Victims == engine.VictimsGang {
-				r.violated(GangsWhole, "%s was broken, and has kept %d machines for %d cycles", r.nameOf(x), left, f.stranded)
-			}
 		}
 	}
 }

@@ -116,22 +116,21 @@ func TestViolationsOfGangsAreSeen(t *testing.T) {
 		}},
 		{"a plan that does not cover", PlanCovers, func(_ *testing.T, r *run, s *scene) {
 			s.plan.Reservations = s.plan.Reservations[:1]
-			r.decideGangs(s)
+			r.noteOwners(s)
+			r.checkPreempts(s)
+			r.checkCover(s)
 		}},
 		{"equal priority", PriorityFalls, func(_ *testing.T, r *run, s *scene) {
 			s.results[highRow].Profile = s.results[lowRow].Profile
 			r.decideGangs(s)
 		}},
-		{"a gang in parts", GangsWhole, func(_ *testing.T, r *run, s *scene) {
-			s.plan.Actions = s.plan.Actions[:2]
-			r.noteOwners(s)
-			r.checkPreempts(s)
-			r.checkRemainders(s)
+		{"preempted and held for nobody", VictimsHeld, func(_ *testing.T, r *run, s *scene) {
+			s.plan.Reservations = s.plan.Reservations[1:]
+			r.checkReserved(s)
 		}},
-		{"a part for too long", GangsWhole, func(_ *testing.T, r *run, s *scene) {
-			s.plan.Actions = s.plan.Actions[:2]
-			r.checkPreempts(s)
-			r.follow(s, &fate{broken: true, stranded: graceCycles}, &s.results[lowRow], r.gangs.need(&s.results[lowRow]))
+		{"preempted and held for another", VictimsHeld, func(_ *testing.T, r *run, s *scene) {
+			s.plan.Reservations[0].Need = thirdRow
+			r.checkReserved(s)
 		}},
 		{"a part of a plan is started", PlanWhole, func(_ *testing.T, r *run, s *scene) {
 			r.decideGangs(s)

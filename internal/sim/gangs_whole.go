@@ -66,25 +66,24 @@ func (r *run) atHand(s *scene, need int32) model.Resources {
 	return sum
 }
 
-// checkRemainders finds gangs of which a decision preempts some machines and
-// leaves others, fewer than the gang can live with. With victims one by one
-// that is what happens; the ledger counts it.
-func (r *run) checkRemainders(s *scene) {
-	victims := map[int32]int{}
+// noteBroken notes the gangs of which a decision preempts so much that they are below
+// what they can live with.
+func (r *run) noteBroken(s *scene) {
+	victims := map[int32]bool{}
 	for i := range s.plan.Actions {
 		if a := &s.plan.Actions[i]; a.Kind == engine.Preempt {
 			if n, claimed := s.claimant[a.Machine]; claimed {
-				victims[n]++
+				victims[n] = true
 			}
 		}
 	}
-	for n, lost := range victims {
+	for n := range victims {
 		x := &s.results[n]
 		need := r.gangs.need(x)
 		if x.Folded || !need.AllOrNothing() {
 			continue
 		}
-		before, after, left := r.leftOf(s, x)
+		before, after, _ := r.leftOf(s, x)
 		if !before.Covers(leastOf(need)) {
 			continue // it was short already: what is left of it is anybody's
 		}
@@ -92,9 +91,6 @@ func (r *run) checkRemainders(s *scene) {
 			continue
 		}
 		r.gangs.ledger.broken(r.gangs.ownerOf(x), r.cycle)
-		if left > 0 && r.scenario.Options.Victims == engine.VictimsGang {
-			r.violated(GangsWhole, "%s loses %d machines and keeps %d with %v, below %v", r.nameOf(x), lost, left, after, leastOf(need))
-		}
 	}
 }
 

@@ -212,10 +212,10 @@ func TestASoakGoesOn(t *testing.T) {
 	o := Outcome{Cycles: 7, Rest: history.NewTotals(), Actions: map[Stage]map[string]int{Settle: {"Bootstrap": 2}}}
 	o.Rest.Undone["bought_deleted"] = 1
 	s := newSoak(t, file, 5, "one")
-	s.take(t, 5, &o, &Violation{Invariant: GangsWhole})
+	s.take(t, 5, &o, &Violation{Invariant: PlanCovers})
 	s.take(t, 6, &o, ErrRestless)
 	s = newSoak(t, file, 5, "one")
-	if s.Next != 7 || s.Worlds != 2 || s.Cycles != 14 || s.Undoing != 2 || s.UndoingBy["bought_deleted"] != 2 || s.Restless != 1 || s.Broken[GangsWhole] != 1 || s.Actions["Bootstrap"] != 4 || !slices.Equal(s.Seeds["bought_deleted"], []int64{5, 6}) {
+	if s.Next != 7 || s.Worlds != 2 || s.Cycles != 14 || s.Undoing != 2 || s.UndoingBy["bought_deleted"] != 2 || s.Restless != 1 || s.Broken[PlanCovers] != 1 || s.Actions["Bootstrap"] != 4 || !slices.Equal(s.Seeds["bought_deleted"], []int64{5, 6}) {
 		t.Errorf("went on with %+v", s)
 	}
 	if other := newSoak(t, file, 5, "two"); other.Worlds != 0 || other.Next != 5 {

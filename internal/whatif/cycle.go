@@ -29,12 +29,11 @@ func (d *Drawing) WriteSVG(out io.Writer) error {
 
 // DrawingsOf keeps a cycle's plans of preemption, at most picturesMax of the
 // highest ranks, before anything is done about them; says puts a profile into
-// words. Of a gang in a group that loses a machine and keeps another, machines
-// are above its minimum.
-// Cost: O(actions), and O(machines) where a plan has a domain or takes of a
-// gang.
+// words.
+// Cost: O(actions and machines of the victims' Needs), and O(machines) where a plan
+// has a domain.
 func DrawingsOf(in engine.Input, plan *engine.Plan, says func(*model.Profile) string) []Drawing {
-	c := cycle{in: in, plan: plan, at: map[int32]int{}, victims: map[uint32]bool{}, gangs: map[gangName]bool{}}
+	c := cycle{in: in, plan: plan, at: map[int32]int{}, victims: map[uint32]bool{}, gangs: map[gangName]bool{}, roles: map[gangRole]bool{}}
 	for i := range plan.Actions {
 		if a := &plan.Actions[i]; a.Kind == engine.Preempt {
 			c.note(a, says)
@@ -58,11 +57,18 @@ type cycle struct {
 	list    []draft
 	at      map[int32]int // by need: its place in list
 	victims map[uint32]bool
-	gangs   map[gangName]bool // of victims; true = some machine of it stays
+	gangs   map[gangName]bool // of victims; true = one of its roles has less than its minimum then
+	roles   map[gangRole]bool // that were looked at
 }
 
 // gangName is a group of a cluster.
 type gangName struct{ cluster, group string }
+
+// gangRole is a row of a group, by the stamp of its machines.
+type gangRole struct {
+	gangName
+	fingerprint uint64
+}
 
 // draft is a drawing in the making.
 type draft struct {
@@ -96,20 +102,17 @@ func (c *cycle) note(a *engine.Action, says func(*model.Profile) string) {
 	}
 	c.list[at].taken = append(c.list[at].taken, *a)
 	c.victims[uint32(a.Machine)] = true
-	if group := c.in.Supply.Assigned(a.Machine).Group; group != "" && c.plan.Claimed(a.Machine) {
-		c.gangs[gangName{c.in.Supply.Cluster(a.Machine), group}] = false
+	stamp := c.in.Supply.Assigned(a.Machine)
+	role := gangRole{gangName{c.in.Supply.Cluster(a.Machine), stamp.Group}, stamp.Fingerprint}
+	if !c.roles[role] && stamp.Group != "" {
+		c.roles[role] = true
+		c.gangs[role.gangName] = c.gangs[role.gangName] || c.plan.Breaks(a.Machine)
 	}
 }
 
-// survey looks at all machines once: who is left of the victims' gangs, and who
-// stands in the plans' domains.
+// survey looks at all machines once: who stands in the plans' domains.
 func (c *cycle) survey() {
-	clusters := map[string]bool{}
-	for g := range c.gangs {
-		clusters[g.cluster] = true
-	}
-	keys := make([]int, len(c.list))
-	some := len(clusters) > 0
+	keys, some := make([]int, len(c.list)), false
 	for i := range c.list {
 		if keys[i] = -1; c.list[i].key != "" {
 			keys[i], some = c.in.Supply.Key(c.list[i].key), true
@@ -120,13 +123,6 @@ func (c *cycle) survey() {
 	}
 	s := c.in.Supply
 	for r := range s.All() {
-		if cluster := s.Cluster(r); clusters[cluster] && s.State(r) == model.Configured && !c.victims[uint32(r)] {
-			if g := (gangName{cluster, s.Assigned(r).Group}); g.group != "" {
-				if _, loses := c.gangs[g]; loses {
-					c.gangs[g] = true
-				}
-			}
-		}
 		for i, key := range keys {
 			if d := &c.list[i]; key >= 0 && !c.victims[uint32(r)] && s.ValueString(s.Value(key, r)) == d.value && standing(s.State(r)) {
 				d.add(box{id: s.ID(r), role: c.roleOf(uint32(r), s.State(r), d), of: s.Cluster(r)})
@@ -176,7 +172,7 @@ func (d *draft) drawing(c *cycle) Drawing {
 			b.role = roleExcess
 		case stamp.Group == "":
 			b.role = rolePlain
-		case c.gangs[g]:
+		case !c.gangs[g]:
 			b.role = roleElastic
 		}
 		at, known := groups[g]

@@ -30,9 +30,9 @@ func TestPlansOfACycleAreKept(t *testing.T) {
 	}
 	for _, want := range []string{
 		"&lt;priority 1000&gt; of cluster t takes 3 machines in rack r1",
-		"<title>a-1: victim: its whole gang goes, serves a</title>", "<title>x-1: victim: excess",
+		"<title>a-1: victim: its gang is broken, serves a</title>", "<title>x-1: victim: excess",
 		"<title>i-1: its own", "2 × g, cluster a", "1 × no group, cluster w",
-		"domains that were tried", "r1: chosen, 2 to drain, gangs broken: 1",
+		"domains that were tried", "r1: chosen, machines lost: 2, gangs broken: 1",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("there is no %q in\n%s", want, out.String())
@@ -67,7 +67,7 @@ func TestDomainsThatWereTriedAreKept(t *testing.T) {
 		if err := list[i].WriteSVG(&out); err != nil {
 			t.Fatal(err)
 		}
-		if got := out.String(); strings.Count(got, ": chosen, 2 to drain, gangs broken: 0") != 1 || strings.Count(got, ": loses by value, 2 to drain") != racksOfEach-1 {
+		if got := out.String(); strings.Count(got, ": chosen, machines lost: 2, gangs broken: 0") != 1 || strings.Count(got, ": loses by value, machines lost: 2") != racksOfEach-1 {
 			t.Errorf("plan %d does not show the three racks that were tried:\n%s", i, got)
 		}
 	}

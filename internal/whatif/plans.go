@@ -20,10 +20,10 @@ const (
 	roleExcess              // a victim that nobody claims
 	roleElastic             // a victim that its gang can do without
 	rolePlain               // a victim of a need that is no gang
-	roleWhole               // a victim whose whole gang goes
+	roleWhole               // a victim whose gang has less than its minimum then
 )
 
-var roleNames = [...]string{"stays", "free", "its own", "spared", "victim: excess", "victim: above its gang's minimum", "victim: no gang", "victim: its whole gang goes"}
+var roleNames = [...]string{"stays", "free", "its own", "spared", "victim: excess", "victim: above its gang's minimum", "victim: no gang", "victim: its gang is broken"}
 
 // picture is a plan of preemption as it is drawn.
 type picture struct {
@@ -98,6 +98,7 @@ type drawer struct {
 	whys     map[string]*world.NeedWhy
 	machines map[string]*world.MachineWhy
 	claims   map[string]string // machine → need
+	has      map[string]model.Resources
 	actions  map[string]*world.Action
 	spared   map[string]bool // by need and machine
 }
@@ -105,10 +106,13 @@ type drawer struct {
 func newDrawer(w *world.World, a *world.Answer) *drawer {
 	d := &drawer{
 		world: w, answer: a, needs: map[string]*world.NeedRow{}, profiles: map[string]*world.Need{}, whys: map[string]*world.NeedWhy{},
-		machines: map[string]*world.MachineWhy{}, claims: map[string]string{}, actions: map[string]*world.Action{}, spared: map[string]bool{},
+		machines: map[string]*world.MachineWhy{}, claims: map[string]string{}, has: map[string]model.Resources{}, actions: map[string]*world.Action{}, spared: map[string]bool{},
 	}
 	for i := range w.Needs {
 		d.profiles[w.Needs[i].Name] = &w.Needs[i]
+	}
+	for i := range w.Machines {
+		d.has[w.Machines[i].ID] = w.Machines[i].EffectiveAllocatable()
 	}
 	for i := range a.Needs {
 		n := &a.Needs[i]
@@ -210,10 +214,18 @@ func (d *drawer) role(m *model.Machine, need string, victim bool) role {
 	if d.profiles[holder].Profile.Same() == nil && d.profiles[holder].Group == "" || len(n.Claimed) < 2 {
 		return rolePlain
 	}
+	var kept model.Resources
 	for _, id := range n.Claimed {
 		if a := d.actions[id]; a == nil || a.Kind != engine.Preempt {
-			return roleElastic
+			kept = kept.Add(d.has[id])
 		}
+	}
+	least := d.profiles[holder].MinAggregate
+	if len(least) == 0 {
+		least = d.profiles[holder].Aggregate
+	}
+	if kept.Covers(least) {
+		return roleElastic
 	}
 	return roleWhole
 }

@@ -166,7 +166,7 @@ func verdictOf(t *engine.PreemptionExplanation) string {
 		out = "loses by " + strings.ReplaceAll(t.Rejected, "_", " ")
 	}
 	if t.Cost.Machines > 0 {
-		out += fmt.Sprintf(", %d to drain, gangs broken: %d", t.Cost.Machines, t.Cost.Gangs)
+		out += fmt.Sprintf(", machines lost: %d, gangs broken: %d", t.Cost.Machines, t.Cost.Gangs)
 	}
 	if t.Candidates > 0 {
 		out += fmt.Sprintf(", %d candidates", t.Candidates)

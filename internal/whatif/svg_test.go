@@ -46,7 +46,7 @@ func TestPlansAreDrawn(t *testing.T) {
 	got := draw(t, racks, "{}")
 	for _, want := range []string{
 		"&lt;top&gt; of cluster t takes 3 machines in rack r1",
-		"<title>a-1: victim: its whole gang goes, serves ga</title>",
+		"<title>a-1: victim: its gang is broken, serves ga</title>",
 		"<title>x-1: victim: excess</title>",
 		"<title>i-1: its own, serves &lt;top&gt;</title>",
 		"r1: chosen", "2 × ga, cluster a", "600 s", "held until bound, at the latest 1200 s from now",

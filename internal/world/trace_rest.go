@@ -17,7 +17,7 @@ func (j *jsonWriter) rest(t *history.Totals) {
 		{"stampsAdopted", t.StampsAdopted}, {"needsCredited", t.NeedsCredited}, {"needsKept", t.NeedsKept},
 		{"clustersCredited", t.ClustersCredited}, {"clustersKept", t.ClustersKept},
 		{"plansMade", t.PlansMade}, {"plansKept", t.PlansKept}, {"plansCompleted", t.PlansCompleted},
-		{"drainedUnheld", t.DrainedUnheld}, {"drainedInVain", t.DrainedInVain},
+		{"leftBound", t.LeftBound}, {"drainedInVain", t.DrainedInVain},
 	} {
 		j.key(x.key)
 		j.int(int64(x.value))
@@ -32,7 +32,7 @@ func (j *jsonWriter) rest(t *history.Totals) {
 func restTable(t *history.Totals) string {
 	return fmt.Sprintf("credit: %d Needs worked out, %d taken over; %s adopted\n", t.NeedsCredited, t.NeedsKept, plural(t.StampsAdopted, "stamp")) +
 		fmt.Sprintf("plans of preemption: %d made, %d completed, %d ended otherwise%s\n", t.PlansMade, t.PlansCompleted, history.Sum(t.PlansEnded), named(t.PlansEnded, history.PlanEndNames())) +
-		fmt.Sprintf("drained: %d in vain, %d held for nobody\n", t.DrainedInVain, t.DrainedUnheld) +
+		fmt.Sprintf("drained: %d in vain, %d of broken gangs left bound\n", t.DrainedInVain, t.LeftBound) +
 		fmt.Sprintf("undone: %s without any change%s, %d with a change elsewhere%s\n", plural(history.Sum(t.Undone), "action"), named(t.Undone, history.UndoingNames()),
 			history.Sum(t.UndoneElsewhere), named(t.UndoneElsewhere, history.UndoingNames()))
 }

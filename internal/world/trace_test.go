@@ -31,7 +31,7 @@ func sampleRun() ([]*sim.Cycle, *sim.Summary) {
 func sampleRest() history.Totals {
 	return history.Totals{
 		StampsAdopted: 1, NeedsCredited: 2, NeedsKept: 3, ClustersCredited: 4, ClustersKept: 5, PlansMade: 6, PlansKept: 7, PlansCompleted: 8,
-		PlansEnded: map[string]int{"rank_lost": 9, "expired": 10}, DrainedUnheld: 11, DrainedInVain: 12,
+		PlansEnded: map[string]int{"rank_lost": 9, "expired": 10}, LeftBound: 11, DrainedInVain: 12,
 		Undone: map[string]int{"bound_preempted": 13}, UndoneElsewhere: map[string]int{"bought_deleted": 14, "deleted_bought": 15},
 	}
 }

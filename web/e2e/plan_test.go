@@ -72,7 +72,7 @@ func TestAPreemptLeadsToThePictureOfItsPlan(t *testing.T) {
 	p.must(`document.querySelector('#recent tbody a').href`, &link)
 	p.visit(link)
 	p.until("the picture", `document.documentElement.tagName === 'svg' && document.documentElement.textContent.includes('two whole machines of cluster t takes 2 machines in rack r1')`)
-	p.until("the domain that was tried", `document.documentElement.textContent.includes('r1: chosen, 2 to drain, gangs broken: 1')`)
+	p.until("the domain that was tried", `document.documentElement.textContent.includes('r1: chosen, machines lost: 2, gangs broken: 1')`)
 	p.until("its colours", `getComputedStyle(document.querySelector('rect.r7')).fill === 'rgb(164, 14, 38)'`)
 	p.shot("plan-1280-light.png", 0)
 	p.quiet()

@@ -25,7 +25,7 @@ func Faults(in reference.Input, plan reference.Plan) []string {
 	c.preemptions()
 	c.reclaims()
 	if in.Options.Victims == reference.VictimsGang {
-		c.gangs()
+		c.drains()
 		c.reservations()
 	} else if len(plan.Reserved) > 0 {
 		c.fault("%v is reserved by a plan, and victims are taken one by one", plan.Reserved)
@@ -280,43 +280,18 @@ func (c *checker) reclaims() {
 	}
 }
 
-// gangs: one that had what it can live with has it still, or has lost all.
-func (c *checker) gangs() {
-	lost := map[string]bool{}
-	for _, a := range c.plan.Actions {
-		if a.Kind == reference.Preempt {
-			lost[a.Machine] = true
-		}
+// drains: what is preempted is held for whom it is preempted for.
+func (c *checker) drains() {
+	held := map[string]int{}
+	for _, r := range c.plan.Reserved {
+		held[r.Machine] = r.Need
 	}
-	for i, r := range c.plan.Needs {
-		n := &c.in.Needs[i]
-		if n.Profile.Same() == nil || r.Domain == "" || len(r.Claimed) < 2 { // folded, or no gang
+	for _, a := range c.plan.Actions {
+		if a.Kind != reference.Preempt {
 			continue
 		}
-		others := 0
-		for _, o := range c.in.Needs {
-			if n.Group != "" && o.Cluster == n.Cluster && o.Group == n.Group {
-				others++
-			}
-		}
-		if others > 1 {
-			continue // of several roles: another may be short
-		}
-		least := n.MinAggregate
-		if len(least) == 0 {
-			least = n.Aggregate
-		}
-		var had, has model.Resources
-		left := 0
-		for _, id := range r.Claimed {
-			m := c.machines[id]
-			if had = had.Add(m.EffectiveAllocatable()); !lost[id] {
-				has = has.Add(m.EffectiveAllocatable())
-				left++
-			}
-		}
-		if had.Covers(least) && !has.Covers(least) && left > 0 {
-			c.fault("row %d is left with %d of %d machines, below its minimum", i, left, len(r.Claimed))
+		if need, ok := held[a.Machine]; !ok || need != a.Need {
+			c.fault("%s is preempted for row %d and not held for it", a.Machine, a.Need)
 		}
 	}
 }

@@ -44,15 +44,15 @@ func planned(n *row) machineOpt {
 
 // gangRules hold where victims are chosen by gangs.
 var gangRules = []rule{
-	{"AGangGoesWhole", func(s *scene) {
+	{"WhatAPlanDoesNotUseOfAGangStays", func(s *scene) {
 		s.top(2)
 		s.crew("v", 1, "ra:a1,a2,a3,a4")
-		s.run().does("Preempt a1 0", "Preempt a2 0", "Preempt a3 0", "Preempt a4 0").reserves("a1 0", "a2 0")
+		s.run().does("Preempt a1 0", "Preempt a2 0").reserves("a1 0", "a2 0")
 	}},
-	{"AGangGoesInEveryDomain", func(s *scene) {
+	{"AGangStaysInOtherDomains", func(s *scene) {
 		s.top(2)
 		s.crew("v", 1, "ra:a1,a2 rb:b1,b2")
-		s.run().does("Preempt a1 0", "Preempt a2 0", "Preempt b1 0", "Preempt b2 0").reserves("a1 0", "a2 0")
+		s.run().does("Preempt a1 0", "Preempt a2 0").reserves("a1 0", "a2 0")
 	}},
 	{"TheGangThatIsHereGoesBeforeTheOneThatIsWide", func(s *scene) {
 		s.top(2)
@@ -97,7 +97,7 @@ var gangRules = []rule{
 		s.top(1)
 		s.crew("v", 1, "ra:a1,a2")
 		s.crew("w", 5, "ra:b1,b2", least(cpu(4)))
-		s.run().does("Preempt a1 0", "Preempt a2 0")
+		s.run().does("Preempt a1 0")
 	}},
 	{"WithAnInfiniteBandTheGentlerClassGoesFirst", func(s *scene) {
 		s.in.Options.Band = math.Inf(1)
@@ -114,7 +114,7 @@ var gangRules = []rule{
 		for i := range s.in.Machines {
 			s.in.Machines[i].Assigned.Interruption = map[string]model.Bucket{"v": 3, "w": 6}[s.in.Machines[i].Cluster]
 		}
-		s.run().does("Preempt a1 0", "Preempt a2 0")
+		s.run().does("Preempt a1 0")
 	}},
 	{"AnExactFitSparesTheSingleMachine", func(s *scene) {
 		s.top(4)
@@ -181,7 +181,7 @@ var gangRules = []rule{
 		s.top(2)
 		s.crew("a", 5, "ra:a1,a2")
 		s.crew("v", 1, "rb:b1,b2,b3")
-		s.run().does("Preempt b1 0", "Preempt b2 0", "Preempt b3 0")
+		s.run().does("Preempt b1 0", "Preempt b2 0")
 	}},
 	{"OfOneBandTheDomainWithFewestGangsIsFreed", func(s *scene) {
 		s.top(4)
