@@ -56,7 +56,7 @@ var stages = []stage{
 	{"generated protocol code", "generate-check", 5 * time.Second, onlyCI},
 	{"tools of tests", "tools-check", 15 * time.Second, onlyCI},
 	{"fuzz", "fuzz", 50 * time.Second, onlyCI},
-	{"race", "race", 600 * time.Second, onlyCI},
+	{"race", "race", 680 * time.Second, onlyCI},
 	{"two sockets", "test-numa", 90 * time.Second, onlyCI},
 	{"allocations, counters and plans", "gates-exact", 25 * time.Second, onlyCI},
 	{"instructions", "gates-instructions", 80 * time.Second, onlyCI},
