@@ -61,7 +61,8 @@ type UnitExplanation struct {
 	Tenant string
 	Ratio  float64
 	// Spared excess is not preempted, only held for the plan until phase 3 has
-	// reclaimed it. Remainder is of a gang that another plan breaks, and is of no use to that plan.
+	// reclaimed it. Remainder is of a gang that another plan breaks, which has no use
+	// for it.
 	Spared, Remainder bool
 }
 

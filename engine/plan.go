@@ -276,7 +276,7 @@ func (p *Plan) Claimed(r columnar.Row) bool {
 
 // Breaks reports whether the plan's Preempts leave the Need that claims the machine with
 // less than its minimum. O(machines of the Need).
-func (p *Plan) Breaks(r columnar.Row) bool { return p.pass.breaks(r) }
+func (p *Plan) Breaks(r columnar.Row) bool { return p.Claimed(r) && p.pass.breaks(p.pass.held[r].need) }
 
 // Len returns the number of rows of the demand. They are numbered clusters by
 // id, rows in their order.

@@ -6,6 +6,7 @@ import (
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/reference"
+	"github.com/tonnage/tonnage/engine/supply"
 	"github.com/tonnage/tonnage/internal/twin"
 )
 
@@ -58,9 +59,16 @@ func newPlanned(t *testing.T, states ...model.State) *planned {
 	return p
 }
 
-func (p *planned) stats() engine.Stats {
+func (p *planned) stats() (st engine.Stats) {
 	p.t.Helper()
-	supply, demand, _, err := twin.Tables(p.in)
+	p.decide(func(_ *supply.Table, plan *engine.Plan) { st = plan.Stats })
+	return st
+}
+
+// decide lets something look at the plan.
+func (p *planned) decide(look func(*supply.Table, *engine.Plan)) {
+	p.t.Helper()
+	machines, demand, _, err := twin.Tables(p.in)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -69,11 +77,11 @@ func (p *planned) stats() engine.Stats {
 		p.t.Fatal(err)
 	}
 	defer e.Close()
-	plan, err := e.Cycle(engine.Input{Supply: supply, Demand: demand, Now: p.in.Now})
+	plan, err := e.Cycle(engine.Input{Supply: machines, Demand: demand, Now: p.in.Now})
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return plan.Stats
+	look(machines, plan)
 }
 
 // TestWhatBecomesOfPlans: each plan is counted once, as made, kept, completed or ended, with
@@ -119,17 +127,29 @@ func TestWhatBecomesOfPlans(t *testing.T) {
 }
 
 // TestTheRestOfABrokenGangStaysBound: of a gang of three a plan uses two; the third is
-// counted and not preempted.
+// counted and not preempted. A gang that can live with one is not broken.
 func TestTheRestOfABrokenGangStaysBound(t *testing.T) {
-	p := newPlanned(t, model.Configured, model.Configured, model.Configured)
-	victim := model.Need{Cluster: "low", Group: "v", Profile: plannedProfile(t, 1, true), Aggregate: cpus(3), MinUnit: cpus(1)}
-	p.in.Needs[1] = victim
-	for i := range p.in.Machines {
-		p.in.Machines[i].Assigned = model.Assignment{Priority: 1, Fingerprint: victim.Profile.Fingerprint(), Group: "v"}
-	}
-	st := p.stats()
-	if st.PlansMade != 1 || st.LeftBound != 1 || st.Actions[engine.Preempt] != 2 {
-		t.Errorf("%+v with %d Preempts", st.PlanCounts, st.Actions[engine.Preempt])
+	for _, least := range []int64{3, 1} {
+		p := newPlanned(t, model.Configured, model.Configured, model.Configured, model.Configured)
+		victim := model.Need{Cluster: "low", Group: "v", Profile: plannedProfile(t, 1, true), Aggregate: cpus(3), MinUnit: cpus(1), MinAggregate: cpus(least)}
+		p.in.Needs[1] = victim
+		for i := range p.in.Machines {
+			p.in.Machines[i].Assigned = model.Assignment{Priority: 1, Fingerprint: victim.Profile.Fingerprint(), Group: "v"}
+		}
+		nobodys := &p.in.Machines[3]
+		nobodys.Zone, nobodys.Cluster = "b", "other"
+		broken := least == 3
+		p.decide(func(machines *supply.Table, plan *engine.Plan) {
+			if st := &plan.Stats; st.PlansMade != 1 || st.LeftBound == 1 != broken || st.Actions[engine.Preempt] != 2 {
+				t.Errorf("%d at least: %+v with %d Preempts", least, st.PlanCounts, st.Actions[engine.Preempt])
+			}
+			for i := range p.in.Machines {
+				m := &p.in.Machines[i]
+				if r, _ := machines.Lookup(m.ID); plan.Breaks(r) != (broken && m != nobodys) {
+					t.Errorf("%d at least: %s is of a broken gang: %v", least, m.ID, plan.Breaks(r))
+				}
+			}
+		})
 	}
 }
 

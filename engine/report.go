@@ -47,13 +47,8 @@ func (p *pass) spareRemainders(c *PlanCounts) {
 	c.LeftBound = all - len(p.victims)
 }
 
-// breaks reports whether what is preempted leaves the need that claims a machine with
-// less than its minimum.
-func (p *pass) breaks(r columnar.Row) bool {
-	need := p.held[r].need
-	if need == unheld {
-		return false
-	}
+// breaks reports whether what is preempted leaves a need with less than its minimum.
+func (p *pass) breaks(need int32) bool {
 	kept, least := make([]int64, p.dims), make([]int64, p.dims)
 	p.eachRow(need, func(src *rowSource, i int) { p.addMinimum(least, src.block, i) })
 	for m := p.lines[need].head; m != columnar.None; m = p.held[m].next {

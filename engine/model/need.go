@@ -54,7 +54,7 @@ func Aggregate(rows []Need) []Need {
 		// An absent minimum stands for the whole aggregate, so it must be
 		// spelled out before aggregates grow.
 		if len(o.MinAggregate) > 0 || len(n.MinAggregate) > 0 {
-			o.MinAggregate = o.minAggregate().Add(n.minAggregate())
+			o.MinAggregate = o.Minimum().Add(n.Minimum())
 		}
 		o.Aggregate = o.Aggregate.Add(n.Aggregate)
 		o.MinUnit = o.MinUnit.Max(n.MinUnit)
@@ -65,7 +65,8 @@ func Aggregate(rows []Need) []Need {
 	return out
 }
 
-func (n *Need) minAggregate() Resources {
+// Minimum is what the Need can live with: MinAggregate, or Aggregate without one.
+func (n *Need) Minimum() Resources {
 	if len(n.MinAggregate) > 0 {
 		return n.MinAggregate
 	}

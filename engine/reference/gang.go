@@ -101,11 +101,7 @@ func (p *pass) needsSeveralMachines(rows []int) bool {
 func (p *pass) minimum(n *need) model.Resources {
 	var least model.Resources
 	for _, i := range n.rows {
-		if row := &p.in.Needs[i]; len(row.MinAggregate) > 0 {
-			least = least.Add(row.MinAggregate)
-		} else {
-			least = least.Add(row.Aggregate)
-		}
+		least = least.Add(p.in.Needs[i].Minimum())
 	}
 	return least
 }

@@ -129,7 +129,6 @@ func (g graph) outOfLayer(path string, layers []layer) []string {
 // loadGraph asks the go command for the packages of the module in a folder.
 func loadGraph(t *testing.T, root string) graph {
 	t.Helper()
-	// By its profile, whatever a program is made of would be listed once more.
 	cmd := exec.Command("go", "list", "-deps", "-test", "-json=ImportPath,Standard,Dir,ForTest,Imports,TestImports,XTestImports,Module", "./...")
 	cmd.Dir = root
 	cmd.Stderr = os.Stderr

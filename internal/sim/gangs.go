@@ -95,10 +95,11 @@ func (g *gangs) ownerOf(n *engine.NeedResult) model.Owner {
 // decideGangs looks at a decision.
 func (r *run) decideGangs(s *scene) {
 	r.noteOwners(s)
-	r.notePassed(s)
+	outranked := r.outranked(s)
+	r.notePassed(s, outranked)
 	r.noteEnds(s)
 	r.checkReserved(s)
-	r.checkTaken(s)
+	r.checkTaken(s, outranked)
 	r.checkPreempts(s)
 	if r.scenario.Options.Victims == engine.VictimsGang {
 		r.checkCover(s)
@@ -143,11 +144,11 @@ func (r *run) noteOwner(o model.Owner, n *engine.NeedResult) {
 
 // notePassed notes what higher ranks have got of the machines that were preempted
 // for a Need, and what a plan that they have ended lets go.
-func (r *run) notePassed(s *scene) {
+func (r *run) notePassed(s *scene, outranked map[model.Owner]bool) {
 	if len(r.gangs.preempted) == 0 {
 		return
 	}
-	gone := r.letGo(s)
+	gone := s.letGo(outranked)
 	for o, ids := range r.gangs.preempted {
 		for id, x := range ids {
 			m, there := s.in.Supply.Lookup(id)
@@ -162,8 +163,8 @@ func (r *run) notePassed(s *scene) {
 
 // letGo returns the machines that were held by plans which a higher rank has ended,
 // and which nobody holds again.
-func (r *run) letGo(s *scene) map[columnar.Row]bool {
-	outranked, gone := r.outranked(s), map[columnar.Row]bool{}
+func (s *scene) letGo(outranked map[model.Owner]bool) map[columnar.Row]bool {
+	gone := map[columnar.Row]bool{}
 	for _, m := range s.plan.Ended {
 		if outranked[s.in.Supply.Reservation(m).Owner] {
 			gone[m] = true
@@ -229,11 +230,10 @@ func (r *run) outranked(s *scene) map[model.Owner]bool {
 }
 
 // checkTaken finds reserved machines that somebody else gets who must not.
-func (r *run) checkTaken(s *scene) {
+func (r *run) checkTaken(s *scene, outranked map[model.Owner]bool) {
 	if s.in.Supply.ReservationCount() == 0 {
 		return
 	}
-	outranked := r.outranked(s)
 	ended := map[columnar.Row]bool{}
 	for _, m := range s.plan.Ended {
 		ended[m] = true

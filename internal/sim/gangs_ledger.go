@@ -7,8 +7,7 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// graceCycles is the longest grace, in cycles of ten seconds: after it nothing
-// of a gang that was broken may be left.
+// graceCycles is the longest grace, in cycles of ten seconds.
 const graceCycles = 60
 
 // GangFigures say how gangs fared in a run.
@@ -120,7 +119,7 @@ func (r *run) follow(s *scene, f *fate, x *engine.NeedResult, need *model.Need) 
 		return
 	}
 	_, after, left := r.leftOf(s, x)
-	if left == 0 || after.Covers(leastOf(need)) {
+	if left == 0 || after.Covers(need.Minimum()) {
 		f.stranded = 0
 		return
 	}

@@ -195,7 +195,7 @@ func TestMachinesThatPassThroughHigherRanks(t *testing.T) {
 		o := r.gangs.need(&s.results[x.owner]).Owner()
 		r.gangs.preempted[o] = map[string]taking{x.id: {cycle: 1}}
 		s.claimant[s.lookUp(t, "c")] = highRow
-		r.notePassed(s)
+		r.notePassed(s, r.outranked(s))
 		if got := r.gangs.preempted[o][x.id].passed; got != x.passed {
 			t.Errorf("%q: passed %v, want %v", x.id, got, x.passed)
 		}
@@ -233,9 +233,25 @@ func TestMachinesOfPlansThatHigherRanksEnd(t *testing.T) {
 		r.gangs.preempted[o] = map[string]taking{"c": {cycle: 1}}
 		delete(s.claimant, c)
 		x.change(s, c)
-		r.notePassed(s)
+		r.notePassed(s, r.outranked(s))
 		if got := r.gangs.preempted[o]["c"].passed; got != x.passed {
 			t.Errorf("%s: passed %v, want %v", x.name, got, x.passed)
+		}
+	}
+}
+
+// TestUselessPartsAreCounted: a gang that was broken keeps a part below its minimum for
+// longer than the longest grace.
+func TestUselessPartsAreCounted(t *testing.T) {
+	r, s := stage(t)
+	s.plan.Actions = s.plan.Actions[:2]
+	r.checkPreempts(s)
+	low := &s.results[lowRow]
+	f := &fate{broken: true, stranded: graceCycles - 1}
+	for _, want := range []GangFigures{{}, {Stranded: 1, StrandedCycles: 1}, {Stranded: 1, StrandedCycles: 2}} {
+		r.follow(s, f, low, r.gangs.need(low))
+		if got := r.gangs.ledger.GangFigures; got.Stranded != want.Stranded || got.StrandedCycles != want.StrandedCycles {
+			t.Errorf("%d gangs for %d cycles, want %d for %d", got.Stranded, got.StrandedCycles, want.Stranded, want.StrandedCycles)
 		}
 	}
 }

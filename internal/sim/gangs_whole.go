@@ -84,10 +84,10 @@ func (r *run) noteBroken(s *scene) {
 			continue
 		}
 		before, after, _ := r.leftOf(s, x)
-		if !before.Covers(leastOf(need)) {
+		if !before.Covers(need.Minimum()) {
 			continue // it was short already: what is left of it is anybody's
 		}
-		if after.Covers(leastOf(need)) {
+		if after.Covers(need.Minimum()) {
 			continue
 		}
 		r.gangs.ledger.broken(r.gangs.ownerOf(x), r.cycle)
@@ -109,14 +109,6 @@ func (r *run) leftOf(s *scene, x *engine.NeedResult) (before, after model.Resour
 		}
 	}
 	return before, after, left
-}
-
-// leastOf is what a gang can live with.
-func leastOf(n *model.Need) model.Resources {
-	if len(n.MinAggregate) > 0 {
-		return n.MinAggregate
-	}
-	return n.Aggregate
 }
 
 // checkWhole finds plans of which only a part was carried out, and notes for

@@ -220,11 +220,7 @@ func (d *drawer) role(m *model.Machine, need string, victim bool) role {
 			kept = kept.Add(d.has[id])
 		}
 	}
-	least := d.profiles[holder].MinAggregate
-	if len(least) == 0 {
-		least = d.profiles[holder].Aggregate
-	}
-	if kept.Covers(least) {
+	if kept.Covers(d.profiles[holder].Minimum()) {
 		return roleElastic
 	}
 	return roleWhole
