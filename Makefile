@@ -15,9 +15,10 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
 # Everything is compiled in one way, that of a release, so that whatever has been
-# compiled for one target is there for the next: without paths of this machine
-# and without C. See docs/decisions/0034-one-way-to-compile.md.
-export GOFLAGS := $(strip $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath)
+# compiled for one target is there for the next: without paths of this machine, without
+# what only a debugger reads, and without C. See docs/decisions/0034-one-way-to-compile.md.
+COMPILE := -trimpath -gcflags=all=-dwarf=false
+export GOFLAGS := $(strip $(filter-out $(COMPILE),$(shell $(GO) env GOFLAGS)) $(COMPILE))
 export CGO_ENABLED := 0
 
 # make run
@@ -275,7 +276,7 @@ lint: $(LINT) ## run the linters, gosec among them
 $(LINT):
 	@echo "golangci-lint is compiled once on a machine"
 	@mkdir -p $(@D)
-	tools/progress "compiling golangci-lint" $(GO) -C tools build -o $@.new github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	tools/progress "compiling golangci-lint" $(GO) -C tools build -gcflags='all=-l -dwarf=false' -o $@.new github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@mv $@.new $@
 
 .PHONY: charts
