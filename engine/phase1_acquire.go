@@ -114,15 +114,13 @@ func (l *lane) acquire(need int32, k *kind) {
 		l.acquireHeld(need, k)
 		if len(k.spread) > 0 {
 			l.acquireSpread(need, k, l.reserved.of(need))
-			return
+		} else {
+			l.acquireStage(need, k, 0)
+			l.acquireLower(need, k)
+			l.acquireStage(need, k, 1)
 		}
-		l.acquireStage(need, k, 0)
-		l.acquireLower(need, k)
-		l.acquireStage(need, k, 1)
 	}
-	if len(k.spread) == 0 {
-		l.giveBackSuperfluous(need, k)
-	}
+	l.giveBackSuperfluous(need, k)
 }
 
 // acquireHeld claims the Idle machines that are held for the need.

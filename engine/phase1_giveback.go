@@ -43,7 +43,8 @@ func (x *surplus) covers(v, want []int64) bool {
 }
 
 // giveBackSuperfluous has the need at work give back, the last picked first, what it
-// acquired in this turn and is covered without. What was credited stays.
+// acquired in this turn and is covered without; under hard spread only what leaves the
+// others as even as is allowed, or as they were. What was credited stays.
 func (l *lane) giveBackSuperfluous(need int32, k *kind) {
 	if l.lacks != 0 || !l.mayBeSuperfluous(need) {
 		return
@@ -61,10 +62,16 @@ func (l *lane) giveBackSuperfluous(need int32, k *kind) {
 	}
 	l.used = acquired
 	x.sub(want)
+	if len(k.spread) > 0 {
+		l.startSpread(k)
+		for r := n.head; r != columnar.None; r = l.held[r].next {
+			l.spread.count(l.pass, r)
+		}
+	}
 	gave := false
 	for i := len(acquired) - 1; i >= 0; i-- {
 		r := acquired[i]
-		if v := l.vec(r); x.covers(v, want) {
+		if v := l.vec(r); x.covers(v, want) && (len(k.spread) == 0 || l.spread.staysEven(l.pass, r)) {
 			x.sub(v)
 			l.giveBackOne(r, need, k)
 			gave = true
@@ -72,6 +79,25 @@ func (l *lane) giveBackSuperfluous(need int32, k *kind) {
 	}
 	if gave {
 		l.relink(need)
+		l.reopenSpread(k)
+	}
+}
+
+// reopenSpread lets needs under hard spread look again at what a need of such a kind has
+// given back: in its turn it has gone on to what comes after.
+func (l *lane) reopenSpread(k *kind) {
+	if len(k.spread) == 0 {
+		return
+	}
+	if k.tuples != nil {
+		for i := range k.tuples.tuples {
+			for stage := range k.tuples.tuples[i].ladders {
+				k.tuples.tuples[i].ladders[stage].reopen()
+			}
+		}
+	}
+	for _, d := range l.dealt.list[:l.dealt.n] {
+		d.epoch = 0
 	}
 }
 

@@ -78,6 +78,35 @@ func (sc *spreadScratch) count(p *pass, r columnar.Row) {
 	}
 }
 
+// staysEven reports whether the skew allows that a machine which is counted goes, and if so
+// counts it out: no value has more than the skew allows above another in which the need had
+// a machine, or the difference grows no larger.
+func (sc *spreadScratch) staysEven(p *pass, r columnar.Row) bool {
+	for i, key := range sc.keys {
+		counts, v := sc.counts[i], p.s.Supply.Values(key)[r]
+		before := unevenness(counts)
+		counts[v]--
+		after := unevenness(counts)
+		if counts[v]++; after > sc.skew[i] && after > before {
+			return false
+		}
+	}
+	for i, key := range sc.keys {
+		sc.counts[i][p.s.Supply.Values(key)[r]]--
+	}
+	sc.forgetLeast()
+	return true
+}
+
+// unevenness returns by how much the largest count is above the smallest.
+func unevenness(counts map[uint32]int32) int32 {
+	least, most := int32(math.MaxInt32), int32(0)
+	for _, n := range counts {
+		least, most = min(least, n), max(most, n)
+	}
+	return most - least
+}
+
 // floorAtTuples takes the minimum over the values that have candidates now.
 func (sc *spreadScratch) floorAtTuples() {
 	sc.forgetLeast()

@@ -36,6 +36,8 @@ func (p *pass) phase1(n *need) {
 		took, n.deficit = walk(idle, n.deficit)
 		n.idle = append(n.idle, took...)
 		n.speculative, n.deficit = walk(speculative, n.deficit)
+	}
+	if !n.Parked {
 		n.giveBackSuperfluous()
 	}
 	for _, m := range n.claims() {
@@ -48,14 +50,19 @@ func (p *pass) phase1(n *need) {
 }
 
 // giveBackSuperfluous: a Need that is covered gives back, the last picked first,
-// what it acquired and is still covered without. What it was credited it keeps.
+// what it acquired and is still covered without; under hard spread only what leaves the
+// others even. What it was credited it keeps.
 func (n *need) giveBackSuperfluous() {
 	if !n.deficit.IsZero() {
 		return
 	}
+	s := newSkew(n)
+	for _, m := range n.claims() {
+		s.count(m)
+	}
 	kept := slices.Concat(n.idle, n.speculative)
 	for _, m := range slices.Backward(slices.Clone(kept)) {
-		if rest := without(kept, m); sum(slices.Concat(n.credited, rest)).Covers(n.Aggregate) {
+		if rest := without(kept, m); sum(slices.Concat(n.credited, rest)).Covers(n.Aggregate) && s.staysEven(m) {
 			kept = rest
 		}
 	}

@@ -2,6 +2,7 @@ package reference
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -88,6 +89,31 @@ func (s *skew) allows(m *model.Machine) bool {
 		}
 	}
 	return true
+}
+
+// staysEven: a machine that is counted may go, and is counted out. No value then has more
+// than maxSkew machines above another in which the Need had one, or the difference is no
+// larger than it was.
+func (s *skew) staysEven(m *model.Machine) bool {
+	for i, r := range s.rules {
+		v, _ := m.Attribute(r.Key)
+		before := unevenness(s.counts[i])
+		after := maps.Clone(s.counts[i])
+		after[v]--
+		if d := unevenness(after); d > int64(r.MaxSkew) && d > before {
+			return false
+		}
+	}
+	for i, r := range s.rules {
+		v, _ := m.Attribute(r.Key)
+		s.counts[i][v]--
+	}
+	return true
+}
+
+func unevenness(counts map[string]int64) int64 {
+	all := slices.Collect(maps.Values(counts))
+	return slices.Max(all) - slices.Min(all)
 }
 
 // acquireSpread: Idle, then Speculative; each step takes the cheapest head of

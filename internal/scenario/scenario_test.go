@@ -28,7 +28,8 @@ func files(t *testing.T, pattern string) []string {
 }
 
 // amended are the scenarios whose copy says otherwise, or has another name, since a
-// decision of ours; docs/decisions/0054-what-a-plan-does-not-use-stays-bound.md says why.
+// decision of ours: docs/decisions/0054-what-a-plan-does-not-use-stays-bound.md, and 0056 of
+// the last one.
 var amended = map[string]string{
 	"gangs-across-racks-goes-whole":   "gangs-across-racks-one-goes",
 	"gangs-all-scattered":             "gangs-all-scattered",
@@ -38,6 +39,7 @@ var amended = map[string]string{
 	"gangs-lower-priority-first":      "gangs-lower-priority-first",
 	"gangs-surplus-is-not-enough":     "gangs-surplus-is-not-enough",
 	"gangs-whole-or-not-at-all":       "gangs-what-is-not-used-stays",
+	"superfluous-not-under-spread":    "superfluous-under-spread",
 }
 
 // TestCopies: the copies are the scenarios beside the repository, but for those that

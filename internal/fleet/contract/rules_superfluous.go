@@ -67,11 +67,38 @@ var superfluousRules = []rule{
 		s.machine("g", bound, vec("gpu", 1), of("d"))
 		s.run().claims(n, "a b").lacks(n, vec("gpu", 1))
 	}},
-	{"NothingIsGivenBackUnderHardSpread", func(s *scene) {
+	{"UnderHardSpreadWhatTheSkewAllowsIsGivenBack", func(s *scene) {
 		n := s.need("c", 10, cpu(8), hard(model.KeyZone, 1))
+		next := s.need("d", 5, cpu(2), hard(model.KeyZone, 1))
 		s.machine("a", idle, cpu(2), zone("za"))
 		s.machine("b", idle, cpu(8), zone("zb"), price(1))
-		s.run().claims(n, "a b")
+		s.run().claims(n, "b").claims(next, "a")
+	}},
+	{"UnderHardSpreadWhatTheSkewNeedsStays", func(s *scene) {
+		n := s.need("c", 10, cpu(16), hard(model.KeyZone, 1))
+		s.machine("a", idle, cpu(2), zone("za"))
+		s.machines("b1 b2", idle, cpu(8), zone("zb"), price(1))
+		s.run().claims(n, "a b1 b2")
+	}},
+	{"UnderHardSpreadWhatIsUnevenMustNotGrowMoreSo", func(s *scene) {
+		n := s.need("c", 10, cpu(14), hard(model.KeyZone, 1))
+		s.machines("b1 b2 b3", bound, cpu(2), of("c"), zone("zb"))
+		s.machine("a1", idle, cpu(2), zone("za"))
+		s.machine("a2", idle, cpu(8), zone("za"), price(1))
+		s.run().claims(n, "b1 b2 b3 a1 a2")
+	}},
+	{"UnderHardSpreadByHostsTheNextHasWhatIsGivenBack", func(s *scene) {
+		n := s.need("c", 10, cpu(8), hard("host", 1))
+		next := s.need("d", 5, cpu(2), hard("host", 1))
+		s.machine("a", idle, cpu(2), label("host", "1"))
+		s.machine("b", idle, cpu(8), label("host", "2"), price(1))
+		s.run().claims(n, "b").claims(next, "a")
+	}},
+	{"UnderHardSpreadNothingIsBoughtThatIsSuperfluous", func(s *scene) {
+		n := s.need("c", 10, cpu(8), hard(model.KeyZone, 1))
+		s.machine("a", spec, cpu(2), zone("za"))
+		s.machine("b", spec, cpu(8), zone("zb"), price(1))
+		s.run().does("Provision b 0").claims(n, "b")
 	}},
 	{"AGangGivesBackInItsDomain", func(s *scene) {
 		n := s.need("c", 10, cpu(12), unit(cpu(2)), same(rackKey))
