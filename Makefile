@@ -276,7 +276,7 @@ lint: $(LINT) ## run the linters, gosec among them
 $(LINT):
 	@echo "golangci-lint is compiled once on a machine"
 	@mkdir -p $(@D)
-	tools/progress "compiling golangci-lint" $(GO) -C tools build -gcflags='all=-l -dwarf=false' -o $@.new github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	tools/progress "compiling golangci-lint" $(GO) -C tools build -o $@.new github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@mv $@.new $@
 
 .PHONY: charts

@@ -175,7 +175,7 @@ func (p *pass) verdict(r columnar.Row, need int32) Verdict {
 	switch {
 	case p.held[r].need == need:
 		return VerdictClaimed
-	case state == model.Deleting, state == model.Failed, state == model.Draining, state == model.Creating && !p.comesTo(r, need):
+	case state == model.Deleting, state == model.Failed, state == model.Draining, state == model.Creating && !p.comesTo(r, need), p.s.Supply.Departs(r):
 		return VerdictState
 	case !p.matches(p.s.View.Class[r], k.matcher) || !p.inAnyDomain(k.matcher, r):
 		return VerdictRequirement

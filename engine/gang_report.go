@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -38,16 +39,28 @@ func (p *pass) reportReserved(plan *Plan) {
 		if i > 0 && p.planned[i-1].need == x.need {
 			again := plan.Reservations[len(plan.Reservations)-1]
 			again.Machine = x.row
+			again.Reservation.Deadline = p.deadlineOf(x.row, &p.plans[at])
 			plan.Reservations = append(plan.Reservations, again)
 			continue
 		}
 		for p.plans[at].need != x.need {
 			at++
 		}
+		res := p.reservationOf(&p.plans[at])
+		res.Deadline = p.deadlineOf(x.row, &p.plans[at])
 		plan.Reservations = append(plan.Reservations, Reserved{
-			Machine: x.row, Need: p.named(x.need), GraceSeconds: p.plans[at].grace, Reservation: p.reservationOf(&p.plans[at]),
+			Machine: x.row, Need: p.named(x.need), GraceSeconds: p.plans[at].grace, Reservation: res,
 		})
 	}
+}
+
+// deadlineOf returns until when a plan holds a machine: that of a victim begins when it
+// turns Idle.
+func (p *pass) deadlineOf(r columnar.Row, x *plan) int64 {
+	if p.victimOf.Has(uint32(r)) {
+		return 0
+	}
+	return p.s.Now + (int64(x.grace)+ConfigureAllowanceSeconds)*1e9
 }
 
 // reservationOf is what a plan stamps on its machines. The owner is named as its
@@ -61,9 +74,8 @@ func (p *pass) reservationOf(x *plan) model.Reservation {
 			Cluster: src.block.Cluster(), Fingerprint: profile.WithoutSame().Fingerprint(), Group: src.block.Group(int(row - src.base)),
 		},
 		Priority: profile.Priority(), Interruption: profile.Interruption(), Reclamation: profile.Reclamation(),
-		Arrival:  src.block.Arrival(int(row - src.base)),
-		Deadline: p.s.Now + (int64(x.grace)+ConfigureAllowanceSeconds)*1e9,
-		Plan:     p.planID(x.need),
+		Arrival: src.block.Arrival(int(row - src.base)),
+		Plan:    p.planID(x.need),
 	}
 	if n := &p.lines[x.need]; p.kindOf(x.need).same && n.domain != 0 {
 		res.Domain = p.s.Supply.ValueString(n.domain)

@@ -20,6 +20,12 @@ import (
 // machine to phase 2 keeps the rest in this cycle: its needs may have a use for it.
 func (p *pass) reclaim() {
 	losers := p.losers()
+	p.reclaimExcess(losers)
+	p.reclaimDeparting(losers)
+}
+
+// reclaimExcess reclaims what stands in the clusters' lists.
+func (p *pass) reclaimExcess(losers bitmap.Dense) {
 	for c, id := range p.s.Clusters {
 		if losers.Has(uint32(c)) || !p.s.Demand.Reported(id) {
 			continue
@@ -42,12 +48,33 @@ func (p *pass) reclaim() {
 	}
 }
 
+// reclaimDeparting reclaims the machines that depart, which stand in no cluster's list.
+func (p *pass) reclaimDeparting(losers bitmap.Dense) {
+	had := len(p.reclaims)
+	for r := range p.s.Supply.Reservations() {
+		if !p.s.Supply.Departs(r) {
+			continue
+		}
+		if c := p.clusterOfMachine(r); !losers.Has(uint32(c)) && p.s.Demand.Reported(p.s.Clusters[c]) {
+			p.reclaims = append(p.reclaims, r)
+		}
+	}
+	if len(p.reclaims) > had {
+		slices.SortFunc(p.reclaims, func(a, b columnar.Row) int {
+			return cmp.Or(cmp.Compare(p.clusterOfMachine(a), p.clusterOfMachine(b)), cmp.Compare(p.s.KeepKey(a), p.s.KeepKey(b)))
+		})
+	}
+}
+
+// clusterOfMachine returns the index of the cluster that a machine names, which it must.
+func (p *pass) clusterOfMachine(r columnar.Row) int32 { return p.s.ClusterOf[p.s.View.Cluster[r]] }
+
 // losers returns the clusters from which phase 2 has taken a claimed machine.
 func (p *pass) losers() bitmap.Dense {
 	losers := bitmap.DenseIn(p.e.arena, len(p.s.Clusters))
 	for _, v := range p.victims {
 		if p.claimed(v.row) {
-			losers.Set(uint32(p.s.ClusterOf[p.s.View.Cluster[v.row]]))
+			losers.Set(uint32(p.clusterOfMachine(v.row)))
 		}
 	}
 	return losers

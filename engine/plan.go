@@ -71,8 +71,8 @@ type Reserved struct {
 	Need    int32 // as in Action
 	// GraceSeconds is the longest grace of the plan.
 	GraceSeconds int32
-	// Reservation is what to stamp on the machine. Its deadline is the plan's;
-	// that of a victim begins anew when it turns Idle.
+	// Reservation is what to stamp on the machine. Its deadline is the plan's; a victim
+	// has none, and gets one when it turns Idle.
 	Reservation model.Reservation
 }
 

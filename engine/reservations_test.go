@@ -144,3 +144,42 @@ func TestManyRowsShareWhatIsHeld(t *testing.T) {
 		e.Close()
 	}
 }
+
+// TestWhatDepartsIsExplained: a machine on which a plan of another cluster counts as excess is in no state
+// in which it could serve the Need that would have it.
+func TestWhatDepartsIsExplained(t *testing.T) {
+	const now = int64(1e18)
+	profile, err := model.NewProfile(model.ProfileSpec{Priority: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := model.Need{Cluster: "owner", Profile: profile, Aggregate: model.Resources{{Name: "cpu", Value: 2000}}}
+	heir := model.Need{Cluster: "heir", Profile: profile, Aggregate: model.Resources{{Name: "cpu", Value: 1000}}}
+	in := reference.Input{
+		Machines: []model.Machine{{
+			ID: "m", Host: "m", State: model.Configured, Cluster: "heir", Resources: model.Resources{{Name: "cpu", Value: 1000}},
+			Reservation: model.Reservation{Owner: owner.Owner(), Priority: 1, Plan: 7, Deadline: now + 1},
+		}},
+		Needs:    []model.Need{owner, heir},
+		Reported: map[string]bool{"owner": true, "heir": true}, Now: now, Options: reference.DefaultOptions(),
+	}
+	s, d, _, err := twin.Tables(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := twin.Options(in.Options)
+	opts.Victims = engine.VictimsGang
+	e := newEngine(t, withExplain(opts))
+	plan, err := e.Cycle(engine.Input{Supply: s, Demand: d, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(plan.Actions) != 1 || plan.Actions[0].Kind != engine.Reclaim {
+		t.Errorf("actions are %v, want the machine reclaimed", plan.Actions)
+	}
+	for i := range plan.Len() {
+		if n := plan.Need(i); n.Cluster == "heir" && e.ExplainNeed(i).Machines[engine.VerdictState] != 1 {
+			t.Errorf("the machine is explained as %v", e.ExplainNeed(i).Machines)
+		}
+	}
+}

@@ -257,6 +257,9 @@ func (p *pass) movesOf(c int) []moved {
 func (p *pass) listedIn(r columnar.Row) int32 {
 	switch p.s.View.State[r] {
 	case model.Configured, model.Configuring:
+		if p.s.Supply.Departs(r) {
+			return -1
+		}
 		return p.s.ClusterOf[p.s.View.Cluster[r]]
 	case model.Creating:
 		if x := p.s.Supply.Reservation(r); x.Active() {

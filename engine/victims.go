@@ -98,7 +98,7 @@ func (l *lane) buildVictimPool(key victimPoolKey) *victimPool {
 		r := columnar.Row(l.rows.Next())
 		l.probes++
 		priority := l.e.store.priority[r]
-		if priority >= key.priority || l.reserved.live(r) {
+		if priority >= key.priority || l.reserved.live(r) || l.s.Supply.Departs(r) {
 			continue
 		}
 		pool.list = append(pool.list, candidate{

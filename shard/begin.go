@@ -117,6 +117,7 @@ func (s *Shard) beginDrain(job *call, a *engine.Action, res model.Reservation) e
 	if err := s.move(a.Machine, model.Draining, ""); err != nil {
 		return err
 	}
+	res.Deadline = 0 // it begins when the machine turns Idle
 	s.machines.Reserve(a.Machine, res)
 	s.drains[job.machine] = drain{started: s.now, graceSeconds: a.GraceSeconds}
 	job.op, job.cluster = OpDrain, cluster

@@ -157,9 +157,7 @@ func (h *holdings) of(r columnar.Row) model.Reservation {
 	if !held {
 		return model.Reservation{}
 	}
-	res := h.plan.Reservations[i].Reservation
-	res.Deadline = 0 // it begins when the machine turns Idle
-	return res
+	return h.plan.Reservations[i].Reservation
 }
 
 // stillDrains returns for whom plans of a cycle reserve machines that drain
@@ -193,12 +191,8 @@ func (s *Shard) reserve(plan *engine.Plan, refused map[uint64]bool) {
 			continue
 		}
 		switch s.machines.State(x.Machine) {
-		case model.Idle:
+		case model.Idle, model.Configured:
 			s.machines.Reserve(x.Machine, x.Reservation)
-		case model.Configured:
-			res := x.Reservation
-			res.Deadline = 0
-			s.machines.Reserve(x.Machine, res)
 		default: // it drains already, and carries its stamp
 			continue
 		}

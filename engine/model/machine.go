@@ -78,6 +78,19 @@ type Reservation struct {
 // Active reports whether there is a reservation at all.
 func (r Reservation) Active() bool { return r.Owner.Cluster != "" }
 
+// CountsOnExcess reports whether it is of a plan of another cluster than the given one, which
+// counts on a Configured machine as excess that is reclaimed anyway. Such a reservation has
+// a deadline; that of a machine that is preempted for a plan begins when it turns Idle.
+func (r *Reservation) CountsOnExcess(cluster string) bool {
+	return r.Plan != 0 && r.Deadline != 0 && r.Owner.Cluster != cluster
+}
+
+// Departs reports whether a machine is about to leave its cluster, since a plan of another
+// cluster counts on it as excess. It counts for nobody, as if it drained.
+func (m *Machine) Departs() bool {
+	return m.State == Configured && m.Reservation.CountsOnExcess(m.Cluster)
+}
+
 // EffectiveAllocatable returns what the machine offers to workloads.
 func (m *Machine) EffectiveAllocatable() Resources {
 	if len(m.Allocatable) > 0 {

@@ -161,7 +161,7 @@ func (p *pass) foldTest() func(*model.Need) bool {
 // fitsWhole: the machine is bound to the Need's cluster or free, and holds all that
 // it asks for.
 func fitsWhole(n *model.Need, m *model.Machine) bool {
-	ours := m.State.Bound() && m.Cluster == n.Cluster
+	ours := m.State.Bound() && m.Cluster == n.Cluster && !m.Departs()
 	free := m.State == model.Idle || m.State == model.Speculative
 	return (ours || free) && holdsWhole(n, m)
 }
@@ -190,7 +190,7 @@ func (p *pass) begins(n *model.Need, m *model.Machine) bool {
 	its := false
 	switch m.State {
 	case model.Configured, model.Configuring:
-		its = m.Cluster == n.Cluster && carriesStamp(n, m)
+		its = m.Cluster == n.Cluster && carriesStamp(n, m) && !m.Departs()
 	case model.Creating:
 		its = createdFor(n, m)
 	case model.Idle, model.Draining:

@@ -83,7 +83,7 @@ func own(n *need, m *model.Machine) bool { return carriesStamp(&n.Need, m) }
 func countsFor(n *need, m *model.Machine) bool {
 	switch m.State {
 	case model.Configured, model.Configuring:
-		return m.Cluster == n.Cluster
+		return m.Cluster == n.Cluster && !m.Departs()
 	case model.Creating:
 		return createdFor(&n.Need, m) || slices.ContainsFunc(n.members, func(row *model.Need) bool { return createdFor(row, m) })
 	}

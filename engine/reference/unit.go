@@ -169,7 +169,7 @@ func (p *pass) unitsFor(n *need, scope func(*model.Machine) bool, eligible func(
 	states := map[*gang]gangState{}
 	for _, m := range p.machines {
 		_, held := p.holds[m]
-		if m.State != model.Configured || m.Cluster == n.Cluster || held || p.takenBy[m] != nil || !scope(m) || !usable(n, m) {
+		if m.State != model.Configured || m.Cluster == n.Cluster || held || m.Departs() || p.takenBy[m] != nil || !scope(m) || !usable(n, m) {
 			continue
 		}
 		if g := p.gangOf(m); g != nil && p.victimOf[m] == nil {

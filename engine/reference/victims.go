@@ -21,7 +21,7 @@ func (p *pass) victimCandidates(n *need) []victim {
 	var vs []victim
 	for _, m := range p.machines {
 		_, reserved := p.holds[m]
-		if m.State != model.Configured || m.Cluster == n.Cluster || reserved || p.victimOf[m] != nil {
+		if m.State != model.Configured || m.Cluster == n.Cluster || reserved || m.Departs() || p.victimOf[m] != nil {
 			continue
 		}
 		if p.priorityOf(m) < n.Profile.Priority() && usable(n, m) {

@@ -48,6 +48,12 @@ func (b *Builder) count() {
 			b.others = append(b.others, x)
 		}
 	}
+	for _, r := range b.departing {
+		bound[cluster[r]]--
+		t.named[cluster[r]]++
+		x, _ := b.otherOf(r)
+		b.others = append(b.others, x)
+	}
 	for id, n := range bound {
 		t.named[id] += n
 	}
@@ -93,7 +99,7 @@ func (b *Builder) order() {
 			s.Speculative.Rows[speculative[c]] = r
 			speculative[c]++
 		case model.Configured, model.Configuring:
-			if c := s.ClusterOf[v.Cluster[r]]; c >= 0 {
+			if c := s.ClusterOf[v.Cluster[r]]; c >= 0 && !b.isDeparting(r) {
 				b.was[r] = end[c] // where it stands, for now
 				end[c]++
 			}
@@ -120,7 +126,7 @@ func (b *Builder) describe() {
 			b.was[r] = inSpeculative | v.Class[r]
 		case model.Configured, model.Configuring:
 			c := s.ClusterOf[v.Cluster[r]]
-			if c < 0 {
+			if c < 0 || b.isDeparting(columnar.Row(r)) {
 				continue
 			}
 			s.bound.all[b.was[r]] = Bound{

@@ -30,11 +30,13 @@ type Builder struct {
 	inDemand   []bool // by cluster: it has demand
 
 	// What is needed to take a row out of where it was.
-	was      []uint32 // by row: a place of the lists and a number; see at
-	others   []other
-	machines []uint32 // by cluster: how many name it, in any state
-	unusable []uint32 // by class: machines that are Deleting or Failed
-	changed  bitmap.Dense
+	was       []uint32       // by row: a place of the lists and a number; see at
+	departing []columnar.Row // when all was built anew: the machines that depart
+	departs   bitmap.Dense   // of these a set, empty when there are none
+	others    []other
+	machines  []uint32 // by cluster: how many name it, in any state
+	unusable  []uint32 // by class: machines that are Deleting or Failed
+	changed   bitmap.Dense
 
 	entering entering
 	scratch  scratch
@@ -132,6 +134,7 @@ func (b *Builder) buildAnew(s *supply.Table, d *demand.Table) {
 	}
 	b.dims()
 	b.classes()
+	b.findDeparting()
 	b.count()
 	b.clusters()
 	b.useClasses()
@@ -146,6 +149,31 @@ func (b *Builder) buildAnew(s *supply.Table, d *demand.Table) {
 	if b.arena.Reserved() > 2*b.arena.Used() {
 		b.arena.Trim()
 	}
+}
+
+// findDeparting finds the machines that are Configured and about to leave their clusters.
+func (b *Builder) findDeparting() {
+	s := b.snap.Supply
+	for _, r := range b.departing {
+		b.departs.Clear(uint32(r))
+	}
+	b.departing = b.departing[:0]
+	for r := range s.Reservations() {
+		if s.Departs(r) {
+			b.departing = append(b.departing, r)
+		}
+	}
+	if len(b.departing) > 0 {
+		b.departs.Grow(s.RowMax())
+	}
+	for _, r := range b.departing {
+		b.departs.Set(uint32(r))
+	}
+}
+
+// isDeparting is for builds from nothing.
+func (b *Builder) isDeparting(r columnar.Row) bool {
+	return len(b.departing) > 0 && b.departs.Has(uint32(r))
 }
 
 // reserve lays what is large side by side, where it would take whole pages each.

@@ -7,7 +7,8 @@
 //   - keep order (price ascending, reclamation penalty descending, id);
 //   - a list per class of Idle machines in keep order and of Speculative ones
 //     in id order (their effective cost is the class's);
-//   - per cluster a list of what counts for it: Configured, Configuring, then
+//   - per cluster a list of what counts for it: Configured (but for those that
+//     depart, see model.Machine.Departs), Configuring, then
 //     Creating machines, keep order within each, with those of one class
 //     chained.
 //

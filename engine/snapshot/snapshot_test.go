@@ -101,7 +101,8 @@ func checkClusters(s *supply.Table, d *demand.Table, x *snapshot.Snapshot, byKee
 		var want []columnar.Row
 		for _, state := range []model.State{model.Configured, model.Configuring, model.Creating} {
 			want = append(want, where(byKeep, func(r columnar.Row) bool {
-				return s.State(r) == state && (state == model.Creating && s.Reservation(r).Owner.Cluster == c || state != model.Creating && s.Cluster(r) == c)
+				m := s.Get(r)
+				return m.State == state && !m.Departs() && (state == model.Creating && m.Reservation.Owner.Cluster == c || state != model.Creating && m.Cluster == c)
 			})...)
 		}
 		var got []columnar.Row

@@ -199,6 +199,9 @@ func (b *Builder) enter(r columnar.Row) bool {
 		e.speculative = append(e.speculative, uint64(class)<<32|uint64(s.Keep[r]&rankMask))
 		b.was[r], s.FreeDirty[class], e.speculativeDirty = inSpeculative|class, true, true
 	case model.Configured, model.Configuring:
+		if s.Supply.Departs(r) {
+			break
+		}
 		if cluster >= 0 {
 			e.bound = append(e.bound, arrival{r, uint32(cluster)})
 			b.was[r] = boundAs(state, cluster)

@@ -54,5 +54,15 @@ func (t *Table) Reservations() iter.Seq2[columnar.Row, model.Reservation] {
 	}
 }
 
+// Departs reports whether a machine is about to leave its cluster, as model.Machine.Departs
+// does.
+func (t *Table) Departs(r columnar.Row) bool {
+	if len(t.reservations) == 0 || t.cols.state[r] != model.Configured {
+		return false
+	}
+	res, held := t.reservations[r]
+	return held && res.CountsOnExcess(t.Cluster(r))
+}
+
 // ReservationCount returns how many machines carry a reservation.
 func (t *Table) ReservationCount() int { return len(t.reservations) }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/history"
 	"github.com/tonnage/tonnage/engine/model"
 )
@@ -44,7 +45,9 @@ type Outcome struct {
 	// were, Lost the machines that were lost.
 	Actions map[Stage]map[string]int
 	Undone  map[Stage]int
-	Lost    int
+	// Parts counts those of Undone that the contract excepts (§6): see parts.
+	Parts map[Stage]int
+	Lost  int
 	// Needs says from which cycle of a stage on each Need was satisfied to its end, 0 = it is not at the
 	// end, by stage and name.
 	Needs map[Stage]map[string]int
@@ -61,7 +64,7 @@ const loopQuiet = 10
 func (c *Course) Play(ctx context.Context) (Outcome, error) {
 	r := newRun(&c.Scenario)
 	r.compareEvery = 0
-	out := Outcome{Rest: r.summary.Rest, Actions: map[Stage]map[string]int{}, Undone: map[Stage]int{}, Needs: map[Stage]map[string]int{}}
+	out := Outcome{Rest: r.summary.Rest, Actions: map[Stage]map[string]int{}, Undone: map[Stage]int{}, Parts: map[Stage]int{}, Needs: map[Stage]map[string]int{}}
 	if err := r.start(); err != nil {
 		return out, err
 	}
@@ -111,7 +114,7 @@ func (c *Course) needsOf(cluster string) []Need {
 // stage runs the cycles of a stage.
 func (c *Course) stage(ctx context.Context, r *run, stage Stage, out *Outcome) error {
 	began, quiet := r.cycle, 0
-	count, since := map[string]int{}, map[string]int{}
+	count, since, parts := map[string]int{}, map[string]int{}, parts{}
 	out.Actions[stage], out.Needs[stage] = count, since
 	for n := 1; n <= c.StageCycles; n++ {
 		x, err := r.step(ctx, began+n)
@@ -119,6 +122,7 @@ func (c *Course) stage(ctx context.Context, r *run, stage Stage, out *Outcome) e
 			return err
 		}
 		r.summary.take(x)
+		out.Parts[stage] += parts.take(x, r.claims)
 		for _, a := range x.Actions {
 			count[a.Kind.String()]++
 		}
@@ -168,4 +172,48 @@ func (r *run) loseBound(rng *rand.Rand, count int) int {
 	}
 	r.gangs.disturbed = r.cycle
 	return count
+}
+
+// parts are the machines that were bound, or bought, in a stage, by id. One of them is a part that something
+// larger has made superfluous when its Need was short with it, and is satisfied now with a machine that it had
+// not then: it was sought because nothing better was free, and sooner is better.
+type parts map[string]part
+
+type part struct {
+	need  string
+	short bool
+	had   map[string]struct{} // what the Need claimed
+}
+
+// take notes what a cycle binds and buys, and returns how many actions it undoes that were for such parts.
+func (p parts) take(x *Cycle, claims map[string]string) (excepted int) {
+	of := func(need string) map[string]struct{} {
+		ids := map[string]struct{}{}
+		for id, n := range claims {
+			if n == need {
+				ids[id] = struct{}{}
+			}
+		}
+		return ids
+	}
+	counted := map[engine.Kind]int{engine.Reclaim: x.wasted.Undone[history.BoundReclaimed], engine.Delete: x.wasted.Undone[history.BoughtDeleted]}
+	for _, a := range x.Actions {
+		switch a.Kind {
+		case engine.Bootstrap, engine.Provision:
+			p[a.Machine] = part{a.Need, slices.Contains(x.Unsatisfied, a.Need), of(a.Need)}
+		case engine.Reclaim, engine.Delete:
+			was, known := p[a.Machine]
+			if !known || !was.short || slices.Contains(x.Unsatisfied, was.need) || counted[a.Kind] == 0 {
+				continue
+			}
+			for id := range of(was.need) {
+				if _, had := was.had[id]; !had {
+					excepted++
+					counted[a.Kind]--
+					break
+				}
+			}
+		}
+	}
+	return excepted
 }

@@ -57,7 +57,7 @@ type taking struct {
 // ownerState is what a decision says of the rows of one owner.
 type ownerState struct {
 	rank      int32 // of the first
-	satisfied bool  // all of them
+	satisfied bool  // all of them, as far as machines can
 	awaiting  bool  // each is satisfied or waits for drains that cover the rest
 	coverable bool  // some domain could cover each
 	inFlight  model.Resources
@@ -115,9 +115,10 @@ func (r *run) noteOwners(s *scene) {
 	clear(g.states)
 	for i := range s.results {
 		n := &s.results[i]
-		r.noteOwner(g.ownerOf(n), n)
+		served := s.served(n)
+		r.noteOwner(g.ownerOf(n), n, served)
 		if own := g.need(n).Owner(); n.Folded {
-			r.noteOwner(own, n)
+			r.noteOwner(own, n, served)
 		}
 	}
 	for o := range g.preempted {
@@ -127,15 +128,21 @@ func (r *run) noteOwners(s *scene) {
 	}
 }
 
-func (r *run) noteOwner(o model.Owner, n *engine.NeedResult) {
+// served reports whether nothing is missing of what machines can offer: of what none offers
+// no plan can bring more.
+func (s *scene) served(n *engine.NeedResult) bool {
+	return !slices.ContainsFunc(n.Deficit, func(a model.Amount) bool { return slices.Contains(s.in.Supply.Dims(), a.Name) })
+}
+
+func (r *run) noteOwner(o model.Owner, n *engine.NeedResult, served bool) {
 	x := r.gangs.states[o]
 	if x == nil {
 		x = &ownerState{rank: n.Rank, satisfied: true, awaiting: true, coverable: true}
 		r.gangs.states[o] = x
 	}
 	x.rank = min(x.rank, n.Rank)
-	x.satisfied = x.satisfied && n.Satisfied
-	x.awaiting = x.awaiting && (n.Satisfied || n.Awaiting)
+	x.satisfied = x.satisfied && served
+	x.awaiting = x.awaiting && (served || n.Awaiting)
 	x.coverable = x.coverable && n.CouldCover
 	if !n.Folded {
 		x.inFlight = x.inFlight.Add(n.InFlight)

@@ -37,9 +37,12 @@ const (
 // What is known to be at fault, of 1,000 worlds of TestClosedLoops; docs/coming-to-rest.md says what it is, and what longer runs
 // find beyond it, on which they fail.
 const (
-	undoingMost  = 138
+	undoingMost  = 137
 	brokenMost   = 0
 	restlessMost = 0
+	// of those that undo something, more than the contract excepts, and after they have settled
+	beyondMost      = 81
+	beyondAfterMost = 11
 	// of 500 worlds of one size, without gangs
 	alikeBrokenMost = 1
 )
@@ -169,7 +172,11 @@ func TestClosedLoops(t *testing.T) {
 	for _, x := range []struct {
 		what      string
 		got, most int
-	}{{"undo something", s.Undoing, undoingMost}, {"break an invariant", s.broken(), brokenMost}, {"do not rest", s.Restless, restlessMost}} {
+	}{
+		{"undo something", s.Undoing, undoingMost}, {"undo more than the contract excepts", s.Beyond, beyondMost},
+		{"do so after they have settled", s.BeyondAfter, beyondAfterMost},
+		{"break an invariant", s.broken(), brokenMost}, {"do not rest", s.Restless, restlessMost},
+	} {
 		allowed := x.most * n / 1000
 		if n < 1000 && x.most > 0 {
 			allowed += loopsAllowance

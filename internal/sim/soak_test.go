@@ -30,7 +30,11 @@ type soak struct {
 	// Undoing counts worlds that undo something, UndoingBy those that do so in a certain way.
 	Undoing   int            `json:"undoing"`
 	UndoingBy map[string]int `json:"undoingBy"`
-	Restless  int            `json:"restless"`
+	// Beyond counts worlds that undo more than the contract excepts, BeyondAfter those that do so after they
+	// have settled from the state in which they were drawn.
+	Beyond      int `json:"beyond"`
+	BeyondAfter int `json:"beyondAfter"`
+	Restless    int `json:"restless"`
 	// Broken counts worlds by the invariant that does not hold.
 	Broken map[Invariant]int `json:"broken"`
 	// Seeds are of the last worlds that undo something, do not rest or break an invariant, by which of that.
@@ -95,6 +99,22 @@ func (s *soak) take(t *testing.T, seed int64, o *Outcome, err error) {
 			s.UndoingBy[kind]++
 			s.note(kind, seed)
 		}
+	}
+	first, after := 0, 0
+	for stage, n := range o.Undone {
+		if n -= o.Parts[stage]; stage == Settle {
+			first += n
+		} else {
+			after += n
+		}
+	}
+	if first+after > 0 {
+		s.Beyond++
+		s.note("beyond", seed)
+	}
+	if after > 0 {
+		s.BeyondAfter++
+		s.note("after", seed)
 	}
 	s.Worlds++
 	s.Cycles += o.Cycles
@@ -173,6 +193,8 @@ func (s *soak) table() string {
 	for _, kind := range slices.Sorted(maps.Keys(s.UndoingBy)) {
 		line("… "+kind, s.UndoingBy[kind], s.Seeds[kind])
 	}
+	line("… beyond what the contract excepts", s.Beyond, s.Seeds["beyond"])
+	line("… … after they have settled", s.BeyondAfter, s.Seeds["after"])
 	line("do not rest", s.Restless, s.Seeds[ErrRestless.Error()])
 	line("break an invariant", s.broken(), nil)
 	for _, i := range slices.Sorted(maps.Keys(s.Broken)) {

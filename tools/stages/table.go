@@ -39,7 +39,7 @@ var (
 // stages are all stages, in the order in which they run.
 var stages = []stage{
 	{"tests", "test", 440 * time.Second, onlyCI},
-	{"Kubernetes binaries", "k8s-tools", 420 * time.Second, both},
+	{"Kubernetes binaries", "k8s-tools", 380 * time.Second, both},
 	{"operator and API server", "test-cluster", 145 * time.Second, both},
 	{"pods in one cluster", "e2e-short", 35 * time.Second, both},
 	{"charts", "charts", 30 * time.Second, both},

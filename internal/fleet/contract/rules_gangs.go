@@ -34,11 +34,14 @@ func shortFor(d time.Duration) needOpt {
 	return func(n *row) { n.ShortSince = sceneStart - int64(d) }
 }
 
-// planned reserves the machine for the row as part of a plan.
+// planned reserves the machine for the row as part of a plan. One that is bound is to be
+// preempted for it, unless until says otherwise.
 func planned(n *row) machineOpt {
 	return func(m *model.Machine) {
 		held(n)(m)
-		m.Reservation.Plan = 7
+		if m.Reservation.Plan = 7; m.State == bound {
+			m.Reservation.Deadline = 0
+		}
 	}
 }
 
@@ -300,6 +303,22 @@ var planRules = []rule{
 		s.machine("a2", bound, cpu(4), of("v"), rack("ra"), planned(n))
 		s.need("v", 1, cpu(4), unit(cpu(4)))
 		s.run().does().ends("").unmet(n, reference.UnmetAwaitingDrain)
+	}},
+	{"WhatAPlanCountsOnAsExcessCountsForNobody", func(s *scene) {
+		n := s.top(2)
+		s.machine("a1", idle, cpu(4), rack("ra"), planned(n))
+		s.machine("a2", bound, cpu(4), of("v"), rack("ra"), planned(n), until(time.Minute))
+		v := s.need("v", 1, cpu(4), unit(cpu(4)))
+		s.run().does("Reclaim a2").ends("").claims(v, "").unmet(n, reference.UnmetAwaitingDrain)
+	}},
+	{"WhatAPlanCountsOnAsExcessIsNoVictim", func(s *scene) {
+		n := s.top(2)
+		s.machine("a1", idle, cpu(4), rack("ra"), planned(n))
+		s.machine("a2", bound, cpu(4), of("v"), rack("ra"), planned(n), until(time.Minute))
+		w := s.need("w", 2000, cpu(4), unit(cpu(4)))
+		s.machine("a3", bound, cpu(4), of("v"), rack("ra"))
+		s.need("v", 1, cpu(4), unit(cpu(4)))
+		s.run().does("Bootstrap a1 1", "Reclaim a2").claims(w, "a1")
 	}},
 	{"TheIdlePartStartsOnceTheRestDrains", func(s *scene) {
 		n := s.top(2)
