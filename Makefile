@@ -184,7 +184,7 @@ test-numa: ## run memory, placement and a benchmark on an emulated machine with 
 
 .PHONY: platforms
 platforms: ## what other machines run: arm64, purego, and plans without vector kernels; make release builds for all platforms
-	GOARCH=arm64 $(GO) build ./cmd/tonnage
+	GOARCH=arm64 $(GO) build -o /dev/null ./cmd/tonnage
 	GOARCH=arm64 $(GO) vet ./bitmap ./internal/cpu
 	$(GO) vet -tags purego ./bitmap ./internal/cpu
 	$(GO) test -vet=off -tags purego ./bitmap ./internal/cpu
