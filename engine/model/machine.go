@@ -85,8 +85,8 @@ func (r *Reservation) CountsOnExcess(cluster string) bool {
 	return r.Plan != 0 && r.Deadline != 0 && r.Owner.Cluster != cluster
 }
 
-// Departs reports whether a machine is about to leave its cluster, since a plan of another
-// cluster counts on it as excess. It counts for nobody, as if it drained.
+// Departs reports whether a plan of another cluster counts on a Configured machine as excess.
+// The machine is to be reclaimed, so no Need is credited it; a Draining machine is not either.
 func (m *Machine) Departs() bool {
 	return m.State == Configured && m.Reservation.CountsOnExcess(m.Cluster)
 }

@@ -31,8 +31,8 @@ type Builder struct {
 
 	// What is needed to take a row out of where it was.
 	was       []uint32       // by row: a place of the lists and a number; see at
-	departing []columnar.Row // when all was built anew: the machines that depart
-	departs   bitmap.Dense   // of these a set, empty when there are none
+	departing []columnar.Row // the machines for which Departs held when everything was built anew
+	departs   bitmap.Dense   // the same machines as a set
 	others    []other
 	machines  []uint32 // by cluster: how many name it, in any state
 	unusable  []uint32 // by class: machines that are Deleting or Failed
@@ -151,7 +151,7 @@ func (b *Builder) buildAnew(s *supply.Table, d *demand.Table) {
 	}
 }
 
-// findDeparting finds the machines that are Configured and about to leave their clusters.
+// findDeparting finds the machines that no cluster's list has although they are Configured.
 func (b *Builder) findDeparting() {
 	s := b.snap.Supply
 	for _, r := range b.departing {
@@ -171,7 +171,7 @@ func (b *Builder) findDeparting() {
 	}
 }
 
-// isDeparting is for builds from nothing.
+// isDeparting reports whether findDeparting has found a machine.
 func (b *Builder) isDeparting(r columnar.Row) bool {
 	return len(b.departing) > 0 && b.departs.Has(uint32(r))
 }

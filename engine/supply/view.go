@@ -54,8 +54,7 @@ func (t *Table) Reservations() iter.Seq2[columnar.Row, model.Reservation] {
 	}
 }
 
-// Departs reports whether a machine is about to leave its cluster, as model.Machine.Departs
-// does.
+// Departs is model.Machine.Departs for the machine in a row.
 func (t *Table) Departs(r columnar.Row) bool {
 	if len(t.reservations) == 0 || t.cols.state[r] != model.Configured {
 		return false

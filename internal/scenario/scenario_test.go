@@ -27,9 +27,8 @@ func files(t *testing.T, pattern string) []string {
 	return found
 }
 
-// amended are the scenarios whose copy says otherwise, or has another name, since a
-// decision of ours: docs/decisions/0054-what-a-plan-does-not-use-stays-bound.md, and 0056 of
-// the last one.
+// amended are the scenarios whose copy differs from the original, or has another name, because
+// of a decision in docs/decisions: 0056 for superfluous-not-under-spread, 0054 for the others.
 var amended = map[string]string{
 	"gangs-across-racks-goes-whole":   "gangs-across-racks-one-goes",
 	"gangs-all-scattered":             "gangs-all-scattered",

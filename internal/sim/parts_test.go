@@ -1,0 +1,60 @@
+package sim
+
+import (
+	"testing"
+
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/history"
+	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/engine/supply"
+)
+
+// TestParts: a machine that is reclaimed was a part that something larger has made superfluous only
+// when its Need was short with it, is satisfied now, and has a machine that it had not then.
+func TestParts(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		short, still []string // the Needs that are unsatisfied when it is bound, and when it goes
+		now          map[string]string
+		undone       int
+		want         int
+	}{
+		{"a larger one came", []string{"n"}, nil, map[string]string{"large": "n"}, 1, 1},
+		{"the Need was covered with it", nil, nil, map[string]string{"large": "n"}, 1, 0},
+		{"the Need is short yet", []string{"n"}, []string{"n"}, map[string]string{"large": "n"}, 1, 0},
+		{"nothing came", []string{"n"}, nil, map[string]string{"small": "n"}, 1, 0},
+		{"the larger one is another Need's", []string{"n"}, nil, map[string]string{"large": "m"}, 1, 0},
+		{"a change explains it", []string{"n"}, nil, map[string]string{"large": "n"}, 0, 0},
+	} {
+		p := parts{}
+		bind := Cycle{Actions: []Action{{engine.Bootstrap, "small", "n"}}, Unsatisfied: c.short}
+		if got := p.take(&bind, map[string]string{"small": "n"}); got != 0 {
+			t.Errorf("%s: binding counts %d", c.name, got)
+		}
+		end := Cycle{Actions: []Action{{Kind: engine.Reclaim, Machine: "small"}}, Unsatisfied: c.still}
+		end.wasted.Undone[history.BoundReclaimed] = c.undone
+		if got := p.take(&end, c.now); got != c.want {
+			t.Errorf("%s: %d are excepted, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// TestServed: a Need that lacks only what no machine offers is served, for what plans can do.
+func TestServed(t *testing.T) {
+	machines := supply.New()
+	if err := machines.Put(&model.Machine{ID: "m", Host: "h", State: model.Idle, Resources: model.Resources{{Name: "cpu", Value: 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := machines.Use(nil); err != nil {
+		t.Fatal(err)
+	}
+	s := &scene{in: engine.Input{Supply: machines}}
+	for name, want := range map[string]bool{"cpu": false, "example.com/unknown": true} {
+		if got := s.served(&engine.NeedResult{Deficit: model.Resources{{Name: name, Value: 1}}}); got != want {
+			t.Errorf("a Need that lacks %s is served: %v, want %v", name, got, want)
+		}
+	}
+	if !s.served(&engine.NeedResult{}) {
+		t.Error("a Need that lacks nothing is not served")
+	}
+}
