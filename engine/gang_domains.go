@@ -225,7 +225,7 @@ func (s *selection) couldCover() bool {
 func (s *selection) eachMachine(f func(r columnar.Row, level int64)) {
 	for i := range s.scope.flavours {
 		x := &s.scope.flavours[i]
-		if !s.k.acceptsClass(x.class) || s.waits && !x.excess || !s.offered(x) {
+		if !s.k.acceptsClass(x.class) || s.isBarred(x) || !s.offered(x) {
 			continue
 		}
 		level := int64(x.level)

@@ -350,13 +350,19 @@ func (l *lane) use(r columnar.Row, need int32) {
 	}
 	l.taker[r] = need + 1
 	l.noteMoved(r)
-	l.voidFor(need, r)
+	if !l.isGivenUp(r) {
+		l.voidFor(need, r)
+	}
 	switch l.s.View.State[r] {
 	case model.Idle:
 		l.plan(r, need)
 		l.withdraw(r)
 	case model.Speculative:
 		l.withdraw(r)
+	case model.Draining:
+		l.lines[need].status |= countsOnDrain
+		l.lost = append(l.lost, r)
+		l.plan(r, need)
 	case model.Configured:
 		l.lose(r)
 		if l.s.ClusterOf[l.s.View.Cluster[r]] != l.lines[need].cluster {

@@ -31,6 +31,8 @@ type flavourKey struct {
 	interruption, reclamation model.Bucket
 	excess                    bool
 	tenant                    int32 // reclaim between tenants: the cluster's
+	leaving                   bool  // excess that drains already
+	promised                  bool  // it drains for somebody, of the priority that is the level
 }
 
 // giver returns whom units of a flavour are debited to.
@@ -40,6 +42,9 @@ func (k *flavourKey) giver() int32 {
 	}
 	return k.tenant
 }
+
+// isFreeSoon reports whether it is machines that drain for nobody.
+func (k *flavourKey) isFreeSoon() bool { return k.leaving && !k.promised }
 
 // alike is machines of no gang that are alike as victims: of one class and with
 // the same key but for the id. Pools share them.
@@ -209,6 +214,7 @@ func (l *lane) listPrey(t *preyTable, x *prey, class uint32) {
 	if some {
 		l.dealAlike(t, x, class)
 	}
+	l.dealLeaving(x, class)
 }
 
 // addMember adds a gang's machine.
@@ -250,7 +256,7 @@ func (l *lane) dealAlike(t *preyTable, x *prey, class uint32) {
 			if !excess && reclaiming && giver == noTenant {
 				continue
 			}
-			key := flavourKey{class, level, view.Interruption[r], view.Reclamation[r], excess, giver}
+			key := flavourKey{class, level, view.Interruption[r], view.Reclamation[r], excess, giver, false, false}
 			if last < 0 || key != lastKey { // neighbours are often alike
 				last, lastKey = l.alikeFor(t, x, key), key
 			}
@@ -266,6 +272,31 @@ func (l *lane) dealAlike(t *preyTable, x *prey, class uint32) {
 	for _, f := range t.found {
 		x.alikes[f.at].add(f.row, l.s.IDRank)
 	}
+}
+
+// dealLeaving deals what drains of a class by whom it drains for.
+func (l *lane) dealLeaving(x *prey, class uint32) {
+	for rows := l.leavingOf(class); len(rows) > 0; {
+		level, promised := l.promisedTo(rows[0])
+		n := 1
+		for n < len(rows) {
+			if other, also := l.promisedTo(rows[n]); other != level || also != promised {
+				break
+			}
+			n++
+		}
+		a := l.e.store.alikes.lend()
+		*a = alike{flavourKey: flavourKey{class: class, level: level, excess: true, tenant: noTenant, leaving: true, promised: promised}, rows: rows[:n:n], sorted: true}
+		x.alikes, rows = append(x.alikes, a), rows[n:]
+	}
+}
+
+// mayHave reports whether excess, or what serves less, is there for needs of a priority.
+func (l *lane) mayHave(a *alike, priority int32) bool {
+	if a.promised {
+		return a.level < priority
+	}
+	return a.excess || l.mayTake(a.level, priority)
 }
 
 // alikeFor returns the place of the machines with a key.

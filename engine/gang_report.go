@@ -54,10 +54,10 @@ func (p *pass) reportReserved(plan *Plan) {
 	}
 }
 
-// deadlineOf returns until when a plan holds a machine: that of a victim begins when it
-// turns Idle.
+// deadlineOf returns until when a plan holds a machine: that of a victim, and of what
+// drains already, begins when it turns Idle.
 func (p *pass) deadlineOf(r columnar.Row, x *plan) int64 {
-	if p.victimOf.Has(uint32(r)) {
+	if p.victimOf.Has(uint32(r)) || p.s.View.State[r] == model.Draining {
 		return 0
 	}
 	return p.s.Now + (int64(x.grace)+ConfigureAllowanceSeconds)*1e9

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -50,6 +51,12 @@ func (l *lane) rosterOf(key victimPoolKey) *roster {
 			}
 			return 1
 		}
+		if first := a.isFreeSoon(); first != b.isFreeSoon() { // it has the best score
+			if first {
+				return -1
+			}
+			return 1
+		}
 		return cmp.Compare(a.level, b.level)
 	})
 	if t.roster == nil {
@@ -89,11 +96,14 @@ func (l *lane) extend(x *unitScope) bool {
 // asks; nil when there is none.
 func (m *unread) first() *alike {
 	m.next = max(m.next, m.roster.at)
-	if m.next == len(m.roster.alikes) {
-		return nil
-	}
-	if a := m.roster.alikes[m.next]; a.excess || a.level < m.priority {
-		return a
+	for ; m.next < len(m.roster.alikes); m.next++ {
+		switch a := m.roster.alikes[m.next]; {
+		case a.promised && a.level >= m.priority:
+		case a.excess || a.level < m.priority:
+			return a
+		default:
+			return nil
+		}
 	}
 	return nil
 }
@@ -112,7 +122,7 @@ func (l *lane) read(x *unitScope) {
 			break
 		}
 		if m.next++; l.someLeft(a) {
-			score := l.score(a.rows[0], m.priority, a.level)
+			score := l.scoreOf(a, m.priority)
 			m.pending = append(m.pending, flavour{alike: a, score: score, band: l.band(score), first: l.s.IDRank[a.rows[a.at]]})
 		}
 	}
@@ -125,6 +135,9 @@ func (l *lane) settle(x *unitScope) {
 	n, next := len(m.pending), m.first()
 	if next != nil {
 		limit := l.band(l.mostScore(m.priority, next.level))
+		if next.isFreeSoon() {
+			limit = math.Inf(-1)
+		}
 		n = 0
 		for n < len(m.pending) && (m.pending[n].excess && !next.excess || m.pending[n].excess == next.excess && m.pending[n].band < limit) {
 			n++

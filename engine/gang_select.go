@@ -7,6 +7,7 @@ import (
 
 	"github.com/tonnage/tonnage/bitmap"
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/model"
 )
 
 // substitutionsMax bounds how many substitutions a plan tries.
@@ -174,7 +175,13 @@ func (s *selection) isFree(r columnar.Row) bool {
 }
 
 func (s *selection) isOpen(r columnar.Row) bool {
-	return s.takenBy(r) == noNeed && !s.reserved.live(r) && s.s.ClusterOf[s.s.View.Cluster[r]] != s.cluster
+	switch {
+	case s.takenBy(r) != noNeed || s.s.ClusterOf[s.s.View.Cluster[r]] == s.cluster:
+		return false
+	case s.s.View.State[r] == model.Draining:
+		return !s.reserved.isVoided(r)
+	}
+	return !s.reserved.live(r)
 }
 
 // isHere reports whether the need could use a machine in the scope.
@@ -390,8 +397,12 @@ func (s *selection) head(mask uint64) (at int, ok bool) {
 // for all of them, that have something of the mask.
 func (s *selection) isOffered(at int, mask uint64) bool {
 	f := &s.scope.flavours[at]
-	return s.classMask[f.class]&mask != 0 && s.k.acceptsClass(f.class) && !(s.waits && !f.excess)
+	return s.classMask[f.class]&mask != 0 && s.k.acceptsClass(f.class) && !s.isBarred(f)
 }
+
+// isBarred reports whether a flavour is not there for a need whose plan has failed: it
+// waits before it preempts, and before it counts on what drains.
+func (s *selection) isBarred(f *flavour) bool { return s.waits && (!f.excess || f.leaving) }
 
 // headOf moves on to a flavour's first machine that is not in the plan and that
 // the need may have, or to one behind those that are listed; None = there is none.

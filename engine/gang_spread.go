@@ -170,7 +170,7 @@ func (w *skewWalk) layFloor() {
 func (w *skewWalk) eachFirst(f func(columnar.Row)) {
 	for i := w.scope.live(0); i < len(w.scope.flavours) && !w.floorFull(); i = w.scope.live(i + 1) {
 		x := &w.scope.flavours[i]
-		if w.k.acceptsClass(x.class) && !(w.waits && !x.excess) && w.offered(x) && w.first(i) {
+		if w.k.acceptsClass(x.class) && !w.isBarred(x) && w.offered(x) && w.first(i) {
 			f(x.rows[w.firsts.at(i)])
 		}
 	}
@@ -391,7 +391,7 @@ func (w *skewWalk) bestFlavour() (u unit, ok bool) {
 		if ok && f.tier != tier {
 			break
 		}
-		if w.classMask[f.class]&w.lacks == 0 || !w.k.acceptsClass(f.class) || w.waits && !f.excess {
+		if w.classMask[f.class]&w.lacks == 0 || !w.k.acceptsClass(f.class) || w.isBarred(f) {
 			continue
 		}
 		if w.reclaiming && !w.admitsClass(f.giver(), f.class) {

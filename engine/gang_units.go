@@ -15,7 +15,7 @@ type unitClass uint8
 // The classes. Excess goes before all others, whatever the band.
 const (
 	classSunk    unitClass = iota // what is left of a gang that is lost anyway
-	classExcess                   // Configured and claimed by nobody
+	classExcess                   // Configured and claimed by nobody, or on its way out for nobody
 	classElastic                  // above a gang's minimum
 	classPlain                    // claimed by a need of no gang
 	classWhole                    // all members of a gang
@@ -73,8 +73,8 @@ type unit struct {
 	gang int32        // number in the table, −1 = none
 	// level is the priority at which it can be had; of a gang the highest.
 	level int32
-	// spared: phase 3 reclaims it anyway and the need may not preempt it; a plan
-	// only reserves it.
+	// spared: it drains already, or phase 3 reclaims it anyway and the need may not
+	// preempt it; a plan only reserves it.
 	spared bool
 	// remainder: another plan of this cycle has broken its gang and has no use
 	// for it.
@@ -222,7 +222,7 @@ func (l *lane) poolUnits(key victimPoolKey) *unitPool {
 func (l *lane) listFlavours(x *unitScope, prey *prey, key victimPoolKey) {
 	same := l.s.Supply.SameKey(key.matcher) >= 0
 	for _, a := range prey.alikes {
-		if !a.excess && !l.mayTake(a.level, key.priority) {
+		if !l.mayHave(a, key.priority) {
 			continue
 		}
 		if same {
@@ -230,7 +230,7 @@ func (l *lane) listFlavours(x *unitScope, prey *prey, key victimPoolKey) {
 				continue
 			}
 		}
-		score := l.score(a.rows[0], key.priority, a.level)
+		score := l.scoreOf(a, key.priority)
 		x.flavours = append(x.flavours, flavour{alike: a, score: score, band: l.keyBand(score)})
 	}
 }

@@ -35,6 +35,7 @@ const (
 	isVisited     // it has had a turn after credit, which the next cycle takes back
 	hasStranger   // credit has given it a machine that did not carry its stamp then
 	isTouched     // a machine that it claims, or that carries its stamp, is another than before
+	countsOnDrain // its plan of this cycle counts on what drains already, and not for it yet
 )
 
 // sitsOut is why a need acquires nothing.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -13,6 +14,7 @@ import (
 // machines of lower priority in other clusters that would cover the rest. It
 // binds nothing: a victim drains, and the need acquires it in a later cycle.
 func (l *lane) preempt() {
+	l.findLeaving()
 	l.findVictims()
 	l.reopen()
 	if l.e.opts.Victims == VictimsGang {
@@ -129,7 +131,70 @@ func (p *pass) cheapestByClass() []int32 {
 			out[x.class] = min(out[x.class], x.priority)
 		}
 	}
+	for _, r := range p.leaving {
+		if level, promised := p.promisedTo(r); promised {
+			out[p.s.View.Class[r]] = min(out[p.s.View.Class[r]], level)
+		} else {
+			out[p.s.View.Class[r]] = math.MinInt32
+		}
+	}
 	return out
+}
+
+// findLeaving finds, with gangs, the machines that drain, by class, whom they drain for,
+// and id.
+func (p *pass) findLeaving() {
+	p.leaving = nil
+	if p.e.opts.Victims != VictimsGang || p.s.Supply.Count(model.Draining) == 0 {
+		return
+	}
+	p.leaving = alloc.MakeDirty[columnar.Row](p.e.arena, p.s.Supply.Count(model.Draining))[:0]
+	for rows := p.s.Supply.InState(model.Draining).Iterator(); rows.HasNext(); {
+		if r := columnar.Row(rows.Next()); !p.reserved.isVoided(r) {
+			p.leaving = append(p.leaving, r)
+		}
+	}
+	class := p.s.View.Class
+	slices.SortFunc(p.leaving, func(a, b columnar.Row) int {
+		x, promisedA := p.promisedTo(a)
+		y, promisedB := p.promisedTo(b)
+		order := cmp.Or(cmp.Compare(class[a], class[b]), cmp.Compare(x, y))
+		if order == 0 && promisedA != promisedB {
+			if promisedB {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(order, cmp.Compare(p.s.IDRank[a], p.s.IDRank[b]))
+	})
+}
+
+// promisedTo returns the priority of whom a machine drains for, or that it drains for
+// nobody, or for needs that are satisfied without it.
+func (p *pass) promisedTo(r columnar.Row) (priority int32, promised bool) {
+	if !p.reserved.live(r) || p.isGivenUp(r) {
+		return math.MinInt32, false
+	}
+	if members := p.reserved.members[r]; len(members) > 0 {
+		return p.kindOf(members[0]).priority, true
+	}
+	return p.s.Supply.Reservation(r).Priority, true
+}
+
+// isGivenUp reports whether a machine drains for needs that are satisfied without it. Its
+// reservation is over, but for the rest of the pass.
+func (p *pass) isGivenUp(r columnar.Row) bool {
+	members := p.reserved.members[r]
+	return len(members) > 0 && p.s.View.State[r] == model.Draining &&
+		!slices.ContainsFunc(members, func(n int32) bool { return !p.lines[n].is(isSatisfied) })
+}
+
+// leavingOf returns those of a class, by id.
+func (p *pass) leavingOf(class uint32) []columnar.Row {
+	compare := func(r columnar.Row, class uint32) int { return cmp.Compare(p.s.View.Class[r], class) }
+	from, _ := slices.BinarySearchFunc(p.leaving, class, compare)
+	to, _ := slices.BinarySearchFunc(p.leaving, class+1, compare)
+	return p.leaving[from:to:to]
 }
 
 // classPriority is the lowest priority of a cluster's Configured machines of a

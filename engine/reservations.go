@@ -321,6 +321,12 @@ func (x *reservations) live(r columnar.Row) bool {
 	return ok
 }
 
+// isVoided reports whether what a machine was held for has ended in this pass.
+func (x *reservations) isVoided(r columnar.Row) bool {
+	_, void := x.voided[r]
+	return void
+}
+
 // ownedBy reports whether a machine is held for this need.
 func (x *reservations) ownedBy(r columnar.Row, need int32) bool {
 	if len(x.members) == 0 {

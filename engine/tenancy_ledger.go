@@ -52,9 +52,9 @@ func (s *selection) offered(f *flavour) bool {
 	return !s.reclaiming || f.excess || s.tenancy.gives(f.tenant)
 }
 
-// spares reports whether excess of a flavour would be left to phase 3.
+// spares reports whether excess of a flavour drains already, or would be left to phase 3.
 func (s *selection) spares(f *flavour) bool {
-	return f.level >= s.k.priority || s.waits || s.reclaiming && !s.tenancy.gives(f.tenant)
+	return f.leaving || f.level >= s.k.priority || s.waits || s.reclaiming && !s.tenancy.gives(f.tenant)
 }
 
 // dealLots deals the units into lots.

@@ -24,7 +24,7 @@ func (p *pass) unmet(need int32) Unmet {
 	switch {
 	case x.nothing:
 		return UnmetNoMatchingSupply
-	case n.is(isAwaiting):
+	case n.is(isAwaiting) && (n.is(hasCandidates) || !n.is(countsOnDrain)):
 		return UnmetAwaitingDrain
 	case n.is(hasCandidates):
 		return UnmetPreemptionExhausted

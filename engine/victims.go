@@ -174,6 +174,18 @@ func (p *pass) score(r columnar.Row, preemptor, own int32) float64 {
 	return t[0] + t[1] + t[2] + t[3]
 }
 
+// scoreOf is the score of machines that are alike. Of excess what drains for nobody goes
+// first, and what drains for somebody last.
+func (p *pass) scoreOf(a *alike, preemptor int32) float64 {
+	switch {
+	case a.promised:
+		return math.Inf(-1)
+	case a.isFreeSoon():
+		return math.Inf(1)
+	}
+	return p.score(a.rows[0], preemptor, a.level)
+}
+
 // scoreTerms returns the terms of the score in that order. The conversions
 // keep the compiler from fusing operations: every processor must compute the
 // same number.

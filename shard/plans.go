@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"sync"
+
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
@@ -168,23 +170,22 @@ func (s *Shard) stillDrains(plan *engine.Plan) map[columnar.Row]model.Reservatio
 	var out map[columnar.Row]model.Reservation
 	for i := range plan.Reservations {
 		x := &plan.Reservations[i]
-		if !s.machines.Has(x.Machine) || s.machines.State(x.Machine) != model.Draining {
+		if !s.machines.Has(x.Machine) || s.machines.State(x.Machine) != model.Draining || s.machines.Reservation(x.Machine).Owner != x.Reservation.Owner {
 			continue
 		}
 		if out == nil {
 			out = map[columnar.Row]model.Reservation{}
 		}
-		res := x.Reservation
-		res.Deadline = 0 // it begins when the machine turns Idle
-		out[x.Machine] = res
+		out[x.Machine] = x.Reservation
 	}
 	return out
 }
 
 // reserve stamps what plans reserve beside the machines that they preempt: Idle
-// ones, and those that are reclaimed anyway. refused are the plans that were not
-// accepted.
+// ones, those that are reclaimed anyway, and those that drained before. refused are
+// the plans that were not accepted.
 func (s *Shard) reserve(plan *engine.Plan, refused map[uint64]bool) {
+	began := sync.OnceValue(func() map[columnar.Row]bool { return drainedBy(plan) })
 	for i := range plan.Reservations {
 		x := &plan.Reservations[i]
 		if refused[x.Reservation.Plan] || !s.machines.Has(x.Machine) || s.machines.Reservation(x.Machine).Plan == x.Reservation.Plan {
@@ -192,10 +193,25 @@ func (s *Shard) reserve(plan *engine.Plan, refused map[uint64]bool) {
 		}
 		switch s.machines.State(x.Machine) {
 		case model.Idle, model.Configured:
-			s.machines.Reserve(x.Machine, x.Reservation)
-		default: // it drains already, and carries its stamp
+		case model.Draining:
+			if began()[x.Machine] {
+				continue // it was stamped when it began
+			}
+		default:
 			continue
 		}
+		s.machines.Reserve(x.Machine, x.Reservation)
 		s.remember(x.Machine)
 	}
+}
+
+// drainedBy returns the machines that a plan preempts or reclaims.
+func drainedBy(plan *engine.Plan) map[columnar.Row]bool {
+	rows := make(map[columnar.Row]bool)
+	for i := range plan.Actions {
+		if a := &plan.Actions[i]; a.Kind == engine.Preempt || a.Kind == engine.Reclaim {
+			rows[a.Machine] = true
+		}
+	}
+	return rows
 }

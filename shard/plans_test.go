@@ -58,6 +58,35 @@ func TestPlanIsStampedWhole(t *testing.T) {
 	}
 }
 
+// TestWhatDrainsAlreadyIsStamped: machines that a cluster has let go of, and that a plan
+// counts on while they drain, are held for it, and nobody is preempted in their place.
+func TestWhatDrainsAlreadyIsStamped(t *testing.T) {
+	w := contested(t)
+	a := gang(t, 1, 8)
+	a.Group = "a"
+	w.report("low", a) // the gang b has gone
+	if got := w.steps(1); len(got) == 0 || got[0][:7] != "Reclaim" {
+		t.Fatalf("it starts %v", got)
+	}
+	w.report("top", gang(t, 1000, 4))
+	if c := w.step(); c.Counts[engine.Preempt] != 0 {
+		t.Errorf("%d are preempted", c.Counts[engine.Preempt])
+	}
+	held := 0
+	for i := range 4 {
+		if m := w.get(fmt.Sprintf("m-%02d", i)); m.State == model.Draining && m.Reservation.Owner.Cluster == "top" && m.Reservation.Deadline == 0 {
+			held++
+		}
+	}
+	if held != 1 {
+		t.Errorf("%d machines are held", held)
+	}
+	got := w.steps(3)
+	if slices.ContainsFunc(got, func(s string) bool { return s[:7] == "Preempt" }) || !slices.ContainsFunc(got, func(s string) bool { return s[:9] == "Bootstrap" }) {
+		t.Errorf("it starts %v", got)
+	}
+}
+
 // TestPlanComesBackAfterARestart: the provider echoes it.
 func TestPlanComesBackAfterARestart(t *testing.T) {
 	w := contested(t)

@@ -32,6 +32,7 @@ type need struct {
 	inFlight      []*model.Machine
 	covered       bool             // victims, in-flight and free machines cover the deficit
 	hadCandidates bool             // somebody could have been preempted
+	countsOnDrain bool             // its plan of this cycle counts on what drains already, and not for it yet
 	used          []*model.Machine // free machines and victims that its plans count on
 	reserved      []*model.Machine // of these, what is stamped for it
 	longestGrace  int              // seconds

@@ -8,7 +8,7 @@ import (
 	"github.com/tonnage/tonnage/internal/fleet"
 )
 
-// TestPlainFleetsGoByScore: without gangs and without excess units are taken in
+// TestPlainFleetsGoByScore: without gangs, excess and what drains already units are taken in
 // the order of the victim score, then of ids, as one by one.
 func TestPlainFleetsGoByScore(t *testing.T) {
 	units := 0
@@ -26,7 +26,7 @@ func TestPlainFleetsGoByScore(t *testing.T) {
 		for _, n := range p.needs {
 			p.phase1(n)
 		}
-		p.machines = filter(p.machines, func(m *model.Machine) bool { return !p.excess(m) })
+		p.machines = filter(p.machines, func(m *model.Machine) bool { return !p.excess(m) && m.State != model.Draining })
 		for _, n := range p.needs {
 			if !n.deficit.IsZero() {
 				units += sameOrder(t, seed, p, n)

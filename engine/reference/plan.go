@@ -133,7 +133,7 @@ func (p *pass) unmet(n *need) string {
 		return UnmetParked
 	case lacks.waits || !lacks.aggregate.IsZero() || !holdsSomeOfEach(sum(all), n.Aggregate):
 		return UnmetNoMatchingSupply
-	case n.covered:
+	case n.covered && (n.hadCandidates || !n.countsOnDrain):
 		return UnmetAwaitingDrain
 	case n.hadCandidates:
 		return UnmetPreemptionExhausted

@@ -196,7 +196,7 @@ func (p *pass) bestOf(n *need, by policy, key string) (best *proposal, candidate
 	// Which machine of a gang can be spared depends on the domain that is looked
 	// at: all domains with somebody else's machines are.
 	others := filter(p.machines, func(m *model.Machine) bool {
-		return m.State == model.Configured && m.Cluster != n.Cluster && usable(n, m)
+		return (m.State == model.Configured && m.Cluster != n.Cluster || p.drainsForLess(n, m)) && usable(n, m)
 	})
 	for _, s := range p.sitesByValue(n, key, others) {
 		g := p.ground(n, by, s, key)
@@ -420,9 +420,12 @@ func (p *pass) carryOut(n *need, x proposal) {
 	}
 	n.used = append(n.used, x.used...)
 	for _, m := range x.used {
+		n.countsOnDrain = n.countsOnDrain || m.State == model.Draining
 		p.takenBy[m] = n
-		p.voidFor(n, m)
-		if m.State == model.Idle || m.State == model.Configured && m.Cluster != n.Cluster {
+		if !p.givenUp(m) {
+			p.voidFor(n, m)
+		}
+		if m.State == model.Idle || leaving(n, m) {
 			n.reserved = append(n.reserved, m)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // others, whatever the band.
 const (
 	classSunk    = 0 // remainder of a gang that is lost anyway
-	classExcess  = 1 // Configured and claimed by nobody
+	classExcess  = 1 // Configured and claimed by nobody, or on its way out for nobody
 	classElastic = 2 // above a gang's minimum
 	classPlain   = 3 // claimed by a Need that is no gang
 	classWhole   = 4 // all members of a gang
@@ -29,8 +29,8 @@ type unit struct {
 	// level is the priority at which the unit can be had; of a gang the highest
 	// of its members.
 	level int32
-	// noPreempt: phase 3 reclaims it anyway, and its priority is not below the
-	// Need's: the plan only reserves it.
+	// noPreempt: it drains already, or phase 3 reclaims it anyway and its priority
+	// is not below the Need's: the plan only reserves it.
 	noPreempt bool
 	// remainder: another Need of this cycle has broken the gang and does not
 	// use this member.
@@ -41,7 +41,8 @@ type unit struct {
 //
 //	( paid, band, class, roi, score, cluster, group, id )
 //
-// with paid = false for excess; band = −⌊S/δ⌋, for δ = 0 −S, for δ = ∞ 0;
+// with paid = false for excess, and S = ∞ for what drains for nobody, −∞ for what
+// drains for somebody else; band = −⌊S/δ⌋, for δ = 0 −S, for δ = ∞ 0;
 // roi = −⌊ROI/θ⌋ for whole gangs, else 0; score = −S. S is the victim score,
 // a float64; S/δ is one float64 division. Cluster and group are those of the
 // gang, empty for units of none, so that machines that serve no gang are
@@ -168,8 +169,19 @@ func (p *pass) unitsFor(n *need, scope func(*model.Machine) bool, eligible func(
 	var units []*unit
 	states := map[*gang]gangState{}
 	for _, m := range p.machines {
+		if p.takenBy[m] != nil || !scope(m) || !usable(n, m) {
+			continue
+		}
 		_, held := p.holds[m]
-		if m.State != model.Configured || m.Cluster == n.Cluster || held || m.Departs() || p.takenBy[m] != nil || !scope(m) || !usable(n, m) {
+		if p.drainsForLess(n, m) {
+			u := &unit{class: classExcess, members: []*model.Machine{m}, score: math.Inf(1), noPreempt: true}
+			if u.local = u.members; held && !p.givenUp(m) {
+				u.score = math.Inf(-1)
+			}
+			units = append(units, u)
+			continue
+		}
+		if m.State != model.Configured || m.Cluster == n.Cluster || held || m.Departs() {
 			continue
 		}
 		if g := p.gangOf(m); g != nil && p.victimOf[m] == nil {
@@ -187,6 +199,28 @@ func (p *pass) unitsFor(n *need, scope func(*model.Machine) bool, eligible func(
 		}
 	}
 	return units
+}
+
+// drainsForLess: the machine is on its way out of another cluster, and was reserved
+// when the pass began for nobody, or is for a Need that is satisfied without it, or
+// of strictly lower priority. Not
+// for a Need that waits because a drain has failed.
+func (p *pass) drainsForLess(n *need, m *model.Machine) bool {
+	if m.State != model.Draining || m.Cluster == n.Cluster || p.backsOff(n) {
+		return false
+	}
+	h, held := p.holds[m]
+	if _, void := p.voided[m]; !held {
+		return !void
+	}
+	return p.givenUp(m) || p.priorityOfHold(h) < n.Profile.Priority()
+}
+
+// givenUp: the machine drains for Needs that are satisfied without it. Its reservation
+// is over, but for the rest of the pass.
+func (p *pass) givenUp(m *model.Machine) bool {
+	os := p.holds[m].owners
+	return m.State == model.Draining && len(os) > 0 && !slices.ContainsFunc(os, func(n *need) bool { return !n.deficit.IsZero() })
 }
 
 // gangOf is the gang of the Need that claims the machine.

@@ -64,7 +64,7 @@ var knownMechanisms = map[string]known{
 	"credit-overshoot-twins":           {undone: 1},
 	"excess-counted-but-not-reserved":  {},
 	"gang-gathers-then-moves":          {undone: 2},
-	"gang-gathers-then-moves-draining": {undone: 1},
+	"gang-gathers-then-moves-draining": {},
 	"lower-binds-idle-of-higher-plan":  {undone: 2},
 	"machine-mode-idle-not-held":       {undone: 1},
 	"one-stamp-sibling-covers":         {undone: 3},

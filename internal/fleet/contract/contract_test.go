@@ -19,7 +19,7 @@ func sample(t *testing.T) (reference.Input, reference.Plan) {
 	s.machine("d", idle, vec("gpu", 1), func(m *model.Machine) { m.CapacityType, m.IdleSince = model.Spot, 1 })
 	s.machine("r", bound, vec("gpu", 1), of("w"))
 	s.machine("p", bound, cpu(4), of("v"))
-	s.machine("v1", draining, cpu(4), of("v"))
+	s.machine("v1", draining, cpu(4), of("c"))
 	s.machine("s", spec, cpu(4))
 	s.machine("b", idle, cpu(4))
 	return s.in, s.run().plan

@@ -36,7 +36,7 @@ var reservationRules = []rule{
 	}},
 	{"WhatDrainsForAnotherIsNotInFlight", func(s *scene) {
 		n := s.need("a", 50, cpu(4))
-		other := s.need("b", 40, cpu(4))
+		other := s.need("b", 50, cpu(4))
 		s.holder(1)
 		s.machine("d", draining, cpu(4), of("v"), held(other))
 		s.machine("m", bound, cpu(4), of("v"))

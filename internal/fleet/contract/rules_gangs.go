@@ -167,6 +167,56 @@ var gangRules = []rule{
 		s.run().does("Preempt a1 0", "Preempt a2 0", "Preempt a3 1", "Preempt a4 1").unmet(next, reference.UnmetAwaitingDrain).
 			reserves("a1 0", "a2 0", "a3 1", "a4 1")
 	}},
+	{"WhatDrainsForNobodyIsTakenBeforeAnybodyIsPreempted", func(s *scene) {
+		s.need("a", 50, cpu(4))
+		s.holder(1)
+		s.machine("d", draining, cpu(4), of("v"))
+		s.machine("m", bound, cpu(4), of("v"))
+		s.run().does().reserves("d 0")
+	}},
+	{"WhatDrainsForLowerPriorityIsTakenBeforeAnybodyIsPreempted", func(s *scene) {
+		s.need("a", 50, cpu(4))
+		other := s.need("b", 40, cpu(4))
+		s.holder(1)
+		s.machine("d", draining, cpu(4), of("v"), held(other))
+		s.machine("m", bound, cpu(4), of("v"))
+		s.run().does("Preempt m 1").reserves("d 0", "m 1").ends("d")
+	}},
+	{"WhatDrainsForWhoIsSatisfiedIsTakenBeforeAnybodyIsPreempted", func(s *scene) {
+		other := s.need("b", 90, cpu(4))
+		s.need("a", 50, cpu(8))
+		s.holder(1)
+		s.machine("d1", draining, cpu(4), of("w"), held(other))
+		s.machine("d2", draining, cpu(4), of("w"), held(other))
+		s.machine("i", idle, cpu(4))
+		s.machine("m", bound, cpu(4), of("v"))
+		s.run().does("Bootstrap i 0").reserves("d1 1", "d2 1").ends("d1 d2")
+	}},
+	{"WhatDrainsOfItsOwnClusterIsNotCountedOn", func(s *scene) {
+		s.need("a", 50, cpu(4))
+		s.holder(1)
+		s.machine("d", draining, cpu(4), of("a"))
+		s.machine("m", bound, cpu(4), of("v"))
+		s.run().does("Preempt m 0")
+	}},
+	{"ExcessIsTakenBeforeWhatDrainsForAnother", func(s *scene) {
+		s.need("a", 50, cpu(4))
+		other := s.need("b", 40, cpu(4))
+		s.need("v", 60, cpu(1), unit(cpu(1)))
+		s.machine("d", draining, cpu(4), of("w"), held(other))
+		s.machine("k", bound, cpu(4), of("v"), price(1))
+		s.machine("x", bound, cpu(4), of("v"), price(2))
+		s.run().does("Preempt x 0").reserves("x 0").ends("")
+	}},
+	{"AGangsPlanCountsOnWhatDrainsForNobody", func(s *scene) {
+		n := s.gang(50, 8)
+		s.holder(1)
+		s.machine("d", draining, cpu(4), of("v"), rack("r1"))
+		s.machine("m1", bound, cpu(4), of("v"), rack("r1"))
+		s.machine("m2", bound, cpu(4), of("v"), rack("r2"))
+		s.machine("m3", bound, cpu(4), of("v"), rack("r2"))
+		s.run().gathers(n, "r1").does("Preempt m1 0").reserves("d 0", "m1 0")
+	}},
 	{"ExcessOfHighPriorityIsReservedAndNotPreempted", func(s *scene) {
 		n := s.top(2)
 		s.crew("v", 1, "ra:a1,a2")
