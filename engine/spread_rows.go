@@ -78,12 +78,15 @@ func (sc *spreadScratch) count(p *pass, r columnar.Row) {
 	}
 }
 
-// staysEven reports whether the skew allows that a machine which is counted goes, and if so
-// counts it out: no value has more than the skew allows above another in which the need had
+// staysEven reports whether the skew allows that a machine goes, and if so counts it out where it has
+// the key: no value has more than the skew allows above another in which the need had
 // a machine, or the difference grows no larger.
 func (sc *spreadScratch) staysEven(p *pass, r columnar.Row) bool {
 	for i, key := range sc.keys {
 		counts, v := sc.counts[i], p.s.Supply.Values(key)[r]
+		if v == 0 {
+			continue
+		}
 		before := unevenness(counts)
 		counts[v]--
 		after := unevenness(counts)
@@ -92,7 +95,9 @@ func (sc *spreadScratch) staysEven(p *pass, r columnar.Row) bool {
 		}
 	}
 	for i, key := range sc.keys {
-		sc.counts[i][p.s.Supply.Values(key)[r]]--
+		if v := p.s.Supply.Values(key)[r]; v != 0 {
+			sc.counts[i][v]--
+		}
 	}
 	sc.forgetLeast()
 	return true

@@ -91,12 +91,15 @@ func (s *skew) allows(m *model.Machine) bool {
 	return true
 }
 
-// staysEven: a machine that is counted may go, and is counted out. No value then has more
+// staysEven: a machine may go, and is counted out where it has the key. No value then has more
 // than maxSkew machines above another in which the Need had one, or the difference is no
 // larger than it was.
 func (s *skew) staysEven(m *model.Machine) bool {
 	for i, r := range s.rules {
-		v, _ := m.Attribute(r.Key)
+		v, counted := m.Attribute(r.Key)
+		if !counted {
+			continue
+		}
 		before := unevenness(s.counts[i])
 		after := maps.Clone(s.counts[i])
 		after[v]--
@@ -105,8 +108,9 @@ func (s *skew) staysEven(m *model.Machine) bool {
 		}
 	}
 	for i, r := range s.rules {
-		v, _ := m.Attribute(r.Key)
-		s.counts[i][v]--
+		if v, counted := m.Attribute(r.Key); counted {
+			s.counts[i][v]--
+		}
 	}
 	return true
 }

@@ -94,6 +94,12 @@ var superfluousRules = []rule{
 		s.machine("b", idle, cpu(8), label("host", "2"), price(1))
 		s.run().claims(n, "b").claims(next, "a")
 	}},
+	{"UnderHardSpreadWhatHasNoDomainIsGivenBack", func(s *scene) {
+		n := s.need("a", 50, cpu(8), hard(rackKey, 1))
+		s.machine("none", idle, cpu(4), held(n))
+		s.machine("empty", idle, cpu(8), rack(""))
+		s.run().does("Bootstrap empty 0").satisfied(n)
+	}},
 	{"UnderHardSpreadNothingIsBoughtThatIsSuperfluous", func(s *scene) {
 		n := s.need("c", 10, cpu(8), hard(model.KeyZone, 1))
 		s.machine("a", spec, cpu(2), zone("za"))
