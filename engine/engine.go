@@ -39,6 +39,7 @@
 package engine
 
 import (
+	"cmp"
 	"runtime"
 
 	"github.com/tonnage/tonnage/alloc"
@@ -94,6 +95,7 @@ func New(opts Options) (*Engine, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
+	opts.SearchPairs = cmp.Or(opts.SearchPairs, SearchPairsDefault)
 	e := &Engine{opts: opts}
 	e.snaps = snapshot.NewBuilder(&e.accounts)
 	e.arena = e.accounts.NewArena(alloc.Pass)

@@ -3,9 +3,11 @@ package engine_test
 import (
 	"flag"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/reference"
 	"github.com/tonnage/tonnage/internal/fleet"
 	"github.com/tonnage/tonnage/internal/twin"
@@ -26,6 +28,9 @@ func inputOf(w fleet.World) reference.Input {
 	in.Options.Nested = w.Nested
 	if w.TopDomains > 0 {
 		in.Options.TopDomains = w.TopDomains
+	}
+	if w.SearchPairs > 0 {
+		in.Options.SearchPairs = w.SearchPairs
 	}
 	if w.OneByOne {
 		in.Options.Victims = reference.VictimsMachine
@@ -91,6 +96,56 @@ func TestReclaimEqualsReference(t *testing.T) {
 	}
 	if fleetsToTry() >= 4*reclaimsSample && *fleetSeed == 0 && reclaims < reclaimsSample/10 {
 		t.Errorf("in %d of %d fleets something is reclaimed: they show too little", reclaims, reclaimsSample)
+	}
+}
+
+// TestRestThatItsOwnClusterCountsOn: what is left of a gang that a plan breaks stays bound also where
+// a plan of its own cluster counts on it.
+func TestRestThatItsOwnClusterCountsOn(t *testing.T) {
+	const zone, rack, role = "topology.kubernetes.io/zone", "topology.kubernetes.io/rack", "example.com/role"
+	gpus := func(n int64) model.Resources {
+		return model.NewResources(model.Amount{Name: "nvidia.com/gpu", Value: n})
+	}
+	w := fleet.World{Now: 1, Band: 1, Reported: map[string]bool{"c1": true, "top": true}, Nested: []string{zone, rack, role}}
+	for _, m := range []struct{ id, cluster, zone, rack, role string }{
+		{"m1", "c1", "", "r1", "server"}, {"m2", "c4", "za", "r4", ""}, {"m3", "c4", "za", "r4", ""}, {"m4", "c1", "za", "r3", "server"},
+		{"m5", "c1", "za", "r4", ""}, {"m6", "c2", "", "r3", "server"}, {"m7", "c1", "za", "r4", ""}, {"m8", "c1", "za", "r4", ""},
+	} {
+		labels := map[string]string{rack: m.rack}
+		if m.role != "" {
+			labels[role] = m.role
+		}
+		w.Machines = append(w.Machines, model.Machine{ID: m.id, State: model.Configured, Cluster: m.cluster, Zone: m.zone, Labels: labels, Resources: gpus(8)})
+	}
+	for _, n := range []struct {
+		cluster  string
+		priority int32
+		same     string
+		gpus     int64
+		role     string
+	}{{"c1", 0, zone, 12, ""}, {"c1", 1_000_000, rack, 12, "server"}, {"top", 2000, zone, 40, ""}} {
+		spec := model.ProfileSpec{Priority: n.priority, Requirements: []model.Requirement{{Key: n.same, Operator: model.Same}}}
+		if n.role != "" {
+			spec.Requirements = append(spec.Requirements, model.Requirement{Key: role, Operator: model.In, Values: []string{n.role}})
+		}
+		p, err := model.NewProfile(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Needs = append(w.Needs, model.Need{Cluster: n.cluster, Profile: p, Aggregate: gpus(n.gpus)})
+	}
+	if d := differs(w); d != "" {
+		t.Error(d)
+	}
+	plan, err := twin.Decide(inputOf(w))
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := func(id string) bool {
+		return slices.ContainsFunc(plan.Actions, func(a reference.Action) bool { return a.Kind == reference.Preempt && a.Machine == id })
+	}
+	if !taken("m5") || taken("m4") {
+		t.Errorf("the plan uses m5 of a gang, and m4 is left: %+v", plan.Actions)
 	}
 }
 

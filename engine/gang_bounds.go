@@ -65,6 +65,9 @@ func (l *lane) choosesFreely(need int32) bool {
 
 // planFreely is planWhole for a need that chooses freely.
 func (l *lane) planFreely(need int32, k *kind, pool *unitPool) {
+	if l.searchEnded() {
+		return
+	}
 	from, to := l.narrowKeys(need, k)
 	values := l.openGrounds(need, k, pool)
 	if len(values) == 0 {
@@ -72,7 +75,7 @@ func (l *lane) planFreely(need int32, k *kind, pool *unitPool) {
 		l.findInCells(need, k, pool, from, to)
 		return
 	}
-	if l.planInCells(need, k, pool, from, to) {
+	if l.planInCells(need, k, pool, from, to) || l.searchEnded() {
 		return
 	}
 	if from < to { // the domains at hand were cells
@@ -123,6 +126,7 @@ func (l *lane) coveringGrounds(need int32, k *kind, pool *unitPool, values []uin
 		} else if !l.measureListed(need, k, &g) {
 			continue
 		}
+		l.pairs++
 		switch {
 		case worst < 0:
 			out = append(out, g)

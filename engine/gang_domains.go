@@ -24,7 +24,7 @@ type ground struct {
 // planWhole compares the plans of the domains in which everything together
 // covers the need, of at most TopDomains, and carries out the best. Nothing is
 // preempted for a part. Where keys are nested it looks into the narrowest domains
-// first.
+// first. Once needs before have looked at SearchPairs domains it looks at none.
 func (l *lane) planWhole(need int32, k *kind) {
 	n := &l.lines[need]
 	pool := l.unitsFor(k)
@@ -44,15 +44,19 @@ func (l *lane) planWhole(need int32, k *kind) {
 	}
 	if l.reclaiming {
 		l.tenancy.keepCounts = d == nil || d.tried || columnar.IsZero(d.available) && columnar.IsZero(d.potential)
-	} else if !l.backsOff(need) {
+	} else if !l.backsOff(need) && !l.searchEnded() {
 		l.voidLost(need)
 	}
 }
 
+// searchEnded reports whether so many domains have been looked at in this cycle that
+// needs make no more plans.
+func (l *lane) searchEnded() bool { return !l.reclaiming && l.pairs >= l.e.opts.SearchPairs }
+
 // planInCells carries out the best plan for a cell of the narrowest of some keys
 // that has one; false when none has.
 func (l *lane) planInCells(need int32, k *kind, pool *unitPool, from, to int) bool {
-	for i := to - 1; i >= from; i-- {
+	for i := to - 1; i >= from && !l.searchEnded(); i-- {
 		l.cut = l.cutFor(k, i)
 		found := l.planIn(need, k, l.poolIn(l.cut, pool))
 		l.cut = nil
@@ -69,6 +73,9 @@ func (l *lane) planIn(need int32, k *kind, pool *unitPool) bool {
 	l.inDomains(pool)
 	l.triedFrom = len(l.tried)
 	l.sumGrounds(need, k, pool)
+	if l.searchEnded() {
+		return false
+	}
 	return l.planAmong(need, k, l.listGrounds(need, k, pool))
 }
 
@@ -165,6 +172,9 @@ func (l *lane) listGrounds(need int32, k *kind, pool *unitPool) []ground {
 			n.status |= hasCandidates
 		}
 		if s.couldCover() {
+			if !l.reclaiming {
+				l.pairs++
+			}
 			out = append(out, ground{value: d.value, scope: scope, missing: missing})
 		} else {
 			s.noteGround(d.value, missing, rejectedCapacity)

@@ -114,6 +114,10 @@ var DefaultRelease = Release{OnDemand: 10 * time.Minute, Spot: time.Minute}
 // TopDomainsDefault is how many domains phase 2 tries for one Need.
 const TopDomainsDefault = 8
 
+// SearchPairsDefault is how many pairs of a Same-Need and a domain that could hold it
+// phase 2 looks at in one cycle: three times as many as the most contended rung has.
+const SearchPairsDefault = 4 << 20
+
 // NestedMax is the most nested topology keys.
 const NestedMax = 8
 
@@ -151,6 +155,11 @@ type Options struct {
 	// VictimsMachine.
 	Band       float64
 	TopDomains int
+	// SearchPairs bounds the search for plans of preemption, with VictimsGang, but for reclaim between tenants: once so many pairs of
+	// a Same-Need and a domain (or a part of one, with Nested) in which everything
+	// together covers it have been met in a cycle, counted before TopDomains, Needs of lower rank make no plan in that
+	// cycle. 0 = SearchPairsDefault.
+	SearchPairs int
 	// Nested are topology keys from the widest to the narrowest, at most NestedMax,
 	// each of whose values lies in one value of the key before. With VictimsGang a
 	// Same-Need on one of them that begins anew is freed the narrowest domain that can hold
@@ -192,6 +201,9 @@ func (o *Options) Validate() error {
 	}
 	if o.TopDomains < 1 {
 		faults = append(faults, fmt.Errorf("topDomains: must be at least 1, got %d", o.TopDomains))
+	}
+	if o.SearchPairs < 0 {
+		faults = append(faults, fmt.Errorf("searchPairs: must be 0 (the default, %d) or more, got %d", SearchPairsDefault, o.SearchPairs))
 	}
 	if int(o.Victims) >= NumVictimModes {
 		faults = append(faults, fmt.Errorf("victims: no such way to choose victims: %d", o.Victims))

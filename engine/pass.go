@@ -69,6 +69,7 @@ type pass struct {
 	victims   []victim
 	pools     map[victimPoolKey]*victimPool
 	noVictims *victimPool
+	pairs     int // of a Same-Need and a domain that covers it; see Options.SearchPairs
 	// leaving are the machines that drain and are reserved for nobody; see findLeaving.
 	leaving  []columnar.Row
 	victimOf bitmap.Dense      // preempted in this cycle

@@ -40,7 +40,7 @@ func (l *lane) preemptByGangs() {
 			continue // as for most that are short: because supply is
 		}
 		need := l.order[rank]
-		if t.marks[rank]&isOutlined != 0 && l.isRefused(t, rank) || l.isPassedOver(rank, need, kind) {
+		if t.marks[rank]&isOutlined != 0 && !l.searchEnded() && l.isRefused(t, rank) || l.isPassedOver(rank, need, kind) {
 			continue
 		}
 		l.blockUpTo(int32(rank))

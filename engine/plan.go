@@ -168,6 +168,9 @@ type Stats struct {
 	// their cluster: those of Plan.Adopted, each once.
 	Adopted int
 	PlanCounts
+	// SearchPairs counts the pairs of a Same-Need and a domain that could hold it; where they are as many as
+	// Options.SearchPairs or more, the search for plans has ended there.
+	SearchPairs int
 	// Probes counts the candidates that were looked at in phases 1 and 2.
 	Probes int64
 	AcquireCounts

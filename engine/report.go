@@ -21,6 +21,7 @@ func (p *pass) report(plan *Plan) {
 	p.countPlans(&plan.Stats.PlanCounts, p.e.store.reserved.fates)
 	st := &plan.Stats
 	st.Machines, st.Needs, st.Folded, st.Probes, st.Credited = p.s.Supply.Len(), p.rows, len(p.order), p.probes, p.credited
+	st.SearchPairs = p.pairs
 	st.AcquireCounts = p.counts
 	st.Clusters, st.ClustersCredited = len(p.s.Clusters), p.clustersCredited
 	for i := range p.s.Classes {
@@ -43,8 +44,14 @@ func (p *pass) spareRemainders(c *PlanCounts) {
 		return
 	}
 	all := len(p.victims)
-	p.victims = slices.DeleteFunc(p.victims, func(v victim) bool { return p.takenBy(v.row) == noNeed })
+	p.victims = slices.DeleteFunc(p.victims, func(v victim) bool { return p.staysBound(v.row) })
 	c.LeftBound = all - len(p.victims)
+}
+
+// staysBound reports whether no plan of another cluster has a use for a machine whose gang goes.
+func (p *pass) staysBound(r columnar.Row) bool {
+	by := p.takenBy(r)
+	return by == noNeed || p.lines[by].cluster == p.clusterOfMachine(r)
 }
 
 // breaks reports whether what is preempted leaves a need with less than its minimum.
@@ -52,7 +59,7 @@ func (p *pass) breaks(need int32) bool {
 	kept, least := make([]int64, p.dims), make([]int64, p.dims)
 	p.eachRow(need, func(src *rowSource, i int) { p.addMinimum(least, src.block, i) })
 	for m := p.lines[need].head; m != columnar.None; m = p.held[m].next {
-		leftBound := p.e.opts.Victims == VictimsGang && p.takenBy(m) == noNeed
+		leftBound := p.e.opts.Victims == VictimsGang && p.victimOf.Has(uint32(m)) && p.staysBound(m)
 		if p.s.View.State[m] == model.Configured && (leftBound || !p.victimOf.Has(uint32(m))) {
 			columnar.SatAdd(kept, p.vec(m))
 		}

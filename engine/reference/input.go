@@ -30,7 +30,10 @@ type Options struct {
 	Weights    Weights
 	Release    Release
 	TopDomains int // domains that phase 2 tries for one Need
-	Victims    VictimMode
+	// SearchPairs is how many pairs of a Same-Need and a domain that covers it phase
+	// 2 looks at in one cycle.
+	SearchPairs int
+	Victims     VictimMode
 	// Band is δ, the width of a band of the victim score in priority points: 0
 	// = the score alone decides, +Inf = the gentlest unit goes first.
 	Band float64
@@ -75,8 +78,10 @@ func DefaultOptions() Options {
 		Weights:    Weights{Priority: 1, DrainSpeed: 0.1, Interruption: 0.1, Reclamation: 0.1},
 		Release:    Release{OnDemand: 10 * time.Minute, Spot: time.Minute},
 		TopDomains: 8,
-		Victims:    VictimsGang,
-		Band:       1,
+
+		SearchPairs: 4 << 20,
+		Victims:     VictimsGang,
+		Band:        1,
 	}
 }
 
@@ -165,6 +170,8 @@ type Plan struct {
 	// counts on, and excess that is reclaimed anyway. By the Need's rank, then
 	// by id.
 	Reserved []Reserved
+	// SearchPairs is how many pairs the search for plans has met; see Options.
+	SearchPairs int
 }
 
 // Reserved is a machine that a plan reserves for a Need. The machines of one

@@ -150,10 +150,15 @@ func (p *pass) unitsUnderSkew(n *need, s *selection, floor []*model.Machine) (ch
 // planWhole compares the plans of the domains in which everything together
 // covers the Need, of at most TopDomains, and carries out the best. Nothing is
 // preempted for a part. Where keys are nested it looks into the narrowest
-// domains first.
+// domains first. Once the Needs before have looked at SearchPairs domains it looks
+// at none.
 func (p *pass) planWhole(n *need, by policy) {
 	same := n.Profile.Same().Key
+	ended := false
 	for _, key := range p.nested(n) {
+		if ended = by.ledger == nil && p.pairs >= p.in.Options.SearchPairs; ended {
+			break // this Need makes no plan in this cycle
+		}
 		best, candidates := p.bestOf(n, by, key)
 		n.hadCandidates = n.hadCandidates || candidates
 		if best != nil {
@@ -165,7 +170,7 @@ func (p *pass) planWhole(n *need, by policy) {
 		}
 	}
 	sites := p.sitesByValue(n, same, nil)
-	if by.ledger == nil && !p.backsOff(n) {
+	if by.ledger == nil && !p.backsOff(n) && !ended {
 		p.voidLost(n)
 	}
 	if s := sites[n.domain]; s != nil {
@@ -204,6 +209,9 @@ func (p *pass) bestOf(n *need, by policy, key string) (best *proposal, candidate
 		if g.covers {
 			grounds = append(grounds, g)
 		}
+	}
+	if by.ledger == nil {
+		p.pairs += len(grounds)
 	}
 	slices.SortFunc(grounds, func(a, b *ground) int { return a.compare(b, n.domain) })
 	for i, g := range grounds {

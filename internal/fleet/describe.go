@@ -39,6 +39,9 @@ func Describe(w World) string {
 	if w.TopDomains > 0 {
 		fmt.Fprintf(&b, "topDomains: %d\n", w.TopDomains)
 	}
+	if w.SearchPairs > 0 {
+		fmt.Fprintf(&b, "searchPairs: %d\n", w.SearchPairs)
+	}
 	b.WriteString("machines:\n")
 	sorted := slices.Clone(w.Machines)
 	slices.SortFunc(sorted, func(a, b model.Machine) int { return strings.Compare(a.ID, b.ID) })

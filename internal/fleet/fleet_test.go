@@ -63,6 +63,9 @@ func TestRandomDrawsEverything(t *testing.T) {
 		if w.TopDomains > 0 {
 			seen["top-domains"]++
 		}
+		if w.SearchPairs > 0 {
+			seen["search-pairs"]++
+		}
 		if len(w.BackingOff) > 0 {
 			seen["backing-off"]++
 		}

@@ -111,6 +111,11 @@ func (s *shrinker) dropReports() bool {
 		c.TopDomains = 0
 		changed = s.try(c) || changed
 	}
+	if s.w.SearchPairs > 0 {
+		c := s.w.Clone()
+		c.SearchPairs = 0
+		changed = s.try(c) || changed
+	}
 	if len(s.w.BackingOff) > 0 {
 		c := s.w.Clone()
 		c.BackingOff = nil

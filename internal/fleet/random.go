@@ -57,6 +57,9 @@ func Random(seed int64, size Size) World {
 	if d.chance(0.2) {
 		d.backOff()
 	}
+	if d.chance(0.1) {
+		d.w.SearchPairs = 1 + d.IntN(8)
+	}
 	return d.w
 }
 

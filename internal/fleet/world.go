@@ -20,6 +20,7 @@ type World struct {
 	Tenants      []Tenant // nil = nobody shares
 	Nested       []string // topology keys, the widest first
 	TopDomains   int      // that phase 2 tries; 0 = as many as by default
+	SearchPairs  int      // that phase 2 looks at; 0 = as many as by default
 	// BackingOff are owners whose plan of preemption has failed.
 	BackingOff map[model.Owner]bool
 }

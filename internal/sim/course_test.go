@@ -175,13 +175,13 @@ func (r *run) loseBound(rng *rand.Rand, count int) int {
 }
 
 // parts are the machines that were bound, or bought, in a stage, by id. One of them is a part that something
-// larger has made superfluous when its Need was short with it, and is satisfied now with a machine that it had
-// not then: it was sought because nothing better was free, and sooner is better.
+// larger has made superfluous when its Need lacked something with it, lacks no more of anything without it, and has a
+// machine that it had not then: it was sought because nothing better was free, and sooner is better.
 type parts map[string]part
 
 type part struct {
 	need  string
-	short bool
+	lacks model.Resources     // what the Need lacked with it
 	had   map[string]struct{} // what the Need claimed
 }
 
@@ -200,10 +200,10 @@ func (p parts) take(x *Cycle, claims map[string]string) (excepted int) {
 	for _, a := range x.Actions {
 		switch a.Kind {
 		case engine.Bootstrap, engine.Provision:
-			p[a.Machine] = part{a.Need, slices.Contains(x.Unsatisfied, a.Need), of(a.Need)}
+			p[a.Machine] = part{a.Need, x.lacks[a.Need], of(a.Need)}
 		case engine.Reclaim, engine.Delete:
 			was, known := p[a.Machine]
-			if !known || !was.short || slices.Contains(x.Unsatisfied, was.need) || counted[a.Kind] == 0 {
+			if !known || was.lacks.IsZero() || !was.lacks.Covers(x.lacks[was.need]) || counted[a.Kind] == 0 {
 				continue
 			}
 			for id := range of(was.need) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/history"
+	"github.com/tonnage/tonnage/engine/model"
 )
 
 // Action is one action that was carried out. In JSON it is the array
@@ -44,6 +45,7 @@ type Cycle struct {
 
 	stats  engine.Stats // of the decision
 	wasted history.Counts
+	lacks  map[string]model.Resources // of each of Unsatisfied, what it lacks
 }
 
 // Summary is what a run says at its end.

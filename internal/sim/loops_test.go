@@ -41,7 +41,7 @@ const (
 	brokenMost   = 0
 	restlessMost = 0
 	// of those that undo something, more than the contract excepts, and after they have settled
-	beyondMost      = 58
+	beyondMost      = 45
 	beyondAfterMost = 6
 	// of 500 worlds of one size, without gangs
 	alikeBrokenMost = 1

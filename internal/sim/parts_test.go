@@ -10,28 +10,33 @@ import (
 )
 
 // TestParts: a machine that is reclaimed was a part that something larger has made superfluous only
-// when its Need was short with it, is satisfied now, and has a machine that it had not then.
+// when its Need lacked something with it, lacks no more now, and has a machine that it had not then.
 func TestParts(t *testing.T) {
+	cpu := func(n int64) model.Resources { return model.NewResources(model.Amount{Name: "cpu", Value: n}) }
+	gpu := model.NewResources(model.Amount{Name: "gpu", Value: 1})
 	for _, c := range []struct {
-		name         string
-		short, still []string // the Needs that are unsatisfied when it is bound, and when it goes
-		now          map[string]string
-		undone       int
-		want         int
+		name          string
+		lacked, lacks model.Resources // when it is bound, and when it goes
+		now           map[string]string
+		undone        int
+		want          int
 	}{
-		{"a larger one came", []string{"n"}, nil, map[string]string{"large": "n"}, 1, 1},
+		{"a larger one came", cpu(4), nil, map[string]string{"large": "n"}, 1, 1},
+		{"the Need lacks as much", cpu(4), cpu(4), map[string]string{"large": "n"}, 1, 1},
+		{"the Need lacks less", cpu(4), cpu(2), map[string]string{"large": "n"}, 1, 1},
 		{"the Need was covered with it", nil, nil, map[string]string{"large": "n"}, 1, 0},
-		{"the Need is short yet", []string{"n"}, []string{"n"}, map[string]string{"large": "n"}, 1, 0},
-		{"nothing came", []string{"n"}, nil, map[string]string{"small": "n"}, 1, 0},
-		{"the larger one is another Need's", []string{"n"}, nil, map[string]string{"large": "m"}, 1, 0},
-		{"a change explains it", []string{"n"}, nil, map[string]string{"large": "n"}, 0, 0},
+		{"the Need lacks more", cpu(4), cpu(5), map[string]string{"large": "n"}, 1, 0},
+		{"the Need lacks something else", cpu(4), gpu, map[string]string{"large": "n"}, 1, 0},
+		{"nothing came", cpu(4), nil, map[string]string{"small": "n"}, 1, 0},
+		{"the larger one is another Need's", cpu(4), nil, map[string]string{"large": "m"}, 1, 0},
+		{"a change explains it", cpu(4), nil, map[string]string{"large": "n"}, 0, 0},
 	} {
 		p := parts{}
-		bind := Cycle{Actions: []Action{{engine.Bootstrap, "small", "n"}}, Unsatisfied: c.short}
+		bind := Cycle{Actions: []Action{{engine.Bootstrap, "small", "n"}}, lacks: map[string]model.Resources{"n": c.lacked}}
 		if got := p.take(&bind, map[string]string{"small": "n"}); got != 0 {
 			t.Errorf("%s: binding counts %d", c.name, got)
 		}
-		end := Cycle{Actions: []Action{{Kind: engine.Reclaim, Machine: "small"}}, Unsatisfied: c.still}
+		end := Cycle{Actions: []Action{{Kind: engine.Reclaim, Machine: "small"}}, lacks: map[string]model.Resources{"n": c.lacks}}
 		end.wasted.Undone[history.BoundReclaimed] = c.undone
 		if got := p.take(&end, c.now); got != c.want {
 			t.Errorf("%s: %d are excepted, want %d", c.name, got, c.want)

@@ -192,7 +192,7 @@ func (r *run) step(ctx context.Context, k int) (*Cycle, error) {
 
 // describe puts a cycle into the terms of the output.
 func (r *run) describe(c *shard.Cycle) *Cycle {
-	out := &Cycle{Cycle: r.cycle, Actions: make([]Action, 0, len(c.Started)), States: map[string]int{}, Unsatisfied: []string{}, Shortfalls: c.Shortfalls, Held: c.Held, stats: c.Plan.Stats, wasted: c.Wasted}
+	out := &Cycle{Cycle: r.cycle, Actions: make([]Action, 0, len(c.Started)), States: map[string]int{}, Unsatisfied: []string{}, Shortfalls: c.Shortfalls, Held: c.Held, stats: c.Plan.Stats, wasted: c.Wasted, lacks: map[string]model.Resources{}}
 	for i := range c.Started {
 		a := &c.Started[i]
 		x := Action{Kind: a.Kind, Machine: a.Machine}
@@ -203,7 +203,10 @@ func (r *run) describe(c *shard.Cycle) *Cycle {
 	}
 	for i := range c.Plan.Len() {
 		if !c.Plan.Satisfied(i) {
-			out.Unsatisfied = append(out.Unsatisfied, r.name(c.Plan.Identity(i)))
+			name := r.name(c.Plan.Identity(i))
+			out.Unsatisfied = append(out.Unsatisfied, name)
+			n := c.Plan.Need(i)
+			out.lacks[name] = n.Deficit
 		}
 	}
 	for _, n := range c.Suppressed {

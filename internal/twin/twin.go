@@ -4,6 +4,7 @@
 package twin
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -47,7 +48,7 @@ func Options(o reference.Options) engine.Options {
 	opts := engine.DefaultOptions()
 	opts.Weights = engine.Weights(o.Weights)
 	opts.Release = engine.Release(o.Release)
-	opts.TopDomains = o.TopDomains
+	opts.TopDomains, opts.SearchPairs = o.TopDomains, o.SearchPairs
 	opts.Victims = engine.VictimMode(o.Victims)
 	opts.Band = o.Band
 	opts.Nested = o.Nested
@@ -60,7 +61,7 @@ func Options(o reference.Options) engine.Options {
 // ReferenceOptions are the reference's options for the engine's.
 func ReferenceOptions(o *engine.Options) reference.Options {
 	out := reference.Options{
-		Weights: reference.Weights(o.Weights), Release: reference.Release(o.Release), TopDomains: o.TopDomains,
+		Weights: reference.Weights(o.Weights), Release: reference.Release(o.Release), TopDomains: o.TopDomains, SearchPairs: cmp.Or(o.SearchPairs, engine.SearchPairsDefault),
 		Victims: reference.VictimMode(o.Victims), Band: o.Band, Nested: o.Nested,
 	}
 	for _, t := range o.Tenancy.Tenants {
@@ -132,6 +133,7 @@ func Translate(plan *engine.Plan, results []engine.NeedResult, s *supply.Table, 
 		}
 		out.Needs[at[r.Cluster][r.Row]] = x
 	}
+	out.SearchPairs = plan.Stats.SearchPairs
 	for _, r := range plan.Ended {
 		out.Ended = append(out.Ended, s.ID(r))
 	}
@@ -166,6 +168,9 @@ func Diff(got, want reference.Plan) string {
 	}
 	if !slices.Equal(got.Reserved, want.Reserved) {
 		return fmt.Sprintf("reserved: got %v, want %v", got.Reserved, want.Reserved)
+	}
+	if got.SearchPairs != want.SearchPairs {
+		return fmt.Sprintf("search pairs: got %d, want %d", got.SearchPairs, want.SearchPairs)
 	}
 	if !slices.Equal(got.Ended, want.Ended) {
 		return fmt.Sprintf("ended reservations: got %v, want %v", got.Ended, want.Ended)

@@ -19,6 +19,9 @@ func InputOf(w fleet.World) reference.Input {
 	if w.TopDomains > 0 {
 		opts.TopDomains = w.TopDomains
 	}
+	if w.SearchPairs > 0 {
+		opts.SearchPairs = w.SearchPairs
+	}
 	if opts.Victims = reference.VictimsGang; w.OneByOne {
 		opts.Victims = reference.VictimsMachine
 	}

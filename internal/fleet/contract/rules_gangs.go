@@ -167,6 +167,19 @@ var gangRules = []rule{
 		s.run().does("Preempt a1 0", "Preempt a2 0", "Preempt a3 1", "Preempt a4 1").unmet(next, reference.UnmetAwaitingDrain).
 			reserves("a1 0", "a2 0", "a3 1", "a4 1")
 	}},
+	{"TheSearchEndsWithItsPairs", func(s *scene) {
+		s.gang(50, 8)
+		s.gang(50, 8)
+		s.holder(1)
+		for _, r := range []string{"r1", "r2", "r3"} {
+			s.machine(r+"a", bound, cpu(4), of("v"), rack(r))
+			s.machine(r+"b", bound, cpu(4), of("v"), rack(r))
+		}
+		s.in.Options.SearchPairs = 3
+		s.run().does("Preempt r1a 0", "Preempt r1b 0")
+		s.in.Options.SearchPairs = 4
+		s.run().does("Preempt r1a 0", "Preempt r1b 0", "Preempt r2a 1", "Preempt r2b 1")
+	}},
 	{"WhatDrainsForNobodyIsTakenBeforeAnybodyIsPreempted", func(s *scene) {
 		s.need("a", 50, cpu(4))
 		s.holder(1)
