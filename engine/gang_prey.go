@@ -276,18 +276,18 @@ func (l *lane) dealAlike(t *preyTable, x *prey, class uint32) {
 
 // dealLeaving deals what drains of a class by whom it drains for.
 func (l *lane) dealLeaving(x *prey, class uint32) {
-	for rows := l.leavingOf(class); len(rows) > 0; {
-		level, promised := l.promisedTo(rows[0])
-		n := 1
-		for n < len(rows) {
-			if other, also := l.promisedTo(rows[n]); other != level || also != promised {
-				break
-			}
-			n++
+	list := l.leavingOf(class)
+	rows := alloc.MakeDirty[columnar.Row](l.arena, len(list))[:0]
+	for i := range list {
+		m := &list[i]
+		if i == 0 || m.priority != list[i-1].priority || m.promised != list[i-1].promised {
+			rows = rows[len(rows):] // of the next
+			a := l.e.store.alikes.lend()
+			*a = alike{flavourKey: flavourKey{class: class, level: m.priority, excess: true, tenant: noTenant, leaving: true, promised: m.promised}, sorted: true}
+			x.alikes = append(x.alikes, a)
 		}
-		a := l.e.store.alikes.lend()
-		*a = alike{flavourKey: flavourKey{class: class, level: level, excess: true, tenant: noTenant, leaving: true, promised: promised}, rows: rows[:n:n], sorted: true}
-		x.alikes, rows = append(x.alikes, a), rows[n:]
+		rows = append(rows, m.row)
+		x.alikes[len(x.alikes)-1].rows = slices.Clip(rows)
 	}
 }
 

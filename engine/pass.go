@@ -69,12 +69,11 @@ type pass struct {
 	victims   []victim
 	pools     map[victimPoolKey]*victimPool
 	noVictims *victimPool
-	pairs     int // of a Same-Need and a domain that covers it; see Options.SearchPairs
-	// leaving are the machines that drain and are reserved for nobody; see findLeaving.
-	leaving  []columnar.Row
-	victimOf bitmap.Dense      // preempted in this cycle
-	flying   bitmap.Dense      // already drains for the need that counts on it
-	inFlight map[int32][]int64 // by need: what drains for it
+	pairs     int               // of a Same-Need and a domain that covers it; see Options.SearchPairs
+	leaving   []leavingMachine  // see findLeaving
+	victimOf  bitmap.Dense      // preempted in this cycle
+	flying    bitmap.Dense      // already drains for the need that counts on it
+	inFlight  map[int32][]int64 // by need: what drains for it
 	// withheldBy remembers who had acquired a machine before its plan went to
 	// another domain; tried is where phase 2 looked, for Explain and, of compared
 	// plans, for whoever draws them.

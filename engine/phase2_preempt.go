@@ -131,42 +131,47 @@ func (p *pass) cheapestByClass() []int32 {
 			out[x.class] = min(out[x.class], x.priority)
 		}
 	}
-	for _, r := range p.leaving {
-		if level, promised := p.promisedTo(r); promised {
-			out[p.s.View.Class[r]] = min(out[p.s.View.Class[r]], level)
-		} else {
-			out[p.s.View.Class[r]] = math.MinInt32
-		}
+	for i := range p.leaving {
+		m := &p.leaving[i]
+		out[m.class] = min(out[m.class], m.priority) // math.MinInt32 for nobody
 	}
 	return out
+}
+
+// leavingMachine is a machine that drains, and for whom; see promisedTo.
+type leavingMachine struct {
+	class, id uint32 // the rank of its id
+	priority  int32
+	promised  bool
+	row       columnar.Row
 }
 
 // findLeaving finds, with gangs, the machines that drain, by class, whom they drain for,
 // and id.
 func (p *pass) findLeaving() {
 	p.leaving = nil
-	if p.e.opts.Victims != VictimsGang || p.s.Supply.Count(model.Draining) == 0 {
+	count := p.s.Supply.Count(model.Draining)
+	if p.e.opts.Victims != VictimsGang || count == 0 {
 		return
 	}
-	p.leaving = alloc.MakeDirty[columnar.Row](p.e.arena, p.s.Supply.Count(model.Draining))[:0]
+	list := alloc.MakeDirty[leavingMachine](p.e.arena, count)[:0]
 	for rows := p.s.Supply.InState(model.Draining).Iterator(); rows.HasNext(); {
 		if r := columnar.Row(rows.Next()); !p.reserved.isVoided(r) {
-			p.leaving = append(p.leaving, r)
+			priority, promised := p.promisedTo(r)
+			list = append(list, leavingMachine{p.s.View.Class[r], p.s.IDRank[r], priority, promised, r})
 		}
 	}
-	class := p.s.View.Class
-	slices.SortFunc(p.leaving, func(a, b columnar.Row) int {
-		x, promisedA := p.promisedTo(a)
-		y, promisedB := p.promisedTo(b)
-		order := cmp.Or(cmp.Compare(class[a], class[b]), cmp.Compare(x, y))
-		if order == 0 && promisedA != promisedB {
-			if promisedB {
+	slices.SortFunc(list, func(a, b leavingMachine) int {
+		c := cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.priority, b.priority))
+		if c == 0 && a.promised != b.promised {
+			if b.promised {
 				return -1
 			}
 			return 1
 		}
-		return cmp.Or(order, cmp.Compare(p.s.IDRank[a], p.s.IDRank[b]))
+		return cmp.Or(c, cmp.Compare(a.id, b.id))
 	})
+	p.leaving = list
 }
 
 // promisedTo returns the priority of whom a machine drains for, or that it drains for
@@ -189,12 +194,12 @@ func (p *pass) isGivenUp(r columnar.Row) bool {
 		!slices.ContainsFunc(members, func(n int32) bool { return !p.lines[n].is(isSatisfied) })
 }
 
-// leavingOf returns those of a class, by id.
-func (p *pass) leavingOf(class uint32) []columnar.Row {
-	compare := func(r columnar.Row, class uint32) int { return cmp.Compare(p.s.View.Class[r], class) }
+// leavingOf returns those of a class.
+func (p *pass) leavingOf(class uint32) []leavingMachine {
+	compare := func(m leavingMachine, class uint32) int { return cmp.Compare(m.class, class) }
 	from, _ := slices.BinarySearchFunc(p.leaving, class, compare)
 	to, _ := slices.BinarySearchFunc(p.leaving, class+1, compare)
-	return p.leaving[from:to:to]
+	return p.leaving[from:to]
 }
 
 // classPriority is the lowest priority of a cluster's Configured machines of a
