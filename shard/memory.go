@@ -161,6 +161,8 @@ func (s *Shard) worth(m *model.Machine, res *model.Reservation) bool {
 		return true
 	case model.Draining:
 		return res.Active()
+	case model.Configured: // excess that a plan counts on, and that is reclaimed later
+		return res.Plan != 0
 	case model.Idle:
 		return res.Active() || s.releasable(m.CapacityType) && m.IdleSince != 0
 	}
@@ -274,6 +276,15 @@ func (s *Shard) recall() {
 	if unread > 0 {
 		s.log.Warn("part of what an earlier process left cannot be read", "entries", unread)
 	}
+}
+
+// recalledExcess returns for whom a bound machine is held that a plan counts on as
+// excess. The provider has not been told.
+func (s *Shard) recalledExcess(m *model.Machine) model.Reservation {
+	if x := s.recalled[m.ID]; m.State == model.Configured && x.state == model.Configured && x.reservation.Plan != 0 {
+		return x.reservation
+	}
+	return model.Reservation{}
 }
 
 // recalledEcho completes what the provider echoes of a machine by what an

@@ -102,6 +102,7 @@ func (s *Shard) adopt(rec *Record, out *Reconciled) (columnar.Row, bool) {
 	if len(d.Malformed) > 0 {
 		s.log.Warn("malformed shard metadata is ignored", "machine", m.ID, "keys", d.Malformed)
 	}
+	excess := s.recalledExcess(&m)
 	s.recalledEcho(&m, &echo)
 	if s.leftBehind(m.ID, &echo.Reservation) {
 		echo.Reservation = model.Reservation{}
@@ -128,7 +129,7 @@ func (s *Shard) adopt(rec *Record, out *Reconciled) (columnar.Row, bool) {
 			s.drains[strings.Clone(m.ID)] = drain{started: s.drains[m.ID].started, graceSeconds: d.GraceSeconds}
 		}
 	case model.Configuring, model.Configured:
-		m.Reservation = model.Reservation{}
+		m.Reservation = excess
 	case model.Deleting, model.Failed:
 		m.Assigned, m.Reservation = model.Assignment{}, model.Reservation{}
 	}

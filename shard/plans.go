@@ -84,7 +84,8 @@ func (b *backOffs) in(cycle uint64) map[model.Owner]bool {
 	return b.waiting
 }
 
-// drainFailed ends the plan that a machine was drained for.
+// drainFailed ends the plan that a machine was drained for. All that is planned for an
+// owner is one plan: what it planned in one cycle adds to what it had planned before.
 func (s *Shard) drainFailed(res *model.Reservation) {
 	if res.Plan == 0 {
 		return
@@ -97,7 +98,7 @@ func (s *Shard) drainFailed(res *model.Reservation) {
 	s.metrics.plansFailed.Inc()
 	var rest []columnar.Row
 	for r, other := range s.machines.Reservations() {
-		if other.Plan == res.Plan && other.Owner == res.Owner {
+		if other.Plan != 0 && other.Owner == res.Owner {
 			rest = append(rest, r)
 		}
 	}

@@ -100,6 +100,57 @@ func TestPlanComesBackAfterARestart(t *testing.T) {
 	}
 }
 
+// TestExcessThatAPlanCountsOnIsHeldAfterARestart: a rail leaves it bound for a while, and then only the
+// shard knows whom it is held for.
+func TestExcessThatAPlanCountsOnIsHeldAfterARestart(t *testing.T) {
+	w := contested(t, func(c *shard.Config, d *shard.Deps, _ *provider.Config) {
+		c.ReclaimCapFraction, d.Memory = 0.05, newMemory()
+	})
+	a := gang(t, 1, 8)
+	a.Group = "a"
+	w.report("low", a) // the gang b has gone, and one of its machines may be reclaimed in a cycle
+	w.report("top", gang(t, 1, 8))
+	if c := w.step(); c.Counts[engine.Reclaim] != 1 || c.Counts[engine.Preempt] != 0 {
+		t.Fatalf("it starts %v", c.Counts)
+	}
+	held := func() (n int) {
+		for i := range 4 {
+			if m := w.get(fmt.Sprintf("m-%02d", i)); m.State == model.Configured && m.Reservation.Owner.Cluster == "top" {
+				n++
+			}
+		}
+		return n
+	}
+	if n := held(); n != 1 {
+		t.Fatalf("%d machines are held and bound", n)
+	}
+	w.cfg.ReclaimCapFraction = 0
+	w.restart()
+	w.cfg.ReclaimCapFraction = 0.05
+	if w.step(); held() != 1 {
+		t.Error("it is held no more")
+	}
+}
+
+// TestFailedDrainEndsAllThatWasPlannedForItsOwner: a plan that adds to one of an earlier cycle is the
+// same plan.
+func TestFailedDrainEndsAllThatWasPlannedForItsOwner(t *testing.T) {
+	w := contested(t, func(_ *shard.Config, _ *shard.Deps, p *provider.Config) {
+		p.Faults = []provider.Fault{{Op: shard.OpDrain, Machine: "m-03", Times: 1}}
+	})
+	w.report("top", gang(t, 1000, 8))
+	if c := w.step(); c.Counts[engine.Preempt] != 2 {
+		t.Fatalf("it starts %v", c.Counts)
+	}
+	w.report("top", gang(t, 1000, 16))
+	w.step()
+	for i := range 4 {
+		if m := w.get(fmt.Sprintf("m-%02d", i)); m.Reservation.Active() {
+			t.Errorf("%s is held for %+v", m.ID, m.Reservation)
+		}
+	}
+}
+
 // TestPlanIsNotCutInTwo: by no limit. One that is larger than the limit goes when
 // it stands first; what comes after it waits.
 func TestPlanIsNotCutInTwo(t *testing.T) {
