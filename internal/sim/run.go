@@ -180,9 +180,9 @@ func (r *run) step(ctx context.Context, k int) (*Cycle, error) {
 	if k == 1 {
 		r.fleet.Advance(r.now())
 	}
+	r.checkWhole(c) // before describe, which notes the drains that have failed in this cycle
 	out := r.describe(c)
 	r.checkActions(c)
-	r.checkWhole(c)
 	r.gangs.calmAfter(k, c, out.InFlight, out.States[model.Failed.String()], out.Suppressed)
 	if r.violation != nil {
 		return nil, r.violation
