@@ -39,7 +39,8 @@ func (r *run) mayCreate(s *scene) bool {
 	return false
 }
 
-// atHand adds up what a gang has, and what is held for it after the decision.
+// atHand adds up what a gang has, and what is held for it after the decision. Where a plan goes to another
+// domain it counts on what its cluster has there and nobody claims.
 func (r *run) atHand(s *scene, need int32) model.Resources {
 	rows := map[columnar.Row]bool{}
 	for _, m := range s.results[need].Claimed {
@@ -51,11 +52,22 @@ func (r *run) atHand(s *scene, need int32) model.Resources {
 			rows[m] = true
 		}
 	}
+	domain := ""
 	for i := range s.plan.Reservations {
 		if x := &s.plan.Reservations[i]; x.Reservation.Owner == owner {
-			rows[x.Machine] = true
+			rows[x.Machine], domain = true, x.Reservation.Domain
 		} else {
 			delete(rows, x.Machine)
+		}
+	}
+	same := r.gangs.need(&s.results[need]).Profile.Same()
+	for m := range s.in.Supply.All() {
+		if _, claimed := s.claimant[m]; claimed || same == nil || s.in.Supply.State(m) != model.Configured || s.in.Supply.Cluster(m) != owner.Cluster {
+			continue
+		}
+		machine := s.in.Supply.Get(m)
+		if v, has := machine.Attribute(same.Key); has && v == domain {
+			rows[m] = true
 		}
 	}
 	var sum model.Resources

@@ -29,7 +29,7 @@ const (
 
 // Most worlds of a thousand that may break each invariant, and that may act until the end;
 // docs/coming-to-rest.md says what is known of them. All others must hold.
-var troubledMost = map[Invariant]int{PlanCovers: 1}
+var troubledMost = map[Invariant]int{}
 
 const troubledRestless = 0
 
@@ -139,6 +139,7 @@ func survive(ctx context.Context, seed int64) survived {
 // worldsThatFailed are worlds in trouble that once broke an invariant.
 var worldsThatFailed = []int64{
 	1179, 1628, // a drain failed, and a part of what was planned for its owner stood
+	1121, // a plan went to another domain, and counted on a machine of its own cluster there: the check did not
 	1814, // a drain failed within the cycle, and the machine was lost in the next: the check did not see that the plan had ended
 }
 
