@@ -99,8 +99,8 @@ func TestReclaimEqualsReference(t *testing.T) {
 	}
 }
 
-// TestRestThatItsOwnClusterCountsOn: what is left of a gang that a plan breaks stays bound also where
-// a plan of its own cluster counts on it.
+// TestRestThatItsOwnClusterCountsOn: a plan breaks a gang and does not use one of its machines. That machine
+// stays bound, although another plan, of the machine's own cluster, counts on it.
 func TestRestThatItsOwnClusterCountsOn(t *testing.T) {
 	const zone, rack, role = "topology.kubernetes.io/zone", "topology.kubernetes.io/rack", "example.com/role"
 	gpus := func(n int64) model.Resources {

@@ -31,8 +31,8 @@ type flavourKey struct {
 	interruption, reclamation model.Bucket
 	excess                    bool
 	tenant                    int32 // reclaim between tenants: the cluster's
-	leaving                   bool  // excess that drains already
-	promised                  bool  // it drains for somebody, of the priority that is the level
+	leaving                   bool  // the machine is draining
+	promised                  bool  // it is draining, and reserved for a Need whose priority is level
 }
 
 // giver returns whom units of a flavour are debited to.
@@ -43,7 +43,7 @@ func (k *flavourKey) giver() int32 {
 	return k.tenant
 }
 
-// isFreeSoon reports whether it is machines that drain for nobody.
+// isFreeSoon reports whether the machines are draining and reserved for nobody.
 func (k *flavourKey) isFreeSoon() bool { return k.leaving && !k.promised }
 
 // alike is machines of no gang that are alike as victims: of one class and with

@@ -119,8 +119,8 @@ func (l *lane) reopen() {
 	l.nextBlock = 0
 }
 
-// cheapestByClass returns, by class, the lowest priority of a Configured
-// machine, or less: who ranks no higher finds no victim there.
+// cheapestByClass returns, by class, the lowest priority of a Configured machine, or of
+// the Need that a draining one is reserved for, or less: who ranks no higher finds nothing there.
 func (p *pass) cheapestByClass() []int32 {
 	out := alloc.MakeDirty[int32](p.e.arena, len(p.s.Classes))
 	for c := range out {

@@ -168,9 +168,10 @@ type Stats struct {
 	// their cluster: those of Plan.Adopted, each once.
 	Adopted int
 	PlanCounts
-	// SearchPairs counts the pairs of a Same-Need and a domain that could hold it; where they are as many as
-	// Options.SearchPairs or more, the search for plans has ended there.
+	// SearchPairs counts the pairs of a Same-Need and a domain that could hold it; SearchEnded says that they
+	// are as many as Options.SearchPairs allows, so that Needs of lower rank made no plan.
 	SearchPairs int
+	SearchEnded bool
 	// Probes counts the candidates that were looked at in phases 1 and 2.
 	Probes int64
 	AcquireCounts

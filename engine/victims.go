@@ -174,8 +174,8 @@ func (p *pass) score(r columnar.Row, preemptor, own int32) float64 {
 	return t[0] + t[1] + t[2] + t[3]
 }
 
-// scoreOf is the score of machines that are alike. Of excess what drains for nobody goes
-// first, and what drains for somebody last.
+// scoreOf returns the score of machines that are alike. Draining machines that nobody has
+// reserved go before all other excess; reserved ones go after it.
 func (p *pass) scoreOf(a *alike, preemptor int32) float64 {
 	switch {
 	case a.promised:

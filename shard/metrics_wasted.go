@@ -72,7 +72,7 @@ func (x *wastedMetrics) cycle(c *Cycle) {
 		x.ended[end].Add(float64(st.PlansEnded[end]))
 	}
 	x.searches.Add(float64(st.SearchPairs))
-	if st.SearchPairs >= engine.SearchPairsDefault {
+	if st.SearchEnded {
 		x.searchesEnded.Inc()
 	}
 	x.leftBound.Add(float64(st.LeftBound))

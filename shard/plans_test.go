@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/shard"
@@ -147,6 +149,30 @@ func TestFailedDrainEndsAllThatWasPlannedForItsOwner(t *testing.T) {
 	for i := range 4 {
 		if m := w.get(fmt.Sprintf("m-%02d", i)); m.Reservation.Active() {
 			t.Errorf("%s is held for %+v", m.ID, m.Reservation)
+		}
+	}
+}
+
+// TestSearchesThatEndAreCounted: with room for one pair, the second of two gangs makes no plan.
+func TestSearchesThatEndAreCounted(t *testing.T) {
+	for pairs, want := range map[int]float64{1: 1, 0: 0} { // 0 = the default
+		reg := prometheus.NewRegistry()
+		w := contested(t, func(c *shard.Config, d *shard.Deps, _ *provider.Config) {
+			c.Engine.SearchPairs, d.Registerer = pairs, reg
+		})
+		w.report("top", gang(t, 1000, 8))
+		w.report("next", gang(t, 900, 8))
+		w.step()
+		families, err := reg.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]float64{}
+		for _, f := range families {
+			got[f.GetName()] = f.GetMetric()[0].GetCounter().GetValue()
+		}
+		if got["tonnage_shard_searches_ended_total"] != want || got["tonnage_shard_search_pairs_total"] == 0 {
+			t.Errorf("room for %d pairs: %v searches ended, %v pairs", pairs, got["tonnage_shard_searches_ended_total"], got["tonnage_shard_search_pairs_total"])
 		}
 	}
 }

@@ -41,8 +41,8 @@ type unit struct {
 //
 //	( paid, band, class, roi, score, cluster, group, id )
 //
-// with paid = false for excess, and S = ∞ for what drains for nobody, −∞ for what
-// drains for somebody else; band = −⌊S/δ⌋, for δ = 0 −S, for δ = ∞ 0;
+// with paid = false for excess, and S = ∞ for a draining machine that nobody has
+// reserved, −∞ for one that is reserved; band = −⌊S/δ⌋, for δ = 0 −S, for δ = ∞ 0;
 // roi = −⌊ROI/θ⌋ for whole gangs, else 0; score = −S. S is the victim score,
 // a float64; S/δ is one float64 division. Cluster and group are those of the
 // gang, empty for units of none, so that machines that serve no gang are

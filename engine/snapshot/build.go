@@ -31,7 +31,7 @@ type Builder struct {
 
 	// What is needed to take a row out of where it was.
 	was       []uint32       // by row: a place of the lists and a number; see at
-	departing []columnar.Row // the machines for which Departs held when everything was built anew
+	departing []columnar.Row // the machines that departed when the snapshot was built from nothing
 	departs   bitmap.Dense   // the same machines as a set
 	others    []other
 	machines  []uint32 // by cluster: how many name it, in any state

@@ -39,8 +39,8 @@ func (r *run) mayCreate(s *scene) bool {
 	return false
 }
 
-// atHand adds up what a gang has, and what is held for it after the decision. Where a plan goes to another
-// domain it counts on what its cluster has there and nobody claims.
+// atHand adds up what a gang claims and what is reserved for it after the decision. A plan may choose another
+// domain than phase 1; it then counts on unclaimed machines of the gang's own cluster in that domain, too.
 func (r *run) atHand(s *scene, need int32) model.Resources {
 	rows := map[columnar.Row]bool{}
 	for _, m := range s.results[need].Claimed {
