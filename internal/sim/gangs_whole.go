@@ -60,13 +60,15 @@ func (r *run) atHand(s *scene, need int32) model.Resources {
 			delete(rows, x.Machine)
 		}
 	}
-	same := r.gangs.need(&s.results[need]).Profile.Same()
+	wants := r.gangs.need(&s.results[need])
+	same := wants.Profile.Same()
 	for m := range s.in.Supply.All() {
 		if _, claimed := s.claimant[m]; claimed || same == nil || s.in.Supply.State(m) != model.Configured || s.in.Supply.Cluster(m) != owner.Cluster {
 			continue
 		}
 		machine := s.in.Supply.Get(m)
-		if v, has := machine.Attribute(same.Key); has && v == domain {
+		usable := wants.Profile.Matches(&machine) && machine.EffectiveAllocatable().Covers(wants.MinUnit) && !machine.Reservation.Active()
+		if v, has := machine.Attribute(same.Key); usable && has && v == domain {
 			rows[m] = true
 		}
 	}
