@@ -252,6 +252,41 @@ func TestStories(t *testing.T) {
 	}
 }
 
+// TestMachinesGoFromClusterToCluster: a provider may say that a machine is bound to another
+// cluster than it was. Two workers have it in hand then, one for each of the clusters;
+// under the race detector they do not meet.
+func TestMachinesGoFromClusterToCluster(t *testing.T) {
+	const clusters, each = 40, 3
+	s := &story{T: t, script: script{
+		supply: supply.New(), demand: demand.New(), clusters: map[string]bool{}, now: storyNow, options: reference.DefaultOptions(),
+	}}
+	s.start(t)
+	name := func(c int) string { return fmt.Sprint("c", c%clusters) }
+	for c := range clusters {
+		s.reports(name(c), s.row(100, 4*each, 4, false))
+	}
+	for m := range clusters * each {
+		s.machine(fmt.Sprint("m", m), model.Configured, name(m/each), 4, "r")
+	}
+	builtOn := 0
+	for cycle := range 100 {
+		plan, fault := s.compare(t)
+		if fault != "" {
+			t.Fatalf("cycle %d, %s", cycle, fault)
+		}
+		if !plan.Stats.Full {
+			builtOn++
+		}
+		for i := range 16 {
+			m := (cycle*16 + i) % (clusters * each)
+			s.machine(fmt.Sprint("m", m), model.Configured, name(m/each+clusters/2), 4, "r")
+		}
+	}
+	if builtOn < 50 {
+		t.Errorf("%d of 100 cycles built on the one before: too few to try that", builtOn)
+	}
+}
+
 // TestProfilesThatAreGoneAreForgotten: a demand whose every report brings a
 // profile that never was there is decided upon the cycle before, but for one
 // cycle in thousands, which forgets the kinds of those that are gone.

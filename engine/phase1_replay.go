@@ -77,11 +77,16 @@ func meet(a, b []uint64) bool {
 	return false
 }
 
-// partFrom takes machines that have left a cluster away from who claimed them.
+// partFrom takes machines that have left a cluster away from who claimed them. What is
+// noted of a machine that goes from one cluster to another is of the cluster that it
+// leaves: whoever works at the other does not look at it.
 func (p *pass) partFrom(c int, anew bool) {
 	for _, m := range p.movesOf(c) {
+		if m.how != left {
+			continue
+		}
 		switch h := p.held[m.row].need; {
-		case m.how != left || h == unheld:
+		case h == unheld:
 		case anew:
 			p.held[m.row] = hold{need: unheld}
 		default:
