@@ -13,20 +13,22 @@ type Ages struct {
 // its number. It is for Deps.Decided alone, which has the shard locked. A gang
 // has an age of its own, as long as its size stays the same; other needs of a
 // cluster share that of their profile. A restart begins anew. O(1).
-func (s *Shard) AgesOf(plan *engine.Plan, i int) Ages {
+func (s *Shard) AgesOf(plan *engine.Plan, i int) Ages { return s.ledgers.agesOf(plan, i) }
+
+func (l *ledgers) agesOf(plan *engine.Plan, i int) Ages {
 	if plan.Satisfied(i) {
 		return Ages{}
 	}
 	cluster, row := plan.Identity(i)
-	b, p := s.demand.Block(cluster), plan.Profile(i)
+	b, p := l.demand.Block(cluster), plan.Profile(i)
 	if p.Same() == nil {
-		return Ages{Unmet: s.latency.shortFor(demandKey{cluster, p.Fingerprint()})}
+		return Ages{Unmet: l.latency.shortFor(demandKey{cluster, p.Fingerprint()})}
 	}
-	w := s.parking.waiting[keyOf(b, row, p)]
+	w := l.parking.waiting[keyOf(b, row, p)]
 	if w == nil {
 		return Ages{Unmet: 1}
 	}
-	ages := Ages{Unmet: int(s.parking.cycle-w.first) + 2}
+	ages := Ages{Unmet: int(l.parking.cycle-w.first) + 2}
 	if b.Parked(row) {
 		ages.Parked = max(w.age-ParkAfterCycles, 0) + 1
 	}

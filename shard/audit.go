@@ -5,6 +5,8 @@ import (
 
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/demand"
+	"github.com/tonnage/tonnage/engine/supply"
 )
 
 // AuditRecord is what became of one action: carried out, with how it ended, or
@@ -51,28 +53,49 @@ const (
 	auditStale    = "stale"
 )
 
+// audits is the audit log of a shard.
+type audits struct {
+	write    func(*AuditRecord) // nil = nobody asks
+	pace     *pace
+	machines *supply.Table
+	demand   *demand.Table
+}
+
+// of returns an auditor for a plan.
+func (x *audits) of(plan *engine.Plan) auditor {
+	return auditor{log: x, plan: plan, cycle: x.pace.cycle, at: -1}
+}
+
+// end writes down how an action ended.
+func (x *audits) end(job *call, outcome Outcome, err error) {
+	if job.audit == nil {
+		return
+	}
+	job.audit.Time, job.audit.Outcome = x.pace.now, outcome.String()
+	if err != nil {
+		job.audit.Error = err.Error()
+	}
+	x.write(job.audit)
+}
+
 // auditor makes the records of one cycle. Actions of one Need stand together, so
 // that each is described once.
 type auditor struct {
-	s     *Shard
+	log   *audits
 	plan  *engine.Plan
 	cycle uint64
 	at    int32
 	need  *AuditNeed
 }
 
-func (s *Shard) newAuditor(plan *engine.Plan) auditor {
-	return auditor{s: s, plan: plan, cycle: s.cycles, at: -1}
-}
-
 // record describes an action; nil when nobody asks.
 func (x *auditor) record(a *engine.Action, disposition string) *AuditRecord {
-	if x.s.audit == nil {
+	if x.log.write == nil {
 		return nil
 	}
 	rec := &AuditRecord{
-		Time: x.s.now, Cycle: x.cycle, Disposition: disposition, Kind: a.Kind.String(), Machine: x.s.machines.ID(a.Machine),
-		Cluster: x.s.machines.Cluster(a.Machine), Reason: a.Reason.String(), GraceSeconds: a.GraceSeconds,
+		Time: x.log.pace.now, Cycle: x.cycle, Disposition: disposition, Kind: a.Kind.String(), Machine: x.log.machines.ID(a.Machine),
+		Cluster: x.log.machines.Cluster(a.Machine), Reason: a.Reason.String(), GraceSeconds: a.GraceSeconds,
 	}
 	if a.Need >= 0 {
 		if a.Need != x.at {
@@ -91,7 +114,7 @@ func (x *auditor) describe(i int32) *AuditNeed {
 	cluster, row := x.plan.Identity(int(i))
 	p := x.plan.Profile(int(i))
 	n := &AuditNeed{Cluster: cluster, Fingerprint: formatFingerprint(p.Fingerprint()), Profile: Describe(p), Priority: p.Priority(), Rank: x.plan.Rank(int(i))}
-	if b := x.s.demand.Block(cluster); b != nil && row < b.Len() {
+	if b := x.log.demand.Block(cluster); b != nil && row < b.Len() {
 		n.Group = b.Group(row)
 	}
 	return n
@@ -99,17 +122,17 @@ func (x *auditor) describe(i int32) *AuditNeed {
 
 // held writes down what is not carried out.
 func (x *auditor) held(actions []engine.Action, disposition string) {
-	if x.s.audit == nil {
+	if x.log.write == nil {
 		return
 	}
 	for i := range actions {
-		x.s.audit(x.record(&actions[i], disposition))
+		x.log.write(x.record(&actions[i], disposition))
 	}
 }
 
 // heldByRails writes down what the rails left out of a plan.
 func (x *auditor) heldByRails(plan *engine.Plan, out *railed) {
-	if x.s.audit == nil || out.capped+out.cut == 0 {
+	if x.log.write == nil || out.capped+out.cut == 0 {
 		return
 	}
 	kept := make(map[columnar.Row]struct{}, len(out.actions))
@@ -124,16 +147,4 @@ func (x *auditor) heldByRails(plan *engine.Plan, out *railed) {
 		_, there := kept[a.Machine] // a machine has one action at most
 		return there
 	}), auditCapped)
-}
-
-// auditEnd writes down how an action ended.
-func (s *Shard) auditEnd(job *call, outcome Outcome, err error) {
-	if job.audit == nil {
-		return
-	}
-	job.audit.Time, job.audit.Outcome = s.now, outcome.String()
-	if err != nil {
-		job.audit.Error = err.Error()
-	}
-	s.audit(job.audit)
 }

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"context"
+
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
 )
@@ -49,24 +51,48 @@ func (x *acting) of(a *engine.Action) *engine.NeedResult {
 	return &x.need
 }
 
+// carryOut does what the rails let through, and asks for a further cycle at
+// once when there is more.
+func (e *executor) carryOut(ctx context.Context, c *Cycle, plan *engine.Plan, railed *railed) {
+	e.ctx = ctx
+	c.Disposition, c.Capped, c.Cut = railed.disposition, railed.capped, railed.cut
+	e.hungry = false
+	auditor := e.audit.of(plan)
+	e.inventory.adoptStamps(plan)
+	if railed.disposition != Execute {
+		for _, a := range railed.actions {
+			c.Suppressed[a.Kind]++
+		}
+		auditor.held(railed.actions, railed.disposition.String())
+		return
+	}
+	auditor.heldByRails(plan, railed)
+	e.inventory.endReservations(plan)
+	e.dispatch(c, plan, railed, &auditor)
+	if railed.followUp {
+		c.FollowUp = true
+		e.pace.wakeUp()
+	}
+}
+
 // dispatch carries out what the rails let through, in the given order; a plan of
 // preemption whole or not at all.
-func (s *Shard) dispatch(c *Cycle, plan *engine.Plan, railed *railed, auditor *auditor) {
-	x := dispatcher{s: s, c: c, needs: acting{plan: plan, at: -1}, held: holdings{plan: plan}, auditor: auditor}
+func (e *executor) dispatch(c *Cycle, plan *engine.Plan, railed *railed, auditor *auditor) {
+	x := dispatcher{e: e, c: c, needs: acting{plan: plan, at: -1}, held: holdings{plan: plan}, auditor: auditor}
 	refused := railed.plans
 	for actions := railed.actions; len(actions) > 0; {
 		n := planOf(actions)
 		part := actions[:n]
 		switch {
-		case !s.room(n):
+		case !e.room(n):
 			// The rest ranks lower, and is derived anew in the next cycle.
 			c.Dropped += len(actions)
-			s.hungry = true
+			e.hungry = true
 			auditor.held(actions, auditFull)
 			refused = refusing(refused, actions)
 			actions = nil
 			continue
-		case n > 1 && !s.startable(part):
+		case n > 1 && !e.startable(part):
 			c.Deduped += n
 			auditor.held(part, auditStale)
 			refused = refusing(refused, part)
@@ -80,11 +106,11 @@ func (s *Shard) dispatch(c *Cycle, plan *engine.Plan, railed *railed, auditor *a
 		actions = actions[n:]
 		if len(actions) > 0 && actions[0].Kind == engine.Reclaim && !x.reserved {
 			x.reserved = true
-			s.reserve(plan, refused)
+			e.inventory.reserve(plan, refused)
 		}
 	}
 	if !x.reserved {
-		s.reserve(plan, refused)
+		e.inventory.reserve(plan, refused)
 	}
 }
 
@@ -103,7 +129,7 @@ func refusing(plans map[uint64]bool, actions []engine.Action) map[uint64]bool {
 
 // dispatcher starts the actions of one cycle.
 type dispatcher struct {
-	s        *Shard
+	e        *executor
 	c        *Cycle
 	needs    acting
 	held     holdings
@@ -113,42 +139,39 @@ type dispatcher struct {
 
 // start starts one action, unless its machine is busy or has moved on.
 func (x *dispatcher) start(a *engine.Action) {
-	s, c, one := x.s, x.c, []engine.Action{*a}
-	id := s.machines.ID(a.Machine)
-	if !s.startable(one) {
+	e, c, one := x.e, x.c, []engine.Action{*a}
+	id := e.inventory.table.ID(a.Machine)
+	if !e.startable(one) {
 		c.Deduped++
 		x.auditor.held(one, auditStale)
 		return
 	}
 	started := Started{
-		Kind: a.Kind, Reason: a.Reason, Machine: id, Cluster: s.machines.Cluster(a.Machine), Need: a.Need,
+		Kind: a.Kind, Reason: a.Reason, Machine: id, Cluster: e.inventory.table.Cluster(a.Machine), Need: a.Need,
 		GraceSeconds: a.GraceSeconds, PreemptorPriority: a.PreemptorPriority,
 	}
 	n := x.needs.of(a)
 	if a.Kind == engine.Bootstrap || a.Kind == engine.Provision {
 		started.Cluster = n.Cluster
 	}
-	if a.Kind == engine.Bootstrap && !s.canJoin(n) {
+	if a.Kind == engine.Bootstrap && !e.canJoin(n) {
 		c.Waiting++
 		x.auditor.held(one, auditWaiting)
 		return
 	}
 	audited := x.auditor.record(a, auditExecuted) // as the machine was before
-	job, err := s.begin(a, n, &x.held)
+	job, err := e.begin(a, n, &x.held)
 	job.audit = audited
 	switch {
 	case err != nil:
-		s.log.Error("action does not fit the machine; it is skipped", "kind", a.Kind, "machine", id, "error", err)
-		s.metrics.outcome(a.Kind, OutcomeTransition)
-		s.auditEnd(job, OutcomeTransition, err)
+		e.log.Error("action does not fit the machine; it is skipped", "kind", a.Kind, "machine", id, "error", err)
+		e.metrics.outcome(a.Kind, OutcomeTransition)
+		e.audit.end(job, OutcomeTransition, err)
 		started.Err = err
 		c.Illegal = append(c.Illegal, started)
 		return
-	case s.cfg.Concurrency > 0:
-		s.inFlight[id] = a.Kind
-		s.queue <- job
 	default:
-		started.Err = s.make(job)
+		started.Err = e.handOver(job)
 	}
 	c.Started = append(c.Started, started)
 	c.Counts[a.Kind]++
@@ -157,20 +180,56 @@ func (x *dispatcher) start(a *engine.Action) {
 // canJoin tells whether the cluster can say now how a machine joins it: its
 // operator is connected, and did not refuse lately. Changing the machine first
 // would only have it changed back.
-func (s *Shard) canJoin(n *engine.NeedResult) bool {
+func (e *executor) canJoin(n *engine.NeedResult) bool {
 	switch {
-	case s.operators == nil:
+	case e.operators == nil:
 		return true
-	case !s.operators.Connected(n.Cluster):
-		s.metrics.outcome(engine.Bootstrap, OutcomeNoSession)
+	case !e.operators.Connected(n.Cluster):
+		e.metrics.outcome(engine.Bootstrap, OutcomeNoSession)
 		return false
 	}
-	return len(s.waits.failures) == 0 || !s.waits.waiting(waitsFor(n.Cluster, n.Profile.Fingerprint()), s.now)
+	return len(e.ledgers.setbacks.failures) == 0 || !e.ledgers.setbacks.waiting(waitsFor(n.Cluster, n.Profile.Fingerprint()), e.pace.now)
 }
 
-// make makes a call within the cycle.
-func (s *Shard) make(job *call) error {
-	rec, err := s.perform(s.ctx, job)
-	s.settle(job, &rec, err)
+// handOver hands a call to the workers, or makes it within the cycle where there are none.
+func (e *executor) handOver(job *call) error {
+	if e.cfg.Concurrency > 0 {
+		e.inFlight.begin(job.machine, job.kind)
+		e.queue <- job
+		return nil
+	}
+	rec, err := e.perform(e.ctx, job)
+	e.settle(job, &rec, err)
 	return err
+}
+
+// room tells whether so many calls that belong together may wait now. A plan
+// that is larger than the queue is let in alone.
+func (e *executor) room(calls int) bool {
+	if e.cfg.Concurrency == 0 {
+		return true
+	}
+	waiting := len(e.queue)
+	return waiting+calls <= e.queueMax() || waiting == 0 && calls <= PlanMachinesMax
+}
+
+// startable tells whether all actions may start now: no machine is busy or has
+// moved on.
+func (e *executor) startable(actions []engine.Action) bool {
+	for i := range actions {
+		a := &actions[i]
+		if e.inFlight.underWay(e.inventory.table.ID(a.Machine)) || e.inventory.table.State(a.Machine) != requires[a.Kind] {
+			return false
+		}
+	}
+	return true
+}
+
+// feed asks for a cycle when the last one had more to do than the queue took,
+// and the queue is about to run dry.
+func (e *executor) feed() {
+	if e.hungry && len(e.queue) <= e.queueMax()/4 {
+		e.hungry = false
+		e.pace.wakeUp()
+	}
 }

@@ -2,14 +2,30 @@
 // in step with the provider, takes in what clusters need, lets the engine
 // decide, and carries out what the rails allow.
 //
+// # Rooms
+//
+// Shard has one room for each subject, each with its own state:
+//
+//	intake      roll-ups on their way, and the demand that the next decision looks at
+//	inventory   the machines, and all that goes with a change of one
+//	reconciler  takes over what the provider lists
+//	ownership   which machines are this shard's; domains, and machines that change their shard
+//	ledgers     what is counted over cycles: who waits, what rests, what has failed
+//	rails       what of a plan may be carried out, and whether anything may
+//	executor    carries it out: changes the record, calls the provider, notes the end of the call
+//	inFlight    calls of which a listing may not know yet; inventory, reconciler, ownership and executor share it
+//
+// Shard.cycle is the order in which they have their turns. A room knows those below it
+// (see Shard.furnish), and no room knows Shard. What leaves the process is the observer's.
+//
 // # Who may touch what
 //
-// One mutex guards the tables, the ledgers and everything else that a cycle
-// reads. A cycle holds it while it merges, decides and enqueues; it lets go of
-// it while the provider lists. Calls that change machines are made by workers
+// One mutex guards the rooms. A cycle holds it while it merges, decides and enqueues; it
+// lets go of it while the provider lists. Calls that change machines are made by workers
 // without the mutex, which they take for a moment to note how a call ended. So
-// neither a slow provider nor a slow cluster holds up a cycle, and nothing but
-// a running cycle holds up a roll-up.
+// neither a slow provider nor a slow cluster holds up a cycle. A roll-up waits for no
+// cycle at all: its mailbox has a lock of its own. The methods of Shard take the mutex;
+// those of rooms expect that it is held.
 //
 // # What is in flight
 //

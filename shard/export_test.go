@@ -9,13 +9,13 @@ import (
 func (s *Shard) Demand(show func(*demand.Table)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	show(s.demand)
+	show(s.intake.demand)
 }
 
 // Doctor changes every plan of the shard before the shard looks at it.
 func (s *Shard) Doctor(change func(*engine.Plan)) {
-	decide := s.decide
-	s.decide = func(in engine.Input) (*engine.Plan, error) {
+	decide := s.decider.decide
+	s.decider.decide = func(in engine.Input) (*engine.Plan, error) {
 		plan, err := decide(in)
 		if err == nil {
 			change(plan)

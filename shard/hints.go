@@ -2,8 +2,10 @@ package shard
 
 import (
 	"math"
+	"time"
 
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -14,6 +16,12 @@ const HintsMax = 1 << 20
 // hints is the ledger of what clusters were told of the capacity that is free
 // for what they demand.
 type hints struct {
+	pace      *pace
+	inventory *inventory
+	demand    *demand.Table
+	operators Operators // nil = nobody is told
+	interval  time.Duration
+
 	at   int64 // of the last round, Unix nanoseconds
 	told map[string]*clusterHints
 	// free is what there is for a profile, in this round.
@@ -39,12 +47,15 @@ type hint struct {
 
 type idleCost struct {
 	sequence uint64
-	prices   uint64 // Shard.prices then: a price that changes leaves the set as it is
+	prices   uint64 // inventory.prices then: a price that changes leaves the set as it is
 	cost     float64
 }
 
-func newHints() hints {
-	return hints{told: map[string]*clusterHints{}, free: map[*model.Profile]hint{}, costs: map[*model.Profile]idleCost{}}
+func newHints(p *pace, v *inventory, d *demand.Table, operators Operators, interval time.Duration) *hints {
+	return &hints{
+		pace: p, inventory: v, demand: d, operators: operators, interval: interval,
+		told: map[string]*clusterHints{}, free: map[*model.Profile]hint{}, costs: map[*model.Profile]idleCost{},
+	}
 }
 
 // forget lets a cluster hear everything anew.
@@ -55,25 +66,24 @@ func (h *hints) forget(cluster string) {
 	}
 }
 
-// hint tells the connected clusters what is free for the profiles that they
+// tell tells the connected clusters what is free for the profiles that they
 // demand, where that changed since they were told. Rounds are HintInterval
 // apart, so no pair is told more often. The profiles must be in use: it comes
 // after a decision.
-func (s *Shard) hint() {
-	h := &s.hints
-	if s.operators == nil || h.at != 0 && s.now-h.at < int64(s.cfg.HintInterval) {
+func (h *hints) tell() {
+	if h.operators == nil || h.at != 0 && h.pace.now-h.at < int64(h.interval) {
 		return
 	}
-	h.at = s.now
+	h.at = h.pace.now
 	clear(h.free)
 	for cluster := range h.told {
-		if s.demand.Block(cluster) == nil || !s.operators.Connected(cluster) {
+		if h.demand.Block(cluster) == nil || !h.operators.Connected(cluster) {
 			h.forget(cluster)
 		}
 	}
-	for _, cluster := range s.demand.Clusters() {
-		if s.operators.Connected(cluster) {
-			s.hintCluster(cluster)
+	for _, cluster := range h.demand.Clusters() {
+		if h.operators.Connected(cluster) {
+			h.tellCluster(cluster)
 		}
 	}
 	for p := range h.costs {
@@ -83,15 +93,15 @@ func (s *Shard) hint() {
 	}
 }
 
-func (s *Shard) hintCluster(cluster string) {
-	h, b := &s.hints, s.demand.Block(cluster)
+func (h *hints) tellCluster(cluster string) {
+	b := h.demand.Block(cluster)
 	c := h.told[cluster]
 	if c == nil {
 		c = &clusterHints{told: map[uint64]hint{}}
 		h.told[cluster] = c
 	}
 	if c.profiles == nil || c.version != b.Version() {
-		c.profiles, c.version = s.profilesOf(cluster, c.profiles[:0]), b.Version()
+		c.profiles, c.version = h.profilesOf(cluster, c.profiles[:0]), b.Version()
 		h.pairs -= len(c.told)
 		c.keep()
 		h.pairs += len(c.told)
@@ -99,7 +109,7 @@ func (s *Shard) hintCluster(cluster string) {
 	for _, p := range c.profiles {
 		now, ok := h.free[p]
 		if !ok {
-			now = s.freeFor(p)
+			now = h.freeFor(p)
 			h.free[p] = now
 		}
 		was, known := c.told[p.Fingerprint()]
@@ -110,7 +120,7 @@ func (s *Shard) hintCluster(cluster string) {
 			h.pairs++
 		}
 		c.told[p.Fingerprint()] = now
-		s.operators.Capacity(CapacityHint{Cluster: cluster, Profile: p, Count: now.count, Confidence: now.confidence, CostPerHour: now.cost})
+		h.operators.Capacity(CapacityHint{Cluster: cluster, Profile: p, Count: now.count, Confidence: now.confidence, CostPerHour: now.cost})
 	}
 }
 
@@ -128,27 +138,27 @@ func (c *clusterHints) keep() {
 }
 
 // profilesOf appends the profiles of a cluster's rows, each once.
-func (s *Shard) profilesOf(cluster string, out []*model.Profile) []*model.Profile {
+func (h *hints) profilesOf(cluster string, out []*model.Profile) []*model.Profile {
 	var seen rowSet // of numbers of profiles
-	for _, id := range s.demand.Block(cluster).Profiles() {
+	for _, id := range h.demand.Block(cluster).Profiles() {
 		if r := columnar.Row(id); !seen.has(r) {
 			seen.add(r)
-			out = append(out, s.demand.Profile(id))
+			out = append(out, h.demand.Profile(id))
 		}
 	}
 	return out
 }
 
 // freeFor counts the machines that match every requirement of a profile.
-func (s *Shard) freeFor(p *model.Profile) hint {
-	matcher := s.machines.Matcher(p)
+func (h *hints) freeFor(p *model.Profile) hint {
+	matcher := h.inventory.table.Matcher(p)
 	if matcher == 0 {
 		return hint{confidence: ConfidenceNone}
 	}
-	idle, speculative := s.machines.CountMatching(model.Idle, matcher), s.machines.CountMatching(model.Speculative, matcher)
+	idle, speculative := h.inventory.table.CountMatching(model.Idle, matcher), h.inventory.table.CountMatching(model.Speculative, matcher)
 	switch {
 	case idle > 0:
-		return hint{count: idle + speculative, confidence: ConfidenceHigh, cost: s.leastPrice(p, matcher)}
+		return hint{count: idle + speculative, confidence: ConfidenceHigh, cost: h.leastPrice(p, matcher)}
 	case speculative > 0:
 		return hint{count: speculative, confidence: ConfidenceMedium}
 	}
@@ -156,15 +166,15 @@ func (s *Shard) freeFor(p *model.Profile) hint {
 }
 
 // leastPrice returns the least price of an Idle machine that matches.
-func (s *Shard) leastPrice(p *model.Profile, matcher uint32) float64 {
-	now := idleCost{sequence: s.machines.Sequence(model.Idle, matcher), prices: s.prices, cost: math.Inf(1)}
-	if was, ok := s.hints.costs[p]; ok && was.sequence == now.sequence && was.prices == now.prices {
+func (h *hints) leastPrice(p *model.Profile, matcher uint32) float64 {
+	now := idleCost{sequence: h.inventory.table.Sequence(model.Idle, matcher), prices: h.inventory.prices, cost: math.Inf(1)}
+	if was, ok := h.costs[p]; ok && was.sequence == now.sequence && was.prices == now.prices {
 		return was.cost
 	}
-	it := s.machines.Matching(model.Idle, matcher).Iterator()
+	it := h.inventory.table.Matching(model.Idle, matcher).Iterator()
 	for it.HasNext() {
-		now.cost = min(now.cost, s.machines.Price(columnar.Row(it.Next())))
+		now.cost = min(now.cost, h.inventory.table.Price(columnar.Row(it.Next())))
 	}
-	s.hints.costs[p] = now
+	h.costs[p] = now
 	return now.cost
 }

@@ -8,5 +8,5 @@ import "github.com/tonnage/tonnage/engine"
 func (s *Shard) Inspect(visit func(in engine.Input, opts engine.Options) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return visit(engine.Input{Supply: s.machines, Demand: s.demand, Now: s.now, DrainSeconds: s.drainSeconds()}, s.cfg.Engine)
+	return visit(engine.Input{Supply: s.inventory.table, Demand: s.intake.demand, Now: s.pace.now, DrainSeconds: s.ledgers.drainSeconds()}, s.cfg.Engine)
 }

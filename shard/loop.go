@@ -7,19 +7,14 @@ import (
 )
 
 // Wake asks for a cycle at once. Wake-ups coalesce: at most one waits.
-func (s *Shard) Wake() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
+func (s *Shard) Wake() { s.pace.wakeUp() }
 
 // Run makes cycles until ctx ends: one at once, then one per interval and one
 // after each wake-up. It returns when the cycle and the calls under way have
 // ended; calls that wait in the queue are not made. A cycle that cannot decide
 // is logged, and the next one tries again.
 func (s *Shard) Run(ctx context.Context) error {
-	now := s.clock
+	now := s.pace.clock
 	if now == nil {
 		now = time.Now
 	}
@@ -28,17 +23,17 @@ func (s *Shard) Run(ctx context.Context) error {
 		workers.Go(func() { s.work(ctx, now) })
 	}
 	defer workers.Wait()
-	defer s.worst.record()()
+	defer s.observer.worst.record()()
 	ticker := time.NewTicker(s.cfg.CycleInterval)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		if _, err := s.Step(ctx, now().UnixNano()); err != nil && ctx.Err() == nil {
-			s.log.Error("cycle without a decision", "error", err)
+			s.observer.log.Error("cycle without a decision", "error", err)
 		}
 		select {
 		case <-ctx.Done():
 		case <-ticker.C:
-		case <-s.wake:
+		case <-s.pace.wake:
 		}
 	}
 	return nil
@@ -50,44 +45,32 @@ func (s *Shard) work(ctx context.Context, now func() time.Time) {
 		select {
 		case <-ctx.Done():
 			return
-		case job := <-s.queue:
+		case job := <-s.executor.queue:
 			if ctx.Err() != nil {
 				return
 			}
-			s.timePasses(now().UnixNano())
-			if !s.admit(job) {
+			if !s.admit(job, now().UnixNano()) {
 				continue
 			}
-			rec, err := s.perform(ctx, job)
-			s.mu.Lock()
-			s.now = max(s.now, now().UnixNano())
-			s.settle(job, &rec, err)
-			s.feed()
-			s.mu.Unlock()
+			rec, err := s.executor.perform(ctx, job)
+			s.settle(job, &rec, err, now().UnixNano())
 		}
 	}
 }
 
-// timePasses moves the time on.
-func (s *Shard) timePasses(now int64) {
+// admit tells whether a call may still be made.
+func (s *Shard) admit(job *call, now int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.now = max(s.now, now)
+	s.pace.passes(now)
+	return s.executor.admit(job)
 }
 
-// wallClock returns the time by which waits are measured.
-func (s *Shard) wallClock() time.Time {
-	if s.clock == nil {
-		return time.Now()
-	}
-	return s.clock()
-}
-
-// feed asks for a cycle when the last one had more to do than the queue took,
-// and the queue is about to run dry.
-func (s *Shard) feed() {
-	if s.hungry && len(s.queue) <= s.queueMax/4 {
-		s.hungry = false
-		s.Wake()
-	}
+// settle notes how a call ended.
+func (s *Shard) settle(job *call, rec *Record, err error, now int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pace.passes(now)
+	s.executor.settle(job, rec, err)
+	s.executor.feed()
 }

@@ -12,7 +12,7 @@ func (m *metrics) cycle(s *Shard, c *Cycle) {
 	}
 	m.refused(&c.Reconciled.Refused)
 	m.inventoryAndDemand(s)
-	m.shortfallGauges(&s.shortfalls)
+	m.shortfallGauges(&s.ledgers.shortfalls)
 	m.takeMemory(s, c.Plan)
 	for k := range engine.NumKinds {
 		kind := engine.Kind(k).String()
@@ -30,11 +30,11 @@ func (m *metrics) cycle(s *Shard, c *Cycle) {
 	m.capped.Add(float64(c.Capped))
 	m.parked.Set(float64(c.Parked))
 	m.unoffered.Set(float64(c.Plan.Stats.Unoffered))
-	m.ignored.Set(float64(len(s.machines.Ignored())))
-	m.queueDepth.Set(float64(len(s.queue)))
-	m.inFlight.Set(float64(len(s.inFlight)))
+	m.ignored.Set(float64(len(s.inventory.table.Ignored())))
+	m.queueDepth.Set(float64(len(s.executor.queue)))
+	m.inFlight.Set(float64(len(s.executor.inFlight.calls)))
 	m.paused.Set(0)
-	if s.halted() >= Paused {
+	if s.rails.halted() >= Paused {
 		m.paused.Set(1)
 	}
 	m.acquired(&c.Plan.Stats.AcquireCounts)
@@ -73,7 +73,7 @@ func (m *metrics) inventoryAndDemand(s *Shard) {
 	for st := range model.NumStates {
 		for ct := range model.NumCapacityTypes {
 			for b := range model.NumBuckets {
-				n := s.tally.machines[st][ct][b]
+				n := s.inventory.tally.machines[st][ct][b]
 				if n == m.inventoryN[st][ct][b] {
 					continue
 				}
@@ -83,10 +83,10 @@ func (m *metrics) inventoryAndDemand(s *Shard) {
 			}
 		}
 	}
-	for b, n := range s.wanted.rows {
+	for b, n := range s.intake.wanted.rows {
 		m.demand.WithLabelValues(model.Bucket(b).Label()).Set(float64(n))
 	}
-	for ct, micros := range s.tally.spend {
+	for ct, micros := range s.inventory.tally.spend {
 		m.spend.WithLabelValues(model.CapacityType(ct).String()).Set(float64(micros) / microDollars)
 	}
 }

@@ -56,11 +56,11 @@ func wishes(m alloc.Mapping) [3]wish {
 
 // takeMemory shows the memory by purpose, when what is shown has become old.
 func (m *metrics) takeMemory(s *Shard, plan *engine.Plan) {
-	if m.memoryAt != 0 && s.now-m.memoryAt < memoryEveryNanos {
+	if m.memoryAt != 0 && s.pace.now-m.memoryAt < memoryEveryNanos {
 		return
 	}
-	m.memoryAt = s.now
-	tables, working := s.accounts.Usage(), s.engine.Memory()
+	m.memoryAt = s.pace.now
+	tables, working := s.observer.accounts.Usage(), s.decider.engine.Memory()
 	working[alloc.Plan] = plan.Memory()
 	for p := range alloc.NumPurposes {
 		name := alloc.Purpose(p).String()

@@ -16,39 +16,39 @@ const goneError = "the provider no longer lists the machine"
 
 // tell queues the news of a machine for the operator of the cluster that it is
 // bound to, and for that of the one that it was bound to before.
-func (s *Shard) tell(r columnar.Row, before string) {
-	if s.operators == nil {
+func (v *inventory) tell(r columnar.Row, before string) {
+	if v.operators == nil {
 		return
 	}
-	now := s.machines.Cluster(r)
+	now := v.table.Cluster(r)
 	if before != "" && before != now {
-		s.tellCluster(r, before)
+		v.tellCluster(r, before)
 	}
 	if now != "" {
-		s.tellCluster(r, now)
+		v.tellCluster(r, now)
 	}
 }
 
-func (s *Shard) tellCluster(r columnar.Row, cluster string) {
-	if !s.operators.Connected(cluster) {
+func (v *inventory) tellCluster(r columnar.Row, cluster string) {
+	if !v.operators.Connected(cluster) {
 		return
 	}
-	m := s.machines.Get(r)
-	s.operators.NodeState(nodeState(&m, cluster))
+	m := v.table.Get(r)
+	v.operators.NodeState(nodeState(&m, cluster))
 }
 
 // tellGone says that a bound machine is no longer there. The protocol has no
 // word for it but that it failed.
-func (s *Shard) tellGone(r columnar.Row) {
-	if s.operators == nil {
+func (v *inventory) tellGone(r columnar.Row) {
+	if v.operators == nil {
 		return
 	}
-	m := s.machines.Get(r)
-	if m.Cluster == "" || !s.operators.Connected(m.Cluster) {
+	m := v.table.Get(r)
+	if m.Cluster == "" || !v.operators.Connected(m.Cluster) {
 		return
 	}
 	m.State, m.LastError = model.Failed, goneError
-	s.operators.NodeState(nodeState(&m, m.Cluster))
+	v.operators.NodeState(nodeState(&m, m.Cluster))
 }
 
 func nodeState(m *model.Machine, cluster string) NodeState {
@@ -76,16 +76,20 @@ func nodeState(m *model.Machine, cluster string) NodeState {
 func (s *Shard) Resync(cluster string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.hints.forget(cluster)
-	id, known := s.machines.NameID(cluster)
-	if s.operators == nil || !known {
+	s.ledgers.hints.forget(cluster)
+	return s.inventory.tellAll(cluster)
+}
+
+// tellAll tells a cluster's operator of every machine that is bound to it.
+func (v *inventory) tellAll(cluster string) (told int) {
+	id, known := v.table.NameID(cluster)
+	if v.operators == nil || !known {
 		return 0
 	}
-	told := 0
-	clusters := s.machines.View().Cluster
-	for r := columnar.Row(1); int(r) < s.machines.RowMax(); r++ {
-		if clusters[r] == id && s.machines.Has(r) {
-			s.tellCluster(r, cluster)
+	clusters := v.table.View().Cluster
+	for r := columnar.Row(1); int(r) < v.table.RowMax(); r++ {
+		if clusters[r] == id && v.table.Has(r) {
+			v.tellCluster(r, cluster)
 			told++
 		}
 	}

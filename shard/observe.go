@@ -10,9 +10,9 @@ import (
 
 // observe takes over what the provider says of one machine that is not in
 // flight.
-func (s *Shard) observe(rec *Record, out *Reconciled) {
-	r, _ := s.machines.Lookup(rec.Machine.ID)
-	s.observeAt(r, rec, out)
+func (x *reconciler) observe(rec *Record, out *Reconciled) {
+	r, _ := x.inventory.table.Lookup(rec.Machine.ID)
+	x.observeAt(r, rec, out)
 }
 
 // validate is Validate of the machine.
@@ -26,57 +26,57 @@ func (rec *Record) validate() error {
 // observeAt is observe; r is the machine's row, None if there is no such machine. It returns the row
 // that the machine has now, and whether the table says now what the record
 // says.
-func (s *Shard) observeAt(r columnar.Row, rec *Record, out *Reconciled) (columnar.Row, bool) {
+func (x *reconciler) observeAt(r columnar.Row, rec *Record, out *Reconciled) (columnar.Row, bool) {
 	m := &rec.Machine
 	if err := rec.validate(); err != nil {
-		return r, s.refuse(err, out)
+		return r, x.refuse(err, out)
 	}
-	if !s.owns(m) {
+	if !x.ownership.owns(m) {
 		if r != columnar.None {
-			s.dropQuietly(r)
+			x.inventory.dropQuietly(r)
 			out.Removed++
 		}
 		return columnar.None, false
 	}
 	if r == columnar.None {
-		return s.adopt(rec, out)
+		return x.adopt(rec, out)
 	}
-	local := s.machines.State(r)
-	if u, ok := s.unsure[m.ID]; ok {
+	local := x.inventory.table.State(r)
+	if u, ok := x.inFlight.unsure[m.ID]; ok {
 		switch {
-		case m.State == u.before.state && s.now < u.until:
-			s.callFailed = true // look again
+		case m.State == u.before.state && x.pace.now < u.until:
+			x.inFlight.failed = true // look again
 			return r, false
 		case m.State == u.before.state && m.Cluster == u.before.cluster:
-			s.undo(r, m.ID, &u.before)
+			x.inventory.undo(r, m.ID, &u.before)
 			local = m.State
 			out.Moved++
 		}
-		delete(s.unsure, m.ID)
+		delete(x.inFlight.unsure, m.ID)
 	}
 	switch {
 	case local == m.State:
-		changed, taken := s.refresh(r, m, out)
+		changed, taken := x.refresh(r, m, out)
 		if changed {
 			out.Changed++
 		}
 		return r, taken
-	case local == model.Failed && s.waits.waiting(m.ID, s.now):
-		s.callFailed = true // look again later
+	case local == model.Failed && x.setbacks.waiting(m.ID, x.pace.now):
+		x.inFlight.failed = true // look again later
 		return r, false
 	case local == model.Failed:
-		s.remove(r)
+		x.inventory.remove(r)
 		out.Retired++
-		return s.adopt(rec, out)
-	case ends(local, m.State) && (m.State != model.Configured || m.Cluster == s.machines.Cluster(r)):
-		if err := s.move(r, m.State, ""); err != nil {
-			return r, s.refuse(err, out)
+		return x.adopt(rec, out)
+	case ends(local, m.State) && (m.State != model.Configured || m.Cluster == x.inventory.table.Cluster(r)):
+		if err := x.inventory.move(r, m.State, ""); err != nil {
+			return r, x.refuse(err, out)
 		}
 		out.Moved++
-		_, taken := s.refresh(r, m, out)
+		_, taken := x.refresh(r, m, out)
 		return r, taken
 	}
-	return s.replace(r, rec, out)
+	return x.replace(r, rec, out)
 }
 
 // ends tells whether one state follows the other as the end of a transition
@@ -91,7 +91,7 @@ func ends(from, to model.State) bool {
 
 // adopt inserts a machine that this process does not know; its stamps come
 // back from the provider's echo.
-func (s *Shard) adopt(rec *Record, out *Reconciled) (columnar.Row, bool) {
+func (x *reconciler) adopt(rec *Record, out *Reconciled) (columnar.Row, bool) {
 	m := rec.Machine
 	d := rec.Decoded
 	if d == nil {
@@ -100,64 +100,64 @@ func (s *Shard) adopt(rec *Record, out *Reconciled) (columnar.Row, bool) {
 	}
 	echo := d.Echo
 	if len(d.Malformed) > 0 {
-		s.log.Warn("malformed shard metadata is ignored", "machine", m.ID, "keys", d.Malformed)
+		x.log.Warn("malformed shard metadata is ignored", "machine", m.ID, "keys", d.Malformed)
 	}
-	excess := s.recalledExcess(&m)
-	s.recalledEcho(&m, &echo)
-	if s.leftBehind(m.ID, &echo.Reservation) {
+	excess := x.inventory.recalledExcess(&m)
+	x.inventory.recalledEcho(&m, &echo)
+	if x.ownership.leftBehind(m.ID, &echo.Reservation) {
 		echo.Reservation = model.Reservation{}
 	}
 	m.Assigned, m.Reservation = echo.Assigned, echo.Reservation
 	switch m.State {
 	case model.Idle:
 		if m.IdleSince == 0 {
-			m.IdleSince = s.now
+			m.IdleSince = x.pace.now
 		}
 		if m.Reservation.Active() && m.Reservation.Deadline == 0 {
 			hold := CreatedHold
 			if echo.GraceSeconds > 0 {
 				hold = 2 * int64(echo.GraceSeconds) * 1e9
 			}
-			m.Reservation.Deadline = s.now + hold
+			m.Reservation.Deadline = x.pace.now + hold
 		}
-		s.noteAdded(m.ID)
+		x.inventory.witness.available(m.ID)
 	case model.Speculative:
 		m.Assigned, m.Reservation = model.Assignment{}, model.Reservation{}
-		s.noteAdded(m.ID)
+		x.inventory.witness.available(m.ID)
 	case model.Draining:
-		if d := &echo; d.GraceSeconds != 0 || s.drains[m.ID] == (drain{}) {
-			s.drains[strings.Clone(m.ID)] = drain{started: s.drains[m.ID].started, graceSeconds: d.GraceSeconds}
+		if d := &echo; d.GraceSeconds != 0 || x.inventory.drains[m.ID] == (drain{}) {
+			x.inventory.drains[strings.Clone(m.ID)] = drain{started: x.inventory.drains[m.ID].started, graceSeconds: d.GraceSeconds}
 		}
 	case model.Configuring, model.Configured:
 		m.Reservation = excess
 	case model.Deleting, model.Failed:
 		m.Assigned, m.Reservation = model.Assignment{}, model.Reservation{}
 	}
-	r, err := s.machines.PutShared(&m, rec.LabelsNumber)
+	r, err := x.inventory.table.PutShared(&m, rec.LabelsNumber)
 	if err != nil {
-		return columnar.None, s.refuse(err, out)
+		return columnar.None, x.refuse(err, out)
 	}
-	s.tally.add(&m)
+	x.inventory.tally.add(&m)
 	out.Added++
-	s.tell(r, "")
+	x.inventory.tell(r, "")
 	return r, true
 }
 
 // replace takes over the record of a machine whose state changed without us.
 // While it is bound as it was, its stamps stay: they are the shard's, not the
 // provider's.
-func (s *Shard) replace(r columnar.Row, rec *Record, out *Reconciled) (columnar.Row, bool) {
-	was := s.machines.Get(r)
-	s.log.Warn("machine is in another state than expected", "machine", was.ID, "expected", was.State, "found", rec.Machine.State)
-	s.remove(r)
-	r, taken := s.adopt(rec, out)
+func (x *reconciler) replace(r columnar.Row, rec *Record, out *Reconciled) (columnar.Row, bool) {
+	was := x.inventory.table.Get(r)
+	x.log.Warn("machine is in another state than expected", "machine", was.ID, "expected", was.State, "found", rec.Machine.State)
+	x.inventory.remove(r)
+	r, taken := x.adopt(rec, out)
 	out.Added--
 	out.Diverged++
-	if taken && was.Cluster != "" && s.machines.Cluster(r) != was.Cluster {
-		s.tell(r, was.Cluster)
+	if taken && was.Cluster != "" && x.inventory.table.Cluster(r) != was.Cluster {
+		x.inventory.tell(r, was.Cluster)
 	}
-	if taken && was.Cluster != "" && s.machines.Cluster(r) == was.Cluster {
-		s.stamp(r, was.Assigned)
+	if taken && was.Cluster != "" && x.inventory.table.Cluster(r) == was.Cluster {
+		x.inventory.stamp(r, was.Assigned)
 	}
 	return r, taken
 }
@@ -165,44 +165,44 @@ func (s *Shard) replace(r columnar.Row, rec *Record, out *Reconciled) (columnar.
 // refresh takes over what may change while the state does not, and tells
 // whether anything did, and whether the table says now what the record says.
 // Stamps, reservation and idle clock are the shard's.
-func (s *Shard) refresh(r columnar.Row, m *model.Machine, out *Reconciled) (changed, taken bool) {
-	same := s.machines.SameFacts(r, m)
-	if same && s.machines.SamePrice(r, m.PricePerHour, m.InterruptionProbability) {
+func (x *reconciler) refresh(r columnar.Row, m *model.Machine, out *Reconciled) (changed, taken bool) {
+	same := x.inventory.table.SameFacts(r, m)
+	if same && x.inventory.table.SamePrice(r, m.PricePerHour, m.InterruptionProbability) {
 		return false, true
 	}
 	var err error
-	s.prices++
+	x.inventory.prices++
 	if same { // what changes most, and costs least
-		err = s.changing(r, func() error { return s.machines.SetPrice(r, m.PricePerHour, m.InterruptionProbability) })
+		err = x.inventory.changing(r, func() error { return x.inventory.table.SetPrice(r, m.PricePerHour, m.InterruptionProbability) })
 	} else {
-		is := s.machines.Brief(r)
+		is := x.inventory.table.Brief(r)
 		next := *m
 		next.Cluster = is.Cluster
 		next.Assigned, next.Reservation, next.IdleSince = is.Assigned, is.Reservation, is.IdleSince
-		err = s.changing(r, func() error { return s.machines.Put(&next) })
+		err = x.inventory.changing(r, func() error { return x.inventory.table.Put(&next) })
 	}
 	if err != nil {
-		return false, s.refuse(err, out)
+		return false, x.refuse(err, out)
 	}
 	if !same {
-		s.tell(r, "")
+		x.inventory.tell(r, "")
 	}
 	return true, true
 }
 
 // refuse counts a record that is not taken over; the last good one stays. It
 // returns false.
-func (s *Shard) refuse(err error, out *Reconciled) bool {
+func (x *reconciler) refuse(err error, out *Reconciled) bool {
 	total := 0
 	for _, n := range out.Refused {
 		total += n
 	}
 	out.Refused[refusalOf(err)]++
 	if total < RefusalsLoggedMax {
-		s.log.Warn("provider's record refused; the last good one stays", "error", err)
+		x.log.Warn("provider's record refused; the last good one stays", "error", err)
 	}
 	if total == RefusalsLoggedMax {
-		s.log.Warn(fmt.Sprintf("more than %d records refused in this cycle; the rest is only counted", RefusalsLoggedMax))
+		x.log.Warn(fmt.Sprintf("more than %d records refused in this cycle; the rest is only counted", RefusalsLoggedMax))
 	}
 	return false
 }

@@ -49,17 +49,20 @@ type Offer struct {
 // none that is in flight, reserved, or came from another shard lately. They are
 // sorted, unused machines first, and at most OffersMax.
 func (s *Shard) Offers() []Offer {
+	o := s.ownership
 	by := gathered{offers: map[string]*Offer{}, values: map[string]map[string]bool{}}
 	s.mu.Lock()
-	from := s.offeredUpTo
-	maps.DeleteFunc(s.arrived, func(_ string, cycle uint64) bool { return s.cycles >= cycle+ArrivedCycles })
+	from := o.offeredUpTo
+	maps.DeleteFunc(o.arrived, func(_ string, cycle uint64) bool { return s.pace.cycle >= cycle+ArrivedCycles })
 	s.mu.Unlock()
 	looked, at := 0, from
 	for more := true; more && looked < OfferedRowsMax; {
-		at, more = s.offerSome(at, &looked, by)
+		s.mu.Lock()
+		at, more = o.offerSome(at, &looked, by)
+		s.mu.Unlock()
 	}
 	s.mu.Lock()
-	s.offeredUpTo = at
+	o.offeredUpTo = at
 	s.mu.Unlock()
 	kinds := by.coarse()
 	out := make([]Offer, 0, len(kinds))
@@ -74,33 +77,32 @@ func (s *Shard) Offers() []Offer {
 
 // offerSome looks at some rows from one on, and returns where to go on; false
 // says that the table ends there, and what follows begins anew.
-func (s *Shard) offerSome(at columnar.Row, looked *int, by gathered) (columnar.Row, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (o *ownership) offerSome(at columnar.Row, looked *int, by gathered) (columnar.Row, bool) {
+	table := o.inventory.table
 	for range offeredRowsLocked {
-		if at++; int(at) >= s.machines.RowMax() {
+		if at++; int(at) >= table.RowMax() {
 			return columnar.None, false
 		}
-		if !s.machines.Has(at) {
+		if !table.Has(at) {
 			continue
 		}
 		*looked++
-		s.offerRow(at, by)
+		o.offerRow(at, by)
 	}
 	return at, true
 }
 
-func (s *Shard) offerRow(r columnar.Row, by gathered) {
-	switch s.machines.State(r) {
+func (o *ownership) offerRow(r columnar.Row, by gathered) {
+	switch o.inventory.table.State(r) {
 	case model.Idle, model.Speculative, model.Configured:
 	default:
 		return
 	}
-	if s.machines.Reservation(r).Active() || s.busy(s.machines.ID(r)) {
+	if o.inventory.table.Reservation(r).Active() || o.inFlight.busy(o.inventory.table.ID(r)) {
 		return
 	}
-	m := s.machines.Get(r)
-	if _, fresh := s.arrived[m.ID]; fresh {
+	m := o.inventory.table.Get(r)
+	if _, fresh := o.arrived[m.ID]; fresh {
 		return
 	}
 	delete(m.Labels, labelHostname)

@@ -3,6 +3,7 @@ package shard
 import (
 	"hash/maphash"
 	"slices"
+	"strings"
 
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/demand"
@@ -16,6 +17,10 @@ const (
 	ParkAfterCycles  = 8
 	RetryEveryCycles = 32
 )
+
+// AddedMax is how many machines that became available the shard remembers for
+// parked gangs; beyond it, every gang is tried again.
+const AddedMax = 4096
 
 // gangKey identifies a Same-Need across cycles and roll-ups. The size is part
 // of it: rows of one group may differ in size alone, and a gang that changes
@@ -56,6 +61,19 @@ type parking struct {
 	cycle   uint64
 	// stamped are the clusters in which rows may carry a stamp.
 	stamped map[string]struct{}
+	// added are the machines that became available since the last decision; overflow
+	// says that there are more.
+	added    []string
+	overflow bool
+}
+
+// add remembers that a machine became available.
+func (l *parking) add(machine string) {
+	if len(l.added) < AddedMax {
+		l.added = append(l.added, strings.Clone(machine)) // it may be part of a listing
+	} else {
+		l.overflow = true
+	}
 }
 
 func newParking() parking {
@@ -68,43 +86,43 @@ func (w *waiting) parked() bool { return w.age >= ParkAfterCycles && w.age%Retry
 // stampParked marks, before the decision, the rows that are parked and since
 // when gangs are short. A gang that newly available supply suits is tried at
 // once.
-func (s *Shard) stampParked() (parked int) {
-	clusters := s.parking.stamped
-	for k := range s.parking.waiting {
+func (l *ledgers) stampParked() (parked int) {
+	clusters := l.parking.stamped
+	for k := range l.parking.waiting {
 		clusters[k.cluster] = struct{}{}
 	}
 	for c := range clusters {
-		n, listed := s.stampCluster(c)
+		n, listed := l.stampCluster(c)
 		parked += n
 		if !listed {
 			delete(clusters, c)
 		}
 	}
-	s.added, s.addedOverflow = s.added[:0], false
+	l.parking.added, l.parking.overflow = l.parking.added[:0], false
 	return parked
 }
 
 // stampCluster stamps the rows of one cluster; listed tells whether a row of it
 // is in the ledger.
-func (s *Shard) stampCluster(cluster string) (parked int, listed bool) {
-	b := s.demand.Block(cluster)
+func (l *ledgers) stampCluster(cluster string) (parked int, listed bool) {
+	b := l.demand.Block(cluster)
 	if b == nil {
 		return 0, false
 	}
 	for i := range b.Len() {
-		p := s.demand.Profile(b.Profile(i))
+		p := l.demand.Profile(b.Profile(i))
 		if p.Same() == nil {
 			continue
 		}
-		w := s.parking.waiting[keyOf(b, i, p)]
+		w := l.parking.waiting[keyOf(b, i, p)]
 		if w == nil {
-			s.demand.SetParked(cluster, i, false)
+			l.demand.SetParked(cluster, i, false)
 			continue
 		}
 		listed = true
-		rest := w.parked() && !s.suits(p, s.demand.Row(b, i).MinUnit)
-		s.demand.SetParked(cluster, i, rest)
-		s.demand.SetShortSince(cluster, i, w.since)
+		rest := w.parked() && !l.suits(p, l.demand.Row(b, i).MinUnit)
+		l.demand.SetParked(cluster, i, rest)
+		l.demand.SetShortSince(cluster, i, w.since)
 		if rest {
 			parked++
 		}
@@ -114,16 +132,16 @@ func (s *Shard) stampCluster(cluster string) (parked int, listed bool) {
 
 // suits tells whether a machine that became available since the last decision
 // is one that the Need could use.
-func (s *Shard) suits(p *model.Profile, minUnit model.Resources) bool {
-	if s.addedOverflow {
+func (l *ledgers) suits(p *model.Profile, minUnit model.Resources) bool {
+	if l.parking.overflow {
 		return true
 	}
-	for _, id := range s.added {
-		r, ok := s.machines.Lookup(id)
+	for _, id := range l.parking.added {
+		r, ok := l.machines.Lookup(id)
 		if !ok {
 			continue
 		}
-		m := s.machines.Get(r)
+		m := l.machines.Get(r)
 		if m.EffectiveAllocatable().Covers(minUnit) && p.Matches(&m) {
 			return true
 		}
@@ -185,9 +203,9 @@ func progressOf(plan gangs, i int, did deeds, held bool) progress {
 }
 
 // owners returns the Needs that machines are held for.
-func (s *Shard) owners() map[model.Owner]struct{} {
+func (l *ledgers) owners() map[model.Owner]struct{} {
 	out := make(map[model.Owner]struct{})
-	for _, res := range s.machines.Reservations() {
+	for _, res := range l.machines.Reservations() {
 		out[res.Owner] = struct{}{}
 	}
 	return out
@@ -195,10 +213,10 @@ func (s *Shard) owners() map[model.Owner]struct{} {
 
 // recordParking ages the gangs that this plan left short. The machines must be
 // those that it was made for.
-func (s *Shard) recordParking(plan *engine.Plan) {
-	l := &s.parking
-	l.cycle++
-	owners := s.owners()
+func (l *ledgers) recordParking(plan *engine.Plan) {
+	x := &l.parking
+	x.cycle++
+	owners := l.owners()
 	var b *demand.Block // of the last gang's cluster
 	for i := range plan.Len() {
 		if plan.Satisfied(i) || plan.Profile(i).Same() == nil {
@@ -206,20 +224,20 @@ func (s *Shard) recordParking(plan *engine.Plan) {
 		}
 		cluster, row := plan.Identity(i)
 		if b == nil || b.Cluster() != cluster {
-			b = s.demand.Block(cluster)
+			b = l.demand.Block(cluster)
 		}
 		p := plan.Profile(i)
 		k := keyOf(b, row, p)
 		_, held := owners[model.Owner{Cluster: cluster, Fingerprint: p.WithoutSame().Fingerprint(), Group: k.group}]
-		got := progressOf(plan, i, s.deeds[i], held)
+		got := progressOf(plan, i, l.deeds[i], held)
 		if len(plan.Unoffered(i)) > 0 {
 			got = waits // for supply of another kind: it is tried as soon as that is there
 		}
-		l.note(k, got, s.now)
+		x.note(k, got, l.pace.now)
 	}
-	for k, w := range l.waiting {
-		if w.seen != l.cycle {
-			delete(l.waiting, k)
+	for k, w := range x.waiting {
+		if w.seen != x.cycle {
+			delete(x.waiting, k)
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"context"
+	"log/slog"
 	"math"
 	"slices"
 
@@ -102,16 +104,29 @@ type railed struct {
 	plans map[uint64]bool
 }
 
-// applyRails decides what of a plan is carried out. Where nothing is, neither
+// rails decide what of a plan is carried out, and whether anything is.
+type rails struct {
+	cfg      *Config
+	machines *supply.Table
+	switches func() Switches             // nil = there are none
+	renew    func(context.Context) error // nil = a fenced shard stays fenced
+	log      *slog.Logger
+
+	paused bool     // as the process was told
+	set    Switches // as read last
+	fenced bool     // the provider knows a newer process of this shard
+}
+
+// apply decides what of a plan is carried out. Where nothing is, neither
 // limit applies: there is no rate to bound, and a follow-up would spin.
-func applyRails(cfg *Config, now Disposition, plan *engine.Plan, machines *supply.Table) railed {
-	if now != Execute {
+func (r *rails) apply(plan *engine.Plan) railed {
+	if now := r.halted(); now != Execute {
 		return railed{actions: plan.Actions, disposition: now}
 	}
 	var out railed
-	out.actions, out.capped = CapReclaims(plan.Actions, machines, cfg.ReclaimCapFraction)
+	out.actions, out.capped = CapReclaims(plan.Actions, r.machines, r.cfg.ReclaimCapFraction)
 	out.actions = ByRank(out.actions, plan.Rank)
-	if limit := cfg.MaxActionsPerCycle; limit > 0 && len(out.actions) > limit {
+	if limit := r.cfg.MaxActionsPerCycle; limit > 0 && len(out.actions) > limit {
 		limit = wholePlans(out.actions, limit)
 		out.cut = len(out.actions) - limit
 		out.actions, out.rest = out.actions[:limit], out.actions[limit:]

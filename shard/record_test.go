@@ -5,19 +5,18 @@ import (
 	"testing"
 
 	"github.com/tonnage/tonnage/engine"
-	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/model"
-	"github.com/tonnage/tonnage/engine/supply"
 )
 
 // shortOf returns a shard without machines, and the plan for so many rows of
 // ten clusters, of which nothing can be satisfied; every eighth row is a gang.
 func shortOf(t testing.TB, rows int) (*Shard, *engine.Plan) {
 	t.Helper()
-	s := &Shard{
-		machines: supply.New(), demand: demand.New(), reportedAt: map[string]int64{}, observer: func(*CycleReport) {},
-		parking: newParking(), shortfalls: newShortfalls(), latency: newLatencies(),
+	s, err := New(DefaultConfig(), Deps{Provider: noProvider{}, Observer: func(*CycleReport) {}})
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(s.Close)
 	var plain [16]*model.Profile
 	for i := range plain {
 		plain[i] = profileOf(t, int32(i))
@@ -35,7 +34,7 @@ func shortOf(t testing.TB, rows int) (*Shard, *engine.Plan) {
 				list[i].Profile = gang
 			}
 		}
-		if err := s.demand.Replace(fmt.Sprint("c", c), list); err != nil {
+		if err := s.intake.demand.Replace(fmt.Sprint("c", c), list); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -43,7 +42,7 @@ func shortOf(t testing.TB, rows int) (*Shard, *engine.Plan) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := e.Cycle(engine.Input{Supply: s.machines, Demand: s.demand, Now: 1})
+	plan, err := e.Cycle(engine.Input{Supply: s.inventory.table, Demand: s.intake.demand, Now: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,9 +54,9 @@ func shortOf(t testing.TB, rows int) (*Shard, *engine.Plan) {
 
 // takeStock does all that a cycle does for each row of a plan.
 func (s *Shard) takeStock(plan *engine.Plan) *CycleReport {
-	r := s.startReport(plan)
-	s.record(plan)
-	s.latency.record(s, plan)
+	r := s.observer.startReport(plan, s.intake.demand)
+	s.ledgers.record(plan)
+	s.ledgers.recordWaiting(plan)
 	return r
 }
 

@@ -6,7 +6,9 @@ import (
 	"strings"
 
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/engine/supply"
 )
 
 // The bounds of the lists in a report.
@@ -82,38 +84,38 @@ type ReportAction struct {
 
 // startReport copies what the report tells of a plan, before anything is done
 // about it; nil when nobody asks for a report.
-func (s *Shard) startReport(plan *engine.Plan) *CycleReport {
-	if s.observer == nil {
+func (o *observer) startReport(plan *engine.Plan, wanted *demand.Table) *CycleReport {
+	if o.report == nil {
 		return nil
 	}
 	r := &CycleReport{Stats: plan.Stats}
-	r.Unmet, r.UnmetTotal = s.unmet(plan)
+	r.Unmet, r.UnmetTotal = unmetOf(plan, wanted)
 	return r
 }
 
-// finishReport adds what was done, and how things stand after it.
-func (s *Shard) finishReport(r *CycleReport, c *Cycle) {
+// finish adds what was done, and how things stand after it. A nil report stays one.
+func (r *CycleReport) finish(s *Shard, c *Cycle) {
 	if r == nil {
 		return
 	}
 	r.Cycle, r.Now, r.Durations = c.Number, c.Now, c.Durations
-	r.Machines, r.States, r.Needs = s.machines.Len(), s.countLocked(), s.demand.Len()
-	r.Demand, r.Bound, r.Free = s.wanted.total.resources(), s.tally.bound.resources(), s.tally.free.resources()
+	r.Machines, r.States, r.Needs = s.inventory.table.Len(), s.inventory.count(), s.intake.demand.Len()
+	r.Demand, r.Bound, r.Free = s.intake.wanted.total.resources(), s.inventory.tally.bound.resources(), s.inventory.tally.free.resources()
 	r.Counts, r.Suppressed, r.Disposition = c.Counts, c.Suppressed, c.Disposition
 	r.Capped, r.Cut, r.Dropped = c.Capped, c.Cut, c.Dropped
-	r.Parked, r.Held, r.Shortfalls, r.Reconciled = c.Parked, c.Held, s.shortfalls.report(), c.Reconciled
+	r.Parked, r.Held, r.Shortfalls, r.Reconciled = c.Parked, c.Held, s.ledgers.shortfalls.report(), c.Reconciled
 	for _, st := range [...]model.State{model.Creating, model.Configuring, model.Draining, model.Deleting} {
 		r.InFlight += r.States[st]
 	}
-	for t, micros := range s.tally.spend {
+	for t, micros := range s.inventory.tally.spend {
 		r.SpendPerHour[t] = float64(micros) / microDollars
 	}
-	r.Actions = s.reportActions(c)
+	r.Actions = reportActions(c, s.inventory.table)
 }
 
-// unmet returns the unsatisfied Needs of highest rank, and how many there are.
+// unmetOf returns the unsatisfied Needs of highest rank, and how many there are.
 // Members of a fold count once.
-func (s *Shard) unmet(plan *engine.Plan) ([]UnmetNeed, int) {
+func unmetOf(plan *engine.Plan, wanted *demand.Table) ([]UnmetNeed, int) {
 	var worst []int32 // by rank, at most ReportUnmetMax
 	total := 0
 	byRank := func(i int32, rank int32) int { return int(plan.Rank(int(i))) - int(rank) }
@@ -134,7 +136,7 @@ func (s *Shard) unmet(plan *engine.Plan) ([]UnmetNeed, int) {
 	for k, i := range worst {
 		n := plan.Need(int(i))
 		p := n.Profile
-		row := s.demand.Row(s.demand.Block(n.Cluster), n.Row)
+		row := wanted.Row(wanted.Block(n.Cluster), n.Row)
 		out[k] = UnmetNeed{
 			Cluster: n.Cluster, Group: row.Group, Priority: p.Priority(), Profile: Describe(p),
 			Want: row.Aggregate, Deficit: n.Deficit, Reason: n.Unmet, Domain: n.Domain,
@@ -143,13 +145,13 @@ func (s *Shard) unmet(plan *engine.Plan) ([]UnmetNeed, int) {
 	return out, total
 }
 
-func (s *Shard) reportActions(c *Cycle) []ReportAction {
+func reportActions(c *Cycle, machines *supply.Table) []ReportAction {
 	out := make([]ReportAction, 0, min(len(c.Started), ReportActionsMax))
 	for i := range c.Started[:cap(out)] {
 		a := &c.Started[i]
 		x := ReportAction{Kind: a.Kind, Reason: a.Reason, Machine: a.Machine, Cluster: a.Cluster, GraceSeconds: a.GraceSeconds}
-		if r, ok := s.machines.Lookup(a.Machine); ok {
-			x.InstanceType = s.machines.Get(r).InstanceType
+		if r, ok := machines.Lookup(a.Machine); ok {
+			x.InstanceType = machines.Get(r).InstanceType
 		}
 		if a.Need >= 0 {
 			// Both come from the demand, which the actions have not changed.

@@ -28,26 +28,27 @@ type Summary struct {
 func (s *Shard) Summary() Summary {
 	out := Summary{ByType: map[string]int{}, ByZone: map[string]int{}}
 	for from, more := columnar.Row(1), true; more; from += summaryRows {
-		more = s.summarise(&out, from)
+		s.mu.Lock()
+		more = s.inventory.summarise(&out, from)
+		s.mu.Unlock()
 	}
 	return out
 }
 
-func (s *Shard) summarise(out *Summary, from columnar.Row) (more bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	end := columnar.Row(s.machines.RowMax())
+// summarise counts some machines from a row on; more says that there are further rows.
+func (v *inventory) summarise(out *Summary, from columnar.Row) (more bool) {
+	end := columnar.Row(v.table.RowMax())
 	for r := from; r < min(end, from+summaryRows); r++ {
-		if !s.machines.Has(r) {
+		if !v.table.Has(r) {
 			continue
 		}
-		m := s.machines.Brief(r)
+		m := v.table.Brief(r)
 		out.Total++
 		if m.State == model.Idle {
 			out.Free++
 		}
 		countName(out.ByType, m.InstanceType)
-		countName(out.ByZone, s.machines.Zone(r))
+		countName(out.ByZone, v.table.Zone(r))
 	}
 	return from+summaryRows < end
 }

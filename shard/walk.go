@@ -46,7 +46,7 @@ func (x rowSet) has(r columnar.Row) bool {
 // table forgets the digest when the row changes), and nothing is under way for
 // it. All others go the checked way.
 type walk struct {
-	s       *Shard
+	x       *reconciler
 	batch   Batch
 	full    bool
 	seen    rowSet // mentioned; of full listings
@@ -55,23 +55,23 @@ type walk struct {
 	rows    [walkBatch]columnar.Row
 }
 
-func (s *Shard) newWalk(batch Batch, full bool) *walk {
-	w := &walk{s: s, batch: batch, full: full}
+func (x *reconciler) newWalk(batch Batch, full bool) *walk {
+	w := &walk{x: x, batch: batch, full: full}
 	if full {
-		w.seen = make(rowSet, (s.machines.RowMax()+batch.Len())/64+1)
+		w.seen = make(rowSet, (x.inventory.table.RowMax()+batch.Len())/64+1)
 	}
 	watch := func(id string) {
-		if r, ok := s.machines.Lookup(id); ok {
+		if r, ok := x.inventory.table.Lookup(id); ok {
 			w.watched.add(r)
 		}
 	}
-	for id := range s.inFlight {
+	for id := range x.inFlight.calls {
 		watch(id)
 	}
-	for id := range s.settled {
+	for id := range x.inFlight.settled {
 		watch(id)
 	}
-	for id := range s.deferred {
+	for id := range x.deferred {
 		watch(id)
 	}
 	return w
@@ -83,7 +83,7 @@ func (w *walk) next(from, to int, out *Reconciled) {
 	for i := range n {
 		w.ids[i] = w.batch.ID(from + i)
 	}
-	machines := w.s.machines
+	machines := w.x.inventory.table
 	machines.LookupAll(w.rows[:n], w.ids[:n])
 	who := machines.Membership()
 	for i := range n {
@@ -105,12 +105,12 @@ func (w *walk) next(from, to int, out *Reconciled) {
 func (w *walk) take(r columnar.Row, i int, digest uint64, out *Reconciled) columnar.Row {
 	rec, err := w.batch.Record(i)
 	if err != nil {
-		w.s.refuse(err, out)
+		w.x.refuse(err, out)
 		return r
 	}
-	r, taken := w.s.observeOrDefer(r, rec, out)
+	r, taken := w.x.observeOrDefer(r, rec, out)
 	if taken && digest != 0 {
-		w.s.machines.SetDigest(r, digest)
+		w.x.inventory.table.SetDigest(r, digest)
 	}
 	return r
 }

@@ -28,7 +28,7 @@ func TestUndoneIsCountedByWhatHasChanged(t *testing.T) {
 		if _, err := s.ApplyRollup(cluster, needs(amount), 1); err != nil {
 			t.Fatal(err)
 		}
-		s.takeMail()
+		s.intake.takeMail()
 	}
 	for _, c := range []struct {
 		name       string
@@ -42,10 +42,10 @@ func TestUndoneIsCountedByWhatHasChanged(t *testing.T) {
 		{"the cluster asks for more", func(s *Shard) { report(s, "c", 8) }, Reconciled{}, 0, 0},
 		{"another cluster asks for more", func(s *Shard) { report(s, "d", 8) }, Reconciled{}, 0, 1},
 		{"a machine is added", func(*Shard) {}, Reconciled{Added: 1}, 0, 1},
-		{"the cluster loses a machine", func(s *Shard) { r, _ := s.machines.Lookup("lost"); s.remove(r) }, Reconciled{}, 0, 0},
+		{"the cluster loses a machine", func(s *Shard) { r, _ := s.inventory.table.Lookup("lost"); s.inventory.remove(r) }, Reconciled{}, 0, 0},
 		{"a machine of the cluster fails", func(s *Shard) {
-			r, _ := s.machines.Lookup("lost")
-			if err := s.move(r, model.Failed, ""); err != nil {
+			r, _ := s.inventory.table.Lookup("lost")
+			if err := s.inventory.move(r, model.Failed, ""); err != nil {
 				t.Fatal(err)
 			}
 		}, Reconciled{}, 0, 0},
@@ -58,21 +58,21 @@ func TestUndoneIsCountedByWhatHasChanged(t *testing.T) {
 		defer s.Close()
 		for id, state := range map[string]model.State{"m": model.Configured, "lost": model.Draining} {
 			m := model.Machine{ID: id, Host: id, State: state, Cluster: "c", Resources: model.NewResources(model.Amount{Name: "cpu", Value: 4})}
-			if err := s.machines.Put(&m); err != nil {
+			if err := s.inventory.table.Put(&m); err != nil {
 				t.Fatal(err)
 			}
-			s.tally.add(&m)
+			s.inventory.tally.add(&m)
 		}
 		report(s, "c", 4)
 		report(s, "d", 4)
 		play := func(kind engine.Kind, r Reconciled) history.Counts {
 			cycle := &Cycle{Started: []Started{{Kind: kind, Machine: "m", Cluster: "c", Need: -1}}}
 			cycle.Reconciled = r
-			s.beginHistory(&cycle.Reconciled)
-			s.history.Decided(s.demand)
+			s.inventory.beginHistory(s.intake.demand, &cycle.Reconciled)
+			s.inventory.history.Decided(s.intake.demand)
 			cycle.Plan = &engine.Plan{}
-			s.closeHistory(cycle, cycle.Plan)
-			s.metrics.wasted.cycle(cycle)
+			s.inventory.closeHistory(cycle, cycle.Plan)
+			s.observer.metrics.wasted.cycle(cycle)
 			return cycle.Wasted
 		}
 		play(engine.Bootstrap, Reconciled{})

@@ -105,8 +105,8 @@ type Server struct {
 
 	core      Core
 	epoch     func() int64
-	helloWait time.Duration
 	term      func() int64
+	helloWait time.Duration
 	needs     Needs
 	policy    func(cluster string) policy.Limits
 	clock     func() time.Time
@@ -119,12 +119,17 @@ type Server struct {
 	intake   *intake
 	blobs    blobs
 	streams  atomic.Int64
-	resyncs  chan struct{} // holds one while an operator is told of its machines
-	replays  intervals     // between two replays of a cluster's machines
+	resync   resync
 	lines    struct{ began, ended, refused, stalled inbound.Lines }
 	draining atomic.Bool
 	stop     chan struct{} // closed when Serve is over
 	stopOnce sync.Once
+}
+
+// resync is when operators are told of all their machines.
+type resync struct {
+	turn    chan struct{} // holds one while an operator is told
+	replays intervals     // between two replays of a cluster's machines
 }
 
 var _ shard.Operators = (*Server)(nil)
@@ -145,7 +150,7 @@ func NewServer(deps Deps) (*Server, error) {
 	s := &Server{
 		core: deps.Core, epoch: deps.Epoch, term: deps.Term, needs: deps.Needs, clock: deps.Clock, log: deps.Log, metrics: m,
 		links: links{byCluster: map[string]*link{}}, stop: make(chan struct{}),
-		resyncs: make(chan struct{}, 1), replays: newIntervals(least), helloWait: cmp.Or(deps.helloWait, HelloWaitMax),
+		resync: resync{turn: make(chan struct{}, 1), replays: newIntervals(least)}, helloWait: cmp.Or(deps.helloWait, HelloWaitMax),
 	}
 	if s.clock == nil {
 		s.clock = time.Now

@@ -181,7 +181,7 @@ func (l *link) resync() {
 	}
 	go func() {
 		defer l.resyncing.Store(false)
-		for wait := l.server.replays.begin(l.cluster); wait > 0; wait = l.server.replays.begin(l.cluster) {
+		for wait := l.server.resync.replays.begin(l.cluster); wait > 0; wait = l.server.resync.replays.begin(l.cluster) {
 			timer := time.NewTimer(wait)
 			select {
 			case <-timer.C:
@@ -191,8 +191,8 @@ func (l *link) resync() {
 			}
 		}
 		select {
-		case l.server.resyncs <- struct{}{}:
-			defer func() { <-l.server.resyncs }()
+		case l.server.resync.turn <- struct{}{}:
+			defer func() { <-l.server.resync.turn }()
 			l.server.core.Resync(l.cluster)
 		case <-l.done:
 		}

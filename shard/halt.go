@@ -22,46 +22,48 @@ type Switches struct {
 // control reads the switches and, after a fenced reply, tries to get the right
 // to act back. It runs before a cycle, without the mutex.
 func (s *Shard) control(ctx context.Context) {
+	r := s.rails
 	var now Switches
-	if s.switches != nil {
-		now = s.switches()
+	if r.switches != nil {
+		now = r.switches()
 	}
 	s.mu.Lock()
-	was, fenced := s.set, s.fenced
-	s.set = now
+	was, fenced := r.set, r.fenced
+	r.set = now
 	s.mu.Unlock()
 	if was != now {
-		s.log.Warn("switches changed", "paused", now.Paused, "dryRun", now.DryRun)
+		r.log.Warn("switches changed", "paused", now.Paused, "dryRun", now.DryRun)
 	}
-	if !fenced || s.renew == nil {
+	if !fenced || r.renew == nil {
 		return
 	}
-	if err := s.renew(ctx); err != nil {
-		s.log.Error("fenced: nothing is carried out", "error", err)
+	if err := r.renew(ctx); err != nil {
+		r.log.Error("fenced: nothing is carried out", "error", err)
 		return
 	}
 	s.mu.Lock()
-	s.fenced, s.revision = false, nil // what happened meanwhile is not known
+	r.fenced = false
+	s.reconciler.revision = nil // what happened meanwhile is not known
 	s.mu.Unlock()
-	s.log.Warn("no longer fenced: the epoch was read again")
+	r.log.Warn("no longer fenced: the epoch was read again")
 }
 
 // fence stops the shard after a fenced reply.
-func (s *Shard) fence(err error) {
-	if !s.fenced {
-		s.log.Error("the provider knows a newer process of this shard; nothing is carried out until the epoch was read again", "error", err)
+func (r *rails) fence(err error) {
+	if !r.fenced {
+		r.log.Error("the provider knows a newer process of this shard; nothing is carried out until the epoch was read again", "error", err)
 	}
-	s.fenced = true
+	r.fenced = true
 }
 
 // halted returns what becomes of decisions now: Execute, or what stops them.
-func (s *Shard) halted() Disposition {
+func (r *rails) halted() Disposition {
 	switch {
-	case s.fenced:
+	case r.fenced:
 		return Fenced
-	case s.cfg.Paused || s.set.Paused:
+	case r.paused || r.set.Paused:
 		return Paused
-	case s.cfg.DryRun || s.set.DryRun:
+	case r.cfg.DryRun || r.set.DryRun:
 		return DryRun
 	}
 	return Execute
@@ -71,5 +73,12 @@ func (s *Shard) halted() Disposition {
 func (s *Shard) Disposition() Disposition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.halted()
+	return s.rails.halted()
+}
+
+// SetPaused stops or resumes carrying out decisions.
+func (s *Shard) SetPaused(paused bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rails.paused = paused
 }

@@ -1,8 +1,8 @@
 package shard
 
 import (
-	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -66,87 +66,95 @@ type news struct {
 	removed bool
 }
 
-// list asks the provider what changed, or for everything when it is time for
-// that. It runs without the mutex.
-func (s *Shard) list(ctx context.Context) (ListResponse, error) {
-	s.mu.Lock()
-	req := ListRequest{SinceRevision: s.revision}
-	if s.cfg.AlwaysFull || s.relist || s.fullListDue() {
-		req.SinceRevision = nil
-	}
-	s.listing = true
-	clear(s.settled)
-	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.ListTimeout)
-	defer cancel()
-	return s.provider.List(ctx, req)
+// reconciler keeps the machines in step with what the provider lists.
+type reconciler struct {
+	cfg       *Config
+	pace      *pace
+	inventory *inventory
+	inFlight  *inFlight
+	ownership *ownership
+	setbacks  *setbacks
+	log       *slog.Logger
+
+	revision  []byte // of the last listing
+	listed    bool   // the provider has listed once
+	relist    bool   // the next listing is to be full
+	sinceFull int    // listings since the last full one
+	deferred  map[string]news
 }
+
+// listAll has the next listing be full.
+func (x *reconciler) listAll() { x.relist = true }
+
+// request returns what to ask the provider for: what has changed, or everything when it
+// is time for that. The listing begins.
+func (x *reconciler) request() ListRequest {
+	x.inFlight.listingBegins()
+	if x.cfg.AlwaysFull || x.relist || x.fullListDue() {
+		return ListRequest{}
+	}
+	return ListRequest{SinceRevision: x.revision}
+}
+
+// gaveUp notes that the provider has not listed.
+func (x *reconciler) gaveUp() { x.inFlight.listing = false }
 
 // fullListDue tells whether everything should be listed: a listing by revision
 // says nothing of a machine whose call failed on the way, nor, from some
 // providers, of one that is gone.
-func (s *Shard) fullListDue() bool {
-	every := s.cfg.FullListCycles
-	return every > 0 && (s.sinceFull >= every || s.callFailed && s.sinceFull >= FullListAfterFailureCycles)
+func (x *reconciler) fullListDue() bool {
+	every := x.cfg.FullListCycles
+	return every > 0 && (x.sinceFull >= every || x.inFlight.failed && x.sinceFull >= FullListAfterFailureCycles)
 }
 
 // reconcile brings the machine table in step with a listing.
-func (s *Shard) reconcile(l *ListResponse) Reconciled {
+func (x *reconciler) reconcile(l *ListResponse) Reconciled {
 	batch := l.Batch
 	if batch == nil {
 		batch = plainBatch(l.Records)
 	}
 	out := Reconciled{Full: l.Full, Listed: batch.Len()}
-	s.listing = false
-	s.revision = l.Revision
-	s.sinceFull++
+	x.inFlight.listing = false
+	x.listed = true
+	x.revision = l.Revision
+	x.sinceFull++
 	if l.Full {
-		s.sinceFull, s.callFailed, s.relist = 0, false, false
-		if s.machines.Len() == 0 {
-			s.machines.GrowTo(batch.Len())
+		x.sinceFull, x.inFlight.failed, x.relist = 0, false, false
+		if x.inventory.table.Len() == 0 {
+			x.inventory.table.GrowTo(batch.Len())
 		}
 	}
-	s.dropForeign(&out)
-	w := s.newWalk(batch, l.Full)
+	x.ownership.dropForeign(&out)
+	w := x.newWalk(batch, l.Full)
 	for from := 0; from < batch.Len(); from += walkBatch {
 		w.next(from, min(from+walkBatch, batch.Len()), &out)
 	}
 	for _, id := range l.Removed {
-		s.vanished(id, &out)
+		x.vanished(id, &out)
 	}
 	if l.Full {
-		s.removeUnseen(w.seen, &out)
-		s.forgetRecalled()
-		s.forgetGone(batch)
+		x.removeUnseen(w.seen, &out)
+		x.inventory.forgetRecalled()
+		x.ownership.forgetGone(batch)
 	}
 	batch.Done()
-	s.lookAgain(&out)
-	clear(s.settled)
+	x.lookAgain(&out)
+	clear(x.inFlight.settled)
 	return out
-}
-
-// busy tells whether the provider's word on a machine may be older than a call
-// that this shard makes or made while it listed.
-func (s *Shard) busy(id string) bool {
-	if _, ok := s.inFlight[id]; ok {
-		return true
-	}
-	_, ok := s.settled[id]
-	return ok
 }
 
 // observeOrDefer takes a record over, or puts it aside while the machine is in
 // flight: a listing by revision would not repeat it. It takes and returns what
 // observeAt does.
-func (s *Shard) observeOrDefer(r columnar.Row, rec *Record, out *Reconciled) (columnar.Row, bool) {
+func (x *reconciler) observeOrDefer(r columnar.Row, rec *Record, out *Reconciled) (columnar.Row, bool) {
 	id := rec.Machine.ID
-	if s.busy(id) {
-		s.deferred[strings.Clone(id)] = news{record: ownCopy(rec)}
+	if x.inFlight.busy(id) {
+		x.deferred[strings.Clone(id)] = news{record: ownCopy(rec)}
 		out.Skipped++
 		return r, false
 	}
-	delete(s.deferred, id)
-	return s.observeAt(r, rec, out)
+	delete(x.deferred, id)
+	return x.observeAt(r, rec, out)
 }
 
 // ownCopy returns a record that outlives its listing.
@@ -160,63 +168,61 @@ func ownCopy(rec *Record) Record {
 }
 
 // vanished removes a machine that the provider says is gone.
-func (s *Shard) vanished(id string, out *Reconciled) {
-	if s.busy(id) {
-		s.deferred[id] = news{removed: true}
+func (x *reconciler) vanished(id string, out *Reconciled) {
+	if x.inFlight.busy(id) {
+		x.deferred[id] = news{removed: true}
 		out.Skipped++
 		return
 	}
-	delete(s.deferred, id)
-	if r, ok := s.machines.Lookup(id); ok {
-		s.drop(r, out)
+	delete(x.deferred, id)
+	if r, ok := x.inventory.table.Lookup(id); ok {
+		x.drop(r, out)
 	}
 }
 
-func (s *Shard) drop(r columnar.Row, out *Reconciled) {
-	if s.machines.State(r) == model.Failed {
+// drop removes a machine that is gone, and tells its cluster.
+func (x *reconciler) drop(r columnar.Row, out *Reconciled) {
+	if x.inventory.table.State(r) == model.Failed {
 		out.Retired++
 	} else {
 		out.Removed++
 	}
-	if s.memory != nil {
-		s.memory.Set(memoryMachine+s.machines.ID(r), nil)
-	}
-	s.tellGone(r)
-	s.remove(r)
+	x.inventory.tellGone(r)
+	x.inventory.dropQuietly(r)
 }
 
 // removeUnseen removes what a full listing does not mention. A record that was
 // refused was mentioned.
-func (s *Shard) removeUnseen(seen rowSet, out *Reconciled) {
+func (x *reconciler) removeUnseen(seen rowSet, out *Reconciled) {
 	var gone []columnar.Row
-	for r := columnar.Row(1); int(r) < s.machines.RowMax(); r++ {
-		if !s.machines.Has(r) || seen.has(r) || s.busy(s.machines.ID(r)) {
+	for r := columnar.Row(1); int(r) < x.inventory.table.RowMax(); r++ {
+		if !x.inventory.table.Has(r) || seen.has(r) || x.inFlight.busy(x.inventory.table.ID(r)) {
 			continue
 		}
 		gone = append(gone, r)
 	}
-	slices.SortFunc(gone, func(a, b columnar.Row) int { return strings.Compare(s.machines.ID(a), s.machines.ID(b)) })
+	slices.SortFunc(gone, func(a, b columnar.Row) int { return strings.Compare(x.inventory.table.ID(a), x.inventory.table.ID(b)) })
 	for _, r := range gone {
-		s.drop(r, out)
+		x.drop(r, out)
 	}
 }
 
 // lookAgain takes over what was put aside, for machines whose calls have ended
 // before this listing began.
-func (s *Shard) lookAgain(out *Reconciled) {
-	if len(s.deferred) == 0 {
+func (x *reconciler) lookAgain(out *Reconciled) {
+	if len(x.deferred) == 0 {
 		return
 	}
-	for _, id := range slices.Sorted(maps.Keys(s.deferred)) {
-		if s.busy(id) {
+	for _, id := range slices.Sorted(maps.Keys(x.deferred)) {
+		if x.inFlight.busy(id) {
 			continue
 		}
-		n := s.deferred[id]
-		delete(s.deferred, id)
+		n := x.deferred[id]
+		delete(x.deferred, id)
 		if n.removed {
-			s.vanished(id, out)
+			x.vanished(id, out)
 		} else {
-			s.observe(&n.record, out)
+			x.observe(&n.record, out)
 		}
 	}
 }

@@ -1,0 +1,175 @@
+package archtest
+
+import (
+	"fmt"
+	"go/ast"
+	"path"
+	"slices"
+	"testing"
+)
+
+// shape bounds the types of some packages: a type with more fields or methods is
+// several subjects that share their state.
+type shape struct {
+	pkg             string
+	fields, methods int
+}
+
+var shapes = []shape{{pkg: "./shard/...", fields: 20, methods: 40}}
+
+// wholes are types that hold a program together: of fields they may have fewer.
+var wholes = map[string]int{"./shard.Shard": 12}
+
+// spacious are the types that may have more fields, each with a reason.
+var spacious = map[string]string{
+	"./shard.CycleReport":    "a record for pages and logs: each field is a figure, and nothing changes them",
+	"./shard.metrics":        "a record of series: one field for each metric",
+	"./shard/session.Server": "two of its fields say what calls of the protocol it does not serve",
+}
+
+// typeShape is what a type of a package has.
+type typeShape struct {
+	name            string // with its package
+	fields, methods int
+}
+
+// shapesOf counts the fields and methods of the struct types of some sources.
+func shapesOf(files []*source) []typeShape {
+	by := map[string]*typeShape{}
+	at := func(s *source, name string) *typeShape {
+		name = s.pkg + "." + name
+		if by[name] == nil {
+			by[name] = &typeShape{name: name}
+		}
+		return by[name]
+	}
+	for _, s := range files {
+		for _, d := range s.ast.Decls {
+			switch d := d.(type) {
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					if t, ok := spec.(*ast.TypeSpec); ok {
+						at(s, t.Name.Name).fields += fieldsOf(t)
+					}
+				}
+			case *ast.FuncDecl:
+				if name := receiverOf(d); name != "" {
+					at(s, name).methods++
+				}
+			}
+		}
+	}
+	var out []typeShape
+	for _, x := range by {
+		out = append(out, *x)
+	}
+	return out
+}
+
+func fieldsOf(t *ast.TypeSpec) (n int) {
+	record, ok := t.Type.(*ast.StructType)
+	if !ok {
+		return 0
+	}
+	for _, f := range record.Fields.List {
+		n += max(len(f.Names), 1)
+	}
+	return n
+}
+
+func receiverOf(f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return ""
+	}
+	x := f.Recv.List[0].Type
+	if pointer, ok := x.(*ast.StarExpr); ok {
+		x = pointer.X
+	}
+	if of, ok := x.(*ast.IndexExpr); ok {
+		x = of.X
+	}
+	if name, ok := x.(*ast.Ident); ok {
+		return name.Name
+	}
+	return ""
+}
+
+// misshapen finds the types that are larger than they may be, and exceptions that
+// nobody needs.
+func misshapen(files []*source, shapes []shape, wholes map[string]int, spacious map[string]string) []string {
+	var out []string
+	needed := map[string]bool{}
+	for _, x := range shapesOf(files) {
+		i := slices.IndexFunc(shapes, func(s shape) bool { return fits(s.pkg, x.name[:len(x.name)-len(path.Ext(x.name))]) })
+		if i < 0 {
+			continue
+		}
+		limit := shapes[i].fields
+		if whole, ok := wholes[x.name]; ok {
+			needed[x.name] = true
+			limit = whole
+		}
+		if _, ok := spacious[x.name]; ok && x.fields > limit {
+			needed[x.name] = true
+		} else if x.fields > limit {
+			out = append(out, fmt.Sprintf("%s has %d fields, at most %d", x.name, x.fields, limit))
+		}
+		if x.methods > shapes[i].methods {
+			out = append(out, fmt.Sprintf("%s has %d methods, at most %d", x.name, x.methods, shapes[i].methods))
+		}
+	}
+	for name, because := range spacious {
+		if !needed[name] || because == "" {
+			out = append(out, fmt.Sprintf("%s needs no exception, or has no reason", name))
+		}
+	}
+	for name := range wholes {
+		if !needed[name] {
+			out = append(out, fmt.Sprintf("there is no type %s", name))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// production returns the sources that are not tests.
+func production(files []*source) []*source {
+	return slices.DeleteFunc(slices.Clone(files), func(s *source) bool { return s.test() })
+}
+
+// TestTypesAreOneSubject holds the types of the module to their shapes.
+func TestTypesAreOneSubject(t *testing.T) {
+	for _, fault := range misshapen(production(loadSources(t, moduleRoot(t))), shapes, wholes, spacious) {
+		t.Errorf("%s: a type is one subject", fault)
+	}
+}
+
+// TestShapesFindWhatIsWrong tries the rule on types that are known to be too large.
+func TestShapesFindWhatIsWrong(t *testing.T) {
+	text := `package x
+type Large struct{ a, b int; c string }
+type Whole struct{ a, b int }
+type Record struct{ a, b, c int }
+type Busy struct{}
+func (Busy) A() {}
+func (*Busy) B() {}
+type Fine struct{ a int; Busy }
+func (f *Fine) A() {}
+`
+	s, err := parse("x/x.go", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := misshapen([]*source{s}, []shape{{pkg: "./x", fields: 2, methods: 1}},
+		map[string]int{"./x.Whole": 1, "./x.Gone": 1}, map[string]string{"./x.Record": "it is one", "./x.Fine": "it needs none"})
+	want := []string{
+		"./x.Busy has 2 methods, at most 1",
+		"./x.Fine needs no exception, or has no reason",
+		"./x.Large has 3 fields, at most 2",
+		"./x.Whole has 2 fields, at most 1",
+		"there is no type ./x.Gone",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("found:\n%q\nwant:\n%q", got, want)
+	}
+}

@@ -1,0 +1,143 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/history"
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// Cycle is what one cycle did. It is the caller's, apart from Plan, which is
+// valid until the next cycle. What Plan says of rows is valid until a table
+// changes: where workers make calls or clusters report meanwhile, take what you
+// need in Deps.Decided.
+type Cycle struct {
+	Number      uint64
+	Now         int64
+	Plan        *engine.Plan // nil when nothing was decided
+	Reconciled  Reconciled
+	Disposition Disposition
+	// Started are the actions that were carried out, in that order.
+	Started []Started
+	Counts  [engine.NumKinds]int
+	// Suppressed counts what pause or dry run kept from being carried out.
+	Suppressed [engine.NumKinds]int
+	Capped     int       // Reclaims held back by the cap
+	Cut        int       // actions beyond MaxActionsPerCycle
+	Dropped    int       // actions that the queue had no room for
+	Deduped    int       // actions on machines that are busy or moved on
+	Waiting    int       // actions whose cluster cannot take machines at the moment
+	Illegal    []Started // actions that the machine's state does not allow
+	Parked     int       // rows that rest
+	Shortfalls int       // profiles with unresolved demand
+	Held       []string  // clusters whose roll-up is in quarantine
+	FollowUp   bool      // a further cycle was asked for at once
+	Durations  Durations
+	// Wasted counts the actions that came to nothing in this cycle.
+	Wasted history.Counts
+}
+
+// Step runs one cycle; now is Unix nanoseconds. The error is that of a cycle
+// that could not decide, since the provider did not list or the demand passes
+// a limit of the engine: nothing was carried out then.
+func (s *Shard) Step(ctx context.Context, now int64) (*Cycle, error) {
+	lap := s.pace.stopwatch()
+	s.observer.mark(model.StageReconcile, 0)
+	defer s.observer.labels.Clear()
+	s.control(ctx)
+	listing, listErr := s.list(ctx)
+	c, report, err := s.cycle(ctx, now, &listing, listErr, lap)
+	s.observer.worst.took(c.Number, now, c.Durations.Total)
+	if report != nil {
+		s.observer.report(report)
+	}
+	return c, err
+}
+
+// list asks the provider what has changed. It runs without the mutex.
+func (s *Shard) list(ctx context.Context) (ListResponse, error) {
+	s.mu.Lock()
+	req := s.reconciler.request()
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.ListTimeout)
+	defer cancel()
+	return s.executor.provider.List(ctx, req)
+}
+
+// cycle is the cycle, under the mutex: what has come in becomes the world as it is
+// believed to be, the engine decides on it, and what the rails let through is carried
+// out.
+func (s *Shard) cycle(ctx context.Context, now int64, listing *ListResponse, listErr error, lap func() int64) (*Cycle, *CycleReport, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pace.begin(now)
+	c := &Cycle{Number: s.pace.cycle, Now: now}
+	if s.decider.closed {
+		return c, nil, fmt.Errorf("cycle %d decides nothing: the shard is closed", c.Number)
+	}
+	s.intake.takeMail()
+	if listErr != nil {
+		s.reconciler.gaveUp()
+		s.observer.metrics.cycleFailed()
+		return c, nil, fmt.Errorf("cycle %d decides nothing: the provider does not list its machines: %w", c.Number, listErr)
+	}
+	c.Reconciled = s.reconciler.reconcile(listing)
+	c.Durations.Reconcile = lap()
+
+	plan, err := s.decide(c)
+	if err != nil {
+		s.observer.metrics.cycleFailed()
+		return c, nil, fmt.Errorf("cycle %d decides nothing: %w", c.Number, err)
+	}
+	c.Plan = plan
+	c.Durations.decided(&plan.Stats)
+	report := s.observer.startReport(plan, s.intake.demand)
+	s.ledgers.record(plan)
+	lap()
+
+	s.observer.mark(model.StageEmit, 0)
+	s.ledgers.hints.tell()
+	railed := s.rails.apply(plan)
+	c.Durations.Emit = lap()
+
+	s.observer.mark(model.StageExecute, 0)
+	s.executor.carryOut(ctx, c, plan, &railed)
+	s.inventory.closeHistory(c, plan)
+	c.Durations.Execute = lap()
+
+	s.ledgers.recordWaiting(plan)
+	s.inventory.rememberChanges()
+	c.Shortfalls, c.Held = len(s.ledgers.shortfalls.open), s.intake.mail.heldClusters()
+	c.Durations.sum()
+	s.observer.metrics.cycle(s, c)
+	report.finish(s, c)
+	return c, report, nil
+}
+
+// decide lets the engine decide, and keeps what the decision says of the tables before
+// it is carried out.
+func (s *Shard) decide(c *Cycle) (*engine.Plan, error) {
+	wanted := s.intake.demand
+	s.inventory.beginHistory(wanted, &c.Reconciled)
+	c.Parked = s.ledgers.stampParked()
+	s.inventory.history.Decided(wanted)
+	in := engine.Input{
+		Supply: s.inventory.table, Demand: wanted, Now: c.Now,
+		DrainSeconds: s.ledgers.drainSeconds(), BackingOff: s.ledgers.backOffs.in(c.Number),
+		Clock: s.pace.nanos(), Mark: s.observer.mark,
+	}
+	plan, err := s.decider.decide(in)
+	if err != nil {
+		return nil, err
+	}
+	s.pace.decided = c.Number
+	s.observer.noteKind(c.Number, in, plan)
+	s.inventory.noteIgnored()
+	s.intake.noteOffer()
+	if s.observer.decided != nil {
+		s.observer.decided(in, plan)
+	}
+	return plan, nil
+}

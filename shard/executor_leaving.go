@@ -1,0 +1,77 @@
+package shard
+
+import (
+	"fmt"
+
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// Machines in use that another shard is to have. They are drained like victims
+// of preemption, and held meanwhile under the name of the move in place of a
+// Need's: no cluster answers to it, so that the hold lasts as one does whose
+// cluster has not reported, and survives a restart as every reservation does.
+// Nothing else is remembered of a drain: the coordinator asks until machines are
+// given.
+
+// leavingPrefix begins the name under which machines are held for a move.
+const leavingPrefix = "move:"
+
+// leavingGraceSeconds is the grace of such a drain.
+const leavingGraceSeconds = graceDefaultSeconds
+
+func leavingFor(move string, priority int32) model.Reservation {
+	return model.Reservation{
+		Owner: model.Owner{Cluster: leavingPrefix + move}, Priority: priority,
+		Interruption: model.Bucket(model.NumBuckets - 1), Reclamation: model.Bucket(model.NumBuckets - 1),
+	}
+}
+
+// leaves tells whether a machine is held for a move.
+func (v *inventory) leaves(r columnar.Row, move string) bool {
+	return v.table.Reservation(r).Owner.Cluster == leavingPrefix+move
+}
+
+// drainAway begins drains that can begin, and counts machines that are on their
+// way and those that are ready to be given.
+func (e *executor) drainAway(move string, machines []string, priority int32) (pending, ready int, err error) {
+	if at := e.rails.halted(); at != Execute {
+		return 0, 0, fmt.Errorf("nothing is drained: the shard does not act (%s)", at)
+	}
+	for _, id := range machines {
+		r, there := e.inventory.table.Lookup(id)
+		if !there {
+			continue
+		}
+		leaves := e.inventory.leaves(r, move)
+		switch state := e.inventory.table.State(r); {
+		case leaves && (state == model.Draining || e.inFlight.busy(id)):
+			pending++
+		case leaves && state == model.Idle:
+			ready++
+		case state == model.Configured && !e.inFlight.busy(id) && !e.inventory.table.Reservation(r).Active() && e.inventory.table.Assigned(r).Priority < priority:
+			if e.beginLeaving(r, move, priority) {
+				pending++
+			}
+		}
+	}
+	return pending, ready, nil
+}
+
+// beginLeaving starts one drain; false says that there is no room now, or that
+// the machine is not to be drained.
+func (e *executor) beginLeaving(r columnar.Row, move string, priority int32) bool {
+	if e.cfg.Concurrency > 0 && len(e.queue) >= cap(e.queue) {
+		return false
+	}
+	id := e.inventory.table.ID(r)
+	job := &call{kind: engine.Preempt, machine: id, grace: leavingGraceSeconds, priority: priority, before: e.inventory.standingOf(r)}
+	a := engine.Action{Kind: engine.Preempt, Machine: r, Need: -1, GraceSeconds: leavingGraceSeconds, PreemptorPriority: priority}
+	if err := e.beginDrain(job, &a, leavingFor(move, priority)); err != nil {
+		e.log.Error("the machine cannot be drained for another shard", "machine", id, "error", err)
+		return false
+	}
+	job.durable = e.inventory.remember(r)
+	return e.handOver(job) == nil
+}

@@ -1,0 +1,124 @@
+package shard
+
+import (
+	"strings"
+
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// worth tells whether there is anything to remember of a machine.
+func (v *inventory) worth(m *model.Machine, res *model.Reservation) bool {
+	switch m.State {
+	case model.Creating:
+		return true
+	case model.Draining:
+		return res.Active()
+	case model.Configured: // excess that a plan counts on, and that is reclaimed later
+		return res.Plan != 0
+	case model.Idle:
+		return res.Active() || v.releasable(m.CapacityType) && m.IdleSince != 0
+	}
+	return false
+}
+
+// releasable tells whether the idle clock of such a machine matters.
+func (v *inventory) releasable(t model.CapacityType) bool {
+	switch t {
+	case model.OnDemand:
+		return v.release.OnDemand > 0
+	case model.Spot:
+		return v.release.Spot > 0
+	}
+	return false
+}
+
+// remember keeps what is worth keeping of a machine, and forgets the rest. It
+// returns the position to wait for before the provider is called.
+func (v *inventory) remember(r columnar.Row) uint64 {
+	if v.memory == nil || !v.table.Has(r) {
+		return 0
+	}
+	m, res := v.table.Brief(r), v.table.Reservation(r)
+	key := memoryMachine + m.ID
+	if !v.worth(&m, &res) {
+		return v.memory.Set(key, nil)
+	}
+	x := recollection{state: m.State, idleSince: m.IdleSince, assigned: m.Assigned, reservation: res, drain: v.drains[m.ID]}
+	v.scratch = x.encode(v.scratch[:0])
+	return v.memory.Set(key, v.scratch)
+}
+
+// rememberChanges keeps what changed since the last time: clocks that started,
+// reservations that ended.
+func (v *inventory) rememberChanges() {
+	if v.memory == nil {
+		return
+	}
+	rows, now, complete := v.table.Changes(v.remembered)
+	if v.remembered = now; complete {
+		for _, r := range rows {
+			v.remember(r)
+		}
+		return
+	}
+	for r := range v.table.All() {
+		v.remember(r)
+	}
+}
+
+// recall takes over what an earlier process left of a machine; false says that it cannot be
+// read.
+func (v *inventory) recall(machine string, value []byte) bool {
+	x, err := decodeRecollection(value)
+	if err == nil {
+		v.recalled[machine] = x
+	}
+	return err == nil
+}
+
+// recalledExcess returns for whom a bound machine is held that a plan counts on as
+// excess. The provider has not been told.
+func (v *inventory) recalledExcess(m *model.Machine) model.Reservation {
+	if x := v.recalled[m.ID]; m.State == model.Configured && x.state == model.Configured && x.reservation.Plan != 0 {
+		return x.reservation
+	}
+	return model.Reservation{}
+}
+
+// recalledEcho completes what the provider echoes of a machine by what an
+// earlier process left of it. What the provider says of a bound machine stands.
+func (v *inventory) recalledEcho(m *model.Machine, echo *Echo) {
+	x, ok := v.recalled[m.ID]
+	if !ok {
+		return
+	}
+	delete(v.recalled, m.ID)
+	switch m.State {
+	case model.Creating, model.Idle, model.Draining:
+	default:
+		return
+	}
+	if !echo.Reservation.Active() && x.reservation.Active() {
+		echo.Reservation, echo.GraceSeconds = x.reservation, x.drain.graceSeconds
+	}
+	if m.State != model.Draining && x.state != model.Draining && echo.Assigned == (model.Assignment{}) {
+		echo.Assigned = x.assigned
+	}
+	if m.State == model.Idle && x.state == model.Idle && m.IdleSince == 0 {
+		m.IdleSince = min(x.idleSince, v.pace.now)
+	}
+	if m.State == model.Draining {
+		v.drains[strings.Clone(m.ID)] = x.drain
+	}
+}
+
+// forgetRecalled drops what is left of machines that the provider does not list.
+func (v *inventory) forgetRecalled() {
+	for id := range v.recalled {
+		if _, there := v.table.Lookup(id); !there {
+			v.memory.Set(memoryMachine+id, nil)
+		}
+	}
+	v.recalled = nil
+}

@@ -1,0 +1,114 @@
+package shard
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Domain is one value of a topology key.
+type Domain struct{ Key, Value string }
+
+// DomainsMax is how many domains a shard can be assigned, and how many machines
+// it can have given away.
+const DomainsMax = 1 << 20
+
+// ErrInvalid says that an instruction cannot be followed, now or later.
+var ErrInvalid = errors.New("the instruction cannot be followed")
+
+// assign is AssignDomain.
+func (o *ownership) assign(d Domain) error {
+	if len(o.domains) >= DomainsMax {
+		return errNoRoom
+	}
+	for _, one := range [...]Domain{everAssigned, d} {
+		if !o.keep(one.memoryKey(), []byte{1}) && !o.has(one) {
+			return errUnkept
+		}
+		o.noteDomain(one)
+	}
+	o.changed()
+	return nil
+}
+
+func (d Domain) memoryKey() string { return memoryDomain + d.Key + "\x00" + d.Value }
+
+// unassign is UnassignDomain.
+func (o *ownership) unassign(d Domain) error {
+	if !o.has(d) || d == everAssigned {
+		return nil
+	}
+	if lent := o.lent(d); len(lent) > 0 {
+		return fmt.Errorf("%d machines of domain %s=%s are with other shards, such as %s, and must come home first: assign the domain to this shard again until they have",
+			len(lent), d.Key, d.Value, lent[0])
+	}
+	o.dropDomain(d)
+	o.keep(d.memoryKey(), nil)
+	o.changed()
+	return nil
+}
+
+// lent returns machines of a domain that this shard has given away, sorted.
+func (o *ownership) lent(d Domain) (out []string) {
+	for id, g := range o.given {
+		if g.received == "" && (len(g.homes) == 0 || slices.Contains(g.homes, d)) {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (o *ownership) has(d Domain) bool {
+	_, ok := o.domains[d]
+	return ok
+}
+
+// noteDomain adds a domain to the set.
+func (o *ownership) noteDomain(d Domain) {
+	if _, there := o.domains[d]; there {
+		return
+	}
+	o.domains[d] = struct{}{}
+	if d != everAssigned {
+		o.domainKeys[d.Key]++
+	}
+}
+
+func (o *ownership) dropDomain(d Domain) {
+	if _, there := o.domains[d]; !there {
+		return
+	}
+	delete(o.domains, d)
+	if o.domainKeys[d.Key]--; o.domainKeys[d.Key] == 0 {
+		delete(o.domainKeys, d.Key)
+	}
+}
+
+// assigned returns the domains that are assigned to this shard, sorted.
+func (o *ownership) assigned() []Domain {
+	out := make([]Domain, 0, len(o.domains))
+	for d := range o.domains {
+		if d != everAssigned {
+			out = append(out, d)
+		}
+	}
+	slices.SortFunc(out, func(a, b Domain) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Value, b.Value))
+	})
+	return out
+}
+
+// hearTerm is HearTerm. It is safe for concurrent use.
+func (o *ownership) hearTerm(term int64) bool {
+	for {
+		known := o.term.Load()
+		if term < known {
+			return false
+		}
+		if o.term.CompareAndSwap(known, term) {
+			return true
+		}
+	}
+}
