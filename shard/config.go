@@ -127,8 +127,8 @@ type Deps struct {
 	Registerer prometheus.Registerer
 	// Log of what an operator of the fleet should know.
 	Log *slog.Logger
-	// Clock gives the time for the loop and for durations. Without one, Run
-	// uses the wall clock and Step measures no durations.
+	// Clock gives the time for the loop and for durations; it is steady, as that of
+	// internal/steady is. Without one, Run uses such a clock and Step measures no durations.
 	Clock func() time.Time
 	// Observer is called after each cycle, by the goroutine that ran it,
 	// without any lock. The report is the observer's to keep.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/tonnage/tonnage/internal/steady"
 )
 
 // Wake asks for a cycle at once. Wake-ups coalesce: at most one waits.
@@ -16,7 +18,7 @@ func (s *Shard) Wake() { s.pace.wakeUp() }
 func (s *Shard) Run(ctx context.Context) error {
 	now := s.pace.clock
 	if now == nil {
-		now = time.Now
+		now = steady.Clock()
 	}
 	var workers sync.WaitGroup
 	for range s.cfg.Concurrency {

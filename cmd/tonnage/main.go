@@ -7,7 +7,12 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/tonnage/tonnage/internal/steady"
 )
+
+// clock is the time of this process, whatever becomes of the wall clock.
+var clock = steady.Clock()
 
 func main() {
 	// The first signal ends a command in good order, a second one at once.

@@ -80,7 +80,7 @@ func (x *providerProcess) open(p *providerPlan) error {
 	}
 	x.store, err = store.Open(store.Config{
 		Path: filepath.Join(p.dataDir, providerStoreFile), Seed: seeds,
-		Latencies: p.latencies, Random: p.seeds.seed, RepairAfter: p.repair,
+		Latencies: p.latencies, Random: p.seeds.seed, RepairAfter: p.repair, Now: clock,
 	})
 	switch {
 	case errors.Is(err, store.ErrInUse):

@@ -172,7 +172,7 @@ func (x *shardProcess) build() error {
 	core := &lateShard{}
 	decisions := session.NewDecisions(func() { core.Wake() }, func(plan *engine.Plan, row int) shard.Ages { return core.AgesOf(plan, row) })
 	x.sessions, err = session.NewServer(session.Deps{
-		Core: core, Limits: x.plan.clusters, Policy: x.limits(), ClusterInterval: x.plan.apart, Epoch: x.epoch.Epoch, Term: core.term, Needs: decisions.Needs, TLS: x.tls, Log: x.log, Registerer: x.registry, Inbound: x.plan.inbound,
+		Core: core, Clock: clock, Limits: x.plan.clusters, Policy: x.limits(), ClusterInterval: x.plan.apart, Epoch: x.epoch.Epoch, Term: core.term, Needs: decisions.Needs, TLS: x.tls, Log: x.log, Registerer: x.registry, Inbound: x.plan.inbound,
 	})
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func (x *shardProcess) build() error {
 	deps := shard.Deps{
 		Provider: machines, Operators: x.operators(), RollupBytes: x.sessions.RollupBytes, Memory: x.journal,
 		Switches: switchesIn(x.plan.dataDir), Renew: x.renew,
-		Registerer: x.registry, Log: x.log, Clock: time.Now, Differed: x.keepDiffering, Observer: x.observe,
+		Registerer: x.registry, Log: x.log, Clock: clock, Differed: x.keepDiffering, Observer: x.observe,
 		Decided: func(in engine.Input, plan *engine.Plan) {
 			decisions.Decided(in, plan)
 			x.page.feeds.decided(in, plan)

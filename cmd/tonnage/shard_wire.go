@@ -43,7 +43,7 @@ func (f *seedFlags) fleet() (shard.Provider, error) {
 	}
 	cfg := provider.Config{
 		Latencies: provider.Latencies{Create: create, Configure: at, Drain: at, Delete: at},
-		Seed:      1, Now: time.Now().UnixNano(), Machines: f.list(),
+		Seed:      1, Now: clock().UnixNano(), Machines: f.list(),
 	}
 	if f.failures > 0 {
 		cfg.Faults = []provider.Fault{{Op: shard.OpAny, Probability: f.failures}}
@@ -52,7 +52,7 @@ func (f *seedFlags) fleet() (shard.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &clockedFleet{Fleet: fleet, now: time.Now}, nil
+	return &clockedFleet{Fleet: fleet, now: clock}, nil
 }
 
 // list makes the records of the machines in memory.
@@ -128,6 +128,6 @@ func (x *shardProcess) reports() (*report.Client, error) {
 	}
 	return report.New(report.Options{
 		Shard: x.shard, Owner: x.shard, ID: x.plan.id, Epoch: x.epoch.Epoch, Addresses: x.plan.coordinators, Advertise: x.plan.advertise,
-		Provider: x.plan.provider, Interval: x.plan.heartbeat, Dial: x.tls.DialOptionsTo(mtls.CoordinatorServer()), Log: x.log, Metrics: report.NewMetrics(x.registry),
+		Provider: x.plan.provider, Interval: x.plan.heartbeat, Clock: clock, Dial: x.tls.DialOptionsTo(mtls.CoordinatorServer()), Log: x.log, Metrics: report.NewMetrics(x.registry),
 	})
 }

@@ -93,7 +93,7 @@ func (x *process) buildRegion(registry *prometheus.Registry, cfg shard.Config) e
 			x.page = page
 		}
 		s, err := shard.New(cfg, shard.Deps{
-			Provider: x.fleet, Switches: x.switches(), Registerer: r, Log: x.log.With("shard", upShardName(i)), Clock: time.Now,
+			Provider: x.fleet, Switches: x.switches(), Registerer: r, Log: x.log.With("shard", upShardName(i)), Clock: clock,
 			Observer: page.observe, Decided: page.decided, Differed: x.keepDiffering,
 		})
 		if err != nil {

@@ -82,7 +82,7 @@ func up(ctx context.Context, s streams, p *upPlan) error {
 		return err
 	}
 	defer listener.Close()
-	x := &process{plan: p, console: c, log: log, started: time.Now()}
+	x := &process{plan: p, console: c, log: log, started: clock()}
 	if x.tls, err = mtls.Load(p.tls, log); err != nil {
 		return badInput(err)
 	}
@@ -202,7 +202,7 @@ func (x *process) buildShards(registry *prometheus.Registry, cfg shard.Config) e
 		return x.buildRegion(registry, cfg)
 	}
 	s, err := shard.New(cfg, shard.Deps{
-		Provider: x.fleet, Switches: x.switches(), Registerer: registry, Log: x.log, Clock: time.Now,
+		Provider: x.fleet, Switches: x.switches(), Registerer: registry, Log: x.log, Clock: clock,
 		Observer: x.page.observe, Decided: x.page.decided, Differed: x.keepDiffering,
 	})
 	x.shards = []*shard.Shard{s}
@@ -245,7 +245,7 @@ func (x *process) buildFleet() error {
 		cfg.Machines = append(cfg.Machines, *m)
 	}
 	fleet, err := provider.New(cfg)
-	x.fleet = &clockedFleet{Fleet: fleet, now: time.Now}
+	x.fleet = &clockedFleet{Fleet: fleet, now: clock}
 	return err
 }
 
@@ -313,7 +313,7 @@ func (x *process) pump(ctx context.Context) error {
 	tick := time.NewTicker(rollupGap)
 	defer tick.Stop()
 	for {
-		now := time.Now().UnixNano()
+		now := clock().UnixNano()
 		for _, r := range x.source.Due(now) {
 			if ctx.Err() != nil {
 				return nil

@@ -19,6 +19,7 @@ import (
 	"github.com/tonnage/tonnage/coordinator/service"
 	"github.com/tonnage/tonnage/internal/httpguard"
 	"github.com/tonnage/tonnage/internal/mtls"
+	"github.com/tonnage/tonnage/internal/steady"
 )
 
 // stopTimeout is how long open calls may take at the end.
@@ -112,7 +113,7 @@ func serve(ctx context.Context, c *Config, mode coordinator.Mode, s *service.Ser
 	r := replica.New(replica.Config{
 		Mode: mode, RebalanceInterval: c.RebalanceInterval,
 		ExportDir: c.SnapshotExportDir, ExportInterval: interval, ExportKeep: c.SnapshotExportKeep,
-		Log: o.log, Now: time.Now, Metrics: metrics,
+		Log: o.log, Now: steady.Clock(), Metrics: metrics,
 	}, st)
 	s.Attach(r, st)
 	return r.Run(ctx)

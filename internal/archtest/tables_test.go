@@ -43,7 +43,7 @@ var layers = []layer{
 
 	{pkg: "./pprof", packages: []string{"./engine/model"},
 		because: "it marks goroutines for profiles; the engine is handed a function and knows nothing of it"},
-	{pkg: "./shard", packages: []string{"./alloc", "./columnar", "./engine", "./engine/model", "./engine/demand", "./engine/supply", "./internal/private", "./pprof", "./engine/history"}, libraries: []string{"github.com/prometheus/client_golang/prometheus"},
+	{pkg: "./shard", packages: []string{"./alloc", "./columnar", "./engine", "./engine/model", "./engine/demand", "./engine/supply", "./internal/private", "./internal/steady", "./pprof", "./engine/history"}, libraries: []string{"github.com/prometheus/client_golang/prometheus"},
 		because: "the process around the engine reaches down to it, never out to its own edges"},
 	{pkg: "./shard/provider", packages: []string{"./engine/model", "./shard"},
 		because: "a provider speaks of machines and of the shard's calls, not of decisions"},
@@ -63,7 +63,7 @@ var layers = []layer{
 	{pkg: "./shard/policy", packages: []string{"./engine/model", "./internal/world/document"},
 		because: "limits of clusters are values and a file; who is held to them is not its matter"},
 	{pkg: "./shard/audit", packages: []string{"./internal/private"}, because: "a log of records takes them as they are"},
-	{pkg: "./shard/session", packages: []string{"./api/bigfleet/v1alpha1", "./api/frames", "./engine", "./engine/model", "./engine/demand", "./engine/supply", "./internal/mtls", "./shard", "./shard/policy", "./internal/inbound"},
+	{pkg: "./shard/session", packages: []string{"./api/bigfleet/v1alpha1", "./api/frames", "./engine", "./engine/model", "./engine/demand", "./engine/supply", "./internal/mtls", "./shard", "./shard/policy", "./internal/inbound", "./internal/steady"},
 		libraries: []string{"github.com/cespare/xxhash/v2", "github.com/prometheus/client_golang/prometheus", "golang.org/x/sync/semaphore", "google.golang.org/grpc/...", "google.golang.org/protobuf/..."},
 		because:   "operators speak to the shard through it: what they say becomes columns and answers, and goes no further in the form of the wire"},
 	{pkg: "./coordinator", packages: []string{"./engine/model"},
@@ -79,7 +79,7 @@ var layers = []layer{
 	{pkg: "./coordinator/service", packages: []string{"./api/bigfleet/v1alpha1", "./api/tonnage/v1alpha1", "./coordinator", "./coordinator/replica", "./coordinator/store", "./engine/model", "./internal/inbound", "./internal/mtls"},
 		libraries: []string{"google.golang.org/grpc/...", "google.golang.org/protobuf/...", "google.golang.org/genproto/googleapis/rpc/errdetails", "github.com/prometheus/client_golang/prometheus"},
 		because:   "wire types are turned into the coordinator's values here, and go no further"},
-	{pkg: "./coordinator/node", packages: []string{"./api/tonnage/v1alpha1", "./coordinator", "./coordinator/client", "./coordinator/replica", "./coordinator/service", "./coordinator/store", "./engine/model", "./internal/mtls", "./internal/httpguard", "./internal/inbound"},
+	{pkg: "./coordinator/node", packages: []string{"./api/tonnage/v1alpha1", "./coordinator", "./coordinator/client", "./coordinator/replica", "./coordinator/service", "./coordinator/store", "./engine/model", "./internal/mtls", "./internal/httpguard", "./internal/inbound", "./internal/steady"},
 		libraries: []string{"google.golang.org/grpc/...", "github.com/prometheus/client_golang/prometheus/...", "go.uber.org/zap/..."},
 		because:   "one process of the coordinator, put together"},
 	{pkg: "./coordinator/handover", because: "it tries shards and coordinator together; nothing imports it"},
@@ -120,6 +120,7 @@ var layers = []layer{
 
 	{pkg: "./internal/httpguard", packages: []string{"./internal/mtls"}, libraries: []string{"github.com/prometheus/client_golang/prometheus/..."},
 		because: "who may ask is judged by the request alone; what is asked for is not its matter"},
+	{pkg: "./internal/steady", because: "a clock knows nothing of what happens when"},
 	{pkg: "./internal/private", because: "modes of files have to do with nothing else"},
 	{pkg: "./internal/mtls", libraries: []string{"google.golang.org/grpc/..."},
 		because: "who is at the other end is found out before anything is said; what is said is not its matter"},
@@ -169,7 +170,7 @@ var layers = []layer{
 	{pkg: "./docs", because: "the pages are held to the binary by a test; nothing imports them"},
 	{pkg: "./internal/archtest", because: "it looks at the source, it does not run it"},
 
-	{pkg: "./cmd/tonnage", packages: []string{"./coordinator/node", "./coordinator/client", "./coordinator", "./api/tonnage/v1alpha1", "./api/bigfleet/v1alpha1", "./engine", "./engine/...", "./internal/cpu", "./internal/measure", "./internal/mtls", "./internal/pin", "./internal/terminal", "./internal/sim", "./internal/topology", "./internal/trace", "./internal/whatif", "./internal/workload", "./internal/world", "./internal/world/document", "./shard", "./shard/audit", "./shard/journal", "./shard/provider", "./shard/provider/client", "./shard/provider/epoch", "./shard/provider/server", "./shard/provider/store", "./shard/report", "./shard/session", "./web", "./internal/httpguard", "./internal/private", "./shard/policy", "./internal/inbound"},
+	{pkg: "./cmd/tonnage", packages: []string{"./coordinator/node", "./coordinator/client", "./coordinator", "./api/tonnage/v1alpha1", "./api/bigfleet/v1alpha1", "./engine", "./engine/...", "./internal/cpu", "./internal/measure", "./internal/mtls", "./internal/pin", "./internal/terminal", "./internal/sim", "./internal/topology", "./internal/trace", "./internal/whatif", "./internal/workload", "./internal/world", "./internal/world/document", "./shard", "./shard/audit", "./shard/journal", "./shard/provider", "./shard/provider/client", "./shard/provider/epoch", "./shard/provider/server", "./shard/provider/store", "./shard/report", "./shard/session", "./web", "./internal/httpguard", "./internal/private", "./shard/policy", "./internal/inbound", "./internal/steady"},
 		libraries: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys/unix", "golang.org/x/term", "github.com/prometheus/client_golang/prometheus/...", "google.golang.org/grpc/...", "google.golang.org/protobuf/encoding/protojson"},
 		because:   "the command is where the parts are joined"},
 }

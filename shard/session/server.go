@@ -19,6 +19,7 @@ import (
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/internal/inbound"
 	"github.com/tonnage/tonnage/internal/mtls"
+	"github.com/tonnage/tonnage/internal/steady"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/policy"
 )
@@ -85,7 +86,7 @@ type Deps struct {
 	Policy func(cluster string) policy.Limits
 	// TLS is nil for plaintext.
 	TLS        *mtls.Material
-	Clock      func() time.Time // nil = time.Now
+	Clock      func() time.Time // the shard's; nil = one of its own
 	Log        *slog.Logger     // nil = none
 	Registerer Registerer       // nil = no metrics
 	// Readers is how many roll-ups are read at a time; 0 = one a processor, but
@@ -153,7 +154,7 @@ func NewServer(deps Deps) (*Server, error) {
 		resync: resync{turn: make(chan struct{}, 1), replays: newIntervals(least)}, helloWait: cmp.Or(deps.helloWait, HelloWaitMax),
 	}
 	if s.clock == nil {
-		s.clock = time.Now
+		s.clock = steady.Clock()
 	}
 	zero := func() int64 { return 0 }
 	if s.term == nil {
