@@ -19,6 +19,8 @@ type call struct {
 	profile  *model.Profile // Configure only, for the blob
 	metadata map[string]string
 	before   standing
+	began    int64        // when it was decided, Unix nanoseconds
+	answered bool         // the operator has given the blob
 	durable  uint64       // what must be durable before the call; see Memory
 	audit    *AuditRecord // nil when nobody asks
 }
@@ -35,7 +37,7 @@ var underWay = [NumOps]model.State{
 func (e *executor) begin(a *engine.Action, n *engine.NeedResult, held *holdings) (*call, error) {
 	job := &call{
 		kind: a.Kind, machine: e.inventory.table.ID(a.Machine), grace: a.GraceSeconds, priority: a.PreemptorPriority,
-		before: e.inventory.standingOf(a.Machine),
+		before: e.inventory.standingOf(a.Machine), began: e.pace.now,
 	}
 	var err error
 	switch a.Kind {

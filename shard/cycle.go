@@ -110,6 +110,7 @@ func (s *Shard) cycle(ctx context.Context, now int64, listing *ListResponse, lis
 	s.ledgers.recordWaiting(plan)
 	s.inventory.rememberChanges()
 	c.Shortfalls, c.Held = len(s.ledgers.shortfalls.open), s.intake.mail.heldClusters()
+	s.pace.wakeAt(s.ledgers.refusals.next(now))
 	c.Durations.sum()
 	s.observer.metrics.cycle(s, c)
 	report.finish(s, c)

@@ -188,7 +188,7 @@ func (e *executor) canJoin(n *engine.NeedResult) bool {
 		e.metrics.outcome(engine.Bootstrap, OutcomeNoSession)
 		return false
 	}
-	return len(e.ledgers.setbacks.failures) == 0 || !e.ledgers.setbacks.waiting(waitsFor(n.Cluster, n.Profile.Fingerprint()), e.pace.now)
+	return !e.ledgers.refusals.waiting(demandKey{n.Cluster, n.Profile.Fingerprint()}, e.pace.now)
 }
 
 // handOver hands a call to the workers, or makes it within the cycle where there are none.

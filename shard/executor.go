@@ -135,7 +135,7 @@ func (e *executor) configure(ctx context.Context, job *call) (Record, error) {
 			if err != nil {
 				return Record{}, err
 			}
-			req.Blob, goodUntil = blob, until
+			req.Blob, goodUntil, job.answered = blob, until, true
 		}
 		rec, expired, err := e.configureWithin(ctx, req, goodUntil)
 		if expired && errors.Is(err, ErrUnsent) && fetches < blobFetchesMax {
@@ -188,6 +188,9 @@ func (e *executor) configureWithin(ctx context.Context, req ConfigureRequest, go
 // here.
 func (e *executor) settle(job *call, rec *Record, err error) {
 	e.inFlight.end(job.machine)
+	if job.answered {
+		e.ledgers.refusals.over(demandKey{job.cluster, job.profile.Fingerprint()})
+	}
 	outcome := e.conclude(job, rec, err)
 	e.metrics.outcome(job.kind, outcome)
 	e.audit.end(job, outcome, err)
@@ -215,7 +218,7 @@ func (e *executor) conclude(job *call, rec *Record, err error) Outcome {
 	case job.op == OpDelete && e.inventory.table.State(r) == model.Speculative:
 		e.metrics.released()
 	}
-	e.ledgers.setbacks.over(job.machine)
+	e.ledgers.failed.over(job.machine)
 	return OutcomeSuccess
 }
 
@@ -257,13 +260,20 @@ func (e *executor) failedCall(r columnar.Row, job *call, err error) Outcome {
 		return OutcomeCanceled
 	}
 	e.inFlight.failed = true
-	e.ledgers.setbacks.failed(job.machine, e.pace.now)
+	e.ledgers.failed.failed(job.machine, job.began, e.pace.now)
 	e.log.Warn("call failed; the machine is Failed", "kind", job.kind, "machine", job.machine, "error", err)
 	if moveErr := e.inventory.fail(r, err); moveErr != nil {
 		e.log.Error("cannot mark the machine Failed", "machine", job.machine, "error", moveErr)
 		return OutcomeTransition
 	}
 	return OutcomeProvider
+}
+
+// refused notes that an operator refused bootstrap data, and has a cycle begin when it may
+// be asked again.
+func (e *executor) refused(key demandKey, began int64) {
+	e.ledgers.refusals.failed(key, began, e.pace.now)
+	e.pace.wakeAt(e.ledgers.refusals.next(e.pace.now))
 }
 
 // withoutBlob leaves a machine Idle whose cluster did not say how to join it. A
@@ -277,7 +287,7 @@ func (e *executor) withoutBlob(r columnar.Row, job *call, err error) Outcome {
 	case errors.Is(err, context.Canceled):
 		return OutcomeCanceled
 	case errors.Is(err, ErrOperator):
-		e.ledgers.setbacks.failed(waitsFor(job.cluster, job.profile.Fingerprint()), e.pace.now)
+		e.refused(demandKey{job.cluster, job.profile.Fingerprint()}, job.began)
 	}
 	return OutcomeBlob
 }

@@ -66,7 +66,7 @@ func (e *executor) beginLeaving(r columnar.Row, move string, priority int32) boo
 		return false
 	}
 	id := e.inventory.table.ID(r)
-	job := &call{kind: engine.Preempt, machine: id, grace: leavingGraceSeconds, priority: priority, before: e.inventory.standingOf(r)}
+	job := &call{kind: engine.Preempt, machine: id, grace: leavingGraceSeconds, priority: priority, before: e.inventory.standingOf(r), began: e.pace.now}
 	a := engine.Action{Kind: engine.Preempt, Machine: r, Need: -1, GraceSeconds: leavingGraceSeconds, PreemptorPriority: priority}
 	if err := e.beginDrain(job, &a, leavingFor(move, priority)); err != nil {
 		e.log.Error("the machine cannot be drained for another shard", "machine", id, "error", err)

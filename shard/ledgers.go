@@ -33,7 +33,8 @@ type ledgers struct {
 	latency    latencies
 	drainTimes drainTimes
 	backOffs   backOffs
-	setbacks   setbacks
+	failed     *setbacks[string]    // calls, by machine
+	refusals   *setbacks[demandKey] // of bootstrap data, by what it was for
 	hints      *hints
 	deeds      []deeds // of the last plan, by number of the row
 }

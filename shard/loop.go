@@ -20,6 +20,10 @@ func (s *Shard) Run(ctx context.Context) error {
 	if now == nil {
 		now = steady.Clock()
 	}
+	s.mu.Lock()
+	stop := s.pace.run()
+	s.mu.Unlock()
+	defer stop()
 	var workers sync.WaitGroup
 	for range s.cfg.Concurrency {
 		workers.Go(func() { s.work(ctx, now) })

@@ -184,7 +184,7 @@ func (s *Shard) Retire(id string) error {
 	case table.State(r) != model.Failed:
 		return fmt.Errorf("machine %q is %s; only a Failed one can be retired", id, table.State(r))
 	}
-	s.ledgers.setbacks.over(id)
+	s.ledgers.failed.over(id)
 	s.inventory.remove(r)
 	s.reconciler.relist = true
 	s.pace.wakeUp()

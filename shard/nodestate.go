@@ -70,13 +70,15 @@ func nodeState(m *model.Machine, cluster string) NodeState {
 }
 
 // Resync tells an operator of every machine that is bound to its cluster, as
-// after it has connected, and lets it hear the hints anew. What changes
+// after it has connected, and lets it hear the hints anew; what it refused before is
+// forgiven. What changes
 // meanwhile follows. It returns the number of machines. O(machines of the
 // shard), some nanoseconds each.
 func (s *Shard) Resync(cluster string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ledgers.hints.forget(cluster)
+	s.ledgers.refusals.forgive(func(k demandKey) bool { return k.cluster == cluster })
 	return s.inventory.tellAll(cluster)
 }
 

@@ -61,7 +61,7 @@ func (x *reconciler) observeAt(r columnar.Row, rec *Record, out *Reconciled) (co
 			out.Changed++
 		}
 		return r, taken
-	case local == model.Failed && x.setbacks.waiting(m.ID, x.pace.now):
+	case local == model.Failed && x.failed.waiting(m.ID, x.pace.now):
 		x.inFlight.failed = true // look again later
 		return r, false
 	case local == model.Failed:

@@ -11,6 +11,8 @@ import (
 type pace struct {
 	clock   func() time.Time // nil = the wall clock for waits, and no durations
 	wake    chan struct{}    // a request for a cycle; at most one waits
+	timer   *time.Timer      // asks for a cycle when something falls due; nil = nobody runs cycles
+	due     int64            // when timer fires, Unix nanoseconds; 0 = it does not
 	now     int64            // time of the last cycle, or of a call that ended later, Unix nanoseconds
 	cycle   uint64           // number of the last cycle that has begun
 	decided uint64           // number of the last cycle that has decided
@@ -26,6 +28,22 @@ func (p *pace) wakeUp() {
 	case p.wake <- struct{}{}:
 	default:
 	}
+}
+
+// run has requests for cycles that fall due come true, until it is stopped.
+func (p *pace) run() (stop func() bool) {
+	p.timer = time.AfterFunc(time.Hour, p.wakeUp)
+	p.timer.Stop()
+	return p.timer.Stop
+}
+
+// wakeAt asks for a cycle at a time, 0 = never. Of several times the first counts.
+func (p *pace) wakeAt(at int64) {
+	if at == 0 || p.timer == nil || p.due > p.now && p.due <= at {
+		return
+	}
+	p.due = at
+	p.timer.Reset(time.Duration(at - p.now))
 }
 
 // begin begins a cycle at the given time.

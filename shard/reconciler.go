@@ -73,7 +73,7 @@ type reconciler struct {
 	inventory *inventory
 	inFlight  *inFlight
 	ownership *ownership
-	setbacks  *setbacks
+	failed    *setbacks[string]
 	log       *slog.Logger
 
 	revision  []byte // of the last listing

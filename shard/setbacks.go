@@ -1,35 +1,45 @@
 package shard
 
 import (
-	"strconv"
+	"maps"
 	"time"
 )
 
-// What failed is tried again, later and later: at once after the first time,
-// then after waitFirst, and twice as long each time up to waitMax.
+// What failed is tried again, later and later: after a first wait, then after waitNext,
+// and twice as long each time up to waitMax.
 const (
-	waitFirst = 10 * time.Second
-	waitMax   = 10 * time.Minute
-	// WaitsMax is how many things the shard remembers to have failed; beyond it
+	waitNext = 10 * time.Second
+	waitMax  = 10 * time.Minute
+	// refusalWait is the first wait after an operator has refused bootstrap data. After the
+	// first failure of a machine there is none.
+	refusalWait = time.Second
+	// WaitsMax is how many things a ledger remembers to have failed; beyond it
 	// further ones are tried again at once.
 	WaitsMax = 1 << 16
 	// waitForgottenNanos is how long after its wait a failure is forgotten.
 	waitForgottenNanos = int64(time.Hour)
 )
 
-// setbacks is the ledger of what failed of late: machines by id, and bootstrap data
-// by waitsFor.
-type setbacks struct {
-	failures map[string]*failures
+// setbacks is a ledger of what failed of late.
+type setbacks[K comparable] struct {
+	first    time.Duration // the first wait
+	failures map[K]*failures
 }
 
+// failures are those in a row.
 type failures struct {
 	count int
-	until int64 // Unix nanoseconds
+	at    int64 // when the last one was noted, Unix nanoseconds
+	until int64 // when it may be tried again, Unix nanoseconds
 }
 
-// failed notes a failure.
-func (w *setbacks) failed(key string, now int64) {
+func newSetbacks[K comparable](first time.Duration) *setbacks[K] {
+	return &setbacks[K]{first: first, failures: map[K]*failures{}}
+}
+
+// failed notes a failure of an attempt that had begun at the given time. Attempts that were
+// under way together count once: none of them could know of the others.
+func (w *setbacks[K]) failed(key K, began, now int64) {
 	f := w.failures[key]
 	if f == nil {
 		if len(w.failures) >= WaitsMax {
@@ -38,37 +48,44 @@ func (w *setbacks) failed(key string, now int64) {
 		if len(w.failures) >= WaitsMax {
 			return
 		}
-		if w.failures == nil {
-			w.failures = map[string]*failures{}
-		}
 		f = &failures{}
 		w.failures[key] = f
+	} else if began < f.at {
+		return
 	}
+	wait := w.first
 	if f.count > 0 {
-		f.until = now + int64(min(waitFirst<<min(f.count-1, 16), waitMax))
+		wait = min(waitNext<<min(f.count-1, 16), waitMax)
 	}
 	f.count++
+	f.at, f.until = now, now+int64(wait)
 }
 
 // over forgets the failures of what went well.
-func (w *setbacks) over(key string) { delete(w.failures, key) }
+func (w *setbacks[K]) over(key K) { delete(w.failures, key) }
+
+// forgive forgets the failures of all keys that are chosen.
+func (w *setbacks[K]) forgive(chosen func(K) bool) {
+	maps.DeleteFunc(w.failures, func(key K, _ *failures) bool { return chosen(key) })
+}
 
 // waiting tells whether something that failed should not be tried yet.
-func (w *setbacks) waiting(key string, now int64) bool {
+func (w *setbacks[K]) waiting(key K, now int64) bool {
 	f := w.failures[key]
 	return f != nil && now < f.until
 }
 
-func (w *setbacks) prune(now int64) {
-	for k, f := range w.failures {
-		if now-f.until > waitForgottenNanos {
-			delete(w.failures, k)
+// next returns when the first of those that wait may be tried again, 0 when none waits.
+// O(failures).
+func (w *setbacks[K]) next(now int64) (at int64) {
+	for _, f := range w.failures {
+		if f.until > now && (at == 0 || f.until < at) {
+			at = f.until
 		}
 	}
+	return at
 }
 
-// waitsFor is the key of bootstrap data for one profile of a cluster. No
-// machine's id holds a NUL.
-func waitsFor(cluster string, fingerprint uint64) string {
-	return "\x00" + cluster + "\x00" + strconv.FormatUint(fingerprint, 16)
+func (w *setbacks[K]) prune(now int64) {
+	maps.DeleteFunc(w.failures, func(_ K, f *failures) bool { return now-f.until > waitForgottenNanos })
 }

@@ -76,7 +76,7 @@ func (s *Shard) furnish(deps *Deps) {
 	p, m, log := s.pace, s.observer.metrics, deps.Log
 	s.ledgers = &ledgers{
 		cfg: &s.cfg, pace: p, machines: machines, demand: wanted, metrics: m,
-		parking: newParking(), shortfalls: newShortfalls(), latency: newLatencies(deps.Memory),
+		parking: newParking(), shortfalls: newShortfalls(), latency: newLatencies(deps.Memory), failed: newSetbacks[string](0), refusals: newSetbacks[demandKey](refusalWait),
 	}
 	s.inventory = &inventory{
 		table: machines, pace: p, inFlight: calls, witness: s.ledgers, operators: deps.Operators, log: log,
@@ -87,7 +87,7 @@ func (s *Shard) furnish(deps *Deps) {
 	s.intake = newIntake(p, wanted, &s.ledgers.latency, s.cfg.Quarantine, m, log)
 	s.ownership = newOwnership(p, s.inventory, calls, deps.Memory)
 	s.reconciler = &reconciler{
-		cfg: &s.cfg, pace: p, inventory: s.inventory, inFlight: calls, ownership: s.ownership, setbacks: &s.ledgers.setbacks, log: log,
+		cfg: &s.cfg, pace: p, inventory: s.inventory, inFlight: calls, ownership: s.ownership, failed: s.ledgers.failed, log: log,
 		deferred: map[string]news{},
 	}
 	s.ownership.onChange = s.reconciler.listAll
