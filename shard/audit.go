@@ -1,9 +1,6 @@
 package shard
 
 import (
-	"slices"
-
-	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/supply"
@@ -16,7 +13,7 @@ type AuditRecord struct {
 	Time  int64  `json:"timeUnixNanos"`
 	Cycle uint64 `json:"cycle"` // that decided it
 	// Disposition is "executed", or what held it back: "paused", "dry-run",
-	// "fenced", "reclaim-cap", "action-limit", "queue-full", "waiting", "stale".
+	// "breaker", "fenced", "reclaim-cap", "delete-cap", "provision-cap", "preempt-cap", "action-limit", "queue-full", "waiting", "stale".
 	Disposition string `json:"disposition"`
 	Kind        string `json:"kind"`
 	Machine     string `json:"machine"`
@@ -46,12 +43,16 @@ type AuditNeed struct {
 // Disposition.
 const (
 	auditExecuted = "executed"
-	auditCapped   = "reclaim-cap"
 	auditCut      = "action-limit"
 	auditFull     = "queue-full"
 	auditWaiting  = "waiting"
 	auditStale    = "stale"
 )
+
+// auditCapped is what an action is held back by for which no budget is left.
+var auditCapped = [engine.NumKinds]string{
+	engine.Reclaim: "reclaim-cap", engine.Delete: "delete-cap", engine.Provision: "provision-cap", engine.Preempt: "preempt-cap",
+}
 
 // audits is the audit log of a shard.
 type audits struct {
@@ -131,20 +132,12 @@ func (x *auditor) held(actions []engine.Action, disposition string) {
 }
 
 // heldByRails writes down what the rails left out of a plan.
-func (x *auditor) heldByRails(plan *engine.Plan, out *railed) {
-	if x.log.write == nil || out.capped+out.cut == 0 {
+func (x *auditor) heldByRails(out *railed) {
+	if x.log.write == nil {
 		return
 	}
-	kept := make(map[columnar.Row]struct{}, len(out.actions))
-	for i := range out.actions {
-		kept[out.actions[i].Machine] = struct{}{}
-	}
 	x.held(out.rest, auditCut)
-	for i := range out.rest {
-		kept[out.rest[i].Machine] = struct{}{}
+	for i := range out.held {
+		x.held(out.held[i:i+1], auditCapped[out.held[i].Kind])
 	}
-	x.held(slices.DeleteFunc(slices.Clone(plan.Actions), func(a engine.Action) bool {
-		_, there := kept[a.Machine] // a machine has one action at most
-		return there
-	}), auditCapped)
 }

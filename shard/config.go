@@ -14,16 +14,22 @@ import (
 
 // The defaults and limits of Config.
 const (
-	CycleIntervalDefault      = 10 * time.Second
-	CycleIntervalMin          = 10 * time.Millisecond
-	ReclaimCapFractionDefault = 0.05
-	FullListCyclesDefault     = 60
-	ConcurrencyDefault        = 64
-	ConcurrencyMax            = 4096
-	CallTimeoutDefault        = 30 * time.Second
-	CordonTimeoutDefault      = 5 * time.Second
-	HintIntervalDefault       = 5 * time.Second
-	ListTimeoutDefault        = 2 * time.Minute
+	CycleIntervalDefault        = 10 * time.Second
+	CycleIntervalMin            = 10 * time.Millisecond
+	ReclaimCapFractionDefault   = 0.05
+	DeleteCapFractionDefault    = 0.1
+	ProvisionCapFractionDefault = 0.1
+	PreemptCapFractionDefault   = 0.1
+	BreakerShareDefault         = 0.2
+	BreakerWindowDefault        = 10 * time.Minute
+	BreakerWindowMin            = time.Minute
+	FullListCyclesDefault       = 60
+	ConcurrencyDefault          = 64
+	ConcurrencyMax              = 4096
+	CallTimeoutDefault          = 30 * time.Second
+	CordonTimeoutDefault        = 5 * time.Second
+	HintIntervalDefault         = 5 * time.Second
+	ListTimeoutDefault          = 2 * time.Minute
 )
 
 // Config is everything about a shard that can be set.
@@ -31,9 +37,20 @@ type Config struct {
 	Engine engine.Options
 	// CycleInterval is the time between two cycles that nothing else starts.
 	CycleInterval time.Duration
-	// ReclaimCapFraction is the part of a cluster's Configured machines that
-	// one cycle may reclaim, at least one machine; 0 = no cap.
+	// BudgetInterval is how often the budgets below are filled; 0 = before each cycle.
+	BudgetInterval time.Duration
+	// ReclaimCapFraction is the part of a cluster's Configured machines that an interval may
+	// reclaim, at least one machine; 0 = no cap.
 	ReclaimCapFraction float64
+	// DeleteCapFraction is the part of the Idle machines that an interval may give back, at
+	// least 10; ProvisionCapFraction the part of all records that it may buy, at least 100;
+	// PreemptCapFraction the part of all Configured machines that it may preempt, at least 20.
+	// 0 = no cap.
+	DeleteCapFraction, ProvisionCapFraction, PreemptCapFraction float64
+	// BreakerShare is the part of the fleet that may be preempted, reclaimed or deleted within
+	// BreakerWindow, at least BreakerMin machines, before the shard pauses itself; 0 = it does not.
+	BreakerShare  float64
+	BreakerWindow time.Duration
 	// Quarantine holds a roll-up that drops nearly all rows until it is
 	// confirmed.
 	Quarantine bool
@@ -76,11 +93,20 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Engine: engine.DefaultOptions(), CycleInterval: CycleIntervalDefault,
-		ReclaimCapFraction: ReclaimCapFractionDefault, Quarantine: true,
+		BudgetInterval: CycleIntervalDefault, ReclaimCapFraction: ReclaimCapFractionDefault, DeleteCapFraction: DeleteCapFractionDefault,
+		ProvisionCapFraction: ProvisionCapFractionDefault, PreemptCapFraction: PreemptCapFractionDefault,
+		BreakerShare: BreakerShareDefault, BreakerWindow: BreakerWindowDefault, Quarantine: true,
 		Concurrency: ConcurrencyDefault, CallTimeout: CallTimeoutDefault, ListTimeout: ListTimeoutDefault,
 		CordonTimeout: CordonTimeoutDefault, HintInterval: HintIntervalDefault,
 		FullListCycles: FullListCyclesDefault, ObserveDrains: true, WorstMin: WorstMinDefault,
 	}
+}
+
+// Unbounded takes off what bounds the work over time: budgets and breaker. It is for fleets that
+// exist in a process only, and for cycles in a time of their own.
+func (c *Config) Unbounded() {
+	c.BudgetInterval, c.ReclaimCapFraction, c.DeleteCapFraction, c.ProvisionCapFraction, c.PreemptCapFraction = 0, 0, 0, 0, 0
+	c.BreakerShare = 0
 }
 
 // Validate returns every fault of the settings.
@@ -93,8 +119,22 @@ func (c *Config) Validate() error {
 	if c.CycleInterval < CycleIntervalMin {
 		fault("cycleInterval: must be at least %v, got %v", CycleIntervalMin, c.CycleInterval)
 	}
-	if !(c.ReclaimCapFraction >= 0 && c.ReclaimCapFraction <= 1) {
-		fault("reclaimCapFraction: must be between 0 (off) and 1, got %v", c.ReclaimCapFraction)
+	if c.BudgetInterval < 0 {
+		fault("budgetInterval: must be 0 (each cycle) or more, got %v", c.BudgetInterval)
+	}
+	for _, x := range []struct {
+		name string
+		of   float64
+	}{
+		{"reclaimCapFraction", c.ReclaimCapFraction}, {"deleteCapFraction", c.DeleteCapFraction}, {"provisionCapFraction", c.ProvisionCapFraction},
+		{"preemptCapFraction", c.PreemptCapFraction}, {"breakerShare", c.BreakerShare},
+	} {
+		if !(x.of >= 0 && x.of <= 1) {
+			fault("%s: must be between 0 (off) and 1, got %v", x.name, x.of)
+		}
+	}
+	if c.BreakerShare > 0 && c.BreakerWindow < BreakerWindowMin {
+		fault("breakerWindow: must be at least %v, got %v", BreakerWindowMin, c.BreakerWindow)
 	}
 	if c.MaxActionsPerCycle < 0 {
 		fault("maxActionsPerCycle: must be 0 (no limit) or more, got %d", c.MaxActionsPerCycle)
@@ -154,6 +194,9 @@ type Deps struct {
 	Memory Memory
 	// Switches stop the shard from outside; they are read before every cycle.
 	Switches func() Switches
+	// Trip keeps why the breaker has tripped where Switches will find it; empty = it has let
+	// go. It is called with the shard locked.
+	Trip func(why string) error
 	// Renew makes sure, after a fenced reply, that this process may act again.
 	// It is called before every cycle until it returns nil.
 	Renew func(context.Context) error

@@ -24,7 +24,9 @@ type Cycle struct {
 	Counts  [engine.NumKinds]int
 	// Suppressed counts what pause or dry run kept from being carried out.
 	Suppressed [engine.NumKinds]int
-	Capped     int       // Reclaims held back by the cap
+	// Limited counts the actions that budgets held back; Capped are the Reclaims of them.
+	Limited    [engine.NumKinds]int
+	Capped     int
 	Cut        int       // actions beyond MaxActionsPerCycle
 	Dropped    int       // actions that the queue had no room for
 	Deduped    int       // actions on machines that are busy or moved on

@@ -55,7 +55,8 @@ func (x *acting) of(a *engine.Action) *engine.NeedResult {
 // once when there is more.
 func (e *executor) carryOut(ctx context.Context, c *Cycle, plan *engine.Plan, railed *railed) {
 	e.ctx = ctx
-	c.Disposition, c.Capped, c.Cut = railed.disposition, railed.capped, railed.cut
+	c.Disposition, c.Limited, c.Cut = railed.disposition, countKinds(railed.held), len(railed.rest)
+	c.Capped = c.Limited[engine.Reclaim]
 	e.hungry = false
 	auditor := e.audit.of(plan)
 	e.inventory.adoptStamps(plan)
@@ -66,7 +67,7 @@ func (e *executor) carryOut(ctx context.Context, c *Cycle, plan *engine.Plan, ra
 		auditor.held(railed.actions, railed.disposition.String())
 		return
 	}
-	auditor.heldByRails(plan, railed)
+	auditor.heldByRails(railed)
 	e.inventory.endReservations(plan)
 	e.dispatch(c, plan, railed, &auditor)
 	if railed.followUp {
@@ -89,12 +90,14 @@ func (e *executor) dispatch(c *Cycle, plan *engine.Plan, railed *railed, auditor
 			c.Dropped += len(actions)
 			e.hungry = true
 			auditor.held(actions, auditFull)
+			e.rails.notBegun(actions)
 			refused = refusing(refused, actions)
 			actions = nil
 			continue
 		case n > 1 && !e.startable(part):
 			c.Deduped += n
 			auditor.held(part, auditStale)
+			e.rails.notBegun(part)
 			refused = refusing(refused, part)
 		default:
 			// What a plan reserves of machines that are reclaimed is stamped
@@ -144,6 +147,7 @@ func (x *dispatcher) start(a *engine.Action) {
 	if !e.startable(one) {
 		c.Deduped++
 		x.auditor.held(one, auditStale)
+		e.rails.notBegun(one)
 		return
 	}
 	started := Started{
@@ -167,6 +171,7 @@ func (x *dispatcher) start(a *engine.Action) {
 		e.log.Error("action does not fit the machine; it is skipped", "kind", a.Kind, "machine", id, "error", err)
 		e.metrics.outcome(a.Kind, OutcomeTransition)
 		e.audit.end(job, OutcomeTransition, err)
+		e.rails.notBegun(one)
 		started.Err = err
 		c.Illegal = append(c.Illegal, started)
 		return

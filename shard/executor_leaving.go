@@ -68,8 +68,12 @@ func (e *executor) beginLeaving(r columnar.Row, move string, priority int32) boo
 	id := e.inventory.table.ID(r)
 	job := &call{kind: engine.Preempt, machine: id, grace: leavingGraceSeconds, priority: priority, before: e.inventory.standingOf(r), began: e.pace.now}
 	a := engine.Action{Kind: engine.Preempt, Machine: r, Need: -1, GraceSeconds: leavingGraceSeconds, PreemptorPriority: priority}
+	if !e.rails.allowsDrain(a) {
+		return false
+	}
 	if err := e.beginDrain(job, &a, leavingFor(move, priority)); err != nil {
 		e.log.Error("the machine cannot be drained for another shard", "machine", id, "error", err)
+		e.rails.notBegun([]engine.Action{a})
 		return false
 	}
 	job.durable = e.inventory.remember(r)

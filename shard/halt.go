@@ -7,12 +7,16 @@ import "context"
 type Switches struct {
 	Paused bool
 	DryRun bool
+	// Tripped says that Deps.Trip was told of a breaker that has tripped, and nobody has let go
+	// of it since.
+	Tripped bool
 }
 
 // What stops the shard from carrying out what it decides:
 //
 //   - Config.Paused and Config.DryRun, for as long as the process lives;
 //   - Deps.Switches, for as long as they are set;
+//   - the breaker, when more machines were taken away than any known cause would;
 //   - a fenced reply: another process of this shard may be at work, and nobody
 //     can know how much of what this one believes is still true. Until Renew has
 //     made sure of that, nothing is carried out.
@@ -30,8 +34,9 @@ func (s *Shard) control(ctx context.Context) {
 	s.mu.Lock()
 	was, fenced := r.set, r.fenced
 	r.set = now
+	r.breaker.read(now.Tripped)
 	s.mu.Unlock()
-	if was != now {
+	if was.Paused != now.Paused || was.DryRun != now.DryRun {
 		r.log.Warn("switches changed", "paused", now.Paused, "dryRun", now.DryRun)
 	}
 	if !fenced || r.renew == nil {
@@ -61,6 +66,8 @@ func (r *rails) halted() Disposition {
 	switch {
 	case r.fenced:
 		return Fenced
+	case r.breaker.tripped:
+		return Tripped
 	case r.paused || r.set.Paused:
 		return Paused
 	case r.cfg.DryRun || r.set.DryRun:
@@ -81,4 +88,18 @@ func (s *Shard) SetPaused(paused bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rails.paused = paused
+}
+
+// Resume lets go of the breaker, and tells whether it had tripped. With Deps.Trip, taking
+// back what that has kept does the same.
+func (s *Shard) Resume() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.rails.breaker.tripped {
+		return false
+	}
+	s.rails.breaker.release()
+	s.rails.log.Warn("the breaker was let go by hand")
+	s.pace.wakeUp()
+	return true
 }

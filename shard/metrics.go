@@ -58,6 +58,8 @@ type metrics struct {
 	deduped    prometheus.Counter
 	waiting    prometheus.Counter
 	capped     prometheus.Counter
+	held       *prometheus.CounterVec // by budgets
+	tripped    prometheus.Gauge
 	releases   prometheus.Counter
 	queueDepth prometheus.Gauge
 	inFlight   prometheus.Gauge
@@ -217,6 +219,13 @@ func (m *metrics) defineActions(g gaugeMaker, c counterMaker) {
 	m.waiting = c("tonnage_shard_actions_waiting_total", "Bootstraps put off since the cluster's operator is not connected or has refused lately.").WithLabelValues()
 	m.unremembered = c("tonnage_shard_actions_unremembered_total", "Calls made though the journal could not be written: a crash at that moment would forget for whom.").WithLabelValues()
 	m.capped = c("bigfleet_shard_reclaims_capped_total", "Reclaims held back by the cap.").WithLabelValues()
+	m.held = c("tonnage_shard_actions_held_total", "Actions held back since an interval may do no more of their kind.", "kind")
+	for kind, by := range auditCapped {
+		if by != "" {
+			m.held.WithLabelValues(engine.Kind(kind).String())
+		}
+	}
+	m.tripped = g("tonnage_shard_breaker_tripped", "1 while the shard has paused itself, since it took too many machines away.").WithLabelValues()
 	m.releases = c("bigfleet_shard_idle_releases_total", "Idle machines given back.").WithLabelValues()
 	m.queueDepth = g("bigfleet_shard_action_queue_depth", "Calls that wait for a worker.").WithLabelValues()
 	m.inFlight = g("bigfleet_shard_execute_inflight", "Machines with a call waiting or under way.").WithLabelValues()

@@ -28,6 +28,11 @@ func (m *metrics) cycle(s *Shard, c *Cycle) {
 	m.deduped.Add(float64(c.Deduped))
 	m.waiting.Add(float64(c.Waiting))
 	m.capped.Add(float64(c.Capped))
+	for kind, n := range c.Limited {
+		if n > 0 {
+			m.held.WithLabelValues(engine.Kind(kind).String()).Add(float64(n))
+		}
+	}
 	m.parked.Set(float64(c.Parked))
 	m.unoffered.Set(float64(c.Plan.Stats.Unoffered))
 	m.ignored.Set(float64(len(s.inventory.table.Ignored())))
@@ -36,6 +41,10 @@ func (m *metrics) cycle(s *Shard, c *Cycle) {
 	m.paused.Set(0)
 	if s.rails.halted() >= Paused {
 		m.paused.Set(1)
+	}
+	m.tripped.Set(0)
+	if s.rails.breaker.tripped {
+		m.tripped.Set(1)
 	}
 	m.acquired(&c.Plan.Stats.AcquireCounts)
 	m.wasted.cycle(c)

@@ -18,7 +18,7 @@ func ReclaimCap(fraction float64, configured int) int {
 	return max(1, int(math.Floor(fraction*float64(configured)+1e-9)))
 }
 
-// CapReclaims returns the actions without the Reclaims above the cap: of each
+// CapReclaims is the budget of Reclaims of one cycle, for decisions without a shard. It returns the actions without the Reclaims above the cap: of each
 // cluster the first in the order of emission stay, all other kinds stay
 // whatever their number. fraction 0 = no cap. The second result is how many
 // were left out; when it is 0, the first is the input itself.
@@ -86,54 +86,132 @@ const (
 	Execute Disposition = iota
 	DryRun
 	Paused
+	Tripped // by the breaker
 	Fenced
 )
 
 // String names the disposition.
-func (d Disposition) String() string { return [...]string{"execute", "dry-run", "paused", "fenced"}[d] }
+func (d Disposition) String() string {
+	return [...]string{"execute", "dry-run", "paused", "breaker", "fenced"}[d]
+}
 
 // railed is a plan's actions after the rails.
 type railed struct {
 	actions     []engine.Action // in the order in which they are carried out
+	held        []engine.Action // by budgets
 	rest        []engine.Action // beyond MaxActionsPerCycle
 	disposition Disposition
-	capped      int  // Reclaims held back by the cap
-	cut         int  // actions beyond MaxActionsPerCycle
 	followUp    bool // a further cycle should come at once
-	// plans are the plans of preemption that were cut.
+	// plans are the plans of preemption that were held or cut.
 	plans map[uint64]bool
 }
 
 // rails decide what of a plan is carried out, and whether anything is.
 type rails struct {
 	cfg      *Config
-	machines *supply.Table
+	pace     *pace
 	switches func() Switches             // nil = there are none
 	renew    func(context.Context) error // nil = a fenced shard stays fenced
 	log      *slog.Logger
 
-	paused bool     // as the process was told
-	set    Switches // as read last
-	fenced bool     // the provider knows a newer process of this shard
+	paused  bool     // as the process was told
+	set     Switches // as read last
+	fenced  bool     // the provider knows a newer process of this shard
+	budgets budgets
+	breaker breaker
+	holding [engine.NumKinds]bool // what budgets have held back in the last cycle
 }
 
-// apply decides what of a plan is carried out. Where nothing is, neither
+// apply decides what of a plan is carried out. Where nothing is, no
 // limit applies: there is no rate to bound, and a follow-up would spin.
 func (r *rails) apply(plan *engine.Plan) railed {
-	if now := r.halted(); now != Execute {
-		return railed{actions: plan.Actions, disposition: now}
+	now, wanted := r.pace.now, destructiveOf(plan.Actions)
+	r.budgets.fill(now)
+	if at := r.halted(); at != Execute {
+		if at == Tripped {
+			r.check(wanted, 0)
+		}
+		if at = r.halted(); at != Execute {
+			return railed{actions: plan.Actions, disposition: at}
+		}
 	}
-	var out railed
-	out.actions, out.capped = CapReclaims(plan.Actions, r.machines, r.cfg.ReclaimCapFraction)
-	out.actions = ByRank(out.actions, plan.Rank)
+	out := r.limit(plan)
+	if r.check(wanted, destructiveOf(out.actions)); r.halted() == Tripped {
+		r.budgets.giveBack(out.actions)
+		return railed{actions: plan.Actions, disposition: Tripped}
+	}
+	r.breaker.count(now, destructiveOf(out.actions))
+	return out
+}
+
+// limit is what budgets and the limit of a cycle leave of a plan.
+func (r *rails) limit(plan *engine.Plan) (out railed) {
+	all := ByRank(plan.Actions, plan.Rank)
+	out.actions = all[:0]
+	for len(all) > 0 {
+		part := all[:planOf(all)]
+		all = all[len(part):]
+		if r.budgets.take(part) {
+			out.actions = append(out.actions, part...)
+		} else {
+			out.held = append(out.held, part...)
+		}
+	}
+	out.plans = refusing(nil, out.held)
+	r.noteHeld(out.held)
 	if limit := r.cfg.MaxActionsPerCycle; limit > 0 && len(out.actions) > limit {
 		limit = wholePlans(out.actions, limit)
-		out.cut = len(out.actions) - limit
 		out.actions, out.rest = out.actions[:limit], out.actions[limit:]
-		out.plans = refusing(nil, out.rest)
+		out.plans = refusing(out.plans, out.rest)
 		out.followUp = true
+		r.budgets.giveBack(out.rest)
 	}
 	return out
+}
+
+// noteHeld logs that budgets hold actions back, when they did not before.
+func (r *rails) noteHeld(held []engine.Action) {
+	counts := countKinds(held)
+	for kind, n := range counts {
+		if n > 0 && !r.holding[kind] {
+			r.log.Warn("more is to be done than an interval may do; the rest waits for the next ones", "kind", engine.Kind(kind), "held", n, "interval", r.cfg.BudgetInterval)
+		}
+		r.holding[kind] = n > 0
+	}
+}
+
+// check has the breaker look at what a plan takes away.
+func (r *rails) check(wanted, letThrough int) {
+	switch why, released := r.breaker.check(r.pace.now, wanted, letThrough); {
+	case why != "":
+		r.log.Error("the shard has paused itself: "+why+"; look for the cause, then `tonnage ctl resume`", "window", r.cfg.BreakerWindow)
+	case released:
+		r.log.Warn("the shard goes on by itself: little has been wanted for a whole window", "window", r.cfg.BreakerWindow)
+	}
+}
+
+// notBegun takes back what was counted for actions that have not begun.
+func (r *rails) notBegun(actions []engine.Action) {
+	r.budgets.giveBack(actions)
+	r.breaker.count(r.pace.now, -destructiveOf(actions))
+}
+
+// allowsDrain takes a machine out of the budgets that is drained without a plan of the
+// engine; false says that there is none left in this interval.
+func (r *rails) allowsDrain(a engine.Action) bool {
+	one := []engine.Action{a}
+	if !r.budgets.take(one) {
+		return false
+	}
+	r.breaker.count(r.pace.now, 1)
+	return true
+}
+
+func countKinds(actions []engine.Action) (n [engine.NumKinds]int) {
+	for i := range actions {
+		n[actions[i].Kind]++
+	}
+	return n
 }
 
 // wholePlans returns the limit, or how many actions stand before the plan of

@@ -91,7 +91,10 @@ func (s *Shard) furnish(deps *Deps) {
 		deferred: map[string]news{},
 	}
 	s.ownership.onChange = s.reconciler.listAll
-	s.rails = &rails{cfg: &s.cfg, machines: machines, switches: deps.Switches, renew: deps.Renew, log: log, paused: s.cfg.Paused}
+	s.rails = &rails{
+		cfg: &s.cfg, pace: p, switches: deps.Switches, renew: deps.Renew, log: log, paused: s.cfg.Paused,
+		budgets: budgets{cfg: &s.cfg, machines: machines}, breaker: breaker{cfg: &s.cfg, machines: machines, keep: deps.Trip, log: log},
+	}
 	s.executor = &executor{
 		cfg: &s.cfg, pace: p, inventory: s.inventory, inFlight: calls, reconciler: s.reconciler, rails: s.rails, ledgers: s.ledgers, demand: wanted,
 		provider: deps.Provider, operators: deps.Operators, memory: deps.Memory,

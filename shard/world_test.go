@@ -85,7 +85,7 @@ func newWorld(t *testing.T, ms []model.Machine, options ...option) *world {
 	t.Helper()
 	w := &world{t: t, cfg: shard.DefaultConfig(), now: 1000 * second}
 	w.cfg.Concurrency = 0
-	w.cfg.ReclaimCapFraction = 0
+	w.cfg.Unbounded()
 	w.cfg.Engine.Victims = engine.VictimsMachine
 	p := provider.Config{Machines: ms, Now: w.now}
 	for _, o := range options {

@@ -280,8 +280,8 @@ func (c *ctl) pauseState() *cobra.Command {
 }
 
 func (c *ctl) pause() *cobra.Command {
-	return c.switchCommand("pause", "Have a shard decide and carry out nothing", func(path string) error {
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
+	return c.switchCommand("pause", "Have a shard decide and carry out nothing", func(dir string) error {
+		f, err := os.OpenFile(filepath.Join(dir, pauseFile), os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {
 			return err
 		}
@@ -290,16 +290,13 @@ func (c *ctl) pause() *cobra.Command {
 }
 
 func (c *ctl) resume() *cobra.Command {
-	return c.switchCommand("resume", "Have a shard carry out again what it decides", func(path string) error {
-		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-		return nil
+	return c.switchCommand("resume", "Have a shard carry out again what it decides, also one that has paused itself", func(dir string) error {
+		return errors.Join(removeIfThere(filepath.Join(dir, pauseFile)), removeIfThere(filepath.Join(dir, breakerFile)))
 	})
 }
 
 // switchCommand is a command that puts the switch of pausing.
-func (c *ctl) switchCommand(name, short string, put func(path string) error) *cobra.Command {
+func (c *ctl) switchCommand(name, short string, put func(dir string) error) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use: name, Short: short,
@@ -311,7 +308,7 @@ holds whatever the file says.`,
 			if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 				return badInput(fmt.Errorf("--data-dir %s: is no folder; give the data folder of the shard", dir))
 			}
-			if err := put(filepath.Join(dir, pauseFile)); err != nil {
+			if err := put(dir); err != nil {
 				return badInput(fmt.Errorf("--data-dir %s: %w", dir, err))
 			}
 			fmt.Fprintln(c.out, "from the next cycle on")

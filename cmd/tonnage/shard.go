@@ -43,25 +43,30 @@ type shardFlags struct {
 	advertiseAddr    string
 	heartbeat        time.Duration
 
-	cycle        time.Duration
-	workers      int
-	pin          bool
-	maxActions   int
-	concurrency  int
-	incremental  bool
-	hints        time.Duration
-	reclaimCap   float64
-	emptyGuard   bool
-	paused       bool
-	dryRun       bool
-	auditLog     string
-	policy       string
-	auditBytes   int64
-	warmupCycles int
-	phaseLog     bool
-	local        bool
-	profileDir   string
-	profileOver  time.Duration
+	cycle         time.Duration
+	workers       int
+	pin           bool
+	maxActions    int
+	concurrency   int
+	incremental   bool
+	hints         time.Duration
+	reclaimCap    float64
+	deleteCap     float64
+	provisionCap  float64
+	preemptCap    float64
+	breakerShare  float64
+	breakerWindow time.Duration
+	emptyGuard    bool
+	paused        bool
+	dryRun        bool
+	auditLog      string
+	policy        string
+	auditBytes    int64
+	warmupCycles  int
+	phaseLog      bool
+	local         bool
+	profileDir    string
+	profileOver   time.Duration
 
 	clusters        session.ClusterLimits
 	clusterInterval time.Duration
@@ -145,7 +150,12 @@ func (f *shardFlags) register(cmd *cobra.Command) {
 	flags.IntVar(&f.concurrency, "execute-concurrency", defaults.Concurrency, "calls to the provider at a time; the queue before them is twice as long")
 	flags.BoolVar(&f.incremental, "incremental-reconcile", false, "ask the provider for what changed, and for everything now and then only")
 	flags.DurationVar(&f.hints, "available-capacity-interval", 0, "how often a cluster hears of free capacity for one profile at most; 0 = 5s")
-	flags.Float64Var(&f.reclaimCap, "reclaim-cap-fraction", defaults.ReclaimCapFraction, "part of a cluster's machines that one cycle may reclaim, at least one; 0 = no cap")
+	flags.Float64Var(&f.reclaimCap, "reclaim-cap-fraction", defaults.ReclaimCapFraction, "part of a cluster's machines that may be reclaimed in one --cycle-interval, at least one; 0 = no cap")
+	flags.Float64Var(&f.deleteCap, "delete-cap-fraction", defaults.DeleteCapFraction, "part of the idle machines that may be given back in one --cycle-interval, at least 10; 0 = no cap")
+	flags.Float64Var(&f.provisionCap, "provision-cap-fraction", defaults.ProvisionCapFraction, "part of all records, quota included, that may be bought in one --cycle-interval, at least 100; 0 = no cap")
+	flags.Float64Var(&f.preemptCap, "preempt-cap-fraction", defaults.PreemptCapFraction, "part of all bound machines that may be preempted in one --cycle-interval, at least 20; 0 = no cap")
+	flags.Float64Var(&f.breakerShare, "breaker-share", defaults.BreakerShare, "part of the fleet that may be preempted, reclaimed or given back within --breaker-window, at least 50 machines; then the shard pauses itself; 0 = never")
+	flags.DurationVar(&f.breakerWindow, "breaker-window", defaults.BreakerWindow, "over how long --breaker-share counts")
 	flags.BoolVar(&f.emptyGuard, "empty-rollup-guard", true, "believe a roll-up that drops nearly all rows only when it is the third")
 	clusterFlags(flags, &f.clusters, &f.clusterInterval)
 	flags.BoolVar(&f.paused, "actuation-paused", false, "decide everything and carry out nothing")

@@ -178,7 +178,8 @@ func (f *shardFlags) clusterFaults() (faults []error) {
 
 // flagOf names the flags that set what the shard's configuration calls otherwise.
 var flagOf = map[string]string{
-	"cycleInterval": "cycle-interval", "reclaimCapFraction": "reclaim-cap-fraction", "maxActionsPerCycle": "max-actions-per-cycle",
+	"cycleInterval": "cycle-interval", "reclaimCapFraction": "reclaim-cap-fraction", "deleteCapFraction": "delete-cap-fraction",
+	"provisionCapFraction": "provision-cap-fraction", "preemptCapFraction": "preempt-cap-fraction", "breakerShare": "breaker-share", "breakerWindow": "breaker-window", "maxActionsPerCycle": "max-actions-per-cycle",
 	"concurrency": "execute-concurrency", "warmupCycles": "metrics-warmup-cycles", "worstMin": "profile-over",
 }
 
@@ -215,7 +216,9 @@ func (f *shardFlags) shardConfig() shard.Config {
 	c := shard.DefaultConfig()
 	c.CycleInterval, c.Concurrency, c.MaxActionsPerCycle = f.cycle, f.concurrency, f.maxActions
 	c.Engine.Workers = f.workers
-	c.ReclaimCapFraction, c.Quarantine = f.reclaimCap, f.emptyGuard
+	c.BudgetInterval, c.ReclaimCapFraction, c.Quarantine = f.cycle, f.reclaimCap, f.emptyGuard
+	c.DeleteCapFraction, c.ProvisionCapFraction, c.PreemptCapFraction = f.deleteCap, f.provisionCap, f.preemptCap
+	c.BreakerShare, c.BreakerWindow = f.breakerShare, f.breakerWindow
 	c.Paused, c.DryRun = f.paused, f.dryRun
 	c.AlwaysFull, c.WarmupCycles = !f.incremental, f.warmupCycles
 	if f.hints > 0 {

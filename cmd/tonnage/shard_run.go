@@ -17,6 +17,7 @@ import (
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/internal/httpguard"
 	"github.com/tonnage/tonnage/internal/mtls"
+	"github.com/tonnage/tonnage/internal/private"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/audit"
 	"github.com/tonnage/tonnage/shard/journal"
@@ -27,8 +28,9 @@ import (
 
 // The files in the data folder that stop a shard while they are there.
 const (
-	pauseFile  = "pause"
-	dryRunFile = "dry-run"
+	pauseFile   = "pause"
+	dryRunFile  = "dry-run"
+	breakerFile = "breaker" // the shard makes it, and says in it why
 )
 
 const (
@@ -188,7 +190,7 @@ func (x *shardProcess) build() error {
 	}
 	deps := shard.Deps{
 		Provider: machines, Operators: x.operators(), RollupBytes: x.sessions.RollupBytes, Memory: x.journal,
-		Switches: switchesIn(x.plan.dataDir), Renew: x.renew,
+		Switches: switchesIn(x.plan.dataDir), Trip: tripIn(x.plan.dataDir), Renew: x.renew,
 		Registerer: x.registry, Log: x.log, Clock: clock, Differed: x.keepDiffering, Observer: x.observe,
 		Decided: func(in engine.Input, plan *engine.Plan) {
 			decisions.Decided(in, plan)
@@ -246,7 +248,27 @@ func switchesIn(dir string) func() shard.Switches {
 		_, err := os.Stat(filepath.Join(dir, name))
 		return err == nil
 	}
-	return func() shard.Switches { return shard.Switches{Paused: there(pauseFile), DryRun: there(dryRunFile)} }
+	return func() shard.Switches {
+		return shard.Switches{Paused: there(pauseFile), DryRun: there(dryRunFile), Tripped: there(breakerFile)}
+	}
+}
+
+// tripIn keeps in a file of a folder why the breaker has tripped.
+func tripIn(dir string) func(why string) error {
+	name := filepath.Join(dir, breakerFile)
+	return func(why string) error {
+		if why == "" {
+			return removeIfThere(name)
+		}
+		return private.WriteFile(name, []byte(why+"\n"))
+	}
+}
+
+func removeIfThere(name string) error {
+	if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // logPhases says what each phase of a cycle did.

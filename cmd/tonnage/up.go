@@ -186,6 +186,8 @@ func (f *upFlags) parse(set func(string) bool) (*upPlan, error) {
 		note(fmt.Errorf("--log-level must be debug, info, warn or error, got %q", f.logLevel))
 	}
 	p.shard = shard.DefaultConfig()
+	p.shard.Unbounded()
+	p.shard.ReclaimCapFraction = shard.ReclaimCapFractionDefault
 	p.shard.CycleInterval, p.shard.DryRun = f.cycle, f.dryRun
 	p.shard.Engine.Workers = f.workers
 	p.shard.Concurrency = upConcurrency

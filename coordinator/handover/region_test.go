@@ -112,7 +112,8 @@ func (p *process) start() {
 	p.dead = false
 	p.memory = &memory{of: p, live: maps.Clone(p.disk.kept)}
 	cfg := shard.DefaultConfig()
-	cfg.Concurrency, cfg.ReclaimCapFraction, cfg.Engine.Workers = 0, 0, 1
+	cfg.Unbounded()
+	cfg.Concurrency, cfg.Engine.Workers = 0, 1
 	var err error
 	if p.shard, err = shard.New(cfg, shard.Deps{Provider: &calls{p.region.fleet, p}, Memory: p.memory}); err != nil {
 		t.Fatal(err)

@@ -114,6 +114,7 @@ func (r *run) start() error {
 func (r *run) boot() error {
 	cfg := shard.DefaultConfig()
 	cfg.Engine = r.scenario.Options
+	cfg.Unbounded()
 	cfg.ReclaimCapFraction = r.scenario.Rails.ReclaimCapFraction
 	cfg.Quarantine = r.scenario.Rails.Quarantine
 	cfg.DryRun = r.scenario.Rails.DryRun

@@ -51,7 +51,8 @@ func newFleet(t *testing.T, machines int) *fleet {
 		func(plan *engine.Plan, i int) shard.Ages { return core.AgesOf(plan, i) })
 	x.fixture = serve(t, session.Deps{Core: core, Needs: x.decisions.Needs})
 	cfg := shard.DefaultConfig()
-	cfg.Concurrency, cfg.ReclaimCapFraction = 0, 0
+	cfg.Unbounded()
+	cfg.Concurrency = 0
 	if x.shard, err = shard.New(cfg, shard.Deps{Provider: fl, Operators: x.server, Decided: x.decisions.Decided}); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,161 @@
+package shard
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/engine/supply"
+)
+
+const (
+	// BreakerMin is how many machines a fleet may lose in a window whatever its size.
+	BreakerMin = 50
+	// breakerSlots is into how many parts the window is divided: what was done is forgotten
+	// a part at a time.
+	breakerSlots = 20
+)
+
+// breaker stops the shard when more is taken away than any known cause would: Preempts,
+// Reclaims and Deletes together, whoever asked for them. It lets go again when it is told to,
+// or when what the shard wants to take away has been less than half of the limit for
+// a whole window.
+type breaker struct {
+	cfg      *Config
+	machines *supply.Table
+	keep     func(why string) error // nil = a restart forgets that it has tripped
+	log      *slog.Logger
+
+	slots   [breakerSlots]int
+	slot    int64 // number of the last one counted in
+	tripped bool
+	kept    bool  // as read last
+	calm    int64 // since when less than half of the limit is wanted; 0 = more is
+}
+
+// destructive tells whether an action takes a machine away from somebody.
+func destructive(kind engine.Kind) bool {
+	return kind == engine.Preempt || kind == engine.Reclaim || kind == engine.Delete
+}
+
+func destructiveOf(actions []engine.Action) (n int) {
+	for i := range actions {
+		if destructive(actions[i].Kind) {
+			n++
+		}
+	}
+	return n
+}
+
+// limit is how many machines may be taken away in a window.
+func (b *breaker) limit() int {
+	fleet := 0
+	for s := range model.NumStates {
+		if paid(model.State(s)) {
+			fleet += b.machines.Count(model.State(s))
+		}
+	}
+	return max(BreakerMin, int(b.cfg.BreakerShare*float64(fleet)))
+}
+
+// done returns how many machines were taken away in the window that ends now.
+func (b *breaker) done(now int64) (sum int) {
+	b.advance(now)
+	for _, n := range b.slots {
+		sum += n
+	}
+	return sum
+}
+
+// advance forgets what has left the window.
+func (b *breaker) advance(now int64) {
+	current := now / (int64(b.cfg.BreakerWindow) / breakerSlots)
+	for n := min(current-b.slot, breakerSlots); n > 0; n-- {
+		b.slots[(current-n+1)%breakerSlots] = 0
+	}
+	b.slot = max(b.slot, current)
+}
+
+// count counts machines that are taken away; fewer than 0 take back what was counted.
+func (b *breaker) count(now int64, n int) {
+	if b.cfg.BreakerShare <= 0 {
+		return
+	}
+	b.advance(now)
+	at := &b.slots[b.slot%breakerSlots]
+	*at = max(*at+n, 0)
+}
+
+// check trips, or lets go. wanted is how many machines the plan would take away, let through
+// how many of them the other rails let through now. It returns why it has tripped in this
+// cycle, and whether it has let go in it.
+func (b *breaker) check(now int64, wanted, letThrough int) (why string, released bool) {
+	if b.cfg.BreakerShare <= 0 {
+		return "", false
+	}
+	limit := b.limit()
+	if b.tripped {
+		return "", b.calmedDown(now, wanted, limit)
+	}
+	before := b.done(now)
+	if before+letThrough <= limit {
+		return "", false
+	}
+	why = fmt.Sprintf("%d machines were preempted, reclaimed or deleted within %v, and %d more are to be: more than %d, which is the limit for this fleet",
+		before, b.cfg.BreakerWindow, letThrough, limit)
+	b.trip(why)
+	return why, false
+}
+
+// calmedDown lets go once little has been wanted for a whole window.
+func (b *breaker) calmedDown(now int64, wanted, limit int) bool {
+	switch {
+	case 2*wanted >= limit:
+		b.calm = 0
+	case b.calm == 0:
+		b.calm = now
+	case now-b.calm >= int64(b.cfg.BreakerWindow):
+		b.release()
+		return true
+	}
+	return false
+}
+
+func (b *breaker) trip(why string) {
+	b.tripped, b.calm = true, 0
+	b.outlive(why)
+}
+
+// release lets go, and forgets what was done.
+func (b *breaker) release() {
+	b.tripped, b.calm, b.slots = false, 0, [breakerSlots]int{}
+	b.outlive("")
+}
+
+// outlive has the next process know why it has tripped; empty = it has not.
+func (b *breaker) outlive(why string) {
+	if b.keep == nil {
+		return
+	}
+	b.kept = why != ""
+	if err := b.keep(why); err != nil {
+		b.kept = false
+		b.log.Error("whether the breaker has tripped cannot be kept: it is forgotten when the process ends", "error", err)
+	}
+}
+
+// read takes over what is kept: it had tripped when the process began, or was let go by
+// hand since the last look.
+func (b *breaker) read(kept bool) {
+	was := b.kept
+	switch b.kept = kept; {
+	case b.cfg.BreakerShare <= 0:
+	case kept && !b.tripped:
+		b.tripped = true
+		b.log.Error("the breaker has tripped before this process began; look for the cause, then `tonnage ctl resume`")
+	case was && !kept && b.tripped:
+		b.release()
+		b.log.Warn("the breaker was let go by hand")
+	}
+}
