@@ -55,28 +55,24 @@ func (s *Shard) work(ctx context.Context, now func() time.Time) {
 			if ctx.Err() != nil {
 				return
 			}
-			if !s.admit(job, now().UnixNano()) {
+			made := false
+			s.locked(now().UnixNano(), func(e *executor) { made = e.admit(job) })
+			if !made {
 				continue
 			}
 			rec, err := s.executor.perform(ctx, job)
-			s.settle(job, &rec, err, now().UnixNano())
+			s.locked(now().UnixNano(), func(e *executor) {
+				e.settle(job, &rec, err)
+				e.feed()
+			})
 		}
 	}
 }
 
-// admit tells whether a call may still be made.
-func (s *Shard) admit(job *call, now int64) bool {
+// locked does something with the mutex held, at a time that has come meanwhile.
+func (s *Shard) locked(now int64, do func(*executor)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pace.passes(now)
-	return s.executor.admit(job)
-}
-
-// settle notes how a call ended.
-func (s *Shard) settle(job *call, rec *Record, err error, now int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.pace.passes(now)
-	s.executor.settle(job, rec, err)
-	s.executor.feed()
+	do(s.executor)
 }
