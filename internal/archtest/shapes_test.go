@@ -22,6 +22,8 @@ var wholes = map[string]int{"./shard.Shard": 12}
 
 // spacious are the types that may have more fields, each with a reason.
 var spacious = map[string]string{
+	"./shard.Config":         "a record of settings: one field for each, and most are flags",
+	"./shard.Cycle":          "a record of one cycle: each field is a figure, and nothing changes them",
 	"./shard.CycleReport":    "a record for pages and logs: each field is a figure, and nothing changes them",
 	"./shard.metrics":        "a record of series: one field for each metric",
 	"./shard/session.Server": "two of its fields say what calls of the protocol it does not serve",
