@@ -36,7 +36,7 @@ func bounded(change func(*shard.Config)) option {
 // as many cycles, and a cluster that asks for nothing loses a twentieth of its
 // machines in an interval all the same; in the first one nothing.
 func TestReclaimsAreBoundOverTime(t *testing.T) {
-	w := newWorld(t, machines(200, model.Configured, "quiet"), bounded(func(c *shard.Config) { c.ReclaimCapFraction = 0.05 }))
+	w := newWorld(t, machines(200, model.Configured, "quiet"), bounded(func(c *shard.Config) { c.ReclaimCapFraction, c.Quarantine = 0.05, false }))
 	w.report("quiet")
 	left := 200
 	for interval := range 6 {
@@ -134,7 +134,7 @@ func TestALargePlanGoesAlone(t *testing.T) {
 // fragile is a fleet whose breaker trips when a fifth of it is taken away within ten minutes.
 func fragile(t *testing.T, options ...option) *world {
 	return newWorld(t, machines(500, model.Configured, "c"), append([]option{configured(func(c *shard.Config) {
-		c.BreakerShare, c.BreakerWindow = 0.2, 10*time.Minute
+		c.BreakerShare, c.BreakerWindow, c.Quarantine = 0.2, 10*time.Minute, false
 	})}, options...)...)
 }
 

@@ -23,6 +23,7 @@ const (
 	BreakerShareDefault         = 0.2
 	BreakerWindowDefault        = 10 * time.Minute
 	BreakerWindowMin            = time.Minute
+	QuarantineMachinesDefault   = 10
 	FullListCyclesDefault       = 60
 	ConcurrencyDefault          = 64
 	ConcurrencyMax              = 4096
@@ -52,8 +53,11 @@ type Config struct {
 	BreakerShare  float64
 	BreakerWindow time.Duration
 	// Quarantine holds a roll-up that drops nearly all rows until it is
-	// confirmed.
-	Quarantine bool
+	// confirmed; of a cluster with at least QuarantineMachines bound machines also one that asks for
+	// nearly nothing of what was asked for before, or of what is bound where that is not known. 0
+	// = rows alone.
+	Quarantine         bool
+	QuarantineMachines int
 	// Paused and DryRun decide everything and carry out nothing.
 	Paused bool
 	DryRun bool
@@ -95,7 +99,7 @@ func DefaultConfig() Config {
 		Engine: engine.DefaultOptions(), CycleInterval: CycleIntervalDefault,
 		BudgetInterval: CycleIntervalDefault, ReclaimCapFraction: ReclaimCapFractionDefault, DeleteCapFraction: DeleteCapFractionDefault,
 		ProvisionCapFraction: ProvisionCapFractionDefault, PreemptCapFraction: PreemptCapFractionDefault,
-		BreakerShare: BreakerShareDefault, BreakerWindow: BreakerWindowDefault, Quarantine: true,
+		BreakerShare: BreakerShareDefault, BreakerWindow: BreakerWindowDefault, Quarantine: true, QuarantineMachines: QuarantineMachinesDefault,
 		Concurrency: ConcurrencyDefault, CallTimeout: CallTimeoutDefault, ListTimeout: ListTimeoutDefault,
 		CordonTimeout: CordonTimeoutDefault, HintInterval: HintIntervalDefault,
 		FullListCycles: FullListCyclesDefault, ObserveDrains: true, WorstMin: WorstMinDefault,
@@ -135,6 +139,9 @@ func (c *Config) Validate() error {
 	}
 	if c.BreakerShare > 0 && c.BreakerWindow < BreakerWindowMin {
 		fault("breakerWindow: must be at least %v, got %v", BreakerWindowMin, c.BreakerWindow)
+	}
+	if c.QuarantineMachines < 0 {
+		fault("quarantineMachines: must be 0 (rows alone) or more, got %d", c.QuarantineMachines)
 	}
 	if c.MaxActionsPerCycle < 0 {
 		fault("maxActionsPerCycle: must be 0 (no limit) or more, got %d", c.MaxActionsPerCycle)

@@ -79,13 +79,13 @@ func (s *Shard) cycle(ctx context.Context, now int64, listing *ListResponse, lis
 	if s.decider.closed {
 		return c, nil, fmt.Errorf("cycle %d decides nothing: the shard is closed", c.Number)
 	}
-	s.intake.takeMail()
 	if listErr != nil {
 		s.reconciler.gaveUp()
 		s.observer.metrics.cycleFailed()
 		return c, nil, fmt.Errorf("cycle %d decides nothing: the provider does not list its machines: %w", c.Number, listErr)
 	}
 	c.Reconciled = s.reconciler.reconcile(listing)
+	s.intake.takeMail() // what is bound is known by now
 	c.Durations.Reconcile = lap()
 
 	plan, err := s.decide(c)

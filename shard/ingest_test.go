@@ -62,6 +62,7 @@ func TestQuarantine(t *testing.T) {
 		w := newWorld(t, nil)
 		w.report("c1", rows(t, x.accepted)...)
 		for i, n := range x.rollups {
+			w.now += 8 * second // less than that is a mere repeat
 			got := w.report("c1", rows(t, n)...)
 			if got != x.want[i] {
 				t.Errorf("%s: roll-up %d with %d rows: got %v, want %v", x.name, i, n, got, x.want[i])
@@ -333,4 +334,73 @@ func TestRollupsWithTooManyMadeUpResourcesAreRefusedAtOnce(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestARestartForgetsNoDemand: after a restart a roll-up that asks for nearly nothing of what
+// the cluster asked for before, or of what is bound to it where that is not known, is
+// held, and its machines stay.
+func TestARestartForgetsNoDemand(t *testing.T) {
+	for _, remembers := range []bool{true, false} {
+		t.Run(fmt.Sprintf("remembers=%v", remembers), func(t *testing.T) {
+			memory := newMemory()
+			w := newWorld(t, machines(40, model.Configured, "c1"), func(_ *shard.Config, d *shard.Deps, _ *provCfg) { d.Memory = memory })
+			w.report("c1", need(t, 1, 160)) // one row
+			w.steps(2)
+			if !remembers {
+				w.deps.Memory = newMemory()
+			}
+			w.restart()
+			for i, want := range []int{0, 0, 40} {
+				w.report("c1")
+				c := w.step()
+				if c.Counts[engine.Reclaim] != want || slices.Contains(c.Held, "c1") != (want == 0) {
+					t.Errorf("roll-up %d: %d machines are reclaimed, want %d; held are %v", i+1, c.Counts[engine.Reclaim], want, c.Held)
+				}
+			}
+		})
+	}
+}
+
+// TestQuarantineLooksAtWhatIsAskedFor: rows that stay and ask for nearly nothing, few rows
+// that are gone, and repeats that confirm nothing.
+func TestQuarantineLooksAtWhatIsAskedFor(t *testing.T) {
+	small := func(n int) (out []model.Need) {
+		for i := range n {
+			x := need(t, 1, 1)
+			x.MinUnit, x.Group = cpu(1), fmt.Sprint(i)
+			out = append(out, x)
+		}
+		return out
+	}
+	for name, x := range map[string]struct {
+		machines, rows int
+		then           []model.Need
+		apart          int64 // seconds
+		reclaimed      []bool
+	}{
+		"rows that ask for nearly nothing": {20, 20, small(20)[:7], 10, []bool{false, false, true}},
+		"few rows that are gone":           {20, 2, nil, 10, []bool{false, false, true}},
+		"repeats":                          {20, 2, nil, 4, []bool{false, false, false, false, true}},
+		"few machines":                     {9, 9, nil, 10, []bool{true}},
+		"a tenth":                          {20, 20, small(20)[:8], 10, []bool{true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, machines(x.machines, model.Configured, "c1"))
+			var asks []model.Need
+			for i := range x.rows {
+				n := need(t, 1, 4*int64(x.machines)/int64(x.rows))
+				n.Group = fmt.Sprint(i)
+				asks = append(asks, n)
+			}
+			w.report("c1", asks...)
+			w.steps(1)
+			for i, want := range x.reclaimed {
+				w.report("c1", x.then...)
+				c := w.stepAfter(time.Duration(x.apart) * time.Second)
+				if got := c.Counts[engine.Reclaim] > 0; got != want {
+					t.Errorf("roll-up %d: reclaimed %v, want %v; held are %v", i+1, got, want, c.Held)
+				}
+			}
+		})
+	}
 }

@@ -9,16 +9,6 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// The quarantine of roll-ups: one that keeps less than a tenth of the rows
-// accepted before, when those were at least QuarantineRowsMin, is believed
-// only when it is the third in a row. A mass scale-down goes through after two
-// intervals of the operator; a broken informer cache does not empty a cluster.
-const (
-	QuarantineRowsMin = 10
-	quarantineKept    = 10 // one of so many rows must stay
-	quarantineRollups = 3
-)
-
 // RollupOutcome is what became of a roll-up.
 type RollupOutcome uint8
 
@@ -38,14 +28,15 @@ type intake struct {
 	metrics *metrics
 	log     *slog.Logger
 
+	guard     quarantine
 	mail      mailboxes                        // roll-ups on their way to the next cycle; with a lock of their own
 	admission atomic.Pointer[demand.Admission] // of the demand as the last cycle began with it
 	mailed    []delivery                       // scratch of takeMail
 	wanted    demandTally
 }
 
-func newIntake(p *pace, wanted *demand.Table, waits *latencies, quarantine bool, m *metrics, log *slog.Logger) *intake {
-	k := &intake{pace: p, demand: wanted, waits: waits, metrics: m, log: log, mail: newMailboxes(quarantine)}
+func newIntake(p *pace, wanted *demand.Table, waits *latencies, m *metrics, log *slog.Logger, guard quarantine) *intake {
+	k := &intake{pace: p, demand: wanted, waits: waits, metrics: m, log: log, guard: guard, mail: newMailboxes(guard.on, guard.apart)}
 	k.admission.Store(wanted.Admission())
 	return k
 }
@@ -113,10 +104,11 @@ func (k *intake) post(b *demand.Builder, now int64) (RollupOutcome, error) {
 // much: a roll-up that says the same again changes nothing.
 func (k *intake) takeMail() {
 	k.mailed = k.mail.take(k.mailed[:0])
+	k.guard.bound = nil
 	for i := range k.mailed {
 		x := &k.mailed[i]
 		if x.rollup == nil {
-			k.demand.MarkReported(x.cluster)
+			k.heldReport(x.cluster)
 			continue
 		}
 		k.exchange(x)
@@ -133,6 +125,15 @@ func (k *intake) takeMail() {
 // although it was acknowledged: the demand before it stays.
 func (k *intake) exchange(x *delivery) {
 	rows := x.rollup.Len()
+	now := asked{rows, x.rollup.Total()}
+	doubted := !k.guard.admits(x, &now)
+	k.mail.doubt(x.cluster, doubted)
+	if doubted {
+		k.heldReport(x.cluster)
+		k.mail.know(x.cluster, k.guard.accepted[x.cluster].rows)
+		k.metrics.quarantined(x.cluster, k.guard.doubts[x.cluster].count)
+		return
+	}
 	if !k.demand.Reported(x.cluster) {
 		x.rollup.ArrivedBy(func(p *model.Profile) int64 { return k.waits.waitsSince(x.cluster, p) })
 	}
@@ -141,8 +142,26 @@ func (k *intake) exchange(x *delivery) {
 		k.mail.know(x.cluster, k.rowsOf(x.cluster))
 		return
 	}
+	k.guard.accept(x.cluster, now)
 	k.wanted.replace(k.demand, x.cluster)
 	k.waits.reportedAt[x.cluster] = x.at
+}
+
+// heldReport notes that a cluster has reported, though what it said is held: what is known
+// of its demand is to be served as reported. Where nothing is, after a restart, its
+// machines wait for a roll-up that is believed.
+func (k *intake) heldReport(cluster string) {
+	if k.demand.Block(cluster) != nil {
+		k.demand.MarkReported(cluster)
+	}
+}
+
+// recall takes over what a cluster asked for in an earlier process; false says that it
+// cannot be read.
+func (k *intake) recall(cluster string, value []byte) bool {
+	known := k.guard.recall(cluster, value)
+	k.mail.know(cluster, k.guard.accepted[cluster].rows)
+	return known
 }
 
 // load is LoadDemand.
@@ -151,6 +170,7 @@ func (k *intake) load(cluster string, rows []model.Need) error {
 		return err
 	}
 	k.mail.know(cluster, len(rows))
+	k.guard.accepted[cluster] = askedOf(rows)
 	k.wanted.replace(k.demand, cluster)
 	k.admission.Store(k.demand.Admission())
 	return nil

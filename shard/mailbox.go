@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -27,10 +28,12 @@ const spareBuildersMax = 16
 // steps at a time, whatever the number of rows.
 type mailboxes struct {
 	quarantine bool
+	apart      int64 // between two roll-ups in quarantine that count, nanoseconds
 
 	mu      sync.Mutex
 	boxes   map[string]*mailbox // of clusters with rows, and of those with something for the next cycle
-	held    map[string]int      // roll-ups in quarantine, in a row
+	held    map[string]doubt    // roll-ups in quarantine, in a row
+	doubted map[string]struct{} // clusters whose last roll-up the cycle holds
 	waiting []*mailbox          // with something for the next cycle, in the order in which it came
 	bytes   int64               // of the roll-ups that wait or are being put
 	spares  []*demand.Builder
@@ -45,6 +48,7 @@ type mailbox struct {
 	bytes    int64           // of rollup
 	at       int64           // when rollup came, Unix nanoseconds
 	reported bool            // a held roll-up came
+	sure     bool            // rollup has confirmed those that were held
 	listed   bool            // in waiting
 }
 
@@ -53,17 +57,19 @@ type delivery struct {
 	cluster string
 	rollup  *demand.Builder // nil: the cluster has only reported
 	at      int64           // Unix nanoseconds
+	// confirmed says that it has confirmed those that were held.
+	confirmed bool
 }
 
-func newMailboxes(quarantine bool) mailboxes {
-	return mailboxes{quarantine: quarantine, boxes: map[string]*mailbox{}, held: map[string]int{}}
+func newMailboxes(quarantine bool, apart int64) mailboxes {
+	return mailboxes{quarantine: quarantine, apart: apart, boxes: map[string]*mailbox{}, held: map[string]doubt{}, doubted: map[string]struct{}{}}
 }
 
 // put makes a builder's rows what the next cycle takes over, or holds them; held
 // counts the held ones in a row. The builder must not have been refused. It is
 // the caller's again afterwards, and must be Reset. at is Unix nanoseconds.
 func (m *mailboxes) put(b *demand.Builder, at int64) (outcome RollupOutcome, held int, err error) {
-	box, older, outcome, held, err := m.admit(b)
+	box, older, outcome, held, err := m.admit(b, at)
 	if outcome != RollupAccepted {
 		return outcome, held, err
 	}
@@ -76,7 +82,7 @@ func (m *mailboxes) put(b *demand.Builder, at int64) (outcome RollupOutcome, hel
 
 // admit decides what becomes of a roll-up. The mailbox of an accepted one is
 // emptied, and what waited in it returned.
-func (m *mailboxes) admit(b *demand.Builder) (box *mailbox, older *demand.Builder, outcome RollupOutcome, held int, err error) {
+func (m *mailboxes) admit(b *demand.Builder, at int64) (box *mailbox, older *demand.Builder, outcome RollupOutcome, held int, err error) {
 	cluster, rows, size := b.Cluster(), b.Len(), b.Bytes()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -87,11 +93,12 @@ func (m *mailboxes) admit(b *demand.Builder) (box *mailbox, older *demand.Builde
 	if box == nil {
 		box = &mailbox{cluster: cluster}
 	}
-	if m.quarantine && suspicious(box.accepted, rows) && m.held[cluster]+1 < quarantineRollups {
-		m.held[cluster]++
+	suspect := m.quarantine && suspicious(box.accepted, rows)
+	if d := m.held[cluster].more(at, m.apart); suspect && d.count < quarantineRollups {
+		m.held[cluster] = d
 		box.reported = true
 		m.list(box)
-		return box, nil, RollupHeld, m.held[cluster], nil
+		return box, nil, RollupHeld, d.count, nil
 	}
 	if others := m.bytes - box.bytes; others > 0 && others+size > MailboxBytesMax {
 		return nil, nil, RollupRefused, 0, fmt.Errorf("roll-up of cluster %q: %d bytes, and %d bytes of others wait for the next cycle; at most %d may wait: report again later", cluster, size, others, MailboxBytesMax)
@@ -101,7 +108,7 @@ func (m *mailboxes) admit(b *demand.Builder) (box *mailbox, older *demand.Builde
 	older, box.rollup = box.rollup, nil
 	m.bytes += size - box.bytes
 	box.bytes = 0
-	box.accepted = rows
+	box.accepted, box.sure = rows, suspect
 	box.putting++
 	return box, older, RollupAccepted, 0, nil
 }
@@ -147,12 +154,12 @@ func (m *mailboxes) take(into []delivery) []delivery {
 	for _, box := range m.waiting {
 		switch {
 		case box.rollup != nil:
-			into = append(into, delivery{box.cluster, box.rollup, box.at})
+			into = append(into, delivery{box.cluster, box.rollup, box.at, box.sure})
 			m.bytes -= box.bytes
 		case box.reported:
 			into = append(into, delivery{cluster: box.cluster})
 		}
-		box.rollup, box.bytes, box.reported, box.listed = nil, 0, false, false
+		box.rollup, box.bytes, box.reported, box.listed, box.sure = nil, 0, false, false, false
 		m.drop(box)
 	}
 	clear(m.waiting)
@@ -210,16 +217,25 @@ func (m *mailboxes) recycle(b *demand.Builder) {
 	}
 }
 
+// doubt notes whether the cycle holds the last roll-up of a cluster.
+func (m *mailboxes) doubt(cluster string, holds bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if holds {
+		m.doubted[cluster] = struct{}{}
+	} else {
+		delete(m.doubted, cluster)
+	}
+}
+
 // heldClusters returns the clusters whose last roll-up is in quarantine, sorted.
 func (m *mailboxes) heldClusters() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := make([]string, 0, len(m.held))
-	for c := range m.held {
-		out = append(out, c)
-	}
+	out := slices.AppendSeq(make([]string, 0, len(m.held)+len(m.doubted)), maps.Keys(m.held))
+	out = slices.AppendSeq(out, maps.Keys(m.doubted))
 	slices.Sort(out)
-	return out
+	return slices.Compact(out)
 }
 
 // memory returns the bytes of roll-ups that wait, and of empty builders.

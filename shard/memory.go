@@ -26,6 +26,7 @@ type Memory interface {
 //	"g" machine id                        move, receiver: it was given away
 //	"r" machine id                        instruction: it was received
 //	"a" instruction                       Unix nanoseconds: machines were taken over for it
+//	"q" cluster                           asked: what it asked for last
 const (
 	memoryMachine  = "m"
 	memoryWaiting  = "w"
@@ -33,10 +34,11 @@ const (
 	memoryGiven    = "g"
 	memoryReceived = "r"
 	memoryAdoption = "a"
+	memoryAsked    = "q"
 )
 
 // recall reads what an earlier process left into the rooms.
-func recall(memory Memory, machines *inventory, own *ownership, waits *latencies, log *slog.Logger) {
+func recall(memory Memory, machines *inventory, own *ownership, in *intake, log *slog.Logger) {
 	if memory == nil {
 		return
 	}
@@ -48,7 +50,9 @@ func recall(memory Memory, machines *inventory, own *ownership, waits *latencies
 		case memoryMachine:
 			known = machines.recall(rest, value)
 		case memoryWaiting:
-			known = waits.recall(rest, value)
+			known = in.waits.recall(rest, value)
+		case memoryAsked:
+			known = in.recall(rest, value)
 		default:
 			known = own.recall(kind, rest, value)
 		}

@@ -89,7 +89,7 @@ func TestActionsGoByRankNotByPhase(t *testing.T) {
 // TestCapSpreadsAShrinkage: the rest is derived anew, a cycle at a time, and no
 // extra cycle is asked for.
 func TestCapSpreadsAShrinkage(t *testing.T) {
-	w := newWorld(t, machines(40, model.Configured, "c1"), configured(func(c *shard.Config) { c.ReclaimCapFraction = 0.25 }))
+	w := newWorld(t, machines(40, model.Configured, "c1"), configured(func(c *shard.Config) { c.ReclaimCapFraction, c.Quarantine = 0.25, false }))
 	w.report("c1")
 	var got []int
 	for range 15 {

@@ -62,7 +62,7 @@ func New(cfg Config, deps Deps) (*Shard, error) {
 	}
 	s := &Shard{cfg: cfg, pace: newPace(deps.Clock), observer: watch, decider: decider{engine: eng, decide: eng.Cycle}}
 	s.furnish(&deps)
-	recall(deps.Memory, s.inventory, s.ownership, &s.ledgers.latency, deps.Log)
+	recall(deps.Memory, s.inventory, s.ownership, s.intake, deps.Log)
 	return s, nil
 }
 
@@ -84,7 +84,10 @@ func (s *Shard) furnish(deps *Deps) {
 		memory: deps.Memory, release: s.cfg.Engine.Release, recalled: map[string]recollection{},
 	}
 	s.ledgers.hints = newHints(p, s.inventory, wanted, deps.Operators, s.cfg.HintInterval)
-	s.intake = newIntake(p, wanted, &s.ledgers.latency, s.cfg.Quarantine, m, log)
+	s.intake = newIntake(p, wanted, &s.ledgers.latency, m, log, quarantine{
+		on: s.cfg.Quarantine, least: s.cfg.QuarantineMachines, apart: int64(quarantineApart * float64(s.cfg.CycleInterval)), memory: deps.Memory, machines: machines, log: log,
+		accepted: map[string]asked{}, doubts: map[string]doubt{},
+	})
 	s.ownership = newOwnership(p, s.inventory, calls, deps.Memory)
 	s.reconciler = &reconciler{
 		cfg: &s.cfg, pace: p, inventory: s.inventory, inFlight: calls, ownership: s.ownership, failed: s.ledgers.failed, log: log,

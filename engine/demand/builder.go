@@ -267,6 +267,31 @@ func (b *Builder) withinAggregate(r *Row) error {
 	return nil
 }
 
+// Total returns what all rows ask for together, saturating. O(rows).
+func (b *Builder) Total() model.Resources {
+	times := make([]int64, b.vectors.len())
+	for _, v := range b.aggregate {
+		times[v]++
+	}
+	sums := make([]int64, len(b.dims))
+	for v, n := range times {
+		if n == 0 {
+			continue
+		}
+		dims, values := b.vectors.vectors.at(v)
+		for i, d := range dims {
+			sums[d] = model.SatAdd(sums[d], model.SatMul(values[i], n))
+		}
+	}
+	out := make([]model.Amount, 0, len(sums))
+	for d, v := range sums {
+		if v > 0 {
+			out = append(out, model.Amount{Name: b.dims[d], Value: v})
+		}
+	}
+	return model.NewResources(out...)
+}
+
 // append adds a row that is in order.
 func (b *Builder) append(r *Row) {
 	i := len(b.profile)

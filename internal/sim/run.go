@@ -116,7 +116,7 @@ func (r *run) boot() error {
 	cfg.Engine = r.scenario.Options
 	cfg.Unbounded()
 	cfg.ReclaimCapFraction = r.scenario.Rails.ReclaimCapFraction
-	cfg.Quarantine = r.scenario.Rails.Quarantine
+	cfg.Quarantine, cfg.QuarantineMachines = r.scenario.Rails.Quarantine, 0
 	cfg.DryRun = r.scenario.Rails.DryRun
 	cfg.MaxActionsPerCycle = r.scenario.Rails.Queue
 	cfg.Paused = r.paused
