@@ -48,6 +48,7 @@ type inventory struct {
 
 	tally   tally
 	drains  map[string]drain // under way
+	adopted rowSet           // bound machines whose stamp the provider has not been told
 	prices  uint64           // how often the price of a machine has changed
 	ignored int              // names of resources beyond those supported, at the last cycle
 	history *history.History
@@ -76,6 +77,7 @@ func (v *inventory) remove(r columnar.Row) {
 	m := v.table.Brief(r)
 	v.tally.sub(&m)
 	delete(v.drains, m.ID)
+	v.adopted.remove(r)
 	delete(v.inFlight.unsure, m.ID)
 	v.history.Disturbed(m.Cluster)
 	v.table.Remove(m.ID)
@@ -108,6 +110,9 @@ func (v *inventory) move(r columnar.Row, to model.State, cluster string) error {
 		return err
 	}
 	id := v.table.ID(r)
+	if !to.Bound() {
+		v.adopted.remove(r)
+	}
 	switch to {
 	case model.Idle:
 		v.arrivedIdle(r, id, from)

@@ -8,14 +8,14 @@ import (
 )
 
 // worth tells whether there is anything to remember of a machine.
-func (v *inventory) worth(m *model.Machine, res *model.Reservation) bool {
+func (v *inventory) worth(r columnar.Row, m *model.Machine, res *model.Reservation) bool {
 	switch m.State {
 	case model.Creating:
 		return true
 	case model.Draining:
 		return res.Active()
-	case model.Configured: // excess that a plan counts on, and that is reclaimed later
-		return res.Plan != 0
+	case model.Configuring, model.Configured: // a plan may count on it as excess that is reclaimed later
+		return res.Plan != 0 || v.adopted.has(r)
 	case model.Idle:
 		return res.Active() || v.releasable(m.CapacityType) && m.IdleSince != 0
 	}
@@ -41,10 +41,10 @@ func (v *inventory) remember(r columnar.Row) uint64 {
 	}
 	m, res := v.table.Brief(r), v.table.Reservation(r)
 	key := memoryMachine + m.ID
-	if !v.worth(&m, &res) {
+	if !v.worth(r, &m, &res) {
 		return v.memory.Set(key, nil)
 	}
-	x := recollection{state: m.State, idleSince: m.IdleSince, assigned: m.Assigned, reservation: res, drain: v.drains[m.ID]}
+	x := recollection{state: m.State, idleSince: m.IdleSince, assigned: m.Assigned, reservation: res, drain: v.drains[m.ID], cluster: m.Cluster}
 	v.scratch = x.encode(v.scratch[:0])
 	return v.memory.Set(key, v.scratch)
 }
@@ -77,27 +77,22 @@ func (v *inventory) recall(machine string, value []byte) bool {
 	return err == nil
 }
 
-// recalledExcess returns for whom a bound machine is held that a plan counts on as
-// excess. The provider has not been told.
-func (v *inventory) recalledExcess(m *model.Machine) model.Reservation {
-	if x := v.recalled[m.ID]; m.State == model.Configured && x.state == model.Configured && x.reservation.Plan != 0 {
-		return x.reservation
-	}
-	return model.Reservation{}
-}
-
 // recalledEcho completes what the provider echoes of a machine by what an
-// earlier process left of it. What the provider says of a bound machine stands.
-func (v *inventory) recalledEcho(m *model.Machine, echo *Echo) {
+// earlier process left of it, and tells whether its stamp is one that was adopted. What the
+// provider says of a bound machine stands, but for what it has not been told: a
+// stamp that was adopted since, and for whom it is held as excess.
+func (v *inventory) recalledEcho(m *model.Machine, echo *Echo) (adopted bool) {
 	x, ok := v.recalled[m.ID]
 	if !ok {
-		return
+		return false
 	}
 	delete(v.recalled, m.ID)
 	switch m.State {
+	case model.Configuring, model.Configured:
+		return x.state.Bound() && (x.cluster == m.Cluster || x.cluster == "") && x.completeBound(m, echo)
 	case model.Creating, model.Idle, model.Draining:
 	default:
-		return
+		return false
 	}
 	if !echo.Reservation.Active() && x.reservation.Active() {
 		echo.Reservation, echo.GraceSeconds = x.reservation, x.drain.graceSeconds
@@ -111,6 +106,20 @@ func (v *inventory) recalledEcho(m *model.Machine, echo *Echo) {
 	if m.State == model.Draining {
 		v.drains[strings.Clone(m.ID)] = x.drain
 	}
+	return false
+}
+
+// completeBound is recalledEcho for a machine that is bound as it was.
+func (x *recollection) completeBound(m *model.Machine, echo *Echo) (adopted bool) {
+	if m.State == model.Configured && x.reservation.Plan != 0 {
+		echo.Reservation = x.reservation
+	}
+	// Versions before 0.2.0 remember no stamps of bound machines, and no cluster.
+	if x.cluster == "" || x.assigned == echo.Assigned {
+		return false
+	}
+	echo.Assigned = x.assigned
+	return true
 }
 
 // forgetRecalled drops what is left of machines that the provider does not list.

@@ -17,6 +17,7 @@ import (
 func (v *inventory) adoptStamps(plan *engine.Plan) {
 	for _, x := range plan.Adopted {
 		v.stamp(x.Machine, plan.Stamp(int(x.Need)))
+		v.adopted.add(x.Machine)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/shard"
+	"github.com/tonnage/tonnage/shard/provider"
 )
 
 // memory is a Memory that is on no disk.
@@ -267,5 +268,51 @@ func TestDomainsOutliveTheProcess(t *testing.T) {
 	}
 	if err := w.shard.AssignDomain(shard.Domain{Key: "zone"}); !errors.Is(err, shard.ErrInvalid) {
 		t.Errorf("a domain without a value: %v", err)
+	}
+}
+
+// TestAdoptedStampsOutliveTheProcess: the provider has only been told the stamp of the time at which
+// a machine was bound; whom it has served since decides who owns it, and at what priority it
+// is a victim.
+func TestAdoptedStampsOutliveTheProcess(t *testing.T) {
+	w, mem, _ := silentWorld(t, machines(2, model.Idle, ""))
+	w.report("c1", need(t, 100, 8))
+	w.steps(3)
+	w.report("c1", need(t, 50, 8))
+	w.steps(2)
+	stamp := w.get("m-00").Assigned
+	if stamp.Priority != 50 {
+		t.Fatalf("the stamp is not adopted: %+v", stamp)
+	}
+	for range 2 { // what a process has recalled, the one after it knows too
+		w.restart()
+		w.report("c1", need(t, 50, 8))
+		if w.steps(1); w.get("m-00").Assigned != stamp {
+			t.Fatalf("after a restart the stamp is %+v, want %+v", w.get("m-00").Assigned, stamp)
+		}
+	}
+	w.report("c1")
+	w.steps(4)
+	mem.noMachines(t)
+}
+
+// TestStampsOfAnotherClusterAreNotRecalled: while the shard was away somebody has bound the
+// machine to another cluster.
+func TestStampsOfAnotherClusterAreNotRecalled(t *testing.T) {
+	w, _, s := silentWorld(t, machines(1, model.Idle, ""))
+	w.report("c1", need(t, 100, 4))
+	w.steps(3)
+	w.report("c1", need(t, 50, 4))
+	w.steps(2)
+	moved := machine("m-00", model.Configured, "c2")
+	moved.Host = "h"
+	other, err := provider.New(provider.Config{Machines: []model.Machine{moved}, Now: w.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Provider = other
+	w.restart()
+	if w.step(); w.get("m-00").Cluster != "c2" || w.get("m-00").Assigned != (model.Assignment{}) {
+		t.Errorf("it is %+v", w.get("m-00"))
 	}
 }

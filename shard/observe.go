@@ -102,8 +102,10 @@ func (x *reconciler) adopt(rec *Record, out *Reconciled) (columnar.Row, bool) {
 	if len(d.Malformed) > 0 {
 		x.log.Warn("malformed shard metadata is ignored", "machine", m.ID, "keys", d.Malformed)
 	}
-	excess := x.inventory.recalledExcess(&m)
-	x.inventory.recalledEcho(&m, &echo)
+	if m.State.Bound() {
+		echo.Reservation = model.Reservation{} // it was for whom the machine is bound now
+	}
+	adopted := x.inventory.recalledEcho(&m, &echo)
 	if x.ownership.leftBehind(m.ID, &echo.Reservation) {
 		echo.Reservation = model.Reservation{}
 	}
@@ -128,8 +130,6 @@ func (x *reconciler) adopt(rec *Record, out *Reconciled) (columnar.Row, bool) {
 		if d := &echo; d.GraceSeconds != 0 || x.inventory.drains[m.ID] == (drain{}) {
 			x.inventory.drains[strings.Clone(m.ID)] = drain{started: x.inventory.drains[m.ID].started, graceSeconds: d.GraceSeconds}
 		}
-	case model.Configuring, model.Configured:
-		m.Reservation = excess
 	case model.Deleting, model.Failed:
 		m.Assigned, m.Reservation = model.Assignment{}, model.Reservation{}
 	}
@@ -138,6 +138,9 @@ func (x *reconciler) adopt(rec *Record, out *Reconciled) (columnar.Row, bool) {
 		return columnar.None, x.refuse(err, out)
 	}
 	x.inventory.tally.add(&m)
+	if adopted {
+		x.inventory.adopted.add(r)
+	}
 	out.Added++
 	x.inventory.tell(r, "")
 	return r, true
@@ -147,7 +150,7 @@ func (x *reconciler) adopt(rec *Record, out *Reconciled) (columnar.Row, bool) {
 // While it is bound as it was, its stamps stay: they are the shard's, not the
 // provider's.
 func (x *reconciler) replace(r columnar.Row, rec *Record, out *Reconciled) (columnar.Row, bool) {
-	was := x.inventory.table.Get(r)
+	was, adopted := x.inventory.table.Get(r), x.inventory.adopted.has(r)
 	x.log.Warn("machine is in another state than expected", "machine", was.ID, "expected", was.State, "found", rec.Machine.State)
 	x.inventory.remove(r)
 	r, taken := x.adopt(rec, out)
@@ -158,6 +161,9 @@ func (x *reconciler) replace(r columnar.Row, rec *Record, out *Reconciled) (colu
 	}
 	if taken && was.Cluster != "" && x.inventory.table.Cluster(r) == was.Cluster {
 		x.inventory.stamp(r, was.Assigned)
+		if adopted {
+			x.inventory.adopted.add(r)
+		}
 	}
 	return r, taken
 }

@@ -14,6 +14,7 @@ type recollection struct {
 	assigned    model.Assignment
 	reservation model.Reservation
 	drain       drain
+	cluster     string // which it was bound to; since 0.2.0
 }
 
 const recollectionVersion = 1
@@ -36,7 +37,8 @@ func (x *recollection) encode(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, r.Plan)
 	b = appendText(b, r.Domain)
 	b = binary.AppendVarint(b, x.drain.started)
-	return binary.AppendVarint(b, int64(x.drain.graceSeconds))
+	b = binary.AppendVarint(b, int64(x.drain.graceSeconds))
+	return appendText(b, x.cluster)
 }
 
 func appendText(b []byte, s string) []byte {
@@ -64,6 +66,9 @@ func decodeRecollection(b []byte) (x recollection, err error) {
 	x.reservation.Arrival, x.reservation.Deadline = d.varint(), d.varint()
 	x.reservation.Plan, x.reservation.Domain = d.fixed(), d.text()
 	x.drain = drain{started: d.varint(), graceSeconds: int32(d.varint())}
+	if len(d.b) > 0 {
+		x.cluster = d.text()
+	}
 	switch {
 	case d.short, int(x.state) >= model.NumStates,
 		!x.assigned.Interruption.Valid(), !x.assigned.Reclamation.Valid(),

@@ -22,17 +22,25 @@ func TestRecollectionIsReadAsWritten(t *testing.T) {
 				Priority: rng.Int32(), Interruption: bucket(), Reclamation: bucket(), Arrival: rng.Int64(), Deadline: rng.Int64(),
 				Plan: rng.Uint64(), Domain: text(),
 			},
-			drain: drain{started: rng.Int64(), graceSeconds: rng.Int32()},
+			drain: drain{started: rng.Int64(), graceSeconds: rng.Int32()}, cluster: text(),
 		}
 		b := x.encode(nil)
 		got, err := decodeRecollection(b)
 		if err != nil || got != x {
 			t.Fatalf("seed %d: wrote %+v\nread %+v, %v", seed, x, got, err)
 		}
+		older := len(b) - 1 - len(x.cluster) // as versions before 0.2.0 write it
 		for n := range b {
+			if n == older {
+				continue
+			}
 			if _, err := decodeRecollection(b[:n]); err == nil {
 				t.Fatalf("seed %d: %d of %d bytes are read as a whole", seed, n, len(b))
 			}
+		}
+		x.cluster = ""
+		if got, err := decodeRecollection(b[:older]); err != nil || got != x {
+			t.Fatalf("seed %d: an older version wrote %+v\nread %+v, %v", seed, x, got, err)
 		}
 	}
 }

@@ -35,6 +35,12 @@ func (x *rowSet) add(r columnar.Row) {
 	(*x)[r>>6] |= 1 << (r & 63)
 }
 
+func (x rowSet) remove(r columnar.Row) {
+	if int(r>>6) < len(x) {
+		x[r>>6] &^= 1 << (r & 63)
+	}
+}
+
 func (x rowSet) has(r columnar.Row) bool {
 	return int(r>>6) < len(x) && x[r>>6]>>(r&63)&1 == 1
 }
