@@ -9,13 +9,8 @@ import (
 	"github.com/tonnage/tonnage/engine/supply"
 )
 
-const (
-	// BreakerMin is how many machines a fleet may lose in a window whatever its size.
-	BreakerMin = 50
-	// breakerSlots is into how many parts the window is divided: what was done is forgotten
-	// a part at a time.
-	breakerSlots = 20
-)
+// BreakerMin is how many machines a fleet may lose in a window whatever its size.
+const BreakerMin = 50
 
 // breaker stops the shard when more is taken away than any known cause would: Preempts,
 // Reclaims and Deletes together, whoever asked for them. It lets go again when it is told to,
@@ -27,8 +22,7 @@ type breaker struct {
 	keep     func(why string) error // nil = a restart forgets that it has tripped
 	log      *slog.Logger
 
-	slots   [breakerSlots]int
-	slot    int64 // number of the last one counted in
+	lost    window // what was taken away
 	tripped bool
 	kept    bool  // as read last
 	calm    int64 // since when less than half of the limit is wanted; 0 = more is
@@ -59,32 +53,12 @@ func (b *breaker) limit() int {
 	return max(BreakerMin, int(b.cfg.BreakerShare*float64(fleet)))
 }
 
-// done returns how many machines were taken away in the window that ends now.
-func (b *breaker) done(now int64) (sum int) {
-	b.advance(now)
-	for _, n := range b.slots {
-		sum += n
-	}
-	return sum
-}
-
-// advance forgets what has left the window.
-func (b *breaker) advance(now int64) {
-	current := now / (int64(b.cfg.BreakerWindow) / breakerSlots)
-	for n := min(current-b.slot, breakerSlots); n > 0; n-- {
-		b.slots[(current-n+1)%breakerSlots] = 0
-	}
-	b.slot = max(b.slot, current)
-}
-
 // count counts machines that are taken away; fewer than 0 take back what was counted.
 func (b *breaker) count(now int64, n int) {
 	if b.cfg.BreakerShare <= 0 {
 		return
 	}
-	b.advance(now)
-	at := &b.slots[b.slot%breakerSlots]
-	*at = max(*at+n, 0)
+	b.lost.add(now, n)
 }
 
 // check trips, or lets go. wanted is how many machines the plan would take away, let through
@@ -98,7 +72,7 @@ func (b *breaker) check(now int64, wanted, letThrough int) (why string, released
 	if b.tripped {
 		return "", b.calmedDown(now, wanted, limit)
 	}
-	before := b.done(now)
+	before := b.lost.sum(now)
 	if before+letThrough <= limit {
 		return "", false
 	}
@@ -129,7 +103,8 @@ func (b *breaker) trip(why string) {
 
 // release lets go, and forgets what was done.
 func (b *breaker) release() {
-	b.tripped, b.calm, b.slots = false, 0, [breakerSlots]int{}
+	b.tripped, b.calm = false, 0
+	b.lost.clear()
 	b.outlive("")
 }
 

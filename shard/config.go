@@ -81,6 +81,10 @@ type Config struct {
 	// WarmupCycles is how many cycles from the first have their durations left
 	// out of the metrics.
 	WarmupCycles int
+	// DoubtListings has a listing believed in parts only, until later ones say the same: when
+	// many bound machines are missing in it, or when it says of a machine what was before
+	// an answered call.
+	DoubtListings bool
 	// FullListCycles is how often a provider that lists by revision is asked
 	// for everything all the same; 0 = never.
 	FullListCycles int
@@ -99,7 +103,7 @@ func DefaultConfig() Config {
 		Engine: engine.DefaultOptions(), CycleInterval: CycleIntervalDefault,
 		BudgetInterval: CycleIntervalDefault, ReclaimCapFraction: ReclaimCapFractionDefault, DeleteCapFraction: DeleteCapFractionDefault,
 		ProvisionCapFraction: ProvisionCapFractionDefault, PreemptCapFraction: PreemptCapFractionDefault,
-		BreakerShare: BreakerShareDefault, BreakerWindow: BreakerWindowDefault, Quarantine: true, QuarantineMachines: QuarantineMachinesDefault,
+		BreakerShare: BreakerShareDefault, BreakerWindow: BreakerWindowDefault, Quarantine: true, QuarantineMachines: QuarantineMachinesDefault, DoubtListings: true,
 		Concurrency: ConcurrencyDefault, CallTimeout: CallTimeoutDefault, ListTimeout: ListTimeoutDefault,
 		CordonTimeout: CordonTimeoutDefault, HintInterval: HintIntervalDefault,
 		FullListCycles: FullListCyclesDefault, ObserveDrains: true, WorstMin: WorstMinDefault,

@@ -223,7 +223,8 @@ func (e *executor) room(calls int) bool {
 func (e *executor) startable(actions []engine.Action) bool {
 	for i := range actions {
 		a := &actions[i]
-		if e.inFlight.underWay(e.inventory.table.ID(a.Machine)) || e.inventory.table.State(a.Machine) != requires[a.Kind] {
+		id := e.inventory.table.ID(a.Machine)
+		if _, missing := e.reconciler.doubts.absent[id]; missing || e.inFlight.underWay(id) || e.inventory.table.State(a.Machine) != requires[a.Kind] {
 			return false
 		}
 	}

@@ -219,6 +219,7 @@ func (e *executor) conclude(job *call, rec *Record, err error) Outcome {
 		e.metrics.released()
 	}
 	e.ledgers.failed.over(job.machine)
+	e.reconciler.doubts.acknowledged(job, e.pace.now)
 	return OutcomeSuccess
 }
 

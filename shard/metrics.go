@@ -59,6 +59,7 @@ type metrics struct {
 	waiting    prometheus.Counter
 	capped     prometheus.Counter
 	held       *prometheus.CounterVec // by budgets
+	doubted    prometheus.Gauge
 	tripped    prometheus.Gauge
 	releases   prometheus.Counter
 	queueDepth prometheus.Gauge
@@ -234,6 +235,7 @@ func (m *metrics) defineActions(g gaugeMaker, c counterMaker) {
 	for r := range NumRefusals {
 		m.rejectedMachines.WithLabelValues(Refusal(r).String())
 	}
+	m.doubted = g("tonnage_shard_machines_doubted", "Bound machines that are missing in listings, which is not believed yet.").WithLabelValues()
 	m.rejectedRollups = c("bigfleet_shard_rollups_rejected_total", "Roll-ups refused.", "cluster")
 	m.quarantine = g("bigfleet_shard_rollup_quarantined", "Roll-ups held in a row.", "cluster")
 }

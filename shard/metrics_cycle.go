@@ -11,6 +11,7 @@ func (m *metrics) cycle(s *Shard, c *Cycle) {
 		m.durations(&c.Durations)
 	}
 	m.refused(&c.Reconciled.Refused)
+	m.doubted.Set(float64(c.Reconciled.Doubted))
 	m.inventoryAndDemand(s)
 	m.shortfallGauges(&s.ledgers.shortfalls)
 	m.takeMemory(s, c.Plan)

@@ -42,6 +42,15 @@ func (x *reconciler) observeAt(r columnar.Row, rec *Record, out *Reconciled) (co
 		return x.adopt(rec, out)
 	}
 	local := x.inventory.table.State(r)
+	x.doubts.seen(m.ID)
+	if owner := x.inventory.table.Cluster(r); local.Bound() && m.State.Bound() && owner != m.Cluster {
+		return r, x.refuse(fmt.Errorf("machine %q is listed as bound to %q, and it is bound to %q: %w; if that is right, restart the shard, which takes over what is listed then", m.ID, m.Cluster, owner, errOwner), out)
+	}
+	if x.doubts.stale(m.ID, local, m.State, x.pace.now) {
+		out.Skipped++
+		x.inFlight.failed = true // look again
+		return r, false
+	}
 	if u, ok := x.inFlight.unsure[m.ID]; ok {
 		switch {
 		case m.State == u.before.state && x.pace.now < u.until:

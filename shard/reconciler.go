@@ -28,7 +28,8 @@ type Reconciled struct {
 	Changed  int // same state, other price, probability, labels or capacity
 	Removed  int // no longer listed
 	Retired  int // Failed ones that the provider lists as healthy, or no longer
-	Skipped  int // in flight, looked at later
+	Skipped  int // in flight, or older than what is known; looked at later
+	Doubted  int // bound ones that are missing, which is not believed yet
 	Refused  [NumRefusals]int
 }
 
@@ -40,15 +41,19 @@ const (
 	RefusedPrice Refusal = iota
 	RefusedProbability
 	RefusedStructural
+	RefusedOwner
 
 	// NumRefusals is the number of reasons.
-	NumRefusals = int(RefusedStructural) + 1
+	NumRefusals = int(RefusedOwner) + 1
 )
 
 // String returns the reason as metrics spell it.
 func (x Refusal) String() string {
-	return [NumRefusals]string{"price", "interruption_probability", "structural"}[x]
+	return [NumRefusals]string{"price", "interruption_probability", "structural", "owner"}[x]
 }
+
+// errOwner says that a machine is bound to another cluster without a drain of ours.
+var errOwner = errors.New("its owner has changed, and nobody here has drained it")
 
 func refusalOf(err error) Refusal {
 	switch {
@@ -56,6 +61,8 @@ func refusalOf(err error) Refusal {
 		return RefusedPrice
 	case errors.Is(err, model.ErrProbability):
 		return RefusedProbability
+	case errors.Is(err, errOwner):
+		return RefusedOwner
 	}
 	return RefusedStructural
 }
@@ -81,6 +88,7 @@ type reconciler struct {
 	relist    bool   // the next listing is to be full
 	sinceFull int    // listings since the last full one
 	deferred  map[string]news
+	doubts    doubts
 }
 
 // listAll has the next listing be full.
@@ -125,13 +133,12 @@ func (x *reconciler) reconcile(l *ListResponse) Reconciled {
 		}
 	}
 	x.ownership.dropForeign(&out)
+	x.doubts.forget(x.pace.now)
 	w := x.newWalk(batch, l.Full)
 	for from := 0; from < batch.Len(); from += walkBatch {
 		w.next(from, min(from+walkBatch, batch.Len()), &out)
 	}
-	for _, id := range l.Removed {
-		x.vanished(id, &out)
-	}
+	x.removeAll(l.Removed, &out)
 	if l.Full {
 		x.removeUnseen(w.seen, &out)
 		x.inventory.forgetRecalled()
@@ -139,6 +146,8 @@ func (x *reconciler) reconcile(l *ListResponse) Reconciled {
 	}
 	batch.Done()
 	x.lookAgain(&out)
+	x.relist = x.relist || len(x.doubts.absent) > 0
+	out.Doubted = len(x.doubts.absent)
 	clear(x.inFlight.settled)
 	return out
 }
@@ -167,15 +176,43 @@ func ownCopy(rec *Record) Record {
 	return own
 }
 
-// vanished removes a machine that the provider says is gone.
-func (x *reconciler) vanished(id string, out *Reconciled) {
-	if x.inFlight.busy(id) {
-		x.deferred[id] = news{removed: true}
-		out.Skipped++
-		return
+// removeAll removes machines that the provider says are gone, unless they are busy.
+func (x *reconciler) removeAll(ids []string, out *Reconciled) {
+	var gone []columnar.Row
+	for _, id := range ids {
+		if x.inFlight.busy(id) {
+			x.deferred[id] = news{removed: true}
+			out.Skipped++
+			continue
+		}
+		delete(x.deferred, id)
+		if r, ok := x.inventory.table.Lookup(id); ok {
+			gone = append(gone, r)
+		}
 	}
-	delete(x.deferred, id)
-	if r, ok := x.inventory.table.Lookup(id); ok {
+	x.dropAll(gone, out)
+}
+
+// dropAll removes machines that are not there any more. Where too many bound ones are
+// missing all of these stay until later listings say so too.
+func (x *reconciler) dropAll(gone []columnar.Row, out *Reconciled) {
+	table, now, bound := x.inventory.table, x.pace.now, 0
+	for _, r := range gone {
+		if _, known := x.doubts.absent[table.ID(r)]; !known && table.State(r).Bound() {
+			bound++
+		}
+	}
+	doubtful := x.doubts.doubtsAbsence(now, bound, table.Count(model.Configured)+table.Count(model.Configuring))
+	if doubtful && bound > 0 {
+		x.log.Error("too many bound machines are missing in the provider's listing; they stay bound, and nothing is done with them, until later listings say so too", "missing", bound)
+	}
+	for _, r := range gone {
+		if table.State(r).Bound() {
+			if !x.doubts.missing(table.ID(r), doubtful, now) {
+				continue
+			}
+			x.doubts.gone.add(now, 1)
+		}
 		x.drop(r, out)
 	}
 }
@@ -202,9 +239,7 @@ func (x *reconciler) removeUnseen(seen rowSet, out *Reconciled) {
 		gone = append(gone, r)
 	}
 	slices.SortFunc(gone, func(a, b columnar.Row) int { return strings.Compare(x.inventory.table.ID(a), x.inventory.table.ID(b)) })
-	for _, r := range gone {
-		x.drop(r, out)
-	}
+	x.dropAll(gone, out)
 }
 
 // lookAgain takes over what was put aside, for machines whose calls have ended
@@ -220,7 +255,7 @@ func (x *reconciler) lookAgain(out *Reconciled) {
 		n := x.deferred[id]
 		delete(x.deferred, id)
 		if n.removed {
-			x.vanished(id, out)
+			x.removeAll([]string{id}, out)
 		} else {
 			x.observe(&n.record, out)
 		}

@@ -91,12 +91,12 @@ func (s *Shard) furnish(deps *Deps) {
 	s.ownership = newOwnership(p, s.inventory, calls, deps.Memory)
 	s.reconciler = &reconciler{
 		cfg: &s.cfg, pace: p, inventory: s.inventory, inFlight: calls, ownership: s.ownership, failed: s.ledgers.failed, log: log,
-		deferred: map[string]news{},
+		deferred: map[string]news{}, doubts: newDoubts(s.cfg.DoubtListings),
 	}
 	s.ownership.onChange = s.reconciler.listAll
 	s.rails = &rails{
 		cfg: &s.cfg, pace: p, switches: deps.Switches, renew: deps.Renew, log: log, paused: s.cfg.Paused,
-		budgets: budgets{cfg: &s.cfg, machines: machines}, breaker: breaker{cfg: &s.cfg, machines: machines, keep: deps.Trip, log: log},
+		budgets: budgets{cfg: &s.cfg, machines: machines}, breaker: breaker{cfg: &s.cfg, machines: machines, keep: deps.Trip, log: log, lost: window{length: int64(s.cfg.BreakerWindow)}},
 	}
 	s.executor = &executor{
 		cfg: &s.cfg, pace: p, inventory: s.inventory, inFlight: calls, reconciler: s.reconciler, rails: s.rails, ledgers: s.ledgers, demand: wanted,

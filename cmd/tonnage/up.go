@@ -187,6 +187,7 @@ func (f *upFlags) parse(set func(string) bool) (*upPlan, error) {
 	}
 	p.shard = shard.DefaultConfig()
 	p.shard.Unbounded()
+	p.shard.DoubtListings = false // the fleet is in memory
 	p.shard.ReclaimCapFraction = shard.ReclaimCapFractionDefault
 	p.shard.CycleInterval, p.shard.DryRun = f.cycle, f.dryRun
 	p.shard.Engine.Workers = f.workers

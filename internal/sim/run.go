@@ -117,6 +117,7 @@ func (r *run) boot() error {
 	cfg.Unbounded()
 	cfg.ReclaimCapFraction = r.scenario.Rails.ReclaimCapFraction
 	cfg.Quarantine, cfg.QuarantineMachines = r.scenario.Rails.Quarantine, 0
+	cfg.DoubtListings = false // what it lists is so
 	cfg.DryRun = r.scenario.Rails.DryRun
 	cfg.MaxActionsPerCycle = r.scenario.Rails.Queue
 	cfg.Paused = r.paused
