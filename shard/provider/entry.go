@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -150,14 +151,23 @@ func (f *Fleet) Cursor() []byte {
 	return f.encodeRevision()
 }
 
+// CursorAfter returns the cursor of a listing that went only as far as a revision: what
+// changed after it has yet to be listed. It stays good until a machine is removed.
+func (f *Fleet) CursorAfter(revision uint64) []byte {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	b := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, f.instance), revision)
+	return binary.BigEndian.AppendUint64(b, f.revision)
+}
+
 // Since returns the revision of a cursor, and whether what changed since then
 // is all that a listing has to say: not of an empty, foreign or too old one, nor
-// when a machine was removed since.
+// when a machine was removed since the cursor was given out.
 func (f *Fleet) Since(cursor []byte) (uint64, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	r, ok := f.decodeRevision(cursor)
-	if n := len(f.tombstones); ok && n > 0 && r < f.tombstones[n-1].revision {
+	r, given, ok := f.decodeRevision(cursor)
+	if n := len(f.tombstones); ok && n > 0 && given < f.tombstones[n-1].revision {
 		return 0, false
 	}
 	return r, ok

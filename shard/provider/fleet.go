@@ -183,7 +183,7 @@ func (f *Fleet) unlink(i int32) {
 func (f *Fleet) List(_ context.Context, req shard.ListRequest) (shard.ListResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	since, known := f.decodeRevision(req.SinceRevision)
+	since, _, known := f.decodeRevision(req.SinceRevision)
 	out := shard.ListResponse{Revision: f.encodeRevision(), Full: !known}
 	if out.Full {
 		out.Records = make([]shard.Record, 0, len(f.byID))
@@ -210,14 +210,19 @@ func (f *Fleet) encodeRevision() []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, f.instance), f.revision)
 }
 
-// decodeRevision returns the revision of a cursor, and whether an incremental
-// answer to it is possible.
-func (f *Fleet) decodeRevision(b []byte) (uint64, bool) {
-	if len(b) != 16 || binary.BigEndian.Uint64(b) != f.instance {
-		return 0, false
+// decodeRevision returns the revision of a cursor, the one at which the cursor was given
+// out (a later one if the listing was cut off), and whether an incremental answer to
+// it is possible.
+func (f *Fleet) decodeRevision(b []byte) (revision, given uint64, ok bool) {
+	if len(b) != 16 && len(b) != 24 || binary.BigEndian.Uint64(b) != f.instance {
+		return 0, 0, false
 	}
-	r := binary.BigEndian.Uint64(b[8:])
-	return r, r <= f.revision && r >= f.forgotten
+	revision = binary.BigEndian.Uint64(b[8:])
+	given = revision
+	if len(b) == 24 {
+		given = binary.BigEndian.Uint64(b[16:])
+	}
+	return revision, given, revision <= given && given <= f.revision && given >= f.forgotten
 }
 
 // Get returns what the fleet says of one machine.

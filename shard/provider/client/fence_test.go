@@ -158,7 +158,7 @@ func TestLateAndRepeatedAttempts(t *testing.T) {
 		{"another shard has its own tokens", configure("m", "s2", 1, 1), codes.OK},
 		{"no token at all", configure("m", "", 0, 0), codes.OK},
 		{"no shard", configure("m", "", 1, 1), codes.InvalidArgument},
-		{"negative", configure("m", "s", -1, 1), codes.InvalidArgument},
+		{"a negative epoch is a low one", configure("m", "s", -1, 1), codes.FailedPrecondition},
 	} {
 		if got := status.Code(step.err); got != step.want {
 			t.Errorf("%s: %s, want %s (%v)", step.what, got, step.want, step.err)

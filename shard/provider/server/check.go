@@ -35,20 +35,21 @@ func checkName(field, name string, required bool) error {
 	return nil
 }
 
-// checkShape refuses arguments that are wrong whatever the machine is.
-func checkShape(c *store.Call, req proto.Message) error {
+// checkToken refuses what the fence cannot tell apart: a call for no machine, or with a
+// token of no shard. Epochs and sequence numbers may be any number.
+func checkToken(c *store.Call) error {
 	if err := checkName("machine_id", c.Machine, true); err != nil {
 		return err
 	}
-	switch {
-	case c.Token.Epoch < 0 || c.Token.Sequence < 0:
-		return invalid("shard_epoch, sequence_number: must not be negative, are %d and %d", c.Token.Epoch, c.Token.Sequence)
-	case c.Shard == "" && c.Token != epoch.Token{}:
+	if c.Shard == "" && c.Token != (epoch.Token{}) {
 		return invalid("shard_id: must not be empty when there is an epoch or a sequence number")
 	}
-	if err := checkName("shard_id", c.Shard, false); err != nil {
-		return err
-	}
+	return checkName("shard_id", c.Shard, false)
+}
+
+// checkArguments says what is wrong with the arguments of a call whatever the machine
+// is. A replaced process is told that it is fenced instead, hence the store returns it.
+func checkArguments(req proto.Message) error {
 	switch r := req.(type) {
 	case *pb.ConfigureRequest:
 		return checkConfigure(r)

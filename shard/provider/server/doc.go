@@ -1,10 +1,10 @@
 // Package server serves a store of machines as bigfleet.v1alpha1's
 // CapacityProvider.
 //
-// A call is checked in this order: who calls, what the arguments look like,
-// then what the store checks (token, machine, repeat, position). The codes are
-// those of the protocol; FailedPrecondition says that the caller is fenced off,
-// and nothing else.
+// A call is checked in this order: who calls, the names of machine and shard, then what
+// the store checks (token, machine, the other arguments, repeat, position). So a
+// replaced process does not learn what there is. The codes are those of the protocol;
+// FailedPrecondition says that the caller is fenced off, and nothing else.
 //
 //	InvalidArgument     an argument that no machine could accept
 //	PermissionDenied    the certificate shown is not of the shard named

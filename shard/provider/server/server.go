@@ -135,9 +135,10 @@ func (s *Server) do(ctx context.Context, c *store.Call, req proto.Message) (*pb.
 	if err := mayChange(ctx, c); err != nil {
 		return nil, err
 	}
-	if err := checkShape(c, req); err != nil {
+	if err := checkToken(c); err != nil {
 		return nil, err
 	}
+	c.Invalid = checkArguments(req)
 	now := s.trouble.meet(c.Op.String(), c.Machine)
 	if err := now.before(ctx); err != nil {
 		return nil, err

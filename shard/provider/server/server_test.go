@@ -88,7 +88,7 @@ func TestMessagesAsAnybodyReadsThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &pb.Machine{
-		Id: "m", State: pb.MachineState_MACHINE_STATE_CONFIGURED, Host: &pb.HostRef{Ref: "host-m"}, InstanceType: "t", Zone: "z",
+		Id: "m", State: pb.MachineState_MACHINE_STATE_CONFIGURED, Host: &pb.HostRef{Provider: "tonnage", Ref: "host-m"}, InstanceType: "t", Zone: "z",
 		CapacityType: pb.CapacityType_CAPACITY_TYPE_SPOT, PricePerHour: 0.5, InterruptionProbability: 0.25,
 		Resources:   &pb.Resources{Resources: map[string]string{"cpu": "1500m"}},
 		Allocatable: &pb.Resources{Resources: map[string]string{"cpu": "1"}},

@@ -20,6 +20,9 @@ type Call struct {
 	// Shard and Token say who calls; all zero bypasses the fence.
 	Shard string
 	Token epoch.Token
+	// Invalid is what is wrong with the other arguments, nil = nothing. It refuses
+	// the call after the token and the machine's id were looked at.
+	Invalid error
 }
 
 // Answer is what a call returns.
@@ -29,8 +32,8 @@ type Answer struct {
 }
 
 // Do carries out a call. The error wraps shard.ErrFenced, provider.ErrNotFound,
-// provider.ErrPosition, provider.ErrInjected, ErrFull, ErrBroken, ErrClosed or
-// ctx's; only with the last the call may be carried out all the same.
+// provider.ErrPosition, provider.ErrInjected, c.Invalid, ErrFull, ErrBroken, ErrClosed
+// or ctx's; only with the last the call may be carried out all the same.
 func (s *Store) Do(ctx context.Context, c *Call) (Answer, error) {
 	var out Answer
 	err := s.submit(ctx, func(s *Store) error {
@@ -54,6 +57,12 @@ func (s *Store) carryOut(ctx context.Context, c *Call) (provider.Entry, error) {
 	}
 	if err := s.admit(c); err != nil {
 		return provider.Entry{}, err
+	}
+	if _, ok := s.fleet.Entry(c.Machine); !ok {
+		return provider.Entry{}, fmt.Errorf("%s machine %q: %w", c.Op, c.Machine, provider.ErrNotFound)
+	}
+	if c.Invalid != nil {
+		return provider.Entry{}, c.Invalid
 	}
 	var err error
 	switch c.Op {
@@ -101,8 +110,8 @@ type ListFilter struct {
 }
 
 // List returns a bigfleet.v1alpha1.MachineList, and whether it is everything
-// there is, but for the filter. A list that Max cuts off has no cursor: going on
-// from there would pass over what was cut off.
+// there is, but for the filter. A list that Max cuts off holds the machines that
+// changed first, and its cursor goes on behind them.
 func (s *Store) List(f ListFilter) (msg []byte, full bool, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -117,32 +126,36 @@ func (s *Store) List(f ListFilter) (msg []byte, full bool, err error) {
 		wanted[x] = true
 	}
 	since, incremental := s.fleet.Since(f.Since)
-	var slots []int
-	size, cut := 0, false
+	var listed []change // newest first
+	if !incremental {
+		listed = make([]change, 0, s.fleet.Len())
+	}
 	s.fleet.Changed(since, func(e *provider.Entry) bool {
-		x := &s.items[e.Slot]
-		if !wanted[x.state] {
-			return true
+		if wanted[s.items[e.Slot].state] {
+			listed = append(listed, change{e.Slot, e.Revision})
 		}
-		if cut = f.Max > 0 && len(slots) == f.Max; cut {
-			return false
-		}
-		slots = append(slots, e.Slot)
-		size += len(x.record)
 		return true
 	})
-	var cursor []byte
-	if !cut {
-		cursor = s.fleet.Cursor()
+	cursor := s.fleet.Cursor()
+	if over := len(listed) - f.Max; f.Max > 0 && over > 0 {
+		listed = listed[over:]
+		cursor = s.fleet.CursorAfter(listed[0].revision)
+	}
+	size := 0
+	for _, c := range listed {
+		size += len(s.items[c.slot].record)
 	}
 	msg = make([]byte, 0, size+len(cursor)+8)
-	for _, i := range slots {
-		msg = append(msg, s.items[i].record...)
+	for _, c := range listed {
+		msg = append(msg, s.items[c.slot].record...)
 	}
-	if cursor != nil {
-		msg = wire.AppendRevision(msg, cursor)
-	}
-	return msg, !incremental, nil
+	return wire.AppendRevision(msg, cursor), !incremental, nil
+}
+
+// change is a machine in the order of changes.
+type change struct {
+	slot     int
+	revision uint64
 }
 
 // Get returns a bigfleet.v1alpha1.Machine, which must not be changed.

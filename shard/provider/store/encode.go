@@ -36,9 +36,13 @@ const (
 )
 
 // appendEntry appends an entry as it is kept. The first n bytes are what goes
-// into a listing.
+// into a listing. A machine that names no allocatable resources is listed with its
+// resources as such: readers of the protocol may ask for them.
 func appendEntry(dst []byte, e *provider.Entry) (value []byte, n int) {
 	rec := shard.Record{Machine: e.Machine, Metadata: e.Metadata}
+	if len(rec.Machine.Allocatable) == 0 {
+		rec.Machine.Allocatable = rec.Machine.Resources
+	}
 	dst = wire.AppendRecord(dst, &rec)
 	n = len(dst)
 	doomed := uint64(0)
@@ -59,30 +63,29 @@ func appendEntry(dst []byte, e *provider.Entry) (value []byte, n int) {
 var errFormat = errors.New("is not what this program writes")
 
 // decode reads an entry. The value must not change any more: the entry's texts
-// are parts of it. n is as in appendEntry.
-func decode(list *wire.List, value []byte) (e provider.Entry, n int, err error) {
+// are parts of it.
+func decode(list *wire.List, value []byte) (e provider.Entry, err error) {
 	if err := list.Parse(value); err != nil {
-		return e, 0, err
+		return e, err
 	}
 	if list.Len() != 1 {
-		return e, 0, errFormat
+		return e, errFormat
 	}
 	rec, err := list.Record(0)
 	if err != nil {
-		return e, 0, err
+		return e, err
 	}
 	e.Machine, e.Metadata = rec.Machine, rec.Metadata
 	_, _, tag := protowire.ConsumeTag(value)
 	_, size := protowire.ConsumeBytes(value[tag:])
-	n = tag + size
-	for rest := value[n:]; len(rest) > 0; {
+	for rest := value[tag+size:]; len(rest) > 0; {
 		num, typ, t := protowire.ConsumeTag(rest)
 		if t < 0 || typ != protowire.VarintType {
-			return e, 0, errFormat
+			return e, errFormat
 		}
 		v, m := protowire.ConsumeVarint(rest[t:])
 		if m < 0 {
-			return e, 0, errFormat
+			return e, errFormat
 		}
 		rest = rest[t+m:]
 		switch num {
@@ -98,7 +101,7 @@ func decode(list *wire.List, value []byte) (e provider.Entry, n int, err error) 
 			e.Doomed = v != 0
 		}
 	}
-	return e, n, nil
+	return e, nil
 }
 
 func encodeCounters(c provider.Counters) []byte {

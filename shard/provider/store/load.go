@@ -47,16 +47,14 @@ func (s *Store) read(tx *bbolt.Tx) error {
 	}
 	var list wire.List
 	var entries []provider.Entry
-	records := map[string][]byte{}
 	err = tx.Bucket(bucketMachines).ForEach(func(id, value []byte) error {
-		e, n, err := decode(&list, bytes.Clone(value)) // the file's own bytes go with the transaction
+		e, err := decode(&list, bytes.Clone(value)) // the file's own bytes go with the transaction
 		if err == nil && e.Machine.ID != string(id) {
 			err = errFormat
 		}
 		if err != nil {
 			return fmt.Errorf("machine %q: %w; restore the file from a copy, or begin with a new one", id, err)
 		}
-		records[e.Machine.ID] = slices.Clip(bytes.Clone(value[:n]))
 		entries = append(entries, e)
 		return nil
 	})
@@ -66,8 +64,10 @@ func (s *Store) read(tx *bbolt.Tx) error {
 	if s.fleet, err = provider.Restore(s.config(), entries, counters); err != nil {
 		return err
 	}
+	// An older version may have written less of a machine than listings have now.
 	s.fleet.Changed(0, func(e *provider.Entry) bool {
-		s.set(e, records[e.Machine.ID])
+		value, n := appendEntry(nil, e)
+		s.set(e, value[:n:n])
 		return true
 	})
 	s.saved = counters

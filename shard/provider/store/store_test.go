@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,7 +20,9 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	"google.golang.org/protobuf/proto"
 
+	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/provider"
@@ -255,15 +258,117 @@ func TestFilters(t *testing.T) {
 	if len(some) != 1 || some["m04"].Machine.Cluster != "c1" {
 		t.Errorf("by state: %v", some)
 	}
-	if cut, _, cursor := records(t, s, ListFilter{Max: 9}); len(cut) != 9 || cursor != nil {
-		t.Errorf("cut off: %d records, cursor %x", len(cut), cursor)
-	}
 	if whole, _, cursor := records(t, s, ListFilter{Max: 10}); len(whole) != 10 || cursor == nil {
 		t.Errorf("as many as there are: %d records, cursor %x", len(whole), cursor)
 	}
 	if none, full, _ := records(t, s, ListFilter{Since: cursor}); len(none) != 0 || full {
 		t.Errorf("since then: %d records, full %v", len(none), full)
 	}
+}
+
+// TestACutListGoesOn: the cursor of a list that Max cuts off leads to the rest, whatever
+// changes meanwhile; a machine that changed since it was listed comes again.
+func TestACutListGoesOn(t *testing.T) {
+	s := open(t, Config{Seed: seedOf(10, model.Idle)})
+	if _, err := s.Lose(context.Background(), "m03"); err != nil { // a removal before the first page
+		t.Fatal(err)
+	}
+	pages := func(f ListFilter, meanwhile func(page int)) (seen map[string]int, last []byte) {
+		seen = map[string]int{}
+		for page := range 20 {
+			got, _, cursor := records(t, s, f)
+			if len(got) > f.Max {
+				t.Fatalf("a page has %d records, and may have %d", len(got), f.Max)
+			}
+			for id := range got {
+				seen[id]++
+			}
+			if bytes.Equal(cursor, s.fleet.Cursor()) {
+				return seen, cursor
+			}
+			f.Since = cursor
+			meanwhile(page)
+		}
+		t.Fatal("20 pages do not reach the end")
+		return nil, nil
+	}
+	seen, last := pages(ListFilter{Max: 2}, func(int) {})
+	if len(seen) != 9 || slices.Max(slices.Collect(maps.Values(seen))) != 1 {
+		t.Errorf("pages of two: %v, want each of 9 machines once", seen)
+	}
+	if none, full, _ := records(t, s, ListFilter{Since: last}); len(none) != 0 || full {
+		t.Errorf("after the last page: %d records, full %v", len(none), full)
+	}
+	seen, last = pages(ListFilter{Max: 3}, func(page int) {
+		if page == 0 {
+			if _, err := call(s, shard.OpConfigure, "m00", 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	if len(seen) != 9 || seen["m00"] != 2 {
+		t.Errorf("m00 changes behind the first page: %v, want all 9 and m00 twice", seen)
+	}
+	for _, id := range []string{"m01", "m02", "m04"} {
+		if _, err := call(s, shard.OpConfigure, id, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if seen, _ = pages(ListFilter{Since: last, Max: 1}, func(int) {}); len(seen) != 3 {
+		t.Errorf("what changed, one a page: %v", seen)
+	}
+	if seen, _ = pages(ListFilter{Max: 2, States: []model.State{model.Idle}}, func(int) {}); len(seen) != 5 {
+		t.Errorf("idle ones, two a page: %v, want 5", seen)
+	}
+	seen, _ = pages(ListFilter{Max: 2}, func(page int) {
+		if page == 1 {
+			if _, err := s.Lose(context.Background(), "m09"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	delete(seen, "m09")
+	if len(seen) != 8 {
+		t.Errorf("a machine is removed between pages: %v, want the other 8", seen)
+	}
+}
+
+// TestAllocatableIsListed: of a machine that names none, its resources; also when the
+// file is of a version that did not write them.
+func TestAllocatableIsListed(t *testing.T) {
+	cpu := model.NewResources(model.Amount{Name: "cpu", Value: 1500})
+	path := filepath.Join(t.TempDir(), "store")
+	s := open(t, Config{Path: path, Seed: func(yield func(*model.Machine) bool) {
+		yield(&model.Machine{ID: "m00", State: model.Idle, Resources: cpu})
+	}})
+	check := func(s *Store) {
+		t.Helper()
+		got, _, _ := records(t, s, ListFilter{})
+		m, err := s.Get("m00")
+		if err != nil || !reflect.DeepEqual(got["m00"].Machine.Allocatable, cpu) || !bytes.Contains(m, []byte("\n\x07tonnage")) {
+			t.Errorf("listed as %+v, %q, %v", got["m00"].Machine, m, err)
+		}
+	}
+	check(s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(db.Update(func(tx *bbolt.Tx) error {
+		b := tx.Bucket(bucketMachines)
+		old, err := proto.Marshal(&pb.MachineList{Machines: []*pb.Machine{{
+			Id: "m00", State: pb.MachineState_MACHINE_STATE_IDLE, Host: &pb.HostRef{Ref: "host-m00"},
+			Resources: &pb.Resources{Resources: map[string]string{"cpu": "1500m"}},
+		}}})
+		behind := bytes.Clone(b.Get([]byte("m00")))[len(s.items[0].record):]
+		return errors.Join(err, b.Put([]byte("m00"), append(old, behind...)))
+	}), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	check(open(t, Config{Path: path}))
 }
 
 // TestCallsShareTransactions: who comes at the same time waits for the disk

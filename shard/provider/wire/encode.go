@@ -9,6 +9,9 @@ import (
 	"github.com/tonnage/tonnage/shard"
 )
 
+// HostProvider is what HostRef.provider says of machines that AppendRecord writes.
+const HostProvider = "tonnage"
+
 // AppendRecord appends a record to a listing as Parse reads it: the inverse, for
 // providers that are not elsewhere and for trying Parse. The idle clock, stamps
 // and reservation have no fields; they travel as metadata.
@@ -18,7 +21,9 @@ func AppendRecord(dst []byte, rec *shard.Record) []byte {
 		b = appendText(b, fieldID, m.ID)
 		b = appendNumber(b, fieldState, uint64(m.State))
 		if m.Host != "" {
-			b = appendMessage(b, fieldHost, func(b []byte) []byte { return appendText(b, fieldHostRef, m.Host) })
+			b = appendMessage(b, fieldHost, func(b []byte) []byte {
+				return appendText(appendText(b, fieldHostProvider, HostProvider), fieldHostRef, m.Host)
+			})
 		}
 		b = appendText(b, fieldInstanceType, m.InstanceType)
 		b = appendText(b, fieldZone, m.Zone)

@@ -22,7 +22,8 @@ const (
 	fieldAllocatable    = 13
 	fieldCluster        = 14
 	fieldShardMetadata  = 15
-	fieldHostRef        = 2 // of HostRef
+	fieldHostProvider   = 1 // of HostRef
+	fieldHostRef        = 2
 	fieldResourcesEntry = 1 // of Resources
 	fieldEntryKey       = 1 // of the entries of maps
 	fieldEntryValue     = 2
