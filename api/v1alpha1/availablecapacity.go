@@ -49,9 +49,10 @@ type AvailableCapacitySpec struct {
 	// The least price of a matching machine in dollars per hour, 0 if unknown.
 	// +required
 	Cost resource.Quantity `json:"cost"`
-	// What one machine offers.
+	// What one machine offers. It is written even when it is empty: the public CRD
+	// requires it.
 	// +optional
-	Resources corev1.ResourceList `json:"resources,omitempty"`
+	Resources corev1.ResourceList `json:"resources"`
 	// Which demand this is for.
 	// +listType=atomic
 	// +optional

@@ -69,13 +69,10 @@ func (c *Capacities) Apply(ctx context.Context, u *bigfleet.AvailableCapacityUpd
 	}
 	want := &api.AvailableCapacity{Spec: api.AvailableCapacitySpec{
 		Availability: api.AvailabilityNone, AvailableCount: max(u.AvailableCount, 0), Cost: costOf(u.CostPerHour),
-		Requirements: requirementsOf(u.Requirements),
+		Resources: resourcesOf(u.Resources), Requirements: requirementsOf(u.Requirements),
 	}}
 	if a, ok := availabilities[u.Confidence]; ok {
 		want.Spec.Availability = a
-	}
-	if resources := resourcesOf(u.Resources); len(resources) > 0 {
-		want.Spec.Resources = resources
 	}
 	want.Name = CapacityName(u.SupersedesKey)
 	c.mu.Lock()

@@ -1,10 +1,14 @@
 package mirror
 
 import (
+	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bigfleet "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	api "github.com/tonnage/tonnage/api/v1alpha1"
@@ -107,5 +111,48 @@ func TestShape(t *testing.T) {
 	c.Demanded(nil)
 	if len(c.stale(false)) != 1 {
 		t.Error("a hint that nobody asks for is not stale")
+	}
+}
+
+// applying is an API server without objects that notes what is applied.
+type applying struct {
+	client.Client
+	applied []string
+}
+
+func (a *applying) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
+
+func (a *applying) Apply(_ context.Context, object runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
+	text, err := json.Marshal(object)
+	a.applied = append(a.applied, string(text))
+	return err
+}
+
+// TestRequiredFieldsAreWritten: the public CRDs require resources, and shards of the
+// protocol leave them out of hints.
+func TestRequiredFieldsAreWritten(t *testing.T) {
+	server := &applying{}
+	c := NewCapacities(server)
+	if err := c.Apply(t.Context(), &bigfleet.AvailableCapacityUpdate{SupersedesKey: "available:x"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Apply(t.Context(), &bigfleet.AvailableCapacityUpdate{
+		SupersedesKey: "available:y", Resources: &bigfleet.Resources{Resources: map[string]string{"cpu": "2"}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"{}", `{"cpu":"2"}`} {
+		var object struct{ Spec map[string]json.RawMessage }
+		if err := json.Unmarshal([]byte(server.applied[i]), &object); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(object.Spec["resources"]); got != want {
+			t.Errorf("resources are %q, want %s", got, want)
+		}
+		for _, field := range []string{"availability", "availableCount", "cost"} {
+			if object.Spec[field] == nil {
+				t.Errorf("%s has no %s", server.applied[i], field)
+			}
+		}
 	}
 }
