@@ -324,6 +324,12 @@ func (p *Plan) AwaitsDrain(i int) bool {
 // Profile returns what a row is walked as.
 func (p *Plan) Profile(i int) *model.Profile { return p.pass.kindOf(p.pass.needAt(i)).profile }
 
+// Suits reports whether machines of a class cover a row's minimum unit and have something
+// of what it wants. Whether they meet its requirements is not looked at.
+func (p *Plan) Suits(i int, class uint32) bool {
+	return p.pass.suits(class, p.pass.kindOf(p.pass.needAt(i)))
+}
+
 // Stamp returns what a machine that serves a row is stamped with: of a fold, the
 // fold's own.
 func (p *Plan) Stamp(i int) model.Assignment {

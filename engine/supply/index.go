@@ -1,6 +1,7 @@
 package supply
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -190,6 +191,21 @@ func (t *Table) MatchingIn(s model.State, matcher, domain uint32) *roaring.Bitma
 // CountMatching returns how many machines in a state a matcher accepts. O(1).
 func (t *Table) CountMatching(s model.State, matcher uint32) int {
 	return t.index.sets.Cardinality(bitmap.Bucket{State: uint8(s), Profile: matcher})
+}
+
+// ClassesMatching yields the class of each machine in a state that a matcher accepts.
+func (t *Table) ClassesMatching(s model.State, matcher uint32) iter.Seq[uint32] {
+	return func(yield func(uint32) bool) {
+		rows := t.Matching(s, matcher)
+		if rows == nil {
+			return
+		}
+		for it := rows.Iterator(); it.HasNext(); {
+			if !yield(t.cols.class[it.Next()]) {
+				return
+			}
+		}
+	}
 }
 
 // InState returns the set of rows in a state, under the rules of Matching.

@@ -130,9 +130,14 @@ func (a place) compare(b place) int {
 func (r *reply) answer(q question, in engine.Input, plan *engine.Plan, ages func(*engine.Plan, int) shard.Ages) {
 	places := r.choose(q, in, plan)
 	r.views = make([]NeedView, len(places))
+	supply := &matching{in: in, left: MatchingLooksMax, byMatcher: map[uint32]*classCounts{}}
 	at := make(map[int32]int, len(places))
 	for i, p := range places {
 		v := viewOf(in, plan, p)
+		if !v.Satisfied {
+			n, capped := supply.of(plan, int(p.need), v.Unmet)
+			v.Idle, v.Configured, v.Speculative, v.Capped = n.idle, n.configured, n.speculative, capped
+		}
 		age := ages(plan, int(p.need))
 		v.UnmetCycles, v.ParkedCycles = age.Unmet, age.Parked
 		r.views[i] = v
@@ -150,14 +155,14 @@ func (r *reply) answer(q question, in engine.Input, plan *engine.Plan, ages func
 	}
 }
 
-// explain says of needs with a Same requirement which domains they had, as far as
+// explain says of needs that are walked with a Same requirement which domains they had, as far as
 // there is time for it: those that are not satisfied before the others.
 func (r *reply) explain(places []place, in engine.Input, plan *engine.Plan) {
 	left := MachineLooksMax
 	for _, satisfied := range [...]bool{false, true} {
 		for i := range places {
 			v := &r.views[i]
-			if v.Satisfied != satisfied || v.Need.Profile.Same() == nil {
+			if v.Satisfied != satisfied || plan.Profile(int(places[i].need)).Same() == nil {
 				continue
 			}
 			if left <= 0 {
@@ -219,17 +224,12 @@ func rowOf(in engine.Input, plan *engine.Plan, i int) model.Need {
 	return in.Demand.Row(in.Demand.Block(cluster), row)
 }
 
+// viewOf returns what is told of a need but for what matches it. Profile and group are the
+// row's own, also where the row was folded: of a fold the first row's.
 func viewOf(in engine.Input, plan *engine.Plan, p place) NeedView {
 	n, need := plan.Need(int(p.need)), rowOf(in, plan, int(p.need))
-	need.Cluster, need.Profile, need.Group = n.Cluster, n.Profile, n.Group
-	v := NeedView{
+	return NeedView{
 		Need: need, Satisfied: n.Satisfied, Deficit: n.Deficit, Claimed: len(n.Claimed), Bootstraps: int(n.Bootstrap), Provisions: int(n.Provision),
 		Domain: n.Domain, Satisfiable: n.CouldCover, Parked: need.Parked, Unmet: n.Unmet, Victims: int(n.Preempt), Freed: n.InFlight,
 	}
-	if !n.Satisfied {
-		if m := in.Supply.Matcher(n.Profile); m != 0 {
-			v.Idle, v.Configured, v.Speculative = in.Supply.CountMatching(model.Idle, m), in.Supply.CountMatching(model.Configured, m), in.Supply.CountMatching(model.Speculative, m)
-		}
-	}
-	return v
 }

@@ -45,8 +45,8 @@ type NeedView struct {
 	ParkedCycles int
 	UnmetCycles  int
 	Unmet        engine.Unmet // why it is not satisfied
-	// Idle, Configured and Speculative are the machines of its shape, at least so
-	// many when Capped.
+	// Idle, Configured and Speculative are the machines that match its requirements
+	// and cover its minimum unit, at least so many when Capped.
 	Idle, Configured, Speculative int
 	Capped                        bool
 	// Victims were found to preempt, and Freed is what they would free.
