@@ -170,7 +170,7 @@ func (m *metrics) defineCycle(g gaugeMaker, c counterMaker, h histogramMaker) {
 		m.phaseSeconds.WithLabelValues(p)
 		m.phaseSecondsFine.WithLabelValues(p)
 	}
-	m.provisioning = one(h("bigfleet_shard_provisioning_latency_seconds", "Time from demand that nothing covers to the first machine bound for it.", 1e-2, 16))
+	m.provisioning = one(h("bigfleet_shard_provisioning_latency_seconds", "Time from demand that nothing covers to the first machine bound for it.", 1e-2, 20))
 	m.configurePhase = one(h("bigfleet_shard_configure_phase_seconds", "Duration of the provider's Configure.", 1e-2, 16))
 	m.requestBootstrap = one(h("bigfleet_shard_request_bootstrap_seconds", "Time until an operator has answered with bootstrap data, or has not.", 1e-2, 16))
 	m.drainPhase = one(h("bigfleet_shard_drain_phase_seconds", "Time until an operator has acknowledged that a machine is cordoned, or has not.", 1e-2, 16))

@@ -162,6 +162,9 @@ func TestProvisioningLatencyIsObservedOnce(t *testing.T) {
 	if h.GetSampleCount() != 1 || h.GetSampleSum() != 60 {
 		t.Errorf("%d observations, %v s", h.GetSampleCount(), h.GetSampleSum())
 	}
+	if b := h.GetBucket(); len(b) != 20 || b[19].GetUpperBound() != 0.01*(1<<19) {
+		t.Errorf("%d buckets, the last ends at %v s; public dashboards expect 20, to 5,242.88 s", len(b), b[len(b)-1].GetUpperBound())
+	}
 }
 
 // TestMemoryByPurpose: what the tables and the engine hold, and it grows with

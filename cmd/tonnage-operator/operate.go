@@ -110,7 +110,7 @@ func (f *operateFlags) run(ctx context.Context, err io.Writer) error {
 	if e != nil {
 		return fmt.Errorf("client: %w", e)
 	}
-	if _, e := operator.New(ctx, m, direct, cfg, telemetry.New(metrics.Registry), log); e != nil {
+	if _, e := operator.New(ctx, m, direct, cfg, telemetry.New(metrics.Registry, cfg.ClusterID), log); e != nil {
 		return e
 	}
 	log.Info("operator starts", "version", versionText(), "cluster", cfg.ClusterID, "shards", cfg.Shards, "election", f.lease() != "")

@@ -62,7 +62,7 @@ func (f *podsFlags) run(ctx context.Context, err io.Writer) error {
 	if e != nil {
 		return e
 	}
-	c.Client, c.Count = m.GetClient(), pods.Counter(metrics.Registry)
+	c.Client, c.Count, c.SoftSpread = m.GetClient(), pods.Counter(metrics.Registry), pods.SoftSpreadCounter(metrics.Registry)
 	if e := c.Setup(ctx, m); e != nil {
 		return e
 	}

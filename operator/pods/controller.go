@@ -50,6 +50,9 @@ type Controller struct {
 	Defaults Defaults
 	// Count is told what each reconcile did. May be nil.
 	Count func(Outcome)
+	// SoftSpread is told, of each request that was written, how many ScheduleAnyway terms
+	// of the pod's topology spread it leaves out. May be nil.
+	SoftSpread func(terms int)
 }
 
 // CacheOptions keep of pods what the controller looks at.
@@ -120,7 +123,13 @@ func (c *Controller) reconcile(ctx context.Context, name types.NamespacedName) (
 	if err != nil && !apierrors.IsNotFound(err) {
 		return Failed, err
 	}
-	return Created, c.apply(ctx, want)
+	if err := c.apply(ctx, want); err != nil {
+		return Failed, err
+	}
+	if c.SoftSpread != nil {
+		c.SoftSpread(len(pod.Spec.TopologySpreadConstraints) - len(want.Spec.TopologySpread))
+	}
+	return Created, nil
 }
 
 // apply writes a request.

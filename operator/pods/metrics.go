@@ -2,6 +2,17 @@ package pods
 
 import "github.com/prometheus/client_golang/prometheus"
 
+// SoftSpreadCounter registers the series of what requests leave out and returns what
+// counts in it.
+func SoftSpreadCounter(r prometheus.Registerer) func(terms int) {
+	total := prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "tonnage_operator_pod_soft_spread_terms_total",
+		Help: "ScheduleAnyway terms of topology spread of pods that the requests written for them leave out.",
+	})
+	r.MustRegister(total)
+	return func(terms int) { total.Add(float64(terms)) }
+}
+
 // Counter registers the controller's series and returns what counts in it.
 func Counter(r prometheus.Registerer) func(Outcome) {
 	total := prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -121,6 +121,7 @@ func (r *Reporter) Next(early bool) (needs []*bigfleet.CapacityNeed, send bool) 
 	took(telemetry.PhaseEnqueue)
 	r.cfg.Metrics.Rollup(phases)
 	r.cfg.Metrics.Refused(len(result.Refused))
+	r.cfg.Metrics.SoftSpread(result.SoftSpread)
 	r.cfg.Log.Debug("roll-up", "early", early, "requests", len(requests), "rows", len(result.Needs), "refused", len(result.Refused))
 	return result.Needs, true
 }

@@ -7,11 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	bigfleet "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	api "github.com/tonnage/tonnage/api/v1alpha1"
+	"github.com/tonnage/tonnage/operator/telemetry"
 )
 
 // TestRefusedAreToldOnce: until they change; and no more at once than the limit.
@@ -19,8 +22,10 @@ func TestRefusedAreToldOnce(t *testing.T) {
 	var requests []*api.CapacityRequest
 	told := map[string]int{}
 	rolled := 0
+	registry := prometheus.NewRegistry()
 	r := New(Config{
 		List: func() []*api.CapacityRequest { return requests }, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Metrics: telemetry.New(registry, "a"),
 		Refused: func(q *api.CapacityRequest, _ error) { told[q.Name]++ },
 		Rolled:  func(needs []*bigfleet.CapacityNeed) { rolled += len(needs) },
 	})
@@ -32,10 +37,18 @@ func TestRefusedAreToldOnce(t *testing.T) {
 	}
 	add("good", "In")
 	add("bad", "Gt")
+	requests[0].Spec.TopologySpread = []api.TopologySpread{{TopologyKey: "zone", MaxSkew: 1, WhenUnsatisfiable: corev1.ScheduleAnyway}}
 	for range 3 {
 		if got, send := r.Next(false); len(got) != 1 || !send {
 			t.Fatalf("%d rows, sent is %v", len(got), send)
 		}
+	}
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP tonnage_operator_soft_spread_terms ScheduleAnyway terms of topology spread that the last roll-up leaves out.
+# TYPE tonnage_operator_soft_spread_terms gauge
+tonnage_operator_soft_spread_terms{cluster="a"} 1
+`), "tonnage_operator_soft_spread_terms"); err != nil {
+		t.Error(err)
 	}
 	if told["bad"] != 1 || told["good"] != 0 || rolled != 3 {
 		t.Errorf("told %v, rolled %d", told, rolled)

@@ -55,6 +55,9 @@ type Result struct {
 	Included []*api.CapacityRequest
 	// Refused are the others.
 	Refused []Refusal
+	// SoftSpread counts the terms of topology spread of the included requests that no row
+	// has, since they are ScheduleAnyway: they would split rows, and bind nobody.
+	SoftSpread int
 }
 
 // nowhere is the row of a request that is left out.
@@ -118,6 +121,7 @@ func (g *Aggregator) Aggregate(requests []*api.CapacityRequest) *Result {
 	for i, at := range rowOf {
 		if at != nowhere {
 			out.Included = append(out.Included, requests[i])
+			out.SoftSpread += softSpread(requests[i])
 		}
 	}
 	out.Needs = make([]*bigfleet.CapacityNeed, len(order))

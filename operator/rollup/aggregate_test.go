@@ -162,6 +162,22 @@ func same(t *testing.T, got, want []*bigfleet.CapacityNeed) {
 }
 
 // TestGroup: selectors have one form, and names are bounded.
+// TestSoftSpreadIsCounted: terms that no row has, of the requests that rows have; also when
+// the requests are remembered.
+func TestSoftSpreadIsCounted(t *testing.T) {
+	soft, hard := spread("zone", 1, "ScheduleAnyway"), spread("zone", 2, "DoNotSchedule")
+	requests := []*api.CapacityRequest{
+		request("cpu=1"), request("cpu=1", hard), request("cpu=1", soft), request("cpu=1", soft, hard, soft),
+		request("cpu=1", soft, requires("cores", corev1.NodeSelectorOpGt, "4")), // refused
+	}
+	var g Aggregator
+	for round := range 2 {
+		if got := g.Aggregate(requests); got.SoftSpread != 3 || len(got.Needs) != 2 {
+			t.Errorf("round %d: %d terms left out of %d rows, want 3 of 2", round, got.SoftSpread, len(got.Needs))
+		}
+	}
+}
+
 func TestGroup(t *testing.T) {
 	s := &metav1.LabelSelector{
 		MatchLabels: map[string]string{"app": "web"},

@@ -73,6 +73,16 @@ func (w *keyWriter) write(request *api.CapacityRequest) error {
 	return nil
 }
 
+// softSpread counts a request's terms of topology spread that writeSpread leaves out.
+func softSpread(request *api.CapacityRequest) (n int) {
+	for i := range request.Spec.TopologySpread {
+		if request.Spec.TopologySpread[i].WhenUnsatisfiable != corev1.DoNotSchedule {
+			n++
+		}
+	}
+	return n
+}
+
 func (w *keyWriter) writeRequirements(spec *api.CapacityRequestSpec) error {
 	w.requirements = spec.Requirements
 	canonical := true

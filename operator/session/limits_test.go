@@ -23,7 +23,7 @@ func (h headed) Header() (metadata.MD, error) { return h.header, nil }
 // TestRowsAboveTheLimitsAreNamedOnce: and again when they are others.
 func TestRowsAboveTheLimitsAreNamedOnce(t *testing.T) {
 	var out strings.Builder
-	log, metrics := slog.New(slog.NewTextHandler(&out, nil)), telemetry.New(prometheus.NewRegistry())
+	log, metrics := slog.New(slog.NewTextHandler(&out, nil)), telemetry.New(prometheus.NewRegistry(), "a")
 	rows := []*bigfleet.CapacityNeed{{Priority: 5}, {Priority: 900, Group: "greedy"}, {InterruptionPenaltyBucket: 27}}
 	var a above
 	a.look(rows, metrics, log)

@@ -23,13 +23,14 @@ type Metrics struct {
 	inflight     prometheus.Gauge
 	refused      prometheus.Gauge
 	lowered      prometheus.Gauge
+	softSpread   prometheus.Gauge
 	early        *prometheus.CounterVec
 	drains       *prometheus.CounterVec
 	evictions    *prometheus.CounterVec
 }
 
-// New registers the series.
-func New(r prometheus.Registerer) *Metrics {
+// New registers the series of a cluster.
+func New(r prometheus.Registerer, cluster string) *Metrics {
 	name := func(s string) string { return "bigfleet_operator_" + s }
 	m := &Metrics{
 		rollup:       prometheus.NewHistogram(prometheus.HistogramOpts{Name: name("rollup_duration_seconds"), Help: "From listing the requests to handing the roll-up over.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 16)}),
@@ -44,12 +45,14 @@ func New(r prometheus.Registerer) *Metrics {
 		inflight:     prometheus.NewGauge(prometheus.GaugeOpts{Name: name("dispatch_inflight"), Help: "Messages of the shard that are being carried out."}),
 		refused:      prometheus.NewGauge(prometheus.GaugeOpts{Name: name("requests_not_reported"), Help: "CapacityRequests that the last roll-up left out; their events say why."}),
 		lowered:      prometheus.NewGauge(prometheus.GaugeOpts{Name: "tonnage_operator_rows_lowered", Help: "Rows of the last roll-up that the shard lowers to its policy."}),
-		early:        prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("early_rollups_total"), Help: "Roll-ups before their time, after demand had grown."}, []string{"outcome"}),
-		drains:       prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("drains_total"), Help: "Drains by how they ended."}, []string{"outcome"}),
-		evictions:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("evictions_total"), Help: "Evictions asked for, by answer."}, []string{"outcome"}),
+		softSpread: prometheus.NewGauge(prometheus.GaugeOpts{Name: "tonnage_operator_soft_spread_terms", Help: "ScheduleAnyway terms of topology spread that the last roll-up leaves out.",
+			ConstLabels: prometheus.Labels{"cluster": cluster}}),
+		early:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("early_rollups_total"), Help: "Roll-ups before their time, after demand had grown."}, []string{"outcome"}),
+		drains:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("drains_total"), Help: "Drains by how they ended."}, []string{"outcome"}),
+		evictions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("evictions_total"), Help: "Evictions asked for, by answer."}, []string{"outcome"}),
 	}
 	r.MustRegister(m.rollup, m.rollupPhase, m.acknowledge, m.acknowledged, m.reconnects, m.connected, m.dropped,
-		m.nodeState, m.nodeWrites, m.inflight, m.refused, m.lowered, m.early, m.drains, m.evictions)
+		m.nodeState, m.nodeWrites, m.inflight, m.refused, m.lowered, m.softSpread, m.early, m.drains, m.evictions)
 	return m
 }
 
@@ -87,6 +90,13 @@ func (m *Metrics) Refused(n int) {
 func (m *Metrics) Lowered(n int) {
 	if m != nil {
 		m.lowered.Set(float64(n))
+	}
+}
+
+// SoftSpread records how many terms of topology spread a roll-up leaves out.
+func (m *Metrics) SoftSpread(n int) {
+	if m != nil {
+		m.softSpread.Set(float64(n))
 	}
 }
 
