@@ -13,7 +13,10 @@
 // nothing but the Answer.
 //
 // WriteInput goes the other way: what an engine looked at becomes a world, to be
-// decided about again.
+// decided about again. Clusters stand by id, rows in their order, machines by id.
+//
+// The order of a cluster's Needs is their last tie-break: of those with the same priority,
+// penalties and arrival, the first of the file goes first. So reading keeps that order.
 package world
 
 import (

@@ -3,11 +3,14 @@ package world_test
 import (
 	"bytes"
 	"errors"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/demand"
+	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/reference"
 	"github.com/tonnage/tonnage/internal/fleet"
 	"github.com/tonnage/tonnage/internal/twin"
@@ -87,6 +90,40 @@ func TestInputGivesTheSameDecision(t *testing.T) {
 	}
 	if actions < fleets {
 		t.Errorf("%d actions in all: the fleets are too quiet to show anything", actions)
+	}
+}
+
+// TestInputHasOneOrder: what is written does not depend on the order in which machines and
+// clusters came into the tables. Within a cluster rows keep their order.
+func TestInputHasOneOrder(t *testing.T) {
+	for seed := int64(1); seed <= 20; seed++ {
+		f := fleet.Random(seed, fleet.Medium)
+		random := rand.New(rand.NewPCG(uint64(seed), 0))
+		var want string
+		for round := range 4 {
+			if round > 0 {
+				random.Shuffle(len(f.Machines), func(i, j int) { f.Machines[i], f.Machines[j] = f.Machines[j], f.Machines[i] })
+				place := map[string]int{}
+				for _, at := range random.Perm(len(f.Needs)) {
+					place[f.Needs[at].Cluster] = at
+				}
+				slices.SortStableFunc(f.Needs, func(a, b model.Need) int { return place[a.Cluster] - place[b.Cluster] })
+			}
+			machines, needs, _, err := twin.Tables(reference.Input{Now: f.Now, Machines: f.Machines, Needs: f.Needs, Reported: f.Reported})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var text bytes.Buffer
+			in := engine.Input{Supply: machines, Demand: needs, Now: f.Now, DrainSeconds: f.DrainSeconds}
+			if err := world.WriteInput(&text, in, engine.DefaultOptions()); err != nil {
+				t.Fatal(err)
+			}
+			if round == 0 {
+				want = text.String()
+			} else if text.String() != want {
+				t.Fatalf("seed %d, round %d: written as\n%s\nwas\n%s", seed, round, text.String(), want)
+			}
+		}
 	}
 }
 

@@ -279,6 +279,39 @@ func TestOrderDoesNotMatter(t *testing.T) {
 }
 
 // TestSaturates: sums stop at the largest number.
+// TestRowsHaveOneOrder: whatever the order of the requests, what is remembered of other
+// roll-ups, and in which process, the rows stand in one order: it decides between
+// needs that agree in everything else.
+func TestRowsHaveOneOrder(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	random := rand.New(rand.NewPCG(seed, 0))
+	requests := mixed(1500)
+	text := func(r *Result) string {
+		b, err := proto.MarshalOptions{Deterministic: true}.Marshal(&bigfleet.ClusterCapacityNeeds{Needs: r.Needs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	want := text(Aggregate(requests))
+	for round := range 8 {
+		var g Aggregator
+		for range random.IntN(4) { // others, some of which stay
+			part := slices.Clone(requests[:random.IntN(len(requests))])
+			g.Aggregate(append(part, crowd(random.IntN(20))...))
+		}
+		random.Shuffle(len(requests), func(i, j int) { requests[i], requests[j] = requests[j], requests[i] })
+		for i := range requests { // objects that a cache has read again
+			if random.IntN(3) == 0 {
+				requests[i] = requests[i].DeepCopy()
+			}
+		}
+		if text(g.Aggregate(requests)) != want {
+			t.Fatalf("seed %d, round %d: the rows are others, or in another order", seed, round)
+		}
+	}
+}
+
 func TestSaturates(t *testing.T) {
 	got := Aggregate([]*api.CapacityRequest{request("cpu=9E x=9E"), request("cpu=1 x=9E"), request("cpu=1e30 x=1")})
 	want := map[string]string{"cpu": "9223372036854775807m", "x": fmt.Sprint(int64(math.MaxInt64))}
