@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
@@ -134,6 +135,7 @@ func (c *Client) attempt(ctx context.Context, x *change, token epoch.Token) (rep
 	c.metrics.attempt(x.op.String())
 	ctx, cancel := context.WithTimeout(ctx, c.o.AttemptTimeout)
 	defer cancel()
+	ctx = metadata.AppendToOutgoingContext(ctx, epoch.FenceKey, epoch.FenceShard)
 	seen, err = c.invoke(ctx, x.method, x.request(token), &reply)
 	return reply, seen, err
 }

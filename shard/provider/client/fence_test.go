@@ -215,3 +215,34 @@ func TestOneCallAMachine(t *testing.T) {
 	}
 	callers.Wait()
 }
+
+// TestAReplacedProcessTouchesNoOtherMachine: our clients have their epoch held against the whole
+// shard, also by a provider that was restarted; without that metadata each machine is fenced by
+// itself, as the protocol says.
+func TestAReplacedProcessTouchesNoOtherMachine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	cfg := store.Config{Path: path, Seed: machines(machine("m0", model.Speculative), machine("m1", model.Speculative), machine("m2", model.Speculative), machine("m3", model.Speculative))}
+	p := start(t, cfg, "")
+	dir := t.TempDir()
+	old := dial(t, p.address, func(o *client.Options) { o.Epoch = openEpoch(t, dir) })
+	if _, err := do(old, shard.OpCreate, "m0"); err != nil {
+		t.Fatal(err)
+	}
+	successor := dial(t, p.address, func(o *client.Options) { o.Epoch = openEpoch(t, copyOf(t, dir)) })
+	if _, err := do(successor, shard.OpCreate, "m1"); err != nil {
+		t.Fatal(err)
+	}
+	p.end()
+	p = start(t, cfg, p.address)
+	if _, err := do(old, shard.OpCreate, "m2"); !errors.Is(err, shard.ErrFenced) {
+		t.Errorf("the old process, which wakes up, creates another machine: %v", err)
+	}
+	if _, err := do(successor, shard.OpConfigure, "m0"); err != nil {
+		t.Errorf("the successor is fenced on a machine of the old process: %v", err)
+	}
+	plain := raw(t, p.address)
+	_, err := plain.Create(t.Context(), &pb.CreateRequest{MachineId: "m3", ShardId: "s1", ShardEpoch: 1, SequenceNumber: 99})
+	if err != nil {
+		t.Errorf("without the metadata the fence is not that of the machine: %v", err)
+	}
+}

@@ -26,6 +26,14 @@ const (
 // ErrInUse is returned for a folder that another process has open.
 var ErrInUse = errors.New("in use by another process")
 
+// The metadata of a call by which a shard asks the provider to hold its epoch against all of its
+// calls, not only those of the machine: a process that was replaced must not touch other
+// machines either. Providers that do not know it fence each machine by itself, as the protocol says.
+const (
+	FenceKey   = "tonnage-fence"
+	FenceShard = "shard"
+)
+
 // Token says which attempt of which process a call is.
 type Token struct {
 	Epoch    int64 // ≥ 1

@@ -1,7 +1,11 @@
 package server
 
 import (
+	"context"
+	"slices"
+
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -94,4 +98,9 @@ func filterOf(r *pb.ListFilter) (store.ListFilter, error) {
 		f.States = append(f.States, model.State(s))
 	}
 	return f, nil
+}
+
+// fencesWholeShard tells whether the caller's epoch is to be held against all calls of its shard.
+func fencesWholeShard(ctx context.Context) bool {
+	return slices.Contains(metadata.ValueFromIncomingContext(ctx, epoch.FenceKey), epoch.FenceShard)
 }

@@ -138,7 +138,7 @@ func (s *Server) do(ctx context.Context, c *store.Call, req proto.Message) (*pb.
 	if err := checkToken(c); err != nil {
 		return nil, err
 	}
-	c.Invalid = checkArguments(req)
+	c.Invalid, c.WholeShard = checkArguments(req), fencesWholeShard(ctx)
 	now := s.trouble.meet(c.Op.String(), c.Machine)
 	if err := now.before(ctx); err != nil {
 		return nil, err

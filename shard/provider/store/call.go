@@ -20,6 +20,9 @@ type Call struct {
 	// Shard and Token say who calls; all zero bypasses the fence.
 	Shard string
 	Token epoch.Token
+	// WholeShard has the epoch be no lower than any that passed for the shard, whatever the
+	// machine; else the fence is that of the machine alone.
+	WholeShard bool
 	// Invalid is what is wrong with the other arguments, nil = nothing. It refuses
 	// the call after the token and the machine's id were looked at.
 	Invalid error
@@ -95,11 +98,21 @@ func (s *Store) admit(c *Call) error {
 		return fmt.Errorf("%s machine %q for shard %q with epoch %d, sequence %d, which is not newer than epoch %d, sequence %d: %w",
 			c.Op, c.Machine, c.Shard, t.Epoch, t.Sequence, last.Epoch, last.Sequence, shard.ErrFenced)
 	}
+	if newest := s.epochs[c.Shard]; c.WholeShard && t.Epoch < newest {
+		return fmt.Errorf("%s machine %q for shard %q with epoch %d, of which epoch %d has been seen: %w", c.Op, c.Machine, c.Shard, t.Epoch, newest, shard.ErrFenced)
+	}
 	if !known && len(s.marks) >= MarksMax {
 		return ErrFull
 	}
-	s.marks[key], s.fresh[key] = t, t
+	s.mark(key, t)
+	s.fresh[key] = t
 	return nil
+}
+
+// mark notes that a token has passed.
+func (s *Store) mark(key markKey, t epoch.Token) {
+	s.marks[key] = t
+	s.epochs[key.shard] = max(s.epochs[key.shard], t.Epoch)
 }
 
 // ListFilter says what to list.

@@ -73,7 +73,7 @@ func (s *Store) read(tx *bbolt.Tx) error {
 	s.saved = counters
 	return tx.Bucket(bucketMarks).ForEach(func(k, v []byte) error {
 		key, tok, err := decodeMark(k, v)
-		s.marks[key] = tok
+		s.mark(key, tok)
 		return err
 	})
 }

@@ -74,6 +74,7 @@ type Store struct {
 	machines [model.NumStates]int
 	saved    provider.Counters
 	marks    map[markKey]epoch.Token
+	epochs   map[string]int64 // the highest of each shard that has a mark
 	fresh    map[markKey]epoch.Token // not yet in the file
 	gone     []string                // machines to be taken out of the file
 	repairs  []repair                // by time
@@ -106,7 +107,7 @@ func Open(cfg Config) (*Store, error) {
 	}
 	s := &Store{
 		cfg: cfg, db: db, jobs: make(chan *job, queueMax), stop: make(chan struct{}), done: make(chan struct{}),
-		marks: map[markKey]epoch.Token{}, fresh: map[markKey]epoch.Token{},
+		marks: map[markKey]epoch.Token{}, epochs: map[string]int64{}, fresh: map[markKey]epoch.Token{},
 	}
 	if err := s.load(); err != nil {
 		db.Close()
