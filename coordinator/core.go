@@ -79,6 +79,7 @@ type soft struct {
 	shortfalls []Shortfall
 	seen       map[uint64]int32 // by shortfall's key: reports in a row that had it
 	offers     []Offer
+	idle       *int32          // machines, as of the last offer; nil = it is not known
 	offered    bool            // it takes part in hand-overs
 	mentions   map[string]bool // moves that it has released and not been told are settled
 }

@@ -258,3 +258,21 @@ func TestNamesWithSlashesKeepApart(t *testing.T) {
 		t.Errorf("read back %+v", got)
 	}
 }
+
+// TestIdleMachines: as the last offer of the shard's process says.
+func TestIdleMachines(t *testing.T) {
+	f := newFleet(t, coordinator.RebalanceOff)
+	idle := func() *int32 { return f.core.Statuses("s")[0].Idle }
+	f.must(&coordinator.Report{Shard: "s", Epoch: 1, Cycle: 1})
+	if idle() != nil {
+		t.Error("known before any offer")
+	}
+	f.must(&coordinator.Offering{Shard: "s", Epoch: 1, Idle: new(int32(7))})
+	if n := idle(); n == nil || *n != 7 {
+		t.Errorf("%v, want 7", n)
+	}
+	f.must(&coordinator.Report{Shard: "s", Epoch: 2, Cycle: 1})
+	if idle() != nil {
+		t.Error("known of a process that is gone")
+	}
+}

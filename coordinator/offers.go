@@ -32,6 +32,7 @@ type Offer struct {
 type Offering struct {
 	Shard     string
 	Epoch     int64
+	Idle      *int32 // machines, offered or not; nil = it does not say
 	Offers    []Offer
 	HandOvers []HandOver
 	// Settled is filled in: moves that need not be mentioned any more, once the
@@ -65,7 +66,7 @@ func (c *Core) offering(now int64, o *Offering) (Effects, error) {
 	for i := range o.Offers {
 		c.shapes.intern(&o.Offers[i])
 	}
-	s.offers, s.offered = o.Offers, true
+	s.offers, s.offered, s.idle = o.Offers, true, o.Idle
 	o.Settled = c.handOvers(now, o.Shard, o.HandOvers, &e)
 	return e, nil
 }

@@ -27,7 +27,7 @@ func (*Report) event() {}
 
 // Summary is a shard in a few numbers.
 type Summary struct {
-	Machines, Free  int32
+	Machines, Free  int32 // free are Idle or Speculative
 	ByType, ByZone  map[string]int32
 	ProviderAddress string
 }
@@ -145,7 +145,7 @@ func (c *Core) report(now int64, r *Report) (Effects, error) {
 	}
 	s := c.softOf(r.Shard)
 	if r.Epoch > s.epoch {
-		s.offered, s.offers = false, nil // of a process that is gone
+		s.offered, s.offers, s.idle = false, nil, nil // of a process that is gone
 	}
 	s.heard, s.heartbeat, s.epoch, s.cycle, s.stamp = true, now, r.Epoch, r.Cycle, r.Stamp
 	s.reports++
@@ -261,6 +261,7 @@ type Status struct {
 	Summary    *Summary
 	Shortfalls []Shortfall
 	Pending    int
+	Idle       *int32 // machines, as of its last offer; nil = it is not known
 }
 
 // Statuses returns what is known of all shards, by id; of one when it is named.
@@ -273,6 +274,7 @@ func (c *Core) Statuses(only string) []Status {
 		x := Status{Shard: s.ID, Pending: c.PendingCount(s.ID)}
 		if h := c.soft[s.ID]; h != nil {
 			x.Cycle, x.Heartbeat, x.Summary, x.Shortfalls = h.cycle, h.heartbeat, h.summary, h.shortfalls
+			x.Idle = h.idle
 		}
 		out = append(out, x)
 	}

@@ -17,10 +17,10 @@ const summaryRows = 1 << 13
 
 // Summary is how many machines there are of what, in coarse terms.
 type Summary struct {
-	Total  int
-	Free   int // Idle
-	ByType map[string]int
-	ByZone map[string]int
+	Total             int
+	Idle, Speculative int
+	ByType            map[string]int
+	ByZone            map[string]int
 }
 
 // Summary counts the machines. It lets cycles run in between, so the numbers
@@ -44,8 +44,11 @@ func (v *inventory) summarise(out *Summary, from columnar.Row) (more bool) {
 		}
 		m := v.table.Brief(r)
 		out.Total++
-		if m.State == model.Idle {
-			out.Free++
+		switch m.State {
+		case model.Idle:
+			out.Idle++
+		case model.Speculative:
+			out.Speculative++
 		}
 		countName(out.ByType, m.InstanceType)
 		countName(out.ByZone, v.table.Zone(r))

@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	bigfleet "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
+	tonnage "github.com/tonnage/tonnage/api/tonnage/v1alpha1"
 	"github.com/tonnage/tonnage/internal/terminal"
 )
 
@@ -17,8 +21,16 @@ type shardRow struct {
 	Registered    string `json:"registered"`
 	LastHeartbeat string `json:"lastHeartbeat"`
 	Machines      int32  `json:"machines"`
-	Free          int32  `json:"free"`
+	Free          *int32 `json:"free,omitempty"` // Idle; nil = the coordinator does not know
 	Shortfalls    int    `json:"shortfalls"`
+}
+
+// free writes how many machines are Idle.
+func (r *shardRow) free() string {
+	if r.Free == nil {
+		return noTime
+	}
+	return strconv.Itoa(int(*r.Free))
 }
 
 func (c *ctl) listShards() *cobra.Command {
@@ -36,7 +48,11 @@ func (c *ctl) listShards() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				rows = shardRows(shards, reports)
+				machines, err := tonnage.NewFleetClient(conn).Machines(ctx, &tonnage.MachinesRequest{})
+				if err != nil && status.Code(err) != codes.Unimplemented {
+					return err
+				}
+				rows = shardRows(shards, reports, machines)
 				return nil
 			})
 			if err != nil {
@@ -44,17 +60,21 @@ func (c *ctl) listShards() *cobra.Command {
 			}
 			return c.print(rows, "SHARD ADDRESS REGISTERED LAST_HEARTBEAT MACHINES FREE SHORTFALLS", func(t *terminal.Table) {
 				for _, r := range rows {
-					t.Row(r.Shard, orNone(r.Address), r.Registered, r.LastHeartbeat, r.Machines, r.Free, r.Shortfalls)
+					t.Row(r.Shard, orNone(r.Address), r.Registered, r.LastHeartbeat, r.Machines, r.free(), r.Shortfalls)
 				}
 			})
 		},
 	}
 }
 
-func shardRows(shards *bigfleet.ListShardsResponse, reports *bigfleet.ListShardReportsResponse) []shardRow {
+func shardRows(shards *bigfleet.ListShardsResponse, reports *bigfleet.ListShardReportsResponse, machines *tonnage.MachinesReply) []shardRow {
 	latest := map[string]*bigfleet.ShardReportSnapshot{}
 	for _, r := range reports.GetReports() {
 		latest[r.GetShardId()] = r
+	}
+	idle := map[string]*int32{}
+	for _, m := range machines.GetShards() {
+		idle[m.GetShardId()] = new(m.GetIdle())
 	}
 	rows := []shardRow{}
 	for _, x := range shards.GetShards() {
@@ -62,7 +82,7 @@ func shardRows(shards *bigfleet.ListShardsResponse, reports *bigfleet.ListShardR
 		rows = append(rows, shardRow{
 			Shard: x.GetShardId(), Address: x.GetAddress(),
 			Registered: stamp(x.GetRegisteredAtUnixNs()), LastHeartbeat: stamp(x.GetLastHeartbeatUnixNs()),
-			Machines: r.GetSummary().GetTotalMachines(), Free: r.GetSummary().GetFreeMachines(), Shortfalls: len(r.GetShortfalls()),
+			Machines: r.GetSummary().GetTotalMachines(), Free: idle[x.GetShardId()], Shortfalls: len(r.GetShortfalls()),
 		})
 	}
 	return rows

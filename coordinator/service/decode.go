@@ -76,7 +76,7 @@ func encodeResources(r model.Resources) *bigfleet.Resources {
 }
 
 func decodeOffering(r *tonnage.OfferRequest) (*coordinator.Offering, error) {
-	out := &coordinator.Offering{Shard: r.GetShardId(), Epoch: r.GetShardEpoch()}
+	out := &coordinator.Offering{Shard: r.GetShardId(), Epoch: r.GetShardEpoch(), Idle: r.IdleMachines}
 	for i, x := range r.GetOffers()[:min(len(r.GetOffers()), coordinator.OffersMax)] {
 		o, err := decodeOffer(x)
 		if err != nil {

@@ -169,6 +169,19 @@ func (s *Service) ListShardReports(ctx context.Context, in *bigfleet.ListShardRe
 	return out, err
 }
 
+// Machines lists how many Idle machines each shard has, of those that have said so.
+func (s *Service) Machines(ctx context.Context, _ *tonnage.MachinesRequest) (*tonnage.MachinesReply, error) {
+	out := &tonnage.MachinesReply{}
+	err := s.read(ctx, func(c *coordinator.Core) {
+		for _, x := range c.Statuses("") {
+			if x.Idle != nil {
+				out.Shards = append(out.Shards, &tonnage.ShardMachines{ShardId: x.Shard, Idle: *x.Idle})
+			}
+		}
+	})
+	return out, err
+}
+
 // Shortfalls lists every shortfall of every shard.
 func (s *Service) Shortfalls(ctx context.Context, in *tonnage.ShortfallsRequest) (*tonnage.ShortfallsReply, error) {
 	out := &tonnage.ShortfallsReply{}

@@ -69,6 +69,7 @@ type Client struct {
 	o        Options
 	replicas *replicas
 	cycle    int64 // of reports, from 1 in each process
+	idle     int   // machines, as of the last report
 	acks     []*pb.InstructAck
 	done     done
 	fresh    []*pb.InstructAck // of what was done about domains, and may not be on disk
@@ -155,10 +156,11 @@ func (c *Client) Exchange(ctx context.Context) {
 func (c *Client) report() *pb.ShardReport {
 	c.cycle++
 	sum := c.o.Shard.Summary()
+	c.idle = sum.Idle
 	r := &pb.ShardReport{
 		ShardId: c.o.ID, Cycle: c.cycle, TimestampUnixNanos: c.o.Clock().UnixNano(), ShardEpoch: c.o.Epoch(), ShardAddress: c.o.Advertise,
 		Summary: &pb.ShardSummary{
-			TotalMachines: int32(sum.Total), FreeMachines: int32(sum.Free),
+			TotalMachines: int32(sum.Total), FreeMachines: int32(sum.Idle + sum.Speculative),
 			PerInstanceTypeCounts: counts(sum.ByType), PerZoneCounts: counts(sum.ByZone), ProviderAddress: c.o.Provider,
 		},
 		InstructionAcks: c.acks,

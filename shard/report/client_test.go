@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
+	tonnage "github.com/tonnage/tonnage/api/tonnage/v1alpha1"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/report"
@@ -35,7 +36,7 @@ type fakeShard struct {
 }
 
 func (f *fakeShard) Summary() shard.Summary {
-	return shard.Summary{Total: 5, Free: 2, ByType: map[string]int{"t": 5}, ByZone: map[string]int{"a": 3, "b": 2}}
+	return shard.Summary{Total: 5, Idle: 2, Speculative: 1, ByType: map[string]int{"t": 5}, ByZone: map[string]int{"a": 3, "b": 2}}
 }
 
 func (f *fakeShard) Shortfalls() []shard.Shortfall { return f.shortfalls }
@@ -79,7 +80,9 @@ func (f *fakeShard) Kept(context.Context) error {
 // answer stays.
 type coordinator struct {
 	pb.UnimplementedCoordinatorServer
+	tonnage.UnimplementedFleetServer
 	address string
+	offers  chan *tonnage.OfferRequest
 
 	mu      sync.Mutex
 	answers []func(*pb.ShardReport) (*pb.ReportAck, error)
@@ -122,12 +125,46 @@ func serve(t *testing.T, answers ...func(*pb.ShardReport) (*pb.ReportAck, error)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &coordinator{address: l.Addr().String(), answers: answers, reports: make(chan *pb.ShardReport, 100)}
+	c := &coordinator{address: l.Addr().String(), answers: answers, reports: make(chan *pb.ShardReport, 100), offers: make(chan *tonnage.OfferRequest, 100)}
 	s := grpc.NewServer()
 	pb.RegisterCoordinatorServer(s, c)
+	tonnage.RegisterFleetServer(s, c)
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(s.Stop)
 	return c
+}
+
+func (c *coordinator) Offer(_ context.Context, r *tonnage.OfferRequest) (*tonnage.OfferReply, error) {
+	select {
+	case c.offers <- r:
+	default:
+	}
+	return &tonnage.OfferReply{Acknowledged: true}, nil
+}
+
+// giver has nothing to give.
+type giver struct{ report.Owner }
+
+func (giver) HandOvers(context.Context) ([]shard.HandOver, error) { return nil, nil }
+func (giver) Offers() []shard.Offer                               { return nil }
+func (giver) Settle([]string)                                     {}
+
+// TestFreeMachines: a report counts Idle and Speculative ones, as the protocol says; the
+// offer after it counts the Idle ones.
+func TestFreeMachines(t *testing.T) {
+	c := serve(t, answer(1))
+	start(t, report.Options{Shard: &fakeShard{}, Owner: giver{}}, c.address)
+	if n := c.next(t).GetSummary().GetFreeMachines(); n != 3 {
+		t.Errorf("the report has %d free machines, want 3", n)
+	}
+	select {
+	case o := <-c.offers:
+		if o.IdleMachines == nil || o.GetIdleMachines() != 2 {
+			t.Errorf("the offer has %v Idle machines, want 2", o.IdleMachines)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("no offer came")
+	}
 }
 
 // next waits for a report.
@@ -175,7 +212,7 @@ func TestReportTellsHowTheShardStands(t *testing.T) {
 		if r.ShardId != "shard-7" || r.Cycle != cycle || r.ShardEpoch != 6 || r.ShardAddress != "here:7780" || r.TimestampUnixNanos == 0 {
 			t.Fatalf("got %v", r)
 		}
-		if m := r.Summary; m.TotalMachines != 5 || m.FreeMachines != 2 || m.PerInstanceTypeCounts["t"] != 5 || m.PerZoneCounts["b"] != 2 || m.ProviderAddress != "there:9" {
+		if m := r.Summary; m.TotalMachines != 5 || m.FreeMachines != 3 || m.PerInstanceTypeCounts["t"] != 5 || m.PerZoneCounts["b"] != 2 || m.ProviderAddress != "there:9" {
 			t.Fatalf("summary %v", m)
 		}
 		x := r.Shortfalls[0]

@@ -62,7 +62,7 @@ func (c *Client) offer(ctx context.Context) {
 		c.o.Log.Warn("nothing is offered: it is not known whether hand-overs are on disk", "error", err)
 		return
 	}
-	said := &tonnage.OfferRequest{ShardId: c.o.ID, ShardEpoch: c.o.Epoch()}
+	said := &tonnage.OfferRequest{ShardId: c.o.ID, ShardEpoch: c.o.Epoch(), IdleMachines: new(int32(c.idle))}
 	for _, o := range c.o.Owner.Offers() {
 		said.Offers = append(said.Offers, offerOf(&o))
 	}

@@ -27,11 +27,14 @@ const (
 )
 
 type OfferRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ShardId       string                 `protobuf:"bytes,1,opt,name=shard_id,json=shardId,proto3" json:"shard_id,omitempty"`
-	ShardEpoch    int64                  `protobuf:"varint,2,opt,name=shard_epoch,json=shardEpoch,proto3" json:"shard_epoch,omitempty"`
-	Offers        []*Offer               `protobuf:"bytes,3,rep,name=offers,proto3" json:"offers,omitempty"` // at most 256, all there are
-	HandOvers     []*HandOver            `protobuf:"bytes,4,rep,name=hand_overs,json=handOvers,proto3" json:"hand_overs,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ShardId    string                 `protobuf:"bytes,1,opt,name=shard_id,json=shardId,proto3" json:"shard_id,omitempty"`
+	ShardEpoch int64                  `protobuf:"varint,2,opt,name=shard_epoch,json=shardEpoch,proto3" json:"shard_epoch,omitempty"`
+	Offers     []*Offer               `protobuf:"bytes,3,rep,name=offers,proto3" json:"offers,omitempty"` // at most 256, all there are
+	HandOvers  []*HandOver            `protobuf:"bytes,4,rep,name=hand_overs,json=handOvers,proto3" json:"hand_overs,omitempty"`
+	// The shard's Idle machines, offered or not. The report counts Speculative ones
+	// as free, too. Older shards do not say.
+	IdleMachines  *int32 `protobuf:"varint,5,opt,name=idle_machines,json=idleMachines,proto3,oneof" json:"idle_machines,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -92,6 +95,13 @@ func (x *OfferRequest) GetHandOvers() []*HandOver {
 		return x.HandOvers
 	}
 	return nil
+}
+
+func (x *OfferRequest) GetIdleMachines() int32 {
+	if x != nil && x.IdleMachines != nil {
+		return *x.IdleMachines
+	}
+	return 0
 }
 
 // Machines of one kind and state.
@@ -355,6 +365,138 @@ func (x *OfferReply) GetSettledMoveIds() []string {
 	return nil
 }
 
+type MachinesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MachinesRequest) Reset() {
+	*x = MachinesRequest{}
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MachinesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MachinesRequest) ProtoMessage() {}
+
+func (x *MachinesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MachinesRequest.ProtoReflect.Descriptor instead.
+func (*MachinesRequest) Descriptor() ([]byte, []int) {
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{4}
+}
+
+type MachinesReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Shards        []*ShardMachines       `protobuf:"bytes,1,rep,name=shards,proto3" json:"shards,omitempty"` // those that have said so, by id
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MachinesReply) Reset() {
+	*x = MachinesReply{}
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MachinesReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MachinesReply) ProtoMessage() {}
+
+func (x *MachinesReply) ProtoReflect() protoreflect.Message {
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MachinesReply.ProtoReflect.Descriptor instead.
+func (*MachinesReply) Descriptor() ([]byte, []int) {
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *MachinesReply) GetShards() []*ShardMachines {
+	if x != nil {
+		return x.Shards
+	}
+	return nil
+}
+
+type ShardMachines struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ShardId       string                 `protobuf:"bytes,1,opt,name=shard_id,json=shardId,proto3" json:"shard_id,omitempty"`
+	Idle          int32                  `protobuf:"varint,2,opt,name=idle,proto3" json:"idle,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShardMachines) Reset() {
+	*x = ShardMachines{}
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShardMachines) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShardMachines) ProtoMessage() {}
+
+func (x *ShardMachines) ProtoReflect() protoreflect.Message {
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShardMachines.ProtoReflect.Descriptor instead.
+func (*ShardMachines) Descriptor() ([]byte, []int) {
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ShardMachines) GetShardId() string {
+	if x != nil {
+		return x.ShardId
+	}
+	return ""
+}
+
+func (x *ShardMachines) GetIdle() int32 {
+	if x != nil {
+		return x.Idle
+	}
+	return 0
+}
+
 type ShortfallsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ShardId       string                 `protobuf:"bytes,1,opt,name=shard_id,json=shardId,proto3" json:"shard_id,omitempty"` // empty means every shard
@@ -364,7 +506,7 @@ type ShortfallsRequest struct {
 
 func (x *ShortfallsRequest) Reset() {
 	*x = ShortfallsRequest{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[4]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -376,7 +518,7 @@ func (x *ShortfallsRequest) String() string {
 func (*ShortfallsRequest) ProtoMessage() {}
 
 func (x *ShortfallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[4]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -389,7 +531,7 @@ func (x *ShortfallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShortfallsRequest.ProtoReflect.Descriptor instead.
 func (*ShortfallsRequest) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{4}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ShortfallsRequest) GetShardId() string {
@@ -408,7 +550,7 @@ type ShortfallsReply struct {
 
 func (x *ShortfallsReply) Reset() {
 	*x = ShortfallsReply{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[5]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -420,7 +562,7 @@ func (x *ShortfallsReply) String() string {
 func (*ShortfallsReply) ProtoMessage() {}
 
 func (x *ShortfallsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[5]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -433,7 +575,7 @@ func (x *ShortfallsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShortfallsReply.ProtoReflect.Descriptor instead.
 func (*ShortfallsReply) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{5}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ShortfallsReply) GetShortfalls() []*ShardShortfall {
@@ -459,7 +601,7 @@ type ShardShortfall struct {
 
 func (x *ShardShortfall) Reset() {
 	*x = ShardShortfall{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[6]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -471,7 +613,7 @@ func (x *ShardShortfall) String() string {
 func (*ShardShortfall) ProtoMessage() {}
 
 func (x *ShardShortfall) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[6]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -484,7 +626,7 @@ func (x *ShardShortfall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardShortfall.ProtoReflect.Descriptor instead.
 func (*ShardShortfall) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{6}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ShardShortfall) GetShardId() string {
@@ -544,7 +686,7 @@ type RebalancingRequest struct {
 
 func (x *RebalancingRequest) Reset() {
 	*x = RebalancingRequest{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[7]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -556,7 +698,7 @@ func (x *RebalancingRequest) String() string {
 func (*RebalancingRequest) ProtoMessage() {}
 
 func (x *RebalancingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[7]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -569,7 +711,7 @@ func (x *RebalancingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebalancingRequest.ProtoReflect.Descriptor instead.
 func (*RebalancingRequest) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{7}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{10}
 }
 
 type RebalancingReply struct {
@@ -589,7 +731,7 @@ type RebalancingReply struct {
 
 func (x *RebalancingReply) Reset() {
 	*x = RebalancingReply{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[8]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -601,7 +743,7 @@ func (x *RebalancingReply) String() string {
 func (*RebalancingReply) ProtoMessage() {}
 
 func (x *RebalancingReply) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[8]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -614,7 +756,7 @@ func (x *RebalancingReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebalancingReply.ProtoReflect.Descriptor instead.
 func (*RebalancingReply) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{8}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RebalancingReply) GetMode() string {
@@ -697,7 +839,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[9]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -709,7 +851,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[9]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -722,7 +864,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{9}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Decision) GetReceiver() string {
@@ -802,7 +944,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[10]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -814,7 +956,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[10]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -827,7 +969,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{10}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Step) GetTier() int32 {
@@ -890,7 +1032,7 @@ type Move struct {
 
 func (x *Move) Reset() {
 	*x = Move{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[11]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -902,7 +1044,7 @@ func (x *Move) String() string {
 func (*Move) ProtoMessage() {}
 
 func (x *Move) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[11]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -915,7 +1057,7 @@ func (x *Move) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Move.ProtoReflect.Descriptor instead.
 func (*Move) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{11}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Move) GetMoveId() string {
@@ -996,7 +1138,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[12]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1008,7 +1150,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[12]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1021,7 +1163,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{12}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{15}
 }
 
 type StatusReply struct {
@@ -1039,7 +1181,7 @@ type StatusReply struct {
 
 func (x *StatusReply) Reset() {
 	*x = StatusReply{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[13]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1051,7 +1193,7 @@ func (x *StatusReply) String() string {
 func (*StatusReply) ProtoMessage() {}
 
 func (x *StatusReply) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[13]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1064,7 +1206,7 @@ func (x *StatusReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusReply.ProtoReflect.Descriptor instead.
 func (*StatusReply) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{13}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *StatusReply) GetReplica() string {
@@ -1110,7 +1252,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[14]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1122,7 +1264,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[14]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1135,7 +1277,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{14}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{17}
 }
 
 type MembersReply struct {
@@ -1147,7 +1289,7 @@ type MembersReply struct {
 
 func (x *MembersReply) Reset() {
 	*x = MembersReply{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[15]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1159,7 +1301,7 @@ func (x *MembersReply) String() string {
 func (*MembersReply) ProtoMessage() {}
 
 func (x *MembersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[15]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1172,7 +1314,7 @@ func (x *MembersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersReply.ProtoReflect.Descriptor instead.
 func (*MembersReply) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{15}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *MembersReply) GetMembers() []*Member {
@@ -1194,7 +1336,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[16]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1206,7 +1348,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[16]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1219,7 +1361,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{16}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Member) GetReplica() string {
@@ -1261,7 +1403,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[17]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1273,7 +1415,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[17]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1286,7 +1428,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{17}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *JoinRequest) GetReplica() string {
@@ -1319,7 +1461,7 @@ type JoinReply struct {
 
 func (x *JoinReply) Reset() {
 	*x = JoinReply{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[18]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1331,7 +1473,7 @@ func (x *JoinReply) String() string {
 func (*JoinReply) ProtoMessage() {}
 
 func (x *JoinReply) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[18]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1344,7 +1486,7 @@ func (x *JoinReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinReply.ProtoReflect.Descriptor instead.
 func (*JoinReply) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{18}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *JoinReply) GetMembers() []*Member {
@@ -1363,7 +1505,7 @@ type RemoveMemberRequest struct {
 
 func (x *RemoveMemberRequest) Reset() {
 	*x = RemoveMemberRequest{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[19]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1375,7 +1517,7 @@ func (x *RemoveMemberRequest) String() string {
 func (*RemoveMemberRequest) ProtoMessage() {}
 
 func (x *RemoveMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[19]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1388,7 +1530,7 @@ func (x *RemoveMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveMemberRequest.ProtoReflect.Descriptor instead.
 func (*RemoveMemberRequest) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{19}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RemoveMemberRequest) GetReplica() string {
@@ -1406,7 +1548,7 @@ type RemoveMemberReply struct {
 
 func (x *RemoveMemberReply) Reset() {
 	*x = RemoveMemberReply{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[20]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1418,7 +1560,7 @@ func (x *RemoveMemberReply) String() string {
 func (*RemoveMemberReply) ProtoMessage() {}
 
 func (x *RemoveMemberReply) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[20]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1431,21 +1573,23 @@ func (x *RemoveMemberReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveMemberReply.ProtoReflect.Descriptor instead.
 func (*RemoveMemberReply) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{20}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{23}
 }
 
 var File_tonnage_v1alpha1_fleet_proto protoreflect.FileDescriptor
 
 const file_tonnage_v1alpha1_fleet_proto_rawDesc = "" +
 	"\n" +
-	"\x1ctonnage/v1alpha1/fleet.proto\x12\x10tonnage.v1alpha1\x1a bigfleet/v1alpha1/capacity.proto\x1a bigfleet/v1alpha1/provider.proto\"\xb6\x01\n" +
+	"\x1ctonnage/v1alpha1/fleet.proto\x12\x10tonnage.v1alpha1\x1a bigfleet/v1alpha1/capacity.proto\x1a bigfleet/v1alpha1/provider.proto\"\xf2\x01\n" +
 	"\fOfferRequest\x12\x19\n" +
 	"\bshard_id\x18\x01 \x01(\tR\ashardId\x12\x1f\n" +
 	"\vshard_epoch\x18\x02 \x01(\x03R\n" +
 	"shardEpoch\x12/\n" +
 	"\x06offers\x18\x03 \x03(\v2\x17.tonnage.v1alpha1.OfferR\x06offers\x129\n" +
 	"\n" +
-	"hand_overs\x18\x04 \x03(\v2\x1a.tonnage.v1alpha1.HandOverR\thandOvers\"\xf5\x04\n" +
+	"hand_overs\x18\x04 \x03(\v2\x1a.tonnage.v1alpha1.HandOverR\thandOvers\x12(\n" +
+	"\ridle_machines\x18\x05 \x01(\x05H\x00R\fidleMachines\x88\x01\x01B\x10\n" +
+	"\x0e_idle_machines\"\xf5\x04\n" +
 	"\x05Offer\x125\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x1f.bigfleet.v1alpha1.MachineStateR\x05state\x12#\n" +
 	"\rinstance_type\x18\x02 \x01(\tR\finstanceType\x12\x12\n" +
@@ -1473,7 +1617,13 @@ const file_tonnage_v1alpha1_fleet_proto_rawDesc = "" +
 	"OfferReply\x12)\n" +
 	"\x10coordinator_term\x18\x01 \x01(\x03R\x0fcoordinatorTerm\x12\"\n" +
 	"\facknowledged\x18\x02 \x01(\bR\facknowledged\x12(\n" +
-	"\x10settled_move_ids\x18\x03 \x03(\tR\x0esettledMoveIds\".\n" +
+	"\x10settled_move_ids\x18\x03 \x03(\tR\x0esettledMoveIds\"\x11\n" +
+	"\x0fMachinesRequest\"H\n" +
+	"\rMachinesReply\x127\n" +
+	"\x06shards\x18\x01 \x03(\v2\x1f.tonnage.v1alpha1.ShardMachinesR\x06shards\">\n" +
+	"\rShardMachines\x12\x19\n" +
+	"\bshard_id\x18\x01 \x01(\tR\ashardId\x12\x12\n" +
+	"\x04idle\x18\x02 \x01(\x05R\x04idle\".\n" +
 	"\x11ShortfallsRequest\x12\x19\n" +
 	"\bshard_id\x18\x01 \x01(\tR\ashardId\"S\n" +
 	"\x0fShortfallsReply\x12@\n" +
@@ -1555,9 +1705,10 @@ const file_tonnage_v1alpha1_fleet_proto_rawDesc = "" +
 	"\amembers\x18\x01 \x03(\v2\x18.tonnage.v1alpha1.MemberR\amembers\"/\n" +
 	"\x13RemoveMemberRequest\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\"\x13\n" +
-	"\x11RemoveMemberReply2\xb4\x04\n" +
+	"\x11RemoveMemberReply2\x84\x05\n" +
 	"\x05Fleet\x12E\n" +
-	"\x05Offer\x12\x1e.tonnage.v1alpha1.OfferRequest\x1a\x1c.tonnage.v1alpha1.OfferReply\x12T\n" +
+	"\x05Offer\x12\x1e.tonnage.v1alpha1.OfferRequest\x1a\x1c.tonnage.v1alpha1.OfferReply\x12N\n" +
+	"\bMachines\x12!.tonnage.v1alpha1.MachinesRequest\x1a\x1f.tonnage.v1alpha1.MachinesReply\x12T\n" +
 	"\n" +
 	"Shortfalls\x12#.tonnage.v1alpha1.ShortfallsRequest\x1a!.tonnage.v1alpha1.ShortfallsReply\x12W\n" +
 	"\vRebalancing\x12$.tonnage.v1alpha1.RebalancingRequest\x1a\".tonnage.v1alpha1.RebalancingReply\x12H\n" +
@@ -1580,73 +1731,79 @@ func file_tonnage_v1alpha1_fleet_proto_rawDescGZIP() []byte {
 	return file_tonnage_v1alpha1_fleet_proto_rawDescData
 }
 
-var file_tonnage_v1alpha1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_tonnage_v1alpha1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_tonnage_v1alpha1_fleet_proto_goTypes = []any{
 	(*OfferRequest)(nil),                     // 0: tonnage.v1alpha1.OfferRequest
 	(*Offer)(nil),                            // 1: tonnage.v1alpha1.Offer
 	(*HandOver)(nil),                         // 2: tonnage.v1alpha1.HandOver
 	(*OfferReply)(nil),                       // 3: tonnage.v1alpha1.OfferReply
-	(*ShortfallsRequest)(nil),                // 4: tonnage.v1alpha1.ShortfallsRequest
-	(*ShortfallsReply)(nil),                  // 5: tonnage.v1alpha1.ShortfallsReply
-	(*ShardShortfall)(nil),                   // 6: tonnage.v1alpha1.ShardShortfall
-	(*RebalancingRequest)(nil),               // 7: tonnage.v1alpha1.RebalancingRequest
-	(*RebalancingReply)(nil),                 // 8: tonnage.v1alpha1.RebalancingReply
-	(*Decision)(nil),                         // 9: tonnage.v1alpha1.Decision
-	(*Step)(nil),                             // 10: tonnage.v1alpha1.Step
-	(*Move)(nil),                             // 11: tonnage.v1alpha1.Move
-	(*StatusRequest)(nil),                    // 12: tonnage.v1alpha1.StatusRequest
-	(*StatusReply)(nil),                      // 13: tonnage.v1alpha1.StatusReply
-	(*MembersRequest)(nil),                   // 14: tonnage.v1alpha1.MembersRequest
-	(*MembersReply)(nil),                     // 15: tonnage.v1alpha1.MembersReply
-	(*Member)(nil),                           // 16: tonnage.v1alpha1.Member
-	(*JoinRequest)(nil),                      // 17: tonnage.v1alpha1.JoinRequest
-	(*JoinReply)(nil),                        // 18: tonnage.v1alpha1.JoinReply
-	(*RemoveMemberRequest)(nil),              // 19: tonnage.v1alpha1.RemoveMemberRequest
-	(*RemoveMemberReply)(nil),                // 20: tonnage.v1alpha1.RemoveMemberReply
-	nil,                                      // 21: tonnage.v1alpha1.Offer.LabelsEntry
-	(v1alpha1.MachineState)(0),               // 22: bigfleet.v1alpha1.MachineState
-	(v1alpha1.CapacityType)(0),               // 23: bigfleet.v1alpha1.CapacityType
-	(*v1alpha1.Resources)(nil),               // 24: bigfleet.v1alpha1.Resources
-	(v1alpha1.PenaltyBucket)(0),              // 25: bigfleet.v1alpha1.PenaltyBucket
-	(*v1alpha1.NodeSelectorRequirement)(nil), // 26: bigfleet.v1alpha1.NodeSelectorRequirement
+	(*MachinesRequest)(nil),                  // 4: tonnage.v1alpha1.MachinesRequest
+	(*MachinesReply)(nil),                    // 5: tonnage.v1alpha1.MachinesReply
+	(*ShardMachines)(nil),                    // 6: tonnage.v1alpha1.ShardMachines
+	(*ShortfallsRequest)(nil),                // 7: tonnage.v1alpha1.ShortfallsRequest
+	(*ShortfallsReply)(nil),                  // 8: tonnage.v1alpha1.ShortfallsReply
+	(*ShardShortfall)(nil),                   // 9: tonnage.v1alpha1.ShardShortfall
+	(*RebalancingRequest)(nil),               // 10: tonnage.v1alpha1.RebalancingRequest
+	(*RebalancingReply)(nil),                 // 11: tonnage.v1alpha1.RebalancingReply
+	(*Decision)(nil),                         // 12: tonnage.v1alpha1.Decision
+	(*Step)(nil),                             // 13: tonnage.v1alpha1.Step
+	(*Move)(nil),                             // 14: tonnage.v1alpha1.Move
+	(*StatusRequest)(nil),                    // 15: tonnage.v1alpha1.StatusRequest
+	(*StatusReply)(nil),                      // 16: tonnage.v1alpha1.StatusReply
+	(*MembersRequest)(nil),                   // 17: tonnage.v1alpha1.MembersRequest
+	(*MembersReply)(nil),                     // 18: tonnage.v1alpha1.MembersReply
+	(*Member)(nil),                           // 19: tonnage.v1alpha1.Member
+	(*JoinRequest)(nil),                      // 20: tonnage.v1alpha1.JoinRequest
+	(*JoinReply)(nil),                        // 21: tonnage.v1alpha1.JoinReply
+	(*RemoveMemberRequest)(nil),              // 22: tonnage.v1alpha1.RemoveMemberRequest
+	(*RemoveMemberReply)(nil),                // 23: tonnage.v1alpha1.RemoveMemberReply
+	nil,                                      // 24: tonnage.v1alpha1.Offer.LabelsEntry
+	(v1alpha1.MachineState)(0),               // 25: bigfleet.v1alpha1.MachineState
+	(v1alpha1.CapacityType)(0),               // 26: bigfleet.v1alpha1.CapacityType
+	(*v1alpha1.Resources)(nil),               // 27: bigfleet.v1alpha1.Resources
+	(v1alpha1.PenaltyBucket)(0),              // 28: bigfleet.v1alpha1.PenaltyBucket
+	(*v1alpha1.NodeSelectorRequirement)(nil), // 29: bigfleet.v1alpha1.NodeSelectorRequirement
 }
 var file_tonnage_v1alpha1_fleet_proto_depIdxs = []int32{
 	1,  // 0: tonnage.v1alpha1.OfferRequest.offers:type_name -> tonnage.v1alpha1.Offer
 	2,  // 1: tonnage.v1alpha1.OfferRequest.hand_overs:type_name -> tonnage.v1alpha1.HandOver
-	22, // 2: tonnage.v1alpha1.Offer.state:type_name -> bigfleet.v1alpha1.MachineState
-	23, // 3: tonnage.v1alpha1.Offer.capacity_type:type_name -> bigfleet.v1alpha1.CapacityType
-	21, // 4: tonnage.v1alpha1.Offer.labels:type_name -> tonnage.v1alpha1.Offer.LabelsEntry
-	24, // 5: tonnage.v1alpha1.Offer.allocatable:type_name -> bigfleet.v1alpha1.Resources
-	25, // 6: tonnage.v1alpha1.Offer.interruption_penalty_bucket:type_name -> bigfleet.v1alpha1.PenaltyBucket
-	6,  // 7: tonnage.v1alpha1.ShortfallsReply.shortfalls:type_name -> tonnage.v1alpha1.ShardShortfall
-	26, // 8: tonnage.v1alpha1.ShardShortfall.requirements:type_name -> bigfleet.v1alpha1.NodeSelectorRequirement
-	24, // 9: tonnage.v1alpha1.ShardShortfall.deficit:type_name -> bigfleet.v1alpha1.Resources
-	25, // 10: tonnage.v1alpha1.ShardShortfall.interruption_penalty_bucket:type_name -> bigfleet.v1alpha1.PenaltyBucket
-	9,  // 11: tonnage.v1alpha1.RebalancingReply.decisions:type_name -> tonnage.v1alpha1.Decision
-	11, // 12: tonnage.v1alpha1.RebalancingReply.moves:type_name -> tonnage.v1alpha1.Move
-	24, // 13: tonnage.v1alpha1.Decision.deficit:type_name -> bigfleet.v1alpha1.Resources
-	10, // 14: tonnage.v1alpha1.Decision.steps:type_name -> tonnage.v1alpha1.Step
-	16, // 15: tonnage.v1alpha1.MembersReply.members:type_name -> tonnage.v1alpha1.Member
-	16, // 16: tonnage.v1alpha1.JoinReply.members:type_name -> tonnage.v1alpha1.Member
-	0,  // 17: tonnage.v1alpha1.Fleet.Offer:input_type -> tonnage.v1alpha1.OfferRequest
-	4,  // 18: tonnage.v1alpha1.Fleet.Shortfalls:input_type -> tonnage.v1alpha1.ShortfallsRequest
-	7,  // 19: tonnage.v1alpha1.Fleet.Rebalancing:input_type -> tonnage.v1alpha1.RebalancingRequest
-	12, // 20: tonnage.v1alpha1.Fleet.Status:input_type -> tonnage.v1alpha1.StatusRequest
-	14, // 21: tonnage.v1alpha1.Fleet.Members:input_type -> tonnage.v1alpha1.MembersRequest
-	17, // 22: tonnage.v1alpha1.Fleet.Join:input_type -> tonnage.v1alpha1.JoinRequest
-	19, // 23: tonnage.v1alpha1.Fleet.RemoveMember:input_type -> tonnage.v1alpha1.RemoveMemberRequest
-	3,  // 24: tonnage.v1alpha1.Fleet.Offer:output_type -> tonnage.v1alpha1.OfferReply
-	5,  // 25: tonnage.v1alpha1.Fleet.Shortfalls:output_type -> tonnage.v1alpha1.ShortfallsReply
-	8,  // 26: tonnage.v1alpha1.Fleet.Rebalancing:output_type -> tonnage.v1alpha1.RebalancingReply
-	13, // 27: tonnage.v1alpha1.Fleet.Status:output_type -> tonnage.v1alpha1.StatusReply
-	15, // 28: tonnage.v1alpha1.Fleet.Members:output_type -> tonnage.v1alpha1.MembersReply
-	18, // 29: tonnage.v1alpha1.Fleet.Join:output_type -> tonnage.v1alpha1.JoinReply
-	20, // 30: tonnage.v1alpha1.Fleet.RemoveMember:output_type -> tonnage.v1alpha1.RemoveMemberReply
-	24, // [24:31] is the sub-list for method output_type
-	17, // [17:24] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	25, // 2: tonnage.v1alpha1.Offer.state:type_name -> bigfleet.v1alpha1.MachineState
+	26, // 3: tonnage.v1alpha1.Offer.capacity_type:type_name -> bigfleet.v1alpha1.CapacityType
+	24, // 4: tonnage.v1alpha1.Offer.labels:type_name -> tonnage.v1alpha1.Offer.LabelsEntry
+	27, // 5: tonnage.v1alpha1.Offer.allocatable:type_name -> bigfleet.v1alpha1.Resources
+	28, // 6: tonnage.v1alpha1.Offer.interruption_penalty_bucket:type_name -> bigfleet.v1alpha1.PenaltyBucket
+	6,  // 7: tonnage.v1alpha1.MachinesReply.shards:type_name -> tonnage.v1alpha1.ShardMachines
+	9,  // 8: tonnage.v1alpha1.ShortfallsReply.shortfalls:type_name -> tonnage.v1alpha1.ShardShortfall
+	29, // 9: tonnage.v1alpha1.ShardShortfall.requirements:type_name -> bigfleet.v1alpha1.NodeSelectorRequirement
+	27, // 10: tonnage.v1alpha1.ShardShortfall.deficit:type_name -> bigfleet.v1alpha1.Resources
+	28, // 11: tonnage.v1alpha1.ShardShortfall.interruption_penalty_bucket:type_name -> bigfleet.v1alpha1.PenaltyBucket
+	12, // 12: tonnage.v1alpha1.RebalancingReply.decisions:type_name -> tonnage.v1alpha1.Decision
+	14, // 13: tonnage.v1alpha1.RebalancingReply.moves:type_name -> tonnage.v1alpha1.Move
+	27, // 14: tonnage.v1alpha1.Decision.deficit:type_name -> bigfleet.v1alpha1.Resources
+	13, // 15: tonnage.v1alpha1.Decision.steps:type_name -> tonnage.v1alpha1.Step
+	19, // 16: tonnage.v1alpha1.MembersReply.members:type_name -> tonnage.v1alpha1.Member
+	19, // 17: tonnage.v1alpha1.JoinReply.members:type_name -> tonnage.v1alpha1.Member
+	0,  // 18: tonnage.v1alpha1.Fleet.Offer:input_type -> tonnage.v1alpha1.OfferRequest
+	4,  // 19: tonnage.v1alpha1.Fleet.Machines:input_type -> tonnage.v1alpha1.MachinesRequest
+	7,  // 20: tonnage.v1alpha1.Fleet.Shortfalls:input_type -> tonnage.v1alpha1.ShortfallsRequest
+	10, // 21: tonnage.v1alpha1.Fleet.Rebalancing:input_type -> tonnage.v1alpha1.RebalancingRequest
+	15, // 22: tonnage.v1alpha1.Fleet.Status:input_type -> tonnage.v1alpha1.StatusRequest
+	17, // 23: tonnage.v1alpha1.Fleet.Members:input_type -> tonnage.v1alpha1.MembersRequest
+	20, // 24: tonnage.v1alpha1.Fleet.Join:input_type -> tonnage.v1alpha1.JoinRequest
+	22, // 25: tonnage.v1alpha1.Fleet.RemoveMember:input_type -> tonnage.v1alpha1.RemoveMemberRequest
+	3,  // 26: tonnage.v1alpha1.Fleet.Offer:output_type -> tonnage.v1alpha1.OfferReply
+	5,  // 27: tonnage.v1alpha1.Fleet.Machines:output_type -> tonnage.v1alpha1.MachinesReply
+	8,  // 28: tonnage.v1alpha1.Fleet.Shortfalls:output_type -> tonnage.v1alpha1.ShortfallsReply
+	11, // 29: tonnage.v1alpha1.Fleet.Rebalancing:output_type -> tonnage.v1alpha1.RebalancingReply
+	16, // 30: tonnage.v1alpha1.Fleet.Status:output_type -> tonnage.v1alpha1.StatusReply
+	18, // 31: tonnage.v1alpha1.Fleet.Members:output_type -> tonnage.v1alpha1.MembersReply
+	21, // 32: tonnage.v1alpha1.Fleet.Join:output_type -> tonnage.v1alpha1.JoinReply
+	23, // 33: tonnage.v1alpha1.Fleet.RemoveMember:output_type -> tonnage.v1alpha1.RemoveMemberReply
+	26, // [26:34] is the sub-list for method output_type
+	18, // [18:26] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_tonnage_v1alpha1_fleet_proto_init() }
@@ -1654,13 +1811,14 @@ func file_tonnage_v1alpha1_fleet_proto_init() {
 	if File_tonnage_v1alpha1_fleet_proto != nil {
 		return
 	}
+	file_tonnage_v1alpha1_fleet_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tonnage_v1alpha1_fleet_proto_rawDesc), len(file_tonnage_v1alpha1_fleet_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -24,6 +24,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	Fleet_Offer_FullMethodName        = "/tonnage.v1alpha1.Fleet/Offer"
+	Fleet_Machines_FullMethodName     = "/tonnage.v1alpha1.Fleet/Machines"
 	Fleet_Shortfalls_FullMethodName   = "/tonnage.v1alpha1.Fleet/Shortfalls"
 	Fleet_Rebalancing_FullMethodName  = "/tonnage.v1alpha1.Fleet/Rebalancing"
 	Fleet_Status_FullMethodName       = "/tonnage.v1alpha1.Fleet/Status"
@@ -42,6 +43,8 @@ type FleetClient interface {
 	// A shard calls it after each report. The answer to a report carries what it is
 	// to do about it.
 	Offer(ctx context.Context, in *OfferRequest, opts ...grpc.CallOption) (*OfferReply, error)
+	// The shards' machines, beside what their reports say.
+	Machines(ctx context.Context, in *MachinesRequest, opts ...grpc.CallOption) (*MachinesReply, error)
 	// Every shortfall of every shard, with what it requires.
 	Shortfalls(ctx context.Context, in *ShortfallsRequest, opts ...grpc.CallOption) (*ShortfallsReply, error)
 	// The last pass of rebalancing, why it decided so, and the moves.
@@ -68,6 +71,16 @@ func (c *fleetClient) Offer(ctx context.Context, in *OfferRequest, opts ...grpc.
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(OfferReply)
 	err := c.cc.Invoke(ctx, Fleet_Offer_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetClient) Machines(ctx context.Context, in *MachinesRequest, opts ...grpc.CallOption) (*MachinesReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(MachinesReply)
+	err := c.cc.Invoke(ctx, Fleet_Machines_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -144,6 +157,8 @@ type FleetServer interface {
 	// A shard calls it after each report. The answer to a report carries what it is
 	// to do about it.
 	Offer(context.Context, *OfferRequest) (*OfferReply, error)
+	// The shards' machines, beside what their reports say.
+	Machines(context.Context, *MachinesRequest) (*MachinesReply, error)
 	// Every shortfall of every shard, with what it requires.
 	Shortfalls(context.Context, *ShortfallsRequest) (*ShortfallsReply, error)
 	// The last pass of rebalancing, why it decided so, and the moves.
@@ -168,6 +183,9 @@ type UnimplementedFleetServer struct{}
 
 func (UnimplementedFleetServer) Offer(context.Context, *OfferRequest) (*OfferReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Offer not implemented")
+}
+func (UnimplementedFleetServer) Machines(context.Context, *MachinesRequest) (*MachinesReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Machines not implemented")
 }
 func (UnimplementedFleetServer) Shortfalls(context.Context, *ShortfallsRequest) (*ShortfallsReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Shortfalls not implemented")
@@ -222,6 +240,24 @@ func _Fleet_Offer_Handler(srv interface{}, ctx context.Context, dec func(interfa
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(FleetServer).Offer(ctx, req.(*OfferRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Fleet_Machines_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(MachinesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServer).Machines(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Fleet_Machines_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServer).Machines(ctx, req.(*MachinesRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -344,6 +380,10 @@ var Fleet_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Offer",
 			Handler:    _Fleet_Offer_Handler,
+		},
+		{
+			MethodName: "Machines",
+			Handler:    _Fleet_Machines_Handler,
 		},
 		{
 			MethodName: "Shortfalls",
