@@ -22,6 +22,7 @@ type disk struct {
 	commits [][]store.Write
 	outcome chan error // of one commit each
 	deposed bool       // a confirmation says so
+	alone   bool       // nobody confirms anything
 }
 
 func (d *disk) Load(_ context.Context, _ *store.Claim, add func(string, []byte) error) error {
@@ -48,7 +49,11 @@ func (d *disk) Commit(_ context.Context, _ *store.Claim, writes []store.Write) e
 	return nil
 }
 
-func (d *disk) Confirm(context.Context, *store.Claim) error {
+func (d *disk) Confirm(ctx context.Context, _ *store.Claim) error {
+	if d.alone {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	if d.deposed {
 		return store.ErrDeposed
 	}
@@ -59,6 +64,7 @@ type silent struct{}
 
 func (silent) Applied(string)            {}
 func (silent) Leads(bool, int64)         {}
+func (silent) Heard(bool)                {}
 func (silent) Passed(time.Duration, int) {}
 func (silent) Exported(error)            {}
 func (silent) ReportDropped()            {}
@@ -290,4 +296,30 @@ func TestNextFillsOneTransaction(t *testing.T) {
 			t.Errorf("%s: %v entries in each transaction, want %v", c.name, got, c.want)
 		}
 	}
+}
+
+// heard keeps what was said last of whether a leader is heard.
+type heard struct {
+	silent
+	last *bool
+}
+
+func (h heard) Heard(is bool) { *h.last = is }
+
+// TestALeaderThatIsNotHeardSaysSo: it goes on believing that it leads, and its gauge does not.
+func TestALeaderThatIsNotHeardSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, d := leading(t)
+		is := false
+		r.config.Metrics = heard{last: &is}
+		for _, c := range []struct{ alone, deposed, want, leads bool }{
+			{false, false, true, true}, {true, false, false, true}, {false, false, true, true}, {false, true, false, false},
+		} {
+			d.alone, d.deposed = c.alone, c.deposed
+			r.attest(t.Context())
+			if is != c.want || r.Leads() != c.leads {
+				t.Errorf("alone %v, deposed %v: heard %v, leads %v", c.alone, c.deposed, is, r.Leads())
+			}
+		}
+	})
 }

@@ -15,6 +15,7 @@ import (
 // The rhythm of a replica.
 const (
 	pollEvery    = 50 * time.Millisecond  // whether leadership has changed
+	attestEvery  = time.Second            // whether a majority agrees that this replica leads
 	hintEvery    = 250 * time.Millisecond // who leads, for callers that ask the wrong replica
 	promoteEvery = 500 * time.Millisecond
 	retryAfter   = 200 * time.Millisecond
@@ -47,6 +48,9 @@ type Config struct {
 type Metrics interface {
 	Applied(outcome string) // success, error or fsm_error
 	Leads(leads bool, term int64)
+	// Heard says whether a majority has just confirmed that this replica leads: one that hears
+	// the others and is not heard by them goes on believing that it does.
+	Heard(heard bool)
 	Passed(took time.Duration, machines int)
 	Exported(err error)
 	ReportDropped()
@@ -82,7 +86,7 @@ func (r *Replica) Run(ctx context.Context) error {
 	for _, t := range []struct {
 		every time.Duration
 		do    func(context.Context)
-	}{{r.config.RebalanceInterval, r.pass}, {r.config.ExportInterval, r.export}, {promoteEvery, r.promote}} {
+	}{{r.config.RebalanceInterval, r.pass}, {r.config.ExportInterval, r.export}, {promoteEvery, r.promote}, {attestEvery, r.attest}} {
 		if t.every > 0 {
 			tasks.Go(func() { repeat(ctx, t.every, t.do) })
 		}
@@ -307,6 +311,15 @@ func (r *Replica) confirm(ctx context.Context, claim *store.Claim) error {
 		return ErrNotLeader
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
+
+// attest asks the others whether this replica leads, when it believes so.
+func (r *Replica) attest(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, attestEvery)
+	defer cancel()
+	if r.Leads() {
+		r.config.Metrics.Heard(r.Confirmed(ctx) == nil && r.Leads())
+	}
 }
 
 // Leads tells whether this replica believes that it leads.

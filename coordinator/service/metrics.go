@@ -36,7 +36,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Buckets: prometheus.ExponentialBuckets(0.0001, 4, 8)}),
 		asked:     prometheus.NewCounter(prometheus.CounterOpts{Name: "tonnage_coordinator_rebalance_machines_total", Help: "Machines that donors were asked for, or in dry-run would have been."}),
 		exports:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tonnage_coordinator_snapshot_exports_total", Help: "Exported snapshots by outcome."}, []string{"outcome"}),
-		leads:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "tonnage_coordinator_leads", Help: "1 while this replica leads."}),
+		leads:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "tonnage_coordinator_leads", Help: "1 while this replica leads, and a majority has confirmed it of late."}),
 		elections: prometheus.NewCounter(prometheus.CounterOpts{Name: "tonnage_coordinator_leaderships_total", Help: "Times that this replica became the leader."}),
 	}
 	for _, o := range []string{"success", "error", "fsm_error"} {
@@ -79,8 +79,11 @@ func (m *Metrics) Leads(leads bool, _ int64) {
 		m.elections.Inc()
 	}
 	m.wasLeading = leads
-	m.leads.Set(map[bool]float64{true: 1}[leads])
+	m.Heard(leads)
 }
+
+// Heard notes whether a majority agrees that this replica leads.
+func (m *Metrics) Heard(heard bool) { m.leads.Set(map[bool]float64{true: 1}[heard]) }
 
 // state are the gauges that are read off the state when somebody asks.
 type state struct {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
@@ -285,7 +286,8 @@ func TestDomainsAreAcknowledgedWhenOnDisk(t *testing.T) {
 func TestAfterAnOutageReportsAreTakenAtOnce(t *testing.T) {
 	coordinator := serve(t, answer(5))
 	var back atomic.Bool
-	o := report.Options{Shard: &fakeShard{}, ID: "shard-7", Addresses: []string{"passthrough:///" + coordinator.address}}
+	reg := prometheus.NewRegistry()
+	o := report.Options{Shard: &fakeShard{}, ID: "shard-7", Addresses: []string{"passthrough:///" + coordinator.address}, Metrics: report.NewMetrics(reg)}
 	o.Dial = []grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: time.Hour, Multiplier: 1, MaxDelay: time.Hour}}),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
@@ -302,11 +304,33 @@ func TestAfterAnOutageReportsAreTakenAtOnce(t *testing.T) {
 	defer c.Close()
 	c.Exchange(t.Context())
 	c.Exchange(t.Context())
+	if n := unanswered(t, reg); n != 2 {
+		t.Errorf("%v reports in a row have no answer, want 2", n)
+	}
 	back.Store(true)
 	c.Exchange(t.Context())
+	if n := unanswered(t, reg); n != 0 {
+		t.Errorf("after an answer %v reports have none", n)
+	}
 	if r := coordinator.next(t); r.Cycle != 3 {
 		t.Errorf("the coordinator took report %d first, want 3", r.Cycle)
 	}
+}
+
+// unanswered returns the number of reports in a row without an answer.
+func unanswered(t *testing.T, reg *prometheus.Registry) float64 {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "tonnage_shard_reports_unanswered" {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatal("there is no such series")
+	return 0
 }
 
 // TestEachReportTriesToConnect: a connection that could not be made is tried

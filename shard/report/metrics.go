@@ -9,6 +9,7 @@ import (
 // Metrics are the client's series. Nil takes nothing down.
 type Metrics struct {
 	reports      *prometheus.CounterVec
+	unanswered   prometheus.Gauge
 	instructions *prometheus.CounterVec
 }
 
@@ -23,18 +24,25 @@ const (
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		reports:      prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tonnage_shard_reports_total", Help: "Reports to the coordinator."}, []string{"outcome"}),
+		unanswered:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "tonnage_shard_reports_unanswered", Help: "Reports to the coordinator that had no answer, in a row."}),
 		instructions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tonnage_shard_instructions_total", Help: "Instructions of the coordinator, by what became of them."}, []string{"outcome"}),
 	}
 	for _, outcome := range []string{reportTaken, reportFailed, reportStale} {
 		m.reports.WithLabelValues(outcome)
 	}
-	r.MustRegister(m.reports, m.instructions)
+	r.MustRegister(m.reports, m.unanswered, m.instructions)
 	return m
 }
 
 func (m *Metrics) reported(outcome string) {
-	if m != nil {
-		m.reports.WithLabelValues(outcome).Inc()
+	if m == nil {
+		return
+	}
+	m.reports.WithLabelValues(outcome).Inc()
+	if outcome == reportFailed {
+		m.unanswered.Inc()
+	} else {
+		m.unanswered.Set(0)
 	}
 }
 

@@ -74,7 +74,7 @@ type Store struct {
 	machines [model.NumStates]int
 	saved    provider.Counters
 	marks    map[markKey]epoch.Token
-	epochs   map[string]int64 // the highest of each shard that has a mark
+	epochs   map[string]int64        // the highest of each shard that has a mark
 	fresh    map[markKey]epoch.Token // not yet in the file
 	gone     []string                // machines to be taken out of the file
 	repairs  []repair                // by time
