@@ -8,6 +8,10 @@
 // same epoch, whenever power fails. A lock beside it keeps a second process of
 // the same machine out.
 //
+// The file "epoch.copy" has the same number. A bit that turns can make a number lower
+// that is still one; the higher of both counts. One that is too high does no harm:
+// epochs go on from there.
+//
 // A call carries the epoch and a sequence number, which is new for every
 // attempt. The provider refuses what is not newer than the newest it has seen of
 // the machine: calls of a process that was replaced, and attempts that arrive

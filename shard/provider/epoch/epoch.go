@@ -13,13 +13,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tonnage/tonnage/internal/disk"
 	"github.com/tonnage/tonnage/internal/private"
 )
 
 // The files of a data folder.
 const (
 	fileName = "epoch"
-	tempName = "epoch.tmp"
+	copyName = "epoch.copy"
 	lockName = "epoch.lock"
 )
 
@@ -42,6 +43,7 @@ type Token struct {
 
 // File is the epoch of this process. Safe for concurrent use.
 type File struct {
+	fs   disk.FS
 	dir  string
 	lock *os.File
 
@@ -65,7 +67,7 @@ func Open(dir string) (*File, error) {
 		lock.Close()
 		return nil, fmt.Errorf("epoch: folder %s: %w; stop it, or name another folder", dir, ErrInUse)
 	}
-	f := &File{dir: dir, lock: lock}
+	f := &File{fs: disk.OS, dir: dir, lock: lock}
 	if err := f.advance(); err != nil {
 		lock.Close()
 		return nil, err
@@ -97,7 +99,7 @@ func (f *File) Next() Token {
 func (f *File) Reread() (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	there, err := read(filepath.Join(f.dir, fileName))
+	there, err := f.read()
 	if err != nil || there <= f.epoch {
 		return false, err
 	}
@@ -112,7 +114,7 @@ func (f *File) advance() error {
 
 // advanceLocked takes the number after the one in the file.
 func (f *File) advanceLocked() error {
-	last, err := read(filepath.Join(f.dir, fileName))
+	last, err := f.read()
 	if err != nil {
 		return err
 	}
@@ -123,9 +125,24 @@ func (f *File) advanceLocked() error {
 	return nil
 }
 
-// read returns the number in a file, 0 when there is no file.
-func read(path string) (int64, error) {
-	text, err := os.ReadFile(path)
+// read returns the last epoch, 0 when there is none. A number in the file that is
+// lower than that of the copy is damaged, or an old one that somebody has put back.
+func (f *File) read() (int64, error) {
+	there, err := f.parse(fileName)
+	if err != nil {
+		return 0, err
+	}
+	again, err := f.parse(copyName)
+	if err != nil {
+		return there, nil // advance writes the copy anew
+	}
+	return max(there, again), nil
+}
+
+// parse returns the number in a file, 0 when there is no file.
+func (f *File) parse(name string) (int64, error) {
+	path := filepath.Join(f.dir, name)
+	text, err := f.fs.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return 0, nil
@@ -141,21 +158,10 @@ func read(path string) (int64, error) {
 
 // write has the number on disk when it returns, or leaves the old one there.
 func (f *File) write(n int64) error {
-	temp := filepath.Join(f.dir, tempName)
-	w, err := private.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
-	if err != nil {
-		return err
+	for _, name := range [...]string{fileName, copyName} {
+		if err := disk.Replace(f.fs, filepath.Join(f.dir, name), strconv.AppendInt(nil, n, 10)); err != nil {
+			return err
+		}
 	}
-	_, err = w.WriteString(strconv.FormatInt(n, 10))
-	if err := errors.Join(err, w.Sync(), w.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(temp, filepath.Join(f.dir, fileName)); err != nil {
-		return err
-	}
-	d, err := os.Open(f.dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return nil
 }
