@@ -37,6 +37,10 @@ const (
 	memoryAsked    = "q"
 )
 
+// DomainPrefix begins the keys of domains. A memory that loses them must say so, not
+// forget them: a shard without any takes up whatever its provider lists.
+const DomainPrefix = memoryDomain
+
 // recall reads what an earlier process left into the rooms.
 func recall(memory Memory, machines *inventory, own *ownership, in *intake, log *slog.Logger) {
 	if memory == nil {

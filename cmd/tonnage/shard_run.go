@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/internal/disk"
 	"github.com/tonnage/tonnage/internal/httpguard"
 	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/internal/private"
@@ -25,6 +26,9 @@ import (
 	"github.com/tonnage/tonnage/shard/provider/epoch"
 	"github.com/tonnage/tonnage/shard/session"
 )
+
+// domainsFile holds the domains of a shard, beside the journal.
+const domainsFile = "domains"
 
 // The files in the data folder that stop a shard while they are there.
 const (
@@ -116,7 +120,10 @@ func (x *shardProcess) open() (err error) {
 		return badInput(fmt.Errorf("--data-dir %s: %w", p.dataDir, err))
 	}
 	x.later(x.epoch.Close)
-	if x.journal, err = journal.Open(p.dataDir, x.log); err != nil {
+	x.journal, err = journal.Open(p.dataDir, journal.Options{
+		FS: disk.OS, Log: x.log, Guard: journal.Guard{Prefix: shard.DomainPrefix, File: domainsFile}, Restarted: x.epoch.Epoch() > 1,
+	})
+	if err != nil {
 		return badInput(fmt.Errorf("--data-dir %s: %w", p.dataDir, err))
 	}
 	x.later(x.journal.Close)
@@ -219,7 +226,9 @@ func (x *shardProcess) registerEdges() {
 			return 0
 		}
 		return 1
-	}))
+	}), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "tonnage_shard_damaged_files", Help: "Damaged files that lie aside in the data folder until somebody removes them.",
+	}, func() float64 { return float64(x.journal.Damaged()) }))
 	if x.policy != nil {
 		x.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "tonnage_shard_policy_healthy", Help: "1 while the file of policy is in order; else the last good one is in force.",

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"encoding/binary"
-	"fmt"
 	"hash/crc32"
 )
 
@@ -32,7 +31,7 @@ func appendFrame(b []byte, key string, value []byte) []byte {
 }
 
 // nextFrame reads the first frame of b, whose parts belong to b; whole is false
-// when it was not written to its end.
+// when it was not written to its end, or is damaged.
 func nextFrame(b []byte) (key, value []byte, size int, whole bool) {
 	if len(b) < frameBytes {
 		return nil, nil, 0, false
@@ -51,28 +50,4 @@ func nextFrame(b []byte) (key, value []byte, size int, whole bool) {
 	}
 	rest := payload[used:]
 	return rest[:k], rest[k:], frameBytes + n, true
-}
-
-// read takes the frames of a whole file over and returns how many bytes of it
-// are good. The error says that it is no journal at all.
-func read(b []byte, live map[string][]byte) (good int, err error) {
-	if len(b) < len(header) && header[:len(b)] == string(b) {
-		return 0, nil // killed before the header was written
-	}
-	if len(b) < len(header) || string(b[:len(header)]) != header {
-		return 0, fmt.Errorf("it does not begin with %q", header)
-	}
-	good = len(header)
-	for {
-		key, value, size, whole := nextFrame(b[good:])
-		if !whole {
-			return good, nil
-		}
-		good += size
-		if len(value) == 0 {
-			delete(live, string(key))
-		} else {
-			live[string(key)] = append([]byte(nil), value...)
-		}
-	}
 }

@@ -5,19 +5,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
-	"github.com/tonnage/tonnage/internal/private"
+	"github.com/tonnage/tonnage/internal/disk"
 )
 
 // The names of the files in the folder.
 const (
-	fileName    = "journal"
-	newName     = "journal.new" // a map that is being written
-	refusedName = "journal.refused"
+	fileName = "journal"
+	newName  = "journal.new" // a map that is being written
 )
 
 const (
@@ -34,10 +35,22 @@ var (
 	errClosed = errors.New("the journal is closed")
 )
 
+// Options are what a journal is opened with.
+type Options struct {
+	FS    disk.FS
+	Log   *slog.Logger
+	Guard Guard
+	// Restarted says that a process has used the folder before: a journal that is
+	// not there was lost.
+	Restarted bool
+}
+
 // Journal is a map on disk. Safe for concurrent use.
 type Journal struct {
-	dir string
-	log *slog.Logger
+	fs    disk.FS
+	dir   string
+	log   *slog.Logger
+	first bool // nobody has used the folder before
 
 	mu      sync.Mutex
 	live    map[string][]byte
@@ -50,19 +63,20 @@ type Journal struct {
 	changed chan struct{}
 	wake    chan struct{}
 	closed  bool
+	guard   guard
 
 	// Of the writing goroutine.
-	file *os.File
+	file disk.File
 	size int64
 	done chan struct{}
 }
 
 // Open reads the journal of a folder, which must be there, and starts to write
-// to it. A torn tail is cut off; a file that is no journal is put aside, and
-// logged. The error says that the folder cannot be written.
-func Open(dir string, log *slog.Logger) (*Journal, error) {
+// to it. A torn tail is cut off; a damaged file is kept aside, and logged. The error
+// says that the folder cannot be read or written.
+func Open(dir string, o Options) (*Journal, error) {
 	j := &Journal{
-		dir: dir, log: log, live: map[string][]byte{},
+		fs: o.FS, dir: dir, log: o.Log, first: !o.Restarted, guard: guard{Guard: o.Guard},
 		changed: make(chan struct{}), wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	if err := j.open(); err != nil {
@@ -80,48 +94,60 @@ func frameSize(key string, value []byte) int64 { return int64(frameBytes + 2 + l
 func (j *Journal) path(name string) string { return filepath.Join(j.dir, name) }
 
 func (j *Journal) open() error {
-	content, err := os.ReadFile(j.path(fileName))
+	content, err := j.fs.ReadFile(j.path(fileName))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	good, err := read(content, j.live)
-	if err != nil {
-		j.log.Error("the journal cannot be read and is put aside: idle clocks and reservations begin anew", "file", j.path(fileName), "aside", refusedName, "error", err)
-		if err := os.Rename(j.path(fileName), j.path(refusedName)); err != nil {
+	r := read(content, j.guard.Prefix)
+	if r.damagedAt >= 0 {
+		j.log.Error("the journal is damaged: of idle clocks, reservations and machines that changed their shard, what the damaged part said is forgotten; see docs/reliability.md",
+			"file", j.path(fileName), "at", r.damagedAt, "bytes", len(content), "kept", len(r.live))
+		if err := j.keepAside(fileName, content); err != nil {
 			return err
 		}
-	} else if good < len(content) {
-		j.log.Info("the journal's tail was torn and is cut off", "bytes", len(content)-good)
 	}
-	if j.file, err = private.OpenFile(j.path(fileName), os.O_RDWR|os.O_CREATE); err != nil {
+	if err := j.openGuard(&r); err != nil {
 		return err
 	}
-	if good == 0 {
-		if _, err := j.file.WriteAt([]byte(header), 0); err != nil {
-			return err
-		}
-		good = len(header)
+	j.live = r.live
+	if r.damagedAt >= 0 {
+		return j.checkpoint()
 	}
-	if err := errors.Join(j.file.Truncate(int64(good)), j.file.Sync(), syncDir(j.dir)); err != nil {
-		return err
-	}
-	j.size = int64(good)
-	_, err = j.file.Seek(j.size, 0)
-	return err
+	return j.openFile(content, &r)
 }
 
-// syncDir makes the names in a folder durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
+// openFile goes on with a file that is in order, behind its last whole frame.
+func (j *Journal) openFile(content []byte, r *reading) (err error) {
+	if j.file, err = j.fs.Append(j.path(fileName)); err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	if err := j.file.Truncate(int64(r.good)); err != nil {
+		return err
+	}
+	if r.good < len(content) {
+		j.log.Info("the journal's tail was torn and is cut off", "bytes", len(content)-r.good)
+	}
+	var rest []byte // not committed yet
+	if r.good == 0 {
+		if err := j.append([]byte(header)); err != nil {
+			return err
+		}
+	} else {
+		j.size = int64(r.good)
+		rest = content[max(r.committed, len(header)):r.good]
+	}
+	if err := errors.Join(j.file.Sync(), j.fs.SyncDir(j.dir)); err != nil {
+		return err
+	}
+	if len(rest) == 0 {
+		return nil
+	}
+	return j.append(appendCommit(nil, int64(len(rest)), crc32.Checksum(rest, sums)))
 }
 
 // Set remembers a value under a key; an empty one forgets the key. It returns
 // the position to wait for with Durable; 0 when nothing changes. The value is
-// copied.
+// copied. Keys that begin with a NUL are refused.
 func (j *Journal) Set(key string, value []byte) uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -133,25 +159,37 @@ func (j *Journal) Set(key string, value []byte) uint64 {
 	if there {
 		grows -= frameSize(key, old)
 	}
-	if j.closed || len(key) > KeyBytesMax || len(value) > ValueBytesMax || len(value) > 0 && j.bytes+grows > BytesMax {
+	if j.closed || len(key) > KeyBytesMax || strings.HasPrefix(key, ownPrefix) || len(value) > ValueBytesMax || len(value) > 0 && j.bytes+grows > BytesMax {
 		return j.refuse(key)
 	}
 	if len(value) == 0 {
 		delete(j.live, key)
 		j.bytes -= frameSize(key, old)
 	} else {
-		j.live[key] = bytes.Clone(value)
+		value = bytes.Clone(value)
+		j.live[key] = value
 		j.bytes += grows
+	}
+	if hasGuard(j.guard.Prefix, key) {
+		j.guard.set(key, value)
 	}
 	j.set++
 	if !j.lost { // else all of the map is going to be written
 		j.pending = appendFrame(j.pending, key, value)
 	}
+	j.wakeUp()
+	return j.set
+}
+
+// wakeUp has the goroutine write.
+func (j *Journal) wakeUp() {
+	if j.closed {
+		return
+	}
 	select {
 	case j.wake <- struct{}{}:
 	default:
 	}
-	return j.set
 }
 
 // refuse drops a change. Whoever waits for it hears of the failure.
@@ -212,5 +250,8 @@ func (j *Journal) Close() error {
 	close(j.wake)
 	j.mu.Unlock()
 	<-j.done
-	return errors.Join(j.Failed(), j.file.Close())
+	if err := j.Failed(); err != nil {
+		return errors.Join(err, j.file.Close())
+	}
+	return errors.Join(j.file.Sync(), j.file.Close()) // the last commit frame, too
 }

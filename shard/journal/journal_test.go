@@ -11,12 +11,19 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tonnage/tonnage/internal/disk"
+	"github.com/tonnage/tonnage/internal/disk/disktest"
 	"github.com/tonnage/tonnage/shard/journal"
 )
 
 func open(t *testing.T, dir string) *journal.Journal {
 	t.Helper()
-	j, err := journal.Open(dir, slog.New(slog.DiscardHandler))
+	return openOn(t, disk.OS, dir, slog.DiscardHandler)
+}
+
+func openOn(t *testing.T, fs disk.FS, dir string, log slog.Handler) *journal.Journal {
+	t.Helper()
+	j, err := journal.Open(dir, journal.Options{FS: fs, Log: slog.New(log), Guard: journal.Guard{Prefix: "d", File: "domains"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,42 +64,33 @@ func TestWhatIsDurableIsThereAgain(t *testing.T) {
 // TestTornTail: whatever the last write left of itself, what was before it is
 // there, and the journal goes on.
 func TestTornTail(t *testing.T) {
-	dir := t.TempDir()
-	j := open(t, dir)
+	fs := disktest.New()
+	j := openOn(t, fs, folder, slog.DiscardHandler)
 	states := []map[string]string{{}}
-	sizes := []int64{int64(len("tonnage journal 1\n"))}
+	ends := []int64{int64(len("tonnage journal 1\n"))} // of each state's batch
 	for i := range 12 {
 		value := []byte(fmt.Sprint("value ", i))
 		if i%4 == 3 {
 			value = nil
 		}
 		durable(t, j, j.Set(fmt.Sprint("key ", i%3), value))
-		info, err := os.Stat(filepath.Join(dir, "journal"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if info.Size() > sizes[len(sizes)-1] {
-			states, sizes = append(states, contents(j)), append(sizes, info.Size())
+		if end := int64(len(fs.Files()[journalPath])) - journal.CommitBytes; end > ends[len(ends)-1] {
+			states, ends = append(states, contents(j)), append(ends, end)
 		}
 	}
-	whole, err := os.ReadFile(filepath.Join(dir, "journal"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := fs.Files()[journalPath]
 	for n := range len(whole) + 1 {
 		at := 0
-		for at+1 < len(sizes) && sizes[at+1] <= int64(n) {
+		for at+1 < len(ends) && ends[at+1] <= int64(n) {
 			at++
 		}
 		for _, tail := range []string{"", "\xff\xff\xff\xff\xff\xff\xff\xff\xff", string(make([]byte, 64))} {
 			if tail != "" && n < len("tonnage journal 1\n") {
 				continue
 			}
-			torn := t.TempDir()
-			if err := os.WriteFile(filepath.Join(torn, "journal"), append(whole[:n:n], tail...), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			j := open(t, torn)
+			torn := disktest.New()
+			torn.Put(journalPath, append(whole[:n:n], tail...))
+			j := openOn(t, torn, folder, slog.DiscardHandler)
 			if got := contents(j); !maps.Equal(got, states[at]) {
 				t.Fatalf("cut at %d of %d: got %v, want %v", n, len(whole), got, states[at])
 			}
@@ -100,7 +98,7 @@ func TestTornTail(t *testing.T) {
 				continue
 			}
 			durable(t, j, j.Set("more", []byte("x")))
-			if got := contents(open(t, torn)); got["more"] != "x" || len(got) != len(states[at])+1 {
+			if got := contents(openOn(t, torn, folder, slog.DiscardHandler)); got["more"] != "x" || len(got) != len(states[at])+1 {
 				t.Fatalf("cut at %d and written on: got %v", n, got)
 			}
 		}
@@ -147,15 +145,15 @@ func TestTheFileStaysSmall(t *testing.T) {
 	}
 }
 
-// TestNoJournalIsPutAside: the shard starts all the same.
-func TestNoJournalIsPutAside(t *testing.T) {
+// TestNoJournalIsKeptAside: the shard starts all the same.
+func TestNoJournalIsKeptAside(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "journal"), []byte("something of somebody else's"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	j := open(t, dir)
 	durable(t, j, j.Set("a", []byte("1")))
-	if _, err := os.Stat(filepath.Join(dir, "journal.refused")); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, "journal.damaged-1")); err != nil {
 		t.Error(err)
 	}
 	if got := contents(open(t, dir)); got["a"] != "1" {
@@ -197,16 +195,18 @@ func TestDiskThatFails(t *testing.T) {
 func FuzzOpen(f *testing.F) {
 	f.Add([]byte("tonnage journal 1\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "journal"), b, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		j := open(t, dir)
-		durable(t, j, j.Set("a", []byte("1")))
-		before := contents(j)
+		fs := disktest.New()
+		fs.Put(journalPath, b)
+		j := openOn(t, fs, folder, slog.DiscardHandler)
+		durable(t, j, j.Set("a", []byte("what no fuzzer writes")))
+		before, damaged := contents(j), j.Damaged()
 		j.Close()
-		if got := contents(open(t, dir)); !maps.Equal(got, before) {
+		again := openOn(t, fs, folder, slog.DiscardHandler)
+		if got := contents(again); !maps.Equal(got, before) {
 			t.Errorf("got %v, want %v", got, before)
+		}
+		if again.Damaged() != damaged {
+			t.Errorf("%d files are aside, were %d: what was mended is damaged again", again.Damaged(), damaged)
 		}
 	})
 }

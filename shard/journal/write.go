@@ -1,13 +1,12 @@
 package journal
 
 import (
-	"errors"
+	"hash/crc32"
 	"maps"
-	"os"
 	"slices"
 	"time"
 
-	"github.com/tonnage/tonnage/internal/private"
+	"github.com/tonnage/tonnage/internal/disk"
 )
 
 const (
@@ -62,15 +61,41 @@ func (j *Journal) begin() uint64 {
 // flush writes what is pending.
 func (j *Journal) flush() {
 	j.mu.Lock()
-	frames, position := j.pending, j.set
+	frames, position, image := j.pending, j.set, j.guard.image()
 	j.pending = nil
 	j.mu.Unlock()
-	if len(frames) == 0 {
-		return
+	if len(frames) > 0 || image != nil {
+		j.finish(position, j.put(frames, image))
 	}
-	n, err := j.file.Write(frames)
+}
+
+// put has a batch of frames and then the guarded keys on disk, and appends the batch's
+// commit frame. That frame is synced with the next batch: it only has to come behind
+// what is on disk.
+func (j *Journal) put(frames []byte, image *guard) error {
+	if len(frames) == 0 {
+		return image.write(j.fs, j.dir)
+	}
+	if image != nil {
+		frames = append(appendGuard(nil, image.sequence), frames...)
+	}
+	if err := j.append(frames); err != nil {
+		return err
+	}
+	if err := j.file.Sync(); err != nil {
+		return err
+	}
+	if err := image.write(j.fs, j.dir); err != nil {
+		return err
+	}
+	return j.append(appendCommit(nil, int64(len(frames)), crc32.Checksum(frames, sums)))
+}
+
+// append writes to the end of the file.
+func (j *Journal) append(b []byte) error {
+	n, err := j.file.Write(b)
 	j.size += int64(n)
-	j.finish(position, errors.Join(err, j.file.Sync()))
+	return err
 }
 
 // finish tells those who wait how a write ended.
@@ -81,7 +106,7 @@ func (j *Journal) finish(position uint64, err error) {
 		if j.failed == nil {
 			j.log.Error("the journal cannot be written; after a crash, idle clocks and reservations would begin anew", "dir", j.dir, "error", err)
 		}
-		j.pending, j.lost = nil, true // the whole map is written next
+		j.pending, j.lost, j.guard.dirty = nil, true, true // the whole map is written next
 	} else {
 		if j.failed != nil {
 			j.log.Info("the journal is written again", "dir", j.dir)
@@ -100,10 +125,17 @@ func (j *Journal) tooLong() bool {
 	return j.failed == nil && j.size > max(checkpointBytesMin, checkpointFactor*j.bytes)
 }
 
-// checkpoint writes the map to a new file and puts it in the old one's place.
-// After a failure of the disk it is what makes good for the lost writes.
+// checkpoint writes the guarded keys, then the map to a new file, and puts that in the
+// old one's place. After a failure of the disk it is what makes good for the lost
+// writes.
 func (j *Journal) checkpoint() (err error) {
-	f, err := private.OpenFile(j.path(newName), os.O_RDWR|os.O_CREATE|os.O_TRUNC)
+	j.mu.Lock()
+	image := j.guard.image()
+	j.mu.Unlock()
+	if err := image.write(j.fs, j.dir); err != nil {
+		return err
+	}
+	f, err := j.fs.Create(j.path(newName))
 	if err != nil {
 		return err
 	}
@@ -116,17 +148,25 @@ func (j *Journal) checkpoint() (err error) {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.Sync(), os.Rename(j.path(newName), j.path(fileName)), syncDir(j.dir)); err != nil {
+	if err := f.Sync(); err != nil {
 		return err
 	}
-	j.file.Close() // nothing of it is needed any more
+	if err := j.fs.Rename(j.path(newName), j.path(fileName)); err != nil {
+		return err
+	}
+	if err := j.fs.SyncDir(j.dir); err != nil {
+		return err
+	}
+	if j.file != nil {
+		j.file.Close() // nothing of it is needed any more
+	}
 	j.file, j.size = f, size
 	return nil
 }
 
-// writeMap writes header and map. A change during that time is in the map, or
-// among the frames that follow, or in both.
-func (j *Journal) writeMap(f *os.File) (size int64, err error) {
+// writeMap writes header, map and commit frame. A change during that time is in the
+// map, or among the frames that follow, or in both.
+func (j *Journal) writeMap(f disk.File) (size int64, err error) {
 	put := func(b []byte) {
 		if err == nil {
 			var n int
@@ -139,6 +179,7 @@ func (j *Journal) writeMap(f *os.File) (size int64, err error) {
 	keys := slices.Collect(maps.Keys(j.live))
 	j.mu.Unlock()
 	var portion []byte
+	sum := uint32(0)
 	for some := range slices.Chunk(keys, checkpointPortion) {
 		portion = portion[:0]
 		j.mu.Lock()
@@ -149,6 +190,8 @@ func (j *Journal) writeMap(f *os.File) (size int64, err error) {
 		}
 		j.mu.Unlock()
 		put(portion)
+		sum = crc32.Update(sum, sums, portion)
 	}
+	put(appendCommit(nil, size-int64(len(header)), sum))
 	return size, err
 }
