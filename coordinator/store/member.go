@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"os"
@@ -76,6 +77,35 @@ func HasState(dir string) (bool, error) {
 	return slices.ContainsFunc(entries, func(e os.DirEntry) bool { return strings.HasSuffix(e.Name(), ".wal") }), nil
 }
 
+// ErrWAL says that a file of the write-ahead log holds nothing.
+var ErrWAL = errors.New("it holds no record, so the state is not whole; restore the data folder with `tonnage ctl snapshot restore`, " +
+	"or, when other replicas have the state, take this one out with `tonnage ctl remove-member`, empty its data folder and let it join anew")
+
+// checkWAL refuses files of the write-ahead log that are empty, or that hold nothing
+// but the zeros that a file begins with. etcd never leaves one, and ends with a
+// trace where it finds one.
+func checkWAL(dir string) error {
+	files, err := filepath.Glob(filepath.Join(dir, "member", "wal", "*.wal"))
+	if err != nil {
+		return err
+	}
+	for _, path := range files {
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		var length [8]byte // of the first record
+		_, err = io.ReadFull(f, length[:])
+		if err := f.Close(); err != nil {
+			return err
+		}
+		if err != nil || length == [8]byte{} {
+			return fmt.Errorf("%s: %w", path, ErrWAL)
+		}
+	}
+	return nil
+}
+
 // PeerURL is the URL of a member's address.
 func PeerURL(hostPort string, tls bool) string {
 	if tls {
@@ -91,6 +121,9 @@ var ErrPeers = errors.New("the data folder is that of a group of several replica
 func OpenMember(ctx context.Context, c MemberConfig) (*Store, error) {
 	cfg, err := c.embed()
 	if err != nil {
+		return nil, err
+	}
+	if err := checkWAL(c.Dir); err != nil {
 		return nil, err
 	}
 	e, err := start(ctx, cfg)

@@ -23,6 +23,10 @@
 // passed are written even if the call then fails, so that a replaced process
 // cannot come back after a restart of the provider. See decode for the format.
 //
+// Before it is written, all of it is read: a file that was cut off or emptied, and one
+// whose pages are missing, is refused with ErrDamaged. bbolt would end the process
+// with a trace, or fill the empty file with the seed's machines for the second time.
+//
 // # Order of checks
 //
 // Token, machine, repeat, position. Who is fenced off learns neither whether

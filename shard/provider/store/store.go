@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -98,23 +99,35 @@ func Open(cfg Config) (*Store, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	db, err := bbolt.Open(cfg.Path, 0o600, &bbolt.Options{Timeout: lockTimeout, FreelistType: bbolt.FreelistMapType, NoFreelistSync: true})
-	if errors.Is(err, bolterrors.ErrTimeout) {
-		err = ErrInUse
-	}
-	if err != nil {
+	if err := check(cfg.Path); err != nil {
 		return nil, fmt.Errorf("provider store %s: %w", cfg.Path, err)
+	}
+	db, err := bbolt.Open(cfg.Path, 0o600, &bbolt.Options{Timeout: lockTimeout, FreelistType: bbolt.FreelistMapType, NoFreelistSync: true})
+	if err != nil {
+		return nil, fmt.Errorf("provider store %s: %w", cfg.Path, opened(err))
 	}
 	s := &Store{
 		cfg: cfg, db: db, jobs: make(chan *job, queueMax), stop: make(chan struct{}), done: make(chan struct{}),
 		marks: map[markKey]epoch.Token{}, epochs: map[string]int64{}, fresh: map[markKey]epoch.Token{},
 	}
-	if err := s.load(); err != nil {
+	if err := readable(s.load); err != nil {
 		db.Close()
 		return nil, fmt.Errorf("provider store %s: %w", cfg.Path, err)
 	}
 	go s.write()
 	return s, nil
+}
+
+// opened says what an error of bbolt's Open means: one that is not the system's is
+// about what the file holds.
+func opened(err error) error {
+	if errors.Is(err, bolterrors.ErrTimeout) {
+		return ErrInUse
+	}
+	if _, system := errors.AsType[syscall.Errno](err); system {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, ErrDamaged)
 }
 
 // Close ends the writer after the transaction under way, and closes the file.
