@@ -123,6 +123,10 @@ build/stages: $(wildcard tools/stages/*.go) tools/go.mod
 soak-restart: ## kill the shard at random moments under load (KILLS=200 SEED=0)
 	$(GO) test -vet=off -count=1 -timeout 60m -v ./internal/e2e -run Killed -kills $(KILLS) -seed $(SEED)
 
+.PHONY: soak-clock
+soak-clock: ## kill shard and provider at random moments, with the wall clock up to an hour off each time (KILLS=200 SEED=0)
+	$(GO) test -vet=off -tags testclock -count=1 -timeout 60m -v ./internal/e2e -run UnderJumps -kills $(KILLS) -seed $(SEED)
+
 .PHONY: resident
 resident: ## memory of the process of a shard with 500,000 machines and 1,000 sessions (RESIDENT_RUNG=500k)
 	$(GO) test -vet=off -count=1 -timeout 30m -v ./internal/e2e -run Resident -resident-rung $(or $(RESIDENT_RUNG),500k) -resident-cycle-interval 10s -resident-wait 10m

@@ -100,6 +100,12 @@ func TestKilledAtRandomMoments(t *testing.T) {
 	}
 	t.Logf("seed %d, %d kills", s, *kills)
 	rng := rand.New(rand.NewPCG(s, 3))
+	killAtRandom(t, s, rng, func(*growth) {})
+}
+
+// killAtRandom grows demand and kills the shard, again and again; before is called before each
+// restart.
+func killAtRandom(t *testing.T, s uint64, rng *rand.Rand, before func(*growth)) {
 	perKill := 12
 	g := newGrowth(t, *kills*perKill+100)
 	var slowest time.Duration
@@ -115,6 +121,7 @@ func TestKilledAtRandomMoments(t *testing.T) {
 			g.want(x, g.wanted[x.cluster]+1)
 		}
 		<-time.After(time.Duration(rng.Int64N(int64(900 * time.Millisecond))))
+		before(g)
 		g.shard.Restart()
 		if rng.IntN(4) == 0 {
 			early++

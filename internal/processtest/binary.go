@@ -26,10 +26,11 @@ var build = sync.OnceValues(func() (string, error) {
 	}
 	built = dir
 	path := filepath.Join(dir, "tonnage")
-	args := []string{"build", "-o", path, "github.com/tonnage/tonnage/cmd/tonnage"}
+	args := append([]string{"build"}, tags...)
 	if Race {
-		args = append([]string{"build", "-race"}, args[1:]...)
+		args = append(args, "-race")
 	}
+	args = append(args, "-o", path, "github.com/tonnage/tonnage/cmd/tonnage")
 	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w: %s", err, out)
 	}

@@ -30,7 +30,8 @@ const (
 type Process struct {
 	t       testing.TB
 	args    []string
-	metrics string // host:port of its HTTP endpoints; "" = none
+	env     []string // beside that of this process
+	metrics string   // host:port of its HTTP endpoints; "" = none
 
 	output buffer
 	cmd    *exec.Cmd
@@ -73,11 +74,15 @@ func New(t testing.TB, args ...string) *Process {
 	return p
 }
 
+// Setenv adds a variable, such as NAME=VALUE, to the environment of the process from its next
+// start on.
+func (p *Process) Setenv(variable string) { p.env = append(p.env, variable) }
+
 // Start starts the process; it must not be running.
 func (p *Process) Start() {
 	p.t.Helper()
 	p.cmd = exec.Command(Binary(p.t), p.args...)
-	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = &p.output, &p.output, environment()
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = &p.output, &p.output, append(environment(), p.env...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
 		p.t.Fatal(err)

@@ -8,7 +8,7 @@ import "time"
 // monotonic clock of the system. Steps of the wall clock, as by NTP or by hand, are not seen
 // until the process starts again. Who reads one clock sees one timeline: parts of a process
 // that compare times share it.
-func Clock() func() time.Time { return clock(time.Now, time.Since) }
+func Clock() func() time.Time { return clock(wall, time.Since) }
 
 func clock(now func() time.Time, since func(time.Time) time.Duration) func() time.Time {
 	start := now()

@@ -1,0 +1,6 @@
+//go:build !testclock
+
+package processtest
+
+// tags are those that the binary is built with.
+var tags []string
