@@ -63,7 +63,9 @@ func TestAssignDomainWarns(t *testing.T) {
 			go func() { served <- server.Serve(listener) }()
 			got := call("", true, "ctl", "--coordinator", listener.Addr().String(), "assign-domain", "--key", c.key, "--value", c.value, "--shard", "s")
 			server.Stop()
-			<-served
+			if err := <-served; err != nil {
+				t.Error(err)
+			}
 			if got.code != 0 || got.out != "" || !strings.Contains(got.err, c.says) || (c.says == "") != (got.err == "") {
 				t.Errorf("exit %d, %q, %q; want %q", got.code, got.out, got.err, c.says)
 			}

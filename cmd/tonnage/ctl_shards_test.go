@@ -59,7 +59,9 @@ func TestListShardsCountsIdle(t *testing.T) {
 			table := call("", true, "ctl", "--coordinator", listener.Addr().String(), "-o", "table", "list-shards")
 			json := call("", true, "ctl", "--coordinator", listener.Addr().String(), "-o", "json", "list-shards")
 			server.Stop()
-			<-served
+			if err := <-served; err != nil {
+				t.Error(err)
+			}
 			rows := map[string]bool{}
 			for line := range strings.Lines(table.out) {
 				rows[strings.Join(strings.Fields(line), " ")] = true

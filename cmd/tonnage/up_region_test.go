@@ -52,7 +52,7 @@ func TestUpWithSeveralShards(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		want string
-	}{{[]string{"list-shards"}, "shard-2"}, {[]string{"rebalance", "--why"}, "settled"}} {
+	}{{[]string{"list-shards"}, "shard-2"}, {[]string{"list-shards", "-o", "json"}, `"free": `}, {[]string{"rebalance", "--why"}, "settled"}} {
 		if got := call("", true, append([]string{"ctl", "--coordinator", coordinator, "-o", "table"}, c.args...)...); got.code != 0 || !strings.Contains(got.out, c.want) {
 			t.Errorf("ctl %v: exit %d: %s%s", c.args, got.code, got.out, got.err)
 		}
