@@ -52,7 +52,8 @@ BENCH_TIME ?= 1s
 # make e2e, make e2e-short
 E2E ?=
 
-# make soak-restart
+# make soak-restart, soak-clock, soak-disk
+ROUNDS ?= 40
 KILLS ?= 200
 SEED ?= 0
 
@@ -126,6 +127,11 @@ soak-restart: ## kill the shard at random moments under load (KILLS=200 SEED=0)
 .PHONY: soak-clock
 soak-clock: ## kill shard and provider at random moments, with the wall clock up to an hour off each time (KILLS=200 SEED=0)
 	$(GO) test -vet=off -tags testclock -count=1 -timeout 60m -v ./internal/e2e -run UnderJumps -kills $(KILLS) -seed $(SEED)
+
+.PHONY: soak-disk
+soak-disk: ## let syncs of shard and provider fail from some time on, again and again (ROUNDS=40 SEED=0)
+	@command -v strace >/dev/null || tools/need strace
+	$(GO) test -vet=off -count=1 -timeout 60m -v ./internal/e2e -run SyncsThatFail -failing-syncs $(ROUNDS) -seed $(SEED)
 
 .PHONY: resident
 resident: ## memory of the process of a shard with 500,000 machines and 1,000 sessions (RESIDENT_RUNG=500k)

@@ -31,6 +31,7 @@ type Process struct {
 	t       testing.TB
 	args    []string
 	env     []string // beside that of this process
+	under   []string // a command that runs it
 	metrics string   // host:port of its HTTP endpoints; "" = none
 
 	output buffer
@@ -78,10 +79,15 @@ func New(t testing.TB, args ...string) *Process {
 // start on.
 func (p *Process) Setenv(variable string) { p.env = append(p.env, variable) }
 
+// Under has the process run by a command from its next start on, such as a tracer that stays
+// behind it; by none without one.
+func (p *Process) Under(command ...string) { p.under = command }
+
 // Start starts the process; it must not be running.
 func (p *Process) Start() {
 	p.t.Helper()
-	p.cmd = exec.Command(Binary(p.t), p.args...)
+	command := slices.Concat(p.under, []string{Binary(p.t)}, p.args)
+	p.cmd = exec.Command(command[0], command[1:]...)
 	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = &p.output, &p.output, append(environment(), p.env...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
