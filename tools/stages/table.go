@@ -67,6 +67,8 @@ var stages = []stage{
 	{"releases for all platforms", "release", 15 * time.Minute, night},
 	{"two clusters, and faults", "e2e", 30 * time.Minute, night},
 	{"kills of a shard", "soak-restart", 20 * time.Minute, night},
+	{"kills with the clock off", "soak-clock", 20 * time.Minute, night},
+	{"syncs that fail", "soak-disk", 15 * time.Minute, night},
 	{"kills while machines move", "soak-moves", 30 * time.Minute, night},
 	{"faults of the coordinator", "soak-coordinator", 12 * time.Minute, night},
 	{"shards without coordinator", "soak-static", 14 * time.Minute, night},
