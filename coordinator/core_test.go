@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tonnage/tonnage/coordinator"
+	"github.com/tonnage/tonnage/engine/model"
 )
 
 func give(zoneName, shard string) coordinator.AssignDomain {
@@ -274,5 +275,55 @@ func TestIdleMachines(t *testing.T) {
 	f.must(&coordinator.Report{Shard: "s", Epoch: 2, Cycle: 1})
 	if idle() != nil {
 		t.Error("known of a process that is gone")
+	}
+}
+
+// lost makes an offering of a shard that has lost its domains, but for some.
+func lost(shard string, left ...string) *coordinator.Offering {
+	sum := &model.DomainSum{}
+	for _, value := range left {
+		sum.Add(zone(value).Key, value)
+	}
+	return &coordinator.Offering{Shard: shard, Epoch: 1, Lost: sum}
+}
+
+// TestLostDomainsAreToldAgain: all of them, once; and the answer says what they are.
+func TestLostDomainsAreToldAgain(t *testing.T) {
+	f := newFleet(t, coordinator.RebalanceOff)
+	f.ack("s", 1, coordinator.Accepted)
+	f.ack("other", 1, coordinator.Accepted)
+	f.must(give("a", "s"))
+	f.must(give("b", "s"))
+	f.must(give("c", "other"))
+	f.ack("s", 2, coordinator.Accepted)
+	whole := lost("s", "b", "a")
+	f.must(whole)
+	if got := f.told("s"); whole.Domains != *whole.Lost || len(got) != 0 {
+		t.Errorf("a shard that has all of them left is told %q", got)
+	}
+	for range 2 {
+		part := lost("s", "a", "c")
+		f.must(part)
+		if part.Domains != *whole.Lost {
+			t.Errorf("the domains are %+v, want %+v", part.Domains, *whole.Lost)
+		}
+		got := f.told("s")
+		if slices.Sort(got); !slices.Equal(got, []string{"0 a", "0 b"}) {
+			t.Errorf("it is told %q", got)
+		}
+		f.restartCore()
+		f.ack("other", 2, coordinator.Accepted)
+		f.ack("s", 3, coordinator.OutcomeUnspecified)
+	}
+	f.ack("s", 4, coordinator.Accepted)
+	f.must(give("d", "s"))
+	if i := f.core.Instructions("s"); len(i) != 1 || i[0].Sequence != 6 {
+		t.Errorf("sequence numbers are given out twice: %+v", i)
+	}
+	none := lost("other")
+	f.must(coordinator.UnassignDomain{Domain: zone("c")})
+	f.must(none)
+	if none.Domains.Count != 0 {
+		t.Errorf("the domains of a shard without are %+v", none.Domains)
 	}
 }

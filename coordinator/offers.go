@@ -35,6 +35,10 @@ type Offering struct {
 	Idle      *int32 // machines, offered or not; nil = it does not say
 	Offers    []Offer
 	HandOvers []HandOver
+	// Lost is the sum of the domains that a shard has left that has lost some; nil = it
+	// knows them. Domains is filled in then: the sum of its domains.
+	Lost    *model.DomainSum
+	Domains model.DomainSum
 	// Settled is filled in: moves that need not be mentioned any more, once the
 	// effects are committed.
 	Settled []string
@@ -68,7 +72,29 @@ func (c *Core) offering(now int64, o *Offering) (Effects, error) {
 	}
 	s.offers, s.offered, s.idle = o.Offers, true, o.Idle
 	o.Settled = c.handOvers(now, o.Shard, o.HandOvers, &e)
+	if o.Lost != nil {
+		c.lostDomains(o, &e)
+	}
 	return e, nil
+}
+
+// lostDomains tells a shard what its domains are. One that has others is told to take
+// all of them, once it has acknowledged all that it was told before.
+func (c *Core) lostDomains(o *Offering, e *Effects) {
+	domains := c.DomainsOf(o.Shard)
+	for _, d := range domains {
+		o.Domains.Add(d.Key, d.Value)
+	}
+	if o.Domains == *o.Lost || len(domains) == 0 || c.pending[o.Shard] != nil {
+		return
+	}
+	e.note("shard %q has lost its domains, and is told all %d of them again", o.Shard, len(domains))
+	// The counter goes first: no prefix of the writes lets a number be used twice.
+	e.Writes = append(e.Writes, putSequence(c.sequence+int64(len(domains))))
+	for i, d := range domains {
+		n := c.sequence + 1 + int64(i)
+		e.Writes = append(e.Writes, put(instructionKey(n), &DomainInstruction{Sequence: n, Shard: o.Shard, Assign: true, Domain: d}))
+	}
 }
 
 func (o *Offering) check() error {

@@ -13,7 +13,7 @@ type AuditRecord struct {
 	Time  int64  `json:"timeUnixNanos"`
 	Cycle uint64 `json:"cycle"` // that decided it
 	// Disposition is "executed", or what held it back: "paused", "dry-run",
-	// "breaker", "fenced", "reclaim-cap", "delete-cap", "provision-cap", "preempt-cap", "action-limit", "queue-full", "waiting", "stale".
+	// "breaker", "domains-lost", "fenced", "reclaim-cap", "delete-cap", "provision-cap", "preempt-cap", "action-limit", "queue-full", "waiting", "stale".
 	Disposition string `json:"disposition"`
 	Kind        string `json:"kind"`
 	Machine     string `json:"machine"`

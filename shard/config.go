@@ -203,6 +203,9 @@ type Deps struct {
 	// Memory outlives the process; without one, what no provider echoes begins
 	// anew.
 	Memory Memory
+	// Domains says what is known of the keys of Memory that begin with DomainPrefix; nil =
+	// they are what they are. It is called before every cycle, with the shard locked.
+	Domains func() DomainKnowledge
 	// Switches stop the shard from outside; they are read before every cycle.
 	Switches func() Switches
 	// Trip keeps why the breaker has tripped where Switches will find it; empty = it has let

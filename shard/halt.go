@@ -21,6 +21,9 @@ type Switches struct {
 //     can know how much of what this one believes is still true. Until Renew has
 //     made sure of that, nothing is carried out.
 //
+//   - Deps.Domains, while it says that the domains of this shard are lost: machines
+//     that look like its own may be another's.
+//
 // Calls that wait in the queue are called off by any of them.
 
 // control reads the switches and, after a fenced reply, tries to get the right
@@ -35,6 +38,7 @@ func (s *Shard) control(ctx context.Context) {
 	was, fenced := r.set, r.fenced
 	r.set = now
 	r.breaker.read(now.Tripped)
+	s.ownership.look(r)
 	s.mu.Unlock()
 	if was.Paused != now.Paused || was.DryRun != now.DryRun {
 		r.log.Warn("switches changed", "paused", now.Paused, "dryRun", now.DryRun)
@@ -66,6 +70,8 @@ func (r *rails) halted() Disposition {
 	switch {
 	case r.fenced:
 		return Fenced
+	case r.lost:
+		return DomainsLost
 	case r.breaker.tripped:
 		return Tripped
 	case r.paused || r.set.Paused:

@@ -33,8 +33,9 @@ type ownership struct {
 	pace      *pace
 	inventory *inventory
 	inFlight  *inFlight
-	memory    Memory // nil = nothing outlives the process
-	onChange  func() // what is this shard's has changed
+	memory    Memory                 // nil = nothing outlives the process
+	onChange  func()                 // what is this shard's has changed
+	knowledge func() DomainKnowledge // nil = domains are never lost
 
 	domains    map[Domain]struct{}
 	domainKeys map[string]int // how many domains have the key

@@ -17,6 +17,38 @@ const DomainsMax = 1 << 20
 // ErrInvalid says that an instruction cannot be followed, now or later.
 var ErrInvalid = errors.New("the instruction cannot be followed")
 
+// DomainKnowledge is what a memory knows of the domains of a shard.
+type DomainKnowledge uint8
+
+// What is known: that none was ever assigned, which ones are, be it none, or neither.
+const (
+	DomainsNever DomainKnowledge = iota
+	DomainsKnown
+	DomainsUnknown
+)
+
+// look halts the shard while its domains are lost. When it is known that it has
+// none, it takes nothing.
+func (o *ownership) look(r *rails) {
+	if o.knowledge == nil {
+		return
+	}
+	now := o.knowledge()
+	if was := r.lost; was != (now == DomainsUnknown) {
+		r.lost = !was
+		if r.lost {
+			r.log.Error("the domains of this shard were lost; nothing is carried out until the coordinator has confirmed them")
+		} else {
+			r.log.Warn("the domains of this shard are confirmed", "domains", len(o.assigned()))
+		}
+	}
+	if now == DomainsKnown && len(o.domains) == 0 {
+		o.keep(everAssigned.memoryKey(), []byte{1})
+		o.noteDomain(everAssigned)
+		o.changed()
+	}
+}
+
 // assign is AssignDomain.
 func (o *ownership) assign(d Domain) error {
 	if len(o.domains) >= DomainsMax {

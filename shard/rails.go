@@ -87,12 +87,13 @@ const (
 	DryRun
 	Paused
 	Tripped // by the breaker
+	DomainsLost
 	Fenced
 )
 
 // String names the disposition.
 func (d Disposition) String() string {
-	return [...]string{"execute", "dry-run", "paused", "breaker", "fenced"}[d]
+	return [...]string{"execute", "dry-run", "paused", "breaker", "domains-lost", "fenced"}[d]
 }
 
 // railed is a plan's actions after the rails.
@@ -117,6 +118,7 @@ type rails struct {
 	paused  bool     // as the process was told
 	set     Switches // as read last
 	fenced  bool     // the provider knows a newer process of this shard
+	lost    bool     // which domains are this shard's is not known
 	budgets budgets
 	breaker breaker
 	holding [engine.NumKinds]bool // what budgets have held back in the last cycle

@@ -93,6 +93,7 @@ func (s *Shard) furnish(deps *Deps) {
 		cfg: &s.cfg, pace: p, inventory: s.inventory, inFlight: calls, ownership: s.ownership, failed: s.ledgers.failed, log: log,
 		deferred: map[string]news{}, doubts: newDoubts(s.cfg.DoubtListings),
 	}
+	s.ownership.knowledge = deps.Domains
 	s.ownership.onChange = s.reconciler.listAll
 	s.rails = &rails{
 		cfg: &s.cfg, pace: p, switches: deps.Switches, renew: deps.Renew, log: log, paused: s.cfg.Paused,

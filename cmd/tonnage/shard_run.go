@@ -27,9 +27,6 @@ import (
 	"github.com/tonnage/tonnage/shard/session"
 )
 
-// domainsFile holds the domains of a shard, beside the journal.
-const domainsFile = "domains"
-
 // The files in the data folder that stop a shard while they are there.
 const (
 	pauseFile   = "pause"
@@ -127,6 +124,9 @@ func (x *shardProcess) open() (err error) {
 		return badInput(fmt.Errorf("--data-dir %s: %w", p.dataDir, err))
 	}
 	x.later(x.journal.Close)
+	if len(p.coordinators) == 0 { // nobody could confirm lost domains, nor give them to another
+		x.journal.Confirm(false)
+	}
 	if err := makeProfileDir(p.shard.WorstDir); err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (x *shardProcess) build() error {
 		return err
 	}
 	deps := shard.Deps{
-		Provider: machines, Operators: x.operators(), RollupBytes: x.sessions.RollupBytes, Memory: x.journal,
+		Provider: machines, Operators: x.operators(), RollupBytes: x.sessions.RollupBytes, Memory: x.journal, Domains: knownDomains(x.journal),
 		Switches: switchesIn(x.plan.dataDir), Trip: tripIn(x.plan.dataDir), Renew: x.renew,
 		Registerer: x.registry, Log: x.log, Clock: clock, Differed: x.keepDiffering, Observer: x.observe,
 		Decided: func(in engine.Input, plan *engine.Plan) {
@@ -228,7 +228,14 @@ func (x *shardProcess) registerEdges() {
 		return 1
 	}), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "tonnage_shard_damaged_files", Help: "Damaged files that lie aside in the data folder until somebody removes them.",
-	}, func() float64 { return float64(x.journal.Damaged()) }))
+	}, func() float64 { return float64(x.journal.Damaged()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "tonnage_shard_domains_lost", Help: "1 while the shard does not know its domains and carries nothing out.",
+	}, func() float64 {
+		if x.journal.Knowledge() == journal.Lost {
+			return 1
+		}
+		return 0
+	}))
 	if x.policy != nil {
 		x.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "tonnage_shard_policy_healthy", Help: "1 while the file of policy is in order; else the last good one is in force.",

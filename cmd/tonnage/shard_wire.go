@@ -127,7 +127,7 @@ func (x *shardProcess) reports() (*report.Client, error) {
 		return nil, nil
 	}
 	return report.New(report.Options{
-		Shard: x.shard, Owner: x.shard, ID: x.plan.id, Epoch: x.epoch.Epoch, Addresses: x.plan.coordinators, Advertise: x.plan.advertise,
+		Shard: x.shard, Owner: x.shard, Domains: &keptDomains{x.shard, x.journal}, ID: x.plan.id, Epoch: x.epoch.Epoch, Addresses: x.plan.coordinators, Advertise: x.plan.advertise,
 		Provider: x.plan.provider, Interval: x.plan.heartbeat, Clock: clock, Dial: x.tls.DialOptionsTo(mtls.CoordinatorServer()), Log: x.log, Metrics: report.NewMetrics(x.registry),
 	})
 }

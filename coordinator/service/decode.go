@@ -77,6 +77,9 @@ func encodeResources(r model.Resources) *bigfleet.Resources {
 
 func decodeOffering(r *tonnage.OfferRequest) (*coordinator.Offering, error) {
 	out := &coordinator.Offering{Shard: r.GetShardId(), Epoch: r.GetShardEpoch(), Idle: r.IdleMachines}
+	if left := r.GetLostDomains(); left != nil {
+		out.Lost = &model.DomainSum{Count: int(left.GetCount()), Hash: left.GetHash()}
+	}
 	for i, x := range r.GetOffers()[:min(len(r.GetOffers()), coordinator.OffersMax)] {
 		o, err := decodeOffer(x)
 		if err != nil {

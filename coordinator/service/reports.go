@@ -64,9 +64,9 @@ func (s *Service) Offer(ctx context.Context, in *tonnage.OfferRequest) (*tonnage
 	}
 	out := &tonnage.OfferReply{}
 	r, _ := s.attached()
-	effects, err := r.Hear(ctx, offering, func(_ *coordinator.Core, term int64) bool {
-		out.CoordinatorTerm = term
-		return len(offering.Settled) > 0
+	effects, err := r.Hear(ctx, offering, func(c *coordinator.Core, term int64) bool {
+		out.CoordinatorTerm, out.AnyDomains = term, c.DomainCount() > 0
+		return len(offering.Settled) > 0 || offering.Lost != nil
 	})
 	if err != nil {
 		return nil, s.failed(err)
@@ -76,6 +76,9 @@ func (s *Service) Offer(ctx context.Context, in *tonnage.OfferRequest) (*tonnage
 		return out, nil
 	}
 	out.Acknowledged, out.SettledMoveIds = true, offering.Settled
+	if offering.Lost != nil {
+		out.Domains = &tonnage.DomainSet{Count: int32(offering.Domains.Count), Hash: offering.Domains.Hash}
+	}
 	return out, nil
 }
 

@@ -224,15 +224,15 @@ func (j *Journal) Knowledge() Knowledge {
 }
 
 // Confirm notes that the guarded keys that are there are the right ones, after they
-// were lost.
-func (j *Journal) Confirm() {
+// were lost. If there are none, ever says that some were once set.
+func (j *Journal) Confirm(ever bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.guard.knowledge != Lost {
 		return
 	}
 	j.guard.knowledge, j.guard.dirty = Known, true
-	if len(j.guard.keys) == 0 {
+	if len(j.guard.keys) == 0 && !ever {
 		j.guard.knowledge = Unset
 	}
 	j.wakeUp()

@@ -107,7 +107,7 @@ func TestLostIsNotNone(t *testing.T) {
 			if j.Knowledge() != journal.Lost {
 				t.Fatalf("knowledge %d after another start", j.Knowledge())
 			}
-			j.Confirm()
+			j.Confirm(true)
 			if j.Knowledge() != journal.Known {
 				t.Fatalf("knowledge %d once confirmed", j.Knowledge())
 			}
@@ -160,7 +160,7 @@ func TestConfirmOnAFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := openOn(t, fs, folder, slog.DiscardHandler)
 		fs.SetFull(true)
-		j.Confirm()
+		j.Confirm(true)
 		synctest.Wait()
 		if j.Failed() == nil {
 			t.Error("the failure is not told")

@@ -44,12 +44,24 @@ type Owner interface {
 	Offers() []shard.Offer
 }
 
+// Domains are the shard's domains when they may be lost.
+type Domains interface {
+	// Lost says that those that are there need not be the shard's, nor all of them.
+	Lost() bool
+	Domains() []shard.Domain
+	// Confirm notes that they are; if there are none, ever says that it may have had
+	// some.
+	Confirm(ever bool)
+}
+
 // Options are what a client is made with. Shard, ID and Addresses are needed.
 type Options struct {
 	Shard Shard
 	// Owner is the shard's side of moving machines; nil = instructions that move
 	// machines are refused, and nothing is offered.
-	Owner     Owner
+	Owner Owner
+	// Domains are confirmed by the coordinator when they are lost; nil = they never are.
+	Domains   Domains
 	ID        string
 	Epoch     func() int64
 	Addresses []string // of the coordinator's replicas
@@ -75,6 +87,7 @@ type Client struct {
 	fresh    []*pb.InstructAck // of what was done about domains, and may not be on disk
 	failing  bool
 	unheard  bool // the last offer was not taken
+	dropped  bool // what was left of lost domains
 }
 
 // New returns a client; nothing is dialled yet.

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	tonnage "github.com/tonnage/tonnage/api/tonnage/v1alpha1"
@@ -63,8 +65,14 @@ func (c *Client) offer(ctx context.Context) {
 		return
 	}
 	said := &tonnage.OfferRequest{ShardId: c.o.ID, ShardEpoch: c.o.Epoch(), IdleMachines: new(int32(c.idle))}
-	for _, o := range c.o.Owner.Offers() {
-		said.Offers = append(said.Offers, offerOf(&o))
+	lost := c.o.Domains != nil && c.o.Domains.Lost()
+	if lost { // what it has may be another's, and is not offered
+		left := c.left()
+		said.LostDomains = &tonnage.DomainSet{Count: int32(left.Count), Hash: left.Hash}
+	} else {
+		for _, o := range c.o.Owner.Offers() {
+			said.Offers = append(said.Offers, offerOf(&o))
+		}
 	}
 	for _, h := range given {
 		said.HandOvers = append(said.HandOvers, &tonnage.HandOver{MoveId: h.Move, ToShardId: h.To, MachineIds: h.Machines})
@@ -72,12 +80,17 @@ func (c *Client) offer(ctx context.Context) {
 	reply, err := c.replicas.offer(ctx, said)
 	switch {
 	case ctx.Err() != nil:
+	case lost && status.Code(err) == codes.Unimplemented:
+		c.believe("the coordinator does not know the domains of shards")
 	case err != nil && !c.unheard:
 		c.unheard = true
 		c.o.Log.Info("the coordinator does not take offers; machines stay where they are", "error", err)
 	case err == nil && reply.GetAcknowledged() && c.o.Shard.HearTerm(reply.GetCoordinatorTerm()):
 		c.unheard = false
 		c.o.Owner.Settle(reply.GetSettledMoveIds())
+		if lost {
+			c.compare(reply)
+		}
 	}
 }
 

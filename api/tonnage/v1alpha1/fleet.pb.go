@@ -34,7 +34,10 @@ type OfferRequest struct {
 	HandOvers  []*HandOver            `protobuf:"bytes,4,rep,name=hand_overs,json=handOvers,proto3" json:"hand_overs,omitempty"`
 	// The shard's Idle machines, offered or not. The report counts Speculative ones
 	// as free, too. Older shards do not say.
-	IdleMachines  *int32 `protobuf:"varint,5,opt,name=idle_machines,json=idleMachines,proto3,oneof" json:"idle_machines,omitempty"`
+	IdleMachines *int32 `protobuf:"varint,5,opt,name=idle_machines,json=idleMachines,proto3,oneof" json:"idle_machines,omitempty"`
+	// Set by a shard that has lost its domains: those that it has left. It acts on
+	// nothing until the answer has the same.
+	LostDomains   *DomainSet `protobuf:"bytes,6,opt,name=lost_domains,json=lostDomains,proto3" json:"lost_domains,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -104,6 +107,66 @@ func (x *OfferRequest) GetIdleMachines() int32 {
 	return 0
 }
 
+func (x *OfferRequest) GetLostDomains() *DomainSet {
+	if x != nil {
+		return x.LostDomains
+	}
+	return nil
+}
+
+// A set of topology domains, as far as it takes to tell it from another.
+type DomainSet struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Count         int32                  `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	Hash          uint64                 `protobuf:"fixed64,2,opt,name=hash,proto3" json:"hash,omitempty"` // the sum modulo 2^64 of the XXH64 of key NUL value
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DomainSet) Reset() {
+	*x = DomainSet{}
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DomainSet) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DomainSet) ProtoMessage() {}
+
+func (x *DomainSet) ProtoReflect() protoreflect.Message {
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DomainSet.ProtoReflect.Descriptor instead.
+func (*DomainSet) Descriptor() ([]byte, []int) {
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *DomainSet) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *DomainSet) GetHash() uint64 {
+	if x != nil {
+		return x.Hash
+	}
+	return 0
+}
+
 // Machines of one kind and state.
 type Offer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -129,7 +192,7 @@ type Offer struct {
 
 func (x *Offer) Reset() {
 	*x = Offer{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[1]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -141,7 +204,7 @@ func (x *Offer) String() string {
 func (*Offer) ProtoMessage() {}
 
 func (x *Offer) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[1]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -154,7 +217,7 @@ func (x *Offer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offer.ProtoReflect.Descriptor instead.
 func (*Offer) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{1}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Offer) GetState() v1alpha1.MachineState {
@@ -254,7 +317,7 @@ type HandOver struct {
 
 func (x *HandOver) Reset() {
 	*x = HandOver{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[2]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -266,7 +329,7 @@ func (x *HandOver) String() string {
 func (*HandOver) ProtoMessage() {}
 
 func (x *HandOver) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[2]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -279,7 +342,7 @@ func (x *HandOver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandOver.ProtoReflect.Descriptor instead.
 func (*HandOver) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{2}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *HandOver) GetMoveId() string {
@@ -310,13 +373,22 @@ type OfferReply struct {
 	Acknowledged bool `protobuf:"varint,2,opt,name=acknowledged,proto3" json:"acknowledged,omitempty"`
 	// Hand-overs that need not be mentioned any more.
 	SettledMoveIds []string `protobuf:"bytes,3,rep,name=settled_move_ids,json=settledMoveIds,proto3" json:"settled_move_ids,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The shard's domains, when it has said lost_domains. If they are not the same,
+	// the shard is told to take all of them. Without it, the shard believes what it
+	// has left.
+	Domains *DomainSet `protobuf:"bytes,4,opt,name=domains,proto3" json:"domains,omitempty"`
+	// Some shard has a domain: a shard that has none owns nothing.
+	AnyDomains bool `protobuf:"varint,5,opt,name=any_domains,json=anyDomains,proto3" json:"any_domains,omitempty"`
+	// Of an offer that is not acknowledged since its process was replaced: the highest epoch
+	// that this coordinator has heard of the shard. Such a process stops.
+	NewestShardEpoch int64 `protobuf:"varint,6,opt,name=newest_shard_epoch,json=newestShardEpoch,proto3" json:"newest_shard_epoch,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *OfferReply) Reset() {
 	*x = OfferReply{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[3]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -328,7 +400,7 @@ func (x *OfferReply) String() string {
 func (*OfferReply) ProtoMessage() {}
 
 func (x *OfferReply) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[3]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -341,7 +413,7 @@ func (x *OfferReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferReply.ProtoReflect.Descriptor instead.
 func (*OfferReply) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{3}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *OfferReply) GetCoordinatorTerm() int64 {
@@ -365,6 +437,27 @@ func (x *OfferReply) GetSettledMoveIds() []string {
 	return nil
 }
 
+func (x *OfferReply) GetDomains() *DomainSet {
+	if x != nil {
+		return x.Domains
+	}
+	return nil
+}
+
+func (x *OfferReply) GetAnyDomains() bool {
+	if x != nil {
+		return x.AnyDomains
+	}
+	return false
+}
+
+func (x *OfferReply) GetNewestShardEpoch() int64 {
+	if x != nil {
+		return x.NewestShardEpoch
+	}
+	return 0
+}
+
 type MachinesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -373,7 +466,7 @@ type MachinesRequest struct {
 
 func (x *MachinesRequest) Reset() {
 	*x = MachinesRequest{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[4]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -385,7 +478,7 @@ func (x *MachinesRequest) String() string {
 func (*MachinesRequest) ProtoMessage() {}
 
 func (x *MachinesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[4]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -398,7 +491,7 @@ func (x *MachinesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachinesRequest.ProtoReflect.Descriptor instead.
 func (*MachinesRequest) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{4}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{5}
 }
 
 type MachinesReply struct {
@@ -410,7 +503,7 @@ type MachinesReply struct {
 
 func (x *MachinesReply) Reset() {
 	*x = MachinesReply{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[5]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -422,7 +515,7 @@ func (x *MachinesReply) String() string {
 func (*MachinesReply) ProtoMessage() {}
 
 func (x *MachinesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[5]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -435,7 +528,7 @@ func (x *MachinesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachinesReply.ProtoReflect.Descriptor instead.
 func (*MachinesReply) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{5}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *MachinesReply) GetShards() []*ShardMachines {
@@ -455,7 +548,7 @@ type ShardMachines struct {
 
 func (x *ShardMachines) Reset() {
 	*x = ShardMachines{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[6]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -467,7 +560,7 @@ func (x *ShardMachines) String() string {
 func (*ShardMachines) ProtoMessage() {}
 
 func (x *ShardMachines) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[6]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -480,7 +573,7 @@ func (x *ShardMachines) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardMachines.ProtoReflect.Descriptor instead.
 func (*ShardMachines) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{6}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ShardMachines) GetShardId() string {
@@ -506,7 +599,7 @@ type ShortfallsRequest struct {
 
 func (x *ShortfallsRequest) Reset() {
 	*x = ShortfallsRequest{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[7]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -518,7 +611,7 @@ func (x *ShortfallsRequest) String() string {
 func (*ShortfallsRequest) ProtoMessage() {}
 
 func (x *ShortfallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[7]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -531,7 +624,7 @@ func (x *ShortfallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShortfallsRequest.ProtoReflect.Descriptor instead.
 func (*ShortfallsRequest) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{7}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ShortfallsRequest) GetShardId() string {
@@ -550,7 +643,7 @@ type ShortfallsReply struct {
 
 func (x *ShortfallsReply) Reset() {
 	*x = ShortfallsReply{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[8]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -562,7 +655,7 @@ func (x *ShortfallsReply) String() string {
 func (*ShortfallsReply) ProtoMessage() {}
 
 func (x *ShortfallsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[8]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -575,7 +668,7 @@ func (x *ShortfallsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShortfallsReply.ProtoReflect.Descriptor instead.
 func (*ShortfallsReply) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{8}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ShortfallsReply) GetShortfalls() []*ShardShortfall {
@@ -601,7 +694,7 @@ type ShardShortfall struct {
 
 func (x *ShardShortfall) Reset() {
 	*x = ShardShortfall{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[9]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -613,7 +706,7 @@ func (x *ShardShortfall) String() string {
 func (*ShardShortfall) ProtoMessage() {}
 
 func (x *ShardShortfall) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[9]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -626,7 +719,7 @@ func (x *ShardShortfall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardShortfall.ProtoReflect.Descriptor instead.
 func (*ShardShortfall) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{9}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ShardShortfall) GetShardId() string {
@@ -686,7 +779,7 @@ type RebalancingRequest struct {
 
 func (x *RebalancingRequest) Reset() {
 	*x = RebalancingRequest{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[10]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -698,7 +791,7 @@ func (x *RebalancingRequest) String() string {
 func (*RebalancingRequest) ProtoMessage() {}
 
 func (x *RebalancingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[10]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -711,7 +804,7 @@ func (x *RebalancingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebalancingRequest.ProtoReflect.Descriptor instead.
 func (*RebalancingRequest) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{10}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{11}
 }
 
 type RebalancingReply struct {
@@ -731,7 +824,7 @@ type RebalancingReply struct {
 
 func (x *RebalancingReply) Reset() {
 	*x = RebalancingReply{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[11]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -743,7 +836,7 @@ func (x *RebalancingReply) String() string {
 func (*RebalancingReply) ProtoMessage() {}
 
 func (x *RebalancingReply) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[11]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -756,7 +849,7 @@ func (x *RebalancingReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebalancingReply.ProtoReflect.Descriptor instead.
 func (*RebalancingReply) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{11}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RebalancingReply) GetMode() string {
@@ -839,7 +932,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[12]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -851,7 +944,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[12]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -864,7 +957,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{12}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Decision) GetReceiver() string {
@@ -944,7 +1037,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[13]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -956,7 +1049,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[13]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -969,7 +1062,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{13}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Step) GetTier() int32 {
@@ -1032,7 +1125,7 @@ type Move struct {
 
 func (x *Move) Reset() {
 	*x = Move{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[14]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1044,7 +1137,7 @@ func (x *Move) String() string {
 func (*Move) ProtoMessage() {}
 
 func (x *Move) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[14]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1057,7 +1150,7 @@ func (x *Move) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Move.ProtoReflect.Descriptor instead.
 func (*Move) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{14}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Move) GetMoveId() string {
@@ -1138,7 +1231,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[15]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1150,7 +1243,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[15]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1163,7 +1256,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{15}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{16}
 }
 
 type StatusReply struct {
@@ -1181,7 +1274,7 @@ type StatusReply struct {
 
 func (x *StatusReply) Reset() {
 	*x = StatusReply{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[16]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1193,7 +1286,7 @@ func (x *StatusReply) String() string {
 func (*StatusReply) ProtoMessage() {}
 
 func (x *StatusReply) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[16]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1206,7 +1299,7 @@ func (x *StatusReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusReply.ProtoReflect.Descriptor instead.
 func (*StatusReply) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{16}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *StatusReply) GetReplica() string {
@@ -1252,7 +1345,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[17]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1264,7 +1357,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[17]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1277,7 +1370,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{17}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{18}
 }
 
 type MembersReply struct {
@@ -1289,7 +1382,7 @@ type MembersReply struct {
 
 func (x *MembersReply) Reset() {
 	*x = MembersReply{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[18]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1301,7 +1394,7 @@ func (x *MembersReply) String() string {
 func (*MembersReply) ProtoMessage() {}
 
 func (x *MembersReply) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[18]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1314,7 +1407,7 @@ func (x *MembersReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersReply.ProtoReflect.Descriptor instead.
 func (*MembersReply) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{18}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *MembersReply) GetMembers() []*Member {
@@ -1336,7 +1429,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[19]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1348,7 +1441,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[19]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1361,7 +1454,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{19}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Member) GetReplica() string {
@@ -1403,7 +1496,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[20]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1415,7 +1508,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[20]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1428,7 +1521,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{20}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *JoinRequest) GetReplica() string {
@@ -1461,7 +1554,7 @@ type JoinReply struct {
 
 func (x *JoinReply) Reset() {
 	*x = JoinReply{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[21]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1473,7 +1566,7 @@ func (x *JoinReply) String() string {
 func (*JoinReply) ProtoMessage() {}
 
 func (x *JoinReply) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[21]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1486,7 +1579,7 @@ func (x *JoinReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinReply.ProtoReflect.Descriptor instead.
 func (*JoinReply) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{21}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *JoinReply) GetMembers() []*Member {
@@ -1505,7 +1598,7 @@ type RemoveMemberRequest struct {
 
 func (x *RemoveMemberRequest) Reset() {
 	*x = RemoveMemberRequest{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[22]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1517,7 +1610,7 @@ func (x *RemoveMemberRequest) String() string {
 func (*RemoveMemberRequest) ProtoMessage() {}
 
 func (x *RemoveMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[22]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1530,7 +1623,7 @@ func (x *RemoveMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveMemberRequest.ProtoReflect.Descriptor instead.
 func (*RemoveMemberRequest) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{22}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RemoveMemberRequest) GetReplica() string {
@@ -1548,7 +1641,7 @@ type RemoveMemberReply struct {
 
 func (x *RemoveMemberReply) Reset() {
 	*x = RemoveMemberReply{}
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[23]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1560,7 +1653,7 @@ func (x *RemoveMemberReply) String() string {
 func (*RemoveMemberReply) ProtoMessage() {}
 
 func (x *RemoveMemberReply) ProtoReflect() protoreflect.Message {
-	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[23]
+	mi := &file_tonnage_v1alpha1_fleet_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1573,14 +1666,14 @@ func (x *RemoveMemberReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveMemberReply.ProtoReflect.Descriptor instead.
 func (*RemoveMemberReply) Descriptor() ([]byte, []int) {
-	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{23}
+	return file_tonnage_v1alpha1_fleet_proto_rawDescGZIP(), []int{24}
 }
 
 var File_tonnage_v1alpha1_fleet_proto protoreflect.FileDescriptor
 
 const file_tonnage_v1alpha1_fleet_proto_rawDesc = "" +
 	"\n" +
-	"\x1ctonnage/v1alpha1/fleet.proto\x12\x10tonnage.v1alpha1\x1a bigfleet/v1alpha1/capacity.proto\x1a bigfleet/v1alpha1/provider.proto\"\xf2\x01\n" +
+	"\x1ctonnage/v1alpha1/fleet.proto\x12\x10tonnage.v1alpha1\x1a bigfleet/v1alpha1/capacity.proto\x1a bigfleet/v1alpha1/provider.proto\"\xb2\x02\n" +
 	"\fOfferRequest\x12\x19\n" +
 	"\bshard_id\x18\x01 \x01(\tR\ashardId\x12\x1f\n" +
 	"\vshard_epoch\x18\x02 \x01(\x03R\n" +
@@ -1588,8 +1681,12 @@ const file_tonnage_v1alpha1_fleet_proto_rawDesc = "" +
 	"\x06offers\x18\x03 \x03(\v2\x17.tonnage.v1alpha1.OfferR\x06offers\x129\n" +
 	"\n" +
 	"hand_overs\x18\x04 \x03(\v2\x1a.tonnage.v1alpha1.HandOverR\thandOvers\x12(\n" +
-	"\ridle_machines\x18\x05 \x01(\x05H\x00R\fidleMachines\x88\x01\x01B\x10\n" +
-	"\x0e_idle_machines\"\xf5\x04\n" +
+	"\ridle_machines\x18\x05 \x01(\x05H\x00R\fidleMachines\x88\x01\x01\x12>\n" +
+	"\flost_domains\x18\x06 \x01(\v2\x1b.tonnage.v1alpha1.DomainSetR\vlostDomainsB\x10\n" +
+	"\x0e_idle_machines\"5\n" +
+	"\tDomainSet\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\x05R\x05count\x12\x12\n" +
+	"\x04hash\x18\x02 \x01(\x06R\x04hash\"\xf5\x04\n" +
 	"\x05Offer\x125\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x1f.bigfleet.v1alpha1.MachineStateR\x05state\x12#\n" +
 	"\rinstance_type\x18\x02 \x01(\tR\finstanceType\x12\x12\n" +
@@ -1612,12 +1709,16 @@ const file_tonnage_v1alpha1_fleet_proto_rawDesc = "" +
 	"\amove_id\x18\x01 \x01(\tR\x06moveId\x12\x1e\n" +
 	"\vto_shard_id\x18\x02 \x01(\tR\ttoShardId\x12\x1f\n" +
 	"\vmachine_ids\x18\x03 \x03(\tR\n" +
-	"machineIds\"\x85\x01\n" +
+	"machineIds\"\x8b\x02\n" +
 	"\n" +
 	"OfferReply\x12)\n" +
 	"\x10coordinator_term\x18\x01 \x01(\x03R\x0fcoordinatorTerm\x12\"\n" +
 	"\facknowledged\x18\x02 \x01(\bR\facknowledged\x12(\n" +
-	"\x10settled_move_ids\x18\x03 \x03(\tR\x0esettledMoveIds\"\x11\n" +
+	"\x10settled_move_ids\x18\x03 \x03(\tR\x0esettledMoveIds\x125\n" +
+	"\adomains\x18\x04 \x01(\v2\x1b.tonnage.v1alpha1.DomainSetR\adomains\x12\x1f\n" +
+	"\vany_domains\x18\x05 \x01(\bR\n" +
+	"anyDomains\x12,\n" +
+	"\x12newest_shard_epoch\x18\x06 \x01(\x03R\x10newestShardEpoch\"\x11\n" +
 	"\x0fMachinesRequest\"H\n" +
 	"\rMachinesReply\x127\n" +
 	"\x06shards\x18\x01 \x03(\v2\x1f.tonnage.v1alpha1.ShardMachinesR\x06shards\">\n" +
@@ -1731,79 +1832,82 @@ func file_tonnage_v1alpha1_fleet_proto_rawDescGZIP() []byte {
 	return file_tonnage_v1alpha1_fleet_proto_rawDescData
 }
 
-var file_tonnage_v1alpha1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_tonnage_v1alpha1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_tonnage_v1alpha1_fleet_proto_goTypes = []any{
 	(*OfferRequest)(nil),                     // 0: tonnage.v1alpha1.OfferRequest
-	(*Offer)(nil),                            // 1: tonnage.v1alpha1.Offer
-	(*HandOver)(nil),                         // 2: tonnage.v1alpha1.HandOver
-	(*OfferReply)(nil),                       // 3: tonnage.v1alpha1.OfferReply
-	(*MachinesRequest)(nil),                  // 4: tonnage.v1alpha1.MachinesRequest
-	(*MachinesReply)(nil),                    // 5: tonnage.v1alpha1.MachinesReply
-	(*ShardMachines)(nil),                    // 6: tonnage.v1alpha1.ShardMachines
-	(*ShortfallsRequest)(nil),                // 7: tonnage.v1alpha1.ShortfallsRequest
-	(*ShortfallsReply)(nil),                  // 8: tonnage.v1alpha1.ShortfallsReply
-	(*ShardShortfall)(nil),                   // 9: tonnage.v1alpha1.ShardShortfall
-	(*RebalancingRequest)(nil),               // 10: tonnage.v1alpha1.RebalancingRequest
-	(*RebalancingReply)(nil),                 // 11: tonnage.v1alpha1.RebalancingReply
-	(*Decision)(nil),                         // 12: tonnage.v1alpha1.Decision
-	(*Step)(nil),                             // 13: tonnage.v1alpha1.Step
-	(*Move)(nil),                             // 14: tonnage.v1alpha1.Move
-	(*StatusRequest)(nil),                    // 15: tonnage.v1alpha1.StatusRequest
-	(*StatusReply)(nil),                      // 16: tonnage.v1alpha1.StatusReply
-	(*MembersRequest)(nil),                   // 17: tonnage.v1alpha1.MembersRequest
-	(*MembersReply)(nil),                     // 18: tonnage.v1alpha1.MembersReply
-	(*Member)(nil),                           // 19: tonnage.v1alpha1.Member
-	(*JoinRequest)(nil),                      // 20: tonnage.v1alpha1.JoinRequest
-	(*JoinReply)(nil),                        // 21: tonnage.v1alpha1.JoinReply
-	(*RemoveMemberRequest)(nil),              // 22: tonnage.v1alpha1.RemoveMemberRequest
-	(*RemoveMemberReply)(nil),                // 23: tonnage.v1alpha1.RemoveMemberReply
-	nil,                                      // 24: tonnage.v1alpha1.Offer.LabelsEntry
-	(v1alpha1.MachineState)(0),               // 25: bigfleet.v1alpha1.MachineState
-	(v1alpha1.CapacityType)(0),               // 26: bigfleet.v1alpha1.CapacityType
-	(*v1alpha1.Resources)(nil),               // 27: bigfleet.v1alpha1.Resources
-	(v1alpha1.PenaltyBucket)(0),              // 28: bigfleet.v1alpha1.PenaltyBucket
-	(*v1alpha1.NodeSelectorRequirement)(nil), // 29: bigfleet.v1alpha1.NodeSelectorRequirement
+	(*DomainSet)(nil),                        // 1: tonnage.v1alpha1.DomainSet
+	(*Offer)(nil),                            // 2: tonnage.v1alpha1.Offer
+	(*HandOver)(nil),                         // 3: tonnage.v1alpha1.HandOver
+	(*OfferReply)(nil),                       // 4: tonnage.v1alpha1.OfferReply
+	(*MachinesRequest)(nil),                  // 5: tonnage.v1alpha1.MachinesRequest
+	(*MachinesReply)(nil),                    // 6: tonnage.v1alpha1.MachinesReply
+	(*ShardMachines)(nil),                    // 7: tonnage.v1alpha1.ShardMachines
+	(*ShortfallsRequest)(nil),                // 8: tonnage.v1alpha1.ShortfallsRequest
+	(*ShortfallsReply)(nil),                  // 9: tonnage.v1alpha1.ShortfallsReply
+	(*ShardShortfall)(nil),                   // 10: tonnage.v1alpha1.ShardShortfall
+	(*RebalancingRequest)(nil),               // 11: tonnage.v1alpha1.RebalancingRequest
+	(*RebalancingReply)(nil),                 // 12: tonnage.v1alpha1.RebalancingReply
+	(*Decision)(nil),                         // 13: tonnage.v1alpha1.Decision
+	(*Step)(nil),                             // 14: tonnage.v1alpha1.Step
+	(*Move)(nil),                             // 15: tonnage.v1alpha1.Move
+	(*StatusRequest)(nil),                    // 16: tonnage.v1alpha1.StatusRequest
+	(*StatusReply)(nil),                      // 17: tonnage.v1alpha1.StatusReply
+	(*MembersRequest)(nil),                   // 18: tonnage.v1alpha1.MembersRequest
+	(*MembersReply)(nil),                     // 19: tonnage.v1alpha1.MembersReply
+	(*Member)(nil),                           // 20: tonnage.v1alpha1.Member
+	(*JoinRequest)(nil),                      // 21: tonnage.v1alpha1.JoinRequest
+	(*JoinReply)(nil),                        // 22: tonnage.v1alpha1.JoinReply
+	(*RemoveMemberRequest)(nil),              // 23: tonnage.v1alpha1.RemoveMemberRequest
+	(*RemoveMemberReply)(nil),                // 24: tonnage.v1alpha1.RemoveMemberReply
+	nil,                                      // 25: tonnage.v1alpha1.Offer.LabelsEntry
+	(v1alpha1.MachineState)(0),               // 26: bigfleet.v1alpha1.MachineState
+	(v1alpha1.CapacityType)(0),               // 27: bigfleet.v1alpha1.CapacityType
+	(*v1alpha1.Resources)(nil),               // 28: bigfleet.v1alpha1.Resources
+	(v1alpha1.PenaltyBucket)(0),              // 29: bigfleet.v1alpha1.PenaltyBucket
+	(*v1alpha1.NodeSelectorRequirement)(nil), // 30: bigfleet.v1alpha1.NodeSelectorRequirement
 }
 var file_tonnage_v1alpha1_fleet_proto_depIdxs = []int32{
-	1,  // 0: tonnage.v1alpha1.OfferRequest.offers:type_name -> tonnage.v1alpha1.Offer
-	2,  // 1: tonnage.v1alpha1.OfferRequest.hand_overs:type_name -> tonnage.v1alpha1.HandOver
-	25, // 2: tonnage.v1alpha1.Offer.state:type_name -> bigfleet.v1alpha1.MachineState
-	26, // 3: tonnage.v1alpha1.Offer.capacity_type:type_name -> bigfleet.v1alpha1.CapacityType
-	24, // 4: tonnage.v1alpha1.Offer.labels:type_name -> tonnage.v1alpha1.Offer.LabelsEntry
-	27, // 5: tonnage.v1alpha1.Offer.allocatable:type_name -> bigfleet.v1alpha1.Resources
-	28, // 6: tonnage.v1alpha1.Offer.interruption_penalty_bucket:type_name -> bigfleet.v1alpha1.PenaltyBucket
-	6,  // 7: tonnage.v1alpha1.MachinesReply.shards:type_name -> tonnage.v1alpha1.ShardMachines
-	9,  // 8: tonnage.v1alpha1.ShortfallsReply.shortfalls:type_name -> tonnage.v1alpha1.ShardShortfall
-	29, // 9: tonnage.v1alpha1.ShardShortfall.requirements:type_name -> bigfleet.v1alpha1.NodeSelectorRequirement
-	27, // 10: tonnage.v1alpha1.ShardShortfall.deficit:type_name -> bigfleet.v1alpha1.Resources
-	28, // 11: tonnage.v1alpha1.ShardShortfall.interruption_penalty_bucket:type_name -> bigfleet.v1alpha1.PenaltyBucket
-	12, // 12: tonnage.v1alpha1.RebalancingReply.decisions:type_name -> tonnage.v1alpha1.Decision
-	14, // 13: tonnage.v1alpha1.RebalancingReply.moves:type_name -> tonnage.v1alpha1.Move
-	27, // 14: tonnage.v1alpha1.Decision.deficit:type_name -> bigfleet.v1alpha1.Resources
-	13, // 15: tonnage.v1alpha1.Decision.steps:type_name -> tonnage.v1alpha1.Step
-	19, // 16: tonnage.v1alpha1.MembersReply.members:type_name -> tonnage.v1alpha1.Member
-	19, // 17: tonnage.v1alpha1.JoinReply.members:type_name -> tonnage.v1alpha1.Member
-	0,  // 18: tonnage.v1alpha1.Fleet.Offer:input_type -> tonnage.v1alpha1.OfferRequest
-	4,  // 19: tonnage.v1alpha1.Fleet.Machines:input_type -> tonnage.v1alpha1.MachinesRequest
-	7,  // 20: tonnage.v1alpha1.Fleet.Shortfalls:input_type -> tonnage.v1alpha1.ShortfallsRequest
-	10, // 21: tonnage.v1alpha1.Fleet.Rebalancing:input_type -> tonnage.v1alpha1.RebalancingRequest
-	15, // 22: tonnage.v1alpha1.Fleet.Status:input_type -> tonnage.v1alpha1.StatusRequest
-	17, // 23: tonnage.v1alpha1.Fleet.Members:input_type -> tonnage.v1alpha1.MembersRequest
-	20, // 24: tonnage.v1alpha1.Fleet.Join:input_type -> tonnage.v1alpha1.JoinRequest
-	22, // 25: tonnage.v1alpha1.Fleet.RemoveMember:input_type -> tonnage.v1alpha1.RemoveMemberRequest
-	3,  // 26: tonnage.v1alpha1.Fleet.Offer:output_type -> tonnage.v1alpha1.OfferReply
-	5,  // 27: tonnage.v1alpha1.Fleet.Machines:output_type -> tonnage.v1alpha1.MachinesReply
-	8,  // 28: tonnage.v1alpha1.Fleet.Shortfalls:output_type -> tonnage.v1alpha1.ShortfallsReply
-	11, // 29: tonnage.v1alpha1.Fleet.Rebalancing:output_type -> tonnage.v1alpha1.RebalancingReply
-	16, // 30: tonnage.v1alpha1.Fleet.Status:output_type -> tonnage.v1alpha1.StatusReply
-	18, // 31: tonnage.v1alpha1.Fleet.Members:output_type -> tonnage.v1alpha1.MembersReply
-	21, // 32: tonnage.v1alpha1.Fleet.Join:output_type -> tonnage.v1alpha1.JoinReply
-	23, // 33: tonnage.v1alpha1.Fleet.RemoveMember:output_type -> tonnage.v1alpha1.RemoveMemberReply
-	26, // [26:34] is the sub-list for method output_type
-	18, // [18:26] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	2,  // 0: tonnage.v1alpha1.OfferRequest.offers:type_name -> tonnage.v1alpha1.Offer
+	3,  // 1: tonnage.v1alpha1.OfferRequest.hand_overs:type_name -> tonnage.v1alpha1.HandOver
+	1,  // 2: tonnage.v1alpha1.OfferRequest.lost_domains:type_name -> tonnage.v1alpha1.DomainSet
+	26, // 3: tonnage.v1alpha1.Offer.state:type_name -> bigfleet.v1alpha1.MachineState
+	27, // 4: tonnage.v1alpha1.Offer.capacity_type:type_name -> bigfleet.v1alpha1.CapacityType
+	25, // 5: tonnage.v1alpha1.Offer.labels:type_name -> tonnage.v1alpha1.Offer.LabelsEntry
+	28, // 6: tonnage.v1alpha1.Offer.allocatable:type_name -> bigfleet.v1alpha1.Resources
+	29, // 7: tonnage.v1alpha1.Offer.interruption_penalty_bucket:type_name -> bigfleet.v1alpha1.PenaltyBucket
+	1,  // 8: tonnage.v1alpha1.OfferReply.domains:type_name -> tonnage.v1alpha1.DomainSet
+	7,  // 9: tonnage.v1alpha1.MachinesReply.shards:type_name -> tonnage.v1alpha1.ShardMachines
+	10, // 10: tonnage.v1alpha1.ShortfallsReply.shortfalls:type_name -> tonnage.v1alpha1.ShardShortfall
+	30, // 11: tonnage.v1alpha1.ShardShortfall.requirements:type_name -> bigfleet.v1alpha1.NodeSelectorRequirement
+	28, // 12: tonnage.v1alpha1.ShardShortfall.deficit:type_name -> bigfleet.v1alpha1.Resources
+	29, // 13: tonnage.v1alpha1.ShardShortfall.interruption_penalty_bucket:type_name -> bigfleet.v1alpha1.PenaltyBucket
+	13, // 14: tonnage.v1alpha1.RebalancingReply.decisions:type_name -> tonnage.v1alpha1.Decision
+	15, // 15: tonnage.v1alpha1.RebalancingReply.moves:type_name -> tonnage.v1alpha1.Move
+	28, // 16: tonnage.v1alpha1.Decision.deficit:type_name -> bigfleet.v1alpha1.Resources
+	14, // 17: tonnage.v1alpha1.Decision.steps:type_name -> tonnage.v1alpha1.Step
+	20, // 18: tonnage.v1alpha1.MembersReply.members:type_name -> tonnage.v1alpha1.Member
+	20, // 19: tonnage.v1alpha1.JoinReply.members:type_name -> tonnage.v1alpha1.Member
+	0,  // 20: tonnage.v1alpha1.Fleet.Offer:input_type -> tonnage.v1alpha1.OfferRequest
+	5,  // 21: tonnage.v1alpha1.Fleet.Machines:input_type -> tonnage.v1alpha1.MachinesRequest
+	8,  // 22: tonnage.v1alpha1.Fleet.Shortfalls:input_type -> tonnage.v1alpha1.ShortfallsRequest
+	11, // 23: tonnage.v1alpha1.Fleet.Rebalancing:input_type -> tonnage.v1alpha1.RebalancingRequest
+	16, // 24: tonnage.v1alpha1.Fleet.Status:input_type -> tonnage.v1alpha1.StatusRequest
+	18, // 25: tonnage.v1alpha1.Fleet.Members:input_type -> tonnage.v1alpha1.MembersRequest
+	21, // 26: tonnage.v1alpha1.Fleet.Join:input_type -> tonnage.v1alpha1.JoinRequest
+	23, // 27: tonnage.v1alpha1.Fleet.RemoveMember:input_type -> tonnage.v1alpha1.RemoveMemberRequest
+	4,  // 28: tonnage.v1alpha1.Fleet.Offer:output_type -> tonnage.v1alpha1.OfferReply
+	6,  // 29: tonnage.v1alpha1.Fleet.Machines:output_type -> tonnage.v1alpha1.MachinesReply
+	9,  // 30: tonnage.v1alpha1.Fleet.Shortfalls:output_type -> tonnage.v1alpha1.ShortfallsReply
+	12, // 31: tonnage.v1alpha1.Fleet.Rebalancing:output_type -> tonnage.v1alpha1.RebalancingReply
+	17, // 32: tonnage.v1alpha1.Fleet.Status:output_type -> tonnage.v1alpha1.StatusReply
+	19, // 33: tonnage.v1alpha1.Fleet.Members:output_type -> tonnage.v1alpha1.MembersReply
+	22, // 34: tonnage.v1alpha1.Fleet.Join:output_type -> tonnage.v1alpha1.JoinReply
+	24, // 35: tonnage.v1alpha1.Fleet.RemoveMember:output_type -> tonnage.v1alpha1.RemoveMemberReply
+	28, // [28:36] is the sub-list for method output_type
+	20, // [20:28] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_tonnage_v1alpha1_fleet_proto_init() }
@@ -1818,7 +1922,7 @@ func file_tonnage_v1alpha1_fleet_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tonnage_v1alpha1_fleet_proto_rawDesc), len(file_tonnage_v1alpha1_fleet_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
