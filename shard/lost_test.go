@@ -30,8 +30,8 @@ func TestLostDomainsStopEverything(t *testing.T) {
 			w.deps.Provider.(*silent).called = func(string) {}
 			w.report("c1", need(t, 7, 8))
 			for range 3 {
-				if x := w.step(); len(x.Started) != 0 || x.Disposition != shard.DomainsLost {
-					t.Fatalf("lost: %s, started %v", x.Disposition, x.Started)
+				if x := w.step(); len(x.Started) != 0 || x.Disposition != shard.DomainsLost || len(w.ids()) > 0 {
+					t.Fatalf("lost: %s, started %v, has %v", x.Disposition, x.Started, w.ids())
 				}
 			}
 			if c.has != "" {

@@ -21,8 +21,9 @@ import (
 //   - of the others, those in its domains, as soon as it was assigned one; all,
 //     as long as it never was.
 //
-// A shard that has lost its last domain takes nothing, rather than everything:
-// what was its own may be another's by now. All of it outlives the process.
+// A shard whose last domain was taken away takes nothing, rather than everything:
+// what was its own may be another's by now. So does one that does not know its
+// domains any more. All of it outlives the process.
 
 // everAssigned stands in the set of domains once there was one. No machine is in
 // it.
@@ -36,6 +37,7 @@ type ownership struct {
 	memory    Memory                 // nil = nothing outlives the process
 	onChange  func()                 // what is this shard's has changed
 	knowledge func() DomainKnowledge // nil = domains are never lost
+	lost      bool                   // they are not known; those that are there are what is left
 
 	domains    map[Domain]struct{}
 	domainKeys map[string]int // how many domains have the key
@@ -104,7 +106,7 @@ func (o *ownership) owns(m *model.Machine) bool {
 	if _, gone := o.given[m.ID]; gone {
 		return false
 	}
-	if _, got := o.received[m.ID]; got || len(o.domains) == 0 {
+	if _, got := o.received[m.ID]; got || len(o.domains) == 0 && !o.lost {
 		return true
 	}
 	for key := range o.domainKeys {

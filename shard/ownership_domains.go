@@ -34,9 +34,10 @@ func (o *ownership) look(r *rails) {
 		return
 	}
 	now := o.knowledge()
-	if was := r.lost; was != (now == DomainsUnknown) {
-		r.lost = !was
-		if r.lost {
+	if lost := now == DomainsUnknown; lost != o.lost {
+		o.lost, r.lost = lost, lost
+		o.changed()
+		if lost {
 			r.log.Error("the domains of this shard were lost; nothing is carried out until the coordinator has confirmed them")
 		} else {
 			r.log.Warn("the domains of this shard are confirmed", "domains", len(o.assigned()))

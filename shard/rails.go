@@ -118,7 +118,7 @@ type rails struct {
 	paused  bool     // as the process was told
 	set     Switches // as read last
 	fenced  bool     // the provider knows a newer process of this shard
-	lost    bool     // which domains are this shard's is not known
+	lost    bool     // which domains are this shard's is not known; see ownership.look
 	budgets budgets
 	breaker breaker
 	holding [engine.NumKinds]bool // what budgets have held back in the last cycle

@@ -31,6 +31,7 @@ var regionZones = []string{"a", "b", "c"}
 // machines that are idle, the second ones that can be bought, the third few.
 type region struct {
 	t           *testing.T
+	dir         string // with the data folders
 	provider    *processtest.Process
 	coordinator *processtest.Process
 	shards      []*processtest.Process
@@ -64,7 +65,7 @@ func regionFleet(t *testing.T, idle, slots, own int) string {
 func newRegion(t *testing.T, idle, slots, own int) *region {
 	dir := t.TempDir()
 	at, coordinatorAt := freeport.Take(t), freeport.Take(t)
-	g := &region{t: t}
+	g := &region{t: t, dir: dir}
 	g.provider = processtest.Start(t, "provider", "--listen="+at, "--metrics-addr=0", "--data-dir="+filepath.Join(dir, "provider"), "--latency=20ms-100ms",
 		"--seed-file="+regionFleet(t, idle, slots, own))
 	g.store = openStore(t, at)
