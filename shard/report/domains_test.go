@@ -41,11 +41,11 @@ func (k *keeper) UnassignDomain(d shard.Domain) error {
 }
 
 // giver is an owner that has something to offer.
-type giver struct{ report.Owner }
+type generous struct{ report.Owner }
 
-func (giver) HandOvers(context.Context) ([]shard.HandOver, error) { return nil, nil }
-func (giver) Offers() []shard.Offer                               { return make([]shard.Offer, 1) }
-func (giver) Settle([]string)                                     {}
+func (generous) HandOvers(context.Context) ([]shard.HandOver, error) { return nil, nil }
+func (generous) Offers() []shard.Offer                               { return make([]shard.Offer, 1) }
+func (generous) Settle([]string)                                     {}
 
 // comparer is a coordinator that knows the domains of a shard.
 type comparer struct {
@@ -122,7 +122,7 @@ func TestLostDomainsAreConfirmed(t *testing.T) {
 				k.domains = append(k.domains, shard.Domain{Key: "zone", Value: d})
 			}
 			client, err := report.New(report.Options{
-				Shard: k, Owner: giver{}, Domains: k, ID: "s", Addresses: []string{l.Addr().String()},
+				Shard: k, Owner: generous{}, Domains: k, ID: "s", Addresses: []string{l.Addr().String()},
 				Dial: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
 			})
 			if err != nil {
