@@ -15,17 +15,17 @@ const (
 	guardPrefix  = ownPrefix + "guard"
 )
 
-// appendCommit appends the frame that follows a batch once the batch is synced.
-// Its key holds the batch's length and checksum.
-func appendCommit(b []byte, length int64, sum uint32) []byte {
+// commitFrame returns the frame that follows a batch once the batch is synced. Its
+// key holds the batch's length and checksum.
+func commitFrame(length int64, sum uint32) []byte {
 	key := binary.LittleEndian.AppendUint64([]byte(commitPrefix), uint64(length))
-	return appendFrame(b, string(binary.LittleEndian.AppendUint32(key, sum)), nil)
+	return appendFrame(nil, string(binary.LittleEndian.AppendUint32(key, sum)), nil)
 }
 
-// appendGuard appends the frame that stands before a batch with guarded keys. Its key
+// guardFrame returns the frame that stands before a batch with guarded keys. Its key
 // holds the sequence number of the file that will have them.
-func appendGuard(b []byte, sequence uint64) []byte {
-	return appendFrame(b, string(binary.LittleEndian.AppendUint64([]byte(guardPrefix), sequence)), nil)
+func guardFrame(sequence uint64) []byte {
+	return appendFrame(nil, string(binary.LittleEndian.AppendUint64([]byte(guardPrefix), sequence)), nil)
 }
 
 // reading is what a journal's file holds.

@@ -133,9 +133,7 @@ func (g *guard) write(fs disk.FS, dir string) error {
 
 func (g *guard) names() [2]string { return [2]string{g.File, g.File + copySuffix} }
 
-// openGuard reads the guarded keys and makes sure that both copies hold them. What
-// the journal's file says of them counts when there is no copy, and when it is newer:
-// a version that knows no copies was here, or the process ended too soon.
+// openGuard reads the guarded keys and makes sure that both copies hold them.
 func (j *Journal) openGuard(from *reading) error {
 	g := &j.guard
 	if g.Prefix == "" {
@@ -149,34 +147,57 @@ func (j *Journal) openGuard(from *reading) error {
 	for k, v := range from.live {
 		if hasGuard(g.Prefix, k) {
 			listed[k] = v
+			delete(from.live, k)
 		}
 	}
-	switch {
-	case newest != nil && (from.damagedAt >= 0 || !from.foreign && from.announced <= newest.sequence):
-		g.sequence, g.knowledge, g.keys = newest.sequence, newest.knowledge, newest.keys
-		g.dirty = !equal
-	case newest != nil: // an older version was here, or the process ended before it wrote the file
-		g.sequence, g.knowledge, g.keys = newest.sequence, Known, listed
-		g.dirty = !equal || newest.knowledge != Known || !maps.EqualFunc(listed, newest.keys, bytes.Equal)
-	case damaged || from.damagedAt >= 0 || from.good == 0 && !j.first:
-		g.knowledge, g.keys, g.dirty = Lost, listed, true
-	default:
-		g.keys, g.dirty = listed, true
-		if len(listed) > 0 {
-			g.knowledge = Known
-		}
-	}
-	if newest != nil && !maps.EqualFunc(listed, g.keys, bytes.Equal) {
-		j.log.Warn("the journal does not say the same as its file of "+g.File+", which counts", "file", j.path(g.File), "inJournal", len(listed), "inFile", len(g.keys))
-	}
-	if g.knowledge == Lost {
-		j.log.Error("the "+g.File+" of this shard were lost: neither a copy nor the journal says for sure what they are", "file", j.path(g.File), "left", len(g.keys))
-	}
-	for k := range listed {
-		delete(from.live, k)
+	if newest == nil {
+		j.guardWithoutCopy(from, listed, damaged)
+	} else {
+		j.guardFrom(newest, equal, from, listed)
 	}
 	maps.Copy(from.live, g.keys)
 	return g.image().write(j.fs, j.dir)
+}
+
+// guardFrom takes the guarded keys from a copy. What the journal's file lists counts when
+// it is newer: a version that knows no copies was here, or the process ended too soon.
+func (j *Journal) guardFrom(newest *guard, equal bool, from *reading, listed map[string][]byte) {
+	g := &j.guard
+	g.sequence, g.knowledge, g.keys = newest.sequence, newest.knowledge, newest.keys
+	same := maps.EqualFunc(listed, newest.keys, bytes.Equal)
+	g.dirty = !equal
+	switch newer := from.foreign || from.announced > newest.sequence; {
+	case newer && from.damagedAt < 0:
+		g.keys = listed
+		if g.knowledge == Unset {
+			g.knowledge = Known
+		}
+		g.dirty = !equal || !same || g.knowledge != newest.knowledge
+	case !same:
+		j.log.Warn("the journal does not say the same as its file of "+g.File+", which counts", "file", j.path(g.File), "inJournal", len(listed), "inFile", len(g.keys))
+	}
+	if g.knowledge == Lost {
+		j.logLost()
+	}
+}
+
+// guardWithoutCopy takes the guarded keys from the journal's file, and says whether that
+// is all of them. damaged says that there were copies.
+func (j *Journal) guardWithoutCopy(from *reading, listed map[string][]byte, damaged bool) {
+	g := &j.guard
+	g.keys, g.dirty = listed, true
+	switch {
+	case damaged || from.damagedAt >= 0 || from.good == 0 && !j.first:
+		g.knowledge = Lost
+		j.logLost()
+	case len(listed) > 0:
+		g.knowledge = Known
+	}
+}
+
+func (j *Journal) logLost() {
+	j.log.Error("the "+j.guard.File+" of this shard were lost: neither a copy nor the journal says for sure what they are; see docs/reliability.md",
+		"file", j.path(j.guard.File), "left", len(j.guard.keys))
 }
 
 // readGuard returns the newer of the copies that are in order, nil if there is none.

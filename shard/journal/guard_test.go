@@ -177,3 +177,25 @@ func TestConfirmOnAFullDisk(t *testing.T) {
 		t.Errorf("knowledge %d", j.Knowledge())
 	}
 }
+
+// TestLostStaysLost: what was set since, by this version or by version 0.1.0, does not
+// make the keys known.
+func TestLostStaysLost(t *testing.T) {
+	base, _ := written(t)
+	fs := copied(base, map[string][]byte{domainsPath: []byte("?"), copyPath: []byte("?")})
+	j := openOn(t, fs, folder, slog.DiscardHandler)
+	before := fs.Files()
+	durable(t, j, j.Set("dzone-new", []byte{1}))
+	j.Close()
+	after := fs.Files()[journalPath]
+	for name, content := range map[string][]byte{
+		"killed before the copies were written": after[:len(after)-int(journal.CommitBytes)],
+		"version 0.1.0 was here":                appendV010(before[journalPath], "dzone-new", "\x01"),
+	} {
+		fs := copied(fs, map[string][]byte{journalPath: content, domainsPath: before[domainsPath], copyPath: before[copyPath]})
+		j := openOn(t, fs, folder, slog.DiscardHandler)
+		if _, there := contents(j)["dzone-new"]; !there || j.Knowledge() != journal.Lost {
+			t.Errorf("%s: %v, knowledge %d", name, contents(j), j.Knowledge())
+		}
+	}
+}

@@ -142,7 +142,7 @@ func (j *Journal) openFile(content []byte, r *reading) (err error) {
 	if len(rest) == 0 {
 		return nil
 	}
-	return j.append(appendCommit(nil, int64(len(rest)), crc32.Checksum(rest, sums)))
+	return j.append(commitFrame(int64(len(rest)), crc32.Checksum(rest, sums)))
 }
 
 // Set remembers a value under a key; an empty one forgets the key. It returns

@@ -77,7 +77,7 @@ func (j *Journal) put(frames []byte, image *guard) error {
 		return image.write(j.fs, j.dir)
 	}
 	if image != nil {
-		frames = append(appendGuard(nil, image.sequence), frames...)
+		frames = append(guardFrame(image.sequence), frames...)
 	}
 	if err := j.append(frames); err != nil {
 		return err
@@ -88,7 +88,7 @@ func (j *Journal) put(frames []byte, image *guard) error {
 	if err := image.write(j.fs, j.dir); err != nil {
 		return err
 	}
-	return j.append(appendCommit(nil, int64(len(frames)), crc32.Checksum(frames, sums)))
+	return j.append(commitFrame(int64(len(frames)), crc32.Checksum(frames, sums)))
 }
 
 // append writes to the end of the file.
@@ -192,6 +192,6 @@ func (j *Journal) writeMap(f disk.File) (size int64, err error) {
 		put(portion)
 		sum = crc32.Update(sum, sums, portion)
 	}
-	put(appendCommit(nil, size-int64(len(header)), sum))
+	put(commitFrame(size-int64(len(header)), sum))
 	return size, err
 }

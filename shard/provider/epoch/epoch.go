@@ -132,11 +132,10 @@ func (f *File) read() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	again, err := f.parse(copyName)
-	if err != nil {
-		return there, nil // advance writes the copy anew
+	if again, err := f.parse(copyName); err == nil { // else advance writes the copy anew
+		there = max(there, again)
 	}
-	return max(there, again), nil
+	return there, nil
 }
 
 // parse returns the number in a file, 0 when there is no file.
