@@ -327,3 +327,20 @@ func TestLostDomainsAreToldAgain(t *testing.T) {
 		t.Errorf("the domains of a shard without are %+v", none.Domains)
 	}
 }
+
+// TestAReplacedProcessHearsOfIt: by an offer, also from a leader that has not heard of the shard yet.
+func TestAReplacedProcessHearsOfIt(t *testing.T) {
+	f := newFleet(t, coordinator.RebalanceOff)
+	f.must(&coordinator.Report{Shard: "s", Epoch: 3, Cycle: 1})
+	for range 2 {
+		for _, c := range []struct {
+			epoch, newest int64
+		}{{2, 3}, {3, 3}} {
+			o := &coordinator.Offering{Shard: "s", Epoch: c.epoch}
+			if _, err := f.core.Step(f.now, o); err != nil || o.Newest != c.newest {
+				t.Errorf("epoch %d: the newest is %d, want %d; %v", c.epoch, o.Newest, c.newest, err)
+			}
+		}
+		f.restartCore()
+	}
+}

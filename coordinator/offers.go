@@ -42,6 +42,8 @@ type Offering struct {
 	// Settled is filled in: moves that need not be mentioned any more, once the
 	// effects are committed.
 	Settled []string
+	// Newest is filled in: the highest epoch that is known of the shard.
+	Newest int64
 }
 
 func (*Offering) event() {}
@@ -53,12 +55,18 @@ func (c *Core) offering(now int64, o *Offering) (Effects, error) {
 		return e, err
 	}
 	known, s := c.shards[o.Shard], c.soft[o.Shard]
-	if known == nil || s == nil || !s.heard {
-		e.Dropped = "no report of this shard has come in yet"
-		return e, nil
+	if known != nil {
+		o.Newest = known.Epoch
 	}
-	if o.Epoch < known.Epoch || o.Epoch < s.epoch {
+	if s != nil {
+		o.Newest = max(o.Newest, s.epoch)
+	}
+	switch {
+	case o.Epoch < o.Newest:
 		e.Dropped = fmt.Sprintf("epoch %d is over", o.Epoch)
+		return e, nil
+	case known == nil || s == nil || !s.heard:
+		e.Dropped = "no report of this shard has come in yet"
 		return e, nil
 	}
 	if err := o.check(); err != nil {

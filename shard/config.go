@@ -23,6 +23,7 @@ const (
 	BreakerShareDefault         = 0.2
 	BreakerWindowDefault        = 10 * time.Minute
 	BreakerWindowMin            = time.Minute
+	AwakeMax                    = 2 * time.Second
 	QuarantineMachinesDefault   = 10
 	FullListCyclesDefault       = 60
 	ConcurrencyDefault          = 64
@@ -214,6 +215,9 @@ type Deps struct {
 	// Renew makes sure, after a fenced reply, that this process may act again.
 	// It is called before every cycle until it returns nil.
 	Renew func(context.Context) error
+	// Awake is called by Run before a cycle when none has run for more than two intervals, as after
+	// the process was stopped: what it finds out shows in Switches. It has AwakeMax.
+	Awake func(context.Context)
 	// Audit takes what became of every action. It is called with the shard
 	// locked, must not wait, and keeps the record.
 	Audit func(*AuditRecord)

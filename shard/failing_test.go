@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -440,4 +441,55 @@ func TestAnAnswerThatShowsNoChangeYet(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestAReplacedProcessStops: what the coordinator knows stops it, and it goes on when its epoch is the
+// newest again.
+func TestAReplacedProcessStops(t *testing.T) {
+	replaced, renewed := false, 0
+	w := newWorld(t, machines(4, model.Idle, ""), func(_ *shard.Config, d *shard.Deps, _ *provCfg) {
+		d.Switches = func() shard.Switches { return shard.Switches{Replaced: replaced} }
+		d.Renew = func(context.Context) error { renewed++; return nil }
+	})
+	replaced = true
+	w.report("c1", need(t, 1, 16))
+	for range 3 {
+		if c := w.step(); c.Disposition != shard.Fenced || len(c.Started) != 0 {
+			t.Fatalf("%v, it starts %v", c.Disposition, c.Started)
+		}
+	}
+	if renewed != 3 {
+		t.Errorf("the epoch was looked at %d times in 3 cycles", renewed)
+	}
+	replaced = false
+	if c := w.step(); c.Disposition != shard.Execute || len(c.Started) != 4 {
+		t.Errorf("afterwards: %v, it starts %v", c.Disposition, c.Started)
+	}
+}
+
+// TestAfterAPauseItIsFoundOut: a process that was stopped for more than two intervals looks
+// whether it was replaced before it acts, and not otherwise.
+func TestAfterAPauseItIsFoundOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int32
+		var stopped atomic.Int64 // how long the clock has stood still for the process, nanoseconds
+		begin := time.Now()
+		w := newWorld(t, machines(4, model.Idle, ""), func(c *shard.Config, d *shard.Deps, _ *provCfg) {
+			c.Concurrency, c.CycleInterval = 4, time.Second
+			d.Clock = func() time.Time { return begin.Add(time.Since(begin) + time.Duration(stopped.Load())) }
+			d.Awake = func(context.Context) { asked.Add(1) }
+		})
+		stop := w.run()
+		<-time.After(10 * time.Second)
+		if n := asked.Load(); n != 0 {
+			t.Errorf("it was asked %d times while cycles ran", n)
+		}
+		stopped.Store(int64(3 * time.Second))
+		<-time.After(5 * time.Second)
+		if n := asked.Load(); n != 1 {
+			t.Errorf("it was asked %d times after a pause, want once", n)
+		}
+		stop()
+		w.shard.Close()
+	})
 }

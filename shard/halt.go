@@ -1,6 +1,9 @@
 package shard
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // Switches are what stops the shard from outside while it runs, read before
 // every cycle.
@@ -10,6 +13,8 @@ type Switches struct {
 	// Tripped says that Deps.Trip was told of a breaker that has tripped, and nobody has let go
 	// of it since.
 	Tripped bool
+	// Replaced says that a newer process of this shard is known.
+	Replaced bool
 }
 
 // What stops the shard from carrying out what it decides:
@@ -26,6 +31,9 @@ type Switches struct {
 //
 // Calls that wait in the queue are called off by any of them.
 
+// errReplaced says that another process acts for this shard.
+var errReplaced = errors.New("the coordinator knows a newer process of this shard")
+
 // control reads the switches and, after a fenced reply, tries to get the right
 // to act back. It runs before a cycle, without the mutex.
 func (s *Shard) control(ctx context.Context) {
@@ -38,6 +46,10 @@ func (s *Shard) control(ctx context.Context) {
 	was, fenced := r.set, r.fenced
 	r.set = now
 	r.breaker.read(now.Tripped)
+	if now.Replaced {
+		r.fence(errReplaced)
+		fenced = true
+	}
 	s.ownership.look(r)
 	s.mu.Unlock()
 	if was.Paused != now.Paused || was.DryRun != now.DryRun {
@@ -50,6 +62,9 @@ func (s *Shard) control(ctx context.Context) {
 		r.log.Error("fenced: nothing is carried out", "error", err)
 		return
 	}
+	if now.Replaced && r.switches().Replaced {
+		return // the epoch is still not the newest
+	}
 	s.mu.Lock()
 	r.fenced = false
 	s.reconciler.revision = nil // what happened meanwhile is not known
@@ -60,7 +75,7 @@ func (s *Shard) control(ctx context.Context) {
 // fence stops the shard after a fenced reply.
 func (r *rails) fence(err error) {
 	if !r.fenced {
-		r.log.Error("the provider knows a newer process of this shard; nothing is carried out until the epoch was read again", "error", err)
+		r.log.Error("a newer process of this shard is known; nothing is carried out until the epoch was read again", "error", err)
 	}
 	r.fenced = true
 }

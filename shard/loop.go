@@ -32,10 +32,15 @@ func (s *Shard) Run(ctx context.Context) error {
 	defer s.observer.worst.record()()
 	ticker := time.NewTicker(s.cfg.CycleInterval)
 	defer ticker.Stop()
+	last := now()
 	for ctx.Err() == nil {
+		if s.observer.awake != nil && now().Sub(last) > 2*s.cfg.CycleInterval {
+			s.observer.wakenUp(ctx)
+		}
 		if _, err := s.Step(ctx, now().UnixNano()); err != nil && ctx.Err() == nil {
 			s.observer.log.Error("cycle without a decision", "error", err)
 		}
+		last = now()
 		select {
 		case <-ctx.Done():
 		case <-ticker.C:

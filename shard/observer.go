@@ -18,6 +18,7 @@ type observer struct {
 	report   func(*CycleReport)                                // nil = nobody asks
 	decided  func(engine.Input, *engine.Plan)                  // nil = nobody asks
 	differed func(uint64, engine.Input) (kept string, _ error) // nil = nothing is kept
+	awake    func(context.Context)                             // nil = nobody has anything to find out
 	log      *slog.Logger
 	metrics  *metrics
 	labels   *pprof.Labels
@@ -31,7 +32,7 @@ func newObserver(cfg *Config, deps *Deps) (observer, error) {
 	if err != nil {
 		return observer{}, err
 	}
-	o := observer{report: deps.Observer, decided: deps.Decided, differed: deps.Differed, log: deps.Log, metrics: m}
+	o := observer{report: deps.Observer, decided: deps.Decided, differed: deps.Differed, awake: deps.Awake, log: deps.Log, metrics: m}
 	o.labels = pprof.New(context.Background(), cmp.Or(cfg.Engine.Workers, runtime.GOMAXPROCS(0)))
 	o.mark = o.labels.Mark
 	if cfg.WorstDir != "" {
@@ -84,4 +85,12 @@ func kindOf(st *engine.Stats) string {
 		return cycleFull
 	}
 	return cycleIncremental
+}
+
+// wakenUp has whoever knows find out whether this process may still act.
+func (o *observer) wakenUp(ctx context.Context) {
+	o.log.Warn("no cycle has run for more than two intervals; it is found out whether this process still acts for the shard")
+	ctx, cancel := context.WithTimeout(ctx, AwakeMax)
+	defer cancel()
+	o.awake(ctx)
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,6 +25,7 @@ import (
 	"github.com/tonnage/tonnage/shard/journal"
 	"github.com/tonnage/tonnage/shard/policy"
 	"github.com/tonnage/tonnage/shard/provider/epoch"
+	"github.com/tonnage/tonnage/shard/report"
 	"github.com/tonnage/tonnage/shard/session"
 )
 
@@ -54,7 +56,9 @@ type shardProcess struct {
 	shard    *shard.Shard
 	page     *shardPage
 	tidy     tidy
-	policy   *policy.File // nil = none
+	policy   *policy.File                  // nil = none
+	reports  atomic.Pointer[report.Client] // nil = there is no coordinator, or not yet
+	newest   atomic.Int64                  // epoch of a newer process that the coordinator knows, 0 = none
 	closers  []func() error
 	renew    func(context.Context) error // nil = nobody fences
 
@@ -197,7 +201,7 @@ func (x *shardProcess) build() error {
 	}
 	deps := shard.Deps{
 		Provider: machines, Operators: x.operators(), RollupBytes: x.sessions.RollupBytes, Memory: x.journal, Domains: knownDomains(x.journal),
-		Switches: switchesIn(x.plan.dataDir), Trip: tripIn(x.plan.dataDir), Renew: x.renew,
+		Switches: x.switches(), Trip: tripIn(x.plan.dataDir), Renew: x.renew, Awake: x.awake,
 		Registerer: x.registry, Log: x.log, Clock: clock, Differed: x.keepDiffering, Observer: x.observe,
 		Decided: func(in engine.Input, plan *engine.Plan) {
 			decisions.Decided(in, plan)
@@ -269,6 +273,23 @@ func switchesIn(dir string) func() shard.Switches {
 	}
 }
 
+// switches are those of the data folder, and what the coordinator knows of this process.
+func (x *shardProcess) switches() func() shard.Switches {
+	files := switchesIn(x.plan.dataDir)
+	return func() shard.Switches {
+		set := files()
+		set.Replaced = x.newest.Load() > x.epoch.Epoch()
+		return set
+	}
+}
+
+// awake asks the coordinator whether this process, which did not run for a while, was replaced.
+func (x *shardProcess) awake(ctx context.Context) {
+	if reports := x.reports.Load(); reports != nil {
+		reports.Ask(ctx)
+	}
+}
+
 // tripIn keeps in a file of a folder why the breaker has tripped.
 func tripIn(dir string) func(why string) error {
 	name := filepath.Join(dir, breakerFile)
@@ -308,10 +329,11 @@ func (x *shardProcess) ready() error {
 // first the sessions, so that operators connect elsewhere or again, then the
 // cycle and the calls under way.
 func (x *shardProcess) run(ctx context.Context) error {
-	reports, err := x.reports()
+	reports, err := x.newReports()
 	if err != nil {
 		return err
 	}
+	x.reports.Store(reports)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var parts sync.WaitGroup

@@ -121,13 +121,13 @@ func (x *shardProcess) dialProvider() (shard.Provider, error) {
 	return c, nil
 }
 
-// reports makes what reports to the coordinator; nil when there is none.
-func (x *shardProcess) reports() (*report.Client, error) {
+// newReports makes what reports to the coordinator; nil when there is none.
+func (x *shardProcess) newReports() (*report.Client, error) {
 	if len(x.plan.coordinators) == 0 {
 		return nil, nil
 	}
 	return report.New(report.Options{
 		Shard: x.shard, Owner: x.shard, Domains: &keptDomains{x.shard, x.journal}, ID: x.plan.id, Epoch: x.epoch.Epoch, Addresses: x.plan.coordinators, Advertise: x.plan.advertise,
-		Provider: x.plan.provider, Interval: x.plan.heartbeat, Clock: clock, Dial: x.tls.DialOptionsTo(mtls.CoordinatorServer()), Log: x.log, Metrics: report.NewMetrics(x.registry),
+		Provider: x.plan.provider, Interval: x.plan.heartbeat, Clock: clock, Replaced: x.newest.Store, Dial: x.tls.DialOptionsTo(mtls.CoordinatorServer()), Log: x.log, Metrics: report.NewMetrics(x.registry),
 	})
 }

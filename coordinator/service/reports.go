@@ -73,6 +73,9 @@ func (s *Service) Offer(ctx context.Context, in *tonnage.OfferRequest) (*tonnage
 	}
 	if effects.Dropped != "" {
 		s.dropped("offer", offering.Shard, effects.Dropped)
+		if offering.Newest > offering.Epoch {
+			out.NewestShardEpoch = offering.Newest
+		}
 		return out, nil
 	}
 	out.Acknowledged, out.SettledMoveIds = true, offering.Settled

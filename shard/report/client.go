@@ -70,8 +70,10 @@ type Options struct {
 	Provider  string
 	Interval  time.Duration // 0 = IntervalDefault
 	Dial      []grpc.DialOption
-	Clock     func() time.Time // nil = time.Now
-	Log       *slog.Logger
+	// Replaced is told the epoch of a newer process of this shard that the coordinator knows.
+	Replaced func(epoch int64)
+	Clock    func() time.Time // nil = time.Now
+	Log      *slog.Logger
 	// Metrics count what becomes of reports; nil = nobody does. See NewMetrics.
 	Metrics *Metrics
 }
@@ -84,7 +86,8 @@ type Client struct {
 	idle     int   // machines, as of the last report
 	acks     []*pb.InstructAck
 	done     done
-	fresh    []*pb.InstructAck // of what was done about domains, and may not be on disk
+	fresh    []*pb.InstructAck    // of what was done about domains, and may not be on disk
+	asks     chan chan<- struct{} // for a report at once; see Ask
 	failing  bool
 	unheard  bool // the last offer was not taken
 	dropped  bool // what was left of lost domains
@@ -107,7 +110,7 @@ func New(o Options) (*Client, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Client{o: o, replicas: newReplicas(o.Addresses, o.Dial), done: newDone()}, nil
+	return &Client{o: o, replicas: newReplicas(o.Addresses, o.Dial), done: newDone(), asks: make(chan chan<- struct{})}, nil
 }
 
 // Run reports at once and then every interval, until ctx ends.
@@ -115,13 +118,33 @@ func (c *Client) Run(ctx context.Context) error {
 	defer c.Close()
 	tick := time.NewTicker(c.o.Interval)
 	defer tick.Stop()
+	var asked chan<- struct{} // who waits for the report under way; nil = nobody
 	for {
 		c.Exchange(ctx)
+		if asked != nil {
+			close(asked)
+			asked = nil
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+		case asked = <-c.asks:
 		}
+	}
+}
+
+// Ask has Run report at once, and waits until it has, or ctx ends.
+func (c *Client) Ask(ctx context.Context) {
+	done := make(chan struct{})
+	select {
+	case c.asks <- done:
+	case <-ctx.Done():
+		return
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
 	}
 }
 
@@ -160,7 +183,7 @@ func (c *Client) Exchange(ctx context.Context) {
 		c.take(ctx, answer.GetCoordinatorTerm(), i)
 	}
 	c.keep(ctx)
-	if c.o.Owner != nil && answer.GetAcknowledged() {
+	if c.o.Owner != nil { // also where the report was not taken: the answer says why
 		c.offer(ctx)
 	}
 }

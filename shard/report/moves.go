@@ -85,6 +85,8 @@ func (c *Client) offer(ctx context.Context) {
 	case err != nil && !c.unheard:
 		c.unheard = true
 		c.o.Log.Info("the coordinator does not take offers; machines stay where they are", "error", err)
+	case err == nil && !reply.GetAcknowledged():
+		c.heardOf(reply.GetNewestShardEpoch())
 	case err == nil && reply.GetAcknowledged() && c.o.Shard.HearTerm(reply.GetCoordinatorTerm()):
 		c.unheard = false
 		c.o.Owner.Settle(reply.GetSettledMoveIds())
@@ -92,6 +94,16 @@ func (c *Client) offer(ctx context.Context) {
 			c.compare(reply)
 		}
 	}
+}
+
+// heardOf notes the highest epoch that the coordinator knows of the shard.
+func (c *Client) heardOf(epoch int64) {
+	own := c.o.Epoch()
+	if epoch <= own || c.o.Replaced == nil {
+		return
+	}
+	c.o.Log.Error("the coordinator knows a newer process of this shard: this one carries out nothing more; end it, or start it again if it is the one that should act", "epoch", own, "newest", epoch)
+	c.o.Replaced(epoch)
 }
 
 func offerOf(o *shard.Offer) *tonnage.Offer {
