@@ -85,6 +85,19 @@ func (d *doubts) stale(machine string, local, listed model.State, now int64) boo
 // seen notes that a listing has a machine.
 func (d *doubts) seen(machine string) { delete(d.absent, machine) }
 
+// pending visits the machines that a listing may end a doubt of: its record of them has to be
+// looked at, though it says what it said before the doubt.
+func (d *doubts) pending(visit func(machine string)) {
+	for id := range d.absent {
+		visit(id)
+	}
+	for id, a := range d.answered {
+		if a.denied.listings > 0 {
+			visit(id)
+		}
+	}
+}
+
 // doubtsAbsence tells whether machines that are missing are to be kept for now: bound is how many
 // of them are, fleet how many are bound in all.
 func (d *doubts) doubtsAbsence(now int64, bound, fleet int) bool {

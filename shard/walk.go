@@ -49,14 +49,14 @@ func (x rowSet) has(r columnar.Row) bool {
 //
 // A record is passed over, unread, when its digest is that of the record that
 // was last taken over for its machine, nobody has touched the machine since (the
-// table forgets the digest when the row changes), and nothing is under way for
-// it. All others go the checked way.
+// table forgets the digest when the row changes), nothing is under way for it, and
+// nothing that listings said of it is doubted. All others go the checked way.
 type walk struct {
 	x       *reconciler
 	batch   Batch
 	full    bool
 	seen    rowSet // mentioned; of full listings
-	watched rowSet // under way, or with news put aside
+	watched rowSet // under way, doubted, or with news put aside
 	ids     [walkBatch]string
 	rows    [walkBatch]columnar.Row
 }
@@ -80,6 +80,7 @@ func (x *reconciler) newWalk(batch Batch, full bool) *walk {
 	for id := range x.deferred {
 		watch(id)
 	}
+	x.doubts.pending(watch)
 	return w
 }
 
