@@ -224,7 +224,7 @@ func (e *executor) startable(actions []engine.Action) bool {
 	for i := range actions {
 		a := &actions[i]
 		id := e.inventory.table.ID(a.Machine)
-		if _, missing := e.reconciler.doubts.absent[id]; missing || e.inFlight.underWay(id) || e.inventory.table.State(a.Machine) != requires[a.Kind] {
+		if e.reconciler.doubts.missed(id) || e.inFlight.underWay(id) || e.inventory.table.State(a.Machine) != requires[a.Kind] {
 			return false
 		}
 	}

@@ -123,6 +123,12 @@ func (d *doubts) missing(machine string, doubtful bool, now int64) bool {
 	return true
 }
 
+// missed tells whether a machine is missing in listings that are not believed yet.
+func (d *doubts) missed(machine string) bool {
+	_, ok := d.absent[machine]
+	return ok
+}
+
 // forget drops answers that are long ago.
 func (d *doubts) forget(now int64) {
 	maps.DeleteFunc(d.answered, func(_ string, a *answer) bool { return a.denied.listings == 0 && now-a.at > answerNanos })

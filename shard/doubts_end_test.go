@@ -2,6 +2,7 @@ package shard_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"testing"
@@ -48,5 +49,48 @@ func TestADoubtEndsWithARecordThatIsTheSame(t *testing.T) {
 	l.change = nil
 	if c := w.step(); c.Reconciled.Doubted != 0 {
 		t.Errorf("all are listed again, and %d are doubted", c.Reconciled.Doubted)
+	}
+}
+
+// TestADoubtedMachineIsNotDrainedForAnotherShard: nothing is done with one that may be gone.
+func TestADoubtedMachineIsNotDrainedForAnotherShard(t *testing.T) {
+	w, l := fleetOf(t, 40)
+	l.change = leavingOut(bound)
+	w.step()
+	if err := w.shard.DrainAway(context.Background(), "m-1", []string{"m-00", "m-01"}, 100); !errors.Is(err, shard.ErrInvalid) {
+		t.Errorf("asked for machines that may be gone it says %v", err)
+	}
+	if n := w.shard.Count()[model.Configured]; n != 40 {
+		t.Errorf("%d of 40 machines are left", n)
+	}
+	l.change = nil
+	w.step()
+	if err := w.shard.DrainAway(context.Background(), "m-1", []string{"m-00", "m-01"}, 100); err != nil {
+		t.Errorf("when they are there again: %v", err)
+	}
+}
+
+// TestDoubtsOfForeignMachinesEnd: a machine that becomes another shard's while it is doubted is
+// not doubted any more.
+func TestDoubtsOfForeignMachinesEnd(t *testing.T) {
+	var ms []model.Machine
+	for i, m := range machines(40, model.Configured, "c") {
+		ms = append(ms, inRack(m, fmt.Sprint("r", i%2)))
+	}
+	w, l := lyingWorld(t, ms)
+	for _, rack := range []string{"r0", "r1"} {
+		if err := w.shard.AssignDomain(shard.Domain{Key: "rack", Value: rack}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.report("c", need(t, 1, 160))
+	w.steps(2)
+	l.change = leavingOut(bound)
+	w.step()
+	if err := w.shard.UnassignDomain(shard.Domain{Key: "rack", Value: "r1"}); err != nil {
+		t.Fatal(err)
+	}
+	if c := w.step(); c.Reconciled.Doubted != 20 {
+		t.Errorf("%d are doubted, want the 20 that are still the shard's", c.Reconciled.Doubted)
 	}
 }

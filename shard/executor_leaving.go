@@ -50,7 +50,7 @@ func (e *executor) drainAway(move string, machines []string, priority int32) (pe
 			pending++
 		case leaves && state == model.Idle:
 			ready++
-		case state == model.Configured && !e.inFlight.busy(id) && !e.inventory.table.Reservation(r).Active() && e.inventory.table.Assigned(r).Priority < priority:
+		case state == model.Configured && !e.inFlight.busy(id) && !e.reconciler.doubts.missed(id) && !e.inventory.table.Reservation(r).Active() && e.inventory.table.Assigned(r).Priority < priority:
 			if e.beginLeaving(r, move, priority) {
 				pending++
 			}

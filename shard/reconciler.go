@@ -146,6 +146,7 @@ func (x *reconciler) reconcile(l *ListResponse) Reconciled {
 	}
 	batch.Done()
 	x.lookAgain(&out)
+	x.forgetAbsent()
 	x.relist = x.relist || len(x.doubts.absent) > 0
 	out.Doubted = len(x.doubts.absent)
 	clear(x.inFlight.settled)
@@ -198,7 +199,7 @@ func (x *reconciler) removeAll(ids []string, out *Reconciled) {
 func (x *reconciler) dropAll(gone []columnar.Row, out *Reconciled) {
 	table, now, bound := x.inventory.table, x.pace.now, 0
 	for _, r := range gone {
-		if _, known := x.doubts.absent[table.ID(r)]; !known && table.State(r).Bound() {
+		if !x.doubts.missed(table.ID(r)) && table.State(r).Bound() {
 			bound++
 		}
 	}
@@ -215,6 +216,16 @@ func (x *reconciler) dropAll(gone []columnar.Row, out *Reconciled) {
 		}
 		x.drop(r, out)
 	}
+}
+
+// forgetAbsent ends doubts about machines that are not bound here any more, whatever has become
+// of them.
+func (x *reconciler) forgetAbsent() {
+	table := x.inventory.table
+	maps.DeleteFunc(x.doubts.absent, func(id string, _ *doubted) bool {
+		r, there := table.Lookup(id)
+		return !there || !table.State(r).Bound()
+	})
 }
 
 // drop removes a machine that is gone, and tells its cluster.
