@@ -71,9 +71,10 @@ func (d *doubts) acknowledged(job *call, now int64) {
 func (d *doubts) stale(machine string, local, listed model.State, now int64) bool {
 	a := d.answered[machine]
 	switch {
-	case a == nil || listed == local:
+	case a == nil:
 		return false
-	case listed != a.before && listed != underWay[a.op]:
+	case listed == local || listed != a.before && listed != underWay[a.op]:
+		a.denied = doubted{} // no longer in a row
 		return false
 	case a.denied.again(now):
 		delete(d.answered, machine)
@@ -129,7 +130,7 @@ func (d *doubts) missed(machine string) bool {
 	return ok
 }
 
-// forget drops answers that are long ago.
+// forget drops answers that are long ago, unless they were denied since.
 func (d *doubts) forget(now int64) {
-	maps.DeleteFunc(d.answered, func(_ string, a *answer) bool { return a.denied.listings == 0 && now-a.at > answerNanos })
+	maps.DeleteFunc(d.answered, func(_ string, a *answer) bool { return now-max(a.at, a.denied.since) > answerNanos })
 }

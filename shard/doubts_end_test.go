@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"testing"
+	"time"
 
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/shard"
@@ -92,5 +93,52 @@ func TestDoubtsOfForeignMachinesEnd(t *testing.T) {
 	}
 	if c := w.step(); c.Reconciled.Doubted != 20 {
 		t.Errorf("%d are doubted, want the 20 that are still the shard's", c.Reconciled.Doubted)
+	}
+}
+
+// TestDenialsInARowAreCounted: two replicas, of which one is old, answer in turns; what the old
+// one says is never believed, whether unchanged records are passed over or not.
+func TestDenialsInARowAreCounted(t *testing.T) {
+	for _, digests := range []bool{false, true} {
+		w, l := lyingWorld(t, machines(1, model.Idle, ""))
+		if digests {
+			w.deps.Provider = digesting{l}
+			w.restart()
+		}
+		before, err := w.fleet.List(context.Background(), shard.ListRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.report("c", need(t, 1, 4))
+		w.step()
+		for i := range 10 { // within the time that an answer is remembered
+			if l.old = nil; i%2 == 0 {
+				l.old = &before
+			}
+			if c := w.step(); c.Reconciled.Diverged != 0 {
+				t.Fatalf("with digests %v: listing %d is believed against the answer", digests, i)
+			}
+		}
+	}
+}
+
+// TestADenialIsForgotten: what was denied once counts no more than another answer when it is
+// long ago.
+func TestADenialIsForgotten(t *testing.T) {
+	w, l := lyingWorld(t, machines(1, model.Idle, ""))
+	before, err := w.fleet.List(context.Background(), shard.ListRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.report("c", need(t, 1, 4))
+	w.step()
+	l.old = &before
+	w.step()
+	l.old = nil
+	w.step()
+	w.stepAfter(time.Hour)
+	l.old = &before
+	if c := w.step(); c.Reconciled.Diverged != 1 {
+		t.Errorf("an hour after the answer a listing is held against it: %+v", c.Reconciled)
 	}
 }
