@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"testing"
 	"time"
 
@@ -140,5 +141,44 @@ func TestADenialIsForgotten(t *testing.T) {
 	l.old = &before
 	if c := w.step(); c.Reconciled.Diverged != 1 {
 		t.Errorf("an hour after the answer a listing is held against it: %+v", c.Reconciled)
+	}
+}
+
+// revised lists by revision: a change once, and everything when it is asked for that.
+type revised struct {
+	shard.Provider
+	all    shard.ListResponse
+	change []shard.Record
+}
+
+func (p *revised) List(_ context.Context, r shard.ListRequest) (shard.ListResponse, error) {
+	out := shard.ListResponse{Revision: []byte("r"), Records: slices.Clone(p.change)}
+	if p.change = nil; r.SinceRevision == nil {
+		out.Full, out.Records = true, slices.Clone(p.all.Records)
+	}
+	return out, nil
+}
+
+// TestADenialByRevisionIsLookedAtAgain: a listing by revision says once that a machine came to
+// nothing; it is believed as soon as if it had been repeated.
+func TestADenialByRevisionIsLookedAtAgain(t *testing.T) {
+	for _, every := range []int{0, shard.FullListCyclesDefault} {
+		w := newWorld(t, machines(1, model.Speculative, ""), latencies(time.Hour, 0, 0), configured(func(c *shard.Config) { c.FullListCycles = every }))
+		all, err := w.fleet.List(context.Background(), shard.ListRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &revised{Provider: w.fleet, all: all}
+		w.deps.Provider = p
+		w.restart()
+		w.report("c", need(t, 1, 4))
+		if w.step(); w.get("m-00").State != model.Creating {
+			t.Fatalf("it is %s, want Creating", w.get("m-00").State)
+		}
+		w.report("c")
+		p.change = slices.Clone(all.Records)
+		if w.steps(5); w.get("m-00").State != model.Speculative {
+			t.Errorf("with a full listing each %d cycles, it is %s after 50 s", every, w.get("m-00").State)
+		}
 	}
 }

@@ -48,7 +48,7 @@ func (x *reconciler) observeAt(r columnar.Row, rec *Record, out *Reconciled) (co
 	}
 	if x.doubts.stale(m.ID, local, m.State, x.pace.now) {
 		out.Skipped++
-		x.inFlight.failed = true // look again
+		x.relist = true // one by revision would not repeat it
 		return r, false
 	}
 	if u, ok := x.inFlight.unsure[m.ID]; ok {
