@@ -233,3 +233,28 @@ func TestBreakerOutlivesTheProcess(t *testing.T) {
 		t.Errorf("where it cannot be kept it does not stay: %v", c.Disposition)
 	}
 }
+
+// TestAMoveWaitsForItsBudget: machines that another shard is to have are drained as the budget of
+// Preempts lets them, and given together; that none can be drained now is no refusal.
+func TestAMoveWaitsForItsBudget(t *testing.T) {
+	w := newWorld(t, machines(30, model.Configured, "c"), bounded(func(c *shard.Config) { c.PreemptCapFraction = 0.1 }))
+	w.report("c", need(t, 1, 120))
+	w.step()
+	var all []string
+	for _, m := range machines(30, model.Configured, "c") {
+		all = append(all, m.ID)
+	}
+	for _, x := range []struct {
+		after               time.Duration
+		draining, handOvers int
+	}{{0, 0, 0}, {10 * time.Second, 20, 0}, {time.Second, 20, 0}, {10 * time.Second, 30, 0}, {time.Second, 30, 1}} {
+		w.stepAfter(x.after)
+		if err := w.shard.DrainAway(t.Context(), "move", all, 100); err != nil {
+			t.Errorf("%d are to be on their way: %v", x.draining, err)
+		}
+		given, err := w.shard.HandOvers(t.Context())
+		if got := 30 - w.shard.Count()[model.Configured]; got != x.draining || err != nil || len(given) != x.handOvers {
+			t.Errorf("%d are on their way, want %d; given: %v, %v", got, x.draining, given, err)
+		}
+	}
+}

@@ -34,7 +34,7 @@ func (v *inventory) leaves(r columnar.Row, move string) bool {
 }
 
 // drainAway begins drains that can begin, and counts machines that are on their
-// way and those that are ready to be given.
+// way, or wait until they can be drained, and those that are ready to be given.
 func (e *executor) drainAway(move string, machines []string, priority int32) (pending, ready int, err error) {
 	if at := e.rails.halted(); at != Execute {
 		return 0, 0, fmt.Errorf("nothing is drained: the shard does not act (%s)", at)
@@ -50,7 +50,7 @@ func (e *executor) drainAway(move string, machines []string, priority int32) (pe
 			pending++
 		case leaves && state == model.Idle:
 			ready++
-		case state == model.Configured && !e.inFlight.busy(id) && !e.reconciler.doubts.missed(id) && !e.inventory.table.Reservation(r).Active() && e.inventory.table.Assigned(r).Priority < priority:
+		case state == model.Configured && !e.inFlight.busy(id) && !e.inventory.table.Reservation(r).Active() && e.inventory.table.Assigned(r).Priority < priority:
 			if e.beginLeaving(r, move, priority) {
 				pending++
 			}
@@ -59,17 +59,17 @@ func (e *executor) drainAway(move string, machines []string, priority int32) (pe
 	return pending, ready, nil
 }
 
-// beginLeaving starts one drain; false says that there is no room now, or that
-// the machine is not to be drained.
+// beginLeaving starts one drain, or has it wait where there is no room now, no budget is left
+// or the machine is doubted; false says that it is not to be drained.
 func (e *executor) beginLeaving(r columnar.Row, move string, priority int32) bool {
-	if e.cfg.Concurrency > 0 && len(e.queue) >= cap(e.queue) {
-		return false
-	}
 	id := e.inventory.table.ID(r)
+	if e.cfg.Concurrency > 0 && len(e.queue) >= cap(e.queue) || e.reconciler.doubts.missed(id) {
+		return true
+	}
 	job := &call{kind: engine.Preempt, machine: id, grace: leavingGraceSeconds, priority: priority, before: e.inventory.standingOf(r), began: e.pace.now}
 	a := engine.Action{Kind: engine.Preempt, Machine: r, Need: -1, GraceSeconds: leavingGraceSeconds, PreemptorPriority: priority}
 	if !e.rails.allowsDrain(a) {
-		return false
+		return true
 	}
 	if err := e.beginDrain(job, &a, leavingFor(move, priority)); err != nil {
 		e.log.Error("the machine cannot be drained for another shard", "machine", id, "error", err)
