@@ -66,6 +66,10 @@ func (d *doubts) acknowledged(job *call, now int64) {
 	}
 }
 
+// passed forgets the answer to an earlier call of a machine: a later one may have been carried
+// out, and what was before the first may be what is after the second.
+func (d *doubts) passed(machine string) { delete(d.answered, machine) }
+
 // stale tells whether a record is older than the answer to a call: it says what was before
 // the call, or that it is still under way when it has ended here.
 func (d *doubts) stale(machine string, local, listed model.State, now int64) bool {

@@ -183,3 +183,27 @@ func TestADenialByRevisionIsLookedAtAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestALaterCallEndsWhatAnEarlierOneAnswered: a machine that is bound and drained again is as it
+// was before it was bound. That is taken from the answer to the drain, and from the first
+// listing when the answer is lost.
+func TestALaterCallEndsWhatAnEarlierOneAnswered(t *testing.T) {
+	w := newWorld(t, machines(1, model.Idle, ""))
+	f := &failing{Provider: w.fleet, err: shard.ErrUncertain, made: true}
+	w.deps.Provider = f
+	w.restart()
+	drained := func(cycles int, what string) {
+		t.Helper()
+		w.report("c", need(t, 1, 4))
+		if w.step(); w.get("m-00").State != model.Configured {
+			t.Fatalf("it is %s", w.get("m-00").State)
+		}
+		f.left = cycles - 1
+		w.report("c")
+		if w.steps(cycles); w.get("m-00").State != model.Idle {
+			t.Errorf("%s: it is %s", what, w.get("m-00").State)
+		}
+	}
+	drained(1, "after the answer to the drain")
+	drained(2, "after the listing, the answer was lost")
+}

@@ -47,7 +47,7 @@ type executor struct {
 	metrics    *metrics
 	log        *slog.Logger
 
-	ctx     context.Context // of the cycle that runs, for calls within it
+	ctx     context.Context // of the last cycle, for calls without workers
 	queue   chan *call      // a plan of preemption may pass queueMax
 	hungry  bool            // the last cycle had more to do than the queue takes
 	encoder Encoder
@@ -209,6 +209,7 @@ func (e *executor) conclude(job *call, rec *Record, err error) Outcome {
 		return e.notYet(r, job)
 	}
 	var taken Reconciled
+	e.reconciler.doubts.passed(job.machine)
 	e.reconciler.observe(rec, &taken)
 	e.inventory.remember(r)
 	switch {
@@ -227,12 +228,18 @@ func (e *executor) conclude(job *call, rec *Record, err error) Outcome {
 // machine as it was before. The record stays as the action has it: whoever took
 // the machine for free would have it called for twice. The next listings tell.
 func (e *executor) notYet(r columnar.Row, job *call) Outcome {
-	e.inFlight.doubt(job.machine, job.before, e.pace.now)
+	e.unsure(job)
 	e.inventory.remember(r)
 	if job.op == OpConfigure {
 		return OutcomeRaced
 	}
 	return OutcomeSuccess
+}
+
+// unsure has the next listings tell whether a call has done anything.
+func (e *executor) unsure(job *call) {
+	e.reconciler.doubts.passed(job.machine)
+	e.inFlight.doubt(job.machine, job.before, e.pace.now)
 }
 
 // failedCall deals with a call that brought no record. What certainly was not
@@ -253,7 +260,7 @@ func (e *executor) failedCall(r columnar.Row, job *call, err error) Outcome {
 		e.log.Warn("call not made; the machine is as it was", "kind", job.kind, "machine", job.machine, "error", err)
 		return OutcomeProvider
 	case errors.Is(err, ErrUncertain), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		e.inFlight.doubt(job.machine, job.before, e.pace.now)
+		e.unsure(job)
 		e.log.Warn("call without an answer; the next listings tell", "kind", job.kind, "machine", job.machine, "error", err)
 		if errors.Is(err, ErrUncertain) {
 			return OutcomeProvider
