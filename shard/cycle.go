@@ -75,6 +75,7 @@ func (s *Shard) cycle(ctx context.Context, now int64, listing *ListResponse, lis
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pace.begin(now)
+	s.executor.ctx = ctx
 	c := &Cycle{Number: s.pace.cycle, Now: now}
 	if s.decider.closed {
 		return c, nil, fmt.Errorf("cycle %d decides nothing: the shard is closed", c.Number)
@@ -105,7 +106,7 @@ func (s *Shard) cycle(ctx context.Context, now int64, listing *ListResponse, lis
 	c.Durations.Emit = lap()
 
 	s.observer.mark(model.StageExecute, 0)
-	s.executor.carryOut(ctx, c, plan, &railed)
+	s.executor.carryOut(c, plan, &railed)
 	s.inventory.closeHistory(c, plan)
 	c.Durations.Execute = lap()
 

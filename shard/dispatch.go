@@ -1,8 +1,6 @@
 package shard
 
 import (
-	"context"
-
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
 )
@@ -53,8 +51,7 @@ func (x *acting) of(a *engine.Action) *engine.NeedResult {
 
 // carryOut does what the rails let through, and asks for a further cycle at
 // once when there is more.
-func (e *executor) carryOut(ctx context.Context, c *Cycle, plan *engine.Plan, railed *railed) {
-	e.ctx = ctx
+func (e *executor) carryOut(c *Cycle, plan *engine.Plan, railed *railed) {
 	c.Disposition, c.Limited, c.Cut = railed.disposition, countKinds(railed.held), len(railed.rest)
 	c.Capped = c.Limited[engine.Reclaim]
 	e.hungry = false

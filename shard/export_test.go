@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"errors"
+
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/demand"
 )
@@ -22,4 +24,9 @@ func (s *Shard) Doctor(change func(*engine.Plan)) {
 		}
 		return plan, err
 	}
+}
+
+// FailDecisions has no cycle decide anything.
+func (s *Shard) FailDecisions() {
+	s.decider.decide = func(engine.Input) (*engine.Plan, error) { return nil, errors.New("nothing is decided") }
 }

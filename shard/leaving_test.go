@@ -198,3 +198,19 @@ func TestOffersOfManyRacks(t *testing.T) {
 		t.Errorf("offered %+v", got)
 	}
 }
+
+// TestDrainAwayWithoutADecision: where calls are made within cycles, machines are drained for
+// another shard also when no cycle has decided yet.
+func TestDrainAwayWithoutADecision(t *testing.T) {
+	w := newWorld(t, machines(2, model.Configured, "c"))
+	w.shard.FailDecisions()
+	if _, err := w.shard.Step(t.Context(), w.now); err == nil {
+		t.Fatal("it has decided")
+	}
+	if err := w.shard.DrainAway(t.Context(), "move", []string{"m-00"}, 100); err != nil {
+		t.Error(err)
+	}
+	if n := w.shard.Count()[model.Configured]; n != 1 {
+		t.Errorf("%d of 2 machines are left", n)
+	}
+}
