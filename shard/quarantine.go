@@ -41,15 +41,24 @@ type asked struct {
 // fell tells whether so much less is asked for than before.
 func (a *asked) fell(now *asked) bool {
 	return now.rows*quarantineKept < a.rows || slices.ContainsFunc(a.total, func(was model.Amount) bool {
-		return now.total.Get(was.Name) < was.Value/quarantineKept
+		return now.total.Get(was.Name) < tenthOf(was.Value)
 	})
 }
 
 // little tells whether of every resource less than a tenth is asked for of what is bound.
 func (a *asked) little(offers model.Resources) bool {
 	return !slices.ContainsFunc(offers, func(has model.Amount) bool {
-		return a.total.Get(has.Name) >= has.Value/quarantineKept
+		return a.total.Get(has.Name) >= tenthOf(has.Value)
 	})
+}
+
+// tenthOf returns a tenth, rounded up: less than that is less than a tenth, also of a few GPUs.
+func tenthOf(amount int64) int64 {
+	tenth := amount / quarantineKept
+	if amount%quarantineKept > 0 {
+		tenth++
+	}
+	return tenth
 }
 
 // askedOf returns what rows ask for.
