@@ -126,7 +126,7 @@ func (k *intake) takeMail() {
 func (k *intake) exchange(x *delivery) {
 	rows := x.rollup.Len()
 	now := asked{rows, x.rollup.Total()}
-	doubted := !k.guard.admits(x, &now)
+	doubted := !k.guard.admits(x, &now, k.demand.Reported(x.cluster))
 	k.mail.doubt(x.cluster, doubted)
 	if doubted {
 		k.heldReport(x.cluster)

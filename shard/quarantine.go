@@ -130,9 +130,10 @@ type boundTo struct {
 	offers   model.Resources
 }
 
-// admits tells whether a roll-up becomes the demand of its cluster.
-func (q *quarantine) admits(x *delivery, now *asked) bool {
-	if !q.on || q.least == 0 || x.confirmed || !q.suspects(x.cluster, now) {
+// admits tells whether a roll-up becomes the demand of its cluster. reported says that the
+// cluster has reported: where nothing was accepted it has asked for nothing.
+func (q *quarantine) admits(x *delivery, now *asked, reported bool) bool {
+	if !q.on || q.least == 0 || x.confirmed || !q.suspects(x.cluster, now, reported) {
 		delete(q.doubts, x.cluster)
 		return true
 	}
@@ -147,8 +148,9 @@ func (q *quarantine) admits(x *delivery, now *asked) bool {
 	return false
 }
 
-func (q *quarantine) suspects(cluster string, now *asked) bool {
+func (q *quarantine) suspects(cluster string, now *asked, reported bool) bool {
 	was, known := q.accepted[cluster]
+	known = known || reported
 	if known && !was.fell(now) {
 		return false
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/shard"
 )
 
 // gpu makes the first n machines offer one piece of something that there is little of.
@@ -31,5 +32,30 @@ func TestNothingOfAFewPiecesIsHeld(t *testing.T) {
 	w.report("c") // of whose demand nothing is known
 	if c := w.step(); len(c.Held) != 1 || c.Counts[engine.Reclaim] != 0 {
 		t.Errorf("held: %v; %d machines are reclaimed", c.Held, c.Counts[engine.Reclaim])
+	}
+}
+
+// TestMoreThanNothingIsNotHeld: a cluster that has asked for nothing, and whose machines are being
+// reclaimed, asks for some of them.
+func TestMoreThanNothingIsNotHeld(t *testing.T) {
+	w := newWorld(t, machines(40, model.Configured, "c"), configured(func(c *shard.Config) { c.ReclaimCapFraction = 0.05 }))
+	w.report("c", need(t, 1, 160))
+	w.step()
+	for range 3 {
+		w.report("c")
+		w.step()
+	}
+	if c := w.step(); len(c.Held) != 0 || c.Counts[engine.Reclaim] == 0 {
+		t.Fatalf("after it was confirmed: held %v, %v", c.Held, c.Counts)
+	}
+	for _, n := range []int64{0, 1} {
+		var rows []model.Need
+		if n > 0 {
+			rows = append(rows, need(t, 1, 4*n))
+		}
+		w.report("c", rows...)
+		if c := w.step(); len(c.Held) != 0 {
+			t.Errorf("%d machines are asked for after none, and the roll-up is held", n)
+		}
 	}
 }
