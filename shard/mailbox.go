@@ -108,9 +108,16 @@ func (m *mailboxes) admit(b *demand.Builder, at int64) (box *mailbox, older *dem
 	older, box.rollup = box.rollup, nil
 	m.bytes += size - box.bytes
 	box.bytes = 0
-	box.accepted, box.sure = rows, suspect
+	box.accepted, box.sure = rows, suspect || box.sure && older != nil && repeats(older, b)
 	box.putting++
 	return box, older, RollupAccepted, 0, nil
+}
+
+// repeats tells whether a roll-up asks for what the one before it does, or for more: what has
+// confirmed the one confirms the other.
+func repeats(before, b *demand.Builder) bool {
+	was, now := asked{before.Len(), before.Total()}, asked{b.Len(), b.Total()}
+	return now.rows >= was.rows && !was.fell(&now)
 }
 
 // suspicious tells whether a roll-up of so many rows drops nearly all of those
@@ -159,7 +166,8 @@ func (m *mailboxes) take(into []delivery) []delivery {
 		case box.reported:
 			into = append(into, delivery{cluster: box.cluster})
 		}
-		box.rollup, box.bytes, box.reported, box.listed, box.sure = nil, 0, false, false, false
+		box.rollup, box.bytes, box.reported, box.listed = nil, 0, false, false
+		box.sure = box.sure && box.putting > 0 // of one that is on its way into the box
 		m.drop(box)
 	}
 	clear(m.waiting)

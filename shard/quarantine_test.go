@@ -59,3 +59,30 @@ func TestMoreThanNothingIsNotHeld(t *testing.T) {
 		}
 	}
 }
+
+// TestARepeatOfWhatWasConfirmedIsConfirmed: the third roll-up in a row confirms, and a fourth that
+// says the same comes before the cycle that takes it over; one that asks for still less is held.
+func TestARepeatOfWhatWasConfirmedIsConfirmed(t *testing.T) {
+	rows := func(n int, each int64) (out []model.Need) {
+		for i := range n {
+			out = append(out, need(t, int32(i+1), each))
+		}
+		return out
+	}
+	for _, x := range []struct {
+		confirmed, last []model.Need
+		held            int
+	}{{nil, nil, 0}, {rows(1, 40), rows(1, 40), 0}, {rows(1, 40), rows(2, 40), 0}, {rows(1, 40), nil, 1}} {
+		w := newWorld(t, machines(40, model.Configured, "c"))
+		w.report("c", rows(20, 8)...)
+		w.step()
+		for range 3 {
+			w.report("c", x.confirmed...)
+			w.now += 9 * second
+		}
+		w.report("c", x.last...)
+		if c := w.step(); len(c.Held) != x.held {
+			t.Errorf("%d rows after %d rows were confirmed: held %v, want %d", len(x.last), len(x.confirmed), c.Held, x.held)
+		}
+	}
+}
