@@ -258,3 +258,25 @@ func TestAMoveWaitsForItsBudget(t *testing.T) {
 		}
 	}
 }
+
+// TestBreakerCountsWhatWasDone: calls that do not reach the provider take nothing away.
+func TestBreakerCountsWhatWasDone(t *testing.T) {
+	w := fragile(t, configured(func(c *shard.Config) { c.ReclaimCapFraction = 0.05 }))
+	f := &failing{Provider: w.fleet, err: shard.ErrUnsent, left: 10 * 25}
+	w.deps.Provider = f
+	w.restart()
+	w.report("c", need(t, 1, 4*450))
+	for range 10 {
+		if c := w.stepAfter(29 * time.Second); c.Disposition != shard.Execute || c.Counts[engine.Reclaim] != 25 {
+			t.Fatalf("nothing was drained, and it is %v: %v", c.Disposition, c.Counts)
+		}
+	}
+	w.report("c")
+	lost := 0
+	for range 10 {
+		lost += w.step().Counts[engine.Reclaim]
+	}
+	if lost > 100 || lost < 80 || w.shard.Disposition() != shard.Tripped {
+		t.Errorf("%d of 500 machines were reclaimed, want nearly 100; at the end: %v", lost, w.shard.Disposition())
+	}
+}

@@ -247,16 +247,16 @@ func (e *executor) unsure(job *call) {
 func (e *executor) failedCall(r columnar.Row, job *call, err error) Outcome {
 	switch {
 	case errors.Is(err, errHalted):
-		e.inventory.undo(r, job.machine, &job.before)
+		e.undo(r, job)
 		return OutcomeCanceled
 	case errors.Is(err, ErrFenced):
-		e.inventory.undo(r, job.machine, &job.before)
+		e.undo(r, job)
 		e.rails.fence(err)
 		return OutcomeFenced
 	case errors.Is(err, errBlob):
 		return e.withoutBlob(r, job, err)
 	case errors.Is(err, ErrUnsent):
-		e.inventory.undo(r, job.machine, &job.before)
+		e.undo(r, job)
 		e.log.Warn("call not made; the machine is as it was", "kind", job.kind, "machine", job.machine, "error", err)
 		return OutcomeProvider
 	case errors.Is(err, ErrUncertain), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
@@ -275,6 +275,12 @@ func (e *executor) failedCall(r columnar.Row, job *call, err error) Outcome {
 		return OutcomeTransition
 	}
 	return OutcomeProvider
+}
+
+// undo has all be as it was before a call that was not made.
+func (e *executor) undo(r columnar.Row, job *call) {
+	e.inventory.undo(r, job.machine, &job.before)
+	e.rails.notMade(job)
 }
 
 // refused notes that an operator refused bootstrap data, and has a cycle begin when it may

@@ -198,6 +198,14 @@ func (r *rails) notBegun(actions []engine.Action) {
 	r.breaker.count(r.pace.now, -destructiveOf(actions))
 }
 
+// notMade takes back what the breaker has counted for a call that was certainly not made. Its
+// budget stays spent: how often calls are tried is bounded too.
+func (r *rails) notMade(job *call) {
+	if destructive(job.kind) {
+		r.breaker.count(r.pace.now, -1)
+	}
+}
+
 // allowsDrain takes a machine out of the budgets that is drained without a plan of the
 // engine; false says that there is none left in this interval.
 func (r *rails) allowsDrain(a engine.Action) bool {

@@ -20,11 +20,18 @@ func (w *window) advance(now int64) {
 	w.slot = max(w.slot, current)
 }
 
-// add counts; fewer than 0 take back what was counted.
+// add counts; fewer than 0 take back what was counted, the latest first.
 func (w *window) add(now int64, n int) {
 	w.advance(now)
-	at := &w.slots[w.slot%windowSlots]
-	*at = max(*at+n, 0)
+	if n >= 0 {
+		w.slots[w.slot%windowSlots] += n
+		return
+	}
+	for at := w.slot; at > w.slot-windowSlots && at >= 0 && n < 0; at-- {
+		slot := &w.slots[at%windowSlots]
+		taken := min(*slot, -n)
+		*slot, n = *slot-taken, n+taken
+	}
 }
 
 // sum returns what was counted in the window that ends now.
