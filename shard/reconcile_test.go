@@ -271,3 +271,29 @@ func TestListingOlderThanACallIsPutAside(t *testing.T) {
 		t.Errorf("it acts again: %v", c.Started)
 	}
 }
+
+// TestAMachineIsRemovedOnce: also when the provider names it twice.
+func TestAMachineIsRemovedOnce(t *testing.T) {
+	w := newWorld(t, machines(3, model.Idle, ""))
+	p := &removing{Provider: w.fleet}
+	w.deps.Provider = p
+	w.restart()
+	w.step()
+	p.removed = []string{"m-00", "m-00", "m-01", "none"}
+	if c := w.step(); c.Reconciled.Removed != 2 || w.shard.Count()[model.Idle] != 1 {
+		t.Errorf("%d were removed, %d are left, want 2 and 1", c.Reconciled.Removed, w.shard.Count()[model.Idle])
+	}
+}
+
+// removing names machines that are gone.
+type removing struct {
+	shard.Provider
+	removed []string
+}
+
+func (p *removing) List(ctx context.Context, r shard.ListRequest) (shard.ListResponse, error) {
+	if p.removed != nil {
+		return shard.ListResponse{Removed: p.removed}, nil
+	}
+	return p.Provider.List(ctx, r)
+}

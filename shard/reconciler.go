@@ -180,6 +180,7 @@ func ownCopy(rec *Record) Record {
 // removeAll removes machines that the provider says are gone, unless they are busy.
 func (x *reconciler) removeAll(ids []string, out *Reconciled) {
 	var gone []columnar.Row
+	named := map[columnar.Row]bool{}
 	for _, id := range ids {
 		if x.inFlight.busy(id) {
 			x.deferred[id] = news{removed: true}
@@ -187,7 +188,8 @@ func (x *reconciler) removeAll(ids []string, out *Reconciled) {
 			continue
 		}
 		delete(x.deferred, id)
-		if r, ok := x.inventory.table.Lookup(id); ok {
+		if r, ok := x.inventory.table.Lookup(id); ok && !named[r] {
+			named[r] = true
 			gone = append(gone, r)
 		}
 	}
