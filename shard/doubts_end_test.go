@@ -207,3 +207,22 @@ func TestALaterCallEndsWhatAnEarlierOneAnswered(t *testing.T) {
 	drained(1, "after the answer to the drain")
 	drained(2, "after the listing, the answer was lost")
 }
+
+// TestADoubtEndsWithARecordThatIsRefused: a machine that is listed is not missing, whatever is wrong
+// with its record.
+func TestADoubtEndsWithARecordThatIsRefused(t *testing.T) {
+	w, l := fleetOf(t, 40)
+	l.change = leavingOut(bound)
+	if c := w.step(); c.Reconciled.Doubted != 40 {
+		t.Fatalf("%d are doubted, want all 40", c.Reconciled.Doubted)
+	}
+	l.change = func(all []shard.Record) []shard.Record {
+		for i := range all {
+			all[i].Machine.PricePerHour = -1
+		}
+		return all
+	}
+	if c := w.step(); c.Reconciled.Doubted != 0 || c.Reconciled.Refused[shard.RefusedPrice] == 0 {
+		t.Errorf("all are listed again, and %d are doubted: %+v", c.Reconciled.Doubted, c.Reconciled)
+	}
+}

@@ -110,6 +110,7 @@ func (w *walk) next(from, to int, out *Reconciled) {
 // take reads a record and takes it over. It returns the machine's row, if there
 // is such a machine now, also when the record was refused.
 func (w *walk) take(r columnar.Row, i int, digest uint64, out *Reconciled) columnar.Row {
+	w.x.doubts.seen(w.batch.ID(i))
 	rec, err := w.batch.Record(i)
 	if err != nil {
 		w.x.refuse(err, out)
