@@ -41,29 +41,11 @@ func (x *reconciler) observeAt(r columnar.Row, rec *Record, out *Reconciled) (co
 	if r == columnar.None {
 		return x.adopt(rec, out)
 	}
-	local := x.inventory.table.State(r)
 	x.doubts.seen(m.ID)
-	if owner := x.inventory.table.Cluster(r); local.Bound() && m.State.Bound() && owner != m.Cluster {
-		return r, x.refuse(fmt.Errorf("machine %q is listed as bound to %q, and it is bound to %q: %w; if that is right, restart the shard, which takes over what is listed then", m.ID, m.Cluster, owner, errOwner), out)
-	}
-	if x.doubts.stale(m.ID, local, m.State, x.pace.now) {
-		out.Skipped++
-		x.relist = true // one by revision would not repeat it
+	if !x.believes(r, m, out) {
 		return r, false
 	}
-	if u, ok := x.inFlight.unsure[m.ID]; ok {
-		switch {
-		case m.State == u.before.state && x.pace.now < u.until:
-			x.inFlight.failed = true // look again
-			return r, false
-		case m.State == u.before.state && m.Cluster == u.before.cluster:
-			x.inventory.undo(r, m.ID, &u.before)
-			local = m.State
-			out.Moved++
-		}
-		delete(x.inFlight.unsure, m.ID)
-	}
-	switch {
+	switch local := x.inventory.table.State(r); {
 	case local == m.State:
 		changed, taken := x.refresh(r, m, out)
 		if changed {
@@ -86,6 +68,34 @@ func (x *reconciler) observeAt(r columnar.Row, rec *Record, out *Reconciled) (co
 		return r, taken
 	}
 	return x.replace(r, rec, out)
+}
+
+// believes tells whether a record of a machine that is known is to be taken over now: it gives the
+// machine to nobody else, is not older than an answer, and does not only seem to
+// say that a call without an answer did nothing. What certainly did nothing is undone.
+func (x *reconciler) believes(r columnar.Row, m *model.Machine, out *Reconciled) bool {
+	local, owner := x.inventory.table.State(r), x.inventory.table.Cluster(r)
+	if local.Bound() && m.State.Bound() && owner != m.Cluster {
+		return x.refuse(fmt.Errorf("machine %q is listed as bound to %q, and it is bound to %q: %w; if that is right, restart the shard, which takes over what is listed then", m.ID, m.Cluster, owner, errOwner), out)
+	}
+	if x.doubts.stale(m.ID, local, m.State, x.pace.now) {
+		out.Skipped++
+		x.relist = true // one by revision would not repeat it
+		return false
+	}
+	u, unsure := x.inFlight.unsure[m.ID]
+	switch {
+	case !unsure:
+		return true
+	case m.State == u.before.state && x.pace.now < u.until:
+		x.inFlight.failed = true // look again
+		return false
+	case m.State == u.before.state && m.Cluster == u.before.cluster:
+		x.inventory.undo(r, m.ID, &u.before)
+		out.Moved++
+	}
+	delete(x.inFlight.unsure, m.ID)
+	return true
 }
 
 // ends tells whether one state follows the other as the end of a transition

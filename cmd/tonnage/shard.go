@@ -150,12 +150,7 @@ func (f *shardFlags) register(cmd *cobra.Command) {
 	flags.IntVar(&f.concurrency, "execute-concurrency", defaults.Concurrency, "calls to the provider at a time; the queue before them is twice as long")
 	flags.BoolVar(&f.incremental, "incremental-reconcile", false, "ask the provider for what changed, and for everything now and then only")
 	flags.DurationVar(&f.hints, "available-capacity-interval", 0, "how often a cluster hears of free capacity for one profile at most; 0 = 5s")
-	flags.Float64Var(&f.reclaimCap, "reclaim-cap-fraction", defaults.ReclaimCapFraction, "part of a cluster's machines that may be reclaimed in one --cycle-interval, at least one; 0 = no cap")
-	flags.Float64Var(&f.deleteCap, "delete-cap-fraction", defaults.DeleteCapFraction, "part of the idle machines that may be given back in one --cycle-interval, at least 10; 0 = no cap")
-	flags.Float64Var(&f.provisionCap, "provision-cap-fraction", defaults.ProvisionCapFraction, "part of all records, quota included, that may be bought in one --cycle-interval, at least 100; 0 = no cap")
-	flags.Float64Var(&f.preemptCap, "preempt-cap-fraction", defaults.PreemptCapFraction, "part of all bound machines that may be preempted in one --cycle-interval, at least 20; 0 = no cap")
-	flags.Float64Var(&f.breakerShare, "breaker-share", defaults.BreakerShare, "part of the fleet that may be preempted, reclaimed or given back within --breaker-window, at least 50 machines; then the shard pauses itself; 0 = never")
-	flags.DurationVar(&f.breakerWindow, "breaker-window", defaults.BreakerWindow, "over how long --breaker-share counts")
+	f.registerRails(flags, &defaults)
 	flags.BoolVar(&f.emptyGuard, "empty-rollup-guard", true, "believe a roll-up that asks for nearly nothing of what its cluster asked for only when it is the third")
 	clusterFlags(flags, &f.clusters, &f.clusterInterval)
 	flags.BoolVar(&f.paused, "actuation-paused", false, "decide everything and carry out nothing")
@@ -177,6 +172,16 @@ func (f *shardFlags) register(cmd *cobra.Command) {
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json")
 	_ = cmd.MarkFlagFilename("audit-log", "jsonl")
 	_ = cmd.MarkFlagFilename("policy", "yaml", "yml", "json")
+}
+
+// registerRails adds what bounds the work over time.
+func (f *shardFlags) registerRails(flags *pflag.FlagSet, defaults *shard.Config) {
+	flags.Float64Var(&f.reclaimCap, "reclaim-cap-fraction", defaults.ReclaimCapFraction, "part of a cluster's machines that may be reclaimed in one --cycle-interval, at least one; 0 = no cap")
+	flags.Float64Var(&f.deleteCap, "delete-cap-fraction", defaults.DeleteCapFraction, "part of the idle machines that may be given back in one --cycle-interval, at least 10; 0 = no cap")
+	flags.Float64Var(&f.provisionCap, "provision-cap-fraction", defaults.ProvisionCapFraction, "part of all records, quota included, that may be bought in one --cycle-interval, at least 100; 0 = no cap")
+	flags.Float64Var(&f.preemptCap, "preempt-cap-fraction", defaults.PreemptCapFraction, "part of all bound machines that may be preempted in one --cycle-interval, at least 20; 0 = no cap")
+	flags.Float64Var(&f.breakerShare, "breaker-share", defaults.BreakerShare, "part of the fleet that may be preempted, reclaimed or given back within --breaker-window, at least 50 machines; then the shard pauses itself; 0 = never")
+	flags.DurationVar(&f.breakerWindow, "breaker-window", defaults.BreakerWindow, "over how long --breaker-share counts")
 }
 
 // clusterFlags add the limits of what one cluster may report.
