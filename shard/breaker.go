@@ -23,9 +23,15 @@ type breaker struct {
 	log      *slog.Logger
 
 	lost    window // what was taken away
+	deleted window // what of it does not belong to the fleet any more
 	tripped bool
 	kept    bool  // as read last
 	calm    int64 // since when less than half of the limit is wanted; 0 = more is
+}
+
+func newBreaker(cfg *Config, machines *supply.Table, keep func(string) error, log *slog.Logger) breaker {
+	w := window{length: int64(max(cfg.BreakerWindow, BreakerWindowMin))}
+	return breaker{cfg: cfg, machines: machines, keep: keep, log: log, lost: w, deleted: w}
 }
 
 // destructive tells whether an action takes a machine away from somebody.
@@ -42,9 +48,10 @@ func destructiveOf(actions []engine.Action) (n int) {
 	return n
 }
 
-// limit is how many machines may be taken away in a window.
-func (b *breaker) limit() int {
-	fleet := 0
+// limit is how many machines may be taken away in a window: a share of the fleet as it was before
+// any were given back.
+func (b *breaker) limit(now int64) int {
+	fleet := b.deleted.sum(now)
 	for s := range model.NumStates {
 		if paid(model.State(s)) {
 			fleet += b.machines.Count(model.State(s))
@@ -53,12 +60,23 @@ func (b *breaker) limit() int {
 	return max(BreakerMin, int(b.cfg.BreakerShare*float64(fleet)))
 }
 
-// count counts machines that are taken away; fewer than 0 take back what was counted.
-func (b *breaker) count(now int64, n int) {
-	if b.cfg.BreakerShare <= 0 {
+// count counts machines that an action of a kind takes away; fewer than 0 take back what was
+// counted.
+func (b *breaker) count(now int64, kind engine.Kind, n int) {
+	if b.cfg.BreakerShare <= 0 || !destructive(kind) || n == 0 {
 		return
 	}
 	b.lost.add(now, n)
+	if kind == engine.Delete {
+		b.deleted.add(now, n)
+	}
+}
+
+// countAll is count for actions of all kinds; sign is 1 or −1.
+func (b *breaker) countAll(now int64, actions []engine.Action, sign int) {
+	for kind, n := range countKinds(actions) {
+		b.count(now, engine.Kind(kind), sign*n)
+	}
 }
 
 // check trips, or lets go. wanted is how many machines the plan would take away, let through
@@ -68,7 +86,7 @@ func (b *breaker) check(now int64, wanted, letThrough int) (why string, released
 	if b.cfg.BreakerShare <= 0 {
 		return "", false
 	}
-	limit := b.limit()
+	limit := b.limit(now)
 	if b.tripped {
 		return "", b.calmedDown(now, wanted, limit)
 	}
@@ -105,6 +123,7 @@ func (b *breaker) trip(why string) {
 func (b *breaker) release() {
 	b.tripped, b.calm = false, 0
 	b.lost.clear()
+	b.deleted.clear()
 	b.outlive("")
 }
 

@@ -280,3 +280,24 @@ func TestBreakerCountsWhatWasDone(t *testing.T) {
 		t.Errorf("%d of 500 machines were reclaimed, want nearly 100; at the end: %v", lost, w.shard.Disposition())
 	}
 }
+
+// TestBreakerKnowsTheFleetAsItWas: machines that were given back within the window belonged to the
+// fleet of which they are a share.
+func TestBreakerKnowsTheFleetAsItWas(t *testing.T) {
+	ms := machines(500, model.Configured, "c")
+	for i := range ms[:95] {
+		ms[i].State, ms[i].Cluster, ms[i].CapacityType = model.Idle, "", model.Spot
+	}
+	w := newWorld(t, ms, configured(func(c *shard.Config) { c.BreakerShare, c.BreakerWindow = 0.2, 10*time.Minute }))
+	w.report("c", need(t, 1, 4*405))
+	deleted := 0
+	for range 40 {
+		c := w.step()
+		if deleted += c.Counts[engine.Delete]; c.Disposition != shard.Execute {
+			t.Fatalf("%d of 500 machines were given back, nothing more is to be, and it is %v", deleted, c.Disposition)
+		}
+	}
+	if deleted != 95 {
+		t.Errorf("%d machines were given back, want 95", deleted)
+	}
+}

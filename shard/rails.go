@@ -142,7 +142,7 @@ func (r *rails) apply(plan *engine.Plan) railed {
 		r.budgets.giveBack(out.actions)
 		return railed{actions: plan.Actions, disposition: Tripped}
 	}
-	r.breaker.count(now, destructiveOf(out.actions))
+	r.breaker.countAll(now, out.actions, 1)
 	return out
 }
 
@@ -195,15 +195,13 @@ func (r *rails) check(wanted, letThrough int) {
 // notBegun takes back what was counted for actions that have not begun.
 func (r *rails) notBegun(actions []engine.Action) {
 	r.budgets.giveBack(actions)
-	r.breaker.count(r.pace.now, -destructiveOf(actions))
+	r.breaker.countAll(r.pace.now, actions, -1)
 }
 
 // notMade takes back what the breaker has counted for a call that was certainly not made. Its
 // budget stays spent: how often calls are tried is bounded too.
 func (r *rails) notMade(job *call) {
-	if destructive(job.kind) {
-		r.breaker.count(r.pace.now, -1)
-	}
+	r.breaker.count(r.pace.now, job.kind, -1)
 }
 
 // allowsDrain takes a machine out of the budgets that is drained without a plan of the
@@ -213,7 +211,7 @@ func (r *rails) allowsDrain(a engine.Action) bool {
 	if !r.budgets.take(one) {
 		return false
 	}
-	r.breaker.count(r.pace.now, 1)
+	r.breaker.count(r.pace.now, a.Kind, 1)
 	return true
 }
 

@@ -97,7 +97,7 @@ func (s *Shard) furnish(deps *Deps) {
 	s.ownership.onChange = s.reconciler.listAll
 	s.rails = &rails{
 		cfg: &s.cfg, pace: p, switches: deps.Switches, renew: deps.Renew, log: log, paused: s.cfg.Paused,
-		budgets: budgets{cfg: &s.cfg, machines: machines}, breaker: breaker{cfg: &s.cfg, machines: machines, keep: deps.Trip, log: log, lost: window{length: int64(s.cfg.BreakerWindow)}},
+		budgets: budgets{cfg: &s.cfg, machines: machines}, breaker: newBreaker(&s.cfg, machines, deps.Trip, log),
 	}
 	s.executor = &executor{
 		cfg: &s.cfg, pace: p, inventory: s.inventory, inFlight: calls, reconciler: s.reconciler, rails: s.rails, ledgers: s.ledgers, demand: wanted,
