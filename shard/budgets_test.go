@@ -301,3 +301,14 @@ func TestBreakerKnowsTheFleetAsItWas(t *testing.T) {
 		t.Errorf("%d machines were given back, want 95", deleted)
 	}
 }
+
+// TestBreakerStaysWithoutSwitches: where nothing is read of what is kept, nobody has let go of it.
+func TestBreakerStaysWithoutSwitches(t *testing.T) {
+	w := fragile(t, func(_ *shard.Config, d *shard.Deps, _ *provCfg) { d.Trip = func(string) error { return nil } })
+	w.report("c")
+	w.step()
+	w.report("c", need(t, 1, 4*490))
+	if c := w.step(); c.Disposition != shard.Tripped {
+		t.Errorf("in the cycle after it has tripped it is %v", c.Disposition)
+	}
+}

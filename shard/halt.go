@@ -45,7 +45,9 @@ func (s *Shard) control(ctx context.Context) {
 	s.mu.Lock()
 	was, fenced := r.set, r.fenced
 	r.set = now
-	r.breaker.read(now.Tripped)
+	if r.switches != nil { // else nobody says what is kept
+		r.breaker.read(now.Tripped)
+	}
 	if now.Replaced {
 		r.fence(errReplaced)
 		fenced = true
