@@ -104,10 +104,10 @@ func (d *doubts) pending(visit func(machine string)) {
 }
 
 // doubtsAbsence tells whether machines that are missing are to be kept for now: bound is how many
-// of them are, fleet how many are bound in all.
+// of them are that were not missing before, fleet how many are bound in all.
 func (d *doubts) doubtsAbsence(now int64, bound, fleet int) bool {
 	before := d.gone.sum(now)
-	return d.on && before+bound > max(goneMin, int(goneShare*float64(fleet+before)))
+	return d.on && before+len(d.absent)+bound > max(goneMin, int(goneShare*float64(fleet+before)))
 }
 
 // missing notes once more that a bound machine is missing, and tells whether that is

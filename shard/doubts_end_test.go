@@ -226,3 +226,17 @@ func TestADoubtEndsWithARecordThatIsRefused(t *testing.T) {
 		t.Errorf("all are listed again, and %d are doubted: %+v", c.Reconciled.Doubted, c.Reconciled)
 	}
 }
+
+// TestFurtherMissingMachinesAreDoubtedToo: a listing that lacks a few machines more than one that
+// was not believed is believed no sooner.
+func TestFurtherMissingMachinesAreDoubtedToo(t *testing.T) {
+	w, l := fleetOf(t, 100)
+	gone := 0
+	l.change = leavingOut(func(m *model.Machine) bool { return bound(m) && m.ID < fmt.Sprintf("m-%02d", gone) })
+	for _, n := range []int{40, 45} {
+		gone = n
+		if c := w.step(); c.Reconciled.Doubted != n || len(c.Started) != 0 {
+			t.Errorf("%d are missing and %d are doubted; it starts %v", n, c.Reconciled.Doubted, c.Started)
+		}
+	}
+}
