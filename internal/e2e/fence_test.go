@@ -3,6 +3,7 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -74,5 +75,57 @@ func TestZombie(t *testing.T) {
 	processtest.Eventually(t, patience, "those that begin hear of it at once", func() bool {
 		return fleet.clusters[0].epoch("hello") == 51 && fleet.clusters[1].epoch("hello") == 51
 	})
+	st.check()
+}
+
+// TestFrozenReplacedWoken: a process is stopped in its tracks, another one takes its place with a
+// copy of its epoch, and the first one goes on: it binds nothing more, not even machines that
+// its successor has not touched.
+func TestFrozenReplacedWoken(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	at := freeport.Take(t)
+	processtest.Start(t, "provider", "--listen="+at, "--metrics-addr=0", "--data-dir="+filepath.Join(dir, "provider"), "--latency=10ms", "--seed-machines=40")
+	st := openStore(t, at)
+	shardIn := func(name string) (*processtest.Process, *operator) {
+		sessions := freeport.Take(t)
+		p := processtest.Start(t, "shard", "--id=shard-7", "--provider-addr="+at, "--listen="+sessions, "--metrics-addr="+freeport.Take(t), "--data-dir="+filepath.Join(dir, name), "--cycle-interval=100ms")
+		return p, connect(t, sessions, 200*time.Millisecond, []string{name}).clusters[0]
+	}
+	bound := func(cluster string) (n int) {
+		for _, m := range st.machines() {
+			if m.State == pb.MachineState_MACHINE_STATE_CONFIGURED && m.Cluster == cluster {
+				n++
+			}
+		}
+		return n
+	}
+	old, served := shardIn("old")
+	served.demands(machinesNeed(3))
+	processtest.Eventually(t, patience, "the first process binds", func() bool { return bound("old") == 3 })
+	epoch, err := os.ReadFile(filepath.Join(dir, "old", "epoch"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.Signal(syscall.SIGSTOP)
+	if err := os.MkdirAll(filepath.Join(dir, "new"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "new", "epoch"), epoch, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, other := shardIn("new")
+	other.demands(machinesNeed(2))
+	processtest.Eventually(t, patience, "its successor binds", func() bool { return bound("new") == 2 })
+	served.demands(machinesNeed(23))
+	old.Signal(syscall.SIGCONT)
+	processtest.Eventually(t, patience, "the first process stops acting", func() bool { return old.Metric("bigfleet_shard_actuation_paused") == 1 })
+	processtest.Eventually(t, patience, "what had begun has ended", st.atRest)
+	if n := bound("old"); n != 3 {
+		t.Errorf("it has bound %d machines, want the 3 of before", n)
+	}
+	if n := bound("new"); n != 2 {
+		t.Errorf("its successor has %d machines, want 2", n)
+	}
 	st.check()
 }
