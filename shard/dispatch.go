@@ -221,7 +221,7 @@ func (e *executor) startable(actions []engine.Action) bool {
 	for i := range actions {
 		a := &actions[i]
 		id := e.inventory.table.ID(a.Machine)
-		if e.reconciler.doubts.missed(id) || e.inFlight.underWay(id) || e.inventory.table.State(a.Machine) != requires[a.Kind] {
+		if e.reconciler.doubts.missed(id) || e.inFlight.hasCall(id) || e.inventory.table.State(a.Machine) != requires[a.Kind] {
 			return false
 		}
 	}

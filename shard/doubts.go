@@ -107,7 +107,7 @@ func (d *doubts) pending(visit func(machine string)) {
 // of them are that were not missing before, fleet how many are bound in all.
 func (d *doubts) doubtsAbsence(now int64, bound, fleet int) bool {
 	before := d.gone.sum(now)
-	return d.on && before+len(d.absent)+bound > max(goneMin, int(goneShare*float64(fleet+before)))
+	return d.on && before+len(d.absent)+bound > shareOf(goneShare, fleet+before, goneMin)
 }
 
 // missing notes once more that a bound machine is missing, and tells whether that is

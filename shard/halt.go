@@ -24,8 +24,8 @@ type Switches struct {
 //   - the breaker, when more machines were taken away than any known cause would;
 //   - a fenced reply: another process of this shard may be at work, and nobody
 //     can know how much of what this one believes is still true. Until Renew has
-//     made sure of that, nothing is carried out.
-//
+//     made sure of that, nothing is carried out;
+//   - the coordinator, when it knows a newer process, until this one ends;
 //   - Deps.Domains, while it says that the domains of this shard are lost: machines
 //     that look like its own may be another's.
 //
@@ -74,10 +74,10 @@ func (s *Shard) control(ctx context.Context) {
 	r.log.Warn("no longer fenced: the epoch was read again")
 }
 
-// fence stops the shard after a fenced reply.
+// fence stops the shard, since another process acts for it.
 func (r *rails) fence(err error) {
 	if !r.fenced {
-		r.log.Error("a newer process of this shard is known; nothing is carried out until the epoch was read again", "error", err)
+		r.log.Error("a newer process of this shard is known; nothing is carried out", "error", err)
 	}
 	r.fenced = true
 }

@@ -38,8 +38,8 @@ func (f *inFlight) end(machine string) {
 	}
 }
 
-// underWay tells whether a call of the machine is under way, or waits to be.
-func (f *inFlight) underWay(machine string) bool {
+// hasCall tells whether a call of the machine is under way, or waits to be.
+func (f *inFlight) hasCall(machine string) bool {
 	_, ok := f.calls[machine]
 	return ok
 }
@@ -47,7 +47,7 @@ func (f *inFlight) underWay(machine string) bool {
 // busy tells whether the provider's word on a machine may be older than a call that is
 // under way, or was while the provider listed.
 func (f *inFlight) busy(machine string) bool {
-	if f.underWay(machine) {
+	if f.hasCall(machine) {
 		return true
 	}
 	_, ok := f.settled[machine]

@@ -186,7 +186,7 @@ func (s *Shard) Retire(id string) error {
 	}
 	s.ledgers.failed.over(id)
 	s.inventory.remove(r)
-	s.reconciler.relist = true
+	s.reconciler.listAll()
 	s.pace.wakeUp()
 	return nil
 }

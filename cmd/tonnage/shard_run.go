@@ -231,7 +231,7 @@ func (x *shardProcess) registerEdges() {
 		}
 		return 1
 	}), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "tonnage_shard_damaged_files", Help: "Damaged files that lie aside in the data folder until somebody removes them.",
+		Name: "tonnage_shard_damaged_files", Help: "Damaged files that the shard has renamed and kept in its data folder, until an administrator removes them.",
 	}, func() float64 { return float64(x.journal.Damaged()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "tonnage_shard_domains_lost", Help: "1 while the shard does not know its domains and carries nothing out.",
 	}, func() float64 {

@@ -129,3 +129,37 @@ func TestFrozenReplacedWoken(t *testing.T) {
 	}
 	st.check()
 }
+
+// TestTheCoordinatorTellsWhoIsReplaced: two processes act as one shard, over providers of their
+// own that fence nobody. The one with the older epoch stops when the coordinator has heard of the
+// newer one, and the newer one does not.
+func TestTheCoordinatorTellsWhoIsReplaced(t *testing.T) {
+	t.Parallel()
+	dir, at := t.TempDir(), freeport.Take(t)
+	processtest.Start(t, "coordinator", "--bootstrap", "--listen="+at, "--raft-bind="+freeport.Take(t), "--metrics-addr="+freeport.Take(t), "--data-dir="+filepath.Join(dir, "coordinator"))
+	shardAt := func(epoch string) *processtest.Process {
+		data := filepath.Join(dir, epoch)
+		if err := os.MkdirAll(data, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(data, "epoch"), []byte(epoch), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return processtest.Start(t, "shard", "--id=shard-7", "--seed-machines=4", "--listen="+freeport.Take(t), "--metrics-addr="+freeport.Take(t),
+			"--data-dir="+data, "--cycle-interval=100ms", "--coordinator-addr="+at, "--coordinator-heartbeat-interval=100ms")
+	}
+	older := shardAt("4")
+	// A folder with an epoch and nothing else has lost its domains: the coordinator confirms them.
+	acts := func(p *processtest.Process) func() bool {
+		return func() bool {
+			return p.Get("/readyz") != "" && p.Metric("tonnage_shard_reports_total", `outcome="success"`) > 0 && p.Metric("bigfleet_shard_actuation_paused") == 0
+		}
+	}
+	processtest.Eventually(t, patience, "the older process is heard and acts", acts(older))
+	newer := shardAt("8")
+	processtest.Eventually(t, patience, "the older process stops", func() bool { return older.Metric("bigfleet_shard_actuation_paused") == 1 })
+	processtest.Eventually(t, patience, "the newer process acts", acts(newer))
+	if older.Metric("bigfleet_shard_actuation_paused") != 1 || older.Metric("tonnage_shard_domains_lost") != 0 {
+		t.Error("the older process goes on, or has stopped for another reason")
+	}
+}

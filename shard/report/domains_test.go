@@ -40,7 +40,7 @@ func (k *keeper) UnassignDomain(d shard.Domain) error {
 	return nil
 }
 
-// giver is an owner that has something to offer.
+// generous is an owner that has something to offer.
 type generous struct{ report.Owner }
 
 func (generous) HandOvers(context.Context) ([]shard.HandOver, error) { return nil, nil }
