@@ -57,7 +57,7 @@ func (b *breaker) limit(now int64) int {
 			fleet += b.machines.Count(model.State(s))
 		}
 	}
-	return max(BreakerMin, int(b.cfg.BreakerShare*float64(fleet)))
+	return shareOf(b.cfg.BreakerShare, fleet, BreakerMin)
 }
 
 // count counts machines that an action of a kind takes away; fewer than 0 take back what was

@@ -66,7 +66,7 @@ func (b *budgets) fill(now int64) {
 	}
 	b.reclaims = nil
 	share := func(kind engine.Kind, of, least int) {
-		b.size[kind] = max(least, int(b.fractionOf(kind)*float64(of)))
+		b.size[kind] = shareOf(b.fractionOf(kind), of, least)
 		b.left[kind] = b.size[kind]
 	}
 	share(engine.Delete, b.machines.Count(model.Idle), deletesMin)

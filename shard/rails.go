@@ -7,53 +7,38 @@ import (
 	"slices"
 
 	"github.com/tonnage/tonnage/engine"
-	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/supply"
 )
 
-// ReclaimCap returns how many machines of a cluster one cycle may reclaim:
-// max(1, ⌊fraction × configured⌋). The small addend undoes the rounding of
+// ReclaimCap returns how many machines of a cluster an interval may reclaim:
+// max(1, ⌊fraction × configured⌋).
+func ReclaimCap(fraction float64, configured int) int { return shareOf(fraction, configured, 1) }
+
+// shareOf returns max(least, ⌊fraction × of⌋). The small addend undoes the rounding of
 // fractions such as 0.29, of which a hundred are not quite 29.
-func ReclaimCap(fraction float64, configured int) int {
-	return max(1, int(math.Floor(fraction*float64(configured)+1e-9)))
+func shareOf(fraction float64, of, least int) int {
+	return max(least, int(math.Floor(fraction*float64(of)+1e-9)))
 }
 
-// CapReclaims is the budget of Reclaims of one cycle, for decisions without a shard. It returns the actions without the Reclaims above the cap: of each
+// CapReclaims is the budget of Reclaims of one cycle, for decisions without a shard. It returns
+// the actions without the Reclaims above the cap: of each
 // cluster the first in the order of emission stay, all other kinds stay
 // whatever their number. fraction 0 = no cap. The second result is how many
 // were left out; when it is 0, the first is the input itself.
 func CapReclaims(actions []engine.Action, machines *supply.Table, fraction float64) ([]engine.Action, int) {
-	if fraction <= 0 || !slices.ContainsFunc(actions, isReclaim) {
-		return actions, 0
-	}
-	view := machines.View()
-	left := map[uint32]int{}
-	for _, r := range machines.Order() {
-		if view.State[r] == model.Configured {
-			left[view.Cluster[r]]++
-		}
-	}
-	for c, n := range left {
-		left[c] = ReclaimCap(fraction, n)
-	}
+	b := budgets{cfg: &Config{ReclaimCapFraction: fraction}, machines: machines}
+	b.fill(0)
 	kept := make([]engine.Action, 0, len(actions))
-	for _, a := range actions {
-		if a.Kind == engine.Reclaim {
-			c := view.Cluster[a.Machine]
-			if left[c] == 0 {
-				continue
-			}
-			left[c]--
+	for i := range actions {
+		if b.take(actions[i : i+1]) {
+			kept = append(kept, actions[i])
 		}
-		kept = append(kept, a)
 	}
 	if len(kept) == len(actions) {
 		return actions, 0
 	}
 	return kept, len(actions) - len(kept)
 }
-
-func isReclaim(a engine.Action) bool { return a.Kind == engine.Reclaim }
 
 // ByRank returns the actions in the order in which they are carried out and
 // cut: those of a Need by its rank, whatever their phase, then Reclaims and
@@ -117,7 +102,7 @@ type rails struct {
 
 	paused  bool     // as the process was told
 	set     Switches // as read last
-	fenced  bool     // the provider knows a newer process of this shard
+	fenced  bool     // the provider or the coordinator knows a newer process of this shard
 	lost    bool     // which domains are this shard's is not known; see ownership.look
 	budgets budgets
 	breaker breaker
