@@ -12,6 +12,7 @@ import (
 	"github.com/tonnage/tonnage/internal/workload"
 	"github.com/tonnage/tonnage/shard"
 	providerwire "github.com/tonnage/tonnage/shard/provider/wire"
+	"github.com/tonnage/tonnage/shard/stamps"
 )
 
 // cpuClock is the processor time that the process has used, as a clock: what a
@@ -41,10 +42,10 @@ func (p *listed) List(context.Context, shard.ListRequest) (shard.ListResponse, e
 
 // fleetRecords returns a rung's machines as a provider lists them.
 func fleetRecords(fleet *workload.Fleet) []shard.Record {
-	var encoder shard.Encoder
+	var encoder stamps.Encoder
 	records := make([]shard.Record, 0, fleet.Rung().Machines())
 	for m := range fleet.Machines(workload.Steady, workload.Epoch.UnixNano()) {
-		rec := shard.Record{Machine: *m, Metadata: encoder.Encode(shard.Echo{Assigned: m.Assigned})}
+		rec := shard.Record{Machine: *m, Metadata: encoder.Encode(stamps.Echo{Assigned: m.Assigned})}
 		rec.Machine.Assigned = model.Assignment{}
 		records = append(records, rec)
 	}

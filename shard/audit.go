@@ -4,6 +4,7 @@ import (
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/supply"
+	"github.com/tonnage/tonnage/shard/stamps"
 )
 
 // AuditRecord is what became of one action: carried out, with how it ended, or
@@ -114,7 +115,7 @@ func (x *auditor) record(a *engine.Action, disposition string) *AuditRecord {
 func (x *auditor) describe(i int32) *AuditNeed {
 	cluster, row := x.plan.Identity(int(i))
 	p := x.plan.Profile(int(i))
-	n := &AuditNeed{Cluster: cluster, Fingerprint: formatFingerprint(p.Fingerprint()), Profile: Describe(p), Priority: p.Priority(), Rank: x.plan.Rank(int(i))}
+	n := &AuditNeed{Cluster: cluster, Fingerprint: stamps.FormatFingerprint(p.Fingerprint()), Profile: Describe(p), Priority: p.Priority(), Rank: x.plan.Rank(int(i))}
 	if b := x.log.demand.Block(cluster); b != nil && row < b.Len() {
 		n.Group = b.Group(row)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/shard/stamps"
 )
 
 // call is one call to the provider that is waiting or being made. It holds all
@@ -75,11 +76,11 @@ func (e *executor) beginBootstrap(job *call, a *engine.Action, n *engine.NeedRes
 	if err := e.inventory.move(a.Machine, model.Configuring, n.Cluster); err != nil {
 		return err
 	}
-	stamps := e.assignmentFor(n)
-	e.inventory.stamp(a.Machine, stamps)
+	stamp := e.assignmentFor(n)
+	e.inventory.stamp(a.Machine, stamp)
 	e.inventory.table.Reserve(a.Machine, model.Reservation{})
 	job.op, job.cluster, job.profile = OpConfigure, n.Cluster, n.Profile
-	job.metadata = e.encoder.Encode(Echo{Assigned: stamps})
+	job.metadata = e.encoder.Encode(stamps.Echo{Assigned: stamp})
 	return nil
 }
 
@@ -87,11 +88,11 @@ func (e *executor) beginProvision(job *call, a *engine.Action, n *engine.NeedRes
 	if err := e.inventory.move(a.Machine, model.Creating, ""); err != nil {
 		return err
 	}
-	stamps, res := e.assignmentFor(n), e.reservationFor(n)
-	e.inventory.stamp(a.Machine, stamps)
+	stamp, res := e.assignmentFor(n), e.reservationFor(n)
+	e.inventory.stamp(a.Machine, stamp)
 	e.inventory.table.Reserve(a.Machine, res)
 	job.op, job.cluster = OpCreate, n.Cluster
-	job.metadata = e.encoder.Encode(Echo{Assigned: stamps, Reservation: res})
+	job.metadata = e.encoder.Encode(stamps.Echo{Assigned: stamp, Reservation: res})
 	return nil
 }
 
@@ -104,7 +105,7 @@ func (e *executor) beginDrain(job *call, a *engine.Action, res model.Reservation
 	e.inventory.table.Reserve(a.Machine, res)
 	e.inventory.drains[job.machine] = drain{started: e.pace.now, graceSeconds: a.GraceSeconds}
 	job.op, job.cluster = OpDrain, cluster
-	echo := Echo{Assigned: e.inventory.table.Assigned(a.Machine), Reservation: res}
+	echo := stamps.Echo{Assigned: e.inventory.table.Assigned(a.Machine), Reservation: res}
 	if res.Active() {
 		echo.GraceSeconds = a.GraceSeconds
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/shard/stamps"
 )
 
 // How an action goes on after it was begun.
@@ -50,7 +51,7 @@ type executor struct {
 	ctx     context.Context // of the last cycle, for calls without workers
 	queue   chan *call      // a plan of preemption may pass queueMax
 	hungry  bool            // the last cycle had more to do than the queue takes
-	encoder Encoder
+	encoder stamps.Encoder
 }
 
 // queueMax is how many calls wait at most, but for a plan that is larger.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/shard/stamps"
 )
 
 // worth tells whether there is anything to remember of a machine.
@@ -81,7 +82,7 @@ func (v *inventory) recall(machine string, value []byte) bool {
 // earlier process left of it, and tells whether its stamp is one that was adopted. What the
 // provider says of a bound machine stands, but for what it has not been told: a
 // stamp that was adopted since, and for whom it is held as excess.
-func (v *inventory) recalledEcho(m *model.Machine, echo *Echo) (adopted bool) {
+func (v *inventory) recalledEcho(m *model.Machine, echo *stamps.Echo) (adopted bool) {
 	x, ok := v.recalled[m.ID]
 	if !ok {
 		return false
@@ -110,7 +111,7 @@ func (v *inventory) recalledEcho(m *model.Machine, echo *Echo) (adopted bool) {
 }
 
 // completeBound is recalledEcho for a machine that is bound as it was.
-func (x *recollection) completeBound(m *model.Machine, echo *Echo) (adopted bool) {
+func (x *recollection) completeBound(m *model.Machine, echo *stamps.Echo) (adopted bool) {
 	if m.State == model.Configured && x.reservation.Plan != 0 {
 		echo.Reservation = x.reservation
 	}

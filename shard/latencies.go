@@ -6,6 +6,7 @@ import (
 
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/shard/stamps"
 )
 
 // WaitingMax is how many entries the ledgers of waiting demand hold at most.
@@ -165,7 +166,7 @@ func (l *latencies) remember(k demandKey, at int64) {
 	if at != 0 {
 		value = strconv.AppendInt(nil, at, 10)
 	}
-	l.memory.Set(memoryWaiting+k.cluster+"\x00"+formatFingerprint(k.fingerprint), value)
+	l.memory.Set(memoryWaiting+k.cluster+"\x00"+stamps.FormatFingerprint(k.fingerprint), value)
 }
 
 // recall takes over since when demand waits from an earlier process; false says

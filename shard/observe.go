@@ -6,6 +6,7 @@ import (
 
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/shard/stamps"
 )
 
 // observe takes over what the provider says of one machine that is not in
@@ -114,7 +115,7 @@ func (x *reconciler) adopt(rec *Record, out *Reconciled) (columnar.Row, bool) {
 	m := rec.Machine
 	d := rec.Decoded
 	if d == nil {
-		decoded := Decode(rec.Metadata)
+		decoded := stamps.Decode(rec.Metadata)
 		d = &decoded
 	}
 	echo := d.Echo

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/shard/stamps"
 )
 
 // Op is one of the four calls that change a machine.
@@ -45,7 +46,7 @@ type Record struct {
 	Machine  model.Machine
 	Metadata map[string]string // shared; must not be modified
 	// Decoded is what Decode makes of Metadata, if somebody knows it already.
-	Decoded *Decoded
+	Decoded *stamps.Decoded
 	// LabelsNumber is a number that all have whose labels are these, and nobody else
 	// in this process (see NumberLabels); 0 = there is none. Labels with a number are
 	// known to be no longer than model.LabelsBytesMax.

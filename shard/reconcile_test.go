@@ -11,6 +11,7 @@ import (
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/shard"
+	"github.com/tonnage/tonnage/shard/stamps"
 )
 
 // scripted lists what a test says; calls go to the fleet behind it.
@@ -171,8 +172,8 @@ func TestRestartRestoresFromTheEcho(t *testing.T) {
 func TestIdleMachineOfABeforeLifeGetsADeadline(t *testing.T) {
 	w, p := scriptedWorld(t)
 	p.say(true, machine("m", model.Idle, ""))
-	echo := shard.Echo{Reservation: model.Reservation{Owner: model.Owner{Cluster: "c1", Fingerprint: 5}, Priority: 1}, GraceSeconds: 30}
-	p.next.Records[0].Metadata = new(shard.Encoder).Encode(echo)
+	echo := stamps.Echo{Reservation: model.Reservation{Owner: model.Owner{Cluster: "c1", Fingerprint: 5}, Priority: 1}, GraceSeconds: 30}
+	p.next.Records[0].Metadata = new(stamps.Encoder).Encode(echo)
 	w.step()
 	if got := w.get("m"); got.Reservation.Deadline != w.now+60*second || got.IdleSince != w.now {
 		t.Errorf("got %+v", got)

@@ -22,6 +22,7 @@ import (
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/provider/wire"
 	"github.com/tonnage/tonnage/shard/session"
+	"github.com/tonnage/tonnage/shard/stamps"
 )
 
 // listing is a provider that lists what it is given and does nothing.
@@ -104,7 +105,7 @@ func FuzzAcceptedIsReadBack(f *testing.F) {
 			machine = append(machine, message(15, message(1, "bigfleet.lucy.sh/"+k, 2, v))...)
 		}
 		for k, v := range map[string]string{"cluster": cluster, "group": free, "fingerprint": "ab", "plan": "1", "domain": value, "arrival": "-1", "deadline": "2000000000000000000"} {
-			machine = append(machine, message(15, message(1, shard.ReservationPrefix+k, 2, v))...)
+			machine = append(machine, message(15, message(1, stamps.ReservationPrefix+k, 2, v))...)
 		}
 		other := message(1, "the other", 3, message(2, "host"))
 		other = varint(other, 2, uint64(model.Idle))

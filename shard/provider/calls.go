@@ -7,6 +7,7 @@ import (
 
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/shard"
+	"github.com/tonnage/tonnage/shard/stamps"
 )
 
 // Create starts turning a quota slot into a machine.
@@ -134,7 +135,7 @@ func (f *Fleet) complete(i int32, op shard.Op, at int64) {
 func ownKeys(metadata map[string]string) map[string]string {
 	var out map[string]string
 	for k, v := range metadata {
-		if !strings.HasPrefix(k, shard.ReservationPrefix) {
+		if !strings.HasPrefix(k, stamps.ReservationPrefix) {
 			continue
 		}
 		if out == nil {

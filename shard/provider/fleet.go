@@ -10,6 +10,7 @@ import (
 
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/shard"
+	"github.com/tonnage/tonnage/shard/stamps"
 )
 
 // TombstonesMax is how many removals a fleet remembers for cursors.
@@ -74,7 +75,7 @@ type Fleet struct {
 	latencies  Latencies
 	faults     []fault
 	rng        *rand.Rand
-	encoder    shard.Encoder
+	encoder    stamps.Encoder
 }
 
 // New returns a fleet that holds the machines. Machines that should have a
@@ -123,7 +124,7 @@ func (f *Fleet) put(m *model.Machine) error {
 	e := &f.entries[i]
 	*e = entry{machine: *m, prev: none, next: none, live: true, started: e.started}
 	// What the shard stamped travels as metadata, as it would with any provider.
-	e.metadata = f.encoder.Encode(shard.Echo{Assigned: m.Assigned, Reservation: m.Reservation})
+	e.metadata = f.encoder.Encode(stamps.Echo{Assigned: m.Assigned, Reservation: m.Reservation})
 	e.machine.Assigned, e.machine.Reservation = model.Assignment{}, model.Reservation{}
 	if e.machine.Host == "" && hosted(m.State) {
 		e.machine.Host = hostOf(m.ID)

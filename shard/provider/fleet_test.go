@@ -10,6 +10,7 @@ import (
 
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/shard"
+	"github.com/tonnage/tonnage/shard/stamps"
 )
 
 func machine(id string, s model.State) model.Machine {
@@ -324,16 +325,16 @@ func linesOf(err error) (out []string) {
 func TestMetadataIsEchoed(t *testing.T) {
 	f := newFleet(t, Config{Machines: []model.Machine{machine("m", model.Idle)}})
 	ctx := context.Background()
-	stamps := map[string]string{"bigfleet.lucy.sh/assigned-priority": "7", "other": "\x00"}
-	if _, err := f.Configure(ctx, shard.ConfigureRequest{Machine: "m", Cluster: "c1", Metadata: stamps}); err != nil {
+	written := map[string]string{"bigfleet.lucy.sh/assigned-priority": "7", "other": "\x00"}
+	if _, err := f.Configure(ctx, shard.ConfigureRequest{Machine: "m", Cluster: "c1", Metadata: written}); err != nil {
 		t.Fatal(err)
 	}
 	if got := list(t, f, nil).Records[0].Metadata; len(got) != 2 || got["other"] != "\x00" {
 		t.Errorf("after Configure: %v", got)
 	}
-	drain := map[string]string{"bigfleet.lucy.sh/assigned-priority": "7", shard.ReservationPrefix + "cluster": "c2"}
+	drain := map[string]string{"bigfleet.lucy.sh/assigned-priority": "7", stamps.ReservationPrefix + "cluster": "c2"}
 	rec, err := f.Drain(ctx, shard.DrainRequest{Machine: "m", Metadata: drain})
-	if err != nil || len(rec.Metadata) != 1 || rec.Metadata[shard.ReservationPrefix+"cluster"] != "c2" {
+	if err != nil || len(rec.Metadata) != 1 || rec.Metadata[stamps.ReservationPrefix+"cluster"] != "c2" {
 		t.Errorf("drained: %v and %v", rec.Metadata, err)
 	}
 	if rec, err = f.Delete(ctx, shard.DeleteRequest{Machine: "m"}); err != nil || rec.Metadata != nil {
@@ -346,7 +347,7 @@ func TestInitialStampsTravelAsMetadata(t *testing.T) {
 	m.Assigned = model.Assignment{Priority: -5, Interruption: model.BucketPinned, Fingerprint: 0xabc, Group: "g"}
 	f := newFleet(t, Config{Machines: []model.Machine{m}})
 	rec, _ := f.Get("m")
-	echo, malformed := shard.DecodeMetadata(rec.Metadata)
+	echo, malformed := stamps.DecodeMetadata(rec.Metadata)
 	if echo.Assigned != m.Assigned || malformed != nil {
 		t.Errorf("got %+v, malformed %v", echo.Assigned, malformed)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/provider/wire"
+	"github.com/tonnage/tonnage/shard/stamps"
 )
 
 // random returns a source of numbers whose seed a failing test prints.
@@ -71,8 +72,8 @@ func randomRecord(rng *rand.Rand, id string) shard.Record {
 	}
 	rec := shard.Record{Machine: m}
 	if rng.IntN(2) == 0 {
-		var e shard.Encoder
-		rec.Metadata = e.Encode(shard.Echo{Assigned: model.Assignment{Priority: rng.Int32N(4), Fingerprint: rng.Uint64N(3), Group: pick("g", 2), Reclamation: 4}})
+		var e stamps.Encoder
+		rec.Metadata = e.Encode(stamps.Echo{Assigned: model.Assignment{Priority: rng.Int32N(4), Fingerprint: rng.Uint64N(3), Group: pick("g", 2), Reclamation: 4}})
 	}
 	return rec
 }
@@ -169,7 +170,7 @@ func TestRecordsAsTheyWere(t *testing.T) {
 			if got := plain(rec); !reflect.DeepEqual(got, want[i]) || !reflect.DeepEqual(got, twin[i].rec) || l.ID(i) != want[i].Machine.ID {
 				t.Fatalf("record %d of id %q is\n%+v, of the twin\n%+v, want\n%+v", i, l.ID(i), got, twin[i].rec, want[i])
 			}
-			if d := shard.Decode(rec.Metadata); len(rec.Metadata) > 0 && !reflect.DeepEqual(*rec.Decoded, d) {
+			if d := stamps.Decode(rec.Metadata); len(rec.Metadata) > 0 && !reflect.DeepEqual(*rec.Decoded, d) {
 				t.Fatalf("metadata decoded as %+v, want %+v", *rec.Decoded, d)
 			}
 		}

@@ -161,7 +161,7 @@ func (l *List) share() error {
 		m.Labels, l.out.LabelsNumber = s.entries, s.number
 	}
 	if len(in.metadata.list) > 0 {
-		s, err := l.sets.metadata.find(&in.metadata, stamps)
+		s, err := l.sets.metadata.find(&in.metadata, readStamps)
 		if err != nil {
 			return within("shard_metadata", err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/shard"
+	"github.com/tonnage/tonnage/shard/stamps"
 )
 
 const (
@@ -86,7 +87,7 @@ type set struct {
 	entries   map[string]string
 	raw       []string // the entries as they came when the set was first met
 	resources model.Resources
-	decoded   *shard.Decoded // of metadata
+	decoded   *stamps.Decoded // of metadata
 }
 
 // is reports whether the entries are the set's, each once.
@@ -177,10 +178,10 @@ func quantities(s *set) error {
 	return nil
 }
 
-// stamps reads a set as metadata. What is malformed in it is no fault of the
+// readStamps reads a set as metadata. What is malformed in it is no fault of the
 // record: the shard says so and goes on.
-func stamps(s *set) error {
-	d := shard.Decode(s.entries)
+func readStamps(s *set) error {
+	d := stamps.Decode(s.entries)
 	s.decoded = &d
 	return nil
 }

@@ -1,4 +1,6 @@
-package shard
+// Package stamps writes what a machine is assigned to and reserved for as metadata, which a
+// provider keeps for the shard, and reads it again.
+package stamps
 
 import (
 	"math"
@@ -76,7 +78,7 @@ func encode(x *Echo) map[string]string {
 		m[keyPriority] = strconv.FormatInt(int64(a.Priority), 10)
 		m[keyGroup] = a.Group
 		if a.Fingerprint != 0 {
-			m[keyFingerprint] = formatFingerprint(a.Fingerprint)
+			m[keyFingerprint] = FormatFingerprint(a.Fingerprint)
 		}
 		// "Unspecified" has no dollars of its own; leaving the key out says it.
 		if a.Interruption != model.BucketUnspecified {
@@ -88,7 +90,7 @@ func encode(x *Echo) map[string]string {
 	}
 	if r := &x.Reservation; r.Active() {
 		m[keyReservedCluster] = r.Owner.Cluster
-		m[keyReservedFingerprint] = formatFingerprint(r.Owner.Fingerprint)
+		m[keyReservedFingerprint] = FormatFingerprint(r.Owner.Fingerprint)
 		m[keyReservedGroup] = r.Owner.Group
 		m[keyReservedPriority] = strconv.FormatInt(int64(r.Priority), 10)
 		m[keyReservedInterruption] = strconv.Itoa(int(r.Interruption))
@@ -148,7 +150,8 @@ func DecodeMetadata(m map[string]string) (Echo, []string) {
 	return x, d.malformed
 }
 
-func formatFingerprint(f uint64) string { return strconv.FormatUint(f, 16) }
+// FormatFingerprint returns a fingerprint as metadata and files spell it.
+func FormatFingerprint(f uint64) string { return strconv.FormatUint(f, 16) }
 
 type decoder struct {
 	m         map[string]string
