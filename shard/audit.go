@@ -4,6 +4,8 @@ import (
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/supply"
+	"github.com/tonnage/tonnage/shard/internal/pace"
+	"github.com/tonnage/tonnage/shard/internal/rails"
 	"github.com/tonnage/tonnage/shard/stamps"
 )
 
@@ -58,14 +60,14 @@ var auditCapped = [engine.NumKinds]string{
 // audits is the audit log of a shard.
 type audits struct {
 	write    func(*AuditRecord) // nil = nobody asks
-	pace     *pace
+	pace     *pace.Pace
 	machines *supply.Table
 	demand   *demand.Table
 }
 
 // of returns an auditor for a plan.
 func (x *audits) of(plan *engine.Plan) auditor {
-	return auditor{log: x, plan: plan, cycle: x.pace.cycle, at: -1}
+	return auditor{log: x, plan: plan, cycle: x.pace.Cycle, at: -1}
 }
 
 // end writes down how an action ended.
@@ -73,7 +75,7 @@ func (x *audits) end(job *call, outcome Outcome, err error) {
 	if job.audit == nil {
 		return
 	}
-	job.audit.Time, job.audit.Outcome = x.pace.now, outcome.String()
+	job.audit.Time, job.audit.Outcome = x.pace.Now, outcome.String()
 	if err != nil {
 		job.audit.Error = err.Error()
 	}
@@ -96,7 +98,7 @@ func (x *auditor) record(a *engine.Action, disposition string) *AuditRecord {
 		return nil
 	}
 	rec := &AuditRecord{
-		Time: x.log.pace.now, Cycle: x.cycle, Disposition: disposition, Kind: a.Kind.String(), Machine: x.log.machines.ID(a.Machine),
+		Time: x.log.pace.Now, Cycle: x.cycle, Disposition: disposition, Kind: a.Kind.String(), Machine: x.log.machines.ID(a.Machine),
 		Cluster: x.log.machines.Cluster(a.Machine), Reason: a.Reason.String(), GraceSeconds: a.GraceSeconds,
 	}
 	if a.Need >= 0 {
@@ -133,12 +135,12 @@ func (x *auditor) held(actions []engine.Action, disposition string) {
 }
 
 // heldByRails writes down what the rails left out of a plan.
-func (x *auditor) heldByRails(out *railed) {
+func (x *auditor) heldByRails(out *rails.Outcome) {
 	if x.log.write == nil {
 		return
 	}
-	x.held(out.rest, auditCut)
-	for i := range out.held {
-		x.held(out.held[i:i+1], auditCapped[out.held[i].Kind])
+	x.held(out.Rest, auditCut)
+	for i := range out.Held {
+		x.held(out.Held[i:i+1], auditCapped[out.Held[i].Kind])
 	}
 }

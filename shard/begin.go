@@ -5,6 +5,8 @@ import (
 
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/shard/internal/inventory"
+	"github.com/tonnage/tonnage/shard/internal/rails"
 	"github.com/tonnage/tonnage/shard/stamps"
 )
 
@@ -19,7 +21,7 @@ type call struct {
 	priority int32          // the preemptor's
 	profile  *model.Profile // Configure only, for the blob
 	metadata map[string]string
-	before   standing
+	before   inventory.Standing
 	began    int64        // when it was decided, Unix nanoseconds
 	answered bool         // the operator has given the blob
 	durable  uint64       // what must be durable before the call; see Memory
@@ -35,10 +37,10 @@ var underWay = [NumOps]model.State{
 // decision must count the machine for whom it is meant, however long the call
 // takes. n is the Need that the action is for, nil = none; held is what plans of
 // preemption hold.
-func (e *executor) begin(a *engine.Action, n *engine.NeedResult, held *holdings) (*call, error) {
+func (e *executor) begin(a *engine.Action, n *engine.NeedResult, held *rails.Holdings) (*call, error) {
 	job := &call{
-		kind: a.Kind, machine: e.inventory.table.ID(a.Machine), grace: a.GraceSeconds, priority: a.PreemptorPriority,
-		before: e.inventory.standingOf(a.Machine), began: e.pace.now,
+		kind: a.Kind, machine: e.inventory.Table.ID(a.Machine), grace: a.GraceSeconds, priority: a.PreemptorPriority,
+		before: e.inventory.StandingOf(a.Machine), began: e.pace.Now,
 	}
 	var err error
 	switch a.Kind {
@@ -49,63 +51,63 @@ func (e *executor) begin(a *engine.Action, n *engine.NeedResult, held *holdings)
 	case engine.Preempt:
 		res := e.reservationFor(n)
 		if a.Plan != 0 {
-			res = held.of(a.Machine)
+			res = held.Of(a.Machine)
 		}
 		err = e.beginDrain(job, a, res)
 	case engine.Reclaim:
-		err = e.beginDrain(job, a, e.inventory.table.Reservation(a.Machine))
+		err = e.beginDrain(job, a, e.inventory.Table.Reservation(a.Machine))
 	default:
 		err = e.beginDelete(job, a)
 	}
 	if err == nil {
-		job.durable = e.inventory.remember(a.Machine)
+		job.durable = e.inventory.Remember(a.Machine)
 	}
 	return job, err
 }
 
 func (e *executor) beginDelete(job *call, a *engine.Action) error {
 	job.op = OpDelete
-	if err := e.inventory.move(a.Machine, model.Deleting, ""); err != nil {
+	if err := e.inventory.Move(a.Machine, model.Deleting, ""); err != nil {
 		return err
 	}
-	e.inventory.table.Reserve(a.Machine, model.Reservation{})
+	e.inventory.Table.Reserve(a.Machine, model.Reservation{})
 	return nil
 }
 
 func (e *executor) beginBootstrap(job *call, a *engine.Action, n *engine.NeedResult) error {
-	if err := e.inventory.move(a.Machine, model.Configuring, n.Cluster); err != nil {
+	if err := e.inventory.Move(a.Machine, model.Configuring, n.Cluster); err != nil {
 		return err
 	}
 	stamp := e.assignmentFor(n)
-	e.inventory.stamp(a.Machine, stamp)
-	e.inventory.table.Reserve(a.Machine, model.Reservation{})
+	e.inventory.Stamp(a.Machine, stamp)
+	e.inventory.Table.Reserve(a.Machine, model.Reservation{})
 	job.op, job.cluster, job.profile = OpConfigure, n.Cluster, n.Profile
 	job.metadata = e.encoder.Encode(stamps.Echo{Assigned: stamp})
 	return nil
 }
 
 func (e *executor) beginProvision(job *call, a *engine.Action, n *engine.NeedResult) error {
-	if err := e.inventory.move(a.Machine, model.Creating, ""); err != nil {
+	if err := e.inventory.Move(a.Machine, model.Creating, ""); err != nil {
 		return err
 	}
 	stamp, res := e.assignmentFor(n), e.reservationFor(n)
-	e.inventory.stamp(a.Machine, stamp)
-	e.inventory.table.Reserve(a.Machine, res)
+	e.inventory.Stamp(a.Machine, stamp)
+	e.inventory.Table.Reserve(a.Machine, res)
 	job.op, job.cluster = OpCreate, n.Cluster
 	job.metadata = e.encoder.Encode(stamps.Echo{Assigned: stamp, Reservation: res})
 	return nil
 }
 
 func (e *executor) beginDrain(job *call, a *engine.Action, res model.Reservation) error {
-	cluster := e.inventory.table.Cluster(a.Machine)
-	if err := e.inventory.move(a.Machine, model.Draining, ""); err != nil {
+	cluster := e.inventory.Table.Cluster(a.Machine)
+	if err := e.inventory.Move(a.Machine, model.Draining, ""); err != nil {
 		return err
 	}
 	res.Deadline = 0 // it begins when the machine turns Idle
-	e.inventory.table.Reserve(a.Machine, res)
-	e.inventory.drains[job.machine] = drain{started: e.pace.now, graceSeconds: a.GraceSeconds}
+	e.inventory.Table.Reserve(a.Machine, res)
+	e.inventory.DrainBegins(job.machine, a.GraceSeconds)
 	job.op, job.cluster = OpDrain, cluster
-	echo := stamps.Echo{Assigned: e.inventory.table.Assigned(a.Machine), Reservation: res}
+	echo := stamps.Echo{Assigned: e.inventory.Table.Assigned(a.Machine), Reservation: res}
 	if res.Active() {
 		echo.GraceSeconds = a.GraceSeconds
 	}

@@ -10,6 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/shard/internal/ownership"
+	"github.com/tonnage/tonnage/shard/internal/rails"
+	"github.com/tonnage/tonnage/shard/internal/worst"
 )
 
 // The defaults and limits of Config.
@@ -22,7 +25,6 @@ const (
 	PreemptCapFractionDefault   = 0.1
 	BreakerShareDefault         = 0.2
 	BreakerWindowDefault        = 10 * time.Minute
-	BreakerWindowMin            = time.Minute
 	AwakeMax                    = 2 * time.Second
 	QuarantineMachinesDefault   = 10
 	FullListCyclesDefault       = 60
@@ -107,7 +109,16 @@ func DefaultConfig() Config {
 		BreakerShare: BreakerShareDefault, BreakerWindow: BreakerWindowDefault, Quarantine: true, QuarantineMachines: QuarantineMachinesDefault, DoubtListings: true,
 		Concurrency: ConcurrencyDefault, CallTimeout: CallTimeoutDefault, ListTimeout: ListTimeoutDefault,
 		CordonTimeout: CordonTimeoutDefault, HintInterval: HintIntervalDefault,
-		FullListCycles: FullListCyclesDefault, ObserveDrains: true, WorstMin: WorstMinDefault,
+		FullListCycles: FullListCyclesDefault, ObserveDrains: true, WorstMin: worst.MinDefault,
+	}
+}
+
+// limits are those of the rails.
+func (c *Config) limits() rails.Limits {
+	return rails.Limits{
+		BudgetInterval: c.BudgetInterval, ReclaimCapFraction: c.ReclaimCapFraction, DeleteCapFraction: c.DeleteCapFraction,
+		ProvisionCapFraction: c.ProvisionCapFraction, PreemptCapFraction: c.PreemptCapFraction,
+		BreakerShare: c.BreakerShare, BreakerWindow: c.BreakerWindow, MaxActionsPerCycle: c.MaxActionsPerCycle, DryRun: c.DryRun,
 	}
 }
 
@@ -206,9 +217,9 @@ type Deps struct {
 	Memory Memory
 	// Domains says what is known of the keys of Memory that begin with DomainPrefix; nil =
 	// they are what they are. It is called before every cycle, with the shard locked.
-	Domains func() DomainKnowledge
+	Domains func() ownership.DomainKnowledge
 	// Switches stop the shard from outside; they are read before every cycle.
-	Switches func() Switches
+	Switches func() rails.Switches
 	// Trip keeps why the breaker has tripped where Switches will find it; empty = it has let
 	// go. It is called with the shard locked.
 	Trip func(why string) error

@@ -7,6 +7,7 @@ import (
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/history"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/shard/internal/rails"
 )
 
 // Cycle is what one cycle did. It is the caller's, apart from Plan, which is
@@ -18,7 +19,7 @@ type Cycle struct {
 	Now         int64
 	Plan        *engine.Plan // nil when nothing was decided
 	Reconciled  Reconciled
-	Disposition Disposition
+	Disposition rails.Disposition
 	// Started are the actions that were carried out, in that order.
 	Started []Started
 	Counts  [engine.NumKinds]int
@@ -45,13 +46,13 @@ type Cycle struct {
 // that could not decide, since the provider did not list or the demand passes
 // a limit of the engine: nothing was carried out then.
 func (s *Shard) Step(ctx context.Context, now int64) (*Cycle, error) {
-	lap := s.pace.stopwatch()
+	lap := s.pace.Stopwatch()
 	s.observer.mark(model.StageReconcile, 0)
 	defer s.observer.labels.Clear()
 	s.control(ctx)
 	listing, listErr := s.list(ctx)
 	c, report, err := s.cycle(ctx, now, &listing, listErr, lap)
-	s.observer.worst.took(c.Number, now, c.Durations.Total)
+	s.observer.worst.Took(c.Number, now, c.Durations.Total)
 	if report != nil {
 		s.observer.report(report)
 	}
@@ -74,9 +75,9 @@ func (s *Shard) list(ctx context.Context) (ListResponse, error) {
 func (s *Shard) cycle(ctx context.Context, now int64, listing *ListResponse, listErr error, lap func() int64) (*Cycle, *CycleReport, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pace.begin(now)
+	s.pace.Begin(now)
 	s.executor.ctx = ctx
-	c := &Cycle{Number: s.pace.cycle, Now: now}
+	c := &Cycle{Number: s.pace.Cycle, Now: now}
 	if s.decider.closed {
 		return c, nil, fmt.Errorf("cycle %d decides nothing: the shard is closed", c.Number)
 	}
@@ -86,7 +87,7 @@ func (s *Shard) cycle(ctx context.Context, now int64, listing *ListResponse, lis
 		return c, nil, fmt.Errorf("cycle %d decides nothing: the provider does not list its machines: %w", c.Number, listErr)
 	}
 	c.Reconciled = s.reconciler.reconcile(listing)
-	s.intake.takeMail() // what is bound is known by now
+	s.intake.TakeMail() // what is bound is known by now
 	c.Durations.Reconcile = lap()
 
 	plan, err := s.decide(c)
@@ -96,24 +97,24 @@ func (s *Shard) cycle(ctx context.Context, now int64, listing *ListResponse, lis
 	}
 	c.Plan = plan
 	c.Durations.decided(&plan.Stats)
-	report := s.observer.startReport(plan, s.intake.demand)
-	s.ledgers.record(plan)
+	report := s.observer.startReport(plan, s.intake.Table())
+	s.ledgers.Record(plan)
 	lap()
 
 	s.observer.mark(model.StageEmit, 0)
-	s.ledgers.hints.tell()
-	railed := s.rails.apply(plan)
+	s.executor.hints.tell()
+	railed := s.rails.Apply(plan)
 	c.Durations.Emit = lap()
 
 	s.observer.mark(model.StageExecute, 0)
 	s.executor.carryOut(c, plan, &railed)
-	s.inventory.closeHistory(c, plan)
+	closeHistory(s.inventory, c, plan)
 	c.Durations.Execute = lap()
 
-	s.ledgers.recordWaiting(plan)
-	s.inventory.rememberChanges()
-	c.Shortfalls, c.Held = len(s.ledgers.shortfalls.open), s.intake.mail.heldClusters()
-	s.pace.wakeAt(s.ledgers.refusals.next(now))
+	s.ledgers.RecordWaiting(plan)
+	s.inventory.RememberChanges()
+	c.Shortfalls, c.Held = s.ledgers.Shortfalls.Count(), s.intake.HeldClusters()
+	s.pace.WakeAt(s.ledgers.Refusals.Next(now))
 	c.Durations.sum()
 	s.observer.metrics.cycle(s, c)
 	report.finish(s, c)
@@ -123,23 +124,23 @@ func (s *Shard) cycle(ctx context.Context, now int64, listing *ListResponse, lis
 // decide lets the engine decide, and keeps what the decision says of the tables before
 // it is carried out.
 func (s *Shard) decide(c *Cycle) (*engine.Plan, error) {
-	wanted := s.intake.demand
-	s.inventory.beginHistory(wanted, &c.Reconciled)
-	c.Parked = s.ledgers.stampParked()
-	s.inventory.history.Decided(wanted)
+	wanted := s.intake.Table()
+	beginHistory(s.inventory.History, wanted, &c.Reconciled)
+	c.Parked = s.ledgers.StampParked()
+	s.inventory.History.Decided(wanted)
 	in := engine.Input{
-		Supply: s.inventory.table, Demand: wanted, Now: c.Now,
-		DrainSeconds: s.ledgers.drainSeconds(), BackingOff: s.ledgers.backOffs.in(c.Number),
-		Clock: s.pace.nanos(), Mark: s.observer.mark,
+		Supply: s.inventory.Table, Demand: wanted, Now: c.Now,
+		DrainSeconds: s.ledgers.DrainSeconds(), BackingOff: s.ledgers.BackOffs.In(c.Number),
+		Clock: s.pace.Nanos(), Mark: s.observer.mark,
 	}
 	plan, err := s.decider.decide(in)
 	if err != nil {
 		return nil, err
 	}
-	s.pace.decided = c.Number
+	s.pace.Decided = c.Number
 	s.observer.noteKind(c.Number, in, plan)
-	s.inventory.noteIgnored()
-	s.intake.noteOffer()
+	s.inventory.NoteIgnored()
+	s.intake.NoteOffer()
 	if s.observer.decided != nil {
 		s.observer.decided(in, plan)
 	}

@@ -3,6 +3,8 @@ package shard
 import (
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/shard/internal/ledgers"
+	"github.com/tonnage/tonnage/shard/internal/rails"
 )
 
 // Started is an action that was carried out, or handed to a worker to be.
@@ -51,35 +53,35 @@ func (x *acting) of(a *engine.Action) *engine.NeedResult {
 
 // carryOut does what the rails let through, and asks for a further cycle at
 // once when there is more.
-func (e *executor) carryOut(c *Cycle, plan *engine.Plan, railed *railed) {
-	c.Disposition, c.Limited, c.Cut = railed.disposition, countKinds(railed.held), len(railed.rest)
+func (e *executor) carryOut(c *Cycle, plan *engine.Plan, railed *rails.Outcome) {
+	c.Disposition, c.Limited, c.Cut = railed.Disposition, rails.CountKinds(railed.Held), len(railed.Rest)
 	c.Capped = c.Limited[engine.Reclaim]
 	e.hungry = false
 	auditor := e.audit.of(plan)
-	e.inventory.adoptStamps(plan)
-	if railed.disposition != Execute {
-		for _, a := range railed.actions {
+	e.inventory.AdoptStamps(plan)
+	if railed.Disposition != rails.Execute {
+		for _, a := range railed.Actions {
 			c.Suppressed[a.Kind]++
 		}
-		auditor.held(railed.actions, railed.disposition.String())
+		auditor.held(railed.Actions, railed.Disposition.String())
 		return
 	}
 	auditor.heldByRails(railed)
-	e.inventory.endReservations(plan)
+	e.inventory.EndReservations(plan)
 	e.dispatch(c, plan, railed, &auditor)
-	if railed.followUp {
+	if railed.FollowUp {
 		c.FollowUp = true
-		e.pace.wakeUp()
+		e.pace.WakeUp()
 	}
 }
 
 // dispatch carries out what the rails let through, in the given order; a plan of
 // preemption whole or not at all.
-func (e *executor) dispatch(c *Cycle, plan *engine.Plan, railed *railed, auditor *auditor) {
-	x := dispatcher{e: e, c: c, needs: acting{plan: plan, at: -1}, held: holdings{plan: plan}, auditor: auditor}
-	refused := railed.plans
-	for actions := railed.actions; len(actions) > 0; {
-		n := planOf(actions)
+func (e *executor) dispatch(c *Cycle, plan *engine.Plan, railed *rails.Outcome, auditor *auditor) {
+	x := dispatcher{e: e, c: c, needs: acting{plan: plan, at: -1}, held: rails.Holdings{Plan: plan}, auditor: auditor}
+	refused := railed.Plans
+	for actions := railed.Actions; len(actions) > 0; {
+		n := rails.PlanLen(actions)
 		part := actions[:n]
 		switch {
 		case !e.room(n):
@@ -87,15 +89,15 @@ func (e *executor) dispatch(c *Cycle, plan *engine.Plan, railed *railed, auditor
 			c.Dropped += len(actions)
 			e.hungry = true
 			auditor.held(actions, auditFull)
-			e.rails.notBegun(actions)
-			refused = refusing(refused, actions)
+			e.rails.NotBegun(actions)
+			refused = rails.AddPlans(refused, actions)
 			actions = nil
 			continue
 		case n > 1 && !e.startable(part):
 			c.Deduped += n
 			auditor.held(part, auditStale)
-			e.rails.notBegun(part)
-			refused = refusing(refused, part)
+			e.rails.NotBegun(part)
+			refused = rails.AddPlans(refused, part)
 		default:
 			// What a plan reserves of machines that are reclaimed is stamped
 			// before they are: the plan ranks higher.
@@ -106,25 +108,12 @@ func (e *executor) dispatch(c *Cycle, plan *engine.Plan, railed *railed, auditor
 		actions = actions[n:]
 		if len(actions) > 0 && actions[0].Kind == engine.Reclaim && !x.reserved {
 			x.reserved = true
-			e.inventory.reserve(plan, refused)
+			e.inventory.Reserve(plan, refused)
 		}
 	}
 	if !x.reserved {
-		e.inventory.reserve(plan, refused)
+		e.inventory.Reserve(plan, refused)
 	}
-}
-
-// refusing adds the plans of actions to those that are refused.
-func refusing(plans map[uint64]bool, actions []engine.Action) map[uint64]bool {
-	for i := range actions {
-		if id := actions[i].Plan; id != 0 {
-			if plans == nil {
-				plans = map[uint64]bool{}
-			}
-			plans[id] = true
-		}
-	}
-	return plans
 }
 
 // dispatcher starts the actions of one cycle.
@@ -132,7 +121,7 @@ type dispatcher struct {
 	e        *executor
 	c        *Cycle
 	needs    acting
-	held     holdings
+	held     rails.Holdings
 	auditor  *auditor
 	reserved bool // what plans reserve has been stamped
 }
@@ -140,15 +129,15 @@ type dispatcher struct {
 // start starts one action, unless its machine is busy or has moved on.
 func (x *dispatcher) start(a *engine.Action) {
 	e, c, one := x.e, x.c, []engine.Action{*a}
-	id := e.inventory.table.ID(a.Machine)
+	id := e.inventory.Table.ID(a.Machine)
 	if !e.startable(one) {
 		c.Deduped++
 		x.auditor.held(one, auditStale)
-		e.rails.notBegun(one)
+		e.rails.NotBegun(one)
 		return
 	}
 	started := Started{
-		Kind: a.Kind, Reason: a.Reason, Machine: id, Cluster: e.inventory.table.Cluster(a.Machine), Need: a.Need,
+		Kind: a.Kind, Reason: a.Reason, Machine: id, Cluster: e.inventory.Table.Cluster(a.Machine), Need: a.Need,
 		GraceSeconds: a.GraceSeconds, PreemptorPriority: a.PreemptorPriority,
 	}
 	n := x.needs.of(a)
@@ -168,7 +157,7 @@ func (x *dispatcher) start(a *engine.Action) {
 		e.log.Error("action does not fit the machine; it is skipped", "kind", a.Kind, "machine", id, "error", err)
 		e.metrics.outcome(a.Kind, OutcomeTransition)
 		e.audit.end(job, OutcomeTransition, err)
-		e.rails.notBegun(one)
+		e.rails.NotBegun(one)
 		started.Err = err
 		c.Illegal = append(c.Illegal, started)
 		return
@@ -190,13 +179,13 @@ func (e *executor) canJoin(n *engine.NeedResult) bool {
 		e.metrics.outcome(engine.Bootstrap, OutcomeNoSession)
 		return false
 	}
-	return !e.ledgers.refusals.waiting(demandKey{n.Cluster, n.Profile.Fingerprint()}, e.pace.now)
+	return !e.ledgers.Refusals.Waiting(ledgers.DemandKey{Cluster: n.Cluster, Fingerprint: n.Profile.Fingerprint()}, e.pace.Now)
 }
 
 // handOver hands a call to the workers, or makes it within the cycle where there are none.
 func (e *executor) handOver(job *call) error {
 	if e.cfg.Concurrency > 0 {
-		e.inFlight.begin(job.machine, job.kind)
+		e.inFlight.Begin(job.machine, job.kind)
 		e.queue <- job
 		return nil
 	}
@@ -212,7 +201,7 @@ func (e *executor) room(calls int) bool {
 		return true
 	}
 	waiting := len(e.queue)
-	return waiting+calls <= e.queueMax() || waiting == 0 && calls <= PlanMachinesMax
+	return waiting+calls <= e.queueMax() || waiting == 0 && calls <= rails.PlanMachinesMax
 }
 
 // startable tells whether all actions may start now: no machine is busy or has
@@ -220,8 +209,8 @@ func (e *executor) room(calls int) bool {
 func (e *executor) startable(actions []engine.Action) bool {
 	for i := range actions {
 		a := &actions[i]
-		id := e.inventory.table.ID(a.Machine)
-		if e.reconciler.doubts.missed(id) || e.inFlight.hasCall(id) || e.inventory.table.State(a.Machine) != requires[a.Kind] {
+		id := e.inventory.Table.ID(a.Machine)
+		if e.reconciler.doubts.missed(id) || e.inFlight.HasCall(id) || e.inventory.Table.State(a.Machine) != requires[a.Kind] {
 			return false
 		}
 	}
@@ -233,6 +222,6 @@ func (e *executor) startable(actions []engine.Action) bool {
 func (e *executor) feed() {
 	if e.hungry && len(e.queue) <= e.queueMax()/4 {
 		e.hungry = false
-		e.pace.wakeUp()
+		e.pace.WakeUp()
 	}
 }

@@ -15,6 +15,9 @@
 //	executor    carries it out: changes the record, calls the provider, notes the end of the call
 //	inFlight    calls of which a listing may not know yet; inventory, reconciler, ownership and executor share it
 //
+// Those that do not speak of the provider's calls are packages below internal; reconciler and
+// executor are here.
+//
 // Shard.cycle is the order in which they have their turns. A room knows those below it
 // (see Shard.furnish), and no room knows Shard. What leaves the process is the observer's.
 //

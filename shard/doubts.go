@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/shard/internal/rails"
 )
 
 // Listings can lie: they are made from a copy that is old, or that lacks a part. A machine
@@ -29,7 +30,7 @@ type doubts struct {
 	on       bool
 	absent   map[string]*doubted // bound machines that are missing
 	answered map[string]*answer  // machines that have answered a call of late
-	gone     window              // bound machines that were believed to be gone
+	gone     rails.Window        // bound machines that were believed to be gone
 }
 
 // doubted is how often listings have said so in a row.
@@ -47,7 +48,7 @@ type answer struct {
 }
 
 func newDoubts(on bool) doubts {
-	return doubts{on: on, absent: map[string]*doubted{}, answered: map[string]*answer{}, gone: window{length: int64(goneWindow)}}
+	return doubts{on: on, absent: map[string]*doubted{}, answered: map[string]*answer{}, gone: rails.Window{Length: int64(goneWindow)}}
 }
 
 // again counts one more listing that says so, and tells whether it is to be believed.
@@ -62,7 +63,7 @@ func (d *doubted) again(now int64) bool {
 // acknowledged remembers that the provider has done what a call asked for.
 func (d *doubts) acknowledged(job *call, now int64) {
 	if d.on {
-		d.answered[job.machine] = &answer{op: job.op, before: job.before.state, at: now}
+		d.answered[job.machine] = &answer{op: job.op, before: job.before.State, at: now}
 	}
 }
 
@@ -106,8 +107,8 @@ func (d *doubts) pending(visit func(machine string)) {
 // doubtsAbsence tells whether machines that are missing are to be kept for now: bound is how many
 // of them are that were not missing before, fleet how many are bound in all.
 func (d *doubts) doubtsAbsence(now int64, bound, fleet int) bool {
-	before := d.gone.sum(now)
-	return d.on && before+len(d.absent)+bound > shareOf(goneShare, fleet+before, goneMin)
+	before := d.gone.Sum(now)
+	return d.on && before+len(d.absent)+bound > rails.ShareOf(goneShare, fleet+before, goneMin)
 }
 
 // missing notes once more that a bound machine is missing, and tells whether that is

@@ -10,6 +10,11 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/shard/internal/inventory"
+	"github.com/tonnage/tonnage/shard/internal/ledgers"
+	"github.com/tonnage/tonnage/shard/internal/memory"
+	"github.com/tonnage/tonnage/shard/internal/pace"
+	"github.com/tonnage/tonnage/shard/internal/rails"
 	"github.com/tonnage/tonnage/shard/stamps"
 )
 
@@ -34,16 +39,17 @@ var errBlob = errors.New("bootstrap data")
 // calls the provider, within the cycle or by workers, and notes how the call ended.
 type executor struct {
 	cfg        *Config
-	pace       *pace
-	inventory  *inventory
-	inFlight   *inFlight
+	pace       *pace.Pace
+	inventory  *inventory.Inventory
+	inFlight   *inventory.InFlight
 	reconciler *reconciler
-	rails      *rails
-	ledgers    *ledgers
+	rails      *rails.Rails
+	ledgers    *ledgers.Ledgers
 	demand     *demand.Table
 	provider   Provider
-	operators  Operators // nil = machines get no bootstrap data, and are drained without notice
-	memory     Memory    // nil = nothing outlives the process
+	operators  Operators     // nil = machines get no bootstrap data, and are drained without notice
+	memory     memory.Memory // nil = nothing outlives the process
+	hints      *hints
 	audit      *audits
 	metrics    *metrics
 	log        *slog.Logger
@@ -61,11 +67,11 @@ func (e *executor) queueMax() int { return 2 * e.cfg.Concurrency }
 // ago may be wrong by now. A call that is not made is settled here.
 func (e *executor) admit(job *call) bool {
 	var why error
-	r, ok := e.inventory.table.Lookup(job.machine)
+	r, ok := e.inventory.Table.Lookup(job.machine)
 	switch {
-	case e.rails.halted() != Execute:
+	case e.rails.Halted() != rails.Execute:
 		why = errHalted
-	case ok && e.inventory.table.State(r) != underWay[job.op]:
+	case ok && e.inventory.Table.State(r) != underWay[job.op]:
 		why = errMovedOn
 	default:
 		return true
@@ -115,8 +121,8 @@ func (e *executor) cordon(ctx context.Context, job *call) {
 	if e.operators == nil {
 		return
 	}
-	start := e.pace.wallClock()
-	defer func() { e.metrics.drainPhase.Observe(e.pace.wallClock().Sub(start).Seconds()) }()
+	start := e.pace.WallClock()
+	defer func() { e.metrics.drainPhase.Observe(e.pace.WallClock().Sub(start).Seconds()) }()
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.CordonTimeout)
 	defer cancel()
 	err := e.operators.Cordon(ctx, Cordon{Cluster: job.cluster, Machine: job.machine, GraceSeconds: job.grace, PreemptorPriority: job.priority})
@@ -152,9 +158,9 @@ func (e *executor) fetchBlob(ctx context.Context, job *call) (data []byte, goodU
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.CallTimeout)
 	defer cancel()
 	for range blobFetchesMax {
-		asked := e.pace.wallClock()
+		asked := e.pace.WallClock()
 		blob, err := e.operators.Bootstrap(ctx, job.cluster, job.profile)
-		now := e.pace.wallClock()
+		now := e.pace.WallClock()
 		e.metrics.requestBootstrap.Observe(now.Sub(asked).Seconds())
 		switch {
 		case err != nil:
@@ -171,7 +177,7 @@ func (e *executor) fetchBlob(ctx context.Context, job *call) (data []byte, goodU
 // configureWithin makes the call; expired tells that it was the blob's time
 // that ended it.
 func (e *executor) configureWithin(ctx context.Context, req ConfigureRequest, goodUntil time.Time) (rec Record, expired bool, err error) {
-	start := e.pace.wallClock()
+	start := e.pace.WallClock()
 	limit := e.cfg.CallTimeout
 	if !goodUntil.IsZero() {
 		if left := goodUntil.Sub(start); left < limit {
@@ -181,16 +187,16 @@ func (e *executor) configureWithin(ctx context.Context, req ConfigureRequest, go
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	rec, err = e.provider.Configure(ctx, req)
-	e.metrics.configurePhase.Observe(e.pace.wallClock().Sub(start).Seconds())
+	e.metrics.configurePhase.Observe(e.pace.WallClock().Sub(start).Seconds())
 	return rec, expired && ctx.Err() != nil, err
 }
 
 // settle notes how a call ended. With workers the machine is in flight until
 // here.
 func (e *executor) settle(job *call, rec *Record, err error) {
-	e.inFlight.end(job.machine)
+	e.inFlight.End(job.machine)
 	if job.answered {
-		e.ledgers.refusals.over(demandKey{job.cluster, job.profile.Fingerprint()})
+		e.ledgers.Refusals.Over(ledgers.DemandKey{Cluster: job.cluster, Fingerprint: job.profile.Fingerprint()})
 	}
 	outcome := e.conclude(job, rec, err)
 	e.metrics.outcome(job.kind, outcome)
@@ -198,7 +204,7 @@ func (e *executor) settle(job *call, rec *Record, err error) {
 }
 
 func (e *executor) conclude(job *call, rec *Record, err error) Outcome {
-	r, ok := e.inventory.table.Lookup(job.machine)
+	r, ok := e.inventory.Table.Lookup(job.machine)
 	switch {
 	case !ok:
 		return OutcomeMissing
@@ -206,22 +212,22 @@ func (e *executor) conclude(job *call, rec *Record, err error) Outcome {
 		return OutcomeStale
 	case err != nil:
 		return e.failedCall(r, job, err)
-	case rec.Machine.State == job.before.state:
+	case rec.Machine.State == job.before.State:
 		return e.notYet(r, job)
 	}
 	var taken Reconciled
 	e.reconciler.doubts.passed(job.machine)
 	e.reconciler.observe(rec, &taken)
-	e.inventory.remember(r)
+	e.inventory.Remember(r)
 	switch {
 	case taken.Refused != [NumRefusals]int{}:
 		e.metrics.refused(&taken.Refused)
 		return OutcomeProvider
-	case job.op == OpDelete && e.inventory.table.State(r) == model.Speculative:
+	case job.op == OpDelete && e.inventory.Table.State(r) == model.Speculative:
 		e.metrics.released()
 	}
-	e.ledgers.failed.over(job.machine)
-	e.reconciler.doubts.acknowledged(job, e.pace.now)
+	e.ledgers.Failed.Over(job.machine)
+	e.reconciler.doubts.acknowledged(job, e.pace.Now)
 	return OutcomeSuccess
 }
 
@@ -230,7 +236,7 @@ func (e *executor) conclude(job *call, rec *Record, err error) Outcome {
 // the machine for free would have it called for twice. The next listings tell.
 func (e *executor) notYet(r columnar.Row, job *call) Outcome {
 	e.unsure(job)
-	e.inventory.remember(r)
+	e.inventory.Remember(r)
 	if job.op == OpConfigure {
 		return OutcomeRaced
 	}
@@ -240,7 +246,7 @@ func (e *executor) notYet(r columnar.Row, job *call) Outcome {
 // unsure has the next listings tell whether a call has done anything.
 func (e *executor) unsure(job *call) {
 	e.reconciler.doubts.passed(job.machine)
-	e.inFlight.doubt(job.machine, job.before, e.pace.now)
+	e.inFlight.Doubt(job.machine, job.before, e.pace.Now)
 }
 
 // failedCall deals with a call that brought no record. What certainly was not
@@ -252,7 +258,7 @@ func (e *executor) failedCall(r columnar.Row, job *call, err error) Outcome {
 		return OutcomeCanceled
 	case errors.Is(err, ErrFenced):
 		e.undo(r, job)
-		e.rails.fence(err)
+		e.rails.Fence(err)
 		return OutcomeFenced
 	case errors.Is(err, errBlob):
 		return e.withoutBlob(r, job, err)
@@ -268,10 +274,10 @@ func (e *executor) failedCall(r columnar.Row, job *call, err error) Outcome {
 		}
 		return OutcomeCanceled
 	}
-	e.inFlight.failed = true
-	e.ledgers.failed.failed(job.machine, job.began, e.pace.now)
+	e.inFlight.LookAgain()
+	e.ledgers.Failed.Failed(job.machine, job.began, e.pace.Now)
 	e.log.Warn("call failed; the machine is Failed", "kind", job.kind, "machine", job.machine, "error", err)
-	if moveErr := e.inventory.fail(r, err); moveErr != nil {
+	if moveErr := e.inventory.Fail(r, err); moveErr != nil {
 		e.log.Error("cannot mark the machine Failed", "machine", job.machine, "error", moveErr)
 		return OutcomeTransition
 	}
@@ -280,21 +286,21 @@ func (e *executor) failedCall(r columnar.Row, job *call, err error) Outcome {
 
 // undo has all be as it was before a call that was not made.
 func (e *executor) undo(r columnar.Row, job *call) {
-	e.inventory.undo(r, job.machine, &job.before)
-	e.rails.notMade(job)
+	e.inventory.Undo(r, job.machine, &job.before)
+	e.rails.NotMade(job.kind)
 }
 
 // refused notes that an operator refused bootstrap data, and has a cycle begin when it may
 // be asked again.
-func (e *executor) refused(key demandKey, began int64) {
-	e.ledgers.refusals.failed(key, began, e.pace.now)
-	e.pace.wakeAt(e.ledgers.refusals.next(e.pace.now))
+func (e *executor) refused(key ledgers.DemandKey, began int64) {
+	e.ledgers.Refusals.Failed(key, began, e.pace.Now)
+	e.pace.WakeAt(e.ledgers.Refusals.Next(e.pace.Now))
 }
 
 // withoutBlob leaves a machine Idle whose cluster did not say how to join it. A
 // cluster that keeps refusing is asked less and less often.
 func (e *executor) withoutBlob(r columnar.Row, job *call, err error) Outcome {
-	e.inventory.undo(r, job.machine, &job.before)
+	e.inventory.Undo(r, job.machine, &job.before)
 	e.log.Warn("machine stays idle", "machine", job.machine, "error", err)
 	switch {
 	case errors.Is(err, ErrNoSession):
@@ -302,7 +308,7 @@ func (e *executor) withoutBlob(r columnar.Row, job *call, err error) Outcome {
 	case errors.Is(err, context.Canceled):
 		return OutcomeCanceled
 	case errors.Is(err, ErrOperator):
-		e.refused(demandKey{job.cluster, job.profile.Fingerprint()}, job.began)
+		e.refused(ledgers.DemandKey{Cluster: job.cluster, Fingerprint: job.profile.Fingerprint()}, job.began)
 	}
 	return OutcomeBlob
 }

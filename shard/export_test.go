@@ -11,7 +11,7 @@ import (
 func (s *Shard) Demand(show func(*demand.Table)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	show(s.intake.demand)
+	show(s.intake.Table())
 }
 
 // Doctor changes every plan of the shard before the shard looks at it.

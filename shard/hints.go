@@ -7,6 +7,8 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/shard/internal/inventory"
+	"github.com/tonnage/tonnage/shard/internal/pace"
 )
 
 // HintsMax is how many pairs of cluster and profile the shard remembers to have
@@ -16,8 +18,8 @@ const HintsMax = 1 << 20
 // hints is the ledger of what clusters were told of the capacity that is free
 // for what they demand.
 type hints struct {
-	pace      *pace
-	inventory *inventory
+	pace      *pace.Pace
+	inventory *inventory.Inventory
 	demand    *demand.Table
 	operators Operators // nil = nobody is told
 	interval  time.Duration
@@ -47,11 +49,11 @@ type hint struct {
 
 type idleCost struct {
 	sequence uint64
-	prices   uint64 // inventory.prices then: a price that changes leaves the set as it is
+	prices   uint64 // of the inventory then: a price that changes leaves the set as it is
 	cost     float64
 }
 
-func newHints(p *pace, v *inventory, d *demand.Table, operators Operators, interval time.Duration) *hints {
+func newHints(p *pace.Pace, v *inventory.Inventory, d *demand.Table, operators Operators, interval time.Duration) *hints {
 	return &hints{
 		pace: p, inventory: v, demand: d, operators: operators, interval: interval,
 		told: map[string]*clusterHints{}, free: map[*model.Profile]hint{}, costs: map[*model.Profile]idleCost{},
@@ -71,10 +73,10 @@ func (h *hints) forget(cluster string) {
 // apart, so no pair is told more often. The profiles must be in use: it comes
 // after a decision.
 func (h *hints) tell() {
-	if h.operators == nil || h.at != 0 && h.pace.now-h.at < int64(h.interval) {
+	if h.operators == nil || h.at != 0 && h.pace.Now-h.at < int64(h.interval) {
 		return
 	}
-	h.at = h.pace.now
+	h.at = h.pace.Now
 	clear(h.free)
 	for cluster := range h.told {
 		if h.demand.Block(cluster) == nil || !h.operators.Connected(cluster) {
@@ -139,10 +141,10 @@ func (c *clusterHints) keep() {
 
 // profilesOf appends the profiles of a cluster's rows, each once.
 func (h *hints) profilesOf(cluster string, out []*model.Profile) []*model.Profile {
-	var seen rowSet // of numbers of profiles
+	var seen columnar.RowSet // of numbers of profiles
 	for _, id := range h.demand.Block(cluster).Profiles() {
-		if r := columnar.Row(id); !seen.has(r) {
-			seen.add(r)
+		if r := columnar.Row(id); !seen.Has(r) {
+			seen.Add(r)
 			out = append(out, h.demand.Profile(id))
 		}
 	}
@@ -151,11 +153,11 @@ func (h *hints) profilesOf(cluster string, out []*model.Profile) []*model.Profil
 
 // freeFor counts the machines that match every requirement of a profile.
 func (h *hints) freeFor(p *model.Profile) hint {
-	matcher := h.inventory.table.Matcher(p)
+	matcher := h.inventory.Table.Matcher(p)
 	if matcher == 0 {
 		return hint{confidence: ConfidenceNone}
 	}
-	idle, speculative := h.inventory.table.CountMatching(model.Idle, matcher), h.inventory.table.CountMatching(model.Speculative, matcher)
+	idle, speculative := h.inventory.Table.CountMatching(model.Idle, matcher), h.inventory.Table.CountMatching(model.Speculative, matcher)
 	switch {
 	case idle > 0:
 		return hint{count: idle + speculative, confidence: ConfidenceHigh, cost: h.leastPrice(p, matcher)}
@@ -167,13 +169,13 @@ func (h *hints) freeFor(p *model.Profile) hint {
 
 // leastPrice returns the least price of an Idle machine that matches.
 func (h *hints) leastPrice(p *model.Profile, matcher uint32) float64 {
-	now := idleCost{sequence: h.inventory.table.Sequence(model.Idle, matcher), prices: h.inventory.prices, cost: math.Inf(1)}
+	now := idleCost{sequence: h.inventory.Table.Sequence(model.Idle, matcher), prices: h.inventory.PriceVersion(), cost: math.Inf(1)}
 	if was, ok := h.costs[p]; ok && was.sequence == now.sequence && was.prices == now.prices {
 		return was.cost
 	}
-	it := h.inventory.table.Matching(model.Idle, matcher).Iterator()
+	it := h.inventory.Table.Matching(model.Idle, matcher).Iterator()
 	for it.HasNext() {
-		now.cost = min(now.cost, h.inventory.table.Price(columnar.Row(it.Next())))
+		now.cost = min(now.cost, h.inventory.Table.Price(columnar.Row(it.Next())))
 	}
 	h.costs[p] = now
 	return now.cost

@@ -1,6 +1,9 @@
 package shard
 
-import "github.com/tonnage/tonnage/engine"
+import (
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/shard/internal/ledgers"
+)
 
 // Inspect shows what the next cycle would look at: the tables as they are, at
 // the time of the last cycle, and the options. The shard is locked meanwhile, so
@@ -8,5 +11,11 @@ import "github.com/tonnage/tonnage/engine"
 func (s *Shard) Inspect(visit func(in engine.Input, opts engine.Options) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return visit(engine.Input{Supply: s.inventory.table, Demand: s.intake.demand, Now: s.pace.now, DrainSeconds: s.ledgers.drainSeconds()}, s.cfg.Engine)
+	return visit(engine.Input{Supply: s.inventory.Table, Demand: s.intake.Table(), Now: s.pace.Now, DrainSeconds: s.ledgers.DrainSeconds()}, s.cfg.Engine)
 }
+
+// AgesOf returns the ages of a row of the plan that Deps.Decided is given; i is
+// its number. It is for Deps.Decided alone, which has the shard locked. A gang
+// has an age of its own, as long as its size stays the same; other needs of a
+// cluster share that of their profile. A restart begins anew. O(1).
+func (s *Shard) AgesOf(plan *engine.Plan, i int) ledgers.Ages { return s.ledgers.AgesOf(plan, i) }

@@ -9,19 +9,19 @@ import (
 )
 
 // Wake asks for a cycle at once. Wake-ups coalesce: at most one waits.
-func (s *Shard) Wake() { s.pace.wakeUp() }
+func (s *Shard) Wake() { s.pace.WakeUp() }
 
 // Run makes cycles until ctx ends: one at once, then one per interval and one
 // after each wake-up. It returns when the cycle and the calls under way have
 // ended; calls that wait in the queue are not made. A cycle that cannot decide
 // is logged, and the next one tries again.
 func (s *Shard) Run(ctx context.Context) error {
-	now := s.pace.clock
+	now := s.pace.Clock
 	if now == nil {
 		now = steady.Clock()
 	}
 	s.mu.Lock()
-	stop := s.pace.run()
+	stop := s.pace.Run()
 	s.mu.Unlock()
 	defer stop()
 	var workers sync.WaitGroup
@@ -29,7 +29,7 @@ func (s *Shard) Run(ctx context.Context) error {
 		workers.Go(func() { s.work(ctx, now) })
 	}
 	defer workers.Wait()
-	defer s.observer.worst.record()()
+	defer s.observer.worst.Record()()
 	ticker := time.NewTicker(s.cfg.CycleInterval)
 	defer ticker.Stop()
 	last := now()
@@ -44,7 +44,7 @@ func (s *Shard) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-ticker.C:
-		case <-s.pace.wake:
+		case <-s.pace.Wake:
 		}
 	}
 	return nil
@@ -78,6 +78,6 @@ func (s *Shard) work(ctx context.Context, now func() time.Time) {
 func (s *Shard) locked(now int64, do func(*executor)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pace.passes(now)
+	s.pace.Passes(now)
 	do(s.executor)
 }

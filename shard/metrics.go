@@ -276,17 +276,21 @@ func (l *clusterLabels) of(cluster string) string {
 
 func (m *metrics) cycleFailed() { m.cyclesFailed.Inc() }
 func (m *metrics) released()    { m.releases.Inc() }
-func (m *metrics) rollupRefused(cluster string) {
+func (m *metrics) RollupRefused(cluster string) {
 	m.rejectedRollups.WithLabelValues(m.labels.of(cluster)).Inc()
 }
-func (m *metrics) provisioned(nanos int64) { m.provisioning.Observe(float64(nanos) / 1e9) }
+
+// The metrics are the meter of ledgers and intake.
+
+func (m *metrics) PlanFailed()             { m.plansFailed.Inc() }
+func (m *metrics) Provisioned(nanos int64) { m.provisioning.Observe(float64(nanos) / 1e9) }
 func (m *metrics) outcome(k engine.Kind, o Outcome) {
 	m.outcomes.WithLabelValues(k.String(), o.String()).Inc()
 }
 
-// quarantined shows how many roll-ups of a cluster are held in a row. A cluster of
+// Quarantined shows how many roll-ups of a cluster are held in a row. A cluster of
 // which none ever was has no series.
-func (m *metrics) quarantined(cluster string, held int) {
+func (m *metrics) Quarantined(cluster string, held int) {
 	if m.labels.shows(cluster, held > 0) {
 		m.quarantine.WithLabelValues(m.labels.of(cluster)).Set(float64(held))
 	}

@@ -3,6 +3,9 @@ package shard
 import (
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/shard/internal/ledgers"
+	"github.com/tonnage/tonnage/shard/internal/rails"
+	"github.com/tonnage/tonnage/shard/internal/tally"
 )
 
 // cycle takes over what one cycle did and how things stand after it.
@@ -13,12 +16,12 @@ func (m *metrics) cycle(s *Shard, c *Cycle) {
 	m.refused(&c.Reconciled.Refused)
 	m.doubted.Set(float64(c.Reconciled.Doubted))
 	m.inventoryAndDemand(s)
-	m.shortfallGauges(&s.ledgers.shortfalls)
+	m.shortfallGauges(&s.ledgers.Shortfalls)
 	m.takeMemory(s, c.Plan)
 	for k := range engine.NumKinds {
 		kind := engine.Kind(k).String()
 		m.actions.WithLabelValues(kind).Add(float64(c.Counts[k]))
-		if n := float64(c.Suppressed[k]); c.Disposition >= Paused {
+		if n := float64(c.Suppressed[k]); c.Disposition >= rails.Paused {
 			m.suppressed.WithLabelValues(kind).Add(n)
 		} else {
 			m.dryRun.WithLabelValues(kind).Add(n)
@@ -36,15 +39,15 @@ func (m *metrics) cycle(s *Shard, c *Cycle) {
 	}
 	m.parked.Set(float64(c.Parked))
 	m.unoffered.Set(float64(c.Plan.Stats.Unoffered))
-	m.ignored.Set(float64(len(s.inventory.table.Ignored())))
+	m.ignored.Set(float64(len(s.inventory.Table.Ignored())))
 	m.queueDepth.Set(float64(len(s.executor.queue)))
-	m.inFlight.Set(float64(len(s.executor.inFlight.calls)))
+	m.inFlight.Set(float64(s.executor.inFlight.Count()))
 	m.paused.Set(0)
-	if s.rails.halted() >= Paused {
+	if s.rails.Halted() >= rails.Paused {
 		m.paused.Set(1)
 	}
 	m.tripped.Set(0)
-	if s.rails.breaker.tripped {
+	if s.rails.Tripped() {
 		m.tripped.Set(1)
 	}
 	m.acquired(&c.Plan.Stats.AcquireCounts)
@@ -83,7 +86,7 @@ func (m *metrics) inventoryAndDemand(s *Shard) {
 	for st := range model.NumStates {
 		for ct := range model.NumCapacityTypes {
 			for b := range model.NumBuckets {
-				n := s.inventory.tally.machines[st][ct][b]
+				n := s.inventory.Tally.Machines[st][ct][b]
 				if n == m.inventoryN[st][ct][b] {
 					continue
 				}
@@ -93,11 +96,11 @@ func (m *metrics) inventoryAndDemand(s *Shard) {
 			}
 		}
 	}
-	for b, n := range s.intake.wanted.rows {
+	for b, n := range s.intake.Totals().Rows {
 		m.demand.WithLabelValues(model.Bucket(b).Label()).Set(float64(n))
 	}
-	for ct, micros := range s.inventory.tally.spend {
-		m.spend.WithLabelValues(model.CapacityType(ct).String()).Set(float64(micros) / microDollars)
+	for ct, micros := range s.inventory.Tally.Spend {
+		m.spend.WithLabelValues(model.CapacityType(ct).String()).Set(float64(micros) / tally.MicroDollars)
 	}
 }
 
@@ -113,18 +116,18 @@ var (
 	}{{"batch", 100}, {"service", 1000}, {"critical", 1_000_000}}
 )
 
-func (m *metrics) shortfallGauges(l *shortfalls) {
+func (m *metrics) shortfallGauges(l *ledgers.Shortfalls) {
 	var ages [len(ageBuckets)]int
 	var classes [len(priorityClasses)]int
 	other := 0
-	for _, x := range l.open {
+	l.Visit(func(p *model.Profile, age int) {
 		i := len(ageBuckets) - 1
-		for i > 0 && x.age < ageBuckets[i].from {
+		for i > 0 && age < ageBuckets[i].from {
 			i--
 		}
 		ages[i]++
 		k := len(priorityClasses) - 1
-		for k >= 0 && x.profile.Priority() < priorityClasses[k].from {
+		for k >= 0 && p.Priority() < priorityClasses[k].from {
 			k--
 		}
 		if k < 0 {
@@ -132,8 +135,8 @@ func (m *metrics) shortfallGauges(l *shortfalls) {
 		} else {
 			classes[k]++
 		}
-	}
-	m.shortfalls.WithLabelValues().Set(float64(len(l.open)))
+	})
+	m.shortfalls.WithLabelValues().Set(float64(l.Count()))
 	for i, n := range ages {
 		m.aged.WithLabelValues(ageBuckets[i].name).Set(float64(n))
 	}

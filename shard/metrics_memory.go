@@ -3,6 +3,7 @@ package shard
 import (
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/shard/internal/intake"
 )
 
 // memoryEveryNanos is how old the figures of memory may become: to add them up
@@ -33,8 +34,8 @@ func (m *metrics) defineMemory(g gaugeMaker, c counterMaker) {
 // ingestUsage is the memory of roll-ups that are not yet in the table: those that
 // wait for the next cycle, and what sessions hear through the builders of their
 // readers.
-func ingestUsage(mail *mailboxes, outside func() (waiting, reading int64)) alloc.Usage {
-	waiting, spare := mail.memory()
+func ingestUsage(in *intake.Intake, outside func() (waiting, reading int64)) alloc.Usage {
+	waiting, spare := in.MailBytes()
 	u := alloc.Usage{Used: waiting, Reserved: waiting + spare}
 	if outside != nil {
 		waiting, reading := outside()
@@ -56,10 +57,10 @@ func wishes(m alloc.Mapping) [3]wish {
 
 // takeMemory shows the memory by purpose, when what is shown has become old.
 func (m *metrics) takeMemory(s *Shard, plan *engine.Plan) {
-	if m.memoryAt != 0 && s.pace.now-m.memoryAt < memoryEveryNanos {
+	if m.memoryAt != 0 && s.pace.Now-m.memoryAt < memoryEveryNanos {
 		return
 	}
-	m.memoryAt = s.pace.now
+	m.memoryAt = s.pace.Now
 	tables, working := s.observer.accounts.Usage(), s.decider.engine.Memory()
 	working[alloc.Plan] = plan.Memory()
 	for p := range alloc.NumPurposes {

@@ -2,17 +2,17 @@ package shard
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/shard/internal/inventory"
 	"github.com/tonnage/tonnage/shard/stamps"
 )
 
 // observe takes over what the provider says of one machine that is not in
 // flight.
 func (x *reconciler) observe(rec *Record, out *Reconciled) {
-	r, _ := x.inventory.table.Lookup(rec.Machine.ID)
+	r, _ := x.inventory.Table.Lookup(rec.Machine.ID)
 	x.observeAt(r, rec, out)
 }
 
@@ -32,9 +32,9 @@ func (x *reconciler) observeAt(r columnar.Row, rec *Record, out *Reconciled) (co
 	if err := rec.validate(); err != nil {
 		return r, x.refuse(err, out)
 	}
-	if !x.ownership.owns(m) {
+	if !x.ownership.Owns(m) {
 		if r != columnar.None {
-			x.inventory.dropQuietly(r)
+			x.inventory.DropQuietly(r)
 			out.Removed++
 		}
 		return columnar.None, false
@@ -46,22 +46,22 @@ func (x *reconciler) observeAt(r columnar.Row, rec *Record, out *Reconciled) (co
 	if !x.believes(r, m, out) {
 		return r, false
 	}
-	switch local := x.inventory.table.State(r); {
+	switch local := x.inventory.Table.State(r); {
 	case local == m.State:
 		changed, taken := x.refresh(r, m, out)
 		if changed {
 			out.Changed++
 		}
 		return r, taken
-	case local == model.Failed && x.failed.waiting(m.ID, x.pace.now):
-		x.inFlight.failed = true // look again later
+	case local == model.Failed && x.failed.Waiting(m.ID, x.pace.Now):
+		x.inFlight.LookAgain() // later
 		return r, false
 	case local == model.Failed:
-		x.inventory.remove(r)
+		x.inventory.Remove(r)
 		out.Retired++
 		return x.adopt(rec, out)
-	case ends(local, m.State) && (m.State != model.Configured || m.Cluster == x.inventory.table.Cluster(r)):
-		if err := x.inventory.move(r, m.State, ""); err != nil {
+	case ends(local, m.State) && (m.State != model.Configured || m.Cluster == x.inventory.Table.Cluster(r)):
+		if err := x.inventory.Move(r, m.State, ""); err != nil {
 			return r, x.refuse(err, out)
 		}
 		out.Moved++
@@ -75,27 +75,27 @@ func (x *reconciler) observeAt(r columnar.Row, rec *Record, out *Reconciled) (co
 // machine to nobody else, is not older than an answer, and does not only seem to
 // say that a call without an answer did nothing. What certainly did nothing is undone.
 func (x *reconciler) believes(r columnar.Row, m *model.Machine, out *Reconciled) bool {
-	local, owner := x.inventory.table.State(r), x.inventory.table.Cluster(r)
+	local, owner := x.inventory.Table.State(r), x.inventory.Table.Cluster(r)
 	if local.Bound() && m.State.Bound() && owner != m.Cluster {
 		return x.refuse(fmt.Errorf("machine %q is listed as bound to %q, and it is bound to %q: %w; if that is right, restart the shard, which takes over what is listed then", m.ID, m.Cluster, owner, errOwner), out)
 	}
-	if x.doubts.stale(m.ID, local, m.State, x.pace.now) {
+	if x.doubts.stale(m.ID, local, m.State, x.pace.Now) {
 		out.Skipped++
 		x.relist = true // one by revision would not repeat it
 		return false
 	}
-	u, unsure := x.inFlight.unsure[m.ID]
+	before, early, unsure := x.inFlight.Uncertain(m.ID, x.pace.Now)
 	switch {
 	case !unsure:
 		return true
-	case m.State == u.before.state && x.pace.now < u.until:
-		x.inFlight.failed = true // look again
+	case m.State == before.State && early:
+		x.inFlight.LookAgain()
 		return false
-	case m.State == u.before.state && m.Cluster == u.before.cluster:
-		x.inventory.undo(r, m.ID, &u.before)
+	case m.State == before.State && m.Cluster == before.Cluster:
+		x.inventory.Undo(r, m.ID, &before)
 		out.Moved++
 	}
-	delete(x.inFlight.unsure, m.ID)
+	x.inFlight.Certain(m.ID)
 	return true
 }
 
@@ -125,44 +125,36 @@ func (x *reconciler) adopt(rec *Record, out *Reconciled) (columnar.Row, bool) {
 	if m.State.Bound() {
 		echo.Reservation = model.Reservation{} // it was for whom the machine is bound now
 	}
-	adopted := x.inventory.recalledEcho(&m, &echo)
-	if x.ownership.leftBehind(m.ID, &echo.Reservation) {
+	adopted := x.inventory.RecalledEcho(&m, &echo)
+	if x.ownership.LeftBehind(m.ID, &echo.Reservation) {
 		echo.Reservation = model.Reservation{}
 	}
 	m.Assigned, m.Reservation = echo.Assigned, echo.Reservation
 	switch m.State {
 	case model.Idle:
 		if m.IdleSince == 0 {
-			m.IdleSince = x.pace.now
+			m.IdleSince = x.pace.Now
 		}
 		if m.Reservation.Active() && m.Reservation.Deadline == 0 {
-			hold := CreatedHold
+			hold := inventory.CreatedHold
 			if echo.GraceSeconds > 0 {
 				hold = 2 * int64(echo.GraceSeconds) * 1e9
 			}
-			m.Reservation.Deadline = x.pace.now + hold
+			m.Reservation.Deadline = x.pace.Now + hold
 		}
-		x.inventory.witness.available(m.ID)
-	case model.Speculative:
-		m.Assigned, m.Reservation = model.Assignment{}, model.Reservation{}
-		x.inventory.witness.available(m.ID)
 	case model.Draining:
-		if d := &echo; d.GraceSeconds != 0 || x.inventory.drains[m.ID] == (drain{}) {
-			x.inventory.drains[strings.Clone(m.ID)] = drain{started: x.inventory.drains[m.ID].started, graceSeconds: d.GraceSeconds}
-		}
-	case model.Deleting, model.Failed:
+		x.inventory.KnowGrace(m.ID, echo.GraceSeconds)
+	case model.Speculative, model.Deleting, model.Failed:
 		m.Assigned, m.Reservation = model.Assignment{}, model.Reservation{}
 	}
-	r, err := x.inventory.table.PutShared(&m, rec.LabelsNumber)
+	r, err := x.inventory.Put(&m, rec.LabelsNumber)
 	if err != nil {
 		return columnar.None, x.refuse(err, out)
 	}
-	x.inventory.tally.add(&m)
 	if adopted {
-		x.inventory.adopted.add(r)
+		x.inventory.Adopts(r)
 	}
 	out.Added++
-	x.inventory.tell(r, "")
 	return r, true
 }
 
@@ -170,19 +162,19 @@ func (x *reconciler) adopt(rec *Record, out *Reconciled) (columnar.Row, bool) {
 // While it is bound as it was, its stamps stay: they are the shard's, not the
 // provider's.
 func (x *reconciler) replace(r columnar.Row, rec *Record, out *Reconciled) (columnar.Row, bool) {
-	was, adopted := x.inventory.table.Get(r), x.inventory.adopted.has(r)
+	was, adopted := x.inventory.Table.Get(r), x.inventory.IsAdopted(r)
 	x.log.Warn("machine is in another state than expected", "machine", was.ID, "expected", was.State, "found", rec.Machine.State)
-	x.inventory.remove(r)
+	x.inventory.Remove(r)
 	r, taken := x.adopt(rec, out)
 	out.Added--
 	out.Diverged++
-	if taken && was.Cluster != "" && x.inventory.table.Cluster(r) != was.Cluster {
-		x.inventory.tell(r, was.Cluster)
+	if taken && was.Cluster != "" && x.inventory.Table.Cluster(r) != was.Cluster {
+		x.inventory.Tell(r, was.Cluster)
 	}
-	if taken && was.Cluster != "" && x.inventory.table.Cluster(r) == was.Cluster {
-		x.inventory.stamp(r, was.Assigned)
+	if taken && was.Cluster != "" && x.inventory.Table.Cluster(r) == was.Cluster {
+		x.inventory.Stamp(r, was.Assigned)
 		if adopted {
-			x.inventory.adopted.add(r)
+			x.inventory.Adopts(r)
 		}
 	}
 	return r, taken
@@ -192,26 +184,26 @@ func (x *reconciler) replace(r columnar.Row, rec *Record, out *Reconciled) (colu
 // whether anything did, and whether the table says now what the record says.
 // Stamps, reservation and idle clock are the shard's.
 func (x *reconciler) refresh(r columnar.Row, m *model.Machine, out *Reconciled) (changed, taken bool) {
-	same := x.inventory.table.SameFacts(r, m)
-	if same && x.inventory.table.SamePrice(r, m.PricePerHour, m.InterruptionProbability) {
+	same := x.inventory.Table.SameFacts(r, m)
+	if same && x.inventory.Table.SamePrice(r, m.PricePerHour, m.InterruptionProbability) {
 		return false, true
 	}
 	var err error
-	x.inventory.prices++
+	x.inventory.PriceChanges()
 	if same { // what changes most, and costs least
-		err = x.inventory.changing(r, func() error { return x.inventory.table.SetPrice(r, m.PricePerHour, m.InterruptionProbability) })
+		err = x.inventory.Changing(r, func() error { return x.inventory.Table.SetPrice(r, m.PricePerHour, m.InterruptionProbability) })
 	} else {
-		is := x.inventory.table.Brief(r)
+		is := x.inventory.Table.Brief(r)
 		next := *m
 		next.Cluster = is.Cluster
 		next.Assigned, next.Reservation, next.IdleSince = is.Assigned, is.Reservation, is.IdleSince
-		err = x.inventory.changing(r, func() error { return x.inventory.table.Put(&next) })
+		err = x.inventory.Changing(r, func() error { return x.inventory.Table.Put(&next) })
 	}
 	if err != nil {
 		return false, x.refuse(err, out)
 	}
 	if !same {
-		x.inventory.tell(r, "")
+		x.inventory.Tell(r, "")
 	}
 	return true, true
 }

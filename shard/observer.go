@@ -11,6 +11,7 @@ import (
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/pprof"
+	"github.com/tonnage/tonnage/shard/internal/worst"
 )
 
 // observer is who looks at a shard from outside, and what they are shown.
@@ -23,7 +24,7 @@ type observer struct {
 	metrics  *metrics
 	labels   *pprof.Labels
 	mark     func(model.Stage, int) // labels.Mark
-	worst    *worst                 // nil = no traces are kept
+	worst    *worst.Cycles          // nil = no traces are kept
 	accounts alloc.Accounts         // of both tables and of roll-ups; the engine has its own
 }
 
@@ -36,7 +37,7 @@ func newObserver(cfg *Config, deps *Deps) (observer, error) {
 	o.labels = pprof.New(context.Background(), cmp.Or(cfg.Engine.Workers, runtime.GOMAXPROCS(0)))
 	o.mark = o.labels.Mark
 	if cfg.WorstDir != "" {
-		o.worst, err = newWorst(cfg.WorstDir, cfg.WorstMin, deps.Log)
+		o.worst, err = worst.New(cfg.WorstDir, cfg.WorstMin, deps.Log)
 	}
 	return o, err
 }

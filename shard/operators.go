@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/shard/internal/inventory"
 )
 
 // The errors of Operators.
@@ -37,7 +38,7 @@ type Operators interface {
 	Cordon(ctx context.Context, c Cordon) error
 	// NodeState queues the news of one machine; a newer one of the same
 	// machine may replace it.
-	NodeState(u NodeState)
+	NodeState(u inventory.NodeState)
 	// Capacity queues a hint; a newer one of the same cluster and fingerprint
 	// may replace it.
 	Capacity(h CapacityHint)
@@ -58,24 +59,6 @@ type Cordon struct {
 	GraceSeconds int32
 	// PreemptorPriority is 0 for a drain that nobody preempts for.
 	PreemptorPriority int32
-}
-
-// NodeState is what an operator is told of a machine of its cluster. Maps and
-// slices are shared and must not be modified.
-type NodeState struct {
-	// Cluster is who is told: the one that the machine is bound to, or was until
-	// this change.
-	Cluster string
-	Machine string
-	State   model.State
-	// NodeName is the machine's label kubernetes.io/hostname, else its id.
-	NodeName   string
-	ProviderID string // its host
-	LastError  string
-	// Labels are the machine's, and its instance type and zone under their
-	// well-known keys.
-	Labels    map[string]string
-	Resources model.Resources // what it offers to workloads
 }
 
 // Confidence is how surely and soon a cluster could have more machines.

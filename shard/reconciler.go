@@ -9,6 +9,10 @@ import (
 
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/shard/internal/inventory"
+	"github.com/tonnage/tonnage/shard/internal/ledgers"
+	"github.com/tonnage/tonnage/shard/internal/ownership"
+	"github.com/tonnage/tonnage/shard/internal/pace"
 )
 
 // RefusalsLoggedMax is how many refused records one cycle logs one by one.
@@ -76,11 +80,11 @@ type news struct {
 // reconciler keeps the machines in step with what the provider lists.
 type reconciler struct {
 	cfg       *Config
-	pace      *pace
-	inventory *inventory
-	inFlight  *inFlight
-	ownership *ownership
-	failed    *setbacks[string]
+	pace      *pace.Pace
+	inventory *inventory.Inventory
+	inFlight  *inventory.InFlight
+	ownership *ownership.Ownership
+	failed    *ledgers.Setbacks[string]
 	log       *slog.Logger
 
 	revision  []byte // of the last listing
@@ -97,7 +101,7 @@ func (x *reconciler) listAll() { x.relist = true }
 // request returns what to ask the provider for: what has changed, or everything when it
 // is time for that. The listing begins.
 func (x *reconciler) request() ListRequest {
-	x.inFlight.listingBegins()
+	x.inFlight.ListingBegins()
 	if x.cfg.AlwaysFull || x.relist || x.fullListDue() {
 		return ListRequest{}
 	}
@@ -105,14 +109,14 @@ func (x *reconciler) request() ListRequest {
 }
 
 // gaveUp notes that the provider has not listed.
-func (x *reconciler) gaveUp() { x.inFlight.listing = false }
+func (x *reconciler) gaveUp() { x.inFlight.ListingEnds(false) }
 
 // fullListDue tells whether everything should be listed: a listing by revision
 // says nothing of a machine whose call failed on the way, nor, from some
 // providers, of one that is gone.
 func (x *reconciler) fullListDue() bool {
 	every := x.cfg.FullListCycles
-	return every > 0 && (x.sinceFull >= every || x.inFlight.failed && x.sinceFull >= FullListAfterFailureCycles)
+	return every > 0 && (x.sinceFull >= every || x.inFlight.WantsListing() && x.sinceFull >= FullListAfterFailureCycles)
 }
 
 // reconcile brings the machine table in step with a listing.
@@ -122,18 +126,18 @@ func (x *reconciler) reconcile(l *ListResponse) Reconciled {
 		batch = plainBatch(l.Records)
 	}
 	out := Reconciled{Full: l.Full, Listed: batch.Len()}
-	x.inFlight.listing = false
+	x.inFlight.ListingEnds(l.Full)
 	x.listed = true
 	x.revision = l.Revision
 	x.sinceFull++
 	if l.Full {
-		x.sinceFull, x.inFlight.failed, x.relist = 0, false, false
-		if x.inventory.table.Len() == 0 {
-			x.inventory.table.GrowTo(batch.Len())
+		x.sinceFull, x.relist = 0, false
+		if x.inventory.Table.Len() == 0 {
+			x.inventory.Table.GrowTo(batch.Len())
 		}
 	}
-	x.ownership.dropForeign(&out)
-	x.doubts.forget(x.pace.now)
+	out.Removed += x.ownership.DropForeign()
+	x.doubts.forget(x.pace.Now)
 	w := x.newWalk(batch, l.Full)
 	for from := 0; from < batch.Len(); from += walkBatch {
 		w.next(from, min(from+walkBatch, batch.Len()), &out)
@@ -141,15 +145,15 @@ func (x *reconciler) reconcile(l *ListResponse) Reconciled {
 	x.removeAll(l.Removed, &out)
 	if l.Full {
 		x.removeUnseen(w.seen, &out)
-		x.inventory.forgetRecalled()
-		x.ownership.forgetGone(batch)
+		x.inventory.ForgetRecalled()
+		x.ownership.ForgetGone(batch)
 	}
 	batch.Done()
 	x.lookAgain(&out)
 	x.forgetAbsent()
 	x.relist = x.relist || len(x.doubts.absent) > 0
 	out.Doubted = len(x.doubts.absent)
-	clear(x.inFlight.settled)
+	x.inFlight.TakenOver()
 	return out
 }
 
@@ -158,7 +162,7 @@ func (x *reconciler) reconcile(l *ListResponse) Reconciled {
 // observeAt does.
 func (x *reconciler) observeOrDefer(r columnar.Row, rec *Record, out *Reconciled) (columnar.Row, bool) {
 	id := rec.Machine.ID
-	if x.inFlight.busy(id) {
+	if x.inFlight.Busy(id) {
 		x.deferred[strings.Clone(id)] = news{record: ownCopy(rec)}
 		out.Skipped++
 		return r, false
@@ -182,13 +186,13 @@ func (x *reconciler) removeAll(ids []string, out *Reconciled) {
 	var gone []columnar.Row
 	named := map[columnar.Row]bool{}
 	for _, id := range ids {
-		if x.inFlight.busy(id) {
+		if x.inFlight.Busy(id) {
 			x.deferred[id] = news{removed: true}
 			out.Skipped++
 			continue
 		}
 		delete(x.deferred, id)
-		if r, ok := x.inventory.table.Lookup(id); ok && !named[r] {
+		if r, ok := x.inventory.Table.Lookup(id); ok && !named[r] {
 			named[r] = true
 			gone = append(gone, r)
 		}
@@ -199,7 +203,7 @@ func (x *reconciler) removeAll(ids []string, out *Reconciled) {
 // dropAll removes machines that are not there any more. Where too many bound ones are
 // missing all of these stay until later listings say so too.
 func (x *reconciler) dropAll(gone []columnar.Row, out *Reconciled) {
-	table, now, bound := x.inventory.table, x.pace.now, 0
+	table, now, bound := x.inventory.Table, x.pace.Now, 0
 	for _, r := range gone {
 		if !x.doubts.missed(table.ID(r)) && table.State(r).Bound() {
 			bound++
@@ -214,7 +218,7 @@ func (x *reconciler) dropAll(gone []columnar.Row, out *Reconciled) {
 			if !x.doubts.missing(table.ID(r), doubtful, now) {
 				continue
 			}
-			x.doubts.gone.add(now, 1)
+			x.doubts.gone.Add(now, 1)
 		}
 		x.drop(r, out)
 	}
@@ -223,7 +227,7 @@ func (x *reconciler) dropAll(gone []columnar.Row, out *Reconciled) {
 // forgetAbsent ends doubts about machines that are not bound here any more, whatever has become
 // of them.
 func (x *reconciler) forgetAbsent() {
-	table := x.inventory.table
+	table := x.inventory.Table
 	maps.DeleteFunc(x.doubts.absent, func(id string, _ *doubted) bool {
 		r, there := table.Lookup(id)
 		return !there || !table.State(r).Bound()
@@ -232,26 +236,26 @@ func (x *reconciler) forgetAbsent() {
 
 // drop removes a machine that is gone, and tells its cluster.
 func (x *reconciler) drop(r columnar.Row, out *Reconciled) {
-	if x.inventory.table.State(r) == model.Failed {
+	if x.inventory.Table.State(r) == model.Failed {
 		out.Retired++
 	} else {
 		out.Removed++
 	}
-	x.inventory.tellGone(r)
-	x.inventory.dropQuietly(r)
+	x.inventory.TellGone(r)
+	x.inventory.DropQuietly(r)
 }
 
 // removeUnseen removes what a full listing does not mention. A record that was
 // refused was mentioned.
-func (x *reconciler) removeUnseen(seen rowSet, out *Reconciled) {
+func (x *reconciler) removeUnseen(seen columnar.RowSet, out *Reconciled) {
 	var gone []columnar.Row
-	for r := columnar.Row(1); int(r) < x.inventory.table.RowMax(); r++ {
-		if !x.inventory.table.Has(r) || seen.has(r) || x.inFlight.busy(x.inventory.table.ID(r)) {
+	for r := columnar.Row(1); int(r) < x.inventory.Table.RowMax(); r++ {
+		if !x.inventory.Table.Has(r) || seen.Has(r) || x.inFlight.Busy(x.inventory.Table.ID(r)) {
 			continue
 		}
 		gone = append(gone, r)
 	}
-	slices.SortFunc(gone, func(a, b columnar.Row) int { return strings.Compare(x.inventory.table.ID(a), x.inventory.table.ID(b)) })
+	slices.SortFunc(gone, func(a, b columnar.Row) int { return strings.Compare(x.inventory.Table.ID(a), x.inventory.Table.ID(b)) })
 	x.dropAll(gone, out)
 }
 
@@ -262,7 +266,7 @@ func (x *reconciler) lookAgain(out *Reconciled) {
 		return
 	}
 	for _, id := range slices.Sorted(maps.Keys(x.deferred)) {
-		if x.inFlight.busy(id) {
+		if x.inFlight.Busy(id) {
 			continue
 		}
 		n := x.deferred[id]

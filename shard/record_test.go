@@ -8,6 +8,10 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
+func cpuOf(n int64) model.Resources {
+	return model.NewResources(model.Amount{Name: "cpu", Value: n})
+}
+
 // shortOf returns a shard without machines, and the plan for so many rows of
 // ten clusters, of which nothing can be satisfied; every eighth row is a gang.
 func shortOf(t testing.TB, rows int) (*Shard, *engine.Plan) {
@@ -19,7 +23,11 @@ func shortOf(t testing.TB, rows int) (*Shard, *engine.Plan) {
 	t.Cleanup(s.Close)
 	var plain [16]*model.Profile
 	for i := range plain {
-		plain[i] = profileOf(t, int32(i))
+		p, err := model.NewProfile(model.ProfileSpec{Priority: int32(i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain[i] = p
 	}
 	gang, err := model.NewProfile(model.ProfileSpec{Requirements: []model.Requirement{{Key: "rack", Operator: model.Same}}})
 	if err != nil {
@@ -34,7 +42,7 @@ func shortOf(t testing.TB, rows int) (*Shard, *engine.Plan) {
 				list[i].Profile = gang
 			}
 		}
-		if err := s.intake.demand.Replace(fmt.Sprint("c", c), list); err != nil {
+		if err := s.intake.Table().Replace(fmt.Sprint("c", c), list); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -42,7 +50,7 @@ func shortOf(t testing.TB, rows int) (*Shard, *engine.Plan) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := e.Cycle(engine.Input{Supply: s.inventory.table, Demand: s.intake.demand, Now: 1})
+	plan, err := e.Cycle(engine.Input{Supply: s.inventory.Table, Demand: s.intake.Table(), Now: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,9 +62,9 @@ func shortOf(t testing.TB, rows int) (*Shard, *engine.Plan) {
 
 // takeStock does all that a cycle does for each row of a plan.
 func (s *Shard) takeStock(plan *engine.Plan) *CycleReport {
-	r := s.observer.startReport(plan, s.intake.demand)
-	s.ledgers.record(plan)
-	s.ledgers.recordWaiting(plan)
+	r := s.observer.startReport(plan, s.intake.Table())
+	s.ledgers.Record(plan)
+	s.ledgers.RecordWaiting(plan)
 	return r
 }
 

@@ -9,6 +9,9 @@ import (
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/supply"
+	"github.com/tonnage/tonnage/shard/internal/ledgers"
+	"github.com/tonnage/tonnage/shard/internal/rails"
+	"github.com/tonnage/tonnage/shard/internal/tally"
 )
 
 // The bounds of the lists in a report.
@@ -45,14 +48,14 @@ type CycleReport struct {
 	Actions     []ReportAction
 	Counts      [engine.NumKinds]int
 	Suppressed  [engine.NumKinds]int
-	Disposition Disposition
+	Disposition rails.Disposition
 	Capped      int
 	Cut         int
 	Dropped     int
 	InFlight    int // machines in a transitional state
 	Parked      int
 	Held        []string
-	Shortfalls  []Shortfall
+	Shortfalls  []ledgers.Shortfall
 	Reconciled  Reconciled
 }
 
@@ -99,18 +102,18 @@ func (r *CycleReport) finish(s *Shard, c *Cycle) {
 		return
 	}
 	r.Cycle, r.Now, r.Durations = c.Number, c.Now, c.Durations
-	r.Machines, r.States, r.Needs = s.inventory.table.Len(), s.inventory.count(), s.intake.demand.Len()
-	r.Demand, r.Bound, r.Free = s.intake.wanted.total.resources(), s.inventory.tally.bound.resources(), s.inventory.tally.free.resources()
+	r.Machines, r.States, r.Needs = s.inventory.Table.Len(), s.inventory.Count(), s.intake.Table().Len()
+	r.Demand, r.Bound, r.Free = s.intake.Totals().Total.Resources(), s.inventory.Tally.Bound.Resources(), s.inventory.Tally.Free.Resources()
 	r.Counts, r.Suppressed, r.Disposition = c.Counts, c.Suppressed, c.Disposition
 	r.Capped, r.Cut, r.Dropped = c.Capped, c.Cut, c.Dropped
-	r.Parked, r.Held, r.Shortfalls, r.Reconciled = c.Parked, c.Held, s.ledgers.shortfalls.report(), c.Reconciled
+	r.Parked, r.Held, r.Shortfalls, r.Reconciled = c.Parked, c.Held, s.ledgers.Shortfalls.Report(), c.Reconciled
 	for _, st := range [...]model.State{model.Creating, model.Configuring, model.Draining, model.Deleting} {
 		r.InFlight += r.States[st]
 	}
-	for t, micros := range s.inventory.tally.spend {
-		r.SpendPerHour[t] = float64(micros) / microDollars
+	for t, micros := range s.inventory.Tally.Spend {
+		r.SpendPerHour[t] = float64(micros) / tally.MicroDollars
 	}
-	r.Actions = reportActions(c, s.inventory.table)
+	r.Actions = reportActions(c, s.inventory.Table)
 }
 
 // unmetOf returns the unsatisfied Needs of highest rank, and how many there are.

@@ -8,9 +8,14 @@ import (
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/demand"
-	"github.com/tonnage/tonnage/engine/history"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/supply"
+	"github.com/tonnage/tonnage/shard/internal/intake"
+	"github.com/tonnage/tonnage/shard/internal/inventory"
+	"github.com/tonnage/tonnage/shard/internal/ledgers"
+	"github.com/tonnage/tonnage/shard/internal/ownership"
+	"github.com/tonnage/tonnage/shard/internal/pace"
+	"github.com/tonnage/tonnage/shard/internal/rails"
 )
 
 // Shard keeps the machines of one provider serving the needs of many clusters.
@@ -18,18 +23,18 @@ import (
 // cycles: Run, or the caller of Step.
 type Shard struct {
 	cfg      Config // as given; what changes while the shard runs is in its rooms
-	pace     *pace
+	pace     *pace.Pace
 	observer observer
 
 	// mu guards the rooms below. The intake has mailboxes with a lock of their own.
 	mu         sync.Mutex
 	decider    decider
-	intake     *intake
-	inventory  *inventory
+	intake     *intake.Intake
+	inventory  *inventory.Inventory
 	reconciler *reconciler
-	ownership  *ownership
-	ledgers    *ledgers
-	rails      *rails
+	ownership  *ownership.Ownership
+	ledgers    *ledgers.Ledgers
+	rails      *rails.Rails
 	executor   *executor
 }
 
@@ -60,9 +65,9 @@ func New(cfg Config, deps Deps) (*Shard, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Shard{cfg: cfg, pace: newPace(deps.Clock), observer: watch, decider: decider{engine: eng, decide: eng.Cycle}}
+	s := &Shard{cfg: cfg, pace: pace.New(deps.Clock), observer: watch, decider: decider{engine: eng, decide: eng.Cycle}}
 	s.furnish(&deps)
-	recall(deps.Memory, s.inventory, s.ownership, s.intake, deps.Log)
+	recall(deps.Memory, s.inventory, &s.ledgers.Latency, s.ownership, s.intake, deps.Log)
 	return s, nil
 }
 
@@ -72,43 +77,34 @@ func New(cfg Config, deps Deps) (*Shard, error) {
 //	    │            │                         │
 //	    └▶ rails     └──────▶ ledgers ◀────────┘ (as its witness)
 func (s *Shard) furnish(deps *Deps) {
-	machines, wanted, calls := supply.New(), demand.New(), newInFlight()
+	machines, wanted, calls := supply.New(), demand.New(), inventory.NewInFlight()
 	p, m, log := s.pace, s.observer.metrics, deps.Log
-	s.ledgers = &ledgers{
-		cfg: &s.cfg, pace: p, machines: machines, demand: wanted, metrics: m,
-		parking: newParking(), shortfalls: newShortfalls(), latency: newLatencies(deps.Memory), failed: newSetbacks[string](0), refusals: newSetbacks[demandKey](refusalWait),
-	}
-	s.inventory = &inventory{
-		table: machines, pace: p, inFlight: calls, witness: s.ledgers, operators: deps.Operators, log: log,
-		drains: map[string]drain{}, history: history.New(machines),
-		memory: deps.Memory, release: s.cfg.Engine.Release, recalled: map[string]recollection{},
-	}
-	s.ledgers.hints = newHints(p, s.inventory, wanted, deps.Operators, s.cfg.HintInterval)
-	s.intake = newIntake(p, wanted, &s.ledgers.latency, m, log, quarantine{
-		on: s.cfg.Quarantine, least: s.cfg.QuarantineMachines, apart: int64(quarantineApart * float64(s.cfg.CycleInterval)), memory: deps.Memory, machines: machines, log: log,
-		accepted: map[string]asked{}, doubts: map[string]doubt{},
+	s.ledgers = ledgers.New(p, machines, wanted, m, deps.Memory, s.cfg.ObserveDrains)
+	s.inventory = inventory.New(&inventory.Deps{
+		Table: machines, Pace: p, InFlight: calls, Witness: s.ledgers, Listener: listenerOf(deps.Operators),
+		Memory: deps.Memory, Release: s.cfg.Engine.Release, Log: log,
 	})
-	s.ownership = newOwnership(p, s.inventory, calls, deps.Memory)
+	s.intake = intake.New(&intake.Deps{
+		Pace: p, Demand: wanted, Machines: machines, Waits: &s.ledgers.Latency, Meter: m, Memory: deps.Memory, Log: log,
+		Quarantine: s.cfg.Quarantine, BoundMin: s.cfg.QuarantineMachines, Interval: s.cfg.CycleInterval,
+	})
+	s.ownership = ownership.New(p, s.inventory, calls, deps.Memory, deps.Domains, func() { s.reconciler.listAll() }, log)
 	s.reconciler = &reconciler{
-		cfg: &s.cfg, pace: p, inventory: s.inventory, inFlight: calls, ownership: s.ownership, failed: s.ledgers.failed, log: log,
+		cfg: &s.cfg, pace: p, inventory: s.inventory, inFlight: calls, ownership: s.ownership, failed: s.ledgers.Failed, log: log,
 		deferred: map[string]news{}, doubts: newDoubts(s.cfg.DoubtListings),
 	}
-	s.ownership.knowledge = deps.Domains
-	s.ownership.onChange = s.reconciler.listAll
-	s.rails = &rails{
-		cfg: &s.cfg, pace: p, switches: deps.Switches, renew: deps.Renew, log: log, paused: s.cfg.Paused,
-		budgets: budgets{cfg: &s.cfg, machines: machines}, breaker: newBreaker(&s.cfg, machines, deps.Trip, log),
-	}
+	s.rails = rails.New(s.cfg.limits(), s.cfg.Paused, &rails.Deps{Pace: p, Machines: machines, Switches: deps.Switches, Renew: deps.Renew, Trip: deps.Trip, Log: log})
 	s.executor = &executor{
 		cfg: &s.cfg, pace: p, inventory: s.inventory, inFlight: calls, reconciler: s.reconciler, rails: s.rails, ledgers: s.ledgers, demand: wanted,
+		hints:    newHints(p, s.inventory, wanted, deps.Operators, s.cfg.HintInterval),
 		provider: deps.Provider, operators: deps.Operators, memory: deps.Memory,
 		audit: &audits{write: deps.Audit, pace: p, machines: machines, demand: wanted}, metrics: m, log: log,
-		queue: make(chan *call, 2*s.cfg.Concurrency+PlanMachinesMax),
+		queue: make(chan *call, 2*s.cfg.Concurrency+rails.PlanMachinesMax),
 	}
 	accounts := &s.observer.accounts
 	machines.Account(accounts)
 	wanted.Account(accounts)
-	accounts.Enter(alloc.Ingest, func() alloc.Usage { return ingestUsage(&s.intake.mail, deps.RollupBytes) })
+	accounts.Enter(alloc.Ingest, func() alloc.Usage { return ingestUsage(s.intake, deps.RollupBytes) })
 }
 
 // Ready tells whether the provider has listed its machines at least once.
@@ -125,16 +121,16 @@ func (s *Shard) Ready() bool {
 // nothing: the error says what is wrong with it, and the last good demand stays.
 // A held one leaves the demand as it is too, but the cluster has reported. now is
 // Unix nanoseconds. It is safe for concurrent use and waits for no cycle.
-func (s *Shard) ApplyRollup(cluster string, rows []model.Need, now int64) (RollupOutcome, error) {
-	return s.intake.apply(cluster, rows, now)
+func (s *Shard) ApplyRollup(cluster string, rows []model.Need, now int64) (intake.RollupOutcome, error) {
+	return s.intake.Apply(cluster, rows, now)
 }
 
 // TakeRollup is ApplyRollup for rows of an operator, which were read into a
 // builder. New rows arrive now, whatever the operator says. A roll-up that the
 // builder has refused is refused here. The builder holds nothing of use
 // afterwards: Reset it before the next roll-up.
-func (s *Shard) TakeRollup(b *demand.Builder, now int64) (RollupOutcome, error) {
-	return s.intake.takeRollup(b, now)
+func (s *Shard) TakeRollup(b *demand.Builder, now int64) (intake.RollupOutcome, error) {
+	return s.intake.TakeRollup(b, now)
 }
 
 // LoadDemand sets what a cluster needs without a report of its own, as from a
@@ -143,18 +139,18 @@ func (s *Shard) TakeRollup(b *demand.Builder, now int64) (RollupOutcome, error) 
 func (s *Shard) LoadDemand(cluster string, rows []model.Need) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.intake.load(cluster, rows)
+	return s.intake.Load(cluster, rows)
 }
 
 // Held returns the clusters whose last roll-up is in quarantine, sorted.
-func (s *Shard) Held() []string { return s.intake.mail.heldClusters() }
+func (s *Shard) Held() []string { return s.intake.HeldClusters() }
 
 // Shortfalls returns the unresolved demand, worst first, at most
 // ShortfallsReportedMax.
-func (s *Shard) Shortfalls() []Shortfall {
+func (s *Shard) Shortfalls() []ledgers.Shortfall {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.ledgers.shortfalls.report()
+	return s.ledgers.Shortfalls.Report()
 }
 
 // Close ends the engine's workers and gives its memory back: no further cycle is
@@ -175,8 +171,8 @@ func (s *Shard) Close() {
 func (s *Shard) Machines(visit func(model.Machine) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, r := range s.inventory.table.Order() {
-		if !visit(s.inventory.table.Get(r)) {
+	for _, r := range s.inventory.Table.Order() {
+		if !visit(s.inventory.Table.Get(r)) {
 			return
 		}
 	}
@@ -186,5 +182,5 @@ func (s *Shard) Machines(visit func(model.Machine) bool) {
 func (s *Shard) Count() [model.NumStates]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.inventory.count()
+	return s.inventory.Count()
 }

@@ -3,6 +3,7 @@ package shard
 import (
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/engine/supply"
 )
 
 // SummaryNamesMax bounds the instance types and zones of a summary; machines of
@@ -29,20 +30,20 @@ func (s *Shard) Summary() Summary {
 	out := Summary{ByType: map[string]int{}, ByZone: map[string]int{}}
 	for from, more := columnar.Row(1), true; more; from += summaryRows {
 		s.mu.Lock()
-		more = s.inventory.summarise(&out, from)
+		more = summarise(s.inventory.Table, &out, from)
 		s.mu.Unlock()
 	}
 	return out
 }
 
 // summarise counts some machines from a row on; more says that there are further rows.
-func (v *inventory) summarise(out *Summary, from columnar.Row) (more bool) {
-	end := columnar.Row(v.table.RowMax())
+func summarise(machines *supply.Table, out *Summary, from columnar.Row) (more bool) {
+	end := columnar.Row(machines.RowMax())
 	for r := from; r < min(end, from+summaryRows); r++ {
-		if !v.table.Has(r) {
+		if !machines.Has(r) {
 			continue
 		}
-		m := v.table.Brief(r)
+		m := machines.Brief(r)
 		out.Total++
 		switch m.State {
 		case model.Idle:
@@ -51,7 +52,7 @@ func (v *inventory) summarise(out *Summary, from columnar.Row) (more bool) {
 			out.Speculative++
 		}
 		countName(out.ByType, m.InstanceType)
-		countName(out.ByZone, v.table.Zone(r))
+		countName(out.ByZone, machines.Zone(r))
 	}
 	return from+summaryRows < end
 }

@@ -25,26 +25,6 @@ func (b plainBatch) Record(i int) (*Record, error) { return &b[i], nil }
 // Done does nothing: the records are the caller's.
 func (plainBatch) Done() {}
 
-// rowSet is a set of rows that grows as needed.
-type rowSet []uint64
-
-func (x *rowSet) add(r columnar.Row) {
-	for int(r>>6) >= len(*x) {
-		*x = append(*x, 0)
-	}
-	(*x)[r>>6] |= 1 << (r & 63)
-}
-
-func (x rowSet) remove(r columnar.Row) {
-	if int(r>>6) < len(x) {
-		x[r>>6] &^= 1 << (r & 63)
-	}
-}
-
-func (x rowSet) has(r columnar.Row) bool {
-	return int(r>>6) < len(x) && x[r>>6]>>(r&63)&1 == 1
-}
-
 // walk takes over the records of a listing.
 //
 // A record is passed over, unread, when its digest is that of the record that
@@ -55,8 +35,8 @@ type walk struct {
 	x       *reconciler
 	batch   Batch
 	full    bool
-	seen    rowSet // mentioned; of full listings
-	watched rowSet // under way, doubted, or with news put aside
+	seen    columnar.RowSet // mentioned; of full listings
+	watched columnar.RowSet // under way, doubted, or with news put aside
 	ids     [walkBatch]string
 	rows    [walkBatch]columnar.Row
 }
@@ -64,19 +44,14 @@ type walk struct {
 func (x *reconciler) newWalk(batch Batch, full bool) *walk {
 	w := &walk{x: x, batch: batch, full: full}
 	if full {
-		w.seen = make(rowSet, (x.inventory.table.RowMax()+batch.Len())/64+1)
+		w.seen = columnar.NewRowSet(x.inventory.Table.RowMax() + batch.Len())
 	}
 	watch := func(id string) {
-		if r, ok := x.inventory.table.Lookup(id); ok {
-			w.watched.add(r)
+		if r, ok := x.inventory.Table.Lookup(id); ok {
+			w.watched.Add(r)
 		}
 	}
-	for id := range x.inFlight.calls {
-		watch(id)
-	}
-	for id := range x.inFlight.settled {
-		watch(id)
-	}
+	x.inFlight.UnderWay(watch)
 	for id := range x.deferred {
 		watch(id)
 	}
@@ -90,7 +65,7 @@ func (w *walk) next(from, to int, out *Reconciled) {
 	for i := range n {
 		w.ids[i] = w.batch.ID(from + i)
 	}
-	machines := w.x.inventory.table
+	machines := w.x.inventory.Table
 	machines.LookupAll(w.rows[:n], w.ids[:n])
 	who := machines.Membership()
 	for i := range n {
@@ -98,11 +73,11 @@ func (w *walk) next(from, to int, out *Reconciled) {
 		if machines.Membership() != who { // the row may be another machine's by now
 			r, _ = machines.Lookup(w.ids[i])
 		}
-		if d := w.batch.Digest(from + i); d == 0 || r == columnar.None || machines.Digest(r) != d || w.watched.has(r) {
+		if d := w.batch.Digest(from + i); d == 0 || r == columnar.None || machines.Digest(r) != d || w.watched.Has(r) {
 			r = w.take(r, from+i, d, out)
 		}
 		if w.full && r != columnar.None {
-			w.seen.add(r)
+			w.seen.Add(r)
 		}
 	}
 }
@@ -118,7 +93,7 @@ func (w *walk) take(r columnar.Row, i int, digest uint64, out *Reconciled) colum
 	}
 	r, taken := w.x.observeOrDefer(r, rec, out)
 	if taken && digest != 0 {
-		w.x.inventory.table.SetDigest(r, digest)
+		w.x.inventory.Table.SetDigest(r, digest)
 	}
 	return r
 }

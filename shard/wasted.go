@@ -4,25 +4,27 @@ import (
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/history"
+	"github.com/tonnage/tonnage/shard/internal/inventory"
+	"github.com/tonnage/tonnage/shard/internal/rails"
 )
 
-// beginHistory tells the history what has changed since the last cycle.
-func (v *inventory) beginHistory(wanted *demand.Table, r *Reconciled) {
-	v.history.Begin(wanted)
+// beginHistory tells the history of the machines what has changed since the last cycle.
+func beginHistory(h *history.History, wanted *demand.Table, r *Reconciled) {
+	h.Begin(wanted)
 	if r.Added+r.Changed+r.Diverged > 0 {
-		v.history.Disturbed("")
+		h.Disturbed("")
 	}
 }
 
 // closeHistory tells the history what a cycle has carried out, and counts what came to
 // nothing.
-func (v *inventory) closeHistory(c *Cycle, plan *engine.Plan) {
-	if c.Disposition == Execute {
-		v.history.Ended(plan.Ended)
+func closeHistory(v *inventory.Inventory, c *Cycle, plan *engine.Plan) {
+	if c.Disposition == rails.Execute {
+		v.History.Ended(plan.Ended)
 	}
 	for i := range c.Started {
 		a := &c.Started[i]
-		r, there := v.table.Lookup(a.Machine)
+		r, there := v.Table.Lookup(a.Machine)
 		if !there {
 			continue
 		}
@@ -30,7 +32,7 @@ func (v *inventory) closeHistory(c *Cycle, plan *engine.Plan) {
 		if a.Kind == engine.Preempt && a.Need >= 0 {
 			d.By, _ = plan.Identity(int(a.Need))
 		}
-		v.history.Did(&d)
+		v.History.Did(&d)
 	}
-	c.Wasted = v.history.Close()
+	c.Wasted = v.History.Close()
 }

@@ -28,7 +28,7 @@ func TestUndoneIsCountedByWhatHasChanged(t *testing.T) {
 		if _, err := s.ApplyRollup(cluster, needs(amount), 1); err != nil {
 			t.Fatal(err)
 		}
-		s.intake.takeMail()
+		s.intake.TakeMail()
 	}
 	for _, c := range []struct {
 		name       string
@@ -42,10 +42,10 @@ func TestUndoneIsCountedByWhatHasChanged(t *testing.T) {
 		{"the cluster asks for more", func(s *Shard) { report(s, "c", 8) }, Reconciled{}, 0, 0},
 		{"another cluster asks for more", func(s *Shard) { report(s, "d", 8) }, Reconciled{}, 0, 1},
 		{"a machine is added", func(*Shard) {}, Reconciled{Added: 1}, 0, 1},
-		{"the cluster loses a machine", func(s *Shard) { r, _ := s.inventory.table.Lookup("lost"); s.inventory.remove(r) }, Reconciled{}, 0, 0},
+		{"the cluster loses a machine", func(s *Shard) { r, _ := s.inventory.Table.Lookup("lost"); s.inventory.Remove(r) }, Reconciled{}, 0, 0},
 		{"a machine of the cluster fails", func(s *Shard) {
-			r, _ := s.inventory.table.Lookup("lost")
-			if err := s.inventory.move(r, model.Failed, ""); err != nil {
+			r, _ := s.inventory.Table.Lookup("lost")
+			if err := s.inventory.Move(r, model.Failed, ""); err != nil {
 				t.Fatal(err)
 			}
 		}, Reconciled{}, 0, 0},
@@ -58,20 +58,20 @@ func TestUndoneIsCountedByWhatHasChanged(t *testing.T) {
 		defer s.Close()
 		for id, state := range map[string]model.State{"m": model.Configured, "lost": model.Draining} {
 			m := model.Machine{ID: id, Host: id, State: state, Cluster: "c", Resources: model.NewResources(model.Amount{Name: "cpu", Value: 4})}
-			if err := s.inventory.table.Put(&m); err != nil {
+			if err := s.inventory.Table.Put(&m); err != nil {
 				t.Fatal(err)
 			}
-			s.inventory.tally.add(&m)
+			s.inventory.Tally.Add(&m)
 		}
 		report(s, "c", 4)
 		report(s, "d", 4)
 		play := func(kind engine.Kind, r Reconciled) history.Counts {
 			cycle := &Cycle{Started: []Started{{Kind: kind, Machine: "m", Cluster: "c", Need: -1}}}
 			cycle.Reconciled = r
-			s.inventory.beginHistory(s.intake.demand, &cycle.Reconciled)
-			s.inventory.history.Decided(s.intake.demand)
+			beginHistory(s.inventory.History, s.intake.Table(), &cycle.Reconciled)
+			s.inventory.History.Decided(s.intake.Table())
 			cycle.Plan = &engine.Plan{}
-			s.inventory.closeHistory(cycle, cycle.Plan)
+			closeHistory(s.inventory, cycle, cycle.Plan)
 			s.observer.metrics.wasted.cycle(cycle)
 			return cycle.Wasted
 		}

@@ -1,6 +1,7 @@
 package archtest
 
 import (
+	"bytes"
 	"fmt"
 	"go/ast"
 	"path"
@@ -9,13 +10,14 @@ import (
 )
 
 // shape bounds the types of some packages: a type with more fields or methods is
-// several subjects that share their state.
+// several subjects that share their state. So is a package with more lines.
 type shape struct {
 	pkg             string
 	fields, methods int
+	lines           int // of a package, without tests and generated files
 }
 
-var shapes = []shape{{pkg: "./shard/...", fields: 20, methods: 40}}
+var shapes = []shape{{pkg: "./shard/...", fields: 20, methods: 40, lines: 4500}}
 
 // wholes are types that hold a program together: of fields they may have fewer.
 var wholes = map[string]int{"./shard.Shard": 12}
@@ -134,6 +136,25 @@ func misshapen(files []*source, shapes []shape, wholes map[string]int, spacious 
 	return out
 }
 
+// overgrown finds the packages with more lines than they may have.
+func overgrown(files []*source, shapes []shape) []string {
+	lines := map[string]int{}
+	for _, s := range files {
+		if !ast.IsGenerated(s.ast) {
+			lines[s.pkg] += bytes.Count(s.text, []byte("\n"))
+		}
+	}
+	var out []string
+	for pkg, n := range lines {
+		i := slices.IndexFunc(shapes, func(s shape) bool { return fits(s.pkg, pkg) })
+		if i >= 0 && n > shapes[i].lines {
+			out = append(out, fmt.Sprintf("%s has %d lines, at most %d", pkg, n, shapes[i].lines))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // production returns the sources that are not tests.
 func production(files []*source) []*source {
 	return slices.DeleteFunc(slices.Clone(files), func(s *source) bool { return s.test() })
@@ -143,6 +164,13 @@ func production(files []*source) []*source {
 func TestTypesAreOneSubject(t *testing.T) {
 	for _, fault := range misshapen(production(loadSources(t, moduleRoot(t))), shapes, wholes, spacious) {
 		t.Errorf("%s: a type is one subject", fault)
+	}
+}
+
+// TestPackagesAreOneSubject holds the packages of the module to their size.
+func TestPackagesAreOneSubject(t *testing.T) {
+	for _, fault := range overgrown(production(loadSources(t, moduleRoot(t))), shapes) {
+		t.Errorf("%s: a package is one subject", fault)
 	}
 }
 
@@ -173,5 +201,9 @@ func (f *Fine) A() {}
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("found:\n%q\nwant:\n%q", got, want)
+	}
+	large := overgrown([]*source{s}, []shape{{pkg: "./x", lines: 8}, {pkg: "./...", lines: 1}})
+	if !slices.Equal(large, []string{"./x has 9 lines, at most 8"}) || overgrown([]*source{s}, []shape{{pkg: "./x", lines: 9}}) != nil {
+		t.Errorf("found %q", large)
 	}
 }

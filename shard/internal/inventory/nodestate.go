@@ -1,0 +1,104 @@
+package inventory
+
+import (
+	"maps"
+
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// keyHostname is the label that names a machine's node.
+const keyHostname = "kubernetes.io/hostname"
+
+// goneError is what an operator hears of a machine that its provider does not
+// list any more.
+const goneError = "the provider no longer lists the machine"
+
+// NodeState is what an operator is told of a machine of its cluster. Maps and
+// slices are shared and must not be modified.
+type NodeState struct {
+	// Cluster is who is told: the one that the machine is bound to, or was until
+	// this change.
+	Cluster string
+	Machine string
+	State   model.State
+	// NodeName is the machine's label kubernetes.io/hostname, else its id.
+	NodeName   string
+	ProviderID string // its host
+	LastError  string
+	// Labels are the machine's, and its instance type and zone under their
+	// well-known keys.
+	Labels    map[string]string
+	Resources model.Resources // what it offers to workloads
+}
+
+// Tell queues the news of a machine for the operator of the cluster that it is
+// bound to, and for that of the one that it was bound to before.
+func (v *Inventory) Tell(r columnar.Row, before string) {
+	if v.listener == nil {
+		return
+	}
+	now := v.Table.Cluster(r)
+	if before != "" && before != now {
+		v.tellCluster(r, before)
+	}
+	if now != "" {
+		v.tellCluster(r, now)
+	}
+}
+
+func (v *Inventory) tellCluster(r columnar.Row, cluster string) {
+	if !v.listener.Connected(cluster) {
+		return
+	}
+	m := v.Table.Get(r)
+	v.listener.NodeState(nodeState(&m, cluster))
+}
+
+// TellGone says that a bound machine is no longer there. The protocol has no
+// word for it but that it failed.
+func (v *Inventory) TellGone(r columnar.Row) {
+	if v.listener == nil {
+		return
+	}
+	m := v.Table.Get(r)
+	if m.Cluster == "" || !v.listener.Connected(m.Cluster) {
+		return
+	}
+	m.State, m.LastError = model.Failed, goneError
+	v.listener.NodeState(nodeState(&m, m.Cluster))
+}
+
+func nodeState(m *model.Machine, cluster string) NodeState {
+	u := NodeState{
+		Cluster: cluster, Machine: m.ID, State: m.State, NodeName: m.ID, ProviderID: m.Host, LastError: m.LastError,
+		Labels: make(map[string]string, len(m.Labels)+2), Resources: m.EffectiveAllocatable(),
+	}
+	maps.Copy(u.Labels, m.Labels)
+	if m.InstanceType != "" {
+		u.Labels[model.KeyInstanceType] = m.InstanceType
+	}
+	if m.Zone != "" {
+		u.Labels[model.KeyZone] = m.Zone
+	}
+	if host := m.Labels[keyHostname]; host != "" {
+		u.NodeName = host
+	}
+	return u
+}
+
+// TellAll tells a cluster's operator of every machine that is bound to it.
+func (v *Inventory) TellAll(cluster string) (told int) {
+	id, known := v.Table.NameID(cluster)
+	if v.listener == nil || !known {
+		return 0
+	}
+	clusters := v.Table.View().Cluster
+	for r := columnar.Row(1); int(r) < v.Table.RowMax(); r++ {
+		if clusters[r] == id && v.Table.Has(r) {
+			v.tellCluster(r, cluster)
+			told++
+		}
+	}
+	return told
+}
