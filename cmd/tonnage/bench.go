@@ -51,6 +51,11 @@ A cycle builds on the one before; fullCycles of the output says how many could n
 and --full lets none. When a hundred have built on one another, one is checked: decided
 a second time, from nothing.
 
+Between the cycles bench measures the floor: what this machine's memory allows when
+every row is read and every machine rewritten and nothing is computed. timesFloor is
+how many times that the fastest cycle takes, p50TimesFloor the median one: a figure
+that differs much less from machine to machine than milliseconds.
+
 Only the cycle is measured, not what brings its input about. Percentiles are exact
 (nearest rank): of fewer than 100 cycles, p99 is the slowest. The checksum is a
 function of rung, regime and seed, in the steady regime also of --cycles; it is the

@@ -49,6 +49,13 @@ type Result struct {
 	// CPUMillis is the processor time of a cycle, over all threads: what a
 	// machine that is shared leaves comparable.
 	CPUMillis Spread `json:"cpuMillis"`
+	// FloorMillis is what this machine's memory allows at best: every row read, every machine
+	// rewritten, nothing computed, by as many workers; the least of those measured between
+	// the cycles. TimesFloor and P50TimesFloor are how many times that the fastest and the median
+	// cycle take.
+	FloorMillis   float64 `json:"floorMillis"`
+	TimesFloor    float64 `json:"timesFloor"`
+	P50TimesFloor float64 `json:"p50TimesFloor"`
 
 	// AllocsPerCycle is the median, as is AllocBytesPerCycle.
 	AllocsPerCycle     int64 `json:"allocsPerCycle"`
@@ -132,6 +139,8 @@ func (r *Result) takePlan(st *engine.Stats) {
 // takeSamples notes what the cycles took.
 func (r *Result) takeSamples(s *samples) {
 	r.CycleMillis, r.CPUMillis, r.PhaseMillis = spreadOf(s.cycle, nanosPerMilli), spreadOf(s.cpu, nanosPerMilli), s.phases()
+	r.FloorMillis = spreadOf(s.floor, nanosPerMilli).Min
+	r.TimesFloor, r.P50TimesFloor = r.CycleMillis.Min/r.FloorMillis, r.CycleMillis.P50/r.FloorMillis
 	allocs := spreadOf(s.allocs, 1)
 	r.AllocsPerCycle, r.AllocsPerCycleMax = int64(allocs.P50), int64(allocs.Max)
 	r.AllocBytesPerCycle = int64(spreadOf(s.allocBytes, 1).P50)

@@ -18,6 +18,7 @@ type run struct {
 	taken  samples
 	sum    uint64 // of the plans so far
 	marks  *labels.Labels
+	floor  *floor // nil before the first cycle
 }
 
 // Run measures as the configuration says. Errors are a *Difference, when a plan
@@ -30,6 +31,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	}
 	defer d.Close()
 	r := &run{Driver: d, verify: newVerifier(&cfg, d.course)}
+	defer r.dropFloor()
 	r.begin(load)
 	r.marks = measuredLabels(ctx, r.result.Workers)
 	cfg.say(Progress{Stage: StageMeasuring})
@@ -40,6 +42,14 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	}
 	r.end()
 	return &r.result, nil
+}
+
+// dropFloor gives the memory of the floor back, which would count as the engine's.
+func (r *run) dropFloor() {
+	if r.floor != nil {
+		r.floor.close()
+		r.floor = nil
+	}
 }
 
 // begin notes what is known beforehand.
@@ -56,9 +66,16 @@ func (r *run) step(ctx context.Context, i int) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
+	if r.floor != nil && i%cyclesPerFloor == 0 {
+		r.taken.floor = append(r.taken.floor, int64(r.floor.run()))
+	}
 	in, err := r.Next()
 	if err != nil {
 		return err
+	}
+	if r.floor == nil {
+		r.floor = newFloor(in.Demand.Len(), in.Supply.Len(), r.result.Workers)
+		r.taken.floor = append(r.taken.floor, int64(r.floor.run()))
 	}
 	plan, cost, err := cycle(ctx, r.engine, in, r.marks)
 	if err != nil {
@@ -104,6 +121,8 @@ func (r *run) addSum(i int, sum uint64) error {
 
 // end adds up.
 func (r *run) end() {
+	r.taken.floor = append(r.taken.floor, int64(r.floor.run()))
+	r.dropFloor()
 	r.result.takeSamples(&r.taken)
 	r.result.takeMemory(r.engine, r.in, r.grown)
 	r.result.PlanChecksum = fmt.Sprintf("%016x", r.sum)

@@ -39,7 +39,7 @@ var contractKeys = []string{
 	"cycleMillis.min", "cycleMillis.p50", "cycleMillis.p99", "cycleMillis.max",
 	"phaseMillis.snapshot.min", "phaseMillis.snapshot.p50", "phaseMillis.snapshot.p99", "phaseMillis.snapshot.max",
 	"phaseMillis.normalise.p50", "phaseMillis.rank.p50", "phaseMillis.phase1.p50", "phaseMillis.phase2.p50", "phaseMillis.phase3.max",
-	"allocsPerCycle", "bytesPerMachine", "bytesPerNeed", "rssBytes", "proposals", "conflicts", "displacements",
+	"floorMillis", "timesFloor", "p50TimesFloor", "allocsPerCycle", "bytesPerMachine", "bytesPerNeed", "rssBytes", "proposals", "conflicts", "displacements",
 	"actions.Bootstrap", "actions.Provision", "actions.Preempt", "actions.Reclaim", "actions.Delete", "satisfied", "unsatisfied",
 	"planChecksum", "verified", "cpu", "goamd64", "simd", "load1",
 }
@@ -76,6 +76,9 @@ func TestResultSaysWhatWasMeasured(t *testing.T) {
 	}
 	if r.Verified != VerifiedReference || r.VerifiedCycles != 2 {
 		t.Errorf("verified: %s, %d cycles", r.Verified, r.VerifiedCycles)
+	}
+	if r.FloorMillis <= 0 || r.TimesFloor != r.CycleMillis.Min/r.FloorMillis || r.P50TimesFloor != r.CycleMillis.P50/r.FloorMillis {
+		t.Errorf("floor %v ms, %v and %v times that for cycles of %+v", r.FloorMillis, r.TimesFloor, r.P50TimesFloor, r.CycleMillis)
 	}
 	if v := r.VerifyMillis; v.Min <= 0 || v.Min > v.Max {
 		t.Errorf("the reference took %+v ms", v)

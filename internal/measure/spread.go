@@ -43,6 +43,7 @@ type samples struct {
 	cycle, cpu                                        []int64 // nanoseconds
 	snapshot, normalise, rank, phase1, phase2, phase3 []int64
 	allocs, allocBytes                                []int64
+	floor                                             []int64 // nanoseconds, between cycles
 }
 
 func (s *samples) take(c *cost, st *engine.Stats) {

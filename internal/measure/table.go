@@ -52,6 +52,7 @@ func (r *Result) writeTimes(w io.Writer) {
 // facts are what is not a time: a name and a text each.
 func (r *Result) facts() [][2]string {
 	facts := [][2]string{
+		{"floor", fmt.Sprintf("%.3f ms, what the memory allows; the fastest cycle takes %.2f times that, the median %.2f times", r.FloorMillis, r.TimesFloor, r.P50TimesFloor)},
 		{"cycles", fmt.Sprintf("%d of %d built on nothing, %d were checked", r.FullCycles, r.Cycles, r.CheckedCycles)},
 		{"changed", fmt.Sprintf("%d machines and %d Needs since the cycle before; %d machines have another stamp", r.ChangedMachines, r.ChangedNeeds, r.AdoptedMachines)},
 		{"satisfied", fmt.Sprintf("%d of %d Needs", r.Satisfied, r.Satisfied+r.Unsatisfied)},
