@@ -15,6 +15,16 @@ type triple struct {
 	C uint16
 }
 
+func mustPanic(t *testing.T, what string, f func()) {
+	t.Helper()
+	defer func() {
+		if recover() == nil {
+			t.Errorf("%s did not panic", what)
+		}
+	}()
+	f()
+}
+
 func address[T any](s []T) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(s))) }
 
 func TestMakeIsZeroedAlignedAndFull(t *testing.T) {

@@ -47,12 +47,6 @@
 // amd64 and arm64. A mapping, huge pages or a node that the system refuses is
 // counted and done without.
 //
-// # Slab
-//
-// Things that come and go one by one, live long and are referred to are kept
-// in a Slab and addressed by a Handle, a 32-bit number: half of a pointer, and
-// nothing to the collector.
-//
 // # Accounts
 //
 // Every arena has a Purpose and belongs to an owner's Accounts; other holders

@@ -1,16 +1,15 @@
-// Package columnar holds fixed-width columns over row numbers, dictionaries,
-// resource vectors and order-keeping permutations: the storage of the engine's
-// tables. Elements hold no pointers, so that the collector has nothing to scan.
+// Package columnar holds row numbers, dictionaries, resource vectors and
+// order-keeping permutations: what the columns of the engine's tables are made of. Elements hold no pointers, so that the collector has nothing to scan.
 //
 // # Layout
 //
-// A table is a set of columns with one row number, given by Rows:
+// A table is a set of columns, plain slices with one row number, given by Rows:
 //
 //	row        0      1      2      3      4      5
-//	state   [  ·   | Idle | Idle | Conf |  ·   | Idle ]   Column[uint8]
-//	price   [  ·   | 0.10 | 0.10 | 0.48 |  ·   | 0.10 ]   Column[float64]
-//	type    [  ·   |   1  |   1  |   2  |  ·   |   1  ]   Column[uint32] of a Dict
-//	vector  [  ·   |   1  |   1  |   2  |  ·   |   1  ]   Column[uint32] of a Vectors
+//	state   [  ·   | Idle | Idle | Conf |  ·   | Idle ]   []uint8
+//	price   [  ·   | 0.10 | 0.10 | 0.48 |  ·   | 0.10 ]   []float64
+//	type    [  ·   |   1  |   1  |   2  |  ·   |   1  ]   []uint32 of a Dict
+//	vector  [  ·   |   1  |   1  |   2  |  ·   |   1  ]   []uint32 of a Vectors
 //	                                       └ free: the next row given out
 //
 // Row 0 exists in every column and stays zero, so that "none" can be read like
@@ -18,12 +17,6 @@
 // interned and referred to by number: strings in a Dict, resource vectors in a
 // Vectors. Both number from 1 in the order of first occurrence and reserve 0
 // for "nothing", so equal histories give equal numbers, whatever the hash.
-//
-// # Builder and view
-//
-// A Column is the builder: it grows and changes, and has one owner. A View is
-// a small value for readers; it shows the column as it is and dies with the
-// next change of the column. The build tag "invariants" checks this.
 //
 // # Hashing
 //

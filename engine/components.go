@@ -177,9 +177,9 @@ func (p *pass) acquireAll() {
 	l := lanes[0]
 	p.markSpecial()
 	p.findAsking()
-	if p.e.opts.Acquire == AcquireRacing && !l.reserved.breakable {
+	if p.e.racing != nil && !l.reserved.breakable {
 		l.shares = shares{}
-		l.acquireRacing()
+		p.e.racing(l)
 		p.acquisitions = l.acquisitions
 		return
 	}

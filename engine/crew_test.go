@@ -22,22 +22,25 @@ func TestSmallFleetsWakeNobody(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		min    int
-		mode   engine.AcquireMode
+		races  bool
 		others bool
 	}{
-		{"small", size + 1, engine.AcquireInOrder, false},
-		{"large", size, engine.AcquireInOrder, true},
-		{"racing", size + 1, engine.AcquireRacing, true},
+		{"small", size + 1, false, false},
+		{"large", size, false, true},
+		{"racing", size + 1, true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			defer engine.SetCrewMin(engine.SetCrewMin(c.min))
 			opts := twin.Options(in.Options)
-			opts.Workers, opts.Acquire = 2, c.mode
+			opts.Workers = 2
 			e, err := engine.New(opts)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer e.Close()
+			if c.races {
+				engine.Race(e)
+			}
 			var others atomic.Bool
 			mark := func(_ model.Stage, worker int) {
 				if worker > 0 {

@@ -82,7 +82,7 @@ func (e *Engine) decide(in Input) (*Plan, error) {
 	e.in = in
 	crew := e.crew
 	crew.mark = in.Mark
-	crew.alone = in.Supply.Len()+in.Demand.Len() < crewMin && e.opts.Acquire != AcquireRacing
+	crew.alone = in.Supply.Len()+in.Demand.Len() < crewMin && e.racing == nil
 	crew.begin(model.StageSnapshot)
 	e.arena.Reset()
 	if e.opts.Full {

@@ -84,6 +84,9 @@ type Engine struct {
 	in    Input // of that cycle
 	last  *pass // the last cycle, for Explain
 	tasks tasks
+	// racing, nil but in tests, is another way for Needs to acquire, which must come to the
+	// same answer.
+	racing func(*lane)
 	// unchecked counts the cycles since the last that was checked.
 	unchecked int
 	// builtOn counts the cycles since the last that built on nothing.

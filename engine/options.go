@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tonnage/tonnage/alloc"
@@ -30,37 +29,6 @@ var victimModeNames = [NumVictimModes]string{"gang", "machine"}
 
 // String returns the name as files spell it.
 func (v VictimMode) String() string { return victimModeNames[v] }
-
-// AcquireMode says how workers share the needs that lack something. It never
-// changes an answer.
-type AcquireMode uint8
-
-// The ways to acquire.
-const (
-	// AcquireInOrder gives needs their turns in rank order, by a worker for each
-	// share of those that cannot meet.
-	AcquireInOrder AcquireMode = iota
-	// AcquireRacing lets needs race for machines, which those of higher rank take
-	// over from those of lower rank. It is slower, and there to compare with.
-	AcquireRacing
-
-	// NumAcquireModes is the number of ways.
-	NumAcquireModes = int(AcquireRacing) + 1
-)
-
-var acquireModeNames = [NumAcquireModes]string{"order", "race"}
-
-// String returns the name as flags spell it.
-func (a AcquireMode) String() string { return acquireModeNames[a] }
-
-// ParseAcquireMode is the reverse of String.
-func ParseAcquireMode(s string) (AcquireMode, error) {
-	i := slices.Index(acquireModeNames[:], s)
-	if i < 0 {
-		return 0, fmt.Errorf("no such way to acquire: %q; choose one of %s", s, strings.Join(acquireModeNames[:], ", "))
-	}
-	return AcquireMode(i), nil
-}
 
 // BandDefault is the width of a band of the victim score: one priority point.
 const BandDefault = 1
@@ -147,7 +115,6 @@ type Options struct {
 	// It is of use for those that Pin keeps near that memory. What workers share lies
 	// anywhere: all of them read all of it.
 	Nodes   []int
-	Acquire AcquireMode
 	Victims VictimMode
 	// Band is the width of a band of the victim score in priority points: within
 	// a band the gentler way to free a machine goes first. 0 = the score alone
@@ -207,9 +174,6 @@ func (o *Options) Validate() error {
 	}
 	if int(o.Victims) >= NumVictimModes {
 		faults = append(faults, fmt.Errorf("victims: no such way to choose victims: %d", o.Victims))
-	}
-	if int(o.Acquire) >= NumAcquireModes {
-		faults = append(faults, fmt.Errorf("acquire: no such way to acquire: %d", o.Acquire))
 	}
 	if !(o.Band >= 0) {
 		faults = append(faults, fmt.Errorf("band: must be 0 or more priority points, +Inf included, got %v", o.Band))

@@ -185,8 +185,7 @@ type Stats struct {
 }
 
 // AcquireCounts say how needs came to free machines. All but Proposals are 0
-// where they have their turns one after the other, as with AcquireInOrder; with
-// AcquireRacing they depend on who was faster, as the plan does not.
+// where they have their turns in rank order, as they always do outside of tests.
 type AcquireCounts struct {
 	// Proposals counts the walks of needs over free machines.
 	Proposals int64

@@ -22,12 +22,13 @@ func race(w fleet.World, workers int) (engine.AcquireCounts, string) {
 		return engine.AcquireCounts{}, err.Error()
 	}
 	opts := twin.Options(in.Options)
-	opts.Acquire, opts.Workers = engine.AcquireRacing, workers
+	opts.Workers = workers
 	e, err := engine.New(opts)
 	if err != nil {
 		return engine.AcquireCounts{}, err.Error()
 	}
 	defer e.Close()
+	engine.Race(e)
 	plan, err := e.Cycle(engine.Input{Supply: s, Demand: d, Now: in.Now, DrainSeconds: in.DrainSeconds, BackingOff: in.BackingOff})
 	if err != nil {
 		return engine.AcquireCounts{}, err.Error()

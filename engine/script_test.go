@@ -273,12 +273,12 @@ func (x *script) start(t *testing.T) {
 		opts := twin.Options(x.options)
 		opts.Workers = workers
 		opts.CheckCycles = checkCyclesOf[i]
-		if workers == 2 && x.races {
-			opts.Acquire = engine.AcquireRacing
-		}
 		e, err := engine.New(opts)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if workers == 2 && x.races {
+			engine.Race(e)
 		}
 		x.running = append(x.running, e)
 	}

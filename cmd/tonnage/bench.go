@@ -17,7 +17,6 @@ import (
 type benchFlags struct {
 	rung, regime string
 	output       string
-	acquire      string
 	cpuProfile   string
 	profileDir   string
 	clusters     int
@@ -77,7 +76,6 @@ code 3.`,
 	flags.IntVar(&f.cycles, "cycles", measure.CyclesDefault, "cycles to measure")
 	workersFlag(cmd, &f.workers, "")
 	pinFlag(cmd, &f.pin)
-	flags.StringVar(&f.acquire, "acquire", engine.AcquireInOrder.String(), "how workers share the Needs that lack something: order, in rank order by components; race, taking over by rank; the plan never depends on it")
 	flags.BoolVar(&f.full, "full", false, "let no cycle build on the one before: what the first cycle of a process takes")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the workload and of its changes")
 	flags.BoolVar(&f.verify, "verify", false, "compare the plan of every cycle: on small rungs some with the reference's, the others with that of one worker that builds on nothing")
@@ -85,7 +83,7 @@ code 3.`,
 	flags.StringVar(&f.profileDir, "profile", "", "write cpu, heap, mutex and block profiles into this folder; it is created")
 	_ = cmd.MarkFlagDirname("profile")
 	outputFlag(cmd, &f.output)
-	for flag, values := range map[string][]string{"rung": workload.Names(), "regime": regimeNames(), "acquire": {"order", "race"}} {
+	for flag, values := range map[string][]string{"rung": workload.Names(), "regime": regimeNames()} {
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
 	return cmd
@@ -107,9 +105,6 @@ func (f *benchFlags) config() (cfg measure.Config, err error) {
 	}
 	if cfg.Regime, err = workload.ParseRegime(f.regime); err != nil {
 		return cfg, badInput(fmt.Errorf("--regime: %w", err))
-	}
-	if cfg.Acquire, err = engine.ParseAcquireMode(f.acquire); err != nil {
-		return cfg, badInput(fmt.Errorf("--acquire: %w", err))
 	}
 	if f.clusters != 0 && (f.clusters < 1 || f.clusters > 100 || cfg.Regime != workload.Burst && cfg.Regime != workload.Shrink) {
 		return cfg, badInput(fmt.Errorf("--clusters goes with --regime burst or shrink and is between 1 and 100, got %d", f.clusters))

@@ -35,47 +35,10 @@ func (n *Need) AllOrNothing() bool {
 	return n.Profile.Same() != nil && !n.MinUnit.Covers(n.Aggregate)
 }
 
-// Aggregate merges rows that are equal in cluster, profile and group:
-// aggregates are summed, minimum units maxed per dimension, and the earliest
-// non-zero arrival wins. Rows keep the order in which their key first occurs.
-func Aggregate(rows []Need) []Need {
-	type key struct{ cluster, profile, group string }
-	at := make(map[key]int, len(rows))
-	out := make([]Need, 0, len(rows))
-	for _, n := range rows {
-		k := key{n.Cluster, n.Profile.Canonical(), n.Group}
-		i, ok := at[k]
-		if !ok {
-			at[k] = len(out)
-			out = append(out, n)
-			continue
-		}
-		o := &out[i]
-		// An absent minimum stands for the whole aggregate, so it must be
-		// spelled out before aggregates grow.
-		if len(o.MinAggregate) > 0 || len(n.MinAggregate) > 0 {
-			o.MinAggregate = o.Minimum().Add(n.Minimum())
-		}
-		o.Aggregate = o.Aggregate.Add(n.Aggregate)
-		o.MinUnit = o.MinUnit.Max(n.MinUnit)
-		o.Arrival = earliest(o.Arrival, n.Arrival)
-		o.ShortSince = earliest(o.ShortSince, n.ShortSince)
-		o.Parked = o.Parked && n.Parked
-	}
-	return out
-}
-
 // Minimum is what the Need can live with: MinAggregate, or Aggregate without one.
 func (n *Need) Minimum() Resources {
 	if len(n.MinAggregate) > 0 {
 		return n.MinAggregate
 	}
 	return n.Aggregate
-}
-
-func earliest(a, b int64) int64 {
-	if a == 0 || (b != 0 && b < a) {
-		return b
-	}
-	return a
 }

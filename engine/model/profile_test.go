@@ -103,10 +103,6 @@ func TestFingerprintCollision(t *testing.T) {
 	if a.Fingerprint() != b.Fingerprint() || a.Equal(b) {
 		t.Errorf("fingerprints %d and %d, equal %v", a.Fingerprint(), b.Fingerprint(), a.Equal(b))
 	}
-	rows := Aggregate([]Need{{Cluster: "c", Profile: a}, {Cluster: "c", Profile: b}})
-	if len(rows) != 2 {
-		t.Error("rows of different profiles were merged")
-	}
 	if zero := build(ProfileSpec{}, func(string) uint64 { return 0 }); zero.Fingerprint() == 0 {
 		t.Error("a profile has the fingerprint that says: no stamp")
 	}

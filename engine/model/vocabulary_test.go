@@ -3,7 +3,6 @@ package model
 import (
 	"errors"
 	"math"
-	"reflect"
 	"strings"
 	"testing"
 )
@@ -79,27 +78,6 @@ func TestSaturation(t *testing.T) {
 		if got := SatMul(c[0], c[1]); got != c[2] {
 			t.Errorf("%d × %d = %d", c[0], c[1], got)
 		}
-	}
-}
-
-// TestAggregate: rows of one cluster, profile and group are summed.
-func TestAggregate(t *testing.T) {
-	p, q := mustNew(t, ProfileSpec{}), mustNew(t, ProfileSpec{Priority: 1})
-	cpu := func(n int64) Resources { return NewResources(Amount{"cpu", n}) }
-	rows := []Need{
-		{Cluster: "c", Profile: p, Aggregate: cpu(1), MinUnit: cpu(1), Arrival: 0, Parked: true},
-		{Cluster: "c", Profile: q, Aggregate: cpu(1)},
-		{Cluster: "c", Profile: p, Aggregate: cpu(math.MaxInt64), MinUnit: cpu(5), MinAggregate: cpu(2), Arrival: 9, ShortSince: 4},
-		{Cluster: "d", Profile: p, Aggregate: cpu(1)},
-		{Cluster: "c", Profile: p, Aggregate: cpu(1), Group: "g"},
-		{Cluster: "c", Profile: mustNew(t, ProfileSpec{}), Aggregate: cpu(1), MinUnit: cpu(2), Arrival: 7, ShortSince: 6},
-	}
-	want := []Need{
-		{Cluster: "c", Profile: p, Aggregate: cpu(math.MaxInt64), MinUnit: cpu(5), MinAggregate: cpu(4), Arrival: 7, ShortSince: 4},
-		rows[1], rows[3], rows[4],
-	}
-	if got := Aggregate(rows); !reflect.DeepEqual(got, want) {
-		t.Errorf("aggregated to\n%+v, want\n%+v", got, want)
 	}
 }
 

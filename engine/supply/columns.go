@@ -3,9 +3,8 @@ package supply
 import "github.com/tonnage/tonnage/engine/model"
 
 // columns are the machine fields by row that machines of one class may differ
-// in; see class for the others. They are plain slices of equal length rather
-// than columnar.Column, because the engine reads them in its innermost loops as
-// slices. Row 0 and rows not in use are zero.
+// in; see class for the others. They are plain slices of equal length: the engine reads
+// them in its innermost loops. Row 0 and rows not in use are zero.
 type columns struct {
 	state        []model.State
 	capacity     []model.CapacityType

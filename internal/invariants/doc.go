@@ -1,8 +1,7 @@
 // Package invariants holds the checks that are too dear for production: they
 // are compiled in by the build tag "invariants" and vanish without it.
 //
-// Memory here is lent, not given: a view of a column, a slice of an arena, a
-// handle of a slab is good until its lender moves on, and nothing in the type
+// Memory here is lent, not given: a view of a table, a slice of an arena is good until its lender moves on, and nothing in the type
 // system says so. Under the tag the lender counts its epochs, what it lends
 // carries the epoch of the loan, and a use after the end of the epoch panics
 // where it happens instead of returning another cycle's numbers. Released

@@ -75,15 +75,14 @@ type Result struct {
 	// the workload too, and the second world of cold and contended.
 	RSSBytes int64 `json:"rssBytes"`
 
-	// Those of the last measured cycle, and how needs came to free machines.
-	Acquire          string `json:"acquire"`
-	Probes           int64  `json:"probes"`
-	SearchPairs      int    `json:"searchPairs"`
-	Proposals        int64  `json:"proposals"`
-	Conflicts        int64  `json:"conflicts"`
-	Displacements    int64  `json:"displacements"`
-	Retries          int64  `json:"retries"`
-	RetriesExhausted int64  `json:"retriesExhausted"`
+	// Those of the last measured cycle.
+	Probes           int64 `json:"probes"`
+	SearchPairs      int   `json:"searchPairs"`
+	Proposals        int64 `json:"proposals"`
+	Conflicts        int64 `json:"conflicts"`
+	Displacements    int64 `json:"displacements"`
+	Retries          int64 `json:"retries"`
+	RetriesExhausted int64 `json:"retriesExhausted"`
 	// Actions, Satisfied and Unsatisfied are those of the last measured cycle;
 	// ActionsTotal is over all measured cycles.
 	Actions      map[string]int `json:"actions"`

@@ -58,7 +58,7 @@ func (r *Result) facts() [][2]string {
 		{"satisfied", fmt.Sprintf("%d of %d Needs", r.Satisfied, r.Satisfied+r.Unsatisfied)},
 		{"actions", counts(r.Actions)},
 		{"candidates", fmt.Sprintf("%d looked at, in %d classes", r.Probes, r.Classes)},
-		{"claims", fmt.Sprintf("by %s: %d proposals, %d of them retries, %d conflicts, %d displacements, %d retries exhausted", r.Acquire, r.Proposals, r.Retries, r.Conflicts, r.Displacements, r.RetriesExhausted)},
+		{"claims", fmt.Sprintf("%d proposals, %d of them retries, %d conflicts, %d displacements, %d retries exhausted", r.Proposals, r.Retries, r.Conflicts, r.Displacements, r.RetriesExhausted)},
 		{"rest", r.restFacts()},
 		{"allocations", fmt.Sprintf("%d in a cycle (at most %d), %.2f MiB", r.AllocsPerCycle, r.AllocsPerCycleMax, float64(r.AllocBytesPerCycle)/mib)},
 		{"bytes", fmt.Sprintf("%.1f per machine, %.1f per Need by %s (%.1f and %.1f on the heap)", r.BytesPerMachine, r.BytesPerNeed, r.BytesFrom, r.HeapBytesPerMachine, r.HeapBytesPerNeed)},

@@ -96,7 +96,7 @@ func (v *verifier) difference(with string, in engine.Input, plan *engine.Plan) (
 		return text, took, nil
 	}
 	opts := v.opts
-	opts.Workers, opts.Pin, opts.Full, opts.Acquire = 1, nil, true, engine.AcquireInOrder
+	opts.Workers, opts.Pin, opts.Full = 1, nil, true
 	e, err := engine.New(opts)
 	if err != nil {
 		return "", 0, err

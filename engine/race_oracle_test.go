@@ -33,9 +33,8 @@ import (
 // looked at: a need that lost too often to be let on, and one that such a need
 // took a machine from, is decided then and there, in its turn.
 //
-// It is slower than handing out whole components; docs/benchmarks.md has the
-// figures. It is here as a second oracle for the first way, for it shares neither heads nor ladders'
-// steps with it, and to be measured where sockets are many.
+// It is five to six times slower than handing out whole components. It is here as a second oracle for
+// the first way, for it shares neither heads nor ladders' steps with it.
 
 // raceNeeds is how many needs race at a time.
 const raceNeeds = 1024
@@ -107,6 +106,9 @@ func newRace(l *lane) *race {
 	}
 	return r
 }
+
+// Race has an engine acquire by racing from now on.
+func Race(e *Engine) { e.racing = (*lane).acquireRacing }
 
 // acquireRacing is acquirePending, by racing.
 func (l *lane) acquireRacing() {
