@@ -288,11 +288,11 @@ func (l *lane) dropUnitPools() {
 
 // nothingToReclaim reports whether the second turn of a need would find what
 // the first did: nobody but the taker is above its share, or the taker may take
-// nothing more; and nothing was put back that it could have had. The first may not
-// have searched at all. Under hard spread fewer candidates may allow more.
+// nothing more; and nothing was put back that it could have had. Under hard spread fewer
+// candidates may allow more.
 func (l *lane) nothingToReclaim(need int32, k *kind) bool {
 	t := l.tenancy
-	if len(l.withheldBy)+len(l.reserved.voided) > 0 || len(k.spread) > 0 || l.pairs >= l.e.opts.SearchPairs {
+	if len(l.withheldBy)+len(l.reserved.voided) > 0 || len(k.spread) > 0 {
 		return false
 	}
 	others := t.givers

@@ -150,13 +150,12 @@ func (p *pass) unitsUnderSkew(n *need, s *selection, floor []*model.Machine) (ch
 // planWhole compares the plans of the domains in which everything together
 // covers the Need, of at most TopDomains, and carries out the best. Nothing is
 // preempted for a part. Where keys are nested it looks into the narrowest
-// domains first. Once the Needs before have looked at SearchPairs domains it looks
-// at none.
+// domains first. Once the search has ended it looks at none.
 func (p *pass) planWhole(n *need, by policy) {
 	same := n.Profile.Same().Key
 	ended := false
 	for _, key := range p.nested(n) {
-		if ended = by.ledger == nil && p.pairs >= p.in.Options.SearchPairs; ended {
+		if ended = p.searchEnded(); ended {
 			break // this Need makes no plan in this cycle
 		}
 		best, candidates := p.bestOf(n, by, key)
@@ -210,8 +209,8 @@ func (p *pass) bestOf(n *need, by policy, key string) (best *proposal, candidate
 			grounds = append(grounds, g)
 		}
 	}
-	if by.ledger == nil {
-		p.pairs += len(grounds)
+	for _, g := range grounds {
+		p.meet(g)
 	}
 	slices.SortFunc(grounds, func(a, b *ground) int { return a.compare(b, n.domain) })
 	for i, g := range grounds {
@@ -246,6 +245,7 @@ type ground struct {
 	selection
 	awaited []*model.Machine
 	covers  bool // free, own, in flight and freed machines cover the Need
+	offered int  // machines of the units, that the Need can use
 	// The least priority up to which machines must be freed, and how many of
 	// them, lowest first.
 	level int64
@@ -283,8 +283,35 @@ func (p *pass) ground(n *need, by policy, s *site, key string) *ground {
 		g.level = levels[m]
 		g.count++
 	}
-	g.covers = missing.IsZero()
+	g.covers, g.offered = missing.IsZero(), len(levels)
 	return g
+}
+
+// meet counts a domain that covers a Need, and the machines that are offered there:
+// between tenants those of units that cost another tenant something and are admitted by
+// themselves; without any it is no pair.
+func (p *pass) meet(g *ground) {
+	offered := g.offered
+	if g.ledger != nil {
+		admitted := dropUnits(g.units, func(u *unit) bool {
+			_, ok := g.ledger(nil, u)
+			return !ok || !debited(u)
+		})
+		machines := map[*model.Machine]bool{}
+		for _, m := range locals(admitted) {
+			machines[m] = true
+		}
+		if offered = len(machines); offered == 0 {
+			return
+		}
+	}
+	p.pairs++
+	p.offered += offered
+}
+
+// searchEnded: so much has been met in this cycle that Same-Needs make no more plans.
+func (p *pass) searchEnded() bool {
+	return p.pairs >= p.in.Options.SearchPairs || p.offered >= p.in.Options.SearchUnits
 }
 
 // compare is the order in which domains are tried: lowest level, fewest

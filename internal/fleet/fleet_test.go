@@ -66,6 +66,9 @@ func TestRandomDrawsEverything(t *testing.T) {
 		if w.SearchPairs > 0 {
 			seen["search-pairs"]++
 		}
+		if w.SearchUnits > 0 {
+			seen["search-units"]++
+		}
 		if len(w.BackingOff) > 0 {
 			seen["backing-off"]++
 		}
