@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/tonnage/tonnage/columnar"
+import (
+	"math"
+
+	"github.com/tonnage/tonnage/columnar"
+)
 
 // The search for plans has a budget, in units that the contract knows: pairs of a
 // Same-Need and a domain in which everything together covers it, and the machines of others
@@ -16,8 +20,8 @@ type searchCount struct {
 	units int // machines of others that could be freed in these
 }
 
-// meet counts a pair with the machines that are offered in it. Between tenants only
-// what another tenant may give counts: a domain without that is no pair.
+// meet counts a pair with the machines that are offered in it. Between tenants a domain
+// without any is no pair.
 func (l *lane) meet(offered int) {
 	if l.reclaiming && offered == 0 {
 		return
@@ -33,48 +37,19 @@ func (p *pass) searchEnded() bool {
 }
 
 // couldCover reports whether all units together cover what is missing, and how many
-// machines are offered.
+// machines are offered: between tenants those of other tenants of which each alone would
+// leave the taker within its share.
 func (s *selection) couldCover() (covers bool, offered int) {
 	sum := s.vecs.take(s.dims)
-	s.eachMachine(func(r columnar.Row, _ int64) {
-		columnar.SatAdd(sum, s.vec(r))
-		offered++
+	if s.reclaiming {
+		s.tenancy.isFull(s.k, len(s.s.Classes))
+	}
+	s.eachMachine(func(r columnar.Row, level int64) {
+		class := s.s.View.Class[r]
+		columnar.SatAdd(sum, s.vector(class))
+		if !s.reclaiming || level != math.MinInt64 && !s.victimOf.Has(uint32(r)) && !s.tenancy.full[class] {
+			offered++ // neither excess nor what a plan has broken already
+		}
 	})
-	if covers = columnar.Covers(sum, s.want); covers && s.reclaiming {
-		offered = s.countAdmitted()
-	}
-	return covers, offered
-}
-
-// countAdmitted counts the machines that other tenants could give: those of units that the
-// ledger admits by themselves.
-func (s *selection) countAdmitted() (n int) {
-	for i := range s.scope.flavours {
-		f := &s.scope.flavours[i]
-		if f.excess || !s.k.acceptsClass(f.class) || s.isBarred(f) || !s.offered(f) || !s.admitsClass(f.giver(), f.class) {
-			continue
-		}
-		for _, r := range f.rows[f.at:] {
-			if s.isFree(r) && s.isPlaced(r) {
-				n++
-			}
-		}
-	}
-	for i := range s.extra {
-		if u := &s.extra[i]; u.giver != noTenant && s.admitsUnit(u) {
-			s.mark(u.row)
-			n++
-		}
-	}
-	for i := range s.wholes {
-		if u := &s.wholes[i]; s.admitsUnit(u) {
-			s.members(u, func(r columnar.Row) {
-				if !s.inPlan.Has(uint32(r)) && s.isHere(r) {
-					n++
-				}
-			})
-		}
-	}
-	s.unmark()
-	return n
+	return columnar.Covers(sum, s.want), offered
 }

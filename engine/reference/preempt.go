@@ -36,6 +36,7 @@ func (p *pass) planFor(n *need, by policy) {
 type policy struct {
 	eligible func(cluster string, priority int32) bool
 	ledger   func(chosen []*unit, u *unit) (int64, bool)
+	within   func(m *model.Machine) bool // beside ledger: the machine alone leaves the taker within its share
 }
 
 // byPriority is preemption: strictly lower priority.
@@ -210,7 +211,7 @@ func (p *pass) bestOf(n *need, by policy, key string) (best *proposal, candidate
 		}
 	}
 	for _, g := range grounds {
-		p.meet(g)
+		p.meet(g, by)
 	}
 	slices.SortFunc(grounds, func(a, b *ground) int { return a.compare(b, n.domain) })
 	for i, g := range grounds {
@@ -245,7 +246,6 @@ type ground struct {
 	selection
 	awaited []*model.Machine
 	covers  bool // free, own, in flight and freed machines cover the Need
-	offered int  // machines of the units, that the Need can use
 	// The least priority up to which machines must be freed, and how many of
 	// them, lowest first.
 	level int64
@@ -283,30 +283,27 @@ func (p *pass) ground(n *need, by policy, s *site, key string) *ground {
 		g.level = levels[m]
 		g.count++
 	}
-	g.covers, g.offered = missing.IsZero(), len(levels)
+	g.covers = missing.IsZero()
 	return g
 }
 
-// meet counts a domain that covers a Need, and the machines that are offered there:
-// between tenants those of units that cost another tenant something and are admitted by
-// themselves; without any it is no pair.
-func (p *pass) meet(g *ground) {
-	offered := g.offered
-	if g.ledger != nil {
-		admitted := dropUnits(g.units, func(u *unit) bool {
-			_, ok := g.ledger(nil, u)
-			return !ok || !debited(u)
-		})
-		machines := map[*model.Machine]bool{}
-		for _, m := range locals(admitted) {
-			machines[m] = true
-		}
-		if offered = len(machines); offered == 0 {
-			return
+// meet counts a domain that covers a Need, and the machines that are offered there. In the
+// second turn of tenants these are machines of other tenants of which each alone would leave
+// the taker within its share; without any the domain is no pair.
+func (p *pass) meet(g *ground, by policy) {
+	machines := map[*model.Machine]bool{}
+	for _, u := range g.units {
+		for _, m := range u.local {
+			if by.ledger == nil || debited(u) && by.within(m) {
+				machines[m] = true
+			}
 		}
 	}
+	if by.ledger != nil && len(machines) == 0 {
+		return
+	}
 	p.pairs++
-	p.offered += offered
+	p.offered += len(machines)
 }
 
 // searchEnded: so much has been met in this cycle that Same-Needs make no more plans.
