@@ -313,7 +313,7 @@ func (s *selection) measure(g *ground) {
 // propose chooses the units of a domain and plays phase 1 with them; what comes
 // of it is written to the memory of an earlier proposal.
 func (l *lane) propose(x *proposal, need int32, k *kind, g *ground) {
-	s := l.selectFor(need, k, g.scope, g.missing)
+	s := l.selectAgain(need, k, g.scope, g.missing)
 	*x = proposal{value: g.value, missing: g.missing, units: x.units[:0], used: x.used[:0], reprieved: x.reprieved[:0]}
 	if l.e.opts.Explain {
 		x.candidates = s.countMachines()

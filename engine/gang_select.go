@@ -30,6 +30,10 @@ type selection struct {
 	wholes []unit // by key, but for the ROI
 	gangs  wholeIndex
 	listed bool // extra and wholes have what could be taken of gangs
+	// fresh: in this turn nothing has been chosen since the units were listed.
+	fresh bool
+	turn  uint32
+	order []int32 // scratch: gangs
 	// ofGangs: a machine of a gang has been chosen by itself.
 	ofGangs bool
 	chosen  []unit
@@ -102,7 +106,17 @@ func (l *lane) selectUnits(k *kind, scope *unitScope, want []int64) *selection {
 		s.sortExtra()
 	}
 	s.rewind()
+	s.fresh, s.turn = true, l.e.store.gangs.turn
 	return s
+}
+
+// selectAgain is selectFor for who may have listed the same units last.
+func (l *lane) selectAgain(need int32, k *kind, scope *unitScope, want []int64) *selection {
+	s := &l.sel
+	if s.fresh && s.turn == l.e.store.gangs.turn && s.need == need && s.k == k && s.scope == scope && &s.want[0] == &want[0] {
+		return s
+	}
+	return l.selectFor(need, k, scope, want)
 }
 
 func (s *selection) sortExtra() {
@@ -117,9 +131,32 @@ func (s *selection) sortGangs() {
 	s.listed = true
 	s.listGangs()
 	s.sortExtra()
-	slices.SortFunc(s.wholes, func(a, b unit) int { return a.key.compare(&b.key) })
+	s.sortWholes(func(a, b unit) int { return a.key.compare(&b.key) })
 	s.gangs.group(s.wholes)
 	s.extraAt, s.extraTo, s.bandAt, s.wholeTo = 0, len(s.extra), 0, len(s.wholes)
+}
+
+// sortWholes sorts the whole gangs, and has the scope list its gangs in that order from
+// then on: it is nearly that of whoever comes next.
+func (s *selection) sortWholes(compare func(a, b unit) int) {
+	if slices.IsSortedFunc(s.wholes, compare) {
+		return
+	}
+	slices.SortFunc(s.wholes, compare)
+	t := &s.e.store.gangs
+	t.round++
+	s.order = s.order[:0]
+	for i := range s.wholes {
+		at := s.wholes[i].gang
+		t.list[at].round = t.round
+		s.order = append(s.order, at)
+	}
+	for _, at := range s.scope.gangs {
+		if t.list[at].round != t.round {
+			s.order = append(s.order, at)
+		}
+	}
+	copy(s.scope.gangs, s.order)
 }
 
 // needsGangs lists what could be taken of gangs if some of that might go before
@@ -495,6 +532,7 @@ func (s *selection) nextSingle(mask uint64) (u unit, ok bool) {
 // choose takes, until nothing is missing, the unit with the smallest key of
 // those that have something still missing, and reports whether all is covered.
 func (s *selection) choose(gangs bool) bool {
+	s.fresh = false
 	if s.reclaiming {
 		return s.chooseOfLots(gangs)
 	}
