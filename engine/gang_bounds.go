@@ -507,21 +507,21 @@ func (l *lane) scopeAt(pool *unitPool, value uint32) *unitScope {
 func (l *lane) mayHaveMore() uint64 { return uint64(l.moreUnits + len(l.reserved.voided)) }
 
 // lose notes that a plan has taken a machine that was to be preempted. What else
-// can be had of its gang changes too, wherever that is.
-func (l *lane) lose(r columnar.Row) {
+// can be had of its gang changes too, wherever that is, unless the machine was apart from
+// it already: another plan had broken it off.
+func (l *lane) lose(r columnar.Row, apart bool) {
 	l.lost = append(l.lost, r)
 	at := l.gangOf(r)
-	if at == 0 {
+	if at == 0 || apart {
 		return
 	}
 	g := &l.e.store.gangs.list[at-1]
-	if l.isMixed(g) {
-		l.moreUnits++ // what is left of it may be worth less than what is gone
-	}
 	if g.lostAt == len(l.plans)+1 {
 		return // by this plan
 	}
-	g.lostAt = len(l.plans) + 1
+	if g.lostAt = len(l.plans) + 1; l.isMixed(g) {
+		l.moreUnits++ // what is left of it may be worth less than what is gone
+	}
 	l.lost = append(l.lost, g.members...)
 }
 

@@ -237,6 +237,12 @@ func (s *selection) eachMachine(f func(r columnar.Row, level int64)) {
 // eachOfGangs is eachMachine for those of gangs.
 func (s *selection) eachOfGangs(f func(r columnar.Row, level int64)) {
 	s.sortGangs()
+	for i := range s.sunk {
+		if u := &s.sunk[i]; s.mayHaveSunk(u) {
+			s.mark(u.row)
+			f(u.row, int64(u.level))
+		}
+	}
 	for i := range s.extra {
 		u := &s.extra[i]
 		s.mark(u.row)

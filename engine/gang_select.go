@@ -27,6 +27,7 @@ type selection struct {
 	left   []int64 // what is still missing of it
 	lacks  uint64
 	extra  []unit // of one machine, and of gangs; by key
+	sunk   []unit // of one machine, of lost gangs; see sunkIn
 	wholes []unit // by key, but for the ROI
 	gangs  wholeIndex
 	listed bool // extra and wholes have what could be taken of gangs
@@ -61,6 +62,7 @@ type selection struct {
 	outside              cursors // by flavour: those before are in the plan, or not to be had
 	cursors              cursors // by flavour: those before have been looked at beyond that
 	extraAt, extraTo     int
+	sunkAt               int
 	bandAt, wholeTo      int // of wholes: the first of the band at work
 
 	// Reclaim between tenants.
@@ -93,17 +95,13 @@ func (l *lane) selectUnits(k *kind, scope *unitScope, want []int64) *selection {
 	s.gangs.reset(s.dims)
 	scope.order(l.s.IDRank)
 	s.unmark()
-	s.listBroken()
-	s.listRest()
-	switch s.listed = false; {
-	case s.reclaiming:
-		s.listed = true
+	if s.listed, s.sunk = s.reclaiming, nil; s.reclaiming {
+		s.listBroken()
+		s.listRest()
 		s.listGangs()
 		s.dealLots()
-	case scope.value != 0:
+	} else if s.sunk = l.sunkIn(scope, k); scope.value != 0 {
 		s.sortGangs()
-	default:
-		s.sortExtra()
 	}
 	s.rewind()
 	s.fresh, s.turn = true, l.e.store.gangs.turn
@@ -119,10 +117,6 @@ func (l *lane) selectAgain(need int32, k *kind, scope *unitScope, want []int64) 
 	return l.selectFor(need, k, scope, want)
 }
 
-func (s *selection) sortExtra() {
-	slices.SortFunc(s.extra, func(a, b unit) int { return a.key.compare(&b.key) })
-}
-
 // sortGangs lists what could be taken of gangs, by key, unless that was done.
 func (s *selection) sortGangs() {
 	if s.listed {
@@ -130,7 +124,7 @@ func (s *selection) sortGangs() {
 	}
 	s.listed = true
 	s.listGangs()
-	s.sortExtra()
+	slices.SortFunc(s.extra, func(a, b unit) int { return a.key.compare(&b.key) })
 	s.sortWholes(func(a, b unit) int { return a.key.compare(&b.key) })
 	s.gangs.group(s.wholes)
 	s.extraAt, s.extraTo, s.bandAt, s.wholeTo = 0, len(s.extra), 0, len(s.wholes)
@@ -240,16 +234,16 @@ func (s *selection) isPlaced(r columnar.Row) bool {
 	return true
 }
 
-// single makes a unit of one machine.
-func (s *selection) single(r columnar.Row, class unitClass) unit {
-	level := s.e.store.priority[r]
-	score := s.score(r, s.k.priority, level)
-	u := unit{row: r, gang: -1, level: level, giver: s.giverOf(r), key: unitKey{
-		paid: true, band: s.keyBand(score), class: class, score: -score, cluster: -1, id: s.s.IDRank[r],
+// single makes a unit of one machine for needs of a priority.
+func (l *lane) single(r columnar.Row, class unitClass, priority int32) unit {
+	level := l.e.store.priority[r]
+	score := l.score(r, priority, level)
+	u := unit{row: r, gang: -1, level: level, giver: l.giverOf(r), key: unitKey{
+		paid: true, band: l.keyBand(score), class: class, score: -score, cluster: -1, id: l.s.IDRank[r],
 	}}
-	if g := s.gangOf(r); g != 0 {
+	if g := l.gangOf(r); g != 0 {
 		u.gang = g - 1
-		x := &s.e.store.gangs.list[g-1]
+		x := &l.e.store.gangs.list[g-1]
 		u.key.cluster, u.key.group = x.cluster, x.group
 	}
 	return u
@@ -260,7 +254,7 @@ func (s *selection) listBroken() {
 	t := &s.e.store.gangs
 	for _, r := range s.scope.broken {
 		if !s.waits && s.isFree(r) && s.isHere(r) && s.mayGive(t.list[t.of[r]-1].cluster) && s.stateOf(&t.list[t.of[r]-1]) == gangBroken {
-			s.extra = append(s.extra, s.single(r, classSunk))
+			s.extra = append(s.extra, s.single(r, classSunk, s.k.priority))
 		}
 	}
 }
@@ -272,7 +266,7 @@ func (s *selection) listRest() {
 	}
 	for _, r := range s.restIn(s.scope, s.k) {
 		if s.mayTake(s.e.store.priority[r], s.k.priority) && s.mayGive(s.s.ClusterOf[s.s.View.Cluster[r]]) && s.isHere(r) && s.isOpen(r) {
-			u := s.single(r, classSunk)
+			u := s.single(r, classSunk, s.k.priority)
 			u.remainder, u.giver = true, noTenant
 			s.extra = append(s.extra, u)
 		}
@@ -326,7 +320,7 @@ func (s *selection) listSurplus(role *gangRole) {
 		if !columnar.Covers(rest, least) {
 			return
 		}
-		u := s.single(r, classElastic)
+		u := s.single(r, classElastic, s.k.priority)
 		u.key.last = ^s.s.KeepKey(r)
 		s.extra = append(s.extra, u)
 	}
@@ -523,6 +517,9 @@ func (s *selection) nextSingle(mask uint64) (u unit, ok bool) {
 	if ok {
 		u = s.ofFlavour(at)
 	}
+	if x := s.nextSunk(mask); x != nil && (!ok || x.key.compare(&u.key) < 0) {
+		u, ok = *x, true
+	}
 	if s.extraAt < s.extraTo && (!ok || s.extra[s.extraAt].key.compare(&u.key) < 0) {
 		return s.extra[s.extraAt], true
 	}
@@ -607,7 +604,7 @@ func (s *selection) dropMembers(gang int32) {
 			kept = append(kept, *u)
 		case u.remainder:
 			s.inPlan.Clear(uint32(u.row))
-			s.extraAt = 0
+			s.extraAt, s.sunkAt = 0, 0
 			for j := range s.lots {
 				s.lots[j].extraAt = s.lots[j].extraFrom
 			}

@@ -57,19 +57,39 @@ var squares = []struct {
 			x.need(fmt.Sprint("t", i%(tenants/2)*2+1), sameIn(5, model.KeyZone), 2, fmt.Sprint("g", i))
 		}
 	}},
-	{"a gang of a role for each machine", func(x *scaled) {
+	{"gangs of thousands of roles", func(x *scaled) {
 		for range x.n {
 			x.machine("low", nil).Zone = "z"
 		}
 		for i := range x.n {
-			spec := sameIn(1, model.KeyZone)
-			spec.Requirements = append(spec.Requirements, model.Requirement{Key: "role", Operator: model.NotIn, Values: []string{fmt.Sprint("r", i)}})
-			x.need("low", spec, 1, "g")
+			x.need("low", sameIn(int32(i%7), model.KeyZone), 1, fmt.Sprint("g", i%4))
 		}
 		for i := range x.n / 2 {
 			x.need(fmt.Sprint("high", i%10), model.ProfileSpec{Priority: 1000}, 1, "")
 		}
 	}},
+	{"gangs of two for gangs of two in zones", func(x *scaled) {
+		pairsOfMachines(x)
+		for i := range x.n / 4 {
+			x.need(fmt.Sprint("high", i%10), sameIn(1000, model.KeyZone), 2, fmt.Sprint("g", i))
+		}
+	}},
+	{"single machines for gangs of two", func(x *scaled) {
+		pairsOfMachines(x)
+		for i := range x.n / 2 {
+			x.need(fmt.Sprint("high", i%10), model.ProfileSpec{Priority: 1000}, 1, "")
+		}
+	}},
+}
+
+// pairsOfMachines adds machines in three zones that all serve gangs of two.
+func pairsOfMachines(x *scaled) {
+	for i := range x.n {
+		x.machine(fmt.Sprint("low", i/2%10), nil).Zone = fmt.Sprint("z", i/2%3)
+	}
+	for i := range x.n / 2 {
+		x.need(fmt.Sprint("low", i%10), sameIn(int32(i%7), model.KeyZone), 2, fmt.Sprint("g", i))
+	}
 }
 
 // engineTenant is a tenant of one cluster whose share is so many machines.
@@ -90,6 +110,7 @@ func BenchmarkSquares(b *testing.B) {
 						b.Fatal(err)
 					}
 					b.ReportMetric(float64(plan.Stats.SearchPairs), "pairs")
+					b.ReportMetric(float64(plan.Stats.SearchUnits), "units")
 					b.ReportMetric(float64(len(plan.Actions)), "actions")
 				}
 			})
