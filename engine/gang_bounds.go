@@ -131,7 +131,7 @@ func (l *lane) coveringGrounds(need int32, k *kind, pool *unitPool, values []uin
 		if !covers {
 			continue
 		}
-		l.meet(offered)
+		l.meet(need, offered)
 		switch {
 		case worst < 0:
 			out = append(out, g)

@@ -18,16 +18,38 @@ import (
 type searchCount struct {
 	pairs int // of a Same-Need and a domain that covers it
 	units int // machines of others that could be freed in these
+	// Of the need with which the budget was met: its place in the order, and that it
+	// was its second turn.
+	endedAt int32
+	tenants bool
 }
 
 // meet counts a pair with the machines that are offered in it. Between tenants a domain
 // without any is no pair.
-func (l *lane) meet(offered int) {
+func (l *lane) meet(need int32, offered int) {
 	if l.reclaiming && offered == 0 {
 		return
 	}
+	ended := l.searchEnded()
 	l.met.pairs++
 	l.met.units += offered
+	if !ended && l.searchEnded() {
+		l.met.endedAt, l.met.tenants = l.rankOf[need], l.reclaiming
+	}
+}
+
+// isCut reports whether a need that is short was not looked at, in one of its turns, since
+// the search had ended.
+func (p *pass) isCut(need int32) bool {
+	n := &p.lines[need]
+	if !p.searchEnded() || !p.kindOf(need).same || n.status&(isSatisfied|isParked|isAwaiting) != 0 {
+		return false
+	}
+	later := p.rankOf[need] > p.met.endedAt
+	if p.tenancy == nil || p.tenancy.of[n.cluster] == noTenant {
+		return later && !p.met.tenants
+	}
+	return later || !p.met.tenants
 }
 
 // searchEnded reports whether the search has met so much in this cycle that Same-Needs make

@@ -168,7 +168,7 @@ func (l *lane) listGrounds(need int32, k *kind, pool *unitPool) []ground {
 			n.status |= hasCandidates
 		}
 		if covers, offered := s.couldCover(); covers {
-			l.meet(offered)
+			l.meet(need, offered)
 			out = append(out, ground{value: d.value, scope: scope, missing: missing})
 		} else {
 			s.noteGround(d.value, missing, rejectedCapacity)
