@@ -1,10 +1,12 @@
 package engine_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/reference"
 	"github.com/tonnage/tonnage/internal/fleet"
 	"github.com/tonnage/tonnage/internal/twin"
@@ -81,4 +83,82 @@ func decidesTwice(t *testing.T, w fleet.World, workers int, want reference.Plan)
 		}
 	}
 	return ""
+}
+
+// TestWhomTheBudgetCutsOff: explain names the Needs that the search has not come to, and
+// nobody else.
+func TestWhomTheBudgetCutsOff(t *testing.T) {
+	for _, c := range []struct {
+		units, tenants int
+		want           [4]bool // the gangs in rank order, and a row that asks for no domain
+	}{
+		{0, 0, [4]bool{}},
+		{7, 0, [4]bool{false, false, true, false}},
+		{1, 0, [4]bool{false, true, true, false}},
+		{7, 1, [4]bool{false, false, true, false}},
+	} {
+		x := &scaled{t: t, needs: map[string][]model.Need{}, opts: engine.DefaultOptions()}
+		for i := range 6 {
+			x.machine("low", nil).Zone = string(rune('a' + i/2))
+		}
+		low, high := int32(1), int32(1000)
+		if c.tenants > 0 {
+			high = 1
+			for _, name := range []string{"low", "top"} {
+				x.opts.Tenancy.Tenants = append(x.opts.Tenancy.Tenants, tenantOf(name, 3*len(name)-8))
+			}
+			x.opts.Tenancy.Tenants[1].Share = whole(100)
+		}
+		x.need("low", model.ProfileSpec{Priority: low}, 6, "")
+		for i := range 3 {
+			x.need("top", sameIn(high, model.KeyZone), 2, fmt.Sprint("g", i))
+		}
+		x.need("top", model.ProfileSpec{Priority: high}, 1, "")
+		x.opts.SearchUnits, x.opts.Explain = c.units, true
+		e, in := x.load()
+		plan, err := e.Cycle(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := 0
+		for i := range plan.Len() {
+			if plan.Need(i).Cluster != "top" {
+				continue
+			}
+			if got := e.ExplainNeed(i).SearchEnded; got != c.want[at] {
+				t.Errorf("%+v: row %d of the cluster, %v: cut off: %v", c, at, plan.Need(i).Unmet, got)
+			}
+			at++
+		}
+		e.Close()
+	}
+}
+
+// TestSearchIsBounded: with a budget, fleets in which it is met are at most about twice the
+// work when they are twice as large; without one, some are four times.
+func TestSearchIsBounded(t *testing.T) {
+	const n, units = 600, 60_000
+	for _, x := range squares {
+		t.Run(x.name, func(t *testing.T) {
+			var met, probes [2]int64
+			for i, n := range []int{n, 2 * n} {
+				e, in := scale(t, n, func(s *scaled) {
+					x.build(s)
+					s.opts.SearchUnits = units
+				})
+				plan, err := e.Cycle(in)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if met[i], probes[i] = int64(plan.Stats.SearchUnits), plan.Stats.Probes; met[i] >= units+int64(n) {
+					t.Errorf("%d machines: %d are offered, and the search was to end with %d", n, met[i], units)
+				}
+				e.Close()
+			}
+			t.Logf("offered: %d, probes: %d", met, probes)
+			if probes[1] > 3*probes[0] {
+				t.Errorf("%d candidates are looked at for %d machines, %d for twice as many", probes[0], n, probes[1])
+			}
+		})
+	}
 }

@@ -47,7 +47,7 @@ var squares = []struct {
 		const tenants = 200
 		for i := range tenants {
 			c := fmt.Sprint("t", i)
-			x.opts.Tenancy.Tenants = append(x.opts.Tenancy.Tenants, engineTenant(c, x.n/tenants))
+			x.opts.Tenancy.Tenants = append(x.opts.Tenancy.Tenants, tenantOf(c, x.n/tenants))
 		}
 		for i := range x.n {
 			x.machine(fmt.Sprint("t", i/2%(tenants/2)*2), nil).Zone = "z"
@@ -85,15 +85,15 @@ var squares = []struct {
 // pairsOfMachines adds machines in three zones that all serve gangs of two.
 func pairsOfMachines(x *scaled) {
 	for i := range x.n {
-		x.machine(fmt.Sprint("low", i/2%10), nil).Zone = fmt.Sprint("z", i/2%3)
+		x.machine(fmt.Sprint("low", i/20), nil).Zone = fmt.Sprint("z", i/2%3)
 	}
 	for i := range x.n / 2 {
-		x.need(fmt.Sprint("low", i%10), sameIn(int32(i%7), model.KeyZone), 2, fmt.Sprint("g", i))
+		x.need(fmt.Sprint("low", i/10), sameIn(int32(i%7), model.KeyZone), 2, fmt.Sprint("g", i))
 	}
 }
 
-// engineTenant is a tenant of one cluster whose share is so many machines.
-func engineTenant(cluster string, machines int) engine.Tenant {
+// tenantOf is a tenant of one cluster whose share is so many machines.
+func tenantOf(cluster string, machines int) engine.Tenant {
 	return engine.Tenant{Name: cluster, Clusters: []string{cluster}, Share: whole(machines)}
 }
 
