@@ -61,8 +61,8 @@ var squares = []struct {
 		for range x.n {
 			x.machine("low", nil).Zone = "z"
 		}
-		for i := range x.n {
-			x.need("low", sameIn(int32(i%7), model.KeyZone), 1, fmt.Sprint("g", i%4))
+		for i := range x.n / 2 { // what one machine holds would fold, and be no gang
+			x.need("low", sameIn(int32(i%7), model.KeyZone), 2, fmt.Sprint("g", i%4))
 		}
 		for i := range x.n / 2 {
 			x.need(fmt.Sprint("high", i%10), model.ProfileSpec{Priority: 1000}, 1, "")
