@@ -103,8 +103,8 @@ const WorkersMax = 256
 const DrainSecondsDefault = 30
 
 // Options are the engine's settings. None of them but those named in the
-// contract (weights, release, victims, band, top domains, nested keys,
-// tenancy) changes an answer.
+// contract (weights, release, victims, band, top domains, the budget of the
+// search, nested keys, tenancy) changes an answer.
 type Options struct {
 	// Workers is the number of workers of a cycle, 0 = GOMAXPROCS, at most
 	// WorkersMax. The answer never depends on it. A fleet of fewer than 65,536
