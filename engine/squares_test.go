@@ -61,8 +61,12 @@ var squares = []struct {
 		for range x.n {
 			x.machine("low", nil).Zone = "z"
 		}
-		for i := range x.n / 2 { // what one machine holds would fold, and be no gang
-			x.need("low", sameIn(int32(i%7), model.KeyZone), 2, fmt.Sprint("g", i%4))
+		for i := range x.n / 2 {
+			spec := model.ProfileSpec{Priority: int32(i % 7)}
+			if i < 4 { // one role makes the others a gang, and what one machine holds would fold
+				spec = sameIn(spec.Priority, model.KeyZone)
+			}
+			x.need("low", spec, 2, fmt.Sprint("g", i%4))
 		}
 		for i := range x.n / 2 {
 			x.need(fmt.Sprint("high", i%10), model.ProfileSpec{Priority: 1000}, 1, "")
