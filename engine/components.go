@@ -30,7 +30,7 @@ type shares struct {
 
 // share deals the components to the workers; one worker has all when that
 // would gain nothing.
-func (l *lane) share() shares {
+func (l *worker) share() shares {
 	workers := min(l.e.crew.size(), WorkersMax-1)
 	if workers == 1 {
 		return shares{workers: 1}
@@ -81,10 +81,10 @@ func (l *lane) share() shares {
 const specialWeight = 8
 
 // weighComponents weighs the needs of each component, by its root.
-func (l *lane) weighComponents(sets *union) (weights []int32, total int) {
+func (l *worker) weighComponents(sets *union) (weights []int32, total int) {
 	weights = alloc.Make[int32](l.arena, len(sets.parent))
 	for i := range l.kinds {
-		for _, other := range l.e.lanes {
+		for _, other := range l.e.workers {
 			n := other.byKind[i]
 			weights[sets.root(i)] += n
 			total += int(n)
@@ -97,14 +97,14 @@ func (l *lane) weighComponents(sets *union) (weights []int32, total int) {
 // kind.
 func (p *pass) findAsking() {
 	p.asking = alloc.Make[uint8](p.e.arena, len(p.order))
-	for _, l := range p.e.lanes {
+	for _, l := range p.e.workers {
 		l.byKind = alloc.Make[int32](l.arena, len(p.kinds))
 	}
 	p.e.crew.each(p.rankWords(), rankWordsPerChunk, p.e.tasks.asking)
 }
 
 // markAsking is findAsking for some words of the places of the order.
-func (l *lane) markAsking(fromWord, toWord int) {
+func (l *worker) markAsking(fromWord, toWord int) {
 	from, to := l.ranksOf(fromWord, toWord)
 	for w, word := range l.setOf(l.lacking[from:to]) {
 		for ; word != 0; word &= word - 1 {
@@ -165,16 +165,16 @@ func (u *union) root(i int) int {
 
 func (u *union) unite(a, b int) { u.parent[u.root(a)] = int32(u.root(b)) }
 
-// has reports whether a class is the lane's.
-func (l *lane) has(class uint32) bool {
+// has reports whether a class is the worker's.
+func (l *worker) has(class uint32) bool {
 	return l.shares.workers <= 1 || l.shares.class[class] == l.number
 }
 
 // acquireAll gives each need that lacks something its turn: by several workers,
 // where there are components to share, else by one.
 func (p *pass) acquireAll() {
-	lanes := p.e.lanes
-	l := lanes[0]
+	workers := p.e.workers
+	l := workers[0]
 	p.markSpecial()
 	p.findAsking()
 	if p.e.racing != nil && !l.reserved.breakable {
@@ -190,7 +190,7 @@ func (p *pass) acquireAll() {
 		p.acquisitions = l.acquisitions
 		return
 	}
-	for _, other := range lanes {
+	for _, other := range workers {
 		other.shares = x
 	}
 	p.acquireShares()
@@ -208,36 +208,36 @@ func (p *pass) acquireAll() {
 // kind. The first has the largest share: the second gathers for it, before
 // each batch of its own and when it is done with these.
 func (p *pass) acquireShares() {
-	lanes := p.e.lanes
-	if lanes[0].shares.turns < gatherMin {
+	workers := p.e.workers
+	if workers[0].shares.turns < gatherMin {
 		p.e.crew.run(p.e.tasks.acquire)
 		return
 	}
-	r := lanes[0].newRing()
+	r := workers[0].newRing()
 	p.e.crew.run(func(worker int) {
 		if worker == 0 {
-			r.drain(lanes[0].acquireBatch)
+			r.drain(workers[0].acquireBatch)
 			return
 		}
 		if worker > 1 {
-			lanes[worker].acquireShare()
+			workers[worker].acquireShare()
 			return
 		}
-		lanes[1].acquireShareAnd(r.topUp)
-		r.pour()
+		workers[1].acquireShareAnd(r.topUp)
+		r.produce()
 	})
 }
 
-// mergeAcquisitions puts what the lanes have acquired into rank order.
+// mergeAcquisitions puts what the workers have acquired into rank order.
 func (p *pass) mergeAcquisitions() {
 	p.e.crew.each(len(p.acquisitions), 1, p.e.tasks.merge)
 }
 
 // mergeStage is mergeAcquisitions for the machines of one state.
 func (p *pass) mergeStage(stage int) {
-	lanes := p.e.lanes
-	all := lanes[0].acquisitions[stage]
-	for i, l := range lanes[1:] {
+	workers := p.e.workers
+	all := workers[0].acquisitions[stage]
+	for i, l := range workers[1:] {
 		to := &p.e.store.acquisitions[i%2][stage]
 		*to = p.mergeByRank((*to)[:0], all, l.acquisitions[stage])
 		all = *to

@@ -60,7 +60,7 @@ func (e *Engine) abandon() {
 	e.forget()
 	e.last = nil
 	arenas := []*alloc.Arena{e.arena, e.store.arena}
-	for _, l := range e.lanes {
+	for _, l := range e.workers {
 		arenas = append(arenas, l.arena, l.folder.sums)
 	}
 	for _, a := range arenas {
@@ -146,7 +146,7 @@ func (e *Engine) trim(fresh bool) {
 		return
 	}
 	e.arena.Trim()
-	for _, l := range e.lanes {
+	for _, l := range e.workers {
 		l.arena.Trim()
 	}
 }

@@ -35,7 +35,7 @@ type domainScratch struct {
 // own machines, and nothing pins it elsewhere. It may leave the domain open, when
 // nothing here can be credited; false means that the choice has to wait for the
 // need's turn.
-func (l *lane) settleDomain(need int32, k *kind) bool {
+func (l *worker) settleDomain(need int32, k *kind) bool {
 	held := l.reserved.has(need)
 	n, sc := &l.lines[need], &l.domain
 	l.beginChoice(need)
@@ -80,7 +80,7 @@ func (l *lane) settleDomain(need int32, k *kind) bool {
 // creditable machines cover what is wanted, if no other has as many of the need's
 // own that covers it too, or more of these, which what is free may complete.
 // Domains that cover by credit have equal scores of that, the highest.
-func (l *lane) bestCovering(want []int64) (value uint32, ok bool) {
+func (l *worker) bestCovering(want []int64) (value uint32, ok bool) {
 	totals := l.domain.totals
 	var best *domainTotals
 	tie := false
@@ -111,7 +111,7 @@ func (l *lane) bestCovering(want []int64) (value uint32, ok bool) {
 
 // chooseFree picks the domain of a Same-Need that can be credited nothing;
 // false when it has none to acquire in.
-func (l *lane) chooseFree(need int32, k *kind) bool {
+func (l *worker) chooseFree(need int32, k *kind) bool {
 	n := &l.lines[need]
 	l.beginChoice(need)
 	best, ok := l.bestFree(need, k)
@@ -127,7 +127,7 @@ func (l *lane) chooseFree(need int32, k *kind) bool {
 
 // chooseDomain picks the best domain for a Same-Need at its turn; false when no machine
 // anywhere could serve it.
-func (l *lane) chooseDomain(need int32, k *kind) bool {
+func (l *worker) chooseDomain(need int32, k *kind) bool {
 	n := &l.lines[need]
 	best, ok := l.bestDomain(need, k, n.status&sitsOut == 0)
 	if ok {
@@ -139,7 +139,7 @@ func (l *lane) chooseDomain(need int32, k *kind) bool {
 	return ok
 }
 
-func (l *lane) someDomainCovers(need int32, k *kind) bool {
+func (l *worker) someDomainCovers(need int32, k *kind) bool {
 	best, ok := l.bestDomain(need, k, true)
 	return ok && best.covers
 }
@@ -150,7 +150,7 @@ func (p *pass) valueLess(a, b uint32) bool {
 
 // bestDomain compares all domains in which the need could be credited or, if
 // asked for, acquire anything. The result is valid until the next call.
-func (l *lane) bestDomain(need int32, k *kind, acquiring bool) (best domainTotals, found bool) {
+func (l *worker) bestDomain(need int32, k *kind, acquiring bool) (best domainTotals, found bool) {
 	l.beginChoice(need)
 	l.sumLeft(need, k)
 	if acquiring {
@@ -171,7 +171,7 @@ func (l *lane) bestDomain(need int32, k *kind, acquiring bool) (best domainTotal
 }
 
 // bestCredited compares the domains where the need could be credited.
-func (l *lane) bestCredited(want []int64) (best domainTotals, found bool) {
+func (l *worker) bestCredited(want []int64) (best domainTotals, found bool) {
 	sc := &l.domain
 	for i := range sc.totals {
 		t := &sc.totals[i]
@@ -186,7 +186,7 @@ func (l *lane) bestCredited(want []int64) (best domainTotals, found bool) {
 }
 
 // addBlocked adds what is free for the need alone.
-func (l *lane) addBlocked(need int32, k *kind) {
+func (l *worker) addBlocked(need int32, k *kind) {
 	for _, r := range l.reserved.of(need) {
 		if v, ok := l.s.Supply.Domain(k.matcher, r); ok && l.isBlocked(r, k) {
 			t := l.domain.at(v, l.dims)
@@ -197,7 +197,7 @@ func (l *lane) addBlocked(need int32, k *kind) {
 }
 
 // addFree adds what is free to the totals of the domains with credit.
-func (l *lane) addFree(k *kind) {
+func (l *worker) addFree(k *kind) {
 	sc := &l.domain
 	if len(sc.totals) == 0 {
 		return
@@ -214,7 +214,7 @@ func (l *lane) addFree(k *kind) {
 
 // bestFree returns the best of the domains where the need has nothing to be
 // credited, looking at one of each kind.
-func (l *lane) bestFree(need int32, k *kind) (best domainTotals, found bool) {
+func (l *worker) bestFree(need int32, k *kind) (best domainTotals, found bool) {
 	sc := &l.domain
 	want := l.aggregate(need)
 	d := l.domainsFor(k.matcher)
@@ -279,7 +279,7 @@ type freeDomain struct {
 }
 
 // weigh prepares the scores of domains for what is wanted.
-func (l *lane) weigh(want []int64) {
+func (l *worker) weigh(want []int64) {
 	l.weights = grown(l.weights, len(want))
 	for d, w := range want {
 		l.weights[d] = 0
@@ -291,7 +291,7 @@ func (l *lane) weigh(want []int64) {
 
 // rate finds out whether a domain covers what is wanted, and its score, which
 // is close: compareScores decides where that is not enough.
-func (l *lane) rate(a *freeDomain, want []int64) {
+func (l *worker) rate(a *freeDomain, want []int64) {
 	a.covers, a.score = columnar.Covers(a.total, want), 0
 	a.viable = a.covers || l.domain.isViable(a.total)
 	for d, w := range l.weights {
@@ -341,7 +341,7 @@ func (a *freeDomain) better(b *freeDomain, want []int64) bool {
 
 // sumShelves adds what is left on the shelves to a total and returns how many
 // machines that is.
-func (l *lane) sumShelves(k *kind, d *domainIndex, shelves []uint32, total []int64) int {
+func (l *worker) sumShelves(k *kind, d *domainIndex, shelves []uint32, total []int64) int {
 	count := 0
 	for _, i := range shelves {
 		sh := &d.shelves[i]
@@ -371,7 +371,7 @@ func (sc *domainScratch) reset(dims, values int) {
 }
 
 // beginChoice makes room for the totals of the domains that a need chooses from.
-func (l *lane) beginChoice(need int32) {
+func (l *worker) beginChoice(need int32) {
 	sc := &l.domain
 	sc.reset(l.dims, l.s.Supply.ValueIDMax())
 	src := &l.sources[l.lines[need].cluster]
@@ -413,7 +413,7 @@ func (sc *domainScratch) at(value uint32, dims int) *domainTotals {
 
 // sumCreditable adds what the need could be credited, by domain. Its cluster
 // is the one that is open.
-func (l *lane) sumCreditable(need int32, k *kind) {
+func (l *worker) sumCreditable(need int32, k *kind) {
 	group := l.groupOf(need)
 	for i, live := range l.live {
 		for left := live & k.accepts[i]; left != 0; left &= left - 1 {
@@ -444,7 +444,7 @@ func (l *lane) sumCreditable(need int32, k *kind) {
 
 // addCreditable adds a machine of a class that the need could be credited to the
 // totals of its domain.
-func (l *lane) addCreditable(domain, class uint32, own bool) {
+func (l *worker) addCreditable(domain, class uint32, own bool) {
 	t, offers := l.domain.at(domain, l.dims), l.vector(class)
 	t.count++
 	columnar.SatAdd(t.total, offers)

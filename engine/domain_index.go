@@ -239,7 +239,7 @@ func (v *domainView) first(d *domainIndex, kind int, skip func(at uint32) bool) 
 
 // domainsFor returns the index of a matcher's Same key, building it when it is
 // first needed. What was taken by then is counted out.
-func (l *lane) domainsFor(matcher uint32) *domainIndex {
+func (l *worker) domainsFor(matcher uint32) *domainIndex {
 	key := l.s.Supply.SameKey(matcher)
 	for len(l.domains) <= key {
 		l.domains = append(l.domains, nil)
@@ -256,7 +256,7 @@ func (l *lane) domainsFor(matcher uint32) *domainIndex {
 }
 
 // build fills an index for this cycle.
-func (l *lane) build(d *domainIndex, key int) {
+func (l *worker) build(d *domainIndex, key int) {
 	p := l.pass
 	d.generation++
 	d.stale, d.arena = false, l.arena
@@ -314,7 +314,7 @@ func (sh *shelf) put(r columnar.Row, taken bool) {
 
 // placeValues returns the place of each value on shelves in the order of their
 // texts.
-func (l *lane) placeValues(shelves []shelf) []uint32 {
+func (l *worker) placeValues(shelves []shelf) []uint32 {
 	values := alloc.MakeDirty[columnar.Row](l.arena, len(shelves))
 	for i := range shelves {
 		values[i] = columnar.Row(shelves[i].value)
@@ -387,7 +387,7 @@ func (v *domainView) listFor(p *pass, d *domainIndex, matcher uint32) {
 
 // acquireInDomain claims free machines of a state in the need's domain,
 // cheapest first.
-func (l *lane) acquireInDomain(need int32, k *kind, stage int) {
+func (l *worker) acquireInDomain(need int32, k *kind, stage int) {
 	d := l.domainsFor(k.matcher)
 	v := d.of(l.pass, k.matcher)
 	at, ok := v.place[l.lines[need].domain]
@@ -405,7 +405,7 @@ func (l *lane) acquireInDomain(need int32, k *kind, stage int) {
 
 // nextOnShelves returns the cheapest machine of a state on some shelves that
 // has something of what is missing.
-func (l *lane) nextOnShelves(d *domainIndex, shelves []uint32, k *kind, stage int) columnar.Row {
+func (l *worker) nextOnShelves(d *domainIndex, shelves []uint32, k *kind, stage int) columnar.Row {
 	cost := l.costs(k, stage)
 	best, bestKey := columnar.None, ^uint64(0)
 	for _, i := range shelves {

@@ -11,7 +11,7 @@ import (
 // domainAtTurn gives a Same-Need, at its turn, the one domain that it is credited and
 // acquires in: that of what pins it, while that lasts, or else the best; false when no
 // machine anywhere could serve it.
-func (l *lane) domainAtTurn(need int32, k *kind) bool {
+func (l *worker) domainAtTurn(need int32, k *kind) bool {
 	pin, pinned := l.pinnedDomain(need, k)
 	if !pinned {
 		return l.chooseDomain(need, k)
@@ -29,7 +29,7 @@ func (l *lane) domainAtTurn(need int32, k *kind) bool {
 // pinEnds reports whether a need is pinned to a domain no longer: its own machines
 // elsewhere cover it already, or the domain that it would choose covers it, and this
 // one does not any more, with all that is free there, creditable, or on its way to it.
-func (l *lane) pinEnds(need int32, k *kind, pin uint32) bool {
+func (l *worker) pinEnds(need int32, k *kind, pin uint32) bool {
 	best, found := l.bestDomain(need, k, !l.lines[need].is(isParked))
 	want, sc := l.aggregate(need), &l.domain
 	for i := range sc.totals {
@@ -61,11 +61,11 @@ func (l *lane) pinEnds(need int32, k *kind, pin uint32) bool {
 // it alone: others ranked above it have had their turns, and it is off the shelves.
 //
 // What the kind does not accept may be another worker's, so it asks that first.
-func (l *lane) isBlocked(r columnar.Row, k *kind) bool { return l.freeReserved(r, k) && l.taken[r] }
+func (l *worker) isBlocked(r columnar.Row, k *kind) bool { return l.freeReserved(r, k) && l.taken[r] }
 
 // pinnedDomain returns the domain of most of the machines that pin a need; ties go to
 // the smaller value.
-func (l *lane) pinnedDomain(need int32, k *kind) (uint32, bool) {
+func (l *worker) pinnedDomain(need int32, k *kind) (uint32, bool) {
 	c, held := l.lines[need].cluster, l.reserved.of(need)
 	bound, first := l.s.BoundOf(int(c)), l.s.CreatingFrom(int(c))
 	if len(held) == 0 && first == len(bound) {
@@ -111,7 +111,7 @@ func (p *pass) mostOften(counts map[uint32]int) (best uint32, found bool) {
 // wasCredited reports whether a machine of the need's cluster, given by its place in the
 // list, is that of a need ranked above it. While the cluster is credited, who claims
 // what is known by place alone.
-func (l *lane) wasCredited(place uint32, need int32) bool {
+func (l *worker) wasCredited(place uint32, need int32) bool {
 	if l.replay.listed {
 		return l.gone(place)
 	}
@@ -119,7 +119,7 @@ func (l *lane) wasCredited(place uint32, need int32) bool {
 }
 
 // claimedAbove reports whether a need that ranks above this one claims a machine.
-func (l *lane) claimedAbove(r columnar.Row, need int32) bool {
+func (l *worker) claimedAbove(r columnar.Row, need int32) bool {
 	h := l.held[r].need
 	return h != unheld && l.rankOf[h] < l.rankOf[need]
 }

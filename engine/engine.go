@@ -76,7 +76,7 @@ type Engine struct {
 	snaps    *snapshot.Builder
 	arena    *alloc.Arena
 	crew     *crew
-	lanes    []*lane // by worker
+	workers  []*worker // by worker
 	// Lists whose elements hold pointers are kept from cycle to cycle.
 	store store
 	plan  Plan
@@ -86,7 +86,7 @@ type Engine struct {
 	tasks tasks
 	// racing, nil but in tests, is another way for Needs to acquire, which must come to the
 	// same answer.
-	racing func(*lane)
+	racing func(*worker)
 	// unchecked counts the cycles since the last that was checked.
 	unchecked int
 	// builtOn counts the cycles since the last that built on nothing.
@@ -111,20 +111,20 @@ func New(opts Options) (*Engine, error) {
 	e.crew = newCrew(workers, opts.Pin)
 	e.snaps.Share(workers, e.crew.each)
 	for i := range workers {
-		e.lanes = append(e.lanes, e.newLane(i))
+		e.workers = append(e.workers, e.newWorker(i))
 	}
 	e.makeTasks()
 	runtime.AddCleanup(e, (*crew).close, e.crew)
 	return e, nil
 }
 
-// newLane returns the lane of a worker. Its arenas are told their node before they
+// newWorker returns a worker of that number. Its arenas are told their node before they
 // hold anything: what has been touched stays where it is.
-func (e *Engine) newLane(worker int) *lane {
-	l := &lane{number: uint8(worker), arena: e.accounts.NewArena(alloc.Pass), folder: folder{sums: e.accounts.NewArena(alloc.Pass)}}
-	if worker < len(e.opts.Nodes) {
-		l.arena.SetNode(e.opts.Nodes[worker])
-		l.folder.sums.SetNode(e.opts.Nodes[worker])
+func (e *Engine) newWorker(number int) *worker {
+	l := &worker{number: uint8(number), arena: e.accounts.NewArena(alloc.Pass), folder: folder{sums: e.accounts.NewArena(alloc.Pass)}}
+	if number < len(e.opts.Nodes) {
+		l.arena.SetNode(e.opts.Nodes[number])
+		l.folder.sums.SetNode(e.opts.Nodes[number])
 	}
 	return l
 }

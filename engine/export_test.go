@@ -45,12 +45,12 @@ func SetRace(tries int, backwards bool) (undo func()) {
 	return func() { raceTries, raceBackwards = t, b }
 }
 
-// OnLanes lets every worker do f with the arenas of its own; shared is one of those
+// OnWorkers lets every worker do f with the arenas of its own; shared is one of those
 // that all of them use.
-func (e *Engine) OnLanes(f func(worker int, own [2]*alloc.Arena, shared *alloc.Arena)) {
+func (e *Engine) OnWorkers(f func(worker int, own [2]*alloc.Arena, shared *alloc.Arena)) {
 	e.crew.alone = false
 	e.crew.run(func(worker int) {
-		l := e.lanes[worker]
+		l := e.workers[worker]
 		f(worker, [2]*alloc.Arena{l.arena, l.folder.sums}, e.arena)
 	})
 }
@@ -92,7 +92,7 @@ func (e *Engine) CheckFolds() (err error) {
 func (e *Engine) SetMemoryLimit(bytes int64) {
 	e.arena.SetLimit(bytes)
 	e.store.arena.SetLimit(bytes)
-	for _, l := range e.lanes {
+	for _, l := range e.workers {
 		l.arena.SetLimit(bytes)
 		l.folder.sums.SetLimit(bytes)
 	}

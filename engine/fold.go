@@ -107,8 +107,8 @@ func (f *folder) unfold() {
 
 // giveBackFolds hands the numbers of folds that are unused now to whoever made these.
 func (p *pass) giveBackFolds() {
-	for i := range p.e.lanes {
-		f := &p.e.lanes[i].folder
+	for i := range p.e.workers {
+		f := &p.e.workers[i].folder
 		for _, number := range f.unused {
 			owner := &p.e.store.folds[number>>foldBits]
 			owner.unused = append(owner.unused, number)

@@ -19,10 +19,10 @@ import (
 // refusedMax is how many refused vectors are remembered of a kind.
 const refusedMax = 8
 
-// groundBound is the most that each domain could have for needs of a kind, apart
+// domainBounds is the most that each domain could have for needs of a kind, apart
 // from what is theirs alone: what is free, and what could be preempted.
-type groundBound struct {
-	list    []boundedGround
+type domainBounds struct {
+	list    []boundedDomain
 	at      map[uint32]int32 // by value: 1 + place in list
 	sums    []int64          // vector after vector
 	refused [][]int64
@@ -35,20 +35,20 @@ type groundBound struct {
 	candidates candidateMemo
 }
 
-// boundedGround is a domain with what there is in it.
-type boundedGround struct {
+// boundedDomain is a domain with what there is in it.
+type boundedDomain struct {
 	value   uint32
 	shelves []uint32
 	scope   *unitScope // nil = no units
 	dirty   bool
 	// units are the machines that could be preempted, lowest priority first; they
 	// are listed when the bound has first covered somebody.
-	units  []groundUnit
+	units  []boundUnit
 	listed bool
 }
 
-// groundUnit is a machine that could be preempted.
-type groundUnit struct {
+// boundUnit is a machine that could be preempted.
+type boundUnit struct {
 	level   int64
 	id      uint32
 	class   uint32
@@ -59,17 +59,17 @@ type groundUnit struct {
 
 // choosesFreely reports whether a need may be planned for wherever it is covered,
 // and nobody wants to know where it was not.
-func (l *lane) choosesFreely(need int32) bool {
+func (l *worker) choosesFreely(need int32) bool {
 	return !l.reclaiming && !l.e.opts.Explain && !l.lines[need].is(isPinned) && !l.reserved.had(need)
 }
 
 // planFreely is planWhole for a need that chooses freely.
-func (l *lane) planFreely(need int32, k *kind, pool *unitPool) {
+func (l *worker) planFreely(need int32, k *kind, pool *unitPool) {
 	if l.searchEnded() {
 		return
 	}
 	from, to := l.narrowKeys(need, k)
-	values := l.openGrounds(need, k, pool)
+	values := l.openCandidateDomains(need, k, pool)
 	if len(values) == 0 {
 		l.findCandidates(need, k, pool)
 		l.findInCells(need, k, pool, from, to)
@@ -79,17 +79,17 @@ func (l *lane) planFreely(need int32, k *kind, pool *unitPool) {
 		return
 	}
 	if from < to { // the domains at hand were cells
-		values = l.openGrounds(need, k, pool)
+		values = l.openCandidateDomains(need, k, pool)
 	}
 	l.findCandidates(need, k, pool)
-	l.planAmong(need, k, l.coveringGrounds(need, k, pool, values))
+	l.planAmong(need, k, l.coveringCandidateDomains(need, k, pool, values))
 }
 
 // isRefused reports whether no domain covers the gang in a place of the order,
 // whose outline is known. It is planFreely for most gangs that are short.
-func (l *lane) isRefused(t *turns, rank int) bool {
+func (l *worker) isRefused(t *turns, rank int) bool {
 	need, k := l.order[rank], &l.kinds[l.kindAt[rank]]
-	b := k.grounds
+	b := k.candidateDomains
 	if b == nil || l.e.opts.Explain || len(l.e.opts.Nested) > 0 {
 		return false
 	}
@@ -110,14 +110,14 @@ func (l *lane) isRefused(t *turns, rank int) bool {
 	return true
 }
 
-// coveringGrounds returns, of some domains, those in which everything together
+// coveringCandidateDomains returns, of some domains, those in which everything together
 // covers a need, of at most TopDomains the best.
-func (l *lane) coveringGrounds(need int32, k *kind, pool *unitPool, values []uint32) []ground {
-	out := l.sel.grounds[:0]
+func (l *worker) coveringCandidateDomains(need int32, k *kind, pool *unitPool, values []uint32) []candidateDomain {
+	out := l.sel.candidateDomains[:0]
 	first, waits := l.lines[need].domain, l.backsOff(need)
 	worst := -1 // of those in out, once it is full
 	for _, value := range values {
-		g := ground{value: value, scope: l.scopeAt(pool, value), missing: l.lackingIn(need, l.sites.find(value))}
+		g := candidateDomain{value: value, scope: l.scopeAt(pool, value), missing: l.lackingIn(need, l.domainTotals.find(value))}
 		var covers bool
 		var offered int
 		if waits {
@@ -135,24 +135,24 @@ func (l *lane) coveringGrounds(need int32, k *kind, pool *unitPool, values []uin
 		switch {
 		case worst < 0:
 			out = append(out, g)
-		case l.compareGrounds(&g, &out[worst], first) < 0:
+		case l.compareCandidateDomains(&g, &out[worst], first) < 0:
 			out[worst] = g
 		default:
 			continue
 		}
 		if len(out) == l.e.opts.TopDomains {
-			worst = l.worstGround(out, first)
+			worst = l.worstCandidateDomain(out, first)
 		}
 	}
-	l.sel.grounds = out
+	l.sel.candidateDomains = out
 	return out
 }
 
-// worstGround returns the place of the last of some domains by order.
-func (l *lane) worstGround(grounds []ground, first uint32) int {
+// worstCandidateDomain returns the place of the last of some domains by order.
+func (l *worker) worstCandidateDomain(candidateDomains []candidateDomain, first uint32) int {
 	worst := 0
-	for i := range grounds {
-		if l.compareGrounds(&grounds[i], &grounds[worst], first) > 0 {
+	for i := range candidateDomains {
+		if l.compareCandidateDomains(&candidateDomains[i], &candidateDomains[worst], first) > 0 {
 			worst = i
 		}
 	}
@@ -160,11 +160,11 @@ func (l *lane) worstGround(grounds []ground, first uint32) int {
 }
 
 // measureListed is couldCover and measure by the list of a domain's machines.
-func (l *lane) measureListed(need int32, k *kind, g *ground) (covers bool, offered int) {
+func (l *worker) measureListed(need int32, k *kind, g *candidateDomain) (covers bool, offered int) {
 	missing := l.copyOf(g.missing)
 	g.level, g.count = math.MinInt64, 0
 	covers = columnar.IsZero(missing)
-	b := k.grounds
+	b := k.candidateDomains
 	at := int(b.at[g.value]) - 1
 	if at < 0 || b.list[at].scope == nil {
 		return covers, 0
@@ -192,7 +192,7 @@ func (l *lane) measureListed(need int32, k *kind, g *ground) (covers bool, offer
 
 // listUnits lists what could be preempted in a domain by whoever asks, and makes
 // the bound what that is.
-func (l *lane) listUnits(b *groundBound, at int, k *kind) {
+func (l *worker) listUnits(b *domainBounds, at int, k *kind) {
 	x, sum := &b.list[at], b.sum(at, l.dims)
 	s := &l.sel
 	s.need, s.cluster, s.waits = noNeed, anyCluster, false
@@ -204,7 +204,7 @@ func (l *lane) listUnits(b *groundBound, at int, k *kind) {
 	t := &l.e.store.gangs
 	s.eachMachine(func(r columnar.Row, level int64) {
 		class := l.s.View.Class[r]
-		u := groundUnit{level: level, id: l.s.IDRank[r], class: class, cluster: l.s.ClusterOf[l.s.View.Cluster[r]], gang: -1}
+		u := boundUnit{level: level, id: l.s.IDRank[r], class: class, cluster: l.s.ClusterOf[l.s.View.Cluster[r]], gang: -1}
 		if at := l.gangOf(r); at != 0 && !l.victimOf.Has(uint32(r)) {
 			u.gang = at - 1
 			u.state = l.stateOf(&t.list[u.gang])
@@ -213,38 +213,38 @@ func (l *lane) listUnits(b *groundBound, at int, k *kind) {
 		columnar.SatAdd(sum, l.vector(class))
 	})
 	s.had = list
-	slices.SortFunc(list, compareGroundUnits)
+	slices.SortFunc(list, compareBoundUnits)
 	if cap(x.units) < len(list) {
-		x.units = alloc.MakeDirty[groundUnit](l.arena, len(list))
+		x.units = alloc.MakeDirty[boundUnit](l.arena, len(list))
 	}
 	x.units = append(x.units[:0], list...)
 }
 
-// compareGroundUnits is the order in which machines are freed: lowest priority
+// compareBoundUnits is the order in which machines are freed: lowest priority
 // first, then by id.
-func compareGroundUnits(a, b groundUnit) int {
+func compareBoundUnits(a, b boundUnit) int {
 	return cmp.Or(cmp.Compare(a.level, b.level), cmp.Compare(a.id, b.id))
 }
 
-// openGrounds returns the domains that may cover a need, and forms what it would
+// openCandidateDomains returns the domains that may cover a need, and forms what it would
 // have in each without preemption.
-func (l *lane) openGrounds(need int32, k *kind, pool *unitPool) []uint32 {
+func (l *worker) openCandidateDomains(need int32, k *kind, pool *unitPool) []uint32 {
 	b := l.boundFor(k, pool)
 	want := l.aggregate(need)
 	values := b.covering(b.values[:0], want)
-	sites := &l.sites
-	sites.reset(l.s.Supply.ValueIDMax())
+	domainTotals := &l.domainTotals
+	domainTotals.reset(l.s.Supply.ValueIDMax())
 	add := func(r columnar.Row) {
 		if v, ok := l.s.Supply.Domain(k.matcher, r); ok {
-			columnar.SatAdd(sites.of(v, l.dims).available, l.vec(r))
+			columnar.SatAdd(domainTotals.of(v, l.dims).available, l.vec(r))
 		}
 	}
 	l.eachOwn(need, k, add)
 	for r := l.lines[need].acquired; r != columnar.None; r = l.held[r].next {
 		add(r)
 	}
-	for i := range sites.list {
-		d := &sites.list[i]
+	for i := range domainTotals.list {
+		d := &domainTotals.list[i]
 		copy(d.potential, d.available)
 		if at := int(b.at[d.value]) - 1; at >= 0 {
 			if columnar.Covers(b.sum(at, l.dims), want) {
@@ -259,9 +259,9 @@ func (l *lane) openGrounds(need int32, k *kind, pool *unitPool) []uint32 {
 	}
 	d := l.domainsFor(k.matcher)
 	for _, value := range values {
-		site := sites.of(value, l.dims)
+		cell := domainTotals.of(value, l.dims)
 		if at := int(b.at[value]) - 1; at >= 0 {
-			l.addShelves(site.available, k, d, b.list[at].shelves)
+			l.addShelves(cell.available, k, d, b.list[at].shelves)
 		}
 	}
 	b.values = values
@@ -269,10 +269,10 @@ func (l *lane) openGrounds(need int32, k *kind, pool *unitPool) []uint32 {
 }
 
 // sum returns the bound of a domain.
-func (b *groundBound) sum(at, dims int) []int64 { return b.sums[at*dims:][:dims] }
+func (b *domainBounds) sum(at, dims int) []int64 { return b.sums[at*dims:][:dims] }
 
 // covering appends the domains whose bound covers what is wanted.
-func (b *groundBound) covering(values []uint32, want []int64) []uint32 {
+func (b *domainBounds) covering(values []uint32, want []int64) []uint32 {
 	if len(b.list) == 0 || b.refuses(want) {
 		return values
 	}
@@ -290,7 +290,7 @@ func (b *groundBound) covering(values []uint32, want []int64) []uint32 {
 
 // coversAny reports whether the bound of some domain covers what is wanted, and
 // remembers it when none does.
-func (b *groundBound) coversAny(want []int64) bool {
+func (b *domainBounds) coversAny(want []int64) bool {
 	for at, dims := 0, len(want); at < len(b.sums); at += dims {
 		if columnar.Covers(b.sums[at:at+dims], want) {
 			return true
@@ -302,7 +302,7 @@ func (b *groundBound) coversAny(want []int64) bool {
 
 // coversWith reports whether a domain covers what is wanted together with what is
 // the gang's own there: value and vector by turns.
-func (b *groundBound) coversWith(own, want []int64) bool {
+func (b *domainBounds) coversWith(own, want []int64) bool {
 	for dims := len(want); len(own) > 0; own = own[1+dims:] {
 		var sum []int64
 		if at := b.at[uint32(own[0])]; at != 0 {
@@ -324,12 +324,12 @@ func (b *groundBound) coversWith(own, want []int64) bool {
 }
 
 // refuses reports whether it is remembered that no domain covers what is wanted.
-func (b *groundBound) refuses(want []int64) bool {
+func (b *domainBounds) refuses(want []int64) bool {
 	return slices.ContainsFunc(b.refused, func(x []int64) bool { return columnar.Covers(want, x) })
 }
 
 // refuse remembers what no domain covers.
-func (b *groundBound) refuse(want []int64) {
+func (b *domainBounds) refuse(want []int64) {
 	at := len(b.refused)
 	switch {
 	case at == refusedMax:
@@ -344,12 +344,12 @@ func (b *groundBound) refuse(want []int64) {
 }
 
 // boundFor returns the bound of a kind as it is now.
-func (l *lane) boundFor(k *kind, pool *unitPool) *groundBound {
-	b := k.grounds
+func (l *worker) boundFor(k *kind, pool *unitPool) *domainBounds {
+	b := k.candidateDomains
 	d := l.domainsFor(k.matcher)
 	if b == nil {
-		b = l.e.store.grounds.lend()
-		k.grounds, b.voided = b, -1
+		b = l.e.store.candidateDomains.lend()
+		k.candidateDomains, b.voided = b, -1
 	}
 	if b.voided != len(l.reserved.voided) {
 		l.formBound(b, k, d, pool)
@@ -371,7 +371,7 @@ func (l *lane) boundFor(k *kind, pool *unitPool) *groundBound {
 }
 
 // mark notes that something has changed in a domain.
-func (b *groundBound) mark(value uint32) {
+func (b *domainBounds) mark(value uint32) {
 	if at := b.at[value]; at != 0 && !b.list[at-1].dirty {
 		b.list[at-1].dirty = true
 		b.queue = append(b.queue, at-1)
@@ -379,7 +379,7 @@ func (b *groundBound) mark(value uint32) {
 }
 
 // formBound measures every domain.
-func (l *lane) formBound(b *groundBound, k *kind, d *domainIndex, pool *unitPool) {
+func (l *worker) formBound(b *domainBounds, k *kind, d *domainIndex, pool *unitPool) {
 	b.touched, b.lost, b.voided = len(d.touched), len(l.lost), len(l.reserved.voided)
 	b.list, b.queue, b.refused, b.oldest = b.list[:0], b.queue[:0], b.refused[:0], 0
 	b.candidates = candidateMemo{for1: -1, for2: -1}
@@ -400,21 +400,21 @@ func (l *lane) formBound(b *groundBound, k *kind, d *domainIndex, pool *unitPool
 	}
 	b.sums = resize(b.sums, len(b.list)*l.dims)
 	for i := range b.list {
-		l.measureGround(b.sum(i, l.dims), &b.list[i], k, d)
+		l.measureCandidateDomain(b.sum(i, l.dims), &b.list[i], k, d)
 	}
 }
 
 // add adds a domain.
-func (b *groundBound) add(value uint32) *boundedGround {
+func (b *domainBounds) add(value uint32) *boundedDomain {
 	b.list = slices.Grow(b.list, 1)[:len(b.list)+1]
 	x := &b.list[len(b.list)-1]
-	*x = boundedGround{value: value}
+	*x = boundedDomain{value: value}
 	b.at[value] = int32(len(b.list))
 	return x
 }
 
 // remeasure measures the domains again in which something has changed.
-func (l *lane) remeasure(b *groundBound, k *kind, d *domainIndex) {
+func (l *worker) remeasure(b *domainBounds, k *kind, d *domainIndex) {
 	was := l.vecs.take(l.dims)
 	for _, at := range b.queue {
 		x, sum := &b.list[at], b.sum(int(at), l.dims)
@@ -424,7 +424,7 @@ func (l *lane) remeasure(b *groundBound, k *kind, d *domainIndex) {
 			l.listUnits(b, int(at), k)
 		} else {
 			clear(sum)
-			l.measureGround(sum, x, k, d)
+			l.measureCandidateDomain(sum, x, k, d)
 		}
 		if !columnar.Covers(was, sum) {
 			b.refused, b.oldest = b.refused[:0], 0
@@ -433,8 +433,8 @@ func (l *lane) remeasure(b *groundBound, k *kind, d *domainIndex) {
 	b.queue = b.queue[:0]
 }
 
-// measureGround adds up the most that a domain could have for needs of a kind.
-func (l *lane) measureGround(sum []int64, x *boundedGround, k *kind, d *domainIndex) {
+// measureCandidateDomain adds up the most that a domain could have for needs of a kind.
+func (l *worker) measureCandidateDomain(sum []int64, x *boundedDomain, k *kind, d *domainIndex) {
 	l.addShelves(sum, k, d, x.shelves)
 	if x.scope == nil {
 		return
@@ -445,8 +445,8 @@ func (l *lane) measureGround(sum []int64, x *boundedGround, k *kind, d *domainIn
 			columnar.SatAdd(sum, l.vec(r))
 		}
 	}
-	for i := range x.scope.flavours {
-		if f := &x.scope.flavours[i]; k.acceptsClass(f.class) {
+	for i := range x.scope.victimGroups {
+		if f := &x.scope.victimGroups[i]; k.acceptsClass(f.class) {
 			columnar.SatAddScaled(sum, l.vector(f.class), l.countLeft(f.rows))
 		}
 	}
@@ -472,7 +472,7 @@ func (l *lane) measureGround(sum []int64, x *boundedGround, k *kind, d *domainIn
 }
 
 // countLeft counts the machines that no plan has taken.
-func (l *lane) countLeft(rows []columnar.Row) int64 {
+func (l *worker) countLeft(rows []columnar.Row) int64 {
 	if len(l.plans) == 0 {
 		return int64(len(rows))
 	}
@@ -486,7 +486,7 @@ func (l *lane) countLeft(rows []columnar.Row) int64 {
 }
 
 // addShelves adds what is free on some shelves for needs of a kind.
-func (l *lane) addShelves(sum []int64, k *kind, d *domainIndex, shelves []uint32) {
+func (l *worker) addShelves(sum []int64, k *kind, d *domainIndex, shelves []uint32) {
 	for _, i := range shelves {
 		if sh := &d.shelves[i]; sh.left > 0 && k.acceptsClass(sh.class) {
 			columnar.SatAddScaled(sum, l.vector(sh.class), int64(sh.left))
@@ -495,7 +495,7 @@ func (l *lane) addShelves(sum []int64, k *kind, d *domainIndex, shelves []uint32
 }
 
 // scopeAt returns the units of a pool in a domain.
-func (l *lane) scopeAt(pool *unitPool, value uint32) *unitScope {
+func (l *worker) scopeAt(pool *unitPool, value uint32) *unitScope {
 	scope := l.e.store.gangs.scopeOf(pool, value)
 	if scope == nil {
 		scope = l.e.store.gangs.newScope(pool, value)
@@ -504,12 +504,12 @@ func (l *lane) scopeAt(pool *unitPool, value uint32) *unitScope {
 }
 
 // mayHaveMore counts what may give somebody a unit that had none.
-func (l *lane) mayHaveMore() uint64 { return uint64(l.moreUnits + len(l.reserved.voided)) }
+func (l *worker) mayHaveMore() uint64 { return uint64(l.moreUnits + len(l.reserved.voided)) }
 
 // lose notes that a plan has taken a machine that was to be preempted. What else
 // can be had of its gang changes too, wherever that is, unless the machine was apart from
 // it already: another plan had broken it off.
-func (l *lane) lose(r columnar.Row, apart bool) {
+func (l *worker) lose(r columnar.Row, apart bool) {
 	l.lost = append(l.lost, r)
 	at := l.gangOf(r)
 	if at == 0 || apart {
@@ -527,9 +527,9 @@ func (l *lane) lose(r columnar.Row, apart bool) {
 
 // catchUpScopes deals what plans have left of gangs into a pool's domains, and
 // notes which have less to preempt than they had.
-func (l *lane) catchUpScopes(pool *unitPool) {
+func (l *worker) catchUpScopes(pool *unitPool) {
 	at := func(r columnar.Row) *unitScope {
-		value, ok := l.siteIn(pool.cut, pool.key.matcher, r)
+		value, ok := l.cellIn(pool.cut, pool.key.matcher, r)
 		if !ok {
 			return nil
 		}
@@ -549,7 +549,7 @@ func (l *lane) catchUpScopes(pool *unitPool) {
 
 // restIn returns what went with a gang in a scope, and no plan counts on, of
 // what needs of the scope's matcher and priority may have.
-func (l *lane) restIn(x *unitScope, k *kind) []columnar.Row {
+func (l *worker) restIn(x *unitScope, k *kind) []columnar.Row {
 	if x.value == 0 {
 		rest := l.e.store.gangs.rest
 		for _, r := range rest[x.restSeen:] {
@@ -564,7 +564,7 @@ func (l *lane) restIn(x *unitScope, k *kind) []columnar.Row {
 }
 
 // isMixed reports whether a gang's roles differ in priority.
-func (l *lane) isMixed(g *gang) bool {
+func (l *worker) isMixed(g *gang) bool {
 	first := l.kindOf(g.roles[0].need).priority
 	return slices.ContainsFunc(g.roles, func(x gangRole) bool { return l.kindOf(x.need).priority != first })
 }

@@ -26,7 +26,7 @@ type searchCount struct {
 
 // meet counts a pair with the machines that are offered in it. Between tenants a domain
 // without any is no pair.
-func (l *lane) meet(need int32, offered int) {
+func (l *worker) meet(need int32, offered int) {
 	if l.reclaiming && offered == 0 {
 		return
 	}

@@ -15,9 +15,9 @@ type candidateMemo struct {
 
 // findCandidates notes whether there is anybody to preempt in a pool's domains,
 // for a need that chooses freely.
-func (l *lane) findCandidates(need int32, k *kind, pool *unitPool) {
+func (l *worker) findCandidates(need int32, k *kind, pool *unitPool) {
 	n := &l.lines[need]
-	m := &k.grounds.candidates
+	m := &k.candidateDomains.candidates
 	if since := l.mayHaveMore(); m.since != since {
 		m.since, m.for1, m.for2 = since, -1, -1
 	}
@@ -40,7 +40,7 @@ func (l *lane) findCandidates(need int32, k *kind, pool *unitPool) {
 
 // findInScopes notes whether there is anybody to preempt in a pool's domains, and
 // returns one where there is.
-func (l *lane) findInScopes(need int32, k *kind, pool *unitPool) *unitScope {
+func (l *worker) findInScopes(need int32, k *kind, pool *unitPool) *unitScope {
 	for _, x := range pool.list {
 		if l.selectFor(need, k, x, l.aggregate(need)).any() {
 			l.lines[need].status |= hasCandidates

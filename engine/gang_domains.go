@@ -10,8 +10,8 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// ground is a domain in which everything together covers a need.
-type ground struct {
+// candidateDomain is a domain in which everything together covers a need.
+type candidateDomain struct {
 	value   uint32
 	scope   *unitScope
 	missing []int64 // before any victim
@@ -25,7 +25,7 @@ type ground struct {
 // covers the need, of at most TopDomains, and carries out the best. Nothing is
 // preempted for a part. Where keys are nested it looks into the narrowest domains
 // first. Once the search has ended it looks at none.
-func (l *lane) planWhole(need int32, k *kind) {
+func (l *worker) planWhole(need int32, k *kind) {
 	n := &l.lines[need]
 	pool := l.unitsFor(k)
 	l.inDomains(pool)
@@ -38,7 +38,7 @@ func (l *lane) planWhole(need int32, k *kind) {
 		return
 	}
 	// What is in flight for a plan that is lost is counted for its cycle.
-	d := l.sites.find(n.domain)
+	d := l.domainTotals.find(n.domain)
 	if d != nil && !d.tried {
 		l.countInFlight(need, k, d.value, l.lackingIn(need, d))
 	}
@@ -51,7 +51,7 @@ func (l *lane) planWhole(need int32, k *kind) {
 
 // planInCells carries out the best plan for a cell of the narrowest of some keys
 // that has one; false when none has.
-func (l *lane) planInCells(need int32, k *kind, pool *unitPool, from, to int) bool {
+func (l *worker) planInCells(need int32, k *kind, pool *unitPool, from, to int) bool {
 	for i := to - 1; i >= from && !l.searchEnded(); i-- {
 		l.cut = l.cutFor(k, i)
 		found := l.planIn(need, k, l.poolIn(l.cut, pool))
@@ -65,29 +65,29 @@ func (l *lane) planInCells(need int32, k *kind, pool *unitPool, from, to int) bo
 
 // planIn carries out the best plan for one of the pool's domains, or for a cell
 // where they are cut; false when there is none.
-func (l *lane) planIn(need int32, k *kind, pool *unitPool) bool {
+func (l *worker) planIn(need int32, k *kind, pool *unitPool) bool {
 	l.inDomains(pool)
 	l.triedFrom = len(l.tried)
-	l.sumGrounds(need, k, pool)
+	l.sumCandidateDomains(need, k, pool)
 	if l.searchEnded() {
 		return false
 	}
-	return l.planAmong(need, k, l.listGrounds(need, k, pool))
+	return l.planAmong(need, k, l.listCandidateDomains(need, k, pool))
 }
 
 // planAmong carries out the best plan for one of some domains; false when there
 // is none.
-func (l *lane) planAmong(need int32, k *kind, grounds []ground) bool {
+func (l *worker) planAmong(need int32, k *kind, candidateDomains []candidateDomain) bool {
 	n := &l.lines[need]
-	if len(grounds) > l.e.opts.TopDomains {
-		grounds = l.bestGrounds(need, k, grounds)
+	if len(candidateDomains) > l.e.opts.TopDomains {
+		candidateDomains = l.bestCandidateDomains(need, k, candidateDomains)
 	}
-	best := l.bestProposal(need, k, grounds)
+	best := l.bestProposal(need, k, candidateDomains)
 	if !best.found {
 		return false
 	}
 	n.status = n.status&^isUncoverable | isAwaiting
-	lacking := l.lackingIn(need, l.sites.find(best.value))
+	lacking := l.lackingIn(need, l.domainTotals.find(best.value))
 	if domain := l.domainOf(best.value); domain != n.domain {
 		l.withhold(need, domain)
 	}
@@ -101,13 +101,13 @@ func (l *lane) planAmong(need int32, k *kind, grounds []ground) bool {
 
 // bestProposal returns the cheapest plan of those for some domains, good until
 // the next call.
-func (l *lane) bestProposal(need int32, k *kind, grounds []ground) proposal {
+func (l *worker) bestProposal(need int32, k *kind, candidateDomains []candidateDomain) proposal {
 	s := &l.sel
-	s.proposals = slices.Grow(s.proposals[:0], len(grounds))[:len(grounds)]
+	s.proposals = slices.Grow(s.proposals[:0], len(candidateDomains))[:len(candidateDomains)]
 	list, best := s.proposals, -1
-	for i := range grounds {
+	for i := range candidateDomains {
 		x := &list[i]
-		l.propose(x, need, k, &grounds[i])
+		l.propose(x, need, k, &candidateDomains[i])
 		if x.found && (best < 0 || l.cheaper(need, x, &list[best])) {
 			best = i
 		}
@@ -121,39 +121,39 @@ func (l *lane) bestProposal(need int32, k *kind, grounds []ground) proposal {
 
 // cheaper compares plans for two domains: by what they destroy, then phase 1's
 // domain, then the value.
-func (l *lane) cheaper(need int32, a, b *proposal) bool {
+func (l *worker) cheaper(need int32, a, b *proposal) bool {
 	if c := a.cost.compare(&b.cost); c != 0 {
 		return c < 0
 	}
-	return l.compareSites(a.value, b.value, l.lines[need].domain) < 0
+	return l.compareCells(a.value, b.value, l.lines[need].domain) < 0
 }
 
-// sumGrounds forms what the need would have in each domain without preemption;
+// sumCandidateDomains forms what the need would have in each domain without preemption;
 // a domain without anything of that has an entry too where there are units.
-func (l *lane) sumGrounds(need int32, k *kind, pool *unitPool) {
-	n, sites := &l.lines[need], &l.sites
-	sites.reset(l.sitesMax())
+func (l *worker) sumCandidateDomains(need int32, k *kind, pool *unitPool) {
+	n, domainTotals := &l.lines[need], &l.domainTotals
+	domainTotals.reset(l.cellsMax())
 	l.sumAvailable(need, k)
 	for _, x := range pool.list {
-		sites.of(x.value, l.dims)
+		domainTotals.of(x.value, l.dims)
 	}
 	if !n.is(isPinned) {
 		return
 	}
 	if pin, pinned := l.pinnedDomain(need, k); pinned { // its plan may have ended
-		for i := range sites.list {
-			sites.list[i].tried = sites.list[i].value != pin // it is no choice
+		for i := range domainTotals.list {
+			domainTotals.list[i].tried = domainTotals.list[i].value != pin // it is no choice
 		}
 	}
 }
 
-// listGrounds returns the domains in which everything together covers the need.
-func (l *lane) listGrounds(need int32, k *kind, pool *unitPool) []ground {
+// listCandidateDomains returns the domains in which everything together covers the need.
+func (l *worker) listCandidateDomains(need int32, k *kind, pool *unitPool) []candidateDomain {
 	n := &l.lines[need]
-	out := l.sel.grounds[:0]
+	out := l.sel.candidateDomains[:0]
 	none := l.noneToTake(k)
-	for i := range l.sites.list {
-		d := &l.sites.list[i]
+	for i := range l.domainTotals.list {
+		d := &l.domainTotals.list[i]
 		if d.tried {
 			continue
 		}
@@ -169,17 +169,17 @@ func (l *lane) listGrounds(need int32, k *kind, pool *unitPool) []ground {
 		}
 		if covers, offered := s.couldCover(); covers {
 			l.meet(need, offered)
-			out = append(out, ground{value: d.value, scope: scope, missing: missing})
+			out = append(out, candidateDomain{value: d.value, scope: scope, missing: missing})
 		} else {
-			s.noteGround(d.value, missing, rejectedCapacity)
+			s.noteCandidateDomain(d.value, missing, rejectedCapacity)
 		}
 	}
-	l.sel.grounds = out
+	l.sel.candidateDomains = out
 	return out
 }
 
 // most returns the most that could be freed in a scope for needs of a kind.
-func (l *lane) most(k *kind, x *unitScope) []int64 {
+func (l *worker) most(k *kind, x *unitScope) []int64 {
 	if x.most != nil && !x.stale && x.mostFor == k {
 		return x.most
 	}
@@ -192,8 +192,8 @@ func (l *lane) most(k *kind, x *unitScope) []int64 {
 			columnar.SatAdd(x.most, l.vec(r))
 		}
 	}
-	for i := range x.flavours {
-		if f := &x.flavours[i]; k.acceptsClass(f.class) {
+	for i := range x.victimGroups {
+		if f := &x.victimGroups[i]; k.acceptsClass(f.class) {
 			columnar.SatAddScaled(x.most, l.vector(f.class), int64(len(f.rows)-f.at))
 		}
 	}
@@ -205,7 +205,7 @@ func (l *lane) most(k *kind, x *unitScope) []int64 {
 	for _, g := range x.gangs {
 		// Also one that its own cluster's plan counts on: with its gang it goes.
 		for _, r := range l.e.store.gangs.list[g].members {
-			if v, ok := l.site(k.matcher, r); ok && (x.value == 0 || v == x.value) {
+			if v, ok := l.cell(k.matcher, r); ok && (x.value == 0 || v == x.value) {
 				add(r)
 			}
 		}
@@ -216,8 +216,8 @@ func (l *lane) most(k *kind, x *unitScope) []int64 {
 // eachMachine calls f for the machines that the need could use of any unit, each
 // once, and the priority at which it can be had; excess has none, and is below all.
 func (s *selection) eachMachine(f func(r columnar.Row, level int64)) {
-	for i := range s.scope.flavours {
-		x := &s.scope.flavours[i]
+	for i := range s.scope.victimGroups {
+		x := &s.scope.victimGroups[i]
 		if !s.k.acceptsClass(x.class) || s.isBarred(x) || !s.offered(x) {
 			continue
 		}
@@ -258,52 +258,52 @@ func (s *selection) eachOfGangs(f func(r columnar.Row, level int64)) {
 	s.unmark()
 }
 
-// bestGrounds orders domains by how low and how few the machines are that have
+// bestCandidateDomains orders domains by how low and how few the machines are that have
 // to be freed, phase 1's first among equals, and returns the best.
-func (l *lane) bestGrounds(need int32, k *kind, grounds []ground) []ground {
-	for i := range grounds {
-		l.selectFor(need, k, grounds[i].scope, grounds[i].missing).measure(&grounds[i])
+func (l *worker) bestCandidateDomains(need int32, k *kind, candidateDomains []candidateDomain) []candidateDomain {
+	for i := range candidateDomains {
+		l.selectFor(need, k, candidateDomains[i].scope, candidateDomains[i].missing).measure(&candidateDomains[i])
 	}
 	first, most := l.lines[need].domain, l.e.opts.TopDomains
-	byOrder := func(a, b ground) int { return l.compareGrounds(&a, &b, first) }
+	byOrder := func(a, b candidateDomain) int { return l.compareCandidateDomains(&a, &b, first) }
 	if l.e.opts.Explain {
-		slices.SortFunc(grounds, byOrder)
-		for i := range grounds[most:] {
-			g := &grounds[most+i]
-			l.selectFor(need, k, g.scope, g.missing).noteGround(g.value, g.missing, rejectedTopDomains)
+		slices.SortFunc(candidateDomains, byOrder)
+		for i := range candidateDomains[most:] {
+			g := &candidateDomains[most+i]
+			l.selectFor(need, k, g.scope, g.missing).noteCandidateDomain(g.value, g.missing, rejectedTopDomains)
 		}
-		return grounds[:most]
+		return candidateDomains[:most]
 	}
-	// The best are few, and grounds may be thousands: they are not sorted for these.
-	best := grounds[:most]
-	worst := l.worstGround(best, first)
-	for i := range grounds[most:] {
-		if g := &grounds[most+i]; l.compareGrounds(g, &best[worst], first) < 0 {
+	// The best are few, and candidate domains may be thousands: they are not sorted for these.
+	best := candidateDomains[:most]
+	worst := l.worstCandidateDomain(best, first)
+	for i := range candidateDomains[most:] {
+		if g := &candidateDomains[most+i]; l.compareCandidateDomains(g, &best[worst], first) < 0 {
 			best[worst] = *g
-			worst = l.worstGround(best, first)
+			worst = l.worstCandidateDomain(best, first)
 		}
 	}
 	slices.SortFunc(best, byOrder)
 	return best
 }
 
-// compareGrounds orders domains by how low and how few the machines are that
+// compareCandidateDomains orders domains by how low and how few the machines are that
 // have to be freed, then a need's first domain, then by value.
-func (l *lane) compareGrounds(a, b *ground, first uint32) int {
+func (l *worker) compareCandidateDomains(a, b *candidateDomain, first uint32) int {
 	if c := cmp.Or(cmp.Compare(a.level, b.level), cmp.Compare(a.count, b.count)); c != 0 {
 		return c
 	}
-	return l.compareSites(a.value, b.value, first)
+	return l.compareCells(a.value, b.value, first)
 }
 
 // measure finds out up to which priority machines must be freed, and how many.
-func (s *selection) measure(g *ground) {
+func (s *selection) measure(g *candidateDomain) {
 	list := s.had[:0]
 	s.eachMachine(func(r columnar.Row, level int64) {
-		list = append(list, groundUnit{level: level, id: s.s.IDRank[r], class: s.s.View.Class[r]})
+		list = append(list, boundUnit{level: level, id: s.s.IDRank[r], class: s.s.View.Class[r]})
 	})
 	s.had = list
-	slices.SortFunc(list, compareGroundUnits)
+	slices.SortFunc(list, compareBoundUnits)
 	missing := s.copyOf(g.missing)
 	g.level, g.count = math.MinInt64, 0
 	for i := range list {
@@ -318,7 +318,7 @@ func (s *selection) measure(g *ground) {
 
 // propose chooses the units of a domain and plays phase 1 with them; what comes
 // of it is written to the memory of an earlier proposal.
-func (l *lane) propose(x *proposal, need int32, k *kind, g *ground) {
+func (l *worker) propose(x *proposal, need int32, k *kind, g *candidateDomain) {
 	s := l.selectAgain(need, k, g.scope, g.missing)
 	*x = proposal{value: g.value, missing: g.missing, units: x.units[:0], used: x.used[:0], reprieved: x.reprieved[:0]}
 	if l.e.opts.Explain {
@@ -387,7 +387,7 @@ func (s *selection) walkOrder() []walked {
 	rows := s.walk[:0]
 	value := s.scope.value
 	add := func(r columnar.Row) {
-		if v, ok := s.site(s.k.matcher, r); ok && v == value && s.k.acceptsClass(s.s.View.Class[r]) {
+		if v, ok := s.cell(s.k.matcher, r); ok && v == value && s.k.acceptsClass(s.s.View.Class[r]) {
 			rows = append(rows, s.place(r))
 		}
 	}
@@ -396,9 +396,9 @@ func (s *selection) walkOrder() []walked {
 		add(r)
 	}
 	s.eachFreeIn(s.need, s.k, value, add)
-	missing := s.lackingIn(s.need, s.sites.find(value))
+	missing := s.lackingIn(s.need, s.domainTotals.find(value))
 	for _, r := range s.heldFor(s.need) {
-		if v, ok := s.site(s.k.matcher, r); ok && v == value && s.arrives(r, s.need, s.k) && columnar.Helps(s.vec(r), missing) {
+		if v, ok := s.cell(s.k.matcher, r); ok && v == value && s.arrives(r, s.need, s.k) && columnar.Helps(s.vec(r), missing) {
 			columnar.SubClamp(missing, s.vec(r))
 			rows = append(rows, walked{stage: walkReserved, key: s.s.KeepKey(r), row: r, awaited: true})
 		}
@@ -455,7 +455,7 @@ func creditStage(s model.State) uint64 {
 }
 
 // eachFreeIn is eachFree in one domain.
-func (l *lane) eachFreeIn(need int32, k *kind, value uint32, f func(columnar.Row)) {
+func (l *worker) eachFreeIn(need int32, k *kind, value uint32, f func(columnar.Row)) {
 	d := l.domainsFor(k.matcher)
 	v := d.of(l.pass, k.matcher)
 	at, ok := v.place[l.domainOf(value)]

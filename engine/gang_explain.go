@@ -94,13 +94,13 @@ type plannedWhy struct {
 	need int32
 }
 
-// noteGround keeps why a domain was not played through.
-func (s *selection) noteGround(value uint32, missing []int64, reason string) {
+// noteCandidateDomain keeps why a domain was not played through.
+func (s *selection) noteCandidateDomain(value uint32, missing []int64, reason string) {
 	if !s.e.opts.Explain || len(s.tried)-s.triedFrom >= triedMax {
 		return
 	}
 	s.tried = append(s.tried, tried{PreemptionExplanation{
-		Domain: s.siteName(value), Candidates: s.countMachines(), Rejected: reason, Tenants: s.reclaiming,
+		Domain: s.cellName(value), Candidates: s.countMachines(), Rejected: reason, Tenants: s.reclaiming,
 	}, s.need, s.kept(missing)})
 }
 
@@ -114,7 +114,7 @@ func (s *selection) countMachines() int {
 }
 
 // keepsCompared reports whether the domains that a plan was chosen from are kept.
-func (l *lane) keepsCompared(list []proposal, best int) bool {
+func (l *worker) keepsCompared(list []proposal, best int) bool {
 	if l.e.opts.Explain {
 		return true
 	}
@@ -127,7 +127,7 @@ func (l *lane) keepsCompared(list []proposal, best int) bool {
 
 // noteProposals keeps what came of the domains that were played through, before
 // those that were not; best is the place of the chosen one, −1 = none.
-func (l *lane) noteProposals(need int32, list []proposal, best int) {
+func (l *worker) noteProposals(need int32, list []proposal, best int) {
 	if !l.keepsCompared(list, best) {
 		return
 	}
@@ -135,7 +135,7 @@ func (l *lane) noteProposals(need int32, list []proposal, best int) {
 	for i := range list {
 		x := &list[i]
 		note := tried{PreemptionExplanation{
-			Domain: l.siteName(x.value), Candidates: x.candidates, Rejected: x.rejected, Tenants: l.reclaiming,
+			Domain: l.cellName(x.value), Candidates: x.candidates, Rejected: x.rejected, Tenants: l.reclaiming,
 		}, need, l.kept(x.missing)}
 		if note.Covered = x.found; x.found {
 			note.Cost = x.cost.explain()
@@ -158,7 +158,7 @@ func (a *planCost) explain() PlanCost {
 }
 
 // costRule names the first rule by which the plan for a domain lost to another.
-func (l *lane) costRule(need int32, x, best *proposal) string {
+func (l *worker) costRule(need int32, x, best *proposal) string {
 	a, b := &x.cost, &best.cost
 	switch {
 	case a.paid != b.paid:
@@ -180,7 +180,7 @@ func (l *lane) costRule(need int32, x, best *proposal) string {
 }
 
 // noteUnits keeps what a plan takes, before it is carried out.
-func (l *lane) noteUnits(need int32, x *proposal) {
+func (l *worker) noteUnits(need int32, x *proposal) {
 	if !l.e.opts.Explain || len(x.units) == 0 {
 		return
 	}
@@ -200,7 +200,7 @@ func (l *lane) noteUnits(need int32, x *proposal) {
 	}
 	why.Missing = l.resources(x.missing)
 	if x.value != 0 {
-		why.Domain = l.siteName(x.value)
+		why.Domain = l.cellName(x.value)
 	}
 	if at := slices.IndexFunc(l.planWhys, func(o plannedWhy) bool { return l.reclaiming && o.need == need }); at >= 0 {
 		first := &l.planWhys[at] // one plan, in two turns
@@ -231,7 +231,7 @@ func (s *selection) explain(u *unit, of *proposal) UnitExplanation {
 			x.Holders = append(x.Holders, s.named(h))
 		}
 		columnar.SatAdd(global, s.vec(r))
-		if v, ok := s.site(s.k.matcher, r); ok && (of.value == 0 || v == of.value) && s.k.acceptsClass(s.s.View.Class[r]) {
+		if v, ok := s.cell(s.k.matcher, r); ok && (of.value == 0 || v == of.value) && s.k.acceptsClass(s.s.View.Class[r]) {
 			columnar.SatAdd(local, s.vec(r))
 		}
 	})

@@ -63,7 +63,7 @@ func (p *pass) numberGangs() {
 	t := &p.e.store.gangs
 	for {
 		var next *gangFinder
-		for _, l := range p.e.lanes {
+		for _, l := range p.e.workers {
 			if x := &l.finder; x.numbered < len(x.found) && (next == nil || x.found[x.numbered].cluster < next.found[next.numbered].cluster) {
 				next = x
 			}
@@ -85,16 +85,16 @@ func (t *gangTable) add(g *gang) {
 	}
 }
 
-// findPreyGangs finds, by all workers, the gangs of the machines that may be
+// findVictimGangs finds, by all workers, the gangs of the machines that may be
 // preempted.
-func (l *lane) findPreyGangs() {
+func (l *worker) findVictimGangs() {
 	l.e.crew.each(len(l.e.store.clusters), clustersPerChunk, l.e.tasks.gangs)
 	l.numberGangs()
 }
 
-// findGangsOfPrey is findPreyGangs for one cluster; most is, by class, the highest
+// findGangsOfVictims is findVictimGangs for one cluster; most is, by class, the highest
 // priority that asks for machines of it.
-func (l *lane) findGangsOfPrey(c int, most []int32) {
+func (l *worker) findGangsOfVictims(c int, most []int32) {
 	bound, configured := l.s.BoundOf(c), uint32(l.s.Configured(c))
 	cheapest, priority, t := l.e.store.clusters[c].cheapest, l.e.store.priority, &l.e.store.gangs
 	for i, g := range l.s.GroupsOf(c) {
@@ -117,14 +117,14 @@ func (l *lane) findGangsOfPrey(c int, most []int32) {
 }
 
 // mayBeOfGang reports whether a need may be part of a gang.
-func (l *lane) mayBeOfGang(need int32) bool {
+func (l *worker) mayBeOfGang(need int32) bool {
 	n := &l.lines[need]
 	return n.group != 0 || n.status&(hasSame|neverFolds|isFold) != 0
 }
 
 // findGang finds the gang that a need is part of, if there is one. Where rows of
 // its group are folded, all gangs of the cluster are found.
-func (l *lane) findGang(need int32) {
+func (l *worker) findGang(need int32) {
 	x, src := &l.finder, &l.sources[l.lines[need].cluster]
 	x.draft = x.draft[:0]
 	d := &x.draft[x.newDraft()]
@@ -147,7 +147,7 @@ func (l *lane) findGang(need int32) {
 
 // draftRow adds a row, and the need that it is, to a draft; false when it is
 // folded.
-func (l *lane) draftRow(d *gangDraft, row int32) bool {
+func (l *worker) draftRow(d *gangDraft, row int32) bool {
 	if l.lines[row].status&(isMember|isFold) != 0 {
 		return false
 	}
@@ -157,14 +157,14 @@ func (l *lane) draftRow(d *gangDraft, row int32) bool {
 }
 
 // addRow adds a row that is walked as a need to a draft.
-func (l *lane) addRow(d *gangDraft, row, need int32) {
+func (l *worker) addRow(d *gangDraft, row, need int32) {
 	d.rows = append(d.rows, row)
 	d.together = d.together || l.lines[row].status&(hasSame|neverFolds) != 0
 	d.unfolded = d.unfolded || l.kindOf(need).same
 }
 
 // findGangs finds the gangs of a cluster that have not been found.
-func (l *lane) findGangs(c int32) {
+func (l *worker) findGangs(c int32) {
 	x := &l.finder
 	l.draftGangs(&l.sources[c])
 	for i := range x.draft {
@@ -175,7 +175,7 @@ func (l *lane) findGangs(c int32) {
 }
 
 // judge makes a draft a gang if no machine holds it.
-func (l *lane) judge(c int32, d *gangDraft) {
+func (l *worker) judge(c int32, d *gangDraft) {
 	for _, need := range d.needs {
 		l.finder.look(&l.e.store.gangs, need)
 	}
@@ -188,7 +188,7 @@ func (l *lane) judge(c int32, d *gangDraft) {
 // need is part of one when all of its rows are: members of a fold that come
 // from several gangs, or from none, share their machines, and nobody can say
 // whose one of them is.
-func (l *lane) draftGangs(src *rowSource) {
+func (l *worker) draftGangs(src *rowSource) {
 	x := &l.finder
 	x.folds, x.foldDraft = x.folds[:0], resize(x.foldDraft, src.rows)
 	x.draft = x.draft[:0]
@@ -223,7 +223,7 @@ func (l *lane) draftGangs(src *rowSource) {
 }
 
 // draftOf returns the place of the draft that a row belongs to, −1 = none.
-func (l *lane) draftOf(src *rowSource, i, need int32, same bool) int32 {
+func (l *worker) draftOf(src *rowSource, i, need int32, same bool) int32 {
 	x := &l.finder
 	group := src.block.GroupID(int(i))
 	switch {
@@ -259,7 +259,7 @@ func (x *gangFinder) newDraft() int32 {
 
 // oneMachineHolds reports whether a machine that could be theirs, bound or free,
 // matches all rows of a draft and covers their sum.
-func (l *lane) oneMachineHolds(c int32, d *gangDraft) bool {
+func (l *worker) oneMachineHolds(c int32, d *gangDraft) bool {
 	sum := l.vecs.take(l.dims)
 	matchers := l.finder.matchers[:0]
 	block, base := l.sources[c].block, l.sources[c].base
@@ -291,7 +291,7 @@ func (l *lane) oneMachineHolds(c int32, d *gangDraft) bool {
 }
 
 // addGang makes a draft a gang.
-func (l *lane) addGang(c int32, d *gangDraft) {
+func (l *worker) addGang(c int32, d *gangDraft) {
 	count := 0
 	for _, need := range d.needs {
 		for r := l.lines[need].head; r != columnar.None; r = l.held[r].next {
@@ -326,7 +326,7 @@ func (l *lane) addGang(c int32, d *gangDraft) {
 
 // measureRole adds what a need claims to its gang, and reports whether that is
 // below its minimum.
-func (l *lane) measureRole(g *gang, role *gangRole) (short bool) {
+func (l *worker) measureRole(g *gang, role *gangRole) (short bool) {
 	least := l.minimum(role.need)
 	sum := l.vecs.take(l.dims)
 	from := len(g.members)

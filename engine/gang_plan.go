@@ -59,7 +59,7 @@ func (p *pass) takenBy(r columnar.Row) int32 {
 
 // planFor makes a need's plan: whole, or for a need that is not all-or-nothing
 // in part.
-func (l *lane) planFor(need int32, k *kind) {
+func (l *worker) planFor(need int32, k *kind) {
 	l.visit(need)
 	l.awaited = l.awaited[:0]
 	l.e.store.gangs.turn++
@@ -75,7 +75,7 @@ func (l *lane) planFor(need int32, k *kind) {
 }
 
 // copyOf returns a copy of a vector that is good until the next plan.
-func (l *lane) copyOf(v []int64) []int64 {
+func (l *worker) copyOf(v []int64) []int64 {
 	x := l.vecs.take(l.dims)
 	copy(x, v)
 	return x
@@ -83,7 +83,7 @@ func (l *lane) copyOf(v []int64) []int64 {
 
 // backsOff reports whether a plan of the need has failed, so that it waits
 // before it preempts again.
-func (l *lane) backsOff(need int32) bool {
+func (l *worker) backsOff(need int32) bool {
 	if len(l.in.BackingOff) == 0 {
 		return false
 	}
@@ -99,7 +99,7 @@ func (l *lane) backsOff(need int32) bool {
 
 // planPlain: what is in flight, what has turned free, then victims until
 // nothing is missing. A part helps; no gang is broken for one.
-func (l *lane) planPlain(need int32, k *kind) {
+func (l *worker) planPlain(need int32, k *kind) {
 	l.resume(need)
 	arriving := l.countInFlight(need, k, 0, l.missing) + len(l.subUsedBefore(need))
 	used := l.walkFreed(need, k, l.missing)
@@ -132,7 +132,7 @@ func (l *lane) planPlain(need int32, k *kind) {
 
 // walkFreed takes machines that plans of this cycle have put back, in the order
 // of acquiring, off what a plain need misses.
-func (l *lane) walkFreed(need int32, k *kind, missing []int64) (used []columnar.Row) {
+func (l *worker) walkFreed(need int32, k *kind, missing []int64) (used []columnar.Row) {
 	if len(l.withheldBy) == 0 && len(l.reserved.voided) == 0 {
 		return nil // else it would have acquired them
 	}
@@ -199,7 +199,7 @@ func (s *selection) any() bool {
 	}
 	s.rewindSingles()
 	defer s.rewindSingles()
-	for i := s.scope.live(s.flavourAt); i < s.flavourTo || s.moreFlavours(); i = s.scope.live(i + 1) {
+	for i := s.scope.live(s.victimGroupAt); i < s.victimGroupTo || s.moreVictimGroups(); i = s.scope.live(i + 1) {
 		if s.isOffered(i, ^uint64(0)) && !s.isLeftToPhase3(i) && s.headOf(i) != columnar.None {
 			return true
 		}
@@ -208,10 +208,10 @@ func (s *selection) any() bool {
 	return len(s.extra)+len(s.wholes) > 0
 }
 
-// isLeftToPhase3 reports whether a flavour is excess that would be left to phase 3. There may be
-// thousands of such flavours, where clusters have shrunk.
+// isLeftToPhase3 reports whether a victim group is excess that would be left to phase 3. There may be
+// thousands of such victim groups, where clusters have shrunk.
 func (s *selection) isLeftToPhase3(at int) bool {
-	f := &s.scope.flavours[at]
+	f := &s.scope.victimGroups[at]
 	return f.excess && s.spares(f)
 }
 
@@ -266,7 +266,7 @@ func (a *planCost) compare(b *planCost) int {
 // carryOut takes the units, and reserves what the need uses of them and of what
 // is free. The rest of a broken gang is there for the plans of others, and stays bound
 // when none uses it.
-func (l *lane) carryOut(need int32, k *kind, x *proposal) {
+func (l *worker) carryOut(need int32, k *kind, x *proposal) {
 	if len(x.units)+len(x.used)+len(l.awaited) == 0 {
 		return
 	}
@@ -299,7 +299,7 @@ func (l *lane) carryOut(need int32, k *kind, x *proposal) {
 
 // keepRest keeps of the gangs that a plan breaks, in a place of the list on, what it
 // has no use for: that is there for others.
-func (l *lane) keepRest(from int) {
+func (l *worker) keepRest(from int) {
 	rest := &l.e.store.gangs.rest
 	kept := (*rest)[:from]
 	for _, r := range (*rest)[from:] {
@@ -313,7 +313,7 @@ func (l *lane) keepRest(from int) {
 }
 
 // takeUnit makes the machines of a unit the need's victims.
-func (l *lane) takeUnit(s *selection, u *unit, need int32, k *kind) {
+func (l *worker) takeUnit(s *selection, u *unit, need int32, k *kind) {
 	rows := s.rows[:0]
 	s.members(u, func(r columnar.Row) { rows = append(rows, r) })
 	s.rows = rows
@@ -334,7 +334,7 @@ func (l *lane) takeUnit(s *selection, u *unit, need int32, k *kind) {
 
 // dropVictim takes a machine out of the plan that broke its gang: another has a
 // use for it.
-func (l *lane) dropVictim(r columnar.Row) {
+func (l *worker) dropVictim(r columnar.Row) {
 	for i := range l.victims {
 		if v := &l.victims[i]; v.row == r && v.need != noNeed {
 			v.need = noNeed
@@ -345,7 +345,7 @@ func (l *lane) dropVictim(r columnar.Row) {
 }
 
 // use makes a machine one that a plan counts on.
-func (l *lane) use(r columnar.Row, need int32) {
+func (l *worker) use(r columnar.Row, need int32) {
 	if l.taker == nil {
 		l.taker = alloc.Make[int32](l.e.arena, l.s.Supply.RowMax())
 	}
@@ -373,13 +373,13 @@ func (l *lane) use(r columnar.Row, need int32) {
 }
 
 // plan reserves a machine for a need.
-func (l *lane) plan(r columnar.Row, need int32) {
+func (l *worker) plan(r columnar.Row, need int32) {
 	l.planned = append(l.planned, planned{r, need})
 	l.lines[need].status |= hasPlan | hasOwnPlan
 }
 
 // withdraw takes a free machine out of what others see, until the next cycle.
-func (l *lane) withdraw(r columnar.Row) {
+func (l *worker) withdraw(r columnar.Row) {
 	if l.taken[r] {
 		return
 	}
@@ -388,7 +388,7 @@ func (l *lane) withdraw(r columnar.Row) {
 }
 
 // settleVictims drops the entries of victims that have gone to other plans.
-func (l *lane) settleVictims() {
+func (l *worker) settleVictims() {
 	if l.regiven {
 		l.victims = slices.DeleteFunc(l.victims, func(v victim) bool { return v.need == noNeed })
 	}

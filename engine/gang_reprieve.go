@@ -149,8 +149,8 @@ func (s *selection) leastOutside() unitKey {
 	if band, some := s.gangs.least(); some && band < least.band {
 		least = unitKey{paid: true, band: band, class: classWhole}
 	}
-	if at, ok := s.nextFlavour(positive(s.want)); ok {
-		if u := s.ofFlavour(at); u.key.compare(&least) < 0 {
+	if at, ok := s.nextVictimGroup(positive(s.want)); ok {
+		if u := s.ofVictimGroup(at); u.key.compare(&least) < 0 {
 			least = u.key
 		}
 	}
@@ -159,8 +159,8 @@ func (s *selection) leastOutside() unitKey {
 
 // rewindListing begins to list what is outside of the plan.
 func (s *selection) rewindListing() {
-	s.flavourAt, s.flavourTo, s.extraAt, s.extraTo, s.sunkAt = 0, len(s.scope.flavours), 0, len(s.extra), 0
-	s.cursors.rewind(len(s.scope.flavours))
+	s.victimGroupAt, s.victimGroupTo, s.extraAt, s.extraTo, s.sunkAt = 0, len(s.scope.victimGroups), 0, len(s.extra), 0
+	s.cursors.rewind(len(s.scope.victimGroups))
 }
 
 // gentler lists, by key, the units that are not in the plan, nor share a machine
@@ -196,16 +196,16 @@ func (s *selection) singlesBefore(limit *unitKey, u *unit, mask uint64, most int
 		return s.addSinglesBefore(s.gentle[:0], limit, u, mask, most)
 	}
 	list := s.gentle[:0]
-	for i := range s.lots {
-		b := s.lots[i]
-		b.flavourAt, b.extraAt, b.wholeAt = b.flavourFrom, b.extraFrom, b.wholeFrom
-		s.openLot(&b)
+	for i := range s.unitsByTenant {
+		b := s.unitsByTenant[i]
+		b.victimGroupAt, b.extraAt, b.wholeAt = b.victimGroupFrom, b.extraFrom, b.wholeFrom
+		s.openTenantUnits(&b)
 		list = s.addSinglesBefore(list, limit, u, mask, most)
 	}
 	return list
 }
 
-// addSinglesBefore adds those of the lot at work.
+// addSinglesBefore adds those of the tenant at work.
 func (s *selection) addSinglesBefore(list []unit, limit *unitKey, u *unit, mask uint64, most int) []unit {
 	from := len(list)
 	for i := s.extraAt; i < s.extraTo; i++ {
@@ -219,12 +219,12 @@ func (s *selection) addSinglesBefore(list []unit, limit *unitKey, u *unit, mask 
 	}
 	list = s.sunkBefore(list, limit, u, mask, most)
 	for range most {
-		at, ok := s.nextFlavour(mask)
+		at, ok := s.nextVictimGroup(mask)
 		if !ok {
 			break
 		}
-		f := &s.scope.flavours[at]
-		v := s.ofFlavour(at)
+		f := &s.scope.victimGroups[at]
+		v := s.ofVictimGroup(at)
 		if v.key.compare(limit) >= 0 {
 			break
 		}

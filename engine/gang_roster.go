@@ -7,8 +7,8 @@ import (
 )
 
 // Where priorities are many, so are pools, and what can be preempted is of many
-// flavours: to list all of them in each pool would cost priorities squared. But
-// who wants a few machines looks at the first flavours alone, and these are of the
+// victim groups: to list all of them in each pool would cost priorities squared. But
+// who wants a few machines looks at the first victim groups alone, and these are of the
 // lowest priorities, nearly: what else a score hangs on is bounded. So the pools of
 // a matcher read one roster, by priority, and list no more of it than is asked for.
 
@@ -17,23 +17,23 @@ import (
 type roster struct {
 	alikes []*alike
 	at     int    // nothing is left of those before
-	serial uint64 // the sum of those of its prey
+	serial uint64 // the sum of those of its victims
 }
 
-// unread is the flavours that a scope has not listed.
+// unread is the victim groups that a scope has not listed.
 type unread struct {
 	roster   *roster // nil = all are listed
 	priority int32   // of who asks
 	next     int     // those before have been read
-	pending  []flavour
+	pending  []victimGroup
 }
 
 // rosterOf returns the roster of a matcher for needs of a priority.
-func (l *lane) rosterOf(key victimPoolKey) *roster {
+func (l *worker) rosterOf(key victimPoolKey) *roster {
 	t := &l.e.store.gangs.victims
 	serial := uint64(0)
 	for _, class := range l.classesOf[key.matcher] {
-		serial += l.preyOf(class, key.priority).serial
+		serial += l.victimsOf(class, key.priority).serial
 	}
 	x := t.roster[key.matcher]
 	if x != nil && x.serial == serial {
@@ -42,7 +42,7 @@ func (l *lane) rosterOf(key victimPoolKey) *roster {
 	x = t.rosters.lend()
 	x.alikes, x.at, x.serial = x.alikes[:0], 0, serial
 	for _, class := range l.classesOf[key.matcher] {
-		x.alikes = append(x.alikes, l.preyOf(class, key.priority).alikes...)
+		x.alikes = append(x.alikes, l.victimsOf(class, key.priority).alikes...)
 	}
 	slices.SortFunc(x.alikes, func(a, b *alike) int {
 		if a.excess != b.excess {
@@ -67,29 +67,29 @@ func (l *lane) rosterOf(key victimPoolKey) *roster {
 }
 
 // liveOrMore is live, among those that are not listed yet too.
-func (l *lane) liveOrMore(x *unitScope, from int) int {
+func (l *worker) liveOrMore(x *unitScope, from int) int {
 	at := x.live(from)
-	for at == len(x.flavours) && l.extend(x) {
+	for at == len(x.victimGroups) && l.extend(x) {
 		at = x.live(at)
 	}
 	return at
 }
 
-// complete lists all flavours of a scope.
-func (l *lane) complete(x *unitScope) {
+// complete lists all victim groups of a scope.
+func (l *worker) complete(x *unitScope) {
 	for l.extend(x) {
 	}
 }
 
-// extend lists more flavours of a scope, in their order; false when there are no
+// extend lists more victim groups of a scope, in their order; false when there are no
 // more.
-func (l *lane) extend(x *unitScope) bool {
-	had := len(x.flavours)
-	for x.more.roster != nil && len(x.flavours) == had {
+func (l *worker) extend(x *unitScope) bool {
+	had := len(x.victimGroups)
+	for x.more.roster != nil && len(x.victimGroups) == had {
 		l.read(x)
 		l.settle(x)
 	}
-	return len(x.flavours) > had
+	return len(x.victimGroups) > had
 }
 
 // first returns the first of the roster that has not been read and may be had by who
@@ -108,29 +108,29 @@ func (m *unread) first() *alike {
 	return nil
 }
 
-// readMin is how many flavours are read at a time at least. Tests lower it.
-var readMin = flavoursRoom
+// readMin is how many victim groups are read at a time at least. Tests lower it.
+var readMin = victimGroupsRoom
 
-// read reads about as many flavours as have been read before.
-func (l *lane) read(x *unitScope) {
+// read reads about as many victim groups as have been read before.
+func (l *worker) read(x *unitScope) {
 	m := &x.more
 	for t := m.roster; t.at < len(t.alikes) && !l.someLeft(t.alikes[t.at]); t.at++ {
 	}
-	for range max(readMin, len(x.flavours)+len(m.pending)) {
+	for range max(readMin, len(x.victimGroups)+len(m.pending)) {
 		a := m.first()
 		if a == nil {
 			break
 		}
 		if m.next++; l.someLeft(a) {
 			score := l.scoreOf(a, m.priority)
-			m.pending = append(m.pending, flavour{alike: a, score: score, band: l.band(score), first: l.s.IDRank[a.rows[a.at]]})
+			m.pending = append(m.pending, victimGroup{alike: a, score: score, band: l.band(score), first: l.s.IDRank[a.rows[a.at]]})
 		}
 	}
-	slices.SortFunc(m.pending, func(a, b flavour) int { return compareFlavours(&a, &b) })
+	slices.SortFunc(m.pending, func(a, b victimGroup) int { return compareVictimGroups(&a, &b) })
 }
 
 // settle lists those that have been read and that go before all that have not.
-func (l *lane) settle(x *unitScope) {
+func (l *worker) settle(x *unitScope) {
 	m := &x.more
 	n, next := len(m.pending), m.first()
 	if next != nil {
@@ -143,8 +143,8 @@ func (l *lane) settle(x *unitScope) {
 			n++
 		}
 	}
-	from := len(x.flavours)
-	x.flavours = append(x.flavours, m.pending[:n]...)
+	from := len(x.victimGroups)
+	x.victimGroups = append(x.victimGroups, m.pending[:n]...)
 	x.numberTiers(from)
 	if m.pending = slices.Delete(m.pending, 0, n); next == nil {
 		x.more = unread{pending: m.pending}

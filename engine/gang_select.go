@@ -13,7 +13,7 @@ const substitutionsMax = 64
 
 // selection chooses units for one need in one scope.
 type selection struct {
-	*lane
+	*worker
 	need    int32
 	cluster int32 // of the need; anyCluster
 	k       *kind
@@ -37,40 +37,40 @@ type selection struct {
 	ofGangs bool
 	chosen  []unit
 	// Chosen first, and not taken after all; only with Explain.
-	reprieved []unit
-	walk      []walked // scratch of dry runs
-	rows      []columnar.Row
-	grounds   []ground
-	instead   unit // that may take the place of a chosen one
-	proposals []proposal
-	had       []groundUnit // could be freed
-	inPlan    bitmap.Dense // machines of the chosen units
-	marked    []columnar.Row
-	gentle    []unit // what may be put in the place of a unit
-	spare     []columnar.Row
+	reprieved        []unit
+	walk             []walked // scratch of dry runs
+	rows             []columnar.Row
+	candidateDomains []candidateDomain
+	instead          unit // that may take the place of a chosen one
+	proposals        []proposal
+	had              []boundUnit  // could be freed
+	inPlan           bitmap.Dense // machines of the chosen units
+	marked           []columnar.Row
+	gentle           []unit // what may be put in the place of a unit
+	spare            []columnar.Row
 
 	// Memory of walks under hard spread.
 	frees         [2][]freeOfKind
 	ownFree, used []columnar.Row
-	firsts        cursors // by flavour: those before are not to be had
+	firsts        cursors // by victim group: those before are not to be had
 	tuples        [2][]uint32
 
 	// Where choosing has got to, and where what it looks at ends.
-	flavourAt, flavourTo int
-	outside              cursors // by flavour: those before are in the plan, or not to be had
-	cursors              cursors // by flavour: those before have been looked at beyond that
-	extraAt, extraTo     int
-	sunkAt               int
-	bandAt, wholeTo      int // of wholes: the first of the band at work
+	victimGroupAt, victimGroupTo int
+	outside                      cursors // by victim group: those before are in the plan, or not to be had
+	cursors                      cursors // by victim group: those before have been looked at beyond that
+	extraAt, extraTo             int
+	sunkAt                       int
+	bandAt, wholeTo              int // of wholes: the first of the band at work
 
 	// Reclaim between tenants.
-	ledger ledger
-	lots   []lot
-	term   int64 // of the lot at work
+	ledger        ledger
+	unitsByTenant []tenantUnits
+	term          int64 // of the tenant at work
 }
 
 // selectFor prepares the choice of units for a need; want is kept.
-func (l *lane) selectFor(need int32, k *kind, scope *unitScope, want []int64) *selection {
+func (l *worker) selectFor(need int32, k *kind, scope *unitScope, want []int64) *selection {
 	s := &l.sel
 	s.need, s.cluster, s.waits = need, l.lines[need].cluster, l.backsOff(need)
 	return l.selectUnits(k, scope, want)
@@ -80,9 +80,9 @@ func (l *lane) selectFor(need int32, k *kind, scope *unitScope, want []int64) *s
 const anyCluster int32 = -1
 
 // selectUnits is selectFor for whom the selection names.
-func (l *lane) selectUnits(k *kind, scope *unitScope, want []int64) *selection {
+func (l *worker) selectUnits(k *kind, scope *unitScope, want []int64) *selection {
 	s := &l.sel
-	s.lane, s.k, s.scope, s.want, s.keys = l, k, scope, want, s.keys[:0]
+	s.worker, s.k, s.scope, s.want, s.keys = l, k, scope, want, s.keys[:0]
 	for i := range k.spread {
 		s.keys = append(s.keys, l.s.Supply.Key(k.spread[i].Key))
 	}
@@ -97,7 +97,7 @@ func (l *lane) selectUnits(k *kind, scope *unitScope, want []int64) *selection {
 		s.listBroken()
 		s.listRest()
 		s.listGangs()
-		s.dealLots()
+		s.dealByTenant()
 	} else if s.sunk = l.sunkIn(scope, k); scope.value != 0 {
 		s.sortGangs()
 	}
@@ -107,7 +107,7 @@ func (l *lane) selectUnits(k *kind, scope *unitScope, want []int64) *selection {
 }
 
 // selectAgain is selectFor for who may have listed the same units last.
-func (l *lane) selectAgain(need int32, k *kind, scope *unitScope, want []int64) *selection {
+func (l *worker) selectAgain(need int32, k *kind, scope *unitScope, want []int64) *selection {
 	s := &l.sel
 	if s.fresh && s.turn == l.e.store.gangs.turn && s.need == need && s.k == k && s.scope == scope && &s.want[0] == &want[0] {
 		return s
@@ -148,7 +148,7 @@ func (s *selection) rewind() {
 	s.rewindSingles()
 	s.bandAt, s.wholeTo = 0, len(s.wholes)
 	if s.term = 0; s.reclaiming {
-		s.rewindLots()
+		s.rewindTenants()
 	}
 	s.gangs.at, s.ofGangs = 0, false
 }
@@ -163,7 +163,7 @@ func (s *selection) unmark() {
 
 func (s *selection) rewindSingles() {
 	s.rewindListing()
-	s.outside.rewind(len(s.scope.flavours))
+	s.outside.rewind(len(s.scope.victimGroups))
 }
 
 // mark notes a machine of a chosen unit.
@@ -195,7 +195,7 @@ func (s *selection) isHere(r columnar.Row) bool {
 	if !s.k.acceptsClass(s.s.View.Class[r]) {
 		return false
 	}
-	value, ok := s.site(s.k.matcher, r)
+	value, ok := s.cell(s.k.matcher, r)
 	return ok && (s.scope.value == 0 || value == s.scope.value) && s.isPlaced(r)
 }
 
@@ -210,7 +210,7 @@ func (s *selection) isPlaced(r columnar.Row) bool {
 }
 
 // single makes a unit of one machine for needs of a priority.
-func (l *lane) single(r columnar.Row, class unitClass, priority int32) unit {
+func (l *worker) single(r columnar.Row, class unitClass, priority int32) unit {
 	level := l.e.store.priority[r]
 	score := l.score(r, priority, level)
 	u := unit{row: r, gang: -1, level: level, giver: l.giverOf(r), key: unitKey{
@@ -249,11 +249,11 @@ func (s *selection) members(u *unit, f func(columnar.Row)) {
 // head returns the first machine, by id, of the tier at work that nobody has
 // taken and that has something of the mask; false when the tier has none.
 func (s *selection) head(mask uint64) (at int, ok bool) {
-	flavours := s.scope.flavours
-	tier := flavours[s.flavourAt].tier
+	victimGroups := s.scope.victimGroups
+	tier := victimGroups[s.victimGroupAt].tier
 	best := ^uint32(0)
-	for i := s.scope.live(s.flavourAt); i < s.flavourTo && flavours[i].tier == tier; i = s.scope.live(i + 1) {
-		f := &flavours[i]
+	for i := s.scope.live(s.victimGroupAt); i < s.victimGroupTo && victimGroups[i].tier == tier; i = s.scope.live(i + 1) {
+		f := &victimGroups[i]
 		if f.first > best {
 			break // nor will those behind have a smaller id
 		}
@@ -270,21 +270,21 @@ func (s *selection) head(mask uint64) (at int, ok bool) {
 	return at, ok
 }
 
-// isOffered reports whether the need may have machines of a flavour, as far as that goes
+// isOffered reports whether the need may have machines of a victim group, as far as that goes
 // for all of them, that have something of the mask.
 func (s *selection) isOffered(at int, mask uint64) bool {
-	f := &s.scope.flavours[at]
+	f := &s.scope.victimGroups[at]
 	return s.classMask[f.class]&mask != 0 && s.k.acceptsClass(f.class) && !s.isBarred(f)
 }
 
-// isBarred reports whether a flavour is not there for a need whose plan has failed: it
+// isBarred reports whether a victim group is not there for a need whose plan has failed: it
 // waits before it preempts, and before it counts on what drains.
-func (s *selection) isBarred(f *flavour) bool { return s.waits && (!f.excess || f.leaving) }
+func (s *selection) isBarred(f *victimGroup) bool { return s.waits && (!f.excess || f.leaving) }
 
-// headOf moves on to a flavour's first machine that is not in the plan and that
+// headOf moves on to a victim group's first machine that is not in the plan and that
 // the need may have, or to one behind those that are listed; None = there is none.
 func (s *selection) headOf(i int) columnar.Row {
-	f, c, listing := &s.scope.flavours[i], s.headAt(i), s.cursors.isSet(i)
+	f, c, listing := &s.scope.victimGroups[i], s.headAt(i), s.cursors.isSet(i)
 	if !listing && s.outside.isSet(i) && c < len(f.rows) && !s.inPlan.Has(uint32(f.rows[c])) {
 		return f.rows[c] // as it was found
 	}
@@ -305,38 +305,38 @@ func (s *selection) headOf(i int) columnar.Row {
 	return f.rows[c]
 }
 
-// nextFlavour returns the flavour whose head is the next unit of no gang; false
+// nextVictimGroup returns the victim group whose head is the next unit of no gang; false
 // when there is none left.
-func (s *selection) nextFlavour(mask uint64) (at int, ok bool) {
-	for s.flavourAt < s.flavourTo || s.moreFlavours() {
+func (s *selection) nextVictimGroup(mask uint64) (at int, ok bool) {
+	for s.victimGroupAt < s.victimGroupTo || s.moreVictimGroups() {
 		if at, ok := s.head(mask); ok {
 			return at, true
 		}
-		flavours := s.scope.flavours
-		for tier := flavours[s.flavourAt].tier; s.flavourAt < s.flavourTo && flavours[s.flavourAt].tier == tier; {
-			s.flavourAt = s.scope.live(s.flavourAt + 1)
+		victimGroups := s.scope.victimGroups
+		for tier := victimGroups[s.victimGroupAt].tier; s.victimGroupAt < s.victimGroupTo && victimGroups[s.victimGroupAt].tier == tier; {
+			s.victimGroupAt = s.scope.live(s.victimGroupAt + 1)
 		}
 	}
 	return 0, false
 }
 
-// moreFlavours has the scope list more flavours, if there are more.
-func (s *selection) moreFlavours() bool {
+// moreVictimGroups has the scope list more victim groups, if there are more.
+func (s *selection) moreVictimGroups() bool {
 	if !s.extend(s.scope) {
 		return false
 	}
-	s.flavourTo = len(s.scope.flavours)
-	s.cursors.grow(s.flavourTo)
-	s.outside.grow(s.flavourTo)
+	s.victimGroupTo = len(s.scope.victimGroups)
+	s.cursors.grow(s.victimGroupTo)
+	s.outside.grow(s.victimGroupTo)
 	return true
 }
 
-// headAt returns the place of a flavour's head.
+// headAt returns the place of a victim group's head.
 func (s *selection) headAt(at int) int { return max(s.cursors.at(at), s.outside.at(at)) }
 
-// ofFlavour makes a unit of the head of a flavour.
-func (s *selection) ofFlavour(at int) unit {
-	f := &s.scope.flavours[at]
+// ofVictimGroup makes a unit of the head of a victim group.
+func (s *selection) ofVictimGroup(at int) unit {
+	f := &s.scope.victimGroups[at]
 	r := f.rows[s.headAt(at)]
 	u := unit{row: r, gang: -1, level: f.level, giver: f.giver(), key: unitKey{
 		paid: !f.excess, tenant: s.term, band: f.band, class: classPlain, score: -f.score, cluster: -1, id: s.s.IDRank[r],
@@ -359,9 +359,9 @@ func (s *selection) nextSingle(mask uint64) (u unit, ok bool) {
 		}
 		s.extraAt++
 	}
-	at, ok := s.nextFlavour(mask)
+	at, ok := s.nextVictimGroup(mask)
 	if ok {
-		u = s.ofFlavour(at)
+		u = s.ofVictimGroup(at)
 	}
 	if x := s.nextSunk(mask); x != nil && (!ok || x.key.compare(&u.key) < 0) {
 		u, ok = *x, true
@@ -377,7 +377,7 @@ func (s *selection) nextSingle(mask uint64) (u unit, ok bool) {
 func (s *selection) choose(gangs bool) bool {
 	s.fresh = false
 	if s.reclaiming {
-		return s.chooseOfLots(gangs)
+		return s.chooseByTenant(gangs)
 	}
 	for s.lacks != 0 {
 		u, ok := s.nextSingle(s.lacks)
@@ -451,8 +451,8 @@ func (s *selection) dropMembers(gang int32) {
 		case u.remainder:
 			s.inPlan.Clear(uint32(u.row))
 			s.extraAt, s.sunkAt = 0, 0
-			for j := range s.lots {
-				s.lots[j].extraAt = s.lots[j].extraFrom
+			for j := range s.unitsByTenant {
+				s.unitsByTenant[j].extraAt = s.unitsByTenant[j].extraFrom
 			}
 		}
 	}

@@ -197,7 +197,7 @@ func (s *selection) overlaps(u *unit) bool {
 
 // forgetOutside notes that a unit has left the plan.
 func (s *selection) forgetOutside() {
-	s.outside.rewind(len(s.scope.flavours))
+	s.outside.rewind(len(s.scope.victimGroups))
 	for i := range s.gangs.groups {
 		s.gangs.groups[i].outside = 0
 	}

@@ -10,7 +10,7 @@ import (
 // are free: step by step, among what the skew allows, a free machine if there
 // is one, else the best unit. Nothing is given back: taking one out could make
 // the others impossible.
-func (l *lane) planSpread(need int32, k *kind) {
+func (l *worker) planSpread(need int32, k *kind) {
 	n := &l.lines[need]
 	l.resume(need)
 	flying := l.inFlightFor(need, k)
@@ -70,7 +70,7 @@ func (s *selection) underSkew(flying []columnar.Row, gangs bool) (used []columna
 	for _, r := range flying {
 		sc.count(s.pass, r)
 	}
-	s.firsts.rewind(len(s.scope.flavours))
+	s.firsts.rewind(len(s.scope.victimGroups))
 	w.listFree()
 	w.layFloor()
 	for s.lacks != 0 && (w.takeFree(0) || w.takeFree(1) || w.takeUnit(gangs)) {
@@ -87,7 +87,7 @@ func (w *skewWalk) listFree() {
 		}
 	}
 	for stage := range w.free {
-		pool := &w.lane.free[stage]
+		pool := &w.worker.free[stage]
 		for _, c := range w.k.classes {
 			if pool.key[c] != exhausted {
 				w.free[stage] = append(w.free[stage], freeOfKind{class: c, rows: pool.rest(c)})
@@ -165,11 +165,11 @@ func (w *skewWalk) layFloor() {
 	sc.forgetLeast()
 }
 
-// eachFirst calls f for the first machine of each flavour that the need could
+// eachFirst calls f for the first machine of each victim group that the need could
 // have.
 func (w *skewWalk) eachFirst(f func(columnar.Row)) {
-	for i := w.scope.live(0); i < len(w.scope.flavours) && !w.floorFull(); i = w.scope.live(i + 1) {
-		x := &w.scope.flavours[i]
+	for i := w.scope.live(0); i < len(w.scope.victimGroups) && !w.floorFull(); i = w.scope.live(i + 1) {
+		x := &w.scope.victimGroups[i]
 		if w.k.acceptsClass(x.class) && !w.isBarred(x) && w.offered(x) && w.first(i) {
 			f(x.rows[w.firsts.at(i)])
 		}
@@ -190,10 +190,10 @@ func (w *skewWalk) floorFull() bool {
 	return true
 }
 
-// first moves on to a flavour's first machine that the need may have; false when
+// first moves on to a victim group's first machine that the need may have; false when
 // there is none.
 func (w *skewWalk) first(i int) bool {
-	f := &w.scope.flavours[i]
+	f := &w.scope.victimGroups[i]
 	if !w.hasLeft(f) {
 		return false
 	}
@@ -285,7 +285,7 @@ func (w *skewWalk) acquireKey(r columnar.Row, stage int) uint64 {
 	if w.reserved.lower.has(r) {
 		return w.reserved.lower.key(r)
 	}
-	return uint64(w.costs(w.k, stage)[w.s.View.Class[r]])<<32 | uint64(w.lane.free[stage].place[r])
+	return uint64(w.costs(w.k, stage)[w.s.View.Class[r]])<<32 | uint64(w.worker.free[stage].place[r])
 }
 
 func (w *skewWalk) helpsLeft(r columnar.Row) bool {
@@ -333,19 +333,19 @@ func (w *skewWalk) takeUnit(gangs bool) bool {
 // if there is one, allow.
 func (w *skewWalk) bestUnit(gangs bool) (best unit, ok bool) {
 	if !w.reclaiming {
-		return w.bestOfLot(gangs)
+		return w.bestOfTenant(gangs)
 	}
-	for i := range w.lots {
-		w.openLot(&w.lots[i])
-		if u, found := w.bestOfLot(gangs); found && (!ok || u.key.compare(&best.key) < 0) {
+	for i := range w.unitsByTenant {
+		w.openTenantUnits(&w.unitsByTenant[i])
+		if u, found := w.bestOfTenant(gangs); found && (!ok || u.key.compare(&best.key) < 0) {
 			best, ok = u, true
 		}
 	}
 	return best, ok
 }
 
-func (w *skewWalk) bestOfLot(gangs bool) (best unit, ok bool) {
-	best, ok = w.bestFlavour()
+func (w *skewWalk) bestOfTenant(gangs bool) (best unit, ok bool) {
+	best, ok = w.bestVictimGroup()
 	for i := w.extraAt; i < w.extraTo; i++ {
 		u := &w.extra[i]
 		if w.inPlan.Has(uint32(u.row)) || !w.helpsLeft(u.row) || !w.allows(u.row) || !w.mayEnter(u) {
@@ -367,7 +367,7 @@ func (w *skewWalk) bestOfLot(gangs bool) (best unit, ok bool) {
 		break // by key
 	}
 	if w.needsGangs(&best, ok) {
-		return w.bestOfLot(gangs)
+		return w.bestOfTenant(gangs)
 	}
 	for i := w.bandAt; i < w.wholeTo; i++ {
 		u := &w.wholes[i]
@@ -391,13 +391,13 @@ func (w *skewWalk) allowsAny(u *unit) bool {
 	return found
 }
 
-// bestFlavour returns the first unit of no gang of which the skew allows the
+// bestVictimGroup returns the first unit of no gang of which the skew allows the
 // machine.
-func (w *skewWalk) bestFlavour() (u unit, ok bool) {
-	flavours := w.scope.flavours
+func (w *skewWalk) bestVictimGroup() (u unit, ok bool) {
+	victimGroups := w.scope.victimGroups
 	tier := int32(0) // of what was found
-	for i := w.scope.live(w.flavourAt); i < w.flavourTo; i = w.scope.live(i + 1) {
-		f := &flavours[i]
+	for i := w.scope.live(w.victimGroupAt); i < w.victimGroupTo; i = w.scope.live(i + 1) {
+		f := &victimGroups[i]
 		if ok && f.tier != tier {
 			break
 		}
@@ -421,7 +421,7 @@ func (w *skewWalk) bestFlavour() (u unit, ok bool) {
 			}
 			if w.allows(r) {
 				w.cursors.set(i, at)
-				if x := w.ofFlavour(i); !ok || x.key.compare(&u.key) < 0 {
+				if x := w.ofVictimGroup(i); !ok || x.key.compare(&u.key) < 0 {
 					u, ok, tier = x, true, f.tier
 				}
 				break

@@ -22,7 +22,7 @@ func (x *sunkList) reset() { x.units, x.at, x.broken = x.units[:0], 0, false }
 
 // sunkIn returns the machines of lost gangs in a scope, of which needs of a priority may
 // have those that nothing else speaks against.
-func (l *lane) sunkIn(x *unitScope, k *kind) []unit {
+func (l *worker) sunkIn(x *unitScope, k *kind) []unit {
 	s := &x.sunk
 	if len(x.broken) == 0 && len(x.rest) == 0 && len(l.e.store.gangs.rest) == 0 {
 		return nil
@@ -63,7 +63,7 @@ func (x *sunkList) merge() {
 }
 
 // isUnitGone reports whether nobody may take a machine of a lost gang any more.
-func (l *lane) isUnitGone(u *unit) bool {
+func (l *worker) isUnitGone(u *unit) bool {
 	return l.takenBy(u.row) != noNeed || !u.remainder && l.victimOf.Has(uint32(u.row))
 }
 

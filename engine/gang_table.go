@@ -67,9 +67,9 @@ type gangTable struct {
 
 	round   uint32       // of pools
 	turn    uint32       // of the need that is planned for
-	dealt   []*unitScope // scratch, by place in a flavour
+	dealt   []*unitScope // scratch, by place in a victim group
 	byValue []*unitScope // scratch of deal, by domain; nil between two
-	victims preyTable
+	victims victimTable
 }
 
 // poolDomain names a scope: the number of its pool, and its domain.
@@ -94,7 +94,7 @@ func (t *gangTable) begin(p *pass) {
 	t.list, t.rest = t.list[:0], t.rest[:0]
 	p.e.store.noUnits.anywhere.begin(0)
 	t.victims.forget()
-	for _, l := range p.e.lanes {
+	for _, l := range p.e.workers {
 		l.finder.forget(t)
 	}
 	for _, r := range t.inGang {
@@ -107,7 +107,7 @@ func (t *gangTable) begin(p *pass) {
 // forgotten.
 func (t *gangTable) lay(p *pass, rows, machines int) {
 	t.looked, t.of, t.inGang = alloc.Make[bool](p.e.store.arena, rows), alloc.Make[int32](p.e.store.arena, machines), t.inGang[:0]
-	for _, l := range p.e.lanes {
+	for _, l := range p.e.workers {
 		l.finder.known, l.finder.single = l.finder.known[:0], l.finder.single[:0]
 	}
 }
@@ -116,7 +116,7 @@ func (t *gangTable) lay(p *pass, rows, machines int) {
 const ofNoGang = -1
 
 // gangOf returns 1 + the gang that a Configured machine serves, 0 = none.
-func (l *lane) gangOf(r columnar.Row) int32 {
+func (l *worker) gangOf(r columnar.Row) int32 {
 	t := &l.e.store.gangs
 	if at := t.of[r]; at != 0 {
 		return max(at, 0)
@@ -129,7 +129,7 @@ func (l *lane) gangOf(r columnar.Row) int32 {
 }
 
 // minimum is what a need can live with: the sum of its rows' minima.
-func (l *lane) minimum(need int32) []int64 {
+func (l *worker) minimum(need int32) []int64 {
 	sum := l.vecs.take(l.dims)
 	l.eachRow(need, func(src *rowSource, i int) { l.addMinimum(sum, src.block, i) })
 	return sum
@@ -151,7 +151,7 @@ func (p *pass) addMinimum(sum []int64, b *demand.Block, row int) {
 
 // shortSince is since when a need has been short, by the earliest of its rows;
 // one that does not say is short since now.
-func (l *lane) shortSince(need int32) int64 {
+func (l *worker) shortSince(need int32) int64 {
 	since := l.s.Now
 	l.eachRow(need, func(src *rowSource, i int) {
 		if s := src.block.ShortSince(i); s != 0 {
@@ -176,7 +176,7 @@ func (p *pass) eachRow(need int32, f func(src *rowSource, i int)) {
 }
 
 // stateOf says what may be taken of a gang now.
-func (l *lane) stateOf(g *gang) gangState {
+func (l *worker) stateOf(g *gang) gangState {
 	if g.state == gangAlone {
 		return gangAlone
 	}
@@ -193,7 +193,7 @@ func (l *lane) stateOf(g *gang) gangState {
 
 // stateInTurn is stateOf for who asks often before a need's plan is carried out:
 // until then nothing changes.
-func (l *lane) stateInTurn(g *gang) gangState {
+func (l *worker) stateInTurn(g *gang) gangState {
 	if turn := l.e.store.gangs.turn; g.turn != turn {
 		g.turn, g.now = turn, l.stateOf(g)
 	}
@@ -202,7 +202,7 @@ func (l *lane) stateInTurn(g *gang) gangState {
 
 // isHeld reports whether something is held for a gang that is on its way to it,
 // or a member is held for another and about to leave.
-func (l *lane) isHeld(g *gang) bool {
+func (l *worker) isHeld(g *gang) bool {
 	for _, r := range g.members {
 		if l.reserved.live(r) {
 			return true

@@ -111,15 +111,15 @@ func (p *pass) band(score float64) float64 {
 	}
 }
 
-// flavour is machines of no gang that are alike as victims, as a scope has them.
-type flavour struct {
+// victimGroup is machines of no gang that are alike as victims, as a scope has them.
+type victimGroup struct {
 	*alike
 	score float64
 	band  float64
-	// Of the flavours that are alike in all but class, which are merged by id.
+	// Of the victim groups that are alike in all but class, which are merged by id.
 	tier int32
 	// first is the rank of an id that none of the machines left goes before: in a
-	// tier, flavours are in this order.
+	// tier, victim groups are in this order.
 	first uint32
 	// gone says that nothing is left, nor of those up to skip.
 	gone bool
@@ -129,15 +129,15 @@ type flavour struct {
 // unitScope is what could be taken in one domain, or anywhere, by needs of one
 // priority and matcher.
 type unitScope struct {
-	value    uint32 // of the Same key, or the number of a cell; 0 = anywhere
-	flavours []flavour
-	broken   []columnar.Row // members of broken gangs
-	gangs    []int32
-	more     unread         // of flavours: those that have not been listed yet
-	rest     []columnar.Row // what went with a gang; see restIn
-	restSeen int            // how much of it is listed; anywhere: of gangTable.rest
-	sunk     sunkList
-	ordered  bool
+	value        uint32 // of the Same key, or the number of a cell; 0 = anywhere
+	victimGroups []victimGroup
+	broken       []columnar.Row // members of broken gangs
+	gangs        []int32
+	more         unread         // of victim groups: those that have not been listed yet
+	rest         []columnar.Row // what went with a gang; see restIn
+	restSeen     int            // how much of it is listed; anywhere: of gangTable.rest
+	sunk         sunkList
+	ordered      bool
 	// Anywhere: the gangs with the best that can be had of them, by band; those
 	// before at are gone.
 	prospects  []prospect
@@ -159,12 +159,12 @@ type unitPool struct {
 	dealt  bool   // into domains
 	number uint32 // among the pools of the cycle; 0 = there are no units
 	list   []*unitScope
-	lost   int // how much of lane.lost has been seen
+	lost   int // how much of worker.lost has been seen
 	rest   int // how much of gangTable.rest has been dealt
 }
 
 // unitsFor returns the pool of a kind.
-func (l *lane) unitsFor(k *kind) *unitPool {
+func (l *worker) unitsFor(k *kind) *unitPool {
 	key := victimPoolKey{k.matcher, k.priority}
 	pool := l.unitPools[key]
 	switch {
@@ -185,14 +185,14 @@ func (l *lane) unitsFor(k *kind) *unitPool {
 
 // poolUnits makes the pool of a matcher and priority of what was found in the
 // classes that the matcher accepts.
-func (l *lane) poolUnits(key victimPoolKey) *unitPool {
+func (l *worker) poolUnits(key victimPoolKey) *unitPool {
 	pool := l.e.store.emptyUnitPool()
 	pool.key = key
 	x := &pool.anywhere
 	x.begin(0)
 	classes := l.classesOf[key.matcher]
 	for _, class := range classes {
-		l.preyOf(class, key.priority) // which has rounds of its own
+		l.victimsOf(class, key.priority) // which has rounds of its own
 	}
 	t := &l.e.store.gangs
 	t.round++
@@ -200,16 +200,16 @@ func (l *lane) poolUnits(key victimPoolKey) *unitPool {
 		x.more.roster, x.more.priority, x.ordered = l.rosterOf(key), key.priority, true
 	}
 	for _, class := range classes {
-		prey := l.preyOf(class, key.priority)
+		classVictims := l.victimsOf(class, key.priority)
 		if x.more.roster == nil {
-			l.listFlavours(x, prey, key)
+			l.listVictimGroups(x, classVictims, key)
 		}
-		for _, r := range prey.broken {
+		for _, r := range classVictims.broken {
 			if l.mayTake(l.e.store.priority[r], key.priority) && l.inAnyDomain(key.matcher, r) {
 				x.broken = alloc.Append(l.arena, x.broken, r)
 			}
 		}
-		for _, g := range prey.gangs {
+		for _, g := range classVictims.gangs {
 			if x := &t.list[g]; x.round != t.round && !l.noneBelow(x, key.priority) {
 				x.round = t.round
 				pool.anywhere.gangs = alloc.Append(l.arena, pool.anywhere.gangs, g)
@@ -219,10 +219,10 @@ func (l *lane) poolUnits(key victimPoolKey) *unitPool {
 	return pool
 }
 
-// listFlavours lists the machines of no gang that were found of a class.
-func (l *lane) listFlavours(x *unitScope, prey *prey, key victimPoolKey) {
+// listVictimGroups lists the machines of no gang that were found of a class.
+func (l *worker) listVictimGroups(x *unitScope, classVictims *classVictims, key victimPoolKey) {
 	same := l.s.Supply.SameKey(key.matcher) >= 0
-	for _, a := range prey.alikes {
+	for _, a := range classVictims.alikes {
 		if !l.mayHave(a, key.priority) {
 			continue
 		}
@@ -232,7 +232,7 @@ func (l *lane) listFlavours(x *unitScope, prey *prey, key victimPoolKey) {
 			}
 		}
 		score := l.scoreOf(a, key.priority)
-		x.flavours = append(x.flavours, flavour{alike: a, score: score, band: l.keyBand(score)})
+		x.victimGroups = append(x.victimGroups, victimGroup{alike: a, score: score, band: l.keyBand(score)})
 	}
 }
 
@@ -256,8 +256,8 @@ func (st *store) takeBackUnits() {
 	clear(st.gangs.domains)
 }
 
-// flavoursRoom is for how many flavours a scope has room at first.
-const flavoursRoom = 16
+// victimGroupsRoom is for how many victim groups a scope has room at first.
+const victimGroupsRoom = 16
 
 // emptyScope returns a scope to fill: one of a cycle that is over, where there
 // is one.
@@ -267,9 +267,9 @@ func (t *gangTable) emptyScope() *unitScope {
 		t.scopes = t.scopes[:n-1]
 		return x
 	}
-	made, flavours := make([]unitScope, madeAtOnce), make([]flavour, madeAtOnce*flavoursRoom)
+	made, victimGroups := make([]unitScope, madeAtOnce), make([]victimGroup, madeAtOnce*victimGroupsRoom)
 	for i := range slices.Backward(made) {
-		made[i].flavours = flavours[i*flavoursRoom : i*flavoursRoom : (i+1)*flavoursRoom]
+		made[i].victimGroups = victimGroups[i*victimGroupsRoom : i*victimGroupsRoom : (i+1)*victimGroupsRoom]
 		t.scopes = append(t.scopes, &made[i])
 	}
 	return t.emptyScope()
@@ -298,27 +298,27 @@ func (x *unitScope) begin(value uint32) {
 	x.value, x.ordered, x.mostFor, x.restSeen = value, false, nil, 0
 	x.most, x.more = nil, unread{pending: x.more.pending[:0]}
 	x.prospects, x.prospectAt = x.prospects[:0], 0
-	x.flavours, x.broken, x.gangs, x.rest = x.flavours[:0], nil, nil, nil
+	x.victimGroups, x.broken, x.gangs, x.rest = x.victimGroups[:0], nil, nil, nil
 	x.sunk.reset()
 }
 
-// dealFlavour deals the machines of a flavour into scopes, where each has a list
+// dealVictimGroup deals the machines of a victim group into scopes, where each has a list
 // of its own.
-func (l *lane) dealFlavour(f *flavour, at func(columnar.Row) *unitScope) {
+func (l *worker) dealVictimGroup(f *victimGroup, at func(columnar.Row) *unitScope) {
 	dealt := l.e.store.gangs.dealt[:0]
 	for _, r := range f.rows {
 		x := at(r)
 		if dealt = append(dealt, x); x == nil {
 			continue
 		}
-		n := len(x.flavours)
-		if n == 0 || x.flavours[n-1].flavourKey != f.flavourKey {
+		n := len(x.victimGroups)
+		if n == 0 || x.victimGroups[n-1].victimGroupKey != f.victimGroupKey {
 			own := l.e.store.alikes.lend()
-			*own = alike{flavourKey: f.flavourKey}
-			x.flavours = append(x.flavours, flavour{alike: own, score: f.score, band: f.band})
+			*own = alike{victimGroupKey: f.victimGroupKey}
+			x.victimGroups = append(x.victimGroups, victimGroup{alike: own, score: f.score, band: f.band})
 			n++
 		}
-		x.flavours[n-1].count++
+		x.victimGroups[n-1].count++
 	}
 	l.e.store.gangs.dealt = dealt
 	block := alloc.MakeDirty[columnar.Row](l.arena, len(f.rows))
@@ -326,7 +326,7 @@ func (l *lane) dealFlavour(f *flavour, at func(columnar.Row) *unitScope) {
 		if dealt[i] == nil {
 			continue
 		}
-		last := &dealt[i].flavours[len(dealt[i].flavours)-1]
+		last := &dealt[i].victimGroups[len(dealt[i].victimGroups)-1]
 		if last.rows == nil {
 			last.rows, block = block[:0:last.count], block[last.count:]
 		}
@@ -342,55 +342,55 @@ func (x *unitScope) addGang(a *alloc.Arena, g int32) {
 }
 
 // noneBelow reports whether no role of a gang is below a priority.
-func (l *lane) noneBelow(g *gang, priority int32) bool {
+func (l *worker) noneBelow(g *gang, priority int32) bool {
 	return !slices.ContainsFunc(g.roles, func(x gangRole) bool { return l.mayTake(l.kindOf(x.need).priority, priority) })
 }
 
-// order puts the flavours in the order in which they are taken, and marks
+// order puts the victim groups in the order in which they are taken, and marks
 // those that are merged by id.
 func (x *unitScope) order(idRank []uint32) {
 	if x.ordered {
 		return
 	}
 	x.ordered = true
-	for i := range x.flavours {
-		f := &x.flavours[i]
+	for i := range x.victimGroups {
+		f := &x.victimGroups[i]
 		f.first = f.least(idRank)
 	}
-	slices.SortFunc(x.flavours, func(a, b flavour) int { return compareFlavours(&a, &b) })
+	slices.SortFunc(x.victimGroups, func(a, b victimGroup) int { return compareVictimGroups(&a, &b) })
 	x.numberTiers(0)
 }
 
-// compareFlavours is the order in which flavours are listed.
-func compareFlavours(a, b *flavour) int {
+// compareVictimGroups is the order in which victim groups are listed.
+func compareVictimGroups(a, b *victimGroup) int {
 	return cmp.Or(compareTiers(a, b), cmp.Compare(a.first, b.first))
 }
 
-// numberTiers marks, from a place in the order on, the flavours that are merged by id.
+// numberTiers marks, from a place in the order on, the victim groups that are merged by id.
 func (x *unitScope) numberTiers(from int) {
-	for i := max(from, 1); i < len(x.flavours); i++ {
-		a, b := &x.flavours[i-1], &x.flavours[i]
+	for i := max(from, 1); i < len(x.victimGroups); i++ {
+		a, b := &x.victimGroups[i-1], &x.victimGroups[i]
 		if b.tier = a.tier; compareTiers(a, b) != 0 {
 			b.tier++
 		}
 	}
 }
 
-// live returns the place of the first flavour, from one on, of which there may be
+// live returns the place of the first victim group, from one on, of which there may be
 // a machine left.
 func (x *unitScope) live(from int) int {
 	at := from
-	for at < len(x.flavours) && x.flavours[at].gone {
-		at = max(at+1, int(x.flavours[at].skip))
+	for at < len(x.victimGroups) && x.victimGroups[at].gone {
+		at = max(at+1, int(x.victimGroups[at].skip))
 	}
 	if at > from {
-		x.flavours[from].skip = int32(at)
+		x.victimGroups[from].skip = int32(at)
 	}
 	return at
 }
 
-// compareTiers orders flavours by key, but for ids.
-func compareTiers(a, b *flavour) int {
+// compareTiers orders victim groups by key, but for ids.
+func compareTiers(a, b *victimGroup) int {
 	if a.excess != b.excess {
 		if a.excess {
 			return -1
@@ -402,7 +402,7 @@ func compareTiers(a, b *flavour) int {
 
 // inDomains deals the pool's machines into domains of its matcher's Same key, or
 // into the cells of a cut.
-func (l *lane) inDomains(pool *unitPool) {
+func (l *worker) inDomains(pool *unitPool) {
 	if pool.number == 0 {
 		return
 	}
@@ -412,15 +412,15 @@ func (l *lane) inDomains(pool *unitPool) {
 	l.catchUpScopes(pool)
 }
 
-func (l *lane) deal(pool *unitPool) {
+func (l *worker) deal(pool *unitPool) {
 	pool.dealt, pool.lost, pool.rest = true, len(l.lost), 0
 	from := &pool.anywhere
 	if pool.of != nil {
 		from = &pool.of.anywhere
 	}
-	scopes := l.e.store.gangs.scopesByValue(l.sitesMaxIn(pool.cut))
+	scopes := l.e.store.gangs.scopesByValue(l.cellsMaxIn(pool.cut))
 	at := func(r columnar.Row) *unitScope {
-		value, ok := l.siteIn(pool.cut, pool.key.matcher, r)
+		value, ok := l.cellIn(pool.cut, pool.key.matcher, r)
 		if !ok {
 			return nil
 		}
@@ -431,8 +431,8 @@ func (l *lane) deal(pool *unitPool) {
 		}
 		return x
 	}
-	for i := range from.flavours {
-		l.dealFlavour(&from.flavours[i], at)
+	for i := range from.victimGroups {
+		l.dealVictimGroup(&from.victimGroups[i], at)
 	}
 	for _, r := range from.broken {
 		if x := at(r); x != nil {

@@ -83,7 +83,7 @@ func (p *pass) holdBack(need int32) {
 
 // voidFor ends what is held for an owner, when a need takes one of the machines for
 // whom it is not.
-func (l *lane) voidFor(need int32, r columnar.Row) {
+func (l *worker) voidFor(need int32, r columnar.Row) {
 	if l.reserved.live(r) && !l.reserved.ownedBy(r, need) {
 		l.void(l.s.Supply.Reservation(r).Owner, PlanRankLost)
 	}
@@ -91,7 +91,7 @@ func (l *lane) voidFor(need int32, r columnar.Row) {
 
 // voidTaken ends what was held with machines that a need has acquired, after all of
 // them: it had no use of what that sets free.
-func (l *lane) voidTaken(need int32) {
+func (l *worker) voidTaken(need int32) {
 	if !l.reserved.breakable {
 		return
 	}
@@ -102,7 +102,7 @@ func (l *lane) voidTaken(need int32) {
 
 // voidAllTaken ends, after all needs have acquired, what was held with machines that
 // others have: where one machine is held for an owner, nobody has looked yet.
-func (l *lane) voidAllTaken() {
+func (l *worker) voidAllTaken() {
 	for _, b := range l.reserved.blocks {
 		if holder := l.held[b.row].need; holder != unheld {
 			l.voidFor(holder, b.row)
@@ -112,7 +112,7 @@ func (l *lane) voidAllTaken() {
 
 // voidLost ends the plans of a need whose domain cannot cover it any more,
 // whatever is preempted there.
-func (l *lane) voidLost(need int32) {
+func (l *worker) voidLost(need int32) {
 	if !l.reserved.plans {
 		return
 	}
@@ -128,7 +128,7 @@ func (l *lane) voidLost(need int32) {
 
 // void ends an owner's reservations for a cause. O(what is held for the owner, and its
 // needs).
-func (l *lane) void(owner model.Owner, why PlanEnd) {
+func (l *worker) void(owner model.Owner, why PlanEnd) {
 	x, st := &l.reserved, &l.e.store.reserved
 	if x.voided == nil {
 		if st.voided == nil {
@@ -160,7 +160,7 @@ func (l *lane) void(owner model.Owner, why PlanEnd) {
 // endHoldings voids what is held for an owner: of a lost domain what plans hold, else all
 // but what is being created for it. It returns what is held yet, and those voided that
 // still drain.
-func (l *lane) endHoldings(h *holding, why PlanEnd) (kept, drains []columnar.Row) {
+func (l *worker) endHoldings(h *holding, why PlanEnd) (kept, drains []columnar.Row) {
 	x := &l.reserved
 	kept = alloc.MakeDirty[columnar.Row](l.arena, len(h.rows))[:0]
 	for _, r := range h.rows {
@@ -184,7 +184,7 @@ func (l *lane) endHoldings(h *holding, why PlanEnd) (kept, drains []columnar.Row
 
 // withoutVoided returns what is held yet for a need whose owner's plans have ended. A
 // need of several owners may be held back by the plans of another one.
-func (l *lane) withoutVoided(need int32, h *holding, kept []columnar.Row) []columnar.Row {
+func (l *worker) withoutVoided(need int32, h *holding, kept []columnar.Row) []columnar.Row {
 	x := &l.reserved
 	rows := x.rows[need]
 	if len(rows) == len(h.rows) { // it has no other owner
@@ -204,7 +204,7 @@ func (l *lane) withoutVoided(need int32, h *holding, kept []columnar.Row) []colu
 }
 
 // both returns the machines of two lists, of which the first may be nobody's.
-func (l *lane) both(a, b []columnar.Row) []columnar.Row {
+func (l *worker) both(a, b []columnar.Row) []columnar.Row {
 	if len(a) == 0 {
 		return b
 	}
@@ -216,7 +216,7 @@ func (l *lane) both(a, b []columnar.Row) []columnar.Row {
 
 // revive has needs looked at again for whom nothing was left, since a machine of a
 // class is there now.
-func (l *lane) revive(class uint32) {
+func (l *worker) revive(class uint32) {
 	for i := range l.kinds {
 		if l.kinds[i].acceptsClass(class) {
 			atomic.StoreUint32(&l.spent[i], 0)
@@ -245,7 +245,7 @@ func (p *pass) heldFor(need int32) []columnar.Row {
 
 // isFreeFor reports whether a free machine is nobody's yet and not held for
 // anybody ranked above a need.
-func (l *lane) isFreeFor(r columnar.Row, need int32) bool {
+func (l *worker) isFreeFor(r columnar.Row, need int32) bool {
 	return !l.claimed(r) && l.takenBy(r) == noNeed && (!l.taken[r] || l.reserved.ownedBy(r, need))
 }
 

@@ -60,7 +60,7 @@ func (g *gatherer) touch(b *batch) {
 // anything that it could acquire, or be told; another worker gathers ahead. While a
 // plan holds Idle machines that may turn free, what is passed over hangs on what
 // happens before.
-func (l *lane) acquirePending() {
+func (l *worker) acquirePending() {
 	if l.e.crew.size() == 1 || l.shares.turns < gatherMin || l.reserved.breakable {
 		l.acquireShare()
 		return
@@ -71,17 +71,17 @@ func (l *lane) acquirePending() {
 		case 0:
 			r.drain(l.acquireBatch)
 		case 1:
-			r.pour()
+			r.produce()
 		}
 	})
 }
 
-// acquireShare gives the needs of the lane's share their turns, gathering for
+// acquireShare gives the needs of the worker's share their turns, gathering for
 // itself.
-func (l *lane) acquireShare() { l.acquireShareAnd(func() {}) }
+func (l *worker) acquireShare() { l.acquireShareAnd(func() {}) }
 
 // acquireShareAnd is acquireShare that does something else before each batch.
-func (l *lane) acquireShareAnd(first func()) {
+func (l *worker) acquireShareAnd(first func()) {
 	g, b := l.gathers(), &l.pending
 	for g.fill(b); b.n > 0; g.fill(b) {
 		first()
@@ -89,14 +89,14 @@ func (l *lane) acquireShareAnd(first func()) {
 	}
 }
 
-// gathers puts the lane's gatherer at the first need.
-func (l *lane) gathers() *gatherer {
+// gathers puts the worker's gatherer at the first need.
+func (l *worker) gathers() *gatherer {
 	l.gatherer = gatherer{pass: l.pass, shares: l.shares, worker: l.number}
 	return &l.gatherer
 }
 
-// newRing returns a ring of the needs of the lane's share.
-func (l *lane) newRing() *ring {
+// newRing returns a ring of the needs of the worker's share.
+func (l *worker) newRing() *ring {
 	g := l.gathers()
 	g.ahead = true
 	r := &ring{fill: g.fill}
@@ -108,42 +108,42 @@ func (l *lane) newRing() *ring {
 // processor just now: it fills the next batch itself then. Nor does the other
 // sleep when it is far ahead: a batch is done with sooner than it would wake.
 type ring struct {
-	mu      sync.Mutex // of who fills
-	fill    func(*batch)
-	batches [batchesAhead]batch
-	poured  atomic.Int64 // batches that are full
-	drunk   atomic.Int64 // of these, those that are done with
-	over    atomic.Bool
+	mu       sync.Mutex // of who fills
+	fill     func(*batch)
+	batches  [batchesAhead]batch
+	produced atomic.Int64 // batches that are full
+	consumed atomic.Int64 // of these, those that are done with
+	over     atomic.Bool
 }
 
 // pour fills batches until all is over.
-func (r *ring) pour() {
+func (r *ring) produce() {
 	for !r.over.Load() {
-		if r.poured.Load()-r.drunk.Load() == batchesAhead {
+		if r.produced.Load()-r.consumed.Load() == batchesAhead {
 			runtime.Gosched()
 			continue
 		}
 		r.mu.Lock()
-		r.pourOne()
+		r.produceOne()
 		r.mu.Unlock()
 	}
 }
 
 // topUp fills batches until there is no room for more.
 func (r *ring) topUp() {
-	for r.poured.Load()-r.drunk.Load() < batchesAhead && !r.over.Load() {
+	for r.produced.Load()-r.consumed.Load() < batchesAhead && !r.over.Load() {
 		r.mu.Lock()
-		r.pourOne()
+		r.produceOne()
 		r.mu.Unlock()
 	}
 }
 
-// pourOne fills the next batch, if there is room for it. The caller holds mu.
-func (r *ring) pourOne() {
-	i := r.poured.Load()
-	if i-r.drunk.Load() < batchesAhead {
+// produceOne fills the next batch, if there is room for it. The caller holds mu.
+func (r *ring) produceOne() {
+	i := r.produced.Load()
+	if i-r.consumed.Load() < batchesAhead {
 		r.fill(&r.batches[i%batchesAhead])
-		r.poured.Store(i + 1)
+		r.produced.Store(i + 1)
 	}
 }
 
@@ -151,13 +151,13 @@ func (r *ring) pourOne() {
 func (r *ring) drain(take func(*batch)) {
 	defer r.over.Store(true)
 	for i := int64(0); ; i++ {
-		for r.poured.Load() == i {
+		for r.produced.Load() == i {
 			if !r.mu.TryLock() {
 				runtime.Gosched()
 				continue
 			}
-			if r.poured.Load() == i {
-				r.pourOne()
+			if r.produced.Load() == i {
+				r.produceOne()
 			}
 			r.mu.Unlock()
 		}
@@ -166,6 +166,6 @@ func (r *ring) drain(take func(*batch)) {
 			return
 		}
 		take(b)
-		r.drunk.Store(i + 1)
+		r.consumed.Store(i + 1)
 	}
 }

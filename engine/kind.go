@@ -32,17 +32,17 @@ type kind struct {
 	// need of the kind first looks for machines.
 	ready bool
 
-	profile *model.Profile // of a fold, what Same says of one machine instead of Same
-	worth   uint64         // what comes before the arrival in the order
-	spread  []model.Spread // that binds: none with Same, none for a fold
-	unit    []int64        // the minimum unit
-	classes []uint32       // that match and suit, ascending; not to be modified
-	suit    int32          // how many they are
-	ladders [2]*ladder
-	tuples  *tupleLayout // of hard spread; nil: the rows are dealt one by one
-	victims *victimPool
-	sites   siteBound
-	grounds *groundBound // nil = not formed in this cycle
+	profile          *model.Profile // of a fold, what Same says of one machine instead of Same
+	worth            uint64         // what comes before the arrival in the order
+	spread           []model.Spread // that binds: none with Same, none for a fold
+	unit             []int64        // the minimum unit
+	classes          []uint32       // that match and suit, ascending; not to be modified
+	suit             int32          // how many they are
+	ladders          [2]*ladder
+	tuples           *tupleLayout // of hard spread; nil: the rows are dealt one by one
+	victims          *victimPool
+	domainTotals     domainTotalsBound
+	candidateDomains *domainBounds // nil = not formed in this cycle
 }
 
 // worth packs what comes before the arrival; smaller goes first.
@@ -181,7 +181,7 @@ func (p *pass) prepare(k *kind) {
 		}
 	}
 	k.victims, k.mayAcquire = nil, meet(p.freeOf, k.accepts)
-	k.sites.epoch, k.grounds = 0, nil
+	k.domainTotals.epoch, k.candidateDomains = 0, nil
 }
 
 // listClasses lists the classes of the kinds that have no list yet. Most kinds suit all

@@ -19,23 +19,23 @@ const (
 	isFold          // stands for several rows; group is the fold's number
 	isMember        // in a fold that another row stands for: domain is that row
 	isSatisfied
-	isUncoverable // a Same-Need that no domain could have covered at its turn
-	isPinned      // a live reservation chose the domain
-	isSkewBlocked // hard spread left free candidates alone
-	isWithheld    // the plan goes to another domain: acquisitions are off
-	hasCandidates // there was something to preempt
-	isAwaiting    // what drains for it covers the rest
-	neverFolds    // asks for one domain, and no machine there is could hold it whole
-	hasSame       // the row asks for one domain, whatever becomes of that
-	isUncredited  // its turn comes while others acquire: what is free decides its credit
-	isStale       // it is to be credited again
-	isHeldBack    // a drain of its plan is not acknowledged: it acquires nothing yet
-	hasPlan       // something is on its way to it, or will be by this cycle's plan
-	hasOwnPlan    // of these the latter
-	isVisited     // it has had a turn after credit, which the next cycle takes back
-	hasStranger   // credit has given it a machine that did not carry its stamp then
-	isTouched     // a machine that it claims, or that carries its stamp, is another than before
-	countsOnDrain // its plan of this cycle counts on what drains already, and not for it yet
+	isUncoverable   // a Same-Need that no domain could have covered at its turn
+	isPinned        // a live reservation chose the domain
+	isSkewBlocked   // hard spread left free candidates alone
+	isWithheld      // the plan goes to another domain: acquisitions are off
+	hasCandidates   // there was something to preempt
+	isAwaiting      // what drains for it covers the rest
+	neverFolds      // asks for one domain, and no machine there is could hold it whole
+	hasSame         // the row asks for one domain, whatever becomes of that
+	isUncredited    // its turn comes while others acquire: what is free decides its credit
+	isStale         // it is to be credited again
+	isHeldBack      // a drain of its plan is not acknowledged: it acquires nothing yet
+	hasPlan         // something is on its way to it, or will be by this cycle's plan
+	hasOwnPlan      // of these the latter
+	isVisited       // it has had a turn after credit, which the next cycle takes back
+	hasForeignStamp // credit has given it a machine that did not carry its stamp then
+	isTouched       // a machine that it claims, or that carries its stamp, is another than before
+	countsOnDrain   // its plan of this cycle counts on what drains already, and not for it yet
 )
 
 // sitsOut is why a need acquires nothing.

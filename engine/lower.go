@@ -128,7 +128,7 @@ func (p *pass) anyLower(k *kind) bool {
 
 // acquireLower claims what is held for those who rank below the need, from the
 // lowest on.
-func (l *lane) acquireLower(need int32, k *kind) {
+func (l *worker) acquireLower(need int32, k *kind) {
 	if len(l.reserved.lower.classes) == 0 {
 		return
 	}
@@ -142,7 +142,7 @@ func (l *lane) acquireLower(need int32, k *kind) {
 }
 
 // nextLower returns the next held machine that has something of what is missing.
-func (l *lane) nextLower(need int32, k *kind) columnar.Row {
+func (l *worker) nextLower(need int32, k *kind) columnar.Row {
 	best, first := columnar.None, uint32(math.MaxUint32)
 	list := l.reserved.lower.classes
 	for i := range list {
@@ -167,7 +167,7 @@ func (l *lane) nextLower(need int32, k *kind) columnar.Row {
 
 // eachLower calls f for the held machines of the classes that a kind accepts, class
 // by class, and in the order in which they are acquired.
-func (l *lane) eachLower(k *kind, f func(columnar.Row)) {
+func (l *worker) eachLower(k *kind, f func(columnar.Row)) {
 	list := l.reserved.lower.classes
 	for i := range list {
 		if x := &list[i]; k.acceptsClass(x.class) && l.headOfLower(x) {
@@ -182,7 +182,7 @@ func (l *lane) eachLower(k *kind, f func(columnar.Row)) {
 
 // headCost is what a machine costs when heads of tuples are compared; held ones come
 // after all others, of the lowest owner first.
-func (l *lane) headCost(cost []uint32, r columnar.Row) uint64 {
+func (l *worker) headCost(cost []uint32, r columnar.Row) uint64 {
 	c := uint64(cost[l.s.View.Class[r]])
 	if l.reserved.lower.has(r) {
 		c |= lateKey | uint64(l.reserved.lower.late[r].owner)<<32
@@ -206,7 +206,7 @@ func (p *pass) compareLate(a, b columnar.Row) int {
 }
 
 // unhold makes a machine one that nobody holds any more.
-func (l *lane) unhold(r columnar.Row) {
+func (l *worker) unhold(r columnar.Row) {
 	l.reserved.lower.rows.Clear(uint32(r))
 	if l.claimed(r) || l.takenBy(r) != noNeed {
 		return

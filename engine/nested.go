@@ -29,7 +29,7 @@ type cutKey struct{ same, narrow int }
 // narrowKeys returns the places in Options.Nested of the keys inside of which a
 // need's machines may be looked for: those behind its own, from one on to the end.
 // None for a need that does not begin anew: it stays where it is.
-func (l *lane) narrowKeys(need int32, k *kind) (from, to int) {
+func (l *worker) narrowKeys(need int32, k *kind) (from, to int) {
 	nested := l.e.opts.Nested
 	if len(nested) == 0 {
 		return 0, 0
@@ -49,7 +49,7 @@ func (l *lane) narrowKeys(need int32, k *kind) (from, to int) {
 
 // cutFor returns the cut of a kind's domains by a nested key, forming it when
 // it is first needed.
-func (l *lane) cutFor(k *kind, narrow int) *cut {
+func (l *worker) cutFor(k *kind, narrow int) *cut {
 	key := cutKey{l.s.Supply.SameKey(k.matcher), narrow}
 	x := l.cuts[key]
 	if x == nil {
@@ -62,7 +62,7 @@ func (l *lane) cutFor(k *kind, narrow int) *cut {
 	return x
 }
 
-func (l *lane) newCut(key cutKey) *cut {
+func (l *worker) newCut(key cutKey) *cut {
 	x := &cut{pools: map[victimPoolKey]*unitPool{}}
 	domains := l.s.Supply.Values(key.same)
 	narrow, texts := l.s.Supply.Attributes(l.e.opts.Nested[key.narrow])
@@ -87,7 +87,7 @@ func (l *lane) newCut(key cutKey) *cut {
 
 // poolIn returns the pool of a kind's units, to be dealt into the cells of a
 // cut. What it deals is what the kind's own pool found.
-func (l *lane) poolIn(x *cut, own *unitPool) *unitPool {
+func (l *worker) poolIn(x *cut, own *unitPool) *unitPool {
 	if own.number == 0 { // there are no units
 		own.list = own.list[:0]
 		return own
@@ -103,7 +103,7 @@ func (l *lane) poolIn(x *cut, own *unitPool) *unitPool {
 
 // findInCells notes whether there is anybody to preempt in the cells that a need
 // would have been looked at in.
-func (l *lane) findInCells(need int32, k *kind, pool *unitPool, from, to int) {
+func (l *worker) findInCells(need int32, k *kind, pool *unitPool, from, to int) {
 	for i := to - 1; i >= from && !l.lines[need].is(hasCandidates); i-- {
 		l.cut = l.cutFor(k, i)
 		cells := l.poolIn(l.cut, pool)
@@ -113,9 +113,9 @@ func (l *lane) findInCells(need int32, k *kind, pool *unitPool, from, to int) {
 	l.cut = nil
 }
 
-// siteIn returns where a machine lies for a matcher: the cell of a cut, or
+// cellIn returns where a machine lies for a matcher: the cell of a cut, or
 // without one the value of the Same key.
-func (p *pass) siteIn(x *cut, matcher uint32, r columnar.Row) (uint32, bool) {
+func (p *pass) cellIn(x *cut, matcher uint32, r columnar.Row) (uint32, bool) {
 	value, ok := p.s.Supply.Domain(matcher, r)
 	if ok && x != nil {
 		value = x.cellOf[r]
@@ -124,32 +124,32 @@ func (p *pass) siteIn(x *cut, matcher uint32, r columnar.Row) (uint32, bool) {
 	return value, ok
 }
 
-// site is siteIn for the need at work.
-func (p *pass) site(matcher uint32, r columnar.Row) (uint32, bool) {
-	return p.siteIn(p.cut, matcher, r)
+// cell is cellIn for the need at work.
+func (p *pass) cell(matcher uint32, r columnar.Row) (uint32, bool) {
+	return p.cellIn(p.cut, matcher, r)
 }
 
-// domainOf returns the value of the Same key in which a site lies.
-func (p *pass) domainOf(site uint32) uint32 {
-	if p.cut == nil || site == 0 {
-		return site
+// domainOf returns the value of the Same key in which a cell lies.
+func (p *pass) domainOf(cell uint32) uint32 {
+	if p.cut == nil || cell == 0 {
+		return cell
 	}
-	return p.cut.cells[site-1].domain
+	return p.cut.cells[cell-1].domain
 }
 
-// sitesMax is one more than the largest number of a site.
-func (p *pass) sitesMax() int { return p.sitesMaxIn(p.cut) }
+// cellsMax is one more than the largest number of a cell.
+func (p *pass) cellsMax() int { return p.cellsMaxIn(p.cut) }
 
-// sitesMaxIn is sitesMax for a cut, or without one.
-func (p *pass) sitesMaxIn(x *cut) int {
+// cellsMaxIn is cellsMax for a cut, or without one.
+func (p *pass) cellsMaxIn(x *cut) int {
 	if x == nil {
 		return p.s.Supply.ValueIDMax()
 	}
 	return len(x.cells) + 1
 }
 
-// compareSites orders sites by their texts, those of a domain first.
-func (p *pass) compareSites(a, b uint32, first uint32) int {
+// compareCells orders cells by their texts, those of a domain first.
+func (p *pass) compareCells(a, b uint32, first uint32) int {
 	da, db := p.domainOf(a), p.domainOf(b)
 	switch {
 	case (da == first) != (db == first):
@@ -163,26 +163,26 @@ func (p *pass) compareSites(a, b uint32, first uint32) int {
 	return cmp.Or(strings.Compare(p.s.Supply.ValueString(da), p.s.Supply.ValueString(db)), strings.Compare(p.narrowOf(a), p.narrowOf(b)))
 }
 
-// narrowOf returns a site's value of the narrower key, "" without a cut.
-func (p *pass) narrowOf(site uint32) string {
-	if p.cut == nil || site == 0 {
+// narrowOf returns a cell's value of the narrower key, "" without a cut.
+func (p *pass) narrowOf(cell uint32) string {
+	if p.cut == nil || cell == 0 {
 		return ""
 	}
-	return p.cut.cells[site-1].narrow
+	return p.cut.cells[cell-1].narrow
 }
 
-// siteName returns a site's text, for people: of a cell both values.
-func (p *pass) siteName(site uint32) string {
-	domain := p.s.Supply.ValueString(p.domainOf(site))
+// cellName returns a cell's text, for people: of a cell both values.
+func (p *pass) cellName(cell uint32) string {
+	domain := p.s.Supply.ValueString(p.domainOf(cell))
 	if p.cut == nil {
 		return domain
 	}
-	return domain + "/" + p.narrowOf(site)
+	return domain + "/" + p.narrowOf(cell)
 }
 
 // gatherIn withholds what a need acquired in phase 1 outside of the cell that
 // its plan frees.
-func (l *lane) gatherIn(need int32, site uint32) {
+func (l *worker) gatherIn(need int32, cell uint32) {
 	n := &l.lines[need]
 	r := n.acquired
 	n.head, n.tail, n.acquired = columnar.None, columnar.None, columnar.None // nothing was credited
@@ -190,7 +190,7 @@ func (l *lane) gatherIn(need int32, site uint32) {
 		next := l.held[r].next
 		l.held[r].next = columnar.None
 		switch {
-		case l.cut.cellOf[r] != site:
+		case l.cut.cellOf[r] != cell:
 			n.status |= isWithheld
 			l.withholdMachine(r, need)
 		case n.head == columnar.None:

@@ -66,7 +66,7 @@ func TestNodesAreAskedForWorkersOwnArenas(t *testing.T) {
 	refusals := make([]int64, 3)
 	for worker := range refusals { // one after the other: the count is the process's
 		before := alloc.Mapped().Misplaced
-		e.OnLanes(func(w int, own [2]*alloc.Arena, shared *alloc.Arena) {
+		e.OnWorkers(func(w int, own [2]*alloc.Arena, shared *alloc.Arena) {
 			if w != worker {
 				return
 			}
@@ -99,7 +99,7 @@ func TestArenasLieWhereTheirWorkersRun(t *testing.T) {
 	}
 	refused := alloc.Mapped().Misplaced
 	e, _ := decided(t, smallFleet(t), len(places), pin.Hook(places, func(worker int, err error) { t.Errorf("worker %d: %v", worker, err) }), nodes)
-	e.OnLanes(func(worker int, own [2]*alloc.Arena, _ *alloc.Arena) {
+	e.OnWorkers(func(worker int, own [2]*alloc.Arena, _ *alloc.Arena) {
 		for _, a := range own {
 			memory := alloc.MakeDirty[byte](a, mappedBytes)
 			if node, got := currentNode(t), nodesOfPages(t, memory); worker > 0 && (node != nodes[worker] || !slices.Equal(got, []int{node})) {

@@ -23,8 +23,8 @@ func (p *pass) normalise() (moved bool) {
 		crew.each(len(p.sources), clustersPerChunk, p.e.tasks.part)
 	}
 	p.findHeldForFolds()
-	for i := range p.e.lanes {
-		p.e.lanes[i].folder.enter(p, i)
+	for i := range p.e.workers {
+		p.e.workers[i].folder.enter(p, i)
 	}
 	crew.each(len(p.sources), clustersPerChunk, p.e.tasks.renew)
 	p.kinds = st.kinds.list
@@ -36,8 +36,8 @@ func (p *pass) normalise() (moved bool) {
 		p.anySwaps = p.anySwaps || len(st.clusters[i].swaps) > 0
 	}
 	moved = p.fresh
-	for i := range p.e.lanes {
-		moved = moved || p.e.lanes[i].folder.moved
+	for i := range p.e.workers {
+		moved = moved || p.e.workers[i].folder.moved
 	}
 	return moved
 }
@@ -61,10 +61,10 @@ type folder struct {
 	begun     begunIndex
 	swapping  swapScratch
 	alike     []uint32 // scratch: profiles of plain rows that folds have, too
-	touched   []int32  // rows of the cluster that may have another seat
+	touched   []int32  // rows of the cluster that may have another rank slot
 	moved     bool     // some need may have another place in the order
 	left      []int32  // ranks that nobody has any more
-	arrived   []int32  // seats that have no rank yet
+	arrived   []int32  // rank slots that have no rank yet
 }
 
 // lastKind is the kind of the rows of a profile that were seen last.
@@ -94,7 +94,7 @@ type classMatcher struct{ class, matcher uint32 }
 func (f *folder) renew(c int32) {
 	f.open(c)
 	if f.p.fresh {
-		f.clearSeats()
+		f.clearRankSlots()
 	}
 	f.vacate()
 	if f.block == nil {
@@ -108,12 +108,12 @@ func (f *folder) renew(c int32) {
 	if x.dirty {
 		f.open(c)
 		f.cluster(c)
-		f.reseat(x)
+		f.moveRankSlot(x)
 	} else if f.p.renamed {
 		f.renumberGroups(&f.p.sources[c])
 	}
 	if x.dirty || x.replay {
-		f.seat()
+		f.fillRankSlots()
 		f.listCreated(x)
 	}
 }

@@ -37,7 +37,7 @@ type pass struct {
 	waits             []bool   // by place in order: the need's credit waits for its turn
 	asking            []uint8  // by place in order: 1 = a turn in phase 1 may come to something
 	anyFolds          bool
-	anySwaps          bool    // some need sits on another one's seat
+	anySwaps          bool    // some need sits on another one's rank slot
 	renumbered        bool    // numbers of classes and matchers may mean other things
 	fresh             bool    // nothing of the cycle before is built upon
 	freeMoved         bool    // machines are free elsewhere than before
@@ -64,7 +64,7 @@ type pass struct {
 
 	acquisitions [2][]acquisition // Idle, Speculative; in rank order
 	satisfied    int              // rows
-	walker       *lane            // that phase 2 goes on with
+	walker       *worker          // that phase 2 goes on with
 
 	victims   []victim
 	pools     map[victimPoolKey]*victimPool
@@ -148,7 +148,7 @@ func classesByMatcher(s *snapshot.Snapshot) [][]uint32 {
 func (p *pass) lay() {
 	p.atlas = p.draw()
 	a, rows := p.e.arena, p.s.Supply.RowMax()
-	for _, l := range p.e.lanes {
+	for _, l := range p.e.workers {
 		l.enter(p)
 	}
 	p.free[0] = newPool(a, &p.s.Idle, p.s.Keep, &p.reserved.lower)

@@ -21,7 +21,7 @@ type acquisition struct {
 }
 
 // acquireBatch gives the needs of a batch their turns.
-func (l *lane) acquireBatch(b *batch) {
+func (l *worker) acquireBatch(b *batch) {
 	for _, need := range b.need[:b.n] { // many misses at once
 		l.touched += uint64(l.lines[need].status) + uint64(l.aggregates[need])
 	}
@@ -43,7 +43,7 @@ func (l *lane) acquireBatch(b *batch) {
 const timedEvery = 64
 
 // takeTurn is a need's turn; some are timed, by the first worker.
-func (l *lane) takeTurn(need, rank int32) {
+func (l *worker) takeTurn(need, rank int32) {
 	l.counts.Proposals++
 	if l.number != 0 || l.in.Clock == nil || l.counts.Proposals%timedEvery != 0 {
 		l.acquireOne(need, rank)
@@ -81,7 +81,7 @@ func (p *pass) markSpecial() {
 	}
 }
 
-func (l *lane) acquireOne(need, rank int32) {
+func (l *worker) acquireOne(need, rank int32) {
 	n := &l.lines[need]
 	k := &l.kinds[n.kind]
 	l.visit(need)
@@ -103,13 +103,13 @@ func (l *lane) acquireOne(need, rank int32) {
 
 // anyFree reports whether a free machine is left that could serve a kind at
 // all. During the phase there will only be fewer.
-func (l *lane) anyFree(k *kind) bool {
+func (l *worker) anyFree(k *kind) bool {
 	return l.any(k.ladders[0], k, 0) || l.any(k.ladders[1], k, 1) || l.anyLower(k)
 }
 
 // acquire claims free machines: what is held for the need, then Idle ones, what is held
 // for lower ranks last, then Speculative ones.
-func (l *lane) acquire(need int32, k *kind) {
+func (l *worker) acquire(need int32, k *kind) {
 	if l.lacks != 0 {
 		l.acquireHeld(need, k)
 		if len(k.spread) > 0 {
@@ -124,7 +124,7 @@ func (l *lane) acquire(need int32, k *kind) {
 }
 
 // acquireHeld claims the Idle machines that are held for the need.
-func (l *lane) acquireHeld(need int32, k *kind) {
+func (l *worker) acquireHeld(need int32, k *kind) {
 	for _, r := range l.reserved.of(need) {
 		if l.canTakeHeld(r, need, k) {
 			l.acquired(r, need, 0)
@@ -133,7 +133,7 @@ func (l *lane) acquireHeld(need int32, k *kind) {
 }
 
 // acquireStage claims machines of a stage that nobody holds.
-func (l *lane) acquireStage(need int32, k *kind, stage int) {
+func (l *worker) acquireStage(need int32, k *kind, stage int) {
 	if k.same {
 		l.acquireInDomain(need, k, stage)
 		return
@@ -150,13 +150,13 @@ func (l *lane) acquireStage(need int32, k *kind, stage int) {
 }
 
 // acquired claims a free machine of a stage.
-func (l *lane) acquired(r columnar.Row, need int32, stage int) {
+func (l *worker) acquired(r columnar.Row, need int32, stage int) {
 	l.subtract(l.s.View.Class[r])
 	l.pick(r, need, stage)
 }
 
 // pick is acquired for a machine that has been taken off what the need at work lacks.
-func (l *lane) pick(r columnar.Row, need int32, stage int) {
+func (l *worker) pick(r columnar.Row, need int32, stage int) {
 	l.noteAcquired(r, need, stage)
 	if !l.taken[r] {
 		l.taken[r] = true
@@ -166,7 +166,7 @@ func (l *lane) pick(r columnar.Row, need int32, stage int) {
 }
 
 // acquireHead claims the first free machine of a class.
-func (l *lane) acquireHead(class uint32, need int32, stage int) {
+func (l *worker) acquireHead(class uint32, need int32, stage int) {
 	x := &l.free[stage]
 	r := x.head(class)
 	l.subtract(class)
@@ -176,7 +176,7 @@ func (l *lane) acquireHead(class uint32, need int32, stage int) {
 	l.takeFromShelves(r)
 }
 
-func (l *lane) noteAcquired(r columnar.Row, need int32, stage int) {
+func (l *worker) noteAcquired(r columnar.Row, need int32, stage int) {
 	if n := &l.lines[need]; n.acquired == columnar.None {
 		n.acquired = r
 	}
@@ -186,13 +186,13 @@ func (l *lane) noteAcquired(r columnar.Row, need int32, stage int) {
 
 // canTakeHeld reports whether the need at work can acquire a machine that is held for
 // it, and would.
-func (l *lane) canTakeHeld(r columnar.Row, need int32, k *kind) bool {
+func (l *worker) canTakeHeld(r columnar.Row, need int32, k *kind) bool {
 	return l.freeReserved(r, k) && l.inDomain(r, need) && l.helps(r)
 }
 
 // freeReserved reports whether a machine that is held for a need can be
 // acquired by it now.
-func (l *lane) freeReserved(r columnar.Row, k *kind) bool {
+func (l *worker) freeReserved(r columnar.Row, k *kind) bool {
 	// What its kind does not accept may be another worker's.
 	return l.s.View.State[r] == model.Idle && l.accepts(r, k) && !l.claimed(r)
 }

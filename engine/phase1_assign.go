@@ -8,7 +8,7 @@ const clustersPerChunk = 16
 // assign is phase 1: one pass over the needs in rank order. Each is credited
 // with what is bound to its cluster, then acquires what it still lacks.
 func (p *pass) assign() {
-	crew, lanes, st := p.e.crew, p.e.lanes, &p.e.store
+	crew, workers, st := p.e.crew, p.e.workers, &p.e.store
 	p.spent = alloc.Make[uint32](p.e.arena, len(p.kinds))
 	p.skewed = alloc.Make[uint32](p.e.arena, len(p.kinds))
 	p.makeRoomForClasses()
@@ -23,11 +23,11 @@ func (p *pass) assign() {
 		p.satisfied += int(st.clusters[c].satisfied)
 	}
 	p.acquireAll()
-	p.e.lanes[0].voidAllTaken()
-	for _, l := range lanes {
+	p.e.workers[0].voidAllTaken()
+	for _, l := range workers {
 		p.satisfied += l.satisfied
 	}
-	p.walker = lanes[0]
+	p.walker = workers[0]
 }
 
 // prepareKind makes a kind ready for the pass.
@@ -38,7 +38,7 @@ func (p *pass) prepareKind(i int) {
 }
 
 // creditAgain credits the needs of a cluster if something has changed there.
-func (l *lane) creditAgain(c int) {
+func (l *worker) creditAgain(c int) {
 	switch x := &l.e.store.clusters[c]; {
 	case x.dirty:
 		l.clustersCredited++
@@ -49,10 +49,10 @@ func (l *lane) creditAgain(c int) {
 	}
 }
 
-// preempt is phase 2, by the lane that has walked over all.
+// preempt is phase 2, by the worker that has walked over all.
 func (p *pass) preempt() {
 	p.walker.preempt()
-	for _, l := range p.e.lanes {
+	for _, l := range p.e.workers {
 		p.probes += l.probes
 		p.credited += l.credited
 		p.clustersCredited += l.clustersCredited

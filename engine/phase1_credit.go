@@ -18,7 +18,7 @@ import (
 // may take.
 
 // openCluster makes a cluster the one whose needs are credited.
-func (l *lane) openCluster(c int) {
+func (l *worker) openCluster(c int) {
 	l.bound = l.s.BoundOf(c)
 	l.heads, l.live = grown(l.heads, len(l.s.Classes)), resize(l.live, (len(l.s.Classes)+63)/64)
 	for _, g := range l.s.GroupsOf(c) {
@@ -29,7 +29,7 @@ func (l *lane) openCluster(c int) {
 }
 
 // creditCluster credits the needs of a cluster in rank order.
-func (l *lane) creditCluster(c int) {
+func (l *worker) creditCluster(c int) {
 	x := &l.e.store.clusters[c]
 	was := l.satisfied
 	x.freeless = false
@@ -61,9 +61,9 @@ func (l *lane) creditCluster(c int) {
 // its turn: when its choice of a domain depends on what is free, when it could be
 // credited what one that waits may take, or when something Idle is held for it that
 // comes before what needs of lower rank have.
-func (l *lane) creditNeed(x *clusterState, need int32, stamp uint32) {
+func (l *worker) creditNeed(x *clusterState, need int32, stamp uint32) {
 	l.credited++
-	l.seized, l.strangersBefore = l.seized[:0], len(l.strangers)
+	l.seized, l.foreignStampsBefore = l.seized[:0], len(l.foreignStamps)
 	k := l.kindOf(need)
 	if x.blocks(k) || k.same && !l.settleDomain(need, k) {
 		l.letWait(x, need, k)
@@ -105,7 +105,7 @@ func (x *clusterState) blocks(k *kind) bool {
 }
 
 // letWait lets a need be credited at its turn.
-func (l *lane) letWait(x *clusterState, need int32, k *kind) {
+func (l *worker) letWait(x *clusterState, need int32, k *kind) {
 	x.wait(need, l.lines[need].kind, k)
 	l.lines[need].status |= isUncredited
 	l.mark(need)
@@ -133,7 +133,7 @@ func (x *clusterState) wait(need int32, kind uint32, k *kind) {
 
 // readAhead reads a cluster's lines, and what they want, as they lie in memory. The
 // credit takes them in rank order, which the processor cannot foresee.
-func (l *lane) readAhead(src *rowSource) {
+func (l *worker) readAhead(src *rowSource) {
 	if src.block == nil {
 		return
 	}
@@ -148,7 +148,7 @@ func (l *lane) readAhead(src *rowSource) {
 }
 
 // leaveAll leaves the needs of a cluster that has nothing, in any order.
-func (l *lane) leaveAll(c int) {
+func (l *worker) leaveAll(c int) {
 	src := &l.sources[c]
 	if src.block == nil {
 		return
@@ -168,7 +168,7 @@ func (l *lane) leaveAll(c int) {
 }
 
 // leave leaves a need that lacks something to the second half of the phase.
-func (l *lane) leave(need int32) {
+func (l *worker) leave(need int32) {
 	n := &l.lines[need]
 	k := &l.kinds[n.kind]
 	if k.mask == 0 && (n.domain != 0 || !k.same || !k.mayAcquire) {
@@ -180,11 +180,11 @@ func (l *lane) leave(need int32) {
 }
 
 // mark notes that a need has not got all that it wants.
-func (l *lane) mark(need int32) { l.lacking[l.rankOf[need]] = true }
+func (l *worker) mark(need int32) { l.lacking[l.rankOf[need]] = true }
 
 // creditOwn claims the machines that carry the need's stamp, which is the entry that
 // is given, 1 more.
-func (l *lane) creditOwn(need int32, stamp uint32, k *kind) {
+func (l *worker) creditOwn(need int32, stamp uint32, k *kind) {
 	if stamp == 0 {
 		return
 	}
@@ -205,7 +205,7 @@ func (l *lane) creditOwn(need int32, stamp uint32, k *kind) {
 // creditUnowned claims machines that no need ranked below has, by their stamps.
 // Machines of one class mostly stand together, so it takes from one class for as long
 // as no other comes before.
-func (l *lane) creditUnowned(need int32, k *kind) {
+func (l *worker) creditUnowned(need int32, k *kind) {
 	if l.lacks == 0 {
 		return
 	}
@@ -223,7 +223,7 @@ func (l *lane) creditUnowned(need int32, k *kind) {
 		}
 		for heads[class] != 0 && heads[class] < end && l.lacks&l.classMask[class] != 0 {
 			place := heads[class] - 1
-			l.seizeStranger(place, need)
+			l.seizeForeignStamp(place, need)
 			heads[class] = l.nextSuiting(x.chain[place], need, k)
 		}
 	}
@@ -234,13 +234,13 @@ func (l *lane) creditUnowned(need int32, k *kind) {
 
 // creditCreated claims what is being created for members of the fold that the need is,
 // as far as no need ranked below has their stamp.
-func (l *lane) creditCreated(need int32, k *kind) {
+func (l *worker) creditCreated(need int32, k *kind) {
 	if l.lacks == 0 || !l.lines[need].is(isFold) {
 		return
 	}
 	for at := l.creatingFrom; int(at) < len(l.bound) && l.lacks != 0; at++ {
 		if !l.stamps.lowerThan(at, l.rankOf[need]) && l.suitsCreated(at, need, k) {
-			l.lines[need].status |= hasStranger
+			l.lines[need].status |= hasForeignStamp
 			l.seize(at, need)
 		}
 	}
@@ -248,7 +248,7 @@ func (l *lane) creditCreated(need int32, k *kind) {
 
 // suitsCreated reports whether a machine that is being created is there for a fold whose
 // stamp it does not carry, and is for one of its members.
-func (l *lane) suitsCreated(place uint32, need int32, k *kind) bool {
+func (l *worker) suitsCreated(place uint32, need int32, k *kind) bool {
 	b := &l.bound[place]
 	return !l.gone(place) && l.classMask[b.Class]&l.lacks != 0 && k.acceptsClass(b.Class) && l.isCreatedFor(b.Row, need)
 }
@@ -257,7 +257,7 @@ func (l *lane) suitsCreated(place uint32, need int32, k *kind) bool {
 // help, and 1 + the place from which on another may come before; 0 when there is
 // none. What was gone for a higher rank is gone for a lower, so each class is gone
 // on with from where it was left.
-func (l *lane) firstUnowned(heads []uint32, need int32, k *kind) (best, end uint32) {
+func (l *worker) firstUnowned(heads []uint32, need int32, k *kind) (best, end uint32) {
 	first := ^uint32(0)
 	live := l.stamps.unowned.live
 	for i := range live {
@@ -287,7 +287,7 @@ func (l *lane) firstUnowned(heads []uint32, need int32, k *kind) (best, end uint
 
 // nextSuiting returns the first from a place of a class's list on, each 1 more,
 // that nobody claims and that lies in the need's domain; 0 when there is none.
-func (l *lane) nextSuiting(at uint32, need int32, k *kind) uint32 {
+func (l *worker) nextSuiting(at uint32, need int32, k *kind) uint32 {
 	x := &l.stamps
 	for at != 0 && (l.gone(at-1) || k.same && !l.inDomain(l.bound[at-1].Row, need)) {
 		at = x.chain[at-1]
@@ -297,22 +297,22 @@ func (l *lane) nextSuiting(at uint32, need int32, k *kind) uint32 {
 
 // creditLower claims machines that needs of lower rank have, by their stamps: those of
 // the lowest first.
-func (l *lane) creditLower(need int32, k *kind) {
+func (l *worker) creditLower(need int32, k *kind) {
 	for l.lacks != 0 {
 		at := l.firstLower(need, k)
 		if at == 0 {
 			return
 		}
-		l.seizeStranger(at-1, need)
+		l.seizeForeignStamp(at-1, need)
 	}
 }
 
 // hasLower reports whether creditLower would claim anything.
-func (l *lane) hasLower(need int32, k *kind) bool { return l.firstLower(need, k) != 0 }
+func (l *worker) hasLower(need int32, k *kind) bool { return l.firstLower(need, k) != 0 }
 
 // firstLower returns the machine that creditLower claims next, 1 + its place; 0 when
 // there is none.
-func (l *lane) firstLower(need int32, k *kind) uint32 {
+func (l *worker) firstLower(need int32, k *kind) uint32 {
 	x, rank := &l.stamps, l.rankOf[need]
 	best, lowest := uint32(0), int32(0)
 	for i, live := range x.lower.live {
@@ -346,7 +346,7 @@ func (l *lane) firstLower(need int32, k *kind) uint32 {
 
 // nextOfLower returns 1 + the place of the first machine of a class that needs ranked
 // below have and that is there for the need; 0 when there is none.
-func (l *lane) nextOfLower(class uint32, need int32, k *kind) uint32 {
+func (l *worker) nextOfLower(class uint32, need int32, k *kind) uint32 {
 	x, rank := &l.stamps, l.rankOf[need]
 	at := x.lower.heads[class]
 	for at != 0 && l.gone(at-1) { // for all that come after, too
@@ -365,18 +365,18 @@ func (l *lane) nextOfLower(class uint32, need int32, k *kind) uint32 {
 	return 0
 }
 
-// seizeStranger claims a machine that does not carry the need's stamp.
-func (l *lane) seizeStranger(place uint32, need int32) {
-	l.lines[need].status |= hasStranger
+// seizeForeignStamp claims a machine that does not carry the need's stamp.
+func (l *worker) seizeForeignStamp(place uint32, need int32) {
+	l.lines[need].status |= hasForeignStamp
 	if place < l.creatingFrom {
-		l.noteStranger(&l.bound[place], need)
+		l.noteForeignStamp(&l.bound[place], need)
 	}
 	l.seize(place, need)
 }
 
 // mayTakeHeld reports whether something Idle is held for the need that it may acquire
 // and that helps.
-func (l *lane) mayTakeHeld(need int32, k *kind) bool {
+func (l *worker) mayTakeHeld(need int32, k *kind) bool {
 	if l.lines[need].status&sitsOut != 0 {
 		return false
 	}
@@ -384,43 +384,43 @@ func (l *lane) mayTakeHeld(need int32, k *kind) bool {
 }
 
 // letGo takes back what the need at work has been credited in this turn.
-func (l *lane) letGo(need int32) {
+func (l *worker) letGo(need int32) {
 	for _, place := range l.seized {
 		b := &l.bound[place]
 		l.held[b.Row] = hold{need: unheld}
 		if l.replay.owner[place] = nobodys; l.replay.on { // whoever ranks below and had it may not have it again
 			l.e.store.priority[b.Row] = l.s.View.Priority[b.Row]
 			l.replay.touch(b.Class)
-			l.loosen(place)
+			l.release(place)
 		}
 	}
 	n := &l.lines[need]
 	n.head, n.tail = columnar.None, columnar.None
-	n.status &^= hasStranger
-	l.strangers = l.strangers[:l.strangersBefore]
+	n.status &^= hasForeignStamp
+	l.foreignStamps = l.foreignStamps[:l.foreignStampsBefore]
 }
 
-// strangersFirst is for how many machines there is room at first.
-const strangersFirst = 1 << 11
+// foreignStampsRoom is for how many machines there is room at first.
+const foreignStampsRoom = 1 << 11
 
-// stranger is a bound machine that was credited to a need whose stamp it
+// foreignStamp is a bound machine that was credited to a need whose stamp it
 // does not carry.
-type stranger struct {
+type foreignStamp struct {
 	row         columnar.Row
 	need, named int32
 }
 
-// noteStranger notes that a bound machine is a stranger to the need that claims it.
-func (l *lane) noteStranger(b *snapshot.Bound, need int32) {
-	if l.strangers == nil {
-		l.strangers = make([]stranger, 0, strangersFirst)
+// noteForeignStamp notes that a bound machine carries another stamp than that of the need which claims it.
+func (l *worker) noteForeignStamp(b *snapshot.Bound, need int32) {
+	if l.foreignStamps == nil {
+		l.foreignStamps = make([]foreignStamp, 0, foreignStampsRoom)
 	}
-	l.strangers = append(l.strangers, stranger{b.Row, need, l.named(need)})
+	l.foreignStamps = append(l.foreignStamps, foreignStamp{b.Row, need, l.named(need)})
 }
 
 // rankCluster lists the needs of a cluster in rank order. The list is kept for
 // as long as the order is.
-func (l *lane) rankCluster(c int) {
+func (l *worker) rankCluster(c int) {
 	src := &l.sources[c]
 	if src.block == nil {
 		l.needs = nil
@@ -435,7 +435,7 @@ func (l *lane) rankCluster(c int) {
 	l.sorted[c] = int32(len(l.needs))
 }
 
-func (l *lane) sortCluster(src *rowSource) {
+func (l *worker) sortCluster(src *rowSource) {
 	l.needs, l.words = l.needs[:0], l.words[:0]
 	lines := l.lines[src.base:][:src.block.Len()]
 	ranks := l.rankOf[src.base:][:len(lines)]

@@ -45,7 +45,7 @@ func (x *surplus) covers(v, want []int64) bool {
 // giveBackSuperfluous has the need at work give back, the last picked first, what it
 // acquired in this turn and is covered without; under hard spread only what leaves the
 // others as even as is allowed, or as they were. What was credited stays.
-func (l *lane) giveBackSuperfluous(need int32, k *kind) {
+func (l *worker) giveBackSuperfluous(need int32, k *kind) {
 	if l.lacks != 0 || !l.mayBeSuperfluous(need) {
 		return
 	}
@@ -85,7 +85,7 @@ func (l *lane) giveBackSuperfluous(need int32, k *kind) {
 
 // reopenSpread lets needs under hard spread look again at what a need of such a kind has
 // given back: in its turn it has gone on to what comes after.
-func (l *lane) reopenSpread(k *kind) {
+func (l *worker) reopenSpread(k *kind) {
 	if len(k.spread) == 0 {
 		return
 	}
@@ -109,7 +109,7 @@ func (p *pass) isAcquirable(r columnar.Row) bool {
 // mayBeSuperfluous reports whether something that a covered need has acquired may be
 // superfluous. What it has picked last is not, nor is what is like that; unless it was
 // credited something after that.
-func (l *lane) mayBeSuperfluous(need int32) bool {
+func (l *worker) mayBeSuperfluous(need int32) bool {
 	n := &l.lines[need]
 	if n.acquired == columnar.None {
 		return false
@@ -128,7 +128,7 @@ func (l *lane) mayBeSuperfluous(need int32) bool {
 
 // giveBackOne makes a machine one that the need has not acquired. What is held for
 // the need, or for one above it, stays so.
-func (l *lane) giveBackOne(r columnar.Row, need int32, k *kind) {
+func (l *worker) giveBackOne(r columnar.Row, need int32, k *kind) {
 	l.gaveBack++
 	l.held[r].need = unheld
 	if l.reserved.ownedBy(r, need) {
@@ -158,7 +158,7 @@ func (l *lane) giveBackOne(r columnar.Row, need int32, k *kind) {
 
 // relink takes what a need has given back off the list of what it holds, and off
 // what was acquired.
-func (l *lane) relink(need int32) {
+func (l *worker) relink(need int32) {
 	n := &l.lines[need]
 	r, first := n.head, n.acquired
 	n.head, n.tail, n.acquired = columnar.None, columnar.None, columnar.None

@@ -48,7 +48,7 @@ func (x *replay) touch(class uint32) { x.touched[class>>6] |= 1 << (class & 63) 
 
 // loosen says that nobody claims a machine any more, or that it has come: whoever
 // has its stamp may come to it before what it has.
-func (l *lane) loosen(place uint32) {
+func (l *worker) release(place uint32) {
 	x := &l.replay
 	if x.owner[place] != nobodysNow {
 		class := l.bound[place].Class
@@ -145,7 +145,7 @@ const wholeCycles = 15
 
 // replayCluster credits again those needs of a cluster whose credit may be
 // another than in the cycle before.
-func (l *lane) replayCluster(c int) {
+func (l *worker) replayCluster(c int) {
 	x, rp := &l.e.store.clusters[c], &l.replay
 	was, credited := l.satisfied, l.credited
 	rp.begin(len(l.s.Classes))
@@ -188,14 +188,14 @@ func (l *lane) replayCluster(c int) {
 
 // letGoOfChanged takes what it claims from a need whose row has changed. It may stand
 // elsewhere in the order now, so that others come before it.
-func (l *lane) letGoOfChanged(need int32) {
+func (l *worker) letGoOfChanged(need int32) {
 	rp := &l.replay
 	l.letGoAll(need)
 	l.lines[need].status |= isStale
 	for _, r := range rp.old {
 		place := l.e.store.place[r]
 		class := l.bound[place].Class
-		l.loosen(place)
+		l.release(place)
 		rp.touch(class)
 		l.e.store.priority[r] = l.s.View.Priority[r]
 	}
@@ -203,7 +203,7 @@ func (l *lane) letGoOfChanged(need int32) {
 
 // noteMoves notes what has become of machines of the open cluster: whoever claims one
 // of them, or whose stamp one carries, is credited again.
-func (l *lane) noteMoves(moves []moved) {
+func (l *worker) noteMoves(moves []moved) {
 	rp := &l.replay
 	for i := range moves {
 		m := &moves[i]
@@ -212,7 +212,7 @@ func (l *lane) noteMoves(moves []moved) {
 			continue
 		}
 		if place := l.e.store.place[m.row]; m.how == came {
-			l.loosen(place)
+			l.release(place)
 		}
 		if need := l.held[m.row].need; need != unheld {
 			l.lines[need].status |= isTouched
@@ -225,7 +225,7 @@ func (l *lane) noteMoves(moves []moved) {
 
 // isToBeCredited reports whether a need's credit may be another than in the cycle
 // before, given 1 + the entry of its stamp.
-func (l *lane) isToBeCredited(x *clusterState, need int32, stamp uint32) bool {
+func (l *worker) isToBeCredited(x *clusterState, need int32, stamp uint32) bool {
 	n, rp := &l.lines[need], &l.replay
 	if n.is(isStale | isUncredited) {
 		return true
@@ -234,11 +234,11 @@ func (l *lane) isToBeCredited(x *clusterState, need int32, stamp uint32) bool {
 	if len(x.waiting) > 0 && x.blocks(k) {
 		return true
 	}
-	if n.is(isTouched|hasStranger) || stamp != 0 && l.stamps.entries[stamp-1].changed {
+	if n.is(isTouched|hasForeignStamp) || stamp != 0 && l.stamps.entries[stamp-1].changed {
 		if !n.is(isSatisfied) || !l.keepsOwn(need, stamp, k) {
 			return true
 		}
-		n.status &^= isTouched | hasStranger
+		n.status &^= isTouched | hasForeignStamp
 	}
 	switch {
 	case k.same:
@@ -250,9 +250,9 @@ func (l *lane) isToBeCredited(x *clusterState, need int32, stamp uint32) bool {
 }
 
 // keepsOwn reports whether the walk over a need's own machines, as they are now, comes
-// to those that it claims: so it does when strangers have got its stamp. Then it claims
+// to those that it claims: so it does when machines with a foreign stamp have got its stamp. Then it claims
 // them in the order of the walk.
-func (l *lane) keepsOwn(need int32, stamp uint32, k *kind) bool {
+func (l *worker) keepsOwn(need int32, stamp uint32, k *kind) bool {
 	if stamp == 0 {
 		return k.mask == 0
 	}
@@ -286,7 +286,7 @@ func (l *lane) keepsOwn(need int32, stamp uint32, k *kind) bool {
 
 // hasMore reports whether there are more machines with a need's stamp than it claims:
 // they may lie in another domain, which it could choose by what is free there.
-func (l *lane) hasMore(need int32, stamp uint32) bool {
+func (l *worker) hasMore(need int32, stamp uint32) bool {
 	for at := l.stamps.entries[stamp-1].first; at != 0; at = l.stamps.next[at-1] {
 		if l.held[l.bound[at-1].Row].need != need {
 			return true
@@ -296,7 +296,7 @@ func (l *lane) hasMore(need int32, stamp uint32) bool {
 }
 
 // replayNeed gives a need its turn.
-func (l *lane) replayNeed(x *clusterState, need int32, stamp uint32) {
+func (l *worker) replayNeed(x *clusterState, need int32, stamp uint32) {
 	n, rp := &l.lines[need], &l.replay
 	k := &l.kinds[n.kind]
 	rank := l.rankOf[need]
@@ -316,7 +316,7 @@ func (l *lane) replayNeed(x *clusterState, need int32, stamp uint32) {
 }
 
 // letGoAll lets go of what a need claims, and remembers it.
-func (l *lane) letGoAll(need int32) {
+func (l *worker) letGoAll(need int32) {
 	n, rp, place := &l.lines[need], &l.replay, l.e.store.place
 	rp.old = rp.old[:0]
 	for r := n.head; r != columnar.None; {
@@ -331,7 +331,7 @@ func (l *lane) letGoAll(need int32) {
 
 // compare notes what has become of what a need claimed before, and what it has
 // claimed instead.
-func (l *lane) compare(need int32, k *kind) {
+func (l *worker) compare(need int32, k *kind) {
 	rp, place, priority := &l.replay, l.e.store.place, l.e.store.priority
 	kept, same := 0, true
 	for _, r := range rp.old {
@@ -344,7 +344,7 @@ func (l *lane) compare(need int32, k *kind) {
 		rp.touch(l.bound[place[r]].Class)
 		if h == unheld {
 			priority[r] = l.s.View.Priority[r]
-			l.loosen(place[r])
+			l.release(place[r])
 		}
 	}
 	count := 0
@@ -376,7 +376,7 @@ func (x *replay) listUnclaimed(machines int) {
 }
 
 // findOwners finds out who claims the machines of the open cluster.
-func (l *lane) findOwners() {
+func (l *worker) findOwners() {
 	rp := &l.replay
 	rp.owner = grown(rp.owner, len(l.bound))
 	place := l.e.store.place
@@ -396,7 +396,7 @@ func (l *lane) findOwners() {
 // gone reports whether a machine, by its place in the open cluster, is beyond
 // the reach of the need that is credited: somebody has claimed it who had its
 // turn before.
-func (l *lane) gone(place uint32) bool {
+func (l *worker) gone(place uint32) bool {
 	if l.replay.listed {
 		return l.replay.owner[place] < l.replay.turn
 	}
@@ -405,7 +405,7 @@ func (l *lane) gone(place uint32) bool {
 
 // seize claims a machine, in a replay also from a need that ranks below and
 // still has it.
-func (l *lane) seize(place uint32, need int32) {
+func (l *worker) seize(place uint32, need int32) {
 	r, class := l.bound[place].Row, l.bound[place].Class
 	switch {
 	case l.replay.on:

@@ -39,14 +39,14 @@ func (p *pass) makeRoomForSpares() {
 
 // listSpares lists what is left of the open cluster, if anybody waits for it. Who
 // claims what is at hand in replay.owner.
-func (l *lane) listSpares(c int) {
+func (l *worker) listSpares(c int) {
 	if len(l.e.store.clusters[c].uncredited) > 0 {
 		l.list(c, func(place int) bool { return l.replay.owner[place] >= nobodysNow })
 	}
 }
 
 // list lists what is left of a cluster.
-func (l *lane) list(c int, isLeft func(place int) bool) {
+func (l *worker) list(c int, isLeft func(place int) bool) {
 	x, waits := &l.spares[c], &l.e.store.clusters[c]
 	x.key = -1
 	for _, kind := range waits.waitKinds {
@@ -89,7 +89,7 @@ func (p *pass) hasNoSpares(need int32, kind uint32) bool {
 
 // domain returns the domain of a machine that is left for a kind that asks for one,
 // as supply.Table.Domain does.
-func (x *spares) domain(l *lane, s *spare, k *kind) (uint32, bool) {
+func (x *spares) domain(l *worker, s *spare, k *kind) (uint32, bool) {
 	if int32(l.s.Supply.SameKey(k.matcher)) == x.key {
 		return l.s.Supply.DomainOf(k.matcher, s.value)
 	}
@@ -98,7 +98,7 @@ func (x *spares) domain(l *lane, s *spare, k *kind) (uint32, bool) {
 
 // catchUp credits a need whose credit had to wait for its turn, and lets it
 // acquire.
-func (l *lane) catchUp(need, rank int32, k *kind) {
+func (l *worker) catchUp(need, rank int32, k *kind) {
 	n := &l.lines[need]
 	x := &l.spares[n.cluster]
 	if !x.listed {
@@ -140,7 +140,7 @@ const (
 	isAnothersSpare // being created for another need
 )
 
-func (l *lane) groupOfSpare(s *spare, need int32, k *kind) groupOfSpare {
+func (l *worker) groupOfSpare(s *spare, need int32, k *kind) groupOfSpare {
 	switch {
 	case s.Fingerprint == k.fingerprint && s.Group == l.groupOf(need):
 		return isOwnSpare
@@ -154,7 +154,7 @@ func (l *lane) groupOfSpare(s *spare, need int32, k *kind) groupOfSpare {
 
 // creditLeft claims machines of a group that are left, as they stand in the cluster's
 // list.
-func (l *lane) creditLeft(x *spares, need int32, k *kind, group groupOfSpare) {
+func (l *worker) creditLeft(x *spares, need int32, k *kind, group groupOfSpare) {
 	left := x.list[:0]
 	for i := range x.list {
 		s := &x.list[i]
@@ -173,7 +173,7 @@ func (l *lane) creditLeft(x *spares, need int32, k *kind, group groupOfSpare) {
 
 // creditLeftLower claims machines that needs of lower rank have, by their stamps: those
 // of the lowest first.
-func (l *lane) creditLeftLower(x *spares, need int32, k *kind) {
+func (l *worker) creditLeftLower(x *spares, need int32, k *kind) {
 	for l.lacks != 0 {
 		best := -1
 		for i := range x.list {
@@ -194,21 +194,21 @@ func (l *lane) creditLeftLower(x *spares, need int32, k *kind) {
 }
 
 // isLeftFor reports whether a machine that is left is of use for the need at work.
-func (l *lane) isLeftFor(x *spares, s *spare, need int32, k *kind) bool {
+func (l *worker) isLeftFor(x *spares, s *spare, need int32, k *kind) bool {
 	return l.classMask[s.Class]&l.lacks != 0 && k.acceptsClass(s.Class) && (!k.same || x.isIn(l, s, need, k))
 }
 
-func (l *lane) claimSpare(s *spare, need int32, group groupOfSpare) {
+func (l *worker) claimSpare(s *spare, need int32, group groupOfSpare) {
 	l.probes++
 	if group != isOwnSpare && l.s.View.State[s.Row] != model.Creating {
-		l.noteStranger(&s.Bound, need)
+		l.noteForeignStamp(&s.Bound, need)
 	}
 	l.claim(s.Row, s.Class, need)
 }
 
 // pickHeld takes what is Idle and held for the need, before it is credited what needs
 // of lower rank have; acquirePicked claims it after that, behind what is credited.
-func (l *lane) pickHeld(need int32, k *kind) {
+func (l *worker) pickHeld(need int32, k *kind) {
 	l.picked = l.picked[:0]
 	if l.lacks == 0 || l.lines[need].status&sitsOut != 0 {
 		return
@@ -221,7 +221,7 @@ func (l *lane) pickHeld(need int32, k *kind) {
 	}
 }
 
-func (l *lane) acquirePicked(need int32) {
+func (l *worker) acquirePicked(need int32) {
 	for _, r := range l.picked {
 		l.pick(r, need, 0)
 	}
@@ -229,13 +229,13 @@ func (l *lane) acquirePicked(need int32) {
 
 // isIn reports whether a machine that is left lies in the domain that the need has
 // chosen.
-func (x *spares) isIn(l *lane, s *spare, need int32, k *kind) bool {
+func (x *spares) isIn(l *worker, s *spare, need int32, k *kind) bool {
 	v, ok := x.domain(l, s, k)
 	return ok && v == l.lines[need].domain
 }
 
 // sumLeft adds what is left that the need could be credited, by domain.
-func (l *lane) sumLeft(need int32, k *kind) {
+func (l *worker) sumLeft(need int32, k *kind) {
 	c := l.lines[need].cluster
 	x, group, creating := &l.spares[c], l.groupOf(need), uint32(l.s.CreatingFrom(int(c)))
 	for i := range x.list {

@@ -182,7 +182,7 @@ func (x *stampLists) lowerThan(place uint32, rank int32) bool {
 }
 
 // mergeUpTo moves what owners up to a rank have not claimed to the unowned machines.
-func (l *lane) mergeUpTo(rank int32) {
+func (l *worker) mergeUpTo(rank int32) {
 	x := &l.stamps
 	for ; x.merged < len(x.byOwner) && int32(x.byOwner[x.merged]>>32) <= rank; x.merged++ {
 		class, after := uint32(0), uint32(0) // where the one before was put
@@ -219,7 +219,7 @@ func (x *stampLists) insert(class, at, after uint32) {
 
 // findStampOwners finds out who has the stamps of the open cluster's machines, and
 // notes it by machine.
-func (l *lane) findStampOwners(c int) {
+func (l *worker) findStampOwners(c int) {
 	x := &l.stamps
 	x.index(l.bound)
 	if len(x.entries) > 0 {
@@ -248,7 +248,7 @@ func (l *lane) findStampOwners(c int) {
 }
 
 // ownForMembers says that folds have the stamps of their members.
-func (l *lane) ownForMembers(c int) {
+func (l *worker) ownForMembers(c int) {
 	x, src := &l.stamps, &l.sources[c]
 	groups := src.block.GroupIDs()
 	for row := range src.rows {

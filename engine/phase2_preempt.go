@@ -13,7 +13,7 @@ import (
 // preempt is phase 2: for each unsatisfied need in rank order it looks for
 // machines of lower priority in other clusters that would cover the rest. It
 // binds nothing: a victim drains, and the need acquires it in a later cycle.
-func (l *lane) preempt() {
+func (l *worker) preempt() {
 	l.findLeaving()
 	l.findVictims()
 	l.reopen()
@@ -27,7 +27,7 @@ func (l *lane) preempt() {
 }
 
 // preemptByGangs is phase 2 over the units of gangs.
-func (l *lane) preemptByGangs() {
+func (l *worker) preemptByGangs() {
 	l.e.store.gangs.begin(l.pass)
 	if l.nobodyHasTurn() {
 		return
@@ -36,7 +36,7 @@ func (l *lane) preemptByGangs() {
 	since := l.happened()
 	for rank := t.next(0); rank < len(l.order); rank = t.next(rank + 1) {
 		kind := l.kindAt[rank]
-		if at := l.vainSince[kind]; (at == since || at == vainForever) && !l.special[rank] && l.skewed[kind] == 0 {
+		if at := l.exhaustedSince[kind]; (at == since || at == exhaustedForever) && !l.special[rank] && l.skewed[kind] == 0 {
 			continue // as for most that are short: because supply is
 		}
 		need := l.order[rank]
@@ -51,7 +51,7 @@ func (l *lane) preemptByGangs() {
 }
 
 // preemptSingly is phase 2 over machines one by one.
-func (l *lane) preemptSingly() {
+func (l *worker) preemptSingly() {
 	for rank, lacks := range l.lacking[:len(l.order)] {
 		if !lacks {
 			continue
@@ -65,21 +65,21 @@ func (l *lane) preemptSingly() {
 
 // isPassedOver reports whether phase 2 can do nothing for a need that lacked
 // something after credit, given with its place in the order and its kind.
-func (l *lane) isPassedOver(rank int, need int32, kind uint32) bool {
+func (l *worker) isPassedOver(rank int, need int32, kind uint32) bool {
 	gangs := l.e.opts.Victims == VictimsGang
-	vain := !l.special[rank] && !(gangs && l.mayEvenOut(rank, kind))
-	if vain && l.isKnownVain(kind) {
+	exhausted := !l.special[rank] && !(gangs && l.mayEvenOut(rank, kind))
+	if exhausted && l.isKnownExhausted(kind) {
 		return true // as for most that are short: because supply is
 	}
-	return l.lines[need].status&(isSatisfied|isParked) != 0 || vain && gangs && l.isInVain(kind)
+	return l.lines[need].status&(isSatisfied|isParked) != 0 || exhausted && gangs && l.isExhausted(kind)
 }
 
 // preemptFor takes victims for a need machine by machine.
-func (l *lane) preemptFor(need int32, kind uint32) {
+func (l *worker) preemptFor(need int32, kind uint32) {
 	k := &l.kinds[kind]
 	if l.nothingToPreempt(need, k) {
 		if !k.same && l.spentVictims(&k.victims.victimList) {
-			l.vainSince[kind] = vainForever
+			l.exhaustedSince[kind] = exhaustedForever
 		}
 		return
 	}
@@ -97,7 +97,7 @@ func (l *lane) preemptFor(need int32, kind uint32) {
 // mayEvenOut reports whether the need in a place of the order may find a free
 // machine in phase 2 that hard spread has left alone in phase 1: what came after
 // may have evened it out.
-func (l *lane) mayEvenOut(rank int, kind uint32) bool {
+func (l *worker) mayEvenOut(rank int, kind uint32) bool {
 	if l.skewed[kind] == 0 || l.goneSince[kind] == l.happened() {
 		return false
 	}
@@ -110,7 +110,7 @@ func (l *lane) mayEvenOut(rank int, kind uint32) bool {
 
 // reopen lets phase 2 begin at the head of the order again: what is reserved
 // for somebody is a candidate for those who rank above the owner.
-func (l *lane) reopen() {
+func (l *worker) reopen() {
 	for _, b := range l.reserved.blocks {
 		if !l.claimed(b.row) && l.takenBy(b.row) == noNeed {
 			l.putBack(b.row)
@@ -212,7 +212,7 @@ type classPriority struct {
 // notePriorities notes what a cluster's machines are worth as victims after its
 // credit: the priority of the need that claims each, or its stamp's. Of classes
 // that are not in a set, if one is given, it is as noted before.
-func (l *lane) notePriorities(c int, classes []uint64) {
+func (l *worker) notePriorities(c int, classes []uint64) {
 	priority := l.e.store.priority
 	bound := l.s.BoundOf(c)
 	for _, g := range l.s.GroupsOf(c) {
@@ -228,7 +228,7 @@ func (l *lane) notePriorities(c int, classes []uint64) {
 
 // noteAll notes, after a cluster's machines were all credited anew, which of them
 // nobody claims, and what each is worth as a victim.
-func (l *lane) noteAll(c int) {
+func (l *worker) noteAll(c int) {
 	x, priority := &l.e.store.clusters[c], l.e.store.priority
 	configured := l.s.Configured(c)
 	excess := int32(math.MaxInt32)
@@ -265,7 +265,7 @@ func (l *lane) noteAll(c int) {
 // findCheapest finds the lowest noted priority of a cluster's Configured
 // machines of each class; of classes that are not in a set, if one is given, it
 // is known.
-func (l *lane) findCheapest(c int, classes []uint64) {
+func (l *worker) findCheapest(c int, classes []uint64) {
 	x, priority := &l.e.store.clusters[c], l.e.store.priority
 	l.cheapest = append(l.cheapest[:0], x.cheapest...)
 	was := l.cheapest
@@ -293,7 +293,7 @@ func (l *lane) findCheapest(c int, classes []uint64) {
 
 // isUnclaimed reports whether nobody claims a machine, given by its place in a
 // cluster's list and its row.
-func (l *lane) isUnclaimed(place uint32, r columnar.Row) bool {
+func (l *worker) isUnclaimed(place uint32, r columnar.Row) bool {
 	if l.replay.listed {
 		return l.replay.owner[place] >= nobodysNow
 	}
@@ -302,24 +302,24 @@ func (l *lane) isUnclaimed(place uint32, r columnar.Row) bool {
 
 // noteLate is notePriorities for a cluster if some of its needs were credited after
 // the others.
-func (l *lane) noteLate(c int) {
+func (l *worker) noteLate(c int) {
 	if x := &l.e.store.clusters[c]; len(x.uncredited) > 0 {
 		l.notePriorities(c, x.waiting)
 	}
 }
 
 // findVictims marks the kinds for which there is no victim anywhere.
-func (l *lane) findVictims() {
+func (l *worker) findVictims() {
 	l.e.crew.each(len(l.e.store.clusters), clustersPerChunk, l.e.tasks.worths)
 	cheapest := l.cheapestByClass()
-	l.vainSince = alloc.Make[uint64](l.arena, len(l.kinds))
+	l.exhaustedSince = alloc.Make[uint64](l.arena, len(l.kinds))
 	l.goneSince = alloc.Make[uint64](l.arena, len(l.kinds))
 	for i := range l.kinds {
 		k := &l.kinds[i]
 		if !slices.ContainsFunc(k.classes, func(c uint32) bool { return cheapest[c] < k.priority || cheapest[c] == math.MinInt32 }) {
 			k.victims = l.noVictims
 			if l.e.opts.Victims != VictimsGang && !k.same {
-				l.vainSince[i] = vainForever
+				l.exhaustedSince[i] = exhaustedForever
 			}
 		}
 	}
@@ -329,7 +329,7 @@ func (l *lane) findVictims() {
 // is no victim for it and nothing drains for it. A Same-Need may also find a
 // domain whole after plans of this cycle have put machines back that phase 1
 // had not seen free.
-func (l *lane) nothingToPreempt(need int32, k *kind) bool {
+func (l *worker) nothingToPreempt(need int32, k *kind) bool {
 	if k.victims == nil {
 		k.victims = l.victimPool(k)
 	}
@@ -337,7 +337,7 @@ func (l *lane) nothingToPreempt(need int32, k *kind) bool {
 }
 
 // spentVictims reports whether every candidate has been taken.
-func (l *lane) spentVictims(v *victimList) bool {
+func (l *worker) spentVictims(v *victimList) bool {
 	for v.at < len(v.list) && l.victimOf.Has(uint32(v.list[v.at].row)) {
 		v.at++
 	}
@@ -345,7 +345,7 @@ func (l *lane) spentVictims(v *victimList) bool {
 }
 
 // wasPutBack reports whether a machine was put back that could serve a kind.
-func (l *lane) wasPutBack(k *kind) bool { return l.freed != nil && meet(l.freed, k.accepts) }
+func (l *worker) wasPutBack(k *kind) bool { return l.freed != nil && meet(l.freed, k.accepts) }
 
 // noteFreed notes that a machine is put back after phase 1 has passed it by.
 func (p *pass) noteFreed(r columnar.Row) {
@@ -357,7 +357,7 @@ func (p *pass) noteFreed(r columnar.Row) {
 }
 
 // preemptPlain takes victims for whatever is missing; a part is of use too.
-func (l *lane) preemptPlain(need int32, k *kind) {
+func (l *worker) preemptPlain(need int32, k *kind) {
 	l.resume(need)
 	l.countInFlight(need, k, 0, l.missing)
 	if l.lacks = positive(l.missing); l.lacks == 0 {
@@ -387,7 +387,7 @@ func (p *pass) countInFlight(need int32, k *kind, domain uint32, missing []int64
 		if !p.arrives(r, need, k) || !columnar.Helps(p.vec(r), missing) {
 			continue
 		}
-		if v, ok := p.site(k.matcher, r); !ok || domain != 0 && v != domain {
+		if v, ok := p.cell(k.matcher, r); !ok || domain != 0 && v != domain {
 			continue
 		}
 		p.flying.Set(uint32(r))
@@ -429,7 +429,7 @@ func (p *pass) subInFlight(need int32, k *kind, domain uint32, missing []int64) 
 		if columnar.IsZero(missing) {
 			return
 		}
-		if v, ok := p.site(k.matcher, r); ok && v == domain && p.arrives(r, need, k) && columnar.Helps(p.vec(r), missing) {
+		if v, ok := p.cell(k.matcher, r); ok && v == domain && p.arrives(r, need, k) && columnar.Helps(p.vec(r), missing) {
 			columnar.SubClamp(missing, p.vec(r))
 		}
 	}

@@ -16,15 +16,15 @@ type sameDomain struct {
 // preemptSame looks for a domain that can be freed whole: the one of phase 1
 // first, then those where most could be there, at most TopDomains. A part is
 // of no use, so either all victims of a plan are taken or none.
-func (l *lane) preemptSame(need int32, k *kind) {
+func (l *worker) preemptSame(need int32, k *kind) {
 	n := &l.lines[need]
 	l.vecs.empty()
 	if l.hopeless(need, k) {
 		return
 	}
-	l.sumSites(need, k)
+	l.sumDomainTotals(need, k)
 	for range l.e.opts.TopDomains {
-		d := l.nextSite(need)
+		d := l.nextCell(need)
 		if d == nil {
 			break
 		}
@@ -48,16 +48,16 @@ func (l *lane) preemptSame(need int32, k *kind) {
 		l.commit(l.giveBack(chosen, missing), need, k)
 		return
 	}
-	if d := l.sites.find(n.domain); d != nil {
+	if d := l.domainTotals.find(n.domain); d != nil {
 		l.countInFlight(need, k, d.value, l.lackingIn(need, d))
 	}
 }
 
-// siteBound is the most that each domain could have for needs of a kind, apart
+// domainTotalsBound is the most that each domain could have for needs of a kind, apart
 // from what is theirs alone: what is free and what could be preempted, whoever
 // has it; and the most of any, by dimension. It holds until machines are put
 // back.
-type siteBound struct {
+type domainTotalsBound struct {
 	domains []int64 // vector after vector
 	most    []int64
 	at      map[uint32]int // by value: where its vector begins
@@ -65,7 +65,7 @@ type siteBound struct {
 }
 
 // covers reports whether some domain could cover what is wanted.
-func (x *siteBound) covers(want []int64) bool {
+func (x *domainTotalsBound) covers(want []int64) bool {
 	if !columnar.Covers(x.most, want) {
 		return false
 	}
@@ -80,15 +80,15 @@ func (x *siteBound) covers(want []int64) bool {
 
 // hopeless reports whether no domain could be freed whole, by a bound that is
 // formed once for all needs of the kind: most gangs that are short stay so.
-func (l *lane) hopeless(need int32, k *kind) bool {
+func (l *worker) hopeless(need int32, k *kind) bool {
 	n := &l.lines[need]
 	if l.e.opts.Explain || n.is(isPinned) || l.reserved.has(need) {
 		return false
 	}
-	if k.sites.epoch != l.epoch {
-		l.boundSites(k)
+	if k.domainTotals.epoch != l.epoch {
+		l.boundDomainTotals(k)
 	}
-	if k.sites.covers(l.aggregate(need)) || l.ownHelps(need, k) {
+	if k.domainTotals.covers(l.aggregate(need)) || l.ownHelps(need, k) {
 		return false
 	}
 	list := k.victims.list[k.victims.at:]
@@ -104,12 +104,12 @@ func (l *lane) hopeless(need int32, k *kind) bool {
 
 // ownHelps reports whether a domain could cover a need with what it has there
 // itself, which the bound does not count.
-func (l *lane) ownHelps(need int32, k *kind) bool {
-	sites := &l.sites
-	sites.reset(l.s.Supply.ValueIDMax())
+func (l *worker) ownHelps(need int32, k *kind) bool {
+	domainTotals := &l.domainTotals
+	domainTotals.reset(l.s.Supply.ValueIDMax())
 	add := func(r columnar.Row) {
 		if v, ok := l.s.Supply.Domain(k.matcher, r); ok {
-			columnar.SatAdd(sites.of(v, l.dims).available, l.vec(r))
+			columnar.SatAdd(domainTotals.of(v, l.dims).available, l.vec(r))
 		}
 	}
 	l.eachOwn(need, k, func(r columnar.Row) {
@@ -120,10 +120,10 @@ func (l *lane) ownHelps(need int32, k *kind) bool {
 	for r := l.lines[need].acquired; r != columnar.None; r = l.held[r].next {
 		add(r)
 	}
-	for i := range sites.list {
-		d := &sites.list[i]
-		if at, ok := k.sites.at[d.value]; ok {
-			columnar.SatAdd(d.available, k.sites.domains[at:at+l.dims])
+	for i := range domainTotals.list {
+		d := &domainTotals.list[i]
+		if at, ok := k.domainTotals.at[d.value]; ok {
+			columnar.SatAdd(d.available, k.domainTotals.domains[at:at+l.dims])
 		}
 		if columnar.Covers(d.available, l.aggregate(need)) {
 			return true
@@ -132,22 +132,22 @@ func (l *lane) ownHelps(need int32, k *kind) bool {
 	return false
 }
 
-// boundSites forms the bound of a kind.
-func (l *lane) boundSites(k *kind) {
-	sites := &l.sites
-	sites.reset(l.s.Supply.ValueIDMax())
+// boundDomainTotals forms the bound of a kind.
+func (l *worker) boundDomainTotals(k *kind) {
+	domainTotals := &l.domainTotals
+	domainTotals.reset(l.s.Supply.ValueIDMax())
 	d := l.domainsFor(k.matcher)
 	for _, ds := range d.of(l.pass, k.matcher).list {
 		for _, i := range ds.shelves {
 			if sh := &d.shelves[i]; sh.left > 0 && k.acceptsClass(sh.class) {
-				columnar.SatAddScaled(sites.of(ds.value, l.dims).potential, l.vector(sh.class), int64(sh.left))
+				columnar.SatAddScaled(domainTotals.of(ds.value, l.dims).potential, l.vector(sh.class), int64(sh.left))
 			}
 		}
 	}
 	for value, v := range k.victims.domains(l.pass, k.matcher) {
 		for i := range v.list {
 			if r := v.list[i].row; k.acceptsClass(l.s.View.Class[r]) && !l.victimOf.Has(uint32(r)) {
-				columnar.SatAdd(sites.of(value, l.dims).potential, l.vec(r))
+				columnar.SatAdd(domainTotals.of(value, l.dims).potential, l.vec(r))
 			}
 		}
 	}
@@ -155,39 +155,39 @@ func (l *lane) boundSites(k *kind) {
 }
 
 // keepBound keeps the sums of the domains at hand as the bound of a kind.
-func (l *lane) keepBound(k *kind) {
-	sites := &l.sites
-	k.sites.most, k.sites.epoch = resize(k.sites.most, l.dims), l.epoch
-	k.sites.domains = k.sites.domains[:0]
-	if k.sites.at == nil {
-		k.sites.at = map[uint32]int{}
+func (l *worker) keepBound(k *kind) {
+	domainTotals := &l.domainTotals
+	k.domainTotals.most, k.domainTotals.epoch = resize(k.domainTotals.most, l.dims), l.epoch
+	k.domainTotals.domains = k.domainTotals.domains[:0]
+	if k.domainTotals.at == nil {
+		k.domainTotals.at = map[uint32]int{}
 	}
-	clear(k.sites.at)
-	for i := range sites.list {
-		k.sites.at[sites.list[i].value] = len(k.sites.domains)
-		k.sites.domains = append(k.sites.domains, sites.list[i].potential...)
-		for dim, x := range sites.list[i].potential {
-			k.sites.most[dim] = max(k.sites.most[dim], x)
+	clear(k.domainTotals.at)
+	for i := range domainTotals.list {
+		k.domainTotals.at[domainTotals.list[i].value] = len(k.domainTotals.domains)
+		k.domainTotals.domains = append(k.domainTotals.domains, domainTotals.list[i].potential...)
+		for dim, x := range domainTotals.list[i].potential {
+			k.domainTotals.most[dim] = max(k.domainTotals.most[dim], x)
 		}
 	}
 }
 
-// nextSite returns the best domain that has not been tried, nil when no other
+// nextCell returns the best domain that has not been tried, nil when no other
 // can be freed whole: the one of phase 1, then by the capped score of what
 // could be there, then by value. Most often the first will do, so they are
 // not sorted.
-func (l *lane) nextSite(need int32) *sameDomain {
+func (l *worker) nextCell(need int32) *sameDomain {
 	n := &l.lines[need]
 	want := l.aggregate(need)
 	var best *sameDomain
-	for i := range l.sites.list {
-		d := &l.sites.list[i]
+	for i := range l.domainTotals.list {
+		d := &l.domainTotals.list[i]
 		switch {
 		case d.tried:
 		case d.value == n.domain:
 			d.tried = true
 			return d
-		case best == nil || l.betterSite(d, best, want):
+		case best == nil || l.betterCell(d, best, want):
 			best = d
 		}
 	}
@@ -199,7 +199,7 @@ func (l *lane) nextSite(need int32) *sameDomain {
 	return best
 }
 
-func (l *lane) betterSite(a, b *sameDomain, want []int64) bool {
+func (l *worker) betterCell(a, b *sameDomain, want []int64) bool {
 	if c := compareScores(a.potential, b.potential, want, true); c != 0 {
 		return c > 0
 	}
@@ -207,7 +207,7 @@ func (l *lane) betterSite(a, b *sameDomain, want []int64) bool {
 }
 
 // lackingIn is what the need would lack in a domain before anything drains.
-func (l *lane) lackingIn(need int32, d *sameDomain) []int64 {
+func (l *worker) lackingIn(need int32, d *sameDomain) []int64 {
 	v := l.copyOf(l.aggregate(need))
 	columnar.SubClamp(v, d.available)
 	return v
@@ -215,7 +215,7 @@ func (l *lane) lackingIn(need int32, d *sameDomain) []int64 {
 
 // withhold takes back what the need acquired in phase 1: its plan goes to
 // another domain, and what it would gather here would be of no use.
-func (l *lane) withhold(need int32, domain uint32) {
+func (l *worker) withhold(need int32, domain uint32) {
 	n := &l.lines[need]
 	credited := columnar.None // the last one
 	for r := n.head; r != n.acquired; r = l.held[r].next {
@@ -235,7 +235,7 @@ func (l *lane) withhold(need int32, domain uint32) {
 }
 
 // withholdMachine takes back a machine that a need acquired.
-func (l *lane) withholdMachine(r columnar.Row, need int32) {
+func (l *worker) withholdMachine(r columnar.Row, need int32) {
 	l.held[r].need = unheld
 	l.withheldBy[r] = need
 	l.noteFreed(r)
@@ -243,12 +243,12 @@ func (l *lane) withholdMachine(r columnar.Row, need int32) {
 	l.noteMoved(r)
 }
 
-// sumSites forms what the need could have in each domain, and notes whether
+// sumDomainTotals forms what the need could have in each domain, and notes whether
 // there is anything to preempt in any. A need that is pinned has only its own.
-func (l *lane) sumSites(need int32, k *kind) {
+func (l *worker) sumDomainTotals(need int32, k *kind) {
 	n := &l.lines[need]
-	sites := &l.sites
-	sites.reset(l.s.Supply.ValueIDMax())
+	domainTotals := &l.domainTotals
+	domainTotals.reset(l.s.Supply.ValueIDMax())
 	l.sumAvailable(need, k)
 	for value, list := range k.victims.domains(l.pass, k.matcher) {
 		if n.is(isPinned) && value != n.domain {
@@ -258,25 +258,25 @@ func (l *lane) sumSites(need int32, k *kind) {
 			l.probes++
 			if l.eligible(&list.list[i], need, k) {
 				n.status |= hasCandidates
-				columnar.SatAdd(sites.of(value, l.dims).potential, l.vec(list.list[i].row))
+				columnar.SatAdd(domainTotals.of(value, l.dims).potential, l.vec(list.list[i].row))
 			}
 		}
 	}
-	for i := range sites.list {
-		d := &sites.list[i]
+	for i := range domainTotals.list {
+		d := &domainTotals.list[i]
 		columnar.SatAdd(d.potential, d.available)
 		d.tried = n.is(isPinned) && d.value != n.domain
 	}
 }
 
-// siteScratch holds the domains of the need at work.
-type siteScratch struct {
+// domainTotalsTable holds the domains of the need at work.
+type domainTotalsTable struct {
 	list []sameDomain
 	at   []int32 // by value: 1 + place in list
 	vectorBlock
 }
 
-func (x *siteScratch) reset(values int) {
+func (x *domainTotalsTable) reset(values int) {
 	for i := range x.list {
 		x.at[x.list[i].value] = 0
 	}
@@ -289,7 +289,7 @@ func (x *siteScratch) reset(values int) {
 
 // find returns a domain, nil when there is nothing in it. Valid until the next
 // call of of.
-func (x *siteScratch) find(value uint32) *sameDomain {
+func (x *domainTotalsTable) find(value uint32) *sameDomain {
 	if value == 0 || x.at[value] == 0 {
 		return nil
 	}
@@ -297,7 +297,7 @@ func (x *siteScratch) find(value uint32) *sameDomain {
 }
 
 // of returns a domain, making it if there is none.
-func (x *siteScratch) of(value uint32, dims int) *sameDomain {
+func (x *domainTotalsTable) of(value uint32, dims int) *sameDomain {
 	if d := x.find(value); d != nil {
 		return d
 	}
@@ -328,12 +328,12 @@ func (b *vectorBlock) take(n int) []int64 {
 // preemption: its own machines and those of its cluster that serve nobody
 // ranked higher nor is a victim already, and what is free. What drains for it
 // is in the potential.
-func (l *lane) sumAvailable(need int32, k *kind) {
+func (l *worker) sumAvailable(need int32, k *kind) {
 	n := &l.lines[need]
-	sites := &l.sites
+	domainTotals := &l.domainTotals
 	add := func(r columnar.Row) {
-		if v, ok := l.site(k.matcher, r); ok && k.acceptsClass(l.s.View.Class[r]) {
-			columnar.SatAdd(sites.of(v, l.dims).available, l.vec(r))
+		if v, ok := l.cell(k.matcher, r); ok && k.acceptsClass(l.s.View.Class[r]) {
+			columnar.SatAdd(domainTotals.of(v, l.dims).available, l.vec(r))
 		}
 	}
 	l.eachOwn(need, k, add)
@@ -343,11 +343,11 @@ func (l *lane) sumAvailable(need int32, k *kind) {
 	if l.cut != nil || l.reserved.has(need) {
 		l.eachFree(need, k, add)
 	} else {
-		l.addFreeSites(k)
+		l.addFreeTotals(k)
 	}
 	for _, r := range l.heldFor(need) {
-		if v, ok := l.site(k.matcher, r); ok && l.arrives(r, need, k) {
-			columnar.SatAdd(sites.of(v, l.dims).potential, l.vec(r))
+		if v, ok := l.cell(k.matcher, r); ok && l.arrives(r, need, k) {
+			columnar.SatAdd(domainTotals.of(v, l.dims).potential, l.vec(r))
 		}
 	}
 }
@@ -356,7 +356,7 @@ func (l *lane) sumAvailable(need int32, k *kind) {
 // it, that suits it and serves nobody ranked above it, nor is a victim. What is
 // noted of victims says of most classes that all machines serve somebody of
 // higher priority.
-func (l *lane) eachOwn(need int32, k *kind, f func(columnar.Row)) {
+func (l *worker) eachOwn(need int32, k *kind, f func(columnar.Row)) {
 	c := int(l.lines[need].cluster)
 	rank := l.rankOf[need]
 	mine := func(r columnar.Row) bool {
@@ -393,14 +393,14 @@ func (l *lane) eachOwn(need int32, k *kind, f func(columnar.Row)) {
 	}
 }
 
-// addFreeSites adds what is free to the domains, shelf by shelf.
-func (l *lane) addFreeSites(k *kind) {
+// addFreeTotals adds what is free to the domains, shelf by shelf.
+func (l *worker) addFreeTotals(k *kind) {
 	d := l.domainsFor(k.matcher)
 	for _, ds := range d.of(l.pass, k.matcher).list {
 		for _, i := range ds.shelves {
 			l.probes++
 			if sh := &d.shelves[i]; sh.left > 0 && k.acceptsClass(sh.class) {
-				columnar.SatAddScaled(l.sites.of(ds.value, l.dims).available, l.vector(sh.class), int64(sh.left))
+				columnar.SatAddScaled(l.domainTotals.of(ds.value, l.dims).available, l.vector(sh.class), int64(sh.left))
 			}
 		}
 	}
@@ -408,7 +408,7 @@ func (l *lane) addFreeSites(k *kind) {
 
 // eachFree calls f for every machine that the need's matcher accepts, that
 // nobody claims and that is not held for anybody ranked above the need.
-func (l *lane) eachFree(need int32, k *kind, f func(columnar.Row)) {
+func (l *worker) eachFree(need int32, k *kind, f func(columnar.Row)) {
 	d := l.domainsFor(k.matcher)
 	for _, ds := range d.of(l.pass, k.matcher).list {
 		for _, i := range ds.shelves {

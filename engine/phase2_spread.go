@@ -19,7 +19,7 @@ type spreadPlan struct {
 // step, among the tuples that the skew allows, a free machine if there is one,
 // else the best victim. The minimum also looks at the domains where the need
 // has machines already.
-func (l *lane) preemptSpread(need int32, k *kind) {
+func (l *worker) preemptSpread(need int32, k *kind) {
 	n := &l.lines[need]
 	l.vecs.empty()
 	l.resume(need)
@@ -66,7 +66,7 @@ func (l *lane) preemptSpread(need int32, k *kind) {
 }
 
 // inFlightFor returns the machines that countInFlight would use for the need.
-func (l *lane) inFlightFor(need int32, k *kind) []columnar.Row {
+func (l *worker) inFlightFor(need int32, k *kind) []columnar.Row {
 	held := l.heldFor(need)
 	if len(held) == 0 {
 		return nil
@@ -84,7 +84,7 @@ func (l *lane) inFlightFor(need int32, k *kind) []columnar.Row {
 
 // spreadPlans deals what is free and what could be preempted into tuples. The
 // scratch's tuples are the same, in the same order.
-func (l *lane) spreadPlans(need int32, k *kind) []spreadPlan {
+func (l *worker) spreadPlans(need int32, k *kind) []spreadPlan {
 	sc := &l.spread
 	sc.clearTuples()
 	var plans []spreadPlan
@@ -129,7 +129,7 @@ func (l *lane) spreadPlans(need int32, k *kind) []spreadPlan {
 }
 
 // nextSpread takes the next machine out of the plans: a free one, or a victim.
-func (l *lane) nextSpread(k *kind, plans []spreadPlan) (columnar.Row, *candidate) {
+func (l *worker) nextSpread(k *kind, plans []spreadPlan) (columnar.Row, *candidate) {
 	for stage := range 2 {
 		best := -1
 		for i := range plans {
@@ -169,13 +169,13 @@ func (l *lane) nextSpread(k *kind, plans []spreadPlan) (columnar.Row, *candidate
 	return v.row, v
 }
 
-func (l *lane) comparePlans(k *kind, a, b *spreadPlan, stage int) int {
+func (l *worker) comparePlans(k *kind, a, b *spreadPlan, stage int) int {
 	x, y := a.free[stage][0], b.free[stage][0]
 	return l.compareHeads(k, x, y, slices.Contains(a.own, x), slices.Contains(b.own, y), a.values, b.values)
 }
 
 // dropUseless drops heads that hold nothing of what is missing.
-func (l *lane) dropUseless(rows []columnar.Row) []columnar.Row {
+func (l *worker) dropUseless(rows []columnar.Row) []columnar.Row {
 	for len(rows) > 0 && !l.helps(rows[0]) {
 		rows = rows[1:]
 	}
@@ -183,7 +183,7 @@ func (l *lane) dropUseless(rows []columnar.Row) []columnar.Row {
 }
 
 // beforeAsVictim is the order of victims: excess, score, id.
-func (l *lane) beforeAsVictim(a, b *candidate) bool {
+func (l *worker) beforeAsVictim(a, b *candidate) bool {
 	switch {
 	case a.excess != b.excess:
 		return a.excess

@@ -45,9 +45,9 @@ type outlineAt struct{ worker, at uint32 }
 
 // outlineOf returns what the gang in a place of the order wants, and what could be
 // its own: value of a domain and vector by turns.
-func (l *lane) outlineOf(t *turns, rank int) (want, own []int64) {
+func (l *worker) outlineOf(t *turns, rank int) (want, own []int64) {
 	at := t.at[t.placeOf(l.order[rank])]
-	x := l.e.lanes[at.worker].outlines[at.at:]
+	x := l.e.workers[at.worker].outlines[at.at:]
 	n := int(x[l.dims]) * (1 + l.dims)
 	return x[:l.dims], x[l.dims+1:][:n]
 }
@@ -59,7 +59,7 @@ func (t *turns) placeOf(need int32) int {
 }
 
 // isShort reports whether the need in a place of the order lacks something yet.
-func (l *lane) isShort(rank int) bool { return l.lacking[rank] && !l.gained[rank] }
+func (l *worker) isShort(rank int) bool { return l.lacking[rank] && !l.gained[rank] }
 
 // ranksPerChunk is how many places of the order a worker takes at a time, in words of a
 // set of them: what needs lack and have gained lies in columns of bytes, of which all
@@ -79,7 +79,7 @@ func (p *pass) ranksOf(fromWord, toWord int) (from, to int) {
 
 // nobodyHasTurn reports whether phase 2 can do nothing for anybody, as in a fleet that
 // has nobody to preempt yet: which needs lack something is not looked up then.
-func (l *lane) nobodyHasTurn() bool {
+func (l *worker) nobodyHasTurn() bool {
 	if len(l.reserved.rows) > 0 {
 		return false
 	}
@@ -92,20 +92,20 @@ func (l *lane) nobodyHasTurn() bool {
 }
 
 // findTurns finds the needs that have a turn, and the gangs that they may look at.
-func (l *lane) findTurns() *turns {
+func (l *worker) findTurns() *turns {
 	t := &l.turns
 	*t = turns{
 		marks: alloc.Make[uint8](l.arena, len(l.order)), short: alloc.MakeDirty[uint64](l.arena, l.rankWords()),
 		kinds: alloc.Make[bool](l.arena, len(l.kinds)),
 	}
 	t.asked = l.findAskers()
-	prey := &l.e.store.gangs.victims
-	prey.most = l.mostAsked(t.asked)
-	l.findPreyGangs()
+	classVictims := &l.e.store.gangs.victims
+	classVictims.most = l.mostAsked(t.asked)
+	l.findVictimGangs()
 	for i, asks := range t.asked {
-		t.kinds[i] = asks && (l.skewed[i] != 0 || !l.isInVain(uint32(i)))
+		t.kinds[i] = asks && (l.skewed[i] != 0 || !l.isExhausted(uint32(i)))
 	}
-	for _, other := range l.e.lanes {
+	for _, other := range l.e.workers {
 		other.outlines, other.short = other.outlines[:0], other.short[:0]
 	}
 	l.e.crew.each(len(t.short), rankWordsPerChunk, l.e.tasks.marks)
@@ -118,13 +118,13 @@ func (l *lane) findTurns() *turns {
 }
 
 // findAskers returns, by kind, whether some need of it lacks something.
-func (l *lane) findAskers() []bool {
-	for _, other := range l.e.lanes {
+func (l *worker) findAskers() []bool {
+	for _, other := range l.e.workers {
 		other.asks = alloc.Make[bool](other.arena, len(l.kinds))
 	}
 	l.e.crew.each(l.rankWords(), rankWordsPerChunk, l.e.tasks.askers)
 	for i := range l.asks {
-		for _, other := range l.e.lanes {
+		for _, other := range l.e.workers {
 			l.asks[i] = l.asks[i] || other.asks[i]
 		}
 	}
@@ -132,7 +132,7 @@ func (l *lane) findAskers() []bool {
 }
 
 // noteAskers is findAskers for some words of the places of the order.
-func (l *lane) noteAskers(fromWord, toWord int) {
+func (l *worker) noteAskers(fromWord, toWord int) {
 	from, to := l.ranksOf(fromWord, toWord)
 	short, gained := l.turns.short[fromWord:toWord], l.setOf(l.gained[from:to])
 	bitmap.FilterTrue(short, l.lacking[from:to])
@@ -145,14 +145,14 @@ func (l *lane) noteAskers(fromWord, toWord int) {
 }
 
 // setOf returns the places at which a column is true; it is good until the next call.
-func (l *lane) setOf(column []bool) []uint64 {
+func (l *worker) setOf(column []bool) []uint64 {
 	l.places = resize(l.places, (len(column)+63)/64)
 	bitmap.FilterTrue(l.places, column)
 	return l.places
 }
 
 // mostAsked returns, by class, the highest priority that asks for victims of it.
-func (l *lane) mostAsked(asks []bool) []int32 {
+func (l *worker) mostAsked(asks []bool) []int32 {
 	most := alloc.MakeDirty[int32](l.arena, len(l.s.Classes))
 	for c := range most {
 		most[c] = math.MinInt32
@@ -169,7 +169,7 @@ func (l *lane) mostAsked(asks []bool) []int32 {
 
 // markTurns marks, of the needs in some words of the places of the order, those that
 // have a turn, and notes the gangs among them.
-func (l *lane) markTurns(fromWord, toWord int) {
+func (l *worker) markTurns(fromWord, toWord int) {
 	t := &l.turns
 	for w := fromWord; w < toWord; w++ {
 		for word := t.short[w]; word != 0; word &= word - 1 {
@@ -186,9 +186,9 @@ func (l *lane) markTurns(fromWord, toWord int) {
 // outlineGangs finds out what the gangs that were noted want, and have. It goes from
 // cluster to cluster, as needs are numbered: the order of ranks would have it wait
 // for memory each time.
-func (l *lane) outlineGangs() {
+func (l *worker) outlineGangs() {
 	l.turns.gangs = bitmap.DenseIn(l.arena, len(l.lines))
-	for _, other := range l.e.lanes {
+	for _, other := range l.e.workers {
 		for _, need := range other.short {
 			l.turns.gangs.Set(uint32(need))
 		}
@@ -205,7 +205,7 @@ func (l *lane) outlineGangs() {
 }
 
 // outlineSome is outlineGangs for some words of the set.
-func (l *lane) outlineSome(from, to int) {
+func (l *worker) outlineSome(from, to int) {
 	for i, word := range l.turns.gangs.Words()[from:to] {
 		for ; word != 0; word &= word - 1 {
 			l.outline(int32((from+i)<<6 + bits.TrailingZeros64(word)))
@@ -217,16 +217,16 @@ func (l *lane) outlineSome(from, to int) {
 const wordsPerChunk = 1 << 7
 
 // outline finds out what a gang wants, and what could be its own by domain.
-func (l *lane) outline(need int32) {
+func (l *worker) outline(need int32) {
 	t, n := &l.turns, &l.lines[need]
 	if n.is(isParked) {
 		return
 	}
-	k, sites := &l.kinds[n.kind], &l.sites
-	sites.reset(l.s.Supply.ValueIDMax())
+	k, domainTotals := &l.kinds[n.kind], &l.domainTotals
+	domainTotals.reset(l.s.Supply.ValueIDMax())
 	add := func(r columnar.Row) {
 		if v, ok := l.s.Supply.Domain(k.matcher, r); ok {
-			columnar.SatAdd(sites.of(v, l.dims).available, l.vec(r))
+			columnar.SatAdd(domainTotals.of(v, l.dims).available, l.vec(r))
 		}
 	}
 	l.eachOwn(need, k, add)
@@ -240,23 +240,23 @@ func (l *lane) outline(need int32) {
 	for len(l.outlines) < from+l.dims {
 		l.outlines = append(l.outlines, 0)
 	}
-	l.outlines = append(l.outlines, int64(len(sites.list)))
-	for i := range sites.list {
-		l.outlines = append(append(l.outlines, int64(sites.list[i].value)), sites.list[i].available...)
+	l.outlines = append(l.outlines, int64(len(domainTotals.list)))
+	for i := range domainTotals.list {
+		l.outlines = append(append(l.outlines, int64(domainTotals.list[i].value)), domainTotals.list[i].available...)
 	}
 }
 
 // watch gives turns, from a place in the order on, to the needs of kinds for which
 // phase 2 could do nothing, when something has happened since that may give them
 // something.
-func (l *lane) watch(t *turns, from int) {
+func (l *worker) watch(t *turns, from int) {
 	if t.since == l.happened() {
 		return
 	}
 	t.since = l.happened()
 	var more []bool
 	for i := range l.kinds {
-		if t.kinds[i] || !t.asked[i] || l.isInVain(uint32(i)) {
+		if t.kinds[i] || !t.asked[i] || l.isExhausted(uint32(i)) {
 			continue
 		}
 		if t.kinds[i] = true; more == nil {

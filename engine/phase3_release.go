@@ -83,7 +83,7 @@ func (p *pass) losers() bitmap.Dense {
 // excessClasses returns the classes of which a cluster may have Configured
 // machines that nobody claims, a bit each; nil when it has none. With gangs that
 // is what has been noted of victims; without it may be any.
-func (l *lane) excessClasses(c int) []uint64 {
+func (l *worker) excessClasses(c int) []uint64 {
 	gangs, some := l.e.opts.Victims == VictimsGang, false
 	l.words = resize(l.words, (len(l.s.Classes)+63)/64)
 	for _, x := range l.e.store.clusters[c].cheapest {

@@ -71,9 +71,9 @@ const (
 
 // race is a window of needs that race, and the counts of all of them.
 type race struct {
-	*lane  // of who commits
-	racers []racer
-	n      int
+	*worker // of who commits
+	racers  []racer
+	n       int
 	// reopened says that what nobody could have in this race is free now.
 	reopened bool
 	// word says who claims a machine, by row: the number of the race above, the
@@ -92,26 +92,26 @@ type race struct {
 
 // scout is where a worker's walk stands in the classes of a stage.
 type scout struct {
-	*lane
+	*worker
 	at   []uint32
 	walk []uint32 // by class: the walk for which at holds
 	now  uint32
 }
 
-func newRace(l *lane) *race {
-	r := &race{lane: l, racers: make([]racer, raceNeeds), word: alloc.Make[uint64](l.arena, l.s.Supply.RowMax())}
-	for _, other := range l.e.lanes {
+func newRace(l *worker) *race {
+	r := &race{worker: l, racers: make([]racer, raceNeeds), word: alloc.Make[uint64](l.arena, l.s.Supply.RowMax())}
+	for _, other := range l.e.workers {
 		classes := len(l.s.Classes)
-		r.scouts = append(r.scouts, scout{lane: other, at: alloc.MakeDirty[uint32](l.arena, classes), walk: alloc.Make[uint32](l.arena, classes)})
+		r.scouts = append(r.scouts, scout{worker: other, at: alloc.MakeDirty[uint32](l.arena, classes), walk: alloc.Make[uint32](l.arena, classes)})
 	}
 	return r
 }
 
 // Race has an engine acquire by racing from now on.
-func Race(e *Engine) { e.racing = (*lane).acquireRacing }
+func Race(e *Engine) { e.racing = (*worker).acquireRacing }
 
 // acquireRacing is acquirePending, by racing.
-func (l *lane) acquireRacing() {
+func (l *worker) acquireRacing() {
 	r := newRace(l)
 	g := &gatherer{pass: l.pass}
 	b := &batch{}

@@ -22,11 +22,11 @@ import (
 // cycle before. Where rows come, go or change in worth, they are taken out of the
 // order and put in again; see merge.
 
-// seat is a need before it is ranked. It stands at the number of the first of
+// rankSlot is a need before it is ranked. It stands at the number of the first of
 // its rows, or of those of another one of its stamp.
-type seat struct {
+type rankSlot struct {
 	arrival int64
-	need    int32 // noNeed: the row is in a fold that is seated elsewhere
+	need    int32 // noNeed: the row is in a fold that is ranked elsewhere
 	kind    uint32
 }
 
@@ -40,31 +40,31 @@ const (
 	dealtBits = 3 * digitBits
 )
 
-// seat seats the rows of a cluster that have been looked at.
-func (f *folder) seat() {
+// fillRankSlots fills the rank slots of the rows of a cluster that have been looked at.
+func (f *folder) fillRankSlots() {
 	p := f.p
 	st := &p.e.store
 	arrivals, swaps := f.block.Arrivals(), st.clusters[f.c].swaps
 	for _, row := range f.touched {
 		number := f.base + row
 		n := &p.lines[number]
-		x := seat{arrivals[row], number, n.kind}
+		x := rankSlot{arrivals[row], number, n.kind}
 		if n.status&(isMember|isFold) != 0 {
 			need := p.needOf(number)
 			if d := p.foldOf(need); d.first == number {
-				x = seat{d.arrival, need, p.lines[need].kind}
+				x = rankSlot{d.arrival, need, p.lines[need].kind}
 			} else {
-				x = seat{need: noNeed}
+				x = rankSlot{need: noNeed}
 			}
 		}
-		if at, ok := slices.BinarySearchFunc(swaps, number, func(s swap, seat int32) int { return cmp.Compare(s.seat, seat) }); ok {
+		if at, ok := slices.BinarySearchFunc(swaps, number, func(s swap, rankSlot int32) int { return cmp.Compare(s.rankSlot, rankSlot) }); ok {
 			x.need, x.kind = swaps[at].need, p.lines[swaps[at].need].kind
 		}
-		was := st.seats[number]
+		was := st.rankSlots[number]
 		if was == x {
 			continue
 		}
-		st.seats[number] = x
+		st.rankSlots[number] = x
 		switch {
 		case p.fresh:
 		case was.need != x.need || was.arrival != x.arrival || f.worth(was.kind) != f.worth(x.kind):
@@ -75,17 +75,17 @@ func (f *folder) seat() {
 	}
 }
 
-// clearSeats makes the seats of a cluster's lines nobody's.
-func (f *folder) clearSeats() {
+// clearRankSlots makes the rank slots of a cluster's lines nobody's.
+func (f *folder) clearRankSlots() {
 	src := &f.p.sources[f.c]
-	seats := f.p.e.store.seats[src.base:][:src.room]
-	for i := range seats {
-		seats[i] = seat{need: noNeed} // not its need alone: it is compared as a whole
+	rankSlots := f.p.e.store.rankSlots[src.base:][:src.room]
+	for i := range rankSlots {
+		rankSlots[i] = rankSlot{need: noNeed} // not its need alone: it is compared as a whole
 	}
 }
 
-// move notes that the need of a seat has another place in the order.
-func (f *folder) move(was seat, number int32, now seat) {
+// move notes that the need of a rank slot has another place in the order.
+func (f *folder) move(was rankSlot, number int32, now rankSlot) {
 	st := &f.p.e.store
 	f.moved, st.sorted[f.c] = true, 0
 	if was.need != noNeed {
@@ -96,13 +96,13 @@ func (f *folder) move(was seat, number int32, now seat) {
 	}
 }
 
-// vacate gives up the seats of rows that the cluster has no more.
+// vacate gives up the rank slots of rows that the cluster has no more.
 func (f *folder) vacate() {
 	src, st := &f.p.sources[f.c], &f.p.e.store
 	for number := src.base + int32(src.rows); number < src.base+int32(src.had); number++ {
-		if was := st.seats[number]; was.need != noNeed {
-			st.seats[number] = seat{need: noNeed}
-			f.move(was, number, st.seats[number])
+		if was := st.rankSlots[number]; was.need != noNeed {
+			st.rankSlots[number] = rankSlot{need: noNeed}
+			f.move(was, number, st.rankSlots[number])
 		}
 	}
 }
@@ -115,28 +115,28 @@ func (f *folder) worth(kind uint32) uint64 {
 	return k.list[kind].worth
 }
 
-// rank sorts the seated needs into order.
+// rank sorts the ranked needs into order.
 func (p *pass) rank() {
 	st := &p.e.store
-	words, spare := alloc.MakeDirty[uint64](p.e.arena, len(st.seats)), alloc.MakeDirty[uint64](p.e.arena, len(st.seats))
+	words, spare := alloc.MakeDirty[uint64](p.e.arena, len(st.rankSlots)), alloc.MakeDirty[uint64](p.e.arena, len(st.rankSlots))
 	parts := p.lookOver()
 	all := sumParts(parts)
 	low, width := all.low, bits.Len64(uint64(all.high)-uint64(all.low))
 	worths, distinct := p.numberWorths()
 	words = words[:all.taken]
 	if width+bits.Len(uint(distinct)) > 64 {
-		p.listSeats(words)
-		sortByComparing(words, st.seats, worths)
-		p.seatInOrder(words, ^uint64(0))
+		p.listRankSlots(words)
+		sortByComparing(words, st.rankSlots, worths)
+		p.placeInOrder(words, ^uint64(0))
 		return
 	}
 	key := func(at uint64) uint64 {
-		x := &st.seats[at]
+		x := &st.rankSlots[at]
 		return worths[x.kind]<<width | (uint64(x.arrival) - uint64(low))
 	}
 	// The words are the top of the key, over the kind where there is room for it,
-	// over the number of the seat.
-	numbers := bits.Len(uint(len(st.seats)))
+	// over the number of the rank slot.
+	numbers := bits.Len(uint(len(st.rankSlots)))
 	low64 := numbers
 	if kindBits := bits.Len(uint(len(p.kinds))); !p.anyFolds && !p.anySwaps && numbers+kindBits+dealtBits <= 64 {
 		low64 += kindBits
@@ -146,9 +146,9 @@ func (p *pass) rank() {
 	drop := max(0, top-min(dealtBits, 64-low64))
 	p.e.crew.run(func(worker int) {
 		to := words[sumParts(parts[:worker]).taken:]
-		from, end := p.stretch(len(st.seats), worker)
+		from, end := p.stretch(len(st.rankSlots), worker)
 		for i, at := 0, uint64(from); at < uint64(end); at++ {
-			x := &st.seats[at]
+			x := &st.rankSlots[at]
 			if x.need == noNeed {
 				continue
 			}
@@ -174,12 +174,12 @@ func (p *pass) rank() {
 	if low64 > numbers {
 		p.orderInOrder(words, numbers, low64)
 	} else {
-		p.seatInOrder(words, number)
+		p.placeInOrder(words, number)
 	}
 }
 
-// seatsPerChunk is how many seats a worker takes at a time.
-const seatsPerChunk = 1 << 14
+// rankSlotsPerChunk is how many rank slots a worker takes at a time.
+const rankSlotsPerChunk = 1 << 14
 
 // stretch returns which of n things a worker has, when each takes as many, one
 // behind the other.
@@ -188,23 +188,23 @@ func (p *pass) stretch(n, worker int) (from, to int) {
 	return n * worker / workers, n * (worker + 1) / workers
 }
 
-// seatsPart is what there is to say of a part of the seats: how many are taken,
+// rankSlotsPart is what there is to say of a part of the rank slots: how many are taken,
 // and when their needs arrived.
-type seatsPart struct {
+type rankSlotsPart struct {
 	taken     int
 	low, high int64
 }
 
-// lookOver looks at all seats, each worker at its stretch.
-func (p *pass) lookOver() []seatsPart {
-	seats, crew := p.e.store.seats, p.e.crew
-	parts := alloc.Make[seatsPart](p.e.arena, crew.size())
+// lookOver looks at all rank slots, each worker at its stretch.
+func (p *pass) lookOver() []rankSlotsPart {
+	rankSlots, crew := p.e.store.rankSlots, p.e.crew
+	parts := alloc.Make[rankSlotsPart](p.e.arena, crew.size())
 	crew.run(func(worker int) {
-		x := seatsPart{low: math.MaxInt64, high: math.MinInt64}
-		from, to := p.stretch(len(seats), worker)
-		for i := range seats[from:to] {
-			if s := &seats[from+i]; s.need != noNeed {
-				x = seatsPart{x.taken + 1, min(x.low, s.arrival), max(x.high, s.arrival)}
+		x := rankSlotsPart{low: math.MaxInt64, high: math.MinInt64}
+		from, to := p.stretch(len(rankSlots), worker)
+		for i := range rankSlots[from:to] {
+			if s := &rankSlots[from+i]; s.need != noNeed {
+				x = rankSlotsPart{x.taken + 1, min(x.low, s.arrival), max(x.high, s.arrival)}
 			}
 		}
 		parts[worker] = x
@@ -212,10 +212,10 @@ func (p *pass) lookOver() []seatsPart {
 	return parts
 }
 
-func sumParts(parts []seatsPart) seatsPart {
-	all := seatsPart{low: math.MaxInt64, high: math.MinInt64}
+func sumParts(parts []rankSlotsPart) rankSlotsPart {
+	all := rankSlotsPart{low: math.MaxInt64, high: math.MinInt64}
 	for _, x := range parts {
-		all = seatsPart{all.taken + x.taken, min(all.low, x.low), max(all.high, x.high)}
+		all = rankSlotsPart{all.taken + x.taken, min(all.low, x.low), max(all.high, x.high)}
 	}
 	if all.taken == 0 {
 		all.low, all.high = 0, 0
@@ -223,26 +223,26 @@ func sumParts(parts []seatsPart) seatsPart {
 	return all
 }
 
-// listSeats lists the numbers of the seats that are taken.
-func (p *pass) listSeats(words []uint64) {
+// listRankSlots lists the numbers of the rank slots that are taken.
+func (p *pass) listRankSlots(words []uint64) {
 	n := 0
-	for i := range p.e.store.seats {
-		if p.e.store.seats[i].need != noNeed {
+	for i := range p.e.store.rankSlots {
+		if p.e.store.rankSlots[i].need != noNeed {
 			words[n] = uint64(i)
 			n++
 		}
 	}
 }
 
-// seatInOrder writes down the order, given as words whose masked bits are the
-// numbers of seats.
-func (p *pass) seatInOrder(words []uint64, mask uint64) {
+// placeInOrder writes down the order, given as words whose masked bits are the
+// numbers of rank slots.
+func (p *pass) placeInOrder(words []uint64, mask uint64) {
 	st := &p.e.store
 	p.order, p.kindAt = grown(st.order, len(words)), grown(st.kindAt, len(words))
 	st.order, st.kindAt = p.order, p.kindAt
-	p.e.crew.each(len(words), seatsPerChunk, func(_, from, to int) {
+	p.e.crew.each(len(words), rankSlotsPerChunk, func(_, from, to int) {
 		for i := from; i < to; i++ {
-			x := &st.seats[words[i]&mask]
+			x := &st.rankSlots[words[i]&mask]
 			p.order[i], p.kindAt[i] = x.need, x.kind
 			p.rankOf[x.need] = int32(i)
 		}
@@ -250,14 +250,14 @@ func (p *pass) seatInOrder(words []uint64, mask uint64) {
 	clear(st.sorted)
 }
 
-// orderInOrder is seatInOrder for words that hold the kind over the number, and
-// needs that all sit at their own: no seat has to be looked up.
+// orderInOrder is placeInOrder for words that hold the kind over the number, and
+// needs that all sit at their own: no rank slot has to be looked up.
 func (p *pass) orderInOrder(words []uint64, numbers, low64 int) {
 	st := &p.e.store
 	p.order, p.kindAt = grown(st.order, len(words)), grown(st.kindAt, len(words))
 	st.order, st.kindAt = p.order, p.kindAt
 	number, kind := uint64(1)<<numbers-1, uint64(1)<<(low64-numbers)-1
-	p.e.crew.each(len(words), seatsPerChunk, func(_, from, to int) {
+	p.e.crew.each(len(words), rankSlotsPerChunk, func(_, from, to int) {
 		for i := from; i < to; i++ {
 			need := int32(words[i] & number)
 			p.order[i], p.kindAt[i] = need, uint32(words[i]>>numbers&kind)
@@ -340,7 +340,7 @@ func (p *pass) untiedEnds(words []uint64, from int) []int {
 
 // settleTies sorts those by their whole keys that agree in what was dealt, the
 // bits from one on.
-func settleTies(words []uint64, from int, number uint64, key func(seat uint64) uint64) {
+func settleTies(words []uint64, from int, number uint64, key func(rankSlot uint64) uint64) {
 	for i := 0; i < len(words); {
 		j := i + 1
 		for j < len(words) && words[j]>>from == words[i]>>from {
@@ -355,11 +355,11 @@ func settleTies(words []uint64, from int, number uint64, key func(seat uint64) u
 	}
 }
 
-// sortByComparing sorts numbers of seats whose arrivals are too far apart for
+// sortByComparing sorts numbers of rank slots whose arrivals are too far apart for
 // one key.
-func sortByComparing(numbers []uint64, seats []seat, worths []uint64) {
+func sortByComparing(numbers []uint64, rankSlots []rankSlot, worths []uint64) {
 	slices.SortFunc(numbers, func(a, b uint64) int {
-		x, y := &seats[a], &seats[b]
+		x, y := &rankSlots[a], &rankSlots[b]
 		return cmp.Or(cmp.Compare(worths[x.kind], worths[y.kind]), cmp.Compare(x.arrival, y.arrival), cmp.Compare(a, b))
 	})
 }

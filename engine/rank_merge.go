@@ -10,20 +10,20 @@ import (
 // cheaper to sort all than to move those that have moved.
 const mergeShare = 8
 
-// merge brings the order up to date with the seats that have changed, if these
+// merge brings the order up to date with the rank slots that have changed, if these
 // are few: false when all are to be sorted. Whether something is missing after
 // credit goes with each need.
 func (p *pass) merge() bool {
-	left, arrived := p.e.lanes[0].folder.left, p.e.lanes[0].folder.arrived
-	for _, l := range p.e.lanes[1:] {
+	left, arrived := p.e.workers[0].folder.left, p.e.workers[0].folder.arrived
+	for _, l := range p.e.workers[1:] {
 		left, arrived = append(left, l.folder.left...), append(arrived, l.folder.arrived...)
 	}
-	p.e.lanes[0].folder.left, p.e.lanes[0].folder.arrived = left, arrived // their room is kept
+	p.e.workers[0].folder.left, p.e.workers[0].folder.arrived = left, arrived // their room is kept
 	if p.fresh || (len(left)+len(arrived))*mergeShare > len(p.order) {
 		return false
 	}
 	slices.Sort(left)
-	slices.SortFunc(arrived, p.compareSeats)
+	slices.SortFunc(arrived, p.compareRankSlots)
 	first := p.takeOut(left)
 	first = min(first, p.putIn(arrived))
 	for i, need := range p.order[first:] {
@@ -34,9 +34,9 @@ func (p *pass) merge() bool {
 	return true
 }
 
-// compareSeats orders numbers of seats as their needs are ranked.
-func (p *pass) compareSeats(a, b int32) int {
-	x, y := &p.e.store.seats[a], &p.e.store.seats[b]
+// compareRankSlots orders numbers of rank slots as their needs are ranked.
+func (p *pass) compareRankSlots(a, b int32) int {
+	x, y := &p.e.store.rankSlots[a], &p.e.store.rankSlots[b]
 	return cmp.Or(cmp.Compare(p.kinds[x.kind].worth, p.kinds[y.kind].worth), cmp.Compare(x.arrival, y.arrival), cmp.Compare(a, b))
 }
 
@@ -61,13 +61,13 @@ func (p *pass) takeOut(left []int32) int {
 	return int(left[0])
 }
 
-// putIn puts the needs of some seats, in their order, into the order, and
+// putIn puts the needs of some rank slots, in their order, into the order, and
 // returns the first rank that has another need now.
 func (p *pass) putIn(arrived []int32) int {
 	if len(arrived) == 0 {
 		return len(p.order)
 	}
-	seats := p.e.store.seats
+	rankSlots := p.e.store.rankSlots
 	end := len(p.order)
 	p.order, p.kindAt = p.order[:end+len(arrived)], p.kindAt[:end+len(arrived)]
 	at := 0
@@ -78,16 +78,16 @@ func (p *pass) putIn(arrived []int32) int {
 		copy(p.order[to:], p.order[at:end])
 		copy(p.kindAt[to:], p.kindAt[at:end])
 		copy(p.lacking[to:], p.lacking[at:end])
-		p.order[to-1], p.kindAt[to-1], p.lacking[to-1] = seats[number].need, seats[number].kind, false
+		p.order[to-1], p.kindAt[to-1], p.lacking[to-1] = rankSlots[number].need, rankSlots[number].kind, false
 		end = at
 	}
 	return at
 }
 
-// placeFor returns where, before end, the need of a seat goes. The one before
+// placeFor returns where, before end, the need of a rank slot goes. The one before
 // went there: it is looked for nearby first.
 func (p *pass) placeFor(number int32, end int) int {
-	after := func(at int) bool { return p.compareSeats(p.seatOf(p.order[at]), number) > 0 }
+	after := func(at int) bool { return p.compareRankSlots(p.rankSlotOf(p.order[at]), number) > 0 }
 	from, to := end, end
 	for step := 1; from > 0; step *= 2 {
 		if from = max(from-step, 0); !after(from) {

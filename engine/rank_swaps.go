@@ -7,21 +7,21 @@ import (
 
 // Needs of one stamp stand in the places that they have in rank order with the largest
 // minimum unit first, so that a small one does not take the large one's machines. They
-// are of one cluster and of one worth: what is sorted are the seats, each with the
+// are of one cluster and of one worth: what is sorted are the rank slots, each with the
 // arrival of the row whose number it has, and on some of them sits another need.
 // Where no rows of one stamp differ in their minimum unit, as the demand knows, and no
 // folds do, nothing is done.
 
-// swap is a need that sits on the seat of another one of its stamp.
-type swap struct{ seat, need int32 }
+// swap is a need that sits on the rank slot of another one of its stamp.
+type swap struct{ rankSlot, need int32 }
 
 // sitter is a need of a stamp of which there may be several, before it has sat down.
 type sitter struct {
-	stamp   uint64 // a number for the stamp
-	arrival int64
-	seat    int32 // its own
-	need    int32
-	unit    uint32 // the number of the vector
+	stamp    uint64 // a number for the stamp
+	arrival  int64
+	rankSlot int32 // its own
+	need     int32
+	unit     uint32 // the number of the vector
 }
 
 // foldsStamp is a bit of the numbers of stamps that no plain row has.
@@ -36,7 +36,7 @@ type swapScratch struct {
 	byName  []int   // the dimensions in the order of their names
 }
 
-// findSwaps finds out which needs of the cluster at work sit on seats of others. It is
+// findSwaps finds out which needs of the cluster at work sit on rank slots of others. It is
 // valid until the next call.
 func (f *folder) findSwaps(x *clusterState) []swap {
 	w, b := &f.swapping, f.block
@@ -56,7 +56,7 @@ func (f *folder) findSwaps(x *clusterState) []swap {
 		}
 	}
 	slices.SortFunc(w.sitters, func(a, b sitter) int {
-		return cmp.Or(cmp.Compare(a.stamp, b.stamp), cmp.Compare(a.arrival, b.arrival), cmp.Compare(a.seat, b.seat))
+		return cmp.Or(cmp.Compare(a.stamp, b.stamp), cmp.Compare(a.arrival, b.arrival), cmp.Compare(a.rankSlot, b.rankSlot))
 	})
 	for from := 0; from < len(w.sitters); {
 		to := from + 1
@@ -66,7 +66,7 @@ func (f *folder) findSwaps(x *clusterState) []swap {
 		f.sitDown(w.sitters[from:to])
 		from = to
 	}
-	slices.SortFunc(w.swaps, func(a, b swap) int { return cmp.Compare(a.seat, b.seat) })
+	slices.SortFunc(w.swaps, func(a, b swap) int { return cmp.Compare(a.rankSlot, b.rankSlot) })
 	return w.swaps
 }
 
@@ -84,7 +84,7 @@ func (f *folder) withFolds(uneven []uint32, plain func(row int)) []uint32 {
 		need := p.needOf(f.base + int32(row))
 		if at := w.at[need-f.base]; at != 0 { // of a fold that is listed: it may be the first in rank order
 			if d := &w.sitters[at-1]; arrivals[row] < d.arrival {
-				d.arrival, d.seat = arrivals[row], f.base+int32(row)
+				d.arrival, d.rankSlot = arrivals[row], f.base+int32(row)
 			}
 			continue
 		}
@@ -109,7 +109,7 @@ func (f *folder) withFolds(uneven []uint32, plain func(row int)) []uint32 {
 	return slices.DeleteFunc(slices.Clone(uneven), func(row uint32) bool { return isAlike(int(row)) })
 }
 
-// sitDown deals the seats of needs of one stamp, given in the order of the seats.
+// sitDown deals the rank slots of needs of one stamp, given in the order of the rank slots.
 func (f *folder) sitDown(of []sitter) {
 	w := &f.swapping
 	if !slices.ContainsFunc(of, func(x sitter) bool { return x.unit != of[0].unit }) {
@@ -119,7 +119,7 @@ func (f *folder) sitDown(of []sitter) {
 	slices.SortStableFunc(w.units, func(a, b sitter) int { return f.compareUnits(b.unit, a.unit) })
 	for i := range of {
 		if w.units[i].need != of[i].need {
-			w.swaps = append(w.swaps, swap{of[i].seat, w.units[i].need})
+			w.swaps = append(w.swaps, swap{of[i].rankSlot, w.units[i].need})
 		}
 	}
 }
@@ -161,7 +161,7 @@ func (f *folder) placesAsBefore(x *clusterState) bool {
 		return false
 	}
 	for _, s := range x.swaps {
-		for _, number := range [...]int32{s.seat, s.need} {
+		for _, number := range [...]int32{s.rankSlot, s.need} {
 			if _, changed := slices.BinarySearch(x.changed, uint32(number-f.base)); changed {
 				return false
 			}
@@ -171,10 +171,10 @@ func (f *folder) placesAsBefore(x *clusterState) bool {
 }
 
 // reseat has the needs of a cluster sit where they belong now.
-func (f *folder) reseat(x *clusterState) {
+func (f *folder) moveRankSlot(x *clusterState) {
 	touch := func(swaps []swap) {
 		for _, s := range swaps {
-			if row := s.seat - f.base; int(row) < f.block.Len() {
+			if row := s.rankSlot - f.base; int(row) < f.block.Len() {
 				f.touched = append(f.touched, row)
 			}
 		}
@@ -182,16 +182,16 @@ func (f *folder) reseat(x *clusterState) {
 	touch(x.swaps)
 	x.swaps = append(x.swaps[:0], f.findSwaps(x)...)
 	touch(x.swaps)
-	x.seats = append(x.seats[:0], x.swaps...)
-	slices.SortFunc(x.seats, func(a, b swap) int { return cmp.Compare(a.need, b.need) })
+	x.rankSlots = append(x.rankSlots[:0], x.swaps...)
+	slices.SortFunc(x.rankSlots, func(a, b swap) int { return cmp.Compare(a.need, b.need) })
 }
 
-// seatOf returns the number of a need's seat.
-func (p *pass) seatOf(need int32) int32 {
+// rankSlotOf returns the number of a need's rank slot.
+func (p *pass) rankSlotOf(need int32) int32 {
 	if p.anySwaps {
-		seats := p.e.store.clusters[p.lines[need].cluster].seats
-		if at, ok := slices.BinarySearchFunc(seats, need, func(s swap, need int32) int { return cmp.Compare(s.need, need) }); ok {
-			return seats[at].seat
+		rankSlots := p.e.store.clusters[p.lines[need].cluster].rankSlots
+		if at, ok := slices.BinarySearchFunc(rankSlots, need, func(s swap, need int32) int { return cmp.Compare(s.need, need) }); ok {
+			return rankSlots[at].rankSlot
 		}
 	}
 	return p.first(need)

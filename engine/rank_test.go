@@ -27,7 +27,7 @@ func TestTiesAreSettledByAllWorkers(t *testing.T) {
 			}
 			slices.SortFunc(words, func(a, b uint64) int { return int(a>>from) - int(b>>from) })
 			want := slices.Clone(words)
-			key := func(seat uint64) uint64 { return keys[seat] }
+			key := func(rankSlot uint64) uint64 { return keys[rankSlot] }
 			settleTies(want, from, 1<<from-1, key)
 			ends := p.untiedEnds(words, from)
 			if ends[0] != 0 || ends[workers] != len(words) || !slices.IsSorted(ends) {

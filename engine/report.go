@@ -286,16 +286,16 @@ func (p *pass) endOfLate(r columnar.Row, res *model.Reservation) PlanEnd {
 func (p *pass) reportAdopted(plan *Plan) {
 	p.e.crew.run(p.e.tasks.adopted)
 	most := 0
-	for _, l := range p.e.lanes {
-		most += len(l.strangers)
+	for _, l := range p.e.workers {
+		most += len(l.foreignStamps)
 	}
 	if most == 0 {
 		return
 	}
 	plan.Adopted = slices.Grow(plan.Adopted, most)
 	listed := bitmap.DenseIn(p.e.arena, p.s.Supply.RowMax())
-	for _, l := range p.e.lanes {
-		for _, x := range l.strangers {
+	for _, l := range p.e.workers {
+		for _, x := range l.foreignStamps {
 			plan.Adopted = append(plan.Adopted, Adopted{Machine: x.row, Need: x.named})
 			if !listed.Has(uint32(x.row)) {
 				listed.Set(uint32(x.row))
@@ -305,9 +305,9 @@ func (p *pass) reportAdopted(plan *Plan) {
 	}
 }
 
-// keepAdopted forgets the strangers that somebody has claimed since.
-func (l *lane) keepAdopted() {
-	l.strangers = slices.DeleteFunc(l.strangers, func(x stranger) bool { return l.held[x.row].need != x.need })
+// keepAdopted forgets the machines with a foreign stamp that somebody has claimed since.
+func (l *worker) keepAdopted() {
+	l.foreignStamps = slices.DeleteFunc(l.foreignStamps, func(x foreignStamp) bool { return l.held[x.row].need != x.need })
 }
 
 // Digest returns a number that differs, in all likelihood, between two plans

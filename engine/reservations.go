@@ -301,7 +301,7 @@ func (p *pass) namedProfiles(fingerprints map[uint64]bool) []bool {
 
 // blockUpTo withdraws, before the turn of the need in a place of the order,
 // what is reserved for those ranked above it.
-func (l *lane) blockUpTo(rank int32) {
+func (l *worker) blockUpTo(rank int32) {
 	blocks := l.reserved.blocks
 	for l.nextBlock < len(blocks) && blocks[l.nextBlock].from <= rank {
 		if r := blocks[l.nextBlock].row; l.has(l.s.View.Class[r]) && l.reserved.live(r) {

@@ -168,7 +168,7 @@ func (x *evenness) allows(t *tupleLayout, at []int) bool {
 }
 
 // acquireSpread acquires under hard spread: Idle machines, then Speculative.
-func (l *lane) acquireSpread(need int32, k *kind, held []columnar.Row) {
+func (l *worker) acquireSpread(need int32, k *kind, held []columnar.Row) {
 	if k.tuples == nil || len(held) > 0 || l.anyLower(k) {
 		l.acquireDealt(need, k)
 		return
@@ -210,7 +210,7 @@ func (l *lane) acquireSpread(need int32, k *kind, held []columnar.Row) {
 
 // acquireOnly acquires the one machine that a need under hard spread takes, if it
 // covers all: the skew permits any first one, so nothing has to be counted.
-func (l *lane) acquireOnly(need int32, k *kind) bool {
+func (l *worker) acquireOnly(need int32, k *kind) bool {
 	if l.lines[need].head != columnar.None {
 		return false
 	}
@@ -235,7 +235,7 @@ func (l *lane) acquireOnly(need int32, k *kind) bool {
 }
 
 // noteSkewed notes that only the skew keeps a need from what is free.
-func (l *lane) noteSkewed(need int32) {
+func (l *worker) noteSkewed(need int32) {
 	n := &l.lines[need]
 	n.status |= isSkewBlocked
 	atomic.StoreUint32(&l.skewed[n.kind], 1)
@@ -243,7 +243,7 @@ func (l *lane) noteSkewed(need int32) {
 
 // markPresent finds the heads of the tuples, and notes the values that have a
 // candidate now.
-func (l *lane) markPresent(t *tupleLayout, k *kind, stage int) {
+func (l *worker) markPresent(t *tupleLayout, k *kind, stage int) {
 	x := &l.even
 	for i := range t.keys {
 		clear(x.present[i])
@@ -263,7 +263,7 @@ func (l *lane) markPresent(t *tupleLayout, k *kind, stage int) {
 
 // headOf returns the head of a tuple, whatever it has. Classes are of one
 // tuple each: it stays until a machine is taken from there.
-func (l *lane) headOf(t *tupleLayout, i int, k *kind, stage int) *tupleHead {
+func (l *worker) headOf(t *tupleLayout, i int, k *kind, stage int) *tupleHead {
 	x := &l.even.heads[i]
 	if !x.known {
 		x.known = true
@@ -274,7 +274,7 @@ func (l *lane) headOf(t *tupleLayout, i int, k *kind, stage int) *tupleHead {
 
 // nextTuple returns the tuple to take from, and the class: of those that the
 // skew allows the one with the cheapest head, then that of the smaller values.
-func (l *lane) nextTuple(t *tupleLayout, k *kind, stage int) (at int, class uint32, ok bool) {
+func (l *worker) nextTuple(t *tupleLayout, k *kind, stage int) (at int, class uint32, ok bool) {
 	cost := l.tupleCosts(k, stage)
 	for i := range t.tuples {
 		if !l.even.allows(t, t.tuples[i].at) {
@@ -303,7 +303,7 @@ func (p *pass) tupleCosts(k *kind, stage int) []uint32 {
 
 // anyHelps reports whether a free machine was left alone that has something of what
 // a stage left missing: only the skew can have forbidden it.
-func (l *lane) anyHelps(t *tupleLayout, k *kind, lacked [2]uint64) bool {
+func (l *worker) anyHelps(t *tupleLayout, k *kind, lacked [2]uint64) bool {
 	for stage := range l.free {
 		for i := range t.tuples {
 			if _, ok := l.nextClass(&t.tuples[i].ladders[stage], k, stage, lacked[stage]); ok {

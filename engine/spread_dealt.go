@@ -40,7 +40,7 @@ type spreadDeal struct {
 	groups grouping // of machines, one for each tuple, by stratum
 }
 
-// spreadDeals are those of a lane.
+// spreadDeals are those of a worker.
 type spreadDeals struct {
 	list   []*spreadDeal
 	n      int // those behind are memory
@@ -106,7 +106,7 @@ type stratum struct {
 }
 
 // dealFor returns how what suits a need's kind in a stage is dealt.
-func (l *lane) dealFor(need int32, k *kind, stage int) *spreadDeal {
+func (l *worker) dealFor(need int32, k *kind, stage int) *spreadDeal {
 	x := &l.dealt
 	if len(x.ofKind) == 0 {
 		x.begin(len(l.kinds))
@@ -162,7 +162,7 @@ func (x *spreadDeals) find(number uint32, k *kind, stage int) *spreadDeal {
 }
 
 // dealOut deals free machines, in the order of acquiring.
-func (l *lane) dealOut(d *spreadDeal, free []keyedRow, k *kind, stage int) {
+func (l *worker) dealOut(d *spreadDeal, free []keyedRow, k *kind, stage int) {
 	x := &l.dealt
 	x.rows, d.keys = x.rows[:0], d.keys[:0]
 	for i := range d.spread {
@@ -192,7 +192,7 @@ func (l *lane) dealOut(d *spreadDeal, free []keyedRow, k *kind, stage int) {
 }
 
 // layStrata puts the tuples into strata, and their heads into heaps.
-func (l *lane) layStrata(d *spreadDeal, k *kind, stage int) {
+func (l *worker) layStrata(d *spreadDeal, k *kind, stage int) {
 	x, cost := &l.dealt, l.tupleCosts(k, stage)
 	x.rows = x.rows[:0]
 	for _, t := range d.tuples.groups {
@@ -219,7 +219,7 @@ func (l *lane) layStrata(d *spreadDeal, k *kind, stage int) {
 
 // groupRows deals machines by their values of some keys; those that lack one are left
 // out. spreadDeals.of says where each has gone.
-func (l *lane) groupRows(x *grouping, rows []columnar.Row, keys []int) {
+func (l *worker) groupRows(x *grouping, rows []columnar.Row, keys []int) {
 	t := &l.dealt
 	clear(t.byHash)
 	x.keys, x.values, x.groups = append(x.keys[:0], keys...), x.values[:0], x.groups[:0]
@@ -251,7 +251,7 @@ func (l *lane) groupRows(x *grouping, rows []columnar.Row, keys []int) {
 
 // rowGroupOf returns the group of a machine, making it if there is none; −1 when the
 // machine lacks a key.
-func (l *lane) rowGroupOf(x *grouping, r columnar.Row) int32 {
+func (l *worker) rowGroupOf(x *grouping, r columnar.Row) int32 {
 	t := &l.dealt
 	var hash uint64
 	var has bool

@@ -29,7 +29,7 @@ type tuple struct {
 }
 
 // startSpread sets the scratch up for a kind's constraints.
-func (l *lane) startSpread(k *kind) {
+func (l *worker) startSpread(k *kind) {
 	sc := &l.spread
 	sc.keys, sc.skew = sc.keys[:0], sc.skew[:0]
 	for len(sc.counts) < len(k.spread) {
@@ -188,7 +188,7 @@ type keyedRow struct {
 
 // freeInOrder returns the free machines of a state that suit a kind, in the
 // order in which it would acquire them. They are good until the next call.
-func (l *lane) freeInOrder(k *kind, stage int) []keyedRow {
+func (l *worker) freeInOrder(k *kind, stage int) []keyedRow {
 	all := l.inOrder[:0]
 	cost, pool := l.costs(k, stage), &l.free[stage]
 	for _, c := range k.classes {

@@ -9,7 +9,7 @@ import (
 
 // acquireDealt is acquireSpread for needs whose candidates' tuples are not those
 // of their classes, or that could have machines that are held for them or for lower ranks.
-func (l *lane) acquireDealt(need int32, k *kind) {
+func (l *worker) acquireDealt(need int32, k *kind) {
 	sc := &l.spread
 	l.startSpread(k)
 	for r := l.lines[need].head; r != columnar.None; r = l.held[r].next {
@@ -40,7 +40,7 @@ func (l *lane) acquireDealt(need int32, k *kind) {
 }
 
 // openDeal makes a deal ready for a need.
-func (l *lane) openDeal(d *spreadDeal, need int32, k *kind, stage int) {
+func (l *worker) openDeal(d *spreadDeal, need int32, k *kind, stage int) {
 	l.listOwn(d, need, k, stage)
 	for i := range d.floors {
 		f := &d.floors[i]
@@ -57,7 +57,7 @@ func (l *lane) openDeal(d *spreadDeal, need int32, k *kind, stage int) {
 }
 
 // listOwn lists the machines that are held for a need and have all keys.
-func (l *lane) listOwn(d *spreadDeal, need int32, k *kind, stage int) {
+func (l *worker) listOwn(d *spreadDeal, need int32, k *kind, stage int) {
 	own := l.dealt.own[:0]
 	if stage == 0 {
 		for _, r := range l.reserved.of(need) {
@@ -71,7 +71,7 @@ func (l *lane) listOwn(d *spreadDeal, need int32, k *kind, stage int) {
 }
 
 // closeDeal puts back what the need has taken out of heaps.
-func (l *lane) closeDeal(d *spreadDeal) {
+func (l *worker) closeDeal(d *spreadDeal) {
 	for i := range d.strata {
 		s := &d.strata[i]
 		for _, h := range s.looked {
@@ -97,7 +97,7 @@ func (d *spreadDeal) noteTaken(p *pass, r columnar.Row) {
 
 // nextDealt returns the next machine to take: of the tuples that the skew allows
 // the cheapest head, then that of the smaller values.
-func (l *lane) nextDealt(d *spreadDeal, k *kind, stage int) columnar.Row {
+func (l *worker) nextDealt(d *spreadDeal, k *kind, stage int) columnar.Row {
 	l.findLeast(d)
 	best := -1
 	for i := range d.strata {
@@ -117,7 +117,7 @@ func (l *lane) nextDealt(d *spreadDeal, k *kind, stage int) columnar.Row {
 
 // nearest brings the tuple of a stratum that the need would take from to the top
 // of those near; false when there is none.
-func (l *lane) nearest(d *spreadDeal, s *stratum, k *kind, stage int) bool {
+func (l *worker) nearest(d *spreadDeal, s *stratum, k *kind, stage int) bool {
 	for {
 		near := l.settleNear(d, s, k, stage)
 		if !l.settleHeads(d, s, k, stage) || near && l.goesFirst(d, s.near[0], s.heads[0]) {
@@ -132,7 +132,7 @@ func (l *lane) nearest(d *spreadDeal, s *stratum, k *kind, stage int) bool {
 
 // settleHeads drops tuples of which nothing is left from a stratum's heap until
 // the cheapest is on top; false when none is left.
-func (l *lane) settleHeads(d *spreadDeal, s *stratum, k *kind, stage int) bool {
+func (l *worker) settleHeads(d *spreadDeal, s *stratum, k *kind, stage int) bool {
 	cost := l.tupleCosts(k, stage)
 	for len(s.heads) > 0 {
 		l.probes++
@@ -154,7 +154,7 @@ func (l *lane) settleHeads(d *spreadDeal, s *stratum, k *kind, stage int) bool {
 }
 
 // settleNear is settleHeads for what a stratum's tuples would give the need.
-func (l *lane) settleNear(d *spreadDeal, s *stratum, k *kind, stage int) bool {
+func (l *worker) settleNear(d *spreadDeal, s *stratum, k *kind, stage int) bool {
 	cost := l.tupleCosts(k, stage)
 	for len(s.near) > 0 {
 		l.probes++
@@ -183,7 +183,7 @@ func (l *lane) settleNear(d *spreadDeal, s *stratum, k *kind, stage int) bool {
 }
 
 // skipTaken moves on to a group's first machine that is free; false when it has none.
-func (l *lane) skipTaken(x *grouping, g *rowGroup) bool {
+func (l *worker) skipTaken(x *grouping, g *rowGroup) bool {
 	for g.at < g.to && l.taken[x.rows[g.at]] {
 		g.at++
 	}
@@ -192,7 +192,7 @@ func (l *lane) skipTaken(x *grouping, g *rowGroup) bool {
 
 // findLeast finds the minima. Where that of the finest constraint has risen, the
 // skew may allow what it forbade.
-func (l *lane) findLeast(d *spreadDeal) {
+func (l *worker) findLeast(d *spreadDeal) {
 	for i := range d.floors {
 		f := &d.floors[i]
 		was := f.least
@@ -214,7 +214,7 @@ func (l *lane) findLeast(d *spreadDeal) {
 
 // findWitness finds a value with the least count. Counts only grow, so it goes on
 // from where it was, and begins anew only when all have more.
-func (l *lane) findWitness(f *spreadFloor, counts map[uint32]int32) {
+func (l *worker) findWitness(f *spreadFloor, counts map[uint32]int32) {
 	for f.known = true; ; {
 		for f.i < len(f.live) {
 			g := f.live[f.i]
@@ -243,7 +243,7 @@ func (l *lane) findWitness(f *spreadFloor, counts map[uint32]int32) {
 
 // allowsStratum reports whether the skew permits one more machine in a stratum, as
 // far as all but the finest constraint go.
-func (l *lane) allowsStratum(d *spreadDeal, at int) bool {
+func (l *worker) allowsStratum(d *spreadDeal, at int) bool {
 	values := d.groups.valuesOf(int32(at))
 	for i := range d.floors {
 		if i == d.finest {
@@ -258,18 +258,18 @@ func (l *lane) allowsStratum(d *spreadDeal, at int) bool {
 }
 
 // allowsFinest is allowsStratum for a tuple and the finest constraint.
-func (l *lane) allowsFinest(d *spreadDeal, tuple int32) bool {
+func (l *worker) allowsFinest(d *spreadDeal, tuple int32) bool {
 	return l.allowsValue(d, d.finest, d.tuples.valuesOf(tuple)[d.finest])
 }
 
-func (l *lane) allowsValue(d *spreadDeal, i int, v uint32) bool {
+func (l *worker) allowsValue(d *spreadDeal, i int, v uint32) bool {
 	return int64(l.spread.counts[i][v]) <= int64(d.floors[i].least)+int64(d.spread[i].MaxSkew)-1
 }
 
 // anyDealt reports whether a free machine was left alone that holds something of what
 // a stage left missing: only the skew can have forbidden it. What is held for the need
 // it takes whatever the skew.
-func (l *lane) anyDealt(need int32, k *kind, lacked [2]uint64) bool {
+func (l *worker) anyDealt(need int32, k *kind, lacked [2]uint64) bool {
 	for stage := range l.free {
 		helps := func(r columnar.Row) bool {
 			return !l.taken[r] && l.classMask[l.s.View.Class[r]]&lacked[stage] != 0
@@ -288,7 +288,7 @@ func (l *lane) anyDealt(need int32, k *kind, lacked [2]uint64) bool {
 }
 
 // goesFirst orders heads of tuples: by what they cost, then by the tuples' values.
-func (l *lane) goesFirst(d *spreadDeal, a, b dealtHead) bool {
+func (l *worker) goesFirst(d *spreadDeal, a, b dealtHead) bool {
 	if a.cost != b.cost {
 		return a.cost < b.cost
 	}
@@ -296,7 +296,7 @@ func (l *lane) goesFirst(d *spreadDeal, a, b dealtHead) bool {
 }
 
 // push adds a head to a heap.
-func (l *lane) push(d *spreadDeal, heap []dealtHead, h dealtHead) []dealtHead {
+func (l *worker) push(d *spreadDeal, heap []dealtHead, h dealtHead) []dealtHead {
 	heap = append(heap, h)
 	for at := len(heap) - 1; at > 0; {
 		up := (at - 1) / 2
@@ -310,7 +310,7 @@ func (l *lane) push(d *spreadDeal, heap []dealtHead, h dealtHead) []dealtHead {
 }
 
 // pop takes the first head out of a heap.
-func (l *lane) pop(d *spreadDeal, heap []dealtHead) []dealtHead {
+func (l *worker) pop(d *spreadDeal, heap []dealtHead) []dealtHead {
 	last := len(heap) - 1
 	heap[0] = heap[last]
 	l.sink(d, heap[:last], 0)
@@ -318,7 +318,7 @@ func (l *lane) pop(d *spreadDeal, heap []dealtHead) []dealtHead {
 }
 
 // sink moves a head of a heap down to where it belongs.
-func (l *lane) sink(d *spreadDeal, heap []dealtHead, at int) {
+func (l *worker) sink(d *spreadDeal, heap []dealtHead, at int) {
 	for {
 		next := 2*at + 1
 		if next >= len(heap) {

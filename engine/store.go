@@ -33,7 +33,7 @@ type store struct {
 	aggregates []uint32
 	kinds      kinds
 	folds      []foldList // by worker
-	seats      []seat
+	rankSlots  []rankSlot
 	order      []int32
 	rankOf     []int32
 	kindAt     []uint32
@@ -50,17 +50,17 @@ type store struct {
 	// credited again.
 	place []uint32
 
-	acquisitions [2][2][]acquisition // of several lanes; those merged so far, and one more
-	classesOf    [][]uint32          // by matcher
-	pools        stock[victimPool]
-	noVictims    victimPool
-	unitPools    stock[unitPool]
-	planners     []int32 // needs for whom plans held something in the last cycle
-	alikes       stock[alike]
-	grounds      stock[groundBound]
-	noUnits      unitPool
-	gangs        gangTable // of one cycle
-	limits       limits    // of one cycle
+	acquisitions     [2][2][]acquisition // of several workers; those merged so far, and one more
+	classesOf        [][]uint32          // by matcher
+	pools            stock[victimPool]
+	noVictims        victimPool
+	unitPools        stock[unitPool]
+	planners         []int32 // needs for whom plans held something in the last cycle
+	alikes           stock[alike]
+	candidateDomains stock[domainBounds]
+	noUnits          unitPool
+	gangs            gangTable // of one cycle
+	limits           limits    // of one cycle
 
 	// freeAny remembers, by matcher with Same and class, whether a machine was
 	// free in a domain: that decides folds.
@@ -104,8 +104,8 @@ type clusterState struct {
 	held      uint64
 	heldMoved bool
 	created   []createdFor // for members of its folds
-	swaps     []swap       // by seat
-	seats     []swap       // the same by need
+	swaps     []swap       // by rank slot
+	rankSlots []swap       // the same by need
 }
 
 // carryOver takes over what the cycle before has left: it finds out which
@@ -306,7 +306,7 @@ func (p *pass) startOver() {
 	st.reserve(rows, room)
 	st.lines = alloc.MakeDirty[line](st.arena, rows)
 	st.aggregates = alloc.MakeDirty[uint32](st.arena, rows)
-	st.seats = alloc.MakeDirty[seat](st.arena, rows)
+	st.rankSlots = alloc.MakeDirty[rankSlot](st.arena, rows)
 	st.rankOf = alloc.MakeDirty[int32](st.arena, rows)
 	st.order = alloc.MakeDirty[int32](st.arena, rows)[:0]
 	st.kindAt = alloc.MakeDirty[uint32](st.arena, rows)[:0]
@@ -327,7 +327,7 @@ func (p *pass) startOver() {
 	}
 	st.sorted = resize(st.sorted, len(s.Clusters))
 	st.kinds.reset()
-	st.folds = grown(st.folds, len(p.e.lanes))
+	st.folds = grown(st.folds, len(p.e.workers))
 	for i := range st.folds {
 		st.folds[i].reset()
 	}
@@ -447,7 +447,7 @@ func (p *pass) undoTurn(need int32) {
 		p.held[last].next = columnar.None
 	}
 	n.tail, n.acquired = last, columnar.None
-	n.status &= isParked | isFold | isMember | hasSame | neverFolds | isUncredited | hasStranger
+	n.status &= isParked | isFold | isMember | hasSame | neverFolds | isUncredited | hasForeignStamp
 	if p.kinds[n.kind].same {
 		n.status |= isUncoverable
 		if last == columnar.None {
@@ -470,7 +470,7 @@ func (p *pass) markLacking() {
 // leaveBehind hands the cycle's end to the next one.
 func (p *pass) leaveBehind() {
 	st := &p.e.store
-	for _, l := range p.e.lanes {
+	for _, l := range p.e.workers {
 		st.visited = append(st.visited, l.visited...)
 		st.undone = append(st.undone, l.undone...)
 	}
@@ -484,7 +484,7 @@ func (p *pass) leaveBehind() {
 	st.pools.takeBack()
 	st.takeBackUnits()
 	st.alikes.takeBack()
-	st.grounds.takeBack()
+	st.candidateDomains.takeBack()
 	if p.e.opts.Victims == VictimsGang {
 		st.gangs.plans, st.gangs.planned = p.plans, p.planned
 	}

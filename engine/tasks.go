@@ -24,7 +24,7 @@ func (e *Engine) makeTasks() {
 		},
 		renew: func(worker, from, to int) {
 			for c := from; c < to; c++ {
-				e.lanes[worker].folder.renew(int32(c))
+				e.workers[worker].folder.renew(int32(c))
 			}
 		},
 		prepare: func(_, from, to int) {
@@ -34,12 +34,12 @@ func (e *Engine) makeTasks() {
 		},
 		credit: func(worker, from, to int) {
 			for c := from; c < to; c++ {
-				e.lanes[worker].creditAgain(c)
+				e.workers[worker].creditAgain(c)
 			}
 		},
-		asking:  func(worker, from, to int) { e.lanes[worker].markAsking(from, to) },
-		acquire: func(worker int) { e.lanes[worker].acquireShare() },
-		adopted: func(worker int) { e.lanes[worker].keepAdopted() },
+		asking:  func(worker, from, to int) { e.workers[worker].markAsking(from, to) },
+		acquire: func(worker int) { e.workers[worker].acquireShare() },
+		adopted: func(worker int) { e.workers[worker].keepAdopted() },
 		merge: func(_, from, to int) {
 			for stage := from; stage < to; stage++ {
 				e.at.mergeStage(stage)
@@ -47,16 +47,16 @@ func (e *Engine) makeTasks() {
 		},
 		worths: func(worker, from, to int) {
 			for c := from; c < to; c++ {
-				e.lanes[worker].noteLate(c)
+				e.workers[worker].noteLate(c)
 			}
 		},
-		askers: func(worker, from, to int) { e.lanes[worker].noteAskers(from, to) },
+		askers: func(worker, from, to int) { e.workers[worker].noteAskers(from, to) },
 		gangs: func(worker, from, to int) {
 			for c := from; c < to; c++ {
-				e.lanes[worker].findGangsOfPrey(c, e.store.gangs.victims.most)
+				e.workers[worker].findGangsOfVictims(c, e.store.gangs.victims.most)
 			}
 		},
-		marks:    func(worker, from, to int) { e.lanes[worker].markTurns(from, to) },
-		outlines: func(worker, from, to int) { e.lanes[worker].outlineSome(from, to) },
+		marks:    func(worker, from, to int) { e.workers[worker].markTurns(from, to) },
+		outlines: func(worker, from, to int) { e.workers[worker].outlineSome(from, to) },
 	}
 }

@@ -37,10 +37,10 @@ type tenancy struct {
 	full     []bool   // by class: one machine more would bring the taker above its share
 	fullOf   fullness // what full was found for
 	// What the last turn found whose taker was full.
-	vain      vainTurn
-	vainFound status
-	changes   int   // how often what anybody has changed
-	dimsAt    []int // which they are of the snapshot's
+	exhausted      exhaustedTurn
+	exhaustedFound status
+	changes        int   // how often what anybody has changed
+	dimsAt         []int // which they are of the snapshot's
 	// moved are machines that somebody else may have by now.
 	moved []columnar.Row
 	// used and counted are what the plans of a need count on: of units and free
@@ -125,7 +125,7 @@ func (t *tenancy) gives(tenant int32) bool {
 }
 
 // measure adds up what everybody has.
-func (t *tenancy) measure(l *lane) {
+func (t *tenancy) measure(l *worker) {
 	n := len(t.policy)
 	t.sums = alloc.Make[wide](l.e.arena, n*t.dims)
 	t.has, t.above = alloc.Make[int64](l.e.arena, n*t.dims), alloc.Make[bool](l.e.arena, n)
@@ -192,7 +192,7 @@ func (t *tenancy) settle(tenant int32) {
 }
 
 // begin opens a tenant's turn with what the turns before it have moved.
-func (t *tenancy) begin(l *lane, taker int32) {
+func (t *tenancy) begin(l *worker, taker int32) {
 	t.taker = taker
 	for _, r := range t.moved {
 		was, is := t.holder[r]-1, l.tenantOf(r)
@@ -240,7 +240,7 @@ func within(has, share, takes []int64) bool {
 
 // reclaimBetweenTenants gives the needs of tenants that are short, and have no
 // plan that covers them, a second turn.
-func (l *lane) reclaimBetweenTenants() {
+func (l *worker) reclaimBetweenTenants() {
 	t := l.tenancy
 	if t == nil {
 		return
@@ -271,7 +271,7 @@ func (l *lane) reclaimBetweenTenants() {
 			l.blockUpTo(int32(rank))
 			l.noteTurn(need, k)
 			l.planAgain(need, k)
-			l.noteVain(need, k)
+			l.noteExhausted(need, k)
 		}
 	}
 	l.reclaiming = false
@@ -281,7 +281,7 @@ func (l *lane) reclaimBetweenTenants() {
 
 // dropUnitPools lets go of the pools of phase 2: with tenants, other units are
 // there.
-func (l *lane) dropUnitPools() {
+func (l *worker) dropUnitPools() {
 	l.e.store.takeBackUnits()
 	clear(l.unitPools)
 	l.e.store.gangs.victims.forget()
@@ -294,7 +294,7 @@ func (l *lane) dropUnitPools() {
 // the first did: nobody but the taker is above its share, or the taker may take
 // nothing more; and nothing was put back that it could have had. Under hard spread fewer
 // candidates may allow more.
-func (l *lane) nothingToReclaim(need int32, k *kind) bool {
+func (l *worker) nothingToReclaim(need int32, k *kind) bool {
 	t := l.tenancy
 	if len(l.withheldBy)+len(l.reserved.voided) > 0 || len(k.spread) > 0 {
 		return false
@@ -304,43 +304,43 @@ func (l *lane) nothingToReclaim(need int32, k *kind) bool {
 		others--
 	}
 	n := &l.lines[need]
-	if v := l.inVainFor(need); v.plans > 0 && v == t.vain {
-		n.status |= t.vainFound
+	if v := l.exhaustedFor(need); v.plans > 0 && v == t.exhausted {
+		n.status |= t.exhaustedFound
 		return true
 	}
 	return others == 0 || n.is(hasCandidates) && t.isFull(k, len(l.s.Classes))
 }
 
-// vainTurn is a turn of a taker that may take no machine more, and what had happened by
+// exhaustedTurn is a turn of a taker that may take no machine more, and what had happened by
 // then: a need of the same kind and cluster finds what that one found.
-type vainTurn struct {
+type exhaustedTurn struct {
 	cluster        int32
 	kind           uint32
 	changes, plans int
 }
 
-// inVainFor returns the turn of a need that looks wherever its kind may; the zero value for
+// exhaustedFor returns the turn of a need that looks wherever its kind may; the zero value for
 // others.
-func (l *lane) inVainFor(need int32) vainTurn {
+func (l *worker) exhaustedFor(need int32) exhaustedTurn {
 	n := &l.lines[need]
 	if n.is(isPinned) || l.reserved.had(need) || l.e.opts.Explain || l.searchEnded() {
-		return vainTurn{}
+		return exhaustedTurn{}
 	}
-	return vainTurn{n.cluster, n.kind, l.tenancy.changes, len(l.plans) + 1}
+	return exhaustedTurn{n.cluster, n.kind, l.tenancy.changes, len(l.plans) + 1}
 }
 
-// noteVain keeps whether the turn at work has found anybody to preempt, if its taker may
+// noteExhausted keeps whether the turn at work has found anybody to preempt, if its taker may
 // take no machine more.
-func (l *lane) noteVain(need int32, k *kind) {
+func (l *worker) noteExhausted(need int32, k *kind) {
 	t := l.tenancy
-	if t.vain = (vainTurn{}); t.isFull(k, len(l.s.Classes)) {
-		t.vain, t.vainFound = l.inVainFor(need), l.lines[need].status&hasCandidates
+	if t.exhausted = (exhaustedTurn{}); t.isFull(k, len(l.s.Classes)) {
+		t.exhausted, t.exhaustedFound = l.exhaustedFor(need), l.lines[need].status&hasCandidates
 	}
 }
 
 // planAgain makes a second plan for a need. What is in flight for it is counted
 // anew; nobody else may count on what it counted on before.
-func (l *lane) planAgain(need int32, k *kind) {
+func (l *worker) planAgain(need int32, k *kind) {
 	t, n := l.tenancy, &l.lines[need]
 	counted, inFlight := t.counted[need], l.inFlight[need]
 	for _, r := range counted {
@@ -363,7 +363,7 @@ func (l *lane) planAgain(need int32, k *kind) {
 
 // joinPlans makes one plan of the two of each need, and lists plans and victims
 // by rank again.
-func (l *lane) joinPlans() {
+func (l *worker) joinPlans() {
 	slices.SortStableFunc(l.victims, func(a, b victim) int { return cmp.Compare(l.rankOf[a.need], l.rankOf[b.need]) })
 	slices.SortStableFunc(l.plans, func(a, b plan) int { return cmp.Compare(l.rankOf[a.need], l.rankOf[b.need]) })
 	joined := l.plans[:0]
@@ -402,7 +402,7 @@ func (p *pass) noteUsed(rows []columnar.Row, need int32) {
 
 // subUsedBefore takes off what is missing, in the second plan of a need, what
 // the first counts on, and returns it.
-func (l *lane) subUsedBefore(need int32) []columnar.Row {
+func (l *worker) subUsedBefore(need int32) []columnar.Row {
 	if !l.reclaiming {
 		return nil
 	}

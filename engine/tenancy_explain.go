@@ -59,7 +59,7 @@ type tenancyWhy struct {
 }
 
 // noteNoTurn keeps why a need that is short had no turn of reclaim.
-func (l *lane) noteNoTurn(need int32, verdict string) {
+func (l *worker) noteNoTurn(need int32, verdict string) {
 	if !l.e.opts.Explain {
 		return
 	}
@@ -72,7 +72,7 @@ func (l *lane) noteNoTurn(need int32, verdict string) {
 
 // noteTurn keeps what the tenants had when a turn began, and what the ledger
 // says of each before anything is chosen.
-func (l *lane) noteTurn(need int32, k *kind) {
+func (l *worker) noteTurn(need int32, k *kind) {
 	if !l.e.opts.Explain {
 		return
 	}
@@ -130,8 +130,8 @@ func (s *selection) verdictOn(giver int32) string {
 			note(s.tenancy.vec(class), s.tenancy.vec(class))
 		}
 	}
-	for i := range s.scope.flavours {
-		f := &s.scope.flavours[i]
+	for i := range s.scope.victimGroups {
+		f := &s.scope.victimGroups[i]
 		if f.giver() != giver || !s.k.acceptsClass(f.class) {
 			continue
 		}
@@ -153,7 +153,7 @@ func (s *selection) verdictOn(giver int32) string {
 }
 
 // noteGiven keeps what came of the turn: what its plan takes of whom.
-func (l *lane) noteGiven(x *proposal) {
+func (l *worker) noteGiven(x *proposal) {
 	if !l.e.opts.Explain || !l.reclaiming {
 		return
 	}

@@ -17,16 +17,16 @@ type ledger struct {
 	debits []wide // tenant after tenant
 }
 
-// lot is the units that are debited to one tenant, or to nobody: places in the
+// tenant is the units that are debited to one tenant, or to nobody: places in the
 // lists of the selection, from where on they are, at which one choosing has
-// got to, and where they end. Within a lot the order does not depend on what
+// got to, and where they end. Within a tenant the order does not depend on what
 // was chosen, but for the ROI.
-type lot struct {
-	giver                             int32
-	term                              int64 // of the tenant, in keys
-	flavourFrom, flavourAt, flavourTo int
-	extraFrom, extraAt, extraTo       int
-	wholeFrom, wholeAt, wholeTo       int
+type tenantUnits struct {
+	giver                                         int32
+	term                                          int64 // of the tenant, in keys
+	victimGroupFrom, victimGroupAt, victimGroupTo int
+	extraFrom, extraAt, extraTo                   int
+	wholeFrom, wholeAt, wholeTo                   int
 }
 
 // giverOf returns whom a machine would be debited to.
@@ -47,27 +47,27 @@ func (p *pass) mayGive(cluster int32) bool {
 	return !p.reclaiming || p.tenancy.gives(p.tenancy.of[cluster])
 }
 
-// offered reports whether units of a flavour may be taken in this turn.
-func (s *selection) offered(f *flavour) bool {
+// offered reports whether units of a victim group may be taken in this turn.
+func (s *selection) offered(f *victimGroup) bool {
 	return !s.reclaiming || f.excess || s.tenancy.gives(f.tenant)
 }
 
-// spares reports whether excess of a flavour drains already, or would be left to phase 3.
-func (s *selection) spares(f *flavour) bool {
+// spares reports whether excess of a victim group drains already, or would be left to phase 3.
+func (s *selection) spares(f *victimGroup) bool {
 	return f.leaving || f.level >= s.k.priority || s.waits || s.reclaiming && !s.tenancy.gives(f.tenant)
 }
 
-// dealLots deals the units into lots.
-func (s *selection) dealLots() {
+// dealByTenant deals the units into tenants.
+func (s *selection) dealByTenant() {
 	byGiver := func(a, b unit) int { return cmp.Or(cmp.Compare(a.giver, b.giver), a.key.compare(&b.key)) }
 	slices.SortFunc(s.extra, byGiver)
 	s.sortWholes(byGiver)
-	s.lots = s.lots[:0]
-	flavours := s.scope.flavours
-	for f, x, w := 0, 0, 0; f < len(flavours) || x < len(s.extra) || w < len(s.wholes); {
+	s.unitsByTenant = s.unitsByTenant[:0]
+	victimGroups := s.scope.victimGroups
+	for f, x, w := 0, 0, 0; f < len(victimGroups) || x < len(s.extra) || w < len(s.wholes); {
 		giver := int32(math.MaxInt32)
-		if f < len(flavours) {
-			giver = flavours[f].giver()
+		if f < len(victimGroups) {
+			giver = victimGroups[f].giver()
 		}
 		if x < len(s.extra) {
 			giver = min(giver, s.extra[x].giver)
@@ -75,8 +75,8 @@ func (s *selection) dealLots() {
 		if w < len(s.wholes) {
 			giver = min(giver, s.wholes[w].giver)
 		}
-		b := lot{giver: giver, flavourFrom: f, extraFrom: x, wholeFrom: w}
-		for f < len(flavours) && flavours[f].giver() == giver {
+		b := tenantUnits{giver: giver, victimGroupFrom: f, extraFrom: x, wholeFrom: w}
+		for f < len(victimGroups) && victimGroups[f].giver() == giver {
 			f++
 		}
 		for x < len(s.extra) && s.extra[x].giver == giver {
@@ -85,27 +85,27 @@ func (s *selection) dealLots() {
 		for w < len(s.wholes) && s.wholes[w].giver == giver {
 			w++
 		}
-		if b.flavourTo, b.extraTo, b.wholeTo = f, x, w; giver == noTenant || s.tenancy.gives(giver) {
-			s.lots = append(s.lots, b)
+		if b.victimGroupTo, b.extraTo, b.wholeTo = f, x, w; giver == noTenant || s.tenancy.gives(giver) {
+			s.unitsByTenant = append(s.unitsByTenant, b)
 		}
 	}
 }
 
-// rewindLots begins to choose anew.
-func (s *selection) rewindLots() {
+// rewindTenants begins to choose anew.
+func (s *selection) rewindTenants() {
 	n := len(s.tenancy.policy)
 	s.ledger.takes, s.ledger.debits = resize(s.ledger.takes, s.tenancy.dims), resize(s.ledger.debits, n*s.tenancy.dims)
-	for i := range s.lots {
-		b := &s.lots[i]
-		b.flavourAt, b.extraAt, b.wholeAt = b.flavourFrom, b.extraFrom, b.wholeFrom
+	for i := range s.unitsByTenant {
+		b := &s.unitsByTenant[i]
+		b.victimGroupAt, b.extraAt, b.wholeAt = b.victimGroupFrom, b.extraFrom, b.wholeFrom
 	}
 	s.findTerms()
 }
 
 // findTerms forms the tenants' terms beside what the ledger holds.
 func (s *selection) findTerms() {
-	for i := range s.lots {
-		s.lots[i].term = s.termOf(s.lots[i].giver)
+	for i := range s.unitsByTenant {
+		s.unitsByTenant[i].term = s.termOf(s.unitsByTenant[i].giver)
 	}
 }
 
@@ -238,21 +238,21 @@ func (s *selection) balance() {
 	s.findTerms()
 }
 
-// openLot makes a lot the one that singles and wholes are looked for in;
-// closeLot keeps how far that got.
-func (s *selection) openLot(b *lot) {
-	s.flavourAt, s.flavourTo, s.extraAt, s.extraTo = b.flavourAt, b.flavourTo, b.extraAt, b.extraTo
+// openTenantUnits makes a tenant the one that singles and wholes are looked for in;
+// closeTenantUnits keeps how far that got.
+func (s *selection) openTenantUnits(b *tenantUnits) {
+	s.victimGroupAt, s.victimGroupTo, s.extraAt, s.extraTo = b.victimGroupAt, b.victimGroupTo, b.extraAt, b.extraTo
 	s.bandAt, s.wholeTo, s.term = b.wholeAt, b.wholeTo, b.term
 }
 
-func (s *selection) closeLot(b *lot) {
-	b.flavourAt, b.extraAt, b.wholeAt = s.flavourAt, s.extraAt, s.bandAt
+func (s *selection) closeTenantUnits(b *tenantUnits) {
+	b.victimGroupAt, b.extraAt, b.wholeAt = s.victimGroupAt, s.extraAt, s.bandAt
 }
 
-// chooseOfLots is choose, of the units that the ledger admits.
-func (s *selection) chooseOfLots(gangs bool) bool {
+// chooseByTenant is choose, of the units that the ledger admits.
+func (s *selection) chooseByTenant(gangs bool) bool {
 	for s.lacks != 0 {
-		u, whole, ok := s.nextOfLots(gangs)
+		u, whole, ok := s.nextOfTenants(gangs)
 		switch {
 		case !ok:
 			return false
@@ -270,31 +270,31 @@ func (s *selection) chooseOfLots(gangs bool) bool {
 
 // renewTerm forms a tenant's term after something was debited to it.
 func (s *selection) renewTerm(giver int32) {
-	for i := range s.lots {
-		if s.lots[i].giver == giver {
-			s.lots[i].term = s.termOf(giver)
+	for i := range s.unitsByTenant {
+		if s.unitsByTenant[i].giver == giver {
+			s.unitsByTenant[i].term = s.termOf(giver)
 		}
 	}
 }
 
-// nextOfLots returns the unit with the smallest key; whole is its place if it is
+// nextOfTenants returns the unit with the smallest key; whole is its place if it is
 // a whole gang, else −1.
-func (s *selection) nextOfLots(gangs bool) (best unit, whole int, ok bool) {
+func (s *selection) nextOfTenants(gangs bool) (best unit, whole int, ok bool) {
 	whole = -1
-	for i := range s.lots {
-		b := &s.lots[i]
+	for i := range s.unitsByTenant {
+		b := &s.unitsByTenant[i]
 		if ok && (!best.key.paid || best.key.tenant < b.term) {
 			continue
 		}
-		s.openLot(b)
+		s.openTenantUnits(b)
 		u, found := s.nextSingle(s.lacks)
 		w := -1
-		if !found && gangs { // within a lot every single one goes before
-			if w = s.nextOfLot(); w >= 0 {
+		if !found && gangs { // within a tenant every single one goes before
+			if w = s.nextOfTenant(); w >= 0 {
 				u, found = s.wholes[w], true
 			}
 		}
-		s.closeLot(b)
+		s.closeTenantUnits(b)
 		if found && (!ok || u.key.compare(&best.key) < 0) {
 			best, whole, ok = u, w, true
 		}
@@ -302,9 +302,9 @@ func (s *selection) nextOfLots(gangs bool) (best unit, whole int, ok bool) {
 	return best, whole, ok
 }
 
-// nextOfLot returns the place of the whole gang of a lot with the smallest key
+// nextOfTenant returns the place of the whole gang of a tenant with the smallest key
 // that has something of what is missing and is admitted, −1 = none.
-func (s *selection) nextOfLot() int {
+func (s *selection) nextOfTenant() int {
 	for s.bandAt < s.wholeTo {
 		band, best, to := s.wholes[s.bandAt].key.band, -1, s.bandAt
 		for ; to < s.wholeTo && s.wholes[to].key.band == band; to++ {
@@ -348,11 +348,11 @@ func (s *selection) wholesAdmitted(list []unit, limit *unitKey, u *unit, only []
 	return list
 }
 
-// anyOffered reports whether there is anything to preempt of flavours, whatever
+// anyOffered reports whether there is anything to preempt of victim groups, whatever
 // the ledger says.
 func (s *selection) anyOffered() bool {
-	for i := range s.scope.flavours {
-		f := &s.scope.flavours[i]
+	for i := range s.scope.victimGroups {
+		f := &s.scope.victimGroups[i]
 		if !s.k.acceptsClass(f.class) || !s.offered(f) || f.excess && s.spares(f) {
 			continue
 		}

@@ -74,7 +74,7 @@ type victimList struct {
 
 // victimPool returns the pool for a need. Reservations, priorities and what is
 // excess do not change during phase 2; what has become a victim does.
-func (l *lane) victimPool(k *kind) *victimPool {
+func (l *worker) victimPool(k *kind) *victimPool {
 	key := victimPoolKey{k.matcher, k.priority}
 	pool, ok := l.pools[key]
 	if !ok {
@@ -87,7 +87,7 @@ func (l *lane) victimPool(k *kind) *victimPool {
 	return pool
 }
 
-func (l *lane) buildVictimPool(key victimPoolKey) *victimPool {
+func (l *worker) buildVictimPool(key victimPoolKey) *victimPool {
 	pool := l.e.store.emptyPool()
 	rows := l.s.Supply.Matching(model.Configured, key.matcher)
 	if rows == nil {
@@ -216,7 +216,7 @@ func (p *pass) eligible(c *candidate, need int32, k *kind) bool {
 // selectVictims takes candidates in their order until what is missing is
 // covered, passing over those that free nothing of it. found tells whether
 // there was any candidate at all.
-func (l *lane) selectVictims(v *victimList, need int32, k *kind) (chosen []candidate, found bool) {
+func (l *worker) selectVictims(v *victimList, need int32, k *kind) (chosen []candidate, found bool) {
 	if l.spentVictims(v) {
 		return nil, false
 	}

@@ -18,14 +18,14 @@ import (
 //
 //	clusters    lowest priority of each class (clusterState.cheapest): most have
 //	            nothing that is low enough, and are passed over
-//	classes     machines of no gang, by what makes them alike; gangs; preyOf
+//	classes     machines of no gang, by what makes them alike; gangs; victimsOf
 //	pools       of the classes of a matcher what is below a priority; poolUnits
 //	domains     dealt from the pools of matchers with a Same key; deal
 //
 // What is found of a class is what the highest priority that will ask may preempt.
 
-// flavourKey is what machines that are alike as victims have in common.
-type flavourKey struct {
+// victimGroupKey is what machines that are alike as victims have in common.
+type victimGroupKey struct {
 	class                     uint32
 	level                     int32
 	interruption, reclamation model.Bucket
@@ -35,8 +35,8 @@ type flavourKey struct {
 	promised                  bool  // it is draining, and reserved for a Need whose priority is level
 }
 
-// giver returns whom units of a flavour are debited to.
-func (k *flavourKey) giver() int32 {
+// giver returns whom units of a victim group are debited to.
+func (k *victimGroupKey) giver() int32 {
 	if k.excess {
 		return noTenant
 	}
@@ -44,12 +44,12 @@ func (k *flavourKey) giver() int32 {
 }
 
 // isFreeSoon reports whether the machines are draining and reserved for nobody.
-func (k *flavourKey) isFreeSoon() bool { return k.leaving && !k.promised }
+func (k *victimGroupKey) isFreeSoon() bool { return k.leaving && !k.promised }
 
 // alike is machines of no gang that are alike as victims: of one class and with
 // the same key but for the id. Pools share them.
 type alike struct {
-	flavourKey
+	victimGroupKey
 	rows   []columnar.Row // by id, if sorted
 	count  int            // of rows, while they are dealt
 	at     int            // those before were taken
@@ -83,9 +83,9 @@ func (a *alike) least(idRank []uint32) uint32 {
 	return least
 }
 
-// prey is what needs of a priority, and lower ones, could preempt of a class,
+// classVictims is what needs of a priority, and lower ones, could preempt of a class,
 // whatever is held of it or taken already.
-type prey struct {
+type classVictims struct {
 	listed   bool
 	priority int32
 	serial   uint64 // of its listing
@@ -94,16 +94,16 @@ type prey struct {
 	gangs    []int32
 }
 
-// preyTable is the prey of all classes.
-type preyTable struct {
-	of []prey // by class; empty = not laid out
+// victimTable is the victims of all classes.
+type victimTable struct {
+	of []classVictims // by class; empty = not laid out
 	// holders are the clusters with Configured machines of a class: those of class
 	// c begin at from[c].
 	holders []holder
 	from    []uint32
 	// most is, by class, the highest priority that will ask, where that is known.
 	most []int32
-	// serial is how often the prey of a class was listed; rosters are by matcher.
+	// serial is how often the victims of a class were listed; rosters are by matcher.
 	serial  uint64
 	rosters stock[roster]
 	roster  map[uint32]*roster
@@ -112,7 +112,7 @@ type preyTable struct {
 	rows  bitmap.Dense
 	found []foundRow
 	count []int32
-	byKey map[flavourKey]int32
+	byKey map[victimGroupKey]int32
 }
 
 // holder is a cluster that has machines of a class.
@@ -129,30 +129,30 @@ type foundRow struct {
 }
 
 // forget begins anew.
-func (t *preyTable) forget() {
+func (t *victimTable) forget() {
 	t.of, t.most = t.of[:0], nil
 	t.rosters.takeBack()
 	clear(t.roster)
 }
 
-// preyOf returns what could be preempted of a class by needs of a priority.
-func (l *lane) preyOf(class uint32, priority int32) *prey {
+// victimsOf returns what could be preempted of a class by needs of a priority.
+func (l *worker) victimsOf(class uint32, priority int32) *classVictims {
 	t := &l.e.store.gangs.victims
 	if len(t.of) == 0 {
-		l.layPrey(t)
+		l.layVictims(t)
 	}
 	x := &t.of[class]
 	if !x.listed || x.priority < priority {
 		if x.listed, x.priority = true, priority; t.most != nil {
 			x.priority = max(priority, t.most[class])
 		}
-		l.listPrey(t, x, class)
+		l.listVictims(t, x, class)
 	}
 	return x
 }
 
-// layPrey finds out which clusters have machines of each class.
-func (l *lane) layPrey(t *preyTable) {
+// layVictims finds out which clusters have machines of each class.
+func (l *worker) layVictims(t *victimTable) {
 	classes := len(l.s.Classes)
 	t.of = grown(t.of, classes)
 	for c := range t.of {
@@ -179,8 +179,8 @@ func (l *lane) layPrey(t *preyTable) {
 	}
 }
 
-// listPrey finds what could be preempted of a class.
-func (l *lane) listPrey(t *preyTable, x *prey, class uint32) {
+// listVictims finds what could be preempted of a class.
+func (l *worker) listVictims(t *victimTable, x *classVictims, class uint32) {
 	x.alikes, x.broken, x.gangs = x.alikes[:0], nil, nil
 	t.serial++
 	x.serial = t.serial
@@ -218,7 +218,7 @@ func (l *lane) listPrey(t *preyTable, x *prey, class uint32) {
 }
 
 // addMember adds a gang's machine.
-func (l *lane) addMember(x *prey, r columnar.Row) {
+func (l *worker) addMember(x *classVictims, r columnar.Row) {
 	t := &l.e.store.gangs
 	g := t.of[r] - 1
 	switch gang := &t.list[g]; {
@@ -233,14 +233,14 @@ func (l *lane) addMember(x *prey, r columnar.Row) {
 
 // dealAlike deals the machines that were found of a class by what makes them
 // alike, in the order of rows, which is nearly that of ids.
-func (l *lane) dealAlike(t *preyTable, x *prey, class uint32) {
+func (l *worker) dealAlike(t *victimTable, x *classVictims, class uint32) {
 	if t.byKey == nil {
-		t.byKey = map[flavourKey]int32{}
+		t.byKey = map[victimGroupKey]int32{}
 	}
 	clear(t.byKey)
 	view, levels := &l.s.View, l.e.store.priority
 	t.found, t.count = t.found[:0], t.count[:0]
-	held, reclaiming, last, lastKey := l.held, l.reclaiming, int32(-1), flavourKey{}
+	held, reclaiming, last, lastKey := l.held, l.reclaiming, int32(-1), victimGroupKey{}
 	for i, word := range t.rows.Words() {
 		for ; word != 0; word &= word - 1 {
 			r := columnar.Row(i<<6 + bits.TrailingZeros64(word))
@@ -256,7 +256,7 @@ func (l *lane) dealAlike(t *preyTable, x *prey, class uint32) {
 			if !excess && reclaiming && giver == noTenant {
 				continue
 			}
-			key := flavourKey{class, level, view.Interruption[r], view.Reclamation[r], excess, giver, false, false}
+			key := victimGroupKey{class, level, view.Interruption[r], view.Reclamation[r], excess, giver, false, false}
 			if last < 0 || key != lastKey { // neighbours are often alike
 				last, lastKey = l.alikeFor(t, x, key), key
 			}
@@ -275,7 +275,7 @@ func (l *lane) dealAlike(t *preyTable, x *prey, class uint32) {
 }
 
 // dealLeaving deals what drains of a class by whom it drains for.
-func (l *lane) dealLeaving(x *prey, class uint32) {
+func (l *worker) dealLeaving(x *classVictims, class uint32) {
 	list := l.leavingOf(class)
 	rows := alloc.MakeDirty[columnar.Row](l.arena, len(list))[:0]
 	for i := range list {
@@ -283,7 +283,7 @@ func (l *lane) dealLeaving(x *prey, class uint32) {
 		if i == 0 || m.priority != list[i-1].priority || m.promised != list[i-1].promised {
 			rows = rows[len(rows):] // of the next
 			a := l.e.store.alikes.lend()
-			*a = alike{flavourKey: flavourKey{class: class, level: m.priority, excess: true, tenant: noTenant, leaving: true, promised: m.promised}, sorted: true}
+			*a = alike{victimGroupKey: victimGroupKey{class: class, level: m.priority, excess: true, tenant: noTenant, leaving: true, promised: m.promised}, sorted: true}
 			x.alikes = append(x.alikes, a)
 		}
 		rows = append(rows, m.row)
@@ -292,7 +292,7 @@ func (l *lane) dealLeaving(x *prey, class uint32) {
 }
 
 // mayHave reports whether excess, or what serves less, is there for needs of a priority.
-func (l *lane) mayHave(a *alike, priority int32) bool {
+func (l *worker) mayHave(a *alike, priority int32) bool {
 	if a.promised {
 		return a.level < priority
 	}
@@ -300,12 +300,12 @@ func (l *lane) mayHave(a *alike, priority int32) bool {
 }
 
 // alikeFor returns the place of the machines with a key.
-func (l *lane) alikeFor(t *preyTable, x *prey, key flavourKey) int32 {
+func (l *worker) alikeFor(t *victimTable, x *classVictims, key victimGroupKey) int32 {
 	at, ok := t.byKey[key]
 	if !ok {
 		at = int32(len(x.alikes))
 		a := l.e.store.alikes.lend()
-		*a = alike{flavourKey: key}
+		*a = alike{victimGroupKey: key}
 		x.alikes, t.count = append(x.alikes, a), append(t.count, 0)
 		t.byKey[key] = at
 	}
@@ -314,9 +314,9 @@ func (l *lane) alikeFor(t *preyTable, x *prey, key flavourKey) int32 {
 
 // inSomeDomain returns those of some machines that lie in any domain of a
 // matcher's Same key.
-func (l *lane) inSomeDomain(of *alike, matcher uint32) *alike {
+func (l *worker) inSomeDomain(of *alike, matcher uint32) *alike {
 	a := l.e.store.alikes.lend()
-	*a = alike{flavourKey: of.flavourKey, rows: alloc.MakeDirty[columnar.Row](l.arena, len(of.rows))[:0]}
+	*a = alike{victimGroupKey: of.victimGroupKey, rows: alloc.MakeDirty[columnar.Row](l.arena, len(of.rows))[:0]}
 	for _, r := range of.rows {
 		if l.inAnyDomain(matcher, r) {
 			a.add(r, l.s.IDRank)

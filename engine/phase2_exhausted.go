@@ -13,38 +13,38 @@ import (
 // back. What is held for a need is its own, and needs with that have their
 // turn in any case.
 
-// vainForever stands in lane.vainSince for kinds for which nothing that happens
+// exhaustedForever stands in worker.exhaustedSince for kinds for which nothing that happens
 // makes a difference.
-const vainForever = ^uint64(0)
+const exhaustedForever = ^uint64(0)
 
 // happened counts what may give a kind something.
-func (l *lane) happened() uint64 { return l.epoch + l.mayHaveMore() }
+func (l *worker) happened() uint64 { return l.epoch + l.mayHaveMore() }
 
-// isKnownVain reports whether it has been found out that phase 2 can do nothing
+// isKnownExhausted reports whether it has been found out that phase 2 can do nothing
 // for needs of a kind for whom nothing is held.
-func (l *lane) isKnownVain(kind uint32) bool {
-	since := l.vainSince[kind]
-	return since == vainForever || since == l.happened()
+func (l *worker) isKnownExhausted(kind uint32) bool {
+	since := l.exhaustedSince[kind]
+	return since == exhaustedForever || since == l.happened()
 }
 
-// isInVain finds out, with gangs, whether phase 2 can do anything for needs of a
+// isExhausted finds out, with gangs, whether phase 2 can do anything for needs of a
 // kind for whom nothing is held.
-func (l *lane) isInVain(kind uint32) bool {
+func (l *worker) isExhausted(kind uint32) bool {
 	k := &l.kinds[kind]
 	if !l.noneFreed(k) || !l.noneToTake(k) {
 		return false
 	}
-	l.vainSince[kind] = l.happened()
+	l.exhaustedSince[kind] = l.happened()
 	return true
 }
 
 // noneFreed reports whether nothing that a kind could acquire has turned free
 // since phase 1.
-func (l *lane) noneFreed(k *kind) bool { return !l.anyFree(k) || !l.wasPutBack(k) }
+func (l *worker) noneFreed(k *kind) bool { return !l.anyFree(k) || !l.wasPutBack(k) }
 
 // noneToTake reports whether it is certain that there is no unit for a kind,
 // whoever asks.
-func (l *lane) noneToTake(k *kind) bool {
+func (l *worker) noneToTake(k *kind) bool {
 	switch {
 	case l.reclaiming:
 		return false // other units are there
@@ -56,8 +56,8 @@ func (l *lane) noneToTake(k *kind) bool {
 	t, x := &l.e.store.gangs, &l.unitsFor(k).anywhere
 	usable := func(r columnar.Row) bool { return l.takenBy(r) == noNeed && k.acceptsClass(l.s.View.Class[r]) }
 	x.order(l.s.IDRank)
-	for i := l.liveOrMore(x, 0); i < len(x.flavours); i = l.liveOrMore(x, i+1) {
-		if f := &x.flavours[i]; k.acceptsClass(f.class) && l.hasLeft(f) {
+	for i := l.liveOrMore(x, 0); i < len(x.victimGroups); i = l.liveOrMore(x, i+1) {
+		if f := &x.victimGroups[i]; k.acceptsClass(f.class) && l.hasLeft(f) {
 			return false
 		}
 	}
@@ -72,14 +72,14 @@ func (l *lane) noneToTake(k *kind) bool {
 	return !slices.ContainsFunc(l.sunkIn(x, k), func(u unit) bool { return u.remainder && usable(u.row) })
 }
 
-// hasLeft reports whether a flavour has a machine that no plan has taken.
-func (l *lane) hasLeft(f *flavour) bool {
+// hasLeft reports whether a victim group has a machine that no plan has taken.
+func (l *worker) hasLeft(f *victimGroup) bool {
 	f.gone = !l.someLeft(f.alike)
 	return !f.gone
 }
 
-// someLeft is hasLeft for machines that are alike, whatever flavour they are.
-func (l *lane) someLeft(a *alike) bool {
+// someLeft is hasLeft for machines that are alike, whatever victim group they are.
+func (l *worker) someLeft(a *alike) bool {
 	a.sort(l.s.IDRank)
 	for a.at < len(a.rows) && (l.victimOf.Has(uint32(a.rows[a.at])) || l.takenBy(a.rows[a.at]) != noNeed) {
 		a.at++

@@ -9,24 +9,24 @@ import (
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
-// lane is what one worker needs to walk needs one after the other. Lanes that
+// worker is what one worker needs to walk needs one after the other. Workers that
 // work at the same time share no cluster while they credit, and no class while
 // they acquire: each writes only to machines and needs of its own.
-type lane struct {
+type worker struct {
 	*pass
-	arena   *alloc.Arena
-	missing []int64        // what the need at work still lacks
-	wanted  []int64        // what it lacked before any victim
-	lacks   uint64         // the dimensions in which that is positive, a bit each
-	domains []*domainIndex // by key column, built when first needed
-	even    evenness
-	spread  spreadScratch
-	dealt   spreadDeals
-	domain  domainScratch
-	weights []float64 // of dimensions in a score
-	sites   siteScratch
-	sel     selection   // of victims
-	vecs    vectorBlock // of the plan at work
+	arena        *alloc.Arena
+	missing      []int64        // what the need at work still lacks
+	wanted       []int64        // what it lacked before any victim
+	lacks        uint64         // the dimensions in which that is positive, a bit each
+	domains      []*domainIndex // by key column, built when first needed
+	even         evenness
+	spread       spreadScratch
+	dealt        spreadDeals
+	domain       domainScratch
+	weights      []float64 // of dimensions in a score
+	domainTotals domainTotalsTable
+	sel          selection   // of victims
+	vecs         vectorBlock // of the plan at work
 	// lost is a log of the machines that plans have taken of what could be
 	// preempted; moreUnits counts what may have given somebody a unit.
 	lost      []columnar.Row
@@ -39,8 +39,8 @@ type lane struct {
 	stamps       stampLists
 	stampOf      []uint32 // by place in needs: 1 + the entry of the need's stamp; 0 = no machine has it
 	seized       []uint32 // places that the need at work has been credited
-	// strangersBefore is how many strangers there were before the need at work.
-	strangersBefore int
+	// foreignStampsBefore is how many machines with a foreign stamp there were before the need at work.
+	foreignStampsBefore int
 	// heads are, by class, 1 + the place of the cluster's first machine that is not
 	// claimed, of the classes that live has.
 	heads        []uint32
@@ -50,12 +50,12 @@ type lane struct {
 	probes       int64
 	touched      uint64 // keeps the compiler from dropping reads
 	gatherer     gatherer
-	pending      batch // that the lane gathers for itself
+	pending      batch // that the worker gathers for itself
 	revived      bool  // who was passed over in gathering may acquire something now
-	// vainSince is, by kind, what had happened when phase 2 could do nothing for
-	// it; see phase2_vain.go.
-	vainSince []uint64
-	goneSince []uint64 // by kind: the same for what is free, which is all gone
+	// exhaustedSince is, by kind, what had happened when phase 2 could do nothing for
+	// it; see phase2_exhausted.go.
+	exhaustedSince []uint64
+	goneSince      []uint64 // by kind: the same for what is free, which is all gone
 
 	number           uint8  // of the worker
 	shares           shares // what it may acquire, while there are others
@@ -74,7 +74,7 @@ type lane struct {
 	credited         int              // needs
 	clustersCredited int
 	counts           AcquireCounts
-	strangers        []stranger
+	foreignStamps    []foreignStamp
 	notes            []tried // scratch
 	replay           replay
 	cheapest         []classPriority // scratch
@@ -90,8 +90,8 @@ type lane struct {
 	inOrder          []keyedRow     // scratch
 }
 
-// enter makes the lane ready for a pass.
-func (l *lane) enter(p *pass) {
+// enter makes the worker ready for a pass.
+func (l *worker) enter(p *pass) {
 	l.pass = p
 	l.arena.Reset()
 	if len(l.missing) != p.dims {
@@ -108,17 +108,17 @@ func (l *lane) enter(p *pass) {
 	l.probes, l.nextBlock, l.satisfied, l.credited, l.clustersCredited = 0, 0, 0, 0, 0
 	l.lost, l.moreUnits = l.lost[:0], 0
 	l.counts = AcquireCounts{}
-	l.visited, l.undone, l.strangers = l.visited[:0], l.undone[:0], l.strangers[:0]
+	l.visited, l.undone, l.foreignStamps = l.visited[:0], l.undone[:0], l.foreignStamps[:0]
 }
 
 // start makes a need the one at work, lacking what it wants in all.
-func (l *lane) start(need int32) {
+func (l *worker) start(need int32) {
 	clear(l.missing[copy(l.missing, l.aggregate(need)):])
 	l.lacks = l.kindOf(need).mask
 }
 
 // resume makes a need the one at work, lacking what phase 1 has left so far.
-func (l *lane) resume(need int32) {
+func (l *worker) resume(need int32) {
 	if l.lines[need].head == columnar.None {
 		l.start(need)
 		return
@@ -128,7 +128,7 @@ func (l *lane) resume(need int32) {
 }
 
 // subtract takes off what a machine of a class covers.
-func (l *lane) subtract(class uint32) {
+func (l *worker) subtract(class uint32) {
 	v := l.vector(class)
 	lacks := uint64(0)
 	for d, m := range l.missing {
@@ -144,16 +144,16 @@ func (l *lane) subtract(class uint32) {
 }
 
 // helps reports whether a machine has something of what is missing.
-func (l *lane) helps(r columnar.Row) bool { return l.classMask[l.s.View.Class[r]]&l.lacks != 0 }
+func (l *worker) helps(r columnar.Row) bool { return l.classMask[l.s.View.Class[r]]&l.lacks != 0 }
 
 // claim attributes a machine of a class to a need and takes off what it covers.
-func (l *lane) claim(r columnar.Row, class uint32, need int32) {
+func (l *worker) claim(r columnar.Row, class uint32, need int32) {
 	l.link(r, need)
 	l.subtract(class)
 }
 
 // link puts a machine at the end of what a need claims.
-func (l *lane) link(r columnar.Row, need int32) {
+func (l *worker) link(r columnar.Row, need int32) {
 	n := &l.lines[need]
 	l.held[r] = hold{need: need}
 	if n.head == columnar.None {
@@ -165,7 +165,7 @@ func (l *lane) link(r columnar.Row, need int32) {
 }
 
 // take removes a machine from what others may still acquire.
-func (l *lane) take(r columnar.Row) {
+func (l *worker) take(r columnar.Row) {
 	if l.taken[r] {
 		return
 	}
@@ -182,7 +182,7 @@ func (l *lane) take(r columnar.Row) {
 }
 
 // takeFromShelves takes a free machine out of the indexes by domain.
-func (l *lane) takeFromShelves(r columnar.Row) {
+func (l *worker) takeFromShelves(r columnar.Row) {
 	for _, d := range l.domains {
 		if d != nil && !d.stale {
 			d.take(r)
@@ -191,7 +191,7 @@ func (l *lane) takeFromShelves(r columnar.Row) {
 }
 
 // putBack makes a free machine available again that nobody claims any more.
-func (l *lane) putBack(r columnar.Row) {
+func (l *worker) putBack(r columnar.Row) {
 	if !l.taken[r] {
 		return
 	}
@@ -205,7 +205,7 @@ func (l *lane) putBack(r columnar.Row) {
 }
 
 // offer has a free machine found by those who look for one.
-func (l *lane) offer(r columnar.Row) {
+func (l *worker) offer(r columnar.Row) {
 	l.epoch++ // ladders may have let go of its class
 	switch c := l.s.View.Class[r]; {
 	case l.reserved.lower.has(r):
@@ -218,7 +218,7 @@ func (l *lane) offer(r columnar.Row) {
 }
 
 // visit notes that a need has a turn after credit.
-func (l *lane) visit(need int32) {
+func (l *worker) visit(need int32) {
 	if n := &l.lines[need]; !n.is(isVisited) {
 		n.status |= isVisited
 		l.visited = append(l.visited, need)
@@ -226,7 +226,7 @@ func (l *lane) visit(need int32) {
 }
 
 // finish notes whether the need at work has all that it wants.
-func (l *lane) finish(need int32) {
+func (l *worker) finish(need int32) {
 	if l.lacks == 0 {
 		n := &l.lines[need]
 		n.status = n.status&^isUncoverable | isSatisfied
@@ -235,7 +235,7 @@ func (l *lane) finish(need int32) {
 }
 
 // finishTurn is finish for a need's turn after credit, in its place in the order.
-func (l *lane) finishTurn(need, rank int32) {
+func (l *worker) finishTurn(need, rank int32) {
 	if l.finish(need); l.lacks == 0 {
 		l.gained[rank] = true
 	}
