@@ -356,15 +356,8 @@ func (w *skewWalk) bestOfTenant(gangs bool) (best unit, ok bool) {
 		}
 		break // by key
 	}
-	for i := range w.sunk {
-		u := &w.sunk[i]
-		if w.inPlan.Has(uint32(u.row)) || !w.helpsLeft(u.row) || !w.allows(u.row) || !w.mayHaveSunk(u) {
-			continue
-		}
-		if !ok || u.key.compare(&best.key) < 0 {
-			best, ok = *u, true
-		}
-		break // by key
+	if u := w.bestSunk(); u != nil && (!ok || u.key.compare(&best.key) < 0) {
+		best, ok = *u, true
 	}
 	if w.needsGangs(&best, ok) {
 		return w.bestOfTenant(gangs)
@@ -380,6 +373,18 @@ func (w *skewWalk) bestOfTenant(gangs bool) (best unit, ok bool) {
 		}
 	}
 	return best, ok
+}
+
+// bestSunk returns the first machine of a lost gang that the skew allows; nil when there is
+// none.
+func (w *skewWalk) bestSunk() *unit {
+	for i := range w.sunk {
+		u := &w.sunk[i]
+		if !w.inPlan.Has(uint32(u.row)) && w.helpsLeft(u.row) && w.allows(u.row) && w.mayHaveSunk(u) {
+			return u
+		}
+	}
+	return nil
 }
 
 // allowsAny reports whether a whole gang has a machine to take.

@@ -185,17 +185,7 @@ func (o *Options) Validate() error {
 	if !(o.Band >= 0) {
 		faults = append(faults, fmt.Errorf("band: must be 0 or more priority points, +Inf included, got %v", o.Band))
 	}
-	if len(o.Nested) > NestedMax {
-		faults = append(faults, fmt.Errorf("nested: %d topology keys; at most %d are accepted", len(o.Nested), NestedMax))
-	}
-	for i, key := range o.Nested {
-		switch {
-		case key == "":
-			faults = append(faults, fmt.Errorf("nested[%d]: is empty", i))
-		case slices.Contains(o.Nested[:i], key):
-			faults = append(faults, fmt.Errorf("nested[%d]: %q is there twice", i, key))
-		}
-	}
+	faults = append(faults, o.nestedFaults()...)
 	faults = append(faults, o.Tenancy.faults()...)
 	for _, w := range []struct {
 		name  string
@@ -209,6 +199,22 @@ func (o *Options) Validate() error {
 		faults = append(faults, errors.New("release: a hold cannot be negative; 0 switches release off"))
 	}
 	return errors.Join(faults...)
+}
+
+// nestedFaults returns what is wrong with the nested keys.
+func (o *Options) nestedFaults() (faults []error) {
+	if len(o.Nested) > NestedMax {
+		faults = append(faults, fmt.Errorf("nested: %d topology keys; at most %d are accepted", len(o.Nested), NestedMax))
+	}
+	for i, key := range o.Nested {
+		switch {
+		case key == "":
+			faults = append(faults, fmt.Errorf("nested[%d]: is empty", i))
+		case slices.Contains(o.Nested[:i], key):
+			faults = append(faults, fmt.Errorf("nested[%d]: %q is there twice", i, key))
+		}
+	}
+	return faults
 }
 
 // faults returns what is wrong with the policy.
