@@ -69,7 +69,7 @@ func TestVersionAndHelp(t *testing.T) {
 			t.Errorf("%s: %d, %q", arg, code, out)
 		}
 	}
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "operator.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash("docs/reference/operator.md")))
 	if err != nil {
 		t.Fatal(err)
 	}
