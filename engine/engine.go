@@ -100,6 +100,7 @@ func New(opts Options) (*Engine, error) {
 		return nil, err
 	}
 	opts.SearchPairs = cmp.Or(opts.SearchPairs, SearchPairsDefault)
+	opts.SearchUnits = cmp.Or(opts.SearchUnits, SearchUnitsDefault)
 	e := &Engine{opts: opts}
 	e.snaps = snapshot.NewBuilder(&e.accounts)
 	e.arena = e.accounts.NewArena(alloc.Pass)

@@ -32,6 +32,9 @@ func inputOf(w fleet.World) reference.Input {
 	if w.SearchPairs > 0 {
 		in.Options.SearchPairs = w.SearchPairs
 	}
+	if w.SearchUnits > 0 {
+		in.Options.SearchUnits = w.SearchUnits
+	}
 	if w.OneByOne {
 		in.Options.Victims = reference.VictimsMachine
 	}

@@ -50,6 +50,10 @@ type NeedExplanation struct {
 	// Tenancy is what came of reclaim between tenants, nil = none, or the need had
 	// no use for it.
 	Tenancy *TenancyExplanation
+	// SearchEnded says of a Same-Need that the search for plans had met its budget
+	// (Options.SearchPairs, Options.SearchUnits) before its turn, or its second turn
+	// between tenants: it has not been looked at.
+	SearchEnded bool
 	// Withheld says that the acquisitions of this cycle were taken back, since
 	// the plan goes to another domain.
 	Withheld bool
@@ -117,7 +121,7 @@ func (e *Engine) ExplainNeed(i int) NeedExplanation {
 	p := e.last
 	need := p.needAt(i)
 	n := &p.lines[need]
-	x := NeedExplanation{Pinned: n.is(isPinned), Withheld: n.is(isWithheld)}
+	x := NeedExplanation{Pinned: n.is(isPinned), Withheld: n.is(isWithheld), SearchEnded: p.isCut(need)}
 	for _, r := range p.s.Order {
 		x.Machines[p.verdict(r, need)]++
 	}

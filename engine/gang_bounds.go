@@ -118,15 +118,20 @@ func (l *lane) coveringGrounds(need int32, k *kind, pool *unitPool, values []uin
 	worst := -1 // of those in out, once it is full
 	for _, value := range values {
 		g := ground{value: value, scope: l.scopeAt(pool, value), missing: l.lackingIn(need, l.sites.find(value))}
+		var covers bool
+		var offered int
 		if waits {
-			if s := l.selectFor(need, k, g.scope, g.missing); !s.couldCover() {
-				continue
+			s := l.selectFor(need, k, g.scope, g.missing)
+			if covers, offered = s.couldCover(); covers {
+				s.measure(&g)
 			}
-			l.sel.measure(&g)
-		} else if !l.measureListed(need, k, &g) {
+		} else {
+			covers, offered = l.measureListed(need, k, &g)
+		}
+		if !covers {
 			continue
 		}
-		l.pairs++
+		l.meet(need, offered)
 		switch {
 		case worst < 0:
 			out = append(out, g)
@@ -155,13 +160,14 @@ func (l *lane) worstGround(grounds []ground, first uint32) int {
 }
 
 // measureListed is couldCover and measure by the list of a domain's machines.
-func (l *lane) measureListed(need int32, k *kind, g *ground) bool {
+func (l *lane) measureListed(need int32, k *kind, g *ground) (covers bool, offered int) {
 	missing := l.copyOf(g.missing)
 	g.level, g.count = math.MinInt64, 0
+	covers = columnar.IsZero(missing)
 	b := k.grounds
 	at := int(b.at[g.value]) - 1
 	if at < 0 || b.list[at].scope == nil {
-		return columnar.IsZero(missing)
+		return covers, 0
 	}
 	x := &b.list[at]
 	if !x.listed {
@@ -169,18 +175,19 @@ func (l *lane) measureListed(need int32, k *kind, g *ground) bool {
 	}
 	c := l.lines[need].cluster
 	for i := range x.units {
-		if columnar.IsZero(missing) {
-			return true
-		}
 		u := &x.units[i]
 		if u.cluster == c || u.gang >= 0 && l.stateInTurn(&l.e.store.gangs.list[u.gang]) != u.state {
+			continue
+		}
+		if offered++; covers {
 			continue
 		}
 		columnar.SubClamp(missing, l.vector(u.class))
 		g.level = u.level
 		g.count++
+		covers = columnar.IsZero(missing)
 	}
-	return columnar.IsZero(missing)
+	return covers, offered
 }
 
 // listUnits lists what could be preempted in a domain by whoever asks, and makes
@@ -500,21 +507,21 @@ func (l *lane) scopeAt(pool *unitPool, value uint32) *unitScope {
 func (l *lane) mayHaveMore() uint64 { return uint64(l.moreUnits + len(l.reserved.voided)) }
 
 // lose notes that a plan has taken a machine that was to be preempted. What else
-// can be had of its gang changes too, wherever that is.
-func (l *lane) lose(r columnar.Row) {
+// can be had of its gang changes too, wherever that is, unless the machine was apart from
+// it already: another plan had broken it off.
+func (l *lane) lose(r columnar.Row, apart bool) {
 	l.lost = append(l.lost, r)
 	at := l.gangOf(r)
-	if at == 0 {
+	if at == 0 || apart {
 		return
 	}
 	g := &l.e.store.gangs.list[at-1]
-	if l.isMixed(g) {
-		l.moreUnits++ // what is left of it may be worth less than what is gone
-	}
 	if g.lostAt == len(l.plans)+1 {
 		return // by this plan
 	}
-	g.lostAt = len(l.plans) + 1
+	if g.lostAt = len(l.plans) + 1; l.isMixed(g) {
+		l.moreUnits++ // what is left of it may be worth less than what is gone
+	}
 	l.lost = append(l.lost, g.members...)
 }
 

@@ -24,7 +24,7 @@ type ground struct {
 // planWhole compares the plans of the domains in which everything together
 // covers the need, of at most TopDomains, and carries out the best. Nothing is
 // preempted for a part. Where keys are nested it looks into the narrowest domains
-// first. Once needs before have looked at SearchPairs domains it looks at none.
+// first. Once the search has ended it looks at none.
 func (l *lane) planWhole(need int32, k *kind) {
 	n := &l.lines[need]
 	pool := l.unitsFor(k)
@@ -48,10 +48,6 @@ func (l *lane) planWhole(need int32, k *kind) {
 		l.voidLost(need)
 	}
 }
-
-// searchEnded reports whether so many domains have been looked at in this cycle that
-// needs make no more plans.
-func (l *lane) searchEnded() bool { return !l.reclaiming && l.pairs >= l.e.opts.SearchPairs }
 
 // planInCells carries out the best plan for a cell of the narrowest of some keys
 // that has one; false when none has.
@@ -171,10 +167,8 @@ func (l *lane) listGrounds(need int32, k *kind, pool *unitPool) []ground {
 		if !n.is(hasCandidates) && s.any() {
 			n.status |= hasCandidates
 		}
-		if s.couldCover() {
-			if !l.reclaiming {
-				l.pairs++
-			}
+		if covers, offered := s.couldCover(); covers {
+			l.meet(need, offered)
 			out = append(out, ground{value: d.value, scope: scope, missing: missing})
 		} else {
 			s.noteGround(d.value, missing, rejectedCapacity)
@@ -219,19 +213,8 @@ func (l *lane) most(k *kind, x *unitScope) []int64 {
 	return x.most
 }
 
-// couldCover reports whether all units together cover what is missing.
-func (s *selection) couldCover() bool {
-	if s.lacks == 0 {
-		return true
-	}
-	sum := s.vecs.take(s.dims)
-	s.eachMachine(func(r columnar.Row, _ int64) { columnar.SatAdd(sum, s.vec(r)) })
-	return columnar.Covers(sum, s.want)
-}
-
-// eachMachine calls f for the machines that the need could use of any unit, and
-// the priority at which each can be had; excess has none, and is below all. A
-// machine may come twice, the first time at the lower priority.
+// eachMachine calls f for the machines that the need could use of any unit, each
+// once, and the priority at which it can be had; excess has none, and is below all.
 func (s *selection) eachMachine(f func(r columnar.Row, level int64)) {
 	for i := range s.scope.flavours {
 		x := &s.scope.flavours[i]
@@ -254,6 +237,12 @@ func (s *selection) eachMachine(f func(r columnar.Row, level int64)) {
 // eachOfGangs is eachMachine for those of gangs.
 func (s *selection) eachOfGangs(f func(r columnar.Row, level int64)) {
 	s.sortGangs()
+	for i := range s.sunk {
+		if u := &s.sunk[i]; s.mayHaveSunk(u) {
+			s.mark(u.row)
+			f(u.row, int64(u.level))
+		}
+	}
 	for i := range s.extra {
 		u := &s.extra[i]
 		s.mark(u.row)
@@ -330,7 +319,7 @@ func (s *selection) measure(g *ground) {
 // propose chooses the units of a domain and plays phase 1 with them; what comes
 // of it is written to the memory of an earlier proposal.
 func (l *lane) propose(x *proposal, need int32, k *kind, g *ground) {
-	s := l.selectFor(need, k, g.scope, g.missing)
+	s := l.selectAgain(need, k, g.scope, g.missing)
 	*x = proposal{value: g.value, missing: g.missing, units: x.units[:0], used: x.used[:0], reprieved: x.reprieved[:0]}
 	if l.e.opts.Explain {
 		x.candidates = s.countMachines()

@@ -40,6 +40,9 @@ func TestPlansAreExplained(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if plan.Stats.SearchPairs != silent.Stats.SearchPairs || plan.Stats.SearchUnits != silent.Stats.SearchUnits {
+			t.Fatalf("seed %d: the search meets something else when it is explained", seed+1)
+		}
 		if !slices.Equal(plan.Actions, want) {
 			t.Fatalf("seed %d: the plan is another when it is explained", seed+1)
 		}

@@ -191,7 +191,7 @@ func (s *selection) freed() []columnar.Row {
 
 // any reports whether there is anything to preempt.
 func (s *selection) any() bool {
-	if len(s.extra)+len(s.wholes) > 0 {
+	if len(s.extra)+len(s.wholes) > 0 || slices.ContainsFunc(s.sunk, func(u unit) bool { return s.mayHaveSunk(&u) }) {
 		return true
 	}
 	if s.reclaiming {
@@ -318,7 +318,8 @@ func (l *lane) takeUnit(s *selection, u *unit, need int32, k *kind) {
 	s.members(u, func(r columnar.Row) { rows = append(rows, r) })
 	s.rows = rows
 	for _, r := range rows {
-		if l.victimOf.Has(uint32(r)) {
+		apart := l.victimOf.Has(uint32(r))
+		if apart {
 			l.dropVictim(r)
 		} else {
 			l.e.store.gangs.rest = append(l.e.store.gangs.rest, r)
@@ -326,7 +327,7 @@ func (l *lane) takeUnit(s *selection, u *unit, need int32, k *kind) {
 		l.victimOf.Set(uint32(r))
 		gap := int64(k.priority) - int64(l.e.store.priority[r])
 		l.victims = append(l.victims, victim{row: r, need: need, grace: graceFor(gap)})
-		l.lose(r)
+		l.lose(r, apart)
 		l.noteMoved(r)
 	}
 }
@@ -364,7 +365,7 @@ func (l *lane) use(r columnar.Row, need int32) {
 		l.lost = append(l.lost, r)
 		l.plan(r, need)
 	case model.Configured:
-		l.lose(r)
+		l.lose(r, l.victimOf.Has(uint32(r))) // a victim of this plan was lost when it was taken
 		if l.s.ClusterOf[l.s.View.Cluster[r]] != l.lines[need].cluster {
 			l.plan(r, need)
 		}

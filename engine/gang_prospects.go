@@ -31,18 +31,22 @@ func (s *selection) leastOfGangs() float64 {
 	return math.Inf(1)
 }
 
-// listProspects puts the scope's gangs in the order of the best of their members.
+// listProspects puts the scope's gangs in the order of the best that can be had of them. A
+// gang with nothing above its minimum goes as a whole or not at all, by the least of its members:
+// nothing is taken of it before. One that has more may come to be without that member, and goes by
+// the best of them.
 func (s *selection) listProspects() {
 	x, t := s.scope, &s.e.store.gangs
 	for _, at := range x.gangs {
 		g := &t.list[at]
-		best := math.Inf(-1)
+		best, least := math.Inf(-1), math.Inf(1)
 		for _, r := range g.members {
-			best = max(best, s.score(r, s.k.priority, s.e.store.priority[r]))
+			score := s.score(r, s.k.priority, s.e.store.priority[r])
+			best, least = max(best, score), min(least, score)
 		}
-		band := s.band(best)
+		band := s.band(least)
 		if slices.ContainsFunc(g.roles, func(role gangRole) bool { return role.surplus }) {
-			band = math.Nextafter(band, math.Inf(-1)) // single members are of a gentler class
+			band = math.Nextafter(s.band(best), math.Inf(-1)) // single members are of a gentler class
 		}
 		x.prospects = append(x.prospects, prospect{band, at})
 	}

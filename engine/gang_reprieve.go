@@ -142,10 +142,13 @@ func (s *selection) leastOutside() unitKey {
 			break
 		}
 	}
+	s.rewindListing()
+	if u := s.nextSunk(positive(s.want)); u != nil && u.key.compare(&least) < 0 {
+		least = u.key
+	}
 	if band, some := s.gangs.least(); some && band < least.band {
 		least = unitKey{paid: true, band: band, class: classWhole}
 	}
-	s.rewindListing()
 	if at, ok := s.nextFlavour(positive(s.want)); ok {
 		if u := s.ofFlavour(at); u.key.compare(&least) < 0 {
 			least = u.key
@@ -156,7 +159,7 @@ func (s *selection) leastOutside() unitKey {
 
 // rewindListing begins to list what is outside of the plan.
 func (s *selection) rewindListing() {
-	s.flavourAt, s.flavourTo, s.extraAt, s.extraTo = 0, len(s.scope.flavours), 0, len(s.extra)
+	s.flavourAt, s.flavourTo, s.extraAt, s.extraTo, s.sunkAt = 0, len(s.scope.flavours), 0, len(s.extra), 0
 	s.cursors.rewind(len(s.scope.flavours))
 }
 
@@ -214,6 +217,7 @@ func (s *selection) addSinglesBefore(list []unit, limit *unitKey, u *unit, mask 
 			list = append(list, *v)
 		}
 	}
+	list = s.sunkBefore(list, limit, u, mask, most)
 	for range most {
 		at, ok := s.nextFlavour(mask)
 		if !ok {

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"cmp"
-	"math"
 	"slices"
 
 	"github.com/tonnage/tonnage/bitmap"
@@ -27,9 +25,14 @@ type selection struct {
 	left   []int64 // what is still missing of it
 	lacks  uint64
 	extra  []unit // of one machine, and of gangs; by key
+	sunk   []unit // of one machine, of lost gangs; see sunkIn
 	wholes []unit // by key, but for the ROI
 	gangs  wholeIndex
 	listed bool // extra and wholes have what could be taken of gangs
+	// fresh: in this turn nothing has been chosen since the units were listed.
+	fresh bool
+	turn  uint32
+	order []int32 // scratch: gangs
 	// ofGangs: a machine of a gang has been chosen by itself.
 	ofGangs bool
 	chosen  []unit
@@ -57,6 +60,7 @@ type selection struct {
 	outside              cursors // by flavour: those before are in the plan, or not to be had
 	cursors              cursors // by flavour: those before have been looked at beyond that
 	extraAt, extraTo     int
+	sunkAt               int
 	bandAt, wholeTo      int // of wholes: the first of the band at work
 
 	// Reclaim between tenants.
@@ -89,24 +93,26 @@ func (l *lane) selectUnits(k *kind, scope *unitScope, want []int64) *selection {
 	s.gangs.reset(s.dims)
 	scope.order(l.s.IDRank)
 	s.unmark()
-	s.listBroken()
-	s.listRest()
-	switch s.listed = false; {
-	case s.reclaiming:
-		s.listed = true
+	if s.listed, s.sunk = s.reclaiming, nil; s.reclaiming {
+		s.listBroken()
+		s.listRest()
 		s.listGangs()
 		s.dealLots()
-	case scope.value != 0:
+	} else if s.sunk = l.sunkIn(scope, k); scope.value != 0 {
 		s.sortGangs()
-	default:
-		s.sortExtra()
 	}
 	s.rewind()
+	s.fresh, s.turn = true, l.e.store.gangs.turn
 	return s
 }
 
-func (s *selection) sortExtra() {
-	slices.SortFunc(s.extra, func(a, b unit) int { return a.key.compare(&b.key) })
+// selectAgain is selectFor for who may have listed the same units last.
+func (l *lane) selectAgain(need int32, k *kind, scope *unitScope, want []int64) *selection {
+	s := &l.sel
+	if s.fresh && s.turn == l.e.store.gangs.turn && s.need == need && s.k == k && s.scope == scope && &s.want[0] == &want[0] {
+		return s
+	}
+	return l.selectFor(need, k, scope, want)
 }
 
 // sortGangs lists what could be taken of gangs, by key, unless that was done.
@@ -116,8 +122,8 @@ func (s *selection) sortGangs() {
 	}
 	s.listed = true
 	s.listGangs()
-	s.sortExtra()
-	slices.SortFunc(s.wholes, func(a, b unit) int { return a.key.compare(&b.key) })
+	slices.SortFunc(s.extra, func(a, b unit) int { return a.key.compare(&b.key) })
+	s.sortWholes(func(a, b unit) int { return a.key.compare(&b.key) })
 	s.gangs.group(s.wholes)
 	s.extraAt, s.extraTo, s.bandAt, s.wholeTo = 0, len(s.extra), 0, len(s.wholes)
 }
@@ -203,148 +209,19 @@ func (s *selection) isPlaced(r columnar.Row) bool {
 	return true
 }
 
-// single makes a unit of one machine.
-func (s *selection) single(r columnar.Row, class unitClass) unit {
-	level := s.e.store.priority[r]
-	score := s.score(r, s.k.priority, level)
-	u := unit{row: r, gang: -1, level: level, giver: s.giverOf(r), key: unitKey{
-		paid: true, band: s.keyBand(score), class: class, score: -score, cluster: -1, id: s.s.IDRank[r],
+// single makes a unit of one machine for needs of a priority.
+func (l *lane) single(r columnar.Row, class unitClass, priority int32) unit {
+	level := l.e.store.priority[r]
+	score := l.score(r, priority, level)
+	u := unit{row: r, gang: -1, level: level, giver: l.giverOf(r), key: unitKey{
+		paid: true, band: l.keyBand(score), class: class, score: -score, cluster: -1, id: l.s.IDRank[r],
 	}}
-	if g := s.gangOf(r); g != 0 {
+	if g := l.gangOf(r); g != 0 {
 		u.gang = g - 1
-		x := &s.e.store.gangs.list[g-1]
+		x := &l.e.store.gangs.list[g-1]
 		u.key.cluster, u.key.group = x.cluster, x.group
 	}
 	return u
-}
-
-// listBroken lists the members of broken gangs.
-func (s *selection) listBroken() {
-	t := &s.e.store.gangs
-	for _, r := range s.scope.broken {
-		if !s.waits && s.isFree(r) && s.isHere(r) && s.mayGive(t.list[t.of[r]-1].cluster) && s.stateOf(&t.list[t.of[r]-1]) == gangBroken {
-			s.extra = append(s.extra, s.single(r, classSunk))
-		}
-	}
-}
-
-// listRest lists what went with a gang and nobody has a use for.
-func (s *selection) listRest() {
-	if s.waits {
-		return
-	}
-	for _, r := range s.restIn(s.scope, s.k) {
-		if s.mayTake(s.e.store.priority[r], s.k.priority) && s.mayGive(s.s.ClusterOf[s.s.View.Cluster[r]]) && s.isHere(r) && s.isOpen(r) {
-			u := s.single(r, classSunk)
-			u.remainder, u.giver = true, noTenant
-			s.extra = append(s.extra, u)
-		}
-	}
-}
-
-// listGangs lists the units of the gangs in the scope.
-func (s *selection) listGangs() {
-	t := &s.e.store.gangs
-	for _, at := range s.scope.gangs {
-		g := &t.list[at]
-		if s.waits || g.cluster == s.cluster || !s.mayGive(g.cluster) || s.stateOf(g) != gangSound {
-			continue
-		}
-		if !slices.ContainsFunc(g.members, func(r columnar.Row) bool { return s.isFree(r) && s.isHere(r) }) {
-			continue
-		}
-		for i := range g.roles {
-			if role := &g.roles[i]; role.surplus && s.mayTake(s.kindOf(role.need).priority, s.k.priority) {
-				s.listSurplus(role)
-			}
-		}
-		s.listWhole(at, g)
-	}
-}
-
-// listSurplus lists what a need of a gang has above its minimum: those of its
-// machines that the preemptor could use, in reverse keep order, up to the first
-// whose going would break the minimum.
-func (s *selection) listSurplus(role *gangRole) {
-	rest := s.vecs.take(s.dims)
-	spare := s.spare[:0]
-	for r := s.lines[role.need].head; r != columnar.None; r = s.held[r].next {
-		if s.victimOf.Has(uint32(r)) {
-			continue
-		}
-		columnar.SatAdd(rest, s.vec(r))
-		if s.isHere(r) {
-			spare = append(spare, r)
-		}
-	}
-	s.spare = spare
-	slices.SortFunc(spare, func(a, b columnar.Row) int { return cmp.Compare(s.s.KeepKey(b), s.s.KeepKey(a)) })
-	least := s.minimum(role.need)
-	for i, r := range spare {
-		if slices.Contains(rest, math.MaxInt64) { // it cannot be subtracted from
-			s.sumOfOthers(rest, role.need, spare[:i+1])
-		} else {
-			columnar.SubClamp(rest, s.vec(r))
-		}
-		if !columnar.Covers(rest, least) {
-			return
-		}
-		u := s.single(r, classElastic)
-		u.key.last = ^s.s.KeepKey(r)
-		s.extra = append(s.extra, u)
-	}
-}
-
-// sumOfOthers forms what a need has that nobody has taken, but for some.
-func (s *selection) sumOfOthers(sum []int64, need int32, but []columnar.Row) {
-	clear(sum)
-	for r := s.lines[need].head; r != columnar.None; r = s.held[r].next {
-		if !s.victimOf.Has(uint32(r)) && !slices.Contains(but, r) {
-			columnar.SatAdd(sum, s.vec(r))
-		}
-	}
-}
-
-// listWhole lists all of a gang.
-func (s *selection) listWhole(at int32, g *gang) {
-	u := unit{row: columnar.None, gang: at, giver: noTenant, key: unitKey{paid: true, class: classWhole, cluster: g.cluster, group: g.group}}
-	first := true
-	for _, r := range g.members {
-		if s.victimOf.Has(uint32(r)) {
-			continue
-		}
-		level := s.e.store.priority[r]
-		if !s.mayTake(level, s.k.priority) {
-			return
-		}
-		score := -s.score(r, s.k.priority, level)
-		if first {
-			u.level, u.key.score, u.key.id, first = level, score, s.s.IDRank[r], false
-		}
-		u.level, u.key.score = max(u.level, level), max(u.key.score, score)
-	}
-	u.key.band = s.keyBand(-u.key.score)
-	u.local, u.global = s.gangs.local, s.gangs.global
-	s.addUp(&u, g)
-	s.gangs.shapeOf(&u, &s.vecs)
-	s.addEntries(&u, g)
-	s.wholes = append(s.wholes, u)
-}
-
-// addUp forms what a whole gang would give, without what the plan has taken of
-// it already.
-func (s *selection) addUp(u *unit, g *gang) {
-	clear(u.local)
-	clear(u.global)
-	for _, r := range g.members {
-		if s.victimOf.Has(uint32(r)) || s.inPlan.Has(uint32(r)) {
-			continue
-		}
-		columnar.SatAdd(u.global, s.vec(r))
-		if s.isHere(r) {
-			columnar.SatAdd(u.local, s.vec(r))
-		}
-	}
 }
 
 // gain adds what the need could use of a unit.
@@ -486,6 +363,9 @@ func (s *selection) nextSingle(mask uint64) (u unit, ok bool) {
 	if ok {
 		u = s.ofFlavour(at)
 	}
+	if x := s.nextSunk(mask); x != nil && (!ok || x.key.compare(&u.key) < 0) {
+		u, ok = *x, true
+	}
 	if s.extraAt < s.extraTo && (!ok || s.extra[s.extraAt].key.compare(&u.key) < 0) {
 		return s.extra[s.extraAt], true
 	}
@@ -495,6 +375,7 @@ func (s *selection) nextSingle(mask uint64) (u unit, ok bool) {
 // choose takes, until nothing is missing, the unit with the smallest key of
 // those that have something still missing, and reports whether all is covered.
 func (s *selection) choose(gangs bool) bool {
+	s.fresh = false
 	if s.reclaiming {
 		return s.chooseOfLots(gangs)
 	}
@@ -569,7 +450,7 @@ func (s *selection) dropMembers(gang int32) {
 			kept = append(kept, *u)
 		case u.remainder:
 			s.inPlan.Clear(uint32(u.row))
-			s.extraAt = 0
+			s.extraAt, s.sunkAt = 0, 0
 			for j := range s.lots {
 				s.lots[j].extraAt = s.lots[j].extraFrom
 			}

@@ -356,6 +356,16 @@ func (w *skewWalk) bestOfLot(gangs bool) (best unit, ok bool) {
 		}
 		break // by key
 	}
+	for i := range w.sunk {
+		u := &w.sunk[i]
+		if w.inPlan.Has(uint32(u.row)) || !w.helpsLeft(u.row) || !w.allows(u.row) || !w.mayHaveSunk(u) {
+			continue
+		}
+		if !ok || u.key.compare(&best.key) < 0 {
+			best, ok = *u, true
+		}
+		break // by key
+	}
 	if w.needsGangs(&best, ok) {
 		return w.bestOfLot(gangs)
 	}

@@ -135,7 +135,8 @@ type unitScope struct {
 	gangs    []int32
 	more     unread         // of flavours: those that have not been listed yet
 	rest     []columnar.Row // what went with a gang; see restIn
-	restSeen int            // anywhere: how much of gangTable.rest has been
+	restSeen int            // how much of it is listed; anywhere: of gangTable.rest
+	sunk     sunkList
 	ordered  bool
 	// Anywhere: the gangs with the best that can be had of them, by band; those
 	// before at are gone.
@@ -298,6 +299,7 @@ func (x *unitScope) begin(value uint32) {
 	x.most, x.more = nil, unread{pending: x.more.pending[:0]}
 	x.prospects, x.prospectAt = x.prospects[:0], 0
 	x.flavours, x.broken, x.gangs, x.rest = x.flavours[:0], nil, nil, nil
+	x.sunk.reset()
 }
 
 // dealFlavour deals the machines of a flavour into scopes, where each has a list

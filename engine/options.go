@@ -86,6 +86,10 @@ const TopDomainsDefault = 8
 // phase 2 looks at in one cycle: three times as many as the most contended rung has.
 const SearchPairsDefault = 4 << 20
 
+// SearchUnitsDefault is how many machines are offered in these pairs in one cycle: three
+// times as many as in the most contended rung.
+const SearchUnitsDefault = 32 << 20
+
 // NestedMax is the most nested topology keys.
 const NestedMax = 8
 
@@ -99,8 +103,8 @@ const WorkersMax = 256
 const DrainSecondsDefault = 30
 
 // Options are the engine's settings. None of them but those named in the
-// contract (weights, release, victims, band, top domains, nested keys,
-// tenancy) changes an answer.
+// contract (weights, release, victims, band, top domains, the budget of the
+// search, nested keys, tenancy) changes an answer.
 type Options struct {
 	// Workers is the number of workers of a cycle, 0 = GOMAXPROCS, at most
 	// WorkersMax. The answer never depends on it. A fleet of fewer than 65,536
@@ -122,11 +126,11 @@ type Options struct {
 	// VictimsMachine.
 	Band       float64
 	TopDomains int
-	// SearchPairs bounds the search for plans of preemption, with VictimsGang, but for reclaim between tenants: once so many pairs of
-	// a Same-Need and a domain (or a part of one, with Nested) in which everything
-	// together covers it have been met in a cycle, counted before TopDomains, Needs of lower rank make no plan in that
-	// cycle. 0 = SearchPairsDefault.
-	SearchPairs int
+	// SearchPairs and SearchUnits bound the search for plans of preemption, with VictimsGang. SearchPairs
+	// counts the pairs of a Same-Need and a domain (or a part of one, with Nested) in which everything together covers
+	// it, before TopDomains; SearchUnits the machines of others that could be freed there. Once one of them is reached in
+	// a cycle, Same-Needs of lower rank make no plan in that cycle. 0 = SearchPairsDefault, SearchUnitsDefault.
+	SearchPairs, SearchUnits int
 	// Nested are topology keys from the widest to the narrowest, at most NestedMax,
 	// each of whose values lies in one value of the key before. With VictimsGang a
 	// Same-Need on one of them that begins anew is freed the narrowest domain that can hold
@@ -171,6 +175,9 @@ func (o *Options) Validate() error {
 	}
 	if o.SearchPairs < 0 {
 		faults = append(faults, fmt.Errorf("searchPairs: must be 0 (the default, %d) or more, got %d", SearchPairsDefault, o.SearchPairs))
+	}
+	if o.SearchUnits < 0 {
+		faults = append(faults, fmt.Errorf("searchUnits: must be 0 (the default, %d) or more, got %d", SearchUnitsDefault, o.SearchUnits))
 	}
 	if int(o.Victims) >= NumVictimModes {
 		faults = append(faults, fmt.Errorf("victims: no such way to choose victims: %d", o.Victims))

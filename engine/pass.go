@@ -69,7 +69,7 @@ type pass struct {
 	victims   []victim
 	pools     map[victimPoolKey]*victimPool
 	noVictims *victimPool
-	pairs     int               // of a Same-Need and a domain that covers it; see Options.SearchPairs
+	met       searchCount       // in the search for plans
 	leaving   []leavingMachine  // see findLeaving
 	victimOf  bitmap.Dense      // preempted in this cycle
 	flying    bitmap.Dense      // already drains for the need that counts on it

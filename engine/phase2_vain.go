@@ -69,7 +69,7 @@ func (l *lane) noneToTake(k *kind) bool {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(l.restIn(x, k), func(r columnar.Row) bool { return usable(r) && l.e.store.priority[r] < k.priority })
+	return !slices.ContainsFunc(l.sunkIn(x, k), func(u unit) bool { return u.remainder && usable(u.row) })
 }
 
 // hasLeft reports whether a flavour has a machine that no plan has taken.

@@ -168,10 +168,11 @@ type Stats struct {
 	// their cluster: those of Plan.Adopted, each once.
 	Adopted int
 	PlanCounts
-	// SearchPairs counts the pairs of a Same-Need and a domain that could hold it; SearchEnded says that they
-	// are as many as Options.SearchPairs allows, so that Needs of lower rank made no plan.
-	SearchPairs int
-	SearchEnded bool
+	// SearchPairs counts the pairs of a Same-Need and a domain that could hold it, SearchUnits the machines that were
+	// offered there; SearchEnded says that one of them is as large as Options.SearchPairs or Options.SearchUnits allows,
+	// so that Same-Needs of lower rank made no plan.
+	SearchPairs, SearchUnits int
+	SearchEnded              bool
 	// Probes counts the candidates that were looked at in phases 1 and 2.
 	Probes int64
 	AcquireCounts

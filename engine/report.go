@@ -21,7 +21,7 @@ func (p *pass) report(plan *Plan) {
 	p.countPlans(&plan.Stats.PlanCounts, p.e.store.reserved.fates)
 	st := &plan.Stats
 	st.Machines, st.Needs, st.Folded, st.Probes, st.Credited = p.s.Supply.Len(), p.rows, len(p.order), p.probes, p.credited
-	st.SearchPairs, st.SearchEnded = p.pairs, p.pairs >= p.e.opts.SearchPairs
+	st.SearchPairs, st.SearchUnits, st.SearchEnded = p.met.pairs, p.met.units, p.searchEnded()
 	st.AcquireCounts = p.counts
 	st.Clusters, st.ClustersCredited = len(p.s.Clusters), p.clustersCredited
 	for i := range p.s.Classes {

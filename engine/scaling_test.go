@@ -51,6 +51,13 @@ func scale(t testing.TB, n int, build func(*scaled)) (*engine.Engine, engine.Inp
 	t.Helper()
 	x := &scaled{t: t, n: n, needs: map[string][]model.Need{}, opts: engine.DefaultOptions()}
 	build(x)
+	return x.load()
+}
+
+// load returns an engine to decide the fleet with.
+func (x *scaled) load() (*engine.Engine, engine.Input) {
+	t := x.t
+	t.Helper()
 	in := engine.Input{Supply: supply.New(), Demand: demand.New(), Now: 1}
 	for i := range x.machines {
 		if err := in.Supply.Put(&x.machines[i]); err != nil {

@@ -62,6 +62,12 @@ func newScript(seed int64) (*script, error) {
 	}
 	first := inputOf(x.donors[0])
 	x.options, x.races = first.Options, seed%2 == 0
+	switch seed % 5 { // in two of five the search for plans ends early
+	case 2:
+		x.options.SearchUnits = 1 + int(seed/5%24)
+	case 4:
+		x.options.SearchPairs = 1 + int(seed/5%6)
+	}
 	x.backing, x.drains = map[model.Owner]bool{}, map[string]float64{}
 	maps.Copy(x.backing, first.BackingOff)
 	maps.Copy(x.drains, first.DrainSeconds)

@@ -36,8 +36,11 @@ type tenancy struct {
 	taker    int32    // whose turn it is
 	full     []bool   // by class: one machine more would bring the taker above its share
 	fullOf   fullness // what full was found for
-	changes  int      // how often what anybody has changed
-	dimsAt   []int    // which they are of the snapshot's
+	// What the last turn found whose taker was full.
+	vain      vainTurn
+	vainFound status
+	changes   int   // how often what anybody has changed
+	dimsAt    []int // which they are of the snapshot's
 	// moved are machines that somebody else may have by now.
 	moved []columnar.Row
 	// used and counted are what the plans of a need count on: of units and free
@@ -268,6 +271,7 @@ func (l *lane) reclaimBetweenTenants() {
 			l.blockUpTo(int32(rank))
 			l.noteTurn(need, k)
 			l.planAgain(need, k)
+			l.noteVain(need, k)
 		}
 	}
 	l.reclaiming = false
@@ -288,18 +292,50 @@ func (l *lane) dropUnitPools() {
 
 // nothingToReclaim reports whether the second turn of a need would find what
 // the first did: nobody but the taker is above its share, or the taker may take
-// nothing more; and nothing was put back that it could have had. The first may not
-// have searched at all. Under hard spread fewer candidates may allow more.
+// nothing more; and nothing was put back that it could have had. Under hard spread fewer
+// candidates may allow more.
 func (l *lane) nothingToReclaim(need int32, k *kind) bool {
 	t := l.tenancy
-	if len(l.withheldBy)+len(l.reserved.voided) > 0 || len(k.spread) > 0 || l.pairs >= l.e.opts.SearchPairs {
+	if len(l.withheldBy)+len(l.reserved.voided) > 0 || len(k.spread) > 0 {
 		return false
 	}
 	others := t.givers
 	if t.above[t.taker] {
 		others--
 	}
-	return others == 0 || l.lines[need].is(hasCandidates) && t.isFull(k, len(l.s.Classes))
+	n := &l.lines[need]
+	if v := l.inVainFor(need); v.plans > 0 && v == t.vain {
+		n.status |= t.vainFound
+		return true
+	}
+	return others == 0 || n.is(hasCandidates) && t.isFull(k, len(l.s.Classes))
+}
+
+// vainTurn is a turn of a taker that may take no machine more, and what had happened by
+// then: a need of the same kind and cluster finds what that one found.
+type vainTurn struct {
+	cluster        int32
+	kind           uint32
+	changes, plans int
+}
+
+// inVainFor returns the turn of a need that looks wherever its kind may; the zero value for
+// others.
+func (l *lane) inVainFor(need int32) vainTurn {
+	n := &l.lines[need]
+	if n.is(isPinned) || l.reserved.had(need) || l.e.opts.Explain || l.searchEnded() {
+		return vainTurn{}
+	}
+	return vainTurn{n.cluster, n.kind, l.tenancy.changes, len(l.plans) + 1}
+}
+
+// noteVain keeps whether the turn at work has found anybody to preempt, if its taker may
+// take no machine more.
+func (l *lane) noteVain(need int32, k *kind) {
+	t := l.tenancy
+	if t.vain = (vainTurn{}); t.isFull(k, len(l.s.Classes)) {
+		t.vain, t.vainFound = l.inVainFor(need), l.lines[need].status&hasCandidates
+	}
 }
 
 // planAgain makes a second plan for a need. What is in flight for it is counted

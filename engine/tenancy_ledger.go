@@ -61,7 +61,7 @@ func (s *selection) spares(f *flavour) bool {
 func (s *selection) dealLots() {
 	byGiver := func(a, b unit) int { return cmp.Or(cmp.Compare(a.giver, b.giver), a.key.compare(&b.key)) }
 	slices.SortFunc(s.extra, byGiver)
-	slices.SortFunc(s.wholes, byGiver)
+	s.sortWholes(byGiver)
 	s.lots = s.lots[:0]
 	flavours := s.scope.flavours
 	for f, x, w := 0, 0, 0; f < len(flavours) || x < len(s.extra) || w < len(s.wholes); {

@@ -90,13 +90,13 @@ type metrics struct {
 
 // wastedMetrics are the counters that say how far the engine is from rest.
 type wastedMetrics struct {
-	adopted                 prometheus.Counter
-	needs, clusters         *prometheus.CounterVec
-	made, kept              prometheus.Counter
-	ended                   [engine.NumPlanEnds]prometheus.Counter // that of PlanStands is of those completed
-	leftBound, vain         prometheus.Counter
-	searches, searchesEnded prometheus.Counter
-	undone                  [history.NumUndoings][2]prometheus.Counter // by scope
+	adopted                              prometheus.Counter
+	needs, clusters                      *prometheus.CounterVec
+	made, kept                           prometheus.Counter
+	ended                                [engine.NumPlanEnds]prometheus.Counter // that of PlanStands is of those completed
+	leftBound, vain                      prometheus.Counter
+	searches, searchUnits, searchesEnded prometheus.Counter
+	undone                               [history.NumUndoings][2]prometheus.Counter // by scope
 }
 
 func gauge(name, help string, labels ...string) *prometheus.GaugeVec {

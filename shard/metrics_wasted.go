@@ -38,7 +38,8 @@ func (m *metrics) defineWasted(c counterMaker) {
 	}
 	m.plansFailed = ended.WithLabelValues(planDrainFailed)
 	x.searches = c("tonnage_shard_search_pairs_total", "Pairs of a Same-Need and a domain that could hold it, met in the search for plans of preemption.").WithLabelValues()
-	x.searchesEnded = c("tonnage_shard_searches_ended_total", "Cycles whose search for plans of preemption met as many pairs as it may, and ended there.").WithLabelValues()
+	x.searchUnits = c("tonnage_shard_search_units_total", "Machines that could be freed in these pairs of a Same-Need and a domain.").WithLabelValues()
+	x.searchesEnded = c("tonnage_shard_searches_ended_total", "Cycles whose search for plans of preemption met as many pairs or machines as it may, and ended there.").WithLabelValues()
 	x.leftBound = c("tonnage_shard_machines_left_bound_total", "Machines of gangs that plans break and have no use for: they stay bound.").WithLabelValues()
 	x.vain = c("tonnage_shard_machines_drained_in_vain_total", "Machines that were preempted and held for a Need which never bound them.").WithLabelValues()
 	undone := c("tonnage_shard_actions_undone_total", "Actions that a later one undid though demand and supply of the clusters concerned had not changed.", "actions", "changed")
@@ -72,6 +73,7 @@ func (x *wastedMetrics) cycle(c *Cycle) {
 		x.ended[end].Add(float64(st.PlansEnded[end]))
 	}
 	x.searches.Add(float64(st.SearchPairs))
+	x.searchUnits.Add(float64(st.SearchUnits))
 	if st.SearchEnded {
 		x.searchesEnded.Inc()
 	}

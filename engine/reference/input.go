@@ -31,9 +31,9 @@ type Options struct {
 	Release    Release
 	TopDomains int // domains that phase 2 tries for one Need
 	// SearchPairs is how many pairs of a Same-Need and a domain that covers it phase
-	// 2 looks at in one cycle.
-	SearchPairs int
-	Victims     VictimMode
+	// 2 looks at in one cycle, SearchUnits how many machines it may be offered there.
+	SearchPairs, SearchUnits int
+	Victims                  VictimMode
 	// Band is δ, the width of a band of the victim score in priority points: 0
 	// = the score alone decides, +Inf = the gentlest unit goes first.
 	Band float64
@@ -80,6 +80,7 @@ func DefaultOptions() Options {
 		TopDomains: 8,
 
 		SearchPairs: 4 << 20,
+		SearchUnits: 32 << 20,
 		Victims:     VictimsGang,
 		Band:        1,
 	}
@@ -170,8 +171,9 @@ type Plan struct {
 	// counts on, and excess that is reclaimed anyway. By the Need's rank, then
 	// by id.
 	Reserved []Reserved
-	// SearchPairs is how many pairs the search for plans has met; see Options.
-	SearchPairs int
+	// SearchPairs is how many pairs the search for plans has met, SearchUnits how many
+	// machines were offered there; see Options.
+	SearchPairs, SearchUnits int
 }
 
 // Reserved is a machine that a plan reserves for a Need. The machines of one

@@ -26,7 +26,9 @@ type pass struct {
 	// countedFor is whose deficit an in-flight machine has been subtracted from.
 	countedFor map[*model.Machine]*need
 
-	pairs int // of a Same-Need and a domain that covers it, that were looked at
+	// What the search for plans has met: pairs of a Same-Need and a domain that
+	// covers it, and machines that were offered there.
+	pairs, offered int
 
 	// With gangs: takenBy is whose plan counts on a machine, remainder are
 	// victims that nobody has a use for yet, and voided are machines whose plan

@@ -12,7 +12,7 @@ import (
 // Provisions, Preempts, Reclaims, Deletes; within a kind by rank, then in the
 // order in which they were picked.
 func (p *pass) plan() Plan {
-	out := Plan{Needs: make([]NeedResult, len(p.in.Needs)), Ended: p.ended(), SearchPairs: p.pairs}
+	out := Plan{Needs: make([]NeedResult, len(p.in.Needs)), Ended: p.ended(), SearchPairs: p.pairs, SearchUnits: p.offered}
 	for _, n := range p.needs {
 		for _, m := range n.idle {
 			out.Actions = append(out.Actions, Action{Kind: Bootstrap, Machine: m.ID, Cluster: n.Cluster, Need: n.rows[0], Reason: ReasonIdle})

@@ -36,6 +36,7 @@ func (p *pass) planFor(n *need, by policy) {
 type policy struct {
 	eligible func(cluster string, priority int32) bool
 	ledger   func(chosen []*unit, u *unit) (int64, bool)
+	within   func(m *model.Machine) bool // beside ledger: the machine alone leaves the taker within its share
 }
 
 // byPriority is preemption: strictly lower priority.
@@ -150,13 +151,12 @@ func (p *pass) unitsUnderSkew(n *need, s *selection, floor []*model.Machine) (ch
 // planWhole compares the plans of the domains in which everything together
 // covers the Need, of at most TopDomains, and carries out the best. Nothing is
 // preempted for a part. Where keys are nested it looks into the narrowest
-// domains first. Once the Needs before have looked at SearchPairs domains it looks
-// at none.
+// domains first. Once the search has ended it looks at none.
 func (p *pass) planWhole(n *need, by policy) {
 	same := n.Profile.Same().Key
 	ended := false
 	for _, key := range p.nested(n) {
-		if ended = by.ledger == nil && p.pairs >= p.in.Options.SearchPairs; ended {
+		if ended = p.searchEnded(); ended {
 			break // this Need makes no plan in this cycle
 		}
 		best, candidates := p.bestOf(n, by, key)
@@ -210,8 +210,8 @@ func (p *pass) bestOf(n *need, by policy, key string) (best *proposal, candidate
 			grounds = append(grounds, g)
 		}
 	}
-	if by.ledger == nil {
-		p.pairs += len(grounds)
+	for _, g := range grounds {
+		p.meet(g, by)
 	}
 	slices.SortFunc(grounds, func(a, b *ground) int { return a.compare(b, n.domain) })
 	for i, g := range grounds {
@@ -285,6 +285,30 @@ func (p *pass) ground(n *need, by policy, s *site, key string) *ground {
 	}
 	g.covers = missing.IsZero()
 	return g
+}
+
+// meet counts a domain that covers a Need, and the machines that are offered there. In the
+// second turn of tenants these are machines of other tenants of which each alone would leave
+// the taker within its share; without any the domain is no pair.
+func (p *pass) meet(g *ground, by policy) {
+	machines := map[*model.Machine]bool{}
+	for _, u := range g.units {
+		for _, m := range u.local {
+			if by.ledger == nil || debited(u) && by.within(m) {
+				machines[m] = true
+			}
+		}
+	}
+	if by.ledger != nil && len(machines) == 0 {
+		return
+	}
+	p.pairs++
+	p.offered += len(machines)
+}
+
+// searchEnded: so much has been met in this cycle that Same-Needs make no more plans.
+func (p *pass) searchEnded() bool {
+	return p.pairs >= p.in.Options.SearchPairs || p.offered >= p.in.Options.SearchUnits
 }
 
 // compare is the order in which domains are tried: lowest level, fewest

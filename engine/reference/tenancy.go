@@ -28,6 +28,7 @@ func (p *pass) reclaimBetweenTenants() {
 				return t != nil && t != taker && above(b.has[t], t.Share) && priority <= n.Profile.Priority()
 			},
 			ledger: b.admits,
+			within: func(m *model.Machine) bool { return b.within(m.EffectiveAllocatable()) },
 		})
 	}
 }
@@ -77,11 +78,8 @@ type ledger struct {
 // ratio of its tenant's machines to its share, in steps of θ.
 func (b *ledger) admits(chosen []*unit, u *unit) (tenant int64, admitted bool) {
 	with := append(slices.Clone(chosen), u)
-	takes := sum(locals(with))
-	for _, a := range b.taker.Share {
-		if add := takes.Get(a.Name); add > 0 && model.SatAdd(b.has[b.taker].Get(a.Name), add) > a.Value {
-			return 0, false
-		}
+	if !b.within(sum(locals(with))) {
+		return 0, false
 	}
 	if !debited(u) {
 		return 0, true
@@ -95,6 +93,14 @@ func (b *ledger) admits(chosen []*unit, u *unit) (tenant int64, admitted bool) {
 		}
 	}
 	return -stepsAbove(b.has[giver].Sub(before), giver.Share), true
+}
+
+// within: what the taker takes leaves it within its share.
+func (b *ledger) within(takes model.Resources) bool {
+	return !slices.ContainsFunc(b.taker.Share, func(a model.Amount) bool {
+		add := takes.Get(a.Name)
+		return add > 0 && model.SatAdd(b.has[b.taker].Get(a.Name), add) > a.Value
+	})
 }
 
 // debited: the unit costs its tenant something.

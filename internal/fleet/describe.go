@@ -42,6 +42,9 @@ func Describe(w World) string {
 	if w.SearchPairs > 0 {
 		fmt.Fprintf(&b, "searchPairs: %d\n", w.SearchPairs)
 	}
+	if w.SearchUnits > 0 {
+		fmt.Fprintf(&b, "searchUnits: %d\n", w.SearchUnits)
+	}
 	b.WriteString("machines:\n")
 	sorted := slices.Clone(w.Machines)
 	slices.SortFunc(sorted, func(a, b model.Machine) int { return strings.Compare(a.ID, b.ID) })

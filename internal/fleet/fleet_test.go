@@ -66,6 +66,9 @@ func TestRandomDrawsEverything(t *testing.T) {
 		if w.SearchPairs > 0 {
 			seen["search-pairs"]++
 		}
+		if w.SearchUnits > 0 {
+			seen["search-units"]++
+		}
 		if len(w.BackingOff) > 0 {
 			seen["backing-off"]++
 		}
@@ -94,7 +97,7 @@ func TestRandomDrawsEverything(t *testing.T) {
 		"capacity/Unspecified capacity/BareMetal capacity/Reserved capacity/OnDemand capacity/Spot " +
 		"reserved/Idle reserved/Draining reserved/Configured reserved/Creating allocatable parked twin " +
 		"op/In op/NotIn op/Exists op/DoesNotExist op/Same op/Gt op/Lt hard/1 hard/2 soft no-minimum huge empty " +
-		"elastic short plan domain roles one-by-one band tenants nested top-domains backing-off")
+		"elastic short plan domain roles one-by-one band tenants nested top-domains backing-off search-pairs search-units")
 	for _, name := range want {
 		if seen[strings.ReplaceAll(name, "/", " ")] < 5 {
 			t.Errorf("%s: drawn %d times in 200 worlds", name, seen[strings.ReplaceAll(name, "/", " ")])

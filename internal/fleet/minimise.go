@@ -116,6 +116,11 @@ func (s *shrinker) dropReports() bool {
 		c.SearchPairs = 0
 		changed = s.try(c) || changed
 	}
+	if s.w.SearchUnits > 0 {
+		c := s.w.Clone()
+		c.SearchUnits = 0
+		changed = s.try(c) || changed
+	}
 	if len(s.w.BackingOff) > 0 {
 		c := s.w.Clone()
 		c.BackingOff = nil

@@ -60,6 +60,9 @@ func Random(seed int64, size Size) World {
 	if d.chance(0.1) {
 		d.w.SearchPairs = 1 + d.IntN(8)
 	}
+	if d.chance(0.1) {
+		d.w.SearchUnits = 1 + d.IntN(24)
+	}
 	return d.w
 }
 

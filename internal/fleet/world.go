@@ -21,6 +21,7 @@ type World struct {
 	Nested       []string // topology keys, the widest first
 	TopDomains   int      // that phase 2 tries; 0 = as many as by default
 	SearchPairs  int      // that phase 2 looks at; 0 = as many as by default
+	SearchUnits  int      // that are offered there; 0 = as many as by default
 	// BackingOff are owners whose plan of preemption has failed.
 	BackingOff map[model.Owner]bool
 }

@@ -78,6 +78,7 @@ type Result struct {
 	// Those of the last measured cycle.
 	Probes           int64 `json:"probes"`
 	SearchPairs      int   `json:"searchPairs"`
+	SearchUnits      int   `json:"searchUnits"`
 	Proposals        int64 `json:"proposals"`
 	Conflicts        int64 `json:"conflicts"`
 	Displacements    int64 `json:"displacements"`
@@ -120,7 +121,7 @@ func (r *Result) WriteJSON(w io.Writer) error {
 func (r *Result) takePlan(st *engine.Stats) {
 	r.Machines, r.Needs, r.NeedsFolded, r.Classes = st.Machines, st.Needs, st.Folded, st.Classes
 	r.Satisfied, r.Unsatisfied, r.Probes = st.Satisfied, st.Unsatisfied, st.Probes
-	r.SearchPairs = st.SearchPairs
+	r.SearchPairs, r.SearchUnits = st.SearchPairs, st.SearchUnits
 	r.Proposals, r.Retries = st.Proposals, st.Retries
 	r.Conflicts, r.Displacements, r.RetriesExhausted = st.Conflicts, st.Displacements, st.RetriesExhausted
 	switch {

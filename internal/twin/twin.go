@@ -48,7 +48,7 @@ func Options(o reference.Options) engine.Options {
 	opts := engine.DefaultOptions()
 	opts.Weights = engine.Weights(o.Weights)
 	opts.Release = engine.Release(o.Release)
-	opts.TopDomains, opts.SearchPairs = o.TopDomains, o.SearchPairs
+	opts.TopDomains, opts.SearchPairs, opts.SearchUnits = o.TopDomains, o.SearchPairs, o.SearchUnits
 	opts.Victims = engine.VictimMode(o.Victims)
 	opts.Band = o.Band
 	opts.Nested = o.Nested
@@ -61,7 +61,8 @@ func Options(o reference.Options) engine.Options {
 // ReferenceOptions are the reference's options for the engine's.
 func ReferenceOptions(o *engine.Options) reference.Options {
 	out := reference.Options{
-		Weights: reference.Weights(o.Weights), Release: reference.Release(o.Release), TopDomains: o.TopDomains, SearchPairs: cmp.Or(o.SearchPairs, engine.SearchPairsDefault),
+		Weights: reference.Weights(o.Weights), Release: reference.Release(o.Release), TopDomains: o.TopDomains,
+		SearchPairs: cmp.Or(o.SearchPairs, engine.SearchPairsDefault), SearchUnits: cmp.Or(o.SearchUnits, engine.SearchUnitsDefault),
 		Victims: reference.VictimMode(o.Victims), Band: o.Band, Nested: o.Nested,
 	}
 	for _, t := range o.Tenancy.Tenants {
@@ -133,7 +134,7 @@ func Translate(plan *engine.Plan, results []engine.NeedResult, s *supply.Table, 
 		}
 		out.Needs[at[r.Cluster][r.Row]] = x
 	}
-	out.SearchPairs = plan.Stats.SearchPairs
+	out.SearchPairs, out.SearchUnits = plan.Stats.SearchPairs, plan.Stats.SearchUnits
 	for _, r := range plan.Ended {
 		out.Ended = append(out.Ended, s.ID(r))
 	}
@@ -169,8 +170,8 @@ func Diff(got, want reference.Plan) string {
 	if !slices.Equal(got.Reserved, want.Reserved) {
 		return fmt.Sprintf("reserved: got %v, want %v", got.Reserved, want.Reserved)
 	}
-	if got.SearchPairs != want.SearchPairs {
-		return fmt.Sprintf("search pairs: got %d, want %d", got.SearchPairs, want.SearchPairs)
+	if got.SearchPairs != want.SearchPairs || got.SearchUnits != want.SearchUnits {
+		return fmt.Sprintf("search: got %d pairs and %d units, want %d and %d", got.SearchPairs, got.SearchUnits, want.SearchPairs, want.SearchUnits)
 	}
 	if !slices.Equal(got.Ended, want.Ended) {
 		return fmt.Sprintf("ended reservations: got %v, want %v", got.Ended, want.Ended)

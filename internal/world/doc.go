@@ -29,6 +29,7 @@ import (
 const (
 	WorkersMax       = engine.WorkersMax
 	TopDomainsMax    = 4096
+	SearchMax        = 1 << 40 // pairs, and machines
 	HoldMax          = 365 * 24 * time.Hour
 	CyclesMax        = 1_000_000
 	CycleIntervalMin = time.Millisecond

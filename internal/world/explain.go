@@ -224,6 +224,7 @@ func (n *NeedWhy) write(j *jsonWriter) {
 	j.word("shortSince", timeText(n.Short))
 	j.flag("parked", n.Parked)
 	j.flag("pinned", n.Why.Pinned)
+	j.flag("searchEnded", n.Why.SearchEnded)
 	j.flag("withheld", n.Why.Withheld)
 	j.vector("deficit", n.Deficit)
 	j.vector("inFlight", n.InFlight)

@@ -113,6 +113,8 @@ func (x *inputWriter) options(in *engine.Input, opts *engine.Options) {
 	x.j.word("victims", opts.Victims.String())
 	x.j.number("band", opts.Band)
 	x.integer("topDomains", int64(opts.TopDomains))
+	x.integer("searchPairs", int64(opts.SearchPairs))
+	x.integer("searchUnits", int64(opts.SearchUnits))
 	if len(opts.Nested) > 0 {
 		x.j.names("nested", opts.Nested)
 	}

@@ -57,6 +57,12 @@ var gangSchema = document.NewSchema(
 	document.Field[Options]{Key: "topDomains", Read: func(r *reader, n *node, o *Options) {
 		readInt(r, n, 1, TopDomainsMax, &o.Engine.TopDomains)
 	}},
+	document.Field[Options]{Key: "searchPairs", Read: func(r *reader, n *node, o *Options) {
+		readInt(r, n, 1, SearchMax, &o.Engine.SearchPairs)
+	}},
+	document.Field[Options]{Key: "searchUnits", Read: func(r *reader, n *node, o *Options) {
+		readInt(r, n, 1, SearchMax, &o.Engine.SearchUnits)
+	}},
 	document.Field[Options]{Key: "nested", Read: func(r *reader, n *node, o *Options) { readNested(r, n, &o.Engine.Nested) }},
 )
 

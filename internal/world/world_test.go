@@ -102,7 +102,7 @@ reported: [c2, c1]
 options:
   workers: 3
   reclaimCapFraction: 0.05
-  gang: {victims: machine, band: inf, topDomains: 4}
+  gang: {victims: machine, band: inf, topDomains: 4, searchPairs: 5, searchUnits: 6}
   weights: {priority: 2, drainSpeed: 0.2, interruption: 0.3, reclamation: 0.4}
   release: {OnDemand: 20m, Spot: 30}
   tenancy: {tenants: []}
@@ -133,7 +133,7 @@ options:
 	}
 	o := w.Options
 	wantEngine := engine.Options{
-		Workers: 3, Victims: engine.VictimsMachine, Band: math.Inf(1), TopDomains: 4, Weights: engine.Weights{Priority: 2, DrainSpeed: 0.2, Interruption: 0.3, Reclamation: 0.4},
+		Workers: 3, Victims: engine.VictimsMachine, Band: math.Inf(1), TopDomains: 4, SearchPairs: 5, SearchUnits: 6, Weights: engine.Weights{Priority: 2, DrainSpeed: 0.2, Interruption: 0.3, Reclamation: 0.4},
 		Release: engine.Release{OnDemand: 20 * time.Minute, Spot: 30 * time.Second},
 	}
 	if !reflect.DeepEqual(o.Engine, wantEngine) || o.ReclaimCapFraction != 0.05 || !o.ReclaimCapSet {

@@ -40,6 +40,7 @@ var chapters = []struct {
 	{"OneByOne", oneByOneRules},
 	{"Gangs", gangRules},
 	{"Plans", planRules},
+	{"Search", searchRules},
 	{"Tenants", tenantRules},
 }
 
@@ -48,6 +49,7 @@ var only = map[string]reference.VictimMode{
 	"OneByOne": reference.VictimsMachine,
 	"Gangs":    reference.VictimsGang,
 	"Plans":    reference.VictimsGang,
+	"Search":   reference.VictimsGang,
 	"Tenants":  reference.VictimsGang,
 }
 

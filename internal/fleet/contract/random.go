@@ -22,6 +22,9 @@ func InputOf(w fleet.World) reference.Input {
 	if w.SearchPairs > 0 {
 		opts.SearchPairs = w.SearchPairs
 	}
+	if w.SearchUnits > 0 {
+		opts.SearchUnits = w.SearchUnits
+	}
 	if opts.Victims = reference.VictimsGang; w.OneByOne {
 		opts.Victims = reference.VictimsMachine
 	}

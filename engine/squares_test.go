@@ -1,0 +1,123 @@
+package engine_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// keyRack divides zones in fleets of any size.
+const keyRack = "rack"
+
+// sameIn is a profile whose machines lie in one value of a key.
+func sameIn(priority int32, key string) model.ProfileSpec {
+	return model.ProfileSpec{Priority: priority, Requirements: []model.Requirement{{Key: key, Operator: model.Same}}}
+}
+
+// squares are fleets in which whoever preempts meets what many others meet too: Needs
+// times domains, or Needs times what gangs could give.
+var squares = []struct {
+	name  string
+	build func(*scaled)
+}{
+	{"gangs in racks of zones", func(x *scaled) {
+		x.opts.Nested = []string{model.KeyZone, keyRack}
+		for i := range x.n {
+			low := fmt.Sprint("low", i%10)
+			m := x.machine(low, map[string]string{keyRack: fmt.Sprint("r", i/8)})
+			m.Zone = fmt.Sprint("z", i*3/x.n)
+			x.need(low, model.ProfileSpec{Priority: int32(i % 7)}, 1, "")
+		}
+		for i := range x.n / 8 {
+			x.need(fmt.Sprint("high", i%10), sameIn(1000, model.KeyZone), 2, fmt.Sprint("g", i))
+		}
+	}},
+	{"one gang of all machines", func(x *scaled) {
+		for range x.n {
+			x.machine("low", nil).Zone = "z"
+		}
+		x.need("low", sameIn(1, model.KeyZone), x.n, "g")
+		for i := range x.n / 2 {
+			x.need(fmt.Sprint("high", i%10), model.ProfileSpec{Priority: 1000}, 1, "")
+		}
+	}},
+	{"tenants with gangs of two", func(x *scaled) {
+		const tenants = 200
+		for i := range tenants {
+			c := fmt.Sprint("t", i)
+			x.opts.Tenancy.Tenants = append(x.opts.Tenancy.Tenants, tenantOf(c, x.n/tenants))
+		}
+		for i := range x.n {
+			x.machine(fmt.Sprint("t", i/2%(tenants/2)*2), nil).Zone = "z"
+		}
+		for i := range x.n / 2 {
+			x.need(fmt.Sprint("t", i%(tenants/2)*2), sameIn(5, model.KeyZone), 2, fmt.Sprint("g", i))
+			x.need(fmt.Sprint("t", i%(tenants/2)*2+1), sameIn(5, model.KeyZone), 2, fmt.Sprint("g", i))
+		}
+	}},
+	{"gangs of thousands of roles", func(x *scaled) {
+		for range x.n {
+			x.machine("low", nil).Zone = "z"
+		}
+		for i := range x.n / 2 {
+			spec := model.ProfileSpec{Priority: int32(i % 7)}
+			if i < 4 { // one role makes the others a gang, and what one machine holds would fold
+				spec = sameIn(spec.Priority, model.KeyZone)
+			}
+			x.need("low", spec, 2, fmt.Sprint("g", i%4))
+		}
+		for i := range x.n / 2 {
+			x.need(fmt.Sprint("high", i%10), model.ProfileSpec{Priority: 1000}, 1, "")
+		}
+	}},
+	{"gangs of two for gangs of two in zones", func(x *scaled) {
+		pairsOfMachines(x)
+		for i := range x.n / 4 {
+			x.need(fmt.Sprint("high", i%10), sameIn(1000, model.KeyZone), 2, fmt.Sprint("g", i))
+		}
+	}},
+	{"single machines for gangs of two", func(x *scaled) {
+		pairsOfMachines(x)
+		for i := range x.n / 2 {
+			x.need(fmt.Sprint("high", i%10), model.ProfileSpec{Priority: 1000}, 1, "")
+		}
+	}},
+}
+
+// pairsOfMachines adds machines in three zones that all serve gangs of two.
+func pairsOfMachines(x *scaled) {
+	for i := range x.n {
+		x.machine(fmt.Sprint("low", i/20), nil).Zone = fmt.Sprint("z", i/2%3)
+	}
+	for i := range x.n / 2 {
+		x.need(fmt.Sprint("low", i/10), sameIn(int32(i%7), model.KeyZone), 2, fmt.Sprint("g", i))
+	}
+}
+
+// tenantOf is a tenant of one cluster whose share is so many machines.
+func tenantOf(cluster string, machines int) engine.Tenant {
+	return engine.Tenant{Name: cluster, Clusters: []string{cluster}, Share: whole(machines)}
+}
+
+// BenchmarkSquares is the time of fleets of which twice as many were four times the work.
+func BenchmarkSquares(b *testing.B) {
+	for _, x := range squares {
+		for _, n := range []int{2500, 5000, 10_000} {
+			b.Run(fmt.Sprintf("%s/n=%d", x.name, n), func(b *testing.B) {
+				e, in := scale(b, n, x.build)
+				defer e.Close()
+				for b.Loop() {
+					plan, err := e.Cycle(in)
+					if err != nil {
+						b.Fatal(err)
+					}
+					b.ReportMetric(float64(plan.Stats.SearchPairs), "pairs")
+					b.ReportMetric(float64(plan.Stats.SearchUnits), "units")
+					b.ReportMetric(float64(len(plan.Actions)), "actions")
+				}
+			})
+		}
+	}
+}
