@@ -251,7 +251,7 @@ profile: build ## CPU, heap, mutex and block profiles of one rung (RUNG=50k REGI
 	tools/profile $(RUNG) $(REGIME) $(WORKERS) $(CYCLES)
 
 .PHONY: benchmarks
-benchmarks: build ## every rung and regime as a table for docs/benchmarks.md (BENCHMARKS="-rungs 5k -workers 1")
+benchmarks: build ## every rung and regime as a table for docs/explanation/benchmarks.md (BENCHMARKS="-rungs 5k -workers 1")
 	@$(GO) -C tools run ./gates benchmarks $(BENCHMARKS) ../$(BIN)
 
 .PHONY: bench

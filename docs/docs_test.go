@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,54 +14,32 @@ import (
 // root is the folder of the README, from here.
 const root = ".."
 
-// pages returns the README and every page below docs, by path from the root.
+// pages returns the README, the list of changes and every page below docs, by path from here.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	for _, pattern := range []string{"README.md", "docs/*.md", "docs/decisions/*.md"} {
-		names, err := filepath.Glob(filepath.Join(root, pattern))
+	read := func(name string) {
+		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range names {
-			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			out[filepath.Clean(name)] = string(text)
+		out[filepath.Clean(name)] = string(text)
+	}
+	read(filepath.Join(root, "README.md"))
+	read(filepath.Join(root, "CHANGELOG.md"))
+	err := filepath.WalkDir(filepath.Join(root, "docs"), func(name string, _ fs.DirEntry, err error) error {
+		if err == nil && filepath.Ext(name) == ".md" {
+			read(name)
 		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	if len(out) < 10 {
 		t.Fatalf("found %d pages only", len(out))
 	}
 	return out
-}
-
-var link = regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
-
-// TestLinksLeadSomewhere: every link to a file of this repository.
-func TestLinksLeadSomewhere(t *testing.T) {
-	for name, text := range pages(t) {
-		for _, m := range link.FindAllStringSubmatch(text, -1) {
-			if strings.Contains(m[1], "://") {
-				continue
-			}
-			if _, err := os.Stat(filepath.Join(filepath.Dir(name), m[1])); err != nil {
-				t.Errorf("%s: %s leads nowhere", name, m[1])
-			}
-		}
-	}
-}
-
-// TestDecisionsAreListed: a page that nothing leads to is not read.
-func TestDecisionsAreListed(t *testing.T) {
-	all := pages(t)
-	index := all[filepath.Join(root, "docs", "decisions", "README.md")]
-	for name := range all {
-		if base := filepath.Base(name); filepath.Base(filepath.Dir(name)) == "decisions" && base != "README.md" && !strings.Contains(index, "("+base+")") {
-			t.Errorf("%s is not in the list of decisions", base)
-		}
-	}
 }
 
 // shown is a command in a page, and the block with its output.
@@ -102,6 +81,59 @@ func TestShownOutputIsRealOutput(t *testing.T) {
 	}
 	if count == 0 {
 		t.Error("no page shows a command")
+	}
+	shownPartsAreReal(t, binary)
+}
+
+// shownPartsAreReal runs every command of which pages show a part of the output.
+func shownPartsAreReal(t *testing.T, binary string) {
+	t.Helper()
+	printed := map[string]string{} // by command: pages may show different lines of one
+	for name, text := range pages(t) {
+		for _, m := range shownPart.FindAllStringSubmatch(text, -1) {
+			out, known := printed[m[1]]
+			if !known {
+				cmd := exec.Command(binary, strings.Fields(m[1])...)
+				cmd.Dir = t.TempDir() // it may leave a folder of data behind
+				text, err := cmd.CombinedOutput()
+				if err != nil {
+					t.Errorf("%s: tonnage %s: %v", name, m[1], err)
+				}
+				out = string(text)
+				printed[m[1]] = out
+			}
+			if line := missingLine(m[2], out); line != "" {
+				t.Errorf("%s: tonnage %s prints\n%s\nthe page shows, after what is before it,\n%s", name, m[1], out, line)
+			}
+		}
+	}
+}
+
+// shownPart is a command whose output differs from run to run in its numbers, and lines that
+// are among what it prints.
+var shownPart = regexp.MustCompile("(?s)<!-- lines of: tonnage ([^\n]*?) -->\n```\n(.*?)```\n")
+
+// missingLine returns the first line that is not among the printed ones, in their order; numbers
+// may differ.
+func missingLine(shown, printed string) string {
+	number := regexp.MustCompile(`[0-9]+`)
+	rest := strings.Split(number.ReplaceAllString(lines(printed), "0"), "\n")
+	for _, line := range strings.Split(lines(shown), "\n") {
+		at := slices.Index(rest, number.ReplaceAllString(line, "0"))
+		if at < 0 {
+			return line
+		}
+		rest = rest[at+1:]
+	}
+	return ""
+}
+
+func TestMissingLine(t *testing.T) {
+	printed := "a 1\nb 22\nc\n"
+	for shown, want := range map[string]string{"a 7\nc": "", "b 1": "", "c\na 1": "a 1", "d": "d"} {
+		if got := missingLine(shown, printed); got != want {
+			t.Errorf("of %q %q is missing, want %q", shown, got, want)
+		}
 	}
 }
 
@@ -187,4 +219,47 @@ func names(expr *regexp.Regexp, text string) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// TestKeysOfFilesAreListed: the page about files has every key that readers of files know.
+func TestKeysOfFilesAreListed(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(root, "internal", "world", "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	page := pages(t)[filepath.Join(root, filepath.FromSlash("docs/reference/files.md"))]
+	count := 0
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if filepath.Base(name) == "edits.go" {
+			continue // flags of what-if
+		}
+		for _, key := range names(regexp.MustCompile(`document\.Field\[[^\]]*\]\{Key: "([^"]+)"`), string(text)) {
+			count++
+			if !regexp.MustCompile("[`.{ ]" + key + "[`.,}:]").MatchString(page) {
+				t.Errorf("%s reads %q, which the page does not have", filepath.Base(name), key)
+			}
+		}
+	}
+	if count < 50 {
+		t.Errorf("found %d keys only", count)
+	}
+}
+
+// shownFile is a block of a page with the text of a file below docs.
+var shownFile = regexp.MustCompile("(?s)<!-- file: ([^\n]*?) -->\n```[a-z]*\n(.*?)```\n")
+
+// TestShownFilesAreReal: a file that a page shows is the file that its commands read.
+func TestShownFilesAreReal(t *testing.T) {
+	for name, page := range pages(t) {
+		for _, m := range shownFile.FindAllStringSubmatch(page, -1) {
+			text, err := os.ReadFile(filepath.Join(root, "docs", m[1]))
+			if err != nil || string(text) != m[2] {
+				t.Errorf("%s shows %s otherwise than it is (%v)", name, m[1], err)
+			}
+		}
+	}
 }

@@ -3,7 +3,8 @@
 //
 // It is a pure function of supply, demand, time and options. It does no I/O,
 // looks at no clock, draws no random numbers and logs nothing: what happened
-// is in the Plan and its Stats. One answer belongs to one input.
+// is in the Plan and its Stats. One answer belongs to one input. The rules are in
+// docs/explanation/contract.md.
 //
 // The way of a cycle is cycle.go. A Need is walked over machines by class:
 // machines of one class are alike in everything that the walk looks at, so

@@ -69,7 +69,7 @@ func TestVersionAndHelp(t *testing.T) {
 			t.Errorf("%s: %d, %q", arg, code, out)
 		}
 	}
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "operator.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash("docs/reference/operator.md")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestVersionAndHelp(t *testing.T) {
 		}
 		for _, flag := range regexp.MustCompile(`(?m)^  -([a-z-]+)`).FindAllStringSubmatch(help, -1) {
 			if !strings.Contains(string(page), "`--"+flag[1]+"`") {
-				t.Errorf("docs/operator.md does not list --%s", flag[1])
+				t.Errorf("docs/reference/operator.md does not list --%s", flag[1])
 			}
 		}
 	}

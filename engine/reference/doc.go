@@ -1,5 +1,5 @@
 // Package reference is the slow, obvious twin of the engine: the same contract
-// written with maps, sorts and loops, in one sequential pass, so that a reader
+// (docs/explanation/contract.md) written with maps, sorts and loops, in one sequential pass, so that a reader
 // can hold each function against the rule that it states. Tests and the
 // simulator compare the engine's plans with it; production never imports it,
 // and it imports nothing of the engine but the vocabulary in model.

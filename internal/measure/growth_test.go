@@ -9,7 +9,7 @@ import (
 	"github.com/tonnage/tonnage/internal/workload"
 )
 
-// allocsMax is the target: docs/benchmarks.md.
+// allocsMax is the target: docs/explanation/benchmarks.md.
 const allocsMax = 16
 
 // held is what tables and engine hold, by purpose, and what lives on the heap.

@@ -45,7 +45,7 @@ type Outcome struct {
 	// were, Lost the machines that were lost.
 	Actions map[Stage]map[string]int
 	Undone  map[Stage]int
-	// Parts counts those of Undone that the contract excepts (§6): see parts.
+	// Parts counts those of Undone that the contract (docs/explanation/contract.md, 6.4) excepts: see parts.
 	Parts map[Stage]int
 	Lost  int
 	// Needs says from which cycle of a stage on each Need was satisfied to its end, 0 = it is not at the

@@ -50,7 +50,7 @@ type gangs struct {
 type taking struct {
 	cycle int
 	// passed says that a higher rank has had the machine since, or has ended the plan
-	// that held it for the Need (R3), which has let it go.
+	// that held it for the Need (R3 of docs/explanation/gangs.md), which has let it go.
 	passed bool
 }
 

@@ -38,7 +38,7 @@ func filesOf(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// known is what a loop does at most as the rules are. It falls with the rules; docs/coming-to-rest.md has what it was.
+// known is what a loop does at most as the rules are. It falls with the rules; docs/explanation/coming-to-rest.md has what it was.
 type known struct {
 	undone int           // actions
 	broken sim.Invariant // that does not hold

@@ -34,7 +34,7 @@ const (
 	loopsAllowance = 8
 )
 
-// What is known to be at fault, of 1,000 worlds of TestClosedLoops; docs/coming-to-rest.md says what it is, and what longer runs
+// What is known to be at fault, of 1,000 worlds of TestClosedLoops; docs/explanation/coming-to-rest.md says what it is, and what longer runs
 // find beyond it, on which they fail.
 const (
 	undoingMost  = 102

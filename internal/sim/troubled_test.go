@@ -28,7 +28,7 @@ const (
 )
 
 // Most worlds of a thousand that may break each invariant, and that may act until the end;
-// docs/coming-to-rest.md says what is known of them. All others must hold.
+// docs/explanation/coming-to-rest.md says what is known of them. All others must hold.
 var troubledMost = map[Invariant]int{}
 
 const troubledRestless = 0

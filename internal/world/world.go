@@ -37,8 +37,8 @@ type Options struct {
 	// the file says so itself.
 	ReclaimCapFraction float64
 	ReclaimCapSet      bool
-	// DrainSeconds are observed drain times by instance type, for decide;
-	// simulate observes its own.
+	// DrainSeconds are drain times by instance type, for decide; simulate takes
+	// the default for every machine.
 	DrainSeconds map[string]float64
 }
 

@@ -3,9 +3,9 @@
 //	gates instructions [-update]   instructions of pinned work, counted by valgrind, against what is written down
 //	gates compare                  processor time of pinned work, base and head in turn
 //	gates binaries OLD NEW         two tonnage binaries in turn, on rungs
-//	gates benchmarks BINARY        every rung and regime, as a table for docs/benchmarks.md
+//	gates benchmarks BINARY        every rung and regime, as a table for docs/explanation/benchmarks.md
 //
-// Pinned work is what benches/gates_pinned_test.go lists. docs/benchmarks.md says
+// Pinned work is what benches/gates_pinned_test.go lists. docs/explanation/benchmarks.md says
 // how to read what is printed and how to move what is expected.
 //
 // # Counting

@@ -1,4 +1,4 @@
-// Package contract holds the contract of the engine as tests: one for each
+// Package contract holds the contract of the engine (docs/explanation/contract.md) as tests: one for each
 // sentence that states a rule, on a world of a few machines, and invariants
 // over random fleets. They speak of reference.Input and reference.Plan only,
 // so that the slow twin and the engine, behind an adapter, run the same tests:
