@@ -9,8 +9,8 @@ type candidateMemo struct {
 	hint *unitScope // the scope in which a candidate was found last
 	// for1 and for2 are clusters for which no candidate was found, −1 = none. A candidate is
 	// one for every cluster but its own. So when needs of two clusters find none, no need does.
-	for1, for2 int32 // mayHaveMore when for1 and for2 were reset; another value makes them stale
-	since      uint64
+	for1, for2 int32  // the clusters, −1 = none
+	since      uint64 // mayHaveMore when for1 and for2 were reset; another value makes them stale
 }
 
 // findCandidates sets hasCandidates on a need that chooses freely if a pool's domains hold
