@@ -62,9 +62,9 @@ type boundUnit struct {
 	state gangState
 }
 
-// choosesFreely reports whether a need may be planned for in any domain that covers it: it is
-// not pinned, holds no reservation, takes no part in reclaim between tenants, and Explain does
-// not ask for the domains that were rejected.
+// choosesFreely reports whether a need may be planned for in any domain that covers it. It is
+// not pinned, nothing was reserved for it when the cycle began, its turn is not one of reclaim
+// between tenants, and Explain does not ask for the domains that were rejected.
 func (l *worker) choosesFreely(need int32) bool {
 	return !l.reclaiming && !l.e.opts.Explain && !l.lines[need].is(isPinned) && !l.reserved.had(need)
 }
@@ -92,8 +92,8 @@ func (l *worker) planFreely(need int32, k *kind, pool *unitPool) {
 	l.planAmong(need, k, l.coveringCandidateDomains(need, k, pool, values))
 }
 
-// isRefused is the fast path of planFreely for the common case, a short gang that no domain
-// covers: it reports whether that holds for the gang at a rank. The gang's outline must be
+// isRefused is the fast path of planFreely for the common case, a gang that is short and that no
+// domain covers: it reports whether that holds for the gang at a rank. The gang's outline must be
 // known; see turns. It costs one pass over the bounds, or over the refused vectors.
 func (l *worker) isRefused(t *turns, rank int) bool {
 	need, k := l.order[rank], &l.kinds[l.kindAt[rank]]
@@ -525,7 +525,7 @@ func (l *worker) mayHaveMore() uint64 { return uint64(l.moreUnits + len(l.reserv
 
 // lose logs that a plan has taken a machine that could be preempted, so that the bounds of its
 // domain are measured again. Taking a member also changes what else its gang can give, in every
-// domain, so all members are logged with it, once a plan. apart says that another plan had
+// domain, so all members are logged with it, once per plan. apart says that another plan had
 // broken the machine off its gang before; then the gang does not change.
 func (l *worker) lose(r columnar.Row, apart bool) {
 	l.lost = append(l.lost, r)

@@ -141,7 +141,7 @@ func (l *worker) sumCandidateDomains(need int32, k *kind, pool *unitPool) {
 	}
 	if pin, pinned := l.pinnedDomain(need, k); pinned { // the plan that pinned it may have ended
 		for i := range domainTotals.list {
-			domainTotals.list[i].tried = domainTotals.list[i].value != pin // a pinned need has no other choice
+			domainTotals.list[i].tried = domainTotals.list[i].value != pin // only the pin is a choice
 		}
 	}
 }
@@ -276,8 +276,8 @@ func (l *worker) bestCandidateDomains(need int32, k *kind, candidateDomains []ca
 		}
 		return candidateDomains[:most]
 	}
-	// A partial selection, since candidate domains may be thousands and the best are few: only
-	// these are sorted.
+	// Select the best first and sort only these: candidate domains may be thousands, the best
+	// are few.
 	best := candidateDomains[:most]
 	worst := l.worstCandidateDomain(best, first)
 	for i := range candidateDomains[most:] {
@@ -366,12 +366,12 @@ func (s *selection) dryRun(used []columnar.Row) (all []columnar.Row, covered boo
 
 // walked is a machine with its place in the order of a dry run.
 type walked struct {
-	stage   int
-	owner   int32 // stage walkOfLower: the rank of the need that owns it
-	key     uint64
-	row     columnar.Row
-	awaited bool
+	stage int
+	owner int32 // stage walkOfLower: the rank of the need that owns it
+	key   uint64
+	row   columnar.Row
 	// awaited: it drains for the need already, so a plan need not take it.
+	awaited bool
 }
 
 // The stages of a dry run, in the order in which phase 1 takes machines.

@@ -33,7 +33,7 @@ func (s *selection) leastOfGangs() float64 {
 
 // listProspects sorts the scope's gangs by the best unit that can be had of each. A gang with
 // nothing above its minimum is taken as a whole or not at all. Its score is the least of its
-// members. Once a surplus machine leaves a gang, the rest may be without the member that
+// members'. Once a surplus machine leaves a gang, the rest may be without the member that
 // bounded the score; so a gang with a surplus counts with the best of its members.
 func (s *selection) listProspects() {
 	x, t := s.scope, &s.e.store.gangs

@@ -187,7 +187,7 @@ func (s *selection) gentler(u *unit, rest []int64, tries int) []unit {
 }
 
 // singlesBefore lists the units of one machine that are not in the plan, have a dimension of
-// the mask and have a key below limit: at most most of each sort.
+// the mask and have a key below limit: up to most of each sort.
 func (s *selection) singlesBefore(limit *unitKey, u *unit, mask uint64, most int) []unit {
 	s.rewindListing()
 	if !s.reclaiming {

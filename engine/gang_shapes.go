@@ -144,7 +144,7 @@ func (s *selection) nextWhole() int {
 }
 
 // wholesBefore appends the whole gangs that may replace u: they share no machine with the plan,
-// have something of what only u covers, and have a key below limit. At most most of each group.
+// have something of what only u covers, and have a key below limit. Up to most of each group.
 func (s *selection) wholesBefore(list []unit, limit *unitKey, u *unit, only []int64, most int) []unit {
 	mask := positive(only)
 	for i := range s.gangs.groups {

@@ -92,7 +92,7 @@ func (s *selection) nextSunk(mask uint64) *unit {
 }
 
 // sunkBefore appends the units of lost gangs that may replace u: not in the plan, with a
-// dimension of the mask and a key below limit; at most most.
+// dimension of the mask and a key below limit; up to most.
 func (s *selection) sunkBefore(list []unit, limit *unitKey, u *unit, mask uint64, most int) []unit {
 	for added := 0; added < most; s.sunkAt++ {
 		v := s.nextSunk(mask)

@@ -45,8 +45,8 @@ func (k *unitKey) compare(o *unitKey) int {
 		}
 		return 1
 	}
-	// A switch stops at the first field that differs: compare runs often, and that field is
-	// early.
+	// Plain comparisons, not cmp.Or: compare runs often, and keys mostly differ in an early
+	// field.
 	switch {
 	case k.tenant != o.tenant:
 		return cmp.Compare(k.tenant, o.tenant)
@@ -117,7 +117,8 @@ type victimGroup struct {
 	*alike
 	score float64
 	band  float64
-	// Victim groups with equal tiers differ in class alone; their machines are merged by id.
+	// Victim groups of one tier have keys that differ in the id alone; their machines are
+	// merged by id.
 	tier int32
 	// first is a lower bound of the id ranks of its machines. Within a tier victim groups are
 	// sorted by it.
@@ -341,7 +342,7 @@ func (x *unitScope) addGang(a *alloc.Arena, g int32) {
 	}
 }
 
-// noneBelow reports whether the priority may take no role of a gang.
+// noneBelow reports whether needs of a priority may take no role of a gang.
 func (l *worker) noneBelow(g *gang, priority int32) bool {
 	return !slices.ContainsFunc(g.roles, func(x gangRole) bool { return l.mayTake(l.kindOf(x.need).priority, priority) })
 }
@@ -377,7 +378,7 @@ func (x *unitScope) numberTiers(from int) {
 }
 
 // live returns the index of the first victim group, from an index on, that may have a machine
-// left. It shortens the path for the next call.
+// left. It compresses the path over those without one, as union-find does.
 func (x *unitScope) live(from int) int {
 	at := from
 	for at < len(x.victimGroups) && x.victimGroups[at].gone {

@@ -14,7 +14,7 @@ import (
 // not. The owner is no longer pinned and chooses anew. A plan of preemption also ends as a
 // whole when its domain is lost. This reaches across clusters and classes. So while such
 // reservations exist, needs acquire one after the other instead of in parallel, and a Same-Need
-// for which something is reserved takes its turn after credit in rank order.
+// for which something is reserved is credited only when its turn comes.
 
 // ofPlan reports whether a reservation is part of a plan.
 func (p *pass) ofPlan(res *model.Reservation) bool {

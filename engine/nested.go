@@ -147,7 +147,7 @@ func (p *pass) cellsMaxIn(x *cut) int {
 	return len(x.cells) + 1
 }
 
-// compareCells orders cells by their texts; those of the domain first come first.
+// compareCells orders cells: those of the given domain go first, then by their texts.
 func (p *pass) compareCells(a, b uint32, first uint32) int {
 	da, db := p.domainOf(a), p.domainOf(b)
 	switch {
@@ -179,7 +179,7 @@ func (p *pass) cellName(cell uint32) string {
 	return domain + "/" + p.narrowOf(cell)
 }
 
-// gatherIn releases what a need acquired in phase 1 outside of the cell that its plan frees.
+// gatherIn withholds what a need acquired in phase 1 outside of the cell that its plan frees.
 func (l *worker) gatherIn(need int32, cell uint32) {
 	n := &l.lines[need]
 	r := n.acquired

@@ -8,7 +8,7 @@ import (
 // sameDomain is one domain (or cell) as phase 2 sees it for one need.
 type sameDomain struct {
 	value uint32
-	// tried: it was chosen, or must not be.
+	// tried: it was examined, or is no choice.
 	tried     bool
 	available []int64 // what the need has there, and what is free
 	potential []int64 // available, plus what drains for the need and what is preemptable
@@ -326,9 +326,9 @@ func (b *vectorBlock) take(n int) []int64 {
 	return v
 }
 
-// sumAvailable adds up, by domain, what the need would have without preemption: machines of its
-// cluster that serve neither a need ranked above it nor are victims, and what is free. What
-// drains for it is added to the potential.
+// sumAvailable adds up, by domain, what the need would have without preemption: its own, other
+// machines of its cluster that serve no need ranked above it and are no victims, and what is
+// free. What drains for it is added to the potential.
 func (l *worker) sumAvailable(need int32, k *kind) {
 	n := &l.lines[need]
 	domainTotals := &l.domainTotals

@@ -20,7 +20,8 @@ import (
 //
 // A head that a need pops to look at is pushed back when the need is done.
 
-// dealtMax is how many machines the memoized deals of a worker hold at most.
+// dealtMax is how many machines the memoized deals of a worker may hold. Beyond it all are
+// dropped but the one in use.
 const dealtMax = 1 << 21
 
 // spreadDeal is the free machines of a stage that suit some kinds, dealt into tuples.

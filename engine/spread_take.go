@@ -214,12 +214,13 @@ func (l *worker) findLeast(d *spreadDeal) {
 }
 
 // findWitness finds a value with the least count. Counts only grow, so it continues where it
-// stopped, and starts over only when all values have more: amortized O(1) a machine taken.
+// stopped, and starts over only when all values have more: amortized O(1) per machine of the
+// need.
 func (l *worker) findWitness(f *spreadFloor, counts map[uint32]int32) {
 	for f.known = true; ; {
 		for f.i < len(f.live) {
 			g := f.live[f.i]
-			if !l.skipTaken(f.by, &f.by.groups[g]) { // for good; also holds the values of what the need took
+			if !l.skipTaken(f.by, &f.by.groups[g]) { // gone for good; f.also has what the need took
 				last := len(f.live) - 1
 				f.live[f.i], f.live = f.live[last], f.live[:last]
 			} else if f.witness = f.by.values[g]; counts[f.witness] == f.least {

@@ -194,7 +194,7 @@ func (t *tenancy) settle(tenant int32) {
 }
 
 // begin opens a tenant's turn. It updates the sums by what earlier turns moved: incremental,
-// one update a moved machine.
+// one update per moved machine.
 func (t *tenancy) begin(l *worker, taker int32) {
 	t.taker = taker
 	for _, r := range t.moved {
@@ -292,9 +292,10 @@ func (l *worker) dropUnitPools() {
 	}
 }
 
-// nothingToReclaim reports whether the second turn of a need can find nothing new: no other
-// tenant is above its share, or the taker may take nothing more, and nothing was put back.
-// Exception: under hard spread fewer candidates may allow more, so it is always looked at.
+// nothingToReclaim reports whether the second turn of a need can find nothing new. Nothing was
+// put back, and either no other tenant is above its share, or the taker may take nothing more
+// and it is known that there are candidates, or a memoized turn found nothing. Exception: under
+// hard spread fewer candidates may allow more, so such a need always has its turn.
 func (l *worker) nothingToReclaim(need int32, k *kind) bool {
 	t := l.tenancy
 	if len(l.withheldBy)+len(l.reserved.voided) > 0 || len(k.spread) > 0 {

@@ -48,7 +48,7 @@ type victim struct {
 type candidate struct {
 	row      columnar.Row
 	priority int32
-	excess   bool // no need claims it: phase 3 would reclaim it anyway
+	excess   bool // no need claims it: phase 3 reclaims it in any case
 	score    float64
 }
 
