@@ -69,7 +69,7 @@ type UnitExplanation struct {
 type PlanCost struct {
 	Band     float64 // the least of the units' bands; 0 when nothing has a cost
 	Gangs    int     // broken whole
-	Machines int     // drained
+	Machines int     // lost: drained, or left with a broken gang
 	// Destroyed is the sum of have/aggregate, in steps of a twentieth.
 	Destroyed    float64
 	GraceSeconds int32 // the longest

@@ -32,7 +32,7 @@ type planCost struct {
 	paid      bool
 	band      float64 // of the worst unit: the largest −⌊S/δ⌋
 	gangs     int     // gangs broken
-	machines  int     // machines drained
+	machines  int     // drained, or left with a broken gang
 	destroyed int64   // Σ global/aggregate, in steps of θ
 	grace     int32   // the longest, in seconds
 }

@@ -6,7 +6,7 @@ import (
 
 // wholeShape is what the need at work can use of a whole gang (local), and all that the gang
 // has (global). A fleet holds hundreds of equal gangs: those of one shape have the same ROI
-// whatever is missing, so it is computed once a shape.
+// whatever is missing, so it is computed once per shape.
 type wholeShape struct{ local, global []int64 }
 
 // wholeGroup is the whole gangs of one band and shape. Their ROI is the same, so the first of
