@@ -9,61 +9,68 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 )
 
-// Most gangs that are short stay so, in every domain. What a domain could have at
-// most for needs of a kind, whoever asks, is therefore formed once and kept: what
-// is taken or put back afterwards makes that one domain be measured again. Only
-// where the bound, with what is the need's own there, covers it are units listed.
-// A vector that no domain covers is remembered: whoever wants as much is refused
-// without a look, until some domain has more than it had.
+// Most gangs that are short stay short, in every domain. So the engine memoizes, per kind, an
+// upper bound for each domain: what is free there plus what could be preempted there, whichever
+// need of the kind asks. A change in a domain (a machine taken or put back) invalidates the
+// bound of that domain alone. Units are listed only where the bound, plus what the need itself
+// has in the domain, covers the need.
+//
+// A vector that no domain covers is remembered as refused. A need that wants at least as much
+// is then refused without a scan, until the bound of some domain grows.
 
-// refusedMax is how many refused vectors are remembered of a kind.
+// refusedMax is how many refused vectors are remembered per kind; the oldest is overwritten.
 const refusedMax = 8
 
-// domainBounds is the most that each domain could have for needs of a kind, apart
-// from what is theirs alone: what is free, and what could be preempted.
+// domainBounds holds, for needs of one kind, an upper bound per domain: what is free there plus
+// what could be preempted there. What a need already has in a domain is not part of it.
 type domainBounds struct {
 	list    []boundedDomain
-	at      map[uint32]int32 // by value: 1 + place in list
-	sums    []int64          // vector after vector
+	at      map[uint32]int32 // by value: 1 + index in list
+	sums    []int64          // the bounds: vector i is of list[i]
 	refused [][]int64
-	oldest  int // of refused
-	// How far what has happened since has been looked at.
+	oldest  int // index in refused of the entry to overwrite next
+	// Read positions in logs of changes: domainIndex.touched, worker.lost. voided is the number
+	// of voided reservations at which the bounds were formed, −1 = not formed.
 	touched, lost, voided int
-	queue                 []int32  // places to be measured again
-	values                []uint32 // scratch: where a need may be covered
+	queue                 []int32  // indices in list whose bounds are stale
+	values                []uint32 // scratch: domains that may cover a need
 
 	candidates candidateMemo
 }
 
-// boundedDomain is a domain with what there is in it.
+// boundedDomain is one domain of a domainBounds.
 type boundedDomain struct {
 	value   uint32
-	shelves []uint32
+	shelves []uint32   // indices in domainIndex.shelves of the free machines in the domain
 	scope   *unitScope // nil = no units
-	dirty   bool
-	// units are the machines that could be preempted, lowest priority first; they
-	// are listed when the bound has first covered somebody.
+	dirty   bool       // the bound is stale and the domain is queued
+	// units are the machines that could be preempted, lowest priority first, then by id. They
+	// are listed (listed = true) when the bound first covers a need.
 	units  []boundUnit
 	listed bool
 }
 
-// boundUnit is a machine that could be preempted.
+// boundUnit is one machine that could be preempted.
 type boundUnit struct {
+	// level is the priority at which the machine can be taken, math.MinInt64 for excess.
 	level   int64
-	id      uint32
+	id      uint32 // rank of the machine's id
 	class   uint32
 	cluster int32
-	gang    int32 // −1 = of none, or gone from it
-	state   gangState
+	gang    int32 // index in gangTable.list; −1 = in no gang, or already broken off its gang
+	// state is the gang's state when the machine was listed; another state hides the machine.
+	state gangState
 }
 
-// choosesFreely reports whether a need may be planned for wherever it is covered,
-// and nobody wants to know where it was not.
+// choosesFreely reports whether a need may be planned for in any domain that covers it. It is
+// not pinned, nothing was reserved for it when the cycle began, its turn is not one of reclaim
+// between tenants, and Explain does not ask for the domains that were rejected.
 func (l *worker) choosesFreely(need int32) bool {
 	return !l.reclaiming && !l.e.opts.Explain && !l.lines[need].is(isPinned) && !l.reserved.had(need)
 }
 
-// planFreely is planWhole for a need that chooses freely.
+// planFreely is planWhole for a need that chooses freely: it lists units only in domains whose
+// upper bound covers the need.
 func (l *worker) planFreely(need int32, k *kind, pool *unitPool) {
 	if l.searchEnded() {
 		return
@@ -78,15 +85,16 @@ func (l *worker) planFreely(need int32, k *kind, pool *unitPool) {
 	if l.planInCells(need, k, pool, from, to) || l.searchEnded() {
 		return
 	}
-	if from < to { // the domains at hand were cells
+	if from < to { // planInCells has overwritten the domain totals with those of cells
 		values = l.openCandidateDomains(need, k, pool)
 	}
 	l.findCandidates(need, k, pool)
 	l.planAmong(need, k, l.coveringCandidateDomains(need, k, pool, values))
 }
 
-// isRefused reports whether no domain covers the gang in a place of the order,
-// whose outline is known. It is planFreely for most gangs that are short.
+// isRefused is the fast path of planFreely for the common case, a gang that is short and that no
+// domain covers: it reports whether that holds for the gang at a rank. The gang's outline must be
+// known; see turns. It costs one pass over the bounds, or over the refused vectors.
 func (l *worker) isRefused(t *turns, rank int) bool {
 	need, k := l.order[rank], &l.kinds[l.kindAt[rank]]
 	b := k.candidateDomains
@@ -110,12 +118,12 @@ func (l *worker) isRefused(t *turns, rank int) bool {
 	return true
 }
 
-// coveringCandidateDomains returns, of some domains, those in which everything together
-// covers a need, of at most TopDomains the best.
+// coveringCandidateDomains returns, of the given domains, those in which everything together
+// covers a need: the best TopDomains of them, unordered.
 func (l *worker) coveringCandidateDomains(need int32, k *kind, pool *unitPool, values []uint32) []candidateDomain {
 	out := l.sel.candidateDomains[:0]
 	first, waits := l.lines[need].domain, l.backsOff(need)
-	worst := -1 // of those in out, once it is full
+	worst := -1 // index in out of the worst; −1 = out is not full
 	for _, value := range values {
 		g := candidateDomain{value: value, scope: l.scopeAt(pool, value), missing: l.lackingIn(need, l.domainTotals.find(value))}
 		var covers bool
@@ -148,7 +156,7 @@ func (l *worker) coveringCandidateDomains(need int32, k *kind, pool *unitPool, v
 	return out
 }
 
-// worstCandidateDomain returns the place of the last of some domains by order.
+// worstCandidateDomain returns the index of the domain that comes last in the order.
 func (l *worker) worstCandidateDomain(candidateDomains []candidateDomain, first uint32) int {
 	worst := 0
 	for i := range candidateDomains {
@@ -159,7 +167,9 @@ func (l *worker) worstCandidateDomain(candidateDomains []candidateDomain, first 
 	return worst
 }
 
-// measureListed is couldCover and measure by the list of a domain's machines.
+// measureListed is couldCover and measure over the domain's memoized list of machines. offered
+// counts all machines of other clusters that could be freed; level and count stop as soon as
+// the missing vector is covered.
 func (l *worker) measureListed(need int32, k *kind, g *candidateDomain) (covers bool, offered int) {
 	missing := l.copyOf(g.missing)
 	g.level, g.count = math.MinInt64, 0
@@ -190,8 +200,8 @@ func (l *worker) measureListed(need int32, k *kind, g *candidateDomain) (covers 
 	return covers, offered
 }
 
-// listUnits lists what could be preempted in a domain by whoever asks, and makes
-// the bound what that is.
+// listUnits lists what could be preempted in a domain, whichever cluster asks, and tightens the
+// domain's bound to that list plus what is free.
 func (l *worker) listUnits(b *domainBounds, at int, k *kind) {
 	x, sum := &b.list[at], b.sum(at, l.dims)
 	s := &l.sel
@@ -220,14 +230,14 @@ func (l *worker) listUnits(b *domainBounds, at int, k *kind) {
 	x.units = append(x.units[:0], list...)
 }
 
-// compareBoundUnits is the order in which machines are freed: lowest priority
-// first, then by id.
+// compareBoundUnits is the order in which machines are counted as freed: lowest priority first,
+// then by id.
 func compareBoundUnits(a, b boundUnit) int {
 	return cmp.Or(cmp.Compare(a.level, b.level), cmp.Compare(a.id, b.id))
 }
 
-// openCandidateDomains returns the domains that may cover a need, and forms what it would
-// have in each without preemption.
+// openCandidateDomains returns the domains that may cover a need, and sums up what the need
+// would have in each without preemption: its own machines and what is free.
 func (l *worker) openCandidateDomains(need int32, k *kind, pool *unitPool) []uint32 {
 	b := l.boundFor(k, pool)
 	want := l.aggregate(need)
@@ -248,7 +258,7 @@ func (l *worker) openCandidateDomains(need int32, k *kind, pool *unitPool) []uin
 		copy(d.potential, d.available)
 		if at := int(b.at[d.value]) - 1; at >= 0 {
 			if columnar.Covers(b.sum(at, l.dims), want) {
-				continue // it is among them
+				continue // b.covering has returned it already
 			}
 			columnar.SatAdd(d.potential, b.sum(at, l.dims))
 		}
@@ -268,10 +278,11 @@ func (l *worker) openCandidateDomains(need int32, k *kind, pool *unitPool) []uin
 	return values
 }
 
-// sum returns the bound of a domain.
+// sum returns the bound of the domain at an index, as a slice of dims values.
 func (b *domainBounds) sum(at, dims int) []int64 { return b.sums[at*dims:][:dims] }
 
-// covering appends the domains whose bound covers what is wanted.
+// covering appends the domains whose bound covers a vector; when none does, it remembers the
+// vector as refused.
 func (b *domainBounds) covering(values []uint32, want []int64) []uint32 {
 	if len(b.list) == 0 || b.refuses(want) {
 		return values
@@ -288,8 +299,8 @@ func (b *domainBounds) covering(values []uint32, want []int64) []uint32 {
 	return values
 }
 
-// coversAny reports whether the bound of some domain covers what is wanted, and
-// remembers it when none does.
+// coversAny reports whether the bound of some domain covers a vector; when none does, it
+// remembers the vector as refused.
 func (b *domainBounds) coversAny(want []int64) bool {
 	for at, dims := 0, len(want); at < len(b.sums); at += dims {
 		if columnar.Covers(b.sums[at:at+dims], want) {
@@ -300,8 +311,8 @@ func (b *domainBounds) coversAny(want []int64) bool {
 	return false
 }
 
-// coversWith reports whether a domain covers what is wanted together with what is
-// the gang's own there: value and vector by turns.
+// coversWith reports whether the bound of some domain, plus what the gang has there, covers a
+// vector. own is a flat list: a domain's value, then the vector, for each domain.
 func (b *domainBounds) coversWith(own, want []int64) bool {
 	for dims := len(want); len(own) > 0; own = own[1+dims:] {
 		var sum []int64
@@ -323,12 +334,13 @@ func (b *domainBounds) coversWith(own, want []int64) bool {
 	return false
 }
 
-// refuses reports whether it is remembered that no domain covers what is wanted.
+// refuses reports whether a vector is known to be covered by no domain: it covers one that was
+// refused.
 func (b *domainBounds) refuses(want []int64) bool {
 	return slices.ContainsFunc(b.refused, func(x []int64) bool { return columnar.Covers(want, x) })
 }
 
-// refuse remembers what no domain covers.
+// refuse remembers a vector that no domain covers, in a ring of refusedMax entries.
 func (b *domainBounds) refuse(want []int64) {
 	at := len(b.refused)
 	switch {
@@ -343,7 +355,8 @@ func (b *domainBounds) refuse(want []int64) {
 	b.refused[at] = append(b.refused[at][:0], want...)
 }
 
-// boundFor returns the bound of a kind as it is now.
+// boundFor returns the bounds of a kind, brought up to date: it forms them on first use and
+// after a reservation was voided, else measures only the domains that changed.
 func (l *worker) boundFor(k *kind, pool *unitPool) *domainBounds {
 	b := k.candidateDomains
 	d := l.domainsFor(k.matcher)
@@ -370,7 +383,7 @@ func (l *worker) boundFor(k *kind, pool *unitPool) *domainBounds {
 	return b
 }
 
-// mark notes that something has changed in a domain.
+// mark invalidates the bound of a domain and queues the domain.
 func (b *domainBounds) mark(value uint32) {
 	if at := b.at[value]; at != 0 && !b.list[at-1].dirty {
 		b.list[at-1].dirty = true
@@ -378,7 +391,7 @@ func (b *domainBounds) mark(value uint32) {
 	}
 }
 
-// formBound measures every domain.
+// formBound builds the bounds of all domains from scratch and empties the memos.
 func (l *worker) formBound(b *domainBounds, k *kind, d *domainIndex, pool *unitPool) {
 	b.touched, b.lost, b.voided = len(d.touched), len(l.lost), len(l.reserved.voided)
 	b.list, b.queue, b.refused, b.oldest = b.list[:0], b.queue[:0], b.refused[:0], 0
@@ -404,7 +417,7 @@ func (l *worker) formBound(b *domainBounds, k *kind, d *domainIndex, pool *unitP
 	}
 }
 
-// add adds a domain.
+// add appends a domain to the list.
 func (b *domainBounds) add(value uint32) *boundedDomain {
 	b.list = slices.Grow(b.list, 1)[:len(b.list)+1]
 	x := &b.list[len(b.list)-1]
@@ -413,7 +426,8 @@ func (b *domainBounds) add(value uint32) *boundedDomain {
 	return x
 }
 
-// remeasure measures the domains again in which something has changed.
+// remeasure recomputes the bounds of the queued domains. If one has grown in some dimension,
+// the refused vectors are forgotten.
 func (l *worker) remeasure(b *domainBounds, k *kind, d *domainIndex) {
 	was := l.vecs.take(l.dims)
 	for _, at := range b.queue {
@@ -433,7 +447,8 @@ func (l *worker) remeasure(b *domainBounds, k *kind, d *domainIndex) {
 	b.queue = b.queue[:0]
 }
 
-// measureCandidateDomain adds up the most that a domain could have for needs of a kind.
+// measureCandidateDomain adds up the upper bound of a domain for needs of a kind: what is free,
+// and every machine that could be preempted.
 func (l *worker) measureCandidateDomain(sum []int64, x *boundedDomain, k *kind, d *domainIndex) {
 	l.addShelves(sum, k, d, x.shelves)
 	if x.scope == nil {
@@ -460,7 +475,8 @@ func (l *worker) measureCandidateDomain(sum []int64, x *boundedDomain, k *kind, 
 			continue
 		}
 		for _, r := range t.list[g].members {
-			// Also one that its own cluster's plan counts on: with its gang it goes.
+			// A machine that a plan of its own cluster counts on is included: it goes with its
+			// gang.
 			if v, ok := l.s.Supply.Domain(k.matcher, r); ok && v == x.value && !l.victimOf.Has(uint32(r)) && k.acceptsClass(l.s.View.Class[r]) {
 				columnar.SatAdd(sum, l.vec(r))
 			}
@@ -485,7 +501,7 @@ func (l *worker) countLeft(rows []columnar.Row) int64 {
 	return n
 }
 
-// addShelves adds what is free on some shelves for needs of a kind.
+// addShelves adds, for needs of a kind, what is free on the given shelves of a domain index.
 func (l *worker) addShelves(sum []int64, k *kind, d *domainIndex, shelves []uint32) {
 	for _, i := range shelves {
 		if sh := &d.shelves[i]; sh.left > 0 && k.acceptsClass(sh.class) {
@@ -494,7 +510,7 @@ func (l *worker) addShelves(sum []int64, k *kind, d *domainIndex, shelves []uint
 	}
 }
 
-// scopeAt returns the units of a pool in a domain.
+// scopeAt returns a pool's scope of a domain; it makes an empty one if the pool has none.
 func (l *worker) scopeAt(pool *unitPool, value uint32) *unitScope {
 	scope := l.e.store.gangs.scopeOf(pool, value)
 	if scope == nil {
@@ -503,12 +519,14 @@ func (l *worker) scopeAt(pool *unitPool, value uint32) *unitScope {
 	return scope
 }
 
-// mayHaveMore counts what may give somebody a unit that had none.
+// mayHaveMore is a version counter: it grows whenever a need may find a unit where it found
+// none before. Memos of "nothing to preempt" are valid as long as it stays the same.
 func (l *worker) mayHaveMore() uint64 { return uint64(l.moreUnits + len(l.reserved.voided)) }
 
-// lose notes that a plan has taken a machine that was to be preempted. What else
-// can be had of its gang changes too, wherever that is, unless the machine was apart from
-// it already: another plan had broken it off.
+// lose logs that a plan has taken a machine that could be preempted, so that the bounds of its
+// domain are measured again. Taking a member also changes what else its gang can give, in every
+// domain, so all members are logged with it, once per plan. apart says that another plan had
+// broken the machine off its gang before; then the gang does not change.
 func (l *worker) lose(r columnar.Row, apart bool) {
 	l.lost = append(l.lost, r)
 	at := l.gangOf(r)
@@ -517,16 +535,16 @@ func (l *worker) lose(r columnar.Row, apart bool) {
 	}
 	g := &l.e.store.gangs.list[at-1]
 	if g.lostAt == len(l.plans)+1 {
-		return // by this plan
+		return // this plan has logged the gang already
 	}
 	if g.lostAt = len(l.plans) + 1; l.isMixed(g) {
-		l.moreUnits++ // what is left of it may be worth less than what is gone
+		l.moreUnits++ // the remaining members may have a lower priority than those taken
 	}
 	l.lost = append(l.lost, g.members...)
 }
 
-// catchUpScopes deals what plans have left of gangs into a pool's domains, and
-// notes which have less to preempt than they had.
+// catchUpScopes reads the logs that a pool has not read yet: it marks as stale the scopes whose
+// machines were taken, and deals the unused remainder of broken gangs into the pool's domains.
 func (l *worker) catchUpScopes(pool *unitPool) {
 	at := func(r columnar.Row) *unitScope {
 		value, ok := l.cellIn(pool.cut, pool.key.matcher, r)
@@ -547,8 +565,8 @@ func (l *worker) catchUpScopes(pool *unitPool) {
 	}
 }
 
-// restIn returns what went with a gang in a scope, and no plan counts on, of
-// what needs of the scope's matcher and priority may have.
+// restIn returns, for a scope, the remainder of broken gangs that no plan counts on, as far as
+// needs of the scope's matcher and priority may take it.
 func (l *worker) restIn(x *unitScope, k *kind) []columnar.Row {
 	if x.value == 0 {
 		rest := l.e.store.gangs.rest

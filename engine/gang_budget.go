@@ -6,26 +6,26 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 )
 
-// The search for plans has a budget, in units that the contract knows: pairs of a
+// The search for plans has a budget, counted in two quantities of the contract: pairs of a
 // Same-Need and a domain in which everything together covers it, and the machines of others
-// that could be freed there. Both are counted for every such domain, whichever of them are
-// looked at further, and whatever an implementation has to look at to find them: so where a
-// search ends depends on the snapshot alone. What a Need without Same is offered is not
-// counted: it may be offered the whole fleet, of which all but the first few are never
-// looked at.
+// that could be freed there. Both are counted for every such domain, also for those that are
+// not looked at further, and no matter what an implementation has to scan to find them. So the
+// point at which a search ends depends on the snapshot alone. What a Need without Same is
+// offered is not counted: that may be the whole fleet, of which the engine reads only the first
+// few machines.
 
-// searchCount is what the search has met in a cycle.
+// searchCount is what the search has counted in a cycle.
 type searchCount struct {
 	pairs int // of a Same-Need and a domain that covers it
-	units int // machines of others that could be freed in these
-	// Of the need with which the budget was met: its place in the order, and that it
-	// was its second turn.
+	units int // machines of others that could be freed in these domains
+	// endedAt is the rank of the need at which the budget ran out. tenants says that this was
+	// in the need's second turn, reclaim between tenants.
 	endedAt int32
 	tenants bool
 }
 
-// meet counts a pair with the machines that are offered in it. Between tenants a domain
-// without any is no pair.
+// meet counts one pair and the machines offered in it. Between tenants a domain that offers no
+// machine is no pair.
 func (l *worker) meet(need int32, offered int) {
 	if l.reclaiming && offered == 0 {
 		return
@@ -38,8 +38,7 @@ func (l *worker) meet(need int32, offered int) {
 	}
 }
 
-// isCut reports whether a need that is short was not looked at, in one of its turns, since
-// the search had ended.
+// isCut reports whether the exhausted budget has cost a need that is short one of its turns.
 func (p *pass) isCut(need int32) bool {
 	n := &p.lines[need]
 	if !p.searchEnded() || !p.kindOf(need).same || n.status&(isSatisfied|isParked|isAwaiting) != 0 {
@@ -52,15 +51,14 @@ func (p *pass) isCut(need int32) bool {
 	return later || !p.met.tenants
 }
 
-// searchEnded reports whether the search has met so much in this cycle that Same-Needs make
-// no more plans.
+// searchEnded reports whether the budget of the cycle is spent: Same-Needs make no more plans.
 func (p *pass) searchEnded() bool {
 	return p.met.pairs >= p.e.opts.SearchPairs || p.met.units >= p.e.opts.SearchUnits
 }
 
-// couldCover reports whether all units together cover what is missing, and how many
-// machines are offered: between tenants those of other tenants of which each alone would
-// leave the taker within its share.
+// couldCover reports whether all units together cover what is missing, and how many machines
+// are offered. Between tenants a machine counts as offered only if it belongs to another tenant
+// and the taker, with this machine alone, stays within its share.
 func (s *selection) couldCover() (covers bool, offered int) {
 	sum := s.vecs.take(s.dims)
 	if s.reclaiming {
@@ -70,7 +68,7 @@ func (s *selection) couldCover() (covers bool, offered int) {
 		class := s.s.View.Class[r]
 		columnar.SatAdd(sum, s.vector(class))
 		if !s.reclaiming || level != math.MinInt64 && !s.victimOf.Has(uint32(r)) && !s.tenancy.full[class] {
-			offered++ // neither excess nor what a plan has broken already
+			offered++ // between tenants: neither excess nor broken off its gang by a plan already
 		}
 	})
 	return columnar.Covers(sum, s.want), offered

@@ -1,20 +1,20 @@
 package engine
 
-// Whether there was anybody to preempt is told of each need that stays short. For
-// gangs it is asked often, and remembered.
+// Phase 2 reports for each need that stays short whether it had any candidate to preempt. For
+// gangs the question is frequent, so the answer is memoized per kind.
 
-// candidateMemo remembers for needs of a kind where there is somebody to preempt,
-// or that there is nobody.
+// candidateMemo remembers for needs of a kind one scope with a candidate, or that there is
+// none.
 type candidateMemo struct {
-	hint *unitScope // where somebody was found last
-	// Whoever is a candidate is so for all but its own cluster. So when nobody
-	// was found for needs of two clusters, there is nobody for any.
-	for1, for2 int32 // the clusters, −1 = none
-	since      uint64
+	hint *unitScope // the scope in which a candidate was found last
+	// for1 and for2 are clusters for which no candidate was found, −1 = none. A candidate is
+	// one for every cluster but its own. So when needs of two clusters find none, no need does.
+	for1, for2 int32  // the clusters, −1 = none
+	since      uint64 // mayHaveMore when for1 and for2 were reset; another value makes them stale
 }
 
-// findCandidates notes whether there is anybody to preempt in a pool's domains,
-// for a need that chooses freely.
+// findCandidates sets hasCandidates on a need that chooses freely if a pool's domains hold
+// anything to preempt for it.
 func (l *worker) findCandidates(need int32, k *kind, pool *unitPool) {
 	n := &l.lines[need]
 	m := &k.candidateDomains.candidates
@@ -38,8 +38,8 @@ func (l *worker) findCandidates(need int32, k *kind, pool *unitPool) {
 	}
 }
 
-// findInScopes notes whether there is anybody to preempt in a pool's domains, and
-// returns one where there is.
+// findInScopes returns the first of a pool's scopes with anything to preempt for the need, and
+// sets hasCandidates; nil if there is none.
 func (l *worker) findInScopes(need int32, k *kind, pool *unitPool) *unitScope {
 	for _, x := range pool.list {
 		if l.selectFor(need, k, x, l.aggregate(need)).any() {

@@ -10,21 +10,21 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// candidateDomain is a domain in which everything together covers a need.
+// candidateDomain is a domain (or cell) in which everything together covers a need.
 type candidateDomain struct {
 	value   uint32
 	scope   *unitScope
-	missing []int64 // before any victim
-	// The least priority up to which machines must be freed, and how many of
-	// them, lowest first.
+	missing []int64 // what the need lacks there before any victim
+	// level is the highest priority at which a machine must be freed if the lowest are freed
+	// first; count is how many that takes. They order candidate domains cheaply.
 	level int64
 	count int
 }
 
-// planWhole compares the plans of the domains in which everything together
-// covers the need, of at most TopDomains, and carries out the best. Nothing is
-// preempted for a part. Where keys are nested it looks into the narrowest domains
-// first. Once the search has ended it looks at none.
+// planWhole makes plans for at most TopDomains of the domains in which everything together
+// covers the need, and carries out the cheapest. It is all or nothing: no machine is preempted
+// for a part. With nested keys it tries the narrowest domains first. Once the search has ended
+// it tries none.
 func (l *worker) planWhole(need int32, k *kind) {
 	n := &l.lines[need]
 	pool := l.unitsFor(k)
@@ -37,7 +37,7 @@ func (l *worker) planWhole(need int32, k *kind) {
 	if l.planInCells(need, k, pool, from, to) || l.planIn(need, k, pool) {
 		return
 	}
-	// What is in flight for a plan that is lost is counted for its cycle.
+	// If the plan is lost, what is in flight for it still counts in this cycle.
 	d := l.domainTotals.find(n.domain)
 	if d != nil && !d.tried {
 		l.countInFlight(need, k, d.value, l.lackingIn(need, d))
@@ -49,8 +49,8 @@ func (l *worker) planWhole(need int32, k *kind) {
 	}
 }
 
-// planInCells carries out the best plan for a cell of the narrowest of some keys
-// that has one; false when none has.
+// planInCells carries out the best plan for a cell. It tries the nested keys from the narrowest
+// (to − 1) to the widest (from) and stops at the first that has a plan; false when none has.
 func (l *worker) planInCells(need int32, k *kind, pool *unitPool, from, to int) bool {
 	for i := to - 1; i >= from && !l.searchEnded(); i-- {
 		l.cut = l.cutFor(k, i)
@@ -63,8 +63,8 @@ func (l *worker) planInCells(need int32, k *kind, pool *unitPool, from, to int) 
 	return false
 }
 
-// planIn carries out the best plan for one of the pool's domains, or for a cell
-// where they are cut; false when there is none.
+// planIn carries out the best plan for one of the pool's domains, or for one of its cells while
+// l.cut is set; false when there is none.
 func (l *worker) planIn(need int32, k *kind, pool *unitPool) bool {
 	l.inDomains(pool)
 	l.triedFrom = len(l.tried)
@@ -75,8 +75,7 @@ func (l *worker) planIn(need int32, k *kind, pool *unitPool) bool {
 	return l.planAmong(need, k, l.listCandidateDomains(need, k, pool))
 }
 
-// planAmong carries out the best plan for one of some domains; false when there
-// is none.
+// planAmong carries out the best plan for one of the given domains; false when none has a plan.
 func (l *worker) planAmong(need int32, k *kind, candidateDomains []candidateDomain) bool {
 	n := &l.lines[need]
 	if len(candidateDomains) > l.e.opts.TopDomains {
@@ -99,8 +98,8 @@ func (l *worker) planAmong(need int32, k *kind, candidateDomains []candidateDoma
 	return true
 }
 
-// bestProposal returns the cheapest plan of those for some domains, good until
-// the next call.
+// bestProposal makes a plan for each of the given domains and returns the cheapest. It is valid
+// until the next call.
 func (l *worker) bestProposal(need int32, k *kind, candidateDomains []candidateDomain) proposal {
 	s := &l.sel
 	s.proposals = slices.Grow(s.proposals[:0], len(candidateDomains))[:len(candidateDomains)]
@@ -119,8 +118,8 @@ func (l *worker) bestProposal(need int32, k *kind, candidateDomains []candidateD
 	return list[best]
 }
 
-// cheaper compares plans for two domains: by what they destroy, then phase 1's
-// domain, then the value.
+// cheaper compares the plans for two domains: by what they destroy, then phase 1's domain
+// first, then by the domain's value as text.
 func (l *worker) cheaper(need int32, a, b *proposal) bool {
 	if c := a.cost.compare(&b.cost); c != 0 {
 		return c < 0
@@ -128,8 +127,8 @@ func (l *worker) cheaper(need int32, a, b *proposal) bool {
 	return l.compareCells(a.value, b.value, l.lines[need].domain) < 0
 }
 
-// sumCandidateDomains forms what the need would have in each domain without preemption;
-// a domain without anything of that has an entry too where there are units.
+// sumCandidateDomains sums up what the need would have in each domain without preemption. A
+// domain that holds only units gets an entry too.
 func (l *worker) sumCandidateDomains(need int32, k *kind, pool *unitPool) {
 	n, domainTotals := &l.lines[need], &l.domainTotals
 	domainTotals.reset(l.cellsMax())
@@ -140,9 +139,9 @@ func (l *worker) sumCandidateDomains(need int32, k *kind, pool *unitPool) {
 	if !n.is(isPinned) {
 		return
 	}
-	if pin, pinned := l.pinnedDomain(need, k); pinned { // its plan may have ended
+	if pin, pinned := l.pinnedDomain(need, k); pinned { // the plan that pinned it may have ended
 		for i := range domainTotals.list {
-			domainTotals.list[i].tried = domainTotals.list[i].value != pin // it is no choice
+			domainTotals.list[i].tried = domainTotals.list[i].value != pin // only the pin is a choice
 		}
 	}
 }
@@ -178,7 +177,8 @@ func (l *worker) listCandidateDomains(need int32, k *kind, pool *unitPool) []can
 	return out
 }
 
-// most returns the most that could be freed in a scope for needs of a kind.
+// most returns an upper bound of what could be freed in a scope for needs of a kind. It is
+// memoized until the scope turns stale.
 func (l *worker) most(k *kind, x *unitScope) []int64 {
 	if x.most != nil && !x.stale && x.mostFor == k {
 		return x.most
@@ -203,7 +203,8 @@ func (l *worker) most(k *kind, x *unitScope) []int64 {
 		}
 	}
 	for _, g := range x.gangs {
-		// Also one that its own cluster's plan counts on: with its gang it goes.
+		// A machine that a plan of its own cluster counts on is included: it goes with its
+		// gang.
 		for _, r := range l.e.store.gangs.list[g].members {
 			if v, ok := l.cell(k.matcher, r); ok && (x.value == 0 || v == x.value) {
 				add(r)
@@ -213,8 +214,9 @@ func (l *worker) most(k *kind, x *unitScope) []int64 {
 	return x.most
 }
 
-// eachMachine calls f for the machines that the need could use of any unit, each
-// once, and the priority at which it can be had; excess has none, and is below all.
+// eachMachine calls f once for every machine that the need could use, of any unit, with the
+// priority at which it can be taken. The level of excess is math.MinInt64, below all
+// priorities.
 func (s *selection) eachMachine(f func(r columnar.Row, level int64)) {
 	for i := range s.scope.victimGroups {
 		x := &s.scope.victimGroups[i]
@@ -234,7 +236,7 @@ func (s *selection) eachMachine(f func(r columnar.Row, level int64)) {
 	s.eachOfGangs(f)
 }
 
-// eachOfGangs is eachMachine for those of gangs.
+// eachOfGangs is eachMachine for the machines of gangs.
 func (s *selection) eachOfGangs(f func(r columnar.Row, level int64)) {
 	s.sortGangs()
 	for i := range s.sunk {
@@ -258,8 +260,8 @@ func (s *selection) eachOfGangs(f func(r columnar.Row, level int64)) {
 	s.unmark()
 }
 
-// bestCandidateDomains orders domains by how low and how few the machines are that have
-// to be freed, phase 1's first among equals, and returns the best.
+// bestCandidateDomains returns the TopDomains best domains by how low the priority and how few
+// the machines are that must be freed; among equals phase 1's domain comes first.
 func (l *worker) bestCandidateDomains(need int32, k *kind, candidateDomains []candidateDomain) []candidateDomain {
 	for i := range candidateDomains {
 		l.selectFor(need, k, candidateDomains[i].scope, candidateDomains[i].missing).measure(&candidateDomains[i])
@@ -274,7 +276,8 @@ func (l *worker) bestCandidateDomains(need int32, k *kind, candidateDomains []ca
 		}
 		return candidateDomains[:most]
 	}
-	// The best are few, and candidate domains may be thousands: they are not sorted for these.
+	// Select the best first and sort only these: candidate domains may be thousands, the best
+	// are few.
 	best := candidateDomains[:most]
 	worst := l.worstCandidateDomain(best, first)
 	for i := range candidateDomains[most:] {
@@ -287,8 +290,8 @@ func (l *worker) bestCandidateDomains(need int32, k *kind, candidateDomains []ca
 	return best
 }
 
-// compareCandidateDomains orders domains by how low and how few the machines are that
-// have to be freed, then a need's first domain, then by value.
+// compareCandidateDomains orders domains by the priority up to which machines must be freed,
+// then by their number, then the need's first domain, then by the domain's value as text.
 func (l *worker) compareCandidateDomains(a, b *candidateDomain, first uint32) int {
 	if c := cmp.Or(cmp.Compare(a.level, b.level), cmp.Compare(a.count, b.count)); c != 0 {
 		return c
@@ -296,7 +299,7 @@ func (l *worker) compareCandidateDomains(a, b *candidateDomain, first uint32) in
 	return l.compareCells(a.value, b.value, first)
 }
 
-// measure finds out up to which priority machines must be freed, and how many.
+// measure finds the priority up to which machines must be freed in a domain, and how many.
 func (s *selection) measure(g *candidateDomain) {
 	list := s.had[:0]
 	s.eachMachine(func(r columnar.Row, level int64) {
@@ -316,8 +319,8 @@ func (s *selection) measure(g *candidateDomain) {
 	}
 }
 
-// propose chooses the units of a domain and plays phase 1 with them; what comes
-// of it is written to the memory of an earlier proposal.
+// propose chooses the units in a domain and does a dry run of phase 1 with them. It writes the
+// result over an earlier proposal, whose memory it reuses.
 func (l *worker) propose(x *proposal, need int32, k *kind, g *candidateDomain) {
 	s := l.selectAgain(need, k, g.scope, g.missing)
 	*x = proposal{value: g.value, missing: g.missing, units: x.units[:0], used: x.used[:0], reprieved: x.reprieved[:0]}
@@ -339,9 +342,9 @@ func (l *worker) propose(x *proposal, need int32, k *kind, g *candidateDomain) {
 	x.cost, x.found = s.costOf(), true
 }
 
-// dryRun is phase 1's walk for the need in the domain, with what is in flight
-// and what is freed as Idle and reserved for it. It appends what the need takes
-// beyond its own, and reports whether that covers it.
+// dryRun is phase 1's own walk for the need in the domain, with the machines in flight and
+// those that the plan frees taken as Idle and reserved for it. It appends to used what the need
+// takes beyond its own, and reports whether everything together covers the need.
 func (s *selection) dryRun(used []columnar.Row) (all []columnar.Row, covered bool) {
 	rows := s.walkOrder()
 	missing := s.vecs.take(s.dims)
@@ -361,28 +364,31 @@ func (s *selection) dryRun(used []columnar.Row) (all []columnar.Row, covered boo
 	return used, columnar.IsZero(missing)
 }
 
-// walked is a machine in the order of a dry run.
+// walked is a machine with its place in the order of a dry run.
 type walked struct {
-	stage   int
-	owner   int32 // of walkOfLower: its rank
-	key     uint64
-	row     columnar.Row
+	stage int
+	owner int32 // stage walkOfLower: the rank of the need that owns it
+	key   uint64
+	row   columnar.Row
+	// awaited: it drains for the need already, so a plan need not take it.
 	awaited bool
 }
 
-// The stages of a dry run.
+// The stages of a dry run, in the order in which phase 1 takes machines.
 const (
 	walkOwn     = iota // creditable and stamped for the need
-	walkUnowned        // creditable, and no need ranked below has it by its stamp
+	walkUnowned        // creditable, and its stamp names no need of lower rank
+	// reserved for the need: Idle, in flight, or freed by the plan
 	walkReserved
-	walkOfLower // creditable, of needs ranked below, the lowest first
+	walkOfLower // creditable and stamped for a need of lower rank, the lowest rank first
+	// walkIdle is Idle and free; walkHeldForLower is Idle and reserved for a lower rank;
+	// walkSpeculative is a slot of quota.
 	walkIdle
 	walkHeldForLower
 	walkSpeculative
 )
 
-// walkOrder lists what the need would have in the domain, as phase 1 would walk
-// over it.
+// walkOrder lists what the need would have in the domain, in the order of phase 1.
 func (s *selection) walkOrder() []walked {
 	rows := s.walk[:0]
 	value := s.scope.value
@@ -413,8 +419,7 @@ func (s *selection) walkOrder() []walked {
 	return rows
 }
 
-// place says where a machine that the need has, or could have, stands in the
-// walk.
+// place returns the position in the dry run of a machine that the need has or could have.
 func (s *selection) place(r columnar.Row) walked {
 	x := walked{row: r, key: s.s.KeepKey(r)}
 	switch state := s.s.View.State[r]; state {
@@ -443,7 +448,7 @@ func (s *selection) place(r columnar.Row) walked {
 	return x
 }
 
-// creditStage is the place of a state in the walk over what is credited.
+// creditStage is the position of a state in the order of credit.
 func creditStage(s model.State) uint64 {
 	switch s {
 	case model.Configured:
@@ -454,7 +459,7 @@ func creditStage(s model.State) uint64 {
 	return 2
 }
 
-// eachFreeIn is eachFree in one domain.
+// eachFreeIn is eachFree for one domain.
 func (l *worker) eachFreeIn(need int32, k *kind, value uint32, f func(columnar.Row)) {
 	d := l.domainsFor(k.matcher)
 	v := d.of(l.pass, k.matcher)

@@ -7,69 +7,67 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// triedMax bounds how many domains of one need are explained: those that were
-// played through, the best first, then others in no order that means anything.
+// triedMax is how many domains of one need are explained at most: those that were tried, the
+// best first, then others in no particular order.
 const triedMax = 64
 
-// comparedPlansMax bounds of how many plans of preemption in a cycle, those of the
-// highest ranks, the domains that were compared are kept when nobody asked for
-// explanations: at most TopDomains each, twice that between tenants.
+// comparedPlansMax is for how many plans of preemption in a cycle, those of the highest ranks,
+// the compared domains are kept without Explain: at most TopDomains a plan, twice that between
+// tenants.
 const comparedPlansMax = 16
 
-// PlanExplanation is a plan of preemption: what it was made for, and what it
-// takes.
+// PlanExplanation is a plan of preemption: what it was made for, and what it takes.
 type PlanExplanation struct {
 	Domain  string          // of a Same-Need
 	Missing model.Resources // before any victim
 	// Units are what the plan takes, in the order in which they were chosen.
 	Units []UnitExplanation
-	// Reprieved were chosen first, and turned out not to be needed, or gave way
-	// to a gentler unit.
+	// Reprieved were chosen first and then dropped: they were not needed, or a gentler unit
+	// replaced them.
 	Reprieved []UnitExplanation
-	// Tenants says that the plan, or its end, is of reclaim between tenants.
+	// Tenants says that the plan, or a later part of it, is of reclaim between tenants.
 	Tenants bool
 }
 
-// UnitExplanation is one unit of a plan of preemption: a machine, or all of a
-// gang.
+// UnitExplanation is one unit of a plan of preemption: a machine, or all of a gang.
 type UnitExplanation struct {
 	Class    string // sunk, excess, elastic, plain, whole
 	Machines []columnar.Row
-	// Band is ⌊Score/band width⌋, the larger the sooner taken; Score the victim
-	// score, of a whole gang the least of its members.
+	// Band is ⌊Score/band width⌋; a unit with a larger band is taken sooner. Score is the
+	// victim score, of a whole gang the least of its members'.
 	Band, Score float64
-	// Gain is what the need can use of the unit, Cost what the unit has: sums
-	// over what the plan misses of have/missing, in Gain each at most 1.
+	// Gain is what the need can use of the unit, Cost what the unit has. Both are sums of
+	// have/missing over the dimensions that the plan misses; in Gain each term is at most 1.
 	Gain, Cost float64
-	// ROI is Gain/Cost, 0 where nothing that is missing is destroyed.
+	// ROI is Gain/Cost, 0 if the unit has nothing that is missing.
 	ROI float64
-	// Cluster is whom the machines are taken from; Group the gang's name, empty
-	// for units of no gang and gangs without a name.
+	// Cluster is the cluster that loses the machines. Group is the gang's name, empty for units
+	// without a gang and for gangs without a name.
 	Cluster, Group string
 	Gang           bool    // the machines are a gang's
 	Holders        []int32 // numbers of the needs that the machines serve
 	GraceSeconds   int32   // the longest of its machines
-	// The terms of the score, weights included, of the member that speaks for the
-	// unit: of a whole gang the one with the least.
+	// The terms of the score, weights included; of a whole gang those of the member with the
+	// least score.
 	Gap, Drain, Interruption, Reclamation float64
-	// What the members' work loses by their stamps, in all, in US dollars; +Inf
-	// where one is pinned.
+	// What the members' workloads lose by their stamps, in all, in US dollars; +Inf if one is
+	// pinned.
 	InterruptionDollars, ReclamationDollars float64
-	// Reclaim between tenants: whom the unit is taken from, and the largest ratio
-	// of what that tenant had to its share, in whole steps of a twentieth. Empty
-	// for units that priority took, and for those that nobody is debited for.
+	// Reclaim between tenants: the tenant that gives the unit, and the largest ratio of what
+	// that tenant had to its share, in whole steps of a twentieth. Empty for units that
+	// priority took, and for those that are debited to no tenant.
 	Tenant string
 	Ratio  float64
-	// Spared excess is not preempted, only held for the plan until phase 3 has
-	// reclaimed it. Remainder is of a gang that another plan breaks, which has no use
-	// for it.
+	// Spared: excess that is not preempted, only held for the plan until phase 3 has reclaimed
+	// it or its drain ends. Remainder: another plan breaks the machine's gang and does not use
+	// it.
 	Spared, Remainder bool
 }
 
-// PlanCost is what the plan for a domain would destroy, in the order in which
-// plans are compared. Excess counts for nothing but the grace.
+// PlanCost is what the plan for a domain would destroy, in the order in which plans are
+// compared. Excess counts only for the grace.
 type PlanCost struct {
-	Band     float64 // the least of the units'; 0 when nothing has a cost
+	Band     float64 // the least of the units' bands; 0 when nothing has a cost
 	Gangs    int     // broken whole
 	Machines int     // lost: drained, or left with a broken gang
 	// Destroyed is the sum of have/aggregate, in steps of a twentieth.
@@ -77,13 +75,13 @@ type PlanCost struct {
 	GraceSeconds int32 // the longest
 }
 
-// The reasons why a domain was not chosen, apart from those of costRule.
+// The reasons why a domain was not chosen, in addition to those of costRule.
 const (
 	rejectedCapacity   = "capacity"    // everything together does not cover the need
-	rejectedTopDomains = "top_domains" // as many, and better ones, were played through
+	rejectedTopDomains = "top_domains" // TopDomains better ones were tried
 	rejectedUnits      = "units"       // the units do not cover what is missing
-	rejectedLedger     = "ledger"      // nor do those that the tenants' shares admit
-	rejectedDryRun     = "dry_run"     // phase 1 would not be covered with what is freed
+	rejectedLedger     = "ledger"      // the units that the tenants' shares admit do not cover it either
+	rejectedDryRun     = "dry_run"     // with what is freed, phase 1 would not cover the need
 )
 
 var classNames = [numUnitClasses]string{"sunk", "excess", "elastic", "plain", "whole"}
@@ -94,7 +92,7 @@ type plannedWhy struct {
 	need int32
 }
 
-// noteCandidateDomain keeps why a domain was not played through.
+// noteCandidateDomain records why a domain was not tried.
 func (s *selection) noteCandidateDomain(value uint32, missing []int64, reason string) {
 	if !s.e.opts.Explain || len(s.tried)-s.triedFrom >= triedMax {
 		return
@@ -104,7 +102,7 @@ func (s *selection) noteCandidateDomain(value uint32, missing []int64, reason st
 	}, s.need, s.kept(missing)})
 }
 
-// countMachines counts those of all units that the need could use.
+// countMachines counts the machines of all units that the need could use.
 func (s *selection) countMachines() int {
 	seen := map[columnar.Row]bool{}
 	s.rewind()
@@ -113,7 +111,7 @@ func (s *selection) countMachines() int {
 	return len(seen)
 }
 
-// keepsCompared reports whether the domains that a plan was chosen from are kept.
+// keepsCompared reports whether to keep the domains that a plan was chosen from.
 func (l *worker) keepsCompared(list []proposal, best int) bool {
 	if l.e.opts.Explain {
 		return true
@@ -125,8 +123,8 @@ func (l *worker) keepsCompared(list []proposal, best int) bool {
 	return true
 }
 
-// noteProposals keeps what came of the domains that were played through, before
-// those that were not; best is the place of the chosen one, −1 = none.
+// noteProposals records the outcome of the domains that were tried, before those that were not;
+// best is the index of the chosen one, −1 = none.
 func (l *worker) noteProposals(need int32, list []proposal, best int) {
 	if !l.keepsCompared(list, best) {
 		return
@@ -179,7 +177,7 @@ func (l *worker) costRule(need int32, x, best *proposal) string {
 	return "value"
 }
 
-// noteUnits keeps what a plan takes, before it is carried out.
+// noteUnits records what a plan takes, before it is carried out.
 func (l *worker) noteUnits(need int32, x *proposal) {
 	if !l.e.opts.Explain || len(x.units) == 0 {
 		return
@@ -203,7 +201,7 @@ func (l *worker) noteUnits(need int32, x *proposal) {
 		why.Domain = l.cellName(x.value)
 	}
 	if at := slices.IndexFunc(l.planWhys, func(o plannedWhy) bool { return l.reclaiming && o.need == need }); at >= 0 {
-		first := &l.planWhys[at] // one plan, in two turns
+		first := &l.planWhys[at] // one plan, made in two turns
 		first.Units, first.Tenants = append(first.Units, why.Units...), true
 		first.Reprieved = slices.DeleteFunc(append(first.Reprieved, why.Reprieved...), func(u UnitExplanation) bool {
 			return slices.ContainsFunc(u.Machines, func(r columnar.Row) bool { return taken[r] })
@@ -213,7 +211,7 @@ func (l *worker) noteUnits(need int32, x *proposal) {
 	l.planWhys = append(l.planWhys, why)
 }
 
-// explain says what a unit is to the need at work.
+// explain describes a unit as the need at work sees it.
 func (s *selection) explain(u *unit, of *proposal) UnitExplanation {
 	x := UnitExplanation{
 		Class: classNames[u.key.class], Band: 0 - s.band(-u.key.score), Score: 0 - u.key.score,

@@ -13,8 +13,7 @@ import (
 // explainedFleets is how many random fleets are explained.
 const explainedFleets = 600
 
-// TestPlansAreExplained: who asks why gets the same plan, and records that
-// agree with it.
+// TestPlansAreExplained: Explain does not change the plan, and its records agree with the plan.
 func TestPlansAreExplained(t *testing.T) {
 	plans, reprieved, lost, reclaimed := 0, 0, 0, 0
 	for seed := range int64(explainedFleets) {
@@ -83,8 +82,8 @@ func withExplain(opts engine.Options) engine.Options {
 	return opts
 }
 
-// checkUnits: every victim is of a unit, no machine is of two, and what was
-// reprieved is no victim.
+// checkUnits: every victim is in a unit, no machine is in two, and nothing reprieved is a
+// victim.
 func checkUnits(t *testing.T, seed int64, x *engine.PlanExplanation, victims []columnar.Row) {
 	t.Helper()
 	seen := map[columnar.Row]bool{}
@@ -117,8 +116,8 @@ func checkUnits(t *testing.T, seed int64, x *engine.PlanExplanation, victims []c
 	}
 }
 
-// checkTenancy: whoever a unit is taken from gives by the ledger, and was above
-// its share; nobody else gives.
+// checkTenancy: a tenant that loses a unit gives by the ledger and was above its share; no
+// other tenant gives.
 func checkTenancy(t *testing.T, seed int64, x *engine.NeedExplanation) (reclaimed int) {
 	t.Helper()
 	from := map[string]bool{}
@@ -144,7 +143,7 @@ func checkTenancy(t *testing.T, seed int64, x *engine.NeedExplanation) (reclaime
 	return reclaimed
 }
 
-// checkDomains: the chosen domain comes with its plan, all others with why not.
+// checkDomains: the chosen domain comes with its plan, every other one with a reason.
 func checkDomains(t *testing.T, seed int64, x *engine.NeedExplanation) (lost int) {
 	t.Helper()
 	if x.Plan.Domain == "" {
@@ -153,7 +152,7 @@ func checkDomains(t *testing.T, seed int64, x *engine.NeedExplanation) (lost int
 	chosen := 0
 	for _, d := range x.Preemption {
 		if d.Tenants != x.Plan.Tenants {
-			continue // of the turn that came to nothing
+			continue // of the turn that made no plan
 		}
 		switch {
 		case d.Rejected != "":

@@ -10,34 +10,34 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// gangFinder is what a worker finds gangs with.
+// gangFinder is one worker's state for finding gangs.
 type gangFinder struct {
-	found []gang // clusters ascending
-	// numbered is how many of these have a number.
+	found []gang // by cluster, ascending
+	// numbered is how many of these gangs have a number in gangTable.
 	numbered int
-	known    []int32        // needs that were looked at
-	single   []columnar.Row // machines that are known to serve no gang
+	known    []int32        // needs marked in gangTable.looked
+	single   []columnar.Row // machines marked ofNoGang in gangTable.of
 
 	// Scratch of one cluster.
-	keys  []int32 // by number of a group: 1 + place in draft
+	keys  []int32 // by group id: 1 + index in draft
 	draft []gangDraft
-	folds []int32 // the folds met
-	// foldDraft is, by place of a fold, 2 + the draft of all its rows; 1 = they
-	// are of several, or of none; 0 = it has not been met.
+	folds []int32 // the folds that were met
+	// foldDraft is, by index of a fold's row, 2 + the draft that all its members belong to; 1 =
+	// they belong to several drafts, or to none; 0 = the fold has not been met.
 	foldDraft []int32
 	matchers  []uint32
 }
 
-// gangDraft is rows that are a gang if they need several machines.
+// gangDraft is a set of rows that are a gang if they need several machines.
 type gangDraft struct {
 	group    uint32 // 0 = none: one row
 	rows     []int32
 	needs    []int32
-	together bool // one of them asks for one domain
-	unfolded bool // and no machine could hold that one
+	together bool // at least one row has a Same requirement
+	unfolded bool // a row has Same and is not folded: no single machine could hold it
 }
 
-// forget forgets what was found.
+// forget clears the table's marks and what was found, for the next pass.
 func (x *gangFinder) forget(t *gangTable) {
 	for _, need := range x.known {
 		t.looked[need] = false
@@ -49,7 +49,7 @@ func (x *gangFinder) forget(t *gangTable) {
 	x.known, x.single, x.found, x.numbered = x.known[:0], x.single[:0], x.found[:0], 0
 }
 
-// look notes that a need was looked at.
+// look records that a need was examined.
 func (x *gangFinder) look(t *gangTable, need int32) {
 	if !t.looked[need] {
 		t.looked[need] = true
@@ -57,8 +57,8 @@ func (x *gangFinder) look(t *gangTable, need int32) {
 	}
 }
 
-// numberGangs gives the gangs that were found their numbers, cluster by cluster,
-// whichever worker has found them.
+// numberGangs numbers the gangs that all workers found. It merges their lists by cluster, so
+// the numbers do not depend on which worker found what.
 func (p *pass) numberGangs() {
 	t := &p.e.store.gangs
 	for {
@@ -85,15 +85,14 @@ func (t *gangTable) add(g *gang) {
 	}
 }
 
-// findVictimGangs finds, by all workers, the gangs of the machines that may be
-// preempted.
+// findVictimGangs finds, with all workers, the gangs of the machines that may be preempted.
 func (l *worker) findVictimGangs() {
 	l.e.crew.each(len(l.e.store.clusters), clustersPerChunk, l.e.tasks.gangs)
 	l.numberGangs()
 }
 
-// findGangsOfVictims is findVictimGangs for one cluster; most is, by class, the highest
-// priority that asks for machines of it.
+// findGangsOfVictims is findVictimGangs for one cluster. most is, by class, the highest
+// priority that asks for machines of it: only machines below that can be victims.
 func (l *worker) findGangsOfVictims(c int, most []int32) {
 	bound, configured := l.s.BoundOf(c), uint32(l.s.Configured(c))
 	cheapest, priority, t := l.e.store.clusters[c].cheapest, l.e.store.priority, &l.e.store.gangs
@@ -116,14 +115,15 @@ func (l *worker) findGangsOfVictims(c int, most []int32) {
 	}
 }
 
-// mayBeOfGang reports whether a need may be part of a gang.
+// mayBeOfGang reports whether a need may be part of a gang: it has a group, asks for one
+// domain, never folds, or is a fold.
 func (l *worker) mayBeOfGang(need int32) bool {
 	n := &l.lines[need]
 	return n.group != 0 || n.status&(hasSame|neverFolds|isFold) != 0
 }
 
-// findGang finds the gang that a need is part of, if there is one. Where rows of
-// its group are folded, all gangs of the cluster are found.
+// findGang finds the gang that a need is part of, if any. If rows of its group are folded, it
+// finds all gangs of the cluster, since a fold may join rows of several groups.
 func (l *worker) findGang(need int32) {
 	x, src := &l.finder, &l.sources[l.lines[need].cluster]
 	x.draft = x.draft[:0]
@@ -131,7 +131,7 @@ func (l *worker) findGang(need int32) {
 	whole := false
 	if group := src.block.GroupID(int(need - src.base)); group == 0 {
 		whole = !l.draftRow(d, need)
-		d.together = false // by itself it is one only if it is not folded
+		d.together = false // a single row without group is a gang only if it is not folded
 	} else {
 		for i, g := range src.block.GroupIDs() {
 			whole = whole || g == group && !l.draftRow(d, src.base+int32(i))
@@ -145,8 +145,7 @@ func (l *worker) findGang(need int32) {
 	x.look(&l.e.store.gangs, need)
 }
 
-// draftRow adds a row, and the need that it is, to a draft; false when it is
-// folded.
+// draftRow adds a row, which is also its need, to a draft; false when the row is folded.
 func (l *worker) draftRow(d *gangDraft, row int32) bool {
 	if l.lines[row].status&(isMember|isFold) != 0 {
 		return false
@@ -156,14 +155,14 @@ func (l *worker) draftRow(d *gangDraft, row int32) bool {
 	return true
 }
 
-// addRow adds a row that is walked as a need to a draft.
+// addRow adds a row to a draft; need is the need that stands for the row.
 func (l *worker) addRow(d *gangDraft, row, need int32) {
 	d.rows = append(d.rows, row)
 	d.together = d.together || l.lines[row].status&(hasSame|neverFolds) != 0
 	d.unfolded = d.unfolded || l.kindOf(need).same
 }
 
-// findGangs finds the gangs of a cluster that have not been found.
+// findGangs finds the gangs of a cluster that have not been found yet.
 func (l *worker) findGangs(c int32) {
 	x := &l.finder
 	l.draftGangs(&l.sources[c])
@@ -174,7 +173,7 @@ func (l *worker) findGangs(c int32) {
 	}
 }
 
-// judge makes a draft a gang if no machine holds it.
+// judge makes a draft a gang if no single machine can hold it.
 func (l *worker) judge(c int32, d *gangDraft) {
 	for _, need := range d.needs {
 		l.finder.look(&l.e.store.gangs, need)
@@ -184,10 +183,9 @@ func (l *worker) judge(c int32, d *gangDraft) {
 	}
 }
 
-// draftGangs deals the rows of a cluster by who they would be a gang with. A
-// need is part of one when all of its rows are: members of a fold that come
-// from several gangs, or from none, share their machines, and nobody can say
-// whose one of them is.
+// draftGangs groups the rows of a cluster into drafts. A need is a role of a gang only if all
+// its rows are in the gang's draft. Members of a fold that come from several gangs, or from
+// none, share their machines, so a machine of that fold belongs to no gang in particular.
 func (l *worker) draftGangs(src *rowSource) {
 	x := &l.finder
 	x.folds, x.foldDraft = x.folds[:0], resize(x.foldDraft, src.rows)
@@ -222,7 +220,7 @@ func (l *worker) draftGangs(src *rowSource) {
 	}
 }
 
-// draftOf returns the place of the draft that a row belongs to, −1 = none.
+// draftOf returns the index of the draft that a row belongs to; −1 = none.
 func (l *worker) draftOf(src *rowSource, i, need int32, same bool) int32 {
 	x := &l.finder
 	group := src.block.GroupID(int(i))
@@ -235,7 +233,8 @@ func (l *worker) draftOf(src *rowSource, i, need int32, same bool) int32 {
 	if int(group) >= len(x.keys) {
 		x.keys = append(x.keys, make([]int32, int(l.s.Demand.GroupIDMax())-len(x.keys))...)
 	}
-	// Numbers of groups are the demand's, and other clusters have left theirs.
+	// Group ids are numbered across clusters, and keys keeps entries of other clusters. So the
+	// group of the entry is checked.
 	if at := x.keys[group] - 1; at >= 0 && int(at) < len(x.draft) && x.draft[at].group == group {
 		return at
 	}
@@ -245,7 +244,8 @@ func (l *worker) draftOf(src *rowSource, i, need int32, same bool) int32 {
 	return at
 }
 
-// newDraft returns the place of an empty draft.
+// newDraft returns the index of an empty draft, with the memory of an earlier one if there is
+// one.
 func (x *gangFinder) newDraft() int32 {
 	if len(x.draft) < cap(x.draft) {
 		x.draft = x.draft[:len(x.draft)+1]
@@ -257,8 +257,8 @@ func (x *gangFinder) newDraft() int32 {
 	return int32(len(x.draft)) - 1
 }
 
-// oneMachineHolds reports whether a machine that could be theirs, bound or free,
-// matches all rows of a draft and covers their sum.
+// oneMachineHolds reports whether a machine that the cluster has, or could acquire, matches all
+// rows of a draft and covers their sum.
 func (l *worker) oneMachineHolds(c int32, d *gangDraft) bool {
 	sum := l.vecs.take(l.dims)
 	matchers := l.finder.matchers[:0]
@@ -290,7 +290,7 @@ func (l *worker) oneMachineHolds(c int32, d *gangDraft) bool {
 	return false
 }
 
-// addGang makes a draft a gang.
+// addGang makes a draft a gang: its roles in rank order, its members by id, and its state.
 func (l *worker) addGang(c int32, d *gangDraft) {
 	count := 0
 	for _, need := range d.needs {
@@ -324,8 +324,8 @@ func (l *worker) addGang(c int32, d *gangDraft) {
 	l.finder.found = append(l.finder.found, g)
 }
 
-// measureRole adds what a need claims to its gang, and reports whether that is
-// below its minimum.
+// measureRole adds to a gang the Configured machines that a role's need claims, and reports
+// whether everything that it claims is below its minimum.
 func (l *worker) measureRole(g *gang, role *gangRole) (short bool) {
 	least := l.minimum(role.need)
 	sum := l.vecs.take(l.dims)
@@ -333,13 +333,13 @@ func (l *worker) measureRole(g *gang, role *gangRole) (short bool) {
 	for r := l.lines[role.need].head; r != columnar.None; r = l.held[r].next {
 		columnar.SatAdd(sum, l.vec(r))
 		if l.s.View.State[r] != model.Configured {
-			g.state = gangAlone // it is assembling
+			g.state = gangAlone // assembling
 			continue
 		}
 		g.watched = g.watched || l.reserved.live(r)
 		g.members = append(g.members, r)
 	}
-	role.surplus = slices.Contains(sum, math.MaxInt64) // it may be, and is not known from this sum
+	role.surplus = slices.Contains(sum, math.MaxInt64) // saturated: assume a surplus
 	for _, r := range g.members[from:] {
 		if !role.surplus {
 			rest := l.copyOf(sum)

@@ -8,7 +8,7 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 )
 
-// listBroken, between tenants, lists the members of broken gangs; see sunkIn.
+// listBroken lists, between tenants, the members of broken gangs. Otherwise sunkIn does.
 func (s *selection) listBroken() {
 	t := &s.e.store.gangs
 	for _, r := range s.scope.broken {
@@ -18,7 +18,7 @@ func (s *selection) listBroken() {
 	}
 }
 
-// listRest, between tenants, lists what went with a gang and nobody has a use for.
+// listRest lists, between tenants, the remainder of gangs that a plan broke and did not use.
 func (s *selection) listRest() {
 	if s.waits {
 		return
@@ -52,9 +52,9 @@ func (s *selection) listGangs() {
 	}
 }
 
-// listSurplus lists what a need of a gang has above its minimum: those of its
-// machines that the preemptor could use, in reverse keep order, up to the first
-// whose going would break the minimum.
+// listSurplus lists, one machine a unit, what a role has above its minimum: its machines that
+// the preemptor could use, in reverse keep order, up to the first whose loss would break the
+// minimum.
 func (s *selection) listSurplus(role *gangRole) {
 	rest := s.vecs.take(s.dims)
 	spare := s.spare[:0]
@@ -71,7 +71,7 @@ func (s *selection) listSurplus(role *gangRole) {
 	slices.SortFunc(spare, func(a, b columnar.Row) int { return cmp.Compare(s.s.KeepKey(b), s.s.KeepKey(a)) })
 	least := s.minimum(role.need)
 	for i, r := range spare {
-		if slices.Contains(rest, math.MaxInt64) { // it cannot be subtracted from
+		if slices.Contains(rest, math.MaxInt64) { // a saturated sum cannot be subtracted from
 			s.sumOfOthers(rest, role.need, spare[:i+1])
 		} else {
 			columnar.SubClamp(rest, s.vec(r))
@@ -85,7 +85,7 @@ func (s *selection) listSurplus(role *gangRole) {
 	}
 }
 
-// sumOfOthers forms what a need has that nobody has taken, but for some.
+// sumOfOthers sums up what a need has, without taken machines and without the rows in but.
 func (s *selection) sumOfOthers(sum []int64, need int32, but []columnar.Row) {
 	clear(sum)
 	for r := s.lines[need].head; r != columnar.None; r = s.held[r].next {
@@ -95,7 +95,8 @@ func (s *selection) sumOfOthers(sum []int64, need int32, but []columnar.Row) {
 	}
 }
 
-// listWhole lists all of a gang.
+// listWhole lists a gang as one unit, unless a member's priority is too high to be taken. The
+// unit's level is the highest priority of its members, its score the least.
 func (s *selection) listWhole(at int32, g *gang) {
 	u := unit{row: columnar.None, gang: at, giver: noTenant, key: unitKey{paid: true, class: classWhole, cluster: g.cluster, group: g.group}}
 	first := true
@@ -121,8 +122,8 @@ func (s *selection) listWhole(at int32, g *gang) {
 	s.wholes = append(s.wholes, u)
 }
 
-// addUp forms what a whole gang would give, without what the plan has taken of
-// it already.
+// addUp sums up what a whole gang would give: global all its members, local those that the need
+// could use here. Members that the plan has taken already are left out.
 func (s *selection) addUp(u *unit, g *gang) {
 	clear(u.local)
 	clear(u.global)
@@ -137,8 +138,8 @@ func (s *selection) addUp(u *unit, g *gang) {
 	}
 }
 
-// sortWholes sorts the whole gangs, and has the scope list its gangs in that order from
-// then on: it is nearly that of whoever comes next.
+// sortWholes sorts the whole gangs, and reorders the scope's list of gangs in the same way: the
+// next need's order is nearly the same, so its sort is nearly done.
 func (s *selection) sortWholes(compare func(a, b unit) int) {
 	if slices.IsSortedFunc(s.wholes, compare) {
 		return

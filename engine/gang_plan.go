@@ -10,46 +10,47 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// proposal is a plan for one need in one domain, before it is carried out.
+// proposal is a plan for one need in one domain (or cell), before it is carried out.
 type proposal struct {
 	value uint32
 	units []unit
 	used  []columnar.Row // what the dry run takes of free machines and of victims
 	cost  planCost
 	found bool
-	// For Explain: what is missing before any victim; what was chosen first and
-	// is not taken; how many machines could be had; why it came to nothing.
+	// For Explain: what is missing before any victim; units that were chosen and then dropped;
+	// how many machines could be taken; why the proposal was rejected.
 	missing    []int64
 	reprieved  []unit
 	candidates int
 	rejected   string
 }
 
-// planCost is what a plan destroys. Excess, and what another plan of this cycle
-// has freed, cost nobody anything.
+// planCost is what a plan destroys, in the order of comparison. Excess, and machines that
+// another plan of this cycle has broken off, cost nothing.
 type planCost struct {
+	// paid: at least one unit is not excess
 	paid      bool
-	band      float64 // of the worst unit
-	gangs     int     // broken
-	machines  int     // drained
+	band      float64 // of the worst unit: the largest −⌊S/δ⌋
+	gangs     int     // gangs broken
+	machines  int     // drained, or left with a broken gang
 	destroyed int64   // Σ global/aggregate, in steps of θ
 	grace     int32   // the longest, in seconds
 }
 
-// plan is what was decided for a need.
+// plan is the record of a plan that was carried out.
 type plan struct {
 	need   int32
 	grace  int32  // the longest, in seconds
 	domain uint32 // 0 = none
 }
 
-// planned is a machine that a plan of this cycle counts on.
+// planned is a machine that a plan of this cycle reserves, and the need it is for.
 type planned struct {
 	row  columnar.Row
 	need int32
 }
 
-// takenBy returns the need whose plan of this cycle counts on a machine.
+// takenBy returns the need whose plan of this cycle counts on a machine; noNeed = none.
 func (p *pass) takenBy(r columnar.Row) int32 {
 	if p.taker == nil {
 		return noNeed
@@ -57,8 +58,7 @@ func (p *pass) takenBy(r columnar.Row) int32 {
 	return p.taker[r] - 1
 }
 
-// planFor makes a need's plan: whole, or for a need that is not all-or-nothing
-// in part.
+// planFor makes a need's plan: all or nothing for a Same-Need, possibly partial for others.
 func (l *worker) planFor(need int32, k *kind) {
 	l.visit(need)
 	l.awaited = l.awaited[:0]
@@ -74,15 +74,15 @@ func (l *worker) planFor(need int32, k *kind) {
 	}
 }
 
-// copyOf returns a copy of a vector that is good until the next plan.
+// copyOf returns a copy of a vector that is valid until the next plan.
 func (l *worker) copyOf(v []int64) []int64 {
 	x := l.vecs.take(l.dims)
 	copy(x, v)
 	return x
 }
 
-// backsOff reports whether a plan of the need has failed, so that it waits
-// before it preempts again.
+// backsOff reports whether a plan of the need has failed, so that it must wait before it
+// preempts again.
 func (l *worker) backsOff(need int32) bool {
 	if len(l.in.BackingOff) == 0 {
 		return false
@@ -97,8 +97,9 @@ func (l *worker) backsOff(need int32) bool {
 	return backs
 }
 
-// planPlain: what is in flight, what has turned free, then victims until
-// nothing is missing. A part helps; no gang is broken for one.
+// planPlain plans for a need without Same or hard spread: it counts what is in flight, then
+// what has turned free, then takes victims until nothing is missing. A partial plan is of use,
+// but breaks no gang.
 func (l *worker) planPlain(need int32, k *kind) {
 	l.resume(need)
 	arriving := l.countInFlight(need, k, 0, l.missing) + len(l.subUsedBefore(need))
@@ -107,7 +108,7 @@ func (l *worker) planPlain(need int32, k *kind) {
 	pool := l.unitsFor(k)
 	if l.lacks == 0 && len(used) == 0 {
 		l.lines[need].status |= isAwaiting
-		l.carryOut(need, k, &proposal{}) // it may count on its plan anew
+		l.carryOut(need, k, &proposal{}) // reserves again what still drains of its voided plan
 		return
 	}
 	s := l.selectFor(need, k, &pool.anywhere, l.copyOf(l.missing))
@@ -130,11 +131,11 @@ func (l *worker) planPlain(need int32, k *kind) {
 	l.carryOut(need, k, &proposal{units: s.chosen, used: used, missing: s.want, reprieved: s.reprieved})
 }
 
-// walkFreed takes machines that plans of this cycle have put back, in the order
-// of acquiring, off what a plain need misses.
+// walkFreed subtracts from what a plain need misses the machines that plans of this cycle have
+// put back, in the order of acquiring, and returns them.
 func (l *worker) walkFreed(need int32, k *kind, missing []int64) (used []columnar.Row) {
 	if len(l.withheldBy) == 0 && len(l.reserved.voided) == 0 {
-		return nil // else it would have acquired them
+		return nil // nothing was put back: what is free now did not help in phase 1
 	}
 	used = l.used[:0]
 	for _, r := range l.reserved.of(need) {
@@ -155,8 +156,7 @@ func (l *worker) walkFreed(need int32, k *kind, missing []int64) (used []columna
 	return used
 }
 
-// useFreed adds the machines of the chosen units that phase 1 would take, in
-// keep order.
+// useFreed appends the machines of the chosen units that phase 1 would take, in keep order.
 func (s *selection) useFreed(used []columnar.Row, want []int64) []columnar.Row {
 	freed := s.freed()
 	missing := s.copyOf(want)
@@ -169,7 +169,7 @@ func (s *selection) useFreed(used []columnar.Row, want []int64) []columnar.Row {
 	return used
 }
 
-// freed lists what the need could use of the chosen units, in keep order.
+// freed lists the machines of the chosen units that the need could use, in keep order.
 func (s *selection) freed() []columnar.Row {
 	rows := s.rows[:0]
 	for i := range s.chosen {
@@ -189,7 +189,7 @@ func (s *selection) freed() []columnar.Row {
 	return rows
 }
 
-// any reports whether there is anything to preempt.
+// any reports whether the scope has anything to preempt for the need.
 func (s *selection) any() bool {
 	if len(s.extra)+len(s.wholes) > 0 || slices.ContainsFunc(s.sunk, func(u unit) bool { return s.mayHaveSunk(&u) }) {
 		return true
@@ -208,14 +208,14 @@ func (s *selection) any() bool {
 	return len(s.extra)+len(s.wholes) > 0
 }
 
-// isLeftToPhase3 reports whether a victim group is excess that would be left to phase 3. There may be
-// thousands of such victim groups, where clusters have shrunk.
+// isLeftToPhase3 reports whether a victim group is excess that this plan would not preempt:
+// phase 3 reclaims it. Where clusters have shrunk, thousands of victim groups are.
 func (s *selection) isLeftToPhase3(at int) bool {
 	f := &s.scope.victimGroups[at]
 	return f.excess && s.spares(f)
 }
 
-// costOf says what the chosen units destroy.
+// costOf sums up what the chosen units destroy.
 func (s *selection) costOf() planCost {
 	c := planCost{band: math.Inf(-1)}
 	destroyed := s.vecs.take(s.dims)
@@ -242,7 +242,7 @@ func (s *selection) costOf() planCost {
 	return c
 }
 
-// graceOf returns the grace that a member of a unit gets, in seconds.
+// graceOf returns the grace of a unit's member, in seconds.
 func (s *selection) graceOf(u *unit, r columnar.Row) int32 {
 	if u.spared {
 		return graceFull
@@ -263,9 +263,8 @@ func (a *planCost) compare(b *planCost) int {
 	)
 }
 
-// carryOut takes the units, and reserves what the need uses of them and of what
-// is free. The rest of a broken gang is there for the plans of others, and stays bound
-// when none uses it.
+// carryOut takes the plan's units, and reserves what the need uses of them and of what is free.
+// The unused rest of a broken gang is offered to other plans; it stays bound if none uses it.
 func (l *worker) carryOut(need int32, k *kind, x *proposal) {
 	if len(x.units)+len(x.used)+len(l.awaited) == 0 {
 		return
@@ -297,8 +296,8 @@ func (l *worker) carryOut(need int32, k *kind, x *proposal) {
 	l.plans = append(l.plans, plan{need: need, grace: grace, domain: l.domainOf(x.value)})
 }
 
-// keepRest keeps of the gangs that a plan breaks, in a place of the list on, what it
-// has no use for: that is there for others.
+// keepRest drops from the list of unused gang members, from index from on, those that the plan
+// uses. What remains may serve other plans.
 func (l *worker) keepRest(from int) {
 	rest := &l.e.store.gangs.rest
 	kept := (*rest)[:from]
@@ -332,8 +331,7 @@ func (l *worker) takeUnit(s *selection, u *unit, need int32, k *kind) {
 	}
 }
 
-// dropVictim takes a machine out of the plan that broke its gang: another has a
-// use for it.
+// dropVictim voids a machine's entry in the plan that broke its gang: another plan uses it.
 func (l *worker) dropVictim(r columnar.Row) {
 	for i := range l.victims {
 		if v := &l.victims[i]; v.row == r && v.need != noNeed {
@@ -344,7 +342,8 @@ func (l *worker) dropVictim(r columnar.Row) {
 	}
 }
 
-// use makes a machine one that a plan counts on.
+// use records that a plan counts on a machine. It voids reservations of other owners on it,
+// reserves it where a reservation is needed, and hides it from other needs.
 func (l *worker) use(r columnar.Row, need int32) {
 	if l.taker == nil {
 		l.taker = alloc.Make[int32](l.e.arena, l.s.Supply.RowMax())
@@ -365,7 +364,7 @@ func (l *worker) use(r columnar.Row, need int32) {
 		l.lost = append(l.lost, r)
 		l.plan(r, need)
 	case model.Configured:
-		l.lose(r, l.victimOf.Has(uint32(r))) // a victim of this plan was lost when it was taken
+		l.lose(r, l.victimOf.Has(uint32(r))) // a victim of this plan was logged when it was taken
 		if l.s.ClusterOf[l.s.View.Cluster[r]] != l.lines[need].cluster {
 			l.plan(r, need)
 		}
@@ -378,7 +377,7 @@ func (l *worker) plan(r columnar.Row, need int32) {
 	l.lines[need].status |= hasPlan | hasOwnPlan
 }
 
-// withdraw takes a free machine out of what others see, until the next cycle.
+// withdraw hides a free machine from other needs until the next cycle.
 func (l *worker) withdraw(r columnar.Row) {
 	if l.taken[r] {
 		return
@@ -387,7 +386,7 @@ func (l *worker) withdraw(r columnar.Row) {
 	l.undone = append(l.undone, r)
 }
 
-// settleVictims drops the entries of victims that have gone to other plans.
+// settleVictims removes the entries that dropVictim has voided.
 func (l *worker) settleVictims() {
 	if l.regiven {
 		l.victims = slices.DeleteFunc(l.victims, func(v victim) bool { return v.need == noNeed })

@@ -8,15 +8,15 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 )
 
-// prospect is a gang with a band that no unit of it goes before, nor one of a
-// gentler class in that band itself.
+// prospect is a gang with a lower bound of the bands of its units: no unit of the gang goes
+// before band, and none of a gentler class within that band.
 type prospect struct {
 	band float64
 	gang int32
 }
 
-// leastOfGangs returns a band such that units of one machine up to it go before
-// all that could be taken of the scope's gangs.
+// leastOfGangs returns a band with this property: a unit of one machine whose band is no larger
+// goes before every unit of the scope's gangs. It lets most choices skip gangs altogether.
 func (s *selection) leastOfGangs() float64 {
 	x, list := s.scope, s.e.store.gangs.list
 	if len(x.prospects) < len(x.gangs) {
@@ -31,10 +31,10 @@ func (s *selection) leastOfGangs() float64 {
 	return math.Inf(1)
 }
 
-// listProspects puts the scope's gangs in the order of the best that can be had of them. A
-// gang with nothing above its minimum goes as a whole or not at all, by the least of its members:
-// nothing is taken of it before. One that has more may come to be without that member, and goes by
-// the best of them.
+// listProspects sorts the scope's gangs by the best unit that can be had of each. A gang with
+// nothing above its minimum is taken as a whole or not at all. Its score is the least of its
+// members'. Once a surplus machine leaves a gang, the rest may be without the member that
+// bounded the score; so a gang with a surplus counts with the best of its members.
 func (s *selection) listProspects() {
 	x, t := s.scope, &s.e.store.gangs
 	for _, at := range x.gangs {
@@ -46,7 +46,7 @@ func (s *selection) listProspects() {
 		}
 		band := s.band(least)
 		if slices.ContainsFunc(g.roles, func(role gangRole) bool { return role.surplus }) {
-			band = math.Nextafter(s.band(best), math.Inf(-1)) // single members are of a gentler class
+			band = math.Nextafter(s.band(best), math.Inf(-1)) // surplus is of a gentler class
 		}
 		x.prospects = append(x.prospects, prospect{band, at})
 	}

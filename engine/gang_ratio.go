@@ -5,17 +5,17 @@ import (
 	"math/bits"
 )
 
-// Ratios decide between units and between domains, in steps of a twentieth.
-// They are formed in integers, so that every processor finds the same.
+// Ratios decide between units and between domains, in steps of θ = 1/20. They are computed in
+// integers, so that every processor gets the same result.
 const (
-	// thetaSteps is how many steps there are to one.
+	// thetaSteps is the number of steps in one.
 	thetaSteps = 20
 	// ratioBits is the number of binary places of a ratio.
 	ratioBits = 32
 )
 
-// ratio returns have × 2³² / want, rounded down, or up where asked for;
-// math.MaxInt64 where it would be larger. want is positive.
+// ratio returns have × 2³² / want, rounded down, or up if up is set; math.MaxInt64 if it would
+// be larger. have is not negative, want is positive.
 func ratio(have, want int64, up bool) int64 {
 	hi, lo := bits.Mul64(uint64(have), 1<<ratioBits)
 	if hi >= uint64(want) {
@@ -28,7 +28,7 @@ func ratio(have, want int64, up bool) int64 {
 	return int64(min(q, math.MaxInt64))
 }
 
-// satSum adds what is not negative.
+// satSum adds two numbers that are not negative; it saturates at math.MaxInt64.
 func satSum(a, b int64) int64 {
 	if s := a + b; s >= 0 {
 		return s
@@ -36,9 +36,9 @@ func satSum(a, b int64) int64 {
 	return math.MaxInt64
 }
 
-// roiSteps is what breaking a gang gives here against what it destroys
-// everywhere, measured on what is missing, in steps from 0 to thetaSteps: gains
-// are rounded up and costs down, so that a whole number of steps stays one.
+// roiSteps returns the ROI of a gang, what breaking it gives here over what it destroys
+// everywhere, measured on what is missing, in steps from 0 to thetaSteps. Gains are rounded up
+// and costs down, so that an exact number of steps is not rounded away.
 func roiSteps(local, global, missing []int64) int64 {
 	var gain, cost int64
 	for d, m := range missing {
@@ -55,7 +55,7 @@ func roiSteps(local, global, missing []int64) int64 {
 	return int64(min(q, thetaSteps))
 }
 
-// costSteps is Σ global/want over what is wanted, in steps.
+// costSteps returns Σ global/want over the dimensions that are wanted, in steps.
 func costSteps(global, want []int64) int64 {
 	var cost int64
 	for d, w := range want {

@@ -8,12 +8,12 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// ConfigureAllowanceSeconds is how long a plan of preemption may take from the
-// end of its longest drain to the binding of its machines.
+// ConfigureAllowanceSeconds is how long a plan of preemption may take from the end of its
+// longest drain to the binding of its machines.
 const ConfigureAllowanceSeconds = 600
 
-// planID returns the id of a need's plan of this cycle, 0 = none. Plans of
-// other needs, and of other cycles, have other ids in all likelihood.
+// planID returns the id of a need's plan of this cycle, 0 = none. It is a 64-bit hash: plans of
+// other needs, and of other cycles, almost certainly have other ids.
 func (p *pass) planID(need int32) uint64 {
 	if p.e.opts.Victims != VictimsGang {
 		return 0
@@ -29,7 +29,7 @@ func (p *pass) planID(need int32) uint64 {
 	return max(uint64(h), 1)
 }
 
-// reportReserved lists what the plans of this cycle reserve.
+// reportReserved lists what the plans of this cycle reserve, by rank, then by machine id.
 func (p *pass) reportReserved(plan *Plan) {
 	slices.SortFunc(p.planned, func(a, b planned) int {
 		return cmp.Or(cmp.Compare(p.rankOf[a.need], p.rankOf[b.need]), cmp.Compare(p.s.IDRank[a.row], p.s.IDRank[b.row]))
@@ -54,8 +54,8 @@ func (p *pass) reportReserved(plan *Plan) {
 	}
 }
 
-// deadlineOf returns until when a plan holds a machine: that of a victim, and of what
-// drains already, begins when it turns Idle.
+// deadlineOf returns the time until which a plan holds a machine, in Unix nanoseconds. 0 = the
+// deadline is set when the machine turns Idle: it is a victim, or drains already.
 func (p *pass) deadlineOf(r columnar.Row, x *plan) int64 {
 	if p.victimOf.Has(uint32(r)) || p.s.View.State[r] == model.Draining {
 		return 0
@@ -63,8 +63,8 @@ func (p *pass) deadlineOf(r columnar.Row, x *plan) int64 {
 	return p.s.Now + (int64(x.grace)+ConfigureAllowanceSeconds)*1e9
 }
 
-// reservationOf is what a plan stamps on its machines. The owner is named as its
-// row is, so that it stays the owner when what made it part of a fold is gone.
+// reservationOf returns what a plan stamps on its machines. The owner is named by its first
+// row, so it stays the owner when the fold that the row is part of breaks up.
 func (p *pass) reservationOf(x *plan) model.Reservation {
 	row := p.first(x.need)
 	src := &p.sources[p.lines[x.need].cluster]

@@ -7,8 +7,8 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 )
 
-// minimal chooses units that cover what is missing, with nothing to spare;
-// false when not everything can be covered.
+// minimal chooses units that cover what is missing, and drops what is not needed; false when
+// they cannot cover everything.
 func (s *selection) minimal() bool {
 	if !s.choose(true) {
 		return false
@@ -18,15 +18,15 @@ func (s *selection) minimal() bool {
 	return true
 }
 
-// part chooses what can be freed without breaking a gang.
+// part chooses what can be freed without breaking a gang. It need not cover everything.
 func (s *selection) part() {
 	s.rewind()
 	s.choose(false)
 	s.reprieve()
 }
 
-// reprieve goes from the last chosen back and drops each unit without which as
-// much of what is missing is freed as with it.
+// reprieve walks back from the unit chosen last and drops each unit whose removal changes
+// nothing in how much of what is missing is freed.
 func (s *selection) reprieve() {
 	freed := s.vecs.take(s.dims)
 	for i := range s.chosen {
@@ -45,15 +45,15 @@ func (s *selection) reprieve() {
 	s.markChosen()
 }
 
-// noteReprieved keeps, for Explain, a chosen unit that is not taken.
+// noteReprieved records, for Explain, a chosen unit that is dropped.
 func (s *selection) noteReprieved(i int) {
 	if s.e.opts.Explain {
 		s.reprieved = append(s.reprieved, s.chosen[i])
 	}
 }
 
-// sumWithout forms what the chosen units give but for one. A saturated sum
-// cannot be subtracted from, so it is formed anew.
+// sumWithout sums up what the chosen units give without unit i. A saturated sum cannot be
+// subtracted from, so it is computed anew.
 func (s *selection) sumWithout(rest, freed []int64, i int) {
 	clear(rest)
 	if !slices.Contains(freed, math.MaxInt64) {
@@ -78,9 +78,9 @@ func (s *selection) markChosen() {
 	}
 }
 
-// substitute goes once over the chosen units, from the last chosen back, and
-// puts in the place of each the gentlest unit outside that is gentler and
-// covers what only this one covers. Gentler = a smaller key, measured on that.
+// substitute walks once over the chosen units, from the last back. It replaces each by the
+// gentlest unit outside the plan that is gentler and covers what only this unit covers. Gentler
+// means a smaller key, measured on that part. At most substitutionsMax candidates are tried.
 func (s *selection) substitute() {
 	freed, rest := s.vecs.take(s.dims), s.vecs.take(s.dims)
 	for i := range s.chosen {
@@ -93,7 +93,7 @@ func (s *selection) substitute() {
 	for i := len(s.chosen) - 1; i >= 0; i-- {
 		u := s.chosen[i]
 		if u.row != columnar.None && !s.reclaiming && u.key.compare(&least) <= 0 {
-			continue // nothing is gentler
+			continue // no unit outside is gentler
 		}
 		s.sumWithout(rest, freed, i)
 		s.members(&u, func(r columnar.Row) { s.inPlan.Clear(uint32(r)) })
@@ -111,7 +111,7 @@ func (s *selection) substitute() {
 				s.noteReprieved(i)
 				s.chosen = append(slices.Delete(s.chosen, i, i+1), s.instead)
 				copy(freed, with)
-				s.forgetOutside() // what it was chosen from has one more
+				s.forgetOutside() // the groups that it was chosen from have one machine more
 				stays = &s.instead
 				break
 			}
@@ -120,7 +120,7 @@ func (s *selection) substitute() {
 		if s.reclaiming {
 			s.enter(stays)
 		} else if stays != &u {
-			least = s.leastOutside() // what is left of a gang may go before
+			least = s.leastOutside() // the rest of a gang may have a smaller key now
 		}
 		if tries > substitutionsMax {
 			return
@@ -128,13 +128,12 @@ func (s *selection) substitute() {
 	}
 }
 
-// leastOutside returns a key that none of those goes before that may be put in
-// the place of a chosen unit of one machine: as a rule that is so already of what
-// was chosen.
+// leastOutside returns a lower bound of the keys of all units that may replace a chosen unit of
+// one machine. Most chosen units have a key no larger, and so need no search.
 func (s *selection) leastOutside() unitKey {
 	least := unitKey{paid: true, band: math.Inf(1)}
 	if s.reclaiming {
-		return least // it differs from unit to unit
+		return least // keys differ from one giver to the next
 	}
 	for i := range s.extra {
 		if !s.inPlan.Has(uint32(s.extra[i].row)) {
@@ -157,15 +156,14 @@ func (s *selection) leastOutside() unitKey {
 	return least
 }
 
-// rewindListing begins to list what is outside of the plan.
+// rewindListing restarts the listing of units outside the plan.
 func (s *selection) rewindListing() {
 	s.victimGroupAt, s.victimGroupTo, s.extraAt, s.extraTo, s.sunkAt = 0, len(s.scope.victimGroups), 0, len(s.extra), 0
 	s.cursors.rewind(len(s.scope.victimGroups))
 }
 
-// gentler lists, by key, the units that are not in the plan, nor share a machine
-// with it, that have something of what only u covers and go before u: as many
-// as can be tried, and more.
+// gentler lists, by key, the units that may replace u: they share no machine with the plan,
+// have something of what only u covers, and have a smaller key. It may list more than tries.
 func (s *selection) gentler(u *unit, rest []int64, tries int) []unit {
 	only := s.copyOf(s.want)
 	columnar.SubClamp(only, rest)
@@ -188,8 +186,8 @@ func (s *selection) gentler(u *unit, rest []int64, tries int) []unit {
 	return list
 }
 
-// singlesBefore lists the units of one machine that are not in the plan, have
-// something of the mask and go before a key, up to a number of either sort.
+// singlesBefore lists the units of one machine that are not in the plan, have a dimension of
+// the mask and have a key below limit: up to most of each sort.
 func (s *selection) singlesBefore(limit *unitKey, u *unit, mask uint64, most int) []unit {
 	s.rewindListing()
 	if !s.reclaiming {
@@ -205,7 +203,7 @@ func (s *selection) singlesBefore(limit *unitKey, u *unit, mask uint64, most int
 	return list
 }
 
-// addSinglesBefore adds those of the tenant at work.
+// addSinglesBefore is singlesBefore for the tenant at work.
 func (s *selection) addSinglesBefore(list []unit, limit *unitKey, u *unit, mask uint64, most int) []unit {
 	from := len(list)
 	for i := s.extraAt; i < s.extraTo; i++ {

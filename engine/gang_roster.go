@@ -6,29 +6,30 @@ import (
 	"slices"
 )
 
-// Where priorities are many, so are pools, and what can be preempted is of many
-// victim groups: to list all of them in each pool would cost priorities squared. But
-// who wants a few machines looks at the first victim groups alone, and these are of the
-// lowest priorities, nearly: what else a score hangs on is bounded. So the pools of
-// a matcher read one roster, by priority, and list no more of it than is asked for.
+// Fleets with many priorities have many pools, each of which could list many victim groups. To
+// list all in every pool would cost O(priorities²). But a need of a few machines looks only at
+// the first victim groups, and these have nearly the lowest priorities: the other terms of the
+// score are bounded. So the pools of a matcher share one roster, sorted by priority, and read
+// it lazily.
 
-// roster is what is alike of all classes of a matcher: excess, then the rest, the
-// lowest priority first.
+// roster is the victims of all classes of a matcher: excess first, then the rest, the lowest
+// priority first.
 type roster struct {
 	alikes []*alike
-	at     int    // nothing is left of those before
-	serial uint64 // the sum of those of its victims
+	at     int    // alikes before at are all taken
+	serial uint64 // sum of the serials of its classVictims; another sum = stale
 }
 
-// unread is the victim groups that a scope has not listed.
+// unread is the victim groups that a scope has not listed yet.
 type unread struct {
 	roster   *roster // nil = all are listed
-	priority int32   // of who asks
-	next     int     // those before have been read
-	pending  []victimGroup
+	priority int32   // of the pool's needs
+	next     int     // index in roster.alikes: those before are read
+	// pending is read but not listed, since unread groups may go before; see settle.
+	pending []victimGroup
 }
 
-// rosterOf returns the roster of a matcher for needs of a priority.
+// rosterOf returns the roster of a matcher, complete for needs of a priority.
 func (l *worker) rosterOf(key victimPoolKey) *roster {
 	t := &l.e.store.gangs.victims
 	serial := uint64(0)
@@ -51,7 +52,7 @@ func (l *worker) rosterOf(key victimPoolKey) *roster {
 			}
 			return 1
 		}
-		if first := a.isFreeSoon(); first != b.isFreeSoon() { // it has the best score
+		if first := a.isFreeSoon(); first != b.isFreeSoon() { // its score is +Inf
 			if first {
 				return -1
 			}
@@ -66,7 +67,7 @@ func (l *worker) rosterOf(key victimPoolKey) *roster {
 	return x
 }
 
-// liveOrMore is live, among those that are not listed yet too.
+// liveOrMore is unitScope.live, which also reads further from the roster.
 func (l *worker) liveOrMore(x *unitScope, from int) int {
 	at := x.live(from)
 	for at == len(x.victimGroups) && l.extend(x) {
@@ -81,8 +82,7 @@ func (l *worker) complete(x *unitScope) {
 	}
 }
 
-// extend lists more victim groups of a scope, in their order; false when there are no
-// more.
+// extend lists more victim groups of a scope, in order; false when there are no more.
 func (l *worker) extend(x *unitScope) bool {
 	had := len(x.victimGroups)
 	for x.more.roster != nil && len(x.victimGroups) == had {
@@ -92,8 +92,8 @@ func (l *worker) extend(x *unitScope) bool {
 	return len(x.victimGroups) > had
 }
 
-// first returns the first of the roster that has not been read and may be had by who
-// asks; nil when there is none.
+// first returns the first unread entry of the roster that needs of the priority may take; nil
+// when there is none.
 func (m *unread) first() *alike {
 	m.next = max(m.next, m.roster.at)
 	for ; m.next < len(m.roster.alikes); m.next++ {
@@ -108,10 +108,10 @@ func (m *unread) first() *alike {
 	return nil
 }
 
-// readMin is how many victim groups are read at a time at least. Tests lower it.
+// readMin is the least number of victim groups that are read at a time. Tests lower it.
 var readMin = victimGroupsRoom
 
-// read reads about as many victim groups as have been read before.
+// read reads about as many victim groups as were read before, so the batches double.
 func (l *worker) read(x *unitScope) {
 	m := &x.more
 	for t := m.roster; t.at < len(t.alikes) && !l.someLeft(t.alikes[t.at]); t.at++ {
@@ -129,7 +129,8 @@ func (l *worker) read(x *unitScope) {
 	slices.SortFunc(m.pending, func(a, b victimGroup) int { return compareVictimGroups(&a, &b) })
 }
 
-// settle lists those that have been read and that go before all that have not.
+// settle lists the pending victim groups that certainly go before all unread ones: their band
+// is below the lowest band that an unread one may have.
 func (l *worker) settle(x *unitScope) {
 	m := &x.more
 	n, next := len(m.pending), m.first()
@@ -151,8 +152,9 @@ func (l *worker) settle(x *unitScope) {
 	}
 }
 
-// mostScore is the most that a machine can score whose priority is not below one:
-// sums of the same terms, each the largest there is, in the same order.
+// mostScore returns an upper bound of the score of machines whose priority is at least level.
+// It sums the largest value of each term in the same order as score, so rounding cannot exceed
+// it.
 func (p *pass) mostScore(preemptor, level int32) float64 {
 	w := &p.e.opts.Weights
 	score := float64(float64(max(int64(preemptor)-int64(level), 0)) * w.Priority)

@@ -8,57 +8,58 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// substitutionsMax bounds how many substitutions a plan tries.
+// substitutionsMax is how many substitutions a plan tries at most.
 const substitutionsMax = 64
 
-// selection chooses units for one need in one scope.
+// selection chooses units for one need in one scope. A worker has one, and reuses it.
 type selection struct {
 	*worker
 	need    int32
-	cluster int32 // of the need; anyCluster
+	cluster int32 // of the need; anyCluster = of none
 	k       *kind
 	scope   *unitScope
-	waits   bool  // a plan of the need has failed: it may preempt nobody for now
+	waits   bool  // a plan of the need has failed: it may preempt nothing for now
 	keys    []int // key columns that hard spread constrains
 
-	want   []int64 // what the units are chosen for
-	left   []int64 // what is still missing of it
+	want []int64 // what the units must cover
+	left []int64 // what is still missing of it
+	// lacks is the dimensions in which left is positive, a bit each.
 	lacks  uint64
-	extra  []unit // of one machine, and of gangs; by key
-	sunk   []unit // of one machine, of lost gangs; see sunkIn
-	wholes []unit // by key, but for the ROI
+	extra  []unit // units of one machine that belongs to a gang; by key
+	sunk   []unit // units of one machine of a lost gang; by key, see sunkIn
+	wholes []unit // whole gangs; by key without the ROI
 	gangs  wholeIndex
-	listed bool // extra and wholes have what could be taken of gangs
-	// fresh: in this turn nothing has been chosen since the units were listed.
+	listed bool // extra and wholes hold the units of gangs
+	// fresh: nothing has been chosen in this turn since the units were listed.
 	fresh bool
 	turn  uint32
 	order []int32 // scratch: gangs
-	// ofGangs: a machine of a gang has been chosen by itself.
+	// ofGangs: a gang's machine has been chosen as a unit of its own.
 	ofGangs bool
 	chosen  []unit
-	// Chosen first, and not taken after all; only with Explain.
+	// Units that were chosen and then dropped; only with Explain.
 	reprieved        []unit
 	walk             []walked // scratch of dry runs
 	rows             []columnar.Row
 	candidateDomains []candidateDomain
-	instead          unit // that may take the place of a chosen one
+	instead          unit // replacement of a chosen unit that is being tried
 	proposals        []proposal
-	had              []boundUnit  // could be freed
-	inPlan           bitmap.Dense // machines of the chosen units
-	marked           []columnar.Row
-	gentle           []unit // what may be put in the place of a unit
+	had              []boundUnit    // scratch: machines that could be freed
+	inPlan           bitmap.Dense   // machines of the chosen units
+	marked           []columnar.Row // the rows set in inPlan
+	gentle           []unit         // scratch: units that may replace a chosen one
 	spare            []columnar.Row
 
 	// Memory of walks under hard spread.
 	frees         [2][]freeOfKind
 	ownFree, used []columnar.Row
-	firsts        cursors // by victim group: those before are not to be had
+	firsts        cursors // by victim group: machines before are not available
 	tuples        [2][]uint32
 
-	// Where choosing has got to, and where what it looks at ends.
+	// Read positions of the choice, and the ends of what it reads.
 	victimGroupAt, victimGroupTo int
-	outside                      cursors // by victim group: those before are in the plan, or not to be had
-	cursors                      cursors // by victim group: those before have been looked at beyond that
+	outside                      cursors // by victim group: machines before are in the plan or not available
+	cursors                      cursors // by victim group, beyond outside: machines before were listed
 	extraAt, extraTo             int
 	sunkAt                       int
 	bandAt, wholeTo              int // of wholes: the first of the band at work
@@ -66,20 +67,20 @@ type selection struct {
 	// Reclaim between tenants.
 	ledger        ledger
 	unitsByTenant []tenantUnits
-	term          int64 // of the tenant at work
+	term          int64 // of the tenant at work, as keys have it; see termOf
 }
 
-// selectFor prepares the choice of units for a need; want is kept.
+// selectFor prepares the choice of units for a need. It keeps want, without a copy.
 func (l *worker) selectFor(need int32, k *kind, scope *unitScope, want []int64) *selection {
 	s := &l.sel
 	s.need, s.cluster, s.waits = need, l.lines[need].cluster, l.backsOff(need)
 	return l.selectUnits(k, scope, want)
 }
 
-// anyCluster is the cluster of nobody: all machines are others'.
+// anyCluster stands for no cluster: the machines of all clusters are others'.
 const anyCluster int32 = -1
 
-// selectUnits is selectFor for whom the selection names.
+// selectUnits is selectFor for the need and cluster that the selection holds.
 func (l *worker) selectUnits(k *kind, scope *unitScope, want []int64) *selection {
 	s := &l.sel
 	s.worker, s.k, s.scope, s.want, s.keys = l, k, scope, want, s.keys[:0]
@@ -106,7 +107,8 @@ func (l *worker) selectUnits(k *kind, scope *unitScope, want []int64) *selection
 	return s
 }
 
-// selectAgain is selectFor for who may have listed the same units last.
+// selectAgain is selectFor, except that it reuses the units if they were listed last for the
+// same need, scope and vector.
 func (l *worker) selectAgain(need int32, k *kind, scope *unitScope, want []int64) *selection {
 	s := &l.sel
 	if s.fresh && s.turn == l.e.store.gangs.turn && s.need == need && s.k == k && s.scope == scope && &s.want[0] == &want[0] {
@@ -115,7 +117,7 @@ func (l *worker) selectAgain(need int32, k *kind, scope *unitScope, want []int64
 	return l.selectFor(need, k, scope, want)
 }
 
-// sortGangs lists what could be taken of gangs, by key, unless that was done.
+// sortGangs lists the units of gangs, by key, unless that was done.
 func (s *selection) sortGangs() {
 	if s.listed {
 		return
@@ -128,9 +130,9 @@ func (s *selection) sortGangs() {
 	s.extraAt, s.extraTo, s.bandAt, s.wholeTo = 0, len(s.extra), 0, len(s.wholes)
 }
 
-// needsGangs lists what could be taken of gangs if some of that might go before
-// the next unit of one machine, if there is one; false when nothing was listed.
-// Most needs that want a part find enough that goes before every gang.
+// needsGangs lists the units of gangs if one of them might go before the next unit of one
+// machine; false when nothing was listed. Most needs of few machines find enough units that go
+// before every gang, so their gangs are never listed.
 func (s *selection) needsGangs(u *unit, ok bool) bool {
 	if s.listed || ok && (!u.key.paid || u.key.band <= s.leastOfGangs()) {
 		return false
@@ -139,7 +141,7 @@ func (s *selection) needsGangs(u *unit, ok bool) bool {
 	return true
 }
 
-// rewind begins to choose anew.
+// rewind restarts the choice.
 func (s *selection) rewind() {
 	s.left = append(s.left[:0], s.want...)
 	s.lacks = positive(s.left)
@@ -153,7 +155,7 @@ func (s *selection) rewind() {
 	s.gangs.at, s.ofGangs = 0, false
 }
 
-// unmark forgets whose machines are in the plan.
+// unmark forgets which machines are in the plan.
 func (s *selection) unmark() {
 	for _, r := range s.marked {
 		s.inPlan.Clear(uint32(r))
@@ -166,7 +168,7 @@ func (s *selection) rewindSingles() {
 	s.outside.rewind(len(s.scope.victimGroups))
 }
 
-// mark notes a machine of a chosen unit.
+// mark records a machine of a chosen unit.
 func (s *selection) mark(r columnar.Row) {
 	if !s.inPlan.Has(uint32(r)) {
 		s.inPlan.Set(uint32(r))
@@ -174,12 +176,14 @@ func (s *selection) mark(r columnar.Row) {
 	}
 }
 
-// isFree reports whether a machine is nobody's yet that could be a unit for
-// the need, as far as plans and reservations go.
+// isFree reports whether a machine is no victim yet, and open.
 func (s *selection) isFree(r columnar.Row) bool {
 	return !s.victimOf.Has(uint32(r)) && s.isOpen(r)
 }
 
+// isOpen reports whether the need may take a machine as far as plans and reservations go: no
+// plan counts on it, it belongs to another cluster and is not reserved. A draining machine is
+// open unless its reservation was voided in this pass.
 func (s *selection) isOpen(r columnar.Row) bool {
 	switch {
 	case s.takenBy(r) != noNeed || s.s.ClusterOf[s.s.View.Cluster[r]] == s.cluster:
@@ -190,7 +194,7 @@ func (s *selection) isOpen(r columnar.Row) bool {
 	return !s.reserved.live(r)
 }
 
-// isHere reports whether the need could use a machine in the scope.
+// isHere reports whether the need could use a machine and it lies in the scope.
 func (s *selection) isHere(r columnar.Row) bool {
 	if !s.k.acceptsClass(s.s.View.Class[r]) {
 		return false
@@ -209,7 +213,7 @@ func (s *selection) isPlaced(r columnar.Row) bool {
 	return true
 }
 
-// single makes a unit of one machine for needs of a priority.
+// single makes a unit of one machine, scored for needs of a priority.
 func (l *worker) single(r columnar.Row, class unitClass, priority int32) unit {
 	level := l.e.store.priority[r]
 	score := l.score(r, priority, level)
@@ -246,8 +250,8 @@ func (s *selection) members(u *unit, f func(columnar.Row)) {
 	}
 }
 
-// head returns the first machine, by id, of the tier at work that nobody has
-// taken and that has something of the mask; false when the tier has none.
+// head returns the index of the victim group with the first machine, by id, of the tier at work
+// that is available and has a dimension of the mask; false when the tier has none.
 func (s *selection) head(mask uint64) (at int, ok bool) {
 	victimGroups := s.scope.victimGroups
 	tier := victimGroups[s.victimGroupAt].tier
@@ -255,7 +259,7 @@ func (s *selection) head(mask uint64) (at int, ok bool) {
 	for i := s.scope.live(s.victimGroupAt); i < s.victimGroupTo && victimGroups[i].tier == tier; i = s.scope.live(i + 1) {
 		f := &victimGroups[i]
 		if f.first > best {
-			break // nor will those behind have a smaller id
+			break // sorted by first: the groups behind start no lower
 		}
 		if !s.isOffered(i, mask) {
 			continue
@@ -270,23 +274,23 @@ func (s *selection) head(mask uint64) (at int, ok bool) {
 	return at, ok
 }
 
-// isOffered reports whether the need may have machines of a victim group, as far as that goes
-// for all of them, that have something of the mask.
+// isOffered reports whether the need may have machines of a victim group and these have a
+// dimension of the mask, judged by what all machines of the group share.
 func (s *selection) isOffered(at int, mask uint64) bool {
 	f := &s.scope.victimGroups[at]
 	return s.classMask[f.class]&mask != 0 && s.k.acceptsClass(f.class) && !s.isBarred(f)
 }
 
-// isBarred reports whether a victim group is not there for a need whose plan has failed: it
-// waits before it preempts, and before it counts on what drains.
+// isBarred reports whether a victim group is hidden from a need whose plan has failed: while it
+// waits, it neither preempts nor counts on machines that drain for others.
 func (s *selection) isBarred(f *victimGroup) bool { return s.waits && (!f.excess || f.leaving) }
 
-// headOf moves on to a victim group's first machine that is not in the plan and that
-// the need may have, or to one behind those that are listed; None = there is none.
+// headOf advances to a victim group's first machine that is not in the plan and that the need
+// may have, while listing to the first beyond those listed; None = there is none.
 func (s *selection) headOf(i int) columnar.Row {
 	f, c, listing := &s.scope.victimGroups[i], s.headAt(i), s.cursors.isSet(i)
 	if !listing && s.outside.isSet(i) && c < len(f.rows) && !s.inPlan.Has(uint32(f.rows[c])) {
-		return f.rows[c] // as it was found
+		return f.rows[c] // unchanged since it was found
 	}
 	if !s.hasLeft(f) {
 		return columnar.None
@@ -305,8 +309,8 @@ func (s *selection) headOf(i int) columnar.Row {
 	return f.rows[c]
 }
 
-// nextVictimGroup returns the victim group whose head is the next unit of no gang; false
-// when there is none left.
+// nextVictimGroup returns the index of the victim group whose head is the next unit without a
+// gang; false when none is left.
 func (s *selection) nextVictimGroup(mask uint64) (at int, ok bool) {
 	for s.victimGroupAt < s.victimGroupTo || s.moreVictimGroups() {
 		if at, ok := s.head(mask); ok {
@@ -320,7 +324,7 @@ func (s *selection) nextVictimGroup(mask uint64) (at int, ok bool) {
 	return 0, false
 }
 
-// moreVictimGroups has the scope list more victim groups, if there are more.
+// moreVictimGroups extends the scope's list of victim groups; false when it is complete.
 func (s *selection) moreVictimGroups() bool {
 	if !s.extend(s.scope) {
 		return false
@@ -331,7 +335,7 @@ func (s *selection) moreVictimGroups() bool {
 	return true
 }
 
-// headAt returns the place of a victim group's head.
+// headAt returns the index of a victim group's head.
 func (s *selection) headAt(at int) int { return max(s.cursors.at(at), s.outside.at(at)) }
 
 // ofVictimGroup makes a unit of the head of a victim group.
@@ -348,8 +352,8 @@ func (s *selection) ofVictimGroup(at int) unit {
 	return u
 }
 
-// nextSingle returns the unit of one machine with the smallest key that has
-// something of the mask.
+// nextSingle returns the unit of one machine with the smallest key that has a dimension of the
+// mask.
 func (s *selection) nextSingle(mask uint64) (u unit, ok bool) {
 	for s.extraAt < s.extraTo {
 		x := &s.extra[s.extraAt]
@@ -372,8 +376,9 @@ func (s *selection) nextSingle(mask uint64) (u unit, ok bool) {
 	return u, ok
 }
 
-// choose takes, until nothing is missing, the unit with the smallest key of
-// those that have something still missing, and reports whether all is covered.
+// choose takes units until nothing is missing, each time the one with the smallest key among
+// those that have something of what is missing. It reports whether everything is covered. gangs
+// permits whole gangs.
 func (s *selection) choose(gangs bool) bool {
 	s.fresh = false
 	if s.reclaiming {
@@ -386,7 +391,7 @@ func (s *selection) choose(gangs bool) bool {
 		}
 		w := -1
 		if band, some := s.gangs.band(); gangs && some && !(ok && (!u.key.paid || u.key.band <= band)) {
-			w = s.nextWhole() // it may go before the single one
+			w = s.nextWhole() // it may have a smaller key than the single unit
 		}
 		switch {
 		case w >= 0 && (!ok || s.wholes[w].key.compare(&u.key) < 0):
@@ -400,7 +405,7 @@ func (s *selection) choose(gangs bool) bool {
 	return true
 }
 
-// take adds a unit of one machine.
+// take adds a unit of one machine to the plan.
 func (s *selection) take(u *unit) {
 	s.mark(u.row)
 	s.chosen = append(s.chosen, *u)
@@ -412,7 +417,7 @@ func (s *selection) take(u *unit) {
 	}
 }
 
-// addUpAgain forms anew what a gang would give: one of its members is taken.
+// addUpAgain recomputes what a gang would give after one of its members was taken.
 func (s *selection) addUpAgain(gang int32) {
 	for i := range s.wholes {
 		if u := &s.wholes[i]; u.gang == gang && u.local != nil {
@@ -425,7 +430,7 @@ func (s *selection) addUpAgain(gang int32) {
 	}
 }
 
-// takeWhole adds a whole gang; it takes in what was chosen of its members.
+// takeWhole adds a whole gang to the plan; it replaces units of its members that were chosen.
 func (s *selection) takeWhole(at int) {
 	u := s.wholes[at]
 	if s.ofGangs {
@@ -438,8 +443,8 @@ func (s *selection) takeWhole(at int) {
 	s.wholes[at].apart, s.wholes[at].local = true, nil
 }
 
-// dropMembers takes the chosen machines of a gang out again. What another plan
-// has broken off it is not part of the whole, and may be chosen anew.
+// dropMembers removes the chosen machines of a gang from the plan. A remainder, which another
+// plan has broken off, is not part of the whole gang and may be chosen again.
 func (s *selection) dropMembers(gang int32) {
 	kept := s.chosen[:0]
 	copy(s.left, s.want)
@@ -459,7 +464,7 @@ func (s *selection) dropMembers(gang int32) {
 	s.chosen = kept
 }
 
-// gainOf takes off what is missing what the need could use of a unit.
+// gainOf subtracts from what is missing what the need could use of a unit.
 func (s *selection) gainOf(u *unit, missing []int64) {
 	if u.row != columnar.None {
 		columnar.SubClamp(missing, s.vec(u.row))

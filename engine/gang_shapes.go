@@ -4,31 +4,31 @@ import (
 	"slices"
 )
 
-// wholeShape is what the need at work can use of a whole gang, and all that it
-// has. Gangs are bought by the hundred: those of one shape have the same ROI
-// whatever is missing.
+// wholeShape is what the need at work can use of a whole gang (local), and all that the gang
+// has (global). A fleet holds hundreds of equal gangs: those of one shape have the same ROI
+// whatever is missing, so it is computed once per shape.
 type wholeShape struct{ local, global []int64 }
 
-// wholeGroup is the whole gangs of one band and shape, so that of them the first
-// by key goes first.
+// wholeGroup is the whole gangs of one band and shape. Their ROI is the same, so the first of
+// them by key goes first.
 type wholeGroup struct {
 	band    float64
 	shape   int32
-	list    []int32 // places in selection.wholes, by key
-	at      int     // those before stand apart
-	outside int     // those before are in the plan; see substitute
+	list    []int32 // indices in selection.wholes, by key
+	at      int     // gangs before are apart; see unit.apart
+	outside int     // gangs before overlap the plan; see substitute
 }
 
-// wholeIndex finds the whole gang with the smallest key without measuring all of
-// them.
+// wholeIndex finds the whole gang with the smallest key: it computes one ROI per group, not one
+// per gang.
 type wholeIndex struct {
 	shapes  []wholeShape
 	byHash  map[uint64]int32
-	groups  []wholeGroup // by band
-	groupOf []int32      // by shape: 1 + the last group of it
-	at      int          // the first group of the band at work
-	odd     []int32      // places of those of whom a part is taken
-	// Scratch: a gang that is added up.
+	groups  []wholeGroup // by band, ascending
+	groupOf []int32      // by shape: 1 + index of its last group
+	at      int          // index of the first group of the band at work
+	odd     []int32      // indices of the gangs of which a part is taken
+	// Scratch: sums of the gang at work.
 	local, global []int64
 }
 
@@ -41,7 +41,8 @@ func (x *wholeIndex) reset(dims int) {
 	x.local, x.global = resize(x.local, dims), resize(x.global, dims)
 }
 
-// shapeOf gives a whole gang its shape and the vectors of that.
+// shapeOf looks up or adds a whole gang's shape, and shares the shape's vectors. Equal hashes
+// are resolved by linear probing over the vectors.
 func (x *wholeIndex) shapeOf(u *unit, vecs *vectorBlock) {
 	h := digest(14695981039346656037)
 	for d := range u.local {
@@ -64,7 +65,7 @@ func (x *wholeIndex) shapeOf(u *unit, vecs *vectorBlock) {
 	}
 }
 
-// group deals whole gangs, which are in order, into groups.
+// group assigns whole gangs, which are sorted, to groups.
 func (x *wholeIndex) group(wholes []unit) {
 	x.groupOf = resize(x.groupOf, len(x.shapes))
 	for i := range wholes {
@@ -81,7 +82,7 @@ func (x *wholeIndex) group(wholes []unit) {
 	}
 }
 
-// least returns the least band of all, if there is any.
+// least returns the least band of all groups; false if there is none.
 func (x *wholeIndex) least() (band float64, ok bool) {
 	if len(x.groups) == 0 {
 		return 0, false
@@ -89,7 +90,7 @@ func (x *wholeIndex) least() (band float64, ok bool) {
 	return x.groups[0].band, true
 }
 
-// band returns the band at work, if there is one left.
+// band returns the band at work; false if no group is left.
 func (x *wholeIndex) band() (band float64, ok bool) {
 	if x.at == len(x.groups) {
 		return 0, false
@@ -97,8 +98,7 @@ func (x *wholeIndex) band() (band float64, ok bool) {
 	return x.groups[x.at].band, true
 }
 
-// head returns the place of a group's first gang that does not stand apart, −1 =
-// none.
+// head returns the index of a group's first gang that is not apart, −1 = none.
 func (g *wholeGroup) head(wholes []unit) int {
 	for ; g.at < len(g.list); g.at++ {
 		if !wholes[g.list[g.at]].apart {
@@ -108,8 +108,8 @@ func (g *wholeGroup) head(wholes []unit) int {
 	return -1
 }
 
-// nextWhole returns the place of the whole gang with the smallest key that has
-// something of what is missing, −1 = none.
+// nextWhole returns the index of the whole gang with the smallest key that has something of
+// what is missing, −1 = none.
 func (s *selection) nextWhole() int {
 	x := &s.gangs
 	for x.at < len(x.groups) {
@@ -143,9 +143,8 @@ func (s *selection) nextWhole() int {
 	return -1
 }
 
-// wholesBefore adds to a list the whole gangs that are not in the plan, nor
-// share a machine with it, that have something of what only u covers and go before a
-// key: of each group at most a number.
+// wholesBefore appends the whole gangs that may replace u: they share no machine with the plan,
+// have something of what only u covers, and have a key below limit. Up to most of each group.
 func (s *selection) wholesBefore(list []unit, limit *unitKey, u *unit, only []int64, most int) []unit {
 	mask := positive(only)
 	for i := range s.gangs.groups {
@@ -179,7 +178,7 @@ func (s *selection) ofGroupBefore(list []unit, g *wholeGroup, limit *unitKey, u 
 	return list
 }
 
-// roiOfAll measures a whole gang on what is missing.
+// roiOfAll returns the key's ROI of a shape, measured on what is missing.
 func (s *selection) roiOfAll(shape int32, missing []int64) int64 {
 	x := &s.gangs.shapes[shape]
 	return -roiSteps(x.local, x.global, missing)
@@ -195,7 +194,7 @@ func (s *selection) overlaps(u *unit) bool {
 	return false
 }
 
-// forgetOutside notes that a unit has left the plan.
+// forgetOutside resets the read positions after a unit has left the plan.
 func (s *selection) forgetOutside() {
 	s.outside.rewind(len(s.scope.victimGroups))
 	for i := range s.gangs.groups {

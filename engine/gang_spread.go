@@ -6,10 +6,9 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 )
 
-// planSpread plays on what phase 1 would do under hard spread once the victims
-// are free: step by step, among what the skew allows, a free machine if there
-// is one, else the best unit. Nothing is given back: taking one out could make
-// the others impossible.
+// planSpread simulates what phase 1 would do under hard spread once the victims are free. Each
+// step takes, among what the skew allows, a free machine if there is one, else the best unit.
+// No unit is dropped afterwards: without one, the skew could forbid the others.
 func (l *worker) planSpread(need int32, k *kind) {
 	n := &l.lines[need]
 	l.resume(need)
@@ -23,7 +22,7 @@ func (l *worker) planSpread(need int32, k *kind) {
 	}
 	used := s.underSkew(flying, true)
 	if s.lacks != 0 && (len(s.wholes) > 0 || s.reclaiming) {
-		s.rewind() // without whole gangs, which a part is not worth
+		s.rewind() // again without whole gangs: none is broken for a part
 		used = s.underSkew(flying, false)
 	}
 	if s.lacks == 0 && len(s.chosen)+len(flying)+len(used) > 0 {
@@ -32,28 +31,27 @@ func (l *worker) planSpread(need int32, k *kind) {
 	l.carryOut(need, k, &proposal{units: s.chosen, used: used, missing: s.want})
 }
 
-// skewWalk is the state of one walk under hard spread.
+// skewWalk is the state of one simulated walk under hard spread.
 type skewWalk struct {
 	*selection
 	own  []columnar.Row  // free machines that are held for the need, in keep order
 	free [2][]freeOfKind // Idle, Speculative
 	used []columnar.Row
-	// uniform: classes settle the constrained keys, so that all machines of a
-	// class lie in one domain, and its first stands for them.
+	// uniform: the classes determine the constrained keys. So all machines of a class lie in
+	// one domain, and the first stands for all.
 	uniform bool
 }
 
-// freeOfKind is the free machines of a class, in the order of acquiring; those
-// before at are not to be had.
+// freeOfKind is the free machines of a class, in the order of acquiring. Machines before at are
+// not available.
 type freeOfKind struct {
 	class uint32
 	rows  []columnar.Row
 	at    int
-	lower bool // those that are held for lower ranks, not those that nobody holds
+	lower bool // machines held for lower ranks; false = those held for none
 }
 
-// underSkew takes machines and units until nothing is missing, or the skew
-// allows none.
+// underSkew takes machines and units until nothing is missing, or the skew permits none.
 func (s *selection) underSkew(flying []columnar.Row, gangs bool) (used []columnar.Row) {
 	w := skewWalk{selection: s, uniform: true, used: s.used[:0], own: s.ownFree[:0]}
 	for stage := range w.free {
@@ -102,8 +100,7 @@ func (w *skewWalk) listFree() {
 	}
 }
 
-// next moves on to a class's first machine that is to be had; false when there
-// is none.
+// next advances to a class's first available machine; false when there is none.
 func (w *skewWalk) next(f *freeOfKind) bool {
 	for f.at < len(f.rows) && !w.isOffered(f, f.rows[f.at]) {
 		w.probes++
@@ -112,14 +109,14 @@ func (w *skewWalk) next(f *freeOfKind) bool {
 	return f.at < len(f.rows)
 }
 
-// isOffered reports whether a free machine of a list is nobody's, nor in the plan. What
-// is held for the need is listed apart.
+// isOffered reports whether a free machine of a list is untaken and not in the plan. What is
+// held for the need is listed in own instead.
 func (w *skewWalk) isOffered(f *freeOfKind, r columnar.Row) bool {
 	return !w.taken[r] && w.reserved.lower.has(r) == f.lower && !w.inPlan.Has(uint32(r)) && !w.reserved.ownedBy(r, w.need)
 }
 
-// layFloor takes the minimum of counts over the values that have a candidate or
-// a machine of the need now.
+// layFloor takes the minimum of counts over the values that have a candidate or a machine of
+// the need now.
 func (w *skewWalk) layFloor() {
 	sc := &w.spread
 	note := func(r columnar.Row) {
@@ -165,8 +162,8 @@ func (w *skewWalk) layFloor() {
 	sc.forgetLeast()
 }
 
-// eachFirst calls f for the first machine of each victim group that the need could
-// have.
+// eachFirst calls f for the first machine of each victim group that the need could have. It
+// stops when all values count.
 func (w *skewWalk) eachFirst(f func(columnar.Row)) {
 	for i := w.scope.live(0); i < len(w.scope.victimGroups) && !w.floorFull(); i = w.scope.live(i + 1) {
 		x := &w.scope.victimGroups[i]
@@ -176,7 +173,7 @@ func (w *skewWalk) eachFirst(f func(columnar.Row)) {
 	}
 }
 
-// floorFull reports whether all values that a candidate may have count.
+// floorFull reports whether all values that a candidate may have count already.
 func (w *skewWalk) floorFull() bool {
 	t := w.k.tuples
 	if t == nil {
@@ -190,8 +187,8 @@ func (w *skewWalk) floorFull() bool {
 	return true
 }
 
-// first moves on to a victim group's first machine that the need may have; false when
-// there is none.
+// first advances to a victim group's first machine that the need may have; false when there is
+// none.
 func (w *skewWalk) first(i int) bool {
 	f := &w.scope.victimGroups[i]
 	if !w.hasLeft(f) {
@@ -211,8 +208,8 @@ func (w *skewWalk) allows(r columnar.Row) bool {
 	return w.isPlaced(r) && w.spread.allows(w.values(0, r))
 }
 
-// values returns where a machine lies, by constrained key, in the first or the
-// second of two lists, until that one is asked for again.
+// values returns a machine's values of the constrained keys. It uses one of two buffers, so the
+// result is valid until the next call with the same buffer.
 func (w *skewWalk) values(list int, r columnar.Row) []uint32 {
 	out := w.tuples[list][:0]
 	for _, key := range w.keys {
@@ -222,8 +219,8 @@ func (w *skewWalk) values(list int, r columnar.Row) []uint32 {
 	return out
 }
 
-// takeFree takes the next free machine of a stage, as phase 1 would: what is held
-// for the need, then by price, then by the values of the tuple.
+// takeFree takes the next free machine of a stage, in the order of phase 1: what is held for
+// the need, then by price, then by the values of the tuple.
 func (w *skewWalk) takeFree(stage int) bool {
 	best := columnar.None
 	if stage == 0 {
@@ -250,8 +247,8 @@ func (w *skewWalk) takeFree(stage int) bool {
 	return true
 }
 
-// headOf returns the first machine of a class that the skew allows and that has
-// something of what is missing.
+// headOf returns the first machine of a class that the skew allows and that has something of
+// what is missing.
 func (w *skewWalk) headOf(f *freeOfKind, stage int) columnar.Row {
 	if w.classMask[f.class]&w.lacks == 0 || !w.next(f) {
 		return columnar.None
@@ -271,7 +268,7 @@ func (w *skewWalk) headOf(f *freeOfKind, stage int) columnar.Row {
 	return best
 }
 
-// goesBefore reports whether a free machine goes before another one of its stage.
+// goesBefore reports whether a free machine goes before another of its stage.
 func (w *skewWalk) goesBefore(a, b columnar.Row, ownA, ownB bool, stage int) bool {
 	va, vb := w.values(0, a), w.values(1, b)
 	if slices.Equal(va, vb) {
@@ -280,7 +277,7 @@ func (w *skewWalk) goesBefore(a, b columnar.Row, ownA, ownB bool, stage int) boo
 	return w.compareHeads(w.k, a, b, ownA, ownB, va, vb) < 0
 }
 
-// acquireKey is a free machine's place in the order of acquiring.
+// acquireKey is a free machine's key in the order of acquiring.
 func (w *skewWalk) acquireKey(r columnar.Row, stage int) uint64 {
 	if w.reserved.lower.has(r) {
 		return w.reserved.lower.key(r)
@@ -300,8 +297,8 @@ func (w *skewWalk) step(r columnar.Row) {
 	w.lacks = positive(w.left)
 }
 
-// takeUnit takes the unit with the smallest key of which the skew allows a
-// machine that has something of what is missing.
+// takeUnit takes the unit with the smallest key that has a machine which the skew allows and
+// which has something of what is missing.
 func (w *skewWalk) takeUnit(gangs bool) bool {
 	best, ok := w.bestUnit(gangs)
 	if !ok {
@@ -329,8 +326,8 @@ func (w *skewWalk) takeUnit(gangs bool) bool {
 	return true
 }
 
-// bestUnit returns the unit with the smallest key that the skew, and the ledger
-// if there is one, allow.
+// bestUnit returns the unit with the smallest key that the skew allows and, between tenants,
+// the ledger admits.
 func (w *skewWalk) bestUnit(gangs bool) (best unit, ok bool) {
 	if !w.reclaiming {
 		return w.bestOfTenant(gangs)
@@ -354,7 +351,7 @@ func (w *skewWalk) bestOfTenant(gangs bool) (best unit, ok bool) {
 		if u.key.tenant = w.term; !ok || u.key.compare(&best.key) < 0 {
 			best, ok = *u, true
 		}
-		break // by key
+		break // sorted by key
 	}
 	if u := w.bestSunk(); u != nil && (!ok || u.key.compare(&best.key) < 0) {
 		best, ok = *u, true
@@ -387,7 +384,7 @@ func (w *skewWalk) bestSunk() *unit {
 	return nil
 }
 
-// allowsAny reports whether a whole gang has a machine to take.
+// allowsAny reports whether a whole gang has a machine that the need could take now.
 func (w *skewWalk) allowsAny(u *unit) bool {
 	found := false
 	w.members(u, func(r columnar.Row) {
@@ -396,11 +393,10 @@ func (w *skewWalk) allowsAny(u *unit) bool {
 	return found
 }
 
-// bestVictimGroup returns the first unit of no gang of which the skew allows the
-// machine.
+// bestVictimGroup returns the first unit without a gang whose machine the skew allows.
 func (w *skewWalk) bestVictimGroup() (u unit, ok bool) {
 	victimGroups := w.scope.victimGroups
-	tier := int32(0) // of what was found
+	tier := int32(0) // of the unit that was found
 	for i := w.scope.live(w.victimGroupAt); i < w.victimGroupTo; i = w.scope.live(i + 1) {
 		f := &victimGroups[i]
 		if ok && f.tier != tier {

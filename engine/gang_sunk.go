@@ -2,26 +2,26 @@ package engine
 
 import "slices"
 
-// What is left of gangs that are lost anyway is taken machine by machine, and there may be
-// as many as the fleet has: members of broken gangs, and what plans break and have no use
-// for. A scope keeps them as units, by key. A machine that a plan has taken does not
-// come back in a pass, so the first that are left are found without a look at the others.
-// Whether the need at work may have one is asked when it is its turn. Between tenants keys depend
-// on who asks: there the units are listed anew; see listBroken and listRest.
+// Machines of gangs that are lost anyway are taken one by one: members of broken gangs, and the
+// remainder of gangs that plans broke. They may be as many as the fleet. A scope keeps them as
+// units sorted by key. A taken machine does not come back within a pass, so a cursor skips the
+// taken ones at the front. Whether the need at work may have a unit is checked only when its
+// turn comes. Between tenants keys depend on the tenant, so the units are listed anew for each
+// selection; see listBroken and listRest.
 
 // sunkList is the machines of lost gangs of a scope, by key.
 type sunkList struct {
 	units  []unit
-	at     int  // those before are taken
-	broken bool // members of broken gangs are listed
-	fresh  []unit
+	at     int    // units before are taken
+	broken bool   // members of broken gangs are listed
+	fresh  []unit // scratch: units to be merged
 }
 
 // reset empties a list.
 func (x *sunkList) reset() { x.units, x.at, x.broken = x.units[:0], 0, false }
 
-// sunkIn returns the machines of lost gangs in a scope, of which needs of a priority may
-// have those that nothing else speaks against.
+// sunkIn returns the units of lost gangs in a scope, without the taken ones at the front. All
+// are of a priority that needs of the kind may take; mayHaveSunk checks the rest.
 func (l *worker) sunkIn(x *unitScope, k *kind) []unit {
 	s := &x.sunk
 	if len(x.broken) == 0 && len(x.rest) == 0 && len(l.e.store.gangs.rest) == 0 {
@@ -55,14 +55,14 @@ func (l *worker) sunkIn(x *unitScope, k *kind) []unit {
 	return s.units[s.at:]
 }
 
-// merge puts new units among those that are left.
+// merge sorts new units into those that are left.
 func (x *sunkList) merge() {
 	x.units = append(slices.Delete(x.units, 0, x.at), x.fresh...)
 	x.at = 0
 	slices.SortFunc(x.units, func(a, b unit) int { return a.key.compare(&b.key) })
 }
 
-// isUnitGone reports whether nobody may take a machine of a lost gang any more.
+// isUnitGone reports whether no need may take a machine of a lost gang any more.
 func (l *worker) isUnitGone(u *unit) bool {
 	return l.takenBy(u.row) != noNeed || !u.remainder && l.victimOf.Has(uint32(u.row))
 }
@@ -79,8 +79,8 @@ func (s *selection) mayHaveSunk(u *unit) bool {
 	return s.stateInTurn(&t.list[t.of[u.row]-1]) == gangBroken
 }
 
-// nextSunk returns the first machine of a lost gang that is not in the plan and has
-// something of the mask; nil when there is none.
+// nextSunk returns the first machine of a lost gang that is not in the plan and has a dimension
+// of the mask; nil when there is none.
 func (s *selection) nextSunk(mask uint64) *unit {
 	for ; s.sunkAt < len(s.sunk); s.sunkAt++ {
 		u := &s.sunk[s.sunkAt]
@@ -91,8 +91,8 @@ func (s *selection) nextSunk(mask uint64) *unit {
 	return nil
 }
 
-// sunkBefore adds to a list those that are not in the plan, have something of the mask and
-// go before a key, up to a number.
+// sunkBefore appends the units of lost gangs that may replace u: not in the plan, with a
+// dimension of the mask and a key below limit; up to most.
 func (s *selection) sunkBefore(list []unit, limit *unitKey, u *unit, mask uint64, most int) []unit {
 	for added := 0; added < most; s.sunkAt++ {
 		v := s.nextSunk(mask)

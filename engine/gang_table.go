@@ -9,73 +9,73 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// gang is demand that lives and dies together: the needs of one group of a
-// cluster are its roles, or it is one Same-Need that no machine holds whole. Its
-// members are the machines that its needs claim.
+// gang is demand that is served as a whole or loses its use: the Needs of one group of a
+// cluster, which are its roles, or one Same-Need that no machine holds whole. Its members are
+// the machines that its Needs claim.
 type gang struct {
 	cluster int32
-	state   gangState // but for what is held; see stateOf
-	// watched says that something was held for it, or of it, when the phase
-	// began.
+	state   gangState // as measured; stateOf also looks at plans and reservations
+	// watched: something was reserved for it, or of it, when phase 2 began, so stateOf must
+	// look at reservations.
 	watched bool
-	round   uint32 // of the last pool that it was added to
-	// What stateOf has said since plans last changed something; see turn.
+	round   uint32 // mark: the last round in which it was listed; see gangTable.round
+	// now memoizes stateOf for the turn of one need; see stateInTurn.
 	turn    uint32
 	now     gangState
-	lostAt  int // 1 + the number of the last plan that has taken of it
+	lostAt  int // 1 + the index of the last plan that took a member; see lose
 	group   string
 	roles   []gangRole
-	members []columnar.Row // those that are Configured, by id
+	members []columnar.Row // Configured ones, by id
 }
 
-// gangRole is one need of a gang.
+// gangRole is one Need of a gang.
 type gangRole struct {
 	need    int32
-	surplus bool // it has, or may have, more than its minimum
+	surplus bool // it has more than its minimum, or may have
 }
 
 // gangState says what may be taken of a gang.
 type gangState uint8
 
 const (
-	gangSound  gangState = iota // what is above its minimum, or all of it
-	gangBroken                  // short for a minute with nothing on its way: each member by itself
+	gangSound  gangState = iota // its surplus machine by machine, or all of it
+	gangBroken                  // short for shortSecondsBroken with nothing on its way: each member by itself
 	gangAlone                   // nothing: it is assembling, or short for less
 )
 
-// shortSecondsBroken is for how many seconds a gang must have been short, with
-// nothing on its way to it, before it counts as broken.
+// shortSecondsBroken is how many seconds a gang must be short, with nothing on its way to it,
+// before it counts as broken.
 const shortSecondsBroken = 60
 
-// gangTable is the gangs that phase 2 has come upon in this cycle.
+// gangTable is the gangs that phase 2 has found in this cycle.
 type gangTable struct {
 	list   []gang
-	looked []bool  // by line: whether the need is part of one is known
-	of     []int32 // by row: 1 + the gang of a Configured machine, ofNoGang, or 0 = not known
-	// inGang are the machines of gangs, of the cycle before until begin.
+	looked []bool  // by need: whether it is part of a gang is known
+	of     []int32 // by row of a Configured machine: 1 + its gang; ofNoGang; 0 = not known
+	// inGang are the machines with an entry in of; begin clears those of the last cycle.
 	inGang []columnar.Row
-	// rest are the machines that went with a gang and that the plan had no use
-	// for; those that another has used since are passed over.
+	// rest are the machines that were broken off a gang and that the plan did not use. Some may
+	// have been used by a later plan since: takenBy tells.
 	rest []columnar.Row
 
-	// Memory of the pass, to be used again.
+	// Memory that passes reuse.
 	pools   map[victimPoolKey]*unitPool
 	plans   []plan
 	planned []planned
 	scopes  []*unitScope
-	domains map[poolDomain]*unitScope // those that are lent
+	domains map[poolDomain]*unitScope // the scopes on loan
 
-	round   uint32       // of pools
-	turn    uint32       // of the need that is planned for
-	dealt   []*unitScope // scratch, by place in a victim group
-	byValue []*unitScope // scratch of deal, by domain; nil between two
+	round   uint32       // counter that dates marks on gangs and replaces clearing them
+	turn    uint32       // number of the need's turn that is planned for
+	dealt   []*unitScope // scratch, by index in a victim group
+	byValue []*unitScope // scratch of deal, by domain; all nil between two calls
 	victims victimTable
 }
 
 // poolDomain names a scope: the number of its pool, and its domain.
 type poolDomain struct{ pool, value uint32 }
 
-// scopesByValue returns room for a scope of each domain below a number.
+// scopesByValue returns a slice with an entry for each domain below n.
 func (t *gangTable) scopesByValue(n int) []*unitScope {
 	if len(t.byValue) < n {
 		t.byValue = make([]*unitScope, n+n/8)
@@ -103,8 +103,7 @@ func (t *gangTable) begin(p *pass) {
 	t.inGang = t.inGang[:0]
 }
 
-// lay makes the columns of the table, for all passes until everything is
-// forgotten.
+// lay allocates the columns of the table, for all passes until the store is rebuilt.
 func (t *gangTable) lay(p *pass, rows, machines int) {
 	t.looked, t.of, t.inGang = alloc.Make[bool](p.e.store.arena, rows), alloc.Make[int32](p.e.store.arena, machines), t.inGang[:0]
 	for _, l := range p.e.workers {
@@ -112,10 +111,11 @@ func (t *gangTable) lay(p *pass, rows, machines int) {
 	}
 }
 
-// ofNoGang stands in gangTable.of for machines that are known to serve none.
+// ofNoGang marks, in gangTable.of, machines that are known to serve no gang.
 const ofNoGang = -1
 
-// gangOf returns 1 + the gang that a Configured machine serves, 0 = none.
+// gangOf returns 1 + the index of the gang that a Configured machine serves, 0 = none. It finds
+// the gang on first use.
 func (l *worker) gangOf(r columnar.Row) int32 {
 	t := &l.e.store.gangs
 	if at := t.of[r]; at != 0 {
@@ -128,14 +128,15 @@ func (l *worker) gangOf(r columnar.Row) int32 {
 	return t.of[r]
 }
 
-// minimum is what a need can live with: the sum of its rows' minima.
+// minimum returns the least that a need can use: the sum of its rows' minima.
 func (l *worker) minimum(need int32) []int64 {
 	sum := l.vecs.take(l.dims)
 	l.eachRow(need, func(src *rowSource, i int) { l.addMinimum(sum, src.block, i) })
 	return sum
 }
 
-// addMinimum adds what a row can live with.
+// addMinimum adds a row's minimum: MinAggregate, or the whole aggregate if that is unset or the
+// row asks for something that no machine offers.
 func (p *pass) addMinimum(sum []int64, b *demand.Block, row int) {
 	least := b.MinAggregate(row)
 	if len(least) == 0 || b.Unoffered(row).Some() {
@@ -149,8 +150,8 @@ func (p *pass) addMinimum(sum []int64, b *demand.Block, row int) {
 	}
 }
 
-// shortSince is since when a need has been short, by the earliest of its rows;
-// one that does not say is short since now.
+// shortSince returns the time since which a need has been short, the earliest of its rows, in
+// Unix nanoseconds. A row that does not say counts as short since now.
 func (l *worker) shortSince(need int32) int64 {
 	since := l.s.Now
 	l.eachRow(need, func(src *rowSource, i int) {
@@ -161,7 +162,7 @@ func (l *worker) shortSince(need int32) int64 {
 	return since
 }
 
-// eachRow calls f for the rows that a need stands for.
+// eachRow calls f for the rows that a need stands for: itself, or the members of a fold.
 func (p *pass) eachRow(need int32, f func(src *rowSource, i int)) {
 	src := &p.sources[p.lines[need].cluster]
 	if !p.lines[need].is(isFold) {
@@ -191,8 +192,8 @@ func (l *worker) stateOf(g *gang) gangState {
 	return g.state
 }
 
-// stateInTurn is stateOf for who asks often before a need's plan is carried out:
-// until then nothing changes.
+// stateInTurn is stateOf, memoized for the turn of one need: nothing changes until the need's
+// plan is carried out.
 func (l *worker) stateInTurn(g *gang) gangState {
 	if turn := l.e.store.gangs.turn; g.turn != turn {
 		g.turn, g.now = turn, l.stateOf(g)
@@ -200,8 +201,8 @@ func (l *worker) stateInTurn(g *gang) gangState {
 	return g.now
 }
 
-// isHeld reports whether something is held for a gang that is on its way to it,
-// or a member is held for another and about to leave.
+// isHeld reports whether a machine reserved for the gang is on its way to it, or a member is
+// reserved for another owner and will leave.
 func (l *worker) isHeld(g *gang) bool {
 	for _, r := range g.members {
 		if l.reserved.live(r) {

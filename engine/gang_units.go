@@ -14,29 +14,30 @@ type unitClass uint8
 
 // The classes. Excess goes before all others, whatever the band.
 const (
-	classSunk    unitClass = iota // what is left of a gang that is lost anyway
-	classExcess                   // Configured and claimed by nobody, or on its way out for nobody
+	classSunk    unitClass = iota // left of a gang that is lost anyway
+	classExcess                   // Configured and claimed by no need, or draining and free for the taker
 	classElastic                  // above a gang's minimum
-	classPlain                    // claimed by a need of no gang
+	classPlain                    // claimed by a need that is no gang
 	classWhole                    // all members of a gang
 
 	numUnitClasses = int(classWhole) + 1
 )
 
-// unitKey is the order of units, smallest first.
+// unitKey is the order in which units are taken, smallest first, field by field.
 type unitKey struct {
-	paid    bool    // excess costs nobody anything
-	tenant  int64   // reclaim between tenants: minus the ratio of what it has to its share; see termOf
+	paid    bool    // false for excess, which costs nothing
+	tenant  int64   // between tenants: minus the ratio of what the giver has to its share; see termOf
 	band    float64 // −⌊S/δ⌋; δ = 0: −S, δ = ∞: 0
 	class   unitClass
 	roi     int64   // −⌊ROI/θ⌋ of a whole gang, else 0
 	score   float64 // −S
-	cluster int32   // of the gang, −1 for units of none: they are ordered by id alone
+	cluster int32   // of the gang; −1 for units without one, which are ordered by id alone
 	group   string
-	last    uint64 // of surplus: reverse keep order, before the id
-	id      uint32 // least rank of a member's id
+	last    uint64 // of surplus: the keep order reversed
+	id      uint32 // rank of the id; of a gang the least of its members'
 }
 
+// compare orders keys field by field, the smaller first.
 func (k *unitKey) compare(o *unitKey) int {
 	if k.paid != o.paid {
 		if o.paid {
@@ -44,7 +45,8 @@ func (k *unitKey) compare(o *unitKey) int {
 		}
 		return 1
 	}
-	// Step by step: it is asked often, and the first that differs is near.
+	// Plain comparisons, not cmp.Or: compare runs often, and keys mostly differ in an early
+	// field.
 	switch {
 	case k.tenant != o.tenant:
 		return cmp.Compare(k.tenant, o.tenant)
@@ -66,32 +68,31 @@ func (k *unitKey) compare(o *unitKey) int {
 	return cmp.Compare(k.id, o.id)
 }
 
-// unit is what can be taken: one machine, or all members of a gang.
+// unit is what a plan can take: one machine, or all members of a gang.
 type unit struct {
 	key  unitKey
-	row  columnar.Row // of one machine; None for a whole gang
-	gang int32        // number in the table, −1 = none
-	// level is the priority at which it can be had; of a gang the highest.
+	row  columnar.Row // the machine; None for a whole gang
+	gang int32        // index in gangTable.list, −1 = none
+	// level is the priority at which it can be taken; of a gang the highest of its members.
 	level int32
-	// spared: it drains already, or phase 3 reclaims it anyway and the need may not
-	// preempt it; a plan only reserves it.
+	// spared: the machine drains already, or phase 3 will reclaim it and the need may not
+	// preempt it. A plan only reserves it.
 	spared bool
-	// remainder: another plan of this cycle has broken its gang and has no use
-	// for it.
+	// remainder: another plan of this cycle broke its gang and does not use it.
 	remainder bool
-	// Of a whole gang: what the need can use, and all of it, of those whom the
-	// plan has not taken already; its shape, which is that of all of them; and
-	// whether it stands apart from others of that shape, since it is taken, or a part of it.
+	// Of a whole gang: what the need can use (local), and everything (global), without members
+	// that the plan has taken; the shape with these vectors. apart: it is taken, or a part of
+	// it is, so its vectors are no longer its shape's.
 	local, global []int64
 	shape         int32
 	apart         bool
-	// Reclaim between tenants: whom it is debited to; and of a whole gang what
-	// is entered, in the dimensions of shares.
+	// Reclaim between tenants: the tenant that is debited; of a whole gang, what the taker is
+	// credited and the giver debited, in the dimensions of shares.
 	giver         int32
 	takes, debits []int64
 }
 
-// keyBand is the band as keys have it: between tenants there is none.
+// keyBand is the band as keys have it: 0 between tenants, who take by ratio.
 func (p *pass) keyBand(score float64) float64 {
 	if p.reclaiming {
 		return 0
@@ -99,7 +100,7 @@ func (p *pass) keyBand(score float64) float64 {
 	return p.band(score)
 }
 
-// band is −⌊S/δ⌋: smaller = a better victim.
+// band returns −⌊S/δ⌋: the smaller, the better as a victim.
 func (p *pass) band(score float64) float64 {
 	switch width := p.e.opts.Band; {
 	case math.IsInf(width, 1):
@@ -111,39 +112,41 @@ func (p *pass) band(score float64) float64 {
 	}
 }
 
-// victimGroup is machines of no gang that are alike as victims, as a scope has them.
+// victimGroup is machines without a gang that are alike as victims, as one scope has them.
 type victimGroup struct {
 	*alike
 	score float64
 	band  float64
-	// Of the victim groups that are alike in all but class, which are merged by id.
+	// Victim groups of one tier have keys that differ in the id alone; their machines are
+	// merged by id.
 	tier int32
-	// first is the rank of an id that none of the machines left goes before: in a
-	// tier, victim groups are in this order.
+	// first is a lower bound of the id ranks of its machines. Within a tier victim groups are
+	// sorted by it.
 	first uint32
-	// gone says that nothing is left, nor of those up to skip.
+	// gone: no machine is left. skip is an index: all victim groups before it are gone too.
 	gone bool
 	skip int32
 }
 
-// unitScope is what could be taken in one domain, or anywhere, by needs of one
+// unitScope is what could be taken in one domain, or in the whole fleet, by needs of one
 // priority and matcher.
 type unitScope struct {
-	value        uint32 // of the Same key, or the number of a cell; 0 = anywhere
+	value        uint32 // of the Same key, or the number of a cell; 0 = the whole fleet
 	victimGroups []victimGroup
 	broken       []columnar.Row // members of broken gangs
 	gangs        []int32
-	more         unread         // of victim groups: those that have not been listed yet
-	rest         []columnar.Row // what went with a gang; see restIn
-	restSeen     int            // how much of it is listed; anywhere: of gangTable.rest
+	more         unread         // victim groups that are not listed yet
+	rest         []columnar.Row // remainder of broken gangs; see restIn
+	restSeen     int            // how much of rest is listed; in the whole fleet, how much of gangTable.rest
 	sunk         sunkList
-	ordered      bool
-	// Anywhere: the gangs with the best that can be had of them, by band; those
-	// before at are gone.
+	// ordered: victimGroups is sorted.
+	ordered bool
+	// Of the whole fleet: the gangs by a lower bound of their bands; those before prospectAt
+	// are gone.
 	prospects  []prospect
 	prospectAt int
-	// What it could give at most, for needs of a kind; stale when somebody has
-	// taken from it.
+	// most memoizes what it could give at most to needs of the kind mostFor; stale = something
+	// was taken from it since.
 	most    []int64
 	mostFor *kind
 	stale   bool
@@ -153,23 +156,23 @@ type unitScope struct {
 type unitPool struct {
 	key      victimPoolKey
 	anywhere unitScope
-	// Of a pool that is dealt into the cells of a cut: what it deals.
+	// Of a pool that is dealt into the cells of a cut: the pool whose units it deals.
 	of     *unitPool
 	cut    *cut
-	dealt  bool   // into domains
-	number uint32 // among the pools of the cycle; 0 = there are no units
+	dealt  bool   // the units are dealt into domains
+	number uint32 // its number in the cycle; 0 = it has no units
 	list   []*unitScope
-	lost   int // how much of worker.lost has been seen
-	rest   int // how much of gangTable.rest has been dealt
+	lost   int // read position in worker.lost
+	rest   int // read position in gangTable.rest
 }
 
-// unitsFor returns the pool of a kind.
+// unitsFor returns the pool of a kind, built on first use and shared by matcher and priority.
 func (l *worker) unitsFor(k *kind) *unitPool {
 	key := victimPoolKey{k.matcher, k.priority}
 	pool := l.unitPools[key]
 	switch {
 	case k.victims == l.noVictims && !l.reclaiming:
-		none := &l.e.store.noUnits // of its kind; others may find some
+		none := &l.e.store.noUnits // shared by kinds without victims
 		l.e.store.gangs.scopes = append(l.e.store.gangs.scopes, none.list...)
 		none.list = none.list[:0]
 		return none
@@ -177,14 +180,14 @@ func (l *worker) unitsFor(k *kind) *unitPool {
 		pool = l.poolUnits(key)
 		l.unitPools[key] = pool
 	}
-	if len(k.spread) > 0 { // who looks at all of them
+	if len(k.spread) > 0 { // hard spread reads all of them
 		l.complete(&pool.anywhere)
 	}
 	return pool
 }
 
-// poolUnits makes the pool of a matcher and priority of what was found in the
-// classes that the matcher accepts.
+// poolUnits builds the pool of a matcher and priority from what was found in the classes that
+// the matcher accepts.
 func (l *worker) poolUnits(key victimPoolKey) *unitPool {
 	pool := l.e.store.emptyUnitPool()
 	pool.key = key
@@ -192,7 +195,7 @@ func (l *worker) poolUnits(key victimPoolKey) *unitPool {
 	x.begin(0)
 	classes := l.classesOf[key.matcher]
 	for _, class := range classes {
-		l.victimsOf(class, key.priority) // which has rounds of its own
+		l.victimsOf(class, key.priority) // listing has rounds of its own, so it comes first
 	}
 	t := &l.e.store.gangs
 	t.round++
@@ -219,7 +222,7 @@ func (l *worker) poolUnits(key victimPoolKey) *unitPool {
 	return pool
 }
 
-// listVictimGroups lists the machines of no gang that were found of a class.
+// listVictimGroups adds to a scope the machines without a gang that were found in a class.
 func (l *worker) listVictimGroups(x *unitScope, classVictims *classVictims, key victimPoolKey) {
 	same := l.s.Supply.SameKey(key.matcher) >= 0
 	for _, a := range classVictims.alikes {
@@ -236,7 +239,7 @@ func (l *worker) listVictimGroups(x *unitScope, classVictims *classVictims, key 
 	}
 }
 
-// emptyUnitPool returns a pool to fill.
+// emptyUnitPool returns an empty pool, with the memory of an earlier one.
 func (st *store) emptyUnitPool() *unitPool {
 	p := st.unitPools.lend()
 	p.dealt, p.of, p.cut = false, nil, nil
@@ -247,7 +250,7 @@ func (st *store) emptyUnitPool() *unitPool {
 // takeBackUnits ends the cycle for the pools and for the scopes that they deal into.
 func (st *store) takeBackUnits() {
 	for _, p := range slices.Backward(st.unitPools.lent) {
-		for _, x := range slices.Backward(p.list) { // the first is lent first again
+		for _, x := range slices.Backward(p.list) { // reversed, so that the first is lent first again
 			st.gangs.scopes = append(st.gangs.scopes, x)
 		}
 		p.list = p.list[:0]
@@ -256,11 +259,10 @@ func (st *store) takeBackUnits() {
 	clear(st.gangs.domains)
 }
 
-// victimGroupsRoom is for how many victim groups a scope has room at first.
+// victimGroupsRoom is the initial capacity of a scope's list of victim groups.
 const victimGroupsRoom = 16
 
-// emptyScope returns a scope to fill: one of a cycle that is over, where there
-// is one.
+// emptyScope returns a scope to fill, with the memory of an earlier one if there is one.
 func (t *gangTable) emptyScope() *unitScope {
 	if n := len(t.scopes); n > 0 {
 		x := t.scopes[n-1]
@@ -302,8 +304,7 @@ func (x *unitScope) begin(value uint32) {
 	x.sunk.reset()
 }
 
-// dealVictimGroup deals the machines of a victim group into scopes, where each has a list
-// of its own.
+// dealVictimGroup splits a victim group by scope. Each scope gets a list of its own.
 func (l *worker) dealVictimGroup(f *victimGroup, at func(columnar.Row) *unitScope) {
 	dealt := l.e.store.gangs.dealt[:0]
 	for _, r := range f.rows {
@@ -334,20 +335,20 @@ func (l *worker) dealVictimGroup(f *victimGroup, at func(columnar.Row) *unitScop
 	}
 }
 
-// addGang adds a gang unless it is the last that was added.
+// addGang adds a gang unless it was added last.
 func (x *unitScope) addGang(a *alloc.Arena, g int32) {
 	if n := len(x.gangs); n == 0 || x.gangs[n-1] != g {
 		x.gangs = alloc.Append(a, x.gangs, g)
 	}
 }
 
-// noneBelow reports whether no role of a gang is below a priority.
+// noneBelow reports whether needs of a priority may take no role of a gang.
 func (l *worker) noneBelow(g *gang, priority int32) bool {
 	return !slices.ContainsFunc(g.roles, func(x gangRole) bool { return l.mayTake(l.kindOf(x.need).priority, priority) })
 }
 
-// order puts the victim groups in the order in which they are taken, and marks
-// those that are merged by id.
+// order sorts the victim groups into the order in which they are taken, and numbers their
+// tiers.
 func (x *unitScope) order(idRank []uint32) {
 	if x.ordered {
 		return
@@ -366,7 +367,7 @@ func compareVictimGroups(a, b *victimGroup) int {
 	return cmp.Or(compareTiers(a, b), cmp.Compare(a.first, b.first))
 }
 
-// numberTiers marks, from a place in the order on, the victim groups that are merged by id.
+// numberTiers numbers the tiers from an index on. Victim groups of a tier are merged by id.
 func (x *unitScope) numberTiers(from int) {
 	for i := max(from, 1); i < len(x.victimGroups); i++ {
 		a, b := &x.victimGroups[i-1], &x.victimGroups[i]
@@ -376,8 +377,8 @@ func (x *unitScope) numberTiers(from int) {
 	}
 }
 
-// live returns the place of the first victim group, from one on, of which there may be
-// a machine left.
+// live returns the index of the first victim group, from an index on, that may have a machine
+// left. It compresses the path over those without one, as union-find does.
 func (x *unitScope) live(from int) int {
 	at := from
 	for at < len(x.victimGroups) && x.victimGroups[at].gone {
@@ -389,7 +390,7 @@ func (x *unitScope) live(from int) int {
 	return at
 }
 
-// compareTiers orders victim groups by key, but for ids.
+// compareTiers orders victim groups by key, without the id.
 func compareTiers(a, b *victimGroup) int {
 	if a.excess != b.excess {
 		if a.excess {
@@ -400,8 +401,8 @@ func compareTiers(a, b *victimGroup) int {
 	return cmp.Or(cmp.Compare(a.giver(), b.giver()), cmp.Compare(a.band, b.band), cmp.Compare(b.score, a.score))
 }
 
-// inDomains deals the pool's machines into domains of its matcher's Same key, or
-// into the cells of a cut.
+// inDomains deals the pool's machines into the domains of its matcher's Same key, or into the
+// cells of its cut, and brings the scopes up to date.
 func (l *worker) inDomains(pool *unitPool) {
 	if pool.number == 0 {
 		return

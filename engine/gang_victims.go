@@ -12,30 +12,31 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// Needs of many matchers and priorities look at the same machines. What could be
-// preempted is therefore found once per class, when it is first asked for, and
-// pools are made of that:
+// Needs of many matchers and priorities look at the same machines. So what could be preempted
+// is found once per class, on first use, and pools are composed of that:
 //
-//	clusters    lowest priority of each class (clusterState.cheapest): most have
-//	            nothing that is low enough, and are passed over
-//	classes     machines of no gang, by what makes them alike; gangs; victimsOf
-//	pools       of the classes of a matcher what is below a priority; poolUnits
+//	clusters    lowest priority of each class (clusterState.cheapest): prunes most clusters,
+//	            since their machines are not low enough
+//	classes     machines of no gang, grouped by what makes them alike; gangs; victimsOf
+//	pools       of the classes of a matcher, what is below a priority; poolUnits
 //	domains     dealt from the pools of matchers with a Same key; deal
 //
-// What is found of a class is what the highest priority that will ask may preempt.
+// A class is listed for the highest priority that will ask, so lower ones read the same list.
 
 // victimGroupKey is what machines that are alike as victims have in common.
 type victimGroupKey struct {
-	class                     uint32
+	class uint32
+	// level is the priority of the Need that a machine serves or drains for, or of its stamp.
 	level                     int32
 	interruption, reclamation model.Bucket
-	excess                    bool
-	tenant                    int32 // reclaim between tenants: the cluster's
-	leaving                   bool  // the machine is draining
-	promised                  bool  // it is draining, and reserved for a Need whose priority is level
+	// excess: no need claims the machine and it may be reclaimed, or it is draining.
+	excess   bool
+	tenant   int32 // between tenants: the cluster's tenant, else noTenant
+	leaving  bool  // the machine is draining
+	promised bool  // it is draining, and reserved for a Need whose priority is level
 }
 
-// giver returns whom units of a victim group are debited to.
+// giver returns the tenant that units of a victim group are debited to.
 func (k *victimGroupKey) giver() int32 {
 	if k.excess {
 		return noTenant
@@ -43,27 +44,27 @@ func (k *victimGroupKey) giver() int32 {
 	return k.tenant
 }
 
-// isFreeSoon reports whether the machines are draining and reserved for nobody.
+// isFreeSoon reports whether the machines are draining and reserved for no need.
 func (k *victimGroupKey) isFreeSoon() bool { return k.leaving && !k.promised }
 
-// alike is machines of no gang that are alike as victims: of one class and with
-// the same key but for the id. Pools share them.
+// alike is machines of no gang that are alike as victims: one class, and equal keys but for the
+// id. Pools share them.
 type alike struct {
 	victimGroupKey
 	rows   []columnar.Row // by id, if sorted
-	count  int            // of rows, while they are dealt
-	at     int            // those before were taken
+	count  int            // number of rows, while they are dealt
+	at     int            // rows before at were taken
 	sorted bool
 }
 
-// add appends a machine and notes whether that breaks the order of ids.
+// add appends a machine and tracks whether rows are still in the order of ids.
 func (a *alike) add(r columnar.Row, idRank []uint32) {
 	n := len(a.rows)
 	a.sorted = n == 0 || a.sorted && idRank[a.rows[n-1]] < idRank[r]
 	a.rows = append(a.rows, r)
 }
 
-// sort puts the machines in order of id.
+// sort puts the machines in the order of ids.
 func (a *alike) sort(idRank []uint32) {
 	if a.sorted {
 		return
@@ -72,7 +73,7 @@ func (a *alike) sort(idRank []uint32) {
 	slices.SortFunc(a.rows, func(x, y columnar.Row) int { return cmp.Compare(idRank[x], idRank[y]) })
 }
 
-// least returns the least rank of an id.
+// least returns the least id rank.
 func (a *alike) least(idRank []uint32) uint32 {
 	least := idRank[a.rows[0]]
 	if !a.sorted {
@@ -83,12 +84,13 @@ func (a *alike) least(idRank []uint32) uint32 {
 	return least
 }
 
-// classVictims is what needs of a priority, and lower ones, could preempt of a class,
-// whatever is held of it or taken already.
+// classVictims is what needs up to a priority could preempt of a class. It ignores reservations
+// and what was taken since: readers check those.
 type classVictims struct {
-	listed   bool
+	listed bool
+	// priority is the highest that it is complete for.
 	priority int32
-	serial   uint64 // of its listing
+	serial   uint64 // number of its last listing
 	alikes   []*alike
 	broken   []columnar.Row // members of broken gangs
 	gangs    []int32
@@ -96,14 +98,14 @@ type classVictims struct {
 
 // victimTable is the victims of all classes.
 type victimTable struct {
-	of []classVictims // by class; empty = not laid out
-	// holders are the clusters with Configured machines of a class: those of class
-	// c begin at from[c].
+	of []classVictims // by class; empty = not laid out in this pass
+	// holders are the clusters with Configured machines, by class: those of class c are
+	// holders[from[c]:from[c+1]].
 	holders []holder
 	from    []uint32
-	// most is, by class, the highest priority that will ask, where that is known.
+	// most is, by class, the highest priority that will ask; nil = not known.
 	most []int32
-	// serial is how often the victims of a class were listed; rosters are by matcher.
+	// serial counts the listings of classes. roster is by matcher.
 	serial  uint64
 	rosters stock[roster]
 	roster  map[uint32]*roster
@@ -118,24 +120,25 @@ type victimTable struct {
 // holder is a cluster that has machines of a class.
 type holder struct {
 	cluster int32
-	first   uint32 // of its chain of them
-	lowest  int32  // see clusterState.cheapest
+	first   uint32 // index of the first in its chain of bound machines
+	lowest  int32  // lowest priority; see clusterState.cheapest
 }
 
-// foundRow is a machine and the place of those that it is like.
+// foundRow is a machine and the index of its alike.
 type foundRow struct {
 	row columnar.Row
 	at  int32
 }
 
-// forget begins anew.
+// forget empties the table for the next pass.
 func (t *victimTable) forget() {
 	t.of, t.most = t.of[:0], nil
 	t.rosters.takeBack()
 	clear(t.roster)
 }
 
-// victimsOf returns what could be preempted of a class by needs of a priority.
+// victimsOf returns what needs of a priority could preempt of a class. It lists the class again
+// if the last listing was for a lower priority.
 func (l *worker) victimsOf(class uint32, priority int32) *classVictims {
 	t := &l.e.store.gangs.victims
 	if len(t.of) == 0 {
@@ -151,7 +154,7 @@ func (l *worker) victimsOf(class uint32, priority int32) *classVictims {
 	return x
 }
 
-// layVictims finds out which clusters have machines of each class.
+// layVictims builds holders, a counting sort of the clusters by class.
 func (l *worker) layVictims(t *victimTable) {
 	classes := len(l.s.Classes)
 	t.of = grown(t.of, classes)
@@ -217,7 +220,7 @@ func (l *worker) listVictims(t *victimTable, x *classVictims, class uint32) {
 	l.dealLeaving(x, class)
 }
 
-// addMember adds a gang's machine.
+// addMember adds a gang's machine, or its gang once.
 func (l *worker) addMember(x *classVictims, r columnar.Row) {
 	t := &l.e.store.gangs
 	g := t.of[r] - 1
@@ -231,8 +234,8 @@ func (l *worker) addMember(x *classVictims, r columnar.Row) {
 	}
 }
 
-// dealAlike deals the machines that were found of a class by what makes them
-// alike, in the order of rows, which is nearly that of ids.
+// dealAlike groups the machines that were found of a class by victimGroupKey. It visits them by
+// row, which is nearly the order of ids.
 func (l *worker) dealAlike(t *victimTable, x *classVictims, class uint32) {
 	if t.byKey == nil {
 		t.byKey = map[victimGroupKey]int32{}
@@ -245,19 +248,19 @@ func (l *worker) dealAlike(t *victimTable, x *classVictims, class uint32) {
 		for ; word != 0; word &= word - 1 {
 			r := columnar.Row(i<<6 + bits.TrailingZeros64(word))
 			level, giver := levels[r], noTenant
-			if reclaiming { // which giverOf would ask for each machine
+			if reclaiming { // giverOf would check reclaiming for each machine
 				giver = l.giverOf(r)
 			}
 			unclaimed := held[r].need == unheld
 			excess := unclaimed && l.isExcess(r)
 			if unclaimed && !excess && (view.Group[r] != 0 || !l.mayTake(level, x.priority)) {
-				continue // its cluster has not reported: it is no excess, and may be of a gang
+				continue // its cluster has not reported: it is no excess, and may be a gang's
 			}
 			if !excess && reclaiming && giver == noTenant {
 				continue
 			}
 			key := victimGroupKey{class, level, view.Interruption[r], view.Reclamation[r], excess, giver, false, false}
-			if last < 0 || key != lastKey { // neighbours are often alike
+			if last < 0 || key != lastKey { // neighbours are often alike: skip the map lookup
 				last, lastKey = l.alikeFor(t, x, key), key
 			}
 			t.found = append(t.found, foundRow{r, last})
@@ -274,14 +277,15 @@ func (l *worker) dealAlike(t *victimTable, x *classVictims, class uint32) {
 	}
 }
 
-// dealLeaving deals what drains of a class by whom it drains for.
+// dealLeaving groups the draining machines of a class by the priority of the Need that each
+// drains for.
 func (l *worker) dealLeaving(x *classVictims, class uint32) {
 	list := l.leavingOf(class)
 	rows := alloc.MakeDirty[columnar.Row](l.arena, len(list))[:0]
 	for i := range list {
 		m := &list[i]
 		if i == 0 || m.priority != list[i-1].priority || m.promised != list[i-1].promised {
-			rows = rows[len(rows):] // of the next
+			rows = rows[len(rows):] // the next group shares the array
 			a := l.e.store.alikes.lend()
 			*a = alike{victimGroupKey: victimGroupKey{class: class, level: m.priority, excess: true, tenant: noTenant, leaving: true, promised: m.promised}, sorted: true}
 			x.alikes = append(x.alikes, a)
@@ -291,7 +295,8 @@ func (l *worker) dealLeaving(x *classVictims, class uint32) {
 	}
 }
 
-// mayHave reports whether excess, or what serves less, is there for needs of a priority.
+// mayHave reports whether needs of a priority may take machines of an alike. Excess is for all;
+// draining machines that are reserved are only for priorities above their owner's.
 func (l *worker) mayHave(a *alike, priority int32) bool {
 	if a.promised {
 		return a.level < priority
@@ -299,7 +304,7 @@ func (l *worker) mayHave(a *alike, priority int32) bool {
 	return a.excess || l.mayTake(a.level, priority)
 }
 
-// alikeFor returns the place of the machines with a key.
+// alikeFor returns the index of the alike with a key, and adds it if there is none.
 func (l *worker) alikeFor(t *victimTable, x *classVictims, key victimGroupKey) int32 {
 	at, ok := t.byKey[key]
 	if !ok {
@@ -312,7 +317,7 @@ func (l *worker) alikeFor(t *victimTable, x *classVictims, key victimGroupKey) i
 	return at
 }
 
-// inSomeDomain returns those of some machines that lie in any domain of a
+// inSomeDomain returns a copy of an alike with only the machines that lie in a domain of the
 // matcher's Same key.
 func (l *worker) inSomeDomain(of *alike, matcher uint32) *alike {
 	a := l.e.store.alikes.lend()

@@ -9,19 +9,19 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// What is held for an owner ends together. When a need of higher rank takes one of the
-// machines, all of them are free at once, in the same pass, with or without a plan: the
-// owner is not pinned any more and chooses anew. A plan of preemption also ends as a
-// whole when its domain is lost. That reaches over clusters and classes, so while there
-// are such machines, needs acquire one after the other, and a Same-Need for which
-// anything is held waits with its credit for its turn.
+// What is reserved for an owner ends together. When a need of higher rank takes one of the
+// machines, all the others are free at once, in the same pass, whether a plan holds them or
+// not. The owner is no longer pinned and chooses anew. A plan of preemption also ends as a
+// whole when its domain is lost. This reaches across clusters and classes. So while such
+// reservations exist, needs acquire one after the other instead of in parallel, and a Same-Need
+// for which something is reserved is credited only when its turn comes.
 
 // ofPlan reports whether a reservation is part of a plan.
 func (p *pass) ofPlan(res *model.Reservation) bool {
 	return res.Plan != 0 && p.e.opts.Victims == VictimsGang
 }
 
-// forgetPlans forgets what followed from what was held in the cycle before.
+// forgetPlans clears the marks that followed from the last cycle's reservations.
 func (p *pass) forgetPlans() {
 	st := &p.e.store
 	for _, need := range st.planners {
@@ -32,8 +32,7 @@ func (p *pass) forgetPlans() {
 	st.planners = st.planners[:0]
 }
 
-// notePlan notes what a live reservation of a plan means for those whom the machine is
-// held for.
+// notePlan records what a live reservation of a plan means for the needs that it is held for.
 func (p *pass) notePlan(x *reservations, h *holding, r columnar.Row, res *model.Reservation) {
 	if !p.ofPlan(res) {
 		return
@@ -42,13 +41,12 @@ func (p *pass) notePlan(x *reservations, h *holding, r columnar.Row, res *model.
 	h.leaves = h.leaves || p.leaves(r, p.clusterByName(h.owner.Cluster))
 }
 
-// leaves reports whether a machine serves another cluster yet: its drain is not
-// acknowledged.
+// leaves reports whether a machine still serves another cluster: its drain is not acknowledged.
 func (p *pass) leaves(r columnar.Row, cluster int32) bool {
 	return p.s.View.State[r] == model.Configured && p.s.ClusterOf[p.s.View.Cluster[r]] != cluster
 }
 
-// noteOwners notes what follows from what is held for an owner.
+// noteOwners records what follows from what is held for an owner.
 func (p *pass) noteOwners(x *reservations, h *holding) {
 	if h.ofPlan {
 		p.e.store.planners = append(p.e.store.planners, h.members...)
@@ -73,24 +71,23 @@ func (p *pass) noteOwners(x *reservations, h *holding) {
 	}
 }
 
-// holdBack notes that a need acquires nothing because the drain of a machine of its plan
-// is not acknowledged, if all or nothing helps it.
+// holdBack makes an all-or-nothing need acquire nothing, since a machine of its plan has not
+// acknowledged its drain.
 func (p *pass) holdBack(need int32) {
 	if k := p.kindOf(need); k.same && !columnar.Covers(k.unit, p.aggregate(need)) {
 		p.lines[need].status |= isHeldBack
 	}
 }
 
-// voidFor ends what is held for an owner, when a need takes one of the machines for
-// whom it is not.
+// voidFor voids the reservations of an owner when another need takes one of its machines.
 func (l *worker) voidFor(need int32, r columnar.Row) {
 	if l.reserved.live(r) && !l.reserved.ownedBy(r, need) {
 		l.void(l.s.Supply.Reservation(r).Owner, PlanRankLost)
 	}
 }
 
-// voidTaken ends what was held with machines that a need has acquired, after all of
-// them: it had no use of what that sets free.
+// voidTaken voids the reservations on machines that a need has acquired. It runs after the need
+// has acquired everything, so the need itself does not use what is set free.
 func (l *worker) voidTaken(need int32) {
 	if !l.reserved.breakable {
 		return
@@ -100,8 +97,8 @@ func (l *worker) voidTaken(need int32) {
 	}
 }
 
-// voidAllTaken ends, after all needs have acquired, what was held with machines that
-// others have: where one machine is held for an owner, nobody has looked yet.
+// voidAllTaken voids, after all needs have acquired, the reservations on machines that others
+// have claimed. An owner of a single machine was not checked before.
 func (l *worker) voidAllTaken() {
 	for _, b := range l.reserved.blocks {
 		if holder := l.held[b.row].need; holder != unheld {
@@ -110,8 +107,8 @@ func (l *worker) voidAllTaken() {
 	}
 }
 
-// voidLost ends the plans of a need whose domain cannot cover it any more,
-// whatever is preempted there.
+// voidLost voids the plans of a need whose domain can no longer cover it, whatever is preempted
+// there.
 func (l *worker) voidLost(need int32) {
 	if !l.reserved.plans {
 		return
@@ -126,8 +123,7 @@ func (l *worker) voidLost(need int32) {
 	}
 }
 
-// void ends an owner's reservations for a cause. O(what is held for the owner, and its
-// needs).
+// void ends an owner's reservations for a cause. O(machines held for the owner + its needs).
 func (l *worker) void(owner model.Owner, why PlanEnd) {
 	x, st := &l.reserved, &l.e.store.reserved
 	if x.voided == nil {
@@ -157,9 +153,9 @@ func (l *worker) void(owner model.Owner, why PlanEnd) {
 	h.rows, h.end = kept, why
 }
 
-// endHoldings voids what is held for an owner: of a lost domain what plans hold, else all
-// but what is being created for it. It returns what is held yet, and those voided that
-// still drain.
+// endHoldings voids what is held for an owner. If the domain was lost, only machines of plans
+// are voided; otherwise all but those being created for it. It returns what is still held, and
+// the voided machines that still drain.
 func (l *worker) endHoldings(h *holding, why PlanEnd) (kept, drains []columnar.Row) {
 	x := &l.reserved
 	kept = alloc.MakeDirty[columnar.Row](l.arena, len(h.rows))[:0]
@@ -182,8 +178,8 @@ func (l *worker) endHoldings(h *holding, why PlanEnd) (kept, drains []columnar.R
 	return slices.Clip(kept), slices.Clip(drains)
 }
 
-// withoutVoided returns what is held yet for a need whose owner's plans have ended. A
-// need of several owners may be held back by the plans of another one.
+// withoutVoided returns what is still held for a need after one owner's reservations ended. A
+// need that has other owners too may be held back by their plans.
 func (l *worker) withoutVoided(need int32, h *holding, kept []columnar.Row) []columnar.Row {
 	x := &l.reserved
 	rows := x.rows[need]
@@ -203,7 +199,7 @@ func (l *worker) withoutVoided(need int32, h *holding, kept []columnar.Row) []co
 	return others
 }
 
-// both returns the machines of two lists, of which the first may be nobody's.
+// both returns the machines of two lists; the first may be empty.
 func (l *worker) both(a, b []columnar.Row) []columnar.Row {
 	if len(a) == 0 {
 		return b
@@ -214,8 +210,7 @@ func (l *worker) both(a, b []columnar.Row) []columnar.Row {
 	return a
 }
 
-// revive has needs looked at again for whom nothing was left, since a machine of a
-// class is there now.
+// revive lets needs that found nothing try again, since a machine of a class has become free.
 func (l *worker) revive(class uint32) {
 	for i := range l.kinds {
 		if l.kinds[i].acceptsClass(class) {
@@ -225,8 +220,8 @@ func (l *worker) revive(class uint32) {
 	l.revived = true
 }
 
-// heldFor returns what is held for a need, and what still drains of a plan of
-// its own that has ended in this pass and nobody else counts on; in keep order.
+// heldFor returns, in keep order, what is held for a need, and what still drains of its own
+// plan that ended in this pass, unless another plan counts on it.
 func (p *pass) heldFor(need int32) []columnar.Row {
 	rows := p.reserved.of(need)
 	drains := p.reserved.drains[need]
@@ -243,14 +238,14 @@ func (p *pass) heldFor(need int32) []columnar.Row {
 	return rows
 }
 
-// isFreeFor reports whether a free machine is nobody's yet and not held for
-// anybody ranked above a need.
+// isFreeFor reports whether a free machine is unclaimed and not held for an owner ranked above
+// a need.
 func (l *worker) isFreeFor(r columnar.Row, need int32) bool {
 	return !l.claimed(r) && l.takenBy(r) == noNeed && (!l.taken[r] || l.reserved.ownedBy(r, need))
 }
 
-// isUnneeded reports whether the owners of a plan's machine that is on its way
-// are covered without it.
+// isUnneeded reports whether a plan's machine that is on its way is not needed: its owners are
+// covered without it.
 func (p *pass) isUnneeded(r columnar.Row, res *model.Reservation, members []int32) bool {
 	if !p.ofPlan(res) || len(members) == 0 || p.flying.Has(uint32(r)) {
 		return false

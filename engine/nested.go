@@ -7,28 +7,28 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 )
 
-// cut divides the domains of a Same key by a narrower key of Options.Nested.
-// Whoever looks for victims in narrower domains works with the numbers of cells
-// where it would with those of values.
+// cut divides the domains of a Same key by a narrower key of Options.Nested, for example zones
+// by rack. While a cut is in effect, code that works with values of the Same key works with
+// numbers of cells instead.
 type cut struct {
-	cellOf []uint32 // by row: 1 + the place of its cell, 0 = in none
+	cellOf []uint32 // by row: 1 + index of its cell, 0 = in none
 	cells  []cell
-	pools  map[victimPoolKey]*unitPool // of the units in each
+	pools  map[victimPoolKey]*unitPool // victim units by cell
 }
 
-// cell is one domain's part with one value of the narrower key.
+// cell is the part of one domain that has one value of the narrower key.
 type cell struct {
-	domain uint32 // of the Same key
+	domain uint32 // value of the Same key
 	narrow string
 }
 
-// cutKey names a cut: the column of a Same key, and the place of the narrower
-// key among the nested ones.
+// cutKey names a cut: the column of a Same key, and the index of the narrower key in
+// Options.Nested.
 type cutKey struct{ same, narrow int }
 
-// narrowKeys returns the places in Options.Nested of the keys inside of which a
-// need's machines may be looked for: those behind its own, from one on to the end.
-// None for a need that does not begin anew: it stays where it is.
+// narrowKeys returns the range of indices in Options.Nested of the keys that are narrower than
+// a need's own. The range is empty for a need that has machines or is pinned: it stays where it
+// is.
 func (l *worker) narrowKeys(need int32, k *kind) (from, to int) {
 	nested := l.e.opts.Nested
 	if len(nested) == 0 {
@@ -47,8 +47,7 @@ func (l *worker) narrowKeys(need int32, k *kind) (from, to int) {
 	return 0, 0
 }
 
-// cutFor returns the cut of a kind's domains by a nested key, forming it when
-// it is first needed.
+// cutFor returns the cut of a kind's domains by a nested key, built on first use.
 func (l *worker) cutFor(k *kind, narrow int) *cut {
 	key := cutKey{l.s.Supply.SameKey(k.matcher), narrow}
 	x := l.cuts[key]
@@ -67,7 +66,7 @@ func (l *worker) newCut(key cutKey) *cut {
 	domains := l.s.Supply.Values(key.same)
 	narrow, texts := l.s.Supply.Attributes(l.e.opts.Nested[key.narrow])
 	numbers := map[[2]uint32]uint32{}
-	x.cellOf = narrow // each is read before it is written
+	x.cellOf = narrow // in place: each entry is read before it is written
 	for r, value := range narrow {
 		if value == 0 || domains[r] == 0 {
 			x.cellOf[r] = 0
@@ -85,10 +84,10 @@ func (l *worker) newCut(key cutKey) *cut {
 	return x
 }
 
-// poolIn returns the pool of a kind's units, to be dealt into the cells of a
-// cut. What it deals is what the kind's own pool found.
+// poolIn returns the pool of a kind's units for a cut, to be dealt into its cells. It deals the
+// units that the kind's own pool found.
 func (l *worker) poolIn(x *cut, own *unitPool) *unitPool {
-	if own.number == 0 { // there are no units
+	if own.number == 0 { // no units
 		own.list = own.list[:0]
 		return own
 	}
@@ -101,8 +100,8 @@ func (l *worker) poolIn(x *cut, own *unitPool) *unitPool {
 	return pool
 }
 
-// findInCells notes whether there is anybody to preempt in the cells that a need
-// would have been looked at in.
+// findInCells sets hasCandidates if the cells that a need would be planned for in hold anything
+// to preempt.
 func (l *worker) findInCells(need int32, k *kind, pool *unitPool, from, to int) {
 	for i := to - 1; i >= from && !l.lines[need].is(hasCandidates); i-- {
 		l.cut = l.cutFor(k, i)
@@ -113,8 +112,8 @@ func (l *worker) findInCells(need int32, k *kind, pool *unitPool, from, to int) 
 	l.cut = nil
 }
 
-// cellIn returns where a machine lies for a matcher: the cell of a cut, or
-// without one the value of the Same key.
+// cellIn returns where a machine lies for a matcher: its cell of a cut, or without a cut its
+// value of the Same key.
 func (p *pass) cellIn(x *cut, matcher uint32, r columnar.Row) (uint32, bool) {
 	value, ok := p.s.Supply.Domain(matcher, r)
 	if ok && x != nil {
@@ -124,7 +123,7 @@ func (p *pass) cellIn(x *cut, matcher uint32, r columnar.Row) (uint32, bool) {
 	return value, ok
 }
 
-// cell is cellIn for the need at work.
+// cell is cellIn for the cut in effect.
 func (p *pass) cell(matcher uint32, r columnar.Row) (uint32, bool) {
 	return p.cellIn(p.cut, matcher, r)
 }
@@ -137,10 +136,10 @@ func (p *pass) domainOf(cell uint32) uint32 {
 	return p.cut.cells[cell-1].domain
 }
 
-// cellsMax is one more than the largest number of a cell.
+// cellsMax returns one more than the largest number of a cell.
 func (p *pass) cellsMax() int { return p.cellsMaxIn(p.cut) }
 
-// cellsMaxIn is cellsMax for a cut, or without one.
+// cellsMaxIn is cellsMax for a given cut; nil = none.
 func (p *pass) cellsMaxIn(x *cut) int {
 	if x == nil {
 		return p.s.Supply.ValueIDMax()
@@ -148,7 +147,7 @@ func (p *pass) cellsMaxIn(x *cut) int {
 	return len(x.cells) + 1
 }
 
-// compareCells orders cells by their texts, those of a domain first.
+// compareCells orders cells: those of the given domain go first, then by their texts.
 func (p *pass) compareCells(a, b uint32, first uint32) int {
 	da, db := p.domainOf(a), p.domainOf(b)
 	switch {
@@ -171,7 +170,7 @@ func (p *pass) narrowOf(cell uint32) string {
 	return p.cut.cells[cell-1].narrow
 }
 
-// cellName returns a cell's text, for people: of a cell both values.
+// cellName returns a cell's text for people: of a cell both values.
 func (p *pass) cellName(cell uint32) string {
 	domain := p.s.Supply.ValueString(p.domainOf(cell))
 	if p.cut == nil {
@@ -180,8 +179,7 @@ func (p *pass) cellName(cell uint32) string {
 	return domain + "/" + p.narrowOf(cell)
 }
 
-// gatherIn withholds what a need acquired in phase 1 outside of the cell that
-// its plan frees.
+// gatherIn withholds what a need acquired in phase 1 outside of the cell that its plan frees.
 func (l *worker) gatherIn(need int32, cell uint32) {
 	n := &l.lines[need]
 	r := n.acquired

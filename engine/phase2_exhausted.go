@@ -6,29 +6,28 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 )
 
-// Most needs that are short stay so, because supply is: nothing is left that
-// could be taken for them. That hangs on the kind alone, so it is found out once
-// per kind, and anew when something has happened that could give it something: a
-// plan has left some of a gang to others, or one has ended, or a machine was put
-// back. What is held for a need is its own, and needs with that have their
-// turn in any case.
+// Most needs that are short stay short, because supply is exhausted: no machine is left that
+// phase 2 could take for them. This depends on the kind alone, so it is memoized per kind. An
+// event that could give the kind something invalidates the memo: a plan leaves part of a gang
+// to others, a plan ends, or a machine is put back. Needs for which something is held skip the
+// memo and always have their turn.
 
-// exhaustedForever stands in worker.exhaustedSince for kinds for which nothing that happens
-// makes a difference.
+// exhaustedForever marks, in worker.exhaustedSince, kinds for which no event of the pass can
+// make a difference.
 const exhaustedForever = ^uint64(0)
 
-// happened counts what may give a kind something.
+// happened is a version counter of the events that may give a kind something.
 func (l *worker) happened() uint64 { return l.epoch + l.mayHaveMore() }
 
-// isKnownExhausted reports whether it has been found out that phase 2 can do nothing
-// for needs of a kind for whom nothing is held.
+// isKnownExhausted reports whether it is memoized that phase 2 can do nothing for needs of a
+// kind for which nothing is held.
 func (l *worker) isKnownExhausted(kind uint32) bool {
 	since := l.exhaustedSince[kind]
 	return since == exhaustedForever || since == l.happened()
 }
 
-// isExhausted finds out, with gangs, whether phase 2 can do anything for needs of a
-// kind for whom nothing is held.
+// isExhausted finds out, with victims by gangs, whether phase 2 can do nothing for needs of a
+// kind for which nothing is held, and memoizes a yes.
 func (l *worker) isExhausted(kind uint32) bool {
 	k := &l.kinds[kind]
 	if !l.noneFreed(k) || !l.noneToTake(k) {
@@ -38,20 +37,19 @@ func (l *worker) isExhausted(kind uint32) bool {
 	return true
 }
 
-// noneFreed reports whether nothing that a kind could acquire has turned free
-// since phase 1.
+// noneFreed reports whether nothing that a kind could acquire has turned free since phase 1.
 func (l *worker) noneFreed(k *kind) bool { return !l.anyFree(k) || !l.wasPutBack(k) }
 
-// noneToTake reports whether it is certain that there is no unit for a kind,
-// whoever asks.
+// noneToTake reports whether it is certain that no unit exists for a kind, whichever cluster
+// asks. False may mean "not known".
 func (l *worker) noneToTake(k *kind) bool {
 	switch {
 	case l.reclaiming:
-		return false // other units are there
+		return false // reclaim between tenants has other units
 	case k.victims == l.noVictims:
 		return true
 	case l.e.opts.Explain:
-		return false // where was looked is told
+		return false // Explain reports where the search looked, so it must look
 	}
 	t, x := &l.e.store.gangs, &l.unitsFor(k).anywhere
 	usable := func(r columnar.Row) bool { return l.takenBy(r) == noNeed && k.acceptsClass(l.s.View.Class[r]) }
@@ -72,13 +70,15 @@ func (l *worker) noneToTake(k *kind) bool {
 	return !slices.ContainsFunc(l.sunkIn(x, k), func(u unit) bool { return u.remainder && usable(u.row) })
 }
 
-// hasLeft reports whether a victim group has a machine that no plan has taken.
+// hasLeft reports whether a victim group has a machine that no plan has taken, and sets gone.
 func (l *worker) hasLeft(f *victimGroup) bool {
 	f.gone = !l.someLeft(f.alike)
 	return !f.gone
 }
 
-// someLeft is hasLeft for machines that are alike, whatever victim group they are.
+// someLeft is hasLeft for an alike, which the victim groups of several scopes share. It
+// advances a.at past taken machines: amortized O(1), since a taken machine stays taken in a
+// pass.
 func (l *worker) someLeft(a *alike) bool {
 	a.sort(l.s.IDRank)
 	for a.at < len(a.rows) && (l.victimOf.Has(uint32(a.rows[a.at])) || l.takenBy(a.rows[a.at]) != noNeed) {

@@ -10,9 +10,9 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// preempt is phase 2: for each unsatisfied need in rank order it looks for
-// machines of lower priority in other clusters that would cover the rest. It
-// binds nothing: a victim drains, and the need acquires it in a later cycle.
+// preempt is phase 2. For each unsatisfied need, in rank order, it looks for machines of lower
+// priority in other clusters that would cover the rest. It binds nothing: a victim drains, and
+// the need acquires it in a later cycle.
 func (l *worker) preempt() {
 	l.findLeaving()
 	l.findVictims()
@@ -26,7 +26,7 @@ func (l *worker) preempt() {
 	l.reclaimBetweenTenants()
 }
 
-// preemptByGangs is phase 2 over the units of gangs.
+// preemptByGangs is phase 2 over units, where a gang is one unit (Options.Victims = gang).
 func (l *worker) preemptByGangs() {
 	l.e.store.gangs.begin(l.pass)
 	if l.nobodyHasTurn() {
@@ -37,7 +37,7 @@ func (l *worker) preemptByGangs() {
 	for rank := t.next(0); rank < len(l.order); rank = t.next(rank + 1) {
 		kind := l.kindAt[rank]
 		if at := l.exhaustedSince[kind]; (at == since || at == exhaustedForever) && !l.special[rank] && l.skewed[kind] == 0 {
-			continue // as for most that are short: because supply is
+			continue // the common case: supply of the kind is exhausted
 		}
 		need := l.order[rank]
 		if t.marks[rank]&isOutlined != 0 && !l.searchEnded() && l.isRefused(t, rank) || l.isPassedOver(rank, need, kind) {
@@ -50,7 +50,7 @@ func (l *worker) preemptByGangs() {
 	}
 }
 
-// preemptSingly is phase 2 over machines one by one.
+// preemptSingly is phase 2 over single machines (Options.Victims = machine).
 func (l *worker) preemptSingly() {
 	for rank, lacks := range l.lacking[:len(l.order)] {
 		if !lacks {
@@ -63,13 +63,13 @@ func (l *worker) preemptSingly() {
 	}
 }
 
-// isPassedOver reports whether phase 2 can do nothing for a need that lacked
-// something after credit, given with its place in the order and its kind.
+// isPassedOver reports whether phase 2 can do nothing for a need that lacked something after
+// credit. rank and kind are the need's.
 func (l *worker) isPassedOver(rank int, need int32, kind uint32) bool {
 	gangs := l.e.opts.Victims == VictimsGang
 	exhausted := !l.special[rank] && !(gangs && l.mayEvenOut(rank, kind))
 	if exhausted && l.isKnownExhausted(kind) {
-		return true // as for most that are short: because supply is
+		return true // the common case: supply of the kind is exhausted
 	}
 	return l.lines[need].status&(isSatisfied|isParked) != 0 || exhausted && gangs && l.isExhausted(kind)
 }
@@ -94,9 +94,9 @@ func (l *worker) preemptFor(need int32, kind uint32) {
 	}
 }
 
-// mayEvenOut reports whether the need in a place of the order may find a free
-// machine in phase 2 that hard spread has left alone in phase 1: what came after
-// may have evened it out.
+// mayEvenOut reports whether the need at a rank may find a free machine in phase 2 that hard
+// spread did not allow in phase 1: later claims may have evened out the counts. goneSince
+// memoizes that nothing is free for the kind.
 func (l *worker) mayEvenOut(rank int, kind uint32) bool {
 	if l.skewed[kind] == 0 || l.goneSince[kind] == l.happened() {
 		return false
@@ -108,8 +108,8 @@ func (l *worker) mayEvenOut(rank int, kind uint32) bool {
 	return l.lines[l.order[rank]].is(isSkewBlocked)
 }
 
-// reopen lets phase 2 begin at the head of the order again: what is reserved
-// for somebody is a candidate for those who rank above the owner.
+// reopen restarts phase 2 at the head of the order. A reserved Idle machine is again a
+// candidate for every need that ranks above its owner, so it is put back.
 func (l *worker) reopen() {
 	for _, b := range l.reserved.blocks {
 		if !l.claimed(b.row) && l.takenBy(b.row) == noNeed {
@@ -119,8 +119,10 @@ func (l *worker) reopen() {
 	l.nextBlock = 0
 }
 
-// cheapestByClass returns, by class, the lowest priority of a Configured machine, or of
-// the Need that a draining one is reserved for, or less: who ranks no higher finds nothing there.
+// cheapestByClass returns a lower bound by class: at most the lowest priority of a Configured
+// machine, or of the Need that a draining machine is reserved for. A kind of that priority or
+// lower finds nothing in the class, unless the bound is math.MinInt32, which means that a
+// machine is there for every priority.
 func (p *pass) cheapestByClass() []int32 {
 	out := alloc.MakeDirty[int32](p.e.arena, len(p.s.Classes))
 	for c := range out {
@@ -133,21 +135,22 @@ func (p *pass) cheapestByClass() []int32 {
 	}
 	for i := range p.leaving {
 		m := &p.leaving[i]
-		out[m.class] = min(out[m.class], m.priority) // math.MinInt32 for nobody
+		out[m.class] = min(out[m.class], m.priority) // math.MinInt32 if it drains for nobody
 	}
 	return out
 }
 
-// leavingMachine is a machine that drains, and for whom; see promisedTo.
+// leavingMachine is a draining machine with the priority of the Need it drains for; see
+// promisedTo.
 type leavingMachine struct {
-	class, id uint32 // the rank of its id
+	class, id uint32 // id is the rank of its id
 	priority  int32
 	promised  bool
 	row       columnar.Row
 }
 
-// findLeaving finds, with gangs, the machines that drain, by class, whom they drain for,
-// and id.
+// findLeaving lists the draining machines, with victims by gangs only: by class, then by the
+// priority of the Need each drains for, those that drain for nobody first, then by id.
 func (p *pass) findLeaving() {
 	p.leaving = nil
 	count := p.s.Supply.Count(model.Draining)
@@ -174,8 +177,8 @@ func (p *pass) findLeaving() {
 	p.leaving = list
 }
 
-// promisedTo returns the priority of whom a machine drains for, or that it drains for
-// nobody, or for needs that are satisfied without it.
+// promisedTo returns the priority of the Need that a machine drains for. promised is false if
+// it drains for nobody, or for needs that are satisfied without it.
 func (p *pass) promisedTo(r columnar.Row) (priority int32, promised bool) {
 	if !p.reserved.live(r) || p.isGivenUp(r) {
 		return math.MinInt32, false
@@ -187,14 +190,14 @@ func (p *pass) promisedTo(r columnar.Row) (priority int32, promised bool) {
 }
 
 // isGivenUp reports whether a machine drains for needs that are satisfied without it. Its
-// reservation is over, but for the rest of the pass.
+// reservation ends, but only after this pass.
 func (p *pass) isGivenUp(r columnar.Row) bool {
 	members := p.reserved.members[r]
 	return len(members) > 0 && p.s.View.State[r] == model.Draining &&
 		!slices.ContainsFunc(members, func(n int32) bool { return !p.lines[n].is(isSatisfied) })
 }
 
-// leavingOf returns those of a class.
+// leavingOf returns the draining machines of a class.
 func (p *pass) leavingOf(class uint32) []leavingMachine {
 	compare := func(m leavingMachine, class uint32) int { return cmp.Compare(m.class, class) }
 	from, _ := slices.BinarySearchFunc(p.leaving, class, compare)
@@ -202,16 +205,15 @@ func (p *pass) leavingOf(class uint32) []leavingMachine {
 	return p.leaving[from:to]
 }
 
-// classPriority is the lowest priority of a cluster's Configured machines of a
-// class.
+// classPriority is the lowest priority of a cluster's Configured machines of a class.
 type classPriority struct {
 	class    uint32
 	priority int32
 }
 
-// notePriorities notes what a cluster's machines are worth as victims after its
-// credit: the priority of the need that claims each, or its stamp's. Of classes
-// that are not in a set, if one is given, it is as noted before.
+// notePriorities records what each of a cluster's machines is worth as a victim after its
+// credit: the priority of the need that claims it, or of its stamp if none does. classes is a
+// bitmap of the classes to refresh, nil = all; the values of other classes stay valid.
 func (l *worker) notePriorities(c int, classes []uint64) {
 	priority := l.e.store.priority
 	bound := l.s.BoundOf(c)
@@ -226,14 +228,14 @@ func (l *worker) notePriorities(c int, classes []uint64) {
 	l.findCheapest(c, classes)
 }
 
-// noteAll notes, after a cluster's machines were all credited anew, which of them
-// nobody claims, and what each is worth as a victim.
+// noteAll records, after all of a cluster's machines were credited anew, which of them no need
+// claims, and what each is worth as a victim.
 func (l *worker) noteAll(c int) {
 	x, priority := &l.e.store.clusters[c], l.e.store.priority
 	configured := l.s.Configured(c)
 	excess := int32(math.MaxInt32)
 	if l.e.opts.Victims == VictimsGang {
-		excess = math.MinInt32 // it serves everybody
+		excess = math.MinInt32 // excess is there for every priority
 	}
 	l.lowest = grown(l.lowest, len(l.s.Classes))
 	x.cheapest = x.cheapest[:0]
@@ -262,9 +264,8 @@ func (l *worker) noteAll(c int) {
 	}
 }
 
-// findCheapest finds the lowest noted priority of a cluster's Configured
-// machines of each class; of classes that are not in a set, if one is given, it
-// is known.
+// findCheapest finds, per class, the lowest recorded priority of a cluster's Configured
+// machines. classes is a bitmap of the classes to refresh, nil = all; others keep their value.
 func (l *worker) findCheapest(c int, classes []uint64) {
 	x, priority := &l.e.store.clusters[c], l.e.store.priority
 	l.cheapest = append(l.cheapest[:0], x.cheapest...)
@@ -284,15 +285,15 @@ func (l *worker) findCheapest(c int, classes []uint64) {
 		for at := g.First + 1; at != 0 && at <= configured; at = bound[at-1].Next {
 			r := bound[at-1].Row
 			if lowest = min(lowest, priority[r]); l.isUnclaimed(at-1, r) && l.e.opts.Victims == VictimsGang {
-				lowest = math.MinInt32 // excess serves everybody
+				lowest = math.MinInt32 // excess is there for every priority
 			}
 		}
 		x.cheapest = append(x.cheapest, classPriority{g.Class, lowest})
 	}
 }
 
-// isUnclaimed reports whether nobody claims a machine, given by its place in a
-// cluster's list and its row.
+// isUnclaimed reports whether no need claims a machine, given by its index in the cluster's
+// list and its row.
 func (l *worker) isUnclaimed(place uint32, r columnar.Row) bool {
 	if l.replay.listed {
 		return l.replay.owner[place] >= nobodysNow
@@ -300,15 +301,14 @@ func (l *worker) isUnclaimed(place uint32, r columnar.Row) bool {
 	return !l.claimed(r)
 }
 
-// noteLate is notePriorities for a cluster if some of its needs were credited after
-// the others.
+// noteLate is notePriorities for a cluster of which some needs were credited after the others.
 func (l *worker) noteLate(c int) {
 	if x := &l.e.store.clusters[c]; len(x.uncredited) > 0 {
 		l.notePriorities(c, x.waiting)
 	}
 }
 
-// findVictims marks the kinds for which there is no victim anywhere.
+// findVictims marks the kinds for which no victim exists anywhere.
 func (l *worker) findVictims() {
 	l.e.crew.each(len(l.e.store.clusters), clustersPerChunk, l.e.tasks.worths)
 	cheapest := l.cheapestByClass()
@@ -325,10 +325,9 @@ func (l *worker) findVictims() {
 	}
 }
 
-// nothingToPreempt reports whether phase 2 can change nothing for a need: there
-// is no victim for it and nothing drains for it. A Same-Need may also find a
-// domain whole after plans of this cycle have put machines back that phase 1
-// had not seen free.
+// nothingToPreempt reports whether phase 2 can change nothing for a need: no victim is left for
+// it, and nothing drains for it. Exception: a Same-Need may find a domain complete once plans
+// of this cycle have put back machines that phase 1 did not see free.
 func (l *worker) nothingToPreempt(need int32, k *kind) bool {
 	if k.victims == nil {
 		k.victims = l.victimPool(k)
@@ -336,7 +335,8 @@ func (l *worker) nothingToPreempt(need int32, k *kind) bool {
 	return l.spentVictims(&k.victims.victimList) && !l.reserved.has(need) && !(k.same && l.wasPutBack(k))
 }
 
-// spentVictims reports whether every candidate has been taken.
+// spentVictims reports whether every candidate of a list has been taken. It advances v.at past
+// taken ones: amortized O(1).
 func (l *worker) spentVictims(v *victimList) bool {
 	for v.at < len(v.list) && l.victimOf.Has(uint32(v.list[v.at].row)) {
 		v.at++
@@ -344,10 +344,10 @@ func (l *worker) spentVictims(v *victimList) bool {
 	return v.at == len(v.list)
 }
 
-// wasPutBack reports whether a machine was put back that could serve a kind.
+// wasPutBack reports whether a machine was put back that could serve a kind: one bitmap test.
 func (l *worker) wasPutBack(k *kind) bool { return l.freed != nil && meet(l.freed, k.accepts) }
 
-// noteFreed notes that a machine is put back after phase 1 has passed it by.
+// noteFreed records the class of a machine that is put back after phase 1 skipped it.
 func (p *pass) noteFreed(r columnar.Row) {
 	if p.freed == nil {
 		p.freed = alloc.Make[uint64](p.e.arena, (len(p.s.Classes)+63)/64)
@@ -356,7 +356,7 @@ func (p *pass) noteFreed(r columnar.Row) {
 	p.freed[class>>6] |= 1 << (class & 63)
 }
 
-// preemptPlain takes victims for whatever is missing; a part is of use too.
+// preemptPlain takes victims for whatever is missing. A partial cover is of use too.
 func (l *worker) preemptPlain(need int32, k *kind) {
 	l.resume(need)
 	l.countInFlight(need, k, 0, l.missing)
@@ -376,9 +376,9 @@ func (l *worker) preemptPlain(need int32, k *kind) {
 	l.commit(l.giveBack(chosen, missing), need, k)
 }
 
-// countInFlight takes what drains for the need off what it misses, so that it
-// is never preempted for twice, and notes it. With a domain, or a cell of
-// one, only machines in there count. Needs of one identity use a machine up in rank order.
+// countInFlight subtracts what drains for the need from what it misses, so that nothing is
+// preempted for it twice, and records those machines. With domain ≠ 0 only machines in that
+// domain, or cell, count. Needs of one owner use a machine up in rank order.
 func (p *pass) countInFlight(need int32, k *kind, domain uint32, missing []int64) (counted int) {
 	for _, r := range p.heldFor(need) {
 		if columnar.IsZero(missing) {
@@ -408,8 +408,8 @@ func (p *pass) countInFlight(need int32, k *kind, domain uint32, missing []int64
 	return counted
 }
 
-// drainsFor reports whether a machine that is held for the need is on its way
-// to it: draining, or about to because its preemption has been accepted.
+// drainsFor reports whether a machine that is held for the need is on its way to it: it drains,
+// or it will because its preemption was accepted.
 func (p *pass) drainsFor(r columnar.Row, need int32, k *kind) bool {
 	switch p.s.View.State[r] {
 	case model.Draining:
@@ -423,7 +423,7 @@ func (p *pass) drainsFor(r columnar.Row, need int32, k *kind) bool {
 	return p.accepts(r, k)
 }
 
-// subInFlight takes off what countInFlight would use, without using it.
+// subInFlight subtracts what countInFlight would use, without recording it.
 func (p *pass) subInFlight(need int32, k *kind, domain uint32, missing []int64) {
 	for _, r := range p.heldFor(need) {
 		if columnar.IsZero(missing) {
@@ -435,8 +435,8 @@ func (p *pass) subInFlight(need int32, k *kind, domain uint32, missing []int64) 
 	}
 }
 
-// arrives reports whether a machine drains for the need and is not counted on
-// by another need of its identity.
+// arrives reports whether a machine drains for the need and no other need of the same owner
+// counts on it.
 func (p *pass) arrives(r columnar.Row, need int32, k *kind) bool {
 	return p.drainsFor(r, need, k) && !p.flying.Has(uint32(r))
 }

@@ -5,16 +5,17 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// sameDomain is one domain as phase 2 sees it for one need.
+// sameDomain is one domain (or cell) as phase 2 sees it for one need.
 type sameDomain struct {
-	value     uint32
+	value uint32
+	// tried: it was examined, or is no choice.
 	tried     bool
-	available []int64 // its own, and what is free
-	potential []int64 // with what drains for it and everything preemptable
+	available []int64 // what the need has there, and what is free
+	potential []int64 // available, plus what drains for the need and what is preemptable
 }
 
-// preemptSame looks for a domain that can be freed whole: the one of phase 1
-// first, then those where most could be there, at most TopDomains. A part is
+// preemptSame looks for a domain that can be freed whole, with victims one by one: phase 1's
+// domain first, then those with the largest potential, at most TopDomains. A partial cover is
 // of no use, so either all victims of a plan are taken or none.
 func (l *worker) preemptSame(need int32, k *kind) {
 	n := &l.lines[need]
@@ -53,18 +54,19 @@ func (l *worker) preemptSame(need int32, k *kind) {
 	}
 }
 
-// domainTotalsBound is the most that each domain could have for needs of a kind, apart
-// from what is theirs alone: what is free and what could be preempted, whoever
-// has it; and the most of any, by dimension. It holds until machines are put
+// domainTotalsBound holds, for needs of one kind, an upper bound per domain: what is free plus
+// what could be preempted, whichever cluster has it. What a need already has there is not part
+// of it. most is the largest of the bounds, per dimension. It is valid until machines are put
 // back.
 type domainTotalsBound struct {
-	domains []int64 // vector after vector
+	domains []int64 // the bounds, vector after vector
 	most    []int64
-	at      map[uint32]int // by value: where its vector begins
-	epoch   uint64
+	at      map[uint32]int // by value: index in domains at which its vector begins
+	// epoch is worker.epoch when the bounds were formed, 0 = not formed.
+	epoch uint64
 }
 
-// covers reports whether some domain could cover what is wanted.
+// covers reports whether the bound of some domain covers a vector.
 func (x *domainTotalsBound) covers(want []int64) bool {
 	if !columnar.Covers(x.most, want) {
 		return false
@@ -78,8 +80,8 @@ func (x *domainTotalsBound) covers(want []int64) bool {
 	return false
 }
 
-// hopeless reports whether no domain could be freed whole, by a bound that is
-// formed once for all needs of the kind: most gangs that are short stay so.
+// hopeless reports whether the memoized bounds show that no domain can be freed whole. That is
+// so for most gangs that are short.
 func (l *worker) hopeless(need int32, k *kind) bool {
 	n := &l.lines[need]
 	if l.e.opts.Explain || n.is(isPinned) || l.reserved.has(need) {
@@ -102,8 +104,8 @@ func (l *worker) hopeless(need int32, k *kind) bool {
 	return true
 }
 
-// ownHelps reports whether a domain could cover a need with what it has there
-// itself, which the bound does not count.
+// ownHelps reports whether a domain could cover a need once what the need has there, which the
+// bound leaves out, is added.
 func (l *worker) ownHelps(need int32, k *kind) bool {
 	domainTotals := &l.domainTotals
 	domainTotals.reset(l.s.Supply.ValueIDMax())
@@ -114,7 +116,7 @@ func (l *worker) ownHelps(need int32, k *kind) bool {
 	}
 	l.eachOwn(need, k, func(r columnar.Row) {
 		if l.s.View.State[r] != model.Configured || l.e.store.priority[r] >= k.priority || l.reserved.live(r) {
-			add(r) // others are candidates, and counted
+			add(r) // the others are candidates, so the bound counts them
 		}
 	})
 	for r := l.lines[need].acquired; r != columnar.None; r = l.held[r].next {
@@ -132,7 +134,7 @@ func (l *worker) ownHelps(need int32, k *kind) bool {
 	return false
 }
 
-// boundDomainTotals forms the bound of a kind.
+// boundDomainTotals forms the bounds of a kind.
 func (l *worker) boundDomainTotals(k *kind) {
 	domainTotals := &l.domainTotals
 	domainTotals.reset(l.s.Supply.ValueIDMax())
@@ -154,7 +156,7 @@ func (l *worker) boundDomainTotals(k *kind) {
 	l.keepBound(k)
 }
 
-// keepBound keeps the sums of the domains at hand as the bound of a kind.
+// keepBound stores the sums in l.domainTotals as the bounds of a kind.
 func (l *worker) keepBound(k *kind) {
 	domainTotals := &l.domainTotals
 	k.domainTotals.most, k.domainTotals.epoch = resize(k.domainTotals.most, l.dims), l.epoch
@@ -172,10 +174,9 @@ func (l *worker) keepBound(k *kind) {
 	}
 }
 
-// nextCell returns the best domain that has not been tried, nil when no other
-// can be freed whole: the one of phase 1, then by the capped score of what
-// could be there, then by value. Most often the first will do, so they are
-// not sorted.
+// nextCell returns the best domain that was not tried: phase 1's, then by the capped score of
+// its potential, then by value as text. It returns nil when no further domain can cover the
+// need. The first usually succeeds, so the domains are scanned and not sorted.
 func (l *worker) nextCell(need int32) *sameDomain {
 	n := &l.lines[need]
 	want := l.aggregate(need)
@@ -191,7 +192,8 @@ func (l *worker) nextCell(need int32) *sameDomain {
 			best = d
 		}
 	}
-	// Those that could cover have the largest score there is.
+	// Domains that could cover have the largest possible score, so if the best does not, none
+	// does.
 	if best == nil || !l.e.opts.Explain && !columnar.Covers(best.potential, want) {
 		return nil
 	}
@@ -206,15 +208,15 @@ func (l *worker) betterCell(a, b *sameDomain, want []int64) bool {
 	return l.valueLess(a.value, b.value)
 }
 
-// lackingIn is what the need would lack in a domain before anything drains.
+// lackingIn returns what the need would lack in a domain before any victim.
 func (l *worker) lackingIn(need int32, d *sameDomain) []int64 {
 	v := l.copyOf(l.aggregate(need))
 	columnar.SubClamp(v, d.available)
 	return v
 }
 
-// withhold takes back what the need acquired in phase 1: its plan goes to
-// another domain, and what it would gather here would be of no use.
+// withhold takes back what the need acquired in phase 1: its plan goes to another domain, where
+// these machines are of no use.
 func (l *worker) withhold(need int32, domain uint32) {
 	n := &l.lines[need]
 	credited := columnar.None // the last one
@@ -231,7 +233,7 @@ func (l *worker) withhold(need int32, domain uint32) {
 	}
 	n.tail, n.acquired, n.domain = credited, columnar.None, domain
 	n.status |= isWithheld
-	l.withheld = append(l.withheld, need) // the domain that it was credited in is forgotten
+	l.withheld = append(l.withheld, need) // the domain it was credited in is forgotten
 }
 
 // withholdMachine takes back a machine that a need acquired.
@@ -243,8 +245,8 @@ func (l *worker) withholdMachine(r columnar.Row, need int32) {
 	l.noteMoved(r)
 }
 
-// sumDomainTotals forms what the need could have in each domain, and notes whether
-// there is anything to preempt in any. A need that is pinned has only its own.
+// sumDomainTotals sums up what the need could have in each domain, and sets hasCandidates if
+// any holds something to preempt. A pinned need has only its own domain.
 func (l *worker) sumDomainTotals(need int32, k *kind) {
 	n := &l.lines[need]
 	domainTotals := &l.domainTotals
@@ -272,7 +274,7 @@ func (l *worker) sumDomainTotals(need int32, k *kind) {
 // domainTotalsTable holds the domains of the need at work.
 type domainTotalsTable struct {
 	list []sameDomain
-	at   []int32 // by value: 1 + place in list
+	at   []int32 // by value: 1 + index in list
 	vectorBlock
 }
 
@@ -287,8 +289,8 @@ func (x *domainTotalsTable) reset(values int) {
 	x.empty()
 }
 
-// find returns a domain, nil when there is nothing in it. Valid until the next
-// call of of.
+// find returns a domain, nil when it has no entry. The pointer is valid until the next call of
+// of.
 func (x *domainTotalsTable) find(value uint32) *sameDomain {
 	if value == 0 || x.at[value] == 0 {
 		return nil
@@ -296,7 +298,7 @@ func (x *domainTotalsTable) find(value uint32) *sameDomain {
 	return &x.list[x.at[value]-1]
 }
 
-// of returns a domain, making it if there is none.
+// of returns the entry of a domain, and adds it if there is none.
 func (x *domainTotalsTable) of(value uint32, dims int) *sameDomain {
 	if d := x.find(value); d != nil {
 		return d
@@ -311,8 +313,8 @@ type vectorBlock struct{ values []int64 }
 
 func (b *vectorBlock) empty() { b.values = b.values[:0] }
 
-// take returns n zeros. Vectors lent before stay where they are when the block
-// is full: a new one is begun.
+// take returns n zeros. A full block is replaced by a larger one; vectors that were lent before
+// stay valid.
 func (b *vectorBlock) take(n int) []int64 {
 	if len(b.values)+n > cap(b.values) {
 		b.values = make([]int64, 0, max(2*cap(b.values), 64*n))
@@ -324,10 +326,9 @@ func (b *vectorBlock) take(n int) []int64 {
 	return v
 }
 
-// sumAvailable adds, by domain, what the need would have there without any
-// preemption: its own machines and those of its cluster that serve nobody
-// ranked higher nor is a victim already, and what is free. What drains for it
-// is in the potential.
+// sumAvailable adds up, by domain, what the need would have without preemption: its own, other
+// machines of its cluster that serve no need ranked above it and are no victims, and what is
+// free. What drains for it is added to the potential.
 func (l *worker) sumAvailable(need int32, k *kind) {
 	n := &l.lines[need]
 	domainTotals := &l.domainTotals
@@ -352,10 +353,9 @@ func (l *worker) sumAvailable(need int32, k *kind) {
 	}
 }
 
-// eachOwn calls f for every machine bound to the need's cluster, or created for
-// it, that suits it and serves nobody ranked above it, nor is a victim. What is
-// noted of victims says of most classes that all machines serve somebody of
-// higher priority.
+// eachOwn calls f for every machine bound to the need's cluster, or created for it, that suits
+// it, serves no need ranked above it, and is neither a victim nor counted on by a plan. With
+// victims by gangs, the recorded lowest priority of a class prunes most classes.
 func (l *worker) eachOwn(need int32, k *kind, f func(columnar.Row)) {
 	c := int(l.lines[need].cluster)
 	rank := l.rankOf[need]
@@ -380,7 +380,7 @@ func (l *worker) eachOwn(need int32, k *kind, f func(columnar.Row)) {
 			}
 		}
 	}
-	// What is noted is noted of Configured ones.
+	// The recorded priorities cover Configured machines only.
 	for _, b := range bound[configured:l.s.CreatingFrom(c)] {
 		if l.passed[b.Class>>6]>>(b.Class&63)&1 != 0 && mine(b.Row) {
 			f(b.Row)
@@ -406,8 +406,8 @@ func (l *worker) addFreeTotals(k *kind) {
 	}
 }
 
-// eachFree calls f for every machine that the need's matcher accepts, that
-// nobody claims and that is not held for anybody ranked above the need.
+// eachFree calls f for every machine that the need's matcher accepts, that no need claims, and
+// that is not held for an owner ranked above the need.
 func (l *worker) eachFree(need int32, k *kind, f func(columnar.Row)) {
 	d := l.domainsFor(k.matcher)
 	for _, ds := range d.of(l.pass, k.matcher).list {

@@ -6,19 +6,19 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 )
 
-// spreadPlan is one tuple of a hard-spread need in phase 2: what is free
-// there, and what could be preempted.
+// spreadPlan is one tuple of a hard-spread need in phase 2: what is free there, and what could
+// be preempted.
 type spreadPlan struct {
-	values  []uint32
+	values []uint32
+	// own is the free machines that are held for the need.
 	own     []columnar.Row
 	free    [2][]columnar.Row // Idle, Speculative; in the order of acquiring
 	victims []candidate       // in the order of victims
 }
 
-// preemptSpread takes only victims that phase 1 could use afterwards: step by
-// step, among the tuples that the skew allows, a free machine if there is one,
-// else the best victim. The minimum also looks at the domains where the need
-// has machines already.
+// preemptSpread takes only victims that phase 1 could use afterwards, with victims one by one.
+// Each step takes, among the tuples that the skew allows, a free machine if there is one, else
+// the best victim. The minimum also counts domains in which the need already has machines.
 func (l *worker) preemptSpread(need int32, k *kind) {
 	n := &l.lines[need]
 	l.vecs.empty()
@@ -82,8 +82,8 @@ func (l *worker) inFlightFor(need int32, k *kind) []columnar.Row {
 	return out
 }
 
-// spreadPlans deals what is free and what could be preempted into tuples. The
-// scratch's tuples are the same, in the same order.
+// spreadPlans groups what is free and what could be preempted into tuples. The plans have the
+// indices of l.spread.tuples.
 func (l *worker) spreadPlans(need int32, k *kind) []spreadPlan {
 	sc := &l.spread
 	sc.clearTuples()
@@ -128,7 +128,7 @@ func (l *worker) spreadPlans(need int32, k *kind) []spreadPlan {
 	return plans
 }
 
-// nextSpread takes the next machine out of the plans: a free one, or a victim.
+// nextSpread removes the next machine from the plans: a free one, or a victim.
 func (l *worker) nextSpread(k *kind, plans []spreadPlan) (columnar.Row, *candidate) {
 	for stage := range 2 {
 		best := -1
@@ -174,7 +174,7 @@ func (l *worker) comparePlans(k *kind, a, b *spreadPlan, stage int) int {
 	return l.compareHeads(k, x, y, slices.Contains(a.own, x), slices.Contains(b.own, y), a.values, b.values)
 }
 
-// dropUseless drops heads that hold nothing of what is missing.
+// dropUseless drops heads that have nothing of what is missing.
 func (l *worker) dropUseless(rows []columnar.Row) []columnar.Row {
 	for len(rows) > 0 && !l.helps(rows[0]) {
 		rows = rows[1:]

@@ -10,41 +10,42 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 )
 
-// With gangs, a need that lacks something has a turn in phase 2 when its kind may
-// find something there. Most kinds that are short may not, so the needs that have
-// one are found first, by all workers, cluster by cluster as lines lie in memory;
-// and with them what their turns look at, so that these need not. What only plans
-// could give a kind is watched: its needs have their turns from then on.
+// With victims by gangs, a need that lacks something has a turn in phase 2 only if its kind may
+// find something there. Most kinds that are short cannot. So all workers first find the needs
+// with a turn, cluster by cluster in memory order, and precompute the outlines that these turns
+// read. Kinds that only a plan of this cycle could help are watched: once one of them may find
+// something, its needs get turns from there on.
 
-// The marks of needs, by place in the order.
+// Marks of needs, by rank.
 const (
 	hasTurn uint8 = 1 << iota
-	// isOutlined: of a gang for which nothing is held it is known what it wants, and
-	// what could be its own. Plans take from that, and give nothing to it.
+	// isOutlined: the need is a gang for which nothing is reserved, and its outline is known:
+	// what it wants, and what could be its own. Plans take machines from that and never add
+	// any, so it stays an upper bound.
 	isOutlined
 )
 
-// turns are the needs that have a turn.
+// turns is which needs have a turn in phase 2.
 type turns struct {
-	marks []uint8      // by place in the order
-	short []uint64     // the places of those that lack something yet, as a set
-	gangs bitmap.Dense // by need: those whose outlines are wanted
-	// Of the gangs before each word of that set, how many there are, and of each
-	// where its outline is.
+	marks []uint8      // by rank
+	short []uint64     // bitmap by rank: the needs that still lack something
+	gangs bitmap.Dense // bitmap by need: gangs to be outlined
+	// before is, by word of gangs, the number of gangs in earlier words: with a population
+	// count it gives a gang's index in at, where its outline is found.
 	before []uint32
 	at     []outlineAt
-	// kinds are those whose needs have turns; asked those of which some need lacks
+	// kinds are those whose needs have turns; asked are those of which some need lacks
 	// something.
 	kinds, asked []bool
-	// since is what had happened when kinds was found.
+	// since is happened() when kinds was computed.
 	since uint64
 }
 
-// outlineAt is a place in the outlines of a worker.
+// outlineAt locates an outline: the worker that has it, and the index in its outlines.
 type outlineAt struct{ worker, at uint32 }
 
-// outlineOf returns what the gang in a place of the order wants, and what could be
-// its own: value of a domain and vector by turns.
+// outlineOf returns what the gang at a rank wants, and what could be its own as a flat list: a
+// domain's value, then the vector, for each domain.
 func (l *worker) outlineOf(t *turns, rank int) (want, own []int64) {
 	at := t.at[t.placeOf(l.order[rank])]
 	x := l.e.workers[at.worker].outlines[at.at:]
@@ -52,33 +53,33 @@ func (l *worker) outlineOf(t *turns, rank int) (want, own []int64) {
 	return x[:l.dims], x[l.dims+1:][:n]
 }
 
-// placeOf returns the place of a gang among those whose outlines are wanted.
+// placeOf returns the index of a gang among those to be outlined.
 func (t *turns) placeOf(need int32) int {
 	word := uint32(need) >> 6
 	return int(t.before[word]) + bits.OnesCount64(t.gangs.Words()[word]&(1<<(need&63)-1))
 }
 
-// isShort reports whether the need in a place of the order lacks something yet.
+// isShort reports whether the need at a rank still lacks something.
 func (l *worker) isShort(rank int) bool { return l.lacking[rank] && !l.gained[rank] }
 
-// ranksPerChunk is how many places of the order a worker takes at a time, in words of a
-// set of them: what needs lack and have gained lies in columns of bytes, of which all
-// are read, and a third are set.
+// ranksPerChunk is how many ranks a worker takes at a time; rankWordsPerChunk is the same in
+// words of a bitmap. The inputs are columns of bytes, of which all are read and about a third
+// are set.
 const (
 	ranksPerChunk     = 1 << 12
 	rankWordsPerChunk = ranksPerChunk / 64
 )
 
-// rankWords returns how many words a set of places in the order has.
+// rankWords returns the number of words of a bitmap by rank.
 func (p *pass) rankWords() int { return (len(p.order) + 63) / 64 }
 
-// ranksOf returns the places in the order that some words of a set of them stand for.
+// ranksOf returns the range of ranks that a range of bitmap words stands for.
 func (p *pass) ranksOf(fromWord, toWord int) (from, to int) {
 	return fromWord * 64, min(toWord*64, len(p.order))
 }
 
-// nobodyHasTurn reports whether phase 2 can do nothing for anybody, as in a fleet that
-// has nobody to preempt yet: which needs lack something is not looked up then.
+// nobodyHasTurn reports whether phase 2 can do nothing for any need, as in a fleet without
+// victims. Then the needs that lack something are not looked up at all.
 func (l *worker) nobodyHasTurn() bool {
 	if len(l.reserved.rows) > 0 {
 		return false
@@ -91,7 +92,7 @@ func (l *worker) nobodyHasTurn() bool {
 	return true
 }
 
-// findTurns finds the needs that have a turn, and the gangs that they may look at.
+// findTurns finds the needs that have a turn, and the gangs that they may preempt.
 func (l *worker) findTurns() *turns {
 	t := &l.turns
 	*t = turns{
@@ -131,7 +132,7 @@ func (l *worker) findAskers() []bool {
 	return l.asks
 }
 
-// noteAskers is findAskers for some words of the places of the order.
+// noteAskers is findAskers for a range of bitmap words.
 func (l *worker) noteAskers(fromWord, toWord int) {
 	from, to := l.ranksOf(fromWord, toWord)
 	short, gained := l.turns.short[fromWord:toWord], l.setOf(l.gained[from:to])
@@ -144,7 +145,7 @@ func (l *worker) noteAskers(fromWord, toWord int) {
 	}
 }
 
-// setOf returns the places at which a column is true; it is good until the next call.
+// setOf returns a column as a bitmap, valid until the next call.
 func (l *worker) setOf(column []bool) []uint64 {
 	l.places = resize(l.places, (len(column)+63)/64)
 	bitmap.FilterTrue(l.places, column)
@@ -167,8 +168,8 @@ func (l *worker) mostAsked(asks []bool) []int32 {
 	return most
 }
 
-// markTurns marks, of the needs in some words of the places of the order, those that
-// have a turn, and notes the gangs among them.
+// markTurns marks, for a range of bitmap words, the needs that have a turn, and lists the gangs
+// among them.
 func (l *worker) markTurns(fromWord, toWord int) {
 	t := &l.turns
 	for w := fromWord; w < toWord; w++ {
@@ -183,9 +184,8 @@ func (l *worker) markTurns(fromWord, toWord int) {
 	}
 }
 
-// outlineGangs finds out what the gangs that were noted want, and have. It goes from
-// cluster to cluster, as needs are numbered: the order of ranks would have it wait
-// for memory each time.
+// outlineGangs computes the outlines of the listed gangs. It visits needs by number, which is
+// cluster by cluster in memory; in rank order nearly every access would be a cache miss.
 func (l *worker) outlineGangs() {
 	l.turns.gangs = bitmap.DenseIn(l.arena, len(l.lines))
 	for _, other := range l.e.workers {
@@ -204,7 +204,7 @@ func (l *worker) outlineGangs() {
 	l.e.crew.each(len(words), wordsPerChunk, l.e.tasks.outlines)
 }
 
-// outlineSome is outlineGangs for some words of the set.
+// outlineSome is outlineGangs for a range of words of the bitmap.
 func (l *worker) outlineSome(from, to int) {
 	for i, word := range l.turns.gangs.Words()[from:to] {
 		for ; word != 0; word &= word - 1 {
@@ -213,10 +213,11 @@ func (l *worker) outlineSome(from, to int) {
 	}
 }
 
-// wordsPerChunk is how many words of a set of needs a worker takes at a time.
+// wordsPerChunk is how many words of a bitmap of needs a worker takes at a time.
 const wordsPerChunk = 1 << 7
 
-// outline finds out what a gang wants, and what could be its own by domain.
+// outline computes what a gang wants, and what could be its own by domain. It appends to
+// l.outlines the vector, the number of domains, then value and vector of each.
 func (l *worker) outline(need int32) {
 	t, n := &l.turns, &l.lines[need]
 	if n.is(isParked) {
@@ -246,9 +247,8 @@ func (l *worker) outline(need int32) {
 	}
 }
 
-// watch gives turns, from a place in the order on, to the needs of kinds for which
-// phase 2 could do nothing, when something has happened since that may give them
-// something.
+// watch gives turns, from a rank on, to the needs of kinds that could find nothing before, if
+// something has happened since that may help them.
 func (l *worker) watch(t *turns, from int) {
 	if t.since == l.happened() {
 		return
@@ -274,12 +274,12 @@ func (l *worker) watch(t *turns, from int) {
 	}
 }
 
-// next returns the first place of the order, from one on, whose need has a turn;
-// the number of needs when there is none.
+// next returns the first rank, from at on, whose need has a turn; the number of needs when
+// there is none.
 func (t *turns) next(at int) int { return nextMark(t.marks, at) }
 
-// nextMark returns the first place, from one on, that is marked; the number of
-// places when none is.
+// nextMark returns the first index, from at on, that is marked; len(marks) when none is. It
+// skips eight unmarked entries per load.
 func nextMark(marks []uint8, at int) int {
 	for at+8 <= len(marks) && binary.LittleEndian.Uint64(marks[at:]) == 0 {
 		at += 8

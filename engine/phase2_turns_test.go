@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// The walk over marks skips those of needs without a turn eight at a time, and
-// must not skip another.
+// The search for marks skips eight unmarked needs at a time. It must not skip a marked one.
 func TestNextTurn(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -11,37 +11,36 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// A hard spread constraint keeps a need's machines even over the values of a
-// key. Candidates are dealt into tuples, one value per constrained key, and
-// each step takes the cheapest head among the tuples that the skew allows.
-// Where classes agree in the keys, as they do in zones, a tuple is a ladder of
-// classes, laid out once per matcher and penalty; where they do not, as for hosts, the
-// machines are dealt one by one: see spread_dealt.go.
+// A hard spread constraint keeps a need's machines even over the values of a key. Candidates
+// are grouped into tuples, one value per constrained key. Each step takes the cheapest head
+// among the tuples that the skew allows. If all machines of a class agree in the keys, as they
+// do in zones, a tuple is a ladder of classes, laid out once per matcher and penalty. If they
+// do not, as with hosts, machines are grouped one by one: see spread_dealt.go.
 
-// tupleLayout is the tuples of a kind's hard spread, by value as text.
+// tupleLayout is the tuples of a kind's hard spread, sorted by the text of their values.
 type tupleLayout struct {
 	keys   []int      // key columns of the constraints
-	skew   []int32    // their maximal skew
-	values [][]uint32 // by constraint: the values that tuples have
+	skew   []int32    // maximal skew of each constraint
+	values [][]uint32 // by constraint: the values that occur in tuples
 	tuples []tupleClasses
 }
 
-// tupleClasses are the classes that share a value of every constrained key.
+// tupleClasses is the classes that share a value of every constrained key.
 type tupleClasses struct {
-	at      []int // by constraint: place in values
+	at      []int // by constraint: index in tupleLayout.values
 	text    []string
 	classes []uint32
 	ladders [2]ladder
 }
 
-// spreadLayout is what constraints come to for a matcher and a penalty.
+// spreadLayout memoizes the tuples of constraints, for one matcher and penalty.
 type spreadLayout struct {
 	spread []model.Spread
 	tuples *tupleLayout
 }
 
-// layoutFor returns the tuples of a kind, nil when its classes do not settle
-// the constrained keys.
+// layoutFor returns the tuples of a kind, nil if its classes do not determine the constrained
+// keys.
 func (p *pass) layoutFor(k *kind) *tupleLayout {
 	layouts, key := p.e.store.kinds.layouts, ladderKey{matcher: k.matcher, penalty: k.penalty}
 	for _, x := range layouts[key] {
@@ -83,7 +82,7 @@ func (p *pass) dealClasses(t *tupleLayout, k *kind) {
 			x.at, x.text = append(x.at, at), append(x.text, p.s.Supply.ValueString(v))
 		}
 		if len(x.at) < len(t.keys) {
-			continue // lacks a constrained key
+			continue // the class lacks a constrained key
 		}
 		i := slices.IndexFunc(t.tuples, func(y tupleClasses) bool { return slices.Equal(y.at, x.at) })
 		if i < 0 {
@@ -102,20 +101,21 @@ func (p *pass) dealClasses(t *tupleLayout, k *kind) {
 
 // evenness is the state of one need's spread over a layout.
 type evenness struct {
-	counts  [][]int32 // by constraint and value: the need's machines there
-	present [][]bool  // the values that the minimum is taken over
-	least   []int32   // that minimum
-	heads   []tupleHead
+	counts  [][]int32 // by constraint and value: number of the need's machines
+	present [][]bool  // by constraint and value: it counts for the minimum
+	least   []int32   // by constraint: the minimum of counts over present values
+	// heads memoizes, by tuple, the head in the stage at work.
+	heads []tupleHead
 }
 
-// tupleHead is the class of a tuple's cheapest machine of a stage, if it has one,
-// and if that is known.
+// tupleHead is the class of a tuple's cheapest machine of a stage. has: the tuple has one;
+// known: the rest is valid.
 type tupleHead struct {
 	class      uint32
 	has, known bool
 }
 
-// start counts from zero.
+// start resets the counts to zero.
 func (x *evenness) start(t *tupleLayout) {
 	for len(x.counts) < len(t.keys) {
 		x.counts, x.present, x.least = append(x.counts, nil), append(x.present, nil), append(x.least, 0)
@@ -127,7 +127,7 @@ func (x *evenness) start(t *tupleLayout) {
 	x.heads = grown(x.heads, len(t.tuples))
 }
 
-// count counts a machine in its domains, where any candidate has them.
+// count counts a machine in its domains; values that no tuple has are ignored.
 func (x *evenness) count(p *pass, t *tupleLayout, r columnar.Row) {
 	for i, key := range t.keys {
 		if at := slices.Index(t.values[i], p.s.Supply.Values(key)[r]); at >= 0 {
@@ -136,17 +136,17 @@ func (x *evenness) count(p *pass, t *tupleLayout, r columnar.Row) {
 	}
 }
 
-// countTuple counts a machine of a tuple that has a candidate.
+// countTuple counts a machine of a tuple and updates the minima.
 func (x *evenness) countTuple(at []int) {
 	for i, v := range at {
 		x.counts[i][v]++
-		if x.counts[i][v] == x.least[i]+1 { // it may have been the last of the least
+		if x.counts[i][v] == x.least[i]+1 { // it may have been the last value at the minimum
 			x.floor(i)
 		}
 	}
 }
 
-// floor forms the minimum of a constraint's counts.
+// floor recomputes the minimum of a constraint's counts.
 func (x *evenness) floor(i int) {
 	least, counts := int32(math.MaxInt32), x.counts[i]
 	for v, here := range x.present[i] {
@@ -157,7 +157,8 @@ func (x *evenness) floor(i int) {
 	x.least[i] = least
 }
 
-// allows reports whether the skew permits one more machine in a tuple.
+// allows reports whether the skew permits one more machine in a tuple: with it no count exceeds
+// the minimum by more than the skew.
 func (x *evenness) allows(t *tupleLayout, at []int) bool {
 	for i, v := range at {
 		if int64(x.counts[i][v]) > int64(x.least[i])+int64(t.skew[i])-1 {
@@ -167,7 +168,7 @@ func (x *evenness) allows(t *tupleLayout, at []int) bool {
 	return true
 }
 
-// acquireSpread acquires under hard spread: Idle machines, then Speculative.
+// acquireSpread acquires under hard spread: Idle machines, then Speculative ones.
 func (l *worker) acquireSpread(need int32, k *kind, held []columnar.Row) {
 	if k.tuples == nil || len(held) > 0 || l.anyLower(k) {
 		l.acquireDealt(need, k)
@@ -188,7 +189,7 @@ func (l *worker) acquireSpread(need int32, k *kind, held []columnar.Row) {
 		}
 		lacked[stage] = l.lacks
 		if !l.any(k.ladders[stage], k, stage) {
-			continue // nor has any tuple
+			continue // then no tuple has one
 		}
 		l.markPresent(t, k, stage)
 		for l.lacks != 0 {
@@ -208,8 +209,8 @@ func (l *worker) acquireSpread(need int32, k *kind, held []columnar.Row) {
 	}
 }
 
-// acquireOnly acquires the one machine that a need under hard spread takes, if it
-// covers all: the skew permits any first one, so nothing has to be counted.
+// acquireOnly acquires one machine for a need under hard spread if that covers everything. The
+// skew permits any first machine, so nothing has to be counted.
 func (l *worker) acquireOnly(need int32, k *kind) bool {
 	if l.lines[need].head != columnar.None {
 		return false
@@ -234,15 +235,14 @@ func (l *worker) acquireOnly(need int32, k *kind) bool {
 	return false
 }
 
-// noteSkewed notes that only the skew keeps a need from what is free.
+// noteSkewed records that only the skew keeps a need from what is free.
 func (l *worker) noteSkewed(need int32) {
 	n := &l.lines[need]
 	n.status |= isSkewBlocked
 	atomic.StoreUint32(&l.skewed[n.kind], 1)
 }
 
-// markPresent finds the heads of the tuples, and notes the values that have a
-// candidate now.
+// markPresent finds the heads of the tuples, and marks the values that have a candidate now.
 func (l *worker) markPresent(t *tupleLayout, k *kind, stage int) {
 	x := &l.even
 	for i := range t.keys {
@@ -261,8 +261,8 @@ func (l *worker) markPresent(t *tupleLayout, k *kind, stage int) {
 	}
 }
 
-// headOf returns the head of a tuple, whatever it has. Classes are of one
-// tuple each: it stays until a machine is taken from there.
+// headOf returns a tuple's head, no matter which dimensions it has. A class is in one tuple
+// only, so the head is valid until a machine is taken from that tuple.
 func (l *worker) headOf(t *tupleLayout, i int, k *kind, stage int) *tupleHead {
 	x := &l.even.heads[i]
 	if !x.known {
@@ -272,8 +272,8 @@ func (l *worker) headOf(t *tupleLayout, i int, k *kind, stage int) *tupleHead {
 	return x
 }
 
-// nextTuple returns the tuple to take from, and the class: of those that the
-// skew allows the one with the cheapest head, then that of the smaller values.
+// nextTuple returns the tuple to take from, and the class: among tuples that the skew allows
+// the one with the cheapest head, among equals the one with the smaller values.
 func (l *worker) nextTuple(t *tupleLayout, k *kind, stage int) (at int, class uint32, ok bool) {
 	cost := l.tupleCosts(k, stage)
 	for i := range t.tuples {
@@ -282,7 +282,7 @@ func (l *worker) nextTuple(t *tupleLayout, k *kind, stage int) (at int, class ui
 		}
 		x := l.headOf(t, i, k, stage)
 		c, has := x.class, x.has
-		if has && l.classMask[c]&l.lacks == 0 { // one behind it may help
+		if has && l.classMask[c]&l.lacks == 0 { // a class further up the ladder may help
 			c, has = l.nextClass(&t.tuples[i].ladders[stage], k, stage, l.lacks)
 		}
 		if has && (!ok || cost[c] < cost[class]) {
@@ -292,8 +292,8 @@ func (l *worker) nextTuple(t *tupleLayout, k *kind, stage int) (at int, class ui
 	return at, class, ok
 }
 
-// tupleCosts returns, by class, the order of what machines of a stage cost a need
-// when heads of tuples are compared.
+// tupleCosts returns, by class, the rank of the cost by which heads of a stage are compared:
+// price for Idle, effective cost for Speculative.
 func (p *pass) tupleCosts(k *kind, stage int) []uint32 {
 	if stage == 0 {
 		return p.s.PriceRank
@@ -301,8 +301,8 @@ func (p *pass) tupleCosts(k *kind, stage int) []uint32 {
 	return p.offerRanks(k.penalty).byOffer
 }
 
-// anyHelps reports whether a free machine was left alone that has something of what
-// a stage left missing: only the skew can have forbidden it.
+// anyHelps reports whether a free machine was left that has a dimension that was missing after
+// its stage. Only the skew can have forbidden it.
 func (l *worker) anyHelps(t *tupleLayout, k *kind, lacked [2]uint64) bool {
 	for stage := range l.free {
 		for i := range t.tuples {

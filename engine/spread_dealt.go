@@ -7,105 +7,111 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// Where classes do not settle the keys of hard spread, as for hosts, each of which
-// is a value of its own, there are as many tuples as machines. Dealing machines
-// into them for each need, and looking at all of them for each machine that it
-// takes, would cost needs × machines. So what was dealt is kept for all needs that
-// accept the same, while machines only go, and a need looks at few tuples:
+// If classes do not determine the keys of hard spread, there may be as many tuples as machines:
+// every host is a value of its own. To deal all machines into tuples for each need, and to scan
+// all tuples for each machine that it takes, would cost O(needs × machines). So the deal is
+// shared by all needs that accept the same machines, and stays valid as long as machines are
+// only taken. A need then looks at few tuples:
 //
-//	tuples   by all constrained keys; heads of them in a heap for each stratum
-//	strata   tuples that agree in all keys but the finest: as a rule what forbids
-//	         a tuple is its stratum, or that the need has a machine of it already
-//	floors   by constraint: a value in which the need has as few machines as in any
+//	tuples   by all constrained keys; their heads are in one heap per stratum
+//	strata   tuples that agree in all keys but the finest: the skew mostly forbids a whole
+//	         stratum, or a tuple of which the need already has a machine
+//	floors   by constraint: a witness, a value in which the need has as few machines as in any
 //
-// What a need takes out of a heap to look at, it puts back when it is done.
+// A head that a need pops to look at is pushed back when the need is done.
 
-// dealtMax is of how many machines, in all, it is kept how they are dealt.
+// dealtMax is how many machines the memoized deals of a worker may hold. Beyond it all are
+// dropped but the one in use.
 const dealtMax = 1 << 21
 
 // spreadDeal is the free machines of a stage that suit some kinds, dealt into tuples.
 type spreadDeal struct {
 	classes []uint32 // of the kinds
 	spread  []model.Spread
-	next    int32 // 1 + the place of the next one of the same matcher, penalty and stage
-	epoch   uint64
-	size    int // machines
+	next    int32 // 1 + index of the next deal with equal matcher, penalty and stage
+	// epoch is worker.epoch when it was dealt; another value makes it stale.
+	epoch uint64
+	size  int // number of machines
 
+	// keys are the constrained key columns.
 	keys   []int
-	coarse []int // but for the finest
+	coarse []int // keys without the finest
 	tuples grouping
 	floors []spreadFloor
-	finest int // of the constraints: the one with most values
+	finest int // index of the constraint with the most values
 	strata []stratum
-	groups grouping // of machines, one for each tuple, by stratum
+	groups grouping // one machine of each tuple, grouped by stratum
 }
 
-// spreadDeals are those of a worker.
+// spreadDeals is the memoized deals of a worker.
 type spreadDeals struct {
-	list   []*spreadDeal
-	n      int // those behind are memory
-	size   int // machines in all
+	list []*spreadDeal
+	n    int // number of deals in use; those behind are spare memory
+	size int // number of machines in all
+	// first is, by matcher, penalty and stage, 1 + the index of the deal made last.
 	first  map[ladderKey]int32
-	ofKind []int32 // by kind and stage: 1 + place in list; 0 = not known
+	ofKind []int32 // by kind and stage: 1 + index in list; 0 = not looked up
 
-	byHash map[uint64]int32 // scratch: 1 + the group with a hash that was made last
+	byHash map[uint64]int32 // scratch: 1 + the group that was last made with a hash
 	rows   []columnar.Row   // scratch
-	of     []int32          // scratch
+	of     []int32          // scratch: by row of the input, its group
 	values []uint32         // scratch
-	own    []columnar.Row   // held for the need at work
+	own    []columnar.Row   // machines that are held for the need at work
 }
 
-// grouping is machines by their values of some keys, in the order they came in.
+// grouping is machines grouped by their values of some keys. Groups keep the input's order.
 type grouping struct {
 	keys   []int
-	values []uint32 // of the groups, one after the other
+	values []uint32 // by group, len(keys) values each
 	groups []rowGroup
 	rows   []columnar.Row
 }
 
-// rowGroup is machines of a grouping: those before at are taken.
+// rowGroup is a range of grouping.rows. Machines before at are taken.
 type rowGroup struct {
 	at, to int32
-	next   int32 // 1 + the next of the same hash
+	next   int32 // 1 + the next group with the same hash
 }
 
 func (x *grouping) valuesOf(i int32) []uint32 { return x.values[int(i)*len(x.keys):][:len(x.keys)] }
 
-// spreadFloor finds the minimum of counts over the values of a constraint that
-// had a candidate when the stage began.
+// spreadFloor finds the minimum of counts over the values of a constraint that had a candidate
+// when the stage began.
 type spreadFloor struct {
 	by   *grouping
-	own  grouping // by, unless there is but one constraint
-	live []int32  // its groups but for those that are all taken
-	// also are values whose machines the need has taken, or that are held for it.
+	own  grouping // the machines by this key; unused if there is one constraint, where by is tuples
+	live []int32  // its groups without those found to be all taken
+	// also are values that count although their group may be empty: the need has taken machines
+	// of them, or machines of them are held for it.
 	also  []uint32
 	noted map[uint32]bool
 
-	least   int32 // no value has less
-	known   bool  // witness has as much
+	least   int32 // lower bound of the counts
+	known   bool  // witness is a value whose count equals least
 	witness uint32
-	i, j    int   // in live, and in also: those before have more
-	low     int32 // the least that they have
+	i, j    int   // in live and in also: values before have a larger count
+	low     int32 // the least count of these
 }
 
-// dealtHead is a tuple and the place of the machine that it would give next.
+// dealtHead is a tuple and the index of the machine that it would give next.
 type dealtHead struct {
 	cost  uint64 // see headCost
 	tuple int32
 	at    int32
 }
 
-// stratum is the tuples that agree in all but the finest key.
+// stratum is the tuples that agree in all keys but the finest.
 type stratum struct {
-	heads []dealtHead // a heap; no tuple's head costs less than it says there
-	// Of the need at work: tuples taken from heads; of these, what they would give
-	// it, as a heap, and those that the skew forbids.
+	heads []dealtHead // a heap; an entry's cost is a lower bound of its tuple's head
+	// For the need at work: looked are the tuples popped from heads. Of these, near is a heap
+	// of what they would give the need, and barred those that the skew forbids.
 	looked []dealtHead
 	near   []dealtHead
 	barred []dealtHead
 }
 
-// dealFor returns how what suits a need's kind in a stage is dealt.
+// dealFor returns the deal of the machines that suit a need's kind in a stage, dealt anew if
+// stale.
 func (l *worker) dealFor(need int32, k *kind, stage int) *spreadDeal {
 	x := &l.dealt
 	if len(x.ofKind) == 0 {
@@ -125,7 +131,7 @@ func (l *worker) dealFor(need int32, k *kind, stage int) *spreadDeal {
 	return d
 }
 
-// begin forgets what was dealt.
+// begin drops all deals.
 func (x *spreadDeals) begin(kinds int) {
 	if x.first == nil {
 		x.first, x.byHash = map[ladderKey]int32{}, map[uint64]int32{}
@@ -135,7 +141,7 @@ func (x *spreadDeals) begin(kinds int) {
 	x.n, x.size = 0, 0
 }
 
-// find returns the deal for a kind, making it if there is none.
+// find returns the deal for a kind, and adds it if there is none.
 func (x *spreadDeals) find(number uint32, k *kind, stage int) *spreadDeal {
 	known := &x.ofKind[2*int(number)+stage]
 	if *known != 0 {
@@ -161,7 +167,7 @@ func (x *spreadDeals) find(number uint32, k *kind, stage int) *spreadDeal {
 	return d
 }
 
-// dealOut deals free machines, in the order of acquiring.
+// dealOut deals free machines, given in the order of acquiring.
 func (l *worker) dealOut(d *spreadDeal, free []keyedRow, k *kind, stage int) {
 	x := &l.dealt
 	x.rows, d.keys = x.rows[:0], d.keys[:0]
@@ -178,7 +184,7 @@ func (l *worker) dealOut(d *spreadDeal, free []keyedRow, k *kind, stage int) {
 		f := &d.floors[i]
 		if f.by = &d.tuples; len(d.keys) > 1 {
 			f.by = &f.own
-			l.groupRows(f.by, d.tuples.rows, d.keys[i:i+1]) // which have all keys
+			l.groupRows(f.by, d.tuples.rows, d.keys[i:i+1]) // these have all keys
 		}
 		f.live = f.live[:0]
 		for g := range f.by.groups {
@@ -191,7 +197,7 @@ func (l *worker) dealOut(d *spreadDeal, free []keyedRow, k *kind, stage int) {
 	l.layStrata(d, k, stage)
 }
 
-// layStrata puts the tuples into strata, and their heads into heaps.
+// layStrata groups the tuples into strata, and builds the heaps of their heads.
 func (l *worker) layStrata(d *spreadDeal, k *kind, stage int) {
 	x, cost := &l.dealt, l.tupleCosts(k, stage)
 	x.rows = x.rows[:0]
@@ -217,8 +223,8 @@ func (l *worker) layStrata(d *spreadDeal, k *kind, stage int) {
 	}
 }
 
-// groupRows deals machines by their values of some keys; those that lack one are left
-// out. spreadDeals.of says where each has gone.
+// groupRows groups machines by their values of some keys and leaves out those that lack one. It
+// sets spreadDeals.of to each machine's group, −1 = left out. O(rows): a counting sort.
 func (l *worker) groupRows(x *grouping, rows []columnar.Row, keys []int) {
 	t := &l.dealt
 	clear(t.byHash)
@@ -249,8 +255,8 @@ func (l *worker) groupRows(x *grouping, rows []columnar.Row, keys []int) {
 	}
 }
 
-// rowGroupOf returns the group of a machine, making it if there is none; −1 when the
-// machine lacks a key.
+// rowGroupOf returns the group of a machine, and adds it if there is none; −1 when the machine
+// lacks a key.
 func (l *worker) rowGroupOf(x *grouping, r columnar.Row) int32 {
 	t := &l.dealt
 	var hash uint64

@@ -13,8 +13,8 @@ import (
 
 const keyHost = "kubernetes.io/hostname"
 
-// overHosts gives machines a host, some few of which share one and some have none,
-// and has most needs without Same spread over hosts too.
+// overHosts gives machines a host, which a few share and a few lack, and makes most needs
+// without Same spread over hosts too.
 func overHosts(w fleet.World, seed int64) fleet.World {
 	d := rand.New(rand.NewPCG(uint64(seed), 0))
 	w = w.Clone()
@@ -27,7 +27,7 @@ func overHosts(w fleet.World, seed int64) fleet.World {
 			m.Labels[keyHost] = fmt.Sprintf("h%03d", i*2/3+d.IntN(2))
 		}
 	}
-	over := map[uint64]*model.Profile{} // by the fingerprint of what it was
+	over := map[uint64]*model.Profile{} // by the fingerprint of the original profile
 	for i := range w.Needs {
 		p := w.Needs[i].Profile
 		if p.Same() != nil || d.IntN(5) == 0 {
@@ -48,8 +48,8 @@ func overHosts(w fleet.World, seed int64) fleet.World {
 	return w
 }
 
-// TestSpreadOverHostsEqualsReference: machines that are dealt into tuples for all
-// needs together go to whom they go one by one.
+// TestSpreadOverHostsEqualsReference: the shared deal of machines into tuples gives the same
+// result as the reference, which looks at machines one by one.
 func TestSpreadOverHostsEqualsReference(t *testing.T) {
 	defer engine.SetComponentsMin(engine.SetComponentsMin(0))
 	sizes := []fleet.Size{fleet.Tiny, fleet.Small, fleet.Tiny, fleet.Small, fleet.Medium}

@@ -9,26 +9,27 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 )
 
-// spreadScratch is the state of one need's spread whose machines are counted one by
-// one; see also spread_dealt.go.
+// spreadScratch is the state of one need's spread when machines are counted one by one; see
+// also spread_dealt.go.
 type spreadScratch struct {
-	keys   []int   // key columns of the constraints
-	skew   []int32 // their maximal skew
+	keys []int   // key columns of the constraints
+	skew []int32 // maximal skew of each constraint
+	// counts is, by constraint and value, the number of the need's machines.
 	counts []map[uint32]int32
-	floor  []map[uint32]bool // values that the minimum is taken over
+	floor  []map[uint32]bool // by constraint: the values that count for the minimum
 	tuples []tuple
-	byHash map[uint64]int // the tuple with a hash that was made last
+	byHash map[uint64]int // index of the tuple that was last made with a hash
 	values []uint32       // of one machine
-	least  []int32        // by constraint: the minimum; empty = to be found anew
+	least  []int32        // by constraint: the minimum; empty = stale
 }
 
 // tuple is a value of every constrained key.
 type tuple struct {
 	values []uint32
-	next   int // the next tuple of the same hash; −1 = none
+	next   int // index of the next tuple with the same hash; −1 = none
 }
 
-// startSpread sets the scratch up for a kind's constraints.
+// startSpread initializes the scratch for a kind's constraints.
 func (l *worker) startSpread(k *kind) {
 	sc := &l.spread
 	sc.keys, sc.skew = sc.keys[:0], sc.skew[:0]
@@ -46,10 +47,10 @@ func (l *worker) startSpread(k *kind) {
 	sc.forgetLeast()
 }
 
-// forgetLeast notes that minima may be others now.
+// forgetLeast invalidates the minima.
 func (sc *spreadScratch) forgetLeast() { sc.least = sc.least[:0] }
 
-// findLeast finds the minima.
+// findLeast computes the minima.
 func (sc *spreadScratch) findLeast() {
 	for i := range sc.keys {
 		least := int32(math.MaxInt32)
@@ -68,7 +69,7 @@ func (sc *spreadScratch) clearTuples() {
 	clear(sc.byHash)
 }
 
-// count counts a machine in its domains, where it has them.
+// count counts a machine in its domains; keys that it lacks are ignored.
 func (sc *spreadScratch) count(p *pass, r columnar.Row) {
 	sc.forgetLeast()
 	for i, k := range sc.keys {
@@ -78,9 +79,9 @@ func (sc *spreadScratch) count(p *pass, r columnar.Row) {
 	}
 }
 
-// staysEven reports whether the skew allows that a machine goes, and if so counts it out where it has
-// the key: no value has more than the skew allows above another in which the need had
-// a machine, or the difference grows no larger.
+// staysEven reports whether the skew allows that a machine goes, and if so subtracts it from
+// the counts. It is allowed if afterwards no value exceeds another, in which the need had a
+// machine, by more than the skew; or if the difference does not grow.
 func (sc *spreadScratch) staysEven(p *pass, r columnar.Row) bool {
 	for i, key := range sc.keys {
 		counts, v := sc.counts[i], p.s.Supply.Values(key)[r]
@@ -103,7 +104,7 @@ func (sc *spreadScratch) staysEven(p *pass, r columnar.Row) bool {
 	return true
 }
 
-// unevenness returns by how much the largest count is above the smallest.
+// unevenness returns the difference between the largest and the smallest count.
 func unevenness(counts map[uint32]int32) int32 {
 	least, most := int32(math.MaxInt32), int32(0)
 	for _, n := range counts {
@@ -123,7 +124,8 @@ func (sc *spreadScratch) floorAtTuples() {
 	}
 }
 
-// allows reports whether the skew permits one more machine in a tuple.
+// allows reports whether the skew permits one more machine in a tuple: with it no count exceeds
+// the minimum by more than the skew.
 func (sc *spreadScratch) allows(values []uint32) bool {
 	if len(sc.least) == 0 {
 		sc.findLeast()
@@ -136,8 +138,8 @@ func (sc *spreadScratch) allows(values []uint32) bool {
 	return true
 }
 
-// valuesOf returns the values that a machine has of some keys, in memory that is given, and
-// a hash of them; false when it lacks one.
+// valuesOf returns a machine's values of some keys, written to memory, and a hash of them;
+// false when it lacks one.
 func (p *pass) valuesOf(r columnar.Row, keys []int, memory []uint32) (values []uint32, hash uint64, has bool) {
 	values = memory[:0]
 	for _, key := range keys {
@@ -151,8 +153,8 @@ func (p *pass) valuesOf(r columnar.Row, keys []int, memory []uint32) (values []u
 	return values, hash, true
 }
 
-// tupleOf returns the place of a machine's tuple, making it if there is none;
-// −1 when the machine lacks a constrained key.
+// tupleOf returns the index of a machine's tuple, and adds it if there is none; −1 when the
+// machine lacks a constrained key.
 func (sc *spreadScratch) tupleOf(p *pass, r columnar.Row) int {
 	var hash uint64
 	var has bool
@@ -171,7 +173,7 @@ func (sc *spreadScratch) tupleOf(p *pass, r columnar.Row) int {
 	at := len(sc.tuples)
 	sc.byHash[hash] = at
 	if at < cap(sc.tuples) {
-		sc.tuples = sc.tuples[:at+1] // with the memory of one that was there before
+		sc.tuples = sc.tuples[:at+1] // reuse the memory of an earlier tuple
 	} else {
 		sc.tuples = append(sc.tuples, tuple{})
 	}
@@ -180,14 +182,14 @@ func (sc *spreadScratch) tupleOf(p *pass, r columnar.Row) int {
 	return at
 }
 
-// keyedRow is a machine with what it is ordered by.
+// keyedRow is a machine with its sort key.
 type keyedRow struct {
 	key uint64
 	row columnar.Row
 }
 
-// freeInOrder returns the free machines of a state that suit a kind, in the
-// order in which it would acquire them. They are good until the next call.
+// freeInOrder returns the free machines of a stage that suit a kind, in the order in which it
+// would acquire them. They are valid until the next call.
 func (l *worker) freeInOrder(k *kind, stage int) []keyedRow {
 	all := l.inOrder[:0]
 	cost, pool := l.costs(k, stage), &l.free[stage]
@@ -207,8 +209,8 @@ func (l *worker) freeInOrder(k *kind, stage int) []keyedRow {
 	return all
 }
 
-// compareHeads orders heads of tuples: those held for the need first, those held for
-// lower ranks last, then by price, then by the tuples' values.
+// compareHeads orders heads of tuples: those held for the need first, those held for lower
+// ranks last, then by price, then by the tuples' values.
 func (p *pass) compareHeads(k *kind, a, b columnar.Row, ownA, ownB bool, va, vb []uint32) int {
 	if ownA != ownB {
 		if ownA {

@@ -7,8 +7,8 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 )
 
-// acquireDealt is acquireSpread for needs whose candidates' tuples are not those
-// of their classes, or that could have machines that are held for them or for lower ranks.
+// acquireDealt is acquireSpread for needs whose classes do not determine the tuples, or that
+// may use machines that are held for them or for lower ranks.
 func (l *worker) acquireDealt(need int32, k *kind) {
 	sc := &l.spread
 	l.startSpread(k)
@@ -39,7 +39,7 @@ func (l *worker) acquireDealt(need int32, k *kind) {
 	}
 }
 
-// openDeal makes a deal ready for a need.
+// openDeal prepares a deal for a need: it resets the floors.
 func (l *worker) openDeal(d *spreadDeal, need int32, k *kind, stage int) {
 	l.listOwn(d, need, k, stage)
 	for i := range d.floors {
@@ -56,7 +56,7 @@ func (l *worker) openDeal(d *spreadDeal, need int32, k *kind, stage int) {
 	}
 }
 
-// listOwn lists the machines that are held for a need and have all keys.
+// listOwn lists the machines that are held for a need and have all constrained keys.
 func (l *worker) listOwn(d *spreadDeal, need int32, k *kind, stage int) {
 	own := l.dealt.own[:0]
 	if stage == 0 {
@@ -70,7 +70,7 @@ func (l *worker) listOwn(d *spreadDeal, need int32, k *kind, stage int) {
 	l.dealt.own = own
 }
 
-// closeDeal puts back what the need has taken out of heaps.
+// closeDeal pushes back the heads that the need has popped.
 func (l *worker) closeDeal(d *spreadDeal) {
 	for i := range d.strata {
 		s := &d.strata[i]
@@ -81,8 +81,8 @@ func (l *worker) closeDeal(d *spreadDeal) {
 	}
 }
 
-// noteTaken notes that a machine's values had a candidate when the stage began,
-// whatever is left there.
+// noteTaken makes a taken machine's values count for the minima, whether or not another
+// candidate is left there. It also drops a witness whose count has grown.
 func (d *spreadDeal) noteTaken(p *pass, r columnar.Row) {
 	for i, key := range d.keys {
 		f := &d.floors[i]
@@ -95,8 +95,8 @@ func (d *spreadDeal) noteTaken(p *pass, r columnar.Row) {
 	}
 }
 
-// nextDealt returns the next machine to take: of the tuples that the skew allows
-// the cheapest head, then that of the smaller values.
+// nextDealt returns the next machine to take: among the tuples that the skew allows the
+// cheapest head, among equals that of the smaller values.
 func (l *worker) nextDealt(d *spreadDeal, k *kind, stage int) columnar.Row {
 	l.findLeast(d)
 	best := -1
@@ -115,8 +115,8 @@ func (l *worker) nextDealt(d *spreadDeal, k *kind, stage int) columnar.Row {
 	return d.tuples.rows[d.strata[best].near[0].at]
 }
 
-// nearest brings the tuple of a stratum that the need would take from to the top
-// of those near; false when there is none.
+// nearest brings the head that the need would take from a stratum to the top of s.near; false
+// when there is none.
 func (l *worker) nearest(d *spreadDeal, s *stratum, k *kind, stage int) bool {
 	for {
 		near := l.settleNear(d, s, k, stage)
@@ -130,8 +130,8 @@ func (l *worker) nearest(d *spreadDeal, s *stratum, k *kind, stage int) bool {
 	}
 }
 
-// settleHeads drops tuples of which nothing is left from a stratum's heap until
-// the cheapest is on top; false when none is left.
+// settleHeads updates the top of a stratum's heap, and drops tuples that have no machine left,
+// until the top is the cheapest; false when the heap is empty.
 func (l *worker) settleHeads(d *spreadDeal, s *stratum, k *kind, stage int) bool {
 	cost := l.tupleCosts(k, stage)
 	for len(s.heads) > 0 {
@@ -153,7 +153,8 @@ func (l *worker) settleHeads(d *spreadDeal, s *stratum, k *kind, stage int) bool
 	return false
 }
 
-// settleNear is settleHeads for what a stratum's tuples would give the need.
+// settleNear is settleHeads for s.near: it also skips machines that do not help the need, and
+// moves tuples that the skew forbids to s.barred.
 func (l *worker) settleNear(d *spreadDeal, s *stratum, k *kind, stage int) bool {
 	cost := l.tupleCosts(k, stage)
 	for len(s.near) > 0 {
@@ -164,7 +165,7 @@ func (l *worker) settleNear(d *spreadDeal, s *stratum, k *kind, stage int) bool 
 			s.near = l.pop(d, s.near)
 			continue
 		}
-		// What is missing only shrinks: what holds nothing of it never will.
+		// What is missing only shrinks, so a machine that does not help now never will.
 		to, was := d.tuples.groups[h.tuple].to, h.cost
 		for h.at < to && (l.taken[d.tuples.rows[h.at]] || !l.helps(d.tuples.rows[h.at])) {
 			h.at++
@@ -182,7 +183,7 @@ func (l *worker) settleNear(d *spreadDeal, s *stratum, k *kind, stage int) bool 
 	return false
 }
 
-// skipTaken moves on to a group's first machine that is free; false when it has none.
+// skipTaken advances to a group's first free machine; false when it has none.
 func (l *worker) skipTaken(x *grouping, g *rowGroup) bool {
 	for g.at < g.to && l.taken[x.rows[g.at]] {
 		g.at++
@@ -190,8 +191,8 @@ func (l *worker) skipTaken(x *grouping, g *rowGroup) bool {
 	return g.at < g.to
 }
 
-// findLeast finds the minima. Where that of the finest constraint has risen, the
-// skew may allow what it forbade.
+// findLeast updates the minima. If that of the finest constraint has risen, the skew may permit
+// barred tuples again.
 func (l *worker) findLeast(d *spreadDeal) {
 	for i := range d.floors {
 		f := &d.floors[i]
@@ -212,13 +213,14 @@ func (l *worker) findLeast(d *spreadDeal) {
 	}
 }
 
-// findWitness finds a value with the least count. Counts only grow, so it goes on
-// from where it was, and begins anew only when all have more.
+// findWitness finds a value with the least count. Counts only grow, so it continues where it
+// stopped, and starts over only when all values have more: amortized O(1) per machine of the
+// need.
 func (l *worker) findWitness(f *spreadFloor, counts map[uint32]int32) {
 	for f.known = true; ; {
 		for f.i < len(f.live) {
 			g := f.live[f.i]
-			if !l.skipTaken(f.by, &f.by.groups[g]) { // for good; also has what the need took
+			if !l.skipTaken(f.by, &f.by.groups[g]) { // gone for good; f.also has what the need took
 				last := len(f.live) - 1
 				f.live[f.i], f.live = f.live[last], f.live[:last]
 			} else if f.witness = f.by.values[g]; counts[f.witness] == f.least {
@@ -236,13 +238,13 @@ func (l *worker) findWitness(f *spreadFloor, counts map[uint32]int32) {
 		}
 		f.least = f.low
 		if f.i, f.j, f.low = 0, 0, math.MaxInt32; f.least == math.MaxInt32 {
-			return // there is no candidate
+			return // no candidate
 		}
 	}
 }
 
-// allowsStratum reports whether the skew permits one more machine in a stratum, as
-// far as all but the finest constraint go.
+// allowsStratum reports whether the skew permits one more machine in a stratum, judged by all
+// constraints but the finest.
 func (l *worker) allowsStratum(d *spreadDeal, at int) bool {
 	values := d.groups.valuesOf(int32(at))
 	for i := range d.floors {
@@ -257,7 +259,7 @@ func (l *worker) allowsStratum(d *spreadDeal, at int) bool {
 	return true
 }
 
-// allowsFinest is allowsStratum for a tuple and the finest constraint.
+// allowsFinest reports the same for a tuple, judged by the finest constraint.
 func (l *worker) allowsFinest(d *spreadDeal, tuple int32) bool {
 	return l.allowsValue(d, d.finest, d.tuples.valuesOf(tuple)[d.finest])
 }
@@ -266,9 +268,9 @@ func (l *worker) allowsValue(d *spreadDeal, i int, v uint32) bool {
 	return int64(l.spread.counts[i][v]) <= int64(d.floors[i].least)+int64(d.spread[i].MaxSkew)-1
 }
 
-// anyDealt reports whether a free machine was left alone that holds something of what
-// a stage left missing: only the skew can have forbidden it. What is held for the need
-// it takes whatever the skew.
+// anyDealt reports whether a free machine was left that has a dimension that was missing after
+// its stage. Only the skew can have forbidden it, since the need takes what is held for it
+// regardless of the skew.
 func (l *worker) anyDealt(need int32, k *kind, lacked [2]uint64) bool {
 	for stage := range l.free {
 		helps := func(r columnar.Row) bool {
@@ -287,7 +289,7 @@ func (l *worker) anyDealt(need int32, k *kind, lacked [2]uint64) bool {
 	return false
 }
 
-// goesFirst orders heads of tuples: by what they cost, then by the tuples' values.
+// goesFirst orders heads of tuples: by cost, then by the tuples' values.
 func (l *worker) goesFirst(d *spreadDeal, a, b dealtHead) bool {
 	if a.cost != b.cost {
 		return a.cost < b.cost
@@ -295,7 +297,7 @@ func (l *worker) goesFirst(d *spreadDeal, a, b dealtHead) bool {
 	return l.compareValues(d.tuples.valuesOf(a.tuple), d.tuples.valuesOf(b.tuple)) < 0
 }
 
-// push adds a head to a heap.
+// push adds a head to a binary heap.
 func (l *worker) push(d *spreadDeal, heap []dealtHead, h dealtHead) []dealtHead {
 	heap = append(heap, h)
 	for at := len(heap) - 1; at > 0; {
@@ -309,7 +311,7 @@ func (l *worker) push(d *spreadDeal, heap []dealtHead, h dealtHead) []dealtHead 
 	return heap
 }
 
-// pop takes the first head out of a heap.
+// pop removes the first head of a heap.
 func (l *worker) pop(d *spreadDeal, heap []dealtHead) []dealtHead {
 	last := len(heap) - 1
 	heap[0] = heap[last]
@@ -317,7 +319,7 @@ func (l *worker) pop(d *spreadDeal, heap []dealtHead) []dealtHead {
 	return heap[:last]
 }
 
-// sink moves a head of a heap down to where it belongs.
+// sink moves an entry of a heap down to its place.
 func (l *worker) sink(d *spreadDeal, heap []dealtHead, at int) {
 	for {
 		next := 2*at + 1

@@ -11,53 +11,54 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// Reclaim between tenants is a second turn, after all of phase 2, of the needs
-// that priority has not helped: over units of at most their own priority, of
-// tenants that have more than their share. A turn sees what everybody has when
-// it begins; what the plans before it moved is counted then.
+// Reclaim between tenants is a second turn, after all of phase 2, for the needs that priority
+// has not helped. It takes units of at most the need's own priority, from tenants that have
+// more than their share. A turn sees what every tenant has when it begins, including what the
+// plans of earlier turns moved.
 
-// noTenant is whom nothing is debited to.
+// noTenant is the giver of units that are debited to no tenant.
 const noTenant int32 = -1
 
-// tenancy is who has what.
+// tenancy is which tenant has what.
 type tenancy struct {
 	policy []Tenant
-	// clusters are those of all tenants, also of which nothing is known.
+	// clusters are those of all tenants, also clusters that the snapshot does not know.
 	clusters map[string]bool
-	of       []int32  // by cluster: the tenant, or noTenant
-	dims     int      // that a share names and some machine has
-	share    []int64  // tenant after tenant; 0 = the share does not name it
-	vecs     []int64  // class after class: what a machine offers of these
-	sums     []wide   // tenant after tenant: what they have
-	has      []int64  // the same, as amounts
-	above    []bool   // by tenant: it has more of a dimension than its share
-	givers   int      // how many are above
-	holder   []int32  // by row: 1 + the tenant that has the machine
-	taker    int32    // whose turn it is
+	of       []int32  // by cluster: its tenant, or noTenant
+	dims     int      // number of dimensions that a share names and some machine has
+	share    []int64  // by tenant, dims values each; 0 = the share does not name the dimension
+	vecs     []int64  // by class, dims values each: what a machine offers
+	sums     []wide   // by tenant, dims values each: what the tenant has, exactly
+	has      []int64  // the same, saturated
+	above    []bool   // by tenant: it has more than its share in some dimension
+	givers   int      // number of tenants that are above
+	holder   []int32  // by row: 1 + the tenant that has the machine; 0 = none
+	taker    int32    // the tenant whose turn it is
 	full     []bool   // by class: one machine more would bring the taker above its share
-	fullOf   fullness // what full was found for
-	// What the last turn found whose taker was full.
+	fullOf   fullness // what full was computed for
+	// exhausted and exhaustedFound memoize the last turn whose taker could take no machine
+	// more.
 	exhausted      exhaustedTurn
 	exhaustedFound status
-	changes        int   // how often what anybody has changed
-	dimsAt         []int // which they are of the snapshot's
-	// moved are machines that somebody else may have by now.
+	changes        int   // version counter of who has what
+	dimsAt         []int // the dimensions' indices in the snapshot's
+	// moved is a log of machines that another tenant may have by now.
 	moved []columnar.Row
-	// used and counted are what the plans of a need count on: of units and free
-	// machines, and in flight; countedBy is the latter by machine.
+	// used and counted are, by need, what its plans count on: used are machines of units and
+	// free ones, counted those in flight. countedBy is counted by machine.
 	used, counted map[int32][]columnar.Row
 	countedBy     map[columnar.Row]int32
-	keepCounts    bool // the turn at work left alone what is in flight
+	keepCounts    bool // the turn at work did not touch what is in flight
 }
 
-// fullness is a taker, and how often what anybody has had changed by then.
+// fullness is what tenancy.full depends on: a taker, and tenancy.changes.
 type fullness struct {
 	taker   int32
 	changes int
 	known   bool
 }
 
-// findTenants prepares what the policy looks at; nil without one.
+// findTenants prepares what the policy looks at; nil without a policy.
 func (p *pass) findTenants() *tenancy {
 	policy := p.e.opts.Tenancy.Tenants
 	if len(policy) == 0 || p.e.opts.Victims != VictimsGang {
@@ -104,7 +105,7 @@ func (p *pass) findTenants() *tenancy {
 	return t
 }
 
-// holds reports whether a reservation is of a plan for a tenant.
+// holds reports whether a reservation belongs to a plan for a tenant.
 func (t *tenancy) holds(res *model.Reservation) bool {
 	return t != nil && res.Plan != 0 && t.clusters[res.Owner.Cluster]
 }
@@ -112,11 +113,12 @@ func (t *tenancy) holds(res *model.Reservation) bool {
 // vec returns what a machine of a class offers in the dimensions of shares.
 func (t *tenancy) vec(class uint32) []int64 { return t.vecs[int(class)*t.dims:][:t.dims:t.dims] }
 
-// shareOf returns a tenant's share, hasOf what it has.
+// shareOf returns a tenant's share.
 func (t *tenancy) shareOf(tenant int32) []int64 {
 	return t.share[int(tenant)*t.dims:][:t.dims:t.dims]
 }
 
+// hasOf returns what a tenant has.
 func (t *tenancy) hasOf(tenant int32) []int64 { return t.has[int(tenant)*t.dims:][:t.dims:t.dims] }
 
 // gives reports whether units of a tenant may be taken in this turn.
@@ -124,7 +126,7 @@ func (t *tenancy) gives(tenant int32) bool {
 	return tenant != noTenant && tenant != t.taker && t.above[tenant]
 }
 
-// measure adds up what everybody has.
+// measure adds up what every tenant has.
 func (t *tenancy) measure(l *worker) {
 	n := len(t.policy)
 	t.sums = alloc.Make[wide](l.e.arena, n*t.dims)
@@ -142,9 +144,9 @@ func (t *tenancy) measure(l *worker) {
 	}
 }
 
-// tenantOf returns the tenant that has a machine: it is bound to one of its
-// clusters, and neither excess nor a victim; or one of its needs acquires it,
-// or counts on it.
+// tenantOf returns the tenant that has a machine. A bound machine belongs to its cluster's
+// tenant unless it is excess or a victim. Otherwise a machine belongs to the tenant whose need
+// acquires it or counts on it.
 func (p *pass) tenantOf(r columnar.Row) int32 {
 	t := p.tenancy
 	claimer, bound := p.held[r].need, p.s.View.State[r].Bound()
@@ -175,7 +177,7 @@ func (t *tenancy) sub(tenant int32, class uint32) {
 	}
 }
 
-// settle finds out whether a tenant is above its share.
+// settle recomputes whether a tenant is above its share.
 func (t *tenancy) settle(tenant int32) {
 	above := false
 	has, share := t.hasOf(tenant), t.shareOf(tenant)
@@ -191,7 +193,8 @@ func (t *tenancy) settle(tenant int32) {
 	}
 }
 
-// begin opens a tenant's turn with what the turns before it have moved.
+// begin opens a tenant's turn. It updates the sums by what earlier turns moved: incremental,
+// one update per moved machine.
 func (t *tenancy) begin(l *worker, taker int32) {
 	t.taker = taker
 	for _, r := range t.moved {
@@ -214,8 +217,8 @@ func (t *tenancy) begin(l *worker, taker int32) {
 	t.moved = t.moved[:0]
 }
 
-// isFull reports whether no machine that serves a kind would leave the taker
-// within its share.
+// isFull reports whether every class that serves a kind would bring the taker above its share.
+// The answer by class is memoized; see fullness.
 func (t *tenancy) isFull(k *kind, classes int) bool {
 	if x := (fullness{t.taker, t.changes, true}); t.fullOf != x {
 		t.fullOf = x
@@ -227,8 +230,8 @@ func (t *tenancy) isFull(k *kind, classes int) bool {
 	return !slices.ContainsFunc(k.classes, func(c uint32) bool { return !t.full[c] })
 }
 
-// within reports whether who has so much and takes some stays within a share,
-// in the dimensions that it takes something of.
+// within reports whether taking more keeps a tenant within its share, in the dimensions in
+// which it takes something. 0 in share = no limit.
 func within(has, share, takes []int64) bool {
 	for d, v := range takes {
 		if share[d] > 0 && v > 0 && satSum(has[d], v) > share[d] {
@@ -238,8 +241,8 @@ func within(has, share, takes []int64) bool {
 	return true
 }
 
-// reclaimBetweenTenants gives the needs of tenants that are short, and have no
-// plan that covers them, a second turn.
+// reclaimBetweenTenants gives a second turn to the needs of tenants that are short and have no
+// plan that covers them.
 func (l *worker) reclaimBetweenTenants() {
 	t := l.tenancy
 	if t == nil {
@@ -279,8 +282,7 @@ func (l *worker) reclaimBetweenTenants() {
 	l.joinPlans()
 }
 
-// dropUnitPools lets go of the pools of phase 2: with tenants, other units are
-// there.
+// dropUnitPools drops the pools of phase 2: between tenants other units are available.
 func (l *worker) dropUnitPools() {
 	l.e.store.takeBackUnits()
 	clear(l.unitPools)
@@ -290,10 +292,10 @@ func (l *worker) dropUnitPools() {
 	}
 }
 
-// nothingToReclaim reports whether the second turn of a need would find what
-// the first did: nobody but the taker is above its share, or the taker may take
-// nothing more; and nothing was put back that it could have had. Under hard spread fewer
-// candidates may allow more.
+// nothingToReclaim reports whether the second turn of a need can find nothing new. Nothing was
+// put back, and either no other tenant is above its share, or the taker may take nothing more
+// and it is known that there are candidates, or a memoized turn found nothing. Exception: under
+// hard spread fewer candidates may allow more, so such a need always has its turn.
 func (l *worker) nothingToReclaim(need int32, k *kind) bool {
 	t := l.tenancy
 	if len(l.withheldBy)+len(l.reserved.voided) > 0 || len(k.spread) > 0 {
@@ -311,16 +313,16 @@ func (l *worker) nothingToReclaim(need int32, k *kind) bool {
 	return others == 0 || n.is(hasCandidates) && t.isFull(k, len(l.s.Classes))
 }
 
-// exhaustedTurn is a turn of a taker that may take no machine more, and what had happened by
-// then: a need of the same kind and cluster finds what that one found.
+// exhaustedTurn identifies the state in which a turn found nothing because its taker could take
+// no machine more. A need of the same kind and cluster finds the same as long as changes and
+// plans are equal.
 type exhaustedTurn struct {
 	cluster        int32
 	kind           uint32
 	changes, plans int
 }
 
-// exhaustedFor returns the turn of a need that looks wherever its kind may; the zero value for
-// others.
+// exhaustedFor returns the state for a need that chooses freely; the zero value for others.
 func (l *worker) exhaustedFor(need int32) exhaustedTurn {
 	n := &l.lines[need]
 	if n.is(isPinned) || l.reserved.had(need) || l.e.opts.Explain || l.searchEnded() {
@@ -329,7 +331,7 @@ func (l *worker) exhaustedFor(need int32) exhaustedTurn {
 	return exhaustedTurn{n.cluster, n.kind, l.tenancy.changes, len(l.plans) + 1}
 }
 
-// noteExhausted keeps whether the turn at work has found anybody to preempt, if its taker may
+// noteExhausted memoizes whether the turn at work found anything to preempt, if its taker may
 // take no machine more.
 func (l *worker) noteExhausted(need int32, k *kind) {
 	t := l.tenancy
@@ -338,8 +340,8 @@ func (l *worker) noteExhausted(need int32, k *kind) {
 	}
 }
 
-// planAgain makes a second plan for a need. What is in flight for it is counted
-// anew; nobody else may count on what it counted on before.
+// planAgain makes a second plan for a need. It counts anew what is in flight for the need, and
+// keeps other needs from counting on what it counted on before.
 func (l *worker) planAgain(need int32, k *kind) {
 	t, n := l.tenancy, &l.lines[need]
 	counted, inFlight := t.counted[need], l.inFlight[need]
@@ -361,8 +363,8 @@ func (l *worker) planAgain(need int32, k *kind) {
 	}
 }
 
-// joinPlans makes one plan of the two of each need, and lists plans and victims
-// by rank again.
+// joinPlans merges the two plans of each need into one, and sorts plans and victims by rank
+// again.
 func (l *worker) joinPlans() {
 	slices.SortStableFunc(l.victims, func(a, b victim) int { return cmp.Compare(l.rankOf[a.need], l.rankOf[b.need]) })
 	slices.SortStableFunc(l.plans, func(a, b plan) int { return cmp.Compare(l.rankOf[a.need], l.rankOf[b.need]) })
@@ -377,14 +379,14 @@ func (l *worker) joinPlans() {
 	l.plans = joined
 }
 
-// noteMoved notes that somebody else may have a machine from now on.
+// noteMoved logs that another tenant may have a machine from now on.
 func (p *pass) noteMoved(r columnar.Row) {
 	if p.reclaiming {
 		p.tenancy.moved = append(p.tenancy.moved, r)
 	}
 }
 
-// noteCounted notes that a need counts on a machine in flight.
+// noteCounted records that a need counts on a machine in flight.
 func (p *pass) noteCounted(r columnar.Row, need int32) {
 	if t := p.tenancy; t != nil {
 		t.counted[need] = append(t.counted[need], r)
@@ -393,15 +395,15 @@ func (p *pass) noteCounted(r columnar.Row, need int32) {
 	}
 }
 
-// noteUsed notes what a need's plan counts on.
+// noteUsed records what a need's plan counts on.
 func (p *pass) noteUsed(rows []columnar.Row, need int32) {
 	if t := p.tenancy; t != nil && len(rows) > 0 {
 		t.used[need] = append(t.used[need], rows...)
 	}
 }
 
-// subUsedBefore takes off what is missing, in the second plan of a need, what
-// the first counts on, and returns it.
+// subUsedBefore, in the second plan of a need, subtracts from what is missing what the first
+// plan counts on, and returns that.
 func (l *worker) subUsedBefore(need int32) []columnar.Row {
 	if !l.reclaiming {
 		return nil
@@ -413,7 +415,7 @@ func (l *worker) subUsedBefore(need int32) []columnar.Row {
 	return used
 }
 
-// wide is a sum of amounts that does not overflow.
+// wide is a 128-bit sum of amounts.
 type wide struct{ hi, lo uint64 }
 
 func (w *wide) add(v int64) {
@@ -428,7 +430,7 @@ func (w *wide) sub(v int64) {
 	w.hi -= borrow
 }
 
-// value returns the sum, at most math.MaxInt64.
+// value returns the sum, saturated at math.MaxInt64.
 func (w *wide) value() int64 {
 	if w.hi > 0 || w.lo > math.MaxInt64 {
 		return math.MaxInt64

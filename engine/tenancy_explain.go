@@ -10,11 +10,11 @@ import (
 
 // TenancyExplanation says what came of reclaim between tenants for a need.
 type TenancyExplanation struct {
-	// Tenant is the need's. Its share, and what it had when the need's turn began,
-	// are in the dimensions that its share names and some machine has.
+	// Tenant is the need's tenant. Has is what it had when the need's turn began, Share its
+	// share, both in the dimensions that the share names and some machine has.
 	Tenant     string
 	Has, Share model.Resources
-	// Verdict is why the need had no turn: no_tenant, backs_off; or what came of it:
+	// Verdict says why the need had no turn: no_tenant, backs_off; or what came of it:
 	// reclaims, reserves (what is free, in flight or excess was enough), nothing.
 	Verdict string
 	Givers  []GiverExplanation // all other tenants, in the order of the policy
@@ -24,12 +24,12 @@ type TenancyExplanation struct {
 type GiverExplanation struct {
 	Tenant     string
 	Has, Share model.Resources
-	// Ratio is the largest Has/Share, in whole steps of a twentieth.
+	// Ratio is the largest Has/Share of any dimension, in whole steps of a twentieth.
 	Ratio float64
-	// Verdict is gives; or why it does not: within_share; nothing_of_use (it has
-	// nothing that the need could use at its priority); taker_share, giver_share
-	// (any unit would bring the taker above its share, or this tenant below its
-	// own); not_needed (others gave, or no plan came about).
+	// Verdict is gives, or why the tenant gives nothing: within_share; nothing_of_use (it has
+	// nothing that the need could use at its priority); taker_share, giver_share (any unit
+	// would bring the taker above its share, or this tenant below its own); not_needed (others
+	// gave, or no plan was made).
 	Verdict string
 }
 
@@ -58,7 +58,7 @@ type tenancyWhy struct {
 	need int32
 }
 
-// noteNoTurn keeps why a need that is short had no turn of reclaim.
+// noteNoTurn records why a need that is short had no turn of reclaim.
 func (l *worker) noteNoTurn(need int32, verdict string) {
 	if !l.e.opts.Explain {
 		return
@@ -70,8 +70,8 @@ func (l *worker) noteNoTurn(need int32, verdict string) {
 	l.tenancyWhys = append(l.tenancyWhys, tenancyWhy{why, need})
 }
 
-// noteTurn keeps what the tenants had when a turn began, and what the ledger
-// says of each before anything is chosen.
+// noteTurn records what the tenants had when a turn began, and the ledger's verdict on each
+// before anything is chosen.
 func (l *worker) noteTurn(need int32, k *kind) {
 	if !l.e.opts.Explain {
 		return
@@ -100,7 +100,7 @@ func (l *worker) noteTurn(need int32, k *kind) {
 	l.tenancyWhys = append(l.tenancyWhys, why)
 }
 
-// explainAmounts names the dimensions of shares.
+// explainAmounts converts a vector in the dimensions of shares to named amounts.
 func (t *tenancy) explainAmounts(p *pass, v []int64) model.Resources {
 	amounts := make([]model.Amount, 0, len(v))
 	for d, x := range v {
@@ -111,7 +111,8 @@ func (t *tenancy) explainAmounts(p *pass, v []int64) model.Resources {
 	return model.NewResources(amounts...)
 }
 
-// verdictOn says whether the ledger would admit a unit of a tenant, by itself.
+// verdictOn says whether the ledger would admit a single unit of a tenant, with nothing else
+// chosen.
 func (s *selection) verdictOn(giver int32) string {
 	verdict := giverNothing
 	note := func(takes, debits []int64) {
@@ -152,7 +153,7 @@ func (s *selection) verdictOn(giver int32) string {
 	return verdict
 }
 
-// noteGiven keeps what came of the turn: what its plan takes of whom.
+// noteGiven records what came of the turn: what its plan takes, and from which tenants.
 func (l *worker) noteGiven(x *proposal) {
 	if !l.e.opts.Explain || !l.reclaiming {
 		return
@@ -172,8 +173,8 @@ func (l *worker) noteGiven(x *proposal) {
 	}
 }
 
-// explainTerms adds what a unit of reclaim is to the ledger, the terms of the
-// score of the member that speaks for it, and what its work loses.
+// explainTerms adds to a unit's explanation its entry in the ledger, the terms of the score of
+// the member with the least score, and what its workload loses.
 func (s *selection) explainTerms(x *UnitExplanation, u *unit) {
 	if s.reclaiming && u.giver != noTenant {
 		x.Tenant, x.Ratio = s.tenancy.policy[u.giver].Name, float64(-u.key.tenant)/thetaSteps

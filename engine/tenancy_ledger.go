@@ -9,27 +9,28 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 )
 
-// ledger is what the chosen units of a plan give the taker, and take from their
-// tenants. A unit is debited as a whole; excess, and what another plan has
-// freed, to nobody.
+// ledger is what the chosen units of a plan give the taker and take from their tenants. A unit
+// is debited as a whole. Excess, and what another plan has broken off, is debited to no tenant.
 type ledger struct {
+	// takes is what the taker gets, by dimension of shares.
 	takes  []wide
-	debits []wide // tenant after tenant
+	debits []wide // by tenant, then by dimension of shares
 }
 
-// tenant is the units that are debited to one tenant, or to nobody: places in the
-// lists of the selection, from where on they are, at which one choosing has
-// got to, and where they end. Within a tenant the order does not depend on what
-// was chosen, but for the ROI.
+// tenantUnits is the units that are debited to one tenant, or to none: ranges in the
+// selection's lists of victim groups, single units and whole gangs. From is where a range
+// begins, At the read position, To the end. Within a tenant the order does not depend on what
+// was chosen, except for the ROI.
 type tenantUnits struct {
 	giver                                         int32
-	term                                          int64 // of the tenant, in keys
+	term                                          int64 // of the tenant, as keys have it
 	victimGroupFrom, victimGroupAt, victimGroupTo int
 	extraFrom, extraAt, extraTo                   int
 	wholeFrom, wholeAt, wholeTo                   int
 }
 
-// giverOf returns whom a machine would be debited to.
+// giverOf returns the tenant that a machine would be debited to; noTenant outside of reclaim
+// between tenants.
 func (p *pass) giverOf(r columnar.Row) int32 {
 	if !p.reclaiming {
 		return noTenant
@@ -37,7 +38,8 @@ func (p *pass) giverOf(r columnar.Row) int32 {
 	return p.tenancy.of[p.s.ClusterOf[p.s.View.Cluster[r]]]
 }
 
-// mayTake reports whether the needs at work may take what serves a priority.
+// mayTake reports whether needs of a priority may take a machine of priority level: a lower
+// one, between tenants also an equal one.
 func (p *pass) mayTake(level, priority int32) bool {
 	return level < priority || p.reclaiming && level == priority
 }
@@ -52,12 +54,13 @@ func (s *selection) offered(f *victimGroup) bool {
 	return !s.reclaiming || f.excess || s.tenancy.gives(f.tenant)
 }
 
-// spares reports whether excess of a victim group drains already, or would be left to phase 3.
+// spares reports whether the excess of a victim group is only reserved: it drains already, or
+// it is left to phase 3.
 func (s *selection) spares(f *victimGroup) bool {
 	return f.leaving || f.level >= s.k.priority || s.waits || s.reclaiming && !s.tenancy.gives(f.tenant)
 }
 
-// dealByTenant deals the units into tenants.
+// dealByTenant sorts the units by tenant, then by key, and finds each tenant's range.
 func (s *selection) dealByTenant() {
 	byGiver := func(a, b unit) int { return cmp.Or(cmp.Compare(a.giver, b.giver), a.key.compare(&b.key)) }
 	slices.SortFunc(s.extra, byGiver)
@@ -91,7 +94,7 @@ func (s *selection) dealByTenant() {
 	}
 }
 
-// rewindTenants begins to choose anew.
+// rewindTenants restarts the choice: an empty ledger, all ranges at their beginning.
 func (s *selection) rewindTenants() {
 	n := len(s.tenancy.policy)
 	s.ledger.takes, s.ledger.debits = resize(s.ledger.takes, s.tenancy.dims), resize(s.ledger.debits, n*s.tenancy.dims)
@@ -102,15 +105,15 @@ func (s *selection) rewindTenants() {
 	s.findTerms()
 }
 
-// findTerms forms the tenants' terms beside what the ledger holds.
+// findTerms recomputes the tenants' terms from what the ledger holds.
 func (s *selection) findTerms() {
 	for i := range s.unitsByTenant {
 		s.unitsByTenant[i].term = s.termOf(s.unitsByTenant[i].giver)
 	}
 }
 
-// termOf is minus the ratio of what a tenant has, without what is debited to
-// it, to its share, in steps of θ: the largest of its dimensions.
+// termOf returns minus the ratio of what a tenant has, less what is debited to it, to its
+// share, in steps of θ. Of several dimensions the largest ratio counts.
 func (s *selection) termOf(giver int32) int64 {
 	if giver == noTenant {
 		return 0
@@ -129,8 +132,7 @@ func (s *selection) debited(giver int32, d int) int64 {
 	return s.ledger.debits[int(giver)*s.tenancy.dims+d].value()
 }
 
-// stepsOf is ⌊has/share ÷ θ⌋, math.MaxInt64 where it would be larger; share is
-// positive.
+// stepsOf returns ⌊has/share ÷ θ⌋, saturated at math.MaxInt64. share is positive.
 func stepsOf(has, share int64) int64 {
 	hi, lo := bits.Mul64(uint64(has), thetaSteps)
 	if hi >= uint64(share) {
@@ -140,8 +142,8 @@ func stepsOf(has, share int64) int64 {
 	return int64(min(q, math.MaxInt64))
 }
 
-// admits reports whether, with a unit beside those in the ledger, the taker is
-// within its share, and the giver keeps its own.
+// admits reports whether, with one more unit in the ledger, the taker stays within its share
+// and the giver keeps its own.
 func (s *selection) admits(giver int32, takes, debits []int64) bool {
 	t := s.tenancy
 	has, share := t.hasOf(t.taker), t.shareOf(t.taker)
@@ -178,7 +180,7 @@ func (s *selection) admitsUnit(u *unit) bool {
 	return s.admits(u.giver, u.takes, u.debits)
 }
 
-// addEntries forms what a whole gang would give and what it costs.
+// addEntries sets what a whole gang would give the taker, and what it costs the giver.
 func (s *selection) addEntries(u *unit, g *gang) {
 	if !s.reclaiming {
 		return
@@ -197,7 +199,7 @@ func (s *selection) addEntries(u *unit, g *gang) {
 	}
 }
 
-// enter writes a unit into the ledger, strike takes it out again.
+// enter adds a unit to the ledger.
 func (s *selection) enter(u *unit) {
 	t := s.tenancy
 	takes, debits := s.entries(u)
@@ -209,6 +211,7 @@ func (s *selection) enter(u *unit) {
 	}
 }
 
+// strike removes a unit from the ledger.
 func (s *selection) strike(u *unit) {
 	t := s.tenancy
 	takes, debits := s.entries(u)
@@ -228,7 +231,7 @@ func (s *selection) entries(u *unit) (takes, debits []int64) {
 	return u.takes, u.debits
 }
 
-// balance writes the ledger anew, from the chosen units.
+// balance recomputes the ledger from the chosen units.
 func (s *selection) balance() {
 	clear(s.ledger.takes)
 	clear(s.ledger.debits)
@@ -238,18 +241,19 @@ func (s *selection) balance() {
 	s.findTerms()
 }
 
-// openTenantUnits makes a tenant the one that singles and wholes are looked for in;
-// closeTenantUnits keeps how far that got.
+// openTenantUnits makes a tenant the one at work: nextSingle and nextOfTenant then read its
+// ranges.
 func (s *selection) openTenantUnits(b *tenantUnits) {
 	s.victimGroupAt, s.victimGroupTo, s.extraAt, s.extraTo = b.victimGroupAt, b.victimGroupTo, b.extraAt, b.extraTo
 	s.bandAt, s.wholeTo, s.term = b.wholeAt, b.wholeTo, b.term
 }
 
+// closeTenantUnits saves the read positions of the tenant at work.
 func (s *selection) closeTenantUnits(b *tenantUnits) {
 	b.victimGroupAt, b.extraAt, b.wholeAt = s.victimGroupAt, s.extraAt, s.bandAt
 }
 
-// chooseByTenant is choose, of the units that the ledger admits.
+// chooseByTenant is choose, limited to units that the ledger admits.
 func (s *selection) chooseByTenant(gangs bool) bool {
 	for s.lacks != 0 {
 		u, whole, ok := s.nextOfTenants(gangs)
@@ -258,7 +262,7 @@ func (s *selection) chooseByTenant(gangs bool) bool {
 			return false
 		case whole >= 0:
 			s.takeWhole(whole)
-			s.balance() // it takes in what was chosen of its members
+			s.balance() // a whole gang replaces units of its members that were chosen
 		default:
 			s.take(&u)
 			s.enter(&u)
@@ -268,7 +272,7 @@ func (s *selection) chooseByTenant(gangs bool) bool {
 	return true
 }
 
-// renewTerm forms a tenant's term after something was debited to it.
+// renewTerm recomputes a tenant's term after a debit.
 func (s *selection) renewTerm(giver int32) {
 	for i := range s.unitsByTenant {
 		if s.unitsByTenant[i].giver == giver {
@@ -277,8 +281,8 @@ func (s *selection) renewTerm(giver int32) {
 	}
 }
 
-// nextOfTenants returns the unit with the smallest key; whole is its place if it is
-// a whole gang, else −1.
+// nextOfTenants returns the unit with the smallest key; whole is its index if it is a whole
+// gang, else −1.
 func (s *selection) nextOfTenants(gangs bool) (best unit, whole int, ok bool) {
 	whole = -1
 	for i := range s.unitsByTenant {
@@ -289,7 +293,7 @@ func (s *selection) nextOfTenants(gangs bool) (best unit, whole int, ok bool) {
 		s.openTenantUnits(b)
 		u, found := s.nextSingle(s.lacks)
 		w := -1
-		if !found && gangs { // within a tenant every single one goes before
+		if !found && gangs { // within a tenant every single unit goes before whole gangs
 			if w = s.nextOfTenant(); w >= 0 {
 				u, found = s.wholes[w], true
 			}
@@ -302,8 +306,8 @@ func (s *selection) nextOfTenants(gangs bool) (best unit, whole int, ok bool) {
 	return best, whole, ok
 }
 
-// nextOfTenant returns the place of the whole gang of a tenant with the smallest key
-// that has something of what is missing and is admitted, −1 = none.
+// nextOfTenant returns the index of the tenant's whole gang with the smallest key that has
+// something of what is missing and is admitted, −1 = none.
 func (s *selection) nextOfTenant() int {
 	for s.bandAt < s.wholeTo {
 		band, best, to := s.wholes[s.bandAt].key.band, -1, s.bandAt
@@ -313,7 +317,7 @@ func (s *selection) nextOfTenant() int {
 				continue
 			}
 			if best >= 0 && s.wholes[best].key.roi == -thetaSteps {
-				continue // none is better, and those behind have larger keys else
+				continue // the ROI cannot be better, and the keys of those behind are otherwise larger
 			}
 			u.key.roi, u.key.tenant = -roiSteps(u.local, u.global, s.left), s.term
 			s.probes++
@@ -329,7 +333,7 @@ func (s *selection) nextOfTenant() int {
 	return -1
 }
 
-// wholesAdmitted is wholesBefore, of the gangs that the ledger admits.
+// wholesAdmitted is wholesBefore, limited to gangs that the ledger admits.
 func (s *selection) wholesAdmitted(list []unit, limit *unitKey, u *unit, only []int64) []unit {
 	mask := positive(only)
 	for i := range s.wholes {
@@ -348,8 +352,8 @@ func (s *selection) wholesAdmitted(list []unit, limit *unitKey, u *unit, only []
 	return list
 }
 
-// anyOffered reports whether there is anything to preempt of victim groups, whatever
-// the ledger says.
+// anyOffered reports whether victim groups have anything to preempt, whatever the ledger
+// admits.
 func (s *selection) anyOffered() bool {
 	for i := range s.scope.victimGroups {
 		f := &s.scope.victimGroups[i]
@@ -365,5 +369,5 @@ func (s *selection) anyOffered() bool {
 	return false
 }
 
-// mayEnter reports whether the ledger admits a unit, if there is one.
+// mayEnter reports whether the ledger admits a unit; true outside of reclaim between tenants.
 func (s *selection) mayEnter(u *unit) bool { return !s.reclaiming || s.admitsUnit(u) }

@@ -9,8 +9,8 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// The grace that a victim gets, by how far the preemptor's priority is above
-// its own, in seconds. What is reclaimed always gets the last.
+// The grace of a victim in seconds, by how far the preemptor's priority is above its own. A
+// reclaimed machine always gets graceFull.
 const (
 	graceExtreme  = 10
 	graceLarge    = 30
@@ -31,7 +31,7 @@ func graceFor(gap int64) int32 {
 	return graceFull
 }
 
-// The floors of the victim score's denominators.
+// Floors of the victim score's denominators.
 const (
 	drainSecondsMin   = 1
 	penaltyDollarsMin = 0.01
@@ -41,29 +41,29 @@ const (
 type victim struct {
 	row   columnar.Row
 	need  int32
-	grace int32
+	grace int32 // seconds
 }
 
 // candidate is a machine that could be preempted.
 type candidate struct {
 	row      columnar.Row
 	priority int32
-	excess   bool // nobody claims it: phase 3 would reclaim it anyway
+	excess   bool // no need claims it: phase 3 reclaims it in any case
 	score    float64
 }
 
-// victimPoolKey names the candidates that needs share: machines that a matcher
-// accepts and that are worth less than a priority.
+// victimPoolKey names the candidates that needs share: machines that a matcher accepts and
+// whose priority is lower.
 type victimPoolKey struct {
 	matcher  uint32
 	priority int32
 }
 
-// victimPool is these candidates in the order of victims: excess first, then
-// by score, then by id.
+// victimPool is the candidates of a key in the order of victims: excess first, then by score,
+// the highest first, then by id.
 type victimPool struct {
 	victimList
-	byDomain map[uint32]*victimList // of the matcher's Same key, when asked for
+	byDomain map[uint32]*victimList // by value of the matcher's Same key; built on first use
 }
 
 // victimList is candidates in the order of victims.
@@ -72,8 +72,8 @@ type victimList struct {
 	at   int // those before have been taken
 }
 
-// victimPool returns the pool for a need. Reservations, priorities and what is
-// excess do not change during phase 2; what has become a victim does.
+// victimPool returns the pool of a kind, built on first use. Reservations, priorities and what
+// is excess do not change during phase 2; which machines are victims does, so readers check.
 func (l *worker) victimPool(k *kind) *victimPool {
 	key := victimPoolKey{k.matcher, k.priority}
 	pool, ok := l.pools[key]
@@ -117,14 +117,14 @@ func (l *worker) buildVictimPool(key victimPoolKey) *victimPool {
 	return pool
 }
 
-// emptyPool returns a pool to fill.
+// emptyPool returns an empty pool, with the memory of an earlier one.
 func (st *store) emptyPool() *victimPool {
 	p := st.pools.lend()
 	p.list, p.at, p.byDomain = p.list[:0], 0, nil
 	return p
 }
 
-// in returns the pool's candidates of one domain, in the pool's order.
+// in returns the pool's candidates in one domain, in the pool's order.
 func (v *victimPool) in(p *pass, matcher, value uint32) *victimList {
 	list := v.domains(p, matcher)[value]
 	if list == nil {
@@ -152,8 +152,8 @@ func (v *victimPool) domains(p *pass, matcher uint32) map[uint32]*victimList {
 	return v.byDomain
 }
 
-// priorityOf returns what a bound machine is worth now: the priority of the
-// need that claims it, or its stamp when nobody does.
+// priorityOf returns what a bound machine is worth now: the priority of the need that claims
+// it, or of its stamp if none does.
 func (p *pass) priorityOf(r columnar.Row) int32 {
 	if h := p.held[r].need; h != unheld {
 		return p.kindOf(h).priority
@@ -161,21 +161,22 @@ func (p *pass) priorityOf(r columnar.Row) int32 {
 	return p.s.View.Priority[r]
 }
 
-// isExcess reports whether phase 3 would reclaim the machine.
+// isExcess reports whether phase 3 would reclaim the machine: no need claims it, and its
+// cluster has reported.
 func (p *pass) isExcess(r columnar.Row) bool {
 	return p.held[r].need == unheld && p.s.Demand.Reported(p.s.Supply.Cluster(r))
 }
 
-// score is the victim score; higher = better victim:
+// score is the victim score; the higher, the better as a victim. Each w is the term's weight:
 //
-//	gap·w + (1/drain seconds)·w + (1/interruption)·w + (1/reclamation)·w
+//	gap·w + (1/drain seconds)·w + (1/interruption dollars)·w + (1/reclamation dollars)·w
 func (p *pass) score(r columnar.Row, preemptor, own int32) float64 {
 	t := p.scoreTerms(r, preemptor, own)
 	return t[0] + t[1] + t[2] + t[3]
 }
 
-// scoreOf returns the score of machines that are alike. Draining machines that nobody has
-// reserved go before all other excess; reserved ones go after it.
+// scoreOf returns the score of machines that are alike. Draining machines that are reserved for
+// no need go before all other excess; reserved ones go after it.
 func (p *pass) scoreOf(a *alike, preemptor int32) float64 {
 	switch {
 	case a.promised:
@@ -186,9 +187,8 @@ func (p *pass) scoreOf(a *alike, preemptor int32) float64 {
 	return p.score(a.rows[0], preemptor, a.level)
 }
 
-// scoreTerms returns the terms of the score in that order. The conversions
-// keep the compiler from fusing operations: every processor must compute the
-// same number.
+// scoreTerms returns the terms of the score in that order. The conversions to float64 forbid
+// fused multiply-add: every processor must compute the same number.
 func (p *pass) scoreTerms(r columnar.Row, preemptor, own int32) [4]float64 {
 	w := &p.e.opts.Weights
 	gap := max(int64(preemptor)-int64(own), 0)
@@ -213,9 +213,8 @@ func (p *pass) eligible(c *candidate, need int32, k *kind) bool {
 	return !p.victimOf.Has(uint32(c.row)) && p.s.ClusterOf[p.s.View.Cluster[c.row]] != p.lines[need].cluster && k.acceptsClass(class)
 }
 
-// selectVictims takes candidates in their order until what is missing is
-// covered, passing over those that free nothing of it. found tells whether
-// there was any candidate at all.
+// selectVictims takes candidates in order until what is missing is covered. It skips those that
+// free nothing of it. found reports whether there was any candidate.
 func (l *worker) selectVictims(v *victimList, need int32, k *kind) (chosen []candidate, found bool) {
 	if l.spentVictims(v) {
 		return nil, false
@@ -239,10 +238,9 @@ func (l *worker) selectVictims(v *victimList, need int32, k *kind) (chosen []can
 	return chosen, found
 }
 
-// giveBack drops the victims that turn out unneeded: those whose going would
-// change nothing in what is covered of the missing. The ones that serve the
-// highest ranks are given back first, excess last, and of equals the last
-// chosen first.
+// giveBack drops victims that turn out unneeded: without them as much of what is missing is
+// covered. It tries those that serve the highest ranks first, excess last, and among equals the
+// last chosen first.
 func (p *pass) giveBack(chosen []candidate, missing []int64) []candidate {
 	freed := make([]int64, p.dims)
 	for _, c := range chosen {
@@ -269,8 +267,8 @@ func (p *pass) giveBack(chosen []candidate, missing []int64) []candidate {
 	return kept
 }
 
-// compareWorth orders victims for giving back: those that serve a need, by its
-// rank; those that may serve one, by stamp; excess, by stamp.
+// compareWorth is the order of giving back: machines that serve a need, by its rank; machines
+// that may serve one, by stamp; excess, by stamp.
 func (p *pass) compareWorth(a, b *candidate) int {
 	ha, hb := p.held[a.row].need, p.held[b.row].need
 	switch {
@@ -280,7 +278,7 @@ func (p *pass) compareWorth(a, b *candidate) int {
 		return -1
 	case hb != unheld:
 		return 1
-	case a.excess != b.excess: // unclaimed, but its cluster may yet speak for it
+	case a.excess != b.excess: // unclaimed, but the cluster may still claim it
 		if b.excess {
 			return -1
 		}
@@ -289,8 +287,8 @@ func (p *pass) compareWorth(a, b *candidate) int {
 	return cmp.Compare(b.priority, a.priority)
 }
 
-// without returns the sum freed without candidate i. A saturated sum cannot be
-// subtracted from, so it is formed anew.
+// without returns the sum freed without candidate i. A saturated sum cannot be subtracted from,
+// so it is computed anew.
 func (p *pass) without(freed []int64, chosen []candidate, dropped []bool, i int) []int64 {
 	rest := slices.Clone(freed)
 	if !slices.Contains(freed, math.MaxInt64) {
@@ -306,7 +304,7 @@ func (p *pass) without(freed []int64, chosen []candidate, dropped []bool, i int)
 	return rest
 }
 
-// coversAsMuch reports whether rest covers as much of what is missing as all.
+// coversAsMuch reports whether rest covers as much of what is missing as all does.
 func coversAsMuch(rest, all, missing []int64) bool {
 	for d, m := range missing {
 		if m > 0 && min(m, rest[d]) != min(m, all[d]) {
