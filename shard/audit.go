@@ -42,20 +42,8 @@ type AuditNeed struct {
 	Rank        int32  `json:"rank"` // place in the order of the cycle, from 0
 }
 
-// What became of actions, as the audit log spells it, beside the names of
-// Disposition.
-const (
-	auditExecuted = "executed"
-	auditCut      = "action-limit"
-	auditFull     = "queue-full"
-	auditWaiting  = "waiting"
-	auditStale    = "stale"
-)
-
-// auditCapped is what an action is held back by for which no budget is left.
-var auditCapped = [engine.NumKinds]string{
-	engine.Reclaim: "reclaim-cap", engine.Delete: "delete-cap", engine.Provision: "provision-cap", engine.Preempt: "preempt-cap",
-}
+// auditExecuted is what became of actions beside the names of Disposition and HeldBy.
+const auditExecuted = "executed"
 
 // audits is the audit log of a shard.
 type audits struct {
@@ -139,8 +127,10 @@ func (x *auditor) heldByRails(out *rails.Outcome) {
 	if x.log.write == nil {
 		return
 	}
-	x.held(out.Rest, auditCut)
+	x.held(out.Rest, rails.ByActionLimit.String())
 	for i := range out.Held {
-		x.held(out.Held[i:i+1], auditCapped[out.Held[i].Kind])
+		if by, ok := rails.BudgetOf(out.Held[i].Kind); ok {
+			x.held(out.Held[i:i+1], by.String())
+		}
 	}
 }

@@ -88,6 +88,7 @@ func (s *Shard) cycle(ctx context.Context, now int64, listing *ListResponse, lis
 	}
 	c.Reconciled = s.reconciler.reconcile(listing)
 	s.intake.TakeMail() // what is bound is known by now
+	s.rails.ForgetHeld()
 	c.Durations.Reconcile = lap()
 
 	plan, err := s.decide(c)

@@ -88,14 +88,14 @@ func (e *executor) dispatch(c *Cycle, plan *engine.Plan, railed *rails.Outcome, 
 			// The rest ranks lower, and is derived anew in the next cycle.
 			c.Dropped += len(actions)
 			e.hungry = true
-			auditor.held(actions, auditFull)
+			x.hold(actions, rails.ByQueue)
 			e.rails.NotBegun(actions)
 			refused = rails.AddPlans(refused, actions)
 			actions = nil
 			continue
 		case n > 1 && !e.startable(part):
 			c.Deduped += n
-			auditor.held(part, auditStale)
+			x.hold(part, rails.ByMachine)
 			e.rails.NotBegun(part)
 			refused = rails.AddPlans(refused, part)
 		default:
@@ -126,13 +126,19 @@ type dispatcher struct {
 	reserved bool // what plans reserve has been stamped
 }
 
+// hold notes why actions that the rails let through are not carried out.
+func (x *dispatcher) hold(actions []engine.Action, by rails.HeldBy) {
+	x.e.rails.HoldBack(x.needs.plan, actions, by)
+	x.auditor.held(actions, by.String())
+}
+
 // start starts one action, unless its machine is busy or has moved on.
 func (x *dispatcher) start(a *engine.Action) {
 	e, c, one := x.e, x.c, []engine.Action{*a}
 	id := e.inventory.Table.ID(a.Machine)
 	if !e.startable(one) {
 		c.Deduped++
-		x.auditor.held(one, auditStale)
+		x.hold(one, rails.ByMachine)
 		e.rails.NotBegun(one)
 		return
 	}
@@ -146,7 +152,7 @@ func (x *dispatcher) start(a *engine.Action) {
 	}
 	if a.Kind == engine.Bootstrap && !e.canJoin(n) {
 		c.Waiting++
-		x.auditor.held(one, auditWaiting)
+		x.hold(one, rails.ByOperator)
 		return
 	}
 	audited := x.auditor.record(a, auditExecuted) // as the machine was before

@@ -128,6 +128,8 @@ func TestNothingIsDoneWithWhatIsDoubted(t *testing.T) {
 	w.report("c", need(t, 1, 4*20)) // less than before
 	if c := w.step(); c.Counts[engine.Reclaim] != 0 || c.Deduped == 0 {
 		t.Errorf("%d machines are reclaimed that may be gone, %d are left alone", c.Counts[engine.Reclaim], c.Deduped)
+	} else if h := w.held(); len(h.Actions) != c.Deduped || h.Actions[0].By != shard.ByMachine {
+		t.Errorf("%d are left alone; told is %+v", c.Deduped, h.Actions)
 	}
 	l.change = nil
 	if c := w.step(); c.Counts[engine.Reclaim] != 20 {

@@ -48,6 +48,34 @@ const (
 	PlanMachinesMax  = rails.PlanMachinesMax  // machines that a plan may preempt; a larger one is never carried out
 )
 
+// HeldBack is what the rails of a shard hold back, and why.
+type HeldBack = rails.HeldBack
+
+// HeldAction is an action that the last cycle held back.
+type HeldAction = rails.HeldAction
+
+// HeldBy is what holds an action back that the plan of a cycle has.
+type HeldBy = rails.HeldBy
+
+// What holds actions back: the budget of their kind, or what the comment says.
+const (
+	ByReclaimBudget   = rails.ByReclaimBudget
+	ByDeleteBudget    = rails.ByDeleteBudget
+	ByProvisionBudget = rails.ByProvisionBudget
+	ByPreemptBudget   = rails.ByPreemptBudget
+	ByActionLimit     = rails.ByActionLimit // Config.MaxActionsPerCycle
+	ByQueue           = rails.ByQueue       // the queue of calls is full
+	ByOperator        = rails.ByOperator    // the cluster's operator is not connected, or has refused lately
+	ByMachine         = rails.ByMachine     // the machine is busy or has moved on
+	NumHeldBy         = rails.NumHeldBy
+)
+
+// The bounds of what is told of actions that are held back.
+const (
+	HeldActionsMax = rails.HeldActionsMax // listed; the others are counted
+	ReasonBytesMax = rails.ReasonBytesMax // of the reason for which nothing is carried out
+)
+
 // ReclaimCap returns how many machines of a cluster an interval may reclaim:
 // max(1, ⌊fraction × configured⌋).
 func ReclaimCap(fraction float64, configured int) int { return rails.ReclaimCap(fraction, configured) }

@@ -480,7 +480,7 @@ func TestAfterAPauseItIsFoundOut(t *testing.T) {
 			d.Awake = func(context.Context) { asked.Add(1) }
 		})
 		stop := w.run()
-		<-time.After(10 * time.Second)
+		<-time.After(10*time.Second + 500*time.Millisecond) // between two cycles
 		if n := asked.Load(); n != 0 {
 			t.Errorf("it was asked %d times while cycles ran", n)
 		}

@@ -3,15 +3,19 @@ package shard
 import (
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/shard/internal/ledgers"
+	"github.com/tonnage/tonnage/shard/internal/rails"
 )
 
 // Inspect shows what the next cycle would look at: the tables as they are, at
-// the time of the last cycle, and the options. The shard is locked meanwhile, so
-// that no cycle runs: copy what you need, and do the work afterwards.
-func (s *Shard) Inspect(visit func(in engine.Input, opts engine.Options) error) error {
+// the time of the last cycle, and the options; and what the rails hold back. The
+// shard is locked meanwhile, so that no cycle runs: copy what you need, and do the
+// work afterwards.
+func (s *Shard) Inspect(visit func(in engine.Input, opts engine.Options, held *rails.HeldBack) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return visit(engine.Input{Supply: s.inventory.Table, Demand: s.intake.Table(), Now: s.pace.Now, DrainSeconds: s.ledgers.DrainSeconds()}, s.cfg.Engine)
+	held := s.rails.HeldBack()
+	in := engine.Input{Supply: s.inventory.Table, Demand: s.intake.Table(), Now: s.pace.Now, DrainSeconds: s.ledgers.DrainSeconds()}
+	return visit(in, s.cfg.Engine, &held)
 }
 
 // AgesOf returns the ages of a row of the plan that Deps.Decided is given; i is

@@ -137,6 +137,9 @@ func TestQueueIsBounded(t *testing.T) {
 	if n := len(first.Actions); n < 8 || n > 12 || first.Dropped != 40-n {
 		t.Fatalf("%d accepted, %d dropped", n, first.Dropped)
 	}
+	if h := w.held(); len(h.Actions) != first.Dropped || h.Actions[0].By != shard.ByQueue {
+		t.Errorf("%d are dropped; told is %+v", first.Dropped, h.Actions)
+	}
 	for _, a := range first.Actions {
 		if a.Cluster != "top" {
 			t.Errorf("%s for %s went before the rest of top", a.Machine, a.Cluster)

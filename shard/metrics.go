@@ -11,6 +11,7 @@ import (
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/history"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/shard/internal/rails"
 )
 
 // ClusterLabelsMax bounds the values of the label cluster; further clusters
@@ -221,9 +222,9 @@ func (m *metrics) defineActions(g gaugeMaker, c counterMaker) {
 	m.unremembered = c("tonnage_shard_actions_unremembered_total", "Calls made though the journal could not be written: a crash at that moment would forget for whom.").WithLabelValues()
 	m.capped = c("bigfleet_shard_reclaims_capped_total", "Reclaims held back by the cap.").WithLabelValues()
 	m.held = c("tonnage_shard_actions_held_total", "Actions held back since an interval may do no more of their kind.", "kind")
-	for kind, by := range auditCapped {
-		if by != "" {
-			m.held.WithLabelValues(engine.Kind(kind).String())
+	for k := range engine.NumKinds {
+		if _, ok := rails.BudgetOf(engine.Kind(k)); ok {
+			m.held.WithLabelValues(engine.Kind(k).String())
 		}
 	}
 	m.tripped = g("tonnage_shard_breaker_tripped", "1 while the shard has paused itself, since it took too many machines away.").WithLabelValues()

@@ -31,7 +31,9 @@ when interruptions are counted in.
 
 The world is a file as decide reads it, or that of a running shard (--shard, the
 address of its page or metrics). Needs of a running shard are named by cluster
-and row of the roll-up, from 0: cluster-0001/0.`,
+and row of the roll-up, from 0: cluster-0001/0. Of a running shard explain also
+says what its last cycle held back and why, and what keeps it from carrying
+anything out.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

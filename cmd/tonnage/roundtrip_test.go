@@ -143,7 +143,7 @@ func FuzzAcceptedIsReadBack(f *testing.F) {
 		var text bytes.Buffer
 		var machines []model.Machine
 		var needs []model.Need
-		if err := s.Inspect(func(i engine.Input, opts engine.Options) error {
+		if err := s.Inspect(func(i engine.Input, opts engine.Options, held *shard.HeldBack) error {
 			for _, r := range i.Supply.Order() {
 				m := i.Supply.Get(r)
 				m.Host = "" // as files have it
@@ -155,7 +155,7 @@ func FuzzAcceptedIsReadBack(f *testing.F) {
 			for _, c := range i.Demand.Clusters() {
 				needs = append(needs, i.Demand.Rows(c)...)
 			}
-			return world.WriteInput(&text, i, opts)
+			return world.WriteShard(&text, i, opts, held)
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -172,6 +172,9 @@ func FuzzAcceptedIsReadBack(f *testing.F) {
 		w, err := world.Read(bytes.NewReader(served))
 		if err != nil {
 			t.Fatalf("what a shard serves is not read: %v\n%s", err, served)
+		}
+		if h := w.HeldBack; h == nil || h.Disposition != shard.DryRun || h.Reason != "it was started with --dry-run" {
+			t.Errorf("what is held back is read back as %+v", h)
 		}
 		for i := range machines {
 			got, want := w.Machines[i], machines[i]

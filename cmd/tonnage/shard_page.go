@@ -83,9 +83,11 @@ func (x *shardProcess) serveEndpoints(part func(func(context.Context) error)) {
 	part(func(ctx context.Context) error { return site.Serve(ctx, x.pages, x.tls) })
 }
 
-// writeWorld writes what the next cycle would look at.
+// writeWorld writes what the next cycle would look at, and what the rails hold back.
 func (x *shardProcess) writeWorld(out io.Writer) error {
-	return x.shard.Inspect(func(in engine.Input, opts engine.Options) error { return world.WriteInput(out, in, opts) })
+	return x.shard.Inspect(func(in engine.Input, opts engine.Options, held *shard.HeldBack) error {
+		return world.WriteShard(out, in, opts, held)
+	})
 }
 
 // retire forgets a Failed machine.

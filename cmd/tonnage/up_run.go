@@ -226,9 +226,11 @@ func (x *process) latest() (web.Frame, [len(web.Kinds)]int64) {
 	return x.page.latest()
 }
 
-// writeWorld writes what the next cycle would look at.
+// writeWorld writes what the next cycle would look at, and what the rails hold back.
 func (x *process) writeWorld(out io.Writer) error {
-	return x.shard.Inspect(func(in engine.Input, opts engine.Options) error { return world.WriteInput(out, in, opts) })
+	return x.shard.Inspect(func(in engine.Input, opts engine.Options, held *shard.HeldBack) error {
+		return world.WriteShard(out, in, opts, held)
+	})
 }
 
 // buildFleet puts the source's machines into the built-in provider.

@@ -18,7 +18,8 @@ func (w *World) Decide(explain bool, clock func() int64) (*Answer, error) {
 }
 
 // Explain is Decide, with an explanation of the subjects alone. A subject that
-// the world does not have is an error.
+// the world does not have is an error. It also says what the rails hold back of the
+// shard that the world is of.
 func (w *World) Explain(of *Subjects) (*Answer, error) {
 	book := w.book()
 	for _, x := range []struct {
@@ -33,7 +34,12 @@ func (w *World) Explain(of *Subjects) (*Answer, error) {
 			}
 		}
 	}
-	return w.decide(true, of, nil)
+	answer, err := w.decide(true, of, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer.Explain.takeHeld(w.HeldBack)
+	return answer, nil
 }
 
 func (w *World) decide(explain bool, only *Subjects, clock func() int64) (*Answer, error) {

@@ -13,7 +13,9 @@
 // nothing but the Answer.
 //
 // WriteInput goes the other way: what an engine looked at becomes a world, to be
-// decided about again. Clusters stand by id, rows in their order, machines by id.
+// decided about again. Clusters stand by id, rows in their order, machines by id. WriteShard
+// adds what the rails of a running shard hold back, as the key heldBack. Explain tells of it;
+// decisions and runs ignore it.
 //
 // The order of a cluster's Needs is their last tie-break: of those with the same priority,
 // penalties and arrival, the first of the file goes first. So reading keeps that order.

@@ -27,6 +27,7 @@ type explainer interface {
 type Explain struct {
 	Needs    []NeedWhy
 	Machines []MachineWhy
+	HeldBack *HeldBack // nil = nothing is known to be
 }
 
 // NeedWhy is what is known of one Need beyond its row.
@@ -54,6 +55,8 @@ type NeedWhy struct {
 	Demanded, Short int64
 	Why             engine.NeedExplanation
 	Plan            *PlanWhy // nil = none, or victims one by one
+	// Held is what the last cycle of the shard held back that is for the Need or its fold.
+	Held []HeldWhy
 }
 
 // MachineWhy is why something happens to a machine, or that it is claimed.
@@ -68,10 +71,11 @@ type MachineWhy struct {
 	Reason  engine.Reason
 	For     string // the acquirer or preemptor
 	Holder  string // the Need that a victim served
-	HeldBy  string // the rail that held the action back
+	HeldBy  string // the rail that held the action back in this decision
 	Why     engine.ActionExplanation
 	// Costs are of machines that were asked for by name.
 	Costs []CostWhy
+	Held  *HeldWhy // nil = the last cycle of the shard held nothing back
 }
 
 // railReclaimCap names rail 1.
@@ -209,6 +213,7 @@ func (e *Explain) object(j *jsonWriter) {
 		e.Machines[i].write(j)
 	}
 	j.close('}')
+	e.HeldBack.write(j)
 	j.close('}')
 }
 
@@ -231,6 +236,14 @@ func (n *NeedWhy) write(j *jsonWriter) {
 	j.names("credited", n.Credited)
 	j.names("acquired", n.Acquired)
 	j.names("preempted", n.Preempted)
+	if len(n.Held) > 0 {
+		j.key("heldBack")
+		j.open('[')
+		for i := range n.Held {
+			n.Held[i].write(j)
+		}
+		j.close(']')
+	}
 	j.key("machines")
 	j.open('{')
 	for v, count := range n.Why.Machines {
@@ -333,6 +346,10 @@ func (m *MachineWhy) write(j *jsonWriter) {
 		j.word("for", m.For)
 		j.word("heldBy", m.HeldBy)
 		m.writeWhy(j)
+	}
+	if m.Held != nil {
+		j.key("heldBack")
+		m.Held.write(j)
 	}
 	writeCosts(j, m.Costs)
 	j.close('}')

@@ -27,6 +27,9 @@ func (a *Answer) WriteExplanation(out io.Writer, of *World) error {
 	for i := range a.Needs {
 		rows[a.Needs[i].Name] = &a.Needs[i]
 	}
+	if a.Explain.HeldBack != nil {
+		a.Explain.HeldBack.tell(w)
+	}
 	for i := range a.Explain.Needs {
 		n := &a.Explain.Needs[i]
 		n.tell(w, rows[n.Name])
@@ -62,6 +65,9 @@ func (n *NeedWhy) tell(w io.Writer, row *NeedRow) {
 		if len(list.ids) > 0 {
 			fmt.Fprintf(w, "  %s %s: %s\n", list.says, plural(len(list.ids), "machine"), shortened(list.ids))
 		}
+	}
+	for i := range n.Held {
+		n.Held[i].tell(w)
 	}
 	if len(n.InFlight) > 0 {
 		fmt.Fprintf(w, "  draining for it: %s\n", terminal.Escape(vector(n.InFlight)))
@@ -135,6 +141,14 @@ func (m *MachineWhy) tell(w io.Writer, of *model.Machine) {
 	if of.Reservation.Active() {
 		fmt.Fprintf(w, "  held for a need of cluster %s\n", cell(of.Reservation.Owner.Cluster))
 	}
+	m.tellAction(w)
+	if m.Held != nil {
+		m.Held.tell(w)
+	}
+}
+
+// tellAction says what the plan does with a machine.
+func (m *MachineWhy) tellAction(w io.Writer) {
 	if !m.Decided {
 		fmt.Fprintln(w, "  nothing is to be done with it")
 		return

@@ -6,27 +6,34 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/shard"
 )
 
 // WriteInput writes what a cycle of an engine looked at as a world in JSON: read
 // again, it gives the same decision. Rows of the demand are named by
 // cluster and row, from 0; stamps and reservations are written as they are, whether or
-// not their Need still exists. The rails of a shard are no part of it.
+// not their Need still exists. The rails of a shard are no part of it; see WriteShard.
 //
 // Lost is what no decision depends on: hosts, and what the provider says of the last
 // error of a machine that has not failed. It is written as it goes, so that no more than a
 // machine of it is in memory at a time.
 func WriteInput(out io.Writer, in engine.Input, opts engine.Options) error {
+	return WriteShard(out, in, opts, nil)
+}
+
+// WriteShard is WriteInput for a running shard, and writes what its rails hold back. That
+// changes no decision. held may be nil.
+func WriteShard(out io.Writer, in engine.Input, opts engine.Options, held *shard.HeldBack) error {
 	x := inputWriter{out: bufio.NewWriterSize(out, 1<<16)}
 	x.j.open('{')
 	x.time("now", in.Now)
 	x.j.line(" ")
 	x.options(&in, &opts)
+	x.held(&in, held)
 	x.j.line(" ")
 	x.j.key("reported")
 	x.j.texts(reportedOf(&in))
@@ -182,7 +189,7 @@ func (x *inputWriter) need(number int, cluster string, n *model.Need) {
 	j := &x.j
 	j.line("  ")
 	j.open('{')
-	j.word("name", cluster+"/"+strconv.Itoa(number))
+	j.word("name", nameOfRow(cluster, number))
 	j.word("cluster", cluster)
 	x.profile(n.Profile)
 	j.vector("aggregate", n.Aggregate)

@@ -22,6 +22,9 @@ type World struct {
 	// Reported are the clusters that have reported, sorted.
 	Reported []string
 	Options  Options
+	// HeldBack is what the rails of the shard hold back that the world is of; nil = nothing, or
+	// the world is of no shard.
+	HeldBack *HeldBack
 
 	rows map[string][]int // cluster → its Needs, by row, as indexes of Needs
 }
@@ -121,6 +124,9 @@ var worldSchema = document.NewSchema(
 	}},
 	document.Field[worldFile]{Key: "options", Read: func(r *document.Reader, n *document.Node, w *worldFile) {
 		optionsSchema.Read(r, n, &w.Options)
+	}},
+	document.Field[worldFile]{Key: "heldBack", Read: func(r *document.Reader, n *document.Node, w *worldFile) {
+		w.HeldBack = readHeld(r, n, &w.book)
 	}},
 )
 

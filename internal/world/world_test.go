@@ -178,8 +178,8 @@ func optionsWith(field string) string { return fmt.Sprintf(`{"options": {%s}}`, 
 
 func TestFaultsAreNamedByPath(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{`[]`, `$: must be an object with the keys now, needs, machines, reported, options; got a list`},
-		{`{"nodes": []}`, `nodes: unknown key; known are now, needs, machines, reported, options`},
+		{`[]`, `$: must be an object with the keys now, needs, machines, reported, options, heldBack; got a list`},
+		{`{"nodes": []}`, `nodes: unknown key; known are now, needs, machines, reported, options, heldBack`},
 		{`{"machine": []}`, `machine: unknown key; did you mean machines?`},
 		{`{"now": "today"}`, `now: is not a time, got "today"; write it as 2026-06-01T00:00:00Z`},
 		{`{"machines": {}}`, `machines: must be a list of machines, got an object`},

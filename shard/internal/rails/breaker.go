@@ -30,8 +30,9 @@ type breaker struct {
 	lost    Window // what was taken away
 	deleted Window // what of it does not belong to the fleet any more
 	tripped bool
-	kept    bool  // as read last
-	calm    int64 // since when less than half of the limit is wanted; 0 = more is
+	why     string // it has tripped
+	kept    bool   // as read last
+	calm    int64  // since when less than half of the limit is wanted; 0 = more is
 }
 
 func newBreaker(limits *Limits, machines *supply.Table, keep func(string) error, log *slog.Logger) breaker {
@@ -120,13 +121,13 @@ func (b *breaker) calmedDown(now int64, wanted, limit int) bool {
 }
 
 func (b *breaker) trip(why string) {
-	b.tripped, b.calm = true, 0
+	b.tripped, b.calm, b.why = true, 0, why
 	b.outlive(why)
 }
 
 // release lets go, and forgets what was done.
 func (b *breaker) release() {
-	b.tripped, b.calm = false, 0
+	b.tripped, b.calm, b.why = false, 0, ""
 	b.lost.clear()
 	b.deleted.clear()
 	b.outlive("")
@@ -151,7 +152,7 @@ func (b *breaker) read(kept bool) {
 	switch b.kept = kept; {
 	case b.limits.BreakerShare <= 0:
 	case kept && !b.tripped:
-		b.tripped = true
+		b.tripped, b.why = true, "it had tripped before this process began; the file breaker in its data folder says why"
 		b.log.Error("the breaker has tripped before this process began; look for the cause, then `tonnage ctl resume`")
 	case was && !kept && b.tripped:
 		b.release()

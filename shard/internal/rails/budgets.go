@@ -110,9 +110,12 @@ func (b *budgets) giveBack(actions []engine.Action) {
 	}
 }
 
+// starting tells whether the first interval is not over yet.
+func (b *budgets) starting() bool { return b.limits.BudgetInterval > 0 && b.interval == 0 }
+
 // reclaimsOf returns how many machines of a cluster may still be reclaimed in the interval.
 func (b *budgets) reclaimsOf(cluster uint32) int {
-	if b.limits.BudgetInterval > 0 && b.interval == 0 {
+	if b.starting() {
 		return 0 // nothing has been filled yet
 	}
 	if left, known := b.reclaims[cluster]; known {

@@ -100,6 +100,7 @@ func (r *Rails) Resume() bool {
 func (r *Rails) Fence(err error) {
 	if !r.fenced {
 		r.log.Error("a newer process of this shard is known; nothing is carried out", "error", err)
+		r.fencedBy = err.Error()
 	}
 	r.fenced = true
 }

@@ -105,11 +105,14 @@ type Rails struct {
 
 	paused  bool     // as the process was told
 	set     Switches // as read last
-	fenced  bool     // the provider or the coordinator knows a newer process of this shard
 	lost    bool     // which domains are this shard's is not known; see LoseDomains
+	fenced  bool     // the provider or the coordinator knows a newer process of this shard
 	budgets budgets
 	breaker breaker
 	holding [engine.NumKinds]bool // what budgets have held back in the last cycle
+	held    heldActions
+
+	fencedBy string // how it became known that the shard is fenced
 }
 
 // Deps is what rails ask and tell.
@@ -146,6 +149,7 @@ func (r *Rails) Apply(plan *engine.Plan) Outcome {
 	out := r.limit(plan)
 	if r.check(wanted, destructiveOf(out.Actions)); r.Halted() == Tripped {
 		r.budgets.giveBack(out.Actions)
+		r.ForgetHeld() // the breaker holds back all of them
 		return Outcome{Actions: plan.Actions, Disposition: Tripped}
 	}
 	r.breaker.countAll(now, out.Actions, 1)
@@ -163,6 +167,7 @@ func (r *Rails) limit(plan *engine.Plan) (out Outcome) {
 			out.Actions = append(out.Actions, part...)
 		} else {
 			out.Held = append(out.Held, part...)
+			r.holdByBudget(plan, part)
 		}
 	}
 	out.Plans = AddPlans(nil, out.Held)
@@ -173,6 +178,7 @@ func (r *Rails) limit(plan *engine.Plan) (out Outcome) {
 		out.Plans = AddPlans(out.Plans, out.Rest)
 		out.FollowUp = true
 		r.budgets.giveBack(out.Rest)
+		r.HoldBack(plan, out.Rest, ByActionLimit)
 	}
 	return out
 }
