@@ -51,7 +51,7 @@ func (g *gatherer) fill(b *batch) {
 // decides. The loop is short enough for many cache misses to be in flight at once.
 func (g *gatherer) touch(b *batch) {
 	for _, need := range b.need[:b.n] {
-		g.touched += uint64(g.lines[need].cluster) + uint64(g.aggregates[need]) // fields that nobody writes meanwhile
+		g.touched += uint64(g.lines[need].cluster) + uint64(g.aggregates[need]) // never written meanwhile
 	}
 }
 
