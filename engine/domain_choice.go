@@ -44,8 +44,8 @@ func (l *worker) settleDomain(need int32, k *kind) bool {
 	}
 	want := l.aggregate(need)
 	decided, ok := l.bestCovering(want)
-	if ok && columnar.Covers(sc.at(decided, l.dims).own, want) { // a pin is there, too, or it ends
-		n.domain = decided // whatever is held for it: it is pinned there, or no longer
+	if ok && columnar.Covers(sc.at(decided, l.dims).own, want) {
+		n.domain = decided // whatever is held for it: the pin is there, or it ends
 		return true
 	}
 	if held {

@@ -26,7 +26,7 @@ const (
 	hasCandidates   // phase 2 found a machine to preempt
 	isAwaiting      // what drains for it covers the rest
 	neverFolds      // has Same, and no class, free or not, could hold it whole
-	hasSame         // the row has Same, and may fold or not
+	hasSame         // has Same, and may come to fold
 	isUncredited    // credit waits for its turn, since it depends on what is free
 	isStale         // must be credited again
 	isHeldBack      // a drain of its plan is not acknowledged: it acquires nothing yet
@@ -35,7 +35,7 @@ const (
 	isVisited       // had a turn after credit, which the next cycle undoes
 	hasForeignStamp // was credited a machine that did not carry its stamp
 	isTouched       // a machine that it claims differs from the last cycle
-	countsOnDrain   // its plan of this cycle counts on a machine that drains for nobody yet
+	countsOnDrain   // its plan of this cycle counts on a machine that drains, but not for it so far
 )
 
 // sitsOut are the reasons for which a Need acquires nothing.

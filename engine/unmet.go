@@ -174,9 +174,9 @@ func (p *pass) countBins(key int) []bin {
 		if counts(r) {
 			v := values[r]
 			byValue[from[v]] = classes[r]
-			from[v]++ // in the end where the next value begins
+			from[v]++ // ends where the next value begins
 		}
-	} // ends where the next value begins
+	}
 	var bins []bin
 	begin := uint32(0)
 	for v, end := range from {
