@@ -78,7 +78,7 @@ func (l *worker) pinnedDomain(need int32, k *kind) (uint32, bool) {
 	}
 	for _, r := range held {
 		if !k.acceptsClass(l.s.View.Class[r]) {
-			continue // who claims it may be another worker's to write
+			continue // its claim may be written by another worker
 		}
 		switch state := l.s.View.State[r]; {
 		case state == model.Configured && l.s.ClusterOf[l.s.View.Cluster[r]] == c: // it has arrived

@@ -14,14 +14,14 @@ type Verdict uint8
 
 // The verdicts.
 const (
-	VerdictClaimed     Verdict = iota // attributed to the need
+	VerdictClaimed     Verdict = iota // attributed to the Need
 	VerdictState                      // its state does not allow it to serve the Need
 	VerdictRequirement                // fails a requirement
 	VerdictSize                       // does not cover the minimum unit, or offers nothing that is asked for
 	VerdictCluster                    // bound to another cluster
 	VerdictRank                       // claimed by a Need of higher rank
 	VerdictReserved                   // held for a Need of higher rank
-	VerdictDomain                     // outside the need's domain
+	VerdictDomain                     // outside the domain of the Need
 	VerdictSpread                     // lacks a key of a hard spread constraint, or the skew forbids it
 	VerdictUnneeded                   // not needed, superfluous, or offers nothing that was still missing
 
@@ -99,7 +99,7 @@ type ActionExplanation struct {
 	// the Need is pinned and the machine may be interrupted. For other machines it is the price.
 	Price         float64
 	EffectiveCost float64
-	// Reserved says that the machine was held for the need.
+	// Reserved says that the machine was held for the Need.
 	Reserved bool
 	// The terms of a victim's score, weighted, and their sum.
 	Gap, Drain, Interruption, Reclamation, Score float64

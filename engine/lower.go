@@ -13,7 +13,7 @@ import (
 )
 
 // A held Idle machine is a candidate for Needs that rank above its owner, but the last one: after all
-// Idle machines that are held for nobody, and before any Speculative machine. Machines held for the
+// Idle machines that are not held, and before any Speculative machine. Machines held for the
 // lowest rank go first. So held machines are not in the pools; they are listed apart, by class.
 
 // lowerHeld lists the Idle machines that are held for an owner.
@@ -34,7 +34,7 @@ type lowerClass struct {
 // owner. The owner of lowest rank is 0.
 type lateness struct{ place, owner uint32 }
 
-// lateKey is a bit above the keys of machines that are held for nobody.
+// lateKey is a bit above the keys of machines that are not held.
 const lateKey = 1 << 63
 
 // has reports whether a machine is Idle and held.
@@ -188,7 +188,7 @@ func (l *worker) headCost(cost []uint32, r columnar.Row) uint64 {
 	return c
 }
 
-// compareLate orders Idle machines: those held for nobody first, then by owner, the lowest first.
+// compareLate orders Idle machines: those that are not held first, then by owner, the lowest first.
 func (p *pass) compareLate(a, b columnar.Row) int {
 	x := &p.reserved.lower
 	la, lb := x.has(a), x.has(b)

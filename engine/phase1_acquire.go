@@ -132,7 +132,7 @@ func (l *worker) acquireHeld(need int32, k *kind) {
 	}
 }
 
-// acquireStage claims machines of a stage (0 = Idle, 1 = Speculative) that are held for nobody,
+// acquireStage claims machines of a stage (0 = Idle, 1 = Speculative) that are not held,
 // cheapest first.
 func (l *worker) acquireStage(need int32, k *kind, stage int) {
 	if k.same {

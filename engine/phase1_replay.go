@@ -108,7 +108,7 @@ func (p *pass) partFrom(c int, anew bool) {
 	}
 }
 
-// unlink takes a machine out of a need's chain and makes the need stale.
+// unlink takes a machine out of a Need's chain and makes the Need stale. O(machines claimed).
 func (p *pass) unlink(r columnar.Row, need int32) {
 	n := &p.lines[need]
 	n.status |= isStale
@@ -342,8 +342,8 @@ func (l *worker) letGoAll(need int32) {
 	n.head, n.tail = columnar.None, columnar.None
 }
 
-// compare notes how the claims of a Need differ from those in replay.old: it releases what nobody
-// claims now, touches the classes, and updates the priorities by which phase 2 chooses victims.
+// compare notes how the claims of a Need differ from those in replay.old: it releases machines that no
+// Need claims now, touches the classes, and updates the priorities by which phase 2 chooses victims.
 func (l *worker) compare(need int32, k *kind) {
 	rp, place, priority := &l.replay, l.e.store.place, l.e.store.priority
 	kept, same := 0, true

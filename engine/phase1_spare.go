@@ -136,7 +136,7 @@ const (
 	isOwnSpare groupOfSpare = iota
 	isUnownedSpare
 	isLowerSpare
-	isAnothersSpare // being created for another need
+	isAnothersSpare // being created for another Need
 )
 
 func (l *worker) groupOfSpare(s *spare, need int32, k *kind) groupOfSpare {

@@ -98,7 +98,7 @@ func (l *worker) excessClasses(c int) []uint64 {
 }
 
 // release is the second half of phase 3. It deletes idle machines of a releasable capacity type that
-// are unclaimed, held for nobody, and idle for the type's duration.
+// are unclaimed, not held, and idle for the type's duration.
 func (p *pass) release() {
 	var holds [model.NumCapacityTypes]time.Duration
 	holds[model.OnDemand], holds[model.Spot] = p.e.opts.Release.OnDemand, p.e.opts.Release.Spot

@@ -86,7 +86,7 @@ type Unmet uint8
 // The reasons, in the order in which they are tested.
 const (
 	UnmetNone                Unmet = iota // satisfied
-	UnmetParked                           // parked: it waited too long in vain and is tried again later
+	UnmetParked                           // parked: it waited too long, and is tried again later
 	UnmetNoMatchingSupply                 // some wanted resource is offered by no machine that matches and fits
 	UnmetAwaitingDrain                    // what drains for it covers the rest
 	UnmetPreemptionExhausted              // phase 2 found victims, but not enough

@@ -14,7 +14,7 @@ import (
 // exhausted is the key of a class without available machines.
 const exhausted = math.MaxUint32
 
-// pool holds the free machines of one state that are held for nobody, by class, each class in the order
+// pool holds the free machines of one state that are not held, by class, each class in the order
 // in which its machines are acquired. It keeps the head of every class: its first machine that is not
 // taken. A Need's next machine is the smallest head among the classes of its kind.
 type pool struct {
