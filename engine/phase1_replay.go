@@ -373,7 +373,7 @@ func (l *worker) compare(need int32, k *kind) {
 	}
 }
 
-// Both are greater than twice any rank.
+// nobodys and nobodysNow are greater than twice any rank.
 const (
 	nobodys    = math.MaxInt32
 	nobodysNow = nobodys - 1
