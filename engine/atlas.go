@@ -6,20 +6,19 @@ import (
 	"github.com/tonnage/tonnage/alloc"
 )
 
-// atlas says of the number of a need whose it is, from tables that are small
-// enough to stay in the cache: who goes from need to need in rank order would wait
-// for the line of each.
+// atlas maps a Need's number to its cluster, by tables small enough to stay in the cache. A walk in
+// rank order would otherwise miss the cache on every Need's line.
 type atlas struct {
-	first   []int32 // by stretch of numbers: the cluster of the first of them
-	bases   []int32 // by cluster: the number of its first line; one more at the end
-	outward []int32 // by cluster: what to add to a line's number in outputs
+	first   []int32 // by stretch of numbers: the cluster of its first number
+	bases   []int32 // by cluster: the number of its first line; a sentinel at the end
+	outward []int32 // by cluster: output number minus line number
 }
 
-// stretchBits are the bits of a need's number that count within a stretch. Every
-// cluster has room for some lines, so few begin in one.
+// stretchBits is log2 of the length of a stretch. Every cluster has room for at least 8 lines, so at
+// most 8 clusters begin in one.
 const stretchBits = 6
 
-// draw makes the atlas of a pass.
+// draw builds the atlas of a pass.
 func (p *pass) draw() atlas {
 	a := p.e.arena
 	n := len(p.sources)
@@ -40,7 +39,7 @@ func (p *pass) draw() atlas {
 	return x
 }
 
-// clusterOf returns the cluster of a need.
+// clusterOf returns the cluster of a Need: one look-up, then a scan of the clusters of a stretch.
 func (x *atlas) clusterOf(need int32) int32 {
 	c := x.first[need>>stretchBits]
 	for x.bases[c+1] <= need {

@@ -10,26 +10,26 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// What of a cluster's machines carries the stamp of a Same-row, or is held for it,
-// has a say in whether it folds: what is of use to it as one of several has begun a
-// gang, and what comes to it, or to its fold, may hold it whole.
+// Whether a Same-row folds depends also on the machines of its cluster that carry its stamp or are held
+// for it. A machine that serves it only in part has begun a gang: the row does not fold. A machine that
+// is being created or drained for it, or for its fold, may hold it whole: that speaks for folding.
 
-// foldProfiles knows which profiles have a Same requirement, and what a fold of them is.
+// foldProfiles memoizes which profiles have a Same requirement, and what their folds are.
 type foldProfiles struct {
 	numbers map[string]uint32
 	list    []foldProfile // by profile
 }
 
-// foldProfile is what folding looks at of a profile.
+// foldProfile is what folding needs to know about a profile.
 type foldProfile struct {
-	has      int8   // 1 = has Same, −1 = has none, 0 = not known yet
-	known    bool   // the rest is
-	number   uint32 // of the fold's profile; profiles with one fold share it
-	plain    uint32 // 1 + the fold's profile, if a row has it; 0 = none
-	matcher  uint32 // the fold's, which decides on classes alone
-	stamp    uint64 // the row's fingerprint
-	foldsOwn uint64 // the fold's
-	owner    uint64 // for whom machines are held
+	has      int8   // 1 = has Same, −1 = has none, 0 = unknown
+	known    bool   // the fields below are filled
+	number   uint32 // number of the fold's profile; profiles that fold alike share it
+	plain    uint32 // 1 + the fold's profile in the demand, if some row has it; 0 = none
+	matcher  uint32 // the fold's matcher, which decides on classes alone
+	stamp    uint64 // fingerprint in the stamps of the row's machines
+	foldsOwn uint64 // fingerprint in the stamps of the fold's machines
+	owner    uint64 // fingerprint of the owner in reservations: without Same
 }
 
 func (x *foldProfiles) reset(profiles int) {
@@ -40,6 +40,7 @@ func (x *foldProfiles) reset(profiles int) {
 	x.list = resize(x.list, profiles)
 }
 
+// same reports whether a profile has a Same requirement.
 func (x *foldProfiles) same(p *pass, profile uint32) bool {
 	e := &x.list[profile]
 	if e.has == 0 {
@@ -51,7 +52,7 @@ func (x *foldProfiles) same(p *pass, profile uint32) bool {
 	return e.has == 1
 }
 
-// of returns what a profile with Same is when folded.
+// of returns what a profile with Same folds to.
 func (x *foldProfiles) of(p *pass, profile uint32) *foldProfile {
 	e := &x.list[profile]
 	if !e.known {
@@ -71,17 +72,17 @@ func (x *foldProfiles) of(p *pass, profile uint32) *foldProfile {
 	return e
 }
 
-// heldForFold is a machine that is Idle or drains and is held for an owner, who may be
-// a Same-row or a fold.
+// heldForFold is an Idle or draining machine that is held for an owner, which may be a Same-row or a
+// fold.
 type heldForFold struct {
 	fingerprint uint64
-	group       uint32 // the demand's number
+	group       uint32 // the demand's number of the group
 	class       uint32
 	draining    bool
 }
 
-// findHeldForFolds lists, by cluster, what is held for Same-rows and folds, and notes
-// where that is other than in the cycle before.
+// findHeldForFolds lists, by cluster, the machines that are held for Same-rows and folds, and marks the
+// clusters where that list differs from the last cycle (by an order-independent hash).
 func (p *pass) findHeldForFolds() {
 	p.beginReservations()
 	st, s := &p.e.store, p.s
@@ -128,7 +129,7 @@ func (p *pass) findHeldForFolds() {
 	}
 }
 
-// anySame reports whether any profile of the demand asks for one domain.
+// anySame reports whether any profile of the demand has a Same requirement. O(profiles).
 func (p *pass) anySame() bool {
 	for id := range p.s.Demand.ProfileIDMax() {
 		if profile := p.s.Demand.Profile(id); profile != nil && profile.Same() != nil {
@@ -138,7 +139,7 @@ func (p *pass) anySame() bool {
 	return false
 }
 
-// heldHash hashes what decides of a machine that is held for an owner.
+// heldHash hashes what folding looks at of a held machine: owner, class, draining.
 func heldHash(o *model.Owner, class uint32, draining bool) uint64 {
 	group := digest(fnvOffset)
 	for i := range len(o.Group) {
@@ -152,28 +153,29 @@ func heldHash(o *model.Owner, class uint32, draining bool) uint64 {
 	return (h ^ h>>29) * mixer
 }
 
-// stamped is machines of a class that carry one stamp, or that are held for one owner.
+// stamped stands for all machines of a class that carry one stamp, or that are held for one owner, in
+// one state.
 type stamped struct {
 	fingerprint uint64
-	group       uint32 // the supply's number of a stamp's, the demand's of an owner's
+	group       uint32 // a stamp's group: the supply's number; an owner's group: the demand's
 	class       uint32
 	how         stampedHow
-	next        int32 // 1 + the next of the chain
+	next        int32 // 1 + the next of the chain; 0 = none
 }
 
 type stampedHow uint8
 
 const (
-	isBound    stampedHow = iota // Configured or Configuring, with the stamp
-	isCreating                   // with the stamp
-	isIdle                       // held
-	isDraining                   // held
+	isBound    stampedHow = iota // Configured or Configuring, with this stamp
+	isCreating                   // Creating, with this stamp
+	isIdle                       // Idle and held for this owner
+	isDraining                   // draining and held for this owner
 )
 
-// begunIndex finds what of the cluster at work is stamped, or held, for a row or a fold.
+// begunIndex is a hash table of the machines of the cluster at work, by stamp or by owner.
 type begunIndex struct {
 	listed bool
-	heads  []int32 // by hash: 1 + the first of the chain
+	heads  []int32 // by hash: 1 + the head of the chain; 0 = none
 	list   []stamped
 }
 
@@ -185,7 +187,7 @@ func (x *begunIndex) head(fingerprint uint64, group uint32, held bool) *int32 {
 	return &x.heads[h*mixer>>32&uint64(len(x.heads)-1)]
 }
 
-// add adds machines, of which one of each sort is kept.
+// add adds a machine; of equal ones it keeps one.
 func (x *begunIndex) add(m stamped) {
 	head := x.head(m.fingerprint, m.group, m.how >= isIdle)
 	for at := *head; at != 0; at = x.list[at-1].next {
@@ -198,7 +200,7 @@ func (x *begunIndex) add(m stamped) {
 	*head = int32(len(x.list))
 }
 
-// index lists what is stamped, or held, in the cluster at work.
+// index fills begunIndex for the cluster at work.
 func (f *folder) index() {
 	x, s := &f.begun, f.p.s
 	bound, creating := s.BoundOf(int(f.c)), s.CreatingFrom(int(f.c))
@@ -226,7 +228,7 @@ func (f *folder) index() {
 	}
 }
 
-// any reports whether some machines of a stamp, or held for an owner, satisfy a test.
+// any reports whether some machine with a stamp (held: for an owner) passes a test.
 func (x *begunIndex) any(fingerprint uint64, group uint32, held bool, test func(*stamped) bool) bool {
 	for at := *x.head(fingerprint, group, held); at != 0; at = x.list[at-1].next {
 		m := &x.list[at-1]
@@ -237,8 +239,8 @@ func (x *begunIndex) any(fingerprint uint64, group uint32, held bool, test func(
 	return false
 }
 
-// foldable reports whether a Same-row of the cluster at work needs no co-location: a
-// machine holds it whole, and it has not begun as a gang.
+// foldable reports whether a Same-row of the cluster at work needs no co-location: one machine could
+// hold it whole, and no machine has begun it as a gang.
 func (f *folder) foldable(row int) bool {
 	p, b := f.p, f.block
 	profile, aggregate := b.Profile(row), b.AggregateIDs()[row]
@@ -271,7 +273,7 @@ func (f *folder) foldable(row int) bool {
 	return !f.begun.any(x.stamp, group, false, begins) && !f.begun.any(x.owner, named, true, begins)
 }
 
-// nameOf returns the supply's number of a group of the demand.
+// nameOf translates the demand's number of a group to the supply's.
 func (f *folder) nameOf(group uint32) uint32 {
 	if group == 0 {
 		return 0
@@ -279,13 +281,14 @@ func (f *folder) nameOf(group uint32) uint32 {
 	return f.groups.number(f.p.s, group)
 }
 
-// createdFor is a machine that is being created for a member of a fold.
+// createdFor is a machine that is being created for a member of a fold; need is the fold.
 type createdFor struct {
 	row  columnar.Row
 	need int32
 }
 
-// listCreated lists what is being created for members of the folds of the cluster at work.
+// listCreated lists the machines that are being created for members of the folds of the cluster at
+// work.
 func (f *folder) listCreated(x *clusterState) {
 	x.created = x.created[:0]
 	s := f.p.s
@@ -320,8 +323,8 @@ func compareCreated(a, b createdFor) int {
 	return cmp.Or(cmp.Compare(a.row, b.row), cmp.Compare(a.need, b.need))
 }
 
-// isCreatedFor reports whether a machine is being created for a member of the fold that
-// a need is.
+// isCreatedFor reports whether a machine is being created for a member of the fold that the Need is.
+// O(log n).
 func (p *pass) isCreatedFor(r columnar.Row, need int32) bool {
 	n := &p.lines[need]
 	if !n.is(isFold) {

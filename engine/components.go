@@ -8,28 +8,26 @@ import (
 	"github.com/tonnage/tonnage/alloc"
 )
 
-// Kinds that share no class of machines, not even through others, cannot take
-// anything from each other: they fall into connected components, and workers
-// take whole ones. Within a component the order of ranks decides, so that the
-// answer is that of one worker.
+// Kinds that share no class of machines, not even through other kinds, do not compete. Kinds and
+// classes form a bipartite graph, and each worker takes whole connected components of it. Within a
+// component Needs have their turns in rank order, so the answer is that of one worker.
 
-// componentsMin is from how many needs on components are dealt to workers.
-// Tests lower it.
+// componentsMin is the weight of Needs from which on components are divided among workers. Tests lower
+// it.
 var componentsMin = 1 << 11
 
-// largestShare is the part of the needs above which one component is too large
-// for the others to matter, in percent.
+// largestShare is the percentage of the weight above which one component is so large that dividing
+// gains nothing.
 const largestShare = 97
 
-// shares says which worker has which kinds and classes.
+// shares says which worker has each kind and each class.
 type shares struct {
 	kind, class []uint8
 	workers     int
-	turns       int // about how many needs will acquire something
+	turns       int // an upper estimate of how many Needs will acquire something
 }
 
-// share deals the components to the workers; one worker has all when that
-// would gain nothing.
+// share assigns the components to the workers. One worker gets all when dividing would gain nothing.
 func (l *worker) share() shares {
 	workers := min(l.e.crew.size(), WorkersMax-1)
 	if workers == 1 {
@@ -51,14 +49,14 @@ func (l *worker) share() shares {
 			}
 		}
 	}
-	for c := range l.e.store.clusters { // they may be credited the same machines
+	for c := range l.e.store.clusters { // Needs that wait in one cluster may be credited the same machines
 		list := l.e.store.clusters[c].waitKinds
 		for _, kind := range list[min(1, len(list)):] {
 			sets.unite(int(list[0]), int(kind))
 		}
 	}
 	weights, total := l.weighComponents(&sets)
-	turns := min(total, len(l.s.Idle.Rows)+len(l.s.Speculative.Rows)) // each takes a machine
+	turns := min(total, len(l.s.Idle.Rows)+len(l.s.Speculative.Rows)) // each of them takes at least one machine
 	if total < componentsMin {
 		return shares{workers: 1, turns: turns}
 	}
@@ -76,11 +74,11 @@ func (l *worker) share() shares {
 	return x
 }
 
-// specialWeight is how many needs one counts as whose turn is certain to be work:
-// most others come when nothing is left for their kind.
+// specialWeight is the weight of a Need whose turn certainly costs work: one with a reservation or a
+// postponed credit. Most others come when nothing is left for their kind, and weigh 1.
 const specialWeight = 8
 
-// weighComponents weighs the needs of each component, by its root.
+// weighComponents sums the weights of the Needs of each component, by its root.
 func (l *worker) weighComponents(sets *union) (weights []int32, total int) {
 	weights = alloc.Make[int32](l.arena, len(sets.parent))
 	for i := range l.kinds {
@@ -93,8 +91,7 @@ func (l *worker) weighComponents(sets *union) (weights []int32, total int) {
 	return weights, total
 }
 
-// findAsking marks the needs whose turn may come to something, and weighs them by
-// kind.
+// findAsking marks the Needs whose turn may come to something, and sums their weights by kind.
 func (p *pass) findAsking() {
 	p.asking = alloc.Make[uint8](p.e.arena, len(p.order))
 	for _, l := range p.e.workers {
@@ -103,7 +100,7 @@ func (p *pass) findAsking() {
 	p.e.crew.each(p.rankWords(), rankWordsPerChunk, p.e.tasks.asking)
 }
 
-// markAsking is findAsking for some words of the places of the order.
+// markAsking is findAsking for a range of 64-bit words of the order's bitmap.
 func (l *worker) markAsking(fromWord, toWord int) {
 	from, to := l.ranksOf(fromWord, toWord)
 	for w, word := range l.setOf(l.lacking[from:to]) {
@@ -122,8 +119,8 @@ func (l *worker) markAsking(fromWord, toWord int) {
 	}
 }
 
-// dealComponents gives each component, the largest first, to the worker who has
-// least; false when one is nearly all there is.
+// dealComponents gives each component, the heaviest first, to the worker with the least load; ok is
+// false when one component has nearly all the weight.
 func dealComponents(a *alloc.Arena, weights []int32, total, workers int) (worker []uint8, ok bool) {
 	roots := alloc.MakeDirty[int32](a, len(weights))[:0]
 	for i, w := range weights {
@@ -144,7 +141,7 @@ func dealComponents(a *alloc.Arena, weights []int32, total, workers int) (worker
 	return worker, true
 }
 
-// union is a union-find over small numbers.
+// union is a union-find (disjoint sets) with path halving over the numbers 0 to n − 1.
 type union struct{ parent []int32 }
 
 func newUnion(a *alloc.Arena, n int) union {
@@ -165,13 +162,13 @@ func (u *union) root(i int) int {
 
 func (u *union) unite(a, b int) { u.parent[u.root(a)] = int32(u.root(b)) }
 
-// has reports whether a class is the worker's.
+// has reports whether a class belongs to the worker's share.
 func (l *worker) has(class uint32) bool {
 	return l.shares.workers <= 1 || l.shares.class[class] == l.number
 }
 
-// acquireAll gives each need that lacks something its turn: by several workers,
-// where there are components to share, else by one.
+// acquireAll gives each Need that lacks something its turn: on several workers where components can be
+// divided, else on one.
 func (p *pass) acquireAll() {
 	workers := p.e.workers
 	l := workers[0]
@@ -195,7 +192,7 @@ func (p *pass) acquireAll() {
 	}
 	p.acquireShares()
 	p.mergeAcquisitions()
-	// From here on the first has everything.
+	// From here on worker 0 has everything.
 	l.shares = shares{}
 	for _, d := range l.domains {
 		if d != nil {
@@ -204,9 +201,9 @@ func (p *pass) acquireAll() {
 	}
 }
 
-// acquireShares gives all needs their turns, each by the worker who has its
-// kind. The first has the largest share: the second gathers for it, before
-// each batch of its own and when it is done with these.
+// acquireShares gives all Needs their turns, each on the worker that has its kind. Worker 0 has the
+// heaviest component. Worker 1 gathers for it: it fills the ring before each batch of its own, and all
+// the time after it is done with these.
 func (p *pass) acquireShares() {
 	workers := p.e.workers
 	if workers[0].shares.turns < gatherMin {
@@ -228,12 +225,12 @@ func (p *pass) acquireShares() {
 	})
 }
 
-// mergeAcquisitions puts what the workers have acquired into rank order.
+// mergeAcquisitions merges the acquisitions of the workers into rank order.
 func (p *pass) mergeAcquisitions() {
 	p.e.crew.each(len(p.acquisitions), 1, p.e.tasks.merge)
 }
 
-// mergeStage is mergeAcquisitions for the machines of one state.
+// mergeStage is mergeAcquisitions for one stage (0 = Idle, 1 = Speculative).
 func (p *pass) mergeStage(stage int) {
 	workers := p.e.workers
 	all := workers[0].acquisitions[stage]
@@ -245,11 +242,11 @@ func (p *pass) mergeStage(stage int) {
 	p.acquisitions[stage] = all
 }
 
-// mergeByRank appends two lists in rank order to a third, as one.
+// mergeByRank merges two lists in rank order into a third.
 func (p *pass) mergeByRank(to, a, b []acquisition) []acquisition {
 	to = slices.Grow(to, len(a)+len(b))
 	for len(a) > 0 && len(b) > 0 {
-		// One has most: of it all that come before the head of the other.
+		// One list has most elements: copy its whole run before the other's head.
 		if p.rankOf[a[0].need] > p.rankOf[b[0].need] {
 			a, b = b, a
 		}

@@ -9,22 +9,21 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// crew is the workers of an engine. The first is whoever calls run; the others
-// are goroutines that wait for the next task, and end with the engine.
+// crew is the worker pool of an engine. Worker 0 is the goroutine that calls run; the others are
+// goroutines that wait for tasks, and end with the engine.
 type crew struct {
 	tasks []chan func(worker int)
-	alone bool // the first does everything
+	alone bool // worker 0 does everything: the fleet is small
 	wait  sync.WaitGroup
-	fault atomic.Pointer[any] // what a worker panicked with
+	fault atomic.Pointer[any] // the first panic of a worker
 	quit  sync.Once
-	// What the workers are at, and whom they tell when they begin with it.
+	// stage is what the workers are at; mark is called when a worker begins a task of it.
 	stage model.Stage
 	mark  func(stage model.Stage, worker int)
 	dealt dealing
 }
 
-// newCrew starts workers − 1 goroutines. pin, if there is one, is called once
-// by each of them before its first task.
+// newCrew starts workers − 1 goroutines. Each calls pin, if not nil, once before its first task.
 func newCrew(workers int, pin func(worker int)) *crew {
 	c := &crew{tasks: make([]chan func(int), max(workers-1, 0))}
 	c.dealt.work = c.dealt.take
@@ -37,7 +36,7 @@ func newCrew(workers int, pin func(worker int)) *crew {
 
 func (c *crew) serve(worker int, tasks <-chan func(int), pin func(int)) {
 	if pin != nil {
-		// A thread that has been bound to a CPU ends with its goroutine.
+		// A thread that was bound to a CPU must not serve other goroutines: it ends with this one.
 		runtime.LockOSThread()
 		pin(worker)
 	}
@@ -50,7 +49,7 @@ func (c *crew) do(worker int, f func(int)) {
 	defer c.wait.Done()
 	defer func() {
 		if r := recover(); r != nil {
-			fault := r // r itself would be on the heap, each time
+			fault := r // the address of r itself would put r on the heap in every call
 			c.fault.CompareAndSwap(nil, &fault)
 		}
 	}()
@@ -60,7 +59,7 @@ func (c *crew) do(worker int, f func(int)) {
 	f(worker)
 }
 
-// begin says what the workers are at from now on.
+// begin sets the stage that the workers are at.
 func (c *crew) begin(stage model.Stage) {
 	c.stage = stage
 	if c.mark != nil {
@@ -68,14 +67,14 @@ func (c *crew) begin(stage model.Stage) {
 	}
 }
 
-// crewMin is from how many machines and rows on the others are woken: with fewer
-// that takes longer, stage by stage, than what they spare the first. Tests lower it.
+// crewMin is the number of machines and rows together from which on all workers take part. With fewer,
+// waking them in each stage costs more than they save. Tests lower it.
 var crewMin = 1 << 16
 
-// chunkMax is how many numbers are dealt at a time at most. Tests lower it.
+// chunkMax bounds the chunks of each. Tests lower it.
 var chunkMax = math.MaxInt
 
-// size returns the number of workers.
+// size returns the number of workers that take part.
 func (c *crew) size() int {
 	if c.alone {
 		return 1
@@ -83,8 +82,8 @@ func (c *crew) size() int {
 	return len(c.tasks) + 1
 }
 
-// run lets every worker do f and returns when all have. A panic of one is a
-// panic of run.
+// run calls f on every worker and returns when all are done. A panic of a worker becomes a panic of
+// run.
 func (c *crew) run(f func(worker int)) {
 	n := c.size()
 	c.wait.Add(n)
@@ -98,8 +97,8 @@ func (c *crew) run(f func(worker int)) {
 	}
 }
 
-// each deals the numbers below n to the workers, chunk by chunk, and calls f
-// for each chunk.
+// each divides the numbers below n among the workers, in chunks, and calls f once for each chunk. A
+// worker that finishes early takes the next chunk.
 func (c *crew) each(n, chunk int, f func(worker, from, to int)) {
 	c.dealt.next.Store(0)
 	c.dealt.n, c.dealt.chunk, c.dealt.f = n, min(chunk, chunkMax), f
@@ -107,12 +106,12 @@ func (c *crew) each(n, chunk int, f func(worker, from, to int)) {
 	c.dealt.f = nil
 }
 
-// dealing is the work of one call of each.
+// dealing is the state of one call of each.
 type dealing struct {
 	next     atomic.Int64
 	n, chunk int
 	f        func(worker, from, to int)
-	work     func(worker int) // take, bound once
+	work     func(worker int) // the method value of take, made once
 }
 
 func (d *dealing) take(worker int) {
@@ -125,7 +124,7 @@ func (d *dealing) take(worker int) {
 	}
 }
 
-// close ends the goroutines.
+// close ends the goroutines. It may be called more than once.
 func (c *crew) close() {
 	c.quit.Do(func() {
 		for _, t := range c.tasks {

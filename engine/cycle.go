@@ -7,16 +7,14 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// Cycle decides one cycle. The plan is valid until the next one; the tables
-// must not change while it runs. The error is a limit that the demand passes
-// (too many attribute keys), or a *alloc.LimitError where deciding would take more
-// memory than an engine may have; nothing is decided then, and the next cycle begins
-// from nothing.
+// Cycle decides one cycle. The plan is valid until the next call; the tables must not change during the
+// call. The error is a limit that the demand exceeds (too many attribute keys), or a *alloc.LimitError
+// if deciding would take more memory than an engine may have. With an error nothing is decided, and the
+// next cycle starts from nothing.
 //
-// A cycle builds on the one before: what has not changed is not looked at
-// again. Every so often (Options.CheckCycles) it is decided once more from
-// nothing. If that gives another answer, Stats.Differs says so, and the answer
-// from nothing is the one that is returned.
+// A cycle is incremental: it builds on the one before, and what has not changed is not computed again.
+// Every Options.CheckCycles cycles it decides a second time, from nothing. If the two answers differ,
+// Stats.Differs says so, and the answer from nothing is returned.
 func (e *Engine) Cycle(in Input) (plan *Plan, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -48,14 +46,14 @@ func (e *Engine) Cycle(in Input) (plan *Plan, err error) {
 	return plan, nil
 }
 
-// forget makes the next cycle look at everything anew.
+// forget invalidates all that is kept: the next cycle starts from nothing.
 func (e *Engine) forget() {
 	e.store.valid = false
 	e.snaps.Forget()
 }
 
-// abandon gives back what a cycle took that has not come to its end. Nothing of it, or
-// of a plan before, can be explained any more.
+// abandon releases the memory of a cycle that did not complete. Explain no longer works, for this cycle
+// or for earlier ones.
 func (e *Engine) abandon() {
 	e.forget()
 	e.last = nil
@@ -69,14 +67,14 @@ func (e *Engine) abandon() {
 	}
 }
 
-// decide decides one cycle. The stages hand over, in this order:
+// decide runs the stages of one cycle. Each hands its result to the next:
 //
-//	snapshot   supply in the orders of the walk            → snapshot.Snapshot
-//	normalise  foldable gangs become plain demand          → pass.lines
-//	rank       one total order over what is left           → pass.order
-//	phase 1    credit what is bound, acquire what is free  → pass.held
-//	phase 2    preempt for what phase 1 left               → pass.victims
-//	phase 3    release what nobody claims                  → Plan
+//	snapshot   supply, frozen in the orders of the walks    → snapshot.Snapshot
+//	normalise  gangs that fit one machine are folded        → pass.lines
+//	rank       one total order of Needs                     → pass.order
+//	phase 1    credit bound machines, acquire free ones     → pass.held
+//	phase 2    preempt for what phase 1 left                → pass.victims
+//	phase 3    release what no Need claims                  → Plan
 func (e *Engine) decide(in Input) (*Plan, error) {
 	watch := newStopwatch(in.Clock)
 	e.in = in
@@ -132,12 +130,12 @@ func (e *Engine) decide(in Input) (*Plan, error) {
 	return &e.plan, nil
 }
 
-// trimAfter is after how many cycles that each built on the one before an engine
-// gives back what these did not need.
+// trimAfter is the number of incremental cycles in a row after which an engine returns memory that they
+// did not need.
 const trimAfter = 4
 
-// trim gives back, when nobody has needed it for some cycles, what one needs that
-// decides from nothing: most of all, to sort.
+// trim returns memory that only a cycle from nothing needs, mostly for sorting, once trimAfter cycles
+// in a row were incremental.
 func (e *Engine) trim(fresh bool) {
 	if e.builtOn++; fresh {
 		e.builtOn = 0
@@ -151,7 +149,7 @@ func (e *Engine) trim(fresh bool) {
 	}
 }
 
-// stopwatch tells how long each stage takes; without a clock that is 0.
+// stopwatch measures the stages. Without a clock it returns 0.
 type stopwatch struct {
 	clock func() int64
 	last  int64
@@ -164,7 +162,7 @@ func newStopwatch(clock func() int64) stopwatch {
 	return stopwatch{clock, clock()}
 }
 
-// lap returns the nanoseconds since its last call.
+// lap returns the nanoseconds since the last call.
 func (w *stopwatch) lap() int64 {
 	if w.clock == nil {
 		return 0

@@ -7,7 +7,7 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 )
 
-// domainTotals is what a Same-Need could have in one domain.
+// domainTotals sums what a Same-Need could have in one domain.
 type domainTotals struct {
 	value      uint32
 	count      int
@@ -15,26 +15,25 @@ type domainTotals struct {
 	creditable []int64
 	own        []int64
 	covers     bool
-	viable     bool // covers what the need can live with
+	viable     bool // total covers the Need's minimum
 }
 
-// domainScratch holds the totals of one need's domains while it chooses.
+// domainScratch holds the totals of one Need's domains while it chooses.
 type domainScratch struct {
-	credit []int32 // by value: 1 + index of totals, of the domains with machines that are for the need alone
+	credit []int32 // by value: 1 + index in totals, for domains with machines that are for this Need alone
 	totals []domainTotals
 	vectorBlock
 	zero []int64
-	free [2][]int64 // totals of the best domain without credit, and of the one at hand
-	// least is what the need can live with, if that is less than what it wants.
+	free [2][]int64 // the best domain without credit, and the one at hand
+	// least is the Need's minimum, if elastic: if that is less than what it wants.
 	least   []int64
 	elastic bool
 }
 
-// settleDomain picks the domain of a Same-Need where what is bound to its
-// cluster decides it, whatever is free: one domain covers it, none has more of its
-// own machines, and nothing pins it elsewhere. It may leave the domain open, when
-// nothing here can be credited; false means that the choice has to wait for the
-// need's turn.
+// settleDomain chooses the domain of a Same-Need during credit, where the machines bound to its cluster
+// decide it whatever is free: one domain covers the Need, no other has more of the Need's own machines,
+// and no reservation pins it elsewhere. It leaves the domain open when nothing bound can be credited.
+// false means that the choice depends on what is free and must wait for the Need's turn.
 func (l *worker) settleDomain(need int32, k *kind) bool {
 	held := l.reserved.has(need)
 	n, sc := &l.lines[need], &l.domain
@@ -46,23 +45,23 @@ func (l *worker) settleDomain(need int32, k *kind) bool {
 	want := l.aggregate(need)
 	decided, ok := l.bestCovering(want)
 	if ok && columnar.Covers(sc.at(decided, l.dims).own, want) {
-		n.domain = decided // whatever is held for it: it is pinned there, or no longer
+		n.domain = decided // whatever is held for it: the pin is there, or it ends
 		return true
 	}
 	if held {
-		return false // what else is free may end the pin, and who ranks above it the reservation
+		return false // free machines may end the pin, and a higher rank may take what is held
 	}
 	if pin, pinned := l.pinnedDomain(need, k); pinned && (!ok || pin != decided) {
 		return false
 	}
 	if n.status&sitsOut != 0 || !k.mayAcquire {
 		best, _ := l.bestCredited(want)
-		if best.covers || !k.mayAcquire { // with nothing free anywhere, this is all
+		if best.covers || !k.mayAcquire { // with nothing free anywhere, this is all there is
 			n.domain = best.value
 			if best.covers {
 				n.status &^= isUncoverable
 			}
-			if !k.mayAcquire && !ok { // something free could have decided otherwise
+			if !k.mayAcquire && !ok { // a free machine could have decided otherwise
 				l.e.store.clusters[n.cluster].freeless = true
 			}
 			return true
@@ -76,10 +75,10 @@ func (l *worker) settleDomain(need int32, k *kind) bool {
 	return true
 }
 
-// bestCovering returns the domain that credit alone decides for: one whose
-// creditable machines cover what is wanted, if no other has as many of the need's
-// own that covers it too, or more of these, which what is free may complete.
-// Domains that cover by credit have equal scores of that, the highest.
+// bestCovering returns the domain that credit alone decides for: its creditable machines cover what is
+// wanted. ok is false when another covering domain has as many of the Need's own machines, or when any
+// domain has more of them, since free machines may complete that one. Only own machines are compared:
+// the capped scores of creditable machines are maximal in every domain that credit covers.
 func (l *worker) bestCovering(want []int64) (value uint32, ok bool) {
 	totals := l.domain.totals
 	var best *domainTotals
@@ -109,8 +108,8 @@ func (l *worker) bestCovering(want []int64) (value uint32, ok bool) {
 	return best.value, true
 }
 
-// chooseFree picks the domain of a Same-Need that can be credited nothing;
-// false when it has none to acquire in.
+// chooseFree chooses the domain of a Same-Need that can be credited nothing; false when it has no
+// domain to acquire in.
 func (l *worker) chooseFree(need int32, k *kind) bool {
 	n := &l.lines[need]
 	l.beginChoice(need)
@@ -125,8 +124,8 @@ func (l *worker) chooseFree(need int32, k *kind) bool {
 	return true
 }
 
-// chooseDomain picks the best domain for a Same-Need at its turn; false when no machine
-// anywhere could serve it.
+// chooseDomain chooses the best domain for a Same-Need at its turn; false when no machine anywhere
+// could serve it.
 func (l *worker) chooseDomain(need int32, k *kind) bool {
 	n := &l.lines[need]
 	best, ok := l.bestDomain(need, k, n.status&sitsOut == 0)
@@ -139,17 +138,19 @@ func (l *worker) chooseDomain(need int32, k *kind) bool {
 	return ok
 }
 
+// someDomainCovers reports whether the best domain would cover the Need if it were to acquire.
 func (l *worker) someDomainCovers(need int32, k *kind) bool {
 	best, ok := l.bestDomain(need, k, true)
 	return ok && best.covers
 }
 
+// valueLess compares two domain values as texts.
 func (p *pass) valueLess(a, b uint32) bool {
 	return strings.Compare(p.s.Supply.ValueString(a), p.s.Supply.ValueString(b)) < 0
 }
 
-// bestDomain compares all domains in which the need could be credited or, if
-// asked for, acquire anything. The result is valid until the next call.
+// bestDomain returns the best of the domains in which the Need could be credited or, if acquiring,
+// acquire something. The result is valid until the next call.
 func (l *worker) bestDomain(need int32, k *kind, acquiring bool) (best domainTotals, found bool) {
 	l.beginChoice(need)
 	l.sumLeft(need, k)
@@ -170,7 +171,7 @@ func (l *worker) bestDomain(need int32, k *kind, acquiring bool) (best domainTot
 	return best, found
 }
 
-// bestCredited compares the domains where the need could be credited.
+// bestCredited returns the best of the domains in which something is for the Need alone.
 func (l *worker) bestCredited(want []int64) (best domainTotals, found bool) {
 	sc := &l.domain
 	for i := range sc.totals {
@@ -185,7 +186,7 @@ func (l *worker) bestCredited(want []int64) (best domainTotals, found bool) {
 	return best, found
 }
 
-// addBlocked adds what is free for the need alone.
+// addBlocked adds the free machines that are withdrawn for the Need alone.
 func (l *worker) addBlocked(need int32, k *kind) {
 	for _, r := range l.reserved.of(need) {
 		if v, ok := l.s.Supply.Domain(k.matcher, r); ok && l.isBlocked(r, k) {
@@ -196,7 +197,7 @@ func (l *worker) addBlocked(need int32, k *kind) {
 	}
 }
 
-// addFree adds what is free to the totals of the domains with credit.
+// addFree adds the free machines to the totals of the domains that totals has already.
 func (l *worker) addFree(k *kind) {
 	sc := &l.domain
 	if len(sc.totals) == 0 {
@@ -212,8 +213,8 @@ func (l *worker) addFree(k *kind) {
 	}
 }
 
-// bestFree returns the best of the domains where the need has nothing to be
-// credited, looking at one of each kind.
+// bestFree returns the best of the domains in which nothing is for the Need alone. It rates one domain
+// of each kind of domains.
 func (l *worker) bestFree(need int32, k *kind) (best domainTotals, found bool) {
 	sc := &l.domain
 	want := l.aggregate(need)
@@ -221,6 +222,8 @@ func (l *worker) bestFree(need int32, k *kind) (best domainTotals, found bool) {
 	v := d.of(l.pass, k.matcher)
 	v.catchUp(l.pass, d)
 	credited := func(at uint32) bool { return sc.credited(v.list[at].value) }
+	// If the kind accepts every class of its matcher, the totals of a kind of domains hold for the Need
+	// as they are.
 	whole := len(k.classes) == len(l.classesOf[k.matcher])
 	l.weigh(want)
 	var b freeDomain
@@ -231,7 +234,7 @@ func (l *worker) bestFree(need int32, k *kind) (best domainTotals, found bool) {
 		if whole {
 			l.rate(&a, want)
 			if b.count > 0 && a.worse(&b) {
-				i++ // wherever it is
+				i++ // certainly worse, whichever domain of the kind it is
 				continue
 			}
 		}
@@ -247,7 +250,7 @@ func (l *worker) bestFree(need int32, k *kind) (best domainTotals, found bool) {
 		}
 		l.probes++
 		a.at = at
-		if !whole { // some of what lies there is too small
+		if !whole { // some machines there are too small
 			a.total = sc.free[1]
 			clear(a.total)
 			a.count = l.sumShelves(k, d, v.list[at].shelves, a.total)
@@ -268,17 +271,17 @@ func (l *worker) bestFree(need int32, k *kind) (best domainTotals, found bool) {
 	}, true
 }
 
-// freeDomain is a domain without credit; at is its place by value.
+// freeDomain is a domain without credit. at is its place in the order of values.
 type freeDomain struct {
 	total  []int64
-	score  float64 // the less the better when it covers, else the more
+	score  float64 // lower is better if covers, else higher
 	count  int
 	at     uint32
 	covers bool
 	viable bool
 }
 
-// weigh prepares the scores of domains for what is wanted.
+// weigh computes the weights of dimensions in scores: 1 / wanted.
 func (l *worker) weigh(want []int64) {
 	l.weights = grown(l.weights, len(want))
 	for d, w := range want {
@@ -289,8 +292,8 @@ func (l *worker) weigh(want []int64) {
 	}
 }
 
-// rate finds out whether a domain covers what is wanted, and its score, which
-// is close: compareScores decides where that is not enough.
+// rate computes whether a domain covers what is wanted, and its approximate score. Where scores are too
+// close, compareScores decides exactly.
 func (l *worker) rate(a *freeDomain, want []int64) {
 	a.covers, a.score = columnar.Covers(a.total, want), 0
 	a.viable = a.covers || l.domain.isViable(a.total)
@@ -303,10 +306,10 @@ func (l *worker) rate(a *freeDomain, want []int64) {
 	}
 }
 
-// scoreSlack is how far scores that are close may be off, as a part of them.
+// scoreSlack bounds the relative error of approximate scores.
 const scoreSlack = 1e-12
 
-// worse reports whether a domain is certain to be worse than another.
+// worse reports whether a domain is certainly worse than another: by more than the error of the scores.
 func (a *freeDomain) worse(b *freeDomain) bool {
 	if a.covers != b.covers {
 		return b.covers
@@ -339,8 +342,7 @@ func (a *freeDomain) better(b *freeDomain, want []int64) bool {
 	return c > 0 || c == 0 && a.at < b.at
 }
 
-// sumShelves adds what is left on the shelves to a total and returns how many
-// machines that is.
+// sumShelves adds the machines left on shelves to a total, and returns how many machines these are.
 func (l *worker) sumShelves(k *kind, d *domainIndex, shelves []uint32, total []int64) int {
 	count := 0
 	for _, i := range shelves {
@@ -355,6 +357,7 @@ func (l *worker) sumShelves(k *kind, d *domainIndex, shelves []uint32, total []i
 	return count
 }
 
+// reset forgets the totals of the Need before. O(its domains), not O(values).
 func (sc *domainScratch) reset(dims, values int) {
 	for i := range sc.totals {
 		sc.credit[sc.totals[i].value] = 0
@@ -370,7 +373,7 @@ func (sc *domainScratch) reset(dims, values int) {
 	sc.empty()
 }
 
-// beginChoice makes room for the totals of the domains that a need chooses from.
+// beginChoice prepares the totals for a Need, and reads its minimum.
 func (l *worker) beginChoice(need int32) {
 	sc := &l.domain
 	sc.reset(l.dims, l.s.Supply.ValueIDMax())
@@ -382,22 +385,21 @@ func (l *worker) beginChoice(need int32) {
 	}
 }
 
-// isViable reports whether a domain that does not cover the need covers what it
-// can live with.
+// isViable reports whether a total covers the Need's minimum, where that is less than what the Need
+// wants.
 func (sc *domainScratch) isViable(total []int64) bool {
 	return sc.elastic && columnar.Covers(total, sc.least)
 }
 
-// credited reports whether a domain has machines that are for the need alone: creditable
-// ones, or such as are held for it.
+// credited reports whether a domain has machines that are for the Need alone: creditable or held ones.
 func (sc *domainScratch) credited(value uint32) bool {
 	return sc.credit[value] != 0
 }
 
-// at returns the totals of a domain that has creditable machines.
+// at returns the totals of a domain, adding it if it is new.
 func (sc *domainScratch) at(value uint32, dims int) *domainTotals {
 	if i := len(sc.totals) - 1; i >= 0 && sc.totals[i].value == value {
-		return &sc.totals[i] // as its neighbour on the list
+		return &sc.totals[i] // neighbours in the list are mostly of one domain
 	}
 	i := int(sc.credit[value]) - 1
 	if i < 0 {
@@ -411,8 +413,8 @@ func (sc *domainScratch) at(value uint32, dims int) *domainTotals {
 	return &sc.totals[i]
 }
 
-// sumCreditable adds what the need could be credited, by domain. Its cluster
-// is the one that is open.
+// sumCreditable sums, by domain, the machines of the open cluster that the Need could be credited. Of
+// those that are being created it counts only the Need's own.
 func (l *worker) sumCreditable(need int32, k *kind) {
 	group := l.groupOf(need)
 	for i, live := range l.live {
@@ -442,8 +444,7 @@ func (l *worker) sumCreditable(need int32, k *kind) {
 	}
 }
 
-// addCreditable adds a machine of a class that the need could be credited to the
-// totals of its domain.
+// addCreditable adds a creditable machine of a class to the totals of its domain.
 func (l *worker) addCreditable(domain, class uint32, own bool) {
 	t, offers := l.domain.at(domain, l.dims), l.vector(class)
 	t.count++
@@ -454,10 +455,10 @@ func (l *worker) addCreditable(domain, class uint32, own bool) {
 	}
 }
 
-// betterDomain reports whether a goes before b: covering first, then those that
-// cover what the need can live with; then more own; among covering ones more
-// creditable, less in all; among others more in all, more creditable; then more
-// machines, then the smaller value.
+// betterDomain reports whether a goes before b. The rules, in order: covers what is wanted; covers the
+// Need's minimum; more own. Then, if both cover: more creditable, less in total (uncapped); else: more
+// in total, more creditable. Then more machines, and last the smaller value. Amounts are compared as
+// capped scores, see compareScores.
 func (p *pass) betterDomain(a, b *domainTotals, want []int64) bool {
 	if a.covers != b.covers {
 		return a.covers

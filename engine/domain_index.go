@@ -11,31 +11,30 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// shelf is the free machines of one class and state in one domain.
+// shelf lists the free machines of one class and state in one domain.
 type shelf struct {
 	value uint32 // of the key
 	class uint32
 	state model.State // Idle or Speculative
 	rows  []columnar.Row
-	left  int32  // not taken yet, those that are held for somebody included
-	at    uint32 // those up to here are taken, or held
+	left  int32  // how many are not taken, held ones included
+	at    uint32 // index of the first that may be available: those before it are taken or held
 }
 
-// domainIndex lists the free machines by value of one Same key. Counts are
-// kept as machines are taken, so that a domain's total is a sum over the few
-// shelves that it has, not over its machines.
+// domainIndex indexes the free machines by value of one Same key. Counts are updated incrementally as
+// machines are taken, so a domain's total is a sum over its few shelves, not over its machines.
 type domainIndex struct {
 	shelves []shelf
 	shelfOf []uint32 // by row: 1 + index of its shelf, 0 = none
 	place   []uint32 // by value: its place in the order of texts
-	// touched is a log of the domains of which a machine was taken or put back.
+	// touched is an append-only log of the domains of which a machine was taken or put back. Views keep
+	// a cursor into it.
 	touched []uint32
 	views   map[uint32]*domainView // by matcher
-	// generation counts how often the index was built; stale says that it is
-	// that of another cycle.
+	// generation counts the builds of the index. stale says that it was built in another cycle.
 	generation uint64
 	stale      bool
-	arena      *alloc.Arena // of the cycle: what kinds of domains are made of
+	arena      *alloc.Arena // of the cycle: kinds of domains are allocated there
 }
 
 // domainShelves are the shelves of one domain that a matcher accepts.
@@ -44,35 +43,38 @@ type domainShelves struct {
 	shelves []uint32
 }
 
-// domainView is the domains with machines for a matcher. Racks are bought by
-// the hundred and used alike: domains with as many machines left of each class
-// have the same totals, so the first of them by value stands for all. A need
-// then looks at kinds of domains, not at domains.
+// domainView lists the domains that have machines for a matcher. Racks are bought by the hundred and
+// used alike: domains with equal numbers of machines left of each class and state have equal totals,
+// and form one kind of domains. The first domain of a kind, by value, stands for all of it. So a Need
+// rates kinds of domains, which are few, not domains.
 type domainView struct {
-	list   []domainShelves   // by value as text
+	list   []domainShelves   // sorted by value as text
 	place  map[uint32]uint32 // value → place in list
 	kinds  []domainKind
-	byKey  map[uint64]int32 // kinds by a hash of their keys; see find
-	live   []int32          // kinds that may have places
-	kindOf []int32          // by place; −1 = nothing left
-	read   int              // how much of domainIndex.touched has been seen
-	dirty  []bool           // by place: seen there, kind to be found anew
-	queue  []uint32
-	key    []byte
-	skip   []uint32 // scratch
-	fit    []uint32 // the shelves that list is made of
-	built  uint64   // generation of the index
+	byKey  map[uint64]int32 // by a hash of the key; see find
+	live   []int32          // kinds that may have domains
+	kindOf []int32          // by place: the kind; −1 = nothing left
+	read   int              // cursor into domainIndex.touched
+	dirty  []bool           // by place: it is in queue
+	// queue are places whose kind must be recomputed.
+	queue []uint32
+	key   []byte
+	skip  []uint32 // scratch
+	fit   []uint32 // the shelves that list slices
+	built uint64   // generation of the index when the view was built
 }
 
-// domainKind is a heap of places, smallest first. A place whose kind has
-// changed since stays until it comes up.
+// domainKind is a kind of domains: a min-heap of places. Deletion is lazy: a place whose kind has
+// changed stays in the heap until it comes to the top.
 type domainKind struct {
+	// key is, for each class and state with machines left: class, then count and state, in 8 bytes.
 	key    []byte
 	places []uint32
-	total  []int64 // of what is left in each of its domains
-	count  int     // machines
+	total  []int64 // what is left in each of its domains
+	count  int     // machines left in each of its domains
 }
 
+// take counts a taken machine off its shelf.
 func (d *domainIndex) take(r columnar.Row) {
 	if at := d.shelfOf[r]; at != 0 {
 		sh := &d.shelves[at-1]
@@ -91,14 +93,14 @@ func (d *domainIndex) putBack(r columnar.Row) {
 	}
 }
 
-// rewind has a machine found again that nobody holds any more.
+// rewind makes the search of a shelf find a machine again that is no longer held.
 func (d *domainIndex) rewind(r columnar.Row) {
 	if at := d.shelfOf[r]; at != 0 {
 		d.shelves[at-1].at = 0
 	}
 }
 
-// catchUp finds the kinds of the domains touched since the last look.
+// catchUp reclassifies the domains that were touched since the last call.
 func (v *domainView) catchUp(p *pass, d *domainIndex) {
 	for ; v.read < len(d.touched); v.read++ {
 		if at, ok := v.place[d.touched[v.read]]; ok && !v.dirty[at] {
@@ -113,7 +115,7 @@ func (v *domainView) catchUp(p *pass, d *domainIndex) {
 	v.queue = v.queue[:0]
 }
 
-// classify puts a domain among those of its kind.
+// classify computes the kind of the domain in a place, and adds the place to that kind.
 func (v *domainView) classify(p *pass, d *domainIndex, at uint32) {
 	v.key = v.key[:0]
 	for _, i := range v.list[at].shelves {
@@ -136,8 +138,8 @@ func (v *domainView) classify(p *pass, d *domainIndex, at uint32) {
 	}
 }
 
-// find returns the kind whose key is v.key, that of the domain in a place; a new
-// one when there is none.
+// find returns the kind with key v.key, adding it for the domain in place at if it is new. Hash
+// collisions probe linearly.
 func (v *domainView) find(p *pass, d *domainIndex, at uint32) int32 {
 	h := digest(14695981039346656037)
 	for i := 0; i < len(v.key); i += 8 {
@@ -157,7 +159,7 @@ func (v *domainView) find(p *pass, d *domainIndex, at uint32) int32 {
 	}
 }
 
-// addKind makes the kind of a domain.
+// addKind adds the kind of a domain, whose key is v.key.
 func (v *domainView) addKind(p *pass, d *domainIndex, at uint32) {
 	v.kinds = append(v.kinds, domainKind{key: alloc.MakeDirty[byte](d.arena, len(v.key)), total: alloc.Make[int64](d.arena, p.dims)})
 	k := &v.kinds[len(v.kinds)-1]
@@ -204,7 +206,7 @@ func (k *domainKind) pop() {
 	k.places = h
 }
 
-// first returns the smallest place of a kind that is not to be skipped.
+// first returns the smallest place of a kind for which skip is false.
 func (v *domainView) first(d *domainIndex, kind int, skip func(at uint32) bool) (uint32, bool) {
 	k := &v.kinds[kind]
 	for len(k.places) > 0 && v.kindOf[k.places[0]] != int32(kind) {
@@ -237,8 +239,8 @@ func (v *domainView) first(d *domainIndex, kind int, skip func(at uint32) bool) 
 	return 0, false
 }
 
-// domainsFor returns the index of a matcher's Same key, building it when it is
-// first needed. What was taken by then is counted out.
+// domainsFor returns the index of a matcher's Same key, built when it is first needed in a cycle.
+// Machines that are taken by then are not counted.
 func (l *worker) domainsFor(matcher uint32) *domainIndex {
 	key := l.s.Supply.SameKey(matcher)
 	for len(l.domains) <= key {
@@ -255,7 +257,8 @@ func (l *worker) domainsFor(matcher uint32) *domainIndex {
 	return d
 }
 
-// build fills an index for this cycle.
+// build fills an index for this cycle, with the classes of the worker's share. O(free machines with the
+// key).
 func (l *worker) build(d *domainIndex, key int) {
 	p := l.pass
 	d.generation++
@@ -263,7 +266,7 @@ func (l *worker) build(d *domainIndex, key int) {
 	d.shelfOf = alloc.Make[uint32](l.arena, p.s.Supply.RowMax())
 	d.shelves, d.touched = d.shelves[:0], d.touched[:0]
 	values := p.s.Supply.Values(key)
-	shelfAt := alloc.Make[uint32](l.arena, p.s.Supply.ValueIDMax()) // of the class and state at hand, by value
+	shelfAt := alloc.Make[uint32](l.arena, p.s.Supply.ValueIDMax()) // by value, for the class and state at hand
 	for c := range p.s.Classes {
 		if !l.has(uint32(c)) || !p.sameOn(key, uint32(c)) {
 			continue
@@ -291,8 +294,7 @@ func (l *worker) build(d *domainIndex, key int) {
 	d.place = l.placeValues(d.shelves)
 }
 
-// count counts a machine on the shelf of its value, making that if there is
-// none.
+// count counts a machine on the shelf of its value, adding the shelf if it is new.
 func (d *domainIndex) count(r columnar.Row, value, class uint32, state model.State, shelfAt []uint32) {
 	i := shelfAt[value]
 	if i == 0 {
@@ -304,7 +306,7 @@ func (d *domainIndex) count(r columnar.Row, value, class uint32, state model.Sta
 	d.shelves[i-1].left++
 }
 
-// put puts a machine on the shelf, which has counted it.
+// put appends a machine that was counted. A taken one is counted off again.
 func (sh *shelf) put(r columnar.Row, taken bool) {
 	sh.rows = append(sh.rows, r)
 	if taken {
@@ -312,8 +314,7 @@ func (sh *shelf) put(r columnar.Row, taken bool) {
 	}
 }
 
-// placeValues returns the place of each value on shelves in the order of their
-// texts.
+// placeValues returns the place, in the order of texts, of each value that shelves have.
 func (l *worker) placeValues(shelves []shelf) []uint32 {
 	values := alloc.MakeDirty[columnar.Row](l.arena, len(shelves))
 	for i := range shelves {
@@ -329,14 +330,14 @@ func (l *worker) placeValues(shelves []shelf) []uint32 {
 	return place
 }
 
-// sameOn reports whether any matcher with a Same on this key accepts a class.
+// sameOn reports whether some matcher with Same on this key accepts a class.
 func (p *pass) sameOn(key int, class uint32) bool {
 	return slices.ContainsFunc(p.s.Classes[class].Matchers, func(m uint32) bool {
 		return p.s.Supply.SameKey(m) == key
 	})
 }
 
-// of returns the domains with machines for a matcher.
+// of returns the view of a matcher, built when it is first needed in a generation.
 func (d *domainIndex) of(p *pass, matcher uint32) *domainView {
 	v := d.views[matcher]
 	if v == nil {
@@ -360,7 +361,7 @@ func (d *domainIndex) of(p *pass, matcher uint32) *domainView {
 	return v
 }
 
-// listFor lists the domains with machines for a matcher, by value as text.
+// listFor fills list and fit: the domains with machines for a matcher, sorted by value as text.
 func (v *domainView) listFor(p *pass, d *domainIndex, matcher uint32) {
 	fit := v.fit[:0]
 	for i := range d.shelves {
@@ -370,7 +371,7 @@ func (v *domainView) listFor(p *pass, d *domainIndex, matcher uint32) {
 		}
 	}
 	slices.SortFunc(fit, func(a, b uint32) int {
-		// Shelves are made in the order of classes, so kinds compare as keys.
+		// Then by shelf, which is by class and state: equal kinds of domains get equal keys.
 		return cmp.Or(cmp.Compare(d.place[d.shelves[a].value], d.place[d.shelves[b].value]), cmp.Compare(a, b))
 	})
 	list := v.list[:0]
@@ -385,8 +386,7 @@ func (v *domainView) listFor(p *pass, d *domainIndex, matcher uint32) {
 	v.fit, v.list = fit, list
 }
 
-// acquireInDomain claims free machines of a state in the need's domain,
-// cheapest first.
+// acquireInDomain claims free machines of a stage in the Need's domain, cheapest first.
 func (l *worker) acquireInDomain(need int32, k *kind, stage int) {
 	d := l.domainsFor(k.matcher)
 	v := d.of(l.pass, k.matcher)
@@ -403,8 +403,8 @@ func (l *worker) acquireInDomain(need int32, k *kind, stage int) {
 	}
 }
 
-// nextOnShelves returns the cheapest machine of a state on some shelves that
-// has something of what is missing.
+// nextOnShelves returns the cheapest available machine of a stage, on shelves, that helps the Need at
+// work; None if there is none.
 func (l *worker) nextOnShelves(d *domainIndex, shelves []uint32, k *kind, stage int) columnar.Row {
 	cost := l.costs(k, stage)
 	best, bestKey := columnar.None, ^uint64(0)
@@ -417,7 +417,7 @@ func (l *worker) nextOnShelves(d *domainIndex, shelves []uint32, k *kind, stage 
 			sh.at++
 		}
 		if int(sh.at) == len(sh.rows) {
-			continue // all that is left is held
+			continue // all that is left is held for others
 		}
 		l.probes++
 		r := sh.rows[sh.at]

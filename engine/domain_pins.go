@@ -5,12 +5,11 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// A Same-Need for which machines are held, or being created, does not choose its
-// domain: these pin it, until the pin ends at the need's turn.
+// Machines that are held or being created for a Same-Need pin its domain. The Need does not choose,
+// until the pin ends at its turn.
 
-// domainAtTurn gives a Same-Need, at its turn, the one domain that it is credited and
-// acquires in: that of what pins it, while that lasts, or else the best; false when no
-// machine anywhere could serve it.
+// domainAtTurn determines the domain of a Same-Need at its turn: the pinned one while the pin lasts,
+// else the best; false when no machine anywhere could serve the Need.
 func (l *worker) domainAtTurn(need int32, k *kind) bool {
 	pin, pinned := l.pinnedDomain(need, k)
 	if !pinned {
@@ -26,9 +25,9 @@ func (l *worker) domainAtTurn(need int32, k *kind) bool {
 	return true
 }
 
-// pinEnds reports whether a need is pinned to a domain no longer: its own machines
-// elsewhere cover it already, or the domain that it would choose covers it, and this
-// one does not any more, with all that is free there, creditable, or on its way to it.
+// pinEnds reports whether the pin to a domain has ended. It has when the Need's own machines in another
+// domain cover it; or when the domain that it would choose covers it and the pinned one no longer does,
+// with everything that is free there, creditable, or on its way to the Need.
 func (l *worker) pinEnds(need int32, k *kind, pin uint32) bool {
 	best, found := l.bestDomain(need, k, !l.lines[need].is(isParked))
 	want, sc := l.aggregate(need), &l.domain
@@ -57,14 +56,14 @@ func (l *worker) pinEnds(need int32, k *kind, pin uint32) bool {
 	return !columnar.Covers(there, want)
 }
 
-// isBlocked reports whether a machine that is held for a need at its turn is there for
-// it alone: others ranked above it have had their turns, and it is off the shelves.
-//
-// What the kind does not accept may be another worker's, so it asks that first.
+// isBlocked reports whether a machine that is held for the Need at its turn is withdrawn for it alone:
+// Needs of higher rank have had their turns, and the machine is off the shelves. freeReserved tests the
+// class first, since other columns of a class that the kind does not accept may be written by another
+// worker.
 func (l *worker) isBlocked(r columnar.Row, k *kind) bool { return l.freeReserved(r, k) && l.taken[r] }
 
-// pinnedDomain returns the domain of most of the machines that pin a need; ties go to
-// the smaller value.
+// pinnedDomain returns the domain of most of the machines that pin a Need; of several, the smaller
+// value.
 func (l *worker) pinnedDomain(need int32, k *kind) (uint32, bool) {
 	c, held := l.lines[need].cluster, l.reserved.of(need)
 	bound, first := l.s.BoundOf(int(c)), l.s.CreatingFrom(int(c))
@@ -79,7 +78,7 @@ func (l *worker) pinnedDomain(need int32, k *kind) (uint32, bool) {
 	}
 	for _, r := range held {
 		if !k.acceptsClass(l.s.View.Class[r]) {
-			continue // who claims it is another worker's concern
+			continue // its claim may be written by another worker
 		}
 		switch state := l.s.View.State[r]; {
 		case state == model.Configured && l.s.ClusterOf[l.s.View.Cluster[r]] == c: // it has arrived
@@ -97,8 +96,8 @@ func (l *worker) pinnedDomain(need int32, k *kind) (uint32, bool) {
 	return l.mostOften(counts)
 }
 
-// mostOften returns the value that has been counted most often, of several the smaller;
-// false when none has.
+// mostOften returns the value with the highest count, of several the smaller; false when counts is
+// empty.
 func (p *pass) mostOften(counts map[uint32]int) (best uint32, found bool) {
 	for v, n := range counts {
 		if !found || n > counts[best] || n == counts[best] && p.valueLess(v, best) {
@@ -108,9 +107,8 @@ func (p *pass) mostOften(counts map[uint32]int) (best uint32, found bool) {
 	return best, found
 }
 
-// wasCredited reports whether a machine of the need's cluster, given by its place in the
-// list, is that of a need ranked above it. While the cluster is credited, who claims
-// what is known by place alone.
+// wasCredited reports whether a Need of higher rank claims a machine, given by its place in the list of
+// the Need's cluster. During the cluster's credit, claims are known by place only.
 func (l *worker) wasCredited(place uint32, need int32) bool {
 	if l.replay.listed {
 		return l.gone(place)
@@ -118,7 +116,7 @@ func (l *worker) wasCredited(place uint32, need int32) bool {
 	return l.claimedAbove(l.s.BoundOf(int(l.lines[need].cluster))[place].Row, need)
 }
 
-// claimedAbove reports whether a need that ranks above this one claims a machine.
+// claimedAbove reports whether a Need of higher rank claims a machine.
 func (l *worker) claimedAbove(r columnar.Row, need int32) bool {
 	h := l.held[r].need
 	return h != unheld && l.rankOf[h] < l.rankOf[need]

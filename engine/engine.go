@@ -1,42 +1,43 @@
-// Package engine decides, once per cycle, what a shard should do with its
-// machines: which to bind, to buy, to preempt, to reclaim and to give back.
+// Package engine decides, once per cycle, what a shard should do with its machines: which to bind, to
+// create, to preempt, to reclaim and to delete.
 //
-// It is a pure function of supply, demand, time and options. It does no I/O,
-// looks at no clock, draws no random numbers and logs nothing: what happened
-// is in the Plan and its Stats. One answer belongs to one input. The rules are in
-// docs/explanation/contract.md.
+// A cycle is a pure function of supply, demand, time and options. The engine does no I/O, reads no
+// clock, draws no random numbers and logs nothing: the Plan and its Stats say what happened. Equal
+// inputs give equal plans. docs/explanation/contract.md
+// has the rules.
 //
-// The way of a cycle is cycle.go. A Need is walked over machines by class:
-// machines of one class are alike in everything that the walk looks at, so
-// that the next candidate of a Need is the smallest head among the lists of
-// the few classes that suit it. What Needs have in common is decided once per
-// kind (kind.go), what classes cost once per ladder (pool.go).
+// cycle.go shows the stages in order. Needs do not visit machines but classes: machines of one class
+// are equal in everything that a decision looks at. Each class keeps its free machines sorted, so a
+// Need's next machine is the smallest of the heads of the few classes that it accepts. What Needs have
+// in common is decided once per kind (kind.go); classes are sorted by cost once per ladder (pool.go).
 //
-// # What is kept
+// # What is incremental
 //
 // A cycle builds on the one before (store.go):
 //
-//	clusters   c0 │ c1 │ c2 │ …   those whose demand and machines are as they
-//	                              were keep their credit; in others the needs
-//	                              that changes may concern are credited again
-//	                              (phase1_replay.go)
-//	lines      ▒▒▒·│▒▒▒▒·│▒▒▒ ·│  a row of the demand each, and what it claims;
-//	                              with room for some more
-//	order      ───────────────    whose worth or arrival has changed is moved
-//	                              (rank_merge.go)
-//	free       decided anew every time, by the needs that lack something
+//	clusters   c0 │ c1 │ c2 │ …    an unchanged cluster keeps its credit; in a changed one
+//	                               only the Needs that the changes may concern are
+//	                               credited again (phase1_replay.go)
+//	lines      ▒▒▒·│▒▒▒▒·│▒▒▒ ·│   one per row of the demand, with its claims; each cluster
+//	                               has room for some more rows
+//	order      ───────────────     Needs whose worth or arrival changed are moved
+//	                               (rank_merge.go)
+//	free       never taken over: each cycle assigns free machines anew, to the Needs that
+//	           lack something after credit
 //
-// # Who does what at the same time
+// # What runs in parallel
 //
-// Workers take clusters to normalise and to credit: what is bound to a cluster
-// serves its needs alone. The exception is a gang whose domain depends on what
-// is free: it, and those of its cluster that may want its machines, wait for
-// their turn. Free machines go to needs in rank order: by a worker for each
-// share of the kinds that cannot meet (components.go), or by one, for whom
-// another gathers ahead who comes next (gather.go). Phase 2 is the first
-// worker's; all of them find who has a turn there, and what turns look at first
-// (phase2_turns.go). Small fleets are decided by the first worker alone (crew.go).
-// None of it can be seen in the answer.
+// Workers normalise and credit clusters independently, since only Needs of a cluster compete for the
+// machines bound to it. The exception is a gang whose domain depends on what is free: it, and the Needs
+// of its cluster that could claim the same machines, wait for their turn.
+//
+// Free machines go to Needs in rank order. Kinds that share no machine, not even through other kinds,
+// do not compete, so each worker walks a share of the kinds (components.go). Where that gains nothing,
+// one worker walks, and another prefetches for it (gather.go).
+//
+// The turns of phase 2 run on one worker. All workers find beforehand which Needs have a turn, and what
+// these turns look at first (phase2_turns.go). Small fleets are decided by one worker (crew.go). None
+// of this changes the answer.
 package engine
 
 import (
@@ -50,47 +51,46 @@ import (
 	"github.com/tonnage/tonnage/engine/supply"
 )
 
-// Input is everything that a cycle looks at.
+// Input is everything that a cycle depends on, apart from the engine's options.
 type Input struct {
 	Supply *supply.Table
 	Demand *demand.Table
 	// Now is the time of the decision in Unix nanoseconds.
 	Now int64
-	// DrainSeconds is the observed drain time by instance type; types that are
-	// missing take DrainSecondsDefault.
+	// DrainSeconds is the observed drain time by instance type, in seconds; DrainSecondsDefault for
+	// types that are missing.
 	DrainSeconds map[string]float64
-	// BackingOff holds owners whose plan of preemption has failed: they keep what
-	// they have, acquire and reserve, and preempt nobody in this cycle.
+	// BackingOff holds owners whose plan of preemption has failed. In this cycle they keep what they
+	// have, acquire and reserve, but preempt nothing.
 	BackingOff map[model.Owner]bool
-	// Clock gives nanoseconds for the durations in Stats; nil leaves them 0.
+	// Clock returns nanoseconds, for the durations in Stats; nil leaves these 0.
 	Clock func() int64
-	// Mark, if there is one, is called by every worker that begins with a stage:
-	// it may label the goroutine for profiles.
+	// Mark, if not nil, is called by every worker that begins a stage. It may label the goroutine for
+	// profiles.
 	Mark func(stage model.Stage, worker int)
 }
 
-// Engine decides cycle after cycle, reusing its memory. It has one owner; it
-// is not safe for concurrent use.
+// Engine decides cycle after cycle and reuses its memory. It is not safe for concurrent use.
 type Engine struct {
 	opts     Options
 	accounts alloc.Accounts
 	snaps    *snapshot.Builder
 	arena    *alloc.Arena
 	crew     *crew
-	workers  []*worker // by worker
-	// Lists whose elements hold pointers are kept from cycle to cycle.
+	workers  []*worker // by number
+	// Lists whose elements contain pointers are kept outside of arenas, from cycle to cycle.
 	store store
 	plan  Plan
-	at    pass  // the cycle at work, or the last one
+	at    pass  // the current cycle, or the last one
 	in    Input // of that cycle
-	last  *pass // the last cycle, for Explain
+	last  *pass // the last completed cycle, for Explain; nil = none
 	tasks tasks
-	// racing, nil but in tests, is another way for Needs to acquire, which must come to the
-	// same answer.
+	// racing, nil except in tests, is another way for Needs to acquire machines, as an oracle: it must
+	// come to the same answer.
 	racing func(*worker)
-	// unchecked counts the cycles since the last that was checked.
+	// unchecked counts the cycles since the last check.
 	unchecked int
-	// builtOn counts the cycles since the last that built on nothing.
+	// builtOn counts the incremental cycles since the last one from nothing.
 	builtOn int
 }
 
@@ -119,8 +119,8 @@ func New(opts Options) (*Engine, error) {
 	return e, nil
 }
 
-// newWorker returns a worker of that number. Its arenas are told their node before they
-// hold anything: what has been touched stays where it is.
+// newWorker returns the worker with a number. Its arenas learn their NUMA node before they hold
+// anything, since memory that has been touched does not move.
 func (e *Engine) newWorker(number int) *worker {
 	l := &worker{number: uint8(number), arena: e.accounts.NewArena(alloc.Pass), folder: folder{sums: e.accounts.NewArena(alloc.Pass)}}
 	if number < len(e.opts.Nodes) {
@@ -130,9 +130,8 @@ func (e *Engine) newWorker(number int) *worker {
 	return l
 }
 
-// Close ends the engine's workers and gives its memory back. What it has
-// returned is no longer valid. An engine that nobody refers to any more is
-// closed in time.
+// Close ends the engine's workers and releases its memory. Plans that it returned are no longer valid.
+// The goroutines of an engine that becomes unreachable are ended without it.
 func (e *Engine) Close() {
 	e.crew.close()
 	e.accounts.Close()
@@ -141,6 +140,5 @@ func (e *Engine) Close() {
 // Options returns the engine's options.
 func (e *Engine) Options() Options { return e.opts }
 
-// Memory returns what the engine's working memory holds, by purpose. Its plan tells
-// its own; see Plan.Memory.
+// Memory returns the engine's working memory, by purpose. Plan.Memory returns that of the plan's lists.
 func (e *Engine) Memory() [alloc.NumPurposes]alloc.Usage { return e.accounts.Usage() }

@@ -9,21 +9,21 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// Verdict says what a need makes of a machine: the first reason that holds.
+// Verdict says how a Need rated a machine: the first reason that applies.
 type Verdict uint8
 
 // The verdicts.
 const (
-	VerdictClaimed     Verdict = iota // attributed to the need
-	VerdictState                      // in no state in which it could serve the need
+	VerdictClaimed     Verdict = iota // attributed to the Need
+	VerdictState                      // its state does not allow it to serve the Need
 	VerdictRequirement                // fails a requirement
-	VerdictSize                       // does not cover the minimum unit, or has nothing that is asked for
+	VerdictSize                       // does not cover the minimum unit, or offers nothing that is asked for
 	VerdictCluster                    // bound to another cluster
-	VerdictRank                       // claimed by a need that ranks higher
-	VerdictReserved                   // held for a need that ranks higher
-	VerdictDomain                     // outside the need's domain
+	VerdictRank                       // claimed by a Need of higher rank
+	VerdictReserved                   // held for a Need of higher rank
+	VerdictDomain                     // outside the domain of the Need
 	VerdictSpread                     // lacks a key of a hard spread constraint, or the skew forbids it
-	VerdictUnneeded                   // not needed, superfluous, or holds nothing of what was missing by then
+	VerdictUnneeded                   // not needed, superfluous, or offers nothing that was still missing
 
 	// NumVerdicts is the number of verdicts.
 	NumVerdicts = int(VerdictUnneeded) + 1
@@ -34,33 +34,32 @@ var verdictNames = [NumVerdicts]string{"claimed", "state", "requirement", "size"
 // String returns the verdict's name as files spell it.
 func (v Verdict) String() string { return verdictNames[v] }
 
-// NeedExplanation says why a need got what it got.
+// NeedExplanation says why a Need got what it got.
 type NeedExplanation struct {
 	// Machines counts all machines by verdict.
 	Machines [NumVerdicts]int
-	// Domains are what a Same-Need had to choose from at its turn, best first.
+	// Domains are the domains that a Same-Need could choose from at its turn, best first.
 	Domains []DomainExplanation
-	// Pinned says that what is held for the need had chosen the domain.
+	// Pinned says that a reservation had determined the domain.
 	Pinned bool
-	// Preemption are the domains that phase 2 tried for a Same-Need, in order;
-	// with gangs also domains that it did not try, to a bound.
+	// Preemption lists the domains in which phase 2 searched for a Same-Need, in order. With gangs it
+	// also lists some domains that were not searched, up to a bound.
 	Preemption []PreemptionExplanation
-	// Plan is the need's plan of preemption, nil = none, or victims one by one.
+	// Plan is the Need's plan of preemption; nil = none, or VictimsMachine.
 	Plan *PlanExplanation
-	// Tenancy is what came of reclaim between tenants, nil = none, or the need had
-	// no use for it.
+	// Tenancy is the result of reclaim between tenants; nil = none, or the Need had no use for it.
 	Tenancy *TenancyExplanation
-	// SearchEnded says of a Same-Need that the search for plans had met its budget
-	// (Options.SearchPairs, Options.SearchUnits) before its turn, or its second turn
-	// between tenants: it has not been looked at.
+	// SearchEnded says of a Same-Need that the search for plans had exhausted its budget
+	// (Options.SearchPairs, Options.SearchUnits) before the Need's turn, or before its second turn
+	// between tenants: it was not searched for.
 	SearchEnded bool
-	// Withheld says that the acquisitions of this cycle were taken back, since
-	// the plan goes to another domain.
+	// Withheld says that the acquisitions of this cycle were revoked, since the plan goes to another
+	// domain.
 	Withheld bool
 }
 
-// DomainExplanation is one domain as the need saw it. Scores are sums over the
-// dimensions asked for of have/want, each ratio capped at 1 but in Surplus.
+// DomainExplanation is one domain as the Need saw it. A score is the sum, over the dimensions asked
+// for, of have/want. Each ratio is capped at 1, except in Surplus.
 type DomainExplanation struct {
 	Domain     string
 	Chosen     bool
@@ -70,11 +69,11 @@ type DomainExplanation struct {
 	Creditable float64
 	Own        float64
 	Surplus    float64 // the uncapped total
-	// Share is how much of the need the domain could hold, 0 to 1: that of the
-	// dimension of which it has least.
+	// Share is the part of the Need that the domain could hold, 0 to 1: the smallest ratio of any
+	// dimension.
 	Share float64
-	// Rejected names the first rule by which the chosen domain is better:
-	// covers, minimum, own, total, creditable, surplus, machines, value.
+	// Rejected names the first rule by which the chosen domain is better: covers, minimum, own, total,
+	// creditable, surplus, machines, value.
 	Rejected string
 }
 
@@ -84,39 +83,36 @@ type PreemptionExplanation struct {
 	Covered    bool
 	Candidates int
 	Missing    model.Resources // before any victim
-	// With gangs: why the domain was not chosen (empty = it was), as capacity,
-	// units, ledger, dry_run, top_domains, or else the first rule by which the chosen
-	// plan is better: excess, band, gangs, machines, destroyed, grace,
-	// phase1_domain, value. Of a covered domain Cost is the best plan's.
+	// Rejected says, with gangs, why the domain was not chosen; empty = it was chosen. It is capacity,
+	// units, ledger, dry_run or top_domains, or else the first rule by which the chosen plan is better:
+	// excess, band, gangs, machines, destroyed, grace, phase1_domain, value. Cost is that of the best
+	// plan, in a covered domain.
 	Rejected string
 	Cost     PlanCost
-	// Tenants says that the domain was looked at for reclaim between tenants.
+	// Tenants says that the domain was searched for reclaim between tenants.
 	Tenants bool
 }
 
-// ActionExplanation says why an action fell on its machine.
+// ActionExplanation says why an action chose its machine.
 type ActionExplanation struct {
-	// Price is the machine's, EffectiveCost what it costs the need
-	// (Speculative machines; +Inf for a risky one and a pinned need).
+	// Price is the machine's price. EffectiveCost is what a Speculative machine costs the Need: +Inf if
+	// the Need is pinned and the machine may be interrupted. For other machines it is the price.
 	Price         float64
 	EffectiveCost float64
-	// Reserved says that the machine was held for the need.
+	// Reserved says that the machine was held for the Need.
 	Reserved bool
-	// The terms of a victim's score, weights included, and their sum.
+	// The terms of a victim's score, weighted, and their sum.
 	Gap, Drain, Interruption, Reclamation, Score float64
-	// Excess says that nobody claimed the victim.
+	// Excess says that no Need claimed the victim.
 	Excess bool
-	// Holder is the number of the need that a victim served, −1.
+	// Holder is the number of the Need that the victim served, −1 = none.
 	Holder int32
-	// IdleSeconds is how long a released machine has been idle.
+	// IdleSeconds is how long a deleted machine has been idle.
 	IdleSeconds float64
 }
 
-// ExplainNeed explains a row of the last plan; i is its number.
-// It looks at the tables as they were: they must not have changed since the
-// cycle. Domains tried by phase 2, and plans, are known only with
-// Options.Explain.
-// Cost: O(machines).
+// ExplainNeed explains row i of the last plan. The tables must not have changed since that cycle.
+// Domains that phase 2 searched, and plans, are known only with Options.Explain. O(machines).
 func (e *Engine) ExplainNeed(i int) NeedExplanation {
 	p := e.last
 	need := p.needAt(i)
@@ -142,13 +138,13 @@ func (e *Engine) ExplainNeed(i int) NeedExplanation {
 	return x
 }
 
-// Compared returns the domains from which a row's plan of preemption was chosen,
-// with what each would have destroyed; nil for a row without such a plan or without
-// Same, with victims one by one, and beyond the first comparedPlansMax plans of a
-// cycle. Candidates are counted with Options.Explain only.
+// Compared returns the domains from which a row's plan of preemption was chosen, with what each plan
+// would have destroyed. It is nil for a row without such a plan or without Same, with VictimsMachine,
+// and beyond the first comparedPlansMax plans of a cycle. Candidates are counted only with
+// Options.Explain.
 func (p *Plan) Compared(i int) []PreemptionExplanation { return p.pass.triedFor(p.pass.needAt(i)) }
 
-// triedFor returns what is known of where phase 2 looked for a need.
+// triedFor returns what is known of the domains in which phase 2 looked for a Need.
 func (p *pass) triedFor(need int32) (list []PreemptionExplanation) {
 	for i := range p.tried {
 		if p.tried[i].need == need {
@@ -160,10 +156,8 @@ func (p *pass) triedFor(need int32) (list []PreemptionExplanation) {
 	return list
 }
 
-// Domains explains the domains that a row's Same requirement had to choose from,
-// best first; nil for a row without one. It looks at the tables as they were, as
-// Engine.ExplainNeed does.
-// Cost: O(machines).
+// Domains explains the domains that a row with Same could choose from, best first; nil for a row
+// without. The tables must not have changed since that cycle. O(machines).
 func (p *Plan) Domains(i int) []DomainExplanation {
 	need := p.pass.needAt(i)
 	if !p.pass.kindOf(need).same {
@@ -172,7 +166,7 @@ func (p *Plan) Domains(i int) []DomainExplanation {
 	return p.pass.explainDomains(need)
 }
 
-// verdict says what the need made of a machine at its turn.
+// verdict returns how the Need rated a machine at its turn.
 func (p *pass) verdict(r columnar.Row, need int32) Verdict {
 	n, k := &p.lines[need], p.kindOf(need)
 	state := p.s.View.State[r]
@@ -199,13 +193,13 @@ func (p *pass) verdict(r columnar.Row, need int32) Verdict {
 	return VerdictUnneeded
 }
 
-// comesTo reports whether a machine is being created for a need.
+// comesTo reports whether a machine is being created for a Need.
 func (p *pass) comesTo(r columnar.Row, need int32) bool {
 	return p.countsFor(r) == p.lines[need].cluster && (p.isOwn(r, need) || p.isCreatedFor(r, need))
 }
 
-// claimedBefore reports whether a need that ranks higher had claimed the
-// machine when this one's turn came.
+// claimedBefore reports whether a Need of higher rank had claimed the machine before this Need's turn.
+// Revoked acquisitions count.
 func (p *pass) claimedBefore(r columnar.Row, need int32) bool {
 	h := p.held[r].need
 	if by, ok := p.withheldBy[r]; ok {
@@ -214,8 +208,7 @@ func (p *pass) claimedBefore(r columnar.Row, need int32) bool {
 	return h != unheld && p.rankOf[h] < p.rankOf[need]
 }
 
-// open reports whether a free machine was a candidate as far as reservations
-// go.
+// open reports whether reservations left a machine open to the Need at its turn.
 func (p *pass) open(r columnar.Row, need int32) bool {
 	if !p.reserved.live(r) || p.s.View.State[r] != model.Idle || p.reserved.ownedBy(r, need) {
 		return true
@@ -224,6 +217,7 @@ func (p *pass) open(r columnar.Row, need int32) bool {
 	return p.reserved.blocks[at].from > p.rankOf[need]
 }
 
+// forbiddenBySpread reports whether hard spread explains that a free machine was not claimed.
 func (p *pass) forbiddenBySpread(r columnar.Row, need int32) bool {
 	if p.s.View.State[r].Bound() {
 		return false
@@ -236,8 +230,8 @@ func (p *pass) forbiddenBySpread(r columnar.Row, need int32) bool {
 	return p.lines[need].is(isSkewBlocked)
 }
 
-// explainDomains forms the totals of a Same-Need's domains as they were at its
-// turn, and says by which rule each lost.
+// explainDomains reconstructs the totals of a Same-Need's domains at its turn, and names the rule by
+// which each lost.
 func (p *pass) explainDomains(need int32) []DomainExplanation {
 	n := &p.lines[need]
 	want := p.aggregate(need)
@@ -266,6 +260,7 @@ func (p *pass) explainDomains(need int32) []DomainExplanation {
 	return out
 }
 
+// totalsAtTurn sums, by domain, the machines that the verdicts show were claimable at the Need's turn.
 func (p *pass) totalsAtTurn(need int32) []*domainTotals {
 	n, k := &p.lines[need], p.kindOf(need)
 	byValue := map[uint32]*domainTotals{}
@@ -306,7 +301,7 @@ func (p *pass) totalsAtTurn(need int32) []*domainTotals {
 	return list
 }
 
-// score is a domain's score in floating point, for people.
+// score is a domain's score in floating point, for display; decisions use compareScores.
 func score(have, want []int64, capped bool) float64 {
 	sum := 0.0
 	for i, w := range want {
@@ -322,7 +317,7 @@ func score(have, want []int64, capped bool) float64 {
 	return sum
 }
 
-// share is the least ratio of have to want, at most 1.
+// share is the smallest ratio of have to want, at most 1.
 func share(have, want []int64) float64 {
 	least := 1.0
 	for i, w := range want {
@@ -355,14 +350,14 @@ func rejectedBy(a, b *domainTotals, want []int64) string {
 	return "value"
 }
 
-// tried is a domain in which phase 2 looked for victims, kept for Explain.
+// tried is a domain in which phase 2 looked for victims, kept for explanations.
 type tried struct {
-	PreemptionExplanation // but for what is missing
+	PreemptionExplanation // except Missing, which missing holds
 	need                  int32
 	missing               []int64
 }
 
-// noteTried keeps what phase 2 found in a domain, if anybody asked for it.
+// noteTried records what phase 2 found in a domain, if Options.Explain is set.
 func (p *pass) noteTried(need int32, d *sameDomain, candidates int, covered bool, missing []int64) {
 	if !p.e.opts.Explain {
 		return
@@ -372,15 +367,15 @@ func (p *pass) noteTried(need int32, d *sameDomain, candidates int, covered bool
 	}, need, p.kept(missing)})
 }
 
-// kept returns a copy of a vector that is good until the next cycle.
+// kept returns a copy of a vector that is valid until the next cycle.
 func (p *pass) kept(v []int64) []int64 {
 	x := alloc.MakeDirty[int64](p.e.arena, len(v))
 	copy(x, v)
 	return x
 }
 
-// ExplainAction explains an action of the last plan; i is its index in
-// Plan.Actions. The tables must not have changed since the cycle.
+// ExplainAction explains action i of Plan.Actions of the last plan. The tables must not have changed
+// since that cycle.
 func (e *Engine) ExplainAction(i int) ActionExplanation {
 	p, a := e.last, e.plan.Actions[i]
 	r := a.Machine

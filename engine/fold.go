@@ -5,22 +5,23 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 )
 
-// fold is several rows that are walked as one need.
+// fold is several rows that are decided as one Need.
 type fold struct {
-	row     int32 // the line that stands for them
-	first   int32 // the first of them in rank order
-	rows    int32 // how many
-	arrival int64 // of the first
-	sum     []int64
+	row     int32   // the line that stands for them
+	first   int32   // the first of them in rank order
+	rows    int32   // how many they are
+	arrival int64   // of first
+	sum     []int64 // of their aggregates
 }
 
-// foldBits are the bits of a fold's number that count within one worker's.
+// foldBits is how many bits of a fold's number are its index; the bits above are the worker that made
+// it.
 const foldBits = 23
 
-// foldList is the folds that one worker has made, by the lower bits of their numbers.
+// foldList is the folds that one worker has made, by index.
 type foldList struct {
 	made []fold
-	// unused are numbers of folds whose cluster has been folded anew since.
+	// unused are numbers of dissolved folds, to be reused.
 	unused []int32
 }
 
@@ -28,8 +29,7 @@ func (x *foldList) at(number int32) *fold { return &x.made[number&(1<<foldBits-1
 
 func (x *foldList) reset() { x.made, x.unused = x.made[:0], x.unused[:0] }
 
-// start returns the number of a fold that has no members yet, whose sum has so many
-// dimensions.
+// start returns the number of a new fold without members, whose sum has dims dimensions.
 func (x *foldList) start(worker, dims int, sums *alloc.Arena) int32 {
 	if last := len(x.unused) - 1; last >= 0 {
 		number := x.unused[last]
@@ -39,7 +39,7 @@ func (x *foldList) start(worker, dims int, sums *alloc.Arena) int32 {
 			*x.at(number) = fold{sum: sum}
 			return number
 		}
-		// The other sum stays where it is until the store starts over.
+		// The sum of other dimensions is garbage until the store starts over.
 		*x.at(number) = fold{sum: alloc.Make[int64](sums, dims)}
 		return number
 	}
@@ -47,7 +47,7 @@ func (x *foldList) start(worker, dims int, sums *alloc.Arena) int32 {
 	return int32(worker<<foldBits | (len(x.made) - 1))
 }
 
-// startFold makes a fold that has no members yet, on the line of this row.
+// startFold starts a fold on the line of a row, which then joins it.
 func (f *folder) startFold(profile, aggregate uint32, row int) int32 {
 	p := f.p
 	member := p.s.Demand.Vector(aggregate)
@@ -62,7 +62,7 @@ func (f *folder) startFold(profile, aggregate uint32, row int) int32 {
 	return at
 }
 
-// kindOfFold returns the kind of a fold of rows with a profile and an aggregate.
+// kindOfFold returns the kind of a fold of rows with a profile and an aggregate, memoized by profile.
 func (f *folder) kindOfFold(profile, aggregate uint32, member []int64) uint32 {
 	last := &f.foldKinds[profile]
 	if last.kind == 0 || last.unit != aggregate {
@@ -72,7 +72,7 @@ func (f *folder) kindOfFold(profile, aggregate uint32, member []int64) uint32 {
 	return last.kind - 1
 }
 
-// join adds the row to a fold.
+// join adds a row to a fold.
 func (f *folder) join(at int32, row int) {
 	p := f.p
 	x := p.e.store.folds[f.worker].at(at)
@@ -83,7 +83,7 @@ func (f *folder) join(at int32, row int) {
 	if !f.block.Parked(row) {
 		p.lines[x.row].status &^= isParked
 	}
-	// The first member in rank order: they differ only in arrival and row.
+	// The first member in rank order: members differ only in arrival and row.
 	if arrival := f.block.Arrival(row); arrival < x.arrival {
 		x.arrival, x.first = arrival, line
 	}
@@ -91,7 +91,7 @@ func (f *folder) join(at int32, row int) {
 	columnar.SatAdd(x.sum, f.block.Aggregate(row))
 }
 
-// unfold notes the folds of the cluster at work as unused: its lines are made anew.
+// unfold dissolves the folds of the cluster at work, before its lines are made again.
 func (f *folder) unfold() {
 	if f.p.fresh || !f.p.e.store.clusters[f.c].hasSame {
 		return
@@ -105,7 +105,7 @@ func (f *folder) unfold() {
 	}
 }
 
-// giveBackFolds hands the numbers of folds that are unused now to whoever made these.
+// giveBackFolds returns the numbers of dissolved folds to the workers that made them.
 func (p *pass) giveBackFolds() {
 	for i := range p.e.workers {
 		f := &p.e.workers[i].folder
@@ -117,11 +117,11 @@ func (p *pass) giveBackFolds() {
 	}
 }
 
-// foldsKept is how many more folds than lines there may be before the store starts over.
+// foldsKept is the slack of manyFolds.
 const foldsKept = 1 << 12
 
-// manyFolds reports whether there are more folds than lines could need: one worker may
-// fold what another one has folded before, whose numbers are then unused.
+// manyFolds reports whether there are more folds than lines could need. That happens when clusters move
+// between workers: each worker reuses only its own numbers. The store then starts over.
 func (p *pass) manyFolds() bool {
 	n := 0
 	for i := range p.e.store.folds {

@@ -7,34 +7,33 @@ import (
 )
 
 const (
-	// batchNeeds is how many needs are gathered at a time: enough for their
-	// misses to overlap.
+	// batchNeeds is how many Needs are gathered at a time: enough for their cache misses to overlap.
 	batchNeeds = 128
-	// batchesAhead is how far gathering may be ahead of deciding.
+	// batchesAhead bounds the ring: how many batches gathering may be ahead of deciding.
 	batchesAhead = 32
 )
 
-// gatherMin is from how many needs on, of those that acquire something, another
-// worker gathers: with fewer, handing over takes longer than it spares. Tests lower it.
+// gatherMin is the number of acquiring Needs from which on another worker gathers. With fewer, handing
+// batches over costs more than it saves. Tests lower it.
 var gatherMin = 1 << 16
 
-// batch is needs whose turn comes next.
+// batch holds the Needs whose turns come next, in rank order.
 type batch struct {
 	need, rank [batchNeeds]int32
 	n          int
 }
 
-// gatherer walks over the needs whose turn may come to something, in rank order.
+// gatherer visits, in rank order, the Needs whose turn may come to something.
 type gatherer struct {
 	*pass
-	rank    int
-	ahead   bool   // of another worker, who changes what is left
-	shares  shares // of the worker, where there are several
+	rank    int    // the place in the order to go on from
+	ahead   bool   // it runs on another worker, while the deciding one changes what is left
+	shares  shares // of the worker's share of kinds, where there are several shares
 	worker  uint8
 	touched uint64 // keeps the compiler from dropping reads
 }
 
-// fill gathers the next batch; it is empty when there are no more needs.
+// fill gathers the next batch; an empty batch ends the walk.
 func (g *gatherer) fill(b *batch) {
 	b.n = 0
 	for g.rank = nextMark(g.asking, g.rank); g.rank < len(g.asking) && b.n < batchNeeds; g.rank = nextMark(g.asking, g.rank+1) {
@@ -48,18 +47,17 @@ func (g *gatherer) fill(b *batch) {
 	g.touch(b)
 }
 
-// touch reads the lines of a batch, and the numbers of what the needs want, for
-// whoever decides. The loop is short enough for many misses to be under way at once.
+// touch prefetches the lines of a batch, and the numbers of the Needs' aggregates, for the worker that
+// decides. The loop is short enough for many cache misses to be in flight at once.
 func (g *gatherer) touch(b *batch) {
 	for _, need := range b.need[:b.n] {
 		g.touched += uint64(g.lines[need].cluster) + uint64(g.aggregates[need]) // never written meanwhile
 	}
 }
 
-// acquirePending gives each need that lacks something its turn, if there is
-// anything that it could acquire, or be told; another worker gathers ahead. While a
-// plan holds Idle machines that may turn free, what is passed over hangs on what
-// happens before.
+// acquirePending gives the Needs of the worker's share their turns; another worker gathers ahead. It
+// gathers for itself if there are few turns, or while reservations are breakable: voiding one frees
+// Idle machines, so which Needs may be skipped depends on the turns before.
 func (l *worker) acquirePending() {
 	if l.e.crew.size() == 1 || l.shares.turns < gatherMin || l.reserved.breakable {
 		l.acquireShare()
@@ -76,11 +74,10 @@ func (l *worker) acquirePending() {
 	})
 }
 
-// acquireShare gives the needs of the worker's share their turns, gathering for
-// itself.
+// acquireShare gives the Needs of the worker's share their turns; the worker gathers for itself.
 func (l *worker) acquireShare() { l.acquireShareAnd(func() {}) }
 
-// acquireShareAnd is acquireShare that does something else before each batch.
+// acquireShareAnd is acquireShare that calls first before each batch.
 func (l *worker) acquireShareAnd(first func()) {
 	g, b := l.gathers(), &l.pending
 	for g.fill(b); b.n > 0; g.fill(b) {
@@ -89,13 +86,13 @@ func (l *worker) acquireShareAnd(first func()) {
 	}
 }
 
-// gathers puts the worker's gatherer at the first need.
+// gathers resets the worker's gatherer to the first Need.
 func (l *worker) gathers() *gatherer {
 	l.gatherer = gatherer{pass: l.pass, shares: l.shares, worker: l.number}
 	return &l.gatherer
 }
 
-// newRing returns a ring of the needs of the worker's share.
+// newRing returns a ring over the Needs of the worker's share.
 func (l *worker) newRing() *ring {
 	g := l.gathers()
 	g.ahead = true
@@ -103,20 +100,20 @@ func (l *worker) newRing() *ring {
 	return r
 }
 
-// ring hands batches from the worker that gathers to the one that decides, in
-// order. The one that decides does not wait for the other, which may not have a
-// processor just now: it fills the next batch itself then. Nor does the other
-// sleep when it is far ahead: a batch is done with sooner than it would wake.
+// ring is a bounded ring of batches from the worker that gathers to the worker that decides, in order.
+// Neither side sleeps. The decider does not wait for the gatherer, which may have no processor at the
+// moment: it fills the next batch itself. The gatherer spins when the ring is full, since a batch is
+// consumed sooner than a goroutine wakes.
 type ring struct {
-	mu       sync.Mutex // of who fills
+	mu       sync.Mutex // serializes fill
 	fill     func(*batch)
 	batches  [batchesAhead]batch
-	produced atomic.Int64 // batches that are full
-	consumed atomic.Int64 // of these, those that are done with
+	produced atomic.Int64 // count of full batches
+	consumed atomic.Int64 // count of consumed batches, at most produced
 	over     atomic.Bool
 }
 
-// pour fills batches until all is over.
+// produce fills batches until the decider is done.
 func (r *ring) produce() {
 	for !r.over.Load() {
 		if r.produced.Load()-r.consumed.Load() == batchesAhead {
@@ -129,7 +126,7 @@ func (r *ring) produce() {
 	}
 }
 
-// topUp fills batches until there is no room for more.
+// topUp fills batches until the ring is full.
 func (r *ring) topUp() {
 	for r.produced.Load()-r.consumed.Load() < batchesAhead && !r.over.Load() {
 		r.mu.Lock()
@@ -138,7 +135,7 @@ func (r *ring) topUp() {
 	}
 }
 
-// produceOne fills the next batch, if there is room for it. The caller holds mu.
+// produceOne fills the next batch if there is room. The caller holds mu.
 func (r *ring) produceOne() {
 	i := r.produced.Load()
 	if i-r.consumed.Load() < batchesAhead {
@@ -147,7 +144,7 @@ func (r *ring) produceOne() {
 	}
 }
 
-// drain takes batches until one is empty.
+// drain consumes batches until one is empty.
 func (r *ring) drain(take func(*batch)) {
 	defer r.over.Store(true)
 	for i := int64(0); ; i++ {

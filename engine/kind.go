@@ -13,65 +13,63 @@ import (
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
-// kind is what needs have in common that are served by the same machines: all
-// but how much they want, for whom, and since when. A fleet has hundreds of
-// thousands of needs and a few hundred kinds, so what is decided per kind
-// costs nothing.
+// kind is what Needs share that the same machines can serve: profile, minimum unit and wanted
+// dimensions, but not how much they want, for whom, and since when. A fleet has hundreds of thousands
+// of Needs and a few hundred kinds, so decisions per kind are nearly free.
 type kind struct {
-	// What the credit looks at comes first, to lie in one cache line.
+	// The fields that credit reads come first and share a cache line.
 	fingerprint uint64
-	mask        uint64   // dimensions that are wanted, a bit each
-	accepts     []uint64 // classes as a set; see classes
+	mask        uint64   // wanted dimensions, as a set
+	accepts     []uint64 // accepted classes, as a bitmap: those that match and suit
 	matcher     uint32
 	priority    int32
 	penalty     model.Bucket // interruption
 	same        bool
-	// mayAcquire says that there were free machines when the cycle began.
+	// mayAcquire says that some accepted class had a free machine when the cycle began.
 	mayAcquire bool
-	// ready says that what follows from classes has been filled, as it is when a
-	// need of the kind first looks for machines.
+	// ready says that accepts and suit are filled.
 	ready bool
 
-	profile          *model.Profile // of a fold, what Same says of one machine instead of Same
-	worth            uint64         // what comes before the arrival in the order
-	spread           []model.Spread // that binds: none with Same, none for a fold
+	profile          *model.Profile // a fold's: Same is replaced by what it demands of one machine
+	worth            uint64         // the part of the sort key before the arrival; see worth
+	spread           []model.Spread // hard spread constraints; none with Same, none for a fold
 	unit             []int64        // the minimum unit
-	classes          []uint32       // that match and suit, ascending; not to be modified
-	suit             int32          // how many they are
-	ladders          [2]*ladder
-	tuples           *tupleLayout // of hard spread; nil: the rows are dealt one by one
+	classes          []uint32       // accepted classes, ascending; read-only, may be shared between kinds
+	suit             int32          // how many classes are accepted
+	ladders          [2]*ladder     // for Idle and for Speculative machines
+	tuples           *tupleLayout   // for hard spread; nil: machines are dealt one by one
 	victims          *victimPool
 	domainTotals     domainTotalsBound
-	candidateDomains *domainBounds // nil = not formed in this cycle
+	candidateDomains *domainBounds // nil = not computed in this cycle
 }
 
-// worth packs what comes before the arrival; smaller goes first.
+// worth packs what precedes the arrival in the rank; a smaller worth ranks higher.
 func worth(priority int32, interruption, reclamation model.Bucket) uint64 {
 	return uint64(math.MaxInt32-int64(priority))<<16 | uint64(^uint8(interruption))<<8 | uint64(^uint8(reclamation))
 }
 
-// kinds numbers the kinds. Workers look them up at the same time; each
-// remembers the last of a profile, so that they seldom meet.
+// kinds is the table of kinds. Workers look kinds up concurrently under one lock. Each worker memoizes
+// the last kind of each profile (folder.kinds), so the lock is seldom contended.
 type kinds struct {
 	mu   sync.Mutex
 	list []kind
-	// first is 1 + the first kind of a key, next chains the others: those of a profile
-	// that had the number before, and of units that only seem to be the same.
+	// first is 1 + the newest kind with a key, next chains the others: kinds of a profile that had the
+	// same number earlier, and of units with the same hash.
 	first map[kindKey]uint32
 	next  []uint32
-	// after is how many there were when numbering began anew.
+	// after is the number of kinds after the last cycle that built on nothing.
 	after   int
 	ladders map[ladderKey]*ladder
 	layouts map[ladderKey][]spreadLayout
 	offers  [model.NumBuckets]offerRanks // by penalty
 }
 
-// kindKey is what kinds are found by. A profile may have very many minimum units.
+// kindKey is the key under which kinds are found. One profile may have very many minimum units.
 type kindKey struct {
 	profile uint32
 	fold    bool
 	mask    uint64
-	unit    uint64 // a hash of it
+	unit    uint64 // hashOf the unit
 }
 
 func (k *kinds) reset() {
@@ -85,25 +83,25 @@ func (k *kinds) reset() {
 	k.ladders, k.layouts = map[ladderKey]*ladder{}, map[ladderKey][]spreadLayout{}
 }
 
-// kindsKept is how many kinds that nobody may be of any more are kept.
+// kindsKept is the slack of many: so many kinds without Needs are tolerated.
 const kindsKept = 1 << 12
 
-// many reports whether so many kinds have come that most may be of profiles that
-// are gone.
+// many reports whether so many kinds have been added that most may be of profiles that are gone. The
+// store then starts over.
 func (k *kinds) many() bool { return k.after > 0 && len(k.list) > 2*k.after+kindsKept }
 
-// ofRow returns the kind of a row.
+// ofRow returns the kind of a row, adding it if it is new.
 func (k *kinds) ofRow(s *snapshot.Snapshot, profile uint32, unit []int64, mask uint64) uint32 {
 	return k.find(s, kindKey{profile: profile, mask: mask, unit: hashOf(unit)}, unit)
 }
 
-// ofFold returns the kind of a fold of rows with the profile.
+// ofFold returns the kind of a fold of rows with the profile, adding it if it is new.
 func (k *kinds) ofFold(s *snapshot.Snapshot, profile uint32, unit []int64, mask uint64) uint32 {
 	return k.find(s, kindKey{profile: profile, fold: true, mask: mask, unit: hashOf(unit)}, unit)
 }
 
-// mixer spreads what is hashed: 2⁶⁴ by the golden ratio, odd (Knuth, The Art of Computer
-// Programming 3, 6.4).
+// mixer is the odd multiplier of the hashes: 2⁶⁴ divided by the golden ratio (Knuth, The Art of
+// Computer Programming 3, 6.4).
 const mixer = 0x9e3779b97f4a7c15
 
 // hashOf returns a hash of a vector.
@@ -139,8 +137,8 @@ func (k *kinds) find(s *snapshot.Snapshot, key kindKey, unit []int64) uint32 {
 	return uint32(len(k.list)) - 1
 }
 
-// positive returns the dimensions in which a vector is positive, a bit each.
-// Demand names at most 64 dimensions, and its own come first.
+// positive returns the set of dimensions in which a vector is positive. Demand names at most 64
+// dimensions, and they precede those that only supply names.
 func positive(v []int64) uint64 {
 	mask := uint64(0)
 	for d, x := range v {
@@ -151,15 +149,13 @@ func positive(v []int64) uint64 {
 	return mask
 }
 
-// suits reports whether machines of a class can serve a kind at all, apart from
-// what the matcher looks at: each covers the minimum unit and has something of
-// what is wanted.
+// suits reports whether machines of a class can serve a kind, requirements aside: each covers the
+// minimum unit and offers something that is wanted.
 func (p *pass) suits(class uint32, k *kind) bool {
 	return p.classMask[class]&k.mask != 0 && columnar.Covers(p.vector(class), k.unit)
 }
 
-// makeRoomForClasses makes room for what the kinds accept that have none yet, for as
-// long as there are these kinds.
+// makeRoomForClasses allocates the bitmaps of kinds that are new. They live as long as the kinds.
 func (p *pass) makeRoomForClasses() {
 	for i := range p.kinds {
 		if k := &p.kinds[i]; !k.ready {
@@ -168,8 +164,8 @@ func (p *pass) makeRoomForClasses() {
 	}
 }
 
-// prepare finds the classes that can serve the kind, and whether something is free of
-// them.
+// prepare fills accepts of a new kind, tells whether something is free for the kind, and resets what is
+// memoized per cycle.
 func (p *pass) prepare(k *kind) {
 	if !k.ready {
 		k.ready = true
@@ -184,9 +180,9 @@ func (p *pass) prepare(k *kind) {
 	k.domainTotals.epoch, k.candidateDomains = 0, nil
 }
 
-// listClasses lists the classes of the kinds that have no list yet. Most kinds suit all
-// that their matcher accepts, and share the matcher's list: machines may differ by what
-// little their systems keep for themselves, each of them a class of its own.
+// listClasses fills the lists of classes of new kinds. Most kinds suit every class that their matcher
+// accepts, and share the matcher's list. Such lists can be long: machines that differ only in what
+// their systems reserve are of different classes.
 func (p *pass) listClasses() {
 	for i := range p.kinds {
 		k := &p.kinds[i]
@@ -206,7 +202,7 @@ func (p *pass) listClasses() {
 	}
 }
 
-// findFreeClasses finds the classes of which some machine is free.
+// findFreeClasses computes the set of classes that have a free machine.
 func (p *pass) findFreeClasses() {
 	p.freeOf = alloc.Make[uint64](p.e.arena, (len(p.s.Classes)+63)/64)
 	for c := range p.s.Classes {
@@ -216,16 +212,16 @@ func (p *pass) findFreeClasses() {
 	}
 }
 
-// layLadders gives every kind its ladders.
+// layLadders gives each new kind its ladders, and reopens all ladders by a new epoch.
 func (p *pass) layLadders() {
 	p.e.store.epoch++
-	p.epoch = p.e.store.epoch // all of them begin at the lowest step
+	p.epoch = p.e.store.epoch // a new epoch: every ladder begins at its lowest step
 	for i := range p.kinds {
 		k := &p.kinds[i]
 		if k.ladders[0] != nil {
 			continue
 		}
-		p.offerRanks(k.penalty) // before several workers ask for them
+		p.offerRanks(k.penalty) // compute them before workers ask concurrently
 		for stage := range k.ladders {
 			k.ladders[stage] = p.ladderFor(k, stage)
 		}
@@ -235,12 +231,11 @@ func (p *pass) layLadders() {
 	}
 }
 
-// isSpent reports whether no free machine is left that could serve a kind. It
-// is asked for every need that lacks something, by the worker that gathers too:
-// so there is a small table of it.
+// isSpent reports whether no free machine is left that could serve a kind. It is read for every Need
+// that lacks something, also by the worker that gathers ahead: hence a small table, with atomic access.
 func (p *pass) isSpent(kind uint32) bool { return atomic.LoadUint32(&p.spent[kind]) != 0 }
 
-// spend notes that none is left.
+// spend notes that no free machine is left for a kind.
 func (p *pass) spend(kind uint32) { atomic.StoreUint32(&p.spent[kind], 1) }
 
 func (k *kind) acceptsClass(c uint32) bool { return k.accepts[c>>6]>>(c&63)&1 == 1 }

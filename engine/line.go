@@ -5,74 +5,76 @@ import (
 	"github.com/tonnage/tonnage/engine/demand"
 )
 
-// unheld is the holder of a machine that no need claims.
+// unheld is the claimant of a machine that no Need claims.
 const unheld int32 = -1
 
-// noGroup is the group of a need that no machine carries.
+// noGroup is the group number of a Need whose group name no machine carries.
 const noGroup = ^uint32(0) - 1
 
-// status is what is known of a need, bit by bit.
+// status is a set of flags that say what is known of a Need.
 type status uint32
 
 const (
 	isParked status = 1 << iota
 	isFold          // stands for several rows; group is the fold's number
-	isMember        // in a fold that another row stands for: domain is that row
+	isMember        // row in a fold that another line stands for; domain is that line
 	isSatisfied
-	isUncoverable   // a Same-Need that no domain could have covered at its turn
-	isPinned        // a live reservation chose the domain
-	isSkewBlocked   // hard spread left free candidates alone
-	isWithheld      // the plan goes to another domain: acquisitions are off
-	hasCandidates   // there was something to preempt
+	isUncoverable   // a Same-Need that no domain could cover at its turn
+	isPinned        // a live reservation determines the domain
+	isSkewBlocked   // hard spread forbade free candidates
+	isWithheld      // the plan goes to another domain: acquisitions are revoked
+	hasCandidates   // phase 2 found a machine to preempt
 	isAwaiting      // what drains for it covers the rest
-	neverFolds      // asks for one domain, and no machine there is could hold it whole
-	hasSame         // the row asks for one domain, whatever becomes of that
-	isUncredited    // its turn comes while others acquire: what is free decides its credit
-	isStale         // it is to be credited again
+	neverFolds      // has Same, and no class, free or not, could hold it whole
+	hasSame         // has Same, and may come to fold
+	isUncredited    // credit waits for its turn, since it depends on what is free
+	isStale         // must be credited again
 	isHeldBack      // a drain of its plan is not acknowledged: it acquires nothing yet
-	hasPlan         // something is on its way to it, or will be by this cycle's plan
-	hasOwnPlan      // of these the latter
-	isVisited       // it has had a turn after credit, which the next cycle takes back
-	hasForeignStamp // credit has given it a machine that did not carry its stamp then
-	isTouched       // a machine that it claims, or that carries its stamp, is another than before
-	countsOnDrain   // its plan of this cycle counts on what drains already, and not for it yet
+	hasPlan         // a machine drains for it, or a plan of this cycle holds one for it
+	hasOwnPlan      // a plan of this cycle holds machines for it
+	isVisited       // had a turn after credit, which the next cycle undoes
+	hasForeignStamp // was credited a machine that did not carry its stamp
+	isTouched       // a machine that it claims differs from the last cycle
+	countsOnDrain   // its plan of this cycle counts on a machine that drains, but not for it so far
 )
 
-// sitsOut is why a need acquires nothing.
+// sitsOut are the reasons for which a Need acquires nothing.
 const sitsOut = isParked | isHeldBack
 
-// line is one row of the demand in the cycle's terms, and what becomes of it. A
-// need is known by the number of its line: rows are numbered cluster by cluster
-// in the order of the clusters' ids, with gaps in between; see pass.outward. A
-// fold has the number of the first of its rows. Half a cache line, no pointers.
+// line is the working record of one row of the demand. A Need is identified by the number of its line.
+// Rows are numbered cluster by cluster, in the order of the clusters' ids, with gaps that leave room
+// for new rows; see pass.outward. A fold has the number of the first of its rows in the cluster. A line
+// is 32 bytes, half a cache line, and contains no pointers.
 type line struct {
 	kind    uint32
 	cluster int32  // index of snapshot.Clusters
-	group   uint32 // the group's name number in the supply; noGroup
+	group   uint32 // number of the group's name in the supply, or noGroup; a fold's number with isFold
 	status  status
-	domain  uint32
-	// What it claims is a chain through pass.held: credited machines first,
-	// those from acquired on were free.
+	// domain is the chosen value of the Same key, 0 = none; with isMember, the line that stands for the
+	// fold.
+	domain uint32
+	// The claims are a chain through pass.held from head to tail: credited machines first, then, from
+	// acquired on, machines that were free.
 	head, tail, acquired columnar.Row
 }
 
 func (n *line) is(s status) bool { return n.status&s != 0 }
 
-// hold is who claims a machine, and the machine that they claimed after it.
+// hold is the claim of one machine: the Need, and the next machine in the Need's chain.
 type hold struct {
 	need int32
 	next columnar.Row
 }
 
-// rowSource is where a cluster's lines come from.
+// rowSource describes the lines of one cluster.
 type rowSource struct {
-	block *demand.Block // nil: the cluster wants nothing
+	block *demand.Block // nil: the cluster has no demand
 	base  int32         // number of its first line
-	outer int32         // number of its first row in outputs
+	outer int32         // number of its first row in outputs, which have no gaps
 	rows  int
-	had   int // rows in the cycle before
-	room  int // lines that are its own: some more than rows, so that rows may come
+	had   int // rows in the last cycle
+	room  int // how many lines are reserved for it, at least rows
 }
 
-// roomFor returns how many lines to make for rows.
+// roomFor returns how many lines to reserve for a number of rows.
 func roomFor(rows int) int { return rows + rows/16 + 8 }

@@ -12,38 +12,38 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// An Idle machine that is held for somebody is a candidate for those who rank above
-// the owner, but the last one: after all Idle machines that nobody holds, and before
-// anything is bought. What is held for the lowest rank goes first. So such machines
-// are not in the pools: they are listed apart, class by class.
+// A held Idle machine is a candidate for Needs that rank above its owner, but the last one: after all
+// Idle machines that are not held, and before any Speculative machine. Machines held for the
+// lowest rank go first. So held machines are not in the pools; they are listed apart, by class.
 
-// lowerHeld is the Idle machines that are held for somebody.
+// lowerHeld lists the Idle machines that are held for an owner.
 type lowerHeld struct {
-	classes []lowerClass // ascending
-	rows    bitmap.Dense // all that are held yet, whoever has acquired one
+	classes []lowerClass // ascending by class
+	rows    bitmap.Dense // all that are still held, acquired ones included
 	late    map[columnar.Row]lateness
 }
 
-// lowerClass is those of a class, in the order in which they are acquired.
+// lowerClass lists the held machines of one class in the order in which they are acquired.
 type lowerClass struct {
 	class uint32
 	rows  []columnar.Row
-	at    int // those before are taken
+	at    int // index of the first that may be available; those before it are not
 }
 
-// lateness is a held machine's place in the order of all of them, and its owner's.
+// lateness is the place of a held machine in the order of all held machines, and the place of its
+// owner. The owner of lowest rank is 0.
 type lateness struct{ place, owner uint32 }
 
-// lateKey is above the keys of machines that nobody holds.
+// lateKey is a bit above the keys of machines that are not held.
 const lateKey = 1 << 63
 
-// has reports whether a machine is held, and Idle.
+// has reports whether a machine is Idle and held.
 func (x *lowerHeld) has(r columnar.Row) bool { return x.rows.Has(uint32(r)) }
 
-// key is where a held machine stands among the Idle ones, whatever it costs.
+// key is the sort key of a held machine among the Idle ones; its price does not matter.
 func (x *lowerHeld) key(r columnar.Row) uint64 { return lateKey | uint64(x.late[r].place) }
 
-// ofClass returns those of a class, nil when there are none.
+// ofClass returns the list of a class, nil when it has no held machine. O(log classes).
 func (x *lowerHeld) ofClass(class uint32) *lowerClass {
 	at, ok := slices.BinarySearchFunc(x.classes, class, func(c lowerClass, class uint32) int { return cmp.Compare(c.class, class) })
 	if !ok {
@@ -52,15 +52,15 @@ func (x *lowerHeld) ofClass(class uint32) *lowerClass {
 	return &x.classes[at]
 }
 
-// keepRank is a held machine with where its owner stands; see placeOfHold.
+// keepRank is a held machine with the place of its owner; see placeOfHold.
 type keepRank struct {
 	row   columnar.Row
 	owner int32
 }
 
-// placeOfHold returns where a reservation stands in the order, in halves of a place:
-// where its first owner does, or, before the owner's cluster has reported, before
-// the first need that ranks no higher than the record.
+// placeOfHold returns the place of a reservation in the order, times two: that of its first owner.
+// Before the owner's cluster has reported, it lies half a place before the first Need that ranks no
+// higher than the record.
 func (p *pass) placeOfHold(res *model.Reservation, members []int32) int32 {
 	if len(members) > 0 {
 		return 2 * p.rankOf[members[0]]
@@ -68,14 +68,14 @@ func (p *pass) placeOfHold(res *model.Reservation, members []int32) int32 {
 	return 2*int32(p.firstNotAbove(res)) - 1
 }
 
-// firstNotAbove returns the place of the first need that ranks no higher than a
-// record.
+// firstNotAbove returns the place of the first Need that ranks no higher than a record, by priority and
+// penalties. Binary search.
 func (p *pass) firstNotAbove(res *model.Reservation) int {
 	record := worth(res.Priority, res.Interruption, res.Reclamation)
 	return sort.Search(len(p.order), func(i int) bool { return p.kindOf(p.order[i]).worth >= record })
 }
 
-// listLower lists the Idle machines that are held.
+// listLower lists the Idle machines that are held: the lowest owner first, then in keep order.
 func (p *pass) listLower(held []keepRank) lowerHeld {
 	x := lowerHeld{rows: bitmap.DenseIn(p.e.arena, p.s.Supply.RowMax()), late: p.e.store.reserved.late}
 	slices.SortFunc(held, func(a, b keepRank) int {
@@ -102,8 +102,7 @@ func (p *pass) listLower(held []keepRank) lowerHeld {
 	return x
 }
 
-// headOfLower moves on to a class's first held machine that is not taken; false when
-// there is none.
+// headOfLower advances at to a class's first available held machine; false when none is left.
 func (p *pass) headOfLower(x *lowerClass) bool {
 	for x.at < len(x.rows) && !p.isOpenLower(x.rows[x.at]) {
 		x.at++
@@ -111,11 +110,11 @@ func (p *pass) headOfLower(x *lowerClass) bool {
 	return x.at < len(x.rows)
 }
 
-// isOpenLower reports whether a machine is held and not taken.
+// isOpenLower reports whether a machine is still held, and not taken.
 func (p *pass) isOpenLower(r columnar.Row) bool { return !p.taken[r] && p.reserved.lower.has(r) }
 
-// anyLower reports whether a held machine is left that suits a kind. A class that
-// the kind does not accept may be another worker's.
+// anyLower reports whether an available held machine is left for a kind. It tests the class first:
+// another worker may be at work on classes that the kind does not accept.
 func (p *pass) anyLower(k *kind) bool {
 	list := p.reserved.lower.classes
 	for i := range list {
@@ -126,8 +125,7 @@ func (p *pass) anyLower(k *kind) bool {
 	return false
 }
 
-// acquireLower claims what is held for those who rank below the need, from the
-// lowest on.
+// acquireLower claims machines that are held for Needs of lower rank, the lowest first.
 func (l *worker) acquireLower(need int32, k *kind) {
 	if len(l.reserved.lower.classes) == 0 {
 		return
@@ -141,7 +139,7 @@ func (l *worker) acquireLower(need int32, k *kind) {
 	}
 }
 
-// nextLower returns the next held machine that has something of what is missing.
+// nextLower returns the available held machine that goes first, of those that help the Need at work.
 func (l *worker) nextLower(need int32, k *kind) columnar.Row {
 	best, first := columnar.None, uint32(math.MaxUint32)
 	list := l.reserved.lower.classes
@@ -165,8 +163,8 @@ func (l *worker) nextLower(need int32, k *kind) columnar.Row {
 	return best
 }
 
-// eachLower calls f for the held machines of the classes that a kind accepts, class
-// by class, and in the order in which they are acquired.
+// eachLower calls f for the available held machines that a kind accepts, class by class, each in the
+// order in which they are acquired.
 func (l *worker) eachLower(k *kind, f func(columnar.Row)) {
 	list := l.reserved.lower.classes
 	for i := range list {
@@ -180,8 +178,8 @@ func (l *worker) eachLower(k *kind, f func(columnar.Row)) {
 	}
 }
 
-// headCost is what a machine costs when heads of tuples are compared; held ones come
-// after all others, of the lowest owner first.
+// headCost is the sort key of a machine when the heads of tuples are compared: its cost, and above it,
+// for a held machine, its owner. So held machines follow all others, those of the lowest owner first.
 func (l *worker) headCost(cost []uint32, r columnar.Row) uint64 {
 	c := uint64(cost[l.s.View.Class[r]])
 	if l.reserved.lower.has(r) {
@@ -190,7 +188,7 @@ func (l *worker) headCost(cost []uint32, r columnar.Row) uint64 {
 	return c
 }
 
-// compareLate compares Idle machines by whether they are held, and by whom.
+// compareLate orders Idle machines: those that are not held first, then by owner, the lowest first.
 func (p *pass) compareLate(a, b columnar.Row) int {
 	x := &p.reserved.lower
 	la, lb := x.has(a), x.has(b)
@@ -205,7 +203,7 @@ func (p *pass) compareLate(a, b columnar.Row) int {
 	return 0
 }
 
-// unhold makes a machine one that nobody holds any more.
+// unhold ends the reservation of an Idle machine: the machine becomes available like any other.
 func (l *worker) unhold(r columnar.Row) {
 	l.reserved.lower.rows.Clear(uint32(r))
 	if l.claimed(r) || l.takenBy(r) != noNeed {

@@ -9,13 +9,12 @@ import (
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
-// normalise turns the rows of the clusters to be looked at into lines. A
-// Same-Need that one machine could hold whole, and that has not begun as a gang,
-// needs no co-location: such Needs of equal cluster, profile with Same replaced by
-// what it says of one machine, and aggregate are summed into one plain Need whose
-// minimum unit is one member's aggregate. What supply says to a class of Needs is
-// decided once; without Same in the demand nothing is copied. It reports whether
-// the needs' order may be another than before.
+// normalise turns the rows of changed clusters into lines. A Same-Need needs no co-location if one
+// machine could hold it whole and it has not begun as a gang. Such Needs of one cluster are folded if
+// they agree in aggregate and in profile, where Same is replaced by what it demands of one machine:
+// they are summed into one plain Need whose minimum unit is one member's aggregate. Whether machines
+// can hold a row is decided once for each pair of profile and aggregate in a cluster. Demand without
+// Same is not copied. moved reports whether the order may have changed.
 func (p *pass) normalise() (moved bool) {
 	st, crew := &p.e.store, p.e.crew
 	if !p.fresh {
@@ -42,39 +41,39 @@ func (p *pass) normalise() (moved bool) {
 	return moved
 }
 
-// folder makes the lines of one cluster after the other, for one worker.
+// folder makes the lines of clusters, one cluster at a time, for one worker.
 type folder struct {
 	p      *pass
 	worker int
-	sums   *alloc.Arena // of folds, as long as the store knows them
+	sums   *alloc.Arena // of folds; lives until the store starts over
 	c      int32
 	block  *demand.Block
 	base   int32
 	groups groupNumbers
-	kinds  []lastKind // by profile: the kind that was found last
-	// foldKinds are those of folds, whose unit is a member's aggregate.
+	kinds  []lastKind // by profile: memoizes the last kind
+	// foldKinds memoizes the same for folds, whose minimum unit is a member's aggregate.
 	foldKinds []lastKind
-	decided   aggregateTable // by (profile, aggregate) of the cluster: what supply says
-	folds     aggregateTable // by (profile of the fold, aggregate) of the cluster
-	unused    []int32        // numbers of folds that are no more
+	decided   aggregateTable // by (profile, aggregate) in the cluster: the answer of supplySays
+	folds     aggregateTable // by (profile of the fold, aggregate) in the cluster: the fold
+	unused    []int32        // numbers of folds that were dissolved
 	profiles  foldProfiles
 	begun     begunIndex
 	swapping  swapScratch
-	alike     []uint32 // scratch: profiles of plain rows that folds have, too
-	touched   []int32  // rows of the cluster that may have another rank slot
-	moved     bool     // some need may have another place in the order
-	left      []int32  // ranks that nobody has any more
-	arrived   []int32  // rank slots that have no rank yet
+	alike     []uint32 // scratch: profiles of plain rows that are also profiles of folds
+	touched   []int32  // rows of the cluster whose rank slot may have changed
+	moved     bool     // the order may have changed
+	left      []int32  // places in the order that lost their Need
+	arrived   []int32  // rank slots whose Need must be inserted into the order
 }
 
-// lastKind is the kind of the rows of a profile that were seen last.
+// lastKind memoizes the kind of the last row of a profile.
 type lastKind struct {
 	mask uint64
 	unit uint32
 	kind uint32 // 1 + number
 }
 
-// enter makes the folder ready for a pass.
+// enter prepares the folder for a pass.
 func (f *folder) enter(p *pass, worker int) {
 	f.p, f.worker, f.moved = p, worker, false
 	f.left, f.arrived = f.left[:0], f.arrived[:0]
@@ -88,9 +87,10 @@ func (f *folder) enter(p *pass, worker int) {
 	f.swapping.byName = f.swapping.byName[:0]
 }
 
+// classMatcher is the key of store.freeAny.
 type classMatcher struct{ class, matcher uint32 }
 
-// renew makes the lines of a cluster that are others now.
+// renew updates the lines of a cluster: none, those of changed rows, or all.
 func (f *folder) renew(c int32) {
 	f.open(c)
 	if f.p.fresh {
@@ -118,9 +118,8 @@ func (f *folder) renew(c int32) {
 	}
 }
 
-// cluster makes the lines of a cluster. Where its rows are those of the cycle
-// before, only those that have changed, or may fold otherwise now, are looked
-// at; the others begin anew.
+// cluster makes the lines of a cluster. Rows that have not changed, and cannot fold, keep their kind
+// and start over; the others are read from the demand.
 func (f *folder) cluster(c int32) {
 	p := f.p
 	src, state := &p.sources[c], &p.e.store.clusters[c]
@@ -156,8 +155,8 @@ func (f *folder) open(c int32) {
 	f.begun.listed = false
 }
 
-// foldsAsBefore reports whether the gangs of a cluster that may fold do, or do not,
-// as they did: none of them has changed, and what machines there are decides the same.
+// foldsAsBefore reports whether the Same-rows of a cluster fold as in the last cycle: none of them has
+// changed, and the machines decide the same.
 func (f *folder) foldsAsBefore(c int32) bool {
 	f.open(c)
 	p := f.p
@@ -179,9 +178,8 @@ func (f *folder) foldsAsBefore(c int32) bool {
 	return true
 }
 
-// changedRows makes the lines of the rows that have changed, in a cluster where
-// none may fold, anew; they keep their claims until it is their turn. It gives
-// up when one may fold now.
+// changedRows makes new lines for the changed rows of a cluster. They keep their claims, and are stale,
+// until their turn. It returns false when a changed row may fold now.
 func (f *folder) changedRows(c int32) bool {
 	f.open(c)
 	p := f.p
@@ -206,7 +204,7 @@ func (f *folder) changedRows(c int32) bool {
 	return true
 }
 
-// beginAnew forgets what became of a line.
+// beginAnew resets a line to the state before credit.
 func (n *line) beginAnew() {
 	*n = line{kind: n.kind, cluster: n.cluster, status: n.status & (isParked | neverFolds)}
 	if n.is(neverFolds) {
@@ -224,7 +222,7 @@ func (f *folder) row(state *clusterState, n *line, row int) {
 	waits := unoffered.Waits(same)
 	if same {
 		switch {
-		case waits || f.supplySays(profile, aggregate) == neverFits: // no machine holds what none offers
+		case waits || f.supplySays(profile, aggregate) == neverFits: // no machine can hold what none offers
 			n.status = isUncoverable | neverFolds
 		case f.foldable(row):
 			state.hasSame = true
@@ -233,7 +231,7 @@ func (f *folder) row(state *clusterState, n *line, row int) {
 			return
 		default:
 			state.hasSame = true
-			n.status = isUncoverable | hasSame // before it has had its turn
+			n.status = isUncoverable | hasSame // until its turn has shown that a domain covers it
 		}
 	}
 	n.kind = f.kindOf(profile, b.UnitIDs()[row], positive(p.s.Demand.Vector(aggregate)))
@@ -242,7 +240,7 @@ func (f *folder) row(state *clusterState, n *line, row int) {
 	}
 }
 
-// kindOf returns the kind of a row.
+// kindOf returns the kind of a row, memoized by profile.
 func (f *folder) kindOf(profile, unit uint32, mask uint64) uint32 {
 	last := &f.kinds[profile]
 	if last.kind == 0 || last.mask != mask || last.unit != unit {
@@ -252,8 +250,8 @@ func (f *folder) kindOf(profile, unit uint32, mask uint64) uint32 {
 	return last.kind - 1
 }
 
-// renumberGroups translates the groups of a cluster's rows anew: a machine may
-// carry one that none did before, and numbers are given again.
+// renumberGroups translates the groups of a cluster's rows again, since the supply's numbers of names
+// have changed.
 func (f *folder) renumberGroups(src *rowSource) {
 	for row, group := range src.block.GroupIDs() {
 		if n := &f.p.lines[int(src.base)+row]; group != 0 && n.status&(isFold|isMember) == 0 {
@@ -262,17 +260,19 @@ func (f *folder) renumberGroups(src *rowSource) {
 	}
 }
 
-// What supply says to a class of Same-rows: whether a machine holds one of them whole,
-// wherever a row's own stamp does not matter; if not, whether one may as long as there
-// are the classes that there are.
+// The answers of supplySays about Same-rows of one profile and aggregate.
 const (
+	// neverFits: no class covers the aggregate. It holds for as long as the classes do.
 	neverFits int32 = iota + 1
+	// fitsNot: some class covers it, but no machine that the row could have now.
 	fitsNot
+	// fitsOne: a machine that is free, or bound to the cluster, covers it.
 	fitsOne
 )
 
-// supplySays tells whether a machine could hold the aggregate of a Same-row: one that
-// is bound to the cluster, or any that is Idle or Speculative.
+// supplySays tells whether one machine could hold the aggregate of a Same-row: any that is Idle or
+// Speculative, or one that is bound to the cluster. It does not look at the row's own stamp; see
+// foldable.
 func (f *folder) supplySays(profile, aggregate uint32) int32 {
 	e, _ := f.decided.find(profile, aggregate)
 	if e.value == 0 {
@@ -281,7 +281,7 @@ func (f *folder) supplySays(profile, aggregate uint32) int32 {
 	return e.value
 }
 
-// fold returns the fold that a row belongs to.
+// fold returns the number of the fold that a row belongs to, starting it if it is new.
 func (f *folder) fold(profile, aggregate uint32, row int) int32 {
 	x, found := f.folds.find(f.profiles.of(f.p, profile).number, aggregate)
 	if !found {
@@ -290,6 +290,7 @@ func (f *folder) fold(profile, aggregate uint32, row int) int32 {
 	return x.value
 }
 
+// fits is supplySays without its memory.
 func (f *folder) fits(matcher, aggregate uint32) int32 {
 	p, s := f.p, f.p.s
 	want := s.Demand.Vector(aggregate)
@@ -313,8 +314,8 @@ func (f *folder) fits(matcher, aggregate uint32) int32 {
 	return says
 }
 
-// boundInDomain reports whether any machine of one of the cluster's groups is in
-// a domain that the matcher permits.
+// boundInDomain reports whether some machine of one of the cluster's groups lies in a domain that the
+// matcher permits.
 func (f *folder) boundInDomain(group int, matcher uint32) bool {
 	bound := f.p.s.BoundOf(int(f.c))
 	for at := f.p.s.GroupsOf(int(f.c))[group].First + 1; at != 0; at = bound[at-1].Next {
@@ -329,8 +330,8 @@ func (p *pass) anyInDomain(matcher uint32, rows []columnar.Row) bool {
 	return slices.ContainsFunc(rows, func(r columnar.Row) bool { return p.inAnyDomain(matcher, r) })
 }
 
-// groupNumbers translates the demand's numbers of groups to the supply's. The
-// empty group is 0 for both.
+// groupNumbers translates the demand's numbers of groups to the supply's, memoized. The empty group is
+// 0 in both.
 type groupNumbers []uint32 // 1 + the supply's
 
 func (g groupNumbers) number(s *snapshot.Snapshot, group uint32) uint32 {
@@ -344,8 +345,8 @@ func (g groupNumbers) number(s *snapshot.Snapshot, group uint32) uint32 {
 	return g[group] - 1
 }
 
-// aggregateTable is a hash table from (number, aggregate) to a value, for the
-// rows of one cluster: small enough to stay in the nearest cache.
+// aggregateTable is a hash table from (number, aggregate) to a value, for the rows of one cluster. It
+// probes linearly and is small enough for the L1 cache.
 type aggregateTable struct {
 	slots   []int32 // 1 + place in entries
 	entries []aggregateEntry
@@ -363,8 +364,7 @@ func (t *aggregateTable) reset() {
 	}
 }
 
-// find returns the entry of a key, a new one when there is none. It is valid
-// until the next call.
+// find returns the entry of a key, adding it if it is new. The entry is valid until the next call.
 func (t *aggregateTable) find(number, aggregate uint32) (e *aggregateEntry, found bool) {
 	if 2*len(t.entries) >= len(t.slots) {
 		t.grow()
@@ -381,7 +381,7 @@ func (t *aggregateTable) find(number, aggregate uint32) (e *aggregateEntry, foun
 	return &t.entries[len(t.entries)-1], false
 }
 
-// home returns where the search for a key begins.
+// home returns the slot where the search for a key begins.
 func (t *aggregateTable) home(key uint64) int {
 	return int(key*mixer>>32) & (len(t.slots) - 1)
 }

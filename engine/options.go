@@ -15,13 +15,13 @@ type VictimMode uint8
 
 // The ways to choose victims.
 const (
-	// VictimsGang chooses among units: a gang is lost as a whole, or down to what it can
-	// live with, or not at all. Of one that is lost what nobody uses stays bound.
+	// VictimsGang chooses victims among units. A gang is lost as a whole, or down to its minimum, or
+	// not at all. Of a gang that is lost, machines that no plan uses stay bound.
 	VictimsGang VictimMode = iota
-	// VictimsMachine takes victims one by one, in the order of the victim score.
+	// VictimsMachine chooses machines one by one, in the order of the victim score.
 	VictimsMachine
 
-	// NumVictimModes is the number of ways.
+	// NumVictimModes is the number of modes.
 	NumVictimModes = int(VictimsMachine) + 1
 )
 
@@ -30,31 +30,30 @@ var victimModeNames = [NumVictimModes]string{"gang", "machine"}
 // String returns the name as files spell it.
 func (v VictimMode) String() string { return victimModeNames[v] }
 
-// BandDefault is the width of a band of the victim score: one priority point.
+// BandDefault is the default of Options.Band: one priority point.
 const BandDefault = 1
 
-// TenantsMax is the most tenants of a policy.
+// TenantsMax is the largest number of tenants in a policy.
 const TenantsMax = 1024
 
-// Tenancy is the policy of reclaim between tenants, which takes from those
-// above their share for those below. None by default: priority is then the only
-// throttle.
+// Tenancy is the policy of reclaim between tenants: it takes machines from tenants above their share
+// for tenants below theirs. It needs VictimsGang. The default has no tenants; then only priority decides
+// who may preempt.
 type Tenancy struct {
-	// Tenants are at most TenantsMax. Clusters of none are neither taken from
-	// nor given to.
+	// Tenants are at most TenantsMax. A cluster that belongs to no tenant neither gives nor gets.
 	Tenants []Tenant
 }
 
-// Tenant is a named set of clusters and what is theirs by right.
+// Tenant is a named set of clusters with a share of the fleet.
 type Tenant struct {
 	Name     string
 	Clusters []string
-	// Share is what the tenant's machines may have in all without being taken
-	// from; a dimension that it does not name has no share.
+	// Share is what the tenant's machines may offer in total without being taken for other tenants. A
+	// dimension that it does not name is not limited.
 	Share model.Resources
 }
 
-// Weights are the factors of the victim score's terms.
+// Weights are the factors of the terms of the victim score.
 type Weights struct {
 	Priority     float64
 	DrainSpeed   float64
@@ -62,89 +61,85 @@ type Weights struct {
 	Reclamation  float64
 }
 
-// WeightMax is the largest weight: with it all scores are finite.
+// WeightMax is the largest weight: up to it all scores are finite.
 const WeightMax = 1e9
 
 // DefaultWeights are the weights of the contract.
 var DefaultWeights = Weights{Priority: 1, DrainSpeed: 0.1, Interruption: 0.1, Reclamation: 0.1}
 
-// Release says how long an idle machine of a releasable capacity type is kept
-// before it is deleted; 0 switches the type's release off. Other types cannot
-// be released at all.
+// Release says how long an idle machine of a releasable capacity type is kept before it is deleted; 0
+// disables release of the type. Machines of other types are never released.
 type Release struct {
 	OnDemand time.Duration
 	Spot     time.Duration
 }
 
-// DefaultRelease are the holds of the contract.
+// DefaultRelease are the durations of the contract.
 var DefaultRelease = Release{OnDemand: 10 * time.Minute, Spot: time.Minute}
 
-// TopDomainsDefault is how many domains phase 2 tries for one Need.
+// TopDomainsDefault is how many domains phase 2 searches for one Need.
 const TopDomainsDefault = 8
 
-// SearchPairsDefault is how many pairs of a Same-Need and a domain that could hold it
-// phase 2 looks at in one cycle: three times as many as the most contended rung has.
+// SearchPairsDefault is the default of Options.SearchPairs: three times as many pairs as in the most
+// contended benchmark.
 const SearchPairsDefault = 4 << 20
 
-// SearchUnitsDefault is how many machines are offered in these pairs in one cycle: three
-// times as many as in the most contended rung.
+// SearchUnitsDefault is the default of Options.SearchUnits: three times as many machines as in the most
+// contended benchmark.
 const SearchUnitsDefault = 32 << 20
 
-// NestedMax is the most nested topology keys.
+// NestedMax is the largest number of nested topology keys.
 const NestedMax = 8
 
-// CheckCyclesDefault is after how many cycles an answer is checked.
+// CheckCyclesDefault is the default of Options.CheckCycles.
 const CheckCyclesDefault = 100
 
-// WorkersMax is the most workers of an engine.
+// WorkersMax is the largest number of workers of an engine.
 const WorkersMax = 256
 
-// DrainSecondsDefault is the drain time of a machine whose own is not known.
+// DrainSecondsDefault is the drain time, in seconds, of a machine whose instance type is not in
+// Input.DrainSeconds.
 const DrainSecondsDefault = 30
 
-// Options are the engine's settings. None of them but those named in the
-// contract (weights, release, victims, band, top domains, the budget of the
-// search, nested keys, tenancy) changes an answer.
+// Options are the engine's settings. Only those of the contract change an answer: weights, release,
+// victims, band, top domains, search budget, nested keys and tenancy.
 type Options struct {
-	// Workers is the number of workers of a cycle, 0 = GOMAXPROCS, at most
-	// WorkersMax. The answer never depends on it. A fleet of fewer than 65,536
-	// machines and rows together is decided by one, unless needs race.
+	// Workers is the number of workers of a cycle, 0 = GOMAXPROCS, at most WorkersMax. The answer does
+	// not depend on it. One worker decides a fleet of fewer than 65,536 machines and rows together.
 	Workers int
-	// Pin, if there is one, is called by each worker but the first, which is
-	// whoever calls Cycle, on a thread of its own before its first task: it may
-	// bind the thread to a CPU.
+	// Pin, if not nil, is called by each worker on a thread of its own before its first task, and may
+	// bind the thread to a CPU. Worker 0, the goroutine that calls Cycle, does not call it.
 	Pin func(worker int)
-	// Nodes are, by worker, the NUMA nodes on which memory of the worker's own shall
-	// lie, alloc.AnyNode where it does not matter; workers beyond the list take any.
-	// It is of use for those that Pin keeps near that memory. What workers share lies
-	// anywhere: all of them read all of it.
+	// Nodes are, by worker, the NUMA nodes for the worker's own memory: alloc.AnyNode where it does not
+	// matter, and for workers beyond the list. It helps workers that Pin keeps near that memory. Memory
+	// that workers share lies on any node, since all of them read all of it.
 	Nodes   []int
 	Victims VictimMode
-	// Band is the width of a band of the victim score in priority points: within
-	// a band the gentler way to free a machine goes first. 0 = the score alone
-	// decides, +Inf = the gentlest way always does. It has no effect on
-	// VictimsMachine.
+	// Band is the width of a band of the victim score, in priority points. Within a band the gentler
+	// way to free a machine goes first. 0 = the score alone decides; +Inf = the gentlest way always
+	// wins. VictimsMachine ignores it.
 	Band       float64
 	TopDomains int
-	// SearchPairs and SearchUnits bound the search for plans of preemption, with VictimsGang. SearchPairs
-	// counts the pairs of a Same-Need and a domain (or a part of one, with Nested) in which everything together covers
-	// it, before TopDomains; SearchUnits the machines of others that could be freed there. Once one of them is reached in
-	// a cycle, Same-Needs of lower rank make no plan in that cycle. 0 = SearchPairsDefault, SearchUnitsDefault.
+	// SearchPairs and SearchUnits bound the search for plans of preemption with VictimsGang; 0 =
+	// SearchPairsDefault, SearchUnitsDefault. SearchPairs counts pairs of a Same-Need and a domain (or
+	// a part of one, with Nested) in which free and preemptable machines together cover the Need,
+	// before TopDomains applies. SearchUnits counts the machines of others that could be freed in these
+	// pairs. Once a cycle reaches either bound, Same-Needs of lower rank make no plan in that cycle.
 	SearchPairs, SearchUnits int
-	// Nested are topology keys from the widest to the narrowest, at most NestedMax,
-	// each of whose values lies in one value of the key before. With VictimsGang a
-	// Same-Need on one of them that begins anew is freed the narrowest domain that can hold
-	// it. None = only whole domains of its own key.
+	// Nested are topology keys from the widest to the narrowest, at most NestedMax. Each value of a key
+	// must lie in one value of the key before it. With VictimsGang, a Same-Need on one of them that
+	// begins anew gets the narrowest domain that can hold it. None = a plan considers only whole
+	// domains of the Need's own key.
 	Nested  []string
 	Weights Weights
 	Release Release
 	Tenancy Tenancy
-	// Full makes every cycle look at everything anew.
+	// Full makes every cycle start from nothing.
 	Full bool
-	// CheckCycles is after how many cycles the answer is checked against one
-	// that builds on nothing; 0 = CheckCyclesDefault.
+	// CheckCycles is the number of cycles after which an answer is checked against one from nothing; 0
+	// = CheckCyclesDefault.
 	CheckCycles int
-	// Explain keeps, in the plan, why each decision fell as it did.
+	// Explain records why each decision was made, for Engine.ExplainNeed.
 	Explain bool
 }
 
@@ -153,7 +148,7 @@ func DefaultOptions() Options {
 	return Options{Victims: VictimsGang, Band: BandDefault, TopDomains: TopDomainsDefault, Weights: DefaultWeights, Release: DefaultRelease}
 }
 
-// Validate returns every fault of the options.
+// Validate reports all faults of the options, joined; nil if there are none.
 func (o *Options) Validate() error {
 	var faults []error
 	if o.Workers < 0 {
@@ -201,7 +196,7 @@ func (o *Options) Validate() error {
 	return errors.Join(faults...)
 }
 
-// nestedFaults returns what is wrong with the nested keys.
+// nestedFaults returns the faults of the nested keys.
 func (o *Options) nestedFaults() (faults []error) {
 	if len(o.Nested) > NestedMax {
 		faults = append(faults, fmt.Errorf("nested: %d topology keys; at most %d are accepted", len(o.Nested), NestedMax))
@@ -217,7 +212,7 @@ func (o *Options) nestedFaults() (faults []error) {
 	return faults
 }
 
-// faults returns what is wrong with the policy.
+// faults returns the faults of the policy.
 func (t *Tenancy) faults() (faults []error) {
 	if len(t.Tenants) > TenantsMax {
 		return []error{fmt.Errorf("tenancy: %d tenants; at most %d are accepted", len(t.Tenants), TenantsMax)}

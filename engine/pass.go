@@ -10,89 +10,87 @@ import (
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
-// pass is the state of one cycle's walk. normalise and rank write the upper
-// part; phase 1 fills held, the chains of claims, phase 2 victims; phase 3
-// reads both.
+// pass is the state of one cycle. normalise and rank write the columns by line and by place in the
+// order; phase 1 writes held, the chains of claims; phase 2 writes victims; phase 3 reads both.
 type pass struct {
 	e    *Engine
 	s    *snapshot.Snapshot
 	in   *Input
-	dims int // of the demand
+	dims int // dimensions that the demand names
 
 	sources    []rowSource // by cluster
 	atlas      atlas
 	lines      []line
-	aggregates []uint32 // by line: the number of what the row wants
+	aggregates []uint32 // by line: the number of the vector that the row wants
 	kinds      []kind
-	order      []int32  // needs in rank order
-	rankOf     []int32  // by line: the place in order
-	kindAt     []uint32 // by place in order: the need's kind
-	// byCluster are the needs of each cluster in rank order; see store.
+	order      []int32  // Needs in rank order
+	rankOf     []int32  // by line: the Need's place in order
+	kindAt     []uint32 // by place in order: the Need's kind
+	// byCluster lists the Needs of each cluster in rank order; see store.
 	byCluster, sorted []int32
-	lacking           []bool   // by place in order: something is missing after credit
-	gained            []bool   // by place in order: nothing is any more, since it has acquired that
-	spent             []uint32 // by kind: 1 = no free machine is left for it; atomically
-	skewed            []uint32 // by kind: 1 = hard spread has left free machines alone; atomically
-	special           []bool   // by place in order: something is held for the need, or was when the cycle began
-	waits             []bool   // by place in order: the need's credit waits for its turn
+	lacking           []bool   // by place in order: the Need lacks something after credit
+	gained            []bool   // by place in order: the Need was satisfied in its turn after credit
+	spent             []uint32 // by kind: 1 = no free machine is left for it; atomic access
+	skewed            []uint32 // by kind: 1 = hard spread has forbidden free machines; atomic access
+	special           []bool   // by place in order: something is held for the Need, or was when the cycle began
+	waits             []bool   // by place in order: the Need's credit waits for its turn
 	asking            []uint8  // by place in order: 1 = a turn in phase 1 may come to something
 	anyFolds          bool
-	anySwaps          bool    // some need sits on another one's rank slot
-	renumbered        bool    // numbers of classes and matchers may mean other things
-	fresh             bool    // nothing of the cycle before is built upon
-	freeMoved         bool    // machines are free elsewhere than before
-	moves             []moved // by cluster, from moveOff on
+	anySwaps          bool    // some Need sits on another one's rank slot
+	renumbered        bool    // numbers of classes and matchers may have changed their meaning
+	fresh             bool    // nothing is taken over from the last cycle
+	freeMoved         bool    // which domains have free machines has changed; see findFree
+	moves             []moved // changed machines: those of cluster c at [moveOff[c]:moveOff[c+1]]
 	moveOff           []uint32
-	foldHeld          []heldForFold // by cluster, from foldHeldOff on; nil = none
-	foldHeldOff       []uint32
-	reordered         bool       // needs may stand elsewhere in the order
-	renamed           bool       // numbers of groups may have changed
-	classesOf         [][]uint32 // by matcher: the classes that it accepts, ascending
-	classMask         []uint64   // by class: the dimensions that it has
-	freeOf            []uint64   // the classes of which some machine is free, as a set
+	foldHeld          []heldForFold // held machines: those of cluster c at [foldHeldOff[c]:foldHeldOff[c+1]]
+	foldHeldOff       []uint32      // nil = foldHeld is empty
+	reordered         bool          // places in the order may have changed
+	renamed           bool          // numbers of group names may have changed
+	classesOf         [][]uint32    // by matcher: the accepted classes, ascending
+	classMask         []uint64      // by class: the dimensions that it offers, as a set
+	freeOf            []uint64      // the classes that had a free machine when the cycle began, as a set
 
-	// By row of the supply. Bytes and words, not bits: workers write those of
-	// their own machines.
-	taken []bool // claimed, or reserved for somebody ranked higher
+	// By row of the supply. Elements are bytes and words, not bits: each worker writes those of its own
+	// machines.
+	taken []bool // claimed, or withdrawn for an owner of higher rank
 	held  []hold
 
 	free     [2]pool // Idle, Speculative
-	epoch    uint64  // of ladders; see putBack
+	epoch    uint64  // of ladders: a ladder of an older epoch must be reopened; see putBack
 	reserved reservations
 
-	spares []spares // by cluster: what is left for needs whose credit waits
+	spares []spares // by cluster: unclaimed machines for Needs whose credit waits
 
 	acquisitions [2][]acquisition // Idle, Speculative; in rank order
-	satisfied    int              // rows
-	walker       *worker          // that phase 2 goes on with
+	satisfied    int              // satisfied rows
+	walker       *worker          // the worker that does phases 2 and 3
 
 	victims   []victim
 	pools     map[victimPoolKey]*victimPool
 	noVictims *victimPool
-	met       searchCount       // in the search for plans
+	met       searchCount       // how much of the search budget is used
 	leaving   []leavingMachine  // see findLeaving
-	victimOf  bitmap.Dense      // preempted in this cycle
-	flying    bitmap.Dense      // already drains for the need that counts on it
-	inFlight  map[int32][]int64 // by need: what drains for it
-	// withheldBy remembers who had acquired a machine before its plan went to
-	// another domain; tried is where phase 2 looked, for Explain and, of compared
-	// plans, for whoever draws them.
+	victimOf  bitmap.Dense      // machines preempted in this cycle
+	flying    bitmap.Dense      // machines that drain for the Need that counts on them
+	inFlight  map[int32][]int64 // by Need: what drains for it
+	// withheldBy is, by machine, the Need whose acquisition was revoked because its plan went to
+	// another domain. tried are the domains in which phase 2 looked, for Explain and for Plan.Compared.
 	withheldBy  map[columnar.Row]int32
-	freed       []uint64 // the classes of these and of voided ones, a bit each; nil = none
-	withheld    []int32  // needs with such a plan
+	freed       []uint64 // classes of revoked machines and of voided reservations, as a set; nil = none
+	withheld    []int32  // Needs with revoked acquisitions
 	tried       []tried
-	triedFrom   int // where those of the need at work begin
-	compared    int // plans of which tried has the domains without Explain
+	triedFrom   int // index in tried of the first entry of the Need at work
+	compared    int // plans whose domains stand in tried without Explain
 	planWhys    []plannedWhy
 	tenancyWhys []tenancyWhy
-	// With gangs: the pools of units, who has plans, and what they count on.
+	// With gangs: the pools of units, the Needs with plans, and what the plans count on.
 	unitPools        map[victimPoolKey]*unitPool
-	cuts             map[cutKey]*cut // by a nested key, when first needed
-	cut              *cut            // of the need at work, nil = its domains are whole
+	cuts             map[cutKey]*cut // by nested key; built when first needed
+	cut              *cut            // of the Need at work; nil = its domains are not divided
 	plans            []plan
 	planned          []planned
-	awaited          []columnar.Row // what the need at work counts on of a plan that has ended
-	taker            []int32        // by row: 1 + the need whose plan counts on it; nil = no plan
+	awaited          []columnar.Row // machines of an ended plan that the Need at work still counts on
+	taker            []int32        // by row: 1 + the Need whose plan counts on the machine; nil = no plan
 	regiven          bool           // some victim has gone from one plan to another
 	reclaims         []columnar.Row
 	deletes          []columnar.Row
@@ -100,16 +98,16 @@ type pass struct {
 	credited         int
 	clustersCredited int
 	counts           AcquireCounts
-	rows             int          // of the demand
-	lookedAt         atomic.Int32 // see rowAt
+	rows             int          // rows of the demand
+	lookedAt         atomic.Int32 // the cluster of the last look-up; see rowAt
 
 	turns   turns
 	tenancy *tenancy // nil = none
-	// reclaiming says that needs take from other tenants; see tenancy.go.
+	// reclaiming says that the turns between tenants are under way; see tenancy.go.
 	reclaiming bool
 }
 
-// newPass lays out what the stages write.
+// newPass begins the pass of a cycle.
 func (e *Engine) newPass(s *snapshot.Snapshot, in *Input) *pass {
 	p, st := &e.at, &e.store
 	*p = pass{e: e, s: s, in: in, dims: len(s.Demand.Dims())}
@@ -133,7 +131,7 @@ func (e *Engine) newPass(s *snapshot.Snapshot, in *Input) *pass {
 	return p
 }
 
-// classesByMatcher turns each class's matchers into each matcher's classes.
+// classesByMatcher inverts the lists of matchers by class.
 func classesByMatcher(s *snapshot.Snapshot) [][]uint32 {
 	out := make([][]uint32, s.Supply.MatcherMax())
 	for c := range s.Classes {
@@ -144,7 +142,7 @@ func classesByMatcher(s *snapshot.Snapshot) [][]uint32 {
 	return out
 }
 
-// lay makes the columns of the walk.
+// lay allocates what phases 1 to 3 need, once the order is known.
 func (p *pass) lay() {
 	p.atlas = p.draw()
 	a, rows := p.e.arena, p.s.Supply.RowMax()
@@ -163,9 +161,8 @@ func (p *pass) lay() {
 	}
 }
 
-// rowAt returns the number of the line of a row, given its number in outputs,
-// where there are no gaps. Callers go from row to row, so it looks where it
-// looked last.
+// rowAt returns the line of a row, given the row's number in outputs, which has no gaps. Callers visit
+// rows in sequence, so it tries the cluster of the last call before it bisects.
 func (p *pass) rowAt(i int) int32 {
 	src := &p.sources[p.lookedAt.Load()]
 	if at := i - int(src.outer); at < 0 || at >= src.rows {
@@ -176,15 +173,15 @@ func (p *pass) rowAt(i int) int32 {
 	return src.base + int32(i) - src.outer
 }
 
-// outward returns the number of a row in outputs, given that of its line.
+// outward returns the number in outputs of a line.
 func (p *pass) outward(row int32) int32 {
 	return row + p.atlas.outward[p.atlas.clusterOf(row)]
 }
 
-// named returns the number in outputs of the row that a need is named after.
+// named returns the number in outputs of the row after which a Need is named.
 func (p *pass) named(need int32) int32 { return p.outward(p.first(need)) }
 
-// needOf returns the need that a row of the demand is walked as.
+// needOf returns the Need as which a row is decided: its fold, or itself.
 func (p *pass) needOf(row int32) int32 {
 	if n := &p.lines[row]; n.is(isMember) {
 		return int32(n.domain)
@@ -194,8 +191,8 @@ func (p *pass) needOf(row int32) int32 {
 
 func (p *pass) kindOf(need int32) *kind { return &p.kinds[p.lines[need].kind] }
 
-// aggregate returns what a need wants in all; do not modify. It may be shorter
-// than the vectors of supply: the demand's dimensions come first.
+// aggregate returns all that a Need wants; read-only. The vector may be shorter than those of supply:
+// the demand's dimensions come first.
 func (p *pass) aggregate(need int32) []int64 {
 	if p.anyFolds && p.lines[need].is(isFold) {
 		return p.foldOf(need).sum
@@ -203,13 +200,13 @@ func (p *pass) aggregate(need int32) []int64 {
 	return p.s.Demand.Vector(p.aggregates[need])
 }
 
-// foldOf returns what a need that is a fold stands for.
+// foldOf returns the fold that a Need is; the Need must be one.
 func (p *pass) foldOf(need int32) *fold {
 	n := int32(p.lines[need].group)
 	return p.e.store.folds[n>>foldBits].at(n)
 }
 
-// first returns the row that a need is named after in outputs.
+// first returns the row after which a Need is named in outputs: of a fold, its first row in rank order.
 func (p *pass) first(need int32) int32 {
 	if p.anyFolds && p.lines[need].is(isFold) {
 		return p.foldOf(need).first
@@ -217,7 +214,7 @@ func (p *pass) first(need int32) int32 {
 	return need
 }
 
-// groupOf returns the name number of a need's group.
+// groupOf returns the number of a Need's group name in the supply; 0, the empty name, for a fold.
 func (p *pass) groupOf(need int32) uint32 {
 	n := &p.lines[need]
 	if n.is(isFold) {
@@ -226,7 +223,7 @@ func (p *pass) groupOf(need int32) uint32 {
 	return n.group
 }
 
-// groupName returns a need's group.
+// groupName returns a Need's group name.
 func (p *pass) groupName(need int32) string {
 	n := &p.lines[need]
 	if n.is(isFold) {
@@ -236,7 +233,7 @@ func (p *pass) groupName(need int32) string {
 	return src.block.Group(int(need - src.base))
 }
 
-// readDeficit writes what a need lacks by now to dst, of p.dims values.
+// readDeficit writes what a Need lacks now to dst, of p.dims values. O(machines claimed).
 func (p *pass) readDeficit(dst []int64, need int32) {
 	n := &p.lines[need]
 	if n.is(isSatisfied) {
@@ -249,15 +246,15 @@ func (p *pass) readDeficit(dst []int64, need int32) {
 	}
 }
 
-// vector returns what machines of a class offer, in the dimensions that demand
-// names; the others are nobody's concern.
+// vector returns what machines of a class offer in the dimensions that demand names. No decision reads
+// the others.
 func (p *pass) vector(class uint32) []int64 { return p.s.Vector(class)[:p.dims] }
 
 // vec returns what a machine offers.
 func (p *pass) vec(r columnar.Row) []int64 { return p.vector(p.s.View.Class[r]) }
 
-// accepts reports whether a machine can serve a need: it matches, in a
-// permitted domain if the need has one, and is of a class that suits.
+// accepts reports whether a machine can serve a kind: its class matches and suits, and it lies in a
+// domain that the matcher permits.
 func (p *pass) accepts(r columnar.Row, k *kind) bool {
 	return k.acceptsClass(p.s.View.Class[r]) && p.inAnyDomain(k.matcher, r)
 }
@@ -267,8 +264,8 @@ func (p *pass) inAnyDomain(matcher uint32, r columnar.Row) bool {
 	return ok
 }
 
-// inDomain reports whether a machine lies in the domain that the need has
-// chosen; true when it needs none.
+// inDomain reports whether a machine lies in the domain that the Need has chosen; true for Needs
+// without Same.
 func (p *pass) inDomain(r columnar.Row, need int32) bool {
 	k := p.kindOf(need)
 	if !k.same {
@@ -278,7 +275,7 @@ func (p *pass) inDomain(r columnar.Row, need int32) bool {
 	return ok && v == p.lines[need].domain
 }
 
-// matches reports whether a matcher accepts a class.
+// matches reports whether a matcher accepts a class. O(matchers of the class).
 func (p *pass) matches(class, matcher uint32) bool {
 	for _, m := range p.s.Classes[class].Matchers {
 		if m >= matcher {
@@ -290,8 +287,7 @@ func (p *pass) matches(class, matcher uint32) bool {
 
 func (p *pass) claimed(r columnar.Row) bool { return p.held[r].need != unheld }
 
-// countsFor returns the cluster that a bound machine, or one being created,
-// counts for.
+// countsFor returns the cluster for which a machine counts that is bound or being created.
 func (p *pass) countsFor(r columnar.Row) int32 {
 	if c := p.s.View.Cluster[r]; c != 0 {
 		return p.s.ClusterOf[c]
@@ -299,7 +295,7 @@ func (p *pass) countsFor(r columnar.Row) int32 {
 	return p.clusterByName(p.s.Supply.Reservation(r).Owner.Cluster)
 }
 
-// isOwn reports whether a machine carries the need's stamp.
+// isOwn reports whether a machine carries the Need's stamp.
 func (p *pass) isOwn(r columnar.Row, need int32) bool {
 	return p.s.View.Fingerprint[r] == p.kindOf(need).fingerprint && p.s.View.Group[r] == p.groupOf(need)
 }

@@ -6,23 +6,23 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// Acquire is the second half of phase 1: needs that lack something claim free
-// machines, in rank order. The order is what makes the answer one: workers share
-// it only by components that cannot meet; see components.go. Where one of these
-// is nearly everything, one worker decides. It need not wait for memory, though:
-// lines lie in the order of clusters, and another worker reads those that come next;
-// see gather.go. Of kinds that have no machines left, as most that
-// are short, not even the line is looked at.
+// Acquire is the second half of phase 1: Needs that lack something claim free machines, in rank order.
+// That order makes the answer unique. Workers divide the walk only by components of kinds that share no
+// machines (components.go). Where one component is nearly everything, one worker decides. Its
+// bottleneck is cache misses, since lines lie in the order of clusters, not of ranks; so another worker
+// prefetches the lines that come next (gather.go). Needs whose kind has no machines left, which are
+// most, are skipped without a look at their lines.
 
-// acquisition is a free machine that a need has claimed.
+// acquisition is a free machine that a Need has claimed.
 type acquisition struct {
 	row  columnar.Row
 	need int32
 }
 
-// acquireBatch gives the needs of a batch their turns.
+// acquireBatch gives the Needs of a batch their turns. It returns early when a turn has revived kinds
+// that the gatherer skipped: gathering resumes right after that Need.
 func (l *worker) acquireBatch(b *batch) {
-	for _, need := range b.need[:b.n] { // many misses at once
+	for _, need := range b.need[:b.n] { // independent reads: many cache misses overlap
 		l.touched += uint64(l.lines[need].status) + uint64(l.aggregates[need])
 	}
 	for i, need := range b.need[:b.n] {
@@ -38,11 +38,11 @@ func (l *worker) acquireBatch(b *batch) {
 	}
 }
 
-// timedEvery is of how many proposals the time of one is taken: a clock costs
-// about as much as a short walk.
+// timedEvery is the sampling interval of timed proposals: reading a clock costs about as much as a
+// short walk.
 const timedEvery = 64
 
-// takeTurn is a need's turn; some are timed, by the first worker.
+// takeTurn gives a Need its turn. The first worker times every timedEvery-th one.
 func (l *worker) takeTurn(need, rank int32) {
 	l.counts.Proposals++
 	if l.number != 0 || l.in.Clock == nil || l.counts.Proposals%timedEvery != 0 {
@@ -59,15 +59,15 @@ func (l *worker) takeTurn(need, rank int32) {
 	l.counts.TimedNanos[mode] += l.in.Clock() - began
 }
 
-// isIdle reports whether the turn of the need in a place of the order, of a kind,
-// comes to nothing for certain: nothing is free for it, nor held, nor left in its
-// cluster if it waits for that. Of what is left who only gathers knows nothing.
+// isIdle reports whether the turn of the Need at a place in the order certainly comes to nothing: no
+// free machine is left for its kind, nothing is held for it, and its cluster has no spare for it if its
+// credit waits. gathers says that the caller runs ahead of the deciding worker: it does not read the
+// spares, which change.
 func (p *pass) isIdle(rank int, kind uint32, gathers bool) bool {
 	return p.isSpent(kind) && !p.special[rank] && (!p.waits[rank] || !gathers && p.hasNoSpares(p.order[rank], kind))
 }
 
-// markSpecial marks the needs whose turn may matter although nothing is free for
-// them.
+// markSpecial marks the Needs whose turn may matter although their kind has no free machine left.
 func (p *pass) markSpecial() {
 	a, n := p.e.arena, len(p.order)
 	p.special, p.waits, p.gained = alloc.Make[bool](a, n), alloc.Make[bool](a, n), alloc.Make[bool](a, n)
@@ -101,14 +101,14 @@ func (l *worker) acquireOne(need, rank int32) {
 	}
 }
 
-// anyFree reports whether a free machine is left that could serve a kind at
-// all. During the phase there will only be fewer.
+// anyFree reports whether a free machine is left that could serve a kind. From turn to turn the answer
+// changes only from true to false, unless a reservation is voided; see revive.
 func (l *worker) anyFree(k *kind) bool {
 	return l.any(k.ladders[0], k, 0) || l.any(k.ladders[1], k, 1) || l.anyLower(k)
 }
 
-// acquire claims free machines: what is held for the need, then Idle ones, what is held
-// for lower ranks last, then Speculative ones.
+// acquire claims free machines in this order: Idle ones that are held for the Need, other Idle ones,
+// Idle ones that are held for lower ranks, Speculative ones. Then it gives back what is superfluous.
 func (l *worker) acquire(need int32, k *kind) {
 	if l.lacks != 0 {
 		l.acquireHeld(need, k)
@@ -123,7 +123,7 @@ func (l *worker) acquire(need int32, k *kind) {
 	l.giveBackSuperfluous(need, k)
 }
 
-// acquireHeld claims the Idle machines that are held for the need.
+// acquireHeld claims the Idle machines that are held for the Need.
 func (l *worker) acquireHeld(need int32, k *kind) {
 	for _, r := range l.reserved.of(need) {
 		if l.canTakeHeld(r, need, k) {
@@ -132,7 +132,8 @@ func (l *worker) acquireHeld(need int32, k *kind) {
 	}
 }
 
-// acquireStage claims machines of a stage that nobody holds.
+// acquireStage claims machines of a stage (0 = Idle, 1 = Speculative) that are not held,
+// cheapest first.
 func (l *worker) acquireStage(need int32, k *kind, stage int) {
 	if k.same {
 		l.acquireInDomain(need, k, stage)
@@ -149,13 +150,13 @@ func (l *worker) acquireStage(need int32, k *kind, stage int) {
 	}
 }
 
-// acquired claims a free machine of a stage.
+// acquired claims a free machine of a stage and subtracts what it covers.
 func (l *worker) acquired(r columnar.Row, need int32, stage int) {
 	l.subtract(l.s.View.Class[r])
 	l.pick(r, need, stage)
 }
 
-// pick is acquired for a machine that has been taken off what the need at work lacks.
+// pick is acquired without the subtraction, for a machine that was subtracted before.
 func (l *worker) pick(r columnar.Row, need int32, stage int) {
 	l.noteAcquired(r, need, stage)
 	if !l.taken[r] {
@@ -165,7 +166,8 @@ func (l *worker) pick(r columnar.Row, need int32, stage int) {
 	}
 }
 
-// acquireHead claims the first free machine of a class.
+// acquireHead claims the first free machine of a class: acquired without a search for the machine's
+// place.
 func (l *worker) acquireHead(class uint32, need int32, stage int) {
 	x := &l.free[stage]
 	r := x.head(class)
@@ -184,15 +186,16 @@ func (l *worker) noteAcquired(r columnar.Row, need int32, stage int) {
 	l.acquisitions[stage] = append(l.acquisitions[stage], acquisition{r, need})
 }
 
-// canTakeHeld reports whether the need at work can acquire a machine that is held for
-// it, and would.
+// canTakeHeld reports whether the Need at work can acquire a machine that is held for it, and gains by
+// it.
 func (l *worker) canTakeHeld(r columnar.Row, need int32, k *kind) bool {
 	return l.freeReserved(r, k) && l.inDomain(r, need) && l.helps(r)
 }
 
-// freeReserved reports whether a machine that is held for a need can be
-// acquired by it now.
+// freeReserved reports whether a machine that is held for a Need of this kind is Idle, accepted and
+// unclaimed.
 func (l *worker) freeReserved(r columnar.Row, k *kind) bool {
-	// What its kind does not accept may be another worker's.
+	// Test the class first: the claim of a machine that the kind does not accept may be another
+	// worker's to write.
 	return l.s.View.State[r] == model.Idle && l.accepts(r, k) && !l.claimed(r)
 }

@@ -5,8 +5,8 @@ import "github.com/tonnage/tonnage/alloc"
 // clustersPerChunk is how many clusters a worker takes at a time.
 const clustersPerChunk = 16
 
-// assign is phase 1: one pass over the needs in rank order. Each is credited
-// with what is bound to its cluster, then acquires what it still lacks.
+// assign is phase 1. Each Need is credited machines that are bound to its cluster, cluster by cluster;
+// then, in rank order over all clusters, each Need acquires free machines for what it still lacks.
 func (p *pass) assign() {
 	crew, workers, st := p.e.crew, p.e.workers, &p.e.store
 	p.spent = alloc.Make[uint32](p.e.arena, len(p.kinds))
@@ -30,14 +30,15 @@ func (p *pass) assign() {
 	p.walker = workers[0]
 }
 
-// prepareKind makes a kind ready for the pass.
+// prepareKind prepares a kind for the pass. A kind for which nothing is free is spent from the
+// beginning.
 func (p *pass) prepareKind(i int) {
 	if p.prepare(&p.kinds[i]); !p.kinds[i].mayAcquire {
 		p.spent[i] = 1
 	}
 }
 
-// creditAgain credits the needs of a cluster if something has changed there.
+// creditAgain credits a cluster that changed: in full if it is dirty, else incrementally.
 func (l *worker) creditAgain(c int) {
 	switch x := &l.e.store.clusters[c]; {
 	case x.dirty:
@@ -49,7 +50,7 @@ func (l *worker) creditAgain(c int) {
 	}
 }
 
-// preempt is phase 2, by the worker that has walked over all.
+// preempt is phase 2, done by the worker that sees all classes; then it sums up the workers' counters.
 func (p *pass) preempt() {
 	p.walker.preempt()
 	for _, l := range p.e.workers {

@@ -8,16 +8,16 @@ import (
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
-// Credit is the first half of phase 1: a need claims what is bound to its
-// cluster already. Nobody outside the cluster has a say in that, so clusters
-// are credited one by one, by any worker. One thing reaches across: a Same-Need
-// that has machines in several domains, none of which covers it, chooses among
-// them by what is free there; and what is Idle and held for a need comes before
-// what lower needs of its cluster have. Such a need waits for its turn in the walk in
-// rank order, and so do those below it in its cluster that could be credited what it
-// may take.
+// Credit is the first half of phase 1: a Need claims machines that are bound to its cluster already.
+// Only Needs of the same cluster compete for these, so workers credit clusters independently.
+//
+// Two things reach across clusters. A Same-Need with machines in several domains, none of which covers
+// it, chooses among them by what is free there. And an Idle machine that is held for a Need comes
+// before machines that Needs of lower rank have. Such a Need waits: it is credited in its turn in the
+// walk in rank order. Needs below it in its cluster wait too if it could claim a class that they
+// accept.
 
-// openCluster makes a cluster the one whose needs are credited.
+// openCluster makes a cluster the one at work.
 func (l *worker) openCluster(c int) {
 	l.bound = l.s.BoundOf(c)
 	l.heads, l.live = grown(l.heads, len(l.s.Classes)), resize(l.live, (len(l.s.Classes)+63)/64)
@@ -28,7 +28,7 @@ func (l *worker) openCluster(c int) {
 	l.creatingFrom = uint32(l.s.CreatingFrom(c))
 }
 
-// creditCluster credits the needs of a cluster in rank order.
+// creditCluster credits all Needs of a cluster in rank order.
 func (l *worker) creditCluster(c int) {
 	x := &l.e.store.clusters[c]
 	was := l.satisfied
@@ -57,10 +57,9 @@ func (l *worker) creditCluster(c int) {
 	l.satisfied = was
 }
 
-// creditNeed credits one need, given 1 + the entry of its stamp, or lets it wait for
-// its turn: when its choice of a domain depends on what is free, when it could be
-// credited what one that waits may take, or when something Idle is held for it that
-// comes before what needs of lower rank have.
+// creditNeed credits one Need, given 1 + the entry of its stamp. It lets the Need wait for its turn
+// when its choice of a domain depends on what is free, when a waiting Need could claim a class that
+// this one accepts, or when an Idle machine that is held for it comes before machines of lower ranks.
 func (l *worker) creditNeed(x *clusterState, need int32, stamp uint32) {
 	l.credited++
 	l.seized, l.foreignStampsBefore = l.seized[:0], len(l.foreignStamps)
@@ -70,7 +69,7 @@ func (l *worker) creditNeed(x *clusterState, need int32, stamp uint32) {
 		return
 	}
 	if k.same && l.lines[need].domain == 0 {
-		l.leave(need) // nothing here for it: it chooses by what is free
+		l.leave(need) // nothing bound fits: the Need chooses its domain by what is free
 		return
 	}
 	if stamp == 0 && int(l.creatingFrom) == len(l.bound) && !meet(l.stamps.unowned.live, k.accepts) && !meet(l.stamps.lower.live, k.accepts) {
@@ -93,8 +92,8 @@ func (l *worker) creditNeed(x *clusterState, need int32, stamp uint32) {
 	}
 }
 
-// blocks reports whether a need that waits could be credited machines of a
-// class that the kind accepts.
+// blocks reports whether a waiting Need of the cluster accepts a class that the kind accepts: one test
+// of two bitmaps.
 func (x *clusterState) blocks(k *kind) bool {
 	for i, w := range x.waiting {
 		if w&k.accepts[i] != 0 {
@@ -104,19 +103,20 @@ func (x *clusterState) blocks(k *kind) bool {
 	return false
 }
 
-// letWait lets a need be credited at its turn.
+// letWait postpones a Need's credit to its turn.
 func (l *worker) letWait(x *clusterState, need int32, k *kind) {
 	x.wait(need, l.lines[need].kind, k)
 	l.lines[need].status |= isUncredited
 	l.mark(need)
 }
 
-// waitForNone forgets the needs whose credit waits.
+// waitForNone empties the list of Needs whose credit waits.
 func (x *clusterState) waitForNone() {
 	x.waiting, x.uncredited, x.waitKinds = x.waiting[:0], x.uncredited[:0], x.waitKinds[:0]
 }
 
-// wait notes a need whose credit waits.
+// wait adds a Need to the list of those whose credit waits, and its classes to the set that blocks
+// tests.
 func (x *clusterState) wait(need int32, kind uint32, k *kind) {
 	x.uncredited = append(x.uncredited, need)
 	if !slices.Contains(x.waitKinds, kind) {
@@ -131,8 +131,8 @@ func (x *clusterState) wait(need int32, kind uint32, k *kind) {
 	}
 }
 
-// readAhead reads a cluster's lines, and what they want, as they lie in memory. The
-// credit takes them in rank order, which the processor cannot foresee.
+// readAhead prefetches a cluster's lines, and the numbers of their aggregates, sequentially: one read
+// per cache line. The credit visits them in rank order, which the hardware prefetcher cannot predict.
 func (l *worker) readAhead(src *rowSource) {
 	if src.block == nil {
 		return
@@ -147,7 +147,8 @@ func (l *worker) readAhead(src *rowSource) {
 	}
 }
 
-// leaveAll leaves the needs of a cluster that has nothing, in any order.
+// leaveAll leaves all Needs of a cluster without machines to the acquisition. Their order does not
+// matter.
 func (l *worker) leaveAll(c int) {
 	src := &l.sources[c]
 	if src.block == nil {
@@ -167,7 +168,7 @@ func (l *worker) leaveAll(c int) {
 	}
 }
 
-// leave leaves a need that lacks something to the second half of the phase.
+// leave leaves a Need to the acquisition, or marks it as satisfied if it wants nothing.
 func (l *worker) leave(need int32) {
 	n := &l.lines[need]
 	k := &l.kinds[n.kind]
@@ -179,11 +180,11 @@ func (l *worker) leave(need int32) {
 	l.mark(need)
 }
 
-// mark notes that a need has not got all that it wants.
+// mark notes that a Need still lacks something after credit.
 func (l *worker) mark(need int32) { l.lacking[l.rankOf[need]] = true }
 
-// creditOwn claims the machines that carry the need's stamp, which is the entry that
-// is given, 1 more.
+// creditOwn claims machines that carry the Need's stamp. stamp is 1 + the entry of that stamp, 0 =
+// none.
 func (l *worker) creditOwn(need int32, stamp uint32, k *kind) {
 	if stamp == 0 {
 		return
@@ -202,9 +203,9 @@ func (l *worker) creditOwn(need int32, stamp uint32, k *kind) {
 	}
 }
 
-// creditUnowned claims machines that no need ranked below has, by their stamps.
-// Machines of one class mostly stand together, so it takes from one class for as long
-// as no other comes before.
+// creditUnowned claims machines that belong, by their stamps, to no Need of lower rank, in the order of
+// the cluster's list. Runs of that list are mostly of one class, so it takes from one class until the
+// head of another class comes first.
 func (l *worker) creditUnowned(need int32, k *kind) {
 	if l.lacks == 0 {
 		return
@@ -212,7 +213,7 @@ func (l *worker) creditUnowned(need int32, k *kind) {
 	l.mergeUpTo(l.rankOf[need])
 	x := &l.stamps
 	heads := x.unowned.heads
-	if k.same { // where those of one domain begin is for this need alone
+	if k.same { // where a domain's machines begin holds for this Need only: use a copy
 		x.inside = append(x.inside[:0], heads...)
 		heads = x.inside
 	}
@@ -227,13 +228,13 @@ func (l *worker) creditUnowned(need int32, k *kind) {
 			heads[class] = l.nextSuiting(x.chain[place], need, k)
 		}
 	}
-	for i, live := range x.unowned.live { // a machine of each
+	for i, live := range x.unowned.live { // one probe per class
 		l.probes += int64(bits.OnesCount64(live & k.accepts[i]))
 	}
 }
 
-// creditCreated claims what is being created for members of the fold that the need is,
-// as far as no need ranked below has their stamp.
+// creditCreated claims machines that are being created for members of the fold that the Need is, unless
+// they belong by their stamps to a Need of lower rank.
 func (l *worker) creditCreated(need int32, k *kind) {
 	if l.lacks == 0 || !l.lines[need].is(isFold) {
 		return
@@ -246,17 +247,17 @@ func (l *worker) creditCreated(need int32, k *kind) {
 	}
 }
 
-// suitsCreated reports whether a machine that is being created is there for a fold whose
-// stamp it does not carry, and is for one of its members.
+// suitsCreated reports whether a machine that is being created is unclaimed, helps the fold at work,
+// and is created for one of the fold's members.
 func (l *worker) suitsCreated(place uint32, need int32, k *kind) bool {
 	b := &l.bound[place]
 	return !l.gone(place) && l.classMask[b.Class]&l.lacks != 0 && k.acceptsClass(b.Class) && l.isCreatedFor(b.Row, need)
 }
 
-// firstUnowned returns the class whose next unowned machine comes first, of those that
-// help, and 1 + the place from which on another may come before; 0 when there is
-// none. What was gone for a higher rank is gone for a lower, so each class is gone
-// on with from where it was left.
+// firstUnowned returns the class, of those that help, whose next unowned machine has the smallest
+// place. end is 1 + the place at which another class may come first; 0 when no machine is left. A
+// machine that is gone for a higher rank is gone for every lower one, so the search resumes at each
+// class's head.
 func (l *worker) firstUnowned(heads []uint32, need int32, k *kind) (best, end uint32) {
 	first := ^uint32(0)
 	live := l.stamps.unowned.live
@@ -285,8 +286,8 @@ func (l *worker) firstUnowned(heads []uint32, need int32, k *kind) (best, end ui
 	return best, end
 }
 
-// nextSuiting returns the first from a place of a class's list on, each 1 more,
-// that nobody claims and that lies in the need's domain; 0 when there is none.
+// nextSuiting returns the first machine of a class's chain, from at on, that is unclaimed and lies in
+// the Need's domain; at and the result are 1 + a place, 0 = none.
 func (l *worker) nextSuiting(at uint32, need int32, k *kind) uint32 {
 	x := &l.stamps
 	for at != 0 && (l.gone(at-1) || k.same && !l.inDomain(l.bound[at-1].Row, need)) {
@@ -295,8 +296,8 @@ func (l *worker) nextSuiting(at uint32, need int32, k *kind) uint32 {
 	return at
 }
 
-// creditLower claims machines that needs of lower rank have, by their stamps: those of
-// the lowest first.
+// creditLower claims machines that belong, by their stamps, to Needs of lower rank: those of the lowest
+// first.
 func (l *worker) creditLower(need int32, k *kind) {
 	for l.lacks != 0 {
 		at := l.firstLower(need, k)
@@ -310,8 +311,7 @@ func (l *worker) creditLower(need int32, k *kind) {
 // hasLower reports whether creditLower would claim anything.
 func (l *worker) hasLower(need int32, k *kind) bool { return l.firstLower(need, k) != 0 }
 
-// firstLower returns the machine that creditLower claims next, 1 + its place; 0 when
-// there is none.
+// firstLower returns 1 + the place of the machine that creditLower claims next; 0 when none is left.
 func (l *worker) firstLower(need int32, k *kind) uint32 {
 	x, rank := &l.stamps, l.rankOf[need]
 	best, lowest := uint32(0), int32(0)
@@ -344,12 +344,12 @@ func (l *worker) firstLower(need int32, k *kind) uint32 {
 	return best
 }
 
-// nextOfLower returns 1 + the place of the first machine of a class that needs ranked
-// below have and that is there for the need; 0 when there is none.
+// nextOfLower returns 1 + the place of the first unclaimed machine of a class that belongs to a Need of
+// lower rank and lies in the Need's domain; 0 when there is none.
 func (l *worker) nextOfLower(class uint32, need int32, k *kind) uint32 {
 	x, rank := &l.stamps, l.rankOf[need]
 	at := x.lower.heads[class]
-	for at != 0 && l.gone(at-1) { // for all that come after, too
+	for at != 0 && l.gone(at-1) { // gone for every Need that comes after, too
 		at = x.chain[at-1]
 	}
 	if x.lower.heads[class] = at; at == 0 {
@@ -365,7 +365,7 @@ func (l *worker) nextOfLower(class uint32, need int32, k *kind) uint32 {
 	return 0
 }
 
-// seizeForeignStamp claims a machine that does not carry the need's stamp.
+// seizeForeignStamp claims a machine that does not carry the Need's stamp.
 func (l *worker) seizeForeignStamp(place uint32, need int32) {
 	l.lines[need].status |= hasForeignStamp
 	if place < l.creatingFrom {
@@ -374,8 +374,8 @@ func (l *worker) seizeForeignStamp(place uint32, need int32) {
 	l.seize(place, need)
 }
 
-// mayTakeHeld reports whether something Idle is held for the need that it may acquire
-// and that helps.
+// mayTakeHeld reports whether an Idle machine is held for the Need at work that it may acquire and that
+// helps.
 func (l *worker) mayTakeHeld(need int32, k *kind) bool {
 	if l.lines[need].status&sitsOut != 0 {
 		return false
@@ -383,12 +383,13 @@ func (l *worker) mayTakeHeld(need int32, k *kind) bool {
 	return slices.ContainsFunc(l.reserved.of(need), func(r columnar.Row) bool { return l.canTakeHeld(r, need, k) })
 }
 
-// letGo takes back what the need at work has been credited in this turn.
+// letGo releases all that the Need at work has been credited in this turn.
 func (l *worker) letGo(need int32) {
 	for _, place := range l.seized {
 		b := &l.bound[place]
 		l.held[b.Row] = hold{need: unheld}
-		if l.replay.owner[place] = nobodys; l.replay.on { // whoever ranks below and had it may not have it again
+		// A Need of lower rank that had the machine may not get it again.
+		if l.replay.owner[place] = nobodys; l.replay.on {
 			l.e.store.priority[b.Row] = l.s.View.Priority[b.Row]
 			l.replay.touch(b.Class)
 			l.release(place)
@@ -400,17 +401,17 @@ func (l *worker) letGo(need int32) {
 	l.foreignStamps = l.foreignStamps[:l.foreignStampsBefore]
 }
 
-// foreignStampsRoom is for how many machines there is room at first.
+// foreignStampsRoom is the initial capacity of worker.foreignStamps.
 const foreignStampsRoom = 1 << 11
 
-// foreignStamp is a bound machine that was credited to a need whose stamp it
-// does not carry.
+// foreignStamp is a bound machine that was credited to a Need whose stamp it does not carry; named is
+// the row after which outputs name that Need.
 type foreignStamp struct {
 	row         columnar.Row
 	need, named int32
 }
 
-// noteForeignStamp notes that a bound machine carries another stamp than that of the need which claims it.
+// noteForeignStamp notes a bound machine that carries another stamp than the Need that claims it.
 func (l *worker) noteForeignStamp(b *snapshot.Bound, need int32) {
 	if l.foreignStamps == nil {
 		l.foreignStamps = make([]foreignStamp, 0, foreignStampsRoom)
@@ -418,8 +419,8 @@ func (l *worker) noteForeignStamp(b *snapshot.Bound, need int32) {
 	l.foreignStamps = append(l.foreignStamps, foreignStamp{b.Row, need, l.named(need)})
 }
 
-// rankCluster lists the needs of a cluster in rank order. The list is kept for
-// as long as the order is.
+// rankCluster lists the Needs of a cluster in rank order, in worker.needs. The list is memoized for as
+// long as the order stays.
 func (l *worker) rankCluster(c int) {
 	src := &l.sources[c]
 	if src.block == nil {

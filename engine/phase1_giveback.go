@@ -7,13 +7,12 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// A need that is covered gives back what it acquired and is covered without: small
-// machines that a larger one, picked after them, has made superfluous. That is free
-// for the next need in the same pass, as if it had never been taken: while the need
-// had its turn nobody else looked.
+// A covered Need gives back machines that it acquired and does not need: small ones that a larger one,
+// picked later, made superfluous. They are free for the next Need of the same pass, as if they had
+// never been taken, since no other Need looked during this one's turn.
 
-// surplus is what a need has beyond what it wants, by dimension: exactly, for what
-// machines offer together may be more than an int64 holds.
+// surplus is what a Need's machines offer beyond what it wants, by dimension, as 128-bit integers: the
+// sum of what machines offer may exceed an int64.
 type surplus struct{ hi, lo []uint64 }
 
 func (x *surplus) add(v []int64) {
@@ -32,7 +31,7 @@ func (x *surplus) sub(v []int64) {
 	}
 }
 
-// covers reports whether nothing that is wanted is missing without a machine.
+// covers reports whether what is wanted stays covered without a machine that offers v.
 func (x *surplus) covers(v, want []int64) bool {
 	for d, n := range want {
 		if n > 0 && x.hi[d] == 0 && x.lo[d] < uint64(v[d]) {
@@ -42,9 +41,9 @@ func (x *surplus) covers(v, want []int64) bool {
 	return true
 }
 
-// giveBackSuperfluous has the need at work give back, the last picked first, what it
-// acquired in this turn and is covered without; under hard spread only what leaves the
-// others as even as is allowed, or as they were. What was credited stays.
+// giveBackSuperfluous makes the covered Need at work give back what it acquired in this turn and is
+// covered without, the last picked first. Under hard spread it gives back only machines without which
+// the others stay within the skew, or are as even as they were. Credited machines stay.
 func (l *worker) giveBackSuperfluous(need int32, k *kind) {
 	if l.lacks != 0 || !l.mayBeSuperfluous(need) {
 		return
@@ -83,8 +82,8 @@ func (l *worker) giveBackSuperfluous(need int32, k *kind) {
 	}
 }
 
-// reopenSpread lets needs under hard spread look again at what a need of such a kind has
-// given back: in its turn it has gone on to what comes after.
+// reopenSpread makes Needs under hard spread look again at machines that a Need of this kind gave back:
+// the ladders and deals had advanced beyond them during its turn.
 func (l *worker) reopenSpread(k *kind) {
 	if len(k.spread) == 0 {
 		return
@@ -101,14 +100,14 @@ func (l *worker) reopenSpread(k *kind) {
 	}
 }
 
-// isAcquirable reports whether a machine is one that is acquired, not credited.
+// isAcquirable reports whether the machine's state is one that is acquired, not credited.
 func (p *pass) isAcquirable(r columnar.Row) bool {
 	return p.s.View.State[r] == model.Idle || p.s.View.State[r] == model.Speculative
 }
 
-// mayBeSuperfluous reports whether something that a covered need has acquired may be
-// superfluous. What it has picked last is not, nor is what is like that; unless it was
-// credited something after that.
+// mayBeSuperfluous reports whether a covered Need may have acquired too much. The last pick was needed
+// when it was made, so it is not superfluous, and neither is any machine of its class. The exception is
+// a Need that was credited something after its picks.
 func (l *worker) mayBeSuperfluous(need int32) bool {
 	n := &l.lines[need]
 	if n.acquired == columnar.None {
@@ -126,8 +125,8 @@ func (l *worker) mayBeSuperfluous(need int32) bool {
 	return false
 }
 
-// giveBackOne makes a machine one that the need has not acquired. What is held for
-// the need, or for one above it, stays so.
+// giveBackOne makes a machine free that the Need has acquired. One that is held for the Need stays
+// taken; one that is held for a lower rank returns to that list.
 func (l *worker) giveBackOne(r columnar.Row, need int32, k *kind) {
 	l.gaveBack++
 	l.held[r].need = unheld
@@ -145,7 +144,7 @@ func (l *worker) giveBackOne(r columnar.Row, need int32, k *kind) {
 		x.at = 0
 	} else {
 		if l.free[stage].key[class] == exhausted {
-			k.ladders[stage].reopen() // who else might have let go of the class has not looked meanwhile
+			k.ladders[stage].reopen() // ladders may have dropped the class; no other Need has looked meanwhile
 		}
 		l.free[stage].gave(r, class)
 	}
@@ -156,8 +155,7 @@ func (l *worker) giveBackOne(r columnar.Row, need int32, k *kind) {
 	}
 }
 
-// relink takes what a need has given back off the list of what it holds, and off
-// what was acquired.
+// relink removes what a Need has given back from its chain of claims and from the list of acquisitions.
 func (l *worker) relink(need int32) {
 	n := &l.lines[need]
 	r, first := n.head, n.acquired

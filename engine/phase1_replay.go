@@ -7,35 +7,46 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 )
 
-// A cluster in which some rows and machines have changed is not credited anew. A
-// need's own machines come first in its walk, and a plan's claims are stamps in the next
-// cycle: who was satisfied by its own machines alone, and still has the same ones, has
-// them again, whatever has changed elsewhere. Who lacked something had all that there
-// was for it, and gets more only of machines that are loose: that have come, or that
-// somebody has let go of. All others are credited again in rank order: those that have
-// another row, or had or have a machine that has changed; and those of whose machines a
-// need ranked above takes one now. At a need's turn
+// A cluster of which only some rows and machines changed is credited incrementally: in rank order, but
+// only the Needs whose credit may differ from the last cycle. Skipping the others is right for two
+// reasons.
 //
-//	claimed by a higher rank     is gone: that one has had its turn
-//	claimed by a lower rank      is there: it had not had its turn then either
+// A satisfied Need that holds only its own machines keeps them if they are unchanged. The walk of a
+// Need begins with its own machines, and the claims of a cycle are the stamps of the next one, so the
+// walk would claim the same machines again.
+//
+// An unsatisfied Need had claimed everything that fits it. It can gain only a loose machine: one that
+// came to the cluster, or that another Need released.
+//
+// Credited again are Needs whose row changed, Needs that claim or claimed a machine that changed, and
+// Needs that lose a machine to a higher rank in this replay. At a Need's turn, a machine of the cluster
+// that is
+//
+//	claimed by a higher rank     is gone: that Need has had its turn
+//	claimed by a lower rank      is available: in a full credit that Need would not have had its turn yet
 
-// replay is the state of one cluster's walk.
+// replay is the state of the credit of one cluster. It also serves the full credit, with on unset.
 type replay struct {
 	on     bool
-	listed bool  // owner is that of the open cluster
-	turn   int32 // twice the rank of the need at work; 0 when all is credited anew
-	// owner is, by place in the cluster's list, twice the rank of who claims the
-	// machine from the cycle before, one less when it has claimed it in this one,
-	// nobodys when nobody does, nobodysNow when somebody did or it was not there: one list
-	// to look into, for what lies scattered. Where all is credited anew, −1 − the need
-	// that has claimed it.
+	listed bool  // owner is valid for the open cluster
+	turn   int32 // twice the rank of the Need at work; 0 in a full credit
+	// owner says, by place in the cluster's list, which Need claims the machine. It repeats what
+	// pass.held says, in one array, since held is scattered over memory. In a replay it is
+	//
+	//	2·rank      claimed by the Need of that rank in the last cycle
+	//	2·rank − 1  claimed by it in this replay
+	//	nobodys     unclaimed
+	//	nobodysNow  loose: released in this replay, or new in the cluster
+	//
+	// In a full credit it is −1 − need when claimed, else nobodys. So a machine is gone for the Need at
+	// work if and only if owner < turn.
 	owner []int32
-	// touched are the classes of which any machine is claimed by another than before,
-	// loose those of which some are nobodysNow, a bit each; looseOf counts these by class.
+	// touched is the set of classes of which a machine has another claimant than before. loose is the
+	// set of classes of which some machine is nobodysNow, and looseOf counts these machines by class.
 	touched, loose []uint64
 	looseOf        []int32
-	waiting        []uint64 // classes that needs waited for before
-	old            []columnar.Row
+	waiting        []uint64       // classes that waiting Needs accepted in the last cycle, as a set
+	old            []columnar.Row // what the Need at work claimed before
 }
 
 func (x *replay) begin(classes int) {
@@ -46,8 +57,9 @@ func (x *replay) begin(classes int) {
 
 func (x *replay) touch(class uint32) { x.touched[class>>6] |= 1 << (class & 63) }
 
-// loosen says that nobody claims a machine any more, or that it has come: whoever
-// has its stamp may come to it before what it has.
+// release marks a machine as loose: its claimant released it, or it is new in the cluster. It also
+// marks the entry of the machine's stamp as changed, so that the Need with that stamp is credited
+// again.
 func (l *worker) release(place uint32) {
 	x := &l.replay
 	if x.owner[place] != nobodysNow {
@@ -61,13 +73,14 @@ func (l *worker) release(place uint32) {
 	}
 }
 
-// fasten says that somebody has claimed a loose machine.
+// fasten notes that a Need has claimed a loose machine of a class.
 func (x *replay) fasten(class uint32) {
 	if x.looseOf[class]--; x.looseOf[class] == 0 {
 		x.loose[class>>6] &^= 1 << (class & 63)
 	}
 }
 
+// meet reports whether two sets, as bitmaps of equal length, intersect.
 func meet(a, b []uint64) bool {
 	for i, w := range a {
 		if w&b[i] != 0 {
@@ -77,9 +90,9 @@ func meet(a, b []uint64) bool {
 	return false
 }
 
-// partFrom takes machines that have left a cluster away from who claimed them. What is
-// noted of a machine that goes from one cluster to another is of the cluster that it
-// leaves: whoever works at the other does not look at it.
+// partFrom takes the machines that left a cluster away from the Needs that claimed them; anew says that
+// the whole cluster is credited anew, so that chains need no repair. A machine that moves from one
+// cluster to another is handled at the one that it leaves, so that no two workers write to it.
 func (p *pass) partFrom(c int, anew bool) {
 	for _, m := range p.movesOf(c) {
 		if m.how != left {
@@ -95,7 +108,7 @@ func (p *pass) partFrom(c int, anew bool) {
 	}
 }
 
-// unlink takes a machine out of a need's chain and makes the need stale.
+// unlink takes a machine out of a Need's chain and makes the Need stale. O(machines claimed).
 func (p *pass) unlink(r columnar.Row, need int32) {
 	n := &p.lines[need]
 	n.status |= isStale
@@ -115,8 +128,8 @@ func (p *pass) unlink(r columnar.Row, need int32) {
 	p.held[r] = hold{need: unheld}
 }
 
-// findResettled makes needs stale for which something is held, now or in the cycle
-// before: it may choose their domain, or come before what others have.
+// findResettled makes a Need stale if something is held for it, now or in the cycle before. A
+// reservation may pin the Need's domain, and a held Idle machine comes before machines of lower ranks.
 func (p *pass) findResettled() {
 	if p.fresh {
 		return
@@ -136,15 +149,14 @@ func (p *pass) findResettled() {
 	}
 }
 
-// Where more than wholePercent of the needs were credited again, the cluster is
-// credited anew as a whole for wholeCycles, whenever it has changed: that takes
-// less for each. Tests change the percentage.
+// A replay that credited more than wholePercent of a cluster's Needs cost more than a full credit.
+// After one, the cluster is credited in full the next wholeCycles times that it changes. Tests change
+// the percentage.
 var wholePercent = 66
 
 const wholeCycles = 15
 
-// replayCluster credits again those needs of a cluster whose credit may be
-// another than in the cycle before.
+// replayCluster credits the Needs of a cluster whose credit may differ from the last cycle.
 func (l *worker) replayCluster(c int) {
 	x, rp := &l.e.store.clusters[c], &l.replay
 	was, credited := l.satisfied, l.credited
@@ -172,8 +184,8 @@ func (l *worker) replayCluster(c int) {
 		}
 	}
 	l.findCheapest(c, rp.touched)
-	// Where nobody waits any more, phase 2 does not look again at what was claimed
-	// by who did: a row that has changed may have been it.
+	// Where Needs no longer wait, their claims of the last cycle may be gone: a row that waited may
+	// have changed. Note the priorities of machines of those classes again, since phase 2 reads them.
 	if len(rp.waiting) > 0 && !slices.Equal(rp.waiting, x.waiting) {
 		l.notePriorities(c, rp.waiting)
 	}
@@ -186,8 +198,8 @@ func (l *worker) replayCluster(c int) {
 	l.satisfied = was
 }
 
-// letGoOfChanged takes what it claims from a need whose row has changed. It may stand
-// elsewhere in the order now, so that others come before it.
+// letGoOfChanged releases all that a Need with a changed row claims. The Need may have another rank
+// now, so that other Needs come before it.
 func (l *worker) letGoOfChanged(need int32) {
 	rp := &l.replay
 	l.letGoAll(need)
@@ -201,8 +213,8 @@ func (l *worker) letGoOfChanged(need int32) {
 	}
 }
 
-// noteMoves notes what has become of machines of the open cluster: whoever claims one
-// of them, or whose stamp one carries, is credited again.
+// noteMoves notes the changed machines of the open cluster. The claimant of such a machine, and the
+// Need whose stamp it carries, are credited again.
 func (l *worker) noteMoves(moves []moved) {
 	rp := &l.replay
 	for i := range moves {
@@ -223,8 +235,8 @@ func (l *worker) noteMoves(moves []moved) {
 	}
 }
 
-// isToBeCredited reports whether a need's credit may be another than in the cycle
-// before, given 1 + the entry of its stamp.
+// isToBeCredited reports whether a Need's credit may differ from the last cycle, given 1 + the entry of
+// its stamp.
 func (l *worker) isToBeCredited(x *clusterState, need int32, stamp uint32) bool {
 	n, rp := &l.lines[need], &l.replay
 	if n.is(isStale | isUncredited) {
@@ -249,9 +261,10 @@ func (l *worker) isToBeCredited(x *clusterState, need int32, stamp uint32) bool 
 	return meet(rp.loose, k.accepts)
 }
 
-// keepsOwn reports whether the walk over a need's own machines, as they are now, comes
-// to those that it claims: so it does when machines with a foreign stamp have got its stamp. Then it claims
-// them in the order of the walk.
+// keepsOwn reports whether a walk over a Need's own machines, as they are now, claims exactly the
+// machines that the Need has. Then it relinks them in the order of the walk, and the Need is not
+// credited again. Stamps change in most cycles: a machine that was credited with a foreign stamp
+// carries the right one now.
 func (l *worker) keepsOwn(need int32, stamp uint32, k *kind) bool {
 	if stamp == 0 {
 		return k.mask == 0
@@ -284,8 +297,8 @@ func (l *worker) keepsOwn(need int32, stamp uint32, k *kind) bool {
 	return true
 }
 
-// hasMore reports whether there are more machines with a need's stamp than it claims:
-// they may lie in another domain, which it could choose by what is free there.
+// hasMore reports whether some machine carries a Need's stamp and is not claimed by it. Such a machine
+// may lie in another domain, which the Need could choose by what is free there.
 func (l *worker) hasMore(need int32, stamp uint32) bool {
 	for at := l.stamps.entries[stamp-1].first; at != 0; at = l.stamps.next[at-1] {
 		if l.held[l.bound[at-1].Row].need != need {
@@ -295,7 +308,7 @@ func (l *worker) hasMore(need int32, stamp uint32) bool {
 	return false
 }
 
-// replayNeed gives a need its turn.
+// replayNeed credits one Need again and compares the result with its claims of the last cycle.
 func (l *worker) replayNeed(x *clusterState, need int32, stamp uint32) {
 	n, rp := &l.lines[need], &l.replay
 	k := &l.kinds[n.kind]
@@ -315,22 +328,22 @@ func (l *worker) replayNeed(x *clusterState, need int32, stamp uint32) {
 	l.compare(need, k)
 }
 
-// letGoAll lets go of what a need claims, and remembers it.
+// letGoAll releases all that a Need claims, and remembers it in replay.old.
 func (l *worker) letGoAll(need int32) {
 	n, rp, place := &l.lines[need], &l.replay, l.e.store.place
 	rp.old = rp.old[:0]
 	for r := n.head; r != columnar.None; {
 		next := l.held[r].next
 		l.held[r] = hold{need: unheld}
-		rp.owner[place[r]] = nobodys // for the need itself; see compare
+		rp.owner[place[r]] = nobodys // not nobodysNow: the Need itself may claim it again; see compare
 		rp.old = append(rp.old, r)
 		r = next
 	}
 	n.head, n.tail = columnar.None, columnar.None
 }
 
-// compare notes what has become of what a need claimed before, and what it has
-// claimed instead.
+// compare notes how the claims of a Need differ from those in replay.old: it releases machines that no
+// Need claims now, touches the classes, and updates the priorities by which phase 2 chooses victims.
 func (l *worker) compare(need int32, k *kind) {
 	rp, place, priority := &l.replay, l.e.store.place, l.e.store.priority
 	kept, same := 0, true
@@ -360,13 +373,13 @@ func (l *worker) compare(need int32, k *kind) {
 	}
 }
 
-// nobodys is more than twice any rank, and so is nobodysNow.
+// nobodys and nobodysNow are greater than twice any rank.
 const (
 	nobodys    = math.MaxInt32
 	nobodysNow = nobodys - 1
 )
 
-// listUnclaimed begins with a cluster whose machines nobody has.
+// listUnclaimed prepares owner for a full credit: no machine is claimed.
 func (x *replay) listUnclaimed(machines int) {
 	x.listed, x.turn = true, 0
 	x.owner = grown(x.owner, machines)
@@ -375,7 +388,7 @@ func (x *replay) listUnclaimed(machines int) {
 	}
 }
 
-// findOwners finds out who claims the machines of the open cluster.
+// findOwners fills owner, and store.place, with the claims of the last cycle.
 func (l *worker) findOwners() {
 	rp := &l.replay
 	rp.owner = grown(rp.owner, len(l.bound))
@@ -393,9 +406,8 @@ func (l *worker) findOwners() {
 	}
 }
 
-// gone reports whether a machine, by its place in the open cluster, is beyond
-// the reach of the need that is credited: somebody has claimed it who had its
-// turn before.
+// gone reports whether a machine, by its place in the open cluster, is out of reach of the Need at
+// work: a Need that had its turn before has claimed it.
 func (l *worker) gone(place uint32) bool {
 	if l.replay.listed {
 		return l.replay.owner[place] < l.replay.turn
@@ -403,8 +415,8 @@ func (l *worker) gone(place uint32) bool {
 	return l.claimed(l.bound[place].Row)
 }
 
-// seize claims a machine, in a replay also from a need that ranks below and
-// still has it.
+// seize claims a machine of the open cluster for a Need. In a replay it may take the machine from a
+// Need of lower rank that still holds it from the last cycle; that Need turns stale.
 func (l *worker) seize(place uint32, need int32) {
 	r, class := l.bound[place].Row, l.bound[place].Class
 	switch {

@@ -8,44 +8,45 @@ import (
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
-// Needs whose credit waits for their turn are credited what the others of their
-// cluster have left. That is little: it is listed at the end of the credit, or when
-// the first of them has its turn, so that these needs look at a few machines, not at
-// all that are bound to the cluster. They come in rank order, each from another
-// cluster, so what they look at is copied to where it lies together.
+// A Need whose credit waits for its turn is credited what the other Needs of its cluster have left.
+// That is little. It is listed once, at the end of the cluster's credit or when the first waiting Need
+// has its turn, so that these Needs visit a few machines instead of all of the cluster. They come in
+// rank order, each from another cluster, so the fields that they read are copied into one contiguous
+// list.
 
-// spare is a machine of a cluster that is left.
+// spare is an unclaimed machine of a cluster.
 type spare struct {
 	snapshot.Bound
 	place uint32 // in the cluster's list
-	value uint32 // of the cluster's Same key
-	owner int32  // the need that has it by its stamp, or unheld
+	value uint32 // the machine's value of spares.key
+	owner int32  // the Need that owns it by its stamp, or unheld
 }
 
-// spares are what is left of a cluster.
+// spares are the unclaimed machines of a cluster, as far as waiting Needs accept their classes.
 type spares struct {
 	list    []spare
-	classes []uint64 // that these are of, a bit each
-	key     int32    // the Same key that the needs ask for, or one of these; −1 = none
+	classes []uint64 // the classes of list, as a set
+	key     int32    // a Same key of the waiting Needs, the one with the largest number; −1 = none
 	listed  bool
 }
 
-// makeRoomForSpares makes room for the lists.
+// makeRoomForSpares allocates a list for each cluster.
 func (p *pass) makeRoomForSpares() {
 	st := &p.e.store
 	st.spares = resize(st.spares, len(p.s.Clusters))
 	p.spares = st.spares
 }
 
-// listSpares lists what is left of the open cluster, if anybody waits for it. Who
-// claims what is at hand in replay.owner.
+// listSpares lists the spares of the open cluster if some Need waits for them. Claims are read from
+// replay.owner, which is in the cache.
 func (l *worker) listSpares(c int) {
 	if len(l.e.store.clusters[c].uncredited) > 0 {
 		l.list(c, func(place int) bool { return l.replay.owner[place] >= nobodysNow })
 	}
 }
 
-// list lists what is left of a cluster.
+// list lists the machines of a cluster that isLeft accepts, by place, and whose class a waiting Need
+// accepts.
 func (l *worker) list(c int, isLeft func(place int) bool) {
 	x, waits := &l.spares[c], &l.e.store.clusters[c]
 	x.key = -1
@@ -71,7 +72,7 @@ func (l *worker) list(c int, isLeft func(place int) bool) {
 	x.note()
 }
 
-// note notes which classes the list is of.
+// note recomputes which classes the list contains.
 func (x *spares) note() {
 	clear(x.classes)
 	for i := range x.list {
@@ -80,15 +81,14 @@ func (x *spares) note() {
 	}
 }
 
-// hasNoSpares reports whether nothing is left in its cluster that a need of a kind
-// could be credited. There will only be less.
+// hasNoSpares reports whether the cluster has no spare that a Need of this kind could be credited: one
+// bitmap test. Spares only become fewer, so the answer stays true for the pass.
 func (p *pass) hasNoSpares(need int32, kind uint32) bool {
 	x, k := &p.spares[p.atlas.clusterOf(need)], &p.kinds[kind]
 	return x.listed && k.mask != 0 && !meet(x.classes, k.accepts)
 }
 
-// domain returns the domain of a machine that is left for a kind that asks for one,
-// as supply.Table.Domain does.
+// domain returns the domain of a spare for a kind with Same, as supply.Table.Domain does.
 func (x *spares) domain(l *worker, s *spare, k *kind) (uint32, bool) {
 	if int32(l.s.Supply.SameKey(k.matcher)) == x.key {
 		return l.s.Supply.DomainOf(k.matcher, s.value)
@@ -96,8 +96,7 @@ func (x *spares) domain(l *worker, s *spare, k *kind) (uint32, bool) {
 	return l.s.Supply.Domain(k.matcher, s.Row)
 }
 
-// catchUp credits a need whose credit had to wait for its turn, and lets it
-// acquire.
+// catchUp is the turn of a Need whose credit had to wait: it is credited, then acquires.
 func (l *worker) catchUp(need, rank int32, k *kind) {
 	n := &l.lines[need]
 	x := &l.spares[n.cluster]
@@ -130,14 +129,14 @@ func (l *worker) catchUp(need, rank int32, k *kind) {
 	}
 }
 
-// groupOfSpare is where a machine that is left stands in the walk of a need.
+// groupOfSpare is where a spare stands in the order of a Need's credit.
 type groupOfSpare uint8
 
 const (
 	isOwnSpare groupOfSpare = iota
 	isUnownedSpare
 	isLowerSpare
-	isAnothersSpare // being created for another need
+	isAnothersSpare // being created for another Need
 )
 
 func (l *worker) groupOfSpare(s *spare, need int32, k *kind) groupOfSpare {
@@ -152,8 +151,7 @@ func (l *worker) groupOfSpare(s *spare, need int32, k *kind) groupOfSpare {
 	return isUnownedSpare
 }
 
-// creditLeft claims machines of a group that are left, as they stand in the cluster's
-// list.
+// creditLeft claims spares of one group, in the order of the cluster's list, and removes them from it.
 func (l *worker) creditLeft(x *spares, need int32, k *kind, group groupOfSpare) {
 	left := x.list[:0]
 	for i := range x.list {
@@ -171,8 +169,8 @@ func (l *worker) creditLeft(x *spares, need int32, k *kind, group groupOfSpare) 
 	x.list = left
 }
 
-// creditLeftLower claims machines that needs of lower rank have, by their stamps: those
-// of the lowest first.
+// creditLeftLower claims spares that belong, by their stamps, to Needs of lower rank: those of the
+// lowest first.
 func (l *worker) creditLeftLower(x *spares, need int32, k *kind) {
 	for l.lacks != 0 {
 		best := -1
@@ -193,7 +191,7 @@ func (l *worker) creditLeftLower(x *spares, need int32, k *kind) {
 	}
 }
 
-// isLeftFor reports whether a machine that is left is of use for the need at work.
+// isLeftFor reports whether a spare helps the Need at work: class, something that it lacks, and domain.
 func (l *worker) isLeftFor(x *spares, s *spare, need int32, k *kind) bool {
 	return l.classMask[s.Class]&l.lacks != 0 && k.acceptsClass(s.Class) && (!k.same || x.isIn(l, s, need, k))
 }
@@ -206,8 +204,9 @@ func (l *worker) claimSpare(s *spare, need int32, group groupOfSpare) {
 	l.claim(s.Row, s.Class, need)
 }
 
-// pickHeld takes what is Idle and held for the need, before it is credited what needs
-// of lower rank have; acquirePicked claims it after that, behind what is credited.
+// pickHeld picks the Idle machines that are held for the Need, before the Need is credited machines of
+// lower ranks. acquirePicked claims them afterwards, so that they stand behind all credited ones in the
+// chain.
 func (l *worker) pickHeld(need int32, k *kind) {
 	l.picked = l.picked[:0]
 	if l.lacks == 0 || l.lines[need].status&sitsOut != 0 {
@@ -227,14 +226,13 @@ func (l *worker) acquirePicked(need int32) {
 	}
 }
 
-// isIn reports whether a machine that is left lies in the domain that the need has
-// chosen.
+// isIn reports whether a spare lies in the domain that the Need has chosen.
 func (x *spares) isIn(l *worker, s *spare, need int32, k *kind) bool {
 	v, ok := x.domain(l, s, k)
 	return ok && v == l.lines[need].domain
 }
 
-// sumLeft adds what is left that the need could be credited, by domain.
+// sumLeft adds the spares that the Need could be credited to the totals of their domains.
 func (l *worker) sumLeft(need int32, k *kind) {
 	c := l.lines[need].cluster
 	x, group, creating := &l.spares[c], l.groupOf(need), uint32(l.s.CreatingFrom(int(c)))

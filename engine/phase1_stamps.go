@@ -7,53 +7,53 @@ import (
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
-// The credit walk of a need goes through its own machines, those that no need of
-// the cluster ranked below it has by their stamps, what is Idle and held for it,
-// and last those that needs of lower rank have, the lowest first. Three lists of the
-// cluster's machines serve that, each in the order of the walk:
+// The credit of a Need takes machines of its cluster in this order: its own machines; those that
+// belong, by their stamps, to no Need of lower rank; Idle machines that are held for the Need; and last
+// those that belong to Needs of lower rank, the lowest first. Three lists of the cluster's machines
+// serve the walk:
 //
 //	by stamp   the machines of each stamp, in the order of the cluster's list
-//	unowned    by class, those whose owner has had its turn, or that have none
-//	lower      by class, the others: the owner of lowest rank first
+//	unowned    by class: machines without an owner, or whose owner has had its turn
+//	lower      by class: the others, those of the owner of lowest rank first
 //
 // A machine moves from lower to unowned when its owner's turn comes.
 
-// stampEntry is a stamp that machines of the open cluster carry.
+// stampEntry is one stamp that machines of the open cluster carry.
 type stampEntry struct {
 	fingerprint uint64
 	group       uint32
 	next        uint32 // 1 + the next entry of its bucket
-	first, last uint32 // 1 + places of its machines; first goes on as these are gone
-	// owner is the last need in rank order with the stamp, rank its place in the
-	// order: unheld and −1 when there is none.
+	first, last uint32 // 1 + places of its machines; first skips those that are gone
+	// owner is the last Need in rank order with this stamp, rank its place in the order; unheld and −1
+	// when no Need has the stamp.
 	owner, rank int32
-	changed     bool // some machine that carries it was not like that in the cycle before
+	changed     bool // some machine with this stamp differs from the last cycle
 }
 
-// stampLists are the lists by stamp and class of the open cluster.
+// stampLists are the lists of the open cluster. All are chains of places, with 0 as their end.
 type stampLists struct {
 	buckets []uint32 // 1 + the first entry of each
 	shift   uint8
 	entries []stampEntry
 	of      []uint32 // by place: 1 + the entry of the machine's stamp; 0 = it has none
 	next    []uint32 // by place: 1 + the next place with the stamp
-	// byOwner are the owned entries by rank, rank<<32|entry; those before merged have
-	// gone to unowned.
+	// byOwner are the entries with an owner, sorted by rank, as rank<<32 | entry. The machines of the
+	// first merged of them have moved to unowned.
 	byOwner []uint64
 	merged  int
 
 	unowned, lower classChains
-	// In the order of the lists by class, 1 + the next place of the class. A machine
-	// is in one of the two: who comes to one that has left the lower list is at its end.
+	// chain links the lists by class: 1 + the next place of the class. A machine is in at most one of
+	// the two lists. A walk of lower that reaches a machine which moved to unowned has reached its end.
 	chain  []uint32
-	inside []uint32 // heads in the domain of the need at work
+	inside []uint32 // heads of unowned in the domain of the Need at work
 	places []uint32 // scratch
 }
 
-// classChains are the first machines of lists by class: 1 + a place.
+// classChains are the heads of chains by class: 1 + a place.
 type classChains struct {
 	heads []uint32
-	live  []uint64 // the classes that have one, a bit each
+	live  []uint64 // the classes whose chain is not empty, as a set
 }
 
 func (x *classChains) begin(classes int) {
@@ -65,7 +65,7 @@ func (x *classChains) set(class, at uint32) {
 	x.live[class>>6] |= 1 << (class & 63)
 }
 
-// index finds the stamps of a cluster's machines.
+// index groups a cluster's machines by stamp. O(machines).
 func (x *stampLists) index(bound []snapshot.Bound) {
 	logSize := 1
 	for 1<<logSize < len(bound)+1 {
@@ -117,15 +117,14 @@ func (x *stampLists) bucket(fingerprint uint64, group uint32) *uint32 {
 	return &x.buckets[hash>>x.shift]
 }
 
-// own says that a need has a stamp; needs come in rank order.
+// own makes a Need the owner of a stamp. Callers go in rank order, so the last Need wins.
 func (x *stampLists) own(at uint32, need, rank int32) {
 	e := &x.entries[at-1]
 	e.owner, e.rank = need, rank
 }
 
-// layLists makes the lists by class.
-// Machines that are being created count for nobody but who they are created for, and
-// stand in no list by class.
+// layLists builds the lists by class. Machines that are being created stand in none: they count only
+// for the Need that they are created for.
 func (x *stampLists) layLists(bound []snapshot.Bound, creatingFrom uint32, classes int) {
 	x.unowned.begin(classes)
 	x.lower.begin(classes)
@@ -145,7 +144,7 @@ func (x *stampLists) layLists(bound []snapshot.Bound, creatingFrom uint32, class
 	}
 	slices.Sort(x.byOwner)
 	for i := 0; i < len(x.byOwner); {
-		// Entries of one owner, a fold's and its members', are one in the walk.
+		// Entries of one owner (a fold has its own stamp and those of its members) form one list.
 		end := i + 1
 		for end < len(x.byOwner) && x.byOwner[end]>>32 == x.byOwner[i]>>32 {
 			end++
@@ -155,7 +154,7 @@ func (x *stampLists) layLists(bound []snapshot.Bound, creatingFrom uint32, class
 	}
 }
 
-// prependLower puts the machines of one owner before those of owners ranked above it.
+// prependLower puts the machines of one owner before those of owners of higher rank.
 func (x *stampLists) prependLower(bound []snapshot.Bound, creatingFrom uint32, entries []uint64) {
 	places := x.places[:0]
 	for _, w := range entries {
@@ -174,18 +173,17 @@ func (x *stampLists) prependLower(bound []snapshot.Bound, creatingFrom uint32, e
 	x.places = places
 }
 
-// lowerThan reports whether the machine at a place has, by its stamp, an owner that
-// ranks below a place in the order.
+// lowerThan reports whether the owner of the machine at a place, by its stamp, ranks below rank.
 func (x *stampLists) lowerThan(place uint32, rank int32) bool {
 	at := x.of[place]
 	return at != 0 && x.entries[at-1].rank > rank
 }
 
-// mergeUpTo moves what owners up to a rank have not claimed to the unowned machines.
+// mergeUpTo moves the unclaimed machines of owners up to a rank from lower to unowned.
 func (l *worker) mergeUpTo(rank int32) {
 	x := &l.stamps
 	for ; x.merged < len(x.byOwner) && int32(x.byOwner[x.merged]>>32) <= rank; x.merged++ {
-		class, after := uint32(0), uint32(0) // where the one before was put
+		class, after := uint32(0), uint32(0) // after is where the machine before was put
 		for at := x.entries[uint32(x.byOwner[x.merged])].first; at != 0 && at <= l.creatingFrom; at = x.next[at-1] {
 			if l.gone(at - 1) {
 				continue
@@ -199,8 +197,9 @@ func (l *worker) mergeUpTo(rank int32) {
 	}
 }
 
-// insert puts a machine into its class's unowned ones, somewhere after one of these
-// if there is one given; both are 1 + a place.
+// insert puts a machine into the unowned chain of its class, in the order of places. The search begins
+// at after, a machine of the chain that comes before it, or at the head when after is 0. Both are 1 + a
+// place.
 func (x *stampLists) insert(class, at, after uint32) {
 	next := x.unowned.heads[class]
 	if after != 0 {
@@ -217,8 +216,8 @@ func (x *stampLists) insert(class, at, after uint32) {
 	}
 }
 
-// findStampOwners finds out who has the stamps of the open cluster's machines, and
-// notes it by machine.
+// findStampOwners finds the owner of each stamp of the open cluster's machines, and notes it by machine
+// in store.owner.
 func (l *worker) findStampOwners(c int) {
 	x := &l.stamps
 	x.index(l.bound)
@@ -247,7 +246,7 @@ func (l *worker) findStampOwners(c int) {
 	}
 }
 
-// ownForMembers says that folds have the stamps of their members.
+// ownForMembers makes folds the owners of their members' stamps.
 func (l *worker) ownForMembers(c int) {
 	x, src := &l.stamps, &l.sources[c]
 	groups := src.block.GroupIDs()
@@ -270,8 +269,8 @@ func (l *worker) ownForMembers(c int) {
 	}
 }
 
-// ownerRank returns the rank of the need that has a machine by its stamp, −1 when
-// none of its cluster has.
+// ownerRank returns the rank of the Need that owns a machine by its stamp; −1 when no Need of its
+// cluster does.
 func (p *pass) ownerRank(r columnar.Row) int32 {
 	if owner := p.e.store.owner[r]; owner != unheld {
 		return p.rankOf[owner]
@@ -279,7 +278,7 @@ func (p *pass) ownerRank(r columnar.Row) int32 {
 	return -1
 }
 
-// stampHash returns one of 64 numbers for a stamp.
+// stampHash returns a hash of a stamp, 0 to 63: the number of its bit in a 64-bit filter.
 func stampHash(fingerprint uint64, group uint32) uint64 {
 	return (fingerprint ^ uint64(group)*0xd6e8feb86659fd93) >> 58
 }

@@ -13,18 +13,17 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// reclaim is the first half of phase 3: every Configured machine that no need
-// claims and that was not preempted, cluster by cluster, in keep order. A
-// cluster that has not reported since the start keeps what it has: its demand
-// is not known yet, which is not the same as none. One that loses a claimed
-// machine to phase 2 keeps the rest in this cycle: its needs may have a use for it.
+// reclaim is the first half of phase 3. It reclaims every Configured machine that no Need claims and
+// that was not preempted, cluster by cluster, in keep order. A cluster that has not reported since the
+// start keeps its machines: its demand is unknown, not zero. A cluster that lost a claimed machine to
+// phase 2 keeps its excess in this cycle, since its Needs may use it.
 func (p *pass) reclaim() {
 	losers := p.losers()
 	p.reclaimExcess(losers)
 	p.reclaimDeparting(losers)
 }
 
-// reclaimExcess reclaims what stands in the clusters' lists.
+// reclaimExcess reclaims machines in the clusters' lists.
 func (p *pass) reclaimExcess(losers bitmap.Dense) {
 	for c, id := range p.s.Clusters {
 		if losers.Has(uint32(c)) || !p.s.Demand.Reported(id) {
@@ -40,7 +39,7 @@ func (p *pass) reclaimExcess(losers bitmap.Dense) {
 			if classes[class>>6]>>(class&63)&1 == 0 || p.claimed(r) || p.victimOf.Has(uint32(r)) {
 				continue
 			}
-			// Of its own cluster a plan may count on what nobody claims.
+			// A plan may count on an unclaimed machine of the Need's own cluster.
 			if by := p.takenBy(r); by == noNeed || p.lines[by].cluster != int32(c) {
 				p.reclaims = append(p.reclaims, r)
 			}
@@ -48,7 +47,7 @@ func (p *pass) reclaimExcess(losers bitmap.Dense) {
 	}
 }
 
-// reclaimDeparting reclaims the machines that depart, which stand in no cluster's list.
+// reclaimDeparting reclaims the machines that depart; they stand in no cluster's list.
 func (p *pass) reclaimDeparting(losers bitmap.Dense) {
 	had := len(p.reclaims)
 	for r := range p.s.Supply.Reservations() {
@@ -66,10 +65,10 @@ func (p *pass) reclaimDeparting(losers bitmap.Dense) {
 	}
 }
 
-// clusterOfMachine returns the index of the cluster that a machine names, which it must.
+// clusterOfMachine returns the index of the cluster that a machine names; it must name one.
 func (p *pass) clusterOfMachine(r columnar.Row) int32 { return p.s.ClusterOf[p.s.View.Cluster[r]] }
 
-// losers returns the clusters from which phase 2 has taken a claimed machine.
+// losers returns the set of clusters that lost a claimed machine to phase 2.
 func (p *pass) losers() bitmap.Dense {
 	losers := bitmap.DenseIn(p.e.arena, len(p.s.Clusters))
 	for _, v := range p.victims {
@@ -80,9 +79,9 @@ func (p *pass) losers() bitmap.Dense {
 	return losers
 }
 
-// excessClasses returns the classes of which a cluster may have Configured
-// machines that nobody claims, a bit each; nil when it has none. With gangs that
-// is what has been noted of victims; without it may be any.
+// excessClasses returns the set of classes of which a cluster may have unclaimed Configured machines;
+// nil if there are none. With gangs the lowest priorities by class say so; with single victims any
+// class may have some.
 func (l *worker) excessClasses(c int) []uint64 {
 	gangs, some := l.e.opts.Victims == VictimsGang, false
 	l.words = resize(l.words, (len(l.s.Classes)+63)/64)
@@ -98,8 +97,8 @@ func (l *worker) excessClasses(c int) []uint64 {
 	return l.words
 }
 
-// release is the second half of phase 3: idle machines of a releasable type
-// that nobody claims or holds go back to the provider after their hold.
+// release is the second half of phase 3. It deletes idle machines of a releasable capacity type that
+// are unclaimed, not held, and idle for the type's duration.
 func (p *pass) release() {
 	var holds [model.NumCapacityTypes]time.Duration
 	holds[model.OnDemand], holds[model.Spot] = p.e.opts.Release.OnDemand, p.e.opts.Release.Spot
@@ -109,7 +108,7 @@ func (p *pass) release() {
 	rows := p.s.Supply.RowMax()
 	idle := alloc.MakeDirty[uint64](p.e.arena, (rows+63)/64)
 	bitmap.FilterEqual(idle, p.s.View.State[:rows], model.Idle)
-	bitmap.AndNot(idle, idle, p.walker.setOf(p.taken[:rows])) // they are somebody's, or held
+	bitmap.AndNot(idle, idle, p.walker.setOf(p.taken[:rows])) // taken ones are acquired or held
 	for w, word := range idle {
 		for ; word != 0; word &= word - 1 {
 			r := columnar.Row(w<<6 + bits.TrailingZeros64(word))

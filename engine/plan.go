@@ -48,31 +48,29 @@ func (r Reason) String() string { return reasonNames[r] }
 // Action is one step of a plan. A machine has at most one action in a plan.
 type Action struct {
 	Machine columnar.Row
-	// Need is the number of the Need that acts, as Plan.Need takes it: the acquirer or
-	// the preemptor; −1 for Reclaim and Delete. Of a fold it is the first
-	// member in rank order.
+	// Need is the number of the row that acquires or preempts, as Plan.Need takes it; −1 for Reclaim
+	// and Delete. For a fold it is its first row in rank order.
 	Need         int32
 	GraceSeconds int32
 	// PreemptorPriority is set for Preempt.
 	PreemptorPriority int32
 	Kind              Kind
 	Reason            Reason
-	// Plan is the id of the plan of preemption that a Preempt is part of, 0 =
-	// none. The Preempts of a plan are carried out together or not at all, and
-	// stand together.
+	// Plan is the id of the plan of preemption to which a Preempt belongs, 0 = none. The Preempts of a
+	// plan are adjacent. The caller executes all of them or none.
 	Plan uint64
 }
 
-// Reserved is a machine that a plan of preemption counts on: a victim that the
-// Need will use, an Idle machine, or one that is reclaimed anyway. What a plan
-// holds is stamped when it is accepted, whole, and not before.
+// Reserved is a machine that a plan of preemption counts on: a victim that the Need will use, an Idle
+// machine, or one that is being reclaimed anyway. The caller stamps all machines of a plan when it
+// accepts the plan, not before.
 type Reserved struct {
 	Machine columnar.Row
 	Need    int32 // as in Action
 	// GraceSeconds is the longest grace of the plan.
 	GraceSeconds int32
-	// Reservation is what to stamp on the machine. Its deadline is the plan's; a victim
-	// has none, and gets one when it turns Idle.
+	// Reservation is what to stamp on the machine. Its deadline is the plan's. A victim's has none: it
+	// gets one when the machine turns Idle.
 	Reservation model.Reservation
 }
 
@@ -82,20 +80,20 @@ type Adopted struct {
 	Need    int32 // as in Action
 }
 
-// Unmet says why a Need is not satisfied: the first reason that holds.
+// Unmet says why a Need is not satisfied: the first reason that applies.
 type Unmet uint8
 
-// The reasons, in the order in which they are tried.
+// The reasons, in the order in which they are tested.
 const (
 	UnmetNone                Unmet = iota // satisfied
-	UnmetParked                           // waited too long in vain, tried again later
-	UnmetNoMatchingSupply                 // of what matches and covers the minimum unit, nothing holds some resource that is wanted
-	UnmetAwaitingDrain                    // what is in flight for it covers the rest
-	UnmetPreemptionExhausted              // victims were found, not enough of them
-	UnmetTopology                         // no domain could hold it, even with nobody else's claims
-	UnmetSpread                           // hard spread forbade the machines that were free
-	UnmetInsufficientSupply               // all that matches is not enough, even with nobody else's claims
-	UnmetPriorityStarved                  // others of higher rank hold what matches
+	UnmetParked                           // parked: it waited too long, and is tried again later
+	UnmetNoMatchingSupply                 // some wanted resource is offered by no machine that matches and fits
+	UnmetAwaitingDrain                    // what drains for it covers the rest
+	UnmetPreemptionExhausted              // phase 2 found victims, but not enough
+	UnmetTopology                         // no domain could hold it, even without other claims
+	UnmetSpread                           // hard spread forbade free machines
+	UnmetInsufficientSupply               // all matching machines are not enough, even without other claims
+	UnmetPriorityStarved                  // Needs of higher rank hold the matching machines
 
 	// NumUnmet is the number of reasons, UnmetNone included.
 	NumUnmet = int(UnmetPriorityStarved) + 1
@@ -106,40 +104,37 @@ var unmetNames = [NumUnmet]string{"", "parked", "no_matching_supply", "awaiting_
 // String returns the reason's name as files and metrics spell it.
 func (u Unmet) String() string { return unmetNames[u] }
 
-// NeedResult is what became of one row of the demand. Members of a fold all
-// carry the fold's own figures.
+// NeedResult is the outcome for one row of the demand. All members of a fold carry the figures of the
+// fold.
 type NeedResult struct {
 	// Cluster and Row identify the row in the demand table.
 	Cluster string
 	Row     int
-	// Fold is the number of the row that comes first in rank order in the fold
-	// that the row is part of; its own number when it is not folded.
+	// Fold is the number of the row after which the row's fold is named: the fold's first in rank
+	// order. It is the row's own number if the row is not folded.
 	Fold int32
-	// Rank is the place in the order of the pass, from 0; members of a fold
-	// share it.
+	// Rank is the place in the rank order of Needs, from 0; members of a fold share it.
 	Rank int32
-	// Folded tells whether the row is part of a fold. Profile and Group are
-	// what the need is walked as, and stamped: the fold's own for a fold.
+	// Folded says that the row is part of a fold. Profile and Group are then the fold's: the row is
+	// decided, and its machines are stamped, with these.
 	Folded  bool
 	Profile *model.Profile
 	Group   string
-	// Claimed are the machines attributed to the Need: credited first, then
-	// acquired, each in the order in which they were picked.
+	// Claimed are the machines attributed to the Need: credited ones, then acquired ones, each in the
+	// order in which they were picked.
 	Claimed   []columnar.Row
 	Bootstrap int32
 	Provision int32
 	Preempt   int32
 	Deficit   model.Resources
-	// InFlight is what drains for the Need, at most its deficit.
+	// InFlight is what drains for the Need, capped at its deficit.
 	InFlight  model.Resources
 	Domain    string // the chosen value of the Same key
 	Satisfied bool
-	// CouldCover says that some domain could have covered a Same-Need at its
-	// turn, or that what is held for it has chosen one: it should not be
-	// parked. True for all other Needs.
+	// CouldCover is false for a Same-Need that no domain could cover at its turn, unless a reservation
+	// pinned its domain; only such a Need should be parked. It is true for all other Needs.
 	CouldCover bool
-	// Awaiting says that what drains for the Need, this cycle's victims
-	// included, covers its deficit.
+	// Awaiting says that what drains for the Need, victims of this cycle included, covers its deficit.
 	Awaiting bool
 	Unmet    Unmet
 }
@@ -154,29 +149,28 @@ type Stats struct {
 	Unsatisfied int
 	Unoffered   int // rows that ask for a resource that no machine offers
 	Actions     [NumKinds]int
-	// Full says that nothing of the cycle before was built upon; Checked, that
-	// an answer which did build on it was compared with one that does not;
-	// Differs, that the two were not the same: a fault of the engine.
+	// Full says that the cycle built on nothing. Checked says that an incremental answer was compared
+	// with one from nothing. Differs says that the two were not equal, which is a fault of the engine.
 	Full, Checked, Differs bool
-	// Credited counts the Needs whose credit was worked out: all of them when
-	// Full, else those that the changes since the cycle before may concern.
+	// Credited counts the Needs whose credit was computed: all of them if Full, else those that the
+	// changes since the last cycle may concern.
 	Credited int
-	// Clusters are those that have rows or machines; ClustersCredited counts those of which some Need's
-	// credit was worked out. What the others were credited was taken over from the cycle before.
+	// Clusters counts the clusters with rows or machines, ClustersCredited those in which the credit of
+	// some Need was computed. The others keep the credit of the last cycle.
 	Clusters, ClustersCredited int
-	// Adopted counts the machines whose stamp changes since they serve another Need of
-	// their cluster: those of Plan.Adopted, each once.
+	// Adopted counts the machines of Plan.Adopted, each once: their stamps change, since they serve
+	// another Need of their cluster.
 	Adopted int
 	PlanCounts
-	// SearchPairs counts the pairs of a Same-Need and a domain that could hold it, SearchUnits the machines that were
-	// offered there; SearchEnded says that one of them is as large as Options.SearchPairs or Options.SearchUnits allows,
-	// so that Same-Needs of lower rank made no plan.
+	// SearchPairs counts the pairs of a Same-Need and a domain that could hold it, SearchUnits the
+	// machines that could be freed there. SearchEnded says that one of them reached its bound in
+	// Options, so that Same-Needs of lower rank made no plan.
 	SearchPairs, SearchUnits int
 	SearchEnded              bool
-	// Probes counts the candidates that were looked at in phases 1 and 2.
+	// Probes counts the candidates that phases 1 and 2 looked at.
 	Probes int64
 	AcquireCounts
-	// Durations in nanoseconds, filled only when the caller gives a clock.
+	// Durations in nanoseconds; 0 without Input.Clock.
 	SnapshotNanos  int64
 	NormaliseNanos int64
 	RankNanos      int64
@@ -185,31 +179,30 @@ type Stats struct {
 	Phase3Nanos    int64
 }
 
-// AcquireCounts say how needs came to free machines. All but Proposals are 0
-// where they have their turns in rank order, as they always do outside of tests.
+// AcquireCounts says how Needs came to free machines. Counters of conflicts are 0 outside of tests:
+// Needs have their turns in rank order.
 type AcquireCounts struct {
-	// Proposals counts the walks of needs over free machines.
+	// Proposals counts the turns of Needs in acquisition.
 	Proposals int64
-	// Retries counts those of them by needs that had walked before, and had lost a machine.
+	// Retries counts the repeated turns, of Needs that had lost a machine.
 	Retries int64
-	// Conflicts counts the machines that somebody of higher rank had claimed
-	// meanwhile; Displacements, those that were taken over from a lower rank.
+	// Conflicts counts the machines that a Need of higher rank had claimed meanwhile, Displacements
+	// those that were taken over from a lower rank.
 	Conflicts, Displacements int64
-	// RetriesExhausted counts the needs that lost machines too often, and were
-	// decided in their turn.
+	// RetriesExhausted counts the Needs that lost machines too often, and were decided in their turn.
 	RetriesExhausted int64
-	// Timed counts the proposals whose time was taken, a sample of them, by mode;
-	// TimedNanos is what these took.
+	// Timed counts, by mode, the proposals that were timed, a sample; TimedNanos is the time that these
+	// took.
 	Timed, TimedNanos [NumProposeModes]int64
 }
 
-// ProposeMode is how a need comes to machines.
+// ProposeMode is how a Need acquires machines.
 type ProposeMode uint8
 
 // The modes.
 const (
-	ProposeOneByOne ProposeMode = iota // until it is covered
-	ProposeWhole                       // a gang in one domain: all or nothing
+	ProposeOneByOne ProposeMode = iota // machine by machine, until the Need is covered
+	ProposeWhole                       // a Same-Need in one domain
 
 	// NumProposeModes is the number of modes.
 	NumProposeModes = int(ProposeWhole) + 1
@@ -232,35 +225,32 @@ func (c *AcquireCounts) add(x *AcquireCounts) {
 	}
 }
 
-// Plan is the answer of one cycle. It is valid until the engine's next cycle;
-// what it says of Needs, until the tables change.
+// Plan is the answer of one cycle. It is valid until the engine's next cycle; what it says of Needs is
+// valid until the tables change.
 type Plan struct {
-	// Actions in emission order: Bootstraps, Provisions, Preempts, Reclaims,
-	// Deletes; within a kind by rank, then in the order they were picked.
+	// Actions in emission order: Bootstraps, Provisions, Preempts, Reclaims, Deletes. Bootstraps,
+	// Provisions and Preempts are sorted by rank, then in the order in which they were picked.
 	Actions []Action
-	// Ended are the machines whose reservation has come to its end: its owner
-	// is gone, was satisfied otherwise, or lost the machine to a higher rank,
-	// or the deadline has passed, of a plan all of them. The caller takes the stamp off before the
-	// next cycle.
+	// Ended are the machines whose reservation ends: its owner is gone, was satisfied by other
+	// machines, no longer needs it, or lost the machine to a higher rank; or the deadline has passed,
+	// in a plan that of all machines. The caller removes the reservation before the next cycle.
 	Ended []columnar.Row
-	// Reservations are what the plans of this cycle reserve, with VictimsGang: by
-	// the Need's rank, then by id. A machine that is reserved anew may stand in
-	// Ended too; the new reservation counts. Of what else a plan preempts, the
-	// rest of gangs that it breaks, nothing is held for anybody.
+	// Reservations are what the plans of this cycle reserve, with VictimsGang: by the Need's rank, then
+	// by id. A machine that is reserved again may stand in Ended too; the new reservation counts. A
+	// machine that a plan preempts but does not use is not reserved.
 	Reservations []Reserved
-	// Adopted are machines that serve another Need of their cluster than the one
-	// whose stamp they carry. The caller stamps them before the next cycle, so
-	// that they are that Need's own from then on. Listed are those whose Need was
-	// credited in this cycle (Stats.Credited); in no order, a machine perhaps
-	// more than once.
+	// Adopted are machines that serve another Need of their cluster than the one whose stamp they
+	// carry. The caller stamps them before the next cycle, which makes them that Need's own. It lists
+	// only machines of Needs that were credited in this cycle (Stats.Credited), in no order; a machine
+	// may occur more than once.
 	Adopted []Adopted
 	Stats   Stats
 
 	pass *pass
 }
 
-// Memory returns what the plan's lists hold, which the next plan uses again. What a
-// plan says of Needs lies in the engine's working memory.
+// Memory returns the memory of the plan's lists, which the next plan reuses. What a plan says of Needs
+// lies in the engine's working memory; see Engine.Memory.
 func (p *Plan) Memory() (u alloc.Usage) {
 	count := func(size uintptr, used, held int) {
 		u.Used += int64(size) * int64(used)
@@ -278,12 +268,12 @@ func (p *Plan) Claimed(r columnar.Row) bool {
 	return p.pass != nil && int(r) < len(p.pass.held) && p.pass.claimed(r)
 }
 
-// Breaks reports whether the plan's Preempts leave the Need that claims the machine with
-// less than its minimum. O(machines of the Need).
+// Breaks reports whether the plan's Preempts leave the Need that claims the machine with less than its
+// minimum. O(machines of the Need).
 func (p *Plan) Breaks(r columnar.Row) bool { return p.Claimed(r) && p.pass.breaks(p.pass.held[r].need) }
 
-// Len returns the number of rows of the demand. They are numbered clusters by
-// id, rows in their order.
+// Len returns the number of rows of the demand. Rows are numbered by cluster id, then in the cluster's
+// order.
 func (p *Plan) Len() int {
 	if p.pass == nil {
 		return 0
@@ -291,47 +281,45 @@ func (p *Plan) Len() int {
 	return p.pass.rows
 }
 
-// Need returns what became of a row, 0 ≤ i < Len. Cost: O(machines claimed).
+// Need returns the outcome for a row, 0 ≤ i < Len. O(machines claimed).
 func (p *Plan) Need(i int) NeedResult { return p.pass.result(p.pass.rowAt(i)) }
 
-// Identity returns the cluster and row that a number stands for.
+// Identity returns the cluster and the row that a number stands for.
 func (p *Plan) Identity(i int) (cluster string, row int) {
 	n := &p.pass.lines[p.pass.rowAt(i)]
 	return p.pass.s.Clusters[n.cluster], i - int(p.pass.sources[n.cluster].outer)
 }
 
-// Satisfied reports whether nothing is missing of what a row asks for.
+// Satisfied reports whether a row has everything that it asks for.
 func (p *Plan) Satisfied(i int) bool { return p.pass.isMet(p.pass.needAt(i)) }
 
-// Rank returns a row's place in the order of the pass.
+// Rank returns a row's place in the rank order of Needs.
 func (p *Plan) Rank(i int) int32 { return p.pass.rankOf[p.pass.needAt(i)] }
 
-// Fold returns the number of the row that comes first in the fold that a row is
-// part of; its own number when it is not folded.
+// Fold returns the number of the row after which the row's fold is named; its own number if it is not
+// folded.
 func (p *Plan) Fold(i int) int32 { return p.pass.named(p.pass.needAt(i)) }
 
-// Unmet says why a row is not satisfied. What all machines together could give is
-// summed up when it is first asked for: once in a cycle for what matches alike, and for
-// rows with Same also once for each key, O(machines).
+// Unmet says why a row is not satisfied. What all machines could give is computed on first use and
+// memoized for the cycle: once for each kind and, for rows with Same, once for each key in O(machines).
 func (p *Plan) Unmet(i int) Unmet { return p.pass.unmet(p.pass.needAt(i)) }
 
-// AwaitsDrain reports whether Unmet is UnmetAwaitingDrain, which takes less to find out.
+// AwaitsDrain reports whether Unmet is UnmetAwaitingDrain; it is cheaper where the answer is no.
 func (p *Plan) AwaitsDrain(i int) bool {
 	need := p.pass.needAt(i)
 	return p.pass.lines[need].is(isAwaiting) && p.pass.unmet(need) == UnmetAwaitingDrain
 }
 
-// Profile returns what a row is walked as.
+// Profile returns the profile as which a row is decided: its own or its fold's.
 func (p *Plan) Profile(i int) *model.Profile { return p.pass.kindOf(p.pass.needAt(i)).profile }
 
-// Suits reports whether machines of a class cover a row's minimum unit and have something
-// of what it wants. Whether they meet its requirements is not looked at.
+// Suits reports whether machines of a class cover a row's minimum unit and offer something that it
+// wants. It does not test the row's requirements.
 func (p *Plan) Suits(i int, class uint32) bool {
 	return p.pass.suits(class, p.pass.kindOf(p.pass.needAt(i)))
 }
 
-// Stamp returns what a machine that serves a row is stamped with: of a fold, the
-// fold's own.
+// Stamp returns the stamp for machines that serve a row; for a row in a fold, the fold's.
 func (p *Plan) Stamp(i int) model.Assignment {
 	need := p.pass.needAt(i)
 	x := p.pass.kindOf(need).profile
@@ -341,15 +329,15 @@ func (p *Plan) Stamp(i int) model.Assignment {
 	}
 }
 
-// CouldCover is NeedResult's.
+// CouldCover returns NeedResult.CouldCover of a row.
 func (p *Plan) CouldCover(i int) bool { return p.pass.couldCover(p.pass.at(i)) }
 
-// Dims returns the names of the dimensions of AddDeficit.
+// Dims returns the names of the dimensions of AddDeficit's vector.
 func (p *Plan) Dims() []string { return p.pass.s.Dims[:p.pass.dims] }
 
-// Unoffered returns what a row lacks under names that no machine offers, which
-// AddDeficit has no dimension for; nil as a rule.
+// Unoffered returns what a row asks for under names that no machine offers, for which AddDeficit has no
+// dimension; mostly nil.
 func (p *Plan) Unoffered(i int) model.Resources { return p.pass.unoffered(p.pass.needAt(i)).Aggregate }
 
-// AddDeficit adds what a row lacks to a vector over Dims, saturating.
+// AddDeficit adds what a row lacks to a vector over Dims. Sums saturate.
 func (p *Plan) AddDeficit(sum []int64, i int) { p.pass.addDeficit(sum, p.pass.needAt(i)) }

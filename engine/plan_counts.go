@@ -7,14 +7,14 @@ import (
 // PlanEnd says why a plan of preemption, or a reservation, ends in a cycle.
 type PlanEnd uint8
 
-// The causes. Of a plan whose machines end for several causes the first of these counts.
+// The causes. If the machines of a plan end for several causes, the first of these counts.
 const (
 	PlanStands         PlanEnd = iota // it has not ended
 	PlanRankLost                      // a Need of higher rank takes one of its machines
-	PlanDomainLost                    // its domain cannot cover the owner any more, whatever is preempted there
-	PlanOwnerGone                     // the owner is not in the demand any more
+	PlanDomainLost                    // even with every preemption, its domain can no longer cover the owner
+	PlanOwnerGone                     // the owner is no longer in the demand
 	PlanOwnerSatisfied                // the owner is satisfied by other machines
-	PlanUnneeded                      // what else is on its way covers all that the owner lacks
+	PlanUnneeded                      // what else is on its way covers what the owner lacks
 	PlanExpired                       // its deadlines have passed
 	PlanMachinesGone                  // its machines are in states in which they cannot be held
 
@@ -27,31 +27,30 @@ var planEndNames = [NumPlanEnds]string{"", "rank_lost", "domain_lost", "owner_go
 // String returns the cause's name as files and metrics spell it.
 func (e PlanEnd) String() string { return planEndNames[e] }
 
-// PlanCounts say what became of plans of preemption in a cycle. All that is reserved
-// for one owner by plans is one plan, in whichever cycles it was planned. They are 0
-// with VictimsMachine, which makes no plans.
+// PlanCounts counts the fates of plans of preemption in a cycle. Everything that plans reserve for one
+// owner counts as one plan, whichever cycles planned it. All counts are 0 with VictimsMachine, which
+// makes no plans.
 type PlanCounts struct {
-	// PlansMade counts the Needs for which the cycle preempts or reserves by a plan, also
-	// those that add to a plan of an earlier cycle.
+	// PlansMade counts the Needs for which the cycle preempts or reserves by a plan, including
+	// additions to plans of earlier cycles.
 	PlansMade int
-	// Of the plans of earlier cycles: PlansKept still hold a machine after the cycle;
-	// PlansCompleted hold none, since their owners bind what was left; PlansEnded, by
-	// cause, hold none, and their owners bind nothing of it. PlansEnded[PlanStands] is 0.
+	// Of the plans of earlier cycles, PlansKept still hold a machine after the cycle. PlansCompleted
+	// hold none, since their owners bind the rest. PlansEnded, by cause, hold none, and their owners
+	// bind none of it; PlansEnded[PlanStands] is 0.
 	PlansKept, PlansCompleted int
 	PlansEnded                [NumPlanEnds]int
-	// LeftBound counts the machines of gangs that plans break and have no use for: they
-	// stay bound.
+	// LeftBound counts the machines of gangs that plans break but do not use: they stay bound.
 	LeftBound int
 }
 
-// planFate is what became of one owner's plan: whether it holds a machine yet, whether
-// the owner binds one, and the first cause for which it lost one.
+// planFate is the fate of one owner's plan: it still holds a machine, its owner binds one, and the
+// first cause, in the order of PlanEnd, for which it lost one.
 type planFate struct {
 	stands, binds bool
 	end           PlanEnd
 }
 
-// noteFate notes what became of a machine that a plan of an earlier cycle holds.
+// noteFate notes the fate of a machine that a plan of an earlier cycle holds.
 func (p *pass) noteFate(fates map[model.Owner]planFate, owner model.Owner, end PlanEnd, binds bool) {
 	f := fates[owner]
 	switch {
@@ -65,8 +64,8 @@ func (p *pass) noteFate(fates map[model.Owner]planFate, owner model.Owner, end P
 	fates[owner] = f
 }
 
-// countPlans counts the plans of earlier cycles by what became of them, and those of
-// this cycle. It needs the victims and what is planned in rank order.
+// countPlans counts the plans of earlier cycles by fate, and those of this cycle. p.victims and
+// p.planned must be in rank order.
 func (p *pass) countPlans(c *PlanCounts, fates map[model.Owner]planFate) {
 	for _, f := range fates {
 		switch {

@@ -11,18 +11,18 @@ import (
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
-// exhausted is the key of a class without free machines.
+// exhausted is the key of a class without available machines.
 const exhausted = math.MaxUint32
 
-// pool is the free machines of a state that nobody holds, class by class, each in the
-// order in which it is acquired. Of every class it knows the first machine that is not
-// taken: a need's next machine is the smallest of the few heads that suit it.
+// pool holds the free machines of one state that are not held, by class, each class in the order
+// in which its machines are acquired. It keeps the head of every class: its first machine that is not
+// taken. A Need's next machine is the smallest head among the classes of its kind.
 type pool struct {
 	lists *snapshot.Lists
-	apart *lowerHeld // of whose rows it has none
-	place []uint32   // by row: its place in the order within equal cost
+	apart *lowerHeld // held machines, which the pool skips
+	place []uint32   // by row: its place in the order of machines of equal cost
 	at    []uint32   // by class: index in lists.Rows of the head
-	key   []uint32   // by class: the head's place; exhausted
+	key   []uint32   // by class: the place of the head, or exhausted
 }
 
 func newPool(a *alloc.Arena, lists *snapshot.Lists, place []uint32, apart *lowerHeld) pool {
@@ -31,7 +31,7 @@ func newPool(a *alloc.Arena, lists *snapshot.Lists, place []uint32, apart *lower
 	return x
 }
 
-// rewind puts every head at the first machine that is not taken.
+// rewind puts every head at the first machine that is available.
 func (x *pool) rewind(taken []bool) {
 	copy(x.at, x.lists.Off)
 	for c := range x.at {
@@ -39,7 +39,7 @@ func (x *pool) rewind(taken []bool) {
 	}
 }
 
-// advance moves a class's head past what is taken.
+// advance moves a class's head past machines that are taken or held.
 func (x *pool) advance(c uint32, taken []bool) {
 	at, end := x.at[c], x.lists.Off[c+1]
 	for at < end && (taken[x.lists.Rows[at]] || x.apart.has(x.lists.Rows[at])) {
@@ -51,14 +51,15 @@ func (x *pool) advance(c uint32, taken []bool) {
 	}
 }
 
-// took notes that a machine of a class is taken now.
+// took notes that a machine has been taken: if it is the head, the head advances.
 func (x *pool) took(r columnar.Row, c uint32, taken []bool) {
 	if x.key[c] == x.place[r] {
 		x.advance(c, taken)
 	}
 }
 
-// gave notes that a machine of a class is free again.
+// gave notes that a machine is available again: if it precedes the head, it becomes the head. O(log
+// machines of the class).
 func (x *pool) gave(r columnar.Row, c uint32) {
 	if x.place[r] >= x.key[c] {
 		return
@@ -68,38 +69,39 @@ func (x *pool) gave(r columnar.Row, c uint32) {
 	x.at[c], x.key[c] = x.lists.Off[c]+uint32(at), x.place[r]
 }
 
-// head returns a class's first free machine.
+// head returns a class's first available machine.
 func (x *pool) head(c uint32) columnar.Row { return x.lists.Rows[x.at[c]] }
 
-// rest returns a class's machines from the head on, and with them what is taken or held.
+// rest returns a class's machines from the head on, taken and held ones included.
 func (x *pool) rest(c uint32) []columnar.Row { return x.lists.Rows[x.at[c]:x.lists.Off[c+1]] }
 
-// stateOf are the states of pass.free.
+// stateOf are the states of the machines in pass.free, by stage.
 var stateOf = [2]model.State{model.Idle, model.Speculative}
 
-// ladder is classes in the order of what a machine of them costs. A need looks
-// at the lowest step that has machines left; when a step has none it is done
-// with for good. Kinds that agree in matcher and penalty share one.
+// ladder lists classes in ascending order of what their machines cost. A Need takes from the lowest
+// step that has machines left. A step without machines is dropped for the rest of the epoch. Kinds that
+// agree in matcher and penalty share a ladder.
 type ladder struct {
 	steps []step
-	low   int    // steps below have no machines left
-	epoch uint64 // of the pass, when it was last reopened
+	low   int    // index of the lowest step that may have machines
+	epoch uint64 // pass.epoch when it was last reopened
 }
 
-// step is classes of equal cost. Those without machines move to the end.
+// step is the classes of equal cost: the first live of them may have machines, the others are
+// exhausted.
 type step struct {
 	classes []uint32
 	live    int
 }
 
-// ladderKey names a ladder: Idle machines cost the same whatever the penalty.
+// ladderKey names a ladder. The penalty is 0 for Idle machines, whose cost does not depend on it.
 type ladderKey struct {
 	matcher uint32
 	penalty model.Bucket
 	stage   int
 }
 
-// ladderFor returns the ladder of a kind in a pool.
+// ladderFor returns the ladder of a kind in a stage, memoized.
 func (p *pass) ladderFor(k *kind, stage int) *ladder {
 	key := ladderKey{matcher: k.matcher, stage: stage}
 	if stage == 1 {
@@ -114,7 +116,7 @@ func (p *pass) ladderFor(k *kind, stage int) *ladder {
 	return x
 }
 
-// climb orders classes by what their machines cost in a pool.
+// climb groups classes into steps by what their machines cost.
 func (p *pass) climb(classes []uint32, k *kind, stage int) []step {
 	cost := p.costs(k, stage)
 	list := slices.Clone(classes)
@@ -131,9 +133,9 @@ func (p *pass) climb(classes []uint32, k *kind, stage int) []step {
 	return steps
 }
 
-// nextClass returns, of the classes that suit a kind, the one with the cheapest
-// machine that has something of what is missing; ok is false when there is
-// none. Cost: O(classes of one step), while machines of the lowest step help.
+// nextClass returns the class, of those that the kind accepts and that offer something of what is
+// missing, whose head is cheapest; ok is false when there is none. Cost: O(classes of one step) while
+// the lowest step helps, else O(classes) at most.
 func (p *pass) nextClass(x *ladder, k *kind, stage int, missing uint64) (class uint32, ok bool) {
 	key := p.free[stage].key
 	if x.epoch != p.epoch {
@@ -166,13 +168,13 @@ func (p *pass) nextClass(x *ladder, k *kind, stage int, missing uint64) (class u
 	return 0, false
 }
 
-// any reports whether a ladder has a machine left that suits a kind.
+// any reports whether a ladder has a machine left for a kind.
 func (p *pass) any(x *ladder, k *kind, stage int) bool {
 	_, ok := p.nextClass(x, k, stage, ^uint64(0))
 	return ok
 }
 
-// reopen lets a ladder begin at its lowest step again.
+// reopen makes a ladder begin at its lowest step again, with all classes.
 func (x *ladder) reopen() {
 	x.low = 0
 	for i := range x.steps {
@@ -180,17 +182,17 @@ func (x *ladder) reopen() {
 	}
 }
 
-// offer is what a Speculative machine costs a need, as an order: finite
-// effective costs first; for a pinned need the risky ones after them, by
-// probability, then price.
+// offer is what a Speculative machine costs a Need, as a sort key. Finite effective costs come first.
+// For a pinned Need, machines that may be interrupted follow, by probability, then price.
 type offer struct{ cost, probability, price float64 }
 
 func compareOffers(a, b offer) int {
 	return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(a.probability, b.probability), cmp.Compare(a.price, b.price))
 }
 
-// offerOf computes effective cost = price + probability × penalty, the bucket's
-// upper bound. Pinned is an infinite penalty: it must not meet probability 0.
+// offerOf computes the effective cost: price + probability × penalty, where the penalty is the bucket's
+// upper bound in dollars. Pinned stands for an infinite penalty; probability 0 is tested first, since 0
+// × ∞ is NaN.
 func (p *pass) offerOf(class uint32, penalty model.Bucket) offer {
 	c := &p.s.Classes[class]
 	switch {
@@ -199,17 +201,16 @@ func (p *pass) offerOf(class uint32, penalty model.Bucket) offer {
 	case penalty >= model.BucketPinned:
 		return offer{cost: math.Inf(1), probability: c.Probability, price: c.Price}
 	}
-	// The conversion keeps the compiler from fusing the two operations on
-	// processors that could: every machine must get the same sum.
+	// The conversion forbids a fused multiply-add: every processor must compute the same sum.
 	return offer{cost: c.Price + float64(c.Probability*penalty.Dollars())}
 }
 
-// offerRanks are classes' places in the order of effective cost, and in that
-// of effective cost, then price; equal classes share a place.
+// offerRanks are the places of classes in the order of offers, and in the order of offers then price;
+// equal classes share a place.
 type offerRanks struct{ byOffer, byPriceToo []uint32 }
 
-// costs returns each class's place in the order in which a kind acquires
-// machines of a state; equal classes share one.
+// costs returns each class's place in the order in which a kind acquires machines of a stage; classes
+// of equal cost share a place.
 func (p *pass) costs(k *kind, stage int) []uint32 {
 	if stage == 0 {
 		return p.s.PriceRank
@@ -217,7 +218,8 @@ func (p *pass) costs(k *kind, stage int) []uint32 {
 	return p.offerRanks(k.penalty).byPriceToo
 }
 
-// offerRanks returns the places of classes for a penalty.
+// offerRanks returns the places of classes for a penalty, memoized. It must not be called concurrently
+// for a penalty that is new; see layLadders.
 func (p *pass) offerRanks(penalty model.Bucket) *offerRanks {
 	x := &p.e.store.kinds.offers[penalty]
 	if x.byOffer == nil {

@@ -9,38 +9,38 @@ import (
 	"github.com/tonnage/tonnage/alloc"
 )
 
-// Needs have one total order: priority, interruption bucket and reclamation
-// bucket descending, then arrival, cluster and row ascending. What comes before
-// the arrival is the kind's, and kinds are few: their distinct worths are
-// numbered, so that a need's key is that number over its arrival, which spans
-// little. Rows are numbered cluster by cluster in the order of their ids;
-// dealing them in that order settles the rest.
+// Needs have one total order: priority, interruption bucket and reclamation bucket descending, then
+// arrival, cluster and row ascending. What precedes the arrival is the worth of the Need's kind, and
+// kinds are few. So the distinct worths are numbered, and a Need's sort key is that number above its
+// arrival, relative to the earliest one. Rows are numbered cluster by cluster in the order of the
+// clusters' ids, and the radix sort is stable, so the input order settles ties.
 //
 // Needs of one stamp then change places; see rank_swaps.go.
 //
-// Demand changes mostly in how much is wanted: then the order is that of the
-// cycle before. Where rows come, go or change in worth, they are taken out of the
-// order and put in again; see merge.
+// Most changes of demand change only how much is wanted: the order stays that of the last cycle. Rows
+// that come, go, or change in worth or arrival are removed from the order and inserted again; see
+// merge.
 
-// rankSlot is a need before it is ranked. It stands at the number of the first of
-// its rows, or of those of another one of its stamp.
+// rankSlot is the entry of the sort for one Need. It has the number of the Need's first row in rank
+// order, or, after a swap, of the first row of another Need with the same stamp.
 type rankSlot struct {
 	arrival int64
-	need    int32 // noNeed: the row is in a fold that is ranked elsewhere
+	need    int32 // noNeed: the row is a member of a fold that has another slot
 	kind    uint32
 }
 
+// noNeed stands where a column holds the number of a Need and there is none.
 const noNeed int32 = -1
 
 const (
-	// digitBits is how much of the key one deal looks at.
+	// digitBits is how many bits of the key one pass of the radix sort looks at.
 	digitBits = 11
-	// dealtBits are dealt; what agrees in them, and seldom more does, is
-	// compared.
+	// dealtBits are the leading bits that the radix sort covers. Keys that agree in them are few, and
+	// are settled by comparing whole keys.
 	dealtBits = 3 * digitBits
 )
 
-// fillRankSlots fills the rank slots of the rows of a cluster that have been looked at.
+// fillRankSlots recomputes the rank slots of the touched rows of the cluster at work.
 func (f *folder) fillRankSlots() {
 	p := f.p
 	st := &p.e.store
@@ -75,16 +75,16 @@ func (f *folder) fillRankSlots() {
 	}
 }
 
-// clearRankSlots makes the rank slots of a cluster's lines nobody's.
+// clearRankSlots empties the rank slots of a cluster's lines.
 func (f *folder) clearRankSlots() {
 	src := &f.p.sources[f.c]
 	rankSlots := f.p.e.store.rankSlots[src.base:][:src.room]
 	for i := range rankSlots {
-		rankSlots[i] = rankSlot{need: noNeed} // not its need alone: it is compared as a whole
+		rankSlots[i] = rankSlot{need: noNeed} // the other fields too: slots are compared as a whole
 	}
 }
 
-// move notes that the need of a rank slot has another place in the order.
+// move notes that a rank slot has changed, so that its Need has another place in the order.
 func (f *folder) move(was rankSlot, number int32, now rankSlot) {
 	st := &f.p.e.store
 	f.moved, st.sorted[f.c] = true, 0
@@ -96,7 +96,7 @@ func (f *folder) move(was rankSlot, number int32, now rankSlot) {
 	}
 }
 
-// vacate gives up the rank slots of rows that the cluster has no more.
+// vacate empties the rank slots of rows that the cluster no longer has.
 func (f *folder) vacate() {
 	src, st := &f.p.sources[f.c], &f.p.e.store
 	for number := src.base + int32(src.rows); number < src.base+int32(src.had); number++ {
@@ -107,7 +107,7 @@ func (f *folder) vacate() {
 	}
 }
 
-// worth returns a kind's worth while other workers may add kinds.
+// worth returns a kind's worth. It takes the lock, since other workers may append kinds.
 func (f *folder) worth(kind uint32) uint64 {
 	k := &f.p.e.store.kinds
 	k.mu.Lock()
@@ -115,7 +115,7 @@ func (f *folder) worth(kind uint32) uint64 {
 	return k.list[kind].worth
 }
 
-// rank sorts the ranked needs into order.
+// rank sorts all Needs from nothing: a parallel, stable LSD radix sort over words of 64 bits.
 func (p *pass) rank() {
 	st := &p.e.store
 	words, spare := alloc.MakeDirty[uint64](p.e.arena, len(st.rankSlots)), alloc.MakeDirty[uint64](p.e.arena, len(st.rankSlots))
@@ -134,8 +134,9 @@ func (p *pass) rank() {
 		x := &st.rankSlots[at]
 		return worths[x.kind]<<width | (uint64(x.arrival) - uint64(low))
 	}
-	// The words are the top of the key, over the kind where there is room for it,
-	// over the number of the rank slot.
+	// A word is the leading bits of the key, above the kind if there is room for it, above the rank
+	// slot's number. With the kind in the word, the order can be written without a look at the rank
+	// slots.
 	numbers := bits.Len(uint(len(st.rankSlots)))
 	low64 := numbers
 	if kindBits := bits.Len(uint(len(p.kinds))); !p.anyFolds && !p.anySwaps && numbers+kindBits+dealtBits <= 64 {
@@ -181,21 +182,21 @@ func (p *pass) rank() {
 // rankSlotsPerChunk is how many rank slots a worker takes at a time.
 const rankSlotsPerChunk = 1 << 14
 
-// stretch returns which of n things a worker has, when each takes as many, one
-// behind the other.
+// stretch returns the part of n things that is a worker's when they are cut into equal, consecutive
+// parts.
 func (p *pass) stretch(n, worker int) (from, to int) {
 	workers := p.e.crew.size()
 	return n * worker / workers, n * (worker + 1) / workers
 }
 
-// rankSlotsPart is what there is to say of a part of the rank slots: how many are taken,
-// and when their needs arrived.
+// rankSlotsPart summarises a part of the rank slots: how many are in use, and their earliest and latest
+// arrival.
 type rankSlotsPart struct {
 	taken     int
 	low, high int64
 }
 
-// lookOver looks at all rank slots, each worker at its stretch.
+// lookOver summarises all rank slots, one part for each worker.
 func (p *pass) lookOver() []rankSlotsPart {
 	rankSlots, crew := p.e.store.rankSlots, p.e.crew
 	parts := alloc.Make[rankSlotsPart](p.e.arena, crew.size())
@@ -223,7 +224,7 @@ func sumParts(parts []rankSlotsPart) rankSlotsPart {
 	return all
 }
 
-// listRankSlots lists the numbers of the rank slots that are taken.
+// listRankSlots lists the numbers of the rank slots that are in use.
 func (p *pass) listRankSlots(words []uint64) {
 	n := 0
 	for i := range p.e.store.rankSlots {
@@ -234,8 +235,7 @@ func (p *pass) listRankSlots(words []uint64) {
 	}
 }
 
-// placeInOrder writes down the order, given as words whose masked bits are the
-// numbers of rank slots.
+// placeInOrder writes the order, given words whose masked bits are numbers of rank slots.
 func (p *pass) placeInOrder(words []uint64, mask uint64) {
 	st := &p.e.store
 	p.order, p.kindAt = grown(st.order, len(words)), grown(st.kindAt, len(words))
@@ -250,8 +250,8 @@ func (p *pass) placeInOrder(words []uint64, mask uint64) {
 	clear(st.sorted)
 }
 
-// orderInOrder is placeInOrder for words that hold the kind over the number, and
-// needs that all sit at their own: no rank slot has to be looked up.
+// orderInOrder is placeInOrder for words that hold the kind above the number, where each Need sits on
+// its own rank slot: no rank slot is looked up.
 func (p *pass) orderInOrder(words []uint64, numbers, low64 int) {
 	st := &p.e.store
 	p.order, p.kindAt = grown(st.order, len(words)), grown(st.kindAt, len(words))
@@ -267,9 +267,8 @@ func (p *pass) orderInOrder(words []uint64, numbers, low64 int) {
 	clear(st.sorted)
 }
 
-// dealDigit deals the words by one digit, keeping the order of equals, into
-// spare; false when they all agree in it and stay where they are. Each worker
-// counts and deals a stretch of its own.
+// dealDigit is one pass of the radix sort, from words into spare, stable. It returns false, and moves
+// nothing, when all words agree in the digit. Each worker counts and moves a stretch of its own.
 func (p *pass) dealDigit(words, spare []uint64, shift int) bool {
 	const digits, mask = 1 << digitBits, 1<<digitBits - 1
 	crew := p.e.crew
@@ -307,8 +306,8 @@ func (p *pass) dealDigit(words, spare []uint64, shift int) bool {
 	return true
 }
 
-// numberWorths returns the place of each kind's worth among all, and how many
-// there are.
+// numberWorths numbers the distinct worths in ascending order; it returns each kind's number, and how
+// many worths there are.
 func (p *pass) numberWorths() (place []uint64, distinct int) {
 	sorted := alloc.Make[uint64](p.e.arena, len(p.kinds))
 	place = alloc.Make[uint64](p.e.arena, len(p.kinds))
@@ -324,8 +323,8 @@ func (p *pass) numberWorths() (place []uint64, distinct int) {
 	return place, len(sorted)
 }
 
-// untiedEnds returns where each worker's stretch of the words begins and the last
-// one's ends, moved on to where words differ in the bits from one on.
+// untiedEnds cuts the words into one stretch for each worker, and returns the bounds. It moves bounds
+// forward so that words which agree from bit from on stay in one stretch.
 func (p *pass) untiedEnds(words []uint64, from int) []int {
 	ends := alloc.Make[int](p.e.arena, p.e.crew.size()+1)
 	for worker := range ends {
@@ -338,8 +337,7 @@ func (p *pass) untiedEnds(words []uint64, from int) []int {
 	return ends
 }
 
-// settleTies sorts those by their whole keys that agree in what was dealt, the
-// bits from one on.
+// settleTies sorts runs of words that agree from bit from on by their whole keys, then by number.
 func settleTies(words []uint64, from int, number uint64, key func(rankSlot uint64) uint64) {
 	for i := 0; i < len(words); {
 		j := i + 1
@@ -355,8 +353,8 @@ func settleTies(words []uint64, from int, number uint64, key func(rankSlot uint6
 	}
 }
 
-// sortByComparing sorts numbers of rank slots whose arrivals are too far apart for
-// one key.
+// sortByComparing sorts numbers of rank slots by comparison, for arrivals too far apart for a key of 64
+// bits.
 func sortByComparing(numbers []uint64, rankSlots []rankSlot, worths []uint64) {
 	slices.SortFunc(numbers, func(a, b uint64) int {
 		x, y := &rankSlots[a], &rankSlots[b]
@@ -364,8 +362,8 @@ func sortByComparing(numbers []uint64, rankSlots []rankSlot, worths []uint64) {
 	})
 }
 
-// grown returns a slice with room for n elements in the memory of s where that
-// suffices.
+// grown returns a slice of n elements, in the memory of s if it suffices. Elements keep what was in
+// that memory.
 func grown[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
 
 // resize is grown with zeroed elements.

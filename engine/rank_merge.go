@@ -6,19 +6,17 @@ import (
 	"sort"
 )
 
-// mergeShare is the share of the needs, one in so many, from which on it is
-// cheaper to sort all than to move those that have moved.
+// mergeShare bounds merge: above one changed place in mergeShare Needs, a full sort is cheaper.
 const mergeShare = 8
 
-// merge brings the order up to date with the rank slots that have changed, if these
-// are few: false when all are to be sorted. Whether something is missing after
-// credit goes with each need.
+// merge updates the order incrementally if few rank slots have changed; it returns false when all Needs
+// must be sorted. The column lacking moves with the Needs.
 func (p *pass) merge() bool {
 	left, arrived := p.e.workers[0].folder.left, p.e.workers[0].folder.arrived
 	for _, l := range p.e.workers[1:] {
 		left, arrived = append(left, l.folder.left...), append(arrived, l.folder.arrived...)
 	}
-	p.e.workers[0].folder.left, p.e.workers[0].folder.arrived = left, arrived // their room is kept
+	p.e.workers[0].folder.left, p.e.workers[0].folder.arrived = left, arrived // keep their capacity
 	if p.fresh || (len(left)+len(arrived))*mergeShare > len(p.order) {
 		return false
 	}
@@ -34,14 +32,13 @@ func (p *pass) merge() bool {
 	return true
 }
 
-// compareRankSlots orders numbers of rank slots as their needs are ranked.
+// compareRankSlots compares the numbers of two rank slots in rank order.
 func (p *pass) compareRankSlots(a, b int32) int {
 	x, y := &p.e.store.rankSlots[a], &p.e.store.rankSlots[b]
 	return cmp.Or(cmp.Compare(p.kinds[x.kind].worth, p.kinds[y.kind].worth), cmp.Compare(x.arrival, y.arrival), cmp.Compare(a, b))
 }
 
-// takeOut takes some ranks, ascending, out of the order, and returns the first
-// that has another need now.
+// takeOut removes places, given in ascending order, and returns the first place whose Need has changed.
 func (p *pass) takeOut(left []int32) int {
 	if len(left) == 0 {
 		return len(p.order)
@@ -61,8 +58,8 @@ func (p *pass) takeOut(left []int32) int {
 	return int(left[0])
 }
 
-// putIn puts the needs of some rank slots, in their order, into the order, and
-// returns the first rank that has another need now.
+// putIn inserts the Needs of rank slots, given in rank order, and returns the first place whose Need
+// has changed. It works from the end, so that each element moves once.
 func (p *pass) putIn(arrived []int32) int {
 	if len(arrived) == 0 {
 		return len(p.order)
@@ -84,8 +81,8 @@ func (p *pass) putIn(arrived []int32) int {
 	return at
 }
 
-// placeFor returns where, before end, the need of a rank slot goes. The one before
-// went there: it is looked for nearby first.
+// placeFor returns the place before end where the Need of a rank slot belongs. The Need inserted before
+// went to end, and the next is likely near it: the search doubles its steps downward, then bisects.
 func (p *pass) placeFor(number int32, end int) int {
 	after := func(at int) bool { return p.compareRankSlots(p.rankSlotOf(p.order[at]), number) > 0 }
 	from, to := end, end

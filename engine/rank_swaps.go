@@ -5,39 +5,39 @@ import (
 	"slices"
 )
 
-// Needs of one stamp stand in the places that they have in rank order with the largest
-// minimum unit first, so that a small one does not take the large one's machines. They
-// are of one cluster and of one worth: what is sorted are the rank slots, each with the
-// arrival of the row whose number it has, and on some of them sits another need.
-// Where no rows of one stamp differ in their minimum unit, as the demand knows, and no
-// folds do, nothing is done.
+// Needs of one stamp take each other's places in rank order so that the one with the largest minimum
+// unit goes first: otherwise a small Need could take the large one's machines. Needs of one stamp are
+// of one cluster and one worth. Their rank slots stay sorted by arrival, and the Needs are permuted
+// over them: a swap is a Need on another one's rank slot. Nothing is done for stamps whose rows agree
+// in their minimum unit; demand.Block.Uneven lists the rows of the others, and folds are looked at
+// here.
 
-// swap is a need that sits on the rank slot of another one of its stamp.
+// swap is a Need that sits on the rank slot of another Need with the same stamp.
 type swap struct{ rankSlot, need int32 }
 
-// sitter is a need of a stamp of which there may be several, before it has sat down.
+// sitter is a Need of a stamp that several may have, before slots are assigned.
 type sitter struct {
-	stamp    uint64 // a number for the stamp
+	stamp    uint64 // a number that identifies the stamp within the cluster
 	arrival  int64
-	rankSlot int32 // its own
+	rankSlot int32 // the Need's own
 	need     int32
-	unit     uint32 // the number of the vector
+	unit     uint32 // number of the minimum unit's vector
 }
 
-// foldsStamp is a bit of the numbers of stamps that no plain row has.
+// foldsStamp marks the stamp numbers of folds that no plain row shares.
 const foldsStamp = 1 << 63
 
-// swapScratch is what swaps are found with.
+// swapScratch is the scratch memory of findSwaps.
 type swapScratch struct {
 	sitters []sitter
-	units   []sitter // of one stamp, the largest unit first
+	units   []sitter // the sitters of one stamp, the largest unit first
 	swaps   []swap
-	at      []int32 // by row: 1 + the place of the fold that it stands for
-	byName  []int   // the dimensions in the order of their names
+	at      []int32 // by row that stands for a fold: 1 + its index in sitters
+	byName  []int   // the dimensions, sorted by name
 }
 
-// findSwaps finds out which needs of the cluster at work sit on rank slots of others. It is
-// valid until the next call.
+// findSwaps returns the swaps of the cluster at work, by rank slot. The result is valid until the next
+// call.
 func (f *folder) findSwaps(x *clusterState) []swap {
 	w, b := &f.swapping, f.block
 	w.sitters, w.swaps = w.sitters[:0], w.swaps[:0]
@@ -70,8 +70,8 @@ func (f *folder) findSwaps(x *clusterState) []swap {
 	return w.swaps
 }
 
-// withFolds lists the folds of the cluster at work, and what plain rows have the stamp
-// of one; it returns the uneven rows that are not among these.
+// withFolds lists the folds of the cluster at work, and the plain rows that share a stamp with a fold.
+// It returns the uneven rows that it has not listed.
 func (f *folder) withFolds(uneven []uint32, plain func(row int)) []uint32 {
 	p, w := f.p, &f.swapping
 	lines, arrivals := p.lines[f.base:][:f.block.Len()], f.block.Arrivals()
@@ -82,7 +82,7 @@ func (f *folder) withFolds(uneven []uint32, plain func(row int)) []uint32 {
 			continue
 		}
 		need := p.needOf(f.base + int32(row))
-		if at := w.at[need-f.base]; at != 0 { // of a fold that is listed: it may be the first in rank order
+		if at := w.at[need-f.base]; at != 0 { // a fold that is listed: this row may be its first in rank order
 			if d := &w.sitters[at-1]; arrivals[row] < d.arrival {
 				d.arrival, d.rankSlot = arrivals[row], f.base+int32(row)
 			}
@@ -109,7 +109,7 @@ func (f *folder) withFolds(uneven []uint32, plain func(row int)) []uint32 {
 	return slices.DeleteFunc(slices.Clone(uneven), func(row uint32) bool { return isAlike(int(row)) })
 }
 
-// sitDown deals the rank slots of needs of one stamp, given in the order of the rank slots.
+// sitDown assigns the rank slots of one stamp, given in rank order, and notes the swaps.
 func (f *folder) sitDown(of []sitter) {
 	w := &f.swapping
 	if !slices.ContainsFunc(of, func(x sitter) bool { return x.unit != of[0].unit }) {
@@ -124,7 +124,7 @@ func (f *folder) sitDown(of []sitter) {
 	}
 }
 
-// compareUnits compares two vectors dimension by dimension, in the order of their names.
+// compareUnits compares two vectors lexicographically, with the dimensions in the order of their names.
 func (f *folder) compareUnits(a, b uint32) int {
 	d := f.p.s.Demand
 	names := d.Dims()
@@ -150,8 +150,8 @@ func (f *folder) compareUnits(a, b uint32) int {
 	return 0
 }
 
-// placesAsBefore reports whether the needs of a cluster, of whose rows some have
-// changed, stand in the order in which they stood, but for those rows.
+// placesAsBefore reports whether the swaps of the cluster at work are those of the last cycle, and none
+// involves a changed row.
 func (f *folder) placesAsBefore(x *clusterState) bool {
 	if len(x.changed) == 0 {
 		return true
@@ -170,7 +170,7 @@ func (f *folder) placesAsBefore(x *clusterState) bool {
 	return true
 }
 
-// reseat has the needs of a cluster sit where they belong now.
+// moveRankSlot updates a cluster's swaps, and touches the rows whose rank slots they concern.
 func (f *folder) moveRankSlot(x *clusterState) {
 	touch := func(swaps []swap) {
 		for _, s := range swaps {
@@ -186,7 +186,7 @@ func (f *folder) moveRankSlot(x *clusterState) {
 	slices.SortFunc(x.rankSlots, func(a, b swap) int { return cmp.Compare(a.need, b.need) })
 }
 
-// rankSlotOf returns the number of a need's rank slot.
+// rankSlotOf returns the number of the rank slot on which a Need sits. O(log swaps).
 func (p *pass) rankSlotOf(need int32) int32 {
 	if p.anySwaps {
 		rankSlots := p.e.store.clusters[p.lines[need].cluster].rankSlots

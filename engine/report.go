@@ -10,7 +10,7 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// report writes the pass into the plan.
+// report writes the results of the pass into the plan.
 func (p *pass) report(plan *Plan) {
 	plan.pass = p
 	p.spareRemainders(&plan.Stats.PlanCounts)
@@ -37,8 +37,7 @@ func (p *pass) report(plan *Plan) {
 	}
 }
 
-// spareRemainders takes out of the victims what no plan has a use for: the rest of gangs
-// that plans break stays bound.
+// spareRemainders removes victims that no plan uses: the rest of a gang that a plan breaks stays bound.
 func (p *pass) spareRemainders(c *PlanCounts) {
 	if p.e.opts.Victims != VictimsGang {
 		return
@@ -48,13 +47,14 @@ func (p *pass) spareRemainders(c *PlanCounts) {
 	c.LeftBound = all - len(p.victims)
 }
 
-// staysBound reports whether no plan of another cluster has a use for a machine whose gang goes.
+// staysBound reports whether no plan of another cluster uses a machine whose gang is broken.
 func (p *pass) staysBound(r columnar.Row) bool {
 	by := p.takenBy(r)
 	return by == noNeed || p.lines[by].cluster == p.clusterOfMachine(r)
 }
 
-// breaks reports whether what is preempted leaves a need with less than its minimum.
+// breaks reports whether preemptions leave a Need with less than its minimum. Only Configured machines
+// count as kept.
 func (p *pass) breaks(need int32) bool {
 	kept, least := make([]int64, p.dims), make([]int64, p.dims)
 	p.eachRow(need, func(src *rowSource, i int) { p.addMinimum(least, src.block, i) })
@@ -70,7 +70,7 @@ func (p *pass) breaks(need int32) bool {
 // actionsPerChunk is how many acquisitions a worker reports at a time.
 const actionsPerChunk = 1 << 13
 
-// reportActions emits in the contract's order.
+// reportActions emits the actions in the order of the contract.
 func (p *pass) reportActions(plan *Plan) {
 	for stage, kind := range [...]Kind{Bootstrap, Provision} {
 		reason, list := ReasonIdle+Reason(stage), p.acquisitions[stage]
@@ -86,7 +86,7 @@ func (p *pass) reportActions(plan *Plan) {
 			continue
 		}
 		for _, a := range list {
-			// A plan for another domain may have taken it back.
+			// A plan for another domain may have revoked it.
 			if len(p.withheldBy) == 0 || p.held[a.row].need == a.need {
 				plan.Actions = append(plan.Actions, Action{Kind: kind, Machine: a.row, Need: p.named(a.need), Reason: reason})
 			}
@@ -106,15 +106,15 @@ func (p *pass) reportActions(plan *Plan) {
 	}
 }
 
-// at returns the line that a row of the demand is walked as.
+// at returns the line as which a row of the demand is decided.
 func (p *pass) at(row int) *line { return &p.lines[p.needAt(row)] }
 
-// needAt returns the need that a row of the demand is walked as.
+// needAt returns the Need as which a row of the demand is decided.
 func (p *pass) needAt(row int) int32 { return p.needOf(p.rowAt(row)) }
 
 func (p *pass) couldCover(n *line) bool { return !n.is(isUncoverable) || n.is(isPinned) }
 
-// result describes what became of a row.
+// result returns the outcome for a row.
 func (p *pass) result(row int32) NeedResult {
 	need := p.needOf(row)
 	n, k := &p.lines[need], p.kindOf(need)
@@ -154,8 +154,8 @@ func (p *pass) result(row int32) NeedResult {
 	return out
 }
 
-// unoffered returns what a need asks for under names that no machine offers. No
-// fold does.
+// unoffered returns what a Need asks for under names that no machine offers. Rows with such names do
+// not fold.
 func (p *pass) unoffered(need int32) demand.Unoffered {
 	src := &p.sources[p.lines[need].cluster]
 	if src.block.UnofferedRows() == 0 || p.lines[need].is(isFold) {
@@ -164,14 +164,14 @@ func (p *pass) unoffered(need int32) demand.Unoffered {
 	return src.block.Unoffered(int(need - src.base))
 }
 
-// isMet reports whether nothing is missing of what a need asks for. For decisions
-// a need is satisfied by what its machines can offer; see demand.Unoffered.
+// isMet reports whether a Need has everything that it asks for. Decisions ignore resources that no
+// machine offers: for them a Need is satisfied without; see demand.Unoffered.
 func (p *pass) isMet(need int32) bool {
 	return p.lines[need].is(isSatisfied) && len(p.unoffered(need).Aggregate) == 0
 }
 
-// countUnoffered returns how many rows ask for what no machine offers, and how many
-// of these have all the rest. O(clusters), where there are none.
+// countUnoffered returns how many rows ask for resources that no machine offers, and how many of these
+// have everything else. O(clusters) if there are none.
 func (p *pass) countUnoffered() (rows, credited int) {
 	for i := range p.sources {
 		src := &p.sources[i]
@@ -200,8 +200,8 @@ func (p *pass) addDeficit(sum []int64, need int32) {
 	columnar.SatAdd(sum, p.walker.missing)
 }
 
-// victimsOf returns how many machines are preempted for a need; they are listed
-// by rank.
+// victimsOf returns how many machines are preempted for a Need. Victims are sorted by rank: binary
+// search.
 func (p *pass) victimsOf(need int32) int32 {
 	count := int32(0)
 	rank := p.rankOf[need]
@@ -212,7 +212,7 @@ func (p *pass) victimsOf(need int32) int32 {
 	return count
 }
 
-// resources names a vector's dimensions again.
+// resources converts a vector to named amounts.
 func (p *pass) resources(v []int64) model.Resources {
 	if columnar.IsZero(v) {
 		return nil
@@ -226,7 +226,7 @@ func (p *pass) resources(v []int64) model.Resources {
 	return model.NewResources(amounts...)
 }
 
-// reportEnded lists the machines whose reservation is over.
+// reportEnded lists the machines whose reservation ends, by id.
 func (p *pass) reportEnded(plan *Plan) {
 	fates := p.e.store.reserved.fates
 	clear(fates)
@@ -242,7 +242,7 @@ func (p *pass) reportEnded(plan *Plan) {
 	slices.SortFunc(plan.Ended, func(a, b columnar.Row) int { return cmp.Compare(p.s.IDRank[a], p.s.IDRank[b]) })
 }
 
-// endOf returns why a reservation ends in this pass, PlanStands when it does not.
+// endOf returns why a reservation ends in this pass, PlanStands if it does not.
 func (p *pass) endOf(r columnar.Row, res *model.Reservation) PlanEnd {
 	if _, void := p.reserved.voided[r]; void {
 		return p.e.store.reserved.holdingOf(&res.Owner, nil).end
@@ -258,7 +258,7 @@ func (p *pass) endOf(r columnar.Row, res *model.Reservation) PlanEnd {
 		if ofOwner {
 			return PlanStands
 		}
-		return PlanRankLost // somebody else took it
+		return PlanRankLost // another Need has acquired it
 	case !ofOwner && p.isUnneeded(r, res, members):
 		return PlanUnneeded
 	case len(members) == 0 || ofOwner || slices.ContainsFunc(members, func(n int32) bool { return !p.lines[n].is(isSatisfied) }):
@@ -267,7 +267,7 @@ func (p *pass) endOf(r columnar.Row, res *model.Reservation) PlanEnd {
 	return PlanOwnerSatisfied
 }
 
-// endOfLate is endOf for a reservation that was over before the pass began.
+// endOfLate is endOf for a reservation that was not live when the pass began.
 func (p *pass) endOfLate(r columnar.Row, res *model.Reservation) PlanEnd {
 	switch {
 	case !p.mayHold(r, res):
@@ -281,8 +281,8 @@ func (p *pass) endOfLate(r columnar.Row, res *model.Reservation) PlanEnd {
 	return PlanStands
 }
 
-// reportAdopted lists the machines that have come to serve a need whose stamp they
-// do not carry, and counts each once.
+// reportAdopted lists the machines that are credited to a Need whose stamp they do not carry, and
+// counts each once.
 func (p *pass) reportAdopted(plan *Plan) {
 	p.e.crew.run(p.e.tasks.adopted)
 	most := 0
@@ -305,13 +305,13 @@ func (p *pass) reportAdopted(plan *Plan) {
 	}
 }
 
-// keepAdopted forgets the machines with a foreign stamp that somebody has claimed since.
+// keepAdopted drops the machines with a foreign stamp that another Need has claimed since.
 func (l *worker) keepAdopted() {
 	l.foreignStamps = slices.DeleteFunc(l.foreignStamps, func(x foreignStamp) bool { return l.held[x.row].need != x.need })
 }
 
-// Digest returns a number that differs, in all likelihood, between two plans
-// for one input that say different things. O(rows + machines).
+// Digest returns a hash of the plan: two plans for one input that differ have, in all likelihood,
+// different digests. O(rows + machines).
 func (p *Plan) Digest() uint64 {
 	h := digest(fnvOffset)
 	for _, a := range p.Actions {
@@ -342,10 +342,10 @@ func (p *Plan) Digest() uint64 {
 	return uint64(h)
 }
 
-// fnvOffset is where FNV-1a begins.
+// fnvOffset is the offset basis of FNV-1a.
 const fnvOffset = 14695981039346656037
 
-// digest is FNV-1a over words.
+// digest is a variant of FNV-1a over words of 64 bits.
 type digest uint64
 
 func (h *digest) add(words ...uint64) {

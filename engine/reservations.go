@@ -10,48 +10,47 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// reservations resolves, once per cycle, for whom machines are held. A live
-// reservation is one whose owner is in the demand, or may yet be because its
-// cluster has not reported; it has not passed its deadline, unless the machine
-// is still draining, which stops the clock. The machines of a plan are held for
-// as long as one of them is.
+// reservations says, for one cycle, which machines are held for which Needs. A reservation is live if
+// its owner is in the demand, or may be because its cluster has not reported yet, and its deadline has
+// not passed. Draining stops the clock: a draining machine has no deadline. The machines of a plan are
+// held for as long as one of them is.
 type reservations struct {
-	// members are, by live reserved machine, the needs that own it, by rank:
-	// several rows may agree in cluster, profile and group. Empty = the owner's
-	// cluster has not reported.
+	// members are, by machine with a live reservation, the Needs that own it, in rank order. An owner
+	// is a cluster, a profile without Same and a group; several rows may share it. Empty = its cluster
+	// has not reported.
 	members map[columnar.Row][]int32
-	// rows are each need's machines in keep order; needs of one owner may share them.
+	// rows are, by Need, the machines held for it, in keep order. Needs of one owner may share a slice.
 	rows map[int32][]columnar.Row
-	// blocks say from which place in the order on an Idle machine is no
-	// longer a candidate for others; ascending.
+	// blocks say, by Idle machine, the first place in the order that it is withdrawn from; ascending.
 	blocks []block
-	lower  lowerHeld // the Idle ones
-	// plans says that some are part of a plan of preemption; voided are those that
-	// have ended in this pass, with their members. See gang_void.go.
+	lower  lowerHeld // the held Idle machines, as candidates for higher ranks
+	// plans says that some machines are held by a plan of preemption. voided are the machines whose
+	// reservations have ended in this pass, with their members. See gang_void.go.
 	plans bool
-	// breakable says that others may take an Idle machine of several that are held for
-	// one owner: what ends with it is there for who has his turn next. inOrder says that
-	// turns hang on what others have claimed of what is held.
+	// breakable says that a Need of higher rank may take an Idle machine of several that are held for
+	// one owner. That voids the reservations of the others, which are free for the very next turn.
+	// inOrder says that turns depend on claims of held machines, so that all turns must run in rank
+	// order on one worker.
 	breakable, inOrder bool
 	voided             map[columnar.Row][]int32
-	// drains are, by need, those of the voided that still drain.
+	// drains are, by Need, the voided machines that still drain.
 	drains map[int32][]columnar.Row
 	rankOf []int32
 }
 
-// holding is what is held for one owner. Rows that are equal but for their number have
-// one owner, and there may be very many of either: what is held is listed once for all.
+// holding is what is held for one owner. Very many equal rows may share one owner, so it is listed once
+// for all of them.
 type holding struct {
 	owner   model.Owner
-	members []int32        // the needs that own it, by rank
+	members []int32        // the Needs that own it, in rank order
 	rows    []columnar.Row // live, in keep order
-	// ofPlan says that some are part of a plan, leaves that some of these are
-	// Configured for another cluster than the owner's.
+	// ofPlan says that a plan holds some of the machines, leaves that some of these are still
+	// Configured for a cluster other than the owner's.
 	ofPlan, leaves bool
 	end            PlanEnd // why its reservations have ended in this pass
 }
 
-// reservationStore is the memory of reservations and of what they are found with.
+// reservationStore keeps the memory of reservations, and what they are computed with.
 type reservationStore struct {
 	members  map[columnar.Row][]int32
 	rows     map[int32][]columnar.Row
@@ -60,13 +59,13 @@ type reservationStore struct {
 	late     map[columnar.Row]lateness
 	holdings []holding
 	at       map[model.Owner]int32 // of holdings
-	mixed    []int32               // needs of several owners
-	// What is named by any reservation.
+	mixed    []int32               // Needs with several owners
+	// The names that occur in reservations.
 	wanted       map[model.Owner]bool
 	clusters     map[string]bool
 	fingerprints map[uint64]bool
-	owners       map[model.Owner][]int32 // the needs of each
-	standing     map[model.Owner]bool    // whose plans have some machine that has not passed its deadline
+	owners       map[model.Owner][]int32 // the Needs of each owner
+	standing     map[model.Owner]bool    // owners of whose plans some machine has not passed its deadline
 	voided       map[columnar.Row][]int32
 	drains       map[int32][]columnar.Row
 	fates        map[model.Owner]planFate // of plans of earlier cycles
@@ -95,12 +94,13 @@ func (x *reservationStore) begin() {
 	clear(x.standing)
 }
 
+// block withdraws an Idle machine from all Needs at place from in the order, and below.
 type block struct {
 	from int32
 	row  columnar.Row
 }
 
-// beginReservations makes ready for what asks whether reservations hold.
+// beginReservations prepares mayHold.
 func (p *pass) beginReservations() {
 	if p.s.Supply.ReservationCount() > 0 {
 		st := &p.e.store.reserved
@@ -147,7 +147,7 @@ func (p *pass) indexReservations() reservations {
 	return x
 }
 
-// holdingOf returns what is held for an owner, to be added to.
+// holdingOf returns the holding of an owner, adding it if it is new.
 func (x *reservationStore) holdingOf(owner *model.Owner, members []int32) *holding {
 	at, known := x.at[*owner]
 	if !known {
@@ -158,8 +158,8 @@ func (x *reservationStore) holdingOf(owner *model.Owner, members []int32) *holdi
 	return &x.holdings[at]
 }
 
-// dealHoldings tells each need what is held for it. A fold may answer to the names of all
-// its rows, and has a list of its own then.
+// dealHoldings fills rows. A fold may answer to the names of all its rows: then it gets a merged list
+// of its own.
 func (p *pass) dealHoldings(all *reservations, x *reservationStore) {
 	for i := range x.holdings {
 		h := &x.holdings[i]
@@ -185,7 +185,7 @@ func (p *pass) dealHoldings(all *reservations, x *reservationStore) {
 	}
 }
 
-// clusterByName returns the index of a cluster, −1 when it is not known.
+// clusterByName returns the index of a cluster, −1 = unknown. O(log clusters).
 func (p *pass) clusterByName(name string) int32 {
 	if at, ok := slices.BinarySearch(p.s.Clusters, name); ok {
 		return int32(at)
@@ -197,8 +197,8 @@ func (p *pass) sortKeep(rows []columnar.Row) {
 	slices.SortFunc(rows, func(a, b columnar.Row) int { return cmp.Compare(p.s.KeepKey(a), p.s.KeepKey(b)) })
 }
 
-// mayHold reports whether a reservation holds as far as its machine goes, and the
-// others of its plan.
+// mayHold reports whether a reservation is in force as far as its machine, and the other machines of
+// its plan, are concerned: state and deadline. It does not look at the owner.
 func (p *pass) mayHold(r columnar.Row, res *model.Reservation) bool {
 	switch p.s.View.State[r] {
 	case model.Draining:
@@ -209,9 +209,9 @@ func (p *pass) mayHold(r columnar.Row, res *model.Reservation) bool {
 	return false
 }
 
-// findStanding finds the owners for whose plans some machine is held for its own sake,
-// where a machine of any plan is past its deadline. All plans of an owner are one,
-// whatever their ids: what it planned in one cycle adds to what it had planned before.
+// findStanding finds the owners of plans of which some machine is held in its own right. It is skipped
+// unless some machine of a plan is past its deadline. All plans of one owner count as one, whatever
+// their ids, since a plan of a later cycle adds to the earlier ones.
 func (p *pass) findStanding(st *reservationStore) {
 	late := false
 	for _, res := range p.s.Supply.Reservations() {
@@ -227,11 +227,10 @@ func (p *pass) findStanding(st *reservationStore) {
 	}
 }
 
-// heldFrom returns the place in the order from which on others do not see the
-// machine: right after its first owner, or, before the owner's cluster has
-// reported, after the last need that ranks above the record. What a tenant's
-// plan holds is lost to higher priority alone: else whoever gave it, and ranks
-// above the owner by age or penalties, takes it back.
+// heldFrom returns the place in the order from which on a held machine is withdrawn: right after its
+// first owner. Before the owner's cluster has reported, it is right after the last Need that ranks
+// above the record. What is held by a plan for a tenant yields to higher priority only. Otherwise the
+// Need that gave the machine, and ranks above the owner by age or penalties, would take it back.
 func (p *pass) heldFrom(res model.Reservation, members []int32) int32 {
 	if p.tenancy.holds(&res) {
 		priority := res.Priority
@@ -246,8 +245,8 @@ func (p *pass) heldFrom(res model.Reservation, members []int32) int32 {
 	return int32(p.firstNotAbove(&res))
 }
 
-// findOwnersNamed finds the needs of each owner that a reservation names, by rank.
-// A row that is part of a fold stands for the fold, which answers to its own name too.
+// findOwnersNamed finds the Needs of each owner that a reservation names, in rank order. A row of a
+// fold stands for the fold, which answers to its own name too.
 func (p *pass) findOwnersNamed(x *reservationStore) {
 	for _, res := range p.s.Supply.Reservations() {
 		x.wanted[res.Owner], x.clusters[res.Owner.Cluster], x.fingerprints[res.Owner.Fingerprint] = true, true, true
@@ -274,7 +273,7 @@ func (p *pass) findOwnersNamed(x *reservationStore) {
 			need := folds.made[i].row
 			n := &p.lines[need]
 			if src := &p.sources[n.cluster]; !n.is(isFold) || n.group != uint32(worker<<foldBits|i) || int(need-src.base) >= src.rows {
-				continue // the cluster has been folded anew since, or has no such row any more
+				continue // dissolved: the cluster was folded again, or has no such row any more
 			}
 			o := model.Owner{Cluster: p.s.Clusters[p.lines[need].cluster], Fingerprint: p.kindOf(need).fingerprint}
 			if x.wanted[o] {
@@ -288,8 +287,7 @@ func (p *pass) findOwnersNamed(x *reservationStore) {
 	}
 }
 
-// namedProfiles tells, by profile, whether one of some fingerprints is its own
-// without Same.
+// namedProfiles says, by profile, whether a reservation names it: by its fingerprint without Same.
 func (p *pass) namedProfiles(fingerprints map[uint64]bool) []bool {
 	named := alloc.Make[bool](p.e.arena, int(p.s.Demand.ProfileIDMax()))
 	for id := range named {
@@ -299,8 +297,8 @@ func (p *pass) namedProfiles(fingerprints map[uint64]bool) []bool {
 	return named
 }
 
-// blockUpTo withdraws, before the turn of the need in a place of the order,
-// what is reserved for those ranked above it.
+// blockUpTo withdraws, before the turn of the Need at a place in the order, the machines held for Needs
+// that rank above it.
 func (l *worker) blockUpTo(rank int32) {
 	blocks := l.reserved.blocks
 	for l.nextBlock < len(blocks) && blocks[l.nextBlock].from <= rank {
@@ -312,7 +310,7 @@ func (l *worker) blockUpTo(rank int32) {
 	}
 }
 
-// live reports whether a machine is held for somebody.
+// live reports whether a machine is held for an owner.
 func (x *reservations) live(r columnar.Row) bool {
 	if len(x.members) == 0 {
 		return false
@@ -321,13 +319,13 @@ func (x *reservations) live(r columnar.Row) bool {
 	return ok
 }
 
-// isVoided reports whether what a machine was held for has ended in this pass.
+// isVoided reports whether a machine's reservation has ended in this pass.
 func (x *reservations) isVoided(r columnar.Row) bool {
 	_, void := x.voided[r]
 	return void
 }
 
-// ownedBy reports whether a machine is held for this need.
+// ownedBy reports whether a machine is held for this Need. O(log members).
 func (x *reservations) ownedBy(r columnar.Row, need int32) bool {
 	if len(x.members) == 0 {
 		return false
@@ -336,7 +334,7 @@ func (x *reservations) ownedBy(r columnar.Row, need int32) bool {
 	return owns
 }
 
-// of returns what is held for a need, in keep order.
+// of returns the machines held for a Need, in keep order.
 func (x *reservations) of(need int32) []columnar.Row {
 	if len(x.rows) == 0 {
 		return nil
@@ -344,11 +342,11 @@ func (x *reservations) of(need int32) []columnar.Row {
 	return x.rows[need]
 }
 
-// had reports whether anything was held for a need when the cycle began.
+// had reports whether anything was held for a Need when the cycle began.
 func (x *reservations) had(need int32) bool {
 	_, ok := x.rows[need]
 	return ok
 }
 
-// has reports whether anything is held for a need.
+// has reports whether anything is held for a Need.
 func (x *reservations) has(need int32) bool { return len(x.of(need)) > 0 }

@@ -7,9 +7,9 @@ import (
 	"math/bits"
 )
 
-// compareScores compares Σ have/want over the dimensions that are wanted, each
-// ratio capped at 1 if asked for, exactly: floating point decides only when it
-// is certain to be right.
+// compareScores compares Σ have/want over the wanted dimensions of two vectors, each ratio capped at 1
+// if capped. The result is exact: floating point decides only where the difference exceeds its error
+// bound.
 func compareScores(a, b, want []int64, capped bool) int {
 	var fa, fb float64
 	equal := true
@@ -30,8 +30,7 @@ func compareScores(a, b, want []int64, capped bool) int {
 	if equal {
 		return 0
 	}
-	// Each term and each sum is off by at most a few units in the last place;
-	// there are at most 128 terms.
+	// Each term and each sum is off by a few units in the last place; there are at most 128 terms.
 	if slack := (fa + fb) * scoreSlack; math.Abs(fa-fb) > slack {
 		if fa > fb {
 			return 1
@@ -41,7 +40,8 @@ func compareScores(a, b, want []int64, capped bool) int {
 	return compareExact(a, b, want, capped)
 }
 
-// compareExact is compareScores in whole numbers of any size.
+// compareExact is compareScores in integers: 128 bits for up to two dimensions, else rationals of any
+// size.
 func compareExact(a, b, want []int64, capped bool) int {
 	diffs, wants, n := [2]int64{}, [2]int64{1, 1}, 0
 	for i, w := range want {
@@ -55,7 +55,7 @@ func compareExact(a, b, want []int64, capped bool) int {
 		if capped {
 			x, y = min(x, w), min(y, w)
 		}
-		if x < 0 || y < 0 { // else a difference may be too large
+		if x < 0 || y < 0 { // else the difference might overflow
 			return compareRational(a, b, want, capped)
 		}
 		diffs[n], wants[n] = x-y, w
@@ -64,7 +64,7 @@ func compareExact(a, b, want []int64, capped bool) int {
 	return compareProducts(diffs[0], wants[1], -diffs[1], wants[0])
 }
 
-// compareProducts compares a·b with c·d, where b and d are positive.
+// compareProducts compares a·b with c·d exactly; b and d are positive.
 func compareProducts(a, b, c, d int64) int {
 	if s := cmp.Compare(sign(a), sign(c)); s != 0 {
 		return s
@@ -84,7 +84,7 @@ func magnitude(x int64) uint64 {
 	return uint64(x)
 }
 
-// compareRational is compareExact for any number of dimensions.
+// compareRational is compareExact for any number of dimensions and any sign.
 func compareRational(a, b, want []int64, capped bool) int {
 	diff, term := new(big.Rat), new(big.Rat)
 	for i, w := range want {

@@ -2,19 +2,19 @@ package engine
 
 import "slices"
 
-// madeAtOnce is how many things are made when there are none left to lend: how
-// many are wanted at most creeps up for many cycles.
+// madeAtOnce is how many things are allocated when none are left: the number in use creeps up over many
+// cycles.
 const madeAtOnce = 64
 
-// stock lends things of one kind to a cycle and has them back after it. The
-// first to be lent is the one that was the first in the cycle before: it has room
-// for what is likely to come, and what a cycle allocates is not up to chance.
+// stock is a free list of things that a cycle borrows, and returns at its end. Things are lent in the
+// same order in every cycle, so that each finds the capacity it needed before, and what a cycle
+// allocates is not left to chance.
 type stock[T any] struct {
-	free []*T // the next to be lent last
-	lent []*T // in this cycle
+	free []*T // the next to lend is the last
+	lent []*T // in the order of lending, in this cycle
 }
 
-// lend returns a thing, as it was left or new.
+// lend returns a thing, new or as its last user left it.
 func (s *stock[T]) lend() *T {
 	if len(s.free) == 0 {
 		made := make([]T, madeAtOnce)
@@ -28,7 +28,7 @@ func (s *stock[T]) lend() *T {
 	return x
 }
 
-// takeBack ends the cycle for all that was lent.
+// takeBack ends the loan of all things.
 func (s *stock[T]) takeBack() {
 	for _, x := range slices.Backward(s.lent) {
 		s.free = append(s.free, x)

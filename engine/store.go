@@ -9,27 +9,27 @@ import (
 	"github.com/tonnage/tonnage/engine/supply"
 )
 
-// store is what one cycle leaves to the next: the needs, their order, and what
-// of the machines bound to its cluster each is credited with. A cluster is
-// looked at again where its demand or its machines have changed. What was acquired or preempted is decided anew every time.
+// store is what one cycle leaves to the next: the Needs, their order, and the machines that each was
+// credited. Clusters whose demand or machines changed are decided again. Acquisitions and preemptions
+// are never taken over: each cycle decides them anew.
 type store struct {
 	arena  *alloc.Arena
 	supply *supply.Table
 	demand *demand.Table
-	valid  bool // the last cycle came to its end
+	valid  bool // the last cycle completed
 	dims   int
 
 	clusters []clusterState
 	sources  []rowSource
-	// What the demand's numbering of dimensions was. That of profiles and units may
-	// change: rows that have such a number are among those that have changed.
+	// dimsVersion is the version of the demand's numbering of dimensions. Numbers of profiles and units
+	// may change without it: rows with such a number are among the changed rows.
 	dimsVersion uint64
 
-	seen  uint64 // version of the demand
-	names uint64 // sequence of the supply's names
-	epoch uint64 // of ladders, over all cycles
+	seen  uint64 // version of the demand in the last cycle
+	names uint64 // sequence number of the supply's names
+	epoch uint64 // of ladders; grows over all cycles
 	lines []line
-	// By line: the number of the row's aggregate in the demand.
+	// aggregates is, by line, the number of the row's aggregate in the demand.
 	aggregates []uint32
 	kinds      kinds
 	folds      []foldList // by worker
@@ -37,85 +37,85 @@ type store struct {
 	order      []int32
 	rankOf     []int32
 	kindAt     []uint32
-	byCluster  []int32 // the needs of each cluster in rank order, from its first line on
-	sorted     []int32 // by cluster: how many these are; 0 = not sorted yet
-	lacking    []bool  // by place in the order: something is missing after credit
+	byCluster  []int32 // the Needs of each cluster in rank order, at its first line
+	sorted     []int32 // by cluster: the length of that list; 0 = it must be sorted again
+	lacking    []bool  // by place in the order: the Need lacks something after credit
 	held       []hold
 	taken      []bool
-	priority   []int32 // of Configured machines, as victims
-	// owner is, by row of machines that are bound or being created, the last need in rank
-	// order that carries their stamp in their cluster; unheld when there is none.
+	priority   []int32 // by row: what a Configured machine is worth as a victim
+	// owner is, by row of machines that are bound or being created, the last Need in rank order of
+	// their cluster that has their stamp; unheld when there is none.
 	owner []int32
-	// place is, by row, where machines are in their cluster's list, while it is
-	// credited again.
+	// place is, by row, the machine's place in its cluster's list. It is valid while that cluster is
+	// replayed.
 	place []uint32
 
-	acquisitions     [2][2][]acquisition // of several workers; those merged so far, and one more
+	acquisitions     [2][2][]acquisition // two buffers for merging the workers' lists, by stage
 	classesOf        [][]uint32          // by matcher
 	pools            stock[victimPool]
 	noVictims        victimPool
 	unitPools        stock[unitPool]
-	planners         []int32 // needs for whom plans held something in the last cycle
+	planners         []int32 // Needs for which plans held something in the last cycle
 	alikes           stock[alike]
 	candidateDomains stock[domainBounds]
 	noUnits          unitPool
-	gangs            gangTable // of one cycle
-	limits           limits    // of one cycle
+	gangs            gangTable // of this cycle
+	limits           limits    // of this cycle
 
-	// freeAny remembers, by matcher with Same and class, whether a machine was
-	// free in a domain: that decides folds.
+	// freeAny memoizes, by matcher with Same and class, whether a free machine lies in a permitted
+	// domain. Folding depends on it.
 	freeAny map[classMatcher]bool
-	// resettle are the needs for which something was held in the last cycle, or whose
-	// plan went to another domain: they are credited again.
+	// resettle are Needs to be credited again: something was held for them in the last cycle, or their
+	// plan went to another domain.
 	resettle []int32
-	class    []uint32 // by row: the machine's in the last cycle
-	// Memory of the pass, to be used again.
+	class    []uint32 // by row: the machine's class in the last cycle
+	// Memory of the pass, reused.
 	spares     []spares
 	reserved   reservationStore
 	victims    []victim
 	withheldBy map[columnar.Row]int32
 	withheld   []int32
 	tried      []tried
-	// What the last cycle did beyond credit: to be undone.
+	// What the last cycle did after credit, for undo.
 	visited  []int32
-	reclaims []columnar.Row // memory for the next
+	reclaims []columnar.Row // only its memory is reused
 	undone   []columnar.Row // machines taken that were not acquired
 }
 
-// clusterState is what a cluster's credit was based on.
+// clusterState is what a cluster's credit depends on, and what must be done about it in this cycle.
 type clusterState struct {
-	version   uint64 // of its block
-	dirty     bool   // to be credited anew in this cycle
-	replay    bool   // to be credited again where rows or machines have changed
-	freeless  bool   // a domain was chosen because nothing was free anywhere
+	version   uint64 // of its demand block
+	dirty     bool   // credit it in full
+	replay    bool   // credit it incrementally: some rows or machines changed
+	freeless  bool   // some domain was chosen because nothing was free anywhere
 	hasSame   bool
-	patch     bool  // the rows are those of before, but for changed
-	whole     uint8 // for how many times it is credited anew rather than again
+	patch     bool  // the rows are those of the last cycle, except for changed
+	whole     uint8 // how many more changes lead to a full credit instead of a replay; see wholePercent
 	satisfied int32 // rows that credit alone satisfies
 	changed   []uint32
-	// The needs whose credit waits for their turn, and the classes of machines
-	// that they may be credited, a bit each; empty when there are none.
+	// uncredited are the Needs whose credit waits for their turn. waiting are the classes that they
+	// accept, as a set; empty when no Need waits.
 	uncredited []int32
 	waiting    []uint64
-	waitKinds  []uint32 // which kinds they are of
+	waitKinds  []uint32 // the kinds of uncredited
 	cheapest   []classPriority
-	// held sums up the machines that are held for the cluster's Same-Needs and their
-	// folds; heldMoved says that they are others than before.
+	// held is an order-independent hash of the machines held for the cluster's Same-Needs and folds.
+	// heldMoved says that it differs from the last cycle.
 	held      uint64
 	heldMoved bool
-	created   []createdFor // for members of its folds
-	swaps     []swap       // by rank slot
-	rankSlots []swap       // the same by need
+	created   []createdFor // machines being created for members of its folds
+	swaps     []swap       // sorted by rank slot
+	rankSlots []swap       // the same, sorted by Need
 }
 
-// carryOver takes over what the cycle before has left: it finds out which
-// clusters have to be looked at, and makes room when that is all of them.
+// carryOver takes over the state of the last cycle. It finds the clusters that changed; if the state is
+// unusable, it starts over.
 func (p *pass) carryOver() {
 	st, s := &p.e.store, p.s
 	dimsVersion := s.Demand.Numbering().Dims
 	fresh := !st.valid || p.renumbered || st.demand != s.Demand || dimsVersion != st.dimsVersion ||
 		len(st.clusters) != len(s.Clusters) || st.dims != p.dims || p.manyFolds() || st.kinds.many()
-	st.valid = false // until this cycle has come to its end
+	st.valid = false // until this cycle has completed
 	st.supply, st.demand = s.Supply, s.Demand
 	st.dimsVersion = dimsVersion
 	p.renamed = st.names != s.Supply.NameSequence()
@@ -134,8 +134,7 @@ func (p *pass) carryOver() {
 	p.held, p.taken = st.held, st.taken
 }
 
-// findDirty marks the clusters that have changed; false when one has more rows
-// than there is room for.
+// findDirty marks the clusters that changed; false when a cluster has more rows than it has room for.
 func (p *pass) findDirty() bool {
 	st, s := &p.e.store, p.s
 	if len(st.held) < s.Supply.RowMax() {
@@ -174,26 +173,24 @@ func (p *pass) findDirty() bool {
 	return true
 }
 
-// moved is a machine that came to a cluster's list, or left it, of its class now,
-// and before; or that is another there.
+// moved is a change in a cluster's list: a machine that came, left, or remains but differs.
 type moved struct {
 	row   columnar.Row
 	class uint32
 	how   change
-	was   model.State // if it remains
+	was   model.State // its last state, if it remains
 }
 
-// change is what has become of a machine of a cluster's list.
+// change says how a machine of a cluster's list changed.
 type change uint8
 
 const (
 	left    change = iota
-	came           // from elsewhere; or it was on its way, or of another class, and has left
-	remains        // it is bound as before, but may have another stamp, and another place
+	came           // new in the list, or it was being created, or its class changed: also listed as left
+	remains        // bound as before; its stamp and its place may differ
 )
 
-// changeOf returns what has become of a machine that stands in a cluster's list now,
-// or in none; its class may be another than before.
+// changeOf says how a machine changed that is in the list of cluster to now, −1 = in none.
 func (p *pass) changeOf(m snapshot.Move, to int32) change {
 	switch {
 	case to < 0:
@@ -204,7 +201,7 @@ func (p *pass) changeOf(m snapshot.Move, to int32) change {
 	return came
 }
 
-// groupMoves groups what has come and left, or is another, by cluster.
+// groupMoves groups the changes of machines by cluster: a counting sort.
 func (p *pass) groupMoves() {
 	st, s := &p.e.store, p.s
 	off := alloc.Make[uint32](p.e.arena, len(s.Clusters)+2)
@@ -245,7 +242,7 @@ func (p *pass) groupMoves() {
 	p.moves, p.moveOff = list, off
 }
 
-// movesOf returns the machines that came to a cluster's list or left it, or are others.
+// movesOf returns the changes of a cluster's list.
 func (p *pass) movesOf(c int) []moved {
 	if p.moves == nil {
 		return nil
@@ -253,7 +250,7 @@ func (p *pass) movesOf(c int) []moved {
 	return p.moves[p.moveOff[c]:p.moveOff[c+1]]
 }
 
-// listedIn returns the cluster in whose list a machine is, −1 when in none.
+// listedIn returns the cluster in whose list a machine is, −1 = in none.
 func (p *pass) listedIn(r columnar.Row) int32 {
 	switch p.s.View.State[r] {
 	case model.Configured, model.Configuring:
@@ -269,7 +266,7 @@ func (p *pass) listedIn(r columnar.Row) int32 {
 	return -1
 }
 
-// findChanged finds out which rows of the clusters are others than before.
+// findChanged finds the changed rows of each cluster.
 func (p *pass) findChanged() {
 	st, s := &p.e.store, p.s
 	changes, complete := s.Demand.Changes(st.seen)
@@ -295,7 +292,7 @@ func (p *pass) findChanged() {
 	}
 }
 
-// startOver forgets everything and makes room for what there is now.
+// startOver discards the state and allocates columns for the present demand and supply.
 func (p *pass) startOver() {
 	st, s := &p.e.store, p.s
 	st.arena.Reset()
@@ -334,32 +331,31 @@ func (p *pass) startOver() {
 	st.visited, st.undone, st.resettle = st.visited[:0], st.undone[:0], st.resettle[:0]
 }
 
-// What the store's columns take for each line and each machine.
+// lineBytes and machineBytes are the sizes of the store's columns per line and per machine.
 const (
 	lineBytes    = 32 + 4 + 16 + 4*4 + 1 + 1
 	machineBytes = 8 + 1 + 5*4
 )
 
-// columnsSlack is for columns to begin at cache lines.
+// columnsSlack allows each column to begin at a cache line.
 const columnsSlack = 1 << 10
 
-// reserve lays the columns side by side, where each would take whole pages.
+// reserve reserves memory for all columns side by side; alone, each would occupy whole pages.
 func (st *store) reserve(rows, machines int) {
 	if n := rows*lineBytes + machines*machineBytes + columnsSlack; n >= alloc.ChunkBytes {
 		st.arena.Reserve(n)
 	}
 }
 
-// There is room from the beginning for the credit of so many needs of a cluster
-// to wait, and one more for so many of its rows.
+// Initial capacity of a cluster's lists of waiting Needs: uncreditedRoom, and one more for each
+// uncreditedShare rows.
 const (
 	uncreditedRoom  = 8
 	uncreditedShare = 8
-	waitKindsRoom   = 32 // and for so many kinds of these
+	waitKindsRoom   = 32 // the same for their kinds
 )
 
-// layRows numbers the rows of all clusters anew and returns how many lines that
-// takes.
+// layRows numbers the lines of all clusters anew and returns how many there are, gaps included.
 func (p *pass) layRows() int {
 	st, s := &p.e.store, p.s
 	st.clusters, st.sources = grown(st.clusters, len(s.Clusters)), resize(st.sources, len(s.Clusters))
@@ -388,12 +384,12 @@ func (p *pass) layRows() int {
 	return int(base)
 }
 
-// findFree looks up where machines are free in a domain, and whether that is
-// another answer than before.
+// findFree updates freeAny, and sets freeMoved if any answer changed. O(pairs of matcher with Same and
+// class), and as many looks at free machines as it takes to find one in a permitted domain.
 func (p *pass) findFree() {
 	st, s := &p.e.store, p.s
 	if st.freeAny == nil || p.renumbered {
-		st.freeAny = map[classMatcher]bool{} // what it named may be other things
+		st.freeAny = map[classMatcher]bool{} // its keys may mean other classes and matchers now
 	}
 	for m, classes := range p.classesOf {
 		if s.Supply.SameKey(uint32(m)) < 0 {
@@ -411,8 +407,8 @@ func (p *pass) findFree() {
 	}
 }
 
-// undo takes back what the last cycle did beyond credit. Of clusters that are to
-// be credited anew, what their needs were credited stays claimed until then.
+// undo takes back what the last cycle did after credit. Credited claims stay, also in clusters that
+// will be credited in full: those are cleared then.
 func (p *pass) undo() {
 	st := &p.e.store
 	for _, r := range st.undone {
@@ -422,14 +418,14 @@ func (p *pass) undo() {
 	st.visited, st.undone = st.visited[:0], st.undone[:0]
 }
 
-// visitedPerChunk is how many needs a worker takes at a time.
+// visitedPerChunk is how many Needs a worker takes at a time.
 const visitedPerChunk = 1 << 10
 
-// undoTurn takes back what came of a need's turns after credit.
+// undoTurn takes back what a Need claimed in its turns after credit.
 func (p *pass) undoTurn(need int32) {
 	n := &p.lines[need]
 	last, from := columnar.None, n.head
-	if !n.is(isUncredited) { // credited at its turn: all of it is taken back
+	if !n.is(isUncredited) { // if it was credited at its turn, everything is taken back
 		from = n.acquired
 		for r := n.head; r != n.acquired; r = p.held[r].next {
 			last = r
@@ -450,24 +446,25 @@ func (p *pass) undoTurn(need int32) {
 	n.status &= isParked | isFold | isMember | hasSame | neverFolds | isUncredited | hasForeignStamp
 	if p.kinds[n.kind].same {
 		n.status |= isUncoverable
+		// Without credited machines, the domain was chosen by what was free.
 		if last == columnar.None {
-			n.domain = 0 // it was chosen by what was free
+			n.domain = 0
 		}
 	}
 }
 
-// markLacking notes anew, by a new order, which needs credit has not satisfied.
+// markLacking recomputes lacking for a new order.
 func (p *pass) markLacking() {
 	clear(p.lacking)
 	if p.fresh {
-		return // all of them will say so themselves
+		return // the credit of each Need sets it
 	}
 	for _, need := range p.order {
 		p.lacking[p.rankOf[need]] = !p.lines[need].is(isSatisfied)
 	}
 }
 
-// leaveBehind hands the cycle's end to the next one.
+// leaveBehind saves what the next cycle builds on.
 func (p *pass) leaveBehind() {
 	st := &p.e.store
 	for _, l := range p.e.workers {

@@ -1,7 +1,7 @@
 package engine
 
-// tasks are what all workers do in nearly every cycle. They are made once: a
-// function that is handed to other goroutines is on the heap each time it is made.
+// tasks are the functions that workers run in nearly every cycle. They are made once: a closure that is
+// handed to another goroutine escapes to the heap each time it is made.
 type tasks struct {
 	undo, part, renew, prepare, credit, asking, merge func(worker, from, to int)
 	worths, askers, gangs, marks, outlines            func(worker, from, to int)

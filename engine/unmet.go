@@ -8,7 +8,7 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// unmet returns the first reason that holds for an unsatisfied need.
+// unmet returns the first reason that applies to a Need; UnmetNone if it is satisfied.
 func (p *pass) unmet(need int32) Unmet {
 	n, k := &p.lines[need], p.kindOf(need)
 	unoffered := p.unoffered(need)
@@ -38,8 +38,8 @@ func (p *pass) unmet(need int32) Unmet {
 	return UnmetPriorityStarved
 }
 
-// rests reports whether a need is parked. One that waits for a resource which no
-// machine offers is treated as if it were.
+// rests reports whether a Need is parked by its cluster. The flag isParked is also set for a row that
+// waits for a resource which no machine offers.
 func (p *pass) rests(need int32) bool {
 	n := &p.lines[need]
 	if !n.is(isParked) || n.is(isFold) || !p.unoffered(need).Waits(p.kindOf(need).same) {
@@ -49,36 +49,35 @@ func (p *pass) rests(need int32) bool {
 	return src.block.Parked(int(need - src.base))
 }
 
-// limits are what all machines in usable states could give the kinds of needs, with
-// nobody else's claims. Only reasons ask for it, so it is found out when the first one
-// asks in a cycle.
+// limits memoizes, by kind, what all machines in usable states could give, without regard to claims.
+// Only reasons need it, so it is computed when a cycle's first reason asks for it.
 type limits struct {
 	mu    sync.Mutex
-	stale bool // of another cycle
+	stale bool // holds values of another cycle
 	kinds []limit
-	keys  []int   // of Same, that have been asked for
-	bins  [][]bin // by place in keys
+	keys  []int   // Same keys that have been asked for
+	bins  [][]bin // by index in keys
 	sum   []int64 // scratch
 }
 
 // limit is what a kind could be given.
 type limit struct {
 	known   bool
-	nothing bool // there is nothing of some dimension that is wanted
-	// tops are the totals of the domains, but for those that another one covers;
-	// without Same the total of all machines.
+	nothing bool // some wanted dimension is offered nowhere
+	// tops are the maximal totals of domains: none covers another. Without Same there is one, the total
+	// of all machines.
 	tops [][]int64
 }
 
-// bin counts the machines of a class with a value of a key.
+// bin counts the machines of one class with one value of a key.
 type bin struct{ value, class, count uint32 }
 
-// covers reports whether so much could be had together.
+// covers reports whether so much could be had together, in one domain with Same.
 func (x *limit) covers(want []int64) bool {
 	return slices.ContainsFunc(x.tops, func(has []int64) bool { return columnar.Covers(has, want) })
 }
 
-// limitOf returns what a need's kind could be given.
+// limitOf returns what a Need's kind could be given, memoized per cycle.
 func (p *pass) limitOf(need int32) *limit {
 	x := &p.e.store.limits
 	x.mu.Lock()
@@ -101,7 +100,7 @@ func (p *pass) limitOf(need int32) *limit {
 	return limit
 }
 
-// find sums up the machines that could serve a kind.
+// find sums the usable machines that the kind accepts.
 func (x *limits) find(p *pass, k *kind, limit *limit) {
 	sum := make([]int64, p.dims)
 	for _, c := range k.classes {
@@ -111,7 +110,7 @@ func (x *limits) find(p *pass, k *kind, limit *limit) {
 	limit.tops = [][]int64{sum}
 }
 
-// findIn sums up the machines that could serve a kind domain by domain.
+// findIn sums the usable machines that the kind accepts, domain by domain.
 func (x *limits) findIn(p *pass, k *kind, limit *limit) {
 	some := uint64(0)
 	for bins := x.binsOf(p, p.s.Supply.SameKey(k.matcher)); len(bins) > 0; {
@@ -134,7 +133,7 @@ func (x *limits) findIn(p *pass, k *kind, limit *limit) {
 	limit.nothing = some&k.mask != k.mask
 }
 
-// raise takes a domain's total into account.
+// raise adds a domain's total to tops unless another one covers it.
 func (x *limit) raise(total []int64) {
 	if x.covers(total) {
 		return
@@ -143,8 +142,8 @@ func (x *limit) raise(total []int64) {
 	x.tops = append(x.tops, slices.Clone(total))
 }
 
-// binsOf counts the machines in usable states by value of a key and by class; those of
-// one value stand together. O(machines), once in a cycle for each key.
+// binsOf counts the usable machines by value of a key and by class, sorted by value. O(machines), once
+// per cycle and key.
 func (x *limits) binsOf(p *pass, key int) []bin {
 	at := slices.Index(x.keys, key)
 	if at < 0 {
@@ -154,6 +153,7 @@ func (x *limits) binsOf(p *pass, key int) []bin {
 	return x.bins[at]
 }
 
+// countBins is binsOf without its memory: a counting sort by value, then a sort by class.
 func (p *pass) countBins(key int) []bin {
 	values, classes := p.s.Supply.Values(key), p.s.View.Class
 	from := make([]uint32, p.s.Supply.ValueIDMax()+1) // by value
@@ -174,7 +174,7 @@ func (p *pass) countBins(key int) []bin {
 		if counts(r) {
 			v := values[r]
 			byValue[from[v]] = classes[r]
-			from[v]++ // in the end where the next value begins
+			from[v]++ // ends where the next value begins
 		}
 	}
 	var bins []bin
@@ -193,7 +193,7 @@ func (p *pass) countBins(key int) []bin {
 	return bins
 }
 
-// mayServe are the states from which a machine may come to serve a need.
+// mayServe are the states from which a machine may come to serve a Need.
 var mayServe = [model.NumStates]bool{
 	model.Speculative: true, model.Creating: true, model.Idle: true,
 	model.Configuring: true, model.Configured: true, model.Draining: true,

@@ -9,69 +9,67 @@ import (
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
-// worker is what one worker needs to walk needs one after the other. Workers that
-// work at the same time share no cluster while they credit, and no class while
-// they acquire: each writes only to machines and needs of its own.
+// worker is the state of one worker. Workers that run at the same time share no cluster during credit
+// and no class during acquisition: each writes only to machines and Needs of its own.
 type worker struct {
 	*pass
 	arena        *alloc.Arena
-	missing      []int64        // what the need at work still lacks
-	wanted       []int64        // what it lacked before any victim
-	lacks        uint64         // the dimensions in which that is positive, a bit each
-	domains      []*domainIndex // by key column, built when first needed
+	missing      []int64        // what the Need at work still lacks
+	wanted       []int64        // what it lacked before phase 2 chose victims
+	lacks        uint64         // the dimensions in which missing is positive, as a set
+	domains      []*domainIndex // by Same key; built when first needed
 	even         evenness
 	spread       spreadScratch
 	dealt        spreadDeals
 	domain       domainScratch
-	weights      []float64 // of dimensions in a score
+	weights      []float64 // of dimensions in a domain's score
 	domainTotals domainTotalsTable
-	sel          selection   // of victims
-	vecs         vectorBlock // of the plan at work
-	// lost is a log of the machines that plans have taken of what could be
-	// preempted; moreUnits counts what may have given somebody a unit.
+	sel          selection   // the victims of the Need at work
+	vecs         vectorBlock // vectors of the plan at work
+	// lost is an append-only log of preemptable machines that plans have taken; readers keep a cursor
+	// into it. moreUnits counts events that may have given some Need a new unit.
 	lost      []columnar.Row
 	moreUnits int
-	bound     []snapshot.Bound // of the cluster at work
-	picked    []columnar.Row   // held for the need at work, and taken before what lower needs have
-	// creditedLate says that the need at work was credited something after it had picked
-	// what is held for it.
+	bound     []snapshot.Bound // the machines of the cluster at work
+	picked    []columnar.Row   // held for the Need at work, and picked before machines of lower ranks
+	// creditedLate says that the Need at work was credited something after picked was picked.
 	creditedLate bool
 	stamps       stampLists
-	stampOf      []uint32 // by place in needs: 1 + the entry of the need's stamp; 0 = no machine has it
-	seized       []uint32 // places that the need at work has been credited
-	// foreignStampsBefore is how many machines with a foreign stamp there were before the need at work.
+	stampOf      []uint32 // by place in needs: 1 + the entry of the Need's stamp; 0 = no machine has it
+	seized       []uint32 // places that the Need at work has been credited
+	// foreignStampsBefore is the length of foreignStamps when the Need at work began.
 	foreignStampsBefore int
-	// heads are, by class, 1 + the place of the cluster's first machine that is not
-	// claimed, of the classes that live has.
+	// heads are, by class, 1 + the place of the cluster's first machine that may be unclaimed. Only the
+	// classes of the set live are valid.
 	heads        []uint32
 	live         []uint64
-	creatingFrom uint32              // from which place on they are being created
-	rows         roaring.IntIterator // over a set of machines
+	creatingFrom uint32              // the first place of machines that are being created
+	rows         roaring.IntIterator // scratch: iterates over a set of machines
 	probes       int64
 	touched      uint64 // keeps the compiler from dropping reads
 	gatherer     gatherer
-	pending      batch // that the worker gathers for itself
-	revived      bool  // who was passed over in gathering may acquire something now
-	// exhaustedSince is, by kind, what had happened when phase 2 could do nothing for
-	// it; see phase2_exhausted.go.
+	pending      batch // the batch that the worker gathers for itself
+	revived      bool  // Needs that gathering skipped may acquire something now
+	// exhaustedSince is, by kind, the value of happened when phase 2 could do nothing for it; see
+	// phase2_exhausted.go.
 	exhaustedSince []uint64
-	goneSince      []uint64 // by kind: the same for what is free, which is all gone
+	goneSince      []uint64 // by kind: the same for free machines
 
-	number           uint8  // of the worker
-	shares           shares // what it may acquire, while there are others
+	number           uint8  // of the worker, from 0
+	shares           shares // the kinds and classes of each worker, while they acquire concurrently
 	folder           folder
 	finder           gangFinder
-	byKind           []int32          // how many needs may acquire something
+	byKind           []int32          // weight of the Needs that may acquire something; see markAsking
 	asks             []bool           // by kind; see findAskers
-	places           []uint64         // scratch: see setOf
+	places           []uint64         // scratch of setOf
 	short            []int32          // gangs that phase 2 looks at
 	outlines         []int64          // of gangs; see turns
-	visited          []int32          // needs that had a turn after credit
-	undone           []columnar.Row   // machines taken that were not acquired
-	nextBlock        int              // of reserved.blocks
+	visited          []int32          // Needs that had a turn after credit
+	undone           []columnar.Row   // machines taken that were not acquired; the next cycle frees them
+	nextBlock        int              // index of reserved.blocks
 	acquisitions     [2][]acquisition // Idle, Speculative; in rank order
-	satisfied        int              // rows
-	credited         int              // needs
+	satisfied        int              // satisfied rows
+	credited         int              // credited Needs
 	clustersCredited int
 	counts           AcquireCounts
 	foreignStamps    []foreignStamp
@@ -85,12 +83,12 @@ type worker struct {
 	used             []columnar.Row // scratch
 	left             []spare        // scratch
 	surplus          surplus        // scratch
-	gaveBack         int            // machines that were superfluous
+	gaveBack         int            // counts superfluous machines
 	words            []uint64       // scratch
 	inOrder          []keyedRow     // scratch
 }
 
-// enter makes the worker ready for a pass.
+// enter prepares the worker for a pass.
 func (l *worker) enter(p *pass) {
 	l.pass = p
 	l.arena.Reset()
@@ -111,13 +109,13 @@ func (l *worker) enter(p *pass) {
 	l.visited, l.undone, l.foreignStamps = l.visited[:0], l.undone[:0], l.foreignStamps[:0]
 }
 
-// start makes a need the one at work, lacking what it wants in all.
+// start makes a Need the one at work; it lacks all that it wants.
 func (l *worker) start(need int32) {
 	clear(l.missing[copy(l.missing, l.aggregate(need)):])
 	l.lacks = l.kindOf(need).mask
 }
 
-// resume makes a need the one at work, lacking what phase 1 has left so far.
+// resume makes a Need the one at work; it lacks what its claims do not cover.
 func (l *worker) resume(need int32) {
 	if l.lines[need].head == columnar.None {
 		l.start(need)
@@ -127,7 +125,7 @@ func (l *worker) resume(need int32) {
 	l.lacks = positive(l.missing)
 }
 
-// subtract takes off what a machine of a class covers.
+// subtract subtracts what a machine of a class covers from what is missing.
 func (l *worker) subtract(class uint32) {
 	v := l.vector(class)
 	lacks := uint64(0)
@@ -143,16 +141,16 @@ func (l *worker) subtract(class uint32) {
 	l.lacks = lacks
 }
 
-// helps reports whether a machine has something of what is missing.
+// helps reports whether a machine offers something that is missing.
 func (l *worker) helps(r columnar.Row) bool { return l.classMask[l.s.View.Class[r]]&l.lacks != 0 }
 
-// claim attributes a machine of a class to a need and takes off what it covers.
+// claim links a machine of a class to a Need and subtracts what it covers.
 func (l *worker) claim(r columnar.Row, class uint32, need int32) {
 	l.link(r, need)
 	l.subtract(class)
 }
 
-// link puts a machine at the end of what a need claims.
+// link appends a machine to the chain of a Need's claims.
 func (l *worker) link(r columnar.Row, need int32) {
 	n := &l.lines[need]
 	l.held[r] = hold{need: need}
@@ -164,7 +162,7 @@ func (l *worker) link(r columnar.Row, need int32) {
 	n.tail = r
 }
 
-// take removes a machine from what others may still acquire.
+// take withdraws a machine from acquisition. It does nothing if the machine is taken already.
 func (l *worker) take(r columnar.Row) {
 	if l.taken[r] {
 		return
@@ -181,7 +179,7 @@ func (l *worker) take(r columnar.Row) {
 	l.takeFromShelves(r)
 }
 
-// takeFromShelves takes a free machine out of the indexes by domain.
+// takeFromShelves tells the indexes by domain that a free machine is taken.
 func (l *worker) takeFromShelves(r columnar.Row) {
 	for _, d := range l.domains {
 		if d != nil && !d.stale {
@@ -190,7 +188,7 @@ func (l *worker) takeFromShelves(r columnar.Row) {
 	}
 }
 
-// putBack makes a free machine available again that nobody claims any more.
+// putBack undoes take for a free machine that no Need claims any more.
 func (l *worker) putBack(r columnar.Row) {
 	if !l.taken[r] {
 		return
@@ -204,9 +202,9 @@ func (l *worker) putBack(r columnar.Row) {
 	}
 }
 
-// offer has a free machine found by those who look for one.
+// offer makes the pools, or the list of held machines, find a free machine again.
 func (l *worker) offer(r columnar.Row) {
-	l.epoch++ // ladders may have let go of its class
+	l.epoch++ // reopen the ladders, which may have dropped the class
 	switch c := l.s.View.Class[r]; {
 	case l.reserved.lower.has(r):
 		l.reserved.lower.ofClass(c).at = 0
@@ -217,7 +215,7 @@ func (l *worker) offer(r columnar.Row) {
 	}
 }
 
-// visit notes that a need has a turn after credit.
+// visit notes that a Need has a turn after credit, which the next cycle undoes.
 func (l *worker) visit(need int32) {
 	if n := &l.lines[need]; !n.is(isVisited) {
 		n.status |= isVisited
@@ -225,7 +223,7 @@ func (l *worker) visit(need int32) {
 	}
 }
 
-// finish notes whether the need at work has all that it wants.
+// finish marks the Need at work as satisfied if it lacks nothing.
 func (l *worker) finish(need int32) {
 	if l.lacks == 0 {
 		n := &l.lines[need]
@@ -234,14 +232,14 @@ func (l *worker) finish(need int32) {
 	}
 }
 
-// finishTurn is finish for a need's turn after credit, in its place in the order.
+// finishTurn is finish at the Need's turn after credit.
 func (l *worker) finishTurn(need, rank int32) {
 	if l.finish(need); l.lacks == 0 {
 		l.gained[rank] = true
 	}
 }
 
-// weight returns how many rows a need stands for.
+// weight returns how many rows a Need stands for.
 func (p *pass) weight(n *line) int {
 	if n.is(isFold) {
 		return int(p.e.store.folds[n.group>>foldBits].at(int32(n.group)).rows)
