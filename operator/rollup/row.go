@@ -61,6 +61,11 @@ type amount struct {
 type row struct {
 	key     string
 	need    *bigfleet.CapacityNeed // without amounts
+	bytes   int                    // of need
+	gang    bool                   // its machines share a domain
+	setHash uint64                 // of its requirements; of a part's row
+	set     uint32                 // the number of them; of the whole's
+	keys    []uint32               // numbers of the attribute keys that it names, each once
 	round   uint32                 // of the roll-up that amounts are of
 	amounts []amount
 
