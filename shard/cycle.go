@@ -139,7 +139,7 @@ func (s *Shard) decide(c *Cycle) (*engine.Plan, error) {
 	s.pace.decided = c.Number
 	s.observer.noteKind(c.Number, in, plan)
 	s.inventory.noteIgnored()
-	s.intake.noteOffer(s.inventory.table)
+	s.intake.noteOffer()
 	if s.observer.decided != nil {
 		s.observer.decided(in, plan)
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/model"
-	"github.com/tonnage/tonnage/engine/supply"
 )
 
 // RollupOutcome is what became of a roll-up.
@@ -32,8 +31,6 @@ type intake struct {
 	guard     quarantine
 	mail      mailboxes                        // roll-ups on their way to the next cycle; with a lock of their own
 	admission atomic.Pointer[demand.Admission] // of the demand as the last cycle began with it
-	offered   atomic.Pointer[[]model.Amount]   // what machines offer, as of the last cycle; nil before
-	offeredAt uint64                           // supply.Table.ShapeSequence then
 	mailed    []delivery                       // scratch of takeMail
 	wanted    demandTally
 }
@@ -45,12 +42,7 @@ func newIntake(p *pace, wanted *demand.Table, waits *latencies, m *metrics, log 
 }
 
 // noteOffer has roll-ups checked against what machines offer now.
-func (k *intake) noteOffer(machines *supply.Table) {
-	if at := machines.ShapeSequence(); k.offered.Load() == nil || k.offeredAt != at {
-		largest := machines.Largest()
-		k.offered.Store(&largest)
-		k.offeredAt = at
-	}
+func (k *intake) noteOffer() {
 	if !k.admission.Load().KnowsOffer(k.demand) {
 		k.admission.Store(k.demand.Admission())
 	}

@@ -137,16 +137,6 @@ func (s *Shard) TakeRollup(b *demand.Builder, now int64) (RollupOutcome, error) 
 	return s.intake.takeRollup(b, now)
 }
 
-// Offered returns, of every resource that machines offered in the last cycle, the largest
-// amount that one has, by name; false before the first cycle. It waits for no cycle. Do not
-// modify.
-func (s *Shard) Offered() ([]model.Amount, bool) {
-	if offered := s.intake.offered.Load(); offered != nil {
-		return *offered, true
-	}
-	return nil, false
-}
-
 // LoadDemand sets what a cluster needs without a report of its own, as from a
 // file: it is served, but nothing of the cluster is reclaimed before it
 // reports.

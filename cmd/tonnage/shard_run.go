@@ -16,7 +16,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/tonnage/tonnage/engine"
-	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/disk"
 	"github.com/tonnage/tonnage/internal/httpguard"
 	"github.com/tonnage/tonnage/internal/mtls"
@@ -186,7 +185,7 @@ func (x *shardProcess) build() error {
 	core := &lateShard{}
 	decisions := session.NewDecisions(func() { core.Wake() }, func(plan *engine.Plan, row int) shard.Ages { return core.AgesOf(plan, row) })
 	x.sessions, err = session.NewServer(session.Deps{
-		Core: core, Clock: clock, Limits: x.plan.clusters, Policy: x.limits(), ClusterInterval: x.plan.apart, Epoch: x.epoch.Epoch, Term: core.term, Offered: core.offered, Needs: decisions.Needs, TLS: x.tls, Log: x.log, Registerer: x.registry, Inbound: x.plan.inbound,
+		Core: core, Clock: clock, Limits: x.plan.clusters, Policy: x.limits(), ClusterInterval: x.plan.apart, Epoch: x.epoch.Epoch, Term: core.term, Offered: decisions.Offered, Needs: decisions.Needs, TLS: x.tls, Log: x.log, Registerer: x.registry, Inbound: x.plan.inbound,
 	})
 	if err != nil {
 		return err
@@ -262,8 +261,6 @@ func (x *shardProcess) registerEdges() {
 type lateShard struct{ *shard.Shard }
 
 func (l *lateShard) term() int64 { return l.CoordinatorTerm() }
-
-func (l *lateShard) offered() ([]model.Amount, bool) { return l.Offered() }
 
 // switchesIn looks for the files in a data folder that stop a shard.
 func switchesIn(dir string) func() shard.Switches {

@@ -93,3 +93,18 @@ func (g *Aggregator) Limit(l Limits) {
 	}
 	g.limits = l
 }
+
+// Offered returns what is known of what machines offer.
+func (g *Aggregator) Offered() map[string]int64 { return g.limits.Offered }
+
+// Amounts reads what a shard says that machines offer, in the engine's units. What is no
+// quantity is left out.
+func Amounts(texts map[string]string) map[string]int64 {
+	out := make(map[string]int64, len(texts))
+	for name, text := range texts {
+		if n, err := model.ParseQuantity(name, text); err == nil {
+			out[name] = n
+		}
+	}
+	return out
+}

@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"sync"
 
-	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -101,7 +100,7 @@ func (p *part) read(request *api.CapacityRequest, asks *shares) (uint32, error) 
 		}
 		at = uint32(len(p.rows))
 		key, need := string(p.key.buf), p.key.need(request)
-		p.rows = append(p.rows, row{key: key, need: need, bytes: proto.Size(need), gang: len(p.key.group) > 0, setHash: p.key.setHash()})
+		p.rows = append(p.rows, row{key: key, need: need, bytes: bytesIn(need), gang: len(p.key.group) > 0, setHash: p.key.setHash()})
 		p.byKey[key] = at
 	}
 	p.rows[at].add(asks)

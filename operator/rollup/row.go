@@ -73,6 +73,22 @@ type row struct {
 	before []amount               // with these
 }
 
+// bytesIn estimates how long a row's message is without amounts, rather too high.
+func bytesIn(need *bigfleet.CapacityNeed) int {
+	const perPart, perValue = 16, 4
+	n := len(need.Group)
+	for _, r := range need.Requirements {
+		n += len(r.Key) + perPart
+		for _, v := range r.Values {
+			n += len(v) + perValue
+		}
+	}
+	for _, s := range need.Spread {
+		n += len(s.TopologyKey) + 2*perPart
+	}
+	return n
+}
+
 // begin empties the row for another roll-up.
 func (r *row) begin(round uint32) {
 	r.round = round

@@ -50,3 +50,15 @@ func TestAnOperatorIsToldTheLimits(t *testing.T) {
 		t.Errorf("a list that is too long is told: %q", got)
 	}
 }
+
+// TestWhatMachinesOfferIsKnownAfterACycle: and not before.
+func TestWhatMachinesOfferIsKnownAfterACycle(t *testing.T) {
+	x := newFleet(t, 3)
+	if offered, known := x.decisions.Offered(); known {
+		t.Errorf("before a cycle machines offer %v", offered)
+	}
+	x.step(t)
+	if offered, known := x.decisions.Offered(); !known || len(offered) != 1 || offered[0] != (model.Amount{Name: "cpu", Value: 4000}) {
+		t.Errorf("machines offer %v, %v", offered, known)
+	}
+}
