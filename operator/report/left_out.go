@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,8 @@ const (
 	messageBytesMax = 1000
 	// namedMax is how many of the requests that are left out the log names.
 	namedMax = 5
+	// summaryApart is how long the log says nothing of other numbers of the same reasons.
+	summaryApart = time.Minute
 )
 
 // leftOut returns the condition of a request that says that it is left out, nil when
@@ -60,11 +63,12 @@ func knows(f *rollup.Refusal) bool {
 
 // summary tells the log and the metrics who is left out.
 type summary struct {
-	said string // as last logged
+	said, reasons string // as last logged
+	at            time.Time
 }
 
-// tell counts by reason, and logs when the counts are others than before.
-func (s *summary) tell(all []rollup.Refusal, metrics *telemetry.Metrics, log *slog.Logger) {
+// tell counts by reason, and logs when there are others than before.
+func (s *summary) tell(all []rollup.Refusal, now time.Time, metrics *telemetry.Metrics, log *slog.Logger) {
 	by := map[string]int{}
 	for _, reason := range rollup.Reasons {
 		by[string(reason)] = 0
@@ -73,17 +77,17 @@ func (s *summary) tell(all []rollup.Refusal, metrics *telemetry.Metrics, log *sl
 		by[string(rollup.ReasonOf(all[i].Err))]++
 	}
 	metrics.LeftOut(by)
+	maps.DeleteFunc(by, func(_ string, n int) bool { return n == 0 })
+	reasons := slices.Sorted(maps.Keys(by))
 	counts := make([]string, 0, len(by))
-	for _, reason := range slices.Sorted(maps.Keys(by)) {
-		if by[reason] > 0 {
-			counts = append(counts, fmt.Sprintf("%s %d", reason, by[reason]))
-		}
+	for _, reason := range reasons {
+		counts = append(counts, fmt.Sprintf("%s %d", reason, by[reason]))
 	}
-	says := strings.Join(counts, ", ")
-	if says == s.said {
+	says, why := strings.Join(counts, ", "), strings.Join(reasons, " ")
+	if says == s.said || why == s.reasons && now.Sub(s.at) < summaryApart {
 		return
 	}
-	s.said = says
+	s.said, s.reasons, s.at = says, why, now
 	if says == "" {
 		log.Info("no request is left out of the roll-up any more")
 		return

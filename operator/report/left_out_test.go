@@ -44,12 +44,13 @@ func TestLeftOutIsSaidOnce(t *testing.T) {
 	}
 	all := []rollup.Refusal{refusal("b", "z", rollup.ErrMany), refusal("b", "y", rollup.ErrMany), refusal("a", "x", rollup.ErrUnreadable)}
 	var s summary
-	s.tell(nil, metrics, log)
+	now := time.Unix(1000, 0)
+	s.tell(nil, now, metrics, log)
 	if out.Len() > 0 {
 		t.Errorf("nobody is left out, and the log says %s", out.String())
 	}
 	for range 3 {
-		s.tell(all, metrics, log)
+		s.tell(all, now, metrics, log)
 	}
 	if text := out.String(); strings.Count(text, "left out") != 1 || !strings.Contains(text, "TooMany 2, Unreadable 1") || !strings.Contains(text, "b/y: too many") || !strings.Contains(text, "a/x: ") {
 		t.Errorf("the log says %s", text)
@@ -66,7 +67,16 @@ tonnage_operator_requests_left_out{reason="Unreadable"} 1
 `), "tonnage_operator_requests_left_out"); err != nil {
 		t.Error(err)
 	}
-	s.tell(nil, metrics, log)
+	s.tell(all[1:], now.Add(summaryApart-1), metrics, log)
+	if text := out.String(); strings.Count(text, "left out") != 1 {
+		t.Errorf("another number is said at once: %s", text)
+	}
+	s.tell(all[1:], now.Add(summaryApart), metrics, log)
+	s.tell(all[2:], now.Add(summaryApart), metrics, log)
+	if text := out.String(); !strings.Contains(text, "TooMany 1, Unreadable 1") || strings.Count(text, "left out") != 3 {
+		t.Errorf("the log says %s", text)
+	}
+	s.tell(nil, now.Add(summaryApart), metrics, log)
 	if text := out.String(); strings.Count(text, "any more") != 1 {
 		t.Errorf("the log says %s", text)
 	}

@@ -135,7 +135,7 @@ func (r *Reporter) Next(early bool) (needs []*bigfleet.CapacityNeed, send bool) 
 	}
 	r.ledger.report(result.Included)
 	tell := r.refused(result.Refused)
-	r.summary.tell(result.Refused, r.cfg.Metrics, r.cfg.Log)
+	r.summary.tell(result.Refused, r.cfg.Now(), r.cfg.Metrics, r.cfg.Log)
 	r.mu.Unlock()
 	if len(tell) > 0 {
 		r.awake()
@@ -207,7 +207,8 @@ func (r *Reporter) Run(ctx context.Context) {
 
 // write writes what is to be written so far. What fails is heard, or told, again.
 func (r *Reporter) write(ctx context.Context) {
-	began, wrote, of := r.cfg.Now(), 0, 0
+	began, of := r.cfg.Now(), 0
+	var all outcome
 	for ctx.Err() == nil {
 		r.mu.Lock()
 		marks := r.marks.take(batch)
@@ -216,26 +217,49 @@ func (r *Reporter) write(ctx context.Context) {
 			break
 		}
 		of += len(marks)
-		wrote += r.writeAll(ctx, marks)
+		r.writeAll(ctx, marks, &all)
 	}
 	if of > 0 {
-		r.cfg.Metrics.Acknowledged(wrote, r.cfg.Now().Sub(began))
+		r.cfg.Metrics.Acknowledged(all.heard, r.cfg.Now().Sub(began))
+	}
+	if all.failed > 0 && ctx.Err() == nil {
+		r.cfg.Log.Warn("the status of some requests could not be written; it will be after the next roll-up",
+			"failed", all.failed, "of", of, "such as", all.name, "error", all.err)
 	}
 }
 
-// writeAll writes marks side by side, and returns how many requests were marked as heard.
-func (r *Reporter) writeAll(ctx context.Context, marks []mark) (wrote int) {
-	var mu sync.Mutex
+// outcome is what became of marks.
+type outcome struct {
+	mu     sync.Mutex
+	heard  int // requests that were marked as heard
+	failed int
+	name   string // of one that failed, and why
+	err    error
+}
+
+// note counts one mark.
+func (o *outcome) note(m mark, wrote bool, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case wrote && m.why == nil:
+		o.heard++
+	case err != nil:
+		if o.failed++; o.failed == 1 {
+			o.name, o.err = m.request.Namespace+"/"+m.request.Name, err
+		}
+	}
+}
+
+// writeAll writes marks side by side.
+func (r *Reporter) writeAll(ctx context.Context, marks []mark, all *outcome) {
 	var wg sync.WaitGroup
 	work := make(chan mark)
 	for range min(r.cfg.Concurrency, len(marks)) {
 		wg.Go(func() {
 			for m := range work {
-				if r.mark(ctx, m) && m.why == nil {
-					mu.Lock()
-					wrote++
-					mu.Unlock()
-				}
+				wrote, err := r.mark(ctx, m)
+				all.note(m, wrote, err)
 			}
 		})
 	}
@@ -247,7 +271,6 @@ func (r *Reporter) writeAll(ctx context.Context, marks []mark) (wrote int) {
 	}
 	close(work)
 	wg.Wait()
-	return wrote
 }
 
 // status is what a mark makes of the status.
@@ -267,31 +290,30 @@ func (r *Reporter) status(m mark) map[string]any {
 	return status
 }
 
-// mark writes one mark.
-func (r *Reporter) mark(ctx context.Context, m mark) bool {
+// mark writes one mark. It is no error that the request is gone, or has changed.
+func (r *Reporter) mark(ctx context.Context, m mark) (wrote bool, err error) {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": m.request.UID, "resourceVersion": m.request.ResourceVersion},
 		"status":   r.status(m),
 	})
 	if err != nil {
-		return false
+		return false, err
 	}
 	target := &api.CapacityRequest{}
 	target.Namespace, target.Name = m.request.Namespace, m.request.Name
 	err = r.cfg.Client.Status().Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), mirror.Owner)
 	switch {
 	case err == nil:
-		return true
+		return true, nil
 	case apierrors.IsNotFound(err) || ctx.Err() != nil:
-		return false
+		return false, nil
 	case m.why != nil: // nobody says again that it is left out, so it is told once more
 		r.mu.Lock()
 		delete(r.told, versionOf(m.request))
 		r.mu.Unlock()
 	}
-	if !apierrors.IsConflict(err) {
-		r.cfg.Log.Warn("the status of a request could not be written; it will be after the next roll-up",
-			"request", m.request.Namespace+"/"+m.request.Name, "error", err)
+	if apierrors.IsConflict(err) {
+		return false, nil
 	}
-	return false
+	return false, err
 }
