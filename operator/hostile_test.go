@@ -226,7 +226,7 @@ func flap(t *testing.T, k *kubetest.Cluster, space string) (stop func()) {
 		patch("flapping", fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p%d","uid":"u%d"}]}}`, i, i), false)
 		patch("flapping", `{"status":{"phase":"Acknowledged","acknowledgedAt":"2020-01-02t03:04:05z"}}`, true)
 	})
-	loop(func(i int) { // of the name of one in another namespace
+	loop(func(int) { // of the name of one in another namespace
 		r := &api.CapacityRequest{ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: "plain"}}
 		r.Spec.Priority = 60
 		_ = k.Client.Create(ctx, r)

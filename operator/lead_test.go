@@ -30,7 +30,7 @@ const again = 200 * time.Millisecond
 func lead(t *testing.T, k *kubetest.Cluster, cfg *rest.Config, shard string) *leader {
 	t.Helper()
 	if *soakProcess {
-		return leadProcess(t, k, cfg, shard)
+		return leadProcess(t, cfg, shard)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -44,7 +44,7 @@ var binary = sync.OnceValues(func() (string, error) {
 
 // leadProcess is lead with a process. One replica, with a lease: it ends when it cannot
 // renew it.
-func leadProcess(t *testing.T, k *kubetest.Cluster, cfg *rest.Config, shard string) *leader {
+func leadProcess(t *testing.T, cfg *rest.Config, shard string) *leader {
 	t.Helper()
 	path, err := binary()
 	must(t, err)

@@ -222,7 +222,7 @@ func (r *Reporter) write(ctx context.Context) {
 	if of > 0 {
 		r.cfg.Metrics.Acknowledged(all.heard, r.cfg.Now().Sub(began))
 	}
-	if all.failed > 0 && ctx.Err() == nil {
+	if all.failed > 0 && ctx.Err() == nil { // else it ends
 		r.cfg.Log.Warn("the status of some requests could not be written; it will be after the next roll-up",
 			"failed", all.failed, "of", of, "such as", all.name, "error", all.err)
 	}
@@ -305,15 +305,18 @@ func (r *Reporter) mark(ctx context.Context, m mark) (wrote bool, err error) {
 	switch {
 	case err == nil:
 		return true, nil
-	case apierrors.IsNotFound(err) || ctx.Err() != nil:
-		return false, nil
-	case m.why != nil: // nobody says again that it is left out, so it is told once more
+	case m.why != nil && !apierrors.IsNotFound(err): // nobody says again that it is left out, so it is told once more
 		r.mu.Lock()
 		delete(r.told, versionOf(m.request))
 		r.mu.Unlock()
 	}
+	return false, client.IgnoreNotFound(ignoreConflict(err))
+}
+
+// ignoreConflict takes it for no error that the request has changed.
+func ignoreConflict(err error) error {
 	if apierrors.IsConflict(err) {
-		return false, nil
+		return nil
 	}
-	return false, err
+	return err
 }
