@@ -171,7 +171,13 @@ func shards(addresses ...string) func(*operator.Config) {
 // eventually waits until a condition holds; it says what is not so yet.
 func eventually(t *testing.T, what func() string) {
 	t.Helper()
-	limit := time.Now().Add(patience)
+	within(t, patience, what)
+}
+
+// within is eventually with another limit.
+func within(t *testing.T, most time.Duration, what func() string) {
+	t.Helper()
+	limit := time.Now().Add(most)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {

@@ -109,7 +109,7 @@ func TestHostileRequests(t *testing.T) {
 	heardBeside(t, k, good[1])
 	stop()
 	eventually(t, j.more(3))
-	eventually(t, toldWhy(t, k, bad...))
+	within(t, 2*time.Minute, toldWhy(t, k, bad...))
 	eventsNameThem(t, k)
 	needs, _ := j.newest()
 	for _, n := range needs {

@@ -36,6 +36,10 @@ const (
 	flippers = 20
 )
 
+// resumed is how long the library may take to watch an API server again that is back: it
+// waits up to 30 s between two tries, and a random part more.
+const resumed = 2 * time.Minute
+
 // demandOf adds up the cores that rows of some priorities ask for.
 func demandOf(needs []*bigfleet.CapacityNeed, priorities ...int32) (cores int) {
 	for _, n := range needs {
@@ -106,7 +110,7 @@ func TestAPIServerRestarts(t *testing.T) {
 	began := time.Now()
 	w.stop()
 	caughtUp(t, j, w)
-	eventually(t, allHeard(t, k, "restarts"))
+	within(t, resumed, allHeard(t, k, "restarts"))
 	t.Logf("all heard after %.1f s", time.Since(began).Seconds())
 	t.Logf("%d requests made, %d changes; after the API server was ready again, the newest was reported within %.1f s", w.made(), w.changes.Load(), slowest.Seconds())
 	run.report(t)
@@ -120,7 +124,7 @@ func pause(d time.Duration) { <-time.After(d) }
 func caughtUp(t *testing.T, j *judge, w *writer) time.Duration {
 	t.Helper()
 	began, want := time.Now(), w.made()
-	eventually(t, func() string {
+	within(t, resumed, func() string {
 		needs, n := j.newest()
 		if has := demandOf(needs, growing); has < want {
 			return fmt.Sprintf("%d of %d are reported, in roll-up %d", has, want, n)
