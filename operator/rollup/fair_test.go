@@ -60,35 +60,35 @@ func within(t *testing.T, needs []*bigfleet.CapacityNeed, limits Limits) {
 }
 
 // greedy makes requests of a namespace that exceed one limit each.
-var greedy = map[string]func(namespace string) []*api.CapacityRequest{
-	"rows": func(namespace string) []*api.CapacityRequest {
-		return many(RowsMax+50, func(i int) *api.CapacityRequest { return request("cpu=1", in(namespace), priority(1<<31-1-int32(i))) })
+var greedy = map[string]func(namespace string, most *Limits) []*api.CapacityRequest{
+	"rows": func(namespace string, most *Limits) []*api.CapacityRequest {
+		return many(most.Rows+50, func(i int) *api.CapacityRequest { return request("cpu=1", in(namespace), priority(1<<31-1-int32(i))) })
 	},
-	"gangs": func(namespace string) []*api.CapacityRequest {
-		return many(GangsMax+50, func(i int) *api.CapacityRequest {
+	"gangs": func(namespace string, most *Limits) []*api.CapacityRequest {
+		return many(most.Gangs+50, func(i int) *api.CapacityRequest {
 			return request("cpu=1", in(namespace), priority(1000), together("rack", &metav1.LabelSelector{MatchLabels: map[string]string{"a": fmt.Sprint(i)}}))
 		})
 	},
-	"sets": func(namespace string) []*api.CapacityRequest {
-		return many(SetsMax+50, func(i int) *api.CapacityRequest {
+	"sets": func(namespace string, most *Limits) []*api.CapacityRequest {
+		return many(most.Sets+50, func(i int) *api.CapacityRequest {
 			return request("cpu=1", in(namespace), priority(1000), requires("zone", corev1.NodeSelectorOpNotIn, fmt.Sprint(i)))
 		})
 	},
-	"keys": func(namespace string) []*api.CapacityRequest {
-		return many(KeysMax+50, func(i int) *api.CapacityRequest {
+	"keys": func(namespace string, most *Limits) []*api.CapacityRequest {
+		return many(most.Keys+50, func(i int) *api.CapacityRequest {
 			return request("cpu=1", in(namespace), priority(1000), requires(fmt.Sprint(namespace, i), corev1.NodeSelectorOpExists))
 		})
 	},
-	"all keys in one": func(namespace string) []*api.CapacityRequest {
+	"all keys in one": func(namespace string, most *Limits) []*api.CapacityRequest {
 		return many(2, func(i int) *api.CapacityRequest {
 			r := request("cpu=1", in(namespace), priority(1000))
-			for j := range KeysMax {
+			for j := range most.Keys {
 				requires(fmt.Sprint(namespace, i, "-", j), corev1.NodeSelectorOpExists)(r)
 			}
 			return r
 		})
 	},
-	"bytes": func(namespace string) []*api.CapacityRequest {
+	"bytes": func(namespace string, _ *Limits) []*api.CapacityRequest {
 		return many(900, func(i int) *api.CapacityRequest {
 			values := make([]string, 120)
 			for j := range values {
@@ -97,12 +97,12 @@ var greedy = map[string]func(namespace string) []*api.CapacityRequest{
 			return request("cpu=1", in(namespace), priority(int32(1000+i)), requires("zone", "In", values...))
 		})
 	},
-	"names": func(namespace string) []*api.CapacityRequest {
+	"names": func(namespace string, _ *Limits) []*api.CapacityRequest {
 		return many(DimensionsMax, func(i int) *api.CapacityRequest {
 			return request(fmt.Sprintf("cpu=1 %s-%d=1 %[1]s-%[2]d-b=1", namespace, i), in(namespace), priority(1000))
 		})
 	},
-	"amounts": func(namespace string) []*api.CapacityRequest {
+	"amounts": func(namespace string, _ *Limits) []*api.CapacityRequest {
 		return many(3, func(i int) *api.CapacityRequest {
 			return request(fmt.Sprintf("cpu=%d memory=1Pi", 5000+i), in(namespace))
 		})
@@ -131,15 +131,16 @@ func modest(namespace string) []*api.CapacityRequest {
 // or not the shard says what machines offer: the roll-up is one that the shard accepts, and
 // has the rows of others as they are without the greedy ones. What is left out is theirs.
 func TestNobodyTakesTheRoomOfOthers(t *testing.T) {
-	for _, limits := range []Limits{{}, {Offered: offered}, {Offered: offered, Rows: 500, Gangs: 40, Sets: 30, Keys: 12}} {
+	for _, limits := range []Limits{{}, {Offered: offered, Gangs: 4096, Sets: 1024, Keys: 64}, {Offered: offered, Rows: 500, Gangs: 40, Sets: 30, Keys: 12}} {
 		for name, make := range greedy {
-			if limits.Offered != nil && limits.Rows == 0 && name != "names" && name != "amounts" {
+			if limits.Offered != nil && limits.Rows == 0 && (name == "rows" || name == "bytes") {
 				continue // as without
 			}
 			t.Run(fmt.Sprint(name, limits.Rows, limits.Offered != nil), func(t *testing.T) {
 				good := append(modest("m"), modest("n")...)
-				requests := append(slices.Clone(good), make("a")...)
-				requests = append(requests, make("z")...)
+				most := limits.orDefaults()
+				requests := append(slices.Clone(good), make("a", &most)...)
+				requests = append(requests, make("z", &most)...)
 				var alone, g Aggregator
 				alone.Limit(limits)
 				g.Limit(limits)
@@ -211,13 +212,14 @@ func TestWhatNoMachineHasStandsApart(t *testing.T) {
 
 // TestChoiceDependsOnTheRequestsAlone: not on their order, nor on what is remembered.
 func TestChoiceDependsOnTheRequestsAlone(t *testing.T) {
+	limits := Limits{Offered: offered, Rows: 900, Gangs: 300, Sets: 200, Keys: 40}
 	var requests []*api.CapacityRequest
 	for i, make := range []string{"rows", "gangs", "sets", "keys", "all keys in one", "names"} {
-		requests = append(requests, greedy[make](fmt.Sprint("n", i))...)
+		requests = append(requests, greedy[make](fmt.Sprint("n", i), &limits)...)
 		requests = append(requests, modest(fmt.Sprint("m", i))...)
 	}
 	random := rand.New(rand.NewPCG(1, 2))
-	want, limits := "", Limits{Offered: offered}
+	want := ""
 	for round := range 4 {
 		var g Aggregator
 		g.Limit(limits)

@@ -14,10 +14,10 @@ const (
 	RowsMax = 1 << 14
 	// GangsMax, SetsMax and KeysMax are how many rows may be of a group, how many
 	// different sets of requirements there may be, and how many attribute keys they may
-	// name together with spread.
-	GangsMax = 4096
-	SetsMax  = 1024
-	KeysMax  = 64
+	// name together with spread, where the shard does not say: what version 0.1.0 takes.
+	GangsMax = RowsMax
+	SetsMax  = 1 << 13
+	KeysMax  = 128
 	// BytesMax is how long the message may be, in estimated bytes; a shard reads a
 	// third more.
 	BytesMax = 24 << 20
