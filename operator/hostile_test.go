@@ -217,7 +217,7 @@ func flap(t *testing.T, k *kubetest.Cluster, space string) (stop func()) {
 		} else {
 			err = k.Client.Patch(ctx, r, p)
 		}
-		if err != nil && ctx.Err() == nil && !apierrors.IsNotFound(err) {
+		if err != nil && ctx.Err() == nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
