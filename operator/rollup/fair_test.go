@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	bigfleet "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
@@ -178,6 +180,30 @@ func contains(t *testing.T, got, want []*bigfleet.CapacityNeed, shared bool) {
 		}) {
 			t.Errorf("there is no row %v", w)
 		}
+	}
+}
+
+// TestManyNamesTakeBoundedTime: the time grows with the number of requests, and not with its
+// square; that would be minutes here.
+func TestManyNamesTakeBoundedTime(t *testing.T) {
+	requests := many(5000, func(i int) *api.CapacityRequest {
+		r := request("", in("a"))
+		for j := range 24 {
+			r.Spec.Resources[corev1.ResourceName(fmt.Sprint("r", i, "-", j))] = *resource.NewQuantity(1, resource.DecimalSI)
+		}
+		return r
+	})
+	requests = append(requests, modest("m")...)
+	var g Aggregator
+	g.Limit(Limits{Offered: offered})
+	begun := time.Now()
+	got := g.Aggregate(requests)
+	if took := time.Since(begun); took > 30*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	within(t, got.Needs, Limits{Offered: offered})
+	if len(got.Refused) != 5000 {
+		t.Errorf("%d are left out", len(got.Refused))
 	}
 }
 
