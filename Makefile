@@ -55,7 +55,7 @@ E2E ?=
 # make soak-restart, soak-clock, soak-disk, soak-operator
 ROUNDS ?= 40
 HOSTILE ?= 2000
-RESTARTS ?= 20
+RESTARTS ?= 12
 KILLS ?= 200
 SEED ?= 0
 
@@ -136,7 +136,7 @@ soak-disk: ## let syncs of shard and provider fail from some time on, again and 
 	$(GO) test -vet=off -count=1 -timeout 60m -v ./internal/e2e -run SyncsThatFail -failing-syncs $(ROUNDS) -seed $(SEED)
 
 .PHONY: soak-operator
-soak-operator: k8s-tools ## 16,000 hostile CapacityRequests, an API server that is restarted again and again, a clock that is off (HOSTILE=2000 RESTARTS=20 SEED=0)
+soak-operator: k8s-tools ## 16,000 hostile CapacityRequests, an API server that is restarted again and again, a clock that is off (HOSTILE=2000 RESTARTS=12 SEED=0)
 	$(GO) test -vet=off -tags testclock -count=1 -timeout 60m -v ./operator -run 'HostileRequests|APIServerRestarts|StepsOfTheClock' -soak-process -soak-hostile $(HOSTILE) -soak-restarts $(RESTARTS) -soak-seed $(SEED)
 
 .PHONY: resident

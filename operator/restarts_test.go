@@ -38,7 +38,7 @@ const (
 
 // resumed is how long the library may take to watch an API server again that is back: it
 // waits up to 30 s between two tries, and a random part more.
-const resumed = 2 * time.Minute
+const resumed = 5 * time.Minute
 
 // demandOf adds up the cores that rows of some priorities ask for.
 func demandOf(needs []*bigfleet.CapacityNeed, priorities ...int32) (cores int) {
@@ -69,6 +69,7 @@ func TestAPIServerRestarts(t *testing.T) {
 	s := k.Another(t.TempDir(), freeport.Take(t))
 	t.Cleanup(func() { must(t, s.Kill()) })
 	j := newJudge(t, rollup.Limits{}, offers)
+	t.Cleanup(func() { j.sentence(t) })
 	w := change(t, k, "restarts")
 	most := 0
 	j.watch(func(needs []*bigfleet.CapacityNeed) string {
@@ -114,7 +115,6 @@ func TestAPIServerRestarts(t *testing.T) {
 	t.Logf("all heard after %.1f s", time.Since(began).Seconds())
 	t.Logf("%d requests made, %d changes; after the API server was ready again, the newest was reported within %.1f s", w.made(), w.changes.Load(), slowest.Seconds())
 	run.report(t)
-	j.sentence(t)
 }
 
 // pause lets some time pass; nothing says when an API server is to come back.
