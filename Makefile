@@ -52,8 +52,10 @@ BENCH_TIME ?= 1s
 # make e2e, make e2e-short
 E2E ?=
 
-# make soak-restart, soak-clock, soak-disk
+# make soak-restart, soak-clock, soak-disk, soak-operator
 ROUNDS ?= 40
+HOSTILE ?= 2000
+RESTARTS ?= 12
 KILLS ?= 200
 SEED ?= 0
 
@@ -132,6 +134,10 @@ soak-clock: ## kill shard and provider at random moments, with the wall clock up
 soak-disk: ## let syncs of shard and provider fail from some time on, again and again (ROUNDS=40 SEED=0)
 	@command -v strace >/dev/null || tools/need strace
 	$(GO) test -vet=off -count=1 -timeout 60m -v ./internal/e2e -run SyncsThatFail -failing-syncs $(ROUNDS) -seed $(SEED)
+
+.PHONY: soak-operator
+soak-operator: k8s-tools ## 16,000 hostile CapacityRequests, an API server that is restarted again and again, a clock that is off (HOSTILE=2000 RESTARTS=12 SEED=0)
+	$(GO) test -vet=off -tags testclock -count=1 -timeout 60m -v ./operator -run 'HostileRequests|APIServerRestarts|StepsOfTheClock' -soak-process -soak-hostile $(HOSTILE) -soak-restarts $(RESTARTS) -soak-seed $(SEED)
 
 .PHONY: resident
 resident: ## memory of the process of a shard with 500,000 machines and 1,000 sessions (RESIDENT_RUNG=500k)

@@ -111,17 +111,21 @@ func role(t *testing.T, k *kubetest.Cluster, user, manifest string) []rbacv1.Pol
 // newManager makes a manager as the command does.
 func newManager(t *testing.T, k *kubetest.Cluster, cfg *rest.Config, lease string, objects map[client.Object]cache.ByObject) manager.Manager {
 	t.Helper()
+	m, err := makeManager(k, cfg, lease, objects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func makeManager(k *kubetest.Cluster, cfg *rest.Config, lease string, objects map[client.Object]cache.ByObject) (manager.Manager, error) {
 	short := func(d time.Duration) *time.Duration { return &d }
-	m, err := manager.New(cfg, manager.Options{
+	return manager.New(cfg, manager.Options{
 		Scheme: k.Scheme, Cache: cache.Options{ByObject: objects}, Metrics: metricsserver.Options{BindAddress: "0"},
 		LeaderElection: lease != "", LeaderElectionID: lease, LeaderElectionNamespace: "default", LeaderElectionReleaseOnCancel: true,
 		LeaseDuration: short(3 * time.Second), RenewDeadline: short(2 * time.Second), RetryPeriod: short(200 * time.Millisecond),
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
 }
 
 // start runs a manager until stop is called or the test ends.
@@ -167,7 +171,13 @@ func shards(addresses ...string) func(*operator.Config) {
 // eventually waits until a condition holds; it says what is not so yet.
 func eventually(t *testing.T, what func() string) {
 	t.Helper()
-	limit := time.Now().Add(patience)
+	within(t, patience, what)
+}
+
+// within is eventually with another limit.
+func within(t *testing.T, most time.Duration, what func() string) {
+	t.Helper()
+	limit := time.Now().Add(most)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {

@@ -17,10 +17,12 @@ import (
 	bigfleet "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	api "github.com/tonnage/tonnage/api/v1alpha1"
 	"github.com/tonnage/tonnage/internal/mtls"
+	"github.com/tonnage/tonnage/internal/steady"
 	"github.com/tonnage/tonnage/operator/bootstrap"
 	"github.com/tonnage/tonnage/operator/drain"
 	"github.com/tonnage/tonnage/operator/mirror"
 	"github.com/tonnage/tonnage/operator/report"
+	"github.com/tonnage/tonnage/operator/rollup"
 	"github.com/tonnage/tonnage/operator/session"
 	"github.com/tonnage/tonnage/operator/telemetry"
 )
@@ -46,7 +48,7 @@ type Operator struct {
 func CacheOptions() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&corev1.Node{}:         {Transform: stripNode},
-		&api.CapacityRequest{}: {Transform: cache.TransformStripManagedFields()},
+		&api.CapacityRequest{}: {Transform: stripRequest},
 	}
 }
 
@@ -97,10 +99,12 @@ func (o *Operator) NeedLeaderElection() bool { return true }
 
 // Start leads until ctx ends. The manager calls it with synchronised caches.
 func (o *Operator) Start(ctx context.Context) error {
-	nodes := mirror.NewNodes(o.direct, o.cfg.ClusterID, o.metrics, time.Now)
+	// One timeline for all that is timed here; a step of the wall clock moves none of it.
+	now := steady.Clock()
+	nodes := mirror.NewNodes(o.direct, o.cfg.ClusterID, o.metrics, now)
 	capacities := mirror.NewCapacities(o.direct)
 	drains := drain.New(ctx, drain.Config{
-		Client: o.client, Pods: o.direct, Nodes: nodes, Log: o.log, Metrics: o.metrics, Now: time.Now,
+		Client: o.client, Pods: o.direct, Nodes: nodes, Log: o.log, Metrics: o.metrics, Now: now,
 		Event: func(n *api.UpcomingNode, warning bool, reason, note string) {
 			o.event(n, warning, reason, "Drain", note)
 		},
@@ -110,10 +114,10 @@ func (o *Operator) Start(ctx context.Context) error {
 		return nil
 	}
 	reporter := report.New(report.Config{
-		List: o.requests, Client: o.client, Concurrency: o.cfg.AckConcurrency, Log: o.log, Metrics: o.metrics, Now: time.Now,
+		List: o.requests, Client: o.client, Concurrency: o.cfg.AckConcurrency, Log: o.log, Metrics: o.metrics, Now: now,
 		Rolled: func(needs []*bigfleet.CapacityNeed) { capacities.Demanded(needs) },
-		Refused: func(r *api.CapacityRequest, why error) {
-			o.event(r, true, "NotReported", "Report", why.Error())
+		Refused: func(r *api.CapacityRequest, why string) {
+			o.event(r, true, "NotReported", "Report", why)
 		},
 	})
 	if o.cfg.EarlyRollups {
@@ -125,8 +129,8 @@ func (o *Operator) Start(ctx context.Context) error {
 	}
 	client := session.New(session.Config{
 		ClusterID: o.cfg.ClusterID, Addresses: o.cfg.Shards, RollupInterval: o.cfg.RollupInterval, SettleAfter: o.cfg.SettleAfter,
-		Dial: session.DialGRPC(o.cfg.TLS.DialOptionsTo(mtls.ShardServer())...), Demand: reporter, Log: o.log, Metrics: o.metrics,
-		Cluster: &site{nodes: nodes, capacities: capacities, drains: drains, renderer: o.renderer, metrics: o.metrics, now: time.Now},
+		Dial: session.DialGRPC(o.cfg.TLS.DialOptionsTo(mtls.ShardServer())...), Demand: reporter, Log: o.log, Metrics: o.metrics, Now: now,
+		Cluster: &site{nodes: nodes, capacities: capacities, drains: drains, renderer: o.renderer, metrics: o.metrics, now: now},
 	})
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -195,6 +199,14 @@ func living(store []any) []*api.CapacityRequest {
 		}
 	}
 	return out
+}
+
+// stripRequest drops what no roll-up looks at, and what is too large for one.
+func stripRequest(o any) (any, error) {
+	if request, ok := o.(*api.CapacityRequest); ok {
+		rollup.Trim(request)
+	}
+	return o, nil
 }
 
 // stripNode drops what the operator never looks at: most of a node.

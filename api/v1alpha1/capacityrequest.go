@@ -66,6 +66,10 @@ type CapacityRequestSpec struct {
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? int(self) >= 0 : !string(self).startsWith('-')",message="a penalty is not negative"
 	// +optional
 	ReclamationPenalty *resource.Quantity `json:"reclamationPenalty,omitempty"`
+
+	// Unreadable says why the spec could not be read; the rest is empty then. It is
+	// never written.
+	Unreadable string `json:"-"`
 }
 
 // Requirement is one condition on a machine's labels.
@@ -137,7 +141,17 @@ type CapacityRequestStatus struct {
 	Phase RequestPhase `json:"phase"`
 	// +optional
 	AcknowledgedAt *metav1.Time `json:"acknowledgedAt,omitempty"`
+	// Reported is False, with the reason and the remedy, while the request is left out
+	// of what the shard is told.
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
+
+// ConditionReported is the type of the condition of a request that is left out.
+const ConditionReported = "Reported"
 
 // CapacityRequestList is a list of them.
 //

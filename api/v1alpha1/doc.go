@@ -37,6 +37,8 @@ const (
 	// AnnotationDrainDeadline is on an UpcomingNode whose node is being emptied:
 	// when its grace ends, RFC 3339. So a drain outlives the process that began it.
 	AnnotationDrainDeadline = Group + "/drain-deadline"
+	// AnnotationDrainGrace is how long that drain was to take in all, such as 30s.
+	AnnotationDrainGrace = Group + "/drain-grace"
 	// AnnotationDrainNode is the name of the node that is being emptied; empty
 	// when the machine has none.
 	AnnotationDrainNode = Group + "/drain-node"

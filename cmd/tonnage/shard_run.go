@@ -185,7 +185,7 @@ func (x *shardProcess) build() error {
 	core := &lateShard{}
 	decisions := session.NewDecisions(func() { core.Wake() }, func(plan *engine.Plan, row int) shard.Ages { return core.AgesOf(plan, row) })
 	x.sessions, err = session.NewServer(session.Deps{
-		Core: core, Clock: clock, Limits: x.plan.clusters, Policy: x.limits(), ClusterInterval: x.plan.apart, Epoch: x.epoch.Epoch, Term: core.term, Needs: decisions.Needs, TLS: x.tls, Log: x.log, Registerer: x.registry, Inbound: x.plan.inbound,
+		Core: core, Clock: clock, Limits: x.plan.clusters, Policy: x.limits(), ClusterInterval: x.plan.apart, Epoch: x.epoch.Epoch, Term: core.term, Offered: decisions.Offered, Needs: decisions.Needs, TLS: x.tls, Log: x.log, Registerer: x.registry, Inbound: x.plan.inbound,
 	})
 	if err != nil {
 		return err

@@ -72,6 +72,45 @@ func TestOfferedIsTheFirstByName(t *testing.T) {
 	}
 }
 
+// TestLargest: of each resource, over the machines that there are.
+func TestLargest(t *testing.T) {
+	x := New()
+	use(t, x)
+	is := func(want ...model.Amount) {
+		t.Helper()
+		use(t, x)
+		if got := x.Largest(); !slices.Equal(got, want) {
+			t.Errorf("the largest amounts are %v, want %v", got, want)
+		}
+	}
+	is()
+	with := func(i int, resources ...model.Amount) model.Machine {
+		m := machine(i)
+		m.Resources, m.Allocatable = model.NewResources(resources...), nil
+		return m
+	}
+	small := with(0, model.Amount{Name: "cpu", Value: 4}, model.Amount{Name: "gpu", Value: 8})
+	large := with(1, model.Amount{Name: "cpu", Value: 64})
+	put(t, x, small)
+	at := x.ShapeSequence()
+	put(t, x, large)
+	if x.ShapeSequence() == at {
+		t.Error("another shape came, and the sequence says nothing")
+	}
+	is(model.Amount{Name: "cpu", Value: 64}, model.Amount{Name: "gpu", Value: 8})
+	at = x.ShapeSequence()
+	put(t, x, with(2, model.Amount{Name: "cpu", Value: 64}))
+	if x.ShapeSequence() != at {
+		t.Error("a machine like another changes the sequence")
+	}
+	x.Remove(small.ID)
+	is(model.Amount{Name: "cpu", Value: 64})
+	large.Allocatable = model.NewResources(model.Amount{Name: "cpu", Value: 63})
+	put(t, x, large)
+	x.Remove(with(2).ID)
+	is(model.Amount{Name: "cpu", Value: 63})
+}
+
 func rowOf(t *testing.T, x *Table, id string) columnar.Row {
 	t.Helper()
 	row, ok := x.Lookup(id)

@@ -173,6 +173,13 @@ func (t *Table) Dims() []string { return t.shapes.dims }
 // sorted, without those of Ignored. Valid until the next change; do not modify.
 func (t *Table) Offered() []string { return t.shapes.offered }
 
+// Largest returns, of every resource that machines offered at the last Use, the largest
+// amount that one has, by name. O(different shapes of machines).
+func (t *Table) Largest() []model.Amount { return t.shapes.largest() }
+
+// ShapeSequence changes when Largest may.
+func (t *Table) ShapeSequence() uint64 { return t.shapes.came + t.shapes.layout }
+
 // Ignored returns the resource names beyond model.OfferedNamesMax that machines
 // offered at the last Use, sorted: decisions take no account of them. Valid
 // until the next change; do not modify.

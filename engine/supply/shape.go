@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/tonnage/tonnage/engine/model"
 )
@@ -23,6 +24,7 @@ type shapes struct {
 	dims   []string
 	dimIDs map[string]int
 	layout uint64 // how often the dimensions changed
+	came   uint64 // how often a shape came into use or went out of it
 	// offers counts, by resource name, the shapes in use whose effective vector
 	// has it. offered are those of these names that have a dimension, sorted;
 	// ignored are the others.
@@ -57,6 +59,7 @@ func (s *shapes) hold(resources, allocatable model.Resources) uint32 {
 		s.remember(id)
 		return id
 	}
+	s.came++
 	s.offer(effective(resources, allocatable))
 	id := s.names.holdBytes(s.key)
 	for int(id) >= len(s.res) {
@@ -99,6 +102,7 @@ func (s *shapes) encode(resources, allocatable model.Resources) {
 // release gives one reference back; a shape that nobody has any more is gone.
 func (s *shapes) release(id uint32) {
 	if s.names.release(id) {
+		s.came++
 		for _, a := range effective(s.res[id], s.alloc[id]) {
 			if s.offers[a.Name]--; s.offers[a.Name] == 0 {
 				delete(s.offers, a.Name)
@@ -110,6 +114,27 @@ func (s *shapes) release(id uint32) {
 }
 
 func (s *shapes) vec(id uint32) []int64 { return s.vecs[int(id)*s.stride:][:len(s.dims)] }
+
+// largest returns, of every dimension that some shape in use has, the largest amount.
+func (s *shapes) largest() []model.Amount {
+	most := make([]int64, len(s.dims))
+	for id := range s.res {
+		if id == 0 || s.names.refs[id] == 0 {
+			continue
+		}
+		for d, v := range s.vec(uint32(id)) {
+			most[d] = max(most[d], v)
+		}
+	}
+	out := make([]model.Amount, 0, len(most))
+	for d, v := range most {
+		if v > 0 {
+			out = append(out, model.Amount{Name: s.dims[d], Value: v})
+		}
+	}
+	slices.SortFunc(out, func(a, b model.Amount) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
 
 // fill writes the vector of a shape; names without a dimension are left out.
 func (s *shapes) fill(id uint32) {

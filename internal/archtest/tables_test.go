@@ -123,7 +123,7 @@ var layers = []layer{
 		because: "requests of pods are made without a shard"},
 	{pkg: "./operator/kubetest", packages: []string{"./api/v1alpha1"}, libraries: []string{"k8s.io/...", "sigs.k8s.io/controller-runtime/..."},
 		because: "tests start an API server and know who they are"},
-	{pkg: "./operator", packages: []string{"./api/bigfleet/v1alpha1", "./api/v1alpha1", "./engine/model", "./internal/mtls", "./operator/..."}, libraries: []string{"k8s.io/...", "sigs.k8s.io/controller-runtime/..."},
+	{pkg: "./operator", packages: []string{"./api/bigfleet/v1alpha1", "./api/v1alpha1", "./engine/model", "./internal/mtls", "./internal/steady", "./operator/..."}, libraries: []string{"k8s.io/...", "sigs.k8s.io/controller-runtime/..."},
 		because: "one cluster's side, put together"},
 	{pkg: "./cmd/tonnage-operator", packages: []string{"./api/v1alpha1", "./internal/mtls", "./internal/terminal", "./operator/...", "./internal/httpguard"},
 		libraries: []string{"k8s.io/...", "sigs.k8s.io/controller-runtime/...", "github.com/go-logr/logr", "github.com/prometheus/client_golang/prometheus/..."},

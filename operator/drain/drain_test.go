@@ -5,9 +5,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/tonnage/tonnage/api/v1alpha1"
 )
 
 // TestLeaves: who is evicted.
@@ -31,6 +34,37 @@ func TestLeaves(t *testing.T) {
 	} {
 		if got := leaves(c.pod); got != c.want {
 			t.Errorf("%s: leaves is %v", name, got)
+		}
+	}
+}
+
+// TestLeftIsReadSensibly: whatever the clock was set to meanwhile, a drain lasts no longer
+// than it was to, and is not over before anything could leave.
+func TestLeftIsReadSensibly(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, c := range []struct {
+		grace   string
+		remains time.Duration // by the wall clock
+		want    time.Duration
+	}{
+		{"10m", 5 * time.Minute, 5 * time.Minute},
+		{"10m", 5*time.Minute + time.Hour, 10 * time.Minute},
+		{"10m", 5*time.Minute - time.Hour, GraceDefault},
+		{"10m", time.Second, GraceDefault},
+		{"5s", 3 * time.Second, 5 * time.Second},
+		{"5s", -time.Hour, 5 * time.Second},
+		{"5s", time.Hour, 5 * time.Second},
+		{"", 5 * time.Minute, 5 * time.Minute},
+		{"", -time.Hour, GraceDefault},
+		{"-5s", time.Second, GraceDefault},
+		{"much", time.Minute, time.Minute},
+	} {
+		n := &api.UpcomingNode{}
+		n.Annotations = map[string]string{
+			api.AnnotationDrainDeadline: now.Add(c.remains).Format(time.RFC3339Nano), api.AnnotationDrainGrace: c.grace,
+		}
+		if got := left(n, now); got != c.want {
+			t.Errorf("grace %q, deadline in %v: %v are left, want %v", c.grace, c.remains, got, c.want)
 		}
 	}
 }

@@ -76,8 +76,7 @@ func (d *Drainer) Resume(ctx context.Context) error {
 	}
 	for _, n := range all {
 		machine := n.Annotations[api.AnnotationMachine]
-		deadline, ok := deadlineOf(n)
-		if !ok || machine == "" || n.Status.Phase != api.NodeDraining {
+		if !Known(n) || machine == "" || n.Status.Phase != api.NodeDraining {
 			continue
 		}
 		node, err := d.find(ctx, machine, n)
@@ -89,7 +88,8 @@ func (d *Drainer) Resume(ctx context.Context) error {
 				return err
 			}
 		}
-		d.start(machine, nameOf(node), deadline)
+		now := d.cfg.Now()
+		d.start(machine, nameOf(node), now.Add(left(n, now)))
 	}
 	return nil
 }
@@ -108,14 +108,14 @@ func (d *Drainer) Start(ctx context.Context, machine string, grace time.Duration
 	if err != nil {
 		return false, err
 	}
-	deadline := d.cfg.Now().Add(grace)
-	if had != nil && had.Status.Phase == api.NodeDraining {
-		if was, ok := deadlineOf(had); ok && was.Before(deadline) {
-			deadline = was
-		}
+	now := d.cfg.Now()
+	deadline := now.Add(grace)
+	if was, ok := d.begun(machine, had, now); ok && was.Before(deadline) {
+		deadline = was
 	}
 	err = d.cfg.Nodes.Update(ctx, machine, func(n *api.UpcomingNode) {
 		n.Annotations[api.AnnotationDrainDeadline] = deadline.UTC().Format(time.RFC3339Nano)
+		n.Annotations[api.AnnotationDrainGrace] = deadline.Sub(now).Round(time.Millisecond).String()
 		n.Annotations[api.AnnotationDrainNode] = nameOf(node)
 		n.Status.Phase = api.NodeDraining
 	})
@@ -129,6 +129,21 @@ func (d *Drainer) Start(ctx context.Context, machine string, grace time.Duration
 	}
 	d.start(machine, nameOf(node), deadline)
 	return node != nil, nil
+}
+
+// begun returns the deadline of a drain that was begun already, by this process or by
+// an earlier one.
+func (d *Drainer) begun(machine string, had *api.UpcomingNode, now time.Time) (time.Time, bool) {
+	d.mu.Lock()
+	w := d.running[machine]
+	d.mu.Unlock()
+	switch {
+	case w != nil:
+		return w.deadline, true
+	case had != nil && had.Status.Phase == api.NodeDraining && Known(had):
+		return now.Add(left(had, now)), true
+	}
+	return time.Time{}, false
 }
 
 // Cancel ends a drain whose machine stays, and lets the scheduler use the node
@@ -193,6 +208,7 @@ func Known(n *api.UpcomingNode) bool {
 // Clear takes what is written down of a drain off the object.
 func Clear(n *api.UpcomingNode) {
 	delete(n.Annotations, api.AnnotationDrainDeadline)
+	delete(n.Annotations, api.AnnotationDrainGrace)
 	delete(n.Annotations, api.AnnotationDrainNode)
 }
 
@@ -202,6 +218,20 @@ func deadlineOf(n *api.UpcomingNode) (time.Time, bool) {
 	}
 	at, err := time.Parse(time.RFC3339Nano, n.Annotations[api.AnnotationDrainDeadline])
 	return at, err == nil
+}
+
+// left returns how long a drain lasts yet that is written down. Its deadline is of the wall
+// clock of the process that wrote it, which may have been set since: a drain never lasts
+// longer than it was to take in all, and after a restart at least that or GraceDefault,
+// whichever is less.
+func left(n *api.UpcomingNode, now time.Time) time.Duration {
+	at, _ := deadlineOf(n)
+	remains := at.Sub(now)
+	grace, err := time.ParseDuration(n.Annotations[api.AnnotationDrainGrace])
+	if err != nil || grace < 0 { // of a version that wrote none
+		return max(remains, GraceDefault)
+	}
+	return min(max(remains, GraceDefault), grace)
 }
 
 func nameOf(node *corev1.Node) string {

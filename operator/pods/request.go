@@ -94,7 +94,7 @@ func coLocation(pod *corev1.Pod) *api.CoLocation {
 // penalty is what the annotation says, else the default; nil if neither does.
 func penalty(pod *corev1.Pod, annotation string, byClass *resource.Quantity) *resource.Quantity {
 	if text, ok := pod.Annotations[annotation]; ok {
-		if q, err := resource.ParseQuantity(text); err == nil && q.Sign() >= 0 {
+		if q, err := api.ParseQuantity(text); err == nil && q.Sign() >= 0 {
 			return &q
 		}
 	}

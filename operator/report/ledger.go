@@ -37,7 +37,7 @@ func (l *ledger) report(included []*api.CapacityRequest) {
 	l.sent++
 	next := make(map[version]entry)
 	for _, r := range included {
-		if r.Status.Phase == api.RequestAcknowledged {
+		if heard(r) {
 			continue
 		}
 		e, known := l.waiting[versionOf(r)]

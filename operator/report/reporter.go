@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,9 +19,20 @@ import (
 	"github.com/tonnage/tonnage/operator/telemetry"
 )
 
-// eventsMax is how many requests are told anew in one roll-up why they are left
-// out; the others are told in the next ones.
-const eventsMax = 100
+const (
+	// eventsMax is how many requests are told anew in one roll-up why they are left
+	// out; the others are told in the next ones. Namespaces take turns.
+	eventsMax = 100
+	// batch is how many marks are written before others can come in between.
+	batch = 100
+)
+
+// mark is what is written into the status of a request: that it was heard, or why it is
+// left out.
+type mark struct {
+	request *api.CapacityRequest
+	why     error // nil = it was heard
+}
 
 // Config is what a Reporter is made of.
 type Config struct {
@@ -31,7 +43,7 @@ type Config struct {
 	// Concurrency is how many marks are written at a time.
 	Concurrency int
 	// Refused tells a request, in the cluster, why it is not reported.
-	Refused func(request *api.CapacityRequest, why error)
+	Refused func(request *api.CapacityRequest, why string)
 	// Rolled is told every roll-up. May be nil.
 	Rolled  func(needs []*bigfleet.CapacityNeed)
 	Log     *slog.Logger
@@ -48,17 +60,18 @@ type Reporter struct {
 	making sync.Mutex // a roll-up; sessions follow each other
 	sums   rollup.Aggregator
 
-	mu     sync.Mutex
-	ledger ledger
-	recent recent
-	told   map[version]bool // requests that know why they are left out
-	marks  map[version]*api.CapacityRequest
-	wake   chan struct{}
+	mu      sync.Mutex
+	ledger  ledger
+	recent  recent
+	told    map[version]bool // requests that know why they are left out
+	summary summary
+	marks   queue[mark]
+	wake    chan struct{}
 }
 
 // New returns a reporter that has reported nothing.
 func New(cfg Config) *Reporter {
-	r := &Reporter{cfg: cfg, marks: map[version]*api.CapacityRequest{}, wake: make(chan struct{}, 1), grown: make(chan struct{}, 1)}
+	r := &Reporter{cfg: cfg, wake: make(chan struct{}, 1), grown: make(chan struct{}, 1)}
 	r.ledger.begin()
 	return r
 }
@@ -84,6 +97,17 @@ func (r *Reporter) Grow() {
 
 // Grown implements session.Demand.
 func (r *Reporter) Grown() <-chan struct{} { return r.grown }
+
+// Limit implements session.Demand.
+func (r *Reporter) Limit(rows, gangs, sets, keys int, offered map[string]string) {
+	r.making.Lock()
+	defer r.making.Unlock()
+	limits := rollup.Limits{Rows: rows, Gangs: gangs, Sets: sets, Keys: keys, Offered: r.sums.Offered()}
+	if offered != nil {
+		limits.Offered = rollup.Amounts(offered)
+	}
+	r.sums.Limit(limits)
+}
 
 // Next makes the roll-up that is sent now. An early one is withheld where it
 // could help to confirm that demand has vanished.
@@ -111,9 +135,13 @@ func (r *Reporter) Next(early bool) (needs []*bigfleet.CapacityNeed, send bool) 
 	}
 	r.ledger.report(result.Included)
 	tell := r.refused(result.Refused)
+	r.summary.tell(result.Refused, r.cfg.Now(), r.cfg.Metrics, r.cfg.Log)
 	r.mu.Unlock()
+	if len(tell) > 0 {
+		r.awake()
+	}
 	for _, t := range tell {
-		r.cfg.Refused(t.Request, t.Err)
+		r.cfg.Refused(t.Request, message(t.Err))
 	}
 	if r.cfg.Rolled != nil {
 		r.cfg.Rolled(result.Needs)
@@ -126,18 +154,22 @@ func (r *Reporter) Next(early bool) (needs []*bigfleet.CapacityNeed, send bool) 
 	return result.Needs, true
 }
 
-// refused returns who does not know yet.
+// refused returns who is told now, and has it written down.
 func (r *Reporter) refused(all []rollup.Refusal) []rollup.Refusal {
 	told := make(map[version]bool, len(all))
-	var tell []rollup.Refusal
-	for _, f := range all {
-		v := versionOf(f.Request)
-		if r.told[v] {
+	var fresh queue[rollup.Refusal]
+	for i := range all {
+		f := &all[i]
+		if v := versionOf(f.Request); r.told[v] || knows(f) {
 			told[v] = true
-		} else if len(tell) < eventsMax {
-			told[v] = true
-			tell = append(tell, f)
+		} else {
+			fresh.put(f.Request.Namespace, v, *f)
 		}
+	}
+	tell := fresh.take(eventsMax)
+	for _, f := range tell {
+		told[versionOf(f.Request)] = true
+		r.marks.put(f.Request.Namespace, versionOf(f.Request), mark{f.Request, f.Err})
 	}
 	r.told = told
 	return tell
@@ -148,8 +180,13 @@ func (r *Reporter) Acknowledged() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, request := range r.ledger.acknowledge() {
-		r.marks[versionOf(request)] = request
+		r.marks.put(request.Namespace, versionOf(request), mark{request: request})
 	}
+	r.awake()
+}
+
+// awake has Run look for marks.
+func (r *Reporter) awake() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
@@ -168,59 +205,118 @@ func (r *Reporter) Run(ctx context.Context) {
 	}
 }
 
-// write marks all who were heard so far. What fails is heard again.
+// write writes what is to be written so far. What fails is heard, or told, again.
 func (r *Reporter) write(ctx context.Context) {
-	r.mu.Lock()
-	marks := r.marks
-	r.marks = map[version]*api.CapacityRequest{}
-	r.mu.Unlock()
-	began, wrote := r.cfg.Now(), 0
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	work := make(chan *api.CapacityRequest)
-	for range min(r.cfg.Concurrency, len(marks)) {
-		wg.Go(func() {
-			for request := range work {
-				if r.mark(ctx, request) {
-					mu.Lock()
-					wrote++
-					mu.Unlock()
-				}
-			}
-		})
-	}
-	for _, request := range marks {
-		if ctx.Err() != nil {
+	began, of := r.cfg.Now(), 0
+	var all outcome
+	for ctx.Err() == nil {
+		r.mu.Lock()
+		marks := r.marks.take(batch)
+		r.mu.Unlock()
+		if len(marks) == 0 {
 			break
 		}
-		work <- request
+		of += len(marks)
+		r.writeAll(ctx, marks, &all)
 	}
-	close(work)
-	wg.Wait()
-	if len(marks) > 0 {
-		r.cfg.Metrics.Acknowledged(wrote, r.cfg.Now().Sub(began))
+	if of > 0 {
+		r.cfg.Metrics.Acknowledged(all.heard, r.cfg.Now().Sub(began))
+	}
+	if all.failed > 0 && ctx.Err() == nil { // else it ends
+		r.cfg.Log.Warn("the status of some requests could not be written; it will be after the next roll-up",
+			"failed", all.failed, "of", of, "such as", all.name, "error", all.err)
 	}
 }
 
-// mark writes that one request was heard.
-func (r *Reporter) mark(ctx context.Context, request *api.CapacityRequest) bool {
+// outcome is what became of marks.
+type outcome struct {
+	mu     sync.Mutex
+	heard  int // requests that were marked as heard
+	failed int
+	name   string // of one that failed, and why
+	err    error
+}
+
+// note counts one mark.
+func (o *outcome) note(m mark, wrote bool, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case wrote && m.why == nil:
+		o.heard++
+	case err != nil:
+		if o.failed++; o.failed == 1 {
+			o.name, o.err = m.request.Namespace+"/"+m.request.Name, err
+		}
+	}
+}
+
+// writeAll writes marks side by side.
+func (r *Reporter) writeAll(ctx context.Context, marks []mark, all *outcome) {
+	var wg sync.WaitGroup
+	work := make(chan mark)
+	for range min(r.cfg.Concurrency, len(marks)) {
+		wg.Go(func() {
+			for m := range work {
+				wrote, err := r.mark(ctx, m)
+				all.note(m, wrote, err)
+			}
+		})
+	}
+	for _, m := range marks {
+		if ctx.Err() != nil {
+			break
+		}
+		work <- m
+	}
+	close(work)
+	wg.Wait()
+}
+
+// status is what a mark makes of the status.
+func (r *Reporter) status(m mark) map[string]any {
+	now := r.cfg.Now().UTC().Format(time.RFC3339)
+	if m.why == nil {
+		// The condition goes with the reason for it.
+		return map[string]any{"phase": api.RequestAcknowledged, "acknowledgedAt": now, "conditions": nil}
+	}
+	status := map[string]any{"conditions": []map[string]any{{
+		"type": api.ConditionReported, "status": metav1.ConditionFalse, "observedGeneration": m.request.Generation, "lastTransitionTime": now,
+		"reason": string(rollup.ReasonOf(m.why)), "message": message(m.why),
+	}}}
+	if m.request.Status.Phase == "" {
+		status["phase"] = api.RequestPending // which the schema asks for
+	}
+	return status
+}
+
+// mark writes one mark. It is no error that the request is gone, or has changed.
+func (r *Reporter) mark(ctx context.Context, m mark) (wrote bool, err error) {
 	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": request.UID, "resourceVersion": request.ResourceVersion},
-		"status":   map[string]any{"phase": api.RequestAcknowledged, "acknowledgedAt": r.cfg.Now().UTC().Format(time.RFC3339)},
+		"metadata": map[string]any{"uid": m.request.UID, "resourceVersion": m.request.ResourceVersion},
+		"status":   r.status(m),
 	})
 	if err != nil {
-		return false
+		return false, err
 	}
 	target := &api.CapacityRequest{}
-	target.Namespace, target.Name = request.Namespace, request.Name
+	target.Namespace, target.Name = m.request.Namespace, m.request.Name
 	err = r.cfg.Client.Status().Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), mirror.Owner)
 	switch {
 	case err == nil:
-		return true
-	case apierrors.IsNotFound(err) || apierrors.IsConflict(err) || ctx.Err() != nil:
-	default:
-		r.cfg.Log.Warn("a request could not be marked as heard; it will be after the next roll-up",
-			"request", request.Namespace+"/"+request.Name, "error", err)
+		return true, nil
+	case m.why != nil && !apierrors.IsNotFound(err): // nobody says again that it is left out, so it is told once more
+		r.mu.Lock()
+		delete(r.told, versionOf(m.request))
+		r.mu.Unlock()
 	}
-	return false
+	return false, client.IgnoreNotFound(ignoreConflict(err))
+}
+
+// ignoreConflict takes it for no error that the request has changed.
+func ignoreConflict(err error) error {
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
 }

@@ -26,7 +26,7 @@ func TestRefusedAreToldOnce(t *testing.T) {
 	r := New(Config{
 		List: func() []*api.CapacityRequest { return requests }, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 		Metrics: telemetry.New(registry, "a"),
-		Refused: func(q *api.CapacityRequest, _ error) { told[q.Name]++ },
+		Refused: func(q *api.CapacityRequest, _ string) { told[q.Name]++ },
 		Rolled:  func(needs []*bigfleet.CapacityNeed) { rolled += len(needs) },
 	})
 	add := func(name, operator string) {
@@ -122,12 +122,12 @@ func TestWithheldIsNotHeard(t *testing.T) {
 	r := New(Config{List: func() []*api.CapacityRequest { return []*api.CapacityRequest{q} }, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	r.Next(true)
 	r.Acknowledged()
-	if len(r.marks) > 0 {
+	if r.marks.len() > 0 {
 		t.Error("marked without a roll-up")
 	}
 	r.Next(false)
 	r.Acknowledged()
-	if len(r.marks) != 1 {
+	if r.marks.len() != 1 {
 		t.Error("not marked with one")
 	}
 }

@@ -3,23 +3,11 @@ package rollup
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
 	bigfleet "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	api "github.com/tonnage/tonnage/api/v1alpha1"
-)
-
-// Limits of a roll-up; a shard refuses it as a whole above them.
-const (
-	// RowsMax is how many rows there may be. When requests make more, those of
-	// the lowest priorities are left out.
-	RowsMax = 1 << 14
-	// ProfileBytesMax is how long the canonical form of one request may be.
-	ProfileBytesMax = 32 << 10
-	// DimensionsMax is how many different resources may be named.
-	DimensionsMax = 48
 )
 
 // slack is how many slots or rows out of use are kept beside as many in use.
@@ -33,6 +21,8 @@ var (
 	ErrLarge = errors.New("the request is too large")
 	// ErrMany: there are too many different ones.
 	ErrMany = errors.New("too many different requests")
+	// ErrUnreadable: what is written in it cannot be read.
+	ErrUnreadable = errors.New("the request cannot be read")
 	// ErrName: a key, a value or the name of a resource is one that shards refuse, and
 	// with it the whole roll-up.
 	ErrName = errors.New("name is not valid")
@@ -70,14 +60,17 @@ const nowhere = ^uint32(0)
 // What there is to remember is filed after the result is returned; the next roll-up
 // waits for it.
 type Aggregator struct {
-	filed chan struct{} // closed when the last roll-up's is; nil = there was nothing
-	worn  bool          // most of it is out of use
+	limits Limits
+	filed  chan struct{} // closed when the last roll-up's is; nil = there was nothing
+	worn   bool          // most of it is out of use
 
 	rows  []row
 	byKey map[string]uint32 // the canonical form: index in rows
 	order []uint32          // indexes of rows as they are reported
 	dims  dimensions
-	round uint32 // roll-ups so far
+	sets  map[uint64]uint32 // numbers of sets of requirements, by their hash
+	keys  map[string]uint32 // numbers of attribute keys
+	round uint32            // roll-ups so far
 
 	known map[*api.CapacityRequest]uint32 // index in slots
 	met   int                             // how many of them the roll-up at hand has
@@ -92,30 +85,34 @@ type slot struct {
 	asks  shares
 }
 
-// Aggregate adds the requests up, each given once: a function of them alone.
-// Cost: O(requests), about a microsecond for one that is new, a tenth of it for one
+// Aggregate adds the requests up, each given once: a function of them and the limits
+// alone. Cost: O(requests), about a microsecond for one that is new, a tenth of it for one
 // that is not; new ones are read on several processors if they are many.
 func (g *Aggregator) Aggregate(requests []*api.CapacityRequest) *Result {
 	g.wait()
 	if g.byKey == nil {
-		g.byKey = map[string]uint32{}
+		g.reset()
 	}
 	g.round++
+	limits := g.limits.orDefaults()
 	rowOf := make([]uint32, len(requests))
-	parts := readParts(requests, g.recall(requests, rowOf), nil)
+	parts := readParts(requests, g.recall(requests, rowOf), &reading{limits: &limits})
 	out := &Result{Refused: g.join(parts, rowOf)}
-	if only := g.mostNamed(); only != nil {
+	if g.tooManyNames(&limits) {
 		// So many that they cannot all be reported: nothing is remembered of them.
-		*g = Aggregator{byKey: map[string]uint32{}, round: 1}
-		out.Refused = g.join(readParts(requests, all(len(requests)), only), rowOf)
-		defer func() { *g = Aggregator{} }()
+		only := fairNames(requests, rowOf, &limits)
+		g.reset()
+		g.round = 1
+		out.Refused = g.join(readParts(requests, all(len(requests)), &reading{limits: &limits, only: only}), rowOf)
+		defer func() { *g = Aggregator{limits: g.limits} }()
 	} else {
 		defer func() { g.file(len(requests), parts, len(out.Needs)) }()
 	}
-	order := g.reported()
-	if len(order) > RowsMax {
-		out.Refused = append(out.Refused, leaveOut(requests, rowOf, order[RowsMax:], len(g.rows))...)
-		order = order[:RowsMax]
+	order, budget := g.reported(), limits.budget()
+	if !g.fits(order, &budget) {
+		var left map[uint32]what
+		order, left = g.choose(requests, rowOf, order, &budget)
+		out.Refused = append(out.Refused, leaveOut(requests, rowOf, left, &budget)...)
 	}
 	out.Included = make([]*api.CapacityRequest, 0, len(requests))
 	for i, at := range rowOf {
@@ -131,6 +128,11 @@ func (g *Aggregator) Aggregate(requests []*api.CapacityRequest) *Result {
 	return out
 }
 
+// reset forgets all but the limits.
+func (g *Aggregator) reset() {
+	*g = Aggregator{limits: g.limits, byKey: map[string]uint32{}, sets: map[uint64]uint32{}, keys: map[string]uint32{}}
+}
+
 // wait returns when the last roll-up is filed.
 func (g *Aggregator) wait() {
 	if g.filed == nil {
@@ -138,7 +140,7 @@ func (g *Aggregator) wait() {
 	}
 	<-g.filed
 	if g.filed = nil; g.worn {
-		*g = Aggregator{}
+		*g = Aggregator{limits: g.limits}
 	}
 }
 
@@ -202,12 +204,35 @@ func (g *Aggregator) joinRows(part *part) {
 		at, known := g.byKey[from.key]
 		if !known {
 			at = uint32(len(g.rows))
-			g.rows = append(g.rows, row{key: from.key, need: from.need})
+			g.rows = append(g.rows, row{key: from.key, need: from.need, bytes: from.bytes, gang: from.gang, set: numberOf(g.sets, from.setHash), keys: g.keysOf(from.need)})
 			g.byKey[from.key] = at
 		}
 		part.to[i] = at
 		g.row(at).join(from.amounts, part.dimTo)
 	}
+}
+
+// numberOf returns the number of a key, the next one when it is new.
+func numberOf[K comparable](m map[K]uint32, key K) uint32 {
+	n, known := m[key]
+	if !known {
+		n = uint32(len(m))
+		m[key] = n
+	}
+	return n
+}
+
+// keysOf returns the numbers of the attribute keys that a row names, each once.
+func (g *Aggregator) keysOf(need *bigfleet.CapacityNeed) []uint32 {
+	keys := make([]uint32, 0, len(need.Requirements)+len(need.Spread))
+	for _, r := range need.Requirements {
+		keys = append(keys, numberOf(g.keys, r.Key))
+	}
+	for _, s := range need.Spread {
+		keys = append(keys, numberOf(g.keys, s.TopologyKey))
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
 }
 
 // sortIn gives the rows from an index on their places in the order.
@@ -299,53 +324,6 @@ func (g *Aggregator) reported() []uint32 {
 		}
 	}
 	return order
-}
-
-// mostNamed picks the resources that are reported when there are too many; nil =
-// there are not.
-func (g *Aggregator) mostNamed() map[string]bool {
-	if len(g.dims.names) <= DimensionsMax {
-		return nil
-	}
-	rows := make([]int, len(g.dims.names)) // that name each
-	var named []uint32
-	for i := range g.rows {
-		if r := &g.rows[i]; r.round == g.round {
-			for j := range r.amounts {
-				dim := r.amounts[j].dim
-				if rows[dim]++; rows[dim] == 1 {
-					named = append(named, dim)
-				}
-			}
-		}
-	}
-	if len(named) <= DimensionsMax {
-		return nil
-	}
-	slices.SortFunc(named, func(x, y uint32) int {
-		return cmp.Or(cmp.Compare(rows[y], rows[x]), strings.Compare(g.dims.names[x], g.dims.names[y]))
-	})
-	only := make(map[string]bool, DimensionsMax)
-	for _, dim := range named[:DimensionsMax] {
-		only[g.dims.names[dim]] = true
-	}
-	return only
-}
-
-// leaveOut takes the requests of some rows out.
-func leaveOut(requests []*api.CapacityRequest, rowOf, rows []uint32, of int) (refused []Refusal) {
-	gone := make([]bool, of)
-	for _, at := range rows {
-		gone[at] = true
-	}
-	for i, at := range rowOf {
-		if at != nowhere && gone[at] {
-			rowOf[i] = nowhere
-			refused = append(refused, Refusal{requests[i], fmt.Errorf(
-				"%w: they make more than %d rows, and this one's priority is among the lowest", ErrMany, RowsMax)})
-		}
-	}
-	return refused
 }
 
 // all returns the indexes of so many.

@@ -57,6 +57,10 @@ func penalty(dollars string) func(*api.CapacityRequest) {
 	return func(r *api.CapacityRequest) { r.Spec.InterruptionPenalty = new(resource.MustParse(dollars)) }
 }
 
+func unread(why string) *api.CapacityRequest {
+	return &api.CapacityRequest{Spec: api.CapacityRequestSpec{Unreadable: why}}
+}
+
 func priority(p int32) func(*api.CapacityRequest) {
 	return func(r *api.CapacityRequest) { r.Spec.Priority = p }
 }
@@ -218,6 +222,10 @@ func TestRefused(t *testing.T) {
 		"Gt":       {request("cpu=1", requires("cores", corev1.NodeSelectorOpGt, "4")), ErrOperator, `"cores": Gt`},
 		"Lt":       {request("cpu=1", requires("cores", corev1.NodeSelectorOpLt, "4")), ErrOperator, `"cores": Lt`},
 		"negative": {request("cpu=-1"), ErrQuantity, `"cpu"`},
+		"cores":    {request("cpu=1000001"), ErrQuantity, `resource "cpu": quantity is not valid: at most 1000000 are taken`},
+		"bytes":    {request("memory=9223372036854775807Ei"), ErrQuantity, "at most 1125899906842624"},
+		"endless":  {request("x=1e30"), ErrQuantity, "look at the unit"},
+		"unread":   {unread("resources: no number"), ErrUnreadable, "the request cannot be read: resources: no number"},
 		"key":      {request("cpu=1", requires("rack\x1b", "In", "a")), ErrName, "the key of a requirement holds the control character U+001B"},
 		"value":    {request("cpu=1", requires("rack", "In", "a", "b\u009b")), ErrName, `a value of the requirement on "rack" holds the control character U+009B`},
 		"resource": {request("gpu\u202e=1"), ErrName, "the name of a resource holds the control character U+202E"},
@@ -313,12 +321,12 @@ func TestRowsHaveOneOrder(t *testing.T) {
 }
 
 func TestSaturates(t *testing.T) {
-	got := Aggregate([]*api.CapacityRequest{request("cpu=9E x=9E"), request("cpu=1 x=9E"), request("cpu=1e30 x=1")})
-	want := map[string]string{"cpu": "9223372036854775807m", "x": fmt.Sprint(int64(math.MaxInt64))}
-	for name, amount := range want {
-		if got.Needs[0].AggregateResources[name] != amount {
-			t.Errorf("%s is %s, want %s", name, got.Needs[0].AggregateResources[name], amount)
-		}
+	var requests []*api.CapacityRequest
+	for range math.MaxInt64/unitsMax + 2 {
+		requests = append(requests, request(fmt.Sprintf("x=%d", int64(unitsMax))))
+	}
+	if got := Aggregate(requests).Needs[0].AggregateResources["x"]; got != fmt.Sprint(int64(math.MaxInt64)) {
+		t.Errorf("the sum is %s", got)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"strings"
 
@@ -48,10 +49,14 @@ type keyWriter struct {
 	group        []byte
 	coLocation   string   // the group's topology key, "" = there is no group
 	keys         []string // scratch of selectors
+	from, to     int      // where buf has the requirements
 }
 
-// write makes buf the request's canonical form.
-func (w *keyWriter) write(request *api.CapacityRequest) error {
+// write makes buf the request's canonical form. apart: no machine has what it asks for.
+// Such requests have rows of their own: in one with others they would make its smallest
+// unit one that no machine has, and nobody in the row would be served. Who shares a
+// domain with others does not do without them.
+func (w *keyWriter) write(request *api.CapacityRequest, apart bool) error {
 	spec := &request.Spec
 	w.buf = binary.BigEndian.AppendUint32(w.buf[:0], uint32(spec.Priority))
 	w.interruption, w.reclamation = bucket(spec.InterruptionPenalty), bucket(spec.ReclamationPenalty)
@@ -63,10 +68,15 @@ func (w *keyWriter) write(request *api.CapacityRequest) error {
 	}
 	w.number(len(w.group))
 	w.buf = append(w.buf, w.group...)
+	w.from = len(w.buf)
 	if err := w.writeRequirements(spec); err != nil {
 		return err
 	}
+	w.to = len(w.buf)
 	w.writeSpread(spec)
+	if apart && len(w.group) == 0 {
+		w.buf = append(w.buf, 1)
+	}
 	if len(w.buf) > ProfileBytesMax {
 		return fmt.Errorf("%w: its requirements and spread take %d bytes, at most %d are reported", ErrLarge, len(w.buf), ProfileBytesMax)
 	}
@@ -167,6 +177,19 @@ func (w *keyWriter) check() error {
 		}
 	}
 	return nil
+}
+
+// setSeed makes the hashes of this process its own, so that nobody can choose requirements
+// that have one hash.
+var setSeed = maphash.MakeSeed()
+
+// setHash returns the hash of the requirements, with that of the co-location.
+func (w *keyWriter) setHash() uint64 {
+	var h maphash.Hash
+	h.SetSeed(setSeed)
+	_, _ = h.Write(w.buf[w.from:w.to])
+	_, _ = h.WriteString(w.coLocation)
+	return h.Sum64()
 }
 
 func (w *keyWriter) number(n int) { w.buf = binary.AppendUvarint(w.buf, uint64(n)) }

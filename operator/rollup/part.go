@@ -31,7 +31,8 @@ type part struct {
 	rows  []row
 	byKey map[string]uint32 // the canonical form: index in rows
 	dims  dimensions
-	only  map[string]bool // the resources that are reported; nil = all
+	how   *reading
+	apart bool // the request at hand asks for what no machine has
 	key   keyWriter
 
 	// Of each row and resource its number in the whole, once it is joined.
@@ -39,8 +40,14 @@ type part struct {
 	dimTo []uint32
 }
 
+// reading is how requests are read. It is not changed.
+type reading struct {
+	limits *Limits
+	only   map[string]bool // the resources that are reported; nil = all
+}
+
 // readParts reads the requests of some indexes, side by side if they are many.
-func readParts(requests []*api.CapacityRequest, indexes []uint32, only map[string]bool) []part {
+func readParts(requests []*api.CapacityRequest, indexes []uint32, how *reading) []part {
 	if len(indexes) == 0 {
 		return nil
 	}
@@ -51,7 +58,7 @@ func readParts(requests []*api.CapacityRequest, indexes []uint32, only map[strin
 	for i := range parts {
 		p := &parts[i]
 		p.indexes = indexes[min(i*size, len(indexes)):min((i+1)*size, len(indexes))]
-		p.only, p.byKey = only, map[string]uint32{}
+		p.how, p.byKey = how, map[string]uint32{}
 		p.requests = make([]*api.CapacityRequest, len(p.indexes))
 		p.rowOf, p.asks = make([]uint32, len(p.indexes)), make([]shares, len(p.indexes))
 		wg.Go(func() { p.readAll(requests) })
@@ -76,10 +83,14 @@ func (p *part) readAll(requests []*api.CapacityRequest) {
 
 // read puts one request into its row and returns the row's index.
 func (p *part) read(request *api.CapacityRequest, asks *shares) (uint32, error) {
+	if request.Spec.Unreadable != "" {
+		return 0, fmt.Errorf("%w: %s", ErrUnreadable, request.Spec.Unreadable)
+	}
+	p.apart = false
 	if err := p.measure(request.Spec.Resources, asks); err != nil {
 		return 0, err
 	}
-	if err := p.key.write(request); err != nil {
+	if err := p.key.write(request, p.apart); err != nil {
 		return 0, err
 	}
 	at, known := p.byKey[string(p.key.buf)]
@@ -88,8 +99,8 @@ func (p *part) read(request *api.CapacityRequest, asks *shares) (uint32, error) 
 			return 0, err
 		}
 		at = uint32(len(p.rows))
-		key := string(p.key.buf)
-		p.rows = append(p.rows, row{key: key, need: p.key.need(request)})
+		key, need := string(p.key.buf), p.key.need(request)
+		p.rows = append(p.rows, row{key: key, need: need, bytes: bytesIn(need), gang: len(p.key.group) > 0, setHash: p.key.setHash()})
 		p.byKey[key] = at
 	}
 	p.rows[at].add(asks)
@@ -140,9 +151,14 @@ func (p *part) ask(what corev1.ResourceName, quantity *resource.Quantity, asks *
 	if n == 0 {
 		return nil
 	}
-	if p.only != nil && !p.only[name] {
-		return fmt.Errorf("%w: they name more than %d resources, of which %q is among the rarest", ErrMany, DimensionsMax, name)
+	if most := askable(name); n > most {
+		return fmt.Errorf("resource %q: %w: at most %s are taken for what somebody wants; look at the unit", name, ErrQuantity, text(name, most))
 	}
+	if p.how.only != nil && !p.how.only[name] {
+		return fmt.Errorf("%w: the cluster may name %d resources, %d of them that no machine offers, and %q is one that a namespace with many names: look at the spelling, and name fewer",
+			ErrMany, DimensionsMax, UnofferedMax, name)
+	}
+	p.apart = p.apart || n > p.how.limits.most(name)
 	asks.add(share{n, p.dims.of(name)})
 	return nil
 }

@@ -61,29 +61,64 @@ type amount struct {
 type row struct {
 	key     string
 	need    *bigfleet.CapacityNeed // without amounts
+	bytes   int                    // of need
+	gang    bool                   // its machines share a domain
+	setHash uint64                 // of its requirements; of a part's row
+	set     uint32                 // the number of them; of the whole's
+	keys    []uint32               // numbers of the attribute keys that it names, each once
 	round   uint32                 // of the roll-up that amounts are of
 	amounts []amount
+	places  map[uint32]int // by resource: where in amounts; once there are many
 
 	said   *bigfleet.CapacityNeed // what was reported last
 	before []amount               // with these
 }
 
+// bytesIn estimates how long a row's message is without amounts, rather too high.
+func bytesIn(need *bigfleet.CapacityNeed) int {
+	const perPart, perValue = 16, 4
+	n := len(need.Group)
+	for _, r := range need.Requirements {
+		n += len(r.Key) + perPart
+		for _, v := range r.Values {
+			n += len(v) + perValue
+		}
+	}
+	for _, s := range need.Spread {
+		n += len(s.TopologyKey) + 2*perPart
+	}
+	return n
+}
+
 // begin empties the row for another roll-up.
 func (r *row) begin(round uint32) {
 	r.round = round
-	r.amounts = r.amounts[:0]
+	r.amounts, r.places = r.amounts[:0], nil
 }
 
-// at returns the row's amount of a resource.
+// at returns the row's amount of a resource. The amounts are compared while they are few;
+// nobody keeps requests from naming ever new resources.
 func (r *row) at(dim uint32) *amount {
-	for i := range r.amounts {
+	for i := range r.amounts[:min(len(r.amounts), amountsScanned)] {
 		if r.amounts[i].dim == dim {
 			return &r.amounts[i]
 		}
 	}
+	if i, known := r.places[dim]; known {
+		return &r.amounts[i]
+	}
+	if len(r.amounts) >= amountsScanned {
+		if r.places == nil {
+			r.places = map[uint32]int{}
+		}
+		r.places[dim] = len(r.amounts)
+	}
 	r.amounts = append(r.amounts, amount{dim: dim})
 	return &r.amounts[len(r.amounts)-1]
 }
+
+// amountsScanned is how many amounts of a row are compared before they are looked up.
+const amountsScanned = 32
 
 // add counts what one request asks for.
 func (r *row) add(asks *shares) {

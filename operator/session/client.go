@@ -34,6 +34,11 @@ const (
 type Demand interface {
 	// Begin is called before the first roll-up of a session.
 	Begin()
+	// Limit is called when the shard has told, at the beginning of a session and before
+	// its first roll-up, what a roll-up may have; 0 = it has not told of that. offered is
+	// the largest amount that one machine has of each resource, as quantities; nil = the
+	// shard has not told, and what was told last holds.
+	Limit(rows, gangs, sets, keys int, offered map[string]string)
 	// Next returns the rows to send now. What it returns is sent. early: the roll-up
 	// is not due yet; then it may be withheld, and nothing is sent.
 	Next(early bool) (rows []*bigfleet.CapacityNeed, send bool)
@@ -84,6 +89,8 @@ type Config struct {
 	Cluster Cluster
 	Log     *slog.Logger
 	Metrics *telemetry.Metrics // may be nil
+	// Now is what roll-ups are stamped with; nil = the wall clock.
+	Now func() time.Time
 }
 
 // Client keeps a session. One Run at a time.
@@ -92,7 +99,12 @@ type Client struct {
 }
 
 // New returns a client that has not dialled.
-func New(cfg Config) *Client { return &Client{cfg: cfg} }
+func New(cfg Config) *Client {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Client{cfg: cfg}
+}
 
 // Run keeps a session until ctx ends.
 func (c *Client) Run(ctx context.Context) {

@@ -22,6 +22,16 @@ const (
 	headerReclamation  = "tonnage-max-reclamation-penalty"
 )
 
+// The header in which it tells what a roll-up may have, and, in lines with a name, = and
+// an amount, the largest that one machine has of each resource.
+const (
+	headerRows    = "tonnage-max-rows"
+	headerGangs   = "tonnage-max-gangs"
+	headerSets    = "tonnage-max-requirement-sets"
+	headerKeys    = "tonnage-max-keys"
+	headerOffered = "tonnage-offered-bin"
+)
+
 // aboveNamedMax is how many of the rows that are lowered are named in the log.
 const aboveNamedMax = 5
 
@@ -34,9 +44,9 @@ type above struct {
 	said   string                 // as last logged; only send looks at it
 }
 
-// learn reads the limits from the header of a stream that the shard has answered on.
-func (a *above) learn(stream Stream, log *slog.Logger) {
-	with, ok := stream.(interface {
+// learn takes over what the shard tells in the header of the session.
+func (s *live) learn() {
+	with, ok := s.stream.(interface {
 		Header() (metadata.MD, error)
 	})
 	if !ok {
@@ -46,6 +56,36 @@ func (a *above) learn(stream Stream, log *slog.Logger) {
 	if err != nil {
 		return // the stream is over, which others see as well
 	}
+	s.above.learn(header, s.cfg.Log)
+	number := func(key string) int {
+		if values := header.Get(key); len(values) == 1 {
+			if n, err := strconv.Atoi(values[0]); err == nil && n > 0 {
+				return n
+			}
+		}
+		return 0
+	}
+	s.cfg.Demand.Limit(number(headerRows), number(headerGangs), number(headerSets), number(headerKeys), offered(header))
+}
+
+// offered reads the lines of the header that says what machines offer.
+func offered(header metadata.MD) map[string]string {
+	values := header.Get(headerOffered)
+	if len(values) != 1 {
+		return nil
+	}
+	out := map[string]string{}
+	for line := range strings.Lines(values[0]) {
+		line = strings.TrimSuffix(line, "\n")
+		if at := strings.LastIndexByte(line, '='); at > 0 {
+			out[line[:at]] = line[at+1:]
+		}
+	}
+	return out
+}
+
+// learn reads the limits that rows are lowered to.
+func (a *above) learn(header metadata.MD, log *slog.Logger) {
 	l, some := limits{math.MaxInt32, math.MaxInt32, math.MaxInt32}, false
 	for key, into := range map[string]*int32{headerPriority: &l.priority, headerInterruption: &l.interruption, headerReclamation: &l.reclamation} {
 		if values := header.Get(key); len(values) == 1 {

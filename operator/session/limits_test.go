@@ -20,6 +20,26 @@ type headed struct {
 
 func (h headed) Header() (metadata.MD, error) { return h.header, nil }
 
+// TestLimitsAreTold: what the shard tells in the header reaches who makes roll-ups.
+func TestLimitsAreTold(t *testing.T) {
+	for _, x := range []struct {
+		header metadata.MD
+		want   string
+	}{
+		{metadata.MD{}, "0 0 0 0 map[] true"},
+		{metadata.Pairs(headerRows, "9", headerGangs, "x", headerSets, "-1", headerKeys, "6"), "9 0 0 6 map[] true"},
+		{metadata.Pairs(headerOffered, ""), "0 0 0 0 map[] false"},
+		{metadata.Pairs(headerOffered, "cpu=64\na=b=2\nodd\n=3\n"), "0 0 0 0 map[a=b:2 cpu:64] false"},
+	} {
+		d := &side{}
+		s := newLive(Config{Demand: d, Log: slog.New(slog.DiscardHandler)}, headed{header: x.header})
+		s.learn()
+		if d.told != x.want {
+			t.Errorf("%v is told as %q, want %q", x.header, d.told, x.want)
+		}
+	}
+}
+
 // TestRowsAboveTheLimitsAreNamedOnce: and again when they are others.
 func TestRowsAboveTheLimitsAreNamedOnce(t *testing.T) {
 	var out strings.Builder
@@ -27,12 +47,12 @@ func TestRowsAboveTheLimitsAreNamedOnce(t *testing.T) {
 	rows := []*bigfleet.CapacityNeed{{Priority: 5}, {Priority: 900, Group: "greedy"}, {InterruptionPenaltyBucket: 27}}
 	var a above
 	a.look(rows, metrics, log)
-	a.learn(headed{header: metadata.MD{}}, log)
+	a.learn(metadata.MD{}, log)
 	a.look(rows, metrics, log)
 	if out.Len() > 0 {
 		t.Errorf("without limits the log says %s", out.String())
 	}
-	a.learn(headed{header: metadata.Pairs(headerPriority, "100", headerInterruption, "20")}, log)
+	a.learn(metadata.Pairs(headerPriority, "100", headerInterruption, "20"), log)
 	for range 3 {
 		a.look(rows, metrics, log)
 	}

@@ -84,7 +84,7 @@ func (s *live) send(ctx context.Context) error {
 			}
 			s.above.look(rows, s.cfg.Metrics, s.cfg.Log)
 			message = &bigfleet.OperatorMessage{Payload: &bigfleet.OperatorMessage_Rollup{Rollup: &bigfleet.ClusterCapacityNeeds{
-				ClusterId: s.cfg.ClusterID, TimestampUnixNanos: time.Now().UnixNano(), Needs: rows,
+				ClusterId: s.cfg.ClusterID, TimestampUnixNanos: s.cfg.Now().UnixNano(), Needs: rows,
 			}}}
 		}
 		if err := s.stream.Send(message); err != nil {
@@ -154,7 +154,7 @@ func (s *live) acknowledged(ack *bigfleet.Acknowledgement) error {
 		if !s.began {
 			s.began = true
 			s.greeted(ack)
-			s.above.learn(s.stream, s.cfg.Log)
+			s.learn()
 			s.cfg.Metrics.Connected(true)
 			close(s.start)
 		}

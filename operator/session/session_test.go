@@ -67,6 +67,11 @@ type side struct {
 	began   time.Time
 	grown   chan struct{}
 	spare   bool // early roll-ups are withheld
+	told    string
+}
+
+func (s *side) Limit(rows, gangs, sets, keys int, offered map[string]string) {
+	s.told = fmt.Sprint(rows, gangs, sets, keys, offered, offered == nil)
 }
 
 func (s *side) Begin()                 { s.mu.Lock(); s.begins++; s.mu.Unlock() }

@@ -22,6 +22,7 @@ type Metrics struct {
 	nodeWrites   *prometheus.CounterVec
 	inflight     prometheus.Gauge
 	refused      prometheus.Gauge
+	leftOut      *prometheus.GaugeVec
 	lowered      prometheus.Gauge
 	softSpread   prometheus.Gauge
 	early        *prometheus.CounterVec
@@ -44,6 +45,7 @@ func New(r prometheus.Registerer, cluster string) *Metrics {
 		nodeWrites:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("upcoming_node_writes_total"), Help: "Writes of UpcomingNodes."}, []string{"op", "outcome"}),
 		inflight:     prometheus.NewGauge(prometheus.GaugeOpts{Name: name("dispatch_inflight"), Help: "Messages of the shard that are being carried out."}),
 		refused:      prometheus.NewGauge(prometheus.GaugeOpts{Name: name("requests_not_reported"), Help: "CapacityRequests that the last roll-up left out; their events say why."}),
+		leftOut:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "tonnage_operator_requests_left_out", Help: "The same, by reason."}, []string{"reason"}),
 		lowered:      prometheus.NewGauge(prometheus.GaugeOpts{Name: "tonnage_operator_rows_lowered", Help: "Rows of the last roll-up that the shard lowers to its policy."}),
 		softSpread: prometheus.NewGauge(prometheus.GaugeOpts{Name: "tonnage_operator_soft_spread_terms", Help: "ScheduleAnyway terms of topology spread that the last roll-up leaves out.",
 			ConstLabels: prometheus.Labels{"cluster": cluster}}),
@@ -52,7 +54,7 @@ func New(r prometheus.Registerer, cluster string) *Metrics {
 		evictions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("evictions_total"), Help: "Evictions asked for, by answer."}, []string{"outcome"}),
 	}
 	r.MustRegister(m.rollup, m.rollupPhase, m.acknowledge, m.acknowledged, m.reconnects, m.connected, m.dropped,
-		m.nodeState, m.nodeWrites, m.inflight, m.refused, m.lowered, m.softSpread, m.early, m.drains, m.evictions)
+		m.nodeState, m.nodeWrites, m.inflight, m.refused, m.leftOut, m.lowered, m.softSpread, m.early, m.drains, m.evictions)
 	return m
 }
 
@@ -83,6 +85,16 @@ func (m *Metrics) Rollup(phases map[RollupPhase]time.Duration) {
 func (m *Metrics) Refused(n int) {
 	if m != nil {
 		m.refused.Set(float64(n))
+	}
+}
+
+// LeftOut records how many requests are not reported, by reason.
+func (m *Metrics) LeftOut(by map[string]int) {
+	if m == nil {
+		return
+	}
+	for reason, n := range by {
+		m.leftOut.WithLabelValues(reason).Set(float64(n))
 	}
 }
 

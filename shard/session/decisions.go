@@ -40,6 +40,9 @@ type Decisions struct {
 	mu    sync.Mutex
 	cycle uint64 // cycles that decided
 	asked map[question]*reply
+	// What machines offered in the last cycle, and supply.Table.ShapeSequence then.
+	offered   []model.Amount
+	offeredAt uint64
 }
 
 type question struct {
@@ -67,12 +70,23 @@ func (d *Decisions) Decided(in engine.Input, plan *engine.Plan) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.cycle++
+	if at := in.Supply.ShapeSequence(); d.cycle == 1 || d.offeredAt != at {
+		d.offered, d.offeredAt = in.Supply.Largest(), at
+	}
 	for q, r := range d.asked {
 		r.header.Cycle, r.header.ComputedAt = d.cycle, in.Now
 		r.answer(q, in, plan, d.ages)
 		delete(d.asked, q)
 		close(r.done)
 	}
+}
+
+// Offered returns, of every resource that machines offered in the last cycle, the largest
+// amount that one has, by name; false before the first cycle. Do not modify.
+func (d *Decisions) Offered() ([]model.Amount, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.offered, d.cycle > 0
 }
 
 // Needs implements the function type of that name.

@@ -17,6 +17,7 @@ import (
 
 	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	"github.com/tonnage/tonnage/engine/demand"
+	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/inbound"
 	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/internal/steady"
@@ -79,6 +80,9 @@ type Deps struct {
 	// Term returns the highest term of the coordinator that the shard has heard
 	// of; nil = 0. It waits for no cycle.
 	Term func() int64
+	// Offered returns of every resource that machines offer the largest amount that one
+	// has; false when that is not known yet. nil = it never is. It waits for no cycle.
+	Offered func() ([]model.Amount, bool)
 	// Needs is asked for what the last cycle decided; nil = nothing was yet.
 	Needs Needs
 	// Policy returns what a cluster's rows are lowered to; nil = no row is. It is
@@ -107,6 +111,7 @@ type Server struct {
 	core      Core
 	epoch     func() int64
 	term      func() int64
+	offered   func() ([]model.Amount, bool)
 	helloWait time.Duration
 	needs     Needs
 	policy    func(cluster string) policy.Limits
@@ -149,7 +154,7 @@ func NewServer(deps Deps) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		core: deps.Core, epoch: deps.Epoch, term: deps.Term, needs: deps.Needs, clock: deps.Clock, log: deps.Log, metrics: m,
+		core: deps.Core, epoch: deps.Epoch, term: deps.Term, offered: deps.Offered, needs: deps.Needs, clock: deps.Clock, log: deps.Log, metrics: m,
 		links: links{byCluster: map[string]*link{}}, stop: make(chan struct{}),
 		resync: resync{turn: make(chan struct{}, 1), replays: newIntervals(least)}, helloWait: cmp.Or(deps.helloWait, HelloWaitMax),
 	}

@@ -134,7 +134,7 @@ func (l *link) begin(stream pb.Shard_SessionServer) error {
 		return err
 	}
 	l.limits = s.policy(l.cluster)
-	if err := stream.SetHeader(limitsHeader(l.limits)); err != nil {
+	if err := stream.SetHeader(s.header(l.limits)); err != nil {
 		return err
 	}
 	l.acknowledge(echoHello)

@@ -40,7 +40,7 @@ var (
 var stages = []stage{
 	{"tests", "test", 440 * time.Second, onlyCI},
 	{"Kubernetes binaries", "k8s-tools", 380 * time.Second, both},
-	{"operator and API server", "test-cluster", 145 * time.Second, both},
+	{"operator and API server", "test-cluster", 170 * time.Second, both},
 	{"pods in one cluster", "e2e-short", 35 * time.Second, both},
 	{"charts", "charts", 30 * time.Second, both},
 	{"scenarios", "scenarios", 15 * time.Second, both},
@@ -69,6 +69,7 @@ var stages = []stage{
 	{"kills of a shard", "soak-restart", 20 * time.Minute, night},
 	{"kills with the clock off", "soak-clock", 20 * time.Minute, night},
 	{"syncs that fail", "soak-disk", 15 * time.Minute, night},
+	{"hostile requests, API server restarts", "soak-operator", 20 * time.Minute, night},
 	{"kills while machines move", "soak-moves", 30 * time.Minute, night},
 	{"faults of the coordinator", "soak-coordinator", 12 * time.Minute, night},
 	{"shards without coordinator", "soak-static", 14 * time.Minute, night},
