@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 
@@ -60,5 +61,27 @@ func TestWhatMachinesOfferIsKnownAfterACycle(t *testing.T) {
 	x.step(t)
 	if offered, known := x.decisions.Offered(); !known || len(offered) != 1 || offered[0] != (model.Amount{Name: "cpu", Value: 4000}) {
 		t.Errorf("machines offer %v, %v", offered, known)
+	}
+}
+
+// TestServeAfterDrain: a process that is stopped while it starts ends without an error.
+func TestServeAfterDrain(t *testing.T) {
+	server, err := session.NewServer(session.Deps{Core: newCore()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Serve(l); err != nil {
+		t.Error(err)
+	}
+	if c, err := net.Dial("tcp", l.Addr().String()); err == nil {
+		c.Close()
+		t.Error("the listener is open")
 	}
 }

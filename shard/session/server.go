@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -205,14 +206,18 @@ func (s *Server) denied(method string) {
 	}
 }
 
-// Serve serves a listener until Drain, and closes it. It is called once.
+// Serve serves a listener until Drain, and closes it. It is called once. After Drain it
+// serves nothing, without an error: a process may be stopped while it starts.
 func (s *Server) Serve(listener net.Listener) error {
 	var work sync.WaitGroup
 	defer work.Wait()
 	defer s.stopOnce.Do(func() { close(s.stop) })
 	s.intake.start(&work, s.stop)
 	work.Go(s.watch)
-	return s.grpc.Serve(listener)
+	if err := s.grpc.Serve(listener); !errors.Is(err, grpc.ErrServerStopped) {
+		return err
+	}
+	return nil
 }
 
 // watch ends sessions whose operator does not read.
