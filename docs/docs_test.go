@@ -17,7 +17,7 @@ const root = ".."
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	for _, pattern := range []string{"README.md", "docs/*.md", "docs/decisions/*.md"} {
+	for _, pattern := range []string{"README.md", "docs/*.md", "docs/decisions/*.md", "docs/how-to/*.md"} {
 		names, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
