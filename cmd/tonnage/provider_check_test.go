@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
 
 	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/internal/mtls/mtlstest"
@@ -84,6 +87,19 @@ func TestProviderCheckOverTLS(t *testing.T) {
 	if got := call("", true, checkArgs(p.address, append(files(caller), "--yes")...)...); got.code != exitInternal || !strings.HasPrefix(got.err, "permissiondenied: ") {
 		t.Errorf("for another shard: exit %d: %s%s", got.code, got.out, got.err)
 	}
+}
+
+// TestProviderCheckFlagsAreListed: the page names every flag.
+func TestProviderCheckFlagsAreListed(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "how-to", "check-a-provider.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	newProviderCheck(streams{}).Flags().VisitAll(func(f *pflag.Flag) {
+		if !strings.Contains(string(page), "`--"+f.Name+"`") {
+			t.Errorf("the page does not list --%s", f.Name)
+		}
+	})
 }
 
 func TestProviderCheckBadUse(t *testing.T) {

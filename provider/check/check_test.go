@@ -84,6 +84,18 @@ func TestOnlyMachinesThatMayBeUsed(t *testing.T) {
 	if results[i].Status != check.Skipped || !strings.Contains(results[i].Reason, "Speculative") {
 		t.Errorf("create.begins: %+v", results[i])
 	}
+	if left := x.Restore(context.Background()); len(left) != 0 {
+		t.Errorf("left: %+v", left)
+	}
+	for most, want := range map[int]string{1: "S", 2: "SI", 4: "SSSI", 7: "SSSSSII", 64: "SSSSSIII"} {
+		got := ""
+		for _, c := range r.target(t, r.address, func(o *check.Options) { o.Machines, o.Epoch = most, 100+int64(most) }).Claims() {
+			got += c.State[:1]
+		}
+		if got != want {
+			t.Errorf("at most %d machines: %s, want %s", most, got, want)
+		}
+	}
 	none := r.target(t, r.address, func(o *check.Options) { o.Machines, o.Epoch = -1, 1000 })
 	if len(none.Claims()) != 0 {
 		t.Errorf("claims: %v", none.Claims())

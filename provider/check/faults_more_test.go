@@ -214,7 +214,7 @@ var moveFaults = []fault{
 		}
 	})},
 	{name: "is Creating before it is Configured", finds: "configure.ends", lie: func(l *liar) {
-		l.onMachine = func(where string, m *pb.Machine) {
+		l.onMachine = func(_ string, m *pb.Machine) {
 			if m.State == configuring {
 				m.State, m.Cluster, m.ShardMetadata = creating, "", nil
 			}

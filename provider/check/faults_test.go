@@ -102,9 +102,10 @@ var metadataFaults = []fault{
 	})},
 	{name: "keeps metadata after Drain", finds: "metadata.cleared record.metadata", lie: func(l *liar) {
 		l.onMachine = func(_ string, m *pb.Machine) {
-			if m.State == draining {
+			switch m.State {
+			case draining:
 				l.metadata[m.Id] = m.ShardMetadata
-			} else if m.State == idle {
+			case idle:
 				m.ShardMetadata = l.metadata[m.Id]
 			}
 		}

@@ -39,23 +39,24 @@ func (t *Target) race(ctx context.Context, calls ...*request) []answer {
 
 // oneOperation holds the answers to calls that ask for the same work: those that are OK have
 // one operation, and what did not get through was older than what did, or illegal by then.
-func oneOperation(all []answer, right ...codes.Code) (operation string, err error) {
+func oneOperation(all []answer, right ...codes.Code) error {
+	var won *pb.TransitionAck
 	for _, a := range all {
 		switch {
 		case a.err != nil:
 			if err := answered("a call that lost the race", a.err, append([]codes.Code{codes.FailedPrecondition}, right...)...); err != nil {
-				return "", err
+				return err
 			}
-		case operation == "":
-			operation = a.ack.GetOperationId()
-		case operation != a.ack.GetOperationId():
-			return "", broken("one operation", "%q and %q", operation, a.ack.GetOperationId())
+		case won == nil:
+			won = a.ack
+		case won.GetOperationId() != a.ack.GetOperationId():
+			return broken("one operation", "%q and %q", won.GetOperationId(), a.ack.GetOperationId())
 		}
 	}
-	if operation == "" {
-		return "", broken("one call that is accepted", "none: %s", said(all[0].err))
+	if won == nil {
+		return broken("one call that is accepted", "none: %s", said(all[0].err))
 	}
-	return operation, nil
+	return nil
 }
 
 // blobChecks send bootstrap data that start nothing.
@@ -115,7 +116,7 @@ var raceChecks = []Check{
 		for range racers {
 			calls = append(calls, &request{move: what, machine: m.id})
 		}
-		if _, err := oneOperation(t.race(ctx, calls...)); err != nil {
+		if err := oneOperation(t.race(ctx, calls...)); err != nil {
 			return err
 		}
 		return t.arrives(ctx, m, what)
@@ -136,7 +137,7 @@ var raceChecks = []Check{
 		if code := status.Code(all[1].err); code == codes.PermissionDenied || code == codes.Unauthenticated {
 			return skipped("the provider lets this certificate call for no other shard than %s: %s", t.o.Shard, said(all[1].err))
 		}
-		if _, err := oneOperation(all, codes.Internal); err != nil {
+		if err := oneOperation(all, codes.Internal); err != nil {
 			return err
 		}
 		return t.arrives(ctx, m, what)
@@ -205,7 +206,7 @@ func twoClusters(ctx context.Context, t *Target) error {
 		calls = append(calls, &request{move: configure, machine: m.id, cluster: []string{t.o.Cluster, t.o.Cluster + "-2"}[i%2]})
 	}
 	all := t.race(ctx, calls...)
-	if _, err := oneOperation(all, codes.Internal); err != nil {
+	if err := oneOperation(all, codes.Internal); err != nil {
 		return err
 	}
 	now, err := t.settle(ctx, m)

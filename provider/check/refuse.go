@@ -140,8 +140,11 @@ var fenceChecks = []Check{
 			return err
 		}
 		k := token{t.o.Shard, t.raise(1), 1}
-		if passed, err := t.knock(ctx, m, k); err != nil || !passed {
-			return errors.Join(err, broken("a newer token passes", "it is fenced"))
+		switch passed, err := t.knock(ctx, m, k); {
+		case err != nil:
+			return err
+		case !passed:
+			return broken("a newer token passes", "it is fenced")
 		}
 		before, err := t.get(ctx, m.id)
 		if err != nil {

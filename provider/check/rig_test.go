@@ -61,10 +61,13 @@ const look = time.Millisecond
 // inMemory is a folder of files that fsync costs nothing, where there is one.
 const inMemory = "/dev/shm"
 
+// folders numbers them.
+var folders atomic.Int64
+
 func folder(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp(inMemory, "provider-check-")
-	if err != nil {
+	dir := filepath.Join(inMemory, fmt.Sprintf("provider-check-%d-%d", os.Getpid(), folders.Add(1)))
+	if err := os.Mkdir(dir, 0o700); err != nil {
 		return t.TempDir()
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })

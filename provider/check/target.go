@@ -171,10 +171,12 @@ func (t *Target) claim(listed []*pb.Machine) error {
 			}
 		}
 	}
-	if over := len(slots) + min(len(hosts), 1) - t.o.Machines; over > 0 && len(slots) > over {
-		slots = slots[:len(slots)-over]
+	bought := t.o.Machines
+	if len(hosts) > 0 && bought > 1 {
+		bought--
 	}
-	t.machines = append(slots, hosts[:min(len(hosts), max(t.o.Machines-len(slots), 0))]...)
+	slots = slots[:min(len(slots), bought)]
+	t.machines = slices.Concat(slots, hosts[:min(len(hosts), t.o.Machines-len(slots))])
 	return nil
 }
 
