@@ -49,12 +49,12 @@ func (c *Check) Run(ctx context.Context, t *Target) Result {
 	var not *skip
 	switch {
 	case err == nil:
+	case ctx.Err() != nil: // whatever was found may come of that
+		r.Status, r.Expected, r.Seen = Failed, "an end within the time of a check", fmt.Sprintf("none after %s: %s", r.Took.Round(time.Millisecond), shorten(err.Error()))
 	case errors.As(err, &wrong):
 		r.Status, r.Expected, r.Seen = Failed, wrong.expected, wrong.seen
 	case errors.As(err, &not):
 		r.Status, r.Reason = Skipped, not.why
-	case ctx.Err() != nil:
-		r.Status, r.Expected, r.Seen = Failed, "an end within the time of a check", fmt.Sprintf("none after %s: %s", r.Took.Round(time.Millisecond), shorten(err.Error()))
 	default:
 		r.Status, r.Expected, r.Seen = Failed, "calls that are accepted", shorten(err.Error())
 	}

@@ -22,7 +22,7 @@ type fault struct {
 	finds string // ids, with spaces between
 	lie   func(*liar)
 	with  func(*liar, *check.Options)
-	hangs bool // the check ends with its time
+	hangs bool // the check may end with its time
 }
 
 const (
