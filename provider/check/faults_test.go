@@ -32,6 +32,7 @@ const (
 	configuring = pb.MachineState_MACHINE_STATE_CONFIGURING
 	configured  = pb.MachineState_MACHINE_STATE_CONFIGURED
 	draining    = pb.MachineState_MACHINE_STATE_DRAINING
+	deleting    = pb.MachineState_MACHINE_STATE_DELETING
 	failed      = pb.MachineState_MACHINE_STATE_FAILED
 )
 
@@ -124,6 +125,11 @@ var metadataFaults = []fault{
 			l.metadata[m.Id] = m.ShardMetadata
 		}
 	}},
+	{name: "has metadata of its own", finds: "metadata.none", lie: machines(func(m *pb.Machine) {
+		if m.Cluster != "" && len(m.ShardMetadata) == 0 {
+			m.ShardMetadata = map[string]string{"provider": "was here"}
+		}
+	})},
 	{name: "cuts much metadata", finds: "metadata.much", lie: machines(func(m *pb.Machine) {
 		for k := range m.ShardMetadata {
 			if len(m.ShardMetadata) > 32 {
@@ -158,7 +164,7 @@ var metadataFaults = []fault{
 }
 
 var operationFaults = []fault{
-	{name: "starts anew with each repeat", finds: "create.repeat-done configure.repeat-done drain.repeat-done delete.repeat-done create.repeat-under-way", lie: func(l *liar) {
+	{name: "starts anew with each repeat", finds: "create.repeat-done configure.repeat-done drain.repeat-done delete.repeat-done create.repeat-under-way configure.repeat-under-way drain.repeat-under-way delete.repeat-under-way", lie: func(l *liar) {
 		l.onAck = func(_ *change, ack *pb.TransitionAck) { l.count++; ack.OperationId += fmt.Sprint("-", l.count) }
 	}},
 	{name: "has one operation for all", finds: "record.operations", lie: func(l *liar) {
@@ -217,7 +223,7 @@ var operationFaults = []fault{
 }
 
 var fenceFaults = []fault{
-	{name: "has no fence", finds: "fence.older fence.no-cached-answer fence.all-moves create.fenced-unknown delete.fenced-unknown fence.failed-call-counts", lie: func(l *liar) { l.onCall = l.unfenced }},
+	{name: "has no fence", finds: "fence.older fence.no-cached-answer fence.all-moves create.fenced-unknown configure.fenced-unknown drain.fenced-unknown delete.fenced-unknown fence.failed-call-counts", lie: func(l *liar) { l.onCall = l.unfenced }},
 	{name: "fences all machines of a shard together", finds: "fence.per-machine", lie: fenceOf(func(c *change) string { return c.shard }, func(known bool, newest, now [2]int64) (bool, bool) {
 		pass := newer(known, newest, now)
 		return pass, pass
@@ -288,6 +294,14 @@ var fenceFaults = []fault{
 			return ack, err
 		}
 	}},
+	{name: "fences Get", finds: "fence.reads", lie: func(l *liar) {
+		l.onError = func(_ string, err error) error {
+			if status.Code(err) == codes.FailedPrecondition {
+				l.onGet = func(context.Context, string) (*pb.Machine, error) { return nil, err }
+			}
+			return err
+		}
+	}},
 	{name: "fences calls without a token", finds: "fence.no-token", lie: func(l *liar) {
 		l.onCall = func(ctx context.Context, c *change) (*pb.TransitionAck, error) {
 			if c.shard == "" {
@@ -311,6 +325,14 @@ var codeFaults = []fault{
 				return nil, status.Error(codes.InvalidArgument, "unknown field")
 			}
 			return l.right.List(ctx, f)
+		}
+	}},
+	{name: "breaks at long messages", finds: "odd.large-message", lie: func(l *liar) {
+		l.onCall = func(ctx context.Context, c *change) (*pb.TransitionAck, error) {
+			if proto.Size(c.request) > 4<<20 {
+				return nil, status.Error(codes.Unknown, "out of memory")
+			}
+			return c.forward(ctx)
 		}
 	}},
 	{name: "breaks at filters that make no sense", finds: "odd.filters", lie: recode(codes.InvalidArgument, codes.Internal, "List")},
@@ -348,6 +370,11 @@ var recordFaults = []fault{
 	{name: "has words for quantities", finds: "record.resources", lie: machines(func(m *pb.Machine) { m.Resources = &pb.Resources{Resources: map[string]string{"cpu": "many"}} })},
 	{name: "has no resources", finds: "record.resources", lie: machines(func(m *pb.Machine) { m.Resources, m.Allocatable = nil, nil })},
 	{name: "has no types", finds: "record.type", lie: machines(func(m *pb.Machine) { m.InstanceType = "" })},
+	{name: "has control characters in ids", finds: "record.id", lie: machines(func(m *pb.Machine) {
+		if m.Cluster == "somebody" {
+			m.Id += "\x1b"
+		}
+	})},
 	{name: "has control characters in labels", finds: "record.names", lie: machines(func(m *pb.Machine) { m.Labels = map[string]string{"a\x1bb": "c"} })},
 	{name: "has a ninth state", finds: "record.state", lie: machines(func(m *pb.Machine) {
 		if m.State == configured && m.Cluster == "somebody" {
