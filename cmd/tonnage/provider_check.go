@@ -103,7 +103,7 @@ func (c *providerCheck) register(cmd *cobra.Command) {
 	flags.StringVar(&c.bootstrap, "bootstrap-file", "", "bootstrap data to configure machines with, for providers whose machines must start; checks of odd data are skipped then")
 	flags.BoolVar(&c.yes, "yes", false, "use the machines: buy, bind, drain and delete them")
 	flags.BoolVar(&c.dryRun, "dry-run", false, "print the machines that would be used and the checks that would run, and change nothing")
-	flags.DurationVar(&c.timeout, "timeout", checkTimeoutDefault, "how long one check may take, with all changes of machines that it needs")
+	flags.DurationVar(&c.timeout, "timeout", checkTimeoutDefault, "how long one check may take, with all changes of machines that it needs; as long for each machine that is brought back")
 	flags.DurationVar(&c.within, "answer-within", check.AnswerWithinDefault, "how long the answer to a call may take")
 	flags.StringSliceVar(&c.only, "only", nil, "run only these checks: ids or patterns such as 'fence.*', with commas between")
 	flags.StringSliceVar(&c.skip, "skip", nil, "do not run these checks: ids or patterns, with commas between")

@@ -111,7 +111,7 @@ func (c *providerCheck) carryOut(ctx context.Context, p *checkPlan, target *chec
 		show("check %d of %d%s%s%s%d failed", p.Done+1, p.All, statusSeparator, p.ID, statusSeparator, p.FailedThus)
 	})
 	show("bringing machines back")
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout*time.Duration(max(1, len(out.Machines))))
 	defer cancel()
 	out.Left = append([]check.Left{}, target.Restore(within)...)
 	if progress != nil {

@@ -69,6 +69,36 @@ func TestMachinesAreAsTheyWereFound(t *testing.T) {
 	}
 }
 
+// TestAnInterruptedRun ends at once, says nothing of the check that it was in, and machines can
+// be brought back.
+func TestAnInterruptedRun(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, looks)
+	before := inventory(t, r.address)
+	x := r.target(t, r.address, nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	checks := check.Checks()
+	const last = "bootstrap.none"
+	results := check.RunAll(ctx, x, checks, each, func(p check.Progress) {
+		if p.ID == last {
+			cancel()
+		}
+	})
+	if n := len(results); n == 0 || checks[n].ID != last {
+		t.Errorf("%d results, want those before %s", n, last)
+	}
+	if after := inventory(t, r.address); maps.Equal(after, before) {
+		t.Error("no machine is in use")
+	}
+	if left := x.Restore(context.Background()); len(left) != 0 {
+		t.Errorf("left: %+v", left)
+	}
+	if after := inventory(t, r.address); !maps.Equal(after, before) {
+		t.Errorf("after it:\n%v\nbefore\n%v", after, before)
+	}
+}
+
 // TestOnlyMachinesThatMayBeUsed: of idle machines alone, nothing is created or deleted.
 func TestOnlyMachinesThatMayBeUsed(t *testing.T) {
 	t.Parallel()
