@@ -77,11 +77,14 @@ again when it changes:
   prices: {m-4: 1.25}
 
 All three --tls flags turn mutual TLS on; the caller's certificate must then name
-the shard that its calls name. None leaves it off.`,
+the shard that its calls name. None leaves it off.
+
+The command below tries whether a provider, this one or any other, keeps the protocol.`,
 		Example: `  tonnage provider --seed-rung 5k --latency 1s-30s
   tonnage provider --seed-file world.yaml --data-dir /var/lib/tonnage-provider
   tonnage provider --seed-machines 100 --seed-speculative 1000 --late-failure-rate 0.02 --repair-after 1m
-  tonnage provider --faults-file faults.yaml --latency-create 30s-2m`,
+  tonnage provider --faults-file faults.yaml --latency-create 30s-2m
+  tonnage provider check --addr 127.0.0.1:7800 --dry-run`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var wrong error
@@ -97,6 +100,7 @@ the shard that its calls name. None leaves it off.`,
 		},
 	}
 	f.register(cmd)
+	cmd.AddCommand(newProviderCheck(s))
 	return cmd
 }
 

@@ -70,6 +70,8 @@ var layers = []layer{
 		because: "the provider's end of the wire knows the store behind it, and no shard's end"},
 	{pkg: "./shard/provider/client", packages: []string{"./api/bigfleet/v1alpha1", "./engine/model", "./internal/mtls", "./shard", "./shard/provider/epoch", "./shard/provider/wire"}, libraries: []string{"github.com/prometheus/client_golang/prometheus", "google.golang.org/grpc/..."},
 		because: "the shard's end of the wire must not lean on what only our own provider does"},
+	{pkg: "./provider/check", packages: []string{"./api/bigfleet/v1alpha1", "./engine/model"}, libraries: []string{"google.golang.org/grpc/...", "google.golang.org/protobuf/..."},
+		because: "whoever checks a provider has the protocol, and nothing of those who speak it"},
 	{pkg: "./shard/provider/wire", packages: []string{"./engine/model", "./shard", "./shard/stamps"}, libraries: []string{"github.com/cespare/xxhash/v2", "google.golang.org/protobuf/encoding/protowire"},
 		because: "a listing's bytes become what the shard takes over, and go no further"},
 	{pkg: "./shard/journal", packages: []string{"./internal/disk"}, because: "what is kept has keys and values; what they mean is the shard's matter"},
@@ -78,7 +80,7 @@ var layers = []layer{
 	{pkg: "./shard/policy", packages: []string{"./engine/model", "./internal/world/document"},
 		because: "limits of clusters are values and a file; who is held to them is not its matter"},
 	{pkg: "./shard/audit", packages: []string{"./internal/private"}, because: "a log of records takes them as they are"},
-	{pkg: "./shard/session", packages: []string{"./api/bigfleet/v1alpha1", "./api/frames", "./engine", "./engine/model", "./engine/demand", "./engine/supply", "./internal/mtls", "./shard", "./shard/policy", "./internal/inbound", "./internal/steady", "./internal/disk"},
+	{pkg: "./shard/session", packages: []string{"./api/bigfleet/v1alpha1", "./api/frames", "./engine", "./engine/model", "./engine/demand", "./engine/supply", "./internal/mtls", "./shard", "./shard/policy", "./internal/inbound", "./internal/steady", "./internal/disk", "./provider/check"},
 		libraries: []string{"github.com/cespare/xxhash/v2", "github.com/prometheus/client_golang/prometheus", "golang.org/x/sync/semaphore", "google.golang.org/grpc/...", "google.golang.org/protobuf/..."},
 		because:   "operators speak to the shard through it: what they say becomes columns and answers, and goes no further in the form of the wire"},
 	{pkg: "./coordinator", packages: []string{"./engine/model"},
@@ -189,7 +191,7 @@ var layers = []layer{
 	{pkg: "./docs", because: "the pages are held to the binary by a test; nothing imports them"},
 	{pkg: "./internal/archtest", because: "it looks at the source, it does not run it"},
 
-	{pkg: "./cmd/tonnage", packages: []string{"./coordinator/node", "./coordinator/client", "./coordinator", "./api/tonnage/v1alpha1", "./api/bigfleet/v1alpha1", "./engine", "./engine/...", "./internal/cpu", "./internal/measure", "./internal/mtls", "./internal/pin", "./internal/terminal", "./internal/sim", "./internal/topology", "./internal/trace", "./internal/whatif", "./internal/workload", "./internal/world", "./internal/world/document", "./shard", "./shard/audit", "./shard/journal", "./shard/provider", "./shard/provider/client", "./shard/provider/epoch", "./shard/provider/server", "./shard/provider/store", "./shard/report", "./shard/session", "./web", "./internal/httpguard", "./internal/private", "./shard/policy", "./internal/inbound", "./internal/steady", "./internal/disk"},
+	{pkg: "./cmd/tonnage", packages: []string{"./coordinator/node", "./coordinator/client", "./coordinator", "./api/tonnage/v1alpha1", "./api/bigfleet/v1alpha1", "./engine", "./engine/...", "./internal/cpu", "./internal/measure", "./internal/mtls", "./internal/pin", "./internal/terminal", "./internal/sim", "./internal/topology", "./internal/trace", "./internal/whatif", "./internal/workload", "./internal/world", "./internal/world/document", "./shard", "./shard/audit", "./shard/journal", "./shard/provider", "./shard/provider/client", "./shard/provider/epoch", "./shard/provider/server", "./shard/provider/store", "./shard/report", "./shard/session", "./web", "./internal/httpguard", "./internal/private", "./shard/policy", "./internal/inbound", "./internal/steady", "./internal/disk", "./provider/check"},
 		libraries: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys/unix", "golang.org/x/term", "github.com/prometheus/client_golang/prometheus/...", "google.golang.org/grpc/...", "google.golang.org/protobuf/encoding/protojson"},
 		because:   "the command is where the parts are joined"},
 }

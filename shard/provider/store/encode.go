@@ -37,11 +37,15 @@ const (
 
 // appendEntry appends an entry as it is kept. The first n bytes are what goes
 // into a listing. A machine that names no allocatable resources is listed with its
-// resources as such: readers of the protocol may ask for them.
+// resources as such: readers of the protocol may ask for them. Metadata has only a machine
+// that has a cluster, whatever a fleet keeps for a shard in the same process.
 func appendEntry(dst []byte, e *provider.Entry) (value []byte, n int) {
 	rec := shard.Record{Machine: e.Machine, Metadata: e.Metadata}
 	if len(rec.Machine.Allocatable) == 0 {
 		rec.Machine.Allocatable = rec.Machine.Resources
+	}
+	if rec.Machine.Cluster == "" {
+		rec.Metadata = nil
 	}
 	dst = wire.AppendRecord(dst, &rec)
 	n = len(dst)

@@ -266,6 +266,25 @@ func TestFilters(t *testing.T) {
 	}
 }
 
+// TestMetadataEndsWithTheCluster: all of it, also what a fleet keeps beyond a drain for a
+// shard in the same process.
+func TestMetadataEndsWithTheCluster(t *testing.T) {
+	s := open(t, Config{Seed: seedOf(1, model.Idle)})
+	given := map[string]string{"tonnage.dev/reserved-cluster": "c2", "k": "v"}
+	if _, err := s.Do(context.Background(), &Call{Op: shard.OpConfigure, Machine: "m00", Cluster: "c1", Metadata: given}); err != nil {
+		t.Fatal(err)
+	}
+	if all, _, _ := records(t, s, ListFilter{}); !reflect.DeepEqual(all["m00"].Metadata, given) {
+		t.Errorf("Configured: %q", all["m00"].Metadata)
+	}
+	if _, err := call(s, shard.OpDrain, "m00", 0); err != nil {
+		t.Fatal(err)
+	}
+	if all, _, _ := records(t, s, ListFilter{}); all["m00"].Metadata != nil {
+		t.Errorf("drained: %q", all["m00"].Metadata)
+	}
+}
+
 // TestACutListGoesOn: the cursor of a list that Max cuts off leads to the rest, whatever
 // changes meanwhile; a machine that changed since it was listed comes again.
 func TestACutListGoesOn(t *testing.T) {

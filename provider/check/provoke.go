@@ -1,0 +1,302 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
+)
+
+// restarted is what was seen before and after a restart: one machine Configured, and another
+// one, if there are two, with a change under way.
+type restarted struct {
+	quiet, moving         *machine // moving may be nil
+	moved                 move
+	before, beforeMoving  *pb.Machine
+	after, afterMoving    *pb.Machine
+	list                  *pb.MachineList // before the change under way
+	listAfter             *pb.MachineList
+	late, stale, fromThen answer // a repeat, a call with an old token, and List since the old revision
+	since                 *pb.MachineList
+}
+
+func restart(ctx context.Context, t *Target) (*restarted, error) {
+	if t.o.Restart == nil {
+		return nil, skipped("there is no command that restarts the provider")
+	}
+	r := &restarted{}
+	some, err := t.acquireSome(ctx, 2, idle)
+	if isSkip(err) {
+		some, err = t.acquireSome(ctx, 1, idle)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.quiet = some[0]
+	if _, err := t.carryOut(ctx, r.quiet, &request{move: configure, machine: r.quiet.id, metadata: firstMetadata}); err != nil {
+		return nil, err
+	}
+	if r.before, err = t.settle(ctx, r.quiet); err != nil {
+		return nil, err
+	}
+	if r.list, err = t.list(ctx, &pb.ListFilter{}); err != nil {
+		return nil, err
+	}
+	if len(some) > 1 {
+		r.moving, r.moved = some[1], configure
+		ack, err := t.move(ctx, r.moving, configure)
+		if err != nil {
+			return nil, err
+		}
+		r.beforeMoving = ack.GetMachine()
+	}
+	if err := t.o.Restart(ctx); err != nil {
+		return nil, fmt.Errorf("the command that restarts the provider: %w", err)
+	}
+	return r, r.look(ctx, t)
+}
+
+// look sees what is there after the restart.
+func (r *restarted) look(ctx context.Context, t *Target) (err error) {
+	for {
+		if r.listAfter, err = t.list(ctx, &pb.ListFilter{}); status.Code(err) != codes.Unavailable {
+			break
+		}
+		if err := pause(ctx, retryGap); err != nil {
+			return fmt.Errorf("the provider does not come back: %w", err)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	r.after = find(r.listAfter, r.quiet.id)
+	r.since, r.fromThen.err = t.list(ctx, &pb.ListFilter{SinceRevision: r.list.GetRevision()})
+	last := *r.quiet.last
+	r.stale.ack, r.stale.err = t.call(ctx, &last)
+	last.token = nil
+	r.late.ack, r.late.err = t.call(ctx, &last)
+	if r.moving == nil {
+		return nil
+	}
+	r.afterMoving, err = t.watch(ctx, r.moving, nil)
+	if r.moving.gone != "" { // it is Failed, which it may be
+		r.afterMoving, err = t.get(ctx, r.moving.id)
+	}
+	return err
+}
+
+func afterRestart(look func(*restarted) error) func(context.Context, *Target) error {
+	return func(ctx context.Context, t *Target) error {
+		r, err := t.restart.get(ctx, t, restart)
+		if err != nil {
+			return err
+		}
+		return look(r)
+	}
+}
+
+var restartChecks = []Check{
+	{"restart.machines", "After a restart the same machines are there.", pageRestart, afterRestart(func(r *restarted) error {
+		for _, id := range ids(r.list) {
+			if find(r.listAfter, id) == nil {
+				return broken("all machines of before", "%s is not there", id)
+			}
+		}
+		return nil
+	})},
+	{"restart.record", "A machine that was Configured is so after a restart, with its host, cluster and metadata.", pageRestart, afterRestart(func(r *restarted) error {
+		if err := unchanged("after the restart", r.before, r.after); err != nil {
+			return err
+		}
+		if !maps.Equal(r.after.GetShardMetadata(), firstMetadata) {
+			return broken("the metadata of Configure", "%q", r.after.GetShardMetadata())
+		}
+		return nil
+	})},
+	{"restart.fence", "A restart forgets no token: what was old is FailedPrecondition.", pageRestart, afterRestart(func(r *restarted) error {
+		return answered("Configure with the token of before the restart", r.stale.err, codes.FailedPrecondition)
+	})},
+	{"restart.repeat", "A repeat after a restart answers with the operation of before.", pageRestart, afterRestart(func(r *restarted) error {
+		if r.late.err != nil {
+			return broken("OK", "Configure repeated: %s", said(r.late.err))
+		}
+		if got := r.late.ack.GetOperationId(); got != r.quiet.op {
+			return broken("operation "+r.quiet.op, "%q", got)
+		}
+		return nil
+	})},
+	{"restart.under-way", "A change that was under way at a restart ends, or the machine is Failed and says why.", pageRestart, afterRestart(func(r *restarted) error {
+		if r.moving == nil {
+			return skipped("it needs two machines")
+		}
+		if m := r.afterMoving; m.GetState() != r.moved.to() && (m.GetState() != failed || m.GetLastError() == "") {
+			return broken(nameOf(r.moved.to())+", or Failed with last_error", "%s", brief(m))
+		}
+		return nil
+	})},
+	{"restart.cursor", "A revision of before a restart loses no change: a list since then holds what changed, or everything.", pageRestart, afterRestart(func(r *restarted) error {
+		if len(r.list.GetRevision()) == 0 {
+			return skipped("the provider has no cursors; it is listed in full each time")
+		}
+		if r.fromThen.err != nil {
+			return broken("OK", "List since the revision of before: %s", said(r.fromThen.err))
+		}
+		if r.moving != nil && find(r.since, r.moving.id) == nil {
+			return broken("machine "+r.moving.id+", which changed", "a list of %d machines without it", len(r.since.GetMachines()))
+		}
+		return nil
+	})},
+}
+
+// vanished is what is seen of a machine that was made to vanish.
+type vanished struct {
+	machine *machine
+	get     error
+	list    *pb.MachineList
+	moves   []error // by move
+}
+
+func vanish(ctx context.Context, t *Target) (*vanished, error) {
+	if t.o.Vanish == nil {
+		return nil, skipped("there is no command that makes a machine vanish")
+	}
+	m, err := t.acquireFree(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.o.Vanish(ctx, m.id); err != nil {
+		return nil, fmt.Errorf("the command that makes a machine vanish: %w", err)
+	}
+	m.gone, m.asked = "it was made to vanish", true
+	v := &vanished{machine: m}
+	for {
+		if _, v.get = t.get(ctx, m.id); v.get != nil {
+			break
+		}
+		if err := pause(ctx, min(retryGap, t.o.Poll)); err != nil {
+			return v, broken("NotFound", "Get still finds %s", m.id)
+		}
+	}
+	if v.list, err = t.list(ctx, &pb.ListFilter{}); err != nil {
+		return v, err
+	}
+	for _, what := range [...]move{create, configure, drain} {
+		_, err := t.call(ctx, &request{move: what, machine: m.id})
+		v.moves = append(v.moves, err)
+	}
+	return v, nil
+}
+
+func onVanished(look func(*vanished) error) func(context.Context, *Target) error {
+	return func(ctx context.Context, t *Target) error {
+		v, err := t.vanish.get(ctx, t, vanish)
+		if err != nil {
+			return err
+		}
+		return look(v)
+	}
+}
+
+// failure is what is seen of a machine whose change failed.
+type failure struct {
+	machine *machine
+	what    move
+	call    answer
+	failed  *pb.Machine
+	moves   []answer
+	after   *pb.Machine
+	listed  *pb.MachineList
+}
+
+func fail(ctx context.Context, t *Target) (*failure, error) {
+	if t.o.Fail == nil {
+		return nil, skipped("there is no command that has a change fail")
+	}
+	m, err := t.acquireFree(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now, err := t.get(ctx, m.id)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.o.Fail(ctx, m.id); err != nil {
+		return nil, fmt.Errorf("the command that has a change fail: %w", err)
+	}
+	m.asked = true
+	f := &failure{machine: m, what: towards(now.GetState(), configured)}
+	f.call.ack, f.call.err = t.call(ctx, &request{move: f.what, machine: m.id})
+	end, watched := t.watch(ctx, m, nil)
+	if watched == nil {
+		return f, broken("a Failed machine", "%s; %s was to fail", brief(end), f.what)
+	}
+	if f.failed, err = t.get(ctx, m.id); err != nil {
+		return f, errors.Join(watched, err)
+	}
+	for _, what := range allMoves {
+		if what == remove && !m.mayDelete() {
+			continue
+		}
+		ack, err := t.call(ctx, &request{move: what, machine: m.id})
+		f.moves = append(f.moves, answer{ack, err})
+	}
+	if f.after, err = t.get(ctx, m.id); err != nil {
+		return f, err
+	}
+	f.listed, err = t.list(ctx, &pb.ListFilter{States: []pb.MachineState{failed}})
+	return f, err
+}
+
+func onFailed(look func(*failure) error) func(context.Context, *Target) error {
+	return func(ctx context.Context, t *Target) error {
+		f, err := t.fail.get(ctx, t, fail)
+		if err != nil {
+			return err
+		}
+		return look(f)
+	}
+}
+
+var faultChecks = []Check{
+	{"failed.says-why", "A change that fails leaves the machine Failed, with last_error.", pageRestart, onFailed(func(f *failure) error {
+		if f.failed.GetState() != failed || f.failed.GetLastError() == "" {
+			return broken("Failed with last_error", "%s, last_error %q", brief(f.failed), f.failed.GetLastError())
+		}
+		return nil
+	})},
+	{"failed.refuses", "A Failed machine refuses all changes with Internal and stays as it is.", pageRestart, onFailed(func(f *failure) error {
+		for _, a := range f.moves {
+			if err := answered("a change of a Failed machine", a.err, codes.Internal); err != nil {
+				return err
+			}
+		}
+		return unchanged("after calls that were refused", f.failed, f.after)
+	})},
+	{"failed.listed", "A Failed machine is listed as such.", pageRestart, onFailed(func(f *failure) error {
+		if find(f.listed, f.machine.id) == nil {
+			return broken("machine "+f.machine.id, "a list of the Failed without it")
+		}
+		return nil
+	})},
+	{"vanished.get", "Get of a machine that is gone is NotFound.", pageRestart, onVanished(func(v *vanished) error { return answered("Get", v.get, codes.NotFound) })},
+	{"vanished.list", "A full list does not name a machine that is gone.", pageRestart, onVanished(func(v *vanished) error {
+		if slices.Contains(ids(v.list), v.machine.id) {
+			return broken("a list without "+v.machine.id, "it is listed")
+		}
+		return nil
+	})},
+	{"vanished.changes", "Changes of a machine that is gone are NotFound.", pageRestart, onVanished(func(v *vanished) error {
+		for _, err := range v.moves {
+			if err := answered("a change of a machine that is gone", err, codes.NotFound); err != nil {
+				return err
+			}
+		}
+		return nil
+	})},
+}
