@@ -91,7 +91,7 @@ func TestProviderCheckOverTLS(t *testing.T) {
 
 // TestProviderCheckFlagsAreListed: the page names every flag.
 func TestProviderCheckFlagsAreListed(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "how-to", "check-a-provider.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash("docs/how-to/check-a-provider.md")))
 	if err != nil {
 		t.Fatal(err)
 	}

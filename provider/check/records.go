@@ -21,7 +21,7 @@ const (
 	pageLists      = "docs/provider.md#get-and-list"
 	pageTime       = "docs/provider.md#time"
 	pageRestart    = "docs/provider.md#restarts-and-machines-that-are-lost"
-	pageNames      = "docs/wire.md#names"
+	pageNames      = "docs/reference/wire.md#names"
 	pageWholeShard = "docs/decisions/0065-a-fence-for-the-whole-shard.md"
 )
 
