@@ -18,7 +18,7 @@ const (
 	// unrestPause is how long nothing breaks at most, after what broke was mended.
 	unrestPause = 2 * time.Second
 	// unrestOpenMove is how long a fault waits at most for a move.
-	unrestOpenMove = 5 * time.Second
+	unrestOpenMove = 10 * time.Second
 	// unrestLinger is how long a fault lasts at most after its effect has shown.
 	unrestLinger = 2 * time.Second
 	// unrestSlots is how many machines can be bought in a round.
@@ -36,6 +36,14 @@ type unrest struct {
 	took   map[string][]time.Duration // until the next command, by fault
 	struck int                        // faults while a move was open
 	marks  []string
+}
+
+// brief shortens what a short run waits.
+func brief(d time.Duration) time.Duration {
+	if *unrestRounds == 0 {
+		return d / 5
+	}
+	return d
 }
 
 // linger waits for a random time.
@@ -63,7 +71,7 @@ func TestMachinesChangeShardsInUnrest(t *testing.T) {
 		case err := <-ended:
 			ended <- err
 			t.Fatalf("seed %d: %v", seed, err)
-		case <-time.After(time.Duration(x.rng.Int63n(int64(unrestPause)))):
+		case <-time.After(time.Duration(x.rng.Int63n(int64(brief(unrestPause))))):
 		}
 		f()
 	}
@@ -129,14 +137,14 @@ func (x *unrest) deck(cuts [][]partition) (deck []func()) {
 // begin waits for the moment of a fault, and returns a mark.
 func (x *unrest) begin() string {
 	if x.rng.Intn(2) == 0 { // at any moment, or while a move is open
-		for end := time.Now().Add(unrestOpenMove); !x.swings.open.Load() && time.Now().Before(end); {
+		for end := time.Now().Add(brief(unrestOpenMove)); !x.swings.open.Load() && time.Now().Before(end); {
 			<-time.After(swingLook)
 		}
 	}
 	if x.swings.open.Load() {
 		x.struck++
 	}
-	x.hold = time.Duration(x.rng.Int63n(int64(unrestLinger)))
+	x.hold = time.Duration(x.rng.Int63n(int64(brief(unrestLinger))))
 	mark := fmt.Sprint("mark-", len(x.marks))
 	x.marks = append(x.marks, mark)
 	return mark
