@@ -87,7 +87,7 @@ func (s *swings) step(ctx context.Context) error {
 		}
 	}
 	missing = max(1, missing+s.rng.Intn(swingRise+1))
-	before, bound, moved := real(s.r.machines()), s.r.bound()[x], s.moved()
+	before, bound, moved := hosts(s.r.machines()), s.r.bound()[x], s.moved()
 	began := time.Now()
 	s.want[x] = len(s.r.last[x]) + missing
 	for i, w := range s.want {
@@ -100,7 +100,7 @@ func (s *swings) step(ctx context.Context) error {
 	if n := s.moved() - moved; n != missing {
 		return fmt.Errorf("%d machines have changed their shard, and %d were missing in %s%s", n, missing, s.r.shards[x].id, s.since(began))
 	}
-	bought := real(s.r.machines()) - before
+	bought := hosts(s.r.machines()) - before
 	if most := s.want[x] - bound; bought > most {
 		return fmt.Errorf("%d machines were bought for a demand of %d more", bought, most)
 	}
@@ -221,8 +221,8 @@ func (s *swings) chains() error {
 	return nil
 }
 
-// real is how many machines there are, beside slots.
-func real(ms map[string]*bigfleet.Machine) (n int) {
+// hosts is how many machines there are, beside slots.
+func hosts(ms map[string]*bigfleet.Machine) (n int) {
 	for _, m := range ms {
 		if m.GetState() != bigfleet.MachineState_MACHINE_STATE_SPECULATIVE {
 			n++
