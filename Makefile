@@ -45,6 +45,7 @@ LOOPS ?= 100000
 LOOP_FROM ?= 1
 SOAK ?= 10m
 DEAD ?= 10m
+UNREST ?= 12
 FUZZ_TIME ?= 3000x
 BENCH ?= .
 BENCH_TIME ?= 1s
@@ -52,7 +53,7 @@ BENCH_TIME ?= 1s
 # make e2e, make e2e-short
 E2E ?=
 
-# make soak-restart, soak-clock, soak-disk, soak-operator
+# make soak-restart, soak-provider, soak-clock, soak-disk, soak-operator
 ROUNDS ?= 40
 HOSTILE ?= 2000
 RESTARTS ?= 12
@@ -126,6 +127,10 @@ build/stages: $(wildcard tools/stages/*.go) tools/go.mod
 soak-restart: ## kill the shard at random moments under load (KILLS=200 SEED=0)
 	$(GO) test -vet=off -count=1 -timeout 60m -v ./internal/e2e -run Killed -kills $(KILLS) -seed $(SEED)
 
+.PHONY: soak-provider
+soak-provider: ## kill the provider alone at random moments under load (KILLS=200 SEED=0)
+	$(GO) test -vet=off -count=1 -timeout 60m -v ./internal/e2e -run ProviderDies -kills $(KILLS) -seed $(SEED)
+
 .PHONY: soak-clock
 soak-clock: ## kill shard and provider at random moments, with the wall clock up to an hour off each time (KILLS=200 SEED=0)
 	$(GO) test -vet=off -tags testclock -count=1 -timeout 60m -v ./internal/e2e -run UnderJumps -kills $(KILLS) -seed $(SEED)
@@ -189,6 +194,10 @@ soak-moves: ## kill shards and the coordinator while machines change their shard
 .PHONY: soak-coordinator
 soak-coordinator: network ## kill, stop and cut off replicas of the coordinator for ten minutes (SOAK=10m)
 	$(GO) test -vet=off -count=1 -timeout 0 -v -run Soak ./coordinator/faults -soak $(SOAK)
+
+.PHONY: soak-unrest
+soak-unrest: network ## kill, stop and cut off leaders with mutual TLS while machines change their shards; a round is 3 kills, a stop and a partition (UNREST=12 SEED=0)
+	$(GO) test -vet=off -count=1 -timeout 0 -v ./coordinator/faults -run InUnrest -unrest-rounds $(UNREST) -seed $(SEED)
 
 .PHONY: soak-static
 soak-static: network ## three shards without any coordinator for ten minutes of changing demand, and how they catch up (DEAD=10m)

@@ -62,7 +62,9 @@ type Core struct {
 	soft    map[string]*soft
 	rest    map[string]int64 // of a move that is over: reports of its receiver until its pair may move again
 	passes  int64
-	asked   map[string]int64 // the pass in which a move was asked for
+	waited  int64            // passes that count against donors: see giveUp
+	news    bool             // a shard has reported since the last of them
+	asked   map[string]int64 // what waited was when a move was asked for
 	shapes  shapes
 	lastRun Pass
 }
@@ -121,7 +123,7 @@ func (l Loader) Add(key string, value []byte) error { return l.c.take(Write{key,
 // will be old when it does again.
 func (c *Core) Forget() {
 	clear(c.soft)
-	c.lastRun, c.passes = Pass{}, 0
+	c.lastRun, c.passes, c.waited, c.news = Pass{}, 0, 0, false
 	c.shapes = shapes{state: c.shapes.state}
 }
 

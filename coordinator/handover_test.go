@@ -200,6 +200,42 @@ func TestADonorThatComesBackLateIsHeard(t *testing.T) {
 	}
 }
 
+// TestADonorsTimeRunsWhileShardsAreHeard: a successor that no shard has reached yet, and a leader that
+// is cut off from all shards, give no move up. When the shards are heard, the donor has its time,
+// and no other one is asked in its place.
+func TestADonorsTimeRunsWhileShardsAreHeard(t *testing.T) {
+	const missing = 5
+	f := newFleet(t, coordinator.RebalanceOn, "s-0", "s-1", "s-2")
+	f.machines("a", "zone-a", model.Idle, 8)
+	f.machines("b", "zone-b", model.Idle, 8)
+	f.assign()
+	f.short("s-2", missing, nil)
+	for range 200 {
+		f.cycles(1)
+		if m := f.core.Moves(); len(m) > 0 && m[0].Phase == coordinator.Asked {
+			break
+		}
+	}
+	passes := func(when string) {
+		for range 3 * coordinator.AskedPassesMax {
+			f.must(coordinator.Rebalance{})
+		}
+		if m := f.core.Moves(); len(m) != 1 || m[0].Phase != coordinator.Asked {
+			t.Fatalf("%s: the moves are %+v, want the one that was asked for", when, m)
+		}
+	}
+	passes("no shard is heard")
+	f.restartCore()
+	passes("a successor has heard of no shard")
+	f.must(f.shards["s-2"].Report(f.now))
+	passes("a successor has heard of one shard")
+	f.cycles(60)
+	f.checkExactlyOne()
+	if got := f.received("s-2"); got != missing || len(f.core.Moves()) != 1 {
+		t.Errorf("s-2 received %d machines in %d moves, want %d in one", got, len(f.core.Moves()), missing)
+	}
+}
+
 func TestManyRoundsOfNeedMoveNoMoreThanIsNeeded(t *testing.T) {
 	f := newFleet(t, coordinator.RebalanceOn, "s-0", "s-1", "s-2")
 	f.machines("a", "zone-a", model.Idle, 40)

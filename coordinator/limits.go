@@ -57,7 +57,7 @@ const (
 	MoveMachinesMax  = OfferedMachinesMax
 	DecisionsMax     = 1024 // shortfalls that one pass looks at
 	DecisionStepsMax = 12
-	// AskedPassesMax is how many passes a donor may take to release machines
+	// AskedPassesMax is how many passes, of those in which shards are heard, a donor may take to release machines
 	// before the move is given up; DrainPassesMax the same when they are in use
 	// and must be drained first.
 	AskedPassesMax = 3

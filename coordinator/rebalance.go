@@ -91,6 +91,9 @@ func (c *Core) rebalance(now int64) Effects {
 		c.lastRun = p.run
 		return e
 	}
+	if c.news {
+		c.waited, c.news = c.waited+1, false
+	}
 	p.giveUp()
 	p.survey()
 	needs := p.needs()
@@ -105,14 +108,16 @@ func (c *Core) rebalance(now int64) Effects {
 }
 
 // giveUp cancels what donors were asked for too long ago. A donor that released
-// something after all says so, and then the move goes on.
+// something after all says so, and then the move goes on: both it and what was asked
+// for in its place come. So passes do not count while this leader waits for the first
+// reports, nor while no shard at all is heard, when it is the leader that is cut off.
 func (p *pass) giveUp() {
 	for _, m := range p.sortedMoves() {
 		limit := int64(AskedPassesMax)
 		if m.Tier == TierPreempt {
 			limit = DrainPassesMax
 		}
-		if m.Phase == Asked && p.passes-p.asked[m.ID] > limit {
+		if m.Phase == Asked && p.waited-p.asked[m.ID] > limit {
 			p.enter(p.e, p.now, m, Cancelled, "the donor did not release anything in time")
 		}
 	}

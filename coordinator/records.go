@@ -220,7 +220,7 @@ func (c *Core) takeMove(name string, value []byte) error {
 		c.rest[id] = c.reportsOf(m.Receiver) + CooldownReports
 	}
 	if m.Phase == Asked && (old == nil || old.Phase != Asked) {
-		c.asked[id] = c.passes
+		c.asked[id] = c.waited
 	}
 	c.moves[id] = m
 	return nil

@@ -149,6 +149,7 @@ func (c *Core) report(now int64, r *Report) (Effects, error) {
 	}
 	s.heard, s.heartbeat, s.epoch, s.cycle, s.stamp = true, now, r.Epoch, r.Cycle, r.Stamp
 	s.reports++
+	c.news = true
 	if r.Summary != nil {
 		s.summary = r.Summary
 	}

@@ -1,5 +1,5 @@
 // Package client finds the leader among the replicas of a coordinator: each of
-// them may be asked, a follower names the leader, and one that is down is
+// them may be asked, a follower names the leader, and one that is down or silent is
 // passed over.
 package client
 
@@ -16,6 +16,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 )
 
@@ -27,6 +28,10 @@ const (
 
 // pause is between two rounds over all replicas.
 const pause = 100 * time.Millisecond
+
+// reachMax is how long a replica may take to be connected before the next one is asked. The
+// connection goes on being made, for the round after.
+const reachMax = 2 * time.Second
 
 // connectionsMax bounds the addresses that leaders may send a client to.
 const connectionsMax = 16
@@ -84,7 +89,9 @@ func (c *Client) Call(ctx context.Context, call func(context.Context, grpc.Clien
 				if err != nil {
 					return err
 				}
-				err = call(ctx, conn)
+				if err = reach(ctx, conn); err == nil {
+					err = call(ctx, conn)
+				}
 				leader, again := redirect(err)
 				if !again {
 					c.prefer(next)
@@ -108,6 +115,23 @@ func (c *Client) Call(ctx context.Context, call func(context.Context, grpc.Clien
 		case <-ctx.Done():
 			return last
 		case <-time.After(pause):
+		}
+	}
+}
+
+// reach waits until a connection is there or has failed: a call on one that is being made would
+// wait for as long as ctx lasts, and of a machine that is off nothing comes back.
+func reach(ctx context.Context, conn *grpc.ClientConn) error {
+	ctx, cancel := context.WithTimeout(ctx, reachMax)
+	defer cancel()
+	for {
+		s := conn.GetState()
+		if s != connectivity.Idle && s != connectivity.Connecting {
+			return nil
+		}
+		conn.Connect()
+		if !conn.WaitForStateChange(ctx, s) {
+			return status.Error(codes.Unavailable, "it does not answer")
 		}
 	}
 }

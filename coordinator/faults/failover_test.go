@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand"
@@ -68,7 +69,7 @@ func (g *group) assignOn(ctx context.Context, n *node, mark string) error {
 		return err
 	}
 	defer conn.Close()
-	_, err = bigfleet.NewCoordinatorClient(conn).AssignDomain(ctx, &bigfleet.AssignDomainRequest{TopologyKey: "mark", TopologyValue: mark, ShardId: "s-0"})
+	_, err = bigfleet.NewCoordinatorClient(conn).AssignDomain(ctx, &bigfleet.AssignDomainRequest{TopologyKey: "mark", TopologyValue: mark, ShardId: cmp.Or(g.marks, "s-0")})
 	return err
 }
 
@@ -107,11 +108,7 @@ func (g *group) breakOnce(f fault, mark string) time.Duration {
 	took := g.failover(g.others(n), mark)
 	g.t.Logf("%s of %s: another replica led after %v", f.name, n.id, took.Round(time.Millisecond))
 	f.mend(g, n)
-	eventually(g.t, 30*time.Second, n.id+" takes part again", func(ctx context.Context) bool {
-		s, err := g.status(ctx, n)
-		return err == nil && s.GetHasState() && s.GetLeaderAddress() != "" && (!s.GetLeads() || s.GetLeaderAddress() == n.listen)
-	})
-	g.settle()
+	g.whole(n)
 	return took
 }
 

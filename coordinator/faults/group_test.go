@@ -89,10 +89,20 @@ type group struct {
 	etcd  string   // of somebody else; empty = each replica has a member of its own
 	tls   []string // flags
 	dial  []grpc.DialOption
+	ca    *authority // of everybody's certificates; nil = plaintext
+	marks string     // the shard that marks are assigned to; empty = s-0
 }
 
 // newGroup starts replicas on loopback and waits until all of them vote.
 func newGroup(t *testing.T, extra ...string) *group {
+	t.Helper()
+	g := loopbackGroup(t, extra...)
+	g.startAll()
+	return g
+}
+
+// loopbackGroup is replicas on loopback that have not started.
+func loopbackGroup(t *testing.T, extra ...string) *group {
 	t.Helper()
 	g := &group{t: t, dial: plaintext()}
 	ports := freeport.TakeN(t, 9)
@@ -101,7 +111,6 @@ func newGroup(t *testing.T, extra ...string) *group {
 			id: fmt.Sprintf("c-%d", i), listen: ports[i], raft: ports[3+i], metrics: ports[6+i], dir: filepath.Join(t.TempDir(), "data"), extra: extra,
 		})
 	}
-	g.startAll()
 	return g
 }
 

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -33,21 +34,34 @@ func command(t *testing.T, args ...string) {
 	}
 }
 
-// newNetnsGroup starts replicas in a namespace each. A bridge joins them; the
-// test has an address on it.
+// newNetnsGroup starts replicas in a namespace each.
 func newNetnsGroup(t *testing.T, extra ...string) *group {
 	t.Helper()
+	g := netnsGroup(t, extra...)
+	g.startAll()
+	return g
+}
+
+// networks is how many networks this run has made.
+var networks atomic.Int32
+
+// netnsGroup is replicas that have not started, in a namespace each. A bridge joins
+// them; the test, and what it runs beside them, has an address on it.
+func netnsGroup(t *testing.T, extra ...string) *group {
+	t.Helper()
 	g := &group{t: t, dial: plaintext()}
-	mark := os.Getpid() % 10000
-	// Two runs at a time must not share a network.
-	subnet := fmt.Sprintf("10.%d.%d", 64+os.Getpid()%64, os.Getpid()/64%250+1)
-	bridge := fmt.Sprintf("tb%d", mark)
+	// Two runs at a time must not share a network, nor two tests of one run. A namespace that was
+	// deleted keeps its names for a while.
+	number := int(networks.Add(1)) - 1
+	mark := fmt.Sprintf("%dx%d", os.Getpid()%10000, number%100)
+	subnet := fmt.Sprintf("10.%d.%d", 64*(1+number%3)+os.Getpid()%64, os.Getpid()/64%250+1)
+	bridge := "tb" + mark
 	command(t, "ip", "link", "add", bridge, "type", "bridge")
 	t.Cleanup(func() { _ = exec.Command("ip", "link", "del", bridge).Run() })
 	command(t, "ip", "addr", "add", subnet+".254/24", "dev", bridge)
 	command(t, "ip", "link", "set", bridge, "up")
 	for i := range 3 {
-		ns, inside, outside := fmt.Sprintf("tn%d-%d", mark, i), "eth0", fmt.Sprintf("tv%d-%d", mark, i)
+		ns, inside, outside := fmt.Sprintf("tn%s-%d", mark, i), "eth0", fmt.Sprintf("tv%s-%d", mark, i)
 		ip := fmt.Sprintf("%s.%d", subnet, i+1)
 		command(t, "ip", "netns", "add", ns)
 		t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", ns).Run() })
@@ -60,7 +74,6 @@ func newNetnsGroup(t *testing.T, extra ...string) *group {
 			id: fmt.Sprintf("c-%d", i), listen: ip + ":7790", raft: ip + ":7791", metrics: ip + ":8790", dir: filepath.Join(t.TempDir(), "data"), netns: ns, extra: extra,
 		})
 	}
-	g.startAll()
 	return g
 }
 

@@ -25,7 +25,7 @@ type operator struct {
 }
 
 // connect keeps a session with a shard until the test ends.
-func connect(t testing.TB, address, cluster string) *operator {
+func connect(t testing.TB, address, cluster string, dial ...grpc.DialOption) *operator {
 	x := &operator{cluster: cluster, wake: make(chan struct{}, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -34,7 +34,7 @@ func connect(t testing.TB, address, cluster string) *operator {
 		defer again.Stop()
 		for ctx.Err() == nil {
 			session, end := context.WithCancel(ctx)
-			x.session(session, address)
+			x.session(session, address, dial)
 			end()
 			<-again.C
 		}
@@ -58,8 +58,8 @@ func (x *operator) demands(machines int, priority int32) {
 	}
 }
 
-func (x *operator) session(ctx context.Context, address string) {
-	conn, err := grpc.NewClient(address, plaintext()...)
+func (x *operator) session(ctx context.Context, address string, dial []grpc.DialOption) {
+	conn, err := grpc.NewClient(address, dial...)
 	if err != nil {
 		return
 	}

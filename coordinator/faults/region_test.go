@@ -31,17 +31,21 @@ const (
 // machineCPU is what one machine has, and what each Need asks for.
 const machineCPU = 16
 
-// The machines of each shard: idle ones, and slots that can be bought.
-var regionMachines = []struct {
-	zone        string
+// zone is the machines of one shard: idle ones, and slots that can be bought.
+type zone struct {
+	name        string
 	idle, slots int
-}{{"a", 24, 0}, {"b", 10, 12}, {"c", 8, 0}}
+}
 
-// region is three shards over one provider, whose machines are divided by zone,
+// regionMachines are the machines of three shards.
+var regionMachines = []zone{{"a", 24, 0}, {"b", 10, 12}, {"c", 8, 0}}
+
+// region is some shards over one provider, whose machines are divided by zone,
 // and an operator of one cluster at each.
 type region struct {
 	t        testing.TB
 	g        *group
+	zones    []zone
 	provider *node
 	shards   []*node
 	clusters []*operator
@@ -50,17 +54,17 @@ type region struct {
 	last     []map[string]bool // whose each was when its shard was last asked
 }
 
-func regionFleet(t testing.TB) string {
+func regionFleet(t testing.TB, zones []zone) string {
 	t.Helper()
 	var ms []string
-	for _, z := range regionMachines {
+	for _, z := range zones {
 		for i := range z.idle + z.slots {
 			state, kind := "Idle", "BareMetal"
 			if i >= z.idle {
 				state, kind = "Speculative", "OnDemand"
 			}
 			ms = append(ms, fmt.Sprintf(`{"id":"%s-%03d","state":%q,"instanceType":"std","capacityType":%q,"zone":%q,"pricePerHour":1,"resources":{"cpu":"%d"}}`,
-				z.zone, i, state, kind, z.zone, machineCPU))
+				z.name, i, state, kind, z.name, machineCPU))
 		}
 	}
 	path := filepath.Join(t.TempDir(), "world.json")
@@ -70,23 +74,31 @@ func regionFleet(t testing.TB) string {
 	return path
 }
 
-func newRegion(t testing.TB, g *group) *region {
+// newRegion starts provider and shards; they have certificates where the group has.
+func newRegion(t testing.TB, g *group, zones []zone) *region {
 	t.Helper()
-	dir, ports := t.TempDir(), freeport.TakeN(t, 1+2*len(regionMachines))
-	r := &region{t: t, g: g, all: map[string]bool{}, last: make([]map[string]bool, len(regionMachines))}
+	dir, ports := t.TempDir(), freeport.TakeN(t, 1+2*len(zones))
+	r := &region{t: t, g: g, zones: zones, all: map[string]bool{}, last: make([]map[string]bool, len(zones))}
+	secret, _ := g.as("provider/region")
 	r.provider = &node{id: "provider", listen: ports[0]}
-	r.provider.launch(t, binary, "provider", "--listen="+r.provider.listen, "--metrics-addr=0", "--data-dir="+filepath.Join(dir, "provider"),
-		"--latency=10ms-50ms", "--seed-file="+regionFleet(t))
+	r.provider.launch(t, append([]string{binary, "provider", "--listen=" + r.provider.listen, "--metrics-addr=0", "--data-dir=" + filepath.Join(dir, "provider"),
+		"--latency=10ms-50ms", "--seed-file=" + regionFleet(t, zones)}, secret...)...)
 	t.Cleanup(func() { r.provider.end(t) })
-	for i := range regionMachines {
+	for i := range zones {
 		n := &node{id: fmt.Sprint("shard-", i), listen: ports[1+2*i], metrics: ports[2+2*i]}
-		n.launch(t, binary, "shard", "--id="+n.id, "--provider-addr="+r.provider.listen, "--listen="+n.listen, "--metrics-addr="+n.metrics,
-			"--data-dir="+filepath.Join(dir, n.id), "--cycle-interval="+cycleEvery.String(), "--incremental-reconcile",
-			"--coordinator-addr="+g.join, "--coordinator-heartbeat-interval="+heartbeatEvery.String())
+		secret, _ := g.as("shard/" + n.id)
+		if secret != nil {
+			secret = append(secret, "--provider-identity=bigfleet://provider/region")
+		}
+		n.launch(t, append([]string{binary, "shard", "--id=" + n.id, "--provider-addr=" + r.provider.listen, "--listen=" + n.listen, "--metrics-addr=" + n.metrics,
+			"--data-dir=" + filepath.Join(dir, n.id), "--cycle-interval=" + cycleEvery.String(), "--incremental-reconcile",
+			"--coordinator-addr=" + g.join, "--coordinator-heartbeat-interval=" + heartbeatEvery.String(),
+			"--breaker-share=0"}, secret...)...) // demand that swings reclaims many machines, and a shard would pause itself
 		t.Cleanup(func() { n.end(t) })
 		r.shards = append(r.shards, n)
 	}
-	conn, err := grpc.NewClient(r.provider.listen, plaintext()...)
+	_, dial := g.as("readonly")
+	conn, err := grpc.NewClient(r.provider.listen, dial...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +106,9 @@ func newRegion(t testing.TB, g *group) *region {
 	r.store = bigfleet.NewCapacityProviderClient(conn)
 	r.assign()
 	for i, n := range r.shards {
-		r.clusters = append(r.clusters, connect(t, n.listen, fmt.Sprint("cluster-", i)))
+		cluster := fmt.Sprint("cluster-", i)
+		_, dial := g.as("cluster/" + cluster)
+		r.clusters = append(r.clusters, connect(t, n.listen, cluster, dial...))
 	}
 	return r
 }
@@ -103,12 +117,12 @@ func newRegion(t testing.TB, g *group) *region {
 func (r *region) assign() {
 	r.t.Helper()
 	c := r.g.client()
-	for i, z := range regionMachines {
+	for i, z := range r.zones {
 		eventually(r.t, patience, r.shards[i].id+" is registered and has its zone", func(ctx context.Context) bool {
 			return c.Call(ctx, func(ctx context.Context, conn grpc.ClientConnInterface) error {
 				ctx, cancel := context.WithTimeout(ctx, time.Second)
 				defer cancel()
-				_, err := bigfleet.NewCoordinatorClient(conn).AssignDomain(ctx, &bigfleet.AssignDomainRequest{TopologyKey: model.KeyZone, TopologyValue: z.zone, ShardId: r.shards[i].id})
+				_, err := bigfleet.NewCoordinatorClient(conn).AssignDomain(ctx, &bigfleet.AssignDomainRequest{TopologyKey: model.KeyZone, TopologyValue: z.name, ShardId: r.shards[i].id})
 				return err
 			}) == nil
 		})
@@ -117,10 +131,10 @@ func (r *region) assign() {
 		for id := range r.machines() {
 			r.all[id] = true
 		}
-		for i, z := range regionMachines {
+		for i, z := range r.zones {
 			own := r.owns(i)
 			for id := range r.all {
-				if own[id] != strings.HasPrefix(id, z.zone+"-") {
+				if own[id] != strings.HasPrefix(id, z.name+"-") {
 					return false
 				}
 			}
@@ -145,9 +159,11 @@ func (r *region) machines() map[string]*bigfleet.Machine {
 }
 
 // bound is how many machines serve each cluster.
-func (r *region) bound() []int {
+func (r *region) bound() []int { return r.count(r.machines()) }
+
+func (r *region) count(ms map[string]*bigfleet.Machine) []int {
 	out := make([]int, len(r.clusters))
-	for _, m := range r.machines() {
+	for _, m := range ms {
 		if m.GetState() == bigfleet.MachineState_MACHINE_STATE_CONFIGURED {
 			for i, c := range r.clusters {
 				if c.cluster == m.GetCluster() {
@@ -172,11 +188,21 @@ func (r *region) owns(i int) map[string]bool {
 	return out
 }
 
-// watch asks all shards, one after the other, and tells whether every machine
-// has its one owner. Who had a machine before and after another was asked had it
-// in between.
+// watch tells whether every machine has its one owner, and ends the test when one
+// has two.
 func (r *region) watch() bool {
 	r.t.Helper()
+	one, err := r.look()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return one
+}
+
+// look asks all shards, one after the other, and tells whether every machine
+// has its one owner. Who had a machine before and after another was asked had it
+// in between.
+func (r *region) look() (bool, error) {
 	owners := map[string]int{}
 	for i := range r.shards {
 		now := r.owns(i)
@@ -184,7 +210,7 @@ func (r *region) watch() bool {
 			owners[id]++
 			for j := range r.shards {
 				if j != i && r.last[i][id] && r.last[j][id] {
-					r.t.Fatalf("machine %s is had by %s and %s", id, r.shards[i].id, r.shards[j].id)
+					return false, fmt.Errorf("machine %s is had by %s and %s", id, r.shards[i].id, r.shards[j].id)
 				}
 			}
 		}
@@ -192,10 +218,10 @@ func (r *region) watch() bool {
 	}
 	for id := range r.all {
 		if owners[id] != 1 {
-			return false
+			return false, nil
 		}
 	}
-	return true
+	return true, nil
 }
 
 // get reads a page of the node's metrics address, "" when it does not answer.

@@ -125,7 +125,7 @@ func TestShardsGoOn(t *testing.T) {
 	t.Parallel()
 	g, all := networked(t, "--rebalance=on", "--rebalance-interval=300ms")
 	g.shards() // of the recorder
-	r := newRegion(t, g)
+	r := newRegion(t, g, regionMachines)
 	s := newSeed(t)
 	rng := rand.New(rand.NewSource(s))
 	r.cycling("nothing broken", func() {

@@ -8,12 +8,12 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"fmt"
 	"math/big"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,24 +24,28 @@ import (
 	"google.golang.org/grpc/status"
 
 	bigfleet "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
-	"github.com/tonnage/tonnage/internal/freeport"
 	"github.com/tonnage/tonnage/internal/mtls"
 )
 
+// certificateLife is longer than any run.
+const certificateLife = 24 * time.Hour
+
 // authority signs certificates for a test.
 type authority struct {
-	t    *testing.T
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
+	t     testing.TB
+	dir   string
+	hosts []net.IP // that its certificates are for
+	cert  *x509.Certificate
+	key   *ecdsa.PrivateKey
 }
 
-func newAuthority(t *testing.T) *authority {
+// newAuthority returns one whose certificates are for loopback and the given addresses.
+func newAuthority(t testing.TB, hosts ...net.IP) *authority {
 	t.Helper()
-	a := &authority{t: t, dir: t.TempDir()}
+	a := &authority{t: t, dir: t.TempDir(), hosts: append(hosts, net.IPv4(127, 0, 0, 1))}
 	a.key = a.newKey()
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, NotAfter: time.Now().Add(certificateLife),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
@@ -73,7 +77,7 @@ func (a *authority) write(name, kind string, der []byte) string {
 	return path
 }
 
-// files are a certificate for loopback with an identity.
+// files are a certificate with an identity.
 func (a *authority) files(identity string) mtls.Files {
 	a.t.Helper()
 	key := a.newKey()
@@ -82,9 +86,9 @@ func (a *authority) files(identity string) mtls.Files {
 		a.t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: identity}, NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: identity}, NotAfter: time.Now().Add(certificateLife),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		IPAddresses: []net.IP{net.ParseIP("127.0.0.1")}, URIs: []*url.URL{id},
+		IPAddresses: a.hosts, URIs: []*url.URL{id},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
 	if err != nil {
@@ -98,6 +102,13 @@ func (a *authority) files(identity string) mtls.Files {
 	return mtls.Files{Cert: a.write(name+".pem", "CERTIFICATE", der), Key: a.write(name+".key", "PRIVATE KEY", pkcs8), CA: filepath.Join(a.dir, "ca.pem")}
 }
 
+// flags are those that give a process a certificate with an identity.
+func (a *authority) flags(identity string) []string {
+	a.t.Helper()
+	f := a.files(identity)
+	return []string{"--tls-cert", f.Cert, "--tls-key", f.Key, "--tls-ca", f.CA}
+}
+
 func (a *authority) dial(identity string) []grpc.DialOption {
 	a.t.Helper()
 	m, err := mtls.Load(a.files(identity), nil)
@@ -107,22 +118,44 @@ func (a *authority) dial(identity string) []grpc.DialOption {
 	return append(m.DialOptions(), grpc.WithNoProxy())
 }
 
+// secure gives the replicas of a group, before they start, certificates of one authority for
+// callers and of another one for each other.
+func (g *group) secure() {
+	g.t.Helper()
+	var hosts []net.IP
+	for _, n := range g.nodes {
+		host, _, err := net.SplitHostPort(n.listen)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		hosts = append(hosts, net.ParseIP(host))
+	}
+	g.ca = newAuthority(g.t, hosts...)
+	g.tls, g.dial = g.ca.flags("admin"), g.ca.dial("admin")
+	raft := newAuthority(g.t, hosts...).files("raft")
+	for _, n := range g.nodes {
+		n.extra = append(slices.Clone(n.extra), "--raft-tls-cert", raft.Cert, "--raft-tls-key", raft.Key, "--raft-tls-ca", raft.CA)
+	}
+}
+
+// as returns the flags of a process of the group that has an identity, and how somebody with it
+// dials; plaintext where the group speaks plaintext.
+func (g *group) as(identity string) (flags []string, dial []grpc.DialOption) {
+	if g.ca == nil {
+		return nil, plaintext()
+	}
+	return g.ca.flags(identity), g.ca.dial(identity)
+}
+
 // TestMutualTLS: replicas that have certificates trust each other by them, in
 // the Raft group by those of a CA of its own, and callers may do what their name
 // allows.
 func TestMutualTLS(t *testing.T) {
 	t.Parallel()
-	a := newAuthority(t)
-	admin, raft := a.files("admin"), newAuthority(t).files("raft")
-	g := &group{t: t, dial: a.dial("admin"), tls: []string{
-		"--tls-cert", admin.Cert, "--tls-key", admin.Key, "--tls-ca", admin.CA,
-	}}
-	private := []string{"--raft-tls-cert", raft.Cert, "--raft-tls-key", raft.Key, "--raft-tls-ca", raft.CA}
-	ports := freeport.TakeN(t, 9)
-	for i := range 3 {
-		g.nodes = append(g.nodes, &node{id: fmt.Sprintf("c-%d", i), listen: ports[i], raft: ports[3+i], metrics: ports[6+i], dir: filepath.Join(t.TempDir(), "data"), extra: private})
-	}
+	g := loopbackGroup(t)
+	g.secure()
 	g.startAll()
+	a := g.ca
 	if out := g.ctl("members", "-o", "table"); strings.Count(out, "https://") != 3 {
 		t.Errorf("members do not all speak TLS:\n%s", out)
 	}
