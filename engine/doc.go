@@ -9,7 +9,7 @@
 //
 // This comment explains how the package works inside. A caller needs New,
 // Engine.Cycle and Plan; the examples show them. The words of the field are in
-// docs/glossary.md.
+// docs/reference/glossary.md.
 //
 // # The data of a cycle
 //
@@ -39,7 +39,7 @@
 //	                     ▼ phase 2: preempt
 //	victims, planned     machines to drain; machines to reserve
 //	                     │
-//	                     ▼ phase 3: release, report
+//	                     ▼ phase 3: reclaim, release, report
 //	Plan                 Actions, Reservations, Adopted, Ended, Stats
 //
 // The words that the code uses:
@@ -49,16 +49,31 @@
 //   - A line is what a cycle knows of one row of the demand: kind, cluster,
 //     group, status bits, domain, and the ends of its chain of machines
 //     (line.go). The number of a line is the number of its Need.
-//   - A kind is what Needs have in common that the same machines can serve: the
-//     profile, the minimum unit and the dimensions asked for (kind.go). A
-//     fleet has hundreds of kinds and hundreds of thousands of Needs.
+//   - A kind is all of a Need that decides which free machines suit it and in which
+//     order: the profile, the minimum unit and the dimensions asked for, but not
+//     the amount, the cluster and the group (kind.go). A fleet has hundreds of
+//     kinds and hundreds of thousands of Needs.
 //   - A matcher is a set of requirements that some demand uses, without
-//     priority, penalties and spread (engine/supply).
+//     priority, penalties, spread and minimum unit (engine/supply). It only says
+//     which machines qualify. Many kinds share one matcher.
 //   - A class is a set of machines that no matcher in use tells apart: equal
 //     price, shape, instance type, interruption probability, and attributes
 //     that requirements look at (engine/supply).
 //   - A rank slot is a Need's entry in the sort: arrival, Need and kind
 //     (rank.go). Needs of one stamp may exchange slots (rank_swaps.go).
+//   - To credit a Need is to count for it what is bound to its cluster already.
+//     To acquire is to take a free machine for it. Both claim the machine: it
+//     counts for that Need alone. The column pass.held has the claims.
+//   - To reserve is to keep a machine for a Need beyond the cycle. With VictimsGang
+//     the plans of phase 2 do it (Plan.Reservations). A machine that is "held for"
+//     a Need has a reservation for it. That is no claim: it is not in pass.held.
+//   - A turn is a Need's place in acquisition, a walk in rank order. The names of
+//     the code are wider: the walks of credit (replay.turn) and of phase 2
+//     (phase2_turns.go) have turns too.
+//   - A Need waits if its credit is put off to its turn (isUncredited). Rows that
+//     ask for what no machine offers, and selection.waits, are other things.
+//   - A loose machine is one that came to the cluster, or that another Need of it
+//     let go of, and that no Need has claimed since (release in phase1_replay.go).
 //   - A worker is the memory of one goroutine that walks Needs (worker.go).
 //     The goroutine that calls Cycle is the first worker.
 //   - A domain is one value of a Same key, such as one rack. A cell is the part
@@ -89,7 +104,9 @@
 //     (reservations.go).
 //   - A unit is what can be preempted at once: one machine, or a whole gang. A
 //     victim group is machines of no gang that are alike as victims
-//     (gang_units.go, gang_victims.go).
+//     (gang_units.go, gang_victims.go). The classes of units are in "The order
+//     of victims".
+//   - A tuple is a value of each key that hard spread constrains.
 //
 // # One Need, from row to machine
 //
@@ -185,9 +202,12 @@
 //
 // # Stages
 //
-// Engine.Cycle runs them in this order (cycle.go). Columns of the pass live as
-// long as a cycle (pass.go); those of the store live until everything is
-// decided from nothing (store.go). N = Needs, M = machines, C = classes.
+// Engine.Cycle runs them in this order (decide in cycle.go). Its stopwatch knows
+// fewer stages: lay belongs to rank; credit and acquire are phase 1 (assign);
+// preempt is phase 2; reclaim, release and report are phase 3. Columns of the
+// pass live as long as a cycle (pass.go); those of the store live until
+// everything is decided from nothing (store.go). N = Needs, M = machines, C =
+// classes.
 //
 //	stage      files                     reads                  writes
 //	---------- ------------------------- ---------------------- ---------------------------
@@ -208,7 +228,9 @@
 //	preempt    phase2_*, victims, gang_* held, priority,        victims, planned, plans,
 //	           tenancy*, nested          cheapest, pools        line.status, .domain;
 //	                                                            withheld claims
-//	release    phase3_release            held, victims, planned reclaims, deletes
+//	reclaim    phase3_release            held, victims, planned reclaims
+//	release    phase3_release            held, taken, planned,  deletes
+//	                                     reservations
 //	report     report, plan_counts,      all of these           Plan
 //	           gang_report
 //
@@ -229,8 +251,10 @@
 //	           that lacks nothing                              with another that gathers
 //	preempt    kinds × C, the victims of the classes that are  the first; all prepare
 //	           asked for, then the turns that may find some    (phase2_turns, gang_find)
-//	release    machines of clusters with excess, and a scan    the first
-//	           of two byte columns, O(M)
+//	reclaim    clusters, reservations, and the machines of     the first
+//	           clusters that may have excess
+//	release    a scan of two byte columns, O(M), if there is   the first
+//	           a duration in Options.Release
 //	report     actions + reservations + adopted                the first; long lists all
 //
 // Workers lock neither machines nor Needs. Credit deals clusters: what is bound
@@ -257,13 +281,20 @@
 // acquisition; keepsOwn links again, in order, what a Need has. A machine is on
 // one chain at most. These take claims back:
 //
-//	undoTurn, partFrom            in normalise: what was acquired, machines that left
-//	row, beginAnew                in normalise: all of a cluster that is credited anew
-//	unlink, letGo, letGoAll       in credit: a higher Need claims it; the Need waits,
-//	                              or is credited again
-//	noteAll                       after credit anew: machines that no Need claims
-//	giveBackOne, relink           in acquisition: what a larger machine made superfluous
-//	withhold, gatherIn            in phase 2: the plan goes to another domain or cell
+//	startOver    normalise  all, if the cycle builds on nothing
+//	undoTurn     normalise  what the Need claimed in its turn of the last cycle
+//	partFrom     normalise  a machine that left a cluster that is credited anew
+//	unlink       normalise  a machine that left any other cluster (partFrom)
+//	             credit     a machine that a higher Need claims now (seize)
+//	row          normalise  the chain of a line that is made again, but for changedRows
+//	beginAnew    normalise  the chain of a line that is kept in a cluster credited anew
+//	noteAll      credit     after credit anew: pass.held of what no Need claims
+//	letGo        credit     what the Need was credited just now, since it is to wait
+//	letGoAll     credit     all of a Need that is credited again, or whose row changed
+//	giveBackOne  acquire    a machine that a larger one made superfluous
+//	relink       acquire    the same: takes it off the chain
+//	withhold     preempt    what was acquired: the plan goes to another domain
+//	gatherIn     preempt    what was acquired outside of the cell of the plan
 //
 // While clusters are credited, the worker of the cluster writes its claims.
 // While Needs acquire, the worker that has the Need's kind does. In phase 2 the
@@ -309,19 +340,20 @@
 // whose credit waits for its turn: it is credited there in every cycle, from
 // what the others of its cluster leave (phase1_spare.go). In a cluster that is
 // not skipped, one walk asks of every Need whether it is to be credited again
-// (phase1_replay.go). A Need is, when
+// (isToBeCredited in phase1_replay.go). It is, under any of five conditions. Only
+// the first of them is called stale:
 //
-//   - it is stale: its row is another (changedRows in normalise.go), a machine
-//     left its chain, because the machine is gone or a higher Need claims it
-//     (unlink), or something is or was reserved for it, or its plan went to
-//     another domain (findResettled);
+//   - it is stale (the bit isStale): its row is another (changedRows in
+//     normalise.go), a machine left its chain, because the machine is gone or a
+//     higher Need claims it (unlink), or something is or was reserved for it, or
+//     its plan went to another domain (findResettled);
 //   - its credit waited for its turn, or a Need above it waits that could take
 //     the same classes (isUncredited, blocks);
 //   - a machine that it claims, or one with its stamp, has changed, or it has a
 //     machine with a foreign stamp (isTouched, hasForeignStamp), unless its own
 //     machines, walked in order, are those that it claims (keepsOwn);
 //   - it has no Same, lacks something, and a machine of a class that it accepts
-//     is loose: one that came, or that another Need let go of (release);
+//     is loose;
 //   - it has Same, machines of a class that it accepts are others or claimed by
 //     others than before (replay.touched), and it lacks something or owns more
 //     machines than it claims.
@@ -330,16 +362,17 @@
 // its own machines satisfy has them again, whatever happens beside it. A Need
 // that lacked something had claimed all that was left for it, so that only
 // loose machines can give it more. A machine that a lower Need claims is there
-// for a higher one, as it was in the cycle before: then, too, the lower one had
-// not had its turn.
+// for a higher one, as it was in the cycle before: then, too, credit comes to the
+// higher one first.
 //
 // A cluster is credited anew as a whole when rows came or went, when rows may
-// fold otherwise, when a gang chose a domain because nothing was free and
-// something may be now, and for the next 15 changes after one that reached two
-// thirds of its Needs (findDirty in store.go, renew in normalise.go). A cycle
-// builds on nothing after an error, with Options.Full, with other tables, and
-// when numbers of clusters, classes or dimensions may mean other things or room
-// runs out (carryOver in store.go). The reasons are in
+// fold otherwise, when Needs of one stamp may exchange rank slots otherwise, when
+// a gang chose a domain because nothing was free and something may be now, and
+// for the next 15 changes after one that reached two thirds of its Needs
+// (findDirty in store.go, renew in normalise.go). A cycle builds on nothing after
+// an error, with Options.Full, with other tables, and when numbers of clusters,
+// classes or dimensions may mean other things or room runs out (carryOver in
+// store.go). The reasons are in
 // docs/decisions/0010-cycles-build-on-the-one-before.md.
 //
 // Every hundredth cycle (Options.CheckCycles), or the next one that builds on
@@ -364,83 +397,161 @@
 //
 // The order of victims.
 //
-//   - VictimsGang, the default: unitKey.compare in gang_units.go is the order,
-//     and reference/unit.go has its twin. Units get their key and class (sunk,
-//     excess, elastic, plain, whole) in single and ofVictimGroup (gang_select.go),
-//     gang_sunk.go and gang_listing.go. A new criterion goes into unitKey and is
-//     filled in there.
-//   - If machines of no gang can differ in it, it goes into victimGroupKey in
-//     gang_victims.go as well: machines of one victim group go by id alone.
+// VictimsGang, the default, takes units in the order of unitKey.compare
+// (gang_units.go), the smallest key first. These fields lead the key:
 //
-// Units are not sorted as a whole. choose (gang_select.go), and bestUnit under
-// hard spread (gang_spread.go), merge four sorted sources: victim groups,
-// machines of lost gangs, machines above a gang's minimum, and whole gangs. The
-// sources are listed no further than they are asked for. What stops them holds
-// because paid, tenant, band, class and ROI lead the key. A criterion behind
-// these needs compareTiers alone; one further ahead is to be checked in each:
+//	paid    false for excess alone: it costs nothing, so it goes first
+//	tenant  between tenants: minus the ratio of what the giver has to its share, in
+//	        steps of θ; else 0
+//	band    −⌊S/δ⌋ of the victim score S and δ = Options.Band; between tenants 0
+//	class   what the loss does to a workload, the gentlest first (unitClass)
+//	roi     of a whole gang −⌊ROI/θ⌋: what breaking it gives here, over what it
+//	        destroys everywhere, measured on what is missing (gang_ratio.go)
+//
+// θ is 1/20. The score of a whole gang is the least of its members'. The classes
+// of units:
+//
+//	sunk     a machine of a gang that is lost anyway: the gang is broken (gangState),
+//	         or a plan of this cycle broke it and does not use the machine
+//	excess   Configured, claimed by no Need, and its cluster has reported; or draining
+//	         and free for the taker
+//	elastic  a machine of a gang above the gang's minimum
+//	plain    any other machine of no gang
+//	whole    all machines of a gang
+//
+// choose (gang_select.go) takes units by key until nothing is missing, each of
+// which has something of what is missing. Then reprieve drops units without which
+// as much is freed, the last chosen first, and substitute replaces units by gentler
+// ones (gang_reprieve.go). A gentler unit has a smaller key, shares no machine with
+// the plan and covers what only the replaced unit covers. A plan for a part
+// reprieves only. Under hard spread neither is done.
+//
+//   - The twin of the key is in reference/unit.go. A unit of one machine gets its
+//     key in ofVictimGroup (of a victim group) or single (of a gang), in
+//     gang_select.go; a whole gang in listWhole, in gang_listing.go. listSurplus
+//     there adds the keep order. The callers of single choose the class:
+//     gang_sunk.go and gang_listing.go. A new criterion goes into unitKey and is
+//     filled in these functions.
+//   - Two fields change while a plan grows, and are set where keys are compared:
+//     the ROI in nextWhole and ofGroupBefore (gang_shapes.go), the tenant in
+//     ofVictimGroup, nextSingle (gang_select.go) and addSinglesBefore
+//     (gang_reprieve.go); both in bestOfTenant (gang_spread.go), nextOfTenant and
+//     wholesAdmitted (tenancy_ledger.go), and gentler (gang_reprieve.go).
+//   - If machines of no gang can differ in a criterion, it goes into victimGroupKey
+//     in gang_victims.go as well: machines of one victim group go by id alone.
+//
+// Units are not sorted as a whole. choose, and bestOfTenant under hard spread,
+// merge four sorted sources: victim groups, machines of lost gangs, machines above
+// a gang's minimum, and whole gangs. The sources are listed no further than they
+// are asked for. What stops them holds because the five fields above lead the key.
+// If a new field is compared after the ROI, only compareTiers of this list changes,
+// and that only if machines of no gang can differ in it. If it is compared before
+// the ROI, check each:
 //
 //	compareTiers      gang_units.go      the order of victim groups, but for ids
 //	rosterOf, settle  gang_roster.go     groups are read by priority, and given out when
 //	                                     no unread one can have a smaller band
 //	leastOfGangs      gang_prospects.go  gangs are not listed before their best band
-//	nextWhole         gang_shapes.go     whole gangs by band, then by ROI, which changes
-//	leastOutside      gang_reprieve.go   substitution ends where nothing is gentler
-//	nextOfTenants     tenancy_ledger.go  between tenants, where keys have no band
+//	needsGangs        gang_select.go     asks leastOfGangs with paid and band alone
+//	choose            gang_select.go     asks for no whole gang of a band that is not
+//	                                     smaller than that of the next single unit
+//	bestVictimGroup   gang_spread.go     ends with the tier in which it found a unit
+//	group, nextWhole  gang_shapes.go     whole gangs by band, then by ROI, which changes
+//	wholesBefore      gang_shapes.go     ends at a band above that of the unit to replace
+//	leastOutside      gang_reprieve.go   a bound of the keys outside of the plan: gentler
+//	                                     units are sought only for larger keys
+//	nextOfTenants     tenancy_ledger.go  skips tenants by paid and tenant; within one, where
+//	                                     keys have no band, single units precede gangs
+//	nextOfTenant      tenancy_ledger.go  stops measuring at the best ROI there can be
+//	wholesAdmitted    tenancy_ledger.go  wholesBefore, between tenants
 //
 // Beside the key of units:
 //
 //   - VictimsMachine: buildVictimPool in victims.go, and beforeAsVictim in
-//     phase2_spread.go. The twin is reference/victims.go.
+//     phase2_spread.go. giveBack in victims.go drops superfluous victims, in an
+//     order of its own: compareWorth. Under hard spread it is not called. The twin
+//     is reference/victims.go.
 //   - The score, for both: scoreTerms in victims.go; its bound is mostScore in
 //     gang_roster.go.
 //   - Which of several domains: planCost in gang_plan.go; which are tried at all,
 //     gang_domains.go and gang_bounds.go. VictimsMachine: phase2_same.go.
-//   - What the user is told: gang_explain.go, docs/gangs.md, and decisions 4, 11
-//     and 12 in docs/decisions.
+//   - What the user is told: gang_explain.go, docs/explanation/gangs.md, and
+//     decisions 4, 11 and 12 in docs/decisions.
 //
-// What makes a Need stale.
+// When a Need is credited again.
 //
-//   - The conditions: isToBeCredited in phase1_replay.go. What it asks is noted
-//     by noteMoves, unlink, compare and findResettled in the same file, and by
-//     changedRows in normalise.go.
-//   - Whether a cluster is looked at: findDirty in store.go. It sets
+//   - The five conditions: isToBeCredited in phase1_replay.go. What it asks is
+//     noted by noteMoves, release, unlink, compare, letGoOfChanged and
+//     findResettled in the same file, and by changedRows in normalise.go.
+//   - Whether a cluster is looked at: findDirty in store.go is the first to set
 //     clusterState.dirty (all Needs are credited anew, creditCluster) or
-//     clusterState.replay (each Need is asked, replayCluster). What changed of a
-//     machine comes from Snapshot.Moves (engine/snapshot) and is sorted by
-//     changeOf in store.go; what changed of a row, from demand.Table.Changes.
-//     Reservations make their Needs stale whatever has changed (findResettled).
-//   - A new status bit goes into line.go. Three masks say what survives:
-//     undoTurn (store.go), replayNeed (phase1_replay.go), beginAnew
-//     (normalise.go).
+//     clusterState.replay (each Need is asked, replayCluster). Then renew
+//     (normalise.go) may set dirty in place of replay, or of neither. Last,
+//     findResettled may set replay of a cluster that is not dirty: reservations
+//     make their Needs stale whatever has changed. What changed of a machine comes
+//     from Snapshot.Moves (engine/snapshot) and is sorted by changeOf in store.go;
+//     what changed of a row, from demand.Table.Changes.
 //   - There is nothing to change in the reference: it keeps nothing. Add the
 //     story to build_on_test.go and the edit to script_edits_test.go.
+//
+// A new status bit goes into line.go. Four masks say what survives:
+//
+//	undoTurn     store.go          normalise, first: a Need that had a turn in the last
+//	                               cycle, in acquisition or phase 2 (isVisited)
+//	changedRows  normalise.go      normalise, in renew: a changed row of a cluster that
+//	                               is replayed; its line is made again
+//	beginAnew    normalise.go      normalise, in renew: a row of a cluster that is
+//	                               credited anew whose line is not made again (row)
+//	replayNeed   phase1_replay.go  credit: a Need that is credited again
 //
 // Hard spread.
 //
 //   - The constraint is model.Spread (engine/model/profile.go), and kind.spread
 //     what of it binds: kinds.find in kind.go. Neither a fold nor a Need with
 //     Same is bound.
-//   - Acquisition has two ways. Where classes settle all keys of a constraint, as
-//     they do for zones, tuples of values are ladders (acquireSpread in spread.go).
-//     Where they do not, as for hosts, or where reservations hold such machines,
-//     machines are dealt to tuples one by one (acquireDealt in spread_take.go,
-//     spread_dealt.go). layoutFor in spread.go asks supply.Table.Splits whether
-//     classes settle a key. Both ways must take the same machines.
+//   - Acquisition has two ways. If all machines of a class have the same value of
+//     every constrained key, as with zones, each tuple is a ladder of classes
+//     (acquireSpread in spread.go). If they have not, as with hosts, machines are
+//     dealt into tuples one by one (acquireDealt in spread_take.go,
+//     spread_dealt.go). layOut in spread.go asks supply.Table.Splits which it is.
+//     Needs that may take machines that are held for them, or for lower ranks, are
+//     dealt to as well. Both ways must take the same machines.
 //
-// So the rule of the skew stands in three places, each with a minimum of its
-// own:
+// The rule of the skew has two parts, each in several places. First: is one more
+// machine allowed, so that no count exceeds the minimum by more than the skew?
 //
-//	evenness.allows       spread.go       minimum: floor
-//	allowsValue           spread_take.go  minimum: findWitness
-//	spreadScratch.allows  spread_rows.go  minimum: findLeast; for phase 2
+//	evenness.allows       spread.go       acquisition from ladders
+//	worker.allowsValue    spread_take.go  acquisition from deals
+//	spreadScratch.allows  spread_rows.go  phase 2
 //
-// What follows from it:
+// Second: which values count for the minimum?
 //
-//   - Giving back: staysEven in spread_rows.go, for phase1_giveback.go.
+//	markPresent    spread.go       those with a candidate when the stage (Idle or
+//	                               Speculative) begins
+//	openDeal,      spread_take.go  the same: besides what is left in the deal, what is
+//	noteTaken                      held for the Need and what it takes
+//	floorAtTuples  spread_rows.go  VictimsMachine: those with a candidate; preemptSpread
+//	                               adds those where the Need has machines
+//	layFloor       gang_spread.go  VictimsGang: both
+//
+// The minimum itself is found by evenness.floor, by worker.findLeast (which calls
+// findWitness), and by spreadScratch.findLeast. Beside the rule:
+//
+//   - acquireOnly in spread.go does not ask: any first machine is allowed.
+//   - Machines held for the Need are taken whatever the skew: acquireHeld
+//     (phase1_acquire.go), takeFree (gang_spread.go), nextSpread
+//     (phase2_spread.go). They count in the skew of what follows.
+//   - staysEven in spread_rows.go is the rule for a machine that goes, when a Need
+//     gives back (phase1_giveback.go). It compares counts by unevenness. Then
+//     reopenSpread lets later Needs see what was given back.
+//   - VictimsGang has a second chance for what the skew forbade in phase 1:
+//     noteSkewed sets isSkewBlocked and pass.skewed[kind], and mayEvenOut
+//     (phase2_preempt.go) and findTurns (phase2_turns.go) read them, so that a Need
+//     whose kind finds no victims may still plan with free machines.
 //   - Preemption plays acquisition with victims among the candidates:
 //     gang_spread.go (VictimsGang), phase2_spread.go (VictimsMachine).
-//   - What is told: isSkewBlocked, which noteSkewed sets (spread.go), makes the
-//     reason UnmetSpread (unmet.go); forbiddenBySpread is in explain.go.
+//   - What is told: isSkewBlocked makes the reason UnmetSpread (unmet.go);
+//     forbiddenBySpread is in explain.go.
 //   - The twin is reference/spread.go, and for phase 2 reference/preempt.go and
 //     reference/phase2.go.
 //
