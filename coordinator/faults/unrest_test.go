@@ -21,6 +21,8 @@ const (
 	unrestOpenMove = 10 * time.Second
 	// unrestLinger is how long a fault lasts at most after its effect has shown.
 	unrestLinger = 2 * time.Second
+	// unrestLogShown is how much of the log of a replica is shown when a failover was long.
+	unrestLogShown = 2 << 10
 	// unrestSlots is how many machines can be bought in a round.
 	unrestSlots = 40
 )
@@ -189,6 +191,12 @@ func (x *unrest) done(name string, n *node, took time.Duration, passed bool) {
 	x.took[name] = append(x.took[name], took)
 	if passed {
 		x.next = append(x.next, took)
+	}
+	if passed && took > failoverMax {
+		for _, n := range x.g.nodes {
+			text := n.text()
+			x.g.t.Logf("that was long; at %v the log of %s ends with:\n%s", time.Now().UTC().Format(time.StampMilli), n.id, text[max(0, len(text)-unrestLogShown):])
+		}
 	}
 	x.g.whole(n)
 }
