@@ -45,7 +45,7 @@ LOOPS ?= 100000
 LOOP_FROM ?= 1
 SOAK ?= 10m
 DEAD ?= 10m
-UNREST ?= 12
+UNREST ?= 15
 FUZZ_TIME ?= 3000x
 BENCH ?= .
 BENCH_TIME ?= 1s
@@ -196,7 +196,7 @@ soak-coordinator: network ## kill, stop and cut off replicas of the coordinator 
 	$(GO) test -vet=off -count=1 -timeout 0 -v -run Soak ./coordinator/faults -soak $(SOAK)
 
 .PHONY: soak-unrest
-soak-unrest: network ## kill, stop and cut off leaders with mutual TLS while machines change their shards; a round is 3 kills, a stop and a partition (UNREST=12 SEED=0)
+soak-unrest: network ## kill, stop and cut off leaders with mutual TLS while machines change their shards; a round is 3 kills, a stop and a partition (UNREST=15 SEED=0)
 	$(GO) test -vet=off -count=1 -timeout 0 -v ./coordinator/faults -run InUnrest -unrest-rounds $(UNREST) -seed $(SEED)
 
 .PHONY: soak-static
