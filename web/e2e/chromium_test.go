@@ -353,9 +353,27 @@ func (p *page) until(what, condition string) {
 		})();
 	})`, limit.Milliseconds(), condition), nil)
 	if err != nil {
+		p.t.Errorf("waiting for %s: %v", what, err)
+		p.quiet()
+		p.t.Logf("the page: %s", p.condition())
 		p.shot("failed.png", 0)
-		p.t.Fatalf("waiting for %s: %v", what, err)
+		p.t.FailNow()
 	}
+}
+
+// condition says what a page that does not come along is waiting for: whether it is shown and
+// drawn at all, and what became of what it has fetched.
+func (p *page) condition() (says string) {
+	err := p.eval(`new Promise((done) => {
+		const say = (drawn) => done([document.readyState, document.visibilityState, drawn,
+			...performance.getEntriesByType('resource').map((r) => new URL(r.name).pathname + ' ' + r.responseStatus + ' ' + Math.round(r.duration) + ' ms')].join(', '));
+		requestAnimationFrame(() => say('drawn'));
+		setTimeout(() => say('not drawn within 2 s'), 2000);
+	})`, &says)
+	if err != nil {
+		return err.Error()
+	}
+	return says
 }
 
 // shot saves a picture under build/screenshots: the whole page, or its upper
