@@ -17,7 +17,7 @@ import (
 func TestTheProviderPassesItsCheck(t *testing.T) {
 	dir, at := t.TempDir(), freeport.Take(t)
 	faults, please := filepath.Join(dir, "faults.yaml"), filepath.Join(dir, "restart")
-	provider := processtest.Start(t, "provider", "--listen="+at, "--metrics-addr=0", "--data-dir="+filepath.Join(dir, "provider"), "--latency=5ms",
+	provider := processtest.Start(t, "provider", "--listen="+at, "--metrics-addr=0", "--data-dir="+filepath.Join(dir, "provider"), "--latency=25ms",
 		"--faults-file="+faults, "--seed-machines=2", "--seed-speculative=5")
 	done := make(chan struct{})
 	defer close(done)

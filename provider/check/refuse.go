@@ -385,11 +385,15 @@ func underWayChecks() (out []Check) {
 // errSlow is returned when a call may have come when the change before it had ended.
 var errSlow = errors.New("the change may have ended before the call")
 
+// slowTries is how often such a call is made before it counts as wrong. A provider that is right
+// would have to end the change in each of them between the look at the machine and the call.
+const slowTries = 5
+
 // refusesWhile makes all other calls while a move is under way. A call that would be legal
-// when it has ended, and is accepted, is tried a second time: the change may just have ended.
+// when it has ended, and is accepted, is tried again: the change may just have ended.
 func (t *Target) refusesWhile(ctx context.Context, what move) error {
 	var err error
-	for range 2 {
+	for range slowTries {
 		if err = t.refusesWhileOnce(ctx, what); !errors.Is(err, errSlow) {
 			return err
 		}
