@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,8 +21,10 @@ func TestTheProviderPassesItsCheck(t *testing.T) {
 	provider := processtest.Start(t, "provider", "--listen="+at, "--metrics-addr=0", "--data-dir="+filepath.Join(dir, "provider"), "--latency=25ms",
 		"--faults-file="+faults, "--seed-machines=2", "--seed-speculative=5")
 	done := make(chan struct{})
+	var restarts sync.WaitGroup
+	defer restarts.Wait()
 	defer close(done)
-	go func() { // what the command of the check asks for
+	restarts.Go(func() { // what the command of the check asks for
 		tick := time.NewTicker(10 * time.Millisecond)
 		defer tick.Stop()
 		for {
@@ -35,7 +38,7 @@ func TestTheProviderPassesItsCheck(t *testing.T) {
 				_ = os.Remove(please)
 			}
 		}
-	}()
+	})
 	processtest.Eventually(t, 20*time.Second, "the provider answers", func() bool {
 		code, _, _ := processtest.Run(t, "provider", "check", "--addr="+at, "--dry-run")
 		return code == 0
