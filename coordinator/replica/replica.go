@@ -60,6 +60,7 @@ type Metrics interface {
 type Replica struct {
 	config Config
 	store  *store.Store
+	claims claims // of the goroutine that leads
 
 	mu     sync.Mutex
 	keeper keeper // the store
@@ -131,7 +132,7 @@ func (r *Replica) lead(ctx context.Context) error {
 	if !r.wait(ctx, nil, r.store.Leads) {
 		return nil
 	}
-	claim, err := r.store.Claim(ctx)
+	claim, err := r.claims.try(ctx, r.store.Claim)
 	if errors.Is(err, store.ErrDeposed) {
 		return nil
 	} else if err != nil {
