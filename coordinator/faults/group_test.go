@@ -42,6 +42,7 @@ func TestMain(m *testing.M) {
 	if raceEnabled { // the replicas are what should be looked at
 		args = slices.Insert(args, 1, "-race")
 	}
+	args = slices.Insert(args, 1, clockTags...)
 	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
 		os.Exit(1)
@@ -160,7 +161,7 @@ func (g *group) start(n *node) {
 func (n *node) launch(t testing.TB, args ...string) {
 	t.Helper()
 	n.cmd = exec.Command(args[0], args[1:]...)
-	n.cmd.Stdout, n.cmd.Stderr, n.cmd.Env = n, n, environment()
+	n.cmd.Stdout, n.cmd.Stderr, n.cmd.Env = n, n, append(environment(), n.skewed(t)...)
 	n.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := n.cmd.Start(); err != nil {
 		t.Fatal(err)
