@@ -136,6 +136,33 @@ func misshapen(files []*source, shapes []shape, wholes map[string]int, spacious 
 	return out
 }
 
+// embeddings finds structs that embed a pointer to another type of their package: the state of
+// both is one then, whatever their methods are called.
+func embeddings(files []*source, shapes []shape) []string {
+	var out []string
+	for _, s := range files {
+		if !slices.ContainsFunc(shapes, func(x shape) bool { return fits(x.pkg, s.pkg) }) {
+			continue
+		}
+		ast.Inspect(s.ast, func(n ast.Node) bool {
+			record, ok := n.(*ast.StructType)
+			if !ok {
+				return true
+			}
+			for _, f := range record.Fields.List {
+				if pointer, ok := f.Type.(*ast.StarExpr); ok && len(f.Names) == 0 {
+					if name, ok := pointer.X.(*ast.Ident); ok {
+						out = append(out, s.at(f.Pos())+" embeds *"+name.Name)
+					}
+				}
+			}
+			return true
+		})
+	}
+	slices.Sort(out)
+	return out
+}
+
 // overgrown finds the packages with more lines than they may have.
 func overgrown(files []*source, shapes []shape) []string {
 	lines := map[string]int{}
@@ -167,6 +194,13 @@ func TestTypesAreOneSubject(t *testing.T) {
 	}
 }
 
+// TestNoTypeEmbedsAnothersState holds the types of the module to fields with names.
+func TestNoTypeEmbedsAnothersState(t *testing.T) {
+	for _, fault := range embeddings(production(loadSources(t, moduleRoot(t))), shapes) {
+		t.Errorf("%s: the other type is a field with a name, or a parameter", fault)
+	}
+}
+
 // TestPackagesAreOneSubject holds the packages of the module to their size.
 func TestPackagesAreOneSubject(t *testing.T) {
 	for _, fault := range overgrown(production(loadSources(t, moduleRoot(t))), shapes) {
@@ -184,6 +218,7 @@ type Busy struct{}
 func (Busy) A() {}
 func (*Busy) B() {}
 type Fine struct{ a int; Busy }
+type Lane struct{ *Busy; *fmt.Stringer }
 func (f *Fine) A() {}
 `
 	s, err := parse("x/x.go", []byte(text))
@@ -202,8 +237,11 @@ func (f *Fine) A() {}
 	if !slices.Equal(got, want) {
 		t.Errorf("found:\n%q\nwant:\n%q", got, want)
 	}
-	large := overgrown([]*source{s}, []shape{{pkg: "./x", lines: 8}, {pkg: "./...", lines: 1}})
-	if !slices.Equal(large, []string{"./x has 9 lines, at most 8"}) || overgrown([]*source{s}, []shape{{pkg: "./x", lines: 9}}) != nil {
+	large := overgrown([]*source{s}, []shape{{pkg: "./x", lines: 9}, {pkg: "./...", lines: 1}})
+	if !slices.Equal(large, []string{"./x has 10 lines, at most 9"}) || overgrown([]*source{s}, []shape{{pkg: "./x", lines: 10}}) != nil {
 		t.Errorf("found %q", large)
+	}
+	if got := embeddings([]*source{s}, []shape{{pkg: "./x"}}); !slices.Equal(got, []string{"x/x.go:9 embeds *Busy"}) {
+		t.Errorf("found %q", got)
 	}
 }
