@@ -169,11 +169,11 @@ func (p *pass) planWhole(n *need, by policy) {
 			return
 		}
 	}
-	sites := p.sitesByValue(n, same, nil)
+	totalsByDomain := p.totalsByValue(n, same, nil)
 	if by.ledger == nil && !p.backsOff(n) && !ended {
 		p.voidLost(n)
 	}
-	if s := sites[n.domain]; s != nil {
+	if s := totalsByDomain[n.domain]; s != nil {
 		awaited, _ := s.lacks(n)
 		p.awaits(n, awaited)
 	}
@@ -197,24 +197,24 @@ func (p *pass) nested(n *need) []string {
 // bestOf returns the best plan over the values of a key, and whether there is
 // anybody to preempt.
 func (p *pass) bestOf(n *need, by policy, key string) (best *proposal, candidates bool) {
-	var grounds []*ground
+	var candidateDomains []*candidateDomain
 	// Which machine of a gang can be spared depends on the domain that is looked
 	// at: all domains with somebody else's machines are.
 	others := filter(p.machines, func(m *model.Machine) bool {
 		return (m.State == model.Configured && m.Cluster != n.Cluster || p.drainsForLess(n, m)) && usable(n, m)
 	})
-	for _, s := range p.sitesByValue(n, key, others) {
-		g := p.ground(n, by, s, key)
+	for _, s := range p.totalsByValue(n, key, others) {
+		g := p.candidateDomain(n, by, s, key)
 		candidates = candidates || anyToPreempt(g.units)
 		if g.covers {
-			grounds = append(grounds, g)
+			candidateDomains = append(candidateDomains, g)
 		}
 	}
-	for _, g := range grounds {
+	for _, g := range candidateDomains {
 		p.meet(g, by)
 	}
-	slices.SortFunc(grounds, func(a, b *ground) int { return a.compare(b, n.domain) })
-	for i, g := range grounds {
+	slices.SortFunc(candidateDomains, func(a, b *candidateDomain) int { return a.compare(b, n.domain) })
+	for i, g := range candidateDomains {
 		if i == p.in.Options.TopDomains {
 			break
 		}
@@ -240,9 +240,9 @@ func (p *pass) gatherIn(n *need, key, narrow string) {
 	n.deficit = n.Aggregate.Sub(sum(n.claims()))
 }
 
-// ground is a domain with what can be freed there.
-type ground struct {
-	*site
+// candidateDomain is a domain with what can be freed there.
+type candidateDomain struct {
+	*domainTotals
 	selection
 	awaited []*model.Machine
 	covers  bool // free, own, in flight and freed machines cover the Need
@@ -252,12 +252,12 @@ type ground struct {
 	count int
 }
 
-func (p *pass) ground(n *need, by policy, s *site, key string) *ground {
+func (p *pass) candidateDomain(n *need, by policy, s *domainTotals, key string) *candidateDomain {
 	same := n.Profile.Same().Key
 	here := func(m *model.Machine) bool {
 		return valueOf(m, same) == s.value && (key == same || valueOf(m, key) == s.narrow)
 	}
-	g := &ground{site: s, level: math.MinInt64}
+	g := &candidateDomain{domainTotals: s, level: math.MinInt64}
 	var missing model.Resources
 	g.awaited, missing = s.lacks(n)
 	g.selection = *p.selection(n, by, missing, here)
@@ -290,7 +290,7 @@ func (p *pass) ground(n *need, by policy, s *site, key string) *ground {
 // meet counts a domain that covers a Need, and the machines that are offered there. In the
 // second turn of tenants these are machines of other tenants of which each alone would leave
 // the taker within its share; without any the domain is no pair.
-func (p *pass) meet(g *ground, by policy) {
+func (p *pass) meet(g *candidateDomain, by policy) {
 	machines := map[*model.Machine]bool{}
 	for _, u := range g.units {
 		for _, m := range u.local {
@@ -313,7 +313,7 @@ func (p *pass) searchEnded() bool {
 
 // compare is the order in which domains are tried: lowest level, fewest
 // machines, phase 1's, value.
-func (g *ground) compare(o *ground, first string) int {
+func (g *candidateDomain) compare(o *candidateDomain, first string) int {
 	if c := cmp.Or(cmp.Compare(g.level, o.level), cmp.Compare(g.count, o.count)); c != 0 {
 		return c
 	}
@@ -327,7 +327,7 @@ func (g *ground) compare(o *ground, first string) int {
 }
 
 // propose chooses the units of a domain and plays phase 1 with them.
-func (p *pass) propose(n *need, g *ground) (proposal, bool) {
+func (p *pass) propose(n *need, g *candidateDomain) (proposal, bool) {
 	chosen, ok := g.minimal()
 	if !ok {
 		return proposal{}, false
@@ -341,7 +341,7 @@ func (p *pass) propose(n *need, g *ground) (proposal, bool) {
 // dryRun is phase 1's walk for the Need in the domain, with what is in flight
 // and what is freed as Idle and reserved for it. It returns what the Need takes
 // beyond its own, and what is then missing.
-func (p *pass) dryRun(n *need, g *ground, freed []*model.Machine) (used []*model.Machine, left model.Resources) {
+func (p *pass) dryRun(n *need, g *candidateDomain, freed []*model.Machine) (used []*model.Machine, left model.Resources) {
 	reserved := slices.Concat(g.awaited, freed)
 	var credit, idle, speculative []*model.Machine
 	for _, m := range g.available {

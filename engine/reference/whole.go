@@ -9,8 +9,8 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// site is a domain as phase 2 sees it for a Same-Need.
-type site struct {
+// domainTotals is a domain as phase 2 sees it for a Same-Need.
+type domainTotals struct {
 	value     string
 	narrow    string           // of a narrower key, where keys are nested; else empty
 	available []*model.Machine // its own, and what is free
@@ -20,12 +20,12 @@ type site struct {
 
 // lacks returns the arriving machines that are of use, and what is missing
 // after them.
-func (s *site) lacks(n *need) (awaited []*model.Machine, missing model.Resources) {
+func (s *domainTotals) lacks(n *need) (awaited []*model.Machine, missing model.Resources) {
 	return walk(s.arriving, n.Aggregate.Sub(sum(s.available)))
 }
 
 // potential is the capped score of all that could be there.
-func (s *site) potential(n *need) *big.Rat {
+func (s *domainTotals) potential(n *need) *big.Rat {
 	return score(sum(slices.Concat(s.available, s.arriving, s.victims)), n.Aggregate, true)
 }
 
@@ -33,9 +33,9 @@ func (s *site) potential(n *need) *big.Rat {
 // there and what victims free covers the whole Need. Nothing is preempted for
 // a part.
 func (p *pass) preemptWhole(n *need) {
-	sites := p.sites(n)
-	n.hadCandidates = slices.ContainsFunc(sites, func(s *site) bool { return len(s.victims) > 0 })
-	for i, s := range sites {
+	totalsByDomain := p.totalsByDomain(n)
+	n.hadCandidates = slices.ContainsFunc(totalsByDomain, func(s *domainTotals) bool { return len(s.victims) > 0 })
+	for i, s := range totalsByDomain {
 		if i == p.in.Options.TopDomains {
 			break
 		}
@@ -51,7 +51,7 @@ func (p *pass) preemptWhole(n *need) {
 		p.preempt(n, chosen)
 		return
 	}
-	for _, s := range sites {
+	for _, s := range totalsByDomain {
 		if s.value == n.domain {
 			awaited, _ := s.lacks(n)
 			p.awaits(n, awaited)
@@ -59,16 +59,16 @@ func (p *pass) preemptWhole(n *need) {
 	}
 }
 
-// sites lists the domains to try: phase 1's first, then by potential, then by
+// totalsByDomain lists the domains to try: phase 1's first, then by potential, then by
 // value. A Need whose reservations pin it has only that one.
-func (p *pass) sites(n *need) []*site {
+func (p *pass) totalsByDomain(n *need) []*domainTotals {
 	var victims []*model.Machine
 	for _, v := range p.victimCandidates(n) {
 		victims = append(victims, v.Machine)
 	}
-	byValue := p.sitesByValue(n, n.Profile.Same().Key, victims)
-	sites := slices.Collect(maps.Values(byValue))
-	slices.SortFunc(sites, func(a, b *site) int {
+	byValue := p.totalsByValue(n, n.Profile.Same().Key, victims)
+	totalsByDomain := slices.Collect(maps.Values(byValue))
+	slices.SortFunc(totalsByDomain, func(a, b *domainTotals) int {
 		if (a.value == n.domain) != (b.value == n.domain) {
 			if a.value == n.domain {
 				return -1
@@ -80,18 +80,18 @@ func (p *pass) sites(n *need) []*site {
 		}
 		return strings.Compare(a.value, b.value)
 	})
-	return sites
+	return totalsByDomain
 }
 
-// sitesByValue sorts what there is, what is in flight, and the victims by the
+// totalsByValue sorts what there is, what is in flight, and the victims by the
 // domains that the Need may have: values of its key, or of a narrower one inside
 // of each.
-func (p *pass) sitesByValue(n *need, key string, victims []*model.Machine) map[string]*site {
+func (p *pass) totalsByValue(n *need, key string, victims []*model.Machine) map[string]*domainTotals {
 	same := n.Profile.Same().Key
 	pin, pinned := p.pinnedDomain(n)
-	byValue := map[string]*site{}
-	at := func(m *model.Machine) *site {
-		s := site{value: valueOf(m, same)}
+	byValue := map[string]*domainTotals{}
+	at := func(m *model.Machine) *domainTotals {
+		s := domainTotals{value: valueOf(m, same)}
 		if key != same {
 			s.narrow = valueOf(m, key)
 		}
@@ -115,7 +115,7 @@ func (p *pass) sitesByValue(n *need, key string, victims []*model.Machine) map[s
 	for _, m := range victims {
 		at(m).victims = append(at(m).victims, m)
 	}
-	maps.DeleteFunc(byValue, func(_ string, s *site) bool {
+	maps.DeleteFunc(byValue, func(_ string, s *domainTotals) bool {
 		return pinned && s.value != pin || key != same && s.narrow == ""
 	})
 	return byValue
