@@ -12,7 +12,7 @@ import (
 	"github.com/tonnage/tonnage/shard/internal/worst"
 )
 
-// What rooms have of the package's own vocabulary.
+// These names of the packages below are part of this one's vocabulary.
 
 // Memory outlives the process: a map from keys to values. Set never waits; it
 // returns a position that Durable can wait for, 0 when nothing changed. An empty
@@ -45,7 +45,6 @@ const (
 const (
 	BreakerMin       = rails.BreakerMin       // machines that a fleet may lose in a window whatever its size
 	BreakerWindowMin = rails.BreakerWindowMin // shortest window of the breaker
-	PlanMachinesMax  = rails.PlanMachinesMax  // machines that a plan may preempt; a larger one is never carried out
 )
 
 // HeldBack is what the rails of a shard hold back, and why.
@@ -88,13 +87,6 @@ func CapReclaims(actions []engine.Action, machines *supply.Table, fraction float
 	return rails.CapReclaims(actions, machines, fraction)
 }
 
-// ByRank returns the actions in the order in which they are carried out and cut: those of a Need
-// by its rank, whatever their phase, then Reclaims and Deletes; equal ones as they were emitted.
-// rank gives a Need's rank by its number, as Plan.Rank does.
-func ByRank(actions []engine.Action, rank func(need int) int32) []engine.Action {
-	return rails.ByRank(actions, rank)
-}
-
 // Ages are for how many cycles a need has been as a plan leaves it, that plan's
 // included.
 type Ages = ledgers.Ages
@@ -127,11 +119,9 @@ const (
 	RollupHeld     = intake.RollupHeld // in quarantine; the demand accepted before stays
 )
 
-// The bounds of the intake.
-const (
-	MailboxBytesMax   = intake.MailboxBytesMax   // of roll-ups that wait for the next cycle, all clusters together
-	QuarantineRowsMin = intake.QuarantineRowsMin // accepted rows from which on the quarantine counts rows
-)
+// MailboxBytesMax is how much memory the roll-ups may hold that wait for the next
+// cycle, all clusters together.
+const MailboxBytesMax = intake.MailboxBytesMax
 
 // Domain is one value of a topology key.
 type Domain = ownership.Domain
@@ -159,8 +149,6 @@ var ErrInvalid = ownership.ErrInvalid
 
 // The bounds of what a shard owns and offers.
 const (
-	DomainsMax         = ownership.DomainsMax         // domains, and machines given away
-	AdoptionsMax       = ownership.AdoptionsMax       // adoptions that are remembered, the latest
 	OffersMax          = ownership.OffersMax          // kinds offered at a time
 	OfferedMachinesMax = ownership.OfferedMachinesMax // machines named in one offer
 	ArrivedCycles      = ownership.ArrivedCycles      // cycles for which a machine that came from another shard is not offered

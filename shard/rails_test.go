@@ -70,22 +70,6 @@ func TestCapKeepsTheHeadOfEachClustersReclaims(t *testing.T) {
 	}
 }
 
-func TestActionsGoByRankNotByPhase(t *testing.T) {
-	ranks := []int32{2, 0, 1}
-	rank := func(need int) int32 { return ranks[need] }
-	actions := []engine.Action{
-		{Machine: 1, Kind: engine.Bootstrap, Need: 2}, {Machine: 2, Kind: engine.Bootstrap, Need: 0}, {Machine: 3, Kind: engine.Provision, Need: 0},
-		{Machine: 4, Kind: engine.Preempt, Need: 1}, {Machine: 5, Kind: engine.Preempt, Need: 1}, {Machine: 6, Kind: engine.Reclaim, Need: -1}, {Machine: 7, Kind: engine.Delete, Need: -1},
-	}
-	var got []int
-	for _, a := range shard.ByRank(actions, rank) {
-		got = append(got, int(a.Machine))
-	}
-	if want := []int{4, 5, 1, 2, 3, 6, 7}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
 // TestCapSpreadsAShrinkage: the rest is derived anew, a cycle at a time, and no
 // extra cycle is asked for.
 func TestCapSpreadsAShrinkage(t *testing.T) {

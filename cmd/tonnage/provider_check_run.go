@@ -22,7 +22,7 @@ import (
 // checkCommandOutputMax is how much is shown of what a command printed that failed.
 const checkCommandOutputMax = 1000
 
-// checkMachineVariable names the machine that a command is about.
+// checkMachineVariable is the environment variable with the id of the machine that a command changes.
 const checkMachineVariable = "TONNAGE_MACHINE"
 
 // checkReport is what provider check prints.

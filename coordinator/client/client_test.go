@@ -15,8 +15,8 @@ import (
 	"github.com/tonnage/tonnage/coordinator/client"
 )
 
-// silent is the address of somebody who takes connections and never says a word, as a process
-// that was stopped, or a machine whose packets are lost.
+// silent returns the address of a listener that accepts connections and never answers: a stopped process,
+// or a machine whose packets are lost.
 func silent(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -138,8 +138,8 @@ func (g *group) secure() {
 	}
 }
 
-// as returns the flags of a process of the group that has an identity, and how somebody with it
-// dials; plaintext where the group speaks plaintext.
+// as returns the TLS flags of a process with an identity, and the options with which a client of that
+// identity dials. A group without TLS has no such flags, and clients dial in plaintext.
 func (g *group) as(identity string) (flags []string, dial []grpc.DialOption) {
 	if g.ca == nil {
 		return nil, plaintext()
