@@ -218,11 +218,7 @@ func fail(ctx context.Context, t *Target) (*failure, error) {
 	if t.o.Fail == nil {
 		return nil, skipped("there is no command that has a change fail")
 	}
-	m, err := t.acquireFree(ctx)
-	if err != nil {
-		return nil, err
-	}
-	now, err := t.get(ctx, m.id)
+	m, what, err := t.acquireToBind(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +226,7 @@ func fail(ctx context.Context, t *Target) (*failure, error) {
 		return nil, fmt.Errorf("the command that has a change fail: %w", err)
 	}
 	m.asked = true
-	f := &failure{machine: m, what: towards(now.GetState(), configured)}
+	f := &failure{machine: m, what: what}
 	f.call.ack, f.call.err = t.call(ctx, &request{move: f.what, machine: m.id})
 	end, watched := t.watch(ctx, m, nil)
 	if watched == nil {

@@ -101,17 +101,25 @@ func blob(data []byte) func(context.Context, *Target) error {
 	}
 }
 
+// acquireToBind returns a machine that is free, and the next call on its way to Configured.
+func (t *Target) acquireToBind(ctx context.Context) (*machine, move, error) {
+	m, err := t.acquireFree(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	now, err := t.get(ctx, m.id)
+	if err != nil {
+		return nil, 0, err
+	}
+	return m, towards(now.GetState(), configured), nil
+}
+
 var raceChecks = []Check{
 	{"race.same-call", "Of the same call made several times at once, one starts something; the others are repeats or fenced.", pageRepeats, func(ctx context.Context, t *Target) error {
-		m, err := t.acquireFree(ctx)
+		m, what, err := t.acquireToBind(ctx)
 		if err != nil {
 			return err
 		}
-		now, err := t.get(ctx, m.id)
-		if err != nil {
-			return err
-		}
-		what := towards(now.GetState(), configured)
 		var calls []*request
 		for range racers {
 			calls = append(calls, &request{move: what, machine: m.id})
@@ -123,15 +131,10 @@ var raceChecks = []Check{
 	}},
 	{"race.two-clusters", "Of calls that bind a machine to two clusters at once, those for one of them win.", pageLife, twoClusters},
 	{"race.two-shards", "Of calls of two shards that buy a machine at once, one starts something.", pageRepeats, func(ctx context.Context, t *Target) error {
-		m, err := t.acquireFree(ctx)
+		m, what, err := t.acquireToBind(ctx)
 		if err != nil {
 			return err
 		}
-		now, err := t.get(ctx, m.id)
-		if err != nil {
-			return err
-		}
-		what := towards(now.GetState(), configured)
 		other := &token{t.other("rival"), 1, 1}
 		all := t.race(ctx, &request{move: what, machine: m.id}, &request{move: what, machine: m.id, token: other})
 		if code := status.Code(all[1].err); code == codes.PermissionDenied || code == codes.Unauthenticated {
