@@ -69,6 +69,26 @@ func TestLeftIsReadSensibly(t *testing.T) {
 	}
 }
 
+// TestGraceInAllIsKept: a drain that is asked for again has the grace that it had.
+func TestGraceInAllIsKept(t *testing.T) {
+	for _, c := range []struct {
+		written string
+		goesOn  bool
+		takes   time.Duration
+		want    string
+	}{
+		{"", false, 10 * time.Minute, "10m0s"},
+		{"10m0s", true, time.Minute, "10m0s"},
+		{"10m0s", true, -time.Second, "10m0s"},
+		{"10m0s", false, time.Minute, "1m0s"},
+		{"", true, -time.Second, "0s"},
+	} {
+		if got := graceInAll(c.written, c.goesOn, c.takes); got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
+
 func TestProviderKeys(t *testing.T) {
 	for id, want := range map[string]string{"": "", "i-1": "i-1", "aws:///eu-1a/i-1": "aws:///eu-1a/i-1 i-1", "odd/": "odd/"} {
 		if got := strings.Join(ProviderKeys(&corev1.Node{Spec: corev1.NodeSpec{ProviderID: id}}), " "); got != want {

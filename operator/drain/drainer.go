@@ -109,13 +109,14 @@ func (d *Drainer) Start(ctx context.Context, machine string, grace time.Duration
 		return false, err
 	}
 	now := d.cfg.Now()
-	deadline := now.Add(grace)
-	if was, ok := d.begun(machine, had, now); ok && was.Before(deadline) {
+	was, running := d.begun(machine, had, now)
+	deadline, goesOn := now.Add(grace), running && was.Before(now.Add(grace))
+	if goesOn {
 		deadline = was
 	}
 	err = d.cfg.Nodes.Update(ctx, machine, func(n *api.UpcomingNode) {
 		n.Annotations[api.AnnotationDrainDeadline] = deadline.UTC().Format(time.RFC3339Nano)
-		n.Annotations[api.AnnotationDrainGrace] = deadline.Sub(now).Round(time.Millisecond).String()
+		n.Annotations[api.AnnotationDrainGrace] = graceInAll(n.Annotations[api.AnnotationDrainGrace], goesOn, deadline.Sub(now))
 		n.Annotations[api.AnnotationDrainNode] = nameOf(node)
 		n.Status.Phase = api.NodeDraining
 	})
@@ -218,6 +219,15 @@ func deadlineOf(n *api.UpcomingNode) (time.Time, bool) {
 	}
 	at, err := time.Parse(time.RFC3339Nano, n.Annotations[api.AnnotationDrainDeadline])
 	return at, err == nil
+}
+
+// graceInAll returns how long a drain is to take in all, as it is written down: of one that goes on
+// by an earlier deadline what was written before, of any other what it takes from now on.
+func graceInAll(written string, goesOn bool, takes time.Duration) string {
+	if goesOn && written != "" {
+		return written
+	}
+	return max(takes, 0).Round(time.Millisecond).String()
 }
 
 // left returns how long a drain lasts yet that is written down. Its deadline is of the wall

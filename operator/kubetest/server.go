@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
 const (
@@ -48,16 +47,6 @@ func (s *Server) Through(config *rest.Config) *rest.Config {
 	out := rest.CopyConfig(config)
 	out.Host = "https://" + s.address
 	return out
-}
-
-// KubeConfig returns the file's text by which somebody who may do everything reaches the
-// cluster through this server.
-func (s *Server) KubeConfig(name string) ([]byte, error) {
-	user, err := s.cluster.environment.AddUser(envtest.User{Name: name, Groups: []string{"system:masters"}}, s.Through(s.cluster.Config))
-	if err != nil {
-		return nil, err
-	}
-	return user.KubeConfig()
 }
 
 // Start starts it; it returns at once.

@@ -20,7 +20,7 @@ const (
 	// messageBytesMax is how long a condition's message is, at most. An event's note
 	// may be no longer.
 	messageBytesMax = 1000
-	// namedMax is how many of the requests that are left out the log names.
+	// namedMax is how many of the requests that are left out the log names, each of another namespace.
 	namedMax = 5
 	// summaryApart is how long the log says nothing of other numbers of the same reasons.
 	summaryApart = time.Minute

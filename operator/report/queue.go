@@ -10,7 +10,7 @@ type queue[T any] struct {
 
 // line is what waits in one namespace.
 type line[T any] struct {
-	order []version // some of them may wait no more
+	order []version // the first is next
 	by    map[version]T
 }
 

@@ -45,8 +45,8 @@ type namer struct {
 }
 
 // fairNames picks the resources that are reported when there are too many. Namespaces
-// take turns, and whoever has the fewest is next; each begins with those that most of
-// its requests name.
+// take turns, and the one with the fewest is next. Each begins with cpu, memory and pods, and goes on
+// with those that most of its requests name.
 func fairNames(requests []*api.CapacityRequest, rowOf []uint32, limits *Limits) map[string]bool {
 	by := map[string]*namer{}
 	for i, request := range requests {
