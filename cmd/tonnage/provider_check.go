@@ -163,8 +163,8 @@ func (c *providerCheck) parse() (*checkPlan, error) {
 	if c.timeout <= 0 {
 		fault("--timeout must be positive, got %v; give one such as %v", c.timeout, checkTimeoutDefault)
 	}
-	if c.within <= 0 {
-		fault("--answer-within must be positive, got %v; give one such as %v", c.within, check.AnswerWithinDefault)
+	if c.within <= 0 || c.within > check.AnswerWithinMax {
+		fault("--answer-within must be positive and at most %v, got %v; give one such as %v", check.AnswerWithinMax, c.within, check.AnswerWithinDefault)
 	}
 	if c.machinesMax < 0 || c.machinesMax > check.MachinesMax {
 		fault("--max-machines must be between 0 and %d, got %d", check.MachinesMax, c.machinesMax)

@@ -110,6 +110,7 @@ func TestProviderCheckBadUse(t *testing.T) {
 		"--addr x:1 -o xml":                    `unknown output format "xml"; use -o json, -o table or -o junit`,
 		"--addr x:1 --timeout 0s":              `--timeout must be positive`,
 		"--addr x:1 --max-machines 65":         `--max-machines must be between 0 and 64`,
+		"--addr x:1 --answer-within 31s":       `--answer-within must be positive and at most 30s, got 31s`,
 		"--addr x:1 --filter zone":             `--filter must be KEY=VALUE`,
 		"--addr x:1 --filter size=1":           `--filter: the key is instance-type`,
 		"--addr x:1 --filter capacity-type=x":  `--filter: there is no capacity type "x"`,

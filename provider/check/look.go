@@ -52,8 +52,9 @@ var getChecks = []Check{
 			return err
 		}
 		for _, m := range sample(l.GetMachines()) {
-			took, err := timed(func() error { _, err := t.get(ctx, m.GetId()); return err })
-			if err == nil && took > t.o.AnswerWithin {
+			// A machine may be gone meanwhile; a Get that nobody answers ends by its time.
+			took, _ := timed(func() error { _, err := t.get(ctx, m.GetId()); return err })
+			if took > t.o.AnswerWithin {
 				return broken("an answer within "+t.o.AnswerWithin.String(), "Get takes %s", took.Round(time.Millisecond))
 			}
 		}
@@ -222,9 +223,9 @@ var listChecks = []Check{
 		return nil
 	}},
 	{"list.changed", "A list since a revision holds every machine that has changed, as it is now.", pageLists, listChanged},
-	{"list.answer-time", "List is answered within the time that shards wait.", pageTime, func(ctx context.Context, t *Target) error {
+	{"list.answer-time", "List is answered within 30 s.", pageTime, func(ctx context.Context, t *Target) error {
 		took, err := timed(func() error { _, err := t.list(ctx, &pb.ListFilter{}); return err })
-		if err == nil && took > max(t.o.AnswerWithin, callTimeout) {
+		if err == nil && took > callTimeout {
 			return broken("an answer within "+callTimeout.String(), "List takes %s", took.Round(time.Millisecond))
 		}
 		return err

@@ -24,7 +24,9 @@ const (
 	MachinesDefault     = 4
 	MachinesMax         = 64 // that may be used
 	AnswerWithinDefault = 5 * time.Second
-	PollDefault         = 500 * time.Millisecond
+	// AnswerWithinMax is the longest time that an answer can be given: every call ends then.
+	AnswerWithinMax = callTimeout
+	PollDefault     = 500 * time.Millisecond
 )
 
 const (
@@ -201,8 +203,8 @@ func (t *Target) Begin(ctx context.Context) error {
 
 // Claim is a machine that may be used.
 type Claim struct {
-	ID    string
-	State string // in which it was found
+	ID    string `json:"id"`
+	State string `json:"state"` // in which it was found
 }
 
 // Claims returns the machines that may be used.
