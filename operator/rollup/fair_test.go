@@ -218,9 +218,9 @@ func TestWhatNoMachineHasStandsApart(t *testing.T) {
 		limits Limits
 		want   string // aggregate and unit of cpu, of each row
 	}{
-		{Limits{}, "132 65, 5001 5000"},
-		{Limits{Offered: offered}, "66 64, 66 65, 5001 5000"},
-		{Limits{Offered: map[string]int64{"cpu": 65_000, "gpu": 8}}, "131 65, 1 1, 5001 5000"},
+		{Limits{}, "3 1, 129 65, 5001 5000"},
+		{Limits{Offered: offered}, "2 1, 66 65, 64 64, 5001 5000"},
+		{Limits{Offered: map[string]int64{"cpu": 65_000, "gpu": 8}}, "2 1, 1 1, 129 65, 5001 5000"},
 		{Limits{Offered: map[string]int64{}}, "132 65, 5001 5000"},
 	} {
 		g.Limit(step.limits)

@@ -63,6 +63,8 @@ type row struct {
 	need    *bigfleet.CapacityNeed // without amounts
 	bytes   int                    // of need
 	gang    bool                   // its machines share a domain
+	open    bool                   // its requests have no size class; such a row is not reported
+	class   uint8                  // the size class of its requests, 0 = none
 	setHash uint64                 // of its requirements; of a part's row
 	set     uint32                 // the number of them; of the whole's
 	keys    []uint32               // numbers of the attribute keys that it names, each once

@@ -1,0 +1,169 @@
+package rollup
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	api "github.com/tonnage/tonnage/api/v1alpha1"
+)
+
+// cores writes the sum and the largest request of cores of each row.
+func cores(r *Result) string {
+	var rows []string
+	for _, n := range r.Needs {
+		rows = append(rows, n.AggregateResources["cpu"]+"/"+n.MinUnit["cpu"])
+	}
+	return strings.Join(rows, " ")
+}
+
+func TestSizesApart(t *testing.T) {
+	for name, c := range map[string]struct {
+		requests []*api.CapacityRequest
+		want     string
+	}{
+		"a row for each number of GPUs": {
+			[]*api.CapacityRequest{request("cpu=1"), request("cpu=2 nvidia.com/gpu=1"), request("cpu=3 nvidia.com/gpu=1"), request("cpu=32 nvidia.com/gpu=8")},
+			"1/1 5/3 32/32",
+		},
+		"above 64 of a device a row for each power of two": {
+			[]*api.CapacityRequest{request("cpu=1 x.io/slots=64"), request("cpu=2 x.io/slots=65"), request("cpu=3 x.io/slots=128"), request("cpu=4 x.io/slots=129")},
+			"1/1 5/3 4/4",
+		},
+		"hugepages are no device": {
+			[]*api.CapacityRequest{request("cpu=1"), request("cpu=2 hugepages-2Mi=1Gi")},
+			"3/2",
+		},
+		"giants have a row of their own, by cores or by memory": {
+			[]*api.CapacityRequest{request("cpu=16"), request("cpu=16001m"), request("cpu=1 memory=64Gi"), request("cpu=2 memory=65Gi")},
+			"17/16 18001m/16001m",
+		},
+		"with devices nothing is a giant": {
+			[]*api.CapacityRequest{request("cpu=4 nvidia.com/gpu=1"), request("cpu=40 nvidia.com/gpu=1")},
+			"44/40",
+		},
+		"a group is one row": {
+			[]*api.CapacityRequest{
+				request("cpu=1", together("rack", nil)), request("cpu=20", together("rack", nil)), request("cpu=1 nvidia.com/gpu=1", together("rack", nil)),
+				request("cpu=2", together("rack", nil), heard(3)),
+			},
+			"24/20",
+		},
+		"nobody was heard: one class": {
+			[]*api.CapacityRequest{request("cpu=1"), request("cpu=8")},
+			"9/8",
+		},
+		"who is not larger joins": {
+			[]*api.CapacityRequest{request("cpu=4", heard(1)), request("cpu=4"), request("cpu=1")},
+			"9/4",
+		},
+		"those who are larger are a class together": {
+			[]*api.CapacityRequest{request("cpu=4", heard(1)), request("cpu=5"), request("cpu=8"), request("cpu=3")},
+			"7/4 13/8",
+		},
+		"larger in one resource is larger": {
+			[]*api.CapacityRequest{request("cpu=4 memory=1Gi", heard(1)), request("cpu=1 memory=2Gi")},
+			"4/4 1/1",
+		},
+		"the first class that is large enough": {
+			[]*api.CapacityRequest{request("cpu=4", heard(1)), request("cpu=8", heard(2)), request("cpu=6"), request("cpu=2")},
+			"6/4 14/8",
+		},
+		"an empty class is taken again": {
+			[]*api.CapacityRequest{request("cpu=4", heard(2)), request("cpu=6")},
+			"6/6 4/4",
+		},
+		"who was heard without a class is in the first": {
+			[]*api.CapacityRequest{request("cpu=4", heard(0)), request("cpu=2", heard(1)), request("cpu=6")},
+			"6/4 6/6",
+		},
+		"a number that is no class is the first": {
+			[]*api.CapacityRequest{request("cpu=4", heard(99)), request("cpu=2", heard(1))},
+			"6/4",
+		},
+		"others have classes of their own": {
+			[]*api.CapacityRequest{request("cpu=4", heard(1)), request("cpu=8", priority(1))},
+			"8/8 4/4",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Aggregate(c.requests)
+			if s := cores(got); s != c.want {
+				t.Errorf("rows are %s, want %s", s, c.want)
+			}
+			if len(got.Classes) != len(got.Included) {
+				t.Errorf("%d classes of %d requests", len(got.Classes), len(got.Included))
+			}
+		})
+	}
+}
+
+// TestLastClassGrows: there is a bound on classes.
+func TestLastClassGrows(t *testing.T) {
+	var requests []*api.CapacityRequest
+	for i := range ClassesMax {
+		requests = append(requests, request(fmt.Sprintf("cpu=%d", i+1), heard(i+1)))
+	}
+	got := Aggregate(append(requests, request("cpu=10"), request("cpu=12")))
+	if s := cores(got); s != "1/1 2/2 3/3 4/4 5/5 6/6 7/7 30/12" {
+		t.Errorf("rows are %s", s)
+	}
+}
+
+// TestLargestRequestsOfRowsDoNotGrow: whatever comes and goes, no row that was heard gets
+// a larger unit, and the rows depend on no cache.
+func TestLargestRequestsOfRowsDoNotGrow(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	r := rand.New(rand.NewPCG(seed, 0))
+	var g Aggregator
+	var living []*api.CapacityRequest
+	units := map[string]string{}
+	for round := range 300 {
+		for range r.IntN(4) {
+			living = append(living, request(fmt.Sprintf("cpu=%d memory=%dGi", 1+r.IntN(16), 1+r.IntN(64)), priority(int32(r.IntN(2)))))
+		}
+		for range r.IntN(4) {
+			if len(living) > 0 {
+				at := r.IntN(len(living))
+				living = append(living[:at], living[at+1:]...)
+			}
+		}
+		got, fresh := g.Aggregate(living), Aggregate(living)
+		same(t, got.Needs, fresh.Needs)
+		rows, known := map[string][2]int64{}, map[string]bool{}
+		for i, x := range got.Included {
+			key := fmt.Sprint(x.Spec.Priority, " ", got.Classes[i])
+			known[key] = known[key] || x.Status.SizeClass != nil
+			u := rows[key]
+			rows[key] = [2]int64{max(u[0], x.Spec.Resources.Cpu().Value()), max(u[1], x.Spec.Resources.Memory().Value())}
+		}
+		for key, u := range rows {
+			if was := units[key]; was != "" && known[key] { // else all who were heard in it are gone
+				var before [2]int64
+				if _, err := fmt.Sscan(was, &before[0], &before[1]); err != nil {
+					t.Fatal(err)
+				}
+				if last := strings.HasSuffix(key, fmt.Sprint(" ", ClassesMax)); !last && (u[0] > before[0] || u[1] > before[1]) {
+					t.Fatalf("seed %d, round %d: the unit of row %s grew from %v to %v", seed, round, key, before, u)
+				}
+			}
+		}
+		clear(units)
+		for key, u := range rows {
+			units[key] = fmt.Sprint(u[0], " ", u[1])
+		}
+		for i, x := range got.Included { // the shard hears it; objects that change are others
+			if x.Status.SizeClass == nil {
+				y := x.DeepCopy()
+				heard(int(got.Classes[i]))(y)
+				for j := range living {
+					if living[j] == x {
+						living[j] = y
+					}
+				}
+			}
+		}
+	}
+}
