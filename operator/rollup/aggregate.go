@@ -220,7 +220,7 @@ func (g *Aggregator) joinRows(part *part) {
 			g.byKey[from.key] = at
 		}
 		part.to[i] = at
-		g.row(at).join(from.amounts, part.dimTo)
+		g.row(at).join(from, part.dimTo)
 	}
 }
 
@@ -331,7 +331,7 @@ func (g *Aggregator) forget() {
 func (g *Aggregator) reported() []uint32 {
 	order := make([]uint32, 0, len(g.order))
 	for _, at := range g.order {
-		if r := &g.rows[at]; r.round == g.round && !r.open {
+		if r := &g.rows[at]; r.round == g.round && !r.open && r.members > 0 {
 			order = append(order, at)
 		}
 	}

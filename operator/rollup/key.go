@@ -73,7 +73,7 @@ func (w *keyWriter) write(request *api.CapacityRequest, size *sizing) error {
 	w.to = len(w.buf)
 	w.writeSpread(spec)
 	if len(w.group) == 0 {
-		w.buf = binary.AppendUvarint(size.append(w.buf), classOf(request))
+		w.buf = binary.AppendUvarint(binary.BigEndian.AppendUint64(w.buf, size.kind()), size.class)
 	}
 	if len(w.buf) > ProfileBytesMax {
 		return fmt.Errorf("%w: its requirements and spread take %d bytes, at most %d are reported", ErrLarge, len(w.buf), ProfileBytesMax)

@@ -86,7 +86,8 @@ func (p *part) read(request *api.CapacityRequest, asks *shares) (uint32, error) 
 	if request.Spec.Unreadable != "" {
 		return 0, fmt.Errorf("%w: %s", ErrUnreadable, request.Spec.Unreadable)
 	}
-	p.size.begin()
+	p.size.begin(request)
+	asks.overhead = p.size.overhead != nil
 	if err := p.measure(request.Spec.Resources, asks); err != nil {
 		return 0, err
 	}
@@ -101,7 +102,7 @@ func (p *part) read(request *api.CapacityRequest, asks *shares) (uint32, error) 
 		}
 		at = uint32(len(p.rows))
 		key, need := string(p.key.buf), p.key.need(request)
-		gang, class := len(p.key.group) > 0, classOf(request)
+		gang, class := len(p.key.group) > 0, p.size.class
 		p.rows = append(p.rows, row{
 			key: key, need: need, bytes: bytesIn(need), gang: gang, class: uint8(class), open: !gang && class == 0, setHash: p.key.setHash(),
 		})
@@ -164,7 +165,7 @@ func (p *part) ask(what corev1.ResourceName, quantity *resource.Quantity, asks *
 	}
 	// In a row with others, what no machine has would be the row's smallest unit, and
 	// nobody in it would be served.
-	if n > p.how.limits.most(name) {
+	if n > p.how.limits.most(name) && p.size.overhead == nil {
 		p.size.flags |= sizeApart
 	}
 	p.size.count(name, n)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cespare/xxhash/v2"
+
 	api "github.com/tonnage/tonnage/api/v1alpha1"
 	"github.com/tonnage/tonnage/engine/model"
 )
@@ -56,13 +58,21 @@ func isDevice(name string) bool {
 
 // sizing is what makes the size part of a request's form.
 type sizing struct {
-	flags   byte
-	devices []device
-	class   uint64 // 0 = it has none so far
+	flags    byte
+	devices  []device
+	class    uint64    // 0 = it has none so far
+	overhead *overhead // of a request that is no pod's
+	text     []byte    // scratch
 }
 
-// begin empties it for another request.
-func (s *sizing) begin() { *s = sizing{devices: s.devices[:0]} }
+// begin empties it for a request.
+func (s *sizing) begin(request *api.CapacityRequest) {
+	*s = sizing{devices: s.devices[:0], text: s.text, class: classOf(request)}
+	if tag, is := request.Labels[api.LabelPackingOverhead]; is {
+		s.overhead = readTag(tag)
+		s.class = s.overhead.class
+	}
+}
 
 // count notes an amount, in the engine's units.
 func (s *sizing) count(name string, n int64) {
@@ -90,15 +100,20 @@ func (s *sizing) end() {
 	}
 }
 
-// append writes all but the class.
-func (s *sizing) append(buf []byte) []byte {
-	buf = append(buf, s.flags)
-	buf = binary.AppendUvarint(buf, uint64(len(s.devices)))
-	for _, d := range s.devices {
-		buf = append(binary.AppendUvarint(buf, uint64(len(d.name))), d.name...)
-		buf = binary.AppendUvarint(buf, d.count)
+// kind is a number for all but the class: a hash of flags and devices.
+func (s *sizing) kind() uint64 {
+	if s.overhead != nil {
+		return s.overhead.kind
 	}
-	return buf
+	if s.flags == 0 && len(s.devices) == 0 {
+		return 0
+	}
+	s.text = append(s.text[:0], s.flags)
+	for _, d := range s.devices {
+		s.text = append(binary.AppendUvarint(s.text, uint64(len(d.name))), d.name...)
+		s.text = binary.AppendUvarint(s.text, d.count)
+	}
+	return xxhash.Sum64(s.text)
 }
 
 // classOf is the size class that a request has: the one in its status, the first for one

@@ -3,6 +3,7 @@ package rollup
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,12 +11,13 @@ import (
 	api "github.com/tonnage/tonnage/api/v1alpha1"
 )
 
-// cores writes the sum and the largest request of cores of each row.
+// cores writes the sum and the largest request of cores of each row, sorted.
 func cores(r *Result) string {
 	var rows []string
 	for _, n := range r.Needs {
 		rows = append(rows, n.AggregateResources["cpu"]+"/"+n.MinUnit["cpu"])
 	}
+	slices.Sort(rows)
 	return strings.Join(rows, " ")
 }
 
@@ -26,11 +28,11 @@ func TestSizesApart(t *testing.T) {
 	}{
 		"a row for each number of GPUs": {
 			[]*api.CapacityRequest{request("cpu=1"), request("cpu=2 nvidia.com/gpu=1"), request("cpu=3 nvidia.com/gpu=1"), request("cpu=32 nvidia.com/gpu=8")},
-			"1/1 5/3 32/32",
+			"1/1 32/32 5/3",
 		},
 		"above 64 of a device a row for each power of two": {
 			[]*api.CapacityRequest{request("cpu=1 x.io/slots=64"), request("cpu=2 x.io/slots=65"), request("cpu=3 x.io/slots=128"), request("cpu=4 x.io/slots=129")},
-			"1/1 5/3 4/4",
+			"1/1 4/4 5/3",
 		},
 		"hugepages are no device": {
 			[]*api.CapacityRequest{request("cpu=1"), request("cpu=2 hugepages-2Mi=1Gi")},
@@ -61,19 +63,19 @@ func TestSizesApart(t *testing.T) {
 		},
 		"those who are larger are a class together": {
 			[]*api.CapacityRequest{request("cpu=4", heard(1)), request("cpu=5"), request("cpu=8"), request("cpu=3")},
-			"7/4 13/8",
+			"13/8 7/4",
 		},
 		"larger in one resource is larger": {
 			[]*api.CapacityRequest{request("cpu=4 memory=1Gi", heard(1)), request("cpu=1 memory=2Gi")},
-			"4/4 1/1",
+			"1/1 4/4",
 		},
 		"the first class that is large enough": {
 			[]*api.CapacityRequest{request("cpu=4", heard(1)), request("cpu=8", heard(2)), request("cpu=6"), request("cpu=2")},
-			"6/4 14/8",
+			"14/8 6/4",
 		},
 		"an empty class is taken again": {
 			[]*api.CapacityRequest{request("cpu=4", heard(2)), request("cpu=6")},
-			"6/6 4/4",
+			"4/4 6/6",
 		},
 		"who was heard without a class is in the first": {
 			[]*api.CapacityRequest{request("cpu=4", heard(0)), request("cpu=2", heard(1)), request("cpu=6")},
@@ -85,7 +87,7 @@ func TestSizesApart(t *testing.T) {
 		},
 		"others have classes of their own": {
 			[]*api.CapacityRequest{request("cpu=4", heard(1)), request("cpu=8", priority(1))},
-			"8/8 4/4",
+			"4/4 8/8",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -107,7 +109,7 @@ func TestLastClassGrows(t *testing.T) {
 		requests = append(requests, request(fmt.Sprintf("cpu=%d", i+1), heard(i+1)))
 	}
 	got := Aggregate(append(requests, request("cpu=10"), request("cpu=12")))
-	if s := cores(got); s != "1/1 2/2 3/3 4/4 5/5 6/6 7/7 30/12" {
+	if s := cores(got); s != "1/1 2/2 3/3 30/12 4/4 5/5 6/6 7/7" {
 		t.Errorf("rows are %s", s)
 	}
 }
@@ -164,6 +166,57 @@ func TestLargestRequestsOfRowsDoNotGrow(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// overheadOf makes the overhead of a request's row.
+func overheadOf(t *testing.T, of *api.CapacityRequest, resources string) *api.CapacityRequest {
+	t.Helper()
+	row, err := RowOf(of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := request(resources, in("other"), heard(7))
+	r.Spec.Requirements, r.Spec.Priority, r.Spec.TopologySpread = of.Spec.Requirements, of.Spec.Priority, of.Spec.TopologySpread
+	r.Labels = map[string]string{api.LabelPackingOverhead: row.Tag, "other": "x"}
+	Trim(r)
+	return r
+}
+
+// TestOverhead: it counts in the sum of its row, and is nobody's size.
+func TestOverhead(t *testing.T) {
+	plain, wide := request("cpu=2 memory=1Gi", heard(1)), request("cpu=4", heard(2))
+	gpu := request("cpu=3 nvidia.com/gpu=2", heard(1), priority(5), requires("a", "Exists"))
+	for name, c := range map[string]struct {
+		requests []*api.CapacityRequest
+		want     string
+	}{
+		"in its class":            {[]*api.CapacityRequest{plain, wide, overheadOf(t, plain, "cpu=10 memory=5Gi")}, "12/2 4/4"},
+		"in the other class":      {[]*api.CapacityRequest{plain, wide, overheadOf(t, wide, "cpu=10")}, "14/4 2/2"},
+		"with devices":            {[]*api.CapacityRequest{gpu, plain, overheadOf(t, gpu, "cpu=100 nvidia.com/gpu=9")}, "103/3 2/2"},
+		"new ones are no smaller": {[]*api.CapacityRequest{plain, overheadOf(t, plain, "cpu=10"), request("cpu=9")}, "12/2 9/9"},
+		"of nobody it is nothing": {[]*api.CapacityRequest{wide, overheadOf(t, plain, "cpu=10")}, "4/4"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var g Aggregator
+			for range 2 {
+				if s := cores(g.Aggregate(c.requests)); s != c.want {
+					t.Errorf("rows are %s, want %s", s, c.want)
+				}
+			}
+		})
+	}
+	for _, r := range []*api.CapacityRequest{request("cpu=1"), request("cpu=1", together("rack", nil), heard(1))} {
+		if row, err := RowOf(r); err == nil {
+			t.Errorf("there is a row %q for %v", row.Tag, r.Spec)
+		}
+	}
+	for _, tag := range []string{"", "x-1", "1-0", "1-9", "1", "-", "ffffffffffffffffff-1"} {
+		r := request("cpu=1", heard(1))
+		r.Labels = map[string]string{api.LabelPackingOverhead: tag}
+		if s := cores(Aggregate([]*api.CapacityRequest{r, plain})); s != "2/2" {
+			t.Errorf("with the tag %q rows are %s", tag, s)
 		}
 	}
 }

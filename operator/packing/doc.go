@@ -1,0 +1,13 @@
+// Package packing places pods on machines, to find out how many of them a fleet
+// can hold. Sums do not say it: machines rich in cores and machines rich in memory
+// add up to what the pods ask for while the pods fit neither.
+//
+// Two orders of placement are here. [Aligned] is what a planner does: the biggest
+// pods first, each on the machine whose free room is most like it (the dot product
+// heuristic for vector bin packing: Panigrahy, Talwar, Uyeda, Wieder, Heuristics for
+// Vector Bin Packing, 2011). [Scheduled] is what a kube-scheduler does with pods in
+// the order in which they came, with the score of one of its plugins.
+//
+// Nothing here depends on a clock, on chance or on the order of maps: equal input
+// gives equal placements. Ties go to the machine that was given first.
+package packing
