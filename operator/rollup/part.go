@@ -118,6 +118,9 @@ var usual = [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
 // measure reads amounts.
 func (p *part) measure(resources corev1.ResourceList, asks *shares) error {
+	if err := p.askPlace(resources, asks); err != nil {
+		return err
+	}
 	found := 0
 	for _, name := range usual {
 		quantity, ok := resources[name]
@@ -143,11 +146,25 @@ func (p *part) measure(resources corev1.ResourceList, asks *shares) error {
 	return nil
 }
 
+// askPlace counts a pod's own place where machines say how many pods they take: of small
+// pods, that is what fills a machine.
+func (p *part) askPlace(resources corev1.ResourceList, asks *shares) error {
+	if _, named := resources[corev1.ResourcePods]; named || asks.overhead || p.how.limits.Offered[string(corev1.ResourcePods)] == 0 {
+		return nil
+	}
+	return p.ask(corev1.ResourcePods, &onePod, asks)
+}
+
+var onePod = resource.MustParse("1")
+
 // ask notes one amount.
 func (p *part) ask(what corev1.ResourceName, quantity *resource.Quantity, asks *shares) error {
 	name := string(what)
 	if err := model.CheckName(name); err != nil {
 		return fmt.Errorf("%w: the name of a resource %w", ErrName, err)
+	}
+	if asks.overhead && what == corev1.ResourcePods && p.how.limits.Offered[name] == 0 {
+		return nil // nodes have it, and no machine says so
 	}
 	n, err := units(name, quantity)
 	if err != nil {

@@ -220,3 +220,29 @@ func TestOverhead(t *testing.T) {
 		}
 	}
 }
+
+// TestPlaces: a pod's own place is counted where machines say how many they have.
+func TestPlaces(t *testing.T) {
+	plain := request("cpu=2", heard(1))
+	requests := []*api.CapacityRequest{plain, request("cpu=1 pods=3", heard(1)), overheadOf(t, plain, "cpu=1 pods=40")}
+	for _, c := range []struct {
+		offered map[string]int64
+		want    string
+	}{
+		{nil, "3/3"},
+		{map[string]int64{"cpu": 64_000}, "3/3"}, // what somebody names counts, here as what no machine has
+		{map[string]int64{"cpu": 64_000, "pods": 110}, "44/3"},
+	} {
+		var g Aggregator
+		g.Limit(Limits{Offered: c.offered})
+		var got []string
+		for _, n := range g.Aggregate(requests).Needs {
+			if x := n.AggregateResources["pods"]; x != "" {
+				got = append(got, x+"/"+n.MinUnit["pods"])
+			}
+		}
+		if s := strings.Join(got, " "); s != c.want {
+			t.Errorf("offered %v: places are %s, want %s", c.offered, s, c.want)
+		}
+	}
+}
