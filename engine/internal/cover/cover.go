@@ -65,7 +65,8 @@ type Chooser struct {
 	p       *Problem
 	has     []int64 // by offer and row: what it has, at most what is wanted
 	rows    int
-	cheap   []int // what `cheapest` takes, by offer
+	runs    []Run // what `cheapest` picks, in its order
+	cheap   []int // what it keeps, by offer
 	best    []int
 	missing []int64
 	sum     []int64
@@ -87,7 +88,7 @@ func (c *Chooser) Choose(p *Problem) (choice Choice, ok bool) {
 	c.load(p)
 	first := c.walk()
 	copy(c.best, c.cheap[:first]) // what costs nothing is taken, whatever the choice
-	c.trim(c.cheap)
+	c.trimRuns()
 	choice = Choice{Counts: c.cheap, Cheapest: c.cost(c.cheap)}
 	choice.Cost = choice.Cheapest
 	if first == len(p.Offers) {
@@ -165,6 +166,31 @@ func (c *Chooser) cost(counts []int) float64 {
 	return total
 }
 
+// trimRuns gives back what `cheapest` is covered without: the last picked first.
+func (c *Chooser) trimRuns() {
+	sum := c.total(c.cheap)
+	for i := len(c.runs) - 1; i >= 0; i-- {
+		c.giveBack(c.cheap, c.runs[i], sum)
+	}
+}
+
+// giveBack gives back as many machines of a run as the sum covers the want without.
+func (c *Chooser) giveBack(counts []int, r Run, sum []int64) {
+	most := int64(r.Count)
+	for d, has := range c.hasOf(r.Offer) {
+		if has > 0 {
+			most = min(most, (sum[d]-c.p.Want[d])/has)
+		}
+	}
+	if most <= 0 {
+		return
+	}
+	counts[r.Offer] -= int(most)
+	for d, has := range c.hasOf(r.Offer) {
+		sum[d] -= has * most
+	}
+}
+
 // walk computes what the rule `cheapest` takes: offers by cost, as many machines of each as help. It
 // leaves in missing what the offers that cost nothing do not cover, and returns the first offer that
 // costs something, or the number of offers when it is not needed.
@@ -172,6 +198,7 @@ func (c *Chooser) walk() (first int) {
 	p := c.p
 	missing := append(c.missing[:0], p.Want...)
 	c.missing = missing
+	c.runs = c.runs[:0]
 	first = -1
 	left := slices.Clone(missing)
 	for from := 0; from < len(p.Offers) && !isZero(left); {
@@ -224,6 +251,10 @@ func (c *Chooser) helping(i int, missing []int64) int {
 
 // takeRun counts a run in, and subtracts it from what is missing.
 func (c *Chooser) takeRun(r Run, missing []int64) {
+	if r.Count == 0 {
+		return
+	}
+	c.runs = append(c.runs, r)
 	c.cheap[r.Offer] += r.Count
 	for d, has := range c.hasOf(r.Offer) {
 		missing[d] -= min(missing[d], scaled(has, r.Count))
@@ -234,21 +265,8 @@ func (c *Chooser) takeRun(r Run, missing []int64) {
 func (c *Chooser) trim(counts []int) {
 	sum := c.total(counts)
 	for i := len(counts) - 1; i >= 0; i-- {
-		if counts[i] == 0 {
-			continue
-		}
-		most := int64(counts[i])
-		for d, has := range c.hasOf(i) {
-			if has > 0 {
-				most = min(most, (sum[d]-c.p.Want[d])/has)
-			}
-		}
-		if most <= 0 {
-			continue
-		}
-		counts[i] -= int(most)
-		for d, has := range c.hasOf(i) {
-			sum[d] -= has * most
+		if counts[i] > 0 {
+			c.giveBack(counts, Run{i, counts[i]}, sum)
 		}
 	}
 }

@@ -263,7 +263,7 @@ func (c *Chooser) listLive() {
 	l, w := &c.lin, &c.work
 	w.live, w.ample = w.live[:0], w.ample[:0]
 	for j := range l.cols {
-		if float64(w.base[j]-min(backMax, w.base[j])) >= l.limit[j] || c.isDominated(j) {
+		if c.isDominated(j) {
 			continue
 		}
 		w.live = append(w.live, j)
