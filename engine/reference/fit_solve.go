@@ -284,14 +284,18 @@ func gauss(a [][]float64, b []float64) ([]float64, bool) {
 // The first of equally cheap ones.
 func (x *fitProblem) round(fractional []int) (best []int, ok bool) {
 	least := int64(math.MaxInt64)
-	try := func(counts []int) {
-		total := int64(0)
+	spent := func(counts []int) (total int64) {
 		for i, n := range counts {
 			total += x.price[i] * int64(n)
 		}
+		return total
+	}
+	try := func(counts []int) bool {
+		total := spent(counts)
 		if total < least && coversAll(x.offers, counts, x.want) {
 			best, least = slices.Clone(counts), total
 		}
+		return total < least
 	}
 	up := slices.Clone(x.base)
 	for _, i := range fractional {
@@ -343,17 +347,17 @@ func (x *fitProblem) completing(live []int) int {
 	return 1
 }
 
-// complete tries all sets of a size, in the order of the offers.
-func (x *fitProblem) complete(live []int, size int, counts []int, try func([]int)) {
-	if size == 0 {
-		try(counts)
+// complete tries all sets of a size, in the order of the offers. Larger sets of what is too dear already are
+// not tried.
+func (x *fitProblem) complete(live []int, size int, counts []int, try func([]int) bool) {
+	if !try(counts) || size == 0 {
 		return
 	}
 	for at, i := range live {
 		if counts[i] < len(x.offers[i].machines) {
-			more := slices.Clone(counts)
-			more[i]++
-			x.complete(live[at:], size-1, more, try)
+			counts[i]++
+			x.complete(live[at:], size-1, counts, try)
+			counts[i]--
 		}
 	}
 }
