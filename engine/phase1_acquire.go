@@ -112,7 +112,9 @@ func (l *worker) anyFree(k *kind) bool {
 func (l *worker) acquire(need int32, k *kind) {
 	if l.lacks != 0 {
 		l.acquireHeld(need, k)
-		if len(k.spread) > 0 {
+		if len(k.spread) > 0 && l.e.opts.Acquire == AcquireFit {
+			l.acquireSpreadFit(need, k)
+		} else if len(k.spread) > 0 {
 			l.acquireSpread(need, k, l.reserved.of(need))
 		} else {
 			l.acquireStage(need, k, 0)
