@@ -40,10 +40,11 @@ type Pods struct {
 	On func(machine int) bool
 }
 
-// Aligned places pods, the biggest first, each on the machine with room for it whose
-// room is most like it. It adds them to what is used of the machines, and returns for each
-// of pods the machines that its pods were placed on, one entry a pod; as many as are missing
-// there found no room.
+// Aligned places pods, the biggest first. Each goes where it helps most to make the free room of
+// the machine like what the pods that are still to be placed ask for: then the last
+// of them find room in every dimension. It adds them to what is used of the machines, and
+// returns for each of pods the machines that its pods were placed on, one entry a pod; as
+// many as are missing there found no room.
 //
 // A pod is as big as its largest share of what all machines have. Cost:
 // O(sizes × machines + pods × log machines).
@@ -61,8 +62,17 @@ func Aligned(machines []Machine, pods []Pods) (placed [][]int) {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(size[b], size[a]) })
 	placed = make([][]int, len(pods))
+	rest := make([]float64, len(weights)) // what is still to be placed, as shares of all
+	for i := range pods {
+		for d, n := range pods[i].Size {
+			rest[d] += float64(n) * float64(pods[i].Count) * weights[d]
+		}
+	}
 	for _, at := range order {
-		placed[at] = placeAligned(machines, &pods[at], weights)
+		for d, n := range pods[at].Size {
+			rest[d] = max(0, rest[d]-float64(n)*float64(pods[at].Count)*weights[d])
+		}
+		placed[at] = placeAligned(machines, &pods[at], weights, rest)
 	}
 	return placed
 }
@@ -87,11 +97,11 @@ func weigh(machines []Machine, pods []Pods) []float64 {
 }
 
 // placeAligned places pods of one size and returns the machine of each.
-func placeAligned(machines []Machine, pods *Pods, weights []float64) (placed []int) {
+func placeAligned(machines []Machine, pods *Pods, weights, rest []float64) (placed []int) {
 	h := candidates{}
 	for i := range machines {
 		if machines[i].fits(pods.Size) && (pods.On == nil || pods.On(i)) {
-			h = append(h, candidate{i, alignment(&machines[i], pods.Size, weights)})
+			h = append(h, candidate{i, alignment(&machines[i], pods.Size, weights, rest)})
 		}
 	}
 	heap.Init(&h)
@@ -104,7 +114,7 @@ func placeAligned(machines []Machine, pods *Pods, weights []float64) (placed []i
 			heap.Pop(&h)
 			continue
 		}
-		best.score = alignment(m, pods.Size, weights)
+		best.score = alignment(m, pods.Size, weights, rest)
 		heap.Fix(&h, 0)
 	}
 	return placed

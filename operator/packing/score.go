@@ -2,21 +2,31 @@ package packing
 
 import "math"
 
-// alignment is how much a machine's room is like a pod: the cosine of the angle
-// between them, with each dimension weighed by what all machines have of it.
-func alignment(m *Machine, pod []int64, weights []float64) float64 {
-	var dot, room, size float64
-	for d, n := range pod {
-		p := float64(n) * weights[d]
-		r := float64(m.Capacity[d]-m.Used[d]) * weights[d]
-		dot += p * r
-		room += r * r
-		size += p * p
+// alignment is by how much a pod brings the free room of a machine nearer to the shape of what is
+// still to be placed: the square of the distance between the room and the line through rest,
+// before less after, with each dimension as a share of what all machines have of it.
+func alignment(m *Machine, pod []int64, weights, rest []float64) float64 {
+	return distance(m, nil, weights, rest) - distance(m, pod, weights, rest)
+}
+
+// distance is the square of the distance between a machine's room, less a pod, and the line through
+// rest.
+func distance(m *Machine, pod []int64, weights, rest []float64) float64 {
+	var along, length, square float64
+	for d, r := range rest {
+		x := m.Capacity[d] - m.Used[d]
+		if pod != nil {
+			x -= pod[d]
+		}
+		room := float64(x) * weights[d]
+		along += room * r
+		length += r * r
+		square += room * room
 	}
-	if room == 0 || size == 0 {
-		return 0
+	if length == 0 {
+		return square
 	}
-	return dot / math.Sqrt(room*size)
+	return square - along*along/length
 }
 
 // Score is how a scheduler likes a machine for a pod that fits it: of two, it takes the
