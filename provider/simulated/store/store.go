@@ -12,15 +12,13 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/tonnage/tonnage/engine/model"
-	"github.com/tonnage/tonnage/shard/provider"
-	"github.com/tonnage/tonnage/shard/provider/epoch"
+	"github.com/tonnage/tonnage/provider/calls"
+	"github.com/tonnage/tonnage/provider/simulated"
 )
 
 const (
 	// BatchMax is how many calls share one transaction of the file.
 	BatchMax = 512
-	// MarksMax is how many pairs of shard and machine a store knows tokens of.
-	MarksMax = 1 << 21
 	// queueMax is how many calls wait for the writer; more wait for a place.
 	queueMax = 4 * BatchMax
 	// lockTimeout is how long another process is given to let go of the file.
@@ -29,16 +27,8 @@ const (
 	timerMax = time.Hour
 )
 
-var (
-	// ErrClosed is returned for calls to a store that was closed.
-	ErrClosed = errors.New("the store is closed")
-	// ErrBroken is returned once the file could not be written.
-	ErrBroken = errors.New("the store's file cannot be written")
-	// ErrFull is returned for a call whose token there is no place for.
-	ErrFull = fmt.Errorf("tokens of more than %d pairs of shard and machine", MarksMax)
-	// ErrInUse is returned for a file that another process has open.
-	ErrInUse = errors.New("in use by another process")
-)
+// ErrInUse is returned for a file that another process has open.
+var ErrInUse = errors.New("in use by another process")
 
 // Config is what a store is opened with.
 type Config struct {
@@ -46,7 +36,7 @@ type Config struct {
 	// Seed yields the machines of a new store; nil = none. A store that exists
 	// does not read it.
 	Seed      iter.Seq[*model.Machine]
-	Latencies provider.Latencies
+	Latencies simulated.Latencies
 	// Random is the seed of everything that is drawn.
 	Random uint64
 	// RepairAfter is how long a machine stays Failed before it is whole again;
@@ -70,27 +60,16 @@ type Store struct {
 	done chan struct{} // closed when the writer has ended
 
 	mu       sync.RWMutex
-	fleet    *provider.Fleet
+	fleet    *simulated.Fleet
 	items    []item // by slot
 	machines [model.NumStates]int
-	saved    provider.Counters
-	marks    map[markKey]epoch.Token
-	epochs   map[string]int64        // the highest of each shard that has a mark
-	fresh    map[markKey]epoch.Token // not yet in the file
-	gone     []string                // machines to be taken out of the file
-	repairs  []repair                // by time
+	saved    simulated.Counters
+	fence    *calls.Fence
+	gone     []string // machines to be taken out of the file
+	repairs  []repair // by time
 	fault    error
-	stats    Stats
-}
-
-// Stats counts what the writer did.
-type Stats struct {
-	Transactions uint64
-	Calls        uint64
-	Ended        uint64        // transitions
-	DiskTime     time.Duration // spent in transactions, in sum
-	Marks        int
-	Seeded       bool // the file is new
+	stats    calls.Stats
+	seeded   bool // the file is new
 }
 
 // Open opens a store, or makes a new one with the seed's machines, and starts
@@ -108,7 +87,7 @@ func Open(cfg Config) (*Store, error) {
 	}
 	s := &Store{
 		cfg: cfg, db: db, jobs: make(chan *job, queueMax), stop: make(chan struct{}), done: make(chan struct{}),
-		marks: map[markKey]epoch.Token{}, epochs: map[string]int64{}, fresh: map[markKey]epoch.Token{},
+		fence: calls.NewFence(),
 	}
 	if err := readable(s.load); err != nil {
 		db.Close()
@@ -165,10 +144,15 @@ func (s *Store) States() [model.NumStates]int {
 }
 
 // Stats returns what the writer did so far.
-func (s *Store) Stats() Stats {
+func (s *Store) Stats() calls.Stats {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	out := s.stats
-	out.Marks = len(s.marks)
+	out.Tokens = s.fence.Len()
 	return out
 }
+
+// Seeded tells whether the file is new, and its machines are those of the seed.
+func (s *Store) Seeded() bool { return s.seeded }
+
+var _ calls.Backend = (*Store)(nil)

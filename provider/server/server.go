@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -17,11 +18,10 @@ import (
 	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	"github.com/tonnage/tonnage/internal/inbound"
 	"github.com/tonnage/tonnage/internal/mtls"
+	"github.com/tonnage/tonnage/provider/calls"
+	"github.com/tonnage/tonnage/provider/wire"
 	"github.com/tonnage/tonnage/shard"
-	"github.com/tonnage/tonnage/shard/provider"
 	"github.com/tonnage/tonnage/shard/provider/epoch"
-	"github.com/tonnage/tonnage/shard/provider/store"
-	"github.com/tonnage/tonnage/shard/provider/wire"
 )
 
 // StopLimit is how long calls under way may take when a server stops.
@@ -30,7 +30,7 @@ const StopLimit = 3 * time.Second
 // Server answers calls from a store. Safe for concurrent use.
 type Server struct {
 	pb.UnimplementedCapacityProviderServer
-	store   *store.Store
+	backend calls.Backend
 	log     *slog.Logger
 	trouble trouble
 	calls   counts
@@ -56,11 +56,11 @@ var rules = []inbound.Rule{
 }
 
 // New returns a server of the store. log may be nil.
-func New(s *store.Store, log *slog.Logger) *Server {
+func New(b calls.Backend, log *slog.Logger) *Server {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Server{store: s, log: log}
+	return &Server{backend: b, log: log}
 }
 
 // Serve answers calls on a listener until the context ends, over plaintext when
@@ -100,27 +100,25 @@ func (s *Server) GRPC(material *mtls.Material) *grpc.Server {
 
 // Create starts turning a quota slot into a machine.
 func (s *Server) Create(ctx context.Context, r *pb.CreateRequest) (*pb.TransitionAck, error) {
-	return s.do(ctx, &store.Call{Op: shard.OpCreate, Machine: r.GetMachineId(), Shard: r.GetShardId(), Token: token(r)}, r)
+	return s.do(ctx, &calls.Call{Op: shard.OpCreate, Machine: r.GetMachineId(), Shard: r.GetShardId(), Token: token(r)}, r)
 }
 
-// Configure starts binding an idle machine to a cluster. The bootstrap data go
-// nowhere: there is nothing that could boot.
+// Configure starts binding an idle machine to a cluster.
 func (s *Server) Configure(ctx context.Context, r *pb.ConfigureRequest) (*pb.TransitionAck, error) {
-	return s.do(ctx, &store.Call{
+	return s.do(ctx, &calls.Call{
 		Op: shard.OpConfigure, Machine: r.GetMachineId(), Cluster: r.GetClusterId(), Metadata: r.GetShardMetadata(),
-		Shard: r.GetShardId(), Token: token(r),
+		Blob: r.GetBootstrapBlob(), Shard: r.GetShardId(), Token: token(r),
 	}, r)
 }
 
-// Drain starts taking a machine out of its cluster. It takes as long as the
-// provider was told that drains take, whatever the grace.
+// Drain starts taking a machine out of its cluster.
 func (s *Server) Drain(ctx context.Context, r *pb.DrainRequest) (*pb.TransitionAck, error) {
-	return s.do(ctx, &store.Call{Op: shard.OpDrain, Machine: r.GetMachineId(), Shard: r.GetShardId(), Token: token(r)}, r)
+	return s.do(ctx, &calls.Call{Op: shard.OpDrain, Machine: r.GetMachineId(), Grace: grace(r), Shard: r.GetShardId(), Token: token(r)}, r)
 }
 
 // Delete starts giving an idle machine back.
 func (s *Server) Delete(ctx context.Context, r *pb.DeleteRequest) (*pb.TransitionAck, error) {
-	return s.do(ctx, &store.Call{Op: shard.OpDelete, Machine: r.GetMachineId(), Shard: r.GetShardId(), Token: token(r)}, r)
+	return s.do(ctx, &calls.Call{Op: shard.OpDelete, Machine: r.GetMachineId(), Shard: r.GetShardId(), Token: token(r)}, r)
 }
 
 func token(r interface {
@@ -130,8 +128,13 @@ func token(r interface {
 	return epoch.Token{Epoch: r.GetShardEpoch(), Sequence: r.GetSequenceNumber()}
 }
 
+// grace is what pods are given to end. What time.Duration cannot hold is cut off.
+func grace(r *pb.DrainRequest) time.Duration {
+	return time.Duration(min(r.GetGracePeriodSeconds(), int64(math.MaxInt64/time.Second))) * time.Second
+}
+
 // do checks a call and carries it out.
-func (s *Server) do(ctx context.Context, c *store.Call, req proto.Message) (*pb.TransitionAck, error) {
+func (s *Server) do(ctx context.Context, c *calls.Call, req proto.Message) (*pb.TransitionAck, error) {
 	if err := mayChange(ctx, c); err != nil {
 		return nil, err
 	}
@@ -143,7 +146,7 @@ func (s *Server) do(ctx context.Context, c *store.Call, req proto.Message) (*pb.
 	if err := now.before(ctx); err != nil {
 		return nil, err
 	}
-	answer, err := s.store.Do(ctx, c)
+	answer, err := s.backend.Do(ctx, c)
 	if err != nil {
 		if errors.Is(err, shard.ErrFenced) {
 			if n, ok := s.fenced.Next(time.Now()); ok {
@@ -172,7 +175,7 @@ func (s *Server) Get(ctx context.Context, r *pb.MachineRef) (*pb.Machine, error)
 	if err := now.before(ctx); err != nil {
 		return nil, err
 	}
-	machine, err := s.store.Get(r.GetId())
+	machine, err := s.backend.Get(r.GetId())
 	if err := errors.Join(err, now.after()); err != nil {
 		return nil, statusOf(err)
 	}
@@ -194,7 +197,7 @@ func (s *Server) List(ctx context.Context, r *pb.ListFilter) (*pb.MachineList, e
 	if err := now.before(ctx); err != nil {
 		return nil, err
 	}
-	msg, full, err := s.store.List(filter)
+	msg, full, err := s.backend.List(filter)
 	if err := errors.Join(err, now.after()); err != nil {
 		return nil, statusOf(err)
 	}
@@ -206,7 +209,7 @@ func (s *Server) List(ctx context.Context, r *pb.ListFilter) (*pb.MachineList, e
 
 // mayChange tells whether the caller is the shard that the call names. Without
 // a name, as tools call, only an administrator may.
-func mayChange(ctx context.Context, c *store.Call) error {
+func mayChange(ctx context.Context, c *calls.Call) error {
 	if c.Shard == "" {
 		return mtls.Require(ctx, mtls.Admin())
 	}
@@ -229,11 +232,11 @@ func statusOf(err error) error {
 	switch {
 	case errors.Is(err, shard.ErrFenced):
 		code = codes.FailedPrecondition
-	case errors.Is(err, provider.ErrNotFound):
+	case errors.Is(err, calls.ErrNotFound):
 		code = codes.NotFound
-	case errors.Is(err, store.ErrFull):
+	case errors.Is(err, calls.ErrFull):
 		code = codes.ResourceExhausted
-	case errors.Is(err, store.ErrBroken), errors.Is(err, store.ErrClosed):
+	case errors.Is(err, calls.ErrBroken), errors.Is(err, calls.ErrClosed):
 		code = codes.Unavailable
 	case errors.Is(err, context.Canceled):
 		code = codes.Canceled

@@ -1,4 +1,4 @@
-package provider
+package simulated
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/provider/calls"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/stamps"
 )
@@ -18,10 +19,8 @@ const TombstonesMax = 1 << 16
 
 // The errors of calls.
 var (
-	ErrNotFound = errors.New("no such machine")
-	// ErrPosition is returned for a call that the machine's state does not
-	// allow: the caller acted on a wrong view.
-	ErrPosition = errors.New("the machine's state does not allow the call")
+	ErrNotFound = calls.ErrNotFound
+	ErrPosition = calls.ErrPosition
 	// ErrInjected is returned for a call that was told to fail.
 	ErrInjected = errors.New("injected fault")
 )

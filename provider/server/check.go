@@ -11,8 +11,8 @@ import (
 
 	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/provider/calls"
 	"github.com/tonnage/tonnage/shard/provider/epoch"
-	"github.com/tonnage/tonnage/shard/provider/store"
 	"github.com/tonnage/tonnage/shard/provider/wire"
 )
 
@@ -41,7 +41,7 @@ func checkName(field, name string, required bool) error {
 
 // checkToken refuses what the fence cannot tell apart: a call for no machine, or with a
 // token of no shard. Epochs and sequence numbers may be any number.
-func checkToken(c *store.Call) error {
+func checkToken(c *calls.Call) error {
 	if err := checkName("machine_id", c.Machine, true); err != nil {
 		return err
 	}
@@ -86,8 +86,8 @@ func checkConfigure(r *pb.ConfigureRequest) error {
 }
 
 // filterOf reads a filter.
-func filterOf(r *pb.ListFilter) (store.ListFilter, error) {
-	f := store.ListFilter{Since: r.GetSinceRevision(), Max: int(r.GetMaxResults())}
+func filterOf(r *pb.ListFilter) (calls.ListFilter, error) {
+	f := calls.ListFilter{Since: r.GetSinceRevision(), Max: int(r.GetMaxResults())}
 	if f.Max < 0 {
 		return f, invalid("max_results: must not be negative, is %d", f.Max)
 	}

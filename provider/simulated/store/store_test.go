@@ -24,8 +24,9 @@ import (
 
 	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/provider/calls"
+	"github.com/tonnage/tonnage/provider/simulated"
 	"github.com/tonnage/tonnage/shard"
-	"github.com/tonnage/tonnage/shard/provider"
 	"github.com/tonnage/tonnage/shard/provider/epoch"
 	"github.com/tonnage/tonnage/shard/provider/wire"
 )
@@ -59,14 +60,14 @@ func open(t *testing.T, cfg Config) *Store {
 	return s
 }
 
-func seconds(n int) provider.Latency {
+func seconds(n int) simulated.Latency {
 	d := time.Duration(n) * time.Second
-	return provider.Latency{Min: d, Max: d}
+	return simulated.Latency{Min: d, Max: d}
 }
 
 // call makes one of the four calls; seq 0 = without a token.
-func call(s *Store, op shard.Op, id string, seq int64) (Answer, error) {
-	c := &Call{Op: op, Machine: id}
+func call(s *Store, op shard.Op, id string, seq int64) (calls.Answer, error) {
+	c := &calls.Call{Op: op, Machine: id}
 	if op == shard.OpConfigure {
 		c.Cluster, c.Metadata = "c1", map[string]string{"k": "v", "": "\x00", "e": ""}
 	}
@@ -77,7 +78,7 @@ func call(s *Store, op shard.Op, id string, seq int64) (Answer, error) {
 }
 
 // records lists everything, read back.
-func records(t *testing.T, s *Store, f ListFilter) (out map[string]shard.Record, full bool, cursor []byte) {
+func records(t *testing.T, s *Store, f calls.ListFilter) (out map[string]shard.Record, full bool, cursor []byte) {
 	t.Helper()
 	msg, full, err := s.List(f)
 	if err != nil {
@@ -122,13 +123,6 @@ func snapshot(t *testing.T, path string) string {
 	return to
 }
 
-// tokens returns the newest token of each pair of shard and machine.
-func (s *Store) tokens() map[markKey]epoch.Token {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return maps.Clone(s.marks)
-}
-
 // TestWhatWasAnsweredIsInTheFile: after any calls, a store that is opened from
 // the file as it is says what this one says, and refuses the same tokens.
 func TestWhatWasAnsweredIsInTheFile(t *testing.T) {
@@ -144,11 +138,11 @@ func TestWhatWasAnsweredIsInTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	cfg := Config{
 		Path: path, Seed: seedOf(20, model.Speculative), Random: seed, Now: func() time.Time { return time.Unix(0, now.Load()) },
-		Latencies: provider.Latencies{Create: seconds(2), Configure: seconds(3), Drain: seconds(4)},
+		Latencies: simulated.Latencies{Create: seconds(2), Configure: seconds(3), Drain: seconds(4)},
 	}
 	s := open(t, cfg)
-	if err := s.Administer(context.Background(), func(f *provider.Fleet) error {
-		return f.SetFaults([]provider.Fault{{Probability: 0.03}}, []provider.Fault{{Probability: 0.05}})
+	if err := s.Administer(context.Background(), func(f *simulated.Fleet) error {
+		return f.SetFaults([]simulated.Fault{{Probability: 0.03}}, []simulated.Fault{{Probability: 0.05}})
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -168,15 +162,15 @@ func TestWhatWasAnsweredIsInTheFile(t *testing.T) {
 			t.Fatal("nobody was drained")
 		}
 		again := open(t, Config{Path: snapshot(t, path), Latencies: cfg.Latencies, Now: cfg.Now})
-		was, _, cursor := records(t, s, ListFilter{})
-		is, _, cursorIs := records(t, again, ListFilter{})
+		was, _, cursor := records(t, s, calls.ListFilter{})
+		is, _, cursorIs := records(t, again, calls.ListFilter{})
 		if !reflect.DeepEqual(was, is) || !bytes.Equal(cursor, cursorIs) {
 			t.Fatalf("round %d: the file says\n%+v\n%x, the store\n%+v\n%x", round, is, cursorIs, was, cursor)
 		}
 		if s.States() != again.States() || s.Len() != again.Len() {
 			t.Fatalf("round %d: states %v, of the file %v", round, s.States(), again.States())
 		}
-		if was, is := s.tokens(), again.tokens(); !reflect.DeepEqual(was, is) {
+		if was, is := s.fence, again.fence; !reflect.DeepEqual(was, is) {
 			t.Fatalf("round %d: tokens %v, of the file %v", round, was, is)
 		}
 		if err := again.Close(); err != nil {
@@ -189,11 +183,11 @@ func TestWhatWasAnsweredIsInTheFile(t *testing.T) {
 func TestTransitionsEndByTheClock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	synctest.Test(t, func(t *testing.T) {
-		cfg := Config{Path: path, Seed: seedOf(2, model.Idle), Latencies: provider.Latencies{Configure: seconds(10)}, RepairAfter: time.Minute}
+		cfg := Config{Path: path, Seed: seedOf(2, model.Idle), Latencies: simulated.Latencies{Configure: seconds(10)}, RepairAfter: time.Minute}
 		s := open(t, cfg)
 		state := func(s *Store, id string) model.State {
 			t.Helper()
-			all, _, _ := records(t, s, ListFilter{})
+			all, _, _ := records(t, s, calls.ListFilter{})
 			return all[id].Machine.State
 		}
 		wait := func(d time.Duration) {
@@ -223,12 +217,12 @@ func TestTransitionsEndByTheClock(t *testing.T) {
 		if got := state(s, "m00"); got != model.Configured {
 			t.Errorf("when its time has come %s", got)
 		}
-		if err := s.Administer(context.Background(), func(f *provider.Fleet) error {
-			return f.SetFaults([]provider.Fault{{Machine: "m01", Times: 1}}, nil)
+		if err := s.Administer(context.Background(), func(f *simulated.Fleet) error {
+			return f.SetFaults([]simulated.Fault{{Machine: "m01", Times: 1}}, nil)
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := call(s, shard.OpConfigure, "m01", 3); !errors.Is(err, provider.ErrInjected) || state(s, "m01") != model.Failed {
+		if _, err := call(s, shard.OpConfigure, "m01", 3); !errors.Is(err, simulated.ErrInjected) || state(s, "m01") != model.Failed {
 			t.Fatalf("%v, %s", err, state(s, "m01"))
 		}
 		wait(59 * time.Second)
@@ -250,18 +244,18 @@ func TestFilters(t *testing.T) {
 	if _, err := call(s, shard.OpConfigure, "m04", 1); err != nil {
 		t.Fatal(err)
 	}
-	all, full, cursor := records(t, s, ListFilter{})
+	all, full, cursor := records(t, s, calls.ListFilter{})
 	if len(all) != 10 || !full || cursor == nil || !reflect.DeepEqual(all["m04"].Metadata, map[string]string{"k": "v", "": "\x00", "e": ""}) {
 		t.Errorf("%d records, full %v, cursor %x, metadata %q", len(all), full, cursor, all["m04"].Metadata)
 	}
-	some, _, _ := records(t, s, ListFilter{States: []model.State{model.Configured, model.Failed}})
+	some, _, _ := records(t, s, calls.ListFilter{States: []model.State{model.Configured, model.Failed}})
 	if len(some) != 1 || some["m04"].Machine.Cluster != "c1" {
 		t.Errorf("by state: %v", some)
 	}
-	if whole, _, cursor := records(t, s, ListFilter{Max: 10}); len(whole) != 10 || cursor == nil {
+	if whole, _, cursor := records(t, s, calls.ListFilter{Max: 10}); len(whole) != 10 || cursor == nil {
 		t.Errorf("as many as there are: %d records, cursor %x", len(whole), cursor)
 	}
-	if none, full, _ := records(t, s, ListFilter{Since: cursor}); len(none) != 0 || full {
+	if none, full, _ := records(t, s, calls.ListFilter{Since: cursor}); len(none) != 0 || full {
 		t.Errorf("since then: %d records, full %v", len(none), full)
 	}
 }
@@ -271,16 +265,16 @@ func TestFilters(t *testing.T) {
 func TestMetadataEndsWithTheCluster(t *testing.T) {
 	s := open(t, Config{Seed: seedOf(1, model.Idle)})
 	given := map[string]string{"tonnage.dev/reserved-cluster": "c2", "k": "v"}
-	if _, err := s.Do(context.Background(), &Call{Op: shard.OpConfigure, Machine: "m00", Cluster: "c1", Metadata: given}); err != nil {
+	if _, err := s.Do(context.Background(), &calls.Call{Op: shard.OpConfigure, Machine: "m00", Cluster: "c1", Metadata: given}); err != nil {
 		t.Fatal(err)
 	}
-	if all, _, _ := records(t, s, ListFilter{}); !reflect.DeepEqual(all["m00"].Metadata, given) {
+	if all, _, _ := records(t, s, calls.ListFilter{}); !reflect.DeepEqual(all["m00"].Metadata, given) {
 		t.Errorf("Configured: %q", all["m00"].Metadata)
 	}
 	if _, err := call(s, shard.OpDrain, "m00", 0); err != nil {
 		t.Fatal(err)
 	}
-	if all, _, _ := records(t, s, ListFilter{}); all["m00"].Metadata != nil {
+	if all, _, _ := records(t, s, calls.ListFilter{}); all["m00"].Metadata != nil {
 		t.Errorf("drained: %q", all["m00"].Metadata)
 	}
 }
@@ -292,7 +286,7 @@ func TestACutListGoesOn(t *testing.T) {
 	if _, err := s.Lose(context.Background(), "m03"); err != nil { // a removal before the first page
 		t.Fatal(err)
 	}
-	pages := func(f ListFilter, meanwhile func(page int)) (seen map[string]int, last []byte) {
+	pages := func(f calls.ListFilter, meanwhile func(page int)) (seen map[string]int, last []byte) {
 		seen = map[string]int{}
 		for page := range 20 {
 			got, _, cursor := records(t, s, f)
@@ -311,14 +305,14 @@ func TestACutListGoesOn(t *testing.T) {
 		t.Fatal("20 pages do not reach the end")
 		return nil, nil
 	}
-	seen, last := pages(ListFilter{Max: 2}, func(int) {})
+	seen, last := pages(calls.ListFilter{Max: 2}, func(int) {})
 	if len(seen) != 9 || slices.Max(slices.Collect(maps.Values(seen))) != 1 {
 		t.Errorf("pages of two: %v, want each of 9 machines once", seen)
 	}
-	if none, full, _ := records(t, s, ListFilter{Since: last}); len(none) != 0 || full {
+	if none, full, _ := records(t, s, calls.ListFilter{Since: last}); len(none) != 0 || full {
 		t.Errorf("after the last page: %d records, full %v", len(none), full)
 	}
-	seen, last = pages(ListFilter{Max: 3}, func(page int) {
+	seen, last = pages(calls.ListFilter{Max: 3}, func(page int) {
 		if page == 0 {
 			if _, err := call(s, shard.OpConfigure, "m00", 1); err != nil {
 				t.Fatal(err)
@@ -333,13 +327,13 @@ func TestACutListGoesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if seen, _ = pages(ListFilter{Since: last, Max: 1}, func(int) {}); len(seen) != 3 {
+	if seen, _ = pages(calls.ListFilter{Since: last, Max: 1}, func(int) {}); len(seen) != 3 {
 		t.Errorf("what changed, one a page: %v", seen)
 	}
-	if seen, _ = pages(ListFilter{Max: 2, States: []model.State{model.Idle}}, func(int) {}); len(seen) != 5 {
+	if seen, _ = pages(calls.ListFilter{Max: 2, States: []model.State{model.Idle}}, func(int) {}); len(seen) != 5 {
 		t.Errorf("idle ones, two a page: %v, want 5", seen)
 	}
-	seen, _ = pages(ListFilter{Max: 2}, func(page int) {
+	seen, _ = pages(calls.ListFilter{Max: 2}, func(page int) {
 		if page == 1 {
 			if _, err := s.Lose(context.Background(), "m09"); err != nil {
 				t.Fatal(err)
@@ -362,7 +356,7 @@ func TestAllocatableIsListed(t *testing.T) {
 	}})
 	check := func(s *Store) {
 		t.Helper()
-		got, _, _ := records(t, s, ListFilter{})
+		got, _, _ := records(t, s, calls.ListFilter{})
 		m, err := s.Get("m00")
 		if err != nil || !reflect.DeepEqual(got["m00"].Machine.Allocatable, cpu) || !bytes.Contains(m, []byte("\n\x07tonnage")) {
 			t.Errorf("listed as %+v, %q, %v", got["m00"].Machine, m, err)
@@ -411,7 +405,7 @@ func TestCallsShareTransactions(t *testing.T) {
 	}
 	callers.Wait()
 	st := s.Stats()
-	if st.Calls != n || st.Transactions > n/4 || st.Marks != n {
+	if st.Calls != n || st.Transactions > n/4 || st.Tokens != n {
 		t.Errorf("%+v", st)
 	}
 	t.Logf("%d calls in %d transactions, %v on disk", st.Calls, st.Transactions, st.DiskTime)
@@ -487,10 +481,10 @@ func TestAClosedStoreAnswersNothing(t *testing.T) {
 	}
 	<-s.Done()
 	_, callErr := call(s, shard.OpConfigure, "m00", 1)
-	_, _, listErr := s.List(ListFilter{})
+	_, _, listErr := s.List(calls.ListFilter{})
 	_, getErr := s.Get("m00")
 	for what, err := range map[string]error{"call": callErr, "list": listErr, "get": getErr} {
-		if !errors.Is(err, ErrClosed) {
+		if !errors.Is(err, calls.ErrClosed) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -506,17 +500,17 @@ func TestABrokenStoreAnswersNothing(t *testing.T) {
 	if err := s.db.Close(); err != nil { // as a disk that is full or gone
 		t.Fatal(err)
 	}
-	if _, err := call(s, shard.OpConfigure, "m00", 1); !errors.Is(err, ErrBroken) {
+	if _, err := call(s, shard.OpConfigure, "m00", 1); !errors.Is(err, calls.ErrBroken) {
 		t.Errorf("the call: %v", err)
 	}
 	<-s.Done()
-	if _, err := call(s, shard.OpConfigure, "m01", 1); !errors.Is(err, ErrBroken) {
+	if _, err := call(s, shard.OpConfigure, "m01", 1); !errors.Is(err, calls.ErrBroken) {
 		t.Errorf("the next call: %v", err)
 	}
-	if _, _, err := s.List(ListFilter{}); !errors.Is(err, ErrBroken) {
+	if _, _, err := s.List(calls.ListFilter{}); !errors.Is(err, calls.ErrBroken) {
 		t.Errorf("list: %v", err)
 	}
-	if err := s.Close(); !errors.Is(err, ErrBroken) {
+	if err := s.Close(); !errors.Is(err, calls.ErrBroken) {
 		t.Errorf("close: %v", err)
 	}
 }
@@ -527,10 +521,10 @@ func TestWhoHasGoneIsNotServed(t *testing.T) {
 	s := open(t, Config{Seed: seedOf(1, model.Idle)})
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := s.Do(ctx, &Call{Op: shard.OpConfigure, Machine: "m00", Cluster: "c"}); !errors.Is(err, context.Canceled) {
+	if _, err := s.Do(ctx, &calls.Call{Op: shard.OpConfigure, Machine: "m00", Cluster: "c"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	if got, _, _ := records(t, s, ListFilter{}); got["m00"].Machine.State != model.Idle {
+	if got, _, _ := records(t, s, calls.ListFilter{}); got["m00"].Machine.State != model.Idle {
 		t.Errorf("m00 is %s", got["m00"].Machine.State)
 	}
 }

@@ -7,9 +7,9 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/tonnage/tonnage/provider/simulated"
+	providerwire "github.com/tonnage/tonnage/provider/wire"
 	"github.com/tonnage/tonnage/shard"
-	"github.com/tonnage/tonnage/shard/provider"
-	"github.com/tonnage/tonnage/shard/provider/epoch"
 	"github.com/tonnage/tonnage/shard/provider/wire"
 )
 
@@ -39,7 +39,7 @@ const (
 // into a listing. A machine that names no allocatable resources is listed with its
 // resources as such: readers of the protocol may ask for them. Metadata has only a machine
 // that has a cluster, whatever a fleet keeps for a shard in the same process.
-func appendEntry(dst []byte, e *provider.Entry) (value []byte, n int) {
+func appendEntry(dst []byte, e *simulated.Entry) (value []byte, n int) {
 	rec := shard.Record{Machine: e.Machine, Metadata: e.Metadata}
 	if len(rec.Machine.Allocatable) == 0 {
 		rec.Machine.Allocatable = rec.Machine.Resources
@@ -47,7 +47,7 @@ func appendEntry(dst []byte, e *provider.Entry) (value []byte, n int) {
 	if rec.Machine.Cluster == "" {
 		rec.Metadata = nil
 	}
-	dst = wire.AppendRecord(dst, &rec)
+	dst = providerwire.AppendRecord(dst, &rec)
 	n = len(dst)
 	doomed := uint64(0)
 	if e.Doomed {
@@ -68,7 +68,7 @@ var errFormat = errors.New("is not what this program writes")
 
 // decode reads an entry. The value must not change any more: the entry's texts
 // are parts of it.
-func decode(list *wire.List, value []byte) (e provider.Entry, err error) {
+func decode(list *wire.List, value []byte) (e simulated.Entry, err error) {
 	if err := list.Parse(value); err != nil {
 		return e, err
 	}
@@ -108,7 +108,7 @@ func decode(list *wire.List, value []byte) (e provider.Entry, err error) {
 	return e, nil
 }
 
-func encodeCounters(c provider.Counters) []byte {
+func encodeCounters(c simulated.Counters) []byte {
 	var b []byte
 	for _, v := range [...]uint64{c.Instance, c.Revision, c.Forgotten, c.Transition} {
 		b = binary.BigEndian.AppendUint64(b, v)
@@ -116,32 +116,10 @@ func encodeCounters(c provider.Counters) []byte {
 	return b
 }
 
-func decodeCounters(b []byte) (c provider.Counters, err error) {
+func decodeCounters(b []byte) (c simulated.Counters, err error) {
 	if len(b) != 32 {
 		return c, fmt.Errorf("the counters: %w", errFormat)
 	}
 	at := func(i int) uint64 { return binary.BigEndian.Uint64(b[8*i:]) }
-	return provider.Counters{Instance: at(0), Revision: at(1), Forgotten: at(2), Transition: at(3)}, nil
-}
-
-// markKey names a machine to one shard.
-type markKey struct{ shard, machine string }
-
-func (k markKey) encode() []byte {
-	b := binary.AppendUvarint(nil, uint64(len(k.shard)))
-	return append(append(b, k.shard...), k.machine...)
-}
-
-func decodeMark(k, v []byte) (markKey, epoch.Token, error) {
-	n, size := binary.Uvarint(k)
-	if size <= 0 || n > uint64(len(k)-size) || len(v) != 16 {
-		return markKey{}, epoch.Token{}, fmt.Errorf("a token: %w", errFormat)
-	}
-	name := string(k[size:])
-	tok := epoch.Token{Epoch: int64(binary.BigEndian.Uint64(v)), Sequence: int64(binary.BigEndian.Uint64(v[8:]))}
-	return markKey{name[:n], name[n:]}, tok, nil
-}
-
-func encodeToken(t epoch.Token) []byte {
-	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(t.Epoch)), uint64(t.Sequence))
+	return simulated.Counters{Instance: at(0), Revision: at(1), Forgotten: at(2), Transition: at(3)}, nil
 }

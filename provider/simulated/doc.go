@@ -1,4 +1,4 @@
-// Package provider is the provider that comes with Tonnage: a fleet of machines
+// Package simulated is the provider that comes with Tonnage: a fleet of machines
 // in memory, for trying out, for tests and for the simulator.
 //
 // It keeps to the machine's state machine, takes time over transitions and
@@ -14,4 +14,4 @@
 // costs what changed, not the size of the fleet. Removals leave a tombstone;
 // when a cursor is older than the oldest tombstone that is kept, or is not one
 // of this fleet, the answer is the full list.
-package provider
+package simulated

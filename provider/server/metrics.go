@@ -77,15 +77,15 @@ func (s *Server) Collect(ch chan<- prometheus.Metric) {
 	counter(descBytes, float64(s.calls.listBytes[0]), "false")
 	counter(descBytes, float64(s.calls.listBytes[1]), "true")
 	s.calls.mu.Unlock()
-	states := s.store.States()
+	states := s.backend.States()
 	for x := model.Speculative; int(x) < model.NumStates; x++ {
 		ch <- prometheus.MustNewConstMetric(descState, prometheus.GaugeValue, float64(states[x]), x.String())
 	}
 	if gate := s.gate.Load(); gate != nil {
 		gate.Collect(ch)
 	}
-	stats := s.store.Stats()
-	ch <- prometheus.MustNewConstMetric(descMarks, prometheus.GaugeValue, float64(stats.Marks))
+	stats := s.backend.Stats()
+	ch <- prometheus.MustNewConstMetric(descMarks, prometheus.GaugeValue, float64(stats.Tokens))
 	counter(descEnded, float64(stats.Ended))
 	counter(descTx, float64(stats.Transactions))
 	counter(descDisk, stats.DiskTime.Seconds())

@@ -42,7 +42,7 @@ func openDamaged(t *testing.T, content []byte) error {
 	}
 	s, err := Open(Config{Path: path, Seed: seedOf(40, model.Speculative)})
 	if err == nil {
-		if s.Stats().Seeded {
+		if s.Seeded() {
 			t.Error("a file that was there is filled for the second time")
 		}
 		return s.Close()

@@ -7,7 +7,8 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"github.com/tonnage/tonnage/shard/provider"
+	"github.com/tonnage/tonnage/provider/calls"
+	"github.com/tonnage/tonnage/provider/simulated"
 )
 
 // job is something for the writer to do.
@@ -56,7 +57,7 @@ func (s *Store) ended() error {
 	if s.fault != nil {
 		return s.fault
 	}
-	return ErrClosed
+	return calls.ErrClosed
 }
 
 // write carries out jobs, and ends transitions when they are due, until the
@@ -99,7 +100,7 @@ func (s *Store) commit(batch []*job) (next time.Duration, err error) {
 	}
 	s.stats.Calls += uint64(len(batch))
 	if err := s.save(); err != nil {
-		s.fault = fmt.Errorf("%w: %w", ErrBroken, err)
+		s.fault = fmt.Errorf("%w: %w", calls.ErrBroken, err)
 		for _, j := range batch {
 			j.err = s.fault
 		}
@@ -112,7 +113,7 @@ func (s *Store) commit(batch []*job) (next time.Duration, err error) {
 
 // save writes what changed, if anything did.
 func (s *Store) save() error {
-	if s.fleet.Counters() == s.saved && len(s.fresh) == 0 {
+	if s.fleet.Counters() == s.saved && !s.fence.Unsaved() {
 		return nil
 	}
 	start := time.Now()
@@ -151,7 +152,7 @@ func (s *Store) repair(now time.Time) {
 // Administer changes the fleet as nobody's call does: faults, prices, repairs.
 // It returns when that is on disk. change must not keep the fleet, nor let it
 // lose machines.
-func (s *Store) Administer(ctx context.Context, change func(*provider.Fleet) error) error {
+func (s *Store) Administer(ctx context.Context, change func(*simulated.Fleet) error) error {
 	return s.submit(ctx, func(s *Store) error { return change(s.fleet) })
 }
 

@@ -11,7 +11,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/tonnage/tonnage/engine/model"
-	"github.com/tonnage/tonnage/shard/provider"
+	"github.com/tonnage/tonnage/provider/simulated"
 	"github.com/tonnage/tonnage/shard/provider/wire"
 )
 
@@ -35,8 +35,8 @@ func (s *Store) load() error {
 	return s.seed()
 }
 
-func (s *Store) config() provider.Config {
-	return provider.Config{Latencies: s.cfg.Latencies, Seed: s.cfg.Random, Now: s.cfg.Now().UnixNano()}
+func (s *Store) config() simulated.Config {
+	return simulated.Config{Latencies: s.cfg.Latencies, Seed: s.cfg.Random, Now: s.cfg.Now().UnixNano()}
 }
 
 // read takes over what the file holds.
@@ -46,7 +46,7 @@ func (s *Store) read(tx *bbolt.Tx) error {
 		return err
 	}
 	var list wire.List
-	var entries []provider.Entry
+	var entries []simulated.Entry
 	err = tx.Bucket(bucketMachines).ForEach(func(id, value []byte) error {
 		e, err := decode(&list, bytes.Clone(value)) // the file's own bytes go with the transaction
 		if err == nil && e.Machine.ID != string(id) {
@@ -61,20 +61,18 @@ func (s *Store) read(tx *bbolt.Tx) error {
 	if err != nil {
 		return err
 	}
-	if s.fleet, err = provider.Restore(s.config(), entries, counters); err != nil {
+	if s.fleet, err = simulated.Restore(s.config(), entries, counters); err != nil {
 		return err
 	}
 	// An older version may have written less of a machine than listings have now.
-	s.fleet.Changed(0, func(e *provider.Entry) bool {
+	s.fleet.Changed(0, func(e *simulated.Entry) bool {
 		value, n := appendEntry(nil, e)
 		s.set(e, value[:n:n])
 		return true
 	})
 	s.saved = counters
 	return tx.Bucket(bucketMarks).ForEach(func(k, v []byte) error {
-		key, tok, err := decodeMark(k, v)
-		s.mark(key, tok)
-		return err
+		return s.fence.Load(k, v)
 	})
 }
 
@@ -88,10 +86,10 @@ func (s *Store) seed() error {
 		}
 	}
 	var err error
-	if s.fleet, err = provider.New(cfg); err != nil {
+	if s.fleet, err = simulated.New(cfg); err != nil {
 		return fmt.Errorf("machines to begin with: %w", err)
 	}
-	s.stats.Seeded = true
+	s.seeded = true
 	err = s.db.Update(func(tx *bbolt.Tx) error {
 		_, err := tx.CreateBucket(bucketMachines)
 		_, err2 := tx.CreateBucket(bucketMarks)
@@ -118,7 +116,7 @@ func syncFolder(path string) error {
 }
 
 // set notes how a machine is listed.
-func (s *Store) set(e *provider.Entry, record []byte) {
+func (s *Store) set(e *simulated.Entry, record []byte) {
 	for e.Slot >= len(s.items) {
 		s.items = append(s.items, item{})
 	}
@@ -143,12 +141,12 @@ func (s *Store) put(tx *bbolt.Tx) error {
 			return err
 		}
 	}
-	var changed []provider.Entry
-	s.fleet.Changed(s.saved.Revision, func(e *provider.Entry) bool {
+	var changed []simulated.Entry
+	s.fleet.Changed(s.saved.Revision, func(e *simulated.Entry) bool {
 		changed = append(changed, *e)
 		return true
 	})
-	slices.SortFunc(changed, func(a, b provider.Entry) int { return bytes.Compare([]byte(a.Machine.ID), []byte(b.Machine.ID)) })
+	slices.SortFunc(changed, func(a, b simulated.Entry) int { return bytes.Compare([]byte(a.Machine.ID), []byte(b.Machine.ID)) })
 	for i := range changed {
 		value, n := appendEntry(nil, &changed[i])
 		s.set(&changed[i], value[:n:n])
@@ -156,15 +154,12 @@ func (s *Store) put(tx *bbolt.Tx) error {
 			return err
 		}
 	}
-	for k, tok := range s.fresh {
-		if err := marks.Put(k.encode(), encodeToken(tok)); err != nil {
-			return err
-		}
+	if err := s.fence.Save(marks.Put); err != nil {
+		return err
 	}
 	if err := tx.Bucket(bucketMeta).Put(keyCounters, encodeCounters(now)); err != nil {
 		return err
 	}
 	s.saved, s.gone = now, s.gone[:0]
-	clear(s.fresh)
 	return nil
 }
