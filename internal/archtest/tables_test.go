@@ -66,6 +66,8 @@ var layers = []layer{
 		because: "the shard's end of the wire must not lean on what only our own provider does"},
 	{pkg: "./provider/driver", packages: []string{"./engine/model"},
 		because: "who makes machines is told which, and knows neither the protocol nor who keeps the records"},
+	{pkg: "./provider/pools", packages: []string{"./engine/model", "./internal/world/document", "./provider/driver"},
+		because: "what is offered is a file's matter; who makes it and who keeps records is not"},
 	{pkg: "./provider/calls", packages: []string{"./engine/model", "./shard", "./shard/provider/epoch"},
 		because: "what a provider is asked depends neither on the wire nor on who keeps machines"},
 	{pkg: "./provider/wire", packages: []string{"./engine/model", "./shard"}, libraries: []string{"google.golang.org/protobuf/encoding/protowire"},
