@@ -17,6 +17,7 @@ type Fence struct {
 	newest map[tokenKey]epoch.Token
 	epochs map[string]int64         // the highest of each shard that has a token
 	fresh  map[tokenKey]epoch.Token // not yet saved
+	gone   []tokenKey               // forgotten, and perhaps saved
 }
 
 // tokenKey names a machine to one shard.
@@ -57,15 +58,44 @@ func (f *Fence) set(key tokenKey, t epoch.Token) {
 	f.epochs[key.shard] = max(f.epochs[key.shard], t.Epoch)
 }
 
+// Forget drops the tokens of a machine whose id is never used again. The newest epoch of each
+// shard stays known.
+func (f *Fence) Forget(machine string) {
+	for shard := range f.epochs {
+		key := tokenKey{shard, machine}
+		if _, ok := f.newest[key]; ok {
+			delete(f.newest, key)
+			delete(f.fresh, key)
+			f.gone = append(f.gone, key)
+		}
+	}
+}
+
+// Seen notes a token that passed elsewhere, as before the tokens were lost.
+func (f *Fence) Seen(shard, machine string, t epoch.Token) {
+	key := tokenKey{shard, machine}
+	if last, known := f.newest[key]; shard == "" || len(f.newest) >= TokensMax || known && (t.Epoch < last.Epoch || t.Epoch == last.Epoch && t.Sequence <= last.Sequence) {
+		return
+	}
+	f.set(key, t)
+	f.fresh[key] = t
+}
+
 // Len returns the number of pairs of shard and machine.
 func (f *Fence) Len() int { return len(f.newest) }
 
 // Unsaved tells whether there is anything for Save.
-func (f *Fence) Unsaved() bool { return len(f.fresh) > 0 }
+func (f *Fence) Unsaved() bool { return len(f.fresh) > 0 || len(f.gone) > 0 }
 
 // Save has put write each token that has passed since the last Save, as a key and a value
-// that Load reads.
-func (f *Fence) Save(put func(key, value []byte) error) error {
+// that Load reads, and remove take those out that were forgotten.
+func (f *Fence) Save(put func(key, value []byte) error, remove func(key []byte) error) error {
+	for _, k := range f.gone {
+		if err := remove(k.encode()); err != nil {
+			return err
+		}
+	}
+	f.gone = f.gone[:0]
 	for k, t := range f.fresh {
 		if err := put(k.encode(), encodeToken(t)); err != nil {
 			return err

@@ -101,3 +101,18 @@ func appendMessage(b []byte, num protowire.Number, body func([]byte) []byte) []b
 	protowire.AppendVarint(b[:at], uint64(n))
 	return b
 }
+
+// AppendBody appends what a record says beside its machine's id, for records that
+// differ in their ids only: see AppendRecordOf.
+func AppendBody(dst []byte, rec *shard.Record) []byte {
+	named := *rec
+	named.Machine.ID = ""
+	return append(dst, MachineOf(AppendRecord(nil, &named))...)
+}
+
+// AppendRecordOf appends a record of an id and a body that AppendBody has made.
+func AppendRecordOf(dst []byte, id string, body []byte) []byte {
+	n := protowire.SizeTag(fieldID) + protowire.SizeBytes(len(id)) + len(body)
+	dst = protowire.AppendVarint(protowire.AppendTag(dst, fieldMachines, protowire.BytesType), uint64(n))
+	return append(appendText(dst, fieldID, id), body...)
+}

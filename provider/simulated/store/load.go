@@ -154,7 +154,7 @@ func (s *Store) put(tx *bbolt.Tx) error {
 			return err
 		}
 	}
-	if err := s.fence.Save(marks.Put); err != nil {
+	if err := s.fence.Save(marks.Put, marks.Delete); err != nil {
 		return err
 	}
 	if err := tx.Bucket(bucketMeta).Put(keyCounters, encodeCounters(now)); err != nil {
