@@ -127,7 +127,7 @@ func (r *record) listedAs(o *offer) model.Machine {
 	default:
 		return m
 	}
-	if m.Host == "" { // a late-bound one that is not made yet
+	if m.Host == "" || r.LateBound && r.State == model.Configuring { // not made yet, or its node is not there
 		m.Host = "unmade/" + r.ID
 	}
 	return m
