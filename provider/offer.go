@@ -51,6 +51,8 @@ type offer struct {
 	free  []int32         // rows of slots
 	used  int             // machines that count against limits
 	total int             // rows
+	// withheld says that there are slots for which the limits leave no room.
+	withheld bool
 
 	bodies [numFreeKinds][]byte // of slots, by why they are free
 	dirty  bool                 // not in the file as it is
