@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -46,7 +47,7 @@ func newRequest(verb string, m *driver.Machine, more ...field) *request {
 		{"capacityType", m.Offer.CapacityType.String(), "CAPACITY_TYPE"},
 		{"resources", quantities(m.Offer.Resources), ""},
 		{"allocatable", quantities(m.Offer.Allocatable), ""},
-		{"labels", orEmpty(m.Offer.Labels), ""},
+		{"labels", nodeLabels(&m.Offer), ""},
 		{"taints", append([]driver.Taint{}, m.Offer.Taints...), ""},
 		{"template", templateOf(&m.Offer), ""},
 	}, more...)}
@@ -63,11 +64,18 @@ func templateOf(o *driver.Offer) json.RawMessage {
 	return o.Template
 }
 
-func orEmpty(labels map[string]string) map[string]string {
-	if labels == nil {
-		return map[string]string{}
+// nodeLabels are all labels that the machine's node shall have.
+func nodeLabels(o *driver.Offer) map[string]string {
+	out := map[string]string{}
+	for key, value := range map[string]string{
+		model.KeyInstanceType: o.InstanceType, model.KeyZone: o.Zone, model.KeyCapacityType: o.CapacityType.Label(),
+	} {
+		if value != "" {
+			out[key] = value
+		}
 	}
-	return labels
+	maps.Copy(out, o.Labels)
+	return out
 }
 
 func quantities(r model.Resources) map[string]string {
