@@ -178,7 +178,7 @@ func TestProcessTrouble(t *testing.T) {
 	}
 	late := plainMachine("late")
 	late.LateBound = true
-	if err := h.Create(ctx, late, driver.Owner{}); err == nil || !strings.Contains(err.Error(), "permanent error: processes exist before") {
+	if err := h.Create(ctx, late, driver.Owner{}); err == nil || !strings.Contains(err.Error(), "permanent error: these machines exist before") {
 		t.Errorf("a late-bound machine: %v", err)
 	}
 	h.is("wrong", driver.Idle)
