@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"time"
@@ -74,8 +75,8 @@ func (n *node) renew(ctx context.Context) error {
 		"metadata": object{"name": n.order.Name, "namespace": "kube-node-lease"},
 		"spec":     object{"holderIdentity": n.order.Name, "leaseDurationSeconds": leaseTime, "renewTime": time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")},
 	}
-	err := n.server.call(ctx, http.MethodPut, leasePath+"/"+n.order.Name, applicationJS, lease, nil)
-	if err != nil {
+	err := n.server.call(ctx, http.MethodPatch, leasePath+"/"+n.order.Name, mergePatch, lease, nil)
+	if missing := (*refusal)(nil); errors.As(err, &missing) && missing.code == http.StatusNotFound {
 		err = n.server.call(ctx, http.MethodPost, leasePath, applicationJS, lease, nil, http.StatusConflict)
 	}
 	if err != nil {
