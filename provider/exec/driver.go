@@ -35,7 +35,7 @@ func New(s *Settings, log *slog.Logger) *Driver {
 	return d
 }
 
-// Check refuses a template that is no JSON object.
+// Check refuses a template that is no JSON object. It needs nothing of the driver, which may be nil.
 func (d *Driver) Check(o *driver.Offer, _ bool) error {
 	if len(o.Template) == 0 {
 		return nil

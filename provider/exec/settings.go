@@ -79,6 +79,9 @@ var schema = document.NewSchema(
 // ParseSettings reads the section of a pools file, JSON or YAML, and checks that the commands can
 // be found. The error names every fault by its place in the section.
 func ParseSettings(section []byte) (*Settings, error) {
+	if len(section) == 0 {
+		return nil, errors.New("config is missing; it says which command is run")
+	}
 	root, fault := document.Parse(section)
 	if fault != nil {
 		return nil, fault

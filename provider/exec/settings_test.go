@@ -29,7 +29,8 @@ env: {A: "b=c", EMPTY: ""}
 	}
 	all := `command: [sh]` + "\n"
 	for _, x := range []struct{ section, says string }{
-		{"", "the file is empty"},
+		{"", "config is missing; it says which command is run"},
+		{" ", "the file is empty"},
 		{"[]", "$: must be an object with the keys command, commands"},
 		{"comand: [sh]", "comand: unknown key; did you mean command?"},
 		{"command: sh", "command: must be a list, got the text \"sh\""},
