@@ -41,12 +41,6 @@ type execFleet struct {
 func newExecFleet(t *testing.T) *execFleet {
 	t.Helper()
 	f := &execFleet{fleet: &fleet{t: t, dir: t.TempDir(), p: findPrograms(t)}, hosts: t.TempDir(), guests: t.TempDir()}
-	if *provider == "" {
-		*provider = filepath.Join(f.p.ours, "tonnage-provider")
-	}
-	if _, err := os.Stat(*provider); err != nil {
-		t.Fatalf("there is no tonnage-provider: %v", err)
-	}
 	t.Cleanup(func() {
 		for _, dir := range []string{f.hosts, f.guests} {
 			for _, pid := range processesOf(t, dir+"/") {
@@ -62,7 +56,7 @@ func newExecFleet(t *testing.T) *execFleet {
 	}
 	ports := freeport.TakeN(t, 3)
 	f.orphans = "http://" + ports[2] + "/orphans"
-	f.provider = startAgain(t, true, f.dir, "provider", *provider, "--listen="+ports[0], "--metrics-addr="+ports[2],
+	f.provider = startAgain(t, true, f.dir, "provider", filepath.Join(f.p.ours, "tonnage-provider"), "serve", "--listen="+ports[0], "--metrics-addr="+ports[2],
 		"--data-dir="+filepath.Join(f.dir, "provider"), "--pools="+f.pools())
 	f.shard = startAgain(t, true, f.dir, "shard", filepath.Join(f.p.ours, "tonnage"), "shard", "--listen="+ports[1], "--metrics-addr=0", "--provider-addr="+ports[0],
 		"--data-dir="+filepath.Join(f.dir, "shard"), "--cycle-interval=2s", "--audit-log="+f.auditFile(), "--reclaim-cap-fraction=0.5", "--breaker-share=0")
@@ -86,7 +80,7 @@ func (f *execFleet) pools() string {
 	pool := func(script, instance string, machines int, has map[string]string, labels map[string]string) map[string]any {
 		return map[string]any{
 			"name": script, "driver": script, "machines": machines, "labels": labels, "zones": []string{"z0"},
-			"types": []any{map[string]any{"name": instance, "resources": has, "prices": []any{map[string]any{"capacityType": "OnDemand", "pricePerHour": 0.4}}}},
+			"types": []any{map[string]any{"name": instance, "resources": has, "prices": []any{map[string]any{"capacityType": "Spot", "pricePerHour": 0.4, "interruptionProbability": 0.001}}}},
 		}
 	}
 	drivers := []any{kind("process", map[string]string{"MACHINES": f.hosts})}
@@ -144,14 +138,14 @@ func (f *execFleet) orphaned() string {
 		return err.Error()
 	}
 	defer answer.Body.Close()
-	var all []json.RawMessage
+	var all struct{ Orphans []json.RawMessage }
 	if err := json.NewDecoder(answer.Body).Decode(&all); err != nil {
 		return err.Error()
 	}
-	if len(all) == 0 {
+	if len(all.Orphans) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d orphans, the first: %s", len(all), all[0])
+	return fmt.Sprintf("%d orphans, the first: %s", len(all.Orphans), all.Orphans[0])
 }
 
 // folders returns the names of the machines that a folder of a script holds, and the processes

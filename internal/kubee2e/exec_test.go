@@ -55,7 +55,7 @@ func TestExec(t *testing.T) {
 	f.watches[1].guard(hostType, int(n-part))
 	since := time.Now()
 	f.scale(blue, urgentPod, part)
-	f.await("the wave runs", func() string { return f.short(0, urgentPod, int(part)) })
+	f.await("the wave runs", func() string { return f.lacks(0, urgentPod, part) })
 	f.settled("after the wave")
 	f.checkTaken(int(part))
 	f.t.Logf("%d machines were preempted; the wave ran %.1f s after it was asked for", part, time.Since(since).Seconds())
@@ -101,10 +101,18 @@ func (f *execFleet) move(from, to *cluster, n int32) {
 
 // runs says what does not run of a cluster that is to have all machines.
 func (f *execFleet) runs(i int, n int32) string {
-	if why := f.short(i, hostType, int(n)); why != "" {
+	if why := f.lacks(i, hostType, n); why != "" {
 		return why
 	}
-	return f.short(i, guestType, *guests)
+	return f.lacks(i, guestType, int32(*guests))
+}
+
+// lacks says how many pods of a kind do not run on nodes that are there.
+func (f *execFleet) lacks(i int, kind string, n int32) string {
+	if have := f.watches[i].runningOnNodes(kind); have != int(n) {
+		return fmt.Sprintf("%d of %d pods of %s run", have, n, kind)
+	}
+	return ""
 }
 
 // settled waits until everything that exists is accounted for.
@@ -170,7 +178,10 @@ func (f *execFleet) disagree(c *cluster, nodes, ids []string) (faults []string) 
 		names = append(names, have.Items[i].Name)
 	}
 	for i := range coming.Items {
-		told = append(told, coming.Items[i].Name)
+		// One that is Failed says what became of a machine that was lost.
+		if coming.Items[i].Status.Phase != api.NodeFailed {
+			told = append(told, coming.Items[i].Name)
+		}
 	}
 	for _, x := range []*[]string{&names, &told, &nodes, &ids} {
 		slices.Sort(*x)

@@ -26,7 +26,6 @@ var (
 	guests   = flag.Int("guests", 3, "how many guests of QEMU are machines, of the run exec")
 	kills    = flag.Int("kills", 6, "how often provider and shard are killed, of the run exec")
 	e2eSeed  = flag.Uint64("seed", 0, "seed of what is killed when; 0 = by the clock")
-	provider = flag.String("provider", "", "the program tonnage-provider; empty = that of -binaries")
 	guestDir = flag.String("guest", "", "folder for kernel and initramfs of guests, kept; empty = none")
 	timeline = flag.String("timeline", "", "file of the picture of the run; empty = none")
 )
