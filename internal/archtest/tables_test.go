@@ -71,6 +71,8 @@ var layers = []layer{
 		because: "records are kept and compared with what exists, whatever makes it and whoever asks"},
 	{pkg: "./provider/simulated/cloud", packages: []string{"./engine/model", "./provider/driver"}, libraries: []string{"go.etcd.io/bbolt/..."},
 		because: "a driver knows the interface of drivers, and no provider"},
+	{pkg: "./provider/exec", packages: []string{"./engine/model", "./internal/world/document", "./provider/driver"},
+		because: "commands are told what the driver's interface says, and of the provider that asks nothing else"},
 	{pkg: "./provider/pools", packages: []string{"./engine/model", "./internal/world/document", "./provider/driver"},
 		because: "what is offered is a file's matter; who makes it and who keeps records is not"},
 	{pkg: "./provider/calls", packages: []string{"./engine/model", "./shard", "./shard/provider/epoch"},
