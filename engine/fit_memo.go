@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"slices"
 
 	"github.com/tonnage/tonnage/columnar"
@@ -74,15 +75,39 @@ func (f *fitter) recall(need int32, stage int, finite bool) bool {
 			return false
 		}
 	}
-	f.stage, f.sources, f.counts = stage, f.sources[:0], f.counts[:0]
-	for _, p := range m.picks[e.picks[0]:e.picks[1]] {
-		if int(p.offer) == len(f.counts) {
-			f.counts = append(f.counts, int(p.count))
-		}
-		f.sources = append(f.sources, fitSource{class: p.class, rank: p.rank, offer: p.offer, rows: l.free[stage].rest(p.class)})
-	}
-	f.take(need, f.counts)
+	f.takeHeads(need, stage, m.picks[e.picks[0]:e.picks[1]])
 	return true
+}
+
+// takeHeads acquires what picks say, in the order of acquiring. The heads of classes are in that order.
+func (f *fitter) takeHeads(need int32, stage int, picks []fitPick) {
+	l, x := f.l, &f.l.free[stage]
+	if len(picks) == 1 {
+		for range picks[0].count {
+			l.acquireHead(picks[0].class, need, stage)
+		}
+		return
+	}
+	f.counts = f.counts[:0]
+	for i := range picks {
+		if int(picks[i].offer) == len(f.counts) {
+			f.counts = append(f.counts, int(picks[i].count))
+		}
+	}
+	for {
+		best, key := -1, uint64(math.MaxUint64)
+		for i := range picks {
+			p := &picks[i]
+			if k := uint64(p.rank)<<32 | uint64(x.key[p.class]); f.counts[p.offer] > 0 && x.key[p.class] != exhausted && k < key {
+				best, key = i, k
+			}
+		}
+		if best < 0 {
+			return
+		}
+		f.counts[picks[best].offer]--
+		l.acquireHead(picks[best].class, need, stage)
+	}
 }
 
 // remember keeps a choice among the sources, if other numbers of machines would not change it. what is missing
