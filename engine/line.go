@@ -35,6 +35,9 @@ const (
 	isVisited       // had a turn after credit, which the next cycle undoes
 	hasForeignStamp // was credited a machine that did not carry its stamp
 	isTouched       // a machine that it claims differs from the last cycle
+	isChanged       // its row changed
+	isRobbed        // a Need of higher rank has claimed a machine of it in this cycle
+	isResettled     // something is or was held for it, or its plan went to another domain
 	countsOnDrain   // its plan of this cycle counts on a machine that drains, but not for it so far
 )
 

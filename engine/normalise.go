@@ -200,6 +200,7 @@ func (f *folder) changedRows(c int32) bool {
 		if groups != nil && groups[row] != 0 {
 			n.group = f.groups.number(p.s, groups[row])
 		}
+		state.restamped = state.restamped || n.kind != was.kind || n.group != was.group
 	}
 	return true
 }

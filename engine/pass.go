@@ -96,6 +96,7 @@ type pass struct {
 	deletes          []columnar.Row
 	probes           int64
 	credited         int
+	creditCounts     CreditCounts
 	clustersCredited int
 	counts           AcquireCounts
 	rows             int          // rows of the demand

@@ -46,9 +46,6 @@ type store struct {
 	// owner is, by row of machines that are bound or being created, the last Need in rank order of
 	// their cluster that has their stamp; unheld when there is none.
 	owner []int32
-	// place is, by row, the machine's place in its cluster's list. It is valid while that cluster is
-	// replayed.
-	place []uint32
 
 	acquisitions     [2][2][]acquisition // two buffers for merging the workers' lists, by stage
 	classesOf        [][]uint32          // by matcher
@@ -85,12 +82,13 @@ type store struct {
 // clusterState is what a cluster's credit depends on, and what must be done about it in this cycle.
 type clusterState struct {
 	version   uint64 // of its demand block
-	dirty     bool   // credit it in full
-	replay    bool   // credit it incrementally: some rows or machines changed
+	dirty     bool   // credit it anew: nothing is claimed, and all Needs are on the worklist
+	replay    bool   // some rows or machines changed: credit the Needs that this may concern
 	freeless  bool   // some domain was chosen because nothing was free anywhere
 	hasSame   bool
+	restamped bool  // some row has another kind or group than in the last cycle
 	patch     bool  // the rows are those of the last cycle, except for changed
-	whole     uint8 // how many more changes lead to a full credit instead of a replay; see wholePercent
+	whole     uint8 // how many more changes lead to credit anew; see wholePercent
 	satisfied int32 // rows that credit alone satisfies
 	changed   []uint32
 	// uncredited are the Needs whose credit waits for their turn. waiting are the classes that they
@@ -313,7 +311,6 @@ func (p *pass) startOver() {
 	st.taken = alloc.Make[bool](st.arena, room)
 	st.priority = alloc.MakeDirty[int32](st.arena, room)
 	st.class = alloc.MakeDirty[uint32](st.arena, room)
-	st.place = alloc.MakeDirty[uint32](st.arena, room)
 	st.owner = alloc.MakeDirty[int32](st.arena, room)
 	copy(st.class, s.View.Class[:s.Supply.RowMax()])
 	for i := range st.held {
@@ -334,7 +331,7 @@ func (p *pass) startOver() {
 // lineBytes and machineBytes are the sizes of the store's columns per line and per machine.
 const (
 	lineBytes    = 32 + 4 + 16 + 4*4 + 1 + 1
-	machineBytes = 8 + 1 + 5*4
+	machineBytes = 8 + 1 + 4*4
 )
 
 // columnsSlack allows each column to begin at a cache line.

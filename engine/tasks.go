@@ -34,7 +34,7 @@ func (e *Engine) makeTasks() {
 		},
 		credit: func(worker, from, to int) {
 			for c := from; c < to; c++ {
-				e.workers[worker].creditAgain(c)
+				e.workers[worker].creditCluster(c)
 			}
 		},
 		asking:  func(worker, from, to int) { e.workers[worker].markAsking(from, to) },

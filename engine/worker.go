@@ -35,7 +35,7 @@ type worker struct {
 	// creditedLate says that the Need at work was credited something after picked was picked.
 	creditedLate bool
 	stamps       stampLists
-	stampOf      []uint32 // by place in needs: 1 + the entry of the Need's stamp; 0 = no machine has it
+	lists        classLists
 	seized       []uint32 // places that the Need at work has been credited
 	// foreignStampsBefore is the length of foreignStamps when the Need at work began.
 	foreignStampsBefore int
@@ -71,21 +71,22 @@ type worker struct {
 	satisfied        int              // satisfied rows
 	credited         int              // credited Needs
 	clustersCredited int
-	counts           AcquireCounts
-	foreignStamps    []foreignStamp
-	notes            []tried // scratch
-	replay           replay
-	cheapest         []classPriority // scratch
-	lowest           []int32         // scratch, by class
-	needs            []int32         // of the cluster at work, in rank order
-	byText           columnar.StringSorter
-	passed           []uint64       // scratch
-	used             []columnar.Row // scratch
-	left             []spare        // scratch
-	surplus          surplus        // scratch
-	gaveBack         int            // counts superfluous machines
-	words            []uint64       // scratch
-	inOrder          []keyedRow     // scratch
+	CreditCounts
+	counts        AcquireCounts
+	foreignStamps []foreignStamp
+	notes         []tried // scratch
+	work          worklist
+	cheapest      []classPriority // scratch
+	lowest        []int32         // scratch, by class
+	needs         []int32         // of the cluster at work, in rank order
+	byText        columnar.StringSorter
+	passed        []uint64       // scratch
+	used          []columnar.Row // scratch
+	left          []spare        // scratch
+	surplus       surplus        // scratch
+	gaveBack      int            // counts superfluous machines
+	words         []uint64       // scratch
+	inOrder       []keyedRow     // scratch
 }
 
 // enter prepares the worker for a pass.
@@ -104,6 +105,7 @@ func (l *worker) enter(p *pass) {
 	l.shares, l.revived = shares{}, false
 	l.dealt.ofKind = l.dealt.ofKind[:0]
 	l.probes, l.nextBlock, l.satisfied, l.credited, l.clustersCredited = 0, 0, 0, 0, 0
+	l.CreditCounts = CreditCounts{}
 	l.lost, l.moreUnits = l.lost[:0], 0
 	l.counts = AcquireCounts{}
 	l.visited, l.undone, l.foreignStamps = l.visited[:0], l.undone[:0], l.foreignStamps[:0]
