@@ -23,15 +23,12 @@ func (p *pass) normalise() (moved bool) {
 	}
 	p.findHeldForFolds()
 	for i := range p.e.workers {
-		p.e.workers[i].folder.enter(p, i)
+		p.e.workers[i].folder.enter(p)
 	}
 	crew.each(len(p.sources), clustersPerChunk, p.e.tasks.renew)
 	p.kinds = st.kinds.list
-	p.giveBackFolds()
-	for i := range st.folds {
-		p.anyFolds = p.anyFolds || len(st.folds[i].made) > 0
-	}
 	for i := range st.clusters {
+		p.anyFolds = p.anyFolds || len(st.clusters[i].folds.list) > 0
 		p.anySwaps = p.anySwaps || len(st.clusters[i].swaps) > 0
 	}
 	moved = p.fresh
@@ -44,8 +41,7 @@ func (p *pass) normalise() (moved bool) {
 // folder makes the lines of clusters, one cluster at a time, for one worker.
 type folder struct {
 	p      *pass
-	worker int
-	sums   *alloc.Arena // of folds; lives until the store starts over
+	sums   *alloc.Arena // of the folds of clusters; lives until the store starts over
 	c      int32
 	block  *demand.Block
 	base   int32
@@ -55,7 +51,9 @@ type folder struct {
 	foldKinds []lastKind
 	decided   aggregateTable // by (profile, aggregate) in the cluster: the answer of supplySays
 	folds     aggregateTable // by (profile of the fold, aggregate) in the cluster: the fold
-	unused    []int32        // numbers of folds that were dissolved
+	listed    bool           // folds is filled
+	dueFolds  []uint32       // folds of the cluster that rows have come to or left
+	remade    []uint32       // rows of the cluster whose lines are made again
 	profiles  foldProfiles
 	begun     begunIndex
 	swapping  swapScratch
@@ -74,8 +72,8 @@ type lastKind struct {
 }
 
 // enter prepares the folder for a pass.
-func (f *folder) enter(p *pass, worker int) {
-	f.p, f.worker, f.moved = p, worker, false
+func (f *folder) enter(p *pass) {
+	f.p, f.moved = p, false
 	f.left, f.arrived = f.left[:0], f.arrived[:0]
 	if p.fresh {
 		f.sums.Reset()
@@ -97,19 +95,23 @@ func (f *folder) renew(c int32) {
 		f.clearRankSlots()
 	}
 	f.vacate()
+	x := &f.p.e.store.clusters[c]
 	if f.block == nil {
+		x.folds.reset()
 		return
 	}
-	x := &f.p.e.store.clusters[c]
-	mayRefold := !x.dirty && x.hasSame && (x.replay || x.heldMoved || f.p.freeMoved)
-	if mayRefold && !f.foldsAsBefore(c) || x.replay && !(f.placesAsBefore(x) && f.changedRows(c)) {
-		x.replay, x.dirty = false, true
+	rows := x.changed
+	if !x.dirty && x.hasSame && (x.replay || x.heldMoved || f.p.freeMoved) {
+		rows = f.withRefolding(x)
+		x.replay = x.replay || len(rows) > 0
 	}
-	if x.dirty {
-		f.open(c)
-		f.cluster(c)
-		f.moveRankSlot(x)
-	} else if f.p.renamed {
+	switch {
+	case x.dirty:
+		f.cluster(x)
+	case len(rows) > 0:
+		f.changedRows(x, rows)
+	}
+	if !x.dirty && f.p.renamed {
 		f.renumberGroups(&f.p.sources[c])
 	}
 	if x.dirty || x.replay {
@@ -120,11 +122,10 @@ func (f *folder) renew(c int32) {
 
 // cluster makes the lines of a cluster. Rows that have not changed, and cannot fold, keep their kind
 // and start over; the others are read from the demand.
-func (f *folder) cluster(c int32) {
+func (f *folder) cluster(state *clusterState) {
 	p := f.p
-	src, state := &p.sources[c], &p.e.store.clusters[c]
-	f.unfold()
-	f.folds.reset()
+	src := &p.sources[f.c]
+	state.folds.reset()
 	state.hasSame = false
 	groups, changed := f.block.GroupIDs(), state.changed
 	lines := p.lines[f.base:][:src.rows]
@@ -144,6 +145,8 @@ func (f *folder) cluster(c int32) {
 			n.group = f.groups.number(p.s, groups[row])
 		}
 	}
+	f.settleFolds(state)
+	f.moveRankSlot(state)
 }
 
 // open makes a cluster the one at work.
@@ -152,56 +155,54 @@ func (f *folder) open(c int32) {
 	f.c, f.block, f.base = c, src.block, src.base
 	f.touched = f.touched[:0]
 	f.decided.reset()
-	f.begun.listed = false
+	f.begun.listed, f.listed = false, false
 }
 
-// foldsAsBefore reports whether the Same-rows of a cluster fold as in the last cycle: none of them has
-// changed, and the machines decide the same.
-func (f *folder) foldsAsBefore(c int32) bool {
-	f.open(c)
-	p := f.p
-	lines := p.lines[f.base:][:f.block.Len()]
-	for _, row := range p.e.store.clusters[c].changed {
-		if lines[row].is(hasSame) {
-			return false
-		}
-	}
+// withRefolding returns the changed rows of a cluster and those that fold otherwise than in the last
+// cycle, because the machines decide otherwise. The result is valid until the next call.
+func (f *folder) withRefolding(x *clusterState) []uint32 {
+	f.remade = f.remade[:0]
+	changed, lines := x.changed, f.p.lines[f.base:][:f.block.Len()]
 	for row := range lines {
 		n := &lines[row]
-		if !n.is(hasSame) {
+		switch {
+		case len(changed) > 0 && int(changed[0]) == row:
+			changed = changed[1:]
+		case !n.is(hasSame) || f.foldable(row) == (n.status&(isFold|isMember) != 0):
 			continue
 		}
-		if f.foldable(row) != (n.status&(isFold|isMember) != 0) {
-			return false
-		}
+		f.remade = append(f.remade, uint32(row))
 	}
-	return true
+	return f.remade
 }
 
-// changedRows makes new lines for the changed rows of a cluster. They keep their claims, and are stale,
-// until their turn. It returns false when a changed row may fold now.
-func (f *folder) changedRows(c int32) bool {
-	f.open(c)
-	p := f.p
-	state, groups := &p.e.store.clusters[c], f.block.GroupIDs()
-	for _, row := range state.changed {
-		profile, aggregate := f.block.Profile(int(row)), f.block.AggregateIDs()[row]
-		if !f.block.Unoffered(int(row)).Some() && f.profiles.same(p, profile) && f.supplySays(profile, aggregate) != neverFits {
-			return false
+// changedRows makes new lines for some rows of a cluster that is replayed. Their Needs are stale, and
+// what they claim they keep until the replay lets go of it.
+func (f *folder) changedRows(x *clusterState, rows []uint32) {
+	p, groups := f.p, f.block.GroupIDs()
+	for _, row := range rows {
+		n := &p.lines[f.base+int32(row)]
+		if n.status&(isFold|isMember) != 0 {
+			f.leave(x, int(row))
+		} else if n.is(isSatisfied) {
+			x.satisfied--
 		}
 	}
-	for _, row := range state.changed {
-		n := &p.lines[f.base+int32(row)]
+	f.recount(x)
+	for _, row := range rows {
+		number := f.base + int32(row)
+		n := &p.lines[number]
 		was := *n
-		f.touched = append(f.touched, int32(row))
-		f.row(state, n, int(row))
+		f.touched, x.letGo = append(f.touched, int32(row)), append(x.letGo, number)
+		f.row(x, n, int(row))
 		n.head, n.tail = was.head, was.tail
-		n.status |= was.status&(isSatisfied|isUncredited) | isStale
-		if groups != nil && groups[row] != 0 {
+		if n.status&(isFold|isMember) == 0 && groups != nil && groups[row] != 0 {
 			n.group = f.groups.number(p.s, groups[row])
 		}
 	}
-	return true
+	f.recount(x)
+	f.settleFolds(x)
+	f.moveRankSlot(x)
 }
 
 // beginAnew resets a line to the state before credit.
@@ -226,7 +227,7 @@ func (f *folder) row(state *clusterState, n *line, row int) {
 			n.status = isUncoverable | neverFolds
 		case f.foldable(row):
 			state.hasSame = true
-			f.join(f.fold(profile, aggregate, row), row)
+			f.join(state, f.fold(state, profile, aggregate), row)
 			n.status |= hasSame
 			return
 		default:
@@ -279,15 +280,6 @@ func (f *folder) supplySays(profile, aggregate uint32) int32 {
 		e.value = f.fits(f.p.s.Supply.Matcher(f.p.s.Demand.Profile(profile)), aggregate)
 	}
 	return e.value
-}
-
-// fold returns the number of the fold that a row belongs to, starting it if it is new.
-func (f *folder) fold(profile, aggregate uint32, row int) int32 {
-	x, found := f.folds.find(f.profiles.of(f.p, profile).number, aggregate)
-	if !found {
-		x.value = f.startFold(profile, aggregate, row)
-	}
-	return x.value
 }
 
 // fits is supplySays without its memory.

@@ -195,15 +195,16 @@ func (p *pass) kindOf(need int32) *kind { return &p.kinds[p.lines[need].kind] }
 // the demand's dimensions come first.
 func (p *pass) aggregate(need int32) []int64 {
 	if p.anyFolds && p.lines[need].is(isFold) {
-		return p.foldOf(need).sum
+		n := &p.lines[need]
+		return p.e.store.clusters[n.cluster].folds.sum(n.group, p.dims)
 	}
 	return p.s.Demand.Vector(p.aggregates[need])
 }
 
 // foldOf returns the fold that a Need is; the Need must be one.
 func (p *pass) foldOf(need int32) *fold {
-	n := int32(p.lines[need].group)
-	return p.e.store.folds[n>>foldBits].at(n)
+	n := &p.lines[need]
+	return &p.e.store.clusters[n.cluster].folds.list[n.group]
 }
 
 // first returns the row after which a Need is named in outputs: of a fold, its first row in rank order.

@@ -168,8 +168,8 @@ func (l *worker) replayCluster(c int) {
 	l.findStampOwners(c)
 	l.findOwners()
 	l.readAhead(&l.sources[c])
-	for _, row := range x.changed {
-		l.letGoOfChanged(l.needOf(l.sources[c].base + int32(row)))
+	for _, line := range x.letGo {
+		l.letGoOfChanged(line)
 	}
 	moves := l.movesOf(c)
 	l.noteMoves(moves)
@@ -198,12 +198,14 @@ func (l *worker) replayCluster(c int) {
 	l.satisfied = was
 }
 
-// letGoOfChanged releases all that a Need with a changed row claims. The Need may have another rank
-// now, so that other Needs come before it.
-func (l *worker) letGoOfChanged(need int32) {
+// letGoOfChanged releases all that the Need of a line claims, or claimed before its row joined a fold.
+// The Need may have another rank now, so that other Needs come before it.
+func (l *worker) letGoOfChanged(line int32) {
 	rp := &l.replay
-	l.letGoAll(need)
-	l.lines[need].status |= isStale
+	l.letGoAll(line)
+	if n := &l.lines[line]; !n.is(isMember) {
+		n.status |= isStale
+	}
 	for _, r := range rp.old {
 		place := l.e.store.place[r]
 		class := l.bound[place].Class

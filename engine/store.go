@@ -32,7 +32,6 @@ type store struct {
 	// aggregates is, by line, the number of the row's aggregate in the demand.
 	aggregates []uint32
 	kinds      kinds
-	folds      []foldList // by worker
 	rankSlots  []rankSlot
 	order      []int32
 	rankOf     []int32
@@ -93,6 +92,8 @@ type clusterState struct {
 	whole     uint8 // how many more changes lead to a full credit instead of a replay; see wholePercent
 	satisfied int32 // rows that credit alone satisfies
 	changed   []uint32
+	letGo     []int32 // lines whose claims the replay lets go first; the Needs may rank otherwise now
+	folds     folds
 	// uncredited are the Needs whose credit waits for their turn. waiting are the classes that they
 	// accept, as a set; empty when no Need waits.
 	uncredited []int32
@@ -114,7 +115,7 @@ func (p *pass) carryOver() {
 	st, s := &p.e.store, p.s
 	dimsVersion := s.Demand.Numbering().Dims
 	fresh := !st.valid || p.renumbered || st.demand != s.Demand || dimsVersion != st.dimsVersion ||
-		len(st.clusters) != len(s.Clusters) || st.dims != p.dims || p.manyFolds() || st.kinds.many()
+		len(st.clusters) != len(s.Clusters) || st.dims != p.dims || st.kinds.many()
 	st.valid = false // until this cycle has completed
 	st.supply, st.demand = s.Supply, s.Demand
 	st.dimsVersion = dimsVersion
@@ -156,7 +157,7 @@ func (p *pass) findDirty() bool {
 		x.dirty = x.freeless && p.freeMoved
 		x.replay = s.Dirty[c] || version != x.version
 		x.patch = (x.dirty || x.replay) && src.rows == src.had
-		x.changed = nil
+		x.changed, x.letGo = nil, x.letGo[:0]
 		x.version = version
 	}
 	p.findChanged()
@@ -324,10 +325,6 @@ func (p *pass) startOver() {
 	}
 	st.sorted = resize(st.sorted, len(s.Clusters))
 	st.kinds.reset()
-	st.folds = grown(st.folds, len(p.e.workers))
-	for i := range st.folds {
-		st.folds[i].reset()
-	}
 	st.visited, st.undone, st.resettle = st.visited[:0], st.undone[:0], st.resettle[:0]
 }
 

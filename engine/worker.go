@@ -242,7 +242,7 @@ func (l *worker) finishTurn(need, rank int32) {
 // weight returns how many rows a Need stands for.
 func (p *pass) weight(n *line) int {
 	if n.is(isFold) {
-		return int(p.e.store.folds[n.group>>foldBits].at(int32(n.group)).rows)
+		return int(p.e.store.clusters[n.cluster].folds.list[n.group].rows)
 	}
 	return 1
 }
