@@ -1,10 +1,7 @@
 package engine
 
 import (
-	"slices"
-
 	"github.com/tonnage/tonnage/alloc"
-	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
@@ -85,9 +82,6 @@ func (f *folder) enter(p *pass) {
 	f.swapping.byName = f.swapping.byName[:0]
 }
 
-// classMatcher is the key of store.freeAny.
-type classMatcher struct{ class, matcher uint32 }
-
 // renew updates the lines of a cluster: none, those of changed rows, or all.
 func (f *folder) renew(c int32) {
 	f.open(c)
@@ -101,9 +95,11 @@ func (f *folder) renew(c int32) {
 		return
 	}
 	rows := x.changed
-	if !x.dirty && x.hasSame && (x.replay || x.heldMoved || f.p.freeMoved) {
-		rows = f.withRefolding(x)
-		x.replay = x.replay || len(rows) > 0
+	if f.noteStamps(x) || x.heldMoved || f.p.foldsMoved {
+		if !x.dirty && x.hasSame {
+			rows = f.withRefolding(x)
+			x.replay = x.replay || len(rows) > 0
+		}
 	}
 	switch {
 	case x.dirty:
@@ -126,7 +122,7 @@ func (f *folder) cluster(state *clusterState) {
 	p := f.p
 	src := &p.sources[f.c]
 	state.folds.reset()
-	state.hasSame = false
+	state.hasSame, state.unsettled = false, false
 	groups, changed := f.block.GroupIDs(), state.changed
 	lines := p.lines[f.base:][:src.rows]
 	for row := range lines {
@@ -161,14 +157,14 @@ func (f *folder) open(c int32) {
 // withRefolding returns the changed rows of a cluster and those that fold otherwise than in the last
 // cycle, because the machines decide otherwise. The result is valid until the next call.
 func (f *folder) withRefolding(x *clusterState) []uint32 {
-	f.remade = f.remade[:0]
+	f.remade, x.unsettled = f.remade[:0], false
 	changed, lines := x.changed, f.p.lines[f.base:][:f.block.Len()]
 	for row := range lines {
 		n := &lines[row]
 		switch {
 		case len(changed) > 0 && int(changed[0]) == row:
 			changed = changed[1:]
-		case !n.is(hasSame) || f.foldable(row) == (n.status&(isFold|isMember) != 0):
+		case !n.is(hasSame) || f.foldable(x, row) == (n.status&(isFold|isMember) != 0):
 			continue
 		}
 		f.remade = append(f.remade, uint32(row))
@@ -225,7 +221,7 @@ func (f *folder) row(state *clusterState, n *line, row int) {
 		switch {
 		case waits || f.supplySays(profile, aggregate) == neverFits: // no machine can hold what none offers
 			n.status = isUncoverable | neverFolds
-		case f.foldable(row):
+		case f.foldable(state, row):
 			state.hasSame = true
 			f.join(state, f.fold(state, profile, aggregate), row)
 			n.status |= hasSame
@@ -259,67 +255,6 @@ func (f *folder) renumberGroups(src *rowSource) {
 			n.group = f.groups.number(f.p.s, group)
 		}
 	}
-}
-
-// The answers of supplySays about Same-rows of one profile and aggregate.
-const (
-	// neverFits: no class covers the aggregate. It holds for as long as the classes do.
-	neverFits int32 = iota + 1
-	// fitsNot: some class covers it, but no machine that the row could have now.
-	fitsNot
-	// fitsOne: a machine that is free, or bound to the cluster, covers it.
-	fitsOne
-)
-
-// supplySays tells whether one machine could hold the aggregate of a Same-row: any that is Idle or
-// Speculative, or one that is bound to the cluster. It does not look at the row's own stamp; see
-// foldable.
-func (f *folder) supplySays(profile, aggregate uint32) int32 {
-	e, _ := f.decided.find(profile, aggregate)
-	if e.value == 0 {
-		e.value = f.fits(f.p.s.Supply.Matcher(f.p.s.Demand.Profile(profile)), aggregate)
-	}
-	return e.value
-}
-
-// fits is supplySays without its memory.
-func (f *folder) fits(matcher, aggregate uint32) int32 {
-	p, s := f.p, f.p.s
-	want := s.Demand.Vector(aggregate)
-	says := neverFits
-	for _, c := range p.classesOf[matcher] {
-		if columnar.Covers(p.vector(c), want) {
-			if p.e.store.freeAny[classMatcher{c, matcher}] {
-				return fitsOne
-			}
-			says = fitsNot
-		}
-	}
-	if says == neverFits {
-		return says
-	}
-	for i, g := range s.GroupsOf(int(f.c)) {
-		if p.matches(g.Class, matcher) && columnar.Covers(p.vector(g.Class), want) && f.boundInDomain(i, matcher) {
-			return fitsOne
-		}
-	}
-	return says
-}
-
-// boundInDomain reports whether some machine of one of the cluster's groups lies in a domain that the
-// matcher permits.
-func (f *folder) boundInDomain(group int, matcher uint32) bool {
-	bound := f.p.s.BoundOf(int(f.c))
-	for at := f.p.s.GroupsOf(int(f.c))[group].First + 1; at != 0; at = bound[at-1].Next {
-		if f.p.inAnyDomain(matcher, bound[at-1].Row) {
-			return true
-		}
-	}
-	return false
-}
-
-func (p *pass) anyInDomain(matcher uint32, rows []columnar.Row) bool {
-	return slices.ContainsFunc(rows, func(r columnar.Row) bool { return p.inAnyDomain(matcher, r) })
 }
 
 // groupNumbers translates the demand's numbers of groups to the supply's, memoized. The empty group is

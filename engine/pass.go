@@ -36,11 +36,15 @@ type pass struct {
 	waits             []bool   // by place in order: the Need's credit waits for its turn
 	asking            []uint8  // by place in order: 1 = a turn in phase 1 may come to something
 	anyFolds          bool
-	anySwaps          bool    // some Need sits on another one's rank slot
-	renumbered        bool    // numbers of classes and matchers may have changed their meaning
-	fresh             bool    // nothing is taken over from the last cycle
-	freeMoved         bool    // which domains have free machines has changed; see findFree
-	moves             []moved // changed machines: those of cluster c at [moveOff[c]:moveOff[c+1]]
+	anySwaps          bool        // some Need sits on another one's rank slot
+	renumbered        bool        // numbers of classes and matchers may have changed their meaning
+	fresh             bool        // nothing is taken over from the last cycle
+	freeMoved         bool        // which domains have free machines has changed; see findFree
+	foldsMoved        bool        // the same, and rows may fold otherwise for it
+	anySame           bool        // some profile of the demand has Same
+	sameStamps        stampFilter // the fingerprints of these
+	decides           []bool      // by class: no free machine covers it; see findDeciding
+	moves             []moved     // changed machines: those of cluster c at [moveOff[c]:moveOff[c+1]]
 	moveOff           []uint32
 	foldHeld          []heldForFold // held machines: those of cluster c at [foldHeldOff[c]:foldHeldOff[c+1]]
 	foldHeldOff       []uint32      // nil = foldHeld is empty

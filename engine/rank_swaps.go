@@ -32,7 +32,7 @@ type swapScratch struct {
 	sitters []sitter
 	units   []sitter // the sitters of one stamp, the largest unit first
 	swaps   []swap
-	byName  []int   // the dimensions, sorted by name
+	byName  []int // the dimensions, sorted by name
 }
 
 // findSwaps returns the swaps of the cluster at work, by rank slot. The result is valid until the next

@@ -61,9 +61,9 @@ type store struct {
 	gangs            gangTable // of this cycle
 	limits           limits    // of this cycle
 
-	// freeAny memoizes, by matcher with Same and class, whether a free machine lies in a permitted
+	// freeIn is, by matcher with Same, the set of classes of which a free machine lies in a permitted
 	// domain. Folding depends on it.
-	freeAny map[classMatcher]bool
+	freeIn []uint64
 	// resettle are Needs to be credited again: something was held for them in the last cycle, or their
 	// plan went to another domain.
 	resettle []int32
@@ -83,17 +83,22 @@ type store struct {
 
 // clusterState is what a cluster's credit depends on, and what must be done about it in this cycle.
 type clusterState struct {
-	version   uint64 // of its demand block
-	dirty     bool   // credit it in full
-	replay    bool   // credit it incrementally: some rows or machines changed
-	freeless  bool   // some domain was chosen because nothing was free anywhere
-	hasSame   bool
-	patch     bool  // the rows are those of the last cycle, except for changed
-	whole     uint8 // how many more changes lead to a full credit instead of a replay; see wholePercent
-	satisfied int32 // rows that credit alone satisfies
-	changed   []uint32
-	letGo     []int32 // lines whose claims the replay lets go first; the Needs may rank otherwise now
-	folds     folds
+	version  uint64 // of its demand block
+	dirty    bool   // credit it in full
+	replay   bool   // credit it incrementally: some rows or machines changed
+	freeless bool   // some domain was chosen because nothing was free anywhere
+	hasSame  bool
+	// unsettled: whether some Same-row folds depends on more than which classes there are that hold it.
+	unsettled bool
+	// stamps are the fingerprints that its machines carry, and that some carried before, if stampsKnown.
+	stamps      stampFilter
+	stampsKnown bool
+	patch       bool  // the rows are those of the last cycle, except for changed
+	whole       uint8 // how many more changes lead to a full credit instead of a replay; see wholePercent
+	satisfied   int32 // rows that credit alone satisfies
+	changed     []uint32
+	letGo       []int32 // lines whose claims the replay lets go first; the Needs may rank otherwise now
+	folds       folds
 	// uncredited are the Needs whose credit waits for their turn. waiting are the classes that they
 	// accept, as a set; empty when no Need waits.
 	uncredited []int32
@@ -379,29 +384,6 @@ func (p *pass) layRows() int {
 		st.sources[c], st.clusters[c] = x, state
 	}
 	return int(base)
-}
-
-// findFree updates freeAny, and sets freeMoved if any answer changed. O(pairs of matcher with Same and
-// class), and as many looks at free machines as it takes to find one in a permitted domain.
-func (p *pass) findFree() {
-	st, s := &p.e.store, p.s
-	if st.freeAny == nil || p.renumbered {
-		st.freeAny = map[classMatcher]bool{} // its keys may mean other classes and matchers now
-	}
-	for m, classes := range p.classesOf {
-		if s.Supply.SameKey(uint32(m)) < 0 {
-			continue
-		}
-		for _, c := range classes {
-			key := classMatcher{c, uint32(m)}
-			now := p.anyInDomain(key.matcher, s.Idle.At(int(c))) || p.anyInDomain(key.matcher, s.Speculative.At(int(c)))
-			was, known := st.freeAny[key]
-			if !known || was != now {
-				p.freeMoved = true
-				st.freeAny[key] = now
-			}
-		}
-	}
 }
 
 // undo takes back what the last cycle did after credit. Credited claims stay, also in clusters that
