@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
@@ -96,19 +97,22 @@ func (f *folder) renew(c int32) {
 	}
 	rows := x.changed
 	if f.noteStamps(x) || x.heldMoved || f.p.foldsMoved {
-		if !x.dirty && x.hasSame {
+		if x.hasSame && (x.patch || !x.dirty) {
 			rows = f.withRefolding(x)
-			x.replay = x.replay || len(rows) > 0
+			x.replay = x.replay || !x.dirty && len(rows) > 0
 		}
 	}
 	switch {
-	case x.dirty:
+	case x.dirty && !x.patch:
 		f.cluster(x)
 	case len(rows) > 0:
 		f.changedRows(x, rows)
 	}
-	if !x.dirty && f.p.renamed {
+	if !f.p.fresh && f.p.renamed {
 		f.renumberGroups(&f.p.sources[c])
+	}
+	if x.dirty && x.patch {
+		f.beginAnew()
 	}
 	if x.dirty || x.replay {
 		f.fillRankSlots()
@@ -116,33 +120,17 @@ func (f *folder) renew(c int32) {
 	}
 }
 
-// cluster makes the lines of a cluster. Rows that have not changed, and cannot fold, keep their kind
-// and start over; the others are read from the demand.
-func (f *folder) cluster(state *clusterState) {
-	p := f.p
-	src := &p.sources[f.c]
-	state.folds.reset()
-	state.hasSame, state.unsettled = false, false
-	groups, changed := f.block.GroupIDs(), state.changed
-	lines := p.lines[f.base:][:src.rows]
+// cluster makes the lines of all rows of a cluster.
+func (f *folder) cluster(x *clusterState) {
+	x.folds.reset()
+	x.hasSame, x.unsettled = false, false
+	lines := f.p.lines[f.base:][:f.block.Len()]
 	for row := range lines {
-		n := &lines[row]
-		isChanged := len(changed) > 0 && int(changed[0]) == row
-		if isChanged {
-			changed = changed[1:]
-		}
-		if !state.patch || isChanged || n.is(hasSame) {
-			f.touched = append(f.touched, int32(row))
-			f.row(state, n, row)
-		} else {
-			n.beginAnew()
-		}
-		if groups != nil && groups[row] != 0 && n.status&(isFold|isMember) == 0 {
-			n.group = f.groups.number(p.s, groups[row])
-		}
+		f.touched = append(f.touched, int32(row))
+		f.row(x, &lines[row], row)
 	}
-	f.settleFolds(state)
-	f.moveRankSlot(state)
+	f.settleFolds(x)
+	f.moveRankSlot(x)
 }
 
 // open makes a cluster the one at work.
@@ -172,10 +160,10 @@ func (f *folder) withRefolding(x *clusterState) []uint32 {
 	return f.remade
 }
 
-// changedRows makes new lines for some rows of a cluster that is replayed. Their Needs are stale, and
+// changedRows makes new lines for some rows of a cluster. Where it is replayed, their Needs are stale, and
 // what they claim they keep until the replay lets go of it.
 func (f *folder) changedRows(x *clusterState, rows []uint32) {
-	p, groups := f.p, f.block.GroupIDs()
+	p := f.p
 	for _, row := range rows {
 		n := &p.lines[f.base+int32(row)]
 		if n.status&(isFold|isMember) != 0 {
@@ -192,20 +180,25 @@ func (f *folder) changedRows(x *clusterState, rows []uint32) {
 		f.touched, x.letGo = append(f.touched, int32(row)), append(x.letGo, number)
 		f.row(x, n, int(row))
 		n.head, n.tail = was.head, was.tail
-		if n.status&(isFold|isMember) == 0 && groups != nil && groups[row] != 0 {
-			n.group = f.groups.number(p.s, groups[row])
-		}
 	}
 	f.recount(x)
 	f.settleFolds(x)
 	f.moveRankSlot(x)
 }
 
-// beginAnew resets a line to the state before credit.
-func (n *line) beginAnew() {
-	*n = line{kind: n.kind, cluster: n.cluster, status: n.status & (isParked | neverFolds)}
-	if n.is(neverFolds) {
-		n.status |= isUncoverable
+// beginAnew resets the lines of the cluster at work to the state before credit.
+func (f *folder) beginAnew() {
+	lines := f.p.lines[f.base:][:f.block.Len()]
+	for row := range lines {
+		n := &lines[row]
+		if n.is(isMember) {
+			n.head, n.tail = columnar.None, columnar.None // of before it joined
+			continue
+		}
+		*n = line{kind: n.kind, cluster: n.cluster, group: n.group, status: n.status & (isParked | isFold | hasSame | neverFolds)}
+		if n.is(neverFolds) || n.is(hasSame) && !n.is(isFold) {
+			n.status |= isUncoverable // until its turn has shown that a domain covers it
+		}
 	}
 }
 
@@ -232,6 +225,7 @@ func (f *folder) row(state *clusterState, n *line, row int) {
 		}
 	}
 	n.kind = f.kindOf(profile, b.UnitIDs()[row], positive(p.s.Demand.Vector(aggregate)))
+	n.group = f.nameOf(b.GroupID(row))
 	if waits || b.Parked(row) {
 		n.status |= isParked
 	}

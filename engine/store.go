@@ -76,7 +76,7 @@ type store struct {
 	withheld   []int32
 	tried      []tried
 	// What the last cycle did after credit, for undo.
-	visited  []int32
+	visited  []visit
 	reclaims []columnar.Row // only its memory is reused
 	undone   []columnar.Row // machines taken that were not acquired
 }
@@ -400,15 +400,18 @@ func (p *pass) undo() {
 // visitedPerChunk is how many Needs a worker takes at a time.
 const visitedPerChunk = 1 << 10
 
+// visit is a Need that had a turn after credit, and the last machine that it was credited before.
+type visit struct {
+	need     int32
+	credited columnar.Row
+}
+
 // undoTurn takes back what a Need claimed in its turns after credit.
-func (p *pass) undoTurn(need int32) {
-	n := &p.lines[need]
-	last, from := columnar.None, n.head
-	if !n.is(isUncredited) { // if it was credited at its turn, everything is taken back
-		from = n.acquired
-		for r := n.head; r != n.acquired; r = p.held[r].next {
-			last = r
-		}
+func (p *pass) undoTurn(v visit) {
+	n := &p.lines[v.need]
+	last, from := v.credited, n.acquired
+	if n.is(isUncredited) { // it was credited at its turn: everything is taken back
+		last, from = columnar.None, n.head
 	}
 	for r := from; r != columnar.None; {
 		next := p.held[r].next
@@ -418,7 +421,7 @@ func (p *pass) undoTurn(need int32) {
 	}
 	if last == columnar.None {
 		n.head = columnar.None
-	} else {
+	} else if from != columnar.None {
 		p.held[last].next = columnar.None
 	}
 	n.tail, n.acquired = last, columnar.None

@@ -64,7 +64,7 @@ type worker struct {
 	places           []uint64         // scratch of setOf
 	short            []int32          // gangs that phase 2 looks at
 	outlines         []int64          // of gangs; see turns
-	visited          []int32          // Needs that had a turn after credit
+	visited          []visit          // Needs that had a turn after credit
 	undone           []columnar.Row   // machines taken that were not acquired; the next cycle frees them
 	nextBlock        int              // index of reserved.blocks
 	acquisitions     [2][]acquisition // Idle, Speculative; in rank order
@@ -219,7 +219,7 @@ func (l *worker) offer(r columnar.Row) {
 func (l *worker) visit(need int32) {
 	if n := &l.lines[need]; !n.is(isVisited) {
 		n.status |= isVisited
-		l.visited = append(l.visited, need)
+		l.visited = append(l.visited, visit{need, n.tail})
 	}
 }
 
