@@ -495,7 +495,7 @@
 //   - Whether a cluster is looked at: findDirty in store.go is the first to set
 //     clusterState.dirty (nothing is claimed, and all Needs are on the worklist) or
 //     clusterState.replay (some are). Then renew
-//     (normalise.go) may set dirty in place of replay, or of neither. Last,
+//     (normalise.go) may set replay, where rows fold otherwise. Last,
 //     findResettled may set replay of a cluster that is not dirty: reservations
 //     make their Needs stale whatever has changed. What changed of a machine comes
 //     from Snapshot.Moves (engine/snapshot) and is sorted by changeOf in store.go;

@@ -114,8 +114,8 @@ func (l *worker) creditList(x *clusterState, c int) {
 	if x.dirty {
 		l.dropClaims()
 	} else {
-		for _, row := range x.changed {
-			l.letGoOfChanged(l.needOf(l.sources[c].base + int32(row)))
+		for _, line := range x.letGo {
+			l.letGoOfChanged(line)
 		}
 		l.noteMoves(l.movesOf(c))
 	}
@@ -342,11 +342,13 @@ var wholePercent = 66
 
 const wholeCycles = 15
 
-// letGoOfChanged releases all that a Need with a changed row claims. The Need may have another rank
-// now, so that other Needs come before it.
-func (l *worker) letGoOfChanged(need int32) {
-	l.letGoAll(need)
-	l.lines[need].status |= isStale | isChanged
+// letGoOfChanged releases all that the Need of a line claims, or claimed before its row joined a fold.
+// The Need may have another rank now, so that other Needs come before it.
+func (l *worker) letGoOfChanged(line int32) {
+	l.letGoAll(line)
+	if n := &l.lines[line]; !n.is(isMember) {
+		n.status |= isStale | isChanged
+	}
 	for _, r := range l.work.old {
 		l.release(r, l.s.View.Class[r])
 	}

@@ -11,8 +11,8 @@ type tasks struct {
 func (e *Engine) makeTasks() {
 	e.tasks = tasks{
 		undo: func(_, from, to int) {
-			for _, need := range e.store.visited[from:to] {
-				e.at.undoTurn(need)
+			for _, v := range e.store.visited[from:to] {
+				e.at.undoTurn(v)
 			}
 		},
 		part: func(_, from, to int) {

@@ -64,7 +64,7 @@ type worker struct {
 	places           []uint64         // scratch of setOf
 	short            []int32          // gangs that phase 2 looks at
 	outlines         []int64          // of gangs; see turns
-	visited          []int32          // Needs that had a turn after credit
+	visited          []visit          // Needs that had a turn after credit
 	undone           []columnar.Row   // machines taken that were not acquired; the next cycle frees them
 	nextBlock        int              // index of reserved.blocks
 	acquisitions     [2][]acquisition // Idle, Speculative; in rank order
@@ -221,7 +221,7 @@ func (l *worker) offer(r columnar.Row) {
 func (l *worker) visit(need int32) {
 	if n := &l.lines[need]; !n.is(isVisited) {
 		n.status |= isVisited
-		l.visited = append(l.visited, need)
+		l.visited = append(l.visited, visit{need, n.tail})
 	}
 }
 
@@ -244,7 +244,7 @@ func (l *worker) finishTurn(need, rank int32) {
 // weight returns how many rows a Need stands for.
 func (p *pass) weight(n *line) int {
 	if n.is(isFold) {
-		return int(p.e.store.folds[n.group>>foldBits].at(int32(n.group)).rows)
+		return int(p.e.store.clusters[n.cluster].folds.list[n.group].rows)
 	}
 	return 1
 }
