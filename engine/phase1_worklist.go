@@ -338,7 +338,7 @@ func (p *pass) findResettled() {
 // An incremental credit of more than wholePercent of a cluster's Needs cost more than a full credit.
 // After one, the cluster is credited anew the next wholeCycles times that it changes. Tests change the
 // percentage.
-var wholePercent = 66
+var wholePercent = 90
 
 const wholeCycles = 15
 
