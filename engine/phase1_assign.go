@@ -38,24 +38,13 @@ func (p *pass) prepareKind(i int) {
 	}
 }
 
-// creditAgain credits a cluster that changed: in full if it is dirty, else incrementally.
-func (l *worker) creditAgain(c int) {
-	switch x := &l.e.store.clusters[c]; {
-	case x.dirty:
-		l.clustersCredited++
-		l.creditCluster(c)
-	case x.replay:
-		l.clustersCredited++
-		l.replayCluster(c)
-	}
-}
-
 // preempt is phase 2, done by the worker that sees all classes; then it sums up the workers' counters.
 func (p *pass) preempt() {
 	p.walker.preempt()
 	for _, l := range p.e.workers {
 		p.probes += l.probes
 		p.credited += l.credited
+		p.creditCounts.add(&l.CreditCounts)
 		p.clustersCredited += l.clustersCredited
 		p.counts.add(&l.counts)
 	}
