@@ -376,7 +376,7 @@
 // A cluster is credited anew as a whole when rows came or went, when rows may
 // fold otherwise, when Needs of one stamp may exchange rank slots otherwise, when
 // a gang chose a domain because nothing was free and something may be now, and
-// for the next 15 changes after one that reached two thirds of its Needs
+// for the next 15 changes after one that reached nine tenths of its Needs
 // (findDirty in store.go, renew in normalise.go). A cycle builds on nothing after
 // an error, with Options.Full, with other tables, and when numbers of clusters,
 // classes or dimensions may mean other things or room runs out (carryOver in

@@ -23,6 +23,7 @@ type pass struct {
 	lines      []line
 	aggregates []uint32 // by line: the number of the vector that the row wants
 	kinds      []kind
+	hashes     []uint16 // by kind: soughtHash of its fingerprint
 	order      []int32  // Needs in rank order
 	rankOf     []int32  // by line: the Need's place in order
 	kindAt     []uint32 // by place in order: the Need's kind

@@ -10,6 +10,7 @@ const clustersPerChunk = 16
 func (p *pass) assign() {
 	crew, workers, st := p.e.crew, p.e.workers, &p.e.store
 	p.spent = alloc.Make[uint32](p.e.arena, len(p.kinds))
+	p.hashes = alloc.MakeDirty[uint16](p.e.arena, len(p.kinds))
 	p.skewed = alloc.Make[uint32](p.e.arena, len(p.kinds))
 	p.makeRoomForClasses()
 	p.findFreeClasses()
@@ -33,6 +34,7 @@ func (p *pass) assign() {
 // prepareKind prepares a kind for the pass. A kind for which nothing is free is spent from the
 // beginning.
 func (p *pass) prepareKind(i int) {
+	p.hashes[i] = soughtHash(p.kinds[i].fingerprint)
 	if p.prepare(&p.kinds[i]); !p.kinds[i].mayAcquire {
 		p.spent[i] = 1
 	}

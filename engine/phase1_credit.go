@@ -108,7 +108,7 @@ func (x *clusterState) wait(need int32, kind uint32, k *kind) {
 	}
 }
 
-// readAhead prefetches a cluster's lines, and the numbers of their aggregates, sequentially: one read
+// readAhead prefetches a cluster's lines, their ranks and the numbers of their aggregates, sequentially: one read
 // per cache line. The credit visits them in rank order, which the hardware prefetcher cannot predict.
 func (l *worker) readAhead(src *rowSource) {
 	if src.block == nil {
@@ -118,9 +118,9 @@ func (l *worker) readAhead(src *rowSource) {
 	for i := 0; i < len(lines); i += 2 {
 		l.touched += uint64(lines[i].status)
 	}
-	aggregates := l.aggregates[src.base:][:src.rows]
+	aggregates, ranks := l.aggregates[src.base:][:src.rows], l.rankOf[src.base:][:src.rows]
 	for i := 0; i < len(aggregates); i += 16 {
-		l.touched += uint64(aggregates[i])
+		l.touched += uint64(aggregates[i]) + uint64(ranks[i])
 	}
 }
 

@@ -101,22 +101,17 @@ func (x *stampLists) seek(all bool) {
 	for i := range x.entries {
 		if e := &x.entries[i]; all || e.changed {
 			e.known = true
-			word, bit := soughtBit(e.fingerprint)
-			x.sought[word] |= bit
+			hash := soughtHash(e.fingerprint)
+			x.sought[hash>>6] |= 1 << (hash & 63)
 		}
 	}
 }
 
-func soughtBit(fingerprint uint64) (word int, bit uint64) {
-	hash := fingerprint * mixer >> 52
-	return int(hash >> 6), 1 << (hash & 63)
-}
+// soughtHash returns the number of a fingerprint's bit in stampLists.sought.
+func soughtHash(fingerprint uint64) uint16 { return uint16(fingerprint * mixer >> 52) }
 
-// mayBeSought reports whether the owner of a stamp with this fingerprint may be sought.
-func (x *stampLists) mayBeSought(fingerprint uint64) bool {
-	word, bit := soughtBit(fingerprint)
-	return x.sought[word]&bit != 0
-}
+// mayBeSought reports whether the owner of a stamp may be sought whose fingerprint has this hash.
+func (x *stampLists) mayBeSought(hash uint16) bool { return x.sought[hash>>6]>>(hash&63)&1 != 0 }
 
 // own makes a Need the owner of a stamp if the owner is sought. Callers go in rank order, so that the
 // last Need wins.
@@ -136,7 +131,7 @@ func (l *worker) ownForMembers(c int) {
 			continue
 		}
 		fingerprint := l.folder.profiles.of(l.pass, src.block.Profile(row)).stamp
-		if !x.mayBeSought(fingerprint) {
+		if !x.mayBeSought(soughtHash(fingerprint)) {
 			continue
 		}
 		group := uint32(0)

@@ -170,7 +170,7 @@ func (l *worker) listWork(c int, owners bool) {
 		n := &l.lines[need]
 		k := &l.kinds[n.kind]
 		listed := w.anew || n.is(isStale|isUncredited|isTouched|hasForeignStamp)
-		if x.mayBeSought(k.fingerprint) {
+		if x.mayBeSought(l.hashes[n.kind]) {
 			if at := x.find(k.fingerprint, l.groupOf(need)); at != 0 {
 				x.own(at, need, l.rankOf[need])
 				listed = listed || x.entries[at-1].changed
