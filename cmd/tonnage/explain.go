@@ -132,7 +132,10 @@ func (f *worldFlags) read(ctx context.Context, s streams) (*world.World, error) 
 	case err != nil && f.shard != "":
 		return nil, f.noWorld(err)
 	case err != nil:
-		return nil, badInput(err)
+		return nil, faultsIn(err, f.file)
+	}
+	if f.file != "" {
+		warnOf(s, f.file, w)
 	}
 	return w, nil
 }

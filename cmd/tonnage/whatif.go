@@ -123,7 +123,7 @@ func whatIfEdits(s streams, f whatIfFlags, w *world.World) (*world.Edits, error)
 	defer in.Close()
 	file, err := w.ReadEdits(in)
 	if err != nil {
-		return nil, badInput(err)
+		return nil, faultsIn(err, f.edits)
 	}
 	file.Remove = append(file.Remove, out.Remove...)
 	file.Lose = append(file.Lose, out.Lose...)

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/terminal"
 	"github.com/tonnage/tonnage/internal/world/document"
 )
 
@@ -16,11 +17,12 @@ type book struct {
 	names     []string // of the Needs, in the order of the file
 	machines  map[string]int
 	ids       []string
-	clusterOf map[string]string // need name → cluster, over all roll-ups of a run
+	asked     map[string]float64 // interruption penalties that were rounded up, by name of the Need
+	clusterOf map[string]string  // need name → cluster, over all roll-ups of a run
 }
 
 func newBook() book {
-	return book{needs: make(map[string]int), machines: make(map[string]int), clusterOf: make(map[string]string)}
+	return book{needs: make(map[string]int), machines: make(map[string]int), clusterOf: make(map[string]string), asked: make(map[string]float64)}
 }
 
 // unknown is the message for a name that the file does not define.
@@ -87,8 +89,9 @@ func readResources(r *document.Reader, n *document.Node, into *model.Resources) 
 	return present
 }
 
-// readPenalty reads a penalty in dollars, or "pinned", into its bucket.
-func readPenalty(r *document.Reader, n *document.Node, into *model.Bucket) {
+// readPenalty reads a penalty in dollars, or "pinned", into its bucket. It returns the dollars of
+// one that was rounded up, else 0.
+func readPenalty(r *document.Reader, n *document.Node, into *model.Bucket) (asked float64) {
 	switch {
 	case n.Kind == document.Text && n.Text == "pinned":
 		*into = model.BucketPinned
@@ -97,10 +100,19 @@ func readPenalty(r *document.Reader, n *document.Node, into *model.Bucket) {
 		r.Float(n, 0, inf, &dollars)
 		if dollars >= 0 {
 			*into = model.BucketForDollars(dollars)
+			if of := into.Dollars(); of != dollars {
+				asked = dollars
+				if math.IsInf(of, 1) {
+					r.Note("$%s is above the largest bucket and counts as pinned", terminal.Amount(dollars))
+					return asked
+				}
+				r.Note("$%s counts as $%s: penalties are rounded up to a power of two", terminal.Amount(dollars), terminal.Amount(of))
+			}
 		}
 	default:
 		r.Fault(`must be an amount in dollars or "pinned", got %s`, document.Describe(n))
 	}
+	return asked
 }
 
 // readLabels reads a map of texts.

@@ -68,13 +68,13 @@ var editsSchema = document.NewSchema(
 // ReadEdits reads, in JSON or YAML, what is to change in the world. The error is
 // a *Faults when the file is at fault, and what reading it gave otherwise.
 func (w *World) ReadEdits(in io.Reader) (*Edits, error) {
-	root, err := load(in)
+	doc, err := load(in)
 	if err != nil {
 		return nil, err
 	}
-	var r document.Reader
+	r := document.Reader{Of: doc}
 	f := editsFile{book: w.book(), now: w.Now, weights: w.Options.Engine.Weights}
-	editsSchema.Read(&r, root, &f)
+	editsSchema.Read(&r, &doc.Root, &f)
 	if err := faultsOf(&r); err != nil {
 		return nil, err
 	}

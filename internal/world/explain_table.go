@@ -128,7 +128,7 @@ func (m *MachineWhy) tell(w io.Writer, of *model.Machine) {
 	if of.Cluster != "" {
 		fmt.Fprintf(w, " in cluster %s", cell(of.Cluster))
 	}
-	fmt.Fprintf(w, ", $%g an hour\n", of.PricePerHour)
+	fmt.Fprintf(w, ", $%s an hour\n", terminal.Price(of.PricePerHour))
 	for i := range m.Costs {
 		m.Costs[i].tell(w, of)
 	}
@@ -166,7 +166,7 @@ func (m *MachineWhy) tellAction(w io.Writer) {
 			x.Score, x.Gap, x.Drain, x.Interruption, x.Reclamation, cell(m.Holder))
 	}
 	if m.Kind == engine.Provision {
-		fmt.Fprintf(w, "  effective cost $%g an hour\n", m.Why.EffectiveCost)
+		fmt.Fprintf(w, "  effective cost $%s an hour\n", terminal.Price(m.Why.EffectiveCost))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 type needFile struct {
 	Need
 	spec          model.ProfileSpec
+	asked         float64 // the interruption penalty, when it was rounded up
 	shortSinceSet bool
 }
 
@@ -20,7 +21,7 @@ var needSchema = document.NewSchema(
 	document.Field[needFile]{Key: "name", Required: true, Read: func(r *reader, n *node, f *needFile) { readNeedName(r, n, &f.Name) }},
 	document.Field[needFile]{Key: "cluster", Read: func(r *reader, n *node, f *needFile) { r.Name(n, &f.Cluster) }},
 	document.Field[needFile]{Key: "priority", Read: func(r *reader, n *node, f *needFile) { readPriority(r, n, &f.spec.Priority) }},
-	document.Field[needFile]{Key: "interruptionPenalty", Read: func(r *reader, n *node, f *needFile) { readPenalty(r, n, &f.spec.Interruption) }},
+	document.Field[needFile]{Key: "interruptionPenalty", Read: func(r *reader, n *node, f *needFile) { f.asked = readPenalty(r, n, &f.spec.Interruption) }},
 	document.Field[needFile]{Key: "reclamationPenalty", Read: func(r *reader, n *node, f *needFile) { readPenalty(r, n, &f.spec.Reclamation) }},
 	document.Field[needFile]{Key: "requirements", Read: func(r *reader, n *node, f *needFile) {
 		r.List(n, func(_ int, n *node) {
@@ -102,6 +103,9 @@ func (b *book) readNeeds(r *reader, n *node, now int64, cluster string) []Need {
 		needSchema.Read(r, n, &f)
 		f.finish(r, n, now, cluster)
 		b.enter(r, &f.Need, i, names)
+		if f.asked != 0 {
+			b.asked[f.Name] = f.asked
+		}
 		out = append(out, f.Need)
 	})
 	if cluster == "" {
@@ -163,6 +167,15 @@ func (f *needFile) finish(r *reader, n *node, now int64, cluster string) {
 		f.Cluster = cluster
 	case cluster != "" && f.Cluster != cluster:
 		r.FaultKey("cluster", "must be %s as in the roll-up, or left out; got %s", document.Quote(cluster), document.Quote(f.Cluster))
+	}
+	if f.Aggregate.IsZero() && !r.Failed() {
+		r.Warn("aggregate", "asks for nothing, so the need is satisfied without a machine; say how much it needs in all")
+	}
+	for _, a := range f.MinUnit {
+		if whole := f.Aggregate.Get(a.Name); whole > 0 && a.Value > whole {
+			r.Warn("minUnit", "%s of %s is above the aggregate's %s: one machine is more than enough; is the aggregate the sum of all units?",
+				a.Name, model.FormatQuantity(a.Name, a.Value), model.FormatQuantity(a.Name, whole))
+		}
 	}
 	for _, a := range f.MinAggregate {
 		if whole := f.Aggregate.Get(a.Name); a.Value > whole {

@@ -132,16 +132,16 @@ var railsSchema = document.NewSchema(
 
 // ReadRun reads a run in JSON or YAML. Errors are those of Read.
 func ReadRun(r io.Reader) (*sim.Scenario, error) {
-	root, err := load(r)
+	doc, err := load(r)
 	if err != nil {
 		return nil, err
 	}
-	var reader document.Reader
+	reader := document.Reader{Of: doc}
 	f := runFile{
 		world: &World{}, book: newBook(), rails: sim.Rails{Quarantine: true},
 		Scenario: sim.Scenario{Seed: seedDefault, Interval: cycleIntervalDefault},
 	}
-	runSchema.Read(&reader, root, &f)
+	runSchema.Read(&reader, &doc.Root, &f)
 	if err := faultsOf(&reader); err != nil {
 		return nil, err
 	}

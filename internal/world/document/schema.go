@@ -54,9 +54,9 @@ func (s *Schema[T]) Read(r *Reader, n *Node, into *T) {
 		f, ok := s.index[item.Key]
 		switch {
 		case !ok:
-			r.FaultKey(item.Key, "%s", s.unknown(item.Key))
+			r.faultOn(item, "%s", s.unknown(item.Key))
 		case at[f] != nil:
-			r.FaultKey(item.Key, "the key occurs twice")
+			r.faultOn(item, "the key occurs twice")
 		default:
 			at[f] = item
 		}
