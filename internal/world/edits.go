@@ -124,6 +124,9 @@ func (w *World) With(e *Edits) *World {
 	out := *w
 	out.Needs = slices.DeleteFunc(slices.Clone(w.Needs), func(n Need) bool { return slices.Contains(e.Remove, n.Name) })
 	out.Needs = append(out.Needs, e.Add...)
+	for i := range out.Needs {
+		out.Needs[i].Parked = false // what has waited in vain is tried again when something changes
+	}
 	lost := make(map[string]bool, len(e.Lose))
 	for _, id := range e.Lose {
 		lost[id] = true

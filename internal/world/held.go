@@ -153,7 +153,8 @@ func (x *inputWriter) heldAction(in *engine.Input, a *shard.HeldAction) {
 	j.word("kind", a.Kind.String())
 	j.word("by", a.By.String())
 	if b := in.Demand.Block(a.Cluster); b != nil && a.Row < b.Len() {
-		j.word("need", nameOfRow(a.Cluster, a.Row))
+		row := in.Demand.Row(b, a.Row)
+		j.word("need", x.nameOf(a.Cluster, a.Row, &row))
 	}
 	j.close('}')
 	x.flush()
