@@ -121,6 +121,8 @@ func newRoot(s streams) *cobra.Command {
 		Long: `Tonnage compares what many Kubernetes clusters need with one pool of machines,
 and decides which machines to bind, buy, preempt, reclaim and give back.
 
+  init         a world with comments, to begin with
+  validate     check a file; schema writes its format
   decide       one decision about a world in a file
   simulate     many cycles in virtual time, from a file
   what-if      what a change would do, and what it would cost
@@ -163,7 +165,7 @@ and decides which machines to bind, buy, preempt, reclaim and give back.
 // commands lists the commands; each has a file of its own.
 func commands(s streams) []*cobra.Command {
 	return []*cobra.Command{
-		newDecide(s), newSimulate(s), newWhatIf(s), newExplain(s), newTop(s), newUp(s),
+		newInit(s), newValidate(s), newSchema(s), newDecide(s), newSimulate(s), newWhatIf(s), newExplain(s), newTop(s), newUp(s),
 		newShard(s), newCoordinator(s), newCtl(s), newProvider(s), newBench(s), newVersion(),
 	}
 }

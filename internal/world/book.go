@@ -2,7 +2,10 @@ package world
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/terminal"
@@ -17,12 +20,13 @@ type book struct {
 	names     []string // of the Needs, in the order of the file
 	machines  map[string]int
 	ids       []string
+	added     map[string]bool    // ids of machines that edits add
 	asked     map[string]float64 // interruption penalties that were rounded up, by name of the Need
 	clusterOf map[string]string  // need name → cluster, over all roll-ups of a run
 }
 
 func newBook() book {
-	return book{needs: make(map[string]int), machines: make(map[string]int), clusterOf: make(map[string]string), asked: make(map[string]float64)}
+	return book{needs: make(map[string]int), machines: make(map[string]int), clusterOf: make(map[string]string), asked: make(map[string]float64), added: make(map[string]bool)}
 }
 
 // unknown is the message for a name that the file does not define.
@@ -66,6 +70,10 @@ func (b *book) readMachine(r *document.Reader, n *document.Node, into *string) {
 func readResources(r *document.Reader, n *document.Node, into *model.Resources) (present bool) {
 	var few [8]model.Amount
 	amounts := few[:0]
+	if n.Kind != document.Object {
+		r.Fault("must be quantities by name, such as {cpu: 4, memory: 16Gi}, got %s", document.Describe(n))
+		return false
+	}
 	r.Map(n, func(dimension string, q *document.Node) {
 		present = true
 		if q.Kind != document.Text && q.Kind != document.Number {
@@ -124,4 +132,19 @@ func readLabels(r *document.Reader, n *document.Node, into *map[string]string) {
 		labels[key] = text
 	})
 	*into = labels
+}
+
+// someOf lists some of a set of texts, in order.
+func someOf(set map[string]bool) string {
+	const most = 8
+	all := slices.Sorted(maps.Keys(set))
+	quoted := make([]string, 0, most)
+	for _, text := range all[:min(len(all), most)] {
+		quoted = append(quoted, document.Quote(text))
+	}
+	out := strings.Join(quoted, ", ")
+	if more := len(all) - most; more > 0 {
+		out += fmt.Sprintf(" and %d more", more)
+	}
+	return out
 }

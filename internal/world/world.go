@@ -122,25 +122,37 @@ type worldFile struct {
 }
 
 var worldSchema = document.NewSchema(
-	document.Field[worldFile]{Key: "now", Read: func(r *document.Reader, n *document.Node, w *worldFile) {
-		r.Time(n, &w.Now)
-	}},
-	document.Field[worldFile]{Key: "needs", Read: func(r *document.Reader, n *document.Node, w *worldFile) {
-		w.Needs = w.book.readNeeds(r, n, w.Now, "")
-	}},
-	document.Field[worldFile]{Key: "machines", Read: func(r *document.Reader, n *document.Node, w *worldFile) {
-		w.Machines = w.book.readMachines(r, n, w.Now)
-	}},
-	document.Field[worldFile]{Key: "reported", Read: func(r *document.Reader, n *document.Node, w *worldFile) {
-		w.reportedRead = true
-		r.Names(n, &w.Reported)
-	}},
-	document.Field[worldFile]{Key: "options", Read: func(r *document.Reader, n *document.Node, w *worldFile) {
-		optionsSchema.Read(r, n, &w.Options)
-	}},
-	document.Field[worldFile]{Key: "heldBack", Read: func(r *document.Reader, n *document.Node, w *worldFile) {
-		w.HeldBack = readHeld(r, n, &w.book)
-	}},
+	document.Field[worldFile]{Key: "now",
+		Is: document.Is(document.TypeTime), Default: "1970-01-01T00:00:00Z", About: "The time of the decision; never the clock of the machine.",
+		Read: func(r *document.Reader, n *document.Node, w *worldFile) {
+			r.Time(n, &w.Now)
+		}},
+	document.Field[worldFile]{Key: "needs",
+		Is: document.ListOf(document.ObjectOf("need", func() []document.Description { return needSchema.Describe() })), Default: "none", About: "The demand. Of needs of one cluster that agree in rank, the first of the file goes first.",
+		Read: func(r *document.Reader, n *document.Node, w *worldFile) {
+			w.Needs = w.book.readNeeds(r, n, w.Now, "")
+		}},
+	document.Field[worldFile]{Key: "machines",
+		Is: document.ListOf(document.ObjectOf("machine", func() []document.Description { return machineSchema.Describe() })), Default: "none", About: "The supply: what is there, what is bound, and what could be bought.",
+		Read: func(r *document.Reader, n *document.Node, w *worldFile) {
+			w.Machines = w.book.readMachines(r, n, w.Now)
+		}},
+	document.Field[worldFile]{Key: "reported",
+		Is: document.ListOf(document.Is(document.TypeName)), Default: "every cluster that the file names", About: "Clusters that have reported their demand; nothing is reclaimed of others.",
+		Read: func(r *document.Reader, n *document.Node, w *worldFile) {
+			w.reportedRead = true
+			r.Names(n, &w.Reported)
+		}},
+	document.Field[worldFile]{Key: "options",
+		Is: document.ObjectOf("options", func() []document.Description { return optionsSchema.Describe() }), About: "Settings of the engine.",
+		Read: func(r *document.Reader, n *document.Node, w *worldFile) {
+			optionsSchema.Read(r, n, &w.Options)
+		}},
+	document.Field[worldFile]{Key: "heldBack",
+		Is: document.ObjectOf("heldBack", func() []document.Description { return heldSchema.Describe() }), Default: "none", About: "What the rails of a shard hold back, in the world that a running shard serves. `explain` shows it; decisions ignore it.",
+		Read: func(r *document.Reader, n *document.Node, w *worldFile) {
+			w.HeldBack = readHeld(r, n, &w.book)
+		}},
 )
 
 // readWorld reads a world from the current place of the reader. The book holds

@@ -211,6 +211,12 @@ func (r *Reader) want(n *Node, kind Kind) bool {
 	if kind == Text && (n.Kind == Number || n.Kind == Bool) {
 		hint = "; put it in quotes"
 	}
+	if kind == Number && n.Kind == Text && numberEnd(n.Text, 0) == len(n.Text) && n.Text != "" {
+		hint = "; leave the quotes out"
+	}
+	if kind == Bool {
+		hint = "; write true or false"
+	}
 	r.Fault("must be %s, got %s%s", kind, Describe(n), hint)
 	return false
 }

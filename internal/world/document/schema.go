@@ -10,6 +10,9 @@ type Field[T any] struct {
 	Key      string
 	Required bool
 	Read     func(r *Reader, n *Node, into *T)
+	// Is, Default and About describe the field; see Description.
+	Is             Shape
+	Default, About string
 }
 
 // Schema is the list of keys that a kind of object may have.

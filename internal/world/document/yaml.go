@@ -208,6 +208,9 @@ func (c *yamlConverter) merge(at *yaml.Node, merged []Node, item *Node) []Node {
 	return merged
 }
 
+// Find returns the value of a key of an object; nil = it has none.
+func Find(n *Node, key string) *Node { return find(n.Items, key) }
+
 func find(items []Node, key string) *Node {
 	for i := range items {
 		if items[i].Key == key {
