@@ -79,6 +79,9 @@ func (n *NeedWhy) tell(w io.Writer, row *NeedRow) {
 		}
 	}
 	fmt.Fprintf(w, "  what the machines are to it: %s\n", strings.Join(parts, ", "))
+	if n.Funnel != nil {
+		n.Funnel.tell(w)
+	}
 	n.tellDomains(w)
 	for i := range n.Why.Preemption {
 		p := &n.Why.Preemption[i]
