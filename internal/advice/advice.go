@@ -21,7 +21,7 @@ func For(w *world.World, name string) (*Advice, error) {
 		return nil, err
 	}
 	defer b.close()
-	s := search{bench: b, advice: Advice{Need: name}}
+	s := search{bench: b, advice: Advice{Need: name}, adder: w.Adder()}
 	helped, err := b.start(func(plan *engine.Plan, at int) {
 		s.advice.Satisfied = plan.Satisfied(at)
 		s.deficit = plan.Need(at).Deficit
@@ -49,7 +49,7 @@ type search struct {
 	advice  Advice
 	deficit model.Resources
 	taken   map[string]bool // ids of machines that other Needs claim, or that others are bound to
-	more    int             // number of the machines that are added
+	adder   *world.Adder
 }
 
 // claims notes which machines the Need cannot have without taking them from somebody.
@@ -308,10 +308,12 @@ func (s *search) capacity() error {
 
 // least finds how many machines of a kind help; nil = not up to a bound.
 func (s *search) least(k *kind) (found *Capacity, err error) {
+	most := min(2*countFor(s.need().Aggregate, k.like.EffectiveAllocatable())+len(s.deficit), countMax)
+	machines := s.adder.More(k.like, max(most, k.least))
 	try := func(count int) (bool, error) {
 		c := Capacity{
 			Count: count, Like: k.like.ID, InstanceType: k.like.InstanceType, CapacityType: k.like.CapacityType.String(), Zone: k.like.Zone, Domain: k.domain,
-			AddedPerHour: math.Round(float64(count)*k.like.PricePerHour*1e6) / 1e6, edits: world.Edits{Machines: s.w.More(k.like, count, model.StateUnspecified, nil)},
+			AddedPerHour: math.Round(float64(count)*k.like.PricePerHour*1e6) / 1e6, edits: world.Edits{Machines: machines[:count]},
 		}
 		helps, err := s.try(change{machines: c.edits.Machines}, func(plan *engine.Plan, at int) { c.Effect = s.effect(plan, at) })
 		if helps && err == nil && (found == nil || count < found.Count) {
@@ -319,7 +321,6 @@ func (s *search) least(k *kind) (found *Capacity, err error) {
 		}
 		return helps, err
 	}
-	most := min(2*countFor(s.need().Aggregate, k.like.EffectiveAllocatable())+len(s.deficit), countMax)
 	low, high := 1, k.least // low−1 is known not to help
 	for s.left() {
 		helps, err := try(high)

@@ -20,8 +20,8 @@ import (
 
 // Limits of a search.
 const (
-	triesMax   = 96   // decisions in all
-	kindsMax   = 6    // kinds of machines that are tried
+	triesMax   = 64   // decisions in all
+	kindsMax   = 4    // kinds of machines that are tried
 	optionsMax = 3    // ways to add machines that are told
 	domainsMax = 3    // domains of a Same requirement in which machines are added
 	countMax   = 4096 // machines that are added at most

@@ -61,7 +61,7 @@ func contended() *scene {
 	}}
 	s.trials = []Trial{
 		{"explain need", "hopper", "why nothing matches a need, and what is near"},
-		{"explain need", "moe", "why a gang waits"},
+		{"explain need", "--help-me moe", "why a gang waits, and what would help"},
 		{"what-if", "--remove speech", "what would be done if another gang were gone"},
 	}
 	return s

@@ -137,12 +137,19 @@ func (f *editsFile) addPool(r *reader, n *node) {
 	f.Machines = append(f.Machines, f.book.more(of[0], p.count, p.state, p.labels, f.now)...)
 }
 
-// More returns machines like one of the world, under names that are free: as they join, Idle or
-// Speculative. An unspecified state is Idle for machines that are owned or reserved, else Speculative.
-// Labels win over those of the pattern.
-func (w *World) More(like *model.Machine, count int, state model.State, labels map[string]string) []model.Machine {
-	b := w.book()
-	return b.more(like, count, state, labels, w.Now)
+// Adder makes machines like those of a world, under names that are free.
+type Adder struct {
+	book book
+	now  int64
+}
+
+// Adder returns one that knows which names the world has. Cost: O(machines and Needs).
+func (w *World) Adder() *Adder { return &Adder{book: w.book(), now: w.Now} }
+
+// More returns machines like one of the world, as they join: Idle when they are owned or reserved, else
+// Speculative. No two calls give one name.
+func (a *Adder) More(like *model.Machine, count int) []model.Machine {
+	return a.book.more(like, count, model.StateUnspecified, nil, a.now)
 }
 
 func (b *book) more(like *model.Machine, count int, state model.State, labels map[string]string, now int64) []model.Machine {
