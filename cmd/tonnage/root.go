@@ -129,6 +129,7 @@ and decides which machines to bind, buy, preempt, reclaim and give back.
   explain      why a need or a machine is as it is
   top          watch a running shard
   up           everything in one process, with a live page
+  demand       ask a shard for machines without a cluster
   shard        a shard for a fleet: operators, a provider, decisions
   coordinator  what concerns several shards: domains, shortfalls, moves
   ctl          look at and change what is running
@@ -165,7 +166,7 @@ and decides which machines to bind, buy, preempt, reclaim and give back.
 // commands lists the commands; each has a file of its own.
 func commands(s streams) []*cobra.Command {
 	return []*cobra.Command{
-		newInit(s), newValidate(s), newSchema(s), newDecide(s), newSimulate(s), newWhatIf(s), newExplain(s), newTop(s), newUp(s),
+		newInit(s), newValidate(s), newSchema(s), newDecide(s), newSimulate(s), newWhatIf(s), newExplain(s), newTop(s), newUp(s), newDemand(s),
 		newShard(s), newCoordinator(s), newCtl(s), newProvider(s), newBench(s), newVersion(),
 	}
 }

@@ -169,6 +169,8 @@ var layers = []layer{
 		because: "tests of several packages decide about worlds that they write down"},
 	{pkg: "./internal/advice", packages: []string{"./columnar", "./engine", "./engine/demand", "./engine/model", "./engine/supply", "./internal/terminal", "./internal/world"},
 		because: "what would help is found by deciding, whoever asks: a command or a page"},
+	{pkg: "./internal/demandclient", packages: []string{"./api/bigfleet/v1alpha1", "./engine/model"}, libraries: []string{"google.golang.org/grpc"},
+		because: "an operator without a cluster has the protocol only, as every operator"},
 	{pkg: "./internal/livefleet", packages: []string{"./engine", "./engine/model", "./internal/workload", "./internal/world", "./shard/provider"},
 		because: "what happens in a scenario or an edited file happens to a provider; who decides is not told"},
 	{pkg: "./internal/whatif", packages: []string{"./engine", "./engine/model", "./internal/terminal", "./internal/world"},
@@ -197,7 +199,7 @@ var layers = []layer{
 	{pkg: "./docs", because: "the pages are held to the binary by a test; nothing imports them"},
 	{pkg: "./internal/archtest", because: "it looks at the source, it does not run it"},
 
-	{pkg: "./cmd/tonnage", packages: []string{"./coordinator/node", "./coordinator/client", "./coordinator", "./api/tonnage/v1alpha1", "./api/bigfleet/v1alpha1", "./engine", "./engine/...", "./internal/advice", "./internal/cpu", "./internal/measure", "./internal/mtls", "./internal/pin", "./internal/terminal", "./internal/sim", "./internal/topology", "./internal/livefleet", "./internal/trace", "./internal/whatif", "./internal/workload", "./internal/world", "./internal/world/document", "./internal/world/reference", "./shard", "./shard/audit", "./shard/journal", "./shard/provider", "./shard/provider/client", "./shard/provider/epoch", "./shard/provider/server", "./shard/provider/store", "./shard/report", "./shard/session", "./web", "./internal/httpguard", "./internal/private", "./shard/policy", "./internal/inbound", "./internal/steady", "./internal/disk", "./provider/check"},
+	{pkg: "./cmd/tonnage", packages: []string{"./coordinator/node", "./coordinator/client", "./coordinator", "./api/tonnage/v1alpha1", "./api/bigfleet/v1alpha1", "./engine", "./engine/...", "./internal/advice", "./internal/cpu", "./internal/demandclient", "./internal/measure", "./internal/mtls", "./internal/pin", "./internal/terminal", "./internal/sim", "./internal/topology", "./internal/livefleet", "./internal/trace", "./internal/whatif", "./internal/workload", "./internal/world", "./internal/world/document", "./internal/world/reference", "./shard", "./shard/audit", "./shard/journal", "./shard/provider", "./shard/provider/client", "./shard/provider/epoch", "./shard/provider/server", "./shard/provider/store", "./shard/report", "./shard/session", "./web", "./internal/httpguard", "./internal/private", "./shard/policy", "./internal/inbound", "./internal/steady", "./internal/disk", "./provider/check"},
 		libraries: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys/unix", "golang.org/x/term", "github.com/prometheus/client_golang/prometheus/...", "google.golang.org/grpc/...", "google.golang.org/protobuf/encoding/protojson"},
 		because:   "the command is where the parts are joined"},
 }
