@@ -70,6 +70,8 @@ var layers = []layer{
 		because: "the provider's end of the wire knows the store behind it, and no shard's end"},
 	{pkg: "./shard/provider/client", packages: []string{"./api/bigfleet/v1alpha1", "./engine/model", "./internal/mtls", "./shard", "./shard/provider/epoch", "./shard/provider/wire"}, libraries: []string{"github.com/prometheus/client_golang/prometheus", "google.golang.org/grpc/..."},
 		because: "the shard's end of the wire must not lean on what only our own provider does"},
+	{pkg: "./provider/driver", packages: []string{"./engine/model"},
+		because: "who makes machines is told which, and knows neither the protocol nor who keeps the records"},
 	{pkg: "./provider/check", packages: []string{"./api/bigfleet/v1alpha1", "./engine/model"}, libraries: []string{"google.golang.org/grpc/...", "google.golang.org/protobuf/..."},
 		because: "whoever checks a provider has the protocol, and nothing of those who speak it"},
 	{pkg: "./shard/provider/wire", packages: []string{"./engine/model", "./shard", "./shard/stamps"}, libraries: []string{"github.com/cespare/xxhash/v2", "google.golang.org/protobuf/encoding/protowire"},
