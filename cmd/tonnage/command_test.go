@@ -118,7 +118,7 @@ func TestBadUse(t *testing.T) {
 		{"decide -f " + dir, []string{"cannot read the input: "}},
 		{"decide -f " + bad, []string{bad + ":3:9: needs[0].cluster: is missing", bad + ":2:24: machines[0].colour: unknown key", bad + `:2:18: machines[0].state: unknown state "Gone"`}},
 		{"simulate -f " + bad, []string{bad + ":1:1: machines: unknown key", bad + ":3:1: needs: unknown key", bad + ":1:1: world: is missing", bad + ":1:1: cycles: is missing"}},
-		{"decide -f - -o xml", []string{`unknown output format "xml"; use -o json or -o table`}},
+		{"decide -f - -o xml", []string{`unknown output format "xml"; use -o json, -o yaml or -o table`}},
 		{"decide -f - --workers 257", []string{"--workers must be between 0 and 256, got 257"}},
 		{"decide -f - --workers x", []string{`invalid argument "x" for "--workers" flag`}},
 		{"decide -f - extra", []string{"unexpected argument \"extra\" (see `tonnage decide --help`)"}},

@@ -93,8 +93,8 @@ victims by class, the domains that were tried, until when machines are held.`,
 	cmd.Flags().StringSliceVar(&f.remove, "remove", nil, "needs to take away, by name")
 	cmd.Flags().StringSliceVar(&f.prices, "price", nil, "new prices an hour: MACHINE=DOLLARS, or POOL=DOLLARS for all machines of a pool")
 	cmd.Flags().StringSliceVar(&f.weights, "weight", nil, "weights of the victim score: priority|drainSpeed|interruption|reclamation=NUMBER")
-	cmd.Flags().StringVarP(&f.output, "output", "o", "", "json, table, diff or svg (default: table on a terminal, json elsewhere)")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{formatJSON, formatTable, formatDiff, formatSVG}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().StringVarP(&f.output, "output", "o", "", "json, yaml, table, diff or svg (default: table on a terminal, json elsewhere)")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{formatJSON, formatYAML, formatTable, formatDiff, formatSVG}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
