@@ -23,7 +23,6 @@ type bench struct {
 	demand *demand.Table
 	tries  int
 
-	base      *engine.Plan
 	satisfied []bool // by place in w.Needs, as things are
 }
 

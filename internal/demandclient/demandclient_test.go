@@ -94,7 +94,9 @@ func TestASessionAnswersAndComesAgain(t *testing.T) {
 		<-ended
 		conn.Close()
 		server.Stop()
-		<-served
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
 	})
 	s.Offer([]*bigfleet.CapacityNeed{{Priority: 1}})
 	s.Offer([]*bigfleet.CapacityNeed{{Priority: 2}, {Priority: 3}})

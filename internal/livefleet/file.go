@@ -34,6 +34,7 @@ type File struct {
 	start    int64
 	started  bool
 	clusters []string         // that were ever named, sorted
+	rows     map[string][]int // cluster → its Needs in the world
 	sent     map[string]int64 // when each cluster reported last; absent = its demand is new
 
 	read, seen look // when the file was read, and when it was looked at last
@@ -90,9 +91,11 @@ func (f *File) take(w *world.World) {
 	})
 	f.world = w
 	f.names.Store(&names)
+	f.rows = make(map[string][]int)
 	all := slices.Concat(f.clusters, w.Reported)
 	for i := range w.Needs {
 		all = append(all, w.Needs[i].Cluster)
+		f.rows[w.Needs[i].Cluster] = append(f.rows[w.Needs[i].Cluster], i)
 	}
 	slices.Sort(all)
 	f.clusters = slices.Compact(all)
@@ -188,11 +191,10 @@ func (f *File) Due(now int64) (out []workload.Rollup) {
 
 // needs returns the demand of a cluster.
 func (f *File) needs(cluster string) (out []model.Need) {
-	for i := range f.world.Needs {
-		if n := f.world.Needs[i].Need; n.Cluster == cluster {
-			n.Arrival, n.ShortSince = f.shifted(n.Arrival, f.start), f.shifted(n.ShortSince, f.start)
-			out = append(out, n)
-		}
+	for _, i := range f.rows[cluster] {
+		n := f.world.Needs[i].Need
+		n.Arrival, n.ShortSince = f.shifted(n.Arrival, f.start), f.shifted(n.ShortSince, f.start)
+		out = append(out, n)
 	}
 	return out
 }

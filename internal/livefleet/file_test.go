@@ -63,13 +63,13 @@ func (l *live) write(text string) {
 }
 
 // edit changes the text and returns what is said of it.
-func (l *live) edit(old, new string) []string {
+func (l *live) edit(old, other string) []string {
 	l.t.Helper()
 	text, err := os.ReadFile(l.path)
 	if err != nil || !strings.Contains(string(text), old) {
 		l.t.Fatalf("%v: no %q in\n%s", err, old, text)
 	}
-	l.write(strings.Replace(string(text), old, new, 1))
+	l.write(strings.Replace(string(text), old, other, 1))
 	if said := l.file.Move(l.now, l.fleet); said != nil {
 		l.t.Errorf("it does not wait for the file to be at rest: %v", said)
 	}

@@ -69,8 +69,8 @@ type sentAt struct {
 // Scenarios lists the scenarios by name and what each shows.
 func Scenarios() iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
-		for _, make := range scenes {
-			if s := make(); !yield(s.name, s.about) {
+		for _, build := range scenes {
+			if s := build(); !yield(s.name, s.about) {
 				return
 			}
 		}
@@ -87,8 +87,8 @@ func ScenarioNames() (names []string) {
 
 // Play returns the scenario of a name.
 func Play(name string) (*Scenario, error) {
-	for _, make := range scenes {
-		if s := make(); s.name == name {
+	for _, build := range scenes {
+		if s := build(); s.name == name {
 			return newScenario(s), nil
 		}
 	}

@@ -8,9 +8,12 @@ import (
 // scenes are the scenarios, the one that `make run` starts first.
 var scenes = []func() *scene{contended, launchDay, spotStorm, rackLoss, twoTenants}
 
+// rackMachines is how many machines a rack of GPU machines has.
+const rackMachines = 8
+
 // gpuRack adds a rack of GPU machines that are the fleet's own.
-func (s *scene) gpuRack(rack, zone string, of shape, count int) []string {
-	return s.add(fleetOf{shape: of, id: of.instanceType + "-" + rack, count: count, zone: zone, rack: rack, state: model.Idle, capacity: model.BareMetal, price: of.price / 4})
+func (s *scene) gpuRack(rack, zone string, of shape) []string {
+	return s.add(fleetOf{shape: of, id: of.instanceType + "-" + rack, count: rackMachines, zone: zone, rack: rack, state: model.Idle, capacity: model.BareMetal, price: of.price / 4})
 }
 
 // stdMachines adds standard machines in two zones: reserved ones that are there, and others that
@@ -32,10 +35,10 @@ func (s *scene) stdMachines(reserved, onDemand, spot int) (spots [2][]string) {
 // waits, and one Need asks for what does not exist.
 func contended() *scene {
 	s := &scene{name: "contended", about: "everything at once: gangs, racks, spot, preemption, and not enough", period: 60}
-	s.gpuRack("r1", "zone-a", shapeA100, 8)
-	s.gpuRack("r2", "zone-a", shapeA100, 8)
-	s.gpuRack("r3", "zone-b", shapeV100, 8)
-	s.gpuRack("r4", "zone-b", shapeV100, 8)
+	s.gpuRack("r1", "zone-a", shapeA100)
+	s.gpuRack("r2", "zone-a", shapeA100)
+	s.gpuRack("r3", "zone-b", shapeV100)
+	s.gpuRack("r4", "zone-b", shapeV100)
 	spots := s.stdMachines(20, 10, 12)
 
 	s.need(plain("checkout", "web-prod", 1100, 64, 64, 0, 0))
@@ -111,9 +114,9 @@ func spotStorm() *scene {
 // rackLoss takes the rack of the most important gang away, and brings it back.
 func rackLoss() *scene {
 	s := &scene{name: "rack-loss", about: "a rack with a gang in it is lost", period: 90}
-	first := s.gpuRack("r1", "zone-a", shapeA100, 8)
-	s.gpuRack("r2", "zone-a", shapeA100, 8)
-	s.gpuRack("r3", "zone-b", shapeA100, 8)
+	first := s.gpuRack("r1", "zone-a", shapeA100)
+	s.gpuRack("r2", "zone-a", shapeA100)
+	s.gpuRack("r3", "zone-b", shapeA100)
 	s.need(gang("llama", "train-a", 800, shapeA100, 7, 0, 0))
 	s.need(gang("finetune", "train-a", 500, shapeA100, 4, 0, 0))
 	s.need(gang("sweep", "train-b", 300, shapeA100, 6, 0, 0))
@@ -131,8 +134,8 @@ func rackLoss() *scene {
 // share back.
 func twoTenants() *scene {
 	s := &scene{name: "two-tenants", about: "a tenant wants back what another has borrowed", period: 90}
-	s.gpuRack("r1", "zone-a", shapeA100, 8)
-	s.gpuRack("r2", "zone-b", shapeA100, 8)
+	s.gpuRack("r1", "zone-a", shapeA100)
+	s.gpuRack("r2", "zone-b", shapeA100)
 	s.need(gang("sweep-1", "lab-a", 500, shapeA100, 4, 0, 0))
 	s.need(gang("sweep-2", "lab-a", 500, shapeA100, 4, 0, 0))
 	s.need(gang("sweep-3", "lab-b", 500, shapeA100, 4, 0, 0))

@@ -95,8 +95,8 @@ func TestContendedIsInContentionSoon(t *testing.T) {
 
 // TestEveryScenarioShowsWhatItSays within its first half minute.
 func TestEveryScenarioShowsWhatItSays(t *testing.T) {
-	for _, make := range scenes {
-		s := make()
+	for _, build := range scenes {
+		s := build()
 		t.Run(s.name, func(t *testing.T) {
 			cycles := played(t, s, 30)
 			moves := slices.ContainsFunc(s.moves, func(m move) bool { return m.at < 30 })
@@ -114,8 +114,8 @@ func TestEveryScenarioShowsWhatItSays(t *testing.T) {
 
 // TestEverythingLostComesBack before the scenario begins again.
 func TestEverythingLostComesBack(t *testing.T) {
-	for _, make := range scenes {
-		s := make()
+	for _, build := range scenes {
+		s := build()
 		lost := map[string]bool{}
 		for i, m := range s.moves {
 			if i > 0 && m.at < s.moves[i-1].at || m.at >= s.period {

@@ -58,7 +58,7 @@ func editsFields() []document.Field[editsFile] {
 		{Key: "needs", Is: needs, About: "Needs of the world that change: `name`, and the keys that are to be otherwise, such as `priority`, `aggregate` or `requirements`.",
 			Read: func(r *reader, n *node, f *editsFile) { r.List(n, func(_ int, n *node) { f.changeNeed(r, n) }) }},
 		{Key: "addMachines", Is: document.ListOf(document.ObjectOf("machine", func() []document.Description { return machineSchema.Describe() })), About: "Machines that join, as in the world.",
-			Read: func(r *reader, n *node, f *editsFile) { r.List(n, func(i int, n *node) { f.addMachine(r, n, i) }) }},
+			Read: func(r *reader, n *node, f *editsFile) { r.List(n, func(_ int, n *node) { f.addMachine(r, n) }) }},
 		{Key: "pools", Is: document.ListOf(document.ObjectOf("pool", func() []document.Description { return poolSchema.Describe() })), About: "Machines that join, like some that are there.",
 			Read: func(r *reader, n *node, f *editsFile) { r.List(n, func(_ int, n *node) { f.addPool(r, n) }) }},
 		{Key: "lose", Is: document.ListOf(document.Is(document.TypeName)), About: "Machines that go, by id.",

@@ -193,7 +193,7 @@ func (b *book) more(like *model.Machine, count int, state model.State, labels ma
 }
 
 // addMachine adds a machine by its record.
-func (f *editsFile) addMachine(r *reader, n *node, i int) {
+func (f *editsFile) addMachine(r *reader, n *node) {
 	m := machineFile{book: &f.book, now: f.now}
 	machineSchema.Read(r, n, &m)
 	m.finish(r)

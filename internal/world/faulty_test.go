@@ -56,9 +56,9 @@ func TestEveryFaultHasOneLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, line := range strings.Split(string(want), "\n") {
-		if got := append(lines, ""); i < len(got) && got[i] != line {
-			t.Errorf("got  %s\nwant %s", got[i], line)
+	for i, line := range strings.Split(strings.TrimSpace(string(want)), "\n") {
+		if i < len(lines) && lines[i] != line {
+			t.Errorf("got  %s\nwant %s", lines[i], line)
 		}
 	}
 	if text != string(want) {

@@ -267,11 +267,11 @@ func (x *Funnel) size(n *Need, before []*model.Machine) (left []*model.Machine) 
 	var largest model.Resources
 	for _, m := range before {
 		offers := m.EffectiveAllocatable()
-		any := false
+		useful := false
 		for _, a := range n.Aggregate {
-			any = any || offers.Get(a.Name) > 0
+			useful = useful || offers.Get(a.Name) > 0
 		}
-		if offers.Covers(n.MinUnit) && any {
+		if offers.Covers(n.MinUnit) && useful {
 			left = append(left, m)
 			continue
 		}
@@ -304,7 +304,7 @@ func (x *Funnel) size(n *Need, before []*model.Machine) (left []*model.Machine) 
 func (f *funnels) claims(x *Funnel, i int, fit []*model.Machine) {
 	n := &f.world.Needs[i]
 	count, names := map[holderOf]int{}, map[holderOf]map[string]bool{}
-	var capacity map[string]int64 = map[string]int64{}
+	capacity := map[string]int64{}
 	for _, m := range fit {
 		addTo(capacity, n.Aggregate, m)
 		if m.Reservation.Active() && m.Reservation.Owner != n.Owner() {

@@ -124,6 +124,12 @@ func (x *Funnel) write(j *jsonWriter) {
 	count("reserved", x.Reserved)
 	count("own", x.Own)
 	count("free", x.Free)
+	x.writeHolders(j)
+	j.word("verdict", x.Verdict)
+	j.close('}')
+}
+
+func (x *Funnel) writeHolders(j *jsonWriter) {
 	j.key("holders")
 	j.open('[')
 	for i := range x.Holders {
@@ -131,29 +137,32 @@ func (x *Funnel) write(j *jsonWriter) {
 		j.open('{')
 		j.word("cluster", h.Cluster)
 		j.word("need", h.Need)
-		count("priority", int(h.Priority))
+		j.key("priority")
+		j.int(int64(h.Priority))
 		j.flag("unclaimed", !h.Claimed)
 		j.flag("outOfReach", h.Higher)
-		count("machines", h.Machines)
+		j.key("machines")
+		j.int(int64(h.Machines))
 		j.close('}')
 	}
 	j.close(']')
-	if len(x.Domains) > 0 {
-		j.key("domains")
-		j.open('[')
-		for i := range x.Domains {
-			d := &x.Domains[i]
-			j.open('{')
-			j.key("domain")
-			j.text(d.Value)
-			count("fit", d.Fit)
-			count("free", d.Free)
-			j.number("share", d.Share)
-			j.vector("missing", d.Missing)
-			j.close('}')
-		}
-		j.close(']')
+	if len(x.Domains) == 0 {
+		return
 	}
-	j.word("verdict", x.Verdict)
-	j.close('}')
+	j.key("domains")
+	j.open('[')
+	for i := range x.Domains {
+		d := &x.Domains[i]
+		j.open('{')
+		j.key("domain")
+		j.text(d.Value)
+		j.key("fit")
+		j.int(int64(d.Fit))
+		j.key("free")
+		j.int(int64(d.Free))
+		j.number("share", d.Share)
+		j.vector("missing", d.Missing)
+		j.close('}')
+	}
+	j.close(']')
 }

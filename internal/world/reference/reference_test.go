@@ -314,9 +314,9 @@ func fits(root, s object, v any, at string) string {
 	if ref, ok := s["$ref"].(string); ok {
 		return fits(root, root["$defs"].(object)[strings.TrimPrefix(ref, "#/$defs/")].(object), v, at)
 	}
-	if any, ok := s["anyOf"].([]any); ok {
+	if choices, ok := s["anyOf"].([]any); ok {
 		var why string
-		for _, one := range any {
+		for _, one := range choices {
 			if why = fits(root, one.(object), v, at); why == "" {
 				return ""
 			}
