@@ -17,7 +17,7 @@ import (
 	"github.com/tonnage/tonnage/internal/demandclient"
 	"github.com/tonnage/tonnage/internal/livefleet"
 	"github.com/tonnage/tonnage/internal/mtls"
-	"github.com/tonnage/tonnage/shard/provider"
+	"github.com/tonnage/tonnage/provider/simulated"
 )
 
 const (
@@ -233,4 +233,4 @@ type noMachines struct{}
 
 func (noMachines) Add(model.Machine) error              { return nil }
 func (noMachines) Lose(...string) int                   { return 0 }
-func (noMachines) Change(string, provider.Change) error { return nil }
+func (noMachines) Change(string, simulated.Change) error { return nil }

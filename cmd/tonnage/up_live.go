@@ -82,13 +82,21 @@ func (x *process) takeOptions() {
 		return
 	}
 	cfg := &x.plan.shard
-	workers := cfg.Engine.Workers
+	flags := cfg.Engine
 	cfg.Engine = l.Options()
-	if workers != 0 {
-		cfg.Engine.Workers = workers
+	if flags.Workers != 0 {
+		cfg.Engine.Workers = flags.Workers
 	}
 	cfg.Quarantine = false
-	if f, ok := l.(*livefleet.File); ok && f.World().Options.ReclaimCapSet {
+	f, ok := l.(*livefleet.File)
+	// A file says how it acquires, as for decide, unless the flags are given.
+	if !ok || x.plan.acquireSet {
+		cfg.Engine.Acquire, cfg.Engine.Fit = flags.Acquire, flags.Fit
+	}
+	if !ok || x.plan.shareSet {
+		cfg.Engine.MaxMachineShare = flags.MaxMachineShare
+	}
+	if ok && f.World().Options.ReclaimCapSet {
 		cfg.ReclaimCapFraction = f.World().Options.ReclaimCapFraction
 	}
 }

@@ -16,14 +16,14 @@ package livefleet
 
 import (
 	"github.com/tonnage/tonnage/engine/model"
-	"github.com/tonnage/tonnage/shard/provider"
+	"github.com/tonnage/tonnage/provider/simulated"
 )
 
 // Fleet is the provider's side of machines; the built-in provider is one.
 type Fleet interface {
 	Add(m model.Machine) error
 	Lose(ids ...string) int
-	Change(id string, c provider.Change) error
+	Change(id string, c simulated.Change) error
 }
 
 // Trial is a command line that is worth trying against a fleet: the arguments after the name of the

@@ -18,7 +18,7 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/workload"
 	"github.com/tonnage/tonnage/internal/world"
-	"github.com/tonnage/tonnage/shard/provider"
+	"github.com/tonnage/tonnage/provider/simulated"
 )
 
 // faultLinesMax is how many faults of an edit are said.
@@ -336,10 +336,10 @@ func sayable(a, b *model.Machine) bool {
 	return reflect.DeepEqual(&x, &y)
 }
 
-func changeOf(m *model.Machine) provider.Change {
+func changeOf(m *model.Machine) simulated.Change {
 	labels := m.Labels
 	if labels == nil {
 		labels = map[string]string{} // nil would leave them as they are
 	}
-	return provider.Change{PricePerHour: &m.PricePerHour, InterruptionProbability: &m.InterruptionProbability, Labels: labels, Allocatable: &m.Allocatable}
+	return simulated.Change{PricePerHour: &m.PricePerHour, InterruptionProbability: &m.InterruptionProbability, Labels: labels, Allocatable: &m.Allocatable}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tonnage/tonnage/engine/model"
-	"github.com/tonnage/tonnage/shard/provider"
+	"github.com/tonnage/tonnage/provider/simulated"
 )
 
 const before = `now: 2026-06-01T00:00:00Z
@@ -28,7 +28,7 @@ type live struct {
 	t     *testing.T
 	path  string
 	file  *File
-	fleet *provider.Fleet
+	fleet *simulated.Fleet
 	now   int64
 }
 
@@ -40,11 +40,11 @@ func newLive(t *testing.T, text string) *live {
 	if l.file, err = OpenFile(l.path, nil); err != nil {
 		t.Fatal(err)
 	}
-	cfg := provider.Config{Now: l.now}
+	cfg := simulated.Config{Now: l.now}
 	for m := range l.file.Machines(l.now) {
 		cfg.Machines = append(cfg.Machines, *m)
 	}
-	if l.fleet, err = provider.New(cfg); err != nil {
+	if l.fleet, err = simulated.New(cfg); err != nil {
 		t.Fatal(err)
 	}
 	return l

@@ -49,11 +49,11 @@ var machineSchema = document.NewSchema(
 		Read: readCapacityType},
 	document.Field[machineFile]{Key: "resources",
 		Is: document.Is(document.TypeQuantities), Default: "none", About: "What the machine has.",
-		Read: func(r *reader, n *node, m *machineFile) { readResources(r, n, &m.Resources) }},
+		Read: func(r *reader, n *node, m *machineFile) { r.Resources(n, &m.Resources) }},
 	document.Field[machineFile]{Key: "allocatable",
 		Is: document.Is(document.TypeQuantities), Default: "`resources`", About: "What it offers; replaces `resources` as a whole.",
 		Read: func(r *reader, n *node, m *machineFile) {
-			if readResources(r, n, &m.Allocatable) && m.Allocatable.IsZero() {
+			if r.Resources(n, &m.Allocatable) && m.Allocatable.IsZero() {
 				// A list of nothing but zeros still replaces the base shape: such a
 				// machine offers nothing.
 				m.Resources = nil

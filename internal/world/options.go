@@ -21,6 +21,25 @@ var optionsSchema = document.NewSchema(
 			o.ReclaimCapSet = true
 			r.Float(n, 0, 1, &o.ReclaimCapFraction)
 		}},
+	document.Field[Options]{Key: "acquire",
+		Is: document.WordOf("cheapest", "fit"), Default: "cheapest", About: "Which free machines a need takes: the cheapest, or those that fit it best ([acquisition by fit](docs/explanation/contract.md#acquisition-by-fit)).",
+		Read: func(r *reader, n *node, o *Options) {
+			var text string
+			if r.Text(n, &text); n.Kind != document.Text {
+				return
+			}
+			rule, err := engine.ParseAcquireRule(text)
+			if err != nil {
+				r.Fault("unknown rule of acquisition %s; use cheapest or fit", document.Quote(text))
+			}
+			o.Engine.Acquire = rule
+		}},
+	document.Field[Options]{Key: "maxMachineShare",
+		Is: document.NumberOf(0, 1), Default: "0 = any", About: "With `fit`: a machine is at most this part of a need, where such machines cover it.",
+		Read: func(r *reader, n *node, o *Options) { r.Float(n, 0, 1, &o.Engine.MaxMachineShare) }},
+	document.Field[Options]{Key: "fit",
+		Is: document.ObjectOf("fit", func() []document.Description { return fitSchema.Describe() }), About: "Constants of the choice by fit.",
+		Read: func(r *reader, n *node, o *Options) { fitSchema.Read(r, n, &o.Engine.Fit) }},
 	document.Field[Options]{Key: "gang",
 		Is: document.ObjectOf("gang", func() []document.Description { return gangSchema.Describe() }), About: "How victims are chosen ([gangs](docs/explanation/gangs.md)).",
 		Read: func(r *reader, n *node, o *Options) { gangSchema.Read(r, n, o) }},
@@ -43,6 +62,15 @@ var optionsSchema = document.NewSchema(
 	document.Field[Options]{Key: "tenancy",
 		Is: document.ObjectOf("tenancy", func() []document.Description { return tenancySchema.Describe() }), Default: "none", About: "Who has a right to what ([between tenants](docs/explanation/gangs.md#between-tenants)).",
 		Read: func(r *reader, n *node, o *Options) { tenancySchema.Read(r, n, o) }},
+)
+
+var fitSchema = document.NewSchema(
+	document.Field[engine.Fit]{Key: "lambda",
+		Is: document.NumberOf(0, 1), Default: "0.2", About: "λ: the part of what a machine has beyond the shape of a need that does not count in the choice.",
+		Read: func(r *reader, n *node, f *engine.Fit) { r.Float(n, 0, 1, &f.Lambda) }},
+	document.Field[engine.Fit]{Key: "epsilon",
+		Is: document.NumberOf(0, 1), Default: "0.03", About: "ε: the part of a minimum unit that each machine counts less in the choice.",
+		Read: func(r *reader, n *node, f *engine.Fit) { r.Float(n, 0, 1, &f.Epsilon) }},
 )
 
 var gangSchema = document.NewSchema(
@@ -169,7 +197,7 @@ var tenantSchema = document.NewSchema(
 		Read: func(r *reader, n *node, t *engine.Tenant) { r.Names(n, &t.Clusters) }},
 	document.Field[engine.Tenant]{Key: "share",
 		Is: document.Is(document.TypeQuantities), Default: "none", About: "What is due to the tenant. Only dimensions that a share names count.",
-		Read: func(r *reader, n *node, t *engine.Tenant) { readResources(r, n, &t.Share) }},
+		Read: func(r *reader, n *node, t *engine.Tenant) { r.Resources(n, &t.Share) }},
 )
 
 // readInt reads a whole number into an int.

@@ -122,6 +122,6 @@ var changeSchema = document.NewSchema(
 		Is: document.Is(document.TypeQuantities), Default: "as it is", About: "What it offers.",
 		Read: func(r *reader, n *node, f *changeFile) {
 			f.Allocatable = new(model.Resources)
-			readResources(r, n, f.Allocatable)
+			r.Resources(n, f.Allocatable)
 		}},
 )
