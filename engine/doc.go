@@ -222,7 +222,8 @@
 //	           _worklist, _stamps,       stamps, reservations   .head and .tail, lacking,
 //	           domain_choice                                    priority, owner, cheapest
 //	acquire    components, gather,       lacking, pools,        held, line.acquired, .domain,
-//	           phase1_acquire, _spare,   ladders, domain        taken, acquisitions
+//	           phase1_acquire, _fit,     ladders, domain        taken, acquisitions
+//	           fit_memo, _spare,
 //	           _giveback, domain_*,      index, reservations
 //	           spread*, lower
 //	preempt    phase2_*, victims, gang_* held, priority,        victims, planned, plans,
