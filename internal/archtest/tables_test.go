@@ -166,6 +166,8 @@ var layers = []layer{
 		because: "a place is all that it must know of a worker"},
 	{pkg: "./internal/guest/avx512", libraries: []string{"golang.org/x/sys/unix"},
 		because: "the first process of a machine that runs tests knows nothing but how to start them"},
+	{pkg: "./internal/guest/node", libraries: []string{"golang.org/x/sys/unix"},
+		because: "the first process of a machine that joins a cluster has what it is given, and the cluster's API"},
 	{pkg: "./internal/guest/numa", packages: []string{"./internal/topology"}, libraries: []string{"golang.org/x/sys/unix"},
 		because: "it starts what is tested; of the product it must only know what machine it is on"},
 

@@ -243,7 +243,7 @@ func TestExitCodes(t *testing.T) {
 			}
 		}
 		for _, kind := range []error{driver.ErrOutOfStock, driver.ErrPermanent} {
-			if got := errors.Is(err, kind); got != (kind == x.is) {
+			if got := errors.Is(err, kind); got != errors.Is(x.is, kind) {
 				t.Errorf("%s: is %v: %t", x.script, kind, got)
 			}
 		}
