@@ -51,6 +51,8 @@ type offer struct {
 	free  []int32         // rows of slots
 	used  int             // machines that count against limits
 	total int             // rows
+	// withheld says that there are slots for which the limits leave no room.
+	withheld bool
 
 	bodies [numFreeKinds][]byte // of slots, by why they are free
 	dirty  bool                 // not in the file as it is
@@ -127,7 +129,7 @@ func (r *record) listedAs(o *offer) model.Machine {
 	default:
 		return m
 	}
-	if m.Host == "" { // a late-bound one that is not made yet
+	if m.Host == "" || r.LateBound && r.State == model.Configuring { // not made yet, or its node is not there
 		m.Host = "unmade/" + r.ID
 	}
 	return m

@@ -237,9 +237,9 @@ func (p *Provider) takePools(f *pools.File) error {
 			o.pool, o.dirty = nil, true
 		}
 	}
-	for i := range p.table.rows {
-		if x := &p.table.rows[i]; x.rec != nil && !x.rec.free() && changed[x.offer] {
-			p.table.relist(int32(i), p.table.state(x))
+	for _, i := range p.table.kept {
+		if x := &p.table.rows[i]; !x.rec.free() && changed[x.offer] {
+			p.table.relist(i, p.table.state(x))
 		}
 	}
 	p.recount()
@@ -289,8 +289,8 @@ func (p *Provider) recount() {
 	for _, o := range p.offers {
 		o.used = 0
 	}
-	for i := range p.table.rows {
-		if x := &p.table.rows[i]; x.rec != nil && x.rec.used() {
+	for _, i := range p.table.kept {
+		if x := &p.table.rows[i]; x.rec.used() {
 			p.account.charge(x.offer, 1)
 		}
 	}

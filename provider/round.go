@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -152,12 +153,12 @@ func (p *Provider) compare(h *hand, exists map[string][]driver.Observation, trou
 		}
 	}
 	p.adoptAll(h, exists, now)
-	for i := range p.table.rows {
+	for _, i := range slices.Clone(p.table.kept) { // some may be dropped
 		x := &p.table.rows[i]
 		if x.rec == nil || x.rec.Driver != h.spec.Name || x.busy {
 			continue
 		}
-		if t, ok := p.look(h, int32(i), exists[x.id], trouble == nil, now); ok {
+		if t, ok := p.look(h, i, exists[x.id], trouble == nil, now); ok {
 			tasks = append(tasks, t)
 		}
 	}

@@ -61,6 +61,7 @@ func (p *Provider) change(i int32, do func(*record)) {
 	wasUsed := x.rec != nil && x.rec.used()
 	if x.rec == nil {
 		x.rec = &record{ID: x.id, Key: x.offer.Key, State: model.Speculative}
+		p.table.keep(i)
 		x.offer.dirty = true
 	}
 	do(x.rec)
@@ -149,6 +150,10 @@ func (p *Provider) settleBought(o *offer, known bool, now time.Time) {
 			p.drop(o.free[k])
 		}
 	}
+	if !o.withheld && len(o.free) <= target {
+		return
+	}
+	o.withheld = len(o.free) > target
 	for k, i := range o.free {
 		x := &p.table.rows[i]
 		if withheld := k >= target; x.withheld != withheld {
@@ -169,12 +174,10 @@ func (p *Provider) settleOwned(o *offer, now time.Time) {
 		missing[h] = true
 	}
 	n := 0
-	for i := range p.table.rows {
+	for _, i := range p.table.kept {
 		if x := &p.table.rows[i]; x.offer == o {
 			n++
-			if x.rec != nil {
-				delete(missing, x.rec.Host)
-			}
+			delete(missing, x.rec.Host)
 		}
 	}
 	add := func(host string) {

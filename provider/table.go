@@ -22,6 +22,7 @@ type row struct {
 	listed   []byte  // the record of listings; nil = made of the offer's body
 	withheld bool    // a slot for which the limits leave no room
 	place    int     // in offer.free, −1 = it is no slot
+	kept     int     // in table.kept, −1 = it has no record
 
 	revision   uint64
 	prev, next int32 // in the order of changes, newest first
@@ -41,6 +42,7 @@ type table struct {
 	rows     []row
 	byID     map[string]int32
 	unused   []int32 // places of rows
+	kept     []int32 // rows that have a record, in no order
 	newest   int32
 	revision uint64
 	removed  uint64 // revision of the last removal
@@ -61,12 +63,21 @@ func (t *table) add(x row) int32 {
 		i = int32(len(t.rows))
 		t.rows = append(t.rows, row{})
 	}
-	x.prev, x.next, x.place = none, none, none
+	x.prev, x.next, x.place, x.kept = none, none, none, none
 	t.rows[i] = x
+	if x.rec != nil {
+		t.keep(i)
+	}
 	t.byID[x.id] = i
 	t.states[t.state(&t.rows[i])]++
 	t.touch(i)
 	return i
+}
+
+// keep notes that a row has a record.
+func (t *table) keep(i int32) {
+	t.rows[i].kept = len(t.kept)
+	t.kept = append(t.kept, i)
 }
 
 // touch gives a row the next revision.
@@ -102,6 +113,11 @@ func (t *table) unlink(i int32) {
 func (t *table) remove(i int32) {
 	t.states[t.state(&t.rows[i])]--
 	t.unlink(i)
+	if k := t.rows[i].kept; k != none {
+		last := t.kept[len(t.kept)-1]
+		t.kept[k], t.rows[last].kept = last, k
+		t.kept = t.kept[:len(t.kept)-1]
+	}
 	delete(t.byID, t.rows[i].id)
 	t.rows[i] = row{}
 	t.unused = append(t.unused, i)
