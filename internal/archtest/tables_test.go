@@ -149,7 +149,7 @@ var layers = []layer{
 	{pkg: "./cmd/tonnage-operator", packages: []string{"./api/v1alpha1", "./internal/mtls", "./internal/terminal", "./operator/...", "./internal/httpguard"},
 		libraries: []string{"k8s.io/...", "sigs.k8s.io/controller-runtime/...", "github.com/go-logr/logr", "github.com/prometheus/client_golang/prometheus/..."},
 		because:   "the command is where the parts are joined"},
-	{pkg: "./cmd/tonnage-provider", packages: []string{"./engine/model", "./internal/httpguard", "./internal/inbound", "./internal/mtls", "./internal/private", "./internal/terminal", "./provider", "./provider/driver", "./provider/pools", "./provider/server", "./provider/simulated/cloud"},
+	{pkg: "./cmd/tonnage-provider", packages: []string{"./engine/model", "./internal/httpguard", "./internal/inbound", "./internal/mtls", "./internal/private", "./internal/terminal", "./provider", "./provider/driver", "./provider/exec", "./provider/pools", "./provider/server", "./provider/simulated/cloud"},
 		libraries: []string{"github.com/spf13/cobra", "github.com/prometheus/client_golang/prometheus/..."},
 		because:   "the command is where the parts are joined"},
 	{pkg: "./web", packages: []string{"./internal/httpguard", "./internal/mtls"}, libraries: []string{"github.com/prometheus/client_golang/prometheus/..."},
@@ -178,6 +178,8 @@ var layers = []layer{
 		because: "a place is all that it must know of a worker"},
 	{pkg: "./internal/guest/avx512", libraries: []string{"golang.org/x/sys/unix"},
 		because: "the first process of a machine that runs tests knows nothing but how to start them"},
+	{pkg: "./internal/guest/node", libraries: []string{"golang.org/x/sys/unix"},
+		because: "the first process of a machine that joins a cluster has what it is given, and the cluster's API"},
 	{pkg: "./internal/guest/numa", packages: []string{"./internal/topology"}, libraries: []string{"golang.org/x/sys/unix"},
 		because: "it starts what is tested; of the product it must only know what machine it is on"},
 
