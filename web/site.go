@@ -72,6 +72,9 @@ func New(c Config) *Site {
 	if c.Plan != nil {
 		read("GET /plans/{number}", planOf(c.Plan))
 	}
+	if len(c.Queries) > 0 {
+		c.Feed.answers()
+	}
 	for name, ask := range c.Queries {
 		read("GET "+QueryPath+name, queryOf(ask))
 	}

@@ -39,10 +39,14 @@ type MachineRow struct {
 // row describes a machine.
 func (f *fleet) row(i int) MachineRow {
 	c := &f.classes[f.class[i]]
+	idleSince := int64(0)
+	if f.state[i] == model.Idle {
+		idleSince = f.idleSince[i] / 1e6
+	}
 	return MachineRow{
 		ID: f.ids[i], State: f.state[i].String(), Type: c.instanceType, Capacity: f.capacity[i].String(),
 		Cluster: f.names[f.cluster[i]], Group: f.names[f.group[i]], Priority: f.priority[i],
-		Price: c.price, Effective: f.effective(i), IdleSince: f.idleSince[i] / 1e6,
+		Price: c.price, Effective: f.effective(i), IdleSince: idleSince,
 	}
 }
 
@@ -192,7 +196,10 @@ func (out *MachineAnswer) describe(in engine.Input, opts *engine.Options, id str
 	m := in.Supply.Get(r)
 	out.ID, out.State, out.Type, out.Capacity, out.Zone, out.Host, out.Cluster = m.ID, m.State.String(), m.InstanceType, m.CapacityType.String(), m.Zone, m.Host, m.Cluster
 	out.Labels, out.Offers, out.Price, out.Probability, out.Effective = m.Labels, vectorOf(m.EffectiveAllocatable()), m.PricePerHour, m.InterruptionProbability, m.PricePerHour
-	out.LastError, out.IdleSince = m.LastError, m.IdleSince/1e6
+	out.LastError = m.LastError
+	if m.State == model.Idle {
+		out.IdleSince = m.IdleSince / 1e6
+	}
 	a := &m.Assigned
 	out.Priority, out.Group, out.Interruption, out.Reclamation = a.Priority, a.Group, a.Interruption.Label(), a.Reclamation.Label()
 	if a.Interruption != model.BucketPinned {
