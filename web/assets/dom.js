@@ -22,7 +22,7 @@ function fill(el, classes, attributes, children) {
     else if (key === 'width%') el.style.width = `${value}%`;
     else el.setAttribute(key, value === true ? '' : value);
   }
-  el.append(...children.flat().filter((c) => c !== undefined && c !== null));
+  el.append(...children.flat(Infinity).filter((c) => c !== undefined && c !== null && c !== false));
   return el;
 }
 

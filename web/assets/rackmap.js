@@ -9,14 +9,19 @@ const SIZE_MAX = 18, SIZE_MIN = 3;
 const MACHINE_BYTES = 6, DOMAIN_BYTES = 10;
 // The states by number: those of nobody, on the way, and failed.
 const IDLE = 3, FAILED = 8, DRAINING = 6, ON_ITS_WAY = new Set([2, 4, 7]);
-const HUES = ['--blue', '--purple', '--rose', '--gold', '--sky', '--slate', '--teal', '--orange'];
+const HUES = ['--blue', '--rose', '--gold', '--purple', '--slate', '--sky', '--orange', '--teal'];
 const REDRAW_SHARE = 0.3; // beyond this part of changed squares all are drawn
 
-/** The colour variable of a cluster: the same in each frame and on each page. */
+const given = new Map();
+const GIVEN_MAX = 10_000;
+
+/** The colour variable of a cluster: as long as the page is open the same. The first ones all differ. */
 export function hueOf(name) {
-  let hash = 2166136261;
-  for (let i = 0; i < name.length; i++) hash = Math.imul(hash ^ name.charCodeAt(i), 16777619);
-  return HUES[(hash >>> 8) % HUES.length];
+  if (!given.has(name)) {
+    if (given.size >= GIVEN_MAX) given.clear();
+    given.set(name, HUES[given.size % HUES.length]);
+  }
+  return given.get(name);
 }
 
 export class RackMap {
@@ -37,7 +42,7 @@ export class RackMap {
     this.labels = !layout.aggregated && layout.groups.length <= LABELS_MAX && layout.key !== '';
     let size = SIZE_MAX;
     while (size > SIZE_MIN && this.place(width, size) > HEIGHT_WANTED) size--;
-    this.height = Math.max(this.place(width, size), 40);
+    this.height = Math.max(this.place(width, size), 40) + 4;
     this.size = size;
     this.width = width;
     this.count = n;
@@ -57,17 +62,17 @@ export class RackMap {
     this.xs = new Uint16Array(total);
     this.ys = new Uint32Array(total);
     this.blocks = [];
-    let x = 0, y = 0, tall = 0, at = 0;
+    let x = 2, y = 2, tall = 0, at = 0; // room for a frame around a block
     const top = this.labels ? LABEL_HEIGHT : 0;
     for (const g of groups) {
-      const most = Math.max(Math.floor(width / step), 1);
+      const most = Math.max(Math.floor((width - 4) / step), 1);
       let columns = Math.min(Math.ceil(Math.sqrt(g.count)), most);
       if (g.count > 400) columns = most; // a wide block wraps as text does
       if (this.labels) columns = Math.min(Math.max(columns, Math.ceil(46 / step)), most);
       const rows = Math.ceil(g.count / columns);
       const w = columns * step, hgt = rows * step + top;
-      if (x > 0 && x + w > width) {
-        x = 0;
+      if (x > 2 && x + w > width) {
+        x = 2;
         y += tall + BLOCK_GAP;
         tall = 0;
       }
@@ -214,7 +219,7 @@ export class RackMap {
   bound(at, state, owner, x, y, size, faint) {
     const paper = this.paper, most = this.priorities.length - 1;
     const depth = most > 0 ? this.cells[at + 1] / most : 1;
-    paper.globalAlpha = (faint ? 0.15 : 1) * (0.4 + 0.6 * depth) * (ON_ITS_WAY.has(state) ? 0.7 : 1);
+    paper.globalAlpha = (faint ? 0.15 : 1) * (0.5 + 0.5 * depth) * (ON_ITS_WAY.has(state) ? 0.7 : 1);
     paper.fillStyle = this.tints[owner - 1];
     paper.fillRect(x, y, size, size);
     if (state !== DRAINING) return;

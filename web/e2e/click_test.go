@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // element is an expression for the first shown element of a selector that has a text, any if it is empty.
@@ -43,6 +45,9 @@ func (p *page) choose(selector, value string) {
 		e.dispatchEvent(new Event('change', { bubbles: true }));
 	})()`, selector, value), nil)
 }
+
+// millis is a time as options of the page have it.
+func millis(at time.Time) string { return strconv.FormatInt(at.UnixMilli(), 10) }
 
 // typeText types into an element that has been clicked on.
 func (p *page) typeText(text string) {
