@@ -168,7 +168,7 @@ func (f *Feed) snapshot() []byte {
 			Version: f.info.Version, Source: f.info.Source, Provider: f.info.Provider,
 			Started: f.info.Started.UnixMilli(), Now: time.Now().UnixMilli(),
 			CycleInterval: f.info.CycleInterval.Milliseconds(), Queries: f.queries,
-			States:        States[:], Kinds: Kinds[:], Phases: Phases[:], CapacityTypes: CapacityTypes[:],
+			States: States[:], Kinds: Kinds[:], Phases: Phases[:], CapacityTypes: CapacityTypes[:],
 		},
 		Window: f.window.quantiles(), Recent: f.recent, Names: f.names,
 		History: make([]row, len(points)),

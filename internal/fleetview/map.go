@@ -164,7 +164,7 @@ func (v *View) cells(_ context.Context, q url.Values) (any, error) {
 		return nil, err
 	}
 	out := CellsAnswer{Version: g.version, Now: g.fleet.now / 1e6, Owners: []string{}, Priorities: []int32{}}
-	owners := newOwners(g.fleet, &out)
+	owners := newOwners(g, &out)
 	if g.aggregated {
 		out.Data = g.domainCells(owners)
 		return out, nil
@@ -173,26 +173,42 @@ func (v *View) cells(_ context.Context, q url.Values) (any, error) {
 	return out, nil
 }
 
-// owners numbers the clusters of an answer.
-type owners struct {
-	fleet  *fleet
-	answer *CellsAnswer
-	of     []uint16 // by name
+// owners numbers the clusters of an answer, by name: numbers stay as long as no cluster comes or goes, so
+// that a page sees what really changed.
+type owners struct{ of []uint16 } // by name of the fleet
+
+func newOwners(g *grid, answer *CellsAnswer) *owners {
+	f := g.fleet
+	o := &owners{of: make([]uint16, len(f.names))}
+	var there []uint32
+	for _, i := range g.squares {
+		if c := f.cluster[i]; c != 0 && o.of[c] == 0 {
+			o.of[c] = 1
+			there = append(there, c)
+		}
+	}
+	slices.SortFunc(there, func(a, b uint32) int { return cmp.Compare(f.names[a], f.names[b]) })
+	for n, c := range there {
+		o.of[c] = 0
+		if n < math.MaxUint16 {
+			answer.Owners = append(answer.Owners, f.names[c])
+			o.of[c] = uint16(n + 1)
+		}
+	}
+	return o
 }
 
-func newOwners(f *fleet, answer *CellsAnswer) *owners {
-	return &owners{fleet: f, answer: answer, of: make([]uint16, len(f.names))}
-}
-
-func (o *owners) number(name uint32) uint16 {
-	if name == 0 || len(o.answer.Owners) >= math.MaxUint16-1 {
+// gangNumber tells gangs that stand side by side apart; it is never 0, and another gang may have the same.
+func (g *grid) gangNumber(i int32) uint16 {
+	f := g.fleet
+	if f.group[i] == 0 {
 		return 0
 	}
-	if o.of[name] == 0 {
-		o.answer.Owners = append(o.answer.Owners, o.fleet.names[name])
-		o.of[name] = uint16(len(o.answer.Owners))
-	}
-	return o.of[name]
+	hash := fnv.New64a()
+	hash.Write([]byte(f.names[f.cluster[i]]))
+	hash.Write([]byte{0})
+	hash.Write([]byte(f.names[f.group[i]]))
+	return uint16(hash.Sum64()^f.fingerprint[i]) | 1
 }
 
 // machineCells writes a cell for each machine.
@@ -208,26 +224,15 @@ func (g *grid) machineCells(o *owners, out *CellsAnswer) []byte {
 		out.Priorities = append(out.Priorities, p)
 	}
 	slices.Sort(out.Priorities)
-	type gang struct {
-		cluster, group uint32
-		fingerprint    uint64
-	}
-	gangs := map[gang]uint16{}
 	data := make([]byte, 0, 6*len(drawn))
 	for _, i := range drawn {
-		place, number := 0, uint16(0)
+		place := 0
 		if f.cluster[i] != 0 {
 			place, _ = slices.BinarySearch(out.Priorities, f.priority[i])
 		}
-		if k := (gang{f.cluster[i], f.group[i], f.fingerprint[i]}); k.group != 0 {
-			if gangs[k] == 0 && len(gangs) < math.MaxUint16-1 {
-				gangs[k] = uint16(len(gangs) + 1)
-			}
-			number = gangs[k]
-		}
 		data = append(data, byte(f.state[i]), byte(min(place, math.MaxUint8)))
-		data = binary.LittleEndian.AppendUint16(data, o.number(f.cluster[i]))
-		data = binary.LittleEndian.AppendUint16(data, number)
+		data = binary.LittleEndian.AppendUint16(data, o.of[f.cluster[i]])
+		data = binary.LittleEndian.AppendUint16(data, g.gangNumber(i))
 	}
 	return data
 }
@@ -254,7 +259,7 @@ func (g *grid) domainCells(o *owners) []byte {
 		for _, n := range [...]int{group.to - group.from, row.Bound, row.Idle, row.Moving} {
 			data = binary.LittleEndian.AppendUint16(data, uint16(min(n, math.MaxUint16)))
 		}
-		data = binary.LittleEndian.AppendUint16(data, o.number(most))
+		data = binary.LittleEndian.AppendUint16(data, o.of[most])
 	}
 	return data
 }

@@ -110,7 +110,7 @@ export class Fleet {
     const of = { key: f.get('key'), within: f.get('within') };
     this.layout.want(['map', of], this.layout.answer && this.layout.answer.version === this.cells.answer?.version);
     this.cells.want(['cells', of]);
-    this.domains.want(['domains', { key: f.get('key'), hold: f.get('hold'), type: f.get('type'), limit: 200 }]);
+    this.domains.want(['domains', { key: f.get('key'), hold: f.get('hold'), type: f.get('type'), limit: 60 }]);
     this.drawMap();
     this.drawDomains();
   }

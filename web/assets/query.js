@@ -1,5 +1,7 @@
 // Questions to the process, GET /api/v1/NAME.
 
+import { timed } from './frames.js';
+
 /** What went wrong with a question; code is that of HTTP. */
 export class Refused extends Error {
   constructor(code, says) {
@@ -11,8 +13,9 @@ export class Refused extends Error {
 export async function ask(name, params = {}) {
   const query = new URLSearchParams(Object.entries(params).filter(([, v]) => v !== null && v !== undefined && v !== ''));
   const answer = await fetch(`/api/v1/${name}?${query}`);
-  if (answer.ok) return answer.json();
-  throw new Refused(answer.status, (await answer.text()).trim() || answer.statusText);
+  const text = await answer.text();
+  if (answer.ok) return timed(`parse ${name}`, () => JSON.parse(text));
+  throw new Refused(answer.status, text.trim() || answer.statusText);
 }
 
 /** Held: what has been answered is not asked again. Answers: whether the process has any, null = not known yet. */

@@ -107,7 +107,9 @@ export class RackMap {
 
   /** Shows new cells; only what differs is drawn. Returns how many squares were. */
   show(answer, again = false) {
-    const data = Uint8Array.from(atob(answer.data), (c) => c.charCodeAt(0));
+    const text = atob(answer.data);
+    const data = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i++) data[i] = text.charCodeAt(i);
     const bytes = this.layout.aggregated ? DOMAIN_BYTES : MACHINE_BYTES;
     // Numbers of owners and gangs are of one answer: they are compared by what they mean.
     const before = this.cells;

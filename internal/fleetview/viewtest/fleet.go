@@ -4,6 +4,7 @@ package viewtest
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/fleetview"
+	"github.com/tonnage/tonnage/internal/workload"
 	"github.com/tonnage/tonnage/internal/world"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/provider"
@@ -183,4 +185,35 @@ machines:
 - {name: llm, cluster: train, priority: 5000, group: llm, aggregate: {nvidia.com/gpu: "128"}, minUnit: {nvidia.com/gpu: "8"}, requirements: [{key: topology.kubernetes.io/rack, operator: Same}]}
 `)
 	return b.String()
+}
+
+// Source is demand over time, as workload.Live is.
+type Source interface {
+	Machines(now int64) iter.Seq[*model.Machine]
+	Due(now int64) []workload.Rollup
+}
+
+// FromSource starts a shard on the first so many of a source's machines that have a host; step runs a cycle with what clusters have reported until
+// then.
+func FromSource(tb testing.TB, source Source, most int, began time.Time) (f *Fleet, step func()) {
+	tb.Helper()
+	var machines []model.Machine
+	for m := range source.Machines(began.UnixNano()) {
+		if m.State != model.Speculative && len(machines) < most {
+			machines = append(machines, *m)
+		}
+	}
+	f = New(tb, machines, engine.DefaultOptions(), began)
+	return f, func() {
+		for {
+			due := source.Due(f.now.UnixNano())
+			for _, r := range due {
+				f.Report(r.Cluster, r.Needs)
+			}
+			if len(due) < workload.RollupsPerCallMax {
+				break
+			}
+		}
+		f.Step()
+	}
 }
