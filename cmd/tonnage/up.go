@@ -12,8 +12,8 @@ import (
 	"github.com/tonnage/tonnage/internal/mtls"
 	traces "github.com/tonnage/tonnage/internal/trace"
 	"github.com/tonnage/tonnage/internal/workload"
+	"github.com/tonnage/tonnage/provider/simulated"
 	"github.com/tonnage/tonnage/shard"
-	"github.com/tonnage/tonnage/shard/provider"
 )
 
 // The defaults and limits of up's flags.
@@ -126,7 +126,7 @@ func (f *upFlags) register(cmd *cobra.Command) {
 type upPlan struct {
 	source   sourceConfig
 	shard    shard.Config
-	provider provider.Latencies
+	provider simulated.Latencies
 	faults   float64
 	latency  string
 	listen   string
@@ -219,13 +219,13 @@ func (f *upFlags) parseSource(set func(string) bool) (sourceConfig, error) {
 }
 
 // parseLatency reads "2s" or "1s-5s", for all four changes alike.
-func parseLatency(text string) (provider.Latencies, error) {
+func parseLatency(text string) (simulated.Latencies, error) {
 	l, err := latencyOf("provider-latency", text)
-	return provider.Latencies{Create: l, Configure: l, Drain: l, Delete: l}, err
+	return simulated.Latencies{Create: l, Configure: l, Drain: l, Delete: l}, err
 }
 
 // latencyOf reads what a flag says of one change.
-func latencyOf(flag, text string) (provider.Latency, error) {
+func latencyOf(flag, text string) (simulated.Latency, error) {
 	lo, hi, ranged := strings.Cut(text, "-")
 	if !ranged {
 		hi = lo
@@ -234,11 +234,11 @@ func latencyOf(flag, text string) (provider.Latency, error) {
 	most, err2 := time.ParseDuration(hi)
 	switch {
 	case err != nil || err2 != nil || least < 0:
-		return provider.Latency{}, fmt.Errorf("--%s must be a duration like 2s or a range like 1s-5s, got %q", flag, text)
+		return simulated.Latency{}, fmt.Errorf("--%s must be a duration like 2s or a range like 1s-5s, got %q", flag, text)
 	case least > most:
-		return provider.Latency{}, fmt.Errorf("--%s %q begins after its end; swap the two", flag, text)
+		return simulated.Latency{}, fmt.Errorf("--%s %q begins after its end; swap the two", flag, text)
 	case most > upLatencyMax:
-		return provider.Latency{}, fmt.Errorf("--%s must be at most %v, got %q", flag, upLatencyMax, text)
+		return simulated.Latency{}, fmt.Errorf("--%s must be at most %v, got %q", flag, upLatencyMax, text)
 	}
-	return provider.Latency{Min: least, Max: most}, nil
+	return simulated.Latency{Min: least, Max: most}, nil
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/internal/workload"
 	"github.com/tonnage/tonnage/internal/world"
+	"github.com/tonnage/tonnage/provider/simulated"
 	"github.com/tonnage/tonnage/shard"
-	"github.com/tonnage/tonnage/shard/provider"
 	"github.com/tonnage/tonnage/web"
 )
 
@@ -246,9 +246,9 @@ func (x *process) writeWorld(out io.Writer) error {
 
 // buildFleet puts the source's machines into the built-in provider.
 func (x *process) buildFleet() error {
-	cfg := provider.Config{Latencies: x.plan.provider, Seed: x.plan.source.seed, Now: x.started.UnixNano()}
+	cfg := simulated.Config{Latencies: x.plan.provider, Seed: x.plan.source.seed, Now: x.started.UnixNano()}
 	if x.plan.faults > 0 {
-		cfg.Faults = []provider.Fault{{Op: shard.OpAny, Probability: x.plan.faults}}
+		cfg.Faults = []simulated.Fault{{Op: shard.OpAny, Probability: x.plan.faults}}
 	}
 	machines := x.source.Machines(cfg.Now)
 	if x.plan.shards > 1 {
@@ -257,7 +257,7 @@ func (x *process) buildFleet() error {
 	for m := range machines {
 		cfg.Machines = append(cfg.Machines, *m)
 	}
-	fleet, err := provider.New(cfg)
+	fleet, err := simulated.New(cfg)
 	x.fleet = &clockedFleet{Fleet: fleet, now: clock}
 	return err
 }

@@ -123,7 +123,7 @@ func readTenants(r *reader, n *node, into *engine.Tenancy) {
 var tenantSchema = document.NewSchema(
 	document.Field[engine.Tenant]{Key: "name", Required: true, Read: func(r *reader, n *node, t *engine.Tenant) { r.Name(n, &t.Name) }},
 	document.Field[engine.Tenant]{Key: "clusters", Read: func(r *reader, n *node, t *engine.Tenant) { r.Names(n, &t.Clusters) }},
-	document.Field[engine.Tenant]{Key: "share", Read: func(r *reader, n *node, t *engine.Tenant) { readResources(r, n, &t.Share) }},
+	document.Field[engine.Tenant]{Key: "share", Read: func(r *reader, n *node, t *engine.Tenant) { r.Resources(n, &t.Share) }},
 )
 
 // readInt reads a whole number into an int.
