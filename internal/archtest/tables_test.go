@@ -189,6 +189,10 @@ var layers = []layer{
 		because: "tests of several packages decide about worlds that they write down"},
 	{pkg: "./internal/whatif", packages: []string{"./engine", "./engine/model", "./internal/terminal", "./internal/world"},
 		because: "a question is decided about like any world"},
+	{pkg: "./internal/fleetview", packages: []string{"./columnar", "./engine", "./engine/model", "./engine/supply", "./internal/whatif", "./internal/world", "./shard", "./web"},
+		because: "answers for the page are made of the tables and of what each cycle tells; who serves them is not its matter"},
+	{pkg: "./internal/fleetview/viewtest", packages: []string{"./engine", "./engine/model", "./internal/fleetview", "./internal/workload", "./internal/world", "./provider/simulated", "./shard", "./web"},
+		because: "tests of the page run a whole shard, cycle by cycle"},
 	{pkg: "./internal/sim", packages: []string{"./columnar", "./engine", "./engine/history", "./engine/model", "./engine/reference", "./internal/twin", "./provider/simulated", "./shard"}, libraries: []string{"github.com/cespare/xxhash/v2"},
 		because: "the simulator runs the real shard and holds it to the reference"},
 	{pkg: "./internal/twin", packages: []string{"./engine/..."},
@@ -216,7 +220,7 @@ var layers = []layer{
 	{pkg: "./docs", because: "the pages are held to the binary by a test; nothing imports them"},
 	{pkg: "./internal/archtest", because: "it looks at the source, it does not run it"},
 
-	{pkg: "./cmd/tonnage", packages: []string{"./coordinator/node", "./coordinator/client", "./coordinator", "./api/tonnage/v1alpha1", "./api/bigfleet/v1alpha1", "./engine", "./engine/...", "./internal/cpu", "./internal/measure", "./internal/mtls", "./internal/pin", "./internal/terminal", "./internal/sim", "./internal/topology", "./internal/trace", "./internal/whatif", "./internal/workload", "./internal/world", "./internal/world/document", "./shard", "./shard/audit", "./shard/journal", "./shard/provider/client", "./shard/provider/epoch", "./shard/report", "./shard/session", "./web", "./internal/httpguard", "./internal/private", "./shard/policy", "./internal/inbound", "./internal/steady", "./internal/disk", "./provider/check", "./provider/server", "./provider/simulated", "./provider/simulated/store"},
+	{pkg: "./cmd/tonnage", packages: []string{"./coordinator/node", "./coordinator/client", "./coordinator", "./api/tonnage/v1alpha1", "./api/bigfleet/v1alpha1", "./engine", "./engine/...", "./internal/cpu", "./internal/fleetview", "./internal/measure", "./internal/mtls", "./internal/pin", "./internal/terminal", "./internal/sim", "./internal/topology", "./internal/trace", "./internal/whatif", "./internal/workload", "./internal/world", "./internal/world/document", "./shard", "./shard/audit", "./shard/journal", "./shard/provider/client", "./shard/provider/epoch", "./shard/report", "./shard/session", "./web", "./internal/httpguard", "./internal/private", "./shard/policy", "./internal/inbound", "./internal/steady", "./internal/disk", "./provider/check", "./provider/server", "./provider/simulated", "./provider/simulated/store"},
 		libraries: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys/unix", "golang.org/x/term", "github.com/prometheus/client_golang/prometheus/...", "google.golang.org/grpc/...", "google.golang.org/protobuf/encoding/protojson"},
 		because:   "the command is where the parts are joined"},
 }

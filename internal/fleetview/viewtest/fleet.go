@@ -14,8 +14,8 @@ import (
 	"github.com/tonnage/tonnage/internal/fleetview"
 	"github.com/tonnage/tonnage/internal/workload"
 	"github.com/tonnage/tonnage/internal/world"
+	"github.com/tonnage/tonnage/provider/simulated"
 	"github.com/tonnage/tonnage/shard"
-	"github.com/tonnage/tonnage/shard/provider"
 	"github.com/tonnage/tonnage/web"
 )
 
@@ -25,7 +25,7 @@ const Interval = time.Second
 // Fleet is a shard, its provider and its page. It has one owner.
 type Fleet struct {
 	Shard    *shard.Shard
-	Provider *provider.Fleet
+	Provider *simulated.Fleet
 	Recorder *fleetview.Recorder
 	View     *fleetview.View
 	Feed     *web.Feed
@@ -43,10 +43,10 @@ func New(tb testing.TB, machines []model.Machine, opts engine.Options, began tim
 	tb.Helper()
 	f := &Fleet{tb: tb, now: began, clock: began, Album: &fleetview.Album{}}
 	const change = 2 * Interval
-	each := provider.Latency{Min: change, Max: change}
+	each := simulated.Latency{Min: change, Max: change}
 	var err error
-	f.Provider, err = provider.New(provider.Config{
-		Machines: machines, Latencies: provider.Latencies{Create: each, Configure: each, Drain: each, Delete: each}, Now: began.UnixNano(),
+	f.Provider, err = simulated.New(simulated.Config{
+		Machines: machines, Latencies: simulated.Latencies{Create: each, Configure: each, Drain: each, Delete: each}, Now: began.UnixNano(),
 	})
 	if err != nil {
 		tb.Fatal(err)
