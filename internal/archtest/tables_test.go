@@ -199,6 +199,10 @@ var layers = []layer{
 		because: "what happens in a scenario or an edited file happens to a provider; who decides is not told"},
 	{pkg: "./internal/whatif", packages: []string{"./engine", "./engine/model", "./internal/terminal", "./internal/world"},
 		because: "a question is decided about like any world"},
+	{pkg: "./internal/fleetview", packages: []string{"./columnar", "./engine", "./engine/model", "./engine/supply", "./internal/whatif", "./internal/world", "./shard", "./web"},
+		because: "answers for the page are made of the tables and of what each cycle tells; who serves them is not its matter"},
+	{pkg: "./internal/fleetview/viewtest", packages: []string{"./engine", "./engine/model", "./internal/fleetview", "./internal/workload", "./internal/world", "./provider/simulated", "./shard", "./web"},
+		because: "tests of the page run a whole shard, cycle by cycle"},
 	{pkg: "./internal/sim", packages: []string{"./columnar", "./engine", "./engine/history", "./engine/model", "./engine/reference", "./internal/twin", "./provider/simulated", "./shard"}, libraries: []string{"github.com/cespare/xxhash/v2"},
 		because: "the simulator runs the real shard and holds it to the reference"},
 	{pkg: "./internal/twin", packages: []string{"./engine/..."},
@@ -227,6 +231,7 @@ var layers = []layer{
 	{pkg: "./internal/archtest", because: "it looks at the source, it does not run it"},
 
 	{pkg: "./cmd/tonnage", packages: []string{"./coordinator/node", "./coordinator/client", "./coordinator", "./api/tonnage/v1alpha1", "./api/bigfleet/v1alpha1", "./engine", "./engine/...", "./internal/advice", "./internal/cpu", "./internal/demandclient", "./internal/measure", "./internal/mtls", "./internal/pin", "./internal/terminal", "./internal/sim", "./internal/topology", "./internal/livefleet", "./internal/trace", "./internal/whatif", "./internal/workload", "./internal/world", "./internal/world/document", "./internal/world/reference", "./shard", "./shard/audit", "./shard/journal", "./shard/provider/client", "./shard/provider/epoch", "./shard/report", "./shard/session", "./web", "./internal/httpguard", "./internal/private", "./shard/policy", "./internal/inbound", "./internal/steady", "./internal/disk", "./provider/check", "./provider/server", "./provider/simulated", "./provider/simulated/store"},
+	{pkg: "./cmd/tonnage", packages: []string{"./coordinator/node", "./coordinator/client", "./coordinator", "./api/tonnage/v1alpha1", "./api/bigfleet/v1alpha1", "./engine", "./engine/...", "./internal/cpu", "./internal/fleetview", "./internal/measure", "./internal/mtls", "./internal/pin", "./internal/terminal", "./internal/sim", "./internal/topology", "./internal/trace", "./internal/whatif", "./internal/workload", "./internal/world", "./internal/world/document", "./shard", "./shard/audit", "./shard/journal", "./shard/provider/client", "./shard/provider/epoch", "./shard/report", "./shard/session", "./web", "./internal/httpguard", "./internal/private", "./shard/policy", "./internal/inbound", "./internal/steady", "./internal/disk", "./provider/check", "./provider/server", "./provider/simulated", "./provider/simulated/store"},
 		libraries: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys/unix", "golang.org/x/term", "github.com/prometheus/client_golang/prometheus/...", "google.golang.org/grpc/...", "google.golang.org/protobuf/encoding/protojson"},
 		because:   "the command is where the parts are joined"},
 }
