@@ -18,6 +18,8 @@ require (
 	k8s.io/apimachinery v0.37.2
 )
 
+require gonum.org/v1/gonum v0.17.0 // indirect
+
 require (
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/beorn7/perks v1.0.1 // indirect

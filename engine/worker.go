@@ -86,6 +86,7 @@ type worker struct {
 	gaveBack         int            // counts superfluous machines
 	words            []uint64       // scratch
 	inOrder          []keyedRow     // scratch
+	fit              *fitter        // nil until AcquireFit chooses
 }
 
 // enter prepares the worker for a pass.

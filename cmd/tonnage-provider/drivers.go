@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"log/slog"
 	"maps"
 	"path/filepath"
 	"slices"
 
 	"github.com/tonnage/tonnage/provider/driver"
+	"github.com/tonnage/tonnage/provider/exec"
 	"github.com/tonnage/tonnage/provider/pools"
 	"github.com/tonnage/tonnage/provider/simulated/cloud"
 )
@@ -19,7 +21,7 @@ type kind struct {
 	// nothing outside of the process.
 	check func(config json.RawMessage) (driver.Checker, error)
 	// open makes the driver. Files of its own go into dir, and begin with its name.
-	open func(d *pools.Driver, dir string) (driver.Driver, error)
+	open func(d *pools.Driver, dir string, log *slog.Logger) (driver.Driver, error)
 }
 
 // kinds are all kinds of drivers, by the name that pools files have for them.
@@ -31,9 +33,22 @@ var kinds = map[string]kind{
 		},
 		open: openSimulated,
 	},
+	"exec": {
+		check: func(config json.RawMessage) (driver.Checker, error) {
+			_, err := exec.ParseSettings(config)
+			return (*exec.Driver)(nil), err
+		},
+		open: func(d *pools.Driver, _ string, log *slog.Logger) (driver.Driver, error) {
+			s, err := exec.ParseSettings(d.Config)
+			if err != nil {
+				return nil, err
+			}
+			return exec.New(s, log.With("driver", d.Name)), nil
+		},
+	},
 }
 
-func openSimulated(d *pools.Driver, dir string) (driver.Driver, error) {
+func openSimulated(d *pools.Driver, dir string, _ *slog.Logger) (driver.Driver, error) {
 	cfg, err := cloud.ParseConfig(d.Config)
 	if err != nil {
 		return nil, err

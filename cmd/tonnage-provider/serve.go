@@ -157,7 +157,7 @@ func (x *serving) open(ctx context.Context, file *pools.File) error {
 	for {
 		p, err := provider.Open(provider.Config{
 			Dir: dir, Pools: file, Log: x.log,
-			Driver: func(d *pools.Driver) (driver.Driver, error) { return kinds[d.Kind].open(d, dir) },
+			Driver: func(d *pools.Driver) (driver.Driver, error) { return kinds[d.Kind].open(d, dir, x.log) },
 		})
 		switch {
 		case err == nil:
