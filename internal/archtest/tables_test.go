@@ -73,6 +73,8 @@ var layers = []layer{
 		because: "a driver knows the interface of drivers, and no provider"},
 	{pkg: "./provider/exec", packages: []string{"./engine/model", "./internal/world/document", "./provider/driver"},
 		because: "commands are told what the driver's interface says, and of the provider that asks nothing else"},
+	{pkg: "./provider/skeleton", packages: []string{"./api/bigfleet/v1alpha1"}, libraries: []string{"google.golang.org/grpc/...", "google.golang.org/protobuf/proto"},
+		because: "whoever copies it has the protocol, and nothing of ours"},
 	{pkg: "./provider/pools", packages: []string{"./engine/model", "./internal/world/document", "./provider/driver"},
 		because: "what is offered is a file's matter; who makes it and who keeps records is not"},
 	{pkg: "./provider/calls", packages: []string{"./engine/model", "./shard", "./shard/provider/epoch"},
