@@ -41,6 +41,8 @@ type fitter struct {
 	runs    []cover.Run
 	vecs    []int64
 	used    int // of vecs
+	counts  []int
+	memo    fitMemo
 }
 
 // fitterOf returns the worker's fitter.
@@ -49,6 +51,7 @@ func (l *worker) fitterOf() *fitter {
 	if f == nil {
 		f = &fitter{l: l, chooser: cover.New(l.e.opts.Fit.Lambda, l.e.opts.Fit.Epsilon)}
 		f.problem.Mixed = f.mixed
+		f.memo.clear()
 		l.fit = f
 	}
 	if names := l.s.Demand.Dims(); len(f.byName) != len(names) {
@@ -124,6 +127,10 @@ func (l *worker) shelvesOf(d *domainIndex, need int32, k *kind) []uint32 {
 // they do not cover what is missing, and nothing is acquired.
 func (l *worker) chooseFit(need int32, k *kind, stage int, finite bool) bool {
 	f := l.fitterOf()
+	keeps := !k.same && l.e.opts.MaxMachineShare == 0
+	if keeps && f.recall(need, stage, finite) {
+		return true
+	}
 	f.begin(stage)
 	if k.same {
 		f.listShelves(need, k, finite)
@@ -140,6 +147,9 @@ func (l *worker) chooseFit(need int32, k *kind, stage int, finite bool) bool {
 	choice, ok := f.chooser.Choose(&f.problem)
 	if !ok {
 		return false
+	}
+	if keeps {
+		f.remember(need, stage, finite, &choice)
 	}
 	f.take(need, choice.Counts)
 	return true

@@ -13,6 +13,9 @@ import (
 func (l *worker) acquireSpreadFit(need int32, k *kind) {
 	f := l.fitterOf()
 	l.startSpread(k)
+	if f.acquireOnly(need, k) {
+		return
+	}
 	for r := l.lines[need].head; r != columnar.None; r = l.held[r].next {
 		l.spread.count(l.pass, r)
 	}
@@ -56,16 +59,18 @@ func (f *fitter) eachPlaced(k *kind, visit func(columnar.Row) bool) {
 
 // eachOfClass is eachPlaced for the machines of a class that are not held.
 func (f *fitter) eachOfClass(class uint32, k *kind, visit func(columnar.Row) bool) bool {
-	for _, r := range f.l.free[f.stage].rest(class) {
+	x := &f.l.free[f.stage]
+	if k.tuples != nil {
+		f.l.probes++
+		r := x.head(class) // the others are in the same place
+		return !f.isPlaced(r) || visit(r)
+	}
+	for _, r := range x.rest(class) {
 		if !f.isOpen(r) {
 			continue
 		}
-		f.l.probes++
-		switch {
-		case f.isPlaced(r) && !visit(r):
+		if f.l.probes++; f.isPlaced(r) && !visit(r) {
 			return false
-		case k.tuples != nil:
-			return true // the others are in the same place
 		}
 	}
 	return true
@@ -151,18 +156,7 @@ func (f *fitter) nextSpread(need int32, k *kind) columnar.Row {
 	if best.row != columnar.None {
 		return best.row
 	}
-	for _, c := range k.classes {
-		if l.free[f.stage].key[c] == exhausted || l.classMask[c]&l.lacks == 0 || best.row != columnar.None && best.ratio < f.costPerCover(c, k) {
-			continue
-		}
-		f.eachOfClass(c, k, func(r columnar.Row) bool {
-			if !f.allows(r) {
-				return true
-			}
-			try(r, 0)
-			return false // later ones of the class cost as much
-		})
-	}
+	f.eachHelping(k, &best, func(r columnar.Row) bool { return f.allows(r) })
 	if best.row != columnar.None || f.stage != 0 {
 		return best.row
 	}
@@ -172,6 +166,52 @@ func (f *fitter) nextSpread(need int32, k *kind) columnar.Row {
 		}
 	})
 	return best.row
+}
+
+// eachHelping puts into best the first of the machines that are not held, that help, and that a test admits.
+func (f *fitter) eachHelping(k *kind, best *offered, admits func(columnar.Row) bool) {
+	l, x := f.l, &f.l.free[f.stage]
+	costs := l.costs(k, f.stage)
+	for _, c := range k.classes {
+		if x.key[c] == exhausted || l.classMask[c]&l.lacks == 0 {
+			continue
+		}
+		ratio, rank := f.costPerCover(c, k), uint64(costs[c])<<32
+		if best.row != columnar.None && (best.ratio < ratio || best.ratio == ratio && best.key < rank) {
+			continue
+		}
+		f.eachOfClass(c, k, func(r columnar.Row) bool {
+			if !admits(r) {
+				return true
+			}
+			if o := (offered{r, 0, ratio, rank | uint64(x.place[r])}); o.before(best) {
+				*best = o
+			}
+			return false // later ones of the class cost as much
+		})
+	}
+}
+
+// acquireOnly acquires one machine for a Need without any if that covers everything. The skew permits any
+// first machine, so nothing has to be counted.
+func (f *fitter) acquireOnly(need int32, k *kind) bool {
+	l := f.l
+	if l.lines[need].head != columnar.None || l.reserved.has(need) || l.anyLower(k) {
+		return false
+	}
+	for stage := range l.free {
+		f.stage = stage
+		var best offered
+		f.eachHelping(k, &best, func(columnar.Row) bool { return true })
+		if best.row != columnar.None && columnar.Covers(l.vec(best.row), l.missing) {
+			l.acquired(best.row, need, stage)
+			return true
+		}
+		if best.row != columnar.None || l.any(k.ladders[stage], k, stage) {
+			return false
+		}
+	}
+	return false
 }
 
 // allows reports whether the skew permits one more machine where this one is.
@@ -193,14 +233,15 @@ func (f *fitter) allows(r columnar.Row) bool {
 // costPerCover returns what a machine of a class costs for the parts that it covers of what is missing.
 func (f *fitter) costPerCover(class uint32, k *kind) float64 {
 	l := f.l
-	cost, v, covered := l.costIn(class, k, f.stage), l.vector(class), 0.0
+	cost := l.costIn(class, k, f.stage)
+	if cost == 0 || math.IsInf(cost, 1) {
+		return cost
+	}
+	v, covered := l.vector(class), 0.0
 	for _, d := range f.byName {
 		if m := l.missing[d]; m > 0 {
 			covered += float64(min(v[d], m)) / float64(m)
 		}
-	}
-	if math.IsInf(cost, 1) {
-		return cost
 	}
 	return cost / covered
 }

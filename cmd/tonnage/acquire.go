@@ -15,6 +15,19 @@ func acquireFlag(cmd *cobra.Command, rule *string, byDefault engine.AcquireRule)
 	_ = cmd.RegisterFlagCompletionFunc("acquire", cobra.FixedCompletions(rules, cobra.ShellCompDirectiveNoFileComp))
 }
 
+// shareFlag adds --max-machine-share to a command.
+func shareFlag(cmd *cobra.Command, share *float64) {
+	cmd.Flags().Float64Var(share, "max-machine-share", 0, "with --acquire fit: a machine is at most this part of a Need, 0 to 1, but not less than its minimum unit, where such machines cover it; 0 = any part")
+}
+
+// checkShare refuses what is no part.
+func checkShare(share float64) error {
+	if !(share >= 0 && share <= 1) {
+		return fmt.Errorf("--max-machine-share must be a number from 0 to 1, got %v", share)
+	}
+	return nil
+}
+
 // parseAcquire reads the value of --acquire.
 func parseAcquire(rule string) (engine.AcquireRule, error) {
 	a, err := engine.ParseAcquireRule(rule)

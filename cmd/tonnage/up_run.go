@@ -105,7 +105,7 @@ func up(ctx context.Context, s streams, p *upPlan) error {
 		return err
 	}
 	log.Debug("configuration", "source", fmt.Sprintf("%+v", p.source), "shard", fmt.Sprintf("%+v", p.shard), "latency", p.latency, "faults", p.faults, "listen", listener.Addr(), "dataDir", p.dataDir)
-	c.print("%s", x.source.Describe())
+	c.print("%s; acquire %s", x.source.Describe(), p.shard.Engine.Acquire)
 	c.print("%s  (stop with Ctrl-C)", pageAddress(listener, x.tls != nil))
 	failed := x.run(ctx, listener)
 	summary := x.summary()

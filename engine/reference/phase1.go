@@ -172,12 +172,16 @@ func (p *pass) creditCandidates(n *need) []*model.Machine {
 }
 
 // credit claims what counts for the Need; between what nobody below it has and what
-// lower Needs have it acquires what is Idle and held for it.
+// lower Needs have it acquires what is Idle and held for it. One that is parked takes what
+// lower Needs have only if that covers it.
 func (p *pass) credit(n *need, credit, held []*model.Machine) {
 	lower := func(m *model.Machine) bool { return p.creditGroup(n, m) == creditLower }
 	n.credited, n.deficit = walk(filter(credit, func(m *model.Machine) bool { return !lower(m) }), n.deficit)
 	n.idle, n.deficit = walk(held, n.deficit)
 	fromLower, left := walk(filter(credit, lower), n.deficit)
+	if n.Parked && !left.IsZero() {
+		return // it waits for something else: what lower Needs have would not end that
+	}
 	n.credited, n.deficit = append(n.credited, fromLower...), left
 }
 

@@ -56,6 +56,10 @@ type Choice struct {
 	// Cost is what the choice costs, Cheapest what `cheapest` costs, and Bound the least that any choice
 	// of the same shape can cost (0 = not computed: whatever is free of charge covers the want).
 	Cost, Cheapest, Bound float64
+	// Ample is how many machines of each offer are so many that more change nothing: if every
+	// offer has as many, the choice is that for any other numbers of which this is true. math.MaxInt:
+	// some offer has fewer.
+	Ample int
 }
 
 // Chooser solves problems and reuses its memory. It is not safe for concurrent use.
@@ -71,6 +75,7 @@ type Chooser struct {
 	missing []int64
 	sum     []int64
 	price   []int64 // by offer: the cost in fixed point, see weigh
+	ample   int     // how many machines of one offer were asked for, at most
 	lin     linear  // of the choice
 	plain   linear  // without a discount
 	work    roundScratch
@@ -86,16 +91,17 @@ func (c *Chooser) Choose(p *Problem) (choice Choice, ok bool) {
 		return Choice{}, false
 	}
 	c.load(p)
+	c.ample = 0
 	first := c.walk()
 	copy(c.best, c.cheap[:first]) // what costs nothing is taken, whatever the choice
 	c.trimRuns()
 	choice = Choice{Counts: c.cheap, Cheapest: c.cost(c.cheap)}
 	choice.Cost = choice.Cheapest
-	if first == len(p.Offers) {
+	if choice.Ample = c.ampleAll(); first == len(p.Offers) {
 		return choice, true // nothing that costs anything is needed
 	}
 	bound, ok := c.fit(first)
-	if !ok {
+	if choice.Ample = c.ampleAll(); !ok {
 		return choice, true
 	}
 	choice.Bound = bound
@@ -103,6 +109,16 @@ func (c *Chooser) Choose(p *Problem) (choice Choice, ok bool) {
 		choice.Counts, choice.Fit, choice.Cost = c.best, true, cost
 	}
 	return choice, true
+}
+
+// ampleAll returns Choice.Ample for what was computed so far.
+func (c *Chooser) ampleAll() int {
+	for i := range c.p.Offers {
+		if c.p.Offers[i].Count < c.ample {
+			return math.MaxInt
+		}
+	}
+	return c.ample
 }
 
 // costSlack is by how much of its cost a choice must be cheaper: above the error of sums.
@@ -211,12 +227,15 @@ func (c *Chooser) walk() (first int) {
 			to++
 		}
 		if c.useful(from, to, left) > 1 && p.Mixed != nil {
+			c.ample = math.MaxInt // which machines come first decides
 			for _, r := range p.Mixed(from, to, left) {
 				c.takeRun(r, left)
 			}
 		} else {
 			for i := from; i < to; i++ {
-				c.takeRun(Run{i, min(p.Offers[i].Count, c.helping(i, left))}, left)
+				n := c.helping(i, left)
+				c.ample = max(c.ample, n)
+				c.takeRun(Run{i, min(p.Offers[i].Count, n)}, left)
 			}
 		}
 		from = to

@@ -187,6 +187,32 @@ func TestDeterminism(t *testing.T) {
 	}
 }
 
+// TestAmple: numbers of machines that are ample do not matter.
+func TestAmple(t *testing.T) {
+	c := cover.New(cover.LambdaDefault, cover.EpsilonDefault)
+	tried := 0
+	for seed := range uint64(*problems) {
+		rng := rand.New(rand.NewPCG(seed, 6))
+		p := drawProblem(rng)
+		choice, ok := c.Choose(p)
+		if !ok || choice.Ample > 1<<11 {
+			continue
+		}
+		tried++
+		counts := slices.Clone(choice.Counts)
+		for i := range p.Offers {
+			p.Offers[i].Count = choice.Ample + rng.IntN(3)*rng.IntN(1000)
+		}
+		other, _ := c.Choose(p)
+		if !slices.Equal(counts, other.Counts) || other.Cost != choice.Cost {
+			t.Fatalf("seed %d: %v, with other numbers of machines %v", seed, counts, other.Counts)
+		}
+	}
+	if tried < *problems/50 {
+		t.Errorf("of %d problems %d have ample machines: they show too little", *problems, tried)
+	}
+}
+
 // TestSmallOptimum compares choices without a discount with the best of all whole choices.
 func TestSmallOptimum(t *testing.T) {
 	c := cover.New(0, 0)

@@ -52,8 +52,7 @@ const scalings = 4
 // scale solves the linear program for the least target, or nearly so, at which the solution covers the want
 // in the plain sum. A class counts for less in the choice than in the sum, so that is at most 1.
 func (c *Chooser) scale() bool {
-	l := &c.lin
-	if !l.solve(1, false) {
+	if !c.solve(1, false) {
 		return false
 	}
 	target := 1.0
@@ -64,12 +63,33 @@ func (c *Chooser) scale() bool {
 			return true
 		}
 		target = next
-		if !l.solve(target, true) {
+		if !c.solve(target, true) {
 			return false
 		}
 	}
 	if c.coverage() < 1-tolerance {
-		return l.solve(1, true)
+		return c.solve(1, true)
+	}
+	return true
+}
+
+// solve solves the linear program, and notes how many machines of one offer it asks for.
+func (c *Chooser) solve(target float64, again bool) bool {
+	l := &c.lin
+	if !l.solve(target, again) {
+		c.ample = math.MaxInt
+		return false
+	}
+	for _, up := range l.upper {
+		if up {
+			c.ample = math.MaxInt
+			return true
+		}
+	}
+	for i := range l.rows {
+		if l.basis[i] < l.cols && c.ample < math.MaxInt {
+			c.ample = max(c.ample, int(min(math.Ceil(l.x[i]), math.MaxInt32))+completeMax+1)
+		}
 	}
 	return true
 }
