@@ -205,7 +205,7 @@ func TestOffersAreShared(t *testing.T) {
 
 // The first example of the how-to is a file that can be served.
 func TestTheHowToIsRight(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "how-to", "pools.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash("docs/how-to/pools.md")))
 	if err != nil {
 		t.Fatal(err)
 	}
