@@ -60,7 +60,7 @@ EXEC_GUESTS ?= 3
 EXEC_KILLS ?= 6
 EXEC_LIMIT ?= 4m
 
-# make soak-restart, soak-provider, soak-clock, soak-disk, soak-operator
+# make soak-restart, soak-provider, soak-pools, soak-clock, soak-disk, soak-operator
 ROUNDS ?= 40
 HOSTILE ?= 2000
 RESTARTS ?= 12
@@ -99,8 +99,13 @@ build-operator: ## build bin/tonnage-operator, a cluster's side
 	@mkdir -p bin
 	tools/progress "compiling bin/tonnage-operator" $(GO) build -ldflags '$(LDFLAGS)' -o bin/tonnage-operator ./cmd/tonnage-operator
 
+.PHONY: build-provider
+build-provider: ## build bin/tonnage-provider, real machines behind the provider protocol
+	@mkdir -p bin
+	tools/progress "compiling bin/tonnage-provider" $(GO) build -ldflags '$(LDFLAGS)' -o bin/tonnage-provider ./cmd/tonnage-provider
+
 .PHONY: release
-release: ## build/release: both binaries for linux on amd64, amd64 from v3 on, and arm64, with checksums
+release: ## build/release: all binaries for linux on amd64, amd64 from v3 on, and arm64, with checksums
 	tools/release $(VERSION)
 
 ##@ Test
@@ -137,6 +142,10 @@ soak-restart: ## kill the shard at random moments under load (KILLS=200 SEED=0)
 .PHONY: soak-provider
 soak-provider: ## kill the provider alone at random moments under load (KILLS=200 SEED=0)
 	$(GO) test -vet=off -count=1 -timeout 60m -v ./internal/e2e -run ProviderDies -kills $(KILLS) -seed $(SEED)
+
+.PHONY: soak-pools
+soak-pools: ## kill a provider of pools at random moments under load, and compare what exists with what it answered (KILLS=200)
+	TONNAGE_KILLS=$(KILLS) $(GO) test -vet=off -count=1 -timeout 60m -v ./cmd/tonnage-provider -run Killed
 
 .PHONY: soak-clock
 soak-clock: ## kill shard and provider at random moments, with the wall clock up to an hour off each time (KILLS=200 SEED=0)

@@ -202,3 +202,17 @@ func TestOffersAreShared(t *testing.T) {
 		t.Errorf("first offer is %v", c)
 	}
 }
+
+// The first example of the how-to is a file that can be served.
+func TestTheHowToIsRight(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash("docs/how-to/pools.md")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```yaml\n")
+	text, _, ok := strings.Cut(rest, "```")
+	f, err := pools.Read(write(t, "pools.yaml", text))
+	if !ok || err != nil || len(f.Pools[0].Offers) != 4 {
+		t.Errorf("the page says four offers: %v, %v", f, err)
+	}
+}
