@@ -37,7 +37,7 @@ func TestBatchesOfChanges(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if plan.Digest() != want.Digest() {
+			if plan.Digest() != want.Digest() || plan.Stats.Satisfied != want.Stats.Satisfied {
 				t.Fatalf("seed %d, step %d, %d changes: %d actions, from nothing %d, or others; built on the cycle before: %v", seed, step, changes, len(plan.Actions), len(want.Actions), !plan.Stats.Full)
 			}
 			if !plan.Stats.Full {
