@@ -228,7 +228,7 @@ func (s *selection) eachMachine(f func(r columnar.Row, level int64)) {
 			level = math.MinInt64
 		}
 		for _, r := range x.rows[x.at:] {
-			if s.isFree(r) && s.isPlaced(r) {
+			if s.isFreeOf(x.alike, r) && s.isPlaced(r) {
 				f(r, level)
 			}
 		}

@@ -350,7 +350,7 @@ func (l *worker) use(r columnar.Row, need int32) {
 	}
 	l.taker[r] = need + 1
 	l.noteMoved(r)
-	if !l.isGivenUp(r) {
+	if !l.isGivenUp(r) && !l.spared.Has(uint32(r)) {
 		l.voidFor(need, r)
 	}
 	switch l.s.View.State[r] {

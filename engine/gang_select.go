@@ -5,7 +5,6 @@ import (
 
 	"github.com/tonnage/tonnage/bitmap"
 	"github.com/tonnage/tonnage/columnar"
-	"github.com/tonnage/tonnage/engine/model"
 )
 
 // substitutionsMax is how many substitutions a plan tries at most.
@@ -182,16 +181,22 @@ func (s *selection) isFree(r columnar.Row) bool {
 }
 
 // isOpen reports whether the need may take a machine as far as plans and reservations go: no
-// plan counts on it, it belongs to another cluster and is not reserved. A draining machine is
-// open unless its reservation was voided in this pass.
+// plan counts on it, it belongs to another cluster and is not reserved.
 func (s *selection) isOpen(r columnar.Row) bool {
-	switch {
-	case s.takenBy(r) != noNeed || s.s.ClusterOf[s.s.View.Cluster[r]] == s.cluster:
-		return false
-	case s.s.View.State[r] == model.Draining:
-		return !s.reserved.isVoided(r)
+	return !s.reserved.live(r) && s.isAnothers(r)
+}
+
+// isAnothers reports whether a machine belongs to another cluster, and no plan counts on it.
+func (s *selection) isAnothers(r columnar.Row) bool {
+	return s.takenBy(r) == noNeed && s.s.ClusterOf[s.s.View.Cluster[r]] != s.cluster
+}
+
+// isFreeOf is isFree for a machine of an alike. One that drains must be there for what the alike says.
+func (s *selection) isFreeOf(a *alike, r columnar.Row) bool {
+	if !a.leaving {
+		return s.isFree(r)
 	}
-	return !s.reserved.live(r)
+	return s.isAnothers(r) && s.drainsAs(r, a.promised)
 }
 
 // isHere reports whether the need could use a machine and it lies in the scope.
@@ -295,7 +300,7 @@ func (s *selection) headOf(i int) columnar.Row {
 	if !s.hasLeft(f) {
 		return columnar.None
 	}
-	for c = max(c, f.at); c < len(f.rows) && (s.inPlan.Has(uint32(f.rows[c])) || !s.isFree(f.rows[c]) || !s.isPlaced(f.rows[c])); c++ {
+	for c = max(c, f.at); c < len(f.rows) && (s.inPlan.Has(uint32(f.rows[c])) || !s.isFreeOf(f.alike, f.rows[c]) || !s.isPlaced(f.rows[c])); c++ {
 		s.probes++
 	}
 	if listing {

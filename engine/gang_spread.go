@@ -195,7 +195,7 @@ func (w *skewWalk) first(i int) bool {
 		return false
 	}
 	c := max(w.firsts.at(i), f.at)
-	for c < len(f.rows) && (w.inPlan.Has(uint32(f.rows[c])) || !w.isFree(f.rows[c])) {
+	for c < len(f.rows) && (w.inPlan.Has(uint32(f.rows[c])) || !w.isFreeOf(f.alike, f.rows[c])) {
 		w.probes++
 		c++
 	}
@@ -416,7 +416,7 @@ func (w *skewWalk) bestVictimGroup() (u unit, ok bool) {
 			r := f.rows[at]
 			if at > first {
 				w.probes++
-				if w.inPlan.Has(uint32(r)) || !w.isFree(r) {
+				if w.inPlan.Has(uint32(r)) || !w.isFreeOf(f.alike, r) {
 					continue
 				}
 			}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"slices"
 	"sync/atomic"
 
@@ -171,11 +172,63 @@ func (l *worker) endHoldings(h *holding, why PlanEnd) (kept, drains []columnar.R
 		switch state {
 		case model.Draining:
 			drains = alloc.Append(l.arena, drains, r)
+			if last := l.lastRank(h.members); len(x.passing) == 0 || last < x.next {
+				x.next = last
+			}
+			x.passing = append(x.passing, r)
 		case model.Idle:
 			l.unhold(r)
 		}
 	}
 	return slices.Clip(kept), slices.Clip(drains)
+}
+
+// noRank is before the rank of every need.
+const noRank int32 = -1
+
+// lastRank returns the rank of the last of some needs, noRank if there are none.
+func (p *pass) lastRank(needs []int32) int32 {
+	last := noRank
+	for _, n := range needs {
+		last = max(last, p.rankOf[n])
+	}
+	return last
+}
+
+// spareDrains lets plans count on machines that drain for nobody any more, now that the need at a
+// rank has had its turn in phase 2: it waits for others that cover it, or all owners of a
+// reservation that ended in this pass have had their turns and do not count on the machine.
+// It reports whether there are any.
+func (l *worker) spareDrains(rank int32) bool {
+	before, x := l.moreUnits, &l.reserved
+	spare := func(r columnar.Row) {
+		if l.takenBy(r) == noNeed && !l.spared.Has(uint32(r)) {
+			l.spared.Set(uint32(r))
+			l.moreUnits++
+		}
+	}
+	if rank != noRank {
+		for _, r := range x.of(l.order[rank]) {
+			if res := l.s.Supply.Reservation(r); l.s.View.State[r] == model.Draining && l.isUnneeded(r, &res, x.members[r]) {
+				spare(r)
+			}
+		}
+	}
+	if len(x.passing) > 0 && x.next <= rank {
+		left := x.passing[:0]
+		x.next = math.MaxInt32
+		for _, r := range x.passing {
+			switch last := l.lastRank(x.voided[r]); {
+			case last > rank:
+				x.next = min(x.next, last)
+				left = append(left, r)
+			case !l.flying.Has(uint32(r)):
+				spare(r)
+			}
+		}
+		x.passing = left
+	}
+	return l.moreUnits > before
 }
 
 // withoutVoided returns what is still held for a need after one owner's reservations ended. A

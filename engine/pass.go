@@ -74,6 +74,7 @@ type pass struct {
 	met       searchCount       // how much of the search budget is used
 	leaving   []leavingMachine  // see findLeaving
 	victimOf  bitmap.Dense      // machines preempted in this cycle
+	spared    bitmap.Dense      // machines that drain for nobody since this pass; see spareDrains
 	flying    bitmap.Dense      // machines that drain for the Need that counts on them
 	inFlight  map[int32][]int64 // by Need: what drains for it
 	// withheldBy is, by machine, the Need whose acquisition was revoked because its plan went to
@@ -157,10 +158,14 @@ func (p *pass) lay() {
 	p.noVictims = &p.e.store.noVictims
 	p.victimOf = bitmap.DenseIn(a, rows)
 	p.flying = bitmap.DenseIn(a, rows)
+	p.spared = bitmap.DenseIn(a, rows)
 	p.tenancy = p.findTenants()
 	p.reserved = p.indexReservations()
 	for i := range p.free {
 		p.free[i].rewind(p.taken)
+		if p.e.opts.Acquire == AcquireFit {
+			p.free[i].countLeft(a, p.taken)
+		}
 	}
 }
 

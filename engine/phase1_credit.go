@@ -85,7 +85,9 @@ func (l *worker) creditNeed(x *clusterState, need int32, stamp uint32) {
 		l.letWait(x, need, k)
 		return
 	}
-	l.creditLower(need, k)
+	if !l.lines[need].is(isParked) || l.lowerCovers(need, k) {
+		l.creditLower(need, k)
+	}
 	l.finish(need)
 	if l.lacks != 0 {
 		l.leave(need)
@@ -306,6 +308,34 @@ func (l *worker) creditLower(need int32, k *kind) {
 		}
 		l.seizeForeignStamp(at-1, need)
 	}
+}
+
+// lowerCovers reports whether what creditLower would claim covers all that the Need at work lacks. A
+// parked Need takes nothing otherwise: it would still be short, and Needs of lower rank would be, too.
+func (l *worker) lowerCovers(need int32, k *kind) bool {
+	if l.lacks == 0 || !l.hasLower(need, k) {
+		return false
+	}
+	l.uncovered = append(l.uncovered[:0], l.missing...)
+	x, rank := &l.stamps, l.rankOf[need]
+	for i, live := range x.lower.live {
+		for left := live & k.accepts[i]; left != 0; left &= left - 1 {
+			class := uint32(i<<6 + bits.TrailingZeros64(left))
+			for at := x.lower.heads[class]; at != 0 && x.lowerThan(at-1, rank); at = x.chain[at-1] {
+				if !l.gone(at-1) && (!k.same || l.inDomain(l.bound[at-1].Row, need)) {
+					columnar.SubClamp(l.uncovered, l.vector(class))
+				}
+			}
+		}
+	}
+	if l.lines[need].is(isFold) {
+		for place := l.creatingFrom; int(place) < len(l.bound); place++ {
+			if x.lowerThan(place, rank) && l.suitsCreated(place, need, k) {
+				columnar.SubClamp(l.uncovered, l.vector(l.bound[place].Class))
+			}
+		}
+	}
+	return columnar.IsZero(l.uncovered)
 }
 
 // hasLower reports whether creditLower would claim anything.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
@@ -111,7 +112,9 @@ func (l *worker) catchUp(need, rank int32, k *kind) {
 		l.creditLeft(x, need, k, isUnownedSpare)
 		l.pickHeld(need, k)
 		left := len(x.list)
-		l.creditLeftLower(x, need, k)
+		if !n.is(isParked) || l.lowerLeftCovers(x, need, k) {
+			l.creditLeftLower(x, need, k)
+		}
 		l.creditedLate = len(x.list) < left
 		l.acquirePicked(need)
 		if len(x.list) < had {
@@ -189,6 +192,17 @@ func (l *worker) creditLeftLower(x *spares, need int32, k *kind) {
 		l.claimSpare(&x.list[best], need, isLowerSpare)
 		x.list = slices.Delete(x.list, best, best+1)
 	}
+}
+
+// lowerLeftCovers is lowerCovers for spares.
+func (l *worker) lowerLeftCovers(x *spares, need int32, k *kind) bool {
+	l.uncovered = append(l.uncovered[:0], l.missing...)
+	for i := range x.list {
+		if s := &x.list[i]; l.isLeftFor(x, s, need, k) && l.groupOfSpare(s, need, k) == isLowerSpare {
+			columnar.SubClamp(l.uncovered, l.vector(s.Class))
+		}
+	}
+	return columnar.IsZero(l.uncovered)
 }
 
 // isLeftFor reports whether a spare helps the Need at work: class, something that it lacks, and domain.

@@ -55,7 +55,9 @@ func (l *worker) noneToTake(k *kind) bool {
 	usable := func(r columnar.Row) bool { return l.takenBy(r) == noNeed && k.acceptsClass(l.s.View.Class[r]) }
 	x.order(l.s.IDRank)
 	for i := l.liveOrMore(x, 0); i < len(x.victimGroups); i = l.liveOrMore(x, i+1) {
-		if f := &x.victimGroups[i]; k.acceptsClass(f.class) && l.hasLeft(f) {
+		if f := &x.victimGroups[i]; k.acceptsClass(f.class) && l.hasLeft(f) && (!f.leaving || slices.ContainsFunc(f.rows, func(r columnar.Row) bool {
+			return l.takenBy(r) == noNeed && l.drainsAs(r, f.promised)
+		})) {
 			return false
 		}
 	}

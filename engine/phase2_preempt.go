@@ -32,6 +32,7 @@ func (l *worker) preemptByGangs() {
 	if l.nobodyHasTurn() {
 		return
 	}
+	l.spareDrains(noRank)
 	t := l.findTurns()
 	since := l.happened()
 	for rank := t.next(0); rank < len(l.order); rank = t.next(rank + 1) {
@@ -40,13 +41,15 @@ func (l *worker) preemptByGangs() {
 			continue // the common case: supply of the kind is exhausted
 		}
 		need := l.order[rank]
-		if t.marks[rank]&isOutlined != 0 && !l.searchEnded() && l.isRefused(t, rank) || l.isPassedOver(rank, need, kind) {
-			continue
+		passed := t.marks[rank]&isOutlined != 0 && !l.searchEnded() && l.isRefused(t, rank) || l.isPassedOver(rank, need, kind)
+		if !passed {
+			l.blockUpTo(int32(rank))
+			l.planFor(need, &l.kinds[kind])
 		}
-		l.blockUpTo(int32(rank))
-		l.planFor(need, &l.kinds[kind])
-		l.watch(t, rank+1)
-		since = l.happened()
+		if l.spareDrains(int32(rank)) || !passed {
+			l.watch(t, rank+1)
+			since = l.happened()
+		}
 	}
 }
 
@@ -140,8 +143,8 @@ func (p *pass) cheapestByClass() []int32 {
 	return out
 }
 
-// leavingMachine is a draining machine with the priority of the Need it drains for; see
-// promisedTo.
+// leavingMachine is a draining machine, either with the priority of the Need it drains for, or as one that
+// drains for nobody. One that is promised is listed both ways: drainsAs tells which holds.
 type leavingMachine struct {
 	class, id uint32 // id is the rank of its id
 	priority  int32
@@ -149,19 +152,22 @@ type leavingMachine struct {
 	row       columnar.Row
 }
 
-// findLeaving lists the draining machines, with victims by gangs only: by class, then by the
-// priority of the Need each drains for, those that drain for nobody first, then by id.
+// findLeaving lists the draining machines, with victims by gangs only: by class; of a class first all
+// of them by id, then by the priority of the Need each drains for.
 func (p *pass) findLeaving() {
 	p.leaving = nil
 	count := p.s.Supply.Count(model.Draining)
 	if p.e.opts.Victims != VictimsGang || count == 0 {
 		return
 	}
-	list := alloc.MakeDirty[leavingMachine](p.e.arena, count)[:0]
+	list := alloc.MakeDirty[leavingMachine](p.e.arena, 2*count)[:0]
 	for rows := p.s.Supply.InState(model.Draining).Iterator(); rows.HasNext(); {
-		if r := columnar.Row(rows.Next()); !p.reserved.isVoided(r) {
-			priority, promised := p.promisedTo(r)
-			list = append(list, leavingMachine{p.s.View.Class[r], p.s.IDRank[r], priority, promised, r})
+		r := columnar.Row(rows.Next())
+		x := leavingMachine{class: p.s.View.Class[r], id: p.s.IDRank[r], priority: math.MinInt32, row: r}
+		list = append(list, x) // from the beginning, or once its owners turn out not to need it
+		if priority, promised := p.promisedTo(r); promised {
+			x.priority, x.promised = priority, true
+			list = append(list, x)
 		}
 	}
 	slices.SortFunc(list, func(a, b leavingMachine) int {
@@ -195,6 +201,17 @@ func (p *pass) isGivenUp(r columnar.Row) bool {
 	members := p.reserved.members[r]
 	return len(members) > 0 && p.s.View.State[r] == model.Draining &&
 		!slices.ContainsFunc(members, func(n int32) bool { return !p.lines[n].is(isSatisfied) })
+}
+
+// drainsAs reports whether a draining machine is what a list has it as: promised to a Need, or there for
+// everybody. One whose reservation was voided in this pass is neither until its owners have had their
+// turns.
+func (p *pass) drainsAs(r columnar.Row, promised bool) bool {
+	if p.spared.Has(uint32(r)) || p.reserved.isVoided(r) {
+		return !promised && p.spared.Has(uint32(r))
+	}
+	_, is := p.promisedTo(r)
+	return is == promised
 }
 
 // leavingOf returns the draining machines of a class.

@@ -98,7 +98,8 @@ func (l *worker) excessClasses(c int) []uint64 {
 }
 
 // release is the second half of phase 3. It deletes idle machines of a releasable capacity type that
-// are unclaimed, not held, and idle for the type's duration.
+// are unclaimed, not held, and idle for the type's duration. One that a reservation has held until this
+// cycle stays for one more: Needs that could not have it may take it then.
 func (p *pass) release() {
 	var holds [model.NumCapacityTypes]time.Duration
 	holds[model.OnDemand], holds[model.Spot] = p.e.opts.Release.OnDemand, p.e.opts.Release.Spot
@@ -113,7 +114,7 @@ func (p *pass) release() {
 		for ; word != 0; word &= word - 1 {
 			r := columnar.Row(w<<6 + bits.TrailingZeros64(word))
 			hold := holds[p.s.View.Capacity[r]]
-			if hold > 0 && p.s.Now-p.s.View.IdleSince[r] >= int64(hold) && !p.claimed(r) && p.takenBy(r) == noNeed && !p.reserved.live(r) {
+			if hold > 0 && p.s.Now-p.s.View.IdleSince[r] >= int64(hold) && !p.claimed(r) && p.takenBy(r) == noNeed && !p.s.Supply.Reservation(r).Active() {
 				p.deletes = append(p.deletes, r)
 			}
 		}

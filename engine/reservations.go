@@ -33,9 +33,12 @@ type reservations struct {
 	// order on one worker.
 	breakable, inOrder bool
 	voided             map[columnar.Row][]int32
-	// drains are, by Need, the voided machines that still drain.
-	drains map[int32][]columnar.Row
-	rankOf []int32
+	// drains are, by Need, the voided machines that still drain. passing are all of these that no plan
+	// has been offered yet, and next is the least rank after whose turn one of them will be.
+	drains  map[int32][]columnar.Row
+	passing []columnar.Row
+	next    int32
+	rankOf  []int32
 }
 
 // holding is what is held for one owner. Very many equal rows may share one owner, so it is listed once

@@ -136,7 +136,7 @@ func (s *selection) verdictOn(giver int32) string {
 		if f.giver() != giver || !s.k.acceptsClass(f.class) {
 			continue
 		}
-		if at := slices.IndexFunc(f.rows, func(r columnar.Row) bool { return s.isFree(r) && s.isPlaced(r) }); at >= 0 {
+		if at := slices.IndexFunc(f.rows, func(r columnar.Row) bool { return s.isFreeOf(f.alike, r) && s.isPlaced(r) }); at >= 0 {
 			single(f.rows[at])
 		}
 	}

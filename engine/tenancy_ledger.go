@@ -361,7 +361,7 @@ func (s *selection) anyOffered() bool {
 			continue
 		}
 		for _, r := range f.rows {
-			if s.isFree(r) && s.isPlaced(r) {
+			if s.isFreeOf(f.alike, r) && s.isPlaced(r) {
 				return true
 			}
 		}

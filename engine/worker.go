@@ -17,6 +17,7 @@ type worker struct {
 	missing      []int64        // what the Need at work still lacks
 	wanted       []int64        // what it lacked before phase 2 chose victims
 	lacks        uint64         // the dimensions in which missing is positive, as a set
+	uncovered    []int64        // scratch: what a parked Need would lack with what lower ranks have
 	domains      []*domainIndex // by Same key; built when first needed
 	even         evenness
 	spread       spreadScratch
@@ -86,6 +87,7 @@ type worker struct {
 	gaveBack         int            // counts superfluous machines
 	words            []uint64       // scratch
 	inOrder          []keyedRow     // scratch
+	fit              *fitter        // nil until AcquireFit chooses
 }
 
 // enter prepares the worker for a pass.
@@ -102,6 +104,9 @@ func (l *worker) enter(p *pass) {
 	}
 	l.acquisitions[0], l.acquisitions[1] = l.acquisitions[0][:0], l.acquisitions[1][:0]
 	l.shares, l.revived = shares{}, false
+	if l.fit != nil {
+		l.fit.memo.clear()
+	}
 	l.dealt.ofKind = l.dealt.ofKind[:0]
 	l.probes, l.nextBlock, l.satisfied, l.credited, l.clustersCredited = 0, 0, 0, 0, 0
 	l.lost, l.moreUnits = l.lost[:0], 0
@@ -209,8 +214,10 @@ func (l *worker) offer(r columnar.Row) {
 	case l.reserved.lower.has(r):
 		l.reserved.lower.ofClass(c).at = 0
 	case l.s.View.State[r] == model.Idle:
+		l.noteReopened(r, 0)
 		l.free[0].gave(r, c)
 	default:
+		l.noteReopened(r, 1)
 		l.free[1].gave(r, c)
 	}
 }

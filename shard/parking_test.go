@@ -3,6 +3,7 @@ package shard_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/tonnage/tonnage/engine/model"
 )
@@ -77,6 +78,57 @@ func TestParkedGangWakesForMatchingSupply(t *testing.T) {
 	w.report("c2")
 	if got := w.steps(2); !slices.Equal(got, []string{"Reclaim x", "Reclaim y", "Bootstrap x", "Bootstrap y"}) {
 		t.Errorf("machines that turned Idle: %v", got)
+	}
+}
+
+// TestParkedGangWakesForWhatItMayPreempt: at once when a machine that it could use has been bound for
+// a lower priority of another cluster, and so can be preempted.
+func TestParkedGangWakesForWhatItMayPreempt(t *testing.T) {
+	for what, x := range map[string]struct {
+		cluster  string
+		priority int32
+		want     []string
+	}{
+		"a lower priority":  {"c2", 5, []string{"Preempt x", "Preempt y"}},
+		"a higher priority": {"c2", 5000, nil},
+		"its own cluster":   {"c1", 5000, nil},
+	} {
+		binding := func(id string) model.Machine {
+			m := inRack(machine(id, model.Configuring, x.cluster), "r")
+			m.Assigned.Priority = x.priority
+			return m
+		}
+		w := newWorld(t, []model.Machine{binding("x"), binding("y")}, latencies(0, 150*time.Second, 0))
+		other := need(t, x.priority, 8)
+		w.report("c2")
+		if wants := []model.Need{gang(t, 100, 8)}; x.cluster == "c1" {
+			w.report("c1", append(wants, other)...)
+		} else {
+			w.report("c1", wants...)
+			w.report("c2", other)
+		}
+		before := parkedFor(w, 14)
+		c := w.step() // the first that sees the machines Configured
+		var got []string
+		for _, a := range c.Started {
+			got = append(got, a.Kind.String()+" "+a.Machine)
+		}
+		if parked := c.Parked; len(before) == 0 || !slices.Equal(got, x.want) || (parked == 0) != (x.want != nil) {
+			t.Errorf("%s: parked in %v, then %d; started %v, want %v", what, before, parked, got, x.want)
+		}
+	}
+}
+
+// TestParkedGangWakesForWhatIsHeldNoMore: when a reservation on a machine that it could use has ended, and
+// before that machine is deleted.
+func TestParkedGangWakesForWhatIsHeldNoMore(t *testing.T) {
+	held := inRack(machine("h", model.Idle, ""), "r")
+	held.CapacityType, held.IdleSince = model.Spot, 1
+	held.Reservation = model.Reservation{Owner: model.Owner{Cluster: "c2"}, Priority: 5000, Deadline: 1150 * second}
+	w := newWorld(t, []model.Machine{held, inRack(machine("a", model.Idle, ""), "r")})
+	w.report("c1", gang(t, 100, 8))
+	if got, want := w.steps(20), []string{"Bootstrap a", "Bootstrap h"}; !slices.Equal(got, want) {
+		t.Errorf("started %v, want %v", got, want)
 	}
 }
 

@@ -31,6 +31,7 @@ type need struct {
 	victims       []*model.Machine
 	inFlight      []*model.Machine
 	covered       bool             // victims, in-flight and free machines cover the deficit
+	hadTurn       bool             // phase 2 is over for it
 	hadCandidates bool             // somebody could have been preempted
 	countsOnDrain bool             // its plan of this cycle counts on what drains already, and not for it yet
 	used          []*model.Machine // free machines and victims that its plans count on

@@ -32,10 +32,11 @@ func (p *pass) phase1(n *need) {
 	case len(n.hardSpread()) > 0:
 		p.acquireSpread(n, idle, speculative)
 	default:
-		var took []*model.Machine
-		took, n.deficit = walk(idle, n.deficit)
-		n.idle = append(n.idle, took...)
-		n.speculative, n.deficit = walk(speculative, n.deficit)
+		isLower := func(m *model.Machine) bool { _, held := p.holds[m]; return held }
+		n.idle = append(n.idle, p.acquireStage(n, filter(idle, func(m *model.Machine) bool { return !isLower(m) }))...)
+		lower, left := walk(filter(idle, isLower), n.deficit)
+		n.idle, n.deficit = append(n.idle, lower...), left
+		n.speculative = p.acquireStage(n, speculative)
 	}
 	if !n.Parked {
 		n.giveBackSuperfluous()
@@ -171,12 +172,16 @@ func (p *pass) creditCandidates(n *need) []*model.Machine {
 }
 
 // credit claims what counts for the Need; between what nobody below it has and what
-// lower Needs have it acquires what is Idle and held for it.
+// lower Needs have it acquires what is Idle and held for it. One that is parked takes what
+// lower Needs have only if that covers it.
 func (p *pass) credit(n *need, credit, held []*model.Machine) {
 	lower := func(m *model.Machine) bool { return p.creditGroup(n, m) == creditLower }
 	n.credited, n.deficit = walk(filter(credit, func(m *model.Machine) bool { return !lower(m) }), n.deficit)
 	n.idle, n.deficit = walk(held, n.deficit)
 	fromLower, left := walk(filter(credit, lower), n.deficit)
+	if n.Parked && !left.IsZero() {
+		return // it waits for something else: what lower Needs have would not end that
+	}
 	n.credited, n.deficit = append(n.credited, fromLower...), left
 }
 

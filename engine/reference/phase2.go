@@ -18,6 +18,7 @@ func (p *pass) phase2(n *need) {
 	default:
 		p.preemptPlain(n)
 	}
+	n.hadTurn = true
 }
 
 // inFlightFor: what is reserved for the Need and on its way, in keep order:

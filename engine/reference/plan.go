@@ -73,13 +73,12 @@ func (p *pass) reclaims() []Action {
 	return out
 }
 
-// deletes: Idle, unclaimed, unreserved, of a capacity type that can be
-// released, and held for its full hold; by id.
+// deletes: Idle, unclaimed, unreserved when the pass began, of a capacity type that can
+// be released, and held for its full hold; by id.
 func (p *pass) deletes() []Action {
 	var out []Action
 	for _, m := range p.machines {
-		_, reserved := p.holds[m]
-		if m.State != model.Idle || p.claimedBy[m] != nil || p.takenBy[m] != nil || reserved {
+		if m.State != model.Idle || p.claimedBy[m] != nil || p.takenBy[m] != nil || m.Reservation.Active() {
 			continue
 		}
 		hold := p.holdOf(m.CapacityType)

@@ -202,25 +202,30 @@ func (p *pass) unitsFor(n *need, scope func(*model.Machine) bool, eligible func(
 }
 
 // drainsForLess: the machine is on its way out of another cluster, and was reserved
-// when the pass began for nobody, or is for a Need that is satisfied without it, or
-// of strictly lower priority. Not
-// for a Need that waits because a drain has failed.
+// when the pass began for nobody, or is for a Need that does not need it, or of strictly
+// lower priority; or its reservation has ended in this pass, and its owners have had their
+// turns and do not count on it. Not for a Need that waits because a drain has failed.
 func (p *pass) drainsForLess(n *need, m *model.Machine) bool {
 	if m.State != model.Draining || m.Cluster == n.Cluster || p.backsOff(n) {
 		return false
 	}
 	h, held := p.holds[m]
-	if _, void := p.voided[m]; !held {
-		return !void
+	if v, void := p.voided[m]; !held {
+		waits := func(o *need) bool { return !o.hadTurn }
+		return !void || p.countedFor[m] == nil && !slices.ContainsFunc(v.owners, waits)
 	}
 	return p.givenUp(m) || p.priorityOfHold(h) < n.Profile.Priority()
 }
 
-// givenUp: the machine drains for Needs that are satisfied without it. Its reservation
-// is over, but for the rest of the pass.
+// givenUp: the machine drains for Needs that are satisfied without it, or whose deficits
+// other machines cover that drain for them. Its reservation is over, but for the rest of the
+// pass.
 func (p *pass) givenUp(m *model.Machine) bool {
-	os := p.holds[m].owners
-	return m.State == model.Draining && len(os) > 0 && !slices.ContainsFunc(os, func(n *need) bool { return !n.deficit.IsZero() })
+	h := p.holds[m]
+	if m.State != model.Draining || len(h.owners) == 0 {
+		return false
+	}
+	return p.unneeded(h, m) || !slices.ContainsFunc(h.owners, func(n *need) bool { return !n.deficit.IsZero() })
 }
 
 // gangOf is the gang of the Need that claims the machine.

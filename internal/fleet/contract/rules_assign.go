@@ -90,11 +90,24 @@ var creditRules = []rule{
 		s.run().claims(high, "a").does()
 	}},
 	{"AParkedGangIsNotBootstrappedWhatIsHeldForIt", func(s *scene) {
+		high := s.need("c", 20, cpu(8), unit(cpu(4)), same(rackKey), parked)
+		s.machine("a", bound, cpu(4), of("c"), rack("r"), serving(high))
+		s.machine("r", idle, cpu(4), rack("r"), held(high))
+		s.run().claims(high, "a").does()
+	}},
+	{"AParkedNeedTakesFromLowerNeedsNoPart", func(s *scene) {
+		low := s.need("c", 10, cpu(4))
+		high := s.need("c", 20, cpu(12), unit(cpu(4)), parked)
+		s.machine("a", bound, cpu(4), of("c"), serving(low))
+		s.machine("b", bound, cpu(4), of("c"))
+		s.run().claims(high, "b").claims(low, "a").does()
+	}},
+	{"AParkedNeedTakesFromLowerNeedsWhatCoversIt", func(s *scene) {
 		low := s.need("c", 10, cpu(4))
 		high := s.need("c", 20, cpu(8), unit(cpu(4)), same(rackKey), parked)
 		s.machine("a", bound, cpu(4), of("c"), rack("r"), serving(low))
-		s.machine("r", idle, cpu(4), rack("r"), held(high))
-		s.run().claims(high, "a").claims(low, "").does()
+		s.machine("b", bound, cpu(4), of("c"), rack("r"))
+		s.run().claims(high, "b a").claims(low, "").does()
 	}},
 	{"AnotherGroupsMachineIsNotOwn", func(s *scene) {
 		n := s.need("c", 10, cpu(4), group("g"))

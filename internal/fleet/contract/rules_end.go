@@ -210,10 +210,10 @@ var releaseRules = []rule{
 		s.machine("m", idle, cpu(4), capacity(model.Spot, time.Hour), held(n))
 		s.run().does()
 	}},
-	{"AnEndedReservationDoesNotKeepAMachine", func(s *scene) {
+	{"AMachineIsNotDeletedInTheCycleInWhichItsReservationEnds", func(s *scene) {
 		n := s.need("c", 10, cpu(4), requires("k", model.Exists))
 		s.machine("m", idle, cpu(4), capacity(model.Spot, time.Hour), held(n), until(-1))
-		s.run().does("Delete m").ends("m")
+		s.run().does().ends("m")
 	}},
 	{"DeletesGoByIDWhateverTheReports", func(s *scene) {
 		s.machine("b", idle, cpu(4), capacity(model.Spot, time.Hour))

@@ -205,6 +205,24 @@ var gangRules = []rule{
 		s.machine("m", bound, cpu(4), of("v"))
 		s.run().does("Bootstrap i 0").reserves("d1 1", "d2 1").ends("d1 d2")
 	}},
+	{"WhatDrainsForAHigherNeedThatAwaitsEnoughWithoutItIsTaken", func(s *scene) {
+		other := s.need("b", 90, cpu(8))
+		s.need("a", 50, cpu(4))
+		s.holder(1)
+		s.machines("d1 d2 d3", draining, cpu(4), of("w"), planned(other))
+		s.machine("m", bound, cpu(4), of("v"))
+		s.run().does().reserves("d3 1").ends("d3").awaits(other, cpu(8))
+	}},
+	{"WhatDrainsOfAPlanThatEndedIsItsOwnersFirst", func(s *scene) {
+		s.need("k", 9000, cpu(4))
+		other := s.need("b", 60, cpu(4))
+		s.need("a", 50, cpu(8))
+		s.holder(1)
+		s.machine("i", idle, cpu(4), planned(other))
+		s.machines("d1 d2", draining, cpu(4), of("w"), planned(other))
+		s.machine("m", bound, cpu(4), of("v"))
+		s.run().does("Bootstrap i 0", "Preempt m 2").reserves("d1 1", "d2 2", "m 2").ends("d1 d2 i").awaits(other, cpu(4))
+	}},
 	{"WhatDrainsOfItsOwnClusterIsNotCountedOn", func(s *scene) {
 		s.need("a", 50, cpu(4))
 		s.holder(1)

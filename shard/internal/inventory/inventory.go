@@ -31,12 +31,13 @@ type drain struct {
 
 // Witness is told what machines go through.
 type witness interface {
-	// Available says that a machine is Idle or Speculative now.
+	// Available says that a machine is free now: it is Idle or Speculative, or was Idle and held for a
+	// Need until now.
 	Available(machine string)
 	// Drained says how long a drain took, in nanoseconds.
 	Drained(instanceType string, nanos int64)
-	// Bound says that a machine was bound for demand of a cluster.
-	Bound(cluster string, fingerprint uint64)
+	// Bound says that a machine was bound for demand of a cluster: it is Configured now.
+	Bound(machine, cluster string, fingerprint uint64)
 	// PlanFailed says that a drain failed, and with it all that was planned for the owner.
 	PlanFailed(owner model.Owner)
 }
@@ -195,7 +196,7 @@ func (v *Inventory) Move(r columnar.Row, to model.State, cluster string) error {
 		v.witness.Available(id)
 	case model.Configured:
 		v.Table.Reserve(r, model.Reservation{})
-		v.witness.Bound(v.Table.Cluster(r), v.Table.Assigned(r).Fingerprint)
+		v.witness.Bound(id, v.Table.Cluster(r), v.Table.Assigned(r).Fingerprint)
 	case model.Failed:
 		v.History.Disturbed(before)
 		delete(v.drains, id)

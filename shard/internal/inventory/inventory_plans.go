@@ -39,6 +39,9 @@ func (v *Inventory) EndReservations(plan *engine.Plan) {
 	for _, r := range plan.Ended {
 		if _, ok := taken[r]; !ok {
 			v.Table.Reserve(r, drains[r])
+			if v.Table.State(r) == model.Idle {
+				v.witness.Available(v.Table.ID(r))
+			}
 		}
 	}
 }

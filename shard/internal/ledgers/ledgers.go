@@ -88,7 +88,8 @@ func (l *Ledgers) Drained(instanceType string, nanos int64) {
 }
 
 // Bound is told of a machine that was bound for demand of a cluster.
-func (l *Ledgers) Bound(cluster string, fingerprint uint64) {
+func (l *Ledgers) Bound(machine, cluster string, fingerprint uint64) {
+	l.parking.add(machine)
 	if since, waited := l.Latency.bound(DemandKey{cluster, fingerprint}); waited {
 		l.meter.Provisioned(l.pace.Now - since)
 	}

@@ -18,8 +18,8 @@ const (
 	RetryEveryCycles = 32
 )
 
-// AddedMax is how many machines that became available the shard remembers for
-// parked gangs; beyond it, every gang is tried again.
+// AddedMax is how many machines that became available, or were bound, the shard remembers
+// for parked gangs; beyond it, every gang is tried again.
 const AddedMax = 4096
 
 // gangKey identifies a Same-Need across cycles and roll-ups. The size is part
@@ -61,13 +61,13 @@ type parking struct {
 	cycle   uint64
 	// stamped are the clusters in which rows may carry a stamp.
 	stamped map[string]struct{}
-	// added are the machines that became available since the last decision; overflow
-	// says that there are more.
+	// added are the machines that became available since the last decision, or that were bound and
+	// can be preempted from now on; overflow says that there are more.
 	added    []string
 	overflow bool
 }
 
-// add remembers that a machine became available.
+// add remembers that a machine became available, or was bound.
 func (l *parking) add(machine string) {
 	if len(l.added) < AddedMax {
 		l.added = append(l.added, strings.Clone(machine)) // it may be part of a listing
@@ -120,7 +120,7 @@ func (l *Ledgers) stampCluster(cluster string) (parked int, listed bool) {
 			continue
 		}
 		listed = true
-		rest := w.parked() && !l.suits(p, l.demand.Row(b, i).MinUnit)
+		rest := w.parked() && !l.suits(cluster, p, l.demand.Row(b, i).MinUnit)
 		l.demand.SetParked(cluster, i, rest)
 		l.demand.SetShortSince(cluster, i, w.since)
 		if rest {
@@ -130,9 +130,9 @@ func (l *Ledgers) stampCluster(cluster string) (parked int, listed bool) {
 	return parked, listed
 }
 
-// suits tells whether a machine that became available since the last decision
-// is one that the Need could use.
-func (l *Ledgers) suits(p *model.Profile, minUnit model.Resources) bool {
+// suits tells whether a machine that became available since the last decision is one that
+// the Need could use, or one that was bound is one that it could preempt.
+func (l *Ledgers) suits(cluster string, p *model.Profile, minUnit model.Resources) bool {
 	if l.parking.overflow {
 		return true
 	}
@@ -142,6 +142,9 @@ func (l *Ledgers) suits(p *model.Profile, minUnit model.Resources) bool {
 			continue
 		}
 		m := l.machines.Get(r)
+		if m.State == model.Configured && (m.Cluster == cluster || m.Assigned.Priority >= p.Priority()) {
+			continue
+		}
 		if m.EffectiveAllocatable().Covers(minUnit) && p.Matches(&m) {
 			return true
 		}

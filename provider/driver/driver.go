@@ -1,0 +1,170 @@
+package driver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+const (
+	// VerbTimeout is the deadline of Create, Configure, Drain and Delete.
+	VerbTimeout = 30 * time.Second
+	// ObserveTimeout is the deadline of Observe.
+	ObserveTimeout = 30 * time.Second
+	// ReasonBytesMax is how much of a Reason, or of an error's text, the provider keeps.
+	ReasonBytesMax = 1 << 10
+)
+
+var (
+	// ErrOutOfStock is wrapped by errors of Create and Configure when there is no capacity for
+	// the offer now: no machine was made, and there may be some later. The provider stops
+	// offering the (pool, instance type, zone, capacity type) for a while.
+	ErrOutOfStock = errors.New("insufficient capacity")
+	// ErrPermanent is wrapped by errors that a repeat does not mend: a template that cannot
+	// be rendered, an argument that is refused. The machine becomes Failed.
+	ErrPermanent = errors.New("permanent error")
+)
+
+// Driver makes machines. An error that wraps neither ErrOutOfStock nor ErrPermanent is
+// transient: the provider repeats the call. See the package's essay.
+type Driver interface {
+	// Create makes an early-bound machine. Observe reports it as Creating, then as Idle.
+	Create(ctx context.Context, m *Machine, o Owner) error
+	// Configure binds an early-bound machine that is Idle, or makes a late-bound one, for
+	// b.Cluster. Observe reports Configuring, then Configured when pods can run on it.
+	Configure(ctx context.Context, m *Machine, b *Binding) error
+	// Drain takes a machine out of its cluster. Pods may be evicted with their own grace up to
+	// the deadline; what still runs then is killed. A repeat may bring another deadline, which
+	// replaces the one before. Observe reports Draining, then Idle, or nothing for a late-bound one.
+	Drain(ctx context.Context, m *Machine, deadline time.Time) error
+	// Delete removes everything that exists of this generation of the machine, whatever its
+	// phase, and secrets made for it. Observe reports Deleting, then nothing.
+	Delete(ctx context.Context, m *Machine) error
+	// Observe calls yield once for each machine that exists at the driver's end and was made
+	// by a provider of ours (by its labels, its name, its file), also those of generations that
+	// the caller does not know: it is the whole truth. An error says that it is not whole; the
+	// provider then takes over what was yielded and concludes nothing of what was not. yield
+	// does not keep the Observation.
+	Observe(ctx context.Context, yield func(*Observation)) error
+}
+
+// Notifier is implemented by drivers that hear of changes. The provider calls Observe soon after
+// something was sent, beside its regular rounds. One channel for the driver's lifetime; sends
+// do not block: a buffer of one is enough.
+type Notifier interface {
+	Changed() <-chan struct{}
+}
+
+// Checker is implemented by drivers that can tell without a call to the outside whether they
+// could make machines of an offer: chiefly whether its Template is one. Called for each
+// offer of a pools file before it is used. The error begins with the path in the template.
+type Checker interface {
+	Check(o *Offer, lateBound bool) error
+}
+
+// Machine names one making of a machine, and says what it is.
+type Machine struct {
+	// ID is unique in the fleet and is never used for another machine; see model.CheckName.
+	ID         string
+	Generation uint64 // ≥ 1
+	LateBound  bool
+	// Host names one of the hosts that a pool of owned hosts lists; empty otherwise.
+	Host  string
+	Offer Offer
+}
+
+// Offer is what a pool offers in one zone and one capacity type. Shared between
+// machines: it must not be modified.
+type Offer struct {
+	Key
+	// Resources are what the instance type nominally has, Allocatable what pods can have of it.
+	Resources, Allocatable  model.Resources
+	Labels                  map[string]string // on the node, beside instance type and zone
+	Taints                  []Taint           // on the node, beside those that the cluster sets
+	PricePerHour            float64           // USD, ≥ 0
+	InterruptionProbability float64           // per hour, 0…1
+	Template                json.RawMessage   // the driver's own part of the pool; nil = none
+}
+
+// Key names an offer.
+type Key struct {
+	Pool         string
+	InstanceType string
+	Zone         string
+	CapacityType model.CapacityType
+}
+
+// Taint is a taint of a node.
+type Taint struct {
+	Key    string `json:"key"`
+	Value  string `json:"value,omitempty"`
+	Effect string `json:"effect"` // NoSchedule, PreferNoSchedule or NoExecute
+}
+
+// Owner says for whom something was done: the shard's name and the token of its call. A driver
+// keeps it with the object and gives it back in Observation.
+type Owner struct {
+	Shard           string
+	Epoch, Sequence int64
+}
+
+// Binding says for which cluster a machine is.
+type Binding struct {
+	Owner
+	Cluster string
+	// Metadata is the shard's own, at most 64 KiB; kept with the object, given back byte for byte.
+	Metadata map[string]string
+	// Blob is what the machine starts with, up to 4 MiB, and holds credentials: it is written
+	// where the machine reads it and nowhere else, never to a log.
+	Blob []byte
+}
+
+// Phase is what an object is doing.
+type Phase uint8
+
+// The phases. A machine that is absent is not observed.
+const (
+	Creating    Phase = iota + 1 // being made, in no cluster
+	Idle                         // it is there, powered, and in no cluster
+	Configuring                  // joining a cluster; a late-bound machine also while it is being made
+	Configured                   // its node is Ready and startup taints are gone: pods can run
+	Draining                     // leaving its cluster
+	Deleting                     // being removed
+	Failed                       // it will not get where it was going; Reason says why
+)
+
+// Observation is what exists of one machine.
+type Observation struct {
+	ID         string
+	Generation uint64
+	// Key is the offer that it was made of, as far as the driver knows: a provider
+	// that lost its file finds the pool by it.
+	Key
+	LateBound bool
+	HostName  string // Machine.Host
+	Phase     Phase
+
+	// Ref identifies the machine in the world: the node's providerID from Configured on. Empty =
+	// not known yet; required in Idle, Configured and Draining.
+	Ref string
+	// Node is the name of its node, empty = none or not known.
+	Node string
+	// Allocatable, Labels and Taints are those of the real machine or node. nil = not known, and
+	// the provider does not hold them against the offer.
+	Allocatable model.Resources
+	Labels      map[string]string
+	Taints      []Taint
+
+	// Owner, Cluster and Metadata are what the last Create or Configure brought with it.
+	Owner    Owner
+	Cluster  string
+	Metadata map[string]string
+
+	// Reason says in one sentence for a person why it is Failed, or what it waits for.
+	Reason string
+	// OutOfStock says that it is Failed for want of capacity: as ErrOutOfStock, learnt later.
+	OutOfStock bool
+}
