@@ -53,6 +53,12 @@ BENCH_TIME ?= 1s
 # make e2e, make e2e-short
 E2E ?=
 
+# make e2e-exec
+EXEC_MACHINES ?= 20
+EXEC_GUESTS ?= 3
+EXEC_KILLS ?= 6
+EXEC_LIMIT ?= 4m
+
 # make soak-restart, soak-provider, soak-clock, soak-disk, soak-operator
 ROUNDS ?= 40
 HOSTILE ?= 2000
@@ -186,6 +192,20 @@ e2e: k8s-tools ## two real clusters from nothing to nothing, then again with fau
 .PHONY: e2e-short
 e2e-short: k8s-tools ## 30 pods in one real cluster; draws build/e2e-short.svg
 	$(GO) test -vet=off -count=1 -timeout 10m -v ./internal/kubee2e -run Short -e2e short -interval 5s -timeline $(CURDIR)/build/e2e-short.svg $(E2E)
+
+.PHONY: e2e-exec
+e2e-exec: k8s-tools scripts-tools ## driver exec: two real clusters, processes and QEMU guests as machines, losses and kills; domains of libvirt; draws build/e2e-exec.svg (EXEC_MACHINES=20 EXEC_GUESTS=3 EXEC_KILLS=6 SEED=0)
+	$(GO) test -vet=off -count=1 -timeout 90m -v ./internal/kubee2e -run 'Exec$$' -e2e exec -machines $(EXEC_MACHINES) -guests $(EXEC_GUESTS) -kills $(EXEC_KILLS) \
+	  -seed $(SEED) -limit $(EXEC_LIMIT) -guest $(CACHE)/guest -timeline $(CURDIR)/build/e2e-exec.svg $(E2E)
+	$(GO) test -vet=off -count=1 -timeout 20m -v ./internal/kubee2e -run 'Exec(Guest|Virsh)' -e2e exec-guests,exec-virsh -guest $(CACHE)/guest
+
+.PHONY: soak-exec
+soak-exec: ## the same with 500 processes, and 50 kills of provider and shard each
+	$(MAKE) e2e-exec EXEC_MACHINES=500 EXEC_KILLS=50 EXEC_LIMIT=15m
+
+.PHONY: scripts-tools
+scripts-tools: # what the scripts of deploy/exec need; without root, tests say what is missing
+	@if [ "$$(id -u)" -eq 0 ]; then tools/need curl cpio qemu-system-x86 libvirt-clients libvirt-daemon xorriso shellcheck; fi
 
 .PHONY: soak-moves
 soak-moves: ## kill shards and the coordinator while machines change their shard (KILLS=200 SEED=0)

@@ -10,8 +10,9 @@ import (
 
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/workload"
+	providerwire "github.com/tonnage/tonnage/provider/wire"
 	"github.com/tonnage/tonnage/shard"
-	providerwire "github.com/tonnage/tonnage/shard/provider/wire"
+	shardwire "github.com/tonnage/tonnage/shard/provider/wire"
 	"github.com/tonnage/tonnage/shard/stamps"
 )
 
@@ -29,7 +30,7 @@ func cpuClock() time.Time {
 // wire. The shard is paused, so there are no other calls.
 type listed struct {
 	shard.Provider
-	list    providerwire.List
+	list    shardwire.List
 	message []byte
 }
 

@@ -507,6 +507,16 @@
 //	                               credited anew whose line is not made again (row)
 //	replayNeed   phase1_replay.go  credit: a Need that is credited again
 //
+// Which free machines a Need acquires.
+//
+//   - AcquireCheapest is the ladders of pool.go and the shelves of domain_index.go. AcquireFit is
+//     phase1_fit.go: it lists what a stage offers, lets engine/internal/cover choose, and takes. Choices
+//     among ample machines are kept for the pass in fit_memo.go. Hard spread is spread_fit.go.
+//   - A choice is a function of the offers: cost, capacity and number. What is compared, and the order of
+//     what is tried, is part of the answer: the twin is reference/fit.go and reference/fit_solve.go,
+//     where every basis of the linear program is tried.
+//   - Why this machine: explain_acquired.go.
+//
 // Hard spread.
 //
 //   - The constraint is model.Spread (engine/model/profile.go), and kind.spread

@@ -38,6 +38,9 @@ func inputOf(w fleet.World) reference.Input {
 	if w.OneByOne {
 		in.Options.Victims = reference.VictimsMachine
 	}
+	if w.Fit {
+		in.Options.Acquire, in.Options.MaxMachineShare = reference.AcquireFit, w.MaxMachineShare
+	}
 	for _, t := range w.Tenants {
 		in.Options.Tenants = append(in.Options.Tenants, reference.Tenant(t))
 	}
@@ -185,6 +188,34 @@ func TestEqualsReferenceOnRandomFleets(t *testing.T) {
 		engine.SetGatherMin(int(seed%2) << 16)
 		mustAgree(t, seed, fleet.Random(seed, sizes[seed%int64(len(sizes))]))
 	}
+}
+
+// TestFitEqualsReference: acquisition by fit is solved in two ways, with one outcome.
+func TestFitEqualsReference(t *testing.T) {
+	defer engine.SetComponentsMin(engine.SetComponentsMin(0))
+	sizes := []fleet.Size{fleet.Tiny, fleet.Tiny, fleet.Small, fleet.Small, fleet.Tiny, fleet.Medium}
+	other := 0
+	for i, seed := range fleetSeeds(fleetsToTry() / 3) {
+		w := fleet.Fitted(fleet.Random(seed, sizes[seed%int64(len(sizes))]), seed)
+		mustAgree(t, seed, w)
+		if i < fitSample && fits(w) {
+			other++
+		}
+	}
+	if fleetsToTry() >= 3*fitSample && *fleetSeed == 0 && other < fitSample/10 {
+		t.Errorf("in %d of %d fleets the rule makes a difference: they show too little", other, fitSample)
+	}
+}
+
+// fitSample is of how many fleets are counted in which the rule of acquisition makes a difference.
+const fitSample = 300
+
+// fits reports whether the rule of acquisition of a world makes a difference.
+func fits(w fleet.World) bool {
+	in := inputOf(w)
+	with := reference.Decide(in)
+	in.Options.Acquire = reference.AcquireCheapest
+	return twin.Diff(with, reference.Decide(in)) != ""
 }
 
 // TestEqualsReferenceOnExtremeFleets: also where values are at the ends of what they may be.

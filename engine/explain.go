@@ -107,6 +107,8 @@ type ActionExplanation struct {
 	Excess bool
 	// Holder is the number of the Need that the victim served, −1 = none.
 	Holder int32
+	// Acquired says why a Bootstrap or a Provision takes this machine; nil for other actions.
+	Acquired *AcquiredExplanation
 	// IdleSeconds is how long a deleted machine has been idle.
 	IdleSeconds float64
 }
@@ -387,6 +389,9 @@ func (e *Engine) ExplainAction(i int) ActionExplanation {
 	if a.Need >= 0 {
 		need := p.needAt(int(a.Need))
 		x.Reserved = p.reserved.ownedBy(r, need)
+		if a.Kind == Bootstrap || a.Kind == Provision {
+			x.Acquired = p.explainAcquired(r, need)
+		}
 		switch a.Kind {
 		case Provision:
 			o := p.offerOf(p.s.View.Class[r], p.kindOf(need).penalty)

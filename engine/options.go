@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/engine/internal/cover"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -29,6 +30,48 @@ var victimModeNames = [NumVictimModes]string{"gang", "machine"}
 
 // String returns the name as files spell it.
 func (v VictimMode) String() string { return victimModeNames[v] }
+
+// AcquireRule says which free machines a Need takes.
+type AcquireRule uint8
+
+// The rules of acquisition.
+const (
+	// AcquireCheapest takes machines one after the other, by cost.
+	AcquireCheapest AcquireRule = iota
+	// AcquireFit takes the machines that cover a Need at the least cost among choices that match its
+	// shape, and never dearer ones than AcquireCheapest takes.
+	AcquireFit
+
+	// NumAcquireRules is the number of rules.
+	NumAcquireRules = int(AcquireFit) + 1
+)
+
+var acquireRuleNames = [NumAcquireRules]string{"cheapest", "fit"}
+
+// String returns the name as files and flags spell it.
+func (a AcquireRule) String() string { return acquireRuleNames[a] }
+
+// ParseAcquireRule returns the rule of a name; the error names the rules that there are.
+func ParseAcquireRule(name string) (AcquireRule, error) {
+	for a, known := range acquireRuleNames {
+		if name == known {
+			return AcquireRule(a), nil
+		}
+	}
+	return 0, fmt.Errorf("unknown rule of acquisition %q; use cheapest or fit", name)
+}
+
+// Fit are the constants of AcquireFit, each from 0 to 1.
+type Fit struct {
+	// Lambda is λ: the part of what a machine has beyond the shape of a Need that does not count in the
+	// choice.
+	Lambda float64
+	// Epsilon is ε: the part of a minimum unit that each machine counts less in the choice.
+	Epsilon float64
+}
+
+// DefaultFit are the constants of the contract.
+var DefaultFit = Fit{Lambda: cover.LambdaDefault, Epsilon: cover.EpsilonDefault}
 
 // BandDefault is the default of Options.Band: one priority point.
 const BandDefault = 1
@@ -102,7 +145,7 @@ const WorkersMax = 256
 const DrainSecondsDefault = 30
 
 // Options are the engine's settings. Only those of the contract change an answer: weights, release,
-// victims, band, top domains, search budget, nested keys and tenancy.
+// victims, band, top domains, search budget, nested keys, tenancy, and acquire with its constants.
 type Options struct {
 	// Workers is the number of workers of a cycle, 0 = GOMAXPROCS, at most WorkersMax. The answer does
 	// not depend on it. One worker decides a fleet of fewer than 65,536 machines and rows together.
@@ -134,6 +177,14 @@ type Options struct {
 	Weights Weights
 	Release Release
 	Tenancy Tenancy
+	// Acquire says which free machines a Need takes.
+	Acquire AcquireRule
+	// Fit are the constants of AcquireFit.
+	Fit Fit
+	// MaxMachineShare is the largest part of a Need's aggregate, in its smallest dimension, that one
+	// machine should be with AcquireFit, but not less than the minimum unit is; 0 = any. Larger ones are
+	// taken if the others do not cover the Need.
+	MaxMachineShare float64
 	// Full makes every cycle start from nothing.
 	Full bool
 	// CheckCycles is the number of cycles after which an answer is checked against one from nothing; 0
@@ -145,7 +196,7 @@ type Options struct {
 
 // DefaultOptions returns the options of the contract.
 func DefaultOptions() Options {
-	return Options{Victims: VictimsGang, Band: BandDefault, TopDomains: TopDomainsDefault, Weights: DefaultWeights, Release: DefaultRelease}
+	return Options{Victims: VictimsGang, Band: BandDefault, TopDomains: TopDomainsDefault, Weights: DefaultWeights, Release: DefaultRelease, Fit: DefaultFit}
 }
 
 // Validate reports all faults of the options, joined; nil if there are none.
@@ -180,6 +231,7 @@ func (o *Options) Validate() error {
 	if !(o.Band >= 0) {
 		faults = append(faults, fmt.Errorf("band: must be 0 or more priority points, +Inf included, got %v", o.Band))
 	}
+	faults = append(faults, o.acquireFaults()...)
 	faults = append(faults, o.nestedFaults()...)
 	faults = append(faults, o.Tenancy.faults()...)
 	for _, w := range []struct {
@@ -194,6 +246,22 @@ func (o *Options) Validate() error {
 		faults = append(faults, errors.New("release: a hold cannot be negative; 0 switches release off"))
 	}
 	return errors.Join(faults...)
+}
+
+// acquireFaults returns the faults of the rule of acquisition and its constants.
+func (o *Options) acquireFaults() (faults []error) {
+	if int(o.Acquire) >= NumAcquireRules {
+		faults = append(faults, fmt.Errorf("acquire: no such rule of acquisition: %d", o.Acquire))
+	}
+	for _, part := range []struct {
+		name  string
+		value float64
+	}{{"fit.lambda", o.Fit.Lambda}, {"fit.epsilon", o.Fit.Epsilon}, {"maxMachineShare", o.MaxMachineShare}} {
+		if !(part.value >= 0 && part.value <= 1) {
+			faults = append(faults, fmt.Errorf("%s: must be a number from 0 to 1, got %v", part.name, part.value))
+		}
+	}
+	return faults
 }
 
 // nestedFaults returns the faults of the nested keys.

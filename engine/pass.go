@@ -160,6 +160,9 @@ func (p *pass) lay() {
 	p.reserved = p.indexReservations()
 	for i := range p.free {
 		p.free[i].rewind(p.taken)
+		if p.e.opts.Acquire == AcquireFit {
+			p.free[i].countLeft(a, p.taken)
+		}
 	}
 }
 

@@ -112,7 +112,9 @@ func (l *worker) anyFree(k *kind) bool {
 func (l *worker) acquire(need int32, k *kind) {
 	if l.lacks != 0 {
 		l.acquireHeld(need, k)
-		if len(k.spread) > 0 {
+		if len(k.spread) > 0 && l.e.opts.Acquire == AcquireFit {
+			l.acquireSpreadFit(need, k)
+		} else if len(k.spread) > 0 {
 			l.acquireSpread(need, k, l.reserved.of(need))
 		} else {
 			l.acquireStage(need, k, 0)
@@ -132,9 +134,13 @@ func (l *worker) acquireHeld(need int32, k *kind) {
 	}
 }
 
-// acquireStage claims machines of a stage (0 = Idle, 1 = Speculative) that are not held,
-// cheapest first.
+// acquireStage claims machines of a stage (0 = Idle, 1 = Speculative) that are not held, by the rule of
+// acquisition; with AcquireCheapest the cheapest first.
 func (l *worker) acquireStage(need int32, k *kind, stage int) {
+	if l.e.opts.Acquire == AcquireFit {
+		l.acquireFit(need, k, stage)
+		return
+	}
 	if k.same {
 		l.acquireInDomain(need, k, stage)
 		return
@@ -175,6 +181,9 @@ func (l *worker) acquireHead(class uint32, need int32, stage int) {
 	l.noteAcquired(r, need, stage)
 	l.taken[r] = true
 	x.advance(class, l.taken)
+	if x.left != nil {
+		x.left[class]--
+	}
 	l.takeFromShelves(r)
 }
 

@@ -146,6 +146,7 @@ func (l *worker) giveBackOne(r columnar.Row, need int32, k *kind) {
 		if l.free[stage].key[class] == exhausted {
 			k.ladders[stage].reopen() // ladders may have dropped the class; no other Need has looked meanwhile
 		}
+		l.noteReopened(r, stage)
 		l.free[stage].gave(r, class)
 	}
 	for _, d := range l.domains {

@@ -23,6 +23,7 @@ type pool struct {
 	place []uint32   // by row: its place in the order of machines of equal cost
 	at    []uint32   // by class: index in lists.Rows of the head
 	key   []uint32   // by class: the place of the head, or exhausted
+	left  []int32    // by class: how many machines are available; nil with AcquireCheapest
 }
 
 func newPool(a *alloc.Arena, lists *snapshot.Lists, place []uint32, apart *lowerHeld) pool {
@@ -36,6 +37,18 @@ func (x *pool) rewind(taken []bool) {
 	copy(x.at, x.lists.Off)
 	for c := range x.at {
 		x.advance(uint32(c), taken)
+	}
+}
+
+// countLeft counts the machines that are available.
+func (x *pool) countLeft(a *alloc.Arena, taken []bool) {
+	x.left = alloc.Make[int32](a, len(x.at))
+	for c := range x.left {
+		for _, r := range x.lists.At(c) {
+			if !taken[r] && !x.apart.has(r) {
+				x.left[c]++
+			}
+		}
 	}
 }
 
@@ -53,6 +66,9 @@ func (x *pool) advance(c uint32, taken []bool) {
 
 // took notes that a machine has been taken: if it is the head, the head advances.
 func (x *pool) took(r columnar.Row, c uint32, taken []bool) {
+	if x.left != nil && !x.apart.has(r) {
+		x.left[c]--
+	}
 	if x.key[c] == x.place[r] {
 		x.advance(c, taken)
 	}
@@ -61,6 +77,9 @@ func (x *pool) took(r columnar.Row, c uint32, taken []bool) {
 // gave notes that a machine is available again: if it precedes the head, it becomes the head. O(log
 // machines of the class).
 func (x *pool) gave(r columnar.Row, c uint32) {
+	if x.left != nil {
+		x.left[c]++
+	}
 	if x.place[r] >= x.key[c] {
 		return
 	}

@@ -135,11 +135,11 @@ func (l *worker) acquireRacing() {
 	l.counts.Retries, l.counts.Conflicts, l.counts.Displacements, l.counts.RetriesExhausted = r.retries.Load(), r.lost.Load(), r.takenOver.Load(), r.givenUp.Load()
 }
 
-// mayEnter reports whether a need can race.
+// mayEnter reports whether a need can race: a choice among all machines is no walk.
 func (r *race) mayEnter(need, rank int32) bool {
 	n := &r.lines[need]
 	k := &r.kinds[n.kind]
-	return !k.same && len(k.spread) == 0 && !r.special[rank] && n.status&(sitsOut|isUncredited) == 0 && !r.anyLower(k)
+	return r.e.opts.Acquire == AcquireCheapest && !k.same && len(k.spread) == 0 && !r.special[rank] && n.status&(sitsOut|isUncredited) == 0 && !r.anyLower(k)
 }
 
 // enter lets a need race; a full window is run first, and one in which a

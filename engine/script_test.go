@@ -48,7 +48,7 @@ func sizeOf(seed int64) fleet.Size {
 	return []fleet.Size{fleet.Tiny, fleet.Small, fleet.Small, fleet.Medium}[seed%4]
 }
 
-func newScript(seed int64) (*script, error) {
+func newScript(seed int64, fit bool) (*script, error) {
 	x := &script{rng: rand.New(rand.NewPCG(uint64(seed), 11)), clusters: map[string]bool{}}
 	draw := fleet.Random
 	if seed%5 == 0 {
@@ -56,6 +56,11 @@ func newScript(seed int64) (*script, error) {
 	}
 	for i := range 3 {
 		x.donors = append(x.donors, draw(seed*3+int64(i), sizeOf(seed)))
+	}
+	if fit {
+		for i := range x.donors {
+			x.donors[i] = fleet.Fitted(x.donors[i], seed+int64(i))
+		}
 	}
 	if seed%3 == 0 {
 		x.donors[0] = fleet.Shared(x.donors[0], seed)
@@ -207,7 +212,7 @@ func TestIncrementalCyclesEqualTheReference(t *testing.T) {
 	}
 	failed := 0
 	for _, seed := range scriptsThatFailed {
-		if fault := runScript(t, seed); fault != "" && *scriptSeed == 0 {
+		if fault := runScript(t, seed, false); fault != "" && *scriptSeed == 0 {
 			t.Errorf("seed %d (repeat with -script-seed=%d), %s", seed, seed, fault)
 		}
 	}
@@ -219,11 +224,29 @@ func TestIncrementalCyclesEqualTheReference(t *testing.T) {
 		if i%scriptsALine == scriptsALine-1 {
 			t.Logf("%d scripts are done", i+1)
 		}
-		if fault := runScript(t, seed); fault != "" {
+		if fault := runScript(t, seed, false); fault != "" {
 			t.Errorf("seed %d (repeat with -script-seed=%d), %s", seed, seed, fault)
 			if failed++; failed == scriptFaultsMax {
 				return
 			}
+		}
+	}
+}
+
+// TestIncrementalFitEqualsTheReference: the same with acquisition by fit.
+func TestIncrementalFitEqualsTheReference(t *testing.T) {
+	defer engine.SetComponentsMin(engine.SetComponentsMin(0))
+	defer engine.SetGatherMin(engine.SetGatherMin(0))
+	first, count := *scriptFrom, (*scripts+2)/3
+	if *scriptSeed != 0 {
+		first, count = *scriptSeed, 1
+	}
+	for seed := first; seed < first+int64(count); seed++ {
+		if *scriptTiny && sizeOf(seed) == fleet.Medium {
+			continue
+		}
+		if fault := runScript(t, seed, true); fault != "" {
+			t.Fatalf("seed %d (repeat with -script-seed=%d), %s", seed, seed, fault)
 		}
 	}
 }
@@ -248,9 +271,9 @@ var (
 
 // runScript goes through one script and says where an engine and the reference
 // came to different answers, "" where they did not.
-func runScript(t *testing.T, seed int64) (fault string) {
+func runScript(t *testing.T, seed int64, fit bool) (fault string) {
 	t.Helper()
-	x, err := newScript(seed)
+	x, err := newScript(seed, fit)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,6 +88,7 @@ type worker struct {
 	gaveBack         int            // counts superfluous machines
 	words            []uint64       // scratch
 	inOrder          []keyedRow     // scratch
+	fit              *fitter        // nil until AcquireFit chooses
 }
 
 // enter prepares the worker for a pass.
@@ -104,6 +105,9 @@ func (l *worker) enter(p *pass) {
 	}
 	l.acquisitions[0], l.acquisitions[1] = l.acquisitions[0][:0], l.acquisitions[1][:0]
 	l.shares, l.revived = shares{}, false
+	if l.fit != nil {
+		l.fit.memo.clear()
+	}
 	l.dealt.ofKind = l.dealt.ofKind[:0]
 	l.probes, l.nextBlock, l.satisfied, l.credited, l.clustersCredited = 0, 0, 0, 0, 0
 	l.lost, l.moreUnits = l.lost[:0], 0
@@ -211,8 +215,10 @@ func (l *worker) offer(r columnar.Row) {
 	case l.reserved.lower.has(r):
 		l.reserved.lower.ofClass(c).at = 0
 	case l.s.View.State[r] == model.Idle:
+		l.noteReopened(r, 0)
 		l.free[0].gave(r, c)
 	default:
+		l.noteReopened(r, 1)
 		l.free[1].gave(r, c)
 	}
 }

@@ -7,18 +7,18 @@ import (
 	"time"
 
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/provider/simulated"
 	"github.com/tonnage/tonnage/shard"
-	"github.com/tonnage/tonnage/shard/provider"
 )
 
 // fullFleet is a shard whose machines are all bound, a hundred to a cluster.
-func fullFleet(b *testing.B, n int) (*shard.Shard, *provider.Fleet) {
+func fullFleet(b *testing.B, n int) (*shard.Shard, *simulated.Fleet) {
 	ms := make([]model.Machine, n)
 	for i := range ms {
 		ms[i] = machine(fmt.Sprintf("m-%06d", i), model.Configured, fmt.Sprintf("c-%04d", i/100))
 		ms[i].Labels = map[string]string{"rack": fmt.Sprint("r", i/16)}
 	}
-	fleet, err := provider.New(provider.Config{Machines: ms})
+	fleet, err := simulated.New(simulated.Config{Machines: ms})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func BenchmarkSteadyCycle(b *testing.B) {
 		b.StopTimer()
 		for i := range 2250 {
 			price := float64(1 + k%7)
-			if err := fleet.Change(fmt.Sprintf("m-%06d", i*100), provider.Change{PricePerHour: &price}); err != nil {
+			if err := fleet.Change(fmt.Sprintf("m-%06d", i*100), simulated.Change{PricePerHour: &price}); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -9,13 +9,13 @@ import (
 
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/provider/simulated"
 	"github.com/tonnage/tonnage/shard"
-	"github.com/tonnage/tonnage/shard/provider"
 )
 
 type (
-	provCfg = provider.Config
-	change  = provider.Change
+	provCfg = simulated.Config
+	change  = simulated.Change
 )
 
 // TestCreatedMachineStaysItsNeeds: while it is created it counts for the Need,
@@ -110,14 +110,14 @@ func TestFailedCallLeavesTheMachineFailed(t *testing.T) {
 		shard.OpDrain:     {machine("m", model.Configured, "c2"), "Reclaim m"},
 	} {
 		w := newWorld(t, []model.Machine{x.m}, func(_ *shard.Config, _ *shard.Deps, p *provCfg) {
-			p.Faults = []provider.Fault{{Op: op, Times: 1}}
+			p.Faults = []simulated.Fault{{Op: op, Times: 1}}
 		})
 		w.report("c2")
 		if op != shard.OpDrain {
 			w.report("c1", need(t, 1, 4))
 		}
 		c := w.step()
-		if len(c.Started) != 1 || !errors.Is(c.Started[0].Err, provider.ErrInjected) || c.Started[0].Kind.String()+" m" != x.want {
+		if len(c.Started) != 1 || !errors.Is(c.Started[0].Err, simulated.ErrInjected) || c.Started[0].Kind.String()+" m" != x.want {
 			t.Errorf("%s: %+v", op, c.Started)
 		}
 		if m := w.get("m"); m.State != model.Failed || m.LastError == "" || m.Reservation.Active() {

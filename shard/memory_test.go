@@ -11,8 +11,8 @@ import (
 
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/provider/simulated"
 	"github.com/tonnage/tonnage/shard"
-	"github.com/tonnage/tonnage/shard/provider"
 )
 
 // memory is a Memory that is on no disk.
@@ -306,7 +306,7 @@ func TestStampsOfAnotherClusterAreNotRecalled(t *testing.T) {
 	w.steps(2)
 	moved := machine("m-00", model.Configured, "c2")
 	moved.Host = "h"
-	other, err := provider.New(provider.Config{Machines: []model.Machine{moved}, Now: w.now})
+	other, err := simulated.New(simulated.Config{Machines: []model.Machine{moved}, Now: w.now})
 	if err != nil {
 		t.Fatal(err)
 	}

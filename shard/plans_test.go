@@ -11,8 +11,8 @@ import (
 
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/provider/simulated"
 	"github.com/tonnage/tonnage/shard"
-	"github.com/tonnage/tonnage/shard/provider"
 )
 
 // byGangs has victims chosen by gangs.
@@ -105,7 +105,7 @@ func TestPlanComesBackAfterARestart(t *testing.T) {
 // TestExcessThatAPlanCountsOnIsHeldAfterARestart: a rail leaves it bound for a while, and then only the
 // shard knows whom it is held for.
 func TestExcessThatAPlanCountsOnIsHeldAfterARestart(t *testing.T) {
-	w := contested(t, func(c *shard.Config, d *shard.Deps, _ *provider.Config) {
+	w := contested(t, func(c *shard.Config, d *shard.Deps, _ *simulated.Config) {
 		c.ReclaimCapFraction, d.Memory = 0.05, newMemory()
 	})
 	a := gang(t, 1, 8)
@@ -137,8 +137,8 @@ func TestExcessThatAPlanCountsOnIsHeldAfterARestart(t *testing.T) {
 // TestFailedDrainEndsAllThatWasPlannedForItsOwner: a plan that adds to one of an earlier cycle is the
 // same plan.
 func TestFailedDrainEndsAllThatWasPlannedForItsOwner(t *testing.T) {
-	w := contested(t, func(_ *shard.Config, _ *shard.Deps, p *provider.Config) {
-		p.Faults = []provider.Fault{{Op: shard.OpDrain, Machine: "m-03", Times: 1}}
+	w := contested(t, func(_ *shard.Config, _ *shard.Deps, p *simulated.Config) {
+		p.Faults = []simulated.Fault{{Op: shard.OpDrain, Machine: "m-03", Times: 1}}
 	})
 	w.report("top", gang(t, 1000, 8))
 	if c := w.step(); c.Counts[engine.Preempt] != 2 {
@@ -157,7 +157,7 @@ func TestFailedDrainEndsAllThatWasPlannedForItsOwner(t *testing.T) {
 func TestSearchesThatEndAreCounted(t *testing.T) {
 	for pairs, want := range map[int]float64{1: 1, 0: 0} { // 0 = the default
 		reg := prometheus.NewRegistry()
-		w := contested(t, func(c *shard.Config, d *shard.Deps, _ *provider.Config) {
+		w := contested(t, func(c *shard.Config, d *shard.Deps, _ *simulated.Config) {
 			c.Engine.SearchPairs, d.Registerer = pairs, reg
 		})
 		w.report("top", gang(t, 1000, 8))
@@ -228,8 +228,8 @@ func TestPlanWaitsForRoom(t *testing.T) {
 // TestFailedDrainEndsThePlan: its machines are free, and its owner waits before it
 // preempts again, longer each time.
 func TestFailedDrainEndsThePlan(t *testing.T) {
-	w := contested(t, func(_ *shard.Config, _ *shard.Deps, p *provider.Config) {
-		p.Faults = []provider.Fault{{Op: shard.OpDrain, Machine: "m-03", Times: 1}}
+	w := contested(t, func(_ *shard.Config, _ *shard.Deps, p *simulated.Config) {
+		p.Faults = []simulated.Fault{{Op: shard.OpDrain, Machine: "m-03", Times: 1}}
 	})
 	w.report("top", gang(t, 1000, 16))
 	if got := w.steps(1); len(got) != 4 {

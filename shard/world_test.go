@@ -8,8 +8,8 @@ import (
 
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/provider/simulated"
 	"github.com/tonnage/tonnage/shard"
-	"github.com/tonnage/tonnage/shard/provider"
 )
 
 const second = int64(time.Second)
@@ -61,24 +61,24 @@ func inRack(m model.Machine, rack string) model.Machine {
 // world is a shard and its provider in virtual time.
 type world struct {
 	t     *testing.T
-	fleet *provider.Fleet
+	fleet *simulated.Fleet
 	shard *shard.Shard
 	cfg   shard.Config
 	deps  shard.Deps
 	now   int64
 }
 
-type option func(*shard.Config, *shard.Deps, *provider.Config)
+type option func(*shard.Config, *shard.Deps, *simulated.Config)
 
 func latencies(create, configure, drain time.Duration) option {
-	at := func(d time.Duration) provider.Latency { return provider.Latency{Min: d, Max: d} }
-	return func(_ *shard.Config, _ *shard.Deps, p *provider.Config) {
-		p.Latencies = provider.Latencies{Create: at(create), Configure: at(configure), Drain: at(drain)}
+	at := func(d time.Duration) simulated.Latency { return simulated.Latency{Min: d, Max: d} }
+	return func(_ *shard.Config, _ *shard.Deps, p *simulated.Config) {
+		p.Latencies = simulated.Latencies{Create: at(create), Configure: at(configure), Drain: at(drain)}
 	}
 }
 
 func configured(change func(*shard.Config)) option {
-	return func(c *shard.Config, _ *shard.Deps, _ *provider.Config) { change(c) }
+	return func(c *shard.Config, _ *shard.Deps, _ *simulated.Config) { change(c) }
 }
 
 func newWorld(t *testing.T, ms []model.Machine, options ...option) *world {
@@ -87,12 +87,12 @@ func newWorld(t *testing.T, ms []model.Machine, options ...option) *world {
 	w.cfg.Concurrency = 0
 	w.cfg.Unbounded()
 	w.cfg.Engine.Victims = engine.VictimsMachine
-	p := provider.Config{Machines: ms, Now: w.now}
+	p := simulated.Config{Machines: ms, Now: w.now}
 	for _, o := range options {
 		o(&w.cfg, &w.deps, &p)
 	}
 	var err error
-	if w.fleet, err = provider.New(p); err != nil {
+	if w.fleet, err = simulated.New(p); err != nil {
 		t.Fatal(err)
 	}
 	if w.deps.Provider == nil {

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/provider/simulated"
 	"github.com/tonnage/tonnage/shard"
-	"github.com/tonnage/tonnage/shard/provider"
 )
 
 // traceHeader is how a file begins that go tool trace reads. The test does not run that
@@ -25,7 +25,7 @@ var traceHeader = regexp.MustCompile(`^go 1\.[0-9]+ trace\x00`)
 func TestSlowCyclesLeaveATrace(t *testing.T) {
 	dir := t.TempDir()
 	var ticks atomic.Int64
-	w := newWorld(t, machines(3, model.Idle, ""), func(c *shard.Config, d *shard.Deps, _ *provider.Config) {
+	w := newWorld(t, machines(3, model.Idle, ""), func(c *shard.Config, d *shard.Deps, _ *simulated.Config) {
 		c.WorstDir, c.Concurrency = dir, 1
 		// Each look at the clock is later than the last by more than before: the
 		// cycles become slower and slower.

@@ -141,6 +141,12 @@ type CapacityRequestStatus struct {
 	Phase RequestPhase `json:"phase"`
 	// +optional
 	AcknowledgedAt *metav1.Time `json:"acknowledgedAt,omitempty"`
+	// The class of its size among requests that are alike otherwise; see the operator's
+	// reference. Written once, with Acknowledged.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=8
+	// +optional
+	SizeClass *int32 `json:"sizeClass,omitempty"`
 	// Reported is False, with the reason and the remedy, while the request is left out
 	// of what the shard is told.
 	// +listType=map

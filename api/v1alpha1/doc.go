@@ -26,6 +26,10 @@ const Group = "bigfleet.lucy.sh"
 const (
 	// LabelOwnedByPod is on a CapacityRequest that stands for a pod: the pod's UID.
 	LabelOwnedByPod = Group + "/owned-by-pod"
+	// LabelPackingOverhead is on a CapacityRequest that stands for no pod but for room
+	// that the pods of one row of the roll-up cannot use: which sizes that row has. Its
+	// resources count in the row's sum, and not in the row's smallest unit.
+	LabelPackingOverhead = "tonnage.dev/packing-overhead"
 	// AnnotationInterruptionPenalty of a pod is what one interruption of it
 	// costs, in dollars.
 	AnnotationInterruptionPenalty = Group + "/interruption-penalty"

@@ -229,6 +229,11 @@ func (in *CapacityRequestStatus) DeepCopyInto(out *CapacityRequestStatus) {
 		in, out := &in.AcknowledgedAt, &out.AcknowledgedAt
 		*out = (*in).DeepCopy()
 	}
+	if in.SizeClass != nil {
+		in, out := &in.SizeClass, &out.SizeClass
+		*out = new(int32)
+		**out = **in
+	}
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
 		*out = make([]metav1.Condition, len(*in))

@@ -6,17 +6,24 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/tonnage/tonnage/operator/pods"
+	"github.com/tonnage/tonnage/operator/stuck"
 )
+
+// overheadKept is how long packing overhead is kept at the least.
+const overheadKept = 10 * time.Minute
 
 // podsFlags are those of the pod controller.
 type podsFlags struct {
 	settings
 	defaultsFile string
+	stuckAfter   time.Duration
 }
 
 // watchPods runs the controller that makes requests of pods.
@@ -29,6 +36,7 @@ func watchPods(ctx context.Context, args []string, err io.Writer) error {
 	}
 	f.register(flags, ":8080")
 	flags.StringVar(&f.defaultsFile, "priority-class-defaults", "", "YAML file: the penalties of pods that name none, by priority class; empty = none")
+	flags.DurationVar(&f.stuckAfter, "stuck-after", 15*time.Second, "how long a pod is unschedulable, although the machines of its row suffice by sums, before more is asked for; 0 = never")
 	if e := parse(flags, args, err); e != nil {
 		return e
 	}
@@ -55,16 +63,27 @@ func (f *podsFlags) run(ctx context.Context, err io.Writer) error {
 	log, noLog := f.logger(err)
 	noDefaults := f.defaults(c)
 	config, noCluster := f.cluster()
-	if e := errors.Join(noLog, noDefaults, noCluster); e != nil {
+	var noWait error
+	if f.stuckAfter < 0 {
+		noWait = fmt.Errorf("--stuck-after must not be negative, got %v", f.stuckAfter)
+	}
+	if e := errors.Join(noLog, noDefaults, noCluster, noWait); e != nil {
 		return badInput(e)
 	}
-	m, e := f.manager(config, "tonnage-operator-pods", pods.CacheOptions())
+	kept := pods.CacheOptions()
+	maps.Copy(kept, stuck.CacheOptions())
+	m, e := f.manager(config, "tonnage-operator-pods", kept)
 	if e != nil {
 		return e
 	}
 	c.Client, c.Count, c.SoftSpread = m.GetClient(), pods.Counter(metrics.Registry), pods.SoftSpreadCounter(metrics.Registry)
 	if e := c.Setup(ctx, m); e != nil {
 		return e
+	}
+	if f.stuckAfter > 0 {
+		if e := stuck.Setup(m, stuck.Config{After: f.stuckAfter, Keep: overheadKept}, stuck.NewMetrics(metrics.Registry), log); e != nil {
+			return e
+		}
 	}
 	log.Info("pod controller starts", "version", versionText(), "election", f.lease() != "")
 	return m.Start(ctx)

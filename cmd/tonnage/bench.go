@@ -16,6 +16,7 @@ import (
 // benchFlags are the flags of bench.
 type benchFlags struct {
 	rung, regime string
+	acquire      string
 	output       string
 	cpuProfile   string
 	profileDir   string
@@ -57,10 +58,10 @@ that differs much less from machine to machine than milliseconds.
 
 Only the cycle is measured, not what brings its input about. Percentiles are exact
 (nearest rank): of fewer than 100 cycles, p99 is the slowest. The checksum is a
-function of rung, regime and seed, in the steady regime also of --cycles; it is the
-same on every machine. A plan that differs from what --verify compares it with, from
-that of another cycle on the same input or from its own check ends the run with exit
-code 3.`,
+function of rung, regime, seed and --acquire, in the steady regime also of --cycles; it
+is the same on every machine. A plan that differs from what --verify compares it with,
+from that of another cycle on the same input or from its own check ends the run with
+exit code 3.`,
 		Example: `  tonnage bench
   tonnage bench --rung 50k --regime steady --cycles 200 -o table
   tonnage bench --rung 5k --regime contended --verify -o json | jq .planChecksum
@@ -72,6 +73,7 @@ code 3.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.rung, "rung", "tiny", "the workload: "+strings.Join(workload.Names(), ", "))
 	flags.StringVar(&f.regime, "regime", "cold", "what happens to it: "+strings.Join(regimeNames(), ", "))
+	acquireFlag(cmd, &f.acquire, engine.AcquireCheapest)
 	flags.IntVar(&f.clusters, "clusters", 0, "of burst and shrink: in how many percent of the clusters that they change (default all)")
 	flags.IntVar(&f.cycles, "cycles", measure.CyclesDefault, "cycles to measure")
 	workersFlag(cmd, &f.workers, "")
@@ -105,6 +107,9 @@ func (f *benchFlags) config() (cfg measure.Config, err error) {
 	}
 	if cfg.Regime, err = workload.ParseRegime(f.regime); err != nil {
 		return cfg, badInput(fmt.Errorf("--regime: %w", err))
+	}
+	if cfg.Acquire, err = parseAcquire(f.acquire); err != nil {
+		return cfg, err
 	}
 	if f.clusters != 0 && (f.clusters < 1 || f.clusters > 100 || cfg.Regime != workload.Burst && cfg.Regime != workload.Shrink) {
 		return cfg, badInput(fmt.Errorf("--clusters goes with --regime burst or shrink and is between 1 and 100, got %d", f.clusters))

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/provider/simulated"
 	"github.com/tonnage/tonnage/shard"
-	"github.com/tonnage/tonnage/shard/provider"
 	"github.com/tonnage/tonnage/web"
 )
 
@@ -33,7 +33,7 @@ func says(t *testing.T, args []string, texts ...string) outcome {
 // bought, of which an interval does 2 and 100.
 func TestExplainSaysWhatARunningShardHoldsBack(t *testing.T) {
 	cpu := func(n int64) model.Resources { return model.NewResources(model.Amount{Name: "cpu", Value: n}) }
-	fleet := provider.Config{Now: int64(1000 * time.Second), Latencies: provider.Latencies{Create: provider.Latency{Min: time.Hour, Max: time.Hour}}}
+	fleet := simulated.Config{Now: int64(1000 * time.Second), Latencies: simulated.Latencies{Create: simulated.Latency{Min: time.Hour, Max: time.Hour}}}
 	for i := range 180 {
 		m := model.Machine{ID: fmt.Sprintf("q-%03d", i), State: model.Speculative, InstanceType: "t", Resources: cpu(4)}
 		if i < 40 {
@@ -41,7 +41,7 @@ func TestExplainSaysWhatARunningShardHoldsBack(t *testing.T) {
 		}
 		fleet.Machines = append(fleet.Machines, m)
 	}
-	machines, err := provider.New(fleet)
+	machines, err := simulated.New(fleet)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/tonnage/tonnage/internal/inbound"
 	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/internal/workload"
+	"github.com/tonnage/tonnage/provider/simulated"
 	"github.com/tonnage/tonnage/shard"
-	"github.com/tonnage/tonnage/shard/provider"
 )
 
 // The defaults of provider's flags.
@@ -142,7 +142,7 @@ type providerPlan struct {
 	metrics   string // empty = none
 	dataDir   string
 	seeds     seedSource
-	latencies provider.Latencies
+	latencies simulated.Latencies
 	failures  float64
 	late      float64
 	faults    string
@@ -202,7 +202,7 @@ func (f *providerFlags) parse(set func(string) bool) (*providerPlan, error) {
 }
 
 func (f *providerFlags) parseLatencies(p *providerPlan) (faults []error) {
-	into := [shard.NumOps]*provider.Latency{
+	into := [shard.NumOps]*simulated.Latency{
 		shard.OpCreate: &p.latencies.Create, shard.OpConfigure: &p.latencies.Configure,
 		shard.OpDrain: &p.latencies.Drain, shard.OpDelete: &p.latencies.Delete,
 	}

@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"github.com/tonnage/tonnage/internal/world/document"
+	"github.com/tonnage/tonnage/provider/server"
+	"github.com/tonnage/tonnage/provider/simulated"
+	"github.com/tonnage/tonnage/provider/simulated/store"
 	"github.com/tonnage/tonnage/shard"
-	"github.com/tonnage/tonnage/shard/provider"
-	"github.com/tonnage/tonnage/shard/provider/server"
-	"github.com/tonnage/tonnage/shard/provider/store"
 )
 
 const (
@@ -35,8 +35,8 @@ var faultKinds = []string{"fail", "late", "refuse", "lose", "slow"}
 // faultsFile is what the file says.
 type faultsFile struct {
 	calls  []server.Trouble
-	atOnce []provider.Fault
-	late   []provider.Fault
+	atOnce []simulated.Fault
+	late   []simulated.Fault
 	vanish []string
 	repair []string
 	prices map[string]float64
@@ -97,7 +97,7 @@ func (f *faultsFile) add(r *document.Reader, x *faultFile) {
 		r.Fault("a delay above 0 belongs to kind slow, and to no other")
 		return
 	}
-	machine := provider.Fault{Machine: x.machine, Times: int(x.times), Probability: x.probability}
+	machine := simulated.Fault{Machine: x.machine, Times: int(x.times), Probability: x.probability}
 	call := server.Trouble{Method: x.on, Machine: x.machine, Times: int(x.times), Probability: x.probability, Delay: x.delay}
 	switch x.kind {
 	case "fail", "late":
@@ -196,9 +196,9 @@ func (t *troubles) look(ctx context.Context) error {
 			return fmt.Errorf("--faults-file %s: %w", t.path, err)
 		}
 	}
-	for i, into := range [...]*[]provider.Fault{&f.atOnce, &f.late} {
+	for i, into := range [...]*[]simulated.Fault{&f.atOnce, &f.late} {
 		if t.rates[i] > 0 {
-			*into = append(*into, provider.Fault{Probability: t.rates[i]})
+			*into = append(*into, simulated.Fault{Probability: t.rates[i]})
 		}
 	}
 	return t.apply(ctx, f)
@@ -208,14 +208,14 @@ func (t *troubles) apply(ctx context.Context, f *faultsFile) error {
 	if err := t.server.SetTrouble(f.calls); err != nil {
 		return err
 	}
-	err := t.store.Administer(ctx, func(fleet *provider.Fleet) error {
+	err := t.store.Administer(ctx, func(fleet *simulated.Fleet) error {
 		all := []error{fleet.SetFaults(f.atOnce, f.late)}
 		for _, id := range f.repair {
 			all = append(all, fleet.Heal(id))
 		}
 		for _, id := range slices.Sorted(maps.Keys(f.prices)) {
 			price := f.prices[id]
-			all = append(all, fleet.Change(id, provider.Change{PricePerHour: &price}))
+			all = append(all, fleet.Change(id, simulated.Change{PricePerHour: &price}))
 		}
 		return errors.Join(all...)
 	})

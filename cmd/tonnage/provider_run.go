@@ -16,8 +16,8 @@ import (
 	"github.com/tonnage/tonnage/internal/httpguard"
 	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/internal/private"
-	"github.com/tonnage/tonnage/shard/provider/server"
-	"github.com/tonnage/tonnage/shard/provider/store"
+	"github.com/tonnage/tonnage/provider/server"
+	"github.com/tonnage/tonnage/provider/simulated/store"
 )
 
 // providerStoreFile is the file of the machines in the data folder.
@@ -89,7 +89,7 @@ func (x *providerProcess) open(p *providerPlan) error {
 		return badInput(fmt.Errorf("--data-dir %s: %w", p.dataDir, err))
 	}
 	n := x.store.Len()
-	switch seeded := x.store.Stats().Seeded; {
+	switch seeded := x.store.Seeded(); {
 	case n == 0:
 		x.log.Warn("there is no machine; --seed-rung, --seed-file or --seed-machines give a new folder some", "dataDir", p.dataDir)
 	case !seeded && p.seeds.given():

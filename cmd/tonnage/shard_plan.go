@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/inbound"
 	"github.com/tonnage/tonnage/internal/mtls"
@@ -147,6 +148,12 @@ func (f *shardFlags) faults(p *shardPlan) (faults []error) {
 		fault("--audit-log-max-bytes cannot be negative, got %d", f.auditBytes)
 	}
 	faults = append(faults, f.clusterFaults()...)
+	if _, err := engine.ParseAcquireRule(f.acquire); err != nil {
+		fault("--acquire: %w", err)
+	}
+	if err := checkShare(f.maxShare); err != nil {
+		faults = append(faults, err)
+	}
 	if err := checkWorkers(f.workers); err != nil {
 		faults = append(faults, err)
 	}
@@ -179,7 +186,7 @@ func (f *shardFlags) clusterFaults() (faults []error) {
 // flagOf names the flags that set what the shard's configuration calls otherwise.
 var flagOf = map[string]string{
 	"cycleInterval": "cycle-interval", "reclaimCapFraction": "reclaim-cap-fraction", "deleteCapFraction": "delete-cap-fraction",
-	"provisionCapFraction": "provision-cap-fraction", "preemptCapFraction": "preempt-cap-fraction", "breakerShare": "breaker-share", "breakerWindow": "breaker-window", "maxActionsPerCycle": "max-actions-per-cycle",
+	"provisionCapFraction": "provision-cap-fraction", "preemptCapFraction": "preempt-cap-fraction", "breakerShare": "breaker-share", "breakerWindow": "breaker-window", "maxActionsPerCycle": "max-actions-per-cycle", "maxMachineShare": "max-machine-share",
 	"concurrency": "execute-concurrency", "warmupCycles": "metrics-warmup-cycles", "worstMin": "profile-over",
 }
 
@@ -215,7 +222,8 @@ func (f *seedFlags) faults(remote bool, set func(string) bool) (faults []error) 
 func (f *shardFlags) shardConfig() shard.Config {
 	c := shard.DefaultConfig()
 	c.CycleInterval, c.Concurrency, c.MaxActionsPerCycle = f.cycle, f.concurrency, f.maxActions
-	c.Engine.Workers = f.workers
+	c.Engine.Workers, c.Engine.MaxMachineShare = f.workers, f.maxShare
+	c.Engine.Acquire, _ = engine.ParseAcquireRule(f.acquire) // checked in faults
 	c.BudgetInterval, c.ReclaimCapFraction, c.Quarantine = f.cycle, f.reclaimCap, f.emptyGuard
 	c.DeleteCapFraction, c.ProvisionCapFraction, c.PreemptCapFraction = f.deleteCap, f.provisionCap, f.preemptCap
 	c.BreakerShare, c.BreakerWindow = f.breakerShare, f.breakerWindow

@@ -82,7 +82,7 @@ func runShard(ctx context.Context, s streams, p *shardPlan) (err error) {
 	x.log.Debug("configuration", "settings", p.settings)
 	x.log.Info("started", "version", versionText(), "epoch", x.epoch.Epoch(), "listen", x.grpc.Addr(), "metrics", addressOf(x.metrics), "provider", p.provider, "dataDir", p.dataDir, "paused", p.shard.Paused, "dryRun", p.shard.DryRun)
 	x.tls.WarnIfExposed(x.log, "--listen", x.grpc.Addr())
-	fmt.Fprintf(s.out, "tonnage shard %s: sessions on %s, metrics on %s\n", p.id, x.grpc.Addr(), addressOf(x.metrics))
+	fmt.Fprintf(s.out, "tonnage shard %s: acquire %s, sessions on %s, metrics on %s\n", p.id, p.shard.Engine.Acquire, x.grpc.Addr(), addressOf(x.metrics))
 	if x.pages != nil {
 		fmt.Fprintf(s.out, "tonnage shard %s: page on %s\n", p.id, pageAddress(x.pages, x.tls != nil))
 	}

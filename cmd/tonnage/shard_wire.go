@@ -9,8 +9,8 @@ import (
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/mtls"
+	"github.com/tonnage/tonnage/provider/simulated"
 	"github.com/tonnage/tonnage/shard"
-	"github.com/tonnage/tonnage/shard/provider"
 	"github.com/tonnage/tonnage/shard/provider/client"
 	"github.com/tonnage/tonnage/shard/report"
 )
@@ -32,23 +32,23 @@ const createLatencyVariable = "BIGFLEET_FAKE_CREATE_LATENCY"
 
 // fleet makes the machines in memory.
 func (f *seedFlags) fleet() (shard.Provider, error) {
-	at := provider.Latency{Min: seedLatency, Max: seedLatency}
+	at := simulated.Latency{Min: seedLatency, Max: seedLatency}
 	create := at
 	if text := os.Getenv(createLatencyVariable); text != "" {
 		d, err := time.ParseDuration(text)
 		if err != nil || d < 0 {
 			return nil, badInput(fmt.Errorf("%s must be a time such as 2s, got %q", createLatencyVariable, text))
 		}
-		create = provider.Latency{Min: d, Max: d}
+		create = simulated.Latency{Min: d, Max: d}
 	}
-	cfg := provider.Config{
-		Latencies: provider.Latencies{Create: create, Configure: at, Drain: at, Delete: at},
+	cfg := simulated.Config{
+		Latencies: simulated.Latencies{Create: create, Configure: at, Drain: at, Delete: at},
 		Seed:      1, Now: clock().UnixNano(), Machines: f.list(),
 	}
 	if f.failures > 0 {
-		cfg.Faults = []provider.Fault{{Op: shard.OpAny, Probability: f.failures}}
+		cfg.Faults = []simulated.Fault{{Op: shard.OpAny, Probability: f.failures}}
 	}
-	fleet, err := provider.New(cfg)
+	fleet, err := simulated.New(cfg)
 	if err != nil {
 		return nil, err
 	}

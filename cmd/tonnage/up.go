@@ -9,11 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/internal/mtls"
 	traces "github.com/tonnage/tonnage/internal/trace"
 	"github.com/tonnage/tonnage/internal/workload"
+	"github.com/tonnage/tonnage/provider/simulated"
 	"github.com/tonnage/tonnage/shard"
-	"github.com/tonnage/tonnage/shard/provider"
 )
 
 // The defaults and limits of up's flags.
@@ -29,6 +30,8 @@ const (
 
 // upFlags are the flags of up, as given.
 type upFlags struct {
+	acquire      string
+	maxShare     float64
 	rung         string
 	start        string
 	trace        string
@@ -106,6 +109,8 @@ func (f *upFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.dataDir, "data-dir", upDataDirDefault, "folder for what is kept between runs; it is created")
 	flags.DurationVar(&f.cycle, "cycle", upCycleDefault, "time between two cycles; new demand starts one at once")
 	workersFlag(cmd, &f.workers, "")
+	acquireFlag(cmd, &f.acquire, engine.AcquireFit)
+	shareFlag(cmd, &f.maxShare)
 	pinFlag(cmd, &f.pin)
 	flags.BoolVar(&f.dryRun, "dry-run", false, "decide everything and carry out nothing")
 	flags.DurationVar(&f.duration, "duration", 0, "stop after this time, 0 = run until stopped")
@@ -126,7 +131,7 @@ func (f *upFlags) register(cmd *cobra.Command) {
 type upPlan struct {
 	source   sourceConfig
 	shard    shard.Config
-	provider provider.Latencies
+	provider simulated.Latencies
 	faults   float64
 	latency  string
 	listen   string
@@ -164,6 +169,11 @@ func (f *upFlags) parse(set func(string) bool) (*upPlan, error) {
 		note(fmt.Errorf("--cycle must be at least %v, got %v", shard.CycleIntervalMin, f.cycle))
 	}
 	note(checkWorkers(f.workers))
+	note(checkShare(f.maxShare))
+	rule, err := engine.ParseAcquireRule(f.acquire)
+	if err != nil {
+		note(fmt.Errorf("--acquire: %w", err))
+	}
 	if f.shards < 1 || f.shards > upShardsMax {
 		note(fmt.Errorf("--shards must be between 1 and %d, got %d", upShardsMax, f.shards))
 	}
@@ -190,7 +200,7 @@ func (f *upFlags) parse(set func(string) bool) (*upPlan, error) {
 	p.shard.DoubtListings = false // the fleet is in memory
 	p.shard.ReclaimCapFraction = shard.ReclaimCapFractionDefault
 	p.shard.CycleInterval, p.shard.DryRun = f.cycle, f.dryRun
-	p.shard.Engine.Workers = f.workers
+	p.shard.Engine.Workers, p.shard.Engine.Acquire, p.shard.Engine.MaxMachineShare = f.workers, rule, f.maxShare
 	p.shard.Concurrency = upConcurrency
 	p.shard.WorstDir, p.shard.WorstMin = f.profileDir, f.profileOver
 	if len(faults) > 0 {
@@ -219,13 +229,13 @@ func (f *upFlags) parseSource(set func(string) bool) (sourceConfig, error) {
 }
 
 // parseLatency reads "2s" or "1s-5s", for all four changes alike.
-func parseLatency(text string) (provider.Latencies, error) {
+func parseLatency(text string) (simulated.Latencies, error) {
 	l, err := latencyOf("provider-latency", text)
-	return provider.Latencies{Create: l, Configure: l, Drain: l, Delete: l}, err
+	return simulated.Latencies{Create: l, Configure: l, Drain: l, Delete: l}, err
 }
 
 // latencyOf reads what a flag says of one change.
-func latencyOf(flag, text string) (provider.Latency, error) {
+func latencyOf(flag, text string) (simulated.Latency, error) {
 	lo, hi, ranged := strings.Cut(text, "-")
 	if !ranged {
 		hi = lo
@@ -234,11 +244,11 @@ func latencyOf(flag, text string) (provider.Latency, error) {
 	most, err2 := time.ParseDuration(hi)
 	switch {
 	case err != nil || err2 != nil || least < 0:
-		return provider.Latency{}, fmt.Errorf("--%s must be a duration like 2s or a range like 1s-5s, got %q", flag, text)
+		return simulated.Latency{}, fmt.Errorf("--%s must be a duration like 2s or a range like 1s-5s, got %q", flag, text)
 	case least > most:
-		return provider.Latency{}, fmt.Errorf("--%s %q begins after its end; swap the two", flag, text)
+		return simulated.Latency{}, fmt.Errorf("--%s %q begins after its end; swap the two", flag, text)
 	case most > upLatencyMax:
-		return provider.Latency{}, fmt.Errorf("--%s must be at most %v, got %q", flag, upLatencyMax, text)
+		return simulated.Latency{}, fmt.Errorf("--%s must be at most %v, got %q", flag, upLatencyMax, text)
 	}
-	return provider.Latency{Min: least, Max: most}, nil
+	return simulated.Latency{Min: least, Max: most}, nil
 }

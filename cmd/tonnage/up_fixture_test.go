@@ -7,17 +7,17 @@ import (
 	"time"
 
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/provider/simulated"
 	"github.com/tonnage/tonnage/shard"
-	"github.com/tonnage/tonnage/shard/provider"
 )
 
 // newTestFleet holds one idle machine, whose next call fails.
 func newTestFleet(t *testing.T) *clockedFleet {
 	t.Helper()
 	start := time.Unix(1_700_000_000, 0)
-	fleet, err := provider.New(provider.Config{
+	fleet, err := simulated.New(simulated.Config{
 		Machines: []model.Machine{{ID: "m", State: model.Idle, Resources: model.NewResources(model.Amount{Name: "cpu", Value: 1})}},
-		Faults:   []provider.Fault{{Op: shard.OpAny, Times: 1}},
+		Faults:   []simulated.Fault{{Op: shard.OpAny, Times: 1}},
 		Now:      start.UnixNano(),
 	})
 	if err != nil {

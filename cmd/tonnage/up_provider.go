@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tonnage/tonnage/provider/simulated"
 	"github.com/tonnage/tonnage/shard"
-	"github.com/tonnage/tonnage/shard/provider"
 )
 
 // repairAfter is how long a machine that a fault broke stays Failed. Without
@@ -18,7 +18,7 @@ const repairAfter = 30 * time.Second
 // completed before each listing, and machines that faults broke are repaired
 // after a while, as an administrator would.
 type clockedFleet struct {
-	*provider.Fleet
+	*simulated.Fleet
 	now    func() time.Time
 	failed atomic.Int64 // calls that ended in an error
 

@@ -18,7 +18,7 @@ import (
 func TestUpWithSeveralShards(t *testing.T) {
 	out := &output{lines: make(chan string, 64)}
 	dir := t.TempDir()
-	f := upFlags{shards: 3, rung: "tiny", start: "cold", seed: 1, listen: "127.0.0.1:0", dataDir: dir, cycle: 50 * time.Millisecond, latency: "10ms-30ms", logLevel: "error", profileOver: time.Second}
+	f := upFlags{acquire: "fit", shards: 3, rung: "tiny", start: "cold", seed: 1, listen: "127.0.0.1:0", dataDir: dir, cycle: 50 * time.Millisecond, latency: "10ms-30ms", logLevel: "error", profileOver: time.Second}
 	plan, err := f.parse(func(string) bool { return false })
 	if err != nil {
 		t.Fatal(err)

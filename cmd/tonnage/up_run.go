@@ -22,8 +22,8 @@ import (
 	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/internal/workload"
 	"github.com/tonnage/tonnage/internal/world"
+	"github.com/tonnage/tonnage/provider/simulated"
 	"github.com/tonnage/tonnage/shard"
-	"github.com/tonnage/tonnage/shard/provider"
 	"github.com/tonnage/tonnage/web"
 )
 
@@ -105,7 +105,7 @@ func up(ctx context.Context, s streams, p *upPlan) error {
 		return err
 	}
 	log.Debug("configuration", "source", fmt.Sprintf("%+v", p.source), "shard", fmt.Sprintf("%+v", p.shard), "latency", p.latency, "faults", p.faults, "listen", listener.Addr(), "dataDir", p.dataDir)
-	c.print("%s", x.source.Describe())
+	c.print("%s; acquire %s", x.source.Describe(), p.shard.Engine.Acquire)
 	c.print("%s  (stop with Ctrl-C)", pageAddress(listener, x.tls != nil))
 	failed := x.run(ctx, listener)
 	summary := x.summary()
@@ -235,9 +235,9 @@ func (x *process) writeWorld(out io.Writer) error {
 
 // buildFleet puts the source's machines into the built-in provider.
 func (x *process) buildFleet() error {
-	cfg := provider.Config{Latencies: x.plan.provider, Seed: x.plan.source.seed, Now: x.started.UnixNano()}
+	cfg := simulated.Config{Latencies: x.plan.provider, Seed: x.plan.source.seed, Now: x.started.UnixNano()}
 	if x.plan.faults > 0 {
-		cfg.Faults = []provider.Fault{{Op: shard.OpAny, Probability: x.plan.faults}}
+		cfg.Faults = []simulated.Fault{{Op: shard.OpAny, Probability: x.plan.faults}}
 	}
 	machines := x.source.Machines(cfg.Now)
 	if x.plan.shards > 1 {
@@ -246,7 +246,7 @@ func (x *process) buildFleet() error {
 	for m := range machines {
 		cfg.Machines = append(cfg.Machines, *m)
 	}
-	fleet, err := provider.New(cfg)
+	fleet, err := simulated.New(cfg)
 	x.fleet = &clockedFleet{Fleet: fleet, now: clock}
 	return err
 }

@@ -119,7 +119,7 @@ func (o *output) Write(b []byte) (int, error) {
 func TestUpServesDecidesAndPrintsASummary(t *testing.T) {
 	out := &output{lines: make(chan string, 64)}
 	dir := t.TempDir()
-	f := upFlags{shards: 1, rung: "tiny", start: "cold", seed: 1, listen: "127.0.0.1:0", dataDir: dir, cycle: 20 * time.Millisecond, latency: "10ms-30ms", faults: 0.02, logLevel: "error", profileOver: time.Second}
+	f := upFlags{acquire: "fit", shards: 1, rung: "tiny", start: "cold", seed: 1, listen: "127.0.0.1:0", dataDir: dir, cycle: 20 * time.Millisecond, latency: "10ms-30ms", faults: 0.02, logLevel: "error", profileOver: time.Second}
 	plan, err := f.parse(func(string) bool { return false })
 	if err != nil {
 		t.Fatal(err)
@@ -337,7 +337,7 @@ func TestASummaryBeforeTheFirstCycle(t *testing.T) {
 
 func TestAPartThatFailsStopsTheOthers(t *testing.T) {
 	out := &output{lines: make(chan string, 64)}
-	f := upFlags{shards: 1, rung: "tiny", start: "steady", listen: "127.0.0.1:0", dataDir: t.TempDir(), cycle: time.Second, latency: "0s", logLevel: "error", profileOver: time.Second}
+	f := upFlags{acquire: "fit", shards: 1, rung: "tiny", start: "steady", listen: "127.0.0.1:0", dataDir: t.TempDir(), cycle: time.Second, latency: "0s", logLevel: "error", profileOver: time.Second}
 	plan, err := f.parse(func(string) bool { return false })
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ import (
 	"github.com/tonnage/tonnage/coordinator/store"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/shard"
-	"github.com/tonnage/tonnage/shard/provider"
+	"github.com/tonnage/tonnage/provider/simulated"
 	"github.com/tonnage/tonnage/shard/report"
 )
 
@@ -41,7 +41,7 @@ const (
 type region struct {
 	t        *testing.T
 	now      int64
-	fleet    *provider.Fleet
+	fleet    *simulated.Fleet
 	zones    map[string]string // of each machine
 	core     *coordinator.Core
 	durable  map[string][]byte // what the coordinator has on disk
@@ -80,9 +80,9 @@ func newRegion(t *testing.T, ms []model.Machine, zones ...string) *region {
 	for _, m := range ms {
 		r.zones[m.ID] = m.Zone
 	}
-	at := provider.Latency{Min: 15 * time.Second, Max: 15 * time.Second}
+	at := simulated.Latency{Min: 15 * time.Second, Max: 15 * time.Second}
 	var err error
-	if r.fleet, err = provider.New(provider.Config{Machines: ms, Now: r.now, Latencies: provider.Latencies{Drain: at, Create: at}}); err != nil {
+	if r.fleet, err = simulated.New(simulated.Config{Machines: ms, Now: r.now, Latencies: simulated.Latencies{Drain: at, Create: at}}); err != nil {
 		t.Fatal(err)
 	}
 	r.service = service.New(service.Config{Name: "c-0", Mode: coordinator.RebalanceOn, Log: slog.New(slog.DiscardHandler), Metrics: service.NewMetrics(prometheus.NewRegistry())})

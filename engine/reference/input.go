@@ -43,7 +43,16 @@ type Options struct {
 	Nested []string
 	// Tenants share the fleet; none = priority is the only throttle.
 	Tenants []Tenant
+	// Acquire says which free machines a Need takes; Fit and MaxMachineShare belong to AcquireFit.
+	Acquire AcquireRule
+	Fit     Fit
+	// MaxMachineShare is the largest part of a Need that one machine should be, if others cover it; 0 = any.
+	MaxMachineShare float64
 }
+
+// Fit are the constants of a choice: what of a machine beyond the shape of a Need does not count, and what
+// of a minimum unit each machine loses.
+type Fit struct{ Lambda, Epsilon float64 }
 
 // VictimMode says how phase 2 chooses victims.
 type VictimMode uint8
@@ -83,6 +92,7 @@ func DefaultOptions() Options {
 		SearchUnits: 32 << 20,
 		Victims:     VictimsGang,
 		Band:        1,
+		Fit:         Fit{Lambda: 0.2, Epsilon: 0.03},
 	}
 }
 

@@ -32,10 +32,11 @@ func (p *pass) phase1(n *need) {
 	case len(n.hardSpread()) > 0:
 		p.acquireSpread(n, idle, speculative)
 	default:
-		var took []*model.Machine
-		took, n.deficit = walk(idle, n.deficit)
-		n.idle = append(n.idle, took...)
-		n.speculative, n.deficit = walk(speculative, n.deficit)
+		isLower := func(m *model.Machine) bool { _, held := p.holds[m]; return held }
+		n.idle = append(n.idle, p.acquireStage(n, filter(idle, func(m *model.Machine) bool { return !isLower(m) }))...)
+		lower, left := walk(filter(idle, isLower), n.deficit)
+		n.idle, n.deficit = append(n.idle, lower...), left
+		n.speculative = p.acquireStage(n, speculative)
 	}
 	if !n.Parked {
 		n.giveBackSuperfluous()

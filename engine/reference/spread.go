@@ -3,6 +3,7 @@ package reference
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -131,7 +132,7 @@ func (p *pass) acquireSpread(n *need, idle, speculative []*model.Machine) {
 		s.begin(candidates)
 		left := candidates
 		for !n.deficit.IsZero() {
-			m := p.nextSpread(n, s, left, n.deficit)
+			m := p.nextToAcquire(n, s, left)
 			if m == nil {
 				break
 			}
@@ -148,6 +149,41 @@ func (p *pass) acquireSpread(n *need, idle, speculative []*model.Machine) {
 	}
 	n.idle = append(n.idle, stage(idle)...)
 	n.speculative = stage(speculative)
+}
+
+// nextToAcquire is nextSpread by the rule of acquisition. By fit, it is the candidate that costs least for what
+// it covers of what is missing; one reserved for this Need goes before all others, one reserved for a lower rank
+// after them; among equals the first in the order of the stage.
+func (p *pass) nextToAcquire(n *need, s *skew, candidates []*model.Machine) *model.Machine {
+	if p.in.Options.Acquire == AcquireCheapest {
+		return p.nextSpread(n, s, candidates, n.deficit)
+	}
+	var best *model.Machine
+	for _, m := range candidates {
+		if _, placed := s.place(m); !placed || !useful(m, n.deficit) || !s.allows(m) && !p.reservedFor(n, m) {
+			continue
+		}
+		if best == nil || cmp.Or(cmp.Compare(p.lateness(n, m), p.lateness(n, best)), cmp.Compare(costPerCover(n, m), costPerCover(n, best))) < 0 {
+			best = m
+		}
+	}
+	return best
+}
+
+// costPerCover is what a free machine costs for the parts that it covers of what is missing.
+func costPerCover(n *need, m *model.Machine) float64 {
+	cost := m.PricePerHour
+	if m.State == model.Speculative {
+		c := effectiveCost(m, n.Profile.Interruption())
+		if cost = c.finite; c.risky {
+			cost = math.Inf(1)
+		}
+	}
+	covered := 0.0
+	for _, a := range n.deficit {
+		covered += float64(min(m.EffectiveAllocatable().Get(a.Name), a.Value)) / float64(a.Value)
+	}
+	return cost / covered
 }
 
 // nextSpread returns the next machine of one stage, nil when none is eligible.

@@ -45,6 +45,9 @@ func Describe(w World) string {
 	if w.SearchUnits > 0 {
 		fmt.Fprintf(&b, "searchUnits: %d\n", w.SearchUnits)
 	}
+	if w.Fit {
+		fmt.Fprintf(&b, "acquire: fit\nmaxMachineShare: %v\n", w.MaxMachineShare)
+	}
 	b.WriteString("machines:\n")
 	sorted := slices.Clone(w.Machines)
 	slices.SortFunc(sorted, func(a, b model.Machine) int { return strings.Compare(a.ID, b.ID) })

@@ -121,6 +121,11 @@ func (s *shrinker) dropReports() bool {
 		c.SearchUnits = 0
 		changed = s.try(c) || changed
 	}
+	if s.w.MaxMachineShare > 0 {
+		c := s.w.Clone()
+		c.MaxMachineShare = 0
+		changed = s.try(c) || changed
+	}
 	if len(s.w.BackingOff) > 0 {
 		c := s.w.Clone()
 		c.BackingOff = nil

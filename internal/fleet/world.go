@@ -22,6 +22,9 @@ type World struct {
 	TopDomains   int      // that phase 2 tries; 0 = as many as by default
 	SearchPairs  int      // that phase 2 looks at; 0 = as many as by default
 	SearchUnits  int      // that are offered there; 0 = as many as by default
+	Fit          bool     // free machines are acquired by fit
+	// MaxMachineShare is the largest part of a Need that one machine should be; 0 = any.
+	MaxMachineShare float64
 	// BackingOff are owners whose plan of preemption has failed.
 	BackingOff map[model.Owner]bool
 }

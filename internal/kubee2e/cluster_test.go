@@ -54,6 +54,7 @@ type cluster struct {
 	api       *process
 	operators []*process
 	arguments []string // of an operator
+	template  string   // file of bootstrap data; empty = none
 }
 
 // newCluster starts everything of a cluster but our own commands.
@@ -153,6 +154,9 @@ func (c *cluster) startOperators(shard string, every time.Duration, replicas ...
 	c.arguments = []string{
 		"--cluster-id=" + c.name, "--shard-addr=" + shard, "--kubeconfig=" + c.ca.user("tonnage-operator", "", c.address),
 		"--metrics-addr=0", "--rollup-interval=" + every.String(), fmt.Sprintf("--early-rollups=%v", *early), "--leader-election-namespace=tonnage",
+	}
+	if c.template != "" {
+		c.arguments = append(c.arguments, "--bootstrap-template-file="+c.template)
 	}
 	for _, name := range replicas {
 		c.another(name)

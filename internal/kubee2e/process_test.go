@@ -28,7 +28,7 @@ const (
 // programs are where the binaries are.
 type programs struct {
 	kubernetes string // folder of what tools/k8s builds
-	ours       string // folder of tonnage and tonnage-operator
+	ours       string // folder of what cmd builds
 }
 
 // findPrograms builds ours and finds those of Kubernetes.
@@ -44,7 +44,7 @@ func findPrograms(t *testing.T) programs {
 	}
 	if p.ours == "" {
 		p.ours = t.TempDir()
-		build := exec.Command("go", "build", "-o", p.ours+"/", "./cmd/tonnage", "./cmd/tonnage-operator")
+		build := exec.Command("go", "build", "-o", p.ours+"/", "./cmd/...")
 		build.Dir = kubetest.Root()
 		if text, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("go build: %v: %s", err, text)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,12 +16,17 @@ import (
 )
 
 var (
-	run      = flag.String("e2e", "", "what is run: short, full or faults; empty = nothing")
-	binaries = flag.String("binaries", "", "folder of tonnage and tonnage-operator; empty = they are built")
+	run      = flag.String("e2e", "", "what is run: short, full, faults, exec, exec-guests or exec-virsh, several with commas; empty = nothing")
+	binaries = flag.String("binaries", "", "folder of tonnage, tonnage-operator and tonnage-provider; empty = they are built")
 	interval = flag.Duration("interval", 10*time.Second, "time between two roll-ups of a cluster")
 	early    = flag.Bool("early", true, "new requests are reported before the interval is over")
 	limit    = flag.Duration("limit", 4*time.Minute, "how long each step may take")
 	outage   = flag.Duration("outage", time.Minute, "how long an API server is down")
+	machines = flag.Int("machines", 20, "how many processes are machines, of the run exec")
+	guests   = flag.Int("guests", 3, "how many guests of QEMU are machines, of the run exec")
+	kills    = flag.Int("kills", 6, "how often provider and shard are killed, of the run exec")
+	e2eSeed  = flag.Uint64("seed", 0, "seed of what is killed when; 0 = by the clock")
+	guestDir = flag.String("guest", "", "folder for kernel and initramfs of guests, kept; empty = none")
 	timeline = flag.String("timeline", "", "file of the picture of the run; empty = none")
 )
 
@@ -40,7 +46,7 @@ type fleet struct {
 // want leaves the test out unless it was asked for.
 func want(t *testing.T, what string) {
 	t.Helper()
-	if *run != what {
+	if !slices.Contains(strings.Split(*run, ","), what) {
 		t.Skipf("run with -e2e %s, or make e2e", what)
 	}
 }

@@ -211,6 +211,20 @@ func (w *watch) running(kind string) int {
 	return n
 }
 
+// runningOnNodes is running, of pods whose node is there: of a machine that was lost, pods seem to
+// run until somebody removes them.
+func (w *watch) runningOnNodes(kind string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for _, p := range w.live {
+		if p.Labels[kindLabel] == kind && runs(p) && w.nodes[p.Spec.NodeName] != nil {
+			n++
+		}
+	}
+	return n
+}
+
 // counts returns how many pods and nodes there are.
 func (w *watch) counts() (pods, nodes int) {
 	w.mu.Lock()

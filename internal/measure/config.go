@@ -47,6 +47,8 @@ type Config struct {
 	// Pin and Nodes are the engine's.
 	Pin   func(worker int)
 	Nodes []int
+	// Acquire is the rule of acquisition.
+	Acquire engine.AcquireRule
 	// Full lets no cycle build on the one before.
 	Full bool
 	// Seed of the fleet and of the changes.
@@ -98,7 +100,7 @@ func (c *Config) Validate() error {
 // options are the engine's.
 func (c *Config) options() engine.Options {
 	opts := engine.DefaultOptions()
-	opts.Workers, opts.Pin, opts.Nodes, opts.Full = c.Workers, c.Pin, c.Nodes, c.Full
+	opts.Workers, opts.Pin, opts.Nodes, opts.Full, opts.Acquire = c.Workers, c.Pin, c.Nodes, c.Full, c.Acquire
 	return opts
 }
 

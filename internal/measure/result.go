@@ -16,6 +16,8 @@ type Result struct {
 	Seed   uint64 `json:"seed"`
 	// Victims is how phase 2 chooses them: "gang" or "machine".
 	Victims string `json:"victims"`
+	// Acquire is the rule of acquisition: "cheapest" or "fit".
+	Acquire string `json:"acquire"`
 	Workers int    `json:"workers"`
 	Cycles  int    `json:"cycles"`
 	// FullCycles are the measured cycles that built on nothing, CheckedCycles

@@ -17,8 +17,8 @@ const mib = 1 << 20
 // WriteTable prints the result for a reader.
 func (r *Result) WriteTable(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s: %d machines, %d Needs (%d after folding), seed %d, %d cycles, workers %d, victims: %s\n",
-		r.Rung, r.Regime, r.Machines, r.Needs, r.NeedsFolded, r.Seed, r.Cycles, r.Workers, r.Victims)
+	fmt.Fprintf(&b, "%s %s: %d machines, %d Needs (%d after folding), seed %d, %d cycles, workers %d, victims: %s, acquire: %s\n",
+		r.Rung, r.Regime, r.Machines, r.Needs, r.NeedsFolded, r.Seed, r.Cycles, r.Workers, r.Victims, r.Acquire)
 	fmt.Fprintf(&b, "%s, GOAMD64=%s, kernels %s, load %.2f\n\n", r.CPU, r.GOAMD64, r.SIMD, r.Load1)
 	r.writeTimes(&b)
 	b.WriteByte('\n')

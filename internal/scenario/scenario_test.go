@@ -43,7 +43,13 @@ var amended = map[string]string{
 }
 
 // own are scenarios that have no original: of options that are the project's own.
-var own = []string{"gangs-search-ends-with-its-pairs", "gangs-search-ends-with-its-units"}
+var own = []string{
+	"gangs-search-ends-with-its-pairs", "gangs-search-ends-with-its-units",
+	"fit-default-is-cheapest", "fit-effective-cost", "fit-gang-in-its-domain", "fit-hard-spread",
+	"fit-idle-before-speculative", "fit-idle-that-does-not-cover", "fit-least-cost-cover", "fit-max-machine-share",
+	"fit-max-machine-share-yields", "fit-min-unit", "fit-never-dearer-than-cheapest", "fit-pinned-risk-is-a-stage-of-its-own",
+	"fit-pods-are-a-dimension", "fit-shape-counts", "fit-ties-by-the-order-of-cheapest",
+}
 
 // TestCopies: the copies are the scenarios beside the repository, but for those that
 // are amended, and those that are the project's own.

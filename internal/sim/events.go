@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/provider/simulated"
 	"github.com/tonnage/tonnage/shard"
-	"github.com/tonnage/tonnage/shard/provider"
 )
 
 // events lets happen what the timeline holds for this cycle.
@@ -54,10 +54,10 @@ func (r *run) event(e *Event) error {
 		r.shard.SetPaused(r.paused)
 	}
 	if c := e.Change; c != nil {
-		err := r.fleet.Change(c.Machine, provider.Change{
+		err := r.fleet.Change(c.Machine, simulated.Change{
 			PricePerHour: c.PricePerHour, InterruptionProbability: c.InterruptionProbability, Labels: c.Labels, Allocatable: c.Allocatable,
 		})
-		if err != nil && !errors.Is(err, provider.ErrNotFound) { // a lost machine changes no more
+		if err != nil && !errors.Is(err, simulated.ErrNotFound) { // a lost machine changes no more
 			return fmt.Errorf("cycle %d: %w", r.cycle, err)
 		}
 	}

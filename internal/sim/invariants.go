@@ -10,8 +10,8 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/reference"
 	"github.com/tonnage/tonnage/internal/twin"
+	"github.com/tonnage/tonnage/provider/simulated"
 	"github.com/tonnage/tonnage/shard"
-	"github.com/tonnage/tonnage/shard/provider"
 )
 
 // ReferencePairsMax bounds, as machines × rows of demand, the cycles whose
@@ -145,7 +145,7 @@ func (r *run) checkActions(c *shard.Cycle) {
 	reclaims := map[string]int{}
 	for i := range c.Started {
 		a := &c.Started[i]
-		if errors.Is(a.Err, provider.ErrPosition) {
+		if errors.Is(a.Err, simulated.ErrPosition) {
 			r.violated(LegalMoves, "%s %q: %v", a.Kind, a.Machine, a.Err)
 		}
 		if a.Kind == engine.Reclaim {

@@ -12,14 +12,14 @@ import (
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/history"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/provider/simulated"
 	"github.com/tonnage/tonnage/shard"
-	"github.com/tonnage/tonnage/shard/provider"
 )
 
 // run is a scenario under way.
 type run struct {
 	scenario *Scenario
-	fleet    *provider.Fleet
+	fleet    *simulated.Fleet
 	shard    *shard.Shard
 	cycle    int
 	paused   bool
@@ -84,21 +84,21 @@ func (r *run) interval() time.Duration {
 // report.
 func (r *run) start() error {
 	sc := r.scenario
-	latency := func(l Latency) provider.Latency {
-		return provider.Latency{Min: time.Duration(l.Min) * r.interval(), Max: time.Duration(l.Max) * r.interval(), Step: r.interval()}
+	latency := func(l Latency) simulated.Latency {
+		return simulated.Latency{Min: time.Duration(l.Min) * r.interval(), Max: time.Duration(l.Max) * r.interval(), Step: r.interval()}
 	}
-	cfg := provider.Config{
+	cfg := simulated.Config{
 		Machines: sc.Machines, Seed: sc.Seed, Now: sc.Now,
-		Latencies: provider.Latencies{
+		Latencies: simulated.Latencies{
 			Create: latency(sc.Latencies.Create), Configure: latency(sc.Latencies.Configure),
 			Drain: latency(sc.Latencies.Drain), Delete: latency(sc.Latencies.Delete),
 		},
 	}
 	for _, f := range sc.Faults {
-		cfg.Faults = append(cfg.Faults, provider.Fault(f))
+		cfg.Faults = append(cfg.Faults, simulated.Fault(f))
 	}
 	var err error
-	if r.fleet, err = provider.New(cfg); err != nil {
+	if r.fleet, err = simulated.New(cfg); err != nil {
 		return err
 	}
 	for i := range sc.Machines {

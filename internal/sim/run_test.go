@@ -16,8 +16,8 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/supply"
 	"github.com/tonnage/tonnage/internal/twin"
+	"github.com/tonnage/tonnage/provider/simulated"
 	"github.com/tonnage/tonnage/shard"
-	"github.com/tonnage/tonnage/shard/provider"
 )
 
 func cpu(n int64) model.Resources { return model.NewResources(model.Amount{Name: "cpu", Value: n}) }
@@ -305,7 +305,7 @@ func TestViolationsAreSeen(t *testing.T) {
 			r.judge(in, plan, results)
 		}},
 		{LegalMoves, func(r *run, _ engine.Input, _ *engine.Plan) {
-			r.checkActions(started(1, engine.Delete, fmt.Errorf("no: %w", provider.ErrPosition)))
+			r.checkActions(started(1, engine.Delete, fmt.Errorf("no: %w", simulated.ErrPosition)))
 		}},
 		{LegalMoves, func(r *run, _ engine.Input, _ *engine.Plan) {
 			r.checkActions(&shard.Cycle{Illegal: []shard.Started{{}}})

@@ -52,6 +52,7 @@ func Options(o reference.Options) engine.Options {
 	opts.Victims = engine.VictimMode(o.Victims)
 	opts.Band = o.Band
 	opts.Nested = o.Nested
+	opts.Acquire, opts.Fit, opts.MaxMachineShare = engine.AcquireRule(o.Acquire), engine.Fit(o.Fit), o.MaxMachineShare
 	for _, t := range o.Tenants {
 		opts.Tenancy.Tenants = append(opts.Tenancy.Tenants, engine.Tenant(t))
 	}
@@ -64,6 +65,7 @@ func ReferenceOptions(o *engine.Options) reference.Options {
 		Weights: reference.Weights(o.Weights), Release: reference.Release(o.Release), TopDomains: o.TopDomains,
 		SearchPairs: cmp.Or(o.SearchPairs, engine.SearchPairsDefault), SearchUnits: cmp.Or(o.SearchUnits, engine.SearchUnitsDefault),
 		Victims: reference.VictimMode(o.Victims), Band: o.Band, Nested: o.Nested,
+		Acquire: reference.AcquireRule(o.Acquire), Fit: reference.Fit(o.Fit), MaxMachineShare: o.MaxMachineShare,
 	}
 	for _, t := range o.Tenancy.Tenants {
 		out.Tenants = append(out.Tenants, reference.Tenant(t))

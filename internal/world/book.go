@@ -2,7 +2,6 @@ package world
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/world/document"
@@ -57,34 +56,6 @@ func (b *book) readMachine(r *document.Reader, n *document.Node, into *string) {
 		return
 	}
 	*into = id
-}
-
-// readResources reads a vector of quantities. present tells whether the file
-// lists any dimension, also one of zero.
-func readResources(r *document.Reader, n *document.Node, into *model.Resources) (present bool) {
-	var few [8]model.Amount
-	amounts := few[:0]
-	r.Map(n, func(dimension string, q *document.Node) {
-		present = true
-		if q.Kind != document.Text && q.Kind != document.Number {
-			r.Fault("must be a quantity such as 4, 500m or 16Gi, got %s", document.Describe(q))
-			return
-		}
-		v, err := model.ParseQuantity(dimension, q.Text)
-		if err != nil {
-			r.Fault("%s %v", document.Quote(q.Text), err)
-			return
-		}
-		// What does not fit comes as the most that does, which only WriteInput
-		// means: of a file it would be another amount than it says.
-		if most := model.FormatQuantity(dimension, math.MaxInt64); v == math.MaxInt64 && q.Text != most {
-			r.Fault("%s is more than can be counted; must be at most %s", document.Quote(q.Text), most)
-			return
-		}
-		amounts = append(amounts, model.Amount{Name: dimension, Value: v})
-	})
-	*into = model.NewResources(amounts...)
-	return present
 }
 
 // readPenalty reads a penalty in dollars, or "pinned", into its bucket.

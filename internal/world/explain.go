@@ -73,6 +73,8 @@ type MachineWhy struct {
 	Holder  string // the Need that a victim served
 	HeldBy  string // the rail that held the action back in this decision
 	Why     engine.ActionExplanation
+	// RunnerUp is the machine that would have been taken in its place; empty = none.
+	RunnerUp string
 	// Costs are of machines that were asked for by name.
 	Costs []CostWhy
 	Held  *HeldWhy // nil = the last cycle of the shard held nothing back
@@ -159,6 +161,9 @@ func (t *translator) explainAction(m *MachineWhy, a engine.Action, why engine.Ac
 	}
 	if why.Holder >= 0 {
 		m.Holder = t.name(why.Holder)
+	}
+	if why.Acquired != nil && why.Acquired.RunnerUp != columnar.None {
+		m.RunnerUp = t.machines.ID(why.Acquired.RunnerUp)
 	}
 }
 
@@ -376,6 +381,7 @@ func (m *MachineWhy) writeWhy(j *jsonWriter) {
 	case engine.Delete:
 		j.number("idleSeconds", x.IdleSeconds)
 	}
+	m.writeAcquired(j)
 	j.flag("reserved", x.Reserved)
 }
 

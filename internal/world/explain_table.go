@@ -165,9 +165,7 @@ func (m *MachineWhy) tellAction(w io.Writer) {
 		fmt.Fprintf(w, "  score %.4f = gap %.4f + drain %.4f + interruption %.4f + reclamation %.4f; served %s\n",
 			x.Score, x.Gap, x.Drain, x.Interruption, x.Reclamation, cell(m.Holder))
 	}
-	if m.Kind == engine.Provision {
-		fmt.Fprintf(w, "  effective cost $%g an hour\n", m.Why.EffectiveCost)
-	}
+	m.tellAcquired(w)
 }
 
 func yes(v bool) string {

@@ -115,6 +115,17 @@ func (x *inputWriter) options(in *engine.Input, opts *engine.Options) {
 	x.j.key("options")
 	x.j.open('{')
 	x.integer("workers", int64(opts.Workers))
+	x.j.word("acquire", opts.Acquire.String())
+	if opts.MaxMachineShare > 0 {
+		x.j.number("maxMachineShare", opts.MaxMachineShare)
+	}
+	if opts.Fit != engine.DefaultFit {
+		x.j.key("fit")
+		x.j.open('{')
+		x.j.number("lambda", opts.Fit.Lambda)
+		x.j.number("epsilon", opts.Fit.Epsilon)
+		x.j.close('}')
+	}
 	x.j.key("gang")
 	x.j.open('{')
 	x.j.word("victims", opts.Victims.String())

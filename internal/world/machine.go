@@ -35,9 +35,9 @@ var machineSchema = document.NewSchema(
 	document.Field[machineFile]{Key: "instanceType", Read: func(r *reader, n *node, m *machineFile) { r.OptionalName(n, &m.InstanceType) }},
 	document.Field[machineFile]{Key: "zone", Read: func(r *reader, n *node, m *machineFile) { r.OptionalName(n, &m.Zone) }},
 	document.Field[machineFile]{Key: "capacityType", Read: readCapacityType},
-	document.Field[machineFile]{Key: "resources", Read: func(r *reader, n *node, m *machineFile) { readResources(r, n, &m.Resources) }},
+	document.Field[machineFile]{Key: "resources", Read: func(r *reader, n *node, m *machineFile) { r.Resources(n, &m.Resources) }},
 	document.Field[machineFile]{Key: "allocatable", Read: func(r *reader, n *node, m *machineFile) {
-		if readResources(r, n, &m.Allocatable) && m.Allocatable.IsZero() {
+		if r.Resources(n, &m.Allocatable) && m.Allocatable.IsZero() {
 			// A list of nothing but zeros still replaces the base shape: such a
 			// machine offers nothing.
 			m.Resources = nil

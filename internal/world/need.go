@@ -36,9 +36,9 @@ var needSchema = document.NewSchema(
 			f.spec.Spread = append(f.spec.Spread, s)
 		})
 	}},
-	document.Field[needFile]{Key: "aggregate", Read: func(r *reader, n *node, f *needFile) { readResources(r, n, &f.Aggregate) }},
-	document.Field[needFile]{Key: "minUnit", Read: func(r *reader, n *node, f *needFile) { readResources(r, n, &f.MinUnit) }},
-	document.Field[needFile]{Key: "minAggregate", Read: func(r *reader, n *node, f *needFile) { readResources(r, n, &f.MinAggregate) }},
+	document.Field[needFile]{Key: "aggregate", Read: func(r *reader, n *node, f *needFile) { r.Resources(n, &f.Aggregate) }},
+	document.Field[needFile]{Key: "minUnit", Read: func(r *reader, n *node, f *needFile) { r.Resources(n, &f.MinUnit) }},
+	document.Field[needFile]{Key: "minAggregate", Read: func(r *reader, n *node, f *needFile) { r.Resources(n, &f.MinAggregate) }},
 	document.Field[needFile]{Key: "shortSince", Read: func(r *reader, n *node, f *needFile) {
 		f.shortSinceSet = true
 		r.Time(n, &f.ShortSince)

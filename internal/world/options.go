@@ -17,6 +17,19 @@ var optionsSchema = document.NewSchema(
 		o.ReclaimCapSet = true
 		r.Float(n, 0, 1, &o.ReclaimCapFraction)
 	}},
+	document.Field[Options]{Key: "acquire", Read: func(r *reader, n *node, o *Options) {
+		var text string
+		if r.Text(n, &text); n.Kind != document.Text {
+			return
+		}
+		rule, err := engine.ParseAcquireRule(text)
+		if err != nil {
+			r.Fault("unknown rule of acquisition %s; use cheapest or fit", document.Quote(text))
+		}
+		o.Engine.Acquire = rule
+	}},
+	document.Field[Options]{Key: "maxMachineShare", Read: func(r *reader, n *node, o *Options) { r.Float(n, 0, 1, &o.Engine.MaxMachineShare) }},
+	document.Field[Options]{Key: "fit", Read: func(r *reader, n *node, o *Options) { fitSchema.Read(r, n, &o.Engine.Fit) }},
 	document.Field[Options]{Key: "gang", Read: func(r *reader, n *node, o *Options) { gangSchema.Read(r, n, o) }},
 	document.Field[Options]{Key: "weights", Read: func(r *reader, n *node, o *Options) { weightsSchema.Read(r, n, &o.Engine.Weights) }},
 	document.Field[Options]{Key: "release", Read: func(r *reader, n *node, o *Options) { releaseSchema.Read(r, n, &o.Engine.Release) }},
@@ -29,6 +42,11 @@ var optionsSchema = document.NewSchema(
 		})
 	}},
 	document.Field[Options]{Key: "tenancy", Read: func(r *reader, n *node, o *Options) { tenancySchema.Read(r, n, o) }},
+)
+
+var fitSchema = document.NewSchema(
+	document.Field[engine.Fit]{Key: "lambda", Read: func(r *reader, n *node, f *engine.Fit) { r.Float(n, 0, 1, &f.Lambda) }},
+	document.Field[engine.Fit]{Key: "epsilon", Read: func(r *reader, n *node, f *engine.Fit) { r.Float(n, 0, 1, &f.Epsilon) }},
 )
 
 var gangSchema = document.NewSchema(
@@ -123,7 +141,7 @@ func readTenants(r *reader, n *node, into *engine.Tenancy) {
 var tenantSchema = document.NewSchema(
 	document.Field[engine.Tenant]{Key: "name", Required: true, Read: func(r *reader, n *node, t *engine.Tenant) { r.Name(n, &t.Name) }},
 	document.Field[engine.Tenant]{Key: "clusters", Read: func(r *reader, n *node, t *engine.Tenant) { r.Names(n, &t.Clusters) }},
-	document.Field[engine.Tenant]{Key: "share", Read: func(r *reader, n *node, t *engine.Tenant) { readResources(r, n, &t.Share) }},
+	document.Field[engine.Tenant]{Key: "share", Read: func(r *reader, n *node, t *engine.Tenant) { r.Resources(n, &t.Share) }},
 )
 
 // readInt reads a whole number into an int.

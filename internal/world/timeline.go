@@ -94,6 +94,6 @@ var changeSchema = document.NewSchema(
 	document.Field[changeFile]{Key: "labels", Read: func(r *reader, n *node, f *changeFile) { readLabels(r, n, &f.Labels) }},
 	document.Field[changeFile]{Key: "allocatable", Read: func(r *reader, n *node, f *changeFile) {
 		f.Allocatable = new(model.Resources)
-		readResources(r, n, f.Allocatable)
+		r.Resources(n, f.Allocatable)
 	}},
 )

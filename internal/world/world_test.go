@@ -106,6 +106,9 @@ options:
   weights: {priority: 2, drainSpeed: 0.2, interruption: 0.3, reclamation: 0.4}
   release: {OnDemand: 20m, Spot: 30}
   tenancy: {tenants: []}
+  acquire: fit
+  maxMachineShare: 0.25
+  fit: {lambda: 0.3, epsilon: 0}
 `)
 	m, n := w.Machines[0], w.Needs[0]
 	if m.State != model.Draining || m.Cluster != "c9" || m.InstanceType != "m5.large" || m.Zone != "us-east-1a" || m.CapacityType != model.Spot ||
@@ -135,6 +138,7 @@ options:
 	wantEngine := engine.Options{
 		Workers: 3, Victims: engine.VictimsMachine, Band: math.Inf(1), TopDomains: 4, SearchPairs: 5, SearchUnits: 6, Weights: engine.Weights{Priority: 2, DrainSpeed: 0.2, Interruption: 0.3, Reclamation: 0.4},
 		Release: engine.Release{OnDemand: 20 * time.Minute, Spot: 30 * time.Second},
+		Acquire: engine.AcquireFit, MaxMachineShare: 0.25, Fit: engine.Fit{Lambda: 0.3},
 	}
 	if !reflect.DeepEqual(o.Engine, wantEngine) || o.ReclaimCapFraction != 0.05 || !o.ReclaimCapSet {
 		t.Errorf("options are %+v", o)
@@ -233,6 +237,7 @@ func TestFaultsAreNamedByPath(t *testing.T) {
 		{needWith(`"arrival": "1960-01-01T00:00:00Z"`), `needs[0].arrival: must be between 1970 and 2262, got "1960-01-01T00:00:00Z"`},
 
 		{optionsWith(`"gang": {"victims": "all"}`), `options.gang.victims: unknown way to choose victims "all"; use gang or machine`},
+		{optionsWith(`"acquire": "best", "maxMachineShare": 2, "fit": {"lambda": -1}`), "options.acquire: unknown rule of acquisition \"best\"; use cheapest or fit\noptions.maxMachineShare: must be between 0 and 1, got 2\noptions.fit.lambda: must be between 0 and 1, got -1"},
 		{optionsWith(`"gang": {"band": -1, "topDomains": 0}`), "options.gang.band: must be at least 0, got -1\noptions.gang.topDomains: must be between 1 and 4096, got 0"},
 		{optionsWith(`"gang": {"band": "wide"}`), `options.gang.band: must be a number of priority points or "inf", got the text "wide"`},
 		{optionsWith(`"tenancy": {"tenants": [{"clusters": ["a"]}]}`), `options.tenancy.tenants[0].name: is missing`},

@@ -20,6 +20,8 @@ const (
 	GraceDefault = 30 * time.Second
 	// round is how long a drain waits between two looks at a node.
 	round = 2 * time.Second
+	// evictionTimeout is how long one eviction may take.
+	evictionTimeout = 10 * time.Second
 	// listed is how many pods that were left an error names.
 	listed = 5
 	// ProviderIndex is the field by which nodes are indexed in the cache.

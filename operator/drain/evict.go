@@ -91,7 +91,11 @@ func (d *Drainer) evict(ctx context.Context, w *worker, pod *corev1.Pod) {
 	if left := int64(w.deadline.Sub(d.cfg.Now()) / time.Second); pod.Spec.TerminationGracePeriodSeconds != nil && *pod.Spec.TerminationGracePeriodSeconds > max(left, 1) {
 		options.GracePeriodSeconds = new(max(left, 1))
 	}
-	err := d.cfg.Client.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{
+	// An eviction that is broken off may have used up the budget of its pod without deleting it, and
+	// would be refused for minutes: it goes on when another worker takes the drain over.
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), evictionTimeout)
+	defer cancel()
+	err := d.cfg.Client.SubResource("eviction").Create(limited, pod, &policyv1.Eviction{
 		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}, DeleteOptions: options,
 	})
 	switch {

@@ -3,6 +3,7 @@ package pods
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +28,7 @@ import (
 const (
 	reconcilesMax    = 16
 	cacheSyncTimeout = 10 * time.Minute
+	claimRetry       = 10 * time.Second // of a pod with a claim that is not bound to a volume
 	// ownerField is the index of requests by the pod that owns them.
 	ownerField = ".owner.pod"
 	owner      = client.FieldOwner("tonnage-operator-pods")
@@ -58,8 +60,10 @@ type Controller struct {
 // CacheOptions keep of pods what the controller looks at.
 func CacheOptions() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
-		&corev1.Pod{}:          {Transform: strip},
-		&api.CapacityRequest{}: {Transform: cache.TransformStripManagedFields()},
+		&corev1.Pod{}:                   {Transform: strip},
+		&corev1.PersistentVolumeClaim{}: {Transform: stripClaim},
+		&corev1.PersistentVolume{}:      {Transform: stripVolume},
+		&api.CapacityRequest{}:          {Transform: cache.TransformStripManagedFields()},
 	}
 }
 
@@ -87,7 +91,7 @@ func (c *Controller) Setup(ctx context.Context, m manager.Manager) error {
 
 // Reconcile makes the requests of one pod what they should be.
 func (c *Controller) Reconcile(ctx context.Context, of reconcile.Request) (reconcile.Result, error) {
-	outcome, err := c.reconcile(ctx, of.NamespacedName)
+	outcome, again, err := c.reconcile(ctx, of.NamespacedName)
 	if err != nil {
 		outcome = Failed
 	}
@@ -97,39 +101,48 @@ func (c *Controller) Reconcile(ctx context.Context, of reconcile.Request) (recon
 	if apierrors.IsInvalid(err) {
 		err = reconcile.TerminalError(err) // it is not going to be valid by waiting
 	}
-	return reconcile.Result{}, err
+	return reconcile.Result{RequeueAfter: again}, err
 }
 
-func (c *Controller) reconcile(ctx context.Context, name types.NamespacedName) (Outcome, error) {
+// reconcile returns also after which time the pod is looked at again, 0 = when it changes.
+func (c *Controller) reconcile(ctx context.Context, name types.NamespacedName) (Outcome, time.Duration, error) {
 	var pod corev1.Pod
 	err := c.Client.Get(ctx, name, &pod)
 	switch {
 	case apierrors.IsNotFound(err):
-		return Gone, c.removeAllBut(ctx, name, "")
+		return Gone, 0, c.removeAllBut(ctx, name, "")
 	case err != nil:
-		return Failed, err
+		return Failed, 0, err
 	case !Asks(&pod):
-		return Terminal, c.removeAllBut(ctx, name, "")
+		return Terminal, 0, c.removeAllBut(ctx, name, "")
 	}
-	want := Request(&pod, c.Defaults)
+	places, bound, err := places(ctx, c.Client, &pod)
+	if err != nil {
+		return Failed, 0, err
+	}
+	var again time.Duration
+	if !bound && pod.Spec.NodeName == "" {
+		again = claimRetry
+	}
+	want := Request(&pod, c.Defaults, places...)
 	if err := c.removeAllBut(ctx, name, want.Name); err != nil {
-		return Failed, err
+		return Failed, 0, err
 	}
 	var had api.CapacityRequest
 	err = c.Client.Get(ctx, client.ObjectKeyFromObject(want), &had)
 	if err == nil && equality.Semantic.DeepEqual(had.Spec, want.Spec) {
-		return Exists, nil
+		return Exists, again, nil
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
-		return Failed, err
+		return Failed, 0, err
 	}
 	if err := c.apply(ctx, want); err != nil {
-		return Failed, err
+		return Failed, 0, err
 	}
 	if c.SoftSpread != nil {
 		c.SoftSpread(len(pod.Spec.TopologySpreadConstraints) - len(want.Spec.TopologySpread))
 	}
-	return Created, nil
+	return Created, again, nil
 }
 
 // apply writes a request.
@@ -173,8 +186,7 @@ func strip(o any) (any, error) {
 		return o, nil
 	}
 	pod.ManagedFields = nil
-	pod.Spec.Volumes = nil
-	pod.Spec.Tolerations = nil
+	pod.Spec.Volumes = claims(pod.Spec.Volumes)
 	slim := func(containers []corev1.Container) {
 		for i := range containers {
 			c := &containers[i]
@@ -184,6 +196,8 @@ func strip(o any) (any, error) {
 	slim(pod.Spec.Containers)
 	slim(pod.Spec.InitContainers)
 	pod.Spec.EphemeralContainers = nil
-	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase}
+	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase, Conditions: slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type != corev1.PodScheduled
+	})}
 	return pod, nil
 }

@@ -28,8 +28,8 @@ func Asks(pod *corev1.Pod) bool {
 	return len(pod.Spec.SchedulingGates) == 0
 }
 
-// Request returns the request of a pod.
-func Request(pod *corev1.Pod, defaults Defaults) *api.CapacityRequest {
+// Request returns the request of a pod whose volumes are in the places given.
+func Request(pod *corev1.Pod, defaults Defaults, places ...api.Requirement) *api.CapacityRequest {
 	controller := true
 	out := &api.CapacityRequest{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace,
@@ -40,7 +40,7 @@ func Request(pod *corev1.Pod, defaults Defaults) *api.CapacityRequest {
 		},
 	}}
 	spec := &out.Spec
-	spec.Requirements = requirements(pod)
+	spec.Requirements = requirements(pod, places)
 	spec.Resources = resources(pod)
 	if pod.Spec.Priority != nil {
 		spec.Priority = *pod.Spec.Priority
@@ -101,9 +101,9 @@ func penalty(pod *corev1.Pod, annotation string, byClass *resource.Quantity) *re
 	return byClass
 }
 
-// requirements are the node selector's and those of the node affinity, sorted.
+// requirements are the node selector's, those of the node affinity and the places of volumes, sorted.
 // A pod that would go anywhere asks for any machine that has a type.
-func requirements(pod *corev1.Pod) []api.Requirement {
+func requirements(pod *corev1.Pod, places []api.Requirement) []api.Requirement {
 	var out []api.Requirement
 	if terms := alternatives(pod); len(terms) > 0 {
 		out = slices.Clone(terms[0])
@@ -111,6 +111,7 @@ func requirements(pod *corev1.Pod) []api.Requirement {
 	for key, value := range pod.Spec.NodeSelector {
 		out = append(out, api.Requirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}})
 	}
+	out = append(out, places...)
 	if len(out) == 0 {
 		return []api.Requirement{{Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpExists}}
 	}

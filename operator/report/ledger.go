@@ -20,6 +20,7 @@ type entry struct {
 	// since is the first of the session's roll-ups that, with all after it,
 	// contained the request.
 	since uint64
+	class uint8 // the size class that it has in the newest of them
 }
 
 // ledger knows which requests wait to be heard. One owner.
@@ -33,10 +34,10 @@ type ledger struct {
 func (l *ledger) begin() { *l = ledger{waiting: map[version]entry{}} }
 
 // report notes what the next roll-up contains.
-func (l *ledger) report(included []*api.CapacityRequest) {
+func (l *ledger) report(included []*api.CapacityRequest, classes []uint8) {
 	l.sent++
 	next := make(map[version]entry)
-	for _, r := range included {
+	for i, r := range included {
 		if heard(r) {
 			continue
 		}
@@ -44,22 +45,22 @@ func (l *ledger) report(included []*api.CapacityRequest) {
 		if !known {
 			e.since = l.sent
 		}
-		e.request = r
+		e.request, e.class = r, classes[i]
 		next[versionOf(r)] = e
 	}
 	l.waiting = next
 }
 
 // acknowledge notes an acknowledgement and returns who was heard by it.
-func (l *ledger) acknowledge() []*api.CapacityRequest {
+func (l *ledger) acknowledge() []entry {
 	if l.heard == l.sent {
 		return nil // it answers nothing
 	}
 	l.heard++
-	var out []*api.CapacityRequest
+	var out []entry
 	for v, e := range l.waiting {
 		if e.since <= l.heard {
-			out = append(out, e.request)
+			out = append(out, e)
 			delete(l.waiting, v)
 		}
 	}

@@ -42,11 +42,11 @@ func TestLedger(t *testing.T) {
 					for _, name := range strings.Fields(step)[1:] {
 						included = append(included, named(name))
 					}
-					l.report(included)
+					l.report(included, make([]uint8, len(included)))
 				default:
 					var got []string
-					for _, r := range l.acknowledge() {
-						got = append(got, r.Name)
+					for _, e := range l.acknowledge() {
+						got = append(got, e.request.Name)
 					}
 					slices.Sort(got)
 					if s := "ack=" + strings.Join(got, " "); s != step {
@@ -80,7 +80,8 @@ func BenchmarkReport(b *testing.B) {
 	}
 	var l ledger
 	l.begin()
+	classes := make([]uint8, len(requests))
 	for b.Loop() {
-		l.report(requests)
+		l.report(requests, classes)
 	}
 }

@@ -32,6 +32,7 @@ const (
 type mark struct {
 	request *api.CapacityRequest
 	why     error // nil = it was heard
+	class   uint8 // the size class in which it was heard, 0 = none
 }
 
 // Config is what a Reporter is made of.
@@ -133,7 +134,7 @@ func (r *Reporter) Next(early bool) (needs []*bigfleet.CapacityNeed, send bool) 
 		r.mu.Unlock()
 		return nil, false
 	}
-	r.ledger.report(result.Included)
+	r.ledger.report(result.Included, result.Classes)
 	tell := r.refused(result.Refused)
 	r.summary.tell(result.Refused, r.cfg.Now(), r.cfg.Metrics, r.cfg.Log)
 	r.mu.Unlock()
@@ -169,7 +170,7 @@ func (r *Reporter) refused(all []rollup.Refusal) []rollup.Refusal {
 	tell := fresh.take(eventsMax)
 	for _, f := range tell {
 		told[versionOf(f.Request)] = true
-		r.marks.put(f.Request.Namespace, versionOf(f.Request), mark{f.Request, f.Err})
+		r.marks.put(f.Request.Namespace, versionOf(f.Request), mark{request: f.Request, why: f.Err})
 	}
 	r.told = told
 	return tell
@@ -179,8 +180,8 @@ func (r *Reporter) refused(all []rollup.Refusal) []rollup.Refusal {
 func (r *Reporter) Acknowledged() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, request := range r.ledger.acknowledge() {
-		r.marks.put(request.Namespace, versionOf(request), mark{request: request})
+	for _, e := range r.ledger.acknowledge() {
+		r.marks.put(e.request.Namespace, versionOf(e.request), mark{request: e.request, class: e.class})
 	}
 	r.awake()
 }
@@ -278,7 +279,11 @@ func (r *Reporter) status(m mark) map[string]any {
 	now := r.cfg.Now().UTC().Format(time.RFC3339)
 	if m.why == nil {
 		// The condition goes with the reason for it.
-		return map[string]any{"phase": api.RequestAcknowledged, "acknowledgedAt": now, "conditions": nil}
+		status := map[string]any{"phase": api.RequestAcknowledged, "acknowledgedAt": now, "conditions": nil}
+		if m.class > 0 {
+			status["sizeClass"] = m.class
+		}
+		return status
 	}
 	status := map[string]any{"conditions": []map[string]any{{
 		"type": api.ConditionReported, "status": metav1.ConditionFalse, "observedGeneration": m.request.Generation, "lastTransitionTime": now,

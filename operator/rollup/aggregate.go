@@ -45,6 +45,8 @@ type Result struct {
 	Included []*api.CapacityRequest
 	// Refused are the others.
 	Refused []Refusal
+	// Classes are the size classes of Included, 0 for a member of a group.
+	Classes []uint8
 	// SoftSpread counts the terms of topology spread of the included requests that no row
 	// has, since they are ScheduleAnyway: they would split rows, and bind nobody.
 	SoftSpread int
@@ -72,10 +74,11 @@ type Aggregator struct {
 	keys  map[string]uint32 // numbers of attribute keys
 	round uint32            // roll-ups so far
 
-	known map[*api.CapacityRequest]uint32 // index in slots
-	met   int                             // how many of them the roll-up at hand has
-	slots []slot
-	free  []uint32 // slots that nobody has
+	known   map[*api.CapacityRequest]uint32 // index in slots
+	unheard []unheard                       // of the roll-up at hand
+	met     int                             // how many of them the roll-up at hand has
+	slots   []slot
+	free    []uint32 // slots that nobody has
 }
 
 // slot is what was read in one request.
@@ -85,8 +88,8 @@ type slot struct {
 	asks  shares
 }
 
-// Aggregate adds the requests up, each given once: a function of them and the limits
-// alone. Cost: O(requests), about a microsecond for one that is new, a tenth of it for one
+// Aggregate adds the requests up, each given once: a function of them, of what their
+// status says, and of the limits alone. Cost: O(requests), about a microsecond for one that is new, a tenth of it for one
 // that is not; new ones are read on several processors if they are many.
 func (g *Aggregator) Aggregate(requests []*api.CapacityRequest) *Result {
 	g.wait()
@@ -108,6 +111,7 @@ func (g *Aggregator) Aggregate(requests []*api.CapacityRequest) *Result {
 	} else {
 		defer func() { g.file(len(requests), parts, len(out.Needs)) }()
 	}
+	g.classify(rowOf)
 	order, budget := g.reported(), limits.budget()
 	if !g.fits(order, &budget) {
 		var left map[uint32]what
@@ -118,6 +122,7 @@ func (g *Aggregator) Aggregate(requests []*api.CapacityRequest) *Result {
 	for i, at := range rowOf {
 		if at != nowhere {
 			out.Included = append(out.Included, requests[i])
+			out.Classes = append(out.Classes, g.rows[at].class)
 			out.SoftSpread += softSpread(requests[i])
 		}
 	}
@@ -146,7 +151,7 @@ func (g *Aggregator) wait() {
 
 // recall adds up the requests that are known, and returns the indexes of others.
 func (g *Aggregator) recall(requests []*api.CapacityRequest, rowOf []uint32) (unread []uint32) {
-	g.met = 0
+	g.met, g.unheard = 0, g.unheard[:0]
 	if len(g.known) == 0 {
 		return all(len(requests))
 	}
@@ -158,7 +163,11 @@ func (g *Aggregator) recall(requests []*api.CapacityRequest, rowOf []uint32) (un
 		}
 		s := &g.slots[at]
 		s.round, rowOf[i] = g.round, s.row
-		g.row(s.row).add(&s.asks)
+		if r := g.row(s.row); r.open {
+			g.unheard = append(g.unheard, unheard{uint32(i), s.asks})
+		} else {
+			r.add(&s.asks)
+		}
 		g.met++
 	}
 	return unread
@@ -183,6 +192,9 @@ func (g *Aggregator) join(parts []part, rowOf []uint32) (refused []Refusal) {
 			at := part.rowOf[i]
 			if at != nowhere {
 				at = part.to[at]
+				if g.rows[at].open {
+					g.unheard = append(g.unheard, unheard{index, part.asks[i].renamed(part.dimTo)})
+				}
 			}
 			rowOf[index] = at
 		}
@@ -204,11 +216,11 @@ func (g *Aggregator) joinRows(part *part) {
 		at, known := g.byKey[from.key]
 		if !known {
 			at = uint32(len(g.rows))
-			g.rows = append(g.rows, row{key: from.key, need: from.need, bytes: from.bytes, gang: from.gang, set: numberOf(g.sets, from.setHash), keys: g.keysOf(from.need)})
+			g.rows = append(g.rows, row{key: from.key, need: from.need, bytes: from.bytes, gang: from.gang, open: from.open, class: from.class, set: numberOf(g.sets, from.setHash), keys: g.keysOf(from.need)})
 			g.byKey[from.key] = at
 		}
 		part.to[i] = at
-		g.row(at).join(from.amounts, part.dimTo)
+		g.row(at).join(from, part.dimTo)
 	}
 }
 
@@ -319,7 +331,7 @@ func (g *Aggregator) forget() {
 func (g *Aggregator) reported() []uint32 {
 	order := make([]uint32, 0, len(g.order))
 	for _, at := range g.order {
-		if g.rows[at].round == g.round {
+		if r := &g.rows[at]; r.round == g.round && !r.open && r.members > 0 {
 			order = append(order, at)
 		}
 	}

@@ -65,6 +65,16 @@ func priority(p int32) func(*api.CapacityRequest) {
 	return func(r *api.CapacityRequest) { r.Spec.Priority = p }
 }
 
+// heard is a request that the shard has heard in a size class; 0 = an older operator reported it.
+func heard(class int) func(*api.CapacityRequest) {
+	return func(r *api.CapacityRequest) {
+		r.Status = api.CapacityRequestStatus{Phase: api.RequestAcknowledged}
+		if class > 0 {
+			r.Status.SizeClass = new(int32(class))
+		}
+	}
+}
+
 func spread(key string, skew int32, when corev1.UnsatisfiableConstraintAction) func(*api.CapacityRequest) {
 	return func(r *api.CapacityRequest) {
 		r.Spec.TopologySpread = append(r.Spec.TopologySpread, api.TopologySpread{TopologyKey: key, MaxSkew: skew, WhenUnsatisfiable: when})
@@ -350,6 +360,9 @@ func mixed(n int) []*api.CapacityRequest {
 			r.Spec.Resources["nvidia.com/gpu"] = resource.MustParse("8")
 			penalty("12.50")(r)
 		}
+		if random.IntN(4) > 0 {
+			heard(1 + random.IntN(3))(r)
+		}
 		requests[i] = r
 	}
 	return requests
@@ -423,6 +436,9 @@ func refusals(r *Result) string {
 // TestKnownCostsLittle: of requests that are known only the sums are made anew.
 func TestKnownCostsLittle(t *testing.T) {
 	requests := mixed(5000)
+	for _, r := range requests {
+		heard(1)(r)
+	}
 	var g Aggregator
 	first := g.Aggregate(requests)
 	g.wait()

@@ -52,11 +52,9 @@ type keyWriter struct {
 	from, to     int      // where buf has the requirements
 }
 
-// write makes buf the request's canonical form. apart: no machine has what it asks for.
-// Such requests have rows of their own: in one with others they would make its smallest
-// unit one that no machine has, and nobody in the row would be served. Who shares a
-// domain with others does not do without them.
-func (w *keyWriter) write(request *api.CapacityRequest, apart bool) error {
+// write makes buf the request's canonical form. size says how large it is; a group is one
+// row whatever its members ask for.
+func (w *keyWriter) write(request *api.CapacityRequest, size *sizing) error {
 	spec := &request.Spec
 	w.buf = binary.BigEndian.AppendUint32(w.buf[:0], uint32(spec.Priority))
 	w.interruption, w.reclamation = bucket(spec.InterruptionPenalty), bucket(spec.ReclamationPenalty)
@@ -74,8 +72,8 @@ func (w *keyWriter) write(request *api.CapacityRequest, apart bool) error {
 	}
 	w.to = len(w.buf)
 	w.writeSpread(spec)
-	if apart && len(w.group) == 0 {
-		w.buf = append(w.buf, 1)
+	if len(w.group) == 0 {
+		w.buf = binary.AppendUvarint(binary.BigEndian.AppendUint64(w.buf, size.kind()), size.class)
 	}
 	if len(w.buf) > ProfileBytesMax {
 		return fmt.Errorf("%w: its requirements and spread take %d bytes, at most %d are reported", ErrLarge, len(w.buf), ProfileBytesMax)

@@ -32,7 +32,7 @@ type part struct {
 	byKey map[string]uint32 // the canonical form: index in rows
 	dims  dimensions
 	how   *reading
-	apart bool // the request at hand asks for what no machine has
+	size  sizing // of the request at hand
 	key   keyWriter
 
 	// Of each row and resource its number in the whole, once it is joined.
@@ -86,11 +86,13 @@ func (p *part) read(request *api.CapacityRequest, asks *shares) (uint32, error) 
 	if request.Spec.Unreadable != "" {
 		return 0, fmt.Errorf("%w: %s", ErrUnreadable, request.Spec.Unreadable)
 	}
-	p.apart = false
+	p.size.begin(request)
+	asks.overhead = p.size.overhead != nil
 	if err := p.measure(request.Spec.Resources, asks); err != nil {
 		return 0, err
 	}
-	if err := p.key.write(request, p.apart); err != nil {
+	p.size.end()
+	if err := p.key.write(request, &p.size); err != nil {
 		return 0, err
 	}
 	at, known := p.byKey[string(p.key.buf)]
@@ -100,7 +102,10 @@ func (p *part) read(request *api.CapacityRequest, asks *shares) (uint32, error) 
 		}
 		at = uint32(len(p.rows))
 		key, need := string(p.key.buf), p.key.need(request)
-		p.rows = append(p.rows, row{key: key, need: need, bytes: bytesIn(need), gang: len(p.key.group) > 0, setHash: p.key.setHash()})
+		gang, class := len(p.key.group) > 0, p.size.class
+		p.rows = append(p.rows, row{
+			key: key, need: need, bytes: bytesIn(need), gang: gang, class: uint8(class), open: !gang && class == 0, setHash: p.key.setHash(),
+		})
 		p.byKey[key] = at
 	}
 	p.rows[at].add(asks)
@@ -113,6 +118,9 @@ var usual = [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
 // measure reads amounts.
 func (p *part) measure(resources corev1.ResourceList, asks *shares) error {
+	if err := p.askPlace(resources, asks); err != nil {
+		return err
+	}
 	found := 0
 	for _, name := range usual {
 		quantity, ok := resources[name]
@@ -138,11 +146,25 @@ func (p *part) measure(resources corev1.ResourceList, asks *shares) error {
 	return nil
 }
 
+// askPlace counts a pod's own place where machines say how many pods they take: of small
+// pods, that is what fills a machine.
+func (p *part) askPlace(resources corev1.ResourceList, asks *shares) error {
+	if _, named := resources[corev1.ResourcePods]; named || asks.overhead || p.how.limits.Offered[string(corev1.ResourcePods)] == 0 {
+		return nil
+	}
+	return p.ask(corev1.ResourcePods, &onePod, asks)
+}
+
+var onePod = resource.MustParse("1")
+
 // ask notes one amount.
 func (p *part) ask(what corev1.ResourceName, quantity *resource.Quantity, asks *shares) error {
 	name := string(what)
 	if err := model.CheckName(name); err != nil {
 		return fmt.Errorf("%w: the name of a resource %w", ErrName, err)
+	}
+	if asks.overhead && what == corev1.ResourcePods && p.how.limits.Offered[name] == 0 {
+		return nil // nodes have it, and no machine says so
 	}
 	n, err := units(name, quantity)
 	if err != nil {
@@ -158,7 +180,12 @@ func (p *part) ask(what corev1.ResourceName, quantity *resource.Quantity, asks *
 		return fmt.Errorf("%w: the cluster may name %d resources, %d of them that no machine offers, and %q is one that a namespace with many names: look at the spelling, and name fewer",
 			ErrMany, DimensionsMax, UnofferedMax, name)
 	}
-	p.apart = p.apart || n > p.how.limits.most(name)
+	// In a row with others, what no machine has would be the row's smallest unit, and
+	// nobody in it would be served.
+	if n > p.how.limits.most(name) && p.size.overhead == nil {
+		p.size.flags |= sizeApart
+	}
+	p.size.count(name, n)
 	asks.add(share{n, p.dims.of(name)})
 	return nil
 }

@@ -21,6 +21,8 @@ type shares struct {
 	dim  [few]uint32
 	used uint32   // of n and dim
 	more *[]share // nil for most
+	// They count in the row's sum, and not as a request of the row.
+	overhead bool
 }
 
 func (s *shares) add(x share) {
@@ -63,6 +65,9 @@ type row struct {
 	need    *bigfleet.CapacityNeed // without amounts
 	bytes   int                    // of need
 	gang    bool                   // its machines share a domain
+	open    bool                   // its requests have no size class; such a row is not reported
+	class   uint8                  // the size class of its requests, 0 = none
+	members int                    // requests that are no overhead
 	setHash uint64                 // of its requirements; of a part's row
 	set     uint32                 // the number of them; of the whole's
 	keys    []uint32               // numbers of the attribute keys that it names, each once
@@ -92,7 +97,7 @@ func bytesIn(need *bigfleet.CapacityNeed) int {
 
 // begin empties the row for another roll-up.
 func (r *row) begin(round uint32) {
-	r.round = round
+	r.round, r.members = round, 0
 	r.amounts, r.places = r.amounts[:0], nil
 }
 
@@ -122,26 +127,32 @@ const amountsScanned = 32
 
 // add counts what one request asks for.
 func (r *row) add(asks *shares) {
+	if !asks.overhead {
+		r.members++
+	}
 	for i := range asks.used {
-		r.count(asks.dim[i], asks.n[i])
+		r.count(asks.dim[i], asks.n[i], asks.overhead)
 	}
 	if asks.more != nil {
 		for _, x := range *asks.more {
-			r.count(x.dim, x.n)
+			r.count(x.dim, x.n, asks.overhead)
 		}
 	}
 }
 
-func (r *row) count(dim uint32, n int64) {
+func (r *row) count(dim uint32, n int64, overhead bool) {
 	a := r.at(dim)
-	a.sum, a.top = saturatingAdd(a.sum, n), max(a.top, n)
+	if a.sum = saturatingAdd(a.sum, n); !overhead {
+		a.top = max(a.top, n)
+	}
 }
 
 // join counts what another part of the row asks for, whose resources have other
 // numbers.
-func (r *row) join(amounts []amount, to []uint32) {
-	for i := range amounts {
-		x := &amounts[i]
+func (r *row) join(part *row, to []uint32) {
+	r.members += part.members
+	for i := range part.amounts {
+		x := &part.amounts[i]
 		a := r.at(to[x.dim])
 		a.sum, a.top = saturatingAdd(a.sum, x.sum), max(a.top, x.top)
 	}

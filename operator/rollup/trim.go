@@ -16,6 +16,12 @@ const keptBytesMax = 4 * ProfileBytesMax
 // to be reported: objects may be 1.5 MB long, and all of a cluster are kept in memory.
 func Trim(request *api.CapacityRequest) {
 	m := &request.ObjectMeta
+	tag, overhead := m.Labels[api.LabelPackingOverhead]
+	defer func() {
+		if overhead {
+			m.Labels = map[string]string{api.LabelPackingOverhead: tag}
+		}
+	}()
 	m.ManagedFields, m.Labels, m.Annotations, m.OwnerReferences, m.Finalizers = nil, nil, nil, nil, nil
 	if n := sizeOf(&request.Spec); n > keptBytesMax {
 		request.Spec = api.CapacityRequestSpec{Unreadable: fmt.Sprintf(

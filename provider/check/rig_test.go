@@ -17,10 +17,10 @@ import (
 	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/provider/check"
+	"github.com/tonnage/tonnage/provider/server"
+	"github.com/tonnage/tonnage/provider/simulated"
+	"github.com/tonnage/tonnage/provider/simulated/store"
 	"github.com/tonnage/tonnage/shard"
-	"github.com/tonnage/tonnage/shard/provider"
-	"github.com/tonnage/tonnage/shard/provider/server"
-	"github.com/tonnage/tonnage/shard/provider/store"
 )
 
 // rig is our provider on loopback. It can be restarted, and makes trouble. Its clock goes on
@@ -77,10 +77,10 @@ func folder(t *testing.T) string {
 // startRig starts our provider, whose changes take so many looks.
 func startRig(t *testing.T, looks int) *rig {
 	t.Helper()
-	l := provider.Latency{Min: time.Duration(looks) * look, Max: time.Duration(looks) * look}
+	l := simulated.Latency{Min: time.Duration(looks) * look, Max: time.Duration(looks) * look}
 	machines, began := fleet(), time.Now()
 	r := &rig{t: t, address: "127.0.0.1:0", cfg: store.Config{
-		Path: filepath.Join(folder(t), "store"), Latencies: provider.Latencies{Create: l, Configure: l, Drain: l, Delete: l},
+		Path: filepath.Join(folder(t), "store"), Latencies: simulated.Latencies{Create: l, Configure: l, Drain: l, Delete: l},
 		Seed: func(yield func(*model.Machine) bool) {
 			for i := range machines {
 				if !yield(&machines[i]) {
@@ -129,8 +129,8 @@ func (r *rig) vanish(ctx context.Context, id string) error {
 }
 
 func (r *rig) fail(ctx context.Context, id string) error {
-	return r.store.Administer(ctx, func(f *provider.Fleet) error {
-		return f.SetFaults(nil, []provider.Fault{{Op: shard.OpAny, Machine: id, Times: 1}})
+	return r.store.Administer(ctx, func(f *simulated.Fleet) error {
+		return f.SetFaults(nil, []simulated.Fault{{Op: shard.OpAny, Machine: id, Times: 1}})
 	})
 }
 

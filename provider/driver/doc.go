@@ -61,9 +61,10 @@
 //
 // # Concurrency and time
 //
-// Verbs of different machines run at the same time, at most 32 of one driver. Verbs of one machine never overlap. Observe runs beside verbs, never beside itself. What a
-// verb that has returned nil did is in every Observe that begins afterwards: a driver that reads
-// from a cache waits for it to catch up, or returns an error.
+// Verbs of different machines run at the same time, at most 32 of one driver. Verbs of one
+// machine never overlap. Observe runs beside verbs, never beside itself. What a verb that has
+// returned nil did is in every Observe that begins afterwards: a driver that reads from a cache
+// waits for it to catch up, or returns an error.
 //
 // Each call has a deadline in its context: VerbTimeout, ObserveTimeout. A call whose context has
 // ended returns soon; whether it had an effect is then unknown, and the provider repeats it. How

@@ -12,8 +12,8 @@ import (
 	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/provider/simulated"
 	"github.com/tonnage/tonnage/shard"
-	"github.com/tonnage/tonnage/shard/provider"
 	"github.com/tonnage/tonnage/shard/session"
 )
 
@@ -41,7 +41,7 @@ func newFleet(t *testing.T, machines int) *fleet {
 			PricePerHour: 1, Resources: model.NewResources(model.Amount{Name: "cpu", Value: 4000}), Labels: map[string]string{"kubernetes.io/hostname": fmt.Sprintf("node-%d", i), "rack": fmt.Sprintf("r%d", i%2)},
 		})
 	}
-	fl, err := provider.New(provider.Config{Machines: ms, Now: now})
+	fl, err := simulated.New(simulated.Config{Machines: ms, Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}

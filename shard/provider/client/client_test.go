@@ -13,11 +13,11 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/provider/server"
+	"github.com/tonnage/tonnage/provider/simulated/store"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/provider/client"
 	"github.com/tonnage/tonnage/shard/provider/epoch"
-	"github.com/tonnage/tonnage/shard/provider/server"
-	"github.com/tonnage/tonnage/shard/provider/store"
 )
 
 func machine(id string, s model.State) model.Machine {

@@ -21,11 +21,11 @@ import (
 
 	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/provider/server"
+	"github.com/tonnage/tonnage/provider/simulated"
+	"github.com/tonnage/tonnage/provider/simulated/store"
 	"github.com/tonnage/tonnage/shard"
-	"github.com/tonnage/tonnage/shard/provider"
 	"github.com/tonnage/tonnage/shard/provider/client"
-	"github.com/tonnage/tonnage/shard/provider/server"
-	"github.com/tonnage/tonnage/shard/provider/store"
 )
 
 // childVariable makes this test's binary a provider: folder and address.
@@ -55,10 +55,10 @@ func child(dir, address string) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	quick := provider.Latency{Max: 15 * time.Millisecond, Step: time.Millisecond}
+	quick := simulated.Latency{Max: 15 * time.Millisecond, Step: time.Millisecond}
 	s, err := store.Open(store.Config{
 		Path: filepath.Join(dir, "store"), Seed: crashSeed,
-		Latencies: provider.Latencies{Create: quick, Configure: quick, Drain: quick, Delete: quick},
+		Latencies: simulated.Latencies{Create: quick, Configure: quick, Drain: quick, Delete: quick},
 	})
 	if err != nil {
 		fail(err)
@@ -272,8 +272,8 @@ func checkStore(t *testing.T, dir string) {
 	if s.Len() != crashMachines {
 		t.Errorf("%d machines, want %d", s.Len(), crashMachines)
 	}
-	err = s.Administer(context.Background(), func(f *provider.Fleet) error {
-		f.Changed(0, func(e *provider.Entry) bool {
+	err = s.Administer(context.Background(), func(f *simulated.Fleet) error {
+		f.Changed(0, func(e *simulated.Entry) bool {
 			m := &e.Machine
 			if err := m.Validate(true); err != nil {
 				t.Error(err)

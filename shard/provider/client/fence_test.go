@@ -17,11 +17,11 @@ import (
 
 	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/provider/server"
+	"github.com/tonnage/tonnage/provider/simulated/store"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/provider/client"
 	"github.com/tonnage/tonnage/shard/provider/epoch"
-	"github.com/tonnage/tonnage/shard/provider/server"
-	"github.com/tonnage/tonnage/shard/provider/store"
 )
 
 // raw returns the generated client, for calls that ours does not make.

@@ -13,11 +13,12 @@ import (
 	"time"
 
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/provider/server"
+	"github.com/tonnage/tonnage/provider/simulated"
+	"github.com/tonnage/tonnage/provider/calls"
+	"github.com/tonnage/tonnage/provider/simulated/store"
 	"github.com/tonnage/tonnage/shard"
-	"github.com/tonnage/tonnage/shard/provider"
 	"github.com/tonnage/tonnage/shard/provider/client"
-	"github.com/tonnage/tonnage/shard/provider/server"
-	"github.com/tonnage/tonnage/shard/provider/store"
 )
 
 // TestCursors: the first listing over a connection is full, then changes only;
@@ -45,8 +46,8 @@ func TestCursors(t *testing.T) {
 		t.Fatal(err)
 	}
 	price := 7.5
-	if err := p.store.Administer(context.Background(), func(f *provider.Fleet) error {
-		return f.Change("m05", provider.Change{PricePerHour: &price})
+	if err := p.store.Administer(context.Background(), func(f *simulated.Fleet) error {
+		return f.Change("m05", simulated.Change{PricePerHour: &price})
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +163,7 @@ func TestManyMachines(t *testing.T) {
 		t.Fatalf("%d records, %v", l.Batch.Len(), err)
 	}
 	mallocs, mib := after.Mallocs-before.Mallocs, (after.TotalAlloc-before.TotalAlloc)>>20
-	msg, _, err := p.store.List(store.ListFilter{})
+	msg, _, err := p.store.List(calls.ListFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,10 +16,10 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/internal/mtls/mtlstest"
+	"github.com/tonnage/tonnage/provider/server"
+	"github.com/tonnage/tonnage/provider/simulated/store"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/provider/client"
-	"github.com/tonnage/tonnage/shard/provider/server"
-	"github.com/tonnage/tonnage/shard/provider/store"
 )
 
 // stranger is a provider by somebody else. It keeps to the protocol, in its own

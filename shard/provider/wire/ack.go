@@ -1,10 +1,6 @@
 package wire
 
-import (
-	"fmt"
-
-	"google.golang.org/protobuf/encoding/protowire"
-)
+import "fmt"
 
 // ParseMachine takes a bigfleet.v1alpha1.Machine that stands by itself, as Get
 // answers; it is record 0 then. What was read from List before is no longer
@@ -46,23 +42,4 @@ func (l *List) ParseAck(msg []byte) (operation string, err error) {
 // one makes the machine at these bytes of the message the only record.
 func (l *List) one(msg []byte, from, to int) {
 	l.parts, l.records = append(l.parts[:0], part{msg, 0, 1}), append(l.records[:0], parseRecord(msg, from, to))
-}
-
-// MachineOf returns the Machine within what AppendRecord appended.
-func MachineOf(record []byte) []byte {
-	_, _, tag := protowire.ConsumeTag(record)
-	if tag < 0 {
-		return nil
-	}
-	machine, size := protowire.ConsumeBytes(record[tag:])
-	if size < 0 {
-		return nil
-	}
-	return machine
-}
-
-// AppendAck appends a TransitionAck of a Machine.
-func AppendAck(dst []byte, operation string, machine []byte) []byte {
-	dst = appendText(dst, fieldAckOperation, operation)
-	return protowire.AppendBytes(protowire.AppendTag(dst, fieldAckMachine, protowire.BytesType), machine)
 }

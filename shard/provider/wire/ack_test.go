@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tonnage/tonnage/engine/model"
+	providerwire "github.com/tonnage/tonnage/provider/wire"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/provider/wire"
 )
@@ -17,8 +18,8 @@ func TestAnswersAsTheyWere(t *testing.T) {
 	var l wire.List
 	for i := range 300 {
 		want := randomRecord(rng, fmt.Sprint("m", i))
-		machine := wire.MachineOf(wire.AppendRecord(nil, &want))
-		operation, err := l.ParseAck(wire.AppendAck(nil, fmt.Sprint("op-", i), machine))
+		machine := providerwire.MachineOf(providerwire.AppendRecord(nil, &want))
+		operation, err := l.ParseAck(providerwire.AppendAck(nil, fmt.Sprint("op-", i), machine))
 		if err != nil || operation != fmt.Sprint("op-", i) || l.Len() != 1 || l.ID(0) != want.Machine.ID {
 			t.Fatalf("operation %q, %d records, %v", operation, l.Len(), err)
 		}
@@ -42,7 +43,7 @@ func TestOddAnswers(t *testing.T) {
 		t.Errorf("an empty answer: %q, %v, %d records", operation, err, l.Len())
 	}
 	rec := shard.Record{Machine: model.Machine{ID: "m", State: model.Idle, Host: "h"}}
-	ack := wire.AppendAck(nil, "op", wire.MachineOf(wire.AppendRecord(nil, &rec)))
+	ack := providerwire.AppendAck(nil, "op", providerwire.MachineOf(providerwire.AppendRecord(nil, &rec)))
 	for cut := 1; cut < len(ack); cut++ {
 		if _, err := l.ParseAck(ack[:cut]); err == nil && l.Len() == 1 {
 			if _, err := l.Record(0); err == nil {
@@ -50,7 +51,7 @@ func TestOddAnswers(t *testing.T) {
 			}
 		}
 	}
-	if wire.MachineOf(ack[:1]) != nil || wire.MachineOf(nil) != nil {
+	if providerwire.MachineOf(ack[:1]) != nil || providerwire.MachineOf(nil) != nil {
 		t.Error("a machine where there is none")
 	}
 }

@@ -22,8 +22,7 @@ const (
 	fieldAllocatable    = 13
 	fieldCluster        = 14
 	fieldShardMetadata  = 15
-	fieldHostProvider   = 1 // of HostRef
-	fieldHostRef        = 2
+	fieldHostRef        = 2 // of HostRef
 	fieldResourcesEntry = 1 // of Resources
 	fieldEntryKey       = 1 // of the entries of maps
 	fieldEntryValue     = 2

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/tonnage/tonnage/engine/model"
+	providerwire "github.com/tonnage/tonnage/provider/wire"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/provider/wire"
 	"github.com/tonnage/tonnage/shard/stamps"
@@ -81,9 +82,9 @@ func randomRecord(rng *rand.Rand, id string) shard.Record {
 func encode(records ...shard.Record) []byte {
 	var b []byte
 	for i := range records {
-		b = wire.AppendRecord(b, &records[i])
+		b = providerwire.AppendRecord(b, &records[i])
 	}
-	return wire.AppendRevision(b, []byte("revision"))
+	return providerwire.AppendRevision(b, []byte("revision"))
 }
 
 func parse(tb testing.TB, l *wire.List, b []byte) {

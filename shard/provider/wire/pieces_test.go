@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	providerwire "github.com/tonnage/tonnage/provider/wire"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/provider/wire"
 )
@@ -53,7 +54,7 @@ func TestPieces(t *testing.T) {
 		var b []byte
 		for i := range rng.IntN(30) {
 			rec := randomRecord(rng, fmt.Sprint("m", i))
-			b = wire.AppendRecord(b, &rec)
+			b = providerwire.AppendRecord(b, &rec)
 			switch rng.IntN(12) { // fields that are not known
 			case 0:
 				b = append(b, group...)
@@ -63,7 +64,7 @@ func TestPieces(t *testing.T) {
 				b = appendRaw(b, 1<<20, make([]byte, rng.IntN(1000)))
 			}
 		}
-		b = wire.AppendRevision(b, []byte("revision"))
+		b = providerwire.AppendRevision(b, []byte("revision"))
 		switch rng.IntN(4) {
 		case 0:
 			b = b[:rng.IntN(len(b))]

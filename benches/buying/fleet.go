@@ -1,0 +1,345 @@
+package buying
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	bigfleet "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
+	api "github.com/tonnage/tonnage/api/v1alpha1"
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/demand"
+	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/engine/supply"
+	"github.com/tonnage/tonnage/operator/packing"
+	"github.com/tonnage/tonnage/operator/pods"
+	"github.com/tonnage/tonnage/operator/rollup"
+	"github.com/tonnage/tonnage/operator/stuck"
+)
+
+// RoundsMax bounds the rounds of a run: pods that are not placed by then stay pending.
+const RoundsMax = 16
+
+const (
+	cluster    = "blue"
+	stuckAfter = 15 * time.Second
+	roundTime  = 2*stuckAfter + time.Second // in which machines come and the scheduler tries
+)
+
+// Result is what a run ended with.
+type Result struct {
+	Bound    float64 // dollars an hour
+	Spend    float64 // of the machines that are bound
+	Machines int     // bound
+	Pending  int     // pods without a machine
+	Rounds   int     // cycles until all pods ran, or nothing more was bought
+	First    int     // pods pending after the first round
+	Given    int     // machines that were given back on the way
+}
+
+// Over is how far the spend is above the bound, 0.02 = 2 %.
+func (r *Result) Over() float64 { return r.Spend/r.Bound - 1 }
+
+// fleet is one cluster that buys machines for its pods: the operator's pod controller, its
+// roll-up and its search for stuck pods, the engine, and a scheduler.
+type fleet struct {
+	types    []Type
+	supply   *supply.Table
+	demand   *demand.Table
+	engine   *engine.Engine
+	rollup   rollup.Aggregator
+	place    Placer
+	now      time.Time
+	machines []packing.Machine
+	nodes    []*corev1.Node
+	spend    float64
+	given    int
+	pods     []Pod
+	objects  []*corev1.Pod
+	on       []int                           // by pod: its machine, -1 = it is pending
+	requests []*api.CapacityRequest          // of pods, in their order
+	overhead map[string]*api.CapacityRequest // by name
+}
+
+// Run buys machines for pods, all of which are there at once, round by round, until all
+// run or nothing more is bought.
+func Run(types []Type, feed []Pod, place Placer, options engine.Options) (*Result, error) {
+	bound, err := Bound(types, feed)
+	if err != nil {
+		return nil, err
+	}
+	f := &fleet{
+		types: types, supply: supply.New(), demand: demand.New(), place: place, pods: feed,
+		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), overhead: map[string]*api.CapacityRequest{},
+	}
+	if f.engine, err = engine.New(options); err != nil {
+		return nil, err
+	}
+	if err := f.offer(Sum(feed)); err != nil {
+		return nil, err
+	}
+	f.create()
+	out := &Result{Bound: bound}
+	for idle := 0; out.Rounds < RoundsMax && f.pending() > 0 && idle < stuck.FailuresMax; {
+		n, err := f.round()
+		if err != nil {
+			return nil, err
+		}
+		if idle++; n > 0 {
+			idle = 0
+		}
+		if out.Rounds++; out.Rounds == 1 {
+			out.First = f.pending()
+		}
+	}
+	out.Spend, out.Machines, out.Pending, out.Given = f.spend, len(f.machines)-f.given, f.pending(), f.given
+	return out, nil
+}
+
+// create makes the pods and their requests.
+func (f *fleet) create() {
+	f.on = make([]int, len(f.pods))
+	for i := range f.pods {
+		f.on[i] = -1
+		name := fmt.Sprintf("pod-%06d", i)
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}}
+		pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: list(&f.pods[i])}}}
+		delete(pod.Spec.Containers[0].Resources.Requests, corev1.ResourcePods)
+		f.objects = append(f.objects, pod)
+		f.requests = append(f.requests, pods.Request(pod, nil))
+	}
+}
+
+func (f *fleet) pending() (n int) {
+	for _, at := range f.on {
+		if at < 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// offer puts machines of every type on offer, enough of each for twice the whole demand.
+func (f *fleet) offer(sum [dims]int64) error {
+	largest := map[string]int64{}
+	for i := range f.types {
+		t := &f.types[i]
+		slots := int64(1)
+		for d, n := range sum {
+			if c := t.Capacity[d]; c > 0 {
+				slots = max(slots, 2*n/c+1)
+			}
+		}
+		offer := resources(&t.Capacity)
+		for _, a := range offer {
+			largest[a.Name] = max(largest[a.Name], a.Value)
+		}
+		for slot := range min(slots, 4000) {
+			m := model.Machine{
+				ID: fmt.Sprintf("%s-%04d", t.Name, slot), State: model.Speculative, InstanceType: t.Name, Zone: "a",
+				CapacityType: model.OnDemand, PricePerHour: t.Price, Resources: offer,
+			}
+			if err := f.supply.Put(&m); err != nil {
+				return err
+			}
+		}
+	}
+	f.rollup.Limit(rollup.Limits{Offered: largest})
+	return nil
+}
+
+// names are what the dimensions are called.
+var names = [dims]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, "nvidia.com/gpu", corev1.ResourcePods}
+
+func resources(amounts *[dims]int64) model.Resources {
+	var out []model.Amount
+	for d, n := range amounts {
+		if d == dimMemory {
+			n <<= 20
+		}
+		if n > 0 {
+			out = append(out, model.Amount{Name: string(names[d]), Value: n})
+		}
+	}
+	return model.NewResources(out...)
+}
+
+func list(amounts *[dims]int64) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for d, n := range amounts {
+		switch {
+		case n == 0:
+		case d == dimCPU:
+			out[names[d]] = *resource.NewMilliQuantity(n, resource.DecimalSI)
+		case d == dimMemory:
+			out[names[d]] = *resource.NewQuantity(n<<20, resource.BinarySI)
+		default:
+			out[names[d]] = *resource.NewQuantity(n, resource.DecimalSI)
+		}
+	}
+	return out
+}
+
+// round reports the demand, carries out what the engine decides, lets the scheduler place pods,
+// and then looks for those that are stuck. It returns how many machines were bought.
+func (f *fleet) round() (int, error) {
+	if err := f.report(); err != nil {
+		return 0, err
+	}
+	plan, err := f.engine.Cycle(engine.Input{Supply: f.supply, Demand: f.demand, Now: f.now.UnixNano()})
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, a := range plan.Actions {
+		switch a.Kind {
+		case engine.Provision:
+			if err := f.bind(a.Machine, plan.Need(int(a.Need))); err != nil {
+				return 0, err
+			}
+			n++
+		case engine.Reclaim:
+			f.reclaim(a.Machine)
+		default:
+			return 0, fmt.Errorf("a fleet of one cluster was told %s %s", a.Kind, f.supply.ID(a.Machine))
+		}
+	}
+	f.schedule()
+	f.now = f.now.Add(roundTime)
+	f.lookForStuck()
+	return n, nil
+}
+
+// report makes the roll-up, hands it to the engine, and marks what was heard.
+func (f *fleet) report() error {
+	requests := slices.Clone(f.requests)
+	for _, o := range f.overhead {
+		requests = append(requests, o)
+	}
+	rolled := f.rollup.Aggregate(requests)
+	if len(rolled.Refused) > 0 {
+		return fmt.Errorf("%d requests are not reported: %w", len(rolled.Refused), rolled.Refused[0].Err)
+	}
+	needs := make([]model.Need, len(rolled.Needs))
+	for i, n := range rolled.Needs {
+		need, err := read(n)
+		if err != nil {
+			return err
+		}
+		needs[i] = need
+	}
+	heard := metav1.NewTime(f.now)
+	for i, r := range rolled.Included[:len(f.requests)] {
+		if r.Status.Phase != api.RequestAcknowledged {
+			r = r.DeepCopy()
+			r.Status = api.CapacityRequestStatus{Phase: api.RequestAcknowledged, AcknowledgedAt: &heard, SizeClass: new(int32(rolled.Classes[i]))}
+			f.requests[i] = r
+		}
+	}
+	return f.demand.Replace(cluster, needs)
+}
+
+// read makes a Need of a row.
+func read(n *bigfleet.CapacityNeed) (model.Need, error) {
+	spec := model.ProfileSpec{Priority: n.Priority}
+	for _, r := range n.Requirements {
+		spec.Requirements = append(spec.Requirements, model.Requirement{Key: r.Key, Operator: model.Operator(r.Operator), Values: r.Values})
+	}
+	profile, err := model.NewProfile(spec)
+	if err != nil {
+		return model.Need{}, err
+	}
+	aggregate, faults := model.ParseResources(n.AggregateResources)
+	unit, more := model.ParseResources(n.MinUnit)
+	if faults = append(faults, more...); len(faults) > 0 {
+		return model.Need{}, faults[0]
+	}
+	return model.Need{Profile: profile, Aggregate: aggregate, MinUnit: unit}, nil
+}
+
+// schedule places the pods that are pending.
+func (f *fleet) schedule() {
+	var waiting []int
+	var pending []Pod
+	for i, at := range f.on {
+		if at < 0 {
+			waiting, pending = append(waiting, i), append(pending, f.pods[i])
+		}
+	}
+	for i, at := range f.place(f.machines, pending) {
+		pod := f.objects[waiting[i]]
+		if f.on[waiting[i]] = at; at >= 0 {
+			pod.Spec.NodeName, pod.Status.Conditions = f.nodes[at].Name, nil
+		} else if len(pod.Status.Conditions) == 0 {
+			pod.Status.Conditions = []corev1.PodCondition{{
+				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(f.now),
+			}}
+		}
+	}
+}
+
+// lookForStuck has packing overhead written as the operator does.
+func (f *fleet) lookForStuck() {
+	requests := slices.Clone(f.requests)
+	for _, o := range f.overhead {
+		requests = append(requests, o)
+	}
+	plan := stuck.Plan(&stuck.View{Pods: f.objects, Nodes: f.nodes, Requests: requests, Now: f.now}, stuck.Config{After: stuckAfter, Keep: time.Hour})
+	for _, o := range plan.Write {
+		f.overhead[o.Name] = o
+	}
+	for _, o := range plan.Delete {
+		delete(f.overhead, o.Name)
+	}
+}
+
+// reclaim empties a machine and gives it back: its pods are pending again. Its place in the
+// lists stays, without room.
+func (f *fleet) reclaim(at columnar.Row) {
+	id := f.supply.ID(at)
+	i := slices.IndexFunc(f.nodes, func(n *corev1.Node) bool { return n.Name == id })
+	for pod, on := range f.on {
+		if on == i {
+			f.on[pod], f.objects[pod].Spec.NodeName = -1, ""
+		}
+	}
+	f.spend -= f.supply.Price(at)
+	f.given++
+	f.machines[i] = packing.Machine{Capacity: make([]int64, dims), Used: make([]int64, dims)}
+	f.nodes[i] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: id + "-gone"}, Spec: corev1.NodeSpec{Unschedulable: true}}
+	f.supply.Remove(id)
+}
+
+// bind does what a shard and its provider would over some seconds.
+func (f *fleet) bind(at columnar.Row, need engine.NeedResult) error {
+	for _, to := range []model.State{model.Creating, model.Idle, model.Configuring, model.Configured} {
+		owner := ""
+		if to == model.Configuring || to == model.Configured {
+			owner = cluster
+		}
+		if err := f.supply.Transition(at, to, owner, 0); err != nil {
+			return err
+		}
+		if to == model.Configuring {
+			f.supply.Stamp(at, model.Assignment{
+				Priority: need.Profile.Priority(), Interruption: need.Profile.Interruption(), Reclamation: need.Profile.Reclamation(),
+				Fingerprint: need.Profile.Fingerprint(),
+			})
+		}
+	}
+	m := f.supply.Brief(at)
+	t := &f.types[slices.IndexFunc(f.types, func(t Type) bool { return t.Name == m.InstanceType })]
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.ID, CreationTimestamp: metav1.NewTime(f.now),
+		Labels: map[string]string{corev1.LabelInstanceTypeStable: t.Name}}}
+	node.Status.Allocatable = list(&t.Capacity)
+	f.nodes = append(f.nodes, node)
+	f.machines = append(f.machines, packing.Machine{Capacity: t.Capacity[:], Used: make([]int64, dims)})
+	f.spend += t.Price
+	return nil
+}

@@ -1,0 +1,449 @@
+package cover
+
+import (
+	"math"
+	"sort"
+)
+
+// roundScratch is the memory of rounding.
+type roundScratch struct {
+	first  int // the first offer that costs something
+	rows   []int
+	want   []int64
+	has    []int64 // by column and row: at most what is wanted
+	value  []float64
+	price  []int64 // by column: the cost in fixed point
+	pays   []float64
+	base   []int // by column
+	live   []int // columns that may complete the solution, ascending
+	ample  []int // of these, those with enough machines
+	basics []int // columns that are fractional in the solution
+	back   []int
+	rest   []int64
+	best   pick
+	total  int64 // of the best
+	chosen []int
+}
+
+// pick is at most three machines, by column, ascending; n is how many.
+type pick struct {
+	col [completeMax]int
+	n   int
+}
+
+// fit computes the choice among offers from first on, into best. Bound is the cost of the linear solution.
+func (c *Chooser) fit(first int) (bound float64, ok bool) {
+	c.layOut(first)
+	if !c.scale() {
+		return 0, false
+	}
+	c.floor()
+	if !c.round() {
+		return 0, false
+	}
+	copy(c.best[first:], c.work.chosen)
+	c.trim(c.best)
+	return c.lin.objective(), true
+}
+
+// scalings is how often the target is scaled at most, before it is left at 1.
+const scalings = 4
+
+// scale solves the linear program for the least target, or nearly so, at which the solution covers the want
+// in the plain sum. A class counts for less in the choice than in the sum, so that is at most 1.
+func (c *Chooser) scale() bool {
+	if !c.solve(1, false) {
+		return false
+	}
+	target := 1.0
+	for range scalings {
+		covered := c.coverage()
+		next := min(target/covered, 1)
+		if math.Abs(next-target) <= tolerance {
+			return true
+		}
+		target = next
+		if !c.solve(target, true) {
+			return false
+		}
+	}
+	if c.coverage() < 1-tolerance {
+		return c.solve(1, true)
+	}
+	return true
+}
+
+// solve solves the linear program, and notes how many machines of one offer it asks for.
+func (c *Chooser) solve(target float64, again bool) bool {
+	l := &c.lin
+	if !l.solve(target, again) {
+		c.ample = math.MaxInt
+		return false
+	}
+	for _, up := range l.upper {
+		if up {
+			c.ample = math.MaxInt
+			return true
+		}
+	}
+	for i := range l.rows {
+		if l.basis[i] < l.cols && c.ample < math.MaxInt {
+			c.ample = max(c.ample, int(min(math.Ceil(l.x[i]), math.MaxInt32))+completeMax+1)
+		}
+	}
+	return true
+}
+
+// layOut fills the linear program: the rows that are missing, the offers that cost something.
+func (c *Chooser) layOut(first int) {
+	w, l := &c.work, &c.lin
+	w.first, w.rows, w.want = first, w.rows[:0], w.want[:0]
+	for d, m := range c.missing {
+		if m > 0 {
+			w.rows, w.want = append(w.rows, d), append(w.want, m)
+		}
+	}
+	l.rows, l.cols = len(w.rows), len(c.p.Offers)-first
+	l.value, l.cost, l.limit, w.has, w.price = l.value[:0], l.cost[:0], l.limit[:0], w.has[:0], w.price[:0]
+	_, exponent := math.Frexp(c.p.Offers[len(c.p.Offers)-1].Cost)
+	step := 0.0
+	for j := range l.cols {
+		o := &c.p.Offers[first+j]
+		c.shape(o)
+		step += 1 + float64(uint32(j+1)*0x9e3779b9>>12)*0x1p-20
+		cost := float64(o.Cost * (1 + float64(step*0x1p-32)))
+		l.cost, l.limit = append(l.cost, cost), append(l.limit, float64(o.Count))
+		w.price = append(w.price, int64(math.RoundToEven(math.Ldexp(cost, priceBits-exponent))))
+	}
+}
+
+// priceBits is the precision of a cost in fixed point, relative to the dearest.
+const priceBits = 40
+
+// shape appends the values of an offer: what it counts for in the choice, in parts of what is wanted.
+func (c *Chooser) shape(o *Offer) {
+	w, l := &c.work, &c.lin
+	t := 1.0
+	for i, d := range w.rows {
+		has := min(o.Has[d], w.want[i])
+		w.has = append(w.has, has)
+		t = min(t, float64(has)/float64(w.want[i]))
+	}
+	for i, d := range w.rows {
+		part := float64(w.has[len(w.has)-l.rows+i]) / float64(w.want[i])
+		v := t + float64((1-c.lambda)*(part-t)) - float64(c.epsilon*(float64(min(c.p.Unit[d], w.want[i]))/float64(w.want[i])))
+		l.value = append(l.value, max(v, 0))
+	}
+}
+
+// coverage returns the least part of a row's want that the linear solution has in the plain sum.
+func (c *Chooser) coverage() float64 {
+	l, w := &c.lin, &c.work
+	least := math.Inf(1)
+	for i := range l.rows {
+		sum := 0.0
+		for j, up := range l.upper {
+			if up {
+				sum += float64(float64(w.has[j*l.rows+i]) * l.limit[j])
+			}
+		}
+		for k := range l.rows {
+			if b := l.basis[k]; b < l.cols {
+				sum += float64(float64(w.has[b*l.rows+i]) * l.x[k])
+			}
+		}
+		least = min(least, sum/float64(w.want[i]))
+	}
+	return least
+}
+
+// floor rounds the linear solution down, into base, and lists the fractional columns.
+func (c *Chooser) floor() {
+	l, w := &c.lin, &c.work
+	w.base, w.basics = resize(w.base, l.cols), w.basics[:0]
+	for j, up := range l.upper {
+		if up {
+			w.base[j] = int(l.limit[j])
+		}
+	}
+	for k := range l.rows {
+		b := l.basis[k]
+		if b >= l.cols {
+			continue
+		}
+		n := math.Floor(l.x[k] + tolerance)
+		w.base[b] = int(max(n, 0))
+		if l.x[k]-n > tolerance {
+			w.basics = append(w.basics, b)
+		}
+	}
+	sort.Ints(w.basics)
+}
+
+// backMax is how many machines of each fractional column are taken back, at most, if there are at most
+// backColumns such columns; else none is.
+const (
+	backMax     = 2
+	backColumns = 4
+)
+
+// round finds the cheapest of: the linear solution rounded up; and rounded down, with up to backMax
+// machines of each fractional column taken back, completed by up to three machines. The first of equally
+// cheap ones is taken.
+func (c *Chooser) round() bool {
+	l, w := &c.lin, &c.work
+	c.listLive()
+	c.findPays()
+	w.total = math.MaxInt64
+	w.back = resize(w.back, len(w.basics))
+	w.rest = resize(w.rest, l.rows)
+	w.chosen = resize(w.chosen, l.cols)
+	up := int64(0)
+	for j, n := range w.base {
+		up += w.price[j] * int64(n)
+	}
+	for _, b := range w.basics {
+		up += w.price[b]
+	}
+	if c.coversUp() {
+		w.total = up
+		copy(w.chosen, w.base)
+		for _, b := range w.basics {
+			w.chosen[b]++
+		}
+	}
+	for {
+		c.tryBack()
+		if !w.next() {
+			break
+		}
+	}
+	return w.total < math.MaxInt64
+}
+
+// next advances to the next combination of machines taken back; false after the last.
+func (w *roundScratch) next() bool {
+	if len(w.basics) > backColumns {
+		return false
+	}
+	for i := len(w.back) - 1; i >= 0; i-- {
+		if w.back[i] < min(backMax, w.base[w.basics[i]]) {
+			w.back[i]++
+			return true
+		}
+		w.back[i] = 0
+	}
+	return false
+}
+
+// coversUp reports whether the solution rounded up covers the want.
+func (c *Chooser) coversUp() bool {
+	w, rows := &c.work, c.lin.rows
+	for i, want := range w.want {
+		for j, n := range w.base {
+			want -= scaled(w.has[j*rows+i], n)
+			if want <= 0 {
+				break
+			}
+		}
+		for _, b := range w.basics {
+			want -= w.has[b*rows+i]
+		}
+		if want > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// findPays computes prices of the rows at which no column costs less than it offers: those of the linear
+// program without a discount. They bound what the rest costs at least.
+func (c *Chooser) findPays() {
+	l, w := &c.lin, &c.work
+	x := &c.plain
+	x.rows, x.cols, x.value = l.rows, len(w.live), x.value[:0]
+	x.cost, x.limit = x.cost[:0], x.limit[:0]
+	for _, j := range w.live {
+		for i := range l.rows {
+			x.value = append(x.value, float64(w.has[j*l.rows+i])/float64(w.want[i]))
+		}
+		x.cost, x.limit = append(x.cost, float64(w.price[j])), append(x.limit, math.Inf(1))
+	}
+	w.pays = resize(w.pays, l.rows)
+	if x.solve(1, false) {
+		for i := range l.rows {
+			w.pays[i] = max(x.y[i], 0) / float64(w.want[i])
+		}
+	}
+}
+
+// listLive lists the columns that may complete a solution: those for which no earlier one, of which
+// there are enough, has as much.
+func (c *Chooser) listLive() {
+	l, w := &c.lin, &c.work
+	w.live, w.ample = w.live[:0], w.ample[:0]
+	for j := range l.cols {
+		if c.isDominated(j) {
+			continue
+		}
+		w.live = append(w.live, j)
+		if float64(w.base[j]+completeMax) <= l.limit[j] {
+			w.ample = append(w.ample, j)
+		}
+	}
+}
+
+func (c *Chooser) isDominated(j int) bool {
+	w, rows := &c.work, c.lin.rows
+	has := w.has[j*rows : (j+1)*rows]
+next:
+	for _, i := range w.ample {
+		for d, h := range w.has[i*rows : (i+1)*rows] {
+			if h < has[d] {
+				continue next
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// completeMax is how many machines complete a rounded solution at most: three of up to liveForThree columns,
+// two of up to liveForTwo, else one. The bounds are part of the answer.
+const (
+	completeMax  = 3
+	liveForThree = 64
+	liveForTwo   = 1024
+)
+
+// completing returns how many machines may complete a solution.
+func (w *roundScratch) completing() int {
+	switch {
+	case len(w.live) <= liveForThree:
+		return completeMax
+	case len(w.live) <= liveForTwo:
+		return completeMax - 1
+	}
+	return 1
+}
+
+// tryBack completes the rounded solution without the machines that are taken back.
+func (c *Chooser) tryBack() {
+	l, w := &c.lin, &c.work
+	for i, d := range w.basics {
+		w.base[d] -= w.back[i]
+	}
+	base := int64(0)
+	copy(w.rest, w.want)
+	for j, n := range w.base {
+		if n > 0 {
+			base += w.price[j] * int64(n)
+			for i := range l.rows {
+				w.rest[i] -= min(w.rest[i], scaled(w.has[j*l.rows+i], n))
+			}
+		}
+	}
+	if found, cost := c.complete(w.rest, w.total-base); found {
+		w.total = base + cost
+		copy(w.chosen, w.base)
+		for _, j := range w.best.col[:w.best.n] {
+			w.chosen[j]++
+		}
+	}
+	for i, d := range w.basics {
+		w.base[d] += w.back[i]
+	}
+}
+
+// complete finds the cheapest set of up to three machines that covers the rest for less than limit, into
+// best. Among equally cheap ones the first: fewer machines, then earlier columns.
+func (c *Chooser) complete(rest []int64, limit int64) (found bool, cost int64) {
+	w := &c.work
+	if limit <= 0 {
+		return false, 0
+	}
+	if isZero(rest) {
+		w.best.n = 0
+		return true, 0
+	}
+	s := search{c: c, limit: limit}
+	for n := 1; n <= w.completing(); n++ {
+		s.size = n
+		s.extend(0, 0, 0, rest)
+	}
+	if s.found {
+		w.best = s.best
+	}
+	return s.found, s.limit
+}
+
+// search is the state of complete: the set at hand and the best one.
+type search struct {
+	c     *Chooser
+	limit int64 // what the best one costs
+	size  int
+	found bool
+	at    pick
+	best  pick
+}
+
+// extend adds the machine number depth to the set at hand, which costs spent, from a column on.
+func (s *search) extend(depth, from int, spent int64, rest []int64) {
+	w, l := &s.c.work, &s.c.lin
+	left := int64(s.size - depth)
+	least := 0.0
+	for i, r := range rest {
+		least += w.pays[i] * float64(r)
+	}
+	if float64(spent)+least >= float64(s.limit)*(1+1e-9) {
+		return
+	}
+	if left == 1 {
+		from += sort.Search(len(w.live)-from, func(i int) bool { return float64(w.price[w.live[from+i]])*(1+1e-9) >= least })
+	}
+	var next [RowsMax]int64
+	for at := from; at < len(w.live); at++ {
+		j := w.live[at]
+		if spent+left*w.price[j] >= s.limit {
+			return // later columns cost as much or more
+		}
+		if !s.isLeft(j, depth) {
+			continue
+		}
+		s.at.col[depth] = j
+		has := w.has[j*l.rows : (j+1)*l.rows]
+		if left == 1 {
+			if s.covered(rest, has) {
+				s.limit, s.found = spent+w.price[j], true
+				s.best = s.at
+				s.best.n = s.size
+				return
+			}
+			continue
+		}
+		for i, r := range rest {
+			next[i] = max(r-has[i], 0)
+		}
+		s.extend(depth+1, at, spent+w.price[j], next[:l.rows])
+	}
+}
+
+func (s *search) covered(rest, has []int64) bool {
+	for i, r := range rest {
+		if r > has[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// isLeft reports whether one more machine of a column is there.
+func (s *search) isLeft(j, depth int) bool {
+	n := s.c.work.base[j] + 1
+	for _, k := range s.at.col[:depth] {
+		if k == j {
+			n++
+		}
+	}
+	return float64(n) <= s.c.lin.limit[j]
+}

@@ -1,0 +1,377 @@
+package engine
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/cover"
+)
+
+// With AcquireFit a Need chooses among all free machines of a stage at once: those that cover what is
+// missing at the least cost, see engine/internal/cover. What costs nothing is taken before, cheapest
+// first; so is everything if the stage does not cover what is missing. For a pinned Need, machines that may
+// be interrupted have no finite cost and are a stage of their own, with their probability as the cost.
+
+// fitSource is the available machines of one class, and in one domain, that a choice may take.
+type fitSource struct {
+	class uint32
+	rank  uint32 // place of the cost, as AcquireCheapest orders it
+	offer int32
+	count int32
+	cost  float64
+	has   []int64        // of what is missing, at most what is missing
+	rows  []columnar.Row // in the order of acquiring; taken and held ones included
+	at    int            // index in rows of the next to take
+	ahead int            // the same, of the walk of mixed
+}
+
+// fitter is what a worker chooses with.
+type fitter struct {
+	l       *worker
+	stage   int
+	chooser *cover.Chooser
+	problem cover.Problem
+	byName  []int // the dimensions, sorted by name
+	rows    []int // the dimensions that are missing, sorted by name
+	sources []fitSource
+	active  []int32 // indexes of sources
+	left    []int64
+	runs    []cover.Run
+	vecs    []int64
+	used    int // of vecs
+	counts  []int
+	memo    fitMemo
+}
+
+// fitterOf returns the worker's fitter.
+func (l *worker) fitterOf() *fitter {
+	f := l.fit
+	if f == nil {
+		f = &fitter{l: l, chooser: cover.New(l.e.opts.Fit.Lambda, l.e.opts.Fit.Epsilon)}
+		f.problem.Mixed = f.mixed
+		f.memo.clear()
+		l.fit = f
+	}
+	if names := l.s.Demand.Dims(); len(f.byName) != len(names) {
+		f.byName = f.byName[:0]
+		for d := range names {
+			f.byName = append(f.byName, d)
+		}
+		slices.SortFunc(f.byName, func(i, j int) int { return cmp.Compare(names[i], names[j]) })
+	}
+	return f
+}
+
+// acquireFit is acquireStage with AcquireFit.
+func (l *worker) acquireFit(need int32, k *kind, stage int) {
+	l.walkWhile(need, k, stage, func(cost float64) bool { return cost == 0 })
+	if l.lacks == 0 || !l.chooseFit(need, k, stage, true) {
+		l.walkWhile(need, k, stage, func(cost float64) bool { return !math.IsInf(cost, 1) })
+	}
+	if l.lacks == 0 || !l.chooseFit(need, k, stage, false) {
+		l.walkWhile(need, k, stage, func(float64) bool { return true })
+	}
+}
+
+// costIn returns what a machine of a class costs a kind in a stage; +Inf for a pinned kind and a machine
+// that may be interrupted.
+func (p *pass) costIn(class uint32, k *kind, stage int) float64 {
+	if stage == 0 {
+		return p.s.Classes[class].Price
+	}
+	return p.offerOf(class, k.penalty).cost
+}
+
+// walkWhile acquires as AcquireCheapest does, up to the first machine whose cost is not wanted.
+func (l *worker) walkWhile(need int32, k *kind, stage int, wanted func(cost float64) bool) {
+	if k.same {
+		l.walkInDomain(need, k, stage, wanted)
+		return
+	}
+	for l.lacks != 0 {
+		c, ok := l.nextClass(k.ladders[stage], k, stage, l.lacks)
+		if !ok || !wanted(l.costIn(c, k, stage)) {
+			return
+		}
+		l.probes++
+		l.acquireHead(c, need, stage)
+	}
+}
+
+// walkInDomain is walkWhile in the Need's domain.
+func (l *worker) walkInDomain(need int32, k *kind, stage int, wanted func(cost float64) bool) {
+	d := l.domainsFor(k.matcher)
+	shelves := l.shelvesOf(d, need, k)
+	for l.lacks != 0 {
+		r := l.nextOnShelves(d, shelves, k, stage)
+		if r == columnar.None || !wanted(l.costIn(l.s.View.Class[r], k, stage)) {
+			return
+		}
+		l.acquired(r, need, stage)
+	}
+}
+
+// shelvesOf returns the shelves of the Need's domain.
+func (l *worker) shelvesOf(d *domainIndex, need int32, k *kind) []uint32 {
+	v := d.of(l.pass, k.matcher)
+	at, ok := v.place[l.lines[need].domain]
+	if !ok {
+		return nil
+	}
+	return v.list[at].shelves
+}
+
+// chooseFit acquires the chosen machines of a stage, of those with a finite cost or of the others; false:
+// they do not cover what is missing, and nothing is acquired.
+func (l *worker) chooseFit(need int32, k *kind, stage int, finite bool) bool {
+	f := l.fitterOf()
+	keeps := !k.same && l.e.opts.MaxMachineShare == 0
+	if keeps && f.recall(need, stage, finite) {
+		return true
+	}
+	f.begin(stage)
+	if k.same {
+		f.listShelves(need, k, finite)
+	} else {
+		f.listClasses(k, finite)
+	}
+	if len(f.sources) == 0 {
+		return false
+	}
+	if l.e.opts.MaxMachineShare > 0 {
+		f.keepWithinShare(need, k)
+	}
+	f.layOffers(k)
+	choice, ok := f.chooser.Choose(&f.problem)
+	if !ok {
+		return false
+	}
+	if keeps {
+		f.remember(need, stage, finite, &choice)
+	}
+	f.take(need, choice.Counts)
+	return true
+}
+
+// begin forgets the sources of the choice before, and lists the dimensions that are missing.
+func (f *fitter) begin(stage int) {
+	f.stage, f.used = stage, 0
+	f.sources, f.rows = f.sources[:0], f.rows[:0]
+	for _, d := range f.byName {
+		if f.l.missing[d] > 0 {
+			f.rows = append(f.rows, d)
+		}
+	}
+}
+
+// listClasses lists the classes that a kind may take from.
+func (f *fitter) listClasses(k *kind, finite bool) {
+	l, x := f.l, &f.l.free[f.stage]
+	costs := l.costs(k, f.stage)
+	ladder := k.ladders[f.stage]
+	for i := ladder.low; i < len(ladder.steps); i++ {
+		s := &ladder.steps[i]
+		for _, c := range s.classes[:s.live] {
+			if x.key[c] != exhausted && l.classMask[c]&l.lacks != 0 && k.acceptsClass(c) {
+				f.add(c, costs[c], x.left[c], x.rest(c), k, finite)
+			}
+		}
+	}
+}
+
+// listShelves lists the shelves of the Need's domain.
+func (f *fitter) listShelves(need int32, k *kind, finite bool) {
+	l := f.l
+	d := l.domainsFor(k.matcher)
+	costs := l.costs(k, f.stage)
+	for _, i := range l.shelvesOf(d, need, k) {
+		sh := &d.shelves[i]
+		if sh.state != stateOf[f.stage] || sh.left == 0 || l.classMask[sh.class]&l.lacks == 0 || !k.acceptsClass(sh.class) {
+			continue
+		}
+		count := int32(0)
+		for _, r := range sh.rows[sh.at:] {
+			if f.isOpen(r) {
+				count++
+			}
+		}
+		if count > 0 {
+			f.add(sh.class, costs[sh.class], count, sh.rows[sh.at:], k, finite)
+		}
+	}
+}
+
+// isOpen reports whether a machine is neither taken nor held.
+func (f *fitter) isOpen(r columnar.Row) bool { return !f.l.taken[r] && !f.l.reserved.lower.has(r) }
+
+// add adds a source, if its cost is finite, or if it is not.
+func (f *fitter) add(class, rank uint32, count int32, rows []columnar.Row, k *kind, finite bool) {
+	l := f.l
+	l.probes++
+	cost := l.costIn(class, k, f.stage)
+	switch isFinite := !math.IsInf(cost, 1); {
+	case isFinite != finite:
+		return
+	case !isFinite:
+		cost = l.s.Classes[class].Probability
+	}
+	n := len(f.rows)
+	if f.used+n > len(f.vecs) {
+		f.vecs, f.used = make([]int64, max(1024, 2*len(f.vecs))), 0 // the sources keep the old one
+	}
+	has := f.vecs[f.used : f.used+n : f.used+n]
+	f.used += n
+	v := l.vector(class)
+	for i, d := range f.rows {
+		has[i] = min(v[d], l.missing[d])
+	}
+	f.sources = append(f.sources, fitSource{class: class, rank: rank, count: count, cost: cost, has: has, rows: rows})
+}
+
+// keepWithinShare drops machines that are too large a part of the Need, if the others cover what is missing.
+func (f *fitter) keepWithinShare(need int32, k *kind) {
+	l := f.l
+	want := l.aggregate(need)
+	limit := l.e.opts.MaxMachineShare
+	for d, w := range want {
+		if w > 0 && d < len(k.unit) {
+			limit = max(limit, float64(k.unit[d])/float64(w))
+		}
+	}
+	isWithin := func(s *fitSource) bool {
+		least := math.Inf(1)
+		v := l.vector(s.class)
+		for d, w := range want {
+			if w > 0 {
+				least = min(least, float64(v[d])/float64(w))
+			}
+		}
+		return least <= limit
+	}
+	for i, d := range f.rows {
+		left := l.missing[d]
+		for j := range f.sources {
+			if s := &f.sources[j]; isWithin(s) {
+				if s.has[i] > 0 && int64(s.count) > left/s.has[i] {
+					left = 0
+				} else {
+					left -= s.has[i] * int64(s.count)
+				}
+			}
+			if left <= 0 {
+				break
+			}
+		}
+		if left > 0 {
+			return
+		}
+	}
+	f.sources = slices.DeleteFunc(f.sources, func(s fitSource) bool { return !isWithin(&s) })
+}
+
+// layOffers groups the sources by cost and by what they have of what is missing: the cheaper first, of equal
+// cost the larger.
+func (f *fitter) layOffers(k *kind) {
+	p := &f.problem
+	slices.SortFunc(f.sources, func(a, b fitSource) int {
+		return cmp.Or(cmp.Compare(a.cost, b.cost), slices.Compare(b.has, a.has), cmp.Compare(a.rank, b.rank))
+	})
+	p.Want, p.Unit, p.Offers = p.Want[:0], p.Unit[:0], p.Offers[:0]
+	for _, d := range f.rows {
+		unit := int64(0)
+		if d < len(k.unit) {
+			unit = k.unit[d]
+		}
+		p.Want, p.Unit = append(p.Want, f.l.missing[d]), append(p.Unit, unit)
+	}
+	for i := range f.sources {
+		s := &f.sources[i]
+		if n := len(p.Offers); n == 0 || p.Offers[n-1].Cost != s.cost || !slices.Equal(p.Offers[n-1].Has, s.has) {
+			p.Offers = append(p.Offers, cover.Offer{Has: s.has, Cost: s.cost})
+		}
+		s.offer = int32(len(p.Offers) - 1)
+		p.Offers[s.offer].Count += int(s.count)
+	}
+}
+
+// mixed lists what AcquireCheapest takes of offers that cost the same: machine by machine, in the order
+// of acquiring.
+func (f *fitter) mixed(from, to int, missing []int64) []cover.Run {
+	f.activate(func(offer int32) bool { return from <= int(offer) && int(offer) < to })
+	f.left = append(f.left[:0], missing...)
+	f.runs = f.runs[:0]
+	for {
+		s := f.first(func(s *fitSource) (*int, bool) { return &s.ahead, f.helps(s.has) })
+		if s == nil {
+			return f.runs
+		}
+		s.ahead++
+		for i, has := range s.has {
+			f.left[i] = max(f.left[i]-has, 0)
+		}
+		if n := len(f.runs); n > 0 && f.runs[n-1].Offer == int(s.offer) {
+			f.runs[n-1].Count++
+		} else {
+			f.runs = append(f.runs, cover.Run{Offer: int(s.offer), Count: 1})
+		}
+	}
+}
+
+// helps reports whether a vector has something of left.
+func (f *fitter) helps(has []int64) bool {
+	for i, m := range f.left {
+		if m > 0 && has[i] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// activate lists the sources of some offers.
+func (f *fitter) activate(of func(offer int32) bool) {
+	f.active = f.active[:0]
+	for i := range f.sources {
+		if of(f.sources[i].offer) {
+			f.active = append(f.active, int32(i))
+		}
+	}
+}
+
+// first returns the active source whose next machine comes first in the order of acquiring, nil when there
+// is none. Cursor returns where a source is, and whether it may give a machine.
+func (f *fitter) first(cursor func(*fitSource) (*int, bool)) (best *fitSource) {
+	key := uint64(math.MaxUint64)
+	place := f.l.free[f.stage].place
+	for _, i := range f.active {
+		s := &f.sources[i]
+		at, may := cursor(s)
+		if !may {
+			continue
+		}
+		for *at < len(s.rows) && !f.isOpen(s.rows[*at]) {
+			*at++
+		}
+		if *at == len(s.rows) {
+			continue
+		}
+		if k := uint64(s.rank)<<32 | uint64(place[s.rows[*at]]); k < key {
+			best, key = s, k
+		}
+	}
+	return best
+}
+
+// take acquires so many machines of each offer, in the order of acquiring.
+func (f *fitter) take(need int32, counts []int) {
+	f.activate(func(offer int32) bool { return counts[offer] > 0 })
+	for {
+		s := f.first(func(s *fitSource) (*int, bool) { return &s.at, counts[s.offer] > 0 })
+		if s == nil {
+			return
+		}
+		counts[s.offer]--
+		f.l.acquired(s.rows[s.at], need, f.stage)
+	}
+}

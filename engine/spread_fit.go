@@ -1,0 +1,262 @@
+package engine
+
+import (
+	"math"
+
+	"github.com/tonnage/tonnage/columnar"
+)
+
+// acquireSpreadFit acquires under hard spread with AcquireFit: Idle machines, then Speculative ones. Each
+// step takes, among the machines that the skew allows, the one that costs least for what it covers of what is
+// missing; among equals the first in the order of acquiring. Machines that are held for the Need go first,
+// whatever the skew; those held for lower ranks go last.
+func (l *worker) acquireSpreadFit(need int32, k *kind) {
+	f := l.fitterOf()
+	l.startSpread(k)
+	if f.acquireOnly(need, k) {
+		return
+	}
+	for r := l.lines[need].head; r != columnar.None; r = l.held[r].next {
+		l.spread.count(l.pass, r)
+	}
+	blocked := false
+	for stage := range l.free {
+		if l.lacks == 0 {
+			return
+		}
+		f.stage = stage
+		f.floor(need, k)
+		for l.lacks != 0 {
+			r := f.nextSpread(need, k)
+			if r == columnar.None {
+				break
+			}
+			l.acquired(r, need, stage)
+			l.spread.count(l.pass, r)
+		}
+		blocked = blocked || f.anyPlaced(k)
+	}
+	if l.lacks != 0 && blocked {
+		l.noteSkewed(need)
+	}
+}
+
+// eachPlaced calls visit for the available machines of the stage that have all constrained keys, until it returns
+// false: those of a class that are not held, then those held for lower ranks. Of a class whose machines agree in
+// the keys, only the first is visited.
+func (f *fitter) eachPlaced(k *kind, visit func(columnar.Row) bool) {
+	l, x := f.l, &f.l.free[f.stage]
+	goesOn := true
+	for _, c := range k.classes {
+		if x.key[c] != exhausted && !f.eachOfClass(c, k, visit) {
+			return
+		}
+	}
+	if f.stage == 0 {
+		l.eachLower(k, func(r columnar.Row) { goesOn = goesOn && (!f.isPlaced(r) || visit(r)) })
+	}
+}
+
+// eachOfClass is eachPlaced for the machines of a class that are not held.
+func (f *fitter) eachOfClass(class uint32, k *kind, visit func(columnar.Row) bool) bool {
+	x := &f.l.free[f.stage]
+	if k.tuples != nil {
+		f.l.probes++
+		r := x.head(class) // the others are in the same place
+		return !f.isPlaced(r) || visit(r)
+	}
+	for _, r := range x.rest(class) {
+		if !f.isOpen(r) {
+			continue
+		}
+		if f.l.probes++; f.isPlaced(r) && !visit(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// isPlaced reports whether a machine has all constrained keys.
+func (f *fitter) isPlaced(r columnar.Row) bool {
+	for _, key := range f.l.spread.keys {
+		if f.l.s.Supply.Values(key)[r] == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// floor notes the values that have a candidate now: they count for the minimum.
+func (f *fitter) floor(need int32, k *kind) {
+	l, sc := f.l, &f.l.spread
+	sc.forgetLeast()
+	for i := range sc.keys {
+		clear(sc.floor[i])
+	}
+	note := func(r columnar.Row) bool {
+		for i, key := range sc.keys {
+			sc.floor[i][l.s.Supply.Values(key)[r]] = true
+		}
+		return true
+	}
+	f.eachPlaced(k, note)
+	f.eachOwn(need, k, func(r columnar.Row) { note(r) })
+}
+
+// eachOwn calls visit for the machines that are held for the Need and have all constrained keys.
+func (f *fitter) eachOwn(need int32, k *kind, visit func(columnar.Row)) {
+	if f.stage != 0 {
+		return
+	}
+	for _, r := range f.l.reserved.of(need) {
+		if f.l.freeReserved(r, k) && f.isPlaced(r) {
+			visit(r)
+		}
+	}
+}
+
+// offered is a candidate of a step: what it costs for what it covers, and its place in the order of
+// acquiring.
+type offered struct {
+	row   columnar.Row
+	owner uint64 // 0 for a machine that is not held, else its owner's place
+	ratio float64
+	key   uint64
+}
+
+func (a *offered) before(b *offered) bool {
+	switch {
+	case b.row == columnar.None:
+		return true
+	case a.owner != b.owner:
+		return a.owner < b.owner
+	case a.ratio != b.ratio:
+		return a.ratio < b.ratio
+	}
+	return a.key < b.key
+}
+
+// nextSpread returns the machine that the next step takes; None if there is none.
+func (f *fitter) nextSpread(need int32, k *kind) columnar.Row {
+	l := f.l
+	var best offered
+	costs, place := l.costs(k, f.stage), l.free[f.stage].place
+	try := func(r columnar.Row, owner uint64) {
+		c := l.s.View.Class[r]
+		x := offered{r, owner, f.costPerCover(c, k), uint64(costs[c])<<32 | uint64(place[r])}
+		if x.before(&best) {
+			best = x
+		}
+	}
+	f.eachOwn(need, k, func(r columnar.Row) {
+		if l.helps(r) {
+			try(r, 0)
+		}
+	})
+	if best.row != columnar.None {
+		return best.row
+	}
+	f.eachHelping(k, &best, func(r columnar.Row) bool { return f.allows(r) })
+	if best.row != columnar.None || f.stage != 0 {
+		return best.row
+	}
+	l.eachLower(k, func(r columnar.Row) {
+		if l.helps(r) && f.isPlaced(r) && f.allows(r) {
+			try(r, 1+uint64(l.reserved.lower.late[r].owner))
+		}
+	})
+	return best.row
+}
+
+// eachHelping puts into best the first of the machines that are not held, that help, and that a test admits.
+func (f *fitter) eachHelping(k *kind, best *offered, admits func(columnar.Row) bool) {
+	l, x := f.l, &f.l.free[f.stage]
+	costs := l.costs(k, f.stage)
+	for _, c := range k.classes {
+		if x.key[c] == exhausted || l.classMask[c]&l.lacks == 0 {
+			continue
+		}
+		ratio, rank := f.costPerCover(c, k), uint64(costs[c])<<32
+		if best.row != columnar.None && (best.ratio < ratio || best.ratio == ratio && best.key < rank) {
+			continue
+		}
+		f.eachOfClass(c, k, func(r columnar.Row) bool {
+			if !admits(r) {
+				return true
+			}
+			if o := (offered{r, 0, ratio, rank | uint64(x.place[r])}); o.before(best) {
+				*best = o
+			}
+			return false // later ones of the class cost as much
+		})
+	}
+}
+
+// acquireOnly acquires one machine for a Need without any if that covers everything. The skew permits any
+// first machine, so nothing has to be counted.
+func (f *fitter) acquireOnly(need int32, k *kind) bool {
+	l := f.l
+	if l.lines[need].head != columnar.None || l.reserved.has(need) || l.anyLower(k) {
+		return false
+	}
+	for stage := range l.free {
+		f.stage = stage
+		var best offered
+		f.eachHelping(k, &best, func(columnar.Row) bool { return true })
+		if best.row != columnar.None && columnar.Covers(l.vec(best.row), l.missing) {
+			l.acquired(best.row, need, stage)
+			return true
+		}
+		if best.row != columnar.None || l.any(k.ladders[stage], k, stage) {
+			return false
+		}
+	}
+	return false
+}
+
+// allows reports whether the skew permits one more machine where this one is.
+func (f *fitter) allows(r columnar.Row) bool {
+	sc := &f.l.spread
+	if len(sc.least) == 0 {
+		sc.findLeast()
+	}
+	for i, key := range sc.keys {
+		v := f.l.s.Supply.Values(key)[r]
+		least := min(sc.least[i], sc.counts[i][v])
+		if int64(sc.counts[i][v]) > int64(least)+int64(sc.skew[i])-1 {
+			return false
+		}
+	}
+	return true
+}
+
+// costPerCover returns what a machine of a class costs for the parts that it covers of what is missing.
+func (f *fitter) costPerCover(class uint32, k *kind) float64 {
+	l := f.l
+	cost := l.costIn(class, k, f.stage)
+	if cost == 0 || math.IsInf(cost, 1) {
+		return cost
+	}
+	v, covered := l.vector(class), 0.0
+	for _, d := range f.byName {
+		if m := l.missing[d]; m > 0 {
+			covered += float64(min(v[d], m)) / float64(m)
+		}
+	}
+	return cost / covered
+}
+
+// anyPlaced reports whether a machine was left that has something of what is missing. Only the skew can have
+// forbidden it.
+func (f *fitter) anyPlaced(k *kind) bool {
+	l := f.l
+	if l.lacks == 0 {
+		return false
+	}
+	found := false
+	f.eachPlaced(k, func(r columnar.Row) bool {
+		found = found || l.helps(r)
+		return !found
+	})
+	return found
+}

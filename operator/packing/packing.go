@@ -1,0 +1,146 @@
+package packing
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+)
+
+// Machine is a machine with what is on it. Capacity and Used have one amount a
+// dimension, in the caller's units; all machines and pods have the same dimensions in
+// the same order.
+type Machine struct {
+	Capacity []int64
+	Used     []int64
+}
+
+// fits tells whether there is room for a pod.
+func (m *Machine) fits(pod []int64) bool {
+	for d, n := range pod {
+		if n > m.Capacity[d]-m.Used[d] {
+			return false
+		}
+	}
+	return true
+}
+
+// add puts a pod on the machine.
+func (m *Machine) add(pod []int64) {
+	for d, n := range pod {
+		m.Used[d] += n
+	}
+}
+
+// Pods are some pods of one size.
+type Pods struct {
+	Size  []int64
+	Count int
+	// On tells whether a machine, by its index, is one on which these pods may run;
+	// nil = every machine is.
+	On func(machine int) bool
+}
+
+// Aligned places pods, the biggest first. Each goes where it helps most to make the free room of
+// the machine like what the pods that are still to be placed ask for: then the last
+// of them find room in every dimension. It adds them to what is used of the machines, and
+// returns for each of pods the machines that its pods were placed on, one entry a pod; as
+// many as are missing there found no room.
+//
+// A pod is as big as its largest share of what all machines have. Cost:
+// O(sizes × machines + pods × log machines).
+func Aligned(machines []Machine, pods []Pods) (placed [][]int) {
+	weights := weigh(machines, pods)
+	order := make([]int, len(pods))
+	for i := range order {
+		order[i] = i
+	}
+	size := make([]float64, len(pods))
+	for i := range pods {
+		for d, n := range pods[i].Size {
+			size[i] = max(size[i], float64(n)*weights[d])
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(size[b], size[a]) })
+	placed = make([][]int, len(pods))
+	rest := make([]float64, len(weights)) // what is still to be placed, as shares of all
+	for i := range pods {
+		for d, n := range pods[i].Size {
+			rest[d] += float64(n) * float64(pods[i].Count) * weights[d]
+		}
+	}
+	for _, at := range order {
+		for d, n := range pods[at].Size {
+			rest[d] = max(0, rest[d]-float64(n)*float64(pods[at].Count)*weights[d])
+		}
+		placed[at] = placeAligned(machines, &pods[at], weights, rest)
+	}
+	return placed
+}
+
+// weigh returns for each dimension what one unit is of all that the machines have. A
+// dimension that no machine has weighs nothing: no pod that asks for it fits anyway.
+func weigh(machines []Machine, pods []Pods) []float64 {
+	if len(pods) == 0 {
+		return nil
+	}
+	weights := make([]float64, len(pods[0].Size))
+	for d := range weights {
+		total := 0.0
+		for i := range machines {
+			total += float64(machines[i].Capacity[d])
+		}
+		if total > 0 {
+			weights[d] = 1 / total
+		}
+	}
+	return weights
+}
+
+// placeAligned places pods of one size and returns the machine of each.
+func placeAligned(machines []Machine, pods *Pods, weights, rest []float64) (placed []int) {
+	h := candidates{}
+	for i := range machines {
+		if machines[i].fits(pods.Size) && (pods.On == nil || pods.On(i)) {
+			h = append(h, candidate{i, alignment(&machines[i], pods.Size, weights, rest)})
+		}
+	}
+	heap.Init(&h)
+	for len(placed) < pods.Count && len(h) > 0 {
+		best := &h[0]
+		placed = append(placed, best.machine)
+		m := &machines[best.machine]
+		m.add(pods.Size)
+		if !m.fits(pods.Size) {
+			heap.Pop(&h)
+			continue
+		}
+		best.score = alignment(m, pods.Size, weights, rest)
+		heap.Fix(&h, 0)
+	}
+	return placed
+}
+
+// candidate is a machine with room for the pods at hand.
+type candidate struct {
+	machine int
+	score   float64
+}
+
+// candidates is a heap, the best score first.
+type candidates []candidate
+
+func (h candidates) Len() int { return len(h) }
+func (h candidates) Less(i, j int) bool {
+	if h[i].score != h[j].score {
+		return h[i].score > h[j].score
+	}
+	return h[i].machine < h[j].machine
+}
+func (h candidates) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *candidates) Push(x any)   { *h = append(*h, x.(candidate)) }
+func (h *candidates) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	*h = (*h)[:last]
+	return x
+}

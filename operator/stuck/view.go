@@ -1,0 +1,165 @@
+package stuck
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	podresource "k8s.io/component-helpers/resource"
+
+	api "github.com/tonnage/tonnage/api/v1alpha1"
+)
+
+// View is what a cluster looks like. It is not modified.
+type View struct {
+	Pods     []*corev1.Pod
+	Nodes    []*corev1.Node
+	Requests []*api.CapacityRequest
+	Upcoming []*api.UpcomingNode
+	Hints    []*api.AvailableCapacity
+	Now      time.Time
+}
+
+// amounts of the resources that a fleet has, in the order of dims: cpu in thousandths,
+// everything else in pieces or bytes.
+type amounts []int64
+
+// node is a node with what is on it.
+type node struct {
+	*corev1.Node
+	allocatable amounts
+	used        amounts
+	pods        []*corev1.Pod
+}
+
+// free is what is left of each resource, at least 0.
+func (n *node) free() amounts {
+	out := make(amounts, len(n.allocatable))
+	for d := range out {
+		out[d] = max(0, n.allocatable[d]-n.used[d])
+	}
+	return out
+}
+
+// fleet is a view in figures.
+type fleet struct {
+	dims  []corev1.ResourceName
+	nodes []*node
+}
+
+// look reads nodes, in the order of their names, and the pods that are on them.
+func look(v *View) *fleet {
+	f := &fleet{}
+	for _, n := range v.Nodes {
+		for name := range n.Status.Allocatable {
+			if !slices.Contains(f.dims, name) {
+				f.dims = append(f.dims, name)
+			}
+		}
+	}
+	slices.Sort(f.dims)
+	byName := make(map[string]*node, len(v.Nodes))
+	for _, n := range v.Nodes {
+		x := &node{Node: n, allocatable: f.amounts(n.Status.Allocatable), used: make(amounts, len(f.dims))}
+		byName[n.Name] = x
+		f.nodes = append(f.nodes, x)
+	}
+	slices.SortFunc(f.nodes, func(a, b *node) int { return compareText(a.Name, b.Name) })
+	for _, p := range v.Pods {
+		if n := byName[p.Spec.NodeName]; n != nil && !ended(p) {
+			n.pods = append(n.pods, p)
+			for d, x := range f.asks(p) {
+				n.used[d] += x
+			}
+		}
+	}
+	return f
+}
+
+func compareText(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// ended tells whether a pod has left its node.
+func ended(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
+// amounts reads a list of resources. What no node has is left out.
+func (f *fleet) amounts(list corev1.ResourceList) amounts {
+	out := make(amounts, len(f.dims))
+	for d, name := range f.dims {
+		q, ok := list[name]
+		switch {
+		case !ok:
+		case name == corev1.ResourceCPU:
+			out[d] = q.MilliValue()
+		default:
+			out[d] = q.Value()
+		}
+	}
+	return out
+}
+
+// list writes amounts as resources, without those that are 0.
+func (f *fleet) list(a amounts) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for d, n := range a {
+		if n > 0 {
+			out[f.dims[d]] = quantity(f.dims[d], n)
+		}
+	}
+	return out
+}
+
+// asks is what a pod takes up of a node, its own place included.
+func (f *fleet) asks(p *corev1.Pod) amounts {
+	list := podresource.PodRequests(p, podresource.PodResourcesOptions{})
+	out := f.amounts(list)
+	if d := slices.Index(f.dims, corev1.ResourcePods); d >= 0 {
+		out[d] = 1
+	}
+	return out
+}
+
+// unknown returns a resource that a pod asks for and no node has; "" = there is none.
+func (f *fleet) unknown(p *corev1.Pod) corev1.ResourceName {
+	for name, q := range podresource.PodRequests(p, podresource.PodResourcesOptions{}) {
+		if !q.IsZero() && !slices.Contains(f.dims, name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// unschedulable returns since when the scheduler finds no node for a pod.
+func unschedulable(p *corev1.Pod) (since time.Time, is bool) {
+	if p.Spec.NodeName != "" || p.DeletionTimestamp != nil || ended(p) {
+		return time.Time{}, false
+	}
+	for i := range p.Status.Conditions {
+		c := &p.Status.Conditions[i]
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+			return c.LastTransitionTime.Time, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// requestsByPod returns the requests that stand for pods.
+func requestsByPod(v *View) map[types.UID]*api.CapacityRequest {
+	out := make(map[types.UID]*api.CapacityRequest, len(v.Requests))
+	for _, r := range v.Requests {
+		if uid := r.Labels[api.LabelOwnedByPod]; uid != "" && r.DeletionTimestamp == nil {
+			out[types.UID(uid)] = r
+		}
+	}
+	return out
+}

@@ -1,0 +1,389 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/provider/driver"
+	"github.com/tonnage/tonnage/provider/pools"
+)
+
+const (
+	// missingMax is how many rounds in a row must not show a machine before it is gone.
+	missingMax = 2
+	// retryMax is the longest wait after a transient error; the first is retryMin.
+	retryMin, retryMax = time.Second, time.Minute
+)
+
+// hand is a driver at work.
+type hand struct {
+	spec    pools.Driver
+	driver  driver.Driver
+	limiter *rate.Limiter
+	slots   chan struct{} // one for each verb under way
+	wake    chan struct{}
+
+	// Below the provider's lock.
+	known   bool   // it was observed completely since the start
+	round   uint64 // of the newest that has begun
+	trouble string // why the last Observe failed
+	orphans map[string]*Orphan
+}
+
+func newHand(spec *pools.Driver, d driver.Driver) *hand {
+	return &hand{
+		spec: *spec, driver: d, limiter: rate.NewLimiter(0, 1), slots: make(chan struct{}, ParallelMax), wake: make(chan struct{}, 1),
+		orphans: map[string]*Orphan{},
+	}
+}
+
+// pace sets how fast machines are made.
+func (h *hand) pace(spec *pools.Driver) {
+	h.limiter.SetLimit(rate.Limit(spec.LaunchesPerMinute / 60))
+	h.limiter.SetBurst(spec.LaunchBurst)
+}
+
+// kick has a round begin soon.
+func (h *hand) kick() {
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run has all drivers work until the context ends, and returns when the last verb has.
+func (p *Provider) Run(ctx context.Context) error {
+	var all sync.WaitGroup
+	defer all.Wait()
+	for {
+		select {
+		case h := <-p.started:
+			all.Go(func() { p.work(ctx, h, &all) })
+		case <-ctx.Done():
+			return nil
+		case <-p.done:
+			return nil // Close says why
+		}
+	}
+}
+
+// work makes rounds with one driver.
+func (p *Provider) work(ctx context.Context, h *hand, all *sync.WaitGroup) {
+	var changed <-chan struct{} // nil = it never says
+	if n, ok := h.driver.(driver.Notifier); ok {
+		changed = n.Changed()
+	}
+	regular := time.NewTicker(p.cfg.Every)
+	defer regular.Stop()
+	for {
+		tasks, err := p.round(ctx, h)
+		if err != nil && ctx.Err() != nil {
+			return
+		}
+		for _, t := range tasks {
+			all.Go(func() { p.carry(ctx, h, t) })
+		}
+		least := time.NewTimer(p.cfg.Least)
+		select {
+		case <-least.C:
+		case <-ctx.Done():
+			least.Stop()
+			return
+		}
+		select {
+		case <-regular.C:
+		case <-h.wake:
+		case <-changed:
+		case <-ctx.Done():
+			return
+		case <-p.done:
+			return
+		}
+	}
+}
+
+// task is a verb for a machine.
+type task struct {
+	verb     verb
+	id       string
+	machine  *driver.Machine
+	binding  *driver.Binding
+	owner    driver.Owner
+	deadline time.Time
+}
+
+// round observes a driver and compares what exists with the records.
+func (p *Provider) round(ctx context.Context, h *hand) (tasks []task, err error) {
+	if err := p.submit(ctx, func() error { h.round++; return nil }); err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	exists := map[string][]driver.Observation{}
+	limited, cancel := context.WithTimeout(ctx, driver.ObserveTimeout)
+	trouble := h.driver.Observe(limited, func(o *driver.Observation) { exists[o.ID] = append(exists[o.ID], *o) })
+	cancel()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	took := time.Since(start)
+	err = p.submit(ctx, func() error {
+		p.stats.observed(h.spec.Name, took, trouble)
+		tasks = p.compare(h, exists, trouble)
+		return nil
+	})
+	return tasks, err
+}
+
+// compare takes over what was observed, and returns what is to be done.
+func (p *Provider) compare(h *hand, exists map[string][]driver.Observation, trouble error) (tasks []task) {
+	now := p.cfg.Now()
+	if says := textOf(trouble); says != h.trouble {
+		h.trouble = says
+		if trouble != nil {
+			p.log.Error("driver cannot be observed; nothing is taken for gone", "driver", h.spec.Name, "error", trouble)
+		} else {
+			p.log.Info("driver can be observed again", "driver", h.spec.Name)
+		}
+	}
+	p.adoptAll(h, exists, now)
+	for _, i := range slices.Clone(p.table.kept) { // some may be dropped
+		x := &p.table.rows[i]
+		if x.rec == nil || x.rec.Driver != h.spec.Name || x.busy {
+			continue
+		}
+		if t, ok := p.look(h, i, exists[x.id], trouble == nil, now); ok {
+			tasks = append(tasks, t)
+		}
+	}
+	if trouble == nil && !h.known {
+		h.known = true
+	}
+	p.probe(now)
+	p.pending.account = true
+	return tasks
+}
+
+func textOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// look compares one machine with what exists of it.
+func (p *Provider) look(h *hand, i int32, exists []driver.Observation, whole bool, now time.Time) (task, bool) {
+	x := &p.table.rows[i]
+	s := seen{now: now}
+	for k := range exists {
+		switch o := &exists[k]; {
+		case o.Generation == x.rec.Generation:
+			s.obs = o
+		case o.Phase != driver.Deleting:
+			s.older = o.Generation
+		}
+	}
+	switch {
+	case s.obs != nil || s.older != 0 || len(exists) > 0:
+		x.missing = 0
+	case whole && h.round > x.askedRound:
+		x.missing++
+	}
+	s.absent = x.missing >= missingMax
+	do := decide(x.rec, s, &x.offer.Offer, p.timeouts(x.offer))
+	p.take(i, s.obs, &do, now)
+	if x.rec == nil || do.verb == verbNone || do.fail != "" || now.Before(x.retry) {
+		return task{}, false
+	}
+	launch := do.verb == verbCreate || do.verb == verbConfigure && x.rec.LateBound
+	if launch && !h.limiter.AllowN(now, 1) {
+		p.stats.paced[h.spec.Name]++
+		return task{}, false
+	}
+	x.busy = true
+	m := x.rec.machine(&x.offer.Offer)
+	m.Generation = do.generation
+	t := task{verb: do.verb, id: x.id, machine: m, owner: x.rec.Owner, deadline: x.rec.Deadline}
+	if do.verb == verbConfigure {
+		t.binding = &driver.Binding{Owner: x.rec.Owner, Cluster: x.rec.Cluster, Metadata: x.rec.Metadata, Blob: x.blob}
+	}
+	return t, true
+}
+
+// defaultTimeouts are those of offers that the pools file no longer has.
+var defaultTimeouts = pools.Timeouts{Create: pools.CreateDefault, Configure: pools.ConfigureDefault, Drain: pools.DrainDefault, Delete: pools.DeleteDefault}
+
+func (p *Provider) timeouts(o *offer) *pools.Timeouts {
+	if o.pool == nil {
+		return &defaultTimeouts
+	}
+	return &o.pool.Timeouts
+}
+
+// take carries out what follows for a record.
+func (p *Provider) take(i int32, obs *driver.Observation, do *step, now time.Time) {
+	x := &p.table.rows[i]
+	o := x.offer
+	if obs != nil && o.stock.Probe == x.id && (obs.Phase == driver.Idle || obs.Phase == driver.Configured || obs.Ref != "") && obs.Phase != driver.Failed {
+		p.inStock(o)
+	}
+	switch {
+	case do.gone:
+		p.stats.lost++
+		p.log.Warn("machine is gone", "machine", x.id, "state", x.rec.State.String(), "cluster", x.rec.Cluster, "ref", x.rec.Ref)
+		p.drop(i)
+	case do.fail != "":
+		p.broke(i, do.fail, do.outOfStock, now)
+	case do.to != model.StateUnspecified:
+		p.stats.Ended++
+		p.change(i, func(r *record) {
+			r.arrive(do.to, obs, now)
+		})
+		if do.to == model.Configured {
+			p.learn(o, obs)
+		}
+	case do.cleaned:
+		p.change(i, func(r *record) { r.Cleaned = now })
+	case x.rec.State == model.Failed && !x.rec.Cleaned.IsZero() && now.Sub(x.rec.Cleaned) >= p.keepFailed(o):
+		p.drop(i)
+	case do.accepted && !x.rec.Asked:
+		p.change(i, func(r *record) { r.Asked = true })
+	case obs != nil && x.rec.differs(obs):
+		p.change(i, func(r *record) { r.refresh(obs) })
+	}
+}
+
+func (p *Provider) keepFailed(o *offer) time.Duration {
+	if o.pool == nil {
+		return pools.KeepFailedDefault
+	}
+	return o.pool.KeepFailed
+}
+
+// learn takes over what pods can really have of an offer's machines.
+func (p *Provider) learn(o *offer, obs *driver.Observation) {
+	if obs.Allocatable == nil || obs.Allocatable.Equal(o.real) {
+		return
+	}
+	o.real, o.dirty = obs.Allocatable, true
+	was := p.freeStates(o)
+	o.writeBodies()
+	p.relistFree(o, was)
+}
+
+// broke makes a machine Failed.
+func (p *Provider) broke(i int32, why string, outOfStock bool, now time.Time) {
+	x := &p.table.rows[i]
+	p.log.Warn("machine failed", "machine", x.id, "state", x.rec.State.String(), "cluster", x.rec.Cluster, "reason", why)
+	if outOfStock {
+		p.stats.soldOut++
+		if why == "" {
+			why = driver.ErrOutOfStock.Error()
+		}
+		p.sellOut(x.offer, now)
+	}
+	p.stats.failures++
+	x.missing, x.tries, x.retry, x.trouble = 0, 0, time.Time{}, ""
+	p.change(i, func(r *record) { r.fail(why, now) })
+}
+
+// carry calls a verb, and takes over what came of it.
+func (p *Provider) carry(ctx context.Context, h *hand, t task) {
+	select {
+	case h.slots <- struct{}{}:
+		defer func() { <-h.slots }()
+	case <-ctx.Done():
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, driver.VerbTimeout)
+	defer cancel()
+	var err error
+	switch t.verb {
+	case verbCreate:
+		err = h.driver.Create(limited, t.machine, t.owner)
+	case verbConfigure:
+		err = h.driver.Configure(limited, t.machine, t.binding)
+	case verbDrain:
+		err = h.driver.Drain(limited, t.machine, t.deadline)
+	case verbDelete:
+		err = h.driver.Delete(limited, t.machine)
+	}
+	if ctx.Err() != nil {
+		return // whatever came of it, the next process asks again
+	}
+	// When this fails, the file is broken, and the process ends.
+	_ = p.submit(ctx, func() error { p.heard(h, &t, err); return nil })
+	h.kick()
+}
+
+// heard takes over what a verb has answered.
+func (p *Provider) heard(h *hand, t *task, err error) {
+	p.stats.verb(h.spec.Name, t.verb, err)
+	i, ok := p.table.byID[t.id]
+	if !ok {
+		return
+	}
+	x := &p.table.rows[i]
+	x.busy = false
+	now := p.cfg.Now()
+	forNow := x.rec.Generation == t.machine.Generation && x.rec.Owner == t.owner
+	switch {
+	case err == nil:
+		x.tries, x.trouble, x.retry = 0, "", time.Time{}
+		x.askedRound, x.missing = h.round, 0
+		if op, changing := underWay(x.rec.State); changing && forNow && transitions[op].during == duringOf(t.verb) {
+			p.change(i, func(r *record) { r.Asked = true })
+		} else if t.verb == verbDelete {
+			x.retry = now.Add(2 * retryMin) // it is asked again if it does not begin
+		}
+	case errors.Is(err, driver.ErrOutOfStock) && forNow && x.rec.State != model.Failed:
+		p.broke(i, err.Error(), true, now)
+	case errors.Is(err, driver.ErrPermanent) && forNow && t.verb != verbDelete && x.rec.State != model.Failed:
+		p.broke(i, err.Error(), false, now)
+	default:
+		wait := min(retryMin<<min(x.tries, 16), retryMax)
+		x.tries++
+		x.retry = now.Add(wait)
+		if says := err.Error(); says != x.trouble {
+			x.trouble = says[:min(len(says), driver.ReasonBytesMax)]
+			p.log.Warn("driver failed; it is asked again", "driver", h.spec.Name, "verb", t.verb.String(), "machine", t.id, "wait", wait, "error", err)
+		}
+	}
+}
+
+// duringOf returns the state in which a verb is called.
+func duringOf(v verb) model.State {
+	switch v {
+	case verbCreate:
+		return model.Creating
+	case verbConfigure:
+		return model.Configuring
+	case verbDrain:
+		return model.Draining
+	}
+	return model.Deleting
+}
+
+// Orphan is an object that no record asked for, and that cannot be adopted.
+type Orphan struct {
+	Driver       string    `json:"driver"`
+	ID           string    `json:"id"`
+	Generation   uint64    `json:"generation"`
+	Pool         string    `json:"pool"`
+	InstanceType string    `json:"instanceType"`
+	Zone         string    `json:"zone"`
+	CapacityType string    `json:"capacityType"`
+	Phase        string    `json:"phase"`
+	Ref          string    `json:"ref,omitempty"`
+	Cluster      string    `json:"cluster,omitempty"`
+	Why          string    `json:"why"`
+	Since        time.Time `json:"since"`
+}
+
+func (o *Orphan) key() string { return fmt.Sprintf("%s/%d", o.ID, o.Generation) }
