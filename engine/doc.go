@@ -219,7 +219,7 @@
 //	lay        pass, reservations,       reservations,          pools, reservations
 //	           lower, pool               free lists
 //	credit     phase1_assign, _credit,   BoundOf, byCluster,    held, line.status, .domain,
-//	           _replay, _stamps, _shared stamps, reservations   .head and .tail, lacking,
+//	           _replay, _stamps,         stamps, reservations   .head and .tail, lacking,
 //	           domain_choice                                    priority, cheapest
 //	acquire    components, gather,       lacking, pools,        held, line.acquired, .domain,
 //	           phase1_acquire, _spare,   ladders, domain        taken, acquisitions
@@ -357,9 +357,6 @@
 //   - it has Same, machines of a class that it accepts are others or claimed by
 //     others than before (replay.touched), and it lacks something or owns more
 //     machines than it claims.
-//
-// Rows of one stamp are asked together, since a machine with the stamp that has
-// changed may fit another of them better (phase1_shared.go).
 //
 // Why that is right: own machines come first in the walk of a Need. A Need that
 // its own machines satisfy has them again, whatever happens beside it. A Need

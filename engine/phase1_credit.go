@@ -196,10 +196,6 @@ func (l *worker) creditOwn(need int32, stamp uint32, k *kind) {
 	for e.first != 0 && l.gone(e.first-1) {
 		e.first = x.next[e.first-1]
 	}
-	if e.rank > l.rankOf[need] {
-		l.creditShared(need, e, k)
-		return
-	}
 	for at := e.first; at != 0 && l.lacks != 0; at = x.next[at-1] {
 		b := &l.bound[at-1]
 		l.probes++

@@ -270,9 +270,6 @@ func (l *worker) keepsOwn(need int32, stamp uint32, k *kind) bool {
 		return k.mask == 0
 	}
 	x, n := &l.stamps, &l.lines[need]
-	if x.entries[stamp-1].rank > l.rankOf[need] {
-		return false // it takes what fits best, not what the walk comes to first
-	}
 	l.start(need)
 	l.seized = l.seized[:0]
 	for at := x.entries[stamp-1].first; at != 0 && l.lacks != 0; at = x.next[at-1] {

@@ -108,7 +108,7 @@ func (l *worker) catchUp(need, rank int32, k *kind) {
 	l.start(need)
 	if !k.same || l.domainAtTurn(need, k) {
 		had := len(x.list)
-		l.creditLeftOwn(x, need, k)
+		l.creditLeft(x, need, k, isOwnSpare)
 		l.creditLeft(x, need, k, isUnownedSpare)
 		l.pickHeld(need, k)
 		left := len(x.list)

@@ -14,11 +14,10 @@ import (
 type worker struct {
 	*pass
 	arena        *alloc.Arena
-	missing      []int64 // what the Need at work still lacks
-	wanted       []int64 // what it lacked before phase 2 chose victims
-	lacks        uint64  // the dimensions in which missing is positive, as a set
-	uncovered    []int64 // scratch: what a parked Need would lack with what lower ranks have
-	shared       shared
+	missing      []int64        // what the Need at work still lacks
+	wanted       []int64        // what it lacked before phase 2 chose victims
+	lacks        uint64         // the dimensions in which missing is positive, as a set
+	uncovered    []int64        // scratch: what a parked Need would lack with what lower ranks have
 	domains      []*domainIndex // by Same key; built when first needed
 	even         evenness
 	spread       spreadScratch

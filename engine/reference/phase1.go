@@ -144,42 +144,6 @@ func (p *pass) creditGroup(n *need, m *model.Machine) int {
 	return creditLower
 }
 
-// sharesStamp: a row that ranks below the Need has the same stamp, and so the same machines are own ones
-// of both.
-func (p *pass) sharesStamp(n *need) bool {
-	return p.owners[stamp{n.Cluster, n.Profile.Fingerprint(), n.Group}].rank > n.rank
-}
-
-// bestFit takes machines until nothing is missing: each time the one that exceeds what is missing the
-// least of those that cover it, or where none does the one that has the most of it; of equal
-// ones the first.
-func bestFit(ms []*model.Machine, missing model.Resources) (took []*model.Machine, left model.Resources) {
-	for !missing.IsZero() {
-		var best *model.Machine
-		for _, m := range ms {
-			if useful(m, missing) && !slices.Contains(took, m) && (best == nil || fitsBetter(m, best, missing)) {
-				best = m
-			}
-		}
-		if best == nil {
-			break
-		}
-		took, missing = append(took, best), missing.Sub(best.EffectiveAllocatable())
-	}
-	return took, missing
-}
-
-func fitsBetter(a, b *model.Machine, missing model.Resources) bool {
-	x, y := a.EffectiveAllocatable(), b.EffectiveAllocatable()
-	switch covers := x.Covers(missing); {
-	case covers != y.Covers(missing):
-		return covers
-	case covers:
-		return score(x, missing, false).Cmp(score(y, missing, false)) < 0
-	}
-	return score(x, missing, true).Cmp(score(y, missing, true)) > 0
-}
-
 // creditOrder: own machines, those that no Need ranked below has, then those of
 // lower Needs, the lowest first; within each by state and keep order.
 func (p *pass) creditOrder(n *need) func(a, b *model.Machine) int {
@@ -212,13 +176,7 @@ func (p *pass) creditCandidates(n *need) []*model.Machine {
 // lower Needs have only if that covers it.
 func (p *pass) credit(n *need, credit, held []*model.Machine) {
 	lower := func(m *model.Machine) bool { return p.creditGroup(n, m) == creditLower }
-	take := walk
-	if p.sharesStamp(n) {
-		take = bestFit
-	}
-	n.credited, n.deficit = take(filter(credit, func(m *model.Machine) bool { return own(n, m) }), n.deficit)
-	unowned, left := walk(filter(credit, func(m *model.Machine) bool { return !own(n, m) && !lower(m) }), n.deficit)
-	n.credited, n.deficit = append(n.credited, unowned...), left
+	n.credited, n.deficit = walk(filter(credit, func(m *model.Machine) bool { return !lower(m) }), n.deficit)
 	n.idle, n.deficit = walk(held, n.deficit)
 	fromLower, left := walk(filter(credit, lower), n.deficit)
 	if n.Parked && !left.IsZero() {
