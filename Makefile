@@ -22,11 +22,12 @@ export GOFLAGS := $(strip $(filter-out $(COMPILE),$(shell $(GO) env GOFLAGS)) $(
 export CGO_ENABLED := 0
 
 # make run
-RUNG ?= tiny
+RUNG ?=
+SCENARIO ?= contended
 TRACE ?=
 LISTEN ?= 127.0.0.1:8080
 ARGS ?=
-TRACE_ARGS ?= --arrivals-only --speed 36000x
+TRACE_ARGS ?=
 
 # make profile, make gates-compare, make benchmarks
 REGIME ?= cold
@@ -85,8 +86,8 @@ FUNCTIONS := ./alloc ./bitmap ./columnar ./benches
 ##@ Use
 
 .PHONY: run
-run: build ## start everything on http://127.0.0.1:8080 (RUNG=tiny|5k|50k, TRACE=dir, LISTEN=host:port, ARGS="…")
-	exec $(BIN) up --listen $(LISTEN) $(if $(TRACE),--trace $(TRACE) $(TRACE_ARGS),--rung $(RUNG)) $(ARGS)
+run: build ## start everything on http://127.0.0.1:8080 (SCENARIO=name, WORLD=file, RUNG=tiny|5k|50k, TRACE=dir, LISTEN=host:port, ARGS="…")
+	exec $(BIN) up --listen $(LISTEN) $(if $(WORLD),-f $(WORLD),$(if $(TRACE),--trace $(TRACE) $(TRACE_ARGS),$(if $(RUNG),--rung $(RUNG),--scenario $(SCENARIO)))) $(ARGS)
 
 .PHONY: build
 build: ## build bin/tonnage
@@ -292,7 +293,7 @@ gates-try: ## see that the gates find what is planted, and nothing else
 
 .PHONY: profile
 profile: build ## CPU, heap, mutex and block profiles of one rung (RUNG=50k REGIME=cold WORKERS=0 CYCLES=60)
-	tools/profile $(RUNG) $(REGIME) $(WORKERS) $(CYCLES)
+	tools/profile $(or $(RUNG),tiny) $(REGIME) $(WORKERS) $(CYCLES)
 
 .PHONY: benchmarks
 benchmarks: build ## every rung and regime as a table for docs/explanation/benchmarks.md (BENCHMARKS="-rungs 5k -workers 1")

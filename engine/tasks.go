@@ -11,8 +11,8 @@ type tasks struct {
 func (e *Engine) makeTasks() {
 	e.tasks = tasks{
 		undo: func(_, from, to int) {
-			for _, need := range e.store.visited[from:to] {
-				e.at.undoTurn(need)
+			for _, v := range e.store.visited[from:to] {
+				e.at.undoTurn(v)
 			}
 		},
 		part: func(_, from, to int) {
@@ -34,7 +34,7 @@ func (e *Engine) makeTasks() {
 		},
 		credit: func(worker, from, to int) {
 			for c := from; c < to; c++ {
-				e.workers[worker].creditAgain(c)
+				e.workers[worker].creditCluster(c)
 			}
 		},
 		asking:  func(worker, from, to int) { e.workers[worker].markAsking(from, to) },

@@ -18,6 +18,7 @@ type Feed struct {
 	info Info
 
 	mu      sync.Mutex
+	queries bool // the page may ask about single objects
 	frame   Frame
 	tiers   []*tier
 	window  window
@@ -36,6 +37,13 @@ func NewFeed(info Info) *Feed {
 	info.Version, info.Provider = cut(info.Version, NameBytesMax), cut(info.Provider, TextBytesMax)
 	info.Source = cut(info.Source, TextBytesMax)
 	return &Feed{info: info, tiers: newTiers(), clients: map[*client]struct{}{}, closed: make(chan struct{})}
+}
+
+// answers notes that the page may ask about single objects.
+func (f *Feed) answers() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.queries = true
 }
 
 // Publish makes a frame the newest one and wakes the clients. It never waits
@@ -143,6 +151,7 @@ type infoJSON struct {
 	Started       int64    `json:"started"` // Unix milliseconds; also tells one process from the next
 	Now           int64    `json:"now"`     // this host's clock, to correct the page's by
 	CycleInterval int64    `json:"cycleInterval"`
+	Queries       bool     `json:"queries"` // there is an answer below QueryPath
 	States        []string `json:"states"`
 	Kinds         []string `json:"kinds"`
 	Phases        []string `json:"phases"`
@@ -158,8 +167,8 @@ func (f *Feed) snapshot() []byte {
 		Info: infoJSON{
 			Version: f.info.Version, Source: f.info.Source, Provider: f.info.Provider,
 			Started: f.info.Started.UnixMilli(), Now: time.Now().UnixMilli(),
-			CycleInterval: f.info.CycleInterval.Milliseconds(),
-			States:        States[:], Kinds: Kinds[:], Phases: Phases[:], CapacityTypes: CapacityTypes[:],
+			CycleInterval: f.info.CycleInterval.Milliseconds(), Queries: f.queries,
+			States: States[:], Kinds: Kinds[:], Phases: Phases[:], CapacityTypes: CapacityTypes[:],
 		},
 		Window: f.window.quantiles(), Recent: f.recent, Names: f.names,
 		History: make([]row, len(points)),

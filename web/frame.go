@@ -31,7 +31,7 @@ const (
 
 	// EventBytesMax is the size that no event exceeds, with every list full
 	// (double, if names were all quotes and backslashes).
-	EventBytesMax = 20 << 10
+	EventBytesMax = 26 << 10
 )
 
 // Info is what does not change while the process runs.
@@ -86,6 +86,9 @@ type Frame struct {
 	// Spend is USD per hour of everything that has a host or is getting one.
 	Spend [len(CapacityTypes)]float64 `json:"spend"`
 
+	// Mostly names what most of the unmet Needs have in common, empty = nothing.
+	Mostly string `json:"mostly,omitempty"`
+
 	Resources []Resource    `json:"resources"`
 	Reasons   []ReasonCount `json:"reasons"`
 	Unmet     []UnmetNeed   `json:"unmet"` // highest priority first, then oldest
@@ -126,6 +129,10 @@ type ReasonCount struct {
 
 // UnmetNeed is one Need that is short of something.
 type UnmetNeed struct {
+	// Name is cluster and row of the demand, as explain takes it; Key tells the Need from others
+	// of its cluster from one cycle to the next.
+	Name     string   `json:"name"`
+	Key      string   `json:"key"`
 	Cluster  string   `json:"cluster"`
 	Profile  string   `json:"profile"` // a summary for people
 	Priority int32    `json:"priority"`
@@ -163,7 +170,7 @@ type Action struct {
 // bound cuts lists and strings to the limits. It copies what it changes, so
 // that the producer's own slices stay as they were.
 func (f *Frame) bound() {
-	f.Progress = cut(f.Progress, TextBytesMax)
+	f.Progress, f.Mostly = cut(f.Progress, TextBytesMax), cut(f.Mostly, NameBytesMax)
 	f.Resources = head(f.Resources, MaxResources)
 	for i := range f.Resources {
 		f.Resources[i].Name = cut(f.Resources[i].Name, NameBytesMax)
@@ -175,6 +182,7 @@ func (f *Frame) bound() {
 	f.Unmet = head(f.Unmet, MaxUnmet)
 	for i := range f.Unmet {
 		u := &f.Unmet[i]
+		u.Name, u.Key = cut(u.Name, 2*NameBytesMax), cut(u.Key, 2*NameBytesMax)
 		u.Cluster, u.Profile = cut(u.Cluster, NameBytesMax), cut(u.Profile, TextBytesMax)
 		u.Reason = cut(u.Reason, NameBytesMax)
 		u.Deficit = head(u.Deficit, MaxDeficit)

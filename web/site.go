@@ -38,6 +38,8 @@ type Config struct {
 	// Plan writes the picture of a plan, as SVG; ok is false when it is not, or no
 	// longer, kept. nil = no such path. It may be called by several at a time.
 	Plan func(number uint64, out io.Writer) (ok bool, err error)
+	// Queries answer below QueryPath, by name.
+	Queries map[string]Query
 	// Retire forgets a Failed machine; nil = no such path. The error says why it
 	// cannot.
 	Retire func(machine string) error
@@ -69,6 +71,12 @@ func New(c Config) *Site {
 	}
 	if c.Plan != nil {
 		read("GET /plans/{number}", planOf(c.Plan))
+	}
+	if len(c.Queries) > 0 {
+		c.Feed.answers()
+	}
+	for name, ask := range c.Queries {
+		read("GET "+QueryPath+name, queryOf(ask))
 	}
 	s.page(read)
 	if c.Retire != nil {
@@ -155,10 +163,14 @@ func asset(name string, body []byte) http.Handler {
 // state answers with the newest frame and the history, compressed where the
 // client can: a day of history is half a megabyte otherwise.
 func (s *Site) state(w http.ResponseWriter, r *http.Request) {
-	body := s.feed.snapshot()
+	w.Header().Set("Cache-Control", "no-store")
+	writePacked(w, r, s.feed.snapshot())
+}
+
+// writePacked writes JSON, compressed where the client can.
+func writePacked(w http.ResponseWriter, r *http.Request, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
 	h.Set("Vary", "Accept-Encoding")
 	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		w.Write(body)

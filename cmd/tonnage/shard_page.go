@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/internal/fleetview"
 	"github.com/tonnage/tonnage/internal/httpguard"
 	"github.com/tonnage/tonnage/internal/world"
 	"github.com/tonnage/tonnage/shard"
@@ -20,9 +21,10 @@ import (
 
 // shardPage is what a shard shows beside its metrics.
 type shardPage struct {
-	feed  *web.Feed
-	feeds *pageFeed
-	calls *countedProvider
+	feed     *web.Feed
+	recorder *fleetview.Recorder
+	calls    *countedProvider
+	album    fleetview.Album
 }
 
 // newPage prepares the page of a shard whose machines come from a provider.
@@ -31,8 +33,12 @@ func (x *shardProcess) newPage(machines *countedProvider) *shardPage {
 		Version: versionText(), Source: "shard " + x.plan.id, Provider: "provider at " + cmp.Or(x.plan.provider, "hand: machines in memory"),
 		Started: time.Now(), CycleInterval: x.plan.shard.CycleInterval,
 	})
-	page := &pageFeed{feed: feed, failed: machines.failed.Load, sessions: func() (int, []web.Lowered) { return summarise(x.sessions.Sessions()) }, album: &planAlbum{}}
-	return &shardPage{feed: feed, feeds: page, calls: machines}
+	page := &shardPage{feed: feed, calls: machines}
+	page.recorder = fleetview.NewRecorder(fleetview.Config{
+		Publish: feed.Publish, Failed: machines.failed.Load, Album: &page.album,
+		Sessions: func() (int, []web.Lowered) { return summarise(x.sessions.Sessions()) },
+	})
+	return page
 }
 
 // summarise counts sessions, and lists the clusters whose last roll-up had rows that
@@ -50,7 +56,7 @@ func summarise(all []session.Info) (connected int, lowered []web.Lowered) {
 // observe publishes a cycle, logs its phases where that was asked for, and
 // tidies up.
 func (x *shardProcess) observe(r *shard.CycleReport) {
-	x.page.feeds.observe(r)
+	x.page.recorder.Observe(r)
 	x.tidy.after(r)
 	if x.plan.phaseLog {
 		x.logPhases(r)
@@ -60,8 +66,9 @@ func (x *shardProcess) observe(r *shard.CycleReport) {
 // site serves the page, its API, metrics and probes.
 func (x *shardProcess) site() *web.Site {
 	return web.New(web.Config{
-		Feed: x.page.feed, Metrics: x.registry, Ready: x.ready, World: x.writeWorld, Plan: x.page.feeds.album.write,
-		Retire: x.retire, Profiles: x.pprof == nil && x.pages == nil, Guard: x.guard,
+		Feed: x.page.feed, Metrics: x.registry, Ready: x.ready, World: x.writeWorld, Plan: x.page.album.Write,
+		Queries: fleetview.NewView(&x.page.album, fleetview.Part{Recorder: x.page.recorder, Inspect: x.shard.Inspect}).Queries(),
+		Retire:  x.retire, Profiles: x.pprof == nil && x.pages == nil, Guard: x.guard,
 	})
 }
 
@@ -86,7 +93,7 @@ func (x *shardProcess) serveEndpoints(part func(func(context.Context) error)) {
 // writeWorld writes what the next cycle would look at, and what the rails hold back.
 func (x *shardProcess) writeWorld(out io.Writer) error {
 	return x.shard.Inspect(func(in engine.Input, opts engine.Options, held *shard.HeldBack) error {
-		return world.WriteShard(out, in, opts, held)
+		return world.WriteShard(out, in, opts, held, nil)
 	})
 }
 

@@ -205,7 +205,7 @@ func (x *shardProcess) build() error {
 		Registerer: x.registry, Log: x.log, Clock: clock, Differed: x.keepDiffering, Observer: x.observe,
 		Decided: func(in engine.Input, plan *engine.Plan) {
 			decisions.Decided(in, plan)
-			x.page.feeds.decided(in, plan)
+			x.page.recorder.Decided(in, plan)
 		},
 	}
 	if x.audit != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/tonnage/tonnage/coordinator/client"
 	"github.com/tonnage/tonnage/coordinator/node"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/fleetview"
 	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/report"
@@ -87,14 +88,15 @@ func (x *process) buildRegion(registry *prometheus.Registry, cfg shard.Config) e
 	for i := range n {
 		r := prometheus.WrapRegistererWith(prometheus.Labels{"shard": upShardName(i)}, registry)
 		x.region.registers = append(x.region.registers, r)
-		page := &pageFeed{feed: x.region.page.of(i), failed: func() int64 { return 0 }, album: &x.album}
+		watch := fleetview.Config{Publish: x.region.page.of(i), Failed: func() int64 { return 0 }, Album: &x.album, HistoryBytes: fleetview.HistoryBytesMax / n}
 		if i == 0 {
-			page.failed, page.progress = x.fleet.failed.Load, x.sayProgress
-			x.page = page
+			watch.Failed, watch.Progress = x.fleet.failed.Load, x.sayProgress
 		}
+		page := fleetview.NewRecorder(watch)
+		x.pages = append(x.pages, page)
 		s, err := shard.New(cfg, shard.Deps{
 			Provider: x.fleet, Switches: x.switches(), Registerer: r, Log: x.log.With("shard", upShardName(i)), Clock: clock,
-			Observer: page.observe, Decided: page.decided, Differed: x.keepDiffering,
+			Observer: page.Observe, Decided: page.Decided, Differed: x.keepDiffering,
 		})
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 
@@ -27,29 +28,23 @@ func newRegionPage(feed *web.Feed, shards int) *regionPage {
 	return &regionPage{feed: feed, last: make([]web.Frame, shards)}
 }
 
-// publisher takes frames.
-type publisher interface{ Publish(web.Frame) }
-
-type shardFrames struct {
-	page  *regionPage
-	shard int
+// of returns what takes the frames of one shard.
+func (p *regionPage) of(shard int) func(web.Frame) {
+	return func(f web.Frame) { p.take(shard, f) }
 }
 
-func (p *regionPage) of(shard int) publisher { return shardFrames{p, shard} }
-
-// Publish takes a frame of one shard.
-func (s shardFrames) Publish(f web.Frame) {
-	p := s.page
+// take takes a frame of one shard.
+func (p *regionPage) take(shard int, f web.Frame) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.last[s.shard] = f
+	p.last[shard] = f
 	for k, n := range f.Actions {
 		p.started[k] += n
 		p.totals[k] += int64(n)
 	}
 	p.did = append(p.did, f.Did...)
 	p.did = p.did[max(0, len(p.did)-web.MaxRecent):]
-	if s.shard != 0 {
+	if shard != 0 {
 		return
 	}
 	p.cycle++
@@ -91,8 +86,15 @@ func (p *regionPage) join() web.Frame {
 			Name: upShardName(i), Machines: sumOf(f.Machines[:]), Idle: f.Machines[2], Needs: f.Needs, Satisfied: f.Satisfied,
 		})
 	}
+	out.Mostly = p.mostly()
 	slices.SortStableFunc(out.Unmet, func(a, b web.UnmetNeed) int { return int(b.Priority) - int(a.Priority) })
 	return out
+}
+
+// mostly is what the shard says that has most unmet Needs.
+func (p *regionPage) mostly() string {
+	worst := slices.MaxFunc(p.last, func(a, b web.Frame) int { return cmp.Compare(a.Needs-a.Satisfied, b.Needs-b.Satisfied) })
+	return worst.Mostly
 }
 
 func sumOf(ns []int) (n int) {

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/internal/fleetview"
 	"github.com/tonnage/tonnage/internal/httpguard"
 	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/internal/workload"
@@ -52,11 +53,11 @@ type process struct {
 	shards  []*shard.Shard // all
 	region  *region        // nil with one shard
 	feed    *web.Feed
-	page    *pageFeed
+	pages   []*fleetview.Recorder // by shard
 	site    *web.Site
 	guard   *httpguard.Guard
 	tls     *mtls.Material // nil = the page is plain HTTP
-	album   planAlbum
+	album   fleetview.Album
 	// progress is written by pump, the source's owner.
 	progress atomic.Pointer[string]
 }
@@ -106,7 +107,11 @@ func up(ctx context.Context, s streams, p *upPlan) error {
 	}
 	log.Debug("configuration", "source", fmt.Sprintf("%+v", p.source), "shard", fmt.Sprintf("%+v", p.shard), "latency", p.latency, "faults", p.faults, "listen", listener.Addr(), "dataDir", p.dataDir)
 	c.print("%s; acquire %s", x.source.Describe(), p.shard.Engine.Acquire)
-	c.print("%s  (stop with Ctrl-C)", pageAddress(listener, x.tls != nil))
+	address := pageAddress(listener, x.tls != nil)
+	c.print("%s  (stop with Ctrl-C)", address)
+	for _, line := range x.trials(address) {
+		c.print("%s", line)
+	}
 	failed := x.run(ctx, listener)
 	summary := x.summary()
 	c.print("%s", strings.TrimSuffix(summary, "\n"))
@@ -168,6 +173,7 @@ func (x *process) build() error {
 	if x.source, err = x.plan.source.open(); err != nil {
 		return err
 	}
+	x.takeOptions()
 	if err := x.buildFleet(); err != nil {
 		return err
 	}
@@ -176,7 +182,6 @@ func (x *process) build() error {
 		Provider: fmt.Sprintf("built-in provider: machines in memory, %s a change", x.plan.latency),
 		Started:  x.started, CycleInterval: x.plan.shard.CycleInterval,
 	})
-	x.page = &pageFeed{feed: x.feed, failed: x.fleet.failed.Load, progress: x.sayProgress, album: &x.album}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	cfg := x.plan.shard
@@ -192,7 +197,7 @@ func (x *process) build() error {
 	}
 	x.shard = x.shards[0]
 	x.site = web.New(web.Config{
-		Feed: x.feed, Metrics: registry, Ready: x.ready, World: x.writeWorld, Plan: x.album.write, Profiles: true, Guard: x.guard,
+		Feed: x.feed, Metrics: registry, Ready: x.ready, World: x.writeWorld, Plan: x.album.Write, Queries: x.view().Queries(), Profiles: true, Guard: x.guard,
 	})
 	return nil
 }
@@ -201,9 +206,11 @@ func (x *process) buildShards(registry *prometheus.Registry, cfg shard.Config) e
 	if x.plan.shards > 1 {
 		return x.buildRegion(registry, cfg)
 	}
+	page := fleetview.NewRecorder(fleetview.Config{Publish: x.feed.Publish, Failed: x.fleet.failed.Load, Progress: x.sayProgress, Album: &x.album})
+	x.pages = append(x.pages, page)
 	s, err := shard.New(cfg, shard.Deps{
 		Provider: x.fleet, Switches: x.switches(), Registerer: registry, Log: x.log, Clock: clock,
-		Observer: x.page.observe, Decided: x.page.decided, Differed: x.keepDiffering,
+		Observer: page.Observe, Decided: page.Decided, Differed: x.keepDiffering,
 	})
 	x.shards = []*shard.Shard{s}
 	return err
@@ -223,13 +230,22 @@ func (x *process) latest() (web.Frame, [len(web.Kinds)]int64) {
 	if x.region != nil {
 		return x.region.page.joined(), x.region.page.actions()
 	}
-	return x.page.latest()
+	return x.pages[0].Latest()
+}
+
+// view answers questions about all shards.
+func (x *process) view() *fleetview.View {
+	parts := make([]fleetview.Part, len(x.shards))
+	for i, s := range x.shards {
+		parts[i] = fleetview.Part{Recorder: x.pages[i], Inspect: s.Inspect}
+	}
+	return fleetview.NewView(&x.album, parts...)
 }
 
 // writeWorld writes what the next cycle would look at, and what the rails hold back.
 func (x *process) writeWorld(out io.Writer) error {
 	return x.shard.Inspect(func(in engine.Input, opts engine.Options, held *shard.HeldBack) error {
-		return world.WriteShard(out, in, opts, held)
+		return world.WriteShard(out, in, opts, held, x.names())
 	})
 }
 
@@ -316,6 +332,7 @@ func (x *process) pump(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		now := clock().UnixNano()
+		x.moveMachines(now)
 		for _, r := range x.source.Due(now) {
 			if ctx.Err() != nil {
 				return nil

@@ -56,6 +56,11 @@ func TestUpRefusesBadInputInOneLineWithARemedy(t *testing.T) {
 		{"negative workers", []string{"--workers", "-1"}, "--workers must be between 0 and"},
 		{"a negative duration", []string{"--duration", "-1s"}, "0 runs until stopped"},
 		{"an unknown log level", []string{"--log-level", "loud"}, "debug, info, warn or error"},
+		{"a scenario that does not exist", []string{"--scenario", "x"}, "use one of contended, launch-day, spot-storm, rack-loss, two-tenants"},
+		{"a scenario and a rung", []string{"--scenario", "contended", "--rung", "5k"}, "exclude each other"},
+		{"a scenario and a file", []string{"--scenario", "contended", "-f", "x"}, "exclude each other"},
+		{"several shards for a scenario", []string{"--scenario", "contended", "--shards", "2"}, "run on one shard"},
+		{"a file that is not there", []string{"-f", "/nowhere.yaml"}, "cannot open the file"},
 		{"an argument", []string{"tiny"}, `unexpected argument "tiny"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -203,51 +208,6 @@ func TestThePagesNamesAreThoseOfTheEngine(t *testing.T) {
 	for u := engine.UnmetNone + 1; int(u) < engine.NumUnmet; u++ {
 		if !strings.Contains(string(names), "\n  "+u.String()+": {\n") {
 			t.Errorf("the page does not know the reason %s", u)
-		}
-	}
-	if modeOf(shard.DryRun) != web.ModeDryRun || modeOf(shard.Paused) != web.ModePaused || modeOf(shard.Execute) != web.ModeRunning {
-		t.Error("the modes differ")
-	}
-}
-
-func TestAlikeActionsAreCountedTogether(t *testing.T) {
-	bind := shard.ReportAction{Kind: engine.Bootstrap, Reason: engine.ReasonIdle, InstanceType: "m6i.large", Cluster: "a", For: "a", Need: "instance-type in m6i.large|m6i.xlarge, same rack"}
-	list := []shard.ReportAction{bind, bind, bind}
-	list[0].Machine, list[1].Machine, list[2].Machine = "m1", "m2", "m3"
-	list[2].Cluster = "b"
-	list = append(list, shard.ReportAction{Kind: engine.Preempt, Reason: engine.ReasonPreempt, Machine: "m4", Cluster: "loser", For: "winner"})
-	got := didOf(&shard.CycleReport{Actions: list, Counts: [engine.NumKinds]int{engine.Bootstrap: 10, engine.Preempt: 1}}, nil)
-	want := []web.Action{
-		{Kind: "Bootstrap", Count: 2, Machine: "m1", Type: "m6i.large", Cluster: "a", Need: "m6i.large/m6i.xlarge, same rack", Reason: "phase1.idle"},
-		{Kind: "Bootstrap", Count: 1, Machine: "m3", Type: "m6i.large", Cluster: "b", Need: "m6i.large/m6i.xlarge, same rack", Reason: "phase1.idle"},
-		{Kind: "Preempt", Count: 1, Machine: "m4", Cluster: "winner", From: "loser", Reason: "phase2.preempt"},
-		{Kind: "Bootstrap", Count: 7},
-	}
-	if len(got) != len(want) {
-		t.Fatalf("got %+v", got)
-	}
-	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("action %d is %+v, want %+v", i, got[i], want[i])
-		}
-	}
-}
-
-func TestResourcesOfAFrame(t *testing.T) {
-	vector := func(cpu, memory, gpu int64) model.Resources {
-		return model.NewResources(model.Amount{Name: "cpu", Value: cpu}, model.Amount{Name: "memory", Value: memory}, model.Amount{Name: "a.example/gpu", Value: gpu})
-	}
-	got := resourcesOf(&shard.CycleReport{Demand: vector(10, 20, 4), Bound: vector(5, 30, 2), Free: vector(1, 0, 0)}, []web.Resource{{Name: "a.example/gpu", Deficit: 9}})
-	want := []web.Resource{
-		{Name: "cpu", Demand: 10, Bound: 5, Idle: 1}, {Name: "memory", Demand: 20, Bound: 30},
-		{Name: "a.example/gpu", Demand: 4, Deficit: 4, Bound: 2},
-	}
-	if len(got) != len(want) {
-		t.Fatalf("got %+v", got)
-	}
-	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("resource %d is %+v, want %+v", i, got[i], want[i])
 		}
 	}
 }

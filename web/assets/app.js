@@ -1,12 +1,23 @@
 // Wires the store to the panels. Drawing happens at most once per frame of the
 // screen, only while the page is visible and not held.
 
+import { Changes } from './changes.js';
 import { Chart } from './chart.js';
+import { Clusters } from './clusters.js';
 import { Demand } from './demand.js';
+import { Drawer } from './drawer.js';
+import { Fleet } from './fleet.js';
+import { timed } from './frames.js';
 import { Recent, Unmet } from './lists.js';
+import { Money } from './money.js';
 import { Region } from './region.js';
-import { Tiles } from './tiles.js';
+import { pace } from './query.js';
+import { filter, go, linkTo, linkToTab, onPlace, place } from './router.js';
+import { Search } from './search.js';
+import { Slow } from './engine.js';
 import { Store } from './store.js';
+import { Tiles } from './tiles.js';
+import { Verdict } from './verdict.js';
 import { count, dollars, millis, money, rate, short, span } from './format.js';
 import { find, text } from './dom.js';
 import { capacity, kinds, phases, states } from './names.js';
@@ -31,40 +42,80 @@ function series(table, order, field) {
 }
 
 /** Percentiles over the last cycles, in the order of the legend. */
-const phaseTimes = (field) => Object.keys(phases).map((k) => store.window?.[field][ORDER.phases.indexOf(k)] ?? 0);
+const phaseTimes = (field) => Object.keys(phases).map((k) => shown.window?.[field][ORDER.phases.indexOf(k)] ?? 0);
 
-let seconds = 600, held = false, queued = false;
+let queued = false;
+let shown = null; // what is drawn: the store, or how it was when the page was held
+const WINDOWS = ['120', '600', '3600', '86400'];
+const seconds = () => Number(WINDOWS.includes(place.filters.get('window')) ? place.filters.get('window') : 600);
 const store = new Store(redraw);
+shown = store;
 
-const charts = [
-  new Chart(find('#machines'), {
+const charts = {
+  machines: new Chart(find('#machines'), {
     ...series(states, ORDER.states, 'm'), name: 'Machines by state', how: 'last', whole: true,
     format: count, axis: short, total: (v) => `${count(v)} machines`,
     empty: 'Waiting for the first cycle.',
   }),
-  new Chart(find('#actions'), {
+  actions: new Chart(find('#actions'), {
     ...series(kinds, ORDER.kinds, 'a'), name: 'Actions per second by kind', how: 'mean', step: true, clip: true,
     format: rate, axis: short, total: (v) => `${rate(v)}/s`,
     empty: 'Waiting for the first cycle.',
   }),
-  new Chart(find('#cycle'), {
+  cycle: new Chart(find('#cycle'), {
     ...series(phases, ORDER.phases, 'p'), name: 'Cycle time by phase', how: 'max', step: true, clip: true,
     format: millis, axis: (v) => (v === 0 ? '0' : `${short(v)} ms`), total: millis,
-    marks: () => (store.window?.cycles > 1 ? [{ value: store.window.p50, label: `p50 ${millis(store.window.p50)}` }, { value: store.window.p99, label: `p99 ${millis(store.window.p99)}` }] : []),
+    marks: () => (shown.window?.cycles > 1 ? [{ value: shown.window.p50, label: `p50 ${millis(shown.window.p50)}` }, { value: shown.window.p99, label: `p99 ${millis(shown.window.p99)}` }] : []),
     extra: () => [{ name: 'p50', values: phaseTimes('phasesP50') }, { name: 'p99', values: phaseTimes('phasesP99') }],
     empty: 'Waiting for the first cycle.',
   }),
-  new Chart(find('#spend'), {
+  spend: new Chart(find('#spend'), {
     ...series(capacity, ORDER.capacityTypes, 's'), name: 'Spend per hour by capacity type', how: 'last',
     format: money, axis: (v) => `$${short(v)}`, total: dollars,
     empty: 'Waiting for the first cycle.',
   }),
-];
+};
 const tiles = new Tiles(find('#tiles'));
 const demand = new Demand(find('#demand'));
 const unmet = new Unmet(find('#unmet'), redraw);
-const recent = new Recent(find('#recent'), redraw);
+const recent = new Recent(find('#recent'));
 const region = new Region(find('#region'));
+const verdict = new Verdict(find('#verdict'));
+const drawer = new Drawer(find('#drawer'), redraw);
+const box = (tab) => find(`[data-view=${tab}]`);
+
+/** What each tab shows. A view is made when it is first looked at. */
+const views = {
+  overview: () => ({ update: () => {
+    verdict.update(shown);
+    charts.machines.update(shown.rows, seconds());
+    charts.spend.update(shown.rows, seconds());
+    tiles.update(shown, seconds());
+    demand.update(shown, seconds());
+    unmet.update(shown);
+    recent.update(shown);
+    region.update(shown);
+  } }),
+  fleet: () => new Fleet(box('fleet'), redraw),
+  clusters: () => new Clusters(box('clusters'), redraw),
+  money: () => new Money(box('money'), redraw),
+  changes: () => new Changes(box('changes'), redraw),
+  engine: () => {
+    const slow = new Slow(find('#slow'), redraw);
+    return { update: () => {
+      charts.cycle.update(shown.rows, seconds());
+      charts.actions.update(shown.rows, seconds());
+      slow.update(shown);
+    } };
+  },
+  search: () => new Search(box('search'), redraw),
+};
+const made = new Map();
+
+function view(tab) {
+  if (!made.has(tab)) made.set(tab, views[tab]());
+  return made.get(tab);
+}
 
 function redraw() {
   if (queued) return;
@@ -76,14 +127,23 @@ function redraw() {
 }
 
 function draw() {
-  head();
-  if (held || (store.frame && !store.info)) return; // an event may come before the state
-  for (const c of charts) c.update(store.rows, seconds);
-  tiles.update(store, seconds);
-  demand.update(store, seconds);
-  unmet.update(store);
-  recent.update(store);
-  region.update(store);
+  timed('draw', () => {
+    head();
+    tabs();
+    if (!store.info && store.frame) return; // an event may come before the state
+    view(place.tab).update(shown);
+    drawer.update(shown);
+  });
+}
+
+function tabs() {
+  for (const a of document.querySelectorAll('.tabs a')) {
+    if (a.dataset.tab === place.tab) a.setAttribute('aria-current', 'page');
+    else a.removeAttribute('aria-current');
+  }
+  for (const v of document.querySelectorAll('.view')) v.hidden = v.dataset.view !== place.tab;
+  const shown = String(seconds());
+  for (const x of document.querySelectorAll('#window input')) x.checked = x.value === shown;
 }
 
 const LINKS = {
@@ -97,7 +157,7 @@ function head() {
   const limit = Math.max((store.info?.cycleInterval ?? 1000) * STALL_CYCLES, 5000);
   let [words, mood] = LINKS[store.link];
   if (store.link === 'live' && stalledFor > limit) [words, mood] = [`no cycle for ${span(stalledFor / 1000)}`, 'bad'];
-  if (held) [words, mood] = ['held', 'wait'];
+  if (pace.held) [words, mood] = ['held', 'wait'];
   const live = find('#live');
   text(live, words);
   live.dataset.mood = mood;
@@ -111,11 +171,13 @@ function head() {
   if (strange) location.reload(); // the process was upgraded under an open page
 }
 
-find('#window').addEventListener('change', (e) => { seconds = Number(e.target.value); redraw(); });
+find('#window').addEventListener('change', (e) => filter({ window: e.target.value === '600' ? null : e.target.value }));
 find('#hold').addEventListener('click', (e) => {
-  held = !held;
-  e.target.setAttribute('aria-pressed', String(held));
-  text(e.target, held ? 'Resume' : 'Hold');
+  pace.held = !pace.held;
+  const now = store.now();
+  shown = pace.held ? { ...store, rows: [...store.rows], now: () => now } : store;
+  e.target.setAttribute('aria-pressed', String(pace.held));
+  text(e.target, pace.held ? 'Resume' : 'Hold');
   redraw();
 });
 
@@ -129,6 +191,32 @@ find('#theme').addEventListener('click', () => {
 });
 system.addEventListener('change', nameTheme);
 nameTheme();
+
+// A click on a row opens what it is about, unless it was on something of its own or selected a text.
+document.addEventListener('click', (e) => {
+  const row = e.target.closest('tr[data-open]');
+  if (!row || e.target.closest('a, button, input, select, summary') || String(getSelection())) return;
+  const at = row.dataset.open.indexOf('/');
+  go(linkTo(row.dataset.open.slice(0, at), row.dataset.open.slice(at + 1)));
+});
+
+find('.skip').addEventListener('click', (e) => {
+  e.preventDefault(); // the fragment is the page's own address
+  find('.view:not([hidden]) .panel')?.scrollIntoView();
+  find('#unmet').focus();
+});
+
+find('#search').addEventListener('submit', (e) => {
+  e.preventDefault();
+  go(linkToTab('search', { q: find('#search-q').value }));
+});
+
+onPlace(() => {
+  window.scrollTo({ top: place.tab === lastTab ? window.scrollY : 0 });
+  lastTab = place.tab;
+  redraw();
+});
+let lastTab = place.tab;
 
 document.addEventListener('visibilitychange', redraw);
 setInterval(redraw, 1000); // uptime and the age of the connection go on by themselves

@@ -1,21 +1,24 @@
 // The two tables: unmet Needs with their reasons, and the last actions.
 
 import { clock, count, percent, span, vector } from './format.js';
-import { find, h, text } from './dom.js';
-import { kinds, reasons, rules } from './names.js';
+import { find, h, morph, text } from './dom.js';
+import { kinds, rules } from './names.js';
+import { empty, needLink, reasonOf, reasonTag, several, table, to, tr } from './parts.js';
+import { Fresh } from './query.js';
+import { filter, place } from './router.js';
 
-/** Buttons that show one name of several; none pressed shows all. */
+/** Buttons that show one name of several; none pressed shows all. The choice is a filter of the address. */
 class Chips {
-  constructor(box, changed) {
+  constructor(box, name) {
     this.box = box;
-    this.changed = changed;
-    this.chosen = null;
+    this.name = name;
     this.buttons = new Map();
   }
 
+  get chosen() { return place.filters.get(this.name); }
+
   /** entries: [{key, label, color, count, hint}] */
   update(entries) {
-    if (this.chosen && !entries.some((e) => e.key === this.chosen)) this.chosen = null;
     for (const [key, b] of this.buttons) {
       if (entries.some((e) => e.key === key)) continue;
       b.remove();
@@ -24,7 +27,7 @@ class Chips {
     for (const e of entries) {
       let b = this.buttons.get(e.key);
       if (!b) {
-        b = h('button.chip', { type: 'button', color: e.color, title: e.hint, onclick: () => this.choose(e.key) }, h('i'), h('span', {}, e.label), h('b'));
+        b = h('button.chip', { type: 'button', color: e.color, title: e.hint, onclick: () => filter({ [this.name]: this.chosen === e.key ? null : e.key }, true) }, h('i'), h('span', {}, e.label), h('b'));
         this.buttons.set(e.key, b);
         this.box.append(b);
       }
@@ -32,59 +35,54 @@ class Chips {
       b.setAttribute('aria-pressed', String(this.chosen === e.key));
     }
   }
-
-  choose(key) {
-    this.chosen = this.chosen === key ? null : key;
-    this.changed();
-  }
 }
-
-/** One row of a table; its cells carry their column's name for narrow screens. */
-export function tr(cells, heads) {
-  return h('tr', {}, cells.map((c, i) => h(`td.${heads[i].cls}`, { 'data-name': heads[i].name }, c)));
-}
-
-export function table(caption, heads, rows) {
-  return h('table.list', {},
-    h('caption.away', {}, caption),
-    h('thead', {}, h('tr', {}, heads.map((x) => h(`th.${x.cls}`, { scope: 'col' }, x.name)))),
-    h('tbody', {}, rows));
-}
-
-const reasonOf = (key) => reasons[key] ?? { label: key.replaceAll('_', ' '), color: '--grey', text: '', help: '' };
 
 const NEED_HEADS = [
-  { name: 'Cluster', cls: 'id' }, { name: 'Need, and what it is short of', cls: 'wide' }, { name: 'Priority', cls: 'num' },
+  { name: 'Need', cls: 'id' }, { name: 'What it wants, and is short of', cls: 'wide' }, { name: 'Priority', cls: 'num' },
   { name: 'Reason', cls: 'reason' }, { name: 'Age', cls: 'num' },
 ];
 
+/** The unmet Needs. The feed has the first of them; the process is asked for what a filter finds, and for more. */
 export class Unmet {
   constructor(panel, redraw) {
     this.now = find('.now', panel);
     this.meaning = find('.meaning', panel);
     this.body = find('.body', panel);
     this.lowered = find('#lowered', panel);
-    this.chips = new Chips(find('.chips', panel), redraw);
+    this.search = find('input', panel);
+    this.chips = new Chips(find('.chips', panel), 'reason');
+    this.search.addEventListener('input', () => filter({ q: this.search.value || null }));
+    this.fresh = new Fresh(redraw);
   }
 
   update(store) {
     const f = store.frame;
     if (!f) return this.empty('Waiting for the first cycle.');
     this.showLowered(f.lowered ?? []);
+    const wanted = place.filters.get('q') ?? '';
+    if (document.activeElement !== this.search) this.search.value = wanted;
     const counts = [...f.reasons].sort((a, b) => b.count - a.count);
-    this.chips.update(counts.map((r) => ({ key: r.reason, label: reasonOf(r.reason).label, color: reasonOf(r.reason).color, count: r.count, hint: reasonOf(r.reason).text })));
+    const chosen = this.chips.chosen;
+    const entries = counts.map((r) => ({ key: r.reason, count: r.count }));
+    if (chosen && !counts.some((r) => r.reason === chosen)) entries.push({ key: chosen, count: 0 });
+    this.chips.update(entries.map((r) => ({ ...r, label: reasonOf(r.key).label, color: reasonOf(r.key).color, hint: reasonOf(r.key).text })));
+    this.search.hidden = f.unmet.length === 0;
     if (f.unmet.length === 0) {
       return f.needs === 0 ? this.empty('No cluster has reported demand yet.') : this.empty('Every Need is satisfied: machines are bound or on their way for all that the clusters ask for.', true);
     }
-    const chosen = this.chips.chosen;
     const why = reasonOf(chosen ?? counts[0]?.reason ?? '');
-    this.meaning.replaceChildren(h('b', {}, `${why.label[0]?.toUpperCase() ?? ''}${why.label.slice(1)}: `), `${why.text} ${why.help}`);
-    const rows = f.unmet.filter((u) => !chosen || u.reason === chosen);
-    const total = chosen ? counts.find((c) => c.reason === chosen).count : f.needs - f.satisfied;
-    text(this.now, rows.length < total ? `${count(rows.length)} of ${count(total)}, highest priority first` : `${count(total)}`);
-    this.body.replaceChildren(rows.length > 0
+    morph(this.meaning, [h('b', {}, `${why.label[0]?.toUpperCase() ?? ''}${why.label.slice(1)}: `), `${why.text} ${why.help}`]);
+    this.fresh.want(['needs', { q: wanted, reason: chosen, limit: 200 }]);
+    this.list(f, chosen, wanted);
+  }
+
+  list(f, chosen, wanted) {
+    const rows = this.fresh.answer?.needs ?? f.unmet.filter((u) => (!chosen || u.reason === chosen) && `${u.name} ${u.profile}`.toLowerCase().includes(wanted.toLowerCase()));
+    const total = this.fresh.answer?.total ?? (chosen ? f.reasons.find((r) => r.reason === chosen)?.count ?? 0 : f.needs - f.satisfied);
+    text(this.now, rows.length < total ? `${count(rows.length)} of ${count(total)}, highest priority first` : several(total, 'Need'));
+    morph(this.body, [rows.length > 0
       ? table('Unmet Needs, highest priority first, then oldest', NEED_HEADS, rows.map(needRow))
-      : h('p.empty', {}, 'None of these is among the Needs of highest priority listed here.'));
+      : empty(wanted ? 'No unmet Need has this text in its name, group or requirements.' : 'None of these is among the Needs of highest priority listed here.')]);
   }
 
   /** The clusters whose rows are above the limits of the policy. */
@@ -94,23 +92,21 @@ export class Unmet {
   }
 
   empty(why, good = false) {
+    this.fresh.want(null);
     this.chips.update([]);
     text(this.meaning, '');
     text(this.now, '');
-    this.body.replaceChildren(h(good ? 'p.empty.good' : 'p.empty', {}, why));
+    morph(this.body, [empty(why, good)]);
   }
 }
 
-function needRow(u) {
-  const why = reasonOf(u.reason);
-  const meter = h('span.meter', { 'aria-hidden': 'true' }, h('i', { 'width%': u.missing * 100 }));
+export function needRow(u) {
+  const part = u.missing === undefined ? null : h('span.meter', { 'aria-hidden': 'true' }, h('i', { 'width%': u.missing * 100 }));
   return tr([
-    u.cluster,
-    h('div', {}, u.profile, h('div.second', { title: `${percent(u.missing)} of what it asks for is missing` }, meter, vector(u.deficit))),
-    count(u.priority),
-    h('span.tag', { color: why.color, title: `${why.text} ${why.help}` }, why.label),
-    span(u.age),
-  ], NEED_HEADS);
+    needLink(u.name, u.key),
+    h('div', {}, u.profile || 'any machine', h('div.second', { title: u.missing === undefined ? null : `${percent(u.missing)} of what it asks for is missing` }, part, 'short of ', vector(u.deficit))),
+    count(u.priority), reasonTag(u.reason), span(u.age),
+  ], NEED_HEADS, { key: `${u.cluster} ${u.key}`, open: `need/${u.name}~${u.key}` });
 }
 
 const ACTION_HEADS = [
@@ -118,10 +114,10 @@ const ACTION_HEADS = [
 ];
 
 export class Recent {
-  constructor(panel, redraw) {
+  constructor(panel) {
     this.now = find('.now', panel);
     this.body = find('.body', panel);
-    this.chips = new Chips(find('.chips', panel), redraw);
+    this.chips = new Chips(find('.chips', panel), 'kind');
   }
 
   update(store) {
@@ -130,9 +126,9 @@ export class Recent {
     const rows = all.filter((a) => !this.chips.chosen || a.kind === this.chips.chosen);
     text(this.now, rows.length > 0 ? 'newest first, alike ones together' : '');
     if (rows.length > 0) {
-      return this.body.replaceChildren(table('The last actions, newest first', ACTION_HEADS, rows.map(actionRow)));
+      return morph(this.body, [table('The last actions, newest first', ACTION_HEADS, rows.map(actionRow))]);
     }
-    this.body.replaceChildren(h('p.empty', {}, emptyActions(store, all)));
+    morph(this.body, [empty(emptyActions(store, all))]);
   }
 }
 
@@ -149,19 +145,19 @@ function actionRow(a) {
     clock(a.at),
     h('span.tag', { color: kinds[a.kind]?.color ?? '--grey', title: kinds[a.kind]?.hint }, a.kind, many ? h('b', {}, ` ×${count(a.count)}`) : null),
     h('div', {},
-      a.machine ? [a.type, h('span.faint', {}, ` ${a.machine}${many ? ` and ${count(a.count - 1)} more` : ''}`)] : h('span.faint', {}, 'and more of them in the same cycle'),
+      a.machine ? [a.type, ' ', to('machine', a.machine), h('span.faint', {}, `${many ? ` and ${count(a.count - 1)} more` : ''}`)] : h('span.faint', {}, 'and more of them in the same cycle'),
       h('div.second', {}, rules[a.reason] ?? a.reason, a.need ? `; for ${a.need}` : '', planLink(a))),
     where(a),
-  ], ACTION_HEADS);
+  ], ACTION_HEADS, { key: `${a.cycle} ${a.kind} ${a.machine} ${a.cluster}`, open: a.machine ? `machine/${a.machine}` : null });
 }
 
-/** The picture of the plan that an action is part of. */
+/** The plan that an action is part of. */
 function planLink(a) {
   if (!a.plan) return null;
-  return [' ', h('a.plan', { href: `plans/${a.plan}`, target: '_blank', rel: 'noopener', title: 'A picture of this plan: what it takes, from whom, and how long they have' }, 'its plan')];
+  return [' ', to('plan', String(a.plan), 'its plan')];
 }
 
 function where(a) {
   if (!a.cluster) return h('span.faint', {}, '–');
-  return a.from ? h('div', {}, a.cluster, h('div.second', {}, `from ${a.from}`)) : a.cluster;
+  return h('div', {}, to('cluster', a.cluster), a.from ? h('div.second', {}, 'from ', to('cluster', a.from)) : null);
 }

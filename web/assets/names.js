@@ -104,3 +104,25 @@ export const movePhases = {
 };
 
 export const tiers = { idle: 'idle', speculative: 'quota, not bought yet', preempt: 'drained of work with a lower priority' };
+
+/** What a machine is to a Need, in the order in which machines drop out. */
+export const verdicts = {
+  state: 'are in a state that cannot serve it: failed, or being given back',
+  requirement: 'do not meet a requirement',
+  size: 'are too small for one unit, or offer nothing that it wants',
+  other_cluster: 'serve another cluster',
+  claimed_by_rank: 'go to Needs that rank higher',
+  reserved: 'are held for Needs that rank higher',
+  domain: 'lie outside of its domain',
+  spread: 'would break its spread',
+  unneeded: 'suit, and are not needed',
+  claimed: 'are its own',
+};
+
+/** Why a domain was not chosen. */
+export const rejections = {
+  covers: 'another covers all of it', minimum: 'another covers its minimum', own: 'another has more machines of its own', total: 'another has more for it', creditable: 'another has more bound to its cluster',
+  surplus: 'another has more to spare', machines: 'another costs fewer machines', value: 'alike; another comes first by name',
+  capacity: 'too small, even with every preemption', units: 'nothing there may be preempted', ledger: 'tenants’ shares forbid it', dry_run: 'the machines would not be enough after all', top_domains: 'enough others were better',
+  excess: 'another has machines that nobody claims', band: 'another hurts less', gangs: 'another breaks fewer gangs', destroyed: 'another destroys less', grace: 'another is free sooner', phase1_domain: 'another is where it is already',
+};

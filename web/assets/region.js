@@ -1,8 +1,8 @@
 // Several shards in one process: what each has, and machines that change theirs.
 
 import { clock, count, percent } from './format.js';
-import { find, h, text } from './dom.js';
-import { table, tr } from './lists.js';
+import { find, h, morph, text } from './dom.js';
+import { table, tr } from './parts.js';
 import { movePhases, tiers } from './names.js';
 
 const SHARD_HEADS = [
@@ -25,10 +25,10 @@ export class Region {
     this.panel.hidden = !r;
     if (!r) return;
     text(this.now, `${count(r.moved)} moved`);
-    this.shards.replaceChildren(table('Shards', SHARD_HEADS, r.shards.map(shardRow)));
-    this.moves.replaceChildren(r.moves.length > 0
+    morph(this.shards, [table('Shards', SHARD_HEADS, r.shards.map(shardRow))]);
+    morph(this.moves, [r.moves.length > 0
       ? table('Moves of machines, newest first', MOVE_HEADS, r.moves.map(moveRow))
-      : h('p.small', {}, 'No machine has changed its shard: none is short for long of what another could spare.'));
+      : h('p.small', {}, 'No machine has changed its shard: none is short for long of what another could spare.')]);
   }
 }
 

@@ -4,6 +4,8 @@
 // and then and after each interruption, fetches the whole again, which also
 // fills the gap and keeps the page's copy bounded.
 
+import { pace } from './query.js';
+
 const REFRESH_MS = 5 * 60 * 1000;
 const RETRY_MS = 2000;
 
@@ -70,6 +72,7 @@ export class Store {
     const newer = this.rows.filter((r) => state.history.length > 0 && r.t > state.history.at(-1).t);
     const sameProcess = this.info?.started === state.info.started;
     this.info = state.info;
+    pace.answers = state.info.queries;
     this.skew = state.info.now - Date.now();
     this.rows = sameProcess ? state.history.concat(newer) : state.history;
     if (state.frame && !(sameProcess && this.frame?.cycle > state.frame.cycle)) {

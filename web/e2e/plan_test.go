@@ -1,10 +1,7 @@
 package e2e
 
 import (
-	"context"
-	"errors"
 	"io"
-	"net"
 	"testing"
 	"time"
 
@@ -44,33 +41,18 @@ func TestAPreemptLeadsToThePictureOfItsPlan(t *testing.T) {
 	site := web.New(web.Config{Feed: feed, Plan: func(number uint64, out io.Writer) (bool, error) {
 		return number == 7, picture.WriteSVG(out)
 	}})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- site.Serve(ctx, l, nil) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil && !errors.Is(err, net.ErrClosed) {
-			t.Error(err)
-		}
-	})
+	url := serveSite(t, site)
 	feed.Publish(web.Frame{Cycle: 1, At: time.Now().UnixMilli(), Did: []web.Action{
 		{Kind: "Bootstrap", Machine: "b-1", Cluster: "t", Reason: "phase1.idle"},
 		{Kind: "Preempt", Count: 2, Machine: "v-1", Cluster: "t", From: "v", Reason: "phase2.preempt", Plan: 7},
 	}})
-	url := "http://" + l.Addr().String()
 	p.size(1280, 900, "light")
 	p.visit(url)
 	p.until("one link, in the row of the Preempt", `(() => {
-		const links = [...document.querySelectorAll('#recent tbody a')];
-		return links.length === 1 && links[0].closest('tr').textContent.includes('Preempt') && new URL(links[0].href).pathname === '/plans/7';
+		const links = [...document.querySelectorAll('#recent tbody a')].filter((a) => a.textContent === 'its plan');
+		return links.length === 1 && links[0].closest('tr').textContent.includes('Preempt') && new URL(links[0].href).hash === '#/overview?open=plan/7';
 	})()`)
-	var link string
-	p.must(`document.querySelector('#recent tbody a').href`, &link)
-	p.visit(link)
+	p.visit(url + "/plans/7")
 	p.until("the picture", `document.documentElement.tagName === 'svg' && document.documentElement.textContent.includes('two whole machines of cluster t takes 2 machines in rack r1')`)
 	p.until("the domain that was tried", `document.documentElement.textContent.includes('r1: chosen, machines lost: 2, gangs broken: 1')`)
 	p.until("its colours", `getComputedStyle(document.querySelector('rect.r7')).fill === 'rgb(164, 14, 38)'`)

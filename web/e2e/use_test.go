@@ -21,7 +21,7 @@ func TestAllChartsShareOneCursor(t *testing.T) {
 		plot.dispatchEvent(new PointerEvent('pointermove', { clientX: box.left + box.width / 2, clientY: box.top + 50, bubbles: true }));
 	})()`, nil)
 	p.until("all charts to show the same moment", `(() => {
-		const at = [...document.querySelectorAll('#machines .now, #actions .now, #cycle .now, #spend .now')].map((e) => / at (\d\d:\d\d:\d\d)$/.exec(e.textContent)?.[1]);
+		const at = [...document.querySelectorAll('#machines .now, #spend .now')].map((e) => / at (\d\d:\d\d:\d\d)$/.exec(e.textContent)?.[1]);
 		return at.every((x) => x && x === at[0]);
 	})()`)
 	p.must(`document.querySelector('#machines .plot').dispatchEvent(new PointerEvent('pointerleave'))`, nil)
@@ -31,6 +31,8 @@ func TestAllChartsShareOneCursor(t *testing.T) {
 
 func TestTheKeyboardReadsAChart(t *testing.T) {
 	p := small(t)
+	p.click(`[data-tab=engine]`)
+	p.until("the chart of cycles", `document.querySelectorAll('#cycle path.area').length > 0`)
 	p.must(`(() => {
 		const plot = document.querySelector('#cycle .plot');
 		plot.focus();

@@ -1,4 +1,4 @@
-package main
+package fleetview
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/supply"
+	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/web"
 )
 
@@ -65,8 +66,8 @@ func TestPageTellsWhatIsUnmet(t *testing.T) {
 	in := pageInput(t, map[string][]model.Need{
 		"c1": {low, pageNeed(t, 500, 4, "g1", same), pageNeed(t, 500, 4, "g2", same), pageNeed(t, 500, 4, "g3", same)},
 	})
-	p := &pageFeed{}
-	p.decided(in, pagePlan(t, in))
+	p := NewRecorder(Config{})
+	p.Decided(in, pagePlan(t, in))
 	describe := func() (out []string) {
 		for _, u := range p.next.Unmet {
 			out = append(out, fmt.Sprintf("%s %d misses %v, %.3f of it, %g s", u.Cluster, u.Priority, u.Deficit, u.Missing, u.AgeSeconds))
@@ -91,7 +92,7 @@ func TestPageTellsWhatIsUnmet(t *testing.T) {
 		}
 	}
 	in.Now += 5e9
-	p.decided(in, pagePlan(t, in))
+	p.Decided(in, pagePlan(t, in))
 	want := []string{"c1 500 misses [{cpu 4}], 0.500 of it, 5 s", "c1 10 misses [{cpu 5}], 1.000 of it, 5 s", "c0 10 misses [{cpu 5}], 1.000 of it, 0 s"}
 	if got := describe(); !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
@@ -104,15 +105,16 @@ func TestWorstUnmetIsTheHeadOfTheSortedList(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	for _, n := range []int{0, 1, web.MaxUnmet - 1, web.MaxUnmet, web.MaxUnmet + 1, 500} {
 		var all []unmetRow
-		var kept worstUnmet
+		kept := worstUnmet{most: web.MaxUnmet}
 		for i := range n {
-			x := unmetRow{int32(i), r.Int32N(3), r.Int64N(3), int32(i)}
+			x := unmetRow{row: int32(i), priority: r.Int32N(3), since: r.Int64N(3), rank: int32(i)}
 			all = append(all, x)
 		}
 		r.Shuffle(n, func(i, j int) { all[i], all[j] = all[j], all[i] })
 		for _, x := range all {
-			kept.offer(x)
+			kept.offer(&x)
 		}
+		kept.sort()
 		slices.SortFunc(all, func(a, b unmetRow) int {
 			return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.since, b.since), cmp.Compare(a.rank, b.rank))
 		})
@@ -131,10 +133,58 @@ func TestPageTakesNoMemoryByRow(t *testing.T) {
 			list[i] = pageNeed(t, 10, math.MaxInt32, fmt.Sprint("g", i%50))
 		}
 		in := pageInput(t, map[string][]model.Need{"c1": list})
-		plan, p := pagePlan(t, in), &pageFeed{}
-		return testing.AllocsPerRun(3, func() { p.decided(in, plan) })
+		plan, p := pagePlan(t, in), NewRecorder(Config{})
+		return testing.AllocsPerRun(3, func() { p.Decided(in, plan) })
 	}
 	if few, many := took(500), took(8000); many > few+100 {
 		t.Errorf("%.0f allocations for 500 rows, %.0f for 8,000", few, many)
+	}
+}
+
+func TestModesHaveThePagesNames(t *testing.T) {
+	if modeOf(shard.DryRun) != web.ModeDryRun || modeOf(shard.Paused) != web.ModePaused || modeOf(shard.Execute) != web.ModeRunning {
+		t.Error("the modes differ")
+	}
+}
+
+func TestAlikeActionsAreCountedTogether(t *testing.T) {
+	bind := shard.ReportAction{Kind: engine.Bootstrap, Reason: engine.ReasonIdle, InstanceType: "m6i.large", Cluster: "a", For: "a", Need: "instance-type in m6i.large|m6i.xlarge, same rack"}
+	list := []shard.ReportAction{bind, bind, bind}
+	list[0].Machine, list[1].Machine, list[2].Machine = "m1", "m2", "m3"
+	list[2].Cluster = "b"
+	list = append(list, shard.ReportAction{Kind: engine.Preempt, Reason: engine.ReasonPreempt, Machine: "m4", Cluster: "loser", For: "winner"})
+	got := didOf(&shard.CycleReport{Actions: list, Counts: [engine.NumKinds]int{engine.Bootstrap: 10, engine.Preempt: 1}}, nil)
+	want := []web.Action{
+		{Kind: "Bootstrap", Count: 2, Machine: "m1", Type: "m6i.large", Cluster: "a", Need: "m6i.large/m6i.xlarge, same rack", Reason: "phase1.idle"},
+		{Kind: "Bootstrap", Count: 1, Machine: "m3", Type: "m6i.large", Cluster: "b", Need: "m6i.large/m6i.xlarge, same rack", Reason: "phase1.idle"},
+		{Kind: "Preempt", Count: 1, Machine: "m4", Cluster: "winner", From: "loser", Reason: "phase2.preempt"},
+		{Kind: "Bootstrap", Count: 7},
+	}
+	if len(got) != len(want) {
+		t.Fatalf("got %+v", got)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("action %d is %+v, want %+v", i, got[i], want[i])
+		}
+	}
+}
+
+func TestResourcesOfAFrame(t *testing.T) {
+	vector := func(cpu, memory, gpu int64) model.Resources {
+		return model.NewResources(model.Amount{Name: "cpu", Value: cpu}, model.Amount{Name: "memory", Value: memory}, model.Amount{Name: "a.example/gpu", Value: gpu})
+	}
+	got := resourcesOf(&shard.CycleReport{Demand: vector(10, 20, 4), Bound: vector(5, 30, 2), Free: vector(1, 0, 0)}, []web.Resource{{Name: "a.example/gpu", Deficit: 9}})
+	want := []web.Resource{
+		{Name: "cpu", Demand: 10, Bound: 5, Idle: 1}, {Name: "memory", Demand: 20, Bound: 30},
+		{Name: "a.example/gpu", Demand: 4, Deficit: 4, Bound: 2},
+	}
+	if len(got) != len(want) {
+		t.Fatalf("got %+v", got)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("resource %d is %+v, want %+v", i, got[i], want[i])
+		}
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package fleetview
 
 import (
 	"cmp"
@@ -13,26 +13,52 @@ import (
 )
 
 // agesMax bounds the ledger of how long Needs have been unmet; further ones
-// show no age.
+// show no age, and no event when they change.
 const agesMax = 1 << 16
 
-// pageFeed turns what the shard tells of each cycle into frames of the page.
-type pageFeed struct {
-	feed     publisher
-	failed   func() int64                                  // calls to the provider that failed so far
-	progress func() string                                 // how far the source has come; nil = nothing is replayed
-	sessions func() (connected int, lowered []web.Lowered) // operators; nil = none ever are
-	album    *planAlbum                                    // nil = plans are not kept
+// Config is what a Recorder is made of.
+type Config struct {
+	// Publish takes the frame of each cycle.
+	Publish func(web.Frame)
+	// Failed returns how many calls to the provider have failed so far.
+	Failed func() int64
+	// Progress says how far the source of demand has come; nil = nothing is replayed.
+	Progress func() string
+	// Sessions returns how many operators are connected, and the clusters with rows that the
+	// policy lowers; nil = none ever are.
+	Sessions func() (connected int, lowered []web.Lowered)
+	// Album keeps plans of preemption; nil = plans are not kept.
+	Album *Album
+	// HistoryBytes bounds the history; 0 = HistoryBytesMax.
+	HistoryBytes int
+}
 
-	// Written by decided and read by observe, in one goroutine.
+// Recorder turns what a shard tells of each cycle into frames of the page, and
+// keeps what happened. Decided and Observe are called by the goroutine that runs the
+// shard's cycles; all other methods may be called by any.
+type Recorder struct {
+	cfg Config
+
+	// Of the goroutine that runs cycles.
 	next  web.Frame
 	plans []numberedPlan // of the cycle
 	ages  map[needKey]*needAge
 	cycle uint64
+	moves moveLog
+	made  *cycleRecord // of the cycle that was decided
+
+	history History
 
 	mu     sync.Mutex
 	last   web.Frame
 	totals [len(web.Kinds)]int64 // actions of all cycles
+	unmet  unmetList             // of the last cycle
+	trends trends
+}
+
+// NewRecorder returns a recorder that has seen nothing yet.
+func NewRecorder(cfg Config) *Recorder {
+	return &Recorder{cfg: cfg, history: History{bytesMax: cmp.Or(cfg.HistoryBytes, HistoryBytesMax)}}
 }
 
 // needKey is a Need's identity from one cycle to the next.
@@ -43,45 +69,41 @@ type needKey struct {
 }
 
 type needAge struct {
-	since int64 // Unix nanoseconds
-	cycle uint64
+	since  int64 // Unix nanoseconds
+	cycle  uint64
+	reason engine.Unmet
+	name   string
+	says   string // the profile in words
+	prio   int32
 }
 
-// decided takes from a plan what the report does not hold: deficits, reasons
+// Decided takes from a plan what the report does not hold: deficits, reasons
 // and ages. It runs with the shard locked, after the times were taken.
-func (p *pageFeed) decided(in engine.Input, plan *engine.Plan) {
+func (p *Recorder) Decided(in engine.Input, plan *engine.Plan) {
 	p.cycle++
-	p.plans = p.album.keep(in, plan)
+	p.made = &cycleRecord{}
+	p.plans = p.cfg.Album.keep(in, plan)
 	p.next = web.Frame{Clusters: len(in.Demand.Clusters()), Rows: plan.Stats.Needs, Needs: plan.Stats.Folded}
-	var reasons [engine.NumUnmet]int
-	var worst worstUnmet
-	unmet, deficit := 0, make([]int64, len(plan.Dims()))
-	for i := range plan.Len() {
-		if plan.Satisfied(i) || int(plan.Fold(i)) != i {
-			continue
-		}
-		unmet++
-		reasons[plan.Unmet(i)]++
-		plan.AddDeficit(deficit, i)
-		worst.offer(unmetRow{int32(i), plan.Profile(i).Priority(), p.age(keyOf(in, plan, i), in.Now), plan.Rank(i)})
-	}
-	for k, a := range p.ages {
-		if a.cycle != p.cycle {
-			delete(p.ages, k)
-		}
-	}
-	p.next.Satisfied = p.next.Needs - unmet
-	for d, v := range deficit {
+	list := p.listUnmet(in, plan)
+	p.forgetMet(in, plan)
+	p.moves.look(in.Supply, p.made)
+	p.next.Satisfied = p.next.Needs - list.total
+	for d, v := range list.deficit {
 		if v > 0 {
 			p.next.Resources = append(p.next.Resources, web.Resource{Name: plan.Dims()[d], Deficit: v})
 		}
 	}
-	for u, count := range reasons {
+	for u, count := range list.reasons {
 		if count > 0 {
 			p.next.Reasons = append(p.next.Reasons, web.ReasonCount{Reason: engine.Unmet(u).String(), Count: count})
 		}
 	}
-	p.next.Unmet = describeUnmet(in, plan, worst.rows)
+	p.next.Unmet = describeUnmet(in, plan, list.rows[:min(len(list.rows), web.MaxUnmet)])
+	p.next.Mostly = list.mostly()
+	p.mu.Lock()
+	p.unmet = list
+	p.trends.add(in.Now, list.clusters)
+	p.mu.Unlock()
 }
 
 // keyOf returns the key of the Need that a row is walked as. A fold is of no
@@ -102,57 +124,13 @@ func folded(in engine.Input, plan *engine.Plan, i int) bool {
 	return plan.Profile(i).Same() == nil && in.Demand.Profile(in.Demand.Block(cluster).Profile(row)).Same() != nil
 }
 
-// age notes that a Need is unmet in this cycle, and returns since when it has
-// been, in Unix nanoseconds.
-func (p *pageFeed) age(k needKey, now int64) int64 {
-	if p.ages == nil {
-		p.ages = map[needKey]*needAge{}
-	}
-	a := p.ages[k]
-	if a == nil {
-		if len(p.ages) >= agesMax {
-			return now
-		}
-		a = &needAge{since: now}
-		p.ages[k] = a
-	}
-	a.cycle = p.cycle
-	return a.since
-}
-
-// unmetRow is an unmet Need, with what the page orders them by.
-type unmetRow struct {
-	row      int32
-	priority int32
-	since    int64 // Unix nanoseconds
-	rank     int32
-}
-
-// before orders the page's list: highest priority first, then longest unmet.
-func (a unmetRow) before(b unmetRow) int {
-	return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.since, b.since), cmp.Compare(a.rank, b.rank))
-}
-
-// worstUnmet keeps, of all unmet Needs, those that the page lists, in its
-// order.
-type worstUnmet struct{ rows []unmetRow }
-
-func (w *worstUnmet) offer(x unmetRow) {
-	if n := len(w.rows); n == web.MaxUnmet && w.rows[n-1].before(x) <= 0 {
-		return
-	}
-	at, _ := slices.BinarySearchFunc(w.rows, x, unmetRow.before)
-	w.rows = slices.Insert(w.rows, at, x)
-	w.rows = w.rows[:min(len(w.rows), web.MaxUnmet)]
-}
-
 // describeUnmet puts unmet Needs into the page's words.
 func describeUnmet(in engine.Input, plan *engine.Plan, rows []unmetRow) []web.UnmetNeed {
 	out := make([]web.UnmetNeed, len(rows))
 	for k, x := range rows {
 		n := plan.Need(int(x.row))
 		u := web.UnmetNeed{
-			Cluster: n.Cluster, Profile: inShort(shard.Describe(n.Profile)), Priority: n.Profile.Priority(),
+			Name: x.name(), Key: x.key.text(), Cluster: n.Cluster, Profile: inShort(shard.Describe(n.Profile)), Priority: n.Profile.Priority(),
 			Reason: n.Unmet.String(), AgeSeconds: float64(in.Now-x.since) / 1e9,
 		}
 		wants := wantsOf(in, plan, &n)
@@ -190,17 +168,17 @@ func wantsOf(in engine.Input, plan *engine.Plan, n *engine.NeedResult) []int64 {
 	return sum
 }
 
-// observe completes the frame from the report of the same cycle and publishes
+// Observe completes the frame from the report of the same cycle and publishes
 // it.
-func (p *pageFeed) observe(r *shard.CycleReport) {
+func (p *Recorder) Observe(r *shard.CycleReport) {
 	f := p.next
 	f.Cycle, f.At, f.Mode = r.Cycle, r.Now/1e6, modeOf(r.Disposition)
-	f.InFlight, f.Faults = r.InFlight, p.failed()
-	if p.progress != nil {
-		f.Progress = p.progress()
+	f.InFlight, f.Faults = r.InFlight, p.cfg.Failed()
+	if p.cfg.Progress != nil {
+		f.Progress = p.cfg.Progress()
 	}
-	if p.sessions != nil {
-		f.Sessions, f.Lowered = p.sessions()
+	if p.cfg.Sessions != nil {
+		f.Sessions, f.Lowered = p.cfg.Sessions()
 	}
 	for s := model.Speculative; int(s) < model.NumStates; s++ {
 		f.Machines[s-model.Speculative] = r.States[s]
@@ -222,15 +200,16 @@ func (p *pageFeed) observe(r *shard.CycleReport) {
 	f.CycleMillis = float64(d.Total) / 1e6
 	f.Resources = resourcesOf(r, f.Resources)
 	f.Did = didOf(r, p.plans)
-	p.feed.Publish(f)
+	p.history.add(p.made.finish(r, &f, p.plans))
+	p.cfg.Publish(f)
 	p.mu.Lock()
 	p.last = f
 	p.mu.Unlock()
 }
 
-// latest returns the newest frame, its cycle 0 before the first, and the
+// Latest returns the newest frame, its cycle 0 before the first, and the
 // actions of all cycles by kind.
-func (p *pageFeed) latest() (web.Frame, [len(web.Kinds)]int64) {
+func (p *Recorder) Latest() (web.Frame, [len(web.Kinds)]int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.last, p.totals

@@ -1,4 +1,4 @@
-package main
+package fleetview
 
 import (
 	"strings"
@@ -20,10 +20,10 @@ needs:
 // TestActionsLeadToThePicturesOfTheirPlans, of which the last ones are kept.
 func TestActionsLeadToThePicturesOfTheirPlans(t *testing.T) {
 	in, plan := worldtest.Decide(t, albumWorld)
-	p := &pageFeed{album: &planAlbum{}}
-	const cycles = albumPlansMax + 1
+	p := NewRecorder(Config{Album: &Album{}})
+	const cycles = AlbumPlansMax + 1
 	for range cycles {
-		p.decided(in, plan)
+		p.Decided(in, plan)
 	}
 	did := didOf(&shard.CycleReport{Actions: []shard.ReportAction{
 		{Kind: engine.Preempt, Machine: "v-1"}, {Kind: engine.Preempt, Machine: "of another plan"}, {Kind: engine.Reclaim, Machine: "v-1"},
@@ -33,7 +33,7 @@ func TestActionsLeadToThePicturesOfTheirPlans(t *testing.T) {
 	}
 	for number, want := range map[uint64]bool{0: false, 1: false, 2: true, cycles: true, cycles + 1: false, 1 << 63: false} {
 		var out strings.Builder
-		ok, err := p.album.write(number, &out)
+		ok, err := p.cfg.Album.Write(number, &out)
 		if err != nil || ok != want || ok != strings.Contains(out.String(), "takes 1 machines anywhere") {
 			t.Errorf("plan %d: %v %v %q", number, ok, err, out.String())
 		}
