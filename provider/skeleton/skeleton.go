@@ -113,20 +113,20 @@ func (p *Provider) begin(id, shard string, token []int64, move int, cluster stri
 	return &pb.TransitionAck{OperationId: m.Operation, Machine: proto.CloneOf(m.Record)}, p.save()
 }
 
-func (p *Provider) Create(_ context.Context, r *pb.CreateRequest) (*pb.TransitionAck, error) {
+func (p *Provider) Create(_ context.Context, r *pb.CreateRequest) (*pb.TransitionAck, error) { //nolint:revive // the protocol says what it does
 	return p.begin(r.GetMachineId(), r.GetShardId(), []int64{r.GetShardEpoch(), r.GetSequenceNumber()}, 0, "", nil)
 }
-func (p *Provider) Configure(_ context.Context, r *pb.ConfigureRequest) (*pb.TransitionAck, error) {
+func (p *Provider) Configure(_ context.Context, r *pb.ConfigureRequest) (*pb.TransitionAck, error) { //nolint:revive // the protocol says what it does
 	return p.begin(r.GetMachineId(), r.GetShardId(), []int64{r.GetShardEpoch(), r.GetSequenceNumber()}, 1, r.GetClusterId(), r.GetShardMetadata()) // HERE: hand r.GetBootstrapBlob() to the machine
 }
-func (p *Provider) Drain(_ context.Context, r *pb.DrainRequest) (*pb.TransitionAck, error) {
+func (p *Provider) Drain(_ context.Context, r *pb.DrainRequest) (*pb.TransitionAck, error) { //nolint:revive // the protocol says what it does
 	return p.begin(r.GetMachineId(), r.GetShardId(), []int64{r.GetShardEpoch(), r.GetSequenceNumber()}, 2, "", nil)
 }
-func (p *Provider) Delete(_ context.Context, r *pb.DeleteRequest) (*pb.TransitionAck, error) {
+func (p *Provider) Delete(_ context.Context, r *pb.DeleteRequest) (*pb.TransitionAck, error) { //nolint:revive // the protocol says what it does
 	return p.begin(r.GetMachineId(), r.GetShardId(), []int64{r.GetShardEpoch(), r.GetSequenceNumber()}, 3, "", nil)
 }
 
-func (p *Provider) Get(_ context.Context, r *pb.MachineRef) (*pb.Machine, error) {
+func (p *Provider) Get(_ context.Context, r *pb.MachineRef) (*pb.Machine, error) { //nolint:revive // the protocol says what it does
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if m := p.Machines[r.GetId()]; m != nil {
@@ -136,7 +136,7 @@ func (p *Provider) Get(_ context.Context, r *pb.MachineRef) (*pb.Machine, error)
 	}
 	return nil, status.Errorf(codes.NotFound, "there is no machine %q", r.GetId())
 }
-func (p *Provider) List(_ context.Context, f *pb.ListFilter) (*pb.MachineList, error) {
+func (p *Provider) List(_ context.Context, f *pb.ListFilter) (*pb.MachineList, error) { //nolint:revive // the protocol says what it does
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := &pb.MachineList{} // without a revision: it has no cursors
