@@ -213,7 +213,7 @@
 //	---------- ------------------------- ---------------------- ---------------------------
 //	snapshot   engine/snapshot           both tables            Snapshot
 //	normalise  store, normalise, begun,  demand rows, Snapshot  lines, kinds, folds,
-//	           fold, kind                                       rank slots, clusterState
+//	           fold, fold_supply, kind                          rank slots, clusterState
 //	rank       rank, rank_merge,         rank slots             order, rankOf, kindAt
 //	           rank_swaps
 //	lay        pass, reservations,       reservations,          pools, reservations
@@ -237,10 +237,12 @@
 //
 //	stage      cost                                            workers
 //	---------- ----------------------------------------------- ------------------------------
-//	snapshot   changed rows, and copies of the lists that      the first; all arrange the
+//	snapshot   changed rows, and a pass over the lists that    the first; all arrange the
 //	           they enter or leave; all rows from nothing      lists of clusters
-//	normalise  rows of clusters that have changed or may fold  all, by cluster
-//	           otherwise; O(1) for each other cluster
+//	normalise  changed rows and machines; the rows of          all, by cluster
+//	           clusters that may fold otherwise, that gained
+//	           or lost rows, or that are credited anew; O(1)
+//	           for each other cluster
 //	rank       nothing if no Need moves; else O(N): copies     all, where all are sorted;
 //	           if few move, else a sort by digits              else the first
 //	lay        C + M/64 words + reservations, and the rows of  the first
@@ -288,11 +290,12 @@
 //	partFrom     normalise  a machine that left a cluster that is credited anew
 //	unlink       normalise  a machine that left any other cluster (partFrom)
 //	             credit     a machine that a higher Need claims now (seize)
-//	row          normalise  the chain of a line that is made again, but for changedRows
+//	row          normalise  the chain of a line that is made again (cluster)
 //	beginAnew    normalise  the chain of a line that is kept in a cluster credited anew
 //	dropClaims   credit     all of a cluster that is credited anew
 //	letGo        credit     what the Need was credited just now, since it is to wait
-//	letGoAll     credit     all of a Need that is credited again, or whose row changed
+//	letGoAll     credit     all of a Need that is credited again, of a line whose row
+//	                        changed, and of a Need that moved in the order
 //	giveBackOne  acquire    a machine that a larger one made superfluous
 //	relink       acquire    the same: takes it off the chain
 //	withhold     preempt    what was acquired: the plan goes to another domain
@@ -346,9 +349,11 @@
 // any of five conditions (isToBeCredited). Only the first of them is called stale:
 //
 //   - it is stale (the bit isStale): its row is another (changedRows in
-//     normalise.go), a machine left its chain, because the machine is gone or a
-//     higher Need claims it (unlink), or something is or was reserved for it, or
-//     its plan went to another domain (findResettled);
+//     normalise.go), rows joined or left the fold that it is (settleFolds in
+//     fold.go), it has another place in the order (move in rank.go), a machine
+//     left its chain, because the machine is gone or a higher Need claims it
+//     (unlink), or something is or was reserved for it, or its plan went to
+//     another domain (findResettled);
 //   - its credit waited for its turn, or a Need above it waits that could take
 //     the same classes (isUncredited, blocks);
 //   - a machine that it claims, or one with its stamp, has changed, or it has a
@@ -374,11 +379,20 @@
 // its domain (touch), or has to wait (creditAgain). Plan.Stats counts the Needs that
 // were looked at, and those that were credited, by what brought them on the list.
 //
-// A cluster is credited anew as a whole when rows came or went, when rows may
-// fold otherwise, when Needs of one stamp may exchange rank slots otherwise, when
-// a gang chose a domain because nothing was free and something may be now, and
-// for the next 15 changes after one that reached nine tenths of its Needs
-// (findDirty in store.go, renew in normalise.go). A cycle builds on nothing after
+// A row that changes, or that folds otherwise, leaves its fold and joins another;
+// the other rows of the cluster keep their lines. What such a row claims, and
+// what a Need claims that moves in the order, is let go before the walk
+// (clusterState.letGo): it may rank otherwise now. Rows that have not changed are
+// asked whether they fold otherwise only if something can answer otherwise: a
+// machine that changed is of a class that no free class covers, or carries the
+// stamp of a Same-row; or the free classes differ in one that no other covers; or
+// what is held for the cluster differs; or folding in the cluster depends on more
+// than classes (noteStamps in begun.go, findFree in fold_supply.go).
+//
+// A cluster is credited anew as a whole when rows came or went, when a gang chose
+// a domain because nothing was free and something may be now, and for the next 15
+// changes after one that reached nine tenths of its Needs
+// (findDirty in store.go). A cycle builds on nothing after
 // an error, with Options.Full, with other tables, and when numbers of clusters,
 // classes or dimensions may mean other things or room runs out (carryOver in
 // store.go). The reasons are in
@@ -491,15 +505,16 @@
 //
 //   - The five conditions: isToBeCredited in phase1_worklist.go. What it asks is
 //     noted by noteMoves, release, seize, compare, letGoOfChanged and
-//     findResettled in the same file, and by changedRows in normalise.go. Whoever
-//     may be concerned has to come on the list in the same breath.
+//     findResettled in the same file, by changedRows in normalise.go and by
+//     settleFolds in fold.go. Whoever may be concerned has to come on the list in
+//     the same breath.
 //   - Whether a cluster is looked at: findDirty in store.go is the first to set
 //     clusterState.dirty (nothing is claimed, and all Needs are on the worklist) or
 //     clusterState.replay (some are). Then renew
 //     (normalise.go) may set replay, where rows fold otherwise. Last,
 //     findResettled may set replay of a cluster that is not dirty: reservations
 //     make their Needs stale whatever has changed. What changed of a machine comes
-//     from Snapshot.Moves (engine/snapshot) and is sorted by changeOf in store.go;
+//     from Snapshot.Moves (engine/snapshot) and is sorted by groupMoves in store.go;
 //     what changed of a row, from demand.Table.Changes.
 //   - There is nothing to change in the reference: it keeps nothing. Add the
 //     story to build_on_test.go and the edit to script_edits_test.go.
@@ -508,10 +523,10 @@
 //
 //	undoTurn     store.go          normalise, first: a Need that had a turn in the last
 //	                               cycle, in acquisition or phase 2 (isVisited)
-//	changedRows  normalise.go      normalise, in renew: a changed row of a cluster that
-//	                               is credited again; its line is made again
-//	beginAnew    normalise.go      normalise, in renew: a row of a cluster that is
-//	                               credited anew whose line is not made again (row)
+//	standFor     fold.go           normalise, in renew: the line of a row that comes to
+//	                               stand for a fold
+//	beginAnew    normalise.go      normalise, in renew: a line of a cluster that is
+//	                               credited anew and has the rows that it had
 //	creditAgain  phase1_worklist.go  credit: a Need that is credited again
 //
 // Which free machines a Need acquires.

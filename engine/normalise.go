@@ -17,7 +17,6 @@ func (p *pass) normalise() (moved bool) {
 	st, crew := &p.e.store, p.e.crew
 	if !p.fresh {
 		p.undo()
-		crew.each(len(p.sources), clustersPerChunk, p.e.tasks.part)
 	}
 	p.findHeldForFolds()
 	for i := range p.e.workers {
@@ -91,6 +90,9 @@ func (f *folder) renew(c int32) {
 	}
 	f.vacate()
 	x := &f.p.e.store.clusters[c]
+	if x.dirty || x.replay {
+		f.p.partFrom(int(c), x.dirty)
+	}
 	if f.block == nil {
 		x.folds.reset()
 		return
@@ -108,8 +110,8 @@ func (f *folder) renew(c int32) {
 	case len(rows) > 0:
 		f.changedRows(x, rows)
 	}
-	if !f.p.fresh && f.p.renamed {
-		f.renumberGroups(&f.p.sources[c])
+	if f.p.e.store.names != x.names && (x.dirty || x.replay || x.named) {
+		f.renumberGroups(x)
 	}
 	if x.dirty && x.patch {
 		f.beginAnew()
@@ -242,11 +244,13 @@ func (f *folder) kindOf(profile, unit uint32, mask uint64) uint32 {
 	return last.kind - 1
 }
 
-// renumberGroups translates the groups of a cluster's rows again, since the supply's numbers of names
-// have changed.
-func (f *folder) renumberGroups(src *rowSource) {
-	for row, group := range src.block.GroupIDs() {
-		if n := &f.p.lines[int(src.base)+row]; group != 0 && n.status&(isFold|isMember) == 0 {
+// renumberGroups translates the groups of the rows of the cluster at work again, since the supply's
+// numbers of names have changed. A cluster needs that once a machine that names it has changed: the
+// numbers of those that have not mean what they did.
+func (f *folder) renumberGroups(x *clusterState) {
+	x.names = f.p.e.store.names
+	for row, group := range f.block.GroupIDs() {
+		if n := &f.p.lines[int(f.base)+row]; group != 0 && n.status&(isFold|isMember) == 0 {
 			n.group = f.groups.number(f.p.s, group)
 		}
 	}

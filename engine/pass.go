@@ -50,7 +50,6 @@ type pass struct {
 	foldHeld          []heldForFold // held machines: those of cluster c at [foldHeldOff[c]:foldHeldOff[c+1]]
 	foldHeldOff       []uint32      // nil = foldHeld is empty
 	reordered         bool          // places in the order may have changed
-	renamed           bool          // numbers of group names may have changed
 	classesOf         [][]uint32    // by matcher: the accepted classes, ascending
 	classMask         []uint64      // by class: the dimensions that it offers, as a set
 	freeOf            []uint64      // the classes that had a free machine when the cycle began, as a set

@@ -5,7 +5,6 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/model"
-	"github.com/tonnage/tonnage/engine/snapshot"
 	"github.com/tonnage/tonnage/engine/supply"
 )
 
@@ -81,6 +80,8 @@ type store struct {
 // clusterState is what a cluster's credit depends on, and what must be done about it in this cycle.
 type clusterState struct {
 	version  uint64 // of its demand block
+	names    uint64 // sequence number of the supply's names when its groups were numbered
+	named    bool   // a machine that names it has changed
 	dirty    bool   // credit it anew: nothing is claimed, and all Needs are on the worklist
 	replay   bool   // some rows or machines changed: credit the Needs that this may concern
 	freeless bool   // some domain was chosen because nothing was free anywhere
@@ -122,7 +123,6 @@ func (p *pass) carryOver() {
 	st.valid = false // until this cycle has completed
 	st.supply, st.demand = s.Supply, s.Demand
 	st.dimsVersion = dimsVersion
-	p.renamed = st.names != s.Supply.NameSequence()
 	st.names = s.Supply.NameSequence()
 	p.findFree()
 	if !fresh {
@@ -160,7 +160,7 @@ func (p *pass) findDirty() bool {
 		x.dirty = x.freeless && p.freeMoved
 		x.replay = s.Dirty[c] || version != x.version
 		x.patch = (x.dirty || x.replay) && src.rows == src.had
-		x.changed, x.letGo = nil, x.letGo[:0]
+		x.changed, x.letGo, x.named = nil, x.letGo[:0], false
 		x.version = version
 	}
 	p.findChanged()
@@ -194,34 +194,19 @@ const (
 	remains        // bound as before; its stamp and its place may differ
 )
 
-// changeOf says how a machine changed that is in the list of cluster to now, −1 = in none.
-func (p *pass) changeOf(m snapshot.Move, to int32) change {
-	switch {
-	case to < 0:
-		return left
-	case m.From == to && m.Was != model.Creating && p.s.View.State[m.Row] != model.Creating && p.s.View.Class[m.Row] == p.e.store.class[m.Row]:
-		return remains
-	}
-	return came
-}
-
 // groupMoves groups the changes of machines by cluster: a counting sort.
 func (p *pass) groupMoves() {
 	st, s := &p.e.store, p.s
 	off := alloc.Make[uint32](p.e.arena, len(s.Clusters)+2)
-	type fate struct {
-		to  int32
-		how change
-	}
-	fates := alloc.MakeDirty[fate](p.e.arena, len(s.Moves))
-	for i, m := range s.Moves {
-		to := p.listedIn(m.Row)
-		x := fate{to, p.changeOf(m, to)}
-		if fates[i] = x; m.From >= 0 && x.how != remains {
+	remain := alloc.MakeDirty[bool](p.e.arena, len(s.Moves))
+	for i := range s.Moves {
+		m := &s.Moves[i]
+		remain[i] = m.From >= 0 && m.From == m.To && m.Was != model.Creating && m.Is != model.Creating && s.View.Class[m.Row] == st.class[m.Row]
+		if m.From >= 0 && !remain[i] {
 			off[m.From+2]++
 		}
-		if to >= 0 {
-			off[to+2]++
+		if m.To >= 0 {
+			off[m.To+2]++
 		}
 	}
 	for i := range off[1:] {
@@ -232,16 +217,20 @@ func (p *pass) groupMoves() {
 		list[off[c+1]] = m
 		off[c+1]++
 	}
-	for i, m := range s.Moves {
-		x := fates[i]
-		if m.From >= 0 && x.how != remains {
+	for i := range s.Moves {
+		m, class, how := &s.Moves[i], s.View.Class[s.Moves[i].Row], came
+		if remain[i] {
+			how = remains
+		} else if m.From >= 0 {
 			put(m.From, moved{row: m.Row, class: st.class[m.Row], how: left})
 		}
-		class := s.View.Class[m.Row]
-		if x.to >= 0 {
-			put(x.to, moved{m.Row, class, x.how, m.Was})
+		if m.To >= 0 {
+			put(m.To, moved{m.Row, class, how, m.Was})
 		}
 		st.class[m.Row] = class
+		if c := s.ClusterOf[s.View.Cluster[m.Row]]; c >= 0 {
+			st.clusters[c].named = true
+		}
 	}
 	p.moves, p.moveOff = list, off
 }
@@ -252,22 +241,6 @@ func (p *pass) movesOf(c int) []moved {
 		return nil
 	}
 	return p.moves[p.moveOff[c]:p.moveOff[c+1]]
-}
-
-// listedIn returns the cluster in whose list a machine is, −1 = in none.
-func (p *pass) listedIn(r columnar.Row) int32 {
-	switch p.s.View.State[r] {
-	case model.Configured, model.Configuring:
-		if p.s.Supply.Departs(r) {
-			return -1
-		}
-		return p.s.ClusterOf[p.s.View.Cluster[r]]
-	case model.Creating:
-		if x := p.s.Supply.Reservation(r); x.Active() {
-			return p.clusterByName(x.Owner.Cluster)
-		}
-	}
-	return -1
 }
 
 // findChanged finds the changed rows of each cluster.
@@ -368,6 +341,7 @@ func (p *pass) layRows() int {
 		}
 		state := clusterState{
 			dirty:      true,
+			names:      st.names,
 			cheapest:   alloc.MakeDirty[classPriority](st.arena, roomFor(len(s.GroupsOf(c))))[:0],
 			uncredited: alloc.MakeDirty[int32](st.arena, uncreditedRoom+rows/uncreditedShare)[:0],
 			waiting:    alloc.MakeDirty[uint64](st.arena, words)[:0],

@@ -3,9 +3,9 @@ package engine
 // tasks are the functions that workers run in nearly every cycle. They are made once: a closure that is
 // handed to another goroutine escapes to the heap each time it is made.
 type tasks struct {
-	undo, part, renew, prepare, credit, asking, merge func(worker, from, to int)
-	worths, askers, gangs, marks, outlines            func(worker, from, to int)
-	acquire, adopted                                  func(worker int)
+	undo, renew, prepare, credit, asking, merge func(worker, from, to int)
+	worths, askers, gangs, marks, outlines      func(worker, from, to int)
+	acquire, adopted                            func(worker int)
 }
 
 func (e *Engine) makeTasks() {
@@ -13,13 +13,6 @@ func (e *Engine) makeTasks() {
 		undo: func(_, from, to int) {
 			for _, v := range e.store.visited[from:to] {
 				e.at.undoTurn(v)
-			}
-		},
-		part: func(_, from, to int) {
-			for c := from; c < to; c++ {
-				if x := &e.store.clusters[c]; x.dirty || x.replay {
-					e.at.partFrom(c, x.dirty)
-				}
 			}
 		},
 		renew: func(worker, from, to int) {
