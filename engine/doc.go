@@ -222,8 +222,7 @@
 //	           _worklist, _stamps,       stamps, reservations   .head and .tail, lacking,
 //	           domain_choice                                    priority, owner, cheapest
 //	acquire    components, gather,       lacking, pools,        held, line.acquired, .domain,
-//	           phase1_acquire, _fit,     ladders, domain        taken, acquisitions
-//	           fit_memo, _spare,
+//	           phase1_acquire, _spare,   ladders, domain        taken, acquisitions
 //	           _giveback, domain_*,      index, reservations
 //	           spread*, lower
 //	preempt    phase2_*, victims, gang_* held, priority,        victims, planned, plans,
@@ -528,16 +527,6 @@
 //	beginAnew    normalise.go      normalise, in renew: a line of a cluster that is
 //	                               credited anew and has the rows that it had
 //	creditAgain  phase1_worklist.go  credit: a Need that is credited again
-//
-// Which free machines a Need acquires.
-//
-//   - AcquireCheapest is the ladders of pool.go and the shelves of domain_index.go. AcquireFit is
-//     phase1_fit.go: it lists what a stage offers, lets engine/internal/cover choose, and takes. Choices
-//     among ample machines are kept for the pass in fit_memo.go. Hard spread is spread_fit.go.
-//   - A choice is a function of the offers: cost, capacity and number. What is compared, and the order of
-//     what is tried, is part of the answer: the twin is reference/fit.go and reference/fit_solve.go,
-//     where every basis of the linear program is tried.
-//   - Why this machine: explain_acquired.go.
 //
 // Hard spread.
 //

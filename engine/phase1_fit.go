@@ -13,6 +13,10 @@ import (
 // missing at the least cost, see engine/internal/cover. What costs nothing is taken before, cheapest
 // first; so is everything if the stage does not cover what is missing. For a pinned Need, machines that may
 // be interrupted have no finite cost and are a stage of their own, with their probability as the cost.
+//
+// Choices among ample machines are kept for the pass (fit_memo.go). Hard spread is spread_fit.go. A choice is a
+// function of the offers: cost, capacity and number. What is compared, and the order of what is tried, is part
+// of the answer; the twin is reference/fit.go and reference/fit_solve.go. Why this machine: explain_acquired.go.
 
 // fitSource is the available machines of one class, and in one domain, that a choice may take.
 type fitSource struct {
