@@ -22,11 +22,12 @@ export GOFLAGS := $(strip $(filter-out $(COMPILE),$(shell $(GO) env GOFLAGS)) $(
 export CGO_ENABLED := 0
 
 # make run
-RUNG ?= tiny
+RUNG ?=
+SCENARIO ?= contended
 TRACE ?=
 LISTEN ?= 127.0.0.1:8080
 ARGS ?=
-TRACE_ARGS ?= --arrivals-only --speed 36000x
+TRACE_ARGS ?=
 
 # make profile, make gates-compare, make benchmarks
 REGIME ?= cold
@@ -59,7 +60,7 @@ EXEC_GUESTS ?= 3
 EXEC_KILLS ?= 6
 EXEC_LIMIT ?= 4m
 
-# make soak-restart, soak-provider, soak-clock, soak-disk, soak-operator
+# make soak-restart, soak-provider, soak-pools, soak-clock, soak-disk, soak-operator
 ROUNDS ?= 40
 HOSTILE ?= 2000
 RESTARTS ?= 12
@@ -85,8 +86,8 @@ FUNCTIONS := ./alloc ./bitmap ./columnar ./benches
 ##@ Use
 
 .PHONY: run
-run: build ## start everything on http://127.0.0.1:8080 (RUNG=tiny|5k|50k, TRACE=dir, LISTEN=host:port, ARGS="…")
-	exec $(BIN) up --listen $(LISTEN) $(if $(TRACE),--trace $(TRACE) $(TRACE_ARGS),--rung $(RUNG)) $(ARGS)
+run: build ## start everything on http://127.0.0.1:8080 (SCENARIO=name, WORLD=file, RUNG=tiny|5k|50k, TRACE=dir, LISTEN=host:port, ARGS="…")
+	exec $(BIN) up --listen $(LISTEN) $(if $(WORLD),-f $(WORLD),$(if $(TRACE),--trace $(TRACE) $(TRACE_ARGS),$(if $(RUNG),--rung $(RUNG),--scenario $(SCENARIO)))) $(ARGS)
 
 .PHONY: build
 build: ## build bin/tonnage
@@ -98,8 +99,13 @@ build-operator: ## build bin/tonnage-operator, a cluster's side
 	@mkdir -p bin
 	tools/progress "compiling bin/tonnage-operator" $(GO) build -ldflags '$(LDFLAGS)' -o bin/tonnage-operator ./cmd/tonnage-operator
 
+.PHONY: build-provider
+build-provider: ## build bin/tonnage-provider, real machines behind the provider protocol
+	@mkdir -p bin
+	tools/progress "compiling bin/tonnage-provider" $(GO) build -ldflags '$(LDFLAGS)' -o bin/tonnage-provider ./cmd/tonnage-provider
+
 .PHONY: release
-release: ## build/release: both binaries for linux on amd64, amd64 from v3 on, and arm64, with checksums
+release: ## build/release: all binaries for linux on amd64, amd64 from v3 on, and arm64, with checksums
 	tools/release $(VERSION)
 
 ##@ Test
@@ -136,6 +142,10 @@ soak-restart: ## kill the shard at random moments under load (KILLS=200 SEED=0)
 .PHONY: soak-provider
 soak-provider: ## kill the provider alone at random moments under load (KILLS=200 SEED=0)
 	$(GO) test -vet=off -count=1 -timeout 60m -v ./internal/e2e -run ProviderDies -kills $(KILLS) -seed $(SEED)
+
+.PHONY: soak-pools
+soak-pools: ## kill a provider of pools at random moments under load, and compare what exists with what it answered (KILLS=200)
+	TONNAGE_KILLS=$(KILLS) $(GO) test -vet=off -count=1 -timeout 60m -v ./cmd/tonnage-provider -run Killed
 
 .PHONY: soak-clock
 soak-clock: ## kill shard and provider at random moments, with the wall clock up to an hour off each time (KILLS=200 SEED=0)
@@ -283,7 +293,7 @@ gates-try: ## see that the gates find what is planted, and nothing else
 
 .PHONY: profile
 profile: build ## CPU, heap, mutex and block profiles of one rung (RUNG=50k REGIME=cold WORKERS=0 CYCLES=60)
-	tools/profile $(RUNG) $(REGIME) $(WORKERS) $(CYCLES)
+	tools/profile $(or $(RUNG),tiny) $(REGIME) $(WORKERS) $(CYCLES)
 
 .PHONY: benchmarks
 benchmarks: build ## every rung and regime as a table for docs/explanation/benchmarks.md (BENCHMARKS="-rungs 5k -workers 1")

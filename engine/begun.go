@@ -85,6 +85,7 @@ type heldForFold struct {
 // clusters where that list differs from the last cycle (by an order-independent hash).
 func (p *pass) findHeldForFolds() {
 	p.beginReservations()
+	p.findDeciding()
 	st, s := &p.e.store, p.s
 	p.foldHeldOff = nil
 	type holds struct {
@@ -93,7 +94,7 @@ func (p *pass) findHeldForFolds() {
 	}
 	var list []holds
 	sums := alloc.Make[uint64](p.e.arena, len(s.Clusters))
-	if s.Supply.ReservationCount() > 0 && p.anySame() {
+	if s.Supply.ReservationCount() > 0 && p.anySame {
 		for r, res := range s.Supply.Reservations() {
 			state := s.View.State[r]
 			if state != model.Idle && state != model.Draining || !p.mayHold(r, &res) {
@@ -127,16 +128,6 @@ func (p *pass) findHeldForFolds() {
 	for c := range s.Clusters {
 		p.foldHeldOff[c+1] += p.foldHeldOff[c]
 	}
-}
-
-// anySame reports whether any profile of the demand has a Same requirement. O(profiles).
-func (p *pass) anySame() bool {
-	for id := range p.s.Demand.ProfileIDMax() {
-		if profile := p.s.Demand.Profile(id); profile != nil && profile.Same() != nil {
-			return true
-		}
-	}
-	return false
 }
 
 // heldHash hashes what folding looks at of a held machine: owner, class, draining.
@@ -200,14 +191,20 @@ func (x *begunIndex) add(m stamped) {
 	*head = int32(len(x.list))
 }
 
+// held returns the machines that are held for Same-rows and folds of the cluster at work.
+func (f *folder) held() []heldForFold {
+	if f.p.foldHeldOff == nil {
+		return nil
+	}
+	return f.p.foldHeld[f.p.foldHeldOff[f.c]:f.p.foldHeldOff[f.c+1]]
+}
+
 // index fills begunIndex for the cluster at work.
-func (f *folder) index() {
+func (f *folder) index(state *clusterState) {
 	x, s := &f.begun, f.p.s
 	bound, creating := s.BoundOf(int(f.c)), s.CreatingFrom(int(f.c))
-	var held []heldForFold
-	if f.p.foldHeldOff != nil {
-		held = f.p.foldHeld[f.p.foldHeldOff[f.c]:f.p.foldHeldOff[f.c+1]]
-	}
+	held := f.held()
+	state.stamps, state.stampsKnown = stampFilter{}, true
 	x.listed, x.list = true, x.list[:0]
 	x.heads = resize(x.heads, 1<<bits.Len(uint(len(bound)+len(held))))
 	for i := range bound {
@@ -216,6 +213,7 @@ func (f *folder) index() {
 			if i >= creating {
 				how = isCreating
 			}
+			state.stamps.add(b.Fingerprint)
 			x.add(stamped{b.Fingerprint, b.Group, b.Class, how, 0})
 		}
 	}
@@ -239,22 +237,53 @@ func (x *begunIndex) any(fingerprint uint64, group uint32, held bool, test func(
 	return false
 }
 
+// stampFilter is a Bloom filter of fingerprints.
+type stampFilter [8]uint64
+
+func (x *stampFilter) add(fingerprint uint64) { x[fingerprint>>61] |= 1 << (fingerprint >> 55 & 63) }
+func (x *stampFilter) may(fingerprint uint64) bool {
+	return x[fingerprint>>61]>>(fingerprint>>55&63)&1 != 0
+}
+
+// noteStamps adds the stamps of the changed machines of the cluster at work to the filter of stamps,
+// and reports whether Same-rows that have not changed may fold otherwise because of these machines:
+// one has the stamp of a Same-row; or it may be that no other machine holds a row whole;
+// or what machines are on their way decides whether a row folds.
+func (f *folder) noteStamps(x *clusterState) (mayRefold bool) {
+	for _, m := range f.p.movesOf(int(f.c)) {
+		mayRefold = mayRefold || x.unsettled || f.p.decides[m.class]
+		if m.how != left {
+			fingerprint := f.p.s.View.Fingerprint[m.row]
+			x.stamps.add(fingerprint)
+			mayRefold = mayRefold || f.p.sameStamps.may(fingerprint)
+		}
+	}
+	return mayRefold
+}
+
 // foldable reports whether a Same-row of the cluster at work needs no co-location: one machine could
 // hold it whole, and no machine has begun it as a gang.
-func (f *folder) foldable(row int) bool {
+func (f *folder) foldable(state *clusterState, row int) bool {
+	says := f.supplySays(f.block.Profile(row), f.block.AggregateIDs()[row])
+	folds := says != neverFits && f.foldsWith(state, row, says)
+	state.unsettled = state.unsettled || !folds || says == fitsNot
+	return folds
+}
+
+// foldsWith is foldable, given what supply says.
+func (f *folder) foldsWith(state *clusterState, row int, says int32) bool {
 	p, b := f.p, f.block
 	profile, aggregate := b.Profile(row), b.AggregateIDs()[row]
-	says := f.supplySays(profile, aggregate)
-	if says == neverFits {
-		return false
+	x := f.profiles.of(p, profile)
+	if says == fitsOne && state.stampsKnown && !state.stamps.may(x.stamp) && len(f.held()) == 0 {
+		return true
 	}
 	if !f.begun.listed {
-		f.index()
+		f.index(state)
 	}
 	if len(f.begun.list) == 0 {
 		return says == fitsOne
 	}
-	x := f.profiles.of(p, profile)
 	named := b.GroupID(row)
 	group := f.nameOf(named)
 	want, unit := p.s.Demand.Vector(aggregate), p.s.Demand.Vector(b.UnitIDs()[row])

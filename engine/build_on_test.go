@@ -92,6 +92,20 @@ func (s *story) holds(id, cluster string, until int64) {
 	}
 }
 
+// stamps has a machine carry the stamp of the first row of a cluster, or none.
+func (s *story) stamps(id, cluster string) {
+	s.Helper()
+	r, ok := s.supply.Lookup(id)
+	if !ok {
+		s.Fatalf("there is no machine %s", id)
+	}
+	stamp := model.Assignment{}
+	if cluster != "" {
+		stamp = stampOf(&s.demand.Rows(cluster)[0])
+	}
+	s.supply.Stamp(r, stamp)
+}
+
 // stories are what cycles that build on one another have got wrong: the first
 // part is there at the first cycle, the others happen between cycles. The last
 // cycle must build on the one before.
@@ -130,6 +144,15 @@ var stories = []struct {
 			}
 			s.reports("a", rows...)
 		},
+	}},
+	{"ARowThatHasBegunFoldsAgainWhenNothingHasItsStamp", []func(*story){
+		func(s *story) { // i1 holds the row whole
+			s.reports("a", s.row(100, 8, 4, true))
+			s.machine("a1", model.Configured, "a", 4, "r")
+			s.machine("i1", model.Idle, "", 8, "r")
+		},
+		func(s *story) { s.stamps("a1", "a") },
+		func(s *story) { s.stamps("a1", "") },
 	}},
 	{"NumbersOfProfilesAndUnitsGetAnotherMeaning", []func(*story){
 		func(s *story) {

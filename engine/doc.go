@@ -68,12 +68,12 @@
 //     the plans of phase 2 do it (Plan.Reservations). A machine that is "held for"
 //     a Need has a reservation for it. That is no claim: it is not in pass.held.
 //   - A turn is a Need's place in acquisition, a walk in rank order. The names of
-//     the code are wider: the walks of credit (replay.turn) and of phase 2
+//     the code are wider: the walks of credit (worklist.rank) and of phase 2
 //     (phase2_turns.go) have turns too.
 //   - A Need waits if its credit is put off to its turn (isUncredited). Rows that
 //     ask for what no machine offers, and selection.waits, are other things.
 //   - A loose machine is one that came to the cluster, or that another Need of it
-//     let go of, and that no Need has claimed since (release in phase1_replay.go).
+//     let go of, and that no Need has claimed since (release in phase1_worklist.go).
 //   - A worker is the memory of one goroutine that walks Needs (worker.go).
 //     The goroutine that calls Cycle is the first worker.
 //   - A domain is one value of a Same key, such as one rack. A cell is the part
@@ -213,16 +213,17 @@
 //	---------- ------------------------- ---------------------- ---------------------------
 //	snapshot   engine/snapshot           both tables            Snapshot
 //	normalise  store, normalise, begun,  demand rows, Snapshot  lines, kinds, folds,
-//	           fold, kind                                       rank slots, clusterState
+//	           fold, fold_supply, kind                          rank slots, clusterState
 //	rank       rank, rank_merge,         rank slots             order, rankOf, kindAt
 //	           rank_swaps
 //	lay        pass, reservations,       reservations,          pools, reservations
 //	           lower, pool               free lists
 //	credit     phase1_assign, _credit,   BoundOf, byCluster,    held, line.status, .domain,
-//	           _replay, _stamps,         stamps, reservations   .head and .tail, lacking,
-//	           domain_choice                                    priority, cheapest
+//	           _worklist, _stamps,       stamps, reservations   .head and .tail, lacking,
+//	           domain_choice                                    priority, owner, cheapest
 //	acquire    components, gather,       lacking, pools,        held, line.acquired, .domain,
-//	           phase1_acquire, _spare,   ladders, domain        taken, acquisitions
+//	           phase1_acquire, _fit,     ladders, domain        taken, acquisitions
+//	           fit_memo, _spare,
 //	           _giveback, domain_*,      index, reservations
 //	           spread*, lower
 //	preempt    phase2_*, victims, gang_* held, priority,        victims, planned, plans,
@@ -236,16 +237,19 @@
 //
 //	stage      cost                                            workers
 //	---------- ----------------------------------------------- ------------------------------
-//	snapshot   changed rows, and copies of the lists that      the first; all arrange the
+//	snapshot   changed rows, and a pass over the lists that    the first; all arrange the
 //	           they enter or leave; all rows from nothing      lists of clusters
-//	normalise  rows of clusters that have changed or may fold  all, by cluster
-//	           otherwise; O(1) for each other cluster
+//	normalise  changed rows and machines; the rows of          all, by cluster
+//	           clusters that may fold otherwise, that gained
+//	           or lost rows, or that are credited anew; O(1)
+//	           for each other cluster
 //	rank       nothing if no Need moves; else O(N): copies     all, where all are sorted;
 //	           if few move, else a sort by digits              else the first
 //	lay        C + M/64 words + reservations, and the rows of  the first
 //	           the clusters that these name
-//	credit     rows + machines of changed clusters, and for    all, by cluster
-//	           each Need credited again the classes it accepts
+//	credit     a look at the rows and machines of changed      all, by cluster
+//	           clusters, and for each Need on their worklists
+//	           the machines of classes it accepts
 //	acquire    for each machine picked the classes of a step,  one for each share of the
 //	           or the kinds of domains; a byte for each Need   components, or the first
 //	           that lacks nothing                              with another that gathers
@@ -286,11 +290,12 @@
 //	partFrom     normalise  a machine that left a cluster that is credited anew
 //	unlink       normalise  a machine that left any other cluster (partFrom)
 //	             credit     a machine that a higher Need claims now (seize)
-//	row          normalise  the chain of a line that is made again, but for changedRows
+//	row          normalise  the chain of a line that is made again (cluster)
 //	beginAnew    normalise  the chain of a line that is kept in a cluster credited anew
-//	noteAll      credit     after credit anew: pass.held of what no Need claims
+//	dropClaims   credit     all of a cluster that is credited anew
 //	letGo        credit     what the Need was credited just now, since it is to wait
-//	letGoAll     credit     all of a Need that is credited again, or whose row changed
+//	letGoAll     credit     all of a Need that is credited again, of a line whose row
+//	                        changed, and of a Need that moved in the order
 //	giveBackOne  acquire    a machine that a larger one made superfluous
 //	relink       acquire    the same: takes it off the chain
 //	withhold     preempt    what was acquired: the plan goes to another domain
@@ -300,7 +305,7 @@
 // While Needs acquire, the worker that has the Need's kind does. In phase 2 the
 // first worker alone withholds, and no stage after phase 1 adds a claim. Phases
 // 2 and 3 read claims and do not derive them again. What a machine is worth as
-// a victim is noted after the credit of its cluster (store.priority).
+// a victim is noted with each claim of credit (store.priority).
 //
 // What a plan's reservation keeps. A plan reserves what it uses of victims, of
 // Idle machines, of machines that drain already, for nobody or for a lower
@@ -338,15 +343,17 @@
 // changed, and nothing is reserved for its Needs, now or in the cycle before.
 // Nothing outside a cluster has a say in its credit. The exception is a Need
 // whose credit waits for its turn: it is credited there in every cycle, from
-// what the others of its cluster leave (phase1_spare.go). In a cluster that is
-// not skipped, one walk asks of every Need whether it is to be credited again
-// (isToBeCredited in phase1_replay.go). It is, under any of five conditions. Only
-// the first of them is called stale:
+// what the others of its cluster leave (phase1_spare.go). A cluster that is not
+// skipped has a worklist of Needs, which are looked at in rank order
+// (creditList in phase1_worklist.go). A Need on the list is credited again under
+// any of five conditions (isToBeCredited). Only the first of them is called stale:
 //
 //   - it is stale (the bit isStale): its row is another (changedRows in
-//     normalise.go), a machine left its chain, because the machine is gone or a
-//     higher Need claims it (unlink), or something is or was reserved for it, or
-//     its plan went to another domain (findResettled);
+//     normalise.go), rows joined or left the fold that it is (settleFolds in
+//     fold.go), it has another place in the order (move in rank.go), a machine
+//     left its chain, because the machine is gone or a higher Need claims it
+//     (unlink), or something is or was reserved for it, or its plan went to
+//     another domain (findResettled);
 //   - its credit waited for its turn, or a Need above it waits that could take
 //     the same classes (isUncredited, blocks);
 //   - a machine that it claims, or one with its stamp, has changed, or it has a
@@ -355,7 +362,7 @@
 //   - it has no Same, lacks something, and a machine of a class that it accepts
 //     is loose;
 //   - it has Same, machines of a class that it accepts are others or claimed by
-//     others than before (replay.touched), and it lacks something or owns more
+//     others than before (worklist.touched), and it lacks something or owns more
 //     machines than it claims.
 //
 // Why that is right: own machines come first in the walk of a Need. A Need that
@@ -365,11 +372,27 @@
 // for a higher one, as it was in the cycle before: then, too, credit comes to the
 // higher one first.
 //
-// A cluster is credited anew as a whole when rows came or went, when rows may
-// fold otherwise, when Needs of one stamp may exchange rank slots otherwise, when
-// a gang chose a domain because nothing was free and something may be now, and
-// for the next 15 changes after one that reached two thirds of its Needs
-// (findDirty in store.go, renew in normalise.go). A cycle builds on nothing after
+// The list begins with the Needs that changes of rows, machines and reservations
+// concern (listWork). Needs below the one at work join it when that one takes a
+// machine of theirs (seize), lets a machine go that they could want, or that has
+// their stamp (release), takes another machine than before where a gang may choose
+// its domain (touch), or has to wait (creditAgain). Plan.Stats counts the Needs that
+// were looked at, and those that were credited, by what brought them on the list.
+//
+// A row that changes, or that folds otherwise, leaves its fold and joins another;
+// the other rows of the cluster keep their lines. What such a row claims, and
+// what a Need claims that moves in the order, is let go before the walk
+// (clusterState.letGo): it may rank otherwise now. Rows that have not changed are
+// asked whether they fold otherwise only if something can answer otherwise: a
+// machine that changed is of a class that no free class covers, or carries the
+// stamp of a Same-row; or the free classes differ in one that no other covers; or
+// what is held for the cluster differs; or folding in the cluster depends on more
+// than classes (noteStamps in begun.go, findFree in fold_supply.go).
+//
+// A cluster is credited anew as a whole when rows came or went, when a gang chose
+// a domain because nothing was free and something may be now, and for the next 15
+// changes after one that reached nine tenths of its Needs
+// (findDirty in store.go). A cycle builds on nothing after
 // an error, with Options.Full, with other tables, and when numbers of clusters,
 // classes or dimensions may mean other things or room runs out (carryOver in
 // store.go). The reasons are in
@@ -480,16 +503,18 @@
 //
 // When a Need is credited again.
 //
-//   - The five conditions: isToBeCredited in phase1_replay.go. What it asks is
-//     noted by noteMoves, release, unlink, compare, letGoOfChanged and
-//     findResettled in the same file, and by changedRows in normalise.go.
+//   - The five conditions: isToBeCredited in phase1_worklist.go. What it asks is
+//     noted by noteMoves, release, seize, compare, letGoOfChanged and
+//     findResettled in the same file, by changedRows in normalise.go and by
+//     settleFolds in fold.go. Whoever may be concerned has to come on the list in
+//     the same breath.
 //   - Whether a cluster is looked at: findDirty in store.go is the first to set
-//     clusterState.dirty (all Needs are credited anew, creditCluster) or
-//     clusterState.replay (each Need is asked, replayCluster). Then renew
-//     (normalise.go) may set dirty in place of replay, or of neither. Last,
+//     clusterState.dirty (nothing is claimed, and all Needs are on the worklist) or
+//     clusterState.replay (some are). Then renew
+//     (normalise.go) may set replay, where rows fold otherwise. Last,
 //     findResettled may set replay of a cluster that is not dirty: reservations
 //     make their Needs stale whatever has changed. What changed of a machine comes
-//     from Snapshot.Moves (engine/snapshot) and is sorted by changeOf in store.go;
+//     from Snapshot.Moves (engine/snapshot) and is sorted by groupMoves in store.go;
 //     what changed of a row, from demand.Table.Changes.
 //   - There is nothing to change in the reference: it keeps nothing. Add the
 //     story to build_on_test.go and the edit to script_edits_test.go.
@@ -498,11 +523,11 @@
 //
 //	undoTurn     store.go          normalise, first: a Need that had a turn in the last
 //	                               cycle, in acquisition or phase 2 (isVisited)
-//	changedRows  normalise.go      normalise, in renew: a changed row of a cluster that
-//	                               is replayed; its line is made again
-//	beginAnew    normalise.go      normalise, in renew: a row of a cluster that is
-//	                               credited anew whose line is not made again (row)
-//	replayNeed   phase1_replay.go  credit: a Need that is credited again
+//	standFor     fold.go           normalise, in renew: the line of a row that comes to
+//	                               stand for a fold
+//	beginAnew    normalise.go      normalise, in renew: a line of a cluster that is
+//	                               credited anew and has the rows that it had
+//	creditAgain  phase1_worklist.go  credit: a Need that is credited again
 //
 // Which free machines a Need acquires.
 //

@@ -89,7 +89,7 @@ func (l *worker) pinnedDomain(need int32, k *kind) (uint32, bool) {
 	}
 	group := l.groupOf(need)
 	for at := first; at < len(bound); at++ {
-		if b := &bound[at]; b.Fingerprint == k.fingerprint && b.Group == group && k.acceptsClass(b.Class) && !l.wasCredited(uint32(at), need) {
+		if b := &bound[at]; b.Fingerprint == k.fingerprint && b.Group == group && k.acceptsClass(b.Class) && !l.claimedAbove(b.Row, need) {
 			count(b.Row)
 		}
 	}
@@ -107,17 +107,8 @@ func (p *pass) mostOften(counts map[uint32]int) (best uint32, found bool) {
 	return best, found
 }
 
-// wasCredited reports whether a Need of higher rank claims a machine, given by its place in the list of
-// the Need's cluster. During the cluster's credit, claims are known by place only.
-func (l *worker) wasCredited(place uint32, need int32) bool {
-	if l.replay.listed {
-		return l.gone(place)
-	}
-	return l.claimedAbove(l.s.BoundOf(int(l.lines[need].cluster))[place].Row, need)
-}
-
 // claimedAbove reports whether a Need of higher rank claims a machine.
 func (l *worker) claimedAbove(r columnar.Row, need int32) bool {
 	h := l.held[r].need
-	return h != unheld && l.rankOf[h] < l.rankOf[need]
+	return h >= 0 && l.rankOf[h] < l.rankOf[need]
 }

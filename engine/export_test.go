@@ -55,37 +55,37 @@ func (e *Engine) OnWorkers(f func(worker int, own [2]*alloc.Arena, shared *alloc
 	})
 }
 
-// CheckFolds returns an error where two lines have the number of one fold or of one that
-// is unused, or where numbers are lost: nobody has them, and they are not unused.
-func (e *Engine) CheckFolds() (err error) {
+// CheckFolds returns an error where a fold is not what its rows say: it is of another line than the
+// lowest, or counts other rows, or its number is lost, neither of a line nor unused.
+func (e *Engine) CheckFolds() error {
 	st := &e.store
-	made, used := 0, 0
-	seen := map[int32]string{}
-	note := func(number int32, by string) {
-		if was := seen[number]; was != "" && err == nil {
-			err = fmt.Errorf("fold %#x is of %s, and of %s", number, was, by)
-		}
-		seen[number] = by
-	}
-	for i := range st.folds {
-		made += len(st.folds[i].made)
-		for _, number := range st.folds[i].unused {
-			note(number, "nobody")
-		}
-	}
 	for c := range st.sources {
-		src := &st.sources[c]
+		src, x := &st.sources[c], &st.clusters[c].folds
+		rows, lowest := make([]int32, len(x.list)), make([]int32, len(x.list))
 		for row := range src.rows {
-			if n := &st.lines[int(src.base)+row]; n.is(isFold) {
-				used++
-				note(int32(n.group), fmt.Sprintf("row %d of cluster %d", row, c))
+			line := src.base + int32(row)
+			n := &st.lines[line]
+			if n.status&(isFold|isMember) == 0 {
+				continue
+			}
+			if rows[n.group]++; rows[n.group] == 1 {
+				lowest[n.group] = line
+			}
+			if d := &x.list[n.group]; d.row != lowest[n.group] || n.is(isFold) != (d.row == line) || n.is(isMember) && int32(n.domain) != d.row {
+				return fmt.Errorf("line %d of cluster %d is in a fold of line %d, not %d", line, c, d.row, lowest[n.group])
+			}
+		}
+		unused := map[int32]bool{}
+		for number := x.unused; number != 0; number = x.list[number-1].row {
+			unused[number-1] = true
+		}
+		for i := range x.list {
+			if d := &x.list[i]; d.rows != rows[i] || d.due || d.recount || (d.rows == 0) != unused[int32(i)] {
+				return fmt.Errorf("fold %d of cluster %d has %d rows, not %d; unused: %v", i, c, d.rows, rows[i], unused[int32(i)])
 			}
 		}
 	}
-	if unused := len(seen) - used; err == nil && used+unused != made {
-		err = fmt.Errorf("%d folds are of lines and %d unused, of %d", used, unused, made)
-	}
-	return err
+	return nil
 }
 
 // SetMemoryLimit bounds each of the engine's arenas, in bytes.

@@ -208,11 +208,7 @@ func (l *worker) spareDrains(rank int32) bool {
 		}
 	}
 	if rank != noRank {
-		for _, r := range x.of(l.order[rank]) {
-			if res := l.s.Supply.Reservation(r); l.s.View.State[r] == model.Draining && l.isUnneeded(r, &res, x.members[r]) {
-				spare(r)
-			}
-		}
+		l.eachUnneeded(l.order[rank], spare)
 	}
 	if len(x.passing) > 0 && x.next <= rank {
 		left := x.passing[:0]
@@ -229,6 +225,35 @@ func (l *worker) spareDrains(rank int32) bool {
 		x.passing = left
 	}
 	return l.moreUnits > before
+}
+
+// eachUnneeded calls f for the draining machines that no owner needs any more, once the need has had its
+// turn. Very many equal rows may share very many machines, so it looks at the machines only when no
+// other owner is left that could need them.
+func (l *worker) eachUnneeded(need int32, f func(columnar.Row)) {
+	x := &l.reserved
+	rows := x.of(need)
+	if len(rows) == 0 || !slices.Contains(l.e.store.reserved.mixed, need) && !l.isLastShort(need, x.members[rows[0]]) {
+		return
+	}
+	for _, r := range rows {
+		if l.s.View.State[r] != model.Draining || !l.isLastShort(need, x.members[r]) {
+			continue
+		}
+		if res := l.s.Supply.Reservation(r); l.isUnneeded(r, &res, x.members[r]) {
+			f(r)
+		}
+	}
+}
+
+// isLastShort reports whether a need is the last in rank order, of some, that lacks something.
+func (p *pass) isLastShort(need int32, needs []int32) bool {
+	for i := len(needs) - 1; i >= 0; i-- {
+		if !p.lines[needs[i]].is(isSatisfied) {
+			return needs[i] == need
+		}
+	}
+	return false
 }
 
 // withoutVoided returns what is still held for a need after one owner's reservations ended. A

@@ -16,8 +16,8 @@ type status uint32
 
 const (
 	isParked status = 1 << iota
-	isFold          // stands for several rows; group is the fold's number
-	isMember        // row in a fold that another line stands for; domain is that line
+	isFold          // stands for several rows; group is the fold's number in its cluster
+	isMember        // row in a fold that another line stands for; domain is that line, group as above
 	isSatisfied
 	isUncoverable   // a Same-Need that no domain could cover at its turn
 	isPinned        // a live reservation determines the domain
@@ -35,6 +35,9 @@ const (
 	isVisited       // had a turn after credit, which the next cycle undoes
 	hasForeignStamp // was credited a machine that did not carry its stamp
 	isTouched       // a machine that it claims differs from the last cycle
+	isChanged       // its row changed
+	isRobbed        // a Need of higher rank has claimed a machine of it in this cycle
+	isResettled     // something is or was held for it, or its plan went to another domain
 	countsOnDrain   // its plan of this cycle counts on a machine that drains, but not for it so far
 )
 
@@ -48,7 +51,7 @@ const sitsOut = isParked | isHeldBack
 type line struct {
 	kind    uint32
 	cluster int32  // index of snapshot.Clusters
-	group   uint32 // number of the group's name in the supply, or noGroup; a fold's number with isFold
+	group   uint32 // number of the group's name in the supply, or noGroup; a fold's number with isFold or isMember
 	status  status
 	// domain is the chosen value of the Same key, 0 = none; with isMember, the line that stands for the
 	// fold.

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"slices"
-
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/demand"
@@ -19,19 +17,15 @@ func (p *pass) normalise() (moved bool) {
 	st, crew := &p.e.store, p.e.crew
 	if !p.fresh {
 		p.undo()
-		crew.each(len(p.sources), clustersPerChunk, p.e.tasks.part)
 	}
 	p.findHeldForFolds()
 	for i := range p.e.workers {
-		p.e.workers[i].folder.enter(p, i)
+		p.e.workers[i].folder.enter(p)
 	}
 	crew.each(len(p.sources), clustersPerChunk, p.e.tasks.renew)
 	p.kinds = st.kinds.list
-	p.giveBackFolds()
-	for i := range st.folds {
-		p.anyFolds = p.anyFolds || len(st.folds[i].made) > 0
-	}
 	for i := range st.clusters {
+		p.anyFolds = p.anyFolds || len(st.clusters[i].folds.list) > 0
 		p.anySwaps = p.anySwaps || len(st.clusters[i].swaps) > 0
 	}
 	moved = p.fresh
@@ -44,8 +38,7 @@ func (p *pass) normalise() (moved bool) {
 // folder makes the lines of clusters, one cluster at a time, for one worker.
 type folder struct {
 	p      *pass
-	worker int
-	sums   *alloc.Arena // of folds; lives until the store starts over
+	sums   *alloc.Arena // of the folds of clusters; lives until the store starts over
 	c      int32
 	block  *demand.Block
 	base   int32
@@ -55,7 +48,9 @@ type folder struct {
 	foldKinds []lastKind
 	decided   aggregateTable // by (profile, aggregate) in the cluster: the answer of supplySays
 	folds     aggregateTable // by (profile of the fold, aggregate) in the cluster: the fold
-	unused    []int32        // numbers of folds that were dissolved
+	listed    bool           // folds is filled
+	dueFolds  []uint32       // folds of the cluster that rows have come to or left
+	remade    []uint32       // rows of the cluster whose lines are made again
 	profiles  foldProfiles
 	begun     begunIndex
 	swapping  swapScratch
@@ -74,8 +69,8 @@ type lastKind struct {
 }
 
 // enter prepares the folder for a pass.
-func (f *folder) enter(p *pass, worker int) {
-	f.p, f.worker, f.moved = p, worker, false
+func (f *folder) enter(p *pass) {
+	f.p, f.moved = p, false
 	f.left, f.arrived = f.left[:0], f.arrived[:0]
 	if p.fresh {
 		f.sums.Reset()
@@ -87,9 +82,6 @@ func (f *folder) enter(p *pass, worker int) {
 	f.swapping.byName = f.swapping.byName[:0]
 }
 
-// classMatcher is the key of store.freeAny.
-type classMatcher struct{ class, matcher uint32 }
-
 // renew updates the lines of a cluster: none, those of changed rows, or all.
 func (f *folder) renew(c int32) {
 	f.open(c)
@@ -97,20 +89,32 @@ func (f *folder) renew(c int32) {
 		f.clearRankSlots()
 	}
 	f.vacate()
+	x := &f.p.e.store.clusters[c]
+	if x.dirty || x.replay {
+		f.p.partFrom(int(c), x.dirty)
+	}
 	if f.block == nil {
+		x.folds.reset()
 		return
 	}
-	x := &f.p.e.store.clusters[c]
-	mayRefold := !x.dirty && x.hasSame && (x.replay || x.heldMoved || f.p.freeMoved)
-	if mayRefold && !f.foldsAsBefore(c) || x.replay && !(f.placesAsBefore(x) && f.changedRows(c)) {
-		x.replay, x.dirty = false, true
+	rows := x.changed
+	if f.noteStamps(x) || x.heldMoved || f.p.foldsMoved {
+		if x.hasSame && (x.patch || !x.dirty) {
+			rows = f.withRefolding(x)
+			x.replay = x.replay || !x.dirty && len(rows) > 0
+		}
 	}
-	if x.dirty {
-		f.open(c)
-		f.cluster(c)
-		f.moveRankSlot(x)
-	} else if f.p.renamed {
-		f.renumberGroups(&f.p.sources[c])
+	switch {
+	case x.dirty && !x.patch:
+		f.cluster(x)
+	case len(rows) > 0:
+		f.changedRows(x, rows)
+	}
+	if f.p.e.store.names != x.names && (x.dirty || x.replay || x.named) {
+		f.renumberGroups(x)
+	}
+	if x.dirty && x.patch {
+		f.beginAnew()
 	}
 	if x.dirty || x.replay {
 		f.fillRankSlots()
@@ -118,32 +122,17 @@ func (f *folder) renew(c int32) {
 	}
 }
 
-// cluster makes the lines of a cluster. Rows that have not changed, and cannot fold, keep their kind
-// and start over; the others are read from the demand.
-func (f *folder) cluster(c int32) {
-	p := f.p
-	src, state := &p.sources[c], &p.e.store.clusters[c]
-	f.unfold()
-	f.folds.reset()
-	state.hasSame = false
-	groups, changed := f.block.GroupIDs(), state.changed
-	lines := p.lines[f.base:][:src.rows]
+// cluster makes the lines of all rows of a cluster.
+func (f *folder) cluster(x *clusterState) {
+	x.folds.reset()
+	x.hasSame, x.unsettled = false, false
+	lines := f.p.lines[f.base:][:f.block.Len()]
 	for row := range lines {
-		n := &lines[row]
-		isChanged := len(changed) > 0 && int(changed[0]) == row
-		if isChanged {
-			changed = changed[1:]
-		}
-		if !state.patch || isChanged || n.is(hasSame) {
-			f.touched = append(f.touched, int32(row))
-			f.row(state, n, row)
-		} else {
-			n.beginAnew()
-		}
-		if groups != nil && groups[row] != 0 && n.status&(isFold|isMember) == 0 {
-			n.group = f.groups.number(p.s, groups[row])
-		}
+		f.touched = append(f.touched, int32(row))
+		f.row(x, &lines[row], row)
 	}
+	f.settleFolds(x)
+	f.moveRankSlot(x)
 }
 
 // open makes a cluster the one at work.
@@ -152,63 +141,67 @@ func (f *folder) open(c int32) {
 	f.c, f.block, f.base = c, src.block, src.base
 	f.touched = f.touched[:0]
 	f.decided.reset()
-	f.begun.listed = false
+	f.begun.listed, f.listed = false, false
 }
 
-// foldsAsBefore reports whether the Same-rows of a cluster fold as in the last cycle: none of them has
-// changed, and the machines decide the same.
-func (f *folder) foldsAsBefore(c int32) bool {
-	f.open(c)
-	p := f.p
-	lines := p.lines[f.base:][:f.block.Len()]
-	for _, row := range p.e.store.clusters[c].changed {
-		if lines[row].is(hasSame) {
-			return false
-		}
-	}
+// withRefolding returns the changed rows of a cluster and those that fold otherwise than in the last
+// cycle, because the machines decide otherwise. The result is valid until the next call.
+func (f *folder) withRefolding(x *clusterState) []uint32 {
+	f.remade, x.unsettled = f.remade[:0], false
+	changed, lines := x.changed, f.p.lines[f.base:][:f.block.Len()]
 	for row := range lines {
 		n := &lines[row]
-		if !n.is(hasSame) {
+		switch {
+		case len(changed) > 0 && int(changed[0]) == row:
+			changed = changed[1:]
+		case !n.is(hasSame) || f.foldable(x, row) == (n.status&(isFold|isMember) != 0):
 			continue
 		}
-		if f.foldable(row) != (n.status&(isFold|isMember) != 0) {
-			return false
-		}
+		f.remade = append(f.remade, uint32(row))
 	}
-	return true
+	return f.remade
 }
 
-// changedRows makes new lines for the changed rows of a cluster. They keep their claims, and are stale,
-// until their turn. It returns false when a changed row may fold now.
-func (f *folder) changedRows(c int32) bool {
-	f.open(c)
+// changedRows makes new lines for some rows of a cluster. Where it is credited again, their Needs are stale, and
+// what they claim they keep until credit lets go of it.
+func (f *folder) changedRows(x *clusterState, rows []uint32) {
 	p := f.p
-	state, groups := &p.e.store.clusters[c], f.block.GroupIDs()
-	for _, row := range state.changed {
-		profile, aggregate := f.block.Profile(int(row)), f.block.AggregateIDs()[row]
-		if !f.block.Unoffered(int(row)).Some() && f.profiles.same(p, profile) && f.supplySays(profile, aggregate) != neverFits {
-			return false
-		}
-	}
-	for _, row := range state.changed {
+	for _, row := range rows {
 		n := &p.lines[f.base+int32(row)]
-		was := *n
-		f.touched = append(f.touched, int32(row))
-		f.row(state, n, int(row))
-		n.head, n.tail = was.head, was.tail
-		n.status |= was.status&(isSatisfied|isUncredited) | isStale
-		if groups != nil && groups[row] != 0 {
-			n.group = f.groups.number(p.s, groups[row])
+		if n.status&(isFold|isMember) != 0 {
+			f.leave(x, int(row))
+		} else if n.is(isSatisfied) {
+			x.satisfied--
 		}
 	}
-	return true
+	f.recount(x)
+	for _, row := range rows {
+		number := f.base + int32(row)
+		n := &p.lines[number]
+		was := *n
+		f.touched, x.letGo = append(f.touched, int32(row)), append(x.letGo, number)
+		f.row(x, n, int(row))
+		n.head, n.tail = was.head, was.tail
+		x.restamped = x.restamped || n.kind != was.kind || n.group != was.group || (n.status|was.status)&(isFold|isMember) != 0
+	}
+	f.recount(x)
+	f.settleFolds(x)
+	f.moveRankSlot(x)
 }
 
-// beginAnew resets a line to the state before credit.
-func (n *line) beginAnew() {
-	*n = line{kind: n.kind, cluster: n.cluster, status: n.status & (isParked | neverFolds)}
-	if n.is(neverFolds) {
-		n.status |= isUncoverable
+// beginAnew resets the lines of the cluster at work to the state before credit.
+func (f *folder) beginAnew() {
+	lines := f.p.lines[f.base:][:f.block.Len()]
+	for row := range lines {
+		n := &lines[row]
+		if n.is(isMember) {
+			n.head, n.tail = columnar.None, columnar.None // of before it joined
+			continue
+		}
+		*n = line{kind: n.kind, cluster: n.cluster, group: n.group, status: n.status & (isParked | isFold | hasSame | neverFolds)}
+		if n.is(neverFolds) || n.is(hasSame) && !n.is(isFold) {
+			n.status |= isUncoverable // until its turn has shown that a domain covers it
+		}
 	}
 }
 
@@ -224,9 +217,9 @@ func (f *folder) row(state *clusterState, n *line, row int) {
 		switch {
 		case waits || f.supplySays(profile, aggregate) == neverFits: // no machine can hold what none offers
 			n.status = isUncoverable | neverFolds
-		case f.foldable(row):
+		case f.foldable(state, row):
 			state.hasSame = true
-			f.join(f.fold(profile, aggregate, row), row)
+			f.join(state, f.fold(state, profile, aggregate), row)
 			n.status |= hasSame
 			return
 		default:
@@ -235,6 +228,7 @@ func (f *folder) row(state *clusterState, n *line, row int) {
 		}
 	}
 	n.kind = f.kindOf(profile, b.UnitIDs()[row], positive(p.s.Demand.Vector(aggregate)))
+	n.group = f.nameOf(b.GroupID(row))
 	if waits || b.Parked(row) {
 		n.status |= isParked
 	}
@@ -250,84 +244,16 @@ func (f *folder) kindOf(profile, unit uint32, mask uint64) uint32 {
 	return last.kind - 1
 }
 
-// renumberGroups translates the groups of a cluster's rows again, since the supply's numbers of names
-// have changed.
-func (f *folder) renumberGroups(src *rowSource) {
-	for row, group := range src.block.GroupIDs() {
-		if n := &f.p.lines[int(src.base)+row]; group != 0 && n.status&(isFold|isMember) == 0 {
+// renumberGroups translates the groups of the rows of the cluster at work again, since the supply's
+// numbers of names have changed. A cluster needs that once a machine that names it has changed: the
+// numbers of those that have not mean what they did.
+func (f *folder) renumberGroups(x *clusterState) {
+	x.names = f.p.e.store.names
+	for row, group := range f.block.GroupIDs() {
+		if n := &f.p.lines[int(f.base)+row]; group != 0 && n.status&(isFold|isMember) == 0 {
 			n.group = f.groups.number(f.p.s, group)
 		}
 	}
-}
-
-// The answers of supplySays about Same-rows of one profile and aggregate.
-const (
-	// neverFits: no class covers the aggregate. It holds for as long as the classes do.
-	neverFits int32 = iota + 1
-	// fitsNot: some class covers it, but no machine that the row could have now.
-	fitsNot
-	// fitsOne: a machine that is free, or bound to the cluster, covers it.
-	fitsOne
-)
-
-// supplySays tells whether one machine could hold the aggregate of a Same-row: any that is Idle or
-// Speculative, or one that is bound to the cluster. It does not look at the row's own stamp; see
-// foldable.
-func (f *folder) supplySays(profile, aggregate uint32) int32 {
-	e, _ := f.decided.find(profile, aggregate)
-	if e.value == 0 {
-		e.value = f.fits(f.p.s.Supply.Matcher(f.p.s.Demand.Profile(profile)), aggregate)
-	}
-	return e.value
-}
-
-// fold returns the number of the fold that a row belongs to, starting it if it is new.
-func (f *folder) fold(profile, aggregate uint32, row int) int32 {
-	x, found := f.folds.find(f.profiles.of(f.p, profile).number, aggregate)
-	if !found {
-		x.value = f.startFold(profile, aggregate, row)
-	}
-	return x.value
-}
-
-// fits is supplySays without its memory.
-func (f *folder) fits(matcher, aggregate uint32) int32 {
-	p, s := f.p, f.p.s
-	want := s.Demand.Vector(aggregate)
-	says := neverFits
-	for _, c := range p.classesOf[matcher] {
-		if columnar.Covers(p.vector(c), want) {
-			if p.e.store.freeAny[classMatcher{c, matcher}] {
-				return fitsOne
-			}
-			says = fitsNot
-		}
-	}
-	if says == neverFits {
-		return says
-	}
-	for i, g := range s.GroupsOf(int(f.c)) {
-		if p.matches(g.Class, matcher) && columnar.Covers(p.vector(g.Class), want) && f.boundInDomain(i, matcher) {
-			return fitsOne
-		}
-	}
-	return says
-}
-
-// boundInDomain reports whether some machine of one of the cluster's groups lies in a domain that the
-// matcher permits.
-func (f *folder) boundInDomain(group int, matcher uint32) bool {
-	bound := f.p.s.BoundOf(int(f.c))
-	for at := f.p.s.GroupsOf(int(f.c))[group].First + 1; at != 0; at = bound[at-1].Next {
-		if f.p.inAnyDomain(matcher, bound[at-1].Row) {
-			return true
-		}
-	}
-	return false
-}
-
-func (p *pass) anyInDomain(matcher uint32, rows []columnar.Row) bool {
-	return slices.ContainsFunc(rows, func(r columnar.Row) bool { return p.inAnyDomain(matcher, r) })
 }
 
 // groupNumbers translates the demand's numbers of groups to the supply's, memoized. The empty group is

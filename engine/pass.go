@@ -23,6 +23,7 @@ type pass struct {
 	lines      []line
 	aggregates []uint32 // by line: the number of the vector that the row wants
 	kinds      []kind
+	hashes     []uint16 // by kind: soughtHash of its fingerprint
 	order      []int32  // Needs in rank order
 	rankOf     []int32  // by line: the Need's place in order
 	kindAt     []uint32 // by place in order: the Need's kind
@@ -36,16 +37,19 @@ type pass struct {
 	waits             []bool   // by place in order: the Need's credit waits for its turn
 	asking            []uint8  // by place in order: 1 = a turn in phase 1 may come to something
 	anyFolds          bool
-	anySwaps          bool    // some Need sits on another one's rank slot
-	renumbered        bool    // numbers of classes and matchers may have changed their meaning
-	fresh             bool    // nothing is taken over from the last cycle
-	freeMoved         bool    // which domains have free machines has changed; see findFree
-	moves             []moved // changed machines: those of cluster c at [moveOff[c]:moveOff[c+1]]
+	anySwaps          bool        // some Need sits on another one's rank slot
+	renumbered        bool        // numbers of classes and matchers may have changed their meaning
+	fresh             bool        // nothing is taken over from the last cycle
+	freeMoved         bool        // which domains have free machines has changed; see findFree
+	foldsMoved        bool        // the same, and rows may fold otherwise for it
+	anySame           bool        // some profile of the demand has Same
+	sameStamps        stampFilter // the fingerprints of these
+	decides           []bool      // by class: no free machine covers it; see findDeciding
+	moves             []moved     // changed machines: those of cluster c at [moveOff[c]:moveOff[c+1]]
 	moveOff           []uint32
 	foldHeld          []heldForFold // held machines: those of cluster c at [foldHeldOff[c]:foldHeldOff[c+1]]
 	foldHeldOff       []uint32      // nil = foldHeld is empty
 	reordered         bool          // places in the order may have changed
-	renamed           bool          // numbers of group names may have changed
 	classesOf         [][]uint32    // by matcher: the accepted classes, ascending
 	classMask         []uint64      // by class: the dimensions that it offers, as a set
 	freeOf            []uint64      // the classes that had a free machine when the cycle began, as a set
@@ -97,6 +101,7 @@ type pass struct {
 	deletes          []columnar.Row
 	probes           int64
 	credited         int
+	creditCounts     CreditCounts
 	clustersCredited int
 	counts           AcquireCounts
 	rows             int          // rows of the demand
@@ -200,15 +205,16 @@ func (p *pass) kindOf(need int32) *kind { return &p.kinds[p.lines[need].kind] }
 // the demand's dimensions come first.
 func (p *pass) aggregate(need int32) []int64 {
 	if p.anyFolds && p.lines[need].is(isFold) {
-		return p.foldOf(need).sum
+		n := &p.lines[need]
+		return p.e.store.clusters[n.cluster].folds.sum(n.group, p.dims)
 	}
 	return p.s.Demand.Vector(p.aggregates[need])
 }
 
 // foldOf returns the fold that a Need is; the Need must be one.
 func (p *pass) foldOf(need int32) *fold {
-	n := int32(p.lines[need].group)
-	return p.e.store.folds[n>>foldBits].at(n)
+	n := &p.lines[need]
+	return &p.e.store.clusters[n.cluster].folds.list[n.group]
 }
 
 // first returns the row after which a Need is named in outputs: of a fold, its first row in rank order.

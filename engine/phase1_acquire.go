@@ -112,14 +112,15 @@ func (l *worker) anyFree(k *kind) bool {
 func (l *worker) acquire(need int32, k *kind) {
 	if l.lacks != 0 {
 		l.acquireHeld(need, k)
-		if len(k.spread) > 0 && l.e.opts.Acquire == AcquireFit {
-			l.acquireSpreadFit(need, k)
-		} else if len(k.spread) > 0 {
-			l.acquireSpread(need, k, l.reserved.of(need))
-		} else {
+		switch {
+		case len(k.spread) == 0:
 			l.acquireStage(need, k, 0)
 			l.acquireLower(need, k)
 			l.acquireStage(need, k, 1)
+		case l.e.opts.Acquire == AcquireFit:
+			l.acquireSpreadFit(need, k)
+		default:
+			l.acquireSpread(need, k, l.reserved.of(need))
 		}
 	}
 	l.giveBackSuperfluous(need, k)

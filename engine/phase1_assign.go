@@ -10,6 +10,7 @@ const clustersPerChunk = 16
 func (p *pass) assign() {
 	crew, workers, st := p.e.crew, p.e.workers, &p.e.store
 	p.spent = alloc.Make[uint32](p.e.arena, len(p.kinds))
+	p.hashes = alloc.MakeDirty[uint16](p.e.arena, len(p.kinds))
 	p.skewed = alloc.Make[uint32](p.e.arena, len(p.kinds))
 	p.makeRoomForClasses()
 	p.findFreeClasses()
@@ -33,20 +34,9 @@ func (p *pass) assign() {
 // prepareKind prepares a kind for the pass. A kind for which nothing is free is spent from the
 // beginning.
 func (p *pass) prepareKind(i int) {
+	p.hashes[i] = soughtHash(p.kinds[i].fingerprint)
 	if p.prepare(&p.kinds[i]); !p.kinds[i].mayAcquire {
 		p.spent[i] = 1
-	}
-}
-
-// creditAgain credits a cluster that changed: in full if it is dirty, else incrementally.
-func (l *worker) creditAgain(c int) {
-	switch x := &l.e.store.clusters[c]; {
-	case x.dirty:
-		l.clustersCredited++
-		l.creditCluster(c)
-	case x.replay:
-		l.clustersCredited++
-		l.replayCluster(c)
 	}
 }
 
@@ -56,6 +46,7 @@ func (p *pass) preempt() {
 	for _, l := range p.e.workers {
 		p.probes += l.probes
 		p.credited += l.credited
+		p.creditCounts.add(&l.CreditCounts)
 		p.clustersCredited += l.clustersCredited
 		p.counts.add(&l.counts)
 	}

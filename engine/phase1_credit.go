@@ -26,44 +26,16 @@ func (l *worker) openCluster(c int) {
 		l.live[g.Class>>6] |= 1 << (g.Class & 63)
 	}
 	l.creatingFrom = uint32(l.s.CreatingFrom(c))
-}
-
-// creditCluster credits all Needs of a cluster in rank order.
-func (l *worker) creditCluster(c int) {
-	x := &l.e.store.clusters[c]
-	was := l.satisfied
-	x.freeless = false
-	x.waitForNone()
-	if len(l.s.BoundOf(c)) == 0 {
-		x.cheapest = x.cheapest[:0]
-		l.leaveAll(c)
-	} else {
-		l.rankCluster(c)
-		for _, need := range l.needs {
-			l.lacking[l.rankOf[need]] = false
-		}
-		l.openCluster(c)
-		l.findStampOwners(c)
-		l.replay.listUnclaimed(len(l.bound))
-		l.readAhead(&l.sources[c])
-		for i, need := range l.needs {
-			l.creditNeed(x, need, l.stampOf[i])
-		}
-		l.noteAll(c)
-		l.listSpares(c)
-		l.replay.listed = false
-	}
-	x.satisfied = int32(l.satisfied - was)
-	l.satisfied = was
+	l.stamps.index(l.bound)
+	l.lists.begin(len(l.s.Classes), len(l.bound))
 }
 
 // creditNeed credits one Need, given 1 + the entry of its stamp. It lets the Need wait for its turn
 // when its choice of a domain depends on what is free, when a waiting Need could claim a class that
 // this one accepts, or when an Idle machine that is held for it comes before machines of lower ranks.
-func (l *worker) creditNeed(x *clusterState, need int32, stamp uint32) {
+func (l *worker) creditNeed(x *clusterState, need int32, stamp uint32, k *kind) {
 	l.credited++
 	l.seized, l.foreignStampsBefore = l.seized[:0], len(l.foreignStamps)
-	k := l.kindOf(need)
 	if x.blocks(k) || k.same && !l.settleDomain(need, k) {
 		l.letWait(x, need, k)
 		return
@@ -72,14 +44,17 @@ func (l *worker) creditNeed(x *clusterState, need int32, stamp uint32) {
 		l.leave(need) // nothing bound fits: the Need chooses its domain by what is free
 		return
 	}
-	if stamp == 0 && int(l.creatingFrom) == len(l.bound) && !meet(l.stamps.unowned.live, k.accepts) && !meet(l.stamps.lower.live, k.accepts) {
+	if stamp == 0 && int(l.creatingFrom) == len(l.bound) && !l.listFor(k) {
 		l.leave(need)
 		return
 	}
 	l.start(need)
 	l.creditOwn(need, stamp, k)
-	l.creditUnowned(need, k)
-	l.creditCreated(need, k)
+	if l.lacks != 0 {
+		l.listFor(k)
+		l.creditUnowned(need, k)
+		l.creditCreated(need, k)
+	}
 	if l.lacks != 0 && l.mayTakeHeld(need, k) && l.hasLower(need, k) {
 		l.letGo(need)
 		l.letWait(x, need, k)
@@ -133,7 +108,7 @@ func (x *clusterState) wait(need int32, kind uint32, k *kind) {
 	}
 }
 
-// readAhead prefetches a cluster's lines, and the numbers of their aggregates, sequentially: one read
+// readAhead prefetches a cluster's lines, their ranks and the numbers of their aggregates, sequentially: one read
 // per cache line. The credit visits them in rank order, which the hardware prefetcher cannot predict.
 func (l *worker) readAhead(src *rowSource) {
 	if src.block == nil {
@@ -143,9 +118,9 @@ func (l *worker) readAhead(src *rowSource) {
 	for i := 0; i < len(lines); i += 2 {
 		l.touched += uint64(lines[i].status)
 	}
-	aggregates := l.aggregates[src.base:][:src.rows]
+	aggregates, ranks := l.aggregates[src.base:][:src.rows], l.rankOf[src.base:][:src.rows]
 	for i := 0; i < len(aggregates); i += 16 {
-		l.touched += uint64(aggregates[i])
+		l.touched += uint64(aggregates[i]) + uint64(ranks[i])
 	}
 }
 
@@ -200,7 +175,7 @@ func (l *worker) creditOwn(need int32, stamp uint32, k *kind) {
 		b := &l.bound[at-1]
 		l.probes++
 		if !l.gone(at-1) && l.classMask[b.Class]&l.lacks != 0 && k.acceptsClass(b.Class) && l.inDomain(b.Row, need) {
-			l.seize(at-1, need)
+			l.seize(at-1, need, k)
 		}
 	}
 }
@@ -209,15 +184,20 @@ func (l *worker) creditOwn(need int32, stamp uint32, k *kind) {
 // the cluster's list. Runs of that list are mostly of one class, so it takes from one class until the
 // head of another class comes first.
 func (l *worker) creditUnowned(need int32, k *kind) {
-	if l.lacks == 0 {
-		return
-	}
-	l.mergeUpTo(l.rankOf[need])
-	x := &l.stamps
-	heads := x.unowned.heads
+	x := &l.lists
+	heads := x.unowned
 	if k.same { // where a domain's machines begin holds for this Need only: use a copy
-		x.inside = append(x.inside[:0], heads...)
-		heads = x.inside
+		heads = append(x.inside[:0], heads...)
+		x.inside = heads
+	}
+	for i, live := range x.anyOf {
+		for left := live & k.accepts[i]; left != 0; left &= left - 1 {
+			class := uint32(i<<6 + bits.TrailingZeros64(left))
+			l.mergeClass(class)
+			if heads[class] = x.unowned[class]; heads[class] != 0 {
+				l.probes++
+			}
+		}
 	}
 	for l.lacks != 0 {
 		class, end := l.firstUnowned(heads, need, k)
@@ -226,25 +206,22 @@ func (l *worker) creditUnowned(need int32, k *kind) {
 		}
 		for heads[class] != 0 && heads[class] < end && l.lacks&l.classMask[class] != 0 {
 			place := heads[class] - 1
-			l.seizeForeignStamp(place, need)
+			l.seizeForeignStamp(place, need, k)
 			heads[class] = l.nextSuiting(x.chain[place], need, k)
 		}
-	}
-	for i, live := range x.unowned.live { // one probe per class
-		l.probes += int64(bits.OnesCount64(live & k.accepts[i]))
 	}
 }
 
 // creditCreated claims machines that are being created for members of the fold that the Need is, unless
 // they belong by their stamps to a Need of lower rank.
 func (l *worker) creditCreated(need int32, k *kind) {
-	if l.lacks == 0 || !l.lines[need].is(isFold) {
+	if !l.lines[need].is(isFold) {
 		return
 	}
 	for at := l.creatingFrom; int(at) < len(l.bound) && l.lacks != 0; at++ {
-		if !l.stamps.lowerThan(at, l.rankOf[need]) && l.suitsCreated(at, need, k) {
+		if l.ownerAt(at) <= l.work.rank && l.suitsCreated(at, need, k) {
 			l.lines[need].status |= hasForeignStamp
-			l.seize(at, need)
+			l.seize(at, need, k)
 		}
 	}
 }
@@ -262,9 +239,8 @@ func (l *worker) suitsCreated(place uint32, need int32, k *kind) bool {
 // class's head.
 func (l *worker) firstUnowned(heads []uint32, need int32, k *kind) (best, end uint32) {
 	first := ^uint32(0)
-	live := l.stamps.unowned.live
-	for i := range live {
-		for left := live[i] & k.accepts[i]; left != 0; left &= left - 1 {
+	for i, live := range l.lists.anyOf {
+		for left := live & k.accepts[i]; left != 0; left &= left - 1 {
 			class := uint32(i<<6 + bits.TrailingZeros64(left))
 			if l.classMask[class]&l.lacks == 0 {
 				continue
@@ -273,9 +249,6 @@ func (l *worker) firstUnowned(heads []uint32, need int32, k *kind) (best, end ui
 			heads[class] = at
 			switch {
 			case at == 0:
-				if !k.same {
-					live[i] &^= left & -left
-				}
 			case end == 0:
 				best, first, end = class, at, ^uint32(0)
 			case at < first:
@@ -291,9 +264,8 @@ func (l *worker) firstUnowned(heads []uint32, need int32, k *kind) (best, end ui
 // nextSuiting returns the first machine of a class's chain, from at on, that is unclaimed and lies in
 // the Need's domain; at and the result are 1 + a place, 0 = none.
 func (l *worker) nextSuiting(at uint32, need int32, k *kind) uint32 {
-	x := &l.stamps
 	for at != 0 && (l.gone(at-1) || k.same && !l.inDomain(l.bound[at-1].Row, need)) {
-		at = x.chain[at-1]
+		at = l.lists.chain[at-1]
 	}
 	return at
 }
@@ -306,7 +278,7 @@ func (l *worker) creditLower(need int32, k *kind) {
 		if at == 0 {
 			return
 		}
-		l.seizeForeignStamp(at-1, need)
+		l.seizeForeignStamp(at-1, need, k)
 	}
 }
 
@@ -317,12 +289,12 @@ func (l *worker) lowerCovers(need int32, k *kind) bool {
 		return false
 	}
 	l.uncovered = append(l.uncovered[:0], l.missing...)
-	x, rank := &l.stamps, l.rankOf[need]
-	for i, live := range x.lower.live {
+	x := &l.lists
+	for i, live := range x.anyOf {
 		for left := live & k.accepts[i]; left != 0; left &= left - 1 {
 			class := uint32(i<<6 + bits.TrailingZeros64(left))
-			for at := x.lower.heads[class]; at != 0 && x.lowerThan(at-1, rank); at = x.chain[at-1] {
-				if !l.gone(at-1) && (!k.same || l.inDomain(l.bound[at-1].Row, need)) {
+			for _, w := range x.words[x.from[class]:x.to[class]] {
+				if place := uint32(w); !l.gone(place) && (!k.same || l.inDomain(l.bound[place].Row, need)) {
 					columnar.SubClamp(l.uncovered, l.vector(class))
 				}
 			}
@@ -330,7 +302,7 @@ func (l *worker) lowerCovers(need int32, k *kind) bool {
 	}
 	if l.lines[need].is(isFold) {
 		for place := l.creatingFrom; int(place) < len(l.bound); place++ {
-			if x.lowerThan(place, rank) && l.suitsCreated(place, need, k) {
+			if l.ownerAt(place) > l.work.rank && l.suitsCreated(place, need, k) {
 				columnar.SubClamp(l.uncovered, l.vector(l.bound[place].Class))
 			}
 		}
@@ -343,21 +315,16 @@ func (l *worker) hasLower(need int32, k *kind) bool { return l.firstLower(need, 
 
 // firstLower returns 1 + the place of the machine that creditLower claims next; 0 when none is left.
 func (l *worker) firstLower(need int32, k *kind) uint32 {
-	x, rank := &l.stamps, l.rankOf[need]
 	best, lowest := uint32(0), int32(0)
-	for i, live := range x.lower.live {
+	for i, live := range l.lists.anyOf {
 		for left := live & k.accepts[i]; left != 0; left &= left - 1 {
 			class := uint32(i<<6 + bits.TrailingZeros64(left))
 			l.probes++
 			if l.classMask[class]&l.lacks == 0 {
 				continue
 			}
-			at := l.nextOfLower(class, need, k)
-			if at == 0 {
-				continue
-			}
-			if r := x.entries[x.of[at-1]-1].rank; r > rank && (best == 0 || r > lowest || r == lowest && at < best) {
-				best, lowest = at, r
+			if at, rank := l.nextOfLower(class, need, k); at != 0 && (best == 0 || rank > lowest || rank == lowest && at < best) {
+				best, lowest = at, rank
 			}
 		}
 	}
@@ -365,43 +332,40 @@ func (l *worker) firstLower(need int32, k *kind) uint32 {
 		return best
 	}
 	for place := l.creatingFrom; int(place) < len(l.bound); place++ {
-		if x.lowerThan(place, rank) && l.suitsCreated(place, need, k) {
-			if r := x.entries[x.of[place]-1].rank; best == 0 || r > lowest {
-				best, lowest = place+1, r
-			}
+		rank := l.ownerAt(place)
+		if rank > l.work.rank && l.suitsCreated(place, need, k) && (best == 0 || rank > lowest) {
+			best, lowest = place+1, rank
 		}
 	}
 	return best
 }
 
 // nextOfLower returns 1 + the place of the first unclaimed machine of a class that belongs to a Need of
-// lower rank and lies in the Need's domain; 0 when there is none.
-func (l *worker) nextOfLower(class uint32, need int32, k *kind) uint32 {
-	x, rank := &l.stamps, l.rankOf[need]
-	at := x.lower.heads[class]
-	for at != 0 && l.gone(at-1) { // gone for every Need that comes after, too
-		at = x.chain[at-1]
+// lower rank and lies in the Need's domain, and the rank of its owner; 0 when there is none. mergeClass
+// has taken out those of other owners.
+func (l *worker) nextOfLower(class uint32, need int32, k *kind) (at uint32, owner int32) {
+	x := &l.lists
+	for x.from[class] < x.to[class] && l.gone(uint32(x.words[x.from[class]])) { // gone for every Need that comes after, too
+		x.from[class]++
 	}
-	if x.lower.heads[class] = at; at == 0 {
-		x.lower.live[class>>6] &^= 1 << (class & 63)
-		return 0
+	if x.from[class] == x.to[class] && x.unowned[class] == 0 {
+		x.anyOf[class>>6] &^= 1 << (class & 63)
 	}
-	for at != 0 && x.lowerThan(at-1, rank) {
-		if !l.gone(at-1) && (!k.same || l.inDomain(l.bound[at-1].Row, need)) {
-			return at
+	for _, w := range x.words[x.from[class]:x.to[class]] {
+		if place := uint32(w); !l.gone(place) && (!k.same || l.inDomain(l.bound[place].Row, need)) {
+			return place + 1, rankOfWord(w)
 		}
-		at = x.chain[at-1]
 	}
-	return 0
+	return 0, 0
 }
 
 // seizeForeignStamp claims a machine that does not carry the Need's stamp.
-func (l *worker) seizeForeignStamp(place uint32, need int32) {
+func (l *worker) seizeForeignStamp(place uint32, need int32, k *kind) {
 	l.lines[need].status |= hasForeignStamp
 	if place < l.creatingFrom {
 		l.noteForeignStamp(&l.bound[place], need)
 	}
-	l.seize(place, need)
+	l.seize(place, need, k)
 }
 
 // mayTakeHeld reports whether an Idle machine is held for the Need at work that it may acquire and that
@@ -413,19 +377,16 @@ func (l *worker) mayTakeHeld(need int32, k *kind) bool {
 	return slices.ContainsFunc(l.reserved.of(need), func(r columnar.Row) bool { return l.canTakeHeld(r, need, k) })
 }
 
-// letGo releases all that the Need at work has been credited in this turn.
+// letGo releases all that the Need at work has been credited in this turn. A Need of lower rank that had
+// one of the machines may not get it again.
 func (l *worker) letGo(need int32) {
 	for _, place := range l.seized {
 		b := &l.bound[place]
 		l.held[b.Row] = hold{need: unheld}
-		// A Need of lower rank that had the machine may not get it again.
-		if l.replay.owner[place] = nobodys; l.replay.on {
-			l.e.store.priority[b.Row] = l.s.View.Priority[b.Row]
-			l.replay.touch(b.Class)
-			l.release(place)
-		}
+		l.release(b.Row, b.Class)
 	}
 	n := &l.lines[need]
+	l.seized = l.seized[:0]
 	n.head, n.tail = columnar.None, columnar.None
 	n.status &^= hasForeignStamp
 	l.foreignStamps = l.foreignStamps[:l.foreignStampsBefore]
@@ -450,20 +411,21 @@ func (l *worker) noteForeignStamp(b *snapshot.Bound, need int32) {
 }
 
 // rankCluster lists the Needs of a cluster in rank order, in worker.needs. The list is memoized for as
-// long as the order stays.
-func (l *worker) rankCluster(c int) {
+// long as the order stays; was reports whether it is that of the last cycle.
+func (l *worker) rankCluster(c int) (was bool) {
 	src := &l.sources[c]
 	if src.block == nil {
 		l.needs = nil
-		return
+		return true
 	}
 	l.needs = l.byCluster[src.base:][:src.block.Len()]
 	if n := l.sorted[c]; n > 0 {
 		l.needs = l.needs[:n]
-		return
+		return true
 	}
 	l.sortCluster(src)
 	l.sorted[c] = int32(len(l.needs))
+	return false
 }
 
 func (l *worker) sortCluster(src *rowSource) {

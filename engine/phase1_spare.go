@@ -38,17 +38,12 @@ func (p *pass) makeRoomForSpares() {
 	p.spares = st.spares
 }
 
-// listSpares lists the spares of the open cluster if some Need waits for them. Claims are read from
-// replay.owner, which is in the cache.
+// listSpares lists the spares of a cluster if some Need waits for them: the unclaimed machines whose class
+// a waiting Need accepts.
 func (l *worker) listSpares(c int) {
-	if len(l.e.store.clusters[c].uncredited) > 0 {
-		l.list(c, func(place int) bool { return l.replay.owner[place] >= nobodysNow })
+	if len(l.e.store.clusters[c].uncredited) == 0 {
+		return
 	}
-}
-
-// list lists the machines of a cluster that isLeft accepts, by place, and whose class a waiting Need
-// accepts.
-func (l *worker) list(c int, isLeft func(place int) bool) {
 	x, waits := &l.spares[c], &l.e.store.clusters[c]
 	x.key = -1
 	for _, kind := range waits.waitKinds {
@@ -56,7 +51,7 @@ func (l *worker) list(c int, isLeft func(place int) bool) {
 	}
 	left := l.left[:0]
 	for place, b := range l.s.BoundOf(c) {
-		if waits.waiting[b.Class>>6]>>(b.Class&63)&1 == 0 || !isLeft(place) {
+		if waits.waiting[b.Class>>6]>>(b.Class&63)&1 == 0 || l.claimed(b.Row) {
 			continue
 		}
 		s := spare{Bound: b, place: uint32(place), owner: l.e.store.owner[b.Row]}
@@ -102,8 +97,7 @@ func (l *worker) catchUp(need, rank int32, k *kind) {
 	n := &l.lines[need]
 	x := &l.spares[n.cluster]
 	if !x.listed {
-		bound := l.s.BoundOf(int(n.cluster))
-		l.list(int(n.cluster), func(place int) bool { return !l.claimed(bound[place].Row) })
+		l.listSpares(int(n.cluster))
 	}
 	l.start(need)
 	if !k.same || l.domainAtTurn(need, k) {

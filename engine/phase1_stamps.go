@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math/bits"
 	"slices"
 
 	"github.com/tonnage/tonnage/columnar"
@@ -9,14 +10,14 @@ import (
 
 // The credit of a Need takes machines of its cluster in this order: its own machines; those that
 // belong, by their stamps, to no Need of lower rank; Idle machines that are held for the Need; and last
-// those that belong to Needs of lower rank, the lowest first. Three lists of the cluster's machines
+// those that belong to Needs of lower rank, the lowest first. Two indexes of the cluster's machines
 // serve the walk:
 //
-//	by stamp   the machines of each stamp, in the order of the cluster's list
-//	unowned    by class: machines without an owner, or whose owner has had its turn
-//	lower      by class: the others, those of the owner of lowest rank first
+//	stampLists   the machines of each stamp, in the order of the cluster's list, and who owns it
+//	classLists   by class: machines without an owner, or whose owner has had its turn; and the others,
+//	             those of the owner of lowest rank first. A class is listed when a Need first asks for it.
 //
-// A machine moves from lower to unowned when its owner's turn comes.
+// A machine moves from the second list of its class to the first when its owner's turn comes.
 
 // stampEntry is one stamp that machines of the open cluster carry.
 type stampEntry struct {
@@ -25,44 +26,21 @@ type stampEntry struct {
 	next        uint32 // 1 + the next entry of its bucket
 	first, last uint32 // 1 + places of its machines; first skips those that are gone
 	// owner is the last Need in rank order with this stamp, rank its place in the order; unheld and −1
-	// when no Need has the stamp.
+	// when no Need has the stamp. Both are valid if known; else store.owner has the owner.
 	owner, rank int32
+	known       bool
 	changed     bool // some machine with this stamp differs from the last cycle
 }
 
-// stampLists are the lists of the open cluster. All are chains of places, with 0 as their end.
+// stampLists are the machines of the open cluster by stamp: chains of places, with 0 as their end.
 type stampLists struct {
 	buckets []uint32 // 1 + the first entry of each
 	shift   uint8
 	entries []stampEntry
 	of      []uint32 // by place: 1 + the entry of the machine's stamp; 0 = it has none
 	next    []uint32 // by place: 1 + the next place with the stamp
-	// byOwner are the entries with an owner, sorted by rank, as rank<<32 | entry. The machines of the
-	// first merged of them have moved to unowned.
-	byOwner []uint64
-	merged  int
-
-	unowned, lower classChains
-	// chain links the lists by class: 1 + the next place of the class. A machine is in at most one of
-	// the two lists. A walk of lower that reaches a machine which moved to unowned has reached its end.
-	chain  []uint32
-	inside []uint32 // heads of unowned in the domain of the Need at work
-	places []uint32 // scratch
-}
-
-// classChains are the heads of chains by class: 1 + a place.
-type classChains struct {
-	heads []uint32
-	live  []uint64 // the classes whose chain is not empty, as a set
-}
-
-func (x *classChains) begin(classes int) {
-	x.heads, x.live = resize(x.heads, classes), resize(x.live, (classes+63)/64)
-}
-
-func (x *classChains) set(class, at uint32) {
-	x.heads[class] = at
-	x.live[class>>6] |= 1 << (class & 63)
+	// sought has the hash of the fingerprint of each stamp whose owner is sought; see seek.
+	sought [64]uint64
 }
 
 // index groups a cluster's machines by stamp. O(machines).
@@ -117,132 +95,29 @@ func (x *stampLists) bucket(fingerprint uint64, group uint32) *uint32 {
 	return &x.buckets[hash>>x.shift]
 }
 
-// own makes a Need the owner of a stamp. Callers go in rank order, so the last Need wins.
-func (x *stampLists) own(at uint32, need, rank int32) {
-	e := &x.entries[at-1]
-	e.owner, e.rank = need, rank
-}
-
-// layLists builds the lists by class. Machines that are being created stand in none: they count only
-// for the Need that they are created for.
-func (x *stampLists) layLists(bound []snapshot.Bound, creatingFrom uint32, classes int) {
-	x.unowned.begin(classes)
-	x.lower.begin(classes)
-	x.chain = resize(x.chain, len(bound))
-	for i := int(creatingFrom) - 1; i >= 0; i-- {
-		if at := x.of[i]; at == 0 || x.entries[at-1].owner == unheld {
-			class := bound[i].Class
-			x.chain[i] = x.unowned.heads[class]
-			x.unowned.set(class, uint32(i)+1)
-		}
-	}
-	x.byOwner, x.merged = x.byOwner[:0], 0
+// seek begins the search for the owners of all stamps, or of those that changed; listWork finds them.
+func (x *stampLists) seek(all bool) {
+	clear(x.sought[:])
 	for i := range x.entries {
-		if e := &x.entries[i]; e.owner != unheld {
-			x.byOwner = append(x.byOwner, uint64(e.rank)<<32|uint64(i))
-		}
-	}
-	slices.Sort(x.byOwner)
-	for i := 0; i < len(x.byOwner); {
-		// Entries of one owner (a fold has its own stamp and those of its members) form one list.
-		end := i + 1
-		for end < len(x.byOwner) && x.byOwner[end]>>32 == x.byOwner[i]>>32 {
-			end++
-		}
-		x.prependLower(bound, creatingFrom, x.byOwner[i:end])
-		i = end
-	}
-}
-
-// prependLower puts the machines of one owner before those of owners of higher rank.
-func (x *stampLists) prependLower(bound []snapshot.Bound, creatingFrom uint32, entries []uint64) {
-	places := x.places[:0]
-	for _, w := range entries {
-		for at := x.entries[uint32(w)].first; at != 0 && at <= creatingFrom; at = x.next[at-1] {
-			places = append(places, at-1)
-		}
-	}
-	if len(entries) > 1 {
-		slices.Sort(places)
-	}
-	for i := len(places) - 1; i >= 0; i-- {
-		class := bound[places[i]].Class
-		x.chain[places[i]] = x.lower.heads[class]
-		x.lower.set(class, places[i]+1)
-	}
-	x.places = places
-}
-
-// lowerThan reports whether the owner of the machine at a place, by its stamp, ranks below rank.
-func (x *stampLists) lowerThan(place uint32, rank int32) bool {
-	at := x.of[place]
-	return at != 0 && x.entries[at-1].rank > rank
-}
-
-// mergeUpTo moves the unclaimed machines of owners up to a rank from lower to unowned.
-func (l *worker) mergeUpTo(rank int32) {
-	x := &l.stamps
-	for ; x.merged < len(x.byOwner) && int32(x.byOwner[x.merged]>>32) <= rank; x.merged++ {
-		class, after := uint32(0), uint32(0) // after is where the machine before was put
-		for at := x.entries[uint32(x.byOwner[x.merged])].first; at != 0 && at <= l.creatingFrom; at = x.next[at-1] {
-			if l.gone(at - 1) {
-				continue
-			}
-			if c := l.bound[at-1].Class; after == 0 || c != class {
-				class, after = c, 0
-			}
-			x.insert(class, at, after)
-			after = at
+		if e := &x.entries[i]; all || e.changed {
+			e.known = true
+			hash := soughtHash(e.fingerprint)
+			x.sought[hash>>6] |= 1 << (hash & 63)
 		}
 	}
 }
 
-// insert puts a machine into the unowned chain of its class, in the order of places. The search begins
-// at after, a machine of the chain that comes before it, or at the head when after is 0. Both are 1 + a
-// place.
-func (x *stampLists) insert(class, at, after uint32) {
-	next := x.unowned.heads[class]
-	if after != 0 {
-		next = x.chain[after-1]
-	}
-	for next != 0 && next < at {
-		after, next = next, x.chain[next-1]
-	}
-	x.chain[at-1] = next
-	if after == 0 {
-		x.unowned.set(class, at)
-	} else {
-		x.chain[after-1] = at
-	}
-}
+// soughtHash returns the number of a fingerprint's bit in stampLists.sought.
+func soughtHash(fingerprint uint64) uint16 { return uint16(fingerprint * mixer >> 52) }
 
-// findStampOwners finds the owner of each stamp of the open cluster's machines, and notes it by machine
-// in store.owner.
-func (l *worker) findStampOwners(c int) {
-	x := &l.stamps
-	x.index(l.bound)
-	if len(x.entries) > 0 {
-		l.stampOf = grown(l.stampOf, len(l.needs))
-		for i, need := range l.needs {
-			at := x.find(l.kindOf(need).fingerprint, l.groupOf(need))
-			if l.stampOf[i] = at; at != 0 {
-				x.own(at, need, l.rankOf[need])
-			}
-		}
-		if l.e.store.clusters[c].hasSame {
-			l.ownForMembers(c)
-		}
-	} else {
-		l.stampOf = resize(l.stampOf, len(l.needs))
-	}
-	x.layLists(l.bound, l.creatingFrom, len(l.s.Classes))
-	owners := l.e.store.owner
-	for i := range l.bound {
-		owner := unheld
-		if at := x.of[i]; at != 0 {
-			owner = x.entries[at-1].owner
-		}
-		owners[l.bound[i].Row] = owner
+// mayBeSought reports whether the owner of a stamp may be sought whose fingerprint has this hash.
+func (x *stampLists) mayBeSought(hash uint16) bool { return x.sought[hash>>6]>>(hash&63)&1 != 0 }
+
+// own makes a Need the owner of a stamp if the owner is sought. Callers go in rank order, so that the
+// last Need wins.
+func (x *stampLists) own(at uint32, need, rank int32) {
+	if e := &x.entries[at-1]; e.known && rank > e.rank {
+		e.owner, e.rank = need, rank
 	}
 }
 
@@ -255,18 +130,151 @@ func (l *worker) ownForMembers(c int) {
 		if l.lines[line].status&(isFold|isMember) == 0 {
 			continue
 		}
+		fingerprint := l.folder.profiles.of(l.pass, src.block.Profile(row)).stamp
+		if !x.mayBeSought(soughtHash(fingerprint)) {
+			continue
+		}
 		group := uint32(0)
 		if groups != nil && groups[row] != 0 {
 			group = l.folder.groups.number(l.s, groups[row])
 		}
-		at := x.find(l.s.Demand.Profile(src.block.Profile(row)).Fingerprint(), group)
-		if at == 0 {
-			continue
-		}
-		if need := l.needOf(line); l.rankOf[need] > x.entries[at-1].rank {
+		if at := x.find(fingerprint, group); at != 0 {
+			need := l.needOf(line)
 			x.own(at, need, l.rankOf[need])
 		}
 	}
+}
+
+// noteOwners notes the owners that were sought, by machine, for later cycles.
+func (l *worker) noteOwners() {
+	x, owners := &l.stamps, l.e.store.owner
+	for i := range x.entries {
+		if e := &x.entries[i]; e.known {
+			for at := e.first; at != 0; at = x.next[at-1] {
+				owners[l.bound[at-1].Row] = e.owner
+			}
+		}
+	}
+}
+
+// ownerOf returns the rank of the owner of an entry, given one of its machines; −1 when there is none.
+func (l *worker) ownerOf(e *stampEntry, r columnar.Row) int32 {
+	if !e.known {
+		e.known = true
+		if e.owner = l.e.store.owner[r]; e.owner != unheld {
+			e.rank = l.rankOf[e.owner]
+		}
+	}
+	return e.rank
+}
+
+// ownerAt returns the rank of the Need that owns the machine at a place by its stamp; −1 when none does.
+func (l *worker) ownerAt(place uint32) int32 {
+	at := l.stamps.of[place]
+	if at == 0 {
+		return -1
+	}
+	return l.ownerOf(&l.stamps.entries[at-1], l.bound[place].Row)
+}
+
+// classLists are the machines of the open cluster by class. Machines that are being created stand in
+// none: they count only for the Need that they are created for.
+type classLists struct {
+	listed []uint64 // the classes that are listed, as a set
+	// unowned are chains of places through chain, in the order of places, with 0 as their end.
+	unowned, chain []uint32
+	// lower are the others: those of class c at words[from[c]:to[c]], as ^rank of the owner above the
+	// place. Those before are gone, those behind have moved to unowned.
+	from, to []int32
+	words    []uint64
+	anyOf    []uint64 // the classes of which a machine may be left in either list, as a set
+	inside   []uint32 // heads of unowned in the domain of the Need at work
+}
+
+func (x *classLists) begin(classes, machines int) {
+	words := (classes + 63) / 64
+	x.listed, x.anyOf = resize(x.listed, words), resize(x.anyOf, words)
+	x.unowned, x.from, x.to = grown(x.unowned, classes), grown(x.from, classes), grown(x.to, classes)
+	x.chain, x.words = grown(x.chain, machines), x.words[:0]
+}
+
+// listFor lists the classes that a kind accepts. It reports whether a machine of one of them may be
+// left.
+func (l *worker) listFor(k *kind) bool {
+	x, left := &l.lists, uint64(0)
+	for i, live := range l.live {
+		for missing := live & k.accepts[i] &^ x.listed[i]; missing != 0; missing &= missing - 1 {
+			l.listClass(uint32(i<<6 + bits.TrailingZeros64(missing)))
+		}
+		left |= x.anyOf[i] & k.accepts[i]
+	}
+	return left != 0
+}
+
+// listClass lists the machines of a class that are not gone.
+func (l *worker) listClass(class uint32) {
+	x := &l.lists
+	x.listed[class>>6] |= 1 << (class & 63)
+	from, last := len(x.words), &x.unowned[class]
+	for at := l.heads[class]; at != 0; at = l.bound[at-1].Next {
+		if l.gone(at - 1) {
+			continue
+		}
+		if rank := l.ownerAt(at - 1); rank > l.work.rank {
+			x.words = append(x.words, uint64(^uint32(rank))<<32|uint64(at-1))
+			continue
+		}
+		*last = at
+		last = &x.chain[at-1]
+	}
+	*last = 0
+	slices.Sort(x.words[from:])
+	x.from[class], x.to[class] = int32(from), int32(len(x.words))
+	if x.unowned[class] != 0 || from < len(x.words) {
+		x.anyOf[class>>6] |= 1 << (class & 63)
+	}
+}
+
+// rankOfWord returns the rank of the owner in a word of classLists.words.
+func rankOfWord(w uint64) int32 { return int32(^uint32(w >> 32)) }
+
+// mergeClass moves the machines of a class whose owners rank no lower than the Need at work from lower to
+// unowned.
+func (l *worker) mergeClass(class uint32) {
+	x := &l.lists
+	for x.to[class] > x.from[class] {
+		end, rank := x.to[class], rankOfWord(x.words[x.to[class]-1])
+		if rank > l.work.rank {
+			return
+		}
+		start := end - 1
+		for start > x.from[class] && rankOfWord(x.words[start-1]) == rank {
+			start--
+		}
+		after := uint32(0)
+		for _, w := range x.words[start:end] {
+			if place := uint32(w); !l.gone(place) {
+				x.insert(class, place+1, after)
+				after = place + 1
+			}
+		}
+		x.to[class] = start
+	}
+}
+
+// insert puts a machine into the unowned chain of its class, in the order of places. The search begins
+// at after, a machine of the chain that comes before it, or at the head when after is 0. Both are 1 + a
+// place.
+func (x *classLists) insert(class, at, after uint32) {
+	link := &x.unowned[class]
+	if after != 0 {
+		link = &x.chain[after-1]
+	}
+	for *link != 0 && *link < at {
+		link = &x.chain[*link-1]
+	}
+	x.chain[at-1] = *link
+	*link = at
 }
 
 // ownerRank returns the rank of the Need that owns a machine by its stamp; −1 when no Need of its

@@ -245,42 +245,6 @@ func (l *worker) notePriorities(c int, classes []uint64) {
 	l.findCheapest(c, classes)
 }
 
-// noteAll records, after all of a cluster's machines were credited anew, which of them no need
-// claims, and what each is worth as a victim.
-func (l *worker) noteAll(c int) {
-	x, priority := &l.e.store.clusters[c], l.e.store.priority
-	configured := l.s.Configured(c)
-	excess := int32(math.MaxInt32)
-	if l.e.opts.Victims == VictimsGang {
-		excess = math.MinInt32 // excess is there for every priority
-	}
-	l.lowest = grown(l.lowest, len(l.s.Classes))
-	x.cheapest = x.cheapest[:0]
-	groups := l.s.GroupsOf(c)
-	for _, g := range groups {
-		l.lowest[g.Class] = math.MaxInt32
-	}
-	for i, owner := range l.replay.owner {
-		b := &l.bound[i]
-		var worth, lowest int32
-		if owner == nobodys {
-			l.held[b.Row] = hold{need: unheld}
-			worth = l.s.View.Priority[b.Row]
-			lowest = min(excess, worth)
-		} else {
-			worth = l.kindOf(-1 - owner).priority
-			lowest = worth
-		}
-		priority[b.Row] = worth
-		if i < configured {
-			l.lowest[b.Class] = min(l.lowest[b.Class], lowest)
-		}
-	}
-	for _, g := range groups {
-		x.cheapest = append(x.cheapest, classPriority{g.Class, l.lowest[g.Class]})
-	}
-}
-
 // findCheapest finds, per class, the lowest recorded priority of a cluster's Configured
 // machines. classes is a bitmap of the classes to refresh, nil = all; others keep their value.
 func (l *worker) findCheapest(c int, classes []uint64) {
@@ -301,21 +265,12 @@ func (l *worker) findCheapest(c int, classes []uint64) {
 		lowest := int32(math.MaxInt32)
 		for at := g.First + 1; at != 0 && at <= configured; at = bound[at-1].Next {
 			r := bound[at-1].Row
-			if lowest = min(lowest, priority[r]); l.isUnclaimed(at-1, r) && l.e.opts.Victims == VictimsGang {
+			if lowest = min(lowest, priority[r]); !l.claimed(r) && l.e.opts.Victims == VictimsGang {
 				lowest = math.MinInt32 // excess is there for every priority
 			}
 		}
 		x.cheapest = append(x.cheapest, classPriority{g.Class, lowest})
 	}
-}
-
-// isUnclaimed reports whether no need claims a machine, given by its index in the cluster's
-// list and its row.
-func (l *worker) isUnclaimed(place uint32, r columnar.Row) bool {
-	if l.replay.listed {
-		return l.replay.owner[place] >= nobodysNow
-	}
-	return !l.claimed(r)
 }
 
 // noteLate is notePriorities for a cluster of which some needs were credited after the others.

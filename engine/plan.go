@@ -155,6 +155,7 @@ type Stats struct {
 	// Credited counts the Needs whose credit was computed: all of them if Full, else those that the
 	// changes since the last cycle may concern.
 	Credited int
+	CreditCounts
 	// Clusters counts the clusters with rows or machines, ClustersCredited those in which the credit of
 	// some Need was computed. The others keep the credit of the last cycle.
 	Clusters, ClustersCredited int

@@ -93,6 +93,9 @@ func (f *folder) move(was rankSlot, number int32, now rankSlot) {
 	}
 	if now.need != noNeed {
 		f.arrived = append(f.arrived, number)
+		if x := &st.clusters[f.c]; x.replay {
+			x.letGo = append(x.letGo, now.need)
+		}
 	}
 }
 

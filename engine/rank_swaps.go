@@ -32,8 +32,7 @@ type swapScratch struct {
 	sitters []sitter
 	units   []sitter // the sitters of one stamp, the largest unit first
 	swaps   []swap
-	at      []int32 // by row that stands for a fold: 1 + its index in sitters
-	byName  []int   // the dimensions, sorted by name
+	byName  []int // the dimensions, sorted by name
 }
 
 // findSwaps returns the swaps of the cluster at work, by rank slot. The result is valid until the next
@@ -74,34 +73,26 @@ func (f *folder) findSwaps(x *clusterState) []swap {
 // It returns the uneven rows that it has not listed.
 func (f *folder) withFolds(uneven []uint32, plain func(row int)) []uint32 {
 	p, w := f.p, &f.swapping
-	lines, arrivals := p.lines[f.base:][:f.block.Len()], f.block.Arrivals()
-	alike := f.alike[:0]
-	w.at = resize(w.at, len(lines))
-	for row := range lines {
-		if lines[row].status&(isFold|isMember) == 0 {
+	list, alike := p.e.store.clusters[f.c].folds.list, f.alike[:0]
+	for i := range list {
+		d := &list[i]
+		if d.rows == 0 {
 			continue
 		}
-		need := p.needOf(f.base + int32(row))
-		if at := w.at[need-f.base]; at != 0 { // a fold that is listed: this row may be its first in rank order
-			if d := &w.sitters[at-1]; arrivals[row] < d.arrival {
-				d.arrival, d.rankSlot = arrivals[row], f.base+int32(row)
-			}
-			continue
-		}
+		row := int(d.row - f.base)
 		of := f.profiles.of(p, f.block.Profile(row))
 		stamp := foldsStamp | uint64(of.number)
 		if of.plain != 0 {
 			stamp = uint64(of.plain-1) << 32
 			alike = append(alike, of.plain-1)
 		}
-		w.sitters = append(w.sitters, sitter{stamp, arrivals[row], f.base + int32(row), need, f.block.AggregateIDs()[row]})
-		w.at[need-f.base] = int32(len(w.sitters))
+		w.sitters = append(w.sitters, sitter{stamp, d.arrival, d.first, d.row, f.block.AggregateIDs()[row]})
 	}
 	if f.alike = alike; len(alike) == 0 {
 		return uneven
 	}
 	isAlike := func(row int) bool { return f.block.GroupID(row) == 0 && slices.Contains(alike, f.block.Profile(row)) }
-	for row := range lines {
+	for row := range f.block.Len() {
 		if isAlike(row) {
 			plain(row)
 		}
@@ -148,26 +139,6 @@ func (f *folder) compareUnits(a, b uint32) int {
 		}
 	}
 	return 0
-}
-
-// placesAsBefore reports whether the swaps of the cluster at work are those of the last cycle, and none
-// involves a changed row.
-func (f *folder) placesAsBefore(x *clusterState) bool {
-	if len(x.changed) == 0 {
-		return true
-	}
-	f.open(f.c)
-	if !slices.Equal(f.findSwaps(x), x.swaps) {
-		return false
-	}
-	for _, s := range x.swaps {
-		for _, number := range [...]int32{s.rankSlot, s.need} {
-			if _, changed := slices.BinarySearch(x.changed, uint32(number-f.base)); changed {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // moveRankSlot updates a cluster's swaps, and touches the rows whose rank slots they concern.

@@ -23,6 +23,7 @@ func (p *pass) report(plan *Plan) {
 	st.Machines, st.Needs, st.Folded, st.Probes, st.Credited = p.s.Supply.Len(), p.rows, len(p.order), p.probes, p.credited
 	st.SearchPairs, st.SearchUnits, st.SearchEnded = p.met.pairs, p.met.units, p.searchEnded()
 	st.AcquireCounts = p.counts
+	st.CreditCounts = p.creditCounts
 	st.Clusters, st.ClustersCredited = len(p.s.Clusters), p.clustersCredited
 	for i := range p.s.Classes {
 		if p.s.Classes[i].Live {

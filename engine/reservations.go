@@ -271,16 +271,16 @@ func (p *pass) findOwnersNamed(x *reservationStore) {
 			}
 		}
 	}
-	for worker, folds := range p.e.store.folds {
-		for i := range folds.made {
-			need := folds.made[i].row
-			n := &p.lines[need]
-			if src := &p.sources[n.cluster]; !n.is(isFold) || n.group != uint32(worker<<foldBits|i) || int(need-src.base) >= src.rows {
-				continue // dissolved: the cluster was folded again, or has no such row any more
-			}
-			o := model.Owner{Cluster: p.s.Clusters[p.lines[need].cluster], Fingerprint: p.kindOf(need).fingerprint}
-			if x.wanted[o] {
-				x.owners[o] = alloc.Append(p.e.arena, x.owners[o], need)
+	for c, id := range p.s.Clusters {
+		if !x.clusters[id] {
+			continue
+		}
+		list := p.e.store.clusters[c].folds.list
+		for i := range list {
+			if need := list[i].row; list[i].rows > 0 {
+				if o := (model.Owner{Cluster: id, Fingerprint: p.kindOf(need).fingerprint}); x.wanted[o] {
+					x.owners[o] = alloc.Append(p.e.arena, x.owners[o], need)
+				}
 			}
 		}
 	}

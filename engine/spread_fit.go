@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math"
+	"math/bits"
 
 	"github.com/tonnage/tonnage/columnar"
 )
@@ -156,7 +157,7 @@ func (f *fitter) nextSpread(need int32, k *kind) columnar.Row {
 	if best.row != columnar.None {
 		return best.row
 	}
-	f.eachHelping(k, &best, func(r columnar.Row) bool { return f.allows(r) })
+	best = f.bestHelping(k, f.allows)
 	if best.row != columnar.None || f.stage != 0 {
 		return best.row
 	}
@@ -168,29 +169,46 @@ func (f *fitter) nextSpread(need int32, k *kind) columnar.Row {
 	return best.row
 }
 
-// eachHelping puts into best the first of the machines that are not held, that help, and that a test admits.
-func (f *fitter) eachHelping(k *kind, best *offered, admits func(columnar.Row) bool) {
+// bestHelping returns the first of the machines that are not held, that help, and that a test admits. A machine
+// covers at most one part of each row, so where machines cost more than the best one does for all rows, the
+// search ends.
+func (f *fitter) bestHelping(k *kind, admits func(columnar.Row) bool) (best offered) {
 	l, x := f.l, &f.l.free[f.stage]
-	costs := l.costs(k, f.stage)
-	for _, c := range k.classes {
-		if x.key[c] == exhausted || l.classMask[c]&l.lacks == 0 {
-			continue
-		}
-		ratio, rank := f.costPerCover(c, k), uint64(costs[c])<<32
-		if best.row != columnar.None && (best.ratio < ratio || best.ratio == ratio && best.key < rank) {
-			continue
-		}
-		f.eachOfClass(c, k, func(r columnar.Row) bool {
-			if !admits(r) {
-				return true
-			}
-			if o := (offered{r, 0, ratio, rank | uint64(x.place[r])}); o.before(best) {
-				*best = o
-			}
-			return false // later ones of the class cost as much
-		})
+	costs, rows := l.costs(k, f.stage), float64(bits.OnesCount64(l.lacks))
+	ladder := k.ladders[f.stage]
+	if ladder.epoch != l.epoch {
+		ladder.epoch = l.epoch
+		ladder.reopen()
 	}
+	for i := ladder.low; i < len(ladder.steps); i++ {
+		step := &ladder.steps[i]
+		if best.row != columnar.None && f.l.costIn(step.classes[0], k, f.stage) > best.ratio*rows*(1+costSlack) {
+			break
+		}
+		for _, c := range step.classes[:step.live] {
+			if x.key[c] == exhausted || l.classMask[c]&l.lacks == 0 || !k.acceptsClass(c) {
+				continue
+			}
+			ratio, rank := f.costPerCover(c, k), uint64(costs[c])<<32
+			if best.row != columnar.None && (best.ratio < ratio || best.ratio == ratio && best.key < rank) {
+				continue
+			}
+			f.eachOfClass(c, k, func(r columnar.Row) bool {
+				if !admits(r) {
+					return true
+				}
+				if o := (offered{r, 0, ratio, rank | uint64(x.place[r])}); o.before(&best) {
+					best = o
+				}
+				return false // later ones of the class cost as much
+			})
+		}
+	}
+	return best
 }
+
+// costSlack is more than the relative error of a cost for what is covered.
+const costSlack = 1e-9
 
 // acquireOnly acquires one machine for a Need without any if that covers everything. The skew permits any
 // first machine, so nothing has to be counted.
@@ -201,8 +219,7 @@ func (f *fitter) acquireOnly(need int32, k *kind) bool {
 	}
 	for stage := range l.free {
 		f.stage = stage
-		var best offered
-		f.eachHelping(k, &best, func(columnar.Row) bool { return true })
+		best := f.bestHelping(k, func(columnar.Row) bool { return true })
 		if best.row != columnar.None && columnar.Covers(l.vec(best.row), l.missing) {
 			l.acquired(best.row, need, stage)
 			return true

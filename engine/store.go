@@ -5,7 +5,6 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/model"
-	"github.com/tonnage/tonnage/engine/snapshot"
 	"github.com/tonnage/tonnage/engine/supply"
 )
 
@@ -32,7 +31,6 @@ type store struct {
 	// aggregates is, by line, the number of the row's aggregate in the demand.
 	aggregates []uint32
 	kinds      kinds
-	folds      []foldList // by worker
 	rankSlots  []rankSlot
 	order      []int32
 	rankOf     []int32
@@ -46,9 +44,6 @@ type store struct {
 	// owner is, by row of machines that are bound or being created, the last Need in rank order of
 	// their cluster that has their stamp; unheld when there is none.
 	owner []int32
-	// place is, by row, the machine's place in its cluster's list. It is valid while that cluster is
-	// replayed.
-	place []uint32
 
 	acquisitions     [2][2][]acquisition // two buffers for merging the workers' lists, by stage
 	classesOf        [][]uint32          // by matcher
@@ -62,9 +57,9 @@ type store struct {
 	gangs            gangTable // of this cycle
 	limits           limits    // of this cycle
 
-	// freeAny memoizes, by matcher with Same and class, whether a free machine lies in a permitted
+	// freeIn is, by matcher with Same, the set of classes of which a free machine lies in a permitted
 	// domain. Folding depends on it.
-	freeAny map[classMatcher]bool
+	freeIn []uint64
 	// resettle are Needs to be credited again: something was held for them in the last cycle, or their
 	// plan went to another domain.
 	resettle []int32
@@ -77,22 +72,32 @@ type store struct {
 	withheld   []int32
 	tried      []tried
 	// What the last cycle did after credit, for undo.
-	visited  []int32
+	visited  []visit
 	reclaims []columnar.Row // only its memory is reused
 	undone   []columnar.Row // machines taken that were not acquired
 }
 
 // clusterState is what a cluster's credit depends on, and what must be done about it in this cycle.
 type clusterState struct {
-	version   uint64 // of its demand block
-	dirty     bool   // credit it in full
-	replay    bool   // credit it incrementally: some rows or machines changed
-	freeless  bool   // some domain was chosen because nothing was free anywhere
-	hasSame   bool
-	patch     bool  // the rows are those of the last cycle, except for changed
-	whole     uint8 // how many more changes lead to a full credit instead of a replay; see wholePercent
-	satisfied int32 // rows that credit alone satisfies
-	changed   []uint32
+	version  uint64 // of its demand block
+	names    uint64 // sequence number of the supply's names when its groups were numbered
+	named    bool   // a machine that names it has changed
+	dirty    bool   // credit it anew: nothing is claimed, and all Needs are on the worklist
+	replay   bool   // some rows or machines changed: credit the Needs that this may concern
+	freeless bool   // some domain was chosen because nothing was free anywhere
+	hasSame  bool
+	// unsettled: whether some Same-row folds depends on more than which classes there are that hold it.
+	unsettled bool
+	// stamps are the fingerprints that its machines carry, and that some carried before, if stampsKnown.
+	stamps      stampFilter
+	stampsKnown bool
+	restamped   bool  // some row has another kind, group or fold than in the last cycle
+	patch       bool  // the rows are those of the last cycle, except for changed
+	whole       uint8 // how many more changes lead to credit anew; see wholePercent
+	satisfied   int32 // rows that credit alone satisfies
+	changed     []uint32
+	letGo       []int32 // lines whose claims credit lets go first; the Needs may rank otherwise now
+	folds       folds
 	// uncredited are the Needs whose credit waits for their turn. waiting are the classes that they
 	// accept, as a set; empty when no Need waits.
 	uncredited []int32
@@ -114,11 +119,10 @@ func (p *pass) carryOver() {
 	st, s := &p.e.store, p.s
 	dimsVersion := s.Demand.Numbering().Dims
 	fresh := !st.valid || p.renumbered || st.demand != s.Demand || dimsVersion != st.dimsVersion ||
-		len(st.clusters) != len(s.Clusters) || st.dims != p.dims || p.manyFolds() || st.kinds.many()
+		len(st.clusters) != len(s.Clusters) || st.dims != p.dims || st.kinds.many()
 	st.valid = false // until this cycle has completed
 	st.supply, st.demand = s.Supply, s.Demand
 	st.dimsVersion = dimsVersion
-	p.renamed = st.names != s.Supply.NameSequence()
 	st.names = s.Supply.NameSequence()
 	p.findFree()
 	if !fresh {
@@ -156,7 +160,7 @@ func (p *pass) findDirty() bool {
 		x.dirty = x.freeless && p.freeMoved
 		x.replay = s.Dirty[c] || version != x.version
 		x.patch = (x.dirty || x.replay) && src.rows == src.had
-		x.changed = nil
+		x.changed, x.letGo, x.named = nil, x.letGo[:0], false
 		x.version = version
 	}
 	p.findChanged()
@@ -190,34 +194,19 @@ const (
 	remains        // bound as before; its stamp and its place may differ
 )
 
-// changeOf says how a machine changed that is in the list of cluster to now, −1 = in none.
-func (p *pass) changeOf(m snapshot.Move, to int32) change {
-	switch {
-	case to < 0:
-		return left
-	case m.From == to && m.Was != model.Creating && p.s.View.State[m.Row] != model.Creating && p.s.View.Class[m.Row] == p.e.store.class[m.Row]:
-		return remains
-	}
-	return came
-}
-
 // groupMoves groups the changes of machines by cluster: a counting sort.
 func (p *pass) groupMoves() {
 	st, s := &p.e.store, p.s
 	off := alloc.Make[uint32](p.e.arena, len(s.Clusters)+2)
-	type fate struct {
-		to  int32
-		how change
-	}
-	fates := alloc.MakeDirty[fate](p.e.arena, len(s.Moves))
-	for i, m := range s.Moves {
-		to := p.listedIn(m.Row)
-		x := fate{to, p.changeOf(m, to)}
-		if fates[i] = x; m.From >= 0 && x.how != remains {
+	remain := alloc.MakeDirty[bool](p.e.arena, len(s.Moves))
+	for i := range s.Moves {
+		m := &s.Moves[i]
+		remain[i] = m.From >= 0 && m.From == m.To && m.Was != model.Creating && m.Is != model.Creating && s.View.Class[m.Row] == st.class[m.Row]
+		if m.From >= 0 && !remain[i] {
 			off[m.From+2]++
 		}
-		if to >= 0 {
-			off[to+2]++
+		if m.To >= 0 {
+			off[m.To+2]++
 		}
 	}
 	for i := range off[1:] {
@@ -228,16 +217,20 @@ func (p *pass) groupMoves() {
 		list[off[c+1]] = m
 		off[c+1]++
 	}
-	for i, m := range s.Moves {
-		x := fates[i]
-		if m.From >= 0 && x.how != remains {
+	for i := range s.Moves {
+		m, class, how := &s.Moves[i], s.View.Class[s.Moves[i].Row], came
+		if remain[i] {
+			how = remains
+		} else if m.From >= 0 {
 			put(m.From, moved{row: m.Row, class: st.class[m.Row], how: left})
 		}
-		class := s.View.Class[m.Row]
-		if x.to >= 0 {
-			put(x.to, moved{m.Row, class, x.how, m.Was})
+		if m.To >= 0 {
+			put(m.To, moved{m.Row, class, how, m.Was})
 		}
 		st.class[m.Row] = class
+		if c := s.ClusterOf[s.View.Cluster[m.Row]]; c >= 0 {
+			st.clusters[c].named = true
+		}
 	}
 	p.moves, p.moveOff = list, off
 }
@@ -248,22 +241,6 @@ func (p *pass) movesOf(c int) []moved {
 		return nil
 	}
 	return p.moves[p.moveOff[c]:p.moveOff[c+1]]
-}
-
-// listedIn returns the cluster in whose list a machine is, −1 = in none.
-func (p *pass) listedIn(r columnar.Row) int32 {
-	switch p.s.View.State[r] {
-	case model.Configured, model.Configuring:
-		if p.s.Supply.Departs(r) {
-			return -1
-		}
-		return p.s.ClusterOf[p.s.View.Cluster[r]]
-	case model.Creating:
-		if x := p.s.Supply.Reservation(r); x.Active() {
-			return p.clusterByName(x.Owner.Cluster)
-		}
-	}
-	return -1
 }
 
 // findChanged finds the changed rows of each cluster.
@@ -313,7 +290,6 @@ func (p *pass) startOver() {
 	st.taken = alloc.Make[bool](st.arena, room)
 	st.priority = alloc.MakeDirty[int32](st.arena, room)
 	st.class = alloc.MakeDirty[uint32](st.arena, room)
-	st.place = alloc.MakeDirty[uint32](st.arena, room)
 	st.owner = alloc.MakeDirty[int32](st.arena, room)
 	copy(st.class, s.View.Class[:s.Supply.RowMax()])
 	for i := range st.held {
@@ -324,17 +300,13 @@ func (p *pass) startOver() {
 	}
 	st.sorted = resize(st.sorted, len(s.Clusters))
 	st.kinds.reset()
-	st.folds = grown(st.folds, len(p.e.workers))
-	for i := range st.folds {
-		st.folds[i].reset()
-	}
 	st.visited, st.undone, st.resettle = st.visited[:0], st.undone[:0], st.resettle[:0]
 }
 
 // lineBytes and machineBytes are the sizes of the store's columns per line and per machine.
 const (
 	lineBytes    = 32 + 4 + 16 + 4*4 + 1 + 1
-	machineBytes = 8 + 1 + 5*4
+	machineBytes = 8 + 1 + 4*4
 )
 
 // columnsSlack allows each column to begin at a cache line.
@@ -369,6 +341,7 @@ func (p *pass) layRows() int {
 		}
 		state := clusterState{
 			dirty:      true,
+			names:      st.names,
 			cheapest:   alloc.MakeDirty[classPriority](st.arena, roomFor(len(s.GroupsOf(c))))[:0],
 			uncredited: alloc.MakeDirty[int32](st.arena, uncreditedRoom+rows/uncreditedShare)[:0],
 			waiting:    alloc.MakeDirty[uint64](st.arena, words)[:0],
@@ -382,29 +355,6 @@ func (p *pass) layRows() int {
 		st.sources[c], st.clusters[c] = x, state
 	}
 	return int(base)
-}
-
-// findFree updates freeAny, and sets freeMoved if any answer changed. O(pairs of matcher with Same and
-// class), and as many looks at free machines as it takes to find one in a permitted domain.
-func (p *pass) findFree() {
-	st, s := &p.e.store, p.s
-	if st.freeAny == nil || p.renumbered {
-		st.freeAny = map[classMatcher]bool{} // its keys may mean other classes and matchers now
-	}
-	for m, classes := range p.classesOf {
-		if s.Supply.SameKey(uint32(m)) < 0 {
-			continue
-		}
-		for _, c := range classes {
-			key := classMatcher{c, uint32(m)}
-			now := p.anyInDomain(key.matcher, s.Idle.At(int(c))) || p.anyInDomain(key.matcher, s.Speculative.At(int(c)))
-			was, known := st.freeAny[key]
-			if !known || was != now {
-				p.freeMoved = true
-				st.freeAny[key] = now
-			}
-		}
-	}
 }
 
 // undo takes back what the last cycle did after credit. Credited claims stay, also in clusters that
@@ -421,15 +371,18 @@ func (p *pass) undo() {
 // visitedPerChunk is how many Needs a worker takes at a time.
 const visitedPerChunk = 1 << 10
 
+// visit is a Need that had a turn after credit, and the last machine that it was credited before.
+type visit struct {
+	need     int32
+	credited columnar.Row
+}
+
 // undoTurn takes back what a Need claimed in its turns after credit.
-func (p *pass) undoTurn(need int32) {
-	n := &p.lines[need]
-	last, from := columnar.None, n.head
-	if !n.is(isUncredited) { // if it was credited at its turn, everything is taken back
-		from = n.acquired
-		for r := n.head; r != n.acquired; r = p.held[r].next {
-			last = r
-		}
+func (p *pass) undoTurn(v visit) {
+	n := &p.lines[v.need]
+	last, from := v.credited, n.acquired
+	if n.is(isUncredited) { // it was credited at its turn: everything is taken back
+		last, from = columnar.None, n.head
 	}
 	for r := from; r != columnar.None; {
 		next := p.held[r].next
@@ -439,7 +392,7 @@ func (p *pass) undoTurn(need int32) {
 	}
 	if last == columnar.None {
 		n.head = columnar.None
-	} else {
+	} else if from != columnar.None {
 		p.held[last].next = columnar.None
 	}
 	n.tail, n.acquired = last, columnar.None

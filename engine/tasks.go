@@ -3,23 +3,16 @@ package engine
 // tasks are the functions that workers run in nearly every cycle. They are made once: a closure that is
 // handed to another goroutine escapes to the heap each time it is made.
 type tasks struct {
-	undo, part, renew, prepare, credit, asking, merge func(worker, from, to int)
-	worths, askers, gangs, marks, outlines            func(worker, from, to int)
-	acquire, adopted                                  func(worker int)
+	undo, renew, prepare, credit, asking, merge func(worker, from, to int)
+	worths, askers, gangs, marks, outlines      func(worker, from, to int)
+	acquire, adopted                            func(worker int)
 }
 
 func (e *Engine) makeTasks() {
 	e.tasks = tasks{
 		undo: func(_, from, to int) {
-			for _, need := range e.store.visited[from:to] {
-				e.at.undoTurn(need)
-			}
-		},
-		part: func(_, from, to int) {
-			for c := from; c < to; c++ {
-				if x := &e.store.clusters[c]; x.dirty || x.replay {
-					e.at.partFrom(c, x.dirty)
-				}
+			for _, v := range e.store.visited[from:to] {
+				e.at.undoTurn(v)
 			}
 		},
 		renew: func(worker, from, to int) {
@@ -34,7 +27,7 @@ func (e *Engine) makeTasks() {
 		},
 		credit: func(worker, from, to int) {
 			for c := from; c < to; c++ {
-				e.workers[worker].creditAgain(c)
+				e.workers[worker].creditCluster(c)
 			}
 		},
 		asking:  func(worker, from, to int) { e.workers[worker].markAsking(from, to) },

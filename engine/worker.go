@@ -36,7 +36,7 @@ type worker struct {
 	// creditedLate says that the Need at work was credited something after picked was picked.
 	creditedLate bool
 	stamps       stampLists
-	stampOf      []uint32 // by place in needs: 1 + the entry of the Need's stamp; 0 = no machine has it
+	lists        classLists
 	seized       []uint32 // places that the Need at work has been credited
 	// foreignStampsBefore is the length of foreignStamps when the Need at work began.
 	foreignStampsBefore int
@@ -65,29 +65,30 @@ type worker struct {
 	places           []uint64         // scratch of setOf
 	short            []int32          // gangs that phase 2 looks at
 	outlines         []int64          // of gangs; see turns
-	visited          []int32          // Needs that had a turn after credit
+	visited          []visit          // Needs that had a turn after credit
 	undone           []columnar.Row   // machines taken that were not acquired; the next cycle frees them
 	nextBlock        int              // index of reserved.blocks
 	acquisitions     [2][]acquisition // Idle, Speculative; in rank order
 	satisfied        int              // satisfied rows
 	credited         int              // credited Needs
 	clustersCredited int
-	counts           AcquireCounts
-	foreignStamps    []foreignStamp
-	notes            []tried // scratch
-	replay           replay
-	cheapest         []classPriority // scratch
-	lowest           []int32         // scratch, by class
-	needs            []int32         // of the cluster at work, in rank order
-	byText           columnar.StringSorter
-	passed           []uint64       // scratch
-	used             []columnar.Row // scratch
-	left             []spare        // scratch
-	surplus          surplus        // scratch
-	gaveBack         int            // counts superfluous machines
-	words            []uint64       // scratch
-	inOrder          []keyedRow     // scratch
-	fit              *fitter        // nil until AcquireFit chooses
+	CreditCounts
+	counts        AcquireCounts
+	foreignStamps []foreignStamp
+	notes         []tried // scratch
+	work          worklist
+	cheapest      []classPriority // scratch
+	lowest        []int32         // scratch, by class
+	needs         []int32         // of the cluster at work, in rank order
+	byText        columnar.StringSorter
+	passed        []uint64       // scratch
+	used          []columnar.Row // scratch
+	left          []spare        // scratch
+	surplus       surplus        // scratch
+	gaveBack      int            // counts superfluous machines
+	words         []uint64       // scratch
+	inOrder       []keyedRow     // scratch
+	fit           *fitter        // nil until AcquireFit chooses
 }
 
 // enter prepares the worker for a pass.
@@ -109,6 +110,7 @@ func (l *worker) enter(p *pass) {
 	}
 	l.dealt.ofKind = l.dealt.ofKind[:0]
 	l.probes, l.nextBlock, l.satisfied, l.credited, l.clustersCredited = 0, 0, 0, 0, 0
+	l.CreditCounts = CreditCounts{}
 	l.lost, l.moreUnits = l.lost[:0], 0
 	l.counts = AcquireCounts{}
 	l.visited, l.undone, l.foreignStamps = l.visited[:0], l.undone[:0], l.foreignStamps[:0]
@@ -226,7 +228,7 @@ func (l *worker) offer(r columnar.Row) {
 func (l *worker) visit(need int32) {
 	if n := &l.lines[need]; !n.is(isVisited) {
 		n.status |= isVisited
-		l.visited = append(l.visited, need)
+		l.visited = append(l.visited, visit{need, n.tail})
 	}
 }
 
@@ -249,7 +251,7 @@ func (l *worker) finishTurn(need, rank int32) {
 // weight returns how many rows a Need stands for.
 func (p *pass) weight(n *line) int {
 	if n.is(isFold) {
-		return int(p.e.store.folds[n.group>>foldBits].at(int32(n.group)).rows)
+		return int(p.e.store.clusters[n.cluster].folds.list[n.group].rows)
 	}
 	return 1
 }

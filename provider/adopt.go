@@ -55,7 +55,7 @@ func (r *record) differs(obs *driver.Observation) bool {
 // adoptAll takes over what exists and has no record: all of it when the file was lost, and
 // what another provider has gone on with when it is an old copy. The rest are orphans.
 func (p *Provider) adoptAll(h *hand, exists map[string][]driver.Observation, now time.Time) {
-	found := map[string]*Orphan{}
+	found, unlisted := map[string]*Orphan{}, 0
 	for _, id := range slices.Sorted(maps.Keys(exists)) {
 		newest := &exists[id][0]
 		for k := range exists[id] {
@@ -76,14 +76,18 @@ func (p *Provider) adoptAll(h *hand, exists map[string][]driver.Observation, now
 			Driver: h.spec.Name, ID: id, Generation: newest.Generation, Pool: newest.Pool, InstanceType: newest.InstanceType, Zone: newest.Zone,
 			CapacityType: newest.CapacityType.String(), Phase: newest.Phase.String(), Ref: newest.Ref, Cluster: newest.Cluster, Why: why, Since: now,
 		}
+		x.ID = x.ID[:min(len(x.ID), model.NameBytesMax)]
 		if was := h.orphans[x.key()]; was != nil {
 			x.Since = was.Since
 		} else {
 			p.log.Error("orphan: it exists and nobody asked for it", "driver", x.Driver, "machine", id, "generation", x.Generation, "phase", x.Phase, "ref", x.Ref, "why", why)
 		}
-		found[x.key()] = x
+		if unlisted++; len(found) < OrphansMax {
+			found[x.key()] = x
+			unlisted--
+		}
 	}
-	h.orphans = found
+	h.orphans, h.unlisted = found, unlisted
 }
 
 // cannotAdopt says why an object cannot get a record, "" = it can.
@@ -127,7 +131,7 @@ func (p *Provider) adopt(h *hand, obs *driver.Observation, now time.Time) {
 			return // nothing is listed of one that goes
 		}
 	case driver.Failed:
-		r.fail(obs.Reason, now)
+		r.fail(broken(obs).fail, now)
 	}
 	r.Asked = true
 	r.Owner, r.Cluster, r.Metadata = obs.Owner, obs.Cluster, obs.Metadata

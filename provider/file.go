@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/provider/calls"
@@ -38,14 +37,6 @@ type savedOffer struct {
 	Stock stock
 	Real  model.Resources `json:",omitempty"`
 	Free  []uint64        // numbers of slots that were never anything else
-}
-
-func openFile(path string) (*bbolt.DB, error) {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout, FreelistType: bbolt.FreelistMapType, NoFreelistSync: true})
-	if errors.Is(err, bolterrors.ErrTimeout) {
-		return nil, ErrInUse
-	}
-	return db, err
 }
 
 // load reads the file, or begins it.

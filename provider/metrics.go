@@ -85,7 +85,7 @@ func (p *Provider) Collect(ch chan<- prometheus.Metric) {
 		send(descObserved, prometheus.CounterValue, took.Seconds(), name)
 	}
 	for name, h := range p.hands {
-		send(descOrphans, prometheus.GaugeValue, float64(len(h.orphans)), name)
+		send(descOrphans, prometheus.GaugeValue, float64(len(h.orphans)+h.unlisted), name)
 		send(descPaced, prometheus.CounterValue, float64(p.stats.paced[name]), name)
 	}
 	without := map[string]int{}

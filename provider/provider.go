@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/boltfile"
 	"github.com/tonnage/tonnage/provider/calls"
 	"github.com/tonnage/tonnage/provider/driver"
 	"github.com/tonnage/tonnage/provider/pools"
@@ -24,8 +25,6 @@ const (
 	batchMax = 512
 	// queueMax is how many changes wait for the writer; more wait for a place.
 	queueMax = 4 * batchMax
-	// lockTimeout is how long another process is given to let go of the file.
-	lockTimeout = time.Second
 	// ParallelMax is how many verbs of one driver run at a time.
 	ParallelMax = 32
 	// slotKeptFor is how long a slot that was a machine stays when there are enough without it, so
@@ -33,8 +32,12 @@ const (
 	slotKeptFor = time.Minute
 )
 
-// ErrInUse is returned for a file that another process has open.
-var ErrInUse = errors.New("in use by another process")
+var (
+	// ErrInUse is returned for a file that another process has open.
+	ErrInUse = boltfile.ErrInUse
+	// ErrDamaged is returned for a file that is not what was written to it.
+	ErrDamaged = boltfile.ErrDamaged
+)
 
 // Config is what a provider is opened with.
 type Config struct {
@@ -114,7 +117,7 @@ func Open(cfg Config) (*Provider, error) {
 		cfg.Least = LeastDefault
 	}
 	path := filepath.Join(cfg.Dir, FileName)
-	db, err := openFile(path)
+	db, err := boltfile.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("provider records %s: %w", path, err)
 	}
@@ -125,7 +128,7 @@ func Open(cfg Config) (*Provider, error) {
 		pending: pending{rows: map[string]bool{}, blobs: map[string]bool{}},
 	}
 	p.stats.init()
-	if err := p.load(); err != nil {
+	if err := boltfile.Readable(p.load); err != nil {
 		return nil, errors.Join(fmt.Errorf("provider records %s: %w", path, err), db.Close())
 	}
 	if err := p.takePools(cfg.Pools); err != nil {

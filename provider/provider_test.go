@@ -530,7 +530,7 @@ func TestOwnedHosts(t *testing.T) {
 // What exists and is of no pool is an orphan: it is reported and left alone.
 func TestOrphans(t *testing.T) {
 	inBubble(t, strings.Replace(early, "freeSlots: 4", "freeSlots: 2", 1), func(t *testing.T, r *rig) {
-		make := func(id string, generation uint64, key driver.Key) {
+		object := func(id string, generation uint64, key driver.Key) {
 			if err := r.driver.Cloud.Create(t.Context(), &driver.Machine{ID: id, Generation: generation, Offer: driver.Offer{Key: key}}, driver.Owner{}); err != nil {
 				t.Error(err)
 			}
@@ -540,8 +540,8 @@ func TestOrphans(t *testing.T) {
 		for _, p := range parse(t, r.dir, r.file).Pools {
 			of = p.Offers[0].Key
 		}
-		make("stranger", 1, driver.Key{Pool: "elsewhere"})
-		make("mine", 3, of)
+		object("stranger", 1, driver.Key{Pool: "elsewhere"})
+		object("mine", 3, of)
 		r.pass(20 * time.Second)
 		if o := known.Orphans(); len(o) != 1 || o[0].ID != "stranger" || !strings.Contains(o[0].Why, "no pool") {
 			t.Errorf("orphans %+v", o)

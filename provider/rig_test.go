@@ -255,9 +255,6 @@ func (r *rig) in(state pb.MachineState) (ids []string) {
 	return sorted(ids)
 }
 
-// state returns the state of a machine, Unspecified = there is none.
-func (r *rig) state(id string) pb.MachineState { return r.list()[id].GetState() }
-
 // want fails unless a machine is in a state.
 func (r *rig) want(id string, state pb.MachineState) *pb.Machine {
 	r.t.Helper()

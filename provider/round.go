@@ -35,6 +35,8 @@ type hand struct {
 	round   uint64 // of the newest that has begun
 	trouble string // why the last Observe failed
 	orphans map[string]*Orphan
+	// unlisted is how many more orphans there are.
+	unlisted int
 }
 
 func newHand(spec *pools.Driver, d driver.Driver) *hand {
@@ -120,7 +122,7 @@ type task struct {
 }
 
 // round observes a driver and compares what exists with the records.
-func (p *Provider) round(ctx context.Context, h *hand) (tasks []task, err error) {
+func (p *Provider) round(ctx context.Context, h *hand) ([]task, error) {
 	if err := p.submit(ctx, func() error { h.round++; return nil }); err != nil {
 		return nil, err
 	}
@@ -133,12 +135,16 @@ func (p *Provider) round(ctx context.Context, h *hand) (tasks []task, err error)
 		return nil, ctx.Err()
 	}
 	took := time.Since(start)
-	err = p.submit(ctx, func() error {
+	var tasks []task
+	err := p.submit(ctx, func() error {
 		p.stats.observed(h.spec.Name, took, trouble)
 		tasks = p.compare(h, exists, trouble)
 		return nil
 	})
-	return tasks, err
+	if err != nil { // the writer may still be at it
+		return nil, err
+	}
+	return tasks, nil
 }
 
 // compare takes over what was observed, and returns what is to be done.
@@ -369,6 +375,9 @@ func duringOf(v verb) model.State {
 	}
 	return model.Deleting
 }
+
+// OrphansMax is how many orphans of a driver are kept; more are counted only.
+const OrphansMax = 10_000
 
 // Orphan is an object that no record asked for, and that cannot be adopted.
 type Orphan struct {

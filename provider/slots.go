@@ -18,7 +18,7 @@ func sameOffer(a, b *driver.Offer) bool {
 }
 
 // addFree adds a row that is a slot.
-func (p *Provider) addFree(o *offer, x row) int32 {
+func (p *Provider) addFree(o *offer, x row) {
 	x.offer = o
 	i := p.table.add(x)
 	p.table.rows[i].place = len(o.free)
@@ -27,16 +27,14 @@ func (p *Provider) addFree(o *offer, x row) int32 {
 	if x.rec != nil {
 		p.table.relist(i, p.table.state(&p.table.rows[i]))
 	}
-	return i
 }
 
 // addUsed adds a row that is a machine.
-func (p *Provider) addUsed(o *offer, x row) int32 {
+func (p *Provider) addUsed(o *offer, x row) {
 	x.offer = o
 	i := p.table.add(x)
 	o.total++
 	p.table.relist(i, p.table.state(&p.table.rows[i]))
-	return i
 }
 
 // unfree takes a row out of its offer's slots.

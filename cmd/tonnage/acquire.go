@@ -15,8 +15,9 @@ func acquireFlag(cmd *cobra.Command, rule *string, byDefault engine.AcquireRule)
 	_ = cmd.RegisterFlagCompletionFunc("acquire", cobra.FixedCompletions(rules, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// shareFlag adds --max-machine-share to a command.
-func shareFlag(cmd *cobra.Command, share *float64) {
+// fitFlags adds --acquire, by default fit, and --max-machine-share to a command.
+func fitFlags(cmd *cobra.Command, rule *string, share *float64) {
+	acquireFlag(cmd, rule, engine.AcquireFit)
 	cmd.Flags().Float64Var(share, "max-machine-share", 0, "with --acquire fit: a machine is at most this part of a Need, 0 to 1, but not less than its minimum unit, where such machines cover it; 0 = any part")
 }
 

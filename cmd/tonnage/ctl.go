@@ -56,13 +56,13 @@ may only read.`,
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&c.coordinator, "coordinator", ctlCoordinatorDefault, "addresses of the coordinator's replicas, with commas between")
 	flags.DurationVar(&c.timeout, "timeout", ctlTimeoutDefault, "how long to try")
-	flags.StringVarP(&c.output, "output", "o", "", "json or table (default: table on a terminal, json elsewhere)")
+	flags.StringVarP(&c.output, "output", "o", "", "json, yaml or table (default: table on a terminal, json elsewhere)")
 	flags.StringVar(&c.tls.Cert, "tls-cert", "", "certificate to show, PEM")
 	flags.StringVar(&c.tls.Key, "tls-key", "", "key of the certificate, PEM")
 	flags.StringVar(&c.tls.CA, "tls-ca", "", "certificates of the authority that the coordinator must come from, PEM")
 	c.page.registerToken(cmd, true)
 	flags.StringVar(&c.tls.Deny, "tls-deny", "", "serial numbers of certificates that are refused, one hexadecimal number a line")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{formatJSON, formatTable}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{formatJSON, formatYAML, formatTable}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.AddCommand(
 		c.listShards(), c.listDomains(), c.assignDomain(), c.unassignDomain(), c.removeShard(),
 		c.shortfalls(), c.rebalance(), c.members(), c.removeMember(), c.snapshot(),

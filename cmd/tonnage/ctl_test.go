@@ -32,7 +32,7 @@ func TestCtlRefusesBeforeItAsks(t *testing.T) {
 		{"list-shards --timeout 0s", []string{"--timeout must be positive, got 0s; give one such as 10s"}},
 		{"needs --timeout -1s -o xml", []string{"--timeout must be positive, got -1s", `unknown output format "xml"`}},
 		{"snapshot save --timeout 0s x.tar", []string{"--timeout must be positive"}},
-		{"list-shards -o xml", []string{`unknown output format "xml"; use -o json or -o table`}},
+		{"list-shards -o xml", []string{`unknown output format "xml"; use -o json, -o yaml or -o table`}},
 		{"needs -o svg", []string{`unknown output format "svg"`}},
 		{"needs --limit -1", []string{"--limit cannot be negative, got -1"}},
 		{"retire", []string{"MACHINE is expected, got 0 arguments " + help("retire")}},

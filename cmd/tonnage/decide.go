@@ -57,8 +57,9 @@ func decide(s streams, f decideFlags, workersSet bool) error {
 	defer in.Close()
 	w, err := world.Read(in)
 	if err != nil {
-		return badInput(err) // faults, or a file that cannot be read
+		return faultsIn(err, f.file)
 	}
+	warnOf(s, f.file, w)
 	if workersSet {
 		w.Options.Engine.Workers = f.workers
 	}

@@ -18,6 +18,7 @@ import (
 type explainFlags struct {
 	source worldFlags
 	output string
+	help   bool // what would help
 }
 
 func newExplain(s streams) *cobra.Command {
@@ -33,12 +34,18 @@ The world is a file as decide reads it, or that of a running shard (--shard, the
 address of its page or metrics). Needs of a running shard are named by cluster
 and row of the roll-up, from 0: cluster-0001/0. Of a running shard explain also
 says what its last cycle held back and why, and what keeps it from carrying
-anything out.`,
+anything out.
+
+With --help-me it computes what would satisfy a need that is short: the least extra
+machines of a type that exists, the lowest priority and who would pay for it, the
+requirement without which it would be satisfied. Each is a decision that was really
+made.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
 		newExplainOf(s, "need NAME...", "Say why needs are satisfied or not", `  tonnage explain need -f world.yaml web
+  tonnage explain need -f world.yaml --help-me web
   tonnage explain need --shard http://127.0.0.1:8080 cluster-0001/0`,
 			func(names map[string]bool) *world.Subjects { return &world.Subjects{Needs: names} }),
 		newExplainOf(s, "machine ID...", "Say what is done with machines, and why", `  tonnage explain machine -f world.yaml m-1 m-2
@@ -68,6 +75,9 @@ func newExplainOf(s streams, use, short, example string, subjects func(map[strin
 	}
 	f.source.add(cmd)
 	outputFlag(cmd, &f.output)
+	if strings.HasPrefix(use, "need") {
+		cmd.Flags().BoolVar(&f.help, "help-me", false, "compute what would satisfy the needs: more machines, a higher priority, a requirement less")
+	}
 	return cmd
 }
 
@@ -83,6 +93,9 @@ func explain(ctx context.Context, s streams, f *explainFlags, of *world.Subjects
 	answer, err := w.Explain(of)
 	if err != nil {
 		return badInput(err)
+	}
+	if f.help {
+		return explainAndHelp(s, w, answer, format)
 	}
 	if format == formatTable {
 		return answer.WriteExplanation(s.out, w)
@@ -132,7 +145,10 @@ func (f *worldFlags) read(ctx context.Context, s streams) (*world.World, error) 
 	case err != nil && f.shard != "":
 		return nil, f.noWorld(err)
 	case err != nil:
-		return nil, badInput(err)
+		return nil, faultsIn(err, f.file)
+	}
+	if f.file != "" {
+		warnOf(s, f.file, w)
 	}
 	return w, nil
 }

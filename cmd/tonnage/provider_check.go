@@ -108,13 +108,13 @@ func (c *providerCheck) register(cmd *cobra.Command) {
 	flags.StringSliceVar(&c.only, "only", nil, "run only these checks: ids or patterns such as 'fence.*', with commas between")
 	flags.StringSliceVar(&c.skip, "skip", nil, "do not run these checks: ids or patterns, with commas between")
 	flags.BoolVar(&c.list, "list", false, "print all checks and what they check")
-	flags.StringVarP(&c.output, "output", "o", "", "json, table or junit (default: table on a terminal, json elsewhere)")
+	flags.StringVarP(&c.output, "output", "o", "", "json, yaml, table or junit (default: table on a terminal, json elsewhere)")
 	flags.StringVar(&c.restart, "restart-command", "", "command that restarts the provider")
 	flags.StringVar(&c.vanish, "vanish-command", "", "command that makes the machine $TONNAGE_MACHINE vanish")
 	flags.StringVar(&c.fail, "fail-command", "", "command that lets the next change of the machine $TONNAGE_MACHINE fail")
 	completeFiles(cmd, "tls-cert", "tls-key", "tls-ca")
 	_ = cmd.MarkFlagFilename("bootstrap-file")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{formatJSON, formatTable, formatJUnit}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{formatJSON, formatYAML, formatTable, formatJUnit}, cobra.ShellCompDirectiveNoFileComp))
 	var ids []string
 	for _, x := range check.Checks() {
 		ids = append(ids, x.ID+"\t"+x.Promise)

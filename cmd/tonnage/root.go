@@ -43,6 +43,7 @@ type streams struct {
 	err io.Writer
 	// terminal tells whether out is one.
 	terminal bool
+	sink     *yamlSink // below out; nil = there is no YAML
 }
 
 func processStreams() streams {
@@ -53,10 +54,16 @@ func processStreams() streams {
 // error stream as they are: for a bad file, one line for each fault. Both streams
 // escape control characters, wherever they come from.
 func run(ctx context.Context, args []string, s streams) int {
-	out, err := terminal.NewWriter(s.out), terminal.NewWriter(s.err)
+	s.sink = &yamlSink{out: s.out}
+	out, err := terminal.NewWriter(s.sink), terminal.NewWriter(s.err)
 	defer func() { _, _ = out.Close(), err.Close() }() // at most a torn character is left
 	s.out, s.err = out, err
-	return execute(ctx, args, s)
+	code := execute(ctx, args, s)
+	if failed := errors.Join(out.Close(), s.sink.Close()); failed != nil && code == exitOK {
+		fmt.Fprintln(s.err, failed)
+		return exitInternal
+	}
+	return code
 }
 
 func execute(ctx context.Context, args []string, s streams) int {
@@ -121,17 +128,23 @@ func newRoot(s streams) *cobra.Command {
 		Long: `Tonnage compares what many Kubernetes clusters need with one pool of machines,
 and decides which machines to bind, buy, preempt, reclaim and give back.
 
+  init         a world with comments, to begin with
+  validate     check a file; schema writes its format
   decide       one decision about a world in a file
   simulate     many cycles in virtual time, from a file
   what-if      what a change would do, and what it would cost
   explain      why a need or a machine is as it is
   top          watch a running shard
   up           everything in one process, with a live page
+  demand       ask a shard for machines without a cluster
   shard        a shard for a fleet: operators, a provider, decisions
   coordinator  what concerns several shards: domains, shortfalls, moves
   ctl          look at and change what is running
   provider     made-up machines for shards, in a process of its own
-  bench        how fast the engine decides, and what it takes`,
+  bench        how fast the engine decides, and what it takes
+
+A flag that the command line does not give is taken from the environment: --shard from
+TONNAGE_SHARD, --data-dir from TONNAGE_DATA_DIR.`,
 		Version:       versionText(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -146,6 +159,7 @@ and decides which machines to bind, buy, preempt, reclaim and give back.
 		return badInput(fmt.Errorf("%w (see `%s --help`)", err, cmd.CommandPath()))
 	})
 	root.AddCommand(commands(s)...)
+	fromEnvironment(root)
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
@@ -163,7 +177,7 @@ and decides which machines to bind, buy, preempt, reclaim and give back.
 // commands lists the commands; each has a file of its own.
 func commands(s streams) []*cobra.Command {
 	return []*cobra.Command{
-		newDecide(s), newSimulate(s), newWhatIf(s), newExplain(s), newTop(s), newUp(s),
+		newInit(s), newValidate(s), newSchema(s), newDecide(s), newSimulate(s), newWhatIf(s), newExplain(s), newTop(s), newUp(s), newDemand(s),
 		newShard(s), newCoordinator(s), newCtl(s), newProvider(s), newBench(s), newVersion(),
 	}
 }
@@ -232,8 +246,8 @@ const (
 
 // outputFlag adds -o to a command.
 func outputFlag(cmd *cobra.Command, format *string) {
-	cmd.Flags().StringVarP(format, "output", "o", "", "json or table (default: table on a terminal, json elsewhere)")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{formatJSON, formatTable}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().StringVarP(format, "output", "o", "", "json, yaml or table (default: table on a terminal, json elsewhere)")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{formatJSON, formatYAML, formatTable}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // formatOf settles the output format.
@@ -241,8 +255,11 @@ func formatOf(s streams, format string) (string, error) {
 	switch {
 	case format == formatJSON || format == formatTable:
 		return format, nil
+	case format == formatYAML && s.sink != nil:
+		s.sink.switchOn()
+		return formatJSON, nil // which comes out as YAML
 	case format != "":
-		return "", badInput(fmt.Errorf("unknown output format %q; use -o json or -o table", format))
+		return "", badInput(fmt.Errorf("unknown output format %q; use -o json, -o yaml or -o table", format))
 	case s.terminal:
 		return formatTable, nil
 	}

@@ -155,7 +155,7 @@ func FuzzAcceptedIsReadBack(f *testing.F) {
 			for _, c := range i.Demand.Clusters() {
 				needs = append(needs, i.Demand.Rows(c)...)
 			}
-			return world.WriteShard(&text, i, opts, held)
+			return world.WriteShard(&text, i, opts, held, nil)
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -22,11 +22,11 @@ func readSettings(cmd *cobra.Command, path string) error {
 		return badInput(fmt.Errorf("--config: %w", err))
 	}
 	defer f.Close()
-	root, fault, err := document.Load(f)
+	doc, fault, err := document.Load(f)
 	if err != nil {
 		return badInput(fmt.Errorf("--config: %w", err))
 	}
-	if fault == nil && root.Kind != document.Object {
+	if fault == nil && doc.Root.Kind != document.Object {
 		fault = &document.Fault{Path: "$", Msg: "must be an object: names of flags and their values"}
 	}
 	if fault != nil {
@@ -36,8 +36,8 @@ func readSettings(cmd *cobra.Command, path string) error {
 	cmd.Flags().VisitAll(func(flag *pflag.Flag) { names = append(names, flag.Name) })
 	var faults []error
 	seen := map[string]bool{}
-	for i := range root.Items {
-		item := &root.Items[i]
+	for i := range doc.Root.Items {
+		item := &doc.Root.Items[i]
 		if seen[item.Key] {
 			faults = append(faults, fmt.Errorf("--config %s: %s: occurs twice", path, item.Key))
 			continue

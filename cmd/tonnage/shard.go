@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/internal/inbound"
 	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/shard"
@@ -148,8 +147,7 @@ func (f *shardFlags) register(cmd *cobra.Command) {
 	flags.DurationVar(&f.heartbeat, "coordinator-heartbeat-interval", shardHeartbeatDefault, "time between two reports to the coordinator")
 	flags.DurationVar(&f.cycle, "cycle-interval", defaults.CycleInterval, "time between two cycles; new demand starts one at once")
 	workersFlag(cmd, &f.workers, "")
-	acquireFlag(cmd, &f.acquire, engine.AcquireFit)
-	shareFlag(cmd, &f.maxShare)
+	fitFlags(cmd, &f.acquire, &f.maxShare)
 	pinFlag(cmd, &f.pin)
 	flags.IntVar(&f.maxActions, "max-actions-per-cycle", 0, "most actions that a cycle starts, by rank; 0 = no limit")
 	flags.IntVar(&f.concurrency, "execute-concurrency", defaults.Concurrency, "calls to the provider at a time; the queue before them is twice as long")

@@ -93,7 +93,7 @@ func (x *shardProcess) serveEndpoints(part func(func(context.Context) error)) {
 // writeWorld writes what the next cycle would look at, and what the rails hold back.
 func (x *shardProcess) writeWorld(out io.Writer) error {
 	return x.shard.Inspect(func(in engine.Input, opts engine.Options, held *shard.HeldBack) error {
-		return world.WriteShard(out, in, opts, held)
+		return world.WriteShard(out, in, opts, held, nil)
 	})
 }
 

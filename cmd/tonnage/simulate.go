@@ -57,7 +57,7 @@ func simulate(ctx context.Context, s streams, file, output string) error {
 	scenario, err := world.ReadRun(in)
 	in.Close()
 	if err != nil {
-		return badInput(err)
+		return faultsIn(err, file)
 	}
 	out := bufio.NewWriter(s.out)
 	var p printer = world.NewTraceJSON(out)

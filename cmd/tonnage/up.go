@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/internal/livefleet"
 	"github.com/tonnage/tonnage/internal/mtls"
 	traces "github.com/tonnage/tonnage/internal/trace"
 	"github.com/tonnage/tonnage/internal/workload"
@@ -23,7 +24,7 @@ const (
 	upDataDirDefault   = "./data"
 	upCycleDefault     = time.Second
 	upLatencyDefault   = "1s-3s"
-	upSpeedDefault     = "3600x"
+	upSpeedDefault     = "36000x"
 	upTraceListDefault = "default"
 	upLatencyMax       = time.Hour
 )
@@ -34,6 +35,9 @@ type upFlags struct {
 	maxShare     float64
 	rung         string
 	start        string
+	scenario     string
+	list         bool
+	file         string
 	trace        string
 	traceList    string
 	traceOffer   string
@@ -67,24 +71,33 @@ func newUp(s streams) *cobra.Command {
 		Use:   "up",
 		Short: "Run everything in one process, with a live page",
 		Long: `Up runs a shard with a provider of its own: machines in memory that take time over
-every change. Demand comes from a calibrated workload (--rung) or from a recorded
-one (--trace). What is decided, and why, is on a live page; /metrics, /healthz,
+every change. Machines and demand are those of a calibrated workload (--rung), a
+recorded one (--trace), a scenario (--scenario; --list says which there are), or a
+world in a file as decide reads it (-f). Such a file is read again when it is
+edited: machines that it has no more are lost, new ones join, demand is reported
+anew. An edit with faults changes nothing, and its faults are said with their
+places. What is decided, and why, is on a live page; /metrics, /healthz,
 /readyz and /debug/pprof/ are beside it.
 
 The page is for this machine. From elsewhere it needs the token of --token-file, or
 over TLS (the --tls flags) a certificate of an admin or one that may only read.
 
 Stop it with Ctrl-C; it prints a summary.`,
-		Example: `  tonnage up
+		Example: `  tonnage up --scenario contended
+  tonnage up -f world.yaml
   tonnage up --rung 5k --provider-latency 1s-30s --provider-faults 0.01
   tonnage up --rung 5k --shards 3
   tonnage up --trace ../shared/data/openb --speed 3600x`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.list || f.scenario == scenarioList {
+				return listScenarios(s.out)
+			}
 			p, err := f.parse(cmd.Flags().Changed)
 			if err != nil {
 				return err
 			}
+			p.source.in = s.in
 			return up(cmd.Context(), s, p)
 		},
 	}
@@ -96,11 +109,14 @@ func (f *upFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.rung, "rung", "tiny", "calibrated workload: "+strings.Join(workload.Names(), ", "))
 	flags.StringVar(&f.start, "start", "cold", "how the rung's machines are at the start: cold (idle) or steady (bound)")
+	flags.StringVar(&f.scenario, "scenario", "", "play this scenario instead: "+strings.Join(livefleet.ScenarioNames(), ", "))
+	flags.BoolVar(&f.list, "list", false, "list the scenarios and end")
+	fileFlag(cmd, &f.file, "run this world instead, live, and read it again when it changes")
 	flags.StringVar(&f.trace, "trace", "", "replay the recorded demand in this folder instead of a rung")
 	flags.StringVar(&f.traceList, "trace-list", upTraceListDefault, "which list of the trace: "+strings.Join(traces.Lists(), ", "))
 	flags.StringVar(&f.traceOffer, "trace-offer", traces.OfferDefault.String(), "what can be bought beside the trace's nodes: default, none, or equivalents (also the trace's own GPU models)")
 	flags.StringVar(&f.speed, "speed", upSpeedDefault, "how much faster than recorded the trace is replayed")
-	flags.BoolVar(&f.arrivalsOnly, "arrivals-only", false, "let nothing that arrived in the trace leave again")
+	flags.BoolVar(&f.arrivalsOnly, "arrivals-only", true, "let nothing that arrived in the trace leave again; with departures the trace is nearly idle")
 	flags.IntVar(&f.clusters, "clusters", 1, "how many clusters the trace is split into")
 	flags.IntVar(&f.shards, "shards", 1, fmt.Sprintf("how many shards run, at most %d; with more than one a coordinator beside them lets machines change shards", upShardsMax))
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of everything that is drawn at random")
@@ -109,8 +125,7 @@ func (f *upFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.dataDir, "data-dir", upDataDirDefault, "folder for what is kept between runs; it is created")
 	flags.DurationVar(&f.cycle, "cycle", upCycleDefault, "time between two cycles; new demand starts one at once")
 	workersFlag(cmd, &f.workers, "")
-	acquireFlag(cmd, &f.acquire, engine.AcquireFit)
-	shareFlag(cmd, &f.maxShare)
+	fitFlags(cmd, &f.acquire, &f.maxShare)
 	pinFlag(cmd, &f.pin)
 	flags.BoolVar(&f.dryRun, "dry-run", false, "decide everything and carry out nothing")
 	flags.DurationVar(&f.duration, "duration", 0, "stop after this time, 0 = run until stopped")
@@ -122,6 +137,7 @@ func (f *upFlags) register(cmd *cobra.Command) {
 	tlsFlags(cmd, &f.tls)
 	_ = cmd.RegisterFlagCompletionFunc("rung", cobra.FixedCompletions(workload.Names(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("trace-list", cobra.FixedCompletions(traces.Lists(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("scenario", cobra.FixedCompletions(append(livefleet.ScenarioNames(), scenarioList), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.MarkFlagDirname("trace")
 	_ = cmd.MarkFlagDirname("data-dir")
 	_ = cmd.MarkFlagDirname("profile-dir")
@@ -142,6 +158,8 @@ type upPlan struct {
 	level    slog.Level
 	pin      bool
 	shards   int
+	// Whether the flags of acquisition were given.
+	acquireSet, shareSet bool
 	// Of several shards: the time between reports, and between passes.
 	reportGap, rebalanceGap time.Duration
 }
@@ -170,6 +188,7 @@ func (f *upFlags) parse(set func(string) bool) (*upPlan, error) {
 	}
 	note(checkWorkers(f.workers))
 	note(checkShare(f.maxShare))
+	p.acquireSet, p.shareSet = set("acquire"), set("max-machine-share")
 	rule, err := engine.ParseAcquireRule(f.acquire)
 	if err != nil {
 		note(fmt.Errorf("--acquire: %w", err))
@@ -212,18 +231,19 @@ func (f *upFlags) parse(set func(string) bool) (*upPlan, error) {
 // parseSource settles where demand comes from.
 func (f *upFlags) parseSource(set func(string) bool) (sourceConfig, error) {
 	c := sourceConfig{seed: f.seed}
+	if err := f.oneSource(set); err != nil {
+		return c, err
+	}
 	if f.trace == "" {
 		for _, name := range []string{"trace-list", "trace-offer", "speed", "arrivals-only", "clusters"} {
 			if set(name) {
 				return c, fmt.Errorf("--%s belongs to a trace; name its folder with --trace", name)
 			}
 		}
-		return c, c.setRung(f.rung, f.start)
-	}
-	for _, name := range []string{"rung", "start"} {
-		if set(name) {
-			return c, fmt.Errorf("--%s and --trace exclude each other; give one", name)
+		if f.scenario != "" || f.file != "" {
+			return c, c.setLive(f)
 		}
+		return c, c.setRung(f.rung, f.start)
 	}
 	return c, c.setTrace(f)
 }

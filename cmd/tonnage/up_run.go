@@ -107,7 +107,11 @@ func up(ctx context.Context, s streams, p *upPlan) error {
 	}
 	log.Debug("configuration", "source", fmt.Sprintf("%+v", p.source), "shard", fmt.Sprintf("%+v", p.shard), "latency", p.latency, "faults", p.faults, "listen", listener.Addr(), "dataDir", p.dataDir)
 	c.print("%s; acquire %s", x.source.Describe(), p.shard.Engine.Acquire)
-	c.print("%s  (stop with Ctrl-C)", pageAddress(listener, x.tls != nil))
+	address := pageAddress(listener, x.tls != nil)
+	c.print("%s  (stop with Ctrl-C)", address)
+	for _, line := range x.trials(address) {
+		c.print("%s", line)
+	}
 	failed := x.run(ctx, listener)
 	summary := x.summary()
 	c.print("%s", strings.TrimSuffix(summary, "\n"))
@@ -169,6 +173,7 @@ func (x *process) build() error {
 	if x.source, err = x.plan.source.open(); err != nil {
 		return err
 	}
+	x.takeOptions()
 	if err := x.buildFleet(); err != nil {
 		return err
 	}
@@ -240,7 +245,7 @@ func (x *process) view() *fleetview.View {
 // writeWorld writes what the next cycle would look at, and what the rails hold back.
 func (x *process) writeWorld(out io.Writer) error {
 	return x.shard.Inspect(func(in engine.Input, opts engine.Options, held *shard.HeldBack) error {
-		return world.WriteShard(out, in, opts, held)
+		return world.WriteShard(out, in, opts, held, x.names())
 	})
 }
 
@@ -327,6 +332,7 @@ func (x *process) pump(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		now := clock().UnixNano()
+		x.moveMachines(now)
 		for _, r := range x.source.Due(now) {
 			if ctx.Err() != nil {
 				return nil

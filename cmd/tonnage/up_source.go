@@ -2,16 +2,18 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/tonnage/tonnage/internal/livefleet"
 	traces "github.com/tonnage/tonnage/internal/trace"
 	"github.com/tonnage/tonnage/internal/workload"
 )
 
-// sourceConfig says where machines and demand come from: a rung or a trace.
+// sourceConfig says where machines and demand come from: a rung, a trace, a scenario or a file.
 type sourceConfig struct {
 	seed   uint64
 	rung   workload.Rung
@@ -19,6 +21,10 @@ type sourceConfig struct {
 
 	trace   string // folder; empty = the rung
 	options traces.Options
+
+	scenario string    // name
+	file     string    // path of a world, "-" = standard input
+	in       io.Reader // standard input
 }
 
 func (c *sourceConfig) setRung(name, start string) error {
@@ -55,7 +61,12 @@ func (c *sourceConfig) setTrace(f *upFlags) error {
 // title says in a few words what the source is; Describe of the source itself
 // says more.
 func (c *sourceConfig) title() string {
-	if c.trace == "" {
+	switch {
+	case c.scenario != "":
+		return "scenario " + c.scenario
+	case c.file != "":
+		return "world " + nameOf(c.file)
+	case c.trace == "":
 		return fmt.Sprintf("rung %s, %s start, seed %d", c.rung.Name, c.regime, c.seed)
 	}
 	leaving := ""
@@ -67,7 +78,16 @@ func (c *sourceConfig) title() string {
 
 // open builds the source.
 func (c *sourceConfig) open() (workload.Source, error) {
-	if c.trace == "" {
+	switch {
+	case c.scenario != "":
+		return livefleet.Play(c.scenario)
+	case c.file != "":
+		f, err := livefleet.OpenFile(c.file, c.in)
+		if err != nil {
+			return nil, badInput(err)
+		}
+		return f, nil
+	case c.trace == "":
 		return workload.NewLive(workload.Build(c.rung, c.seed), c.regime), nil
 	}
 	t, err := traces.Open(c.trace, c.options)

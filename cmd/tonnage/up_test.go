@@ -56,6 +56,11 @@ func TestUpRefusesBadInputInOneLineWithARemedy(t *testing.T) {
 		{"negative workers", []string{"--workers", "-1"}, "--workers must be between 0 and"},
 		{"a negative duration", []string{"--duration", "-1s"}, "0 runs until stopped"},
 		{"an unknown log level", []string{"--log-level", "loud"}, "debug, info, warn or error"},
+		{"a scenario that does not exist", []string{"--scenario", "x"}, "use one of contended, launch-day, spot-storm, rack-loss, two-tenants"},
+		{"a scenario and a rung", []string{"--scenario", "contended", "--rung", "5k"}, "exclude each other"},
+		{"a scenario and a file", []string{"--scenario", "contended", "-f", "x"}, "exclude each other"},
+		{"several shards for a scenario", []string{"--scenario", "contended", "--shards", "2"}, "run on one shard"},
+		{"a file that is not there", []string{"-f", "/nowhere.yaml"}, "cannot open the file"},
 		{"an argument", []string{"tiny"}, `unexpected argument "tiny"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

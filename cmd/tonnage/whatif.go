@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -14,20 +11,30 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tonnage/tonnage/internal/whatif"
-	"github.com/tonnage/tonnage/internal/world"
 )
 
-const formatSVG = "svg"
+// Formats of what-if beside those of every command.
+const (
+	formatSVG  = "svg"
+	formatDiff = "diff"
+)
 
 // whatIfFlags are the flags of what-if.
 type whatIfFlags struct {
-	source  worldFlags
-	edits   string
-	lose    []string
-	remove  []string
-	prices  []string
-	weights []string
-	output  string
+	source     worldFlags
+	edits      string
+	batch      string
+	add        []string
+	lose       []string
+	loseRacks  []string
+	loseZones  []string
+	loseWhere  []string
+	remove     []string
+	priorities []string
+	sizes      []string
+	prices     []string
+	weights    []string
+	output     string
 }
 
 func newWhatIf(s streams) *cobra.Command {
@@ -44,15 +51,28 @@ The world is a file as decide reads it, or that of a running shard (--shard, the
 address of its page or metrics). Changes are flags, or a file (--edits) with any
 of these keys:
 
-  add:     [needs as in the world]
-  remove:  [names of needs]
-  lose:    [ids of machines]
-  change:  [{machine: m-1, pricePerHour: 0.4}]
-  weights: {priority: 2}
+  add:         [needs as in the world]
+  remove:      [names of needs]
+  needs:       [{name: training, priority: 900}]        # what of a need changes
+  addMachines: [machines as in the world]
+  pools:       [{instanceType: std, count: 3}]          # more of what is there
+  lose:        [ids of machines]
+  loseWhere:   [{key: topology.kubernetes.io/rack, value: r1}]
+  change:      [{machine: m-1, pricePerHour: 0.4}]
+  changePools: [{instanceType: std, pricePerHour: 0.4}]
+  weights:     {priority: 2}
+
+A pool is an instance type, with a capacity type and a zone where that matters
+(std/Spot/zone-a), or a machine that the new ones are like. A file of several
+questions (--batch) has questions: [{name: ..., and the keys above}]; each is asked
+of the world as it is.
 
 With -o svg the plans of preemption are drawn: the domain of each and its machines,
 victims by class, the domains that were tried, until when machines are held.`,
 		Example: `  tonnage what-if -f world.yaml --lose m-17,m-18
+  tonnage what-if -f world.yaml --add gpu=2 --priority training=900 -o diff
+  tonnage what-if -f world.yaml --lose-rack r1
+  tonnage what-if -f world.yaml --batch questions.yaml
   tonnage what-if -f world.yaml --edits more.yaml -o svg > plan.svg
   tonnage what-if --shard http://127.0.0.1:8080 --price cpu-batch-000019=0.9 --weight priority=2`,
 		Args: noArguments,
@@ -62,29 +82,39 @@ victims by class, the domains that were tried, until when machines are held.`,
 	}
 	f.source.add(cmd)
 	cmd.Flags().StringVar(&f.edits, "edits", "", `what to change, JSON or YAML; "-" reads standard input`)
+	cmd.Flags().StringVar(&f.batch, "batch", "", `several questions, JSON or YAML; "-" reads standard input`)
+	cmd.Flags().StringSliceVar(&f.add, "add", nil, "machines to add: POOL=COUNT, where a pool is TYPE, TYPE/CAPACITY, TYPE/CAPACITY/ZONE or a machine like which they are")
 	cmd.Flags().StringSliceVar(&f.lose, "lose", nil, "machines to lose, by id")
+	cmd.Flags().StringSliceVar(&f.loseRacks, "lose-rack", nil, "racks to lose, by the label topology.kubernetes.io/rack")
+	cmd.Flags().StringSliceVar(&f.loseZones, "lose-zone", nil, "zones to lose")
+	cmd.Flags().StringSliceVar(&f.loseWhere, "lose-where", nil, "machines to lose, by a label: KEY=VALUE")
+	cmd.Flags().StringSliceVar(&f.priorities, "priority", nil, "new priorities: NEED=NUMBER")
+	cmd.Flags().StringArrayVar(&f.sizes, "size", nil, "a new size of a need, all it asks for: NEED:cpu=8,memory=32Gi")
 	cmd.Flags().StringSliceVar(&f.remove, "remove", nil, "needs to take away, by name")
-	cmd.Flags().StringSliceVar(&f.prices, "price", nil, "new prices an hour: MACHINE=DOLLARS")
+	cmd.Flags().StringSliceVar(&f.prices, "price", nil, "new prices an hour: MACHINE=DOLLARS, or POOL=DOLLARS for all machines of a pool")
 	cmd.Flags().StringSliceVar(&f.weights, "weight", nil, "weights of the victim score: priority|drainSpeed|interruption|reclamation=NUMBER")
-	cmd.Flags().StringVarP(&f.output, "output", "o", "", "json, table or svg (default: table on a terminal, json elsewhere)")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{formatJSON, formatTable, formatSVG}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().StringVarP(&f.output, "output", "o", "", "json, yaml, table, diff or svg (default: table on a terminal, json elsewhere)")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{formatJSON, formatYAML, formatTable, formatDiff, formatSVG}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
 func whatIf(ctx context.Context, s streams, f whatIfFlags) error {
 	format := f.output
-	if format != formatSVG {
+	if format != formatSVG && format != formatDiff {
 		var err error
 		if format, err = formatOf(s, f.output); err != nil {
 			return err
 		}
 	}
-	if f.source.file == "-" && f.edits == "-" {
-		return badInput(errors.New("the world and the changes cannot both be standard input; name a file for one"))
+	if err := f.check(format); err != nil {
+		return badInput(err)
 	}
 	w, err := f.source.read(ctx, s)
 	if err != nil {
 		return err
+	}
+	if f.batch != "" {
+		return whatIfBatch(s, &f, w, format)
 	}
 	edits, err := whatIfEdits(s, f, w)
 	if err != nil {
@@ -97,101 +127,12 @@ func whatIf(ctx context.Context, s streams, f whatIfFlags) error {
 	switch format {
 	case formatTable:
 		return answer.WriteTable(s.out)
+	case formatDiff:
+		return answer.WriteDiff(s.out)
 	case formatSVG:
 		return answer.WriteSVG(s.out)
 	}
 	return answer.WriteJSON(s.out)
-}
-
-// whatIfEdits joins the changes of the file and those of the flags.
-func whatIfEdits(s streams, f whatIfFlags, w *world.World) (*world.Edits, error) {
-	flags, err := editsOfFlags(&f)
-	if err != nil {
-		return nil, badInput(err)
-	}
-	out, err := w.ReadEdits(bytes.NewReader(flags))
-	if err != nil {
-		return nil, badInput(f.byFlag(err))
-	}
-	if f.edits == "" {
-		return out, nil
-	}
-	in, err := openFile(s, f.edits)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	file, err := w.ReadEdits(in)
-	if err != nil {
-		return nil, badInput(err)
-	}
-	file.Remove = append(file.Remove, out.Remove...)
-	file.Lose = append(file.Lose, out.Lose...)
-	file.Change = append(file.Change, out.Change...)
-	file.Weights = cmp.Or(out.Weights, file.Weights)
-	return file, nil
-}
-
-// editsOfFlags writes the changes of the flags as a file would.
-func editsOfFlags(f *whatIfFlags) ([]byte, error) {
-	doc := map[string]any{}
-	if len(f.lose) > 0 {
-		doc["lose"] = f.lose
-	}
-	if len(f.remove) > 0 {
-		doc["remove"] = f.remove
-	}
-	var changes []map[string]any
-	for _, text := range f.prices {
-		machine, price, err := numberFlag("--price", "MACHINE=DOLLARS", text)
-		if err != nil {
-			return nil, err
-		}
-		changes = append(changes, map[string]any{"machine": machine, "pricePerHour": price})
-	}
-	if changes != nil {
-		doc["change"] = changes
-	}
-	weights := map[string]any{}
-	for _, text := range f.weights {
-		name, weight, err := numberFlag("--weight", "NAME=NUMBER", text)
-		if err != nil {
-			return nil, err
-		}
-		weights[name] = weight
-	}
-	if len(weights) > 0 {
-		doc["weights"] = weights
-	}
-	return json.Marshal(doc)
-}
-
-// byFlag names what is wrong with changes of flags by the flags: they were never
-// in a file.
-func (f *whatIfFlags) byFlag(err error) error {
-	faults, ok := errors.AsType[*world.Faults](err)
-	if !ok {
-		return err
-	}
-	var all []error
-	for _, fault := range faults.List {
-		list, rest, _ := strings.Cut(fault.Path, "[")
-		index, _, _ := strings.Cut(rest, "]")
-		at, _ := strconv.Atoi(index)
-		where := fault.Path
-		switch list {
-		case "lose", "remove":
-			where = "--" + list
-		case "change":
-			where = "--price " + f.prices[at]
-		default:
-			if name, ok := strings.CutPrefix(list, "weights."); ok {
-				where = "--weight " + name
-			}
-		}
-		all = append(all, fmt.Errorf("%s: %s", where, fault.Msg))
-	}
-	return errors.Join(all...)
 }
 
 // numberFlag splits NAME=NUMBER.

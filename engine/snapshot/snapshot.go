@@ -119,10 +119,10 @@ type boundLists struct {
 // another place, or other in what is said of it.
 type Move struct {
 	Row columnar.Row
-	// From is the cluster whose list it was in, as an index of Clusters; −1 when
-	// it was in none.
-	From int32
-	Was  model.State // its state then, if it was in one
+	// From is the cluster whose list it was in, and To the one whose list it is in, as indexes of
+	// Clusters; −1 when it was, or is, in none.
+	From, To int32
+	Was, Is  model.State // its state then and now, as far as it was, or is, in a list
 }
 
 // Vector returns the effective allocatable of a class.

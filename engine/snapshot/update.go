@@ -128,7 +128,8 @@ func (b *Builder) leave(rows []columnar.Row) {
 	clear(out)
 	for _, r := range rows {
 		i := b.was[r] &^ placeKind
-		m := Move{Row: r, From: -1}
+		m := Move{Row: r, To: -1}
+		m.From, m.Was = listed(b.was[r])
 		switch b.was[r] & placeKind {
 		case inIdle:
 			s.FreeDirty[i], e.idleDirty = true, true
@@ -137,13 +138,8 @@ func (b *Builder) leave(rows []columnar.Row) {
 		case inCluster:
 			c := i &^ (asCreating | asConfiguring)
 			s.Dirty[c], e.clustersDirty = true, true
-			out[c]++
-			m.From, m.Was = int32(c), model.Creating
-			if i&asCreating == 0 {
+			if out[c]++; i&asCreating == 0 {
 				b.machines[c]--
-				if m.Was = model.Configured; i&asConfiguring != 0 {
-					m.Was = model.Configuring
-				}
 			}
 		}
 		b.was[r] = 0
@@ -161,14 +157,31 @@ func (b *Builder) leave(rows []columnar.Row) {
 	b.others = kept
 }
 
+// listed returns the cluster in whose list a place is, −1 = in none, and the state of a machine there.
+func listed(at place) (cluster int32, state model.State) {
+	switch {
+	case at&placeKind != inCluster:
+		return -1, model.StateUnspecified
+	case at&asCreating != 0:
+		state = model.Creating
+	case at&asConfiguring != 0:
+		state = model.Configuring
+	default:
+		state = model.Configured
+	}
+	return int32(at &^ (placeKind | asCreating | asConfiguring)), state
+}
+
 // enterAll finds out where the changed rows belong now; false when one names a
 // cluster that is not known.
 func (b *Builder) enterAll(rows []columnar.Row) bool {
 	e := &b.entering
-	for _, r := range rows {
+	for i, r := range rows {
 		if !b.enter(r) {
 			return false
 		}
+		m := &b.snap.Moves[i]
+		m.To, m.Is = listed(b.was[r])
 	}
 	slices.Sort(e.idle)
 	slices.Sort(e.speculative)

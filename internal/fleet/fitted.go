@@ -37,6 +37,18 @@ func Fitted(w World, seed int64) World {
 			d.setFree(m, pick(d, free...))
 		}
 	}
+	d.addFree(types)
+	for i := range d.w.Needs {
+		n := &d.w.Needs[i]
+		if n.Aggregate = times(n.Aggregate, pick(d, int64(1), 1, 2, 3, 5)); len(n.Aggregate) == 1 && d.chance(0.5) && n.MinAggregate == nil {
+			n.Aggregate = model.NewResources(append(n.Aggregate, model.Amount{Name: "memory", Value: pick(d, int64(3), 17, 50) << 30})...)
+		}
+	}
+	return d.w
+}
+
+// addFree adds machines like those that are free, of any type.
+func (d *draw) addFree(types []machineType) {
 	more := pick(d, 0, 1, 3)
 	for _, m := range d.w.Machines {
 		for range more {
@@ -54,13 +66,6 @@ func Fitted(w World, seed int64) World {
 			d.w.Machines = append(d.w.Machines, x)
 		}
 	}
-	for i := range d.w.Needs {
-		n := &d.w.Needs[i]
-		if n.Aggregate = times(n.Aggregate, pick(d, int64(1), 1, 2, 3, 5)); len(n.Aggregate) == 1 && d.chance(0.5) && n.MinAggregate == nil {
-			n.Aggregate = model.NewResources(append(n.Aggregate, model.Amount{Name: "memory", Value: pick(d, int64(3), 17, 50) << 30})...)
-		}
-	}
-	return d.w
 }
 
 // setFree makes a machine Idle or Speculative.

@@ -106,6 +106,22 @@ func (s *shrinker) dropReports() bool {
 		c.Nested = nil
 		changed = s.try(c) || changed
 	}
+	changed = s.dropLimits() || changed
+	if len(s.w.BackingOff) > 0 {
+		c := s.w.Clone()
+		c.BackingOff = nil
+		changed = s.try(c) || changed
+	}
+	if s.w.Band != 1 {
+		c := s.w.Clone()
+		c.Band = 1
+		changed = s.try(c) || changed
+	}
+	return changed
+}
+
+// dropLimits leaves out limits of the options.
+func (s *shrinker) dropLimits() (changed bool) {
 	if s.w.TopDomains > 0 {
 		c := s.w.Clone()
 		c.TopDomains = 0
@@ -124,16 +140,6 @@ func (s *shrinker) dropReports() bool {
 	if s.w.MaxMachineShare > 0 {
 		c := s.w.Clone()
 		c.MaxMachineShare = 0
-		changed = s.try(c) || changed
-	}
-	if len(s.w.BackingOff) > 0 {
-		c := s.w.Clone()
-		c.BackingOff = nil
-		changed = s.try(c) || changed
-	}
-	if s.w.Band != 1 {
-		c := s.w.Clone()
-		c.Band = 1
 		changed = s.try(c) || changed
 	}
 	return changed

@@ -73,7 +73,7 @@ func (a *asker) read(part int, p Part) (*world.World, error) {
 	var text bytes.Buffer
 	a.world = nil // the old one need not be held meanwhile
 	err := p.Inspect(func(in engine.Input, opts engine.Options, held *shard.HeldBack) error {
-		return world.WriteShard(&text, in, opts, held)
+		return world.WriteShard(&text, in, opts, held, nil)
 	})
 	if err != nil {
 		return nil, err

@@ -45,6 +45,10 @@ type Result struct {
 	// Rest is over all measured cycles: what was decided anew and, in the steady regime,
 	// what of the actions came to nothing. Other regimes carry nothing out.
 	Rest history.Totals `json:"rest"`
+	// CreditLooks counts the Needs that came on the worklists of credit over all measured cycles,
+	// CreditedBy those of them that were credited, by cause; see engine.CreditCause.
+	CreditLooks int            `json:"creditLooks"`
+	CreditedBy  map[string]int `json:"creditedBy"`
 
 	CycleMillis Spread `json:"cycleMillis"`
 	PhaseMillis Phases `json:"phaseMillis"`
@@ -117,6 +121,16 @@ func (r *Result) WriteJSON(w io.Writer) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	return enc.Encode(r)
+}
+
+// takeCredit adds what credit looked at in a cycle.
+func (r *Result) takeCredit(c *engine.CreditCounts) {
+	r.CreditLooks += c.CreditLooks
+	for cause, n := range c.CreditedBy {
+		if n > 0 {
+			r.CreditedBy[engine.CreditCause(cause).String()] += n
+		}
+	}
 }
 
 // takePlan notes what a plan says; the last one's figures stay.

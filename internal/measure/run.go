@@ -57,7 +57,7 @@ func (r *run) begin(h Host) {
 	r.result = Result{
 		Rung: r.cfg.Rung.Name, Regime: r.cfg.Regime.String(), Seed: r.cfg.Seed, Victims: r.engine.Options().Victims.String(), Acquire: r.engine.Options().Acquire.String(), Workers: r.engine.Options().Workers, Cycles: r.cfg.Cycles,
 		SettleCycles: r.settle, AtRest: r.rest, CPU: h.CPU, GOAMD64: h.GOAMD64, SIMD: h.SIMD, Load1: h.Load1,
-		Actions: map[string]int{}, ActionsTotal: map[string]int{}, Rest: history.NewTotals(),
+		Actions: map[string]int{}, ActionsTotal: map[string]int{}, CreditedBy: map[string]int{}, Rest: history.NewTotals(),
 	}
 }
 
@@ -102,6 +102,7 @@ func (r *run) step(ctx context.Context, i int) error {
 	}
 	wasted := r.course.wasted()
 	r.result.Rest.Take(&stats, &wasted)
+	r.result.takeCredit(&stats.CreditCounts)
 	return nil
 }
 

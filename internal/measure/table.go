@@ -108,7 +108,7 @@ func (r *Result) memory() string {
 // restFacts says what was decided anew and what came to nothing, over all measured cycles.
 func (r *Result) restFacts() string {
 	t := &r.Rest
-	return fmt.Sprintf("%d Needs credited, %d taken over, %d stamps adopted; plans: %d made, %d kept, %d completed, %d ended; drained in vain %d, left bound %d; undone %d, with a change elsewhere %d",
-		t.NeedsCredited, t.NeedsKept, t.StampsAdopted, t.PlansMade, t.PlansKept, t.PlansCompleted, history.Sum(t.PlansEnded), t.DrainedInVain, t.LeftBound,
+	return fmt.Sprintf("%d Needs credited (%s), %d taken over, %d stamps adopted; plans: %d made, %d kept, %d completed, %d ended; drained in vain %d, left bound %d; undone %d, with a change elsewhere %d",
+		t.NeedsCredited, counts(r.CreditedBy), t.NeedsKept, t.StampsAdopted, t.PlansMade, t.PlansKept, t.PlansCompleted, history.Sum(t.PlansEnded), t.DrainedInVain, t.LeftBound,
 		history.Sum(t.Undone), history.Sum(t.UndoneElsewhere))
 }

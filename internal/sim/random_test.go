@@ -76,6 +76,9 @@ func scenarioOf(w fleet.World, seed int64) (Scenario, error) {
 		Rails:     Rails{ReclaimCapFraction: 0.25, Queue: rng.IntN(2) * 5},
 	}
 	sc.Options.Release = engine.Release{OnDemand: 3 * time.Minute, Spot: time.Minute}
+	if w.Fit {
+		sc.Options.Acquire, sc.Options.MaxMachineShare = engine.AcquireFit, w.MaxMachineShare
+	}
 	everywhere(sc.Machines)
 	byCluster := map[string]*Rollup{}
 	var order []string

@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -69,21 +70,62 @@ type Turn struct {
 // Ask decides about the world with and without the edits. The error is a limit
 // that the world passes.
 func Ask(w *world.World, e *world.Edits) (*Answer, error) {
+	now, err := decided(w)
+	if err != nil {
+		return nil, err
+	}
+	return ask(w, now, e)
+}
+
+// Named is the answer to one question of a batch.
+type Named struct {
+	Name string `json:"name"`
+	*Answer
+}
+
+// AskAll answers several questions about one world, each by itself.
+func AskAll(w *world.World, questions []world.Question) ([]Named, error) {
+	now, err := decided(w)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Named, len(questions))
+	for i := range questions {
+		a, err := ask(w, now, &questions[i].Edits)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", questions[i].Name, err)
+		}
+		// The worlds are for pictures, which a batch has none of.
+		for _, o := range []*Outcome{&a.Now, &a.WhatIf, &a.WithoutBuying} {
+			o.world, o.answer = nil, nil
+		}
+		out[i] = Named{questions[i].Name, a}
+	}
+	return out, nil
+}
+
+func decided(w *world.World) (Outcome, error) {
+	answer, err := w.Decide(false, nil)
+	if err != nil {
+		return Outcome{}, err
+	}
+	return outcomeOf(w, answer), nil
+}
+
+func ask(w *world.World, now Outcome, e *world.Edits) (*Answer, error) {
 	after := w.With(e)
-	var a Answer
+	a := Answer{Now: now}
 	for _, x := range []struct {
 		into *Outcome
 		of   *world.World
 	}{
-		{&a.Now, w},
 		{&a.WhatIf, after},
 		{&a.WithoutBuying, after.Without(model.Speculative)},
 	} {
-		answer, err := x.of.Decide(false, nil)
-		if err != nil {
+		var err error
+		if *x.into, err = decided(x.of); err != nil {
 			return nil, err
 		}
-		*x.into = outcomeOf(x.of, answer)
 	}
 	a.Begun = difference(a.WhatIf.answer.Actions, a.Now.answer.Actions)
 	a.Dropped = difference(a.Now.answer.Actions, a.WhatIf.answer.Actions)
@@ -109,6 +151,9 @@ func outcomeOf(w *world.World, answer *world.Answer) Outcome {
 	}
 	for i := range answer.Actions {
 		o.add(&answer.Actions[i], machines[answer.Actions[i].Machine])
+	}
+	for _, sum := range []*float64{&o.DollarsPerHour, &o.BuyPerHour, &o.DeletePerHour} {
+		*sum = math.Round(*sum*1e6) / 1e6 // sums of prices, without what floating point adds
 	}
 	return o
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/tonnage/tonnage/internal/terminal"
 )
@@ -39,25 +40,93 @@ func (a *Answer) WriteTable(out io.Writer) error {
 	return w.Flush()
 }
 
+// WriteDiff writes only what differs, a line each: "+" is begun, "-" is dropped, "~" is a Need that
+// turns, "$" an amount that changes.
+func (a *Answer) WriteDiff(out io.Writer) error {
+	w := bufio.NewWriter(out)
+	lines := func(sign string, actions []Action) {
+		for i := range actions {
+			fmt.Fprintln(w, sign, says(&actions[i]))
+		}
+	}
+	lines("+", a.Begun)
+	lines("-", a.Dropped)
+	for _, n := range a.Needs {
+		fmt.Fprintf(w, "~ need %s: %s -> %s\n", terminal.Escape(n.Name), n.Before, n.After)
+	}
+	for _, row := range rows {
+		if before, after := row.of(&a.Now), row.of(&a.WhatIf); row.money && before != after {
+			fmt.Fprintf(w, "$ %s: %s -> %s\n", row.says, before, after)
+		}
+	}
+	return w.Flush()
+}
+
+// WriteBatchTable writes the answers to a batch, a row each, the world as it is first.
+func WriteBatchTable(out io.Writer, answers []Named) error {
+	t := terminal.NewTable("QUESTION", "SATISFIED", "BIND", "BUY", "PREEMPT", "RECLAIM", "$ AN HOUR", "SATISFIED THEN", "SHORT THEN")
+	for i := range answers {
+		a := &answers[i]
+		if i == 0 {
+			t.Row("(as it is)", satisfiedOf(&a.Now), a.Now.Bind, a.Now.Buy, a.Now.Preempt, a.Now.Reclaim, terminal.Price(a.Now.DollarsPerHour), "-", "-")
+		}
+		o := &a.WhatIf
+		var gained, lost []string
+		for _, n := range a.Needs {
+			switch {
+			case n.Satisfied:
+				gained = append(gained, terminal.Escape(n.Name))
+			case n.After != absent:
+				lost = append(lost, terminal.Escape(n.Name))
+			}
+		}
+		t.Row(terminal.Escape(a.Name), satisfiedOf(o), o.Bind, o.Buy, o.Preempt, o.Reclaim, terminal.Price(o.DollarsPerHour), few(gained), few(lost))
+	}
+	return t.Write(out)
+}
+
+// few lists some names of many.
+func few(names []string) string {
+	const most = 4
+	if len(names) == 0 {
+		return "-"
+	}
+	out := strings.Join(names[:min(len(names), most)], " ")
+	if more := len(names) - most; more > 0 {
+		out += fmt.Sprintf(" and %d more", more)
+	}
+	return out
+}
+
+// WriteBatchJSON writes the answers to a batch as a list.
+func WriteBatchJSON(out io.Writer, answers []Named) error {
+	e := json.NewEncoder(out)
+	e.SetIndent("", "  ")
+	return e.Encode(answers)
+}
+
+func satisfiedOf(o *Outcome) string {
+	return fmt.Sprintf("%d of %d", o.Satisfied, o.Satisfied+len(o.Unsatisfied))
+}
+
 var rows = []struct {
-	says string
-	of   func(*Outcome) string
+	says  string
+	of    func(*Outcome) string
+	money bool
 }{
-	{"needs satisfied", func(o *Outcome) string {
-		return fmt.Sprintf("%d of %d", o.Satisfied, o.Satisfied+len(o.Unsatisfied))
-	}},
-	{"machines to bind", count(func(o *Outcome) int { return o.Bind })},
-	{"machines to buy", count(func(o *Outcome) int { return o.Buy })},
-	{"machines to preempt", count(func(o *Outcome) int { return o.Preempt })},
-	{"machines to reclaim", count(func(o *Outcome) int { return o.Reclaim })},
-	{"machines to give back", count(func(o *Outcome) int { return o.Delete })},
-	{"claimed machines, $ an hour", dollars(func(o *Outcome) float64 { return o.DollarsPerHour })},
-	{"bought, $ an hour", dollars(func(o *Outcome) float64 { return o.BuyPerHour })},
-	{"given back, $ an hour", dollars(func(o *Outcome) float64 { return o.DeletePerHour })},
-	{"victims' interruption, $ once", dollars(func(o *Outcome) float64 { return o.Interruption })},
-	{"victims' reclamation, $ once", dollars(func(o *Outcome) float64 { return o.Reclamation })},
-	{"victims that are pinned", count(func(o *Outcome) int { return o.Pinned })},
-	{"longest grace, seconds", count(func(o *Outcome) int { return int(o.GraceSeconds) })},
+	{"needs satisfied", satisfiedOf, false},
+	{"machines to bind", count(func(o *Outcome) int { return o.Bind }), false},
+	{"machines to buy", count(func(o *Outcome) int { return o.Buy }), false},
+	{"machines to preempt", count(func(o *Outcome) int { return o.Preempt }), false},
+	{"machines to reclaim", count(func(o *Outcome) int { return o.Reclaim }), false},
+	{"machines to give back", count(func(o *Outcome) int { return o.Delete }), false},
+	{"claimed machines, $ an hour", dollars(func(o *Outcome) float64 { return o.DollarsPerHour }), true},
+	{"bought, $ an hour", dollars(func(o *Outcome) float64 { return o.BuyPerHour }), true},
+	{"given back, $ an hour", dollars(func(o *Outcome) float64 { return o.DeletePerHour }), true},
+	{"victims' interruption, $ once", dollars(func(o *Outcome) float64 { return o.Interruption }), true},
+	{"victims' reclamation, $ once", dollars(func(o *Outcome) float64 { return o.Reclamation }), true},
+	{"victims that are pinned", count(func(o *Outcome) int { return o.Pinned }), false},
+	{"longest grace, seconds", count(func(o *Outcome) int { return int(o.GraceSeconds) }), false},
 }
 
 func count(of func(*Outcome) int) func(*Outcome) string {
@@ -74,16 +143,21 @@ func list(w io.Writer, sign string, actions []Action) {
 	}
 	for i := range actions[:min(len(actions), tableActionsMax)] {
 		a := &actions[i]
-		fmt.Fprintf(w, "  %s %s %s", sign, a.Kind, terminal.Escape(a.Machine))
-		if a.Cluster != "" {
-			fmt.Fprintf(w, " cluster %s", terminal.Escape(a.Cluster))
-		}
-		if a.Need != "" {
-			fmt.Fprintf(w, " for %s", terminal.Escape(a.Need))
-		}
-		fmt.Fprintln(w)
+		fmt.Fprintf(w, "  %s %s\n", sign, says(a))
 	}
 	if more := len(actions) - tableActionsMax; more > 0 {
 		fmt.Fprintf(w, "  %s … and %d more; -o json lists them all\n", sign, more)
 	}
+}
+
+// says puts an action into words.
+func says(a *Action) string {
+	text := a.Kind + " " + terminal.Escape(a.Machine)
+	if a.Cluster != "" {
+		text += " cluster " + terminal.Escape(a.Cluster)
+	}
+	if a.Need != "" {
+		text += " for " + terminal.Escape(a.Need)
+	}
+	return text
 }

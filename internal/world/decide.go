@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/shard"
@@ -22,6 +24,7 @@ func (w *World) Decide(explain bool, clock func() int64) (*Answer, error) {
 // shard that the world is of.
 func (w *World) Explain(of *Subjects) (*Answer, error) {
 	book := w.book()
+	of = &Subjects{Needs: w.byRow(of.Needs), Machines: of.Machines}
 	for _, x := range []struct {
 		what   string
 		wanted map[string]bool
@@ -39,7 +42,33 @@ func (w *World) Explain(of *Subjects) (*Answer, error) {
 		return nil, err
 	}
 	answer.Explain.takeHeld(w.HeldBack)
+	f := newFunnels(w, answer)
+	for i := range answer.Explain.Needs {
+		n := &answer.Explain.Needs[i]
+		at := book.needs[n.Name]
+		n.Funnel = f.of(at, &answer.Needs[at])
+	}
 	return answer, nil
+}
+
+// byRow replaces names that are a cluster and a row, as a shard names Needs that have no name, by the
+// name that the Need has.
+func (w *World) byRow(names map[string]bool) map[string]bool {
+	out := make(map[string]bool, len(names))
+	known := make(map[string]bool, len(w.Needs))
+	for i := range w.Needs {
+		known[w.Needs[i].Name] = true
+	}
+	for name := range names {
+		at := strings.LastIndexByte(name, '/')
+		if row, err := strconv.Atoi(name[at+1:]); err == nil && at > 0 && !known[name] && row >= 0 {
+			if rows := w.rows[name[:at]]; row < len(rows) {
+				name = w.Needs[rows[row]].Name
+			}
+		}
+		out[name] = true
+	}
+	return out
 }
 
 func (w *World) decide(explain bool, only *Subjects, clock func() int64) (*Answer, error) {

@@ -55,6 +55,7 @@ type NeedWhy struct {
 	Demanded, Short int64
 	Why             engine.NeedExplanation
 	Plan            *PlanWhy // nil = none, or victims one by one
+	Funnel          *Funnel  // nil = not asked for
 	// Held is what the last cycle of the shard held back that is for the Need or its fold.
 	Held []HeldWhy
 }
@@ -258,6 +259,9 @@ func (n *NeedWhy) write(j *jsonWriter) {
 		}
 	}
 	j.close('}')
+	if n.Funnel != nil {
+		n.Funnel.write(j)
+	}
 	n.writeDomains(j)
 	n.writePreemption(j)
 	if n.Plan != nil {

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strconv"
 
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/terminal"
 )
 
 // CostWhy is what a machine that can be bought costs the Needs with one
@@ -18,6 +18,8 @@ type CostWhy struct {
 	// Cost is the price and what interruptions cost: dollars an hour, +Inf for a
 	// pinned Need.
 	Cost float64
+	// Asked is the penalty as the file writes it for Need, 0 when that is what it counts as.
+	Asked float64
 }
 
 // costs lists what a machine costs the Needs that it could serve, by the order
@@ -38,7 +40,7 @@ func (w *World) costs(m *model.Machine) (out []CostWhy) {
 			continue
 		}
 		at[penalty] = len(out)
-		out = append(out, CostWhy{Penalty: penalty, Need: n.Name, Cost: m.PricePerHour + m.InterruptionProbability*penalty.Dollars()})
+		out = append(out, CostWhy{Penalty: penalty, Need: n.Name, Cost: m.PricePerHour + m.InterruptionProbability*penalty.Dollars(), Asked: w.asked[n.Name]})
 	}
 	return out
 }
@@ -53,9 +55,12 @@ func (c *CostWhy) tell(w io.Writer, of *model.Machine) {
 		fmt.Fprintf(w, "  for %s, which must not be interrupted, it comes after every safe one: it is interrupted with probability %g an hour\n", whom, of.InterruptionProbability)
 		return
 	}
-	dollars := strconv.FormatFloat(math.Round(c.Cost*1e6)/1e6, 'f', -1, 64)
-	fmt.Fprintf(w, "  for %s it costs $%s an hour: an interruption costs $%g and comes with probability %g an hour\n",
-		whom, dollars, c.Penalty.Dollars(), of.InterruptionProbability)
+	rounded := ""
+	if c.Asked != 0 {
+		rounded = fmt.Sprintf(" ($%s, rounded up to a power of two)", terminal.Amount(c.Asked))
+	}
+	fmt.Fprintf(w, "  for %s it costs $%s an hour: an interruption costs $%s%s and comes with probability %g an hour\n",
+		whom, terminal.Price(c.Cost), terminal.Amount(c.Penalty.Dollars()), rounded, of.InterruptionProbability)
 }
 
 func writeCosts(j *jsonWriter, costs []CostWhy) {

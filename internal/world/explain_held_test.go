@@ -250,7 +250,7 @@ func TestWhatIsHeldBackIsReadBack(t *testing.T) {
 	written := func(h *shard.HeldBack) (*World, string) {
 		t.Helper()
 		var out bytes.Buffer
-		if err := WriteShard(&out, in, engine.DefaultOptions(), h); err != nil {
+		if err := WriteShard(&out, in, engine.DefaultOptions(), h, nil); err != nil {
 			t.Fatal(err)
 		}
 		return read(t, out.String()), out.String()

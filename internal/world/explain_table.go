@@ -79,6 +79,9 @@ func (n *NeedWhy) tell(w io.Writer, row *NeedRow) {
 		}
 	}
 	fmt.Fprintf(w, "  what the machines are to it: %s\n", strings.Join(parts, ", "))
+	if n.Funnel != nil {
+		n.Funnel.tell(w)
+	}
 	n.tellDomains(w)
 	for i := range n.Why.Preemption {
 		p := &n.Why.Preemption[i]
@@ -128,7 +131,7 @@ func (m *MachineWhy) tell(w io.Writer, of *model.Machine) {
 	if of.Cluster != "" {
 		fmt.Fprintf(w, " in cluster %s", cell(of.Cluster))
 	}
-	fmt.Fprintf(w, ", $%g an hour\n", of.PricePerHour)
+	fmt.Fprintf(w, ", $%s an hour\n", terminal.Price(of.PricePerHour))
 	for i := range m.Costs {
 		m.Costs[i].tell(w, of)
 	}

@@ -65,24 +65,36 @@ type heldFile struct {
 }
 
 var heldSchema = document.NewSchema(
-	document.Field[heldFile]{Key: "disposition", Read: func(r *reader, n *node, f *heldFile) {
-		readEnum(r, n, "disposition", dispositionNames, &f.Disposition)
-	}},
-	document.Field[heldFile]{Key: "reason", Read: func(r *reader, n *node, f *heldFile) { r.Text(n, &f.Reason) }},
-	document.Field[heldFile]{Key: "interval", Read: func(r *reader, n *node, f *heldFile) { r.Duration(n, math.MaxInt64, &f.Interval) }},
-	document.Field[heldFile]{Key: "starting", Read: func(r *reader, n *node, f *heldFile) { r.Bool(n, &f.Starting) }},
-	document.Field[heldFile]{Key: "actions", Read: func(r *reader, n *node, f *heldFile) {
-		if len(n.Items) > shard.HeldActionsMax {
-			r.Fault("has %d actions; at most %d are accepted", len(n.Items), shard.HeldActionsMax)
-			return
-		}
-		r.List(n, func(_ int, n *node) {
-			a := heldActionFile{book: f.book}
-			heldActionSchema.Read(r, n, &a)
-			f.Actions = append(f.Actions, a.HeldAction)
-		})
-	}},
-	document.Field[heldFile]{Key: "more", Read: func(r *reader, n *node, f *heldFile) { readInt(r, n, 0, math.MaxInt32, &f.More) }},
+	document.Field[heldFile]{Key: "disposition",
+		Is: document.WordOf(dispositionNames...), Default: "execute", About: "What becomes of decisions.",
+		Read: func(r *reader, n *node, f *heldFile) {
+			readEnum(r, n, "disposition", dispositionNames, &f.Disposition)
+		}},
+	document.Field[heldFile]{Key: "reason",
+		Is: document.Is(document.TypeText), About: "Why that is not execute.",
+		Read: func(r *reader, n *node, f *heldFile) { r.Text(n, &f.Reason) }},
+	document.Field[heldFile]{Key: "interval",
+		Is: document.Is(document.TypeDuration), Default: "none", About: "Budgets are filled once in it.",
+		Read: func(r *reader, n *node, f *heldFile) { r.Duration(n, math.MaxInt64, &f.Interval) }},
+	document.Field[heldFile]{Key: "starting",
+		Is: document.Is(document.TypeBool), Default: "false", About: "The first interval after the start is not over: budgets are empty.",
+		Read: func(r *reader, n *node, f *heldFile) { r.Bool(n, &f.Starting) }},
+	document.Field[heldFile]{Key: "actions",
+		Is: document.ListOf(document.ObjectOf("heldAction", func() []document.Description { return heldActionSchema.Describe() })), Default: "none", About: "What the last cycle held back; at most 4,096.",
+		Read: func(r *reader, n *node, f *heldFile) {
+			if len(n.Items) > shard.HeldActionsMax {
+				r.Fault("has %d actions; at most %d are accepted", len(n.Items), shard.HeldActionsMax)
+				return
+			}
+			r.List(n, func(_ int, n *node) {
+				a := heldActionFile{book: f.book}
+				heldActionSchema.Read(r, n, &a)
+				f.Actions = append(f.Actions, a.HeldAction)
+			})
+		}},
+	document.Field[heldFile]{Key: "more",
+		Is: document.IntegerOf(0, math.MaxInt32), Default: "0", About: "Further actions of the last cycle.",
+		Read: func(r *reader, n *node, f *heldFile) { readInt(r, n, 0, math.MaxInt32, &f.More) }},
 )
 
 // heldActionFile is HeldAction while it is read.
@@ -92,20 +104,28 @@ type heldActionFile struct {
 }
 
 var heldActionSchema = document.NewSchema(
-	document.Field[heldActionFile]{Key: "machine", Required: true, Read: func(r *reader, n *node, f *heldActionFile) {
-		f.book.readMachine(r, n, &f.Machine)
-	}},
-	document.Field[heldActionFile]{Key: "kind", Required: true, Read: func(r *reader, n *node, f *heldActionFile) {
-		readEnum(r, n, "kind", kindNames, &f.Kind)
-	}},
-	document.Field[heldActionFile]{Key: "by", Required: true, Read: func(r *reader, n *node, f *heldActionFile) {
-		readEnum(r, n, "rail", heldByNames, &f.By)
-	}},
-	document.Field[heldActionFile]{Key: "need", Read: func(r *reader, n *node, f *heldActionFile) {
-		if need := f.book.readNeed(r, n); need != nil {
-			f.Need = need.Name
-		}
-	}},
+	document.Field[heldActionFile]{Key: "machine", Required: true,
+		Is: document.Is(document.TypeName), About: "A machine of the file, by id.",
+		Read: func(r *reader, n *node, f *heldActionFile) {
+			f.book.readMachine(r, n, &f.Machine)
+		}},
+	document.Field[heldActionFile]{Key: "kind", Required: true,
+		Is: document.WordOf(kindNames...), About: "What was to be done.",
+		Read: func(r *reader, n *node, f *heldActionFile) {
+			readEnum(r, n, "kind", kindNames, &f.Kind)
+		}},
+	document.Field[heldActionFile]{Key: "by", Required: true,
+		Is: document.WordOf(heldByNames...), About: "Which rail held it.",
+		Read: func(r *reader, n *node, f *heldActionFile) {
+			readEnum(r, n, "rail", heldByNames, &f.By)
+		}},
+	document.Field[heldActionFile]{Key: "need",
+		Is: document.Is(document.TypeText), Default: "none", About: "The need that it is for.",
+		Read: func(r *reader, n *node, f *heldActionFile) {
+			if need := f.book.readNeed(r, n); need != nil {
+				f.Need = need.Name
+			}
+		}},
 )
 
 // readHeld reads what the rails of a shard hold back.
@@ -153,7 +173,8 @@ func (x *inputWriter) heldAction(in *engine.Input, a *shard.HeldAction) {
 	j.word("kind", a.Kind.String())
 	j.word("by", a.By.String())
 	if b := in.Demand.Block(a.Cluster); b != nil && a.Row < b.Len() {
-		j.word("need", nameOfRow(a.Cluster, a.Row))
+		row := in.Demand.Row(b, a.Row)
+		j.word("need", x.nameOf(a.Cluster, a.Row, &row))
 	}
 	j.close('}')
 	x.flush()

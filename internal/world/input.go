@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tonnage/tonnage/engine"
@@ -22,13 +23,16 @@ import (
 // error of a machine that has not failed. It is written as it goes, so that no more than a
 // machine of it is in memory at a time.
 func WriteInput(out io.Writer, in engine.Input, opts engine.Options) error {
-	return WriteShard(out, in, opts, nil)
+	return WriteShard(out, in, opts, nil, nil)
 }
 
+// Names are names of Needs that are better known than by cluster and row; "" = this one is not.
+type Names func(cluster string, n *model.Need) string
+
 // WriteShard is WriteInput for a running shard, and writes what its rails hold back. That
-// changes no decision. held may be nil.
-func WriteShard(out io.Writer, in engine.Input, opts engine.Options, held *shard.HeldBack) error {
-	x := inputWriter{out: bufio.NewWriterSize(out, 1<<16)}
+// changes no decision. held and names may be nil.
+func WriteShard(out io.Writer, in engine.Input, opts engine.Options, held *shard.HeldBack, names Names) error {
+	x := inputWriter{out: bufio.NewWriterSize(out, 1<<16), names: names}
 	x.j.open('{')
 	x.time("now", in.Now)
 	x.j.line(" ")
@@ -65,8 +69,26 @@ func WriteShard(out io.Writer, in engine.Input, opts engine.Options, held *shard
 
 // inputWriter writes item by item.
 type inputWriter struct {
-	j   jsonWriter
-	out *bufio.Writer
+	j     jsonWriter
+	out   *bufio.Writer
+	names Names
+}
+
+// nameOf names a Need of the demand. A name that reads like a cluster and a row is not taken over:
+// another Need may be called so.
+func (x *inputWriter) nameOf(cluster string, row int, n *model.Need) string {
+	if x.names != nil {
+		if name := x.names(cluster, n); name != "" && !namesRow(name) {
+			return name
+		}
+	}
+	return nameOfRow(cluster, row)
+}
+
+// namesRow tells whether a name ends in a slash and digits.
+func namesRow(name string) bool {
+	digits := strings.TrimRight(name, "0123456789")
+	return digits != name && strings.HasSuffix(digits, "/")
 }
 
 // flush hands on what was written, all but the last byte: it tells the writer
@@ -200,7 +222,7 @@ func (x *inputWriter) need(number int, cluster string, n *model.Need) {
 	j := &x.j
 	j.line("  ")
 	j.open('{')
-	j.word("name", nameOfRow(cluster, number))
+	j.word("name", x.nameOf(cluster, number, n))
 	j.word("cluster", cluster)
 	x.profile(n.Profile)
 	j.vector("aggregate", n.Aggregate)

@@ -29,72 +29,136 @@ type (
 )
 
 var machineSchema = document.NewSchema(
-	document.Field[machineFile]{Key: "id", Required: true, Read: func(r *reader, n *node, m *machineFile) { r.Name(n, &m.ID) }},
-	document.Field[machineFile]{Key: "state", Required: true, Read: readState},
-	document.Field[machineFile]{Key: "cluster", Read: func(r *reader, n *node, m *machineFile) { readCluster(r, n, &m.Cluster) }},
-	document.Field[machineFile]{Key: "instanceType", Read: func(r *reader, n *node, m *machineFile) { r.OptionalName(n, &m.InstanceType) }},
-	document.Field[machineFile]{Key: "zone", Read: func(r *reader, n *node, m *machineFile) { r.OptionalName(n, &m.Zone) }},
-	document.Field[machineFile]{Key: "capacityType", Read: readCapacityType},
-	document.Field[machineFile]{Key: "resources", Read: func(r *reader, n *node, m *machineFile) { r.Resources(n, &m.Resources) }},
-	document.Field[machineFile]{Key: "allocatable", Read: func(r *reader, n *node, m *machineFile) {
-		if r.Resources(n, &m.Allocatable) && m.Allocatable.IsZero() {
-			// A list of nothing but zeros still replaces the base shape: such a
-			// machine offers nothing.
-			m.Resources = nil
-		}
-	}},
-	document.Field[machineFile]{Key: "labels", Read: func(r *reader, n *node, m *machineFile) { readLabels(r, n, &m.Labels) }},
-	document.Field[machineFile]{Key: "pricePerHour", Read: func(r *reader, n *node, m *machineFile) { r.Float(n, 0, inf, &m.PricePerHour) }},
-	document.Field[machineFile]{Key: "interruptionProbability", Read: func(r *reader, n *node, m *machineFile) {
-		r.Float(n, 0, 1, &m.InterruptionProbability)
-	}},
-	document.Field[machineFile]{Key: "idleSince", Read: func(r *reader, n *node, m *machineFile) {
-		m.idleSinceRead = true
-		r.Time(n, &m.IdleSince)
-	}},
-	document.Field[machineFile]{Key: "lastError", Read: func(r *reader, n *node, m *machineFile) { r.Text(n, &m.LastError) }},
-	document.Field[machineFile]{Key: "assigned", Read: func(r *reader, n *node, m *machineFile) { assignedSchema.Read(r, n, m) }},
-	document.Field[machineFile]{Key: "reservedFor", Read: func(r *reader, n *node, m *machineFile) {
-		m.reservedRead = true
-		reservedSchema.Read(r, n, m)
-		if n.Kind == document.Object && !has(n, "need") && !has(n, "cluster") {
-			r.FaultKey("need", "is missing")
-		}
-	}},
+	document.Field[machineFile]{Key: "id", Required: true,
+		Is: document.Is(document.TypeName), About: "Each once.",
+		Read: func(r *reader, n *node, m *machineFile) { r.Name(n, &m.ID) }},
+	document.Field[machineFile]{Key: "state", Required: true,
+		Is: document.WordOf(stateNames...), About: "Speculative ones can be bought; Idle ones are there and serve nobody; Configured ones are bound to a cluster.",
+		Read: readState},
+	document.Field[machineFile]{Key: "cluster",
+		Is: document.Is(document.TypeText), Default: "none", About: "The cluster that the machine is bound to: required for Configured and Draining, allowed for Configuring and Failed.",
+		Read: func(r *reader, n *node, m *machineFile) { readCluster(r, n, &m.Cluster) }},
+	document.Field[machineFile]{Key: "instanceType",
+		Is: document.Is(document.TypeText), About: "The attribute `node.kubernetes.io/instance-type`.",
+		Read: func(r *reader, n *node, m *machineFile) { r.OptionalName(n, &m.InstanceType) }},
+	document.Field[machineFile]{Key: "zone",
+		Is: document.Is(document.TypeText), About: "The attribute `topology.kubernetes.io/zone`.",
+		Read: func(r *reader, n *node, m *machineFile) { r.OptionalName(n, &m.Zone) }},
+	document.Field[machineFile]{Key: "capacityType",
+		Is: document.WordOf(capacityNames...), Default: "Unspecified", About: "How the machine is paid for.",
+		Read: readCapacityType},
+	document.Field[machineFile]{Key: "resources",
+		Is: document.Is(document.TypeQuantities), Default: "none", About: "What the machine has.",
+		Read: func(r *reader, n *node, m *machineFile) { r.Resources(n, &m.Resources) }},
+	document.Field[machineFile]{Key: "allocatable",
+		Is: document.Is(document.TypeQuantities), Default: "`resources`", About: "What it offers; replaces `resources` as a whole.",
+		Read: func(r *reader, n *node, m *machineFile) {
+			if r.Resources(n, &m.Allocatable) && m.Allocatable.IsZero() {
+				// A list of nothing but zeros still replaces the base shape: such a
+				// machine offers nothing.
+				m.Resources = nil
+			}
+		}},
+	document.Field[machineFile]{Key: "labels",
+		Is: document.Is(document.TypeTexts), Default: "none", About: "Further attributes, such as `topology.kubernetes.io/rack`.",
+		Read: func(r *reader, n *node, m *machineFile) { readLabels(r, n, &m.Labels) }},
+	document.Field[machineFile]{Key: "pricePerHour",
+		Is: document.NumberOf(0, inf), Default: "0", About: "Dollars an hour.",
+		Read: func(r *reader, n *node, m *machineFile) { r.Float(n, 0, inf, &m.PricePerHour) }},
+	document.Field[machineFile]{Key: "interruptionProbability",
+		Is: document.NumberOf(0, 1), Default: "0", About: "Of being taken away by its provider, per hour.",
+		Read: func(r *reader, n *node, m *machineFile) {
+			r.Float(n, 0, 1, &m.InterruptionProbability)
+		}},
+	document.Field[machineFile]{Key: "idleSince",
+		Is: document.Is(document.TypeTime), Default: "`now`", About: "Since when an Idle machine is; Idle only.",
+		Read: func(r *reader, n *node, m *machineFile) {
+			m.idleSinceRead = true
+			r.Time(n, &m.IdleSince)
+		}},
+	document.Field[machineFile]{Key: "lastError",
+		Is: document.Is(document.TypeText), About: "What failed; Failed only.",
+		Read: func(r *reader, n *node, m *machineFile) { r.Text(n, &m.LastError) }},
+	document.Field[machineFile]{Key: "assigned",
+		Is: document.ObjectOf("assigned", func() []document.Description { return assignedSchema.Describe() }), Default: "none", About: "The [stamp](docs/explanation/contract.md#53-stamps): for what the machine was bound. On a Creating machine, `need` without `reservedFor` says for whom it is being created.",
+		Read: func(r *reader, n *node, m *machineFile) { assignedSchema.Read(r, n, m) }},
+	document.Field[machineFile]{Key: "reservedFor",
+		Is: document.ObjectOf("reservedFor", func() []document.Description { return reservedSchema.Describe() }), Default: "none", About: "The [reservation](docs/explanation/contract.md#85-reservations) of a Creating, Idle, Configured or Draining machine: give `need`, or the owner by `cluster` and the rest.",
+		Read: func(r *reader, n *node, m *machineFile) {
+			m.reservedRead = true
+			reservedSchema.Read(r, n, m)
+			if n.Kind == document.Object && !has(n, "need") && !has(n, "cluster") {
+				r.FaultKey("need", "is missing")
+			}
+		}},
 )
 
 var assignedSchema = document.NewSchema(
-	document.Field[machineFile]{Key: "priority", Read: func(r *reader, n *node, m *machineFile) { readPriority(r, n, &m.Assigned.Priority) }},
-	document.Field[machineFile]{Key: "interruptionPenalty", Read: func(r *reader, n *node, m *machineFile) { readPenalty(r, n, &m.Assigned.Interruption) }},
-	document.Field[machineFile]{Key: "reclamationPenalty", Read: func(r *reader, n *node, m *machineFile) { readPenalty(r, n, &m.Assigned.Reclamation) }},
-	document.Field[machineFile]{Key: "need", Read: func(r *reader, n *node, m *machineFile) {
-		if need := m.book.readNeed(r, n); need != nil && need.Profile != nil {
-			m.Assigned.Fingerprint = need.Profile.Fingerprint()
-			m.stampedFor = need
-		}
-	}},
-	document.Field[machineFile]{Key: "group", Read: func(r *reader, n *node, m *machineFile) { r.Text(n, &m.Assigned.Group) }},
-	document.Field[machineFile]{Key: "fingerprint", Read: func(r *reader, n *node, m *machineFile) { readFingerprint(r, n, &m.Assigned.Fingerprint) }},
+	document.Field[machineFile]{Key: "priority",
+		Is: document.IntegerOf(math.MinInt32, math.MaxInt32), Default: "0", About: "The priority of the need that it was bound for.",
+		Read: func(r *reader, n *node, m *machineFile) { readPriority(r, n, &m.Assigned.Priority) }},
+	document.Field[machineFile]{Key: "interruptionPenalty",
+		Is: document.NumberOf(0, inf, "pinned"), Default: "unspecified", About: "What an interruption costs that need, in dollars.",
+		Read: func(r *reader, n *node, m *machineFile) { readPenalty(r, n, &m.Assigned.Interruption) }},
+	document.Field[machineFile]{Key: "reclamationPenalty",
+		Is: document.NumberOf(0, inf, "pinned"), Default: "unspecified", About: "What giving the machine back costs it, in dollars.",
+		Read: func(r *reader, n *node, m *machineFile) { readPenalty(r, n, &m.Assigned.Reclamation) }},
+	document.Field[machineFile]{Key: "need",
+		Is: document.Is(document.TypeText), About: "A need of the file, by name: its fingerprint is the stamp.",
+		Read: func(r *reader, n *node, m *machineFile) {
+			if need := m.book.readNeed(r, n); need != nil && need.Profile != nil {
+				m.Assigned.Fingerprint = need.Profile.Fingerprint()
+				m.stampedFor = need
+			}
+		}},
+	document.Field[machineFile]{Key: "group",
+		Is: document.Is(document.TypeText), Default: "empty", About: "The group of that need.",
+		Read: func(r *reader, n *node, m *machineFile) { r.Text(n, &m.Assigned.Group) }},
+	document.Field[machineFile]{Key: "fingerprint",
+		Is: document.Is(document.TypeHex), About: "In place of `need`: the profile of one that may not be in the demand any more, as a shard writes it.",
+		Read: func(r *reader, n *node, m *machineFile) { readFingerprint(r, n, &m.Assigned.Fingerprint) }},
 )
 
 // reservedSchema names a Need of the file, or, as WriteInput does, the owner as
 // the machine's record has it, who need not exist any more.
 var reservedSchema = document.NewSchema(
-	document.Field[machineFile]{Key: "need", Read: func(r *reader, n *node, m *machineFile) {
-		if need := m.book.readNeed(r, n); need != nil && need.Profile != nil {
-			m.Reservation = reservationFor(need)
-		}
-	}},
-	document.Field[machineFile]{Key: "cluster", Read: func(r *reader, n *node, m *machineFile) { r.Name(n, &m.Reservation.Owner.Cluster) }},
-	document.Field[machineFile]{Key: "fingerprint", Read: func(r *reader, n *node, m *machineFile) { readFingerprint(r, n, &m.Reservation.Owner.Fingerprint) }},
-	document.Field[machineFile]{Key: "group", Read: func(r *reader, n *node, m *machineFile) { r.Text(n, &m.Reservation.Owner.Group) }},
-	document.Field[machineFile]{Key: "priority", Read: func(r *reader, n *node, m *machineFile) { readPriority(r, n, &m.Reservation.Priority) }},
-	document.Field[machineFile]{Key: "interruptionPenalty", Read: func(r *reader, n *node, m *machineFile) { readPenalty(r, n, &m.Reservation.Interruption) }},
-	document.Field[machineFile]{Key: "reclamationPenalty", Read: func(r *reader, n *node, m *machineFile) { readPenalty(r, n, &m.Reservation.Reclamation) }},
-	document.Field[machineFile]{Key: "arrival", Read: func(r *reader, n *node, m *machineFile) { r.Time(n, &m.Reservation.Arrival) }},
-	document.Field[machineFile]{Key: "plan", Read: func(r *reader, n *node, m *machineFile) { readHex(r, n, "a plan's id", &m.Reservation.Plan) }},
-	document.Field[machineFile]{Key: "domain", Read: func(r *reader, n *node, m *machineFile) { r.Plain(n, &m.Reservation.Domain) }},
-	document.Field[machineFile]{Key: "until", Read: func(r *reader, n *node, m *machineFile) { r.Time(n, &m.Reservation.Deadline) }},
+	document.Field[machineFile]{Key: "need",
+		Is: document.Is(document.TypeText), About: "A need of the file, by name.",
+		Read: func(r *reader, n *node, m *machineFile) {
+			if need := m.book.readNeed(r, n); need != nil && need.Profile != nil {
+				m.Reservation = reservationFor(need)
+			}
+		}},
+	document.Field[machineFile]{Key: "cluster",
+		Is: document.Is(document.TypeName), About: "In place of `need`: the owner's cluster, as a shard writes it.",
+		Read: func(r *reader, n *node, m *machineFile) { r.Name(n, &m.Reservation.Owner.Cluster) }},
+	document.Field[machineFile]{Key: "fingerprint",
+		Is: document.Is(document.TypeHex), About: "The owner's profile.",
+		Read: func(r *reader, n *node, m *machineFile) { readFingerprint(r, n, &m.Reservation.Owner.Fingerprint) }},
+	document.Field[machineFile]{Key: "group",
+		Is: document.Is(document.TypeText), Default: "empty", About: "The owner's group.",
+		Read: func(r *reader, n *node, m *machineFile) { r.Text(n, &m.Reservation.Owner.Group) }},
+	document.Field[machineFile]{Key: "priority",
+		Is: document.IntegerOf(math.MinInt32, math.MaxInt32), Default: "0", About: "The owner's priority.",
+		Read: func(r *reader, n *node, m *machineFile) { readPriority(r, n, &m.Reservation.Priority) }},
+	document.Field[machineFile]{Key: "interruptionPenalty",
+		Is: document.NumberOf(0, inf, "pinned"), Default: "unspecified", About: "The owner's.",
+		Read: func(r *reader, n *node, m *machineFile) { readPenalty(r, n, &m.Reservation.Interruption) }},
+	document.Field[machineFile]{Key: "reclamationPenalty",
+		Is: document.NumberOf(0, inf, "pinned"), Default: "unspecified", About: "The owner's.",
+		Read: func(r *reader, n *node, m *machineFile) { readPenalty(r, n, &m.Reservation.Reclamation) }},
+	document.Field[machineFile]{Key: "arrival",
+		Is: document.Is(document.TypeTime), Default: "unset", About: "When the owner was demanded first.",
+		Read: func(r *reader, n *node, m *machineFile) { r.Time(n, &m.Reservation.Arrival) }},
+	document.Field[machineFile]{Key: "plan",
+		Is: document.Is(document.TypeHex), About: "The plan of preemption that freed the machine.",
+		Read: func(r *reader, n *node, m *machineFile) { readHex(r, n, "a plan's id", &m.Reservation.Plan) }},
+	document.Field[machineFile]{Key: "domain",
+		Is: document.Is(document.TypeText), About: "The domain of that plan.",
+		Read: func(r *reader, n *node, m *machineFile) { r.Plain(n, &m.Reservation.Domain) }},
+	document.Field[machineFile]{Key: "until",
+		Is: document.Is(document.TypeTime), Default: "no deadline", About: "When the reservation ends.",
+		Read: func(r *reader, n *node, m *machineFile) { r.Time(n, &m.Reservation.Deadline) }},
 )
 
 // has tells whether an object says anything of a key.

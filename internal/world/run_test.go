@@ -140,7 +140,7 @@ func TestFaultsOfARunAreNamedByPath(t *testing.T) {
 		{event(`"replace": {"cluster": "c1", "needs": [{"name": "a", "cluster": "c2"}]}`), `timeline[0].replace.needs[0].cluster: must be "c1" as in the roll-up, or left out; got "c2"`},
 		{event(`"replace": {"cluster": "c2", "needs": [{"name": "n1"}]}`), `timeline[0].replace.needs[0].name: "n1" is the name of a need of cluster "c1" already`},
 		{event(`"replace": {"cluster": "c1", "needs": [{"name": "a", "requirements": [{"key": "k", "operator": "Is"}]}]}`), `timeline[0].replace.needs[0].requirements[0].operator: unknown operator "Is"; did you mean In? Use one of In, NotIn, Exists, DoesNotExist, Same, Gt, Lt`},
-		{`"rails": {"queue": -1, "dryRun": 1}`, "rails.dryRun: must be a boolean, got 1\nrails.queue: must be between 0 and 1000000, got -1"},
+		{`"rails": {"queue": -1, "dryRun": 1}`, "rails.dryRun: must be a boolean, got 1; write true or false\nrails.queue: must be between 0 and 1000000, got -1"},
 	} {
 		_, err := ReadRun(strings.NewReader(`{"world": ` + smallWorld + `, "cycles": 10, ` + c.field + `}`))
 		if err == nil || err.Error() != c.want {

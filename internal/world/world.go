@@ -25,9 +25,19 @@ type World struct {
 	// HeldBack is what the rails of the shard hold back that the world is of; nil = nothing, or
 	// the world is of no shard.
 	HeldBack *HeldBack
+	// Hints are what the file says that is allowed and worth a look; HintsMore counts those that
+	// are not listed.
+	Hints     []Hint
+	HintsMore int
 
 	rows map[string][]int // cluster → its Needs, by row, as indexes of Needs
+	// asked are interruption penalties, by name of the Need, that the file writes otherwise than
+	// they count: in dollars.
+	asked map[string]float64
 }
+
+// Hint is something in a file that is allowed, and worth a look.
+type Hint = document.Hint
 
 // Need is a row of demand and the name that outputs give it.
 type Need = sim.Need
@@ -47,6 +57,8 @@ type Options struct {
 
 // Faults is everything that is wrong with a file, as one error.
 type Faults struct {
+	// File is the name of the file that faults are in, for messages; empty = they name none.
+	File string
 	List []document.Fault
 	More int // faults beyond those listed
 }
@@ -58,7 +70,7 @@ func (f *Faults) Error() string {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		b.WriteString(f.List[i].Error())
+		b.WriteString(f.List[i].In(f.File))
 	}
 	if f.More > 0 {
 		fmt.Fprintf(&b, "\n... and %d more", f.More)
@@ -78,27 +90,28 @@ func faultsOf(r *document.Reader) error {
 // Read reads a world in JSON or YAML. The error is a *Faults when the file is
 // at fault, and what reading it gave otherwise.
 func Read(r io.Reader) (*World, error) {
-	root, err := load(r)
+	doc, err := load(r)
 	if err != nil {
 		return nil, err
 	}
-	var reader document.Reader
-	w, _ := readWorld(&reader, root)
+	reader := document.Reader{Of: doc}
+	w, _ := readWorld(&reader, &doc.Root)
 	if err := faultsOf(&reader); err != nil {
 		return nil, err
 	}
+	w.Hints, w.HintsMore = reader.Hints()
 	return w, nil
 }
 
-func load(r io.Reader) (*document.Node, error) {
-	root, fault, err := document.Load(r)
+func load(r io.Reader) (*document.Document, error) {
+	doc, fault, err := document.Load(r)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("cannot read the input: %w", err)
 	case fault != nil:
 		return nil, &Faults{List: []document.Fault{*fault}}
 	}
-	return root, nil
+	return doc, nil
 }
 
 // worldFile is a world while it is read.
@@ -109,25 +122,37 @@ type worldFile struct {
 }
 
 var worldSchema = document.NewSchema(
-	document.Field[worldFile]{Key: "now", Read: func(r *document.Reader, n *document.Node, w *worldFile) {
-		r.Time(n, &w.Now)
-	}},
-	document.Field[worldFile]{Key: "needs", Read: func(r *document.Reader, n *document.Node, w *worldFile) {
-		w.Needs = w.book.readNeeds(r, n, w.Now, "")
-	}},
-	document.Field[worldFile]{Key: "machines", Read: func(r *document.Reader, n *document.Node, w *worldFile) {
-		w.Machines = w.book.readMachines(r, n, w.Now)
-	}},
-	document.Field[worldFile]{Key: "reported", Read: func(r *document.Reader, n *document.Node, w *worldFile) {
-		w.reportedRead = true
-		r.Names(n, &w.Reported)
-	}},
-	document.Field[worldFile]{Key: "options", Read: func(r *document.Reader, n *document.Node, w *worldFile) {
-		optionsSchema.Read(r, n, &w.Options)
-	}},
-	document.Field[worldFile]{Key: "heldBack", Read: func(r *document.Reader, n *document.Node, w *worldFile) {
-		w.HeldBack = readHeld(r, n, &w.book)
-	}},
+	document.Field[worldFile]{Key: "now",
+		Is: document.Is(document.TypeTime), Default: "1970-01-01T00:00:00Z", About: "The time of the decision; never the clock of the machine.",
+		Read: func(r *document.Reader, n *document.Node, w *worldFile) {
+			r.Time(n, &w.Now)
+		}},
+	document.Field[worldFile]{Key: "needs",
+		Is: document.ListOf(document.ObjectOf("need", func() []document.Description { return needSchema.Describe() })), Default: "none", About: "The demand. Of needs of one cluster that agree in rank, the first of the file goes first.",
+		Read: func(r *document.Reader, n *document.Node, w *worldFile) {
+			w.Needs = w.book.readNeeds(r, n, w.Now, "")
+		}},
+	document.Field[worldFile]{Key: "machines",
+		Is: document.ListOf(document.ObjectOf("machine", func() []document.Description { return machineSchema.Describe() })), Default: "none", About: "The supply: what is there, what is bound, and what could be bought.",
+		Read: func(r *document.Reader, n *document.Node, w *worldFile) {
+			w.Machines = w.book.readMachines(r, n, w.Now)
+		}},
+	document.Field[worldFile]{Key: "reported",
+		Is: document.ListOf(document.Is(document.TypeName)), Default: "every cluster that the file names", About: "Clusters that have reported their demand; nothing is reclaimed of others.",
+		Read: func(r *document.Reader, n *document.Node, w *worldFile) {
+			w.reportedRead = true
+			r.Names(n, &w.Reported)
+		}},
+	document.Field[worldFile]{Key: "options",
+		Is: document.ObjectOf("options", func() []document.Description { return optionsSchema.Describe() }), About: "Settings of the engine.",
+		Read: func(r *document.Reader, n *document.Node, w *worldFile) {
+			optionsSchema.Read(r, n, &w.Options)
+		}},
+	document.Field[worldFile]{Key: "heldBack",
+		Is: document.ObjectOf("heldBack", func() []document.Description { return heldSchema.Describe() }), Default: "none", About: "What the rails of a shard hold back, in the world that a running shard serves. `explain` shows it; decisions ignore it.",
+		Read: func(r *document.Reader, n *document.Node, w *worldFile) {
+			w.HeldBack = readHeld(r, n, &w.book)
+		}},
 )
 
 // readWorld reads a world from the current place of the reader. The book holds
@@ -136,6 +161,7 @@ func readWorld(r *document.Reader, n *document.Node) (*World, book) {
 	f := worldFile{book: newBook(), World: World{Options: defaultOptions()}}
 	worldSchema.Read(r, n, &f)
 	w := &f.World
+	w.asked = f.book.asked
 	if !f.reportedRead {
 		w.Reported = clustersOf(w)
 	}

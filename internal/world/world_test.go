@@ -201,7 +201,7 @@ func TestFaultsAreNamedByPath(t *testing.T) {
 		{machineWith(`"capacityType": "spot"`), `machines[0].capacityType: unknown capacity type "spot"; did you mean Spot? Use one of Unspecified, BareMetal, Reserved, OnDemand, Spot`},
 		{machineWith(`"colour": "red"`), `machines[0].colour: unknown key; known are id, state, cluster, instanceType, zone, capacityType, resources, allocatable, labels, pricePerHour, interruptionProbability, idleSince, lastError, assigned, reservedFor`},
 		{machineWith(`"pricePerHour": -3`), `machines[0].pricePerHour: must be at least 0, got -3`},
-		{machineWith(`"pricePerHour": "1"`), `machines[0].pricePerHour: must be a number, got the text "1"`},
+		{machineWith(`"pricePerHour": "1"`), `machines[0].pricePerHour: must be a number, got the text "1"; leave the quotes out`},
 		{"machines:\n- {id: m, state: Idle, pricePerHour: .nan}", `machines[0].pricePerHour: must be a finite number, got NaN`},
 		{machineWith(`"interruptionProbability": 1.5`), `machines[0].interruptionProbability: must be between 0 and 1, got 1.5`},
 		{machineWith(`"resources": {"nvidia.com/gpu": "8x"}`), `machines[0].resources["nvidia.com/gpu"]: "8x" is not a quantity; write a number such as 4, 1.5, 500m, 16Gi or 1e3`},
@@ -233,7 +233,7 @@ func TestFaultsAreNamedByPath(t *testing.T) {
 		{needWith(`"requirements": [{"key": "a", "operator": "Same"}, {"key": "b", "operator": "Same"}]`), `needs[0].requirements[1]: a second Same requirement; at most one is allowed (the first is requirements[0])`},
 		{needWith(`"spread": [{"topologyKey": "a", "maxSkew": 0, "whenUnsatisfiable": "Maybe"}]`), "needs[0].spread[0].maxSkew: must be between 1 and 2147483647, got 0\nneeds[0].spread[0].whenUnsatisfiable: unknown word \"Maybe\"; use one of DoNotSchedule, ScheduleAnyway"},
 		{needWith(`"interruptionPenalty": -1`), `needs[0].interruptionPenalty: must be at least 0, got -1`},
-		{needWith(`"parked": "no"`), `needs[0].parked: must be a boolean, got the text "no"`},
+		{needWith(`"parked": "no"`), `needs[0].parked: must be a boolean, got the text "no"; write true or false`},
 		{needWith(`"arrival": "1960-01-01T00:00:00Z"`), `needs[0].arrival: must be between 1970 and 2262, got "1960-01-01T00:00:00Z"`},
 
 		{optionsWith(`"gang": {"victims": "all"}`), `options.gang.victims: unknown way to choose victims "all"; use gang or machine`},

@@ -11,8 +11,12 @@ import (
 	"github.com/tonnage/tonnage/provider/driver"
 )
 
-// faultsMax is how many faults of an answer are named.
-const faultsMax = 5
+const (
+	// faultsMax is how many faults of an answer are named.
+	faultsMax = 5
+	// faultyLinesMax is after how many faulty lines an answer is not read any further.
+	faultyLinesMax = 100
+)
 
 var phaseNames = func() (out []string) {
 	for p := driver.Creating; p <= driver.Failed; p++ {
@@ -184,14 +188,16 @@ func parseObserved(out []byte, yield func(*driver.Observation)) error {
 			}
 		}
 		if err != nil {
-			fault(line, err)
+			if fault(line, err); more == faultyLinesMax-faultsMax {
+				break
+			}
 			continue
 		}
 		seen[known{o.ID, o.Generation}] = line
 		yield(&o)
 	}
 	if more > 0 {
-		faults = append(faults, fmt.Errorf("and %d more lines", more))
+		faults = append(faults, fmt.Errorf("and %d more lines up to line %d", more, line))
 	}
 	return errors.Join(faults...)
 }

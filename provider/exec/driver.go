@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/tonnage/tonnage/internal/world/document"
@@ -147,9 +148,8 @@ func (d *Driver) run(ctx context.Context, q *request, outMax int) (outcome, erro
 	if err != nil {
 		return outcome{}, fmt.Errorf("%s: %s: %w: %w", argv[0], q.verb, driver.ErrPermanent, err)
 	}
-	argv = append(argv[:len(argv):len(argv)], q.verb)
-	env := append(d.env[:len(d.env):len(d.env)], q.variables()...)
-	return run(ctx, argv, env, in, d.settings.Timeouts[q.verb], outMax), nil
+	argv = slices.Concat(argv, []string{q.verb})
+	return run(ctx, argv, slices.Concat(d.env, q.variables()), in, d.settings.Timeouts[q.verb], outMax), nil
 }
 
 // note logs a command that has ended. A look that went well is nothing new.

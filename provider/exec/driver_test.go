@@ -243,7 +243,7 @@ func TestExitCodes(t *testing.T) {
 			}
 		}
 		for _, kind := range []error{driver.ErrOutOfStock, driver.ErrPermanent} {
-			if got := errors.Is(err, kind); got != (kind == x.is) {
+			if got := errors.Is(err, kind); got != errors.Is(x.is, kind) {
 				t.Errorf("%s: is %v: %t", x.script, kind, got)
 			}
 		}
@@ -366,7 +366,8 @@ func TestObserveIsWhole(t *testing.T) {
 		{fmt.Sprintf(`{"record":%q,"phase":"Creating","state":"x"}`, record) + "\n", "line 1: state: is called phase", 0},
 		{fmt.Sprintf(`{"record":%q,"phase":"Creating","allocatable":{"cpu":"4x"}}`, record) + "\n", `line 1: allocatable.cpu: "4x" is not a quantity`, 0},
 		{fmt.Sprintf(`{"record":%q,"phase":"Creating","taints":[{"key":"a"}]}`, record) + "\n", "line 1: taints[0].effect: is missing", 0},
-		{strings.Repeat("x\n", 9), "and 4 more lines", 0},
+		{strings.Repeat("x\n", 9), "and 4 more lines up to line 9", 0},
+		{strings.Repeat("x\n", 200) + good + "\n", "and 95 more lines up to line 100", 0},
 	} {
 		if err := os.WriteFile(filepath.Join(r.dir, "answer"), []byte(x.answer), 0o600); err != nil {
 			t.Fatal(err)

@@ -26,6 +26,8 @@ var verbs = []string{verbCreate, verbConfigure, verbDrain, verbDelete, verbObser
 const (
 	// timeoutMin is the shortest timeout that may be set.
 	timeoutMin = time.Second
+	// timeoutMax is the longest, and the default: after that the provider gives a call up itself.
+	timeoutMax = min(driver.VerbTimeout, driver.ObserveTimeout)
 	// concurrencyMax is how many verbs a provider has under way.
 	concurrencyMax     = 32
 	concurrencyDefault = 8
@@ -42,8 +44,7 @@ const (
 type Settings struct {
 	// Commands are what is run for each verb, without the verb itself.
 	Commands map[string][]string
-	// Timeouts are after how long a command is killed, at most driver.VerbTimeout, for observe
-	// driver.ObserveTimeout.
+	// Timeouts are after how long a command is killed, by verb: 1 s to driver.VerbTimeout.
 	Timeouts map[string]time.Duration
 	// Concurrency is how many commands run at the same time at most, observe not counted: 1…32.
 	Concurrency int
@@ -70,7 +71,7 @@ var schema = document.NewSchema(
 		})
 	}},
 	document.Field[draft]{Key: "timeouts", Read: func(r *document.Reader, n *document.Node, d *draft) {
-		perVerb(r, n, func(verb string, n *document.Node) { d.timeouts[verb] = readTimeout(r, n, verb) })
+		perVerb(r, n, func(verb string, n *document.Node) { d.timeouts[verb] = readTimeout(r, n) })
 	}},
 	document.Field[draft]{Key: "concurrency", Read: func(r *document.Reader, n *document.Node, d *draft) { r.Int(n, 1, concurrencyMax, &d.concurrency) }},
 	document.Field[draft]{Key: "env", Read: readEnv},
@@ -98,7 +99,7 @@ func ParseSettings(section []byte) (*Settings, error) {
 		if len(s.Commands[verb]) == 0 && !r.Failed() {
 			r.FaultAt("commands."+verb, "is missing, and there is no command for all verbs")
 		}
-		s.Timeouts[verb] = timeoutMax(verb)
+		s.Timeouts[verb] = timeoutMax
 		if t := d.timeouts[verb]; t != 0 {
 			s.Timeouts[verb] = t
 		}
@@ -115,13 +116,6 @@ func ParseSettings(section []byte) (*Settings, error) {
 		return nil, errors.Join(all...)
 	}
 	return s, nil
-}
-
-func timeoutMax(verb string) time.Duration {
-	if verb == verbObserve {
-		return driver.ObserveTimeout
-	}
-	return driver.VerbTimeout
 }
 
 // perVerb reads an object whose keys are verbs.
@@ -142,7 +136,7 @@ func perVerb(r *document.Reader, n *document.Node, item func(verb string, n *doc
 // readCommand reads a program and its arguments, and looks whether there is such a program.
 func readCommand(r *document.Reader, n *document.Node, into *[]string) {
 	var argv []string
-	r.List(n, func(i int, n *document.Node) {
+	r.List(n, func(_ int, n *document.Node) {
 		var text string
 		r.Text(n, &text)
 		if readable(r, text) {
@@ -175,10 +169,10 @@ func readable(r *document.Reader, text string) bool {
 	return false
 }
 
-func readTimeout(r *document.Reader, n *document.Node, verb string) time.Duration {
+func readTimeout(r *document.Reader, n *document.Node) time.Duration {
 	var t time.Duration
 	before := r.Count()
-	r.Duration(n, timeoutMax(verb), &t)
+	r.Duration(n, timeoutMax, &t)
 	if t < timeoutMin && r.Count() == before {
 		r.Fault("must be at least %v, got %v", timeoutMin, t)
 	}

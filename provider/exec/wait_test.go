@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // gone waits until nobody has a pipe open that is kept open by whoever lives.
 func gone(t *testing.T, path string) {

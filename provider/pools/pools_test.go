@@ -172,7 +172,7 @@ func TestSchemaHasTheParsersKeys(t *testing.T) {
 			t.Fatalf("%s: an unknown key is read", def)
 		}
 		says := err.Error()
-		_, known, _ := strings.Cut(says[strings.Index(says, "nothing: unknown key"):], "known are ")
+		_, known, _ := strings.Cut(says, "nothing: unknown key; known are ")
 		known, _, _ = strings.Cut(known, "\n")
 		if got, want := slices.Sorted(maps.Keys(schema.Defs[def].Properties)), slices.Sorted(slices.Values(strings.Split(known, ", "))); !slices.Equal(got, want) {
 			t.Errorf("%s has the keys %q, the parser %q", def, got, want)
@@ -200,5 +200,19 @@ func TestOffersAreShared(t *testing.T) {
 	}
 	if c := f.Pools[0].Offers[0].CapacityType; c != model.OnDemand {
 		t.Errorf("first offer is %v", c)
+	}
+}
+
+// The first example of the how-to is a file that can be served.
+func TestTheHowToIsRight(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash("docs/how-to/pools.md")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```yaml\n")
+	text, _, ok := strings.Cut(rest, "```")
+	f, err := pools.Read(write(t, "pools.yaml", text))
+	if !ok || err != nil || len(f.Pools[0].Offers) != 4 {
+		t.Errorf("the page says four offers: %v, %v", f, err)
 	}
 }

@@ -70,6 +70,7 @@ var stages = []stage{
 	{"500 machines by scripts", "soak-exec", 60 * time.Minute, night},
 	{"kills of a shard", "soak-restart", 20 * time.Minute, night},
 	{"kills of the provider", "soak-provider", 20 * time.Minute, night},
+	{"kills of a provider of pools", "soak-pools", 10 * time.Minute, night},
 	{"kills with the clock off", "soak-clock", 20 * time.Minute, night},
 	{"syncs that fail", "soak-disk", 15 * time.Minute, night},
 	{"hostile requests, API server restarts", "soak-operator", 20 * time.Minute, night},

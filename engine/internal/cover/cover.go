@@ -74,10 +74,9 @@ type Chooser struct {
 	best    []int
 	missing []int64
 	sum     []int64
-	price   []int64 // by offer: the cost in fixed point, see weigh
-	ample   int     // how many machines of one offer were asked for, at most
-	lin     linear  // of the choice
-	plain   linear  // without a discount
+	ample   int    // how many machines of one offer were asked for, at most
+	lin     linear // of the choice
+	plain   linear // without a discount
 	work    roundScratch
 }
 
@@ -212,8 +211,8 @@ func (c *Chooser) giveBack(counts []int, r Run, sum []int64) {
 // costs something, or the number of offers when it is not needed.
 func (c *Chooser) walk() (first int) {
 	p := c.p
-	missing := append(c.missing[:0], p.Want...)
-	c.missing = missing
+	c.missing = append(c.missing[:0], p.Want...)
+	missing := c.missing
 	c.runs = c.runs[:0]
 	first = -1
 	left := slices.Clone(missing)

@@ -80,7 +80,7 @@ func walkOne(p *cover.Problem) (counts []int, cost float64) {
 	counts = make([]int, len(p.Offers))
 	var picks []int
 	for i, o := range p.Offers {
-		for n := 0; n < o.Count; n++ {
+		for range o.Count {
 			helps := false
 			for d, m := range missing {
 				helps = helps || m > 0 && o.Has[d] > 0

@@ -11,7 +11,6 @@ type roundScratch struct {
 	rows   []int
 	want   []int64
 	has    []int64 // by column and row: at most what is wanted
-	value  []float64
 	price  []int64 // by column: the cost in fixed point
 	pays   []float64
 	base   []int // by column

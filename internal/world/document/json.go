@@ -13,7 +13,9 @@ import (
 func parseJSON(text string) (Node, *Fault) {
 	p := jsonParser{text: text}
 	p.space()
+	at := p.pos
 	root, ok := p.value(0)
+	root.at = uint32(at)
 	if ok {
 		if p.space(); p.pos < len(p.text) {
 			p.fail("something follows the end of the document")
@@ -37,10 +39,9 @@ type jsonParser struct {
 // fail records a syntax fault at the current position.
 func (p *jsonParser) fail(format string, args ...any) bool {
 	if p.fault == nil {
-		before := p.text[:min(p.pos, len(p.text))]
-		line := 1 + strings.Count(before, "\n")
-		column := 1 + utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])
-		p.fault = &Fault{Path: fmt.Sprintf("line %d, column %d", line, column), Msg: fmt.Sprintf(format, args...)}
+		f := Document{text: p.text}.place(uint32(p.pos))
+		f.Path, f.Msg = fmt.Sprintf("line %d, column %d", f.Line, f.Column), fmt.Sprintf(format, args...)
+		p.fault = &f
 	}
 	return false
 }
@@ -147,10 +148,12 @@ func (p *jsonParser) list(depth int) ([]Node, bool) {
 		return nil, true
 	}
 	for {
+		at := p.pos
 		item, ok := p.value(depth)
 		if !ok {
 			return nil, false
 		}
+		item.at = uint32(at)
 		p.stack = append(p.stack, item)
 		p.space()
 		switch {
@@ -178,6 +181,7 @@ func (p *jsonParser) object(depth int) ([]Node, bool) {
 		if p.pos >= len(p.text) || p.text[p.pos] != '"' {
 			return nil, p.fail("expected a key in double quotes, found %s", p.found())
 		}
+		keyAt := p.pos
 		key, ok := p.str()
 		if !ok {
 			return nil, false
@@ -186,11 +190,12 @@ func (p *jsonParser) object(depth int) ([]Node, bool) {
 			return nil, p.fail("expected : after the key %s, found %s", Quote(key), p.found())
 		}
 		p.space()
+		at := p.pos
 		item, ok := p.value(depth)
 		if !ok {
 			return nil, false
 		}
-		item.Key = key
+		item.Key, item.at, item.keyAt = key, uint32(at), uint32(keyAt)
 		p.stack = append(p.stack, item)
 		p.space()
 		switch {

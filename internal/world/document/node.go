@@ -29,4 +29,7 @@ type Node struct {
 	// of the file. Keys may occur twice here; Schema and Reader refuse that.
 	Items []Node
 	Kind  Kind
+	// at is where the value begins in the text of the document, keyAt where its key does: in
+	// bytes. Both fit, since a file may have JSONBytesMax at most.
+	at, keyAt uint32
 }

@@ -3,6 +3,8 @@ package document
 import (
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -12,13 +14,51 @@ type Fault struct {
 	// no document at all.
 	Path string
 	Msg  string
+	// Line and Column are where it is in the text, from 1, the column in characters; 0 = not
+	// known.
+	Line, Column int
 }
 
 // Error returns "path: message", one line.
 func (f *Fault) Error() string { return f.Path + ": " + f.Msg }
 
+// In returns what Error does, after the place in a file as compilers write it:
+// "world.yaml:12:5: needs[3].cluster: is missing". Without a name it is Error.
+func (f *Fault) In(file string) string {
+	if file == "" {
+		return f.Error()
+	}
+	at, path := file, f.Path+": "
+	if f.Line > 0 {
+		at += ":" + strconv.Itoa(f.Line)
+		if strings.HasPrefix(path, "line ") {
+			path = "" // it says the same
+		}
+	}
+	if f.Column > 0 {
+		at += ":" + strconv.Itoa(f.Column)
+	}
+	return at + ": " + path + f.Msg
+}
+
+// Document is a JSON or YAML file that was read.
+type Document struct {
+	Root Node
+	text string
+}
+
 // Parse reads a JSON or YAML document: what begins with { or [ is JSON.
 func Parse(data []byte) (*Node, *Fault) {
+	d, fault := ParseDocument(data)
+	if fault != nil {
+		return nil, fault
+	}
+	return &d.Root, nil
+}
+
+// ParseDocument is Parse, and remembers where everything stands: a Reader of the document
+// says with each fault on which line it is. The data must not be modified after it.
+func ParseDocument(data []byte) (*Document, *Fault) {
 	first := 0
 	for first < len(data) && (data[first] == ' ' || data[first] == '\n' || data[first] == '\t' || data[first] == '\r') {
 		first++
@@ -36,27 +76,27 @@ func Parse(data []byte) (*Node, *Fault) {
 	if !utf8.Valid(data) {
 		return nil, &Fault{Path: "$", Msg: "the file is not valid UTF-8"}
 	}
-	var root Node
+	d := &Document{text: string(data)}
 	var fault *Fault
 	if json {
-		root, fault = parseJSON(string(data))
+		d.Root, fault = parseJSON(d.text)
 	} else {
-		root, fault = parseYAML(data)
+		d.Root, fault = parseYAML(data)
 	}
 	if fault != nil {
 		return nil, fault
 	}
-	return &root, nil
+	return d, nil
 }
 
 // Load reads a document from r, and no more of it than is allowed.
-func Load(r io.Reader) (*Node, *Fault, error) {
+func Load(r io.Reader) (*Document, *Fault, error) {
 	data, err := io.ReadAll(io.LimitReader(r, JSONBytesMax+1))
 	if err != nil {
 		return nil, nil, err
 	}
-	root, fault := Parse(data)
-	return root, fault, nil
+	d, fault := ParseDocument(data)
+	return d, fault, nil
 }
 
 func tooLong(json bool) *Fault {

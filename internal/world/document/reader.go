@@ -3,6 +3,7 @@ package document
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -13,10 +14,14 @@ import (
 // Reader decodes a tree. It knows the path to what is being read, and collects
 // faults. The zero value is ready for use.
 type Reader struct {
+	// Of is the document that the tree is of; nil = faults do not say on which line they are.
+	Of     *Document
 	path   []step
 	faults []Fault
 	at     map[string]bool // paths that have a fault
 	more   int             // faults beyond FaultsMax
+	hints  []Hint
+	unsaid int // hints beyond FaultsMax
 }
 
 // step is one part of a path: a key, or an index when key is absent.
@@ -62,6 +67,47 @@ func (r *Reader) FaultAt(below, format string, args ...any) {
 	default:
 		path += below
 	}
+	r.add(path, func() uint32 { return r.Of.find(append(slices.Clone(r.path), steps(below)...)) }, format, args)
+}
+
+// Hint is something in a document that is allowed, and worth a look.
+type Hint struct {
+	Fault
+	// Note tells what is as it should be and may surprise; otherwise the hint is a warning: what
+	// is written there is hardly what was meant.
+	Note bool
+}
+
+// Warn records a warning at a key of the current object.
+func (r *Reader) Warn(key, format string, args ...any) { r.hint(false, key, format, args) }
+
+// Note records a note at the current path.
+func (r *Reader) Note(format string, args ...any) { r.hint(true, "", format, args) }
+
+func (r *Reader) hint(note bool, key, format string, args []any) {
+	if len(r.hints) >= FaultsMax {
+		r.unsaid++
+		return
+	}
+	if key != "" {
+		r.Enter(key)
+		defer r.Leave()
+	}
+	var f Fault
+	if r.Of != nil {
+		f = r.Of.place(r.Of.find(r.path))
+	}
+	f.Path, f.Msg = r.Path(), fmt.Sprintf(format, args...)
+	r.hints = append(r.hints, Hint{f, note})
+}
+
+// Hints returns the warnings and notes in the order in which they were found, and how many more
+// there are than were kept.
+func (r *Reader) Hints() ([]Hint, int) { return r.hints, r.unsaid }
+
+// add records a fault at a path, unless there is one. Place says where it is, and is asked only
+// then.
+func (r *Reader) add(path string, place func() uint32, format string, args []any) {
 	if r.at[path] {
 		return
 	}
@@ -73,7 +119,19 @@ func (r *Reader) FaultAt(below, format string, args ...any) {
 		return
 	}
 	r.at[path] = true
-	r.faults = append(r.faults, Fault{path, fmt.Sprintf(format, args...)})
+	var f Fault
+	if r.Of != nil {
+		f = r.Of.place(place())
+	}
+	f.Path, f.Msg = path, fmt.Sprintf(format, args...)
+	r.faults = append(r.faults, f)
+}
+
+// faultOn records a fault at the key of an item of the current object.
+func (r *Reader) faultOn(item *Node, format string, args ...any) {
+	r.Enter(item.Key)
+	r.add(r.Path(), func() uint32 { return item.keyAt }, format, args)
+	r.Leave()
 }
 
 // FaultKey records a fault at a key of the current object.
@@ -152,6 +210,12 @@ func (r *Reader) want(n *Node, kind Kind) bool {
 	hint := ""
 	if kind == Text && (n.Kind == Number || n.Kind == Bool) {
 		hint = "; put it in quotes"
+	}
+	if kind == Number && n.Kind == Text && numberEnd(n.Text, 0) == len(n.Text) && n.Text != "" {
+		hint = "; leave the quotes out"
+	}
+	if kind == Bool {
+		hint = "; write true or false"
 	}
 	r.Fault("must be %s, got %s%s", kind, Describe(n), hint)
 	return false
@@ -355,9 +419,9 @@ func (r *Reader) mapOf(n *Node, check func(key string) error, item func(key stri
 		r.Enter(it.Key)
 		switch err := check(it.Key); {
 		case err != nil:
-			r.Fault("the key %v", err)
+			r.add(r.Path(), func() uint32 { return it.keyAt }, "the key %v", []any{err})
 		case twice:
-			r.Fault("the key occurs twice")
+			r.add(r.Path(), func() uint32 { return it.keyAt }, "the key occurs twice", nil)
 		default:
 			item(it.Key, it)
 		}

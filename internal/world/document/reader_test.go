@@ -65,7 +65,7 @@ func TestSchemaNamesEveryFault(t *testing.T) {
 		{`{"name": "a", "age": 1e99}`, `age: must be between 0 and 200, got 1e99`},
 		{`{"name": "a", "age": NaN}`, `age: must be a whole number, got "NaN"`},
 		{`{"name": "a", "age": 99999999999999999999}`, `age: must be between 0 and 200, got 99999999999999999999`},
-		{`{"name": "a", "age": "3"}`, `age: must be a number, got the text "3"`},
+		{`{"name": "a", "age": "3"}`, `age: must be a number, got the text "3"; leave the quotes out`},
 		{`[]`, `$: must be an object with the keys name, age, tags; got a list`},
 	} {
 		if got := faultsOf(t, c.text, func(r *Reader, n *Node) {

@@ -11,6 +11,10 @@ import (
 func (r *Reader) Resources(n *Node, into *model.Resources) (present bool) {
 	var few [8]model.Amount
 	amounts := few[:0]
+	if n.Kind != Object {
+		r.Fault("must be quantities by name, such as {cpu: 4, memory: 16Gi}, got %s", Describe(n))
+		return false
+	}
 	r.Map(n, func(dimension string, q *Node) {
 		present = true
 		if q.Kind != Text && q.Kind != Number {

@@ -10,6 +10,9 @@ type Field[T any] struct {
 	Key      string
 	Required bool
 	Read     func(r *Reader, n *Node, into *T)
+	// Is, Default and About describe the field; see Description.
+	Is             Shape
+	Default, About string
 }
 
 // Schema is the list of keys that a kind of object may have.
@@ -54,9 +57,9 @@ func (s *Schema[T]) Read(r *Reader, n *Node, into *T) {
 		f, ok := s.index[item.Key]
 		switch {
 		case !ok:
-			r.FaultKey(item.Key, "%s", s.unknown(item.Key))
+			r.faultOn(item, "%s", s.unknown(item.Key))
 		case at[f] != nil:
-			r.FaultKey(item.Key, "the key occurs twice")
+			r.faultOn(item, "the key occurs twice")
 		default:
 			at[f] = item
 		}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -26,12 +27,12 @@ func parseYAML(data []byte) (Node, *Fault) {
 	var second yaml.Node
 	switch err := dec.Decode(&second); {
 	case err == nil:
-		return Node{}, &Fault{Path: fmt.Sprintf("line %d", second.Line), Msg: "a second YAML document begins here; a file holds one"}
+		return Node{}, &Fault{Path: fmt.Sprintf("line %d", second.Line), Msg: "a second YAML document begins here; a file holds one", Line: second.Line}
 	case !errors.Is(err, io.EOF):
 		return Node{}, yamlFault(data, err)
 	}
 	var root Node
-	c := yamlConverter{}
+	c := yamlConverter{lines: linesOf(data), text: data}
 	c.convert(&doc, &root, 0)
 	return root, c.fault
 }
@@ -42,7 +43,8 @@ func parseYAML(data []byte) (Node, *Fault) {
 func yamlFault(data []byte, err error) *Fault {
 	msg := strings.TrimPrefix(err.Error(), "yaml: ")
 	if at, rest, ok := strings.Cut(msg, ": "); ok && strings.HasPrefix(at, "line ") {
-		return &Fault{Path: at, Msg: rest}
+		line, _ := strconv.Atoi(strings.TrimPrefix(at, "line "))
+		return &Fault{Path: at, Msg: rest, Line: line}
 	}
 	at := 0
 	if anchor, ok := strings.CutPrefix(msg, "unknown anchor '"); ok {
@@ -51,11 +53,60 @@ func yamlFault(data []byte, err error) *Fault {
 	} else if strings.HasPrefix(msg, "control characters") {
 		at = bytes.IndexFunc(data, func(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune("\t\n\r\u0085", r) })
 	}
-	return &Fault{Path: fmt.Sprintf("line %d", 1+bytes.Count(data[:max(at, 0)], []byte{'\n'})), Msg: msg}
+	line := 1 + bytes.Count(data[:max(at, 0)], []byte{'\n'})
+	return &Fault{Path: fmt.Sprintf("line %d", line), Msg: msg, Line: line}
+}
+
+// yamlLine is where a line of a file begins, and whether characters of it are bytes.
+type yamlLine struct {
+	at    uint32
+	ascii bool
+}
+
+func linesOf(data []byte) []yamlLine {
+	lines := make([]yamlLine, 0, bytes.Count(data, []byte{'\n'})+1)
+	for from := 0; from <= len(data); {
+		end := len(data)
+		if i := bytes.IndexByte(data[from:], '\n'); i >= 0 {
+			end = from + i
+		}
+		ascii := true
+		for _, c := range data[from:end] {
+			ascii = ascii && c < utf8.RuneSelf
+		}
+		lines = append(lines, yamlLine{uint32(from), ascii})
+		from = end + 1
+	}
+	return lines
+}
+
+// columnsMax bounds how far a column is looked for in a line with characters of several bytes;
+// further ones are taken for bytes.
+const columnsMax = 4096
+
+// offset returns where a node begins, in bytes.
+func (c *yamlConverter) offset(n *yaml.Node) uint32 {
+	if n.Line < 1 || n.Line > len(c.lines) {
+		return 0
+	}
+	line, column := c.lines[n.Line-1], max(n.Column-1, 0)
+	at := int(line.at)
+	if !line.ascii {
+		for range min(column, columnsMax) {
+			if at < len(c.text) {
+				_, size := utf8.DecodeRune(c.text[at:])
+				at += size
+			}
+			column--
+		}
+	}
+	return uint32(min(at+column, len(c.text)))
 }
 
 // yamlConverter turns the YAML library's nodes into ours.
 type yamlConverter struct {
+	lines   []yamlLine
+	text    []byte
 	fault   *Fault
 	aliases int // how many aliases lie around the current node
 	nodes   int // nodes that come from aliases
@@ -63,7 +114,7 @@ type yamlConverter struct {
 
 func (c *yamlConverter) fail(n *yaml.Node, format string, args ...any) {
 	if c.fault == nil {
-		c.fault = &Fault{Path: fmt.Sprintf("line %d, column %d", n.Line, n.Column), Msg: fmt.Sprintf(format, args...)}
+		c.fault = &Fault{Path: fmt.Sprintf("line %d, column %d", n.Line, n.Column), Msg: fmt.Sprintf(format, args...), Line: n.Line, Column: n.Column}
 	}
 }
 
@@ -82,6 +133,7 @@ func (c *yamlConverter) convert(from *yaml.Node, n *Node, depth int) {
 		c.fail(from, "more than %d levels deep", DepthMax)
 		return
 	}
+	n.at = c.offset(from)
 	switch from.Kind {
 	case yaml.DocumentNode:
 		c.convert(from.Content[0], n, depth)
@@ -124,7 +176,7 @@ func (c *yamlConverter) mapping(from *yaml.Node, n *Node, depth int) {
 		case key.ShortTag() == "!!merge":
 			merged = c.merge(value, merged, &item)
 		default:
-			item.Key = key.Value
+			item.Key, item.keyAt = key.Value, c.offset(from.Content[i])
 			n.Items = append(n.Items, item)
 		}
 	}
@@ -155,6 +207,9 @@ func (c *yamlConverter) merge(at *yaml.Node, merged []Node, item *Node) []Node {
 	}
 	return merged
 }
+
+// Find returns the value of a key of an object; nil = it has none.
+func Find(n *Node, key string) *Node { return find(n.Items, key) }
 
 func find(items []Node, key string) *Node {
 	for i := range items {

@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"iter"
 	"sync"
-	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/boltfile"
 	"github.com/tonnage/tonnage/provider/calls"
 	"github.com/tonnage/tonnage/provider/simulated"
 )
@@ -21,14 +20,16 @@ const (
 	BatchMax = 512
 	// queueMax is how many calls wait for the writer; more wait for a place.
 	queueMax = 4 * BatchMax
-	// lockTimeout is how long another process is given to let go of the file.
-	lockTimeout = time.Second
 	// timerMax is how long the writer sleeps at most.
 	timerMax = time.Hour
 )
 
-// ErrInUse is returned for a file that another process has open.
-var ErrInUse = errors.New("in use by another process")
+var (
+	// ErrInUse is returned for a file that another process has open.
+	ErrInUse = boltfile.ErrInUse
+	// ErrDamaged is returned for a file that is not what was written to it.
+	ErrDamaged = boltfile.ErrDamaged
+)
 
 // Config is what a store is opened with.
 type Config struct {
@@ -78,35 +79,20 @@ func Open(cfg Config) (*Store, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if err := check(cfg.Path); err != nil {
-		return nil, fmt.Errorf("provider store %s: %w", cfg.Path, err)
-	}
-	db, err := bbolt.Open(cfg.Path, 0o600, &bbolt.Options{Timeout: lockTimeout, FreelistType: bbolt.FreelistMapType, NoFreelistSync: true})
+	db, err := boltfile.Open(cfg.Path)
 	if err != nil {
-		return nil, fmt.Errorf("provider store %s: %w", cfg.Path, opened(err))
+		return nil, fmt.Errorf("provider store %s: %w", cfg.Path, err)
 	}
 	s := &Store{
 		cfg: cfg, db: db, jobs: make(chan *job, queueMax), stop: make(chan struct{}), done: make(chan struct{}),
 		fence: calls.NewFence(),
 	}
-	if err := readable(s.load); err != nil {
+	if err := boltfile.Readable(s.load); err != nil {
 		db.Close()
 		return nil, fmt.Errorf("provider store %s: %w", cfg.Path, err)
 	}
 	go s.write()
 	return s, nil
-}
-
-// opened says what an error of bbolt's Open means: one that is not the system's is
-// about what the file holds.
-func opened(err error) error {
-	if errors.Is(err, bolterrors.ErrTimeout) {
-		return ErrInUse
-	}
-	if _, system := errors.AsType[syscall.Errno](err); system {
-		return err
-	}
-	return fmt.Errorf("%w: %w", err, ErrDamaged)
 }
 
 // Close ends the writer after the transaction under way, and closes the file.

@@ -1,4 +1,6 @@
-package store
+// Package boltfile opens files of bbolt that may be damaged. bbolt trusts what it finds, and
+// ends the process where a page is missing; here a file is read as a whole before it is written to.
+package boltfile
 
 import (
 	"bytes"
@@ -8,12 +10,47 @@ import (
 	"io/fs"
 	"os"
 	"runtime/debug"
+	"syscall"
+	"time"
 
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// ErrDamaged is returned for a file that is not what was written to it.
-var ErrDamaged = errors.New("the file is damaged; restore it from a copy, or move it away to begin with new machines")
+var (
+	// ErrDamaged is returned for a file that is not what was written to it.
+	ErrDamaged = errors.New("the file is damaged; restore it from a copy, or move it away to begin with new machines")
+	// ErrInUse is returned for a file that another process has open.
+	ErrInUse = errors.New("in use by another process")
+)
+
+// lockTimeout is how long another process is given to let go of a file.
+const lockTimeout = time.Second
+
+// Open opens a file for writing, or makes a new one. The error wraps ErrDamaged or ErrInUse, or is the
+// system's.
+func Open(path string) (*bbolt.DB, error) {
+	if err := check(path); err != nil {
+		return nil, err
+	}
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout, FreelistType: bbolt.FreelistMapType, NoFreelistSync: true})
+	if err != nil {
+		return nil, opened(err)
+	}
+	return db, nil
+}
+
+// opened says what an error of bbolt's Open means: one that is not the system's is
+// about what the file holds.
+func opened(err error) error {
+	if errors.Is(err, bolterrors.ErrTimeout) {
+		return ErrInUse
+	}
+	if _, system := errors.AsType[syscall.Errno](err); system {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, ErrDamaged)
+}
 
 // check looks at a file before it is opened for writing: bbolt trusts what it finds,
 // and ends the process where a page is missing. A file that is not there is in order,
@@ -28,7 +65,7 @@ func check(path string) error {
 	case info.Size() == 0:
 		return fmt.Errorf("it is empty, because it was cut off or because its first start did not end: %w", ErrDamaged)
 	}
-	return readable(func() error {
+	return Readable(func() error {
 		db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout, ReadOnly: true})
 		if err != nil {
 			return opened(err)
@@ -55,9 +92,9 @@ func checkPages(tx *bbolt.Tx, size int64) error {
 	})
 }
 
-// readable turns a panic of who reads a damaged file into an error, and so a page
+// Readable turns a panic of who reads a damaged file into an error, and so a page
 // that cannot be read at all.
-func readable(read func() error) (err error) {
+func Readable(read func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if what := recover(); what != nil {

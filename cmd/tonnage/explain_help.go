@@ -1,0 +1,50 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/tonnage/tonnage/internal/advice"
+	"github.com/tonnage/tonnage/internal/world"
+)
+
+// needsHelpedMax is how many needs one call may ask help for: each takes some decisions about the whole
+// world.
+const needsHelpedMax = 16
+
+// explainAndHelp writes the explanation of needs, and what would help each.
+func explainAndHelp(s streams, w *world.World, answer *world.Answer, format string) error {
+	if n := len(answer.Explain.Needs); n > needsHelpedMax {
+		return badInput(fmt.Errorf("--help-me is for at most %d needs at a time, not %d", needsHelpedMax, n))
+	}
+	var all []*advice.Advice
+	for i := range answer.Explain.Needs {
+		a, err := advice.For(w, answer.Explain.Needs[i].Name)
+		if err != nil {
+			return badInput(err)
+		}
+		all = append(all, a)
+	}
+	if format == formatTable {
+		if err := answer.WriteExplanation(s.out, w); err != nil {
+			return err
+		}
+		for _, a := range all {
+			if err := a.WriteTable(s.out); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var explained bytes.Buffer
+	if err := answer.WriteExplanationJSON(&explained); err != nil {
+		return err
+	}
+	e := json.NewEncoder(s.out)
+	e.SetIndent("", "  ")
+	return e.Encode(struct {
+		Explain json.RawMessage  `json:"explain"`
+		Help    []*advice.Advice `json:"help"`
+	}{explained.Bytes(), all})
+}

@@ -1,0 +1,549 @@
+package engine
+
+import (
+	"math/bits"
+	"slices"
+	"sort"
+
+	"github.com/tonnage/tonnage/columnar"
+)
+
+// The Needs of a cluster that changed are credited in rank order, but only those whose credit may differ
+// from the last cycle: a worklist. In a cluster that is credited anew, nothing is claimed and all Needs
+// are on the list. How one Need is credited is the same in both; see phase1_credit.go.
+//
+// Skipping the others is right for two reasons. A satisfied Need that holds only its own machines keeps
+// them if they are unchanged: its walk begins with its own machines, and the claims of a cycle are the
+// stamps of the next one, so the walk would claim the same machines again. An unsatisfied Need had claimed
+// everything that fits it. It can gain only a loose machine: one that came to the cluster, or that another
+// Need released.
+//
+// At a Need's turn, a machine of the cluster that is
+//
+//	claimed by a higher rank     is gone: that Need has had its turn
+//	claimed by a lower rank      is available: it is another's from the last cycle, and that Need, which
+//	                             loses it, comes on the list
+
+// worklist says which Needs of the open cluster are to be credited.
+type worklist struct {
+	anew bool     // all of them
+	todo []uint64 // places in worker.needs of the Needs that are to be looked at, as a set
+	at   int      // the place of the Need at work; −1 before the first
+	rank int32    // its rank
+	// touched is the set of classes of which a machine has another claimant than before. loose is the
+	// set of classes of which some machine is loose, and looseOf counts these machines by class. released
+	// are the machines that are loose, or were.
+	touched, loose []uint64
+	looseOf        []int32
+	released       []columnar.Row
+	open           []openNeed     // Needs that may yet be tempted, by place
+	waiting        []uint64       // classes that waiting Needs accepted in the last cycle, as a set
+	old            []columnar.Row // what the Need at work claimed before
+}
+
+// openNeed is a Need that comes on the list when a class that it accepts is touched, if it has Same, or
+// turns loose.
+type openNeed struct {
+	place int32
+	kind  uint32
+}
+
+// loosened stands in pass.held for unheld while its cluster is credited: the machine is loose.
+const loosened int32 = -2
+
+func (w *worklist) begin(anew bool, classes, needs int) {
+	w.anew, w.at, w.rank = anew, -1, -1
+	w.todo = resize(w.todo, (needs+63)/64)
+	w.touched, w.loose = resize(w.touched, (classes+63)/64), resize(w.loose, (classes+63)/64)
+	w.looseOf = resize(w.looseOf, classes)
+	w.released, w.open = w.released[:0], w.open[:0]
+}
+
+// add puts the Need at a place on the list.
+func (w *worklist) add(place int) { w.todo[place>>6] |= 1 << (place & 63) }
+
+// next moves on to the next Need on the list; false when there is none.
+func (w *worklist) next() bool {
+	from := w.at + 1
+	for i := from >> 6; i < len(w.todo); i++ {
+		word := w.todo[i]
+		if i == from>>6 {
+			word = word >> (from & 63) << (from & 63)
+		}
+		if word != 0 {
+			w.at = i<<6 + bits.TrailingZeros64(word)
+			return true
+		}
+	}
+	return false
+}
+
+// creditCluster credits the Needs of a cluster that changed.
+func (l *worker) creditCluster(c int) {
+	x, w := &l.e.store.clusters[c], &l.work
+	if !x.dirty && !x.replay {
+		return
+	}
+	l.clustersCredited++
+	was, credited := l.satisfied, l.credited
+	if x.dirty {
+		x.freeless, x.satisfied = false, 0
+	}
+	w.waiting = append(w.waiting[:0], x.waiting...)
+	x.waitForNone()
+	if x.dirty && len(l.s.BoundOf(c)) == 0 {
+		x.cheapest = x.cheapest[:0]
+		l.leaveAll(c)
+	} else {
+		l.creditList(x, c)
+		if !x.dirty && (l.credited-credited)*100 > len(l.needs)*wholePercent {
+			x.whole = wholeCycles
+		}
+	}
+	x.satisfied += int32(l.satisfied - was)
+	l.satisfied = was
+}
+
+// creditList credits the Needs on a cluster's worklist.
+func (l *worker) creditList(x *clusterState, c int) {
+	w := &l.work
+	ordered := l.rankCluster(c)
+	l.openCluster(c)
+	w.begin(x.dirty, len(l.s.Classes), len(l.needs))
+	l.readAhead(&l.sources[c])
+	if x.dirty {
+		l.dropClaims()
+	} else {
+		for _, line := range x.letGo {
+			l.letGoOfChanged(line)
+		}
+		l.noteMoves(l.movesOf(c))
+	}
+	l.listWork(c, x.dirty || x.restamped || !ordered)
+	x.restamped = false
+	for w.next() {
+		l.CreditLooks++
+		need := l.needs[w.at]
+		k := l.kindOf(need)
+		stamp := l.stamps.find(k.fingerprint, l.groupOf(need))
+		w.rank = l.rankOf[need]
+		if cause := l.isToBeCredited(x, need, stamp, k); cause != notCredited {
+			l.CreditedBy[cause]++
+			l.creditAgain(x, need, stamp, k)
+		}
+	}
+	for _, r := range w.released {
+		if l.held[r].need == loosened {
+			l.held[r].need = unheld
+		}
+	}
+	if x.dirty {
+		l.findCheapest(c, nil)
+	} else {
+		l.findCheapest(c, w.touched)
+		// Where Needs no longer wait, their claims of the last cycle may be gone: a row that waited may
+		// have changed. Note the priorities of machines of those classes again, since phase 2 reads them.
+		if len(w.waiting) > 0 && !slices.Equal(w.waiting, x.waiting) {
+			l.notePriorities(c, w.waiting)
+		}
+	}
+	l.listSpares(c)
+}
+
+// dropClaims begins a cluster that is credited anew: nothing is claimed.
+func (l *worker) dropClaims() {
+	st := &l.e.store
+	for i := range l.bound {
+		r := l.bound[i].Row
+		l.held[r] = hold{need: unheld}
+		st.priority[r], st.owner[r] = l.s.View.Priority[r], unheld
+	}
+}
+
+// listWork puts on the list all Needs of the open cluster of which it is known already that they are to be
+// looked at, lists those that may be tempted, and finds the owners of stamps: of all, or of those that
+// changed.
+func (l *worker) listWork(c int, owners bool) {
+	w, x := &l.work, &l.stamps
+	x.seek(owners)
+	for place, need := range l.needs {
+		n := &l.lines[need]
+		k := &l.kinds[n.kind]
+		listed := w.anew || n.is(isStale|isUncredited|isTouched|hasForeignStamp)
+		if x.mayBeSought(l.hashes[n.kind]) {
+			if at := x.find(k.fingerprint, l.groupOf(need)); at != 0 {
+				x.own(at, need, l.rankOf[need])
+				listed = listed || x.entries[at-1].changed
+			}
+		}
+		switch {
+		case listed || l.isTempted(n, k):
+			w.add(place)
+		case k.same || !n.is(isSatisfied):
+			w.open = append(w.open, openNeed{int32(place), n.kind})
+		}
+	}
+	if l.e.store.clusters[c].hasSame {
+		l.ownForMembers(c)
+	}
+	l.noteOwners()
+}
+
+// isTempted reports whether machines that a Need accepts may have become available to it.
+func (l *worker) isTempted(n *line, k *kind) bool {
+	if k.same {
+		return meet(l.work.touched, k.accepts)
+	}
+	return !n.is(isSatisfied) && meet(l.work.loose, k.accepts)
+}
+
+// tempt puts those open Needs on the list, below the one at work, that accept a class and have Same or have
+// not.
+func (l *worker) tempt(class uint32, same bool) {
+	w := &l.work
+	for i := len(w.open) - 1; i >= 0 && int(w.open[i].place) > w.at; i-- {
+		if k := &l.kinds[w.open[i].kind]; k.same == same && k.acceptsClass(class) {
+			w.add(int(w.open[i].place))
+		}
+	}
+}
+
+// touch notes that a machine of a class has another claimant than before.
+func (l *worker) touch(class uint32) {
+	w := &l.work
+	if bit := uint64(1) << (class & 63); w.touched[class>>6]&bit == 0 {
+		w.touched[class>>6] |= bit
+		l.tempt(class, true)
+	}
+}
+
+// release makes a machine loose that no Need claims: its claimant released it, or it is new in the
+// cluster. Needs below that have its stamp, or lack something and accept it, come on the list.
+func (l *worker) release(r columnar.Row, class uint32) {
+	w := &l.work
+	l.e.store.priority[r] = l.s.View.Priority[r]
+	if w.anew {
+		return
+	}
+	l.held[r] = hold{need: loosened}
+	w.released = append(w.released, r)
+	if w.looseOf[class]++; w.looseOf[class] == 1 {
+		w.loose[class>>6] |= 1 << (class & 63)
+		l.tempt(class, false)
+	}
+	l.touch(class)
+	l.noteStamp(r)
+}
+
+// fasten notes that a Need has claimed a loose machine of a class.
+func (w *worklist) fasten(class uint32) {
+	if w.looseOf[class]--; w.looseOf[class] == 0 {
+		w.loose[class>>6] &^= 1 << (class & 63)
+	}
+}
+
+// noteStamp notes that a machine with a stamp differs: Needs below that have the stamp come on the list.
+func (l *worker) noteStamp(r columnar.Row) {
+	fingerprint, group := l.s.View.Fingerprint[r], l.s.View.Group[r]
+	at := l.stamps.find(fingerprint, group)
+	if at == 0 || l.stamps.entries[at-1].changed {
+		return
+	}
+	e := &l.stamps.entries[at-1]
+	e.changed = true
+	if w := &l.work; w.at >= 0 && l.ownerOf(e, r) > w.rank {
+		l.addBelow(func(need int32, k *kind) bool { return k.fingerprint == fingerprint && l.groupOf(need) == group })
+	}
+}
+
+// addBelow puts the Needs below the one at work on the list that a test accepts.
+func (l *worker) addBelow(test func(need int32, k *kind) bool) {
+	w := &l.work
+	for place := w.at + 1; place < len(l.needs); place++ {
+		if need := l.needs[place]; test(need, l.kindOf(need)) {
+			w.add(place)
+		}
+	}
+}
+
+// meet reports whether two sets, as bitmaps of equal length, intersect.
+func meet(a, b []uint64) bool {
+	for i, w := range a {
+		if w&b[i] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// partFrom takes the machines that left a cluster away from the Needs that claimed them; anew says that
+// the whole cluster is credited anew, so that chains need no repair. A machine that moves from one
+// cluster to another is handled at the one that it leaves, so that no two workers write to it.
+func (p *pass) partFrom(c int, anew bool) {
+	for _, m := range p.movesOf(c) {
+		if m.how != left {
+			continue
+		}
+		switch h := p.held[m.row].need; {
+		case h == unheld:
+		case anew:
+			p.held[m.row] = hold{need: unheld}
+		default:
+			p.unlink(m.row, h)
+		}
+	}
+}
+
+// unlink takes a machine out of a Need's chain and makes the Need stale. O(machines claimed).
+func (p *pass) unlink(r columnar.Row, need int32) {
+	n := &p.lines[need]
+	n.status |= isStale
+	last := columnar.None
+	for at := n.head; at != r; at = p.held[at].next {
+		last = at
+	}
+	next := p.held[r].next
+	if last == columnar.None {
+		n.head = next
+	} else {
+		p.held[last].next = next
+	}
+	if n.tail == r {
+		n.tail = last
+	}
+	p.held[r] = hold{need: unheld}
+}
+
+// findResettled makes a Need stale if something is held for it, now or in the cycle before. A
+// reservation may pin the Need's domain, and a held Idle machine comes before machines of lower ranks.
+func (p *pass) findResettled() {
+	if p.fresh {
+		return
+	}
+	mark := func(need int32) {
+		n := &p.lines[need]
+		if x := &p.e.store.clusters[n.cluster]; !x.dirty && !n.is(isMember) {
+			n.status |= isStale | isResettled
+			x.replay = true
+		}
+	}
+	for _, need := range p.e.store.resettle {
+		mark(need)
+	}
+	for need := range p.reserved.rows {
+		mark(need)
+	}
+}
+
+// An incremental credit of more than wholePercent of a cluster's Needs cost more than a full credit.
+// After one, the cluster is credited anew the next wholeCycles times that it changes. Tests change the
+// percentage.
+var wholePercent = 90
+
+const wholeCycles = 15
+
+// letGoOfChanged releases all that the Need of a line claims, or claimed before its row joined a fold.
+// The Need may have another rank now, so that other Needs come before it.
+func (l *worker) letGoOfChanged(line int32) {
+	l.letGoAll(line)
+	if n := &l.lines[line]; !n.is(isMember) {
+		n.status |= isStale | isChanged
+	}
+	for _, r := range l.work.old {
+		l.release(r, l.s.View.Class[r])
+	}
+}
+
+// noteMoves notes the changed machines of the open cluster. The claimant of such a machine, and the
+// Needs whose stamp it carries, are looked at.
+func (l *worker) noteMoves(moves []moved) {
+	for i := range moves {
+		m := &moves[i]
+		l.touch(m.class)
+		if m.how == left {
+			continue
+		}
+		l.noteStamp(m.row)
+		if l.s.View.Fingerprint[m.row] == 0 {
+			l.e.store.owner[m.row] = unheld
+		}
+		switch need := l.held[m.row].need; {
+		case need >= 0:
+			l.lines[need].status |= isTouched
+		case m.how == came && need == unheld:
+			l.release(m.row, m.class)
+		default:
+			l.e.store.priority[m.row] = l.s.View.Priority[m.row]
+		}
+	}
+}
+
+// isToBeCredited reports whether, and why, a Need's credit may differ from the last cycle, given 1 + the
+// entry of its stamp.
+func (l *worker) isToBeCredited(x *clusterState, need int32, stamp uint32, k *kind) CreditCause {
+	n, w := &l.lines[need], &l.work
+	switch {
+	case w.anew:
+		return CreditAnew
+	case n.is(isChanged):
+		return CreditRow
+	case n.is(isRobbed):
+		return CreditRobbed
+	case n.is(isResettled):
+		return CreditHeld
+	case n.is(isStale):
+		return CreditLost
+	case n.is(isUncredited) || len(x.waiting) > 0 && x.blocks(k):
+		return CreditWaiting
+	}
+	if n.is(isTouched|hasForeignStamp) || stamp != 0 && l.stamps.entries[stamp-1].changed {
+		if !n.is(isSatisfied) || !l.keepsOwn(need, stamp, k) {
+			return CreditStamps
+		}
+		n.status &^= isTouched | hasForeignStamp
+	}
+	switch {
+	case k.same:
+		if meet(w.touched, k.accepts) && (!n.is(isSatisfied) || stamp != 0 && l.hasMore(need, stamp)) {
+			return CreditDomains
+		}
+	case !n.is(isSatisfied) && meet(w.loose, k.accepts):
+		return CreditTempted
+	}
+	return notCredited
+}
+
+// keepsOwn reports whether a walk over a Need's own machines, as they are now, claims exactly the
+// machines that the Need has. Then it relinks them in the order of the walk, and the Need is not
+// credited again. Stamps change in most cycles: a machine that was credited with a foreign stamp
+// carries the right one now.
+func (l *worker) keepsOwn(need int32, stamp uint32, k *kind) bool {
+	if stamp == 0 {
+		return k.mask == 0
+	}
+	x, n := &l.stamps, &l.lines[need]
+	l.start(need)
+	l.seized = l.seized[:0]
+	for at := x.entries[stamp-1].first; at != 0 && l.lacks != 0; at = x.next[at-1] {
+		b := &l.bound[at-1]
+		if l.classMask[b.Class]&l.lacks == 0 || !k.acceptsClass(b.Class) || !l.inDomain(b.Row, need) {
+			continue
+		}
+		if l.held[b.Row].need != need {
+			return false
+		}
+		l.subtract(b.Class)
+		l.seized = append(l.seized, at-1)
+	}
+	left := len(l.seized)
+	for r := n.head; r != columnar.None; r = l.held[r].next {
+		left--
+	}
+	if l.lacks != 0 || left != 0 {
+		return false
+	}
+	n.head, n.tail = columnar.None, columnar.None
+	for _, place := range l.seized {
+		l.link(l.bound[place].Row, need)
+	}
+	return true
+}
+
+// hasMore reports whether some machine carries a Need's stamp and is not claimed by it. Such a machine
+// may lie in another domain, which the Need could choose by what is free there.
+func (l *worker) hasMore(need int32, stamp uint32) bool {
+	for at := l.stamps.entries[stamp-1].first; at != 0; at = l.stamps.next[at-1] {
+		if l.held[l.bound[at-1].Row].need != need {
+			return true
+		}
+	}
+	return false
+}
+
+// creditAgain credits one Need and compares the result with its claims of the last cycle.
+func (l *worker) creditAgain(x *clusterState, need int32, stamp uint32, k *kind) {
+	n := &l.lines[need]
+	waited := n.status&(isUncredited|isStale) == isUncredited
+	l.letGoAll(need)
+	if n.is(isSatisfied) {
+		l.satisfied -= l.weight(n)
+	}
+	n.status &= isParked | isFold | isMember | hasSame | neverFolds | isHeldBack
+	if k.same {
+		n.status |= isUncoverable
+	}
+	n.domain, n.acquired = 0, columnar.None
+	l.lacking[l.work.rank] = false
+	l.creditNeed(x, need, stamp, k)
+	if l.work.anew {
+		return
+	}
+	if n.is(isUncredited) && !waited {
+		l.addBelow(func(_ int32, other *kind) bool { return meet(k.accepts, other.accepts) })
+	}
+	l.compare(need)
+}
+
+// letGoAll releases all that a Need claims, and remembers it in worklist.old. The Need may claim it again:
+// compare tells what is loose.
+func (l *worker) letGoAll(need int32) {
+	n, w := &l.lines[need], &l.work
+	w.old = w.old[:0]
+	for r := n.head; r != columnar.None; {
+		next := l.held[r].next
+		l.held[r] = hold{need: unheld}
+		w.old = append(w.old, r)
+		r = next
+	}
+	n.head, n.tail = columnar.None, columnar.None
+}
+
+// compare notes how the claims of a Need differ from those in worklist.old.
+func (l *worker) compare(need int32) {
+	kept := 0
+	for _, r := range l.work.old {
+		switch l.held[r].need {
+		case need:
+			kept++
+		case unheld:
+			l.release(r, l.s.View.Class[r])
+		}
+	}
+	if kept == len(l.work.old) && kept == len(l.seized) {
+		return
+	}
+	for _, place := range l.seized {
+		l.touch(l.bound[place].Class)
+	}
+}
+
+// gone reports whether a machine, by its place in the open cluster, is out of reach of the Need at work:
+// it or a Need that had its turn before has claimed it.
+func (l *worker) gone(place uint32) bool {
+	h := l.held[l.bound[place].Row].need
+	return h >= 0 && l.rankOf[h] <= l.work.rank
+}
+
+// seize claims a machine of the open cluster for a Need. It may take the machine from a Need of lower rank
+// that still holds it from the last cycle.
+func (l *worker) seize(place uint32, need int32, k *kind) {
+	r, class := l.bound[place].Row, l.bound[place].Class
+	switch h := l.held[r].need; h {
+	case unheld:
+	case loosened:
+		l.work.fasten(class)
+	default:
+		l.unlink(r, h)
+		l.lines[h].status |= isRobbed
+		l.work.add(l.placeOf(h))
+	}
+	l.seized = append(l.seized, place)
+	l.e.store.priority[r] = k.priority
+	l.claim(r, class, need)
+}
+
+// placeOf returns the place in worker.needs of a Need. O(log Needs).
+func (l *worker) placeOf(need int32) int {
+	rank := l.rankOf[need]
+	return sort.Search(len(l.needs), func(i int) bool { return l.rankOf[l.needs[i]] >= rank })
+}
