@@ -129,11 +129,11 @@ type ReasonCount struct {
 
 // UnmetNeed is one Need that is short of something.
 type UnmetNeed struct {
+	Cluster string `json:"cluster"`
 	// Name is cluster and row of the demand, as explain takes it; Key tells the Need from others
 	// of its cluster from one cycle to the next.
 	Name     string   `json:"name"`
 	Key      string   `json:"key"`
-	Cluster  string   `json:"cluster"`
 	Profile  string   `json:"profile"` // a summary for people
 	Priority int32    `json:"priority"`
 	Deficit  []Amount `json:"deficit"`

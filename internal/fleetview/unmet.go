@@ -232,7 +232,7 @@ func (l *unmetList) mostly() string {
 	}
 	for at, amount := range l.deficits {
 		if name := l.dims[at%len(l.dims)]; amount > 0 && !model.AlwaysOffered(name) {
-			resources[name[strings.LastIndexByte(name, '/')+1:]]++
+			resources[strings.TrimSuffix(name[strings.LastIndexByte(name, '/')+1:], "-milli")]++
 		}
 	}
 	for _, among := range []map[string]int{values, resources, places, clusters} {

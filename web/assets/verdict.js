@@ -28,7 +28,7 @@ function sentence(f) {
   const most = [...f.reasons].sort((a, b) => b.count - a.count)[0];
   return [
     h('a', { href: linkToTab('overview') }, h('b', {}, `${several(short, 'Need')} of ${count(f.needs)} ${short === 1 ? 'is' : 'are'} short`)),
-    f.mostly ? [short === 1 ? ' of ' : ', mostly ', h('b', {}, f.mostly)] : '',
+    f.mostly ? [short === 1 ? ' of ' : ', mostly ', h('b', {}, f.mostly === 'gpu' ? 'GPUs' : f.mostly)] : '',
     most && most.reason !== 'awaiting_drain' ? `; ${most.count === short ? (short === 1 ? 'it is' : 'all are') : `${count(most.count)} ${most.count === 1 ? 'is' : 'are'}`} ${inWords(most.reason)}` : '',
     waiting > 0 ? `; ${count(waiting)} only ${waiting === 1 ? 'waits' : 'wait'} for machines that drain` : '',
     `.${held}`,
