@@ -154,7 +154,6 @@ func (f *shardFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.incremental, "incremental-reconcile", false, "ask the provider for what changed, and for everything now and then only")
 	flags.DurationVar(&f.hints, "available-capacity-interval", 0, "how often a cluster hears of free capacity for one profile at most; 0 = 5s")
 	f.registerRails(flags, &defaults)
-	flags.BoolVar(&f.emptyGuard, "empty-rollup-guard", true, "believe a roll-up that asks for nearly nothing of what its cluster asked for only when it is the third")
 	clusterFlags(flags, &f.clusters, &f.clusterInterval)
 	flags.BoolVar(&f.paused, "actuation-paused", false, "decide everything and carry out nothing")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "decide everything, report it, and carry out nothing")
@@ -185,6 +184,7 @@ func (f *shardFlags) registerRails(flags *pflag.FlagSet, defaults *shard.Config)
 	flags.Float64Var(&f.preemptCap, "preempt-cap-fraction", defaults.PreemptCapFraction, "part of all bound machines that may be preempted in one --cycle-interval, at least 20; 0 = no cap")
 	flags.Float64Var(&f.breakerShare, "breaker-share", defaults.BreakerShare, "part of the fleet that may be preempted, reclaimed or given back within --breaker-window, at least 50 machines; then the shard pauses itself; 0 = never")
 	flags.DurationVar(&f.breakerWindow, "breaker-window", defaults.BreakerWindow, "over how long --breaker-share counts")
+	flags.BoolVar(&f.emptyGuard, "empty-rollup-guard", true, "believe a roll-up that asks for nearly nothing of what its cluster asked for only when it is the third")
 }
 
 // clusterFlags add the limits of what one cluster may report.
