@@ -125,13 +125,16 @@ func TestWorkersBindEverything(t *testing.T) {
 // a machine in flight gets no second action.
 func TestQueueIsBounded(t *testing.T) {
 	cycles := make(chan *shard.CycleReport, 16)
+	looked := make(chan struct{}) // what is held back is that of the last cycle: the next one waits
+	look := sync.OnceFunc(func() { close(looked) })
 	w, g := gatedWorld(t, machines(40, model.Idle, ""), func(_ *shard.Config, d *shard.Deps, _ *provCfg) {
-		d.Observer = func(r *shard.CycleReport) { cycles <- r }
+		d.Observer = func(r *shard.CycleReport) { cycles <- r; <-looked }
 	})
 	w.report("low", need(t, 1, 80))
 	w.report("top", need(t, 2, 80))
 	stop := w.run()
 	defer stop()
+	defer look()
 	first := <-cycles
 	// Eight places in the queue, and what workers took meanwhile.
 	if n := len(first.Actions); n < 8 || n > 12 || first.Dropped != 40-n {
@@ -140,6 +143,7 @@ func TestQueueIsBounded(t *testing.T) {
 	if h := w.held(); len(h.Actions) != first.Dropped || h.Actions[0].By != shard.ByQueue {
 		t.Errorf("%d are dropped; told is %+v", first.Dropped, h.Actions)
 	}
+	look()
 	for _, a := range first.Actions {
 		if a.Cluster != "top" {
 			t.Errorf("%s for %s went before the rest of top", a.Machine, a.Cluster)
