@@ -15,10 +15,9 @@ require (
 	golang.org/x/term v0.47.0
 	golang.org/x/time v0.15.0
 	google.golang.org/protobuf v1.36.12
+	gonum.org/v1/gonum v0.17.0
 	k8s.io/apimachinery v0.37.2
 )
-
-require gonum.org/v1/gonum v0.17.0 // indirect
 
 require (
 	github.com/anishathalye/porcupine v1.3.1

@@ -231,6 +231,6 @@ func (a *applying) once(ctx context.Context, timeout time.Duration) error {
 // noMachines is a fleet that a file's machines are nothing to.
 type noMachines struct{}
 
-func (noMachines) Add(model.Machine) error              { return nil }
-func (noMachines) Lose(...string) int                   { return 0 }
+func (noMachines) Add(model.Machine) error               { return nil }
+func (noMachines) Lose(...string) int                    { return 0 }
 func (noMachines) Change(string, simulated.Change) error { return nil }

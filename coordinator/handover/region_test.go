@@ -23,8 +23,8 @@ import (
 	"github.com/tonnage/tonnage/coordinator/service"
 	"github.com/tonnage/tonnage/coordinator/store"
 	"github.com/tonnage/tonnage/engine/model"
-	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/provider/simulated"
+	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/report"
 )
 

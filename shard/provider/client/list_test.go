@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/provider/calls"
 	"github.com/tonnage/tonnage/provider/server"
 	"github.com/tonnage/tonnage/provider/simulated"
-	"github.com/tonnage/tonnage/provider/calls"
 	"github.com/tonnage/tonnage/provider/simulated/store"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/shard/provider/client"
