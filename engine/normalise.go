@@ -97,13 +97,7 @@ func (f *folder) renew(c int32) {
 		x.folds.reset()
 		return
 	}
-	rows := x.changed
-	if f.noteStamps(x) || x.heldMoved || f.p.foldsMoved {
-		if x.hasSame && (x.patch || !x.dirty) {
-			rows = f.withRefolding(x)
-			x.replay = x.replay || !x.dirty && len(rows) > 0
-		}
-	}
+	rows := f.rowsToMake(x)
 	switch {
 	case x.dirty && !x.patch:
 		f.cluster(x)
@@ -120,6 +114,18 @@ func (f *folder) renew(c int32) {
 		f.fillRankSlots()
 		f.listCreated(x)
 	}
+}
+
+// rowsToMake returns the rows of a cluster whose lines are made again: those that changed, and those that
+// fold otherwise because machines have changed. The latter have the cluster credited again.
+func (f *folder) rowsToMake(x *clusterState) []uint32 {
+	asks := f.noteStamps(x) || x.heldMoved || f.p.foldsMoved
+	if !asks || !x.hasSame || x.dirty && !x.patch {
+		return x.changed
+	}
+	rows := f.withRefolding(x)
+	x.replay = x.replay || !x.dirty && len(rows) > 0
+	return rows
 }
 
 // cluster makes the lines of all rows of a cluster.

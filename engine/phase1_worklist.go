@@ -382,17 +382,11 @@ func (l *worker) noteMoves(moves []moved) {
 // entry of its stamp.
 func (l *worker) isToBeCredited(x *clusterState, need int32, stamp uint32, k *kind) CreditCause {
 	n, w := &l.lines[need], &l.work
-	switch {
+	switch cause := n.staleBecause(); {
 	case w.anew:
 		return CreditAnew
-	case n.is(isChanged):
-		return CreditRow
-	case n.is(isRobbed):
-		return CreditRobbed
-	case n.is(isResettled):
-		return CreditHeld
-	case n.is(isStale):
-		return CreditLost
+	case cause != notCredited:
+		return cause
 	case n.is(isUncredited) || len(x.waiting) > 0 && x.blocks(k):
 		return CreditWaiting
 	}
@@ -409,6 +403,21 @@ func (l *worker) isToBeCredited(x *clusterState, need int32, stamp uint32, k *ki
 		}
 	case !n.is(isSatisfied) && meet(w.loose, k.accepts):
 		return CreditTempted
+	}
+	return notCredited
+}
+
+// staleBecause returns what makes a Need's credit stale, whatever the others of its cluster have.
+func (n *line) staleBecause() CreditCause {
+	switch {
+	case n.is(isChanged):
+		return CreditRow
+	case n.is(isRobbed):
+		return CreditRobbed
+	case n.is(isResettled):
+		return CreditHeld
+	case n.is(isStale):
+		return CreditLost
 	}
 	return notCredited
 }

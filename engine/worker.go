@@ -78,7 +78,6 @@ type worker struct {
 	notes         []tried // scratch
 	work          worklist
 	cheapest      []classPriority // scratch
-	lowest        []int32         // scratch, by class
 	needs         []int32         // of the cluster at work, in rank order
 	byText        columnar.StringSorter
 	passed        []uint64       // scratch

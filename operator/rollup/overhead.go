@@ -30,7 +30,7 @@ func readTag(tag string) *overhead {
 	return &overhead{k, c}
 }
 
-// ErrNoRow: a request has no row that overhead could be added to: it is a member of a
+// ErrNoRow says that a request has no row that overhead could be added to: it is a member of a
 // group, or the shard has not acknowledged it.
 var ErrNoRow = errors.New("the request's row has no packing overhead")
 
