@@ -427,20 +427,21 @@ func TestAMachineThatLacksSomething(t *testing.T) {
 // Transient errors are repeated, later each time; permanent ones end in Failed.
 func TestErrorsOfDrivers(t *testing.T) {
 	inBubble(t, early, func(t *testing.T, r *rig) {
-		var fault error
-		r.driver.set(func() { r.driver.fail = func(string, *driver.Machine) error { return fault } })
+		fails := func(with error) {
+			r.driver.set(func() { r.driver.fail = func(string, *driver.Machine) error { return with } })
+		}
 		slots := r.in(speculative)
-		fault = errors.New("try again")
+		fails(errors.New("try again"))
 		r.must(shard.OpCreate, slots[0], "")
 		r.pass(2 * time.Minute)
 		r.want(slots[0], creating)
 		if n := r.driver.count("Create"); n < 5 || n > 10 {
 			t.Errorf("asked %d times within two minutes", n)
 		}
-		fault = nil
+		fails(nil)
 		r.pass(80 * time.Second)
 		r.want(slots[0], idle)
-		fault = fmt.Errorf("no such image: %w", driver.ErrPermanent)
+		fails(fmt.Errorf("no such image: %w", driver.ErrPermanent))
 		r.must(shard.OpCreate, slots[1], "")
 		r.pass(3 * time.Second)
 		if m := r.want(slots[1], failed); !strings.Contains(m.GetLastError(), "no such image") {
