@@ -12,7 +12,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/tonnage/tonnage/engine"
-	"github.com/tonnage/tonnage/operator/packing"
 )
 
 var (
@@ -32,9 +31,9 @@ var packers = []struct {
 	place Placer
 }{
 	{"aligned", Aligned},
-	{"default", Scheduled(packing.Default)},
-	{"balanced", Scheduled(packing.BalancedAllocation)},
-	{"most", Scheduled(packing.MostAllocated)},
+	{"default", Scheduled(Default)},
+	{"balanced", Scheduled(BalancedAllocation)},
+	{"most", Scheduled(MostAllocated)},
 }
 
 func catalogue(tb testing.TB, region Region) []Type {
@@ -73,8 +72,8 @@ func TestEveryPodRuns(t *testing.T) {
 	for _, region := range regions {
 		types := catalogue(t, region)
 		for _, kind := range Feeds {
-			cheapest := run(t, types, kind, 500, 1, engine.AcquireCheapest, Scheduled(packing.Default))
-			fit := run(t, types, kind, 500, 1, engine.AcquireFit, Scheduled(packing.Default))
+			cheapest := run(t, types, kind, 500, 1, engine.AcquireCheapest, Scheduled(Default))
+			fit := run(t, types, kind, 500, 1, engine.AcquireFit, Scheduled(Default))
 			if cheapest.Pending > 0 || fit.Pending > 0 {
 				t.Errorf("%s, %s: %d pods are pending with cheapest, %d with fit", region.Name, kind, cheapest.Pending, fit.Pending)
 			}

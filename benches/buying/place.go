@@ -32,12 +32,12 @@ func Aligned(machines []packing.Machine, pods []Pod) []int {
 
 // Scheduled places pods as a kube-scheduler with that score would, in the order in which
 // they were created.
-func Scheduled(score packing.Score) Placer {
+func Scheduled(score Score) Placer {
 	return func(machines []packing.Machine, pods []Pod) []int {
 		sizes := make([][]int64, len(pods))
 		for i := range pods {
 			sizes[i] = pods[i][:]
 		}
-		return packing.Scheduled(machines, sizes, score, []int{dimCPU, dimMemory})
+		return schedule(machines, sizes, score, []int{dimCPU, dimMemory})
 	}
 }

@@ -31,7 +31,7 @@ func newOrphans(s streams) *cobra.Command {
 		Use:   "orphans",
 		Short: "List machines that exist and that nobody asked for",
 		Long: `Orphans lists what drivers have found, that no record asked for and that could not be adopted, each
-with the reason. The provider leaves them alone: they may be somebody's. The exit code is 1 when there are any.`,
+with the reason. The provider never deletes them, since another program may use them. The exit code is 1 when the list is not empty.`,
 		Example: "  tonnage-provider orphans --addr http://127.0.0.1:8800",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -64,8 +64,8 @@ edited: the needs that it then has take the place of those before. An edit with 
 changes nothing.
 
 When it ends, the shard keeps the demand that it was told last. With --once it ends when
-all of it is acknowledged; machines that the shard then binds wait for somebody to answer
-what they start with. A cluster with an operator must not be asked for here as well:
+all of it is acknowledged; the shard cannot start the machines that it binds afterwards until a
+session of the cluster gives it their user data. A cluster with an operator must not be asked for here as well:
 the newest session of a cluster counts.`,
 		Example: `  tonnage demand apply -f needs.yaml
   tonnage demand apply -f needs.yaml --shard shard-0:7780 --once`,

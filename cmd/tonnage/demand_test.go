@@ -35,8 +35,8 @@ func sessionsOf(r *shardRun) string {
 	return regexp.MustCompile(`sessions on ([^,]+),`).FindStringSubmatch(r.out.String())[1]
 }
 
-// TestDemandOfAFileIsServed: needs that somebody wrote down are bound machines by a real shard, without a
-// cluster; an edit takes the place of what was asked for, and machines go back.
+// TestDemandOfAFileIsServed applies a file of needs to a real shard, without a cluster: the shard binds
+// machines for them, follows an edit of the file, and takes machines back.
 func TestDemandOfAFileIsServed(t *testing.T) {
 	r := startShard(t, "--data-dir", t.TempDir(), "--cycle-interval", "20ms", "--seed-machines", "3", "--log-level", "warn")
 	path := filepath.Join(t.TempDir(), "needs.yaml")

@@ -74,8 +74,8 @@ func (x *process) live() (liveSource, bool) {
 	return l, ok
 }
 
-// takeOptions takes over the engine's settings of a scenario or a file. Their demand is what
-// somebody wrote and means, however little of it is left.
+// takeOptions takes over the engine's settings of a scenario or a file. An edit may remove most of the
+// demand on purpose, so no roll-up is quarantined.
 func (x *process) takeOptions() {
 	l, ok := x.live()
 	if !ok {

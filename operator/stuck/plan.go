@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -132,7 +133,7 @@ func overheads(v *View) (out []*api.CapacityRequest) {
 		}
 	}
 	slices.SortFunc(out, func(a, b *api.CapacityRequest) int {
-		return cmp.Or(compareText(a.Namespace, b.Namespace), compareText(a.Name, b.Name))
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
 	return out
 }
@@ -344,7 +345,7 @@ func (f *fleet) lower(v *View, r *row, cfg Config, out *Result) {
 		return
 	}
 	largest := slices.MaxFunc(r.nodes, func(a, b *node) int {
-		return cmp.Or(cmp.Compare(f.size(a), f.size(b)), -compareText(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(f.size(a), f.size(b)), -strings.Compare(a.Name, b.Name))
 	})
 	had, left := f.amounts(r.had.Spec.Resources), make(amounts, len(f.dims))
 	for _, n := range r.nodes {

@@ -2,6 +2,7 @@ package stuck
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -65,7 +66,7 @@ func look(v *View) *fleet {
 		byName[n.Name] = x
 		f.nodes = append(f.nodes, x)
 	}
-	slices.SortFunc(f.nodes, func(a, b *node) int { return compareText(a.Name, b.Name) })
+	slices.SortFunc(f.nodes, func(a, b *node) int { return strings.Compare(a.Name, b.Name) })
 	for _, p := range v.Pods {
 		if n := byName[p.Spec.NodeName]; n != nil && !ended(p) {
 			n.pods = append(n.pods, p)
@@ -75,16 +76,6 @@ func look(v *View) *fleet {
 		}
 	}
 	return f
-}
-
-func compareText(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // ended tells whether a pod has left its node.

@@ -1,42 +1,19 @@
-package packing
+package buying
 
-import "math"
+import (
+	"math"
 
-// alignment is by how much a pod brings the free room of a machine nearer to the shape of what is
-// still to be placed: the square of the distance between the room and the line through rest,
-// before less after, with each dimension as a share of what all machines have of it.
-func alignment(m *Machine, pod []int64, weights, rest []float64) float64 {
-	return distance(m, nil, weights, rest) - distance(m, pod, weights, rest)
-}
-
-// distance is the square of the distance between a machine's room, less a pod, and the line through
-// rest.
-func distance(m *Machine, pod []int64, weights, rest []float64) float64 {
-	var along, length, square float64
-	for d, r := range rest {
-		x := m.Capacity[d] - m.Used[d]
-		if pod != nil {
-			x -= pod[d]
-		}
-		room := float64(x) * weights[d]
-		along += room * r
-		length += r * r
-		square += room * room
-	}
-	if length == 0 {
-		return square
-	}
-	return square - along*along/length
-}
+	"github.com/tonnage/tonnage/operator/packing"
+)
 
 // Score is how a scheduler likes a machine for a pod that fits it: of two, it takes the
 // one with the higher score. Only the dimensions named in scored count.
-type Score func(m *Machine, pod []int64, scored []int) float64
+type Score func(m *packing.Machine, pod []int64, scored []int) float64
 
 // LeastAllocated likes machines that stay empty: the mean of what is free of each
 // dimension once the pod is there, 0 to 100, as the kube-scheduler's NodeResourcesFit with
 // that strategy.
-func LeastAllocated(m *Machine, pod []int64, scored []int) float64 {
+func LeastAllocated(m *packing.Machine, pod []int64, scored []int) float64 {
 	sum := 0.0
 	for _, d := range scored {
 		if m.Capacity[d] > 0 {
@@ -47,14 +24,14 @@ func LeastAllocated(m *Machine, pod []int64, scored []int) float64 {
 }
 
 // MostAllocated likes machines that become full: the reverse of LeastAllocated.
-func MostAllocated(m *Machine, pod []int64, scored []int) float64 {
+func MostAllocated(m *packing.Machine, pod []int64, scored []int) float64 {
 	return 100 - LeastAllocated(m, pod, scored)
 }
 
 // BalancedAllocation likes machines whose dimensions are used alike once the pod is there:
 // 100 less the standard deviation of the used shares in percent, as the kube-scheduler's
 // NodeResourcesBalancedAllocation.
-func BalancedAllocation(m *Machine, pod []int64, scored []int) float64 {
+func BalancedAllocation(m *packing.Machine, pod []int64, scored []int) float64 {
 	mean, n := 0.0, 0.0
 	for _, d := range scored {
 		if m.Capacity[d] > 0 {
@@ -74,26 +51,26 @@ func BalancedAllocation(m *Machine, pod []int64, scored []int) float64 {
 
 // Default is the sum that a kube-scheduler uses unless it is told otherwise:
 // LeastAllocated and BalancedAllocation.
-func Default(m *Machine, pod []int64, scored []int) float64 {
+func Default(m *packing.Machine, pod []int64, scored []int) float64 {
 	return LeastAllocated(m, pod, scored) + BalancedAllocation(m, pod, scored)
 }
 
 // usedWith is the share of a dimension that is used once the pod is there.
-func usedWith(m *Machine, pod []int64, d int) float64 {
+func usedWith(m *packing.Machine, pod []int64, d int) float64 {
 	return float64(m.Used[d]+pod[d]) / float64(m.Capacity[d])
 }
 
-// Scheduled places one pod after the other, each on the machine that fits and has the
+// schedule places one pod after the other, each on the machine that fits and has the
 // highest score, and returns the machine of each, -1 where none had room. It adds them to
 // what is used of the machines. A real kube-scheduler breaks ties by chance and, above
 // 100 nodes, scores a part of those that fit; here the first of the best gets the pod.
 // Cost: O(pods × machines).
-func Scheduled(machines []Machine, pods [][]int64, score Score, scored []int) (placed []int) {
+func schedule(machines []packing.Machine, pods [][]int64, score Score, scored []int) (placed []int) {
 	placed = make([]int, len(pods))
 	for i, pod := range pods {
 		best, most := -1, math.Inf(-1)
 		for j := range machines {
-			if !machines[j].fits(pod) {
+			if !fits(&machines[j], pod) {
 				continue
 			}
 			if s := score(&machines[j], pod, scored); s > most {
@@ -101,8 +78,20 @@ func Scheduled(machines []Machine, pods [][]int64, score Score, scored []int) (p
 			}
 		}
 		if placed[i] = best; best >= 0 {
-			machines[best].add(pod)
+			for d, n := range pod {
+				machines[best].Used[d] += n
+			}
 		}
 	}
 	return placed
+}
+
+// fits tells whether a machine has room for a pod.
+func fits(m *packing.Machine, pod []int64) bool {
+	for d, n := range pod {
+		if n > m.Capacity[d]-m.Used[d] {
+			return false
+		}
+	}
+	return true
 }
