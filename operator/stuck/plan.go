@@ -117,8 +117,12 @@ func Plan(v *View, cfg Config) *Result {
 			f.lower(v, r, cfg, out)
 		}
 	}
+	kept := map[*api.CapacityRequest]bool{}
+	for _, r := range rows {
+		kept[r.had] = true
+	}
 	for _, o := range had {
-		if !slices.ContainsFunc(slices.Collect(maps.Values(rows)), func(r *row) bool { return r.had == o }) {
+		if !kept[o] {
 			out.Delete = append(out.Delete, o) // nobody is in its row any more
 		}
 	}
@@ -215,7 +219,7 @@ func (f *fleet) attribute(rows map[string]*row) {
 			}
 		}
 		if owner != nil {
-			owner.nodes = append(owner.nodes, n)
+			n.owner, owner.nodes = owner, append(owner.nodes, n)
 		}
 	}
 }
@@ -284,11 +288,10 @@ func (f *fleet) surroundings(r *row) *surroundings {
 			continue
 		}
 		s.nodes = append(s.nodes, n)
-		own := slices.Contains(r.nodes, n)
 		for d, x := range n.free() {
 			s.room[d] += x
 			s.others[d] += n.allocatable[d]
-			if own {
+			if n.owner == r {
 				s.unused[d] += x
 			}
 		}

@@ -32,6 +32,7 @@ type node struct {
 	allocatable amounts
 	used        amounts
 	pods        []*corev1.Pod
+	owner       *row // whose its room is; nil = no row's
 }
 
 // free is what is left of each resource, at least 0.
