@@ -38,6 +38,7 @@ BENCHMARKS ?=
 
 # make soak-fleets, make soak-sim, make soak-loops, make fuzz, make bench
 FLEETS ?= 200000
+TAB_MINUTES ?= 60
 FLEET_FROM ?= 1
 SIM_CYCLES ?= 1000000
 SIM_COMPARE ?= 1
@@ -51,7 +52,9 @@ FUZZ_TIME ?= 3000x
 BENCH ?= .
 BENCH_TIME ?= 1s
 
-# make e2e, make e2e-short
+comma := ,
+
+# make e2e, make e2e-short, make e2e-pods
 E2E ?=
 
 # make e2e-exec
@@ -59,6 +62,16 @@ EXEC_MACHINES ?= 20
 EXEC_GUESTS ?= 3
 EXEC_KILLS ?= 6
 EXEC_LIMIT ?= 4m
+
+# make e2e-karpenter
+KARPENTER_MACHINES ?= 20
+KARPENTER_KILLS ?= 6
+KARPENTER_LIMIT ?= 4m
+
+# make e2e-capi
+CAPI_MACHINES ?= 20
+CAPI_KILLS ?= 6
+CAPI_LIMIT ?= 4m
 
 # make soak-restart, soak-provider, soak-pools, soak-clock, soak-disk, soak-operator
 ROUNDS ?= 40
@@ -203,6 +216,17 @@ e2e: k8s-tools ## two real clusters from nothing to nothing, then again with fau
 e2e-short: k8s-tools ## 30 pods in one real cluster; draws build/e2e-short.svg
 	$(GO) test -vet=off -count=1 -timeout 10m -v ./internal/kubee2e -run Short -e2e short -interval 5s -timeline $(CURDIR)/build/e2e-short.svg $(E2E)
 
+.PHONY: e2e-pods
+e2e-pods: k8s-tools ## 600 pods come and go for ten minutes on machines of a real price list; table, build/e2e-pods.json, pictures (PODS=600 MINUTES=10 REGIONS=A,B PROFILES=tonnage,default FEEDS=plain,gangs SEED=0)
+	$(GO) test -vet=off -count=1 -timeout 150m -v ./internal/kubee2e -run 'Pods$$' -e2e pods -pods-count $(or $(PODS),600) -pods-minutes $(or $(MINUTES),10) \
+	  -pods-regions $(or $(REGIONS),A$(comma)B) -pods-profiles $(or $(PROFILES),tonnage$(comma)default) -pods-feeds $(or $(FEEDS),plain$(comma)gangs) -seed $(SEED) \
+	  -pods-within 60s -pods-again -pods-over A/tonnage=8,A/default=10 -timeline $(CURDIR)/build/e2e-pods.svg -pods-json $(CURDIR)/build/e2e-pods.json $(E2E)
+
+.PHONY: e2e-pods-short
+e2e-pods-short: k8s-tools ## the same with 60 plain pods, for two minutes
+	$(GO) test -vet=off -count=1 -timeout 10m -v ./internal/kubee2e -run 'Pods$$' -e2e pods -pods-count 60 -pods-minutes 2 -seed $(SEED) \
+	  -interval 5s -timeline $(CURDIR)/build/e2e-pods-short.svg -pods-json $(CURDIR)/build/e2e-pods-short.json $(E2E)
+
 .PHONY: e2e-exec
 e2e-exec: k8s-tools scripts-tools ## driver exec: two real clusters, processes and QEMU guests as machines, losses and kills; domains of libvirt; draws build/e2e-exec.svg (EXEC_MACHINES=20 EXEC_GUESTS=3 EXEC_KILLS=6 SEED=0)
 	$(GO) test -vet=off -count=1 -timeout 90m -v ./internal/kubee2e -run 'Exec$$' -e2e exec -machines $(EXEC_MACHINES) -guests $(EXEC_GUESTS) -kills $(EXEC_KILLS) \
@@ -212,6 +236,25 @@ e2e-exec: k8s-tools scripts-tools ## driver exec: two real clusters, processes a
 .PHONY: soak-exec
 soak-exec: ## the same with 500 processes, and 50 kills of provider and shard each
 	$(MAKE) e2e-exec EXEC_MACHINES=500 EXEC_KILLS=50 EXEC_LIMIT=15m
+
+.PHONY: e2e-karpenter
+e2e-karpenter: k8s-tools karpenter-tools ## driver karpenter: two real clusters in which Karpenter makes the machines, its cloud is out of stock and takes machines back, and everything is killed; draws build/e2e-karpenter.svg (KARPENTER_MACHINES=20 KARPENTER_KILLS=6 SEED=0)
+	$(GO) test -vet=off -count=1 -timeout 90m -v ./internal/kubee2e -run 'Karpenter(Faults)?$$' -e2e karpenter,karpenter-faults -machines $(KARPENTER_MACHINES) -kills $(KARPENTER_KILLS) \
+	  -seed $(SEED) -limit $(KARPENTER_LIMIT) -timeline $(CURDIR)/build/e2e-karpenter.svg $(E2E)
+
+.PHONY: soak-karpenter
+soak-karpenter: ## the same with 500 machines, and 50 kills of provider, shard and each Karpenter
+	$(MAKE) e2e-karpenter KARPENTER_MACHINES=500 KARPENTER_KILLS=50 KARPENTER_LIMIT=15m
+
+.PHONY: e2e-capi
+e2e-capi: k8s-tools capi-tools ## driver cluster-api: two real clusters whose machines a real Cluster API makes on a played infrastructure, with losses, capacity that is out and kills; its in-memory infrastructure, and what goes wrong there; all from the charts; draws build/e2e-capi.svg (CAPI_MACHINES=20 CAPI_KILLS=6 SEED=0)
+	$(GO) test -vet=off -count=1 -timeout 90m -v ./internal/kubee2e -run 'Capi(Dev|Charts)?$$' -e2e capi,capi-dev,capi-charts -machines $(CAPI_MACHINES) -kills $(CAPI_KILLS) \
+	  -seed $(SEED) -limit $(CAPI_LIMIT) -timeline $(CURDIR)/build/e2e-capi.svg $(E2E)
+
+.PHONY: soak-capi
+soak-capi: ## the same with 500 machines, and 50 kills of provider, shard, Cluster API and infrastructure each; then 500 lives through the provider with played controllers
+	$(MAKE) e2e-capi CAPI_MACHINES=500 CAPI_KILLS=50 CAPI_LIMIT=15m
+	$(GO) test -vet=off -count=1 -timeout 60m -v ./provider/clusterapi -run Lives -lives 500 -lives-wait 15m
 
 .PHONY: scripts-tools
 scripts-tools: # what the scripts of deploy/exec need; without root, tests say what is missing
@@ -238,8 +281,8 @@ test-numa: ## run memory, placement and a benchmark on an emulated machine with 
 	@CACHE=$(CACHE) tools/numa/run
 
 .PHONY: platforms
-platforms: ## what other machines run: arm64, purego, and plans without vector kernels; make release builds for all platforms
-	GOARCH=arm64 $(GO) build -o /dev/null ./cmd/tonnage
+platforms: ## what other machines run: packages with files for arm64, purego, and plans without vector kernels; make release builds everything for all platforms
+	GOARCH=arm64 $(GO) build ./alloc ./bitmap ./engine ./internal/callgrind ./internal/cpu ./internal/pin ./provider/exec
 	GOARCH=arm64 $(GO) vet ./bitmap ./internal/cpu
 	$(GO) vet -tags purego ./bitmap ./internal/cpu
 	$(GO) test -vet=off -tags purego ./bitmap ./internal/cpu
@@ -256,6 +299,10 @@ fuzz: ## fuzz every target for some inputs (FUZZ_TIME=3000x, or 1m)
 .PHONY: soak-fuzz
 soak-fuzz: ## fuzz every target for a minute, guided by what an input reaches
 	@tools/fuzz 1m
+
+.PHONY: page-long
+page-long: ## the page of 500,000 machines, and the memory of a tab that stays open (TAB_MINUTES=60)
+	TONNAGE_PAGE_LARGE=1 TONNAGE_TAB_MINUTES=$(TAB_MINUTES) $(GO) test -vet=off -count=1 -timeout 2h -v ./web/e2e -run 'Payloads|KeepsItsSize|EveryViewIsAccessible'
 
 .PHONY: soak-fleets
 soak-fleets: ## compare engine and reference on many more random fleets (FLEETS=200000 FLEET_FROM=1)
@@ -348,6 +395,7 @@ tidy-check: ## fail when go.mod or go.sum would change
 	$(GO) mod verify
 	$(GO) -C tools mod tidy -diff
 	$(GO) -C tools/k8s mod tidy -diff
+	$(GO) -C tools/karpenter mod tidy -diff
 
 .PHONY: tools-check
 tools-check: ## the tools of tests: vet, and the tests of the runner of stages
@@ -390,6 +438,15 @@ crds-check: ## fail when those are not what would be written
 .PHONY: k8s-tools
 k8s-tools: ## build the Kubernetes that tests run against; once on a machine, some minutes
 	@CACHE=$(CACHE) GO=$(GO) tools/k8s/build
+
+.PHONY: karpenter-tools
+karpenter-tools: ## build the Karpenter that tests run against; once on a machine, some minutes
+	@CACHE=$(CACHE) GO=$(GO) tools/karpenter/build
+
+.PHONY: capi-tools
+capi-tools: ## build the Cluster API that tests run against; once on a machine, some minutes
+	@CACHE=$(CACHE) GO=$(GO) tools/capi/build
+	@$(GO) -C tools/capi mod tidy -diff # not in tidy-check: continuous integration would download for it what it does not use
 
 .PHONY: browser
 browser: # the tests look at the page in a real browser

@@ -15,16 +15,16 @@
 //	huge     |gggggggggggggggggg··| one request of HugeBytes or more
 //
 // Reset begins the next generation: the chunks stay, what they held is lost.
-// From the second generation of a steady load on, nothing is allocated any
-// more. A slice of the arena must not be used after Reset: it then shows
-// another generation's numbers. Nor may it outlive the arena: the collector does
-// not know that it points there, and gives mapped memory back once nobody
-// refers to the arena (or at Close), after which a use faults. Whoever keeps a
-// slice keeps the arena, or its owner, as well.
+// From the second generation of a steady load on, nothing is allocated any more.
+// A slice of the arena must not be used after Reset: it then shows another
+// generation's numbers. Nor may it outlive the arena: the collector does not
+// know that it points there, and gives mapped memory back once nobody refers to
+// the arena (or at Close), after which a use faults. A holder of a slice must
+// keep the arena, or its owner, alive as well.
 //
-// The build tag "invariants" fills memory at Reset, counts epochs for those who
-// carry a Stamp, and puts a page that faults behind each mapped chunk and a
-// canary behind each other one.
+// The build tag "invariants" fills memory at Reset, counts epochs for holders
+// of a Stamp, and puts a page that faults behind each mapped chunk and a canary
+// behind each other one.
 //
 // Elements must hold no pointers, at any depth: chunks are byte memory to the
 // collector, which would neither scan nor keep alive what is referenced only

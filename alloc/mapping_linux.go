@@ -125,8 +125,8 @@ func populatePart(memory []byte) {
 	}
 }
 
-// unmapMemory gives back what mapMemory returned. Whoever touches it from now
-// on faults.
+// unmapMemory gives back what mapMemory returned. Any access from now on
+// faults.
 func unmapMemory(memory []byte) {
 	if err := unix.MunmapPtr(unsafe.Pointer(unsafe.SliceData(memory)), uintptr(len(memory)+guardBytes())); err != nil {
 		panic("alloc: unmap of a chunk: " + err.Error())

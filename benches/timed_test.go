@@ -75,7 +75,7 @@ func coldCycles(t *testing.T, in engine.Input, best *[2]time.Duration) {
 }
 
 // TestShrinkTakesAboutAsLongAsCold: where clusters have shrunk, what they leave is excess of
-// thousands of flavours. That each Need looked at all of them for each once took 60 times as
+// thousands of victim groups. That each Need looked at all of them for each once took 60 times as
 // long as a cold cycle; it takes about twice as long.
 func TestShrinkTakesAboutAsLongAsCold(t *testing.T) {
 	const worse = 6

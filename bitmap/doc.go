@@ -41,8 +41,8 @@
 // because a cycle reads them for every Need and a change touches few: a
 // machine that moves from one state to another leaves and enters one bucket
 // per level and matching profile. Only profiles and domains that demand uses
-// are kept. Whoever maintains the index enters a row at each level; the index
-// does not infer one from another.
+// are kept. The owner of the index enters a row at each level; the index does
+// not infer one from another.
 //
 // Buckets are found by hashing. A (state, profile) also keeps its domains in
 // ascending order, so that walks over them are the same in every run.

@@ -18,7 +18,7 @@ import (
 // that. What counts is how often a string is read: each time is a cache miss.
 func SortByString(rows []Row, key func(Row) string) { new(StringSorter).Sort(rows, key) }
 
-// StringSorter is SortByString for who sorts again and again: it keeps its scratch.
+// StringSorter is SortByString for repeated sorts: it keeps its scratch memory.
 type StringSorter struct {
 	scratch []piece
 	runs    []piece // a stack: those of a run are above those that it is one of

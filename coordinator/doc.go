@@ -1,6 +1,6 @@
-// Package coordinator decides what the coordinator of several shards does: who
-// is registered, which shard has which domain, what each shard is told, and
-// which machines change owner because another shard needs them more.
+// Package coordinator decides for several shards: which shards are registered,
+// which shard has which domain, which instructions each shard gets, and which
+// machines change owner because another shard needs them more.
 //
 // It only decides. There is no I/O, clock or goroutine inside: an event comes
 // in with the time it happened at, and effects go out. Whoever runs it (package
@@ -22,12 +22,13 @@
 // Durable: shards, domains, bindings of clusters, domain instructions that wait
 // to be acknowledged, and moves. Soft: heartbeats, reports, offers, cooldowns.
 // A new leader has the soft state again within one report interval, since every
-// shard reports; what depends on it (rebalancing) waits until then, and is
-// never bolder with less knowledge.
+// shard reports; rebalancing, which depends on it, waits until then, and never
+// moves more because something is unknown.
 //
 // # How a machine changes owner
 //
-// A move is a record with a phase, and the phase alone says whom we tell what:
+// A move is a record with a phase, and the phase alone determines which shard
+// gets which instruction:
 //
 //	Asked      → the donor: release these machines to the receiver
 //	Released   → the receiver: adopt these machines

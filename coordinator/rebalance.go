@@ -23,9 +23,9 @@ type pass struct {
 	open   int
 	dry    bool
 	ids    []string          // of all shards, sorted
-	donors map[string]*donor // who takes part, by id
-	// lots are the offers by kind and tier, dearest donor last; see lot.
-	lots [][]lot
+	donors map[string]*donor // the shards that take part, by id
+	// sorted are the offers by kind and tier, dearest donor last; see sortedOffer.
+	sorted [][]sortedOffer
 	// busy are the machines of open and of recent moves; rests the pairs that wait.
 	busy  map[string]bool
 	rests map[pair]bool
@@ -43,9 +43,9 @@ type donor struct {
 	wants    []uint64 // the kinds that it is itself short of, a bit each
 }
 
-// lot is one offer during a pass. What offers are sorted by is at hand: offers
-// themselves lie all over memory.
-type lot struct {
+// sortedOffer is one offer during a pass, with copies of the fields that offers are sorted
+// by: the offers themselves lie all over memory.
+type sortedOffer struct {
 	donor    *donor
 	offer    *Offer
 	price    float64
@@ -123,7 +123,7 @@ func (p *pass) giveUp() {
 	}
 }
 
-// survey gathers who offers what, and what is on its way.
+// survey lists the offers of all donors, and the moves in progress.
 func (p *pass) survey() {
 	p.busy = map[string]bool{}
 	p.rests, p.coming, p.opened = map[pair]bool{}, map[shortOf]model.Resources{}, map[shortOf]bool{}
@@ -131,7 +131,7 @@ func (p *pass) survey() {
 		p.surveyMove(m)
 	}
 	p.surveyDonors()
-	ends := make([]int, tiers*len(p.shapes.names)) // of the lots in each slot
+	ends := make([]int, tiers*len(p.shapes.names)) // of the offers in each slot
 	total := 0
 	for _, d := range p.donors {
 		for i := range d.offers {
@@ -139,11 +139,11 @@ func (p *pass) survey() {
 		}
 		total += len(d.offers)
 	}
-	all := make([]lot, total)
-	p.lots = make([][]lot, len(ends))
+	all := make([]sortedOffer, total)
+	p.sorted = make([][]sortedOffer, len(ends))
 	for at, from := 0, 0; at < len(ends); at++ {
 		to := from + ends[at]
-		p.lots[at] = all[from:from:to]
+		p.sorted[at] = all[from:from:to]
 		from = to
 	}
 	for _, id := range p.ids {
@@ -154,17 +154,17 @@ func (p *pass) survey() {
 		for i := range d.offers {
 			o := &d.offers[i]
 			at := slot(o.shape, tierOf(o.State))
-			p.lots[at] = append(p.lots[at], lot{donor: d, offer: o, price: o.PricePerHour, count: int32(o.Count), priority: o.Priority, order: d.order})
+			p.sorted[at] = append(p.sorted[at], sortedOffer{donor: d, offer: o, price: o.PricePerHour, count: int32(o.Count), priority: o.Priority, order: d.order})
 		}
 	}
-	for _, l := range p.lots {
-		slices.SortFunc(l, func(a, b lot) int {
+	for _, l := range p.sorted {
+		slices.SortFunc(l, func(a, b sortedOffer) int {
 			return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.price, b.price), cmp.Compare(b.count, a.count), cmp.Compare(a.order, b.order))
 		})
 	}
 }
 
-// surveyDonors finds out who takes part.
+// surveyDonors lists the shards that take part.
 func (p *pass) surveyDonors() {
 	p.donors = make(map[string]*donor, len(p.ids))
 	providers := map[string]int32{}
@@ -320,9 +320,9 @@ func (p *pass) decide(n need, steps []Step) Decision {
 			}
 		}
 		for _, shape := range shapes {
-			lots := p.lots[slot(shape, tier)]
-			for i := range lots {
-				l := &lots[i]
+			sorted := p.sorted[slot(shape, tier)]
+			for i := range sorted {
+				l := &sorted[i]
 				if l.donor == receiver || len(left) == 0 {
 					continue
 				}
@@ -388,7 +388,7 @@ func (p *pass) verdict(moved int, left model.Resources, shapes int) Verdict {
 }
 
 // consider says which machines of one offer go to a shortfall.
-func (p *pass) consider(n need, receiver *donor, tier Tier, l *lot, left model.Resources) (Step, []string) {
+func (p *pass) consider(n need, receiver *donor, tier Tier, l *sortedOffer, left model.Resources) (Step, []string) {
 	o := l.offer
 	s := Step{Tier: tier, Donor: l.donor.id, Shape: p.shapes.names[o.shape], Offered: o.Count}
 	switch {
@@ -427,7 +427,7 @@ func (p *pass) consider(n need, receiver *donor, tier Tier, l *lot, left model.R
 
 // look finds out what of an offer can be given: not what others take, and not
 // the donor's margin.
-func (p *pass) look(l *lot, tier Tier) {
+func (p *pass) look(l *sortedOffer, tier Tier) {
 	if l.looked {
 		return
 	}
@@ -479,7 +479,7 @@ func times(unit model.Resources, n int) model.Resources {
 }
 
 // move asks a donor for machines, or in dry-run would.
-func (p *pass) move(n need, tier Tier, l *lot, ids []string) {
+func (p *pass) move(n need, tier Tier, l *sortedOffer, ids []string) {
 	p.open++
 	l.left, l.spare = l.left[len(ids):], l.spare-int32(len(ids))
 	p.run.Machines += len(ids)

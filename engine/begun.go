@@ -7,6 +7,10 @@ import (
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/exact"
+	"github.com/tonnage/tonnage/engine/internal/plan"
+	"github.com/tonnage/tonnage/engine/internal/reuse"
+	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -37,7 +41,7 @@ func (x *foldProfiles) reset(profiles int) {
 		x.numbers = map[string]uint32{}
 	}
 	clear(x.numbers)
-	x.list = resize(x.list, profiles)
+	x.list = reuse.Resize(x.list, profiles)
 }
 
 // same reports whether a profile has a Same requirement.
@@ -100,7 +104,7 @@ func (p *pass) findHeldForFolds() {
 			if state != model.Idle && state != model.Draining || !p.mayHold(r, &res) {
 				continue
 			}
-			c := p.clusterByName(res.Owner.Cluster)
+			c := s.ClusterByName(res.Owner.Cluster)
 			group, known := s.Demand.GroupID(res.Owner.Group)
 			if c < 0 || !known {
 				continue
@@ -132,16 +136,16 @@ func (p *pass) findHeldForFolds() {
 
 // heldHash hashes what folding looks at of a held machine: owner, class, draining.
 func heldHash(o *model.Owner, class uint32, draining bool) uint64 {
-	group := digest(fnvOffset)
+	group := plan.Hash(plan.HashStart)
 	for i := range len(o.Group) {
-		group.add(uint64(o.Group[i]))
+		group.Add(uint64(o.Group[i]))
 	}
 	h := uint64(group) ^ bits.RotateLeft64(o.Fingerprint, 17) ^ uint64(class)<<1
 	if draining {
 		h ^= 1
 	}
-	h *= mixer
-	return (h ^ h>>29) * mixer
+	h *= exact.Mixer
+	return (h ^ h>>29) * exact.Mixer
 }
 
 // stamped stands for all machines of a class that carry one stamp, or that are held for one owner, in
@@ -175,7 +179,7 @@ func (x *begunIndex) head(fingerprint uint64, group uint32, held bool) *int32 {
 	if held {
 		h = ^h
 	}
-	return &x.heads[h*mixer>>32&uint64(len(x.heads)-1)]
+	return &x.heads[h*exact.Mixer>>32&uint64(len(x.heads)-1)]
 }
 
 // add adds a machine; of equal ones it keeps one.
@@ -206,7 +210,7 @@ func (f *folder) index(state *clusterState) {
 	held := f.held()
 	state.stamps, state.stampsKnown = stampFilter{}, true
 	x.listed, x.list = true, x.list[:0]
-	x.heads = resize(x.heads, 1<<bits.Len(uint(len(bound)+len(held))))
+	x.heads = reuse.Resize(x.heads, 1<<bits.Len(uint(len(bound)+len(held))))
 	for i := range bound {
 		if b := &bound[i]; b.Fingerprint != 0 {
 			how := isBound
@@ -288,7 +292,7 @@ func (f *folder) foldsWith(state *clusterState, row int, says int32) bool {
 	group := f.nameOf(named)
 	want, unit := p.s.Demand.Vector(aggregate), p.s.Demand.Vector(b.UnitIDs()[row])
 	holds := func(m *stamped) bool {
-		return (m.how == isCreating || m.how == isDraining) && columnar.Covers(p.vector(m.class), want) && p.matches(m.class, x.matcher)
+		return (m.how == isCreating || m.how == isDraining) && columnar.Covers(p.vector(m.class), want) && p.s.Classes[m.class].Matches(x.matcher)
 	}
 	if says == fitsNot && !f.begun.any(x.stamp, group, false, holds) && !f.begun.any(x.foldsOwn, 0, false, holds) &&
 		!f.begun.any(x.owner, named, true, holds) && !f.begun.any(x.foldsOwn, 0, true, holds) {
@@ -297,7 +301,7 @@ func (f *folder) foldsWith(state *clusterState, row int, says int32) bool {
 	mask := positive(want)
 	begins := func(m *stamped) bool {
 		v := p.vector(m.class)
-		return p.classMask[m.class]&mask != 0 && columnar.Covers(v, unit) && !columnar.Covers(v, want) && p.matches(m.class, x.matcher)
+		return p.classMask[m.class]&mask != 0 && columnar.Covers(v, unit) && !columnar.Covers(v, want) && p.s.Classes[m.class].Matches(x.matcher)
 	}
 	return !f.begun.any(x.stamp, group, false, begins) && !f.begun.any(x.owner, named, true, begins)
 }
@@ -331,7 +335,7 @@ func (f *folder) listCreated(x *clusterState) {
 		stamps |= 1 << stampHash(coming[i].Fingerprint, coming[i].Group)
 	}
 	for row := range lines {
-		if lines[row].status&(isFold|isMember) == 0 {
+		if lines[row].Status&(state.IsFold|state.IsMember) == 0 {
 			continue
 		}
 		stamp, group := f.profiles.of(f.p, f.block.Profile(row)).stamp, f.nameOf(f.block.GroupID(row))
@@ -356,9 +360,9 @@ func compareCreated(a, b createdFor) int {
 // O(log n).
 func (p *pass) isCreatedFor(r columnar.Row, need int32) bool {
 	n := &p.lines[need]
-	if !n.is(isFold) {
+	if !n.Is(state.IsFold) {
 		return false
 	}
-	_, found := slices.BinarySearchFunc(p.e.store.clusters[n.cluster].created, createdFor{r, need}, compareCreated)
+	_, found := slices.BinarySearchFunc(p.e.store.clusters[n.Cluster].created, createdFor{r, need}, compareCreated)
 	return found
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/engine/internal/workers"
 )
 
 // Kinds that share no class of machines, not even through other kinds, do not compete. Kinds and
@@ -29,7 +30,7 @@ type shares struct {
 
 // share assigns the components to the workers. One worker gets all when dividing would gain nothing.
 func (l *worker) share() shares {
-	workers := min(l.e.crew.size(), WorkersMax-1)
+	workers := min(l.e.crew.Size(), WorkersMax-1)
 	if workers == 1 {
 		return shares{workers: 1}
 	}
@@ -37,14 +38,14 @@ func (l *worker) share() shares {
 	sets := newUnion(l.arena, kinds+classes)
 	first := alloc.Make[int32](l.arena, len(l.classesOf)) // 1 + the first kind of a matcher
 	for i := range l.kinds {
-		m := l.kinds[i].matcher
+		m := l.kinds[i].Matcher
 		if first[m] != 0 {
 			sets.unite(i, int(first[m]-1)) // they share ladders
 			continue
 		}
 		first[m] = int32(i) + 1
 		for _, c := range l.classesOf[m] {
-			if l.free[0].key[c] != exhausted || l.free[1].key[c] != exhausted || l.reserved.lower.ofClass(c) != nil {
+			if l.free[0].Has(c) || l.free[1].Has(c) || l.reserved.lower.hasClass(c) {
 				sets.unite(i, kinds+int(c))
 			}
 		}
@@ -97,7 +98,7 @@ func (p *pass) findAsking() {
 	for _, l := range p.e.workers {
 		l.byKind = alloc.Make[int32](l.arena, len(p.kinds))
 	}
-	p.e.crew.each(p.rankWords(), rankWordsPerChunk, p.e.tasks.asking)
+	p.e.crew.Each(p.rankWords(), rankWordsPerChunk, p.e.tasks.asking)
 }
 
 // markAsking is findAsking for a range of 64-bit words of the order's bitmap.
@@ -194,11 +195,7 @@ func (p *pass) acquireAll() {
 	p.mergeAcquisitions()
 	// From here on worker 0 has everything.
 	l.shares = shares{}
-	for _, d := range l.domains {
-		if d != nil {
-			d.stale = true
-		}
-	}
+	l.domains.Forget()
 }
 
 // acquireShares gives all Needs their turns, each on the worker that has its kind. Worker 0 has the
@@ -207,27 +204,27 @@ func (p *pass) acquireAll() {
 func (p *pass) acquireShares() {
 	workers := p.e.workers
 	if workers[0].shares.turns < gatherMin {
-		p.e.crew.run(p.e.tasks.acquire)
+		p.e.crew.Run(p.e.tasks.acquire)
 		return
 	}
 	r := workers[0].newRing()
-	p.e.crew.run(func(worker int) {
+	p.e.crew.Run(func(worker int) {
 		if worker == 0 {
-			r.drain(workers[0].acquireBatch)
+			r.Drain(workers[0].acquireBatch)
 			return
 		}
 		if worker > 1 {
 			workers[worker].acquireShare()
 			return
 		}
-		workers[1].acquireShareAnd(r.topUp)
-		r.produce()
+		workers[1].acquireShareAnd(r.TopUp)
+		r.Produce()
 	})
 }
 
 // mergeAcquisitions merges the acquisitions of the workers into rank order.
 func (p *pass) mergeAcquisitions() {
-	p.e.crew.each(len(p.acquisitions), 1, p.e.tasks.merge)
+	p.e.crew.Each(len(p.acquisitions), 1, p.e.tasks.merge)
 }
 
 // mergeStage is mergeAcquisitions for one stage (0 = Idle, 1 = Speculative).
@@ -257,4 +254,84 @@ func (p *pass) mergeByRank(to, a, b []acquisition) []acquisition {
 		to, a = append(to, a[:n]...), a[n:]
 	}
 	return append(append(to, a...), b...)
+}
+
+// gatherMin is the number of acquiring Needs from which on another worker gathers. With fewer, handing
+// batches over costs more than it saves. Tests lower it.
+var gatherMin = 1 << 16
+
+// gatherer visits, in rank order, the Needs whose turn may come to something.
+type gatherer struct {
+	*pass
+	rank   int    // the place in the order to go on from
+	ahead  bool   // it runs on another worker, while the deciding one changes what is left
+	shares shares // of the worker's share of kinds, where there are several shares
+	worker uint8
+	reads  uint64 // keeps the compiler from dropping reads
+}
+
+// fill gathers the next batch; an empty batch ends the walk.
+func (g *gatherer) fill(b *workers.Batch) {
+	b.N = 0
+	for g.rank = nextMark(g.asking, g.rank); g.rank < len(g.asking) && b.N < workers.BatchNeeds; g.rank = nextMark(g.asking, g.rank+1) {
+		kind := g.kindAt[g.rank]
+		if g.shares.workers > 1 && g.shares.kind[kind] != g.worker || g.isIdle(g.rank, kind, g.ahead) {
+			continue
+		}
+		b.Need[b.N], b.Rank[b.N] = g.order[g.rank], int32(g.rank)
+		b.N++
+	}
+	g.prefetch(b)
+}
+
+// prefetch reads the lines of a batch, and the numbers of the Needs' aggregates, for the worker that
+// decides. The loop is short enough for many cache misses to be in flight at once.
+func (g *gatherer) prefetch(b *workers.Batch) {
+	for _, need := range b.Need[:b.N] {
+		g.reads += uint64(g.lines[need].Cluster) + uint64(g.aggregates[need]) // never written meanwhile
+	}
+}
+
+// acquirePending gives the Needs of the worker's share their turns; another worker gathers ahead. It
+// gathers for itself if there are few turns, or while reservations are breakable: voiding one frees
+// Idle machines, so which Needs may be skipped depends on the turns before.
+func (l *worker) acquirePending() {
+	if l.e.crew.Size() == 1 || l.shares.turns < gatherMin || l.reserved.breakable {
+		l.acquireShare()
+		return
+	}
+	r := l.newRing()
+	l.e.crew.Run(func(worker int) {
+		switch worker {
+		case 0:
+			r.Drain(l.acquireBatch)
+		case 1:
+			r.Produce()
+		}
+	})
+}
+
+// acquireShare gives the Needs of the worker's share their turns; the worker gathers for itself.
+func (l *worker) acquireShare() { l.acquireShareAnd(func() {}) }
+
+// acquireShareAnd is acquireShare that calls first before each batch.
+func (l *worker) acquireShareAnd(first func()) {
+	g, b := l.gathers(), &l.pending
+	for g.fill(b); b.N > 0; g.fill(b) {
+		first()
+		l.acquireBatch(b)
+	}
+}
+
+// gathers resets the worker's gatherer to the first Need.
+func (l *worker) gathers() *gatherer {
+	l.gatherer = gatherer{pass: l.pass, shares: l.shares, worker: l.number}
+	return &l.gatherer
+}
+
+// workers.NewRing returns a ring over the Needs of the worker's share.
+func (l *worker) newRing() *workers.Ring {
+	g := l.gathers()
+	g.ahead = true
+	return workers.NewRing(g.fill)
 }

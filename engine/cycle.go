@@ -67,21 +67,25 @@ func (e *Engine) abandon() {
 	}
 }
 
+// crewMin is the number of machines and rows together from which on all workers take part. With fewer,
+// waking them in each stage costs more than they save. Tests lower it.
+var crewMin = 1 << 16
+
 // decide runs the stages of one cycle. Each hands its result to the next:
 //
 //	snapshot   supply, frozen in the orders of the walks    → snapshot.Snapshot
 //	normalise  gangs that fit one machine are folded        → pass.lines
 //	rank       one total order of Needs                     → pass.order
-//	phase 1    credit bound machines, acquire free ones     → pass.held
+//	phase 1    credit bound machines, acquire free ones     → pass.claims
 //	phase 2    preempt for what phase 1 left                → pass.victims
 //	phase 3    release what no Need claims                  → Plan
 func (e *Engine) decide(in Input) (*Plan, error) {
 	watch := newStopwatch(in.Clock)
 	e.in = in
 	crew := e.crew
-	crew.mark = in.Mark
-	crew.alone = in.Supply.Len()+in.Demand.Len() < crewMin && e.racing == nil
-	crew.begin(model.StageSnapshot)
+	crew.Mark = in.Mark
+	crew.Alone = in.Supply.Len()+in.Demand.Len() < crewMin && e.racing == nil
+	crew.Begin(model.StageSnapshot)
 	e.arena.Reset()
 	if e.opts.Full {
 		e.forget()
@@ -95,7 +99,7 @@ func (e *Engine) decide(in Input) (*Plan, error) {
 	stats := &e.plan.Stats
 	stats.SnapshotNanos = watch.lap()
 
-	crew.begin(model.StageNormalise)
+	crew.Begin(model.StageNormalise)
 	p := e.newPass(snap, &e.in)
 	p.rows = in.Demand.Len()
 	p.carryOver()
@@ -103,7 +107,7 @@ func (e *Engine) decide(in Input) (*Plan, error) {
 	moved := p.normalise()
 	stats.NormaliseNanos = watch.lap()
 
-	crew.begin(model.StageRank)
+	crew.Begin(model.StageRank)
 	if p.reordered = moved; moved && !p.merge() {
 		p.rank()
 		p.markLacking()
@@ -111,17 +115,17 @@ func (e *Engine) decide(in Input) (*Plan, error) {
 	p.lay()
 	stats.RankNanos = watch.lap()
 
-	crew.begin(model.StagePhase1)
+	crew.Begin(model.StagePhase1)
 	p.assign()
 	stats.Phase1Nanos = watch.lap()
 
-	crew.begin(model.StagePhase2)
+	crew.Begin(model.StagePhase2)
 	p.preempt()
 	stats.Phase2Nanos = watch.lap()
 
-	crew.begin(model.StagePhase3)
+	crew.Begin(model.StagePhase3)
 	p.reclaim()
-	p.release()
+	p.deleteIdle()
 	p.report(&e.plan)
 	stats.Phase3Nanos = watch.lap()
 	p.leaveBehind()

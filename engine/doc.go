@@ -5,11 +5,15 @@
 // package does no I/O, reads no clock, draws no random numbers and writes no
 // log. What happened in a cycle is in the Plan and its Stats. The same input
 // gives the same actions, reservations, claims and reasons, byte for byte. Only
-// Plan.Adopted has no order, and figures in Stats tell how an answer was found.
+// the order of Plan.Adopted may differ, and figures in Stats that tell how an
+// answer was found.
 //
-// This comment explains how the package works inside. A caller needs New,
-// Engine.Cycle and Plan; the examples show them. The words of the field are in
-// docs/reference/glossary.md.
+// A caller needs New, Engine.Cycle and Plan; the examples show them. The words
+// of the field are in docs/reference/glossary.md. The rest of this comment
+// explains how the package works inside: the data of a cycle, one Need on its
+// way through all stages, the stages, the invariants, and what is kept from
+// cycle to cycle. The second part, in recipes.go, says for each kind of change
+// which files it touches. Its list of contents is at the end of this file.
 //
 // # The data of a cycle
 //
@@ -23,6 +27,7 @@
 //	                     ▼ snapshot
 //	snapshot.Snapshot    Idle, Speculative   free machines, a list for each class
 //	                     BoundOf(cluster)    what counts for a cluster, in credit order
+//	                     Moves               machines that changed: from which list to which
 //	                     │
 //	                     ▼ normalise
 //	line ───▶ kind ───▶ matcher ───▶ classes
@@ -33,80 +38,88 @@
 //	order                Needs, highest rank first      (rankOf is the inverse)
 //	                     │
 //	                     ▼ phase 1: credit, acquire
-//	held                 line.head → machine → machine → … → line.tail
-//	                                           ▲ line.acquired
+//	claims               Line.Head → machine → machine → … → Line.Tail
+//	                                           ▲ Line.Acquired
 //	                     │
 //	                     ▼ phase 2: preempt
 //	victims, planned     machines to drain; machines to reserve
 //	                     │
-//	                     ▼ phase 3: reclaim, release, report
+//	                     ▼ phase 3: reclaim, delete, report
 //	Plan                 Actions, Reservations, Adopted, Ended, Stats
 //
-// The words that the code uses:
+// Machines and Needs:
 //
 //   - A row is the number of a machine in the supply (columnar.Row, 0 = none),
 //     or one Need of a cluster's report in the demand.
 //   - A line is what a cycle knows of one row of the demand: kind, cluster,
 //     group, status bits, domain, and the ends of its chain of machines
-//     (line.go). The number of a line is the number of its Need.
-//   - A kind is all of a Need that decides which free machines suit it and in which
-//     order: the profile, the minimum unit and the dimensions asked for, but not
-//     the amount, the cluster and the group (kind.go). A fleet has hundreds of
-//     kinds and hundreds of thousands of Needs.
+//     (internal/state). The number of a line is the number of its Need.
+//   - A kind is all of a Need that decides which free machines suit it and in
+//     which order: the profile, the minimum unit and the dimensions asked for,
+//     but not the amount, the cluster and the group (internal/state). A fleet has
+//     hundreds of kinds and hundreds of thousands of Needs.
 //   - A matcher is a set of requirements that some demand uses, without
 //     priority, penalties, spread and minimum unit (engine/supply). It only says
 //     which machines qualify. Many kinds share one matcher.
 //   - A class is a set of machines that no matcher in use tells apart: equal
-//     price, shape, instance type, interruption probability, and attributes
-//     that requirements look at (engine/supply).
-//   - A rank slot is a Need's entry in the sort: arrival, Need and kind
-//     (rank.go). Needs of one stamp may exchange slots (rank_swaps.go).
-//   - To credit a Need is to count for it what is bound to its cluster already.
-//     To acquire is to take a free machine for it. Both claim the machine: it
-//     counts for that Need alone. The column pass.held has the claims.
-//   - To reserve is to keep a machine for a Need beyond the cycle. With VictimsGang
-//     the plans of phase 2 do it (Plan.Reservations). A machine that is "held for"
-//     a Need has a reservation for it. That is no claim: it is not in pass.held.
-//   - A turn is a Need's place in acquisition, a walk in rank order. The names of
-//     the code are wider: the walks of credit (worklist.rank) and of phase 2
-//     (phase2_turns.go) have turns too.
-//   - A Need waits if its credit is put off to its turn (isUncredited). Rows that
-//     ask for what no machine offers, and selection.waits, are other things.
-//   - A loose machine is one that came to the cluster, or that another Need of it
-//     let go of, and that no Need has claimed since (release in phase1_worklist.go).
-//   - A worker is the memory of one goroutine that walks Needs (worker.go).
-//     The goroutine that calls Cycle is the first worker.
+//     price, interruption probability, shape, instance type, and attributes that
+//     requirements look at (supply/class.go). A change of price is a change of
+//     class.
 //   - A domain is one value of a Same key, such as one rack. A cell is the part
 //     of a domain that has one value of a narrower key of Options.Nested
 //     (nested.go).
-//   - A pool is the free machines of one state that no reservation holds, a
-//     list for each class (pool.go). The head of a class is the first machine
-//     of its list that is not taken. A victim pool and a unit pool are what
-//     Needs of one matcher and priority could preempt (victims.go,
-//     gang_units.go).
-//   - A ladder is the classes of one matcher in steps of equal cost (pool.go).
-//     The next machine of a Need without Same and hard spread is the smallest
-//     head in the lowest step that has something of what is missing.
-//   - A stamp is what a machine carries of the Need that it serves: the
-//     fingerprint of the profile and the group, with priority and penalties.
-//     A machine with the stamp of a Need is the Need's own.
-//   - A machine has a foreign stamp when it is bound and credited to a Need
-//     whose stamp it does not carry. Plan.Adopted lists such machines, so that
-//     the caller stamps them again (phase1_credit.go).
+//   - A tuple is a value of each key that hard spread constrains.
 //   - A fold is Needs with Same, alike and each small enough for one machine,
 //     that are summed and walked as one plain Need: they do not need the
 //     co-location that they asked for (normalise.go, fold.go).
 //   - A gang is Needs that phase 2 takes machines from together: those of one
 //     group of a cluster that no machine holds, or one Need with Same that no
 //     machine holds whole (gang_find.go).
-//   - A reservation holds a machine for an owner (cluster, fingerprint without
-//     Same, group), because the machine was freed or created for it
-//     (reservations.go).
+//
+// Who has which machine:
+//
+//   - To credit a Need is to count for it what is bound to its cluster already.
+//     To acquire is to take a free machine for it. Both claim the machine: it
+//     counts for that Need alone. The column pass.claims has the claims.
+//   - To reserve is to keep a machine for an owner beyond the cycle. The owner is
+//     a cluster, a fingerprint without Same, and a group (reservations.go). A
+//     machine that is held for a Need is reserved for it. That is no claim. With
+//     VictimsGang the plans of phase 2 reserve machines (Plan.Reservations).
+//   - A stamp is what a machine carries of the Need that it serves: the
+//     fingerprint of the profile and the group, with priority and penalties.
+//     A machine with the stamp of a Need is the Need's own.
+//   - A machine has a foreign stamp when it is bound and credited to a Need
+//     whose stamp it does not carry. Plan.Adopted lists such machines, so that
+//     the caller stamps them again (phase1_credit.go).
+//   - A loose machine is one that came to the cluster, or that another Need of it
+//     let go of, and that no Need has claimed since (phase1_worklist.go).
+//
+// How Needs are walked:
+//
+//   - A rank slot is a Need's entry in the sort: arrival, Need and kind
+//     (rank.go). Needs of one stamp may exchange slots (findSwaps).
+//   - A turn is the moment when a walk in rank order comes to a Need. Acquisition
+//     and phase 2 have one walk each (phase1_acquire.go, phase2_turns.go), and
+//     the next cycle undoes what Needs did in these turns (IsVisited).
+//   - A Need waits if its credit is put off to its turn in acquisition, because
+//     it depends on what is free (IsUncredited).
+//   - A worker is the memory of one goroutine that walks Needs (worker.go).
+//     The goroutine that calls Cycle is the first worker.
+//
+// Where machines are looked for:
+//
+//   - A pool is the free machines of one stage that no reservation holds, a
+//     list for each class (internal/free). The stage is Idle or Speculative. The head
+//     of a class is the first machine of its list that is not taken.
+//   - A ladder is the classes of one matcher in steps of equal cost (internal/free).
+//     With AcquireCheapest, the next machine of a Need without Same and hard
+//     spread is the first head in the lowest step that offers something of what
+//     is missing.
 //   - A unit is what can be preempted at once: one machine, or a whole gang. A
-//     victim group is machines of no gang that are alike as victims
-//     (gang_units.go, gang_victims.go). The classes of units are in "The order
-//     of victims".
-//   - A tuple is a value of each key that hard spread constrains.
+//     victim group is machines of no gang that are alike as victims. A scope is
+//     the units of one domain or of the fleet, for one matcher and priority
+//     (units_scope.go, units_alike.go). That is VictimsGang, the default. With
+//     VictimsMachine a victim pool lists machines one by one (victims_machine.go).
 //
 // # One Need, from row to machine
 //
@@ -123,17 +136,17 @@
 //
 //	cycle 1
 //	  normalise  kind=0 domain=none head=none acquired=none
-//	             held=[]
+//	             claims=[]
 //	             status=none
 //	  rank       kind=0 domain=none head=none acquired=none
-//	             held=[]
+//	             claims=[]
 //	             status=none
 //	  phase1     kind=0 domain=none head=a-1 acquired=i-1
-//	             held=[a-1 a-2 i-1]
-//	             status=isVisited hasForeignStamp
+//	             claims=[a-1 a-2 i-1]
+//	             status=IsVisited HasForeignStamp
 //	  phase2     kind=0 domain=none head=a-1 acquired=i-1
-//	             held=[a-1 a-2 i-1] victims=[b-1] planned=[b-1]
-//	             status=hasCandidates isAwaiting hasPlan hasOwnPlan isVisited hasForeignStamp
+//	             claims=[a-1 a-2 i-1] victims=[b-1] planned=[b-1]
+//	             status=HasCandidates IsAwaiting HasPlan HasOwnPlan IsVisited HasForeignStamp
 //	  action     Bootstrap i-1 for c1, part of a plan: false
 //	  action     Preempt b-1 for c1, part of a plan: true
 //	  stamp      a-2 for c1
@@ -149,15 +162,15 @@
 //     Need has no domain.
 //   - Rank puts the Need first in the order. The line does not change.
 //   - Phase 1 has two halves. Credit claims a-1, the Need's own, then a-2, which
-//     no lower Need of c1 owns by its stamp (hasForeignStamp). Four machines are
+//     no lower Need of c1 owns by its stamp (HasForeignStamp). Four machines are
 //     needed and c1 has no more, so credit marks the Need in pass.lacking. In its
-//     turn (isVisited) the Need acquires i-1: line.acquired divides the chain
+//     turn (IsVisited) the Need acquires i-1: Line.Acquired divides the chain
 //     into what was credited and what was free.
 //   - Phase 2 finds that one machine is missing. b-1 and b-2 are claimed at
 //     priority 10 and have equal scores; the smaller id decides. b-1 is a victim,
-//     and planned: the plan reserves it. The claim of c2's Need on b-1 stays in
-//     held, which is why c2 is still satisfied in this plan. A victim drains;
-//     nothing is bound in phase 2.
+//     and planned: the plan reserves it. The claim of c2's Need on b-1 stays,
+//     which is why c2 is still satisfied in this plan. A victim drains; nothing
+//     is bound in phase 2.
 //   - Phase 3 has nothing to do here. The report turns the columns into a Plan.
 //
 // The caller carries the plan out: it stamps a-2, stamps the reservation on
@@ -165,17 +178,17 @@
 //
 //	cycle 2
 //	  normalise  kind=0 domain=none head=a-1 acquired=none
-//	             held=[a-1 a-2]
-//	             status=hasForeignStamp
+//	             claims=[a-1 a-2]
+//	             status=HasForeignStamp
 //	  rank       kind=0 domain=none head=a-1 acquired=none
-//	             held=[a-1 a-2] reserved=[b-1]
-//	             status=hasForeignStamp
+//	             claims=[a-1 a-2] reserved=[b-1]
+//	             status=HasForeignStamp
 //	  phase1     kind=0 domain=none head=a-1 acquired=b-1
-//	             held=[a-1 a-2 i-1 b-1] reserved=[b-1]
-//	             status=isSatisfied isVisited
+//	             claims=[a-1 a-2 i-1 b-1] reserved=[b-1]
+//	             status=IsSatisfied IsVisited
 //	  phase2     kind=0 domain=none head=a-1 acquired=b-1
-//	             held=[a-1 a-2 i-1 b-1] reserved=[b-1]
-//	             status=isSatisfied isVisited
+//	             claims=[a-1 a-2 i-1 b-1] reserved=[b-1]
+//	             status=IsSatisfied IsVisited
 //	  action     Bootstrap b-1 for c1, part of a plan: false
 //	  need       c1: satisfied true, lacks 0 cores, reason ""
 //	  need       c2: satisfied false, lacks 4 cores, reason "priority_starved"
@@ -196,15 +209,15 @@
 //
 // A gang differs in a few fields (Example_oneGang shows all of them). Its choice
 // of a domain may depend on what is free elsewhere. Its credit then waits for its
-// turn in the order (isUncredited), line.domain is set before the first claim,
-// and the plan's reservation names the domain. In cycle 2 the reservation pins
-// the gang to that domain (isPinned).
+// turn (IsUncredited), Line.Domain is set before the first claim, and the plan's
+// reservation names the domain. In cycle 2 the reservation pins the gang to that
+// domain (IsPinned).
 //
 // # Stages
 //
 // Engine.Cycle runs them in this order (decide in cycle.go). Its stopwatch knows
 // fewer stages: lay belongs to rank; credit and acquire are phase 1 (assign);
-// preempt is phase 2; reclaim, release and report are phase 3. Columns of the
+// preempt is phase 2; reclaim, delete and report are phase 3. Columns of the
 // pass live as long as a cycle (pass.go); those of the store live until
 // everything is decided from nothing (store.go). N = Needs, M = machines, C =
 // classes.
@@ -213,26 +226,34 @@
 //	---------- ------------------------- ---------------------- ---------------------------
 //	snapshot   engine/snapshot           both tables            Snapshot
 //	normalise  store, normalise, begun,  demand rows, Snapshot  lines, kinds, folds,
-//	           fold, fold_supply, kind                          rank slots, clusterState
-//	rank       rank, rank_merge,         rank slots             order, rankOf, kindAt
-//	           rank_swaps
-//	lay        pass, reservations,       reservations,          pools, reservations
-//	           lower, pool               free lists
-//	credit     phase1_assign, _credit,   BoundOf, byCluster,    held, line.status, .domain,
+//	           fold, pass, internal/state                       rank slots, clusterState
+//	rank       rank, internal/order      rank slots             order, rankOf, kindAt
+//	lay        pass, reservations*,      reservations,          pools, reservations
+//	           internal/free             free lists
+//	credit     phase1_assign, _credit,   BoundOf, byCluster,    claims, Line.Status, .domain,
 //	           _worklist, _stamps,       stamps, reservations   .head and .tail, lacking,
-//	           domain_choice                                    priority, owner, cheapest
-//	acquire    components, gather,       lacking, pools,        held, line.acquired, .domain,
-//	           phase1_acquire, _spare,   ladders, domain        taken, acquisitions
-//	           _giveback, domain_*,      index, reservations
-//	           spread*, lower
-//	preempt    phase2_*, victims, gang_* held, priority,        victims, planned, plans,
-//	           tenancy*, nested          cheapest, pools        line.status, .domain;
-//	                                                            withheld claims
-//	reclaim    phase3_release            held, victims, planned reclaims
-//	release    phase3_release            held, taken, planned,  deletes
-//	                                     reservations
-//	report     report, plan_counts,      all of these           Plan
-//	           gang_report
+//	           _shared, domain_choice                           priority, owner, cheapest
+//	acquire    components,               lacking, pools,        claims, Line.Acquired, .domain,
+//	           phase1_acquire, _fit,     ladders, domain        taken, acquisitions
+//	           _spare, _giveback,        index, reservations
+//	           _together, _shared,
+//	           domain_choice, spread*,
+//	           reservations*, internal/
+//	           cover, domains, free,
+//	           spread
+//	preempt    phase2_*; units_*, gang_* claims, priority,      victims, planned, plans,
+//	           (VictimsGang);            cheapest, pools        Line.Status, .domain;
+//	           victims_machine*;                                withheld claims
+//	           victims_score (both);
+//	           nested, tenancy*,
+//	           internal/units,
+//	           internal/tenancy
+//	reclaim    phase3_release            claims, victims,       reclaims
+//	                                     planned
+//	delete     phase3_release            claims, taken,         deletes
+//	                                     planned, reservations
+//	report     report, plan,             all of these           Plan
+//	           units_explain
 //
 //	stage      cost                                            workers
 //	---------- ----------------------------------------------- ------------------------------
@@ -251,13 +272,15 @@
 //	           the machines of classes it accepts
 //	acquire    for each machine picked the classes of a step,  one for each share of the
 //	           or the kinds of domains; a byte for each Need   components, or the first
-//	           that lacks nothing                              with another that gathers
+//	           that lacks nothing; what rows of one stamp      with another that gathers;
+//	           have, sorted, where one of them acquired        the first gives back together
 //	preempt    kinds × C, the victims of the classes that are  the first; all prepare
 //	           asked for, then the turns that may find some    (phase2_turns, gang_find)
 //	reclaim    clusters, reservations, and the machines of     the first
 //	           clusters that may have excess
-//	release    a scan of two byte columns, O(M), if there is   the first
-//	           a duration in Options.Release
+//	delete     a scan of two byte columns, O(M), if there is   the first
+//	           a duration in Options.Release or a late-bound
+//	           machine
 //	report     actions + reservations + adopted                the first; long lists all
 //
 // Workers lock neither machines nor Needs. Credit deals clusters: what is bound
@@ -265,10 +288,10 @@
 // components: kinds that share no class of free machines, not even through
 // other kinds, cannot take anything from each other (components.go). Where one
 // component is nearly everything, the first worker decides, and in large fleets
-// the second one reads ahead the lines whose turn comes next (gather.go).
-// Fleets below 65,536 machines and rows are decided by the first worker alone
-// (crewMin in crew.go). Reasons (unmet.go) and explanations (explain.go) are
-// worked out when the caller asks.
+// the second one reads ahead the lines whose turn comes next (components.go).
+// Fleets below 65,536 machines and rows together are decided by the first worker
+// alone (crewMin in cycle.go). Reasons (report.go) and explanations (explain.go)
+// are worked out when the caller asks.
 //
 // # Invariants
 //
@@ -276,16 +299,18 @@
 // walk in rank order. Three things keep it so: no two workers write the same
 // machine or Need in a stage; their results are merged by rank or cluster; and
 // comparisons that decide are made in integers, rationals, or float64 whose
-// rounding is fixed (score.go, victims.go, pool.go). The numbers of kinds and
-// folds depend on which worker meets them first. No order looks at them.
+// rounding is fixed (internal/exact, internal/free, victims_score.go). The numbers of
+// kinds and folds depend on which worker meets them first. No order looks at them.
 //
-// Who writes a claim. A claim is pass.held[machine] and the chain of its line.
-// Only worker.link adds a claim: through claim in credit and noteAcquired in
-// acquisition; keepsOwn links again, in order, what a Need has. A machine is on
-// one chain at most. These take claims back:
+// Who writes a claim. A claim is an entry of pass.claims and of the chain of its
+// line. The methods of state.Claims write both, and nothing else does. Claim adds
+// one, in credit (worker.claim); Acquire, in acquisition (noteAcquired); keepsOwn
+// and takeParts claim again, in order, what a Need has. A machine is on one chain at most, as
+// builds with the tag invariants check. These take claims back:
 //
 //	startOver    normalise  all, if the cycle builds on nothing
-//	undoTurn     normalise  what the Need claimed in its turn of the last cycle
+//	undoTurn     normalise  what the Need claimed in its turn of the last cycle; undo does
+//	                        so for rows of one stamp that gave back together
 //	partFrom     normalise  a machine that left a cluster that is credited anew
 //	unlink       normalise  a machine that left any other cluster (partFrom)
 //	             credit     a machine that a higher Need claims now (seize)
@@ -297,6 +322,8 @@
 //	                        changed, and of a Need that moved in the order
 //	giveBackOne  acquire    a machine that a larger one made superfluous
 //	relink       acquire    the same: takes it off the chain
+//	takeParts    acquire    what rows of one stamp have, when they give back together; it
+//	                        claims again what they keep
 //	withhold     preempt    what was acquired: the plan goes to another domain
 //	gatherIn     preempt    what was acquired outside of the cell of the plan
 //
@@ -312,14 +339,14 @@
 // reservation holds,
 //
 //   - no Need of equal or lower rank acquires the machine, and phase 2 does not
-//     preempt it for anybody (reservations.go, gang_select.go);
+//     preempt it for anybody (reservations.go, units_choose.go);
 //   - what drains for the owner is subtracted from what the owner lacks, so that
 //     the owner does not preempt twice (countInFlight in phase2_preempt.go);
 //   - a gang stays in the domain of the plan, until pinEnds finds that another
 //     domain covers it and this one does not any more, or that its own machines
-//     elsewhere cover it (domain_pins.go);
-//   - a higher rank may take an Idle machine, which ends what else is held for
-//     that owner in the same pass, but for machines being created (gang_void.go).
+//     elsewhere cover it (domain_choice.go);
+//   - a higher rank may take an Idle machine, which ends what else is held for that
+//     owner in the same pass, but for machines being created (reservations_void.go).
 //
 // When a reservation ends, endOf in report.go says why. No decision rests on a
 // plan that the engine remembers: the reservation is on the machine's record,
@@ -344,24 +371,29 @@
 // whose credit waits for its turn: it is credited there in every cycle, from
 // what the others of its cluster leave (phase1_spare.go). A cluster that is not
 // skipped has a worklist of Needs, which are looked at in rank order
-// (creditList in phase1_worklist.go). A Need on the list is credited again under
-// any of five conditions (isToBeCredited). Only the first of them is called stale:
+// (creditList in phase1_worklist.go). A Need on the list is credited again if one
+// of five conditions holds (isToBeCredited):
 //
-//   - it is stale (the bit isStale): its row is another (changedRows in
-//     normalise.go), rows joined or left the fold that it is (settleFolds in
-//     fold.go), it has another place in the order (move in rank.go), a machine
-//     left its chain, because the machine is gone or a higher Need claims it
-//     (unlink), or something is or was reserved for it, or its plan went to
-//     another domain (findResettled);
-//   - its credit waited for its turn, or a Need above it waits that could take
-//     the same classes (isUncredited, blocks);
-//   - a machine that it claims, or one with its stamp, has changed, or it has a
-//     machine with a foreign stamp (isTouched, hasForeignStamp), unless its own
-//     machines, walked in order, are those that it claims (keepsOwn);
-//   - it has no Same, lacks something, and a machine of a class that it accepts
-//     is loose;
-//   - it has Same, machines of a class that it accepts are others or claimed by
-//     others than before (worklist.touched), and it lacks something or owns more
+//  1. It is stale: one of the bits IsStale, IsChanged, IsRobbed and IsResettled
+//     is set (staleBecause). Its row changed; rows joined or left the fold that it
+//     is; it has another place in the order; something is or was held for it; its
+//     plan went to another domain; a higher Need has claimed one of its machines;
+//     or one of its machines has left its chain. A machine leaves its chain when
+//     it is gone or in another cluster, when it was Creating before or is now, and
+//     when its class changed. So a change of a bound machine's price makes the Need
+//     stale that claims it, if both classes have machines before and after; if not,
+//     the cycle builds on nothing.
+//  2. Its credit waited for its turn, or a Need above it waits that could take the
+//     same classes (IsUncredited, blocks).
+//  3. A machine that it claims has changed but has kept its cluster and its class
+//     (IsTouched); or a machine with its stamp has changed, or has another owner;
+//     or it has a machine with a foreign stamp (HasForeignStamp). A satisfied Need
+//     is not credited again if its own machines, walked in order, are those that
+//     it claims (keepsOwn). One that lacks something is credited again.
+//  4. It has no Same, lacks something, and a machine of a class that it accepts is
+//     loose.
+//  5. It has Same, machines of a class that it accepts have changed or have another
+//     claimant than before (worklist.touched), and it lacks something or owns more
 //     machines than it claims.
 //
 // Why that is right: own machines come first in the walk of a Need. A Need that
@@ -386,15 +418,17 @@
 // machine that changed is of a class that no free class covers, or carries the
 // stamp of a Same-row; or the free classes differ in one that no other covers; or
 // what is held for the cluster differs; or folding in the cluster depends on more
-// than classes (noteStamps in begun.go, findFree in fold_supply.go).
+// than classes (noteStamps in begun.go, findFree in fold.go).
 //
 // A cluster is credited anew as a whole when rows came or went, when a gang chose
 // a domain because nothing was free and something may be now, and for the next 15
-// changes after one that reached nine tenths of its Needs
-// (findDirty in store.go). A cycle builds on nothing after
-// an error, with Options.Full, with other tables, and when numbers of clusters,
-// classes or dimensions may mean other things or room runs out (carryOver in
-// store.go). The reasons are in
+// changes after one that reached nine tenths of its Needs (findDirty in store.go), and in the
+// cycle after one in which rows of one stamp have given back together (store.divided). A cycle builds on nothing after
+// an error, with Options.Full, with other tables, when numbers of clusters or
+// dimensions may mean other things, or when room runs out (carryOver in store.go).
+// It does so too whenever a class is new, has lost its last machine or has a machine
+// again (sameClasses in snapshot/classes.go, pass.renumbered): a price or a label
+// that no other machine has makes a new class. The reasons are in
 // docs/decisions/0010-cycles-build-on-the-one-before.md.
 //
 // Every hundredth cycle (Options.CheckCycles), or the next one that builds on
@@ -414,185 +448,26 @@
 //
 // # Where a change goes
 //
-// A rule that changes an answer changes engine/reference as well, or random
-// fleets fail. The file names are of this package unless a folder is given.
+// The recipes in recipes.go list all places. They begin here:
 //
-// The order of victims.
-//
-// VictimsGang, the default, takes units in the order of unitKey.compare
-// (gang_units.go), the smallest key first. These fields lead the key:
-//
-//	paid    false for excess alone: it costs nothing, so it goes first
-//	tenant  between tenants: minus the ratio of what the giver has to its share, in
-//	        steps of θ; else 0
-//	band    −⌊S/δ⌋ of the victim score S and δ = Options.Band; between tenants 0
-//	class   what the loss does to a workload, the gentlest first (unitClass)
-//	roi     of a whole gang −⌊ROI/θ⌋: what breaking it gives here, over what it
-//	        destroys everywhere, measured on what is missing (gang_ratio.go)
-//
-// θ is 1/20. The score of a whole gang is the least of its members'. The classes
-// of units:
-//
-//	sunk     a machine of a gang that is lost anyway: the gang is broken (gangState),
-//	         or a plan of this cycle broke it and does not use the machine
-//	excess   Configured, claimed by no Need, and its cluster has reported; or draining
-//	         and free for the taker
-//	elastic  a machine of a gang above the gang's minimum
-//	plain    any other machine of no gang
-//	whole    all machines of a gang
-//
-// choose (gang_select.go) takes units by key until nothing is missing, each of
-// which has something of what is missing. Then reprieve drops units without which
-// as much is freed, the last chosen first, and substitute replaces units by gentler
-// ones (gang_reprieve.go). A gentler unit has a smaller key, shares no machine with
-// the plan and covers what only the replaced unit covers. A plan for a part
-// reprieves only. Under hard spread neither is done.
-//
-//   - The twin of the key is in reference/unit.go. A unit of one machine gets its
-//     key in ofVictimGroup (of a victim group) or single (of a gang), in
-//     gang_select.go; a whole gang in listWhole, in gang_listing.go. listSurplus
-//     there adds the keep order. The callers of single choose the class:
-//     gang_sunk.go and gang_listing.go. A new criterion goes into unitKey and is
-//     filled in these functions.
-//   - Two fields change while a plan grows, and are set where keys are compared:
-//     the ROI in nextWhole and ofGroupBefore (gang_shapes.go), the tenant in
-//     ofVictimGroup, nextSingle (gang_select.go) and addSinglesBefore
-//     (gang_reprieve.go); both in bestOfTenant (gang_spread.go), nextOfTenant and
-//     wholesAdmitted (tenancy_ledger.go), and gentler (gang_reprieve.go).
-//   - If machines of no gang can differ in a criterion, it goes into victimGroupKey
-//     in gang_victims.go as well: machines of one victim group go by id alone.
-//
-// Units are not sorted as a whole. choose, and bestOfTenant under hard spread,
-// merge four sorted sources: victim groups, machines of lost gangs, machines above
-// a gang's minimum, and whole gangs. The sources are listed no further than they
-// are asked for. What stops them holds because the five fields above lead the key.
-// If a new field is compared after the ROI, only compareTiers of this list changes,
-// and that only if machines of no gang can differ in it. If it is compared before
-// the ROI, check each:
-//
-//	compareTiers      gang_units.go      the order of victim groups, but for ids
-//	rosterOf, settle  gang_roster.go     groups are read by priority, and given out when
-//	                                     no unread one can have a smaller band
-//	leastOfGangs      gang_prospects.go  gangs are not listed before their best band
-//	needsGangs        gang_select.go     asks leastOfGangs with paid and band alone
-//	choose            gang_select.go     asks for no whole gang of a band that is not
-//	                                     smaller than that of the next single unit
-//	bestVictimGroup   gang_spread.go     ends with the tier in which it found a unit
-//	group, nextWhole  gang_shapes.go     whole gangs by band, then by ROI, which changes
-//	wholesBefore      gang_shapes.go     ends at a band above that of the unit to replace
-//	leastOutside      gang_reprieve.go   a bound of the keys outside of the plan: gentler
-//	                                     units are sought only for larger keys
-//	nextOfTenants     tenancy_ledger.go  skips tenants by paid and tenant; within one, where
-//	                                     keys have no band, single units precede gangs
-//	nextOfTenant      tenancy_ledger.go  stops measuring at the best ROI there can be
-//	wholesAdmitted    tenancy_ledger.go  wholesBefore, between tenants
-//
-// Beside the key of units:
-//
-//   - VictimsMachine: buildVictimPool in victims.go, and beforeAsVictim in
-//     phase2_spread.go. giveBack in victims.go drops superfluous victims, in an
-//     order of its own: compareWorth. Under hard spread it is not called. The twin
-//     is reference/victims.go.
-//   - The score, for both: scoreTerms in victims.go; its bound is mostScore in
-//     gang_roster.go.
-//   - Which of several domains: planCost in gang_plan.go; which are tried at all,
-//     gang_domains.go and gang_bounds.go. VictimsMachine: phase2_same.go.
-//   - What the user is told: gang_explain.go, docs/explanation/gangs.md, and
-//     decisions 4, 11 and 12 in docs/decisions.
-//
-// When a Need is credited again.
-//
-//   - The five conditions: isToBeCredited in phase1_worklist.go. What it asks is
-//     noted by noteMoves, release, seize, compare, letGoOfChanged and
-//     findResettled in the same file, by changedRows in normalise.go and by
-//     settleFolds in fold.go. Whoever may be concerned has to come on the list in
-//     the same breath.
-//   - Whether a cluster is looked at: findDirty in store.go is the first to set
-//     clusterState.dirty (nothing is claimed, and all Needs are on the worklist) or
-//     clusterState.replay (some are). Then renew
-//     (normalise.go) may set replay, where rows fold otherwise. Last,
-//     findResettled may set replay of a cluster that is not dirty: reservations
-//     make their Needs stale whatever has changed. What changed of a machine comes
-//     from Snapshot.Moves (engine/snapshot) and is sorted by groupMoves in store.go;
-//     what changed of a row, from demand.Table.Changes.
-//   - There is nothing to change in the reference: it keeps nothing. Add the
-//     story to build_on_test.go and the edit to script_edits_test.go.
-//
-// A new status bit goes into line.go. Four masks say what survives:
-//
-//	undoTurn     store.go          normalise, first: a Need that had a turn in the last
-//	                               cycle, in acquisition or phase 2 (isVisited)
-//	standFor     fold.go           normalise, in renew: the line of a row that comes to
-//	                               stand for a fold
-//	beginAnew    normalise.go      normalise, in renew: a line of a cluster that is
-//	                               credited anew and has the rows that it had
-//	creditAgain  phase1_worklist.go  credit: a Need that is credited again
-//
-// Hard spread.
-//
-//   - The constraint is model.Spread (engine/model/profile.go), and kind.spread
-//     what of it binds: kinds.find in kind.go. Neither a fold nor a Need with
-//     Same is bound.
-//   - Acquisition has two ways. If all machines of a class have the same value of
-//     every constrained key, as with zones, each tuple is a ladder of classes
-//     (acquireSpread in spread.go). If they have not, as with hosts, machines are
-//     dealt into tuples one by one (acquireDealt in spread_take.go,
-//     spread_dealt.go). layOut in spread.go asks supply.Table.Splits which it is.
-//     Needs that may take machines that are held for them, or for lower ranks, are
-//     dealt to as well. Both ways must take the same machines.
-//
-// The rule of the skew has two parts, each in several places. First: is one more
-// machine allowed, so that no count exceeds the minimum by more than the skew?
-//
-//	evenness.allows       spread.go       acquisition from ladders
-//	worker.allowsValue    spread_take.go  acquisition from deals
-//	spreadScratch.allows  spread_rows.go  phase 2
-//
-// Second: which values count for the minimum?
-//
-//	markPresent    spread.go       those with a candidate when the stage (Idle or
-//	                               Speculative) begins
-//	openDeal,      spread_take.go  the same: besides what is left in the deal, what is
-//	noteTaken                      held for the Need and what it takes
-//	floorAtTuples  spread_rows.go  VictimsMachine: those with a candidate; preemptSpread
-//	                               adds those where the Need has machines
-//	layFloor       gang_spread.go  VictimsGang: both
-//
-// The minimum itself is found by evenness.floor, by worker.findLeast (which calls
-// findWitness), and by spreadScratch.findLeast. Beside the rule:
-//
-//   - acquireOnly in spread.go does not ask: any first machine is allowed.
-//   - Machines held for the Need are taken whatever the skew: acquireHeld
-//     (phase1_acquire.go), takeFree (gang_spread.go), nextSpread
-//     (phase2_spread.go). They count in the skew of what follows.
-//   - staysEven in spread_rows.go is the rule for a machine that goes, when a Need
-//     gives back (phase1_giveback.go). It compares counts by unevenness. Then
-//     reopenSpread lets later Needs see what was given back.
-//   - VictimsGang has a second chance for what the skew forbade in phase 1:
-//     noteSkewed sets isSkewBlocked and pass.skewed[kind], and mayEvenOut
-//     (phase2_preempt.go) and findTurns (phase2_turns.go) read them, so that a Need
-//     whose kind finds no victims may still plan with free machines.
-//   - Preemption plays acquisition with victims among the candidates:
-//     gang_spread.go (VictimsGang), phase2_spread.go (VictimsMachine).
-//   - What is told: isSkewBlocked makes the reason UnmetSpread (unmet.go);
-//     forbiddenBySpread is in explain.go.
-//   - The twin is reference/spread.go, and for phase 2 reference/preempt.go and
-//     reference/phase2.go.
-//
-// A new reason.
-//
-//   - Of a Need that is not satisfied: Unmet in plan.go, its condition and place
-//     in unmet.go; the twin in reference/input.go and reference/plan.go; the
-//     value on the wire in shard/session/inspect.go.
-//   - Of an action: Reason in plan.go and reportActions in report.go. Of the end
-//     of a plan: PlanEnd in plan_counts.go and endOf in report.go. Of a verdict
-//     on a machine: explain.go.
-//
-// A new option.
-//
-//   - Field, default and fault in options.go; a default for the zero value in
-//     New (engine.go). The comment of Options names those that change an answer.
-//   - If it changes an answer: reference.Options (reference/input.go),
-//     internal/twin/twin.go, and the random fleets of internal/fleet.
-//   - In files of worlds: internal/world/options.go reads it, input.go writes it.
+//	change                        begins in                        and also in
+//	----------------------------- -------------------------------- -----------------------------
+//	what a Need acquires          phase1_acquire.go, internal/free; internal/domains (with Same),
+//	                              phase1_fit.go (AcquireFit)       reference/fit.go
+//	hard spread, acquisition      spread.go, spread_deal.go,       internal/spread, phase1_giveback.go,
+//	                              spread_fit.go (AcquireFit)       reference/spread.go
+//	hard spread, preemption       units_spread.go (VictimsGang),   internal/spread,
+//	                              victims_machine_spread.go        reference/units_plan.go
+//	the order of victims          internal/units/key.go,           internal/units/victim_group.go,
+//	                              units_choose.go                  units_*.go, reference/units_key.go
+//	the victim score              victims_score.go                 units_roster.go, reference/victims.go
+//	which marks make a Need be    isToBeCredited and staleBecause  normalise.go, fold.go,
+//	credited again                in phase1_worklist.go            phase1_credit.go
+//	which marks a changed         groupMoves in store.go, partFrom begun.go (noteStamps: folds),
+//	machine sets                  and noteMoves in                 snapshot/classes.go (sameClasses)
+//	                              phase1_worklist.go
+//	what counts as a change of    SamePrice and SameFacts in       shard/observe.go, which asks them
+//	a machine at all              supply/read.go
+//	a new attribute of a machine  model/machine.go                 supply/class.go, supply/columns.go
+//	a reason or an option         internal/plan                    report.go, explain.go
 package engine

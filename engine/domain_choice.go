@@ -2,50 +2,30 @@ package engine
 
 import (
 	"math/bits"
-	"strings"
 
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/domains"
+	"github.com/tonnage/tonnage/engine/internal/exact"
+	"github.com/tonnage/tonnage/engine/internal/state"
+	"github.com/tonnage/tonnage/engine/model"
 )
-
-// domainTotals sums what a Same-Need could have in one domain.
-type domainTotals struct {
-	value      uint32
-	count      int
-	total      []int64
-	creditable []int64
-	own        []int64
-	covers     bool
-	viable     bool // total covers the Need's minimum
-}
-
-// domainScratch holds the totals of one Need's domains while it chooses.
-type domainScratch struct {
-	credit []int32 // by value: 1 + index in totals, for domains with machines that are for this Need alone
-	totals []domainTotals
-	vectorBlock
-	zero []int64
-	free [2][]int64 // the best domain without credit, and the one at hand
-	// least is the Need's minimum, if elastic: if that is less than what it wants.
-	least   []int64
-	elastic bool
-}
 
 // settleDomain chooses the domain of a Same-Need during credit, where the machines bound to its cluster
 // decide it whatever is free: one domain covers the Need, no other has more of the Need's own machines,
 // and no reservation pins it elsewhere. It leaves the domain open when nothing bound can be credited.
 // false means that the choice depends on what is free and must wait for the Need's turn.
-func (l *worker) settleDomain(need int32, k *kind) bool {
+func (l *worker) settleDomain(need int32, k *state.Kind) bool {
 	held := l.reserved.has(need)
 	n, sc := &l.lines[need], &l.domain
 	l.beginChoice(need)
 	l.sumCreditable(need, k)
-	if len(sc.totals) == 0 {
+	if len(sc.Totals) == 0 {
 		return !held
 	}
 	want := l.aggregate(need)
 	decided, ok := l.bestCovering(want)
-	if ok && columnar.Covers(sc.at(decided, l.dims).own, want) {
-		n.domain = decided // whatever is held for it: the pin is there, or it ends
+	if ok && columnar.Covers(sc.At(decided, l.dims).Own, want) {
+		n.Domain = decided // whatever is held for it: the pin is there, or it ends
 		return true
 	}
 	if held {
@@ -54,15 +34,15 @@ func (l *worker) settleDomain(need int32, k *kind) bool {
 	if pin, pinned := l.pinnedDomain(need, k); pinned && (!ok || pin != decided) {
 		return false
 	}
-	if n.status&sitsOut != 0 || !k.mayAcquire {
+	if n.Status&state.SitsOut != 0 || !k.MayAcquire {
 		best, _ := l.bestCredited(want)
-		if best.covers || !k.mayAcquire { // with nothing free anywhere, this is all there is
-			n.domain = best.value
-			if best.covers {
-				n.status &^= isUncoverable
+		if best.Covers || !k.MayAcquire { // with nothing free anywhere, this is all there is
+			n.Domain = best.Value
+			if best.Covers {
+				n.Status &^= state.IsUncoverable
 			}
-			if !k.mayAcquire && !ok { // a free machine could have decided otherwise
-				l.e.store.clusters[n.cluster].freeless = true
+			if !k.MayAcquire && !ok { // a free machine could have decided otherwise
+				l.e.store.clusters[n.Cluster].freeless = true
 			}
 			return true
 		}
@@ -71,7 +51,7 @@ func (l *worker) settleDomain(need int32, k *kind) bool {
 	if !ok {
 		return false
 	}
-	n.domain = decided
+	n.Domain = decided
 	return true
 }
 
@@ -80,17 +60,17 @@ func (l *worker) settleDomain(need int32, k *kind) bool {
 // domain has more of them, since free machines may complete that one. Only own machines are compared:
 // the capped scores of creditable machines are maximal in every domain that credit covers.
 func (l *worker) bestCovering(want []int64) (value uint32, ok bool) {
-	totals := l.domain.totals
-	var best *domainTotals
+	totals := l.domain.Totals
+	var best *domains.Totals
 	tie := false
 	for i := range totals {
 		t := &totals[i]
-		if !columnar.Covers(t.creditable, want) {
+		if !columnar.Covers(t.Creditable, want) {
 			continue
 		}
 		c := 1
 		if best != nil {
-			c = compareScores(t.own, best.own, want, true)
+			c = exact.CompareScores(t.Own, best.Own, want, true)
 		}
 		tie = c == 0 || tie && c < 0
 		if c > 0 {
@@ -101,57 +81,52 @@ func (l *worker) bestCovering(want []int64) (value uint32, ok bool) {
 		return 0, false
 	}
 	for i := range totals {
-		if t := &totals[i]; !columnar.IsZero(t.own) && compareScores(t.own, best.own, want, true) > 0 {
+		if t := &totals[i]; !columnar.IsZero(t.Own) && exact.CompareScores(t.Own, best.Own, want, true) > 0 {
 			return 0, false
 		}
 	}
-	return best.value, true
+	return best.Value, true
 }
 
 // chooseFree chooses the domain of a Same-Need that can be credited nothing; false when it has no
 // domain to acquire in.
-func (l *worker) chooseFree(need int32, k *kind) bool {
+func (l *worker) chooseFree(need int32, k *state.Kind) bool {
 	n := &l.lines[need]
 	l.beginChoice(need)
 	best, ok := l.bestFree(need, k)
-	if ok && best.covers {
-		n.status &^= isUncoverable
+	if ok && best.Covers {
+		n.Status &^= state.IsUncoverable
 	}
-	if !ok || n.status&sitsOut != 0 {
+	if !ok || n.Status&state.SitsOut != 0 {
 		return false
 	}
-	n.domain = best.value
+	n.Domain = best.Value
 	return true
 }
 
 // chooseDomain chooses the best domain for a Same-Need at its turn; false when no machine anywhere
 // could serve it.
-func (l *worker) chooseDomain(need int32, k *kind) bool {
+func (l *worker) chooseDomain(need int32, k *state.Kind) bool {
 	n := &l.lines[need]
-	best, ok := l.bestDomain(need, k, n.status&sitsOut == 0)
+	best, ok := l.bestDomain(need, k, n.Status&state.SitsOut == 0)
 	if ok {
-		n.domain = best.value
+		n.Domain = best.Value
 	}
-	if ok && best.covers || n.status&sitsOut != 0 && l.someDomainCovers(need, k) {
-		n.status &^= isUncoverable
+	if ok && best.Covers || n.Status&state.SitsOut != 0 && l.someDomainCovers(need, k) {
+		n.Status &^= state.IsUncoverable
 	}
 	return ok
 }
 
 // someDomainCovers reports whether the best domain would cover the Need if it were to acquire.
-func (l *worker) someDomainCovers(need int32, k *kind) bool {
+func (l *worker) someDomainCovers(need int32, k *state.Kind) bool {
 	best, ok := l.bestDomain(need, k, true)
-	return ok && best.covers
-}
-
-// valueLess compares two domain values as texts.
-func (p *pass) valueLess(a, b uint32) bool {
-	return strings.Compare(p.s.Supply.ValueString(a), p.s.Supply.ValueString(b)) < 0
+	return ok && best.Covers
 }
 
 // bestDomain returns the best of the domains in which the Need could be credited or, if acquiring,
 // acquire something. The result is valid until the next call.
-func (l *worker) bestDomain(need int32, k *kind, acquiring bool) (best domainTotals, found bool) {
+func (l *worker) bestDomain(need int32, k *state.Kind, acquiring bool) (best domains.Totals, found bool) {
 	l.beginChoice(need)
 	l.sumLeft(need, k)
 	if acquiring {
@@ -161,25 +136,25 @@ func (l *worker) bestDomain(need int32, k *kind, acquiring bool) (best domainTot
 	want := l.aggregate(need)
 	best, found = l.bestCredited(want)
 	// A domain with credit that covers beats every domain without credit.
-	if !acquiring || found && best.covers && !columnar.IsZero(best.creditable) {
+	if !acquiring || found && best.Covers && !columnar.IsZero(best.Creditable) {
 		return best, found
 	}
 	free, exists := l.bestFree(need, k)
-	if exists && (!found || l.betterDomain(&free, &best, want)) {
+	if exists && (!found || domains.Better(l.s.Supply, &free, &best, want)) {
 		return free, true
 	}
 	return best, found
 }
 
 // bestCredited returns the best of the domains in which something is for the Need alone.
-func (l *worker) bestCredited(want []int64) (best domainTotals, found bool) {
+func (l *worker) bestCredited(want []int64) (best domains.Totals, found bool) {
 	sc := &l.domain
-	for i := range sc.totals {
-		t := &sc.totals[i]
+	for i := range sc.Totals {
+		t := &sc.Totals[i]
 		l.probes++
-		t.covers = columnar.Covers(t.total, want)
-		t.viable = t.covers || sc.isViable(t.total)
-		if !found || l.betterDomain(t, &best, want) {
+		t.Covers = columnar.Covers(t.Total, want)
+		t.Viable = t.Covers || sc.IsViable(t.Total)
+		if !found || domains.Better(l.s.Supply, t, &best, want) {
 			best, found = *t, true
 		}
 	}
@@ -187,238 +162,64 @@ func (l *worker) bestCredited(want []int64) (best domainTotals, found bool) {
 }
 
 // addBlocked adds the free machines that are withdrawn for the Need alone.
-func (l *worker) addBlocked(need int32, k *kind) {
+func (l *worker) addBlocked(need int32, k *state.Kind) {
 	for _, r := range l.reserved.of(need) {
-		if v, ok := l.s.Supply.Domain(k.matcher, r); ok && l.isBlocked(r, k) {
-			t := l.domain.at(v, l.dims)
-			t.count++
-			columnar.SatAdd(t.total, l.vec(r))
+		if v, ok := l.s.Supply.Domain(k.Matcher, r); ok && l.isBlocked(r, k) {
+			t := l.domain.At(v, l.dims)
+			t.Count++
+			columnar.SatAdd(t.Total, l.vec(r))
 		}
 	}
 }
 
 // addFree adds the free machines to the totals of the domains that totals has already.
-func (l *worker) addFree(k *kind) {
+func (l *worker) addFree(k *state.Kind) {
 	sc := &l.domain
-	if len(sc.totals) == 0 {
+	if len(sc.Totals) == 0 {
 		return
 	}
-	d := l.domainsFor(k.matcher)
-	v := d.of(l.pass, k.matcher)
-	for i := range sc.totals {
-		t := &sc.totals[i]
-		if at, ok := v.place[t.value]; ok {
-			t.count += l.sumShelves(k, d, v.list[at].shelves, t.total)
-		}
+	d := l.domainsFor(k.Matcher)
+	v := d.Of(k.Matcher)
+	for i := range sc.Totals {
+		t := &sc.Totals[i]
+		t.Count += l.sumShelves(k, d, v.ShelvesOf(t.Value), t.Total)
 	}
 }
 
-// bestFree returns the best of the domains in which nothing is for the Need alone. It rates one domain
-// of each kind of domains.
-func (l *worker) bestFree(need int32, k *kind) (best domainTotals, found bool) {
-	sc := &l.domain
-	want := l.aggregate(need)
-	d := l.domainsFor(k.matcher)
-	v := d.of(l.pass, k.matcher)
-	v.catchUp(l.pass, d)
-	credited := func(at uint32) bool { return sc.credited(v.list[at].value) }
+// bestFree returns the best of the domains in which nothing is for the Need alone.
+func (l *worker) bestFree(need int32, k *state.Kind) (domains.Totals, bool) {
 	// If the kind accepts every class of its matcher, the totals of a kind of domains hold for the Need
 	// as they are.
-	whole := len(k.classes) == len(l.classesOf[k.matcher])
-	l.weigh(want)
-	var b freeDomain
-	for i := 0; i < len(v.live); {
-		number := v.live[i]
-		kind := &v.kinds[number]
-		a := freeDomain{count: kind.count, total: kind.total}
-		if whole {
-			l.rate(&a, want)
-			if b.count > 0 && a.worse(&b) {
-				i++ // certainly worse, whichever domain of the kind it is
-				continue
-			}
-		}
-		at, ok := v.first(d, int(number), credited)
-		if !ok && len(kind.places) == 0 {
-			v.live[i] = v.live[len(v.live)-1]
-			v.live = v.live[:len(v.live)-1]
-			continue
-		}
-		i++
-		if !ok {
-			continue
-		}
-		l.probes++
-		a.at = at
-		if !whole { // some machines there are too small
-			a.total = sc.free[1]
-			clear(a.total)
-			a.count = l.sumShelves(k, d, v.list[at].shelves, a.total)
-			l.rate(&a, want)
-		}
-		if a.count > 0 && (b.count == 0 || a.better(&b, want)) {
-			b = a
-			if !whole {
-				sc.free[0], sc.free[1] = sc.free[1], sc.free[0]
-			}
-		}
-	}
-	if b.count == 0 {
-		return domainTotals{}, false
-	}
-	return domainTotals{
-		value: v.list[b.at].value, count: b.count, total: b.total, creditable: sc.zero, own: sc.zero, covers: b.covers, viable: b.viable,
-	}, true
-}
-
-// freeDomain is a domain without credit. at is its place in the order of values.
-type freeDomain struct {
-	total  []int64
-	score  float64 // lower is better if covers, else higher
-	count  int
-	at     uint32
-	covers bool
-	viable bool
-}
-
-// weigh computes the weights of dimensions in scores: 1 / wanted.
-func (l *worker) weigh(want []int64) {
-	l.weights = grown(l.weights, len(want))
-	for d, w := range want {
-		l.weights[d] = 0
-		if w > 0 {
-			l.weights[d] = 1 / float64(w)
-		}
-	}
-}
-
-// rate computes whether a domain covers what is wanted, and its approximate score. Where scores are too
-// close, compareScores decides exactly.
-func (l *worker) rate(a *freeDomain, want []int64) {
-	a.covers, a.score = columnar.Covers(a.total, want), 0
-	a.viable = a.covers || l.domain.isViable(a.total)
-	for d, w := range l.weights {
-		x := a.total[d]
-		if !a.covers {
-			x = min(x, want[d])
-		}
-		a.score += float64(x) * w
-	}
-}
-
-// scoreSlack bounds the relative error of approximate scores.
-const scoreSlack = 1e-12
-
-// worse reports whether a domain is certainly worse than another: by more than the error of the scores.
-func (a *freeDomain) worse(b *freeDomain) bool {
-	if a.covers != b.covers {
-		return b.covers
-	}
-	if a.viable != b.viable {
-		return b.viable
-	}
-	diff := a.score - b.score
-	if a.covers {
-		diff = -diff
-	}
-	return diff < -(a.score+b.score)*scoreSlack
-}
-
-// better is betterDomain for domains without credit.
-func (a *freeDomain) better(b *freeDomain, want []int64) bool {
-	switch {
-	case a.worse(b):
-		return false
-	case b.worse(a):
-		return true
-	}
-	c := compareScores(a.total, b.total, want, !a.covers)
-	if a.covers {
-		c = -c
-	}
-	if c == 0 {
-		c = a.count - b.count
-	}
-	return c > 0 || c == 0 && a.at < b.at
+	whole := len(k.Classes) == len(l.classesOf[k.Matcher])
+	best, found, probes := l.domainsFor(k.Matcher).BestFree(&l.domain, k.Matcher, l.aggregate(need), whole, k.Accepts)
+	l.probes += probes
+	return best, found
 }
 
 // sumShelves adds the machines left on shelves to a total, and returns how many machines these are.
-func (l *worker) sumShelves(k *kind, d *domainIndex, shelves []uint32, total []int64) int {
-	count := 0
-	for _, i := range shelves {
-		sh := &d.shelves[i]
-		l.probes++
-		if sh.left == 0 || !k.acceptsClass(sh.class) {
-			continue
-		}
-		count += int(sh.left)
-		columnar.SatAddScaled(total, l.vector(sh.class), int64(sh.left))
-	}
-	return count
-}
-
-// reset forgets the totals of the Need before. O(its domains), not O(values).
-func (sc *domainScratch) reset(dims, values int) {
-	for i := range sc.totals {
-		sc.credit[sc.totals[i].value] = 0
-	}
-	if len(sc.credit) < values {
-		sc.credit = make([]int32, values+values/8)
-	}
-	if sc.zero == nil {
-		sc.zero, sc.least = make([]int64, dims), make([]int64, dims)
-		sc.free = [2][]int64{make([]int64, dims), make([]int64, dims)}
-	}
-	sc.totals = sc.totals[:0]
-	sc.empty()
+func (l *worker) sumShelves(k *state.Kind, d *domains.Index, shelves []uint32, total []int64) int {
+	l.probes += int64(len(shelves))
+	return d.AddLeft(total, shelves, k.Accepts)
 }
 
 // beginChoice prepares the totals for a Need, and reads its minimum.
 func (l *worker) beginChoice(need int32) {
 	sc := &l.domain
-	sc.reset(l.dims, l.s.Supply.ValueIDMax())
-	src := &l.sources[l.lines[need].cluster]
-	row := int(need - src.base)
-	if sc.elastic = len(src.block.MinAggregate(row)) > 0; sc.elastic {
-		clear(sc.least)
-		l.addMinimum(sc.least, src.block, row)
+	sc.Reset(l.dims, l.s.Supply.ValueIDMax())
+	src := &l.sources[l.lines[need].Cluster]
+	row := int(need - src.Base)
+	if sc.Elastic = len(src.Block.MinAggregate(row)) > 0; sc.Elastic {
+		clear(sc.Least)
+		l.addMinimum(sc.Least, src.Block, row)
 	}
-}
-
-// isViable reports whether a total covers the Need's minimum, where that is less than what the Need
-// wants.
-func (sc *domainScratch) isViable(total []int64) bool {
-	return sc.elastic && columnar.Covers(total, sc.least)
-}
-
-// credited reports whether a domain has machines that are for the Need alone: creditable or held ones.
-func (sc *domainScratch) credited(value uint32) bool {
-	return sc.credit[value] != 0
-}
-
-// at returns the totals of a domain, adding it if it is new.
-func (sc *domainScratch) at(value uint32, dims int) *domainTotals {
-	if i := len(sc.totals) - 1; i >= 0 && sc.totals[i].value == value {
-		return &sc.totals[i] // neighbours in the list are mostly of one domain
-	}
-	i := int(sc.credit[value]) - 1
-	if i < 0 {
-		i = len(sc.totals)
-		sc.credit[value] = int32(i) + 1
-		v := sc.take(3 * dims)
-		sc.totals = append(sc.totals, domainTotals{
-			value: value, total: v[:dims:dims], creditable: v[dims : 2*dims : 2*dims], own: v[2*dims:],
-		})
-	}
-	return &sc.totals[i]
 }
 
 // sumCreditable sums, by domain, the machines of the open cluster that the Need could be credited. Of
 // those that are being created it counts only the Need's own.
-func (l *worker) sumCreditable(need int32, k *kind) {
+func (l *worker) sumCreditable(need int32, k *state.Kind) {
 	group := l.groupOf(need)
 	for i, live := range l.live {
-		for left := live & k.accepts[i]; left != 0; left &= left - 1 {
+		for left := live & k.Accepts[i]; left != 0; left &= left - 1 {
 			head := &l.heads[i<<6+bits.TrailingZeros64(left)]
 			for *head != 0 && l.gone(*head-1) {
 				*head = l.bound[*head-1].Next
@@ -426,19 +227,19 @@ func (l *worker) sumCreditable(need int32, k *kind) {
 			for at := *head; at != 0; at = l.bound[at-1].Next {
 				l.probes++
 				if b := &l.bound[at-1]; !l.gone(at - 1) {
-					if v, ok := l.s.Supply.Domain(k.matcher, b.Row); ok {
-						l.addCreditable(v, b.Class, b.Fingerprint == k.fingerprint && b.Group == group)
+					if v, ok := l.s.Supply.Domain(k.Matcher, b.Row); ok {
+						l.addCreditable(v, b.Class, b.Fingerprint == k.Fingerprint && b.Group == group)
 					}
 				}
 			}
 		}
 	}
-	for at := l.s.CreatingFrom(int(l.lines[need].cluster)); at < len(l.bound); at++ {
+	for at := l.s.CreatingFrom(int(l.lines[need].Cluster)); at < len(l.bound); at++ {
 		b := &l.bound[at]
-		if b.Fingerprint != k.fingerprint || b.Group != group || !k.acceptsClass(b.Class) || l.gone(uint32(at)) {
+		if b.Fingerprint != k.Fingerprint || b.Group != group || !k.AcceptsClass(b.Class) || l.gone(uint32(at)) {
 			continue
 		}
-		if v, ok := l.s.Supply.Domain(k.matcher, b.Row); ok {
+		if v, ok := l.s.Supply.Domain(k.Matcher, b.Row); ok {
 			l.addCreditable(v, b.Class, true)
 		}
 	}
@@ -446,44 +247,118 @@ func (l *worker) sumCreditable(need int32, k *kind) {
 
 // addCreditable adds a creditable machine of a class to the totals of its domain.
 func (l *worker) addCreditable(domain, class uint32, own bool) {
-	t, offers := l.domain.at(domain, l.dims), l.vector(class)
-	t.count++
-	columnar.SatAdd(t.total, offers)
-	columnar.SatAdd(t.creditable, offers)
+	t, offers := l.domain.At(domain, l.dims), l.vector(class)
+	t.Count++
+	columnar.SatAdd(t.Total, offers)
+	columnar.SatAdd(t.Creditable, offers)
 	if own {
-		columnar.SatAdd(t.own, offers)
+		columnar.SatAdd(t.Own, offers)
 	}
 }
 
-// betterDomain reports whether a goes before b. The rules, in order: covers what is wanted; covers the
-// Need's minimum; more own. Then, if both cover: more creditable, less in total (uncapped); else: more
-// in total, more creditable. Then more machines, and last the smaller value. Amounts are compared as
-// capped scores, see compareScores.
-func (p *pass) betterDomain(a, b *domainTotals, want []int64) bool {
-	if a.covers != b.covers {
-		return a.covers
+// Machines that are held or being created for a Same-Need pin its domain. The Need does not choose,
+// until the pin ends at its turn.
+
+// domainAtTurn determines the domain of a Same-Need at its turn: the pinned one while the pin lasts,
+// else the best; false when no machine anywhere could serve the Need.
+func (l *worker) domainAtTurn(need int32, k *state.Kind) bool {
+	pin, pinned := l.pinnedDomain(need, k)
+	if !pinned {
+		return l.chooseDomain(need, k)
 	}
-	if a.viable != b.viable {
-		return a.viable
+	n := &l.lines[need]
+	if l.pinEnds(need, k, pin) {
+		n.Status &^= state.IsHeldBack
+		return l.chooseDomain(need, k)
 	}
-	capped := func(x, y []int64) int { return compareScores(x, y, want, true) }
-	c := capped(a.own, b.own)
-	switch {
-	case c != 0:
-	case a.covers:
-		if c = capped(a.creditable, b.creditable); c == 0 {
-			c = -compareScores(a.total, b.total, want, false)
+	n.Domain = pin
+	n.Status = n.Status&^state.IsUncoverable | state.IsPinned
+	return true
+}
+
+// pinEnds reports whether the pin to a domain has ended. It has when the Need's own machines in another
+// domain cover it; or when the domain that it would choose covers it and the pinned one no longer does,
+// with everything that is free there, creditable, or on its way to the Need.
+func (l *worker) pinEnds(need int32, k *state.Kind, pin uint32) bool {
+	best, found := l.bestDomain(need, k, !l.lines[need].Is(state.IsParked))
+	want, sc := l.aggregate(need), &l.domain
+	for i := range sc.Totals {
+		if t := &sc.Totals[i]; t.Value != pin && columnar.Covers(t.Own, want) {
+			return true
 		}
-	default:
-		if c = capped(a.total, b.total); c == 0 {
-			c = capped(a.creditable, b.creditable)
+	}
+	if !found || !best.Covers || best.Value == pin {
+		return false
+	}
+	there := sc.Vecs.Take(l.dims)
+	if sc.Credited(pin) {
+		columnar.SatAdd(there, sc.At(pin, l.dims).Creditable)
+	}
+	d := l.domainsFor(k.Matcher)
+	l.sumShelves(k, d, d.Of(k.Matcher).ShelvesOf(pin), there)
+	for _, r := range l.heldFor(need) {
+		if v, ok := l.s.Supply.Domain(k.Matcher, r); ok && v == pin && (l.arrives(r, need, k) || l.isBlocked(r, k)) {
+			columnar.SatAdd(there, l.vec(r))
 		}
 	}
-	if c == 0 {
-		c = a.count - b.count
+	return !columnar.Covers(there, want)
+}
+
+// isBlocked reports whether a machine that is held for the Need at its turn is withdrawn for it alone:
+// Needs of higher rank have had their turns, and the machine is off the shelves. freeReserved tests the
+// class first, since other columns of a class that the kind does not accept may be written by another
+// worker.
+func (l *worker) isBlocked(r columnar.Row, k *state.Kind) bool {
+	return l.freeReserved(r, k) && l.taken[r]
+}
+
+// pinnedDomain returns the domain of most of the machines that pin a Need; of several, the smaller
+// value.
+func (l *worker) pinnedDomain(need int32, k *state.Kind) (uint32, bool) {
+	c, held := l.lines[need].Cluster, l.reserved.of(need)
+	bound, first := l.s.BoundOf(int(c)), l.s.CreatingFrom(int(c))
+	if len(held) == 0 && first == len(bound) {
+		return 0, false
 	}
-	if c != 0 {
-		return c > 0
+	counts := map[uint32]int{}
+	count := func(r columnar.Row) {
+		if v, ok := l.s.Supply.Domain(k.Matcher, r); ok {
+			counts[v]++
+		}
 	}
-	return p.valueLess(a.value, b.value)
+	for _, r := range held {
+		if !k.AcceptsClass(l.s.View.Class[r]) {
+			continue // its claim may be written by another worker
+		}
+		switch state := l.s.View.State[r]; {
+		case state == model.Configured && l.s.ClusterOf[l.s.View.Cluster[r]] == c: // it has arrived
+		case state == model.Creating && l.comesTo(r, need): // counted below
+		case !l.claimedAbove(r, need):
+			count(r)
+		}
+	}
+	group := l.groupOf(need)
+	for at := first; at < len(bound); at++ {
+		if b := &bound[at]; b.Fingerprint == k.Fingerprint && b.Group == group && k.AcceptsClass(b.Class) && !l.claimedAbove(b.Row, need) {
+			count(b.Row)
+		}
+	}
+	return l.mostOften(counts)
+}
+
+// mostOften returns the value with the highest count, of several the smaller; false when counts is
+// empty.
+func (p *pass) mostOften(counts map[uint32]int) (best uint32, found bool) {
+	for v, n := range counts {
+		if !found || n > counts[best] || n == counts[best] && domains.Less(p.s.Supply, v, best) {
+			best, found = v, true
+		}
+	}
+	return best, found
+}
+
+// claimedAbove reports whether a Need of higher rank claims a machine.
+func (l *worker) claimedAbove(r columnar.Row, need int32) bool {
+	h := l.claims.Of(r)
+	return h >= 0 && l.rankOf[h] < l.rankOf[need]
 }

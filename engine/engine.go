@@ -5,30 +5,9 @@ import (
 	"runtime"
 
 	"github.com/tonnage/tonnage/alloc"
-	"github.com/tonnage/tonnage/engine/demand"
-	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/engine/internal/workers"
 	"github.com/tonnage/tonnage/engine/snapshot"
-	"github.com/tonnage/tonnage/engine/supply"
 )
-
-// Input is everything that a cycle depends on, apart from the engine's options.
-type Input struct {
-	Supply *supply.Table
-	Demand *demand.Table
-	// Now is the time of the decision in Unix nanoseconds.
-	Now int64
-	// DrainSeconds is the observed drain time by instance type, in seconds; DrainSecondsDefault for
-	// types that are missing.
-	DrainSeconds map[string]float64
-	// BackingOff holds owners whose plan of preemption has failed. In this cycle they keep what they
-	// have, acquire and reserve, but preempt nothing.
-	BackingOff map[model.Owner]bool
-	// Clock returns nanoseconds, for the durations in Stats; nil leaves these 0.
-	Clock func() int64
-	// Mark, if not nil, is called by every worker that begins a stage. It may label the goroutine for
-	// profiles.
-	Mark func(stage model.Stage, worker int)
-}
 
 // Engine decides cycle after cycle and reuses its memory. It is not safe for concurrent use.
 type Engine struct {
@@ -36,7 +15,7 @@ type Engine struct {
 	accounts alloc.Accounts
 	snaps    *snapshot.Builder
 	arena    *alloc.Arena
-	crew     *crew
+	crew     *workers.Crew
 	workers  []*worker // by number
 	// Lists whose elements contain pointers are kept outside of arenas, from cycle to cycle.
 	store store
@@ -65,17 +44,17 @@ func New(opts Options) (*Engine, error) {
 	e.snaps = snapshot.NewBuilder(&e.accounts)
 	e.arena = e.accounts.NewArena(alloc.Pass)
 	e.store.arena = e.accounts.NewArena(alloc.Pass)
-	workers := opts.Workers
-	if workers == 0 {
-		workers = runtime.GOMAXPROCS(0)
+	size := opts.Workers
+	if size == 0 {
+		size = runtime.GOMAXPROCS(0)
 	}
-	e.crew = newCrew(workers, opts.Pin)
-	e.snaps.Share(workers, e.crew.each)
-	for i := range workers {
+	e.crew = workers.New(size, opts.Pin)
+	e.snaps.Share(size, e.crew.Each)
+	for i := range size {
 		e.workers = append(e.workers, e.newWorker(i))
 	}
 	e.makeTasks()
-	runtime.AddCleanup(e, (*crew).close, e.crew)
+	runtime.AddCleanup(e, (*workers.Crew).Close, e.crew)
 	return e, nil
 }
 
@@ -93,7 +72,7 @@ func (e *Engine) newWorker(number int) *worker {
 // Close ends the engine's workers and releases its memory. Plans that it returned are no longer valid.
 // The goroutines of an engine that becomes unreachable are ended without it.
 func (e *Engine) Close() {
-	e.crew.close()
+	e.crew.Close()
 	e.accounts.Close()
 }
 
@@ -102,3 +81,40 @@ func (e *Engine) Options() Options { return e.opts }
 
 // Memory returns the engine's working memory, by purpose. Plan.Memory returns that of the plan's lists.
 func (e *Engine) Memory() [alloc.NumPurposes]alloc.Usage { return e.accounts.Usage() }
+
+// tasks are the functions that workers run in nearly every cycle. They are made once: a closure that is
+// handed to another goroutine escapes to the heap each time it is made.
+type tasks struct {
+	undo, renew, prepare, credit, asking, merge func(worker, from, to int)
+	worths, askers, gangs, marks, outlines      func(worker, from, to int)
+	acquire, adopted                            func(worker int)
+}
+
+func (e *Engine) makeTasks() {
+	each := func(do func(l *worker, i int)) func(worker, from, to int) {
+		return func(worker, from, to int) {
+			for i := from; i < to; i++ {
+				do(e.workers[worker], i)
+			}
+		}
+	}
+	e.tasks = tasks{
+		undo: func(_, from, to int) {
+			for _, v := range e.store.visited[from:to] {
+				e.at.undoTurn(v)
+			}
+		},
+		renew:    each(func(l *worker, c int) { l.folder.renew(int32(c)) }),
+		prepare:  each(func(l *worker, i int) { l.prepareKind(i) }),
+		credit:   each((*worker).creditCluster),
+		asking:   func(worker, from, to int) { e.workers[worker].markAsking(from, to) },
+		acquire:  func(worker int) { e.workers[worker].acquireShare() },
+		adopted:  func(worker int) { e.workers[worker].keepAdopted() },
+		merge:    each(func(l *worker, stage int) { l.mergeStage(stage) }),
+		worths:   each((*worker).noteLate),
+		askers:   func(worker, from, to int) { e.workers[worker].noteAskers(from, to) },
+		gangs:    each(func(l *worker, c int) { l.findGangsOfVictims(c, e.store.gangs.victims.Most) }),
+		marks:    func(worker, from, to int) { e.workers[worker].markTurns(from, to) },
+		outlines: func(worker, from, to int) { e.workers[worker].outlineSome(from, to) },
+	}
+}

@@ -61,7 +61,7 @@ func differs(w fleet.World) string {
 // compared in whole ones.
 func fleetsToTry() int {
 	if testing.Short() {
-		return *fleets / 4
+		return *fleets / 8
 	}
 	return *fleets
 }
@@ -86,6 +86,56 @@ func mustAgree(t *testing.T, seed int64, w fleet.World) {
 		small := fleet.Minimise(w, func(w fleet.World) bool { return differs(w) != "" })
 		t.Fatalf("seed %d (repeat with -fleet-seed=%d): %s\nsmallest world that differs: %s\n%s", seed, seed, d, differs(small), fleet.Describe(small))
 	}
+}
+
+// TestLateBoundEqualsReference: with machines that are made when they are bound, under both rules of acquisition.
+func TestLateBoundEqualsReference(t *testing.T) {
+	defer engine.SetComponentsMin(engine.SetComponentsMin(0))
+	sizes := []fleet.Size{fleet.Tiny, fleet.Small, fleet.Tiny, fleet.Small, fleet.Tiny, fleet.Medium}
+	bound, deleted, sampled := 0, 0, 0
+	for i, seed := range fleetSeeds(max(fleetsToTry()/3, 1)) {
+		w := fleet.Random(seed, sizes[seed%int64(len(sizes))])
+		switch seed % 5 {
+		case 1:
+			w = fleet.Fitted(w, seed)
+		case 2:
+			w = overHosts(w, seed)
+		case 3:
+			w = fleet.Shared(w, seed)
+		case 4:
+			w = overHosts(fleet.Fitted(w, seed), seed)
+		}
+		w = fleet.LateBound(w, seed)
+		mustAgree(t, seed, w)
+		if i < lateBoundSample {
+			b, d := lateBoundActions(w)
+			bound, deleted, sampled = bound+min(b, 1), deleted+min(d, 1), sampled+1
+		}
+	}
+	if *fleetSeed == 0 && (bound < sampled/8 || deleted < sampled/8) {
+		t.Errorf("of %d fleets %d bind and %d delete a late-bound machine: they show too little", sampled, bound, deleted)
+	}
+}
+
+// lateBoundSample is in how many fleets the actions on late-bound machines are counted.
+const lateBoundSample = 100
+
+// lateBoundActions counts the Bootstraps and the Deletes of late-bound machines.
+func lateBoundActions(w fleet.World) (binds, deletes int) {
+	late := map[string]bool{}
+	for i := range w.Machines {
+		late[w.Machines[i].ID] = w.Machines[i].IsLateBound()
+	}
+	for _, a := range reference.Decide(inputOf(w)).Actions {
+		switch {
+		case !late[a.Machine]:
+		case a.Kind == reference.Bootstrap:
+			binds++
+		case a.Kind == reference.Delete:
+			deletes++
+		}
+	}
+	return binds, deletes
 }
 
 // TestReclaimEqualsReference: between tenants too.

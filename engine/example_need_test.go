@@ -31,17 +31,17 @@ func Example_oneNeed() {
 	// Output:
 	// cycle 1
 	//   normalise  kind=0 domain=none head=none acquired=none
-	//              held=[]
+	//              claims=[]
 	//              status=none
 	//   rank       kind=0 domain=none head=none acquired=none
-	//              held=[]
+	//              claims=[]
 	//              status=none
 	//   phase1     kind=0 domain=none head=a-1 acquired=i-1
-	//              held=[a-1 a-2 i-1]
-	//              status=isVisited hasForeignStamp
+	//              claims=[a-1 a-2 i-1]
+	//              status=IsVisited HasForeignStamp
 	//   phase2     kind=0 domain=none head=a-1 acquired=i-1
-	//              held=[a-1 a-2 i-1] victims=[b-1] planned=[b-1]
-	//              status=hasCandidates isAwaiting hasPlan hasOwnPlan isVisited hasForeignStamp
+	//              claims=[a-1 a-2 i-1] victims=[b-1] planned=[b-1]
+	//              status=HasCandidates IsAwaiting HasPlan HasOwnPlan IsVisited HasForeignStamp
 	//   action     Bootstrap i-1 for c1, part of a plan: false
 	//   action     Preempt b-1 for c1, part of a plan: true
 	//   stamp      a-2 for c1
@@ -52,17 +52,17 @@ func Example_oneNeed() {
 	//   stats      from nothing: true, clusters credited: 3 of 3
 	// cycle 2
 	//   normalise  kind=0 domain=none head=a-1 acquired=none
-	//              held=[a-1 a-2]
-	//              status=hasForeignStamp
+	//              claims=[a-1 a-2]
+	//              status=HasForeignStamp
 	//   rank       kind=0 domain=none head=a-1 acquired=none
-	//              held=[a-1 a-2] reserved=[b-1]
-	//              status=hasForeignStamp
+	//              claims=[a-1 a-2] reserved=[b-1]
+	//              status=HasForeignStamp
 	//   phase1     kind=0 domain=none head=a-1 acquired=b-1
-	//              held=[a-1 a-2 i-1 b-1] reserved=[b-1]
-	//              status=isSatisfied isVisited
+	//              claims=[a-1 a-2 i-1 b-1] reserved=[b-1]
+	//              status=IsSatisfied IsVisited
 	//   phase2     kind=0 domain=none head=a-1 acquired=b-1
-	//              held=[a-1 a-2 i-1 b-1] reserved=[b-1]
-	//              status=isSatisfied isVisited
+	//              claims=[a-1 a-2 i-1 b-1] reserved=[b-1]
+	//              status=IsSatisfied IsVisited
 	//   action     Bootstrap b-1 for c1, part of a plan: false
 	//   need       c1: satisfied true, lacks 0 cores, reason ""
 	//   need       c2: satisfied false, lacks 4 cores, reason "priority_starved"
@@ -79,17 +79,17 @@ func Example_oneGang() {
 	// Output:
 	// cycle 1
 	//   normalise  kind=0 domain=none head=none acquired=none
-	//              held=[]
-	//              status=isUncoverable neverFolds
+	//              claims=[]
+	//              status=IsUncoverable NeverFolds
 	//   rank       kind=0 domain=none head=none acquired=none
-	//              held=[]
-	//              status=isUncoverable neverFolds
+	//              claims=[]
+	//              status=IsUncoverable NeverFolds
 	//   phase1     kind=0 domain=r1 head=a-1 acquired=i-1
-	//              held=[a-1 a-2 i-1]
-	//              status=isUncoverable neverFolds isUncredited isVisited
+	//              claims=[a-1 a-2 i-1]
+	//              status=IsUncoverable NeverFolds IsUncredited IsVisited
 	//   phase2     kind=0 domain=r1 head=a-1 acquired=i-1
-	//              held=[a-1 a-2 i-1] victims=[b-1] planned=[b-1]
-	//              status=hasCandidates isAwaiting neverFolds isUncredited hasPlan hasOwnPlan isVisited
+	//              claims=[a-1 a-2 i-1] victims=[b-1] planned=[b-1]
+	//              status=HasCandidates IsAwaiting NeverFolds IsUncredited HasPlan HasOwnPlan IsVisited
 	//   action     Bootstrap i-1 for c1, part of a plan: false
 	//   action     Preempt b-1 for c1, part of a plan: true
 	//   stamp      a-2 for c1
@@ -100,17 +100,17 @@ func Example_oneGang() {
 	//   stats      from nothing: true, clusters credited: 3 of 3
 	// cycle 2
 	//   normalise  kind=0 domain=none head=none acquired=none
-	//              held=[]
-	//              status=isUncoverable neverFolds isUncredited
+	//              claims=[]
+	//              status=IsUncoverable NeverFolds IsUncredited
 	//   rank       kind=0 domain=none head=none acquired=none
-	//              held=[] reserved=[b-1]
-	//              status=isUncoverable neverFolds isUncredited
+	//              claims=[] reserved=[b-1]
+	//              status=IsUncoverable NeverFolds IsUncredited
 	//   phase1     kind=0 domain=r1 head=a-1 acquired=b-1
-	//              held=[a-1 a-2 i-1 b-1] reserved=[b-1]
-	//              status=isSatisfied isPinned neverFolds isUncredited isVisited
+	//              claims=[a-1 a-2 i-1 b-1] reserved=[b-1]
+	//              status=IsSatisfied IsPinned NeverFolds IsUncredited IsVisited
 	//   phase2     kind=0 domain=r1 head=a-1 acquired=b-1
-	//              held=[a-1 a-2 i-1 b-1] reserved=[b-1]
-	//              status=isSatisfied isPinned neverFolds isUncredited isVisited
+	//              claims=[a-1 a-2 i-1 b-1] reserved=[b-1]
+	//              status=IsSatisfied IsPinned NeverFolds IsUncredited IsVisited
 	//   action     Bootstrap b-1 for c1, part of a plan: false
 	//   need       c1: satisfied true, lacks 0 cores, reason ""
 	//   need       c2: satisfied false, lacks 4 cores, reason "priority_starved"
@@ -223,14 +223,17 @@ func (w *world) carryOut() {
 }
 
 // TestPackageCommentHolds: what the package comment shows of a Need is what Example_oneNeed
-// prints, and the files that it names exist.
+// prints, the files that it names exist, and what it says is in a file is there.
 func TestPackageCommentHolds(t *testing.T) {
 	read := func(name string) string {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
+		t.Helper()
+		for _, dir := range []string{"", "..", "../internal/world"} {
+			if text, err := os.ReadFile(filepath.Join(dir, name)); err == nil {
+				return string(text)
+			}
 		}
-		return string(text)
+		t.Errorf("the package comment names %s, which does not exist", name)
+		return ""
 	}
 	trim := func(line string) string { return strings.TrimLeft(line, "/ \t") }
 	var shown []string
@@ -255,14 +258,33 @@ func TestPackageCommentHolds(t *testing.T) {
 	if !slices.Equal(shown, want) {
 		t.Errorf("the package comment shows\n%s\nand the example prints\n%s", strings.Join(shown, "\n"), strings.Join(want, "\n"))
 	}
-	for _, name := range regexp.MustCompile(`[\w/]*\w\.go\b`).FindAllString(read("doc.go"), -1) {
-		found := false
-		for _, dir := range []string{"", "..", "../internal/world"} {
-			_, err := os.Stat(filepath.Join(dir, name))
-			found = found || err == nil
+	table := regexp.MustCompile(`^//\t([\w.]+(?:, [\w.]+)*),?\s{2,}([\w/]*\w\.go)\b`)
+	prose := regexp.MustCompile(`((?:[\w.]+(?:, | and ))*[\w.]+) (?:in |\()([\w/]*\w\.go)\b`)
+	camel := regexp.MustCompile(`[a-z][A-Z]|\w\.[a-zA-Z]`)
+	for _, file := range []string{"doc.go", "recipes.go"} {
+		text := read(file)
+		for _, name := range regexp.MustCompile(`[\w/]*\w\.go\b`).FindAllString(text, -1) {
+			read(name)
 		}
-		if !found {
-			t.Errorf("the package comment names %s, which does not exist", name)
+		has := func(names, in string, test func(string) bool) {
+			t.Helper()
+			code := read(in)
+			for _, name := range strings.FieldsFunc(names, func(r rune) bool { return r == ',' || r == ' ' }) {
+				last := name[strings.LastIndexByte(name, '.')+1:]
+				if test(name) && last != "" && !regexp.MustCompile(`\b`+last+`\b`).MatchString(code) {
+					t.Errorf("%s says that %s is in %s, where it is not", file, name, in)
+				}
+			}
+		}
+		var paragraph strings.Builder
+		for line := range strings.Lines(text) {
+			if m := table.FindStringSubmatch(line); m != nil {
+				has(m[1], m[2], func(string) bool { return true })
+			}
+			paragraph.WriteString(strings.TrimSpace(strings.TrimPrefix(line, "//")) + " ")
+		}
+		for _, m := range prose.FindAllStringSubmatch(paragraph.String(), -1) {
+			has(m[1], m[2], camel.MatchString)
 		}
 	}
 }

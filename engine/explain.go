@@ -1,117 +1,19 @@
 package engine
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/domains"
+	"github.com/tonnage/tonnage/engine/internal/exact"
+	"github.com/tonnage/tonnage/engine/internal/free"
+	"github.com/tonnage/tonnage/engine/internal/records"
+	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/model"
 )
-
-// Verdict says how a Need rated a machine: the first reason that applies.
-type Verdict uint8
-
-// The verdicts.
-const (
-	VerdictClaimed     Verdict = iota // attributed to the Need
-	VerdictState                      // its state does not allow it to serve the Need
-	VerdictRequirement                // fails a requirement
-	VerdictSize                       // does not cover the minimum unit, or offers nothing that is asked for
-	VerdictCluster                    // bound to another cluster
-	VerdictRank                       // claimed by a Need of higher rank
-	VerdictReserved                   // held for a Need of higher rank
-	VerdictDomain                     // outside the domain of the Need
-	VerdictSpread                     // lacks a key of a hard spread constraint, or the skew forbids it
-	VerdictUnneeded                   // not needed, superfluous, or offers nothing that was still missing
-
-	// NumVerdicts is the number of verdicts.
-	NumVerdicts = int(VerdictUnneeded) + 1
-)
-
-var verdictNames = [NumVerdicts]string{"claimed", "state", "requirement", "size", "other_cluster", "claimed_by_rank", "reserved", "domain", "spread", "unneeded"}
-
-// String returns the verdict's name as files spell it.
-func (v Verdict) String() string { return verdictNames[v] }
-
-// NeedExplanation says why a Need got what it got.
-type NeedExplanation struct {
-	// Machines counts all machines by verdict.
-	Machines [NumVerdicts]int
-	// Domains are the domains that a Same-Need could choose from at its turn, best first.
-	Domains []DomainExplanation
-	// Pinned says that a reservation had determined the domain.
-	Pinned bool
-	// Preemption lists the domains in which phase 2 searched for a Same-Need, in order. With gangs it
-	// also lists some domains that were not searched, up to a bound.
-	Preemption []PreemptionExplanation
-	// Plan is the Need's plan of preemption; nil = none, or VictimsMachine.
-	Plan *PlanExplanation
-	// Tenancy is the result of reclaim between tenants; nil = none, or the Need had no use for it.
-	Tenancy *TenancyExplanation
-	// SearchEnded says of a Same-Need that the search for plans had exhausted its budget
-	// (Options.SearchPairs, Options.SearchUnits) before the Need's turn, or before its second turn
-	// between tenants: it was not searched for.
-	SearchEnded bool
-	// Withheld says that the acquisitions of this cycle were revoked, since the plan goes to another
-	// domain.
-	Withheld bool
-}
-
-// DomainExplanation is one domain as the Need saw it. A score is the sum, over the dimensions asked
-// for, of have/want. Each ratio is capped at 1, except in Surplus.
-type DomainExplanation struct {
-	Domain     string
-	Chosen     bool
-	Covers     bool
-	Machines   int
-	Total      float64
-	Creditable float64
-	Own        float64
-	Surplus    float64 // the uncapped total
-	// Share is the part of the Need that the domain could hold, 0 to 1: the smallest ratio of any
-	// dimension.
-	Share float64
-	// Rejected names the first rule by which the chosen domain is better: covers, minimum, own, total,
-	// creditable, surplus, machines, value.
-	Rejected string
-}
-
-// PreemptionExplanation is one domain in which phase 2 looked for victims.
-type PreemptionExplanation struct {
-	Domain     string
-	Covered    bool
-	Candidates int
-	Missing    model.Resources // before any victim
-	// Rejected says, with gangs, why the domain was not chosen; empty = it was chosen. It is capacity,
-	// units, ledger, dry_run or top_domains, or else the first rule by which the chosen plan is better:
-	// excess, band, gangs, machines, destroyed, grace, phase1_domain, value. Cost is that of the best
-	// plan, in a covered domain.
-	Rejected string
-	Cost     PlanCost
-	// Tenants says that the domain was searched for reclaim between tenants.
-	Tenants bool
-}
-
-// ActionExplanation says why an action chose its machine.
-type ActionExplanation struct {
-	// Price is the machine's price. EffectiveCost is what a Speculative machine costs the Need: +Inf if
-	// the Need is pinned and the machine may be interrupted. For other machines it is the price.
-	Price         float64
-	EffectiveCost float64
-	// Reserved says that the machine was held for the Need.
-	Reserved bool
-	// The terms of a victim's score, weighted, and their sum.
-	Gap, Drain, Interruption, Reclamation, Score float64
-	// Excess says that no Need claimed the victim.
-	Excess bool
-	// Holder is the number of the Need that the victim served, −1 = none.
-	Holder int32
-	// Acquired says why a Bootstrap or a Provision takes this machine; nil for other actions.
-	Acquired *AcquiredExplanation
-	// IdleSeconds is how long a deleted machine has been idle.
-	IdleSeconds float64
-}
 
 // ExplainNeed explains row i of the last plan. The tables must not have changed since that cycle.
 // Domains that phase 2 searched, and plans, are known only with Options.Explain. O(machines).
@@ -119,21 +21,21 @@ func (e *Engine) ExplainNeed(i int) NeedExplanation {
 	p := e.last
 	need := p.needAt(i)
 	n := &p.lines[need]
-	x := NeedExplanation{Pinned: n.is(isPinned), Withheld: n.is(isWithheld), SearchEnded: p.isCut(need)}
+	x := NeedExplanation{Pinned: n.Is(state.IsPinned), Withheld: n.Is(state.IsWithheld), SearchEnded: p.isCut(need)}
 	for _, r := range p.s.Order {
 		x.Machines[p.verdict(r, need)]++
 	}
-	if p.kindOf(need).same {
+	if p.kindOf(need).Same {
 		x.Domains = p.explainDomains(need)
 	}
 	x.Preemption = p.triedFor(need)
 	for i := range p.planWhys {
-		if p.planWhys[i].need == need {
+		if p.planWhys[i].Need == need {
 			x.Plan = &p.planWhys[i].PlanExplanation
 		}
 	}
 	for i := range p.tenancyWhys {
-		if p.tenancyWhys[i].need == need {
+		if p.tenancyWhys[i].Need == need {
 			x.Tenancy = &p.tenancyWhys[i].TenancyExplanation
 		}
 	}
@@ -142,16 +44,16 @@ func (e *Engine) ExplainNeed(i int) NeedExplanation {
 
 // Compared returns the domains from which a row's plan of preemption was chosen, with what each plan
 // would have destroyed. It is nil for a row without such a plan or without Same, with VictimsMachine,
-// and beyond the first comparedPlansMax plans of a cycle. Candidates are counted only with
+// and beyond the first records.ComparedPlansMax plans of a cycle. Candidates are counted only with
 // Options.Explain.
 func (p *Plan) Compared(i int) []PreemptionExplanation { return p.pass.triedFor(p.pass.needAt(i)) }
 
 // triedFor returns what is known of the domains in which phase 2 looked for a Need.
 func (p *pass) triedFor(need int32) (list []PreemptionExplanation) {
 	for i := range p.tried {
-		if p.tried[i].need == need {
+		if p.tried[i].Need == need {
 			x := p.tried[i].PreemptionExplanation
-			x.Missing = p.resources(p.tried[i].missing)
+			x.Missing = p.resources(p.tried[i].Missing)
 			list = append(list, x)
 		}
 	}
@@ -162,7 +64,7 @@ func (p *pass) triedFor(need int32) (list []PreemptionExplanation) {
 // without. The tables must not have changed since that cycle. O(machines).
 func (p *Plan) Domains(i int) []DomainExplanation {
 	need := p.pass.needAt(i)
-	if !p.pass.kindOf(need).same {
+	if !p.pass.kindOf(need).Same {
 		return nil
 	}
 	return p.pass.explainDomains(need)
@@ -173,15 +75,15 @@ func (p *pass) verdict(r columnar.Row, need int32) Verdict {
 	n, k := &p.lines[need], p.kindOf(need)
 	state := p.s.View.State[r]
 	switch {
-	case p.held[r].need == need:
+	case p.claims.Of(r) == need:
 		return VerdictClaimed
 	case state == model.Deleting, state == model.Failed, state == model.Draining, state == model.Creating && !p.comesTo(r, need), p.s.Supply.Departs(r):
 		return VerdictState
-	case !p.matches(p.s.View.Class[r], k.matcher) || !p.inAnyDomain(k.matcher, r):
+	case !p.s.Classes[p.s.View.Class[r]].Matches(k.Matcher) || !p.inAnyDomain(k.Matcher, r):
 		return VerdictRequirement
 	case !p.suits(p.s.View.Class[r], k):
 		return VerdictSize
-	case state.Bound() && p.s.ClusterOf[p.s.View.Cluster[r]] != n.cluster:
+	case state.Bound() && p.s.ClusterOf[p.s.View.Cluster[r]] != n.Cluster:
 		return VerdictCluster
 	case p.claimedBefore(r, need):
 		return VerdictRank
@@ -197,17 +99,17 @@ func (p *pass) verdict(r columnar.Row, need int32) Verdict {
 
 // comesTo reports whether a machine is being created for a Need.
 func (p *pass) comesTo(r columnar.Row, need int32) bool {
-	return p.countsFor(r) == p.lines[need].cluster && (p.isOwn(r, need) || p.isCreatedFor(r, need))
+	return p.countsFor(r) == p.lines[need].Cluster && (p.isOwn(r, need) || p.isCreatedFor(r, need))
 }
 
 // claimedBefore reports whether a Need of higher rank had claimed the machine before this Need's turn.
 // Revoked acquisitions count.
 func (p *pass) claimedBefore(r columnar.Row, need int32) bool {
-	h := p.held[r].need
+	h := p.claims.Of(r)
 	if by, ok := p.withheldBy[r]; ok {
 		h = by
 	}
-	return h != unheld && p.rankOf[h] < p.rankOf[need]
+	return h != state.Unclaimed && p.rankOf[h] < p.rankOf[need]
 }
 
 // open reports whether reservations left a machine open to the Need at its turn.
@@ -224,12 +126,12 @@ func (p *pass) forbiddenBySpread(r columnar.Row, need int32) bool {
 	if p.s.View.State[r].Bound() {
 		return false
 	}
-	for _, s := range p.kindOf(need).spread {
+	for _, s := range p.kindOf(need).Spread {
 		if p.s.Supply.Values(p.s.Supply.Key(s.Key))[r] == 0 {
 			return true
 		}
 	}
-	return p.lines[need].is(isSkewBlocked)
+	return p.lines[need].Is(state.IsSkewBlocked)
 }
 
 // explainDomains reconstructs the totals of a Same-Need's domains at its turn, and names the rule by
@@ -238,22 +140,22 @@ func (p *pass) explainDomains(need int32) []DomainExplanation {
 	n := &p.lines[need]
 	want := p.aggregate(need)
 	totals := p.totalsAtTurn(need)
-	slices.SortFunc(totals, func(a, b *domainTotals) int {
+	slices.SortFunc(totals, func(a, b *domains.Totals) int {
 		switch {
-		case a.value == b.value:
+		case a.Value == b.Value:
 			return 0
-		case p.betterDomain(a, b, want):
+		case domains.Better(p.s.Supply, a, b, want):
 			return -1
 		}
 		return 1
 	})
-	at := slices.IndexFunc(totals, func(t *domainTotals) bool { return t.value == n.domain })
+	at := slices.IndexFunc(totals, func(t *domains.Totals) bool { return t.Value == n.Domain })
 	out := make([]DomainExplanation, len(totals))
 	for i, t := range totals {
 		out[i] = DomainExplanation{
-			Domain: p.s.Supply.ValueString(t.value), Chosen: i == at, Covers: t.covers, Machines: t.count,
-			Total: score(t.total, want, true), Creditable: score(t.creditable, want, true),
-			Own: score(t.own, want, true), Surplus: score(t.total, want, false), Share: share(t.total, want),
+			Domain: p.s.Supply.ValueString(t.Value), Chosen: i == at, Covers: t.Covers, Machines: t.Count,
+			Total: score(t.Total, want, true), Creditable: score(t.Creditable, want, true),
+			Own: score(t.Own, want, true), Surplus: score(t.Total, want, false), Share: share(t.Total, want),
 		}
 		if i != at && at >= 0 {
 			out[i].Rejected = rejectedBy(t, totals[at], want)
@@ -263,47 +165,47 @@ func (p *pass) explainDomains(need int32) []DomainExplanation {
 }
 
 // totalsAtTurn sums, by domain, the machines that the verdicts show were claimable at the Need's turn.
-func (p *pass) totalsAtTurn(need int32) []*domainTotals {
+func (p *pass) totalsAtTurn(need int32) []*domains.Totals {
 	n, k := &p.lines[need], p.kindOf(need)
-	byValue := map[uint32]*domainTotals{}
-	var list []*domainTotals
+	byValue := map[uint32]*domains.Totals{}
+	var list []*domains.Totals
 	for _, r := range p.s.Order {
 		v := p.verdict(r, need)
 		countable := v == VerdictClaimed || v == VerdictDomain || v == VerdictUnneeded
 		free := p.s.View.State[r] == model.Idle || p.s.View.State[r] == model.Speculative
-		if !countable || free && n.is(isParked) {
+		if !countable || free && n.Is(state.IsParked) {
 			continue
 		}
-		value, ok := p.s.Supply.Domain(k.matcher, r)
+		value, ok := p.s.Supply.Domain(k.Matcher, r)
 		if !ok {
 			continue
 		}
 		t := byValue[value]
 		if t == nil {
 			z := make([]int64, 3*p.dims)
-			t = &domainTotals{value: value, total: z[:p.dims], creditable: z[p.dims : 2*p.dims], own: z[2*p.dims:]}
+			t = &domains.Totals{Value: value, Total: z[:p.dims], Creditable: z[p.dims : 2*p.dims], Own: z[2*p.dims:]}
 			byValue[value] = t
 			list = append(list, t)
 		}
-		t.count++
-		columnar.SatAdd(t.total, p.vec(r))
+		t.Count++
+		columnar.SatAdd(t.Total, p.vec(r))
 		if !free {
-			columnar.SatAdd(t.creditable, p.vec(r))
+			columnar.SatAdd(t.Creditable, p.vec(r))
 			if p.isOwn(r, need) {
-				columnar.SatAdd(t.own, p.vec(r))
+				columnar.SatAdd(t.Own, p.vec(r))
 			}
 		}
 	}
-	src := &p.sources[n.cluster]
+	src := &p.sources[n.Cluster]
 	least := make([]int64, p.dims)
-	p.addMinimum(least, src.block, int(need-src.base))
+	p.addMinimum(least, src.Block, int(need-src.Base))
 	for _, t := range list {
-		t.covers, t.viable = columnar.Covers(t.total, p.aggregate(need)), columnar.Covers(t.total, least)
+		t.Covers, t.Viable = columnar.Covers(t.Total, p.aggregate(need)), columnar.Covers(t.Total, least)
 	}
 	return list
 }
 
-// score is a domain's score in floating point, for display; decisions use compareScores.
+// score is a domain's score in floating point, for display; decisions use exact.CompareScores.
 func score(have, want []int64, capped bool) float64 {
 	sum := 0.0
 	for i, w := range want {
@@ -331,32 +233,25 @@ func share(have, want []int64) float64 {
 }
 
 // rejectedBy names the first rule by which a lost to b.
-func rejectedBy(a, b *domainTotals, want []int64) string {
-	differ := func(x, y []int64, capped bool) bool { return compareScores(x, y, want, capped) != 0 }
+func rejectedBy(a, b *domains.Totals, want []int64) string {
+	differ := func(x, y []int64, capped bool) bool { return exact.CompareScores(x, y, want, capped) != 0 }
 	switch {
-	case a.covers != b.covers:
+	case a.Covers != b.Covers:
 		return "covers"
-	case a.viable != b.viable:
+	case a.Viable != b.Viable:
 		return "minimum"
-	case differ(a.own, b.own, true):
+	case differ(a.Own, b.Own, true):
 		return "own"
-	case !b.covers && differ(a.total, b.total, true):
+	case !b.Covers && differ(a.Total, b.Total, true):
 		return "total"
-	case differ(a.creditable, b.creditable, true):
+	case differ(a.Creditable, b.Creditable, true):
 		return "creditable"
-	case b.covers && differ(a.total, b.total, false):
+	case b.Covers && differ(a.Total, b.Total, false):
 		return "surplus"
-	case a.count != b.count:
+	case a.Count != b.Count:
 		return "machines"
 	}
 	return "value"
-}
-
-// tried is a domain in which phase 2 looked for victims, kept for explanations.
-type tried struct {
-	PreemptionExplanation // except Missing, which missing holds
-	need                  int32
-	missing               []int64
 }
 
 // noteTried records what phase 2 found in a domain, if Options.Explain is set.
@@ -364,9 +259,9 @@ func (p *pass) noteTried(need int32, d *sameDomain, candidates int, covered bool
 	if !p.e.opts.Explain {
 		return
 	}
-	p.tried = append(p.tried, tried{PreemptionExplanation{
+	p.tried = append(p.tried, records.Tried{PreemptionExplanation: PreemptionExplanation{
 		Domain: p.s.Supply.ValueString(d.value), Covered: covered, Candidates: candidates,
-	}, need, p.kept(missing)})
+	}, Need: need, Missing: p.kept(missing)})
 }
 
 // kept returns a copy of a vector that is valid until the next cycle.
@@ -383,7 +278,7 @@ func (e *Engine) ExplainAction(i int) ActionExplanation {
 	r := a.Machine
 	price := p.s.Classes[p.s.View.Class[r]].Price
 	x := ActionExplanation{Price: price, EffectiveCost: price, Holder: -1}
-	if h := p.held[r].need; h != unheld && a.Kind == Preempt {
+	if h := p.claims.Of(r); h != state.Unclaimed && a.Kind == Preempt {
 		x.Holder = p.named(h)
 	}
 	if a.Need >= 0 {
@@ -394,11 +289,10 @@ func (e *Engine) ExplainAction(i int) ActionExplanation {
 		}
 		switch a.Kind {
 		case Provision:
-			o := p.offerOf(p.s.View.Class[r], p.kindOf(need).penalty)
-			x.EffectiveCost = o.cost
+			x.EffectiveCost = free.EffectiveCost(&p.s.Classes[p.s.View.Class[r]], p.kindOf(need).Penalty)
 		case Preempt:
 			x.Excess = p.isExcess(r)
-			t := p.scoreTerms(r, p.kindOf(need).priority, p.priorityOf(r))
+			t := p.scoreTerms(r, p.kindOf(need).Priority, p.priorityOf(r))
 			x.Gap, x.Drain, x.Interruption, x.Reclamation, x.Score = t[0], t[1], t[2], t[3], t[0]+t[1]+t[2]+t[3]
 		}
 	}
@@ -406,4 +300,63 @@ func (e *Engine) ExplainAction(i int) ActionExplanation {
 		x.IdleSeconds = math.Max(0, float64(p.s.Now-p.s.View.IdleSince[r])/1e9)
 	}
 	return x
+}
+
+// explainAcquired explains why a Need acquired a machine. O(classes + machines of the Need), and in the worst
+// case O(machines).
+func (p *pass) explainAcquired(r columnar.Row, need int32) *AcquiredExplanation {
+	x := &AcquiredExplanation{Rule: p.e.opts.Acquire}
+	want, v := p.aggregate(need), p.vec(r)
+	others := make([]int64, p.dims)
+	for m := p.lines[need].Head; m != columnar.None; m = p.claims.Next(m) {
+		if m != r {
+			columnar.SatAdd(others, p.vec(m))
+		}
+	}
+	names := p.s.Demand.Dims()
+	for d, w := range want {
+		if w > 0 {
+			x.Covers = append(x.Covers, CoveredPart{Name: names[d], Part: float64(min(v[d], w)) / float64(w)})
+		}
+	}
+	slices.SortFunc(x.Covers, func(a, b CoveredPart) int { return cmp.Compare(a.Name, b.Name) })
+	x.RunnerUp, x.RunnerUpCost = p.runnerUp(r, need, others)
+	return x
+}
+
+// runnerUpLooks is how many machines the search for a runner-up looks at, at most.
+const runnerUpLooks = 1 << 12
+
+// runnerUp returns the cheapest machine of another price or size that could replace a free machine.
+func (p *pass) runnerUp(r columnar.Row, need int32, others []int64) (best columnar.Row, cost float64) {
+	k, want, stage := p.kindOf(need), p.aggregate(need), p.stageOf(r)
+	costs := p.costs(k, stage)
+	own := p.s.View.Class[r]
+	classes := slices.Clone(k.Classes)
+	looks := 0
+	slices.SortStableFunc(classes, func(a, b uint32) int { return cmp.Compare(costs[a], costs[b]) })
+	for _, c := range classes {
+		if costs[c] == costs[own] && slices.Equal(p.vector(c), p.vector(own)) || !p.coversWith(c, others, want) {
+			continue
+		}
+		for _, m := range p.free[stage].Lists.At(int(c)) {
+			if looks++; looks > runnerUpLooks {
+				return columnar.None, 0
+			}
+			if p.verdict(m, need) == VerdictUnneeded {
+				return m, p.costIn(c, k, stage)
+			}
+		}
+	}
+	return columnar.None, 0
+}
+
+// coversWith reports whether a machine of a class and others together cover what is wanted.
+func (p *pass) coversWith(class uint32, others, want []int64) bool {
+	for d, x := range p.vector(class) {
+		if d < len(want) && want[d] > 0 && model.SatAdd(others[d], x) < want[d] {
+			return false
+		}
+	}
+	return true
 }

@@ -6,24 +6,30 @@ import (
 	"strings"
 
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/state"
 )
 
 // statusNames are the names of the status bits, by bit.
-var statusNames = map[status]string{
-	isParked: "isParked", isFold: "isFold", isMember: "isMember", isSatisfied: "isSatisfied", isUncoverable: "isUncoverable",
-	isPinned: "isPinned", isSkewBlocked: "isSkewBlocked", isWithheld: "isWithheld", hasCandidates: "hasCandidates",
-	isAwaiting: "isAwaiting", neverFolds: "neverFolds", hasSame: "hasSame", isUncredited: "isUncredited", isStale: "isStale",
-	isHeldBack: "isHeldBack", hasPlan: "hasPlan", hasOwnPlan: "hasOwnPlan", isVisited: "isVisited",
-	hasForeignStamp: "hasForeignStamp", isTouched: "isTouched", countsOnDrain: "countsOnDrain",
+var statusNames = map[state.Status]string{
+	state.IsParked: "IsParked", state.IsFold: "IsFold", state.IsMember: "IsMember", state.IsSatisfied: "IsSatisfied", state.IsUncoverable: "IsUncoverable",
+	state.IsPinned: "IsPinned", state.IsSkewBlocked: "IsSkewBlocked", state.IsWithheld: "IsWithheld", state.HasCandidates: "HasCandidates",
+	state.IsAwaiting: "IsAwaiting", state.NeverFolds: "NeverFolds", state.HasSame: "HasSame", state.IsUncredited: "IsUncredited", state.IsStale: "IsStale",
+	state.IsChanged: "IsChanged", state.IsRobbed: "IsRobbed", state.IsResettled: "IsResettled",
+	state.IsHeldBack: "IsHeldBack", state.HasPlan: "HasPlan", state.HasOwnPlan: "HasOwnPlan", state.IsVisited: "IsVisited",
+	state.HasForeignStamp: "HasForeignStamp", state.IsTouched: "IsTouched", state.CountsOnDrain: "CountsOnDrain",
 }
 
-func (s status) names() string {
+func namesOf(s state.Status) string {
 	if s == 0 {
 		return "none"
 	}
 	var names []string
 	for ; s != 0; s &= s - 1 {
-		names = append(names, statusNames[1<<bits.TrailingZeros32(uint32(s))])
+		name, known := statusNames[1<<bits.TrailingZeros32(uint32(s))]
+		if !known {
+			panic("a status bit has no name in statusNames")
+		}
+		names = append(names, name)
 	}
 	return strings.Join(names, " ")
 }
@@ -41,12 +47,12 @@ func (e *Engine) Line(i int) string {
 		return p.s.Supply.ID(r)
 	}
 	domain := "none"
-	if n.domain != 0 {
-		domain = p.s.Supply.ValueString(n.domain)
+	if n.Domain != 0 {
+		domain = p.s.Supply.ValueString(n.Domain)
 	}
-	var held, reserved, victims, planned []string
-	for r := n.head; r != columnar.None; r = p.held[r].next {
-		held = append(held, id(r))
+	var claims, reserved, victims, planned []string
+	for r := n.Head; r != columnar.None; r = p.claims.Next(r) {
+		claims = append(claims, id(r))
 	}
 	for _, r := range p.reserved.of(need) {
 		reserved = append(reserved, id(r))
@@ -61,7 +67,7 @@ func (e *Engine) Line(i int) string {
 			planned = append(planned, id(x.row))
 		}
 	}
-	text := fmt.Sprintf("kind=%d domain=%s head=%s acquired=%s\nheld=%v", n.kind, domain, id(n.head), id(n.acquired), held)
+	text := fmt.Sprintf("kind=%d domain=%s head=%s acquired=%s\nclaims=%v", n.Kind, domain, id(n.Head), id(n.Acquired), claims)
 	for _, x := range []struct {
 		name string
 		ids  []string
@@ -70,5 +76,5 @@ func (e *Engine) Line(i int) string {
 			text += fmt.Sprintf(" %s=%v", x.name, x.ids)
 		}
 	}
-	return text + "\nstatus=" + n.status.names()
+	return text + "\nstatus=" + namesOf(n.Status)
 }

@@ -4,10 +4,13 @@ import (
 	"fmt"
 
 	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/engine/internal/state"
+	"github.com/tonnage/tonnage/engine/internal/units"
+	"github.com/tonnage/tonnage/engine/internal/workers"
 )
 
 // Fleets of tests are small, and meant to be decided by all workers.
-func init() { crewMin, chunkMax, readMin = 0, 2, 1 }
+func init() { crewMin, workers.ChunkMax, units.ReadMin = 0, 2, 1 }
 
 // SetCrewMin changes from how many machines and rows on several workers are at
 // work, and returns what it was.
@@ -48,8 +51,8 @@ func SetRace(tries int, backwards bool) (undo func()) {
 // OnWorkers lets every worker do f with the arenas of its own; shared is one of those
 // that all of them use.
 func (e *Engine) OnWorkers(f func(worker int, own [2]*alloc.Arena, shared *alloc.Arena)) {
-	e.crew.alone = false
-	e.crew.run(func(worker int) {
+	e.crew.Alone = false
+	e.crew.Run(func(worker int) {
 		l := e.workers[worker]
 		f(worker, [2]*alloc.Arena{l.arena, l.folder.sums}, e.arena)
 	})
@@ -62,17 +65,17 @@ func (e *Engine) CheckFolds() error {
 	for c := range st.sources {
 		src, x := &st.sources[c], &st.clusters[c].folds
 		rows, lowest := make([]int32, len(x.list)), make([]int32, len(x.list))
-		for row := range src.rows {
-			line := src.base + int32(row)
+		for row := range src.Rows {
+			line := src.Base + int32(row)
 			n := &st.lines[line]
-			if n.status&(isFold|isMember) == 0 {
+			if n.Status&(state.IsFold|state.IsMember) == 0 {
 				continue
 			}
-			if rows[n.group]++; rows[n.group] == 1 {
-				lowest[n.group] = line
+			if rows[n.Group]++; rows[n.Group] == 1 {
+				lowest[n.Group] = line
 			}
-			if d := &x.list[n.group]; d.row != lowest[n.group] || n.is(isFold) != (d.row == line) || n.is(isMember) && int32(n.domain) != d.row {
-				return fmt.Errorf("line %d of cluster %d is in a fold of line %d, not %d", line, c, d.row, lowest[n.group])
+			if d := &x.list[n.Group]; d.row != lowest[n.Group] || n.Is(state.IsFold) != (d.row == line) || n.Is(state.IsMember) && int32(n.Domain) != d.row {
+				return fmt.Errorf("line %d of cluster %d is in a fold of line %d, not %d", line, c, d.row, lowest[n.Group])
 			}
 		}
 		unused := map[int32]bool{}

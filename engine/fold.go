@@ -1,10 +1,14 @@
 package engine
 
 import (
+	"math/bits"
 	"slices"
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/order"
+	"github.com/tonnage/tonnage/engine/internal/reuse"
+	"github.com/tonnage/tonnage/engine/internal/state"
 )
 
 // fold is several rows of one cluster that are decided as one Need. They agree in aggregate, and in
@@ -50,7 +54,7 @@ func (f *folder) kindOfFold(profile, aggregate uint32) uint32 {
 	if last.kind == 0 || last.unit != aggregate {
 		member := f.p.s.Demand.Vector(aggregate)
 		mask := positive(member)
-		*last = lastKind{mask, aggregate, 1 + f.p.e.store.kinds.ofFold(f.p.s, profile, member, mask)}
+		*last = lastKind{mask, aggregate, 1 + f.p.e.store.kinds.OfFold(f.p.s, profile, member, mask)}
 	}
 	return last.kind - 1
 }
@@ -86,8 +90,8 @@ func (f *folder) foldDue(x *clusterState, number uint32) *fold {
 	f.dueFolds = append(f.dueFolds, number)
 	if d.rows > 0 {
 		f.touched = append(f.touched, d.first-f.base)
-		if n := &f.p.lines[d.row]; n.is(isSatisfied) {
-			n.status &^= isSatisfied
+		if n := &f.p.lines[d.row]; n.Is(state.IsSatisfied) {
+			n.Status &^= state.IsSatisfied
 			x.satisfied -= d.rows
 		}
 	}
@@ -98,17 +102,17 @@ func (f *folder) foldDue(x *clusterState, number uint32) *fold {
 func (f *folder) join(x *clusterState, number uint32, row int) {
 	d, line, arrival := f.foldDue(x, number), f.base+int32(row), f.block.Arrival(row)
 	n := &f.p.lines[line]
-	n.group = number
+	n.Group = number
 	if d.rows++; d.rows == 1 {
 		d.row, d.first, d.arrival = line, line, arrival
 		f.standFor(n, row)
 	} else {
-		n.status, n.domain = isMember, uint32(d.row)
+		n.Status, n.Domain = state.IsMember, uint32(d.row)
 		d.recount = d.recount || line < d.row
 		d.place(line, arrival)
 	}
 	if !f.block.Parked(row) {
-		f.p.lines[d.row].status &^= isParked
+		f.p.lines[d.row].Status &^= state.IsParked
 	}
 }
 
@@ -120,9 +124,9 @@ func (d *fold) place(line int32, arrival int64) {
 }
 
 // standFor makes the line of a row stand for its fold. The fold is parked unless one of its rows is not.
-func (f *folder) standFor(n *line, row int) {
-	n.kind = f.kindOfFold(f.block.Profile(row), f.block.AggregateIDs()[row])
-	n.status, n.domain = isFold|isParked|hasSame, 0
+func (f *folder) standFor(n *state.Line, row int) {
+	n.Kind = f.kindOfFold(f.block.Profile(row), f.block.AggregateIDs()[row])
+	n.Status, n.Domain = state.IsFold|state.IsParked|state.HasSame, 0
 }
 
 // leave takes a row out of its fold. What the fold's Need claims stays on the line until credit
@@ -130,9 +134,9 @@ func (f *folder) standFor(n *line, row int) {
 func (f *folder) leave(x *clusterState, row int) {
 	line := f.base + int32(row)
 	n := &f.p.lines[line]
-	d := f.foldDue(x, n.group)
+	d := f.foldDue(x, n.Group)
 	d.rows--
-	n.status &^= isFold | isMember
+	n.Status &^= state.IsFold | state.IsMember
 	d.recount = d.recount || line == d.row || line == d.first || f.anyParked()
 }
 
@@ -147,7 +151,7 @@ func (f *folder) recount(x *clusterState) {
 	list, none := x.folds.list, true
 	for _, number := range f.dueFolds {
 		if d := &list[number]; d.recount {
-			d.row, none = noNeed, false
+			d.row, none = order.None, false
 		}
 	}
 	if none {
@@ -156,22 +160,22 @@ func (f *folder) recount(x *clusterState) {
 	lines := f.p.lines[f.base:][:f.block.Len()]
 	for row := range lines {
 		n := &lines[row]
-		if n.status&(isFold|isMember) == 0 || !list[n.group].recount {
+		if n.Status&(state.IsFold|state.IsMember) == 0 || !list[n.Group].recount {
 			continue
 		}
-		d, line, arrival := &list[n.group], f.base+int32(row), f.block.Arrival(row)
-		if d.row == noNeed {
+		d, line, arrival := &list[n.Group], f.base+int32(row), f.block.Arrival(row)
+		if d.row == order.None {
 			d.row, d.first, d.arrival = line, line, arrival
 			f.standFor(n, row)
 		} else {
-			if n.is(isFold) {
+			if n.Is(state.IsFold) {
 				x.letGo = append(x.letGo, line)
 			}
-			n.status, n.domain = isMember|hasSame, uint32(d.row)
+			n.Status, n.Domain = state.IsMember|state.HasSame, uint32(d.row)
 			d.place(line, arrival)
 		}
 		if !f.block.Parked(row) {
-			lines[d.row-f.base].status &^= isParked
+			lines[d.row-f.base].Status &^= state.IsParked
 		}
 	}
 	for _, number := range f.dueFolds {
@@ -192,8 +196,159 @@ func (f *folder) settleFolds(x *clusterState) {
 		columnar.SatAddScaled(sum, f.block.Aggregate(int(d.row-f.base)), int64(d.rows))
 		f.touched = append(f.touched, d.first-f.base)
 		if x.replay {
-			f.p.lines[d.row].status |= isStale | isChanged
+			f.p.lines[d.row].Status |= state.IsStale | state.IsChanged
 		}
 	}
 	f.dueFolds = f.dueFolds[:0]
+}
+
+// Whether a Same-row folds depends on which machines could hold it whole. Of free machines only their
+// classes matter, and of these only such as no other free class covers.
+
+// The answers of supplySays about Same-rows of one profile and aggregate.
+const (
+	// neverFits: no class covers the aggregate. It holds for as long as the classes do.
+	neverFits int32 = iota + 1
+	// fitsNot: some class covers it, but no machine that the row could have now.
+	fitsNot
+	// fitsOne: a machine that is free, or bound to the cluster, covers it.
+	fitsOne
+)
+
+// supplySays tells whether one machine could hold the aggregate of a Same-row: any that is Idle or
+// Speculative, or one that is bound to the cluster. It does not look at the row's own stamp; see
+// foldable.
+func (f *folder) supplySays(profile, aggregate uint32) int32 {
+	e, _ := f.decided.find(profile, aggregate)
+	if e.value == 0 {
+		e.value = f.fits(f.p.s.Supply.Matcher(f.p.s.Demand.Profile(profile)), aggregate)
+	}
+	return e.value
+}
+
+// fits is supplySays without its memory.
+func (f *folder) fits(matcher, aggregate uint32) int32 {
+	p, s := f.p, f.p.s
+	want := s.Demand.Vector(aggregate)
+	says := neverFits
+	for _, c := range p.classesOf[matcher] {
+		if columnar.Covers(p.vector(c), want) {
+			if p.isFreeFor(matcher, c) {
+				return fitsOne
+			}
+			says = fitsNot
+		}
+	}
+	if says == neverFits {
+		return says
+	}
+	for i, g := range s.GroupsOf(int(f.c)) {
+		if p.s.Classes[g.Class].Matches(matcher) && columnar.Covers(p.vector(g.Class), want) && f.boundInDomain(i, matcher) {
+			return fitsOne
+		}
+	}
+	return says
+}
+
+// boundInDomain reports whether some machine of one of the cluster's groups lies in a domain that the
+// matcher permits.
+func (f *folder) boundInDomain(group int, matcher uint32) bool {
+	bound := f.p.s.BoundOf(int(f.c))
+	for at := f.p.s.GroupsOf(int(f.c))[group].First + 1; at != 0; at = bound[at-1].Next {
+		if f.p.inAnyDomain(matcher, bound[at-1].Row) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *pass) anyInDomain(matcher uint32, rows []columnar.Row) bool {
+	return slices.ContainsFunc(rows, func(r columnar.Row) bool { return p.inAnyDomain(matcher, r) })
+}
+
+// freeFor returns the set of classes of which a free machine lies in a domain that the matcher, one
+// with Same, permits.
+func (p *pass) freeFor(matcher uint32) []uint64 {
+	words := (len(p.s.Classes) + 63) / 64
+	return p.e.store.freeIn[int(matcher)*words:][:words]
+}
+
+func (p *pass) isFreeFor(matcher, class uint32) bool {
+	return p.freeFor(matcher)[class>>6]>>(class&63)&1 != 0
+}
+
+// findFree updates store.freeIn, and sets freeMoved if it differs from the last cycle. foldsMoved is set
+// if some vector may be covered, or may have been, by nothing but what differs. O(pairs of matcher with
+// Same and class), and as many looks at free machines as it takes to find one in a permitted domain.
+func (p *pass) findFree() {
+	st, s := &p.e.store, p.s
+	words := (len(s.Classes) + 63) / 64
+	if p.renumbered || len(st.freeIn) != len(p.classesOf)*words {
+		st.freeIn = reuse.Resize(st.freeIn, len(p.classesOf)*words)
+		p.freeMoved, p.foldsMoved = true, true
+	}
+	now, both := alloc.MakeDirty[uint64](p.e.arena, words), alloc.MakeDirty[uint64](p.e.arena, words)
+	for m, classes := range p.classesOf {
+		if s.Supply.SameKey(uint32(m)) < 0 {
+			continue
+		}
+		clear(now)
+		for _, c := range classes {
+			if p.anyInDomain(uint32(m), s.Idle.At(int(c))) || p.anyInDomain(uint32(m), s.Speculative.At(int(c))) {
+				now[c>>6] |= 1 << (c & 63)
+			}
+		}
+		was := p.freeFor(uint32(m))
+		if slices.Equal(was, now) {
+			continue
+		}
+		p.freeMoved = true
+		for i := range was {
+			both[i], was[i], now[i] = was[i]&now[i], now[i], was[i]^now[i]
+		}
+		for _, c := range classes {
+			p.foldsMoved = p.foldsMoved || now[c>>6]>>(c&63)&1 != 0 && !p.isCovered(c, both)
+		}
+	}
+}
+
+// isCovered reports whether some class of a set offers no less than a class in any dimension.
+func (p *pass) isCovered(class uint32, set []uint64) bool {
+	for w, word := range set {
+		for ; word != 0; word &= word - 1 {
+			if columnar.Covers(p.vector(uint32(w<<6+bits.TrailingZeros64(word))), p.vector(class)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// findDeciding prepares noteStamps: it collects the fingerprints of profiles with Same, and finds the
+// classes of changed machines that decide, for some matcher with Same, whether a row folds: no free
+// machine covers what they cover.
+func (p *pass) findDeciding() {
+	for id := range p.s.Demand.ProfileIDMax() {
+		if profile := p.s.Demand.Profile(id); profile != nil && profile.Same() != nil {
+			p.anySame = true
+			p.sameStamps.add(profile.Fingerprint())
+		}
+	}
+	p.decides = alloc.Make[bool](p.e.arena, len(p.s.Classes))
+	if !p.anySame {
+		return
+	}
+	seen := alloc.Make[bool](p.e.arena, len(p.s.Classes))
+	for i := range p.moves {
+		c := p.moves[i].class
+		if seen[c] {
+			continue
+		}
+		seen[c] = true
+		for _, m := range p.s.Classes[c].Matchers {
+			if p.s.Supply.SameKey(m) >= 0 && !p.isFreeFor(m, c) && !p.isCovered(c, p.freeFor(m)) {
+				p.decides[c] = true
+			}
+		}
+	}
 }

@@ -7,12 +7,15 @@ import (
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/reuse"
+	"github.com/tonnage/tonnage/engine/internal/state"
+	"github.com/tonnage/tonnage/engine/internal/units"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
 // gangFinder is one worker's state for finding gangs.
 type gangFinder struct {
-	found []gang // by cluster, ascending
+	found []units.Gang // by cluster, ascending
 	// numbered is how many of these gangs have a number in gangTable.
 	numbered int
 	known    []int32        // needs marked in gangTable.looked
@@ -64,7 +67,7 @@ func (p *pass) numberGangs() {
 	for {
 		var next *gangFinder
 		for _, l := range p.e.workers {
-			if x := &l.finder; x.numbered < len(x.found) && (next == nil || x.found[x.numbered].cluster < next.found[next.numbered].cluster) {
+			if x := &l.finder; x.numbered < len(x.found) && (next == nil || x.found[x.numbered].Cluster < next.found[next.numbered].Cluster) {
 				next = x
 			}
 		}
@@ -77,9 +80,9 @@ func (p *pass) numberGangs() {
 }
 
 // add gives a gang the next number.
-func (t *gangTable) add(g *gang) {
+func (t *gangTable) add(g *units.Gang) {
 	t.list = append(t.list, *g)
-	for _, r := range g.members {
+	for _, r := range g.Members {
 		t.of[r] = int32(len(t.list))
 		t.inGang = append(t.inGang, r)
 	}
@@ -87,7 +90,7 @@ func (t *gangTable) add(g *gang) {
 
 // findVictimGangs finds, with all workers, the gangs of the machines that may be preempted.
 func (l *worker) findVictimGangs() {
-	l.e.crew.each(len(l.e.store.clusters), clustersPerChunk, l.e.tasks.gangs)
+	l.e.crew.Each(len(l.e.store.clusters), clustersPerChunk, l.e.tasks.gangs)
 	l.numberGangs()
 }
 
@@ -102,13 +105,13 @@ func (l *worker) findGangsOfVictims(c int, most []int32) {
 		}
 		for at := g.First + 1; at != 0 && at <= configured; at = bound[at-1].Next {
 			r := bound[at-1].Row
-			switch need := l.held[r].need; {
-			case need == unheld || priority[r] >= most[g.Class]:
+			switch need := l.claims.Of(r); {
+			case need == state.Unclaimed || priority[r] >= most[g.Class]:
 			case !l.mayBeOfGang(need):
 				t.of[r] = ofNoGang
 				l.finder.single = append(l.finder.single, r)
 			case !t.looked[need]:
-				l.vecs.empty()
+				l.vecs.Empty()
 				l.findGang(need)
 			}
 		}
@@ -119,35 +122,35 @@ func (l *worker) findGangsOfVictims(c int, most []int32) {
 // domain, never folds, or is a fold.
 func (l *worker) mayBeOfGang(need int32) bool {
 	n := &l.lines[need]
-	return n.group != 0 || n.status&(hasSame|neverFolds|isFold) != 0
+	return n.Group != 0 || n.Status&(state.HasSame|state.NeverFolds|state.IsFold) != 0
 }
 
 // findGang finds the gang that a need is part of, if any. If rows of its group are folded, it
 // finds all gangs of the cluster, since a fold may join rows of several groups.
 func (l *worker) findGang(need int32) {
-	x, src := &l.finder, &l.sources[l.lines[need].cluster]
+	x, src := &l.finder, &l.sources[l.lines[need].Cluster]
 	x.draft = x.draft[:0]
 	d := &x.draft[x.newDraft()]
 	whole := false
-	if group := src.block.GroupID(int(need - src.base)); group == 0 {
+	if group := src.Block.GroupID(int(need - src.Base)); group == 0 {
 		whole = !l.draftRow(d, need)
 		d.together = false // a single row without group is a gang only if it is not folded
 	} else {
-		for i, g := range src.block.GroupIDs() {
-			whole = whole || g == group && !l.draftRow(d, src.base+int32(i))
+		for i, g := range src.Block.GroupIDs() {
+			whole = whole || g == group && !l.draftRow(d, src.Base+int32(i))
 		}
 	}
 	if whole {
-		l.findGangs(l.lines[need].cluster)
+		l.findGangs(l.lines[need].Cluster)
 	} else {
-		l.judge(l.lines[need].cluster, d)
+		l.judge(l.lines[need].Cluster, d)
 	}
 	x.look(&l.e.store.gangs, need)
 }
 
 // draftRow adds a row, which is also its need, to a draft; false when the row is folded.
 func (l *worker) draftRow(d *gangDraft, row int32) bool {
-	if l.lines[row].status&(isMember|isFold) != 0 {
+	if l.lines[row].Status&(state.IsMember|state.IsFold) != 0 {
 		return false
 	}
 	l.addRow(d, row, row)
@@ -158,8 +161,8 @@ func (l *worker) draftRow(d *gangDraft, row int32) bool {
 // addRow adds a row to a draft; need is the need that stands for the row.
 func (l *worker) addRow(d *gangDraft, row, need int32) {
 	d.rows = append(d.rows, row)
-	d.together = d.together || l.lines[row].status&(hasSame|neverFolds) != 0
-	d.unfolded = d.unfolded || l.kindOf(need).same
+	d.together = d.together || l.lines[row].Status&(state.HasSame|state.NeverFolds) != 0
+	d.unfolded = d.unfolded || l.kindOf(need).Same
 }
 
 // findGangs finds the gangs of a cluster that have not been found yet.
@@ -186,15 +189,15 @@ func (l *worker) judge(c int32, d *gangDraft) {
 // draftGangs groups the rows of a cluster into drafts. A need is a role of a gang only if all
 // its rows are in the gang's draft. Members of a fold that come from several gangs, or from
 // none, share their machines, so a machine of that fold belongs to no gang in particular.
-func (l *worker) draftGangs(src *rowSource) {
+func (l *worker) draftGangs(src *state.Source) {
 	x := &l.finder
-	x.folds, x.foldDraft = x.folds[:0], resize(x.foldDraft, src.rows)
+	x.folds, x.foldDraft = x.folds[:0], reuse.Resize(x.foldDraft, src.Rows)
 	x.draft = x.draft[:0]
-	groups := src.block.GroupIDs()
-	for i := range src.rows {
-		row := src.base + int32(i)
+	groups := src.Block.GroupIDs()
+	for i := range src.Rows {
+		row := src.Base + int32(i)
 		n := &l.lines[row]
-		same := n.status&(hasSame|neverFolds) != 0
+		same := n.Status&(state.HasSame|state.NeverFolds) != 0
 		if !same && groups == nil {
 			continue
 		}
@@ -203,29 +206,29 @@ func (l *worker) draftGangs(src *rowSource) {
 		if at >= 0 {
 			l.addRow(&x.draft[at], row, need)
 		}
-		if !l.lines[need].is(isFold) {
+		if !l.lines[need].Is(state.IsFold) {
 			if at >= 0 {
 				x.draft[at].needs = append(x.draft[at].needs, need)
 			}
-		} else if was := &x.foldDraft[need-src.base]; *was == 0 {
+		} else if was := &x.foldDraft[need-src.Base]; *was == 0 {
 			*was, x.folds = at+2, append(x.folds, need)
 		} else if *was != at+2 {
 			*was = 1
 		}
 	}
 	for _, need := range x.folds {
-		if at := x.foldDraft[need-src.base] - 2; at >= 0 {
+		if at := x.foldDraft[need-src.Base] - 2; at >= 0 {
 			x.draft[at].needs = append(x.draft[at].needs, need)
 		}
 	}
 }
 
 // draftOf returns the index of the draft that a row belongs to; −1 = none.
-func (l *worker) draftOf(src *rowSource, i, need int32, same bool) int32 {
+func (l *worker) draftOf(src *state.Source, i, need int32, same bool) int32 {
 	x := &l.finder
-	group := src.block.GroupID(int(i))
+	group := src.Block.GroupID(int(i))
 	switch {
-	case group == 0 && same && l.kindOf(need).same:
+	case group == 0 && same && l.kindOf(need).Same:
 		return x.newDraft()
 	case group == 0:
 		return -1
@@ -260,9 +263,9 @@ func (x *gangFinder) newDraft() int32 {
 // oneMachineHolds reports whether a machine that the cluster has, or could acquire, matches all
 // rows of a draft and covers their sum.
 func (l *worker) oneMachineHolds(c int32, d *gangDraft) bool {
-	sum := l.vecs.take(l.dims)
+	sum := l.vecs.Take(l.dims)
 	matchers := l.finder.matchers[:0]
-	block, base := l.sources[c].block, l.sources[c].base
+	block, base := l.sources[c].Block, l.sources[c].Base
 	for _, row := range d.rows {
 		columnar.SatAdd(sum, block.Aggregate(int(row-base)))
 		matchers = append(matchers, l.s.Supply.Matcher(l.s.Demand.Profile(block.Profile(int(row-base)))))
@@ -272,7 +275,7 @@ func (l *worker) oneMachineHolds(c int32, d *gangDraft) bool {
 		return !slices.ContainsFunc(matchers, func(m uint32) bool { return !l.inAnyDomain(m, r) })
 	}
 	for _, class := range l.classesOf[matchers[0]] {
-		if !columnar.Covers(l.vector(class), sum) || slices.ContainsFunc(matchers, func(m uint32) bool { return !l.matches(class, m) }) {
+		if !columnar.Covers(l.vector(class), sum) || slices.ContainsFunc(matchers, func(m uint32) bool { return !l.s.Classes[class].Matches(m) }) {
 			continue
 		}
 		if slices.ContainsFunc(l.s.Idle.At(int(class)), matches) || slices.ContainsFunc(l.s.Speculative.At(int(class)), matches) {
@@ -294,57 +297,57 @@ func (l *worker) oneMachineHolds(c int32, d *gangDraft) bool {
 func (l *worker) addGang(c int32, d *gangDraft) {
 	count := 0
 	for _, need := range d.needs {
-		for r := l.lines[need].head; r != columnar.None; r = l.held[r].next {
+		for r := l.lines[need].Head; r != columnar.None; r = l.claims.Next(r) {
 			count++
 		}
 	}
-	g := gang{cluster: c, members: alloc.MakeDirty[columnar.Row](l.arena, count)[:0], roles: alloc.MakeDirty[gangRole](l.arena, len(d.needs))[:0]}
-	if block := l.sources[c].block; len(d.rows) > 0 {
-		g.group = block.Group(int(d.rows[0] - l.sources[c].base))
+	g := units.Gang{Cluster: c, Members: alloc.MakeDirty[columnar.Row](l.arena, count)[:0], Roles: alloc.MakeDirty[units.GangRole](l.arena, len(d.needs))[:0]}
+	if block := l.sources[c].Block; len(d.rows) > 0 {
+		g.Group = block.Group(int(d.rows[0] - l.sources[c].Base))
 	}
 	slices.SortFunc(d.needs, func(a, b int32) int { return cmp.Compare(l.rankOf[a], l.rankOf[b]) })
 	short, since := false, l.s.Now
 	for _, need := range d.needs {
-		role := gangRole{need: need}
+		role := units.GangRole{Need: need}
 		lacks := l.measureRole(&g, &role)
 		if lacks {
 			short, since = true, min(since, l.shortSince(need))
 		}
-		g.roles = append(g.roles, role)
+		g.Roles = append(g.Roles, role)
 	}
-	slices.SortFunc(g.members, func(a, b columnar.Row) int { return cmp.Compare(l.s.IDRank[a], l.s.IDRank[b]) })
-	if g.state != gangAlone && short {
-		if g.state = gangAlone; (l.s.Now-since)/1e9 >= shortSecondsBroken {
-			g.state = gangBroken
+	slices.SortFunc(g.Members, func(a, b columnar.Row) int { return cmp.Compare(l.s.IDRank[a], l.s.IDRank[b]) })
+	if g.State != units.GangAlone && short {
+		if g.State = units.GangAlone; (l.s.Now-since)/1e9 >= shortSecondsBroken {
+			g.State = units.GangBroken
 		}
 	}
-	for i := range g.roles {
-		g.watched = g.watched || l.reserved.has(g.roles[i].need)
+	for i := range g.Roles {
+		g.Watched = g.Watched || l.reserved.has(g.Roles[i].Need)
 	}
 	l.finder.found = append(l.finder.found, g)
 }
 
 // measureRole adds to a gang the Configured machines that a role's need claims, and reports
 // whether everything that it claims is below its minimum.
-func (l *worker) measureRole(g *gang, role *gangRole) (short bool) {
-	least := l.minimum(role.need)
-	sum := l.vecs.take(l.dims)
-	from := len(g.members)
-	for r := l.lines[role.need].head; r != columnar.None; r = l.held[r].next {
+func (l *worker) measureRole(g *units.Gang, role *units.GangRole) (short bool) {
+	least := l.minimum(role.Need)
+	sum := l.vecs.Take(l.dims)
+	from := len(g.Members)
+	for r := l.lines[role.Need].Head; r != columnar.None; r = l.claims.Next(r) {
 		columnar.SatAdd(sum, l.vec(r))
 		if l.s.View.State[r] != model.Configured {
-			g.state = gangAlone // assembling
+			g.State = units.GangAlone // assembling
 			continue
 		}
-		g.watched = g.watched || l.reserved.live(r)
-		g.members = append(g.members, r)
+		g.Watched = g.Watched || l.reserved.live(r)
+		g.Members = append(g.Members, r)
 	}
-	role.surplus = slices.Contains(sum, math.MaxInt64) // saturated: assume a surplus
-	for _, r := range g.members[from:] {
-		if !role.surplus {
+	role.Surplus = slices.Contains(sum, math.MaxInt64) // saturated: assume a surplus
+	for _, r := range g.Members[from:] {
+		if !role.Surplus {
 			rest := l.copyOf(sum)
 			columnar.SubClamp(rest, l.vec(r))
-			role.surplus = columnar.Covers(rest, least)
+			role.Surplus = columnar.Covers(rest, least)
 		}
 	}
 	return !columnar.Covers(sum, least)

@@ -6,41 +6,9 @@ import (
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/demand"
+	"github.com/tonnage/tonnage/engine/internal/state"
+	"github.com/tonnage/tonnage/engine/internal/units"
 	"github.com/tonnage/tonnage/engine/model"
-)
-
-// gang is demand that is served as a whole or loses its use: the Needs of one group of a
-// cluster, which are its roles, or one Same-Need that no machine holds whole. Its members are
-// the machines that its Needs claim.
-type gang struct {
-	cluster int32
-	state   gangState // as measured; stateOf also looks at plans and reservations
-	// watched: something was reserved for it, or of it, when phase 2 began, so stateOf must
-	// look at reservations.
-	watched bool
-	round   uint32 // mark: the last round in which it was listed; see gangTable.round
-	// now memoizes stateOf for the turn of one need; see stateInTurn.
-	turn    uint32
-	now     gangState
-	lostAt  int // 1 + the index of the last plan that took a member; see lose
-	group   string
-	roles   []gangRole
-	members []columnar.Row // Configured ones, by id
-}
-
-// gangRole is one Need of a gang.
-type gangRole struct {
-	need    int32
-	surplus bool // it has more than its minimum, or may have
-}
-
-// gangState says what may be taken of a gang.
-type gangState uint8
-
-const (
-	gangSound  gangState = iota // its surplus machine by machine, or all of it
-	gangBroken                  // short for shortSecondsBroken with nothing on its way: each member by itself
-	gangAlone                   // nothing: it is assembling, or short for less
 )
 
 // shortSecondsBroken is how many seconds a gang must be short, with nothing on its way to it,
@@ -49,7 +17,7 @@ const shortSecondsBroken = 60
 
 // gangTable is the gangs that phase 2 has found in this cycle.
 type gangTable struct {
-	list   []gang
+	list   []units.Gang
 	looked []bool  // by need: whether it is part of a gang is known
 	of     []int32 // by row of a Configured machine: 1 + its gang; ofNoGang; 0 = not known
 	// inGang are the machines with an entry in of; begin clears those of the last cycle.
@@ -60,7 +28,7 @@ type gangTable struct {
 
 	// Memory that passes reuse.
 	pools   map[victimPoolKey]*unitPool
-	plans   []plan
+	plans   []gangPlan
 	planned []planned
 	scopes  []*unitScope
 	domains map[poolDomain]*unitScope // the scopes on loan
@@ -69,7 +37,7 @@ type gangTable struct {
 	turn    uint32       // number of the need's turn that is planned for
 	dealt   []*unitScope // scratch, by index in a victim group
 	byValue []*unitScope // scratch of deal, by domain; all nil between two calls
-	victims victimTable
+	victims units.VictimTable
 }
 
 // poolDomain names a scope: the number of its pool, and its domain.
@@ -93,7 +61,7 @@ func (t *gangTable) begin(p *pass) {
 	clear(t.list)
 	t.list, t.rest = t.list[:0], t.rest[:0]
 	p.e.store.noUnits.anywhere.begin(0)
-	t.victims.forget()
+	t.victims.Forget()
 	for _, l := range p.e.workers {
 		l.finder.forget(t)
 	}
@@ -121,7 +89,7 @@ func (l *worker) gangOf(r columnar.Row) int32 {
 	if at := t.of[r]; at != 0 {
 		return max(at, 0)
 	}
-	if need := l.held[r].need; need != unheld && l.mayBeOfGang(need) && !t.looked[need] {
+	if need := l.claims.Of(r); need != state.Unclaimed && l.mayBeOfGang(need) && !t.looked[need] {
 		l.findGang(need)
 		l.numberGangs()
 	}
@@ -130,8 +98,8 @@ func (l *worker) gangOf(r columnar.Row) int32 {
 
 // minimum returns the least that a need can use: the sum of its rows' minima.
 func (l *worker) minimum(need int32) []int64 {
-	sum := l.vecs.take(l.dims)
-	l.eachRow(need, func(src *rowSource, i int) { l.addMinimum(sum, src.block, i) })
+	sum := l.vecs.Take(l.dims)
+	l.eachRow(need, func(src *state.Source, i int) { l.addMinimum(sum, src.Block, i) })
 	return sum
 }
 
@@ -154,8 +122,8 @@ func (p *pass) addMinimum(sum []int64, b *demand.Block, row int) {
 // Unix nanoseconds. A row that does not say counts as short since now.
 func (l *worker) shortSince(need int32) int64 {
 	since := l.s.Now
-	l.eachRow(need, func(src *rowSource, i int) {
-		if s := src.block.ShortSince(i); s != 0 {
+	l.eachRow(need, func(src *state.Source, i int) {
+		if s := src.Block.ShortSince(i); s != 0 {
 			since = min(since, s)
 		}
 	})
@@ -163,55 +131,55 @@ func (l *worker) shortSince(need int32) int64 {
 }
 
 // eachRow calls f for the rows that a need stands for: itself, or the members of a fold.
-func (p *pass) eachRow(need int32, f func(src *rowSource, i int)) {
-	src := &p.sources[p.lines[need].cluster]
-	if !p.lines[need].is(isFold) {
-		f(src, int(need-src.base))
+func (p *pass) eachRow(need int32, f func(src *state.Source, i int)) {
+	src := &p.sources[p.lines[need].Cluster]
+	if !p.lines[need].Is(state.IsFold) {
+		f(src, int(need-src.Base))
 		return
 	}
-	for i := range src.rows {
-		if p.needOf(src.base+int32(i)) == need {
+	for i := range src.Rows {
+		if p.needOf(src.Base+int32(i)) == need {
 			f(src, i)
 		}
 	}
 }
 
 // stateOf says what may be taken of a gang now.
-func (l *worker) stateOf(g *gang) gangState {
-	if g.state == gangAlone {
-		return gangAlone
+func (l *worker) stateOf(g *units.Gang) units.GangState {
+	if g.State == units.GangAlone {
+		return units.GangAlone
 	}
-	for i := range g.roles {
-		if l.lines[g.roles[i].need].is(hasPlan) {
-			return gangAlone
+	for i := range g.Roles {
+		if l.lines[g.Roles[i].Need].Is(state.HasPlan) {
+			return units.GangAlone
 		}
 	}
-	if g.watched && l.isHeld(g) {
-		return gangAlone
+	if g.Watched && l.isHeld(g) {
+		return units.GangAlone
 	}
-	return g.state
+	return g.State
 }
 
 // stateInTurn is stateOf, memoized for the turn of one need: nothing changes until the need's
 // plan is carried out.
-func (l *worker) stateInTurn(g *gang) gangState {
-	if turn := l.e.store.gangs.turn; g.turn != turn {
-		g.turn, g.now = turn, l.stateOf(g)
+func (l *worker) stateInTurn(g *units.Gang) units.GangState {
+	if turn := l.e.store.gangs.turn; g.Turn != turn {
+		g.Turn, g.Now = turn, l.stateOf(g)
 	}
-	return g.now
+	return g.Now
 }
 
 // isHeld reports whether a machine reserved for the gang is on its way to it, or a member is
 // reserved for another owner and will leave.
-func (l *worker) isHeld(g *gang) bool {
-	for _, r := range g.members {
+func (l *worker) isHeld(g *units.Gang) bool {
+	for _, r := range g.Members {
 		if l.reserved.live(r) {
 			return true
 		}
 	}
-	for i := range g.roles {
-		for _, r := range l.reserved.of(g.roles[i].need) {
-			if l.s.View.State[r] != model.Configured || l.s.ClusterOf[l.s.View.Cluster[r]] != g.cluster {
+	for i := range g.Roles {
+		for _, r := range l.reserved.of(g.Roles[i].Need) {
+			if l.s.View.State[r] != model.Configured || l.s.ClusterOf[l.s.View.Cluster[r]] != g.Cluster {
 				return true
 			}
 		}

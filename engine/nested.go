@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/exact"
+	"github.com/tonnage/tonnage/engine/internal/state"
 )
 
 // cut divides the domains of a Same key by a narrower key of Options.Nested, for example zones
@@ -29,16 +31,16 @@ type cutKey struct{ same, narrow int }
 // narrowKeys returns the range of indices in Options.Nested of the keys that are narrower than
 // a need's own. The range is empty for a need that has machines or is pinned: it stays where it
 // is.
-func (l *worker) narrowKeys(need int32, k *kind) (from, to int) {
+func (l *worker) narrowKeys(need int32, k *state.Kind) (from, to int) {
 	nested := l.e.opts.Nested
 	if len(nested) == 0 {
 		return 0, 0
 	}
 	n := &l.lines[need]
-	if _, pinned := l.pinnedDomain(need, k); pinned || n.head != n.acquired {
+	if _, pinned := l.pinnedDomain(need, k); pinned || n.Head != n.Acquired {
 		return 0, 0
 	}
-	own := l.s.Supply.SameKey(k.matcher)
+	own := l.s.Supply.SameKey(k.Matcher)
 	for i, key := range nested {
 		if l.s.Supply.Key(key) == own {
 			return i + 1, len(nested)
@@ -48,8 +50,8 @@ func (l *worker) narrowKeys(need int32, k *kind) (from, to int) {
 }
 
 // cutFor returns the cut of a kind's domains by a nested key, built on first use.
-func (l *worker) cutFor(k *kind, narrow int) *cut {
-	key := cutKey{l.s.Supply.SameKey(k.matcher), narrow}
+func (l *worker) cutFor(k *state.Kind, narrow int) *cut {
+	key := cutKey{l.s.Supply.SameKey(k.Matcher), narrow}
 	x := l.cuts[key]
 	if x == nil {
 		x = l.newCut(key)
@@ -100,10 +102,10 @@ func (l *worker) poolIn(x *cut, own *unitPool) *unitPool {
 	return pool
 }
 
-// findInCells sets hasCandidates if the cells that a need would be planned for in hold anything
+// findInCells sets HasCandidates if the cells that a need would be planned for in hold anything
 // to preempt.
-func (l *worker) findInCells(need int32, k *kind, pool *unitPool, from, to int) {
-	for i := to - 1; i >= from && !l.lines[need].is(hasCandidates); i-- {
+func (l *worker) findInCells(need int32, k *state.Kind, pool *unitPool, from, to int) {
+	for i := to - 1; i >= from && !l.lines[need].Is(state.HasCandidates); i-- {
 		l.cut = l.cutFor(k, i)
 		cells := l.poolIn(l.cut, pool)
 		l.inDomains(cells)
@@ -152,10 +154,7 @@ func (p *pass) compareCells(a, b uint32, first uint32) int {
 	da, db := p.domainOf(a), p.domainOf(b)
 	switch {
 	case (da == first) != (db == first):
-		if da == first {
-			return -1
-		}
-		return 1
+		return exact.TrueFirst(da == first, db == first)
 	case a == b:
 		return 0
 	}
@@ -182,23 +181,14 @@ func (p *pass) cellName(cell uint32) string {
 // gatherIn withholds what a need acquired in phase 1 outside of the cell that its plan frees.
 func (l *worker) gatherIn(need int32, cell uint32) {
 	n := &l.lines[need]
-	r := n.acquired
-	n.head, n.tail, n.acquired = columnar.None, columnar.None, columnar.None // nothing was credited
-	for r != columnar.None {
-		next := l.held[r].next
-		l.held[r].next = columnar.None
-		switch {
-		case l.cut.cellOf[r] != cell:
-			n.status |= isWithheld
+	for r := n.Acquired; r != columnar.None; r = l.claims.Next(r) { // nothing was credited
+		if l.cut.cellOf[r] != cell {
+			n.Status |= state.IsWithheld
 			l.withholdMachine(r, need)
-		case n.head == columnar.None:
-			n.head, n.acquired, n.tail = r, r, r
-		default:
-			l.held[n.tail].next, n.tail = r, r
 		}
-		r = next
 	}
-	if n.is(isWithheld) {
+	l.claims.Filter(need, n)
+	if n.Is(state.IsWithheld) {
 		l.withheld = append(l.withheld, need)
 	}
 }

@@ -2,8 +2,10 @@ package engine
 
 import (
 	"github.com/tonnage/tonnage/alloc"
-	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/demand"
+	"github.com/tonnage/tonnage/engine/internal/exact"
+	"github.com/tonnage/tonnage/engine/internal/reuse"
+	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
@@ -22,8 +24,8 @@ func (p *pass) normalise() (moved bool) {
 	for i := range p.e.workers {
 		p.e.workers[i].folder.enter(p)
 	}
-	crew.each(len(p.sources), clustersPerChunk, p.e.tasks.renew)
-	p.kinds = st.kinds.list
+	crew.Each(len(p.sources), clustersPerChunk, p.e.tasks.renew)
+	p.kinds = st.kinds.List
 	for i := range st.clusters {
 		p.anyFolds = p.anyFolds || len(st.clusters[i].folds.list) > 0
 		p.anySwaps = p.anySwaps || len(st.clusters[i].swaps) > 0
@@ -76,8 +78,8 @@ func (f *folder) enter(p *pass) {
 		f.sums.Reset()
 	}
 	profiles := int(p.s.Demand.ProfileIDMax())
-	f.groups = resize(f.groups, int(p.s.Demand.GroupIDMax()))
-	f.kinds, f.foldKinds = resize(f.kinds, profiles), resize(f.foldKinds, profiles)
+	f.groups = reuse.Resize(f.groups, int(p.s.Demand.GroupIDMax()))
+	f.kinds, f.foldKinds = reuse.Resize(f.kinds, profiles), reuse.Resize(f.foldKinds, profiles)
 	f.profiles.reset(profiles)
 	f.swapping.byName = f.swapping.byName[:0]
 }
@@ -144,7 +146,7 @@ func (f *folder) cluster(x *clusterState) {
 // open makes a cluster the one at work.
 func (f *folder) open(c int32) {
 	src := &f.p.sources[c]
-	f.c, f.block, f.base = c, src.block, src.base
+	f.c, f.block, f.base = c, src.Block, src.Base
 	f.touched = f.touched[:0]
 	f.decided.reset()
 	f.begun.listed, f.listed = false, false
@@ -160,7 +162,7 @@ func (f *folder) withRefolding(x *clusterState) []uint32 {
 		switch {
 		case len(changed) > 0 && int(changed[0]) == row:
 			changed = changed[1:]
-		case !n.is(hasSame) || f.foldable(x, row) == (n.status&(isFold|isMember) != 0):
+		case !n.Is(state.HasSame) || f.foldable(x, row) == (n.Status&(state.IsFold|state.IsMember) != 0):
 			continue
 		}
 		f.remade = append(f.remade, uint32(row))
@@ -174,9 +176,9 @@ func (f *folder) changedRows(x *clusterState, rows []uint32) {
 	p := f.p
 	for _, row := range rows {
 		n := &p.lines[f.base+int32(row)]
-		if n.status&(isFold|isMember) != 0 {
+		if n.Status&(state.IsFold|state.IsMember) != 0 {
 			f.leave(x, int(row))
-		} else if n.is(isSatisfied) {
+		} else if n.Is(state.IsSatisfied) {
 			x.satisfied--
 		}
 	}
@@ -187,8 +189,8 @@ func (f *folder) changedRows(x *clusterState, rows []uint32) {
 		was := *n
 		f.touched, x.letGo = append(f.touched, int32(row)), append(x.letGo, number)
 		f.row(x, n, int(row))
-		n.head, n.tail = was.head, was.tail
-		x.restamped = x.restamped || n.kind != was.kind || n.group != was.group || (n.status|was.status)&(isFold|isMember) != 0
+		n.Head, n.Tail = was.Head, was.Tail
+		x.restamped = x.restamped || n.Kind != was.Kind || n.Group != was.Group || (n.Status|was.Status)&(state.IsFold|state.IsMember) != 0
 	}
 	f.recount(x)
 	f.settleFolds(x)
@@ -200,21 +202,21 @@ func (f *folder) beginAnew() {
 	lines := f.p.lines[f.base:][:f.block.Len()]
 	for row := range lines {
 		n := &lines[row]
-		if n.is(isMember) {
-			n.head, n.tail = columnar.None, columnar.None // of before it joined
+		if n.Is(state.IsMember) {
+			n.Empty() // of before it joined
 			continue
 		}
-		*n = line{kind: n.kind, cluster: n.cluster, group: n.group, status: n.status & (isParked | isFold | hasSame | neverFolds)}
-		if n.is(neverFolds) || n.is(hasSame) && !n.is(isFold) {
-			n.status |= isUncoverable // until its turn has shown that a domain covers it
+		*n = state.Line{Kind: n.Kind, Cluster: n.Cluster, Group: n.Group, Status: n.Status & (state.IsParked | state.IsFold | state.HasSame | state.NeverFolds)}
+		if n.Is(state.NeverFolds) || n.Is(state.HasSame) && !n.Is(state.IsFold) {
+			n.Status |= state.IsUncoverable // until its turn has shown that a domain covers it
 		}
 	}
 }
 
 // row makes the line of a row.
-func (f *folder) row(state *clusterState, n *line, row int) {
+func (f *folder) row(x *clusterState, n *state.Line, row int) {
 	p, b := f.p, f.block
-	*n = line{cluster: f.c}
+	*n = state.Line{Cluster: f.c}
 	profile, aggregate := b.Profiles()[row], b.AggregateIDs()[row]
 	p.e.store.aggregates[int(f.base)+row] = aggregate
 	unoffered, same := b.Unoffered(row), f.profiles.same(p, profile)
@@ -222,21 +224,21 @@ func (f *folder) row(state *clusterState, n *line, row int) {
 	if same {
 		switch {
 		case waits || f.supplySays(profile, aggregate) == neverFits: // no machine can hold what none offers
-			n.status = isUncoverable | neverFolds
-		case f.foldable(state, row):
-			state.hasSame = true
-			f.join(state, f.fold(state, profile, aggregate), row)
-			n.status |= hasSame
+			n.Status = state.IsUncoverable | state.NeverFolds
+		case f.foldable(x, row):
+			x.hasSame = true
+			f.join(x, f.fold(x, profile, aggregate), row)
+			n.Status |= state.HasSame
 			return
 		default:
-			state.hasSame = true
-			n.status = isUncoverable | hasSame // until its turn has shown that a domain covers it
+			x.hasSame = true
+			n.Status = state.IsUncoverable | state.HasSame // until its turn has shown that a domain covers it
 		}
 	}
-	n.kind = f.kindOf(profile, b.UnitIDs()[row], positive(p.s.Demand.Vector(aggregate)))
-	n.group = f.nameOf(b.GroupID(row))
+	n.Kind = f.kindOf(profile, b.UnitIDs()[row], positive(p.s.Demand.Vector(aggregate)))
+	n.Group = f.nameOf(b.GroupID(row))
 	if waits || b.Parked(row) {
-		n.status |= isParked
+		n.Status |= state.IsParked
 	}
 }
 
@@ -245,7 +247,7 @@ func (f *folder) kindOf(profile, unit uint32, mask uint64) uint32 {
 	last := &f.kinds[profile]
 	if last.kind == 0 || last.mask != mask || last.unit != unit {
 		s := f.p.s
-		*last = lastKind{mask, unit, 1 + f.p.e.store.kinds.ofRow(s, profile, s.Demand.Vector(unit), mask)}
+		*last = lastKind{mask, unit, 1 + f.p.e.store.kinds.OfRow(s, profile, s.Demand.Vector(unit), mask)}
 	}
 	return last.kind - 1
 }
@@ -256,8 +258,8 @@ func (f *folder) kindOf(profile, unit uint32, mask uint64) uint32 {
 func (f *folder) renumberGroups(x *clusterState) {
 	x.names = f.p.e.store.names
 	for row, group := range f.block.GroupIDs() {
-		if n := &f.p.lines[int(f.base)+row]; group != 0 && n.status&(isFold|isMember) == 0 {
-			n.group = f.groups.number(f.p.s, group)
+		if n := &f.p.lines[int(f.base)+row]; group != 0 && n.Status&(state.IsFold|state.IsMember) == 0 {
+			n.Group = f.groups.number(f.p.s, group)
 		}
 	}
 }
@@ -270,7 +272,7 @@ func (g groupNumbers) number(s *snapshot.Snapshot, group uint32) uint32 {
 	if g[group] == 0 {
 		id, ok := s.Supply.NameID(s.Demand.GroupName(group))
 		if !ok {
-			id = noGroup
+			id = state.NoGroup
 		}
 		g[group] = id + 1
 	}
@@ -315,7 +317,7 @@ func (t *aggregateTable) find(number, aggregate uint32) (e *aggregateEntry, foun
 
 // home returns the slot where the search for a key begins.
 func (t *aggregateTable) home(key uint64) int {
-	return int(key*mixer>>32) & (len(t.slots) - 1)
+	return int(key*exact.Mixer>>32) & (len(t.slots) - 1)
 }
 
 func (t *aggregateTable) grow() {

@@ -1,12 +1,19 @@
 package engine
 
 import (
+	"math/bits"
 	"sort"
 	"sync/atomic"
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/bitmap"
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/free"
+	"github.com/tonnage/tonnage/engine/internal/records"
+	"github.com/tonnage/tonnage/engine/internal/reuse"
+	"github.com/tonnage/tonnage/engine/internal/state"
+	"github.com/tonnage/tonnage/engine/internal/tenancy"
+	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
@@ -18,15 +25,17 @@ type pass struct {
 	in   *Input
 	dims int // dimensions that the demand names
 
-	sources    []rowSource // by cluster
-	atlas      atlas
-	lines      []line
+	sources    []state.Source // by cluster
+	atlas      state.Atlas
+	lines      []state.Line
 	aggregates []uint32 // by line: the number of the vector that the row wants
-	kinds      []kind
-	hashes     []uint16 // by kind: soughtHash of its fingerprint
-	order      []int32  // Needs in rank order
-	rankOf     []int32  // by line: the Need's place in order
-	kindAt     []uint32 // by place in order: the Need's kind
+	kinds      []state.Kind
+	ladders    [][2]*free.Ladder // by kind: for Idle and for Speculative machines
+	layouts    []*tupleLayout    // by kind, for hard spread; nil: machines are dealt one by one
+	hashes     []uint16          // by kind: soughtHash of its fingerprint
+	order      []int32           // Needs in rank order
+	rankOf     []int32           // by line: the Need's place in order
+	kindAt     []uint32          // by place in order: the Need's kind
 	// byCluster lists the Needs of each cluster in rank order; see store.
 	byCluster, sorted []int32
 	lacking           []bool   // by place in order: the Need lacks something after credit
@@ -56,11 +65,11 @@ type pass struct {
 
 	// By row of the supply. Elements are bytes and words, not bits: each worker writes those of its own
 	// machines.
-	taken []bool // claimed, or withdrawn for an owner of higher rank
-	held  []hold
+	taken  []bool // claimed, or withdrawn for an owner of higher rank
+	claims state.Claims
 
-	free     [2]pool // Idle, Speculative
-	epoch    uint64  // of ladders: a ladder of an older epoch must be reopened; see putBack
+	free     [2]free.Pool // Idle, Speculative
+	epoch    uint64       // of ladders: a ladder of an older epoch must be reopened; see putBack
 	reserved reservations
 
 	spares []spares // by cluster: unclaimed machines for Needs whose credit waits
@@ -72,27 +81,32 @@ type pass struct {
 	victims   []victim
 	pools     map[victimPoolKey]*victimPool
 	noVictims *victimPool
-	met       searchCount       // how much of the search budget is used
-	leaving   []leavingMachine  // see findLeaving
-	victimOf  bitmap.Dense      // machines preempted in this cycle
-	spared    bitmap.Dense      // machines that drain for nobody since this pass; see spareDrains
-	flying    bitmap.Dense      // machines that drain for the Need that counts on them
-	inFlight  map[int32][]int64 // by Need: what drains for it
+	// By kind: what could be preempted, nil = not computed yet; bounds of what VictimsMachine and VictimsGang
+	// find in each domain.
+	poolOf      []*victimPool
+	totalBounds []domainTotalsBound
+	boundsOf    []*domainBounds   // nil = not computed in this cycle
+	met         searchCount       // how much of the search budget is used
+	leaving     []leavingMachine  // see findLeaving
+	victimOf    bitmap.Dense      // machines preempted in this cycle
+	spared      bitmap.Dense      // machines that drain for nobody since this pass; see spareDrains
+	flying      bitmap.Dense      // machines that drain for the Need that counts on them
+	inFlight    map[int32][]int64 // by Need: what drains for it
 	// withheldBy is, by machine, the Need whose acquisition was revoked because its plan went to
 	// another domain. tried are the domains in which phase 2 looked, for Explain and for Plan.Compared.
 	withheldBy  map[columnar.Row]int32
 	freed       []uint64 // classes of revoked machines and of voided reservations, as a set; nil = none
 	withheld    []int32  // Needs with revoked acquisitions
-	tried       []tried
+	tried       []records.Tried
 	triedFrom   int // index in tried of the first entry of the Need at work
 	compared    int // plans whose domains stand in tried without Explain
-	planWhys    []plannedWhy
-	tenancyWhys []tenancyWhy
+	planWhys    []records.Planned
+	tenancyWhys []records.Turn
 	// With gangs: the pools of units, the Needs with plans, and what the plans count on.
 	unitPools        map[victimPoolKey]*unitPool
 	cuts             map[cutKey]*cut // by nested key; built when first needed
 	cut              *cut            // of the Need at work; nil = its domains are not divided
-	plans            []plan
+	plans            []gangPlan
 	planned          []planned
 	awaited          []columnar.Row // machines of an ended plan that the Need at work still counts on
 	taker            []int32        // by row: 1 + the Need whose plan counts on the machine; nil = no plan
@@ -108,7 +122,8 @@ type pass struct {
 	lookedAt         atomic.Int32 // the cluster of the last look-up; see rowAt
 
 	turns   turns
-	tenancy *tenancy // nil = none
+	tenancy *tenancy.Shares // nil = no policy
+	between reclaimTurns
 	// reclaiming says that the turns between tenants are under way; see tenancy.go.
 	reclaiming bool
 }
@@ -123,6 +138,7 @@ func (e *Engine) newPass(s *snapshot.Snapshot, in *Input) *pass {
 	clear(st.withheldBy)
 	clear(st.tried)
 	st.limits.stale = true
+	st.ways.Snapshot = s
 	p.reclaims, p.withheldBy = st.reclaims[:0], st.withheldBy
 	p.victims, p.withheld, p.tried = st.victims[:0], st.withheld[:0], st.tried[:0]
 	p.renumbered = st.supply != s.Supply || s.Fresh || s.ClassesChanged
@@ -150,23 +166,23 @@ func classesByMatcher(s *snapshot.Snapshot) [][]uint32 {
 
 // lay allocates what phases 1 to 3 need, once the order is known.
 func (p *pass) lay() {
-	p.atlas = p.draw()
+	p.atlas = state.NewAtlas(p.e.arena, p.sources, len(p.lines))
 	a, rows := p.e.arena, p.s.Supply.RowMax()
 	for _, l := range p.e.workers {
 		l.enter(p)
 	}
-	p.free[0] = newPool(a, &p.s.Idle, p.s.Keep, &p.reserved.lower)
-	p.free[1] = newPool(a, &p.s.Speculative, p.s.IDRank, &p.reserved.lower)
+	p.free[0] = free.NewPool(a, &p.s.Idle, p.s.Keep, &p.reserved.lower.rows)
+	p.free[1] = free.NewPool(a, &p.s.Speculative, p.s.IDRank, &p.reserved.lower.rows)
 	p.noVictims = &p.e.store.noVictims
 	p.victimOf = bitmap.DenseIn(a, rows)
 	p.flying = bitmap.DenseIn(a, rows)
 	p.spared = bitmap.DenseIn(a, rows)
-	p.tenancy = p.findTenants()
+	p.findTenants()
 	p.reserved = p.indexReservations()
 	for i := range p.free {
-		p.free[i].rewind(p.taken)
+		p.free[i].Rewind(p.taken)
 		if p.e.opts.Acquire == AcquireFit {
-			p.free[i].countLeft(a, p.taken)
+			p.free[i].CountLeft(a, p.taken)
 		}
 	}
 }
@@ -175,38 +191,36 @@ func (p *pass) lay() {
 // rows in sequence, so it tries the cluster of the last call before it bisects.
 func (p *pass) rowAt(i int) int32 {
 	src := &p.sources[p.lookedAt.Load()]
-	if at := i - int(src.outer); at < 0 || at >= src.rows {
-		c := sort.Search(len(p.sources), func(c int) bool { return int(p.sources[c].outer) > i }) - 1
+	if at := i - int(src.Outer); at < 0 || at >= src.Rows {
+		c := sort.Search(len(p.sources), func(c int) bool { return int(p.sources[c].Outer) > i }) - 1
 		p.lookedAt.Store(int32(c))
 		src = &p.sources[c]
 	}
-	return src.base + int32(i) - src.outer
+	return src.Base + int32(i) - src.Outer
 }
 
 // outward returns the number in outputs of a line.
-func (p *pass) outward(row int32) int32 {
-	return row + p.atlas.outward[p.atlas.clusterOf(row)]
-}
+func (p *pass) outward(row int32) int32 { return p.atlas.Number(row) }
 
 // named returns the number in outputs of the row after which a Need is named.
 func (p *pass) named(need int32) int32 { return p.outward(p.first(need)) }
 
 // needOf returns the Need as which a row is decided: its fold, or itself.
 func (p *pass) needOf(row int32) int32 {
-	if n := &p.lines[row]; n.is(isMember) {
-		return int32(n.domain)
+	if n := &p.lines[row]; n.Is(state.IsMember) {
+		return int32(n.Domain)
 	}
 	return row
 }
 
-func (p *pass) kindOf(need int32) *kind { return &p.kinds[p.lines[need].kind] }
+func (p *pass) kindOf(need int32) *state.Kind { return &p.kinds[p.lines[need].Kind] }
 
 // aggregate returns all that a Need wants; read-only. The vector may be shorter than those of supply:
 // the demand's dimensions come first.
 func (p *pass) aggregate(need int32) []int64 {
-	if p.anyFolds && p.lines[need].is(isFold) {
+	if p.anyFolds && p.lines[need].Is(state.IsFold) {
 		n := &p.lines[need]
-		return p.e.store.clusters[n.cluster].folds.sum(n.group, p.dims)
+		return p.e.store.clusters[n.Cluster].folds.sum(n.Group, p.dims)
 	}
 	return p.s.Demand.Vector(p.aggregates[need])
 }
@@ -214,12 +228,12 @@ func (p *pass) aggregate(need int32) []int64 {
 // foldOf returns the fold that a Need is; the Need must be one.
 func (p *pass) foldOf(need int32) *fold {
 	n := &p.lines[need]
-	return &p.e.store.clusters[n.cluster].folds.list[n.group]
+	return &p.e.store.clusters[n.Cluster].folds.list[n.Group]
 }
 
 // first returns the row after which a Need is named in outputs: of a fold, its first row in rank order.
 func (p *pass) first(need int32) int32 {
-	if p.anyFolds && p.lines[need].is(isFold) {
+	if p.anyFolds && p.lines[need].Is(state.IsFold) {
 		return p.foldOf(need).first
 	}
 	return need
@@ -228,31 +242,31 @@ func (p *pass) first(need int32) int32 {
 // groupOf returns the number of a Need's group name in the supply; 0, the empty name, for a fold.
 func (p *pass) groupOf(need int32) uint32 {
 	n := &p.lines[need]
-	if n.is(isFold) {
+	if n.Is(state.IsFold) {
 		return 0 // the empty name
 	}
-	return n.group
+	return n.Group
 }
 
 // groupName returns a Need's group name.
 func (p *pass) groupName(need int32) string {
 	n := &p.lines[need]
-	if n.is(isFold) {
+	if n.Is(state.IsFold) {
 		return ""
 	}
-	src := &p.sources[n.cluster]
-	return src.block.Group(int(need - src.base))
+	src := &p.sources[n.Cluster]
+	return src.Block.Group(int(need - src.Base))
 }
 
 // readDeficit writes what a Need lacks now to dst, of p.dims values. O(machines claimed).
 func (p *pass) readDeficit(dst []int64, need int32) {
 	n := &p.lines[need]
-	if n.is(isSatisfied) {
+	if n.Is(state.IsSatisfied) {
 		clear(dst)
 		return
 	}
 	clear(dst[copy(dst, p.aggregate(need)):])
-	for r := n.head; r != columnar.None; r = p.held[r].next {
+	for r := n.Head; r != columnar.None; r = p.claims.Next(r) {
 		columnar.SubClamp(dst, p.vec(r))
 	}
 }
@@ -266,8 +280,8 @@ func (p *pass) vec(r columnar.Row) []int64 { return p.vector(p.s.View.Class[r]) 
 
 // accepts reports whether a machine can serve a kind: its class matches and suits, and it lies in a
 // domain that the matcher permits.
-func (p *pass) accepts(r columnar.Row, k *kind) bool {
-	return k.acceptsClass(p.s.View.Class[r]) && p.inAnyDomain(k.matcher, r)
+func (p *pass) accepts(r columnar.Row, k *state.Kind) bool {
+	return k.AcceptsClass(p.s.View.Class[r]) && p.inAnyDomain(k.Matcher, r)
 }
 
 func (p *pass) inAnyDomain(matcher uint32, r columnar.Row) bool {
@@ -279,34 +293,153 @@ func (p *pass) inAnyDomain(matcher uint32, r columnar.Row) bool {
 // without Same.
 func (p *pass) inDomain(r columnar.Row, need int32) bool {
 	k := p.kindOf(need)
-	if !k.same {
+	if !k.Same {
 		return true
 	}
-	v, ok := p.s.Supply.Domain(k.matcher, r)
-	return ok && v == p.lines[need].domain
+	v, ok := p.s.Supply.Domain(k.Matcher, r)
+	return ok && v == p.lines[need].Domain
 }
 
-// matches reports whether a matcher accepts a class. O(matchers of the class).
-func (p *pass) matches(class, matcher uint32) bool {
-	for _, m := range p.s.Classes[class].Matchers {
-		if m >= matcher {
-			return m == matcher
-		}
-	}
-	return false
-}
-
-func (p *pass) claimed(r columnar.Row) bool { return p.held[r].need != unheld }
+func (p *pass) claimed(r columnar.Row) bool { return p.claims.Of(r) != state.Unclaimed }
 
 // countsFor returns the cluster for which a machine counts that is bound or being created.
 func (p *pass) countsFor(r columnar.Row) int32 {
 	if c := p.s.View.Cluster[r]; c != 0 {
 		return p.s.ClusterOf[c]
 	}
-	return p.clusterByName(p.s.Supply.Reservation(r).Owner.Cluster)
+	return p.s.ClusterByName(p.s.Supply.Reservation(r).Owner.Cluster)
 }
 
 // isOwn reports whether a machine carries the Need's stamp.
 func (p *pass) isOwn(r columnar.Row, need int32) bool {
-	return p.s.View.Fingerprint[r] == p.kindOf(need).fingerprint && p.s.View.Group[r] == p.groupOf(need)
+	return p.s.View.Fingerprint[r] == p.kindOf(need).Fingerprint && p.s.View.Group[r] == p.groupOf(need)
 }
+
+// positive returns the set of dimensions in which a vector is positive. Demand names at most 64
+// dimensions, and they precede those that only supply names.
+func positive(v []int64) uint64 {
+	mask := uint64(0)
+	for d, x := range v {
+		if x > 0 {
+			mask |= 1 << d
+		}
+	}
+	return mask
+}
+
+// suits reports whether machines of a class can serve a kind, requirements aside: each covers the
+// minimum unit and offers something that is wanted.
+func (p *pass) suits(class uint32, k *state.Kind) bool {
+	return p.classMask[class]&k.Mask != 0 && columnar.Covers(p.vector(class), k.Unit)
+}
+
+// makeRoomForClasses allocates the bitmaps of kinds that are new. They live as long as the kinds.
+func (p *pass) makeRoomForClasses() {
+	for i := range p.kinds {
+		if k := &p.kinds[i]; !k.Ready {
+			k.Accepts = alloc.Make[uint64](p.e.store.arena, (len(p.s.Classes)+63)/64)
+		}
+	}
+}
+
+// prepare fills accepts of a new kind, tells whether something is free for the kind, and resets what is
+// memoized per cycle.
+func (p *pass) prepare(k *state.Kind) {
+	if !k.Ready {
+		k.Ready = true
+		for _, c := range p.classesOf[k.Matcher] {
+			if p.suits(c, k) {
+				k.Suit++
+				k.Accepts[c>>6] |= 1 << (c & 63)
+			}
+		}
+	}
+	k.MayAcquire = meet(p.freeOf, k.Accepts)
+}
+
+// listClasses fills the lists of classes of new kinds. Most kinds suit every class that their matcher
+// accepts, and share the matcher's list. Such lists can be long: machines that differ only in what
+// their systems reserve are of different classes.
+func (p *pass) listClasses() {
+	for i := range p.kinds {
+		k := &p.kinds[i]
+		if len(k.Classes) == int(k.Suit) {
+			continue
+		}
+		if all := p.classesOf[k.Matcher]; len(all) == int(k.Suit) {
+			k.Classes = all
+			continue
+		}
+		k.Classes = alloc.MakeDirty[uint32](p.e.store.arena, int(k.Suit))[:0]
+		for w, word := range k.Accepts {
+			for ; word != 0; word &= word - 1 {
+				k.Classes = append(k.Classes, uint32(w<<6+bits.TrailingZeros64(word)))
+			}
+		}
+	}
+}
+
+// findFreeClasses computes the set of classes that have a free machine.
+func (p *pass) findFreeClasses() {
+	p.freeOf = alloc.Make[uint64](p.e.arena, (len(p.s.Classes)+63)/64)
+	for c := range p.s.Classes {
+		if p.s.Idle.Off[c] < p.s.Idle.Off[c+1] || p.s.Speculative.Off[c] < p.s.Speculative.Off[c+1] {
+			p.freeOf[c>>6] |= 1 << (c & 63)
+		}
+	}
+}
+
+// layLadders gives each new kind its ladders, reopens all ladders by a new epoch, and forgets what phase 2
+// found for kinds.
+func (p *pass) layLadders() {
+	p.e.store.epoch++
+	p.epoch = p.e.store.epoch // a new epoch: every ladder begins at its lowest step
+	st := &p.e.store
+	for i := len(st.ways.OfKind); i < len(p.kinds); i++ {
+		k := &p.kinds[i]
+		st.ways.Add(k, p.classesOf[k.Matcher])
+		st.layoutOf = append(st.layoutOf, nil)
+		if len(k.Spread) > 0 {
+			st.layoutOf[i] = p.layoutFor(k)
+		}
+	}
+	p.ladders, p.layouts = st.ways.OfKind, st.layoutOf
+	st.poolOf, st.boundsOf = reuse.Resize(st.poolOf, len(p.kinds)), reuse.Resize(st.boundsOf, len(p.kinds))
+	for len(st.totalBounds) < len(p.kinds) {
+		st.totalBounds = append(st.totalBounds, domainTotalsBound{})
+	}
+	for i := range st.totalBounds {
+		st.totalBounds[i].epoch = 0
+	}
+	p.poolOf, p.boundsOf, p.totalBounds = st.poolOf, st.boundsOf, st.totalBounds
+}
+
+// isSpent reports whether no free machine is left that could serve a kind. It is read for every Need
+// that lacks something, also by the worker that gathers ahead: hence a small table, with atomic access.
+func (p *pass) isSpent(kind uint32) bool { return atomic.LoadUint32(&p.spent[kind]) != 0 }
+
+// spend notes that no free machine is left for a kind.
+func (p *pass) spend(kind uint32) { atomic.StoreUint32(&p.spent[kind], 1) }
+
+// stageOf returns the stage in which a free machine is acquired: 0 for Idle, 1 for Speculative; late-bound
+// Idle machines are among the Speculative.
+func (p *pass) stageOf(r columnar.Row) int {
+	if p.s.View.State[r] == model.Speculative || p.s.Supply.IsLateBound(r) {
+		return 1
+	}
+	return 0
+}
+
+// nextClass returns the class of a kind's next machine of a stage; see ladder.next.
+func (p *pass) nextClass(x *free.Ladder, k *state.Kind, stage int, missing uint64) (class uint32, ok bool) {
+	return x.Next(&p.free[stage], p.epoch, p.classMask, k, missing)
+}
+
+// any reports whether a ladder has a machine left for a kind.
+func (p *pass) any(x *free.Ladder, k *state.Kind, stage int) bool {
+	_, ok := p.nextClass(x, k, stage, ^uint64(0))
+	return ok
+}
+
+// costs returns each class's place in the order in which a kind acquires machines of a stage.
+func (p *pass) costs(k *state.Kind, stage int) []uint32 { return p.e.store.ways.Costs(k, stage) }

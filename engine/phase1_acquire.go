@@ -3,6 +3,9 @@ package engine
 import (
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/domains"
+	"github.com/tonnage/tonnage/engine/internal/state"
+	"github.com/tonnage/tonnage/engine/internal/workers"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -10,7 +13,7 @@ import (
 // That order makes the answer unique. Workers divide the walk only by components of kinds that share no
 // machines (components.go). Where one component is nearly everything, one worker decides. Its
 // bottleneck is cache misses, since lines lie in the order of clusters, not of ranks; so another worker
-// prefetches the lines that come next (gather.go). Needs whose kind has no machines left, which are
+// prefetches the lines that come next (components.go). Needs whose kind has no machines left, which are
 // most, are skipped without a look at their lines.
 
 // acquisition is a free machine that a Need has claimed.
@@ -21,18 +24,18 @@ type acquisition struct {
 
 // acquireBatch gives the Needs of a batch their turns. It returns early when a turn has revived kinds
 // that the gatherer skipped: gathering resumes right after that Need.
-func (l *worker) acquireBatch(b *batch) {
-	for _, need := range b.need[:b.n] { // independent reads: many cache misses overlap
-		l.touched += uint64(l.lines[need].status) + uint64(l.aggregates[need])
+func (l *worker) acquireBatch(b *workers.Batch) {
+	for _, need := range b.Need[:b.N] { // independent reads: many cache misses overlap
+		l.reads += uint64(l.lines[need].Status) + uint64(l.aggregates[need])
 	}
-	for i, need := range b.need[:b.n] {
-		if rank := b.rank[i]; l.isIdle(int(rank), l.kindAt[rank], false) || l.lines[need].is(isSatisfied) {
+	for i, need := range b.Need[:b.N] {
+		if rank := b.Rank[i]; l.isIdle(int(rank), l.kindAt[rank], false) || l.lines[need].Is(state.IsSatisfied) {
 			continue
 		}
-		l.blockUpTo(b.rank[i])
-		l.takeTurn(need, b.rank[i])
+		l.blockUpTo(b.Rank[i])
+		l.takeTurn(need, b.Rank[i])
 		if l.revived {
-			l.revived, l.gatherer.rank = false, int(b.rank[i])+1
+			l.revived, l.gatherer.rank = false, int(b.Rank[i])+1
 			return
 		}
 	}
@@ -52,7 +55,7 @@ func (l *worker) takeTurn(need, rank int32) {
 	began := l.in.Clock()
 	l.acquireOne(need, rank)
 	mode := ProposeOneByOne
-	if l.kindOf(need).same {
+	if l.kindOf(need).Same {
 		mode = ProposeWhole
 	}
 	l.counts.Timed[mode]++
@@ -83,40 +86,42 @@ func (p *pass) markSpecial() {
 
 func (l *worker) acquireOne(need, rank int32) {
 	n := &l.lines[need]
-	k := &l.kinds[n.kind]
+	k := &l.kinds[n.Kind]
 	l.visit(need)
-	if n.is(isUncredited) {
+	if n.Is(state.IsUncredited) {
 		l.catchUp(need, rank, k)
 		return
 	}
-	may := !k.same || n.domain != 0 || l.chooseFree(need, k)
+	may := !k.Same || n.Domain != 0 || l.chooseFree(need, k)
 	l.resume(need)
-	if may && n.status&sitsOut == 0 {
+	if may && n.Status&state.SitsOut == 0 {
 		l.acquire(need, k)
 	}
 	l.voidTaken(need)
 	l.finishTurn(need, rank)
 	if l.lacks != 0 && !l.anyFree(k) {
-		l.spend(n.kind)
+		l.spend(n.Kind)
 	}
 }
 
 // anyFree reports whether a free machine is left that could serve a kind. From turn to turn the answer
 // changes only from true to false, unless a reservation is voided; see revive.
-func (l *worker) anyFree(k *kind) bool {
-	return l.any(k.ladders[0], k, 0) || l.any(k.ladders[1], k, 1) || l.anyLower(k)
+func (l *worker) anyFree(k *state.Kind) bool {
+	return l.any(l.ladders[k.Number][0], k, 0) || l.any(l.ladders[k.Number][1], k, 1) || l.anyLower(k)
 }
 
 // acquire claims free machines in this order: Idle ones that are held for the Need, other Idle ones,
-// Idle ones that are held for lower ranks, Speculative ones. Then it gives back what is superfluous.
-func (l *worker) acquire(need int32, k *kind) {
+// Idle ones that are held for lower ranks, Speculative and late-bound ones, late-bound ones that are
+// held for lower ranks. Then it gives back what is superfluous.
+func (l *worker) acquire(need int32, k *state.Kind) {
 	if l.lacks != 0 {
 		l.acquireHeld(need, k)
 		switch {
-		case len(k.spread) == 0:
-			l.acquireStage(need, k, 0)
-			l.acquireLower(need, k)
-			l.acquireStage(need, k, 1)
+		case len(k.Spread) == 0:
+			for stage := range l.free {
+				l.acquireStage(need, k, stage)
+				l.acquireLower(need, k, stage)
+			}
 		case l.e.opts.Acquire == AcquireFit:
 			l.acquireSpreadFit(need, k)
 		default:
@@ -127,7 +132,7 @@ func (l *worker) acquire(need int32, k *kind) {
 }
 
 // acquireHeld claims the Idle machines that are held for the Need.
-func (l *worker) acquireHeld(need int32, k *kind) {
+func (l *worker) acquireHeld(need int32, k *state.Kind) {
 	for _, r := range l.reserved.of(need) {
 		if l.canTakeHeld(r, need, k) {
 			l.acquired(r, need, 0)
@@ -137,16 +142,16 @@ func (l *worker) acquireHeld(need int32, k *kind) {
 
 // acquireStage claims machines of a stage (0 = Idle, 1 = Speculative) that are not held, by the rule of
 // acquisition; with AcquireCheapest the cheapest first.
-func (l *worker) acquireStage(need int32, k *kind, stage int) {
+func (l *worker) acquireStage(need int32, k *state.Kind, stage int) {
 	if l.e.opts.Acquire == AcquireFit {
 		l.acquireFit(need, k, stage)
 		return
 	}
-	if k.same {
+	if k.Same {
 		l.acquireInDomain(need, k, stage)
 		return
 	}
-	x := k.ladders[stage]
+	x := l.ladders[k.Number][stage]
 	for l.lacks != 0 {
 		c, ok := l.nextClass(x, k, stage, l.lacks)
 		if !ok {
@@ -168,8 +173,8 @@ func (l *worker) pick(r columnar.Row, need int32, stage int) {
 	l.noteAcquired(r, need, stage)
 	if !l.taken[r] {
 		l.taken[r] = true
-		l.free[stage].took(r, l.s.View.Class[r], l.taken)
-		l.takeFromShelves(r)
+		l.free[l.stageOf(r)].Took(r, l.s.View.Class[r], l.taken) // a held machine may be of the other stage
+		l.domains.Take(r)
 	}
 }
 
@@ -177,35 +182,78 @@ func (l *worker) pick(r columnar.Row, need int32, stage int) {
 // place.
 func (l *worker) acquireHead(class uint32, need int32, stage int) {
 	x := &l.free[stage]
-	r := x.head(class)
+	r := x.Head(class)
 	l.subtract(class)
 	l.noteAcquired(r, need, stage)
 	l.taken[r] = true
-	x.advance(class, l.taken)
-	if x.left != nil {
-		x.left[class]--
-	}
-	l.takeFromShelves(r)
+	x.TakeHead(class, l.taken)
+	l.domains.Take(r)
 }
 
 func (l *worker) noteAcquired(r columnar.Row, need int32, stage int) {
-	if n := &l.lines[need]; n.acquired == columnar.None {
-		n.acquired = r
-	}
-	l.link(r, need)
+	l.claims.Acquire(r, need, &l.lines[need])
 	l.acquisitions[stage] = append(l.acquisitions[stage], acquisition{r, need})
 }
 
 // canTakeHeld reports whether the Need at work can acquire a machine that is held for it, and gains by
 // it.
-func (l *worker) canTakeHeld(r columnar.Row, need int32, k *kind) bool {
+func (l *worker) canTakeHeld(r columnar.Row, need int32, k *state.Kind) bool {
 	return l.freeReserved(r, k) && l.inDomain(r, need) && l.helps(r)
 }
 
 // freeReserved reports whether a machine that is held for a Need of this kind is Idle, accepted and
 // unclaimed.
-func (l *worker) freeReserved(r columnar.Row, k *kind) bool {
+func (l *worker) freeReserved(r columnar.Row, k *state.Kind) bool {
 	// Test the class first: the claim of a machine that the kind does not accept may be another
 	// worker's to write.
 	return l.s.View.State[r] == model.Idle && l.accepts(r, k) && !l.claimed(r)
+}
+
+// domainsFor returns the index of a matcher's Same key, built when it is first needed in a cycle.
+// Machines that are taken by then are not counted.
+func (l *worker) domainsFor(matcher uint32) *domains.Index {
+	key := l.s.Supply.SameKey(matcher)
+	d := l.domains.At(key)
+	if d.Stale {
+		d.Build(l.s, l.arena, l.dims, key, l.taken, l.has, &l.byText)
+	}
+	return d
+}
+
+// acquireInDomain claims free machines of a stage in the Need's domain, cheapest first.
+func (l *worker) acquireInDomain(need int32, k *state.Kind, stage int) {
+	d := l.domainsFor(k.Matcher)
+	shelves := l.shelvesOf(d, need, k)
+	for l.lacks != 0 {
+		r := l.nextOnShelves(d, shelves, k, stage)
+		if r == columnar.None {
+			return
+		}
+		l.acquired(r, need, stage)
+	}
+}
+
+// nextOnShelves returns the cheapest available machine of a stage, on shelves, that helps the Need at
+// work; None if there is none.
+func (l *worker) nextOnShelves(d *domains.Index, shelves []uint32, k *state.Kind, stage int) columnar.Row {
+	cost := l.costs(k, stage)
+	best, bestKey := columnar.None, ^uint64(0)
+	for _, i := range shelves {
+		sh := &d.Shelves[i]
+		if sh.Stage != stage || sh.Left == 0 || l.classMask[sh.Class]&l.lacks == 0 || !k.AcceptsClass(sh.Class) {
+			continue
+		}
+		for int(sh.At) < len(sh.Rows) && (l.taken[sh.Rows[sh.At]] || l.reserved.lower.has(sh.Rows[sh.At])) {
+			sh.At++
+		}
+		if int(sh.At) == len(sh.Rows) {
+			continue // all that is left is held for others
+		}
+		l.probes++
+		r := sh.Rows[sh.At]
+		if key := uint64(cost[sh.Class])<<32 | uint64(l.free[stage].Place[r]); key < bestKey {
+			best, bestKey = r, key
+		}
+	}
+	return best
 }

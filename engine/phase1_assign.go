@@ -14,17 +14,18 @@ func (p *pass) assign() {
 	p.skewed = alloc.Make[uint32](p.e.arena, len(p.kinds))
 	p.makeRoomForClasses()
 	p.findFreeClasses()
-	crew.each(len(p.kinds), 64, p.e.tasks.prepare)
+	crew.Each(len(p.kinds), 64, p.e.tasks.prepare)
 	p.listClasses()
 	p.layLadders()
 	p.findResettled()
 	p.makeRoomForSpares()
-	crew.each(len(p.s.Clusters), clustersPerChunk, p.e.tasks.credit)
+	crew.Each(len(p.s.Clusters), clustersPerChunk, p.e.tasks.credit)
 	for c := range st.clusters {
 		p.satisfied += int(st.clusters[c].satisfied)
 	}
 	p.acquireAll()
 	p.e.workers[0].voidAllTaken()
+	p.e.workers[0].giveBackTogether()
 	for _, l := range workers {
 		p.satisfied += l.satisfied
 	}
@@ -34,8 +35,8 @@ func (p *pass) assign() {
 // prepareKind prepares a kind for the pass. A kind for which nothing is free is spent from the
 // beginning.
 func (p *pass) prepareKind(i int) {
-	p.hashes[i] = soughtHash(p.kinds[i].fingerprint)
-	if p.prepare(&p.kinds[i]); !p.kinds[i].mayAcquire {
+	p.hashes[i] = soughtHash(p.kinds[i].Fingerprint)
+	if p.prepare(&p.kinds[i]); !p.kinds[i].MayAcquire {
 		p.spent[i] = 1
 	}
 }
@@ -46,8 +47,8 @@ func (p *pass) preempt() {
 	for _, l := range p.e.workers {
 		p.probes += l.probes
 		p.credited += l.credited
-		p.creditCounts.add(&l.CreditCounts)
+		p.creditCounts.Add(&l.CreditCounts)
 		p.clustersCredited += l.clustersCredited
-		p.counts.add(&l.counts)
+		p.counts.Add(&l.counts)
 	}
 }

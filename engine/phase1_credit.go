@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/reuse"
+	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
@@ -20,28 +22,33 @@ import (
 // openCluster makes a cluster the one at work.
 func (l *worker) openCluster(c int) {
 	l.bound = l.s.BoundOf(c)
-	l.heads, l.live = grown(l.heads, len(l.s.Classes)), resize(l.live, (len(l.s.Classes)+63)/64)
+	l.heads, l.live = reuse.Grown(l.heads, len(l.s.Classes)), reuse.Resize(l.live, (len(l.s.Classes)+63)/64)
 	for _, g := range l.s.GroupsOf(c) {
 		l.heads[g.Class] = g.First + 1
 		l.live[g.Class>>6] |= 1 << (g.Class & 63)
 	}
 	l.creatingFrom = uint32(l.s.CreatingFrom(c))
 	l.stamps.index(l.bound)
+	l.shared.reset()
 	l.lists.begin(len(l.s.Classes), len(l.bound))
 }
 
 // creditNeed credits one Need, given 1 + the entry of its stamp. It lets the Need wait for its turn
 // when its choice of a domain depends on what is free, when a waiting Need could claim a class that
 // this one accepts, or when an Idle machine that is held for it comes before machines of lower ranks.
-func (l *worker) creditNeed(x *clusterState, need int32, stamp uint32, k *kind) {
+func (l *worker) creditNeed(x *clusterState, need int32, stamp uint32, k *state.Kind) {
 	l.credited++
 	l.seized, l.foreignStampsBefore = l.seized[:0], len(l.foreignStamps)
-	if x.blocks(k) || k.same && !l.settleDomain(need, k) {
+	if x.blocks(k) || k.Same && !l.settleDomain(need, k) {
 		l.letWait(x, need, k)
 		return
 	}
-	if k.same && l.lines[need].domain == 0 {
+	if k.Same && l.lines[need].Domain == 0 {
 		l.leave(need) // nothing bound fits: the Need chooses its domain by what is free
+		return
+	}
+	if l.hasHeldWithTwins(need, k) {
+		l.letWait(x, need, k)
 		return
 	}
 	if stamp == 0 && int(l.creatingFrom) == len(l.bound) && !l.listFor(k) {
@@ -60,7 +67,7 @@ func (l *worker) creditNeed(x *clusterState, need int32, stamp uint32, k *kind) 
 		l.letWait(x, need, k)
 		return
 	}
-	if !l.lines[need].is(isParked) || l.lowerCovers(need, k) {
+	if !l.lines[need].Is(state.IsParked) || l.lowerCovers(need, k) {
 		l.creditLower(need, k)
 	}
 	l.finish(need)
@@ -71,9 +78,9 @@ func (l *worker) creditNeed(x *clusterState, need int32, stamp uint32, k *kind) 
 
 // blocks reports whether a waiting Need of the cluster accepts a class that the kind accepts: one test
 // of two bitmaps.
-func (x *clusterState) blocks(k *kind) bool {
+func (x *clusterState) blocks(k *state.Kind) bool {
 	for i, w := range x.waiting {
-		if w&k.accepts[i] != 0 {
+		if w&k.Accepts[i] != 0 {
 			return true
 		}
 	}
@@ -81,9 +88,9 @@ func (x *clusterState) blocks(k *kind) bool {
 }
 
 // letWait postpones a Need's credit to its turn.
-func (l *worker) letWait(x *clusterState, need int32, k *kind) {
-	x.wait(need, l.lines[need].kind, k)
-	l.lines[need].status |= isUncredited
+func (l *worker) letWait(x *clusterState, need int32, k *state.Kind) {
+	x.wait(need, l.lines[need].Kind, k)
+	l.lines[need].Status |= state.IsUncredited
 	l.mark(need)
 }
 
@@ -94,33 +101,33 @@ func (x *clusterState) waitForNone() {
 
 // wait adds a Need to the list of those whose credit waits, and its classes to the set that blocks
 // tests.
-func (x *clusterState) wait(need int32, kind uint32, k *kind) {
+func (x *clusterState) wait(need int32, kind uint32, k *state.Kind) {
 	x.uncredited = append(x.uncredited, need)
 	if !slices.Contains(x.waitKinds, kind) {
 		x.waitKinds = append(x.waitKinds, kind)
 	}
 	if len(x.waiting) == 0 {
-		x.waiting = append(x.waiting, k.accepts...)
+		x.waiting = append(x.waiting, k.Accepts...)
 		return
 	}
-	for i, w := range k.accepts {
+	for i, w := range k.Accepts {
 		x.waiting[i] |= w
 	}
 }
 
 // readAhead prefetches a cluster's lines, their ranks and the numbers of their aggregates, sequentially: one read
 // per cache line. The credit visits them in rank order, which the hardware prefetcher cannot predict.
-func (l *worker) readAhead(src *rowSource) {
-	if src.block == nil {
+func (l *worker) readAhead(src *state.Source) {
+	if src.Block == nil {
 		return
 	}
-	lines := l.lines[src.base:][:src.rows]
+	lines := l.lines[src.Base:][:src.Rows]
 	for i := 0; i < len(lines); i += 2 {
-		l.touched += uint64(lines[i].status)
+		l.reads += uint64(lines[i].Status)
 	}
-	aggregates, ranks := l.aggregates[src.base:][:src.rows], l.rankOf[src.base:][:src.rows]
+	aggregates, ranks := l.aggregates[src.Base:][:src.Rows], l.rankOf[src.Base:][:src.Rows]
 	for i := 0; i < len(aggregates); i += 16 {
-		l.touched += uint64(aggregates[i]) + uint64(ranks[i])
+		l.reads += uint64(aggregates[i]) + uint64(ranks[i])
 	}
 }
 
@@ -128,15 +135,15 @@ func (l *worker) readAhead(src *rowSource) {
 // matter.
 func (l *worker) leaveAll(c int) {
 	src := &l.sources[c]
-	if src.block == nil {
+	if src.Block == nil {
 		return
 	}
-	for i := range l.lines[src.base:][:src.block.Len()] {
-		need := src.base + int32(i)
-		if l.lines[need].is(isMember) {
+	for i := range l.lines[src.Base:][:src.Block.Len()] {
+		need := src.Base + int32(i)
+		if l.lines[need].Is(state.IsMember) {
 			continue
 		}
-		if k := l.kindOf(need); k.same && l.reserved.has(need) {
+		if k := l.kindOf(need); k.Same && l.reserved.has(need) || l.hasHeldWithTwins(need, k) {
 			l.letWait(&l.e.store.clusters[c], need, k)
 			continue
 		}
@@ -148,9 +155,9 @@ func (l *worker) leaveAll(c int) {
 // leave leaves a Need to the acquisition, or marks it as satisfied if it wants nothing.
 func (l *worker) leave(need int32) {
 	n := &l.lines[need]
-	k := &l.kinds[n.kind]
-	if k.mask == 0 && (n.domain != 0 || !k.same || !k.mayAcquire) {
-		n.status = n.status&^isUncoverable | isSatisfied // it wants nothing
+	k := &l.kinds[n.Kind]
+	if k.Mask == 0 && (n.Domain != 0 || !k.Same || !k.MayAcquire) {
+		n.Status = n.Status&^state.IsUncoverable | state.IsSatisfied // it wants nothing
 		l.satisfied += l.weight(n)
 		return
 	}
@@ -162,7 +169,7 @@ func (l *worker) mark(need int32) { l.lacking[l.rankOf[need]] = true }
 
 // creditOwn claims machines that carry the Need's stamp. stamp is 1 + the entry of that stamp, 0 =
 // none.
-func (l *worker) creditOwn(need int32, stamp uint32, k *kind) {
+func (l *worker) creditOwn(need int32, stamp uint32, k *state.Kind) {
 	if stamp == 0 {
 		return
 	}
@@ -171,10 +178,14 @@ func (l *worker) creditOwn(need int32, stamp uint32, k *kind) {
 	for e.first != 0 && l.gone(e.first-1) {
 		e.first = x.next[e.first-1]
 	}
+	if l.sharesOwn(e) {
+		l.creditShared(need, e, k)
+		return
+	}
 	for at := e.first; at != 0 && l.lacks != 0; at = x.next[at-1] {
 		b := &l.bound[at-1]
 		l.probes++
-		if !l.gone(at-1) && l.classMask[b.Class]&l.lacks != 0 && k.acceptsClass(b.Class) && l.inDomain(b.Row, need) {
+		if !l.gone(at-1) && l.classMask[b.Class]&l.lacks != 0 && k.AcceptsClass(b.Class) && l.inDomain(b.Row, need) {
 			l.seize(at-1, need, k)
 		}
 	}
@@ -183,15 +194,15 @@ func (l *worker) creditOwn(need int32, stamp uint32, k *kind) {
 // creditUnowned claims machines that belong, by their stamps, to no Need of lower rank, in the order of
 // the cluster's list. Runs of that list are mostly of one class, so it takes from one class until the
 // head of another class comes first.
-func (l *worker) creditUnowned(need int32, k *kind) {
+func (l *worker) creditUnowned(need int32, k *state.Kind) {
 	x := &l.lists
 	heads := x.unowned
-	if k.same { // where a domain's machines begin holds for this Need only: use a copy
+	if k.Same { // where a domain's machines begin holds for this Need only: use a copy
 		heads = append(x.inside[:0], heads...)
 		x.inside = heads
 	}
 	for i, live := range x.anyOf {
-		for left := live & k.accepts[i]; left != 0; left &= left - 1 {
+		for left := live & k.Accepts[i]; left != 0; left &= left - 1 {
 			class := uint32(i<<6 + bits.TrailingZeros64(left))
 			l.mergeClass(class)
 			if heads[class] = x.unowned[class]; heads[class] != 0 {
@@ -214,13 +225,13 @@ func (l *worker) creditUnowned(need int32, k *kind) {
 
 // creditCreated claims machines that are being created for members of the fold that the Need is, unless
 // they belong by their stamps to a Need of lower rank.
-func (l *worker) creditCreated(need int32, k *kind) {
-	if !l.lines[need].is(isFold) {
+func (l *worker) creditCreated(need int32, k *state.Kind) {
+	if !l.lines[need].Is(state.IsFold) {
 		return
 	}
 	for at := l.creatingFrom; int(at) < len(l.bound) && l.lacks != 0; at++ {
 		if l.ownerAt(at) <= l.work.rank && l.suitsCreated(at, need, k) {
-			l.lines[need].status |= hasForeignStamp
+			l.lines[need].Status |= state.HasForeignStamp
 			l.seize(at, need, k)
 		}
 	}
@@ -228,19 +239,19 @@ func (l *worker) creditCreated(need int32, k *kind) {
 
 // suitsCreated reports whether a machine that is being created is unclaimed, helps the fold at work,
 // and is created for one of the fold's members.
-func (l *worker) suitsCreated(place uint32, need int32, k *kind) bool {
+func (l *worker) suitsCreated(place uint32, need int32, k *state.Kind) bool {
 	b := &l.bound[place]
-	return !l.gone(place) && l.classMask[b.Class]&l.lacks != 0 && k.acceptsClass(b.Class) && l.isCreatedFor(b.Row, need)
+	return !l.gone(place) && l.classMask[b.Class]&l.lacks != 0 && k.AcceptsClass(b.Class) && l.isCreatedFor(b.Row, need)
 }
 
 // firstUnowned returns the class, of those that help, whose next unowned machine has the smallest
 // place. end is 1 + the place at which another class may come first; 0 when no machine is left. A
 // machine that is gone for a higher rank is gone for every lower one, so the search resumes at each
 // class's head.
-func (l *worker) firstUnowned(heads []uint32, need int32, k *kind) (best, end uint32) {
+func (l *worker) firstUnowned(heads []uint32, need int32, k *state.Kind) (best, end uint32) {
 	first := ^uint32(0)
 	for i, live := range l.lists.anyOf {
-		for left := live & k.accepts[i]; left != 0; left &= left - 1 {
+		for left := live & k.Accepts[i]; left != 0; left &= left - 1 {
 			class := uint32(i<<6 + bits.TrailingZeros64(left))
 			if l.classMask[class]&l.lacks == 0 {
 				continue
@@ -263,8 +274,8 @@ func (l *worker) firstUnowned(heads []uint32, need int32, k *kind) (best, end ui
 
 // nextSuiting returns the first machine of a class's chain, from at on, that is unclaimed and lies in
 // the Need's domain; at and the result are 1 + a place, 0 = none.
-func (l *worker) nextSuiting(at uint32, need int32, k *kind) uint32 {
-	for at != 0 && (l.gone(at-1) || k.same && !l.inDomain(l.bound[at-1].Row, need)) {
+func (l *worker) nextSuiting(at uint32, need int32, k *state.Kind) uint32 {
+	for at != 0 && (l.gone(at-1) || k.Same && !l.inDomain(l.bound[at-1].Row, need)) {
 		at = l.lists.chain[at-1]
 	}
 	return at
@@ -272,7 +283,7 @@ func (l *worker) nextSuiting(at uint32, need int32, k *kind) uint32 {
 
 // creditLower claims machines that belong, by their stamps, to Needs of lower rank: those of the lowest
 // first.
-func (l *worker) creditLower(need int32, k *kind) {
+func (l *worker) creditLower(need int32, k *state.Kind) {
 	for l.lacks != 0 {
 		at := l.firstLower(need, k)
 		if at == 0 {
@@ -284,23 +295,23 @@ func (l *worker) creditLower(need int32, k *kind) {
 
 // lowerCovers reports whether what creditLower would claim covers all that the Need at work lacks. A
 // parked Need takes nothing otherwise: it would still be short, and Needs of lower rank would be, too.
-func (l *worker) lowerCovers(need int32, k *kind) bool {
+func (l *worker) lowerCovers(need int32, k *state.Kind) bool {
 	if l.lacks == 0 || !l.hasLower(need, k) {
 		return false
 	}
 	l.uncovered = append(l.uncovered[:0], l.missing...)
 	x := &l.lists
 	for i, live := range x.anyOf {
-		for left := live & k.accepts[i]; left != 0; left &= left - 1 {
+		for left := live & k.Accepts[i]; left != 0; left &= left - 1 {
 			class := uint32(i<<6 + bits.TrailingZeros64(left))
 			for _, w := range x.words[x.from[class]:x.to[class]] {
-				if place := uint32(w); !l.gone(place) && (!k.same || l.inDomain(l.bound[place].Row, need)) {
+				if place := uint32(w); !l.gone(place) && (!k.Same || l.inDomain(l.bound[place].Row, need)) {
 					columnar.SubClamp(l.uncovered, l.vector(class))
 				}
 			}
 		}
 	}
-	if l.lines[need].is(isFold) {
+	if l.lines[need].Is(state.IsFold) {
 		for place := l.creatingFrom; int(place) < len(l.bound); place++ {
 			if l.ownerAt(place) > l.work.rank && l.suitsCreated(place, need, k) {
 				columnar.SubClamp(l.uncovered, l.vector(l.bound[place].Class))
@@ -311,13 +322,13 @@ func (l *worker) lowerCovers(need int32, k *kind) bool {
 }
 
 // hasLower reports whether creditLower would claim anything.
-func (l *worker) hasLower(need int32, k *kind) bool { return l.firstLower(need, k) != 0 }
+func (l *worker) hasLower(need int32, k *state.Kind) bool { return l.firstLower(need, k) != 0 }
 
 // firstLower returns 1 + the place of the machine that creditLower claims next; 0 when none is left.
-func (l *worker) firstLower(need int32, k *kind) uint32 {
+func (l *worker) firstLower(need int32, k *state.Kind) uint32 {
 	best, lowest := uint32(0), int32(0)
 	for i, live := range l.lists.anyOf {
-		for left := live & k.accepts[i]; left != 0; left &= left - 1 {
+		for left := live & k.Accepts[i]; left != 0; left &= left - 1 {
 			class := uint32(i<<6 + bits.TrailingZeros64(left))
 			l.probes++
 			if l.classMask[class]&l.lacks == 0 {
@@ -328,7 +339,7 @@ func (l *worker) firstLower(need int32, k *kind) uint32 {
 			}
 		}
 	}
-	if !l.lines[need].is(isFold) {
+	if !l.lines[need].Is(state.IsFold) {
 		return best
 	}
 	for place := l.creatingFrom; int(place) < len(l.bound); place++ {
@@ -343,7 +354,7 @@ func (l *worker) firstLower(need int32, k *kind) uint32 {
 // nextOfLower returns 1 + the place of the first unclaimed machine of a class that belongs to a Need of
 // lower rank and lies in the Need's domain, and the rank of its owner; 0 when there is none. mergeClass
 // has taken out those of other owners.
-func (l *worker) nextOfLower(class uint32, need int32, k *kind) (at uint32, owner int32) {
+func (l *worker) nextOfLower(class uint32, need int32, k *state.Kind) (at uint32, owner int32) {
 	x := &l.lists
 	for x.from[class] < x.to[class] && l.gone(uint32(x.words[x.from[class]])) { // gone for every Need that comes after, too
 		x.from[class]++
@@ -352,7 +363,7 @@ func (l *worker) nextOfLower(class uint32, need int32, k *kind) (at uint32, owne
 		x.anyOf[class>>6] &^= 1 << (class & 63)
 	}
 	for _, w := range x.words[x.from[class]:x.to[class]] {
-		if place := uint32(w); !l.gone(place) && (!k.same || l.inDomain(l.bound[place].Row, need)) {
+		if place := uint32(w); !l.gone(place) && (!k.Same || l.inDomain(l.bound[place].Row, need)) {
 			return place + 1, rankOfWord(w)
 		}
 	}
@@ -360,8 +371,8 @@ func (l *worker) nextOfLower(class uint32, need int32, k *kind) (at uint32, owne
 }
 
 // seizeForeignStamp claims a machine that does not carry the Need's stamp.
-func (l *worker) seizeForeignStamp(place uint32, need int32, k *kind) {
-	l.lines[need].status |= hasForeignStamp
+func (l *worker) seizeForeignStamp(place uint32, need int32, k *state.Kind) {
+	l.lines[need].Status |= state.HasForeignStamp
 	if place < l.creatingFrom {
 		l.noteForeignStamp(&l.bound[place], need)
 	}
@@ -370,8 +381,8 @@ func (l *worker) seizeForeignStamp(place uint32, need int32, k *kind) {
 
 // mayTakeHeld reports whether an Idle machine is held for the Need at work that it may acquire and that
 // helps.
-func (l *worker) mayTakeHeld(need int32, k *kind) bool {
-	if l.lines[need].status&sitsOut != 0 {
+func (l *worker) mayTakeHeld(need int32, k *state.Kind) bool {
+	if l.lines[need].Status&state.SitsOut != 0 {
 		return false
 	}
 	return slices.ContainsFunc(l.reserved.of(need), func(r columnar.Row) bool { return l.canTakeHeld(r, need, k) })
@@ -382,13 +393,13 @@ func (l *worker) mayTakeHeld(need int32, k *kind) bool {
 func (l *worker) letGo(need int32) {
 	for _, place := range l.seized {
 		b := &l.bound[place]
-		l.held[b.Row] = hold{need: unheld}
+		l.claims.Release(b.Row)
 		l.release(b.Row, b.Class)
 	}
 	n := &l.lines[need]
 	l.seized = l.seized[:0]
-	n.head, n.tail = columnar.None, columnar.None
-	n.status &^= hasForeignStamp
+	n.Empty()
+	n.Status &^= state.HasForeignStamp
 	l.foreignStamps = l.foreignStamps[:l.foreignStampsBefore]
 }
 
@@ -414,11 +425,11 @@ func (l *worker) noteForeignStamp(b *snapshot.Bound, need int32) {
 // long as the order stays; was reports whether it is that of the last cycle.
 func (l *worker) rankCluster(c int) (was bool) {
 	src := &l.sources[c]
-	if src.block == nil {
+	if src.Block == nil {
 		l.needs = nil
 		return true
 	}
-	l.needs = l.byCluster[src.base:][:src.block.Len()]
+	l.needs = l.byCluster[src.Base:][:src.Block.Len()]
 	if n := l.sorted[c]; n > 0 {
 		l.needs = l.needs[:n]
 		return true
@@ -428,13 +439,13 @@ func (l *worker) rankCluster(c int) (was bool) {
 	return false
 }
 
-func (l *worker) sortCluster(src *rowSource) {
+func (l *worker) sortCluster(src *state.Source) {
 	l.needs, l.words = l.needs[:0], l.words[:0]
-	lines := l.lines[src.base:][:src.block.Len()]
-	ranks := l.rankOf[src.base:][:len(lines)]
+	lines := l.lines[src.Base:][:src.Block.Len()]
+	ranks := l.rankOf[src.Base:][:len(lines)]
 	for i := range lines {
-		if !lines[i].is(isMember) {
-			l.words = append(l.words, uint64(ranks[i])<<32|uint64(src.base)+uint64(i))
+		if !lines[i].Is(state.IsMember) {
+			l.words = append(l.words, uint64(ranks[i])<<32|uint64(src.Base)+uint64(i))
 		}
 	}
 	slices.Sort(l.words)

@@ -7,6 +7,9 @@ import (
 
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/internal/cover"
+	"github.com/tonnage/tonnage/engine/internal/domains"
+	"github.com/tonnage/tonnage/engine/internal/free"
+	"github.com/tonnage/tonnage/engine/internal/state"
 )
 
 // With AcquireFit a Need chooses among all free machines of a stage at once: those that cover what is
@@ -14,9 +17,9 @@ import (
 // first; so is everything if the stage does not cover what is missing. For a pinned Need, machines that may
 // be interrupted have no finite cost and are a stage of their own, with their probability as the cost.
 //
-// Choices among ample machines are kept for the pass (fit_memo.go). Hard spread is spread_fit.go. A choice is a
+// Choices among ample machines are kept for the pass (phase1_fit.go). Hard spread is spread_fit.go. A choice is a
 // function of the offers: cost, capacity and number. What is compared, and the order of what is tried, is part
-// of the answer; the twin is reference/fit.go and reference/fit_solve.go. Why this machine: explain_acquired.go.
+// of the answer; the twin is reference/fit.go and reference/fit_solve.go. Why this machine: explain.go.
 
 // fitSource is the available machines of one class, and in one domain, that a choice may take.
 type fitSource struct {
@@ -69,7 +72,7 @@ func (l *worker) fitterOf() *fitter {
 }
 
 // acquireFit is acquireStage with AcquireFit.
-func (l *worker) acquireFit(need int32, k *kind, stage int) {
+func (l *worker) acquireFit(need int32, k *state.Kind, stage int) {
 	l.walkWhile(need, k, stage, func(cost float64) bool { return cost == 0 })
 	if l.lacks == 0 || !l.chooseFit(need, k, stage, true) {
 		l.walkWhile(need, k, stage, func(cost float64) bool { return !math.IsInf(cost, 1) })
@@ -81,21 +84,21 @@ func (l *worker) acquireFit(need int32, k *kind, stage int) {
 
 // costIn returns what a machine of a class costs a kind in a stage; +Inf for a pinned kind and a machine
 // that may be interrupted.
-func (p *pass) costIn(class uint32, k *kind, stage int) float64 {
+func (p *pass) costIn(class uint32, k *state.Kind, stage int) float64 {
 	if stage == 0 {
 		return p.s.Classes[class].Price
 	}
-	return p.offerOf(class, k.penalty).cost
+	return free.EffectiveCost(&p.s.Classes[class], k.Penalty)
 }
 
 // walkWhile acquires as AcquireCheapest does, up to the first machine whose cost is not wanted.
-func (l *worker) walkWhile(need int32, k *kind, stage int, wanted func(cost float64) bool) {
-	if k.same {
+func (l *worker) walkWhile(need int32, k *state.Kind, stage int, wanted func(cost float64) bool) {
+	if k.Same {
 		l.walkInDomain(need, k, stage, wanted)
 		return
 	}
 	for l.lacks != 0 {
-		c, ok := l.nextClass(k.ladders[stage], k, stage, l.lacks)
+		c, ok := l.nextClass(l.ladders[k.Number][stage], k, stage, l.lacks)
 		if !ok || !wanted(l.costIn(c, k, stage)) {
 			return
 		}
@@ -105,8 +108,8 @@ func (l *worker) walkWhile(need int32, k *kind, stage int, wanted func(cost floa
 }
 
 // walkInDomain is walkWhile in the Need's domain.
-func (l *worker) walkInDomain(need int32, k *kind, stage int, wanted func(cost float64) bool) {
-	d := l.domainsFor(k.matcher)
+func (l *worker) walkInDomain(need int32, k *state.Kind, stage int, wanted func(cost float64) bool) {
+	d := l.domainsFor(k.Matcher)
 	shelves := l.shelvesOf(d, need, k)
 	for l.lacks != 0 {
 		r := l.nextOnShelves(d, shelves, k, stage)
@@ -118,25 +121,20 @@ func (l *worker) walkInDomain(need int32, k *kind, stage int, wanted func(cost f
 }
 
 // shelvesOf returns the shelves of the Need's domain.
-func (l *worker) shelvesOf(d *domainIndex, need int32, k *kind) []uint32 {
-	v := d.of(l.pass, k.matcher)
-	at, ok := v.place[l.lines[need].domain]
-	if !ok {
-		return nil
-	}
-	return v.list[at].shelves
+func (l *worker) shelvesOf(d *domains.Index, need int32, k *state.Kind) []uint32 {
+	return d.Of(k.Matcher).ShelvesOf(l.lines[need].Domain)
 }
 
 // chooseFit acquires the chosen machines of a stage, of those with a finite cost or of the others; false:
 // they do not cover what is missing, and nothing is acquired.
-func (l *worker) chooseFit(need int32, k *kind, stage int, finite bool) bool {
+func (l *worker) chooseFit(need int32, k *state.Kind, stage int, finite bool) bool {
 	f := l.fitterOf()
-	keeps := !k.same && l.e.opts.MaxMachineShare == 0
+	keeps := !k.Same && l.e.opts.MaxMachineShare == 0
 	if keeps && f.recall(need, stage, finite) {
 		return true
 	}
 	f.begin(stage)
-	if k.same {
+	if k.Same {
 		f.listShelves(need, k, finite)
 	} else {
 		f.listClasses(k, finite)
@@ -171,38 +169,38 @@ func (f *fitter) begin(stage int) {
 }
 
 // listClasses lists the classes that a kind may take from.
-func (f *fitter) listClasses(k *kind, finite bool) {
+func (f *fitter) listClasses(k *state.Kind, finite bool) {
 	l, x := f.l, &f.l.free[f.stage]
 	costs := l.costs(k, f.stage)
-	ladder := k.ladders[f.stage]
-	for i := ladder.low; i < len(ladder.steps); i++ {
-		s := &ladder.steps[i]
-		for _, c := range s.classes[:s.live] {
-			if x.key[c] != exhausted && l.classMask[c]&l.lacks != 0 && k.acceptsClass(c) {
-				f.add(c, costs[c], x.left[c], x.rest(c), k, finite)
+	ladder := f.l.ladders[k.Number][f.stage]
+	for i := ladder.Low; i < len(ladder.Steps); i++ {
+		s := &ladder.Steps[i]
+		for _, c := range s.Classes[:s.Live] {
+			if x.Has(c) && l.classMask[c]&l.lacks != 0 && k.AcceptsClass(c) {
+				f.add(c, costs[c], x.Left[c], x.Rest(c), k, finite)
 			}
 		}
 	}
 }
 
 // listShelves lists the shelves of the Need's domain.
-func (f *fitter) listShelves(need int32, k *kind, finite bool) {
+func (f *fitter) listShelves(need int32, k *state.Kind, finite bool) {
 	l := f.l
-	d := l.domainsFor(k.matcher)
+	d := l.domainsFor(k.Matcher)
 	costs := l.costs(k, f.stage)
 	for _, i := range l.shelvesOf(d, need, k) {
-		sh := &d.shelves[i]
-		if sh.state != stateOf[f.stage] || sh.left == 0 || l.classMask[sh.class]&l.lacks == 0 || !k.acceptsClass(sh.class) {
+		sh := &d.Shelves[i]
+		if sh.Stage != f.stage || sh.Left == 0 || l.classMask[sh.Class]&l.lacks == 0 || !k.AcceptsClass(sh.Class) {
 			continue
 		}
 		count := int32(0)
-		for _, r := range sh.rows[sh.at:] {
+		for _, r := range sh.Rows[sh.At:] {
 			if f.isOpen(r) {
 				count++
 			}
 		}
 		if count > 0 {
-			f.add(sh.class, costs[sh.class], count, sh.rows[sh.at:], k, finite)
+			f.add(sh.Class, costs[sh.Class], count, sh.Rows[sh.At:], k, finite)
 		}
 	}
 }
@@ -211,7 +209,7 @@ func (f *fitter) listShelves(need int32, k *kind, finite bool) {
 func (f *fitter) isOpen(r columnar.Row) bool { return !f.l.taken[r] && !f.l.reserved.lower.has(r) }
 
 // add adds a source, if its cost is finite, or if it is not.
-func (f *fitter) add(class, rank uint32, count int32, rows []columnar.Row, k *kind, finite bool) {
+func (f *fitter) add(class, rank uint32, count int32, rows []columnar.Row, k *state.Kind, finite bool) {
 	l := f.l
 	l.probes++
 	cost := l.costIn(class, k, f.stage)
@@ -235,13 +233,13 @@ func (f *fitter) add(class, rank uint32, count int32, rows []columnar.Row, k *ki
 }
 
 // keepWithinShare drops machines that are too large a part of the Need, if the others cover what is missing.
-func (f *fitter) keepWithinShare(need int32, k *kind) {
+func (f *fitter) keepWithinShare(need int32, k *state.Kind) {
 	l := f.l
 	want := l.aggregate(need)
 	limit := l.e.opts.MaxMachineShare
 	for d, w := range want {
-		if w > 0 && d < len(k.unit) {
-			limit = max(limit, float64(k.unit[d])/float64(w))
+		if w > 0 && d < len(k.Unit) {
+			limit = max(limit, float64(k.Unit[d])/float64(w))
 		}
 	}
 	isWithin := func(s *fitSource) bool {
@@ -277,7 +275,7 @@ func (f *fitter) keepWithinShare(need int32, k *kind) {
 
 // layOffers groups the sources by cost and by what they have of what is missing: the cheaper first, of equal
 // cost the larger.
-func (f *fitter) layOffers(k *kind) {
+func (f *fitter) layOffers(k *state.Kind) {
 	p := &f.problem
 	slices.SortFunc(f.sources, func(a, b fitSource) int {
 		return cmp.Or(cmp.Compare(a.cost, b.cost), slices.Compare(b.has, a.has), cmp.Compare(a.rank, b.rank))
@@ -285,8 +283,8 @@ func (f *fitter) layOffers(k *kind) {
 	p.Want, p.Unit, p.Offers = p.Want[:0], p.Unit[:0], p.Offers[:0]
 	for _, d := range f.rows {
 		unit := int64(0)
-		if d < len(k.unit) {
-			unit = k.unit[d]
+		if d < len(k.Unit) {
+			unit = k.Unit[d]
 		}
 		p.Want, p.Unit = append(p.Want, f.l.missing[d]), append(p.Unit, unit)
 	}
@@ -347,7 +345,7 @@ func (f *fitter) activate(of func(offer int32) bool) {
 // is none. Cursor returns where a source is, and whether it may give a machine.
 func (f *fitter) first(cursor func(*fitSource) (*int, bool)) (best *fitSource) {
 	key := uint64(math.MaxUint64)
-	place := f.l.free[f.stage].place
+	place := f.l.free[f.stage].Place
 	for _, i := range f.active {
 		s := &f.sources[i]
 		at, may := cursor(s)
@@ -377,5 +375,150 @@ func (f *fitter) take(need int32, counts []int) {
 		}
 		counts[s.offer]--
 		f.l.acquired(s.rows[s.at], need, f.stage)
+	}
+}
+
+// Many Needs of a kind lack the same. While there are ample machines of every class, how many there are
+// does not matter, and the choice is the same; see cover.Choice.Ample. So a choice is looked up, for as long
+// as that is so: no class has become scarce, and none has machines again. Choices in a domain, whose classes
+// differ from domain to domain, and those under Options.MaxMachineShare are not kept.
+
+// fitKey is what a choice is looked up by; missing is the hash of what is missing.
+type fitKey struct {
+	kind    uint32
+	missing uint64
+	stage   int8
+	finite  bool
+}
+
+// fitEntry is a choice, as ranges of fitMemo.
+type fitEntry struct {
+	missing, classes, picks [2]int32
+	ample                   int32
+	reopened                int
+}
+
+// fitPick is a class to take from, and the number of the offer that it belongs to; count is how many
+// machines of the offer are taken.
+type fitPick struct {
+	class, rank  uint32
+	offer, count int32
+}
+
+// fitMemo is the choices of a worker in one pass.
+type fitMemo struct {
+	index   map[fitKey]int32
+	entries []fitEntry
+	missing []int64
+	classes []uint32
+	picks   []fitPick
+	// reopened counts how often a class without machines has got one again. Choices made before are not
+	// used.
+	reopened int
+}
+
+// fitMemoMax is how many choices are kept at most.
+const fitMemoMax = 1 << 16
+
+func (m *fitMemo) clear() {
+	if m.index == nil {
+		m.index = map[fitKey]int32{}
+	}
+	clear(m.index)
+	m.entries, m.missing, m.classes, m.picks = m.entries[:0], m.missing[:0], m.classes[:0], m.picks[:0]
+}
+
+// recall takes what was chosen for the same before; false if nothing was, or if it may be another choice now.
+func (f *fitter) recall(need int32, stage int, finite bool) bool {
+	l, m := f.l, &f.memo
+	at, ok := m.index[fitKey{l.lines[need].Kind, state.Hash(l.missing), int8(stage), finite}]
+	if !ok {
+		return false
+	}
+	e := &m.entries[at]
+	if e.reopened != m.reopened || !slices.Equal(m.missing[e.missing[0]:e.missing[1]], l.missing) {
+		return false
+	}
+	left := l.free[stage].Left
+	for _, c := range m.classes[e.classes[0]:e.classes[1]] {
+		if left[c] < e.ample {
+			return false
+		}
+	}
+	f.takeHeads(need, stage, m.picks[e.picks[0]:e.picks[1]])
+	return true
+}
+
+// takeHeads acquires what picks say, in the order of acquiring. The heads of classes are in that order.
+func (f *fitter) takeHeads(need int32, stage int, picks []fitPick) {
+	l, x := f.l, &f.l.free[stage]
+	if len(picks) == 1 {
+		for range picks[0].count {
+			l.acquireHead(picks[0].class, need, stage)
+		}
+		return
+	}
+	f.counts = f.counts[:0]
+	for i := range picks {
+		if int(picks[i].offer) == len(f.counts) {
+			f.counts = append(f.counts, int(picks[i].count))
+		}
+	}
+	for {
+		best, key := -1, uint64(math.MaxUint64)
+		for i := range picks {
+			p := &picks[i]
+			if k := uint64(p.rank)<<32 | uint64(x.Key[p.class]); f.counts[p.offer] > 0 && x.Has(p.class) && k < key {
+				best, key = i, k
+			}
+		}
+		if best < 0 {
+			return
+		}
+		f.counts[picks[best].offer]--
+		l.acquireHead(picks[best].class, need, stage)
+	}
+}
+
+// remember keeps a choice among the sources, if other numbers of machines would not change it. what is missing
+// is as it was before the choice.
+func (f *fitter) remember(need int32, stage int, finite bool, choice *cover.Choice) {
+	l, m := f.l, &f.memo
+	if choice.Ample > fitAmpleMax || len(m.entries) == fitMemoMax {
+		return
+	}
+	for i := range f.sources {
+		if int(f.sources[i].count) < choice.Ample {
+			return
+		}
+	}
+	e := fitEntry{ample: int32(choice.Ample), reopened: m.reopened}
+	e.missing[0], e.classes[0], e.picks[0] = int32(len(m.missing)), int32(len(m.classes)), int32(len(m.picks))
+	m.missing = append(m.missing, l.missing...)
+	offer, last := int32(-1), int32(-1)
+	for i := range f.sources {
+		s := &f.sources[i]
+		m.classes = append(m.classes, s.class)
+		if choice.Counts[s.offer] == 0 {
+			continue
+		}
+		if s.offer != last {
+			offer, last = offer+1, s.offer
+		}
+		m.picks = append(m.picks, fitPick{s.class, s.rank, offer, int32(choice.Counts[s.offer])})
+	}
+	e.missing[1], e.classes[1], e.picks[1] = int32(len(m.missing)), int32(len(m.classes)), int32(len(m.picks))
+	m.index[fitKey{l.lines[need].Kind, state.Hash(l.missing), int8(stage), finite}] = int32(len(m.entries))
+	m.entries = append(m.entries, e)
+}
+
+// fitAmpleMax is from how many machines on a class is never ample: the largest number that a choice may be kept
+// with.
+const fitAmpleMax = 1 << 30
+
+// noteReopened notes that a class without machines gets one again.
+func (l *worker) noteReopened(r columnar.Row, stage int) {
+	if l.fit != nil && !l.free[stage].Has(l.s.View.Class[r]) {
+		l.fit.memo.reopened++
 	}
 }

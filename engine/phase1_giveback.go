@@ -4,15 +4,17 @@ import (
 	"math/bits"
 
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/reuse"
+	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// A covered Need gives back machines that it acquired and does not need: small ones that a larger one,
-// picked later, made superfluous. They are free for the next Need of the same pass, as if they had
+// A Need gives back machines that it acquired and does not need: small ones that a larger one, picked
+// later, made superfluous. They are free for the next Need of the same pass, as if they had
 // never been taken, since no other Need looked during this one's turn.
 
 // surplus is what a Need's machines offer beyond what it wants, by dimension, as 128-bit integers: the
-// sum of what machines offer may exceed an int64.
+// sum of what machines offer may exceed an int64. It is negative where the Need lacks something.
 type surplus struct{ hi, lo []uint64 }
 
 func (x *surplus) add(v []int64) {
@@ -31,29 +33,32 @@ func (x *surplus) sub(v []int64) {
 	}
 }
 
-// covers reports whether what is wanted stays covered without a machine that offers v.
-func (x *surplus) covers(v, want []int64) bool {
+// spares reports whether what is lacking stays as it is without a machine that offers v.
+func (x *surplus) spares(v, want []int64) bool {
 	for d, n := range want {
-		if n > 0 && x.hi[d] == 0 && x.lo[d] < uint64(v[d]) {
+		if n <= 0 || v[d] == 0 {
+			continue
+		}
+		if lacks := x.hi[d]>>63 == 1; lacks || x.hi[d] == 0 && x.lo[d] < uint64(v[d]) {
 			return false
 		}
 	}
 	return true
 }
 
-// giveBackSuperfluous makes the covered Need at work give back what it acquired in this turn and is
-// covered without, the last picked first. Under hard spread it gives back only machines without which
+// giveBackSuperfluous makes the Need at work give back what it acquired in this turn and would lack no more
+// without, the last picked first. Under hard spread it gives back only machines without which
 // the others stay within the skew, or are as even as they were. Credited machines stay.
-func (l *worker) giveBackSuperfluous(need int32, k *kind) {
-	if l.lacks != 0 || !l.mayBeSuperfluous(need) {
+func (l *worker) giveBackSuperfluous(need int32, k *state.Kind) {
+	if !l.mayBeSuperfluous(need) {
 		return
 	}
 	n := &l.lines[need]
 	want := l.aggregate(need)
 	x := &l.surplus
-	x.hi, x.lo = resize(x.hi, l.dims), resize(x.lo, l.dims)
+	x.hi, x.lo = reuse.Resize(x.hi, l.dims), reuse.Resize(x.lo, l.dims)
 	acquired := l.used[:0]
-	for r := n.head; r != columnar.None; r = l.held[r].next {
+	for r := n.Head; r != columnar.None; r = l.claims.Next(r) {
 		x.add(l.vec(r))
 		if l.isAcquirable(r) {
 			acquired = append(acquired, r)
@@ -61,16 +66,16 @@ func (l *worker) giveBackSuperfluous(need int32, k *kind) {
 	}
 	l.used = acquired
 	x.sub(want)
-	if len(k.spread) > 0 {
-		l.startSpread(k)
-		for r := n.head; r != columnar.None; r = l.held[r].next {
-			l.spread.count(l.pass, r)
+	if len(k.Spread) > 0 {
+		l.spread.Start(l.s.Supply, k.Spread)
+		for r := n.Head; r != columnar.None; r = l.claims.Next(r) {
+			l.spread.Count(r)
 		}
 	}
 	gave := false
 	for i := len(acquired) - 1; i >= 0; i-- {
 		r := acquired[i]
-		if v := l.vec(r); x.covers(v, want) && (len(k.spread) == 0 || l.spread.staysEven(l.pass, r)) {
+		if v := l.vec(r); x.spares(v, want) && (len(k.Spread) == 0 || l.spread.StaysEven(r)) {
 			x.sub(v)
 			l.giveBackOne(r, need, k)
 			gave = true
@@ -84,14 +89,14 @@ func (l *worker) giveBackSuperfluous(need int32, k *kind) {
 
 // reopenSpread makes Needs under hard spread look again at machines that a Need of this kind gave back:
 // the ladders and deals had advanced beyond them during its turn.
-func (l *worker) reopenSpread(k *kind) {
-	if len(k.spread) == 0 {
+func (l *worker) reopenSpread(k *state.Kind) {
+	if len(k.Spread) == 0 {
 		return
 	}
-	if k.tuples != nil {
-		for i := range k.tuples.tuples {
-			for stage := range k.tuples.tuples[i].ladders {
-				k.tuples.tuples[i].ladders[stage].reopen()
+	if l.layouts[k.Number] != nil {
+		for i := range l.layouts[k.Number].tuples {
+			for stage := range l.layouts[k.Number].tuples[i].ladders {
+				l.layouts[k.Number].tuples[i].ladders[stage].Reopen()
 			}
 		}
 	}
@@ -105,19 +110,19 @@ func (p *pass) isAcquirable(r columnar.Row) bool {
 	return p.s.View.State[r] == model.Idle || p.s.View.State[r] == model.Speculative
 }
 
-// mayBeSuperfluous reports whether a covered Need may have acquired too much. The last pick was needed
+// mayBeSuperfluous reports whether a Need may have acquired too much. The last pick was needed
 // when it was made, so it is not superfluous, and neither is any machine of its class. The exception is
 // a Need that was credited something after its picks.
 func (l *worker) mayBeSuperfluous(need int32) bool {
 	n := &l.lines[need]
-	if n.acquired == columnar.None {
+	if n.Acquired == columnar.None {
 		return false
 	}
 	if l.creditedLate {
 		return true
 	}
-	last := l.s.View.Class[n.tail]
-	for r := n.acquired; r != columnar.None; r = l.held[r].next {
+	last := l.s.View.Class[n.Tail]
+	for r := n.Acquired; r != columnar.None; r = l.claims.Next(r) {
 		if l.s.View.Class[r] != last {
 			return true
 		}
@@ -127,56 +132,22 @@ func (l *worker) mayBeSuperfluous(need int32) bool {
 
 // giveBackOne makes a machine free that the Need has acquired. One that is held for the Need stays
 // taken; one that is held for a lower rank returns to that list.
-func (l *worker) giveBackOne(r columnar.Row, need int32, k *kind) {
+func (l *worker) giveBackOne(r columnar.Row, need int32, k *state.Kind) {
 	l.gaveBack++
-	l.held[r].need = unheld
+	l.claims.Release(r)
 	if l.reserved.ownedBy(r, need) {
 		l.undone = append(l.undone, r)
 		return
 	}
-	stage := 0
-	if l.s.View.State[r] == model.Speculative {
-		stage = 1
+	if stage := l.stageOf(r); !l.reserved.lower.has(r) && !l.free[stage].Has(l.s.View.Class[r]) {
+		l.ladders[k.Number][stage].Reopen() // ladders may have dropped the class; no other Need has looked meanwhile
 	}
-	l.taken[r] = false
-	class := l.s.View.Class[r]
-	if x := l.reserved.lower.ofClass(class); l.reserved.lower.has(r) {
-		x.at = 0
-	} else {
-		if l.free[stage].key[class] == exhausted {
-			k.ladders[stage].reopen() // ladders may have dropped the class; no other Need has looked meanwhile
-		}
-		l.noteReopened(r, stage)
-		l.free[stage].gave(r, class)
-	}
-	for _, d := range l.domains {
-		if d != nil && !d.stale {
-			d.putBack(r)
-		}
-	}
+	l.restore(r)
 }
 
 // relink removes what a Need has given back from its chain of claims and from the list of acquisitions.
 func (l *worker) relink(need int32) {
-	n := &l.lines[need]
-	r, first := n.head, n.acquired
-	n.head, n.tail, n.acquired = columnar.None, columnar.None, columnar.None
-	for acquired := false; r != columnar.None; {
-		next := l.held[r].next
-		acquired = acquired || r == first
-		l.held[r].next = columnar.None
-		if l.held[r].need == need {
-			if n.head == columnar.None {
-				n.head = r
-			} else {
-				l.held[n.tail].next = r
-			}
-			if n.tail = r; acquired && n.acquired == columnar.None {
-				n.acquired = r
-			}
-		}
-		r = next
-	}
+	l.claims.Filter(need, &l.lines[need])
 	for stage, list := range l.acquisitions {
 		from := len(list)
 		for from > 0 && list[from-1].need == need {
@@ -184,7 +155,7 @@ func (l *worker) relink(need int32) {
 		}
 		kept := list[:from]
 		for _, x := range list[from:] {
-			if l.held[x.row].need == need {
+			if l.claims.Of(x.row) == need {
 				kept = append(kept, x)
 			}
 		}

@@ -5,6 +5,8 @@ import (
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/reuse"
+	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
@@ -20,7 +22,7 @@ type spare struct {
 	snapshot.Bound
 	place uint32 // in the cluster's list
 	value uint32 // the machine's value of spares.key
-	owner int32  // the Need that owns it by its stamp, or unheld
+	owner int32  // the Need that owns it by its stamp, or unclaimed
 }
 
 // spares are the unclaimed machines of a cluster, as far as waiting Needs accept their classes.
@@ -34,7 +36,7 @@ type spares struct {
 // makeRoomForSpares allocates a list for each cluster.
 func (p *pass) makeRoomForSpares() {
 	st := &p.e.store
-	st.spares = resize(st.spares, len(p.s.Clusters))
+	st.spares = reuse.Resize(st.spares, len(p.s.Clusters))
 	p.spares = st.spares
 }
 
@@ -47,7 +49,7 @@ func (l *worker) listSpares(c int) {
 	x, waits := &l.spares[c], &l.e.store.clusters[c]
 	x.key = -1
 	for _, kind := range waits.waitKinds {
-		x.key = max(x.key, int32(l.s.Supply.SameKey(l.kinds[kind].matcher)))
+		x.key = max(x.key, int32(l.s.Supply.SameKey(l.kinds[kind].Matcher)))
 	}
 	left := l.left[:0]
 	for place, b := range l.s.BoundOf(c) {
@@ -80,41 +82,43 @@ func (x *spares) note() {
 // hasNoSpares reports whether the cluster has no spare that a Need of this kind could be credited: one
 // bitmap test. Spares only become fewer, so the answer stays true for the pass.
 func (p *pass) hasNoSpares(need int32, kind uint32) bool {
-	x, k := &p.spares[p.atlas.clusterOf(need)], &p.kinds[kind]
-	return x.listed && k.mask != 0 && !meet(x.classes, k.accepts)
+	x, k := &p.spares[p.atlas.ClusterOf(need)], &p.kinds[kind]
+	return x.listed && k.Mask != 0 && !meet(x.classes, k.Accepts)
 }
 
 // domain returns the domain of a spare for a kind with Same, as supply.Table.Domain does.
-func (x *spares) domain(l *worker, s *spare, k *kind) (uint32, bool) {
-	if int32(l.s.Supply.SameKey(k.matcher)) == x.key {
-		return l.s.Supply.DomainOf(k.matcher, s.value)
+func (x *spares) domain(l *worker, s *spare, k *state.Kind) (uint32, bool) {
+	if int32(l.s.Supply.SameKey(k.Matcher)) == x.key {
+		return l.s.Supply.DomainOf(k.Matcher, s.value)
 	}
-	return l.s.Supply.Domain(k.matcher, s.Row)
+	return l.s.Supply.Domain(k.Matcher, s.Row)
 }
 
 // catchUp is the turn of a Need whose credit had to wait: it is credited, then acquires.
-func (l *worker) catchUp(need, rank int32, k *kind) {
+func (l *worker) catchUp(need, rank int32, k *state.Kind) {
 	n := &l.lines[need]
-	x := &l.spares[n.cluster]
+	x := &l.spares[n.Cluster]
 	if !x.listed {
-		l.listSpares(int(n.cluster))
+		l.listSpares(int(n.Cluster))
 	}
 	l.start(need)
-	if !k.same || l.domainAtTurn(need, k) {
+	l.picked = l.picked[:0]
+	if !k.Same || l.domainAtTurn(need, k) {
 		had := len(x.list)
-		l.creditLeft(x, need, k, isOwnSpare)
+		l.creditLeftOwn(x, need, k)
+		early := len(l.picked) > 0
 		l.creditLeft(x, need, k, isUnownedSpare)
 		l.pickHeld(need, k)
 		left := len(x.list)
-		if !n.is(isParked) || l.lowerLeftCovers(x, need, k) {
+		if !n.Is(state.IsParked) || l.lowerLeftCovers(x, need, k) {
 			l.creditLeftLower(x, need, k)
 		}
-		l.creditedLate = len(x.list) < left
+		l.creditedLate = early || len(x.list) < left
 		l.acquirePicked(need)
 		if len(x.list) < had {
 			x.note()
 		}
-		if n.status&sitsOut == 0 {
+		if n.Status&state.SitsOut == 0 {
 			l.acquire(need, k)
 		}
 		l.creditedLate = false
@@ -122,7 +126,7 @@ func (l *worker) catchUp(need, rank int32, k *kind) {
 	l.voidTaken(need)
 	l.finishTurn(need, rank)
 	if l.lacks != 0 && !l.anyFree(k) {
-		l.spend(n.kind)
+		l.spend(n.Kind)
 	}
 }
 
@@ -136,20 +140,20 @@ const (
 	isAnothersSpare // being created for another Need
 )
 
-func (l *worker) groupOfSpare(s *spare, need int32, k *kind) groupOfSpare {
+func (l *worker) groupOfSpare(s *spare, need int32, k *state.Kind) groupOfSpare {
 	switch {
-	case s.Fingerprint == k.fingerprint && s.Group == l.groupOf(need):
+	case s.Fingerprint == k.Fingerprint && s.Group == l.groupOf(need):
 		return isOwnSpare
-	case s.place >= uint32(l.s.CreatingFrom(int(l.lines[need].cluster))) && !l.isCreatedFor(s.Row, need):
+	case s.place >= uint32(l.s.CreatingFrom(int(l.lines[need].Cluster))) && !l.isCreatedFor(s.Row, need):
 		return isAnothersSpare
-	case s.owner != unheld && l.rankOf[s.owner] > l.rankOf[need]:
+	case s.owner != state.Unclaimed && l.rankOf[s.owner] > l.rankOf[need]:
 		return isLowerSpare
 	}
 	return isUnownedSpare
 }
 
 // creditLeft claims spares of one group, in the order of the cluster's list, and removes them from it.
-func (l *worker) creditLeft(x *spares, need int32, k *kind, group groupOfSpare) {
+func (l *worker) creditLeft(x *spares, need int32, k *state.Kind, group groupOfSpare) {
 	left := x.list[:0]
 	for i := range x.list {
 		s := &x.list[i]
@@ -168,7 +172,7 @@ func (l *worker) creditLeft(x *spares, need int32, k *kind, group groupOfSpare) 
 
 // creditLeftLower claims spares that belong, by their stamps, to Needs of lower rank: those of the
 // lowest first.
-func (l *worker) creditLeftLower(x *spares, need int32, k *kind) {
+func (l *worker) creditLeftLower(x *spares, need int32, k *state.Kind) {
 	for l.lacks != 0 {
 		best := -1
 		for i := range x.list {
@@ -189,7 +193,7 @@ func (l *worker) creditLeftLower(x *spares, need int32, k *kind) {
 }
 
 // lowerLeftCovers is lowerCovers for spares.
-func (l *worker) lowerLeftCovers(x *spares, need int32, k *kind) bool {
+func (l *worker) lowerLeftCovers(x *spares, need int32, k *state.Kind) bool {
 	l.uncovered = append(l.uncovered[:0], l.missing...)
 	for i := range x.list {
 		if s := &x.list[i]; l.isLeftFor(x, s, need, k) && l.groupOfSpare(s, need, k) == isLowerSpare {
@@ -200,8 +204,8 @@ func (l *worker) lowerLeftCovers(x *spares, need int32, k *kind) bool {
 }
 
 // isLeftFor reports whether a spare helps the Need at work: class, something that it lacks, and domain.
-func (l *worker) isLeftFor(x *spares, s *spare, need int32, k *kind) bool {
-	return l.classMask[s.Class]&l.lacks != 0 && k.acceptsClass(s.Class) && (!k.same || x.isIn(l, s, need, k))
+func (l *worker) isLeftFor(x *spares, s *spare, need int32, k *state.Kind) bool {
+	return l.classMask[s.Class]&l.lacks != 0 && k.AcceptsClass(s.Class) && (!k.Same || x.isIn(l, s, need, k))
 }
 
 func (l *worker) claimSpare(s *spare, need int32, group groupOfSpare) {
@@ -215,13 +219,12 @@ func (l *worker) claimSpare(s *spare, need int32, group groupOfSpare) {
 // pickHeld picks the Idle machines that are held for the Need, before the Need is credited machines of
 // lower ranks. acquirePicked claims them afterwards, so that they stand behind all credited ones in the
 // chain.
-func (l *worker) pickHeld(need int32, k *kind) {
-	l.picked = l.picked[:0]
-	if l.lacks == 0 || l.lines[need].status&sitsOut != 0 {
+func (l *worker) pickHeld(need int32, k *state.Kind) {
+	if l.lacks == 0 || l.lines[need].Status&state.SitsOut != 0 {
 		return
 	}
 	for _, r := range l.reserved.of(need) {
-		if l.canTakeHeld(r, need, k) {
+		if l.canTakeHeld(r, need, k) && !slices.Contains(l.picked, r) {
 			l.subtract(l.s.View.Class[r])
 			l.picked = append(l.picked, r)
 		}
@@ -235,19 +238,19 @@ func (l *worker) acquirePicked(need int32) {
 }
 
 // isIn reports whether a spare lies in the domain that the Need has chosen.
-func (x *spares) isIn(l *worker, s *spare, need int32, k *kind) bool {
+func (x *spares) isIn(l *worker, s *spare, need int32, k *state.Kind) bool {
 	v, ok := x.domain(l, s, k)
-	return ok && v == l.lines[need].domain
+	return ok && v == l.lines[need].Domain
 }
 
 // sumLeft adds the spares that the Need could be credited to the totals of their domains.
-func (l *worker) sumLeft(need int32, k *kind) {
-	c := l.lines[need].cluster
+func (l *worker) sumLeft(need int32, k *state.Kind) {
+	c := l.lines[need].Cluster
 	x, group, creating := &l.spares[c], l.groupOf(need), uint32(l.s.CreatingFrom(int(c)))
 	for i := range x.list {
 		s := &x.list[i]
-		own := s.Fingerprint == k.fingerprint && s.Group == group
-		if !k.acceptsClass(s.Class) || !own && s.place >= creating {
+		own := s.Fingerprint == k.Fingerprint && s.Group == group
+		if !k.AcceptsClass(s.Class) || !own && s.place >= creating {
 			continue
 		}
 		l.probes++

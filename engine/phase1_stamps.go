@@ -5,6 +5,9 @@ import (
 	"slices"
 
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/exact"
+	"github.com/tonnage/tonnage/engine/internal/reuse"
+	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
@@ -25,11 +28,14 @@ type stampEntry struct {
 	group       uint32
 	next        uint32 // 1 + the next entry of its bucket
 	first, last uint32 // 1 + places of its machines; first skips those that are gone
-	// owner is the last Need in rank order with this stamp, rank its place in the order; unheld and −1
+	// owner is the last Need in rank order with this stamp, rank its place in the order; unclaimed and −1
 	// when no Need has the stamp. Both are valid if known; else store.owner has the owner.
 	owner, rank int32
 	known       bool
-	changed     bool // some machine with this stamp differs from the last cycle
+	changed     bool // some machine with this stamp, or its owner, differs from the last cycle
+	// runs are those of the stamp's machines in worker.shared, if grouped.
+	runs    sharedRun
+	grouped bool
 }
 
 // stampLists are the machines of the open cluster by stamp: chains of places, with 0 as their end.
@@ -49,7 +55,7 @@ func (x *stampLists) index(bound []snapshot.Bound) {
 	for 1<<logSize < len(bound)+1 {
 		logSize++
 	}
-	x.buckets, x.next, x.of = resize(x.buckets, 1<<logSize), resize(x.next, len(bound)), grown(x.of, len(bound))
+	x.buckets, x.next, x.of = reuse.Resize(x.buckets, 1<<logSize), reuse.Resize(x.next, len(bound)), reuse.Grown(x.of, len(bound))
 	x.shift = uint8(64 - logSize)
 	x.entries = x.entries[:0]
 	for i := range bound {
@@ -85,7 +91,7 @@ func (x *stampLists) find(fingerprint uint64, group uint32) uint32 {
 
 func (x *stampLists) add(fingerprint uint64, group uint32) uint32 {
 	bucket := x.bucket(fingerprint, group)
-	x.entries = append(x.entries, stampEntry{fingerprint: fingerprint, group: group, next: *bucket, owner: unheld, rank: -1})
+	x.entries = append(x.entries, stampEntry{fingerprint: fingerprint, group: group, next: *bucket, owner: state.Unclaimed, rank: -1})
 	*bucket = uint32(len(x.entries))
 	return *bucket
 }
@@ -108,7 +114,7 @@ func (x *stampLists) seek(all bool) {
 }
 
 // soughtHash returns the number of a fingerprint's bit in stampLists.sought.
-func soughtHash(fingerprint uint64) uint16 { return uint16(fingerprint * mixer >> 52) }
+func soughtHash(fingerprint uint64) uint16 { return uint16(fingerprint * exact.Mixer >> 52) }
 
 // mayBeSought reports whether the owner of a stamp may be sought whose fingerprint has this hash.
 func (x *stampLists) mayBeSought(hash uint16) bool { return x.sought[hash>>6]>>(hash&63)&1 != 0 }
@@ -124,13 +130,13 @@ func (x *stampLists) own(at uint32, need, rank int32) {
 // ownForMembers makes folds the owners of their members' stamps.
 func (l *worker) ownForMembers(c int) {
 	x, src := &l.stamps, &l.sources[c]
-	groups := src.block.GroupIDs()
-	for row := range src.rows {
-		line := src.base + int32(row)
-		if l.lines[line].status&(isFold|isMember) == 0 {
+	groups := src.Block.GroupIDs()
+	for row := range src.Rows {
+		line := src.Base + int32(row)
+		if l.lines[line].Status&(state.IsFold|state.IsMember) == 0 {
 			continue
 		}
-		fingerprint := l.folder.profiles.of(l.pass, src.block.Profile(row)).stamp
+		fingerprint := l.folder.profiles.of(l.pass, src.Block.Profile(row)).stamp
 		if !x.mayBeSought(soughtHash(fingerprint)) {
 			continue
 		}
@@ -145,23 +151,31 @@ func (l *worker) ownForMembers(c int) {
 	}
 }
 
-// noteOwners notes the owners that were sought, by machine, for later cycles.
-func (l *worker) noteOwners() {
+// noteOwners notes the owners that were sought, by machine, for later cycles. It reports whether a stamp has
+// another owner than before: the rows that have it may share its machines now, or no more.
+func (l *worker) noteOwners() (moved bool) {
 	x, owners := &l.stamps, l.e.store.owner
 	for i := range x.entries {
 		if e := &x.entries[i]; e.known {
 			for at := e.first; at != 0; at = x.next[at-1] {
-				owners[l.bound[at-1].Row] = e.owner
+				was := &owners[l.bound[at-1].Row]
+				if *was != e.owner {
+					if !e.changed && *was != state.Unclaimed && e.owner != state.Unclaimed {
+						e.changed, moved = true, true
+					}
+					*was = e.owner
+				}
 			}
 		}
 	}
+	return moved
 }
 
 // ownerOf returns the rank of the owner of an entry, given one of its machines; −1 when there is none.
 func (l *worker) ownerOf(e *stampEntry, r columnar.Row) int32 {
 	if !e.known {
 		e.known = true
-		if e.owner = l.e.store.owner[r]; e.owner != unheld {
+		if e.owner = l.e.store.owner[r]; e.owner != state.Unclaimed {
 			e.rank = l.rankOf[e.owner]
 		}
 	}
@@ -193,20 +207,20 @@ type classLists struct {
 
 func (x *classLists) begin(classes, machines int) {
 	words := (classes + 63) / 64
-	x.listed, x.anyOf = resize(x.listed, words), resize(x.anyOf, words)
-	x.unowned, x.from, x.to = grown(x.unowned, classes), grown(x.from, classes), grown(x.to, classes)
-	x.chain, x.words = grown(x.chain, machines), x.words[:0]
+	x.listed, x.anyOf = reuse.Resize(x.listed, words), reuse.Resize(x.anyOf, words)
+	x.unowned, x.from, x.to = reuse.Grown(x.unowned, classes), reuse.Grown(x.from, classes), reuse.Grown(x.to, classes)
+	x.chain, x.words = reuse.Grown(x.chain, machines), x.words[:0]
 }
 
 // listFor lists the classes that a kind accepts. It reports whether a machine of one of them may be
 // left.
-func (l *worker) listFor(k *kind) bool {
+func (l *worker) listFor(k *state.Kind) bool {
 	x, left := &l.lists, uint64(0)
 	for i, live := range l.live {
-		for missing := live & k.accepts[i] &^ x.listed[i]; missing != 0; missing &= missing - 1 {
+		for missing := live & k.Accepts[i] &^ x.listed[i]; missing != 0; missing &= missing - 1 {
 			l.listClass(uint32(i<<6 + bits.TrailingZeros64(missing)))
 		}
-		left |= x.anyOf[i] & k.accepts[i]
+		left |= x.anyOf[i] & k.Accepts[i]
 	}
 	return left != 0
 }
@@ -280,7 +294,7 @@ func (x *classLists) insert(class, at, after uint32) {
 // ownerRank returns the rank of the Need that owns a machine by its stamp; −1 when no Need of its
 // cluster does.
 func (p *pass) ownerRank(r columnar.Row) int32 {
-	if owner := p.e.store.owner[r]; owner != unheld {
+	if owner := p.e.store.owner[r]; owner != state.Unclaimed {
 		return p.rankOf[owner]
 	}
 	return -1

@@ -6,6 +6,9 @@ import (
 	"sort"
 
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/plan"
+	"github.com/tonnage/tonnage/engine/internal/reuse"
+	"github.com/tonnage/tonnage/engine/internal/state"
 )
 
 // The Needs of a cluster that changed are credited in rank order, but only those whose credit may differ
@@ -48,14 +51,11 @@ type openNeed struct {
 	kind  uint32
 }
 
-// loosened stands in pass.held for unheld while its cluster is credited: the machine is loose.
-const loosened int32 = -2
-
 func (w *worklist) begin(anew bool, classes, needs int) {
 	w.anew, w.at, w.rank = anew, -1, -1
-	w.todo = resize(w.todo, (needs+63)/64)
-	w.touched, w.loose = resize(w.touched, (classes+63)/64), resize(w.loose, (classes+63)/64)
-	w.looseOf = resize(w.looseOf, classes)
+	w.todo = reuse.Resize(w.todo, (needs+63)/64)
+	w.touched, w.loose = reuse.Resize(w.touched, (classes+63)/64), reuse.Resize(w.loose, (classes+63)/64)
+	w.looseOf = reuse.Resize(w.looseOf, classes)
 	w.released, w.open = w.released[:0], w.open[:0]
 }
 
@@ -119,23 +119,24 @@ func (l *worker) creditList(x *clusterState, c int) {
 		}
 		l.noteMoves(l.movesOf(c))
 	}
+	if !x.dirty && (x.restamped || !ordered) {
+		l.listTwins(c)
+	}
 	l.listWork(c, x.dirty || x.restamped || !ordered)
 	x.restamped = false
 	for w.next() {
 		l.CreditLooks++
 		need := l.needs[w.at]
 		k := l.kindOf(need)
-		stamp := l.stamps.find(k.fingerprint, l.groupOf(need))
+		stamp := l.stamps.find(k.Fingerprint, l.groupOf(need))
 		w.rank = l.rankOf[need]
-		if cause := l.isToBeCredited(x, need, stamp, k); cause != notCredited {
+		if cause := l.isToBeCredited(x, need, stamp, k); cause != plan.NotCredited {
 			l.CreditedBy[cause]++
 			l.creditAgain(x, need, stamp, k)
 		}
 	}
 	for _, r := range w.released {
-		if l.held[r].need == loosened {
-			l.held[r].need = unheld
-		}
+		l.claims.Settle(r)
 	}
 	if x.dirty {
 		l.findCheapest(c, nil)
@@ -155,8 +156,8 @@ func (l *worker) dropClaims() {
 	st := &l.e.store
 	for i := range l.bound {
 		r := l.bound[i].Row
-		l.held[r] = hold{need: unheld}
-		st.priority[r], st.owner[r] = l.s.View.Priority[r], unheld
+		l.claims.Release(r)
+		st.priority[r], st.owner[r] = l.s.View.Priority[r], state.Unclaimed
 	}
 }
 
@@ -168,10 +169,10 @@ func (l *worker) listWork(c int, owners bool) {
 	x.seek(owners)
 	for place, need := range l.needs {
 		n := &l.lines[need]
-		k := &l.kinds[n.kind]
-		listed := w.anew || n.is(isStale|isUncredited|isTouched|hasForeignStamp)
-		if x.mayBeSought(l.hashes[n.kind]) {
-			if at := x.find(k.fingerprint, l.groupOf(need)); at != 0 {
+		k := &l.kinds[n.Kind]
+		listed := w.anew || n.Is(state.IsStale|state.IsUncredited|state.IsTouched|state.HasForeignStamp)
+		if x.mayBeSought(l.hashes[n.Kind]) {
+			if at := x.find(k.Fingerprint, l.groupOf(need)); at != 0 {
 				x.own(at, need, l.rankOf[need])
 				listed = listed || x.entries[at-1].changed
 			}
@@ -179,22 +180,27 @@ func (l *worker) listWork(c int, owners bool) {
 		switch {
 		case listed || l.isTempted(n, k):
 			w.add(place)
-		case k.same || !n.is(isSatisfied):
-			w.open = append(w.open, openNeed{int32(place), n.kind})
+		case k.Same || !n.Is(state.IsSatisfied):
+			w.open = append(w.open, openNeed{int32(place), n.Kind})
 		}
 	}
 	if l.e.store.clusters[c].hasSame {
 		l.ownForMembers(c)
 	}
-	l.noteOwners()
+	if l.noteOwners() && !w.anew {
+		l.addBelow(func(need int32, k *state.Kind) bool {
+			at := x.find(k.Fingerprint, l.groupOf(need))
+			return at != 0 && x.entries[at-1].changed
+		})
+	}
 }
 
 // isTempted reports whether machines that a Need accepts may have become available to it.
-func (l *worker) isTempted(n *line, k *kind) bool {
-	if k.same {
-		return meet(l.work.touched, k.accepts)
+func (l *worker) isTempted(n *state.Line, k *state.Kind) bool {
+	if k.Same {
+		return meet(l.work.touched, k.Accepts)
 	}
-	return !n.is(isSatisfied) && meet(l.work.loose, k.accepts)
+	return !n.Is(state.IsSatisfied) && meet(l.work.loose, k.Accepts)
 }
 
 // tempt puts those open Needs on the list, below the one at work, that accept a class and have Same or have
@@ -202,7 +208,7 @@ func (l *worker) isTempted(n *line, k *kind) bool {
 func (l *worker) tempt(class uint32, same bool) {
 	w := &l.work
 	for i := len(w.open) - 1; i >= 0 && int(w.open[i].place) > w.at; i-- {
-		if k := &l.kinds[w.open[i].kind]; k.same == same && k.acceptsClass(class) {
+		if k := &l.kinds[w.open[i].kind]; k.Same == same && k.AcceptsClass(class) {
 			w.add(int(w.open[i].place))
 		}
 	}
@@ -225,7 +231,7 @@ func (l *worker) release(r columnar.Row, class uint32) {
 	if w.anew {
 		return
 	}
-	l.held[r] = hold{need: loosened}
+	l.claims.MarkLoose(r)
 	w.released = append(w.released, r)
 	if w.looseOf[class]++; w.looseOf[class] == 1 {
 		w.loose[class>>6] |= 1 << (class & 63)
@@ -252,12 +258,12 @@ func (l *worker) noteStamp(r columnar.Row) {
 	e := &l.stamps.entries[at-1]
 	e.changed = true
 	if w := &l.work; w.at >= 0 && l.ownerOf(e, r) > w.rank {
-		l.addBelow(func(need int32, k *kind) bool { return k.fingerprint == fingerprint && l.groupOf(need) == group })
+		l.addBelow(func(need int32, k *state.Kind) bool { return k.Fingerprint == fingerprint && l.groupOf(need) == group })
 	}
 }
 
 // addBelow puts the Needs below the one at work on the list that a test accepts.
-func (l *worker) addBelow(test func(need int32, k *kind) bool) {
+func (l *worker) addBelow(test func(need int32, k *state.Kind) bool) {
 	w := &l.work
 	for place := w.at + 1; place < len(l.needs); place++ {
 		if need := l.needs[place]; test(need, l.kindOf(need)) {
@@ -284,34 +290,21 @@ func (p *pass) partFrom(c int, anew bool) {
 		if m.how != left {
 			continue
 		}
-		switch h := p.held[m.row].need; {
-		case h == unheld:
+		switch h := p.claims.Of(m.row); {
+		case h == state.Unclaimed:
 		case anew:
-			p.held[m.row] = hold{need: unheld}
+			p.claims.Release(m.row)
 		default:
 			p.unlink(m.row, h)
 		}
 	}
 }
 
-// unlink takes a machine out of a Need's chain and makes the Need stale. O(machines claimed).
+// unlink takes a machine away from a Need and makes the Need stale. O(machines claimed).
 func (p *pass) unlink(r columnar.Row, need int32) {
 	n := &p.lines[need]
-	n.status |= isStale
-	last := columnar.None
-	for at := n.head; at != r; at = p.held[at].next {
-		last = at
-	}
-	next := p.held[r].next
-	if last == columnar.None {
-		n.head = next
-	} else {
-		p.held[last].next = next
-	}
-	if n.tail == r {
-		n.tail = last
-	}
-	p.held[r] = hold{need: unheld}
+	n.Status |= state.IsStale
+	p.claims.Unlink(r, n)
 }
 
 // findResettled makes a Need stale if something is held for it, now or in the cycle before. A
@@ -322,8 +315,8 @@ func (p *pass) findResettled() {
 	}
 	mark := func(need int32) {
 		n := &p.lines[need]
-		if x := &p.e.store.clusters[n.cluster]; !x.dirty && !n.is(isMember) {
-			n.status |= isStale | isResettled
+		if x := &p.e.store.clusters[n.Cluster]; !x.dirty && !n.Is(state.IsMember) {
+			n.Status |= state.IsStale | state.IsResettled
 			x.replay = true
 		}
 	}
@@ -346,8 +339,8 @@ const wholeCycles = 15
 // The Need may have another rank now, so that other Needs come before it.
 func (l *worker) letGoOfChanged(line int32) {
 	l.letGoAll(line)
-	if n := &l.lines[line]; !n.is(isMember) {
-		n.status |= isStale | isChanged
+	if n := &l.lines[line]; !n.Is(state.IsMember) {
+		n.Status |= state.IsStale | state.IsChanged
 	}
 	for _, r := range l.work.old {
 		l.release(r, l.s.View.Class[r])
@@ -365,12 +358,12 @@ func (l *worker) noteMoves(moves []moved) {
 		}
 		l.noteStamp(m.row)
 		if l.s.View.Fingerprint[m.row] == 0 {
-			l.e.store.owner[m.row] = unheld
+			l.e.store.owner[m.row] = state.Unclaimed
 		}
-		switch need := l.held[m.row].need; {
+		switch need := l.claims.Of(m.row); {
 		case need >= 0:
-			l.lines[need].status |= isTouched
-		case m.how == came && need == unheld:
+			l.lines[need].Status |= state.IsTouched
+		case m.how == came && need == state.Unclaimed:
 			l.release(m.row, m.class)
 		default:
 			l.e.store.priority[m.row] = l.s.View.Priority[m.row]
@@ -380,80 +373,85 @@ func (l *worker) noteMoves(moves []moved) {
 
 // isToBeCredited reports whether, and why, a Need's credit may differ from the last cycle, given 1 + the
 // entry of its stamp.
-func (l *worker) isToBeCredited(x *clusterState, need int32, stamp uint32, k *kind) CreditCause {
+func (l *worker) isToBeCredited(x *clusterState, need int32, stamp uint32, k *state.Kind) CreditCause {
 	n, w := &l.lines[need], &l.work
-	switch cause := n.staleBecause(); {
+	switch cause := staleBecause(n); {
 	case w.anew:
 		return CreditAnew
-	case cause != notCredited:
+	case cause != plan.NotCredited:
 		return cause
-	case n.is(isUncredited) || len(x.waiting) > 0 && x.blocks(k):
+	case n.Is(state.IsUncredited) || len(x.waiting) > 0 && x.blocks(k):
 		return CreditWaiting
 	}
-	if n.is(isTouched|hasForeignStamp) || stamp != 0 && l.stamps.entries[stamp-1].changed {
-		if !n.is(isSatisfied) || !l.keepsOwn(need, stamp, k) {
+	if n.Is(state.IsTouched|state.HasForeignStamp) || stamp != 0 && l.stamps.entries[stamp-1].changed {
+		if !n.Is(state.IsSatisfied) || !l.keepsOwn(need, stamp, k) {
 			return CreditStamps
 		}
-		n.status &^= isTouched | hasForeignStamp
+		n.Status &^= state.IsTouched | state.HasForeignStamp
 	}
 	switch {
-	case k.same:
-		if meet(w.touched, k.accepts) && (!n.is(isSatisfied) || stamp != 0 && l.hasMore(need, stamp)) {
+	case k.Same:
+		if meet(w.touched, k.Accepts) && (!n.Is(state.IsSatisfied) || stamp != 0 && l.hasMore(need, stamp)) {
 			return CreditDomains
 		}
-	case !n.is(isSatisfied) && meet(w.loose, k.accepts):
+	case !n.Is(state.IsSatisfied) && meet(w.loose, k.Accepts):
 		return CreditTempted
 	}
-	return notCredited
+	return plan.NotCredited
 }
 
 // staleBecause returns what makes a Need's credit stale, whatever the others of its cluster have.
-func (n *line) staleBecause() CreditCause {
+func staleBecause(n *state.Line) CreditCause {
 	switch {
-	case n.is(isChanged):
+	case n.Is(state.IsChanged):
 		return CreditRow
-	case n.is(isRobbed):
+	case n.Is(state.IsRobbed):
 		return CreditRobbed
-	case n.is(isResettled):
+	case n.Is(state.IsResettled):
 		return CreditHeld
-	case n.is(isStale):
+	case n.Is(state.IsStale):
 		return CreditLost
 	}
-	return notCredited
+	return plan.NotCredited
 }
 
 // keepsOwn reports whether a walk over a Need's own machines, as they are now, claims exactly the
 // machines that the Need has. Then it relinks them in the order of the walk, and the Need is not
 // credited again. Stamps change in most cycles: a machine that was credited with a foreign stamp
 // carries the right one now.
-func (l *worker) keepsOwn(need int32, stamp uint32, k *kind) bool {
+func (l *worker) keepsOwn(need int32, stamp uint32, k *state.Kind) bool {
 	if stamp == 0 {
-		return k.mask == 0
+		return k.Mask == 0
 	}
 	x, n := &l.stamps, &l.lines[need]
+	if l.sharesOwn(&x.entries[stamp-1]) {
+		return false // it takes what fits best, not what the walk comes to first
+	}
 	l.start(need)
 	l.seized = l.seized[:0]
 	for at := x.entries[stamp-1].first; at != 0 && l.lacks != 0; at = x.next[at-1] {
 		b := &l.bound[at-1]
-		if l.classMask[b.Class]&l.lacks == 0 || !k.acceptsClass(b.Class) || !l.inDomain(b.Row, need) {
+		if l.classMask[b.Class]&l.lacks == 0 || !k.AcceptsClass(b.Class) || !l.inDomain(b.Row, need) {
 			continue
 		}
-		if l.held[b.Row].need != need {
+		if l.claims.Of(b.Row) != need {
 			return false
 		}
 		l.subtract(b.Class)
 		l.seized = append(l.seized, at-1)
 	}
 	left := len(l.seized)
-	for r := n.head; r != columnar.None; r = l.held[r].next {
+	for r := n.Head; r != columnar.None; r = l.claims.Next(r) {
 		left--
 	}
 	if l.lacks != 0 || left != 0 {
 		return false
 	}
-	n.head, n.tail = columnar.None, columnar.None
+	n.Empty()
 	for _, place := range l.seized {
-		l.link(l.bound[place].Row, need)
+		r := l.bound[place].Row
+		l.claims.Release(r)
+		l.claims.Claim(r, need, n)
 	}
 	return true
 }
@@ -462,7 +460,7 @@ func (l *worker) keepsOwn(need int32, stamp uint32, k *kind) bool {
 // may lie in another domain, which the Need could choose by what is free there.
 func (l *worker) hasMore(need int32, stamp uint32) bool {
 	for at := l.stamps.entries[stamp-1].first; at != 0; at = l.stamps.next[at-1] {
-		if l.held[l.bound[at-1].Row].need != need {
+		if l.claims.Of(l.bound[at-1].Row) != need {
 			return true
 		}
 	}
@@ -470,25 +468,25 @@ func (l *worker) hasMore(need int32, stamp uint32) bool {
 }
 
 // creditAgain credits one Need and compares the result with its claims of the last cycle.
-func (l *worker) creditAgain(x *clusterState, need int32, stamp uint32, k *kind) {
+func (l *worker) creditAgain(x *clusterState, need int32, stamp uint32, k *state.Kind) {
 	n := &l.lines[need]
-	waited := n.status&(isUncredited|isStale) == isUncredited
+	waited := n.Status&(state.IsUncredited|state.IsStale) == state.IsUncredited
 	l.letGoAll(need)
-	if n.is(isSatisfied) {
+	if n.Is(state.IsSatisfied) {
 		l.satisfied -= l.weight(n)
 	}
-	n.status &= isParked | isFold | isMember | hasSame | neverFolds | isHeldBack
-	if k.same {
-		n.status |= isUncoverable
+	n.Status &= state.IsParked | state.IsFold | state.IsMember | state.HasSame | state.NeverFolds | state.IsHeldBack
+	if k.Same {
+		n.Status |= state.IsUncoverable
 	}
-	n.domain, n.acquired = 0, columnar.None
+	n.Domain = 0
 	l.lacking[l.work.rank] = false
 	l.creditNeed(x, need, stamp, k)
 	if l.work.anew {
 		return
 	}
-	if n.is(isUncredited) && !waited {
-		l.addBelow(func(_ int32, other *kind) bool { return meet(k.accepts, other.accepts) })
+	if n.Is(state.IsUncredited) && !waited {
+		l.addBelow(func(_ int32, other *state.Kind) bool { return meet(k.Accepts, other.Accepts) })
 	}
 	l.compare(need)
 }
@@ -498,23 +496,23 @@ func (l *worker) creditAgain(x *clusterState, need int32, stamp uint32, k *kind)
 func (l *worker) letGoAll(need int32) {
 	n, w := &l.lines[need], &l.work
 	w.old = w.old[:0]
-	for r := n.head; r != columnar.None; {
-		next := l.held[r].next
-		l.held[r] = hold{need: unheld}
+	for r := n.Head; r != columnar.None; {
+		next := l.claims.Next(r)
+		l.claims.Release(r)
 		w.old = append(w.old, r)
 		r = next
 	}
-	n.head, n.tail = columnar.None, columnar.None
+	n.Empty()
 }
 
 // compare notes how the claims of a Need differ from those in worklist.old.
 func (l *worker) compare(need int32) {
 	kept := 0
 	for _, r := range l.work.old {
-		switch l.held[r].need {
+		switch l.claims.Of(r) {
 		case need:
 			kept++
-		case unheld:
+		case state.Unclaimed:
 			l.release(r, l.s.View.Class[r])
 		}
 	}
@@ -529,25 +527,25 @@ func (l *worker) compare(need int32) {
 // gone reports whether a machine, by its place in the open cluster, is out of reach of the Need at work:
 // it or a Need that had its turn before has claimed it.
 func (l *worker) gone(place uint32) bool {
-	h := l.held[l.bound[place].Row].need
+	h := l.claims.Of(l.bound[place].Row)
 	return h >= 0 && l.rankOf[h] <= l.work.rank
 }
 
 // seize claims a machine of the open cluster for a Need. It may take the machine from a Need of lower rank
 // that still holds it from the last cycle.
-func (l *worker) seize(place uint32, need int32, k *kind) {
+func (l *worker) seize(place uint32, need int32, k *state.Kind) {
 	r, class := l.bound[place].Row, l.bound[place].Class
-	switch h := l.held[r].need; h {
-	case unheld:
-	case loosened:
+	switch h := l.claims.Of(r); h {
+	case state.Unclaimed:
+	case state.Loose:
 		l.work.fasten(class)
 	default:
 		l.unlink(r, h)
-		l.lines[h].status |= isRobbed
+		l.lines[h].Status |= state.IsRobbed
 		l.work.add(l.placeOf(h))
 	}
 	l.seized = append(l.seized, place)
-	l.e.store.priority[r] = k.priority
+	l.e.store.priority[r] = k.Priority
 	l.claim(r, class, need)
 }
 

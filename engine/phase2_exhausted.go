@@ -4,6 +4,9 @@ import (
 	"slices"
 
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/order"
+	"github.com/tonnage/tonnage/engine/internal/state"
+	"github.com/tonnage/tonnage/engine/internal/units"
 )
 
 // Most needs that are short stay short, because supply is exhausted: no machine is left that
@@ -38,25 +41,25 @@ func (l *worker) isExhausted(kind uint32) bool {
 }
 
 // noneFreed reports whether nothing that a kind could acquire has turned free since phase 1.
-func (l *worker) noneFreed(k *kind) bool { return !l.anyFree(k) || !l.wasPutBack(k) }
+func (l *worker) noneFreed(k *state.Kind) bool { return !l.anyFree(k) || !l.wasPutBack(k) }
 
 // noneToTake reports whether it is certain that no unit exists for a kind, whichever cluster
 // asks. False may mean "not known".
-func (l *worker) noneToTake(k *kind) bool {
+func (l *worker) noneToTake(k *state.Kind) bool {
 	switch {
 	case l.reclaiming:
 		return false // reclaim between tenants has other units
-	case k.victims == l.noVictims:
+	case l.poolOf[k.Number] == l.noVictims:
 		return true
 	case l.e.opts.Explain:
 		return false // Explain reports where the search looked, so it must look
 	}
 	t, x := &l.e.store.gangs, &l.unitsFor(k).anywhere
-	usable := func(r columnar.Row) bool { return l.takenBy(r) == noNeed && k.acceptsClass(l.s.View.Class[r]) }
+	usable := func(r columnar.Row) bool { return l.takenBy(r) == order.None && k.AcceptsClass(l.s.View.Class[r]) }
 	x.order(l.s.IDRank)
 	for i := l.liveOrMore(x, 0); i < len(x.victimGroups); i = l.liveOrMore(x, i+1) {
-		if f := &x.victimGroups[i]; k.acceptsClass(f.class) && l.hasLeft(f) && (!f.leaving || slices.ContainsFunc(f.rows, func(r columnar.Row) bool {
-			return l.takenBy(r) == noNeed && l.drainsAs(r, f.promised)
+		if f := &x.victimGroups[i]; k.AcceptsClass(f.Class) && l.hasLeft(f) && (!f.Leaving || slices.ContainsFunc(f.Rows, func(r columnar.Row) bool {
+			return l.takenBy(r) == order.None && l.drainsAs(r, f.Promised)
 		})) {
 			return false
 		}
@@ -65,26 +68,26 @@ func (l *worker) noneToTake(k *kind) bool {
 		return false
 	}
 	for _, g := range x.gangs {
-		if slices.ContainsFunc(t.list[g].members, usable) {
+		if slices.ContainsFunc(t.list[g].Members, usable) {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(l.sunkIn(x, k), func(u unit) bool { return u.remainder && usable(u.row) })
+	return !slices.ContainsFunc(l.sunkIn(x, k), func(u units.Unit) bool { return u.Remainder && usable(u.Row) })
 }
 
 // hasLeft reports whether a victim group has a machine that no plan has taken, and sets gone.
-func (l *worker) hasLeft(f *victimGroup) bool {
-	f.gone = !l.someLeft(f.alike)
-	return !f.gone
+func (l *worker) hasLeft(f *units.VictimGroup) bool {
+	f.Gone = !l.someLeft(f.Alike)
+	return !f.Gone
 }
 
 // someLeft is hasLeft for an alike, which the victim groups of several scopes share. It
 // advances a.at past taken machines: amortized O(1), since a taken machine stays taken in a
 // pass.
-func (l *worker) someLeft(a *alike) bool {
-	a.sort(l.s.IDRank)
-	for a.at < len(a.rows) && (l.victimOf.Has(uint32(a.rows[a.at])) || l.takenBy(a.rows[a.at]) != noNeed) {
-		a.at++
+func (l *worker) someLeft(a *units.Alike) bool {
+	a.Sort(l.s.IDRank)
+	for a.At < len(a.Rows) && (l.victimOf.Has(uint32(a.Rows[a.At])) || l.takenBy(a.Rows[a.At]) != order.None) {
+		a.At++
 	}
-	return a.at < len(a.rows)
+	return a.At < len(a.Rows)
 }

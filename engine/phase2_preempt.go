@@ -7,6 +7,8 @@ import (
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/order"
+	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -36,21 +38,35 @@ func (l *worker) preemptByGangs() {
 	t := l.findTurns()
 	since := l.happened()
 	for rank := t.next(0); rank < len(l.order); rank = t.next(rank + 1) {
-		kind := l.kindAt[rank]
-		if at := l.exhaustedSince[kind]; (at == since || at == exhaustedForever) && !l.special[rank] && l.skewed[kind] == 0 {
-			continue // the common case: supply of the kind is exhausted
+		if t.marks[rank]&hasTurn != 0 {
+			had := len(l.victims)
+			since = l.turnAt(t, rank, since)
+			l.noteLosers(t, had)
 		}
-		need := l.order[rank]
-		passed := t.marks[rank]&isOutlined != 0 && !l.searchEnded() && l.isRefused(t, rank) || l.isPassedOver(rank, need, kind)
-		if !passed {
-			l.blockUpTo(int32(rank))
-			l.planFor(need, &l.kinds[kind])
-		}
-		if l.spareDrains(int32(rank)) || !passed {
-			l.watch(t, rank+1)
-			since = l.happened()
+		if t.marks[rank]&hasLost != 0 {
+			l.replaceLost(l.order[rank])
 		}
 	}
+}
+
+// turnAt is the turn in phase 2 of the need at a rank. since is happened() after the turn before; it returns
+// that after this one.
+func (l *worker) turnAt(t *turns, rank int, since uint64) uint64 {
+	kind := l.kindAt[rank]
+	if at := l.exhaustedSince[kind]; (at == since || at == exhaustedForever) && !l.special[rank] && l.skewed[kind] == 0 {
+		return since // the common case: supply of the kind is exhausted
+	}
+	need := l.order[rank]
+	passed := t.marks[rank]&isOutlined != 0 && !l.searchEnded() && l.isRefused(t, rank) || l.isPassedOver(rank, need, kind)
+	if !passed {
+		l.blockUpTo(int32(rank))
+		l.planFor(need, &l.kinds[kind])
+	}
+	if l.spareDrains(int32(rank)) || !passed {
+		l.watch(t, rank+1)
+		return l.happened()
+	}
+	return since
 }
 
 // preemptSingly is phase 2 over single machines (Options.Victims = machine).
@@ -74,23 +90,23 @@ func (l *worker) isPassedOver(rank int, need int32, kind uint32) bool {
 	if exhausted && l.isKnownExhausted(kind) {
 		return true // the common case: supply of the kind is exhausted
 	}
-	return l.lines[need].status&(isSatisfied|isParked) != 0 || exhausted && gangs && l.isExhausted(kind)
+	return l.lines[need].Status&(state.IsSatisfied|state.IsParked) != 0 || exhausted && gangs && l.isExhausted(kind)
 }
 
 // preemptFor takes victims for a need machine by machine.
 func (l *worker) preemptFor(need int32, kind uint32) {
 	k := &l.kinds[kind]
 	if l.nothingToPreempt(need, k) {
-		if !k.same && l.spentVictims(&k.victims.victimList) {
+		if !k.Same && l.spentVictims(&l.poolOf[k.Number].victimList) {
 			l.exhaustedSince[kind] = exhaustedForever
 		}
 		return
 	}
 	l.visit(need)
 	switch {
-	case k.same:
+	case k.Same:
 		l.preemptSame(need, k)
-	case len(k.spread) > 0:
+	case len(k.Spread) > 0:
 		l.preemptSpread(need, k)
 	default:
 		l.preemptPlain(need, k)
@@ -108,14 +124,14 @@ func (l *worker) mayEvenOut(rank int, kind uint32) bool {
 		l.goneSince[kind] = l.happened()
 		return false
 	}
-	return l.lines[l.order[rank]].is(isSkewBlocked)
+	return l.lines[l.order[rank]].Is(state.IsSkewBlocked)
 }
 
 // reopen restarts phase 2 at the head of the order. A reserved Idle machine is again a
 // candidate for every need that ranks above its owner, so it is put back.
 func (l *worker) reopen() {
 	for _, b := range l.reserved.blocks {
-		if !l.claimed(b.row) && l.takenBy(b.row) == noNeed {
+		if !l.claimed(b.row) && l.takenBy(b.row) == order.None {
 			l.putBack(b.row)
 		}
 	}
@@ -190,7 +206,7 @@ func (p *pass) promisedTo(r columnar.Row) (priority int32, promised bool) {
 		return math.MinInt32, false
 	}
 	if members := p.reserved.members[r]; len(members) > 0 {
-		return p.kindOf(members[0]).priority, true
+		return p.kindOf(members[0]).Priority, true
 	}
 	return p.s.Supply.Reservation(r).Priority, true
 }
@@ -200,7 +216,7 @@ func (p *pass) promisedTo(r columnar.Row) (priority int32, promised bool) {
 func (p *pass) isGivenUp(r columnar.Row) bool {
 	members := p.reserved.members[r]
 	return len(members) > 0 && p.s.View.State[r] == model.Draining &&
-		!slices.ContainsFunc(members, func(n int32) bool { return !p.lines[n].is(isSatisfied) })
+		!slices.ContainsFunc(members, func(n int32) bool { return !p.lines[n].Is(state.IsSatisfied) })
 }
 
 // drainsAs reports whether a draining machine is what a list has it as: promised to a Need, or there for
@@ -282,15 +298,15 @@ func (l *worker) noteLate(c int) {
 
 // findVictims marks the kinds for which no victim exists anywhere.
 func (l *worker) findVictims() {
-	l.e.crew.each(len(l.e.store.clusters), clustersPerChunk, l.e.tasks.worths)
+	l.e.crew.Each(len(l.e.store.clusters), clustersPerChunk, l.e.tasks.worths)
 	cheapest := l.cheapestByClass()
 	l.exhaustedSince = alloc.Make[uint64](l.arena, len(l.kinds))
 	l.goneSince = alloc.Make[uint64](l.arena, len(l.kinds))
 	for i := range l.kinds {
 		k := &l.kinds[i]
-		if !slices.ContainsFunc(k.classes, func(c uint32) bool { return cheapest[c] < k.priority || cheapest[c] == math.MinInt32 }) {
-			k.victims = l.noVictims
-			if l.e.opts.Victims != VictimsGang && !k.same {
+		if !slices.ContainsFunc(k.Classes, func(c uint32) bool { return cheapest[c] < k.Priority || cheapest[c] == math.MinInt32 }) {
+			l.poolOf[k.Number] = l.noVictims
+			if l.e.opts.Victims != VictimsGang && !k.Same {
 				l.exhaustedSince[i] = exhaustedForever
 			}
 		}
@@ -300,11 +316,11 @@ func (l *worker) findVictims() {
 // nothingToPreempt reports whether phase 2 can change nothing for a need: no victim is left for
 // it, and nothing drains for it. Exception: a Same-Need may find a domain complete once plans
 // of this cycle have put back machines that phase 1 did not see free.
-func (l *worker) nothingToPreempt(need int32, k *kind) bool {
-	if k.victims == nil {
-		k.victims = l.victimPool(k)
+func (l *worker) nothingToPreempt(need int32, k *state.Kind) bool {
+	if l.poolOf[k.Number] == nil {
+		l.poolOf[k.Number] = l.victimPool(k)
 	}
-	return l.spentVictims(&k.victims.victimList) && !l.reserved.has(need) && !(k.same && l.wasPutBack(k))
+	return l.spentVictims(&l.poolOf[k.Number].victimList) && !l.reserved.has(need) && !(k.Same && l.wasPutBack(k))
 }
 
 // spentVictims reports whether every candidate of a list has been taken. It advances v.at past
@@ -317,7 +333,7 @@ func (l *worker) spentVictims(v *victimList) bool {
 }
 
 // wasPutBack reports whether a machine was put back that could serve a kind: one bitmap test.
-func (l *worker) wasPutBack(k *kind) bool { return l.freed != nil && meet(l.freed, k.accepts) }
+func (l *worker) wasPutBack(k *state.Kind) bool { return l.freed != nil && meet(l.freed, k.Accepts) }
 
 // noteFreed records the class of a machine that is put back after phase 1 skipped it.
 func (p *pass) noteFreed(r columnar.Row) {
@@ -329,21 +345,21 @@ func (p *pass) noteFreed(r columnar.Row) {
 }
 
 // preemptPlain takes victims for whatever is missing. A partial cover is of use too.
-func (l *worker) preemptPlain(need int32, k *kind) {
+func (l *worker) preemptPlain(need int32, k *state.Kind) {
 	l.resume(need)
 	l.countInFlight(need, k, 0, l.missing)
 	if l.lacks = positive(l.missing); l.lacks == 0 {
-		l.lines[need].status |= isAwaiting
+		l.lines[need].Status |= state.IsAwaiting
 		return
 	}
 	l.wanted = append(l.wanted[:0], l.missing...)
 	missing := l.wanted
-	chosen, found := l.selectVictims(&k.victims.victimList, need, k)
+	chosen, found := l.selectVictims(&l.poolOf[k.Number].victimList, need, k)
 	if found {
-		l.lines[need].status |= hasCandidates
+		l.lines[need].Status |= state.HasCandidates
 	}
 	if l.lacks == 0 {
-		l.lines[need].status |= isAwaiting
+		l.lines[need].Status |= state.IsAwaiting
 	}
 	l.commit(l.giveBack(chosen, missing), need, k)
 }
@@ -351,7 +367,7 @@ func (l *worker) preemptPlain(need int32, k *kind) {
 // countInFlight subtracts what drains for the need from what it misses, so that nothing is
 // preempted for it twice, and records those machines. With domain ≠ 0 only machines in that
 // domain, or cell, count. Needs of one owner use a machine up in rank order.
-func (p *pass) countInFlight(need int32, k *kind, domain uint32, missing []int64) (counted int) {
+func (p *pass) countInFlight(need int32, k *state.Kind, domain uint32, missing []int64) (counted int) {
 	for _, r := range p.heldFor(need) {
 		if columnar.IsZero(missing) {
 			return counted
@@ -359,12 +375,12 @@ func (p *pass) countInFlight(need int32, k *kind, domain uint32, missing []int64
 		if !p.arrives(r, need, k) || !columnar.Helps(p.vec(r), missing) {
 			continue
 		}
-		if v, ok := p.cell(k.matcher, r); !ok || domain != 0 && v != domain {
+		if v, ok := p.cell(k.Matcher, r); !ok || domain != 0 && v != domain {
 			continue
 		}
 		p.flying.Set(uint32(r))
 		p.noteCounted(r, need)
-		p.lines[need].status |= hasPlan
+		p.lines[need].Status |= state.HasPlan
 		if counted++; len(p.reserved.voided) > 0 && p.reserved.voided[r] != nil {
 			p.awaited = append(p.awaited, r)
 		}
@@ -382,11 +398,11 @@ func (p *pass) countInFlight(need int32, k *kind, domain uint32, missing []int64
 
 // drainsFor reports whether a machine that is held for the need is on its way to it: it drains,
 // or it will because its preemption was accepted.
-func (p *pass) drainsFor(r columnar.Row, need int32, k *kind) bool {
+func (p *pass) drainsFor(r columnar.Row, need int32, k *state.Kind) bool {
 	switch p.s.View.State[r] {
 	case model.Draining:
 	case model.Configured:
-		if p.s.ClusterOf[p.s.View.Cluster[r]] == p.lines[need].cluster {
+		if p.s.ClusterOf[p.s.View.Cluster[r]] == p.lines[need].Cluster {
 			return false
 		}
 	default:
@@ -396,12 +412,12 @@ func (p *pass) drainsFor(r columnar.Row, need int32, k *kind) bool {
 }
 
 // subInFlight subtracts what countInFlight would use, without recording it.
-func (p *pass) subInFlight(need int32, k *kind, domain uint32, missing []int64) {
+func (p *pass) subInFlight(need int32, k *state.Kind, domain uint32, missing []int64) {
 	for _, r := range p.heldFor(need) {
 		if columnar.IsZero(missing) {
 			return
 		}
-		if v, ok := p.cell(k.matcher, r); ok && v == domain && p.arrives(r, need, k) && columnar.Helps(p.vec(r), missing) {
+		if v, ok := p.cell(k.Matcher, r); ok && v == domain && p.arrives(r, need, k) && columnar.Helps(p.vec(r), missing) {
 			columnar.SubClamp(missing, p.vec(r))
 		}
 	}
@@ -409,6 +425,6 @@ func (p *pass) subInFlight(need int32, k *kind, domain uint32, missing []int64) 
 
 // arrives reports whether a machine drains for the need and no other need of the same owner
 // counts on it.
-func (p *pass) arrives(r columnar.Row, need int32, k *kind) bool {
+func (p *pass) arrives(r columnar.Row, need int32, k *state.Kind) bool {
 	return p.drainsFor(r, need, k) && !p.flying.Has(uint32(r))
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/bitmap"
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/reuse"
+	"github.com/tonnage/tonnage/engine/internal/state"
 )
 
 // With victims by gangs, a need that lacks something has a turn in phase 2 only if its kind may
@@ -23,6 +25,8 @@ const (
 	// what it wants, and what could be its own. Plans take machines from that and never add
 	// any, so it stays an upper bound.
 	isOutlined
+	// hasLost: a plan of this cycle has taken a machine that the need claims.
+	hasLost
 )
 
 // turns is which needs have a turn in phase 2.
@@ -85,7 +89,7 @@ func (l *worker) nobodyHasTurn() bool {
 		return false
 	}
 	for i := range l.kinds {
-		if k := &l.kinds[i]; k.victims != l.noVictims || l.skewed[i] != 0 || !l.noneFreed(k) {
+		if k := &l.kinds[i]; l.poolOf[k.Number] != l.noVictims || l.skewed[i] != 0 || !l.noneFreed(k) {
 			return false
 		}
 	}
@@ -101,7 +105,7 @@ func (l *worker) findTurns() *turns {
 	}
 	t.asked = l.findAskers()
 	classVictims := &l.e.store.gangs.victims
-	classVictims.most = l.mostAsked(t.asked)
+	classVictims.Most = l.mostAsked(t.asked)
 	l.findVictimGangs()
 	for i, asks := range t.asked {
 		t.kinds[i] = asks && (l.skewed[i] != 0 || !l.isExhausted(uint32(i)))
@@ -109,7 +113,7 @@ func (l *worker) findTurns() *turns {
 	for _, other := range l.e.workers {
 		other.outlines, other.short = other.outlines[:0], other.short[:0]
 	}
-	l.e.crew.each(len(t.short), rankWordsPerChunk, l.e.tasks.marks)
+	l.e.crew.Each(len(t.short), rankWordsPerChunk, l.e.tasks.marks)
 	l.outlineGangs()
 	for need := range l.reserved.rows {
 		t.marks[l.rankOf[need]] |= hasTurn
@@ -123,7 +127,7 @@ func (l *worker) findAskers() []bool {
 	for _, other := range l.e.workers {
 		other.asks = alloc.Make[bool](other.arena, len(l.kinds))
 	}
-	l.e.crew.each(l.rankWords(), rankWordsPerChunk, l.e.tasks.askers)
+	l.e.crew.Each(l.rankWords(), rankWordsPerChunk, l.e.tasks.askers)
 	for i := range l.asks {
 		for _, other := range l.e.workers {
 			l.asks[i] = l.asks[i] || other.asks[i]
@@ -147,7 +151,7 @@ func (l *worker) noteAskers(fromWord, toWord int) {
 
 // setOf returns a column as a bitmap, valid until the next call.
 func (l *worker) setOf(column []bool) []uint64 {
-	l.places = resize(l.places, (len(column)+63)/64)
+	l.places = reuse.Resize(l.places, (len(column)+63)/64)
 	bitmap.FilterTrue(l.places, column)
 	return l.places
 }
@@ -159,9 +163,9 @@ func (l *worker) mostAsked(asks []bool) []int32 {
 		most[c] = math.MinInt32
 	}
 	for i := range l.kinds {
-		if asks[i] && l.kinds[i].victims != l.noVictims {
-			for _, c := range l.classesOf[l.kinds[i].matcher] {
-				most[c] = max(most[c], l.kinds[i].priority)
+		if asks[i] && l.poolOf[i] != l.noVictims {
+			for _, c := range l.classesOf[l.kinds[i].Matcher] {
+				most[c] = max(most[c], l.kinds[i].Priority)
 			}
 		}
 	}
@@ -176,7 +180,7 @@ func (l *worker) markTurns(fromWord, toWord int) {
 		for word := t.short[w]; word != 0; word &= word - 1 {
 			rank := w<<6 + bits.TrailingZeros64(word)
 			if kind := l.kindAt[rank]; t.kinds[kind] {
-				if t.marks[rank] = hasTurn; l.kinds[kind].same && !l.special[rank] {
+				if t.marks[rank] = hasTurn; l.kinds[kind].Same && !l.special[rank] {
 					l.short = append(l.short, l.order[rank])
 				}
 			}
@@ -201,7 +205,7 @@ func (l *worker) outlineGangs() {
 		n += bits.OnesCount64(word)
 	}
 	l.turns.at = alloc.MakeDirty[outlineAt](l.arena, n)
-	l.e.crew.each(len(words), wordsPerChunk, l.e.tasks.outlines)
+	l.e.crew.Each(len(words), wordsPerChunk, l.e.tasks.outlines)
 }
 
 // outlineSome is outlineGangs for a range of words of the bitmap.
@@ -220,18 +224,18 @@ const wordsPerChunk = 1 << 7
 // l.outlines the vector, the number of domains, then value and vector of each.
 func (l *worker) outline(need int32) {
 	t, n := &l.turns, &l.lines[need]
-	if n.is(isParked) {
+	if n.Is(state.IsParked) {
 		return
 	}
-	k, domainTotals := &l.kinds[n.kind], &l.domainTotals
+	k, domainTotals := &l.kinds[n.Kind], &l.domainTotals
 	domainTotals.reset(l.s.Supply.ValueIDMax())
 	add := func(r columnar.Row) {
-		if v, ok := l.s.Supply.Domain(k.matcher, r); ok {
+		if v, ok := l.s.Supply.Domain(k.Matcher, r); ok {
 			columnar.SatAdd(domainTotals.of(v, l.dims).available, l.vec(r))
 		}
 	}
 	l.eachOwn(need, k, add)
-	for r := n.acquired; r != columnar.None; r = l.held[r].next {
+	for r := n.Acquired; r != columnar.None; r = l.claims.Next(r) {
 		add(r)
 	}
 	rank, from := l.rankOf[need], len(l.outlines)

@@ -10,6 +10,9 @@ import (
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/bitmap"
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/order"
+	"github.com/tonnage/tonnage/engine/internal/reuse"
+	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -40,7 +43,7 @@ func (p *pass) reclaimExcess(losers bitmap.Dense) {
 				continue
 			}
 			// A plan may count on an unclaimed machine of the Need's own cluster.
-			if by := p.takenBy(r); by == noNeed || p.lines[by].cluster != int32(c) {
+			if by := p.takenBy(r); by == order.None || p.lines[by].Cluster != int32(c) {
 				p.reclaims = append(p.reclaims, r)
 			}
 		}
@@ -84,7 +87,7 @@ func (p *pass) losers() bitmap.Dense {
 // class may have some.
 func (l *worker) excessClasses(c int) []uint64 {
 	gangs, some := l.e.opts.Victims == VictimsGang, false
-	l.words = resize(l.words, (len(l.s.Classes)+63)/64)
+	l.words = reuse.Resize(l.words, (len(l.s.Classes)+63)/64)
 	for _, x := range l.e.store.clusters[c].cheapest {
 		if !gangs || x.priority == math.MinInt32 {
 			l.words[x.class>>6] |= 1 << (x.class & 63)
@@ -97,15 +100,19 @@ func (l *worker) excessClasses(c int) []uint64 {
 	return l.words
 }
 
-// release is the second half of phase 3. It deletes idle machines of a releasable capacity type that
-// are unclaimed, not held, and idle for the type's duration. One that a reservation has held until this
-// cycle stays for one more: Needs that could not have it may take it then.
-func (p *pass) release() {
+// deleteIdle is the second half of phase 3. It deletes idle machines of a releasable capacity type that
+// are unclaimed, not held, and idle for the type's duration; late-bound ones of any type, at once. Four kinds
+// stay, since a Need that could not have them may take them in the next cycle: what a reservation has held
+// until this one; what a Need has acquired in this one and given up, because its plan went elsewhere;
+// what a gang could use that waits elsewhere; and what a row could use whose fold comes apart.
+func (p *pass) deleteIdle() {
 	var holds [model.NumCapacityTypes]time.Duration
 	holds[model.OnDemand], holds[model.Spot] = p.e.opts.Release.OnDemand, p.e.opts.Release.Spot
-	if holds == [model.NumCapacityTypes]time.Duration{} {
+	anyLate := p.s.Supply.AnyLateBound()
+	if holds == [model.NumCapacityTypes]time.Duration{} && !anyLate {
 		return
 	}
+	listed := false
 	rows := p.s.Supply.RowMax()
 	idle := alloc.MakeDirty[uint64](p.e.arena, (rows+63)/64)
 	bitmap.FilterEqual(idle, p.s.View.State[:rows], model.Idle)
@@ -114,10 +121,147 @@ func (p *pass) release() {
 		for ; word != 0; word &= word - 1 {
 			r := columnar.Row(w<<6 + bits.TrailingZeros64(word))
 			hold := holds[p.s.View.Capacity[r]]
-			if hold > 0 && p.s.Now-p.s.View.IdleSince[r] >= int64(hold) && !p.claimed(r) && p.takenBy(r) == noNeed && !p.s.Supply.Reservation(r).Active() {
+			isDue := hold > 0 && p.s.Now-p.s.View.IdleSince[r] >= int64(hold) || anyLate && p.s.Supply.IsLateBound(r)
+			if !isDue || p.claimed(r) || p.takenBy(r) != order.None || p.s.Supply.Reservation(r).Active() {
+				continue
+			}
+			if _, withheld := p.withheldBy[r]; withheld {
+				continue
+			}
+			if !listed {
+				p.listAwaiting()
+				p.listUnfolding()
+				listed = true
+			}
+			if !p.isAwaited(r) && !p.isWantedInParts(r) {
 				p.deletes = append(p.deletes, r)
 			}
 		}
 	}
 	slices.SortFunc(p.deletes, func(a, b columnar.Row) int { return cmp.Compare(p.s.IDRank[a], p.s.IDRank[b]) })
+}
+
+// awaitingGangs are Same-Needs of one kind that are short of the same dimensions (lacks, as a set), and wait in
+// their domains for machines that are on their way to them.
+type awaitingGangs struct {
+	kind  uint32
+	lacks uint64
+}
+
+// severalDomains stands for a domain where gangs wait in more than one.
+const severalDomains = 0
+
+// listAwaiting lists the Same-Needs that are short and for which something is held or planned, with their
+// domains.
+func (p *pass) listAwaiting() {
+	if p.e.store.awaiting == nil {
+		p.e.store.awaiting = map[awaitingGangs]uint32{}
+	}
+	list := p.e.store.awaiting
+	clear(list)
+	deficit := alloc.Make[int64](p.e.arena, p.dims)
+	add := func(need int32) {
+		n := &p.lines[need]
+		if !p.kindOf(need).Same || n.Is(state.IsSatisfied|state.IsParked) || n.Domain == 0 {
+			return
+		}
+		p.readDeficit(deficit, need)
+		x := awaitingGangs{n.Kind, positive(deficit)}
+		if domain, known := list[x]; known && domain != n.Domain {
+			list[x] = severalDomains
+		} else {
+			list[x] = n.Domain
+		}
+	}
+	for need := range p.reserved.rows {
+		if p.reserved.has(need) {
+			add(need)
+		}
+	}
+	for i := range p.planned {
+		if need := p.planned[i].need; i == 0 || p.planned[i-1].need != need {
+			add(need)
+		}
+	}
+}
+
+// isAwaited reports whether an Idle machine would be of use to a gang that waits in another domain.
+func (p *pass) isAwaited(r columnar.Row) bool {
+	class := p.s.View.Class[r]
+	for x, domain := range p.e.store.awaiting {
+		k := &p.kinds[x.kind]
+		if p.classMask[class]&x.lacks == 0 || !k.AcceptsClass(class) {
+			continue
+		}
+		if v, ok := p.s.Supply.Domain(k.Matcher, r); ok && v != domain {
+			return true
+		}
+	}
+	return false
+}
+
+// part is what a row of a fold could use when it were not folded: machines that a matcher accepts, that cover a
+// minimum unit (unit is its number), and that have one of some dimensions.
+type part struct {
+	matcher, unit uint32
+	mask          uint64
+}
+
+// listUnfolding lists what rows of folds could use that are short, and that do not fold in the next cycle: no machine
+// is bound to their cluster, or is left free after this pass, that holds one of them whole.
+func (p *pass) listUnfolding() {
+	if p.e.store.unfolding == nil {
+		p.e.store.unfolding = map[part]struct{}{}
+	}
+	clear(p.e.store.unfolding)
+	if !p.anyFolds {
+		return
+	}
+	for rank, lacks := range p.lacking[:len(p.order)] {
+		need := p.order[rank]
+		if n := &p.lines[need]; !lacks || !n.Is(state.IsFold) || n.Is(state.IsSatisfied|state.IsParked) {
+			continue
+		}
+		p.eachRow(need, func(src *state.Source, i int) {
+			block := src.Block
+			want := p.s.Demand.Vector(block.AggregateIDs()[i])
+			x := part{p.s.Supply.Matcher(p.s.Demand.Profile(block.Profile(i))), block.UnitIDs()[i], positive(want)}
+			if _, known := p.e.store.unfolding[x]; !known && !p.foldsAgain(int(p.lines[need].Cluster), x.matcher, want) {
+				p.e.store.unfolding[x] = struct{}{}
+			}
+		})
+	}
+}
+
+// foldsAgain reports whether a machine that is bound to a cluster, or free and claimed by nobody, holds all that is wanted.
+func (p *pass) foldsAgain(c int, matcher uint32, want []int64) bool {
+	isLeft := func(r columnar.Row) bool { return !p.claimed(r) && p.inAnyDomain(matcher, r) }
+	for _, class := range p.classesOf[matcher] {
+		if columnar.Covers(p.vector(class), want) && (slices.ContainsFunc(p.s.Idle.At(int(class)), isLeft) || slices.ContainsFunc(p.s.Speculative.At(int(class)), isLeft)) {
+			return true
+		}
+	}
+	bound := p.s.BoundOf(c)
+	for _, g := range p.s.GroupsOf(c) {
+		if !p.s.Classes[g.Class].Matches(matcher) || !columnar.Covers(p.vector(g.Class), want) {
+			continue
+		}
+		for at := g.First + 1; at != 0; at = bound[at-1].Next {
+			if p.inAnyDomain(matcher, bound[at-1].Row) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isWantedInParts reports whether an Idle machine would be of use to a row of a fold that comes apart.
+func (p *pass) isWantedInParts(r columnar.Row) bool {
+	class := p.s.View.Class[r]
+	for x := range p.e.store.unfolding {
+		if p.classMask[class]&x.mask != 0 && p.s.Classes[class].Matches(x.matcher) && columnar.Covers(p.vector(class), p.s.Demand.Vector(x.unit)) && p.inAnyDomain(x.matcher, r) {
+			return true
+		}
+	}
+	return false
 }

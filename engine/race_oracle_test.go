@@ -7,6 +7,9 @@ import (
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/free"
+	"github.com/tonnage/tonnage/engine/internal/state"
+	"github.com/tonnage/tonnage/engine/internal/workers"
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
@@ -114,16 +117,16 @@ func Race(e *Engine) { e.racing = (*worker).acquireRacing }
 func (l *worker) acquireRacing() {
 	r := newRace(l)
 	g := &gatherer{pass: l.pass}
-	b := &batch{}
-	for g.fill(b); b.n > 0; g.fill(b) {
-		for i, need := range b.need[:b.n] {
-			rank := b.rank[i]
+	b := &workers.Batch{}
+	for g.fill(b); b.N > 0; g.fill(b) {
+		for i, need := range b.Need[:b.N] {
+			rank := b.Rank[i]
 			if r.mayEnter(need, rank) {
 				r.enter(need, rank)
 				continue
 			}
 			r.run()
-			if l.isIdle(int(rank), l.kindAt[rank], false) || l.lines[need].is(isSatisfied) {
+			if l.isIdle(int(rank), l.kindAt[rank], false) || l.lines[need].Is(state.IsSatisfied) {
 				continue
 			}
 			l.blockUpTo(rank)
@@ -138,8 +141,8 @@ func (l *worker) acquireRacing() {
 // mayEnter reports whether a need can race: a choice among all machines is no walk.
 func (r *race) mayEnter(need, rank int32) bool {
 	n := &r.lines[need]
-	k := &r.kinds[n.kind]
-	return r.e.opts.Acquire == AcquireCheapest && !k.same && len(k.spread) == 0 && !r.special[rank] && n.status&(sitsOut|isUncredited) == 0 && !r.anyLower(k)
+	k := &r.kinds[n.Kind]
+	return r.e.opts.Acquire == AcquireCheapest && !k.Same && len(k.Spread) == 0 && !r.special[rank] && n.Status&(state.SitsOut|state.IsUncredited) == 0 && !r.anyLower(k)
 }
 
 // enter lets a need race; a full window is run first, and one in which a
@@ -151,9 +154,9 @@ func (r *race) enter(need, rank int32) {
 		r.blockUpTo(rank)
 	}
 	for stage := range r.free {
-		if x := r.kindOf(need).ladders[stage]; x.epoch != r.epoch {
-			x.epoch = r.epoch
-			x.reopen()
+		if x := r.ladders[r.kindOf(need).Number][stage]; x.Epoch != r.epoch {
+			x.Epoch = r.epoch
+			x.Reopen()
 		}
 	}
 	x := &r.racers[r.n]
@@ -170,7 +173,7 @@ func (r *race) run() {
 	r.number++
 	r.next.Store(0)
 	r.pending.Store(int32(r.n))
-	r.e.crew.run(func(worker int) { r.work(&r.scouts[worker]) })
+	r.e.crew.Run(func(worker int) { r.work(&r.scouts[worker]) })
 	gave := r.gaveBack
 	for i := range r.racers[:r.n] {
 		r.reopened = r.gaveBack != gave
@@ -241,9 +244,9 @@ func (r *race) walk(s *scout, i uint32) {
 	s.resume(x.need)
 	for stage := range s.free {
 		s.now++
-		ladder := k.ladders[stage]
-		for j := ladder.low; j < len(ladder.steps) && s.lacks != 0; {
-			row, ok := r.nextOf(s, &ladder.steps[j], k, stage, i)
+		ladder := r.ladders[k.Number][stage]
+		for j := ladder.Low; j < len(ladder.Steps) && s.lacks != 0; {
+			row, ok := r.nextOf(s, &ladder.Steps[j], k, stage, i)
 			if !ok {
 				j++
 				continue
@@ -260,23 +263,23 @@ func (r *race) walk(s *scout, i uint32) {
 
 // nextOf returns the first machine of a step's classes that helps and that
 // nobody above the racer claims.
-func (r *race) nextOf(s *scout, x *step, k *kind, stage int, i uint32) (row columnar.Row, ok bool) {
+func (r *race) nextOf(s *scout, x *free.Step, k *state.Kind, stage int, i uint32) (row columnar.Row, ok bool) {
 	pool := &s.free[stage]
-	best := uint32(exhausted)
-	for _, c := range x.classes[:x.live] {
-		if s.classMask[c]&s.lacks == 0 || !k.acceptsClass(c) {
+	best := uint32(free.Exhausted)
+	for _, c := range x.Classes[:x.Live] {
+		if s.classMask[c]&s.lacks == 0 || !k.AcceptsClass(c) {
 			continue
 		}
 		if s.walk[c] != s.now {
-			s.walk[c], s.at[c] = s.now, pool.at[c]
+			s.walk[c], s.at[c] = s.now, pool.At[c]
 		}
-		at := r.skip(pool.lists, s.at[c], c, i)
+		at := r.skip(pool.Lists, s.at[c], c, i)
 		s.at[c] = at
-		if at == pool.lists.Off[c+1] {
+		if at == pool.Lists.Off[c+1] {
 			continue
 		}
-		if m := pool.lists.Rows[at]; pool.place[m] < best {
-			best, row, ok = pool.place[m], m, true
+		if m := pool.Lists.Rows[at]; pool.Place[m] < best {
+			best, row, ok = pool.Place[m], m, true
 		}
 	}
 	return row, ok
@@ -363,11 +366,11 @@ func (r *race) displace(i int32) {
 // theirs.
 func (r *race) commit(x *racer) {
 	n := &r.lines[x.need]
-	if r.isSpent(n.kind) {
+	if r.isSpent(n.Kind) {
 		return
 	}
 	r.visit(x.need)
-	k := &r.kinds[n.kind]
+	k := &r.kinds[n.Kind]
 	r.resume(x.need)
 	if x.state.Load() == raceGivenUp || r.reopened || r.robbed(x) {
 		r.acquire(x.need, k)
@@ -380,7 +383,7 @@ func (r *race) commit(x *racer) {
 	r.voidTaken(x.need)
 	r.finishTurn(x.need, x.rank)
 	if r.lacks != 0 && !r.anyFree(k) {
-		r.spend(n.kind)
+		r.spend(n.Kind)
 	}
 }
 

@@ -2,42 +2,11 @@ package engine
 
 import (
 	"cmp"
-	"math"
-	"math/bits"
 	"slices"
 
 	"github.com/tonnage/tonnage/alloc"
-)
-
-// Needs have one total order: priority, interruption bucket and reclamation bucket descending, then
-// arrival, cluster and row ascending. What precedes the arrival is the worth of the Need's kind, and
-// kinds are few. So the distinct worths are numbered, and a Need's sort key is that number above its
-// arrival, relative to the earliest one. Rows are numbered cluster by cluster in the order of the
-// clusters' ids, and the radix sort is stable, so the input order settles ties.
-//
-// Needs of one stamp then change places; see rank_swaps.go.
-//
-// Most changes of demand change only how much is wanted: the order stays that of the last cycle. Rows
-// that come, go, or change in worth or arrival are removed from the order and inserted again; see
-// merge.
-
-// rankSlot is the entry of the sort for one Need. It has the number of the Need's first row in rank
-// order, or, after a swap, of the first row of another Need with the same stamp.
-type rankSlot struct {
-	arrival int64
-	need    int32 // noNeed: the row is a member of a fold that has another slot
-	kind    uint32
-}
-
-// noNeed stands where a column holds the number of a Need and there is none.
-const noNeed int32 = -1
-
-const (
-	// digitBits is how many bits of the key one pass of the radix sort looks at.
-	digitBits = 11
-	// dealtBits are the leading bits that the radix sort covers. Keys that agree in them are few, and
-	// are settled by comparing whole keys.
-	dealtBits = 3 * digitBits
+	"github.com/tonnage/tonnage/engine/internal/order"
+	"github.com/tonnage/tonnage/engine/internal/state"
 )
 
 // fillRankSlots recomputes the rank slots of the touched rows of the cluster at work.
@@ -48,17 +17,17 @@ func (f *folder) fillRankSlots() {
 	for _, row := range f.touched {
 		number := f.base + row
 		n := &p.lines[number]
-		x := rankSlot{arrivals[row], number, n.kind}
-		if n.status&(isMember|isFold) != 0 {
+		x := order.Slot{Arrival: arrivals[row], Need: number, Kind: n.Kind}
+		if n.Status&(state.IsMember|state.IsFold) != 0 {
 			need := p.needOf(number)
 			if d := p.foldOf(need); d.first == number {
-				x = rankSlot{d.arrival, need, p.lines[need].kind}
+				x = order.Slot{Arrival: d.arrival, Need: need, Kind: p.lines[need].Kind}
 			} else {
-				x = rankSlot{need: noNeed}
+				x = order.Slot{Need: order.None}
 			}
 		}
 		if at, ok := slices.BinarySearchFunc(swaps, number, func(s swap, rankSlot int32) int { return cmp.Compare(s.rankSlot, rankSlot) }); ok {
-			x.need, x.kind = swaps[at].need, p.lines[swaps[at].need].kind
+			x.Need, x.Kind = swaps[at].need, p.lines[swaps[at].need].Kind
 		}
 		was := st.rankSlots[number]
 		if was == x {
@@ -67,10 +36,10 @@ func (f *folder) fillRankSlots() {
 		st.rankSlots[number] = x
 		switch {
 		case p.fresh:
-		case was.need != x.need || was.arrival != x.arrival || f.worth(was.kind) != f.worth(x.kind):
+		case was.Need != x.Need || was.Arrival != x.Arrival || f.worth(was.Kind) != f.worth(x.Kind):
 			f.move(was, number, x)
-		case x.need != noNeed:
-			st.kindAt[st.rankOf[x.need]] = x.kind
+		case x.Need != order.None:
+			st.kindAt[st.rankOf[x.Need]] = x.Kind
 		}
 	}
 }
@@ -78,23 +47,23 @@ func (f *folder) fillRankSlots() {
 // clearRankSlots empties the rank slots of a cluster's lines.
 func (f *folder) clearRankSlots() {
 	src := &f.p.sources[f.c]
-	rankSlots := f.p.e.store.rankSlots[src.base:][:src.room]
+	rankSlots := f.p.e.store.rankSlots[src.Base:][:src.Room]
 	for i := range rankSlots {
-		rankSlots[i] = rankSlot{need: noNeed} // the other fields too: slots are compared as a whole
+		rankSlots[i] = order.Slot{Need: order.None} // the other fields too: slots are compared as a whole
 	}
 }
 
 // move notes that a rank slot has changed, so that its Need has another place in the order.
-func (f *folder) move(was rankSlot, number int32, now rankSlot) {
+func (f *folder) move(was order.Slot, number int32, now order.Slot) {
 	st := &f.p.e.store
 	f.moved, st.sorted[f.c] = true, 0
-	if was.need != noNeed {
-		f.left = append(f.left, st.rankOf[was.need])
+	if was.Need != order.None {
+		f.left = append(f.left, st.rankOf[was.Need])
 	}
-	if now.need != noNeed {
+	if now.Need != order.None {
 		f.arrived = append(f.arrived, number)
 		if x := &st.clusters[f.c]; x.replay {
-			x.letGo = append(x.letGo, now.need)
+			x.letGo = append(x.letGo, now.Need)
 		}
 	}
 }
@@ -102,276 +71,230 @@ func (f *folder) move(was rankSlot, number int32, now rankSlot) {
 // vacate empties the rank slots of rows that the cluster no longer has.
 func (f *folder) vacate() {
 	src, st := &f.p.sources[f.c], &f.p.e.store
-	for number := src.base + int32(src.rows); number < src.base+int32(src.had); number++ {
-		if was := st.rankSlots[number]; was.need != noNeed {
-			st.rankSlots[number] = rankSlot{need: noNeed}
+	for number := src.Base + int32(src.Rows); number < src.Base+int32(src.Had); number++ {
+		if was := st.rankSlots[number]; was.Need != order.None {
+			st.rankSlots[number] = order.Slot{Need: order.None}
 			f.move(was, number, st.rankSlots[number])
 		}
 	}
 }
 
 // worth returns a kind's worth. It takes the lock, since other workers may append kinds.
-func (f *folder) worth(kind uint32) uint64 {
-	k := &f.p.e.store.kinds
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.list[kind].worth
-}
+func (f *folder) worth(kind uint32) uint64 { return f.p.e.store.kinds.WorthOf(kind) }
 
-// rank sorts all Needs from nothing: a parallel, stable LSD radix sort over words of 64 bits.
+// rank sorts all Needs from nothing.
 func (p *pass) rank() {
 	st := &p.e.store
-	words, spare := alloc.MakeDirty[uint64](p.e.arena, len(st.rankSlots)), alloc.MakeDirty[uint64](p.e.arena, len(st.rankSlots))
-	parts := p.lookOver()
-	all := sumParts(parts)
-	low, width := all.low, bits.Len64(uint64(all.high)-uint64(all.low))
-	worths, distinct := p.numberWorths()
-	words = words[:all.taken]
-	if width+bits.Len(uint(distinct)) > 64 {
-		p.listRankSlots(words)
-		sortByComparing(words, st.rankSlots, worths)
-		p.placeInOrder(words, ^uint64(0))
-		return
+	worths := alloc.MakeDirty[uint64](p.e.arena, len(p.kinds))
+	for i := range p.kinds {
+		worths[i] = p.kinds[i].Worth
 	}
-	key := func(at uint64) uint64 {
-		x := &st.rankSlots[at]
-		return worths[x.kind]<<width | (uint64(x.arrival) - uint64(low))
+	s := order.Sorter{
+		Crew: p.e.crew, Arena: p.e.arena, Slots: st.rankSlots, Worths: worths, Own: !p.anyFolds && !p.anySwaps,
+		Needs: st.order, KindAt: st.kindAt, RankOf: p.rankOf,
 	}
-	// A word is the leading bits of the key, above the kind if there is room for it, above the rank
-	// slot's number. With the kind in the word, the order can be written without a look at the rank
-	// slots.
-	numbers := bits.Len(uint(len(st.rankSlots)))
-	low64 := numbers
-	if kindBits := bits.Len(uint(len(p.kinds))); !p.anyFolds && !p.anySwaps && numbers+kindBits+dealtBits <= 64 {
-		low64 += kindBits
-	}
-	number := uint64(1)<<numbers - 1
-	top := width + bits.Len(uint(distinct-1))
-	drop := max(0, top-min(dealtBits, 64-low64))
-	p.e.crew.run(func(worker int) {
-		to := words[sumParts(parts[:worker]).taken:]
-		from, end := p.stretch(len(st.rankSlots), worker)
-		for i, at := 0, uint64(from); at < uint64(end); at++ {
-			x := &st.rankSlots[at]
-			if x.need == noNeed {
-				continue
-			}
-			w := key(at)>>drop<<low64 | at
-			if low64 > numbers {
-				w |= uint64(x.kind) << numbers
-			}
-			to[i] = w
-			i++
-		}
-	})
-	for shift := low64; shift < low64+top-drop; shift += digitBits {
-		if p.dealDigit(words, spare[:len(words)], shift) {
-			words, spare = spare[:len(words)], words
-		}
-	}
-	if drop > 0 {
-		ends := p.untiedEnds(words, low64)
-		p.e.crew.run(func(worker int) {
-			settleTies(words[ends[worker]:ends[worker+1]], low64, number, key)
-		})
-	}
-	if low64 > numbers {
-		p.orderInOrder(words, numbers, low64)
-	} else {
-		p.placeInOrder(words, number)
-	}
-}
-
-// rankSlotsPerChunk is how many rank slots a worker takes at a time.
-const rankSlotsPerChunk = 1 << 14
-
-// stretch returns the part of n things that is a worker's when they are cut into equal, consecutive
-// parts.
-func (p *pass) stretch(n, worker int) (from, to int) {
-	workers := p.e.crew.size()
-	return n * worker / workers, n * (worker + 1) / workers
-}
-
-// rankSlotsPart summarises a part of the rank slots: how many are in use, and their earliest and latest
-// arrival.
-type rankSlotsPart struct {
-	taken     int
-	low, high int64
-}
-
-// lookOver summarises all rank slots, one part for each worker.
-func (p *pass) lookOver() []rankSlotsPart {
-	rankSlots, crew := p.e.store.rankSlots, p.e.crew
-	parts := alloc.Make[rankSlotsPart](p.e.arena, crew.size())
-	crew.run(func(worker int) {
-		x := rankSlotsPart{low: math.MaxInt64, high: math.MinInt64}
-		from, to := p.stretch(len(rankSlots), worker)
-		for i := range rankSlots[from:to] {
-			if s := &rankSlots[from+i]; s.need != noNeed {
-				x = rankSlotsPart{x.taken + 1, min(x.low, s.arrival), max(x.high, s.arrival)}
-			}
-		}
-		parts[worker] = x
-	})
-	return parts
-}
-
-func sumParts(parts []rankSlotsPart) rankSlotsPart {
-	all := rankSlotsPart{low: math.MaxInt64, high: math.MinInt64}
-	for _, x := range parts {
-		all = rankSlotsPart{all.taken + x.taken, min(all.low, x.low), max(all.high, x.high)}
-	}
-	if all.taken == 0 {
-		all.low, all.high = 0, 0
-	}
-	return all
-}
-
-// listRankSlots lists the numbers of the rank slots that are in use.
-func (p *pass) listRankSlots(words []uint64) {
-	n := 0
-	for i := range p.e.store.rankSlots {
-		if p.e.store.rankSlots[i].need != noNeed {
-			words[n] = uint64(i)
-			n++
-		}
-	}
-}
-
-// placeInOrder writes the order, given words whose masked bits are numbers of rank slots.
-func (p *pass) placeInOrder(words []uint64, mask uint64) {
-	st := &p.e.store
-	p.order, p.kindAt = grown(st.order, len(words)), grown(st.kindAt, len(words))
+	s.Sort()
+	p.order, p.kindAt = s.Needs, s.KindAt
 	st.order, st.kindAt = p.order, p.kindAt
-	p.e.crew.each(len(words), rankSlotsPerChunk, func(_, from, to int) {
-		for i := from; i < to; i++ {
-			x := &st.rankSlots[words[i]&mask]
-			p.order[i], p.kindAt[i] = x.need, x.kind
-			p.rankOf[x.need] = int32(i)
-		}
-	})
 	clear(st.sorted)
 }
 
-// orderInOrder is placeInOrder for words that hold the kind above the number, where each Need sits on
-// its own rank slot: no rank slot is looked up.
-func (p *pass) orderInOrder(words []uint64, numbers, low64 int) {
-	st := &p.e.store
-	p.order, p.kindAt = grown(st.order, len(words)), grown(st.kindAt, len(words))
-	st.order, st.kindAt = p.order, p.kindAt
-	number, kind := uint64(1)<<numbers-1, uint64(1)<<(low64-numbers)-1
-	p.e.crew.each(len(words), rankSlotsPerChunk, func(_, from, to int) {
-		for i := from; i < to; i++ {
-			need := int32(words[i] & number)
-			p.order[i], p.kindAt[i] = need, uint32(words[i]>>numbers&kind)
-			p.rankOf[need] = int32(i)
-		}
-	})
-	clear(st.sorted)
-}
+// mergeShare bounds merge: above one changed place in mergeShare Needs, a full sort is cheaper.
+const mergeShare = 8
 
-// dealDigit is one pass of the radix sort, from words into spare, stable. It returns false, and moves
-// nothing, when all words agree in the digit. Each worker counts and moves a stretch of its own.
-func (p *pass) dealDigit(words, spare []uint64, shift int) bool {
-	const digits, mask = 1 << digitBits, 1<<digitBits - 1
-	crew := p.e.crew
-	n := crew.size()
-	stretch := func(worker int) []uint64 {
-		from, to := p.stretch(len(words), worker)
-		return words[from:to]
+// merge updates the order incrementally if few rank slots have changed; it returns false when all Needs
+// must be sorted. The column lacking moves with the Needs.
+func (p *pass) merge() bool {
+	left, arrived := p.e.workers[0].folder.left, p.e.workers[0].folder.arrived
+	for _, l := range p.e.workers[1:] {
+		left, arrived = append(left, l.folder.left...), append(arrived, l.folder.arrived...)
 	}
-	at := alloc.Make[uint32](p.e.arena, n*digits)
-	crew.run(func(worker int) {
-		count := at[worker*digits:][:digits]
-		for _, w := range stretch(worker) {
-			count[w>>shift&mask]++
-		}
-	})
-	sum := uint32(0)
-	for d := range digits {
-		before := sum
-		for worker := range n {
-			i := worker*digits + d
-			at[i], sum = sum, sum+at[i]
-		}
-		if sum-before == uint32(len(words)) {
-			return false
-		}
+	p.e.workers[0].folder.left, p.e.workers[0].folder.arrived = left, arrived // keep their capacity
+	if p.fresh || (len(left)+len(arrived))*mergeShare > len(p.order) {
+		return false
 	}
-	crew.run(func(worker int) {
-		to := at[worker*digits:][:digits]
-		for _, w := range stretch(worker) {
-			d := w >> shift & mask
-			spare[to[d]] = w
-			to[d]++
-		}
-	})
+	slices.Sort(left)
+	slices.SortFunc(arrived, p.compareRankSlots)
+	x := order.Ranking{
+		Slots: p.e.store.rankSlots, Needs: p.order, KindAt: p.kindAt, Lacking: p.lacking,
+		SlotOf: p.rankSlotOf, Compare: p.compareRankSlots,
+	}
+	first := x.TakeOut(left)
+	first = min(first, x.PutIn(arrived))
+	p.order, p.kindAt = x.Needs, x.KindAt
+	for i, need := range p.order[first:] {
+		p.rankOf[need] = int32(first + i)
+	}
+	st := &p.e.store
+	st.order, st.kindAt = p.order, p.kindAt
 	return true
 }
 
-// numberWorths numbers the distinct worths in ascending order; it returns each kind's number, and how
-// many worths there are.
-func (p *pass) numberWorths() (place []uint64, distinct int) {
-	sorted := alloc.Make[uint64](p.e.arena, len(p.kinds))
-	place = alloc.Make[uint64](p.e.arena, len(p.kinds))
-	for i := range p.kinds {
-		sorted[i] = p.kinds[i].worth
-	}
-	slices.Sort(sorted)
-	sorted = slices.Compact(sorted)
-	for i := range p.kinds {
-		at, _ := slices.BinarySearch(sorted, p.kinds[i].worth)
-		place[i] = uint64(at)
-	}
-	return place, len(sorted)
+// compareRankSlots compares the numbers of two rank slots in rank order.
+func (p *pass) compareRankSlots(a, b int32) int {
+	x, y := &p.e.store.rankSlots[a], &p.e.store.rankSlots[b]
+	return cmp.Or(cmp.Compare(p.kinds[x.Kind].Worth, p.kinds[y.Kind].Worth), cmp.Compare(x.Arrival, y.Arrival), cmp.Compare(a, b))
 }
 
-// untiedEnds cuts the words into one stretch for each worker, and returns the bounds. It moves bounds
-// forward so that words which agree from bit from on stay in one stretch.
-func (p *pass) untiedEnds(words []uint64, from int) []int {
-	ends := alloc.Make[int](p.e.arena, p.e.crew.size()+1)
-	for worker := range ends {
-		at, _ := p.stretch(len(words), worker)
-		for at > 0 && at < len(words) && words[at]>>from == words[at-1]>>from {
-			at++
-		}
-		ends[worker] = at
-	}
-	return ends
+// Needs of one stamp take each other's places in rank order so that the one with the largest minimum
+// unit goes first: otherwise a small Need could take the large one's machines. Needs of one stamp are
+// of one cluster and one worth. Their rank slots stay sorted by arrival, and the Needs are permuted
+// over them: a swap is a Need on another one's rank slot. Nothing is done for stamps whose rows agree
+// in their minimum unit; demand.Block.Uneven lists the rows of the others, and folds are looked at
+// here.
+
+// swap is a Need that sits on the rank slot of another Need with the same stamp.
+type swap struct{ rankSlot, need int32 }
+
+// sitter is a Need of a stamp that several may have, before slots are assigned.
+type sitter struct {
+	stamp    uint64 // a number that identifies the stamp within the cluster
+	arrival  int64
+	rankSlot int32 // the Need's own
+	need     int32
+	unit     uint32 // number of the minimum unit's vector
 }
 
-// settleTies sorts runs of words that agree from bit from on by their whole keys, then by number.
-func settleTies(words []uint64, from int, number uint64, key func(rankSlot uint64) uint64) {
-	for i := 0; i < len(words); {
-		j := i + 1
-		for j < len(words) && words[j]>>from == words[i]>>from {
-			j++
-		}
-		if j-i > 1 {
-			slices.SortFunc(words[i:j], func(a, b uint64) int {
-				return cmp.Or(cmp.Compare(key(a&number), key(b&number)), cmp.Compare(a&number, b&number))
-			})
-		}
-		i = j
-	}
+// foldsStamp marks the stamp numbers of folds that no plain row shares.
+const foldsStamp = 1 << 63
+
+// swapScratch is the scratch memory of findSwaps.
+type swapScratch struct {
+	sitters []sitter
+	units   []sitter // the sitters of one stamp, the largest unit first
+	swaps   []swap
+	byName  []int // the dimensions, sorted by name
 }
 
-// sortByComparing sorts numbers of rank slots by comparison, for arrivals too far apart for a key of 64
-// bits.
-func sortByComparing(numbers []uint64, rankSlots []rankSlot, worths []uint64) {
-	slices.SortFunc(numbers, func(a, b uint64) int {
-		x, y := &rankSlots[a], &rankSlots[b]
-		return cmp.Or(cmp.Compare(worths[x.kind], worths[y.kind]), cmp.Compare(x.arrival, y.arrival), cmp.Compare(a, b))
+// findSwaps returns the swaps of the cluster at work, by rank slot. The result is valid until the next
+// call.
+func (f *folder) findSwaps(x *clusterState) []swap {
+	w, b := &f.swapping, f.block
+	w.sitters, w.swaps = w.sitters[:0], w.swaps[:0]
+	arrivals, units := b.Arrivals(), b.UnitIDs()
+	plain := func(row int) {
+		n := f.base + int32(row)
+		w.sitters = append(w.sitters, sitter{uint64(b.Profile(row))<<32 | uint64(b.GroupID(row)), arrivals[row], n, n, units[row]})
+	}
+	uneven := b.Uneven()
+	if x.hasSame {
+		uneven = f.withFolds(uneven, plain)
+	}
+	for _, row := range uneven {
+		if f.p.lines[f.base+int32(row)].Status&(state.IsFold|state.IsMember) == 0 {
+			plain(int(row))
+		}
+	}
+	slices.SortFunc(w.sitters, func(a, b sitter) int {
+		return cmp.Or(cmp.Compare(a.stamp, b.stamp), cmp.Compare(a.arrival, b.arrival), cmp.Compare(a.rankSlot, b.rankSlot))
 	})
+	for from := 0; from < len(w.sitters); {
+		to := from + 1
+		for to < len(w.sitters) && w.sitters[to].stamp == w.sitters[from].stamp {
+			to++
+		}
+		f.sitDown(w.sitters[from:to])
+		from = to
+	}
+	slices.SortFunc(w.swaps, func(a, b swap) int { return cmp.Compare(a.rankSlot, b.rankSlot) })
+	return w.swaps
 }
 
-// grown returns a slice of n elements, in the memory of s if it suffices. Elements keep what was in
-// that memory.
-func grown[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
+// withFolds lists the folds of the cluster at work, and the plain rows that share a stamp with a fold.
+// It returns the uneven rows that it has not listed.
+func (f *folder) withFolds(uneven []uint32, plain func(row int)) []uint32 {
+	p, w := f.p, &f.swapping
+	list, alike := p.e.store.clusters[f.c].folds.list, f.alike[:0]
+	for i := range list {
+		d := &list[i]
+		if d.rows == 0 {
+			continue
+		}
+		row := int(d.row - f.base)
+		of := f.profiles.of(p, f.block.Profile(row))
+		stamp := foldsStamp | uint64(of.number)
+		if of.plain != 0 {
+			stamp = uint64(of.plain-1) << 32
+			alike = append(alike, of.plain-1)
+		}
+		w.sitters = append(w.sitters, sitter{stamp, d.arrival, d.first, d.row, f.block.AggregateIDs()[row]})
+	}
+	if f.alike = alike; len(alike) == 0 {
+		return uneven
+	}
+	isAlike := func(row int) bool { return f.block.GroupID(row) == 0 && slices.Contains(alike, f.block.Profile(row)) }
+	for row := range f.block.Len() {
+		if isAlike(row) {
+			plain(row)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(uneven), func(row uint32) bool { return isAlike(int(row)) })
+}
 
-// resize is grown with zeroed elements.
-func resize[T any](s []T, n int) []T {
-	s = grown(s, n)
-	clear(s)
-	return s
+// sitDown assigns the rank slots of one stamp, given in rank order, and notes the swaps.
+func (f *folder) sitDown(of []sitter) {
+	w := &f.swapping
+	if !slices.ContainsFunc(of, func(x sitter) bool { return x.unit != of[0].unit }) {
+		return
+	}
+	w.units = append(w.units[:0], of...)
+	slices.SortStableFunc(w.units, func(a, b sitter) int { return f.compareUnits(b.unit, a.unit) })
+	for i := range of {
+		if w.units[i].need != of[i].need {
+			w.swaps = append(w.swaps, swap{of[i].rankSlot, w.units[i].need})
+		}
+	}
+}
+
+// compareUnits compares two vectors lexicographically, with the dimensions in the order of their names.
+func (f *folder) compareUnits(a, b uint32) int {
+	d := f.p.s.Demand
+	names := d.Dims()
+	if len(f.swapping.byName) != len(names) {
+		f.swapping.byName = f.swapping.byName[:0]
+		for i := range names {
+			f.swapping.byName = append(f.swapping.byName, i)
+		}
+		slices.SortFunc(f.swapping.byName, func(i, j int) int { return cmp.Compare(names[i], names[j]) })
+	}
+	x, y := d.Vector(a), d.Vector(b)
+	at := func(v []int64, dim int) int64 {
+		if dim < len(v) {
+			return v[dim]
+		}
+		return 0
+	}
+	for _, dim := range f.swapping.byName {
+		if c := cmp.Compare(at(x, dim), at(y, dim)); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+// moveRankSlot updates a cluster's swaps, and touches the rows whose rank slots they concern.
+func (f *folder) moveRankSlot(x *clusterState) {
+	touch := func(swaps []swap) {
+		for _, s := range swaps {
+			if row := s.rankSlot - f.base; int(row) < f.block.Len() {
+				f.touched = append(f.touched, row)
+			}
+		}
+	}
+	touch(x.swaps)
+	x.swaps = append(x.swaps[:0], f.findSwaps(x)...)
+	touch(x.swaps)
+	x.rankSlots = append(x.rankSlots[:0], x.swaps...)
+	slices.SortFunc(x.rankSlots, func(a, b swap) int { return cmp.Compare(a.need, b.need) })
+}
+
+// rankSlotOf returns the number of the rank slot on which a Need sits. O(log swaps).
+func (p *pass) rankSlotOf(need int32) int32 {
+	if p.anySwaps {
+		rankSlots := p.e.store.clusters[p.lines[need].Cluster].rankSlots
+		if at, ok := slices.BinarySearchFunc(rankSlots, need, func(s swap, need int32) int { return cmp.Compare(s.need, need) }); ok {
+			return rankSlots[at].rankSlot
+		}
+	}
+	return p.first(need)
 }

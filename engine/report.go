@@ -3,10 +3,15 @@ package engine
 import (
 	"cmp"
 	"slices"
+	"sync"
 
 	"github.com/tonnage/tonnage/bitmap"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/demand"
+	"github.com/tonnage/tonnage/engine/internal/order"
+	"github.com/tonnage/tonnage/engine/internal/plan"
+	"github.com/tonnage/tonnage/engine/internal/reuse"
+	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -51,15 +56,15 @@ func (p *pass) spareRemainders(c *PlanCounts) {
 // staysBound reports whether no plan of another cluster uses a machine whose gang is broken.
 func (p *pass) staysBound(r columnar.Row) bool {
 	by := p.takenBy(r)
-	return by == noNeed || p.lines[by].cluster == p.clusterOfMachine(r)
+	return by == order.None || p.lines[by].Cluster == p.clusterOfMachine(r)
 }
 
 // breaks reports whether preemptions leave a Need with less than its minimum. Only Configured machines
 // count as kept.
 func (p *pass) breaks(need int32) bool {
 	kept, least := make([]int64, p.dims), make([]int64, p.dims)
-	p.eachRow(need, func(src *rowSource, i int) { p.addMinimum(least, src.block, i) })
-	for m := p.lines[need].head; m != columnar.None; m = p.held[m].next {
+	p.eachRow(need, func(src *state.Source, i int) { p.addMinimum(least, src.Block, i) })
+	for m := p.lines[need].Head; m != columnar.None; m = p.claims.Next(m) {
 		leftBound := p.e.opts.Victims == VictimsGang && p.victimOf.Has(uint32(m)) && p.staysBound(m)
 		if p.s.View.State[m] == model.Configured && (leftBound || !p.victimOf.Has(uint32(m))) {
 			columnar.SatAdd(kept, p.vec(m))
@@ -73,13 +78,13 @@ const actionsPerChunk = 1 << 13
 
 // reportActions emits the actions in the order of the contract.
 func (p *pass) reportActions(plan *Plan) {
-	for stage, kind := range [...]Kind{Bootstrap, Provision} {
-		reason, list := ReasonIdle+Reason(stage), p.acquisitions[stage]
+	for i, list := range p.bindsAndBuys() {
+		kind, reason := Bootstrap+Kind(i), ReasonIdle+Reason(i)
 		if len(p.withheldBy) == 0 && len(list) > actionsPerChunk {
 			before := len(plan.Actions)
 			plan.Actions = slices.Grow(plan.Actions, len(list))[:before+len(list)]
 			actions := plan.Actions[before:]
-			p.e.crew.each(len(list), actionsPerChunk, func(_, from, to int) {
+			p.e.crew.Each(len(list), actionsPerChunk, func(_, from, to int) {
 				for i, a := range list[from:to] {
 					actions[from+i] = Action{Kind: kind, Machine: a.row, Need: p.named(a.need), Reason: reason}
 				}
@@ -88,7 +93,7 @@ func (p *pass) reportActions(plan *Plan) {
 		}
 		for _, a := range list {
 			// A plan for another domain may have revoked it.
-			if len(p.withheldBy) == 0 || p.held[a.row].need == a.need {
+			if len(p.withheldBy) == 0 || p.claims.Of(a.row) == a.need {
 				plan.Actions = append(plan.Actions, Action{Kind: kind, Machine: a.row, Need: p.named(a.need), Reason: reason})
 			}
 		}
@@ -96,7 +101,7 @@ func (p *pass) reportActions(plan *Plan) {
 	for _, v := range p.victims {
 		plan.Actions = append(plan.Actions, Action{
 			Kind: Preempt, Machine: v.row, Need: p.named(v.need), GraceSeconds: v.grace,
-			PreemptorPriority: p.kindOf(v.need).priority, Reason: ReasonPreempt, Plan: p.planID(v.need),
+			PreemptorPriority: p.kindOf(v.need).Priority, Reason: ReasonPreempt, Plan: p.planID(v.need),
 		})
 	}
 	for _, r := range p.reclaims {
@@ -107,27 +112,49 @@ func (p *pass) reportActions(plan *Plan) {
 	}
 }
 
+// bindsAndBuys returns what was acquired in the order of the plan: what is bound, then what is created.
+// They are the stages, unless a late-bound machine was acquired among the Speculative: that is bound.
+func (p *pass) bindsAndBuys() [2][]acquisition {
+	lists := p.acquisitions
+	isLate := func(a acquisition) bool { return p.s.Supply.IsLateBound(a.row) }
+	if !p.s.Supply.AnyLateBound() || !slices.ContainsFunc(lists[1], isLate) {
+		return lists
+	}
+	binds, buys := slices.Clone(lists[0]), []acquisition(nil)
+	for _, a := range lists[1] {
+		if isLate(a) {
+			binds = append(binds, a)
+		} else {
+			buys = append(buys, a)
+		}
+	}
+	slices.SortStableFunc(binds, func(a, b acquisition) int { return cmp.Compare(p.rankOf[a.need], p.rankOf[b.need]) })
+	return [2][]acquisition{binds, buys}
+}
+
 // at returns the line as which a row of the demand is decided.
-func (p *pass) at(row int) *line { return &p.lines[p.needAt(row)] }
+func (p *pass) at(row int) *state.Line { return &p.lines[p.needAt(row)] }
 
 // needAt returns the Need as which a row of the demand is decided.
 func (p *pass) needAt(row int) int32 { return p.needOf(p.rowAt(row)) }
 
-func (p *pass) couldCover(n *line) bool { return !n.is(isUncoverable) || n.is(isPinned) }
+func (p *pass) couldCover(n *state.Line) bool {
+	return !n.Is(state.IsUncoverable) || n.Is(state.IsPinned)
+}
 
 // result returns the outcome for a row.
 func (p *pass) result(row int32) NeedResult {
 	need := p.needOf(row)
 	n, k := &p.lines[need], p.kindOf(need)
 	out := NeedResult{
-		Cluster: p.s.Clusters[n.cluster], Row: int(row - p.sources[n.cluster].base), Fold: p.named(need), Rank: p.rankOf[need],
-		Folded: n.is(isFold), Profile: k.profile, Group: p.groupName(need),
-		Satisfied: p.isMet(need), CouldCover: p.couldCover(n), Awaiting: n.is(isAwaiting), Unmet: p.unmet(need),
+		Cluster: p.s.Clusters[n.Cluster], Row: int(row - p.sources[n.Cluster].Base), Fold: p.named(need), Rank: p.rankOf[need],
+		Folded: n.Is(state.IsFold), Profile: k.Profile, Group: p.groupName(need),
+		Satisfied: p.isMet(need), CouldCover: p.couldCover(n), Awaiting: n.Is(state.IsAwaiting), Unmet: p.unmet(need),
 	}
 	acquired := false
-	for r := n.head; r != columnar.None; r = p.held[r].next {
+	for r := n.Head; r != columnar.None; r = p.claims.Next(r) {
 		out.Claimed = append(out.Claimed, r)
-		acquired = acquired || r == n.acquired
+		acquired = acquired || r == n.Acquired
 		switch {
 		case !acquired:
 		case p.s.View.State[r] == model.Idle:
@@ -137,8 +164,8 @@ func (p *pass) result(row int32) NeedResult {
 		}
 	}
 	out.Preempt = p.victimsOf(need)
-	if k.same && n.domain != 0 {
-		out.Domain = p.s.Supply.ValueString(n.domain)
+	if k.Same && n.Domain != 0 {
+		out.Domain = p.s.Supply.ValueString(n.Domain)
 	}
 	deficit := make([]int64, p.dims)
 	p.readDeficit(deficit, need)
@@ -158,17 +185,17 @@ func (p *pass) result(row int32) NeedResult {
 // unoffered returns what a Need asks for under names that no machine offers. Rows with such names do
 // not fold.
 func (p *pass) unoffered(need int32) demand.Unoffered {
-	src := &p.sources[p.lines[need].cluster]
-	if src.block.UnofferedRows() == 0 || p.lines[need].is(isFold) {
+	src := &p.sources[p.lines[need].Cluster]
+	if src.Block.UnofferedRows() == 0 || p.lines[need].Is(state.IsFold) {
 		return demand.Unoffered{}
 	}
-	return src.block.Unoffered(int(need - src.base))
+	return src.Block.Unoffered(int(need - src.Base))
 }
 
 // isMet reports whether a Need has everything that it asks for. Decisions ignore resources that no
 // machine offers: for them a Need is satisfied without; see demand.Unoffered.
 func (p *pass) isMet(need int32) bool {
-	return p.lines[need].is(isSatisfied) && len(p.unoffered(need).Aggregate) == 0
+	return p.lines[need].Is(state.IsSatisfied) && len(p.unoffered(need).Aggregate) == 0
 }
 
 // countUnoffered returns how many rows ask for resources that no machine offers, and how many of these
@@ -176,12 +203,12 @@ func (p *pass) isMet(need int32) bool {
 func (p *pass) countUnoffered() (rows, credited int) {
 	for i := range p.sources {
 		src := &p.sources[i]
-		if src.block == nil || src.block.UnofferedRows() == 0 {
+		if src.Block == nil || src.Block.UnofferedRows() == 0 {
 			continue
 		}
-		rows += src.block.UnofferedRows()
-		for row := range src.block.UnofferedAll() {
-			if len(src.block.Unoffered(row).Aggregate) > 0 && p.lines[src.base+int32(row)].is(isSatisfied) {
+		rows += src.Block.UnofferedRows()
+		for row := range src.Block.UnofferedAll() {
+			if len(src.Block.Unoffered(row).Aggregate) > 0 && p.lines[src.Base+int32(row)].Is(state.IsSatisfied) {
 				credited++
 			}
 		}
@@ -190,10 +217,10 @@ func (p *pass) countUnoffered() (rows, credited int) {
 }
 
 func (p *pass) addDeficit(sum []int64, need int32) {
-	if p.lines[need].is(isSatisfied) {
+	if p.lines[need].Is(state.IsSatisfied) {
 		return
 	}
-	if p.lines[need].head == columnar.None {
+	if p.lines[need].Head == columnar.None {
 		columnar.SatAdd(sum, p.aggregate(need))
 		return
 	}
@@ -237,7 +264,7 @@ func (p *pass) reportEnded(plan *Plan) {
 			plan.Ended = append(plan.Ended, r)
 		}
 		if p.ofPlan(&res) {
-			p.noteFate(fates, res.Owner, end, p.held[r].need != unheld && p.s.View.State[r] == model.Idle)
+			p.noteFate(fates, res.Owner, end, p.claims.Of(r) != state.Unclaimed && p.s.View.State[r] == model.Idle)
 		}
 	}
 	slices.SortFunc(plan.Ended, func(a, b columnar.Row) int { return cmp.Compare(p.s.IDRank[a], p.s.IDRank[b]) })
@@ -252,17 +279,17 @@ func (p *pass) endOf(r columnar.Row, res *model.Reservation) PlanEnd {
 		return p.endOfLate(r, res)
 	}
 	members := p.reserved.members[r]
-	holder := p.held[r].need
-	ofOwner := holder != unheld && slices.Contains(members, holder)
+	holder := p.claims.Of(r)
+	ofOwner := holder != state.Unclaimed && slices.Contains(members, holder)
 	switch {
-	case holder != unheld && p.s.View.State[r] != model.Configured:
+	case holder != state.Unclaimed && p.s.View.State[r] != model.Configured:
 		if ofOwner {
 			return PlanStands
 		}
 		return PlanRankLost // another Need has acquired it
 	case !ofOwner && p.isUnneeded(r, res, members):
 		return PlanUnneeded
-	case len(members) == 0 || ofOwner || slices.ContainsFunc(members, func(n int32) bool { return !p.lines[n].is(isSatisfied) }):
+	case len(members) == 0 || ofOwner || slices.ContainsFunc(members, func(n int32) bool { return !p.lines[n].Is(state.IsSatisfied) }):
 		return PlanStands
 	}
 	return PlanOwnerSatisfied
@@ -285,7 +312,7 @@ func (p *pass) endOfLate(r columnar.Row, res *model.Reservation) PlanEnd {
 // reportAdopted lists the machines that are credited to a Need whose stamp they do not carry, and
 // counts each once.
 func (p *pass) reportAdopted(plan *Plan) {
-	p.e.crew.run(p.e.tasks.adopted)
+	p.e.crew.Run(p.e.tasks.adopted)
 	most := 0
 	for _, l := range p.e.workers {
 		most += len(l.foreignStamps)
@@ -308,50 +335,228 @@ func (p *pass) reportAdopted(plan *Plan) {
 
 // keepAdopted drops the machines with a foreign stamp that another Need has claimed since.
 func (l *worker) keepAdopted() {
-	l.foreignStamps = slices.DeleteFunc(l.foreignStamps, func(x foreignStamp) bool { return l.held[x.row].need != x.need })
+	l.foreignStamps = slices.DeleteFunc(l.foreignStamps, func(x foreignStamp) bool { return l.claims.Of(x.row) != x.need })
 }
 
 // Digest returns a hash of the plan: two plans for one input that differ have, in all likelihood,
 // different digests. O(rows + machines).
 func (p *Plan) Digest() uint64 {
-	h := digest(fnvOffset)
+	h := plan.Hash(plan.HashStart)
 	for _, a := range p.Actions {
-		h.add(uint64(a.Machine), uint64(a.Kind)<<32|uint64(a.Reason), uint64(a.Need), uint64(a.GraceSeconds)<<32|uint64(uint32(a.PreemptorPriority)))
+		h.Add(uint64(a.Machine), uint64(a.Kind)<<32|uint64(a.Reason), uint64(a.Need), uint64(a.GraceSeconds)<<32|uint64(uint32(a.PreemptorPriority)))
 	}
 	for _, r := range p.Ended {
-		h.add(uint64(r))
+		h.Add(uint64(r))
 	}
 	for i := range p.Reservations {
 		x := &p.Reservations[i]
-		h.add(uint64(x.Machine), uint64(x.Need)<<32|uint64(x.GraceSeconds), x.Reservation.Plan)
+		h.Add(uint64(x.Machine), uint64(x.Need)<<32|uint64(x.GraceSeconds), x.Reservation.Plan)
 	}
 	if p.pass == nil {
 		return uint64(h)
 	}
-	for r, x := range p.pass.held[:p.pass.s.Supply.RowMax()] {
-		if x.need != unheld {
-			h.add(uint64(r), uint64(p.pass.outward(x.need)))
+	for r := range columnar.Row(p.pass.s.Supply.RowMax()) {
+		if need := p.pass.claims.Of(r); need != state.Unclaimed {
+			h.Add(uint64(r), uint64(p.pass.outward(need)))
 		}
 	}
 	for i := range p.Len() {
 		n := p.pass.at(i)
-		h.add(uint64(n.status&(isSatisfied|isUncoverable|isPinned|isSkewBlocked|isWithheld|hasCandidates|isAwaiting)), uint64(p.Rank(i))<<32|uint64(p.Unmet(i)))
-		if p.pass.kindOf(p.pass.needAt(i)).same {
-			h.add(uint64(n.domain))
+		h.Add(uint64(n.Status&(state.IsSatisfied|state.IsUncoverable|state.IsPinned|state.IsSkewBlocked|state.IsWithheld|state.HasCandidates|state.IsAwaiting)), uint64(p.Rank(i))<<32|uint64(p.Unmet(i)))
+		if p.pass.kindOf(p.pass.needAt(i)).Same {
+			h.Add(uint64(n.Domain))
 		}
 	}
 	return uint64(h)
 }
 
-// fnvOffset is the offset basis of FNV-1a.
-const fnvOffset = 14695981039346656037
-
-// digest is a variant of FNV-1a over words of 64 bits.
-type digest uint64
-
-func (h *digest) add(words ...uint64) {
-	for _, w := range words {
-		*h = (*h ^ digest(w)) * 1099511628211
-		*h ^= *h >> 29
+// unmet returns the first reason that applies to a Need; UnmetNone if it is satisfied.
+func (p *pass) unmet(need int32) Unmet {
+	n, k := &p.lines[need], p.kindOf(need)
+	unoffered := p.unoffered(need)
+	switch {
+	case n.Is(state.IsSatisfied) && len(unoffered.Aggregate) == 0:
+		return UnmetNone
+	case p.rests(need):
+		return UnmetParked
+	case unoffered.Some():
+		return UnmetNoMatchingSupply
 	}
+	x := p.limitOf(need)
+	switch {
+	case x.nothing:
+		return UnmetNoMatchingSupply
+	case n.Is(state.IsAwaiting) && (n.Is(state.HasCandidates) || !n.Is(state.CountsOnDrain)):
+		return UnmetAwaitingDrain
+	case n.Is(state.HasCandidates):
+		return UnmetPreemptionExhausted
+	case k.Same && !x.covers(p.aggregate(need)):
+		return UnmetTopology
+	case n.Is(state.IsSkewBlocked):
+		return UnmetSpread
+	case !x.covers(p.aggregate(need)):
+		return UnmetInsufficientSupply
+	}
+	return UnmetPriorityStarved
+}
+
+// rests reports whether a Need is parked by its cluster. The flag IsParked is also set for a row that
+// waits for a resource which no machine offers.
+func (p *pass) rests(need int32) bool {
+	n := &p.lines[need]
+	if !n.Is(state.IsParked) || n.Is(state.IsFold) || !p.unoffered(need).Waits(p.kindOf(need).Same) {
+		return n.Is(state.IsParked)
+	}
+	src := &p.sources[n.Cluster]
+	return src.Block.Parked(int(need - src.Base))
+}
+
+// limits memoizes, by kind, what all machines in usable states could give, without regard to claims.
+// Only reasons need it, so it is computed when a cycle's first reason asks for it.
+type limits struct {
+	mu    sync.Mutex
+	stale bool // holds values of another cycle
+	kinds []limit
+	keys  []int   // Same keys that have been asked for
+	bins  [][]bin // by index in keys
+	sum   []int64 // scratch
+}
+
+// limit is what a kind could be given.
+type limit struct {
+	known   bool
+	nothing bool // some wanted dimension is offered nowhere
+	// tops are the maximal totals of domains: none covers another. Without Same there is one, the total
+	// of all machines.
+	tops [][]int64
+}
+
+// bin counts the machines of one class with one value of a key.
+type bin struct{ value, class, count uint32 }
+
+// covers reports whether so much could be had together, in one domain with Same.
+func (x *limit) covers(want []int64) bool {
+	return slices.ContainsFunc(x.tops, func(has []int64) bool { return columnar.Covers(has, want) })
+}
+
+// limitOf returns what a Need's kind could be given, memoized per cycle.
+func (p *pass) limitOf(need int32) *limit {
+	x := &p.e.store.limits
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.stale {
+		x.stale = false
+		x.kinds, x.sum = reuse.Resize(x.kinds, len(p.kinds)), reuse.Resize(x.sum, p.dims)
+		x.keys, x.bins = x.keys[:0], x.bins[:0]
+	}
+	at := p.lines[need].Kind
+	limit, k := &x.kinds[at], &p.kinds[at]
+	switch {
+	case limit.known:
+	case k.Same:
+		x.findIn(p, k, limit)
+	default:
+		x.find(p, k, limit)
+	}
+	limit.known = true
+	return limit
+}
+
+// find sums the usable machines that the kind accepts.
+func (x *limits) find(p *pass, k *state.Kind, limit *limit) {
+	sum := make([]int64, p.dims)
+	for _, c := range k.Classes {
+		columnar.SatAddScaled(sum, p.vector(c), int64(p.s.Usable[c]))
+	}
+	limit.nothing = positive(sum)&k.Mask != k.Mask
+	limit.tops = [][]int64{sum}
+}
+
+// findIn sums the usable machines that the kind accepts, domain by domain.
+func (x *limits) findIn(p *pass, k *state.Kind, limit *limit) {
+	some := uint64(0)
+	for bins := x.binsOf(p, p.s.Supply.SameKey(k.Matcher)); len(bins) > 0; {
+		n := 1
+		for n < len(bins) && bins[n].value == bins[0].value {
+			n++
+		}
+		if _, permitted := p.s.Supply.DomainOf(k.Matcher, bins[0].value); permitted {
+			clear(x.sum)
+			for _, c := range bins[:n] {
+				if k.AcceptsClass(c.class) {
+					columnar.SatAddScaled(x.sum, p.vector(c.class), int64(c.count))
+				}
+			}
+			some |= positive(x.sum)
+			limit.raise(x.sum)
+		}
+		bins = bins[n:]
+	}
+	limit.nothing = some&k.Mask != k.Mask
+}
+
+// raise adds a domain's total to tops unless another one covers it.
+func (x *limit) raise(total []int64) {
+	if x.covers(total) {
+		return
+	}
+	x.tops = slices.DeleteFunc(x.tops, func(top []int64) bool { return columnar.Covers(total, top) })
+	x.tops = append(x.tops, slices.Clone(total))
+}
+
+// binsOf counts the usable machines by value of a key and by class, sorted by value. O(machines), once
+// per cycle and key.
+func (x *limits) binsOf(p *pass, key int) []bin {
+	at := slices.Index(x.keys, key)
+	if at < 0 {
+		at = len(x.keys)
+		x.keys, x.bins = append(x.keys, key), append(x.bins, p.countBins(key))
+	}
+	return x.bins[at]
+}
+
+// countBins is binsOf without its memory: a counting sort by value, then a sort by class.
+func (p *pass) countBins(key int) []bin {
+	values, classes := p.s.Supply.Values(key), p.s.View.Class
+	from := make([]uint32, p.s.Supply.ValueIDMax()+1) // by value
+	counts := func(r int) bool { return values[r] != 0 && mayServe[p.s.View.State[r]] }
+	n := uint32(0)
+	for r := range values {
+		if counts(r) {
+			from[values[r]]++
+			n++
+		}
+	}
+	sum := uint32(0)
+	for v, count := range from {
+		from[v], sum = sum, sum+count
+	}
+	byValue := make([]uint32, n) // the classes of machines
+	for r := range values {
+		if counts(r) {
+			v := values[r]
+			byValue[from[v]] = classes[r]
+			from[v]++ // ends where the next value begins
+		}
+	}
+	var bins []bin
+	begin := uint32(0)
+	for v, end := range from {
+		of := byValue[begin:end]
+		slices.Sort(of)
+		for i, class := range of {
+			if i == 0 || class != of[i-1] {
+				bins = append(bins, bin{uint32(v), class, 0})
+			}
+			bins[len(bins)-1].count++
+		}
+		begin = end
+	}
+	return bins
+}
+
+// mayServe are the states from which a machine may come to serve a Need.
+var mayServe = [model.NumStates]bool{
+	model.Speculative: true, model.Creating: true, model.Idle: true,
+	model.Configuring: true, model.Configured: true, model.Draining: true,
 }

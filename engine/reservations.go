@@ -7,6 +7,7 @@ import (
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/plan"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -25,7 +26,7 @@ type reservations struct {
 	blocks []block
 	lower  lowerHeld // the held Idle machines, as candidates for higher ranks
 	// plans says that some machines are held by a plan of preemption. voided are the machines whose
-	// reservations have ended in this pass, with their members. See gang_void.go.
+	// reservations have ended in this pass, with their members. See reservations_void.go.
 	plans bool
 	// breakable says that a Need of higher rank may take an Idle machine of several that are held for
 	// one owner. That voids the reservations of the others, which are free for the very next turn.
@@ -71,7 +72,7 @@ type reservationStore struct {
 	standing     map[model.Owner]bool    // owners of whose plans some machine has not passed its deadline
 	voided       map[columnar.Row][]int32
 	drains       map[int32][]columnar.Row
-	fates        map[model.Owner]planFate // of plans of earlier cycles
+	fates        map[model.Owner]plan.Fate // of plans of earlier cycles
 }
 
 // begin empties the store.
@@ -80,7 +81,7 @@ func (x *reservationStore) begin() {
 		*x = reservationStore{
 			members: map[columnar.Row][]int32{}, late: map[columnar.Row]lateness{}, rows: map[int32][]columnar.Row{}, at: map[model.Owner]int32{}, wanted: map[model.Owner]bool{},
 			clusters: map[string]bool{}, fingerprints: map[uint64]bool{}, owners: map[model.Owner][]int32{}, standing: map[model.Owner]bool{},
-			fates: map[model.Owner]planFate{},
+			fates: map[model.Owner]plan.Fate{},
 		}
 		return
 	}
@@ -188,14 +189,6 @@ func (p *pass) dealHoldings(all *reservations, x *reservationStore) {
 	}
 }
 
-// clusterByName returns the index of a cluster, −1 = unknown. O(log clusters).
-func (p *pass) clusterByName(name string) int32 {
-	if at, ok := slices.BinarySearch(p.s.Clusters, name); ok {
-		return int32(at)
-	}
-	return -1
-}
-
 func (p *pass) sortKeep(rows []columnar.Row) {
 	slices.SortFunc(rows, func(a, b columnar.Row) int { return cmp.Compare(p.s.KeepKey(a), p.s.KeepKey(b)) })
 }
@@ -235,12 +228,12 @@ func (p *pass) findStanding(st *reservationStore) {
 // above the record. What is held by a plan for a tenant yields to higher priority only. Otherwise the
 // Need that gave the machine, and ranks above the owner by age or penalties, would take it back.
 func (p *pass) heldFrom(res model.Reservation, members []int32) int32 {
-	if p.tenancy.holds(&res) {
+	if p.tenancy.Holds(&res) {
 		priority := res.Priority
 		if len(members) > 0 {
-			priority = p.kindOf(members[0]).priority
+			priority = p.kindOf(members[0]).Priority
 		}
-		return int32(sort.Search(len(p.order), func(i int) bool { return p.kindOf(p.order[i]).priority <= priority }))
+		return int32(sort.Search(len(p.order), func(i int) bool { return p.kindOf(p.order[i]).Priority <= priority }))
 	}
 	if len(members) > 0 {
 		return p.rankOf[members[0]] + 1
@@ -256,7 +249,7 @@ func (p *pass) findOwnersNamed(x *reservationStore) {
 	}
 	named := p.namedProfiles(x.fingerprints)
 	for c := range p.sources {
-		b := p.sources[c].block
+		b := p.sources[c].Block
 		if b == nil || !x.clusters[b.Cluster()] {
 			continue
 		}
@@ -267,7 +260,7 @@ func (p *pass) findOwnersNamed(x *reservationStore) {
 			profile := p.s.Demand.Profile(id)
 			o := model.Owner{Cluster: b.Cluster(), Fingerprint: profile.WithoutSame().Fingerprint(), Group: b.Group(row)}
 			if x.wanted[o] {
-				x.owners[o] = alloc.Append(p.e.arena, x.owners[o], p.needOf(p.sources[c].base+int32(row)))
+				x.owners[o] = alloc.Append(p.e.arena, x.owners[o], p.needOf(p.sources[c].Base+int32(row)))
 			}
 		}
 	}
@@ -278,7 +271,7 @@ func (p *pass) findOwnersNamed(x *reservationStore) {
 		list := p.e.store.clusters[c].folds.list
 		for i := range list {
 			if need := list[i].row; list[i].rows > 0 {
-				if o := (model.Owner{Cluster: id, Fingerprint: p.kindOf(need).fingerprint}); x.wanted[o] {
+				if o := (model.Owner{Cluster: id, Fingerprint: p.kindOf(need).Fingerprint}); x.wanted[o] {
 					x.owners[o] = alloc.Append(p.e.arena, x.owners[o], need)
 				}
 			}

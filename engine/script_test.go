@@ -62,6 +62,11 @@ func newScript(seed int64, fit bool) (*script, error) {
 			x.donors[i] = fleet.Fitted(x.donors[i], seed+int64(i))
 		}
 	}
+	if seed/4%2 == 0 {
+		for i := range x.donors {
+			x.donors[i] = fleet.LateBound(x.donors[i], seed+int64(i))
+		}
+	}
 	if seed%3 == 0 {
 		x.donors[0] = fleet.Shared(x.donors[0], seed)
 	}

@@ -8,6 +8,9 @@ import (
 	"sync/atomic"
 
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/free"
+	"github.com/tonnage/tonnage/engine/internal/reuse"
+	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -15,13 +18,13 @@ import (
 // are grouped into tuples, one value per constrained key. Each step takes the cheapest head
 // among the tuples that the skew allows. If all machines of a class agree in the keys, as they
 // do in zones, a tuple is a ladder of classes, laid out once per matcher and penalty. If they
-// do not, as with hosts, machines are grouped one by one: see spread_dealt.go.
+// do not, as with hosts, machines are grouped one by one: see spread_deal.go.
 
 // tupleLayout is the tuples of a kind's hard spread, sorted by the text of their values.
 type tupleLayout struct {
 	keys   []int      // key columns of the constraints
 	skew   []int32    // maximal skew of each constraint
-	values [][]uint32 // by constraint: the values that occur in tuples
+	values [][]uint32 // by constraint: the values of classes; one that lacks a later key is in no tuple
 	tuples []tupleClasses
 }
 
@@ -30,7 +33,7 @@ type tupleClasses struct {
 	at      []int // by constraint: index in tupleLayout.values
 	text    []string
 	classes []uint32
-	ladders [2]ladder
+	ladders [2]free.Ladder
 }
 
 // spreadLayout memoizes the tuples of constraints, for one matcher and penalty.
@@ -41,21 +44,21 @@ type spreadLayout struct {
 
 // layoutFor returns the tuples of a kind, nil if its classes do not determine the constrained
 // keys.
-func (p *pass) layoutFor(k *kind) *tupleLayout {
-	layouts, key := p.e.store.kinds.layouts, ladderKey{matcher: k.matcher, penalty: k.penalty}
+func (p *pass) layoutFor(k *state.Kind) *tupleLayout {
+	layouts, key := p.e.store.layouts, free.Key{Matcher: k.Matcher, Penalty: k.Penalty}
 	for _, x := range layouts[key] {
-		if slices.Equal(x.spread, k.spread) {
+		if slices.Equal(x.spread, k.Spread) {
 			return x.tuples
 		}
 	}
 	t := p.layOut(k)
-	layouts[key] = append(layouts[key], spreadLayout{k.spread, t})
+	layouts[key] = append(layouts[key], spreadLayout{k.Spread, t})
 	return t
 }
 
-func (p *pass) layOut(k *kind) *tupleLayout {
-	t := &tupleLayout{values: make([][]uint32, len(k.spread))}
-	for _, s := range k.spread {
+func (p *pass) layOut(k *state.Kind) *tupleLayout {
+	t := &tupleLayout{values: make([][]uint32, len(k.Spread))}
+	for _, s := range k.Spread {
 		key := p.s.Supply.Key(s.Key)
 		if !p.s.Supply.Splits(key) {
 			return nil
@@ -66,8 +69,8 @@ func (p *pass) layOut(k *kind) *tupleLayout {
 	return t
 }
 
-func (p *pass) dealClasses(t *tupleLayout, k *kind) {
-	for _, c := range p.classesOf[k.matcher] {
+func (p *pass) dealClasses(t *tupleLayout, k *state.Kind) {
+	for _, c := range p.classesOf[k.Matcher] {
 		x := tupleClasses{}
 		for i, key := range t.keys {
 			v := p.s.Supply.ClassValue(c, key)
@@ -94,7 +97,7 @@ func (p *pass) dealClasses(t *tupleLayout, k *kind) {
 	slices.SortFunc(t.tuples, func(a, b tupleClasses) int { return slices.CompareFunc(a.text, b.text, strings.Compare) })
 	for i := range t.tuples {
 		for stage := range t.tuples[i].ladders {
-			t.tuples[i].ladders[stage] = ladder{steps: p.climb(t.tuples[i].classes, k, stage)}
+			t.tuples[i].ladders[stage] = free.NewLadder(t.tuples[i].classes, p.costs(k, stage))
 		}
 	}
 }
@@ -121,10 +124,10 @@ func (x *evenness) start(t *tupleLayout) {
 		x.counts, x.present, x.least = append(x.counts, nil), append(x.present, nil), append(x.least, 0)
 	}
 	for i := range t.keys {
-		x.counts[i] = resize(x.counts[i], len(t.values[i]))
-		x.present[i] = resize(x.present[i], len(t.values[i]))
+		x.counts[i] = reuse.Resize(x.counts[i], len(t.values[i]))
+		x.present[i] = reuse.Resize(x.present[i], len(t.values[i]))
 	}
-	x.heads = grown(x.heads, len(t.tuples))
+	x.heads = reuse.Grown(x.heads, len(t.tuples))
 }
 
 // count counts a machine in its domains; values that no tuple has are ignored.
@@ -169,17 +172,17 @@ func (x *evenness) allows(t *tupleLayout, at []int) bool {
 }
 
 // acquireSpread acquires under hard spread: Idle machines, then Speculative ones.
-func (l *worker) acquireSpread(need int32, k *kind, held []columnar.Row) {
-	if k.tuples == nil || len(held) > 0 || l.anyLower(k) {
+func (l *worker) acquireSpread(need int32, k *state.Kind, held []columnar.Row) {
+	if l.layouts[k.Number] == nil || len(held) > 0 || l.anyLower(k) {
 		l.acquireDealt(need, k)
 		return
 	}
-	t, x := k.tuples, &l.even
+	t, x := l.layouts[k.Number], &l.even
 	if l.acquireOnly(need, k) {
 		return
 	}
 	x.start(t)
-	for r := l.lines[need].head; r != columnar.None; r = l.held[r].next {
+	for r := l.lines[need].Head; r != columnar.None; r = l.claims.Next(r) {
 		x.count(l.pass, t, r)
 	}
 	var lacked [2]uint64
@@ -188,7 +191,7 @@ func (l *worker) acquireSpread(need int32, k *kind, held []columnar.Row) {
 			return
 		}
 		lacked[stage] = l.lacks
-		if !l.any(k.ladders[stage], k, stage) {
+		if !l.any(l.ladders[k.Number][stage], k, stage) {
 			continue // then no tuple has one
 		}
 		l.markPresent(t, k, stage)
@@ -211,12 +214,12 @@ func (l *worker) acquireSpread(need int32, k *kind, held []columnar.Row) {
 
 // acquireOnly acquires one machine for a need under hard spread if that covers everything. The
 // skew permits any first machine, so nothing has to be counted.
-func (l *worker) acquireOnly(need int32, k *kind) bool {
-	if l.lines[need].head != columnar.None {
+func (l *worker) acquireOnly(need int32, k *state.Kind) bool {
+	if l.lines[need].Head != columnar.None {
 		return false
 	}
 	for stage := range l.free {
-		cost, t := l.tupleCosts(k, stage), k.tuples
+		cost, t := l.tupleCosts(k, stage), l.layouts[k.Number]
 		class, found := uint32(0), false
 		for i := range t.tuples {
 			if c, ok := l.nextClass(&t.tuples[i].ladders[stage], k, stage, l.lacks); ok && (!found || cost[c] < cost[class]) {
@@ -228,7 +231,7 @@ func (l *worker) acquireOnly(need int32, k *kind) bool {
 			l.acquireHead(class, need, stage)
 			return true
 		}
-		if found || l.any(k.ladders[stage], k, stage) {
+		if found || l.any(l.ladders[k.Number][stage], k, stage) {
 			return false
 		}
 	}
@@ -238,12 +241,12 @@ func (l *worker) acquireOnly(need int32, k *kind) bool {
 // noteSkewed records that only the skew keeps a need from what is free.
 func (l *worker) noteSkewed(need int32) {
 	n := &l.lines[need]
-	n.status |= isSkewBlocked
-	atomic.StoreUint32(&l.skewed[n.kind], 1)
+	n.Status |= state.IsSkewBlocked
+	atomic.StoreUint32(&l.skewed[n.Kind], 1)
 }
 
 // markPresent finds the heads of the tuples, and marks the values that have a candidate now.
-func (l *worker) markPresent(t *tupleLayout, k *kind, stage int) {
+func (l *worker) markPresent(t *tupleLayout, k *state.Kind, stage int) {
 	x := &l.even
 	for i := range t.keys {
 		clear(x.present[i])
@@ -263,7 +266,7 @@ func (l *worker) markPresent(t *tupleLayout, k *kind, stage int) {
 
 // headOf returns a tuple's head, no matter which dimensions it has. A class is in one tuple
 // only, so the head is valid until a machine is taken from that tuple.
-func (l *worker) headOf(t *tupleLayout, i int, k *kind, stage int) *tupleHead {
+func (l *worker) headOf(t *tupleLayout, i int, k *state.Kind, stage int) *tupleHead {
 	x := &l.even.heads[i]
 	if !x.known {
 		x.known = true
@@ -274,7 +277,7 @@ func (l *worker) headOf(t *tupleLayout, i int, k *kind, stage int) *tupleHead {
 
 // nextTuple returns the tuple to take from, and the class: among tuples that the skew allows
 // the one with the cheapest head, among equals the one with the smaller values.
-func (l *worker) nextTuple(t *tupleLayout, k *kind, stage int) (at int, class uint32, ok bool) {
+func (l *worker) nextTuple(t *tupleLayout, k *state.Kind, stage int) (at int, class uint32, ok bool) {
 	cost := l.tupleCosts(k, stage)
 	for i := range t.tuples {
 		if !l.even.allows(t, t.tuples[i].at) {
@@ -294,16 +297,16 @@ func (l *worker) nextTuple(t *tupleLayout, k *kind, stage int) (at int, class ui
 
 // tupleCosts returns, by class, the rank of the cost by which heads of a stage are compared:
 // price for Idle, effective cost for Speculative.
-func (p *pass) tupleCosts(k *kind, stage int) []uint32 {
+func (p *pass) tupleCosts(k *state.Kind, stage int) []uint32 {
 	if stage == 0 {
 		return p.s.PriceRank
 	}
-	return p.offerRanks(k.penalty).byOffer
+	return p.e.store.ways.ByOffer(k.Penalty)
 }
 
 // anyHelps reports whether a free machine was left that has a dimension that was missing after
 // its stage. Only the skew can have forbidden it.
-func (l *worker) anyHelps(t *tupleLayout, k *kind, lacked [2]uint64) bool {
+func (l *worker) anyHelps(t *tupleLayout, k *state.Kind, lacked [2]uint64) bool {
 	for stage := range l.free {
 		for i := range t.tuples {
 			if _, ok := l.nextClass(&t.tuples[i].ladders[stage], k, stage, lacked[stage]); ok {
@@ -314,11 +317,11 @@ func (l *worker) anyHelps(t *tupleLayout, k *kind, lacked [2]uint64) bool {
 	return false
 }
 
-// comparePrice compares heads by price, Speculative ones by effective cost.
-func (p *pass) comparePrice(k *kind, a, b columnar.Row) int {
+// comparePrice compares heads of one stage by price, Speculative ones by effective cost.
+func (p *pass) comparePrice(k *state.Kind, a, b columnar.Row) int {
 	ca, cb := p.s.View.Class[a], p.s.View.Class[b]
-	if p.s.View.State[a] == model.Speculative {
-		rank := p.offerRanks(k.penalty).byOffer
+	if p.stageOf(a) == 1 {
+		rank := p.e.store.ways.ByOffer(k.Penalty)
 		return cmp.Compare(rank[ca], rank[cb])
 	}
 	return cmp.Compare(p.s.PriceRank[ca], p.s.PriceRank[cb])

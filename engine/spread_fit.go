@@ -5,20 +5,21 @@ import (
 	"math/bits"
 
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/state"
 )
 
 // acquireSpreadFit acquires under hard spread with AcquireFit: Idle machines, then Speculative ones. Each
 // step takes, among the machines that the skew allows, the one that costs least for what it covers of what is
 // missing; among equals the first in the order of acquiring. Machines that are held for the Need go first,
 // whatever the skew; those held for lower ranks go last.
-func (l *worker) acquireSpreadFit(need int32, k *kind) {
+func (l *worker) acquireSpreadFit(need int32, k *state.Kind) {
 	f := l.fitterOf()
-	l.startSpread(k)
+	l.spread.Start(l.s.Supply, k.Spread)
 	if f.acquireOnly(need, k) {
 		return
 	}
-	for r := l.lines[need].head; r != columnar.None; r = l.held[r].next {
-		l.spread.count(l.pass, r)
+	for r := l.lines[need].Head; r != columnar.None; r = l.claims.Next(r) {
+		l.spread.Count(r)
 	}
 	blocked := false
 	for stage := range l.free {
@@ -33,7 +34,7 @@ func (l *worker) acquireSpreadFit(need int32, k *kind) {
 				break
 			}
 			l.acquired(r, need, stage)
-			l.spread.count(l.pass, r)
+			l.spread.Count(r)
 		}
 		blocked = blocked || f.anyPlaced(k)
 	}
@@ -45,42 +46,30 @@ func (l *worker) acquireSpreadFit(need int32, k *kind) {
 // eachPlaced calls visit for the available machines of the stage that have all constrained keys, until it returns
 // false: those of a class that are not held, then those held for lower ranks. Of a class whose machines agree in
 // the keys, only the first is visited.
-func (f *fitter) eachPlaced(k *kind, visit func(columnar.Row) bool) {
+func (f *fitter) eachPlaced(k *state.Kind, visit func(columnar.Row) bool) {
 	l, x := f.l, &f.l.free[f.stage]
 	goesOn := true
-	for _, c := range k.classes {
-		if x.key[c] != exhausted && !f.eachOfClass(c, k, visit) {
+	for _, c := range k.Classes {
+		if x.Has(c) && !f.eachOfClass(c, k, visit) {
 			return
 		}
 	}
-	if f.stage == 0 {
-		l.eachLower(k, func(r columnar.Row) { goesOn = goesOn && (!f.isPlaced(r) || visit(r)) })
-	}
+	l.eachLower(k, f.stage, func(r columnar.Row) { goesOn = goesOn && (!f.l.spread.IsPlaced(r) || visit(r)) })
 }
 
 // eachOfClass is eachPlaced for the machines of a class that are not held.
-func (f *fitter) eachOfClass(class uint32, k *kind, visit func(columnar.Row) bool) bool {
+func (f *fitter) eachOfClass(class uint32, k *state.Kind, visit func(columnar.Row) bool) bool {
 	x := &f.l.free[f.stage]
-	if k.tuples != nil {
+	if f.l.layouts[k.Number] != nil {
 		f.l.probes++
-		r := x.head(class) // the others are in the same place
-		return !f.isPlaced(r) || visit(r)
+		r := x.Head(class) // the others are in the same place
+		return !f.l.spread.IsPlaced(r) || visit(r)
 	}
-	for _, r := range x.rest(class) {
+	for _, r := range x.Rest(class) {
 		if !f.isOpen(r) {
 			continue
 		}
-		if f.l.probes++; f.isPlaced(r) && !visit(r) {
-			return false
-		}
-	}
-	return true
-}
-
-// isPlaced reports whether a machine has all constrained keys.
-func (f *fitter) isPlaced(r columnar.Row) bool {
-	for _, key := range f.l.spread.keys {
-		if f.l.s.Supply.Values(key)[r] == 0 {
+		if f.l.probes++; f.l.spread.IsPlaced(r) && !visit(r) {
 			return false
 		}
 	}
@@ -88,29 +77,20 @@ func (f *fitter) isPlaced(r columnar.Row) bool {
 }
 
 // floor notes the values that have a candidate now: they count for the minimum.
-func (f *fitter) floor(need int32, k *kind) {
-	l, sc := f.l, &f.l.spread
-	sc.forgetLeast()
-	for i := range sc.keys {
-		clear(sc.floor[i])
-	}
-	note := func(r columnar.Row) bool {
-		for i, key := range sc.keys {
-			sc.floor[i][l.s.Supply.Values(key)[r]] = true
-		}
+func (f *fitter) floor(need int32, k *state.Kind) {
+	sc := &f.l.spread
+	sc.ClearFloor()
+	f.eachPlaced(k, func(r columnar.Row) bool {
+		sc.FloorAt(r)
 		return true
-	}
-	f.eachPlaced(k, note)
-	f.eachOwn(need, k, func(r columnar.Row) { note(r) })
+	})
+	f.eachOwn(need, k, sc.FloorAt)
 }
 
-// eachOwn calls visit for the machines that are held for the Need and have all constrained keys.
-func (f *fitter) eachOwn(need int32, k *kind, visit func(columnar.Row)) {
-	if f.stage != 0 {
-		return
-	}
+// eachOwn calls visit for the machines of the stage that are held for the Need and have all constrained keys.
+func (f *fitter) eachOwn(need int32, k *state.Kind, visit func(columnar.Row)) {
 	for _, r := range f.l.reserved.of(need) {
-		if f.l.freeReserved(r, k) && f.isPlaced(r) {
+		if f.l.freeReserved(r, k) && f.l.spread.IsPlaced(r) && f.l.stageOf(r) == f.stage {
 			visit(r)
 		}
 	}
@@ -138,13 +118,11 @@ func (a *offered) before(b *offered) bool {
 }
 
 // nextSpread returns the machine that the next step takes; None if there is none.
-func (f *fitter) nextSpread(need int32, k *kind) columnar.Row {
+func (f *fitter) nextSpread(need int32, k *state.Kind) columnar.Row {
 	l := f.l
 	var best offered
-	costs, place := l.costs(k, f.stage), l.free[f.stage].place
-	try := func(r columnar.Row, owner uint64) {
-		c := l.s.View.Class[r]
-		x := offered{r, owner, f.costPerCover(c, k), uint64(costs[c])<<32 | uint64(place[r])}
+	try := func(r columnar.Row, owner uint64) { // of held machines, which are in keep order in both stages
+		x := offered{r, owner, f.costPerCover(l.s.View.Class[r], k), l.s.KeepKey(r)}
 		if x.before(&best) {
 			best = x
 		}
@@ -157,12 +135,12 @@ func (f *fitter) nextSpread(need int32, k *kind) columnar.Row {
 	if best.row != columnar.None {
 		return best.row
 	}
-	best = f.bestHelping(k, f.allows)
-	if best.row != columnar.None || f.stage != 0 {
+	best = f.bestHelping(k, l.spread.AllowsAt)
+	if best.row != columnar.None {
 		return best.row
 	}
-	l.eachLower(k, func(r columnar.Row) {
-		if l.helps(r) && f.isPlaced(r) && f.allows(r) {
+	l.eachLower(k, f.stage, func(r columnar.Row) {
+		if l.helps(r) && f.l.spread.IsPlaced(r) && l.spread.AllowsAt(r) {
 			try(r, 1+uint64(l.reserved.lower.late[r].owner))
 		}
 	})
@@ -172,21 +150,21 @@ func (f *fitter) nextSpread(need int32, k *kind) columnar.Row {
 // bestHelping returns the first of the machines that are not held, that help, and that a test admits. A machine
 // covers at most one part of each row, so where machines cost more than the best one does for all rows, the
 // search ends.
-func (f *fitter) bestHelping(k *kind, admits func(columnar.Row) bool) (best offered) {
+func (f *fitter) bestHelping(k *state.Kind, admits func(columnar.Row) bool) (best offered) {
 	l, x := f.l, &f.l.free[f.stage]
 	costs, rows := l.costs(k, f.stage), float64(bits.OnesCount64(l.lacks))
-	ladder := k.ladders[f.stage]
-	if ladder.epoch != l.epoch {
-		ladder.epoch = l.epoch
-		ladder.reopen()
+	ladder := f.l.ladders[k.Number][f.stage]
+	if ladder.Epoch != l.epoch {
+		ladder.Epoch = l.epoch
+		ladder.Reopen()
 	}
-	for i := ladder.low; i < len(ladder.steps); i++ {
-		step := &ladder.steps[i]
-		if best.row != columnar.None && f.l.costIn(step.classes[0], k, f.stage) > best.ratio*rows*(1+costSlack) {
+	for i := ladder.Low; i < len(ladder.Steps); i++ {
+		step := &ladder.Steps[i]
+		if best.row != columnar.None && f.l.costIn(step.Classes[0], k, f.stage) > best.ratio*rows*(1+costSlack) {
 			break
 		}
-		for _, c := range step.classes[:step.live] {
-			if x.key[c] == exhausted || l.classMask[c]&l.lacks == 0 || !k.acceptsClass(c) {
+		for _, c := range step.Classes[:step.Live] {
+			if !x.Has(c) || l.classMask[c]&l.lacks == 0 || !k.AcceptsClass(c) {
 				continue
 			}
 			ratio, rank := f.costPerCover(c, k), uint64(costs[c])<<32
@@ -197,7 +175,7 @@ func (f *fitter) bestHelping(k *kind, admits func(columnar.Row) bool) (best offe
 				if !admits(r) {
 					return true
 				}
-				if o := (offered{r, 0, ratio, rank | uint64(x.place[r])}); o.before(&best) {
+				if o := (offered{r, 0, ratio, rank | uint64(x.Place[r])}); o.before(&best) {
 					best = o
 				}
 				return false // later ones of the class cost as much
@@ -212,9 +190,9 @@ const costSlack = 1e-9
 
 // acquireOnly acquires one machine for a Need without any if that covers everything. The skew permits any
 // first machine, so nothing has to be counted.
-func (f *fitter) acquireOnly(need int32, k *kind) bool {
+func (f *fitter) acquireOnly(need int32, k *state.Kind) bool {
 	l := f.l
-	if l.lines[need].head != columnar.None || l.reserved.has(need) || l.anyLower(k) {
+	if l.lines[need].Head != columnar.None || l.reserved.has(need) || l.anyLower(k) {
 		return false
 	}
 	for stage := range l.free {
@@ -224,31 +202,15 @@ func (f *fitter) acquireOnly(need int32, k *kind) bool {
 			l.acquired(best.row, need, stage)
 			return true
 		}
-		if best.row != columnar.None || l.any(k.ladders[stage], k, stage) {
+		if best.row != columnar.None || l.any(f.l.ladders[k.Number][stage], k, stage) {
 			return false
 		}
 	}
 	return false
 }
 
-// allows reports whether the skew permits one more machine where this one is.
-func (f *fitter) allows(r columnar.Row) bool {
-	sc := &f.l.spread
-	if len(sc.least) == 0 {
-		sc.findLeast()
-	}
-	for i, key := range sc.keys {
-		v := f.l.s.Supply.Values(key)[r]
-		least := min(sc.least[i], sc.counts[i][v])
-		if int64(sc.counts[i][v]) > int64(least)+int64(sc.skew[i])-1 {
-			return false
-		}
-	}
-	return true
-}
-
 // costPerCover returns what a machine of a class costs for the parts that it covers of what is missing.
-func (f *fitter) costPerCover(class uint32, k *kind) float64 {
+func (f *fitter) costPerCover(class uint32, k *state.Kind) float64 {
 	l := f.l
 	cost := l.costIn(class, k, f.stage)
 	if cost == 0 || math.IsInf(cost, 1) {
@@ -265,7 +227,7 @@ func (f *fitter) costPerCover(class uint32, k *kind) float64 {
 
 // anyPlaced reports whether a machine was left that has something of what is missing. Only the skew can have
 // forbidden it.
-func (f *fitter) anyPlaced(k *kind) bool {
+func (f *fitter) anyPlaced(k *state.Kind) bool {
 	l := f.l
 	if l.lacks == 0 {
 		return false

@@ -4,6 +4,12 @@ import (
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/demand"
+	"github.com/tonnage/tonnage/engine/internal/free"
+	"github.com/tonnage/tonnage/engine/internal/order"
+	"github.com/tonnage/tonnage/engine/internal/records"
+	"github.com/tonnage/tonnage/engine/internal/reuse"
+	"github.com/tonnage/tonnage/engine/internal/state"
+	"github.com/tonnage/tonnage/engine/internal/units"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/supply"
 )
@@ -19,7 +25,7 @@ type store struct {
 	dims   int
 
 	clusters []clusterState
-	sources  []rowSource
+	sources  []state.Source
 	// dimsVersion is the version of the demand's numbering of dimensions. Numbers of profiles and units
 	// may change without it: rows with such a number are among the changed rows.
 	dimsVersion uint64
@@ -27,32 +33,39 @@ type store struct {
 	seen  uint64 // version of the demand in the last cycle
 	names uint64 // sequence number of the supply's names
 	epoch uint64 // of ladders; grows over all cycles
-	lines []line
+	lines []state.Line
 	// aggregates is, by line, the number of the row's aggregate in the demand.
 	aggregates []uint32
-	kinds      kinds
-	rankSlots  []rankSlot
+	kinds      state.Kinds
+	ways       free.Ways
+	layoutOf   []*tupleLayout // by kind; see pass.layouts
+	layouts    map[free.Key][]spreadLayout
+	rankSlots  []order.Slot
 	order      []int32
 	rankOf     []int32
 	kindAt     []uint32
 	byCluster  []int32 // the Needs of each cluster in rank order, at its first line
 	sorted     []int32 // by cluster: the length of that list; 0 = it must be sorted again
 	lacking    []bool  // by place in the order: the Need lacks something after credit
-	held       []hold
+	claims     state.Claims
 	taken      []bool
 	priority   []int32 // by row: what a Configured machine is worth as a victim
 	// owner is, by row of machines that are bound or being created, the last Need in rank order of
-	// their cluster that has their stamp; unheld when there is none.
+	// their cluster that has their stamp; unclaimed when there is none.
 	owner []int32
 
-	acquisitions     [2][2][]acquisition // two buffers for merging the workers' lists, by stage
-	classesOf        [][]uint32          // by matcher
-	pools            stock[victimPool]
+	acquisitions [2][2][]acquisition // two buffers for merging the workers' lists, by stage
+	classesOf    [][]uint32          // by matcher
+	pools        reuse.Stock[victimPool]
+	// By kind; see pass.
+	poolOf           []*victimPool
+	totalBounds      []domainTotalsBound
+	boundsOf         []*domainBounds
 	noVictims        victimPool
-	unitPools        stock[unitPool]
+	unitPools        reuse.Stock[unitPool]
 	planners         []int32 // Needs for which plans held something in the last cycle
-	alikes           stock[alike]
-	candidateDomains stock[domainBounds]
+	alikes           reuse.Stock[units.Alike]
+	candidateDomains reuse.Stock[domainBounds]
 	noUnits          unitPool
 	gangs            gangTable // of this cycle
 	limits           limits    // of this cycle
@@ -70,11 +83,14 @@ type store struct {
 	victims    []victim
 	withheldBy map[columnar.Row]int32
 	withheld   []int32
-	tried      []tried
+	awaiting   map[awaitingGangs]uint32
+	unfolding  map[part]struct{}
+	tried      []records.Tried
 	// What the last cycle did after credit, for undo.
 	visited  []visit
 	reclaims []columnar.Row // only its memory is reused
 	undone   []columnar.Row // machines taken that were not acquired
+	divided  []int32        // rows of one stamp whose machines were divided anew: their clusters are credited anew
 }
 
 // clusterState is what a cluster's credit depends on, and what must be done about it in this cycle.
@@ -119,7 +135,7 @@ func (p *pass) carryOver() {
 	st, s := &p.e.store, p.s
 	dimsVersion := s.Demand.Numbering().Dims
 	fresh := !st.valid || p.renumbered || st.demand != s.Demand || dimsVersion != st.dimsVersion ||
-		len(st.clusters) != len(s.Clusters) || st.dims != p.dims || st.kinds.many()
+		len(st.clusters) != len(s.Clusters) || st.dims != p.dims || st.kinds.Many()
 	st.valid = false // until this cycle has completed
 	st.supply, st.demand = s.Supply, s.Demand
 	st.dimsVersion = dimsVersion
@@ -132,16 +148,16 @@ func (p *pass) carryOver() {
 	if fresh {
 		p.startOver()
 	}
-	p.sources, p.lines, p.aggregates, p.kinds = st.sources, st.lines, st.aggregates, st.kinds.list
+	p.sources, p.lines, p.aggregates, p.kinds = st.sources, st.lines, st.aggregates, st.kinds.List
 	p.order, p.rankOf, p.kindAt = st.order, st.rankOf, st.kindAt
 	p.byCluster, p.sorted, p.lacking = st.byCluster, st.sorted, st.lacking
-	p.held, p.taken = st.held, st.taken
+	p.claims, p.taken = st.claims, st.taken
 }
 
 // findDirty marks the clusters that changed; false when a cluster has more rows than it has room for.
 func (p *pass) findDirty() bool {
 	st, s := &p.e.store, p.s
-	if len(st.held) < s.Supply.RowMax() {
+	if len(st.claims) < s.Supply.RowMax() {
 		return false
 	}
 	outer := int32(0)
@@ -152,16 +168,20 @@ func (p *pass) findDirty() bool {
 		if block != nil {
 			rows, version = block.Len(), block.Version()
 		}
-		if rows > src.room {
+		if rows > src.Room {
 			return false
 		}
-		src.block, src.outer, src.had, src.rows = block, outer, src.rows, rows
+		src.Block, src.Outer, src.Had, src.Rows = block, outer, src.Rows, rows
 		outer += int32(rows)
 		x.dirty = x.freeless && p.freeMoved
 		x.replay = s.Dirty[c] || version != x.version
-		x.patch = (x.dirty || x.replay) && src.rows == src.had
+		x.patch = (x.dirty || x.replay) && src.Rows == src.Had
 		x.changed, x.letGo, x.named = nil, x.letGo[:0], false
 		x.version = version
+	}
+	for _, need := range st.divided {
+		c := st.lines[need].Cluster
+		st.clusters[c].dirty, st.clusters[c].patch = true, st.sources[c].Rows == st.sources[c].Had
 	}
 	p.findChanged()
 	for c := range st.clusters {
@@ -182,7 +202,6 @@ type moved struct {
 	row   columnar.Row
 	class uint32
 	how   change
-	was   model.State // its last state, if it remains
 }
 
 // change says how a machine of a cluster's list changed.
@@ -225,7 +244,7 @@ func (p *pass) groupMoves() {
 			put(m.From, moved{row: m.Row, class: st.class[m.Row], how: left})
 		}
 		if m.To >= 0 {
-			put(m.To, moved{m.Row, class, how, m.Was})
+			put(m.To, moved{m.Row, class, how})
 		}
 		st.class[m.Row] = class
 		if c := s.ClusterOf[s.View.Cluster[m.Row]]; c >= 0 {
@@ -278,29 +297,29 @@ func (p *pass) startOver() {
 	rows := p.layRows()
 	room := s.Supply.RowMax() + s.Supply.RowMax()/16
 	st.reserve(rows, room)
-	st.lines = alloc.MakeDirty[line](st.arena, rows)
+	st.lines = alloc.MakeDirty[state.Line](st.arena, rows)
 	st.aggregates = alloc.MakeDirty[uint32](st.arena, rows)
-	st.rankSlots = alloc.MakeDirty[rankSlot](st.arena, rows)
+	st.rankSlots = alloc.MakeDirty[order.Slot](st.arena, rows)
 	st.rankOf = alloc.MakeDirty[int32](st.arena, rows)
 	st.order = alloc.MakeDirty[int32](st.arena, rows)[:0]
 	st.kindAt = alloc.MakeDirty[uint32](st.arena, rows)[:0]
 	st.byCluster = alloc.MakeDirty[int32](st.arena, rows)
 	st.lacking = alloc.Make[bool](st.arena, rows)
-	st.held = alloc.MakeDirty[hold](st.arena, room)
+	st.claims = state.NewClaims(st.arena, room)
 	st.taken = alloc.Make[bool](st.arena, room)
 	st.priority = alloc.MakeDirty[int32](st.arena, room)
 	st.class = alloc.MakeDirty[uint32](st.arena, room)
 	st.owner = alloc.MakeDirty[int32](st.arena, room)
 	copy(st.class, s.View.Class[:s.Supply.RowMax()])
-	for i := range st.held {
-		st.held[i] = hold{need: unheld}
-	}
 	if p.e.opts.Victims == VictimsGang {
 		st.gangs.lay(p, rows, room)
 	}
-	st.sorted = resize(st.sorted, len(s.Clusters))
-	st.kinds.reset()
-	st.visited, st.undone, st.resettle = st.visited[:0], st.undone[:0], st.resettle[:0]
+	st.sorted = reuse.Resize(st.sorted, len(s.Clusters))
+	st.kinds.Reset()
+	st.ways.Reset()
+	clear(st.layoutOf)
+	st.layoutOf, st.layouts = st.layoutOf[:0], map[free.Key][]spreadLayout{}
+	st.visited, st.undone, st.resettle, st.divided = st.visited[:0], st.undone[:0], st.resettle[:0], st.divided[:0]
 }
 
 // lineBytes and machineBytes are the sizes of the store's columns per line and per machine.
@@ -330,29 +349,29 @@ const (
 // layRows numbers the lines of all clusters anew and returns how many there are, gaps included.
 func (p *pass) layRows() int {
 	st, s := &p.e.store, p.s
-	st.clusters, st.sources = grown(st.clusters, len(s.Clusters)), resize(st.sources, len(s.Clusters))
+	st.clusters, st.sources = reuse.Grown(st.clusters, len(s.Clusters)), reuse.Resize(st.sources, len(s.Clusters))
 	base, outer := int32(0), int32(0)
 	words := (len(s.Classes) + 63) / 64
 	for c, id := range s.Clusters {
-		x := rowSource{base: base, outer: outer}
+		src := state.Source{Base: base, Outer: outer}
 		rows := 0
-		if x.block = s.Demand.Block(id); x.block != nil {
-			rows = x.block.Len()
+		if src.Block = s.Demand.Block(id); src.Block != nil {
+			rows = src.Block.Len()
 		}
-		state := clusterState{
+		x := clusterState{
 			dirty:      true,
 			names:      st.names,
-			cheapest:   alloc.MakeDirty[classPriority](st.arena, roomFor(len(s.GroupsOf(c))))[:0],
+			cheapest:   alloc.MakeDirty[classPriority](st.arena, state.RoomFor(len(s.GroupsOf(c))))[:0],
 			uncredited: alloc.MakeDirty[int32](st.arena, uncreditedRoom+rows/uncreditedShare)[:0],
 			waiting:    alloc.MakeDirty[uint64](st.arena, words)[:0],
 			waitKinds:  alloc.MakeDirty[uint32](st.arena, waitKindsRoom)[:0],
 		}
-		if x.rows = rows; x.block != nil {
-			state.version = x.block.Version()
+		if src.Rows = rows; src.Block != nil {
+			x.version = src.Block.Version()
 		}
-		x.room = roomFor(x.rows)
-		base, outer = base+int32(x.room), outer+int32(x.rows)
-		st.sources[c], st.clusters[c] = x, state
+		src.Room = state.RoomFor(src.Rows)
+		base, outer = base+int32(src.Room), outer+int32(src.Rows)
+		st.sources[c], st.clusters[c] = src, x
 	}
 	return int(base)
 }
@@ -364,8 +383,14 @@ func (p *pass) undo() {
 	for _, r := range st.undone {
 		p.taken[r] = false
 	}
-	p.e.crew.each(len(st.visited), visitedPerChunk, p.e.tasks.undo)
-	st.visited, st.undone = st.visited[:0], st.undone[:0]
+	p.e.crew.Each(len(st.visited), visitedPerChunk, p.e.tasks.undo)
+	for _, need := range st.divided {
+		for r := p.lines[need].Acquired; r != columnar.None; r = p.claims.Next(r) {
+			p.claims.Release(r)
+			p.taken[r] = false
+		}
+	}
+	st.visited, st.undone, st.divided = st.visited[:0], st.undone[:0], st.divided[:0]
 }
 
 // visitedPerChunk is how many Needs a worker takes at a time.
@@ -380,28 +405,23 @@ type visit struct {
 // undoTurn takes back what a Need claimed in its turns after credit.
 func (p *pass) undoTurn(v visit) {
 	n := &p.lines[v.need]
-	last, from := v.credited, n.acquired
-	if n.is(isUncredited) { // it was credited at its turn: everything is taken back
-		last, from = columnar.None, n.head
+	last, from := v.credited, n.Acquired
+	if n.Is(state.IsUncredited) { // it was credited at its turn: everything is taken back
+		last, from = columnar.None, n.Head
 	}
 	for r := from; r != columnar.None; {
-		next := p.held[r].next
-		p.held[r] = hold{need: unheld}
+		next := p.claims.Next(r)
+		p.claims.Release(r)
 		p.taken[r] = false
 		r = next
 	}
-	if last == columnar.None {
-		n.head = columnar.None
-	} else if from != columnar.None {
-		p.held[last].next = columnar.None
-	}
-	n.tail, n.acquired = last, columnar.None
-	n.status &= isParked | isFold | isMember | hasSame | neverFolds | isUncredited | hasForeignStamp
-	if p.kinds[n.kind].same {
-		n.status |= isUncoverable
+	p.claims.Truncate(n, last)
+	n.Status &= state.IsParked | state.IsFold | state.IsMember | state.HasSame | state.NeverFolds | state.IsUncredited | state.HasForeignStamp
+	if p.kinds[n.Kind].Same {
+		n.Status |= state.IsUncoverable
 		// Without credited machines, the domain was chosen by what was free.
 		if last == columnar.None {
-			n.domain = 0
+			n.Domain = 0
 		}
 	}
 }
@@ -413,7 +433,7 @@ func (p *pass) markLacking() {
 		return // the credit of each Need sets it
 	}
 	for _, need := range p.order {
-		p.lacking[p.rankOf[need]] = !p.lines[need].is(isSatisfied)
+		p.lacking[p.rankOf[need]] = !p.lines[need].Is(state.IsSatisfied)
 	}
 }
 
@@ -431,15 +451,15 @@ func (p *pass) leaveBehind() {
 	st.reclaims = p.reclaims
 	st.victims, st.withheld, st.tried = p.victims, p.withheld, p.tried
 	st.epoch = p.epoch
-	st.pools.takeBack()
+	st.pools.TakeBack()
 	st.takeBackUnits()
-	st.alikes.takeBack()
-	st.candidateDomains.takeBack()
+	st.alikes.TakeBack()
+	st.candidateDomains.TakeBack()
 	if p.e.opts.Victims == VictimsGang {
 		st.gangs.plans, st.gangs.planned = p.plans, p.planned
 	}
 	if p.fresh {
-		st.kinds.after = len(st.kinds.list)
+		st.kinds.After = len(st.kinds.List)
 	}
 	st.valid = true
 }

@@ -17,7 +17,7 @@ func TestColumnsAreReserved(t *testing.T) {
 	if got := sum(st.lines, st.aggregates, st.rankSlots, st.rankOf, st.order, st.kindAt, st.byCluster, st.lacking, st.gangs.looked); got != lineBytes {
 		t.Errorf("a line takes %d bytes in the columns, %d are reserved", got, lineBytes)
 	}
-	if got := sum(st.held, st.taken, st.priority, st.class, st.owner, st.gangs.of); got != machineBytes {
+	if got := sum(st.claims, st.taken, st.priority, st.class, st.owner, st.gangs.of); got != machineBytes {
 		t.Errorf("a machine takes %d bytes in the columns, %d are reserved", got, machineBytes)
 	}
 }

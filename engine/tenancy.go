@@ -3,12 +3,15 @@ package engine
 import (
 	"cmp"
 	"math"
-	"math/bits"
 	"slices"
 
-	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
-	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/engine/internal/exact"
+	"github.com/tonnage/tonnage/engine/internal/order"
+	"github.com/tonnage/tonnage/engine/internal/records"
+	"github.com/tonnage/tonnage/engine/internal/state"
+	"github.com/tonnage/tonnage/engine/internal/tenancy"
+	"github.com/tonnage/tonnage/engine/internal/units"
 )
 
 // Reclaim between tenants is a second turn, after all of phase 2, for the needs that priority
@@ -16,32 +19,12 @@ import (
 // more than their share. A turn sees what every tenant has when it begins, including what the
 // plans of earlier turns moved.
 
-// noTenant is the giver of units that are debited to no tenant.
-const noTenant int32 = -1
-
-// tenancy is which tenant has what.
-type tenancy struct {
-	policy []Tenant
-	// clusters are those of all tenants, also clusters that the snapshot does not know.
-	clusters map[string]bool
-	of       []int32  // by cluster: its tenant, or noTenant
-	dims     int      // number of dimensions that a share names and some machine has
-	share    []int64  // by tenant, dims values each; 0 = the share does not name the dimension
-	vecs     []int64  // by class, dims values each: what a machine offers
-	sums     []wide   // by tenant, dims values each: what the tenant has, exactly
-	has      []int64  // the same, saturated
-	above    []bool   // by tenant: it has more than its share in some dimension
-	givers   int      // number of tenants that are above
-	holder   []int32  // by row: 1 + the tenant that has the machine; 0 = none
-	taker    int32    // the tenant whose turn it is
-	full     []bool   // by class: one machine more would bring the taker above its share
-	fullOf   fullness // what full was computed for
+// reclaimTurns is what the turns of reclaim leave to each other.
+type reclaimTurns struct {
 	// exhausted and exhaustedFound memoize the last turn whose taker could take no machine
 	// more.
 	exhausted      exhaustedTurn
-	exhaustedFound status
-	changes        int   // version counter of who has what
-	dimsAt         []int // the dimensions' indices in the snapshot's
+	exhaustedFound state.Status
 	// moved is a log of machines that another tenant may have by now.
 	moved []columnar.Row
 	// used and counted are, by need, what its plans count on: used are machines of units and
@@ -51,96 +34,11 @@ type tenancy struct {
 	keepCounts    bool // the turn at work did not touch what is in flight
 }
 
-// fullness is what tenancy.full depends on: a taker, and tenancy.changes.
-type fullness struct {
-	taker   int32
-	changes int
-	known   bool
-}
-
-// findTenants prepares what the policy looks at; nil without a policy.
-func (p *pass) findTenants() *tenancy {
-	policy := p.e.opts.Tenancy.Tenants
-	if len(policy) == 0 || p.e.opts.Victims != VictimsGang {
-		return nil
-	}
-	t := &tenancy{
-		policy: policy, clusters: map[string]bool{}, of: alloc.MakeDirty[int32](p.e.arena, len(p.s.Clusters)),
-		used: map[int32][]columnar.Row{}, counted: map[int32][]columnar.Row{}, countedBy: map[columnar.Row]int32{},
-	}
-	for c := range t.of {
-		t.of[c] = noTenant
-	}
-	named := map[string]bool{}
-	for i := range policy {
-		for _, id := range policy[i].Clusters {
-			t.clusters[id] = true
-			if c := p.clusterByName(id); c >= 0 {
-				t.of[c] = int32(i)
-			}
-		}
-		for _, a := range policy[i].Share {
-			named[a.Name] = true
-		}
-	}
-	var at []int
-	for d, name := range p.s.Dims {
-		if named[name] {
-			at = append(at, d)
-		}
-	}
-	t.dims, t.dimsAt = len(at), at
-	t.share = alloc.Make[int64](p.e.arena, len(policy)*t.dims)
-	for i := range policy {
-		for d, from := range at {
-			t.share[i*t.dims+d] = policy[i].Share.Get(p.s.Dims[from])
-		}
-	}
-	t.vecs = alloc.MakeDirty[int64](p.e.arena, len(p.s.Classes)*t.dims)
-	for c := range p.s.Classes {
-		for d, from := range at {
-			t.vecs[c*t.dims+d] = p.s.Vector(uint32(c))[from]
-		}
-	}
-	return t
-}
-
-// holds reports whether a reservation belongs to a plan for a tenant.
-func (t *tenancy) holds(res *model.Reservation) bool {
-	return t != nil && res.Plan != 0 && t.clusters[res.Owner.Cluster]
-}
-
-// vec returns what a machine of a class offers in the dimensions of shares.
-func (t *tenancy) vec(class uint32) []int64 { return t.vecs[int(class)*t.dims:][:t.dims:t.dims] }
-
-// shareOf returns a tenant's share.
-func (t *tenancy) shareOf(tenant int32) []int64 {
-	return t.share[int(tenant)*t.dims:][:t.dims:t.dims]
-}
-
-// hasOf returns what a tenant has.
-func (t *tenancy) hasOf(tenant int32) []int64 { return t.has[int(tenant)*t.dims:][:t.dims:t.dims] }
-
-// gives reports whether units of a tenant may be taken in this turn.
-func (t *tenancy) gives(tenant int32) bool {
-	return tenant != noTenant && tenant != t.taker && t.above[tenant]
-}
-
-// measure adds up what every tenant has.
-func (t *tenancy) measure(l *worker) {
-	n := len(t.policy)
-	t.sums = alloc.Make[wide](l.e.arena, n*t.dims)
-	t.has, t.above = alloc.Make[int64](l.e.arena, n*t.dims), alloc.Make[bool](l.e.arena, n)
-	t.full = alloc.MakeDirty[bool](l.e.arena, len(l.s.Classes))
-	t.holder = alloc.Make[int32](l.e.arena, l.s.Supply.RowMax())
-	for _, r := range l.s.Order {
-		if tenant := l.tenantOf(r); tenant != noTenant {
-			t.holder[r] = tenant + 1
-			t.add(tenant, l.s.View.Class[r])
-		}
-	}
-	for i := range t.policy {
-		t.settle(int32(i))
+// findTenants prepares what the policy looks at.
+func (p *pass) findTenants() {
+	if policy := p.e.opts.Tenancy.Tenants; len(policy) > 0 && p.e.opts.Victims == VictimsGang {
+		p.tenancy = tenancy.New(p.e.arena, policy, p.s)
+		p.between = reclaimTurns{used: map[int32][]columnar.Row{}, counted: map[int32][]columnar.Row{}, countedBy: map[columnar.Row]int32{}}
 	}
 }
 
@@ -149,96 +47,30 @@ func (t *tenancy) measure(l *worker) {
 // acquires it or counts on it.
 func (p *pass) tenantOf(r columnar.Row) int32 {
 	t := p.tenancy
-	claimer, bound := p.held[r].need, p.s.View.State[r].Bound()
-	if cluster := p.s.ClusterOf[p.s.View.Cluster[r]]; bound && cluster >= 0 && !p.victimOf.Has(uint32(r)) && (claimer != unheld || !p.s.Demand.Reported(p.s.Supply.Cluster(r))) {
-		return t.of[cluster]
+	claimer, bound := p.claims.Of(r), p.s.View.State[r].Bound()
+	if cluster := p.s.ClusterOf[p.s.View.Cluster[r]]; bound && cluster >= 0 && !p.victimOf.Has(uint32(r)) && (claimer != state.Unclaimed || !p.s.Demand.Reported(p.s.Supply.Cluster(r))) {
+		return t.Of[cluster]
 	}
-	if taker := p.takenBy(r); taker != noNeed {
-		return t.of[p.lines[taker].cluster]
+	if taker := p.takenBy(r); taker != order.None {
+		return t.Of[p.lines[taker].Cluster]
 	}
-	if need, counted := t.countedBy[r]; counted {
-		return t.of[p.lines[need].cluster]
+	if need, counted := p.between.countedBy[r]; counted {
+		return t.Of[p.lines[need].Cluster]
 	}
-	if claimer != unheld && !bound {
-		return t.of[p.lines[claimer].cluster]
+	if claimer != state.Unclaimed && !bound {
+		return t.Of[p.lines[claimer].Cluster]
 	}
-	return noTenant
+	return tenancy.None
 }
 
-func (t *tenancy) add(tenant int32, class uint32) {
-	for d, v := range t.vec(class) {
-		t.sums[int(tenant)*t.dims+d].add(v)
-	}
-}
-
-func (t *tenancy) sub(tenant int32, class uint32) {
-	for d, v := range t.vec(class) {
-		t.sums[int(tenant)*t.dims+d].sub(v)
-	}
-}
-
-// settle recomputes whether a tenant is above its share.
-func (t *tenancy) settle(tenant int32) {
-	above := false
-	has, share := t.hasOf(tenant), t.shareOf(tenant)
-	for d := range has {
-		has[d] = t.sums[int(tenant)*t.dims+d].value()
-		above = above || share[d] > 0 && has[d] > share[d]
-	}
-	if above != t.above[tenant] {
-		t.above[tenant] = above
-		if t.givers--; above {
-			t.givers += 2
-		}
-	}
-}
-
-// begin opens a tenant's turn. It updates the sums by what earlier turns moved: incremental,
+// beginTurn opens a tenant's turn. It updates the sums by what earlier turns moved: incremental,
 // one update per moved machine.
-func (t *tenancy) begin(l *worker, taker int32) {
-	t.taker = taker
-	for _, r := range t.moved {
-		was, is := t.holder[r]-1, l.tenantOf(r)
-		if was == is {
-			continue
-		}
-		class := l.s.View.Class[r]
-		t.holder[r] = is + 1
-		t.changes++
-		if was != noTenant {
-			t.sub(was, class)
-			t.settle(was)
-		}
-		if is != noTenant {
-			t.add(is, class)
-			t.settle(is)
-		}
+func (p *pass) beginTurn(taker int32) {
+	p.tenancy.Taker = taker
+	for _, r := range p.between.moved {
+		p.tenancy.Move(r, p.tenantOf(r))
 	}
-	t.moved = t.moved[:0]
-}
-
-// isFull reports whether every class that serves a kind would bring the taker above its share.
-// The answer by class is memoized; see fullness.
-func (t *tenancy) isFull(k *kind, classes int) bool {
-	if x := (fullness{t.taker, t.changes, true}); t.fullOf != x {
-		t.fullOf = x
-		has, share := t.hasOf(t.taker), t.shareOf(t.taker)
-		for c := range classes {
-			t.full[c] = !within(has, share, t.vec(uint32(c)))
-		}
-	}
-	return !slices.ContainsFunc(k.classes, func(c uint32) bool { return !t.full[c] })
-}
-
-// within reports whether taking more keeps a tenant within its share, in the dimensions in
-// which it takes something. 0 in share = no limit.
-func within(has, share, takes []int64) bool {
-	for d, v := range takes {
-		if share[d] > 0 && v > 0 && satSum(has[d], v) > share[d] {
-			return false
-		}
-	}
-	return true
+	p.between.moved = p.between.moved[:0]
 }
 
 // reclaimBetweenTenants gives a second turn to the needs of tenants that are short and have no
@@ -250,7 +82,7 @@ func (l *worker) reclaimBetweenTenants() {
 	}
 	l.dropUnitPools()
 	l.reopen()
-	t.measure(l)
+	t.Measure(l.e.arena, l.tenantOf)
 	l.reclaiming = true
 	for rank, lacks := range l.lacking[:len(l.order)] {
 		if !lacks {
@@ -258,18 +90,18 @@ func (l *worker) reclaimBetweenTenants() {
 		}
 		need, k := l.order[rank], &l.kinds[l.kindAt[rank]]
 		n := &l.lines[need]
-		taker := t.of[n.cluster]
+		taker := t.Of[n.Cluster]
 		switch {
-		case n.status&(isSatisfied|isParked|isAwaiting) != 0:
+		case n.Status&(state.IsSatisfied|state.IsParked|state.IsAwaiting) != 0:
 			continue
-		case taker == noTenant:
-			l.noteNoTurn(need, turnNoTenant)
+		case taker == tenancy.None:
+			l.noteNoTurn(need, records.TurnNoTenant)
 			continue
 		case l.backsOff(need):
-			l.noteNoTurn(need, turnBacksOff)
+			l.noteNoTurn(need, records.TurnBacksOff)
 			continue
 		}
-		t.begin(l, taker)
+		l.beginTurn(taker)
 		if l.e.opts.Explain || !l.nothingToReclaim(need, k) {
 			l.blockUpTo(int32(rank))
 			l.noteTurn(need, k)
@@ -286,7 +118,7 @@ func (l *worker) reclaimBetweenTenants() {
 func (l *worker) dropUnitPools() {
 	l.e.store.takeBackUnits()
 	clear(l.unitPools)
-	l.e.store.gangs.victims.forget()
+	l.e.store.gangs.victims.Forget()
 	for _, x := range l.cuts {
 		clear(x.pools)
 	}
@@ -296,21 +128,17 @@ func (l *worker) dropUnitPools() {
 // put back, and either no other tenant is above its share, or the taker may take nothing more
 // and it is known that there are candidates, or a memoized turn found nothing. Exception: under
 // hard spread fewer candidates may allow more, so such a need always has its turn.
-func (l *worker) nothingToReclaim(need int32, k *kind) bool {
+func (l *worker) nothingToReclaim(need int32, k *state.Kind) bool {
 	t := l.tenancy
-	if len(l.withheldBy)+len(l.reserved.voided) > 0 || len(k.spread) > 0 {
+	if len(l.withheldBy)+len(l.reserved.voided) > 0 || len(k.Spread) > 0 {
 		return false
 	}
-	others := t.givers
-	if t.above[t.taker] {
-		others--
-	}
 	n := &l.lines[need]
-	if v := l.exhaustedFor(need); v.plans > 0 && v == t.exhausted {
-		n.status |= t.exhaustedFound
+	if v := l.exhaustedFor(need); v.plans > 0 && v == l.between.exhausted {
+		n.Status |= l.between.exhaustedFound
 		return true
 	}
-	return others == 0 || n.is(hasCandidates) && t.isFull(k, len(l.s.Classes))
+	return !t.AnyGives() || n.Is(state.HasCandidates) && t.AllFull(k.Classes)
 }
 
 // exhaustedTurn identifies the state in which a turn found nothing because its taker could take
@@ -325,32 +153,32 @@ type exhaustedTurn struct {
 // exhaustedFor returns the state for a need that chooses freely; the zero value for others.
 func (l *worker) exhaustedFor(need int32) exhaustedTurn {
 	n := &l.lines[need]
-	if n.is(isPinned) || l.reserved.had(need) || l.e.opts.Explain || l.searchEnded() {
+	if n.Is(state.IsPinned) || l.reserved.had(need) || l.e.opts.Explain || l.searchEnded() {
 		return exhaustedTurn{}
 	}
-	return exhaustedTurn{n.cluster, n.kind, l.tenancy.changes, len(l.plans) + 1}
+	return exhaustedTurn{n.Cluster, n.Kind, l.tenancy.Changes, len(l.plans) + 1}
 }
 
 // noteExhausted memoizes whether the turn at work found anything to preempt, if its taker may
 // take no machine more.
-func (l *worker) noteExhausted(need int32, k *kind) {
-	t := l.tenancy
-	if t.exhausted = (exhaustedTurn{}); t.isFull(k, len(l.s.Classes)) {
-		t.exhausted, t.exhaustedFound = l.exhaustedFor(need), l.lines[need].status&hasCandidates
+func (l *worker) noteExhausted(need int32, k *state.Kind) {
+	t := &l.between
+	if t.exhausted = (exhaustedTurn{}); l.tenancy.AllFull(k.Classes) {
+		t.exhausted, t.exhaustedFound = l.exhaustedFor(need), l.lines[need].Status&state.HasCandidates
 	}
 }
 
 // planAgain makes a second plan for a need. It counts anew what is in flight for the need, and
 // keeps other needs from counting on what it counted on before.
-func (l *worker) planAgain(need int32, k *kind) {
-	t, n := l.tenancy, &l.lines[need]
+func (l *worker) planAgain(need int32, k *state.Kind) {
+	t, n := &l.between, &l.lines[need]
 	counted, inFlight := t.counted[need], l.inFlight[need]
 	for _, r := range counted {
 		l.flying.Clear(uint32(r))
 	}
 	delete(l.inFlight, need)
-	if t.counted[need] = nil; !n.is(hasOwnPlan) {
-		n.status &^= hasPlan
+	if t.counted[need] = nil; !n.Is(state.HasOwnPlan) {
+		n.Status &^= state.HasPlan
 	}
 	t.keepCounts = false
 	l.planFor(need, k)
@@ -359,7 +187,7 @@ func (l *worker) planAgain(need int32, k *kind) {
 	}
 	if t.keepCounts && len(counted) > 0 {
 		t.counted[need], l.inFlight[need] = counted, inFlight
-		n.status |= hasPlan
+		n.Status |= state.HasPlan
 	}
 }
 
@@ -367,7 +195,7 @@ func (l *worker) planAgain(need int32, k *kind) {
 // again.
 func (l *worker) joinPlans() {
 	slices.SortStableFunc(l.victims, func(a, b victim) int { return cmp.Compare(l.rankOf[a.need], l.rankOf[b.need]) })
-	slices.SortStableFunc(l.plans, func(a, b plan) int { return cmp.Compare(l.rankOf[a.need], l.rankOf[b.need]) })
+	slices.SortStableFunc(l.plans, func(a, b gangPlan) int { return cmp.Compare(l.rankOf[a.need], l.rankOf[b.need]) })
 	joined := l.plans[:0]
 	for _, x := range l.plans {
 		if n := len(joined); n > 0 && joined[n-1].need == x.need {
@@ -382,13 +210,13 @@ func (l *worker) joinPlans() {
 // noteMoved logs that another tenant may have a machine from now on.
 func (p *pass) noteMoved(r columnar.Row) {
 	if p.reclaiming {
-		p.tenancy.moved = append(p.tenancy.moved, r)
+		p.between.moved = append(p.between.moved, r)
 	}
 }
 
 // noteCounted records that a need counts on a machine in flight.
 func (p *pass) noteCounted(r columnar.Row, need int32) {
-	if t := p.tenancy; t != nil {
+	if t := &p.between; p.tenancy != nil {
 		t.counted[need] = append(t.counted[need], r)
 		t.countedBy[r] = need
 		p.noteMoved(r)
@@ -397,7 +225,7 @@ func (p *pass) noteCounted(r columnar.Row, need int32) {
 
 // noteUsed records what a need's plan counts on.
 func (p *pass) noteUsed(rows []columnar.Row, need int32) {
-	if t := p.tenancy; t != nil && len(rows) > 0 {
+	if t := &p.between; p.tenancy != nil && len(rows) > 0 {
 		t.used[need] = append(t.used[need], rows...)
 	}
 }
@@ -408,32 +236,296 @@ func (l *worker) subUsedBefore(need int32) []columnar.Row {
 	if !l.reclaiming {
 		return nil
 	}
-	used := l.tenancy.used[need]
+	used := l.between.used[need]
 	for _, r := range used {
 		columnar.SubClamp(l.missing, l.vec(r))
 	}
 	return used
 }
 
-// wide is a 128-bit sum of amounts.
-type wide struct{ hi, lo uint64 }
-
-func (w *wide) add(v int64) {
-	var carry uint64
-	w.lo, carry = bits.Add64(w.lo, uint64(v), 0)
-	w.hi += carry
+// tenantUnits is the units that are debited to one tenant, or to none: ranges in the
+// selection's lists of victim groups, single units and whole gangs. From is where a range
+// begins, At the read position, To the end. Within a tenant the order does not depend on what
+// was chosen, except for the ROI.
+type tenantUnits struct {
+	giver                                         int32
+	term                                          int64 // of the tenant, as keys have it
+	victimGroupFrom, victimGroupAt, victimGroupTo int
+	extraFrom, extraAt, extraTo                   int
+	wholeFrom, wholeAt, wholeTo                   int
 }
 
-func (w *wide) sub(v int64) {
-	var borrow uint64
-	w.lo, borrow = bits.Sub64(w.lo, uint64(v), 0)
-	w.hi -= borrow
-}
-
-// value returns the sum, saturated at math.MaxInt64.
-func (w *wide) value() int64 {
-	if w.hi > 0 || w.lo > math.MaxInt64 {
-		return math.MaxInt64
+// giverOf returns the tenant that a machine would be debited to; tenancy.None outside of reclaim
+// between tenants.
+func (p *pass) giverOf(r columnar.Row) int32 {
+	if !p.reclaiming {
+		return tenancy.None
 	}
-	return int64(w.lo)
+	return p.tenancy.Of[p.s.ClusterOf[p.s.View.Cluster[r]]]
 }
+
+// mayTake reports whether needs of a priority may take a machine of priority level: a lower
+// one, between tenants also an equal one.
+func (p *pass) mayTake(level, priority int32) bool {
+	return level < priority || p.reclaiming && level == priority
+}
+
+// mayGive reports whether a cluster's machines may be taken in this turn.
+func (p *pass) mayGive(cluster int32) bool {
+	return !p.reclaiming || p.tenancy.Gives(p.tenancy.Of[cluster])
+}
+
+// offered reports whether units of a victim group may be taken in this turn.
+func (s *selection) offered(f *units.VictimGroup) bool {
+	return !s.reclaiming || f.Excess || s.tenancy.Gives(f.Tenant)
+}
+
+// spares reports whether the excess of a victim group is only reserved: it drains already, or
+// it is left to phase 3.
+func (s *selection) spares(f *units.VictimGroup) bool {
+	return f.Leaving || f.Level >= s.k.Priority || s.planFailed || s.reclaiming && !s.tenancy.Gives(f.Tenant)
+}
+
+// dealByTenant sorts the units by tenant, then by key, and finds each tenant's range.
+func (s *selection) dealByTenant() {
+	byGiver := func(a, b units.Unit) int { return cmp.Or(cmp.Compare(a.Giver, b.Giver), a.Key.Compare(&b.Key)) }
+	slices.SortFunc(s.extra, byGiver)
+	s.sortWholes(byGiver)
+	s.unitsByTenant = s.unitsByTenant[:0]
+	victimGroups := s.scope.victimGroups
+	for f, x, w := 0, 0, 0; f < len(victimGroups) || x < len(s.extra) || w < len(s.wholes); {
+		giver := int32(math.MaxInt32)
+		if f < len(victimGroups) {
+			giver = victimGroups[f].Giver()
+		}
+		if x < len(s.extra) {
+			giver = min(giver, s.extra[x].Giver)
+		}
+		if w < len(s.wholes) {
+			giver = min(giver, s.wholes[w].Giver)
+		}
+		b := tenantUnits{giver: giver, victimGroupFrom: f, extraFrom: x, wholeFrom: w}
+		for f < len(victimGroups) && victimGroups[f].Giver() == giver {
+			f++
+		}
+		for x < len(s.extra) && s.extra[x].Giver == giver {
+			x++
+		}
+		for w < len(s.wholes) && s.wholes[w].Giver == giver {
+			w++
+		}
+		if b.victimGroupTo, b.extraTo, b.wholeTo = f, x, w; giver == tenancy.None || s.tenancy.Gives(giver) {
+			s.unitsByTenant = append(s.unitsByTenant, b)
+		}
+	}
+}
+
+// rewindTenants restarts the choice: an empty ledger, all ranges at their beginning.
+func (s *selection) rewindTenants() {
+	s.ledger.Open(s.tenancy)
+	for i := range s.unitsByTenant {
+		b := &s.unitsByTenant[i]
+		b.victimGroupAt, b.extraAt, b.wholeAt = b.victimGroupFrom, b.extraFrom, b.wholeFrom
+	}
+	s.findTerms()
+}
+
+// findTerms recomputes the tenants' terms from what the ledger holds.
+func (s *selection) findTerms() {
+	for i := range s.unitsByTenant {
+		s.unitsByTenant[i].term = s.ledger.Term(s.unitsByTenant[i].giver)
+	}
+}
+
+// admitsClass reports whether the ledger admits a machine of a class.
+func (s *selection) admitsClass(giver int32, class uint32) bool {
+	v := s.tenancy.Vec(class)
+	return s.ledger.Admits(giver, v, v)
+}
+
+func (s *selection) admitsUnit(u *units.Unit) bool {
+	if u.Row != columnar.None {
+		return s.admitsClass(u.Giver, s.s.View.Class[u.Row])
+	}
+	return s.ledger.Admits(u.Giver, u.Takes, u.Debits)
+}
+
+// addEntries sets what a whole gang would give the taker, and what it costs the giver.
+func (s *selection) addEntries(u *units.Unit, g *units.Gang) {
+	if !s.reclaiming {
+		return
+	}
+	u.Giver = s.tenancy.Of[g.Cluster]
+	u.Takes, u.Debits = s.vecs.Take(s.tenancy.Dims()), s.vecs.Take(s.tenancy.Dims())
+	for _, r := range g.Members {
+		if s.victimOf.Has(uint32(r)) {
+			continue
+		}
+		v := s.tenancy.Vec(s.s.View.Class[r])
+		columnar.SatAdd(u.Debits, v)
+		if s.isHere(r) {
+			columnar.SatAdd(u.Takes, v)
+		}
+	}
+}
+
+// enter adds a unit to the ledger.
+func (s *selection) enter(u *units.Unit) {
+	takes, debits := s.entries(u)
+	s.ledger.Enter(u.Giver, takes, debits)
+}
+
+// strike removes a unit from the ledger.
+func (s *selection) strike(u *units.Unit) {
+	takes, debits := s.entries(u)
+	s.ledger.Strike(u.Giver, takes, debits)
+}
+
+// entries returns what a unit would give the taker, and what it costs the giver.
+func (s *selection) entries(u *units.Unit) (takes, debits []int64) {
+	if u.Row != columnar.None {
+		v := s.tenancy.Vec(s.s.View.Class[u.Row])
+		return v, v
+	}
+	return u.Takes, u.Debits
+}
+
+// balance recomputes the ledger from the chosen units.
+func (s *selection) balance() {
+	s.ledger.Open(s.tenancy)
+	for i := range s.chosen {
+		s.enter(&s.chosen[i])
+	}
+	s.findTerms()
+}
+
+// openTenantUnits makes a tenant the one at work: nextSingle and nextOfTenant then read its
+// ranges.
+func (s *selection) openTenantUnits(b *tenantUnits) {
+	s.victimGroupAt, s.victimGroupTo, s.extraAt, s.extraTo = b.victimGroupAt, b.victimGroupTo, b.extraAt, b.extraTo
+	s.bandAt, s.wholeTo, s.term = b.wholeAt, b.wholeTo, b.term
+}
+
+// closeTenantUnits saves the read positions of the tenant at work.
+func (s *selection) closeTenantUnits(b *tenantUnits) {
+	b.victimGroupAt, b.extraAt, b.wholeAt = s.victimGroupAt, s.extraAt, s.bandAt
+}
+
+// chooseByTenant is choose, limited to units that the ledger admits.
+func (s *selection) chooseByTenant(gangs bool) bool {
+	for s.lacks != 0 {
+		u, whole, ok := s.nextOfTenants(gangs)
+		switch {
+		case !ok:
+			return false
+		case whole >= 0:
+			s.takeWhole(whole)
+			s.balance() // a whole gang replaces units of its members that were chosen
+		default:
+			s.take(&u)
+			s.enter(&u)
+			s.renewTerm(u.Giver)
+		}
+	}
+	return true
+}
+
+// renewTerm recomputes a tenant's term after a debit.
+func (s *selection) renewTerm(giver int32) {
+	for i := range s.unitsByTenant {
+		if s.unitsByTenant[i].giver == giver {
+			s.unitsByTenant[i].term = s.ledger.Term(giver)
+		}
+	}
+}
+
+// nextOfTenants returns the unit with the smallest key; whole is its index if it is a whole
+// gang, else −1.
+func (s *selection) nextOfTenants(gangs bool) (best units.Unit, whole int, ok bool) {
+	whole = -1
+	for i := range s.unitsByTenant {
+		b := &s.unitsByTenant[i]
+		if ok && (!best.Key.Paid || best.Key.Tenant < b.term) {
+			continue
+		}
+		s.openTenantUnits(b)
+		u, found := s.nextSingle(s.lacks)
+		w := -1
+		if !found && gangs { // within a tenant every single unit goes before whole gangs
+			if w = s.nextOfTenant(); w >= 0 {
+				u, found = s.wholes[w], true
+			}
+		}
+		s.closeTenantUnits(b)
+		if found && (!ok || u.Key.Compare(&best.Key) < 0) {
+			best, whole, ok = u, w, true
+		}
+	}
+	return best, whole, ok
+}
+
+// nextOfTenant returns the index of the tenant's whole gang with the smallest key that has
+// something of what is missing and is admitted, −1 = none.
+func (s *selection) nextOfTenant() int {
+	for s.bandAt < s.wholeTo {
+		band, best, to := s.wholes[s.bandAt].Key.Band, -1, s.bandAt
+		for ; to < s.wholeTo && s.wholes[to].Key.Band == band; to++ {
+			u := &s.wholes[to]
+			if positive(u.Local)&s.lacks == 0 || !s.admitsUnit(u) {
+				continue
+			}
+			if best >= 0 && s.wholes[best].Key.Roi == -exact.ThetaSteps {
+				continue // the ROI cannot be better, and the keys of those behind are otherwise larger
+			}
+			u.Key.Roi, u.Key.Tenant = -exact.ROISteps(u.Local, u.Global, s.left), s.term
+			s.probes++
+			if best < 0 || u.Key.Roi < s.wholes[best].Key.Roi {
+				best = to
+			}
+		}
+		if best >= 0 {
+			return best
+		}
+		s.bandAt = to
+	}
+	return -1
+}
+
+// wholesAdmitted is wholesBefore, limited to gangs that the ledger admits.
+func (s *selection) wholesAdmitted(list []units.Unit, limit *units.Key, u *units.Unit, only []int64) []units.Unit {
+	mask := positive(only)
+	for i := range s.wholes {
+		v := s.wholes[i]
+		if v.Key.Band > limit.Band {
+			break
+		}
+		if !s.admitsUnit(&v) || positive(s.gangs.Shapes[v.Shape].Local)&mask == 0 {
+			continue
+		}
+		v.Key.Tenant, v.Key.Roi = s.ledger.Term(v.Giver), s.roiOfAll(v.Shape, only)
+		if v.Key.Compare(limit) < 0 && (v.Gang != u.Gang || u.Key.Class != units.ClassWhole) && !s.overlaps(&v) {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// anyOffered reports whether victim groups have anything to preempt, whatever the ledger
+// admits.
+func (s *selection) anyOffered() bool {
+	for i := range s.scope.victimGroups {
+		f := &s.scope.victimGroups[i]
+		if !s.k.AcceptsClass(f.Class) || !s.offered(f) || f.Excess && s.spares(f) {
+			continue
+		}
+		for _, r := range f.Rows {
+			if s.isFreeOf(f.Alike, r) && s.isPlaced(r) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// mayEnter reports whether the ledger admits a unit; true outside of reclaim between tenants.
+func (s *selection) mayEnter(u *units.Unit) bool { return !s.reclaiming || s.admitsUnit(u) }

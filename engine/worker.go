@@ -5,6 +5,12 @@ import (
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/domains"
+	"github.com/tonnage/tonnage/engine/internal/records"
+	"github.com/tonnage/tonnage/engine/internal/reuse"
+	"github.com/tonnage/tonnage/engine/internal/spread"
+	"github.com/tonnage/tonnage/engine/internal/state"
+	"github.com/tonnage/tonnage/engine/internal/workers"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
@@ -14,19 +20,22 @@ import (
 type worker struct {
 	*pass
 	arena        *alloc.Arena
-	missing      []int64        // what the Need at work still lacks
-	wanted       []int64        // what it lacked before phase 2 chose victims
-	lacks        uint64         // the dimensions in which missing is positive, as a set
-	uncovered    []int64        // scratch: what a parked Need would lack with what lower ranks have
-	domains      []*domainIndex // by Same key; built when first needed
+	missing      []int64 // what the Need at work still lacks
+	wanted       []int64 // what it lacked before phase 2 chose victims
+	lacks        uint64  // the dimensions in which missing is positive, as a set
+	uncovered    []int64 // scratch: what a parked Need would lack with what lower ranks have
+	shared       shared
+	sharedPlaces []uint32 // scratch of creditLeftOwn
+	twins        twinRows
+	together     together
+	domains      domains.Indexes
 	even         evenness
-	spread       spreadScratch
+	spread       spread.Scratch
 	dealt        spreadDeals
-	domain       domainScratch
-	weights      []float64 // of dimensions in a domain's score
+	domain       domains.Scratch
 	domainTotals domainTotalsTable
-	sel          selection   // the victims of the Need at work
-	vecs         vectorBlock // vectors of the plan at work
+	sel          selection         // the victims of the Need at work
+	vecs         reuse.VectorBlock // vectors of the plan at work
 	// lost is an append-only log of preemptable machines that plans have taken; readers keep a cursor
 	// into it. moreUnits counts events that may have given some Need a new unit.
 	lost      []columnar.Row
@@ -47,10 +56,10 @@ type worker struct {
 	creatingFrom uint32              // the first place of machines that are being created
 	rows         roaring.IntIterator // scratch: iterates over a set of machines
 	probes       int64
-	touched      uint64 // keeps the compiler from dropping reads
+	reads        uint64 // keeps the compiler from dropping reads
 	gatherer     gatherer
-	pending      batch // the batch that the worker gathers for itself
-	revived      bool  // Needs that gathering skipped may acquire something now
+	pending      workers.Batch // the batch that the worker gathers for itself
+	revived      bool          // Needs that gathering skipped may acquire something now
 	// exhaustedSince is, by kind, the value of happened when phase 2 could do nothing for it; see
 	// phase2_exhausted.go.
 	exhaustedSince []uint64
@@ -75,7 +84,7 @@ type worker struct {
 	CreditCounts
 	counts        AcquireCounts
 	foreignStamps []foreignStamp
-	notes         []tried // scratch
+	notes         []records.Tried // scratch
 	work          worklist
 	cheapest      []classPriority // scratch
 	needs         []int32         // of the cluster at work, in rank order
@@ -95,15 +104,11 @@ func (l *worker) enter(p *pass) {
 	l.pass = p
 	l.arena.Reset()
 	if len(l.missing) != p.dims {
-		l.missing, l.domain = make([]int64, p.dims), domainScratch{}
+		l.missing, l.domain = make([]int64, p.dims), domains.Scratch{}
 	}
-	for _, d := range l.domains {
-		if d != nil {
-			d.stale = true
-		}
-	}
+	l.domains.Forget()
 	l.acquisitions[0], l.acquisitions[1] = l.acquisitions[0][:0], l.acquisitions[1][:0]
-	l.shares, l.revived = shares{}, false
+	l.shares, l.revived, l.twins.known = shares{}, false, false
 	if l.fit != nil {
 		l.fit.memo.clear()
 	}
@@ -118,12 +123,12 @@ func (l *worker) enter(p *pass) {
 // start makes a Need the one at work; it lacks all that it wants.
 func (l *worker) start(need int32) {
 	clear(l.missing[copy(l.missing, l.aggregate(need)):])
-	l.lacks = l.kindOf(need).mask
+	l.lacks = l.kindOf(need).Mask
 }
 
 // resume makes a Need the one at work; it lacks what its claims do not cover.
 func (l *worker) resume(need int32) {
-	if l.lines[need].head == columnar.None {
+	if l.lines[need].Head == columnar.None {
 		l.start(need)
 		return
 	}
@@ -150,22 +155,10 @@ func (l *worker) subtract(class uint32) {
 // helps reports whether a machine offers something that is missing.
 func (l *worker) helps(r columnar.Row) bool { return l.classMask[l.s.View.Class[r]]&l.lacks != 0 }
 
-// claim links a machine of a class to a Need and subtracts what it covers.
+// claim claims a machine of a class for a Need and subtracts what it covers.
 func (l *worker) claim(r columnar.Row, class uint32, need int32) {
-	l.link(r, need)
+	l.claims.Claim(r, need, &l.lines[need])
 	l.subtract(class)
-}
-
-// link appends a machine to the chain of a Need's claims.
-func (l *worker) link(r columnar.Row, need int32) {
-	n := &l.lines[need]
-	l.held[r] = hold{need: need}
-	if n.head == columnar.None {
-		n.head = r
-	} else {
-		l.held[n.tail].next = r
-	}
-	n.tail = r
 }
 
 // take withdraws a machine from acquisition. It does nothing if the machine is taken already.
@@ -175,59 +168,44 @@ func (l *worker) take(r columnar.Row) {
 	}
 	l.taken[r] = true
 	switch l.s.View.State[r] {
-	case model.Idle:
-		l.free[0].took(r, l.s.View.Class[r], l.taken)
-	case model.Speculative:
-		l.free[1].took(r, l.s.View.Class[r], l.taken)
-	default:
-		return
-	}
-	l.takeFromShelves(r)
-}
-
-// takeFromShelves tells the indexes by domain that a free machine is taken.
-func (l *worker) takeFromShelves(r columnar.Row) {
-	for _, d := range l.domains {
-		if d != nil && !d.stale {
-			d.take(r)
-		}
+	case model.Idle, model.Speculative:
+		l.free[l.stageOf(r)].Took(r, l.s.View.Class[r], l.taken)
+		l.domains.Take(r)
 	}
 }
 
 // putBack undoes take for a free machine that no Need claims any more.
 func (l *worker) putBack(r columnar.Row) {
-	if !l.taken[r] {
-		return
+	if l.taken[r] {
+		l.epoch++ // reopen the ladders, which may have dropped the class
+		l.restore(r)
 	}
+}
+
+// restore makes the pools, or the list of held machines, and the indexes by domain find a taken machine
+// again.
+func (l *worker) restore(r columnar.Row) {
 	l.taken[r] = false
 	l.offer(r)
-	for _, d := range l.domains {
-		if d != nil && !d.stale {
-			d.putBack(r)
-		}
-	}
+	l.domains.PutBack(r)
 }
 
 // offer makes the pools, or the list of held machines, find a free machine again.
 func (l *worker) offer(r columnar.Row) {
-	l.epoch++ // reopen the ladders, which may have dropped the class
-	switch c := l.s.View.Class[r]; {
-	case l.reserved.lower.has(r):
-		l.reserved.lower.ofClass(c).at = 0
-	case l.s.View.State[r] == model.Idle:
-		l.noteReopened(r, 0)
-		l.free[0].gave(r, c)
-	default:
-		l.noteReopened(r, 1)
-		l.free[1].gave(r, c)
+	c, stage := l.s.View.Class[r], l.stageOf(r)
+	if l.reserved.lower.has(r) {
+		l.reserved.lower.ofClass(c, stage).at = 0
+		return
 	}
+	l.noteReopened(r, stage)
+	l.free[stage].Gave(r, c)
 }
 
 // visit notes that a Need has a turn after credit, which the next cycle undoes.
 func (l *worker) visit(need int32) {
-	if n := &l.lines[need]; !n.is(isVisited) {
-		n.status |= isVisited
-		l.visited = append(l.visited, visit{need, n.tail})
+	if n := &l.lines[need]; !n.Is(state.IsVisited) {
+		n.Status |= state.IsVisited
+		l.visited = append(l.visited, visit{need, n.Tail})
 	}
 }
 
@@ -235,7 +213,7 @@ func (l *worker) visit(need int32) {
 func (l *worker) finish(need int32) {
 	if l.lacks == 0 {
 		n := &l.lines[need]
-		n.status = n.status&^isUncoverable | isSatisfied
+		n.Status = n.Status&^state.IsUncoverable | state.IsSatisfied
 		l.satisfied += l.weight(n)
 	}
 }
@@ -248,9 +226,9 @@ func (l *worker) finishTurn(need, rank int32) {
 }
 
 // weight returns how many rows a Need stands for.
-func (p *pass) weight(n *line) int {
-	if n.is(isFold) {
-		return int(p.e.store.clusters[n.cluster].folds.list[n.group].rows)
+func (p *pass) weight(n *state.Line) int {
+	if n.Is(state.IsFold) {
+		return int(p.e.store.clusters[n.Cluster].folds.list[n.Group].rows)
 	}
 	return 1
 }

@@ -35,6 +35,8 @@ type Config struct {
 	BootstrapTemplate string
 	// SettleAfter is when what a session has not mentioned is removed.
 	SettleAfter time.Duration
+	// LookInterval is how often the shard is asked what it decided about the cluster's needs; 0 = never.
+	LookInterval time.Duration
 	// TLS is nil for plaintext.
 	TLS *mtls.Material
 }
@@ -62,6 +64,9 @@ func (c *Config) Validate() error {
 	}
 	if c.SettleAfter <= 0 {
 		refuse("what a session has not mentioned must be kept for a while, got %s", c.SettleAfter)
+	}
+	if c.LookInterval < 0 {
+		refuse("the shard cannot be asked every %s", c.LookInterval)
 	}
 	return errors.Join(faults...)
 }

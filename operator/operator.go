@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -119,6 +120,7 @@ func (o *Operator) Start(ctx context.Context) error {
 		Refused: func(r *api.CapacityRequest, why string) {
 			o.event(r, true, "NotReported", "Report", why)
 		},
+		Waits: func(r *api.CapacityRequest, reason, note string) { o.event(subjectOf(r), false, reason, "Wait", note) },
 	})
 	if o.cfg.EarlyRollups {
 		unsubscribe, err := o.watchGrowth(reporter.Grow)
@@ -130,6 +132,7 @@ func (o *Operator) Start(ctx context.Context) error {
 	client := session.New(session.Config{
 		ClusterID: o.cfg.ClusterID, Addresses: o.cfg.Shards, RollupInterval: o.cfg.RollupInterval, SettleAfter: o.cfg.SettleAfter,
 		Dial: session.DialGRPC(o.cfg.TLS.DialOptionsTo(mtls.ShardServer())...), Demand: reporter, Log: o.log, Metrics: o.metrics, Now: now,
+		LookInterval: o.cfg.LookInterval, Decided: reporter.Decided,
 		Cluster: &site{nodes: nodes, capacities: capacities, drains: drains, renderer: o.renderer, metrics: o.metrics, now: now},
 	})
 	var wg sync.WaitGroup
@@ -138,6 +141,19 @@ func (o *Operator) Start(ctx context.Context) error {
 	wg.Go(func() { o.collect(ctx, capacities) })
 	client.Run(ctx)
 	return nil
+}
+
+// subjectOf is whom an event about a request concerns: the pod that it is of, else the request itself.
+func subjectOf(r *api.CapacityRequest) runtime.Object {
+	for _, o := range r.OwnerReferences {
+		if o.Kind == "Pod" && o.APIVersion == "v1" {
+			return &corev1.Pod{
+				TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: o.Name, UID: o.UID},
+			}
+		}
+	}
+	return r
 }
 
 // watchGrowth calls grow when a request is added or asks for something else.

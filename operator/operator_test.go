@@ -56,6 +56,7 @@ func TestEverythingWithTheRole(t *testing.T) {
 	userDataAreRendered(t, c)
 	machineComesAndGoes(t, k, c)
 	hintComesAndGoes(t, k, c)
+	tellTwice(t, k, newManager(t, k, user, "", nil), "tonnage-operator")
 	stop()
 	did.check(t, rules)
 }

@@ -61,6 +61,7 @@ func TestPodsWithTheRole(t *testing.T) {
 	must(t, k.Client.Delete(t.Context(), early, client.GracePeriodSeconds(0)))
 	eventually(t, requestsAre(t, k)) // nobody collects garbage here
 	getStuck(t, k)
+	tellTwice(t, k, m, "tonnage-operator-pods")
 	stop()
 	did.check(t, rules)
 }
@@ -70,17 +71,19 @@ func TestPodsWithTheRole(t *testing.T) {
 func getStuck(t *testing.T, k *kubetest.Cluster) {
 	t.Helper()
 	const zone = "z1"
-	must(t, k.Client.Create(t.Context(), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "disk"}, Spec: corev1.PersistentVolumeSpec{
+	// Nothing here takes away the finalizers of volumes and claims: they are there when the test runs again.
+	once := func(o client.Object) { must(t, client.IgnoreAlreadyExists(k.Client.Create(t.Context(), o))) }
+	once(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "disk"}, Spec: corev1.PersistentVolumeSpec{
 		Capacity: corev1.ResourceList{"storage": resource.MustParse("1Gi")}, AccessModes: []corev1.PersistentVolumeAccessMode{"ReadWriteOnce"},
 		PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/none"}},
 		NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{zone}}},
 		}}}},
-	}}))
-	must(t, k.Client.Create(t.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{
+	}})
+	once(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{
 		AccessModes: []corev1.PersistentVolumeAccessMode{"ReadWriteOnce"}, VolumeName: "disk",
 		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("1Gi")}},
-	}}))
+	}})
 	for _, name := range []string{"n1", "n2"} {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelTopologyZone: zone}}}
 		must(t, k.Client.Create(t.Context(), n))
@@ -112,8 +115,10 @@ func getStuck(t *testing.T, k *kubetest.Cluster) {
 					}
 					got = append(got, strings.Join(r.Spec.Requirements[0].Values, ","))
 				case r.Status.Phase != api.RequestAcknowledged: // the operator does this
+					// A patch of the status alone, since the controller may write the spec meanwhile.
+					before := r.DeepCopy()
 					r.Status = api.CapacityRequestStatus{Phase: api.RequestAcknowledged, AcknowledgedAt: new(metav1.Now()), SizeClass: new(int32(1))}
-					must(t, k.Client.Status().Update(t.Context(), r))
+					must(t, client.IgnoreNotFound(k.Client.Status().Patch(t.Context(), r, client.MergeFrom(before))))
 				}
 			}
 			if s := strings.Join(got, "; "); s != want {
@@ -135,6 +140,9 @@ func getStuck(t *testing.T, k *kubetest.Cluster) {
 		must(t, k.Client.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}, client.GracePeriodSeconds(0)))
 	}
 	eventually(t, overhead(""))
+	for _, name := range []string{"n1", "n2"} {
+		must(t, k.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+	}
 }
 
 // requestsAre is a condition of eventually.

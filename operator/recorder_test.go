@@ -8,10 +8,17 @@ import (
 	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/tonnage/tonnage/operator/kubetest"
 )
 
 // splitYAML returns the documents of a file.
@@ -99,6 +106,27 @@ func (r *recorder) check(t *testing.T, rules []rbacv1.PolicyRule) {
 		if !needed {
 			t.Errorf("the role is too large: nothing fails without %s", less.what)
 		}
+	}
+}
+
+// tellTwice records an event and its repetition as a controller does: the first is created, the second is
+// counted by a patch of the first.
+func tellTwice(t *testing.T, k *kubetest.Cluster, m manager.Manager, controller string) {
+	t.Helper()
+	about := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: controller}}
+	recorder := m.GetEventRecorder(controller)
+	for _, counted := range []bool{false, true} {
+		recorder.Eventf(about, nil, corev1.EventTypeNormal, "Repeated", "Test", "as before")
+		eventually(t, func() string {
+			var events eventsv1.EventList
+			must(t, k.Client.List(t.Context(), &events, client.InNamespace("default")))
+			if !slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool {
+				return e.Reason == "Repeated" && e.Regarding.Name == controller && (e.Series != nil || !counted)
+			}) {
+				return fmt.Sprintf("there is no event that repeats: %v", counted)
+			}
+			return ""
+		})
 	}
 }
 

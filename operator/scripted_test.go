@@ -19,7 +19,10 @@ const patience = 30 * time.Second
 // shard is a scripted one: a test says every word of it.
 type shard struct {
 	bigfleet.UnimplementedShardServer
-	address  string
+	bigfleet.UnimplementedShardReadServer
+	address string
+	// views answers what was decided about a cluster; nil = the shard tells nobody.
+	views    func(cluster string) []*bigfleet.NeedView
 	sessions chan *conversation
 }
 
@@ -43,9 +46,23 @@ func newShard(t *testing.T, material *mtls.Material) *shard {
 	s := &shard{address: l.Addr().String(), sessions: make(chan *conversation, 16)}
 	server := grpc.NewServer(material.ServerOptions()...)
 	bigfleet.RegisterShardServer(server, s)
+	bigfleet.RegisterShardReadServer(server, s)
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(server.Stop)
 	return s
+}
+
+// InspectNeeds implements the service.
+func (s *shard) InspectNeeds(request *bigfleet.InspectNeedsRequest, stream bigfleet.ShardRead_InspectNeedsServer) error {
+	if s.views == nil {
+		return s.UnimplementedShardReadServer.InspectNeeds(request, stream)
+	}
+	for _, v := range s.views(request.ClusterId) {
+		if err := stream.Send(&bigfleet.InspectNeedsResponse{Frame: &bigfleet.InspectNeedsResponse_Need{Need: v}}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Session implements the service.

@@ -1,12 +1,12 @@
 // Package pprof marks goroutines with the stage of the cycle and the number of
 // the worker, so that profiles and traces tell them apart.
 //
-// # Who marks
+// # Where labels are set
 //
 // The engine knows neither profiles nor this package: it looks at no clock and
 // does no I/O, and what it cannot reach it cannot depend on. It is given a
 // function, as it is given its clock, and calls it with a stage and a worker
-// where either begins. Whoever runs cycles makes Labels, hands the engine
+// where either begins. The caller of cycles makes Labels, hands the engine
 // Labels.Mark, and calls Clear when the cycle is over:
 //
 //	labels := pprof.New(ctx, workers)

@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -74,7 +73,7 @@ func (p *Provider) adoptAll(h *hand, exists map[string][]driver.Observation, now
 		}
 		x := &Orphan{
 			Driver: h.spec.Name, ID: id, Generation: newest.Generation, Pool: newest.Pool, InstanceType: newest.InstanceType, Zone: newest.Zone,
-			CapacityType: newest.CapacityType.String(), Phase: newest.Phase.String(), Ref: newest.Ref, Cluster: newest.Cluster, Why: why, Since: now,
+			CapacityType: newest.CapacityType.String(), Phase: newest.Phase.String(), Ref: newest.Ref, Cluster: newest.Cluster, LateBound: newest.LateBound, Host: newest.HostName, Why: why, Since: now,
 		}
 		x.ID = x.ID[:min(len(x.ID), model.NameBytesMax)]
 		if was := h.orphans[x.key()]; was != nil {
@@ -146,20 +145,4 @@ func (p *Provider) adopt(h *hand, obs *driver.Observation, now time.Time) {
 	p.fence.Seen(obs.Owner.Shard, r.ID, epoch.Token{Epoch: obs.Owner.Epoch, Sequence: obs.Owner.Sequence})
 	p.stats.adopted++
 	p.log.Warn("adopted", "driver", h.spec.Name, "machine", r.ID, "phase", obs.Phase.String(), "cluster", r.Cluster, "ref", r.Ref)
-}
-
-// Orphans returns what exists and nobody asked for, in the order of drivers and ids.
-func (p *Provider) Orphans() []Orphan {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	out := []Orphan{}
-	for _, h := range p.hands {
-		for _, o := range h.orphans {
-			out = append(out, *o)
-		}
-	}
-	slices.SortFunc(out, func(a, b Orphan) int {
-		return cmp.Or(cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Generation, b.Generation))
-	})
-	return out
 }

@@ -81,8 +81,8 @@ func (p *Provider) lastError(x *row) string {
 	switch {
 	case x.rec != nil && x.rec.State == model.Failed:
 		return x.rec.LastError
-	case x.freeKind() == freeNoStock:
-		return driver.ErrOutOfStock.Error()
+	case x.freeKind() == freeHeld:
+		return x.offer.stock.says()
 	}
 	return fmt.Sprintf("pool %q has as many machines as its limits allow", x.offer.Pool)
 }

@@ -32,9 +32,13 @@ type seen struct {
 	obs *driver.Observation // of the record's generation or a newer one; nil = there is none
 	// older is a generation that exists beside it, or that a slot has left behind.
 	older uint64
+	// taken is a host of it that somebody else uses, in whatever generation.
+	taken *driver.Observation
 	// absent says that it does not exist: nothing was observed in rounds that began after the
 	// driver had accepted the last verb.
 	absent bool
+	// erased says that the driver has accepted Delete of the observed generation since the start.
+	erased bool
 	now    time.Time
 }
 
@@ -46,13 +50,19 @@ type step struct {
 	fail       string      // to become Failed, and why
 	outOfStock bool
 	gone       bool   // its record ends
-	accepted   bool   // the verb need not be called: its effect is seen
 	cleaned    bool   // nothing is left of a Failed machine
 	waits      string // what it waits for, for its error when it takes too long
 }
 
 // decide compares a record with what exists, and says what follows. It changes nothing.
+//
+// A verb is called until the driver has accepted it (record.Asked), whatever phase is observed meanwhile: a
+// transitional phase may come of a call that was cut off half way. Only the phase in which the change ends makes
+// the call needless.
 func decide(r *record, s seen, o *driver.Offer, limits *pools.Timeouts) step {
+	if s.taken != nil {
+		return lost(r, s)
+	}
 	if s.older != 0 {
 		out := step{verb: verbDelete, generation: s.older}
 		if _, changing := underWay(r.State); changing {
@@ -73,7 +83,7 @@ func decide(r *record, s seen, o *driver.Offer, limits *pools.Timeouts) step {
 	case model.Failed:
 		return failed(r, s)
 	case model.Speculative:
-		return leftover(r, s)
+		return leftover(s)
 	default:
 		return settled(r, s)
 	}
@@ -113,20 +123,42 @@ func broken(o *driver.Observation) step {
 	return step{fail: why, outOfStock: o.OutOfStock}
 }
 
+// lost is the step for a machine whose host somebody else uses: nothing is called for it, since every verb
+// could harm what runs there. The machine is Failed until the host is free again.
+func lost(r *record, s seen) step {
+	if r.State == model.Failed || r.State == model.Speculative {
+		return step{}
+	}
+	return step{fail: broken(s.taken).fail}
+}
+
 func creating(r *record, s seen) step {
+	call := step{verb: verbCreate, generation: r.Generation}
 	switch {
 	case s.obs == nil && !r.Asked:
-		return step{verb: verbCreate, generation: r.Generation}
+		return call
 	case s.obs == nil && s.absent:
 		return step{fail: "it was removed while it was created"}
 	case s.obs == nil:
 		return step{}
 	case s.obs.Phase == driver.Failed:
 		return broken(s.obs)
+	case s.obs.Incomplete:
+		return again(call)
 	case s.obs.Phase == driver.Idle && s.obs.Ref != "":
 		return step{to: model.Idle}
+	case s.obs.Phase == driver.Deleting:
+		return step{}
+	case !r.Asked:
+		return call
 	}
-	return step{accepted: true}
+	return step{}
+}
+
+// again is a call of a verb that was accepted and did not do all of its work.
+func again(call step) step {
+	call.waits = "a part of it is missing, and the driver is asked again"
+	return call
 }
 
 func configuring(r *record, s seen, o *driver.Offer) step {
@@ -147,17 +179,24 @@ func configuring(r *record, s seen, o *driver.Offer) step {
 		return call
 	case s.obs.Cluster != "" && s.obs.Cluster != r.Cluster:
 		return step{fail: fmt.Sprintf("it is in cluster %q, and was to join %q", s.obs.Cluster, r.Cluster)}
+	case s.obs.Phase == driver.Deleting:
+		return step{}
+	case s.obs.Incomplete:
+		return again(call)
 	case s.obs.Phase == driver.Configured:
-		lacks := lacking(o, s.obs)
-		if lacks == "" {
+		call.waits = lacking(o, s.obs)
+		if call.waits == "" {
 			return step{to: model.Configured}
 		}
-		return step{accepted: true, waits: lacks}
 	}
-	return step{accepted: true}
+	if !r.Asked {
+		return call
+	}
+	return step{waits: call.waits}
 }
 
 func draining(r *record, s seen) step {
+	call := step{verb: verbDrain, generation: r.Generation}
 	switch {
 	case s.obs == nil && r.LateBound && s.absent:
 		return step{to: model.Idle}
@@ -165,44 +204,44 @@ func draining(r *record, s seen) step {
 		return step{gone: s.absent}
 	case s.obs.Phase == driver.Failed:
 		return broken(s.obs)
+	case s.obs.Incomplete:
+		return again(call)
 	case s.obs.Phase == driver.Idle && !r.LateBound:
 		return step{to: model.Idle}
-	case !r.Asked && (s.obs.Phase == driver.Configured || s.obs.Phase == driver.Configuring):
-		return step{verb: verbDrain, generation: r.Generation}
+	case !r.Asked:
+		return call
 	}
-	return step{accepted: true}
+	return step{}
 }
 
 func deleting(r *record, s seen) step {
+	call := step{verb: verbDelete, generation: r.Generation}
 	switch {
 	case s.obs == nil && s.absent:
 		return step{to: model.Speculative}
-	case s.obs == nil, s.obs.Phase == driver.Deleting:
-		return step{accepted: s.obs != nil}
+	case s.obs == nil:
+		return step{}
 	case s.obs.Phase == driver.Failed && r.Asked:
 		return broken(s.obs)
-	case r.Asked:
-		return step{}
+	case s.obs.Incomplete:
+		return again(call)
+	case !r.Asked:
+		return call
 	}
-	return step{verb: verbDelete, generation: r.Generation}
+	return step{}
 }
 
 // failed removes what is left of a Failed machine.
 func failed(r *record, s seen) step {
-	switch {
-	case !r.Cleaned.IsZero() && s.obs == nil:
-		return step{}
-	case s.obs == nil:
-		return step{cleaned: s.absent}
-	case s.obs.Phase == driver.Deleting:
-		return step{}
+	if s.obs == nil {
+		return step{cleaned: s.absent && r.Cleaned.IsZero()}
 	}
-	return step{verb: verbDelete, generation: s.obs.Generation}
+	return leftover(s)
 }
 
-// leftover removes what exists in the place of a free slot.
-func leftover(_ *record, s seen) step {
-	if s.obs == nil || s.obs.Phase == driver.Deleting {
+// leftover removes what exists in the place of a free slot, or of a Failed machine.
+func leftover(s seen) step {
+	if s.obs == nil || s.obs.Phase == driver.Deleting && s.erased && !s.obs.Incomplete {
 		return step{}
 	}
 	return step{verb: verbDelete, generation: s.obs.Generation}
@@ -212,7 +251,7 @@ func leftover(_ *record, s seen) step {
 func settled(r *record, s seen) step {
 	switch {
 	case r.LateBound && r.State == model.Idle:
-		return leftover(r, s)
+		return leftover(s)
 	case s.obs == nil:
 		return step{gone: s.absent}
 	case s.obs.Phase == driver.Failed:

@@ -27,6 +27,12 @@ func TestDecide(t *testing.T) {
 	const asked, fresh = true, false
 	gone, there := seen{absent: true}, seen{}
 	see := func(o *driver.Observation) seen { return seen{obs: o} }
+	erased := func(o *driver.Observation) seen { return seen{obs: o, erased: true} }
+	half := func(o *driver.Observation) *driver.Observation {
+		return with(o, func(o *driver.Observation) { o.Incomplete = true })
+	}
+	const missing = "a part of it is missing, and the driver is asked again"
+	taken := seen{taken: &driver.Observation{Generation: 1, Phase: driver.Failed, Reason: "rack 4 has it", Taken: true}}
 	for _, c := range []struct {
 		state model.State
 		late  bool
@@ -37,9 +43,14 @@ func TestDecide(t *testing.T) {
 		{model.Creating, early, fresh, there, step{verb: verbCreate, generation: 2}},
 		{model.Creating, early, asked, there, step{}},
 		{model.Creating, early, asked, gone, step{fail: "it was removed while it was created"}},
-		{model.Creating, early, fresh, see(in(driver.Creating)), step{accepted: true}},
+		{model.Creating, early, fresh, see(in(driver.Creating)), step{verb: verbCreate, generation: 2}}, // perhaps by half
+		{model.Creating, early, asked, see(in(driver.Creating)), step{}},
+		{model.Creating, early, asked, see(half(in(driver.Creating))), step{verb: verbCreate, generation: 2, waits: missing}},
+		{model.Creating, early, asked, see(half(in(driver.Idle))), step{verb: verbCreate, generation: 2, waits: missing}},
+		{model.Creating, early, fresh, see(in(driver.Deleting)), step{}},
+		{model.Creating, early, fresh, see(in(driver.Idle)), step{to: model.Idle}},
 		{model.Creating, early, asked, see(in(driver.Idle)), step{to: model.Idle}},
-		{model.Creating, early, asked, see(with(in(driver.Idle), func(o *driver.Observation) { o.Ref = "" })), step{accepted: true}},
+		{model.Creating, early, asked, see(with(in(driver.Idle), func(o *driver.Observation) { o.Ref = "" })), step{}},
 		{model.Creating, early, asked, see(in(driver.Failed)), step{fail: "smoke"}},
 		{model.Creating, early, asked, see(with(in(driver.Failed), func(o *driver.Observation) { o.OutOfStock, o.Reason = true, "" })), step{fail: "the driver gives no reason", outOfStock: true}},
 		{model.Creating, early, fresh, seen{older: 1}, step{verb: verbDelete, generation: 1}},
@@ -50,7 +61,8 @@ func TestDecide(t *testing.T) {
 		{model.Idle, early, asked, see(in(driver.Failed)), step{fail: "smoke"}},
 		{model.Idle, late, fresh, gone, step{}},
 		{model.Idle, late, fresh, see(in(driver.Configured)), step{verb: verbDelete, generation: 2}},
-		{model.Idle, late, fresh, see(in(driver.Deleting)), step{}},
+		{model.Idle, late, fresh, see(in(driver.Deleting)), step{verb: verbDelete, generation: 2}},
+		{model.Idle, late, fresh, erased(in(driver.Deleting)), step{}},
 
 		{model.Configuring, early, fresh, see(in(driver.Idle)), step{verb: verbConfigure, generation: 2}},
 		{model.Configuring, early, asked, see(in(driver.Idle)), step{verb: verbConfigure, generation: 2, waits: "the driver has lost the request, and is asked again"}},
@@ -58,16 +70,22 @@ func TestDecide(t *testing.T) {
 		{model.Configuring, late, fresh, there, step{verb: verbConfigure, generation: 2}},
 		{model.Configuring, late, fresh, gone, step{verb: verbConfigure, generation: 2}},
 		{model.Configuring, late, asked, there, step{}},
+		{model.Configuring, late, asked, see(with(in(driver.Configuring), func(o *driver.Observation) { o.Incomplete = true })), step{verb: verbConfigure, generation: 2, waits: missing}},
 		{model.Configuring, late, asked, gone, step{fail: "it was removed while it was made"}},
-		{model.Configuring, late, asked, see(in(driver.Configuring)), step{accepted: true}},
+		{model.Configuring, late, asked, see(in(driver.Configuring)), step{}},
+		{model.Configuring, late, fresh, see(in(driver.Configuring)), step{verb: verbConfigure, generation: 2}},
+		{model.Configuring, early, fresh, see(in(driver.Configuring)), step{verb: verbConfigure, generation: 2}},
+		{model.Configuring, early, asked, see(half(in(driver.Configuring))), step{verb: verbConfigure, generation: 2, waits: missing}},
+		{model.Configuring, early, asked, see(half(in(driver.Configured))), step{verb: verbConfigure, generation: 2, waits: missing}},
+		{model.Configuring, early, fresh, see(in(driver.Deleting)), step{}},
 		{model.Configuring, late, asked, see(in(driver.Configured)), step{to: model.Configured}},
 		{model.Configuring, late, asked, see(in(driver.Failed)), step{fail: "smoke"}},
 		{model.Configuring, late, asked, see(with(in(driver.Configured), func(o *driver.Observation) { o.Cluster = "d" })), step{fail: `it is in cluster "d", and was to join "c"`}},
-		{model.Configuring, late, asked, see(with(in(driver.Configured), func(o *driver.Observation) { o.Labels = map[string]string{"a": "c"} })), step{accepted: true, waits: `label a is "c", not "b"`}},
-		{model.Configuring, late, asked, see(with(in(driver.Configured), func(o *driver.Observation) { o.Labels = map[string]string{} })), step{accepted: true, waits: "label a is missing"}},
-		{model.Configuring, late, asked, see(with(in(driver.Configured), func(o *driver.Observation) { o.Taints = []driver.Taint{} })), step{accepted: true, waits: "taint k=v:NoSchedule is missing"}},
-		{model.Configuring, late, asked, see(with(in(driver.Configured), func(o *driver.Observation) { o.Allocatable = offer.Allocatable[:1] })), step{accepted: true, waits: "allocatable gpu is 0 of 8"}},
-		{model.Configuring, late, asked, see(with(in(driver.Configured), func(o *driver.Observation) { o.Ref = "" })), step{accepted: true, waits: "its reference must not be empty"}},
+		{model.Configuring, late, asked, see(with(in(driver.Configured), func(o *driver.Observation) { o.Labels = map[string]string{"a": "c"} })), step{waits: `label a is "c", not "b"`}},
+		{model.Configuring, late, asked, see(with(in(driver.Configured), func(o *driver.Observation) { o.Labels = map[string]string{} })), step{waits: "label a is missing"}},
+		{model.Configuring, late, asked, see(with(in(driver.Configured), func(o *driver.Observation) { o.Taints = []driver.Taint{} })), step{waits: "taint k=v:NoSchedule is missing"}},
+		{model.Configuring, late, asked, see(with(in(driver.Configured), func(o *driver.Observation) { o.Allocatable = offer.Allocatable[:1] })), step{waits: "allocatable gpu is 0 of 8"}},
+		{model.Configuring, late, asked, see(with(in(driver.Configured), func(o *driver.Observation) { o.Ref = "" })), step{waits: "its reference must not be empty"}},
 
 		{model.Configured, early, asked, see(in(driver.Configured)), step{}},
 		{model.Configured, early, asked, see(in(driver.Configuring)), step{}}, // its node is not Ready for a while
@@ -78,28 +96,43 @@ func TestDecide(t *testing.T) {
 		{model.Configured, early, asked, see(in(driver.Idle)), step{fail: `it is no longer in cluster "c", and nobody drained it`}},
 
 		{model.Draining, early, fresh, see(in(driver.Configured)), step{verb: verbDrain, generation: 2}},
-		{model.Draining, early, asked, see(in(driver.Configured)), step{accepted: true}},
-		{model.Draining, early, asked, see(in(driver.Draining)), step{accepted: true}},
+		{model.Draining, early, asked, see(in(driver.Configured)), step{}},
+		{model.Draining, early, asked, see(in(driver.Draining)), step{}},
+		{model.Draining, early, fresh, see(in(driver.Draining)), step{verb: verbDrain, generation: 2}},
+		{model.Draining, early, asked, see(half(in(driver.Draining))), step{verb: verbDrain, generation: 2, waits: missing}},
 		{model.Draining, early, asked, see(in(driver.Idle)), step{to: model.Idle}},
 		{model.Draining, early, asked, gone, step{gone: true}},
 		{model.Draining, late, fresh, gone, step{to: model.Idle}},
 		{model.Draining, late, asked, there, step{}},
-		{model.Draining, late, asked, see(in(driver.Deleting)), step{accepted: true}},
+		{model.Draining, late, asked, see(in(driver.Deleting)), step{}},
+		{model.Draining, late, fresh, see(in(driver.Deleting)), step{verb: verbDrain, generation: 2}},
 
 		{model.Deleting, early, fresh, see(in(driver.Idle)), step{verb: verbDelete, generation: 2}},
 		{model.Deleting, early, asked, see(in(driver.Idle)), step{}},
-		{model.Deleting, early, asked, see(in(driver.Deleting)), step{accepted: true}},
+		{model.Deleting, early, asked, see(in(driver.Deleting)), step{}},
+		{model.Deleting, early, fresh, see(in(driver.Deleting)), step{verb: verbDelete, generation: 2}},
+		{model.Deleting, early, asked, see(half(in(driver.Deleting))), step{verb: verbDelete, generation: 2, waits: missing}},
 		{model.Deleting, early, asked, gone, step{to: model.Speculative}},
 		{model.Deleting, early, asked, there, step{}},
 
 		{model.Failed, early, asked, see(in(driver.Configured)), step{verb: verbDelete, generation: 2}},
-		{model.Failed, early, asked, see(in(driver.Deleting)), step{}},
+		{model.Failed, early, asked, see(in(driver.Deleting)), step{verb: verbDelete, generation: 2}},
+		{model.Failed, early, asked, erased(in(driver.Deleting)), step{}},
+		{model.Failed, early, asked, erased(half(in(driver.Deleting))), step{verb: verbDelete, generation: 2}},
+		{model.Failed, early, asked, erased(in(driver.Configured)), step{verb: verbDelete, generation: 2}},
 		{model.Failed, early, asked, there, step{}},
 		{model.Failed, early, asked, gone, step{cleaned: true}},
 
 		{model.Speculative, early, fresh, there, step{}},
 		{model.Speculative, early, fresh, gone, step{}},
 		{model.Speculative, early, fresh, see(in(driver.Idle)), step{verb: verbDelete, generation: 2}},
+
+		{model.Creating, early, fresh, taken, step{fail: "rack 4 has it"}},
+		{model.Idle, early, asked, taken, step{fail: "rack 4 has it"}},
+		{model.Configured, early, asked, taken, step{fail: "rack 4 has it"}},
+		{model.Deleting, early, fresh, taken, step{fail: "rack 4 has it"}},
+		{model.Failed, early, asked, taken, step{}},
+		{model.Speculative, early, fresh, taken, step{}},
 	} {
 		r := &record{Generation: 2, State: c.state, LateBound: c.late, Asked: c.asked, Cluster: "c", Since: now}
 		c.seen.now = now

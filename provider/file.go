@@ -63,6 +63,9 @@ func (p *Provider) load() error {
 		if p.books.Format != format {
 			return fmt.Errorf("the file has format %q, this program reads %q; give each its own folder", p.books.Format, format)
 		}
+		if last := p.cfg.Last; last != "" && last != p.books.Nonce {
+			return errOlder
+		}
 		return p.read(tx)
 	})
 }
@@ -74,6 +77,9 @@ func (p *Provider) read(tx *bbolt.Tx) error {
 		var s savedOffer
 		if err := json.Unmarshal(v, &s); err != nil {
 			return fmt.Errorf("offer %q: %w", k, err)
+		}
+		if string(s.Offer.Template) == "null" { // none, as JSON has it
+			s.Offer.Template = nil
 		}
 		o := &offer{Offer: s.Offer, stock: s.Stock, real: s.Real}
 		o.writeBodies()
@@ -176,7 +182,7 @@ func (p *Provider) saveOffer(tx *bbolt.Tx, o *offer) error {
 		delete(p.offers, o.Key)
 		return tx.Bucket(bucketOffers).Delete(key)
 	}
-	s := savedOffer{Offer: o.Offer, Stock: o.stock, Real: o.real}
+	s := savedOffer{Offer: o.Offer, Stock: o.stock.saved(), Real: o.real}
 	for _, i := range o.free {
 		if x := &p.table.rows[i]; x.rec == nil {
 			n, _ := p.number(o.Pool, x.id)

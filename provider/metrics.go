@@ -18,6 +18,7 @@ type stats struct {
 	verbs                            map[verbKey]uint64
 	observes                         map[verbKey]uint64
 	observeTime                      map[string]time.Duration
+	orphansDeleted                   map[string]uint64 // by driver
 }
 
 // verbKey is a verb of a driver and how it ended; names of drivers are from the pools file.
@@ -25,7 +26,7 @@ type verbKey struct{ driver, verb, outcome string }
 
 func (s *stats) init() {
 	s.paced, s.verbs, s.observes = map[string]uint64{}, map[verbKey]uint64{}, map[verbKey]uint64{}
-	s.observeTime = map[string]time.Duration{}
+	s.observeTime, s.orphansDeleted = map[string]time.Duration{}, map[string]uint64{}
 }
 
 // outcome names how a call of a driver ended.
@@ -55,7 +56,9 @@ var (
 	descObserved = prometheus.NewDesc("tonnage_provider_driver_observe_seconds_total", "Time that Observe of a driver took.", []string{"driver"}, nil)
 	descPaced    = prometheus.NewDesc("tonnage_provider_driver_paced_total", "Times that the making of a machine waited for the pace of its driver.", []string{"driver"}, nil)
 	descOrphans  = prometheus.NewDesc("tonnage_provider_orphans", "Objects that exist and nobody asked for, by driver.", []string{"driver"}, nil)
+	descDeleted  = prometheus.NewDesc("tonnage_provider_orphans_deleted_total", "Orphans whose deletion a person asked for and the driver accepted, by driver.", []string{"driver"}, nil)
 	descStock    = prometheus.NewDesc("tonnage_provider_offers_out_of_stock", "Offers without capacity at present, by pool.", []string{"pool"}, nil)
+	descFailing  = prometheus.NewDesc("tonnage_provider_offers_failing", "Offers that are held back since their machines failed, by pool.", []string{"pool"}, nil)
 	descLost     = prometheus.NewDesc("tonnage_provider_machines_lost_total", "Machines that were gone without being asked to.", nil, nil)
 	descFailures = prometheus.NewDesc("tonnage_provider_machines_failed_total", "Machines that became Failed.", nil, nil)
 	descSoldOut  = prometheus.NewDesc("tonnage_provider_insufficient_capacity_total", "Machines that could not be made for want of capacity.", nil, nil)
@@ -64,7 +67,7 @@ var (
 
 // Describe sends the descriptions of all series.
 func (p *Provider) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range [...]*prometheus.Desc{descVerbs, descObserved, descPaced, descOrphans, descStock, descLost, descFailures, descSoldOut, descAdopted} {
+	for _, d := range [...]*prometheus.Desc{descVerbs, descObserved, descPaced, descOrphans, descDeleted, descStock, descFailing, descLost, descFailures, descSoldOut, descAdopted} {
 		ch <- d
 	}
 }
@@ -86,19 +89,23 @@ func (p *Provider) Collect(ch chan<- prometheus.Metric) {
 	}
 	for name, h := range p.hands {
 		send(descOrphans, prometheus.GaugeValue, float64(len(h.orphans)+h.unlisted), name)
+		send(descDeleted, prometheus.CounterValue, float64(p.stats.orphansDeleted[name]), name)
 		send(descPaced, prometheus.CounterValue, float64(p.stats.paced[name]), name)
 	}
-	without := map[string]int{}
-	for i := range p.file.Pools {
-		without[p.file.Pools[i].Name] = 0
-	}
+	without, failing := map[string]int{}, map[string]int{}
 	for _, o := range p.offers {
-		if !o.stock.Until.IsZero() && o.pool != nil {
+		switch {
+		case o.stock.Until.IsZero() || o.pool == nil:
+		case o.stock.failures == 0:
 			without[o.Pool]++
+		default:
+			failing[o.Pool]++
 		}
 	}
-	for pool, n := range without {
-		send(descStock, prometheus.GaugeValue, float64(n), pool)
+	for i := range p.file.Pools {
+		pool := p.file.Pools[i].Name
+		send(descStock, prometheus.GaugeValue, float64(without[pool]), pool)
+		send(descFailing, prometheus.GaugeValue, float64(failing[pool]), pool)
 	}
 	send(descLost, prometheus.CounterValue, float64(p.stats.lost))
 	send(descFailures, prometheus.CounterValue, float64(p.stats.failures))

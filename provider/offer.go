@@ -3,7 +3,6 @@ package provider
 import (
 	"fmt"
 	"maps"
-	"time"
 
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/provider/driver"
@@ -12,18 +11,12 @@ import (
 	"github.com/tonnage/tonnage/shard"
 )
 
-// How long an offer that was out of stock is not offered: doubling, with one probe at the end.
-const (
-	outOfStockMin = 3 * time.Minute
-	outOfStockMax = 30 * time.Minute
-)
-
 // freeKind is why a free slot may be taken or not.
 type freeKind uint8
 
 const (
 	freeOpen freeKind = iota
-	freeNoStock
+	freeHeld
 	freeNoRoom
 	numFreeKinds
 )
@@ -33,13 +26,6 @@ func (k freeKind) state() model.State {
 		return model.Speculative
 	}
 	return model.Failed
-}
-
-// stock is what is known of an offer's capacity. The zero value is that there is some.
-type stock struct {
-	Until time.Time     // not offered before; zero = it is offered
-	Wait  time.Duration // the last wait
-	Probe string        // the slot that is offered alone after Until, "" = none
 }
 
 // offer is an offer with its slots.
@@ -61,8 +47,8 @@ type offer struct {
 // freeKind returns why the slot of a row may be taken or not.
 func (x *row) freeKind() freeKind {
 	switch {
-	case !x.offer.stock.Until.IsZero() && x.offer.stock.Probe != x.id:
-		return freeNoStock
+	case x.offer.stock.held(x.id):
+		return freeHeld
 	case x.withheld:
 		return freeNoRoom
 	}
@@ -102,8 +88,8 @@ func (o *offer) writeBodies() {
 		m.State = freeKind(k).state()
 		m.Labels = o.labels("", o.pool != nil && o.pool.LateBound)
 		switch freeKind(k) {
-		case freeNoStock:
-			m.LastError = fmt.Sprintf("%v until %s", driver.ErrOutOfStock, o.stock.Until.UTC().Format(time.RFC3339))
+		case freeHeld:
+			m.LastError = o.stock.says()
 		case freeNoRoom:
 			m.LastError = fmt.Sprintf("pool %q has as many machines as its limits allow", o.Pool)
 		}

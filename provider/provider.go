@@ -1,10 +1,12 @@
 package provider
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -37,12 +39,20 @@ var (
 	ErrInUse = boltfile.ErrInUse
 	// ErrDamaged is returned for a file that is not what was written to it.
 	ErrDamaged = boltfile.ErrDamaged
+
+	errOlder = errors.New("the records are not those that were used last")
 )
+
+// olderSuffix is behind the name of a file of records that was set aside.
+const olderSuffix = ".older"
 
 // Config is what a provider is opened with.
 type Config struct {
 	Dir   string // of the file
 	Pools *pools.File
+	// Last names the records that were used last, by whatever process; see Name. Other ones in the folder are
+	// older: they are set aside, and machines are found again from what exists. Empty = the folder's are the last.
+	Last string
 	// Driver makes the driver of an entry of the pools file; called once for each name.
 	Driver func(*pools.Driver) (driver.Driver, error)
 	Log    *slog.Logger
@@ -57,6 +67,9 @@ const (
 	EveryDefault = 3 * time.Second
 	LeastDefault = 500 * time.Millisecond
 )
+
+// ErrDriver is wrapped by errors of Open and SetPools that say why a driver cannot be opened.
+var ErrDriver = errors.New("driver")
 
 // Provider keeps records and drives machines. It is a calls.Backend. Safe for concurrent use.
 type Provider struct {
@@ -76,6 +89,7 @@ type Provider struct {
 	file    *pools.File
 	quotas  map[string]*pools.Quota
 	offers  map[driver.Key]*offer
+	alike   map[template]*alike
 	account account
 	hands   map[string]*hand // by name of the driver
 	pending pending
@@ -116,6 +130,23 @@ func Open(cfg Config) (*Provider, error) {
 	if cfg.Least == 0 {
 		cfg.Least = LeastDefault
 	}
+	p, err := open(cfg)
+	if errors.Is(err, errOlder) {
+		path := filepath.Join(cfg.Dir, FileName)
+		if err := os.Rename(path, path+olderSuffix); err != nil {
+			return nil, fmt.Errorf("provider records: %w", err)
+		}
+		cfg.Log.Warn("another process has worked since these records were used: they are set aside, and machines are found again from what exists", "file", path+olderSuffix)
+		return open(cfg)
+	}
+	return p, err
+}
+
+// Name returns the name of the records, which is drawn when their file is made.
+func (p *Provider) Name() string { return p.books.Nonce }
+
+// open opens the records as they are, or returns errOlder.
+func open(cfg Config) (*Provider, error) {
 	path := filepath.Join(cfg.Dir, FileName)
 	db, err := boltfile.Open(path)
 	if err != nil {
@@ -124,7 +155,7 @@ func Open(cfg Config) (*Provider, error) {
 	p := &Provider{
 		cfg: cfg, log: cfg.Log, db: db, jobs: make(chan *job, queueMax), stop: make(chan struct{}), done: make(chan struct{}),
 		started: make(chan *hand, pools.DriversMax),
-		fence:   calls.NewFence(), offers: map[driver.Key]*offer{}, hands: map[string]*hand{},
+		fence:   calls.NewFence(), offers: map[driver.Key]*offer{}, alike: map[template]*alike{}, hands: map[string]*hand{},
 		pending: pending{rows: map[string]bool{}, blobs: map[string]bool{}},
 	}
 	p.stats.init()
@@ -157,7 +188,7 @@ func (p *Provider) Close() error {
 func (p *Provider) closeDrivers() error {
 	var all []error
 	for _, h := range p.hands {
-		if c, ok := h.driver.(interface{ Close() error }); ok {
+		if c, ok := h.driver.(driver.Closer); ok {
 			all = append(all, c.Close())
 		}
 	}
@@ -210,7 +241,7 @@ func (p *Provider) takePools(f *pools.File) error {
 		case h == nil:
 			made, err := p.cfg.Driver(d)
 			if err != nil {
-				return fmt.Errorf("driver %q: %w", d.Name, err)
+				return fmt.Errorf("%w %q: %w", ErrDriver, d.Name, err)
 			}
 			fresh[d.Name] = newHand(d, made)
 		}
@@ -258,13 +289,23 @@ func (p *Provider) setOffer(spec *driver.Offer, pool *pools.Pool) bool {
 		o = &offer{}
 		p.offers[spec.Key] = o
 	}
-	same := o.pool != nil && sameOffer(&o.Offer, spec) && o.pool.LateBound == pool.LateBound
+	asBefore := sameOffer(&o.Offer, spec) // also when the file has it from a process before
+	if o.Template != nil && !bytes.Equal(o.Template, spec.Template) {
+		delete(p.alike, o.template())
+	}
+	same := o.pool != nil && asBefore && o.pool.LateBound == pool.LateBound
 	o.Offer, o.pool = *spec, pool
 	if same {
 		return false
 	}
-	o.real, o.dirty = nil, true
+	if !asBefore { // what was learnt is of other machines
+		o.real = nil
+	}
+	o.dirty = true
 	was := p.freeStates(o)
+	if o.stock.failures > 0 { // what failed is not what is offered now
+		o.stock = stock{}
+	}
 	o.writeBodies()
 	p.relistFree(o, was)
 	return true

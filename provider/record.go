@@ -26,7 +26,8 @@ type record struct {
 	Operation uint64
 	Since     time.Time // when the state began
 	Deadline  time.Time // of the grace, Draining only
-	// Asked says that the driver has accepted the verb of the transition under way.
+	// Asked says that the driver has accepted the verb of the transition under way: it answered without an
+	// error. While it has not, or that is not known, the verb is called again.
 	Asked bool `json:",omitempty"`
 	// Cleaned says when nothing was left of a Failed machine; zero = not yet.
 	Cleaned time.Time

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,13 +37,20 @@ type meddler struct {
 
 func (d *meddler) before(verb string, m *driver.Machine) error {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.verbs = append(d.verbs, fmt.Sprintf("%s %s/%d", verb, m.ID, m.Generation))
+	var err error
 	if d.fail != nil {
-		return d.fail(verb, m)
+		err = d.fail(verb, m)
 	}
-	return nil
+	d.mu.Unlock()
+	if err != nil {
+		<-time.After(failsAfter)
+	}
+	return err
 }
+
+// failsAfter is how long a verb that fails takes: what a test asks for at one time has begun before, in whatever round.
+const failsAfter = time.Second
 
 func (d *meddler) set(do func()) {
 	d.mu.Lock()
@@ -126,6 +134,9 @@ type rig struct {
 	driver   *meddler
 	end      func()
 	sequence int64
+	// open makes the driver; nil = a meddler with a simulated cloud.
+	open func() driver.Driver
+	log  *slog.Logger
 }
 
 const drivers = `drivers: [{name: sim, kind: simulated, launchesPerMinute: 6000, launchBurst: 1000}]
@@ -149,9 +160,14 @@ func parse(t *testing.T, dir, file string) *pools.File {
 
 // inBubble runs a test with a provider of the pools, whose changes take ten seconds each.
 func inBubble(t *testing.T, file string, test func(*testing.T, *rig)) {
+	inBubbleOf(t, file, nil, test)
+}
+
+// inBubbleOf is inBubble with another driver.
+func inBubbleOf(t *testing.T, file string, open func() driver.Driver, test func(*testing.T, *rig)) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		r := &rig{t: t, dir: dir, file: drivers + file}
+		r := &rig{t: t, dir: dir, file: drivers + file, open: open}
 		r.start()
 		defer func() { r.end() }()
 		test(t, r)
@@ -162,8 +178,11 @@ func (r *rig) start() {
 	r.t.Helper()
 	ten := cloud.Span(10 * time.Second)
 	p, err := provider.Open(provider.Config{
-		Dir: r.dir, Pools: parse(r.t, r.dir, r.file),
+		Dir: r.dir, Pools: parse(r.t, r.dir, r.file), Log: r.log,
 		Driver: func(d *pools.Driver) (driver.Driver, error) {
+			if r.open != nil {
+				return r.open(), nil
+			}
 			cfg, err := cloud.ParseConfig(d.Config)
 			if err != nil {
 				return nil, err

@@ -3,7 +3,7 @@ package provider
 import (
 	"context"
 	"errors"
-	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -20,6 +20,10 @@ const (
 	missingMax = 2
 	// retryMax is the longest wait after a transient error; the first is retryMin.
 	retryMin, retryMax = time.Second, time.Minute
+	// blindMax is how many rounds in a row must fail for an error.
+	blindMax = 3
+	// toldEvery is how often it is logged how many machines are being made.
+	toldEvery = 10 * time.Second
 )
 
 // hand is a driver at work.
@@ -34,21 +38,27 @@ type hand struct {
 	known   bool   // it was observed completely since the start
 	round   uint64 // of the newest that has begun
 	trouble string // why the last Observe failed
+	blind   int    // rounds in a row in which it failed
+	made    int    // machines whose making was accepted since told
+	told    time.Time
 	orphans map[string]*Orphan
+	removed map[string]bool // orphans whose Delete is under way
 	// unlisted is how many more orphans there are.
 	unlisted int
 }
 
 func newHand(spec *pools.Driver, d driver.Driver) *hand {
 	return &hand{
-		spec: *spec, driver: d, limiter: rate.NewLimiter(0, 1), slots: make(chan struct{}, ParallelMax), wake: make(chan struct{}, 1),
-		orphans: map[string]*Orphan{},
+		spec: *spec, driver: d, limiter: rate.NewLimiter(perSecond(spec), spec.LaunchBurst), slots: make(chan struct{}, ParallelMax), wake: make(chan struct{}, 1),
+		orphans: map[string]*Orphan{}, removed: map[string]bool{},
 	}
 }
 
+func perSecond(spec *pools.Driver) rate.Limit { return rate.Limit(spec.LaunchesPerMinute / 60) }
+
 // pace sets how fast machines are made.
 func (h *hand) pace(spec *pools.Driver) {
-	h.limiter.SetLimit(rate.Limit(spec.LaunchesPerMinute / 60))
+	h.limiter.SetLimit(perSecond(spec))
 	h.limiter.SetBurst(spec.LaunchBurst)
 }
 
@@ -150,14 +160,8 @@ func (p *Provider) round(ctx context.Context, h *hand) ([]task, error) {
 // compare takes over what was observed, and returns what is to be done.
 func (p *Provider) compare(h *hand, exists map[string][]driver.Observation, trouble error) (tasks []task) {
 	now := p.cfg.Now()
-	if says := textOf(trouble); says != h.trouble {
-		h.trouble = says
-		if trouble != nil {
-			p.log.Error("driver cannot be observed; nothing is taken for gone", "driver", h.spec.Name, "error", trouble)
-		} else {
-			p.log.Info("driver can be observed again", "driver", h.spec.Name)
-		}
-	}
+	p.noteTrouble(h, trouble)
+	h.tell(p.log, now)
 	p.adoptAll(h, exists, now)
 	for _, i := range slices.Clone(p.table.kept) { // some may be dropped
 		x := &p.table.rows[i]
@@ -176,6 +180,36 @@ func (p *Provider) compare(h *hand, exists map[string][]driver.Observation, trou
 	return tasks
 }
 
+// noteTrouble writes a line when a driver cannot be observed, and when it can again. One round that fails is a
+// warning, several in a row are an error.
+func (p *Provider) noteTrouble(h *hand, trouble error) {
+	before := h.trouble
+	h.trouble = textOf(trouble)
+	switch {
+	case trouble == nil && h.blind > 0:
+		h.blind = 0
+		p.log.Info("driver can be observed again", "driver", h.spec.Name)
+	case trouble != nil:
+		h.blind++
+		level := slog.LevelWarn
+		if h.blind >= blindMax {
+			level = slog.LevelError
+		}
+		if h.trouble != before || h.blind == blindMax {
+			p.log.Log(context.Background(), level, "driver cannot be observed; nothing is taken for gone", "driver", h.spec.Name, "rounds", h.blind, "error", trouble)
+		}
+	}
+}
+
+// tell writes how many machines were begun to be made, at most once in toldEvery.
+func (h *hand) tell(log *slog.Logger, now time.Time) {
+	if h.made == 0 || now.Sub(h.told) < toldEvery {
+		return
+	}
+	log.Info("machines are being made", "driver", h.spec.Name, "machines", h.made)
+	h.made, h.told = 0, now
+}
+
 func textOf(err error) string {
 	if err == nil {
 		return ""
@@ -183,18 +217,28 @@ func textOf(err error) string {
 	return err.Error()
 }
 
-// look compares one machine with what exists of it.
-func (p *Provider) look(h *hand, i int32, exists []driver.Observation, whole bool, now time.Time) (task, bool) {
-	x := &p.table.rows[i]
+// seen sorts what exists of a machine: of its generation, of an older one, or taken by somebody else.
+func (x *row) seen(exists []driver.Observation, now time.Time) seen {
 	s := seen{now: now}
 	for k := range exists {
-		switch o := &exists[k]; {
+		o := &exists[k]
+		erased := x.erased == o.Generation
+		switch {
+		case o.Taken:
+			s.taken = o
 		case o.Generation == x.rec.Generation:
-			s.obs = o
-		case o.Phase != driver.Deleting:
+			s.obs, s.erased = o, erased
+		case o.Phase != driver.Deleting || !erased || o.Incomplete:
 			s.older = o.Generation
 		}
 	}
+	return s
+}
+
+// look compares one machine with what exists of it.
+func (p *Provider) look(h *hand, i int32, exists []driver.Observation, whole bool, now time.Time) (task, bool) {
+	x := &p.table.rows[i]
+	s := x.seen(exists, now)
 	switch {
 	case s.obs != nil || s.older != 0 || len(exists) > 0:
 		x.missing = 0
@@ -207,10 +251,17 @@ func (p *Provider) look(h *hand, i int32, exists []driver.Observation, whole boo
 	if x.rec == nil || do.verb == verbNone || do.fail != "" || now.Before(x.retry) {
 		return task{}, false
 	}
-	launch := do.verb == verbCreate || do.verb == verbConfigure && x.rec.LateBound
-	if launch && !h.limiter.AllowN(now, 1) {
-		p.stats.paced[h.spec.Name]++
-		return task{}, false
+	if do.verb == verbCreate || do.verb == verbConfigure && x.rec.LateBound {
+		if giveUp, waits := x.waits(); waits {
+			if giveUp != "" {
+				p.broke(i, giveUp, now)
+			}
+			return task{}, false
+		}
+		if !h.limiter.AllowN(now, 1) {
+			p.stats.paced[h.spec.Name]++
+			return task{}, false
+		}
 	}
 	x.busy = true
 	m := x.rec.machine(&x.offer.Offer)
@@ -236,18 +287,19 @@ func (p *Provider) timeouts(o *offer) *pools.Timeouts {
 func (p *Provider) take(i int32, obs *driver.Observation, do *step, now time.Time) {
 	x := &p.table.rows[i]
 	o := x.offer
-	if obs != nil && o.stock.Probe == x.id && (obs.Phase == driver.Idle || obs.Phase == driver.Configured || obs.Ref != "") && obs.Phase != driver.Failed {
-		p.inStock(o)
-	}
+	p.inStock(x, obs)
 	switch {
 	case do.gone:
 		p.stats.lost++
 		p.log.Warn("machine is gone", "machine", x.id, "state", x.rec.State.String(), "cluster", x.rec.Cluster, "ref", x.rec.Ref)
 		p.drop(i)
 	case do.fail != "":
-		p.broke(i, do.fail, do.outOfStock, now)
+		p.failed(i, do.fail, do.outOfStock, now)
 	case do.to != model.StateUnspecified:
 		p.stats.Ended++
+		if x.rec.making() {
+			p.made(o)
+		}
 		p.change(i, func(r *record) {
 			r.arrive(do.to, obs, now)
 		})
@@ -258,8 +310,6 @@ func (p *Provider) take(i int32, obs *driver.Observation, do *step, now time.Tim
 		p.change(i, func(r *record) { r.Cleaned = now })
 	case x.rec.State == model.Failed && !x.rec.Cleaned.IsZero() && now.Sub(x.rec.Cleaned) >= p.keepFailed(o):
 		p.drop(i)
-	case do.accepted && !x.rec.Asked:
-		p.change(i, func(r *record) { r.Asked = true })
 	case obs != nil && x.rec.differs(obs):
 		p.change(i, func(r *record) { r.refresh(obs) })
 	}
@@ -283,17 +333,25 @@ func (p *Provider) learn(o *offer, obs *driver.Observation) {
 	p.relistFree(o, was)
 }
 
-// broke makes a machine Failed.
-func (p *Provider) broke(i int32, why string, outOfStock bool, now time.Time) {
-	x := &p.table.rows[i]
-	p.log.Warn("machine failed", "machine", x.id, "state", x.rec.State.String(), "cluster", x.rec.Cluster, "reason", why)
-	if outOfStock {
+// failed makes a machine Failed, and holds its offer back if others are likely to fail like it.
+func (p *Provider) failed(i int32, why string, outOfStock bool, now time.Time) {
+	switch x := &p.table.rows[i]; {
+	case outOfStock:
 		p.stats.soldOut++
 		if why == "" {
 			why = driver.ErrOutOfStock.Error()
 		}
 		p.sellOut(x.offer, now)
+	case x.rec.making():
+		p.failing(x.offer, x.id, why, x.rec.Since, now)
 	}
+	p.broke(i, why, now)
+}
+
+// broke makes a machine Failed.
+func (p *Provider) broke(i int32, why string, now time.Time) {
+	x := &p.table.rows[i]
+	p.log.Warn("machine failed", "machine", x.id, "state", x.rec.State.String(), "cluster", x.rec.Cluster, "reason", why)
 	p.stats.failures++
 	x.missing, x.tries, x.retry, x.trouble = 0, 0, time.Time{}, ""
 	p.change(i, func(r *record) { r.fail(why, now) })
@@ -341,26 +399,48 @@ func (p *Provider) heard(h *hand, t *task, err error) {
 	forNow := x.rec.Generation == t.machine.Generation && x.rec.Owner == t.owner
 	switch {
 	case err == nil:
-		x.tries, x.trouble, x.retry = 0, "", time.Time{}
-		x.askedRound, x.missing = h.round, 0
-		if op, changing := underWay(x.rec.State); changing && forNow && transitions[op].during == duringOf(t.verb) {
-			p.change(i, func(r *record) { r.Asked = true })
-		} else if t.verb == verbDelete {
-			x.retry = now.Add(2 * retryMin) // it is asked again if it does not begin
-		}
+		p.accepted(h, i, t, forNow, now)
 	case errors.Is(err, driver.ErrOutOfStock) && forNow && x.rec.State != model.Failed:
-		p.broke(i, err.Error(), true, now)
+		p.failed(i, err.Error(), true, now)
 	case errors.Is(err, driver.ErrPermanent) && forNow && t.verb != verbDelete && x.rec.State != model.Failed:
-		p.broke(i, err.Error(), false, now)
+		p.failed(i, err.Error(), false, now)
 	default:
-		wait := min(retryMin<<min(x.tries, 16), retryMax)
-		x.tries++
-		x.retry = now.Add(wait)
+		wait := x.later(now, retryMin)
 		if says := err.Error(); says != x.trouble {
 			x.trouble = says[:min(len(says), driver.ReasonBytesMax)]
 			p.log.Warn("driver failed; it is asked again", "driver", h.spec.Name, "verb", t.verb.String(), "machine", t.id, "wait", wait, "error", err)
 		}
 	}
+}
+
+// accepted notes that a driver has taken a verb over; forNow tells whether the record still wants what was asked.
+func (p *Provider) accepted(h *hand, i int32, t *task, forNow bool, now time.Time) {
+	x := &p.table.rows[i]
+	if t.verb == verbCreate || t.verb == verbConfigure && t.machine.LateBound {
+		h.made++
+	}
+	p.log.Debug("driver has accepted", "driver", h.spec.Name, "verb", t.verb.String(), "machine", t.id, "generation", t.machine.Generation)
+	x.trouble = ""
+	x.askedRound, x.missing = h.round, 0
+	if t.verb == verbDelete {
+		x.erased = t.machine.Generation
+	}
+	op, changing := underWay(x.rec.State)
+	switch ours := changing && forNow && transitions[op].during == duringOf(t.verb); {
+	case ours && !x.rec.Asked:
+		x.tries, x.retry = 0, time.Time{}
+		p.change(i, func(r *record) { r.Asked = true })
+	case ours || t.verb == verbDelete: // it is asked again if what it does does not show
+		x.later(now, 2*retryMin)
+	}
+}
+
+// later has no verb be called for a while, which doubles each time, and returns how long that is.
+func (x *row) later(now time.Time, first time.Duration) time.Duration {
+	wait := min(first<<min(x.tries, 16), retryMax)
+	x.tries++
+	x.retry = now.Add(wait)
+	return wait
 }
 
 // duringOf returns the state in which a verb is called.
@@ -375,24 +455,3 @@ func duringOf(v verb) model.State {
 	}
 	return model.Deleting
 }
-
-// OrphansMax is how many orphans of a driver are kept; more are counted only.
-const OrphansMax = 10_000
-
-// Orphan is an object that no record asked for, and that cannot be adopted.
-type Orphan struct {
-	Driver       string    `json:"driver"`
-	ID           string    `json:"id"`
-	Generation   uint64    `json:"generation"`
-	Pool         string    `json:"pool"`
-	InstanceType string    `json:"instanceType"`
-	Zone         string    `json:"zone"`
-	CapacityType string    `json:"capacityType"`
-	Phase        string    `json:"phase"`
-	Ref          string    `json:"ref,omitempty"`
-	Cluster      string    `json:"cluster,omitempty"`
-	Why          string    `json:"why"`
-	Since        time.Time `json:"since"`
-}
-
-func (o *Orphan) key() string { return fmt.Sprintf("%s/%d", o.ID, o.Generation) }

@@ -29,6 +29,7 @@ type row struct {
 
 	// Of the rounds; nothing of it is kept over a restart.
 	busy       bool   // a verb is under way
+	erased     uint64 // the newest generation whose Delete the driver has accepted
 	askedRound uint64 // the newest round that had begun when the driver accepted a verb
 	missing    int    // rounds in a row, after askedRound, in which it was not observed
 	tries      int    // verbs that ended in a transient error, in a row

@@ -196,6 +196,9 @@ type Deps struct {
 	// Observer is called after each cycle, by the goroutine that ran it,
 	// without any lock. The report is the observer's to keep.
 	Observer func(*CycleReport)
+	// Running is called when a cycle begins, and when it has ended, by the goroutine that runs it, without any
+	// lock. What competes with cycles can pause meanwhile. It must not wait.
+	Running func(running bool)
 	// Decided is called with each plan before anything is done about it, with
 	// the shard locked: it may read, and must call nothing of the shard but AgesOf.
 	Decided func(engine.Input, *engine.Plan)

@@ -46,6 +46,10 @@ type Cycle struct {
 // that could not decide, since the provider did not list or the demand passes
 // a limit of the engine: nothing was carried out then.
 func (s *Shard) Step(ctx context.Context, now int64) (*Cycle, error) {
+	if s.observer.running != nil {
+		s.observer.running(true)
+		defer s.observer.running(false)
+	}
 	lap := s.pace.Stopwatch()
 	s.observer.mark(model.StageReconcile, 0)
 	defer s.observer.labels.Clear()
@@ -140,6 +144,7 @@ func (s *Shard) decide(c *Cycle) (*engine.Plan, error) {
 	}
 	s.pace.Decided = c.Number
 	s.observer.noteKind(c.Number, in, plan)
+	s.observer.bills.take(in, plan)
 	s.inventory.NoteIgnored()
 	s.intake.NoteOffer()
 	if s.observer.decided != nil {

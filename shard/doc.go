@@ -10,16 +10,16 @@
 //	inventory   the machines, and all that goes with a change of one
 //	reconciler  takes over what the provider lists
 //	ownership   which machines are this shard's; domains, and machines that change their shard
-//	ledgers     what is counted over cycles: who waits, what rests, what has failed
+//	ledgers     counts over cycles: Needs that wait, machines that rest, owners whose plans failed
 //	rails       what of a plan may be carried out, and whether anything may
 //	executor    carries it out: changes the record, calls the provider, notes the end of the call
-//	inFlight    calls of which a listing may not know yet; inventory, reconciler, ownership and executor share it
+//	inFlight    calls that a listing may not show yet; inventory, reconciler, ownership and executor share it
 //
-// Those that do not speak of the provider's calls are packages below internal; reconciler and
+// Rooms that do not know the provider's calls are packages below internal; reconciler and
 // executor are here.
 //
-// Shard.cycle is the order in which they have their turns. A room knows those below it
-// (see Shard.furnish), and no room knows Shard. What leaves the process is the observer's.
+// Shard.cycle calls them in order. A room knows those below it (see Shard.furnish), and no
+// room knows Shard. The observer has everything that leaves the process.
 //
 // # Who may touch what
 //
@@ -34,9 +34,9 @@
 //
 // An action changes the local record before the provider is called: the state
 // moves on, stamps and reservations are set. The next decision then counts the
-// machine for whom it is meant. While the call lasts the machine is in flight:
-// no second action starts on it, and what the provider lists of it is put
-// aside, since it may be older than the call.
+// machine for the Need that the action serves. While the call lasts the
+// machine is in flight: no second action starts on it, and its record in a
+// listing is ignored, since it may be older than the call.
 //
 // The package does not know the coordinator, not even through another package.
 package shard

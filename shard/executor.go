@@ -225,6 +225,8 @@ func (e *executor) conclude(job *call, rec *Record, err error) Outcome {
 		return OutcomeProvider
 	case job.op == OpDelete && e.inventory.Table.State(r) == model.Speculative:
 		e.metrics.released()
+	case job.op == OpCreate && e.inventory.Table.IsLateBound(r):
+		e.pace.WakeUp() // it waits for nothing but to be bound
 	}
 	e.ledgers.Failed.Over(job.machine)
 	e.reconciler.doubts.acknowledged(job, e.pace.Now)
@@ -232,8 +234,9 @@ func (e *executor) conclude(job *call, rec *Record, err error) Outcome {
 }
 
 // notYet deals with a provider that has accepted a call and answers with the
-// machine as it was before. The record stays as the action has it: whoever took
-// the machine for free would have it called for twice. The next listings tell.
+// machine as it was before. The record stays as the action has set it: if it
+// were free again, a second action could start on the machine. The next
+// listings tell.
 func (e *executor) notYet(r columnar.Row, job *call) Outcome {
 	e.unsure(job)
 	e.inventory.Remember(r)
@@ -287,7 +290,7 @@ func (e *executor) failedCall(r columnar.Row, job *call, err error) Outcome {
 // undo has all be as it was before a call that was not made.
 func (e *executor) undo(r columnar.Row, job *call) {
 	e.inventory.Undo(r, job.machine, &job.before)
-	e.rails.NotMade(job.kind)
+	e.rails.NotMade(job.kind, r)
 }
 
 // refused notes that an operator refused bootstrap data, and has a cycle begin when it may

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/bill"
 	"github.com/tonnage/tonnage/engine/history"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/shard/internal/rails"
@@ -114,7 +115,7 @@ func histogram(name, help string, start float64, count int, labels ...string) *p
 
 // newMetrics makes the metrics and registers them; without a registerer they
 // are counted for nobody.
-func newMetrics(reg prometheus.Registerer, operators Operators) (*metrics, error) {
+func newMetrics(reg prometheus.Registerer, operators Operators, b *bills) (*metrics, error) {
 	if reg == nil {
 		reg = prometheus.NewRegistry()
 	}
@@ -146,11 +147,27 @@ func newMetrics(reg prometheus.Registerer, operators Operators) (*metrics, error
 		}
 		return float64(operators.Count())
 	}))
+	defineBills(add, b)
 	m.defineCycle(g, c, h)
 	m.defineActions(g, c)
 	m.defineWasted(c)
 	m.defineMemory(g, c)
 	return m, errors.Join(faults...)
+}
+
+// defineBills registers the parts of the bill that are worked out once in a while. The bound is computed when
+// somebody asks.
+func defineBills(add func(prometheus.Collector), b *bills) {
+	of := func(name, help string, part func(*bill.Bill) float64) {
+		add(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+			x, _ := b.get()
+			return part(&x)
+		}))
+	}
+	of("tonnage_shard_spend_serving_dollars_per_hour", "Price of the machines that Needs have, as of the last minute.", func(x *bill.Bill) float64 { return x.Serving })
+	of("tonnage_shard_spend_effective_dollars_per_hour", "Price of the machines that Needs have, with what interruptions cost these Needs on average, as of the last minute.", func(x *bill.Bill) float64 { return x.Effective })
+	of("tonnage_shard_spend_bound_dollars_per_hour", "Linear lower bound on the effective cost of machines for what Needs have, as of the last minute.", func(x *bill.Bill) float64 { return x.Bound })
+	of("tonnage_shard_spend_idle_dollars_per_hour", "Price of the Idle machines that no Need has claimed, as of the last minute.", func(x *bill.Bill) float64 { return x.Idle })
 }
 
 type (
@@ -183,7 +200,7 @@ func (m *metrics) defineCycle(g gaugeMaker, c counterMaker, h histogramMaker) {
 	m.differences = c("tonnage_shard_cycle_differences_total", "Checked cycles whose two answers differed: a fault of the engine.").WithLabelValues()
 	m.inventory = g("bigfleet_shard_inventory_machines", "Machines.", "state", "capacity_type", "interruption_penalty_bucket")
 	m.demand = g("bigfleet_shard_demand_machines", "Rows of demand; the name is the protocol's.", "interruption_penalty_bucket")
-	m.spend = g("tonnage_shard_spend_dollars_per_hour", "Price of the machines that are paid for: every state but Speculative and Failed.", "capacity_type")
+	m.spend = g("tonnage_shard_spend_dollars_per_hour", "Price of the machines that are paid for: every state but Speculative and Failed, and not those that are Idle and late-bound.", "capacity_type")
 	m.shortfalls = g("bigfleet_shard_shortfalls", "Profiles with demand that nothing resolves.")
 	m.aged = g("bigfleet_shard_shortfalls_aged", "Shortfalls by age in cycles.", "bucket")
 	m.byPriority = g("bigfleet_shard_shortfalls_by_priority", "Shortfalls by class of priority.", "priority_class")

@@ -17,11 +17,13 @@ import (
 // observer is who looks at a shard from outside, and what they are shown.
 type observer struct {
 	report   func(*CycleReport)                                // nil = nobody asks
+	running  func(bool)                                        // nil = nobody asks
 	decided  func(engine.Input, *engine.Plan)                  // nil = nobody asks
 	differed func(uint64, engine.Input) (kept string, _ error) // nil = nothing is kept
 	awake    func(context.Context)                             // nil = nobody has anything to find out
 	log      *slog.Logger
 	metrics  *metrics
+	bills    *bills
 	labels   *pprof.Labels
 	mark     func(model.Stage, int) // labels.Mark
 	worst    *worst.Cycles          // nil = no traces are kept
@@ -29,11 +31,12 @@ type observer struct {
 }
 
 func newObserver(cfg *Config, deps *Deps) (observer, error) {
-	m, err := newMetrics(deps.Registerer, deps.Operators)
+	b := &bills{eager: deps.Observer != nil}
+	m, err := newMetrics(deps.Registerer, deps.Operators, b)
 	if err != nil {
 		return observer{}, err
 	}
-	o := observer{report: deps.Observer, decided: deps.Decided, differed: deps.Differed, awake: deps.Awake, log: deps.Log, metrics: m}
+	o := observer{report: deps.Observer, running: deps.Running, decided: deps.Decided, differed: deps.Differed, awake: deps.Awake, log: deps.Log, metrics: m, bills: b}
 	o.labels = pprof.New(context.Background(), cmp.Or(cfg.Engine.Workers, runtime.GOMAXPROCS(0)))
 	o.mark = o.labels.Mark
 	if cfg.WorstDir != "" {

@@ -119,6 +119,23 @@ func TestParkedGangWakesForWhatItMayPreempt(t *testing.T) {
 	}
 }
 
+// TestParkedGangWakesForWhatServesLess: in the cycle after a machine that it could use has come to serve a lower priority.
+func TestParkedGangWakesForWhatServesLess(t *testing.T) {
+	for priority, want := range map[int32][]string{5: {"Preempt x", "Preempt y"}, 4000: nil} {
+		bound := func(id string) model.Machine { return inRack(machine(id, model.Configured, "c2"), "r") }
+		w := newWorld(t, []model.Machine{bound("x"), bound("y")})
+		w.report("c1", gang(t, 100, 8))
+		w.report("c2", need(t, 5000, 8))
+		if before := parkedFor(w, 14); len(before) == 0 {
+			t.Fatal("the gang is not parked")
+		}
+		w.report("c2", need(t, priority, 8))
+		if got := w.steps(2); !slices.Equal(got, want) {
+			t.Errorf("priority %d: started %v, want %v", priority, got, want)
+		}
+	}
+}
+
 // TestParkedGangWakesForWhatIsHeldNoMore: when a reservation on a machine that it could use has ended, and
 // before that machine is deleted.
 func TestParkedGangWakesForWhatIsHeldNoMore(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/bill"
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/supply"
@@ -39,6 +40,9 @@ type CycleReport struct {
 	// SpendPerHour is the price of the machines that are paid for, by capacity
 	// type: every state but Speculative and Failed.
 	SpendPerHour [model.NumCapacityTypes]float64
+
+	// Bill is what the fleet costs, as of a recent cycle; nil while no bound is known. Read-only.
+	Bill *bill.Bill
 
 	// Unmet are the unsatisfied Needs, highest rank first, at most
 	// ReportUnmetMax of UnmetTotal.
@@ -113,6 +117,7 @@ func (r *CycleReport) finish(s *Shard, c *Cycle) {
 	for t, micros := range s.inventory.Tally.Spend {
 		r.SpendPerHour[t] = float64(micros) / tally.MicroDollars
 	}
+	r.Bill = s.observer.bills.known.Load()
 	r.Actions = reportActions(c, s.inventory.Table)
 }
 

@@ -2,6 +2,7 @@ package shard_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/tonnage/tonnage/engine"
@@ -38,6 +39,29 @@ func TestReportSaysHowThingsStand(t *testing.T) {
 	}
 	if r.UnmetTotal != 1 || r.Unmet[0].Cluster != "c1" || r.Unmet[0].Deficit.Get("cpu") != 8 || r.Unmet[0].Reason == engine.UnmetNone {
 		t.Errorf("unmet %+v", r.Unmet)
+	}
+}
+
+// TestRunningSaysWhenACycleRuns: before the provider is asked, until the report was made, also of a cycle that fails.
+func TestRunningSaysWhenACycleRuns(t *testing.T) {
+	var said []string
+	say := func(words string) { said = append(said, words) }
+	w := newWorld(t, machines(3, model.Idle, ""), func(_ *shard.Config, d *shard.Deps, _ *provCfg) {
+		d.Running = func(running bool) { say(fmt.Sprint("running ", running)) }
+		d.Decided = func(engine.Input, *engine.Plan) { say("decided") }
+		d.Observer = func(*shard.CycleReport) { say("observed") }
+	})
+	w.step()
+	if got := strings.Join(said, ", "); got != "running true, decided, observed, running false" {
+		t.Errorf("a cycle: %s", got)
+	}
+	said = nil
+	w.shard.Close()
+	if _, err := w.shard.Step(t.Context(), w.now); err == nil {
+		t.Error("a closed shard has decided")
+	}
+	if got := strings.Join(said, ", "); got != "running true, running false" {
+		t.Errorf("a cycle that fails: %s", got)
 	}
 }
 

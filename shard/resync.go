@@ -17,7 +17,8 @@ func (s *Shard) Resync(cluster string) int {
 	return s.inventory.TellAll(cluster)
 }
 
-// listenerOf returns who hears of machines, nil when nobody does.
+// listenerOf returns the listener for changes of machines, nil if there is
+// none.
 func listenerOf(o Operators) inventory.Listener {
 	if o == nil {
 		return nil

@@ -19,7 +19,7 @@ const summaryRows = 1 << 13
 // Summary is how many machines there are of what, in coarse terms.
 type Summary struct {
 	Total             int
-	Idle, Speculative int
+	Idle, Speculative int // late-bound machines that are Idle are among the Speculative
 	ByType            map[string]int
 	ByZone            map[string]int
 }
@@ -45,11 +45,11 @@ func summarise(machines *supply.Table, out *Summary, from columnar.Row) (more bo
 		}
 		m := machines.Brief(r)
 		out.Total++
-		switch m.State {
-		case model.Idle:
-			out.Idle++
-		case model.Speculative:
+		switch {
+		case m.State == model.Speculative, machines.IsLateBound(r):
 			out.Speculative++
+		case m.State == model.Idle:
+			out.Idle++
 		}
 		countName(out.ByType, m.InstanceType)
 		countName(out.ByZone, machines.Zone(r))

@@ -61,7 +61,7 @@ func TestUndoneIsCountedByWhatHasChanged(t *testing.T) {
 			if err := s.inventory.Table.Put(&m); err != nil {
 				t.Fatal(err)
 			}
-			s.inventory.Tally.Add(&m)
+			s.inventory.Tally.Add(&m, false)
 		}
 		report(s, "c", 4)
 		report(s, "d", 4)

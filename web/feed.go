@@ -158,6 +158,10 @@ type infoJSON struct {
 	CapacityTypes []string `json:"capacityTypes"`
 }
 
+// Answers returns empty answers of /api/v1/state and of an event of /api/v1/events, for those who describe
+// them.
+func Answers() (ofState, ofEvent any) { return state{}, event{} }
+
 // snapshot returns everything that a page needs to begin.
 func (f *Feed) snapshot() []byte {
 	f.mu.Lock()

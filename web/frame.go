@@ -85,6 +85,10 @@ type Frame struct {
 
 	// Spend is USD per hour of everything that has a host or is getting one.
 	Spend [len(CapacityTypes)]float64 `json:"spend"`
+	// Effective is USD per hour of the machines that Needs have, with the risk of interruptions; Bound the least that
+	// machines for what these Needs have would cost. Both are as of the last minute, 0 while they are not known.
+	Effective float64 `json:"effective"`
+	Bound     float64 `json:"bound"`
 
 	// Mostly names what most of the unmet Needs have in common, empty = nothing.
 	Mostly string `json:"mostly,omitempty"`
@@ -162,6 +166,7 @@ type Action struct {
 	Cluster string `json:"cluster"`
 	From    string `json:"from,omitempty"`
 	Need    string `json:"need,omitempty"` // summary of the Need's profile
+	For     string `json:"for,omitempty"`  // what that Need is called, where it is one and known
 	Reason  string `json:"reason"`         // the rule, as the engine spells it
 	// Plan is the number of the picture of the plan that it is part of, 0 = none.
 	Plan uint64 `json:"plan,omitempty"`
@@ -207,6 +212,7 @@ func (f *Frame) bound() {
 func (a *Action) bound() {
 	a.Machine, a.Type = cut(a.Machine, NameBytesMax), cut(a.Type, NameBytesMax/2)
 	a.Cluster, a.From = cut(a.Cluster, NameBytesMax/2), cut(a.From, NameBytesMax/2)
+	a.For = cut(a.For, 2*NameBytesMax)
 	a.Need, a.Reason = cut(a.Need, NameBytesMax), cut(a.Reason, NameBytesMax/2)
 	a.Kind = cut(a.Kind, NameBytesMax/2)
 }

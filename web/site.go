@@ -24,6 +24,9 @@ import (
 //go:embed assets
 var assets embed.FS
 
+//go:embed openapi.json
+var openAPI []byte
+
 // Config is what a Site is made of.
 type Config struct {
 	Feed *Feed
@@ -60,14 +63,19 @@ type Site struct {
 // RetirePath is where a Failed machine is forgotten, by POST; the query names it.
 const RetirePath = "/api/retire"
 
+// OpenAPI returns the description of the API: an OpenAPI 3.1 document.
+func OpenAPI() []byte { return openAPI }
+
 // New returns the site.
 func New(c Config) *Site {
 	s := &Site{feed: c.Feed, mux: http.NewServeMux(), heartbeat: heartbeatGap}
 	read := func(pattern string, h http.Handler) { s.mux.Handle(pattern, c.Guard.Read(h)) }
-	read("GET /api/state", http.HandlerFunc(s.state))
-	read("GET /events", http.HandlerFunc(s.events))
+	// Paths without a version are those of earlier ones.
+	both := func(old, now string, h http.Handler) { read("GET "+old, h); read("GET "+now, h) }
+	both("/api/state", "/api/v1/state", http.HandlerFunc(s.state))
+	both("/events", "/api/v1/events", http.HandlerFunc(s.events))
 	if c.World != nil {
-		read("GET /api/world", worldOf(c.World))
+		both("/api/world", "/api/v1/world", worldOf(c.World))
 	}
 	if c.Plan != nil {
 		read("GET /plans/{number}", planOf(c.Plan))
@@ -78,9 +86,12 @@ func New(c Config) *Site {
 	for name, ask := range c.Queries {
 		read("GET "+QueryPath+name, queryOf(ask))
 	}
+	read("GET /api/v1/openapi.json", asset("openapi.json", openAPI))
 	s.page(read)
 	if c.Retire != nil {
-		s.mux.Handle("POST "+RetirePath, c.Guard.Change(retireOf(c.Retire)))
+		retire := c.Guard.Change(retireOf(c.Retire))
+		s.mux.Handle("POST "+RetirePath, retire)
+		s.mux.Handle("POST /api/v1/retire", retire)
 	}
 	if c.Profiles {
 		s.mux.Handle("GET /debug/pprof/", c.Guard.Profiles())

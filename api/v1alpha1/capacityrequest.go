@@ -159,6 +159,10 @@ type CapacityRequestStatus struct {
 // ConditionReported is the type of the condition of a request that is left out.
 const ConditionReported = "Reported"
 
+// ConditionSatisfied is the type of the condition that says whether the machines for a request are
+// there, as far as its shard has said.
+const ConditionSatisfied = "Satisfied"
+
 // CapacityRequestList is a list of them.
 //
 // +kubebuilder:object:root=true

@@ -26,10 +26,18 @@ const Group = "bigfleet.lucy.sh"
 const (
 	// LabelOwnedByPod is on a CapacityRequest that stands for a pod: the pod's UID.
 	LabelOwnedByPod = Group + "/owned-by-pod"
-	// LabelPackingOverhead is on a CapacityRequest that stands for no pod but for room
-	// that the pods of one row of the roll-up cannot use: which sizes that row has. Its
-	// resources count in the row's sum, and not in the row's smallest unit.
+	// LabelPackingOverhead is on a CapacityRequest that stands for no pod but for the
+	// machines that the pods of one row of the roll-up use, with room that they cannot: which sizes that row has. Its
+	// resources are what the row asks for at the least; they do not count in the row's smallest unit.
 	LabelPackingOverhead = "tonnage.dev/packing-overhead"
+	// AnnotationRows is on such a request that speaks for all rows that are alike but for their sizes: what each of them asks for in
+	// place of the sum of its requests, as JSON.
+	AnnotationRows = "tonnage.dev/rows"
+	// AnnotationDomain is on such a request of a group: the domain in which pods of the group run already, so that all others
+	// must run there, too.
+	AnnotationDomain = "tonnage.dev/domain"
+	// NamespaceOfPlans is the only namespace in which AnnotationRows counts.
+	NamespaceOfPlans = "kube-system"
 	// AnnotationInterruptionPenalty of a pod is what one interruption of it
 	// costs, in dollars.
 	AnnotationInterruptionPenalty = Group + "/interruption-penalty"

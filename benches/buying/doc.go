@@ -8,7 +8,6 @@
 //
 //	go test ./benches/buying -run Whole -whole -v -timeout 1h
 //
-// The bound is the linear program over the sum of the pods, solved by gonum: fractions of machines, and
-// pods that can be cut. For feeds with GPUs it is far too low, since it takes GPUs, cores and memory of
-// a pod from different machines.
+// The bound is a linear program, solved by gonum: fractions of machines, and pods that can be cut. Pods with devices take them, and their
+// cores and memory, from machines that have as many.
 package buying

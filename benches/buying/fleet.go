@@ -2,6 +2,7 @@ package buying
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -29,6 +30,7 @@ const RoundsMax = 16
 const (
 	cluster    = "blue"
 	stuckAfter = 15 * time.Second
+	keep       = 10 * time.Minute
 	roundTime  = 2*stuckAfter + time.Second // in which machines come and the scheduler tries
 )
 
@@ -58,38 +60,59 @@ type fleet struct {
 	now      time.Time
 	machines []packing.Machine
 	nodes    []*corev1.Node
+	upcoming []*api.UpcomingNode // by machine, as the operator tells
 	spend    float64
 	given    int
+	again    int                  // machines that were bought within keep after one of their type was given back
+	gone     map[string]time.Time // by type: when one was given back last
+	made     int                  // pods so far
 	pods     []Pod
 	objects  []*corev1.Pod
 	on       []int                           // by pod: its machine, -1 = it is pending
 	requests []*api.CapacityRequest          // of pods, in their order
 	overhead map[string]*api.CapacityRequest // by name
+	old      []string                        // pods that a deploy replaces
 }
 
 // Run buys machines for pods, all of which are there at once, round by round, until all
 // run or nothing more is bought.
 func Run(types []Type, feed []Pod, place Placer, options engine.Options) (*Result, error) {
-	bound, err := Bound(types, feed)
-	if err != nil {
-		return nil, err
-	}
+	_, out, err := start(types, feed, place, options, Churning{})
+	return out, err
+}
+
+// start is Run, and returns the fleet too.
+func start(types []Type, feed []Pod, place Placer, options engine.Options, c Churning) (*fleet, *Result, error) {
 	f := &fleet{
-		types: types, supply: supply.New(), demand: demand.New(), place: place, pods: feed,
+		types: types, supply: supply.New(), demand: demand.New(), place: place, gone: map[string]time.Time{},
 		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), overhead: map[string]*api.CapacityRequest{},
 	}
+	for _, p := range feed {
+		f.come(p)
+	}
+	r := rand.New(rand.NewPCG(c.Seed, 3))
+	for range c.Gangs {
+		f.comeGang(r)
+	}
+	bound, err := Bound(types, f.pods)
+	if err != nil {
+		return nil, nil, err
+	}
 	if f.engine, err = engine.New(options); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if err := f.offer(Sum(feed)); err != nil {
-		return nil, err
+	zones := []string{"a"}
+	if c.Gangs > 0 {
+		zones = []string{"a", "b", "c"}
 	}
-	f.create()
+	if err := f.offer(f.peak(c), zones, slotsMax); err != nil {
+		return nil, nil, err
+	}
 	out := &Result{Bound: bound}
 	for idle := 0; out.Rounds < RoundsMax && f.pending() > 0 && idle < stuck.FailuresMax; {
 		n, err := f.round()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if idle++; n > 0 {
 			idle = 0
@@ -99,21 +122,25 @@ func Run(types []Type, feed []Pod, place Placer, options engine.Options) (*Resul
 		}
 	}
 	out.Spend, out.Machines, out.Pending, out.Given = f.spend, len(f.machines)-f.given, f.pending(), f.given
-	return out, nil
+	return f, out, nil
 }
 
-// create makes the pods and their requests.
-func (f *fleet) create() {
-	f.on = make([]int, len(f.pods))
-	for i := range f.pods {
-		f.on[i] = -1
-		name := fmt.Sprintf("pod-%06d", i)
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}}
-		pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: list(&f.pods[i])}}}
-		delete(pod.Spec.Containers[0].Resources.Requests, corev1.ResourcePods)
-		f.objects = append(f.objects, pod)
-		f.requests = append(f.requests, pods.Request(pod, nil))
+// come makes a pod and its request.
+func (f *fleet) come(size Pod) { f.comeTo("", size) }
+
+// comeTo is come of a pod of a gang, "" = of none.
+func (f *fleet) comeTo(gang string, size Pod) {
+	name := fmt.Sprintf("pod-%06d", f.made)
+	f.made++
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}}
+	pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: list(&size)}}}
+	delete(pod.Spec.Containers[0].Resources.Requests, corev1.ResourcePods)
+	if gang != "" {
+		stayTogether(pod, gang)
 	}
+	f.pods, f.on = append(f.pods, size), append(f.on, -1)
+	f.objects = append(f.objects, pod)
+	f.requests = append(f.requests, pods.Request(pod, nil))
 }
 
 func (f *fleet) pending() (n int) {
@@ -125,8 +152,11 @@ func (f *fleet) pending() (n int) {
 	return n
 }
 
-// offer puts machines of every type on offer, enough of each for twice the whole demand.
-func (f *fleet) offer(sum [dims]int64) error {
+// slotsMax is how many machines of a type are on offer at most.
+const slotsMax = 4000
+
+// offer puts machines of every type on offer, enough of each for twice the whole demand, at most so many.
+func (f *fleet) offer(sum [dims]int64, zones []string, most int64) error {
 	largest := map[string]int64{}
 	for i := range f.types {
 		t := &f.types[i]
@@ -140,9 +170,10 @@ func (f *fleet) offer(sum [dims]int64) error {
 		for _, a := range offer {
 			largest[a.Name] = max(largest[a.Name], a.Value)
 		}
-		for slot := range min(slots, 4000) {
+		slots *= int64(len(zones))
+		for slot := range min(slots, most) {
 			m := model.Machine{
-				ID: fmt.Sprintf("%s-%04d", t.Name, slot), State: model.Speculative, InstanceType: t.Name, Zone: "a",
+				ID: fmt.Sprintf("%s-%04d", t.Name, slot), State: model.Speculative, InstanceType: t.Name, Zone: zones[slot%int64(len(zones))],
 				CapacityType: model.OnDemand, PricePerHour: t.Price, Resources: offer,
 			}
 			if err := f.supply.Put(&m); err != nil {
@@ -260,21 +291,21 @@ func read(n *bigfleet.CapacityNeed) (model.Need, error) {
 	if faults = append(faults, more...); len(faults) > 0 {
 		return model.Need{}, faults[0]
 	}
-	return model.Need{Profile: profile, Aggregate: aggregate, MinUnit: unit}, nil
+	return model.Need{Profile: profile, Aggregate: aggregate, MinUnit: unit, Group: n.Group}, nil
 }
 
 // schedule places the pods that are pending.
 func (f *fleet) schedule() {
 	var waiting []int
-	var pending []Pod
 	for i, at := range f.on {
 		if at < 0 {
-			waiting, pending = append(waiting, i), append(pending, f.pods[i])
+			waiting = append(waiting, i)
 		}
 	}
-	for i, at := range f.place(f.machines, pending) {
-		pod := f.objects[waiting[i]]
-		if f.on[waiting[i]] = at; at >= 0 {
+	f.placeAll(waiting)
+	for _, i := range waiting {
+		pod, at := f.objects[i], f.on[i]
+		if at >= 0 {
 			pod.Spec.NodeName, pod.Status.Conditions = f.nodes[at].Name, nil
 		} else if len(pod.Status.Conditions) == 0 {
 			pod.Status.Conditions = []corev1.PodCondition{{
@@ -290,7 +321,7 @@ func (f *fleet) lookForStuck() {
 	for _, o := range f.overhead {
 		requests = append(requests, o)
 	}
-	plan := stuck.Plan(&stuck.View{Pods: f.objects, Nodes: f.nodes, Requests: requests, Now: f.now}, stuck.Config{After: stuckAfter, Keep: time.Hour})
+	plan := stuck.Plan(&stuck.View{Pods: f.objects, Nodes: f.nodes, Requests: requests, Upcoming: f.upcoming, Now: f.now}, stuck.Config{After: stuckAfter, Keep: keep})
 	for _, o := range plan.Write {
 		f.overhead[o.Name] = o
 	}
@@ -310,9 +341,11 @@ func (f *fleet) reclaim(at columnar.Row) {
 		}
 	}
 	f.spend -= f.supply.Price(at)
+	f.gone[f.nodes[i].Labels[corev1.LabelInstanceTypeStable]] = f.now
 	f.given++
 	f.machines[i] = packing.Machine{Capacity: make([]int64, dims), Used: make([]int64, dims)}
 	f.nodes[i] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: id + "-gone"}, Spec: corev1.NodeSpec{Unschedulable: true}}
+	f.upcoming[i] = &api.UpcomingNode{}
 	f.supply.Remove(id)
 }
 
@@ -329,16 +362,23 @@ func (f *fleet) bind(at columnar.Row, need engine.NeedResult) error {
 		if to == model.Configuring {
 			f.supply.Stamp(at, model.Assignment{
 				Priority: need.Profile.Priority(), Interruption: need.Profile.Interruption(), Reclamation: need.Profile.Reclamation(),
-				Fingerprint: need.Profile.Fingerprint(),
+				Fingerprint: need.Profile.Fingerprint(), Group: need.Group,
 			})
 		}
 	}
-	m := f.supply.Brief(at)
+	m := f.supply.Get(at)
 	t := &f.types[slices.IndexFunc(f.types, func(t Type) bool { return t.Name == m.InstanceType })]
+	if last, some := f.gone[t.Name]; some && f.now.Sub(last) < keep {
+		f.again++
+	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.ID, CreationTimestamp: metav1.NewTime(f.now),
-		Labels: map[string]string{corev1.LabelInstanceTypeStable: t.Name}}}
+		Labels: map[string]string{corev1.LabelInstanceTypeStable: t.Name, corev1.LabelTopologyZone: m.Zone}}}
 	node.Status.Allocatable = list(&t.Capacity)
 	f.nodes = append(f.nodes, node)
+	f.upcoming = append(f.upcoming, &api.UpcomingNode{
+		ObjectMeta: metav1.ObjectMeta{Name: "un-" + m.ID}, Spec: api.UpcomingNodeSpec{Resources: node.Status.Allocatable, Labels: node.Labels},
+		Status: api.UpcomingNodeStatus{Phase: api.NodeReady, NodeRef: &corev1.ObjectReference{Name: m.ID}},
+	})
 	f.machines = append(f.machines, packing.Machine{Capacity: t.Capacity[:], Used: make([]int64, dims)})
 	f.spend += t.Price
 	return nil

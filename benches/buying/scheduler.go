@@ -2,6 +2,7 @@ package buying
 
 import (
 	"math"
+	"math/rand/v2"
 
 	"github.com/tonnage/tonnage/operator/packing"
 )
@@ -29,8 +30,8 @@ func MostAllocated(m *packing.Machine, pod []int64, scored []int) float64 {
 }
 
 // BalancedAllocation likes machines whose dimensions are used alike once the pod is there:
-// 100 less the standard deviation of the used shares in percent, as the kube-scheduler's
-// NodeResourcesBalancedAllocation.
+// 100 less the standard deviation of the used shares in percent, as NodeResourcesBalancedAllocation of
+// older kube-schedulers.
 func BalancedAllocation(m *packing.Machine, pod []int64, scored []int) float64 {
 	mean, n := 0.0, 0.0
 	for _, d := range scored {
@@ -49,9 +50,27 @@ func BalancedAllocation(m *packing.Machine, pod []int64, scored []int) float64 {
 	return 100 * (1 - math.Sqrt(variance/n))
 }
 
-// Default is the sum that a kube-scheduler uses unless it is told otherwise:
-// LeastAllocated and BalancedAllocation.
+// BalanceGained likes machines whose dimensions are used more alike with the pod than without it, in
+// whole points, as NodeResourcesBalancedAllocation of Kubernetes 1.36: 75 where the pod changes
+// nothing, up to 100 where it helps.
+func BalanceGained(m *packing.Machine, pod []int64, scored []int) float64 {
+	with, without := math.Floor(BalancedAllocation(m, pod, scored)), math.Floor(BalancedAllocation(m, make([]int64, len(pod)), scored))
+	return 50 + math.Floor((50+with-without)/2)
+}
+
+// Default is the sum that a kube-scheduler of Kubernetes 1.36 uses unless it is told otherwise, of
+// what looks at resources: LeastAllocated and BalanceGained.
 func Default(m *packing.Machine, pod []int64, scored []int) float64 {
+	return math.Floor(LeastAllocated(m, pod, scored)) + BalanceGained(m, pod, scored)
+}
+
+// Tonnage is the same with the weights of deploy/scheduler.
+func Tonnage(m *packing.Machine, pod []int64, scored []int) float64 {
+	return math.Floor(LeastAllocated(m, pod, scored)) + 10*BalanceGained(m, pod, scored)
+}
+
+// OlderDefault is the same of older ones.
+func OlderDefault(m *packing.Machine, pod []int64, scored []int) float64 {
 	return LeastAllocated(m, pod, scored) + BalancedAllocation(m, pod, scored)
 }
 
@@ -61,20 +80,25 @@ func usedWith(m *packing.Machine, pod []int64, d int) float64 {
 }
 
 // schedule places one pod after the other, each on the machine that fits and has the
-// highest score, and returns the machine of each, -1 where none had room. It adds them to
-// what is used of the machines. A real kube-scheduler breaks ties by chance and, above
-// 100 nodes, scores a part of those that fit; here the first of the best gets the pod.
-// Cost: O(pods × machines).
+// highest score, one of them by chance where several have it, and returns the machine of each, -1 where none had room. It adds
+// them to what is used of the machines. Equal calls give equal answers. A real kube-scheduler, above
+// 100 nodes, scores a part of those that fit. Cost: O(pods × machines).
 func schedule(machines []packing.Machine, pods [][]int64, score Score, scored []int) (placed []int) {
+	r := rand.New(rand.NewPCG(uint64(len(machines)), uint64(len(pods))))
 	placed = make([]int, len(pods))
 	for i, pod := range pods {
-		best, most := -1, math.Inf(-1)
+		best, most, ties := -1, math.Inf(-1), 0
 		for j := range machines {
 			if !fits(&machines[j], pod) {
 				continue
 			}
-			if s := score(&machines[j], pod, scored); s > most {
-				best, most = j, s
+			s := score(&machines[j], pod, scored)
+			if s > most {
+				best, most, ties = j, s, 1
+			} else if s == most {
+				if ties++; r.IntN(ties) == 0 {
+					best = j
+				}
 			}
 		}
 		if placed[i] = best; best >= 0 {

@@ -18,7 +18,9 @@ func TestScores(t *testing.T) {
 		"least":    {LeastAllocated, 50},      // the mean of 50 % and 50 % that are free
 		"most":     {MostAllocated, 50},       //
 		"balanced": {BalancedAllocation, 100}, // both are half full
-		"default":  {Default, 150},
+		"gained":   {BalanceGained, 80},       // from 90 to 100: half of 10, above 75
+		"default":  {Default, 130},
+		"older":    {OlderDefault, 150},
 	} {
 		if got := c.score(&m, pod, []int{0, 1}); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

@@ -74,14 +74,38 @@ func TestVersionAndHelp(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"-help"}, {"pods", "--help"}} {
-		code, _, help := runs(t, args...)
+		code, help, _ := runs(t, args...)
 		if code != exitOK {
 			t.Errorf("%v: exit code %d", args, code)
 		}
-		for _, flag := range regexp.MustCompile(`(?m)^  -([a-z-]+)`).FindAllStringSubmatch(help, -1) {
-			if !strings.Contains(string(page), "`--"+flag[1]+"`") {
+		for _, flag := range regexp.MustCompile(`(?m)^ +(?:-[a-z], )? *--([a-z-]+)`).FindAllStringSubmatch(help, -1) {
+			if flag[1] != "help" && flag[1] != "version" && !strings.Contains(string(page), "`--"+flag[1]+"`") {
 				t.Errorf("docs/reference/operator.md does not list --%s", flag[1])
 			}
 		}
+	}
+}
+
+// TestEnvironmentAndCompletion: flags come from the environment too, and a misspelt one names the one it is near to.
+func TestEnvironmentAndCompletion(t *testing.T) {
+	t.Setenv("TONNAGE_CLUSTER_ID", "x")
+	t.Setenv("TONNAGE_QPS", "many")
+	if code, _, err := runs(t, "--shard-addr=y", "-kubeconfig=/none"); code != exitBadInput || !strings.Contains(err, "TONNAGE_QPS: ") {
+		t.Errorf("exit %d: %s", code, err)
+	}
+	t.Setenv("TONNAGE_QPS", "0")
+	if code, _, err := runs(t, "--shard-addr=y"); code != exitBadInput || !strings.Contains(err, "--qps and --burst must be positive") || strings.Contains(err, "--cluster-id") {
+		t.Errorf("exit %d: %s", code, err)
+	}
+	for arg, want := range map[string]string{"--cluster-idd=x": "did you mean --cluster-id?", "pod": "did you mean pods?"} {
+		if code, _, err := runs(t, arg); code != exitBadInput || !strings.Contains(err, want) {
+			t.Errorf("%s: exit %d: %s", arg, code, err)
+		}
+	}
+	if code, out, _ := runs(t, "completion", "bash"); code != exitOK || !strings.Contains(out, "tonnage-operator") {
+		t.Errorf("exit %d: %.100s", code, out)
+	}
+	if code, out, _ := runs(t, "__complete", "--early"); code != exitOK || !strings.HasPrefix(out, "--early-rollups") {
+		t.Errorf("exit %d: %s", code, out)
 	}
 }

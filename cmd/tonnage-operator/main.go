@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +14,9 @@ import (
 	"runtime/debug"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
+	"github.com/tonnage/tonnage/internal/commandline"
 	"github.com/tonnage/tonnage/internal/terminal"
 )
 
@@ -40,26 +42,69 @@ func run(ctx context.Context, args []string, out, err io.Writer) int {
 	safe := terminal.NewWriter(err)
 	defer safe.Close()
 	err = safe
-	command := operate
-	if len(args) > 0 {
-		switch args[0] {
-		case "pods":
-			command, args = watchPods, args[1:]
-		case "version", "--version", "-version":
-			fmt.Fprintf(out, "tonnage-operator %s %s %s/%s\n", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return exitOK
-		}
-	}
-	fault := command(ctx, args, err)
-	switch {
-	case fault == nil || errors.Is(fault, flag.ErrHelp):
+	root := newRoot(out, err)
+	root.SetArgs(dashed(root, args))
+	fault := root.ExecuteContext(ctx)
+	if fault == nil {
 		return exitOK
-	case errors.Is(fault, errInput):
-		fmt.Fprintln(err, fault)
-		return exitBadInput
 	}
 	fmt.Fprintln(err, fault)
+	if errors.Is(fault, errInput) {
+		return exitBadInput
+	}
 	return exitInternal
+}
+
+// dashed lets long flags be given with one dash, as before.
+func dashed(root *cobra.Command, args []string) []string {
+	cmd, _, e := root.Find(args)
+	if e != nil || cmd == nil {
+		cmd = root
+	}
+	cmd.InitDefaultHelpFlag()
+	root.InitDefaultVersionFlag()
+	return commandline.TwoDashes(cmd.Flags(), args)
+}
+
+// newRoot returns the operator's command, and those below it.
+func newRoot(out, err io.Writer) *cobra.Command {
+	root := newOperate(err)
+	root.Version = versionText()
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetVersionTemplate(versionLine())
+	root.SetOut(out)
+	root.SetErr(err)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, e error) error {
+		return badInput(fmt.Errorf("%w%s (see `%s --help`)", e, commandline.NearestFlag(cmd, e), cmd.CommandPath()))
+	})
+	root.AddCommand(newPods(err), &cobra.Command{
+		Use: "version", Short: "Print the version", Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, e := io.WriteString(cmd.OutOrStdout(), versionLine())
+			return e
+		},
+	})
+	return root
+}
+
+// noArguments refuses arguments that are no flags.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if e := commandline.NoArguments(cmd, args); e != nil {
+		return badInput(e)
+	}
+	return nil
+}
+
+// takeEnvironment sets the flags that the environment gives.
+func takeEnvironment(cmd *cobra.Command, _ []string) error {
+	if e := commandline.TakeEnvironment(cmd, nil); e != nil {
+		return badInput(e)
+	}
+	return nil
+}
+
+func versionLine() string {
+	return fmt.Sprintf("tonnage-operator %s %s %s/%s\n", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // versionText returns the release, or the revision that was built.

@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -39,20 +39,20 @@ type operateFlags struct {
 	tls            mtls.Files
 }
 
-// operate runs the operator.
-func operate(ctx context.Context, args []string, err io.Writer) error {
+// newOperate returns the command that runs the operator.
+func newOperate(err io.Writer) *cobra.Command {
 	var f operateFlags
-	flags := flag.NewFlagSet("tonnage-operator", flag.ContinueOnError)
-	flags.Usage = func() {
-		fmt.Fprint(err, `Usage: tonnage-operator --cluster-id ID --shard-addr HOST:PORT[,HOST:PORT…] [flags]
-       tonnage-operator pods [flags]    make a CapacityRequest of every pod
-       tonnage-operator version
+	cmd := &cobra.Command{
+		Use:   "tonnage-operator --cluster-id ID --shard-addr HOST:PORT[,HOST:PORT...]",
+		Short: "Report what a cluster asks for to its shard, and carry out what the shard says",
+		Long: `Reports what the cluster asks for to its shard, and carries out what the shard says.
 
-Reports what the cluster asks for to its shard, and carries out what the shard says.
-
-`)
-		flags.PrintDefaults()
+A flag that the command line does not give is taken from the environment: --cluster-id from
+TONNAGE_CLUSTER_ID. One dash before a flag does as well as two.`,
+		Args: noArguments, PreRunE: takeEnvironment,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), err) },
 	}
+	flags := cmd.Flags()
 	f.register(flags, ":8770")
 	flags.StringVar(&f.clusterID, "cluster-id", "", "name of the cluster; required")
 	flags.StringVar(&f.shards, "shard-addr", "", "address of the shard; several with commas between are tried in turn; required")
@@ -64,15 +64,20 @@ Reports what the cluster asks for to its shard, and carries out what the shard s
 	flags.StringVar(&f.tls.Key, "tls-key", "", "key of the certificate, PEM")
 	flags.StringVar(&f.tls.CA, "tls-ca", "", "certificates of the authority that peers must come from, PEM; read again when they change")
 	flags.StringVar(&f.tls.Deny, "tls-deny", "", "serial numbers of certificates that are refused, one hexadecimal number a line, # begins a comment; read again when it changes")
-	if e := parse(flags, args, err); e != nil {
-		return e
+	completeFiles(cmd, "bootstrap-template-file", "tls-cert", "tls-key", "tls-ca", "tls-deny", "kubeconfig")
+	return cmd
+}
+
+// completeFiles has values completed as names of files.
+func completeFiles(cmd *cobra.Command, names ...string) {
+	for _, name := range names {
+		_ = cmd.MarkFlagFilename(name)
 	}
-	return f.run(ctx, err)
 }
 
 // config makes the configuration, all but TLS. The error has every fault.
 func (f *operateFlags) config() (operator.Config, error) {
-	cfg := operator.Config{ClusterID: f.clusterID, RollupInterval: f.rollupInterval, EarlyRollups: f.earlyRollups, AckConcurrency: f.ackConcurrency, SettleAfter: session.SettleAfterDefault}
+	cfg := operator.Config{ClusterID: f.clusterID, RollupInterval: f.rollupInterval, EarlyRollups: f.earlyRollups, AckConcurrency: f.ackConcurrency, SettleAfter: session.SettleAfterDefault, LookInterval: session.LookIntervalDefault}
 	if f.shards != "" {
 		cfg.Shards = strings.Split(f.shards, ",")
 	}

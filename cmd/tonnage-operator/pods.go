@@ -3,13 +3,14 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"time"
 
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/tonnage/tonnage/operator/pods"
@@ -24,23 +25,23 @@ type podsFlags struct {
 	settings
 	defaultsFile string
 	stuckAfter   time.Duration
+	selector     string
 }
 
-// watchPods runs the controller that makes requests of pods.
-func watchPods(ctx context.Context, args []string, err io.Writer) error {
+// newPods returns the command that makes requests of pods.
+func newPods(err io.Writer) *cobra.Command {
 	var f podsFlags
-	flags := flag.NewFlagSet("tonnage-operator pods", flag.ContinueOnError)
-	flags.Usage = func() {
-		fmt.Fprint(err, "Usage: tonnage-operator pods [flags]\n\nKeeps a CapacityRequest for every pod that lives.\n\n")
-		flags.PrintDefaults()
+	cmd := &cobra.Command{
+		Use: "pods", Short: "Keep a CapacityRequest for every pod that lives", Args: noArguments, PreRunE: takeEnvironment,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), err) },
 	}
+	flags := cmd.Flags()
 	f.register(flags, ":8080")
 	flags.StringVar(&f.defaultsFile, "priority-class-defaults", "", "YAML file: the penalties of pods that name none, by priority class; empty = none")
 	flags.DurationVar(&f.stuckAfter, "stuck-after", 15*time.Second, "how long a pod is unschedulable, although the machines of its row suffice by sums, before more is asked for; 0 = never")
-	if e := parse(flags, args, err); e != nil {
-		return e
-	}
-	return f.run(ctx, err)
+	flags.StringVar(&f.selector, "selector", "", "label selector of the pods that get requests, as fleet=tonnage,tier!=system; empty = all")
+	completeFiles(cmd, "priority-class-defaults", "kubeconfig")
+	return cmd
 }
 
 // defaults reads the penalties of pods that name none.
@@ -58,6 +59,17 @@ func (f *podsFlags) defaults(c *pods.Controller) error {
 	return nil
 }
 
+// selectPods reads which pods get requests.
+func (f *podsFlags) selectPods(c *pods.Controller) (err error) {
+	if f.selector == "" {
+		return nil
+	}
+	if c.Selector, err = labels.Parse(f.selector); err != nil {
+		return fmt.Errorf("--selector: %w; write one as kubectl takes it, as fleet=tonnage", err)
+	}
+	return nil
+}
+
 func (f *podsFlags) run(ctx context.Context, err io.Writer) error {
 	c := &pods.Controller{}
 	log, noLog := f.logger(err)
@@ -67,7 +79,8 @@ func (f *podsFlags) run(ctx context.Context, err io.Writer) error {
 	if f.stuckAfter < 0 {
 		noWait = fmt.Errorf("--stuck-after must not be negative, got %v", f.stuckAfter)
 	}
-	if e := errors.Join(noLog, noDefaults, noCluster, noWait); e != nil {
+	noSelector := f.selectPods(c)
+	if e := errors.Join(noLog, noDefaults, noCluster, noWait, noSelector); e != nil {
 		return badInput(e)
 	}
 	kept := pods.CacheOptions()

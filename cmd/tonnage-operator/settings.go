@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
@@ -35,7 +35,7 @@ type settings struct {
 	namespace   string // of the lease
 }
 
-func (s *settings) register(flags *flag.FlagSet, metricsAddr string) {
+func (s *settings) register(flags *pflag.FlagSet, metricsAddr string) {
 	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "file that says how to reach the cluster; empty = the one this runs in, else $KUBECONFIG and what kubectl takes")
 	flags.StringVar(&s.metricsAddr, "metrics-addr", metricsAddr, "address of /metrics, /healthz and /readyz; 0 = none")
 	flags.StringVar(&s.pprofAddr, "pprof-addr", "", "address of /debug/pprof/; empty = that of the metrics, for this machine only")
@@ -43,21 +43,6 @@ func (s *settings) register(flags *flag.FlagSet, metricsAddr string) {
 	flags.IntVar(&s.burst, "burst", 100, "requests that may be made at once")
 	flags.StringVar(&s.logLevel, "log-level", "info", "what is logged to standard error: debug, info, warn or error")
 	flags.StringVar(&s.namespace, "leader-election-namespace", "", "namespace of the lease by which one of several replicas leads; empty = this process's own in a cluster, and no election outside")
-}
-
-// parse reads a command line. Single and double dashes are the same.
-func parse(flags *flag.FlagSet, args []string, err io.Writer) error {
-	flags.SetOutput(err)
-	if e := flags.Parse(args); e != nil {
-		if errors.Is(e, flag.ErrHelp) {
-			return e
-		}
-		return badInput(e)
-	}
-	if flags.NArg() > 0 {
-		return badInput(fmt.Errorf("unexpected argument %q; -help lists the flags", flags.Arg(0)))
-	}
-	return nil
 }
 
 // logger makes the process's log, which the libraries use too.

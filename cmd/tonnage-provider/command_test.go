@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,6 +39,22 @@ func put(t *testing.T, dir, name, text string) string {
 	return path
 }
 
+const capiPools = `drivers:
+- {name: capi, kind: cluster-api, config: {kubeconfig: KUBECONFIG}}
+pools:
+- {name: late, driver: capi, lateBound: true, machines: 12, zones: [a], template: {infrastructure: {templateRef: {apiGroup: g, kind: XTemplate, name: x}}, bootstrap: {blob: {}}}, types: [{name: t, resources: {cpu: 2}, prices: [{capacityType: OnDemand, pricePerHour: 1}]}]}
+`
+
+func dialed(t *testing.T, address string) pb.CapacityProviderClient {
+	t.Helper()
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return pb.NewCapacityProviderClient(conn)
+}
+
 // Bad input is refused with what is wrong and what to do, and exit code 2.
 func TestBadInput(t *testing.T) {
 	dir := t.TempDir()
@@ -44,6 +62,9 @@ func TestBadInput(t *testing.T) {
 	unknown := put(t, dir, "kind.yaml", strings.Replace(crashPools, "kind: simulated", "kind: cloudy", 1))
 	config := put(t, dir, "config.yaml", strings.Replace(crashPools, "create: 20ms", "creat: 20ms", 1))
 	template := put(t, dir, "template.yaml", strings.Replace(crashPools, "machines: 12,", "machines: 12, template: {image: x},", 1))
+	kubeconfig := put(t, dir, "kubeconfig.yaml", strings.Replace(capiPools, "KUBECONFIG", filepath.Join(dir, "nowhere"), 1))
+	early := put(t, dir, "early.yaml", strings.Replace(capiPools, "lateBound: true, ", "", 1))
+	value := put(t, dir, "value.yaml", strings.Replace(crashPools, "create: 20ms", "failureRate: 2", 1))
 	torn := put(t, dir, "torn.yaml", strings.Replace(crashPools, "driver: sim, machines", "machines", 1))
 	for _, c := range []struct {
 		args []string
@@ -59,13 +80,26 @@ func TestBadInput(t *testing.T) {
 		{[]string{"serve", "there"}, "unexpected argument"},
 		{[]string{"pools", "validate"}, "-f is missing"},
 		{[]string{"pools", "validate", "-f", unknown}, `there is no kind "cloudy"; known are`},
-		{[]string{"pools", "validate", "-f", config}, `unknown field "creat"`},
+		{[]string{"pools", "validate", "-f", config}, `config.yaml:2:85: drivers[0].config: json: unknown field "creat"`},
+		{[]string{"pools", "validate", "-f", value}, "value.yaml:2:99: drivers[0].config.failureRate: must be a probability"},
+		{[]string{"serve", "--pools", value}, "value.yaml:2:99: drivers[0].config.failureRate: must be a probability"},
 		{[]string{"pools", "validate", "-f", template}, "simulated machines have none"},
+		{[]string{"serve", "--pools", kubeconfig, "--data-dir", filepath.Join(dir, "data")}, `kubeconfig.yaml: driver "capi": management cluster: kubeconfig ` + dir + "/nowhere: open"},
+		{[]string{"pools", "validate", "-f", early}, `pool "late", type "t": lateBound: true is missing; Cluster API makes a machine for one cluster`},
 		{[]string{"pools", "validate", "-f", torn}, "torn.yaml:4:3: pools[0].driver: is missing"},
 		{[]string{"pools", "import"}, "give either --catalogue or --types"},
 		{[]string{"pools", "import", "--catalogue", good}, "--provider and --region are missing"},
 		{[]string{"pools", "import", "--catalogue", good, "--provider", "a", "--region", "b", "--reserve", "cpu=x"}, "--reserve: cpu=x"},
-		{[]string{"orphans", "-o", "yaml"}, "-o must be table or json"},
+		{[]string{"orphans", "-o", "xml"}, "-o must be table, json or yaml"},
+		{[]string{"orphans", "--addr", "127.0.0.1:8800"}, "--addr must be a URL"},
+		{[]string{"orphans", "delete"}, "name the orphans"},
+		{[]string{"orphans", "list", "x"}, "unexpected argument"},
+		{[]string{"serve", "--pools", good, "--lease", "x"}, "--lease must be NAMESPACE/NAME"},
+		{[]string{"serve", "--pools", good, "--lease", "a/b", "--standby"}, "give one of them"},
+		{[]string{"serve", "--pools", good, "--lease", "a/b", "--lease-duration", "1s"}, "--lease-duration must be 3s to 5m0s"},
+		{[]string{"serve", "--pools", good, "--lease-pod", "p"}, "--lease-pod needs --lease"},
+		{[]string{"serve", "--pools", good, "--data-dir", dir, "--lease", "a/b"}, "there is no service account"},
+		{[]string{"serve", "--pools", good, "--data-dir", dir, "--lease", "a/b", "--kubeconfig", filepath.Join(dir, "none")}, "no such file"},
 	} {
 		code, _, err := runs(t, "", c.args...)
 		if code != exitBadInput || !strings.Contains(err, c.want) {
@@ -77,7 +111,7 @@ func TestBadInput(t *testing.T) {
 func TestPoolsCommands(t *testing.T) {
 	dir := t.TempDir()
 	code, out, err := runs(t, "", "pools", "validate", "-f", put(t, dir, "pools.yaml", crashPools))
-	if code != exitOK || !strings.Contains(out, "pool late: driver sim, 12 machines at most, 1 offers") {
+	if code != exitOK || !strings.Contains(out, "pool late: driver sim, 12 machines at most, 1 offer\n") {
 		t.Errorf("validate: %d, %q, %q", code, out, err)
 	}
 	code, out, _ = runs(t, "", "pools", "schema")
@@ -113,16 +147,74 @@ pools: [{name: p, driver: sim, machines: 1, typesFile: types.yaml}]
 	}
 }
 
-func TestWriteOrphans(t *testing.T) {
-	list := orphanList{Orphans: []provider.Orphan{{Driver: "d", ID: "m-1", Generation: 2, Why: "no pool has such an offer", Phase: "Idle"}}}
-	for _, output := range []string{"table", "json"} {
-		var b bytes.Buffer
-		if err := writeOrphans(&b, list, output); err == nil || !strings.Contains(b.String(), "m-1") || !strings.Contains(b.String(), "no pool") {
-			t.Errorf("%s: %q, %v", output, b.String(), err)
+// An orphan is listed with the reason, and deleted only when it is named and --yes is given.
+func TestOrphans(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "pools.yaml", crashPools)
+	c := spawn(t, dir, "127.0.0.1:0", "--metrics-addr", "127.0.0.1:0")
+	client := dialed(t, c.address)
+	id := earlyOf(slotsOf(t, client, 24))
+	if _, err := client.Create(t.Context(), &pb.CreateRequest{MachineId: id}); err != nil {
+		t.Fatal(err)
+	}
+	w := walker{t: t, client: client}
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	if m := w.settled(ctx, id); m.GetState() != pb.MachineState_MACHINE_STATE_IDLE {
+		t.Fatalf("machine %v", m)
+	}
+	c.kill()
+	// With neither its record nor its pool, the machine is an orphan.
+	if err := os.Remove(filepath.Join(dir, provider.FileName)); err != nil {
+		t.Fatal(err)
+	}
+	put(t, dir, "pools.yaml", strings.Replace(crashPools, "name: t,", "name: u,", 2))
+	c = spawn(t, dir, "127.0.0.1:0", "--metrics-addr", "127.0.0.1:0")
+	defer func() { c.kill() }()
+	url := "http://" + c.metrics
+	list := func(output string) (int, string) {
+		code, out, _ := runs(t, "", "orphans", "list", "--addr", url, "-o", output)
+		return code, out
+	}
+	for code := exitOK; code == exitOK && ctx.Err() == nil; code, _ = list("table") {
+		pause(ctx, 50*time.Millisecond)
+	}
+	for _, output := range []string{"table", "json", "yaml"} {
+		if code, out := list(output); code != exitInternal || !strings.Contains(out, id) || !strings.Contains(out, "no pool has such an offer") {
+			t.Errorf("list -o %s: %d, %q", output, code, out)
 		}
-		b.Reset()
-		if err := writeOrphans(&b, orphanList{Orphans: []provider.Orphan{}}, output); err != nil {
-			t.Errorf("none: %v", err)
+	}
+	for _, x := range []struct {
+		args      []string
+		code      int
+		out, says string
+	}{
+		{[]string{id}, exitBadInput, id, "nothing is deleted; give --yes to delete the 1 orphans listed"},
+		{[]string{"--yes", "other"}, exitInternal, "", `"other" names no orphan`},
+		{[]string{"--yes", "--driver", "x", id}, exitInternal, "", "names no orphan of driver x"},
+		{[]string{"--yes", id + "/7"}, exitInternal, "", "names no orphan"},
+		{[]string{"--yes", "-o", "json", id + "/1"}, exitOK, id, "1 orphans are being deleted"},
+	} {
+		code, out, says := runs(t, "", append([]string{"orphans", "delete", "--addr", url}, x.args...)...)
+		if code != x.code || !strings.Contains(out, x.out) || !strings.Contains(says, x.says) {
+			t.Errorf("delete %v: %d, %q, %q; want %d, %q, %q", x.args, code, out, says, x.code, x.out, x.says)
+		}
+	}
+	for code := exitInternal; code != exitOK && ctx.Err() == nil; code, _ = list("table") {
+		pause(ctx, 50*time.Millisecond)
+	}
+	if code, out := list("table"); code != exitOK {
+		t.Errorf("after the deletion: %d, %q", code, out)
+	}
+	resp, err := http.Get(url + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(resp.Body)
+	for _, want := range []string{`tonnage_provider_orphans_deleted_total{driver="sim"} 1`, `tonnage_provider_orphans{driver="sim"} 0`, "tonnage_provider_leads 1"} {
+		if !strings.Contains(string(text), want+"\n") {
+			t.Errorf("the metrics lack %s", want)
 		}
 	}
 }
@@ -151,12 +243,7 @@ func TestStandbyAndReload(t *testing.T) {
 	first.kill()
 	second := <-taken
 	defer second.kill()
-	conn, err := grpc.NewClient(second.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	client := pb.NewCapacityProviderClient(conn)
+	client := dialed(t, second.address)
 	slotsOf(t, client, 24)
 	put(t, dir, "pools.yaml", "pools: [")
 	for !strings.Contains(log(), "pools are not taken over") && ctx.Err() == nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,7 +30,7 @@ const childVariable = "TONNAGE_TEST_COMMAND"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
-		os.Exit(run(context.Background(), os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}))
+		main()
 	}
 	os.Exit(m.Run())
 }
@@ -38,6 +39,7 @@ func TestMain(m *testing.M) {
 type child struct {
 	cmd     *exec.Cmd
 	address string
+	metrics string
 }
 
 // spawn starts serve, and returns when it serves. Its log goes into a file in dir.
@@ -63,15 +65,16 @@ func spawn(t *testing.T, dir, listen string, args ...string) *child {
 		t.Fatal(err)
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
-	_, rest, ok := strings.Cut(line, " slots on ")
-	address, _, _ := strings.Cut(rest, ",")
+	_, rest, ok := strings.Cut(line, " so far, on ")
+	address, rest, _ := strings.Cut(rest, ",")
 	if err != nil || !ok {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		said, _ := os.ReadFile(filepath.Join(dir, "log"))
 		t.Fatalf("the command says %q: %v\n%s", line, err, said)
 	}
-	return &child{cmd, address}
+	_, metrics, _ := strings.Cut(strings.TrimSpace(rest), "metrics on ")
+	return &child{cmd, address, metrics}
 }
 
 func (c *child) kill() {
@@ -252,6 +255,11 @@ func slotsOf(t *testing.T, client pb.CapacityProviderClient, n int) (ids []strin
 		pause(ctx, 20*time.Millisecond)
 	}
 	return ids
+}
+
+// earlyOf returns a slot that becomes a machine with Create.
+func earlyOf(ids []string) string {
+	return ids[slices.IndexFunc(ids, func(id string) bool { return strings.HasPrefix(id, "early-") })]
 }
 
 // account compares what the provider said with what exists in the cloud.

@@ -9,15 +9,17 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/tonnage/tonnage/provider/clusterapi"
 	"github.com/tonnage/tonnage/provider/driver"
 	"github.com/tonnage/tonnage/provider/exec"
+	"github.com/tonnage/tonnage/provider/karpenter"
 	"github.com/tonnage/tonnage/provider/pools"
 	"github.com/tonnage/tonnage/provider/simulated/cloud"
 )
 
 // kind is a kind of driver that this binary has.
 type kind struct {
-	// check reads a driver's config and returns who looks at the templates of its pools; it reaches
+	// check reads a driver's config and returns the checker of the templates of its pools; it reaches
 	// nothing outside of the process.
 	check func(config json.RawMessage) (driver.Checker, error)
 	// open makes the driver. Files of its own go into dir, and begin with its name.
@@ -46,6 +48,32 @@ var kinds = map[string]kind{
 			return exec.New(s, log.With("driver", d.Name)), nil
 		},
 	},
+	"karpenter": {
+		check: func(config json.RawMessage) (driver.Checker, error) {
+			_, err := karpenter.ParseSettings(config)
+			return (*karpenter.Driver)(nil), err
+		},
+		open: func(d *pools.Driver, _ string, log *slog.Logger) (driver.Driver, error) {
+			s, err := karpenter.ParseSettings(d.Config)
+			if err != nil {
+				return nil, err
+			}
+			return karpenter.Open(s, d.Name, log.With("driver", d.Name))
+		},
+	},
+	"cluster-api": {
+		check: func(config json.RawMessage) (driver.Checker, error) {
+			_, err := clusterapi.ParseSettings(config)
+			return (*clusterapi.Driver)(nil), err
+		},
+		open: func(d *pools.Driver, _ string, log *slog.Logger) (driver.Driver, error) {
+			s, err := clusterapi.ParseSettings(d.Config)
+			if err != nil {
+				return nil, err
+			}
+			return clusterapi.Open(s, d.Name, log.With("driver", d.Name))
+		},
+	},
 }
 
 func openSimulated(d *pools.Driver, dir string, _ *slog.Logger) (driver.Driver, error) {
@@ -64,24 +92,22 @@ func openSimulated(d *pools.Driver, dir string, _ *slog.Logger) (driver.Driver, 
 // checkPools looks at what a pools file says of drivers.
 func checkPools(f *pools.File) error {
 	checkers := map[string]driver.Checker{}
-	check := pools.Checkers(slices.Sorted(maps.Keys(kinds)), func(d *pools.Driver, p *pools.Pool) error {
-		c, ok := checkers[d.Name]
-		if !ok {
-			var err error
-			if c, err = kinds[d.Kind].check(d.Config); err != nil {
-				return fmt.Errorf("driver %q: %w", d.Name, err)
-			}
-			checkers[d.Name] = c
-		}
+	config := func(d *pools.Driver) error {
+		c, err := kinds[d.Kind].check(d.Config)
+		checkers[d.Name] = c
+		return err
+	}
+	offers := func(d *pools.Driver, p *pools.Pool) error {
+		c := checkers[d.Name]
 		if c == nil {
 			return nil
 		}
 		for _, o := range p.Offers {
-			if err := c.Check(o, p.LateBound); err != nil {
+			if err := c.Check(o, p.Traits()); err != nil {
 				return fmt.Errorf("pool %q, type %q: %w", p.Name, o.InstanceType, err)
 			}
 		}
 		return nil
-	})
-	return check(f)
+	}
+	return pools.Checkers(slices.Sorted(maps.Keys(kinds)), config, offers)(f)
 }

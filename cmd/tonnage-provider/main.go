@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tonnage/tonnage/internal/commandline"
 	"github.com/tonnage/tonnage/internal/terminal"
 )
 
@@ -71,7 +72,10 @@ func newRoot(s streams) *cobra.Command {
 		Use:   "tonnage-provider",
 		Short: "Real machines behind the provider protocol",
 		Long: `Tonnage-provider offers what a file of pools says, keeps a durable record of each
-machine, and has drivers make, bind, drain and delete the machines as shards ask.`,
+machine, and has drivers make, bind, drain and delete the machines as shards ask.
+
+A flag that the command line does not give is taken from the environment: --pools from
+TONNAGE_POOLS.`,
 		Version:       versionText(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -83,16 +87,22 @@ machine, and has drivers make, bind, drain and delete the machines as shards ask
 	root.SetOut(s.out)
 	root.SetErr(s.err)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return badInput(fmt.Errorf("%w (see `%s --help`)", err, cmd.CommandPath()))
+		return badInput(fmt.Errorf("%w%s (see `%s --help`)", err, commandline.NearestFlag(cmd, err), cmd.CommandPath()))
 	})
-	root.AddCommand(newServe(s), newPools(s), newOrphans(s))
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if err := commandline.TakeEnvironment(cmd, nil); err != nil {
+			return badInput(err)
+		}
+		return nil
+	}
+	root.AddCommand(newServe(s), newPools(s), newOffers(s), newOrphans(s))
 	return root
 }
 
 // noArguments refuses arguments that are no flags.
 func noArguments(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return badInput(fmt.Errorf("unexpected argument %q (see `%s --help`)", args[0], cmd.CommandPath()))
+	if err := commandline.NoArguments(cmd, args); err != nil {
+		return badInput(err)
 	}
 	return nil
 }

@@ -41,16 +41,13 @@ func newPoolsValidate(s streams) *cobra.Command {
 			if path == "" {
 				return badInput(errors.New("-f is missing; name the file of the pools"))
 			}
-			f, err := pools.Read(path)
-			if err == nil {
-				err = checkPools(f)
-			}
+			f, err := pools.ReadChecked(path, checkPools)
 			if err != nil {
 				return badInput(err)
 			}
 			for i := range f.Pools {
 				p := &f.Pools[i]
-				fmt.Fprintf(s.out, "pool %s: driver %s, %d machines at most, %d offers\n", p.Name, p.Driver, p.Machines, len(p.Offers))
+				fmt.Fprintf(s.out, "pool %s: driver %s, %s at most, %s\n", p.Name, p.Driver, plural(p.Machines, "machine"), plural(len(p.Offers), "offer"))
 			}
 			return nil
 		},

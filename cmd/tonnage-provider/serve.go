@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -36,6 +36,7 @@ type serveFlags struct {
 	metrics  string
 	dataDir  string
 	standby  bool
+	election leaseFlags
 	inbound  inbound.Settings
 	tls      mtls.Files
 	logLevel string
@@ -50,18 +51,26 @@ func newServe(s streams) *cobra.Command {
 has the drivers of the pools file carry out what they ask. What it has answered survives kill -9; what
 exists is found again even without the folder.
 
+Of several processes one works. With --lease it is the one that holds a Lease of Kubernetes; each may have a folder of its
+own. Without Kubernetes they share one folder and --standby has the others wait for its lock.
+
 The pools file is looked at every second. One with a fault changes nothing, and is logged with the place.`,
 		Example: `  tonnage-provider serve --pools pools.yaml --data-dir /var/lib/tonnage-provider
-  tonnage-provider serve --pools pools.yaml --standby`,
+  tonnage-provider serve --pools pools.yaml --standby
+  tonnage-provider serve --pools pools.yaml --lease fleet/tonnage-provider --kubeconfig management.kubeconfig`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.pools, "pools", "", "file of the pools, YAML or JSON; read again when it changes; required")
 	flags.StringVar(&f.listen, "listen", ":7800", "address for shards; port 0 takes a free one")
-	flags.StringVar(&f.metrics, "metrics-addr", ":8800", "address of /metrics, /healthz, /readyz and /orphans; 0 = none")
+	flags.StringVar(&f.metrics, "metrics-addr", ":8800", "address of /metrics, /healthz, /readyz, /offers and /orphans; 0 = none")
 	flags.StringVar(&f.dataDir, "data-dir", "./provider-data", "folder of the records; it is created")
 	flags.BoolVar(&f.standby, "standby", false, "wait while another process has the folder, and take over when it ends")
+	flags.StringVar(&f.election.lease, "lease", "", "NAMESPACE/NAME of the Lease whose holder works while other processes stand by; empty = no Kubernetes: this process works, or waits as --standby says")
+	flags.StringVar(&f.election.pod, "lease-pod", "", "with --lease: the pod of this process, in the same namespace; its label tonnage.dev/leads says whether it works")
+	flags.DurationVar(&f.election.duration, "lease-duration", 15*time.Second, "with --lease: how long the others wait after the last sign of its holder, which gives up after two thirds of it")
+	flags.StringVar(&f.election.kubeconfig, "kubeconfig", "", "with --lease: how its API server is reached; read again when it changes; empty = by the pod's service account")
 	flags.IntVar(&f.inbound.ConnectionsPerAddress, "connections-per-address", inbound.ConnectionsPerAddressMax, "connections that one address may have; an IPv6 network of 64 bits is one address")
 	flags.BoolVar(&f.inbound.Compressed, "accept-compressed", false, "accept messages compressed with gzip; what they inflate to is in no memory budget")
 	flags.StringVar(&f.tls.Cert, "tls-cert", "", "certificate of this process, PEM; read again when it changes")
@@ -96,19 +105,39 @@ func (f *serveFlags) check(level *slog.Level) error {
 	if _, err := mtls.Load(f.tls, nil); err != nil {
 		faults = append(faults, err)
 	}
-	return errors.Join(append(faults, f.inbound.Validate())...)
+	return errors.Join(append(faults, f.inbound.Validate(), f.election.check(f.standby))...)
 }
 
 // serving is everything that runs in one process.
 type serving struct {
 	flags    *serveFlags
 	log      *slog.Logger
+	out      io.Writer
 	watched  *pools.Watched
-	provider *provider.Provider
-	server   *server.Server
-	reloads  *prometheus.CounterVec
+	material *mtls.Material
+	election *candidate // nil = there is none
+	series   series
 
-	calls, metrics net.Listener // metrics may be nil
+	mu       sync.Mutex
+	file     *pools.File        // the newest without a fault
+	provider *provider.Provider // nil = this process does not work yet
+}
+
+// series are the metrics of the process.
+type series struct {
+	registry *prometheus.Registry
+	reloads  *prometheus.CounterVec
+	leads    prometheus.Gauge
+}
+
+func newSeries() series {
+	s := series{
+		registry: prometheus.NewRegistry(),
+		reloads:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tonnage_provider_pools_reloads_total", Help: "Changes of the pools file, by whether they were taken over."}, []string{"outcome"}),
+		leads:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "tonnage_provider_leads", Help: "1 in the process that works, 0 in one that stands by."}),
+	}
+	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), s.reloads, s.leads)
+	return s
 }
 
 func (f *serveFlags) run(ctx context.Context, s streams) (err error) {
@@ -116,56 +145,177 @@ func (f *serveFlags) run(ctx context.Context, s streams) (err error) {
 	if err := f.check(&level); err != nil {
 		return badInput(err)
 	}
-	x := &serving{flags: f, log: slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: level}))}
-	material, err := mtls.Load(f.tls, x.log)
-	if err != nil {
+	x := &serving{flags: f, out: s.out, log: slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: level})), series: newSeries()}
+	if x.material, err = mtls.Load(f.tls, x.log); err != nil {
 		return badInput(err)
 	}
-	var file *pools.File
-	if x.watched, file, err = pools.Watch(f.pools, checkPools, x.log); err != nil {
+	if x.watched, x.file, err = pools.Watch(f.pools, checkPools, x.log); err != nil {
 		return badInput(fmt.Errorf("--pools: %w", err))
 	}
 	if err := private.MkdirAll(f.dataDir); err != nil {
 		return badInput(fmt.Errorf("--data-dir: %w; name a folder that can be written", err))
 	}
-	if err := x.open(ctx, file); err != nil || x.provider == nil {
+	p := newParts(ctx)
+	if f.election.lease != "" {
+		if x.election, err = newCandidate(&f.election, x.log); err != nil {
+			return badInput(fmt.Errorf("--lease: %w", err))
+		}
+		metrics, err := x.listenMetrics()
+		if err != nil {
+			return err
+		}
+		x.serveMetrics(p, metrics) // probes are answered while it stands by
+		p.start(func(ctx context.Context) error {
+			return x.election.lead(ctx, func(ctx context.Context) error { return x.work(ctx, metrics) })
+		})
+	} else {
+		p.start(func(ctx context.Context) error { return x.work(ctx, nil) })
+	}
+	p.start(func(ctx context.Context) error {
+		return x.watched.Run(ctx, func(f *pools.File) { x.take(ctx, f) }, x.refused)
+	})
+	return p.wait()
+}
+
+// parts run side by side; when one ends, all do.
+type parts struct {
+	ctx      context.Context //nolint:containedctx // of all parts
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
+	failures chan error
+}
+
+// partsMax is how many parts there are at most.
+const partsMax = 8
+
+func newParts(ctx context.Context) *parts {
+	p := &parts{failures: make(chan error, partsMax)}
+	p.ctx, p.cancel = context.WithCancel(ctx)
+	return p
+}
+
+func (p *parts) start(work func(context.Context) error) {
+	p.running.Go(func() {
+		defer p.cancel()
+		p.failures <- work(p.ctx)
+	})
+}
+
+// wait returns what went wrong, after the last part has ended.
+func (p *parts) wait() error {
+	p.running.Wait()
+	var all []error
+	for range len(p.failures) {
+		all = append(all, <-p.failures)
+	}
+	return errors.Join(all...)
+}
+
+// work opens the records and serves them until ctx ends or a part fails. metrics is where they are served
+// already, nil = they are not.
+func (x *serving) work(ctx context.Context, metrics net.Listener) (err error) {
+	last := "" // whatever records the folder has
+	if x.election != nil {
+		if last, err = x.election.records(ctx); err != nil {
+			return err
+		}
+	}
+	if err := x.open(ctx, last); err != nil || x.provider == nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, x.provider.Close()) }()
-	if x.calls, err = listen("listen", f.listen); err != nil {
-		return err
-	}
-	defer x.calls.Close()
-	if f.metrics != "" {
-		if x.metrics, err = listen("metrics-addr", f.metrics); err != nil {
+	if x.election != nil {
+		if err := x.election.use(ctx, x.provider.Name()); err != nil {
 			return err
 		}
-		defer x.metrics.Close()
 	}
-	x.server = server.New(x.provider, x.log)
-	x.server.Inbound, x.server.OwnProcess = f.inbound, true
-	material.WarnIfExposed(x.log, "--listen", x.calls.Addr())
-	fmt.Fprintf(s.out, "tonnage-provider: %d pools, %d machines and slots on %s, metrics on %s\n", len(file.Pools), x.provider.Len(), x.calls.Addr(), addressOf(x.metrics))
-	return x.serve(ctx, material)
+	calls, err := listen("listen", x.flags.listen)
+	if err != nil {
+		return err
+	}
+	defer calls.Close()
+	p := newParts(ctx)
+	if metrics == nil {
+		if metrics, err = x.listenMetrics(); err != nil {
+			return err
+		}
+		x.serveMetrics(p, metrics)
+	}
+	return x.serve(p, calls, metrics)
+}
+
+// serve answers calls and has drivers work.
+func (x *serving) serve(p *parts, calls, metrics net.Listener) error {
+	srv := server.New(x.provider, x.log)
+	srv.Inbound, srv.OwnProcess = x.flags.inbound, true
+	x.series.registry.MustRegister(srv, x.provider)
+	x.material.WarnIfExposed(x.log, "--listen", calls.Addr())
+	p.start(func(ctx context.Context) error { return srv.Serve(ctx, calls, x.material) })
+	p.start(x.provider.Run)
+	p.start(func(ctx context.Context) error {
+		select {
+		case <-x.provider.Done():
+			return errors.New("the records' file has failed") // Close says why
+		case <-ctx.Done():
+			return nil
+		}
+	})
+	if x.election != nil {
+		if err := x.election.mark(p.ctx, true); err != nil {
+			p.cancel()
+			return errors.Join(err, p.wait())
+		}
+	}
+	x.series.leads.Set(1)
+	fmt.Fprintf(x.out, "tonnage-provider: %s on %s, metrics on %s\n", summary(x.file, x.provider.Len()), calls.Addr(), addressOf(metrics))
+	return p.wait()
+}
+
+// summary says what a file declares, and how much of it is listed: machines and free slots appear when their driver
+// has said what exists.
+func summary(f *pools.File, listed int) string {
+	owned, bought := 0, 0
+	for i := range f.Pools {
+		if p := &f.Pools[i]; p.Owned {
+			owned += p.Machines * len(p.Offers)
+		} else {
+			bought += p.Machines
+		}
+	}
+	out := plural(len(f.Pools), "pool")
+	if owned > 0 {
+		out += ", " + plural(owned, "owned host")
+	}
+	if bought > 0 {
+		out += ", at most " + plural(bought, "bought machine")
+	}
+	if listed == 1 {
+		return out + "; 1 machine or slot listed so far,"
+	}
+	return out + fmt.Sprintf("; %d machines and slots listed so far,", listed)
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // open opens the records, and waits for them when the process stands by. There is no provider and no error
 // when the context ends meanwhile.
-func (x *serving) open(ctx context.Context, file *pools.File) error {
-	dir := x.flags.dataDir
+func (x *serving) open(ctx context.Context, last string) error {
 	waiting := false
 	for {
-		p, err := provider.Open(provider.Config{
-			Dir: dir, Pools: file, Log: x.log,
-			Driver: func(d *pools.Driver) (driver.Driver, error) { return kinds[d.Kind].open(d, dir, x.log) },
-		})
-		switch {
+		err := x.openOnce(last)
+		switch dir := x.flags.dataDir; {
 		case err == nil:
-			x.provider = p
 			return nil
+		case errors.Is(err, provider.ErrDriver):
+			return badInput(fmt.Errorf("--pools %s: %w", x.flags.pools, err))
 		case !errors.Is(err, provider.ErrInUse):
 			return badInput(fmt.Errorf("--data-dir %s: %w", dir, err))
-		case !x.flags.standby:
+		case !x.flags.standby && x.election == nil:
 			return badInput(fmt.Errorf("--data-dir %s is in use by another tonnage-provider; stop it, name another folder, or stand by (--standby)", dir))
 		case !waiting:
 			waiting = true
@@ -181,70 +331,78 @@ func (x *serving) open(ctx context.Context, file *pools.File) error {
 	}
 }
 
-// serve serves until the context ends or a part fails.
-func (x *serving) serve(ctx context.Context, material *mtls.Material) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var parts sync.WaitGroup
-	failures := make(chan error, 8)
-	part := func(work func(context.Context) error) {
-		parts.Go(func() {
-			defer cancel()
-			failures <- work(ctx)
-		})
-	}
-	x.reloads = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tonnage_provider_pools_reloads_total", Help: "Changes of the pools file, by whether they were taken over."}, []string{"outcome"})
-	part(func(ctx context.Context) error { return x.server.Serve(ctx, x.calls, material) })
-	part(x.provider.Run)
-	part(func(ctx context.Context) error {
-		return x.watched.Run(ctx, func(f *pools.File) { x.take(ctx, f) }, x.refused)
+func (x *serving) openOnce(last string) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	dir := x.flags.dataDir
+	p, err := provider.Open(provider.Config{
+		Dir: dir, Pools: x.file, Log: x.log, Last: last,
+		Driver: func(d *pools.Driver) (driver.Driver, error) { return kinds[d.Kind].open(d, dir, x.log) },
 	})
-	part(func(ctx context.Context) error {
-		select {
-		case <-x.provider.Done():
-			return errors.New("the records' file has failed") // Close says why
-		case <-ctx.Done():
-			return nil
-		}
-	})
-	if x.metrics != nil {
-		part(func(ctx context.Context) error {
-			return httpguard.Serve(ctx, x.metrics, x.handler(), httpguard.Options{Log: x.log})
-		})
+	if err == nil {
+		x.provider = p
 	}
-	parts.Wait()
-	var all []error
-	for range len(failures) {
-		all = append(all, <-failures)
-	}
-	return errors.Join(all...)
+	return err
 }
 
-// take takes a changed pools file over.
+// working returns the provider, nil while this process does not work.
+func (x *serving) working() *provider.Provider {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.provider
+}
+
+// take takes a changed pools file over. A process that stands by keeps it for its turn.
 func (x *serving) take(ctx context.Context, f *pools.File) {
-	if err := x.provider.SetPools(ctx, f); err != nil {
-		x.log.Error("pools are not taken over; those before stay in force", "error", err)
-		x.refused(err)
-		return
+	x.mu.Lock()
+	p := x.provider
+	if p == nil {
+		x.file = f
 	}
-	x.reloads.WithLabelValues("taken").Inc()
+	x.mu.Unlock()
+	if p != nil {
+		if err := p.SetPools(ctx, f); err != nil {
+			x.log.Error("pools are not taken over; those before stay in force", "error", err)
+			x.refused(err)
+			return
+		}
+	}
+	x.series.reloads.WithLabelValues("taken").Inc()
 	x.log.Info("pools are taken over", "file", x.flags.pools, "pools", len(f.Pools))
 }
 
-func (x *serving) refused(error) { x.reloads.WithLabelValues("refused").Inc() }
+func (x *serving) refused(error) { x.series.reloads.WithLabelValues("refused").Inc() }
 
-// handler answers probes, metrics, profiles and the list of orphans.
+// listenMetrics returns nil where --metrics-addr says that there are none.
+func (x *serving) listenMetrics() (net.Listener, error) {
+	if x.flags.metrics == "" {
+		return nil, nil
+	}
+	return listen("metrics-addr", x.flags.metrics)
+}
+
+func (x *serving) serveMetrics(p *parts, l net.Listener) {
+	if l != nil {
+		p.start(func(ctx context.Context) error {
+			return httpguard.Serve(ctx, l, x.handler(), httpguard.Options{Log: x.log})
+		})
+	}
+}
+
+// handler answers probes, metrics, profiles and the lists of offers and orphans.
 func (x *serving) handler() http.Handler {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), x.server, x.provider, x.reloads)
 	mux := http.NewServeMux()
 	var guard *httpguard.Guard // lets this machine in
-	httpguard.HandleProbes(mux, registry, func(context.Context) error { return x.provider.Ready() })
+	// A process that stands by is ready to: nobody reaches its machines through it, see --lease-pod.
+	httpguard.HandleProbes(mux, x.series.registry, func(context.Context) error {
+		if p := x.working(); p != nil {
+			return p.Ready()
+		}
+		return nil
+	})
 	mux.Handle("GET /debug/pprof/", guard.Profiles())
-	mux.Handle("GET /orphans", guard.Read(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(orphanList{Orphans: x.provider.Orphans()}) // the reader may have gone
-	})))
+	x.handleOffers(mux, guard)
+	x.handleOrphans(mux, guard)
 	return mux
 }
 

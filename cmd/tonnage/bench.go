@@ -43,7 +43,7 @@ Regimes:
   steady     everything is bound; from cycle to cycle 1 % of the Needs and 1 % of the
              machines change, among them those for which the plan is carried out
   burst      a tenth of the Needs double and gangs of 64 to 256 machines arrive;
-             --clusters 5: in 5 % of the clusters
+             --changed-clusters 5: in 5 % of the clusters
   shrink     half of a tenth of the clusters' demand vanishes
   contended  demand is 130 % of supply, at five priorities; victims are chosen by gangs
 
@@ -71,20 +71,21 @@ exit code 3.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return bench(cmd.Context(), s, &f) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.rung, "rung", "tiny", "the workload: "+strings.Join(workload.Names(), ", "))
+	flags.StringVar(&f.rung, "rung", "tiny", rungUsage())
 	flags.StringVar(&f.regime, "regime", "cold", "what happens to it: "+strings.Join(regimeNames(), ", "))
 	acquireFlag(cmd, &f.acquire, engine.AcquireCheapest)
-	flags.IntVar(&f.clusters, "clusters", 0, "of burst and shrink: in how many percent of the clusters that they change (default all)")
+	flags.IntVar(&f.clusters, "changed-clusters", 0, "of burst and shrink: in how many percent of the clusters that they change (default all)")
 	flags.IntVar(&f.cycles, "cycles", measure.CyclesDefault, "cycles to measure")
 	workersFlag(cmd, &f.workers, "")
 	pinFlag(cmd, &f.pin)
 	flags.BoolVar(&f.full, "full", false, "let no cycle build on the one before: what the first cycle of a process takes")
-	flags.Uint64Var(&f.seed, "seed", 1, "seed of the workload and of its changes")
+	flags.Uint64Var(&f.seed, "seed", 1, seedUsage)
 	flags.BoolVar(&f.verify, "verify", false, "compare the plan of every cycle: on small rungs some with the reference's, the others with that of one worker that builds on nothing")
 	flags.StringVar(&f.cpuProfile, "cpuprofile", "", "write a CPU profile; what is measured has the label bench=measured")
 	flags.StringVar(&f.profileDir, "profile", "", "write cpu, heap, mutex and block profiles into this folder; it is created")
 	_ = cmd.MarkFlagDirname("profile")
 	outputFlag(cmd, &f.output)
+	alsoCalled(cmd, "clusters", "changed-clusters")
 	for flag, values := range map[string][]string{"rung": workload.Names(), "regime": regimeNames()} {
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
@@ -112,7 +113,7 @@ func (f *benchFlags) config() (cfg measure.Config, err error) {
 		return cfg, err
 	}
 	if f.clusters != 0 && (f.clusters < 1 || f.clusters > 100 || cfg.Regime != workload.Burst && cfg.Regime != workload.Shrink) {
-		return cfg, badInput(fmt.Errorf("--clusters goes with --regime burst or shrink and is between 1 and 100, got %d", f.clusters))
+		return cfg, badInput(fmt.Errorf("--changed-clusters goes with --regime burst or shrink and is between 1 and 100, got %d", f.clusters))
 	}
 	if f.cycles < 1 || f.cycles > measure.CyclesMax {
 		return cfg, badInput(fmt.Errorf("--cycles must be between 1 and %d, got %d", measure.CyclesMax, f.cycles))

@@ -123,7 +123,7 @@ func TestBadUse(t *testing.T) {
 		{"decide -f - --workers x", []string{`invalid argument "x" for "--workers" flag`}},
 		{"decide -f - extra", []string{"unexpected argument \"extra\" (see `tonnage decide --help`)"}},
 		{"decide -f", []string{"flag needs an argument"}},
-		{"decide --fiel x", []string{"unknown flag: --fiel (see `tonnage decide --help`)"}},
+		{"decide --fiel x", []string{"unknown flag: --fiel; did you mean --file? (see `tonnage decide --help`)"}},
 		{"decid", []string{"unknown command \"decid\"; did you mean decide?"}},
 		{"simulate", []string{"no file given"}},
 		{"version x", []string{`unexpected argument "x"`}},
@@ -147,9 +147,9 @@ func TestBadUse(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	for args, want := range map[string]string{
-		"":                   "Available Commands:",
-		"--help":             "Available Commands:",
-		"help":               "Available Commands:",
+		"":                   "Additional Commands:",
+		"--help":             "Look at and change what is running:",
+		"help":               "Additional Commands:",
 		"help decide":        "tonnage decide -f world.yaml",
 		"help ctl needs":     "tonnage ctl needs --cluster",
 		"decide --help":      "tonnage decide -f world.yaml",

@@ -20,7 +20,7 @@ func newCoordinator(s streams) *cobra.Command {
 	var logLevel string
 	cmd := &cobra.Command{
 		Use:   "coordinator",
-		Short: "Run a replica of the coordinator: who has which domain, and machines that move between shards",
+		Short: "Run a replica of the coordinator: it assigns domains to shards and moves machines between them",
 		Long: `Coordinator keeps what concerns several shards: which of them are there, which
 domains they have, and what they are short of. With --rebalance=on it lets machines
 that one shard can spare change to another that is short. Shards never wait for it.
@@ -48,13 +48,13 @@ the same way the three --etcd-tls flags are for --etcd-endpoints.`,
 
 func registerCoordinator(cmd *cobra.Command, c *node.Config, logLevel *string) {
 	flags := cmd.Flags()
-	flags.StringVar(&c.Listen, "listen", c.Listen, "address for shards and tools; port 0 takes a free one")
+	flags.StringVar(&c.Listen, "listen", c.Listen, listenUsage+hereMark+"for shards and tools")
 	flags.StringVar(&c.MetricsAddr, "metrics-addr", c.MetricsAddr, "address of /metrics, /healthz and /readyz; 0 = none")
 	flags.StringVar(&c.RaftBind, "raft-bind", c.RaftBind, "address for the other replicas")
-	flags.StringVar(&c.RaftAdvertise, "raft-advertise", c.RaftAdvertise, "where the other replicas reach this one; empty = --raft-bind")
-	flags.StringVar(&c.Advertise, "advertise-addr", c.Advertise, "where shards and tools reach this replica; empty = the host of --raft-advertise with the port of --listen")
-	flags.StringVar(&c.ID, "id", c.ID, "name of the replica; the same from one start to the next, and no other's")
-	flags.StringVar(&c.DataDir, "data-dir", c.DataDir, "folder of what must not be lost; it is created")
+	flags.StringVar(&c.RaftAdvertise, "raft-advertise", c.RaftAdvertise, raftAdvertiseUsage+hereMark+"empty = --raft-bind")
+	flags.StringVar(&c.Advertise, "advertise-addr", c.Advertise, advertiseUsage+hereMark+"empty = the host of --raft-advertise with the port of --listen")
+	flags.StringVar(&c.ID, "id", c.ID, idUsage)
+	flags.StringVar(&c.DataDir, "data-dir", c.DataDir, dataDirUsage+hereMark+"it is created")
 	flags.BoolVar(&c.Bootstrap, "bootstrap", c.Bootstrap, "start a group when there is none; with --join-addr only the replica whose --id ends in -0 does, and only while no other has state")
 	flags.StringVar(&c.JoinAddr, "join-addr", c.JoinAddr, "where other replicas listen for shards and tools; several with commas between, or a name that stands for all")
 	flags.StringSliceVar(&c.EtcdEndpoints, "etcd-endpoints", nil, "keep everything in this etcd, instead of a group of the replicas' own; host:port, with commas between")

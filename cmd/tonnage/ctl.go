@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -54,14 +53,11 @@ may only read.`,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return c.check() },
 	}
 	flags := cmd.PersistentFlags()
-	flags.StringVar(&c.coordinator, "coordinator", ctlCoordinatorDefault, "addresses of the coordinator's replicas, with commas between")
-	flags.DurationVar(&c.timeout, "timeout", ctlTimeoutDefault, "how long to try")
-	flags.StringVarP(&c.output, "output", "o", "", "json, yaml or table (default: table on a terminal, json elsewhere)")
-	flags.StringVar(&c.tls.Cert, "tls-cert", "", "certificate to show, PEM")
-	flags.StringVar(&c.tls.Key, "tls-key", "", "key of the certificate, PEM")
-	flags.StringVar(&c.tls.CA, "tls-ca", "", "certificates of the authority that the coordinator must come from, PEM")
+	flags.StringVar(&c.coordinator, "coordinator", ctlCoordinatorDefault, coordinatorUsage)
+	flags.DurationVar(&c.timeout, "timeout", ctlTimeoutDefault, timeoutUsage)
+	flags.StringVarP(&c.output, "output", "o", "", outputUsage)
+	tlsFlagsIn(flags, &c.tls)
 	c.page.registerToken(cmd, true)
-	flags.StringVar(&c.tls.Deny, "tls-deny", "", "serial numbers of certificates that are refused, one hexadecimal number a line")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{formatJSON, formatYAML, formatTable}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.AddCommand(
 		c.listShards(), c.listDomains(), c.assignDomain(), c.unassignDomain(), c.removeShard(),
@@ -130,18 +126,7 @@ func (c *ctl) removal(ctx context.Context, do func(context.Context, grpc.ClientC
 // print writes rows as a table, or value as JSON. The head names the columns, with
 // spaces between.
 func (c *ctl) print(value any, head string, rows func(*terminal.Table)) error {
-	format, err := formatOf(c.streams, c.output)
-	if err != nil {
-		return err
-	}
-	if format == formatJSON {
-		e := json.NewEncoder(c.out)
-		e.SetIndent("", "  ")
-		return e.Encode(value)
-	}
-	t := terminal.NewTable(strings.Fields(head)...)
-	rows(t)
-	return t.Write(c.out)
+	return printRows(c.streams, c.output, value, head, rows)
 }
 
 // stamp writes a time of the wire.

@@ -32,23 +32,24 @@ func (c *ctl) audit() *cobra.Command {
 	var last int
 	cmd := &cobra.Command{
 		Use: "audit", Short: "Show the last records of a shard's audit log",
-		Example: "  tonnage ctl audit --log audit.jsonl -n 100\n  tonnage ctl audit --log audit.jsonl -f -o json", Args: noArguments,
+		Example: "  tonnage ctl audit --audit-log audit.jsonl -n 100\n  tonnage ctl audit --audit-log audit.jsonl --follow -o json", Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			format, err := formatOf(c.streams, c.output)
 			if err != nil {
 				return err
 			}
 			if last < 0 {
-				return badInput(fmt.Errorf("--lines cannot be negative, got %d; 0 shows only what comes (-f)", last))
+				return badInput(fmt.Errorf("--lines cannot be negative, got %d; 0 shows only what comes (--follow)", last))
 			}
 			t := auditTail{out: c.out, err: c.err, path: path, asJSON: format == formatJSON}
 			return t.run(cmd.Context(), last, follow)
 		},
 	}
-	cmd.Flags().StringVar(&path, "log", "", "the file that --audit-log of the shard names; required")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with records as they come")
+	cmd.Flags().StringVar(&path, "audit-log", "", auditLogUsage+hereMark+"the one that the shard writes; required")
+	cmd.Flags().BoolVar(&follow, "follow", false, "go on with records as they come")
 	cmd.Flags().IntVarP(&last, "lines", "n", auditTailDefault, "how many records there are before")
-	return required(cmd, "log")
+	alsoCalled(cmd, "log", "audit-log")
+	return required(cmd, "audit-log")
 }
 
 // auditTail shows the end of a log.
@@ -108,7 +109,7 @@ func (t *auditTail) run(ctx context.Context, last int, follow bool) error {
 // begins refuses a file that does not begin as a log does.
 func (t *auditTail) begins(first auditText) error {
 	if _, err := first.record(); err != nil {
-		return badInput(fmt.Errorf("--log %s: line 1 is no record of an audit log: %w; name the file that --audit-log of the shard names", t.path, err))
+		return badInput(fmt.Errorf("--audit-log %s: line 1 is no record of an audit log: %w; name the file that --audit-log of the shard names", t.path, err))
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ when that is none or not known.`,
 		},
 	}
 	domainFlags(cmd, &key, &value)
-	cmd.Flags().StringVar(&shard, "shard", "", "name of the shard")
+	shardIDFlag(cmd, &shard)
 	return required(cmd, "key", "value", "shard")
 }
 
@@ -137,6 +137,6 @@ func (c *ctl) unassignDomain() *cobra.Command {
 }
 
 func domainFlags(cmd *cobra.Command, key, value *string) {
-	cmd.Flags().StringVar(key, "key", "", "topology key, such as topology.kubernetes.io/zone")
-	cmd.Flags().StringVar(value, "value", "", "value of the key")
+	cmd.Flags().StringVar(key, "key", "", keyUsage)
+	cmd.Flags().StringVar(value, "value", "", valueUsage)
 }

@@ -24,7 +24,6 @@ import (
 
 const (
 	ctlShardDefault   = "127.0.0.1:7780"
-	ctlPageDefault    = "http://127.0.0.1:8780"
 	ctlDataDirDefault = "./data"
 )
 
@@ -62,7 +61,7 @@ func (c *ctl) needs() *cobra.Command {
 	var unmet bool
 	cmd := &cobra.Command{
 		Use: "needs", Short: "List what clusters need from a shard, and what became of it",
-		Example: "  tonnage ctl needs --cluster cluster-1\n  tonnage ctl needs --shard shard-0:7780 --unmet -o json", Args: noArguments,
+		Example: "  tonnage ctl needs --cluster cluster-1\n  tonnage ctl needs --shard-addr shard-0:7780 --unmet -o json", Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkNames(cmd, "cluster"); err != nil {
 				return err
@@ -86,9 +85,10 @@ func (c *ctl) needs() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&address, "shard", ctlShardDefault, "address of the shard's sessions")
-	cmd.Flags().StringVar(&cluster, "cluster", "", "of this cluster only")
-	cmd.Flags().Int32Var(&limit, "limit", 0, "at most so many, 0 = as many as the shard lists")
+	shardAddrFlag(cmd, &address)
+	alsoCalled(cmd, "shard", "shard-addr")
+	cmd.Flags().StringVar(&cluster, "cluster", "", clusterUsage+hereMark+"only of this one")
+	cmd.Flags().Int32Var(&limit, "limit", 0, limitUsage+hereMark+"0 = as many as the shard lists")
 	cmd.Flags().BoolVar(&unmet, "unmet", false, "only those that are not satisfied")
 	return cmd
 }
@@ -101,7 +101,7 @@ func (c *ctl) inspect(ctx context.Context, address string, req *bigfleet.Inspect
 	}
 	conn, err := grpc.NewClient(address, material.DialOptionsTo(mtls.ShardServer())...)
 	if err != nil {
-		return badInput(fmt.Errorf("--shard: %w", err))
+		return badInput(fmt.Errorf("--shard-addr: %w", err))
 	}
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
@@ -161,11 +161,11 @@ type machineRow struct {
 }
 
 func (c *ctl) machines() *cobra.Command {
-	f := worldFlags{flag: "page", page: &c.page}
+	f := worldFlags{flag: "shard", page: &c.page}
 	var state, cluster string
 	cmd := &cobra.Command{
 		Use: "machines", Short: "List the machines of a shard",
-		Example: "  tonnage ctl machines --state Failed\n  tonnage ctl machines --page http://127.0.0.1:8080 --cluster cluster-0001", Args: noArguments,
+		Example: "  tonnage ctl machines --state Failed\n  tonnage ctl machines --shard http://127.0.0.1:8080 --cluster train-a", Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if state != "" {
 				if _, ok := model.ParseState(state); !ok {
@@ -199,9 +199,10 @@ func (c *ctl) machines() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&f.shard, "page", ctlPageDefault, "address of the shard's page and metrics")
-	cmd.Flags().StringVar(&state, "state", "", "in this state only")
-	cmd.Flags().StringVar(&cluster, "cluster", "", "of this cluster only")
+	shardFlag(cmd, &f.shard, ctlPageDefault)
+	alsoCalled(cmd, "page", "shard")
+	cmd.Flags().StringVar(&state, "state", "", stateUsage)
+	cmd.Flags().StringVar(&cluster, "cluster", "", clusterUsage+hereMark+"only of this one")
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(web.States[:], cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -223,7 +224,7 @@ machine, and wherever the shard has a token, it needs the token or the certifica
 an admin.`,
 		Example: "  tonnage ctl retire gpu-17", Args: oneArgument("MACHINE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			u, err := pageURL("page", page)
+			u, err := pageURL("shard", page)
 			if err != nil {
 				return err
 			}
@@ -239,7 +240,7 @@ an admin.`,
 			switch res.StatusCode {
 			case http.StatusOK:
 			case http.StatusNotFound, http.StatusMethodNotAllowed:
-				return badInput(fmt.Errorf("--page %s: nobody there retires machines; give the address of the metrics of a `tonnage shard` (`tonnage up` repairs failed machines by itself)", page))
+				return badInput(fmt.Errorf("--shard %s: nobody there retires machines; give the address of the metrics of a `tonnage shard` (`tonnage up` repairs failed machines by itself)", page))
 			default:
 				return badInput(errors.New(said(res)))
 			}
@@ -247,7 +248,8 @@ an admin.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&page, "page", ctlPageDefault, "address of the shard's page and metrics")
+	shardFlag(cmd, &page, ctlPageDefault)
+	alsoCalled(cmd, "page", "shard")
 	return cmd
 }
 
@@ -257,7 +259,7 @@ func (c *ctl) pauseState() *cobra.Command {
 		Use: "pause-state", Short: "Say whether a shard carries out what it decides",
 		Example: "  tonnage ctl pause-state", Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			u, err := pageURL("page", page)
+			u, err := pageURL("shard", page)
 			if err != nil {
 				return err
 			}
@@ -275,7 +277,8 @@ func (c *ctl) pauseState() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&page, "page", ctlPageDefault, "address of the shard's page and metrics")
+	shardFlag(cmd, &page, ctlPageDefault)
+	alsoCalled(cmd, "page", "shard")
 	return cmd
 }
 
@@ -315,7 +318,7 @@ holds whatever the file says.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&dir, "data-dir", ctlDataDirDefault, "data folder of the shard")
+	cmd.Flags().StringVar(&dir, "data-dir", ctlDataDirDefault, dataDirUsage+hereMark+"that of the shard")
 	_ = cmd.MarkFlagDirname("data-dir")
 	return cmd
 }

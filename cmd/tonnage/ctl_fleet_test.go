@@ -25,14 +25,14 @@ func TestCtlMachines(t *testing.T) {
 		{[]string{"--state", "Idle"}, []string{"m-1"}, "m-2"},
 		{[]string{"--cluster", "c2"}, []string{"m-2"}, "m-1"},
 	} {
-		got := call("", true, append([]string{"ctl", "machines", "--page", server.URL}, c.args...)...)
+		got := call("", true, append([]string{"ctl", "machines", "--shard", server.URL}, c.args...)...)
 		for _, want := range c.has {
 			if got.code != 0 || !strings.Contains(got.out, want) || strings.Contains(got.out, c.not) {
 				t.Errorf("%v: exit %d: %s %s; want %s and no %s", c.args, got.code, got.out, got.err, want, c.not)
 			}
 		}
 	}
-	if got := call("", true, "ctl", "machines", "--page", server.URL, "--state", "idle"); got.code != exitBadInput || !strings.Contains(got.err, "one of Speculative") {
+	if got := call("", true, "ctl", "machines", "--shard", server.URL, "--state", "idle"); got.code != exitBadInput || !strings.Contains(got.err, "one of Speculative") {
 		t.Errorf("exit %d: %s", got.code, got.err)
 	}
 }
@@ -63,7 +63,7 @@ func TestCtlPauseState(t *testing.T) {
 	feed.Publish(web.Frame{Cycle: 1, Mode: web.ModePaused})
 	server := httptest.NewServer(web.New(web.Config{Feed: feed}))
 	defer server.Close()
-	if got := call("", true, "ctl", "pause-state", "--page", server.URL); got.code != 0 || got.out != "paused\n" {
+	if got := call("", true, "ctl", "pause-state", "--shard", server.URL); got.code != 0 || got.out != "paused\n" {
 		t.Errorf("exit %d: %q %s", got.code, got.out, got.err)
 	}
 }
@@ -78,16 +78,16 @@ func TestCtlRetire(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	if got := call("", true, "ctl", "retire", "--page", server.URL, "m 1"); got.code != 0 || got.out != "m 1 is retired\n" {
+	if got := call("", true, "ctl", "retire", "--shard", server.URL, "m 1"); got.code != 0 || got.out != "m 1 is retired\n" {
 		t.Errorf("exit %d: %q %s", got.code, got.out, got.err)
 	}
-	if got := call("", true, "ctl", "retire", "--page", server.URL, "m-2"); got.code != exitBadInput || !strings.Contains(got.err, "only a Failed one") {
+	if got := call("", true, "ctl", "retire", "--shard", server.URL, "m-2"); got.code != exitBadInput || !strings.Contains(got.err, "only a Failed one") {
 		t.Errorf("exit %d: %s", got.code, got.err)
 	}
 	// The page of `tonnage up` has no such thing.
 	up := httptest.NewServer(web.New(web.Config{Feed: web.NewFeed(web.Info{})}))
 	defer up.Close()
-	if got := call("", true, "ctl", "retire", "--page", up.URL, "m-2"); got.code != exitBadInput || !strings.Contains(got.err, "--page "+up.URL+": nobody there retires machines; give the address of the metrics of a `tonnage shard`") {
+	if got := call("", true, "ctl", "retire", "--shard", up.URL, "m-2"); got.code != exitBadInput || !strings.Contains(got.err, "--shard "+up.URL+": nobody there retires machines; give the address of the metrics of a `tonnage shard`") {
 		t.Errorf("exit %d: %s", got.code, got.err)
 	}
 }
@@ -101,11 +101,11 @@ func TestCtlAudit(t *testing.T) {
 	if err := os.WriteFile(path, []byte(auditRecords), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got := call("", true, "ctl", "audit", "--log", path)
+	got := call("", true, "ctl", "audit", "--audit-log", path)
 	if got.code != 0 || !strings.Contains(got.out, "cycle 3 executed Bootstrap m-1 cluster c1 for c1 (rank 4, priority 10) because phase1.idle: success") || !strings.Contains(got.out, "cycle 4 paused Reclaim m-2") {
 		t.Errorf("exit %d: %s %s", got.code, got.out, got.err)
 	}
-	if got := call("", false, "ctl", "audit", "--log", path, "-n", "1"); got.code != 0 || got.out != strings.SplitAfter(auditRecords, "\n")[1] {
+	if got := call("", false, "ctl", "audit", "--audit-log", path, "-n", "1"); got.code != 0 || got.out != strings.SplitAfter(auditRecords, "\n")[1] {
 		t.Errorf("exit %d: %q %s", got.code, got.out, got.err)
 	}
 	// A shard that was killed has left part of a record.
@@ -113,7 +113,7 @@ func TestCtlAudit(t *testing.T) {
 	if err := os.WriteFile(path, []byte(torn), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := call("", false, "ctl", "audit", "--log", path); got.code != 0 || got.out != auditRecords || !strings.Contains(got.err, "line 2 is no record, and is left out") {
+	if got := call("", false, "ctl", "audit", "--audit-log", path); got.code != 0 || got.out != auditRecords || !strings.Contains(got.err, "line 2 is no record, and is left out") {
 		t.Errorf("exit %d: %q %s", got.code, got.out, got.err)
 	}
 }
@@ -131,12 +131,12 @@ func TestCtlAuditRefusesWhatIsNoLog(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"--log", dir + "/none"}, "no such file"},
-		{[]string{"--log", dir}, "is a directory; name the file that --audit-log"},
-		{[]string{"--log", file("module x\n")}, "line 1 is no record of an audit log"},
-		{[]string{"--log", file("{\"level\":\"info\"}\n")}, "line 1 is no record of an audit log: it has no disposition"},
-		{[]string{"--log", file(""), "-n", "-5"}, "--lines cannot be negative, got -5"},
-		{nil, "--log is missing (see `tonnage ctl audit --help`)"},
+		{[]string{"--audit-log", dir + "/none"}, "no such file"},
+		{[]string{"--audit-log", dir}, "is a directory; name the file that --audit-log"},
+		{[]string{"--audit-log", file("module x\n")}, "line 1 is no record of an audit log"},
+		{[]string{"--audit-log", file("{\"level\":\"info\"}\n")}, "line 1 is no record of an audit log: it has no disposition"},
+		{[]string{"--audit-log", file(""), "-n", "-5"}, "--lines cannot be negative, got -5"},
+		{nil, "--audit-log is missing (see `tonnage ctl audit --help`)"},
 	} {
 		got := call("", true, append([]string{"ctl", "audit"}, c.args...)...)
 		if got.code != exitBadInput || got.out != "" || !strings.Contains(got.err, c.says) {

@@ -53,7 +53,7 @@ func TestCtlNeeds(t *testing.T) {
 	})
 	needs := func(args ...string) string {
 		t.Helper()
-		got := call("", true, append([]string{"ctl", "needs", "--shard", listener.Addr().String()}, args...)...)
+		got := call("", true, append([]string{"ctl", "needs", "--shard-addr", listener.Addr().String()}, args...)...)
 		if got.code != 0 {
 			t.Fatalf("exit %d: %s", got.code, got.err)
 		}

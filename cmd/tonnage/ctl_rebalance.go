@@ -31,7 +31,7 @@ func (c *ctl) shortfalls() *cobra.Command {
 	var shard string
 	cmd := &cobra.Command{
 		Use: "shortfalls", Short: "List what the shards are short of", Args: noArguments,
-		Example: "  tonnage ctl shortfalls --shard shard-0",
+		Example: "  tonnage ctl shortfalls --shard-id shard-0",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkNames(cmd, "shard"); err != nil {
 				return err
@@ -57,7 +57,8 @@ func (c *ctl) shortfalls() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&shard, "shard", "", "only of this shard")
+	cmd.Flags().StringVar(&shard, "shard-id", "", shardIDUsage+hereMark+"only of this one")
+	alsoCalled(cmd, "shard", "shard-id")
 	return cmd
 }
 

@@ -103,6 +103,6 @@ does not run and will not: one that reports again is registered anew, without do
 			})
 		},
 	}
-	cmd.Flags().StringVar(&shard, "shard", "", "name of the shard")
+	shardIDFlag(cmd, &shard)
 	return required(cmd, "shard")
 }

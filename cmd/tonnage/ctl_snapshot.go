@@ -129,9 +129,9 @@ hand-overs of machines: those that a shard has made are taken up as it reports t
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&dir, "data-dir", node.DataDirDefault, "data folder of the replica")
+	cmd.Flags().StringVar(&dir, "data-dir", node.DataDirDefault, dataDirUsage+hereMark+"that of the replica")
 	cmd.Flags().StringVar(&id, "node-id", node.IDDefault, "name of the replica, its --id")
-	cmd.Flags().StringVar(&advertise, "raft-advertise", "127.0.0.1:7791", "where other replicas will reach it; with --tls-cert it is reached by TLS")
+	cmd.Flags().StringVar(&advertise, "raft-advertise", "127.0.0.1:7791", raftAdvertiseUsage+hereMark+"with --tls-cert by TLS")
 	_ = cmd.MarkFlagDirname("data-dir")
 	return cmd
 }

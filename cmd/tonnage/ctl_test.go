@@ -37,13 +37,13 @@ func TestCtlRefusesBeforeItAsks(t *testing.T) {
 		{"needs --limit -1", []string{"--limit cannot be negative, got -1"}},
 		{"retire", []string{"MACHINE is expected, got 0 arguments " + help("retire")}},
 		{"retire a b", []string{"MACHINE is expected, got 2 arguments " + help("retire")}},
-		{"audit", []string{"--log is missing " + help("audit")}},
+		{"audit", []string{"--audit-log is missing " + help("audit")}},
 		{"assign-domain --value v", []string{"--key is missing " + help("assign-domain"), "--shard is missing"}},
 		{"unassign-domain", []string{"--key is missing " + help("unassign-domain"), "--value is missing"}},
 		{"remove-shard", []string{"--shard is missing " + help("remove-shard")}},
 		{"remove-member", []string{"--replica is missing " + help("remove-member")}},
-		{"machines --page foo://x", []string{`--page: "foo://x" is no address; give one like http://`}},
-		{"retire --page foo://x m", []string{`--page: "foo://x" is no address`}},
+		{"machines --shard foo://x", []string{`--shard: "foo://x" is no address; give one like http://`}},
+		{"retire --shard foo://x m", []string{`--shard: "foo://x" is no address`}},
 	} {
 		got := call("", true, append([]string{"ctl", "--coordinator", "127.0.0.1:1"}, strings.Fields(c.args)...)...)
 		for _, want := range c.says {

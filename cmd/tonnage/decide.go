@@ -38,7 +38,7 @@ code is 0. A file with faults is refused whole, with one line for each fault
 	fileFlag(cmd, &f.file, "the world")
 	outputFlag(cmd, &f.output)
 	cmd.Flags().BoolVar(&f.explain, "explain", false, `add why, by need and by machine (key "explain" of the JSON)`)
-	workersFlag(cmd, &f.workers, "; wins over the file")
+	workersFlag(cmd, &f.workers, hereMark+"wins over the file")
 	return cmd
 }
 

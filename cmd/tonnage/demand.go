@@ -68,17 +68,18 @@ all of it is acknowledged; the shard cannot start the machines that it binds aft
 session of the cluster gives it their user data. A cluster with an operator must not be asked for here as well:
 the newest session of a cluster counts.`,
 		Example: `  tonnage demand apply -f needs.yaml
-  tonnage demand apply -f needs.yaml --shard shard-0:7780 --once`,
+  tonnage demand apply -f needs.yaml --shard-addr shard-0:7780 --once`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return applyDemand(cmd.Context(), s, &f) },
 	}
 	fileFlag(cmd, &f.file, "the needs")
 	flags := cmd.Flags()
-	flags.StringVar(&f.shard, "shard", ctlShardDefault, "address of the shard's sessions")
+	shardAddrFlag(cmd, &f.shard)
 	flags.StringVar(&f.userData, "user-data", "", "file with what machines start with; without it they get a comment")
-	flags.BoolVar(&f.once, "once", false, "end when the shard has acknowledged the demand")
-	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "with --once: how long that may take")
+	flags.BoolVar(&f.once, "once", false, onceUsage+hereMark+"when the shard has acknowledged the demand")
+	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, timeoutUsage+hereMark+"with --once")
 	tlsFlags(cmd, &f.tls)
+	alsoCalled(cmd, "shard", "shard-addr")
 	_ = cmd.MarkFlagFilename("user-data")
 	return cmd
 }
@@ -116,7 +117,7 @@ func applyDemand(ctx context.Context, s streams, f *demandFlags) error {
 		return badInput(err)
 	}
 	if a.conn, err = grpc.NewClient(f.shard, material.DialOptionsTo(mtls.ShardServer())...); err != nil {
-		return badInput(fmt.Errorf("--shard: %w", err))
+		return badInput(fmt.Errorf("--shard-addr: %w", err))
 	}
 	defer a.conn.Close()
 	ctx, cancel := context.WithCancel(ctx)
@@ -125,7 +126,7 @@ func applyDemand(ctx context.Context, s streams, f *demandFlags) error {
 	if f.once {
 		return a.once(ctx, f.timeout)
 	}
-	a.say(fmt.Sprintf("reporting the needs of %d clusters to %s (stop with Ctrl-C); `%s ctl needs --shard %s` shows what becomes of them", len(file.Clusters()), f.shard, programName(), f.shard))
+	a.say(fmt.Sprintf("reporting the needs of %d clusters to %s (stop with Ctrl-C); `%s ctl needs --shard-addr %s` shows what becomes of them", len(file.Clusters()), f.shard, programName(), f.shard))
 	a.keep(ctx)
 	return nil
 }

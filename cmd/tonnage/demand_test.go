@@ -17,7 +17,7 @@ func startApply(t *testing.T, shard string, args ...string) *syncBuffer {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, append([]string{"demand", "apply", "--shard", shard}, args...), streams{in: strings.NewReader(""), out: out, err: out})
+		ended <- run(ctx, append([]string{"demand", "apply", "--shard-addr", shard}, args...), streams{in: strings.NewReader(""), out: out, err: out})
 	}()
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -53,7 +53,7 @@ func TestDemandOfAFileIsServed(t *testing.T) {
 	}
 	r.wait(says(`alpha: machine \S+ is Configured`))
 	r.wait(says(`beta: machine \S+ is Configured`))
-	got := call("", true, "ctl", "needs", "--shard", sessionsOf(r), "-o", "json")
+	got := call("", true, "ctl", "needs", "--shard-addr", sessionsOf(r), "-o", "json")
 	if got.code != exitOK || strings.Count(got.out, `"satisfied": true`) != 2 {
 		t.Errorf("ctl needs: exit %d: %s%s", got.code, got.out, got.err)
 	}
@@ -69,15 +69,15 @@ func TestDemandOfAFileIsServed(t *testing.T) {
 func TestDemandAppliedOnce(t *testing.T) {
 	r := startShard(t, "--data-dir", t.TempDir(), "--cycle-interval", "20ms", "--seed-machines", "1", "--log-level", "warn")
 	const needs = "needs:\n- {name: web, cluster: alpha, aggregate: {cpu: 1}}\n"
-	if got := call(needs, true, "demand", "apply", "-f", "-", "--shard", sessionsOf(r), "--once"); got.code != exitOK || !strings.Contains(got.out, "alpha: the shard has taken the demand") {
+	if got := call(needs, true, "demand", "apply", "-f", "-", "--shard-addr", sessionsOf(r), "--once"); got.code != exitOK || !strings.Contains(got.out, "alpha: the shard has taken the demand") {
 		t.Errorf("exit %d: %s%s", got.code, got.out, got.err)
 	}
-	got := call("", true, "ctl", "needs", "--shard", sessionsOf(r), "-o", "json")
+	got := call("", true, "ctl", "needs", "--shard-addr", sessionsOf(r), "-o", "json")
 	if !strings.Contains(got.out, `"cluster": "alpha"`) {
 		t.Errorf("ctl needs: %s%s", got.out, got.err)
 	}
 	began := time.Now()
-	if got := call(needs, true, "demand", "apply", "-f", "-", "--shard", "127.0.0.1:1", "--once", "--timeout", "300ms"); got.code != exitInternal || !strings.Contains(got.err, "has not acknowledged the demand within 300ms") {
+	if got := call(needs, true, "demand", "apply", "-f", "-", "--shard-addr", "127.0.0.1:1", "--once", "--timeout", "300ms"); got.code != exitInternal || !strings.Contains(got.err, "has not acknowledged the demand within 300ms") {
 		t.Errorf("without a shard: exit %d after %v: %s", got.code, time.Since(began), got.err)
 	}
 }
@@ -90,7 +90,7 @@ func TestDemandThatTheWireCannotSay(t *testing.T) {
 		"needs:\n- {name: a}\n":            "stdin:2:3: needs[0].cluster: is missing",
 		"needs: [{name: a, cluster: c}]\n": "",
 	} {
-		args := []string{"demand", "apply", "-f", "-", "--shard", "127.0.0.1:1", "--once", "--timeout", "10ms"}
+		args := []string{"demand", "apply", "-f", "-", "--shard-addr", "127.0.0.1:1", "--once", "--timeout", "10ms"}
 		got := call(text, true, args...)
 		if want == "" {
 			want = "has not acknowledged"

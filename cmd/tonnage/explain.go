@@ -19,20 +19,23 @@ type explainFlags struct {
 	source worldFlags
 	output string
 	help   bool // what would help
+	// verbose adds what the engine counted.
+	verbose bool
 }
 
 func newExplain(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain (need|machine) NAME...",
 		Short: "Say why a need or a machine is as it is",
-		Long: `Explain decides about a world and says why: what counts for a need, what it takes,
-what the other machines are to it and which domains it weighed; who claims a
-machine, what is to be done with it, and what one that can be bought costs whom
-when interruptions are counted in.
+		Long: `Explain decides about a world and says why: whether a need is satisfied and what
+stands against it, which machines are left at which step, whose they are, and what each
+domain could give it; who claims a machine, what is to be done with it, and what one that
+can be bought costs whom when interruptions are counted in. --verbose adds what the engine
+counted.
 
 The world is a file as decide reads it, or that of a running shard (--shard, the
 address of its page or metrics). Needs of a running shard are named by cluster
-and row of the roll-up, from 0: cluster-0001/0. Of a running shard explain also
+and row of the roll-up, from 0: web-prod/0. Of a running shard explain also
 says what its last cycle held back and why, and what keeps it from carrying
 anything out.
 
@@ -46,10 +49,10 @@ made.`,
 	cmd.AddCommand(
 		newExplainOf(s, "need NAME...", "Say why needs are satisfied or not", `  tonnage explain need -f world.yaml web
   tonnage explain need -f world.yaml --help-me web
-  tonnage explain need --shard http://127.0.0.1:8080 cluster-0001/0`,
+  tonnage explain need --shard http://127.0.0.1:8080 hopper`,
 			func(names map[string]bool) *world.Subjects { return &world.Subjects{Needs: names} }),
 		newExplainOf(s, "machine ID...", "Say what is done with machines, and why", `  tonnage explain machine -f world.yaml m-1 m-2
-  tonnage explain machine --shard http://127.0.0.1:8080 cpu-batch-000000 -o json`,
+  tonnage explain machine --shard http://127.0.0.1:8080 gpu-v100-r3-01 -o json`,
 			func(names map[string]bool) *world.Subjects { return &world.Subjects{Machines: names} }),
 	)
 	return cmd
@@ -76,6 +79,7 @@ func newExplainOf(s streams, use, short, example string, subjects func(map[strin
 	f.source.add(cmd)
 	outputFlag(cmd, &f.output)
 	if strings.HasPrefix(use, "need") {
+		cmd.Flags().BoolVar(&f.verbose, "verbose", false, "also say what the engine counted: each machine by what it is to the need, each domain by how it was weighed")
 		cmd.Flags().BoolVar(&f.help, "help-me", false, "compute what would satisfy the needs: more machines, a higher priority, a requirement less")
 	}
 	return cmd
@@ -95,10 +99,10 @@ func explain(ctx context.Context, s streams, f *explainFlags, of *world.Subjects
 		return badInput(err)
 	}
 	if f.help {
-		return explainAndHelp(s, w, answer, format)
+		return explainAndHelp(ctx, s, w, answer, format, f)
 	}
 	if format == formatTable {
-		return answer.WriteExplanation(s.out, w)
+		return answer.WriteExplanation(s.out, w, f.verbose)
 	}
 	return answer.WriteExplanationJSON(s.out)
 }
@@ -123,9 +127,17 @@ type worldFlags struct {
 func (f *worldFlags) add(cmd *cobra.Command) {
 	f.flag = "shard"
 	fileFlag(cmd, &f.file, "the world")
-	cmd.Flags().StringVar(&f.shard, f.flag, "", "address of a running shard's page, in place of a file: http://127.0.0.1:8080")
+	shardFlag(cmd, &f.shard, "")
 	f.page = &pageClient{}
 	f.page.register(cmd)
+}
+
+// flags returns the flags that name the same world on a command line.
+func (f *worldFlags) flags() string {
+	if f.shard != "" {
+		return "--" + f.flag + " " + f.shard
+	}
+	return "-f " + f.file
 }
 
 // read reads the world from the file or the running shard.
@@ -168,6 +180,9 @@ func (f *worldFlags) noWorld(err error) error {
 func (f *worldFlags) open(ctx context.Context, s streams) (io.ReadCloser, error) {
 	if f.shard != "" {
 		return f.fetch(ctx)
+	}
+	if f.file == "" {
+		return nil, badInput(fmt.Errorf("no world given; give --%s URL (the page of a running shard) or -f FILE, or -f - for standard input", f.flag))
 	}
 	return openFile(s, f.file)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -14,24 +15,24 @@ import (
 const needsHelpedMax = 16
 
 // explainAndHelp writes the explanation of needs, and what would help each.
-func explainAndHelp(s streams, w *world.World, answer *world.Answer, format string) error {
+func explainAndHelp(ctx context.Context, s streams, w *world.World, answer *world.Answer, format string, f *explainFlags) error {
 	if n := len(answer.Explain.Needs); n > needsHelpedMax {
 		return badInput(fmt.Errorf("--help-me is for at most %d needs at a time, not %d", needsHelpedMax, n))
 	}
 	var all []*advice.Advice
 	for i := range answer.Explain.Needs {
-		a, err := advice.For(w, answer.Explain.Needs[i].Name)
+		a, err := advice.For(ctx, w, answer.Explain.Needs[i].Name)
 		if err != nil {
 			return badInput(err)
 		}
 		all = append(all, a)
 	}
 	if format == formatTable {
-		if err := answer.WriteExplanation(s.out, w); err != nil {
+		if err := answer.WriteExplanation(s.out, w, f.verbose); err != nil {
 			return err
 		}
 		for _, a := range all {
-			if err := a.WriteTable(s.out); err != nil {
+			if err := a.WriteTable(s.out, f.source.flags()); err != nil {
 				return err
 			}
 		}

@@ -9,7 +9,7 @@ import (
 
 func TestExplainSaysWhatWouldHelp(t *testing.T) {
 	got := call("", true, "explain", "need", "-f", firstHour, "--help-me", "render", "shop")
-	for _, want := range []string{"more machines: 1 of gpu, $12.00 an hour more", "tonnage what-if --add gpu-1=1", "need shop is satisfied; it needs no help"} {
+	for _, want := range []string{"more machines: 1 of gpu, $12.00 an hour more", "tonnage what-if -f " + firstHour + " --add gpu-1=1", "need shop is satisfied; it needs no help"} {
 		if got.code != exitOK || !strings.Contains(got.out, want) {
 			t.Errorf("exit %d: %s%s\nwant %s", got.code, got.out, got.err, want)
 		}

@@ -27,7 +27,8 @@ func faultsIn(err error, path string) error {
 	return badInput(err)
 }
 
-// warnOf writes the warnings about a world on the error stream. Notes are for those who ask.
+// warnOf writes the warnings about a world on the error stream. Notes are shown on request
+// only.
 func warnOf(s streams, path string, w *world.World) {
 	said := 0
 	for i := range w.Hints {

@@ -130,7 +130,7 @@ func TestHostileAnswers(t *testing.T) {
 		{[]string{"shortfalls"}, "--coordinator", 2},
 		{[]string{"members"}, "--coordinator", 2},
 		{[]string{"rebalance", "--why"}, "--coordinator", 9},
-		{[]string{"needs"}, "--shard", 2},
+		{[]string{"needs"}, "--shard-addr", 2},
 	} {
 		args := append([]string{"ctl", "--timeout=10s"}, c.args...)
 		table := slices.Concat(args, []string{c.flag, answers, "-o", "table"})
@@ -181,7 +181,7 @@ func TestHostileWorlds(t *testing.T) {
 		args []string
 		flag string
 	}{
-		{[]string{"ctl", "machines"}, "--page"}, {[]string{"explain", "need", "n1"}, "--shard"},
+		{[]string{"ctl", "machines"}, "--shard"}, {[]string{"explain", "need", "n1"}, "--shard"},
 		{[]string{"explain", "machine", "m-1", "m-3"}, "--shard"}, {[]string{"what-if", "--lose", "m-3"}, "--shard"},
 	} {
 		for _, format := range []string{"table", "json"} {
@@ -223,13 +223,13 @@ func TestHostileTop(t *testing.T) {
 			"\"recent\": [{\"kind\": %[1]s, \"machine\": %[1]s, \"type\": %[1]s, \"cluster\": %[1]s, \"reason\": %[1]s}]}\n\n", text)
 	}))
 	defer server.Close()
-	args := []string{"top", "--once", "--shard", server.URL}
+	args := []string{"top", "--once", "--color", "never", "--shard", server.URL}
 	got := call("", true, args...)
 	if got.code != exitOK || strings.Count(got.out, `\x1b[2J`) < 8 {
 		t.Errorf("exit %d: %s %s", got.code, got.out, got.err)
 	}
 	harmless(t, got, args...)
-	if got := call("", true, "ctl", "pause-state", "--page", server.URL); strings.Count(got.out, "\n") != 1 {
+	if got := call("", true, "ctl", "pause-state", "--shard", server.URL); strings.Count(got.out, "\n") != 1 {
 		t.Errorf("the state of pausing: %q", got.out)
 	} else {
 		harmless(t, got)
@@ -263,7 +263,7 @@ func TestHostileArguments(t *testing.T) {
 		{"ctl", "assign-domain", "--key", "k", "--value", "v", "--shard", hostile},
 		{"ctl", "needs", "--cluster", hostile},
 		{"ctl", "machines", "--cluster", hostile},
-		{"ctl", "shortfalls", "--shard", hostile},
+		{"ctl", "shortfalls", "--shard-id", hostile},
 		{"shard", "--id", "s\u009b"},
 		{"coordinator", "--id", "s\u009b"},
 		{"ctl", "machines", "--state", hostile},

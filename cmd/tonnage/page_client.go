@@ -38,7 +38,7 @@ func (p *pageClient) registerToken(cmd *cobra.Command, persistent bool) {
 	if persistent {
 		flags = cmd.PersistentFlags()
 	}
-	flags.StringVar(&p.tokenFile, "token-file", "", "file with the token to show to a page; without it "+tokenVariable+" holds the token, if there is one")
+	flags.StringVar(&p.tokenFile, "token-file", "", tokenUsage+hereMark+"to show there; without it "+tokenVariable+" holds the token, if there is one")
 	_ = cmd.MarkFlagFilename("token-file")
 }
 
@@ -46,13 +46,7 @@ func (p *pageClient) registerToken(cmd *cobra.Command, persistent bool) {
 func (p *pageClient) register(cmd *cobra.Command) {
 	p.tls = &mtls.Files{}
 	p.registerToken(cmd, false)
-	flags := cmd.Flags()
-	flags.StringVar(&p.tls.Cert, "tls-cert", "", "certificate to show to a page that is https://, PEM")
-	flags.StringVar(&p.tls.Key, "tls-key", "", "key of the certificate, PEM")
-	flags.StringVar(&p.tls.CA, "tls-ca", "", "certificates of the authority that the page's must come from, PEM")
-	for _, name := range []string{"tls-cert", "tls-key", "tls-ca"} {
-		_ = cmd.MarkFlagFilename(name, "pem", "crt", "key")
-	}
+	tlsFlags(cmd, p.tls)
 }
 
 // token returns what to show; "" = nothing.

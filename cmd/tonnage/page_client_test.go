@@ -45,18 +45,18 @@ func TestToolsShowTheirCertificateToAPageOverTLS(t *testing.T) {
 		"bigfleet://shard/s":   "does not let this in",        //
 	} {
 		show := tlsArgs(authority.Files(t, uri))
-		got := call("", true, append([]string{"ctl", "retire", "--page", page, "idle-000000"}, show...)...)
+		got := call("", true, append([]string{"ctl", "retire", "--shard", page, "idle-000000"}, show...)...)
 		if got.code != exitBadInput || !strings.Contains(got.err, want) {
 			t.Errorf("retire by %s: exit %d, %q, want %q", uri, got.code, got.err, want)
 		}
 	}
 	show := tlsArgs(authority.Files(t, "bigfleet://readonly"))
-	for _, command := range [][]string{{"ctl", "machines", "--page", page}, {"explain", "machine", "--shard", page, "idle-000000"}, {"what-if", "--shard", page, "--lose", "idle-000000"}, {"top", "--once", "--shard", page}, {"ctl", "pause-state", "--page", page}} {
+	for _, command := range [][]string{{"ctl", "machines", "--shard", page}, {"explain", "machine", "--shard", page, "idle-000000"}, {"what-if", "--shard", page, "--lose", "idle-000000"}, {"top", "--once", "--shard", page}, {"ctl", "pause-state", "--shard", page}} {
 		if got := call("", true, append(command, show...)...); got.code != 0 {
 			t.Errorf("%v: exit %d: %s", command, got.code, got.err)
 		}
 	}
-	if got := call("", true, "ctl", "machines", "--page", page); got.code == 0 || !strings.Contains(got.err, "certificate") {
+	if got := call("", true, "ctl", "machines", "--shard", page); got.code == 0 || !strings.Contains(got.err, "certificate") {
 		t.Errorf("without the authority's certificate: exit %d, %q", got.code, got.err)
 	}
 }
@@ -68,7 +68,7 @@ func TestToolsShowTheToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := startShard(t, "--token-file", token, "--data-dir", t.TempDir(), "--seed-machines", "2", "--log-level", "warn")
-	retire := []string{"ctl", "retire", "--page", "http://" + r.metrics, "idle-000000"}
+	retire := []string{"ctl", "retire", "--shard", "http://" + r.metrics, "idle-000000"}
 	if got := call("", true, retire...); got.code != exitBadInput || !strings.Contains(got.err, "--token-file FILE or TONNAGE_TOKEN") {
 		t.Errorf("without the token: exit %d, %q", got.code, got.err)
 	}
@@ -77,17 +77,17 @@ func TestToolsShowTheToken(t *testing.T) {
 		t.Errorf("with the token: exit %d, %q, want the shard's answer", got.code, got.err)
 	}
 	t.Setenv(tokenVariable, secret)
-	for _, command := range [][]string{retire, {"ctl", "machines", "--page", r.metrics}, {"explain", "machine", "--shard", r.metrics, "idle-000000"}, {"top", "--once", "--shard", r.metrics}} {
+	for _, command := range [][]string{retire, {"ctl", "machines", "--shard", r.metrics}, {"explain", "machine", "--shard", r.metrics, "idle-000000"}, {"top", "--once", "--shard", r.metrics}} {
 		if got := call("", true, command...); strings.Contains(got.err, "token") {
 			t.Errorf("%v with the token in the environment: exit %d, %q", command, got.code, got.err)
 		}
 	}
 	t.Setenv(tokenVariable, secret[1:])
-	if got := call("", true, "ctl", "machines", "--page", r.metrics); got.code != exitBadInput || !strings.Contains(got.err, "not that of this process") || strings.Contains(got.err, secret[1:]) {
+	if got := call("", true, "ctl", "machines", "--shard", r.metrics); got.code != exitBadInput || !strings.Contains(got.err, "not that of this process") || strings.Contains(got.err, secret[1:]) {
 		t.Errorf("with a wrong token: exit %d, %q", got.code, got.err)
 	}
 	t.Setenv(tokenVariable, "short")
-	if got := call("", true, "ctl", "machines", "--page", r.metrics); got.code != exitBadInput || !strings.Contains(got.err, "TONNAGE_TOKEN: the token has 5 bytes") {
+	if got := call("", true, "ctl", "machines", "--shard", r.metrics); got.code != exitBadInput || !strings.Contains(got.err, "TONNAGE_TOKEN: the token has 5 bytes") {
 		t.Errorf("with a short token: exit %d, %q", got.code, got.err)
 	}
 }

@@ -21,6 +21,7 @@ import (
 
 const (
 	checkTimeoutDefault = 10 * time.Minute // of one check
+	checkWaitEvery      = 10 * time.Second // between lines that say what is waited for
 	checkBootstrapMax   = 4 << 20          // bytes of --bootstrap-file
 	formatJUnit         = "junit"
 )
@@ -37,6 +38,7 @@ type providerCheck struct {
 	machines    []string
 	filters     []string
 	machinesMax int
+	deleteIdle  bool
 	cluster     string
 	bootstrap   string
 	yes, dryRun bool
@@ -49,10 +51,17 @@ type providerCheck struct {
 	output  string
 
 	restart, vanish, fail string
+	// said is how often it is said which machine is waited for.
+	said time.Duration
 }
 
 func newProviderCheck(s streams) *cobra.Command {
-	c := &providerCheck{streams: s}
+	cmd, _ := providerCheckCommand(s)
+	return cmd
+}
+
+func providerCheckCommand(s streams) (*cobra.Command, *providerCheck) {
+	c := &providerCheck{streams: s, said: checkWaitEvery}
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Try whether a provider keeps the protocol",
@@ -60,12 +69,17 @@ func newProviderCheck(s streams) *cobra.Command {
 it keeps. --list prints all checks and the sentence that each of them checks.
 
 Checks buy, bind, drain and delete machines. They use at most --max-machines, Speculative
-and Idle ones, and bring each back into the state in which it was found; a machine that
-was found Idle is not deleted. --dry-run says which machines these would be, and --yes
-lets them be used. With --max-machines 0 no machine is changed.
+and Idle ones, and bring each back into the state in which it was found. A machine that
+was found Idle is deleted and created again if it is an owned host (label
+tonnage.dev/host), or with --delete-idle; otherwise it is not deleted. --dry-run says which
+machines these would be, and --yes lets them be used. With --max-machines 0 no machine is
+changed.
+
+A row is printed when its check ends. While a machine is waited for, a line on standard
+error says so every 10 seconds.
 
 No shard should use the machines meanwhile. The calls are those of a shard of their own;
-with TLS, --shard must be the one that the certificate names. Do not name a shard that is
+with TLS, --shard-id must be the one that the certificate names. Do not name a shard that is
 running: its calls for these machines would be fenced.
 
 Restarts, machines that vanish and changes that fail are checked where a command is given
@@ -83,36 +97,34 @@ found.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}
 	c.register(cmd)
-	return cmd
+	return cmd, c
 }
 
 func (c *providerCheck) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&c.addr, "addr", "", "address of the provider, HOST:PORT")
-	flags.StringVar(&c.tls.Cert, "tls-cert", "", "certificate to show, PEM")
-	flags.StringVar(&c.tls.Key, "tls-key", "", "key of the certificate, PEM")
-	flags.StringVar(&c.tls.CA, "tls-ca", "", "certificates of the authority that the provider must come from, PEM")
-	flags.StringVar(&c.tls.Deny, "tls-deny", "", "serial numbers of certificates that are refused, one hexadecimal number a line")
-	flags.StringVar(&c.identity, "provider-identity", "", "the URI that the provider's certificate must hold; empty = the certificate must be for the host of --addr")
-	flags.StringVar(&c.shard, "shard", check.ShardDefault, "name of the shard that calls are made for")
+	tlsFlags(cmd, &c.tls)
+	flags.StringVar(&c.identity, "provider-identity", "", providerIdentityUsage+hereMark+"empty = the certificate must be for the host of --addr")
+	flags.StringVar(&c.shard, "shard-id", check.ShardDefault, shardIDUsage+hereMark+"that calls are made for")
 	flags.Int64Var(&c.epoch, "epoch", 0, "epoch of the first call; 0 = the time in microseconds, which is newer than any of earlier runs")
 	flags.StringSliceVar(&c.machines, "machines", nil, "ids of machines that may be used, with commas between (default: any that is Speculative or Idle)")
 	flags.StringArrayVar(&c.filters, "filter", nil, "use only machines with this: instance-type=, zone=, capacity-type= or label:KEY=, then the value; may be given again")
 	flags.IntVar(&c.machinesMax, "max-machines", check.MachinesDefault, "how many machines are used at most; 0 = none")
-	flags.StringVar(&c.cluster, "cluster", check.ClusterDefault, "name of the cluster that machines are bound to")
+	flags.BoolVar(&c.deleteIdle, "delete-idle", false, "delete and create again also machines that were found Idle and are no owned hosts; give it only where Create brings them back")
+	flags.StringVar(&c.cluster, "cluster", check.ClusterDefault, clusterUsage+hereMark+"that machines are bound to")
 	flags.StringVar(&c.bootstrap, "bootstrap-file", "", "bootstrap data to configure machines with, for providers whose machines must start; checks of odd data are skipped then")
 	flags.BoolVar(&c.yes, "yes", false, "use the machines: buy, bind, drain and delete them")
-	flags.BoolVar(&c.dryRun, "dry-run", false, "print the machines that would be used and the checks that would run, and change nothing")
-	flags.DurationVar(&c.timeout, "timeout", checkTimeoutDefault, "how long one check may take, with all changes of machines that it needs; as long for each machine that is brought back")
+	flags.BoolVar(&c.dryRun, "dry-run", false, dryRunUsage+hereMark+"the machines that would be used, and the checks that would run")
+	flags.DurationVar(&c.timeout, "timeout", checkTimeoutDefault, timeoutUsage+hereMark+"one check, with all changes of machines that it needs; as long for each machine that is brought back")
 	flags.DurationVar(&c.within, "answer-within", check.AnswerWithinDefault, "how long the answer to a call may take")
 	flags.StringSliceVar(&c.only, "only", nil, "run only these checks: ids or patterns such as 'fence.*', with commas between")
 	flags.StringSliceVar(&c.skip, "skip", nil, "do not run these checks: ids or patterns, with commas between")
-	flags.BoolVar(&c.list, "list", false, "print all checks and what they check")
-	flags.StringVarP(&c.output, "output", "o", "", "json, yaml, table or junit (default: table on a terminal, json elsewhere)")
+	flags.BoolVar(&c.list, "list", false, listUsage+hereMark+"all checks, and what they check")
+	flags.StringVarP(&c.output, "output", "o", "", outputUsage+hereMark+"also junit")
 	flags.StringVar(&c.restart, "restart-command", "", "command that restarts the provider")
-	flags.StringVar(&c.vanish, "vanish-command", "", "command that makes the machine $TONNAGE_MACHINE vanish")
-	flags.StringVar(&c.fail, "fail-command", "", "command that lets the next change of the machine $TONNAGE_MACHINE fail")
-	completeFiles(cmd, "tls-cert", "tls-key", "tls-ca")
+	flags.StringVar(&c.vanish, "vanish-command", "", "command that makes the Configured machine $TONNAGE_MACHINE vanish; exit code 77 = it cannot")
+	flags.StringVar(&c.fail, "fail-command", "", "command that lets the next Configure of the Idle machine $TONNAGE_MACHINE fail; exit code 77 = it cannot")
+	alsoCalled(cmd, "shard", "shard-id")
 	_ = cmd.MarkFlagFilename("bootstrap-file")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{formatJSON, formatYAML, formatTable, formatJUnit}, cobra.ShellCompDirectiveNoFileComp))
 	var ids []string
@@ -245,7 +257,7 @@ func (c *providerCheck) connection(p *checkPlan) (err error) {
 // target settles what may be done to which machines.
 func (c *providerCheck) target(p *checkPlan) (err error) {
 	p.options = check.Options{
-		Shard: c.shard, Epoch: cmp.Or(c.epoch, clock().UnixMicro()), Only: c.machines, Machines: c.machinesMax, Cluster: c.cluster, AnswerWithin: c.within,
+		Shard: c.shard, Epoch: cmp.Or(c.epoch, clock().UnixMicro()), Only: c.machines, Machines: c.machinesMax, DeleteIdle: c.deleteIdle, Cluster: c.cluster, AnswerWithin: c.within,
 	}
 	if c.machinesMax == 0 {
 		p.options.Machines = -1

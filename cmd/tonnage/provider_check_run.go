@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"encoding/xml"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -107,13 +109,31 @@ func (c *providerCheck) carryOut(ctx context.Context, p *checkPlan, target *chec
 		}
 	}
 	out := &checkReport{Address: c.addr, Machines: append([]check.Claim{}, target.Claims()...)}
+	waiting := c.sayWaiting(target, progress)
+	defer waiting()
+	rows := newCheckRows(p)
+	var faults error // of printing
+	row := func(cells ...string) {
+		if p.format == formatTable {
+			if progress != nil {
+				progress.clear()
+			}
+			faults = cmp.Or(faults, rows.print(c.out, cells...))
+		}
+	}
+	row("CHECK", "RESULT", "TIME", "")
 	out.Results = check.RunAll(ctx, target, p.checks, c.timeout, func(p check.Progress) {
+		if p.Ended != nil {
+			row(resultRow(p.Ended)...)
+			return
+		}
 		show("check %d of %d%s%s%s%d failed", p.Done+1, p.All, statusSeparator, p.ID, statusSeparator, p.FailedThus)
 	})
 	show("bringing machines back")
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout*time.Duration(max(1, len(out.Machines))))
 	defer cancel()
 	out.Left = append([]check.Left{}, target.Restore(within)...)
+	waiting()
 	if progress != nil {
 		progress.clear()
 	}
@@ -127,10 +147,69 @@ func (c *providerCheck) carryOut(ctx context.Context, p *checkPlan, target *chec
 			out.Skipped++
 		}
 	}
-	if err := c.printReport(p.format, out); err != nil {
+	if err := errors.Join(faults, c.printReport(p.format, out)); err != nil {
 		return err
 	}
 	return out.verdict(ctx)
+}
+
+// sayWaiting says which machine is waited for until the returned function is called.
+func (c *providerCheck) sayWaiting(target *check.Target, progress *console) (stop func()) {
+	ended := make(chan struct{})
+	var done sync.WaitGroup
+	done.Go(func() {
+		tick := time.NewTicker(c.said)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-tick.C:
+			}
+			w := target.Waiting()
+			if w.Machine == "" {
+				continue
+			}
+			line := fmt.Sprintf("waits for machine %s, %s since %s (%s)", terminal.Escape(w.Machine), w.State, w.Since.Format(time.TimeOnly), time.Since(w.Since).Round(time.Second))
+			if progress != nil {
+				progress.show(line)
+			} else {
+				fmt.Fprintln(c.err, "tonnage provider check: "+line)
+			}
+		}
+	})
+	return sync.OnceFunc(func() { close(ended); done.Wait() })
+}
+
+// checkRows prints a table row by row: its columns are as wide as any of their cells can be.
+type checkRows struct{ widths [3]int }
+
+func newCheckRows(p *checkPlan) *checkRows {
+	r := &checkRows{[3]int{len("CHECK"), len(check.Skipped), len("1000.0 s")}}
+	for _, k := range p.checks {
+		r.widths[0] = max(r.widths[0], len(k.ID))
+	}
+	return r
+}
+
+func (r *checkRows) print(w io.Writer, cells ...string) error {
+	line := ""
+	for i, text := range cells {
+		if text = terminal.Escape(text); i < len(r.widths) {
+			text = fmt.Sprintf("%-*s  ", r.widths[i], text)
+		}
+		line += text
+	}
+	_, err := fmt.Fprintln(w, strings.TrimRight(line, " "))
+	return err
+}
+
+func resultRow(x *check.Result) []string {
+	why := x.Reason
+	if x.Status == check.Failed {
+		why = "expected " + x.Expected + "; saw " + x.Seen
+	}
+	return []string{x.ID, string(x.Status), millis(float64(x.Took.Nanoseconds()) / 1e6), why}
 }
 
 // verdict is what the command's exit code says, and why.
@@ -201,23 +280,13 @@ func (c *providerCheck) printDry(p *checkPlan, target *check.Target) error {
 	return err
 }
 
+// printReport prints all results; of a table the rows are there already.
 func (c *providerCheck) printReport(format string, r *checkReport) error {
 	switch format {
 	case formatJSON:
 		return c.encode(r)
 	case formatJUnit:
 		return writeJUnit(c.out, r)
-	}
-	t := terminal.NewTable("CHECK", "RESULT", "TIME", "")
-	for _, x := range r.Results {
-		why := x.Reason
-		if x.Status == check.Failed {
-			why = "expected " + x.Expected + "; saw " + x.Seen
-		}
-		t.Row(x.ID, string(x.Status), millis(float64(x.Took.Nanoseconds())/1e6), why)
-	}
-	if err := t.Write(c.out); err != nil {
-		return err
 	}
 	_, err := fmt.Fprintf(c.out, "%d passed, %d failed, %d skipped\n", r.Passed, r.Failed, r.Skipped)
 	return err
@@ -280,9 +349,16 @@ func restartBy(command string) func(context.Context) error {
 	return func(ctx context.Context) error { return runCommand(ctx, command) }
 }
 
+// checkCannotCode is with what a command ends that cannot do it.
+const checkCannotCode = 77
+
 func machineBy(command string) func(context.Context, string) error {
 	return func(ctx context.Context, machine string) error {
-		return runCommand(ctx, command, checkMachineVariable+"="+machine)
+		err := runCommand(ctx, command, checkMachineVariable+"="+machine)
+		if ended, ok := errors.AsType[*exec.ExitError](err); ok && ended.ExitCode() == checkCannotCode {
+			return fmt.Errorf("%w: %w", check.ErrCannot, err)
+		}
+		return err
 	}
 }
 

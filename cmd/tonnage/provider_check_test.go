@@ -69,6 +69,12 @@ func TestProviderCheckCommands(t *testing.T) {
 			t.Errorf("%q is not in\n%s%s", want, got.out, got.err)
 		}
 	}
+	got = call("", true, checkArgs(p.address, "--yes", "--only", "vanished.*,failed.listed", "--vanish-command", "echo bare metal; exit 77", "--fail-command", "exit 77")...)
+	for _, want := range []string{"0 passed, 0 failed, 4 skipped", "no machine can be made to vanish here: ", "bare metal", "no change can be made to fail here: "} {
+		if !strings.Contains(got.out, want) {
+			t.Errorf("%q is not in\n%s%s", want, got.out, got.err)
+		}
+	}
 }
 
 // TestProviderCheckOverTLS: for the shard that the certificate names; what other shards may
@@ -80,7 +86,7 @@ func TestProviderCheckOverTLS(t *testing.T) {
 		return []string{"--tls-cert", f.Cert, "--tls-key", f.Key, "--tls-ca", f.CA}
 	}
 	p := startProvider(t, append(files(own), "--data-dir", t.TempDir(), "--seed-speculative", "3", "--latency", "0s")...)
-	got := call("", true, checkArgs(p.address, append(files(caller), "--yes", "--shard", "shard-0", "--only", "fence.*,get.*")...)...)
+	got := call("", true, checkArgs(p.address, append(files(caller), "--yes", "--shard-id", "shard-0", "--only", "fence.*,get.*")...)...)
 	if got.code != exitOK || !strings.Contains(got.out, " 0 failed, ") || !strings.Contains(got.out, "for no other shard than shard-0") {
 		t.Errorf("exit %d: %s%s", got.code, got.out, got.err)
 	}

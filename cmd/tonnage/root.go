@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/tonnage/tonnage/internal/commandline"
 	"github.com/tonnage/tonnage/internal/cpu"
 	"github.com/tonnage/tonnage/internal/terminal"
 )
@@ -96,9 +96,7 @@ func untilDone(ctx context.Context, f func() error) error {
 	}
 }
 
-// twoDashes lets the servers' long flags be given with one dash, as scripts for
-// the public project's binaries may: -listen=:7780 is --listen=:7780. What is no
-// long flag of the command stays as it is, and so does all behind a --.
+// twoDashes lets the servers' long flags be given with one dash.
 func twoDashes(root *cobra.Command, args []string) []string {
 	if len(args) == 0 || args[0] != "shard" && args[0] != "coordinator" {
 		return args
@@ -107,17 +105,7 @@ func twoDashes(root *cobra.Command, args []string) []string {
 	if err != nil {
 		return args
 	}
-	out := slices.Clone(args)
-	for i, arg := range out {
-		if arg == "--" {
-			break
-		}
-		name, _, _ := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
-		if len(name) > 1 && strings.HasPrefix(arg, "-") && cmd.Flags().Lookup(name) != nil {
-			out[i] = "-" + arg
-		}
-	}
-	return out
+	return commandline.TwoDashes(cmd.Flags(), args)
 }
 
 // newRoot returns the whole command tree.
@@ -128,23 +116,9 @@ func newRoot(s streams) *cobra.Command {
 		Long: `Tonnage compares what many Kubernetes clusters need with one pool of machines,
 and decides which machines to bind, buy, preempt, reclaim and give back.
 
-  init         a world with comments, to begin with
-  validate     check a file; schema writes its format
-  decide       one decision about a world in a file
-  simulate     many cycles in virtual time, from a file
-  what-if      what a change would do, and what it would cost
-  explain      why a need or a machine is as it is
-  top          watch a running shard
-  up           everything in one process, with a live page
-  demand       ask a shard for machines without a cluster
-  shard        a shard for a fleet: operators, a provider, decisions
-  coordinator  what concerns several shards: domains, shortfalls, moves
-  ctl          look at and change what is running
-  provider     made-up machines for shards, in a process of its own
-  bench        how fast the engine decides, and what it takes
-
 A flag that the command line does not give is taken from the environment: --shard from
-TONNAGE_SHARD, --data-dir from TONNAGE_DATA_DIR.`,
+TONNAGE_SHARD, --data-dir from TONNAGE_DATA_DIR. Commands that ask what is running take
+addresses and certificates from a context after that (tonnage context).`,
 		Version:       versionText(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -156,9 +130,10 @@ TONNAGE_SHARD, --data-dir from TONNAGE_DATA_DIR.`,
 	root.SetOut(s.out)
 	root.SetErr(s.err)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return badInput(fmt.Errorf("%w (see `%s --help`)", err, cmd.CommandPath()))
+		return badInput(fmt.Errorf("%w%s (see `%s --help`)", err, commandline.NearestFlag(cmd, err), cmd.CommandPath()))
 	})
 	root.AddCommand(commands(s)...)
+	group(root)
 	fromEnvironment(root)
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultCompletionCmd()
@@ -178,7 +153,25 @@ TONNAGE_SHARD, --data-dir from TONNAGE_DATA_DIR.`,
 func commands(s streams) []*cobra.Command {
 	return []*cobra.Command{
 		newInit(s), newValidate(s), newSchema(s), newDecide(s), newSimulate(s), newWhatIf(s), newExplain(s), newTop(s), newUp(s), newDemand(s),
-		newShard(s), newCoordinator(s), newCtl(s), newProvider(s), newBench(s), newVersion(),
+		newShard(s), newCoordinator(s), newCtl(s), newProvider(s), newBench(s), newVersion(), newContext(s), newFleet(s), newMCP(s),
+	}
+}
+
+// group sorts the commands for the help.
+func group(root *cobra.Command) {
+	for _, g := range []struct{ id, title, commands string }{
+		{"world", "Ask about a world, in a file or of a running shard:", "init validate schema decide simulate what-if explain"},
+		{"running", "Look at and change what is running:", "top fleet ctl demand context mcp"},
+		{"run", "Run:", "up shard coordinator provider"},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
+		for name := range strings.FieldsSeq(g.commands) {
+			for _, cmd := range root.Commands() {
+				if cmd.Name() == name {
+					cmd.GroupID = g.id
+				}
+			}
+		}
 	}
 }
 
@@ -201,25 +194,17 @@ func newHelp() *cobra.Command {
 	}
 }
 
-// noArguments refuses arguments that are no flags, and names the command that
-// a misspelt one is near to.
+// noArguments refuses arguments that are no flags.
 func noArguments(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
+	if err := commandline.NoArguments(cmd, args); err != nil {
+		return badInput(err)
 	}
-	what, hint := "unexpected argument", ""
-	if cmd.HasSubCommands() {
-		what = "unknown command"
-		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-			hint = "; did you mean " + strings.Join(near, " or ") + "?"
-		}
-	}
-	return badInput(fmt.Errorf("%s %q%s (see `%s --help`)", what, args[0], hint, cmd.CommandPath()))
+	return nil
 }
 
 // fileFlag adds -f to a command.
 func fileFlag(cmd *cobra.Command, path *string, what string) {
-	cmd.Flags().StringVarP(path, "file", "f", "", what+`, JSON or YAML; "-" reads standard input`)
+	cmd.Flags().StringVarP(path, "file", "f", "", fileUsage+hereMark+what)
 	_ = cmd.MarkFlagFilename("file", "json", "yaml", "yml")
 }
 
@@ -246,7 +231,7 @@ const (
 
 // outputFlag adds -o to a command.
 func outputFlag(cmd *cobra.Command, format *string) {
-	cmd.Flags().StringVarP(format, "output", "o", "", "json, yaml or table (default: table on a terminal, json elsewhere)")
+	cmd.Flags().StringVarP(format, "output", "o", "", outputUsage)
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{formatJSON, formatYAML, formatTable}, cobra.ShellCompDirectiveNoFileComp))
 }
 

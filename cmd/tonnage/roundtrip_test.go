@@ -205,7 +205,7 @@ func tools(t *testing.T, served []byte, machines []model.Machine) {
 	page := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) { _, _ = out.Write(served) }))
 	defer page.Close()
 	for _, format := range []string{"table", "json"} {
-		got := call("", true, "ctl", "machines", "--page", page.URL, "-o", format)
+		got := call("", true, "ctl", "machines", "--shard", page.URL, "-o", format)
 		if got.code != exitOK || strings.Count(got.out, "\n") != len(machines)+1 && format == "table" {
 			t.Fatalf("ctl machines: exit %d: %s %s", got.code, got.out, got.err)
 		}

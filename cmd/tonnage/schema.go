@@ -13,19 +13,21 @@ import (
 
 	"github.com/tonnage/tonnage/internal/world"
 	"github.com/tonnage/tonnage/internal/world/reference"
+	"github.com/tonnage/tonnage/web"
 )
 
 const formatMarkdown = "markdown"
 
 func newSchema(s streams) *cobra.Command {
 	var format string
-	kinds := append(world.Kinds(), "all")
+	kinds := append(world.Kinds(), "openapi", "all")
 	cmd := &cobra.Command{
 		Use:   "schema [" + strings.Join(kinds, "|") + "]",
 		Short: "Write the format of files as JSON Schema",
 		Long: `Schema writes what a kind of file may hold: as JSON Schema, which editors use to
 complete and check, or as tables in Markdown (all kinds on one page). Both come from
-the tables by which files are read.`,
+the tables by which files are read. Of the kind openapi it writes the HTTP API of a running
+shard as OpenAPI 3.1.`,
 		Example: `  tonnage schema > world.schema.json
   tonnage schema run
   tonnage schema all -o markdown`,
@@ -44,7 +46,8 @@ the tables by which files are read.`,
 			return schema(s.out, kind, format)
 		},
 	}
-	cmd.Flags().StringVarP(&format, "output", "o", formatJSON, "json or, for all, markdown")
+	cmd.Flags().StringVarP(&format, "output", "o", formatJSON, outputUsage+hereMark+"only json and, for all, markdown")
+	_ = cmd.Flags().SetAnnotation("output", annotationHereOnly, []string{"true"})
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{formatJSON, formatMarkdown}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -55,6 +58,9 @@ func schema(out io.Writer, kind, format string) error {
 		return reference.WritePage(out)
 	case format == formatMarkdown:
 		return badInput(errors.New("-o markdown is one page of all kinds: tonnage schema all -o markdown"))
+	case kind == "openapi" && format == formatJSON:
+		_, err := out.Write(web.OpenAPI())
+		return err
 	case format != formatJSON:
 		return badInput(fmt.Errorf("unknown output format %q; use -o json or -o markdown", format))
 	case !slices.Contains(world.Kinds(), kind):

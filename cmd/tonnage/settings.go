@@ -92,14 +92,18 @@ func inboundFlags(cmd *cobra.Command, s *inbound.Settings) {
 	flags.BoolVar(&s.Compressed, "accept-compressed", false, "accept messages compressed with gzip; what they inflate to is in no memory budget")
 }
 
-// tlsFlags adds the flags of mutual TLS to a command that serves.
+// tlsFlags adds the flags of mutual TLS to a command.
 func tlsFlags(cmd *cobra.Command, files *mtls.Files) {
-	flags := cmd.Flags()
-	flags.StringVar(&files.Cert, "tls-cert", "", "certificate of this process, PEM; read again when it changes")
-	flags.StringVar(&files.Key, "tls-key", "", "key of the certificate, PEM; read again when it changes")
-	flags.StringVar(&files.CA, "tls-ca", "", "certificates of the authority that peers must come from, PEM; read again when they change")
-	flags.StringVar(&files.Deny, "tls-deny", "", "serial numbers of certificates that are refused, one hexadecimal number a line, # begins a comment; read again when it changes")
+	tlsFlagsIn(cmd.Flags(), files)
 	completeFiles(cmd, "tls-cert", "tls-key", "tls-ca")
+}
+
+// tlsFlagsIn adds the flags of mutual TLS to a set of flags.
+func tlsFlagsIn(flags *pflag.FlagSet, files *mtls.Files) {
+	flags.StringVar(&files.Cert, "tls-cert", "", "certificate to show, PEM; servers read it again when it changes")
+	flags.StringVar(&files.Key, "tls-key", "", "key of the certificate, PEM; servers read it again when it changes")
+	flags.StringVar(&files.CA, "tls-ca", "", "certificates of the authority that peers must come from, PEM; servers read them again when they change")
+	flags.StringVar(&files.Deny, "tls-deny", "", "serial numbers of certificates that are refused, one hexadecimal number a line, # begins a comment; servers read it again when it changes")
 }
 
 // privateFlags adds the flags of a connection that has a CA of its own, with

@@ -21,7 +21,7 @@ type accessFlags struct{ token, hosts string }
 
 func (f *accessFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.token, "token-file", "", "file with a token that lets its holders read the page from elsewhere, and that every change needs then; read again when it changes")
+	flags.StringVar(&f.token, "token-file", "", tokenUsage+hereMark+"lets its holders read the page from elsewhere, and every change needs it then; read again when it changes")
 	flags.StringVar(&f.hosts, "allowed-hosts", "", "further host names that the page may be asked for by, with commas between: names of a proxy, or of this machine")
 	_ = cmd.MarkFlagFilename("token-file")
 }

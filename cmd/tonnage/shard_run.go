@@ -202,7 +202,7 @@ func (x *shardProcess) build() error {
 	deps := shard.Deps{
 		Provider: machines, Operators: x.operators(), RollupBytes: x.sessions.RollupBytes, Memory: x.journal, Domains: knownDomains(x.journal),
 		Switches: x.switches(), Trip: tripIn(x.plan.dataDir), Renew: x.renew, Awake: x.awake,
-		Registerer: x.registry, Log: x.log, Clock: clock, Differed: x.keepDiffering, Observer: x.observe,
+		Registerer: x.registry, Log: x.log, Clock: clock, Differed: x.keepDiffering, Observer: x.observe, Running: x.page.recorder.Running,
 		Decided: func(in engine.Input, plan *engine.Plan) {
 			decisions.Decided(in, plan)
 			x.page.recorder.Decided(in, plan)

@@ -8,16 +8,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/tonnage/tonnage/internal/terminal"
 	"github.com/tonnage/tonnage/web"
@@ -32,10 +29,6 @@ const (
 	topGap = 200 * time.Millisecond
 	// topRows are how many clusters and actions are listed at most.
 	topRows = 8
-	// topLinesElse are the lines of a terminal that does not tell its height.
-	topLinesElse = 40
-
-	clearScreen = "\x1b[H\x1b[2J"
 )
 
 // topEvent is what the feed says of a cycle.
@@ -45,77 +38,72 @@ type topEvent struct {
 	Recent []web.Action  `json:"recent"`
 }
 
+// topFlags are the flags of top.
+type topFlags struct {
+	shard string
+	once  bool
+	color string
+	page  pageClient
+}
+
 func newTop(s streams) *cobra.Command {
-	var shard string
-	var once bool
-	var page pageClient
+	var f topFlags
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Watch a running shard: cycles, sessions, actions, what is unmet",
 		Long: `Top shows what a running shard does, cycle by cycle: how long cycles take, machines
 by state, operators connected, actions, what is unmet and why, and the clusters
-that are short of most. It asks for nothing that the page does not show, and
-stops with Ctrl-C.`,
+that are short of most. It asks for nothing that the page does not show. On a
+terminal it follows the window's size, and q or Ctrl-C ends it.`,
 		Example: `  tonnage top
-  tonnage top --shard http://127.0.0.1:8780
-  tonnage top --once`,
+  tonnage top --shard http://127.0.0.1:8080 --once`,
 		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return top(cmd.Context(), s, &page, shard, once) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return top(cmd.Context(), s, &f) },
 	}
-	cmd.Flags().StringVar(&shard, "shard", "http://127.0.0.1:8080", "address of the shard's page")
-	cmd.Flags().BoolVar(&once, "once", false, "show one cycle and stop")
-	page.register(cmd)
+	shardFlag(cmd, &f.shard, topShardDefault)
+	cmd.Flags().BoolVar(&f.once, "once", false, onceUsage+hereMark+"of one cycle")
+	cmd.Flags().StringVar(&f.color, "color", colorAuto, "colours: auto (on a terminal, unless NO_COLOR is set), always or never")
+	_ = cmd.RegisterFlagCompletionFunc("color", cobra.FixedCompletions([]string{colorAuto, colorAlways, colorNever}, cobra.ShellCompDirectiveNoFileComp))
+	f.page.register(cmd)
 	return cmd
 }
 
-// top shows every cycle until the context ends. A shard that goes away is asked
+// top shows every cycle until the context ends or q is pressed. A shard that goes away is asked
 // again, once it has answered; one that never did is an error.
-func top(ctx context.Context, s streams, page *pageClient, address string, once bool) error {
-	u, err := pageURL("shard", address)
+func top(ctx context.Context, s streams, f *topFlags) error {
+	u, err := pageURL("shard", f.shard)
 	if err != nil {
 		return err
 	}
-	once = once || !s.terminal
+	color, err := colorOf(s, f.color)
+	if err != nil {
+		return err
+	}
+	view := &topScreen{out: s.out, color: color, whole: f.once || !s.terminal}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if !view.whole {
+		defer view.open(ctx, s.in, cancel)()
+	}
 	seen := false
 	for {
-		err := topWatch(ctx, page, u.JoinPath("/events"), func(e *topEvent) bool {
+		err := topWatch(ctx, &f.page, u.JoinPath("/events"), func(e *topEvent) bool {
 			seen = true
-			lines, text := 0, topText(e)
-			if !once {
-				lines = cmp.Or(terminalLines()-1, topLinesElse)
-				_ = terminal.Control(s.out, clearScreen)
-			}
-			writeLines(s.out, text, lines, once)
-			return !once
+			view.show(topText(e))
+			return !view.whole
 		})
-		if err == nil || !seen && ctx.Err() == nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err == nil || !seen {
 			return err
 		}
-		fmt.Fprintf(s.err, "%v; asking again\n", err)
+		view.say(s.err, fmt.Sprintf("%v; asking again", err))
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(topRetryGap):
 		}
-	}
-}
-
-// terminalLines returns the height of the terminal, 1 when it does not tell.
-func terminalLines() int {
-	_, height, err := term.GetSize(int(os.Stdout.Fd()))
-	if err != nil {
-		return 1
-	}
-	return height
-}
-
-// writeLines writes text, at most so many lines of it unless all is wanted.
-func writeLines(out io.Writer, text string, lines int, all bool) {
-	for i, line := range strings.SplitAfter(text, "\n") {
-		if !all && i >= lines {
-			return
-		}
-		fmt.Fprint(out, line)
 	}
 }
 
@@ -190,6 +178,9 @@ func topText(e *topEvent) string {
 	}
 	line("actions", "%s; %s in all, %s in flight, %s failed", cmp.Or(counts(web.Kinds[:], f.Actions[:]), "none"), grouped(f.ActionsTotal), grouped(int64(f.InFlight)), grouped(f.Faults))
 	line("spend", "%s", dollars(f.Spend))
+	if f.Bound > 0 {
+		line("", "$%.2f/h with the risk of interruptions for what needs have, %.1f %% above the bound of $%.2f/h", f.Effective, 100*(f.Effective/f.Bound-1), f.Bound)
+	}
 	topUnmet(&b, f.Unmet)
 	topRecent(&b, e.Recent)
 	return b.String()

@@ -71,8 +71,8 @@ func newUp(s streams) *cobra.Command {
 		Use:   "up",
 		Short: "Run everything in one process, with a live page",
 		Long: `Up runs a shard with a provider of its own: machines in memory that take time over
-every change. Machines and demand are those of a calibrated workload (--rung), a
-recorded one (--trace), a scenario (--scenario; --list says which there are), or a
+every change. Machines and demand are those of a scenario that has not enough for
+everybody, or of a calibrated workload (--rung), a recorded one (--trace), another scenario (--scenario; --list says which there are), or a
 world in a file as decide reads it (-f). Such a file is read again when it is
 edited: machines that it has no more are lost, new ones join, demand is reported
 anew. An edit with faults changes nothing, and its faults are said with their
@@ -93,6 +93,7 @@ Stop it with Ctrl-C; it prints a summary.`,
 			if f.list || f.scenario == scenarioList {
 				return listScenarios(s.out)
 			}
+			f.defaultSource(cmd.Flags().Changed)
 			p, err := f.parse(cmd.Flags().Changed)
 			if err != nil {
 				return err
@@ -107,11 +108,11 @@ Stop it with Ctrl-C; it prints a summary.`,
 
 func (f *upFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.rung, "rung", "tiny", "calibrated workload: "+strings.Join(workload.Names(), ", "))
+	flags.StringVar(&f.rung, "rung", "tiny", rungUsage())
 	flags.StringVar(&f.start, "start", "cold", "how the rung's machines are at the start: cold (idle) or steady (bound)")
-	flags.StringVar(&f.scenario, "scenario", "", "play this scenario instead: "+strings.Join(livefleet.ScenarioNames(), ", "))
-	flags.BoolVar(&f.list, "list", false, "list the scenarios and end")
-	fileFlag(cmd, &f.file, "run this world instead, live, and read it again when it changes")
+	flags.StringVar(&f.scenario, "scenario", "", "play this scenario: "+strings.Join(livefleet.ScenarioNames(), ", ")+"; "+scenarioDefault+" when no flag names a source")
+	flags.BoolVar(&f.list, "list", false, listUsage+hereMark+"the scenarios")
+	fileFlag(cmd, &f.file, "a world to run instead, live; it is read again when it changes")
 	flags.StringVar(&f.trace, "trace", "", "replay the recorded demand in this folder instead of a rung")
 	flags.StringVar(&f.traceList, "trace-list", upTraceListDefault, "which list of the trace: "+strings.Join(traces.Lists(), ", "))
 	flags.StringVar(&f.traceOffer, "trace-offer", traces.OfferDefault.String(), "what can be bought beside the trace's nodes: default, none, or equivalents (also the trace's own GPU models)")
@@ -119,15 +120,15 @@ func (f *upFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.arrivalsOnly, "arrivals-only", true, "let nothing that arrived in the trace leave again; with departures the trace is nearly idle")
 	flags.IntVar(&f.clusters, "clusters", 1, "how many clusters the trace is split into")
 	flags.IntVar(&f.shards, "shards", 1, fmt.Sprintf("how many shards run, at most %d; with more than one a coordinator beside them lets machines change shards", upShardsMax))
-	flags.Uint64Var(&f.seed, "seed", 1, "seed of everything that is drawn at random")
-	flags.StringVar(&f.listen, "listen", upListenDefault, "address of the page and its endpoints; port 0 takes a free one; one that other machines reach needs --token-file or the --tls flags")
+	flags.Uint64Var(&f.seed, "seed", 1, seedUsage)
+	flags.StringVar(&f.listen, "listen", upListenDefault, listenUsage+hereMark+"for the page and its API; one that other machines reach needs --token-file or the --tls flags")
 	f.access.register(cmd)
-	flags.StringVar(&f.dataDir, "data-dir", upDataDirDefault, "folder for what is kept between runs; it is created")
+	flags.StringVar(&f.dataDir, "data-dir", upDataDirDefault, dataDirUsage+hereMark+"it is created")
 	flags.DurationVar(&f.cycle, "cycle", upCycleDefault, "time between two cycles; new demand starts one at once")
 	workersFlag(cmd, &f.workers, "")
 	fitFlags(cmd, &f.acquire, &f.maxShare)
 	pinFlag(cmd, &f.pin)
-	flags.BoolVar(&f.dryRun, "dry-run", false, "decide everything and carry out nothing")
+	flags.BoolVar(&f.dryRun, "dry-run", false, dryRunUsage+hereMark+"decide everything and carry out nothing")
 	flags.DurationVar(&f.duration, "duration", 0, "stop after this time, 0 = run until stopped")
 	flags.StringVar(&f.latency, "provider-latency", upLatencyDefault, "how long each change of a machine takes: 2s, or 1s-5s for anything between")
 	flags.Float64Var(&f.faults, "provider-faults", 0, "probability that a call to the provider fails, 0 to 1")
@@ -160,8 +161,21 @@ type upPlan struct {
 	shards   int
 	// Whether the flags of acquisition were given.
 	acquireSet, shareSet bool
-	// Of several shards: the time between reports, and between passes.
+	// With several shards: the time between reports, and between passes.
 	reportGap, rebalanceGap time.Duration
+}
+
+// scenarioDefault is played when no source is named: a fleet in which there is not enough for everybody.
+const scenarioDefault = "contended"
+
+// defaultSource names the source when no flag does. Several shards need a rung: scenarios run on one.
+func (f *upFlags) defaultSource(set func(string) bool) {
+	for _, flag := range []string{"rung", "start", "scenario", "file", "trace", "shards"} {
+		if set(flag) {
+			return
+		}
+	}
+	f.scenario = scenarioDefault
 }
 
 // parse checks all flags and reports every fault; set tells whether a flag was

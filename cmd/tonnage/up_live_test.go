@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// startUp runs `tonnage up` on the rung tiny until the test ends, and returns
-// the address of its page when demand is there.
+// startUp runs `tonnage up` with arguments that name a fleet until the test ends,
+// and returns the address of its page when demand is there.
 func startUp(t *testing.T, dir string, args ...string) (url string, events io.Reader) {
 	t.Helper()
 	out := &output{lines: make(chan string, 64)}
@@ -47,7 +47,7 @@ func startUp(t *testing.T, dir string, args ...string) (url string, events io.Re
 
 // TestUpObeysTheSwitch: as a shard of its own does, also when there are several.
 func TestUpObeysTheSwitch(t *testing.T) {
-	for name, args := range map[string][]string{"one shard": nil, "two shards": {"--shards", "2"}} {
+	for name, args := range map[string][]string{"one shard": {"--rung", "tiny"}, "two shards": {"--rung", "tiny", "--shards", "2"}} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			_, events := startUp(t, dir, args...)
@@ -64,7 +64,7 @@ func TestUpObeysTheSwitch(t *testing.T) {
 // TestExamplesWorkAgainstUp: what the help shows for the address of the page is
 // answered by `make run`.
 func TestExamplesWorkAgainstUp(t *testing.T) {
-	url, _ := startUp(t, t.TempDir())
+	url, _ := startUp(t, t.TempDir(), "--scenario", "contended")
 	tried := 0
 	var try func(*cobra.Command)
 	try = func(cmd *cobra.Command) {

@@ -96,7 +96,7 @@ func (x *process) buildRegion(registry *prometheus.Registry, cfg shard.Config) e
 		x.pages = append(x.pages, page)
 		s, err := shard.New(cfg, shard.Deps{
 			Provider: x.fleet, Switches: x.switches(), Registerer: r, Log: x.log.With("shard", upShardName(i)), Clock: clock,
-			Observer: page.Observe, Decided: page.Decided, Differed: x.keepDiffering,
+			Observer: page.Observe, Running: page.Running, Decided: page.Decided, Differed: x.keepDiffering,
 		})
 		if err != nil {
 			return err

@@ -110,6 +110,7 @@ func addFrame(to, f *web.Frame) {
 	for i, n := range f.Machines {
 		to.Machines[i] += n
 	}
+	to.Effective, to.Bound = to.Effective+f.Effective, to.Bound+f.Bound
 	for i, v := range f.Spend {
 		to.Spend[i] += v
 	}

@@ -206,11 +206,11 @@ func (x *process) buildShards(registry *prometheus.Registry, cfg shard.Config) e
 	if x.plan.shards > 1 {
 		return x.buildRegion(registry, cfg)
 	}
-	page := fleetview.NewRecorder(fleetview.Config{Publish: x.feed.Publish, Failed: x.fleet.failed.Load, Progress: x.sayProgress, Album: &x.album})
+	page := fleetview.NewRecorder(fleetview.Config{Publish: x.feed.Publish, Failed: x.fleet.failed.Load, Progress: x.sayProgress, Album: &x.album, Names: x.names()})
 	x.pages = append(x.pages, page)
 	s, err := shard.New(cfg, shard.Deps{
 		Provider: x.fleet, Switches: x.switches(), Registerer: registry, Log: x.log, Clock: clock,
-		Observer: page.Observe, Decided: page.Decided, Differed: x.keepDiffering,
+		Observer: page.Observe, Running: page.Running, Decided: page.Decided, Differed: x.keepDiffering,
 	})
 	x.shards = []*shard.Shard{s}
 	return err

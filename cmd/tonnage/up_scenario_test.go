@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/internal/livefleet"
+	"github.com/tonnage/tonnage/web"
 )
 
 // liveUp is a `tonnage up` that runs until the test ends.
@@ -138,6 +140,38 @@ func TestContendedOnThePage(t *testing.T) {
 			t.Errorf("%s: exit %d: %s", command, got.code, got.err)
 		}
 	}
+	if title := (&sourceConfig{scenario: scenarioDefault}).title(); title != "Demo: scenario contended, simulated machines, repeats every 60 s" {
+		t.Errorf("the page is headed by %q", title)
+	}
+	tenQuestions(t, l.url)
+}
+
+// tenQuestions runs every command of the page about them, and looks for what the page says that each shows: its
+// first line, but for numbers, times and the width of columns.
+func tenQuestions(t *testing.T, url string) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/how-to/ten-questions.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := func(text string) string {
+		return strings.Join(strings.Fields(regexp.MustCompile("[0-9.,:]+").ReplaceAllString(text, "0")), " ")
+	}
+	all := regexp.MustCompile("<!-- live: tonnage (.*) -->\n```\n(.*)\n").FindAllStringSubmatch(string(page), -1)
+	if len(all) != 10 {
+		t.Errorf("the page has %d commands", len(all))
+	}
+	for _, m := range all {
+		got := call("", true, append(strings.Fields(m[1]), "--shard", url)...)
+		slow := strings.HasPrefix(m[1], "fleet cycles --over") && strings.HasPrefix(got.out, "CYCLE") // there was one on this machine
+		if got.code != exitOK || !slow && !strings.Contains(plain(got.out), plain(m[2])) {
+			t.Errorf("%s: exit %d: %s%s; want %q", m[1], got.code, got.out, got.err, m[2])
+		}
+		asJSON := call("", true, append(strings.Fields(m[1]), "--shard", url, "-o", "json")...)
+		if asJSON.code != exitOK || !json.Valid([]byte(asJSON.out)) {
+			t.Errorf("%s -o json: exit %d: %.300s%s", m[1], asJSON.code, asJSON.out, asJSON.err)
+		}
+	}
 }
 
 // TestEditingTheFileWhileItRuns: a world runs, an edit adds a machine for the Need that is short, and
@@ -203,5 +237,29 @@ func TestDefaultsOfATrace(t *testing.T) {
 	p, err := f.parse(cmd.Flags().Changed)
 	if err != nil || !p.source.options.ArrivalsOnly || p.source.options.Speed != 36_000 {
 		t.Errorf("%v: %+v", err, p.source.options)
+	}
+}
+
+// TestATraceShowsABusyFleet: by the defaults more than 100 machines are bound within 40 s.
+func TestATraceShowsABusyFleet(t *testing.T) {
+	trace := filepath.FromSlash("../../../shared/data/openb")
+	if _, err := os.Stat(trace); err != nil || testing.Short() {
+		t.Skip("for whole runs, and where the recorded cluster is: ", err)
+	}
+	startLive(t, "--trace", trace).until(40*time.Second, func(e *topEvent) bool {
+		return e.Frame.Machines[slices.Index(web.States[:], "Configured")] > 100
+	})
+}
+
+// TestTheDefaultSource is a scenario; whatever names a source, or wants several shards, keeps the rung's default.
+func TestTheDefaultSource(t *testing.T) {
+	if got := call("", false, "up", "--listen", "127.0.0.1:0", "--data-dir", t.TempDir(), "--duration", "1ns"); got.code != exitOK || !strings.HasPrefix(got.out, "scenario contended ") {
+		t.Errorf("without flags: %+v", got)
+	}
+	for _, args := range [][]string{{"--shards", "2"}, {"--start", "steady"}, {"--rung", "tiny"}} {
+		got := call("", false, append([]string{"up", "--listen", "127.0.0.1:0", "--data-dir", t.TempDir(), "--duration", "1ns"}, args...)...)
+		if got.code != exitOK || !strings.HasPrefix(got.out, "rung tiny") {
+			t.Errorf("%v: %+v", args, got)
+		}
 	}
 }

@@ -63,7 +63,7 @@ func (c *sourceConfig) setTrace(f *upFlags) error {
 func (c *sourceConfig) title() string {
 	switch {
 	case c.scenario != "":
-		return "scenario " + c.scenario
+		return fmt.Sprintf("Demo: scenario %s, simulated machines, repeats every %d s", c.scenario, livefleet.Period(c.scenario))
 	case c.file != "":
 		return "world " + nameOf(c.file)
 	case c.trace == "":

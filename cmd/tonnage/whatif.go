@@ -74,15 +74,15 @@ victims by class, the domains that were tried, until when machines are held.`,
   tonnage what-if -f world.yaml --lose-rack r1
   tonnage what-if -f world.yaml --batch questions.yaml
   tonnage what-if -f world.yaml --edits more.yaml -o svg > plan.svg
-  tonnage what-if --shard http://127.0.0.1:8080 --price cpu-batch-000019=0.9 --weight priority=2`,
+  tonnage what-if --shard http://127.0.0.1:8080 --price gpu-v100-r3-01=0.9 --weight priority=2`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return untilDone(cmd.Context(), func() error { return whatIf(cmd.Context(), s, f) })
 		},
 	}
 	f.source.add(cmd)
-	cmd.Flags().StringVar(&f.edits, "edits", "", `what to change, JSON or YAML; "-" reads standard input`)
-	cmd.Flags().StringVar(&f.batch, "batch", "", `several questions, JSON or YAML; "-" reads standard input`)
+	cmd.Flags().StringVar(&f.edits, "edits", "", `file of what to change, JSON or YAML; "-" reads standard input`)
+	cmd.Flags().StringVar(&f.batch, "batch", "", `file of several questions, JSON or YAML; "-" reads standard input`)
 	cmd.Flags().StringSliceVar(&f.add, "add", nil, "machines to add: POOL=COUNT, where a pool is TYPE, TYPE/CAPACITY, TYPE/CAPACITY/ZONE or a machine like which they are")
 	cmd.Flags().StringSliceVar(&f.lose, "lose", nil, "machines to lose, by id")
 	cmd.Flags().StringSliceVar(&f.loseRacks, "lose-rack", nil, "racks to lose, by the label topology.kubernetes.io/rack")
@@ -93,7 +93,7 @@ victims by class, the domains that were tried, until when machines are held.`,
 	cmd.Flags().StringSliceVar(&f.remove, "remove", nil, "needs to take away, by name")
 	cmd.Flags().StringSliceVar(&f.prices, "price", nil, "new prices an hour: MACHINE=DOLLARS, or POOL=DOLLARS for all machines of a pool")
 	cmd.Flags().StringSliceVar(&f.weights, "weight", nil, "weights of the victim score: priority|drainSpeed|interruption|reclamation=NUMBER")
-	cmd.Flags().StringVarP(&f.output, "output", "o", "", "json, yaml, table, diff or svg (default: table on a terminal, json elsewhere)")
+	cmd.Flags().StringVarP(&f.output, "output", "o", "", outputUsage+hereMark+"also diff and svg")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{formatJSON, formatYAML, formatTable, formatDiff, formatSVG}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

@@ -154,25 +154,13 @@ func (e *flagEdits) loses(f *whatIfFlags) {
 	}
 }
 
-// poolOf reads a machine or TYPE/CAPACITY/ZONE.
-func poolOf(name string, w *world.World) map[string]any {
-	if w.HasMachine(name) {
-		return map[string]any{"like": name}
-	}
-	pool := map[string]any{}
-	for i, part := range strings.SplitN(name, "/", 3) {
-		pool[[...]string{"instanceType", "capacityType", "zone"}[i]] = part
-	}
-	return pool
-}
-
 func (e *flagEdits) adds(f *whatIfFlags, w *world.World) error {
 	for _, text := range f.add {
 		name, count, err := numberFlag("--add", "POOL=COUNT", text)
 		if err != nil {
 			return err
 		}
-		pool := poolOf(name, w)
+		pool := w.Pool(name)
 		pool["count"] = count
 		e.add("pools", "--add "+text, pool)
 	}
@@ -185,7 +173,7 @@ func (e *flagEdits) pricesOf(f *whatIfFlags, w *world.World) error {
 		if err != nil {
 			return err
 		}
-		pool := poolOf(name, w)
+		pool := w.Pool(name)
 		if w.HasMachine(name) || !w.HasType(fmt.Sprint(pool["instanceType"])) {
 			e.add("change", "--price "+text, map[string]any{"machine": name, "pricePerHour": price})
 			continue

@@ -60,7 +60,7 @@ func TestWhatIfSaysWhatIsWrong(t *testing.T) {
 		args []string
 	}{
 		{"not both", []string{"-f", "-", "--shard", "http://127.0.0.1:1"}},
-		{"no file given", nil},
+		{"no world given; give --shard URL (the page of a running shard) or -f FILE", nil},
 		{"cannot both be standard input", []string{"-f", "-", "--edits", "-"}},
 		{"must be MACHINE=DOLLARS", []string{"-f", "-", "--price", "m-1"}},
 		{"must be NAME=NUMBER", []string{"-f", "-", "--weight", "priority=much"}},
@@ -86,7 +86,8 @@ func TestExplain(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{[]string{"need", "-f", "-", "n1"}, []string{"need n1 of cluster c1, rank 0: not satisfied", "short of cpu=2", "takes 1 machine: m-1", "1 claimed, 1 other_cluster"}},
+		{[]string{"need", "-f", "-", "n1"}, []string{"need n1 of cluster c1, rank 0: not satisfied", "short of cpu=2", "takes 1 machine: m-1", "1 of them bound to cluster c2"}},
+		{[]string{"need", "-f", "-", "--verbose", "n1"}, []string{"what the machines are to it: 1 claimed, 1 other_cluster"}},
 		{[]string{"machine", "-f", "-", "m-1"}, []string{"machine m-1, Idle", "claimed by need n1", "Bootstrap, because phase1.idle, for need n1"}},
 		{[]string{"machine", "-f", "-", "m-2"}, []string{"machine m-2, Configured in cluster c2", "claimed by no need", "Reclaim"}},
 	} {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 
 	"github.com/tonnage/tonnage/internal/world/document"
@@ -24,6 +25,12 @@ type yamlSink struct {
 	mu   sync.Mutex
 	on   bool
 	text bytes.Buffer
+}
+
+// File returns the file below, nil = it is none.
+func (y *yamlSink) File() *os.File {
+	f, _ := y.out.(*os.File)
+	return f
 }
 
 // switchOn turns what is written from now on into YAML.

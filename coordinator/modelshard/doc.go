@@ -10,6 +10,6 @@
 //   - hand-overs that it released and has not been told are settled.
 //
 // Release writes the first and the last in one step, before anything is said
-// about it. Adopt writes the second before the machine is used. Both answer a
-// repeat as they answered the first time.
+// about it. Adopt writes the second before the machine is used. Both are
+// idempotent: a repeat gets the first answer.
 package modelshard

@@ -8,8 +8,8 @@
 //
 //   - With state it takes its place in the group again, wherever it is now.
 //   - Without state, it asks the others. If any of them has state it joins, as a
-//     learner, and votes once it has caught up. A replica that lost its disk is
-//     thus never a group of its own beside the one that it was in.
+//     learner, and votes once it has caught up. Thus a replica that lost its
+//     disk never forms a second group.
 //   - Without state, when no other has any either, the replica whose name ends in
 //     -0 (or any, when it has nobody to ask) starts the group, and the others wait
 //     for it.

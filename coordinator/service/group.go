@@ -123,7 +123,7 @@ func (s *Service) JoinRaftCluster(ctx context.Context, in *bigfleet.JoinRaftClus
 }
 
 // RemoveMember takes a replica out of the group. A leader does not remove
-// itself: it hands leadership on, and sends the caller to whoever leads then.
+// itself: it hands leadership on, and sends the caller to the next leader.
 func (s *Service) RemoveMember(ctx context.Context, in *tonnage.RemoveMemberRequest) (*tonnage.RemoveMemberReply, error) {
 	if err := s.change(ctx); err != nil {
 		return nil, err
@@ -162,8 +162,8 @@ func (s *Service) SnapshotSave(_ *bigfleet.SnapshotSaveRequest, stream grpc.Serv
 	if err := r.Read(ctx, func(_ *coordinator.Core, t int64) { term = t }); err != nil {
 		return s.failed(err)
 	}
-	// Whoever waits hears at once that this replica leads: a large snapshot takes a
-	// while.
+	// A waiting caller learns at once that this replica leads, since a large snapshot
+	// takes a while.
 	if err := stream.SendHeader(nil); err != nil {
 		return err
 	}

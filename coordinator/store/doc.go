@@ -9,19 +9,19 @@
 //	leader unchanged   nobody else has claimed leadership since
 //	head unchanged     exactly the commits that this writer knows of have happened
 //
-// So a deposed leader changes nothing, and a commit that timed out, and whose
-// fate is not known, cannot happen behind the back of the next one: either it
-// did before, and then the next one is refused, or the next one was first, and
-// then it is. After a commit of unknown fate the leadership must be claimed
-// anew, and everything read again.
+// So a deposed leader changes nothing. A commit that timed out may have
+// happened or not, but never after the next one: if it happened before, the
+// next one is refused; if the next one came first, it is refused itself. After
+// a commit of unknown fate the leadership must be claimed anew, and everything
+// read again.
 //
 // # Who leads
 //
 // With a member of its own, a coordinator leads when that member leads the Raft
 // group. The term that shards see is the group's term; it is written down with
 // the claim, and raised by an offset for good when a cluster was restored from a
-// snapshot and counts from the beginning again. With an etcd of somebody else
-// the leader's key hangs on a lease, and the term counts claims.
+// snapshot and counts from the beginning again. With an external etcd the
+// leader's key has a lease, and the term counts claims.
 //
 // # Limits of etcd
 //

@@ -152,8 +152,11 @@ func OpenMember(ctx context.Context, c MemberConfig) (*Store, error) {
 	return &Store{client: v3client.New(e.Server), member: m, replica: c.Replica, address: c.Address}, nil
 }
 
-// start starts etcd, which waits without end for a file that another process
-// has: it is left to that when ctx ends.
+// abandonAfter is how long a start that nobody waits for any more may take to end.
+const abandonAfter = 5 * time.Second
+
+// start starts etcd. When ctx ends meanwhile, it waits for what was begun: etcd panics when its folder goes while
+// it starts. It waits without end for a file that another process has, and is left to that after abandonAfter.
 func start(ctx context.Context, cfg *embed.Config) (*embed.Etcd, error) {
 	type result struct {
 		etcd *embed.Etcd
@@ -168,13 +171,21 @@ func start(ctx context.Context, cfg *embed.Config) (*embed.Etcd, error) {
 	case r := <-started:
 		return r.etcd, r.err
 	case <-ctx.Done():
-		go func() {
-			if r := <-started; r.err == nil {
-				r.etcd.Close()
-			}
-		}()
-		return nil, ctx.Err()
 	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if r := <-started; r.err == nil {
+			r.etcd.Close()
+		}
+	}()
+	timer := time.NewTimer(abandonAfter)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+	}
+	return nil, ctx.Err()
 }
 
 func (c *MemberConfig) embed() (*embed.Config, error) {

@@ -135,7 +135,7 @@ func TestOneMember(t *testing.T) {
 		t.Errorf("%d keys after a start, a is %q", len(got), got["a"])
 	}
 	if err := s.Join(ctx, "c-9", "http://127.0.0.1:1", true); err == nil {
-		t.Error("a stranger with state is let in")
+		t.Error("a server of another group with state is let in")
 	}
 }
 
@@ -144,8 +144,8 @@ func TestExportsArePruned(t *testing.T) {
 	defer s.Close()
 	c := claim(t, s)
 	dir := t.TempDir()
-	stranger := filepath.Join(dir, "20200101-not-ours")
-	if err := os.Mkdir(stranger, 0o700); err != nil {
+	foreign := filepath.Join(dir, "20200101-not-ours")
+	if err := os.Mkdir(foreign, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	var last string
@@ -170,7 +170,7 @@ func TestExportsArePruned(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if len(names) != 4 || !slices.Contains(names, filepath.Base(stranger)) || !slices.Contains(names, filepath.Base(last)) {
+	if len(names) != 4 || !slices.Contains(names, filepath.Base(foreign)) || !slices.Contains(names, filepath.Base(last)) {
 		t.Errorf("left: %q, want two exports, the link, and what is not ours", names)
 	}
 	if to, err := os.Readlink(filepath.Join(dir, "latest")); err != nil || to != filepath.Base(last) {
@@ -180,7 +180,7 @@ func TestExportsArePruned(t *testing.T) {
 	if meta, err := store.Restore(filepath.Join(dir, "latest"), back, "c-0", "127.0.0.1:1", false); err != nil || meta.Index == 0 {
 		t.Errorf("restored %+v, %v", meta, err)
 	}
-	if _, err := store.Restore(stranger, back, "c-0", "127.0.0.1:1", false); err == nil {
+	if _, err := store.Restore(foreign, back, "c-0", "127.0.0.1:1", false); err == nil {
 		t.Error("a folder without a snapshot is restored")
 	}
 }
@@ -247,4 +247,21 @@ func etcd(t *testing.T) string {
 		t.Fatal("etcd is not ready")
 	}
 	return client.Host
+}
+
+// TestStartThatIsGivenUp: when OpenMember returns, nothing works in the folder any more, and it may go.
+func TestStartThatIsGivenUp(t *testing.T) {
+	for i := range 10 {
+		dir := filepath.Join(t.TempDir(), "data")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*time.Millisecond)
+		peer := freeAddress(t)
+		_, err := store.OpenMember(ctx, store.MemberConfig{Replica: "c-0", Dir: dir, PeerListen: peer, PeerAdvertise: peer, Address: "here:1"})
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("after %d ms: %v", i, err)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

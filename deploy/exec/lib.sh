@@ -126,6 +126,7 @@ want_join() {
 
 # want_leave DIR: has a machine leave its cluster, by the deadline at the latest.
 want_leave() {
+  [ -d "$1" ] || return 0
   alive "$1" || fail "its process has ended"
   lock "$1"
   put "$1/want" "leave $(($(date +%s) + TONNAGE_GRACE_SECONDS))"

@@ -1,6 +1,9 @@
 package demand
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -20,6 +23,7 @@ type Block struct {
 	parked    []uint64 // a bit per row
 	version   uint64
 	uneven    []uint32
+	twins     []uint32
 	// Sparse columns: most rows have neither.
 	minAggregate map[int]model.Resources
 	shortSince   map[int]int64
@@ -78,6 +82,21 @@ func (b *Block) Arrival(i int) int64 { return b.arrival[i] }
 // minimum unit, ascending.
 func (b *Block) Uneven() []uint32 { return b.uneven }
 
+// Twins returns the rows without Same that agree in profile and group with another row: those that agree one
+// after the other, each time ascending.
+func (b *Block) Twins() []uint32 { return b.twins }
+
+// TwinsOf returns the part of Twins that agrees with a row; empty when the row has no Twin. O(log rows).
+func (b *Block) TwinsOf(row int) []uint32 {
+	kind := b.kind(row)
+	from, _ := slices.BinarySearchFunc(b.twins, kind, func(twin uint32, kind uint64) int { return cmp.Compare(b.kind(int(twin)), kind) })
+	to := from
+	for to < len(b.twins) && b.kind(int(b.twins[to])) == kind {
+		to++
+	}
+	return b.twins[from:to]
+}
+
 // Parked tells whether a row is parked.
 func (b *Block) Parked(i int) bool { return b.parked[i/64]>>(i%64)&1 != 0 }
 
@@ -118,6 +137,6 @@ func (b *Block) setShortSince(row int, at int64) {
 
 // bytes returns what the block holds.
 func (b *Block) bytes() int64 {
-	return int64(cap(b.profile)+cap(b.aggregate)+cap(b.unit)+cap(b.group)+cap(b.uneven))*4 + int64(cap(b.arrival)+cap(b.parked))*8 +
+	return int64(cap(b.profile)+cap(b.aggregate)+cap(b.unit)+cap(b.group)+cap(b.uneven)+cap(b.twins))*4 + int64(cap(b.arrival)+cap(b.parked))*8 +
 		int64(len(b.minAggregate))*2*(8+24+3*24) + int64(len(b.shortSince))*2*16 + int64(len(b.unoffered))*2*(8+48+2*24)
 }

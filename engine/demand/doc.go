@@ -28,9 +28,9 @@
 // A block is columns without pointers: a row takes 20 bytes and a bit, and 4 more
 // if any row of the cluster has a group. Aggregates, minimum units and groups
 // repeat, so rows have numbers, and the things they number are kept once for all
-// clusters: who goes from row to row in rank order finds what each wants in a
-// table that fits the cache. Numbers are counted by the rows that have them and
-// given to others when none has; 0 is no group, and the vector of nothing.
+// clusters: a walk in rank order finds what each wants in a table that fits the
+// cache. Numbers are counted by the rows that have them and given to others when
+// none has; 0 is no group, and the vector of nothing.
 //
 // The engine reads whole columns (Block.Profiles, AggregateIDs and so on) and
 // compares groups, vectors and profiles by number.

@@ -34,3 +34,36 @@ func TestUneven(t *testing.T) {
 		}
 	}
 }
+
+// TestTwins: the rows without Same that agree in profile and group.
+func TestTwins(t *testing.T) {
+	p, q := profile(t, model.ProfileSpec{Priority: 1}), profile(t, model.ProfileSpec{Priority: 2})
+	gang := profile(t, model.ProfileSpec{Priority: 1, Requirements: []model.Requirement{{Key: "rack", Operator: model.Same}}})
+	row := func(p *model.Profile, group string, unit int64) model.Need {
+		return model.Need{Profile: p, Group: group, Aggregate: amounts("cpu", 9), MinUnit: amounts("cpu", unit)}
+	}
+	d := demand.New()
+	for _, c := range []struct {
+		rows []model.Need
+		want []uint32
+		of   []uint32 // of the first row
+	}{
+		{[]model.Need{row(p, "", 1), row(q, "", 1), row(q, "g", 1)}, nil, nil},
+		{[]model.Need{row(p, "", 1), row(q, "", 1), row(p, "", 1)}, []uint32{0, 2}, []uint32{0, 2}},
+		{[]model.Need{row(p, "", 1), row(p, "g", 1), row(p, "g", 2), row(p, "", 3)}, []uint32{0, 3, 1, 2}, []uint32{0, 3}},
+		{[]model.Need{row(q, "", 1), row(p, "", 1), row(p, "", 1)}, []uint32{1, 2}, nil},
+		{[]model.Need{row(gang, "", 1), row(gang, "", 1)}, nil, nil},
+		{[]model.Need{row(p, "g", 1)}, nil, nil},
+	} {
+		if err := d.Replace("c", c.rows); err != nil {
+			t.Fatal(err)
+		}
+		b := d.Block("c")
+		if got := b.Twins(); len(got) != len(c.want) || len(c.want) > 0 && !slices.Equal(got, c.want) {
+			t.Errorf("%d rows: %v, want %v", len(c.rows), got, c.want)
+		}
+		if got := b.TwinsOf(0); !slices.Equal(got, c.of) && len(got)+len(c.of) > 0 {
+			t.Errorf("%d rows: of the first %v, want %v", len(c.rows), got, c.of)
+		}
+	}
+}

@@ -13,6 +13,10 @@ const (
 	KeyCapacityType = "karpenter.sh/capacity-type"
 )
 
+// LabelLateBound with the value "true" says that a machine is made when it is bound to a cluster. Until
+// then it costs nothing: while it is Idle, it is a slot of quota like a Speculative machine.
+const LabelLateBound = "tonnage.dev/late-bound"
+
 // Machine is one record of the supply: what the provider says of it and what
 // the shard stamped on it. Times are Unix nanoseconds, 0 = not set.
 type Machine struct {
@@ -224,6 +228,9 @@ func (m *Machine) texts() string {
 	}
 	return ""
 }
+
+// IsLateBound reports whether the machine is Idle and late-bound: it is not made yet, and costs nothing.
+func (m *Machine) IsLateBound() bool { return m.State == Idle && m.Labels[LabelLateBound] == "true" }
 
 // tooLong reports whether there is no id, or a name has too many bytes.
 func (m *Machine) tooLong() bool {

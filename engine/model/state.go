@@ -64,6 +64,16 @@ func LegalMove(from, to State) bool {
 // counts for it.
 func (s State) Bound() bool { return s == Configured || s == Configuring }
 
+// Paid reports whether a machine in the state costs its price: it has a host, or soon will. One that
+// is late-bound costs nothing while it is Idle; see Machine.IsLateBound.
+func (s State) Paid() bool {
+	switch s {
+	case Creating, Idle, Configuring, Configured, Draining, Deleting:
+		return true
+	}
+	return false
+}
+
 // CapacityType is how a machine is paid for. The numbers are those of the wire
 // enum CapacityType.
 type CapacityType uint8

@@ -32,7 +32,7 @@ func (p *pass) acquireStage(n *need, candidates []*model.Machine) (took []*model
 	}
 	penalty := n.Profile.Interruption()
 	costOf := func(m *model.Machine) (float64, bool) {
-		if m.State == model.Idle {
+		if !isBought(m) {
 			return m.PricePerHour, false
 		}
 		c := effectiveCost(m, penalty)

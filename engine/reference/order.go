@@ -82,6 +82,11 @@ func speculativeOrder(penalty model.Bucket) func(a, b *model.Machine) int {
 	}
 }
 
+// isBought: a Speculative machine, or one that is Idle and late-bound: its cost is its effective cost.
+func isBought(m *model.Machine) bool {
+	return m.State == model.Speculative || m.State == model.Idle && m.Labels[model.LabelLateBound] == "true"
+}
+
 // byState: Configured, then Configuring, then Creating; within each the keep
 // order.
 func byState(a, b *model.Machine) int {
@@ -89,6 +94,23 @@ func byState(a, b *model.Machine) int {
 		return slices.Index([]model.State{model.Configured, model.Configuring, model.Creating}, m.State)
 	}
 	return cmp.Or(cmp.Compare(place(a), place(b)), keepOrder(a, b))
+}
+
+// byStateThenFree: byState, and after it what is free, in keep order.
+func byStateThenFree(a, b *model.Machine) int {
+	isFree := func(m *model.Machine) int {
+		if m.State == model.Idle || m.State == model.Speculative {
+			return 1
+		}
+		return 0
+	}
+	if c := cmp.Compare(isFree(a), isFree(b)); c != 0 {
+		return c
+	}
+	if isFree(a) == 1 {
+		return keepOrder(a, b)
+	}
+	return byState(a, b)
 }
 
 func filter(ms []*model.Machine, test func(*model.Machine) bool) []*model.Machine {

@@ -16,7 +16,7 @@ type pass struct {
 	machines    []*model.Machine // by id
 	bound       map[string][]*model.Machine
 	creating    []*model.Machine
-	idle        []*model.Machine // keep order
+	idle        []*model.Machine // keep order, without late-bound ones
 	speculative map[model.Bucket][]*model.Machine
 
 	owners    map[stamp]*need         // the last in rank order
@@ -36,6 +36,7 @@ type pass struct {
 	takenBy   map[*model.Machine]*need
 	remainder map[*model.Machine]bool
 	voided    map[*model.Machine]hold
+	withheld  map[*model.Machine]bool // acquired and given up, because the plan went elsewhere
 }
 
 // Decide returns the plan of one cycle.
@@ -45,6 +46,7 @@ func Decide(in Input) Plan {
 	for _, n := range p.needs {
 		p.phase1(n)
 	}
+	p.giveBackTogether()
 	for _, n := range p.needs {
 		p.phase2(n)
 	}
@@ -64,6 +66,7 @@ func newPass(in *Input, lacks []lack) *pass {
 		takenBy:     map[*model.Machine]*need{},
 		remainder:   map[*model.Machine]bool{},
 		voided:      map[*model.Machine]hold{},
+		withheld:    map[*model.Machine]bool{},
 	}
 	for i := range in.Machines {
 		p.machines = append(p.machines, &in.Machines[i])
@@ -76,7 +79,9 @@ func newPass(in *Input, lacks []lack) *pass {
 		case model.Creating:
 			p.creating = append(p.creating, m)
 		case model.Idle:
-			p.idle = append(p.idle, m)
+			if !isBought(m) {
+				p.idle = append(p.idle, m)
+			}
 		}
 	}
 	slices.SortFunc(p.idle, keepOrder)
@@ -126,12 +131,12 @@ func walk(ms []*model.Machine, missing model.Resources) (took []*model.Machine, 
 	return took, missing
 }
 
-// bySpeculativeCost returns every Speculative machine in the order of the
-// penalty.
+// bySpeculativeCost returns every Speculative machine, and every late-bound one that is Idle, in the
+// order of the penalty.
 func (p *pass) bySpeculativeCost(penalty model.Bucket) []*model.Machine {
 	sorted, ok := p.speculative[penalty]
 	if !ok {
-		sorted = filter(p.machines, func(m *model.Machine) bool { return m.State == model.Speculative })
+		sorted = filter(p.machines, isBought)
 		slices.SortFunc(sorted, speculativeOrder(penalty))
 		p.speculative[penalty] = sorted
 	}

@@ -23,20 +23,19 @@ func (p *pass) phase1(n *need) {
 	isHeld := func(m *model.Machine) bool { return p.reservedFor(n, m) }
 	var held []*model.Machine
 	if !n.Parked {
-		held = filter(idle, isHeld)
+		held = filter(slices.Concat(idle, speculative), isHeld)
+		slices.SortFunc(held, keepOrder)
 	}
 	p.credit(n, credit, held)
-	idle = filter(idle, func(m *model.Machine) bool { return !slices.Contains(n.idle, m) })
+	isLeft := func(m *model.Machine) bool { return !slices.Contains(n.idle, m) }
+	idle, speculative = filter(idle, isLeft), filter(speculative, isLeft)
 	switch {
 	case n.Parked:
 	case len(n.hardSpread()) > 0:
 		p.acquireSpread(n, idle, speculative)
 	default:
-		isLower := func(m *model.Machine) bool { _, held := p.holds[m]; return held }
-		n.idle = append(n.idle, p.acquireStage(n, filter(idle, func(m *model.Machine) bool { return !isLower(m) }))...)
-		lower, left := walk(filter(idle, isLower), n.deficit)
-		n.idle, n.deficit = append(n.idle, lower...), left
-		n.speculative = p.acquireStage(n, speculative)
+		n.idle = append(n.idle, p.acquireStageThenLower(n, idle)...)
+		n.speculative = p.acquireStageThenLower(n, speculative)
 	}
 	if !n.Parked {
 		n.giveBackSuperfluous()
@@ -50,20 +49,27 @@ func (p *pass) phase1(n *need) {
 	}
 }
 
-// giveBackSuperfluous: a Need that is covered gives back, the last picked first,
-// what it acquired and is still covered without; under hard spread only what leaves the
-// others even. What it was credited it keeps.
+// acquireStageThenLower acquires what nobody holds by the rule of acquisition, then what is held for lower ranks.
+func (p *pass) acquireStageThenLower(n *need, candidates []*model.Machine) []*model.Machine {
+	isHeld := func(m *model.Machine) bool { _, held := p.holds[m]; return held }
+	took := p.acquireStage(n, filter(candidates, func(m *model.Machine) bool { return !isHeld(m) }))
+	lower, left := walk(filter(candidates, isHeld), n.deficit)
+	n.deficit = left
+	return append(took, lower...)
+}
+
+// giveBackSuperfluous: a Need gives back, the last picked first, what it acquired and
+// would lack no more without; under hard spread only what leaves the others even. What
+// it was credited it keeps.
 func (n *need) giveBackSuperfluous() {
-	if !n.deficit.IsZero() {
-		return
-	}
 	s := newSkew(n)
 	for _, m := range n.claims() {
 		s.count(m)
 	}
 	kept := slices.Concat(n.idle, n.speculative)
 	for _, m := range slices.Backward(slices.Clone(kept)) {
-		if rest := without(kept, m); sum(slices.Concat(n.credited, rest)).Covers(n.Aggregate) && s.staysEven(m) {
+		rest := without(kept, m)
+		if n.deficit.Covers(n.Aggregate.Sub(sum(slices.Concat(n.credited, rest)))) && s.staysEven(m) {
 			kept = rest
 		}
 	}
@@ -144,6 +150,137 @@ func (p *pass) creditGroup(n *need, m *model.Machine) int {
 	return creditLower
 }
 
+// sharesStamp: a row that ranks below the Need has the same stamp, and so the same machines are own ones
+// of both.
+func (p *pass) sharesStamp(n *need) bool {
+	return p.owners[stamp{n.Cluster, n.Profile.Fingerprint(), n.Group}].rank > n.rank
+}
+
+// plainTwinsBelow are the rows that rank below the Need and have its stamp, where neither it nor they are folds or
+// have Same.
+func (p *pass) plainTwinsBelow(n *need) []*need {
+	var below []*need
+	plain := func(o *need) bool { return !o.fold && o.Profile.Same() == nil }
+	for _, o := range p.needs {
+		if plain(n) && plain(o) && o.rank > n.rank && o.stamp() == n.stamp() {
+			below = append(below, o)
+		}
+	}
+	return below
+}
+
+// bestFit takes machines until nothing is missing: each time of those that the fewest rows below can use the one that
+// exceeds what is missing the least of those that cover it, or where none does the one that has the most of it; of equal
+// ones the first.
+func (p *pass) bestFit(n *need) func(ms []*model.Machine, missing model.Resources) (took []*model.Machine, left model.Resources) {
+	below := p.plainTwinsBelow(n)
+	users := func(m *model.Machine) (count int) {
+		for _, o := range below {
+			if usable(o, m) {
+				count++
+			}
+		}
+		return count
+	}
+	return func(ms []*model.Machine, missing model.Resources) (took []*model.Machine, left model.Resources) {
+		for !missing.IsZero() {
+			var best *model.Machine
+			for _, m := range ms {
+				if !useful(m, missing) || slices.Contains(took, m) {
+					continue
+				}
+				if best == nil || users(m) < users(best) || users(m) == users(best) && fitsBetter(m, best, missing) {
+					best = m
+				}
+			}
+			if best == nil {
+				break
+			}
+			took, missing = append(took, best), missing.Sub(best.EffectiveAllocatable())
+		}
+		return took, missing
+	}
+}
+
+func fitsBetter(a, b *model.Machine, missing model.Resources) bool {
+	x, y := a.EffectiveAllocatable(), b.EffectiveAllocatable()
+	switch covers := x.Covers(missing); {
+	case covers != y.Covers(missing):
+		return covers
+	case covers:
+		return score(x, missing, false).Cmp(score(y, missing, false)) < 0
+	}
+	return score(x, missing, true).Cmp(score(y, missing, true)) > 0
+}
+
+// giveBackTogether: once all Needs have had their turns, rows of one stamp divide what they have as the next
+// cycle does when all of it is bound, and give back what they have acquired and no row needs then.
+func (p *pass) giveBackTogether() {
+	byStamp := map[stampOf][]*need{}
+	for _, n := range p.needs {
+		byStamp[n.stamp()] = append(byStamp[n.stamp()], n)
+	}
+	for _, rows := range byStamp {
+		if len(rows) > 1 && !slices.ContainsFunc(rows, func(n *need) bool {
+			return n.fold || n.Profile.Same() != nil || n.Parked
+		}) {
+			p.divideAnew(rows)
+		}
+	}
+}
+
+// divideAnew is giveBackTogether for the rows of one stamp. Unless each of them lacks as much then as it does, all
+// stays as it is. What is not given back and no row needs stays with the row that has it.
+func (p *pass) divideAnew(rows []*need) {
+	idle, speculative := map[*model.Machine]bool{}, map[*model.Machine]bool{}
+	var left []*model.Machine
+	for _, n := range rows {
+		for _, m := range n.idle {
+			idle[m] = true
+		}
+		for _, m := range n.speculative {
+			speculative[m] = true
+		}
+		left = append(left, n.claims()...)
+	}
+	slices.SortFunc(left, byStateThenFree)
+	free := func(m *model.Machine) bool { return (idle[m] || speculative[m]) && !m.Reservation.Active() }
+	shares := make([][]*model.Machine, len(rows))
+	for i, n := range rows {
+		take := p.bestFit(n)
+		if i == len(rows)-1 {
+			take = walk
+		}
+		took, missing := take(filter(left, func(m *model.Machine) bool { return usable(n, m) }), n.Aggregate)
+		if !missing.Covers(n.deficit) || !n.deficit.Covers(missing) {
+			return
+		}
+		for _, m := range slices.Backward(slices.Clone(took)) {
+			if rest := without(took, m); free(m) && n.deficit.Covers(n.Aggregate.Sub(sum(rest))) {
+				took = rest
+			}
+		}
+		shares[i] = took
+		left = filter(left, func(m *model.Machine) bool { return !slices.Contains(took, m) })
+	}
+	if !slices.ContainsFunc(left, free) {
+		return
+	}
+	for i, n := range rows {
+		has := slices.Concat(shares[i], filter(left, func(m *model.Machine) bool { return !free(m) && p.claimedBy[m] == n }))
+		n.credited = filter(has, func(m *model.Machine) bool { return !idle[m] && !speculative[m] })
+		n.idle = filter(has, func(m *model.Machine) bool { return idle[m] })
+		n.speculative = filter(has, func(m *model.Machine) bool { return speculative[m] })
+		for _, m := range shares[i] {
+			p.claimedBy[m] = n
+		}
+	}
+	for _, m := range filter(left, free) {
+		delete(p.claimedBy, m)
+		p.takenBy[m] = &need{} // nobody has it in this cycle
+	}
+}
+
 // creditOrder: own machines, those that no Need ranked below has, then those of
 // lower Needs, the lowest first; within each by state and keep order.
 func (p *pass) creditOrder(n *need) func(a, b *model.Machine) int {
@@ -176,8 +313,20 @@ func (p *pass) creditCandidates(n *need) []*model.Machine {
 // lower Needs have only if that covers it.
 func (p *pass) credit(n *need, credit, held []*model.Machine) {
 	lower := func(m *model.Machine) bool { return p.creditGroup(n, m) == creditLower }
-	n.credited, n.deficit = walk(filter(credit, func(m *model.Machine) bool { return !lower(m) }), n.deficit)
-	n.idle, n.deficit = walk(held, n.deficit)
+	ours, take := filter(credit, func(m *model.Machine) bool { return own(n, m) }), walk
+	if p.sharesStamp(n) {
+		take = p.bestFit(n)
+	}
+	if len(p.plainTwinsBelow(n)) > 0 {
+		ours = slices.Concat(ours, held) // as when they are bound
+	}
+	took, left := take(ours, n.deficit)
+	isHeld := func(m *model.Machine) bool { return slices.Contains(held, m) }
+	n.credited, n.idle, n.deficit = filter(took, func(m *model.Machine) bool { return !isHeld(m) }), filter(took, isHeld), left
+	unowned, left := walk(filter(credit, func(m *model.Machine) bool { return !own(n, m) && !lower(m) }), n.deficit)
+	n.credited, n.deficit = append(n.credited, unowned...), left
+	more, left := walk(filter(held, func(m *model.Machine) bool { return !slices.Contains(n.idle, m) }), n.deficit)
+	n.idle, n.deficit = append(n.idle, more...), left
 	fromLower, left := walk(filter(credit, lower), n.deficit)
 	if n.Parked && !left.IsZero() {
 		return // it waits for something else: what lower Needs have would not end that
@@ -226,7 +375,24 @@ func (p *pass) placeOf(h hold) int {
 	return 2*above - 1
 }
 
-// speculativeCandidates by effective cost.
+// speculativeCandidates by effective cost; of the late-bound ones among them those that are reserved for this
+// Need before all others, and those reserved for lower ranks behind, in the order of idleCandidates.
 func (p *pass) speculativeCandidates(n *need) []*model.Machine {
-	return filter(p.bySpeculativeCost(n.Profile.Interruption()), func(m *model.Machine) bool { return p.free(n, m) })
+	ms := filter(p.bySpeculativeCost(n.Profile.Interruption()), func(m *model.Machine) bool { return p.free(n, m) })
+	p.sortByLateness(n, ms)
+	return ms
+}
+
+// sortByLateness sorts machines by whom they are held for; those that are held for somebody are in keep order,
+// the others stay as they are.
+func (p *pass) sortByLateness(n *need, ms []*model.Machine) {
+	slices.SortStableFunc(ms, func(a, b *model.Machine) int {
+		if c := cmp.Compare(p.lateness(n, a), p.lateness(n, b)); c != 0 {
+			return c
+		}
+		if _, held := p.holds[a]; held {
+			return keepOrder(a, b)
+		}
+		return 0
+	})
 }

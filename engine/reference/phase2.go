@@ -19,6 +19,25 @@ func (p *pass) phase2(n *need) {
 		p.preemptPlain(n)
 	}
 	n.hadTurn = true
+	p.replaceLost(n)
+}
+
+// replaceLost: with gangs, a Need without Same that has lost machines to plans of this cycle counts, in its turn, on what
+// nobody claims in its cluster: it would be credited with that in the next cycle.
+func (p *pass) replaceLost(n *need) {
+	left := filter(n.claims(), func(m *model.Machine) bool { return p.victimOf[m] == nil || p.takenBy[m] == nil })
+	if p.in.Options.Victims != VictimsGang || n.Profile.Same() != nil || len(left) == len(n.claims()) {
+		return
+	}
+	spare := filter(p.bound[n.Cluster], func(m *model.Machine) bool {
+		_, held := p.holds[m]
+		return p.excess(m) && !m.Departs() && !held && p.victimOf[m] == nil && p.takenBy[m] == nil && usable(n, m)
+	})
+	slices.SortFunc(spare, keepOrder)
+	took, _ := walk(spare, n.Aggregate.Sub(sum(left)))
+	for _, m := range took {
+		p.takenBy[m] = n
+	}
 }
 
 // inFlightFor: what is reserved for the Need and on its way, in keep order:

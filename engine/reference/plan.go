@@ -14,12 +14,12 @@ import (
 func (p *pass) plan() Plan {
 	out := Plan{Needs: make([]NeedResult, len(p.in.Needs)), Ended: p.ended(), SearchPairs: p.pairs, SearchUnits: p.offered}
 	for _, n := range p.needs {
-		for _, m := range n.idle {
+		for _, m := range n.binds() {
 			out.Actions = append(out.Actions, Action{Kind: Bootstrap, Machine: m.ID, Cluster: n.Cluster, Need: n.rows[0], Reason: ReasonIdle})
 		}
 	}
 	for _, n := range p.needs {
-		for _, m := range n.speculative {
+		for _, m := range n.buys() {
 			out.Actions = append(out.Actions, Action{Kind: Provision, Machine: m.ID, Cluster: n.Cluster, Need: n.rows[0], Reason: ReasonSpeculative})
 		}
 	}
@@ -43,6 +43,15 @@ func (p *pass) plan() Plan {
 		}
 	}
 	return out
+}
+
+// binds are the Idle machines that the Need acquired, late-bound ones among them; buys the Speculative.
+func (n *need) binds() []*model.Machine {
+	return filter(slices.Concat(n.idle, n.speculative), func(m *model.Machine) bool { return m.State == model.Idle })
+}
+
+func (n *need) buys() []*model.Machine {
+	return filter(n.speculative, func(m *model.Machine) bool { return m.State == model.Speculative })
 }
 
 // drained are the Need's victims but for those that no plan has a use for: the
@@ -74,19 +83,47 @@ func (p *pass) reclaims() []Action {
 }
 
 // deletes: Idle, unclaimed, unreserved when the pass began, of a capacity type that can
-// be released, and held for its full hold; by id.
+// be released, and held for its full hold, or late-bound; by id. Not what a Need has given up
+// in this pass because its plan went elsewhere, nor what a gang could use that waits elsewhere, nor what a row
+// could use that was folded for a machine which somebody else has got.
 func (p *pass) deletes() []Action {
 	var out []Action
 	for _, m := range p.machines {
-		if m.State != model.Idle || p.claimedBy[m] != nil || p.takenBy[m] != nil || m.Reservation.Active() {
+		if m.State != model.Idle || p.claimedBy[m] != nil || p.takenBy[m] != nil || m.Reservation.Active() || p.withheld[m] {
+			continue
+		}
+		if slices.ContainsFunc(p.needs, func(n *need) bool { return p.couldUseElsewhere(n, m) || p.couldUseInParts(n, m) }) {
 			continue
 		}
 		hold := p.holdOf(m.CapacityType)
-		if hold > 0 && p.in.Now-m.IdleSince >= int64(hold) {
+		if hold > 0 && p.in.Now-m.IdleSince >= int64(hold) || isBought(m) {
 			out = append(out, Action{Kind: Delete, Machine: m.ID, Need: NoNeed, Reason: ReasonRelease})
 		}
 	}
 	return out
+}
+
+// couldUseElsewhere: the Same-Need is short, something is held or planned for it, and the
+// machine would be of use to it, but lies outside of its domain.
+func (p *pass) couldUseElsewhere(n *need, m *model.Machine) bool {
+	same := n.Profile.Same()
+	if same == nil || n.deficit.IsZero() || n.Parked || n.domain == noDomain || !usable(n, m) || !useful(m, n.deficit) || valueOf(m, same.Key) == n.domain {
+		return false
+	}
+	return len(n.reserved) > 0 || slices.ContainsFunc(p.machines, func(o *model.Machine) bool { return p.reservedFor(n, o) })
+}
+
+// couldUseInParts: the Need is a fold that is short, and the machine would be of use to one of its rows, which is no fold in
+// the next cycle: nothing that is bound to its cluster, or left free, holds it whole.
+func (p *pass) couldUseInParts(n *need, m *model.Machine) bool {
+	if n.deficit.IsZero() || n.Parked {
+		return false
+	}
+	return slices.ContainsFunc(n.members, func(row *model.Need) bool {
+		return serves(row, m) && !slices.ContainsFunc(p.machines, func(o *model.Machine) bool {
+			return fitsWhole(row, o) && (o.State.Bound() || p.claimedBy[o] == nil)
+		})
+	})
 }
 
 // holdOf returns how long a type is held; other types cannot be released.
@@ -107,8 +144,8 @@ func (p *pass) result(n *need) NeedResult {
 		Deficit:    n.deficit.Add(lacks),
 		InFlight:   reach(n.inFlight, n.deficit),
 		Domain:     shown(n.domain),
-		Bootstrap:  len(n.idle),
-		Provision:  len(n.speculative),
+		Bootstrap:  len(n.binds()),
+		Provision:  len(n.buys()),
 		Preempt:    len(p.drained(n)),
 		Unmet:      p.unmet(n),
 		CouldCover: n.couldCover,

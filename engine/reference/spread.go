@@ -173,7 +173,7 @@ func (p *pass) nextToAcquire(n *need, s *skew, candidates []*model.Machine) *mod
 // costPerCover is what a free machine costs for the parts that it covers of what is missing.
 func costPerCover(n *need, m *model.Machine) float64 {
 	cost := m.PricePerHour
-	if m.State == model.Speculative {
+	if isBought(m) {
 		c := effectiveCost(m, n.Profile.Interruption())
 		if cost = c.finite; c.risky {
 			cost = math.Inf(1)
@@ -219,7 +219,7 @@ func (p *pass) beforeAsHead(n *need, s *skew, a, b *model.Machine) bool {
 		return la < lb
 	}
 	price := cmp.Compare(a.PricePerHour, b.PricePerHour)
-	if a.State == model.Speculative {
+	if isBought(a) {
 		penalty := n.Profile.Interruption()
 		price = effectiveCost(a, penalty).compare(effectiveCost(b, penalty))
 	}

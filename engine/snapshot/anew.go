@@ -25,7 +25,7 @@ func (b *Builder) count() {
 	t.idle, t.speculative = alloc.Make[uint32](b.arena, room(classes)+1), alloc.Make[uint32](b.arena, room(classes)+1)
 	t.bound, t.named = alloc.Make[uint32](b.arena, names), alloc.Make[uint32](b.arena, names)
 	b.others = b.others[:0]
-	rows := s.Supply.RowMax()
+	rows, anyLate := s.Supply.RowMax(), s.Supply.AnyLateBound()
 	idle, speculative, bound := t.idle, t.speculative, t.bound
 	class, cluster := v.Class[:rows], v.Cluster[:rows]
 	for r, state := range v.State[:rows] {
@@ -33,7 +33,11 @@ func (b *Builder) count() {
 		case model.StateUnspecified:
 			continue
 		case model.Idle:
-			idle[class[r]+1]++
+			if anyLate && s.Supply.IsLateBound(columnar.Row(r)) {
+				speculative[class[r]+1]++
+			} else {
+				idle[class[r]+1]++
+			}
 		case model.Speculative:
 			speculative[class[r]+1]++
 		case model.Configured, model.Configuring:
@@ -86,10 +90,14 @@ func (b *Builder) order() {
 	s.IDRank, s.Keep = alloc.Make[uint32](b.arena, rows), alloc.Make[uint32](b.arena, rows)
 	b.was = alloc.Make[place](b.arena, rows)
 	idle, speculative := b.cursors(s.Idle.Off), b.cursors(s.Speculative.Off)
-	end := s.bound.end
+	end, anyLate := s.bound.end, s.Supply.AnyLateBound()
 	for i, r := range s.Order {
 		s.IDRank[r] = uint32(i)
-		switch v.State[r] {
+		state := v.State[r]
+		if anyLate && s.Supply.IsLateBound(r) {
+			state = model.Speculative
+		}
+		switch state {
 		case model.Idle:
 			c := v.Class[r]
 			s.Idle.Rows[idle[c]] = r
@@ -111,7 +119,7 @@ func (b *Builder) order() {
 // lists say of each.
 func (b *Builder) describe() {
 	s := &b.snap
-	v, rows := &s.View, s.Supply.RowMax()
+	v, rows, anyLate := &s.View, s.Supply.RowMax(), s.Supply.AnyLateBound()
 	s.IDRank, s.Keep, b.was = s.IDRank[:rows], s.Keep[:rows], b.was[:rows]
 	for r := 1; r < rows; r++ {
 		state := v.State[r]
@@ -119,6 +127,9 @@ func (b *Builder) describe() {
 			continue
 		}
 		s.Keep[r] = keepOf(v.Reclamation[r], s.IDRank[r])
+		if anyLate && s.Supply.IsLateBound(columnar.Row(r)) {
+			state = model.Speculative
+		}
 		switch state {
 		case model.Idle:
 			b.was[r] = inIdle | v.Class[r]

@@ -1,6 +1,8 @@
 package snapshot
 
 import (
+	"slices"
+
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/model"
@@ -23,6 +25,12 @@ type Class struct {
 	InstanceType string
 	Matchers     []uint32
 	Live         bool
+}
+
+// Matches reports whether a matcher accepts the class. O(matchers of the class).
+func (c *Class) Matches(matcher uint32) bool {
+	_, ok := slices.BinarySearch(c.Matchers, matcher)
+	return ok
 }
 
 // Group is a list of a cluster's bound machines of one class: a chain through
@@ -72,6 +80,7 @@ type Snapshot struct {
 	// serve somebody: neither Deleting nor Failed.
 	Usable []uint32
 
+	// Late-bound Idle machines are among the Speculative.
 	Idle        Lists // by class, keep order
 	Speculative Lists // by class, id order
 
@@ -86,8 +95,8 @@ type Snapshot struct {
 	// classes then. See supply.Table.NameSequence and ValueSequence.
 
 	// Fresh: everything may differ, and the numbers of classes, clusters,
-	// dimensions, matchers and keys may mean other things. Who derived something
-	// from the snapshot before forgets it.
+	// dimensions, matchers and keys may mean other things. A caller that has
+	// derived something from the snapshot before forgets it.
 	Fresh bool
 	// ClassesChanged: Classes, ClassVec or PriceRank may differ, because classes
 	// came or went. Numbers of those that stayed mean what they did; a number
@@ -129,6 +138,14 @@ type Move struct {
 func (s *Snapshot) Vector(class uint32) []int64 {
 	n := len(s.Dims)
 	return s.ClassVec[int(class)*n:][:n:n]
+}
+
+// ClusterByName returns the index of a cluster, −1 = unknown. O(log clusters).
+func (s *Snapshot) ClusterByName(name string) int32 {
+	if at, ok := slices.BinarySearch(s.Clusters, name); ok {
+		return int32(at)
+	}
+	return -1
 }
 
 // GroupsOf returns a cluster's Configured and Configuring machines by class,

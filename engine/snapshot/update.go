@@ -204,6 +204,9 @@ func (b *Builder) enter(r columnar.Row) bool {
 	if cluster < 0 && v.Cluster[r] != 0 {
 		return false
 	}
+	if state == model.Idle && s.Supply.IsLateBound(r) {
+		state = model.Speculative
+	}
 	switch state {
 	case model.Idle:
 		e.idle = append(e.idle, uint64(class)<<32|uint64(s.Keep[r]))

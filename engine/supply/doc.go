@@ -66,7 +66,6 @@
 // # Indexes
 //
 // Roaring bitmaps per (state) and per (state, matcher) are kept with every
-// change, and per (state, matcher, domain value) for the matchers for which
-// somebody asks (IndexDomains). Rows are also kept in id order, so that every
-// order that ends in "then id" is a stable sort by what stands before it.
+// change. Rows are also kept in id order, so that every order that ends in "then
+// id" is a stable sort by what stands before it.
 package supply

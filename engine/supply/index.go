@@ -11,8 +11,7 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// index keeps the bitmaps of rows per (state), per (state, matcher) and, on
-// request, per (state, matcher, domain value).
+// index keeps the bitmaps of rows per (state) and per (state, matcher).
 type index struct {
 	sets *bitmap.Index
 }
@@ -24,7 +23,7 @@ func (x *index) dropMatcher(m uint32) { x.sets.DropProfile(m) }
 // indexRow enters a row into all its sets, or takes it out of them, under the
 // state and class that the row has now.
 func (t *Table) indexRow(r columnar.Row, in bool) {
-	s := uint8(t.cols.state[r])
+	s := uint8(t.indexedState(r))
 	put := t.index.sets.Remove
 	if in {
 		put = t.index.sets.Add
@@ -32,15 +31,19 @@ func (t *Table) indexRow(r columnar.Row, in bool) {
 	put(bitmap.Bucket{State: s}, uint32(r))
 	for _, id := range t.classes.list[t.cols.class[r]].matchers {
 		m := &t.matchers.list[id]
-		d, ok := t.domain(m, r)
-		if !ok {
-			continue
-		}
-		put(bitmap.Bucket{State: s, Profile: id}, uint32(r))
-		if m.byDomain && d != 0 {
-			put(bitmap.Bucket{State: s, Profile: id, Domain: d}, uint32(r))
+		if _, ok := t.domain(m, r); ok {
+			put(bitmap.Bucket{State: s, Profile: id}, uint32(r))
 		}
 	}
+}
+
+// indexedState returns the state under which a row is in the sets: a late-bound Idle machine is among
+// the Speculative.
+func (t *Table) indexedState(r columnar.Row) model.State {
+	if t.IsLateBound(r) {
+		return model.Speculative
+	}
+	return t.cols.state[r]
 }
 
 // indexMatchers builds the sets of new matchers: matcher by matcher, from the
@@ -70,9 +73,6 @@ type indexBuilder struct {
 	byClass []columnar.Row // the rows in use by class, ascending in each
 	members [model.NumStates]bitmap.Dense
 	rows    []uint32 // scratch: one set's members
-	count   []uint32 // scratch, by value: members; zero between calls
-	values  []uint32 // scratch: the values with members
-	sorted  []uint32 // scratch: the members by value
 }
 
 func (t *Table) newIndexBuilder() *indexBuilder {
@@ -102,7 +102,7 @@ func (b *indexBuilder) build(id uint32, classes []uint32) {
 	for _, c := range classes {
 		for _, r := range b.byClass[b.from[c]:b.from[c+1]] {
 			if _, ok := t.domain(m, r); ok {
-				s := t.cols.state[r]
+				s := t.indexedState(r)
 				b.members[s].Set(uint32(r))
 				inState[s] = true
 			}
@@ -110,82 +110,25 @@ func (b *indexBuilder) build(id uint32, classes []uint32) {
 	}
 	for s, any := range inState {
 		if any {
-			b.enter(m, bitmap.Bucket{State: uint8(s), Profile: id}, &b.members[s])
+			b.enter(bitmap.Bucket{State: uint8(s), Profile: id}, &b.members[s])
 			b.members[s].Reset()
 		}
 	}
 }
 
-// enter makes the set of a state, and those of the domains in it.
-func (b *indexBuilder) enter(m *matcher, bucket bitmap.Bucket, members *bitmap.Dense) {
+// enter makes the set of a state.
+func (b *indexBuilder) enter(bucket bitmap.Bucket, members *bitmap.Dense) {
 	b.rows = b.rows[:0]
 	for r := range members.All() {
 		b.rows = append(b.rows, r)
 	}
 	b.t.index.sets.AddMany(bucket, b.rows)
-	if m.byDomain {
-		b.enterDomains(m, bucket)
-	}
 }
 
-// enterDomains makes the sets of the domains in b.rows.
-func (b *indexBuilder) enterDomains(m *matcher, bucket bitmap.Bucket) {
-	of := b.t.keys[m.sameKey].values
-	if n := b.t.ValueIDMax(); n > len(b.count) {
-		b.count = make([]uint32, n)
-	}
-	b.values = b.values[:0]
-	for _, r := range b.rows {
-		v := of[r]
-		if b.count[v] == 0 {
-			b.values = append(b.values, v)
-		}
-		b.count[v]++
-	}
-	end := uint32(0)
-	for _, v := range b.values { // from here on count is where the next member goes
-		n := b.count[v]
-		b.count[v] = end
-		end += n
-	}
-	b.sorted = slices.Grow(b.sorted[:0], len(b.rows))[:len(b.rows)]
-	for _, r := range b.rows {
-		v := of[r]
-		b.sorted[b.count[v]] = r
-		b.count[v]++
-	}
-	begin := uint32(0)
-	for _, v := range b.values {
-		bucket.Domain = v
-		b.t.index.sets.AddMany(bucket, b.sorted[begin:b.count[v]])
-		begin, b.count[v] = b.count[v], 0
-	}
-}
-
-// Matching returns the set of rows in a state that a matcher accepts. It is a
-// view: read it before the next change, do not modify. nil = none.
+// Matching returns the set of rows in a state that a matcher accepts; late-bound Idle machines are
+// among the Speculative. It is a view: read it before the next change, do not modify. nil = none.
 func (t *Table) Matching(s model.State, matcher uint32) *roaring.Bitmap {
 	return t.index.sets.Bitmap(bitmap.Bucket{State: uint8(s), Profile: matcher})
-}
-
-// IndexDomains has the table keep the sets of MatchingIn, for a matcher with a
-// Same key and as long as it is in use. A set of few rows takes a few hundred
-// bytes, so where domains are many they cost more than all the rest of the
-// table. O(machines) for the first call.
-func (t *Table) IndexDomains(matcher uint32) {
-	m := &t.matchers.list[matcher]
-	if m.byDomain || m.sameKey < 0 {
-		return
-	}
-	m.byDomain = true
-	t.index.dropMatcher(matcher)
-	t.indexMatchers([]uint32{matcher})
-}
-
-// MatchingIn is Matching within one domain of the matcher's Same key; none
-// unless IndexDomains was called for the matcher.
-func (t *Table) MatchingIn(s model.State, matcher, domain uint32) *roaring.Bitmap {
-	return t.index.sets.Bitmap(bitmap.Bucket{State: uint8(s), Profile: matcher, Domain: domain})
 }
 
 // CountMatching returns how many machines in a state a matcher accepts. O(1).

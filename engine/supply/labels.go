@@ -3,6 +3,8 @@ package supply
 import (
 	"encoding/binary"
 	"slices"
+
+	"github.com/tonnage/tonnage/engine/model"
 )
 
 // labelSets interns a machine's zone and labels by content, as text:
@@ -21,8 +23,11 @@ type labelSets struct {
 	// shared are sets that came with a number, by its last bits; see holdShared.
 	shared [sharedMax]sharedLabels
 	gone   uint64 // how many sets have gone
-	order  []string
-	enc    []byte
+	// lateBound tells, by set, whether it has model.LabelLateBound; lateBounds counts these sets.
+	lateBound  []bool
+	lateBounds int
+	order      []string
+	enc        []byte
 }
 
 // sharedMax is how many sets are remembered by the number that they came with.
@@ -69,7 +74,15 @@ func (l *labelSets) hold(zone string, labels map[string]string) uint32 {
 		}
 	}
 	l.encode(zone, labels, func(key string) (uint32, bool) { return l.keys.hold(key), true })
-	return l.remember(l.names.holdBytes(l.enc))
+	id := l.names.holdBytes(l.enc)
+	for int(id) >= len(l.lateBound) {
+		l.lateBound = append(l.lateBound, false)
+	}
+	if labels[model.LabelLateBound] == "true" {
+		l.lateBound[id] = true
+		l.lateBounds++
+	}
+	return l.remember(id)
 }
 
 func (l *labelSets) remember(id uint32) uint32 {
@@ -197,7 +210,11 @@ func (l *labelSets) release(id uint32) {
 		l.keys.release(r.number())
 	}
 	l.names.release(id)
+	if l.lateBound[id] {
+		l.lateBound[id] = false
+		l.lateBounds--
+	}
 	l.gone++
 }
 
-func (l *labelSets) bytes() int64 { return l.names.bytes() + l.keys.bytes() }
+func (l *labelSets) bytes() int64 { return l.names.bytes() + l.keys.bytes() + int64(cap(l.lateBound)) }

@@ -18,7 +18,6 @@ type matcher struct {
 	sameKey      int    // −1 without Same
 	lastUsed     uint64 // call of Use
 	ready        bool   // decided on every class
-	byDomain     bool   // there are sets by domain too
 }
 
 // live reports whether the number is in use; the canonical form of no

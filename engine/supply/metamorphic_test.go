@@ -65,7 +65,6 @@ func describeDomains(b *strings.Builder, t *supply.Table, p *model.Profile, m ui
 	if p.Same() == nil {
 		return
 	}
-	t.IndexDomains(m)
 	byValue := map[string]uint32{}
 	for r := range t.All() {
 		if v, ok := t.Domain(m, r); ok {
@@ -74,7 +73,13 @@ func describeDomains(b *strings.Builder, t *supply.Table, p *model.Profile, m ui
 	}
 	for _, text := range slices.Sorted(maps.Keys(byValue)) {
 		for s := range model.State(model.NumStates) {
-			fmt.Fprintln(b, "domain", text, s, ids(t.MatchingIn(s, m, byValue[text]).ToArray()))
+			var rows []uint32
+			for _, r := range t.Matching(s, m).ToArray() {
+				if v, ok := t.Domain(m, columnar.Row(r)); ok && v == byValue[text] {
+					rows = append(rows, r)
+				}
+			}
+			fmt.Fprintln(b, "domain", text, s, ids(rows))
 		}
 	}
 }
@@ -182,9 +187,6 @@ func (s *script) step() error {
 		return s.t.Use(s.someProfiles())
 	case 6:
 		s.t.Order()
-		if m := s.t.Matcher(s.profiles[s.IntN(len(s.profiles))]); m != 0 {
-			s.t.IndexDomains(m) // from early on for some, late for others
-		}
 	default:
 		if r, m, ok := s.some(); ok {
 			return s.change(k, r, m)

@@ -139,6 +139,14 @@ func (t *Table) State(r columnar.Row) model.State {
 	return t.cols.state[r]
 }
 
+// AnyLateBound reports whether some machine, whatever its state, has model.LabelLateBound.
+func (t *Table) AnyLateBound() bool { return t.labels.lateBounds > 0 }
+
+// IsLateBound is model.Machine.IsLateBound for the machine in a row.
+func (t *Table) IsLateBound(r columnar.Row) bool {
+	return t.labels.lateBounds > 0 && t.cols.state[r] == model.Idle && t.labels.lateBound[t.cols.labels[r]]
+}
+
 // Cluster returns the cluster that a machine is bound to, or empty.
 func (t *Table) Cluster(r columnar.Row) string {
 	if !t.Has(r) {

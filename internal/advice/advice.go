@@ -2,6 +2,8 @@ package advice
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -13,10 +15,22 @@ import (
 )
 
 // For computes what would help a Need of a world. It makes up to triesMax decisions, one at a time; the
-// first looks at everything, the others at what differs. The error is a Need that does not exist, or a limit
-// that the world passes.
-func For(w *world.World, name string) (*Advice, error) {
-	b, err := newBench(w, name)
+// first looks at everything, the others at what differs. When the context's time is up, what was found
+// until then is the answer; it ends after the decision that is being made. The error is a Need that does not exist, a
+// limit that the world passes, or that of a context that was cancelled, or was over before the first decision.
+func For(ctx context.Context, w *world.World, name string) (*Advice, error) {
+	return InParts(ctx, w, name, func(Part) {})
+}
+
+// Part is a part of the work that takes milliseconds: of the tables, or a stage of a decision.
+type Part struct {
+	Stage model.Stage // StageSnapshot to StagePhase3; StageReconcile = the tables are built
+	First bool        // the decision looks at everything
+}
+
+// InParts is For. It calls next before each part of the work, which may wait.
+func InParts(ctx context.Context, w *world.World, name string, next func(Part)) (*Advice, error) {
+	b, err := newBench(ctx, w, name, next)
 	if err != nil {
 		return nil, err
 	}
@@ -34,12 +48,12 @@ func For(w *world.World, name string) (*Advice, error) {
 		s.advice.Waiting = !s.advice.Satisfied
 	default:
 		for _, step := range []func() error{s.priority, s.relax, s.capacity} {
-			if err := step(); err != nil {
+			if err := step(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 				return nil, err
 			}
 		}
 	}
-	s.advice.Tries, s.advice.Exhausted = b.tries, b.tries >= triesMax
+	s.advice.Tries, s.advice.Exhausted = b.tries, b.tries >= triesMax || s.over()
 	return &s.advice, nil
 }
 
@@ -72,7 +86,10 @@ func (s *search) claims(plan *engine.Plan) {
 }
 
 // left tells whether more decisions may be made.
-func (s *search) left() bool { return s.tries < triesMax }
+func (s *search) left() bool { return s.tries < triesMax && !s.over() }
+
+// over tells whether the time is up.
+func (s *search) over() bool { return errors.Is(s.ctx.Err(), context.DeadlineExceeded) }
 
 // priority looks for the lowest priority that helps, among those at which the order of Needs differs.
 func (s *search) priority() error {
@@ -289,21 +306,22 @@ func (s *search) domains(key string) map[string]model.Resources {
 }
 
 // capacity looks for the least number of machines of each kind that helps.
-func (s *search) capacity() error {
+func (s *search) capacity() (failed error) {
 	for _, k := range s.kinds() {
 		found, err := s.least(&k)
-		if err != nil {
-			return err
-		}
 		if found != nil {
 			s.advice.Capacity = append(s.advice.Capacity, *found)
+		}
+		if err != nil {
+			failed = err
+			break
 		}
 	}
 	slices.SortStableFunc(s.advice.Capacity, func(a, b Capacity) int {
 		return cmp.Or(cmp.Compare(a.AddedPerHour, b.AddedPerHour), a.Count-b.Count)
 	})
 	s.advice.Capacity = s.advice.Capacity[:min(len(s.advice.Capacity), optionsMax)]
-	return nil
+	return failed
 }
 
 // least finds how many machines of a kind help; nil = not up to a bound.
@@ -325,7 +343,7 @@ func (s *search) least(k *kind) (found *Capacity, err error) {
 	for s.left() {
 		helps, err := try(high)
 		if err != nil {
-			return nil, err
+			return found, err
 		}
 		if helps {
 			break
@@ -342,7 +360,7 @@ func (s *search) least(k *kind) (found *Capacity, err error) {
 	for probe := found.Count - 1; probe >= low && s.left(); probe = (low + found.Count - 1) / 2 {
 		helps, err := try(probe)
 		if err != nil {
-			return nil, err
+			return found, err
 		}
 		if !helps {
 			low = probe + 1

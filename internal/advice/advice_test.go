@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -120,7 +121,7 @@ func TestAdviceHelps(t *testing.T) {
 			if n.Satisfied || n.Reason == engine.UnmetAwaitingDrain {
 				continue
 			}
-			a, err := For(w, n.Name)
+			a, err := For(t.Context(), w, n.Name)
 			if err != nil {
 				t.Errorf("%s, %s: %v", name, n.Name, err)
 				continue
@@ -174,16 +175,16 @@ func TestAdviceForNeedsThatAreNotShort(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{"good": "it needs no help", "waits": "waits for machines that drain for it"} {
-		a, err := For(w, name)
+		a, err := For(t.Context(), w, name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		if err := a.WriteTable(&out); err != nil || !strings.Contains(out.String(), want) || len(suggestions(a)) != 0 {
+		if err := a.WriteTable(&out, "-f world.yaml"); err != nil || !strings.Contains(out.String(), want) || len(suggestions(a)) != 0 {
 			t.Errorf("%s: %v: %s", name, err, out.String())
 		}
 	}
-	if _, err := For(w, "other"); err == nil {
+	if _, err := For(t.Context(), w, "other"); err == nil {
 		t.Error("a need that is not there is helped")
 	}
 }
@@ -196,7 +197,7 @@ func TestWhoPays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := For(w, "n")
+	a, err := For(t.Context(), w, "n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,5 +207,55 @@ func TestWhoPays(t *testing.T) {
 	}
 	if len(a.Capacity) == 0 || a.Capacity[0].Count != 1 || a.Capacity[0].AddedPerHour != 2 || a.Capacity[0].Losers != nil {
 		t.Errorf("capacity %+v", a.Capacity)
+	}
+}
+
+// TestWhoPaysIndirectly: a Need of the same cluster whose machine goes to the one that is helped loses it without a preemption, and
+// takes another's in its turn.
+func TestWhoPaysIndirectly(t *testing.T) {
+	w, err := world.Read(strings.NewReader(`machines:
+- {id: m-1, state: Configured, cluster: c, resources: {cpu: 8}, pricePerHour: 2, assigned: {need: own, priority: 50}}
+- {id: m-2, state: Configured, cluster: d, resources: {cpu: 8}, pricePerHour: 2, assigned: {need: low, priority: 10}}
+needs:
+- {name: n, cluster: c, priority: 90, aggregate: {cpu: 8}, requirements: [{key: gen, operator: Exists}]}
+- {name: own, cluster: c, priority: 50, aggregate: {cpu: 8}}
+- {name: low, cluster: d, priority: 10, aggregate: {cpu: 8}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := For(t.Context(), w, "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Loser{{Need: "low", Cluster: "d", Priority: 10, Machines: 1, Of: 1}, {Need: "own", Cluster: "c", Priority: 50, Machines: 1, Of: 1}}
+	if len(a.Relax) != 1 || !slices.Equal(a.Relax[0].Losers, want) {
+		t.Errorf("without a requirement: %+v, want %+v", a.Relax, want)
+	}
+}
+
+// TestInPartsIsFor: whoever waits between the parts gets the same answer, and each stage of each decision is a part.
+func TestInPartsIsFor(t *testing.T) {
+	w, err := world.Read(strings.NewReader("machines:\n- {id: m-1, state: Configured, cluster: d, resources: {cpu: 8}, pricePerHour: 2, assigned: {need: high, priority: 90}}\n" +
+		"needs:\n- {name: low, cluster: c, priority: 10, aggregate: {cpu: 8}}\n- {name: high, cluster: d, priority: 90, aggregate: {cpu: 8}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := For(t.Context(), w, "low")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := map[Part]int{}
+	got, err := InParts(t.Context(), w, "low", func(p Part) { parts[p]++ })
+	if err != nil || !reflect.DeepEqual(suggestions(got), suggestions(plain)) || got.Tries != plain.Tries {
+		t.Errorf("%v: %+v, want %+v", err, got, plain)
+	}
+	for stage := model.StageSnapshot; stage <= model.StagePhase3; stage++ {
+		if first, others := parts[Part{stage, true}], parts[Part{stage, false}]; first != 1 || others != got.Tries-1 {
+			t.Errorf("%v: %d parts of the first decision, %d of %d others", stage, first, others, got.Tries-1)
+		}
+	}
+	if parts[Part{Stage: model.StageReconcile}] < 2 {
+		t.Errorf("the tables are built in %d parts, want one for machines and one for Needs at least", parts[Part{Stage: model.StageReconcile}])
 	}
 }

@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,31 +16,38 @@ import (
 
 // bench is a world in tables, with an engine that decides about it again and again.
 type bench struct {
+	ctx    context.Context // of the one question that it is made for
 	w      *world.World
-	target int // its place in w.Needs
+	target int // its place in w.Needs; −1 = none
 	rows   map[string][]int
 	engine *engine.Engine
 	supply *supply.Table
 	demand *demand.Table
 	tries  int
+	next   func(Part) // is called before each part of the work
 
-	satisfied []bool // by place in w.Needs, as things are
+	// As things are, by place in w.Needs: what is satisfied, and how many machines those of the target's cluster have, which a
+	// change can move among them without a preemption; and what is preempted.
+	satisfied []bool
+	had       map[int]int
+	preempted map[columnar.Row]bool
 }
 
-func newBench(w *world.World, name string) (*bench, error) {
-	b := &bench{w: w, target: -1, rows: map[string][]int{}, satisfied: make([]bool, len(w.Needs))}
+// newBench makes a bench for a Need; name may be empty.
+func newBench(ctx context.Context, w *world.World, name string, next func(Part)) (*bench, error) {
+	b := &bench{ctx: ctx, w: w, next: next, target: -1, rows: map[string][]int{}, satisfied: make([]bool, len(w.Needs)), had: map[int]int{}, preempted: map[columnar.Row]bool{}}
 	for i := range w.Needs {
 		n := &w.Needs[i]
-		if n.Name == name {
+		if name != "" && n.Name == name {
 			b.target = i
 		}
 		b.rows[n.Cluster] = append(b.rows[n.Cluster], i)
 	}
-	if b.target < 0 {
+	if b.target < 0 && name != "" {
 		return nil, fmt.Errorf("no need is named %q", name)
 	}
 	var err error
-	if b.supply, b.demand, err = w.Tables(); err != nil {
+	if b.supply, b.demand, err = w.TablesInParts(func() { next(Part{Stage: model.StageReconcile}) }); err != nil {
 		return nil, err
 	}
 	for cluster := range b.rows {
@@ -65,6 +73,9 @@ type change struct {
 
 // try decides about the world with a change. Look sees the plan before the change is taken back.
 func (b *bench) try(c change, look func(plan *engine.Plan, at int)) (helps bool, err error) {
+	if err := b.ctx.Err(); err != nil {
+		return false, err
+	}
 	b.tries++
 	for i := range c.machines {
 		if err := b.supply.Put(&c.machines[i]); err != nil {
@@ -76,7 +87,10 @@ func (b *bench) try(c change, look func(plan *engine.Plan, at int)) (helps bool,
 			return false, err
 		}
 	}
-	plan, err := b.engine.Cycle(engine.Input{Supply: b.supply, Demand: b.demand, Now: b.w.Now, DrainSeconds: b.w.Options.DrainSeconds})
+	plan, err := b.engine.Cycle(engine.Input{
+		Supply: b.supply, Demand: b.demand, Now: b.w.Now, DrainSeconds: b.w.Options.DrainSeconds,
+		Mark: b.mark,
+	})
 	if err == nil {
 		at := b.find(plan)
 		helps = plan.Satisfied(at) || plan.AwaitsDrain(at)
@@ -93,6 +107,13 @@ func (b *bench) try(c change, look func(plan *engine.Plan, at int)) (helps bool,
 		}
 	}
 	return helps, err
+}
+
+// mark is called when a worker begins a stage.
+func (b *bench) mark(stage model.Stage, worker int) {
+	if worker == 0 {
+		b.next(Part{stage, b.tries == 1})
+	}
 }
 
 // load replaces the demand of the target's cluster, with another Need in the target's place.
@@ -129,7 +150,16 @@ func (b *bench) place(plan *engine.Plan, i int) int {
 func (b *bench) start(look func(plan *engine.Plan, at int)) (helped bool, err error) {
 	return b.try(change{}, func(plan *engine.Plan, at int) {
 		for i := range plan.Len() {
-			b.satisfied[b.place(plan, i)] = plan.Satisfied(i)
+			place := b.place(plan, i)
+			b.satisfied[place] = plan.Satisfied(i)
+			if b.target >= 0 && b.w.Needs[place].Cluster == b.need().Cluster {
+				b.had[place] = len(plan.Need(i).Claimed)
+			}
+		}
+		for i := range plan.Actions {
+			if a := &plan.Actions[i]; a.Kind == engine.Preempt {
+				b.preempted[a.Machine] = true
+			}
 		}
 		look(plan, at)
 	})
@@ -143,7 +173,8 @@ func (b *bench) effect(plan *engine.Plan, at int) (e Effect) {
 	}
 	victims := map[columnar.Row]bool{}
 	for i := range plan.Actions {
-		if a := &plan.Actions[i]; a.Kind == engine.Preempt && a.Need == need.Fold {
+		// Whoever loses a machine to the target may take another's.
+		if a := &plan.Actions[i]; a.Kind == engine.Preempt && !b.preempted[a.Machine] {
 			victims[a.Machine] = true
 		}
 	}
@@ -159,11 +190,14 @@ func (b *bench) effect(plan *engine.Plan, at int) (e Effect) {
 				lost++
 			}
 		}
+		if !other.Satisfied {
+			lost += max(b.had[place]-len(other.Claimed), 0)
+		}
 		if lost == 0 && (!b.satisfied[place] || other.Satisfied || plan.AwaitsDrain(i)) {
 			continue
 		}
 		of := &b.w.Needs[place]
-		e.Losers = append(e.Losers, Loser{Need: of.Name, Cluster: of.Cluster, Priority: of.Profile.Priority(), Machines: lost, Of: len(other.Claimed)})
+		e.Losers = append(e.Losers, Loser{Need: of.Name, Cluster: of.Cluster, Priority: of.Profile.Priority(), Machines: lost, Of: max(len(other.Claimed), b.had[place])})
 	}
 	slices.SortFunc(e.Losers, func(x, y Loser) int { return strings.Compare(x.Need, y.Need) })
 	return e

@@ -60,7 +60,7 @@ func BenchmarkFor(b *testing.B) {
 	for _, name := range []string{"gang", "plain", "large"} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				a, err := For(w, name)
+				a, err := For(b.Context(), w, name)
 				if err != nil || a.Satisfied || a.Waiting {
 					b.Fatalf("%v %+v", err, a)
 				}

@@ -1,16 +1,16 @@
 // Package advice computes what would satisfy a Need that is short: more machines, a higher priority,
 // a requirement less.
 //
-// Nothing is estimated that is shown: each suggestion was decided about, by an engine over the tables
-// of the world with the change made in them, and what a suggestion says of others is read from that
-// plan. The engine is one for all trials, so that each decides only about what its change touches, and
-// a trial takes a change back before the next.
+// No figure is an estimate: for each suggestion the engine has decided about the tables of the world
+// with the change made, and effects on other Needs are read from that plan. The engine is one for all
+// trials, so that each decides only about what its change touches, and a trial takes a change back
+// before the next.
 //
 // A change helps when the Need is satisfied, or when what drains for it, this decision's victims
 // included, covers the rest: machines take time to drain.
 //
-// Minimal means that one machine less, or one point of priority less, was tried and does not help. It does
-// not mean that no cheaper mixture of types exists.
+// Minimal means that one machine less, or one point of priority less, was tried and does not help. A
+// cheaper mixture of types may exist.
 package advice
 
 import (
@@ -57,7 +57,7 @@ type Loser struct {
 	Need     string `json:"need"`
 	Cluster  string `json:"cluster"`
 	Priority int32  `json:"priority"`
-	// Machines are preempted of Of that it has.
+	// Machines are preempted, or go to another Need of its cluster, of Of that it has.
 	Machines int `json:"machines"`
 	Of       int `json:"of"`
 }

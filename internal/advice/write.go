@@ -11,8 +11,9 @@ import (
 
 const losersShown = 6
 
-// WriteTable writes, for people, what would help.
-func (a *Advice) WriteTable(out io.Writer) error {
+// WriteTable writes, for people, what would help. source are the flags that name the world, in the
+// commands it writes.
+func (a *Advice) WriteTable(out io.Writer, source string) error {
 	w := bufio.NewWriter(out)
 	name := terminal.Escape(a.Need)
 	switch {
@@ -28,12 +29,12 @@ func (a *Advice) WriteTable(out io.Writer) error {
 		c := &a.Capacity[i]
 		fmt.Fprintf(w, "  more machines: %d of %s, $%s an hour more\n", c.Count, c.says(), terminal.Price(c.AddedPerHour))
 		c.tell(w)
-		fmt.Fprintf(w, "    tonnage what-if %s\n", terminal.Escape(c.Command()))
+		fmt.Fprintf(w, "    tonnage what-if %s %s\n", terminal.Escape(source), terminal.Escape(c.Command()))
 	}
 	if p := a.Priority; p != nil {
 		fmt.Fprintf(w, "  a higher priority: %d\n", p.Priority)
 		p.tell(w)
-		fmt.Fprintf(w, "    tonnage what-if %s\n", terminal.Escape(p.Command(a.Need)))
+		fmt.Fprintf(w, "    tonnage what-if %s %s\n", terminal.Escape(source), terminal.Escape(p.Command(a.Need)))
 	}
 	for i := range a.Relax {
 		r := &a.Relax[i]
@@ -87,6 +88,10 @@ func (e *Effect) tell(w io.Writer) {
 		fmt.Fprintf(w, "    need %s of cluster %s, priority %d, %s\n", terminal.Escape(l.Need), terminal.Escape(l.Cluster), l.Priority, what)
 	}
 	if e.DollarsPerHour > 0 {
-		fmt.Fprintf(w, "    its machines then cost $%s an hour\n", terminal.Price(e.DollarsPerHour))
+		of := "its machines then cost"
+		if len(e.Losers) > 0 {
+			of = "what it has before their machines have drained costs"
+		}
+		fmt.Fprintf(w, "    %s $%s an hour\n", of, terminal.Price(e.DollarsPerHour))
 	}
 }

@@ -1,6 +1,6 @@
-// Package archtest keeps the shape of the house: which package may know which,
-// what the core must not touch, and a few habits that a compiler does not see.
-// It holds tests only.
+// Package archtest keeps the architecture: which package may import which,
+// what the core must not reach, and a few conventions that a compiler does not
+// check. It holds tests only.
 //
 // Two tables say which imports are right. layers lists, for each package, the
 // packages and libraries that it may import itself; a package that has no line

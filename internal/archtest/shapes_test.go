@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"path"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -17,18 +18,28 @@ type shape struct {
 	lines           int // of a package, without tests and generated files
 }
 
-var shapes = []shape{{pkg: "./shard/...", fields: 20, methods: 40, lines: 4500}}
+var shapes = []shape{
+	{pkg: "./shard/...", fields: 20, methods: 40, lines: 4500},
+	{pkg: "./engine/internal/...", fields: 20, methods: 40, lines: 4500},
+}
 
 // wholes are types that hold a program together: of fields they may have fewer.
 var wholes = map[string]int{"./shard.Shard": 12}
 
 // spacious are the types that may have more fields, each with a reason.
 var spacious = map[string]string{
-	"./shard.Config":         "a record of settings: one field for each, and most are flags",
-	"./shard.Cycle":          "a record of one cycle: each field is a figure, and nothing changes them",
-	"./shard.CycleReport":    "a record for pages and logs: each field is a figure, and nothing changes them",
-	"./shard.metrics":        "a record of series: one field for each metric",
-	"./shard/session.Server": "two of its fields say what calls of the protocol it does not serve",
+	"./engine/internal/plan.Stats":              "a record of one cycle: each field is a figure, and callers read them by name",
+	"./engine/internal/records.UnitExplanation": "a record of one unit: each field is shown to a person",
+	"./shard.Config":                            "a record of settings: one field for each, and most are flags",
+	"./shard.Cycle":                             "a record of one cycle: each field is a figure, and nothing changes them",
+	"./shard.CycleReport":                       "a record for pages and logs: each field is a figure, and nothing changes them",
+	"./shard.metrics":                           "a record of series: one field for each metric",
+	"./shard/session.Server":                    "two of its fields say what calls of the protocol it does not serve",
+}
+
+// views are the types that another type of their package may embed by pointer, each with a reason.
+var views = map[string]string{
+	"*Alike": "a victim group is the view that one scope has of machines that are alike: it reads them and changes none",
 }
 
 // typeShape is what a type of a package has.
@@ -197,6 +208,9 @@ func TestTypesAreOneSubject(t *testing.T) {
 // TestNoTypeEmbedsAnothersState holds the types of the module to fields with names.
 func TestNoTypeEmbedsAnothersState(t *testing.T) {
 	for _, fault := range embeddings(production(loadSources(t, moduleRoot(t))), shapes) {
+		if views[fault[strings.LastIndexByte(fault, ' ')+1:]] != "" {
+			continue
+		}
 		t.Errorf("%s: the other type is a field with a name, or a parameter", fault)
 	}
 }

@@ -53,7 +53,7 @@ func TestImpostors(t *testing.T) {
 			}
 			for name, command := range map[string][]string{
 				"bigfleet://admin":    {"ctl", "list-shards", "--coordinator", ports[0]},
-				"bigfleet://shard/ID": {"ctl", "needs", "--shard", ports[4]},
+				"bigfleet://shard/ID": {"ctl", "needs", "--shard-addr", ports[4]},
 			} {
 				code, _, stderr := processtest.Run(t, append(append(command, "--timeout", timeout), tool...)...)
 				refused := code != 0 && strings.Contains(stderr, "is of bigfleet://cluster/b, and must be of "+name)

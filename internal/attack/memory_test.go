@@ -249,8 +249,8 @@ func TestMemoryOfServers(t *testing.T) {
 						shown[i] = shows(t, ca.Files(t, identities[name](i)))
 					}
 					secure = func(i int) *tls.Config { return shown[i%clusters] }
-					stranger := shows(t, ca.Files(t))
-					nobody = func(int) *tls.Config { return stranger }
+					unknown := shows(t, ca.Files(t))
+					nobody = func(int) *tls.Config { return unknown }
 				}
 				x := start(t, name, files)
 				id := func(i int) string { return fmt.Sprint("c-", i%clusters) }

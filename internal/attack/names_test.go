@@ -137,7 +137,7 @@ func TestNames(t *testing.T) {
 	processtest.Eventually(t, namesPatience, "the spoilt machine is listed", func() bool { return provider.lists.Load() > seen+2 })
 
 	for _, args := range [][]string{
-		{"ctl", "machines", "--page", page}, {"ctl", "needs", "--shard", sessions},
+		{"ctl", "machines", "--shard", page}, {"ctl", "needs", "--shard-addr", sessions},
 		{"ctl", "list-shards", "--coordinator", coordinator}, {"ctl", "list-domains", "--coordinator", coordinator},
 		{"ctl", "shortfalls", "--coordinator", coordinator}, {"ctl", "members", "--coordinator", coordinator},
 		{"ctl", "rebalance", "--why", "--coordinator", coordinator},
@@ -155,7 +155,7 @@ func TestNames(t *testing.T) {
 			}
 		}
 	}
-	_, machines, _ := processtest.Run(t, "ctl", "machines", "--page", page, "-o", "table")
+	_, machines, _ := processtest.Run(t, "ctl", "machines", "--shard", page, "-o", "table")
 	if n := strings.Count(machines, "\n"); n != 5 || !strings.Contains(machines, `error\x1b[2J\x07\u009b31m`) {
 		t.Errorf("of four good machines and a head there are %d lines:\n%s", n, machines)
 	}
@@ -164,7 +164,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("a machine whose label turned bad is no longer bound: %s", line)
 		}
 	}
-	_, needs, _ := processtest.Run(t, "ctl", "needs", "--shard", sessions, "-o", "table")
+	_, needs, _ := processtest.Run(t, "ctl", "needs", "--shard-addr", sessions, "-o", "table")
 	if !strings.Contains(needs, `pods\x00\x1b[2J`) {
 		t.Errorf("the need of the hostile group is not listed:\n%s", needs)
 	}

@@ -189,7 +189,7 @@ func lastHeartbeat(attacker *http.Client, url string) error {
 // attack itself is real: with a certificate of the Raft CA it ends a replica.
 func TestRaftPort(t *testing.T) {
 	g := startRaftGroup(t)
-	stranger := mtlstest.NewAuthority(t)
+	otherCA := mtlstest.NewAuthority(t)
 	outsiders := map[string]mtls.Files{
 		"no certificate":              {},
 		"a tenant":                    g.tenantsCA.Files(t, "bigfleet://cluster/b"),
@@ -199,7 +199,7 @@ func TestRaftPort(t *testing.T) {
 		"a provider":                  g.tenantsCA.Files(t, "bigfleet://provider/p"),
 		"no identity":                 g.tenantsCA.Files(t),
 		"a CA under the tenants'":     g.tenantsCA.Intermediate(t).Files(t, "bigfleet://admin"),
-		"another CA of the same name": stranger.Files(t),
+		"another CA of the same name": otherCA.Files(t),
 		"a server's certificate": g.raftCA.FilesOf(t, func(c *x509.Certificate) {
 			c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 		}),

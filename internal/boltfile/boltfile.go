@@ -92,8 +92,8 @@ func checkPages(tx *bbolt.Tx, size int64) error {
 	})
 }
 
-// Readable turns a panic of who reads a damaged file into an error, and so a page
-// that cannot be read at all.
+// Readable turns a panic during the read of a damaged file, or of a page that
+// cannot be read, into an error.
 func Readable(read func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -16,8 +16,8 @@
 //
 // The environment variable TONNAGE_SIMD takes the place of the processor's
 // answer: generic, avx2 or avx512. It can ask for less than the processor has,
-// never for more. A value that is unknown or too much leaves the choice as it
-// would have been, and Warning says so; whoever has a place to print it does.
+// never for more. An unknown value, or more than the processor has, does not
+// change the choice, and Warning says so; commands print it.
 //
 // The twins give the same answers bit for bit, so the choice changes the time
 // of a cycle and nothing else.

@@ -1,12 +1,12 @@
-// Package demandclient is an operator's session without a cluster: it reports demand that somebody wrote
-// down, answers what the shard asks, and tells what becomes of machines.
+// Package demandclient is an operator's session without a cluster: it reports demand from a file,
+// answers the shard's requests, and reports changes of machines.
 //
-// It speaks the public protocol as the operator does and knows nothing of Kubernetes. There is nothing on its
-// machines, so a machine that is reclaimed is empty at once.
+// It speaks the public protocol as the operator does and knows nothing of Kubernetes. Its machines run no
+// pods, so a machine that is reclaimed is empty at once.
 //
 // A session that ends is begun again after a pause that doubles from one second to thirty. The newest demand is
-// sent first thing. A shard does not say that it refuses a roll-up, it only does not acknowledge it; that is told
-// after a while.
+// sent first thing. A shard does not report that it refuses a roll-up, it only does not acknowledge it; the
+// client reports that after a while.
 package demandclient
 
 import (

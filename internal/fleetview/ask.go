@@ -4,24 +4,31 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/tonnage/tonnage/engine"
-	"github.com/tonnage/tonnage/internal/whatif"
+	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/advice"
+	"github.com/tonnage/tonnage/internal/pin"
 	"github.com/tonnage/tonnage/internal/world"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/web"
 )
 
-// AskMachinesMax is the most machines and rows of a shard about which the page decides again: copying the world
-// takes about a second then. Commands have no such limit.
-const AskMachinesMax = 60_000
-
-// worldAgeMax is for how long a copy of the world is used again.
-const worldAgeMax = 3 * time.Second
+const (
+	// AskMachinesMax is the most machines and rows of a shard about which the page decides again. Commands have
+	// no such limit.
+	AskMachinesMax = 100_000
+	// worldAgeMax is for how long a copy of the world is used again.
+	worldAgeMax = 3 * time.Second
+	// askPatience is how long a question waits for the one before it.
+	askPatience = 5 * time.Second
+	// helpTimeMax is how long the page looks for what would help a Need; what was found until then is the answer.
+	helpTimeMax = 2 * time.Second
+)
 
 // asker decides again about the world of a shard, one question at a time.
 type asker struct {
@@ -29,10 +36,29 @@ type asker struct {
 	part  int           // that the world is of
 	made  time.Time
 	world *world.World
+	pace  pacer
 }
 
-// worldOf runs a question about the world of a shard. The world must not be changed.
-func (v *View) worldOf(ctx context.Context, holds func(in engine.Input) bool, ask func(*world.World) (any, error)) (any, error) {
+// holding tells whether a shard is the one that a question is about.
+type holding func(p Part, in engine.Input) bool
+
+func holdsNeed(name string) holding {
+	return func(p Part, in engine.Input) bool {
+		_, _, err := findNeed(in, p.names(), name, "")
+		return err == nil
+	}
+}
+
+func holdsMachine(id string) holding {
+	return func(_ Part, in engine.Input) bool {
+		_, ok := in.Supply.Lookup(id)
+		return ok
+	}
+}
+
+// worldOf runs a question about the world of a shard. The question gets one processor, at the lowest priority, pauses while
+// cycles run, and must not change the world.
+func (v *View) worldOf(ctx context.Context, question string, holds holding, ask func(*world.World) (any, error)) (any, error) {
 	select {
 	case v.asked.turn <- struct{}{}:
 		defer func() { <-v.asked.turn }()
@@ -44,7 +70,7 @@ func (v *View) worldOf(ctx context.Context, holds func(in engine.Input) bool, as
 	for n, p := range v.parts {
 		found, rows := false, 0
 		_ = p.Inspect(func(in engine.Input, _ engine.Options, _ *shard.HeldBack) error {
-			found, rows = holds(in), in.Supply.Len()+in.Demand.Len()
+			found, rows = holds(p, in), in.Supply.Len()+in.Demand.Len()
 			return nil
 		})
 		if !found {
@@ -53,111 +79,133 @@ func (v *View) worldOf(ctx context.Context, holds func(in engine.Input) bool, as
 		if rows > AskMachinesMax {
 			return nil, fmt.Errorf("%w: the shard has %d machines and rows, and the page decides again about at most %d; ask with the command, which shows the same: tonnage explain --shard or tonnage what-if --shard", web.ErrTooLarge, rows, AskMachinesMax)
 		}
-		w, err := v.asked.read(n, p)
-		if err != nil {
-			return nil, err
+		answer, err := v.asked.answer(ctx, n, p, question, ask)
+		if errors.Is(err, web.ErrNotFound) { // the shard has it, and the copy may be older
+			v.asked.world = nil
+			answer, err = v.asked.answer(ctx, n, p, question, ask)
 		}
-		return ask(w)
+		return answer, err
 	}
 	return nil, fmt.Errorf("%w: no shard has it", web.ErrNotFound)
 }
 
-// askPatience is how long a question waits for the one before it.
-const askPatience = 5 * time.Second
-
-// read returns the world of a shard, one that was read lately if there is one.
-func (a *asker) read(part int, p Part) (*world.World, error) {
-	if a.world != nil && a.part == part && time.Since(a.made) < worldAgeMax {
-		return a.world, nil
-	}
-	var text bytes.Buffer
-	a.world = nil // the old one need not be held meanwhile
-	err := p.Inspect(func(in engine.Input, opts engine.Options, held *shard.HeldBack) error {
-		return world.WriteShard(&text, in, opts, held, nil)
-	})
+// answer runs a question about a copy of a shard's world.
+func (a *asker) answer(ctx context.Context, part int, p Part, question string, ask func(*world.World) (any, error)) (answer any, err error) {
+	w, err := a.read(ctx, part, p)
 	if err != nil {
 		return nil, err
 	}
-	if a.world, err = world.Read(&text); err != nil {
-		return nil, fmt.Errorf("the world of the shard cannot be read: %w", err)
-	}
-	a.part, a.made = part, time.Now()
-	return a.world, nil
+	a.pace.next(ctx, question)
+	defer a.pace.end()
+	pin.Aside(func() { answer, err = ask(w) })
+	return answer, err
 }
 
-// explain says why a Need (need) or a machine (machine) is as it is, as `tonnage explain -o json` does.
+// read returns the world of a shard, one that was read lately if there is one.
+func (a *asker) read(ctx context.Context, part int, p Part) (*world.World, error) {
+	if a.world != nil && a.part == part && time.Since(a.made) < worldAgeMax {
+		return a.world, nil
+	}
+	a.world = nil // the old one need not be held meanwhile
+	inspect := func(visit func(engine.Input, engine.Options, *shard.HeldBack) error) error {
+		a.pace.next(ctx, "copy")
+		defer a.pace.end()
+		return p.Inspect(visit)
+	}
+	w, err := world.CopyShard(ctx, inspect, p.names())
+	if err != nil {
+		return nil, err
+	}
+	w.Options.Engine.Workers = 1 // the others are for the shard's cycles
+	a.world, a.part, a.made = w, part, time.Now()
+	return w, nil
+}
+
+// explain says why a Need (need) or a machine (machine) is as it is, as `tonnage explain -o json` does. Of a machine
+// that is bound it also says, as `free`, what would be done with it if it were free: why it, and what in its place.
 func (v *View) explain(ctx context.Context, q url.Values) (any, error) {
 	need, machine := q.Get("need"), q.Get("machine")
 	if (need == "") == (machine == "") {
 		return nil, fmt.Errorf("%w: name one of need and machine", web.ErrBadQuery)
 	}
 	subjects := &world.Subjects{Needs: map[string]bool{}, Machines: map[string]bool{}}
-	holds := func(in engine.Input) bool { _, ok := in.Supply.Lookup(machine); return ok }
 	if need != "" {
 		subjects.Needs[need] = true
-		holds = func(in engine.Input) bool { return in.Demand.Block(clusterOf(need)) != nil }
-	} else {
-		subjects.Machines[machine] = true
+		return v.worldOf(ctx, "explain need", holdsNeed(need), func(w *world.World) (any, error) { return explained(w, subjects) })
 	}
-	return v.worldOf(ctx, holds, func(w *world.World) (any, error) {
-		answer, err := w.Explain(subjects)
+	subjects.Machines[machine] = true
+	return v.worldOf(ctx, "explain machine", holdsMachine(machine), func(w *world.World) (any, error) {
+		answer, err := explained(w, subjects)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", web.ErrNotFound, err)
+			return nil, err
 		}
-		var out bytes.Buffer
-		err = answer.WriteExplanationJSON(&out)
-		return json.RawMessage(out.Bytes()), err
+		free, bound := freed(w, machine)
+		if !bound {
+			return answer, nil
+		}
+		again, err := explained(free, subjects)
+		if err != nil {
+			return nil, err
+		}
+		answer["free"] = again["machines"]
+		return answer, nil
 	})
 }
 
-// WhatIfAnswer is what losing machines would do.
-type WhatIfAnswer struct {
-	Lost   int             `json:"lost"`
-	Answer json.RawMessage `json:"answer"` // as `tonnage what-if -o json` writes it
+func explained(w *world.World, subjects *world.Subjects) (map[string]json.RawMessage, error) {
+	answer, err := w.Explain(subjects)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", web.ErrNotFound, err)
+	}
+	var text bytes.Buffer
+	if err := answer.WriteExplanationJSON(&text); err != nil {
+		return nil, err
+	}
+	var out map[string]json.RawMessage
+	err = json.Unmarshal(text.Bytes(), &out)
+	return out, err
 }
 
-// whatIf says what it would do to lose machines: lose names one, or key and value a domain.
-func (v *View) whatIf(ctx context.Context, q url.Values) (any, error) {
-	lose, key, value := q.Get("lose"), q.Get("key"), q.Get("value")
-	if (lose == "") == (key == "") {
-		return nil, fmt.Errorf("%w: name a machine to lose, or key and value of a domain", web.ErrBadQuery)
+// freed returns the world with one machine idle that is bound in it.
+func freed(w *world.World, id string) (_ *world.World, bound bool) {
+	out := w.With(&world.Edits{})
+	for i := range out.Machines {
+		m := &out.Machines[i]
+		if m.ID != id || !m.State.Bound() {
+			continue
+		}
+		m.State, m.Cluster, m.Assigned, m.IdleSince = model.Idle, "", model.Assignment{}, w.Now
+		return out, true
 	}
-	lost := []string{lose}
-	if key != "" {
-		f, err := v.copy()
-		if err != nil {
-			return nil, err
-		}
-		if _, err := f.keyOf(key); err != nil {
-			return nil, err
-		}
-		if lost = f.lost(key, value); len(lost) == 0 {
-			return nil, fmt.Errorf("%w: no machine has %.80s %.80q", web.ErrNotFound, key, value)
-		}
-	}
-	holds := func(in engine.Input) bool { _, ok := in.Supply.Lookup(lost[0]); return ok }
-	return v.worldOf(ctx, holds, func(w *world.World) (any, error) { return askLoss(w, lost) })
+	return nil, false
 }
 
-// askLoss asks what losing machines would do. Those that are not in the world, or not any more, are left out.
-func askLoss(w *world.World, ids []string) (any, error) {
-	there := make(map[string]bool, len(w.Machines))
-	for i := range w.Machines {
-		there[w.Machines[i].ID] = true
-	}
-	edits := &world.Edits{}
-	for _, id := range ids {
-		if there[id] {
-			edits.Lose = append(edits.Lose, id)
-		}
-	}
-	answer, err := whatif.Ask(w, edits)
+// HelpAnswer is what would help a Need.
+type HelpAnswer struct {
+	*advice.Advice
+	Millis float64 `json:"millis"` // how long it took to find out
+}
+
+// help computes what would help a Need, as `tonnage explain need --help-me -o json` does, for as long as the client waits and for
+// helpTimeMax at most.
+func (v *View) help(ctx context.Context, q url.Values) (any, error) {
+	need, err := wanted(q, "need")
 	if err != nil {
 		return nil, err
 	}
-	var out bytes.Buffer
-	if err := answer.WriteJSON(&out); err != nil {
-		return nil, err
-	}
-	return WhatIfAnswer{Lost: len(edits.Lose), Answer: json.RawMessage(strings.TrimSpace(out.String()))}, nil
+	return v.worldOf(ctx, "help", holdsNeed(need), func(w *world.World) (any, error) {
+		began := time.Now()
+		within, cancel := context.WithTimeout(ctx, helpTimeMax)
+		defer cancel()
+		a, err := advice.InParts(within, w, w.NameOf(need), func(x advice.Part) { v.asked.pace.next(within, x) })
+		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			return nil, fmt.Errorf("%w: the first decision took longer than %v; ask again in a moment", web.ErrBusy, helpTimeMax)
+		case err != nil && ctx.Err() == nil:
+			return nil, fmt.Errorf("%w: %w", web.ErrNotFound, err)
+		case err != nil:
+			return nil, err
+		}
+		return HelpAnswer{a, float64(time.Since(began).Microseconds()) / 1e3}, nil
+	})
 }

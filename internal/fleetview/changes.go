@@ -54,7 +54,9 @@ func (v *View) cycles(_ context.Context, q url.Values) (any, error) {
 	if len(out.Cycles) == 0 && out.Kept == 0 {
 		out.Since = 0
 	}
-	slices.SortStableFunc(out.Cycles, func(a, b CycleRow) int { return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(a.Shard, b.Shard)) })
+	slices.SortStableFunc(out.Cycles, func(a, b CycleRow) int {
+		return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(a.Shard, b.Shard), cmp.Compare(b.Cycle, a.Cycle))
+	})
 	if over > 0 && len(out.Cycles) > 0 {
 		newest := out.Cycles[0]
 		out.LastOver = &newest
@@ -94,7 +96,8 @@ type ActionCount struct {
 	From    string `json:"from,omitempty"`
 	Reason  string `json:"reason"`
 	Count   int    `json:"count"`
-	Example string `json:"example"` // one of the machines
+	Example string `json:"example"`           // one of the machines
+	ForNeed string `json:"forNeed,omitempty"` // that gets them, where all are for one
 }
 
 // changesMax is how many entries a list of changes has at most.
@@ -200,9 +203,12 @@ func (d *difference) add(c *cycleRecord) {
 		n := d.actions[key]
 		if n == nil {
 			x := key
-			x.Example = a.Machine
+			x.Example, x.ForNeed = a.Machine, a.ForNeed
 			n = &x
 			d.actions[key] = n
+		}
+		if n.ForNeed != a.ForNeed {
+			n.ForNeed = ""
 		}
 		n.Count++
 	}
@@ -213,7 +219,7 @@ func (d *difference) needsOf(text string) ([]NeedEvent, int) {
 	out := []NeedEvent{}
 	for _, e := range d.needs {
 		met := e.From == "" && e.To == needMet // it came and went
-		if e.From != e.To && !met && has(text, e.Name, e.Need, e.From, e.To) {
+		if e.From != e.To && !met && has(text, e.Name, e.Cluster, e.Need, e.From, e.To) {
 			out = append(out, *e)
 		}
 	}
@@ -261,21 +267,32 @@ func has(text string, in ...string) bool {
 
 // PreemptionsAnswer says who was preempted for whom.
 type PreemptionsAnswer struct {
-	Since    int64           `json:"since"` // of the oldest cycle that is kept, Unix milliseconds
-	Machines int             `json:"machines"`
-	Pairs    []PreemptionRow `json:"pairs"` // the latest first
+	Since    int64 `json:"since"`    // of the oldest cycle that is kept, Unix milliseconds
+	Machines int   `json:"machines"` // preemptions; a machine that was preempted twice counts twice
+	// Different is how many machines these were.
+	Different int             `json:"different"`
+	Pairs     []PreemptionRow `json:"pairs"` // the latest first
 }
 
 // PreemptionRow is machines that were taken from one cluster for one kind of Need of another.
 type PreemptionRow struct {
-	From     string   `json:"from"`
-	For      string   `json:"for"`
-	Need     string   `json:"need"` // the profile in words
-	Priority int32    `json:"priority"`
-	Machines int      `json:"machines"`
-	Last     int64    `json:"last"` // Unix milliseconds
-	Plan     uint64   `json:"plan,omitempty"`
-	Some     []string `json:"some"` // of the machines
+	From string `json:"from"`
+	For  string `json:"for"`
+	// The Needs that lose and get them, and the priority of the loser; empty where the plan was not kept.
+	FromNeed     string   `json:"fromNeed,omitempty"`
+	FromPriority int32    `json:"fromPriority,omitempty"`
+	ForNeed      string   `json:"forNeed,omitempty"`
+	GraceSeconds int32    `json:"graceSeconds"` // the longest notice
+	Need         string   `json:"need"`         // the profile of the one that gets them, in words
+	Priority     int32    `json:"priority"`
+	Machines     int      `json:"machines"`  // preemptions; a machine that was preempted twice counts twice
+	Times        int      `json:"times"`     // cycles in which this happened
+	Different    int      `json:"different"` // machines
+	Last         int64    `json:"last"`      // Unix milliseconds
+	Plan         uint64   `json:"plan,omitempty"`
+	Some         []string `json:"some"` // of the machines, each once
+
+	machines map[string]bool
 }
 
 // someMax is how many machines of a pair are named.
@@ -289,10 +306,11 @@ func (v *View) preemptions(_ context.Context, q url.Values) (any, error) {
 	}
 	type pair struct {
 		from, to, need string
-		priority       int32
+		loser, winner  string
+		priority, lost int32
 	}
 	out := &PreemptionsAnswer{Pairs: []PreemptionRow{}, Since: math.MaxInt64}
-	pairs := map[pair]*PreemptionRow{}
+	pairs, all := map[pair]*PreemptionRow{}, map[string]bool{}
 	for _, p := range v.parts {
 		if rows, _ := p.Recorder.history.rows(); len(rows) > 0 {
 			out.Since = min(out.Since, rows[0].At)
@@ -303,20 +321,22 @@ func (v *View) preemptions(_ context.Context, q url.Values) (any, error) {
 				if a.Kind != engine.Preempt.String() {
 					continue
 				}
-				k := pair{a.From, a.Cluster, a.Need, a.Priority}
+				k := pair{a.From, a.Cluster, a.Need, a.FromNeed, a.ForNeed, a.Priority, a.FromPriority}
 				if pairs[k] == nil {
-					pairs[k] = &PreemptionRow{From: k.from, For: k.to, Need: k.need, Priority: k.priority}
+					pairs[k] = &PreemptionRow{From: k.from, For: k.to, FromNeed: k.loser, FromPriority: k.lost, ForNeed: k.winner, Need: k.need, Priority: k.priority, machines: map[string]bool{}}
 				}
 				pairs[k].add(a, c.row.At)
+				all[a.Machine] = true
 				out.Machines++
 			}
 		})
 	}
+	out.Different = len(all)
 	for _, r := range pairs {
 		out.Pairs = append(out.Pairs, *r)
 	}
 	slices.SortFunc(out.Pairs, func(a, b PreemptionRow) int {
-		return cmp.Or(cmp.Compare(b.Last, a.Last), cmp.Compare(a.From, b.From), cmp.Compare(a.For, b.For), cmp.Compare(a.Need, b.Need))
+		return cmp.Or(cmp.Compare(b.Last, a.Last), cmp.Compare(a.From, b.From), cmp.Compare(a.For, b.For), cmp.Compare(a.Need, b.Need), cmp.Compare(a.FromNeed, b.FromNeed), cmp.Compare(a.ForNeed, b.ForNeed), cmp.Compare(a.FromPriority, b.FromPriority), cmp.Compare(a.Priority, b.Priority))
 	})
 	out.Pairs = out.Pairs[:min(len(out.Pairs), changesMax)]
 	if out.Since == math.MaxInt64 {
@@ -327,10 +347,18 @@ func (v *View) preemptions(_ context.Context, q url.Values) (any, error) {
 
 func (r *PreemptionRow) add(a *ActionEvent, at int64) {
 	r.Machines++
-	r.Last = max(r.Last, at)
+	if at != r.Last || r.Times == 0 { // cycles come in their order
+		r.Times++
+	}
+	r.Last, r.GraceSeconds = max(r.Last, at), max(r.GraceSeconds, a.GraceSeconds)
 	if a.Plan != 0 {
 		r.Plan = a.Plan
 	}
+	if r.machines[a.Machine] {
+		return
+	}
+	r.machines[a.Machine] = true
+	r.Different++
 	if len(r.Some) < someMax {
 		r.Some = append(r.Some, a.Machine)
 	}

@@ -16,6 +16,7 @@ type CheaperRow struct {
 	Machines int     `json:"machines"`
 	Example  string  `json:"example"` // one of them
 	Price    float64 `json:"price"`   // the least of them, USD an hour
+	Covers   float64 `json:"covers"`  // of what the Need asks for, by the example
 	// Suits says that nothing but who has it is against the machine.
 	Suits bool `json:"suits"`
 }
@@ -44,7 +45,11 @@ func cheaperThan(in engine.Input, m *model.Machine, need *model.Need, effective 
 		if price[c] >= m.PricePerHour {
 			continue
 		}
-		u := cheaperUse{class: c, state: view.State[r], own: view.Cluster[r] != 0 && t.Cluster(r) == m.Cluster}
+		state := view.State[r]
+		if t.IsLateBound(r) {
+			state = model.Speculative
+		}
+		u := cheaperUse{class: c, state: state, own: view.Cluster[r] != 0 && t.Cluster(r) == m.Cluster}
 		if u.state == model.Idle || u.state == model.Speculative {
 			u.reserve = t.Reservation(r).Active()
 		}
@@ -58,12 +63,12 @@ func cheaperThan(in engine.Input, m *model.Machine, need *model.Need, effective 
 		why, suits := whyNot(&of, &u, need, effective)
 		row := byWhy[why]
 		if row == nil {
-			row = &CheaperRow{Why: why, Suits: suits, Example: of.ID, Price: of.PricePerHour}
+			row = &CheaperRow{Why: why, Suits: suits, Example: of.ID, Price: of.PricePerHour, Covers: partOfNeed(&of, need)}
 			byWhy[why] = row
 		}
 		row.Machines += n
 		if of.PricePerHour < row.Price || of.PricePerHour == row.Price && of.ID < row.Example {
-			row.Example, row.Price = of.ID, of.PricePerHour
+			row.Example, row.Price, row.Covers = of.ID, of.PricePerHour, partOfNeed(&of, need)
 		}
 	}
 	out := make([]CheaperRow, 0, len(byWhy))
@@ -74,6 +79,11 @@ func cheaperThan(in engine.Input, m *model.Machine, need *model.Need, effective 
 		return cmp.Or(cmp.Compare(b.Machines, a.Machines), cmp.Compare(a.Why, b.Why))
 	})
 	return out[:min(len(out), listDefault)]
+}
+
+// partOfNeed is how much of what a Need asks for a machine offers: the largest part of a resource, at most 1.
+func partOfNeed(m *model.Machine, need *model.Need) float64 {
+	return min(share(m.EffectiveAllocatable(), need.Aggregate), 1)
 }
 
 // whyNot says why a cheaper machine does not serve a Need: the first reason that applies.
@@ -105,7 +115,7 @@ func whyNot(of *model.Machine, u *cheaperUse, need *model.Need, effective float6
 	case u.own:
 		return "suits, and serves this cluster already", true
 	case u.state == model.Idle:
-		return "suits, and is idle now: it was not when this one was chosen, or lies in another domain", true
+		return "suits, and is idle now: it was not when this one was chosen, lies in another domain, or gives less for its price", true
 	case u.state == model.Speculative:
 		return "suits, and would have to be bought", true
 	case u.state.Bound():

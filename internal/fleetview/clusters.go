@@ -143,7 +143,7 @@ func (v *View) trendOf(cluster string) []uint32 {
 
 // clusterOrders are what lists of clusters are sorted by; ties go by name.
 var clusterOrders = map[string]func(a, b *ClusterRow) int{
-	"short":    func(a, b *ClusterRow) int { return cmp.Compare(b.Short, a.Short) },
+	"short":    func(a, b *ClusterRow) int { return cmp.Or(cmp.Compare(b.Short, a.Short), cmp.Compare(b.Top, a.Top)) },
 	"cluster":  func(_, _ *ClusterRow) int { return 0 },
 	"share":    func(a, b *ClusterRow) int { return cmp.Compare(b.Share, a.Share) },
 	"spend":    func(a, b *ClusterRow) int { return cmp.Compare(b.Spend, a.Spend) },

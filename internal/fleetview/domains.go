@@ -125,7 +125,7 @@ func (f *fleet) domainRows(key, kind string, hold int) []DomainRow {
 			r = &DomainRow{Value: f.values[value]}
 			rows[value] = r
 		}
-		r.count(f.state[i], f.classes[f.class[i]].price)
+		r.count(f.countedAs(i), f.classes[f.class[i]].price)
 		if c := f.cluster[i]; c != 0 && !clusters[[2]uint32{value, c}] {
 			clusters[[2]uint32{value, c}] = true
 			r.Clusters++
@@ -216,7 +216,7 @@ func (v *View) domain(_ context.Context, q url.Values) (any, error) {
 			continue
 		}
 		found++
-		out.count(f.state[i], f.classes[f.class[i]].price)
+		out.count(f.countedAs(i), f.classes[f.class[i]].price)
 		types[f.classes[f.class[i]].instanceType]++
 		if f.cluster[i] != 0 {
 			owners[f.names[f.cluster[i]]]++

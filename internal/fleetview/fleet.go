@@ -41,8 +41,10 @@ type fleet struct {
 	penalty     []model.Bucket // interruption
 	idleSince   []int64
 	class       []uint32 // in classes
-	reserved    map[int32]model.Reservation
-	domains     map[string][]uint32 // by key: number in values
+	// slots are Idle machines that are late-bound: not made yet.
+	slots    map[int]bool
+	reserved map[int32]model.Reservation
+	domains  map[string][]uint32 // by key: number in values
 
 	classes  []class
 	values   []string // of domains; 0 = ""
@@ -78,7 +80,7 @@ type fleetBuilder struct {
 
 func newFleetBuilder() *fleetBuilder {
 	return &fleetBuilder{
-		f:      &fleet{names: []string{""}, values: []string{""}, reserved: map[int32]model.Reservation{}, domains: map[string][]uint32{}, byName: map[string]int{}},
+		f:      &fleet{names: []string{""}, values: []string{""}, slots: map[int]bool{}, reserved: map[int32]model.Reservation{}, domains: map[string][]uint32{}, byName: map[string]int{}},
 		nameOf: map[string]uint32{"": 0}, valueOf: map[string]uint32{"": 0}, keyUse: map[string]bool{},
 	}
 }
@@ -107,6 +109,9 @@ func (b *fleetBuilder) add(in engine.Input, opts engine.Options, _ *shard.HeldBa
 	classes := b.addClasses(t)
 	order, view, base := t.Order(), t.View(), len(f.ids)
 	for _, r := range order {
+		if t.IsLateBound(r) {
+			f.slots[len(f.ids)] = true
+		}
 		f.ids = append(f.ids, t.ID(r))
 		f.state = append(f.state, view.State[r])
 		f.capacity = append(f.capacity, view.Capacity[r])
@@ -254,6 +259,15 @@ func copyFleet(parts []Part) (*fleet, error) {
 // rested tells whether it is time for another copy.
 func (f *fleet) rested() bool {
 	return time.Since(f.made) >= max(fleetAgeMin, fleetRest*f.took)
+}
+
+// countedAs is the state as which a machine counts where money and room are summed up: one that is Idle and
+// late-bound is a slot of quota.
+func (f *fleet) countedAs(i int) model.State {
+	if f.slots[i] {
+		return model.Speculative
+	}
+	return f.state[i]
 }
 
 // paid tells whether a machine in a state has a host or is getting one.

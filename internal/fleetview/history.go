@@ -27,7 +27,7 @@ const (
 
 // NeedEvent is a Need that came to be unmet or ceased to be, or is unmet for another reason.
 type NeedEvent struct {
-	Name     string `json:"name"` // cluster and row, as explain takes it
+	Name     string `json:"name"` // as explain takes it
 	Key      string `json:"key"`
 	Cluster  string `json:"cluster"`
 	Need     string `json:"need"` // the profile in words
@@ -47,16 +47,22 @@ type MachineEvent struct {
 
 // ActionEvent is an action that was carried out.
 type ActionEvent struct {
-	Kind     string `json:"kind"`
-	Reason   string `json:"reason"`
-	Machine  string `json:"machine"`
-	Type     string `json:"type"`
-	Cluster  string `json:"cluster"`        // that gains the machine, or loses it
-	From     string `json:"from,omitempty"` // of Preempt: that loses it
-	Need     string `json:"need,omitempty"` // the profile in words
-	Priority int32  `json:"priority,omitempty"`
-	Plan     uint64 `json:"plan,omitempty"`
-	Error    string `json:"error,omitempty"`
+	Kind    string `json:"kind"`
+	Reason  string `json:"reason"`
+	Machine string `json:"machine"`
+	Type    string `json:"type"`
+	Cluster string `json:"cluster"`        // that gains the machine, or loses it
+	From    string `json:"from,omitempty"` // of Preempt: that loses it
+	// Of Preempt, where the plan is kept: the Need that loses the machine, its priority, and the notice; and the Need that gets it,
+	// also of Bootstrap and Provision.
+	FromNeed     string `json:"fromNeed,omitempty"`
+	FromPriority int32  `json:"fromPriority,omitempty"`
+	ForNeed      string `json:"forNeed,omitempty"`
+	GraceSeconds int32  `json:"graceSeconds,omitempty"`
+	Need         string `json:"need,omitempty"` // the profile in words
+	Priority     int32  `json:"priority,omitempty"`
+	Plan         uint64 `json:"plan,omitempty"`
+	Error        string `json:"error,omitempty"`
 }
 
 // CycleRow is one cycle in figures.
@@ -94,7 +100,7 @@ func (c *cycleRecord) needChanged(k needKey, a *needAge, from, to string) {
 }
 
 // finish adds what was done in the cycle. A nil record becomes one.
-func (c *cycleRecord) finish(r *shard.CycleReport, f *web.Frame, plans []numberedPlan) *cycleRecord {
+func (c *cycleRecord) finish(r *shard.CycleReport, f *web.Frame, plans []numberedPlan, forNeed map[string]string) *cycleRecord {
 	if c == nil {
 		c = &cycleRecord{}
 	}
@@ -111,10 +117,13 @@ func (c *cycleRecord) finish(r *shard.CycleReport, f *web.Frame, plans []numbere
 		listed[a.Kind]++
 		e := ActionEvent{
 			Kind: a.Kind.String(), Reason: a.Reason.String(), Machine: a.Machine, Type: a.InstanceType,
-			Cluster: a.Cluster, Need: inShort(a.Need), Priority: a.Priority, Error: a.Error,
+			Cluster: a.Cluster, Need: inShort(a.Need), Priority: a.Priority, Error: a.Error, ForNeed: forNeed[a.Machine],
 		}
 		if a.Kind == engine.Preempt {
-			e.From, e.Cluster, e.Plan = a.Cluster, a.For, planOf(plans, a.Machine)
+			e.From, e.Cluster, e.GraceSeconds = a.Cluster, a.For, a.GraceSeconds
+			if x, v := planOf(plans, a.Machine); x != nil {
+				e.Plan, e.ForNeed, e.FromNeed, e.FromPriority = x.number, x.about.Name, v.Need, v.Priority
+			}
 		}
 		c.actions = append(c.actions, e)
 	}

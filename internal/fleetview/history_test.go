@@ -96,3 +96,20 @@ func TestAMachineInAnothersRowIsNotTakenForIt(t *testing.T) {
 		t.Errorf("%v, and then %v", got, look())
 	}
 }
+
+// TestCyclesAreListedNewestFirst: also those that began in the same millisecond.
+func TestCyclesAreListedNewestFirst(t *testing.T) {
+	r := &Recorder{history: History{bytesMax: HistoryBytesMax}}
+	for i := range 6 {
+		r.history.add(&cycleRecord{row: CycleRow{Cycle: uint64(i), At: int64(1000 + i/3)}})
+	}
+	a, err := NewView(nil, Part{Recorder: r}).cycles(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range a.(CyclesAnswer).Cycles {
+		if c.Cycle != uint64(5-i) {
+			t.Errorf("place %d has cycle %d", i, c.Cycle)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/world"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/web"
 )
@@ -138,6 +139,7 @@ type MachineAnswer struct {
 	Alike   int                 `json:"alike,omitempty"`
 	Domains []DomainName        `json:"domains"`
 	Cheaper []CheaperRow        `json:"cheaper"` // why its Need has this machine and not a cheaper one
+	Covers  float64             `json:"covers"`  // of what its Need asks for
 	History []TimedMachineEvent `json:"history"` // newest first
 }
 
@@ -181,13 +183,13 @@ func (v *View) machine(_ context.Context, q url.Values) (any, error) {
 		return out, nil
 	}
 	err = p.Inspect(func(in engine.Input, opts engine.Options, _ *shard.HeldBack) error {
-		out.describe(in, &opts, id)
+		out.describe(in, &opts, p.names(), id)
 		return nil
 	})
 	return out, err
 }
 
-func (out *MachineAnswer) describe(in engine.Input, opts *engine.Options, id string) {
+func (out *MachineAnswer) describe(in engine.Input, opts *engine.Options, names world.Names, id string) {
 	r, ok := in.Supply.Lookup(id)
 	if !ok {
 		out.ID, out.State = id, "gone"
@@ -213,34 +215,21 @@ func (out *MachineAnswer) describe(in engine.Input, opts *engine.Options, id str
 			out.Domains = append(out.Domains, DomainName{key, value})
 		}
 	}
-	out.serves(in, &m)
+	out.serves(in, names, &m)
 }
 
 // serves finds the row that a machine's stamp is of.
-func (out *MachineAnswer) serves(in engine.Input, m *model.Machine) {
-	b := in.Demand.Block(m.Cluster)
-	if b == nil || m.Assigned.Fingerprint == 0 {
-		return
-	}
-	first := -1
-	for i := range b.Len() {
-		p := in.Demand.Profile(b.Profile(i))
-		own := p.Fingerprint() == m.Assigned.Fingerprint && b.Group(i) == m.Assigned.Group
-		if !own && !(p.Same() != nil && m.Assigned.Group == "" && p.Folded().Fingerprint() == m.Assigned.Fingerprint) {
-			continue
-		}
-		if out.Alike++; first < 0 {
-			first = i
-		}
-	}
+func (out *MachineAnswer) serves(in engine.Input, names world.Names, m *model.Machine) {
+	first, alike := rowOf(in, m.Cluster, m.Assigned)
 	if first < 0 {
 		return
 	}
-	need := in.Demand.Row(b, first)
-	out.Need, out.Profile = nameOfRow(m.Cluster, first), inShort(shard.Describe(need.Profile))
+	out.Alike = alike
+	need := in.Demand.Row(in.Demand.Block(m.Cluster), first)
+	out.Need, out.Profile = names.Of(m.Cluster, first, &need), inShort(shard.Describe(need.Profile))
 	key := needKey{m.Cluster, need.Profile.Fingerprint(), need.Group}
 	out.NeedKey = key.text()
-	out.Cheaper = cheaperThan(in, m, &need, out.Effective)
+	out.Cheaper, out.Covers = cheaperThan(in, m, &need, out.Effective), partOfNeed(m, &need)
 }
 
 // addMachinePast adds what is kept of a machine's past.

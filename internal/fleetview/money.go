@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/tonnage/tonnage/engine/bill"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -15,6 +16,9 @@ type MoneyAnswer struct {
 	List      float64 `json:"list"`      // prices of what has a host or is getting one
 	Effective float64 `json:"effective"` // with what interruptions of the workloads cost
 	Idle      float64 `json:"idle"`      // of Idle machines
+	// Bill is what machines for what Needs have cost, and would cost at least, as of its own time; all 0 while that
+	// is not known.
+	Bill bill.Bill `json:"bill"`
 	// Interruptions is how many machines are interrupted in an hour, on average.
 	Interruptions float64    `json:"interruptions"`
 	Kinds         []MoneyRow `json:"kinds"`  // by capacity type
@@ -42,9 +46,12 @@ func (v *View) money(context.Context, url.Values) (any, error) {
 		return nil, err
 	}
 	out := MoneyAnswer{}
+	for i := range v.parts {
+		out.Bill = out.Bill.Plus(v.parts[i].Recorder.Bill())
+	}
 	kinds, types := map[string]*MoneyRow{}, map[string]*MoneyRow{}
 	for i := range f.ids {
-		if !paid(f.state[i]) {
+		if !paid(f.countedAs(i)) {
 			continue
 		}
 		c := &f.classes[f.class[i]]

@@ -10,19 +10,21 @@ import (
 	"strings"
 
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/internal/world"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/web"
 )
 
-// NeedsAnswer lists unmet Needs.
+// NeedsAnswer lists Needs: those that are unmet, or all.
 type NeedsAnswer struct {
-	Total int       `json:"total"` // that match
-	Unmet int       `json:"unmet"` // in all
-	Kept  int       `json:"kept"`  // of them that can be listed
-	Needs []NeedRow `json:"needs"` // highest priority first, then longest unmet
+	Total int       `json:"total"`         // that match
+	Unmet int       `json:"unmet"`         // in all
+	Kept  int       `json:"kept"`          // of them that can be listed with what they are short of
+	All   int       `json:"all,omitempty"` // Needs that there are, satisfied ones too; only where all are listed
+	Needs []NeedRow `json:"needs"`         // highest priority first, then longest unmet
 }
 
-// NeedRow is an unmet Need in a list.
+// NeedRow is a Need in a list.
 type NeedRow struct {
 	Name     string   `json:"name"`
 	Key      string   `json:"key"`
@@ -31,15 +33,31 @@ type NeedRow struct {
 	Profile  string   `json:"profile"`
 	Priority int32    `json:"priority"`
 	Deficit  []Amount `json:"deficit"`
-	Reason   string   `json:"reason"`
-	Age      float64  `json:"age"` // seconds
+	Reason   string   `json:"reason"` // empty = it is satisfied, or no cycle has decided about it yet
+	Age      float64  `json:"age"`    // seconds
+	// Only where all are listed:
+	Satisfied bool     `json:"satisfied,omitempty"`
+	Wants     []Amount `json:"wants,omitempty"`
+	Machines  int      `json:"machines,omitempty"` // that carry its stamp; rows with one stamp share them
+	Rows      int      `json:"rows,omitempty"`     // of the demand that fold into it
 }
 
-// needs lists unmet Needs: q is text that a row must have, cluster and reason are equal.
-func (v *View) needs(_ context.Context, q url.Values) (any, error) {
+// needs lists Needs: q is text that a row must have, cluster and reason are equal. With state or all=true satisfied ones are
+// listed too.
+func (v *View) needs(ctx context.Context, q url.Values) (any, error) {
 	w, err := windowOf(q)
 	if err != nil {
 		return nil, err
+	}
+	switch state := q.Get("state"); state {
+	case needShort, needSatisfied:
+		return v.everyNeed(ctx, q, w)
+	case "":
+		if q.Get("all") == "true" {
+			return v.everyNeed(ctx, q, w)
+		}
+	default:
+		return nil, fmt.Errorf("%w: state must be %s or %s, got %.40q", web.ErrBadQuery, needShort, needSatisfied, state)
 	}
 	type entry struct {
 		l *unmetList
@@ -75,7 +93,7 @@ func matchesNeed(x *unmetRow, q url.Values) bool {
 		return false
 	}
 	text := strings.ToLower(q.Get("q"))
-	return text == "" || strings.Contains(strings.ToLower(x.name()+" "+x.key.group+" "+shard.Describe(x.profile)), text)
+	return text == "" || strings.Contains(strings.ToLower(x.name()+" "+x.key.cluster+" "+x.key.group+" "+shard.Describe(x.profile)), text)
 }
 
 // NeedAnswer is all that is known of one Need without deciding again.
@@ -121,11 +139,11 @@ type TimedNeedEvent struct {
 
 // findNeed returns the row of a Need: by its name, unless the row has another key by now; then
 // by its key. The rows of a cluster get other numbers when it reports others.
-func findNeed(in engine.Input, name, key string) (cluster string, row int, _ error) {
-	at := strings.LastIndexByte(name, '/')
-	if at < 0 {
-		return "", 0, fmt.Errorf("%w: a Need is called CLUSTER/ROW, got %.80q", web.ErrBadQuery, name)
+func findNeed(in engine.Input, names world.Names, name, key string) (cluster string, row int, _ error) {
+	if !world.NamesRow(name) {
+		return findNamed(in, names, name)
 	}
+	at := strings.LastIndexByte(name, '/')
 	number, err := strconv.Atoi(name[at+1:])
 	if err != nil || number < 0 {
 		return "", 0, fmt.Errorf("%w: a Need is called CLUSTER/ROW with a row from 0, got %.80q", web.ErrBadQuery, name)
@@ -155,6 +173,23 @@ func findNeed(in engine.Input, name, key string) (cluster string, row int, _ err
 	return "", 0, fmt.Errorf("%w: cluster %.80q has %d rows, from 0; there is no row %d", web.ErrNotFound, cluster, b.Len(), number)
 }
 
+// findNamed returns the row of a Need that has a name of its own. O(rows).
+func findNamed(in engine.Input, names world.Names, name string) (cluster string, row int, _ error) {
+	if names == nil {
+		return "", 0, fmt.Errorf("%w: a Need is called CLUSTER/ROW here, got %.80q", web.ErrBadQuery, name)
+	}
+	for _, cluster := range in.Demand.Clusters() {
+		b := in.Demand.Block(cluster)
+		for i := range b.Len() {
+			n := in.Demand.Row(b, i)
+			if names(cluster, &n) == name {
+				return cluster, i, nil
+			}
+		}
+	}
+	return "", 0, fmt.Errorf("%w: no Need is called %.80q", web.ErrNotFound, name)
+}
+
 // partOf returns the shard that a condition holds of.
 func (v *View) partOf(holds func(in engine.Input) bool) (Part, bool) {
 	for _, p := range v.parts {
@@ -167,9 +202,6 @@ func (v *View) partOf(holds func(in engine.Input) bool) (Part, bool) {
 	return Part{}, false
 }
 
-// clusterOf returns the cluster in a Need's name.
-func clusterOf(name string) string { return name[:max(strings.LastIndexByte(name, '/'), 0)] }
-
 // need answers with one Need: name as explain takes it; key, if there is one, as lists have it.
 func (v *View) need(_ context.Context, q url.Values) (any, error) {
 	name, err := wanted(q, "name")
@@ -177,21 +209,21 @@ func (v *View) need(_ context.Context, q url.Values) (any, error) {
 		return nil, err
 	}
 	key := q.Get("key")
-	p, ok := v.partOf(func(in engine.Input) bool { return in.Demand.Block(clusterOf(name)) != nil })
-	if !ok && len(v.parts) > 0 {
-		p = v.parts[0] // it says what is wrong with the name
-	}
 	out := &NeedAnswer{}
 	var stamps stampSet
-	err = p.Inspect(func(in engine.Input, _ engine.Options, _ *shard.HeldBack) error {
-		cluster, row, err := findNeed(in, name, key)
-		if err != nil {
+	for _, p := range v.parts {
+		err = p.Inspect(func(in engine.Input, _ engine.Options, _ *shard.HeldBack) error {
+			cluster, row, err := findNeed(in, p.names(), name, key)
+			if err == nil {
+				stamps = out.describe(in, p.names(), cluster, row)
+			}
 			return err
+		})
+		if err == nil {
+			break
 		}
-		stamps = out.describe(in, cluster, row)
-		return nil
-	})
-	if err != nil {
+	}
+	if err != nil { // of the last shard: no other has it either
 		return nil, err
 	}
 	f, err := v.copy()
@@ -213,12 +245,12 @@ type stampSet struct {
 
 func (s *stampSet) has(k needKey) bool { return k == s.own || s.canFold && k == s.fold }
 
-func (n *NeedAnswer) describe(in engine.Input, cluster string, row int) stampSet {
+func (n *NeedAnswer) describe(in engine.Input, names world.Names, cluster string, row int) stampSet {
 	b := in.Demand.Block(cluster)
 	r := in.Demand.Row(b, row)
 	p := r.Profile
 	*n = NeedAnswer{
-		Name: nameOfRow(cluster, row), Cluster: cluster, Group: r.Group, Profile: inShort(shard.Describe(p)),
+		Name: names.Of(cluster, row, &r), Cluster: cluster, Group: r.Group, Profile: inShort(shard.Describe(p)),
 		Requirements: []Requirement{}, Priority: p.Priority(), Interruption: p.Interruption().Label(), Reclamation: p.Reclamation().Label(),
 		Wants: vectorOf(r.Aggregate), Unit: vectorOf(r.MinUnit), Arrival: r.Arrival / 1e6, Parked: r.Parked,
 		Deficit: []Amount{}, Held: []MachineRow{}, Plans: []PlanRow{}, History: []TimedNeedEvent{},

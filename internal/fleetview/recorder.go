@@ -5,9 +5,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/bill"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/world"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/web"
 )
@@ -29,6 +32,8 @@ type Config struct {
 	Sessions func() (connected int, lowered []web.Lowered)
 	// Album keeps plans of preemption; nil = plans are not kept.
 	Album *Album
+	// Names says what Needs are called; nil = by cluster and row. Any goroutine may call it.
+	Names world.Names
 	// HistoryBytes bounds the history; 0 = HistoryBytesMax.
 	HistoryBytes int
 }
@@ -41,13 +46,16 @@ type Recorder struct {
 
 	// Of the goroutine that runs cycles.
 	next  web.Frame
-	plans []numberedPlan // of the cycle
+	plans []numberedPlan    // of the cycle
+	gets  map[string]string // by machine that a Need gets in the cycle: what the Need is called
 	ages  map[needKey]*needAge
 	cycle uint64
 	moves moveLog
 	made  *cycleRecord // of the cycle that was decided
 
 	history History
+	gate    gate
+	bill    atomic.Pointer[bill.Bill]
 
 	mu     sync.Mutex
 	last   web.Frame
@@ -60,6 +68,9 @@ type Recorder struct {
 func NewRecorder(cfg Config) *Recorder {
 	return &Recorder{cfg: cfg, history: History{bytesMax: cmp.Or(cfg.HistoryBytes, HistoryBytesMax)}}
 }
+
+// Running notes that a cycle begins or has ended, as Deps.Running of a shard says.
+func (p *Recorder) Running(running bool) { p.gate.Running(running) }
 
 // needKey is a Need's identity from one cycle to the next.
 type needKey struct {
@@ -82,7 +93,8 @@ type needAge struct {
 func (p *Recorder) Decided(in engine.Input, plan *engine.Plan) {
 	p.cycle++
 	p.made = &cycleRecord{}
-	p.plans = p.cfg.Album.keep(in, plan)
+	p.plans = p.cfg.Album.keep(in, plan, p.cfg.Names)
+	p.gets = receivers(in, plan, p.cfg.Names)
 	p.next = web.Frame{Clusters: len(in.Demand.Clusters()), Rows: plan.Stats.Needs, Needs: plan.Stats.Folded}
 	list := p.listUnmet(in, plan)
 	p.forgetMet(in, plan)
@@ -184,6 +196,10 @@ func (p *Recorder) Observe(r *shard.CycleReport) {
 		f.Machines[s-model.Speculative] = r.States[s]
 	}
 	copy(f.Spend[:], r.SpendPerHour[:])
+	if r.Bill != nil {
+		f.Effective, f.Bound = r.Bill.Effective, r.Bill.Bound
+	}
+	p.bill.Store(r.Bill)
 	f.Actions = r.Counts
 	p.mu.Lock()
 	for k, n := range r.Counts {
@@ -199,12 +215,20 @@ func (p *Recorder) Observe(r *shard.CycleReport) {
 	}
 	f.CycleMillis = float64(d.Total) / 1e6
 	f.Resources = resourcesOf(r, f.Resources)
-	f.Did = didOf(r, p.plans)
-	p.history.add(p.made.finish(r, &f, p.plans))
+	f.Did = didOf(r, p.plans, p.gets)
+	p.history.add(p.made.finish(r, &f, p.plans, p.gets))
 	p.cfg.Publish(f)
 	p.mu.Lock()
 	p.last = f
 	p.mu.Unlock()
+}
+
+// Bill returns what the fleet costs, as of the last minute; the zero value while that is not known.
+func (p *Recorder) Bill() bill.Bill {
+	if b := p.bill.Load(); b != nil {
+		return *b
+	}
+	return bill.Bill{}
 }
 
 // Latest returns the newest frame, its cycle 0 before the first, and the
@@ -245,9 +269,37 @@ func resourcesOf(r *shard.CycleReport, deficits []web.Resource) []web.Resource {
 // inShort leaves out of a profile's description what its values say already.
 var inShort = strings.NewReplacer("instance-type in ", "", "zone in ", "", "capacity-type in ", "", "|", "/").Replace
 
+// receiversMax is of how many actions of a cycle it is known for which Need they are.
+const receiversMax = 512
+
+// receivers returns what the Needs are called that machines are bound or bought for, by machine.
+func receivers(in engine.Input, plan *engine.Plan, names world.Names) map[string]string {
+	var out map[string]string
+	need, name := int32(-1), ""
+	for i := range plan.Actions {
+		a := &plan.Actions[i]
+		if a.Kind != engine.Bootstrap && a.Kind != engine.Provision || a.Need < 0 {
+			continue
+		}
+		if len(out) == receiversMax {
+			break
+		}
+		if a.Need != need { // actions for one Need stand together
+			need = a.Need
+			cluster, row := plan.Identity(int(need))
+			name = nameAt(in, names, cluster, row)
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[in.Supply.ID(a.Machine)] = name
+	}
+	return out
+}
+
 // didOf counts alike actions together. The report lists the first actions of a
 // cycle; the rest is counted by kind.
-func didOf(r *shard.CycleReport, plans []numberedPlan) []web.Action {
+func didOf(r *shard.CycleReport, plans []numberedPlan, gets map[string]string) []web.Action {
 	var out []web.Action
 	at := map[web.Action]int{}
 	left := r.Counts
@@ -255,16 +307,22 @@ func didOf(r *shard.CycleReport, plans []numberedPlan) []web.Action {
 		a := &r.Actions[i]
 		left[a.Kind]--
 		key := web.Action{Kind: a.Kind.String(), Type: a.InstanceType, Cluster: a.Cluster, Need: inShort(a.Need), Reason: a.Reason.String()}
+		whom := gets[a.Machine]
 		if a.Kind == engine.Preempt {
 			key.From, key.Cluster = a.Cluster, a.For
-			key.Plan = planOf(plans, a.Machine)
+			if x, _ := planOf(plans, a.Machine); x != nil {
+				key.Plan, whom = x.number, x.about.Name
+			}
 		}
 		if k, known := at[key]; known {
 			out[k].Count++
+			if out[k].For != whom {
+				out[k].For = "" // alike, and for several Needs
+			}
 			continue
 		}
 		at[key] = len(out)
-		key.Machine, key.Count = a.Machine, 1
+		key.Machine, key.Count, key.For = a.Machine, 1, whom
 		out = append(out, key)
 	}
 	for kind, n := range left {

@@ -153,10 +153,10 @@ func TestAlikeActionsAreCountedTogether(t *testing.T) {
 	list[0].Machine, list[1].Machine, list[2].Machine = "m1", "m2", "m3"
 	list[2].Cluster = "b"
 	list = append(list, shard.ReportAction{Kind: engine.Preempt, Reason: engine.ReasonPreempt, Machine: "m4", Cluster: "loser", For: "winner"})
-	got := didOf(&shard.CycleReport{Actions: list, Counts: [engine.NumKinds]int{engine.Bootstrap: 10, engine.Preempt: 1}}, nil)
+	got := didOf(&shard.CycleReport{Actions: list, Counts: [engine.NumKinds]int{engine.Bootstrap: 10, engine.Preempt: 1}}, nil, map[string]string{"m1": "web", "m2": "shop", "m3": "shop"})
 	want := []web.Action{
 		{Kind: "Bootstrap", Count: 2, Machine: "m1", Type: "m6i.large", Cluster: "a", Need: "m6i.large/m6i.xlarge, same rack", Reason: "phase1.idle"},
-		{Kind: "Bootstrap", Count: 1, Machine: "m3", Type: "m6i.large", Cluster: "b", Need: "m6i.large/m6i.xlarge, same rack", Reason: "phase1.idle"},
+		{Kind: "Bootstrap", Count: 1, Machine: "m3", Type: "m6i.large", Cluster: "b", Need: "m6i.large/m6i.xlarge, same rack", For: "shop", Reason: "phase1.idle"},
 		{Kind: "Preempt", Count: 1, Machine: "m4", Cluster: "winner", From: "loser", Reason: "phase2.preempt"},
 		{Kind: "Bootstrap", Count: 7},
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/world"
 	"github.com/tonnage/tonnage/shard"
 )
 
@@ -24,14 +25,29 @@ type unmetRow struct {
 	rank     int32
 
 	key     needKey
-	number  int // its row in the cluster's demand
+	called  string // its name; empty = that of its cluster and row
+	number  int    // its row in the cluster's demand
 	reason  engine.Unmet
 	profile *model.Profile
 	deficit int // where its vector begins in the list's deficits; −1 = it has none
 }
 
-// name is what explain and what-if call the Need: cluster and row.
-func (x *unmetRow) name() string { return nameOfRow(x.key.cluster, x.number) }
+// name is what explain and what-if call the Need.
+func (x *unmetRow) name() string {
+	if x.called != "" {
+		return x.called
+	}
+	return nameOfRow(x.key.cluster, x.number)
+}
+
+// nameAt returns what a row of the demand is called.
+func nameAt(in engine.Input, names world.Names, cluster string, row int) string {
+	if names == nil {
+		return nameOfRow(cluster, row)
+	}
+	n := in.Demand.Row(in.Demand.Block(cluster), row)
+	return names.Of(cluster, row, &n)
+}
 
 func nameOfRow(cluster string, row int) string { return cluster + "/" + strconv.Itoa(row) }
 
@@ -94,6 +110,7 @@ type unmetList struct {
 	rows     []unmetRow
 	deficits []int64        // of the rows, one vector after the other
 	clusters []clusterShort // that are short of something, by id
+	roster   roster
 }
 
 // vector returns what a row is short of.
@@ -116,7 +133,7 @@ func amountsOf(dims []string, vector []int64) model.Resources {
 
 // listUnmet takes the unmet Needs from a plan.
 func (p *Recorder) listUnmet(in engine.Input, plan *engine.Plan) unmetList {
-	l := unmetList{cycle: p.cycle, at: in.Now, dims: slices.Clone(plan.Dims())}
+	l := unmetList{cycle: p.cycle, at: in.Now, dims: slices.Clone(plan.Dims()), roster: rosterOf(in, plan)}
 	worst := worstUnmet{most: UnmetKeptMax}
 	var of *clusterShort
 	for i := range plan.Len() {
@@ -133,7 +150,8 @@ func (p *Recorder) listUnmet(in engine.Input, plan *engine.Plan) unmetList {
 			row: int32(i), priority: plan.Profile(i).Priority(), rank: plan.Rank(i),
 			key: key, number: number, reason: plan.Unmet(i), profile: plan.Profile(i), deficit: -1,
 		}
-		x.since = p.age(&x, in.Now)
+		x.since = p.age(in, &x)
+		l.roster.rows[i] = l.roster.rows[i]&standsFolded | (standsShort + standing(x.reason))
 		l.total++
 		l.reasons[x.reason]++
 		of.short++
@@ -154,13 +172,17 @@ func (p *Recorder) listUnmet(in engine.Input, plan *engine.Plan) unmetList {
 		x := &l.rows[i]
 		x.deficit = i * len(l.dims)
 		plan.AddDeficit(l.deficits[x.deficit:x.deficit+len(l.dims)], int(x.row))
+		if p.cfg.Names != nil {
+			x.called = nameAt(in, p.cfg.Names, x.key.cluster, x.number)
+		}
 	}
 	return l
 }
 
 // age notes that a Need is unmet in this cycle, and returns since when it has
 // been, in Unix nanoseconds. A change of its reason is an event.
-func (p *Recorder) age(x *unmetRow, now int64) int64 {
+func (p *Recorder) age(in engine.Input, x *unmetRow) int64 {
+	now := in.Now
 	if p.ages == nil {
 		p.ages = map[needKey]*needAge{}
 	}
@@ -169,7 +191,7 @@ func (p *Recorder) age(x *unmetRow, now int64) int64 {
 		if len(p.ages) >= agesMax {
 			return now
 		}
-		a = &needAge{since: now, name: x.name(), says: inShort(shard.Describe(x.profile)), prio: x.priority}
+		a = &needAge{since: now, name: nameAt(in, p.cfg.Names, x.key.cluster, x.number), says: inShort(shard.Describe(x.profile)), prio: x.priority}
 		p.ages[x.key] = a
 	}
 	if a.reason != x.reason {

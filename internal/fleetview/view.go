@@ -7,9 +7,11 @@ import (
 	"net/url"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/world"
 	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/web"
 )
@@ -21,12 +23,19 @@ type Part struct {
 	Inspect func(visit func(in engine.Input, opts engine.Options, held *shard.HeldBack) error) error
 }
 
+// names says what the shard's Needs are called.
+func (p *Part) names() world.Names { return p.Recorder.cfg.Names }
+
 // View answers questions about the shards of a process. Its methods may be called by any
 // goroutine.
 type View struct {
 	parts []Part
 	album *Album
 	asked asker
+
+	relieved relieved
+
+	listing sync.Mutex // held while all Needs are listed
 
 	mu    sync.Mutex // held while a copy is made: others wait for it and take it
 	fleet *fleet
@@ -35,7 +44,12 @@ type View struct {
 
 // NewView returns a view of the shards. album may be nil.
 func NewView(album *Album, parts ...Part) *View {
-	return &View{parts: parts, album: album, asked: asker{turn: make(chan struct{}, 1)}}
+	v := &View{parts: parts, album: album, asked: asker{turn: make(chan struct{}, 1)}}
+	v.asked.pace.took = map[any]time.Duration{}
+	for _, p := range parts {
+		v.asked.pace.gates = append(v.asked.pace.gates, &p.Recorder.gate)
+	}
+	return v
 }
 
 // Queries are the answers below /api/v1.
@@ -48,7 +62,7 @@ func (v *View) Queries() map[string]web.Query {
 		"plans": v.plans, "plan": v.plan,
 		"money": v.money, "map": v.layout, "cells": v.cells,
 		"cycles": v.cycles, "changes": v.changes, "preemptions": v.preemptions,
-		"explain": v.explain, "whatif": v.whatIf,
+		"explain": v.explain, "help": v.help, "relief": v.relief, "whatif": v.whatIf, "kinds": v.kinds,
 	}
 }
 
@@ -149,6 +163,12 @@ func (v *View) plans(context.Context, url.Values) (any, error) {
 	return v.album.list(), nil
 }
 
+// PlanAnswer is one plan of preemption.
+type PlanAnswer struct {
+	PlanRow
+	Takes []PlanVictim `json:"takes"` // the machines that it takes
+}
+
 // plan answers with one plan.
 func (v *View) plan(_ context.Context, q url.Values) (any, error) {
 	n, err := integer(q, "number", 1, 1<<62, 0)
@@ -162,8 +182,5 @@ func (v *View) plan(_ context.Context, q url.Values) (any, error) {
 	if x.number == 0 {
 		return nil, fmt.Errorf("%w: plan %d is not kept; only the last %d are", web.ErrNotFound, n, AlbumPlansMax)
 	}
-	return struct {
-		PlanRow
-		Takes []PlanVictim `json:"takes"`
-	}{x.about, x.taken}, nil
+	return PlanAnswer{x.about, x.taken}, nil
 }

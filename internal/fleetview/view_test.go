@@ -1,9 +1,11 @@
 package fleetview_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/url"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -54,8 +56,8 @@ func TestNeedsAreListedByPriorityAndFiltered(t *testing.T) {
 		return out
 	}
 	for query, want := range map[string][]string{
-		"needs": {"research/1", "research/2", "research/3", "batch/0"}, "needs?cluster=batch": {"batch/0"}, "needs?q=V100&limit=2": {"research/1", "research/2"},
-		"needs?q=V100&offset=2": {"research/3"}, "needs?reason=priority_starved": {"batch/0"}, "needs?q=nothing": nil,
+		"needs": {"volta", "volta-2", "volta-3", "nightly"}, "needs?cluster=batch": {"nightly"}, "needs?q=V100&limit=2": {"volta", "volta-2"},
+		"needs?q=V100&offset=2": {"volta-3"}, "needs?reason=priority_starved": {"nightly"}, "needs?q=nothing": nil,
 	} {
 		if got := names(query); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", query, got, want)
@@ -79,8 +81,8 @@ func TestANeedIsFoundByItsKeyWhenItsRowHasAnotherNumber(t *testing.T) {
 	})
 	f.Report("research", []model.Need{rows[2], rows[0]})
 	f.Step()
-	if got := ask[fleetview.NeedAnswer](t, f.View, "need?name=research/2&key="+key); got.Name != "research/0" || got.Group != "v2" {
-		t.Errorf("found %s of group %q, want research/0 of v2", got.Name, got.Group)
+	if got := ask[fleetview.NeedAnswer](t, f.View, "need?name=research/2&key="+key); got.Name != "volta-2" || got.Group != "v2" {
+		t.Errorf("found %s of group %q, want volta-2 of v2", got.Name, got.Group)
 	}
 	f.Report("research", rows[:1])
 	f.Step()
@@ -116,7 +118,7 @@ func TestThePastOfAMachine(t *testing.T) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
 	m := ask[fleetview.MachineAnswer](t, f.View, "machine?id=a-r2-m00")
-	if m.Need != "train/0" || m.Priority != 5000 || m.Group != "llm" || len(m.Domains) != 2 {
+	if m.Need != "llm" || m.Priority != 5000 || m.Group != "llm" || len(m.Domains) != 2 {
 		t.Errorf("%+v", m)
 	}
 	if f.Provider.Lose("a-r2-m00") != 1 {
@@ -130,6 +132,19 @@ func TestThePastOfAMachine(t *testing.T) {
 	}
 	if _, err := try(t, f.View, "machine?id=none"); !errors.Is(err, web.ErrNotFound) {
 		t.Errorf("a machine that never was: %v", err)
+	}
+}
+
+// TestPreemptionsNameTheNeedsOnBothSides.
+func TestPreemptionsNameTheNeedsOnBothSides(t *testing.T) {
+	f := viewtest.Contended(t, began)
+	a := ask[fleetview.PreemptionsAnswer](t, f.View, "preemptions")
+	if len(a.Pairs) != 1 {
+		t.Fatalf("%+v", a)
+	}
+	p := &a.Pairs[0]
+	if p.FromNeed != "nightly" || p.From != "batch" || p.FromPriority != 10 || p.ForNeed != "llm" || p.For != "train" || p.Priority != 5000 || p.Machines != 8 || p.Different != 8 || p.Times != 1 || a.Different != 8 || p.GraceSeconds <= 0 {
+		t.Errorf("%+v", p)
 	}
 }
 
@@ -155,7 +170,7 @@ func TestAComparisonFoldsWhatHappenedInBetween(t *testing.T) {
 	if first.To != second.From || first.From != whole.From || second.To != whole.To {
 		t.Error("the figures of the halves do not meet")
 	}
-	if n := slices.IndexFunc(whole.Needs, func(n fleetview.NeedEvent) bool { return n.Name == "batch/0" }); n < 0 || whole.Needs[n].From != "" || whole.Needs[n].To != "priority_starved" {
+	if n := slices.IndexFunc(whole.Needs, func(n fleetview.NeedEvent) bool { return n.Name == "nightly" }); n < 0 || whole.Needs[n].From != "" || whole.Needs[n].To != "priority_starved" {
 		t.Errorf("Needs: %+v", whole.Needs)
 	}
 }
@@ -165,7 +180,7 @@ func itoa(v int64) string { text, _ := json.Marshal(v); return string(text) }
 func TestBadQueriesSayWhatIsWrong(t *testing.T) {
 	f := viewtest.Contended(t, began)
 	for query, want := range map[string]error{
-		"need": web.ErrBadQuery, "need?name=x": web.ErrBadQuery, "need?name=none/0": web.ErrNotFound, "need?name=web/9": web.ErrNotFound, "need?name=web/-1": web.ErrBadQuery,
+		"need": web.ErrBadQuery, "need?name=x": web.ErrNotFound, "help": web.ErrBadQuery, "help?need=none": web.ErrNotFound, "help?need=web/99": web.ErrNotFound, "whatif?add=none": web.ErrBadQuery, "whatif?need=llm": web.ErrBadQuery, "whatif?add=m6i.4xlarge&count=0": web.ErrBadQuery, "whatif?need=none&priority=3": web.ErrNotFound, "whatif?value=a": web.ErrBadQuery, "whatif?key=none&value=a": web.ErrNotFound, "need?name=none/0": web.ErrNotFound, "need?name=web/9": web.ErrNotFound, "need?name=web/-1": web.ErrNotFound,
 		"needs?limit=0": web.ErrBadQuery, "needs?offset=-1": web.ErrBadQuery, "machines?state=Asleep": web.ErrBadQuery, "machines?key=none": web.ErrNotFound,
 		"machine": web.ErrBadQuery, "clusters?sort=luck": web.ErrBadQuery, "cluster?name=none": web.ErrNotFound, "domains?key=none": web.ErrNotFound, "domains?hold=0": web.ErrBadQuery,
 		"domain?key=topology.kubernetes.io/rack&value=none": web.ErrNotFound, "plan?number=2": web.ErrNotFound, "plan?number=x": web.ErrBadQuery, "map?key=none": web.ErrNotFound,
@@ -189,7 +204,7 @@ func TestWhatIfLosesADomain(t *testing.T) {
 		}
 	}
 	a := ask[loss](t, f.View, "whatif?key=topology.kubernetes.io/zone&value=a")
-	if a.Lost != 48 || len(a.Answer.Needs) != 1 || a.Answer.Needs[0].Name != "train/0" || a.Answer.WhatIf.Satisfied != a.Answer.Now.Satisfied-1 {
+	if a.Lost != 48 || len(a.Answer.Needs) != 1 || a.Answer.Needs[0].Name != "llm" || a.Answer.WhatIf.Satisfied != a.Answer.Now.Satisfied-1 {
 		t.Errorf("zone a: %+v", a)
 	}
 	if c := ask[loss](t, f.View, "whatif?key=topology.kubernetes.io/rack&value=c-c1"); c.Lost != 16 || len(c.Answer.Needs) != 0 {
@@ -214,4 +229,194 @@ func TestTheMapsSquaresStayWhatTheyAre(t *testing.T) {
 	if len(within.IDs) != 16 || !strings.HasPrefix(within.IDs[0], "a-r2-") || within.Version == layout.Version {
 		t.Errorf("one rack: %+v", within)
 	}
+}
+
+// TestNeedsAreFoundByTheirNamesAndByTheirRows: a link of either kind leads to the same Need.
+func TestNeedsAreFoundByTheirNamesAndByTheirRows(t *testing.T) {
+	f := viewtest.Contended(t, began)
+	for _, name := range []string{"volta", "research/1"} {
+		if n := ask[fleetview.NeedAnswer](t, f.View, "need?name="+name); n.Name != "volta" || n.Cluster != "research" || !n.Unmet {
+			t.Errorf("%s: %+v", name, n)
+		}
+		why := ask[struct {
+			Needs map[string]struct{ Funnel struct{ Verdict string } }
+		}](t, f.View, "explain?need="+name)
+		if says := why.Needs["volta"].Funnel.Verdict; !strings.Contains(says, "gpu-model in V100 leaves none") {
+			t.Errorf("explain %s says %q", name, says)
+		}
+	}
+	plans := ask[[]fleetview.PlanRow](t, f.View, "plans")
+	if len(plans) != 1 || plans[0].Name != "llm" {
+		t.Errorf("plans %+v", plans)
+	}
+}
+
+// TestHelpIsWhatTheEngineDecided: for a Need whose requirement nothing meets, for one that is behind others, and for one that is
+// satisfied.
+func TestHelpIsWhatTheEngineDecided(t *testing.T) {
+	f := viewtest.Contended(t, began)
+	type help struct {
+		Need      string
+		Satisfied bool
+		Capacity  []struct {
+			Count               int
+			Like                string
+			AddedDollarsPerHour float64
+		}
+		Priority *struct {
+			Priority int
+			Losers   []struct{ Need string }
+		}
+		Relax     []struct{ LeaveOut string }
+		Decisions int
+	}
+	if h := ask[help](t, f.View, "help?need=research/1"); h.Need != "volta" || len(h.Relax) != 1 || h.Relax[0].LeaveOut != "gpu-model in V100" || h.Priority != nil || len(h.Capacity) != 0 {
+		t.Errorf("volta: %+v", h)
+	}
+	h := ask[help](t, f.View, "help?need=nightly")
+	if len(h.Capacity) == 0 || h.Priority == nil || h.Decisions < 4 {
+		t.Fatalf("nightly: %+v", h)
+	}
+	// What it says is what happens.
+	q := url.Values{"add": {h.Capacity[0].Like}, "count": {itoa(int64(h.Capacity[0].Count))}}
+	if a := ask[whatIf](t, f.View, "whatif?"+q.Encode()); a.Added != h.Capacity[0].Count || !a.turns("nightly") {
+		t.Errorf("with %v: %+v", q, a)
+	}
+	q = url.Values{"need": {"batch/0"}, "priority": {itoa(int64(h.Priority.Priority))}}
+	if a := ask[whatIf](t, f.View, "whatif?"+q.Encode()); len(a.Answer.Needs) == 0 && a.Answer.WhatIf.Preempt == 0 {
+		t.Errorf("with %v: %+v", q, a)
+	}
+	if h := ask[help](t, f.View, "help?need=shop"); !h.Satisfied {
+		t.Errorf("shop: %+v", h)
+	}
+}
+
+type whatIf struct {
+	Lost, Added int
+	Answer      struct {
+		Now, WhatIf struct{ Satisfied, Preempt int }
+		Needs       []struct {
+			Name, Before, After string
+			Satisfied           bool
+		}
+	}
+}
+
+// turns tells whether a Need comes to be satisfied, or waits for machines that drain for it.
+func (w *whatIf) turns(name string) bool {
+	return slices.ContainsFunc(w.Answer.Needs, func(n struct {
+		Name, Before, After string
+		Satisfied           bool
+	}) bool {
+		return n.Name == name && n.Satisfied
+	})
+}
+
+// TestHelpEndsWithItsClient: a question whose client has gone is not answered, and holds nobody up.
+func TestHelpEndsWithItsClient(t *testing.T) {
+	f := viewtest.Contended(t, began)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := f.View.Queries()["help"](ctx, url.Values{"need": {"nightly"}}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	ask[struct{}](t, f.View, "help?need=nightly")
+}
+
+// TestQuestionsWaitForTheCycle that runs: they are answered when it has ended.
+func TestQuestionsWaitForTheCycle(t *testing.T) {
+	f := viewtest.Contended(t, began)
+	for _, query := range []string{"help?need=nightly", "explain?need=nightly", "whatif?lose=a-r2-m00"} {
+		f.Recorder.Running(true)
+		answered := make(chan error, 1)
+		go func() {
+			name, q, _ := strings.Cut(query, "?")
+			values, err := url.ParseQuery(q)
+			if err == nil {
+				_, err = f.View.Queries()[name](t.Context(), values)
+			}
+			answered <- err
+		}()
+		for !f.Recorder.Awaited() {
+			runtime.Gosched()
+		}
+		select {
+		case err := <-answered:
+			t.Errorf("%s was answered beside a cycle: %v", query, err)
+		default:
+			f.Recorder.Running(false)
+			if err := <-answered; err != nil {
+				t.Errorf("%s: %v", query, err)
+			}
+		}
+	}
+}
+
+// TestWhyThisMachine: a machine that is bound is decided about as if it were free.
+func TestWhyThisMachine(t *testing.T) {
+	f := viewtest.Contended(t, began)
+	type why struct {
+		Action, Acquire, For, RunnerUp string
+		Covers                         map[string]float64
+	}
+	answer := ask[struct{ Machines, Free map[string]why }](t, f.View, "explain?machine=a-c1-m00")
+	if free := answer.Free["a-c1-m00"]; free.Action != "Bootstrap" || free.For == "" || free.Acquire == "" || len(free.Covers) == 0 {
+		t.Errorf("%+v", answer)
+	}
+	if m := ask[fleetview.MachineAnswer](t, f.View, "machine?id=a-c1-m00"); m.Covers <= 0 || m.Covers > 1 {
+		t.Errorf("it covers %v of its Need", m.Covers)
+	}
+}
+
+// TestAQuestionKnowsWhatHasJustCome: the copy of the world that is used again does not have it yet.
+func TestAQuestionKnowsWhatHasJustCome(t *testing.T) {
+	f := viewtest.Contended(t, began)
+	ask[struct{}](t, f.View, "explain?need=nightly") // makes the copy
+	profile, err := model.NewProfile(model.ProfileSpec{Priority: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Report("lab", []model.Need{{Cluster: "lab", Profile: profile, Aggregate: model.NewResources(model.Amount{Name: "cpu", Value: 4000}), Arrival: 1}})
+	f.Step()
+	if a := ask[struct{ Needs map[string]struct{} }](t, f.View, "explain?need=lab/0"); len(a.Needs) != 1 {
+		t.Errorf("%+v", a)
+	}
+}
+
+func TestKindsAreWhatCanBeAdded(t *testing.T) {
+	f := viewtest.Contended(t, began)
+	kinds := ask[[]fleetview.KindRow](t, f.View, "kinds")
+	if len(kinds) != 4 || kinds[0].Machines != 48 {
+		t.Fatalf("%+v", kinds)
+	}
+	for _, k := range kinds {
+		if a := ask[whatIf](t, f.View, "whatif?count=2&add="+url.QueryEscape(k.Name)); a.Added != 2 {
+			t.Errorf("%s: %+v", k.Name, a)
+		}
+	}
+}
+
+// TestReliefIsWhatTheEngineDecided, and is used again until other Needs are short.
+func TestReliefIsWhatTheEngineDecided(t *testing.T) {
+	f := viewtest.Contended(t, began)
+	type relief struct {
+		Short, Satisfies, Decisions int
+		Capacity                    *struct {
+			Count int
+			Like  string
+		}
+	}
+	r := ask[relief](t, f.View, "relief")
+	if r.Short != 4 || r.Satisfies != 1 || r.Capacity == nil || r.Capacity.Count != 4 || r.Decisions < 3 {
+		t.Fatalf("%+v %+v", r, r.Capacity)
+	}
+	q := url.Values{"add": {r.Capacity.Like}, "count": {itoa(int64(r.Capacity.Count))}}
+	if a := ask[whatIf](t, f.View, "whatif?"+q.Encode()); !a.turns("nightly") {
+		t.Errorf("with %v: %+v", q, a)
+	}
+	f.Recorder.Running(true) // it would have to wait for the cycle
+	if again := ask[relief](t, f.View, "relief"); again != r && *again.Capacity != *r.Capacity {
+		t.Errorf("%+v, then %+v", r, again)
+	}
+	f.Recorder.Running(false)
 }

@@ -50,14 +50,15 @@ const (
 	change
 )
 
-// Read lets in who may look: this machine, readers and admins.
+// Read admits callers that may read: this machine, readers and admins.
 func (g *Guard) Read(h http.Handler) http.Handler { return g.wrap(h, read) }
 
-// Inspect lets in who may look into the process: this machine and admins.
+// Inspect admits callers that may inspect the process: this machine and
+// admins.
 func (g *Guard) Inspect(h http.Handler) http.Handler { return g.wrap(h, inspect) }
 
-// Change lets in who may change something: admins, and this machine while no
-// credential is set up.
+// Change admits callers that may change something: admins, and this machine
+// while no credential is set up.
 func (g *Guard) Change(h http.Handler) http.Handler { return g.wrap(h, change) }
 
 func (g *Guard) wrap(h http.Handler, c class) http.Handler {

@@ -137,7 +137,7 @@ func TestServeOverTLSAsksForCertificates(t *testing.T) {
 	}
 	token := New(Config{Token: openToken(t, tokenFile(t, secret))})
 	at := served(t, token.Change(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})), Options{TLS: load("bigfleet://shard/s")})
-	stranger, err := mtls.Load(mtlstest.NewAuthority(t).Files(t, "bigfleet://admin"), nil)
+	otherAdmin, err := mtls.Load(mtlstest.NewAuthority(t).Files(t, "bigfleet://admin"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestServeOverTLSAsksForCertificates(t *testing.T) {
 		{"a tenant", load("bigfleet://cluster/c"), "", 401},
 		{"no certificate", nil, "", 401},
 		{"no certificate and the token", nil, secret, 200},
-		{"an admin of another authority", stranger, "", 0},
+		{"an admin of another authority", otherAdmin, "", 0},
 	} {
 		config := load("bigfleet://admin").ClientConfig()
 		config.GetClientCertificate = nil

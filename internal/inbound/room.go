@@ -23,8 +23,9 @@ func kindOf(bytes int64) int {
 	return large
 }
 
-// party is who shares a budget: a certificate's identity, or an address when
-// there is none. Its fields are guarded by the gate's lock.
+// party is a group of connections that share a budget: a certificate's
+// identity, or an address when there is none. Its fields are guarded by the
+// gate's lock.
 type party struct {
 	name        string
 	connections int

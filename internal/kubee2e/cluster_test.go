@@ -31,13 +31,23 @@ var stages []byte
 //go:embed cluster.yaml
 var manifests []byte
 
-// schedulerSettings keep pods that did not fit from waiting long for a new try.
-const schedulerSettings = `apiVersion: kubescheduler.config.k8s.io/v1
+// schedulerDefaults are the scheduler's own scores. They keep pods that did not fit from waiting long for a new try.
+const schedulerDefaults = `apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 clientConnection: {kubeconfig: "KUBECONFIG"}
 leaderElection: {leaderElect: false}
 podInitialBackoffSeconds: 1
 podMaxBackoffSeconds: 1
+`
+
+// auditPolicy has what the provider writes be logged, each write once, when it is answered.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- {level: None, verbs: [get, list, watch]}
+- {level: Metadata, users: [tonnage-provider]}
+- {level: None}
 `
 
 // cluster is one real cluster, and the operator's two commands in it.
@@ -51,16 +61,33 @@ type cluster struct {
 	config  *rest.Config
 	client  client.Client // of somebody who may do everything
 
-	api       *process
-	operators []*process
-	arguments []string // of an operator
-	template  string   // file of bootstrap data; empty = none
+	api         *process
+	controllers *process // that make machines; nil = none
+	operators   []*process
+	arguments   []string // of an operator
+	template    string   // file of bootstrap data; empty = none
+	scheduler   string   // its configuration
+	audit       bool     // what the provider writes is logged
+	bare        bool     // it has no scheduler and no kubelet: no pods run in it
 }
 
 // newCluster starts everything of a cluster but our own commands.
 func newCluster(t *testing.T, p programs, name string) *cluster {
 	t.Helper()
-	c := &cluster{t: t, name: name, dir: t.TempDir(), p: p}
+	return newClusterWith(t, p, name, schedulerDefaults)
+}
+
+// newClusterWith is newCluster with a scheduler that is configured so.
+func newClusterWith(t *testing.T, p programs, name, scheduler string) *cluster {
+	t.Helper()
+	return (&cluster{t: t, name: name, p: p, scheduler: scheduler}).begin()
+}
+
+// begin starts it.
+func (c *cluster) begin() *cluster {
+	t := c.t
+	t.Helper()
+	c.dir = t.TempDir()
 	c.ca = newAuthority(t, c.dir)
 	c.startServer()
 	admin := c.ca.user("admin", "system:masters", c.address)
@@ -113,16 +140,27 @@ func (c *cluster) startServer() {
 	c.ca.server("server")
 	c.run("etcd", "--name=e", "--data-dir="+filepath.Join(c.dir, "etcd"), "--listen-client-urls="+store, "--advertise-client-urls="+store,
 		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=e="+peer, "--unsafe-no-fsync=true", "--log-level=warn")
-	c.api = c.run("kube-apiserver", "--etcd-servers="+store, "--bind-address=127.0.0.1", "--secure-port="+port, "--advertise-address=127.0.0.1",
-		"--tls-cert-file="+c.ca.file("server.crt"), "--tls-private-key-file="+c.ca.file("server.key"), "--client-ca-file="+c.ca.file("ca.crt"),
-		"--service-account-key-file="+c.ca.file("server.crt"), "--service-account-signing-key-file="+c.ca.file("server.key"),
+	args := []string{"--etcd-servers=" + store, "--bind-address=127.0.0.1", "--secure-port=" + port, "--advertise-address=127.0.0.1",
+		"--tls-cert-file=" + c.ca.file("server.crt"), "--tls-private-key-file=" + c.ca.file("server.key"), "--client-ca-file=" + c.ca.file("ca.crt"),
+		"--service-account-key-file=" + c.ca.file("server.crt"), "--service-account-signing-key-file=" + c.ca.file("server.key"),
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.96.0.0/16", "--endpoint-reconciler-type=none",
-		"--authorization-mode=RBAC", "--anonymous-auth=false", "--cert-dir="+c.dir)
+		"--authorization-mode=RBAC", "--anonymous-auth=false", "--cert-dir=" + c.dir}
+	if c.audit {
+		policy := filepath.Join(c.dir, "policy.yaml")
+		if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+			c.t.Fatal(err)
+		}
+		args = append(args, "--audit-policy-file="+policy, "--audit-log-path="+c.auditFile())
+	}
+	c.api = c.run("kube-apiserver", args...)
 }
+
+// auditFile is where what the provider writes is logged.
+func (c *cluster) auditFile() string { return filepath.Join(c.dir, kubetest.AuditLog) }
 
 // startControllers starts controllers, scheduler and kubelet.
 func (c *cluster) startControllers() {
-	settings := strings.ReplaceAll(schedulerSettings, "KUBECONFIG", c.ca.user("system:kube-scheduler", "", c.address))
+	settings := strings.ReplaceAll(c.scheduler, "KUBECONFIG", c.ca.user("system:kube-scheduler", "", c.address))
 	for name, text := range map[string][]byte{"scheduler.yaml": []byte(settings), "stages.yaml": stages, "cluster.yaml": manifests} {
 		if err := os.WriteFile(filepath.Join(c.dir, name), text, 0o600); err != nil {
 			c.t.Fatal(err)
@@ -131,6 +169,9 @@ func (c *cluster) startControllers() {
 	c.keep("kube-controller-manager", "--kubeconfig="+c.ca.user("controllers", "system:masters", c.address), "--secure-port=0", "--leader-elect=false",
 		"--controllers=*,-nodeipam,-cloud-node-lifecycle-controller,-service-lb-controller",
 		"--kube-api-qps=200", "--kube-api-burst=400", "--service-account-private-key-file="+c.ca.file("server.key"), "--root-ca-file="+c.ca.file("ca.crt"))
+	if c.bare {
+		return
+	}
 	c.keep("kube-scheduler", "--config="+filepath.Join(c.dir, "scheduler.yaml"), "--secure-port=0")
 	c.keep("kwok", "--kubeconfig="+c.ca.user("kubelet", "system:masters", c.address), "--manage-all-nodes=false",
 		"--manage-nodes-with-label-selector=type=kwok", "--config="+filepath.Join(c.dir, "stages.yaml"), "--node-lease-duration-seconds=40")
@@ -138,9 +179,21 @@ func (c *cluster) startControllers() {
 
 // apply has the cluster take our objects, rights and classes.
 func (c *cluster) apply(admin string) {
+	c.give(admin, kubetest.Root("deploy", "crds"), filepath.Join(c.dir, "cluster.yaml"), kubetest.Root("deploy", "rbac", "operator.yaml"), kubetest.Root("deploy", "rbac", "pods.yaml"))
+}
+
+// give has the cluster take what is in files, in their order.
+func (c *cluster) give(admin string, files ...string) {
+	c.t.Helper()
+	c.giveTo("tonnage", admin, files...)
+}
+
+// giveTo is give, where what names no namespace goes to that one; empty = all that needs one names it.
+func (c *cluster) giveTo(namespace, admin string, files ...string) {
+	c.t.Helper()
 	eventually(c.t, startLimit, "the API server takes objects", func() string {
-		for _, file := range []string{kubetest.Root("deploy", "crds"), filepath.Join(c.dir, "cluster.yaml"), kubetest.Root("deploy", "rbac", "operator.yaml"), kubetest.Root("deploy", "rbac", "pods.yaml")} {
-			out, err := exec.Command(filepath.Join(c.p.kubernetes, "kubectl"), "--kubeconfig="+admin, "--cache-dir="+c.dir, "-n", "tonnage", "apply", "--request-timeout=10s", "-f", file).CombinedOutput()
+		for _, file := range files {
+			out, err := exec.Command(filepath.Join(c.p.kubernetes, "kubectl"), "--kubeconfig="+admin, "--cache-dir="+c.dir, "-n", namespace, "apply", "--server-side", "--request-timeout=10s", "-f", file).CombinedOutput()
 			if err != nil && !strings.Contains(string(out), "does not match the namespace") {
 				return file + ": " + string(out)
 			}

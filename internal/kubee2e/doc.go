@@ -9,6 +9,10 @@
 // when the provider has a machine Configured for a cluster, it makes the Node
 // there, and removes it when the machine has left.
 //
+// Machines of tonnage-provider are made by its drivers: processes and guests of
+// QEMU by scripts, others by a real Karpenter, whose cloud is played, or by a real
+// Cluster API, whose infrastructure is played or in its memory.
+//
 // The run takes minutes and programs that are built once on a machine, so that it
 // has targets of its own: make e2e, make e2e-short.
 package kubee2e

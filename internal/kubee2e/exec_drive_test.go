@@ -86,17 +86,8 @@ func bind(cluster string, blob []byte) *driver.Binding {
 // letJoin lets machines join a cluster, and returns the token that they do it with.
 func letJoin(t *testing.T, c *cluster) string {
 	t.Helper()
-	admin := c.ca.file("admin.kubeconfig")
-	kubectl := func(args ...string) string {
-		t.Helper()
-		out, err := osexec.Command(filepath.Join(c.p.kubernetes, "kubectl"), append([]string{"--kubeconfig=" + admin, "--cache-dir=" + c.dir}, args...)...).CombinedOutput()
-		if err != nil {
-			t.Fatalf("kubectl %v: %v: %s", args, err, out)
-		}
-		return strings.TrimSpace(string(out))
-	}
-	kubectl("apply", "-f", kubetest.Root("deploy", "exec", "joiner.yaml"))
-	return kubectl("-n", "kube-system", "create", "token", "joiner", "--duration=24h")
+	c.kubectl("apply", "-f", kubetest.Root("deploy", "exec", "joiner.yaml"))
+	return c.kubectl("-n", "kube-system", "create", "token", "joiner", "--duration=24h")
 }
 
 // guestBlob is a kubeconfig in JSON with which a guest of QEMU reaches a cluster on loopback.

@@ -1,11 +1,13 @@
 package kubee2e
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,7 +34,8 @@ const (
 type execFleet struct {
 	*fleet
 	provider *process
-	orphans  string // URL
+	orphans  string // URL of the provider's
+	metrics  string // URL of the shard's
 	hosts    string // folder of the machines that are processes
 	guests   string // of those that are guests
 }
@@ -41,6 +44,9 @@ type execFleet struct {
 func newExecFleet(t *testing.T) *execFleet {
 	t.Helper()
 	f := &execFleet{fleet: &fleet{t: t, dir: t.TempDir(), p: findPrograms(t)}, hosts: t.TempDir(), guests: t.TempDir()}
+	for _, dir := range []string{f.hosts, f.guests} {
+		undertaker(t, dir)
+	}
 	t.Cleanup(func() {
 		for _, dir := range []string{f.hosts, f.guests} {
 			for _, pid := range processesOf(t, dir+"/") {
@@ -54,11 +60,11 @@ func newExecFleet(t *testing.T) *execFleet {
 		f.clusters = append(f.clusters, c)
 		f.watches = append(f.watches, watchCluster(t, c))
 	}
-	ports := freeport.TakeN(t, 3)
-	f.orphans = "http://" + ports[2] + "/orphans"
+	ports := freeport.TakeN(t, 4)
+	f.orphans, f.metrics = "http://"+ports[2]+"/orphans", "http://"+ports[3]+"/metrics"
 	f.provider = startAgain(t, true, f.dir, "provider", filepath.Join(f.p.ours, "tonnage-provider"), "serve", "--listen="+ports[0], "--metrics-addr="+ports[2],
 		"--data-dir="+filepath.Join(f.dir, "provider"), "--pools="+f.pools())
-	f.shard = startAgain(t, true, f.dir, "shard", filepath.Join(f.p.ours, "tonnage"), "shard", "--listen="+ports[1], "--metrics-addr=0", "--provider-addr="+ports[0],
+	f.shard = startAgain(t, true, f.dir, "shard", filepath.Join(f.p.ours, "tonnage"), "shard", "--listen="+ports[1], "--metrics-addr="+ports[3], "--provider-addr="+ports[0],
 		"--data-dir="+filepath.Join(f.dir, "shard"), "--cycle-interval=2s", "--audit-log="+f.auditFile(), "--reclaim-cap-fraction=0.5", "--breaker-share=0")
 	f.maker = newMaker(t, ports[0], nil)
 	for _, c := range f.clusters {
@@ -80,7 +86,7 @@ func (f *execFleet) pools() string {
 	pool := func(script, instance string, machines int, has map[string]string, labels map[string]string) map[string]any {
 		return map[string]any{
 			"name": script, "driver": script, "machines": machines, "labels": labels, "zones": []string{"z0"},
-			"types": []any{map[string]any{"name": instance, "resources": has, "prices": []any{map[string]any{"capacityType": "Spot", "pricePerHour": 0.4, "interruptionProbability": 0.001}}}},
+			"types": []any{map[string]any{"name": instance, "resources": has, "prices": []any{map[string]any{"capacityType": "Spot", "pricePerHour": execPrice, "interruptionProbability": 0.001}}}},
 		}
 	}
 	drivers := []any{kind("process", map[string]string{"MACHINES": f.hosts})}
@@ -130,22 +136,28 @@ func filling(kind string, pods int32) *appsv1.Deployment {
 	return d
 }
 
-// orphaned returns what the provider reports as orphans, as it is written.
-func (f *execFleet) orphaned() string {
+// execPrice is what each machine costs an hour.
+const execPrice = 0.4
+
+// spent returns what the shard says that machines cost an hour.
+func (f *execFleet) spent() (sum float64, err error) {
 	c := &http.Client{Timeout: 5 * time.Second}
-	answer, err := c.Get(f.orphans)
+	answer, err := c.Get(f.metrics)
 	if err != nil {
-		return err.Error()
+		return 0, err
 	}
 	defer answer.Body.Close()
-	var all struct{ Orphans []json.RawMessage }
-	if err := json.NewDecoder(answer.Body).Decode(&all); err != nil {
-		return err.Error()
+	lines := bufio.NewScanner(answer.Body)
+	for lines.Scan() {
+		if name, value, _ := strings.Cut(lines.Text(), "} "); strings.HasPrefix(name, "tonnage_shard_spend_dollars_per_hour{") {
+			v, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				return 0, err
+			}
+			sum += v
+		}
 	}
-	if len(all.Orphans) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d orphans, the first: %s", len(all.Orphans), all.Orphans[0])
+	return sum, lines.Err()
 }
 
 // folders returns the names of the machines that a folder of a script holds, and the processes

@@ -40,6 +40,7 @@ func buildGuest(t *testing.T) string {
 func newGuests(t *testing.T) *hands {
 	t.Helper()
 	machines := t.TempDir()
+	undertaker(t, machines)
 	h := newHands(t, "qemu", machines, map[string]string{"MACHINES": machines, "GUEST": buildGuest(t), "ACCEL": "tcg"})
 	t.Cleanup(func() {
 		logs, _ := filepath.Glob(machines + "/*/log")
@@ -159,6 +160,7 @@ func TestExecGuestBuild(t *testing.T) {
 	want(t, "exec-guests")
 	needPrograms(t, "qemu-system-x86", "qemu-system-x86_64")
 	machines := t.TempDir()
+	undertaker(t, machines)
 	h := newHands(t, "qemu", machines, map[string]string{"MACHINES": machines, "GUEST": machines + "/none"})
 	err := h.Create(t.Context(), machineOf("guest/1", guestType), driver.Owner{})
 	if err == nil || !strings.Contains(err.Error(), "permanent error: there is no kernel or no initramfs") {

@@ -3,18 +3,15 @@ package kubee2e
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
-	"slices"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
-	api "github.com/tonnage/tonnage/api/v1alpha1"
-	"github.com/tonnage/tonnage/operator/mirror"
+	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 )
 
 const (
@@ -22,8 +19,8 @@ const (
 	lossSeconds = 10
 	// ownersTick is how often it is looked whether two clusters have one node.
 	ownersTick = 500 * time.Millisecond
-	// flipEvery is after how many kills the demand moves.
-	flipEvery = 3
+	// killsMany is from how many kills of each on some must meet machines that change.
+	killsMany = 16
 	// twiceMax is how long both clusters may seem to have a node: what is seen of them is late.
 	twiceMax = 6 * ownersTick
 )
@@ -136,88 +133,13 @@ func (f *execFleet) unaccounted() (faults []string) {
 	for _, c := range f.clusters {
 		faults = append(faults, f.disagree(c, nodes[c.name], ids[c.name])...)
 	}
-	if why := f.orphaned(); why != "" {
+	if spent, err := f.spent(); err != nil || math.Abs(spent-execPrice*float64(len(existing))) > 1e-6 {
+		faults = append(faults, fmt.Sprintf("%d machines cost %g an hour each, and the shard spends %g (%v)", len(existing), execPrice, spent, err))
+	}
+	if why := orphansAt(f.orphans); why != "" {
 		faults = append(faults, why)
 	}
 	return faults
-}
-
-// listed returns the machines that exist as the provider says, and by cluster their nodes and ids.
-func (f *execFleet) listed() (existing []string, nodes, ids map[string][]string) {
-	f.maker.mu.Lock()
-	defer f.maker.mu.Unlock()
-	if f.maker.machines == nil {
-		return nil, nil, nil
-	}
-	existing, nodes, ids = []string{}, map[string][]string{}, map[string][]string{}
-	for id, m := range f.maker.machines {
-		if hasHost(m.State) {
-			existing = append(existing, id)
-		}
-		if m.Cluster != "" {
-			nodes[m.Cluster] = append(nodes[m.Cluster], m.Labels[corev1.LabelHostname])
-			ids[m.Cluster] = append(ids[m.Cluster], mirror.NodeName(id))
-		}
-	}
-	return existing, nodes, ids
-}
-
-// disagree says where a cluster and the provider do not agree.
-func (f *execFleet) disagree(c *cluster, nodes, ids []string) (faults []string) {
-	ctx, cancel := brief()
-	defer cancel()
-	var have corev1.NodeList
-	var coming api.UpcomingNodeList
-	for _, err := range []error{c.client.List(ctx, &have), c.client.List(ctx, &coming)} {
-		if err != nil {
-			return []string{err.Error()}
-		}
-	}
-	var names, told []string
-	for i := range have.Items {
-		names = append(names, have.Items[i].Name)
-	}
-	for i := range coming.Items {
-		// One that is Failed says what became of a machine that was lost.
-		if coming.Items[i].Status.Phase != api.NodeFailed {
-			told = append(told, coming.Items[i].Name)
-		}
-	}
-	for _, x := range []*[]string{&names, &told, &nodes, &ids} {
-		slices.Sort(*x)
-	}
-	if !slices.Equal(names, nodes) {
-		faults = append(faults, fmt.Sprintf("%s has %d nodes, the provider %d machines there", c.name, len(names), len(nodes)))
-	}
-	if !slices.Equal(told, ids) {
-		faults = append(faults, fmt.Sprintf("%s has %d UpcomingNodes, the provider %d machines there", c.name, len(told), len(ids)))
-	}
-	return faults
-}
-
-// checkTaken holds that so many machines were preempted, none twice.
-func (f *execFleet) checkTaken(n int) {
-	f.t.Helper()
-	seen := map[string]bool{}
-	for _, x := range f.acts("Preempt") {
-		if seen[x.Machine] {
-			f.t.Errorf("%s was preempted twice", x.Machine)
-		}
-		seen[x.Machine] = true
-	}
-	if len(seen) != n {
-		f.t.Errorf("%d machines were preempted, want %d", len(seen), n)
-	}
-}
-
-// checkBudgets holds that no floor of a budget was broken.
-func (f *execFleet) checkBudgets() {
-	f.t.Helper()
-	for _, w := range f.watches {
-		if v := verdict(w.faults()); v != "" {
-			f.t.Error("budgets: ", v)
-		}
-	}
 }
 
 // lose kills processes that are machines, and waits until these are out of the listing.
@@ -248,7 +170,8 @@ func (f *execFleet) lose(n int) {
 	}
 }
 
-// torment kills provider and shard at random moments, while the demand moves again and again.
+// torment kills provider and shard at random moments, while the demand moves: whenever it has machines in one cluster, it goes
+// to the other.
 func (f *execFleet) torment(n int32) {
 	f.t.Helper()
 	seed := *e2eSeed
@@ -257,21 +180,41 @@ func (f *execFleet) torment(n int32) {
 	}
 	f.t.Logf("-seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	at := 1
-	for i := range *kills {
-		if i%flipEvery == flipEvery-1 {
-			f.move(f.clusters[at], f.clusters[1-at], n)
-			at = 1 - at
-		}
+	at, moves, hits := 1, 0, 0
+	for range *kills {
 		for _, p := range []*process{f.provider, f.shard} {
-			next := time.NewTimer(time.Duration(rng.IntN(3000)) * time.Millisecond)
-			<-next.C
+			if f.runs(at, n) == "" {
+				f.move(f.clusters[at], f.clusters[1-at], n)
+				at = 1 - at
+				moves++
+			}
+			awaitMoment(rng, f.changes)
+			if f.changes() {
+				hits++
+			}
 			p.kill()
 			p.start()
 		}
 	}
+	f.t.Logf("%d of %d kills while machines changed, which followed the demand %d times", hits, 2**kills, moves)
+	if *kills >= killsMany && hits == 0 {
+		f.t.Error("no kill met machines that changed")
+	}
 	f.await("after all kills the pods run", func() string { return f.runs(at, n) })
 	f.settled("after all kills")
+}
+
+// changes tells whether a machine was on its way from one state to another when the provider was heard last.
+func (f *execFleet) changes() bool {
+	f.maker.mu.Lock()
+	defer f.maker.mu.Unlock()
+	for _, m := range f.maker.machines {
+		switch m.State {
+		case pb.MachineState_MACHINE_STATE_CREATING, pb.MachineState_MACHINE_STATE_CONFIGURING, pb.MachineState_MACHINE_STATE_DRAINING, pb.MachineState_MACHINE_STATE_DELETING:
+			return true
+		}
+	}
+	return false
 }
 
 // watchOwners watches for the whole run that no machine is a node of two clusters, and that no
@@ -306,23 +249,4 @@ func (f *execFleet) watchOwners() {
 		}
 	})
 	f.t.Cleanup(func() { cancel(); running.Wait() })
-}
-
-// shared returns the nodes that two clusters have.
-func (f *execFleet) shared() map[string]bool {
-	seen, out := map[string]bool{}, map[string]bool{}
-	for _, w := range f.watches {
-		w.mu.Lock()
-		for name := range w.nodes {
-			out[name] = seen[name]
-			seen[name] = true
-		}
-		w.mu.Unlock()
-	}
-	for name, twice := range out {
-		if !twice {
-			delete(out, name)
-		}
-	}
-	return out
 }

@@ -69,6 +69,7 @@ type maker struct {
 	t        *testing.T
 	provider pb.CapacityProviderClient
 	clusters map[string]*cluster
+	only     []pb.MachineState // what is looked at; empty = machines in all states
 
 	mu       sync.Mutex
 	machines map[string]*pb.Machine
@@ -78,17 +79,19 @@ type maker struct {
 	left     []string                        // pods that were on machines when these went
 	idle     map[string]time.Time            // since when spot machines are Idle
 	kept     time.Duration                   // the shortest time that one was, before it was deleted; 0 = none was
+	see      func(map[string]*pb.Machine)    // is shown what each round saw; nil = nobody
 }
 
-// newMaker starts it for the length of the test.
-func newMaker(t *testing.T, address string, clusters []*cluster) *maker {
+// newMaker starts it for the length of the test. It looks at machines in these states
+// alone; without any, at all.
+func newMaker(t *testing.T, address string, clusters []*cluster, only ...pb.MachineState) *maker {
 	t.Helper()
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := &maker{
-		t: t, provider: pb.NewCapacityProviderClient(conn), clusters: map[string]*cluster{}, taken: map[string]map[string]time.Time{},
+		t: t, provider: pb.NewCapacityProviderClient(conn), clusters: map[string]*cluster{}, only: only, taken: map[string]map[string]time.Time{},
 		leaving: map[string]map[string]bool{}, made: map[string]map[string]bool{}, idle: map[string]time.Time{},
 	}
 	for _, c := range clusters {
@@ -116,7 +119,7 @@ func newMaker(t *testing.T, address string, clusters []*cluster) *maker {
 func (m *maker) round(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	list, err := m.provider.List(ctx, &pb.ListFilter{})
+	list, err := m.provider.List(ctx, &pb.ListFilter{States: m.only})
 	if err != nil {
 		return // it is asked again
 	}
@@ -126,6 +129,9 @@ func (m *maker) round(ctx context.Context) {
 		m.machines[x.Id] = x
 		m.noteIdle(x)
 		m.noteTaken(x)
+	}
+	if m.see != nil {
+		m.see(m.machines)
 	}
 	m.mu.Unlock()
 	var all sync.WaitGroup

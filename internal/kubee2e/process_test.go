@@ -118,21 +118,22 @@ func (p *process) startLocked() {
 	go func(cmd *exec.Cmd) {
 		_ = cmd.Wait()
 		close(ended)
-		p.revive()
+		p.revive(cmd)
 	}(p.cmd)
 }
 
-// revive starts it again after a while, unless it was to end.
-func (p *process) revive() {
+// revive starts it again after a while, unless it was to end, or was started meanwhile: whoever kills it may do that before
+// its end is known here.
+func (p *process) revive(ended *exec.Cmd) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.again || p.meant {
+	if !p.again || p.meant || p.cmd != ended {
 		return
 	}
 	time.AfterFunc(restartAfter, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if !p.meant {
+		if !p.meant && p.cmd == ended {
 			p.startLocked()
 		}
 	})

@@ -10,21 +10,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/tonnage/tonnage/internal/freeport"
 )
 
 var (
-	run      = flag.String("e2e", "", "what is run: short, full, faults, exec, exec-guests or exec-virsh, several with commas; empty = nothing")
+	run      = flag.String("e2e", "", "what is run: short, pods, full, faults, exec, exec-guests, exec-virsh, karpenter, karpenter-faults, capi, capi-dev or capi-charts, several with commas; empty = nothing")
 	binaries = flag.String("binaries", "", "folder of tonnage, tonnage-operator and tonnage-provider; empty = they are built")
 	interval = flag.Duration("interval", 10*time.Second, "time between two roll-ups of a cluster")
 	early    = flag.Bool("early", true, "new requests are reported before the interval is over")
 	limit    = flag.Duration("limit", 4*time.Minute, "how long each step may take")
 	outage   = flag.Duration("outage", time.Minute, "how long an API server is down")
-	machines = flag.Int("machines", 20, "how many processes are machines, of the run exec")
+	machines = flag.Int("machines", 20, "how many machines there are, of the runs exec, karpenter and capi")
 	guests   = flag.Int("guests", 3, "how many guests of QEMU are machines, of the run exec")
-	kills    = flag.Int("kills", 6, "how often provider and shard are killed, of the run exec")
+	kills    = flag.Int("kills", 6, "how often processes are killed, of the runs exec, karpenter and capi")
 	e2eSeed  = flag.Uint64("seed", 0, "seed of what is killed when; 0 = by the clock")
 	guestDir = flag.String("guest", "", "folder for kernel and initramfs of guests, kept; empty = none")
 	timeline = flag.String("timeline", "", "file of the picture of the run; empty = none")
@@ -171,6 +173,10 @@ func TestShort(t *testing.T) {
 }
 
 func TestMain(m *testing.M) {
+	if os.Getenv(playedEnv) != "" {
+		os.Exit(playInfrastructure())
+	}
 	flag.Parse()
+	log.SetLogger(logr.Discard())
 	os.Exit(m.Run())
 }

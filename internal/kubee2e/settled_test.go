@@ -68,8 +68,23 @@ func (f *fleet) orphans(c *cluster) []string {
 	if !slices.Equal(told, expected) {
 		faults = append(faults, fmt.Sprintf("%s: UpcomingNodes %v, machines %v", c.name, told, bound))
 	}
-	if len(requests.Items) != len(pods.Items) {
-		faults = append(faults, fmt.Sprintf("%s: %d requests, %d pods", c.name, len(requests.Items), len(pods.Items)))
+	return append(faults, requestsAgree(c.name, requests.Items, len(pods.Items))...)
+}
+
+// requestsAgree says whether there is a request for each pod and none besides, but for packing overhead,
+// which stays while there are pods.
+func requestsAgree(cluster string, requests []api.CapacityRequest, pods int) []string {
+	overhead := 0
+	for i := range requests {
+		if requests[i].Labels[api.LabelPackingOverhead] != "" {
+			overhead++
+		}
 	}
-	return faults
+	switch own := len(requests) - overhead; {
+	case own != pods:
+		return []string{fmt.Sprintf("%s: %d requests, %d pods", cluster, own, pods)}
+	case overhead > pods:
+		return []string{fmt.Sprintf("%s: %d requests of packing overhead, %d pods", cluster, overhead, pods)}
+	}
+	return nil
 }

@@ -27,6 +27,13 @@ type sample struct {
 	running []int
 	nodes   []int
 	states  map[pb.MachineState]int
+	more    []int // of further panels
+}
+
+// panelOf is a panel beside those of clusters and machines.
+type panelOf struct {
+	title string
+	lines []line
 }
 
 // recorder counts everything twice a second, for the picture.
@@ -34,9 +41,12 @@ type recorder struct {
 	f     *fleet
 	begun time.Time
 
+	file    string
 	mu      sync.Mutex
 	samples []sample
 	marks   []mark
+	panels  []panelOf
+	more    func() []int // what further panels show; nil = nothing
 }
 
 type mark struct {
@@ -45,7 +55,7 @@ type mark struct {
 }
 
 func newRecorder(f *fleet) *recorder {
-	r := &recorder{f: f, begun: time.Now()}
+	r := &recorder{f: f, begun: time.Now(), file: picture(f.t)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -73,7 +83,27 @@ func (r *recorder) count() {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.more != nil {
+		s.more = r.more()
+	}
 	r.samples = append(r.samples, s)
+}
+
+// show adds panels, of what more counts at each moment.
+func (r *recorder) show(panels []panelOf, more func() []int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.panels, r.more = panels, more
+}
+
+// nth is a figure of further panels.
+func nth(i int) func(*sample) int {
+	return func(s *sample) int {
+		if i >= len(s.more) {
+			return 0
+		}
+		return s.more[i]
+	}
 }
 
 // mark puts a word on the picture where the run is now.
@@ -92,13 +122,13 @@ type line struct {
 
 // write draws the picture.
 func (r *recorder) write() {
-	if *timeline == "" {
+	if r.file == "" {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var b strings.Builder
-	panels := len(r.f.clusters) + 1
+	panels := len(r.f.clusters) + 1 + len(r.panels)
 	height := panels*(panelHeight+panelGap) + pictureMargin
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="11">`+"\n", pictureWidth+2*pictureMargin, height)
 	fmt.Fprintf(&b, `<rect width="100%%" height="100%%" fill="white"/>`+"\n")
@@ -109,17 +139,21 @@ func (r *recorder) write() {
 			{"nodes", "#2166ac", func(s *sample) int { return s.nodes[i] }},
 		})
 	}
-	r.panel(&b, panels-1, "machines of the provider", []line{
+	for i, p := range r.panels {
+		r.panel(&b, len(r.f.clusters)+1+i, p.title, p.lines)
+	}
+	r.panel(&b, len(r.f.clusters), "machines of the provider", []line{
 		{"Speculative", "#bbbbbb", of(pb.MachineState_MACHINE_STATE_SPECULATIVE)}, {"Creating", "#e08214", of(pb.MachineState_MACHINE_STATE_CREATING)},
 		{"Idle", "#5aae61", of(pb.MachineState_MACHINE_STATE_IDLE)}, {"Configuring", "#9970ab", of(pb.MachineState_MACHINE_STATE_CONFIGURING)},
 		{"Configured", "#2166ac", of(pb.MachineState_MACHINE_STATE_CONFIGURED)}, {"Draining", "#b2182b", of(pb.MachineState_MACHINE_STATE_DRAINING)},
+		{"Failed", "#000000", of(pb.MachineState_MACHINE_STATE_FAILED)},
 	})
 	b.WriteString("</svg>\n")
-	if err := os.MkdirAll(filepath.Dir(*timeline), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(r.file), 0o755); err != nil {
 		r.f.t.Error(err)
 		return
 	}
-	if err := os.WriteFile(*timeline, []byte(b.String()), 0o644); err != nil {
+	if err := os.WriteFile(r.file, []byte(b.String()), 0o644); err != nil {
 		r.f.t.Error(err)
 	}
 }

@@ -27,6 +27,8 @@ type sighting struct {
 	node    string
 	running time.Time
 	gone    bool
+	ended   time.Time // when it was gone, or said to go
+	moved   bool      // it was to go while its node was taken out of use
 }
 
 // cordon is a node that was taken out of use.
@@ -140,6 +142,11 @@ func (w *watch) pod(p *corev1.Pod, gone bool) {
 	}
 	if s.running.IsZero() && p.Status.Phase == corev1.PodRunning {
 		s.running = now
+	}
+	if s.ended.IsZero() && (gone || p.DeletionTimestamp != nil) {
+		s.ended = now
+		n := w.nodes[p.Spec.NodeName]
+		s.moved = n != nil && n.Spec.Unschedulable
 	}
 	if s.gone = gone; gone {
 		delete(w.live, uid)

@@ -85,6 +85,16 @@ func ScenarioNames() (names []string) {
 	return names
 }
 
+// Period returns after how many seconds the scenario of a name repeats; 0 if there is none.
+func Period(name string) int {
+	for _, build := range scenes {
+		if s := build(); s.name == name {
+			return s.period
+		}
+	}
+	return 0
+}
+
 // Play returns the scenario of a name.
 func Play(name string) (*Scenario, error) {
 	for _, build := range scenes {

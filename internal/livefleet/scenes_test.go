@@ -135,3 +135,15 @@ func TestEverythingLostComesBack(t *testing.T) {
 		}
 	}
 }
+
+// TestPeriod: every scenario repeats, and what is none does not.
+func TestPeriod(t *testing.T) {
+	for _, name := range ScenarioNames() {
+		if Period(name) <= 0 {
+			t.Errorf("%s does not repeat", name)
+		}
+	}
+	if Period("contended") != 60 || Period("none") != 0 {
+		t.Errorf("contended repeats every %d s, none every %d s", Period("contended"), Period("none"))
+	}
+}

@@ -45,9 +45,9 @@ func (id Identity) String() string {
 	return uri.String()
 }
 
-// Of returns who a certificate names: nobody, unless exactly one URI of the
-// scheme says it, in the form that String writes. An identity has one text only:
-// bigfleet://cluster/%61 is nobody, and not the cluster a.
+// Of returns the identity in a certificate: the zero Identity, unless exactly
+// one URI of the scheme names one, in the form that String writes. An identity
+// has one text only: bigfleet://cluster/%61 is nobody, and not the cluster a.
 func Of(leaf *x509.Certificate) Identity {
 	var found Identity
 	uris := 0
@@ -63,7 +63,7 @@ func Of(leaf *x509.Certificate) Identity {
 	return found
 }
 
-// identify returns who a URI names, or nobody.
+// identify returns the identity that a URI names, or the zero Identity.
 func identify(uri *url.URL) Identity {
 	id := Identity{role: uri.Host}
 	name, named := strings.CutPrefix(uri.Path, "/")
@@ -88,8 +88,9 @@ func identify(uri *url.URL) Identity {
 	return id
 }
 
-// Peer returns who makes the call that a handler's context is of. Secured is
-// false when the call came over plaintext: nobody can say then who it is.
+// Peer returns the identity of the caller, given the context of a handler.
+// Secured is false when the call came over plaintext, where the caller is
+// unknown.
 func Peer(ctx context.Context) (id Identity, secured bool) {
 	p, ok := peer.FromContext(ctx)
 	if !ok {

@@ -146,12 +146,12 @@ func TestPlaintextAsksNobody(t *testing.T) {
 }
 
 func TestWhoIsNotOfTheAuthorityIsRefused(t *testing.T) {
-	ca, stranger := mtlstest.NewAuthority(t), mtlstest.NewAuthority(t)
+	ca, otherCA := mtlstest.NewAuthority(t), mtlstest.NewAuthority(t)
 	address := serve(t, load(t, ca.Files(t)))
-	theirs := stranger.Files(t, "bigfleet://admin")
+	theirs := otherCA.Files(t, "bigfleet://admin")
 	theirs.CA = ca.Files(t).CA // they believe us, we do not believe them
 	if err := check(t, address, load(t, theirs)); status.Code(err) != codes.Unavailable {
-		t.Errorf("a stranger's certificate: %v, want Unavailable", err)
+		t.Errorf("another CA's certificate: %v, want Unavailable", err)
 	}
 	if err := check(t, address, nil); status.Code(err) != codes.Unavailable {
 		t.Errorf("plaintext to a server with TLS: %v, want Unavailable", err)

@@ -18,7 +18,7 @@ import (
 // Every server that a client may ask for against every certificate that a server
 // of the same CA may show.
 func TestClientsCheckServers(t *testing.T) {
-	ca, stranger := mtlstest.NewAuthority(t), mtlstest.NewAuthority(t)
+	ca, otherCA := mtlstest.NewAuthority(t), mtlstest.NewAuthority(t)
 	named := func(text string) mtls.Server {
 		s, err := mtls.ServerWithURI(text)
 		if err != nil {
@@ -64,8 +64,8 @@ func TestClientsCheckServers(t *testing.T) {
 			c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 			c.URIs = parse(t, "spiffe://fleet/provider")
 		}), ""},
-		{"a stranger's coordinator", stranger.Files(t, "bigfleet://admin"), ""},
-		{"a stranger's provider", stranger.Files(t, "spiffe://fleet/provider"), ""},
+		{"another CA's coordinator", otherCA.Files(t, "bigfleet://admin"), ""},
+		{"another CA's provider", otherCA.Files(t, "spiffe://fleet/provider"), ""},
 		{"by an intermediate", ca.Intermediate(t).Files(t, "spiffe://fleet/provider"), "any spiffe"},
 	} {
 		own := c.files

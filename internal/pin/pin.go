@@ -1,6 +1,10 @@
 package pin
 
-import "github.com/tonnage/tonnage/internal/topology"
+import (
+	"runtime"
+
+	"github.com/tonnage/tonnage/internal/topology"
+)
 
 // To ties the calling goroutine to the CPU of a place; a place without one is
 // left alone. It fails when the process may not use that CPU, and on systems
@@ -28,5 +32,22 @@ func Hook(places []topology.Place, refused func(worker int, err error)) func(wor
 		if _, err := To(places[worker]); err != nil && refused != nil {
 			refused(worker, err)
 		}
+	}
+}
+
+// Aside runs work on a thread of its own with the lowest priority, and returns when it has ended: whatever else
+// the machine has to do goes first. A panic of the work is the caller's. Where a thread has no priority of its own
+// (other systems than Linux), the work runs with that of the process. Do not take a lock in it that others wait for.
+func Aside(work func()) {
+	done := make(chan any, 1)
+	go func() {
+		defer func() { done <- recover() }()
+		// Priority that was given up cannot be had again: the thread ends with the goroutine, which stays locked to it.
+		runtime.LockOSThread()
+		lowerPriority()
+		work()
+	}()
+	if fault := <-done; fault != nil {
+		panic(fault)
 	}
 }

@@ -36,3 +36,9 @@ func to(cpu int) (release func(), err error) {
 		}
 	}, nil
 }
+
+// lowestPriority is the nice value of what runs when nothing else does.
+const lowestPriority = 19
+
+// lowerPriority gives the calling thread the lowest priority, which every process may do.
+func lowerPriority() { _ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), lowestPriority) }

@@ -191,3 +191,42 @@ func BenchmarkWake(b *testing.B) {
 		})
 	}
 }
+
+// TestWorkAsideHasTheLowestPriority, and its thread serves nobody afterwards.
+func TestWorkAsideHasTheLowestPriority(t *testing.T) {
+	const kernelBase = 20 // the system call returns 20 − nice
+	var during int
+	var err error
+	Aside(func() { during, err = unix.Getpriority(unix.PRIO_PROCESS, unix.Gettid()) })
+	if err != nil || kernelBase-during != 19 {
+		t.Errorf("aside the nice value is %d (%v), want 19", kernelBase-during, err)
+	}
+	for range 100 {
+		done := make(chan int)
+		go func() {
+			now, _ := unix.Getpriority(unix.PRIO_PROCESS, unix.Gettid())
+			done <- kernelBase - now
+		}()
+		if nice, own := <-done, ownNice(t); nice != own {
+			t.Fatalf("afterwards a goroutine has the nice value %d, want the process's %d", nice, own)
+		}
+	}
+}
+
+func ownNice(t *testing.T) int {
+	t.Helper()
+	now, err := unix.Getpriority(unix.PRIO_PROCESS, os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return 20 - now
+}
+
+func TestAPanicAsideIsTheCallers(t *testing.T) {
+	defer func() {
+		if r := recover(); r != "mine" {
+			t.Errorf("recovered %v", r)
+		}
+	}()
+	Aside(func() { panic("mine") })
+}

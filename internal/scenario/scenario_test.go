@@ -49,6 +49,9 @@ var own = []string{
 	"fit-idle-before-speculative", "fit-idle-that-does-not-cover", "fit-least-cost-cover", "fit-max-machine-share",
 	"fit-max-machine-share-yields", "fit-min-unit", "fit-never-dearer-than-cheapest", "fit-pinned-risk-is-a-stage-of-its-own",
 	"fit-pods-are-a-dimension", "fit-shape-counts", "fit-ties-by-the-order-of-cheapest",
+	"late-bound-after-owned", "late-bound-by-effective-cost", "late-bound-by-fit", "late-bound-is-chosen-among-the-speculative", "late-bound-loop",
+	"late-bound-reserved-first", "late-bound-reserved-for-lower-last", "late-bound-reserved-is-kept-until-the-next-cycle",
+	"late-bound-that-nobody-wants",
 }
 
 // TestCopies: the copies are the scenarios beside the repository, but for those that

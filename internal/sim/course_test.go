@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/history"
 	"github.com/tonnage/tonnage/engine/model"
 )
@@ -35,6 +34,10 @@ type Course struct {
 	Draw *rand.Rand
 	// Top is the Need that comes and goes.
 	Top Need
+	// Trace is called after each cycle that acts, or in which other Needs are unsatisfied than before; nil = not.
+	Trace func(Stage, *Cycle)
+	// Watch is called after each cycle with the run and what explains its undone actions; nil = not.
+	Watch func(*run, Stage, *Cycle, explained)
 }
 
 // Outcome is how a closed loop went.
@@ -45,9 +48,10 @@ type Outcome struct {
 	// were, Lost the machines that were lost.
 	Actions map[Stage]map[string]int
 	Undone  map[Stage]int
-	// Parts counts those of Undone that the contract (docs/explanation/contract.md, 6.4) excepts: see parts.
-	Parts map[Stage]int
-	Lost  int
+	// Parts counts those of Undone that the contract (docs/explanation/contract.md, 6.4) excepts: see parts. Sooner
+	// counts those that are no part, and undo what drained for a Need that something else has served sooner.
+	Parts, Sooner map[Stage]int
+	Lost          int
 	// Needs says from which cycle of a stage on each Need was satisfied to its end, 0 = it is not at the
 	// end, by stage and name.
 	Needs map[Stage]map[string]int
@@ -64,7 +68,7 @@ const loopQuiet = 10
 func (c *Course) Play(ctx context.Context) (Outcome, error) {
 	r := newRun(&c.Scenario)
 	r.compareEvery = 0
-	out := Outcome{Rest: r.summary.Rest, Actions: map[Stage]map[string]int{}, Undone: map[Stage]int{}, Parts: map[Stage]int{}, Needs: map[Stage]map[string]int{}}
+	out := Outcome{Rest: r.summary.Rest, Actions: map[Stage]map[string]int{}, Undone: map[Stage]int{}, Parts: map[Stage]int{}, Sooner: map[Stage]int{}, Needs: map[Stage]map[string]int{}}
 	if err := r.start(); err != nil {
 		return out, err
 	}
@@ -115,6 +119,7 @@ func (c *Course) needsOf(cluster string) []Need {
 func (c *Course) stage(ctx context.Context, r *run, stage Stage, out *Outcome) error {
 	began, quiet := r.cycle, 0
 	count, since, parts := map[string]int{}, map[string]int{}, parts{}
+	var unsatisfied []string
 	out.Actions[stage], out.Needs[stage] = count, since
 	for n := 1; n <= c.StageCycles; n++ {
 		x, err := r.step(ctx, began+n)
@@ -122,11 +127,20 @@ func (c *Course) stage(ctx context.Context, r *run, stage Stage, out *Outcome) e
 			return err
 		}
 		r.summary.take(x)
-		out.Parts[stage] += parts.take(x, r.claims)
+		explained := parts.take(x, r.claims, r.heldFor())
+		out.Parts[stage] += len(explained.parts)
+		out.Sooner[stage] += len(explained.sooner)
+		if c.Watch != nil {
+			c.Watch(r, stage, x, explained)
+		}
 		for _, a := range x.Actions {
 			count[a.Kind.String()]++
 		}
 		r.noteSatisfied(since, x.Unsatisfied, n)
+		if c.Trace != nil && (n == 1 || len(x.Actions) > 0 || !slices.Equal(x.Unsatisfied, unsatisfied)) {
+			c.Trace(stage, x)
+		}
+		unsatisfied = x.Unsatisfied
 		if quiet++; len(x.Actions) > 0 {
 			quiet = 0
 		}
@@ -172,48 +186,4 @@ func (r *run) loseBound(rng *rand.Rand, count int) int {
 	}
 	r.gangs.disturbed = r.cycle
 	return count
-}
-
-// parts are the machines that were bound, or bought, in a stage, by id. One of them is a part that something
-// larger has made superfluous when its Need lacked something with it, lacks no more of anything without it, and has a
-// machine that it had not then: it was sought because nothing better was free, and sooner is better.
-type parts map[string]part
-
-type part struct {
-	need  string
-	lacks model.Resources     // what the Need lacked with it
-	had   map[string]struct{} // what the Need claimed
-}
-
-// take notes what a cycle binds and buys, and returns how many actions it undoes that were for such parts.
-func (p parts) take(x *Cycle, claims map[string]string) (excepted int) {
-	of := func(need string) map[string]struct{} {
-		ids := map[string]struct{}{}
-		for id, n := range claims {
-			if n == need {
-				ids[id] = struct{}{}
-			}
-		}
-		return ids
-	}
-	counted := map[engine.Kind]int{engine.Reclaim: x.wasted.Undone[history.BoundReclaimed], engine.Delete: x.wasted.Undone[history.BoughtDeleted]}
-	for _, a := range x.Actions {
-		switch a.Kind {
-		case engine.Bootstrap, engine.Provision:
-			p[a.Machine] = part{a.Need, x.lacks[a.Need], of(a.Need)}
-		case engine.Reclaim, engine.Delete:
-			was, known := p[a.Machine]
-			if !known || was.lacks.IsZero() || !was.lacks.Covers(x.lacks[was.need]) || counted[a.Kind] == 0 {
-				continue
-			}
-			for id := range of(was.need) {
-				if _, had := was.had[id]; !had {
-					excepted++
-					counted[a.Kind]--
-					break
-				}
-			}
-		}
-	}
-	return excepted
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/bill"
 	"github.com/tonnage/tonnage/engine/history"
 	"github.com/tonnage/tonnage/engine/model"
 )
@@ -14,6 +15,7 @@ type Action struct {
 	Kind    engine.Kind
 	Machine string
 	Need    string // name of the acquirer or preemptor, else empty
+	cluster string // of the acquirer, or the one that the machine leaves
 }
 
 // MarshalJSON writes the action as an array.
@@ -65,6 +67,8 @@ type Summary struct {
 	Compared int `json:"compared"`
 	// Rest is what the engine decided anew, and what of its actions came to nothing.
 	Rest history.Totals `json:"rest"`
+	// Bill is what the fleet costs after the plan of the last cycle.
+	Bill bill.Bill `json:"bill"`
 }
 
 func (s *Summary) take(c *Cycle) {

@@ -17,7 +17,7 @@ func (d *digest) text(v string) {
 
 func (d *digest) number(v uint64) { *d = binary.BigEndian.AppendUint64(*d, v) }
 
-// machine adds a machine as it stands after execution, and who claims it.
+// machine adds a machine after execution, and the Need that claims it.
 func (d *digest) machine(m *model.Machine, claim string) {
 	d.text(m.ID)
 	d.text(m.State.String())

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/tonnage/tonnage/columnar"
@@ -49,6 +50,7 @@ type gangs struct {
 // taking is that a machine was preempted for a Need.
 type taking struct {
 	cycle int
+	need  string // name of the row: others of the owner may be short when it is not
 	// passed says that a higher rank has had the machine since, or has ended the plan
 	// that held it for the Need (R3 of docs/explanation/gangs.md), which has let it go.
 	passed bool
@@ -108,14 +110,17 @@ func (r *run) decideGangs(s *scene) {
 	r.ledgerDecided(s)
 }
 
-// noteOwners keeps what the decision says of each owner, and forgets whom
-// machines were preempted for once nothing is missing.
+// noteOwners keeps what the decision says of each owner, and forgets which
+// machines were preempted for a row once it lacks nothing.
 func (r *run) noteOwners(s *scene) {
 	g := &r.gangs
 	clear(g.states)
 	for i := range s.results {
 		n := &s.results[i]
 		served := s.served(n)
+		if served {
+			g.forgetTaken(g.ownerOf(n), r.nameOf(n))
+		}
 		r.noteOwner(g.ownerOf(n), n, served)
 		if own := g.need(n).Owner(); n.Folded {
 			r.noteOwner(own, n, served)
@@ -126,6 +131,11 @@ func (r *run) noteOwners(s *scene) {
 			delete(g.preempted, o)
 		}
 	}
+}
+
+// forgetTaken forgets which machines were preempted for a row.
+func (g *gangs) forgetTaken(o model.Owner, need string) {
+	maps.DeleteFunc(g.preempted[o], func(_ string, x taking) bool { return x.need == need })
 }
 
 // served reports whether nothing is missing of what machines can offer: of what none offers
@@ -168,8 +178,8 @@ func (r *run) notePassed(s *scene, outranked map[model.Owner]bool) {
 	}
 }
 
-// letGo returns the machines that were held by plans which a higher rank has ended,
-// and which nobody holds again.
+// letGo returns the machines that were held by plans which a higher rank has ended, and
+// which are held for the same owner no more: for nobody, or for another whose plan counts on them.
 func (s *scene) letGo(outranked map[model.Owner]bool) map[columnar.Row]bool {
 	gone := map[columnar.Row]bool{}
 	for _, m := range s.plan.Ended {
@@ -178,7 +188,9 @@ func (s *scene) letGo(outranked map[model.Owner]bool) map[columnar.Row]bool {
 		}
 	}
 	for i := range s.plan.Reservations {
-		delete(gone, s.plan.Reservations[i].Machine)
+		if x := &s.plan.Reservations[i]; x.Reservation.Owner == s.in.Supply.Reservation(x.Machine).Owner {
+			delete(gone, x.Machine)
+		}
 	}
 	return gone
 }

@@ -219,6 +219,11 @@ func TestMachinesOfPlansThatHigherRanksEnd(t *testing.T) {
 		{"held again", func(s *scene, c columnar.Row) {
 			s.plan.Reservations = append(s.plan.Reservations, engine.Reserved{Machine: c, Need: lowRow, Reservation: s.in.Supply.Reservation(c)})
 		}, false},
+		{"a plan of another Need counts on it", func(s *scene, c columnar.Row) {
+			other := s.in.Supply.Reservation(c)
+			other.Owner.Cluster = "another"
+			s.plan.Reservations = append(s.plan.Reservations, engine.Reserved{Machine: c, Need: lowRow, Reservation: other})
+		}, true},
 		{"let go, and no higher rank was there", func(s *scene, _ columnar.Row) { s.plan.Reservations, s.plan.Actions = nil, nil }, false},
 		{"not let go", func(s *scene, _ columnar.Row) { s.plan.Ended = nil }, false},
 	} {
@@ -237,6 +242,18 @@ func TestMachinesOfPlansThatHigherRanksEnd(t *testing.T) {
 		if got := r.gangs.preempted[o]["c"].passed; got != x.passed {
 			t.Errorf("%s: passed %v, want %v", x.name, got, x.passed)
 		}
+	}
+}
+
+// TestMachinesOfRowsThatWereServed: what was preempted for a row is forgotten once that row lacks nothing, and what was
+// preempted for another row of its owner is not.
+func TestMachinesOfRowsThatWereServed(t *testing.T) {
+	g := newGangs()
+	o := model.Owner{Cluster: "low"}
+	g.preempted[o] = map[string]taking{"a": {cycle: 1, need: "served"}, "b": {cycle: 1, need: "short"}}
+	g.forgetTaken(o, "served")
+	if _, kept := g.preempted[o]["b"]; !kept || len(g.preempted[o]) != 1 {
+		t.Errorf("remembers %v, want b alone", g.preempted[o])
 	}
 }
 

@@ -166,7 +166,7 @@ func (r *run) notePreempted(a *shard.Started, n engine.NeedResult) {
 	if g.preempted[owner] == nil {
 		g.preempted[owner] = map[string]taking{}
 	}
-	g.preempted[owner][a.Machine] = taking{cycle: r.cycle}
+	g.preempted[owner][a.Machine] = taking{cycle: r.cycle, need: r.nameOf(&n)}
 	g.ledger.Drained++
 }
 

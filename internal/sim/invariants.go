@@ -7,6 +7,7 @@ import (
 
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/bill"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/reference"
 	"github.com/tonnage/tonnage/internal/twin"
@@ -53,6 +54,9 @@ func (r *run) violated(i Invariant, format string, args ...any) {
 // decided looks at a plan before anything is done about it.
 func (r *run) decided(in engine.Input, plan *engine.Plan) {
 	r.judge(in, plan, twin.Results(plan))
+	if r.cycle == r.scenario.Cycles {
+		r.summary.Bill = bill.Of(plan, in.Supply)
+	}
 }
 
 // judge looks at a plan and what it says of each row.
@@ -65,9 +69,9 @@ func (r *run) judge(in engine.Input, plan *engine.Plan, results []engine.NeedRes
 	}
 }
 
-// noteClaims keeps who claims what, for the digest, and finds machines that
-// are claimed twice. Members of a fold share their claims. It returns who claims a
-// machine.
+// noteClaims keeps the claimants of machines, for the digest, and finds machines
+// that are claimed twice. Members of a fold share their claims. It returns the
+// claimant of each machine.
 func (r *run) noteClaims(in engine.Input, results []engine.NeedResult) map[columnar.Row]int32 {
 	clear(r.claims)
 	clear(r.serves)

@@ -49,7 +49,7 @@ var knownRuns = map[string]known{
 	"below-its-minimum-b":             {undone: 1},
 	"bought-and-deleted":              {},
 	"bound-and-preempted":             {undone: 1},
-	"preempted-and-bound-back":        {undone: 1},
+	"preempted-and-bound-back":        {},
 	"preempts-with-nothing-under-way": {undone: 2},
 }
 
@@ -61,7 +61,7 @@ var knownMechanisms = map[string]known{
 	"c9-released-machine":              {undone: 1},
 	"credit-makes-own-superfluous":     {undone: 1},
 	"credit-overshoot-lower-buys":      {},
-	"credit-overshoot-twins":           {undone: 1},
+	"credit-overshoot-twins":           {},
 	"excess-counted-but-not-reserved":  {},
 	"gang-gathers-then-moves":          {undone: 2},
 	"gang-gathers-then-moves-draining": {},

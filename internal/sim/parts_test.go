@@ -32,14 +32,53 @@ func TestParts(t *testing.T) {
 		{"a change explains it", cpu(4), nil, map[string]string{"large": "n"}, 0, 0},
 	} {
 		p := parts{}
-		bind := Cycle{Actions: []Action{{engine.Bootstrap, "small", "n"}}, lacks: map[string]model.Resources{"n": c.lacked}}
-		if got := p.take(&bind, map[string]string{"small": "n"}); got != 0 {
-			t.Errorf("%s: binding counts %d", c.name, got)
+		bind := Cycle{Actions: []Action{{engine.Bootstrap, "small", "n", "c"}}, lacks: map[string]model.Resources{"n": c.lacked}}
+		if got := p.take(&bind, map[string]string{"small": "n"}, nil).parts; len(got) != 0 {
+			t.Errorf("%s: binding counts %v", c.name, got)
 		}
 		end := Cycle{Actions: []Action{{Kind: engine.Reclaim, Machine: "small"}}, lacks: map[string]model.Resources{"n": c.lacks}}
 		end.wasted.Undone[history.BoundReclaimed] = c.undone
-		if got := p.take(&end, c.now); got != c.want {
-			t.Errorf("%s: %d are excepted, want %d", c.name, got, c.want)
+		if got := p.take(&end, c.now, nil).parts; len(got) != c.want {
+			t.Errorf("%s: %v are excepted, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// TestSooner: a machine that drained for a Need and goes back was made superfluous by something sooner only when its Need lacks
+// no more, and has a machine that neither it nor its plan had.
+func TestSooner(t *testing.T) {
+	cpu := func(n int64) model.Resources { return model.NewResources(model.Amount{Name: "cpu", Value: n}) }
+	for _, c := range []struct {
+		name    string
+		lacks   model.Resources // when the machine goes back
+		now     map[string]string
+		cluster string // to which it goes
+		undone  int
+		want    int
+	}{
+		{"another came", nil, map[string]string{"own": "n", "other": "n"}, "low", 1, 1},
+		{"the Need lacks as much", cpu(4), map[string]string{"other": "n"}, "low", 1, 1},
+		{"the Need lacks more", cpu(5), map[string]string{"other": "n"}, "low", 1, 0},
+		{"its plan had it", nil, map[string]string{"planned": "n"}, "low", 1, 0},
+		{"nothing came", nil, map[string]string{"own": "n"}, "low", 1, 0},
+		{"it goes to another cluster", nil, map[string]string{"other": "n"}, "third", 1, 0},
+		{"a change explains it", nil, map[string]string{"other": "n"}, "low", 0, 0},
+	} {
+		for _, kind := range []engine.Kind{engine.Preempt, engine.Reclaim} {
+			need := "n"
+			if kind == engine.Reclaim {
+				need = ""
+			}
+			p := parts{}
+			drain := Cycle{Actions: []Action{{kind, "m", need, "low"}}, lacks: map[string]model.Resources{"n": cpu(4)}}
+			if got := p.take(&drain, map[string]string{"own": "n"}, map[string][]string{"m": {"n"}, "planned": {"n"}}); len(got.sooner)+len(got.parts) != 0 {
+				t.Errorf("%s, %s: draining counts %v", c.name, kind, got)
+			}
+			back := Cycle{Actions: []Action{{engine.Bootstrap, "m", "l", c.cluster}}, lacks: map[string]model.Resources{"n": c.lacks}}
+			back.wasted.Undone[history.PreemptedBoundBack] = c.undone
+			if got := p.take(&back, c.now, nil); len(got.sooner) != c.want || len(got.parts) != 0 {
+				t.Errorf("%s, %s: %v are explained, want %d", c.name, kind, got, c.want)
+			}
 		}
 	}
 }

@@ -197,7 +197,7 @@ func (r *run) describe(c *shard.Cycle) *Cycle {
 	out := &Cycle{Cycle: r.cycle, Actions: make([]Action, 0, len(c.Started)), States: map[string]int{}, Unsatisfied: []string{}, Shortfalls: c.Shortfalls, Held: c.Held, stats: c.Plan.Stats, wasted: c.Wasted, lacks: map[string]model.Resources{}}
 	for i := range c.Started {
 		a := &c.Started[i]
-		x := Action{Kind: a.Kind, Machine: a.Machine}
+		x := Action{Kind: a.Kind, Machine: a.Machine, cluster: a.Cluster}
 		if a.Need >= 0 {
 			x.Need = r.name(c.Plan.Identity(int(a.Need)))
 		}

@@ -34,7 +34,9 @@ type soak struct {
 	// have settled from the state in which they were drawn.
 	Beyond      int `json:"beyond"`
 	BeyondAfter int `json:"beyondAfter"`
-	Restless    int `json:"restless"`
+	// BeyondSooner counts those that undo more than what was made superfluous by something larger or sooner (decision 76).
+	BeyondSooner int `json:"beyondSooner"`
+	Restless     int `json:"restless"`
 	// Broken counts worlds by the invariant that does not hold.
 	Broken map[Invariant]int `json:"broken"`
 	// Seeds are of the last worlds that undo something, do not rest or break an invariant, by which of that.
@@ -100,8 +102,9 @@ func (s *soak) take(t *testing.T, seed int64, o *Outcome, err error) {
 			s.note(kind, seed)
 		}
 	}
-	first, after := 0, 0
+	first, after, sooner := 0, 0, 0
 	for stage, n := range o.Undone {
+		sooner += o.Sooner[stage]
 		if n -= o.Parts[stage]; stage == Settle {
 			first += n
 		} else {
@@ -111,6 +114,9 @@ func (s *soak) take(t *testing.T, seed int64, o *Outcome, err error) {
 	if first+after > 0 {
 		s.Beyond++
 		s.note("beyond", seed)
+	}
+	if first+after > sooner {
+		s.BeyondSooner++
 	}
 	if after > 0 {
 		s.BeyondAfter++
@@ -195,6 +201,7 @@ func (s *soak) table() string {
 	}
 	line("… beyond what the contract excepts", s.Beyond, s.Seeds["beyond"])
 	line("… … after they have settled", s.BeyondAfter, s.Seeds["after"])
+	line("… … and beyond what something sooner explains", s.BeyondSooner, nil)
 	line("do not rest", s.Restless, s.Seeds[ErrRestless.Error()])
 	line("break an invariant", s.broken(), nil)
 	for _, i := range slices.Sorted(maps.Keys(s.Broken)) {

@@ -6,8 +6,8 @@ import "time"
 
 // Clock returns a clock that begins at the time of the wall clock and goes on by the
 // monotonic clock of the system. Steps of the wall clock, as by NTP or by hand, are not seen
-// until the process starts again. Who reads one clock sees one timeline: parts of a process
-// that compare times share it.
+// until the process starts again. All readers of one clock see one timeline: parts of a
+// process that compare times share it.
 func Clock() func() time.Time { return clock(wall, time.Since) }
 
 func clock(now func() time.Time, since func(time.Time) time.Duration) func() time.Time {

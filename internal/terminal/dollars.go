@@ -24,5 +24,14 @@ func Price(dollars float64) string {
 	return text
 }
 
+// Cents writes an amount of dollars with two decimals; one below half a cent as Price does, so that it is
+// not taken for nothing.
+func Cents(dollars float64) string {
+	if math.Abs(dollars) < 0.005 {
+		return Price(dollars)
+	}
+	return strconv.FormatFloat(dollars, 'f', 2, 64)
+}
+
 // Amount writes a sum of dollars: as Price does, without a point where the sum is whole.
 func Amount(dollars float64) string { return strings.TrimSuffix(Price(dollars), ".00") }

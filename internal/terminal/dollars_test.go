@@ -22,3 +22,11 @@ func TestPricesAreWrittenAsPrices(t *testing.T) {
 		}
 	}
 }
+
+func TestCents(t *testing.T) {
+	for of, want := range map[float64]string{0: "0.00", 65.4425: "65.44", 9.8: "9.80", 0.2: "0.20", 0.0116: "0.01", 0.004: "0.004", -0.001: "-0.001", -1e-9: "0.00", 156.979389: "156.98", math.Inf(1): "+Inf"} {
+		if got := Cents(of); got != want {
+			t.Errorf("Cents(%v) = %q, want %q", of, got, want)
+		}
+	}
+}

@@ -117,6 +117,9 @@ func File(w io.Writer) *os.File {
 	if x, ok := w.(*Writer); ok {
 		w = x.out
 	}
+	if x, ok := w.(interface{ File() *os.File }); ok {
+		return x.File()
+	}
 	f, _ := w.(*os.File)
 	return f
 }

@@ -3,8 +3,8 @@
 //
 // # Reading
 //
-// Everything comes from files, under a root that is passed in, so that machines
-// nobody owns can be tried:
+// Everything comes from files below a root that is a parameter, so that tests
+// can describe any machine:
 //
 //	sys/devices/system/cpu/online                       which CPUs run
 //	sys/devices/system/cpu/cpuN/topology/…              sockets, cores, threads
@@ -18,12 +18,12 @@
 //
 // # Placing
 //
-// Workers go to distinct CPUs. The first threads of all cores are taken before
-// the second thread of any, for two workers on one core share its caches and
-// its load ports. Among those they are spread over the nodes evenly, in turn, so that
-// every first n workers of a plan are spread as well, and use the memory
-// channels of all sockets. Workers beyond the mask or the quota are left to the
-// scheduler: two threads nailed to one CPU would wait for each other.
+// Workers go to distinct CPUs. The first threads of all cores are taken before the
+// second thread of any, for two workers on one core share its caches and its load
+// ports. Among those they are spread over the nodes evenly, in turn, so that every
+// first n workers of a plan are spread as well, and use the memory channels of all
+// sockets. Workers beyond the mask or the quota are left to the scheduler: two
+// threads bound to one CPU would wait for each other.
 //
 // Each place names the node that the worker's memory should come from: its own,
 // or the nearest one where its own has none.

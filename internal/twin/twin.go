@@ -91,7 +91,7 @@ func Decide(in reference.Input) (reference.Plan, error) {
 }
 
 // Results returns what became of every row of the demand, in the order of their
-// numbers. It is for checks: whoever acts on a plan asks for the rows it needs.
+// numbers. It is for checks: a caller that acts on a plan asks for single rows.
 func Results(plan *engine.Plan) []engine.NeedResult {
 	out := make([]engine.NeedResult, plan.Len())
 	for i := range out {

@@ -23,6 +23,20 @@ type Answer struct {
 	Dropped []Action `json:"dropped"`
 	// Needs are those that come to be satisfied, or cease to be, by name.
 	Needs []Turn `json:"needs"`
+	// Waiting are those that stay unsatisfied and come to wait for machines that drain for them, which cover the rest.
+	Waiting []Turn `json:"waiting,omitempty"`
+	// Losers are the Needs whose machines are preempted by the change, by name: they have them until these are drained, and are
+	// satisfied until then.
+	Losers []Loser `json:"losers,omitempty"`
+}
+
+// Loser is a Need that loses machines by a change.
+type Loser struct {
+	Name     string `json:"name"`
+	Cluster  string `json:"cluster"`
+	Priority int32  `json:"priority"`
+	Machines int    `json:"machines"` // of Of that it has
+	Of       int    `json:"of"`
 }
 
 // Outcome sums up one decision.
@@ -129,8 +143,42 @@ func ask(w *world.World, now Outcome, e *world.Edits) (*Answer, error) {
 	}
 	a.Begun = difference(a.WhatIf.answer.Actions, a.Now.answer.Actions)
 	a.Dropped = difference(a.Now.answer.Actions, a.WhatIf.answer.Actions)
-	a.Needs = turns(a.Now.answer.Needs, a.WhatIf.answer.Needs)
+	a.Needs, a.Waiting = turns(a.Now.answer.Needs, a.WhatIf.answer.Needs)
+	a.Losers = losers(&a.WhatIf, a.Begun)
 	return &a, nil
+}
+
+// losers lists whom the machines serve that are preempted by actions that a change brings about.
+func losers(after *Outcome, begun []Action) []Loser {
+	taken := map[string]bool{}
+	for i := range begun {
+		if begun[i].Kind == engine.Preempt.String() {
+			taken[begun[i].Machine] = true
+		}
+	}
+	if len(taken) == 0 {
+		return nil
+	}
+	priorities := make(map[string]int32, len(after.world.Needs))
+	for i := range after.world.Needs {
+		n := &after.world.Needs[i]
+		priorities[n.Name] = n.Profile.Priority()
+	}
+	var out []Loser
+	for i := range after.answer.Needs {
+		n := &after.answer.Needs[i]
+		x := Loser{Name: n.Name, Cluster: n.Cluster, Priority: priorities[n.Name], Of: len(n.Claimed)}
+		for _, id := range n.Claimed {
+			if taken[id] {
+				x.Machines++
+			}
+		}
+		if x.Machines > 0 {
+			out = append(out, x)
+		}
+	}
+	slices.SortFunc(out, func(a, b Loser) int { return strings.Compare(a.Name, b.Name) })
+	return out
 }
 
 func outcomeOf(w *world.World, answer *world.Answer) Outcome {
@@ -209,8 +257,8 @@ const (
 )
 
 // turns lists the Needs that the change satisfies or ceases to satisfy, adds or
-// takes away, by name.
-func turns(before, after []world.NeedRow) []Turn {
+// takes away, and those that come to wait for machines that drain, by name.
+func turns(before, after []world.NeedRow) (out, waiting []Turn) {
 	word := func(n *world.NeedRow) string {
 		if n.Satisfied {
 			return satisfied
@@ -221,7 +269,7 @@ func turns(before, after []world.NeedRow) []Turn {
 	for i := range before {
 		now[before[i].Name] = word(&before[i])
 	}
-	out := []Turn{}
+	out = []Turn{}
 	for i := range after {
 		n := &after[i]
 		was, known := now[n.Name]
@@ -231,11 +279,15 @@ func turns(before, after []world.NeedRow) []Turn {
 		delete(now, n.Name)
 		if !known || (was == satisfied) != n.Satisfied {
 			out = append(out, Turn{Name: n.Name, Before: was, After: word(n), Satisfied: n.Satisfied})
+		} else if wait := engine.UnmetAwaitingDrain.String(); !n.Satisfied && word(n) == wait && was != wait {
+			waiting = append(waiting, Turn{Name: n.Name, Before: was, After: wait})
 		}
 	}
 	for name, was := range now {
 		out = append(out, Turn{Name: name, Before: was, After: absent})
 	}
-	slices.SortFunc(out, func(a, b Turn) int { return strings.Compare(a.Name, b.Name) })
-	return out
+	byName := func(a, b Turn) int { return strings.Compare(a.Name, b.Name) }
+	slices.SortFunc(out, byName)
+	slices.SortFunc(waiting, byName)
+	return out, waiting
 }

@@ -2,6 +2,8 @@ package whatif_test
 
 import (
 	"encoding/json"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,6 +58,23 @@ func TestBuyingStandsBesidePreempting(t *testing.T) {
 	}
 	if len(a.Needs) != 1 || a.Needs[0].Before != "absent" || !a.Needs[0].Satisfied {
 		t.Errorf("needs %+v", a.Needs)
+	}
+}
+
+// TestALoserIsNamed: who loses a machine has it until it is drained, and is satisfied until then.
+func TestALoserIsNamed(t *testing.T) {
+	a := ask(t, strings.Replace(fleet, "- {id: slot-1, state: Speculative, resources: {cpu: \"4\"}, pricePerHour: 3}\n", "", 1),
+		`add: [{name: more, cluster: a, priority: 10, aggregate: {cpu: "4"}, minUnit: {cpu: "4"}}]`)
+	if want := []whatif.Loser{{Name: "batch", Cluster: "b", Priority: 1, Machines: 1, Of: 1}}; !slices.Equal(a.Losers, want) || a.WhatIf.Preempt != 1 {
+		t.Errorf("losers %+v of %d preemptions", a.Losers, a.WhatIf.Preempt)
+	}
+	const says = "batch of cluster b, priority 1: loses 1 of its 1 machine, once drained\n"
+	var table, diff strings.Builder
+	if err := errors.Join(a.WriteTable(&table), a.WriteDiff(&diff)); err != nil || !strings.Contains(table.String(), "  need "+says) || !strings.Contains(diff.String(), "~ need "+says) {
+		t.Errorf("%v: %s\n%s", err, table.String(), diff.String())
+	}
+	if same := ask(t, fleet, `lose: [slot-1]`); same.Losers != nil {
+		t.Errorf("nobody loses, and %+v does", same.Losers)
 	}
 }
 

@@ -28,15 +28,14 @@ func (d *Drawing) WriteSVG(out io.Writer) error {
 }
 
 // DrawingsOf keeps a cycle's plans of preemption, at most picturesMax of the
-// highest ranks, before anything is done about them; says puts a profile into
-// words.
+// highest ranks, before anything is done about them.
 // Cost: O(actions and machines of the victims' Needs), and O(machines) where a plan
 // has a domain.
-func DrawingsOf(in engine.Input, plan *engine.Plan, says func(*model.Profile) string) []Drawing {
-	c := cycle{in: in, plan: plan, at: map[int32]int{}, victims: map[uint32]bool{}, gangs: map[gangName]bool{}, roles: map[gangRole]bool{}}
+func DrawingsOf(in engine.Input, plan *engine.Plan, words Words) []Drawing {
+	c := cycle{in: in, plan: plan, words: words, at: map[int32]int{}, victims: map[uint32]bool{}, gangs: map[gangName]bool{}, roles: map[gangRole]bool{}}
 	for i := range plan.Actions {
 		if a := &plan.Actions[i]; a.Kind == engine.Preempt {
-			c.note(a, says)
+			c.note(a)
 		}
 	}
 	if len(c.list) == 0 {
@@ -50,10 +49,19 @@ func DrawingsOf(in engine.Input, plan *engine.Plan, says func(*model.Profile) st
 	return out
 }
 
+// Words say what things are called in drawings.
+type Words struct {
+	Profile func(*model.Profile) string
+	// Need names a row of the demand, Holder the Need that a machine serves by its stamp; they may be nil, and Holder may not know.
+	Need   func(cluster string, row int) string
+	Holder func(cluster string, stamp model.Assignment) string
+}
+
 // cycle is a decision of which the plans are kept.
 type cycle struct {
 	in      engine.Input
 	plan    *engine.Plan
+	words   Words
 	list    []draft
 	at      map[int32]int // by need: its place in list
 	victims map[uint32]bool
@@ -79,7 +87,7 @@ type draft struct {
 }
 
 // note adds a Preempt to the plan that it is part of.
-func (c *cycle) note(a *engine.Action, says func(*model.Profile) string) {
+func (c *cycle) note(a *engine.Action) {
 	at, known := c.at[a.Need]
 	if !known {
 		if len(c.list) == picturesMax {
@@ -89,7 +97,10 @@ func (c *cycle) note(a *engine.Action, says func(*model.Profile) string) {
 		at = len(c.list)
 		c.at[a.Need] = at
 		d := draft{own: map[uint32]bool{}, value: n.Domain}
-		d.need = &world.NeedRow{Name: says(n.Profile), Cluster: n.Cluster, Domain: n.Domain}
+		d.need = &world.NeedRow{Name: c.words.Profile(n.Profile), Cluster: n.Cluster, Domain: n.Domain}
+		if c.words.Need != nil {
+			d.wants, d.need.Name = d.need.Name, c.words.Need(n.Cluster, n.Row)
+		}
 		d.why = &world.NeedWhy{}
 		d.why.Why.Preemption = c.plan.Compared(int(a.Need))
 		if same := n.Profile.Same(); same != nil {
@@ -159,14 +170,22 @@ func (c *cycle) roleOf(r uint32, s model.State, d *draft) role {
 // drawing adds the machines that are taken.
 func (d *draft) drawing(c *cycle) Drawing {
 	out := Drawing{takes: map[string]bool{}}
-	groups := map[gangName]int{}
+	type holder struct {
+		gangName
+		need string
+	}
+	groups := map[holder]int{}
 	var taken []box
 	for i := range d.taken {
 		a := &d.taken[i]
 		s := c.in.Supply
 		stamp := s.Assigned(a.Machine)
 		g := gangName{s.Cluster(a.Machine), stamp.Group}
-		b := box{id: s.ID(a.Machine), of: g.cluster, role: roleWhole}
+		who := holder{gangName: g}
+		if c.words.Holder != nil {
+			who.need = c.words.Holder(g.cluster, stamp)
+		}
+		b := box{id: s.ID(a.Machine), of: cmp.Or(who.need, g.cluster), role: roleWhole}
 		switch {
 		case !c.plan.Claimed(a.Machine):
 			b.role = roleExcess
@@ -175,11 +194,11 @@ func (d *draft) drawing(c *cycle) Drawing {
 		case !c.gangs[g]:
 			b.role = roleElastic
 		}
-		at, known := groups[g]
+		at, known := groups[who]
 		if !known {
 			at = len(d.victims)
-			groups[g] = at
-			d.victims = append(d.victims, victims{need: cmp.Or(g.group, "no group"), cluster: g.cluster, role: b.role})
+			groups[who] = at
+			d.victims = append(d.victims, victims{need: cmp.Or(who.need, g.group, "single machines"), cluster: g.cluster, role: b.role})
 		}
 		v := &d.victims[at]
 		if v.count++; len(v.ids) < victimsMax {

@@ -13,7 +13,7 @@ import (
 func drawings(t *testing.T, text string) []whatif.Drawing {
 	t.Helper()
 	in, plan := worldtest.Decide(t, text)
-	return whatif.DrawingsOf(in, plan, func(p *model.Profile) string { return fmt.Sprintf("<priority %d>", p.Priority()) })
+	return whatif.DrawingsOf(in, plan, whatif.Words{Profile: func(p *model.Profile) string { return fmt.Sprintf("<priority %d>", p.Priority()) }})
 }
 
 func TestPlansOfACycleAreKept(t *testing.T) {
@@ -29,10 +29,10 @@ func TestPlansOfACycleAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"&lt;priority 1000&gt; of cluster t takes 3 machines in rack r1",
-		"<title>a-1: victim: its gang is broken, serves a</title>", "<title>x-1: victim: excess",
-		"<title>i-1: its own", "2 × g, cluster a", "1 × no group, cluster w",
-		"domains that were tried", "r1: chosen, machines lost: 2, gangs broken: 1",
+		"&lt;priority 1000&gt; of cluster t<", "takes 3 machines in rack r1",
+		"<title>a-1: taken: its gang is broken, serves a</title>", "<title>x-1: taken: nobody claims it",
+		"<title>i-1: its own", "2 × g of a", "1 × single machines of w",
+		"domains that were tried", "r1: chosen (2 machines, 1 gang)",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("there is no %q in\n%s", want, out.String())
@@ -67,7 +67,7 @@ func TestDomainsThatWereTriedAreKept(t *testing.T) {
 		if err := list[i].WriteSVG(&out); err != nil {
 			t.Fatal(err)
 		}
-		if got := out.String(); strings.Count(got, ": chosen, machines lost: 2, gangs broken: 0") != 1 || strings.Count(got, ": loses by value, machines lost: 2") != racksOfEach-1 {
+		if got := out.String(); strings.Count(got, ": chosen (2 machines, 0 gangs)") != 1 || strings.Count(got, ": not chosen: alike; another comes first by name (2 machines") != racksOfEach-1 {
 			t.Errorf("plan %d does not show the three racks that were tried:\n%s", i, got)
 		}
 	}
@@ -93,7 +93,7 @@ func TestDrawingsAreBounded(t *testing.T) {
 	if err := list[0].WriteSVG(&out); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"takes 1000 machines in rack r1", "… and 1472 more"} {
+	for _, want := range []string{"takes 1000 machines in rack r1", "… and 1480 more"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("there is no %q", want)
 		}

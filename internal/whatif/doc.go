@@ -4,6 +4,6 @@
 // every cycle, so the answer is what the shard would do, and asking changes
 // nothing.
 //
-// The third decision is there for the price: beside what buying costs per hour
-// stands what preempting would cost instead, and whom.
+// The third decision compares prices: it shows, beside the cost of buying per
+// hour, which Needs preemption would take machines from instead.
 package whatif

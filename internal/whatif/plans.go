@@ -23,12 +23,13 @@ const (
 	roleWhole               // a victim whose gang has less than its minimum then
 )
 
-var roleNames = [...]string{"stays", "free", "its own", "spared", "victim: excess", "victim: above its gang's minimum", "victim: no gang", "victim: its gang is broken"}
+var roleNames = [...]string{"stays", "free", "its own", "spared", "taken: nobody claims it", "taken: its gang keeps its minimum", "taken: in no gang", "taken: its gang is broken"}
 
 // picture is a plan of preemption as it is drawn.
 type picture struct {
 	need      *world.NeedRow
 	why       *world.NeedWhy
+	wants     string // what the need asks of machines; empty = its name says it
 	key       string // of the domains; empty = the whole shard is one
 	machines  []box
 	more      int   // machines that are not listed

@@ -11,17 +11,19 @@ import (
 	"github.com/tonnage/tonnage/internal/terminal"
 )
 
-// Sizes of the picture, in pixels.
+// Sizes of the picture, in pixels. It is narrow: the page shows it in a drawer, and on telephones.
 const (
-	svgWidth    = 960
-	svgMargin   = 24
+	svgWidth    = 560
+	svgMargin   = 16
 	svgLine     = 20
 	boxSize     = 16
 	boxGap      = 4
-	boxesPerRow = 44
-	boxesMax    = 12 * boxesPerRow
-	barLeft     = 360
+	boxesPerRow = (svgWidth - 2*svgMargin) / (boxSize + boxGap)
+	boxesMax    = 20 * boxesPerRow
+	barLeft     = 250
 	barHeight   = 14
+	nameMax     = 32 // characters, left of the bars
+	lineMax     = 76 // characters
 	domainsMax  = 8
 	victimsMax  = 24
 	// configureSeconds is what a plan allows for binding after the last drain.
@@ -30,7 +32,7 @@ const (
 
 const svgStyle = `
 text{font:13px system-ui,sans-serif;fill:#1b1f24}
-.title{font-size:16px;font-weight:600}
+.title{font-size:15px;font-weight:600}
 .quiet{fill:#59636e}
 .r0{fill:#d0d7de}.r1{fill:#fff;stroke:#8c959f}.r2{fill:#1a7f37}.r3{fill:#d0d7de;stroke:#bc4c00}.r4{fill:#9a6700}.r5{fill:#bf8700}.r6{fill:#bc4c00}.r7{fill:#a40e26}
 .wait{fill:#afb8c1}.frame{fill:none;stroke:#d0d7de}.ground{fill:#fff}
@@ -54,7 +56,7 @@ func (a *Answer) WriteSVG(out io.Writer) error {
 }
 
 func writePictures(out io.Writer, says string, pictures []picture) error {
-	s := svg{y: svgMargin}
+	s := svg{y: svgMargin + 8}
 	s.text(svgMargin, "title", "%s", says)
 	s.next()
 	if len(pictures) == 0 {
@@ -102,8 +104,14 @@ func (s *svg) plan(p *picture) {
 		where = "in " + p.key + " " + p.need.Domain
 	}
 	s.next()
-	s.text(svgMargin, "title", "%s of cluster %s takes %d machines %s", p.need.Name, p.need.Cluster, count, where)
+	s.text(svgMargin, "title", "%s", cut(fmt.Sprintf("%s of cluster %s", p.need.Name, p.need.Cluster), lineMax-12))
 	s.next()
+	if p.wants != "" {
+		s.text(svgMargin, "quiet", "%s", cut("wants "+p.wants, lineMax))
+		s.next()
+	}
+	s.text(svgMargin, "", "%s", cut(fmt.Sprintf("takes %s %s", several(count, "machine"), where), lineMax))
+	s.y += svgLine / 2
 	s.boxes("", p.machines, p.more)
 	s.boxes("of the same gangs, elsewhere", p.elsewhere, 0)
 	s.domains(p)
@@ -145,7 +153,7 @@ func (s *svg) domains(p *picture) {
 	s.text(svgMargin, "quiet", "domains that were tried")
 	s.next()
 	for i := range tried[:min(len(tried), domainsMax)] {
-		s.text(svgMargin+12, "", "%s: %s", short(tried[i].Domain), verdictOf(&tried[i]))
+		s.text(svgMargin+12, "", "%s", cut(cut(tried[i].Domain, nameMax)+": "+verdictOf(&tried[i]), lineMax))
 		s.next()
 	}
 	if more := len(tried) - domainsMax; more > 0 {
@@ -154,24 +162,41 @@ func (s *svg) domains(p *picture) {
 	}
 }
 
+// whyNot says, for the rules by which domains are compared, what speaks against the one that was not chosen.
+var whyNot = map[string]string{
+	"excess": "another has idle work", "band": "another hurts less", "gangs": "another breaks fewer gangs", "destroyed": "another destroys less", "grace": "another is free sooner",
+	"machines": "another loses fewer machines", "phase1_domain": "its machines are elsewhere", "value": "alike; another comes first by name",
+}
+
 // verdictOf says what came of a domain, and what taking it would have destroyed.
 func verdictOf(t *engine.PreemptionExplanation) string {
 	out := "cannot be freed for it"
 	switch {
 	case t.Rejected == "top_domains":
-		out = "not played through"
+		out = "not tried: others promise more"
 	case t.Covered && t.Rejected == "":
 		out = "chosen"
 	case t.Covered:
-		out = "loses by " + strings.ReplaceAll(t.Rejected, "_", " ")
+		out = "not chosen"
+		if why := whyNot[t.Rejected]; why != "" {
+			out += ": " + why
+		}
 	}
 	if t.Cost.Machines > 0 {
-		out += fmt.Sprintf(", machines lost: %d, gangs broken: %d", t.Cost.Machines, t.Cost.Gangs)
+		out += fmt.Sprintf(" (%s, %s)", several(t.Cost.Machines, "machine"), several(t.Cost.Gangs, "gang"))
 	}
 	if t.Candidates > 0 {
 		out += fmt.Sprintf(", %d candidates", t.Candidates)
 	}
 	return out
+}
+
+// several is a number and what it counts.
+func several(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // timeline draws until when victims may stay, and until when machines are held.
@@ -184,7 +209,8 @@ func (s *svg) timeline(p *picture) {
 	x := func(seconds int32) int {
 		return barLeft + int(float64(seconds)/whole*float64(svgWidth-svgMargin-barLeft))
 	}
-	s.text(svgMargin, "quiet", "victims, and the time that they have")
+	s.y += svgLine / 2
+	s.text(svgMargin, "quiet", "what is taken, and its notice")
 	s.text(x(0), "quiet", "now")
 	s.text(x(longest)-30, "quiet", "%d s", longest)
 	s.next()
@@ -192,9 +218,9 @@ func (s *svg) timeline(p *picture) {
 		v := &p.victims[i]
 		who := v.need
 		if who == "" {
-			who = "nobody's"
+			who = "no Need"
 		}
-		s.text(svgMargin+12, "", "%s", short(fmt.Sprintf("%d × %s, cluster %s", v.count, who, v.cluster)))
+		s.text(svgMargin+12, "", "%s", cut(fmt.Sprintf("%d × %s of %s", v.count, who, v.cluster), nameMax))
 		fmt.Fprintf(&s.b, `<rect class="r%d" x="%d" y="%d" width="%d" height="%d" rx="3"><title>%s</title></rect>`,
 			v.role, x(0), s.y-barHeight+3, max(x(v.grace)-x(0), 2), barHeight, escape(roleNames[v.role]+": "+strings.Join(v.ids[:min(len(v.ids), victimsMax)], " ")))
 		s.next()
@@ -203,15 +229,14 @@ func (s *svg) timeline(p *picture) {
 		s.text(svgMargin+12, "quiet", "… and those of %d more", more)
 		s.next()
 	}
-	s.text(svgMargin+12, "", "held for %s", short(p.need.Name))
+	s.text(svgMargin+12, "", "held for %s", cut(p.need.Name, nameMax-9))
 	fmt.Fprintf(&s.b, `<rect class="wait" x="%d" y="%d" width="%d" height="%d" rx="3"><title>held until bound, at the latest %d s from now</title></rect>`,
 		x(0), s.y-barHeight+3, x(longest+configureSeconds)-x(0), barHeight, longest+configureSeconds)
 	s.next()
 }
 
-// short keeps a name left of the bars.
-func short(text string) string {
-	const most = 44
+// cut shortens a text to so many characters.
+func cut(text string, most int) string {
 	if r := []rune(text); len(r) > most {
 		return string(r[:most-1]) + "…"
 	}
@@ -222,7 +247,7 @@ func (s *svg) legend() {
 	s.next()
 	x := svgMargin
 	for r, name := range roleNames {
-		if x > svgWidth-220 {
+		if x+boxSize+26+7*len(name) > svgWidth {
 			x = svgMargin
 			s.next()
 		}

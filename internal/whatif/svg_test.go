@@ -45,11 +45,11 @@ func draw(t *testing.T, w, edits string) string {
 func TestPlansAreDrawn(t *testing.T) {
 	got := draw(t, racks, "{}")
 	for _, want := range []string{
-		"&lt;top&gt; of cluster t takes 3 machines in rack r1",
-		"<title>a-1: victim: its gang is broken, serves ga</title>",
-		"<title>x-1: victim: excess</title>",
+		"&lt;top&gt; of cluster t<", "takes 3 machines in rack r1",
+		"<title>a-1: taken: its gang is broken, serves ga</title>",
+		"<title>x-1: taken: nobody claims it</title>",
 		"<title>i-1: its own, serves &lt;top&gt;</title>",
-		"r1: chosen", "2 × ga, cluster a", "600 s", "held until bound, at the latest 1200 s from now",
+		"r1: chosen", "2 × ga of a", "600 s", "held until bound, at the latest 1200 s from now",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("there is no %q in\n%s", want, got)
@@ -66,7 +66,7 @@ func TestPlansAreDrawn(t *testing.T) {
 // of what buying spares.
 func TestWithoutVictimsTheAlternativeIsDrawn(t *testing.T) {
 	got := draw(t, fleet, `lose: [m-1]`)
-	if !strings.Contains(got, "if nothing could be bought") || !strings.Contains(got, "<title>low-1: victim: no gang, serves batch</title>") {
+	if !strings.Contains(got, "if nothing could be bought") || !strings.Contains(got, "<title>low-1: taken: in no gang, serves batch</title>") {
 		t.Error(got)
 	}
 	if got := draw(t, fleet, "{}"); !strings.Contains(got, "Nobody.") {
@@ -86,7 +86,7 @@ needs:
 - {name: small, cluster: w, priority: 1, aggregate: {cpu: 4}}
 - {name: large, cluster: w, priority: 5, aggregate: {cpu: 8}}
 `, "{}")
-	for _, want := range []string{"<title>s-1: spared, serves small</title>", "<title>s-2: victim: no gang, serves large</title>"} {
+	for _, want := range []string{"<title>s-1: spared, serves small</title>", "<title>s-2: taken: in no gang, serves large</title>"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("there is no %q in\n%s", want, got)
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/tonnage/tonnage/internal/terminal"
@@ -31,13 +32,21 @@ func (a *Answer) WriteTable(out io.Writer) error {
 	_ = t.Write(w) // the first error stays with w
 	list(w, "+", a.Begun)
 	list(w, "-", a.Dropped)
-	for _, n := range a.Needs {
+	for _, n := range slices.Concat(a.Needs, a.Waiting) {
 		fmt.Fprintf(w, "  need %s: %s, then %s\n", terminal.Escape(n.Name), n.Before, n.After)
+	}
+	for i := range a.Losers {
+		fmt.Fprintf(w, "  need %s\n", a.Losers[i].says())
 	}
 	if len(a.Begun)+len(a.Dropped)+len(a.Needs) == 0 {
 		fmt.Fprintln(w, "\nNothing would be done otherwise.")
 	}
 	return w.Flush()
+}
+
+// says puts into words what a Need loses.
+func (l *Loser) says() string {
+	return fmt.Sprintf("%s of cluster %s, priority %d: loses %d of its %s, once drained", terminal.Escape(l.Name), terminal.Escape(l.Cluster), l.Priority, l.Machines, several(l.Of, "machine"))
 }
 
 // WriteDiff writes only what differs, a line each: "+" is begun, "-" is dropped, "~" is a Need that
@@ -51,8 +60,11 @@ func (a *Answer) WriteDiff(out io.Writer) error {
 	}
 	lines("+", a.Begun)
 	lines("-", a.Dropped)
-	for _, n := range a.Needs {
+	for _, n := range slices.Concat(a.Needs, a.Waiting) {
 		fmt.Fprintf(w, "~ need %s: %s -> %s\n", terminal.Escape(n.Name), n.Before, n.After)
+	}
+	for i := range a.Losers {
+		fmt.Fprintf(w, "~ need %s\n", a.Losers[i].says())
 	}
 	for _, row := range rows {
 		if before, after := row.of(&a.Now), row.of(&a.WhatIf); row.money && before != after {
@@ -68,7 +80,7 @@ func WriteBatchTable(out io.Writer, answers []Named) error {
 	for i := range answers {
 		a := &answers[i]
 		if i == 0 {
-			t.Row("(as it is)", satisfiedOf(&a.Now), a.Now.Bind, a.Now.Buy, a.Now.Preempt, a.Now.Reclaim, terminal.Price(a.Now.DollarsPerHour), "-", "-")
+			t.Row("(as it is)", satisfiedOf(&a.Now), a.Now.Bind, a.Now.Buy, a.Now.Preempt, a.Now.Reclaim, terminal.Cents(a.Now.DollarsPerHour), "-", "-")
 		}
 		o := &a.WhatIf
 		var gained, lost []string
@@ -80,7 +92,7 @@ func WriteBatchTable(out io.Writer, answers []Named) error {
 				lost = append(lost, terminal.Escape(n.Name))
 			}
 		}
-		t.Row(terminal.Escape(a.Name), satisfiedOf(o), o.Bind, o.Buy, o.Preempt, o.Reclaim, terminal.Price(o.DollarsPerHour), few(gained), few(lost))
+		t.Row(terminal.Escape(a.Name), satisfiedOf(o), o.Bind, o.Buy, o.Preempt, o.Reclaim, terminal.Cents(o.DollarsPerHour), few(gained), few(lost))
 	}
 	return t.Write(out)
 }

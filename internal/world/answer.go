@@ -5,6 +5,7 @@ import (
 
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/bill"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -17,6 +18,7 @@ type Answer struct {
 	Claimed    []string
 	Shortfalls []Shortfall
 	Stats      engine.Stats
+	Bill       bill.Bill
 	// Explain is nil unless it was asked for.
 	Explain *Explain
 }
@@ -70,14 +72,14 @@ type machines interface {
 // rails let through, in emission order. When why is not nil, the answer says
 // why, about the subjects alone if there are any, and why must still know the
 // plan.
-func NewAnswer(w *World, supply machines, plan *engine.Plan, carried []engine.Action, why explainer, only *Subjects) *Answer {
+func NewAnswer(w *World, supply machines, plan *engine.Plan, carried []engine.Action, billOf bill.Bill, why explainer, only *Subjects) *Answer {
 	results := make([]engine.NeedResult, plan.Len())
 	for i := range results {
 		results[i] = plan.Need(i)
 	}
 	t := translator{world: w, machines: supply, actions: plan.Actions, results: results, only: only}
 	a := t.answer(carried, why)
-	a.Stats = plan.Stats
+	a.Stats, a.Bill = plan.Stats, billOf
 	return a
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/bill"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -115,6 +116,7 @@ func TestAnswer(t *testing.T) {
 	for name, why := range map[string]explainer{"answer": nil, "explained": reasons{}} {
 		a := plan.answer(carried, why)
 		a.Stats = stats
+		a.Bill = bill.Bill{Paid: 12.5, Idle: 2, Serving: 9, Effective: 10, Bound: 8}
 		var table bytes.Buffer
 		if err := a.WriteTable(&table); err != nil {
 			t.Fatal(err)
@@ -133,7 +135,7 @@ func TestAnswer(t *testing.T) {
 
 func TestAnswerOfNothing(t *testing.T) {
 	w := read(t, `{}`)
-	a := NewAnswer(w, fleet{}, &engine.Plan{}, nil, reasons{}, nil)
+	a := NewAnswer(w, fleet{}, &engine.Plan{}, nil, bill.Bill{}, reasons{}, nil)
 	var out bytes.Buffer
 	if err := a.WriteJSON(&out); err != nil {
 		t.Fatal(err)
@@ -143,6 +145,7 @@ func TestAnswerOfNothing(t *testing.T) {
  "claimed": [],
  "shortfalls": [],
  "stats": {"machines": 0, "needs": 0, "phase1Micros": 0, "phase2Micros": 0, "phase3Micros": 0, "normalizeMicros": 0},
+ "bill": {"paid": 0, "idle": 0, "serving": 0, "effective": 0, "bound": 0},
  "explain": {"needs": {},
   "machines": {}}}
 `

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/bill"
 	"github.com/tonnage/tonnage/shard"
 )
 
@@ -71,6 +72,14 @@ func (w *World) byRow(names map[string]bool) map[string]bool {
 	return out
 }
 
+// NameOf returns what a Need is called that a cluster and a row name; other names stay as they are.
+func (w *World) NameOf(name string) string {
+	for called := range w.byRow(map[string]bool{name: true}) {
+		return called
+	}
+	return name
+}
+
 func (w *World) decide(explain bool, only *Subjects, clock func() int64) (*Answer, error) {
 	opts := w.Options.Engine
 	opts.Explain = explain
@@ -92,5 +101,5 @@ func (w *World) decide(explain bool, only *Subjects, clock func() int64) (*Answe
 	if explain {
 		why = eng
 	}
-	return NewAnswer(w, supply, plan, carried, why, only), nil
+	return NewAnswer(w, supply, plan, carried, bill.Of(plan, supply), why, only), nil
 }

@@ -3,6 +3,7 @@ package world
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/sim"
@@ -135,6 +136,19 @@ func (f *editsFile) addPool(r *reader, n *node) {
 		return
 	}
 	f.Machines = append(f.Machines, f.book.more(of[0], p.count, p.state, p.labels, f.now)...)
+}
+
+// Pool returns the keys of an edit that name a kind of machines as people write it: a machine of the world, or
+// TYPE, TYPE/CAPACITY or TYPE/CAPACITY/ZONE.
+func (w *World) Pool(name string) map[string]any {
+	if w.HasMachine(name) {
+		return map[string]any{"like": name}
+	}
+	pool := map[string]any{}
+	for i, part := range strings.SplitN(name, "/", 3) {
+		pool[[...]string{"instanceType", "capacityType", "zone"}[i]] = part
+	}
+	return pool
 }
 
 // Adder makes machines like those of a world, under names that are free.

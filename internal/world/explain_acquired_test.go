@@ -31,7 +31,7 @@ func TestExplainSaysWhyThisMachine(t *testing.T) {
 			t.Fatal(err)
 		}
 		var text, json bytes.Buffer
-		if err := answer.WriteExplanation(&text, w); err != nil {
+		if err := answer.WriteExplanation(&text, w, true); err != nil {
 			t.Fatal(err)
 		}
 		if err := answer.WriteExplanationJSON(&json); err != nil {

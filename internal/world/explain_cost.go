@@ -25,7 +25,7 @@ type CostWhy struct {
 // costs lists what a machine costs the Needs that it could serve, by the order
 // of the file; none when that is its price.
 func (w *World) costs(m *model.Machine) (out []CostWhy) {
-	if m.State != model.Speculative || m.InterruptionProbability == 0 {
+	if m.State != model.Speculative && !m.IsLateBound() || m.InterruptionProbability == 0 {
 		return nil
 	}
 	at := map[model.Bucket]int{}

@@ -27,7 +27,7 @@ func TestExplainedMachinesSayWhatTheyCost(t *testing.T) {
 		t.Fatal(err)
 	}
 	var text, json bytes.Buffer
-	if err := answer.WriteExplanation(&text, w); err != nil {
+	if err := answer.WriteExplanation(&text, w, true); err != nil {
 		t.Fatal(err)
 	}
 	if err := answer.WriteExplanationJSON(&json); err != nil {
@@ -44,6 +44,26 @@ func TestExplainedMachinesSayWhatTheyCost(t *testing.T) {
 	for _, want := range []string{`"effectiveCosts": [{"need": "dear", "needs": 2, "interruptionPenalty": 64, "effectiveCost": 3.28`, `{"need": "pinned", "needs": 1, "interruptionPenalty": "inf", "effectiveCost": "inf"}]`} {
 		if strings.Count(json.String(), want) != 1 {
 			t.Errorf("JSON is %s, want once %s", &json, want)
+		}
+	}
+}
+
+// TestExplainedMachinesSayThatTheyAreLateBound: and what they cost each Need.
+func TestExplainedMachinesSayThatTheyAreLateBound(t *testing.T) {
+	w := read(t, `{"machines": [{"id": "late", "state": "Idle", "labels": {"tonnage.dev/late-bound": "true"}, "capacityType": "Spot",
+	  "pricePerHour": 0.08, "interruptionProbability": 0.05, "resources": {"cpu": "8"}}],
+	 "needs": [{"name": "dear", "cluster": "c", "interruptionPenalty": 64, "aggregate": {"cpu": "8"}}]}`)
+	answer, err := w.Explain(&Subjects{Machines: map[string]bool{"late": true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := answer.WriteExplanation(&text, w, true); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"machine late, Idle and late-bound, $0.08 an hour from when it is bound\n", "  it is not made yet: ", "  for need dear it costs $3.28 an hour: ", "  Bootstrap, because phase1.idle, for need dear\n"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("it says\n%s, which lacks %q", &text, want)
 		}
 	}
 }

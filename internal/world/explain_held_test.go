@@ -45,7 +45,7 @@ func explained(t *testing.T, w *World, of *Subjects) (table, object string) {
 		t.Fatal(err)
 	}
 	var told, written bytes.Buffer
-	if err := answer.WriteExplanation(&told, w); err != nil {
+	if err := answer.WriteExplanation(&told, w, true); err != nil {
 		t.Fatal(err)
 	}
 	if err := answer.WriteExplanationJSON(&written); err != nil {

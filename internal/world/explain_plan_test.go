@@ -95,7 +95,7 @@ func TestPlansOfGangsAreToldToPeople(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := answer.WriteExplanation(&out, w); err != nil {
+	if err := answer.WriteExplanation(&out, w, true); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -126,7 +126,7 @@ needs:
 		t.Fatal(err)
 	}
 	var table, js bytes.Buffer
-	if err := answer.WriteExplanation(&table, w); err != nil {
+	if err := answer.WriteExplanation(&table, w, true); err != nil {
 		t.Fatal(err)
 	}
 	if err := answer.WriteExplanationJSON(&js); err != nil {

@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
@@ -20,8 +22,9 @@ const (
 )
 
 // WriteExplanation writes, for people, why each explained Need and machine is as
-// it is. The answer must be one of Explain or of Decide with an explanation.
-func (a *Answer) WriteExplanation(out io.Writer, of *World) error {
+// it is. The answer must be one of Explain or of Decide with an explanation. verbose adds what the engine
+// counted.
+func (a *Answer) WriteExplanation(out io.Writer, of *World, verbose bool) error {
 	w := bufio.NewWriter(out)
 	rows := make(map[string]*NeedRow, len(a.Needs))
 	for i := range a.Needs {
@@ -32,7 +35,7 @@ func (a *Answer) WriteExplanation(out io.Writer, of *World) error {
 	}
 	for i := range a.Explain.Needs {
 		n := &a.Explain.Needs[i]
-		n.tell(w, rows[n.Name])
+		n.tell(w, rows[n.Name], verbose)
 	}
 	machines := of.book().machines
 	for i := range a.Explain.Machines {
@@ -43,17 +46,20 @@ func (a *Answer) WriteExplanation(out io.Writer, of *World) error {
 }
 
 // tell says what became of a Need and why.
-func (n *NeedWhy) tell(w io.Writer, row *NeedRow) {
+func (n *NeedWhy) tell(w io.Writer, row *NeedRow, verbose bool) {
 	verdict := "satisfied"
 	if !row.Satisfied {
 		verdict = "not satisfied: " + n.Reason.String() + ", short of " + terminal.Escape(vector(n.Deficit))
 	}
 	fmt.Fprintf(w, "need %s of cluster %s, rank %d: %s\n", cell(n.Name), cell(row.Cluster), n.Rank, verdict)
+	if n.Funnel != nil {
+		n.Funnel.tellVerdict(w)
+	}
 	if n.Demanded != 0 {
-		fmt.Fprintf(w, "  demanded since %s\n", timeText(n.Demanded))
+		fmt.Fprintf(w, "  demanded since %s\n", secondText(n.Demanded))
 	}
 	if n.Short != 0 {
-		fmt.Fprintf(w, "  short since %s\n", timeText(n.Short))
+		fmt.Fprintf(w, "  short since %s\n", secondText(n.Short))
 	}
 	if n.FoldOf != "" && n.FoldOf != n.Name {
 		fmt.Fprintf(w, "  walked as part of the fold of %s\n", cell(n.FoldOf))
@@ -63,7 +69,11 @@ func (n *NeedWhy) tell(w io.Writer, row *NeedRow) {
 		ids  []string
 	}{{"has", n.Credited}, {"takes", n.Acquired}, {"preempts", n.Preempted}} {
 		if len(list.ids) > 0 {
-			fmt.Fprintf(w, "  %s %s: %s\n", list.says, plural(len(list.ids), "machine"), shortened(list.ids))
+			whose := ""
+			if list.says == "preempts" {
+				whose = n.whose()
+			}
+			fmt.Fprintf(w, "  %s %s: %s%s\n", list.says, plural(len(list.ids), "machine"), shortened(list.ids), whose)
 		}
 	}
 	for i := range n.Held {
@@ -72,17 +82,42 @@ func (n *NeedWhy) tell(w io.Writer, row *NeedRow) {
 	if len(n.InFlight) > 0 {
 		fmt.Fprintf(w, "  draining for it: %s\n", terminal.Escape(vector(n.InFlight)))
 	}
-	var parts []string
-	for v, count := range n.Why.Machines {
-		if count > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", count, engine.Verdict(v)))
-		}
-	}
-	fmt.Fprintf(w, "  what the machines are to it: %s\n", strings.Join(parts, ", "))
 	if n.Funnel != nil {
 		n.Funnel.tell(w)
 	}
-	n.tellDomains(w)
+	if verbose {
+		n.tellCounts(w)
+		n.tellDomains(w)
+		n.tellPreemption(w)
+	} else {
+		n.tellPlace(w, row.Satisfied)
+	}
+	if x := n.Why.Tenancy; x != nil && (verbose || x.Verdict != "nothing" && x.Verdict != "no_tenant") {
+		tellTenancy(w, x)
+	}
+}
+
+// whose names the Needs that lose what the plan takes.
+func (n *NeedWhy) whose() string {
+	if n.Plan == nil {
+		return ""
+	}
+	var of []string
+	for i := range n.Plan.Units {
+		for _, name := range n.Plan.Units[i].Holders {
+			if !slices.Contains(of, name) {
+				of = append(of, name)
+			}
+		}
+	}
+	if len(of) == 0 {
+		return ""
+	}
+	return ", of " + shortened(of)
+}
+
+// tellPreemption says where preemption was looked for, and what the plan takes.
+func (n *NeedWhy) tellPreemption(w io.Writer) {
 	for i := range n.Why.Preemption {
 		p := &n.Why.Preemption[i]
 		covered := "not enough"
@@ -101,8 +136,29 @@ func (n *NeedWhy) tell(w io.Writer, row *NeedRow) {
 	if n.Plan != nil {
 		n.Plan.tell(w)
 	}
-	if n.Why.Tenancy != nil {
-		tellTenancy(w, n.Why.Tenancy)
+}
+
+// tellCounts says what each machine is to the Need, as the engine counts it.
+func (n *NeedWhy) tellCounts(w io.Writer) {
+	var parts []string
+	for v, count := range n.Why.Machines {
+		if count > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", count, engine.Verdict(v)))
+		}
+	}
+	fmt.Fprintf(w, "  what the machines are to it: %s\n", strings.Join(parts, ", "))
+}
+
+// tellPlace names the domain that was chosen: for a Need that is short, the best place so far.
+func (n *NeedWhy) tellPlace(w io.Writer, satisfied bool) {
+	what := "its place"
+	if !satisfied {
+		what = "the best place so far"
+	}
+	for i := range n.Why.Domains {
+		if d := &n.Why.Domains[i]; d.Chosen {
+			fmt.Fprintf(w, "  %s: %s\n", what, cell(d.Domain))
+		}
 	}
 }
 
@@ -131,7 +187,12 @@ func (m *MachineWhy) tell(w io.Writer, of *model.Machine) {
 	if of.Cluster != "" {
 		fmt.Fprintf(w, " in cluster %s", cell(of.Cluster))
 	}
-	fmt.Fprintf(w, ", $%s an hour\n", terminal.Price(of.PricePerHour))
+	if of.IsLateBound() {
+		fmt.Fprintf(w, " and late-bound, $%s an hour from when it is bound\n", terminal.Price(of.PricePerHour))
+		fmt.Fprintln(w, "  it is not made yet: it is chosen among the Speculative machines, and deleted at once when no need wants it")
+	} else {
+		fmt.Fprintf(w, ", $%s an hour\n", terminal.Price(of.PricePerHour))
+	}
 	for i := range m.Costs {
 		m.Costs[i].tell(w, of)
 	}
@@ -153,7 +214,7 @@ func (m *MachineWhy) tell(w io.Writer, of *model.Machine) {
 // tellAction says what the plan does with a machine.
 func (m *MachineWhy) tellAction(w io.Writer) {
 	if !m.Decided {
-		fmt.Fprintln(w, "  nothing is to be done with it")
+		fmt.Fprintln(w, "  no change planned")
 		return
 	}
 	fmt.Fprintf(w, "  %s, because %s", m.Kind, m.Reason)
@@ -170,6 +231,9 @@ func (m *MachineWhy) tellAction(w io.Writer) {
 	}
 	m.tellAcquired(w)
 }
+
+// secondText writes a time for people, in whole seconds.
+func secondText(nanos int64) string { return time.Unix(0, nanos).UTC().Format(time.RFC3339) }
 
 func yes(v bool) string {
 	if v {

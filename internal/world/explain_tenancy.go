@@ -1,6 +1,7 @@
 package world
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 
@@ -57,11 +58,11 @@ var (
 func tellTenancy(w io.Writer, x *engine.TenancyExplanation) {
 	fmt.Fprintf(w, "  between tenants: %s\n", turnSays[x.Verdict])
 	if x.Tenant != "" && len(x.Share) > 0 {
-		fmt.Fprintf(w, "  its tenant %s has %s of its share of %s\n", cell(x.Tenant), cell(vector(x.Has)), cell(vector(x.Share)))
+		fmt.Fprintf(w, "  its tenant %s has %s of its share of %s\n", cell(x.Tenant), cell(cmp.Or(vector(x.Has), "nothing")), cell(vector(x.Share)))
 	}
 	for i := range x.Givers[:min(len(x.Givers), tableDomainsMax)] {
 		g := &x.Givers[i]
-		fmt.Fprintf(w, "  tenant %s %s: has %s of its share of %s\n", cell(g.Tenant), giverSays[g.Verdict], cell(vector(g.Has)), cell(vector(g.Share)))
+		fmt.Fprintf(w, "  tenant %s %s: has %s of its share of %s\n", cell(g.Tenant), giverSays[g.Verdict], cell(cmp.Or(vector(g.Has), "nothing")), cell(vector(g.Share)))
 	}
 	if more := len(x.Givers) - tableDomainsMax; more > 0 {
 		fmt.Fprintf(w, "  … and %s more; -o json lists them all\n", plural(more, "tenant"))

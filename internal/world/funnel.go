@@ -66,8 +66,13 @@ type DomainStep struct {
 	Value   string
 	Fit     int     // machines in it that fit
 	Free    int     // of those, nobody's or the Need's
+	Own     int     // of those, the Need's
+	Lower   int     // of those, others', and it could take them by priority
+	Higher  int     // of those, others', and it cannot take them; or held for others
 	Share   float64 // of the Need that all that fit could hold, at most 1
 	Missing model.Resources
+	// Lacks is what it lacks there although it had what is its own or free, and all that it could take.
+	Lacks model.Resources
 }
 
 const (
@@ -210,11 +215,25 @@ func nearestOf(q *model.Requirement, usable []*model.Machine, alone int) string 
 	}
 	out := "no machine has it; there are " + counts(values)
 	for _, v := range q.Values {
-		if near := document.Nearest(v, slices.Sorted(maps.Keys(values))); near != "" && q.Operator != model.Gt && q.Operator != model.Lt {
+		if near := document.Nearest(v, slices.Sorted(maps.Keys(values))); near != "" && likely(v, near) && q.Operator != model.Gt && q.Operator != model.Lt {
 			return out + "; did you mean " + document.Quote(near) + "?"
 		}
 	}
 	return out
+}
+
+// likely tells whether a value is probably another one misspelt: they differ in no digit, and are long or differ in
+// how they are written alone. H100 is not A100, and z2 is not z1.
+func likely(value, near string) bool {
+	digits := func(s string) string {
+		return strings.Map(func(r rune) rune {
+			if r < '0' || r > '9' {
+				return -1
+			}
+			return r
+		}, s)
+	}
+	return digits(value) == digits(near) && (min(len(value), len(near)) > 5 || strings.EqualFold(value, near))
 }
 
 // nearKey returns the key that is most likely meant by one that no machine has: one that ends alike,
@@ -328,7 +347,7 @@ func (f *funnels) claims(x *Funnel, i int, fit []*model.Machine) {
 	x.Capacity = vectorOf(capacity)
 	for h, machines := range count {
 		holder := Holder{Cluster: h.cluster, Priority: h.priority, Claimed: h.claimed, Machines: machines}
-		holder.Higher = h.claimed && (h.priority >= n.Profile.Priority() || h.cluster == n.Cluster)
+		holder.Higher = f.outOfReach(h, n)
 		if len(names[h]) == 1 {
 			for name := range names[h] {
 				holder.Need = name
@@ -373,19 +392,19 @@ func vectorOf(sum map[string]int64) model.Resources {
 func (f *funnels) domains(x *Funnel, i int, key string, fit []*model.Machine) {
 	n := &f.world.Needs[i]
 	at := map[string]*DomainStep{}
-	sums := map[string]map[string]int64{}
+	sums, within := map[string]map[string]int64{}, map[string]map[string]int64{} // of all that fit; of what it could have
 	for _, m := range fit {
 		value, there := m.Attribute(key)
 		if !there {
 			continue
 		}
 		if at[value] == nil {
-			at[value], sums[value] = &DomainStep{Value: value}, map[string]int64{}
+			at[value], sums[value], within[value] = &DomainStep{Value: value}, map[string]int64{}, map[string]int64{}
 		}
 		at[value].Fit++
 		addTo(sums[value], n.Aggregate, m)
-		if h, who := f.holder(m); who == n.Name || h == (holderOf{}) && !m.Reservation.Active() {
-			at[value].Free++
+		if at[value].count(f, n, m) {
+			addTo(within[value], n.Aggregate, m)
 		}
 	}
 	for value, d := range at {
@@ -393,12 +412,68 @@ func (f *funnels) domains(x *Funnel, i int, key string, fit []*model.Machine) {
 		for _, a := range n.Aggregate {
 			d.Share = math.Min(d.Share, float64(sums[value][a.Name])/float64(a.Value))
 		}
-		d.Missing = n.Aggregate.Sub(vectorOf(sums[value]))
+		d.Missing, d.Lacks = n.Aggregate.Sub(vectorOf(sums[value])), n.Aggregate.Sub(vectorOf(within[value]))
 		x.Domains = append(x.Domains, *d)
 	}
 	slices.SortFunc(x.Domains, func(a, b DomainStep) int {
 		return cmp.Or(-cmp.Compare(a.Share, b.Share), b.Free-a.Free, strings.Compare(a.Value, b.Value))
 	})
+}
+
+// count counts a machine that fits by whose it is, and tells whether the Need could have it.
+func (d *DomainStep) count(f *funnels, n *Need, m *model.Machine) bool {
+	h, who := f.holder(m)
+	held := m.Reservation.Active() && m.Reservation.Owner != n.Owner()
+	switch {
+	case who == n.Name:
+		d.Own++
+		d.Free++
+	case h == (holderOf{}) && !held:
+		d.Free++
+	case h == (holderOf{}), f.outOfReach(h, n):
+		d.Higher++
+		return false
+	default:
+		d.Lower++
+	}
+	return true
+}
+
+// outOfReach tells whether nothing can be taken of a holder by priority.
+func (f *funnels) outOfReach(h holderOf, n *Need) bool {
+	return h.claimed && (h.priority >= n.Profile.Priority() || h.cluster == n.Cluster)
+}
+
+// says puts into words whose the machines of a domain are.
+func (d *DomainStep) says() string {
+	var parts []string
+	for _, p := range []struct {
+		n         int
+		one, many string
+	}{{d.Own, "is its own", "are its own"}, {d.Free - d.Own, "is free", "are free"}, {d.Lower, "could be taken", "could be taken"}, {d.Higher, "is out of its reach", "are out of its reach"}} {
+		if p.n > 0 {
+			parts = append(parts, grouped(p.n)+" "+verb(p.n, p.one, p.many))
+		}
+	}
+	if last := len(parts) - 1; last > 0 {
+		return strings.Join(parts[:last], ", ") + " and " + parts[last]
+	}
+	return strings.Join(parts, "")
+}
+
+// nearest returns the domain in which the Need could have most, when it could have enough in none; else nil.
+func (x *Funnel) nearest() *DomainStep {
+	var best *DomainStep
+	for i := range x.Domains {
+		d := &x.Domains[i]
+		if len(d.Lacks) == 0 {
+			return nil
+		}
+		if best == nil || d.Free+d.Lower > best.Free+best.Lower {
+			best = d
+		}
+	}
+	return best
 }
 
 // verdict puts what follows into a sentence: the first step that leaves too little.
@@ -422,6 +497,10 @@ func (x *Funnel) verdict(n *Need) string {
 		d := &x.Domains[0]
 		return fmt.Sprintf("No %s could hold it, even if it were empty: %s comes nearest and lacks %s. %s", n.Profile.Same().Key, d.Value, vector(d.Missing), moot)
 	}
+	if d := x.nearest(); d != nil {
+		key := n.Profile.Same().Key
+		return fmt.Sprintf("No %s could give it enough. %s comes nearest: of the %s there that fit, %s.", key[strings.LastIndexByte(key, '/')+1:], d.Value, plural(d.Fit, "machine"), d.says())
+	}
 	higher, lower := 0, 0
 	for i := range x.Holders {
 		if x.Holders[i].Higher {
@@ -430,6 +509,16 @@ func (x *Funnel) verdict(n *Need) string {
 			lower += x.Holders[i].Machines
 		}
 	}
-	return fmt.Sprintf("There are machines enough: of %s that fit, %s %s its own, %s free, %s with needs that it cannot take from, %s with others.",
-		grouped(x.Size.Leaves), grouped(x.Own), verb(x.Own, "is", "are"), grouped(x.Free), grouped(higher), grouped(lower))
+	parts := []string{grouped(x.Own) + " " + verb(x.Own, "is", "are") + " its own"}
+	for _, p := range []struct {
+		n         int
+		one, many string
+	}{
+		{x.Free, "is free", "are free"}, {higher, "serves a Need that it cannot take from", "serve Needs that it cannot take from"}, {lower, "serves a Need that it could take from", "serve Needs that it could take from"},
+	} {
+		if p.n > 0 {
+			parts = append(parts, grouped(p.n)+" "+verb(p.n, p.one, p.many))
+		}
+	}
+	return fmt.Sprintf("Enough machines fit: %s in all. Of these, %s.", grouped(x.Size.Leaves), strings.Join(parts, ", "))
 }

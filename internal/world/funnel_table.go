@@ -25,13 +25,11 @@ func (x *Funnel) tell(w io.Writer) {
 		}
 		line(q.Leaves, "meet `%s`%s", cell(q.Says), nearest)
 		if q.Leaves == 0 {
-			x.tellVerdict(w)
 			return
 		}
 	}
 	if x.Size.Nearest != "" {
 		line(0, "large enough: %s", cell(x.Size.Nearest))
-		x.tellVerdict(w)
 		return
 	}
 	line(x.Size.Leaves, "large enough, with %s together", cell(vector(x.Capacity)))
@@ -51,7 +49,6 @@ func (x *Funnel) tell(w io.Writer) {
 	}
 	line(x.Free, "of them free")
 	x.tellDomains(w)
-	x.tellVerdict(w)
 }
 
 func (x *Funnel) tellVerdict(w io.Writer) {
@@ -82,10 +79,10 @@ func (x *Funnel) tellDomains(w io.Writer) {
 	if len(x.Domains) == 0 {
 		return
 	}
-	t := terminal.NewTable("DOMAIN", "FIT", "FREE", "COULD HOLD", "LACKS").Indent(2)
+	t := terminal.NewTable("DOMAIN", "FIT", "OWN", "FREE", "COULD TAKE", "OUT OF REACH", "MISSING", "IF EMPTY").Indent(2)
 	for i := range x.Domains[:min(len(x.Domains), funnelDomainsMax)] {
 		d := &x.Domains[i]
-		t.Row(cell(d.Value), d.Fit, d.Free, fmt.Sprintf("%.0f %%", math.Floor(100*d.Share)), cell(vector(d.Missing)))
+		t.Row(cell(d.Value), d.Fit, d.Own, d.Free-d.Own, d.Lower, d.Higher, cell(vector(d.Lacks)), fmt.Sprintf("%.0f %%", math.Floor(100*d.Share)))
 	}
 	_ = t.Write(w) // the first error stays with w
 	if more := len(x.Domains) - funnelDomainsMax; more > 0 {
@@ -124,12 +121,12 @@ func (x *Funnel) write(j *jsonWriter) {
 	count("reserved", x.Reserved)
 	count("own", x.Own)
 	count("free", x.Free)
-	x.writeHolders(j)
+	x.writeHolders(j, count)
 	j.word("verdict", x.Verdict)
 	j.close('}')
 }
 
-func (x *Funnel) writeHolders(j *jsonWriter) {
+func (x *Funnel) writeHolders(j *jsonWriter, count func(key string, n int)) {
 	j.key("holders")
 	j.open('[')
 	for i := range x.Holders {
@@ -160,8 +157,12 @@ func (x *Funnel) writeHolders(j *jsonWriter) {
 		j.int(int64(d.Fit))
 		j.key("free")
 		j.int(int64(d.Free))
+		count("own", d.Own)
+		count("takeable", d.Lower)
+		count("outOfReach", d.Higher)
 		j.number("share", d.Share)
 		j.vector("missing", d.Missing)
+		j.vector("lacks", d.Lacks)
 		j.close('}')
 	}
 	j.close(']')

@@ -25,6 +25,60 @@ func fleetOf(id string, count int, rest string) string {
 // number begins a line of a funnel; texts of tests leave out the indentation.
 var number = regexp.MustCompile(`(?m)^( +[0-9])`)
 
+// lastSentence is the last line of a text, if it is a sentence below the first line.
+var lastSentence = regexp.MustCompile(`\n  [A-Z][^\n]*\.\n$`)
+
+// TestADomainSaysWhoseItsMachinesAre: own, free, what could be taken, what is out of reach, and what is missing with all that
+// it could have; what the engine counted is told with verbose alone.
+func TestADomainSaysWhoseItsMachinesAre(t *testing.T) {
+	w := read(t, "machines:\n"+
+		fleetOf("own", 1, "state: Configured, cluster: c, resources: {cpu: 4}, labels: {rack: r1}, assigned: {priority: 100, need: n}")+
+		fleetOf("high", 2, "state: Configured, cluster: high, resources: {cpu: 4}, labels: {rack: r1}, assigned: {priority: 900, need: top}")+
+		fleetOf("low", 1, "state: Configured, cluster: low, resources: {cpu: 4}, labels: {rack: r1}, assigned: {priority: 1, need: bottom}")+
+		fleetOf("free", 2, "state: Idle, resources: {cpu: 4}, labels: {rack: r2}")+`
+needs:
+- {name: n, cluster: c, priority: 100, aggregate: {cpu: 12}, minUnit: {cpu: 4}, requirements: [{key: rack, operator: Same}]}
+- {name: top, cluster: high, priority: 900, aggregate: {cpu: 8}, requirements: [{key: rack, operator: In, values: [r1]}]}
+- {name: bottom, cluster: low, priority: 1, aggregate: {cpu: 4}, requirements: [{key: rack, operator: In, values: [r1]}]}
+`)
+	answer, err := w.Explain(&Subjects{Needs: map[string]bool{"n": true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	domains := answer.Explain.Needs[0].Funnel.Domains
+	if len(domains) != 2 {
+		t.Fatalf("%+v", domains)
+	}
+	for i := range domains {
+		d := &domains[i]
+		lacks := vector(d.Lacks)
+		switch d.Value {
+		case "r1":
+			if d.Fit != 4 || d.Higher != 2 || d.Own+d.Lower != 2 || d.Own != d.Free || lacks != "cpu=4" {
+				t.Errorf("%+v, lacks %s", d, lacks)
+			}
+		case "r2":
+			if d.Fit != 2 || d.Free != 2 || d.Lower+d.Higher != 0 || lacks != "cpu=4" {
+				t.Errorf("%+v, lacks %s", d, lacks)
+			}
+		}
+	}
+	if says := answer.Explain.Needs[0].Funnel.Verdict; says != "No rack could give it enough. r1 comes nearest: of the 4 machines there that fit, 1 is its own, 1 could be taken and 2 are out of its reach." {
+		t.Errorf("it says %q", says)
+	}
+	told := func(verbose bool) string {
+		var out bytes.Buffer
+		if err := answer.WriteExplanation(&out, w, verbose); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	const counted = "what the machines are to it: "
+	if short, long := told(false), told(true); strings.Contains(short, counted) || !strings.Contains(short, "DOMAIN  FIT  OWN  FREE  COULD TAKE  OUT OF REACH  MISSING") || !strings.Contains(long, counted) {
+		t.Errorf("it says\n%s\nand in detail\n%s", short, long)
+	}
+}
+
 // TestAFunnelSaysWhereMachinesAreLost, and does not advise a priority that would not help.
 func TestAFunnelSaysWhereMachinesAreLost(t *testing.T) {
 	const need = "\nneeds:\n- {name: n, cluster: c, priority: 100, "
@@ -37,7 +91,13 @@ func TestAFunnelSaysWhereMachinesAreLost(t *testing.T) {
   No machine meets its requirements: zone in z1 leaves none. A higher priority does not help.
 `},
 		{"a value that no machine has", zones + need + `aggregate: {cpu: 4}, requirements: [{key: topology.kubernetes.io/zone, operator: In, values: [z2]}]}`, `
-         0 meet ´topology.kubernetes.io/zone in z2´: no machine has it; there are 1,200 with "z1"; did you mean "z1"?
+         0 meet ´topology.kubernetes.io/zone in z2´: no machine has it; there are 1,200 with "z1"
+`},
+		{"a value misspelt", "machines:\n" + fleetOf("a", 2, "state: Idle, zone: europe-1, resources: {cpu: 4}") + need + `aggregate: {cpu: 4}, requirements: [{key: topology.kubernetes.io/zone, operator: In, values: [eurpe-1]}]}`, `
+         0 meet ´topology.kubernetes.io/zone in eurpe-1´: no machine has it; there are 2 with "europe-1"; did you mean "europe-1"?
+`},
+		{"a value of another make", "machines:\n" + fleetOf("a", 2, "state: Idle, zone: A100, resources: {cpu: 4}") + need + `aggregate: {cpu: 4}, requirements: [{key: topology.kubernetes.io/zone, operator: In, values: [H100]}]}`, `
+         0 meet ´topology.kubernetes.io/zone in H100´: no machine has it; there are 2 with "A100"
 `},
 		{"two that nothing meets together", "machines:\n" + fleetOf("a", 2, "state: Idle, zone: z1, instanceType: x, resources: {cpu: 4}") + fleetOf("b", 1, "state: Idle, zone: z2, instanceType: y, resources: {cpu: 4}") +
 			need + `aggregate: {cpu: 4}, requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [x]}, {key: topology.kubernetes.io/zone, operator: In, values: [z2]}]}`, `
@@ -59,7 +119,7 @@ func TestAFunnelSaysWhereMachinesAreLost(t *testing.T) {
          3 large enough, with cpu=12 together
          3 of them with need top of cluster high, priority 900: out of reach
          0 of them free
-  There are machines enough: of 3 that fit, 0 are its own, 0 free, 3 with needs that it cannot take from, 0 with others.
+  Enough machines fit: 3 in all. Of these, 0 are its own, 3 serve Needs that it cannot take from.
 `},
 		{"racks that are too small", "machines:\n" + fleetOf("a", 3, "state: Idle, resources: {cpu: 4}, labels: {rack: r1}") + fleetOf("b", 2, "state: Idle, resources: {cpu: 4}, labels: {rack: r2}") +
 			need + `aggregate: {cpu: 16}, minUnit: {cpu: 4}, requirements: [{key: rack, operator: Same}]}`, `
@@ -67,9 +127,9 @@ func TestAFunnelSaysWhereMachinesAreLost(t *testing.T) {
          5 large enough, with cpu=20 together
          3 of them its own
          2 of them free
-  DOMAIN  FIT  FREE  COULD HOLD  LACKS
-  r1      3    3     75 %        cpu=4
-  r2      2    2     50 %        cpu=8
+  DOMAIN  FIT  OWN  FREE  COULD TAKE  OUT OF REACH  MISSING  IF EMPTY
+  r1      3    3    0     0           0             cpu=4    75 %
+  r2      2    0    2     0           0             cpu=8    50 %
   No rack could hold it, even if it were empty: r1 comes nearest and lacks cpu=4. A higher priority does not help.
 `},
 	} {
@@ -79,11 +139,17 @@ func TestAFunnelSaysWhereMachinesAreLost(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		if err := answer.WriteExplanation(&out, w); err != nil {
+		if err := answer.WriteExplanation(&out, w, true); err != nil {
 			t.Fatal(err)
 		}
-		if want := number.ReplaceAllString(strings.ReplaceAll(c.want, "´", "`"), " $1"); !strings.Contains(out.String(), want) {
-			t.Errorf("%s:\n%s\nwant%s", c.name, out.String(), want)
+		// The verdict, which ends what is wanted, stands below the first line.
+		steps, verdict := strings.ReplaceAll(c.want, "´", "`"), ""
+		if at := lastSentence.FindStringIndex(steps); at != nil {
+			steps, verdict = steps[:at[0]+1], steps[at[0]+1:]
+		}
+		first, rest, _ := strings.Cut(out.String(), "\n")
+		if want := number.ReplaceAllString(steps, " $1"); !strings.Contains("\n"+rest, want) || !strings.HasPrefix(rest, verdict) {
+			t.Errorf("%s:\n%s\n%s\nwant%s%s", c.name, first, rest, want, verdict)
 		}
 		out.Reset()
 		if err := answer.WriteExplanationJSON(&out); err != nil || !json.Valid(out.Bytes()) || !strings.Contains(out.String(), `"funnel": {"machines": `) {

@@ -74,19 +74,23 @@ type inputWriter struct {
 	names Names
 }
 
-// nameOf names a Need of the demand. A name that reads like a cluster and a row is not taken over:
-// another Need may be called so.
-func (x *inputWriter) nameOf(cluster string, row int, n *model.Need) string {
-	if x.names != nil {
-		if name := x.names(cluster, n); name != "" && !namesRow(name) {
+// Of returns what a Need of the demand is called. f may be nil. A name that reads like a cluster and a row is not
+// taken over: another Need may be called so.
+func (f Names) Of(cluster string, row int, n *model.Need) string {
+	if f != nil {
+		if name := f(cluster, n); name != "" && !NamesRow(name) {
 			return name
 		}
 	}
 	return nameOfRow(cluster, row)
 }
 
-// namesRow tells whether a name ends in a slash and digits.
-func namesRow(name string) bool {
+func (x *inputWriter) nameOf(cluster string, row int, n *model.Need) string {
+	return x.names.Of(cluster, row, n)
+}
+
+// NamesRow tells whether a name ends in a slash and digits, as that of a cluster and a row does.
+func NamesRow(name string) bool {
 	digits := strings.TrimRight(name, "0123456789")
 	return digits != name && strings.HasSuffix(digits, "/")
 }

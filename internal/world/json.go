@@ -128,6 +128,8 @@ func (a *Answer) WriteJSON(out io.Writer) error {
 	writeList(j, "shortfalls", a.Shortfalls, writeShortfall)
 	j.line(" ")
 	a.writeStats(j)
+	j.line(" ")
+	j.bill(&a.Bill)
 	if a.Explain != nil {
 		j.line(" ")
 		a.Explain.write(j)

@@ -60,7 +60,7 @@ var machineSchema = document.NewSchema(
 			}
 		}},
 	document.Field[machineFile]{Key: "labels",
-		Is: document.Is(document.TypeTexts), Default: "none", About: "Further attributes, such as `topology.kubernetes.io/rack`.",
+		Is: document.Is(document.TypeTexts), Default: "none", About: "Further attributes, such as `topology.kubernetes.io/rack`. `tonnage.dev/late-bound: \"true\"`: made when it is bound.",
 		Read: func(r *reader, n *node, m *machineFile) { readLabels(r, n, &m.Labels) }},
 	document.Field[machineFile]{Key: "pricePerHour",
 		Is: document.NumberOf(0, inf), Default: "0", About: "Dollars an hour.",

@@ -65,7 +65,7 @@ var runSchema = document.NewSchema(
 
 var providerSchema = document.NewSchema(
 	document.Field[runFile]{Key: "create",
-		Is: latencyShape, Default: "0", About: "Cycles from Create to Idle.",
+		Is: latencyShape, Default: "0", About: "Cycles from Create to Idle; of a late-bound machine, a part of the next.",
 		Read: func(r *reader, n *node, f *runFile) { readLatency(r, n, &f.Latencies.Create) }},
 	document.Field[runFile]{Key: "configure",
 		Is: latencyShape, Default: "0", About: "Cycles from Configure to Configured.",

@@ -110,6 +110,9 @@ func (a *Answer) tableSummary(w io.Writer) {
 		line += "; " + strings.Join(kinds, ", ")
 	}
 	fmt.Fprintf(w, "\n%s\n", line)
+	if text := billText(&a.Bill); text != "" {
+		fmt.Fprintln(w, text)
+	}
 }
 
 func plural(n int, noun string) string {

@@ -95,12 +95,20 @@ func TestReclaimIsExplained(t *testing.T) {
 		}
 	}
 	var told bytes.Buffer
-	if err := answer.WriteExplanation(&told, w); err != nil {
+	if err := answer.WriteExplanation(&told, w, true); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"(plain) of tenant V at 2.00 of its share", "it reclaims from other tenants", "tenant B would bring the taker above its share", "its cluster is of no tenant"} {
 		if !strings.Contains(told.String(), want) {
 			t.Errorf("%s does not hold %q", told.String(), want)
 		}
+	}
+	// That nothing is reclaimed is said with verbose alone.
+	told.Reset()
+	if err := answer.WriteExplanation(&told, w, false); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(told.String(), "it reclaims from other tenants") || strings.Contains(told.String(), "its cluster is of no tenant") {
+		t.Errorf("without verbose it says %s", told.String())
 	}
 }

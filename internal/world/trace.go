@@ -71,6 +71,7 @@ func (t *TraceJSON) Summary(s *sim.Summary) error {
 	j.int(int64(s.Compared))
 	j.key("rest")
 	j.rest(&s.Rest)
+	j.bill(&s.Bill)
 	j.close('}')
 	j.close('}')
 	return t.end()
@@ -211,7 +212,11 @@ func (t *TraceTable) Summary(s *sim.Summary) error {
 			unmet += fmt.Sprintf(" and %d more", more)
 		}
 	}
-	_, err := fmt.Fprintf(t.out, "\n%s: %s; %s\n%s", plural(s.Cycles, "cycle"), did, unmet, restTable(&s.Rest))
+	costs := billText(&s.Bill)
+	if costs != "" {
+		costs += "\n"
+	}
+	_, err := fmt.Fprintf(t.out, "\n%s: %s; %s\n%s%s", plural(s.Cycles, "cycle"), did, unmet, restTable(&s.Rest), costs)
 	return err
 }
 

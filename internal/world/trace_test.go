@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/bill"
 	"github.com/tonnage/tonnage/engine/history"
 	"github.com/tonnage/tonnage/internal/sim"
 )
@@ -23,6 +24,7 @@ func sampleRun() ([]*sim.Cycle, *sim.Summary) {
 	summary := &sim.Summary{
 		Cycles: 7, Actions: map[string]int{"Reclaim": 1, "Bootstrap": 1}, LastAction: 1,
 		States: map[string]int{"Idle": 2, "Configured": 9}, Unsatisfied: []string{"n2"}, Shortfalls: 1, Digest: "00ff", Compared: 7, Rest: sampleRest(),
+		Bill: bill.Bill{Paid: 1234.5, Idle: 0.0625, Serving: 1000, Effective: 1000, Bound: 800},
 	}
 	return []*sim.Cycle{busy, quiet(2), quiet(3), quiet(4), quiet(5), held, quiet(7)}, summary
 }

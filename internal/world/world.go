@@ -199,14 +199,27 @@ func clustersOf(w *World) []string {
 
 // Tables returns the world as the engine takes it: supply, and each cluster's
 // Needs in the order of the file.
-func (w *World) Tables() (*supply.Table, *demand.Table, error) {
+func (w *World) Tables() (*supply.Table, *demand.Table, error) { return w.TablesInParts(func() {}) }
+
+// TablesInParts is Tables in parts of about a thousand machines or Needs. It calls next before each.
+func (w *World) TablesInParts(next func()) (*supply.Table, *demand.Table, error) {
+	const part = 1024
 	s, d := supply.New(), demand.New()
 	for i := range w.Machines {
+		if i%part == 0 {
+			next()
+		}
 		if err := s.Put(&w.Machines[i]); err != nil {
 			return nil, nil, fmt.Errorf("machines[%d]: %w", i, err)
 		}
 	}
+	rows := part
 	for _, roll := range w.rollups() {
+		if rows >= part {
+			next()
+			rows = 0
+		}
+		rows += len(roll.Needs) + 1
 		needs := make([]model.Need, len(roll.Needs))
 		for i := range roll.Needs {
 			needs[i] = roll.Needs[i].Need

@@ -86,8 +86,7 @@ func (d *Drainer) evict(ctx context.Context, w *worker, pod *corev1.Pod) {
 		return // it is leaving
 	}
 	options := &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}}
-	// A pod that takes its time longer than the machine is there is told how long
-	// it has.
+	// A pod whose grace period exceeds the remaining time gets a shorter one.
 	if left := int64(w.deadline.Sub(d.cfg.Now()) / time.Second); pod.Spec.TerminationGracePeriodSeconds != nil && *pod.Spec.TerminationGracePeriodSeconds > max(left, 1) {
 		options.GracePeriodSeconds = new(max(left, 1))
 	}

@@ -77,7 +77,8 @@ func (d *Drainer) cordon(ctx context.Context, node *corev1.Node) error {
 	return d.applyNode(ctx, node, map[string]any{"unschedulable": true})
 }
 
-// uncordon takes the cordon back; one that somebody else put there stays.
+// uncordon removes the operator's cordon; one that another writer has set
+// stays.
 func (d *Drainer) uncordon(ctx context.Context, node *corev1.Node) error {
 	return d.applyNode(ctx, node, map[string]any{})
 }

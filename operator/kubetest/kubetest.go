@@ -24,6 +24,9 @@ const (
 	noneVariable   = "TONNAGE_NO_KUBERNETES" // 1: nothing is tried against them
 )
 
+// AuditLog is the name of the file into which writes are logged.
+const AuditLog = "audit.jsonl"
+
 // Cluster is a running API server.
 type Cluster struct {
 	// Config is that of somebody who may do everything.
@@ -37,8 +40,20 @@ type Cluster struct {
 
 // Start starts a cluster with our custom resources. missing says why there is
 // none where the programs were not built; then the rest is nil.
-func Start() (cluster *Cluster, missing string, err error) {
-	assets, missing, err := assets()
+func Start() (cluster *Cluster, missing string, err error) { return StartWithAudit("") }
+
+// auditPolicy has writes be logged, each once, when it is answered.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- {level: None, verbs: [get, list, watch]}
+- {level: Metadata}
+`
+
+// StartWithAudit is Start, of an API server that logs all writes into a file in a folder, one JSON object a line; empty = none.
+func StartWithAudit(dir string) (cluster *Cluster, missing string, err error) {
+	assets, missing, err := Assets()
 	if missing != "" || err != nil {
 		return nil, missing, err
 	}
@@ -52,6 +67,13 @@ func Start() (cluster *Cluster, missing string, err error) {
 	e := &envtest.Environment{
 		BinaryAssetsDirectory: assets, Scheme: scheme,
 		CRDDirectoryPaths: []string{Root("deploy", "crds")}, ErrorIfCRDPathMissing: true,
+	}
+	if dir != "" {
+		policy := filepath.Join(dir, "policy.yaml")
+		if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+			return nil, "", err
+		}
+		e.ControlPlane.GetAPIServer().Configure().Append("audit-policy-file", policy).Append("audit-log-path", filepath.Join(dir, AuditLog))
 	}
 	config, err := e.Start()
 	if err != nil {
@@ -95,8 +117,8 @@ func Root(parts ...string) string {
 	}
 }
 
-// assets finds the folder of the programs, or says what would make it.
-func assets() (dir, missing string, err error) {
+// Assets finds the folder of the programs, and of custom resources in crds, or says what would make it.
+func Assets() (dir, missing string, err error) {
 	if os.Getenv(noneVariable) == "1" {
 		return "", noneVariable + "=1: nothing is tried against a real Kubernetes; make test-all does it", nil
 	}

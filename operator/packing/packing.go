@@ -40,11 +40,10 @@ type Pods struct {
 	On func(machine int) bool
 }
 
-// Aligned places pods, the biggest first. Each goes where it helps most to make the free room of
-// the machine like what the pods that are still to be placed ask for: then the last
-// of them find room in every dimension. It adds them to what is used of the machines, and
-// returns for each of pods the machines that its pods were placed on, one entry a pod; as
-// many as are missing there found no room.
+// Aligned places pods, the biggest first. Each goes where it brings the free capacity of a
+// machine closest to the shape of the demand that is left, so that the last pods find room in
+// every dimension. It adds them to the used amounts of the machines, and returns for each entry
+// of pods the machines that its pods were placed on, one for each placed pod.
 //
 // A pod is as big as its largest share of what all machines have. Cost:
 // O(sizes × machines + pods × log machines).

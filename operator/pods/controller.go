@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -43,6 +44,7 @@ const (
 	Exists   Outcome = "cr_exists"
 	Gone     Outcome = "pod_gone"
 	Terminal Outcome = "pod_terminal"
+	Unwanted Outcome = "pod_not_selected"
 	Failed   Outcome = "error"
 )
 
@@ -50,6 +52,9 @@ const (
 type Controller struct {
 	Client   client.Client // reads from a cache with the index of Setup
 	Defaults Defaults
+	// Selector selects by their labels the pods that get requests; nil = all. One that is selected no more
+	// loses its request.
+	Selector labels.Selector
 	// Count is told what each reconcile did. May be nil.
 	Count func(Outcome)
 	// SoftSpread is told, of each request that was written, how many ScheduleAnyway terms
@@ -115,6 +120,8 @@ func (c *Controller) reconcile(ctx context.Context, name types.NamespacedName) (
 		return Failed, 0, err
 	case !Asks(&pod):
 		return Terminal, 0, c.removeAllBut(ctx, name, "")
+	case c.Selector != nil && !c.Selector.Matches(labels.Set(pod.Labels)):
+		return Unwanted, 0, c.removeAllBut(ctx, name, "")
 	}
 	places, bound, err := places(ctx, c.Client, &pod)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,7 +37,17 @@ func (c *onePod) Get(_ context.Context, key client.ObjectKey, into client.Object
 	return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
 }
 
-func (c *onePod) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
+func (c *onePod) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
+	if list, ok := into.(*api.CapacityRequestList); ok && c.request != nil {
+		list.Items = []api.CapacityRequest{*c.request}
+	}
+	return nil
+}
+
+func (c *onePod) Delete(context.Context, client.Object, ...client.DeleteOption) error {
+	c.request = nil
+	return nil
+}
 
 func (c *onePod) Apply(context.Context, runtime.ApplyConfiguration, ...client.ApplyOption) error {
 	c.request = Request(c.pod, nil)
@@ -58,5 +69,31 @@ func TestSoftSpreadIsCounted(t *testing.T) {
 	}
 	if terms != 2 {
 		t.Errorf("%d terms are counted, want 2", terms)
+	}
+}
+
+// Only pods that the selector selects have requests, and only as long as it does.
+func TestSelector(t *testing.T) {
+	selector, err := labels.Parse("fleet=tonnage,tier notin (system)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster := &onePod{pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p", UID: "u"}}}
+	var outcome Outcome
+	c := &Controller{Client: cluster, Selector: selector, Count: func(o Outcome) { outcome = o }}
+	for _, step := range []struct {
+		labels map[string]string
+		want   Outcome
+	}{
+		{nil, Unwanted}, {map[string]string{"fleet": "tonnage"}, Created}, {map[string]string{"fleet": "tonnage", "tier": "web"}, Exists},
+		{map[string]string{"fleet": "tonnage", "tier": "system"}, Unwanted},
+	} {
+		cluster.pod.Labels = step.labels
+		if _, err := c.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(cluster.pod)}); err != nil {
+			t.Fatal(err)
+		}
+		if has := cluster.request != nil; outcome != step.want || has != (step.want != Unwanted) {
+			t.Errorf("labels %v: outcome %s and a request %v, want %s", step.labels, outcome, has, step.want)
+		}
 	}
 }

@@ -1,9 +1,9 @@
-// Package pods makes a CapacityRequest of every pod that lives: pending ones need
-// a machine, running ones need theirs kept.
+// Package pods makes a CapacityRequest of every live pod: pending pods need a
+// machine, running pods must keep theirs.
 //
-// A request is named after its pod and owned by it, so there is one, and it goes
-// with the pod; when a pod has finished it goes before. It says what the scheduler
-// would look at:
+// A request is named after its pod and owned by it, so there is one for each pod,
+// and it is deleted with the pod, or when the pod has finished. It says what the
+// scheduler would look at:
 //
 //   - requirements: the node selector and the required node affinity. Affinity
 //     terms are alternatives and a request has none: terms that differ in the

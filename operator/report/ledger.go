@@ -51,7 +51,8 @@ func (l *ledger) report(included []*api.CapacityRequest, classes []uint8) {
 	l.waiting = next
 }
 
-// acknowledge notes an acknowledgement and returns who was heard by it.
+// acknowledge notes an acknowledgement and returns the requests that it
+// confirms.
 func (l *ledger) acknowledge() []entry {
 	if l.heard == l.sent {
 		return nil // it answers nothing

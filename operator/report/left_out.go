@@ -43,8 +43,10 @@ func heard(r *api.CapacityRequest) bool {
 }
 
 // message is what a request is told, within what an event may say.
-func message(why error) string {
-	text := why.Error()
+func message(why error) string { return cutMessage(why.Error()) }
+
+// cutMessage cuts a text to what a condition and an event may say.
+func cutMessage(text string) string {
 	if len(text) <= messageBytesMax {
 		return text
 	}
@@ -61,7 +63,7 @@ func knows(f *rollup.Refusal) bool {
 	return c != nil && c.ObservedGeneration == f.Request.Generation && c.Reason == string(rollup.ReasonOf(f.Err)) && c.Message == message(f.Err)
 }
 
-// summary tells the log and the metrics who is left out.
+// summary logs and counts the requests that are left out.
 type summary struct {
 	said, reasons string // as last logged
 	at            time.Time

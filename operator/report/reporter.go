@@ -33,6 +33,8 @@ type mark struct {
 	request *api.CapacityRequest
 	why     error // nil = it was heard
 	class   uint8 // the size class in which it was heard, 0 = none
+	// answer is what the shard says of it; nil = this is about something else.
+	answer *answer
 }
 
 // Config is what a Reporter is made of.
@@ -45,6 +47,8 @@ type Config struct {
 	Concurrency int
 	// Refused tells a request, in the cluster, why it is not reported.
 	Refused func(request *api.CapacityRequest, why string)
+	// Waits tells a request, in the cluster, what it waits for. May be nil.
+	Waits func(request *api.CapacityRequest, reason, note string)
 	// Rolled is told every roll-up. May be nil.
 	Rolled  func(needs []*bigfleet.CapacityNeed)
 	Log     *slog.Logger
@@ -67,6 +71,7 @@ type Reporter struct {
 	told    map[version]bool // requests that know why they are left out
 	summary summary
 	marks   queue[mark]
+	newest  reported
 	wake    chan struct{}
 }
 
@@ -135,6 +140,7 @@ func (r *Reporter) Next(early bool) (needs []*bigfleet.CapacityNeed, send bool) 
 		return nil, false
 	}
 	r.ledger.report(result.Included, result.Classes)
+	r.newest = reported{result.Needs, result.Included, result.Rows}
 	tell := r.refused(result.Refused)
 	r.summary.tell(result.Refused, r.cfg.Now(), r.cfg.Metrics, r.cfg.Log)
 	r.mu.Unlock()
@@ -155,7 +161,8 @@ func (r *Reporter) Next(early bool) (needs []*bigfleet.CapacityNeed, send bool) 
 	return result.Needs, true
 }
 
-// refused returns who is told now, and has it written down.
+// refused returns the requests that get an event now, and records the refusal
+// in their status.
 func (r *Reporter) refused(all []rollup.Refusal) []rollup.Refusal {
 	told := make(map[version]bool, len(all))
 	var fresh queue[rollup.Refusal]
@@ -243,6 +250,7 @@ func (o *outcome) note(m mark, wrote bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
+	case wrote && m.answer != nil:
 	case wrote && m.why == nil:
 		o.heard++
 	case err != nil:
@@ -277,9 +285,15 @@ func (r *Reporter) writeAll(ctx context.Context, marks []mark, all *outcome) {
 // status is what a mark makes of the status.
 func (r *Reporter) status(m mark) map[string]any {
 	now := r.cfg.Now().UTC().Format(time.RFC3339)
+	if m.answer != nil {
+		return map[string]any{"conditions": []map[string]any{satisfied(m.request, m.answer, now)}}
+	}
 	if m.why == nil {
 		// The condition goes with the reason for it.
 		status := map[string]any{"phase": api.RequestAcknowledged, "acknowledgedAt": now, "conditions": nil}
+		if c := conditionOf(m.request); c != nil {
+			status["conditions"] = []*metav1.Condition{c}
+		}
 		if m.class > 0 {
 			status["sizeClass"] = m.class
 		}

@@ -45,6 +45,8 @@ type Result struct {
 	Included []*api.CapacityRequest
 	// Refused are the others.
 	Refused []Refusal
+	// Rows are, of each of Included, the index in Needs of the row that contains it.
+	Rows []int32
 	// Classes are the size classes of Included, 0 for a member of a group.
 	Classes []uint8
 	// SoftSpread counts the terms of topology spread of the included requests that no row
@@ -73,9 +75,12 @@ type Aggregator struct {
 	sets  map[uint64]uint32 // numbers of sets of requirements, by their hash
 	keys  map[string]uint32 // numbers of attribute keys
 	round uint32            // roll-ups so far
+	// places is scratch: by index in rows, the place in the order. Only what the roll-up at hand has counts.
+	places []int32
 
 	known   map[*api.CapacityRequest]uint32 // index in slots
 	unheard []unheard                       // of the roll-up at hand
+	plans   []*plan                         // of the roll-up at hand
 	met     int                             // how many of them the roll-up at hand has
 	slots   []slot
 	free    []uint32 // slots that nobody has
@@ -86,6 +91,7 @@ type slot struct {
 	row   uint32
 	round uint32 // of the last roll-up that had the request
 	asks  shares
+	plan  *plan // of a request that is one; it has no row
 }
 
 // Aggregate adds the requests up, each given once: a function of them, of what their
@@ -111,16 +117,29 @@ func (g *Aggregator) Aggregate(requests []*api.CapacityRequest) *Result {
 	} else {
 		defer func() { g.file(len(requests), parts, len(out.Needs)) }()
 	}
+	g.applyPlans()
 	g.classify(rowOf)
 	order, budget := g.reported(), limits.budget()
+	if len(g.plans) > 0 && !g.fits(order, &budget) {
+		g.dropPlans()
+		order = g.reported()
+	}
 	if !g.fits(order, &budget) {
 		var left map[uint32]what
 		order, left = g.choose(requests, rowOf, order, &budget)
 		out.Refused = append(out.Refused, leaveOut(requests, rowOf, left, &budget)...)
 	}
-	out.Included = make([]*api.CapacityRequest, 0, len(requests))
+	if len(g.places) < len(g.rows) {
+		g.places = make([]int32, len(g.rows)+len(g.rows)/4)
+	}
+	for i, at := range order {
+		g.places[at] = int32(i)
+	}
+	g.placePlanned()
+	out.Included, out.Rows = make([]*api.CapacityRequest, 0, len(requests)), make([]int32, 0, len(requests))
 	for i, at := range rowOf {
 		if at != nowhere {
+			out.Rows = append(out.Rows, g.places[at])
 			out.Included = append(out.Included, requests[i])
 			out.Classes = append(out.Classes, g.rows[at].class)
 			out.SoftSpread += softSpread(requests[i])
@@ -151,7 +170,7 @@ func (g *Aggregator) wait() {
 
 // recall adds up the requests that are known, and returns the indexes of others.
 func (g *Aggregator) recall(requests []*api.CapacityRequest, rowOf []uint32) (unread []uint32) {
-	g.met, g.unheard = 0, g.unheard[:0]
+	g.met, g.unheard, g.plans = 0, g.unheard[:0], nil
 	if len(g.known) == 0 {
 		return all(len(requests))
 	}
@@ -163,6 +182,11 @@ func (g *Aggregator) recall(requests []*api.CapacityRequest, rowOf []uint32) (un
 		}
 		s := &g.slots[at]
 		s.round, rowOf[i] = g.round, s.row
+		if s.plan != nil {
+			g.plans = append(g.plans, s.plan)
+			g.met++
+			continue
+		}
 		if r := g.row(s.row); r.open {
 			g.unheard = append(g.unheard, unheard{uint32(i), s.asks})
 		} else {
@@ -197,6 +221,10 @@ func (g *Aggregator) join(parts []part, rowOf []uint32) (refused []Refusal) {
 				}
 			}
 			rowOf[index] = at
+		}
+		for _, plan := range part.plans {
+			plan.join(part)
+			g.plans = append(g.plans, plan)
 		}
 		refused = append(refused, part.refused...)
 	}
@@ -297,10 +325,13 @@ func (g *Aggregator) file(requests int, parts []part, rows int) {
 // remember keeps what was read in the requests of a part.
 func (g *Aggregator) remember(part *part) {
 	for i, request := range part.requests {
-		if part.rowOf[i] == nowhere {
-			continue
+		s := slot{row: nowhere, round: g.round, plan: part.plans[i]}
+		if s.plan == nil {
+			if part.rowOf[i] == nowhere {
+				continue
+			}
+			s.row, s.asks = part.to[part.rowOf[i]], part.asks[i].renamed(part.dimTo)
 		}
-		s := slot{part.to[part.rowOf[i]], g.round, part.asks[i].renamed(part.dimTo)}
 		if n := len(g.free); n > 0 {
 			g.known[request] = g.free[n-1]
 			g.slots[g.free[n-1]] = s
@@ -331,7 +362,7 @@ func (g *Aggregator) forget() {
 func (g *Aggregator) reported() []uint32 {
 	order := make([]uint32, 0, len(g.order))
 	for _, at := range g.order {
-		if r := &g.rows[at]; r.round == g.round && !r.open && r.members > 0 {
+		if r := &g.rows[at]; r.round == g.round && !r.open && r.asks() {
 			order = append(order, at)
 		}
 	}

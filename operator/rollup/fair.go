@@ -10,14 +10,14 @@ import (
 	api "github.com/tonnage/tonnage/api/v1alpha1"
 )
 
-// When requests make more than a shard takes, something is left out, and it must not be
-// what others than the cause ask for. Whose fault it is shows in the namespace. Each takes
-// a share of every limit with the rows of its requests; its largest share counts. Rows are
-// taken over one by one: the next is always the one of the namespace whose largest share
-// is the least with it, ties go by name. Within a namespace the order is that of the
-// roll-up: by priority from the highest. A row that does not fit any more is left out, and
-// the next one is tried. So a namespace that stays below its part of every limit has all
-// of its rows, whatever others ask for, and the choice depends on the requests alone.
+// When requests make more than a shard accepts, some rows are left out: rows of the
+// namespaces that cause the excess, not of others. Each namespace takes a share of every
+// limit with the rows of its requests; its largest share counts. Rows are taken over one
+// by one: the next is always the one of the namespace whose largest share is the least
+// with it, ties go by name. Within a namespace the order is that of the roll-up: by
+// priority from the highest. A row that does not fit any more is left out, and the next
+// one is tried. So a namespace that stays below its part of every limit has all of its
+// rows, whatever others ask for, and the choice depends on the requests alone.
 
 // what is a limit of a roll-up.
 type what uint8

@@ -50,6 +50,7 @@ type keyWriter struct {
 	coLocation   string   // the group's topology key, "" = there is no group
 	keys         []string // scratch of selectors
 	from, to     int      // where buf has the requirements
+	sizeFrom     int      // where buf has the size
 }
 
 // write makes buf the request's canonical form. size says how large it is; a group is one
@@ -72,6 +73,7 @@ func (w *keyWriter) write(request *api.CapacityRequest, size *sizing) error {
 	}
 	w.to = len(w.buf)
 	w.writeSpread(spec)
+	w.sizeFrom = len(w.buf)
 	if len(w.group) == 0 {
 		w.buf = binary.AppendUvarint(binary.BigEndian.AppendUint64(w.buf, size.kind()), size.class)
 	}

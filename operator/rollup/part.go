@@ -23,7 +23,7 @@ type part struct {
 	indexes  []uint32 // of the requests
 	requests []*api.CapacityRequest
 
-	// Of each request: its row of the part, and what it asks for.
+	// For each request: its row of the part, and the amounts that it asks for.
 	rowOf   []uint32
 	asks    []shares
 	refused []Refusal
@@ -35,7 +35,9 @@ type part struct {
 	size  sizing // of the request at hand
 	key   keyWriter
 
-	// Of each row and resource its number in the whole, once it is joined.
+	plans map[int]*plan // by request, by its place in requests
+
+	// For each row and resource: its number in the joined roll-up.
 	to    []uint32
 	dimTo []uint32
 }
@@ -71,6 +73,20 @@ func readParts(requests []*api.CapacityRequest, indexes []uint32, how *reading) 
 func (p *part) readAll(requests []*api.CapacityRequest) {
 	for i, index := range p.indexes {
 		request := requests[index]
+		if rows, is := planOf(request); is {
+			p.requests[i], p.rowOf[i] = request, nowhere
+			if err := p.readPlan(i, request, rows); err != nil {
+				p.refused = append(p.refused, Refusal{request, err})
+			}
+			continue
+		}
+		if domain, is := domainOf(request); is {
+			p.requests[i], p.rowOf[i] = request, nowhere
+			if err := p.readDomain(i, request, domain); err != nil {
+				p.refused = append(p.refused, Refusal{request, err})
+			}
+			continue
+		}
 		at, err := p.read(request, &p.asks[i])
 		if err != nil {
 			at = nowhere
@@ -92,6 +108,15 @@ func (p *part) read(request *api.CapacityRequest, asks *shares) (uint32, error) 
 		return 0, err
 	}
 	p.size.end()
+	at, err := p.row(request)
+	if err == nil {
+		p.rows[at].add(asks)
+	}
+	return at, err
+}
+
+// row returns the index of the row of a request of the size at hand.
+func (p *part) row(request *api.CapacityRequest) (uint32, error) {
 	if err := p.key.write(request, &p.size); err != nil {
 		return 0, err
 	}
@@ -108,7 +133,6 @@ func (p *part) read(request *api.CapacityRequest, asks *shares) (uint32, error) 
 		})
 		p.byKey[key] = at
 	}
-	p.rows[at].add(asks)
 	return at, nil
 }
 

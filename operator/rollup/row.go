@@ -21,7 +21,7 @@ type shares struct {
 	dim  [few]uint32
 	used uint32   // of n and dim
 	more *[]share // nil for most
-	// They count in the row's sum, and not as a request of the row.
+	// They are what the row asks for at the least, and not a request of the row.
 	overhead bool
 }
 
@@ -53,11 +53,15 @@ func (s *shares) renamed(to []uint32) shares {
 	return out
 }
 
-// amount is what a row asks of one resource.
+// amount is what a row asks of one resource: the sum of its requests, the largest of them,
+// and what it asks for at the least.
 type amount struct {
-	sum, top int64
-	dim      uint32
+	sum, top, least int64
+	dim             uint32
 }
+
+// asked is what is reported.
+func (a *amount) asked() int64 { return max(a.sum, a.least) }
 
 // row is one line of the roll-up.
 type row struct {
@@ -75,14 +79,23 @@ type row struct {
 	amounts []amount
 	places  map[uint32]int // by resource: where in amounts; once there are many
 
+	// What a plan says that the row asks for in place of its requests, in the roll-up planned; the sum is what, top the smallest unit.
+	exact   []amount
+	planned uint32
+	domain  string // where the row, a group, has to be, in that roll-up
+
 	said   *bigfleet.CapacityNeed // what was reported last
 	before []amount               // with these
+	saidIn string                 // in this domain
 }
 
 // bytesIn estimates how long a row's message is without amounts, rather too high.
 func bytesIn(need *bigfleet.CapacityNeed) int {
 	const perPart, perValue = 16, 4
 	n := len(need.Group)
+	if n > 0 { // the domain that it may be given
+		n += len(need.Requirements[len(need.Requirements)-1].Key) + perPart + domainBytesMax + perValue
+	}
 	for _, r := range need.Requirements {
 		n += len(r.Key) + perPart
 		for _, v := range r.Values {
@@ -142,9 +155,11 @@ func (r *row) add(asks *shares) {
 
 func (r *row) count(dim uint32, n int64, overhead bool) {
 	a := r.at(dim)
-	if a.sum = saturatingAdd(a.sum, n); !overhead {
-		a.top = max(a.top, n)
+	if overhead {
+		a.least = max(a.least, n)
+		return
 	}
+	a.sum, a.top = saturatingAdd(a.sum, n), max(a.top, n)
 }
 
 // join counts what another part of the row asks for, whose resources have other
@@ -154,26 +169,30 @@ func (r *row) join(part *row, to []uint32) {
 	for i := range part.amounts {
 		x := &part.amounts[i]
 		a := r.at(to[x.dim])
-		a.sum, a.top = saturatingAdd(a.sum, x.sum), max(a.top, x.top)
+		a.sum, a.top, a.least = saturatingAdd(a.sum, x.sum), max(a.top, x.top), max(a.least, x.least)
 	}
 }
 
 // finish makes the row's message: the last one if it says the same.
 func (r *row) finish(dims *dimensions) *bigfleet.CapacityNeed {
-	slices.SortFunc(r.amounts, func(a, b amount) int { return int(a.dim) - int(b.dim) })
-	if r.said != nil && slices.Equal(r.amounts, r.before) {
+	amounts, domain := r.amounts, ""
+	if r.planned == r.round {
+		amounts, domain = r.exact, r.domain
+	}
+	slices.SortFunc(amounts, func(a, b amount) int { return int(a.dim) - int(b.dim) })
+	if r.said != nil && domain == r.saidIn && slices.Equal(amounts, r.before) {
 		return r.said
 	}
-	r.before = append(r.before[:0], r.amounts...)
+	r.before, r.saidIn = append(r.before[:0], amounts...), domain
 	r.said = &bigfleet.CapacityNeed{
-		Requirements: r.need.Requirements, Spread: r.need.Spread, Priority: r.need.Priority, Group: r.need.Group,
+		Requirements: r.requirements(domain), Spread: r.need.Spread, Priority: r.need.Priority, Group: r.need.Group,
 		InterruptionPenaltyBucket: r.need.InterruptionPenaltyBucket, ReclamationPenaltyBucket: r.need.ReclamationPenaltyBucket,
-		AggregateResources: make(map[string]string, len(r.amounts)), MinUnit: make(map[string]string, len(r.amounts)),
+		AggregateResources: make(map[string]string, len(amounts)), MinUnit: make(map[string]string, len(amounts)),
 	}
-	for i := range r.amounts {
-		a := &r.amounts[i]
+	for i := range amounts {
+		a := &amounts[i]
 		name := dims.names[a.dim]
-		r.said.AggregateResources[name] = text(name, a.sum)
+		r.said.AggregateResources[name] = text(name, a.asked())
 		r.said.MinUnit[name] = text(name, a.top)
 	}
 	return r.said

@@ -17,17 +17,38 @@ const keptBytesMax = 4 * ProfileBytesMax
 func Trim(request *api.CapacityRequest) {
 	m := &request.ObjectMeta
 	tag, overhead := m.Labels[api.LabelPackingOverhead]
+	annotations := m.Annotations
 	defer func() {
-		if overhead {
-			m.Labels = map[string]string{api.LabelPackingOverhead: tag}
+		if !overhead {
+			return
+		}
+		m.Labels = map[string]string{api.LabelPackingOverhead: tag}
+		for _, name := range []string{api.AnnotationRows, api.AnnotationDomain} {
+			if text, is := annotations[name]; is && len(text) <= keptBytesMax {
+				metav1.SetMetaDataAnnotation(m, name, text)
+			}
 		}
 	}()
-	m.ManagedFields, m.Labels, m.Annotations, m.OwnerReferences, m.Finalizers = nil, nil, nil, nil, nil
+	m.ManagedFields, m.Labels, m.Annotations, m.Finalizers = nil, nil, nil, nil
+	m.OwnerReferences = podOf(m.OwnerReferences)
 	if n := sizeOf(&request.Spec); n > keptBytesMax {
 		request.Spec = api.CapacityRequestSpec{Unreadable: fmt.Sprintf(
 			"%v: it takes %d bytes of memory, at most %d are looked at: shorten requirements, selector and names of resources", ErrLarge, n, keptBytesMax)}
 	}
 }
+
+// podOf keeps the pod that a request is of: it is told what the request waits for.
+func podOf(owners []metav1.OwnerReference) []metav1.OwnerReference {
+	for i := range owners {
+		if o := &owners[i]; o.Kind == "Pod" && o.APIVersion == "v1" && len(o.Name) <= nameBytesMax && len(o.UID) <= nameBytesMax {
+			return []metav1.OwnerReference{{APIVersion: o.APIVersion, Kind: o.Kind, Name: o.Name, UID: o.UID}}
+		}
+	}
+	return nil
+}
+
+// nameBytesMax is how long names of objects are, at most.
+const nameBytesMax = 253
 
 // sizeOf estimates the memory of what a spec's author has written.
 func sizeOf(s *api.CapacityRequestSpec) (n int) {

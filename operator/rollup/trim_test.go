@@ -26,6 +26,11 @@ func TestTrim(t *testing.T) {
 	if large.Labels != nil || large.Annotations != nil || large.OwnerReferences != nil || large.Finalizers != nil {
 		t.Errorf("kept %+v", large.ObjectMeta)
 	}
+	pod := metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "u"}
+	large.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Pod", Name: "other"}, {APIVersion: "v1", Kind: "Pod", Name: "p", UID: "u", Controller: new(true)}}
+	if Trim(large); len(large.OwnerReferences) != 1 || large.OwnerReferences[0] != pod {
+		t.Errorf("of the owners %+v is kept", large.OwnerReferences)
+	}
 	huge := strings.Repeat("x", 1<<20)
 	for name, r := range map[string]*api.CapacityRequest{
 		"values":      request("cpu=1", requires("a", "In", values...), requires("b", "In", values...), requires("c", "In", values...), requires("d", "In", values...)),

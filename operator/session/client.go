@@ -74,6 +74,12 @@ type Stream interface {
 	Recv() (*bigfleet.ShardMessage, error)
 }
 
+// Inspector is a stream whose shard can be asked what it decided.
+type Inspector interface {
+	// Inspect asks about one cluster.
+	Inspect(ctx context.Context, cluster string) ([]*bigfleet.NeedView, error)
+}
+
 // Config is what a client is made of.
 type Config struct {
 	ClusterID string
@@ -82,6 +88,10 @@ type Config struct {
 	RollupInterval time.Duration
 	// SettleAfter is when the resynchronisation counts as over.
 	SettleAfter time.Duration
+	// LookInterval is how often the shard is asked what it decided about the cluster's needs, and Decided is told; 0 =
+	// never. Streams that are no Inspector are not asked.
+	LookInterval time.Duration
+	Decided      func(views []*bigfleet.NeedView)
 	// Dial opens a stream that lasts as long as ctx, and the connection under it
 	// with it.
 	Dial    func(ctx context.Context, address string) (Stream, error)
@@ -170,6 +180,10 @@ func DialGRPC(options ...grpc.DialOption) func(context.Context, string) (Stream,
 			return nil, fmt.Errorf("shard address %q: %w", address, err)
 		}
 		context.AfterFunc(ctx, func() { _ = conn.Close() })
-		return bigfleet.NewShardClient(conn).Session(ctx, grpc.ForceCodecV2(frames.Codec()))
+		stream, err := bigfleet.NewShardClient(conn).Session(ctx, grpc.ForceCodecV2(frames.Codec()))
+		if err != nil {
+			return nil, err
+		}
+		return inspected{stream, bigfleet.NewShardReadClient(conn)}, nil
 	}
 }

@@ -13,14 +13,14 @@
 //
 // # Reports
 //
-// One roll-up is under way at a time: the next one is made when it is due and
-// the last one was acknowledged, or was not for too long. It is made in the
-// moment in which it is sent, so it is always the newest. A shard does not say
-// that it refuses a roll-up, it only does not acknowledge it; after a few without
-// an answer the session is ended, since whoever is there does not listen.
+// One roll-up is under way at a time: the next one is made when it is due and the
+// last one was acknowledged, or was not for too long. It is made in the moment in
+// which it is sent, so it is always the newest. A shard does not say that it
+// refuses a roll-up, it only does not acknowledge it; after a few without an
+// answer the session is ended.
 //
 // Between those of the period, one is made when the demand has grown and then
-// nothing was added for a while. It may be withheld by who makes it.
+// nothing was added for a while. The reporter may withhold it.
 //
 // # Replies
 //

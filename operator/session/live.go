@@ -56,6 +56,7 @@ func (s *live) run(ctx context.Context, cancel context.CancelCauseFunc) error {
 	loop(s.receive)
 	loop(s.report)
 	loop(s.settle)
+	loop(s.look)
 	s.work.run(ctx, &wg)
 	<-ctx.Done()
 	wg.Wait()

@@ -12,11 +12,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/tonnage/tonnage/api/v1alpha1"
-	"github.com/tonnage/tonnage/operator/packing"
 	"github.com/tonnage/tonnage/operator/rollup"
 )
 
@@ -29,6 +27,8 @@ const (
 	annotationRaised   = "tonnage.dev/raised-at" // RFC 3339
 	annotationAbsorbed = "tonnage.dev/raised-absorbed"
 	annotationInVain   = "tonnage.dev/raised-in-vain"
+	annotationSpare    = "tonnage.dev/spare-since" // RFC 3339
+	annotationLowered  = "tonnage.dev/lowered-at"  // RFC 3339
 )
 
 // Reason says what a pod is told.
@@ -63,44 +63,89 @@ type Result struct {
 	Notes  []Note
 	// Stuck is how many pods are stuck and would run on an empty machine, NoHelp how many would not.
 	Stuck, NoHelp int
+	// Overhead is what rows ask for beyond the sums of their pods, in cores, bytes and pieces.
+	Overhead map[corev1.ResourceName]float64
 }
 
-// row is a row of the cluster's roll-up.
-type row struct {
+// members are the pods of a row of the cluster's roll-up.
+type members struct {
 	rollup.Row
 	of      *api.CapacityRequest // one of its requests
 	pods    []*corev1.Pod        // on nodes
 	pending []*corev1.Pod        // without one
 	stuck   []*corev1.Pod
-	nodes   []*node // whose room counts as the row's
-	had     *api.CapacityRequest
+	had     *api.CapacityRequest // its overhead, nil = none
 }
 
-// Plan says what is to be done. It depends on the view alone. Without pods that could be
-// stuck and without overhead it looks at each pod once and at nothing else.
+// row is a row whose pods may be anywhere.
+type row struct {
+	members
+	nodes []*node // whose room counts as the row's
+}
+
+// Plan says what is to be done. It depends on the view alone.
 func Plan(v *View, cfg Config) *Result {
-	var waiting []*corev1.Pod
-	for _, p := range v.Pods {
-		if since, is := unschedulable(p); is && v.Now.Sub(since) >= cfg.After {
-			waiting = append(waiting, p)
-		}
-	}
+	out := &Result{Overhead: map[corev1.ResourceName]float64{}}
 	had := overheads(v)
-	out := &Result{}
-	if len(waiting) == 0 && len(had) == 0 {
-		return out
-	}
 	f := look(v)
+	f.asked = requestsByPod(v)
 	rows := f.rows(v, had)
 	f.attribute(rows)
-	requests := requestsByPod(v)
-	for _, p := range waiting {
-		r := requests[p.UID]
+	exact := f.familyOf(rows, had)
+	if exact != nil {
+		f.adopt(exact, v)
+		f.findStuckOf(exact, v, cfg, out)
+	}
+	f.findStuck(v, rows, exact, cfg, out)
+	kept := map[*api.CapacityRequest]bool{}
+	if exact != nil {
+		f.gather(exact, v, cfg)
+		f.plan(exact, v, cfg, out)
+		kept[exact.had] = len(exact.machines) > 0
+	}
+	for _, key := range slices.Sorted(maps.Keys(rows)) {
+		r := rows[key]
+		if exact != nil && r.Family == exact.key && len(exact.machines) > 0 {
+			r.had = nil // the family's plan says it
+			continue
+		}
+		f.count(r, out)
+		switch {
+		case len(r.stuck) > 0:
+			f.raise(v, r, cfg, out)
+		case r.had != nil && len(r.of.Spec.TopologySpread) == 0:
+			f.lower(v, r, cfg, out)
+		}
+	}
+	for _, r := range rows {
+		kept[r.had] = true
+	}
+	for _, g := range f.planGroups(v, had, cfg, out) {
+		kept[g.had] = true
+	}
+	for _, o := range had {
+		if !kept[o] {
+			out.Delete = append(out.Delete, o) // nobody is in its row any more
+		}
+	}
+	return out
+}
+
+// findStuck gives rows the pods that are stuck, and has those told that no machine would help.
+func (f *fleet) findStuck(v *View, rows map[string]*row, exact *family, cfg Config, out *Result) {
+	for _, p := range v.Pods {
+		if since, is := unschedulable(p); !is || v.Now.Sub(since) < cfg.After {
+			continue
+		}
+		r := f.asked[p.UID]
 		if r == nil || r.Status.AcknowledgedAt == nil || v.Now.Sub(r.Status.AcknowledgedAt.Time) < cfg.After || len(r.Spec.TopologySpread) > 0 {
 			continue
 		}
 		id, err := rollup.RowOf(r)
-		if err != nil {
+		if err != nil || exact != nil && id.Family == exact.key {
+			continue
+		}
+		if f.comes(p, v.Now, cfg.After) {
 			continue
 		}
 		if ok, why := f.helps(p, v); !ok {
@@ -110,23 +155,18 @@ func Plan(v *View, cfg Config) *Result {
 		}
 		rows[id.Key].stuck = append(rows[id.Key].stuck, p)
 	}
-	for _, key := range slices.Sorted(maps.Keys(rows)) {
-		if r := rows[key]; len(r.stuck) > 0 {
-			f.raise(v, r, cfg, out)
-		} else if r.had != nil {
-			f.lower(v, r, cfg, out)
+}
+
+// comes tells whether there is room for a pod on a node that is younger than newFor: the scheduler has not come to it yet.
+func (f *fleet) comes(p *corev1.Pod, now time.Time, newFor time.Duration) bool {
+	for _, n := range f.nodes {
+		if now.Sub(n.CreationTimestamp.Time) < newFor && !n.Spec.Unschedulable && covers(n.free(), f.asks(p)) {
+			if ok, _ := suits(p, n.Node); ok {
+				return true
+			}
 		}
 	}
-	kept := map[*api.CapacityRequest]bool{}
-	for _, r := range rows {
-		kept[r.had] = true
-	}
-	for _, o := range had {
-		if !kept[o] {
-			out.Delete = append(out.Delete, o) // nobody is in its row any more
-		}
-	}
-	return out
+	return false
 }
 
 // overheads returns the requests that are overhead.
@@ -145,35 +185,44 @@ func overheads(v *View) (out []*api.CapacityRequest) {
 // rows returns the rows of all pods whose requests were acknowledged, by key.
 func (f *fleet) rows(v *View, had []*api.CapacityRequest) map[string]*row {
 	rows := map[string]*row{}
-	requests := requestsByPod(v)
-	for _, p := range v.Pods {
-		request := requests[p.UID]
+	for key, m := range f.gatherBy(rollup.RowOf, v.Pods, had) {
+		rows[key] = &row{members: *m}
+	}
+	return rows
+}
+
+// gatherBy gathers pods whose requests were acknowledged by the rows that rowOf finds, by key; those that it refuses
+// are left out.
+func (f *fleet) gatherBy(rowOf func(*api.CapacityRequest) (rollup.Row, error), pods []*corev1.Pod, had []*api.CapacityRequest) map[string]*members {
+	out := map[string]*members{}
+	for _, p := range pods {
+		request := f.asked[p.UID]
 		if request == nil || ended(p) {
 			continue
 		}
-		id, err := rollup.RowOf(request)
+		id, err := rowOf(request)
 		if err != nil {
 			continue
 		}
-		r := rows[id.Key]
-		if r == nil {
-			r = &row{Row: id, of: request}
-			rows[id.Key] = r
+		m := out[id.Key]
+		if m == nil {
+			m = &members{Row: id, of: request}
+			out[id.Key] = m
 		}
 		if p.Spec.NodeName != "" {
-			r.pods = append(r.pods, p)
+			m.pods = append(m.pods, p)
 		} else {
-			r.pending = append(r.pending, p)
+			m.pending = append(m.pending, p)
 		}
 	}
 	names := map[string]*api.CapacityRequest{}
 	for _, o := range had {
 		names[o.Name] = o
 	}
-	for _, r := range rows {
-		r.had = names[nameOf(r.Key)]
+	for _, m := range out {
+		m.had = names[nameOf(m.Key)]
 	}
-	return rows
+	return out
 }
 
 // nameOf is the name of a row's overhead.
@@ -183,9 +232,9 @@ func nameOf(key string) string {
 }
 
 // attribute says whose the room of each node is: the row's whose pods take up the largest
-// share of any of the node's resources.
+// share of any of the node's resources. Where pods without a row do, such as those of a group, it is nobody's.
 func (f *fleet) attribute(rows map[string]*row) {
-	byPod := map[types.UID]*row{}
+	byPod, nobody := map[types.UID]*row{}, &row{}
 	for _, r := range rows {
 		for _, p := range r.pods {
 			byPod[p.UID] = r
@@ -196,7 +245,7 @@ func (f *fleet) attribute(rows map[string]*row) {
 		for _, p := range n.pods {
 			r := byPod[p.UID]
 			if r == nil {
-				continue
+				r = nobody
 			}
 			if sums[r] == nil {
 				sums[r] = make(amounts, len(f.dims))
@@ -218,7 +267,7 @@ func (f *fleet) attribute(rows map[string]*row) {
 				owner, most = r, share
 			}
 		}
-		if owner != nil {
+		if owner != nil && owner != nobody {
 			n.owner, owner.nodes = owner, append(owner.nodes, n)
 		}
 	}
@@ -233,9 +282,16 @@ func (f *fleet) raise(v *View, r *row, cfg Config, out *Result) {
 		}
 	}
 	s := f.surroundings(r)
-	if r.had == nil {
-		if covers(s.room, f.sum(r.pending)) { // else the shard knows that something is missing
-			f.ask(v, r, s.unused, attempts{}, out)
+	// What its pods ask for and the room that they cannot use, and what is pending.
+	had, held, pending := f.least(r), f.held(r), f.sum(r.pending)
+	asked := f.sum(r.pods)
+	for d := range asked {
+		asked[d] += s.unused[d] + pending[d]
+	}
+	if raisedAt(r.had).IsZero() {
+		// Else the sums alone say that something is missing, and the shard is at it.
+		if covers(s.room, pending) || covers(held, f.wanted(r)) {
+			f.ask(v, r, largest(asked, had), attempts{}, out)
 		}
 		return
 	}
@@ -258,16 +314,25 @@ func (f *fleet) raise(v *View, r *row, cfg Config, out *Result) {
 	}
 	// What was asked for went to machines of the row that have others' pods on them: more. At most
 	// all that its nodes have, and the pods twice: then a machine is missing by any account.
-	had, stuck := f.amounts(r.had.Spec.Resources), f.sum(r.stuck)
+	stuck := f.sum(r.stuck)
 	changed := false
-	for d := range s.unused {
-		more := max(s.unused[d], had[d]) + stuck[d]<<min(max(0, tried.absorbed-1), doublingsMax)
-		s.unused[d] = max(had[d], min(more, s.others[d]+2*stuck[d]))
-		changed = changed || s.unused[d] != had[d]
+	for d := range asked {
+		more := max(asked[d], had[d]) + stuck[d]<<min(max(0, tried.absorbed-1), doublingsMax)
+		asked[d] = max(had[d], min(more, s.all[d]+2*stuck[d]))
+		changed = changed || asked[d] != had[d]
 	}
 	if changed {
-		f.ask(v, r, s.unused, tried, out)
+		f.ask(v, r, asked, tried, out)
 	}
+}
+
+// largest returns the larger amount of each resource.
+func largest(a, b amounts) amounts {
+	out := slices.Clone(a)
+	for d, x := range b {
+		out[d] = max(out[d], x)
+	}
+	return out
 }
 
 // doublingsMax bounds how fast overhead grows.
@@ -278,11 +343,11 @@ type surroundings struct {
 	nodes  []*node
 	room   amounts // what they have left
 	unused amounts // what those have left whose room is the row's
-	others amounts // what they have, less what is the row's own
+	all    amounts // what they have, and what is pending
 }
 
 func (f *fleet) surroundings(r *row) *surroundings {
-	s := &surroundings{room: make(amounts, len(f.dims)), unused: make(amounts, len(f.dims)), others: make(amounts, len(f.dims))}
+	s := &surroundings{room: make(amounts, len(f.dims)), unused: make(amounts, len(f.dims)), all: f.sum(r.pending)}
 	for _, n := range f.nodes {
 		if ok, _ := suits(r.stuck[0], n.Node); !ok || n.Spec.Unschedulable {
 			continue
@@ -290,24 +355,33 @@ func (f *fleet) surroundings(r *row) *surroundings {
 		s.nodes = append(s.nodes, n)
 		for d, x := range n.free() {
 			s.room[d] += x
-			s.others[d] += n.allocatable[d]
+			s.all[d] += n.allocatable[d]
 			if n.owner == r {
 				s.unused[d] += x
 			}
 		}
-	}
-	for d, x := range f.sum(r.pods) {
-		s.others[d] = max(0, s.others[d]-x)
 	}
 	return s
 }
 
 // ask has a row's overhead written.
 func (f *fleet) ask(v *View, r *row, of amounts, tried attempts, out *Result) {
-	out.Write = append(out.Write, f.overhead(r, of, tried, v.Now))
+	out.Write = append(out.Write, f.overhead(r, of, state{tried: tried, raised: v.Now}))
 	for _, p := range r.stuck {
 		out.Notes = append(out.Notes, Note{p, Added, "its row has room that it cannot use; more was asked for"})
 	}
+}
+
+// state is what is written beside the amounts of a row's overhead. A zero time is never.
+type state struct {
+	tried   attempts
+	raised  time.Time // when pods were stuck last
+	spare   time.Time // since when some of it is spare
+	lowered time.Time // when some of it was taken back
+}
+
+func stateOf(o *api.CapacityRequest) state {
+	return state{attemptsOf(o), timeOf(o, annotationRaised), timeOf(o, annotationSpare), timeOf(o, annotationLowered)}
 }
 
 // attempts are how often a row's overhead was raised without effect.
@@ -317,6 +391,9 @@ type attempts struct {
 }
 
 func attemptsOf(o *api.CapacityRequest) (a attempts) {
+	if o == nil {
+		return a
+	}
 	a.absorbed, _ = strconv.Atoi(o.Annotations[annotationAbsorbed])
 	a.inVain, _ = strconv.Atoi(o.Annotations[annotationInVain])
 	return a
@@ -333,109 +410,19 @@ func (f *fleet) sum(pods []*corev1.Pod) amounts {
 	return out
 }
 
-func raisedAt(o *api.CapacityRequest) time.Time {
-	at, err := time.Parse(time.RFC3339, o.Annotations[annotationRaised])
+// raisedAt is when more was asked for since pods were stuck, zero = never.
+func raisedAt(o *api.CapacityRequest) time.Time { return timeOf(o, annotationRaised) }
+
+// timeOf reads a time in an annotation, zero = there is none.
+func timeOf(o *api.CapacityRequest, annotation string) time.Time {
+	if o == nil {
+		return time.Time{}
+	}
+	at, err := time.Parse(time.RFC3339, o.Annotations[annotation])
 	if err != nil {
-		return o.CreationTimestamp.Time
+		return time.Time{}
 	}
 	return at
-}
-
-// lower takes overhead back: what is more than the room that the row's nodes have left, and what
-// the largest of them has if the row's pods, packed anew, fit on the others.
-func (f *fleet) lower(v *View, r *row, cfg Config, out *Result) {
-	if v.Now.Sub(raisedAt(r.had)) < cfg.Keep || len(r.pending) > 0 || len(r.nodes) == 0 {
-		return
-	}
-	largest := slices.MaxFunc(r.nodes, func(a, b *node) int {
-		return cmp.Or(cmp.Compare(f.size(a), f.size(b)), -strings.Compare(a.Name, b.Name))
-	})
-	had, left := f.amounts(r.had.Spec.Resources), make(amounts, len(f.dims))
-	for _, n := range r.nodes {
-		for d, x := range n.free() {
-			left[d] += x
-		}
-	}
-	without := f.fitsWithout(r, largest)
-	some := false
-	for d := range left {
-		if left[d] = min(left[d], had[d]); without {
-			left[d] = max(0, left[d]-largest.allocatable[d])
-		}
-		some = some || left[d] > 0 && f.dims[d] != corev1.ResourcePods
-	}
-	switch {
-	case !some:
-		out.Delete = append(out.Delete, r.had)
-	case !slices.Equal(left, had):
-		out.Write = append(out.Write, f.overhead(r, left, attempts{}, v.Now))
-	}
-}
-
-// size is how large a node is among the row's: cores count as thousandths, memory as MiB.
-func (f *fleet) size(n *node) (s float64) {
-	for d, x := range n.allocatable {
-		switch f.dims[d] {
-		case corev1.ResourceCPU:
-			s += float64(x)
-		case corev1.ResourceMemory:
-			s += float64(x) / (4 << 20)
-		}
-	}
-	return s
-}
-
-// fitsWithout tells whether the pods of a row fit on its nodes without one of them.
-func (f *fleet) fitsWithout(r *row, gone *node) bool {
-	var machines []packing.Machine
-	var nodes []*node
-	own := map[types.UID]bool{}
-	for _, p := range r.pods {
-		own[p.UID] = true
-	}
-	var pods []packing.Pods
-	for _, n := range r.nodes {
-		others := make(amounts, len(f.dims))
-		for _, p := range n.pods {
-			asks := f.asks(p)
-			if own[p.UID] {
-				pods = append(pods, packing.Pods{Size: asks, Count: 1, On: func(i int) bool {
-					ok, _ := suits(p, nodes[i].Node)
-					return ok
-				}})
-				continue
-			}
-			for d, x := range asks {
-				others[d] += x
-			}
-		}
-		if n != gone {
-			nodes = append(nodes, n)
-			machines = append(machines, packing.Machine{Capacity: n.allocatable, Used: others})
-		}
-	}
-	for i, placed := range packing.Aligned(machines, pods) {
-		if len(placed) < pods[i].Count {
-			return false
-		}
-	}
-	return true
-}
-
-// overhead makes the request that stands for a row's overhead.
-func (f *fleet) overhead(r *row, of amounts, tried attempts, now time.Time) *api.CapacityRequest {
-	out := &api.CapacityRequest{ObjectMeta: metav1.ObjectMeta{
-		Name: nameOf(r.Key), Namespace: r.of.Namespace, Labels: map[string]string{api.LabelPackingOverhead: r.Tag},
-		Annotations: map[string]string{
-			annotationRaised: now.UTC().Format(time.RFC3339), annotationAbsorbed: strconv.Itoa(tried.absorbed), annotationInVain: strconv.Itoa(tried.inVain),
-		},
-	}}
-	if r.had != nil {
-		out.Namespace = r.had.Namespace
-	}
-	out.Spec = *r.of.Spec.DeepCopy()
-	out.Spec.Resources = f.list(of)
-	return out
 }
 
 // quantity writes an amount of a resource.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/tonnage/tonnage/api/v1alpha1"
+	"github.com/tonnage/tonnage/operator/mirror"
 )
 
 var (
@@ -31,7 +32,7 @@ func resources(text string) corev1.ResourceList {
 	return out
 }
 
-// node adds a node of zone a.
+// node adds a node of zone a, and the machine that the shard says it is.
 func (c *cluster) node(name, allocatable string, change ...func(*corev1.Node)) {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelTopologyZone: "a"}}}
 	n.Status.Allocatable = resources(allocatable)
@@ -39,6 +40,10 @@ func (c *cluster) node(name, allocatable string, change ...func(*corev1.Node)) {
 		f(n)
 	}
 	c.Nodes = append(c.Nodes, n)
+	c.Upcoming = append(c.Upcoming, &api.UpcomingNode{
+		ObjectMeta: metav1.ObjectMeta{Name: mirror.NodeName(name)}, Spec: api.UpcomingNodeSpec{Resources: n.Status.Allocatable, Labels: n.Labels},
+		Status: api.UpcomingNodeStatus{Phase: api.NodeReady},
+	})
 }
 
 // pod adds a pod with its request, which was acknowledged a minute before noon; without a node it
@@ -113,7 +118,11 @@ func inPieces(change ...func(*corev1.Pod)) *cluster {
 	return c
 }
 
-const added = "write cpu=3 memory=24Gi pods=218; c: MachineAsked"
+// Its nodes have 8 cores and 32 GiB. What is held is these; what is added is these and what the pod asks for.
+const (
+	held  = "write cpu=8 memory=32Gi pods=220"
+	added = "write cpu=10 memory=36Gi pods=221; c: MachineAsked"
+)
 
 func TestRaise(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -121,12 +130,17 @@ func TestRaise(t *testing.T) {
 		at      time.Duration
 		want    string
 	}{
-		"room in pieces":               {inPieces(), 0, added},
-		"not before its time":          {inPieces(), -50 * time.Second, ""},
-		"the sums do not cover it":     {func() *cluster { c := inPieces(); c.pod("d", "", "cpu=2"); return c }(), 0, ""},
-		"it is larger than any node":   {func() *cluster { c := inPieces(); c.pod("d", "", "cpu=5"); return c }(), 0, "d: NoMachineWouldHelp"},
-		"a machine is on its way":      {withUpcoming(inPieces(), api.NodeLaunched, "cpu=8 memory=32Gi"), 0, ""},
-		"one that is too small is not": {withUpcoming(inPieces(), api.NodeLaunched, "cpu=1 memory=32Gi"), 0, added},
+		"room in pieces":             {inPieces(), 0, added},
+		"not before its time":        {inPieces(), -50 * time.Second, held},
+		"the sums do not cover it":   {func() *cluster { c := inPieces(); c.pod("d", "", "cpu=2"); return c }(), 0, "write cpu=12 memory=36Gi pods=222; c: MachineAsked; d: MachineAsked"},
+		"it is larger than any node": {func() *cluster { c := inPieces(); c.pod("d", "", "cpu=5"); return c }(), 0, "write cpu=13 memory=36Gi pods=221; d: NoMachineWouldHelp; c: MachineAsked"},
+		"it comes to a new node": {func() *cluster {
+			c := inPieces()
+			c.node("n3", "cpu=8 memory=32Gi pods=110", func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(noon.Add(-5 * time.Second)) })
+			return c
+		}(), 0, "write cpu=16 memory=64Gi pods=330"},
+		"a machine is on its way":      {withUpcoming(inPieces(), api.NodeLaunched, "cpu=8 memory=32Gi"), 0, "write cpu=16 memory=64Gi pods=220"},
+		"one that is too small is not": {withUpcoming(inPieces(), api.NodeLaunched, "cpu=1 memory=32Gi"), 0, "write cpu=11 memory=68Gi pods=221; c: MachineAsked"},
 		"one that failed is not":       {withUpcoming(inPieces(), api.NodeFailed, "cpu=8 memory=32Gi"), 0, added},
 		"a taint that it does not tolerate": {func() *cluster {
 			c := inPieces()
@@ -134,7 +148,7 @@ func TestRaise(t *testing.T) {
 				n.Spec.Taints = []corev1.Taint{{Key: "team", Value: "x", Effect: corev1.TaintEffectNoSchedule}}
 			}
 			return c
-		}(), 0, "c: NoMachineWouldHelp"},
+		}(), 0, held + "; c: NoMachineWouldHelp"},
 		"a taint that it tolerates": {func() *cluster {
 			c := inPieces(func(p *corev1.Pod) {
 				p.Spec.Tolerations = []corev1.Toleration{{Key: "team", Operator: corev1.TolerationOpExists}}
@@ -144,10 +158,10 @@ func TestRaise(t *testing.T) {
 			}
 			return c
 		}(), 0, added},
-		"a selector that no node fits": {inPieces(func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "ssd"} }), 0, "c: NoMachineWouldHelp"},
-		"a resource that no node has":  {inPieces(func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests["gpu.io/gpu"] = resource.MustParse("1") }), 0, "c: NoMachineWouldHelp"},
+		"a selector that no node fits": {inPieces(func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "ssd"} }), 0, held + "; c: NoMachineWouldHelp"},
+		"a resource that no node has":  {inPieces(func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests["gpu.io/gpu"] = resource.MustParse("1") }), 0, held + "; c: NoMachineWouldHelp"},
 		"anti-affinity by host":        {inPieces(away(corev1.LabelHostname)), 0, added},
-		"anti-affinity by zone":        {inPieces(away(corev1.LabelTopologyZone)), 0, "c: NoMachineWouldHelp"},
+		"anti-affinity by zone":        {inPieces(away(corev1.LabelTopologyZone)), 0, held + "; c: NoMachineWouldHelp"},
 		"what a DaemonSet takes is not there on an empty node either": {func() *cluster {
 			c := inPieces()
 			for _, n := range []string{"n1", "n2"} {
@@ -157,18 +171,23 @@ func TestRaise(t *testing.T) {
 			}
 			c.Pods[2].Spec.Containers[0].Resources.Requests = resources("cpu=3500m memory=1Gi")
 			return c
-		}(), 0, "c: NoMachineWouldHelp"},
+		}(), 0, "write cpu=11500m memory=33Gi pods=221; c: NoMachineWouldHelp"},
 		"spread is left to the shard": {func() *cluster {
 			c := inPieces()
 			c.Requests[2].Spec.TopologySpread = []api.TopologySpread{{TopologyKey: "zone", MaxSkew: 1, WhenUnsatisfiable: corev1.DoNotSchedule}}
 			return c
-		}(), 0, ""},
-		"a group is left to the shard": {func() *cluster {
+		}(), 0, held},
+		"a group asks for itself": {func() *cluster {
 			c := inPieces()
 			c.Requests[2].Spec.CoLocation = &api.CoLocation{TopologyKey: "rack"}
 			return c
-		}(), 0, ""},
-		"nobody acknowledged it": {func() *cluster { c := inPieces(); c.Requests[2].Status = api.CapacityRequestStatus{}; return c }(), 0, ""},
+		}(), 0, held + "; write cpu=4 memory=8Gi pods=2; c: MachineAsked"},
+		"nobody acknowledged it": {func() *cluster { c := inPieces(); c.Requests[2].Status = api.CapacityRequestStatus{}; return c }(), 0, added},
+		"it is left out": {func() *cluster {
+			c := inPieces()
+			c.Requests[2].Status = api.CapacityRequestStatus{Conditions: []metav1.Condition{{Type: api.ConditionReported, Status: metav1.ConditionFalse}}}
+			return c
+		}(), 0, held},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := c.cluster.after(c.at); got != c.want {
@@ -202,31 +221,120 @@ func TestStory(t *testing.T) {
 	}{
 		{0, nil, added},
 		{10 * time.Second, nil, ""}, // it has its time
-		{30 * time.Second, nil, "write cpu=5 memory=28Gi pods=219; c: MachineAsked"}, // no machine came
-		{time.Minute, nil, "write cpu=7 memory=32Gi pods=220; c: MachineAsked"},
-		{90 * time.Second, nil, ""}, // that was all that the nodes have, and the pod twice
+		{30 * time.Second, nil, strings.TrimSuffix(added, "; c: MachineAsked")}, // no machine came
+		{time.Minute, nil, "write cpu=12 memory=40Gi pods=222"},                 // again
+		{90 * time.Second, nil, "write cpu=16 memory=48Gi pods=224"},
+		{105 * time.Second, nil, ""},
 		{2 * time.Minute, func() { // a machine comes, and the pod does not run
-			c.node("n3", "cpu=8 memory=32Gi pods=110", func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(noon.Add(80 * time.Second)) })
-		}, "write cpu=11 memory=40Gi pods=222; c: MachineAsked"},
-		{3 * time.Minute, nil, "write cpu=15 memory=56Gi pods=226; c: MachineAsked"},
-		{4 * time.Minute, func() { c.Pods[2].Spec.NodeName, c.Pods[2].Status.Conditions = "n3", nil }, ""},
-		{10 * time.Minute, nil, ""},
-		// Without n3 they do not fit. What the nodes have left is kept.
-		{12 * time.Minute, nil, ""},
-		{13 * time.Minute, func() { c.Pods[0].Status.Phase = corev1.PodSucceeded }, "write cpu=7500m memory=40Gi pods=218"},
-		{14 * time.Minute, nil, ""},
-		// The others fit on n3; that one is the largest, so it is not counted out.
-		{30 * time.Minute, func() { c.Pods[1].Status.Phase = corev1.PodSucceeded }, "write cpu=6 memory=28Gi pods=109"},
-		// On n4 alone all fit.
-		{45 * time.Minute, func() { c.node("n4", "cpu=2500m memory=8Gi pods=110"); c.pod("d", "n4", "cpu=200m") }, "delete"},
-		{46 * time.Minute, nil, ""},
+			c.node("n3", "cpu=8 memory=32Gi pods=110", func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(noon.Add(91 * time.Second)) })
+		}, "write cpu=18 memory=68Gi pods=331"},
+		// It runs. The three nodes are held, and are more than is needed.
+		{4 * time.Minute, func() { c.Pods[2].Spec.NodeName, c.Pods[2].Status.Conditions = "n3", nil }, "write cpu=16 memory=64Gi pods=330"},
+		{13 * time.Minute, nil, ""},
+		{14 * time.Minute, nil, "write cpu=8 memory=32Gi pods=110"}, // a and b find room on n3
+		{14*time.Minute + 50*time.Second, nil, ""},
+		{15*time.Minute + 10*time.Second, func() { // n1 leaves
+			c.Nodes[0].Spec.Unschedulable, c.Pods[0].Spec.NodeName = true, "n3"
+		}, "write cpu=8 memory=32Gi pods=110"},
+		{16 * time.Minute, func() { c.pod("e", "n3", "cpu=3 memory=1Gi") }, ""},
+		{17 * time.Minute, nil, "write cpu=12 memory=48Gi pods=220"}, // n2 has stayed, and is needed
+		{50 * time.Minute, nil, ""},
+		{51 * time.Minute, func() { c.Nodes[1].Spec.Unschedulable, c.Nodes[2].Spec.Unschedulable = true, true }, "delete"}, // the sums say it all
+		{52 * time.Minute, nil, ""},
 	} {
 		if step.do != nil {
 			step.do()
 		}
 		if got := c.after(step.at); got != step.want {
-			t.Fatalf("after %v: %q, want %q", step.at, got, step.want)
+			t.Errorf("after %v: %q, want %q", step.at, got, step.want)
 		}
+	}
+}
+
+// TestEpisodes: what did not help some pods says nothing about those that are stuck later.
+func TestEpisodes(t *testing.T) {
+	c := inPieces()
+	for i := range 3 * FailuresMax {
+		from := time.Duration(i) * 10 * time.Minute
+		if got := c.after(from); !strings.Contains(got, "MachineAsked") {
+			t.Fatalf("the %d. time: %q", i+1, got)
+		}
+		c.Pods[2].Spec.NodeName, c.Pods[2].Status.Conditions = "n3", nil
+		c.node("n3", "cpu=2 memory=8Gi pods=110", func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(noon.Add(from + time.Minute)) })
+		c.after(from + 2*time.Minute)
+		// It goes with its node, and another comes that does not fit.
+		c.Nodes, c.Upcoming = c.Nodes[:2], c.Upcoming[:2]
+		c.Pods[2].Spec.NodeName = ""
+		c.Pods[2].Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(noon),
+		}}
+	}
+}
+
+// TestHeld: what counts as a machine that a row uses.
+func TestHeld(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*cluster)
+		want   string
+	}{
+		"both":                            {func(*cluster) {}, "write cpu=8 memory=32Gi pods=220"},
+		"one that is no machine":          {func(c *cluster) { c.Upcoming = c.Upcoming[1:] }, "write cpu=4 memory=16Gi pods=110"},
+		"one that the shard counts lower": {func(c *cluster) { c.Upcoming[0].Spec.Resources = resources("cpu=3500m memory=20Gi") }, "write cpu=7500m memory=32Gi pods=220"},
+		"one that leaves":                 {func(c *cluster) { c.Nodes[0].Spec.Unschedulable = true }, "write cpu=4 memory=16Gi pods=110"},
+		"one that is to leave":            {func(c *cluster) { c.Upcoming[0].Status.Phase = api.NodeDraining }, "write cpu=4 memory=16Gi pods=110"},
+		"by its provider id": {func(c *cluster) {
+			c.Nodes[0].Spec.ProviderID = "made://host-7"
+			c.Upcoming[0].Name, c.Upcoming[0].Status.ProviderID = "un-x", "host-7"
+		}, "write cpu=8 memory=32Gi pods=220"},
+		"by its node's name": {func(c *cluster) {
+			c.Upcoming[0].Name, c.Upcoming[0].Status.NodeRef = "un-x", &corev1.ObjectReference{Name: "n1"}
+		}, "write cpu=8 memory=32Gi pods=220"},
+		"with pods of nobody": {func(c *cluster) {
+			c.pod("ds", "n1", "cpu=1")
+			c.Requests = c.Requests[:2]
+		}, "write cpu=8 memory=32Gi pods=220"},
+		"not where others have more, in a group": {func(c *cluster) {
+			c.pod("g", "n1", "cpu=1 memory=12Gi")
+			c.Requests[2].Spec.CoLocation = &api.CoLocation{TopologyKey: "rack"}
+		}, "write cpu=4 memory=16Gi pods=110"},
+		"where another row has less": {func(c *cluster) { c.pod("g", "n1", "cpu=1"); c.Requests[2].Spec.Priority = 5 }, "write cpu=8 memory=32Gi pods=220"},
+		"one that is too small for the row's largest pod": {func(c *cluster) {
+			c.node("n3", "cpu=1 memory=16Gi pods=110")
+			c.pod("d", "n3", "cpu=1 memory=4Gi")
+		}, "write cpu=9 memory=48Gi pods=330"},
+		"what nobody asks for is not held": {func(c *cluster) {
+			c.Nodes[0].Status.Allocatable = resources("cpu=4 memory=16Gi pods=110 ephemeral-storage=8Gi hugepages-2Mi=1Gi")
+		}, "write cpu=8 memory=32Gi pods=220"},
+		"one with a device that nobody asks for": {func(c *cluster) {
+			c.Nodes[0].Status.Allocatable = resources("cpu=4 memory=16Gi pods=110 gpu.io/gpu=8")
+		}, "write cpu=4 memory=16Gi pods=110"},
+		"one without pods":                   {func(c *cluster) { c.node("n3", "cpu=4 memory=16Gi pods=110") }, "write cpu=12 memory=48Gi pods=330"},
+		"one without pods that has a device": {func(c *cluster) { c.node("n3", "cpu=4 memory=16Gi pods=110 gpu.io/gpu=1") }, "write cpu=8 memory=32Gi pods=220"},
+		"one without pods, beside pods that wait for a device": {func(c *cluster) {
+			c.node("n3", "cpu=4 memory=16Gi pods=110")
+			c.pod("g", "", "cpu=4 gpu.io/gpu=1")
+			c.Requests[2].Spec.CoLocation, c.Requests[2].Status = &api.CoLocation{TopologyKey: "rack"}, api.CapacityRequestStatus{}
+		}, "write cpu=12 memory=48Gi pods=330"},
+		"one without pods that others wait for": {func(c *cluster) {
+			c.node("n3", "cpu=4 memory=16Gi pods=110")
+			c.pod("g", "", "cpu=4")
+			c.Requests[2].Spec.CoLocation, c.Requests[2].Status = &api.CoLocation{TopologyKey: "rack"}, api.CapacityRequestStatus{}
+		}, "write cpu=8 memory=32Gi pods=220"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := &cluster{}
+			k.node("n1", "cpu=4 memory=16Gi pods=110")
+			k.node("n2", "cpu=4 memory=16Gi pods=110")
+			k.pod("a", "n1", "cpu=2500m memory=4Gi") // no two of them find room on one
+			k.pod("b", "n2", "cpu=2500m memory=4Gi")
+			c.change(k)
+			if got := k.after(0); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+			if got := k.after(5 * time.Second); got != "" {
+				t.Errorf("and then %q", got)
+			}
+		})
 	}
 }
 
@@ -242,15 +350,52 @@ func TestOverheadOfNobody(t *testing.T) {
 	}
 }
 
-// TestNothingToDo: a view without pending pods costs a look at each pod.
-func TestNothingToDo(t *testing.T) {
+// TestManyLeave: of a row that uses little of what it has, a quarter of its machines is taken back at a time.
+func TestManyLeave(t *testing.T) {
+	c := &cluster{}
+	for i := range 16 {
+		name := fmt.Sprintf("n%02d", i)
+		c.node(name, "cpu=4 memory=16Gi pods=110")
+		c.pod("p-"+name, name, "cpu=1 memory=1Gi")
+	}
+	want := []string{"write cpu=64 memory=256Gi pods=1760", "", "write cpu=48 memory=192Gi pods=1320"}
+	for i, at := range []time.Duration{0, time.Minute, 11 * time.Minute} {
+		if got := c.after(at); got != want[i] {
+			t.Errorf("after %v: %q, want %q", at, got, want[i])
+		}
+	}
+}
+
+// TestSmallSteps: a shard gives back what it likes, so a machine is not taken back when another of its
+// size cannot be missed.
+func TestSmallSteps(t *testing.T) {
+	c := &cluster{}
+	c.node("n1", "cpu=4 memory=16Gi pods=110")
+	c.node("n2", "cpu=4 memory=16Gi pods=110")
+	c.node("n3", "cpu=8 memory=16Gi pods=110")
+	c.pod("a", "n1", "cpu=1 memory=1Gi")
+	c.pod("b", "n2", "cpu=4 memory=1Gi")
+	c.pod("c", "n3", "cpu=4 memory=1Gi")
+	c.pod("d", "n3", "cpu=2 memory=1Gi")
+	c.after(0)
+	if got := c.after(time.Minute); got != "" {
+		t.Errorf("%q, and b has nowhere to go", got)
+	}
+	c.Pods[1].Spec.Containers[0].Resources.Requests = resources("cpu=1 memory=1Gi")
+	if got := c.after(2 * time.Minute); got == "" {
+		t.Error("nothing is spare, and either of a and b has room elsewhere")
+	}
+}
+
+// TestCost: what a round makes of a view in which nothing is pending.
+func TestCost(t *testing.T) {
 	c := &cluster{}
 	c.node("n1", "cpu=64")
 	for i := range 1000 {
 		c.pod(fmt.Sprint("p", i), "n1", "cpu=10m")
 	}
-	c.Now = noon
-	if n := testing.AllocsPerRun(3, func() { Plan(&c.View, cfg) }); n > 3 {
-		t.Errorf("%v objects are made", n)
+	c.after(0)
+	if n := testing.AllocsPerRun(3, func() { Plan(&c.View, cfg) }); n > 20_000 {
+		t.Errorf("%v objects are made for 1,000 pods", n)
 	}
 }

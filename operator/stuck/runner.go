@@ -66,17 +66,15 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 }
 
 // note takes the result of a round over.
-func (m *Metrics) note(v *View, r *Result) {
+func (m *Metrics) note(r *Result) {
 	if m == nil {
 		return
 	}
 	m.stuck.Set(float64(r.Stuck))
 	m.noHelp.Set(float64(r.NoHelp))
 	m.overhead.Reset()
-	for _, o := range overheads(v) {
-		for name, q := range o.Spec.Resources {
-			m.overhead.WithLabelValues(string(name)).Add(q.AsApproximateFloat64())
-		}
+	for name, x := range r.Overhead {
+		m.overhead.WithLabelValues(string(name)).Set(x)
 	}
 }
 
@@ -137,8 +135,8 @@ func (r *Runner) Round(ctx context.Context) error {
 		return err
 	}
 	plan := Plan(v, r.Config)
-	r.Metrics.note(v, plan)
-	r.tell(plan.Notes)
+	r.Metrics.note(plan)
+	r.tell(plan.Notes, v.Pods)
 	var failed []error
 	for _, w := range plan.Write {
 		r.Log.Info("packing overhead of a row is changed", "request", w.Namespace+"/"+w.Name, "resources", w.Spec.Resources, "absorbed", w.Annotations[annotationAbsorbed], "in vain", w.Annotations[annotationInVain])
@@ -151,9 +149,14 @@ func (r *Runner) Round(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// tell makes events of what was not told before.
-func (r *Runner) tell(notes []Note) {
+// tell makes events of what was not told before. What a pod was told last is remembered while the pod waits.
+func (r *Runner) tell(notes []Note, pods []*corev1.Pod) {
 	told := make(map[types.UID]string, len(notes))
+	for _, p := range pods {
+		if text, is := r.told[p.UID]; is && p.Spec.NodeName == "" {
+			told[p.UID] = text
+		}
+	}
 	for _, n := range notes {
 		text := string(n.Reason) + n.Message
 		if r.told[n.Pod.UID] != text {

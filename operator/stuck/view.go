@@ -10,6 +10,7 @@ import (
 	podresource "k8s.io/component-helpers/resource"
 
 	api "github.com/tonnage/tonnage/api/v1alpha1"
+	"github.com/tonnage/tonnage/operator/mirror"
 )
 
 // View is what a cluster looks like. It is not modified.
@@ -32,7 +33,8 @@ type node struct {
 	allocatable amounts
 	used        amounts
 	pods        []*corev1.Pod
-	owner       *row // whose its room is; nil = no row's
+	machine     amounts // what the shard counts it as, at most; nil = it is no machine of the shard's, or it is on its way out
+	owner       *row    // whose its room is; nil = no row's
 }
 
 // free is what is left of each resource, at least 0.
@@ -48,11 +50,13 @@ func (n *node) free() amounts {
 type fleet struct {
 	dims  []corev1.ResourceName
 	nodes []*node
+	read  map[*corev1.Pod]amounts // what pods ask for, once it was looked at
+	asked map[types.UID]*api.CapacityRequest
 }
 
 // look reads nodes, in the order of their names, and the pods that are on them.
 func look(v *View) *fleet {
-	f := &fleet{}
+	f := &fleet{read: make(map[*corev1.Pod]amounts, len(v.Pods))}
 	for _, n := range v.Nodes {
 		for name := range n.Status.Allocatable {
 			if !slices.Contains(f.dims, name) {
@@ -68,6 +72,12 @@ func look(v *View) *fleet {
 		f.nodes = append(f.nodes, x)
 	}
 	slices.SortFunc(f.nodes, func(a, b *node) int { return strings.Compare(a.Name, b.Name) })
+	machines := newMachines(v.Upcoming)
+	for _, n := range f.nodes {
+		if u := machines.of(n.Node); u != nil && !n.Spec.Unschedulable && u.Status.Phase != api.NodeDraining {
+			n.machine = f.atMost(n.allocatable, u.Spec.Resources)
+		}
+	}
 	for _, p := range v.Pods {
 		if n := byName[p.Spec.NodeName]; n != nil && !ended(p) {
 			n.pods = append(n.pods, p)
@@ -77,6 +87,51 @@ func look(v *View) *fleet {
 		}
 	}
 	return f
+}
+
+// atMost is amounts, each no more than a list says, where it says something.
+func (f *fleet) atMost(have amounts, list corev1.ResourceList) amounts {
+	out, said := append(amounts(nil), have...), f.amounts(list)
+	for d, name := range f.dims {
+		if _, ok := list[name]; ok {
+			out[d] = min(out[d], said[d])
+		}
+	}
+	return out
+}
+
+// machines finds what the shard says of a node.
+type machines struct{ byNode, byProvider, byName map[string]*api.UpcomingNode }
+
+func newMachines(all []*api.UpcomingNode) *machines {
+	m := &machines{map[string]*api.UpcomingNode{}, map[string]*api.UpcomingNode{}, map[string]*api.UpcomingNode{}}
+	for _, u := range all {
+		switch u.Status.Phase {
+		case api.NodeRegistered, api.NodeReady, api.NodeDraining:
+		default:
+			continue // it has no node, or none that stays
+		}
+		if u.Status.NodeRef != nil {
+			m.byNode[u.Status.NodeRef.Name] = u
+		}
+		if u.Status.ProviderID != "" {
+			m.byProvider[u.Status.ProviderID] = u
+		}
+		m.byName[u.Name] = u
+	}
+	return m
+}
+
+// of returns the machine of a node: by the name that the shard told, by its provider id, by the
+// machine's id; nil if there is none.
+func (m *machines) of(n *corev1.Node) *api.UpcomingNode {
+	id := n.Spec.ProviderID
+	for _, u := range []*api.UpcomingNode{m.byNode[n.Name], m.byProvider[id], m.byProvider[id[strings.LastIndexByte(id, '/')+1:]], m.byName[mirror.NodeName(n.Name)]} {
+		if u != nil {
+			return u
+		}
+	}
+	return nil
 }
 
 // ended tells whether a pod has left its node.
@@ -111,13 +166,17 @@ func (f *fleet) list(a amounts) corev1.ResourceList {
 	return out
 }
 
-// asks is what a pod takes up of a node, its own place included.
+// asks is what a pod takes up of a node, its own place included. It is not modified.
 func (f *fleet) asks(p *corev1.Pod) amounts {
+	if known := f.read[p]; known != nil {
+		return known
+	}
 	list := podresource.PodRequests(p, podresource.PodResourcesOptions{})
 	out := f.amounts(list)
 	if d := slices.Index(f.dims, corev1.ResourcePods); d >= 0 {
 		out[d] = 1
 	}
+	f.read[p] = out
 	return out
 }
 

@@ -23,6 +23,7 @@ type Metrics struct {
 	inflight     prometheus.Gauge
 	refused      prometheus.Gauge
 	leftOut      *prometheus.GaugeVec
+	answers      *prometheus.GaugeVec
 	lowered      prometheus.Gauge
 	softSpread   prometheus.Gauge
 	early        *prometheus.CounterVec
@@ -46,6 +47,7 @@ func New(r prometheus.Registerer, cluster string) *Metrics {
 		inflight:     prometheus.NewGauge(prometheus.GaugeOpts{Name: name("dispatch_inflight"), Help: "Messages of the shard that are being carried out."}),
 		refused:      prometheus.NewGauge(prometheus.GaugeOpts{Name: name("requests_not_reported"), Help: "CapacityRequests that the last roll-up left out; their events say why."}),
 		leftOut:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "tonnage_operator_requests_left_out", Help: "The same, by reason."}, []string{"reason"}),
+		answers:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "tonnage_operator_requests", Help: "CapacityRequests by what the shard last said of them: the reasons of the condition Satisfied."}, []string{"reason"}),
 		lowered:      prometheus.NewGauge(prometheus.GaugeOpts{Name: "tonnage_operator_rows_lowered", Help: "Rows of the last roll-up that the shard lowers to its policy."}),
 		softSpread: prometheus.NewGauge(prometheus.GaugeOpts{Name: "tonnage_operator_soft_spread_terms", Help: "ScheduleAnyway terms of topology spread that the last roll-up leaves out.",
 			ConstLabels: prometheus.Labels{"cluster": cluster}}),
@@ -54,7 +56,7 @@ func New(r prometheus.Registerer, cluster string) *Metrics {
 		evictions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: name("evictions_total"), Help: "Evictions asked for, by answer."}, []string{"outcome"}),
 	}
 	r.MustRegister(m.rollup, m.rollupPhase, m.acknowledge, m.acknowledged, m.reconnects, m.connected, m.dropped,
-		m.nodeState, m.nodeWrites, m.inflight, m.refused, m.leftOut, m.lowered, m.softSpread, m.early, m.drains, m.evictions)
+		m.nodeState, m.nodeWrites, m.inflight, m.refused, m.leftOut, m.answers, m.lowered, m.softSpread, m.early, m.drains, m.evictions)
 	return m
 }
 
@@ -95,6 +97,16 @@ func (m *Metrics) LeftOut(by map[string]int) {
 	}
 	for reason, n := range by {
 		m.leftOut.WithLabelValues(reason).Set(float64(n))
+	}
+}
+
+// Answers records how many requests the shard says what of, by reason.
+func (m *Metrics) Answers(by map[string]int) {
+	if m == nil {
+		return
+	}
+	for reason, n := range by {
+		m.answers.WithLabelValues(reason).Set(float64(n))
 	}
 }
 

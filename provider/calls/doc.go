@@ -1,5 +1,5 @@
 // Package calls says what a provider is asked to do, as it is when the wire is left
 // behind: the four calls that change a machine, their answers, how machines are listed,
 // and the fence that keeps replaced processes out. The server turns messages into these
-// terms; whoever keeps machines (a Backend) answers in them.
+// types; a Backend, which stores the machines, answers in them.
 package calls

@@ -63,13 +63,14 @@ func (c *Check) Run(ctx context.Context, t *Target) Result {
 
 // Progress is how far a run is.
 type Progress struct {
-	ID         string // of the check that is running
+	ID         string // of the check that is running, or has ended
 	Done, All  int
 	FailedThus int
+	Ended      *Result // of the check; nil = it begins
 }
 
 // RunAll carries out checks one after the other, each within the time, and tells of each
-// before it begins. It ends early with ctx, and returns what was done until then.
+// before it begins and when it has ended. It ends early with ctx, and returns what was done until then.
 func RunAll(ctx context.Context, t *Target, checks []Check, each time.Duration, tell func(Progress)) []Result {
 	out := make([]Result, 0, len(checks))
 	failed := 0
@@ -78,7 +79,7 @@ func RunAll(ctx context.Context, t *Target, checks []Check, each time.Duration, 
 			return out
 		}
 		if tell != nil {
-			tell(Progress{checks[i].ID, i, len(checks), failed})
+			tell(Progress{ID: checks[i].ID, Done: i, All: len(checks), FailedThus: failed})
 		}
 		within, cancel := context.WithTimeout(ctx, each)
 		r := checks[i].Run(within, t)
@@ -90,6 +91,9 @@ func RunAll(ctx context.Context, t *Target, checks []Check, each time.Duration, 
 			failed++
 		}
 		out = append(out, r)
+		if tell != nil {
+			tell(Progress{ID: r.ID, Done: i + 1, All: len(checks), FailedThus: failed, Ended: &r})
+		}
 	}
 	return out
 }

@@ -137,6 +137,29 @@ func TestOnlyMachinesThatMayBeUsed(t *testing.T) {
 	}
 }
 
+// TestWhatOneMachineCannotShow: with one Idle machine that must not be deleted, what needs more is skipped and says so.
+func TestWhatOneMachineCannotShow(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, looks)
+	x := r.target(t, r.address, func(o *check.Options) { o.Only, o.Restart, o.Fail = []string{"idle-1"}, r.restart, r.fail })
+	skips := map[string]string{
+		"restart.under-way": "two machines", "restart.cursor": "two machines", "restart.draining": "three machines", "race.pages": "2 machines",
+		"failed.refuses-delete": "must not be deleted", "fence.delete": "Speculative",
+	}
+	passes := map[string]bool{"restart.refused-fence": true, "restart.operations": true, "failed.changed": true, "failed.refuses": true, "metadata.none": true, "list.states-limited": true}
+	for _, got := range check.RunAll(context.Background(), x, check.Checks(), each, nil) {
+		want, skipped := skips[got.ID]
+		switch {
+		case got.Status == check.Failed:
+			t.Errorf("%s: expected %s, saw %s", got.ID, got.Expected, got.Seen)
+		case skipped && (got.Status != check.Skipped || !strings.Contains(got.Reason, want)):
+			t.Errorf("%s %s: %q, want it skipped for %q", got.ID, got.Status, got.Reason, want)
+		case passes[got.ID] && got.Status != check.Passed:
+			t.Errorf("%s %s: %s", got.ID, got.Status, got.Reason)
+		}
+	}
+}
+
 var idForm = regexp.MustCompile(`^[a-z]+\.[a-z-]+$`)
 
 // TestChecksAreDescribed: ids are unique and well formed, each check has a sentence, its

@@ -80,7 +80,7 @@ func newer(known bool, newest, now [2]int64) bool {
 	return !known || now[0] > newest[0] || now[0] == newest[0] && now[1] > newest[1]
 }
 
-var faults = slices.Concat(metadataFaults, operationFaults, fenceFaults, codeFaults, recordFaults, listFaults, moveFaults, timeFaults, provokedFaults)
+var faults = slices.Concat(metadataFaults, operationFaults, fenceFaults, codeFaults, recordFaults, listFaults, moveFaults, timeFaults, provokedFaults, pageFaults)
 
 var metadataFaults = []fault{
 	{name: "forgets metadata", finds: "metadata.echoed metadata.replaced", lie: machines(func(m *pb.Machine) { m.ShardMetadata = nil })},

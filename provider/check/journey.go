@@ -321,20 +321,6 @@ var metadataChecks = []Check{
 		}
 		return lived
 	}},
-	{"metadata.none", "A machine that is configured without metadata has none.", pageMetadata, func(ctx context.Context, t *Target) error {
-		m, err := t.acquire(ctx, idle)
-		if err != nil {
-			return err
-		}
-		if _, err := t.move(ctx, m, configure); err != nil {
-			return err
-		}
-		now, err := t.settle(ctx, m)
-		if err == nil && len(now.GetShardMetadata()) > 0 {
-			return broken("none", "%q", now.GetShardMetadata())
-		}
-		return err
-	}},
 	{"metadata.much", "Metadata of 16 KiB is echoed, or refused with InvalidArgument.", pageMetadata, func(ctx context.Context, t *Target) error {
 		m, err := t.acquire(ctx, idle)
 		if err != nil {
@@ -357,4 +343,39 @@ var metadataChecks = []Check{
 		}
 		return err
 	}},
+	{"metadata.none", "A machine that is configured without metadata has none, also when it had some before it was drained.", pageMetadata, noMetadata},
+}
+
+// noMetadata configures a machine without metadata that had some.
+func noMetadata(ctx context.Context, t *Target) error {
+	m, err := t.acquire(ctx, configured)
+	if err != nil {
+		return err
+	}
+	now, err := t.get(ctx, m.id)
+	if err != nil {
+		return err
+	}
+	if len(now.GetShardMetadata()) == 0 {
+		if err := t.bring(ctx, m, idle); err != nil {
+			return err
+		}
+		if _, err := t.carryOut(ctx, m, &request{move: configure, machine: m.id, metadata: secondMetadata}); err != nil {
+			return err
+		}
+		if err := t.arrives(ctx, m, configure); err != nil {
+			return err
+		}
+	}
+	if err := t.bring(ctx, m, idle); err != nil {
+		return err
+	}
+	if _, err := t.move(ctx, m, configure); err != nil {
+		return err
+	}
+	now, err = t.settle(ctx, m)
+	if err == nil && len(now.GetShardMetadata()) > 0 {
+		return broken("none", "%q", now.GetShardMetadata())
+	}
+	return err
 }

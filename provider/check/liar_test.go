@@ -28,11 +28,12 @@ type change struct {
 type liar struct {
 	pb.UnimplementedCapacityProviderServer
 	right pb.CapacityProviderClient
-	rig   *rig
+	rig   right
 
 	mu       sync.Mutex
 	memory   map[string]string // whatever a fault needs to remember
 	newest   map[string][2]int64
+	kept     map[string][2]int64 // of newest, what a restart leaves
 	metadata map[string]map[string]string
 	listed   []*pb.Machine
 	count    int
@@ -46,11 +47,11 @@ type liar struct {
 }
 
 // startLiar puts a liar before a provider, and returns its address.
-func startLiar(t *testing.T, r *rig, lie func(*liar)) string {
+func startLiar(t *testing.T, r right, lie func(*liar)) string {
 	t.Helper()
 	l := &liar{
-		right: pb.NewCapacityProviderClient(dial(t, r.address)), rig: r,
-		memory: map[string]string{}, newest: map[string][2]int64{}, metadata: map[string]map[string]string{},
+		right: pb.NewCapacityProviderClient(dial(t, r.at())), rig: r,
+		memory: map[string]string{}, newest: map[string][2]int64{}, kept: map[string][2]int64{}, metadata: map[string]map[string]string{},
 	}
 	if lie != nil {
 		lie(l)

@@ -201,6 +201,7 @@ var listChecks = []Check{
 		}
 		return nil
 	}},
+	{"list.states-limited", "max_results counts the machines that states lets pass, and no others.", pageLists, listStatesLimited},
 	{"list.pages", "A list that max_results cuts off goes on at its revision, without loss and without duplicates.", pageLists, listPages},
 	{"list.unknown-cursor", "A revision that the provider does not know gives everything.", pageLists, listUnknownCursors},
 	{"list.nothing-changed", "A list since its own revision holds no machine that has not changed.", pageLists, func(ctx context.Context, t *Target) error {
@@ -261,6 +262,47 @@ func listByState(ctx context.Context, t *Target) (err error) {
 			}
 			if !slices.Equal(ids(got), want) {
 				err = broken(fmt.Sprintf("the %d machines in %s", len(want), states(wanted)), "%d machines: %s", len(got.GetMachines()), shorten(strings.Join(ids(got), " ")))
+			}
+		}
+		if err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// listStatesLimited asks for one machine of each state that some are in. A provider that counts before it looks at the states
+// has none of them in the list, but for the state of the machine that comes first.
+func listStatesLimited(ctx context.Context, t *Target) (err error) {
+	for range lookTries {
+		full, err2 := t.list(ctx, &pb.ListFilter{})
+		if err2 != nil {
+			return err2
+		}
+		in := map[pb.MachineState]bool{}
+		for _, m := range full.GetMachines() {
+			if !underWay(m.GetState()) {
+				in[m.GetState()] = true
+			}
+		}
+		if len(in) < 2 {
+			if len(full.GetMachines()) < 2 {
+				return skipped("it needs two machines in the list, and there are %d", len(full.GetMachines()))
+			}
+			if _, err := t.acquire(ctx, configured); err != nil {
+				return err
+			}
+			err = skipped("it needs machines in two states, and all are in one; let more be used with --max-machines")
+			continue
+		}
+		err = nil
+		for s := range in {
+			l, err2 := t.list(ctx, &pb.ListFilter{States: []pb.MachineState{s}, MaxResults: 1})
+			if err2 != nil {
+				return broken("OK", "List of %s, at most 1: %s", nameOf(s), said(err2))
+			}
+			if n := len(l.GetMachines()); n != 1 || l.GetMachines()[0].GetState() != s {
+				err = broken("one machine that is "+nameOf(s), "%d machines: %s", n, shorten(strings.Join(ids(l), " ")))
 			}
 		}
 		if err == nil {

@@ -55,14 +55,14 @@ func isOneOf(s pb.MachineState, all ...pb.MachineState) bool {
 	return false
 }
 
-// underWay returns the move that a machine in a transitional state is in.
-func underWay(s pb.MachineState) (move, bool) {
+// underWay tells whether a machine in the state is in a move.
+func underWay(s pb.MachineState) bool {
 	for _, m := range allMoves {
 		if m.during() == s {
-			return m, true
+			return true
 		}
 	}
-	return 0, false
+	return false
 }
 
 // bound tells whether a machine in the state is of a cluster.

@@ -13,30 +13,48 @@ import (
 	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 )
 
-// restarted is what was seen before and after a restart: one machine Configured, and another
-// one, if there are two, with a change under way.
+// restarted is what was seen before and after a restart: one machine Configured, and others, if there are so many, with a
+// Configure and with a Drain under way.
 type restarted struct {
-	quiet, moving      *machine // moving may be nil
+	quiet              *machine
+	moving, leaving    *machine // may be nil
 	before             *pb.Machine
 	after, afterMoving *pb.Machine
+	afterLeaving       *pb.Machine
 	list               *pb.MachineList // before the change under way
 	listAfter          *pb.MachineList
-	late, stale        answer // a repeat, and a call with an old token
-	fromThen           error  // of List since the old revision
+	late, stale        answer     // a repeat, and a call with an old token
+	refused            []*request // calls of before that passed the fence and were refused
+	refusedAfter       []error    // what they are answered with after it, with their tokens
+	fresh              error      // a finding: a later change has an operation of before
+	fromThen           error      // of List since the old revision
 	since              *pb.MachineList
+}
+
+// acquireForRestart returns three Idle machines, or fewer where there are not so many.
+func (t *Target) acquireForRestart(ctx context.Context) (some []*machine, err error) {
+	for n := 3; n > 0; n-- {
+		if some, err = t.acquireSome(ctx, n, idle); !isSkip(err) {
+			break
+		}
+	}
+	return some, err
 }
 
 func restart(ctx context.Context, t *Target) (*restarted, error) {
 	if t.o.Restart == nil {
-		return nil, skipped("there is no command that restarts the provider")
+		return nil, skipped("there is no command that restarts the provider; give one with --restart-command")
 	}
 	r := &restarted{}
-	some, err := t.acquireSome(ctx, 2, idle)
-	if isSkip(err) {
-		some, err = t.acquireSome(ctx, 1, idle)
-	}
+	some, err := t.acquireForRestart(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if len(some) > 2 {
+		r.leaving = some[2]
+		if err := t.bring(ctx, r.leaving, configured); err != nil {
+			return nil, err
+		}
 	}
 	r.quiet = some[0]
 	if _, err := t.carryOut(ctx, r.quiet, &request{move: configure, machine: r.quiet.id, metadata: firstMetadata}); err != nil {
@@ -54,10 +72,30 @@ func restart(ctx context.Context, t *Target) (*restarted, error) {
 			return nil, err
 		}
 	}
+	if r.leaving != nil {
+		if _, err := t.move(ctx, r.leaving, drain); err != nil {
+			return nil, err
+		}
+	}
+	// Last of all, so that nothing that begins behind them writes their tokens down.
+	if err := r.ask(ctx, t); err != nil {
+		return nil, err
+	}
 	if err := t.o.Restart(ctx); err != nil {
 		return nil, fmt.Errorf("the command that restarts the provider: %w", err)
 	}
 	return r, r.look(ctx, t)
+}
+
+// ask makes calls that pass the fence and are refused.
+func (r *restarted) ask(ctx context.Context, t *Target) error {
+	for _, refused := range [...]*request{{move: create, machine: r.quiet.id}, {move: drain, machine: t.ghost("restart")}} {
+		if _, err := t.call(ctx, refused); status.Code(err) == codes.OK || status.Code(err) == codes.FailedPrecondition {
+			return answered(refused.move.String()+", which cannot be", err, codes.Internal, codes.NotFound)
+		}
+		r.refused = append(r.refused, refused)
+	}
+	return nil
 }
 
 // look sees what is there after the restart.
@@ -75,18 +113,52 @@ func (r *restarted) look(ctx context.Context, t *Target) (err error) {
 	}
 	r.after = find(r.listAfter, r.quiet.id)
 	r.since, r.fromThen = t.list(ctx, &pb.ListFilter{SinceRevision: r.list.GetRevision()})
+	for _, refused := range r.refused {
+		_, err := t.call(ctx, refused)
+		r.refusedAfter = append(r.refusedAfter, err)
+	}
 	last := *r.quiet.last
 	r.stale.ack, r.stale.err = t.call(ctx, &last)
 	last.token = nil
 	r.late.ack, r.late.err = t.call(ctx, &last)
-	if r.moving == nil {
+	if r.moving != nil {
+		if r.afterMoving, err = t.endOf(ctx, r.moving); err != nil {
+			return err
+		}
+	}
+	if r.leaving != nil {
+		if r.afterLeaving, err = t.endOf(ctx, r.leaving); err != nil {
+			return err
+		}
+	}
+	// A change that nobody has asked for before: its operation is new.
+	again := &request{move: drain, machine: r.quiet.id}
+	ack, err := t.call(ctx, again)
+	if err != nil {
+		r.fresh = broken("OK", "Drain of a machine that was Configured before the restart: %s", said(err))
 		return nil
 	}
-	r.afterMoving, err = t.watch(ctx, r.moving, nil)
-	if r.moving.gone != "" { // it is Failed, which it may be
-		r.afterMoving, err = t.get(ctx, r.moving.id)
+	if before := t.changeOf(ack.GetOperationId()); before != "" {
+		r.fresh = broken("a new operation for each change", "%q names Drain of %s, after the restart, and %s", ack.GetOperationId(), again.machine, before)
 	}
-	return err
+	t.began(again, ack)
+	return nil
+}
+
+// endOf waits for the end of a change that was under way at a restart; Failed is one, too.
+func (t *Target) endOf(ctx context.Context, m *machine) (*pb.Machine, error) {
+	end, err := t.watch(ctx, m, nil)
+	if m.gone != "" {
+		return t.get(ctx, m.id)
+	}
+	return end, err
+}
+
+// changeOf returns of which change an operation is, "" = of none.
+func (t *Target) changeOf(operation string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.operations[operation]
 }
 
 func afterRestart(look func(*restarted) error) func(context.Context, *Target) error {
@@ -120,6 +192,15 @@ var restartChecks = []Check{
 	{"restart.fence", "A restart forgets no token: what was old is FailedPrecondition.", pageRestart, afterRestart(func(r *restarted) error {
 		return answered("Configure with the token of before the restart", r.stale.err, codes.FailedPrecondition)
 	})},
+	{"restart.refused-fence", "A restart forgets no token of a call that was refused, either.", pageRestart, afterRestart(func(r *restarted) error {
+		for i, err := range r.refusedAfter {
+			if err := answered(r.refused[i].move.String()+" of "+r.refused[i].machine+", with the token of before the restart", err, codes.FailedPrecondition); err != nil {
+				return err
+			}
+		}
+		return nil
+	})},
+	{"restart.operations", "A change after a restart has an operation that none before it had.", pageRepeats, afterRestart(func(r *restarted) error { return r.fresh })},
 	{"restart.repeat", "A repeat after a restart answers with the operation of before.", pageRestart, afterRestart(func(r *restarted) error {
 		if r.late.err != nil {
 			return broken("OK", "Configure repeated: %s", said(r.late.err))
@@ -129,9 +210,18 @@ var restartChecks = []Check{
 		}
 		return nil
 	})},
+	{"restart.draining", "A Drain that was under way at a restart ends, or the machine is Failed and says why.", pageRestart, afterRestart(func(r *restarted) error {
+		if r.leaving == nil {
+			return skipped("it needs three machines; let more be used with --max-machines, or have the provider offer more")
+		}
+		if m := r.afterLeaving; m.GetState() != idle && (m.GetState() != failed || m.GetLastError() == "") {
+			return broken(nameOf(idle)+", or Failed with last_error", "%s", brief(m))
+		}
+		return nil
+	})},
 	{"restart.under-way", "A change that was under way at a restart ends, or the machine is Failed and says why.", pageRestart, afterRestart(func(r *restarted) error {
 		if r.moving == nil {
-			return skipped("it needs two machines")
+			return skipped("it needs two machines; let more be used with --max-machines, or have the provider offer more")
 		}
 		if m := r.afterMoving; m.GetState() != configured && (m.GetState() != failed || m.GetLastError() == "") {
 			return broken(nameOf(configured)+", or Failed with last_error", "%s", brief(m))
@@ -145,7 +235,10 @@ var restartChecks = []Check{
 		if r.fromThen != nil {
 			return broken("OK", "List since the revision of before: %s", said(r.fromThen))
 		}
-		if r.moving != nil && find(r.since, r.moving.id) == nil {
+		if r.moving == nil {
+			return skipped("it needs two machines; let more be used with --max-machines, or have the provider offer more")
+		}
+		if find(r.since, r.moving.id) == nil {
 			return broken("machine "+r.moving.id+", which changed", "a list of %d machines without it", len(r.since.GetMachines()))
 		}
 		return nil
@@ -162,13 +255,16 @@ type vanished struct {
 
 func vanish(ctx context.Context, t *Target) (*vanished, error) {
 	if t.o.Vanish == nil {
-		return nil, skipped("there is no command that makes a machine vanish")
+		return nil, skipped("there is no command that makes a machine vanish; give one with --vanish-command")
 	}
-	m, err := t.acquireFree(ctx)
+	m, err := t.acquire(ctx, configured) // a free slot may be nothing that could vanish
 	if err != nil {
 		return nil, err
 	}
-	if err := t.o.Vanish(ctx, m.id); err != nil {
+	switch err := t.o.Vanish(ctx, m.id); {
+	case errors.Is(err, ErrCannot):
+		return nil, skipped("no machine can be made to vanish here: %v", err)
+	case err != nil:
 		return nil, fmt.Errorf("the command that makes a machine vanish: %w", err)
 	}
 	m.gone, m.asked = "it was made to vanish", true
@@ -206,26 +302,34 @@ type failure struct {
 	machine *machine
 	what    move
 	call    answer
+	began   *pb.MachineList // a list right behind the call
 	failed  *pb.Machine
-	moves   []answer
+	moves   map[move]error
 	after   *pb.Machine
 	listed  *pb.MachineList
+	since   *pb.MachineList // since began
 }
 
 func fail(ctx context.Context, t *Target) (*failure, error) {
 	if t.o.Fail == nil {
-		return nil, skipped("there is no command that has a change fail")
+		return nil, skipped("there is no command that has a change fail; give one with --fail-command")
 	}
-	m, what, err := t.acquireToBind(ctx)
+	m, err := t.acquireFor(ctx, configure) // a slot that is late-bound is Idle at once, which cannot fail
 	if err != nil {
 		return nil, err
 	}
-	if err := t.o.Fail(ctx, m.id); err != nil {
+	switch err := t.o.Fail(ctx, m.id); {
+	case errors.Is(err, ErrCannot):
+		return nil, skipped("no change can be made to fail here: %v", err)
+	case err != nil:
 		return nil, fmt.Errorf("the command that has a change fail: %w", err)
 	}
 	m.asked = true
-	f := &failure{machine: m, what: what}
+	f := &failure{machine: m, what: configure, moves: map[move]error{}}
 	f.call.ack, f.call.err = t.call(ctx, &request{move: f.what, machine: m.id})
+	if f.began, err = t.list(ctx, &pb.ListFilter{}); err != nil {
+		return f, err
+	}
 	end, watched := t.watch(ctx, m, nil)
 	if watched == nil {
 		return f, broken("a Failed machine", "%s; %s was to fail", brief(end), f.what)
@@ -237,13 +341,15 @@ func fail(ctx context.Context, t *Target) (*failure, error) {
 		if what == remove && !m.mayDelete() {
 			continue
 		}
-		ack, err := t.call(ctx, &request{move: what, machine: m.id})
-		f.moves = append(f.moves, answer{ack, err})
+		_, f.moves[what] = t.call(ctx, &request{move: what, machine: m.id})
 	}
 	if f.after, err = t.get(ctx, m.id); err != nil {
 		return f, err
 	}
-	f.listed, err = t.list(ctx, &pb.ListFilter{States: []pb.MachineState{failed}})
+	if f.listed, err = t.list(ctx, &pb.ListFilter{States: []pb.MachineState{failed}}); err != nil {
+		return f, err
+	}
+	f.since, err = t.list(ctx, &pb.ListFilter{SinceRevision: f.began.GetRevision()})
 	return f, err
 }
 
@@ -265,12 +371,34 @@ var faultChecks = []Check{
 		return nil
 	})},
 	{"failed.refuses", "A Failed machine refuses all changes with Internal and stays as it is.", pageRestart, onFailed(func(f *failure) error {
-		for _, a := range f.moves {
-			if err := answered("a change of a Failed machine", a.err, codes.Internal); err != nil {
+		for _, what := range [...]move{create, configure, drain} {
+			if err := answered(what.String()+" of a Failed machine", f.moves[what], codes.Internal); err != nil {
 				return err
 			}
 		}
 		return unchanged("after calls that were refused", f.failed, f.after)
+	})},
+	{"failed.refuses-delete", "Delete of a Failed machine is refused with Internal, too.", pageRestart, onFailed(func(f *failure) error {
+		err, tried := f.moves[remove]
+		if !tried {
+			return skipped("the machine that failed must not be deleted; have the provider offer a slot, or let Idle machines be deleted with --delete-idle")
+		}
+		if err := answered("Delete of a Failed machine", err, codes.Internal); err != nil {
+			return err
+		}
+		return unchanged("after calls that were refused", f.failed, f.after)
+	})},
+	{"failed.changed", "A list since a revision holds a machine whose change has ended in Failed since.", pageLists, onFailed(func(f *failure) error {
+		switch m := find(f.began, f.machine.id); {
+		case len(f.began.GetRevision()) == 0:
+			return skipped("the provider has no cursors; it is listed in full each time")
+		case m.GetState() != f.what.during():
+			return skipped("%s was done at once", f.what)
+		}
+		if m := find(f.since, f.machine.id); m.GetState() != failed {
+			return broken("machine "+f.machine.id+", Failed", "List since a revision of when it was %s: %s", nameOf(f.what.during()), brief(m))
+		}
+		return nil
 	})},
 	{"failed.listed", "A Failed machine is listed as such.", pageRestart, onFailed(func(f *failure) error {
 		if find(f.listed, f.machine.id) == nil {

@@ -145,7 +145,7 @@ var raceChecks = []Check{
 		}
 		return t.arrives(ctx, m, what)
 	}},
-	{"race.configure-delete", "Of Configure and Delete of one machine at once, exactly one is accepted.", pageLife, func(ctx context.Context, t *Target) error {
+	{"race.configure-delete", "Of Configure and Delete of one machine at once, exactly one is accepted; the other is illegal or fenced.", pageLife, func(ctx context.Context, t *Target) error {
 		m, err := t.acquireFor(ctx, remove)
 		if err != nil {
 			return err
@@ -154,13 +154,17 @@ var raceChecks = []Check{
 		if (all[0].err == nil) == (all[1].err == nil) {
 			return broken("one that is OK", "Configure: %s; Delete: %s", said(all[0].err), said(all[1].err))
 		}
-		won := configure
+		won, lost := configure, all[1].err
 		if all[0].err != nil {
-			won = remove
+			won, lost = remove, all[0].err
+		}
+		if err := answered("the call that lost the race", lost, codes.Internal, codes.FailedPrecondition); err != nil {
+			return err
 		}
 		return t.arrives(ctx, m, won)
 	}},
 	{"race.machines", "Calls for different machines do not wait for each other, and each is answered with its machine.", pageTime, raceMachines},
+	{"race.pages", "Machines that change at once are all in a list that goes on in pages.", pageLists, racePages},
 	{"race.reads", "Get and List are answered while machines change.", pageTime, func(ctx context.Context, t *Target) error {
 		m, err := t.acquire(ctx, idle)
 		if err != nil {
@@ -206,7 +210,7 @@ func twoClusters(ctx context.Context, t *Target) error {
 	}
 	var calls []*request
 	for i := range racers {
-		calls = append(calls, &request{move: configure, machine: m.id, cluster: []string{t.o.Cluster, t.o.Cluster + "-2"}[i%2]})
+		calls = append(calls, &request{move: configure, machine: m.id, cluster: t.o.Cluster + []string{"", secondCluster}[i%2]})
 	}
 	all := t.race(ctx, calls...)
 	if err := oneOperation(all, codes.Internal); err != nil {
@@ -216,9 +220,73 @@ func twoClusters(ctx context.Context, t *Target) error {
 	if err != nil {
 		return err
 	}
-	for _, a := range all {
+	for i, a := range all {
 		if c := a.ack.GetMachine().GetCluster(); a.err == nil && a.ack.GetMachine() != nil && c != now.GetCluster() {
 			return broken("cluster "+now.GetCluster()+" in each answer", "one has %s", c)
+		}
+		if a.err == nil && calls[i].cluster != now.GetCluster() {
+			return broken("Internal or FailedPrecondition for a cluster that does not get the machine", "OK for %s; it is bound to %s", calls[i].cluster, now.GetCluster())
+		}
+	}
+	return nil
+}
+
+// racePages has two machines change at once, which a provider may note as one, and reads what has changed one machine at a time.
+func racePages(ctx context.Context, t *Target) error {
+	some, err := t.acquireSome(ctx, 2, idle)
+	if err != nil {
+		return err
+	}
+	before, err := t.cursor(ctx)
+	if err != nil {
+		return err
+	}
+	var calls []*request
+	for _, m := range some {
+		calls = append(calls, &request{move: configure, machine: m.id})
+	}
+	for i, a := range t.race(ctx, calls...) {
+		if a.err != nil {
+			return broken("OK", "Configure of %s: %s", some[i].id, said(a.err))
+		}
+	}
+	if err := t.changedInPages(ctx, some, before); err != nil {
+		return err
+	}
+	for _, m := range some { // while they change, a page that lost one may have it again when it has changed once more
+		if err := t.arrives(ctx, m, configure); err != nil {
+			return err
+		}
+	}
+	return t.changedInPages(ctx, some, before)
+}
+
+// changedInPages reads what has changed since a list, one machine at a time, until it has read all of some.
+func (t *Target) changedInPages(ctx context.Context, some []*machine, before *pb.MachineList) error {
+	missing := map[string]bool{}
+	for _, m := range some {
+		missing[m.id] = true
+	}
+	since := before.GetRevision()
+	for range 2*len(before.GetMachines()) + pagesMost { // others may change, too
+		l, err := t.list(ctx, &pb.ListFilter{SinceRevision: since, MaxResults: 1})
+		if err != nil {
+			return broken("OK", "List since a revision, at most 1: %s", said(err))
+		}
+		for _, m := range l.GetMachines() {
+			delete(missing, m.GetId())
+		}
+		if len(missing) == 0 {
+			return nil
+		}
+		if len(l.GetMachines()) == 0 {
+			break
+		}
+		since = l.GetRevision()
+	}
+	for _, m := range some {
+		if missing[m.id] {
+			return broken("machines "+some[0].id+" and "+some[1].id+", which changed at once", "pages of 1 without %s", m.id)
 		}
 	}
 	return nil

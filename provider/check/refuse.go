@@ -110,6 +110,9 @@ func (t *Target) acquireFree(ctx context.Context) (*machine, error) {
 	return m, err
 }
 
+// beyondFloat and the number above it are the same as floating-point numbers.
+const beyondFloat = 1 << 53
+
 var fenceChecks = []Check{
 	{"fence.newer", "A call passes whose epoch is higher, or whose epoch is the same and sequence number higher, than the newest of its shard for its machine.", pageFence, tokens("", 12,
 		attempt{2, 5, true}, attempt{2, 6, true}, attempt{3, 1, true}, attempt{4, 0, true}, attempt{10, 7, true})},
@@ -120,8 +123,8 @@ var fenceChecks = []Check{
 		attempt{1, 1, true}, attempt{1, -1, false}, attempt{2, -1, true}, attempt{2, -1, false}, attempt{2, -2, false}, attempt{2, 0, true})},
 	{"fence.first-contact", "The first token of a shard for a machine passes whatever it is, and negative epochs are low ones.", pageFence, tokens("first", 0,
 		attempt{-7, -3, true}, attempt{-7, -3, false}, attempt{-7, -4, false}, attempt{-8, 1, false}, attempt{-6, math.MinInt64, true}, attempt{0, 0, true})},
-	{"fence.largest", "The largest numbers are numbers like any other.", pageFence, tokens("largest", 0,
-		attempt{1, math.MaxInt64, true}, attempt{math.MaxInt64, 0, true}, attempt{math.MaxInt64, math.MaxInt64, true}, attempt{math.MaxInt64, math.MaxInt64, false},
+	{"fence.largest", "The largest numbers are numbers like any other, and neighbours among them differ.", pageFence, tokens("largest", 0,
+		attempt{1, beyondFloat, true}, attempt{1, beyondFloat + 1, true}, attempt{1, math.MaxInt64, true}, attempt{beyondFloat, 1, true}, attempt{beyondFloat + 1, 1, true}, attempt{math.MaxInt64, 0, true}, attempt{math.MaxInt64, math.MaxInt64, true}, attempt{math.MaxInt64, math.MaxInt64, false},
 		attempt{math.MaxInt64 - 1, math.MaxInt64, false}, attempt{math.MinInt64, math.MaxInt64, false})},
 	{"fence.refused-changes-no-mark", "A call that is refused does not change which token is the newest.", pageFence, tokens("", 12,
 		attempt{5, 5, true}, attempt{4, 9, false}, attempt{4, 10, false}, attempt{5, 5, false}, attempt{5, 6, true})},
@@ -199,6 +202,8 @@ var fenceChecks = []Check{
 		}
 		return err
 	}},
+	{"fence.shard-names", "Two shards are two, whatever their ids have in common: also when only the case of a letter differs, or the last of a hundred letters.", pageFence, shardNames},
+	{"fence.delete", "Delete forgets no token: an older one is FailedPrecondition afterwards.", pageFence, fenceAfterDelete},
 	{"fence.no-cached-answer", "A repeat with the token of the call that it repeats is FailedPrecondition, and is not told the operation.", pageFence, func(ctx context.Context, t *Target) error {
 		m, err := t.acquire(ctx, idle)
 		if err != nil {
@@ -273,6 +278,59 @@ var fenceChecks = []Check{
 	}},
 }
 
+// longShard is how long the ids of shards are that differ in their last letter.
+const longShard = 100
+
+// shardNames has a shard with a high epoch for a machine, and then another one of nearly the same id with a low one.
+func shardNames(ctx context.Context, t *Target) error {
+	m, err := t.acquireFree(ctx)
+	if err != nil {
+		return err
+	}
+	long := t.other("long-")
+	long += strings.Repeat("x", max(0, longShard-1-len(long)))
+	for _, pair := range [...][2]string{{t.other("case"), t.other("Case")}, {long + "a", long + "b"}} {
+		if _, err := t.knock(ctx, m, token{pair[0], 9, 9}); err != nil {
+			return err
+		}
+		passed, err := t.knock(ctx, m, token{pair[1], 1, 1})
+		switch {
+		case err != nil:
+			return err
+		case !passed:
+			return broken("the first call of shard "+pair[1]+" passes", "it is fenced after a call of shard %s", pair[0])
+		}
+	}
+	return nil
+}
+
+// fenceAfterDelete makes a call with a token of before a Delete when the machine is Speculative again.
+func fenceAfterDelete(ctx context.Context, t *Target) error {
+	m, err := t.acquireBought(ctx, idle)
+	if err != nil {
+		return err
+	}
+	old := t.next()
+	if _, err := t.move(ctx, m, remove); err != nil {
+		return broken("OK", "Delete: %s", said(err))
+	}
+	before, err := t.settle(ctx, m)
+	if err != nil {
+		return err
+	}
+	for _, k := range [...]*token{m.last.token, old} {
+		_, err := t.call(ctx, &request{move: create, machine: m.id, token: k})
+		if err := answered("Create of the machine that was deleted, with a token that is not newer than that of Delete", err, codes.FailedPrecondition); err != nil {
+			return err
+		}
+	}
+	after, err := t.get(ctx, m.id)
+	if err != nil {
+		return err
+	}
+	return unchanged("after calls with old tokens", before, after)
+}
+
 // illegalChecks are what moves answer that a settled state does not allow.
 func illegalChecks() []Check {
 	out := []Check{}
@@ -294,7 +352,7 @@ func illegalChecks() []Check {
 			return t.refuses(ctx, what, idle, true)
 		}})
 	}
-	return append(out, Check{"illegal.second-cluster", "Configure of a Configured machine for another cluster leaves it with the first one.", pageLife, secondCluster},
+	return append(out, Check{"illegal.second-cluster", "Configure of a Configured machine for another cluster is refused with Internal, and leaves it with the first one.", pageLife, rebind},
 		Check{"configure.no-cluster", "Configure without a cluster is InvalidArgument or Internal and binds nothing.", pageLife, func(ctx context.Context, t *Target) error {
 			m, err := t.acquire(ctx, idle)
 			if err != nil {
@@ -349,7 +407,11 @@ func (t *Target) still(ctx context.Context, m *machine, in pb.MachineState) erro
 	return err
 }
 
-func secondCluster(ctx context.Context, t *Target) error {
+// secondCluster is behind the name of the cluster for which machines are bound, in that of another one.
+const secondCluster = "-2"
+
+// rebind calls for a second cluster.
+func rebind(ctx context.Context, t *Target) error {
 	m, err := t.acquire(ctx, configured)
 	if err != nil {
 		return err
@@ -358,12 +420,9 @@ func secondCluster(ctx context.Context, t *Target) error {
 	if err != nil {
 		return err
 	}
-	ack, err := t.call(ctx, &request{move: configure, machine: m.id, cluster: t.o.Cluster + "-2"})
-	if err := answered("Configure for another cluster", err, codes.Internal, codes.OK); err != nil {
+	_, err = t.call(ctx, &request{move: configure, machine: m.id, cluster: t.o.Cluster + secondCluster})
+	if err := answered("Configure for another cluster", err, codes.Internal); err != nil {
 		return err
-	}
-	if c := ack.GetMachine().GetCluster(); ack.GetMachine() != nil && c != before.GetCluster() {
-		return broken("cluster "+before.GetCluster(), "Configure for another one answers with %s", brief(ack.GetMachine()))
 	}
 	after, err := t.get(ctx, m.id)
 	if err != nil {
@@ -375,7 +434,11 @@ func secondCluster(ctx context.Context, t *Target) error {
 // underWayChecks are what moves answer while another one is under way.
 func underWayChecks() (out []Check) {
 	for _, m := range allMoves {
-		out = append(out, Check{m.id("illegal-under-way"), fmt.Sprintf("While a machine is %s, the three other calls are refused with Internal, and it goes on.", nameOf(m.during())), pageLife, func(ctx context.Context, t *Target) error {
+		promise := fmt.Sprintf("While a machine is %s, the three other calls are refused with Internal, and it goes on.", nameOf(m.during()))
+		if m == configure {
+			promise = "While a machine is Configuring, the three other calls and Configure for another cluster are refused with Internal, and it goes on."
+		}
+		out = append(out, Check{m.id("illegal-under-way"), promise, pageLife, func(ctx context.Context, t *Target) error {
 			return t.refusesWhile(ctx, m)
 		}})
 	}
@@ -411,7 +474,11 @@ func (t *Target) refusesWhileOnce(ctx context.Context, what move) error {
 	}
 	tried := 0
 	for _, other := range allMoves {
-		if other == what || other == remove && !m.mayDelete() {
+		r := &request{move: other, machine: m.id}
+		switch {
+		case other == configure && what == configure:
+			r.cluster = t.o.Cluster + secondCluster
+		case other == what, other == remove && !m.mayDelete():
 			continue
 		}
 		now, err := t.get(ctx, m.id)
@@ -422,7 +489,7 @@ func (t *Target) refusesWhileOnce(ctx context.Context, what move) error {
 			break
 		}
 		tried++
-		_, err = t.call(ctx, &request{move: other, machine: m.id})
+		_, err = t.call(ctx, r)
 		wrong := answered(fmt.Sprintf("%s while the machine is %s", other, nameOf(what.during())), err, codes.Internal)
 		if err == nil && other.from() == what.to() {
 			wrong = errors.Join(errSlow, wrong)

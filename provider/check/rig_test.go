@@ -23,6 +23,15 @@ import (
 	"github.com/tonnage/tonnage/shard"
 )
 
+// right is a provider that is right, and can be made to restart, to lose a machine, and to fail.
+type right interface {
+	at() string // its address
+	step()      // puts its clock on
+	restart(ctx context.Context) error
+	vanish(ctx context.Context, id string) error
+	fail(ctx context.Context, id string) error
+}
+
 // rig is our provider on loopback. It can be restarted, and makes trouble. Its clock goes on
 // with each Get of a target, and else stands still, so that a change is under way as long as
 // a test needs it to be, however busy the machine is.
@@ -144,22 +153,30 @@ func dial(t *testing.T, address string, options ...grpc.DialOption) *grpc.Client
 	return conn
 }
 
-// step puts the clock on.
-func (r *rig) step() { r.clock.Add(int64(look)) }
+func (r *rig) step()      { r.clock.Add(int64(look)) }
+func (r *rig) at() string { return r.address }
 
-// stepping steps with each Get.
-func (r *rig) stepping(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, call grpc.UnaryInvoker, options ...grpc.CallOption) error {
-	if method == pb.CapacityProvider_Get_FullMethodName {
-		r.step()
-	}
-	return call(ctx, method, req, reply, conn, options...)
-}
-
-// target returns a target with options for tests. It reaches the rig by an address, which may
-// be that of somebody in between.
+// target is targetOf of this provider.
 func (r *rig) target(t *testing.T, address string, change func(*check.Options)) *check.Target {
 	t.Helper()
-	o := check.Options{Conn: dial(t, address, grpc.WithUnaryInterceptor(r.stepping)), Epoch: 10, Poll: time.Millisecond}
+	return targetOf(t, r, address, change)
+}
+
+// stepping steps with each Get.
+func stepping(r right) grpc.UnaryClientInterceptor {
+	return func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, call grpc.UnaryInvoker, options ...grpc.CallOption) error {
+		if method == pb.CapacityProvider_Get_FullMethodName {
+			r.step()
+		}
+		return call(ctx, method, req, reply, conn, options...)
+	}
+}
+
+// targetOf returns a target with options for tests. It reaches the provider by an address, which may
+// be that of somebody in between.
+func targetOf(t *testing.T, r right, address string, change func(*check.Options)) *check.Target {
+	t.Helper()
+	o := check.Options{Conn: dial(t, address, grpc.WithUnaryInterceptor(stepping(r))), Epoch: 10, Poll: time.Millisecond}
 	if change != nil {
 		change(&o)
 	}

@@ -47,6 +47,9 @@ type Options struct {
 	Allow func(*pb.Machine) bool
 	// Machines is how many of them are used at most; negative = none.
 	Machines int
+	// DeleteIdle lets machines that were found Idle be deleted and created again, as those that were found Speculative are. Those
+	// with the label of an owned host are, in any case: Delete turns them off, and their slot stays.
+	DeleteIdle bool
 	// Cluster is for whom machines are bound, Bootstrap what they are started with. Without
 	// Bootstrap a few bytes stand for it, and checks that send odd ones run.
 	Cluster   string
@@ -57,24 +60,28 @@ type Options struct {
 	Poll time.Duration
 	// Restart ends the provider and starts it anew; nil = it cannot be done.
 	Restart func(context.Context) error
-	// Vanish makes a machine vanish, Fail has its next change end in Failed; nil = it cannot
-	// be done. Such a machine cannot be left as it was found.
+	// Vanish makes a Configured machine vanish, Fail has the Configure of an Idle one that follows end in Failed; nil = it
+	// cannot be done. Such a machine cannot be left as it was found. An error that wraps ErrCannot skips the checks.
 	Vanish func(ctx context.Context, machine string) error
 	Fail   func(ctx context.Context, machine string) error
 }
+
+// labelHost is on machines of owned hosts, which come back by Create when they were deleted.
+const labelHost = "tonnage.dev/host"
 
 // machine is one that may be used.
 type machine struct {
 	id    string
 	found *pb.Machine
+	again bool     // it was found Idle, and may be deleted and created again
 	gone  string   // why it cannot be used any more, "" = it can
 	asked bool     // that is because it was asked for
 	last  *request // that was carried out
 	op    string   // its operation
 }
 
-// mayDelete tells whether the machine was bought here.
-func (m *machine) mayDelete() bool { return m.found.GetState() == speculative }
+// mayDelete tells whether the machine was bought here, or comes back when it is created again.
+func (m *machine) mayDelete() bool { return m.found.GetState() == speculative || m.again }
 
 // Target is a provider that is tried. One check runs at a time.
 type Target struct {
@@ -90,6 +97,7 @@ type Target struct {
 	reused     error             // a finding
 	violations map[string]error  // by id of the rule
 	host       string            // HostRef.provider, as first seen
+	waits      Wait
 
 	life    memo[*journey]
 	restart memo[*restarted]
@@ -111,6 +119,9 @@ func (m *memo[T]) get(ctx context.Context, t *Target, build func(context.Context
 	}
 	return m.value, m.err
 }
+
+// ErrCannot is wrapped by errors of Options.Vanish and Options.Fail where the provider has no way to do it.
+var ErrCannot = errors.New("it cannot be done")
 
 // ErrOptions is wrapped by errors of New that are the caller's to mend.
 var ErrOptions = errors.New("cannot be used")
@@ -153,7 +164,7 @@ func (t *Target) claim(listed []*pb.Machine) error {
 		case speculative:
 			slots = append(slots, &machine{id: m.GetId(), found: m})
 		case idle:
-			hosts = append(hosts, &machine{id: m.GetId(), found: m})
+			hosts = append(hosts, &machine{id: m.GetId(), found: m, again: t.o.DeleteIdle || m.GetLabels()[labelHost] != ""})
 		}
 	}
 	for _, id := range t.o.Only {
@@ -192,6 +203,9 @@ func (t *Target) Begin(ctx context.Context) error {
 	switch status.Code(err) {
 	case codes.Unimplemented:
 		t.noDelete = true
+		for _, m := range t.machines {
+			m.again = false
+		}
 		t.machines = slices.DeleteFunc(t.machines, (*machine).mayDelete)
 	case codes.Unavailable, codes.DeadlineExceeded, codes.PermissionDenied, codes.Unauthenticated:
 		return fmt.Errorf("delete a machine that does not exist: %w", err)
@@ -293,9 +307,9 @@ func (t *Target) acquireOf(ctx context.Context, n int, want pb.MachineState, fit
 	case t.noDelete && found == "Speculative":
 		return nil, skipped("the provider has no Delete, so nothing is bought of it")
 	case n == 1:
-		return nil, skipped("no machine that was found %s may be used", found)
+		return nil, skipped("no machine that was found %s may be used; %s", found, t.remedy(found))
 	default:
-		return nil, skipped("it needs %d machines that were found %s and may be used, and there are %d", n, found, len(all))
+		return nil, skipped("it needs %d machines that were found %s and may be used, and there are %d; %s", n, found, len(all), t.remedy(found))
 	}
 	slices.SortStableFunc(all, func(a, b candidate) int { return a.moves - b.moves })
 	var out []*machine
@@ -306,6 +320,18 @@ func (t *Target) acquireOf(ctx context.Context, n int, want pb.MachineState, fit
 		out = append(out, c.machine)
 	}
 	return out, nil
+}
+
+// remedy says what lets more machines be used.
+func (t *Target) remedy(found string) string {
+	idles := slices.ContainsFunc(t.machines, func(m *machine) bool { return !m.mayDelete() && m.gone == "" })
+	switch {
+	case t.o.Machines < 0:
+		return "let some be used with --max-machines"
+	case found == "Speculative" && idles:
+		return "let Idle ones be deleted and created again with --delete-idle, or have the provider offer a slot"
+	}
+	return "have the provider offer more, or let more be used with --machines, --filter or --max-machines"
 }
 
 // movesMost is how many moves lead from any state to any other, with room for a change that
@@ -359,6 +385,31 @@ func (t *Target) began(r *request, ack *pb.TransitionAck) {
 	t.operations[ack.GetOperationId()] = change
 }
 
+// Wait is a machine that is waited for.
+type Wait struct {
+	Machine, State string // empty = none is
+	Since          time.Time
+}
+
+// Waiting returns the machine that is waited for.
+func (t *Target) Waiting() Wait {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.waits
+}
+
+// wait notes which machine is waited for, nil = none.
+func (t *Target) wait(m *pb.Machine) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case m == nil:
+		t.waits = Wait{}
+	case t.waits.Machine != m.GetId() || t.waits.State != nameOf(m.GetState()):
+		t.waits = Wait{m.GetId(), nameOf(m.GetState()), time.Now()}
+	}
+}
+
 // settle waits until a machine is on its way nowhere.
 func (t *Target) settle(ctx context.Context, m *machine) (*pb.Machine, error) {
 	return t.watch(ctx, m, nil)
@@ -380,9 +431,11 @@ func (t *Target) watch(ctx context.Context, m *machine, look func(*pb.Machine) e
 			m.gone = "it is Failed: " + shorten(now.GetLastError())
 			return nil, broken("a change that ends well", "machine %s is Failed: %s", m.id, shorten(now.GetLastError()))
 		}
-		if _, changing := underWay(now.GetState()); !changing {
+		if !underWay(now.GetState()) {
+			t.wait(nil)
 			return now, nil
 		}
+		t.wait(now)
 		if err := pause(ctx, gap); err != nil {
 			return nil, fmt.Errorf("machine %s is still %s: %w", m.id, nameOf(now.GetState()), err)
 		}

@@ -77,6 +77,8 @@ var machineSchema = document.NewSchema(
 		o.Reason = oneLine(o.Reason)
 	}},
 	document.Field[driver.Observation]{Key: "outOfStock", Read: func(r *document.Reader, n *document.Node, o *driver.Observation) { r.Bool(n, &o.OutOfStock) }},
+	document.Field[driver.Observation]{Key: "taken", Read: func(r *document.Reader, n *document.Node, o *driver.Observation) { r.Bool(n, &o.Taken) }},
+	document.Field[driver.Observation]{Key: "incomplete", Read: func(r *document.Reader, n *document.Node, o *driver.Observation) { r.Bool(n, &o.Incomplete) }},
 	document.Field[driver.Observation]{Key: "allocatable", Read: readAllocatable},
 	document.Field[driver.Observation]{Key: "labels", Read: readLabels},
 	document.Field[driver.Observation]{Key: "taints", Read: readTaints},
@@ -194,6 +196,9 @@ func parseObserved(out []byte, yield func(*driver.Observation)) error {
 			continue
 		}
 		seen[known{o.ID, o.Generation}] = line
+		if o.Phase == driver.Idle { // the record is that of the last configure; it is in no cluster since
+			o.Cluster, o.Metadata = "", nil
+		}
 		yield(&o)
 	}
 	if more > 0 {
@@ -215,5 +220,7 @@ func complete(r *document.Reader, o *driver.Observation) {
 		r.FaultKey("reason", "is missing; a machine that is Failed says why")
 	case o.OutOfStock && o.Phase != driver.Failed:
 		r.FaultKey("outOfStock", "is said of machines that are Failed, got %v", o.Phase)
+	case o.Taken && o.Phase != driver.Failed:
+		r.FaultKey("taken", "is said of machines that are Failed, got %v", o.Phase)
 	}
 }

@@ -44,8 +44,8 @@ type outcome struct {
 	err  error
 }
 
-// run runs a command to its end and never longer than its timeout. What it starts in its process
-// group is killed with it when it takes too long or writes too much.
+// run runs a command to its end and never longer than its timeout. What it has started in its process group is killed
+// unless it ends well: it will be called again, and would start that again.
 func run(ctx context.Context, argv []string, env []string, in []byte, timeout time.Duration, outMax int) outcome {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("took longer than %v and was killed", timeout))
 	defer cancel()
@@ -65,6 +65,10 @@ func run(ctx context.Context, argv []string, env []string, in []byte, timeout ti
 	runtime.LockOSThread()
 	err := cmd.Run()
 	runtime.UnlockOSThread()
+	if err != nil && cmd.Process != nil {
+		// Its number is not anybody else's yet: numbers go round. An error says that nothing was left.
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	}
 	o := outcome{out: out.kept, last: errs.lastLine(), took: time.Since(begun), code: cmd.ProcessState.ExitCode()}
 	switch exit := (*exec.ExitError)(nil); {
 	case err == nil:

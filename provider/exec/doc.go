@@ -1,5 +1,5 @@
 // Package exec is the driver that runs a command for each verb: create, configure, drain,
-// delete and observe. Whoever can write a script can have machines of any kind.
+// delete and observe. Machines of any kind can be driven by scripts.
 //
 // # A call
 //
@@ -15,15 +15,15 @@
 //
 // # The record
 //
-// A driver has no memory: what a machine is, whose it is and what the shard wants to be told
-// again is kept with the machine. A request has all of it in one text, the record, of letters,
-// digits and "+/=" only. A command stores it and observe gives it back; nothing else in an
-// answer says which machine it is about. So a command cannot get it half right.
+// A driver has no memory: what a machine is, its cluster, and the metadata of the shard are
+// stored with the machine. A request has all of it in one text, the record, of letters, digits
+// and "+/=" only. A command stores it and observe gives it back; nothing else in an answer
+// identifies the machine. So an answer is never partly right.
 //
 // # Bounds
 //
-// A command that takes longer than its timeout, or writes more than it may, is killed with its
-// process group. When the provider is killed, the kernel kills the commands that it runs; what
-// these started may live on, so a script takes a lock of the machine. At most as many commands
-// run at the same time as the settings say.
+// A command that takes longer than its timeout, or writes more than it may, is killed. What is left of
+// its process group is killed too, as it is after a command that has failed. When the provider is
+// killed, the kernel kills the commands that it runs; what these started may live on, so a script
+// takes a lock of the machine. At most as many commands run at the same time as the settings say.
 package exec

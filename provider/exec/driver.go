@@ -37,13 +37,17 @@ func New(s *Settings, log *slog.Logger) *Driver {
 }
 
 // Check refuses a template that is no JSON object. It needs nothing of the driver, which may be nil.
-func (d *Driver) Check(o *driver.Offer, _ bool) error {
+func (d *Driver) Check(o *driver.Offer, _ driver.PoolTraits) error {
 	if len(o.Template) == 0 {
 		return nil
 	}
-	return parseObject(o.Template, func(r *document.Reader, n *document.Node) {
+	err := parseObject(o.Template, func(r *document.Reader, n *document.Node) {
 		r.OptionalMap(n, func(string, *document.Node) {})
 	})
+	if err != nil {
+		return fmt.Errorf("template: %w", err)
+	}
+	return nil
 }
 
 // Create runs create.

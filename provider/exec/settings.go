@@ -77,7 +77,7 @@ var schema = document.NewSchema(
 	document.Field[draft]{Key: "env", Read: readEnv},
 )
 
-// ParseSettings reads the section of a pools file, JSON or YAML, and checks that the commands can
+// ParseSettings reads the config of a driver, which the pools file gives as JSON, whatever it is written in, and checks that the commands can
 // be found. The error names every fault by its place in the section.
 func ParseSettings(section []byte) (*Settings, error) {
 	if len(section) == 0 {

@@ -68,7 +68,7 @@ func TestTemplates(t *testing.T) {
 	} {
 		o := &driver.Offer{Template: []byte(template)}
 		for _, late := range []bool{false, true} {
-			if err := r.Check(o, late); (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			if err := r.Check(o, driver.PoolTraits{LateBound: late}); (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
 				t.Errorf("%s: %v, want %q", template, err, says)
 			}
 		}

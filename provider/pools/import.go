@@ -16,7 +16,8 @@ import (
 	"github.com/tonnage/tonnage/internal/world/document"
 )
 
-// Type is an instance type as a types file has it, for who writes one.
+// Type is an instance type in a types file; programs that write such files
+// use it.
 type Type struct {
 	Name                   string
 	Zones                  []string

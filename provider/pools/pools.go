@@ -26,7 +26,7 @@ const (
 
 // Labels that a listed machine carries beside those of its pool.
 const (
-	LabelLateBound = "tonnage.dev/late-bound" // "true": made when it is bound
+	LabelLateBound = model.LabelLateBound // "true": made when it is bound
 	LabelPool      = "tonnage.dev/pool"
 	LabelHost      = "tonnage.dev/host" // the owned host
 )
@@ -81,6 +81,11 @@ type Pool struct {
 	KeepFailed time.Duration
 	FreeSlots  int // of each offer, at most FreeSlotsMax
 	Offers     []*driver.Offer
+}
+
+// Traits are what drivers must know of the pool.
+func (p *Pool) Traits() driver.PoolTraits {
+	return driver.PoolTraits{LateBound: p.LateBound, Owned: p.Owned, Hosts: len(p.Hosts) > 0}
 }
 
 // Timeouts say how long each change may take before the machine is Failed.

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tonnage/tonnage/internal/world/document"
@@ -43,10 +45,29 @@ func Watch(path string, check func(*File) error, log *slog.Logger) (*Watched, *F
 	}
 	f, texts, err := load(path)
 	if err == nil {
-		err = w.check(f)
+		err = w.checked(f, texts)
 	}
 	w.texts = texts
 	return w, f, err
+}
+
+// ReadChecked is Read of a file that is checked, too.
+func ReadChecked(path string, check func(*File) error) (*File, error) {
+	_, f, err := Watch(path, check, slog.New(slog.DiscardHandler))
+	return f, err
+}
+
+// checked returns what check says of a file, with the places of its faults.
+func (w *Watched) checked(f *File, texts [][]byte) error {
+	err := w.check(f)
+	if e, ok := errors.AsType[*Error](err); ok {
+		for i := range e.Faults {
+			x := &e.Faults[i]
+			x.File = w.path
+			x.Line, x.Column, _ = document.Locate(texts[0], x.Path)
+		}
+	}
+	return err
 }
 
 // Run looks at the files until ctx ends, and calls changed with each new content. Contents are
@@ -78,7 +99,7 @@ func (w *Watched) again() (*File, error) {
 		if slices.EqualFunc(texts, w.texts, bytes.Equal) && w.fault == "" {
 			return nil, nil
 		}
-		err = w.check(f)
+		err = w.checked(f, texts)
 	}
 	if err != nil {
 		if says := err.Error(); says != w.fault {
@@ -96,25 +117,55 @@ func (w *Watched) again() (*File, error) {
 	return f, nil
 }
 
-// Checkers returns a check of Watch: each driver kind is known, and each offer is one that its driver
-// could make.
-func Checkers(kinds []string, of func(d *Driver, p *Pool) error) func(*File) error {
+// Checkers returns a check of Watch: each driver's kind is known and its config is one, and each offer is one that its
+// driver could make. The error is an *Error.
+func Checkers(kinds []string, config func(*Driver) error, offers func(*Driver, *Pool) error) func(*File) error {
 	return func(f *File) error {
-		var all []error
+		e := &Error{}
 		for i := range f.Drivers {
 			d := &f.Drivers[i]
+			at := fmt.Sprintf("drivers[%d]", i)
 			if !slices.Contains(kinds, d.Kind) {
-				all = append(all, fmt.Errorf("drivers[%d].kind: there is no kind %s; known are %v", i, document.Quote(d.Kind), kinds))
+				e.Faults = append(e.Faults, Fault{Path: at + ".kind", Msg: fmt.Sprintf("there is no kind %s; known are %v", document.Quote(d.Kind), kinds)})
+				continue
+			}
+			if err := config(d); err != nil {
+				e.addIn(at+".config", err)
 				continue
 			}
 			for k := range f.Pools {
 				if p := &f.Pools[k]; p.Driver == d.Name {
-					if err := of(d, p); err != nil {
-						all = append(all, fmt.Errorf("pools[%d]: %w", k, err))
+					if err := offers(d, p); err != nil {
+						e.addIn(fmt.Sprintf("pools[%d]", k), err)
 					}
 				}
 			}
 		}
-		return errors.Join(all...)
+		if len(e.Faults) == 0 {
+			return nil
+		}
+		return e
 	}
+}
+
+// pathBefore is a path in front of a message, as readers of configs write it: "config.url: …", "command[0]: …".
+var pathBefore = regexp.MustCompile(`(?s)^([a-z][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_/-]+|\[\d+\])*): (.+)$`)
+
+// addIn adds the faults of one part of the file, which lies at a path. Where a message of a driver's config begins with a path of its
+// own, that is a path in the config.
+func (e *Error) addIn(at string, err error) {
+	if all, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range all.Unwrap() {
+			e.addIn(at, one)
+		}
+		return
+	}
+	msg := err.Error()
+	if m := pathBefore.FindStringSubmatch(msg); m != nil && strings.HasSuffix(at, ".config") {
+		under := strings.TrimPrefix(strings.TrimPrefix(m[1], "config"), ".")
+		if msg = m[2]; under != "" {
+			at += "." + under
+		}
+	}
+	e.Faults = append(e.Faults, Fault{Path: at, Msg: msg})
 }

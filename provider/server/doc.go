@@ -3,24 +3,24 @@
 //
 // A call is checked in this order: who calls, the names of machine and shard, then what
 // the store checks (token, machine, the other arguments, repeat, position). So a
-// replaced process does not learn what there is. The codes are those of the protocol;
-// FailedPrecondition says that the caller is fenced off, and nothing else.
+// replaced process does not learn which machines exist. The codes are those of the
+// protocol; FailedPrecondition means only that the caller is fenced off.
 //
 //	InvalidArgument     an argument that no machine could accept
 //	PermissionDenied    the certificate shown is not of the shard named
 //	FailedPrecondition  a newer token of this shard was seen for the machine
 //	NotFound            no such machine
 //	ResourceExhausted   tokens of too many machines
-//	Unavailable         the store has ended, or trouble that was asked for
+//	Unavailable         the store has ended, or a fault is injected
 //	Internal            the machine's state does not allow the call, or it failed
 //
-// Answers are put together by the store from bytes that are ready, and go out as
-// they are: the messages' fields stay empty, and the bytes stand where a
-// message keeps fields that it does not know.
+// The store assembles answers from encoded records, and the server sends them as
+// they are: the fields of the message stay empty, and the bytes are in its
+// unknown fields.
 //
-// # Trouble
+// # Injected faults
 //
 // On demand calls are refused, answered late, or carried out without an answer,
-// so that callers can be tried. What breaks machines is the store's: see
+// to test callers. Faults of machines are injected in the store: see
 // provider.Fault.
 package server

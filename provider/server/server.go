@@ -7,6 +7,7 @@ import (
 	"math"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,7 +35,7 @@ type Server struct {
 	log     *slog.Logger
 	trouble trouble
 	calls   counts
-	fenced  inbound.Lines
+	fenced  seldom
 	gate    atomic.Pointer[inbound.Gate] // of the last gRPC server; nil = there was none
 
 	// Inbound is what may arrive. It is set before Serve or GRPC is called.
@@ -149,8 +150,8 @@ func (s *Server) do(ctx context.Context, c *calls.Call, req proto.Message) (*pb.
 	answer, err := s.backend.Do(ctx, c)
 	if err != nil {
 		if errors.Is(err, shard.ErrFenced) {
-			if n, ok := s.fenced.Next(time.Now()); ok {
-				s.log.Error("call of a replaced process is refused", "error", err, "unreported", n)
+			if n, ok := s.fenced.next(time.Now()); ok {
+				s.log.Warn("call of a replaced process is refused", "error", err, "more", n)
 			}
 		}
 		return nil, statusOf(err)
@@ -248,4 +249,27 @@ func statusOf(err error) error {
 		}
 	}
 	return status.Error(code, err.Error())
+}
+
+// fencedEvery is how often a line is written of calls that the fence refuses. A process that was replaced goes on calling, and one line
+// says what there is to say; how many calls were refused is counted by their code.
+const fencedEvery = time.Minute
+
+// seldom limits log lines of one kind to one in fencedEvery. The zero value is ready. Safe for concurrent use.
+type seldom struct {
+	mu   sync.Mutex
+	last time.Time
+	more uint64
+}
+
+// next tells whether a line may be written now, and how many could not be since the last one.
+func (l *seldom) next(now time.Time) (more uint64, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.last.IsZero() && now.Sub(l.last) < fencedEvery {
+		l.more++
+		return 0, false
+	}
+	more, l.more, l.last = l.more, 0, now
+	return more, true
 }

@@ -3,6 +3,7 @@ package simulated
 import (
 	"container/heap"
 
+	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/shard"
 )
 
@@ -33,11 +34,22 @@ func (c *completions) Pop() any {
 	return x
 }
 
-// begin numbers a transition and draws how long it takes.
+// begin numbers a transition and draws how long it takes. A late-bound machine is made while it is bound and
+// gone when it is drained: Create and Delete take no time, Configure and Drain take theirs as well.
 func (f *Fleet) begin(i int32, op shard.Op) (nanos int64) {
 	f.transition++
-	f.entries[i].started = f.transition
-	return int64(f.latencies.of(op).draw(f.rng))
+	e := &f.entries[i]
+	e.started = f.transition
+	if e.machine.Labels[model.LabelLateBound] != "true" {
+		return int64(f.latencies.of(op).draw(f.rng))
+	}
+	switch op {
+	case shard.OpConfigure:
+		return int64(f.latencies.Create.draw(f.rng) + f.latencies.Configure.draw(f.rng))
+	case shard.OpDrain:
+		return int64(f.latencies.Drain.draw(f.rng) + f.latencies.Delete.draw(f.rng))
+	}
+	return 0
 }
 
 // schedule notes when a transition that has begun will end.

@@ -1,5 +1,5 @@
 // Package simulated is the provider that comes with Tonnage: a fleet of machines
-// in memory, for trying out, for tests and for the simulator.
+// in memory, for first trials, tests and the simulator.
 //
 // It keeps to the machine's state machine, takes time over transitions and
 // fails on demand, as real ones do. It has no clock: the owner calls Advance
@@ -10,8 +10,8 @@
 // # Revisions
 //
 // Entries are linked in the order of their last change, so that a List since a
-// revision walks back over what changed since and no further: a steady cycle
-// costs what changed, not the size of the fleet. Removals leave a tombstone;
+// revision reads only the entries that changed since: a steady cycle costs as
+// much as changed, whatever the size of the fleet. Removals leave a tombstone;
 // when a cursor is older than the oldest tombstone that is kept, or is not one
 // of this fleet, the answer is the full list.
 package simulated

@@ -398,3 +398,41 @@ func TestLostMachinesDoNotComeBack(t *testing.T) {
 		t.Errorf("%d machines", f.Len())
 	}
 }
+
+// TestALateBoundMachineIsMadeWhenItIsBound: Create and Delete are done within the call, Configure and Drain take what making and
+// removing it takes as well.
+func TestALateBoundMachineIsMadeWhenItIsBound(t *testing.T) {
+	m := machine("m", model.Speculative)
+	m.Labels = map[string]string{model.LabelLateBound: "true"}
+	f := newFleet(t, Config{Machines: []model.Machine{m}, Latencies: Latencies{Create: seconds(1), Configure: seconds(2), Drain: seconds(4), Delete: seconds(8)}})
+	now := int64(0)
+	for _, x := range []struct {
+		op           shard.Op
+		at, after    model.State
+		takes        int
+		keepsItsHost bool
+	}{
+		{shard.OpCreate, model.Idle, model.Idle, 0, true},
+		{shard.OpConfigure, model.Configuring, model.Configured, 3, true},
+		{shard.OpDrain, model.Draining, model.Idle, 12, true},
+		{shard.OpDelete, model.Speculative, model.Speculative, 0, false},
+	} {
+		rec, err := do(f, x.op, "m")
+		if err != nil || rec.Machine.State != x.at || (rec.Machine.Host != "") != x.keepsItsHost {
+			t.Fatalf("%s answers %+v and %v, want %s", x.op, rec.Machine, err, x.at)
+		}
+		if x.takes == 0 {
+			continue
+		}
+		end := now + int64(x.takes)*int64(time.Second)
+		f.Advance(end - 1)
+		if rec, _ := f.Get("m"); rec.Machine.State != x.at {
+			t.Errorf("%s is over too soon", x.op)
+		}
+		f.Advance(end)
+		if rec, _ := f.Get("m"); rec.Machine.State != x.after {
+			t.Errorf("after %s it is %s, want %s", x.op, rec.Machine.State, x.after)
+		}
+		now = end
+	}
+}

@@ -93,22 +93,22 @@ func (p *Provider) begin(id, shard string, token []int64, move int, cluster stri
 		}
 		p.Tokens[key] = token
 	}
-	m := p.Machines[id]
-	if m == nil {
+	m, err := p.Machines[id], p.save() // the token counts, whatever becomes of the call
+	switch {
+	case err != nil:
+		return nil, err
+	case m == nil:
 		return nil, status.Errorf(codes.NotFound, "there is no machine %q", id)
-	}
-	if move == 1 && cluster == "" {
+	case move == 1 && cluster == "":
 		return nil, status.Error(codes.InvalidArgument, "cluster_id: must not be empty")
-	}
-	switch now := m.Record.State; {
-	case now == moves[move][0]:
+	case m.Record.State == moves[move][0]:
 		m.Move, m.Operation, m.Record.State = move, fmt.Sprintf("%s-%d", id, time.Now().UnixNano()), moves[move][1]
 		if move == 1 {
 			m.Record.Cluster, m.Record.ShardMetadata = cluster, metadata
 		}
 		p.start(m)
 	case m.Move != move || move == 1 && m.Record.Cluster != cluster: // no repeat
-		return nil, status.Errorf(codes.Internal, "machine %q is %v for %q", id, now, m.Record.Cluster)
+		return nil, status.Errorf(codes.Internal, "machine %q is %v for %q", id, m.Record.State, m.Record.Cluster)
 	}
 	return &pb.TransitionAck{OperationId: m.Operation, Machine: proto.CloneOf(m.Record)}, p.save()
 }

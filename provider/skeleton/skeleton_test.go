@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -92,5 +93,38 @@ func TestItKeepsTheProtocol(t *testing.T) {
 		case check.Skipped:
 			t.Logf("%s skipped: %s", got.ID, got.Reason)
 		}
+	}
+}
+
+// TestThePageBuilds: what the page has a reader write is a program.
+func TestThePageBuilds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it links a program")
+	}
+	page, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash("docs/how-to/write-a-provider.md")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	skeleton, err := os.ReadFile("skeleton.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, program, _ := bytes.Cut(page, []byte("   ```go\n"))
+	program, _, found := bytes.Cut(program, []byte("   ```\n"))
+	if !found {
+		t.Fatal("the page has no program")
+	}
+	dir := t.TempDir()
+	files := map[string][]byte{"main.go": program, "provider.go": bytes.Replace(skeleton, []byte("\npackage skeleton\n"), []byte("\npackage main\n"), 1)}
+	args := []string{"build", "-o", filepath.Join(dir, "program")}
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, path)
+	}
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -1,6 +1,6 @@
-// Package journal keeps a small map on disk, so that a process that is killed
-// at any moment finds it again: what the shard remembers of machines that no
-// provider gives back. It knows nothing of what the keys and values mean.
+// Package journal keeps a small map on disk, so that it survives a process
+// that is killed at any moment: what the shard knows of machines and no
+// provider stores. It does not interpret keys and values.
 //
 // # The file
 //
@@ -53,18 +53,18 @@
 // # Who writes
 //
 // Set changes the map in memory and appends to a buffer; it never waits for the
-// disk. One goroutine writes what has gathered and syncs it, so that any number
-// of changes share one sync. Durable waits for that, for those to whom it
-// matters.
+// disk. One goroutine writes the buffer and syncs it, so that any number of
+// changes share one sync. A caller that needs the change on disk calls Durable,
+// which waits for the sync.
 //
 // When the file has grown to several times what the map takes, the goroutine
 // writes the map to a new file, syncs it, and puts it in the place of the old
-// one. Values are read meanwhile in small portions, and what is set during that
-// time follows the map in the new file, so that nobody waits.
+// one. Meanwhile values are read in small portions, and changes are appended
+// behind the map in the new file, so that no caller waits.
 //
 // # When the disk fails
 //
-// Writes that fail are logged and counted, and Durable says so at once: it is
-// for the caller to go on or not. The map in memory stays right, and the
-// goroutine tries again to write all of it to a new file.
+// Failed writes are logged and counted, and Durable returns the error at
+// once; the caller decides whether to go on. The map in memory stays right,
+// and the goroutine tries again to write all of it to a new file.
 package journal

@@ -1,9 +1,9 @@
-// Package report is the shard's side of the coordinator's ReportShard: in a
-// goroutine of its own it says how the shard stands, and carries out what the
-// answer asks for.
+// Package report is the shard's side of the coordinator's ReportShard: a
+// goroutine of its own reports the state of the shard and carries out the
+// instructions in the answer.
 //
-// The shard does not know this package. Nothing here is ever waited for: when no
-// coordinator answers, cycles go on as they are, and the next report comes an
+// The shard does not import this package and never waits for it: when no
+// coordinator answers, cycles go on unchanged, and the next report is sent an
 // interval later.
 //
 // # Whom it asks
@@ -14,9 +14,9 @@
 //
 // # What it believes
 //
-// The answer's term must not be lower than the highest one heard of: a leader
-// that was replaced is not listened to, and nothing of its answer is
-// acknowledged. An instruction comes again with every answer until it was
-// acknowledged, so one that was carried out is not carried out twice. What could
-// not be delivered is said again with the next report.
+// The answer's term must not be lower than the highest one heard of: answers of
+// a replaced leader are dropped, and no instruction in them is acknowledged. An
+// instruction comes again with every answer until it was acknowledged, so one
+// that was carried out is not carried out twice. What could not be delivered is
+// said again with the next report.
 package report

@@ -59,8 +59,8 @@ func (c *Client) move(ctx context.Context, i *pb.CoordinatorInstruction) error {
 func (c *Client) offer(ctx context.Context) {
 	given, err := c.o.Owner.HandOvers(ctx)
 	if err != nil {
-		// Who hears of them would let others have the machines, and a shard that does
-		// not mention one says that it is settled.
+		// A coordinator that hears of them would give the machines to other shards, and a
+		// hand-over that is not mentioned counts as settled.
 		c.o.Log.Warn("nothing is offered: it is not known whether hand-overs are on disk", "error", err)
 		return
 	}

@@ -50,7 +50,7 @@ type question struct {
 	limit   int
 }
 
-// reply is what those wait for who asked one question.
+// reply is the answer to one question; all callers that asked it wait for it.
 type reply struct {
 	done   chan struct{}
 	header NeedsHeader

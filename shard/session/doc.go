@@ -10,7 +10,7 @@
 // # A session
 //
 //	       operator                            shard
-//	hello, answers ──▶ reader ──────────────▶ who waits for them
+//	hello, answers ──▶ reader ──────────────▶ the calls that wait for them
 //	roll-ups ────────▶ reader ─▶ intake ────▶ Core.TakeRollup     (one a cluster waits, the newest; one a second is read)
 //	acks, requests  ◀── sender ◀── replies ◀── intake, Bootstrap, Cordon
 //	news            ◀── sender ◀── updates ◀── NodeState, Capacity  (one a topic waits, the newest)
@@ -20,40 +20,39 @@
 // cluster counts: the one before it is ended, its roll-up that waits is
 // dropped, and its end takes nothing of the new one along.
 //
-// Roll-ups go a way of their own, so that an answer which somebody waits for is
-// never behind one that is being read. They are read by a few readers;
+// Roll-ups take a separate path, so that an answer which a call waits for is never
+// queued behind a roll-up that is being read. They are read by a few readers;
 // TakeRollup puts the rows into a mailbox, which the next cycle empties. So an
-// acknowledgement says that a roll-up was checked and is remembered, and waits
-// for no cycle. After a roll-up of a cluster was read, the next is read
+// acknowledgement says that a roll-up was checked and stored; it does not wait for
+// a cycle. After a roll-up of a cluster was read, the next is read
 // Deps.ClusterInterval later, whichever session sends it. A roll-up is taken whole
-// or refused whole. The protocol has no word for a
-// refusal: it is not acknowledged, and the log, the count of refused roll-ups
-// and Sessions say why.
+// or refused whole. The protocol has no message for a refusal: a refused roll-up
+// is not acknowledged, and the log, the count of refused roll-ups and Sessions say
+// why.
 //
 // What goes to the operator waits in its outbox: first replies in their order,
 // then updates, in which news of a machine takes the place of older news of it.
-// Putting something in never waits, so no operator holds up a cycle, whatever
-// it reads or does not. One that reads nothing for SendStallMax, or lets more
-// wait than there can be machines, is cut off; it hears everything when it
-// comes again.
+// Adding to the outbox never blocks, so an operator that reads slowly or not at
+// all does not delay a cycle. A session whose operator reads nothing for
+// SendStallMax, or whose outbox has more entries than there can be machines, is
+// closed; the next session begins with the full state.
 //
 // # What is bounded
 //
-// Sessions, roll-ups that wait (one a cluster, and WaitingBytesMax together),
-// replies and updates of a session, answers that are waited for, bootstrap data
-// that is kept, what one cluster may report (ClusterLimits), and what it may take
-// up of the machine table: attribute keys and sets of requirements are limited
-// for all clusters together there, and a cycle that passes the limit would decide nothing for
-// anybody. So a roll-up that would pass it is refused, and the cluster keeps
-// what it had.
+// Sessions, roll-ups that wait (one a cluster, and WaitingBytesMax together), replies and
+// updates of a session, answers that are waited for, bootstrap data that is kept, what one
+// cluster may report (ClusterLimits), and what it may take up of the machine table: attribute
+// keys and sets of requirements are limited for all clusters together there, and a cycle over
+// the limit decides nothing for any cluster. So a roll-up that would pass the limit is
+// refused, and the cluster keeps its last demand.
 //
 // # From the wire to the table
 //
 // A roll-up is the protobuf message ClusterCapacityNeeds. It repeats itself:
 // hundreds of rows say the same few requirements in the same bytes, and what
-// differs are a few quantities. A generic decoder makes some forty objects of
-// each row. Decoder makes none, and the codec of the server hands it the bytes
-// as they came:
+// differs are a few quantities. A generic decoder allocates some forty objects
+// for each row. Decoder allocates none; the codec of the server hands it the
+// raw bytes:
 //
 //	message ──┬─ requirements, spread, priority, penalties ── the bytes as key ──▶ profiles seen before
 //	          ├─ aggregate, minimum unit ── quantities read in place ──▶ amounts      │

@@ -3,6 +3,8 @@ package session
 import (
 	"context"
 	"iter"
+	"sync"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -68,7 +70,7 @@ const candidatesMax = 32
 
 // InspectNeeds says what the last cycle decided.
 func (s *Server) InspectNeeds(request *pb.InspectNeedsRequest, stream pb.ShardRead_InspectNeedsServer) error {
-	if err := mtls.Require(stream.Context(), mtls.ReadOnly(), mtls.Admin()); err != nil {
+	if err := s.mayInspect(stream.Context(), request.GetClusterId()); err != nil {
 		return err
 	}
 	limit := int(request.GetLimit())
@@ -96,6 +98,47 @@ func (s *Server) InspectNeeds(request *pb.InspectNeedsRequest, stream pb.ShardRe
 		}
 		sent++
 	}
+	return nil
+}
+
+// InspectGapMin is the least time between two questions of one cluster's operator.
+const InspectGapMin = 10 * time.Second
+
+// mayInspect lets those ask who may look at everything, and an operator about its own cluster, now and then: a
+// question costs a cycle.
+func (s *Server) mayInspect(ctx context.Context, cluster string) error {
+	err := mtls.Require(ctx, mtls.ReadOnly(), mtls.Admin())
+	if err == nil || cluster == "" {
+		return err
+	}
+	if mtls.Require(ctx, mtls.Cluster(cluster)) != nil {
+		return err
+	}
+	return s.inspections.admit(cluster, s.clock())
+}
+
+// inspections notes when operators asked. Its size is bounded by the operators that have certificates and have asked within
+// InspectGapMin.
+type inspections struct {
+	mu   sync.Mutex
+	last map[string]time.Time
+}
+
+func (x *inspections) admit(cluster string, now time.Time) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for c, at := range x.last {
+		if now.Sub(at) >= InspectGapMin {
+			delete(x.last, c)
+		}
+	}
+	if _, asked := x.last[cluster]; asked {
+		return status.Errorf(codes.ResourceExhausted, "the operator of %s has asked within %v; ask later", cluster, InspectGapMin)
+	}
+	if x.last == nil {
+		x.last = map[string]time.Time{}
+	}
+	x.last[cluster] = now
 	return nil
 }
 

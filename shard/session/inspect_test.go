@@ -175,4 +175,17 @@ func TestWhoMayInspect(t *testing.T) {
 			t.Errorf("%s: %v, want %v", uri, err, want)
 		}
 	}
+	// An operator may ask about its own cluster, now and then.
+	own := load("bigfleet://cluster/a")
+	for i, c := range []struct {
+		cluster string
+		want    codes.Code
+	}{{"a", codes.OK}, {"b", codes.PermissionDenied}, {"a", codes.ResourceExhausted}} {
+		if _, err := inspect(t, f, own, &pb.InspectNeedsRequest{ClusterId: c.cluster}); status.Code(err) != c.want {
+			t.Errorf("question %d, about %s: %v, want %v", i, c.cluster, err, c.want)
+		}
+	}
+	if _, err := inspect(t, f, load("bigfleet://admin"), &pb.InspectNeedsRequest{ClusterId: "a"}); err != nil {
+		t.Errorf("an admin has to wait: %v", err)
+	}
 }

@@ -17,8 +17,8 @@ import (
 // that wait to be read. Beyond it, sessions are not read until there is room.
 const WaitingBytesMax = inbound.WaitingBytesMax
 
-// intake reads roll-ups and hands them to the shard. Of each cluster one waits
-// at most, the newest; and one is being read at most, so that a later one
+// intake reads roll-ups and hands them to the shard. For each cluster at most one
+// roll-up waits, the newest, and at most one is being read, so that a later one
 // never overtakes it. Clusters take turns. A cluster whose roll-up was read has
 // its next turn when the interval has passed, whatever became of it and whichever
 // session sends it.

@@ -17,8 +17,8 @@ type quantity struct {
 	name, text []byte // of the message
 }
 
-// quantities is one map of the row being read. Of several entries with one name
-// the last one holds, and what stands in the others does not matter.
+// quantities is one map of the row being read. If several entries have one
+// name, the last one counts, whatever the others contain.
 type quantities struct {
 	list  []quantity
 	count int // entries, repeated names included

@@ -51,7 +51,7 @@ const readBufferBytes = 16 << 10
 // rules say who may call what. A session's connection is proven by its hello.
 var rules = []inbound.Rule{
 	{Method: pb.Shard_Session_FullMethodName, Roles: []string{"cluster"}, Hello: true},
-	{Method: "/" + pb.ShardRead_ServiceDesc.ServiceName + "/", Roles: []string{"readonly", "admin"}},
+	{Method: "/" + pb.ShardRead_ServiceDesc.ServiceName + "/", Roles: []string{"readonly", "admin", "cluster"}}, // an operator about its own cluster: mayInspect
 }
 
 // Core is the shard, as sessions see it.
@@ -109,18 +109,19 @@ type Server struct {
 	pb.UnimplementedShardServer
 	pb.UnimplementedShardReadServer
 
-	core      Core
-	epoch     func() int64
-	term      func() int64
-	offered   func() ([]model.Amount, bool)
-	helloWait time.Duration
-	needs     Needs
-	policy    func(cluster string) policy.Limits
-	clock     func() time.Time
-	log       *slog.Logger
-	metrics   *metrics
-	grpc      *grpc.Server
-	gate      *inbound.Gate
+	core        Core
+	epoch       func() int64
+	term        func() int64
+	offered     func() ([]model.Amount, bool)
+	helloWait   time.Duration
+	needs       Needs
+	inspections inspections
+	policy      func(cluster string) policy.Limits
+	clock       func() time.Time
+	log         *slog.Logger
+	metrics     *metrics
+	grpc        *grpc.Server
+	gate        *inbound.Gate
 
 	links    links
 	intake   *intake

@@ -389,6 +389,6 @@ bigfleet_shard_session_identity_rejected_total %d
 		t.Error(err)
 	}
 	if !f.server.Connected("a") {
-		t.Error("a stranger ended the cluster's session")
+		t.Error("another peer ended the cluster's session")
 	}
 }

@@ -68,8 +68,8 @@ func (w *waiters[A]) drop(id string) {
 	delete(w.byID, id)
 }
 
-// answer hands an answer to who waits for it; false when nobody does, any more
-// or at all. A second answer to one question counts as nobody's.
+// answer hands an answer to the caller that waits for it; false if no caller
+// waits, or if the question has been answered.
 func (w *waiters[A]) answer(id string, a A) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

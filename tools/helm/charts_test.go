@@ -1,6 +1,3 @@
-// Package helm holds the charts in deploy/charts to what they promise: they
-// render for every value, into objects that Kubernetes knows, with flags that
-// the programs have.
 package helm
 
 import (
@@ -8,6 +5,7 @@ import (
 	"io"
 	"log"
 	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -16,8 +14,6 @@ import (
 	"testing"
 
 	"helm.sh/helm/v3/pkg/chart/loader"
-	"helm.sh/helm/v3/pkg/chartutil"
-	"helm.sh/helm/v3/pkg/engine"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -37,35 +33,18 @@ var needed = map[string]map[string]any{
 	"tonnage":          {"shard": map[string]any{"provider": map[string]any{"addr": "provider.fleet.svc:9000"}}},
 	"tonnage-operator": {"clusterID": "cluster-1", "shardAddress": "shard-0:7780"},
 	"tonnage-pods":     {},
+	"tonnage-provider": {"pools": map[string]any{
+		"drivers": []any{map[string]any{"name": "sim", "kind": "simulated"}},
+		"pools": []any{map[string]any{
+			"name": "p", "driver": "sim", "machines": 4, "zones": []any{"a"},
+			"types": []any{map[string]any{"name": "t", "resources": map[string]any{"cpu": 2}, "prices": []any{map[string]any{"capacityType": "OnDemand", "pricePerHour": 1}}}},
+		}},
+	}},
 }
 
 // render returns the objects of a chart, text by text.
 func render(chart string, values map[string]any) (string, error) {
-	c, err := loader.Load(filepath.Join(root, "deploy/charts", chart))
-	if err != nil {
-		return "", err
-	}
-	capabilities := chartutil.DefaultCapabilities.Copy()
-	capabilities.KubeVersion = chartutil.KubeVersion{Version: "v1.36.3", Major: "1", Minor: "36"}
-	if !chartutil.IsCompatibleRange(c.Metadata.KubeVersion, capabilities.KubeVersion.Version) {
-		return "", fmt.Errorf("the chart is not for Kubernetes %s", capabilities.KubeVersion.Version)
-	}
-	merged, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{Name: "rel", Namespace: "bigfleet-system", Revision: 1, IsInstall: true}, capabilities)
-	if err != nil {
-		return "", err
-	}
-	files, err := engine.Render(c, merged)
-	if err != nil {
-		return "", err
-	}
-	var out strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if strings.HasSuffix(name, "NOTES.txt") {
-			continue // for people
-		}
-		fmt.Fprintf(&out, "---\n# %s\n%s\n", name, files[name])
-	}
-	return out.String(), nil
+	return Render(filepath.Join(root, "deploy/charts", chart), "rel", "bigfleet-system", values)
 }
 
 func mustRender(t *testing.T, chart string, values map[string]any) string {
@@ -174,6 +153,15 @@ func everything(chart string) map[string]any {
 		set("operator-tls", "tls", "secretName")
 		set("denied.txt", "tls", "denyKey")
 		set("#cloud-config\n# {{ .ClusterID }}\n", "bootstrapTemplate")
+	case "tonnage-provider":
+		set([]any{map[string]any{"namespaceSelector": map[string]any{}}}, "networkPolicy", "from")
+		set("provider-tls", "tls", "secretName")
+		set("denied.txt", "tls", "denyKey")
+		set("fast", "storage", "storageClassName")
+		set([]any{"fleet", "lab"}, "clusterApi", "namespaces")
+		set([]any{map[string]any{"name": "scripts", "configMap": map[string]any{"name": "scripts", "defaultMode": 0o555}}}, "extraVolumes")
+		set([]any{map[string]any{"name": "scripts", "mountPath": "/scripts"}}, "extraVolumeMounts")
+		set([]any{map[string]any{"name": "MACHINES", "value": "/data/machines"}}, "env")
 	case "tonnage-pods":
 		set(map[string]any{"critical": map[string]any{"interruptionPenalty": "64"}}, "priorityClassDefaults")
 	}
@@ -201,6 +189,10 @@ var beside = map[string]map[string]any{
 	"tonnage-operator networkPolicy.metricsFrom":  {"networkPolicy": map[string]any{"enabled": true}},
 	"tonnage-operator podMonitor.interval":        {"podMonitor": map[string]any{"enabled": true}},
 	"tonnage-pods networkPolicy.metricsFrom":      {"networkPolicy": map[string]any{"enabled": true}},
+	"tonnage-provider networkPolicy.from":         {"networkPolicy": map[string]any{"enabled": true}},
+	"tonnage-provider networkPolicy.metricsFrom":  {"networkPolicy": map[string]any{"enabled": true}},
+	"tonnage-provider podMonitor.interval":        {"podMonitor": map[string]any{"enabled": true}},
+	"tonnage-provider tls.denyKey":                {"tls": map[string]any{"secretName": "t"}},
 	"tonnage-pods podMonitor.interval":            {"podMonitor": map[string]any{"enabled": true}},
 }
 
@@ -276,7 +268,7 @@ var flagPattern = regexp.MustCompile(`(?m)^\s*- "?--([a-z-]+)=`)
 // TestFlagsExist: every flag that a chart gives is one of the program's.
 func TestFlagsExist(t *testing.T) {
 	dir := t.TempDir()
-	for _, program := range []string{"tonnage", "tonnage-operator"} {
+	for _, program := range []string{"tonnage", "tonnage-operator", "tonnage-provider"} {
 		build := exec.Command("go", "build", "-o", filepath.Join(dir, program), "./cmd/"+program)
 		build.Dir = root
 		if out, err := build.CombinedOutput(); err != nil {
@@ -291,6 +283,7 @@ func TestFlagsExist(t *testing.T) {
 		{"tonnage", "templates/coordinator.yaml", []string{"tonnage", "coordinator"}},
 		{"tonnage-operator", "templates/deployment.yaml", []string{"tonnage-operator"}},
 		{"tonnage-pods", "templates/deployment.yaml", []string{"tonnage-operator", "pods"}},
+		{"tonnage-provider", "templates/statefulset.yaml", []string{"tonnage-provider", "serve"}},
 	} {
 		help, err := exec.Command(filepath.Join(dir, c.command[0]), append(c.command[1:], "--help")...).CombinedOutput()
 		if err != nil {
@@ -323,6 +316,8 @@ func TestMissingAndWrongValuesAreNamed(t *testing.T) {
 		{"tonnage", map[string]any{}, "shard.provider.addr: is missing"},
 		{"tonnage-operator", map[string]any{"shardAddress": "s:1"}, "clusterID: is missing"},
 		{"tonnage-operator", map[string]any{"clusterID": "c"}, "shardAddress: is missing"},
+		{"tonnage-provider", map[string]any{}, "pools: is missing"},
+		{"tonnage-provider", with("tonnage-provider", []string{"replicas"}, 4), "replicas: must be 1 to 3, got 4"},
 		{"tonnage", with("tonnage", []string{"coordinator", "replicas"}, 7), "coordinator.replicas: must be 1 to 5, got 7"},
 		{"tonnage", map[string]any{"shard": map[string]any{"provider": map[string]any{"addr": "p:1"}, "replicas": 2, "tls": map[string]any{"secretName": "s"}}}, "one certificate holds one shard's id"},
 		{"tonnage", with("tonnage", []string{"coordinator", "tls", "secretName"}, "s"), "coordinator.raftTLS.secretName: with coordinator.tls"},
@@ -347,5 +342,76 @@ func TestNamesCarryOver(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("there is no %q", want)
 		}
+	}
+}
+
+// TestRightsOfTheProvider: a replica may change its Lease and the labels of the release's own pods, and nothing else; and
+// the pools that are mounted are a file that the program takes.
+func TestRightsOfTheProvider(t *testing.T) {
+	text := mustRender(t, "tonnage-provider", with("tonnage-provider", []string{"namePrefix"}, "mine"))
+	var rules []string
+	for _, part := range strings.Split(text, "\n---") {
+		var o struct {
+			Kind  string
+			Data  map[string]string
+			Rules []struct{ Resources, ResourceNames, Verbs []string }
+		}
+		if err := yaml.Unmarshal([]byte(part), &o); err != nil {
+			t.Fatal(err)
+		}
+		switch o.Kind {
+		case "Role":
+			for _, r := range o.Rules {
+				rules = append(rules, fmt.Sprintf("%v %v: %v", r.Resources, r.ResourceNames, r.Verbs))
+			}
+		case "ClusterRole", "ClusterRoleBinding":
+			t.Errorf("it renders a %s", o.Kind)
+		case "ConfigMap":
+			validate := exec.Command("go", "run", "./cmd/tonnage-provider", "pools", "validate", "-f", "/dev/stdin")
+			validate.Dir, validate.Stdin = root, strings.NewReader(o.Data["pools.yaml"])
+			if out, err := validate.CombinedOutput(); err != nil || !strings.Contains(string(out), "pool p: driver sim, 4 machines at most") {
+				t.Errorf("the pools: %v, %s", err, out)
+			}
+		}
+	}
+	want := []string{"[leases] []: [create]", "[leases] [mine]: [get update]", "[pods] [mine-0 mine-1 mine-2]: [patch]"}
+	if !slices.Equal(rules, want) {
+		t.Errorf("rights %q, want %q", rules, want)
+	}
+}
+
+// TestRightsOfClusterAPI: for each namespace with Clusters there are the rights of deploy/rbac, bound to the provider's account.
+func TestRightsOfClusterAPI(t *testing.T) {
+	file, err := os.ReadFile(filepath.Join(root, "deploy/rbac/provider-cluster-api.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	type object struct {
+		Kind     string
+		Metadata struct{ Name, Namespace string }
+		Rules    []any
+		RoleRef  struct{ Name string }
+		Subjects []struct{ Name, Namespace string }
+	}
+	var want object
+	if err := yaml.Unmarshal([]byte(strings.Split(string(file), "\n---\n")[0]), &want); err != nil {
+		t.Fatal(err)
+	}
+	text := mustRender(t, "tonnage-provider", with("tonnage-provider", []string{"clusterApi", "namespaces"}, []any{"fleet", "lab"}))
+	got := map[string]int{}
+	for _, part := range strings.Split(text, "\n---") {
+		var o object
+		if err := yaml.Unmarshal([]byte(part), &o); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case o.Metadata.Name != "bigfleet-provider-cluster-api":
+		case o.Kind == "Role" && len(o.Rules) > 0 && fmt.Sprint(o.Rules) == fmt.Sprint(want.Rules),
+			o.Kind == "RoleBinding" && o.RoleRef.Name == o.Metadata.Name && len(o.Subjects) == 1 && o.Subjects[0] == struct{ Name, Namespace string }{"bigfleet-provider", "bigfleet-system"}:
+			got[o.Kind+" "+o.Metadata.Namespace]++
+		}
+	}
+	if fmt.Sprint(got) != "map[Role fleet:1 Role lab:1 RoleBinding fleet:1 RoleBinding lab:1]" {
+		t.Errorf("it renders %v", got)
 	}
 }

@@ -10,6 +10,7 @@ import { Fleet } from './fleet.js';
 import { timed } from './frames.js';
 import { Recent, Unmet } from './lists.js';
 import { Money } from './money.js';
+import { Needs } from './needs.js';
 import { Region } from './region.js';
 import { pace } from './query.js';
 import { filter, go, linkTo, linkToTab, onPlace, place } from './router.js';
@@ -18,6 +19,7 @@ import { Slow } from './engine.js';
 import { Store } from './store.js';
 import { Tiles } from './tiles.js';
 import { Verdict } from './verdict.js';
+import { WhatIf } from './whatif.js';
 import { count, dollars, millis, money, rate, short, span } from './format.js';
 import { find, text } from './dom.js';
 import { capacity, kinds, phases, states } from './names.js';
@@ -80,7 +82,7 @@ const demand = new Demand(find('#demand'));
 const unmet = new Unmet(find('#unmet'), redraw);
 const recent = new Recent(find('#recent'));
 const region = new Region(find('#region'));
-const verdict = new Verdict(find('#verdict'));
+const verdict = new Verdict(find('#verdict'), redraw);
 const drawer = new Drawer(find('#drawer'), redraw);
 const box = (tab) => find(`[data-view=${tab}]`);
 
@@ -96,6 +98,7 @@ const views = {
     recent.update(shown);
     region.update(shown);
   } }),
+  needs: () => new Needs(box('needs'), redraw),
   fleet: () => new Fleet(box('fleet'), redraw),
   clusters: () => new Clusters(box('clusters'), redraw),
   money: () => new Money(box('money'), redraw),
@@ -108,6 +111,7 @@ const views = {
       slow.update(shown);
     } };
   },
+  whatif: () => new WhatIf(box('whatif'), redraw),
   search: () => new Search(box('search'), redraw),
 };
 const made = new Map();

@@ -1,10 +1,11 @@
 // One cluster, tenant, domain or plan.
 
-import { amount, count, dollars, money, percent, resource, span, vector } from './format.js';
+import { amount, count, dollars, percent, resource, span, vector } from './format.js';
 import { h } from './dom.js';
 import { spark } from './chart.js';
 import { capacityName, field, moment, needLink, reasonTag, several, stateTag, table, to, tr } from './parts.js';
 import { linkToTab } from './router.js';
+import { linkToWhatIf, outcome } from './whatif.js';
 
 const counts = (list, link = (name) => name) => h('ul.plain', {}, list.slice(0, 12).map((x) => h('li', { 'data-key': x.name }, h('b', {}, count(x.count)), ' ', link(x.name) || '–')), list.length > 12 ? h('li.faint', {}, `and ${count(list.length - 12)} more`) : null);
 
@@ -15,7 +16,7 @@ export function trendLine(points, words) {
 
 export function clusterCard(c) {
   return [
-    h('p.lead', {}, c.short > 0 ? [h('b.bad', {}, several(c.short, 'Need')), c.short === 1 ? ' is short' : ' are short', c.reason ? [', mostly ', reasonTag(c.reason)] : ''] : h('span.tag', { color: '--teal' }, 'all satisfied')),
+    h('p.lead', {}, c.short > 0 ? [h('b.bad', {}, several(c.short, 'Need')), c.short === 1 ? ' is short' : ' are short', c.reason ? [c.reasons.length > 1 ? ', mostly ' : ': ', reasonTag(c.reason)] : ''] : h('span.tag', { color: '--teal' }, 'all satisfied')),
     h('dl.fields', {},
       c.tenant ? field('Tenant', to('tenant', c.tenant)) : null,
       field('Asks for', vector(c.demand) || 'nothing', ` in ${several(c.rows, 'row')}`),
@@ -26,7 +27,8 @@ export function clusterCard(c) {
     c.reasons.length > 0 ? h('section', {}, h('h3', {}, 'Why its Needs are short'), h('ul.plain', {}, c.reasons.map((r) => h('li', { 'data-key': r.reason }, h('b', {}, count(r.count)), ' ', reasonTag(r.reason))))) : null,
     h('section', {}, h('h3', {}, 'Machines'), h('div.two', {}, counts(c.states), counts(c.types))),
     h('p.more', {},
-      c.short > 0 ? h('a', { href: linkToTab('overview', { q: `${c.cluster}/` }) }, 'Its unmet Needs') : null,
+      h('a', { href: linkToTab('needs', { cluster: c.cluster }) }, 'Its Needs'),
+      c.short > 0 ? h('a', { href: linkToTab('overview', { q: c.cluster }) }, 'Its unmet Needs') : null,
       h('a', { href: linkToTab('fleet', { owner: c.cluster }) }, 'Its machines on the map'),
       h('a', { href: linkToTab('search', { cluster: c.cluster }) }, 'List of its machines'),
       h('a', { href: linkToTab('changes', { q: c.cluster }) }, 'What changed')),
@@ -48,6 +50,12 @@ export function tenantCard(all, { name }) {
   ];
 }
 
+/** The resource that a tenant has most of, measured by its share: what its ratio is of. */
+export function mostOf(t) {
+  const s = [...t.shares].sort((a, b) => b.has / b.share - a.has / a.share)[0];
+  return s ? `${resource(s.name)}: ${amount(s.name, s.has)} of its ${amount(s.name, s.share)}` : '';
+}
+
 export const percent2 = (ratio) => `${Math.round(ratio * 100)} %`;
 
 const MACHINE_HEADS = [{ name: 'Machine', cls: 'id' }, { name: 'State', cls: 'kind' }, { name: 'Cluster', cls: 'id' }, { name: 'Priority', cls: 'num' }, { name: 'Type', cls: 'wide' }, { name: '$/h', cls: 'num' }];
@@ -60,7 +68,7 @@ export function domainCard(d, { more }) {
   return [
     h('p.lead', {}, h('code', {}, d.key), `: ${several(d.machines, 'machine')}, ${dollars(d.spend)}`),
     h('dl.fields', {},
-      field('Idle', count(d.idle)), field('Bound', `${count(d.bound)} of ${several(d.clusters, 'cluster')}`),
+      field('Idle', count(d.idle)), field('Bound', d.bound > 0 ? `${count(d.bound)}, in ${several(d.clusters, 'cluster')}` : '0'),
       field('On their way', count(d.moving)), d.failed > 0 ? field('Failed', count(d.failed)) : null, field('Can be bought', count(d.speculative))),
     h('section', {}, h('h3', {}, 'Whose machines'), d.owners.length > 0 ? counts(d.owners, (name) => to('cluster', name)) : h('p.faint', {}, 'Nobody’s.')),
     d.gangs.length > 0 ? h('section', {}, h('h3', {}, 'Gangs'), counts(d.gangs)) : null,
@@ -74,38 +82,21 @@ export function domainCard(d, { more }) {
 domainCard.title = (d) => d.value;
 
 function loss(d, more) {
-  const button = h('button', { type: 'button', 'data-ask': JSON.stringify(['whatif', { key: d.key, value: d.value }]) }, more.answer ? 'Ask again' : 'Decide what would happen');
+  const button = h('button', { type: 'button', 'data-ask': JSON.stringify(['whatif', { key: d.key, value: d.value }]), disabled: Boolean(more.waiting) }, more.answer ? 'Ask again' : 'Decide what would happen');
   if (more.error) return [h('p.refused', {}, more.error.message), button];
   if (!more.answer) return [h('p', {}, more.waiting ? 'Deciding …' : 'The engine decides about the fleet without these machines. Nothing is changed.'), button];
-  const a = more.answer.answer;
-  return [lossTable(a, more.answer.lost), turns(a), button];
+  return [outcome(more.answer, `Without its ${several(more.answer.lost, 'machine')}`), button, ' ', h('a', { href: linkToWhatIf({ key: d.key, value: d.value }) }, 'With other changes')];
 }
 
-const LOSS_HEADS = [{ name: '', cls: 'id' }, { name: 'Now', cls: 'num' }, { name: 'Without them', cls: 'num' }];
-
-function lossTable(a, lost) {
-  const row = (name, of) => tr([name, of(a.now), of(a.whatIf)], LOSS_HEADS, { key: name });
-  return [h('p', {}, `Without its ${several(lost, 'machine')}:`), h('div.loss', {}, table('The next cycle, now and without these machines', LOSS_HEADS, [
-    row('Needs satisfied', (o) => count(o.satisfied)), row('Needs short', (o) => count(o.unsatisfied.length)), row('Machines bound', (o) => count(o.bind)), row('bought', (o) => count(o.buy)),
-    row('preempted', (o) => count(o.preempt)), row('Cost of all', (o) => dollars(o.dollarsPerHour)), row('Interruptions of victims', (o) => money(o.interruptionDollars)),
-  ]))];
-}
-
-function turns(a) {
-  if (a.needs.length === 0) return h('p', {}, 'No Need would be worse off.');
-  return [h('p', {}, `${several(a.needs.length, 'Need')} would change:`), h('ul.plain', {}, a.needs.slice(0, 30).map((n) => h('li', { 'data-key': n.name }, needLink(n.name), ' ', word(n.before), ' → ', word(n.after))))];
-}
-
-const word = (w) => (w === 'satisfied' || w === 'absent' ? h('span.tag', { color: '--teal' }, w) : reasonTag(w));
-
-const TAKEN_HEADS = [{ name: 'Machine', cls: 'id' }, { name: 'From', cls: 'wide' }, { name: 'Priority', cls: 'num' }, { name: 'Has', cls: 'num' }];
+const TAKEN_HEADS = [{ name: 'Machine', cls: 'id' }, { name: 'Who loses it', cls: 'id' }, { name: 'Priority', cls: 'num' }, { name: 'Notice', cls: 'num' }];
 
 export function planCard(p) {
   return [
     h('p.lead', {}, `Takes ${several(p.machines, 'machine')}${p.domain ? ` in ${p.domain}` : ''} for `, needLink(p.name), ` of `, to('cluster', p.cluster)),
     h('dl.fields', {}, field('Made', moment(p.at)), field('For', p.need || 'any machine', `, priority ${count(p.priority)}`), field('Longest notice', span(p.graceSeconds))),
     h('figure.picture', { 'data-key': 'picture' }, h('a', { href: `plans/${p.number}`, target: '_blank', rel: 'noopener', title: 'The picture alone' }, h('img', { src: `plans/${p.number}`, alt: `The plan drawn: the machines that it takes${p.domain ? `, others in ${p.domain}` : ''}, and whom they serve` }))),
-    h('section', {}, h('h3', {}, 'What it takes'), table('Machines that the plan takes', TAKEN_HEADS, p.takes.slice(0, 100).map((v) => tr([to('machine', v.machine), to('cluster', v.from), count(v.priority), span(v.graceSeconds)], TAKEN_HEADS, { key: v.machine, open: `machine/${v.machine}` })))),
+    h('section', {}, h('h3', {}, 'What it takes'), table('Machines that the plan takes', TAKEN_HEADS, p.takes.slice(0, 100).map((v) => tr([to('machine', v.machine), h('div', {}, v.need ? [needLink(v.need), h('div.second', {}, 'of ', to('cluster', v.from))] : to('cluster', v.from)), count(v.priority), span(v.graceSeconds)], TAKEN_HEADS, { key: v.machine, open: `machine/${v.machine}` })))),
   ];
 }
 
+planCard.title = (p) => `Plan ${p.number}: ${p.name} takes ${several(p.machines, 'machine')}${p.domain ? ` in ${p.domain}` : ''}`;

@@ -12,7 +12,7 @@ const CHOICES_MAX = 400; // cycles in a list to choose from
 const NEED_HEADS = [{ name: 'Need', cls: 'id' }, { name: 'What it wants', cls: 'wide' }, { name: 'Priority', cls: 'num' }, { name: 'Was', cls: 'reason' }, { name: 'Is', cls: 'reason' }];
 const MACHINE_HEADS = [{ name: 'Machine', cls: 'id' }, { name: 'Was', cls: 'wide' }, { name: 'Is', cls: 'wide' }];
 const ACTION_HEADS = [{ name: 'Action', cls: 'kind' }, { name: 'Machines', cls: 'num' }, { name: 'Cluster', cls: 'id' }, { name: 'Why', cls: 'wide' }];
-const PAIR_HEADS = [{ name: 'Taken from', cls: 'id' }, { name: 'For', cls: 'id' }, { name: 'What it wants', cls: 'wide' }, { name: 'Priority', cls: 'num' }, { name: 'Machines', cls: 'num' }, { name: 'Last', cls: 'time' }, { name: 'Plan', cls: 'num' }];
+const PAIR_HEADS = [{ name: 'Last', cls: 'time' }, { name: 'Who lost', cls: 'id' }, { name: 'Its priority', cls: 'num' }, { name: 'Who got it', cls: 'id' }, { name: 'Its priority', cls: 'num' }, { name: 'How often', cls: 'wide' }, { name: 'Notice', cls: 'num' }, { name: 'Plan', cls: 'num' }];
 
 export class Changes {
   constructor(box, redraw) {
@@ -65,7 +65,7 @@ export class Changes {
   drawPairs(store) {
     const { answer: a, error } = this.pairs;
     if (error || !a) return morph(this.pairsBody, [h('p.empty', {}, error?.message ?? 'Asking …')]);
-    this.pairsNow.textContent = a.pairs.length > 0 ? several(a.machines, 'machine') : '';
+    this.pairsNow.textContent = a.pairs.length > 0 ? `${several(a.machines, 'preemption')} of ${several(a.different, 'machine')}` : '';
     const reach = a.since > 0 ? span((store.now() - Math.max(a.since, store.now() - HOUR_MS)) / 1000) : '';
     morph(this.pairsBody, [a.pairs.length > 0 ? table('Who was preempted for whom, the latest first', PAIR_HEADS, a.pairs.map(pairRow)) : empty(`Nobody was preempted${reach ? ` in the last ${reach}` : ''}.`, true)]);
   }
@@ -113,10 +113,17 @@ const machineRow = (m) => tr([to('machine', m.machine, m.machine || 'one whose n
 const actionRow = (a) => tr([
   h('span.tag', { color: kinds[a.kind]?.color ?? '--grey', title: kinds[a.kind]?.hint }, a.kind), count(a.count),
   h('div', {}, to('cluster', a.cluster, a.cluster || '–'), a.from ? h('div.second', {}, 'from ', to('cluster', a.from)) : null),
-  h('div', {}, rules[a.reason] ?? a.reason, h('div.second', {}, a.count > 1 ? 'one of them: ' : '', to('machine', a.example))),
+  h('div', {}, rules[a.reason] ?? a.reason, a.forNeed ? [', for ', needLink(a.forNeed)] : '', h('div.second', {}, a.count > 1 ? 'one of them: ' : '', to('machine', a.example))),
 ], ACTION_HEADS, { key: `${a.kind} ${a.cluster} ${a.from} ${a.reason}` });
 
+/** A Need and its cluster; the cluster alone where the Need is not known any more. */
+const side = (need, cluster, second = null) => h('div', {}, need ? needLink(need) : to('cluster', cluster, cluster || '–'), need ? h('div.second', {}, 'of ', to('cluster', cluster)) : null, second ? h('div.second', {}, second) : null);
+
+/** 13 times, 52 preemptions of 8 machines; where no machine was taken twice, their number alone. */
+const howOften = (p) => (p.times > 1 ? [`${several(p.times, 'time')}, ${several(p.machines, 'preemption')} of `, h('b', {}, several(p.different, 'machine'))] : h('b', {}, several(p.different, 'machine')));
+
 const pairRow = (p) => tr([
-  h('div', {}, to('cluster', p.from), h('div.second', {}, p.some.slice(0, 3).map((m, i) => [i > 0 ? ', ' : '', to('machine', m)]), p.machines > 3 ? ' …' : '')),
-  to('cluster', p.for), p.need || 'any machine', count(p.priority), count(p.machines), moment(p.last), p.plan ? to('plan', String(p.plan)) : '–',
-], PAIR_HEADS, { key: `${p.from} ${p.for} ${p.need} ${p.priority}`, open: p.plan ? `plan/${p.plan}` : null });
+  moment(p.last), side(p.fromNeed, p.from), p.plan ? count(p.fromPriority ?? 0) : '–', side(p.forNeed, p.for, p.need || 'any machine'), count(p.priority),
+  h('div', {}, howOften(p), h('div.second', {}, p.some.slice(0, 3).map((m, i) => [i > 0 ? ', ' : '', to('machine', m)]), p.different > 3 ? ' …' : '')),
+  span(p.graceSeconds), p.plan ? to('plan', String(p.plan)) : '–',
+], PAIR_HEADS, { key: `${p.from} ${p.fromNeed} ${p.fromPriority} ${p.for} ${p.forNeed} ${p.need} ${p.priority}`, open: p.plan ? `plan/${p.plan}` : null });

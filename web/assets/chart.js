@@ -38,7 +38,7 @@ export class Chart {
     this.twin = h('details.twin', { ontoggle: () => this.table() }, h('summary', {}, 'Table'));
     panel.append(this.plot, this.legend, this.twin, this.said);
     this.items = options.series.map((series) => this.item(series));
-    this.svg = s('svg', { role: 'img' });
+    this.svg = s('svg', { role: 'img', 'aria-label': `${options.name}: no figures yet` });
     this.plot.append(this.svg);
     this.listen();
     cursor.charts.add(this);
@@ -230,7 +230,7 @@ export class Chart {
   table() {
     if (!this.twin.open || !this.cols?.length) return;
     const extra = this.o.extra?.() ?? [];
-    const head = h('tr', {}, ['', 'now', 'least', 'mean', 'most', ...extra.map((e) => e.name)].map((t) => h('th', { scope: 'col' }, t)));
+    const head = h('tr', {}, ['series', 'now', 'least', 'mean', 'most', ...extra.map((e) => e.name)].map((t) => h('th', { scope: 'col' }, t)));
     const rows = this.o.series.map((series, i) => {
       const all = this.cols.map((c) => c.v[i]);
       const figures = [all.at(-1), Math.min(...all), sum(all) / all.length, Math.max(...all), ...extra.map((e) => e.values[i])];

@@ -3,17 +3,17 @@
 import { count, dollars, vector } from './format.js';
 import { h, morph } from './dom.js';
 import { spark } from './chart.js';
-import { percent2 } from './cards.js';
+import { mostOf, percent2 } from './cards.js';
 import { empty, meter, reasonTag, several, table, to, tr } from './parts.js';
 import { Fresh } from './query.js';
 import { filter, linkToTab, place } from './router.js';
 
 const COLUMNS = [
   { name: 'Cluster', cls: 'id', sort: 'cluster' }, { name: 'Short', cls: 'num', sort: 'short' }, { name: 'Why', cls: 'reason' }, { name: 'Demand', cls: 'wide', sort: 'rows' },
-  { name: 'Machines', cls: 'num', sort: 'machines' }, { name: 'Share', cls: 'num', sort: 'share' }, { name: 'Spend', cls: 'num', sort: 'spend' }, { name: 'Trend', cls: 'line' },
+  { name: 'Machines', cls: 'num', sort: 'machines' }, { name: 'Share', cls: 'num', sort: 'share' }, { name: 'Spend', cls: 'num', sort: 'spend' }, { name: 'Short over time', cls: 'line' },
 ];
 const TENANT_HEADS = [
-  { name: 'Tenant', cls: 'id' }, { name: 'Of its share', cls: 'num' }, { name: 'Clusters', cls: 'wide' }, { name: 'Machines', cls: 'num' }, { name: 'Short', cls: 'num' }, { name: 'Spend', cls: 'num' }, { name: 'Trend', cls: 'line' },
+  { name: 'Tenant', cls: 'id' }, { name: 'Of its share', cls: 'num' }, { name: 'Clusters', cls: 'wide' }, { name: 'Machines', cls: 'num' }, { name: 'Short', cls: 'num' }, { name: 'Spend', cls: 'num' }, { name: 'Short over time', cls: 'line' },
 ];
 
 export class Clusters {
@@ -58,11 +58,11 @@ export class Clusters {
   }
 }
 
-export const trend = (points) => (points.length > 1 ? h('span.trend-cell', { title: `Needs that were short: ${points[0]} → ${points.at(-1)}, at most ${Math.max(...points)}` }, spark(points, points.map((_, i) => i / (points.length - 1)), 90, 18, '--red')) : '');
+export const trend = (points) => (points.length > 1 ? h('span.trend-cell', { title: `Needs that were short: ${points[0]} → ${points.at(-1)}, at most ${Math.max(...points)}` }, spark(points, points.map((_, i) => i / (points.length - 1)), 90, 18, Math.max(...points) > 0 ? '--red' : '--grey')) : '');
 
 function clusterRow(c) {
   return tr([
-    h('div', {}, to('cluster', c.cluster), c.tenant ? h('div.second', {}, to('tenant', c.tenant)) : null),
+    h('div', {}, to('cluster', c.cluster), c.tenant ? h('div.second', {}, 'of ', to('tenant', c.tenant)) : null),
     h(c.short > 0 ? 'b.bad' : 'span', {}, count(c.short)),
     c.short > 0 ? reasonTag(c.reason) : '–',
     h('div', {}, vector(c.demand) || 'nothing', c.short > 0 ? h('div.second', {}, `short of ${vector(c.deficit)}`) : null),
@@ -72,7 +72,7 @@ function clusterRow(c) {
 
 function tenantRow(t) {
   return tr([
-    to('tenant', t.tenant), h(t.ratio > 1 ? 'b.bad' : 'span', { title: t.ratio > 1 ? 'above its share: others may take from it' : 'within its share' }, meter(t.ratio, percent2(t.ratio)), t.ratio > 1 ? ' above' : ''),
+    to('tenant', t.tenant), h(t.ratio > 1 ? 'b.bad' : 'span', { title: t.ratio > 1 ? 'above its share: others may take from it' : 'within its share' }, t.ratio > 1 ? [h('span.tag', { color: '--red' }, 'above'), ' '] : '', meter(t.ratio, percent2(t.ratio)), h('div.second', {}, mostOf(t))),
     h('span', {}, t.clusters.map((c, i) => [i > 0 ? ', ' : '', to('cluster', c)])), count(t.machines), h(t.short > 0 ? 'b.bad' : 'span', {}, count(t.short)), dollars(t.spend), trend(t.trend),
   ], TENANT_HEADS, { key: t.tenant, open: `tenant/${t.tenant}` });
 }

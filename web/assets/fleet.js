@@ -43,16 +43,16 @@ export class Fleet {
     this.frameBox = h('div.map', {}, this.canvas, this.tip);
     this.hold = h('input', { id: 'gang-size', type: 'number', min: 1, max: 100000, value: 16, 'aria-label': 'Size of the gang in machines' });
     this.kind = h('select', { 'aria-label': 'Instance type of the gang' });
-    const form = h('form.tools', { id: 'gang-form', onsubmit: (e) => {
+    const form = this.form = h('form.tools', { id: 'gang-form', onsubmit: (e) => {
       e.preventDefault();
       filter({ hold: this.hold.value, type: this.kind.value || null }, true);
-    } }, h('label', { for: 'gang-size' }, 'Where could a gang of'), this.hold, 'machines of', this.kind, 'stand?', h('button', { type: 'submit' }, 'Show'), this.off = h('button', { type: 'button', onclick: () => filter({ hold: null, type: null }, true) }, 'Clear'));
+    } }, h('label', { for: 'gang-size' }, 'Where would a gang of'), this.hold, 'machines of', this.kind, 'fit?', h('button', { type: 'submit' }, 'Show'), this.off = h('button', { type: 'button', onclick: () => filter({ hold: null, type: null }, true) }, 'Clear'));
     this.answer = h('p.lead');
     this.body = h('div.body');
     this.key = h('ul.marks', {}, ['hollow idle', 'full bound, deeper = higher priority', 'half draining', 'outline gang', 'red failed'].map((x) => h('li', {}, h(`i.${x.split(' ')[0]}`), x.slice(x.indexOf(' ') + 1))));
     box.append(
       h('section.panel.all', { id: 'map', 'aria-labelledby': 'map-h' }, h('header', {}, h('h2', { id: 'map-h' }, 'Map of the fleet'), this.now),
-        h('div.tools', {}, h('label', { for: 'map-key' }, 'by'), this.keys, this.legend), this.where = h('p.small'), this.frameBox, this.key, this.said),
+        this.keysBox = h('div.tools', {}, h('label', { for: 'map-key' }, 'by'), this.keys, this.legend), this.where = h('p.small'), this.frameBox, this.key, this.said),
       h('section.panel.all', { id: 'domains', 'aria-labelledby': 'domains-h' }, h('header', {}, h('h2', { id: 'domains-h' }, 'Domains')), form, this.answer, this.body));
   }
 
@@ -117,6 +117,7 @@ export class Fleet {
 
   drawMap() {
     const { answer: a, error } = this.layout;
+    for (const x of [this.frameBox, this.keysBox, this.key]) x.hidden = !a && !this.map.layout;
     if (error || !a) {
       this.now.textContent = error?.message ?? 'Asking …';
       return;
@@ -175,7 +176,11 @@ export class Fleet {
 
   drawDomains() {
     const { answer: a, error } = this.domains;
-    if (error || !a) return morph(this.body, [h('p.empty', {}, error?.message ?? 'Asking …')]);
+    this.form.hidden = Boolean(error && !a);
+    if (error || !a) {
+      this.answer.hidden = true;
+      return morph(this.body, [h('p.empty', {}, error?.message ?? 'Asking …')]);
+    }
     morph(this.kind, [h('option', { value: '' }, 'any type'), a.types.map((t) => h('option', { value: t, 'data-key': t }, t))]);
     const f = place.filters, hold = f.get('hold');
     if (document.activeElement !== this.hold && hold) this.hold.value = hold;

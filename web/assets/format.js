@@ -32,8 +32,8 @@ const fixed = (v) => (v >= 100 ? v.toFixed(0) : v >= 10 ? v.toFixed(1) : v.toFix
 export const dollars = (v) => `${money(v)}/h`;
 export const money = (v) => (v !== 0 && Math.abs(v) < 100 ? `$${v.toFixed(2)}` : `$${count(v)}`);
 
-/** A rate, without its unit. */
-export const rate = (v) => (v >= 1000 ? count(v) : trim(v));
+/** A rate, without its unit: 123, 7.9, < 0.1 */
+export const rate = (v) => (v >= 100 ? count(v) : v > 0 && v < 0.1 ? '< 0.1' : String(Number(v.toFixed(1))));
 
 /** 0.97312 → "97.3 %"; never rounds up to 100 % or down to 0 %. */
 export function percent(share) {
@@ -85,6 +85,17 @@ export function vector(amounts) {
     const last = lastPart(a.name);
     return `${text} ${last === 'gpu' ? (text === '1' ? 'GPU' : 'GPUs') : last}`;
   }).join(' · ');
+}
+
+/** Quantities as files write them, on one line and in the units of the page: {"cpu": "320", "memory": "1280Gi"} → "320 cores · 1.25 TiB". */
+export const quantities = (of) => vector(Object.entries(of).map(([name, v]) => ({ name, value: natural(name, v) })));
+
+const SUFFIXES = { m: 1e-3, k: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15, E: 1e18, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40, Pi: 2 ** 50, Ei: 2 ** 60 };
+
+/** A quantity in the unit that the feed has: thousandths of a core, bytes, counts. */
+function natural(name, text) {
+  const [, digits, suffix] = /^([\d.]+)([a-zA-Z]*)$/.exec(text) ?? [null, '0', ''];
+  return Number(digits) * (SUFFIXES[suffix] ?? 1) * (name === 'cpu' || name.endsWith(MILLI) ? 1000 : 1);
 }
 
 /** 93784 s → "1d 2h", 75 → "1m 15s" */

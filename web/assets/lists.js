@@ -71,13 +71,20 @@ export class Unmet {
       return f.needs === 0 ? this.empty('No cluster has reported demand yet.') : this.empty('Every Need is satisfied: machines are bound or on their way for all that the clusters ask for.', true);
     }
     const why = reasonOf(chosen ?? counts[0]?.reason ?? '');
-    morph(this.meaning, [h('b', {}, `${why.label[0]?.toUpperCase() ?? ''}${why.label.slice(1)}: `), `${why.text} ${why.help}`]);
+    morph(this.meaning, [h('b', {}, `${why.label[0]?.toUpperCase() ?? ''}${why.label.slice(1)}: `), `${why.text} `, this.helps(why, chosen ?? counts[0]?.reason, f)]);
     this.fresh.want(['needs', { q: wanted, reason: chosen, limit: 200 }]);
     this.list(f, chosen, wanted);
   }
 
+  /** What helps against a reason; machines that do not exist are named by what they would have to be. */
+  helps(why, reason, f) {
+    const wanted = [...new Set(f.unmet.filter((u) => u.reason === reason && u.profile).map((u) => u.profile))];
+    if (reason !== 'no_matching_supply' || wanted.length === 0) return why.help;
+    return ['Add machines or quota with ', wanted.slice(0, 3).map((p, i) => [i > 0 ? ' or ' : '', h('b', {}, p)]), wanted.length > 3 ? ` and ${count(wanted.length - 3)} more` : '', ', or relax these requirements.'];
+  }
+
   list(f, chosen, wanted) {
-    const rows = this.fresh.answer?.needs ?? f.unmet.filter((u) => (!chosen || u.reason === chosen) && `${u.name} ${u.profile}`.toLowerCase().includes(wanted.toLowerCase()));
+    const rows = this.fresh.answer?.needs ?? f.unmet.filter((u) => (!chosen || u.reason === chosen) && `${u.name} ${u.cluster} ${u.profile}`.toLowerCase().includes(wanted.toLowerCase()));
     const total = this.fresh.answer?.total ?? (chosen ? f.reasons.find((r) => r.reason === chosen)?.count ?? 0 : f.needs - f.satisfied);
     text(this.now, rows.length < total ? `${count(rows.length)} of ${count(total)}, highest priority first` : several(total, 'Need'));
     morph(this.body, [rows.length > 0
@@ -103,7 +110,7 @@ export class Unmet {
 export function needRow(u) {
   const part = u.missing === undefined ? null : h('span.meter', { 'aria-hidden': 'true' }, h('i', { 'width%': u.missing * 100 }));
   return tr([
-    needLink(u.name, u.key),
+    h('div', {}, needLink(u.name, u.key), u.name.startsWith(`${u.cluster}/`) ? null : h('div.second', {}, 'of ', to('cluster', u.cluster))),
     h('div', {}, u.profile || 'any machine', h('div.second', { title: u.missing === undefined ? null : `${percent(u.missing)} of what it asks for is missing` }, part, 'short of ', vector(u.deficit))),
     count(u.priority), reasonTag(u.reason), span(u.age),
   ], NEED_HEADS, { key: `${u.cluster} ${u.key}`, open: `need/${u.name}~${u.key}` });
@@ -146,15 +153,15 @@ function actionRow(a) {
     h('span.tag', { color: kinds[a.kind]?.color ?? '--grey', title: kinds[a.kind]?.hint }, a.kind, many ? h('b', {}, ` ×${count(a.count)}`) : null),
     h('div', {},
       a.machine ? [a.type, ' ', to('machine', a.machine), h('span.faint', {}, `${many ? ` and ${count(a.count - 1)} more` : ''}`)] : h('span.faint', {}, 'and more of them in the same cycle'),
-      h('div.second', {}, rules[a.reason] ?? a.reason, a.need ? `; for ${a.need}` : '', planLink(a))),
+      h('div.second', {}, rules[a.reason] ?? a.reason, forWhom(a))),
     where(a),
   ], ACTION_HEADS, { key: `${a.cycle} ${a.kind} ${a.machine} ${a.cluster}`, open: a.machine ? `machine/${a.machine}` : null });
 }
 
-/** The plan that an action is part of. */
-function planLink(a) {
-  if (!a.plan) return null;
-  return [' ', to('plan', String(a.plan), 'its plan')];
+/** For which Need an action is, and the plan that it is part of. */
+function forWhom(a) {
+  const whom = a.for ? [' for ', needLink(a.for), a.need ? ` (${a.need})` : ''] : a.need ? ` for a Need of ${a.need}` : '';
+  return [whom, a.plan ? [' · ', to('plan', String(a.plan), `plan ${a.plan}`)] : ''];
 }
 
 function where(a) {

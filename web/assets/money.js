@@ -1,9 +1,9 @@
 // What the fleet costs: list against effective price, the risk of spot, and what idles.
 
-import { count, dollars, money, span } from './format.js';
+import { count, dollars, money, percent, span } from './format.js';
 import { h, morph } from './dom.js';
 import { capacity } from './names.js';
-import { capacityName, empty, table, tr } from './parts.js';
+import { capacityName, empty, moment, table, tr } from './parts.js';
 import { Fresh } from './query.js';
 import { linkToTab } from './router.js';
 
@@ -14,9 +14,10 @@ const TYPE_HEADS = [{ name: 'Type', cls: 'id' }, { name: 'Paid as', cls: 'wide' 
 export class Money {
   constructor(box, redraw) {
     this.fresh = new Fresh(redraw);
+    this.panels = [];
     const panel = (id, cls, title) => {
       const body = h('div.body');
-      box.append(h(`section.panel.${cls}`, { id, 'aria-labelledby': `${id}-h` }, h('header', {}, h('h2', { id: `${id}-h` }, title)), body));
+      this.panels.push(box.appendChild(h(`section.panel.${cls}`, { id, 'aria-labelledby': `${id}-h` }, h('header', {}, h('h2', { id: `${id}-h` }, title)), body)));
       return body;
     };
     this.sums = panel('sums', 'all', 'What the fleet costs an hour');
@@ -27,16 +28,50 @@ export class Money {
   update(store) {
     this.fresh.want(['money', {}]);
     const { answer: a, error } = this.fresh;
+    this.panels.forEach((panel, i) => { panel.hidden = i > 0 && !a; });
     if (error || !a) return morph(this.sums, [h('p.empty', {}, error?.message ?? 'Asking …')]);
     const risk = a.effective - a.list;
     morph(this.sums, [
-      h('p.lead', {}, h('b', {}, dollars(a.list)), ' by list price; ', h('b', {}, dollars(a.effective)), ` with what interruptions cost the work that they hit (${dollars(risk)}, ${a.interruptions.toFixed(2)} interruptions an hour on average). `, h(a.idle > 0 ? 'b.bad' : 'b', {}, dollars(a.idle)), ' of it is for idle machines.'),
+      ...split(a),
+      h('section', { 'data-key': 'now' }, h('h3', {}, 'Now, by how machines are paid for')),
+      h('p.small', { 'data-key': 'list' }, h('b', {}, dollars(a.list)), ' by list price; ', h('b', {}, dollars(a.effective)), ` with what interruptions cost the work that they hit (${dollars(risk)}, ${a.interruptions.toFixed(2)} interruptions an hour on average).`),
       a.kinds.length > 0 ? table('Cost by how machines are paid for', KIND_HEADS, a.kinds.map(kindRow)) : empty('Nothing is paid for.'),
-      h('p.small', {}, 'Effective price: the list price, and for machines that may be interrupted the probability in an hour times what an interruption costs the work on them. The least that all of this could cost, as a bound, is not computed here.'),
+      h('p.small', {}, 'Effective price: the list price, and for machines that may be interrupted the probability in an hour times what an interruption costs the work on them.'),
+      bill(a.bill),
     ]);
     morph(this.idle, [a.idleBy.length > 0 ? table('Idle machines by type, the dearest first', IDLE_HEADS, a.idleBy.map((r) => idleRow(r, store))) : empty('Nothing idles.', true)]);
     morph(this.types, [table('All machines by type, the dearest first', TYPE_HEADS, a.types.map(typeRow))]);
   }
+}
+
+/** The last bill, all of one moment: what is paid, and whom it serves. Until there is one, what idles now. */
+function split(a) {
+  const b = a.bill;
+  if (!b.at || b.paid <= 0) return [h('p.lead', { 'data-key': 'lead' }, h(a.idle > 0 ? 'b.bad' : 'b', {}, dollars(a.idle)), ' of it is for idle machines.')];
+  const rest = b.paid - b.serving - b.idle;
+  const over = b.bound > 0 ? Math.max(b.effective / b.bound - 1, 0) : null;
+  return [
+    h('p.lead', { 'data-key': 'lead' }, h(b.idle > 0 ? 'b.bad' : 'b', {}, percent(b.idle / b.paid)), ' of what you pay is for idle machines, which serve nobody', over === null ? '.' : over < 0.0005 ? '; what Needs have is as cheap as possible.' : ['; what Needs have costs ', h('b', {}, percent(over)), ' more than the least possible.']),
+    h('p', { id: 'split', 'data-key': 'split' }, `As of ${moment(b.at)}: `, h('b', {}, dollars(b.paid)), ` paid = ${dollars(b.serving)} for what Needs have + ${dollars(b.idle)} idle`, rest >= 0.005 ? ` + ${dollars(rest)} that drains or that no Need claims` : rest <= -0.005 ? ` − ${dollars(-rest)} that is only being bought` : '', '.'),
+  ];
+}
+
+const BILL_HEADS = [{ name: 'What Needs have', cls: 'id' }, { name: 'an hour', cls: 'num' }];
+
+/** What the machines of Needs cost, and would cost at least: how far the bill is above its bound. */
+function bill(b) {
+  const row = (name, v) => tr([name, money(v)], BILL_HEADS, { key: name });
+  const over = b.bound > 0 ? b.effective / b.bound - 1 : null;
+  const said = over === null
+    ? 'The least that the machines of Needs could cost is not known yet: it is computed about once a minute.'
+    : over < 0.0005 ? ['The machines that Needs have cost as little as any could: the bill is at its bound.']
+      : ['The machines that Needs have cost ', h(over > 0.2 ? 'b.bad' : 'b', { id: 'over' }, `${percent(over)} more`), ` than the least that machines for these Needs could cost: ${dollars(b.effective - b.bound)}.`];
+  return h('section', { id: 'bill', 'data-key': 'bill' }, h('h3', {}, b.at ? `Bill and bound, as of ${moment(b.at)}` : 'Bill and bound'),
+    h('p.lead', {}, said),
+    b.bound > 0 ? h('p.bars', { 'aria-hidden': 'true' }, h('span.key', {}, 'bound'), h('span.track', {}, h('i.ok', { 'width%': (100 * b.bound) / Math.max(b.effective, b.bound) })), h('span.figure', {}, dollars(b.bound)),
+      h('span.key', {}, 'bill'), h('span.track', {}, h('i.bound', { 'width%': (100 * b.effective) / Math.max(b.effective, b.bound) })), h('span.figure', {}, dollars(b.effective))) : null,
+    h('div.loss', {}, table('The bill and its bound', BILL_HEADS, [row('List price', b.serving), row('With interruptions: the bill', b.effective), row('The least that it could be: the bound', b.bound), row('Distance', Math.max(b.effective - b.bound, 0))])),
+    h('p.small', {}, 'The bound is a linear program over the machines that exist and can be bought; nothing that is made of whole machines can cost less, and often nothing can cost so little. The part of the bill for idle machines stands above.'));
 }
 
 const kindRow = (r) => tr([

@@ -63,8 +63,8 @@ export const reasons = {
   },
   awaiting_drain: {
     label: 'awaiting drain', color: '--sky',
-    text: 'Machines that drain for it cover the rest.',
-    help: 'Nothing to do: it is served when they are free.',
+    text: 'Machines that are being drained for it cover the rest.',
+    help: 'Nothing to do: it gets them when they are empty.',
   },
   topology_unsatisfiable: {
     label: 'topology', color: '--purple',
@@ -78,15 +78,15 @@ export const reasons = {
   },
   parked: {
     label: 'parked', color: '--slate',
-    text: 'Waited in vain for eight cycles; tried again every 32 cycles and when matching supply appears.',
+    text: 'It fitted nowhere for eight cycles. It is tried again every 32 cycles, and when machines that match appear.',
     help: 'Add machines to one domain.',
   },
 };
 
 /** Why an action was taken. */
 export const rules = {
-  'phase1.idle': 'idle machine matches, cheapest first',
-  'phase1.speculative': 'nothing idle matched; lowest effective cost',
+  'phase1.idle': 'an idle machine that suits it',
+  'phase1.speculative': 'no idle machine that suits it was left, so this one is bought',
   'phase2.preempt': 'a Need of higher priority is short',
   'phase3.excess': 'no demand claims it',
   'phase3.release': 'idle for its whole hold time',
@@ -105,19 +105,14 @@ export const movePhases = {
 
 export const tiers = { idle: 'idle', speculative: 'quota, not bought yet', preempt: 'drained of work with a lower priority' };
 
-/** What a machine is to a Need, in the order in which machines drop out. */
-export const verdicts = {
-  state: 'are in a state that cannot serve it: failed, or being given back',
-  requirement: 'do not meet a requirement',
-  size: 'are too small for one unit, or offer nothing that it wants',
-  other_cluster: 'serve another cluster',
-  claimed_by_rank: 'go to Needs that rank higher',
-  reserved: 'are held for Needs that rank higher',
-  domain: 'lie outside of its domain',
-  spread: 'would break its spread',
-  unneeded: 'suit, and are not needed',
-  claimed: 'are its own',
+/** How a Need chooses among free machines that suit it. */
+export const acquire = {
+  cheapest: { label: 'lowest cost', hint: 'the machine that costs the Need least goes first, interruptions included, however little of it the machine covers' },
+  fit: { label: 'fit', hint: 'those machines go first that together cover what is missing at the least cost, interruptions included: a dearer machine that covers more can be the better one' },
 };
+
+/** The last part of a label's key: zone of topology.kubernetes.io/zone. */
+export const shortKey = (key) => key.slice(key.lastIndexOf('/') + 1);
 
 /** Why a domain was not chosen. */
 export const rejections = {

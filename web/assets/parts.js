@@ -29,7 +29,7 @@ export const capacityName = (name) => capacity[name]?.label ?? name;
 /** One row of a table; its cells carry their column's name for narrow screens. open is what a click on
  *  it opens, key tells it from others. */
 export function tr(cells, heads, { key, open } = {}) {
-  return h('tr', { 'data-key': key, 'data-open': open }, cells.map((c, i) => h(`td.${heads[i].cls}`, { 'data-name': heads[i].name }, c)));
+  return h('tr', { 'data-key': key, 'data-open': open }, cells.map((c, i) => h(c === '–' || c === '' ? `td.${heads[i].cls}.none` : `td.${heads[i].cls}`, { 'data-name': heads[i].name }, c)));
 }
 
 export function table(caption, heads, rows) {
@@ -45,7 +45,7 @@ export const empty = (words, good = false) => h(good ? 'p.empty.good' : 'p.empty
 export const field = (name, ...value) => [h('dt', {}, name), h('dd', {}, value)];
 
 /** A part of a whole as a bar with words. */
-export const meter = (part, words = percent(part)) => [h('span.meter.plain', { 'aria-hidden': 'true' }, h('i', { 'width%': Math.min(part, 1) * 100 })), words];
+export const meter = (part, words = percent(part)) => [h('span.meter.plain', { 'aria-hidden': 'true' }, h('i', { 'width%': Math.min(part, 1) * 100 })), h('span.part', {}, words)];
 
 /** A moment: the time of day, and the day where it is another one. */
 export function moment(ms) {

@@ -10,9 +10,9 @@ export class Refused extends Error {
   }
 }
 
-export async function ask(name, params = {}) {
+export async function ask(name, params = {}, signal = undefined) {
   const query = new URLSearchParams(Object.entries(params).filter(([, v]) => v !== null && v !== undefined && v !== ''));
-  const answer = await fetch(`/api/v1/${name}?${query}`);
+  const answer = await fetch(`/api/v1/${name}?${query}`, { signal });
   const text = await answer.text();
   if (answer.ok) return timed(`parse ${name}`, () => JSON.parse(text));
   throw new Refused(answer.status, text.trim() || answer.statusText);
@@ -38,6 +38,8 @@ export class Fresh {
   /** Forgets what was asked, so that the next want asks again. */
   forget() {
     this.turn++;
+    this.aborter?.abort(); // nobody waits for it any more; the process stops at it
+    this.aborter = null;
     this.key = undefined;
     this.answer = null;
     this.error = null;
@@ -61,9 +63,10 @@ export class Fresh {
     const turn = this.turn;
     const began = performance.now();
     this.waiting = true;
+    this.aborter = new AbortController();
     let error = null, answer = null;
     try {
-      answer = await ask(...what);
+      answer = await ask(...what, this.aborter.signal);
     } catch (e) {
       error = e;
     }

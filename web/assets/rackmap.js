@@ -180,7 +180,7 @@ export class RackMap {
       this.paper.beginPath();
       this.paper.rect(b.x, b.y, b.w + BLOCK_GAP - 2, LABEL_HEIGHT);
       this.paper.clip();
-      this.paper.fillText(b.value || 'none', b.x, b.y + 9);
+      this.paper.fillText(b.value || 'no label', b.x, b.y + 9);
       this.paper.restore();
     }
   }

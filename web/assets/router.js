@@ -1,7 +1,7 @@
 // Where the page is, in the fragment of its address: #/TAB?filter=value&open=KIND/NAME. So
 // everything has an address, filters included, and the browser's buttons work.
 
-export const TABS = ['overview', 'fleet', 'clusters', 'money', 'changes', 'engine', 'search'];
+export const TABS = ['overview', 'needs', 'fleet', 'clusters', 'money', 'changes', 'whatif', 'engine', 'search'];
 
 /** The place now: its tab, its filters and what is open beside it. */
 export const place = { tab: 'overview', filters: new URLSearchParams(), open: null };

@@ -1,15 +1,14 @@
-// What a search finds: clusters, unmet Needs, and machines. A list of machines with filters is the same view.
+// What a search finds: clusters, Needs, and machines. A list of machines with filters is the same view.
 
 import { count, dollars } from './format.js';
 import { h, morph } from './dom.js';
 import { machineTable } from './cards.js';
-import { needRow } from './lists.js';
+import { everyNeedTable } from './needs.js';
 import { capacity, states } from './names.js';
-import { empty, several, table, to } from './parts.js';
+import { empty, several, to } from './parts.js';
 import { Fresh } from './query.js';
 import { filter, linkToTab, place } from './router.js';
 
-const NEED_HEADS = [{ name: 'Need', cls: 'id' }, { name: 'What it wants, and is short of', cls: 'wide' }, { name: 'Priority', cls: 'num' }, { name: 'Reason', cls: 'reason' }, { name: 'Age', cls: 'num' }];
 const PAGE = 100;
 
 export class Search {
@@ -32,7 +31,7 @@ export class Search {
   update() {
     const f = Object.fromEntries(place.filters);
     this.clusters.want(f.q ? ['clusters', { q: f.q, limit: 20 }] : null);
-    this.needs.want(f.q ? ['needs', { q: f.q, limit: 20 }] : null);
+    this.needs.want(f.q ? ['needs', { q: f.q, all: true, limit: 20 }] : null);
     this.machines.want(['machines', { ...f, limit: PAGE }]);
     for (const [name, select] of [['state', this.state], ['capacity', this.capacity], ['sort', this.sort]]) if (document.activeElement !== select) select.value = f[name] ?? '';
     this.top.parentElement.hidden = !f.q;
@@ -45,8 +44,8 @@ export class Search {
     const nothing = clusters.length === 0 && needs.length === 0 && this.clusters.answer && this.needs.answer;
     return [
       clusters.length > 0 ? h('p', {}, `${several(this.clusters.answer.total, 'cluster')}: `, clusters.map((c, i) => [i > 0 ? ', ' : '', to('cluster', c.cluster), c.short > 0 ? ` (${count(c.short)} short)` : ''])) : null,
-      needs.length > 0 ? table('Unmet Needs', NEED_HEADS, needs.map(needRow)) : null,
-      nothing ? h('p.faint', {}, `No cluster and no unmet Need has “${f.q}” in its name.`) : null,
+      needs.length > 0 ? [everyNeedTable('Needs', needs), this.needs.answer.total > needs.length ? h('p.small', {}, h('a', { href: linkToTab('needs', { q: f.q }) }, `All ${several(this.needs.answer.total, 'Need')} that match`)) : null] : null,
+      nothing ? h('p.faint', {}, `No cluster and no Need has “${f.q}” in its name or its requirements.`) : null,
     ];
   }
 
@@ -59,7 +58,7 @@ export class Search {
     const only = ['cluster', 'type', 'value'].filter((k) => f[k]).map((k) => (k === 'value' ? `${f.key} ${f.value}` : `${k} ${f[k]}`));
     morph(this.body, [
       only.length > 0 ? h('p.small', {}, `Only ${only.join(', ')}. `, h('a', { href: linkToTab('search', { q: f.q ?? '' }) }, 'Show all')) : null,
-      a.machines.length > 0 ? machineTable('Machines', a.machines) : empty('No machine is like this.'),
+      a.machines.length > 0 ? machineTable('Machines', a.machines) : empty('No machine matches.'),
       a.total > PAGE ? h('p.more', {}, offset > 0 ? turn(Math.max(offset - PAGE, 0), 'Before') : null, `${count(offset + 1)} to ${count(offset + a.machines.length)}`, offset + PAGE < a.total ? turn(offset + PAGE, 'Next') : null) : null,
     ]);
   }

@@ -8,6 +8,7 @@ import { pace } from './query.js';
 
 const REFRESH_MS = 5 * 60 * 1000;
 const RETRY_MS = 2000;
+const HIDDEN_MS = 10000; // so long after a page was hidden its stream ends
 
 /**
  * Loads the page anew when the process no longer lets this browser in: it answers
@@ -34,7 +35,32 @@ export class Store {
 
   start() {
     this.connect();
-    setInterval(() => { if (this.link === 'live') this.load().catch(() => {}); }, REFRESH_MS);
+    // A browser opens six connections to one host, for all its tabs: pages that nobody looks at let theirs go.
+    document.addEventListener('visibilitychange', () => (document.hidden ? this.rest(HIDDEN_MS) : this.wake()));
+    addEventListener('pagehide', () => this.rest(0));
+    addEventListener('pageshow', (e) => { if (e.persisted) this.wake(); });
+    setInterval(() => { if (this.link === 'live' && !this.asleep) this.load().catch(() => {}); }, REFRESH_MS);
+  }
+
+  /** Lets the stream go after a while without being seen. */
+  rest(after) {
+    clearTimeout(this.resting);
+    const close = () => {
+      clearTimeout(this.timer);
+      this.source?.close();
+      this.source = null;
+      this.asleep = true;
+    };
+    if (after === 0) close();
+    else this.resting = setTimeout(close, after);
+  }
+
+  wake() {
+    clearTimeout(this.resting);
+    if (!this.asleep) return;
+    this.asleep = false;
+    this.set('reconnecting');
+    this.connect();
   }
 
   /** The server's time now. */

@@ -1,42 +1,64 @@
 // The state of the fleet in one sentence.
 
-import { count } from './format.js';
+import { count, dollars } from './format.js';
 import { h, morph } from './dom.js';
 import { reasonOf, several } from './parts.js';
+import { Fresh } from './query.js';
 import { linkToTab } from './router.js';
+import { linkToWhatIf } from './whatif.js';
 
 export class Verdict {
-  constructor(box) {
+  constructor(box, redraw) {
     this.box = box;
+    this.relief = new Fresh(redraw);
   }
 
   update(store) {
     const f = store.frame;
-    this.box.classList.toggle('short', Boolean(f && f.satisfied < f.needs));
-    morph(this.box, sentence(f));
+    const short = Boolean(f && f.satisfied < f.needs);
+    this.box.classList.toggle('short', short);
+    this.relief.want(short ? ['relief', {}] : null);
+    morph(this.box, store.info ? sentence(f, this.relief.answer) : ['Loading …']);
   }
 }
 
-function sentence(f) {
+/** The machines of one kind that would satisfy the most Needs, as it was decided: a line of its own, whose place is kept. */
+function relief(r, short) {
+  const c = r?.capacity;
+  if (!c || r.satisfies > short) return '\u00a0';
+  const whom = r.satisfies === short ? (short === 1 ? 'it' : 'all of them') : `${count(r.satisfies)} of them`;
+  return [h('a.to', { href: linkToWhatIf({ add: c.like, count: c.count }), title: 'The engine has decided about the fleet with them: see what would happen' },
+    `${several(c.count, 'more machine')}${c.instanceType ? ` of ${c.instanceType}` : ` like ${c.like}`}`), ` (${dollars(c.addedDollarsPerHour)}) would satisfy ${whom}.`];
+}
+
+function sentence(f, found) {
   if (!f) return ['Waiting for the first cycle.'];
   const held = f.mode ? ` Nothing is carried out: ${f.mode}.` : '';
   if (f.needs === 0) return [`No cluster has reported demand yet.${held}`];
   const short = f.needs - f.satisfied;
-  if (short === 0) return [`All ${several(f.needs, 'Need')} are satisfied.${held}`];
+  if (short === 0) return ['All ', h('a', { href: linkToTab('needs') }, several(f.needs, 'Need')), ` ${f.needs === 1 ? 'is' : 'are'} satisfied.${held}`];
   const by = (reason) => f.reasons.find((r) => r.reason === reason)?.count ?? 0;
   const waiting = by('awaiting_drain');
   const most = [...f.reasons].sort((a, b) => b.count - a.count)[0];
   return [
-    h('a', { href: linkToTab('overview') }, h('b', {}, `${several(short, 'Need')} of ${count(f.needs)} ${short === 1 ? 'is' : 'are'} short`)),
+    h('a', { href: linkToTab('overview') }, h('b', {}, `${several(short, 'Need')}`)), ' of ', h('a', { href: linkToTab('needs') }, h('b', {}, count(f.needs))), h('b', {}, ` ${short === 1 ? 'is' : 'are'} short`),
     f.mostly ? [short === 1 ? ' of ' : ', mostly ', h('b', {}, f.mostly === 'gpu' ? 'GPUs' : f.mostly)] : '',
-    most && most.reason !== 'awaiting_drain' ? `; ${most.count === short ? (short === 1 ? 'it is' : 'all are') : `${count(most.count)} ${most.count === 1 ? 'is' : 'are'}`} ${inWords(most.reason)}` : '',
+    most && most.reason !== 'awaiting_drain' ? `; ${inWords(most.reason, most.count, short)}` : '',
     waiting > 0 ? `; ${count(waiting)} only ${waiting === 1 ? 'waits' : 'wait'} for machines that drain` : '',
     `.${held}`,
+    h('span.relief', { 'data-key': 'relief' }, relief(found, short)),
   ];
 }
 
+/** What stands against most of those that are short: one = "it", some = "3 of them", all = "they". */
 const WORDS = {
-  no_matching_supply: 'unlike any machine', insufficient_supply: 'more than all machines that match', priority_starved: 'behind Needs that matter more',
-  preemption_exhausted: 'more than could be preempted', topology_unsatisfiable: 'too large for any one rack or zone', spread_unsatisfiable: 'held back by their spread', parked: 'parked',
+  no_matching_supply: (who) => `no machine fits ${who.them}`, insufficient_supply: (who) => `all machines that fit ${who.them} are too few`, priority_starved: (who) => `others of equal or higher priority have what ${who.they} ${who.need}`,
+  preemption_exhausted: (who) => `too few machines could be preempted for ${who.them}`, topology_unsatisfiable: (who) => `no single rack or zone could hold ${who.them}`, spread_unsatisfiable: (who) => `spread over domains holds ${who.them} back`,
+  parked: (who) => `${who.they} ${who.wait} until one rack or zone can hold ${who.it}`,
 };
-const inWords = (reason) => WORDS[reason] ?? reasonOf(reason).label;
+
+function inWords(reason, n, short) {
+  const one = n === 1, all = n === short;
+  const who = { them: all ? (one ? 'it' : 'them') : `${count(n)} of them`, they: all ? (one ? 'it' : 'they') : `${count(n)} of them`, it: one ? 'all of it' : 'all of each', need: one ? 'needs' : 'need', wait: one ? 'waits' : 'wait' };
+  return WORDS[reason]?.(who) ?? `${count(n)} ${one ? 'is' : 'are'} ${reasonOf(reason).label}`;
+}

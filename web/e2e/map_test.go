@@ -39,6 +39,9 @@ const mapDrawn = `(globalThis.tonnageFrames?.get('map') ?? []).length > 0`
 // TestTheMapOfTwentyThousandMachines: each has a square, one frame takes no longer than a screen allows, and a click on
 // a square opens its machine.
 func TestTheMapOfTwentyThousandMachines(t *testing.T) {
+	if testing.Short() {
+		t.Skip("times are taken in whole runs")
+	}
 	p, step := rungPage(t, 60, 20_000)
 	p.says("#map .now", "20,000 machines")
 	for range 25 {

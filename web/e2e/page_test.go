@@ -120,6 +120,26 @@ func TestThePageTellsWhenTheProcessStopsAndComesBack(t *testing.T) {
 	p.until("the page to come back", `document.querySelector('#live').textContent === 'live' && document.querySelector('#tile-uptime .below').textContent === 'cycle 5'`)
 }
 
+// TestAPageThatWasLeftLetsItsStreamGo: browsers open few connections to one host; when somebody comes back, the page goes on.
+func TestAPageThatWasLeftLetsItsStreamGo(t *testing.T) {
+	p, f := fleetPage(t)
+	p.until("a living page", `document.querySelector('#live').textContent === 'live'`)
+	const below = `document.querySelector('#tile-uptime .below').textContent`
+	p.until("the cycle", below+` === 'cycle 8'`)
+	p.must(`dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true }))`, nil)
+	f.Step()
+	var kept string
+	p.must(`fetch('/api/state').then((a) => a.json()).then((s) => (s.frame.cycle === 9 ? `+below+` : 'not yet'))`, &kept)
+	if kept != "cycle 8" {
+		t.Errorf("after it was left the page shows %q", kept)
+	}
+	p.must(`dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))`, nil)
+	p.until("the page to go on", below+` === 'cycle 9' && document.querySelector('#live').textContent === 'live'`)
+	f.Step()
+	p.until("the next cycle", below+` === 'cycle 10'`)
+	p.quiet()
+}
+
 // serveOn serves some cycles of a small fleet and returns the function that
 // stops it.
 func serveOn(t *testing.T, l net.Listener, cycles int) (stop func()) {

@@ -19,7 +19,7 @@ import (
 // TestPicture makes the picture of the README, from a page that is running
 // already and has some history:
 //
-//	tonnage up --trace ../shared/data/openb --trace-list gpuspec33 --arrivals-only --speed 30000x &
+//	make run &
 //	TONNAGE_PAGE=http://127.0.0.1:8080 go test -tags picture -run Picture ./web/e2e
 func TestPicture(t *testing.T) {
 	url := os.Getenv("TONNAGE_PAGE")
@@ -37,7 +37,10 @@ func TestPicture(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	const height = 1240 // the rows below repeat themselves
+	// A Need is open: why it is short, and what each rack could give it.
+	p.must(`location.hash = '#/overview?open=need/moe'`, nil)
+	p.until("the racks", `document.querySelector('#drawer h4')?.textContent === 'What each domain could give it'`)
+	const height = 1000
 	if err := os.WriteFile(path, small256(t, p.shot("picture-light-top.png", height)), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"testing"
 	"time"
+
+	"github.com/tonnage/tonnage/engine/model"
 )
 
 // Questions that people have, each answered by clicking alone from the page as it opens.
@@ -24,10 +26,13 @@ func TestTaskWhoWasPreemptedForWhom(t *testing.T) {
 	p.click(".tabs a", "Changes")
 	p.until("the pair", `(() => {
 		const row = document.querySelector('#preempted tbody tr');
-		return row && row.cells[0].textContent.startsWith('batch') && row.cells[1].textContent === 'train' && row.cells[4].textContent === '8';
+		return row && row.cells[1].textContent.endsWith('of batch') && row.cells[1].textContent.startsWith('nightly') && row.cells[3].textContent.startsWith('llmof train') && row.cells[5].textContent.startsWith('8 machines');
 	})()`)
 	p.click("#preempted tbody td.num a", "1")
-	p.says("#drawer .card", "Takes 8 machines in a-r2 for train/0")
+	p.says("#drawer h2", "Plan 1: llm takes 8 machines in a-r2")
+	p.says("#drawer table", "nightly")
+	p.says("#drawer .card", "Takes 8 machines in a-r2 for llm")
+	p.says("#preempted .now", "8 preemptions of 8 machines")
 	p.until("the plan drawn", `document.querySelector('#drawer img').naturalWidth > 0`)
 	p.shot("task-preempted.png", 900)
 	p.quiet()
@@ -59,9 +64,32 @@ func TestTaskWhatALostZoneWouldDo(t *testing.T) {
 	p.says("#drawer .loss", "Needs satisfied")
 	p.until("what it would do", `(() => {
 		const card = document.querySelector('#drawer .card').textContent;
-		return card.includes('Without its 48 machines') && card.includes('1 Need would change') && card.includes('train/0');
+		return card.includes('Without its 48 machines') && card.includes('1 Need would change') && card.includes('llm');
 	})()`)
 	p.shot("task-zone.png", 900)
+	p.quiet()
+}
+
+// TestTaskWhatALostZoneWouldDoAsAForm: the same, asked on the view for such questions, together with machines that come.
+func TestTaskWhatALostZoneWouldDoAsAForm(t *testing.T) {
+	p, _ := fleetPage(t)
+	p.click(".tabs a", "What if")
+	p.until("the keys", `document.querySelector('#whatif-key')?.options.length === 4`)
+	p.choose("#whatif-key", "topology.kubernetes.io/zone")
+	p.until("the zones", `document.querySelector('#whatif-value').options.length === 4`)
+	p.choose("#whatif-value", "a")
+	p.click("#whatif-form button", "Decide")
+	p.says("#outcome .lead", "Without zone a (48 machines), 1 Need would no longer be satisfied")
+	p.says("#outcome tbody", "llm")
+	p.says("#outcome .loss", "Needs satisfied")
+	p.shot("task-zone-form.png", 900)
+	p.until("the kinds", `document.querySelector('#whatif-add').options.length > 4`)
+	p.choose("#whatif-add", "a3-highgpu-8g/OnDemand")
+	p.click("#whatif-count")
+	p.must(`document.querySelector('#whatif-count').select()`, nil)
+	p.typeText("40")
+	p.click("#whatif-form button", "Decide")
+	p.says("#outcome .lead", "With 40 more machines like a3-highgpu-8g/OnDemand and without zone a (48 machines)")
 	p.quiet()
 }
 
@@ -69,7 +97,8 @@ func TestTaskWhichTenantIsAboveItsShare(t *testing.T) {
 	p, _ := fleetPage(t)
 	p.click(".tabs a", "Clusters")
 	p.says("#tenants tbody tr:first-child", "science")
-	p.says("#tenants tbody tr:first-child", "320 % above")
+	p.says("#tenants tbody tr:first-child", "above 320 %")
+	p.says("#tenants tbody tr:first-child", "GPU (nvidia.com): 384 of its 120")
 	p.until("the other within", `!document.querySelector('#tenants tbody tr:nth-child(2)').textContent.includes('above')`)
 	p.quiet()
 }
@@ -77,7 +106,14 @@ func TestTaskWhichTenantIsAboveItsShare(t *testing.T) {
 func TestTaskWhichMachinesIdleAndWhatTheyCost(t *testing.T) {
 	p, _ := fleetPage(t)
 	p.click(".tabs a", "Money")
-	p.says("#sums .lead", "$12.60/h of it is for idle machines")
+	p.says("#sums .lead", "of what you pay is for idle machines")
+	p.until("sums of one moment", `(() => {
+		const said = document.querySelector('#split')?.textContent ?? '';
+		const [paid, ...parts] = [...said.matchAll(/([−+=:]) ?\$([\d,.]+)/g)].map((m) => Number(m[2].replaceAll(',', '')) * (m[1] === '−' ? -1 : 1));
+		return /^As of .*\d\d:\d\d:\d\d: /.test(said) && parts.length > 1 && Math.abs(paid - parts.reduce((a, b) => a + b)) < 1.6;
+	})()`)
+	p.says("#bill .lead", "than the least that machines for these Needs could cost")
+	p.says("#bill tbody", "The least that it could be: the bound")
 	p.shot("task-money.png", 900)
 	p.click("#idle tbody a", "21 × m6i.4xlarge")
 	p.says("#list .now", "21 machines, $12.60/h")
@@ -108,7 +144,10 @@ func TestTaskWhyThisMachineAndNotACheaperOne(t *testing.T) {
 	p.do("Input.dispatchKeyEvent", map[string]any{"type": "keyDown", "key": "Enter", "code": "Enter", "text": "\r"}, nil)
 	p.click("#list tbody a", "a-c1-m00")
 	p.says("#drawer h2", "a-c1-m00")
-	p.says("#drawer section", "Why not a cheaper one")
+	p.says("#drawer section", "Why this one and not a cheaper one")
+	p.says("#drawer .past", "Bootstrap: an idle machine that suits it, for shop of web")
+	p.says("#drawer [data-key=chosen]", "If it were free now, the next cycle would bind it")
+	p.says("#drawer [data-key=chosen]", "runner-up")
 	p.until("why the spot machines are dearer, or who has them", `(() => {
 		const rows = [...document.querySelectorAll('#drawer [data-key=cheaper] tbody tr')].map((r) => r.textContent);
 		return rows.some((r) => r.startsWith('16') && /interruptions make it cost|serves/.test(r));
@@ -138,13 +177,110 @@ func TestTaskWhatChangedBetweenTwoCycles(t *testing.T) {
 	p.quiet()
 }
 
+// TestTaskEveryNeedIsFound: satisfied ones too, by the number in the first sentence, in the list, by a text, from their cluster, and
+// by a search.
+func TestTaskEveryNeedIsFound(t *testing.T) {
+	p, _ := fleetPage(t)
+	const rows = `document.querySelectorAll('#needs tbody tr').length === `
+	p.click("#verdict a", "8")
+	p.says("#needs .now", "8 Needs, highest priority first")
+	p.until("all of them", rows+`8`)
+	p.says("#needs tbody tr:first-child", "llm")
+	p.says("#needs tbody tr:first-child", "satisfied")
+	p.choose("#needs-state", "satisfied")
+	p.says("#needs .now", "4 of 8 Needs")
+	p.until("those that are satisfied", rows+`4 && location.hash === '#/needs?state=satisfied'`)
+	p.click("#needs input")
+	p.typeText("shop")
+	p.until("one of them", rows+`1`)
+	p.click("#needs tbody td.num")
+	p.says("#drawer h2", "shop")
+	p.says("#drawer .lead", "satisfied")
+	p.click("#drawer dd a", "web")
+	p.click("#drawer .more a", "Its Needs")
+	p.until("those of the cluster", rows+`1 && location.hash === '#/needs?cluster=web'`)
+	p.shot("task-needs.png", 900)
+	p.click("#search-q")
+	p.typeText("builds")
+	p.do("Input.dispatchKeyEvent", map[string]any{"type": "keyDown", "key": "Enter", "code": "Enter", "text": "\r"}, nil)
+	p.click("#found tbody a", "builds")
+	p.says("#drawer h2", "builds")
+	p.quiet()
+}
+
+// TestTaskWhatARackCouldGiveAGang: whose the machines are that fit, and what is missing, of a gang that is short.
+func TestTaskWhatARackCouldGiveAGang(t *testing.T) {
+	p, f := fleetPage(t)
+	profile, err := model.NewProfile(model.ProfileSpec{Priority: 5, Requirements: []model.Requirement{{Key: "topology.kubernetes.io/rack", Operator: model.Same}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gpus := func(n int64) model.Resources {
+		return model.NewResources(model.Amount{Name: "nvidia.com/gpu", Value: n})
+	}
+	f.Report("lab", []model.Need{{Cluster: "lab", Group: "sweep", Profile: profile, Aggregate: gpus(128), MinUnit: gpus(8), Arrival: 1}})
+	f.Step()
+	p.click("#unmet td.id a", "lab/0")
+	p.says("#drawer h4", "What each domain could give it")
+	p.until("whose the machines are", `(() => {
+		const [head, ...rows] = [...document.querySelectorAll('#drawer [data-key=why] table tr')].filter((r) => r.cells.length === 7);
+		const row = rows.find((r) => r.cells[0].textContent === 'a-r2');
+		return head?.textContent === 'DomainOwnFreeCould be takenOut of reachMissingVerdict' && row?.cells[4].textContent === '16' && row.cells[5].textContent === '128 GPUs';
+	})()`)
+	p.shot("task-rack.png", 1400)
+	p.quiet()
+}
+
 // TestTaskTheTopUnmetNeed: why, and what would help.
 func TestTaskTheTopUnmetNeed(t *testing.T) {
 	p, _ := fleetPage(t)
 	p.click("#unmet tbody tr:first-child td.num")
-	p.says("#drawer h2", "research/1")
-	p.says("#drawer .funnel", "do not meet a requirement")
-	p.says("#drawer [data-key=help]", "Add such machines or quota, or relax the requirements.")
+	p.says("#drawer h2", "volta")
+	p.says("#drawer .says", "No machine meets its requirements: gpu-model in V100 leaves none.")
+	p.says("#drawer .funnel .nearest", "no machine has this label")
+	p.says("#drawer [data-key=help]", "Add machines or quota with gpu-model in V100, or relax this requirement.")
+	p.click("#drawer [data-key=help] button", "Find what would help")
+	p.says("#drawer .helps", "Without gpu-model in V100")
+	p.says("#drawer .helps .losers", "nightly of batch, priority 10, loses 2 of its 20 machines")
 	p.shot("task-need.png", 900)
+	p.quiet()
+}
+
+// TestTaskWhatWouldSatisfyANeed: more machines with their price, a higher priority with who pays for it; and what would happen
+// then, which is decided about.
+func TestTaskWhatWouldSatisfyANeed(t *testing.T) {
+	p, _ := fleetPage(t)
+	p.click("#unmet td.id a", "nightly")
+	p.says("#drawer .funnel", "of them serve llm of train, priority 5,000: out of reach")
+	p.click("#drawer [data-key=help] button", "Find what would help")
+	p.says("#drawer .helps", "more machines of a3-highgpu-8g, on demand")
+	p.until("a price, a priority and who would lose", `(() => {
+		const text = document.querySelector('#drawer .helps').textContent;
+		return /\$\d+\.\d\d\/h more|\$\d+\/h more/.test(text) && /Priority \d+/.test(text) && /loses \d+ of its \d+ machines|is no longer satisfied/.test(text);
+	})()`)
+	p.shot("task-help.png", 1400)
+	p.click("#drawer .helps .act", "What would happen")
+	p.says("#outcome .lead", "1 Need would be satisfied")
+	p.says("#outcome tbody", "nightly")
+	p.shot("task-help-whatif.png", 900)
+	p.quiet()
+}
+
+// TestTheFormOfANeedAsksWhatIf: its priority, as somebody types it.
+func TestTheFormOfANeedAsksWhatIf(t *testing.T) {
+	p, _ := fleetPage(t)
+	p.click("#unmet td.id a", "nightly")
+	p.says("#drawer .funnel", "of them are its own")
+	p.click("#drawer form input[name=priority]")
+	p.typeText("6000")
+	p.click("#drawer form button", "Decide")
+	p.says("#outcome .lead", "With priority 6,000 for nightly")
+	p.until("the question in the address", `decodeURIComponent(location.hash) === '#/whatif?need=nightly&priority=6000'`)
+	p.says("#outcome .lead", "1 Need would be satisfied as soon as machines have drained for it")
+	p.says("#outcome .lead", "would lose machines")
+	p.says("#outcome [data-key=losers] tbody", "of its 12 machines")
+	p.until("the fields", `document.querySelector('#whatif-need').value === 'nightly' && document.querySelector('#whatif-priority').value === '6000'`)
+	p.loads(func() { p.must(`setTimeout(() => location.reload())`, nil) })
+	p.says("#outcome .lead", "With priority 6,000 for nightly")
 	p.quiet()
 }

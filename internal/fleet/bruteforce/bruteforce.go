@@ -37,7 +37,7 @@ type Problem struct {
 	gangOf   []int // of machine i, -1 = none
 }
 
-// New reads who holds what from a plan of the fleet.
+// New reads from a plan of the fleet which Need claims which machines.
 func New(in *reference.Input, plan *reference.Plan) *Problem {
 	b := &Problem{in: in, plan: plan, need: &in.Needs[0]}
 	claimed := map[string]int{}

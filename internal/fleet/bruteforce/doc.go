@@ -1,5 +1,5 @@
-// Package bruteforce finds, for small fleets, the best set of victims there is,
-// by trying every set. It takes from the engine what phase 1 attributed to
-// whom, and re-derives the rest from the contract in other words: whom a set
-// frees, which gangs it breaks, what it destroys. Tests hold plans against it.
+// Package bruteforce finds the best set of victims of a small fleet by trying
+// every set. It takes the claims of phase 1 from the engine, and derives the
+// rest anew from the contract: which machines a set frees, which gangs it
+// breaks, what it destroys. Tests compare plans with it.
 package bruteforce

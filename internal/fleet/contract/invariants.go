@@ -209,7 +209,7 @@ func (c *checker) action(a reference.Action, m *model.Machine) {
 			c.fault("%v: claimed by %v, reported %v", a, claimed, c.in.Reported[m.Cluster])
 		}
 	case reference.Delete:
-		if claimed || m.CapacityType != model.OnDemand && m.CapacityType != model.Spot {
+		if claimed || m.CapacityType != model.OnDemand && m.CapacityType != model.Spot && m.Labels[model.LabelLateBound] != "true" {
 			c.fault("%v: claimed %v, capacity type %s", a, claimed, m.CapacityType)
 		}
 	}

@@ -76,6 +76,27 @@ var creditRules = []rule{
 		s.machine("m", bound, cpu(4), of("c"), price(1), serving(mid))
 		s.run().claims(high, "a").claims(r1, "m").claims(mid, "").claims(r2, "")
 	}},
+	{"ARowTakesWhatFitsItBestOfWhatItShares", func(s *scene) {
+		r1 := s.need("c", 10, cpu(8), arrival(1))
+		r2 := s.need("c", 10, cpu(4), arrival(2))
+		s.machine("a", bound, cpu(4), of("c"), price(1), serving(r1))
+		s.machine("b", bound, cpu(8), of("c"), price(2), serving(r1))
+		s.run().claims(r1, "b").claims(r2, "a").does()
+	}},
+	{"ARowTakesTheMostOfWhatItSharesWhereNothingCoversIt", func(s *scene) {
+		r1 := s.need("c", 10, cpu(10), arrival(1))
+		r2 := s.need("c", 10, cpu(3), arrival(2))
+		s.machine("a", bound, cpu(3), of("c"), price(1), serving(r1))
+		s.machine("b", bound, cpu(4), of("c"), price(2), serving(r1))
+		s.machine("d", bound, cpu(6), of("c"), price(3), serving(r1))
+		s.run().claims(r1, "d b").claims(r2, "a").does()
+	}},
+	{"TheLastRowOfAStampTakesInKeepOrder", func(s *scene) {
+		n := s.need("c", 10, cpu(8))
+		s.machine("a", bound, cpu(4), of("c"), price(1), serving(n))
+		s.machine("b", bound, cpu(8), of("c"), price(2), serving(n))
+		s.run().claims(n, "a b").does()
+	}},
 	{"WhatIsIdleAndHeldComesBeforeWhatLowerNeedsHave", func(s *scene) {
 		low := s.need("c", 10, cpu(4))
 		high := s.need("c", 20, cpu(4))

@@ -215,6 +215,36 @@ var releaseRules = []rule{
 		s.machine("m", idle, cpu(4), capacity(model.Spot, time.Hour), held(n), until(-1))
 		s.run().does().ends("m")
 	}},
+	{"WhatAGangCouldUseThatWaitsElsewhereIsNotDeleted", func(s *scene) {
+		n := s.need("c", 10, cpu(12), unit(cpu(4)), same(rackKey), group("g"))
+		s.machine("b1", idle, cpu(4), rack("rb"), held(n))
+		s.machine("b2", draining, cpu(4), of("v"), rack("rb"), held(n))
+		s.machine("a", idle, cpu(4), rack("ra"), capacity(model.Spot, time.Hour))
+		s.machine("small", idle, cpu(2), rack("ra"), capacity(model.Spot, time.Hour))
+		s.run().does("Bootstrap b1 0", "Delete small").gathers(n, "rb")
+	}},
+	{"WhatAGangCouldUseThatIsShortAndWaitsForNothingIsDeleted", func(s *scene) {
+		n := s.need("c", 10, cpu(12), unit(cpu(4)), same(rackKey), group("g"))
+		s.machines("b1 b2", idle, cpu(4), rack("rb"))
+		s.machine("a", idle, cpu(4), rack("ra"), capacity(model.Spot, time.Hour))
+		s.run().does("Bootstrap b1 0", "Bootstrap b2 0", "Delete a").gathers(n, "rb")
+	}},
+	{"WhatARowCouldUseThatWasFoldedForAMachineThatAnotherGotIsNotDeleted", func(s *scene) {
+		s.need("c", 10, cpu(8), unit(cpu(4)), same(rackKey), group("g"))
+		s.need("h", 20, cpu(8), unit(cpu(8)))
+		s.machine("large", idle, cpu(8), rack("ra"))
+		s.machine("part", idle, cpu(4), rack("ra"), capacity(model.Spot, time.Hour))
+		s.machine("small", idle, cpu(2), rack("ra"), capacity(model.Spot, time.Hour))
+		s.machine("elsewhere", idle, cpu(4), capacity(model.Spot, time.Hour))
+		s.run().does("Bootstrap large 1", "Delete elsewhere", "Delete small")
+	}},
+	{"WhatARowCouldUseThatStaysFoldedIsDeleted", func(s *scene) {
+		s.need("c", 10, cpu(8), unit(cpu(4)), same(rackKey), group("g"))
+		first := s.need("c", 20, cpu(8), unit(cpu(8)))
+		s.machine("large", bound, cpu(8), of("c"), serving(first), rack("ra"))
+		s.machine("part", idle, cpu(4), rack("ra"), capacity(model.Spot, time.Hour))
+		s.run().does("Delete part")
+	}},
 	{"DeletesGoByIDWhateverTheReports", func(s *scene) {
 		s.machine("b", idle, cpu(4), capacity(model.Spot, time.Hour))
 		s.machine("a", idle, cpu(4), capacity(model.OnDemand, time.Hour), price(9))

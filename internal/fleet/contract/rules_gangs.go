@@ -392,6 +392,30 @@ var planRules = []rule{
 		v := s.need("v", 1, cpu(4), unit(cpu(4)))
 		s.run().does("Reclaim a2").ends("").claims(v, "").unmet(n, reference.UnmetAwaitingDrain)
 	}},
+	{"ANeedThatLostAMachineCountsOnTheExcessOfItsCluster", func(s *scene) {
+		loser := s.lost(20)
+		low := s.need("b", 10, cpu(4))
+		s.machine("v2", bound, cpu(4), of("v"), at(30))
+		s.run().claims(loser, "v1").does("Preempt v1 0").reserves("v1 0").unmet(low, reference.UnmetPriorityStarved)
+	}},
+	{"MoreThanItLostIsThereForPlansBelowIt", func(s *scene) {
+		s.lost(20)
+		s.need("b", 10, cpu(4))
+		s.machines("v2 v3", bound, cpu(4), of("v"), at(30))
+		s.run().does("Preempt v1 0").reserves("v1 0", "v3 2")
+	}},
+	{"ThereIsExcessForPlansAboveIt", func(s *scene) {
+		s.lost(5)
+		s.need("b", 10, cpu(4))
+		s.machine("v2", bound, cpu(4), of("v"), at(30))
+		s.run().does("Preempt v1 0").reserves("v1 0", "v2 2")
+	}},
+	{"WhatDoesNotServeItIsThereForPlansBelowIt", func(s *scene) {
+		s.lost(20)
+		s.need("b", 10, cpu(1))
+		s.machine("v2", bound, cpu(1), of("v"), at(30))
+		s.run().does("Preempt v1 0").reserves("v1 0", "v2 2")
+	}},
 	{"WhatAPlanCountsOnAsExcessIsNoVictim", func(s *scene) {
 		n := s.top(2)
 		s.machine("a1", idle, cpu(4), rack("ra"), planned(n))
@@ -423,13 +447,20 @@ var planRules = []rule{
 		s.machine("b3", bound, cpu(8), of("v"), rack("rb"))
 		s.run().does("Preempt b3 0").reserves("b1 0", "b3 0").gathers(n, "rb").ends("")
 	}},
+	{"ADryRunCountsFirstWhatTheNeedAcquires", func(s *scene) {
+		// With all that v has and b, which is dear, 16 are there; with b counted first, two of v suffice.
+		n := s.need("t", 1000, cpu(12), unit(cpu(4)), same(rackKey), group("top"))
+		s.machine("b", idle, cpu(4), rack("ra"), price(9))
+		s.crew("v", 1, "ra:a1,a2,a3,a4")
+		s.run().does("Bootstrap b 0", "Preempt a1 0", "Preempt a2 0").reserves("a1 0", "a2 0").gathers(n, "ra")
+	}},
 	{"APlanInAnotherDomainHoldsItsIdleMachines", func(s *scene) {
 		// Phase 1 gathers more in ra, where nobody can be preempted.
 		n := s.top(3)
 		s.machines("a1 a2", idle, cpu(4), rack("ra"), capacity(model.Spot, time.Hour))
 		s.machine("b1", idle, cpu(4), rack("rb"), capacity(model.Spot, time.Hour))
 		s.crew("v", 1, "rb:b2,b3")
-		s.run().does("Preempt b2 0", "Preempt b3 0", "Delete a1", "Delete a2").reserves("b1 0", "b2 0", "b3 0").gathers(n, "rb")
+		s.run().does("Preempt b2 0", "Preempt b3 0").reserves("b1 0", "b2 0", "b3 0").gathers(n, "rb")
 	}},
 }
 

@@ -30,7 +30,7 @@ var oneByOneRules = []rule{
 		s.need("v", 1, cpu(40))
 		s.machine("a1", idle, cpu(4), rack("ra"), capacity(model.Spot, time.Hour))
 		s.machines("b1 b2", bound, cpu(4), of("v"), rack("rb"), at(1))
-		s.run().does("Preempt b1 0", "Preempt b2 0", "Delete a1")
+		s.run().does("Preempt b1 0", "Preempt b2 0")
 	}},
 	{"AGangThatLosesAMachineNowDoesNotCountIt", func(s *scene) {
 		// top takes a0 from the gang; with it gone the rack cannot cover.

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"math"
+	"time"
 
 	"github.com/tonnage/tonnage/engine/model"
 )
@@ -60,12 +61,19 @@ var superfluousRules = []rule{
 		s.machine("b", idle, vec("cpu", 8, "memory", 2), price(1))
 		s.run().claims(n, "a b")
 	}},
-	{"ANeedThatStaysShortGivesNothingBack", func(s *scene) {
+	{"ANeedThatStaysShortGivesBackWhatItWouldLackNoMoreWithout", func(s *scene) {
 		n := s.need("c", 10, vec("cpu", 8, "gpu", 1))
+		next := s.need("d", 5, cpu(2))
 		s.machine("a", idle, cpu(2))
 		s.machine("b", idle, cpu(8), price(1))
 		s.machine("g", bound, vec("gpu", 1), of("d"))
-		s.run().claims(n, "a b").lacks(n, vec("gpu", 1))
+		s.run().claims(n, "b").lacks(n, vec("gpu", 1)).claims(next, "a")
+	}},
+	{"ANeedThatStaysShortKeepsWhatItWouldLackMoreWithout", func(s *scene) {
+		n := s.need("c", 10, vec("cpu", 12, "gpu", 1))
+		s.machine("a", idle, cpu(2))
+		s.machine("b", idle, cpu(8), price(1))
+		s.run().claims(n, "a b").lacks(n, vec("cpu", 2, "gpu", 1))
 	}},
 	{"UnderHardSpreadWhatTheSkewAllowsIsGivenBack", func(s *scene) {
 		n := s.need("c", 10, cpu(8), hard(model.KeyZone, 1))
@@ -147,6 +155,81 @@ var superfluousRules = []rule{
 		s.machine("b", idle, cpu(4))
 		s.machine("d", idle, cpu(math.MaxInt64), price(1))
 		s.run().claims(n, "d")
+	}},
+}
+
+// togetherRules are about how rows of one stamp divide what they have, and what they give back together.
+var togetherRules = []rule{
+	{"WhatIsHeldForARowCountsAmongWhatTheyShare", func(s *scene) {
+		first := s.need("c", 10, cpu(6))
+		second := s.need("c", 10, cpu(4))
+		s.machine("k", bound, cpu(4), of("c"), serving(first))
+		s.machine("h", idle, cpu(6), held(first))
+		s.run().claims(first, "h").claims(second, "k").does("Bootstrap h 0")
+	}},
+	{"WhatFewerRowsBelowCanUseGoesFirst", func(s *scene) {
+		first := s.need("c", 10, cpu(4), unit(cpu(2)))
+		second := s.need("c", 10, vec("memory", 8), unit(vec("memory", 8)))
+		s.machines("a b", bound, cpu(2), of("c"), serving(first))
+		s.machine("d", bound, vec("cpu", 4, "memory", 8), of("c"), serving(first))
+		s.run().claims(first, "a b").claims(second, "d").does()
+	}},
+	{"WhatNoRowNeedsOnceTheyHaveDividedWhatTheyHaveIsGivenBack", func(s *scene) {
+		first := s.need("c", 10, cpu(6))
+		second := s.need("c", 10, cpu(4))
+		s.machine("a", idle, cpu(2))
+		s.machine("b", idle, cpu(4), price(1))
+		s.machine("d", idle, cpu(6), price(2))
+		s.run().claims(first, "d").claims(second, "b").does("Bootstrap d 0", "Bootstrap b 1")
+	}},
+	{"WhatRowsGiveBackTogetherIsFreeInTheNextCycle", func(s *scene) {
+		first := s.need("c", 10, cpu(6))
+		second := s.need("c", 10, cpu(4))
+		next := s.need("d", 5, cpu(2))
+		s.machine("a", idle, cpu(2), capacity(model.OnDemand, time.Hour))
+		s.machine("b", idle, cpu(4), price(1))
+		s.machine("d", idle, cpu(6), price(2))
+		s.run().claims(first, "d").claims(second, "b").claims(next, "").does("Bootstrap d 0", "Bootstrap b 1")
+	}},
+	{"NothingIsBoughtThatNoRowNeeds", func(s *scene) {
+		first := s.need("c", 10, cpu(6))
+		second := s.need("c", 10, cpu(4))
+		s.machine("k", bound, cpu(4), of("c"), serving(first))
+		s.machine("a", idle, cpu(2))
+		s.machine("d", spec, cpu(8))
+		s.run().claims(first, "d").claims(second, "k").does("Provision d 0")
+	}},
+	{"TheNextCycleDoesNotTakeMore", func(s *scene) {
+		first := s.need("c", 10, cpu(6))
+		second := s.need("c", 10, cpu(4))
+		s.machine("a", idle, cpu(2))
+		s.machine("b", binding, cpu(4), of("c"), serving(first), price(1))
+		s.machine("d", binding, cpu(6), of("c"), serving(first), price(2))
+		s.run().claims(first, "d").claims(second, "b").does()
+	}},
+	{"WhatIsHeldForARowStays", func(s *scene) {
+		first := s.need("c", 10, cpu(6))
+		second := s.need("c", 10, cpu(4))
+		s.machine("a", idle, cpu(2), held(first))
+		s.machine("b", idle, cpu(4), price(1))
+		s.machine("d", idle, cpu(6), price(2))
+		s.run().claims(first, "a b").claims(second, "d")
+	}},
+	{"NothingIsGivenBackWhileARowIsShort", func(s *scene) {
+		first := s.need("c", 10, cpu(6))
+		second := s.need("c", 10, cpu(8))
+		s.machine("a", idle, cpu(2))
+		s.machine("b", idle, cpu(4), price(1))
+		s.machine("d", idle, cpu(6), price(2))
+		s.run().claims(first, "a b").claims(second, "d").lacks(second, cpu(2))
+	}},
+	{"RowsOfAnotherGroupShareNothing", func(s *scene) {
+		first := s.need("c", 10, cpu(6), group("g"))
+		second := s.need("c", 10, cpu(4), group("h"))
+		s.machine("a", idle, cpu(2))
+		s.machine("b", idle, cpu(4), price(1))
+		s.machine("d", idle, cpu(6), price(2))
+		s.run().claims(first, "a b").claims(second, "d")
 	}},
 }
 

@@ -126,7 +126,7 @@ var unmetRules = []rule{
 		s.machines("a1 a2 a3", idle, cpu(4), zone("za"))
 		s.machine("b1", idle, cpu(4), zone("zb"))
 		s.machine("s1", spec, vec("cpu", 8, "gpu", 1), zone("zb"))
-		s.run().claims(n, "a1 b1 a2 s1").lacks(n, vec("gpu", 1)).unmet(n, reference.UnmetSpread)
+		s.run().claims(n, "a1 b1 s1").lacks(n, vec("gpu", 1)).unmet(n, reference.UnmetSpread)
 	}},
 	{"NotSpreadWhenWhatIsLeftLacksTheKey", func(s *scene) {
 		n := s.need("c", 50, cpu(8), hard(model.KeyZone, 1))

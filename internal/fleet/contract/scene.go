@@ -101,6 +101,15 @@ func (s *scene) machines(ids string, state model.State, has model.Resources, opt
 	}
 }
 
+// lost adds a Need of cluster v with a priority, its machine v1, and the Need of cluster a, row 0, that preempts it.
+func (s *scene) lost(priority int32) *row {
+	s.Helper()
+	s.need("a", 50, cpu(4), requires("k", model.Exists))
+	n := s.need("v", priority, cpu(4), unit(cpu(4)))
+	s.machine("v1", bound, cpu(4), of("v"), serving(n), label("k", "yes"))
+	return n
+}
+
 func of(cluster string) machineOpt { return func(m *model.Machine) { m.Cluster = cluster } }
 func price(v float64) machineOpt   { return func(m *model.Machine) { m.PricePerHour = v } }
 func risk(p float64) machineOpt    { return func(m *model.Machine) { m.InterruptionProbability = p } }

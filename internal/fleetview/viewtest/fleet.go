@@ -38,8 +38,8 @@ type Fleet struct {
 	slow  time.Duration
 }
 
-// New starts a shard on machines. Nothing is asked for yet.
-func New(tb testing.TB, machines []model.Machine, opts engine.Options, began time.Time) *Fleet {
+// New starts a shard on machines. Nothing is asked for yet. names says what Needs are called; it may be nil.
+func New(tb testing.TB, machines []model.Machine, opts engine.Options, began time.Time, names world.Names) *Fleet {
 	tb.Helper()
 	f := &Fleet{tb: tb, now: began, clock: began, Album: &fleetview.Album{}}
 	const change = 2 * Interval
@@ -52,12 +52,12 @@ func New(tb testing.TB, machines []model.Machine, opts engine.Options, began tim
 		tb.Fatal(err)
 	}
 	f.Feed = web.NewFeed(web.Info{Version: "test", Source: "a fleet in contention", Provider: "machines in memory", Started: began, CycleInterval: Interval})
-	f.Recorder = fleetview.NewRecorder(fleetview.Config{Publish: f.Feed.Publish, Failed: func() int64 { return 0 }, Album: f.Album})
+	f.Recorder = fleetview.NewRecorder(fleetview.Config{Publish: f.Feed.Publish, Failed: func() int64 { return 0 }, Album: f.Album, Names: names})
 	cfg := shard.DefaultConfig()
 	cfg.Engine = opts
 	cfg.Unbounded()
 	cfg.DoubtListings, cfg.Quarantine, cfg.Concurrency = false, false, 0
-	f.Shard, err = shard.New(cfg, shard.Deps{Provider: f.Provider, Observer: f.Recorder.Observe, Decided: f.Recorder.Decided, Clock: f.time})
+	f.Shard, err = shard.New(cfg, shard.Deps{Provider: f.Provider, Observer: f.Recorder.Observe, Running: f.Recorder.Running, Decided: f.Recorder.Decided, Clock: f.time})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -119,7 +119,18 @@ func Contended(tb testing.TB, began time.Time) *Fleet {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	f := New(tb, w.Machines, w.Options.Engine, began)
+	type identity struct {
+		cluster, group string
+		fingerprint    uint64
+	}
+	names := map[identity]string{}
+	for i := range w.Needs {
+		n := &w.Needs[i]
+		names[identity{n.Cluster, n.Group, n.Profile.Fingerprint()}] = n.Name
+	}
+	f := New(tb, w.Machines, w.Options.Engine, began, func(cluster string, n *model.Need) string {
+		return names[identity{cluster, n.Group, n.Profile.Fingerprint()}]
+	})
 	rows := map[string][]model.Need{}
 	for i := range w.Needs {
 		n := w.Needs[i].Need
@@ -203,7 +214,7 @@ func FromSource(tb testing.TB, source Source, most int, began time.Time) (f *Fle
 			machines = append(machines, *m)
 		}
 	}
-	f = New(tb, machines, engine.DefaultOptions(), began)
+	f = New(tb, machines, engine.DefaultOptions(), began, nil)
 	return f, func() {
 		for {
 			due := source.Due(f.now.UnixNano())

@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernels are the tests that are about vector kernels, and what they stand on.
+// kernels are the tests of the vector kernels and of the packages that they
+// use.
 const kernels = "Kernel|Filter|Counts|Dense|Choose|Available|Environment"
 
 func main() {

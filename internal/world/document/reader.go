@@ -49,8 +49,8 @@ func (r *Reader) EnterItem(i int) { r.path = append(r.path, step{"", i}) }
 // Leave goes back up.
 func (r *Reader) Leave() { r.path = r.path[:len(r.path)-1] }
 
-// Fault records a fault at the current path. Of several at one path the first
-// is kept.
+// Fault records a fault at the current path. If several faults have one path,
+// the first is kept.
 func (r *Reader) Fault(format string, args ...any) {
 	r.FaultAt("", format, args...)
 }

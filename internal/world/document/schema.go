@@ -1,6 +1,7 @@
 package document
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -76,6 +77,26 @@ func (s *Schema[T]) Read(r *Reader, n *Node, into *T) {
 		f.Read(r, at[i], into)
 		r.Leave()
 	}
+}
+
+// Unmarshal reads a whole document, JSON or YAML, with a schema. The error joins its faults, each with the path of what
+// is wrong.
+func Unmarshal[T any](text []byte, schema *Schema[T], into *T) error {
+	root, fault := Parse(text)
+	if fault != nil {
+		return fault
+	}
+	var r Reader
+	schema.Read(&r, root, into)
+	faults, more := r.Faults()
+	var all []error
+	for i := range faults {
+		all = append(all, &faults[i])
+	}
+	if more > 0 {
+		all = append(all, fmt.Errorf("and %d more", more))
+	}
+	return errors.Join(all...)
 }
 
 func (s *Schema[T]) keys() string {

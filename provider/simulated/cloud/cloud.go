@@ -31,6 +31,7 @@ type Cloud struct {
 	mu      sync.Mutex
 	objects map[string]*object // by name
 	counts  map[driver.Key]int
+	hosts   map[string]string // hosts of owned pools: name of the object
 	looked  time.Time
 	rng     *rand.Rand
 	changed chan struct{}
@@ -55,7 +56,7 @@ func Open(cfg Config, seed uint64, now func() time.Time) (*Cloud, error) {
 		return nil, fmt.Errorf("simulated cloud %s: %w", cfg.File, err)
 	}
 	c := &Cloud{
-		cfg: cfg, db: db, now: now, objects: map[string]*object{}, counts: map[driver.Key]int{}, looked: now(),
+		cfg: cfg, db: db, now: now, objects: map[string]*object{}, counts: map[driver.Key]int{}, hosts: map[string]string{}, looked: now(),
 		rng: rand.New(rand.NewPCG(seed, 0x636c6f7564)), changed: make(chan struct{}, 1),
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
@@ -70,6 +71,7 @@ func Open(cfg Config, seed uint64, now func() time.Time) (*Cloud, error) {
 			}
 			c.objects[string(k)] = o
 			c.counts[o.Key]++
+			c.hosts[o.HostName] = string(k)
 			return nil
 		})
 	})
@@ -86,7 +88,7 @@ func (c *Cloud) Close() error { return c.db.Close() }
 func (c *Cloud) Changed() <-chan struct{} { return c.changed }
 
 // Check accepts every offer without a template.
-func (c *Cloud) Check(o *driver.Offer, _ bool) error {
+func (c *Cloud) Check(o *driver.Offer, _ driver.PoolTraits) error {
 	if len(o.Template) > 0 {
 		return errors.New("template: simulated machines have none; leave it out")
 	}
@@ -113,9 +115,11 @@ func (c *Cloud) put(name string, o *object) error {
 	case o == nil && was != nil:
 		delete(c.objects, name)
 		c.counts[was.Key]--
+		delete(c.hosts, was.HostName)
 	case o != nil:
 		if was == nil {
 			c.counts[o.Key]++
+			c.hosts[o.HostName] = name
 		}
 		c.objects[name] = o
 	}
@@ -143,6 +147,9 @@ func (c *Cloud) make(m *driver.Machine, o object, p driver.Phase, takes Span) er
 			}
 			break
 		}
+	}
+	if other := c.hosts[m.Host]; m.Host != "" && other != "" {
+		return fmt.Errorf("host %s is still object %s", m.Host, other)
 	}
 	o.ID, o.Generation, o.Key, o.LateBound, o.HostName = m.ID, m.Generation, m.Offer.Key, m.LateBound, m.Host
 	name := driver.ObjectName(m.ID, m.Generation)

@@ -19,7 +19,7 @@ var offer = driver.Offer{Key: driver.Key{Pool: "p", InstanceType: "t", Zone: "z"
 
 // TestItIsADriver holds it to the contract of drivers, both ways to bind, over a restart.
 func TestItIsADriver(t *testing.T) {
-	for name, late := range map[string]bool{"early": false, "late": true} {
+	for name, late := range map[string]bool{"early": false, "late": true, "owned": false} {
 		t.Run(name, func(t *testing.T) {
 			span := cloud.Span(30 * time.Millisecond)
 			cfg := cloud.Config{File: filepath.Join(t.TempDir(), "cloud.db"), Create: span, Configure: span, Drain: span, Delete: span}
@@ -28,7 +28,11 @@ func TestItIsADriver(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { c.Close() })
-			drivertest.Run(t, drivertest.Options{Driver: c, Offer: offer, LateBound: late, Within: 10 * time.Second, Prefix: "m-", Reopen: func() driver.Driver {
+			var hosts []string
+			if name == "owned" {
+				hosts = []string{"h1", "h2"}
+			}
+			drivertest.Run(t, drivertest.Options{Driver: c, Hosts: hosts, Offer: offer, LateBound: late, Within: 10 * time.Second, Prefix: "m-", Reopen: func() driver.Driver {
 				if err := c.Close(); err != nil {
 					t.Fatal(err)
 				}

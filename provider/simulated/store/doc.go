@@ -1,12 +1,12 @@
 // Package store is the built-in provider with a file behind it: what it has
-// answered survives the end of its process, however that comes.
+// answered survives any end of its process.
 //
 // # One writer
 //
 // One goroutine carries out calls. It takes what is waiting, up to BatchMax
 // calls, lets the fleet do them, writes what changed in one transaction of the
 // file, and answers when that is on disk. So calls share the wait for the disk,
-// and each is carried out on what the one before left.
+// and each sees the effect of the one before.
 //
 // It holds the store's lock from the first change in memory to the end of the
 // transaction, and listings take the same lock: nothing is ever seen that a
@@ -18,17 +18,17 @@
 //
 // # What the file holds
 //
-// Of each machine the record as it goes over the wire, with what the fleet
-// needs to go on; and of each shard and machine the newest token. Tokens that
-// passed are written even if the call then fails, so that a replaced process
-// cannot come back after a restart of the provider. See decode for the format.
+// For each machine, the record in its wire format with the state of the
+// simulation; for each shard and machine, the newest token. Tokens that passed
+// are written even if the call then fails, so that a replaced process cannot
+// come back after a restart of the provider. See decode for the format.
 //
-// Before it is written, all of it is read: a file that was cut off or emptied, and one
-// whose pages are missing, is refused with ErrDamaged. bbolt would end the process
-// with a trace, or fill the empty file with the seed's machines for the second time.
+// The whole file is read before it is written: a file that is truncated, empty, or
+// lacks pages is refused with ErrDamaged. bbolt would end the process with a trace, or
+// fill the empty file with the seed's machines for the second time.
 //
 // # Order of checks
 //
-// Token, machine, repeat, position. Who is fenced off learns neither whether
-// the machine exists nor what became of earlier calls.
+// Token, machine, repeat, position. A process that is fenced off learns
+// neither whether the machine exists nor how earlier calls ended.
 package store

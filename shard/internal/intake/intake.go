@@ -75,7 +75,7 @@ type Deps struct {
 	Interval   time.Duration // of cycles
 }
 
-// New returns an intake that has heard of nobody.
+// New returns an intake without demand of any cluster.
 func New(d *Deps) *Intake {
 	apart := int64(quarantineApart * float64(d.Interval))
 	k := &Intake{

@@ -32,7 +32,7 @@ type drain struct {
 // Witness is told what machines go through.
 type witness interface {
 	// Available says that a machine is free now: it is Idle or Speculative, or was Idle and held for a
-	// Need until now.
+	// Need until now. Or that it is Configured and serves a lower priority than before.
 	Available(machine string)
 	// Drained says how long a drain took, in nanoseconds.
 	Drained(instanceType string, nanos int64)
@@ -42,8 +42,8 @@ type witness interface {
 	PlanFailed(owner model.Owner)
 }
 
-// Listener is told what becomes of the machines of its cluster. Its methods never block, and never
-// call the shard.
+// Listener gets the changes of machines, for the operators of their clusters. Its methods never
+// block, and never call the shard.
 type Listener interface {
 	// Connected tells whether anybody of the cluster listens.
 	Connected(cluster string) bool
@@ -98,13 +98,13 @@ func New(d *Deps) *Inventory {
 
 // Changing runs a change of one row and keeps the tally right.
 func (v *Inventory) Changing(r columnar.Row, change func() error) error {
-	before := v.Table.Brief(r)
+	before, wasSlot := v.Table.Brief(r), v.Table.IsLateBound(r)
 	if err := change(); err != nil {
 		return err
 	}
 	after := v.Table.Brief(r)
-	v.Tally.Sub(&before)
-	v.Tally.Add(&after)
+	v.Tally.Sub(&before, wasSlot)
+	v.Tally.Add(&after, v.Table.IsLateBound(r))
 	return nil
 }
 
@@ -115,7 +115,7 @@ func (v *Inventory) Put(m *model.Machine, labels uint64) (columnar.Row, error) {
 	if err != nil {
 		return columnar.None, err
 	}
-	v.Tally.Add(m)
+	v.Tally.Add(m, m.IsLateBound())
 	if m.State == model.Idle || m.State == model.Speculative {
 		v.witness.Available(m.ID)
 	}
@@ -150,7 +150,7 @@ func (v *Inventory) KnowGrace(machine string, graceSeconds int32) {
 // Remove takes a machine out, with everything that is remembered of it.
 func (v *Inventory) Remove(r columnar.Row) {
 	m := v.Table.Brief(r)
-	v.Tally.Sub(&m)
+	v.Tally.Sub(&m, v.Table.IsLateBound(r))
 	delete(v.drains, m.ID)
 	v.adopted.Remove(r)
 	v.inFlight.Certain(m.ID)

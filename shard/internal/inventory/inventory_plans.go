@@ -16,8 +16,12 @@ import (
 // happens under pause and dry run too.
 func (v *Inventory) AdoptStamps(plan *engine.Plan) {
 	for _, x := range plan.Adopted {
-		v.Stamp(x.Machine, plan.Stamp(int(x.Need)))
+		was, stamp := v.Table.Assigned(x.Machine).Priority, plan.Stamp(int(x.Need))
+		v.Stamp(x.Machine, stamp)
 		v.adopted.Add(x.Machine)
+		if stamp.Priority < was && v.Table.State(x.Machine) == model.Configured {
+			v.witness.Available(v.Table.ID(x.Machine)) // to be preempted
+		}
 	}
 }
 

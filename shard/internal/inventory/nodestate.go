@@ -10,15 +10,15 @@ import (
 // keyHostname is the label that names a machine's node.
 const keyHostname = "kubernetes.io/hostname"
 
-// goneError is what an operator hears of a machine that its provider does not
-// list any more.
+// goneError is the error that an operator gets for a machine that the
+// provider no longer lists.
 const goneError = "the provider no longer lists the machine"
 
 // NodeState is what an operator is told of a machine of its cluster. Maps and
 // slices are shared and must not be modified.
 type NodeState struct {
-	// Cluster is who is told: the one that the machine is bound to, or was until
-	// this change.
+	// Cluster is the cluster whose operator gets the message: the one that the
+	// machine is bound to, or was until this change.
 	Cluster string
 	Machine string
 	State   model.State

@@ -45,8 +45,8 @@ func (b *backOffs) failed(owner model.Owner, cycle uint64) {
 	b.owners[owner] = x
 }
 
-// In returns who backs off in a cycle, nil for nobody, and forgets what is long
-// ago.
+// In returns the owners that back off in a cycle, nil if there are none, and
+// forgets old entries.
 func (b *backOffs) In(cycle uint64) map[model.Owner]bool {
 	if len(b.owners) == 0 {
 		return nil

@@ -22,7 +22,7 @@ const recentSlots = 256
 // drainWeight is the weight of a new observation in the moving average.
 const drainWeight = 0.2
 
-// meter is told what the ledgers find out.
+// meter takes the figures of the ledgers as metrics.
 type meter interface {
 	// Provisioned says how long demand waited for its first machine, in nanoseconds.
 	Provisioned(nanos int64)

@@ -91,8 +91,9 @@ func (l *Ledgers) StampParked() (parked int) {
 	for k := range l.parking.waiting {
 		clusters[k.cluster] = struct{}{}
 	}
+	since := arrivals{table: l.machines, ids: l.parking.added, worth: map[rowKind]worth{}}
 	for c := range clusters {
-		n, listed := l.stampCluster(c)
+		n, listed := l.stampCluster(c, &since)
 		parked += n
 		if !listed {
 			delete(clusters, c)
@@ -104,7 +105,7 @@ func (l *Ledgers) StampParked() (parked int) {
 
 // stampCluster stamps the rows of one cluster; listed tells whether a row of it
 // is in the ledger.
-func (l *Ledgers) stampCluster(cluster string) (parked int, listed bool) {
+func (l *Ledgers) stampCluster(cluster string, since *arrivals) (parked int, listed bool) {
 	b := l.demand.Block(cluster)
 	if b == nil {
 		return 0, false
@@ -120,7 +121,7 @@ func (l *Ledgers) stampCluster(cluster string) (parked int, listed bool) {
 			continue
 		}
 		listed = true
-		rest := w.parked() && !l.suits(cluster, p, l.demand.Row(b, i).MinUnit)
+		rest := w.parked() && !l.suits(b, i, p, since)
 		l.demand.SetParked(cluster, i, rest)
 		l.demand.SetShortSince(cluster, i, w.since)
 		if rest {
@@ -131,25 +132,22 @@ func (l *Ledgers) stampCluster(cluster string) (parked int, listed bool) {
 }
 
 // suits tells whether a machine that became available since the last decision is one that
-// the Need could use, or one that was bound is one that it could preempt.
-func (l *Ledgers) suits(cluster string, p *model.Profile, minUnit model.Resources) bool {
+// the row's Need could use, or one that was bound is one that it could preempt.
+func (l *Ledgers) suits(b *demand.Block, row int, p *model.Profile, since *arrivals) bool {
 	if l.parking.overflow {
 		return true
 	}
-	for _, id := range l.parking.added {
-		r, ok := l.machines.Lookup(id)
-		if !ok {
-			continue
-		}
-		m := l.machines.Get(r)
-		if m.State == model.Configured && (m.Cluster == cluster || m.Assigned.Priority >= p.Priority()) {
-			continue
-		}
-		if m.EffectiveAllocatable().Covers(minUnit) && p.Matches(&m) {
-			return true
-		}
+	if len(b.Unoffered(row).MinUnit) > 0 { // not a part of the unit's number
+		w := since.of(p, l.demand.Row(b, row).MinUnit)
+		return w.suits(b.Cluster())
 	}
-	return false
+	k := rowKind{b.Profile(row), b.UnitIDs()[row]}
+	w, known := since.worth[k]
+	if !known {
+		w = since.of(p, l.demand.Row(b, row).MinUnit)
+		since.worth[k] = w
+	}
+	return w.suits(b.Cluster())
 }
 
 // deeds are what a plan does for a Need.

@@ -96,6 +96,9 @@ func (o *Ownership) offerRow(r columnar.Row, by gathered) {
 	default:
 		return
 	}
+	if o.inventory.Table.IsLateBound(r) { // it is bound or given back at once
+		return
+	}
 	if o.inventory.Table.Reservation(r).Active() || o.inFlight.Busy(o.inventory.Table.ID(r)) {
 		return
 	}

@@ -221,8 +221,8 @@ func (o *Ownership) GivenBy(move string) (out []string) {
 // errUnkept says that the memory has no room for what must not be forgotten.
 var errUnkept = errors.New("the journal has no room for machines that change their shard")
 
-// keep writes down what matters for who owns a machine; see ownershipKept. false
-// says that a new value was refused.
+// keep journals what decides which shard owns a machine; see ownershipKept.
+// false says that a new value was refused.
 func (o *Ownership) keep(key string, value []byte) bool {
 	if o.memory == nil {
 		return true

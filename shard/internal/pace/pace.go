@@ -36,7 +36,8 @@ func (p *Pace) Run() (stop func() bool) {
 	return p.timer.Stop
 }
 
-// WakeAt asks for a cycle at a time, 0 = never. Of several times the first counts.
+// WakeAt asks for a cycle at a time, 0 = never. If it is called several times, the
+// earliest time counts.
 func (p *Pace) WakeAt(at int64) {
 	if at == 0 || p.timer == nil || p.due > p.Now && p.due <= at {
 		return

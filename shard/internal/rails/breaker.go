@@ -8,7 +8,6 @@ import (
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/supply"
-	"github.com/tonnage/tonnage/shard/internal/tally"
 )
 
 // BreakerMin is how many machines a fleet may lose in a window whatever its size.
@@ -45,9 +44,16 @@ func destructive(kind engine.Kind) bool {
 	return kind == engine.Preempt || kind == engine.Reclaim || kind == engine.Delete
 }
 
-func destructiveOf(actions []engine.Action) (n int) {
+// isSlot tells whether an action deletes a machine that is late-bound and not made yet. It takes nothing
+// away: no budget and no limit applies.
+func isSlot(machines *supply.Table, a *engine.Action) bool {
+	return a.Kind == engine.Delete && machines.IsLateBound(a.Machine)
+}
+
+// takenAway counts the machines that actions take away from somebody.
+func (b *breaker) takenAway(actions []engine.Action) (n int) {
 	for i := range actions {
-		if destructive(actions[i].Kind) {
+		if destructive(actions[i].Kind) && !isSlot(b.machines, &actions[i]) {
 			n++
 		}
 	}
@@ -59,7 +65,7 @@ func destructiveOf(actions []engine.Action) (n int) {
 func (b *breaker) limit(now int64) int {
 	fleet := b.deleted.Sum(now)
 	for s := range model.NumStates {
-		if tally.Paid(model.State(s)) {
+		if model.State(s).Paid() {
 			fleet += b.machines.Count(model.State(s))
 		}
 	}
@@ -80,7 +86,13 @@ func (b *breaker) count(now int64, kind engine.Kind, n int) {
 
 // countAll is count for actions of all kinds; sign is 1 or −1.
 func (b *breaker) countAll(now int64, actions []engine.Action, sign int) {
-	for kind, n := range CountKinds(actions) {
+	var counts [engine.NumKinds]int
+	for i := range actions {
+		if !isSlot(b.machines, &actions[i]) {
+			counts[actions[i].Kind]++
+		}
+	}
+	for kind, n := range counts {
 		b.count(now, engine.Kind(kind), sign*n)
 	}
 }

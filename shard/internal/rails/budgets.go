@@ -79,7 +79,7 @@ func (b *budgets) fill(now int64) {
 func (b *budgets) take(actions []engine.Action) bool {
 	kind := actions[0].Kind
 	switch n := len(actions); {
-	case b.fractionOf(kind) <= 0:
+	case b.fractionOf(kind) <= 0, isSlot(b.machines, &actions[0]):
 	case kind == engine.Reclaim:
 		cluster := b.machines.View().Cluster[actions[0].Machine]
 		if b.reclaimsOf(cluster) == 0 {
@@ -100,7 +100,7 @@ func (b *budgets) take(actions []engine.Action) bool {
 func (b *budgets) giveBack(actions []engine.Action) {
 	for _, a := range actions {
 		switch {
-		case b.fractionOf(a.Kind) <= 0:
+		case b.fractionOf(a.Kind) <= 0, isSlot(b.machines, &a):
 		case a.Kind == engine.Reclaim:
 			cluster := b.machines.View().Cluster[a.Machine]
 			b.reclaims[cluster] = b.reclaimsOf(cluster) + 1

@@ -1,6 +1,7 @@
 package rails
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -185,5 +186,20 @@ func TestWhyNothingIsCarriedOut(t *testing.T) {
 	}
 	if r.Unfence(); r.HeldBack().Reason != "" {
 		t.Errorf("it acts again, since %q", r.HeldBack().Reason)
+	}
+}
+
+// TestTheLogSaysWhatBudgetsHold: once, as information, with the interval where there is one.
+func TestTheLogSaysWhatBudgetsHold(t *testing.T) {
+	for interval, want := range map[time.Duration]string{0: "reclaims are limited per cycle: 38 wait", 10 * time.Second: "reclaims are limited per 10s: 38 wait"} {
+		machines, plan := planOf(t, 40, 0)
+		var log bytes.Buffer
+		r := newRails(machines, Limits{BudgetInterval: interval, ReclaimCapFraction: 0.05}, func(d *Deps) { d.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+		held := len(r.Apply(plan).Held)
+		want = strings.Replace(want, "38", fmt.Sprint(held), 1)
+		r.noteHeld(plan.Actions)
+		if got := log.String(); held == 0 || strings.Count(got, want) != 1 || strings.Count(got, "\n") != 1 || !strings.Contains(got, "level=INFO") {
+			t.Errorf("interval %v, %d held: the log is %q, want %q", interval, held, got, want)
+		}
 	}
 }

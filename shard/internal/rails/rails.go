@@ -4,10 +4,13 @@ package rails
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math"
 	"slices"
+	"strings"
 
+	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/supply"
 	"github.com/tonnage/tonnage/shard/internal/pace"
@@ -136,7 +139,7 @@ func New(limits Limits, paused bool, with *Deps) *Rails {
 // Apply decides what of a plan is carried out. Where nothing is, no
 // limit applies: there is no rate to bound, and a follow-up would spin.
 func (r *Rails) Apply(plan *engine.Plan) Outcome {
-	now, wanted := r.pace.Now, destructiveOf(plan.Actions)
+	now, wanted := r.pace.Now, r.breaker.takenAway(plan.Actions)
 	r.budgets.fill(now)
 	if at := r.Halted(); at != Execute {
 		if at == Tripped {
@@ -147,7 +150,7 @@ func (r *Rails) Apply(plan *engine.Plan) Outcome {
 		}
 	}
 	out := r.limit(plan)
-	if r.check(wanted, destructiveOf(out.Actions)); r.Halted() == Tripped {
+	if r.check(wanted, r.breaker.takenAway(out.Actions)); r.Halted() == Tripped {
 		r.budgets.giveBack(out.Actions)
 		r.ForgetHeld() // the breaker holds back all of them
 		return Outcome{Actions: plan.Actions, Disposition: Tripped}
@@ -188,7 +191,11 @@ func (r *Rails) noteHeld(held []engine.Action) {
 	counts := CountKinds(held)
 	for kind, n := range counts {
 		if n > 0 && !r.holding[kind] {
-			r.log.Warn("more is to be done than an interval may do; the rest waits for the next ones", "kind", engine.Kind(kind), "held", n, "interval", r.limits.BudgetInterval)
+			per := "cycle"
+			if r.limits.BudgetInterval > 0 {
+				per = r.limits.BudgetInterval.String()
+			}
+			r.log.Info(fmt.Sprintf("%ss are limited per %s: %d wait", strings.ToLower(engine.Kind(kind).String()), per, n))
 		}
 		r.holding[kind] = n > 0
 	}
@@ -210,10 +217,10 @@ func (r *Rails) NotBegun(actions []engine.Action) {
 	r.breaker.countAll(r.pace.Now, actions, -1)
 }
 
-// NotMade takes back what the breaker has counted for a call that was certainly not made. Its
+// NotMade takes back what the breaker has counted for a call that was certainly not made; the machine is as it was. Its
 // budget stays spent: how often calls are tried is bounded too.
-func (r *Rails) NotMade(kind engine.Kind) {
-	r.breaker.count(r.pace.Now, kind, -1)
+func (r *Rails) NotMade(kind engine.Kind, machine columnar.Row) {
+	r.breaker.countAll(r.pace.Now, []engine.Action{{Kind: kind, Machine: machine}}, -1)
 }
 
 // AllowsDrain takes a machine out of the budgets that is drained without a plan of the

@@ -20,28 +20,21 @@ type Machines struct {
 	Machines [model.NumStates][model.NumCapacityTypes][model.NumBuckets]int32
 	Spend    [model.NumCapacityTypes]int64 // micro-dollars per hour, of machines that are paid for
 	Bound    Sums                          // what bound machines offer
-	Free     Sums                          // what Idle machines offer
+	Free     Sums                          // what Idle machines offer, without late-bound ones
 }
 
-// Paid tells whether a machine in the state costs its price: it has a host, or
-// soon will.
-func Paid(s model.State) bool {
-	switch s {
-	case model.Creating, model.Idle, model.Configuring, model.Configured, model.Draining, model.Deleting:
-		return true
-	}
-	return false
-}
-
-// Add counts a machine as it is after a change.
-func (t *Machines) Add(m *model.Machine) { t.count(m, 1) }
+// Add counts a machine as it is after a change; isSlot = it is Idle and late-bound.
+func (t *Machines) Add(m *model.Machine, isSlot bool) { t.count(m, isSlot, 1) }
 
 // Sub takes a machine off as it was before a change.
-func (t *Machines) Sub(m *model.Machine) { t.count(m, -1) }
+func (t *Machines) Sub(m *model.Machine, isSlot bool) { t.count(m, isSlot, -1) }
 
-func (t *Machines) count(m *model.Machine, n int32) {
+func (t *Machines) count(m *model.Machine, isSlot bool, n int32) {
 	t.Machines[m.State][m.CapacityType][m.Assigned.Interruption] += n
-	if Paid(m.State) {
+	if isSlot {
+		return // it costs nothing and is not there
+	}
+	if m.State.Paid() {
 		t.Spend[m.CapacityType] += int64(n) * int64(math.Round(min(m.PricePerHour, math.MaxInt32)*MicroDollars))
 	}
 	switch {

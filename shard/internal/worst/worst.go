@@ -24,8 +24,8 @@ import (
 // be slow. So the runtime's flight recorder keeps what happened in the last
 // seconds in memory, and when a cycle has taken too long that is written out:
 // which goroutine ran when, what it waited for, what the collector did, and the
-// stages, which the labels put into the trace. Of what is written the slowest
-// cycles are kept. Recording costs one or two percent of the processor.
+// stages, which the labels put into the trace. The files of the slowest cycles
+// are kept. Recording costs one or two percent of the processor.
 
 const (
 	// Kept is how many traces a folder keeps: those of the slowest cycles.

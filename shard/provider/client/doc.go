@@ -3,12 +3,12 @@
 //
 // # Calls that change machines
 //
-// The provider takes a repeated call for one that is done already, so every call
-// is tried again while nobody has answered it: a few attempts, further and
-// further apart, within the caller's deadline. Each attempt has a token of its
-// own (package epoch), newer than those before. An attempt that arrives late,
-// after a newer one, is refused by the provider, and nobody hears of that here.
-// Two calls for one machine wait for each other, so that tokens arrive in order.
+// A repeated call has the effect of one, so a call without an answer is retried:
+// a few attempts with growing pauses, within the caller's deadline. Each attempt
+// has a token of its own (package epoch), newer than those before. The provider
+// refuses an attempt that arrives after a newer one; the client does not report
+// that. Two calls for one machine wait for each other, so that tokens arrive in
+// order.
 //
 // Errors say what the shard may believe:
 //
@@ -21,19 +21,19 @@
 //
 // After a fenced answer no call leaves any more until Renew finds a newer epoch.
 //
-// When an attempt may have been carried out and the next is refused, the machine
-// itself is asked: if it is where the call leads, that is a success. The same
-// goes for AlreadyExists, and for answers without a machine. So providers that
-// do not know repeats are served as well.
+// When an attempt may have been carried out and the next one is refused, the
+// client reads the machine: if it is in the state that the call leads to, the
+// call has succeeded. The same goes for AlreadyExists, and for answers without a
+// machine. So providers that do not know repeats are served as well.
 //
 // # Listings
 //
 // A listing's bytes are handed on as they came (package wire). With cursors on,
-// a cursor is used over the connection that it came over and no other: behind
-// another one there may be another process, to which it means something else,
-// and not every provider finds that out. A provider without cursors answers
-// without one, and is always asked for everything. Changes say nothing of
-// machines that are gone; the shard asks for everything now and then.
+// a cursor is used over the connection that it came over and no other: another
+// connection may lead to another process, for which the cursor means something
+// else, and not every provider detects that. A provider without cursors answers
+// without one, and is always asked for everything. Changes do not list removed
+// machines, so the shard asks for a full listing now and then.
 //
 // # Metadata
 //

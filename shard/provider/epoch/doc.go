@@ -8,9 +8,9 @@
 // same epoch, whenever power fails. A lock beside it keeps a second process of
 // the same machine out.
 //
-// The file "epoch.copy" has the same number. A bit that turns can make a number lower
-// that is still one; the higher of both counts. One that is too high does no harm:
-// epochs go on from there.
+// The file "epoch.copy" has the same number. A flipped bit can turn a number into a
+// lower one; the higher of both counts. One that is too high does no harm: epochs go
+// on from there.
 //
 // A call carries the epoch and a sequence number, which is new for every
 // attempt. The provider refuses what is not newer than the newest it has seen of
@@ -20,8 +20,8 @@
 // # When a folder is lost
 //
 // A shard that starts with an empty folder has epoch 1, which the provider
-// refuses once it has seen a higher one. Nothing here climbs by itself to where
-// it is accepted: then a replaced process could, too. Whoever knows that the old
-// process is gone writes a number at least as high as the old epoch into the
-// file; Reread, or the next start, goes on from there.
+// refuses once it has seen a higher one. The epoch never rises by itself until
+// it is accepted, since a replaced process could then do the same. An operator
+// who knows that the old process is gone writes a number at least as high as the
+// old epoch into the file; Reread, or the next start, goes on from there.
 package epoch

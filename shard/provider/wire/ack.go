@@ -41,5 +41,5 @@ func (l *List) ParseAck(msg []byte) (operation string, err error) {
 
 // one makes the machine at these bytes of the message the only record.
 func (l *List) one(msg []byte, from, to int) {
-	l.parts, l.records = append(l.parts[:0], part{msg, 0, 1}), append(l.records[:0], parseRecord(msg, from, to))
+	l.parts, l.records = append(l.parts[:0], part{msg, 0, 1}), append(l.records[:0], l.noted.parse(msg, from, to))
 }

@@ -3,21 +3,21 @@
 //
 // # Two steps
 //
-// A fleet of half a million machines is listed in full again and again, and
-// hardly a record says anything new. So Parse looks at every record only as far
-// as it takes to tell that: it finds where the record begins, its id, and a
-// digest of what it says, into columns, without allocation. The shard keeps with
-// each machine the digest of the record that it last took over, passes over the
-// records whose digest it knows, and has Record read the others.
+// A fleet of half a million machines is listed in full again and again, and few
+// records have changed. So Parse reads of every record only what it takes to
+// find that out: it finds where the record begins, its id, and a digest of what
+// it says, into columns, without allocation. The shard keeps with each machine
+// the digest of the record that it last took over, passes over the records whose
+// digest it knows, and has Record read the others.
 //
 // # Digest
 //
 // Encoders write the entries of a map in any order, another one each time. The
 // digest is therefore a sum over the entries of maps (resources, allocatable,
 // labels, shard_metadata), and over the runs of fields between them, which have
-// an order. Two records with one digest say the same but for a chance of one in
-// 2⁶⁴, with one exception: a map that has a key twice, whose last entry counts.
-// An encoder does not write that.
+// an order. Two records with one digest are equal except with a probability of
+// 2⁻⁶⁴, with one exception: a map that has a key twice, whose last entry
+// counts. An encoder does not write that.
 //
 // # What a record shares
 //
@@ -25,10 +25,12 @@
 // before is found by its digest, compared entry by entry, and shared, up to
 // SetsMax of a kind; where there are few, they are kept for the next listing.
 //
+// A record that says behind its id, byte by byte, what the one before it says, as free slots of one offer do, takes over what was found
+// out of that one.
+//
 // The strings of a Record that are the machine's own (id, host, cluster …) are
-// parts of the message. They are good as long as anybody holds them, but hold
-// the message with them, or the piece of it that they lie in: who keeps one
-// copies it.
+// parts of the message. They stay valid, but keep the message in memory, or
+// the piece of it that they lie in: a caller that keeps one copies it.
 //
 // # Faults
 //

@@ -32,6 +32,8 @@ type List struct {
 	sets     sets
 	out      shard.Record // of Record
 	machine  reading      // scratch of Record
+	noted    noted        // of the record that was parsed last
+	before   before       // of the record that was read last
 }
 
 var _ shard.Batch = (*List)(nil)
@@ -101,7 +103,7 @@ func (l *List) parsePart(p *pieces) error {
 			if len(l.records) == cap(l.records) {
 				l.grow(p.before+c.at, p.bytes)
 			}
-			l.records = append(l.records, parseRecord(p.part, c.at-len(c.bytes), c.at))
+			l.records = append(l.records, l.noted.parse(p.part, c.at-len(c.bytes), c.at))
 		case c.holds(fieldRevision):
 			l.revision = bytes.Clone(c.bytes)
 		}
@@ -137,7 +139,7 @@ func (l *List) Done() {
 		}
 	}
 	// What was read last are parts of the message too.
-	l.out = shard.Record{}
+	l.out, l.noted, l.before = shard.Record{}, noted{}, before{}
 	in := &l.machine
 	for _, e := range [...]*entries{&in.labels, &in.metadata, &in.resources, &in.allocatable} {
 		clear(e.list[:cap(e.list)])
@@ -145,12 +147,12 @@ func (l *List) Done() {
 	}
 }
 
-// parseRecord notes the record at these bytes of the message.
-func parseRecord(msg []byte, from, to int) record {
-	x := record{from: uint32(from), to: uint32(to)}
+// parseRecord notes the record at these bytes of the message. first is how far its first run goes, and what that is in its
+// digest, in which it is the sum; it means nothing where there is no digest.
+func parseRecord(msg []byte, from, to int) (x record, d digest, first run) {
+	x = record{from: uint32(from), to: uint32(to)}
 	c := cursor{buf: msg[from:to]}
-	var d digest
-	run := 0 // where the fields begin that are not in the digest yet
+	at := 0 // where the fields begin that are not in the digest yet
 	for c.next() {
 		if c.typ != protowire.BytesType {
 			continue
@@ -159,7 +161,10 @@ func parseRecord(msg []byte, from, to int) record {
 		case fieldID:
 			x.id, x.idLen = uint32(from+c.at-len(c.bytes)), uint32(len(c.bytes))
 		case fieldLabels, fieldShardMetadata, fieldResources, fieldAllocatable:
-			d.run(c.buf[run:c.from])
+			d.run(c.buf[at:c.from])
+			if first.end == 0 {
+				first = run{c.from, d.total}
+			}
 			before := d.total
 			switch c.num {
 			case fieldLabels:
@@ -171,21 +176,24 @@ func parseRecord(msg []byte, from, to int) record {
 			default:
 				runs := d.runs
 				if !d.entries(c.num, c.bytes) {
-					return x
+					return x, d, first
 				}
 				if c.num == fieldResources && d.runs == runs { // all of it is entries
 					x.resources += d.total - before
 				}
 			}
-			run = c.at
+			at = c.at
 		}
 	}
 	if c.err != nil {
-		return x
+		return x, d, first
 	}
-	d.run(c.buf[run:])
+	d.run(c.buf[at:])
+	if first.end == 0 {
+		first = run{len(c.buf), d.total}
+	}
 	x.digest = d.sum()
-	return x
+	return x, d, first
 }
 
 // Len returns the number of records.

@@ -329,7 +329,7 @@ func TestTextThatIsReplaced(t *testing.T) {
 		entry := appendRaw(appendRaw(nil, 1+num, []byte{0xff}), 1+num, []byte("k"))
 		var l wire.List
 		parse(t, &l, appendRaw(nil, 1, appendRaw(appendRaw(nil, 1, []byte("a")), 10, entry)))
-		if _, err := l.Record(0); err == nil || !strings.Contains(err.Error(), "labels: is not UTF-8") {
+		if _, err := l.Record(0); err == nil || !strings.Contains(err.Error(), "labels: holds text that is not UTF-8") {
 			t.Errorf("field %d: %v", 1+num, err)
 		}
 	}

@@ -30,6 +30,22 @@ func (l *List) Record(i int) (*shard.Record, error) {
 
 // read reads a record into l.out.
 func (l *List) read(x *record, b []byte) error {
+	if l.before.is(x, b) {
+		l.out = l.before.read
+		return text(&l.out.Machine.ID, "id", b[2:idOf(b)])
+	}
+	l.before.body = nil
+	if err := l.readFields(x, b); err != nil {
+		return err
+	}
+	if id := idOf(b); id > 0 && id < len(b) && x.digest != 0 && x.id == x.from+2 {
+		l.before = before{b[id:], l.out}
+	}
+	return nil
+}
+
+// readFields reads the fields of a record into l.out.
+func (l *List) readFields(x *record, b []byte) error {
 	l.out = shard.Record{}
 	in := &l.machine
 	in.labels.reset(fieldLabels, x.labels)

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -24,14 +25,12 @@ const (
 	EntriesMax = 1 << 12
 )
 
-// entry is an entry of a map, parts of the message.
-type entry struct{ raw, key, value []byte }
-
-// entries collects one map of a record.
+// entries collects one map of a record: its entries as they came, parts of the message.
 type entries struct {
-	list []entry
+	list [][]byte
 	num  protowire.Number // of the field
 	sum  uint64           // their part in the record's digest, 0 = not known
+	last *set             // of the record before: neighbours in a listing are often alike
 }
 
 func (e *entries) reset(num protowire.Number, sum uint64) {
@@ -44,45 +43,45 @@ func (e *entries) digest() uint64 {
 		return e.sum
 	}
 	var d digest
-	for i := range e.list {
-		d.entry(e.num, e.list[i].raw)
+	for _, raw := range e.list {
+		d.entry(e.num, raw)
 	}
 	return d.total
 }
 
-// add reads one entry. Whether its key and value are text is for find to say,
-// but of what stands there several times the last one holds, and find sees none
-// of the others.
-func (e *entries) add(b []byte) error {
+// add takes an entry. What it says is looked at only when no set came like that before.
+func (e *entries) add(raw []byte) error {
 	if len(e.list) == EntriesMax {
 		return fmt.Errorf("has more than %d entries", EntriesMax)
 	}
-	x := entry{raw: b}
-	c := cursor{buf: b}
+	e.list = append(e.list, raw)
+	return nil
+}
+
+var errEntry = errors.New("holds text that is not UTF-8")
+
+// parseEntry reads one entry. Of what stands there several times the last one holds.
+func parseEntry(raw []byte) (key, value string, err error) {
+	c := cursor{buf: raw}
 	for c.next() {
-		field := &x.key
+		into := &key
 		switch {
 		case c.holds(fieldEntryKey):
 		case c.holds(fieldEntryValue):
-			field = &x.value
+			into = &value
 		default:
 			continue
 		}
-		if !utf8.Valid(*field) {
-			return errText
+		if !utf8.Valid(c.bytes) {
+			return "", "", errEntry
 		}
-		*field = c.bytes
+		*into = borrow(c.bytes)
 	}
-	if c.err != nil {
-		return c.err
-	}
-	e.list = append(e.list, x)
-	return nil
+	return key, value, c.err
 }
 
 // set is a map as records share it, and what it means.
 type set struct {
-	digest    uint64
 	number    uint64 // of labels, 0 = model.CheckLabels refuses them
 	entries   map[string]string
 	raw       []string // the entries as they came when the set was first met
@@ -90,28 +89,52 @@ type set struct {
 	decoded   *stamps.Decoded // of metadata
 }
 
-// is reports whether the entries are the set's, each once.
+// is reports whether the entries are the set's.
 func (s *set) is(e *entries) bool {
-	if s == nil || len(e.list) != len(s.entries) {
+	if s == nil {
 		return false
 	}
 	if s.wasLike(e) {
 		return true
 	}
-	for i := range e.list {
-		if v, ok := s.entries[borrow(e.list[i].key)]; !ok || v != borrow(e.list[i].value) {
+	if len(e.list) != len(s.entries) {
+		return false
+	}
+	for _, raw := range e.list {
+		key, value, err := parseEntry(raw)
+		if v, ok := s.entries[key]; err != nil || !ok || v != value {
 			return false
 		}
 	}
 	return true
 }
 
-// wasLike reports whether the entries came like that when the set was first met.
+// fewEntries is up to how many entries are looked for one by one.
+const fewEntries = 16
+
+// wasLike reports whether these entries came when the set was first met, byte by byte: in the same order or, where they are few, in
+// any. Encoders write maps in another order each time.
 func (s *set) wasLike(e *entries) bool {
-	for i := range e.list {
-		if s.raw[i] != borrow(e.list[i].raw) {
+	if len(e.list) != len(s.raw) {
+		return false
+	}
+	i := 0
+	for i < len(e.list) && s.raw[i] == borrow(e.list[i]) {
+		i++
+	}
+	if i == len(e.list) || len(e.list) > fewEntries || len(s.raw) > len(s.entries) { // of a key twice the last one holds
+		return i == len(e.list)
+	}
+	found := uint(1)<<i - 1 // which of the set's
+	for _, raw := range e.list[i:] {
+		k := i
+		for k < len(s.raw) && (found&(1<<k) != 0 || s.raw[k] != borrow(raw)) {
+			k++
+		}
+		if k == len(s.raw) {
 			return false
 		}
+		found |= 1 << k
 	}
 	return true
 }
@@ -122,28 +145,27 @@ type sets struct {
 }
 
 // memo finds sets of one kind.
-type memo struct {
-	byDigest map[uint64]*set
-	last     *set // neighbours in a listing are often alike
-}
+type memo struct{ byDigest map[uint64]*set }
 
 // find returns the set of the entries, a new one when it was not met before.
 func (m *memo) find(e *entries, fill func(*set) error) (*set, error) {
+	if e.last != nil && e.last.wasLike(e) {
+		return e.last, nil
+	}
 	digest := e.digest()
-	if s := m.last; s != nil && s.digest == digest && s.is(e) {
-		return s, nil
-	}
 	if s := m.byDigest[digest]; s.is(e) {
-		m.last = s
+		e.last = s
 		return s, nil
 	}
-	s := &set{digest: digest, entries: make(map[string]string, len(e.list))}
-	for _, x := range e.list {
-		s.raw = append(s.raw, string(x.raw))
-		if !utf8.Valid(x.key) || !utf8.Valid(x.value) {
-			return nil, errors.New("holds text that is not UTF-8")
+	s := &set{entries: make(map[string]string, len(e.list))}
+	for _, raw := range e.list {
+		own := bytes.Clone(raw)
+		key, value, err := parseEntry(own)
+		if err != nil {
+			return nil, err
 		}
-		s.entries[string(x.key)] = string(x.value)
+		s.raw = append(s.raw, borrow(own))
+		s.entries[key] = value
 	}
 	if err := fill(s); err != nil {
 		return nil, err
@@ -151,7 +173,7 @@ func (m *memo) find(e *entries, fill func(*set) error) (*set, error) {
 	if m.byDigest == nil || len(m.byDigest) >= SetsMax {
 		m.byDigest = map[uint64]*set{}
 	}
-	m.byDigest[digest], m.last = s, s
+	m.byDigest[digest], e.last = s, s
 	return s, nil
 }
 

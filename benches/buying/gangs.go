@@ -1,0 +1,112 @@
+package buying
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tonnage/tonnage/operator/packing"
+)
+
+const (
+	gangLabel   = "gang"
+	gangPods    = 4
+	gangGPUsMax = 3 // as a power of two
+)
+
+// gangSize is a pod of a gang with 2^g GPUs.
+func gangSize(g int) Pod {
+	n := int64(1) << g
+	return Pod{4000 * n, 16 << 10 * n, n, 1}
+}
+
+// comeGang makes the pods of another gang.
+func (f *fleet) comeGang(r *rand.Rand) {
+	gang, size := fmt.Sprintf("gang-%06d", f.made), gangSize(r.IntN(gangGPUsMax+1))
+	for range gangPods {
+		f.comeTo(gang, size)
+	}
+}
+
+// leaveGang takes the pods of a gang away: the n-th of those that are there.
+func (f *fleet) leaveGang(n int) {
+	var gangs []string
+	for _, p := range f.objects {
+		if gang := p.Labels[gangLabel]; gang != "" && !slices.Contains(gangs, gang) {
+			gangs = append(gangs, gang)
+		}
+	}
+	for i := len(f.objects) - 1; i >= 0; i-- {
+		if f.objects[i].Labels[gangLabel] == gangs[n] {
+			f.leave(i)
+		}
+	}
+}
+
+// stayTogether has a pod run in the zone of its gang alone.
+func stayTogether(pod *corev1.Pod, gang string) {
+	pod.Labels = map[string]string{gangLabel: gang}
+	pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+		{LabelSelector: &metav1.LabelSelector{MatchLabels: pod.Labels}, TopologyKey: corev1.LabelTopologyZone},
+	}}}
+}
+
+// peak estimates the largest sum of what pods ask for in a run: all plain pods, and half of the gangs' pods, each of the largest size.
+func (f *fleet) peak(c Churning) [dims]int64 {
+	sum := Sum(f.pods)
+	for range c.Gangs * gangPods / 2 {
+		for d, n := range gangSize(gangGPUsMax) {
+			sum[d] += n
+		}
+	}
+	return sum
+}
+
+// placeAll places pods in their order. Those of a gang go where one of it is; the first goes anywhere.
+func (f *fleet) placeAll(waiting []int) {
+	for len(waiting) > 0 {
+		n := slices.IndexFunc(waiting, func(i int) bool { return f.objects[i].Labels[gangLabel] != "" })
+		machines := f.machines
+		switch n {
+		case -1:
+			n = len(waiting)
+		case 0:
+			n, machines = 1, f.inZone(f.zoneOf(f.objects[waiting[0]].Labels[gangLabel]))
+		}
+		sizes := make([]Pod, n)
+		for k, i := range waiting[:n] {
+			sizes[k] = f.pods[i]
+		}
+		for k, at := range f.place(machines, sizes) {
+			f.on[waiting[k]] = at
+		}
+		waiting = waiting[n:]
+	}
+}
+
+// zoneOf is where pods of a gang are, "" = nowhere.
+func (f *fleet) zoneOf(gang string) string {
+	for i, p := range f.objects {
+		if f.on[i] >= 0 && p.Labels[gangLabel] == gang {
+			return f.nodes[f.on[i]].Labels[corev1.LabelTopologyZone]
+		}
+	}
+	return ""
+}
+
+// inZone are the machines, of which those of other zones have nothing.
+func (f *fleet) inZone(zone string) []packing.Machine {
+	if zone == "" {
+		return f.machines
+	}
+	out := slices.Clone(f.machines)
+	for i, n := range f.nodes {
+		if n.Labels[corev1.LabelTopologyZone] != zone {
+			out[i].Capacity = make([]int64, dims)
+		}
+	}
+	return out
+}

@@ -1,0 +1,35 @@
+// Package reuse keeps memory from cycle to cycle: slices that grow, things that are lent and taken
+// back, vectors out of one block, and positions that are reset at once.
+package reuse
+
+import "slices"
+
+// VectorBlock lends out zeroed vectors until it is emptied.
+type VectorBlock struct{ values []int64 }
+
+// Empty takes back all vectors: they are lent again.
+func (b *VectorBlock) Empty() { b.values = b.values[:0] }
+
+// Take returns n zeros. A full block is replaced by a larger one; vectors that were lent before
+// stay valid.
+func (b *VectorBlock) Take(n int) []int64 {
+	if len(b.values)+n > cap(b.values) {
+		b.values = make([]int64, 0, max(2*cap(b.values), 64*n))
+	}
+	from := len(b.values)
+	b.values = b.values[:from+n]
+	v := b.values[from : from+n : from+n]
+	clear(v)
+	return v
+}
+
+// Grown returns a slice of n elements, in the memory of s if it suffices. Elements keep what was in
+// that memory.
+func Grown[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
+
+// Resize is Grown with zeroed elements.
+func Resize[T any](s []T, n int) []T {
+	s = Grown(s, n)
+	clear(s)
+	return s
+}

@@ -1,0 +1,248 @@
+// Package state has the Needs of a cycle as lines, their kinds, and the claims on machines. It alone
+// writes claims.
+package state
+
+import (
+	"math"
+
+	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/demand"
+	"github.com/tonnage/tonnage/internal/invariants"
+)
+
+// Unclaimed is the claimant of a machine that no Need claims, and Loose that of one that no Need claims
+// and that came to the cluster, or was let go, while the cluster is credited.
+const (
+	Unclaimed int32 = -1
+	Loose     int32 = -2
+)
+
+// NoGroup is the group number of a Need whose group name no machine carries.
+const NoGroup = ^uint32(0) - 1
+
+// Status is a set of flags that say what is known of a Need.
+type Status uint32
+
+// The flags.
+const (
+	IsParked Status = 1 << iota
+	IsFold          // stands for several rows; group is the fold's number in its cluster
+	IsMember        // row in a fold that another line stands for; domain is that line, group as above
+	IsSatisfied
+	IsUncoverable   // a Same-Need that no domain could cover at its turn
+	IsPinned        // a live reservation determines the domain
+	IsSkewBlocked   // hard spread forbade free candidates
+	IsWithheld      // the plan goes to another domain: acquisitions are revoked
+	HasCandidates   // phase 2 found a machine to preempt
+	IsAwaiting      // what drains for it covers the rest
+	NeverFolds      // has Same, and no class, free or not, could hold it whole
+	HasSame         // has Same, and may come to fold
+	IsUncredited    // credit waits for its turn, since it depends on what is free
+	IsStale         // must be credited again
+	IsHeldBack      // a drain of its plan is not acknowledged: it acquires nothing yet
+	HasPlan         // a machine drains for it, or a plan of this cycle holds one for it
+	HasOwnPlan      // a plan of this cycle holds machines for it
+	IsVisited       // had a turn after credit, which the next cycle undoes
+	HasForeignStamp // was credited a machine that did not carry its stamp
+	IsTouched       // a machine that it claims differs from the last cycle
+	IsChanged       // its row changed
+	IsRobbed        // a Need of higher rank has claimed a machine of it in this cycle
+	IsResettled     // something is or was held for it, or its plan went to another domain
+	CountsOnDrain   // its plan of this cycle counts on a machine that drains, but not for it so far
+)
+
+// SitsOut are the reasons for which a Need acquires nothing.
+const SitsOut = IsParked | IsHeldBack
+
+// Line is the working record of one row of the demand. A Need is identified by the number of its line.
+// Rows are numbered cluster by cluster, in the order of the clusters' ids, with gaps that leave room
+// for new rows; see pass.outward. A fold has the number of the first of its rows in the cluster. A line
+// is 32 bytes, half a cache line, and contains no pointers.
+type Line struct {
+	Kind    uint32
+	Cluster int32  // index of snapshot.Clusters
+	Group   uint32 // number of the group's name in the supply, or NoGroup; a fold's number with IsFold or IsMember
+	Status  Status
+	// Domain is the chosen value of the Same key, 0 = none; with IsMember, the line that stands for the
+	// fold.
+	Domain uint32
+	// The claims are a chain from Head to Tail (see Claims): credited machines first, then, from
+	// Acquired on, machines that were free.
+	Head, Tail, Acquired columnar.Row
+}
+
+// Is reports whether any of the flags of s is set.
+func (n *Line) Is(s Status) bool { return n.Status&s != 0 }
+
+// claim says which Need claims a machine, and the next machine in the Need's chain.
+type claim struct {
+	need int32
+	next columnar.Row
+}
+
+// Claims says, by machine, which Need claims it. The claims of a Need are a chain from Line.Head to
+// Line.Tail. Only the methods here write claims and the ends of chains. A machine is on one chain at
+// most: whoever claims it has to take it off another Need's chain before.
+type Claims []claim
+
+// NewClaims returns a table in which no machine is claimed.
+func NewClaims(a *alloc.Arena, machines int) Claims {
+	c := alloc.MakeDirty[claim](a, machines)
+	for i := range c {
+		c[i].need = Unclaimed
+	}
+	return c
+}
+
+// Of returns the Need that claims a machine; Unclaimed or Loose when none does.
+func (c Claims) Of(r columnar.Row) int32 { return c[r].need }
+
+// Next returns the machine after another one in a chain; None at its end.
+func (c Claims) Next(r columnar.Row) columnar.Row { return c[r].next }
+
+// Claim claims a machine for a Need: it becomes the last of the chain.
+func (c Claims) Claim(r columnar.Row, need int32, n *Line) {
+	if invariants.Enabled && c[r].need >= 0 {
+		panic("a machine that a Need claims is claimed once more")
+	}
+	c[r] = claim{need: need}
+	if n.Head == columnar.None {
+		n.Head = r
+	} else {
+		c[n.Tail].next = r
+	}
+	n.Tail = r
+}
+
+// Acquire claims a free machine for a Need.
+func (c Claims) Acquire(r columnar.Row, need int32, n *Line) {
+	if n.Acquired == columnar.None {
+		n.Acquired = r
+	}
+	c.Claim(r, need, n)
+}
+
+// Release ends the claim of a machine. The chain still has it, until Filter, Truncate or Empty.
+func (c Claims) Release(r columnar.Row) { c[r].need = Unclaimed }
+
+// MarkLoose marks a machine that no Need claims as loose, until Settle.
+func (c Claims) MarkLoose(r columnar.Row) {
+	if invariants.Enabled && c[r].need >= 0 {
+		panic("a machine that a Need claims is loose")
+	}
+	c[r].need = Loose
+}
+
+// Settle takes the mark of MarkLoose off, unless a Need has claimed the machine since.
+func (c Claims) Settle(r columnar.Row) {
+	if c[r].need == Loose {
+		c[r].need = Unclaimed
+	}
+}
+
+// Filter takes the machines off a Need's chain that have been released.
+func (c Claims) Filter(need int32, n *Line) {
+	r, first := n.Head, n.Acquired
+	n.Empty()
+	for acquired := false; r != columnar.None; {
+		next := c[r].next
+		acquired = acquired || r == first
+		if c[r].need == need {
+			c[r].need = Unclaimed
+			if acquired {
+				c.Acquire(r, need, n)
+			} else {
+				c.Claim(r, need, n)
+			}
+		}
+		r = next
+	}
+}
+
+// Truncate ends a Need's chain at a machine that was credited; None empties it.
+func (c Claims) Truncate(n *Line, last columnar.Row) {
+	if last == columnar.None {
+		n.Head = columnar.None
+	} else if n.Tail != last {
+		c[last].next = columnar.None
+	}
+	n.Tail, n.Acquired = last, columnar.None
+}
+
+// Unlink releases a machine and takes it off a Need's chain. O(machines claimed).
+func (c Claims) Unlink(r columnar.Row, n *Line) {
+	last := columnar.None
+	for at := n.Head; at != r; at = c[at].next {
+		last = at
+	}
+	if last == columnar.None {
+		n.Head = c[r].next
+	} else {
+		c[last].next = c[r].next
+	}
+	if n.Tail == r {
+		n.Tail = last
+	}
+	c.Release(r)
+}
+
+// Empty forgets the chain of a Need.
+func (n *Line) Empty() { n.Head, n.Tail, n.Acquired = columnar.None, columnar.None, columnar.None }
+
+// Source describes the lines of one cluster.
+type Source struct {
+	Block *demand.Block // nil: the cluster has no demand
+	Base  int32         // number of its first line
+	Outer int32         // number of its first row in outputs, which have no gaps
+	Rows  int
+	Had   int // rows in the last cycle
+	Room  int // how many lines are reserved for it, at least rows
+}
+
+// RoomFor returns how many lines to reserve for a number of rows.
+func RoomFor(rows int) int { return rows + rows/16 + 8 }
+
+// Atlas maps a Need's number to its cluster, by tables small enough to stay in the cache. A walk in
+// rank order would otherwise miss the cache on every Need's line.
+type Atlas struct {
+	first   []int32 // by stretch of numbers: the cluster of its first number
+	bases   []int32 // by cluster: the number of its first line; a sentinel at the end
+	outward []int32 // by cluster: output number minus line number
+}
+
+// stretchBits is log2 of the length of a stretch. Every cluster has room for at least 8 lines, so at
+// most 8 clusters begin in one.
+const stretchBits = 6
+
+// NewAtlas builds the atlas of a number of lines.
+func NewAtlas(a *alloc.Arena, sources []Source, lines int) Atlas {
+	n := len(sources)
+	x := Atlas{
+		first:   alloc.MakeDirty[int32](a, lines>>stretchBits+1),
+		bases:   alloc.MakeDirty[int32](a, n+1),
+		outward: alloc.MakeDirty[int32](a, n),
+	}
+	stretch := 0
+	for c := range sources {
+		src := &sources[c]
+		x.bases[c], x.outward[c] = src.Base, src.Outer-src.Base
+		for ; stretch<<stretchBits < int(src.Base)+src.Room; stretch++ {
+			x.first[stretch] = int32(c)
+		}
+	}
+	x.bases[n] = math.MaxInt32
+	return x
+}
+
+// Number returns the number in outputs of a line.
+func (x *Atlas) Number(line int32) int32 { return line + x.outward[x.ClusterOf(line)] }
+
+// ClusterOf returns the cluster of a Need: one look-up, then a scan of the clusters of a stretch.
+func (x *Atlas) ClusterOf(need int32) int32 {
+	c := x.first[need>>stretchBits]
+	for x.bases[c+1] <= need {
+		c++
+	}
+	return c
+}

@@ -1,0 +1,21 @@
+package units
+
+import "cmp"
+
+// BoundUnit is one machine that could be preempted.
+type BoundUnit struct {
+	// Level is the priority at which the machine can be taken, math.MinInt64 for excess.
+	Level   int64
+	ID      uint32 // rank of the machine's id
+	Class   uint32
+	Cluster int32
+	Gang    int32 // index in gangTable.list; −1 = in no gang, or already broken off its gang
+	// State is the gang's state when the machine was listed; another state hides the machine.
+	State GangState
+}
+
+// CompareBoundUnits is the order in which machines are counted as freed: lowest priority first,
+// then by id.
+func CompareBoundUnits(a, b BoundUnit) int {
+	return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.ID, b.ID))
+}

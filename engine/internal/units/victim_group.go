@@ -1,0 +1,140 @@
+package units
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/exact"
+	"github.com/tonnage/tonnage/engine/internal/tenancy"
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// Roster is the victims of all classes of a matcher: excess first, then the rest, the lowest
+// priority first.
+type Roster struct {
+	Alikes []*Alike
+	At     int    // alikes before at are all taken
+	Serial uint64 // sum of the serials of its ClassVictims; another sum = stale
+}
+
+// Unread is the victim groups that a scope has not listed yet.
+type Unread struct {
+	Roster   *Roster // nil = all are listed
+	Priority int32   // of the pool's needs
+	Next     int     // index in Roster.Alikes: those before are read
+	// Pending is read but not listed, since unread groups may go before; see settle.
+	Pending []VictimGroup
+}
+
+// First returns the first unread entry of the roster that needs of the priority may take; nil
+// when there is none.
+func (m *Unread) First() *Alike {
+	m.Next = max(m.Next, m.Roster.At)
+	for ; m.Next < len(m.Roster.Alikes); m.Next++ {
+		switch a := m.Roster.Alikes[m.Next]; {
+		case a.Promised && a.Level >= m.Priority:
+		case a.Excess || a.Level < m.Priority:
+			return a
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+// ReadMin is the least number of victim groups that are read at a time. Tests lower it.
+var ReadMin = VictimGroupsRoom
+
+// VictimGroup is machines without a gang that are alike as victims, as one scope has them.
+type VictimGroup struct {
+	*Alike
+	Score float64
+	Band  float64
+	// Victim groups of one tier have keys that differ in the id alone; their machines are
+	// merged by id.
+	Tier int32
+	// First is a lower bound of the id ranks of its machines. Within a tier victim groups are
+	// sorted by it.
+	First uint32
+	// Gone: no machine is left. skip is an index: all victim groups before it are gone too.
+	Gone bool
+	Skip int32
+}
+
+// VictimGroupsRoom is the initial capacity of a scope's list of victim groups.
+const VictimGroupsRoom = 16
+
+// CompareVictimGroups is the order in which victim groups are listed.
+func CompareVictimGroups(a, b *VictimGroup) int {
+	return cmp.Or(CompareTiers(a, b), cmp.Compare(a.First, b.First))
+}
+
+// CompareTiers orders victim groups by key, without the id.
+func CompareTiers(a, b *VictimGroup) int {
+	if a.Excess != b.Excess {
+		return exact.TrueFirst(a.Excess, b.Excess)
+	}
+	return cmp.Or(cmp.Compare(a.Giver(), b.Giver()), cmp.Compare(a.Band, b.Band), cmp.Compare(b.Score, a.Score))
+}
+
+// VictimGroupKey is what machines that are alike as victims have in common.
+type VictimGroupKey struct {
+	Class uint32
+	// Level is the priority of the Need that a machine serves or drains for, or of its stamp.
+	Level                     int32
+	Interruption, Reclamation model.Bucket
+	// Excess: no need claims the machine and it may be reclaimed, or it is draining.
+	Excess   bool
+	Tenant   int32 // between tenants: the cluster's tenant, else tenancy.None
+	Leaving  bool  // the machine is draining
+	Promised bool  // it is draining, and reserved for a Need whose priority is level
+}
+
+// Giver returns the tenant that units of a victim group are debited to.
+func (k *VictimGroupKey) Giver() int32 {
+	if k.Excess {
+		return tenancy.None
+	}
+	return k.Tenant
+}
+
+// IsFreeSoon reports whether the machines are draining and reserved for no need.
+func (k *VictimGroupKey) IsFreeSoon() bool { return k.Leaving && !k.Promised }
+
+// Alike is machines of no gang that are alike as victims: one class, and equal keys but for the
+// id. Pools share them.
+type Alike struct {
+	VictimGroupKey
+	Rows   []columnar.Row // by id, if sorted
+	Count  int            // number of rows, while they are dealt
+	At     int            // rows before at were taken
+	Sorted bool
+}
+
+// Add appends a machine and tracks whether rows are still in the order of ids.
+func (a *Alike) Add(r columnar.Row, idRank []uint32) {
+	n := len(a.Rows)
+	a.Sorted = n == 0 || a.Sorted && idRank[a.Rows[n-1]] < idRank[r]
+	a.Rows = append(a.Rows, r)
+}
+
+// Sort puts the machines in the order of ids.
+func (a *Alike) Sort(idRank []uint32) {
+	if a.Sorted {
+		return
+	}
+	a.Sorted = true
+	slices.SortFunc(a.Rows, func(x, y columnar.Row) int { return cmp.Compare(idRank[x], idRank[y]) })
+}
+
+// Least returns the least id rank.
+func (a *Alike) Least(idRank []uint32) uint32 {
+	least := idRank[a.Rows[0]]
+	if !a.Sorted {
+		for _, r := range a.Rows[1:] {
+			least = min(least, idRank[r])
+		}
+	}
+	return least
+}

@@ -1,0 +1,272 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/exact"
+	"github.com/tonnage/tonnage/engine/internal/state"
+	"github.com/tonnage/tonnage/engine/snapshot"
+)
+
+// Rows of one stamp share their machines: a stamp does not tell which row acquired which. Walked in keep
+// order, as a Need's own machines are, small ones that a lower row had acquired would go to the first row,
+// together with a large one that it needs anyway. So a row below which others have its stamp takes what
+// fits it best.
+
+// shared are machines that are own ones of several rows, grouped by class: those of a class are alike, so a
+// row looks at the first of each.
+type shared struct {
+	list []sharedMachine
+	runs []sharedRun
+	left []sharedRun // of the Need at work
+}
+
+// sharedMachine is a machine by its place in the list that is walked.
+type sharedMachine struct{ place, class uint32 }
+
+// sharedRun is the machines of one class that are left, as a range of shared.list, in the order of places.
+type sharedRun struct {
+	at, end int32
+	users   int32 // rows below the Need at work, of its stamp, that can use one; for shared.left
+}
+
+// reset forgets all machines.
+func (x *shared) reset() { x.list, x.runs = x.list[:0], x.runs[:0] }
+
+// group appends the runs of the machines from the given one on.
+func (x *shared) group(from int) {
+	slices.SortFunc(x.list[from:], func(a, b sharedMachine) int {
+		return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.place, b.place))
+	})
+	for i := from; i < len(x.list); i++ {
+		if i == from || x.list[i].class != x.list[i-1].class {
+			x.runs = append(x.runs, sharedRun{at: int32(i), end: int32(i)})
+		}
+		x.runs[len(x.runs)-1].end = int32(i + 1)
+	}
+}
+
+// pickShared returns 1 + the place of a machine of those left for the Need at work: of those that the fewest rows below can
+// use the one that exceeds what is missing the least of those that cover it, or where none does the one that has the
+// most of it; of equal ones the first; 0 when none helps. O(classes).
+func (l *worker) pickShared() uint32 {
+	x, best := &l.shared, -1
+	for i, run := range x.left {
+		if run.at == run.end || l.classMask[x.list[run.at].class]&l.lacks == 0 {
+			continue
+		}
+		l.probes++
+		if best < 0 || run.users < x.left[best].users || run.users == x.left[best].users && l.fitsBetter(x.list[run.at], x.list[x.left[best].at]) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return 0
+	}
+	run := &x.left[best]
+	run.at++
+	return x.list[run.at-1].place + 1
+}
+
+// fitsBetter reports whether a machine is picked before another one.
+func (l *worker) fitsBetter(a, b sharedMachine) bool {
+	x, y := l.vector(a.class), l.vector(b.class)
+	covers := columnar.Covers(x, l.missing)
+	if covers != columnar.Covers(y, l.missing) {
+		return covers
+	}
+	c := exact.CompareScores(x, y, l.missing, !covers)
+	if covers {
+		c = -c // the smaller one
+	}
+	return c > 0 || c == 0 && a.place < b.place
+}
+
+// sharesOwn reports whether a row that ranks below the Need at work has the stamp of the entry.
+func (l *worker) sharesOwn(e *stampEntry) bool {
+	return e.first != 0 && l.ownerOf(e, l.bound[e.first-1].Row) > l.work.rank
+}
+
+// creditShared is creditOwn where a row that ranks below the Need has the same stamp. The machines of the stamp are
+// grouped once; those that are gone for one row are gone for those below.
+func (l *worker) creditShared(need int32, e *stampEntry, k *state.Kind) {
+	x := &l.shared
+	if !e.grouped {
+		e.grouped = true
+		from := len(x.list)
+		e.runs.at = int32(len(x.runs))
+		for at := e.first; at != 0; at = l.stamps.next[at-1] {
+			if !l.gone(at - 1) {
+				x.list = append(x.list, sharedMachine{at - 1, l.bound[at-1].Class})
+			}
+		}
+		x.group(from)
+		e.runs.end = int32(len(x.runs))
+	}
+	x.left = x.left[:0]
+	for i := e.runs.at; i < e.runs.end; i++ {
+		run := &x.runs[i]
+		for run.at < run.end && l.gone(x.list[run.at].place) {
+			run.at++
+		}
+		if run.at < run.end && k.AcceptsClass(x.list[run.at].class) {
+			x.left = append(x.left, *run)
+		}
+	}
+	l.countUsers(need)
+	for l.lacks != 0 {
+		for i := range x.left {
+			l.skipGone(&x.left[i], need)
+		}
+		at := l.pickShared()
+		if at == 0 {
+			return
+		}
+		l.seize(at-1, need, k)
+	}
+}
+
+// skipGone passes over machines of a class that are out of reach of the Need at work, or outside of its domain.
+func (l *worker) skipGone(run *sharedRun, need int32) {
+	for run.at < run.end && (l.gone(l.shared.list[run.at].place) || !l.inDomain(l.bound[l.shared.list[run.at].place].Row, need)) {
+		run.at++
+	}
+}
+
+// twinRows are the rows of one stamp without Same.
+type twinRows struct {
+	known          bool
+	cluster        int32
+	profile, group uint32
+	rows           []twinRow // by kind and rank
+}
+
+// twinRow is one of them.
+type twinRow struct {
+	kind uint32
+	rank int32
+}
+
+// countUsers counts, for the machines left for the Need at work, the rows below it that have its stamp and can use
+// them. Only rows without Same count, for such a row.
+func (l *worker) countUsers(need int32) {
+	x := &l.twins
+	if !l.findTwins(need) {
+		return
+	}
+	for from := 0; from < len(x.rows); {
+		to := from + 1
+		for to < len(x.rows) && x.rows[to].kind == x.rows[from].kind {
+			to++
+		}
+		first, _ := slices.BinarySearchFunc(x.rows[from:to], l.rankOf[need]+1, func(r twinRow, rank int32) int { return cmp.Compare(r.rank, rank) })
+		if k := &l.kinds[x.rows[from].kind]; k.Mask != 0 && from+first < to {
+			for i := range l.shared.left {
+				if run := &l.shared.left[i]; run.at < run.end && k.AcceptsClass(l.shared.list[run.at].class) {
+					run.users += int32(to - from - first)
+				}
+			}
+		}
+		from = to
+	}
+}
+
+// findTwins finds the rows of the stamp of a Need; false when it has none beside it.
+func (l *worker) findTwins(need int32) bool {
+	n, x := &l.lines[need], &l.twins
+	src := &l.sources[n.Cluster]
+	if len(src.Block.Twins()) == 0 || n.Is(state.IsFold) || l.kinds[n.Kind].Same {
+		return false
+	}
+	b, row := src.Block, int(need-src.Base)
+	profile, group := b.Profile(row), b.GroupID(row)
+	if x.known && x.cluster == n.Cluster && x.profile == profile && x.group == group {
+		return len(x.rows) > 0
+	}
+	x.known, x.cluster, x.profile, x.group, x.rows = true, n.Cluster, profile, group, x.rows[:0]
+	for _, other := range b.TwinsOf(row) {
+		line := src.Base + int32(other)
+		x.rows = append(x.rows, twinRow{l.lines[line].Kind, l.rankOf[line]})
+	}
+	slices.SortFunc(x.rows, func(a, b twinRow) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.rank, b.rank)) })
+	return len(x.rows) > 0
+}
+
+// listTwins makes the rows of a cluster stale that share a stamp: what one takes depends on the others' kinds and ranks.
+func (l *worker) listTwins(c int) {
+	src := &l.sources[c]
+	for _, row := range src.Block.Twins() {
+		l.lines[src.Base+int32(row)].Status |= state.IsStale
+	}
+}
+
+// hasHeldWithTwins reports whether an Idle machine that helps is held for a Need that was credited nothing yet, and for a row
+// of its stamp that ranks below it; neither is a fold or has Same. Then what is held counts among the machines that
+// the Need takes by what fits, as it does once it is bound, and the Need is credited at its turn.
+func (l *worker) hasHeldWithTwins(need int32, k *state.Kind) bool {
+	n := &l.lines[need]
+	if k.Same || len(l.sources[n.Cluster].Block.Twins()) == 0 || n.Status&(state.SitsOut|state.IsFold) != 0 || !l.reserved.has(need) {
+		return false
+	}
+	l.start(need)
+	return slices.ContainsFunc(l.reserved.of(need), func(r columnar.Row) bool {
+		return l.canTakeHeld(r, need, k) && slices.ContainsFunc(l.reserved.members[r], func(other int32) bool {
+			o := l.kindOf(other)
+			return l.rankOf[other] > l.rankOf[need] && !o.Same && !l.lines[other].Is(state.IsFold) && o.Fingerprint == k.Fingerprint && l.groupOf(other) == l.groupOf(need)
+		})
+	})
+}
+
+// creditLeftOwn claims own spares, and picks, with them, what is held for a row that shares its stamp.
+func (l *worker) creditLeftOwn(spares *spares, need int32, k *state.Kind) {
+	x, isShared := &l.shared, false
+	x.reset()
+	l.picked = l.picked[:0]
+	for i := range spares.list {
+		if s := &spares.list[i]; l.isLeftFor(spares, s, need, k) && l.groupOfSpare(s, need, k) == isOwnSpare {
+			x.list = append(x.list, sharedMachine{uint32(i), s.Class})
+			isShared = isShared || s.owner != state.Unclaimed && l.rankOf[s.owner] > l.rankOf[need]
+		}
+	}
+	bound := uint32(len(spares.list))
+	held := l.left[:0] // scratch
+	if l.hasHeldWithTwins(need, k) {
+		isShared = true
+		for _, r := range l.reserved.of(need) {
+			if l.canTakeHeld(r, need, k) {
+				x.list = append(x.list, sharedMachine{bound + uint32(len(held)), l.s.View.Class[r]})
+				held = append(held, spare{Bound: snapshot.Bound{Row: r}})
+			}
+		}
+	}
+	l.left = held
+	if !isShared {
+		l.creditLeft(spares, need, k, isOwnSpare)
+		return
+	}
+	x.group(0)
+	x.left = append(x.left[:0], x.runs...)
+	l.countUsers(need)
+	places := l.sharedPlaces[:0]
+	for l.lacks != 0 {
+		at := l.pickShared()
+		if at == 0 {
+			break
+		}
+		if at--; at >= bound {
+			r := held[at-bound].Row
+			l.subtract(l.s.View.Class[r])
+			l.picked = append(l.picked, r)
+			continue
+		}
+		l.claimSpare(&spares.list[at], need, isOwnSpare)
+		places = append(places, at)
+	}
+	slices.Sort(places)
+	for _, at := range slices.Backward(places) {
+		spares.list = slices.Delete(spares.list, int(at), int(at)+1)
+	}
+	l.sharedPlaces = places
+}

@@ -1,0 +1,62 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/order"
+	"github.com/tonnage/tonnage/engine/internal/state"
+)
+
+// noteLosers gives a turn to each Need without Same that lost a machine to one of the victims from an
+// index on. All of them rank below the Need whose plan that was.
+func (l *worker) noteLosers(t *turns, from int) {
+	for i := from; i < len(l.victims); i++ {
+		if need := l.claims.Of(l.victims[i].row); need != state.Unclaimed && !l.kindOf(need).Same {
+			t.marks[l.rankOf[need]] |= hasLost
+		}
+	}
+}
+
+// replaceLost lets a Need that lost machines to plans of this cycle count on what nobody claims in its cluster and
+// what it would be credited with in the next one. No plan of a Need that ranks below has that.
+func (l *worker) replaceLost(need int32) {
+	n, k := &l.lines[need], l.kindOf(need)
+	c := int(n.Cluster)
+	if !l.s.Demand.Reported(l.s.Clusters[c]) {
+		return
+	}
+	classes := l.excessClasses(c)
+	if classes == nil {
+		return
+	}
+	rows := l.used[:0]
+	bound := l.s.BoundOf(c)[:l.s.Configured(c)]
+	for i := range bound {
+		r, class := bound[i].Row, bound[i].Class
+		if classes[class>>6]>>(class&63)&1 != 0 && k.AcceptsClass(class) && !l.claimed(r) && !l.victimOf.Has(uint32(r)) &&
+			l.takenBy(r) == order.None && !l.reserved.live(r) {
+			rows = append(rows, r)
+		}
+	}
+	l.used = rows
+	if len(rows) == 0 {
+		return
+	}
+	slices.SortFunc(rows, func(a, b columnar.Row) int { return cmp.Compare(l.s.KeepKey(a), l.s.KeepKey(b)) })
+	missing := alloc.Make[int64](l.arena, l.dims)
+	copy(missing, l.aggregate(need))
+	for r := n.Head; r != columnar.None; r = l.claims.Next(r) {
+		if !l.victimOf.Has(uint32(r)) || l.takenBy(r) == order.None {
+			columnar.SubClamp(missing, l.vec(r))
+		}
+	}
+	for _, r := range rows {
+		if columnar.Helps(l.vec(r), missing) {
+			l.use(r, need)
+			columnar.SubClamp(missing, l.vec(r))
+		}
+	}
+}

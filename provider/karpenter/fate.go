@@ -1,0 +1,198 @@
+package karpenter
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tonnage/tonnage/provider/driver"
+	"github.com/tonnage/tonnage/provider/kube"
+)
+
+const (
+	// unbornMax is how many claims of a cluster that were not seen launched are remembered.
+	unbornMax = 1 << 14
+	// unbornFor is how long a claim that is gone is reported as Failed, if nobody takes note.
+	unbornFor = 15 * time.Minute
+	// eventsWithin is how long the Event that says why may come after the claim is gone.
+	eventsWithin = 5 * time.Second
+
+	reasonNoCapacity = "InsufficientCapacityError"
+	// noCapacity is how the message of such an Event begins.
+	noCapacity = "insufficient capacity"
+)
+
+var events = schema.GroupVersionResource{Version: "v1", Resource: "events"}
+
+// fate is what is known of a claim that was not seen launched.
+type fate struct {
+	said driver.Observation
+	gone time.Time // since when it is not there, or is being deleted; zero = it is there
+	made bool      // the claim was in the table once
+	// ours says that the driver deletes it.
+	ours    bool
+	settled bool   // why holds
+	why     string // why it is gone
+	noStock bool
+}
+
+// expect notes a claim before it is made.
+func (c *cluster) expect(name string, m *driver.Machine, b *driver.Binding) {
+	o := driver.Observation{
+		ID: m.ID, Generation: m.Generation, LateBound: true, Key: m.Offer.Key, Owner: b.Owner, Cluster: b.Cluster, Metadata: b.Metadata,
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.unborn) < unbornMax && c.unborn[name] == nil {
+		c.unborn[name] = &fate{said: o}
+	}
+}
+
+// forget drops what is known of a claim.
+func (c *cluster) forget(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.unborn, name)
+}
+
+// deletes notes that the driver deletes a claim.
+func (c *cluster) deletes(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f := c.unborn[name]; f != nil {
+		f.ours = true
+	}
+}
+
+// isUnborn tells whether a claim that is not in the table was made, and was not seen launched.
+func (c *cluster) isUnborn(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.unborn[name]
+	return f != nil && f.made
+}
+
+// created notes that a claim was made, and that the table has seen it.
+func (c *cluster) created(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f := c.unborn[name]; f != nil {
+		f.made = true
+	}
+}
+
+// see takes over what a claim in the table says of its fate. It tells whether the claim is being deleted before it was
+// launched, and not by the driver.
+func (c *cluster) see(row *claim) *fate {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.unborn[row.name]
+	if row.launched || row.fault != nil {
+		delete(c.unborn, row.name)
+		return nil
+	}
+	if f == nil {
+		if len(c.unborn) >= unbornMax || row.deleting {
+			return nil
+		}
+		f = &fate{}
+		c.unborn[row.name] = f
+	}
+	f.said, f.made = row.said, true
+	if !row.deleting || f.ours {
+		f.gone = time.Time{}
+		return nil
+	}
+	if f.gone.IsZero() {
+		f.gone = time.Now()
+	}
+	return f
+}
+
+// vanished returns the claims that are not in the table, by name, and were not launched.
+func (c *cluster) vanished(seen map[string]bool) map[string]*fate {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := map[string]*fate{}
+	for name, f := range c.unborn {
+		switch {
+		case seen[name]:
+		case f.ours, !f.gone.IsZero() && time.Since(f.gone) > unbornFor:
+			delete(c.unborn, name)
+		case !f.made && f.gone.IsZero():
+			// It is being made, or was never: the call that makes it says so.
+			f.gone = time.Now()
+		case !f.made && time.Since(f.gone) < driver.VerbTimeout:
+		default:
+			if f.gone.IsZero() {
+				f.gone = time.Now()
+			}
+			out[name] = f
+		}
+	}
+	return out
+}
+
+// tell says of a claim that Karpenter deletes, or has deleted, before it was launched what became of it.
+func (c *cluster) tell(ctx context.Context, name string, f *fate) driver.Observation {
+	c.mu.Lock()
+	settled, since := f.settled, f.gone
+	c.mu.Unlock()
+	if !settled {
+		why, noStock, err := c.eventOf(ctx, name)
+		late := time.Since(since) >= eventsWithin
+		c.mu.Lock()
+		switch {
+		case err == nil && why != "":
+			f.settled, f.why, f.noStock = true, why, noStock
+		case late && err == nil:
+			f.settled, f.why = true, "Karpenter has deleted the NodeClaim before it was launched, and no Event says why; its log does"
+		case late:
+			f.why = fmt.Sprintf("Karpenter has deleted the NodeClaim before it was launched; Events that say why cannot be read: %v", err)
+		}
+		c.mu.Unlock()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o := f.said
+	o.Ref = "nodeclaim/" + name
+	if o.Phase, o.Reason = driver.Configuring, "the NodeClaim is gone; the Event that says why is awaited"; f.why != "" {
+		o.Phase, o.Reason, o.OutOfStock = driver.Failed, f.why, f.noStock
+	}
+	return o
+}
+
+// eventOf finds the Event that says why a claim was deleted; empty = there is none.
+func (c *cluster) eventOf(ctx context.Context, name string) (why string, noStock bool, err error) {
+	clients, err := c.endpoint.Clients(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	// Events about what is in no namespace are in this one.
+	list, err := clients.Dynamic.Resource(events).Namespace(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{
+		FieldSelector: "involvedObject.kind=NodeClaim,involvedObject.name=" + name,
+	})
+	if err != nil {
+		return "", false, c.endpoint.Explain(err)
+	}
+	for i := range list.Items {
+		text := func(key string) string {
+			s, _, _ := unstructured.NestedString(list.Items[i].Object, key)
+			return s
+		}
+		if text("type") != "Warning" {
+			continue
+		}
+		message := kube.OneLine(strings.TrimPrefix(text("message"), "NodeClaim "+name+" event: "))
+		if text("reason") == reasonNoCapacity {
+			return noCapacity + ": " + strings.TrimPrefix(message, noCapacity+", "), true, nil
+		}
+		why = text("reason") + ": " + message
+	}
+	return why, false, nil
+}

@@ -1,0 +1,53 @@
+package shard
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/bill"
+)
+
+// billInterval is the least time between two cycles that are billed: each takes a walk over Needs and
+// machines. It is no divisor of a minute, so that demand that repeats every minute is not met in one phase alone.
+const billInterval = 47 * time.Second
+
+// bills keeps what the fleet costs, as of a recent cycle. The cycle copies the input of the bill; the
+// first request waits while the bound is computed.
+type bills struct {
+	at    int64 // time of the cycle that was billed last; only the cycle knows it
+	eager bool  // the bound is computed at once, beside the cycles
+	last  atomic.Pointer[func() bill.Bill]
+	known atomic.Pointer[bill.Bill] // the last whose bound is known, if eager
+}
+
+// take bills the plan of a cycle if a bill is due. now is Unix nanoseconds.
+func (b *bills) take(in engine.Input, plan *engine.Plan) {
+	if since := in.Now - b.at; b.last.Load() != nil && since >= 0 && since < int64(billInterval) {
+		return
+	}
+	b.at = in.Now
+	problem, now := bill.Read(plan, in.Supply), in.Now
+	of := sync.OnceValue(func() bill.Bill {
+		x := problem.Bill()
+		x.At = now / 1e6
+		return x
+	})
+	b.last.Store(&of)
+	if b.eager {
+		go func() {
+			x := of()
+			b.known.Store(&x)
+		}()
+	}
+}
+
+// get returns the last bill; false before the first.
+func (b *bills) get() (bill.Bill, bool) {
+	of := b.last.Load()
+	if of == nil {
+		return bill.Bill{}, false
+	}
+	return (*of)(), true
+}

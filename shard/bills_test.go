@@ -1,0 +1,43 @@
+package shard_test
+
+import (
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tonnage/tonnage/engine/bill"
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// A shard computes a bill at most once in 47 s, and cycles are 10 s apart: machines of $1 for 4 cpu, of which 6 are asked for.
+func TestBillOncePerMinute(t *testing.T) {
+	w, reg := metered(t, machines(3, model.Idle, ""))
+	if b := billed(t, reg); b != (bill.Bill{}) {
+		t.Errorf("before the first cycle the bill is %+v", b)
+	}
+	w.report("c1", need(t, 10, 6))
+	w.step()
+	want := bill.Bill{Idle: 1, Serving: 2, Effective: 2, Bound: 1.5}
+	if b := billed(t, reg); b != want {
+		t.Errorf("bill %+v, want %+v", b, want)
+	}
+	w.report("c1")
+	for range 4 {
+		w.step()
+		if b := billed(t, reg); b != want {
+			t.Fatalf("before a bill is due the bill is %+v, want %+v", b, want)
+		}
+	}
+	w.step()
+	if b := billed(t, reg); b.Serving != 0 || b.Bound != 0 {
+		t.Errorf("soon after demand has gone the bill is %+v", b)
+	}
+}
+
+// billed reads the bill off the metrics; there is none of Paid here.
+func billed(t *testing.T, reg *prometheus.Registry) bill.Bill {
+	t.Helper()
+	all := series(t, reg)
+	of := func(part string) float64 { return all["tonnage_shard_spend_"+part+"_dollars_per_hour{}"] }
+	return bill.Bill{Idle: of("idle"), Serving: of("serving"), Effective: of("effective"), Bound: of("bound")}
+}
