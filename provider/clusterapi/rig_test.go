@@ -192,20 +192,11 @@ func tryVersions(ctx context.Context, crd string) error {
 	if err := unstructured.SetNestedSlice(u.Object, old, "spec", "versions"); err != nil {
 		return err
 	}
-	if err := create(ctx, u); err != nil {
+	if err := kubernetes.Create(ctx, u); err != nil {
 		return err
 	}
 	errOld = open()
-	if err := kubernetes.Client.Delete(ctx, u); err != nil {
-		return err
-	}
-	for !apierrors.IsNotFound(err) {
-		pause(ctx)
-		if err = kubernetes.Client.Get(ctx, client.ObjectKeyFromObject(u), u); client.IgnoreNotFound(err) != nil {
-			return err
-		}
-	}
-	return nil
+	return kubernetes.Delete(ctx, u)
 }
 
 // apply creates the objects of a manifest, and waits until resources are served.
@@ -224,31 +215,10 @@ func apply(ctx context.Context, text []byte) error {
 		if u.GetKind() == "Role" {
 			u.SetNamespace(namespace)
 		}
-		if err := create(ctx, u); err != nil {
+		if err := kubernetes.Create(ctx, u); err != nil {
 			return err
 		}
 	}
-}
-
-// create creates an object; of a resource it waits until it is served.
-func create(ctx context.Context, u *unstructured.Unstructured) error {
-	if err := kubernetes.Client.Create(ctx, u); err != nil {
-		return fmt.Errorf("%s %s: %w", u.GetKind(), u.GetName(), err)
-	}
-	established := func() bool {
-		conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
-		return slices.ContainsFunc(conditions, func(c any) bool {
-			x, _ := c.(map[string]any)
-			return x["type"] == "Established" && x["status"] == "True"
-		})
-	}
-	for u.GetKind() == "CustomResourceDefinition" && !established() {
-		pause(ctx)
-		if err := kubernetes.Client.Get(ctx, client.ObjectKeyFromObject(u), u); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func pause(ctx context.Context) {

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -140,29 +139,13 @@ func tryWithout(ctx context.Context) error {
 	return nil
 }
 
-// create creates an object; of a resource it waits until it is served.
+// create creates an object of a manifest.
 func create(ctx context.Context, c *kubetest.Cluster, text []byte) error {
 	u := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal(text, &u.Object); err != nil {
 		return err
 	}
-	if err := c.Client.Create(ctx, u); err != nil {
-		return fmt.Errorf("%s %s: %w", u.GetKind(), u.GetName(), err)
-	}
-	established := func() bool {
-		conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
-		return slices.ContainsFunc(conditions, func(c any) bool {
-			x, _ := c.(map[string]any)
-			return x["type"] == "Established" && x["status"] == "True"
-		})
-	}
-	for u.GetKind() == "CustomResourceDefinition" && !established() {
-		pause(ctx)
-		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(u), u); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.Create(ctx, u)
 }
 
 // into reads an object into a typed one.
