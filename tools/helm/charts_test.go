@@ -415,3 +415,68 @@ func TestRightsOfClusterAPI(t *testing.T) {
 		t.Errorf("it renders %v", got)
 	}
 }
+
+// TestRightsOfKarpenter: where the provider makes machines in its own cluster, its account has the rights of deploy/rbac there.
+func TestRightsOfKarpenter(t *testing.T) {
+	type object struct {
+		Kind     string
+		Metadata struct{ Name string }
+		Rules    []any
+		RoleRef  struct{ Kind, Name string }
+		Subjects []struct{ Name, Namespace string }
+	}
+	file, err := os.ReadFile(filepath.Join(root, "deploy/rbac/provider-karpenter.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want object
+	if err := yaml.Unmarshal(file, &want); err != nil {
+		t.Fatal(err)
+	}
+	text := mustRender(t, "tonnage-provider", with("tonnage-provider", []string{"karpenter", "inCluster"}, true))
+	got := map[string]int{}
+	for _, part := range strings.Split(text, "\n---") {
+		var o object
+		if err := yaml.Unmarshal([]byte(part), &o); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case o.Metadata.Name != "bigfleet-provider-karpenter":
+		case o.Kind == "ClusterRole" && len(o.Rules) > 0 && fmt.Sprint(o.Rules) == fmt.Sprint(want.Rules),
+			o.Kind == "ClusterRoleBinding" && o.RoleRef.Kind == "ClusterRole" && o.RoleRef.Name == o.Metadata.Name && len(o.Subjects) == 1 && o.Subjects[0] == struct{ Name, Namespace string }{"bigfleet-provider", "bigfleet-system"}:
+			got[o.Kind]++
+		}
+	}
+	if fmt.Sprint(got) != "map[ClusterRole:1 ClusterRoleBinding:1]" {
+		t.Errorf("it renders %v", got)
+	}
+}
+
+// TestCopiesOfRights: a chart that holds copies of rights holds those of deploy/rbac. Copies, and not links, come through every archive and
+// every copy of the tree; a chart without them renders roles without rules.
+func TestCopiesOfRights(t *testing.T) {
+	copies, err := filepath.Glob(filepath.Join(root, "deploy/charts/*/files/rbac/*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := map[string]bool{}
+	for _, name := range copies {
+		want, err := os.ReadFile(filepath.Join(root, "deploy/rbac", filepath.Base(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != string(want) {
+			t.Errorf("%s is not deploy/rbac/%s; copy it", name, filepath.Base(name))
+		}
+		of[filepath.Base(name)] = true
+	}
+	for _, name := range []string{"provider.yaml", "provider-cluster-api.yaml", "provider-karpenter.yaml", "operator.yaml", "pods.yaml"} {
+		if !of[name] {
+			t.Errorf("no chart has %s", name)
+		}
+	}
+}
