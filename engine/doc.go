@@ -71,7 +71,8 @@
 //   - A tuple is a value of each key that hard spread constrains.
 //   - A fold is Needs with Same, alike and each small enough for one machine,
 //     that are summed and walked as one plain Need: they do not need the
-//     co-location that they asked for (normalise.go, fold.go).
+//     co-location that they asked for (normalise.go, fold.go). One line stands for
+//     them (IsFold). The others are members (IsMember), which are no Needs.
 //   - A gang is Needs that phase 2 takes machines from together: those of one
 //     group of a cluster that no machine holds, or one Need with Same that no
 //     machine holds whole (gang_find.go).
@@ -87,7 +88,9 @@
 //     VictimsGang the plans of phase 2 reserve machines (Plan.Reservations).
 //   - A stamp is what a machine carries of the Need that it serves: the
 //     fingerprint of the profile and the group, with priority and penalties.
-//     A machine with the stamp of a Need is the Need's own.
+//     A machine with the stamp of a Need is the Need's own. Rows of one stamp are
+//     rows of a cluster without Same that have equal profile and group
+//     (phase1_shared.go).
 //   - A machine has a foreign stamp when it is bound and credited to a Need
 //     whose stamp it does not carry. Plan.Adopted lists such machines, so that
 //     the caller stamps them again (phase1_credit.go).
@@ -302,11 +305,11 @@
 // rounding is fixed (internal/exact, internal/free, victims_score.go). The numbers of
 // kinds and folds depend on which worker meets them first. No order looks at them.
 //
-// Who writes a claim. A claim is an entry of pass.claims and of the chain of its
-// line. The methods of state.Claims write both, and nothing else does. Claim adds
-// one, in credit (worker.claim); Acquire, in acquisition (noteAcquired); keepsOwn
-// and takeParts claim again, in order, what a Need has. A machine is on one chain at most, as
-// builds with the tag invariants check. These take claims back:
+// Who writes a claim. A claim is an entry of pass.claims and of the chain of its line.
+// The methods of state.Claims write both, and nothing else does. Claim adds one, in
+// credit (worker.claim); Acquire, in acquisition (noteAcquired); keepsOwn and takeParts
+// claim again, in order, what a Need has. A machine is on one chain at most, as builds
+// with the tag invariants check. These take claims back:
 //
 //	startOver    normalise  all, if the cycle builds on nothing
 //	undoTurn     normalise  what the Need claimed in its turn of the last cycle; undo does
@@ -366,7 +369,8 @@
 // gives the answer of a cycle that builds on nothing.
 //
 // A cluster is skipped when none of its rows and none of its machines has
-// changed, and nothing is reserved for its Needs, now or in the cycle before.
+// changed (Snapshot.Dirty, the version of its block of demand; findDirty), and nothing
+// is reserved for its Needs, now or in the cycle before.
 // Nothing outside a cluster has a say in its credit. The exception is a Need
 // whose credit waits for its turn: it is credited there in every cycle, from
 // what the others of its cluster leave (phase1_spare.go). A cluster that is not
@@ -374,22 +378,24 @@
 // (creditList in phase1_worklist.go). A Need on the list is credited again if one
 // of five conditions holds (isToBeCredited):
 //
-//  1. It is stale: one of the bits IsStale, IsChanged, IsRobbed and IsResettled
-//     is set (staleBecause). Its row changed; rows joined or left the fold that it
-//     is; it has another place in the order; something is or was held for it; its
-//     plan went to another domain; a higher Need has claimed one of its machines;
-//     or one of its machines has left its chain. A machine leaves its chain when
-//     it is gone or in another cluster, when it was Creating before or is now, and
-//     when its class changed. So a change of a bound machine's price makes the Need
-//     stale that claims it, if both classes have machines before and after; if not,
-//     the cycle builds on nothing.
+//  1. It is stale: one of the bits IsStale, IsChanged, IsRobbed and IsResettled is set
+//     (staleBecause). Its row changed; it shares its stamp with other rows, and a row
+//     of the cluster changed its kind, group or fold, or moved (listTwins); rows joined
+//     or left the fold that it is; it has another place in the order; something is or
+//     was held for it; its plan went to another domain; a higher Need has claimed one
+//     of its machines; or one of its machines has left its chain. A machine leaves its
+//     chain when it is gone or in another cluster, when it was Creating before or is
+//     now, and when its class changed. So a change of a bound machine's price makes the
+//     Need stale that claims it, if both classes have machines before and after; if
+//     not, the cycle builds on nothing.
 //  2. Its credit waited for its turn, or a Need above it waits that could take the
 //     same classes (IsUncredited, blocks).
 //  3. A machine that it claims has changed but has kept its cluster and its class
 //     (IsTouched); or a machine with its stamp has changed, or has another owner;
 //     or it has a machine with a foreign stamp (HasForeignStamp). A satisfied Need
 //     is not credited again if its own machines, walked in order, are those that
-//     it claims (keepsOwn). One that lacks something is credited again.
+//     it claims (keepsOwn). One that lacks something is credited again, and so is one
+//     whose stamp a row below it has, too (sharesOwn).
 //  4. It has no Same, lacks something, and a machine of a class that it accepts is
 //     loose.
 //  5. It has Same, machines of a class that it accepts have changed or have another
@@ -397,7 +403,8 @@
 //     machines than it claims.
 //
 // Why that is right: own machines come first in the walk of a Need. A Need that
-// its own machines satisfy has them again, whatever happens beside it. A Need
+// its own machines satisfy has them again, whatever happens beside it; rows of one
+// stamp divide theirs, so they are asked together (listTwins). A Need
 // that lacked something had claimed all that was left for it, so that only
 // loose machines can give it more. A machine that a lower Need claims is there
 // for a higher one, as it was in the cycle before: then, too, credit comes to the
@@ -420,15 +427,15 @@
 // what is held for the cluster differs; or folding in the cluster depends on more
 // than classes (noteStamps in begun.go, findFree in fold.go).
 //
-// A cluster is credited anew as a whole when rows came or went, when a gang chose
-// a domain because nothing was free and something may be now, and for the next 15
-// changes after one that reached nine tenths of its Needs (findDirty in store.go), and in the
-// cycle after one in which rows of one stamp have given back together (store.divided). A cycle builds on nothing after
-// an error, with Options.Full, with other tables, when numbers of clusters or
-// dimensions may mean other things, or when room runs out (carryOver in store.go).
-// It does so too whenever a class is new, has lost its last machine or has a machine
-// again (sameClasses in snapshot/classes.go, pass.renumbered): a price or a label
-// that no other machine has makes a new class. The reasons are in
+// A cluster is credited anew as a whole when rows came or went, when a gang chose a
+// domain because nothing was free and something may be now, and for the next 15 changes
+// after one that reached nine tenths of its Needs (findDirty in store.go), and in the
+// cycle after one in which rows of one stamp have given back together (store.divided).
+// A cycle builds on nothing after an error, with Options.Full, with other tables, when
+// numbers of clusters or dimensions may mean other things, or when room runs out
+// (carryOver in store.go). It does so too whenever a class is new, has lost its last
+// machine or has a machine again (sameClasses in snapshot/classes.go, pass.renumbered):
+// a price or a label that no other machine has makes a new class. The reasons are in
 // docs/decisions/0010-cycles-build-on-the-one-before.md.
 //
 // Every hundredth cycle (Options.CheckCycles), or the next one that builds on
@@ -448,7 +455,8 @@
 //
 // # Where a change goes
 //
-// The recipes in recipes.go list all places. They begin here:
+// The recipes in recipes.go list all places of a change. Each kind of change begins
+// here:
 //
 //	change                        begins in                        and also in
 //	----------------------------- -------------------------------- -----------------------------
@@ -459,7 +467,8 @@
 //	hard spread, preemption       units_spread.go (VictimsGang),   internal/spread,
 //	                              victims_machine_spread.go        reference/units_plan.go
 //	the order of victims          internal/units/key.go,           internal/units/victim_group.go,
-//	                              units_choose.go                  units_*.go, reference/units_key.go
+//	                              units_choose.go                  units_*.go, reference/units_key.go,
+//	                                                               victims_machine*.go
 //	the victim score              victims_score.go                 units_roster.go, reference/victims.go
 //	which marks make a Need be    isToBeCredited and staleBecause  normalise.go, fold.go,
 //	credited again                in phase1_worklist.go            phase1_credit.go
@@ -469,5 +478,7 @@
 //	what counts as a change of    SamePrice and SameFacts in       shard/observe.go, which asks them
 //	a machine at all              supply/read.go
 //	a new attribute of a machine  model/machine.go                 supply/class.go, supply/columns.go
+//	a new field of the demand     demand/builder.go,               store.go (findDirty, findChanged),
+//	                              demand/install.go (Changes)      normalise.go
 //	a reason or an option         internal/plan                    report.go, explain.go
 package engine

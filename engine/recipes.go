@@ -4,8 +4,9 @@
 //
 // Each recipe lists all places that a change touches. A rule that changes an
 // answer changes engine/reference as well, or random fleets fail. The twin is the
-// place there that states the same rule. The file names are of this package unless
-// a folder is given.
+// place there that states the same rule. (In the code, twins are also the rows of a
+// cluster that share a stamp.) The file names are of this package unless a folder is
+// given.
 //
 // # Recipe: when a Need is credited again
 //
@@ -16,6 +17,7 @@
 //	set                by                              counted in Stats as
 //	------------------ ------------------------------- --------------------
 //	IsStale, alone     unlink, phase1_worklist.go      CreditLost
+//	                   listTwins, phase1_shared.go     CreditLost
 //	IsStale+IsRobbed   seize, phase1_worklist.go       CreditRobbed
 //	IsStale+IsChanged  letGoOfChanged, the same        CreditRow
 //	                   settleFolds, fold.go            CreditRow
@@ -35,7 +37,9 @@
 // HasForeignStamp are cleared too when keepsOwn holds, and HasForeignStamp when a
 // Need lets go of what it was credited (letGo in phase1_credit.go). A Need whose
 // bit is set has to come on the list as well: by listWork, which begins the list,
-// or by worklist.add while the list is walked.
+// or by worklist.add while the list is walked. The lines of members of folds
+// (IsMember) are no Needs: a bit is set on the line that stands for the fold, which
+// Line.Domain of a member names. findResettled passes members by for that reason.
 //
 // How a change of a machine reaches the bits:
 //
@@ -76,35 +80,43 @@
 // How a change of a row reaches the bits: the writers in demand/install.go mark the
 // row; the comment of demand.Table.Changes lists the fields that count. Priority,
 // penalties, requirements and spread are all of the profile (model/profile.go). From
-// demand.Table.Changes it comes by findChanged (store.go) into clusterState.changed, from there by changedRows (normalise.go)
-// into clusterState.letGo, which credit walks with letGoOfChanged. A Need whose
-// place in the order changed comes into letGo by move (rank.go).
+// demand.Table.Changes it comes by findChanged (store.go) into clusterState.changed,
+// from there by changedRows (normalise.go) into clusterState.letGo, which credit walks
+// with letGoOfChanged. A Need whose place in the order changed comes into letGo by move
+// (rank.go).
 //
-// Whether a cluster is looked at at all: findDirty (store.go) sets
+// Whether a cluster is looked at at all: findDirty (store.go) asks Snapshot.Dirty (its
+// machines) and the version of its block of demand (its rows). It sets
 // clusterState.dirty (nothing is claimed, and all Needs are on the worklist) or
-// clusterState.replay (some are). Then rowsToMake (normalise.go) may set replay,
-// where rows fold otherwise. Last, findResettled may set replay of a cluster that
-// is not dirty: reservations make their Needs stale whatever has changed.
+// clusterState.replay (some are). A fact of a cluster that is in neither must be asked
+// there. If it concerns all Needs of the cluster, dirty alone will do, as for
+// store.divided: that takes no bit and no cause. Then rowsToMake (normalise.go) may set
+// replay, where rows fold otherwise. Last, findResettled may set replay of a cluster
+// that is not dirty: reservations make their Needs stale whatever has changed.
 //
-// There is nothing to change in the reference, which keeps nothing. A change of the
-// conditions or of who sets a bit adds its story to build_on_test.go and its edit to
-// script_edits_test.go. Both compare answers, so they fail when too few Needs are stale.
-// When too many are, only TestCreditIsCounted (plan_counts_test.go) and the gates see
-// it. A cause of its own goes into CreditCause and creditCauseNames
-// (internal/plan/stats.go) and into api.go.
+// There is nothing to change in the reference, which keeps nothing, unless credit is to
+// read something new: then the rule comes first, in reference/phase1.go. A change of
+// the conditions or of who sets a bit adds its story to build_on_test.go and its edit
+// to script_edits_test.go. Both compare answers, so they fail when too few Needs are
+// stale. When too many are, only TestCreditIsCounted (plan_counts_test.go) and the
+// exact gates (benches/gates_test.go) see it. A cause of its own goes into CreditCause
+// and creditCauseNames (internal/plan/stats.go), into api.go and into the table of
+// decision 75.
 //
 // # Recipe: a new status bit
 //
-// It goes into internal/state, and its name into statusNames in export_line_test.go. Four
+// It goes into internal/state, and its name into statusNames in export_line_test.go. Three
 // masks say what survives; each lists the bits that stay:
 //
 //	undoTurn     store.go            normalise, first: a Need that had a turn in the last
 //	                                 cycle, in acquisition or phase 2 (IsVisited)
-//	standFor     fold.go             normalise, in renew: the line of a row that comes to
-//	                                 stand for a fold
 //	beginAnew    normalise.go        normalise, in renew: a line of a cluster that is
-//	                                 credited anew and has the rows that it had
+//	                                 credited anew and has the rows that it had; members
+//	                                 of folds keep all
 //	creditAgain  phase1_worklist.go  credit: a Need that is credited again
+//
+// row (normalise.go), join, standFor and recount (fold.go) write the status anew: a bit
+// that is to survive there has to be set again.
 //
 // # Recipe: a new attribute of a machine
 //
@@ -116,7 +128,8 @@
 //     IdleSince) is not in SameFacts: refresh in shard/observe.go carries it over to the
 //     new record, or Put would erase it. It has a setter in supply/move.go and a
 //     place in Brief (supply/read.go). shard/stamps writes it to the provider's labels, so
-//     that it survives a restart, and shard/internal/inventory remembers it.
+//     that it survives a restart, and shard/internal/inventory remembers it. What only a
+//     cluster knows of its machines, such as its pods, has no way into the table.
 //   - The record: model.Machine (model/machine.go), and its check in fields or
 //     contradiction there. The reference reads it from the record.
 //   - The table: either a part of the class (kind and classOf in supply/class.go),
@@ -151,8 +164,8 @@
 //     cost go in keep order, or by id (Speculative). The keep order is that in which a
 //     Need keeps machines: by price, then the higher reclamation penalty first, then by
 //     id (KeepKey in snapshot/order.go). No two machines are equal in it.
-//   - fitMemo in phase1_fit.go keeps choices of AcquireFit for other Needs of the kind that lack
-//     the same. A choice may depend only on what remember there stores.
+//   - fitMemo in phase1_fit.go keeps choices of AcquireFit for other Needs of the kind
+//     that lack the same. A choice may depend only on what remember there stores.
 //   - Which domain a Need with Same chooses: domain_choice.go (settleDomain for credit,
 //     chooseFree for acquisition).
 //   - Superfluous machines go back: those of one Need in its turn (giveBackSuperfluous in
@@ -200,20 +213,23 @@
 // are in the counts always, but for values in acquireSpread that no candidate can have
 // (evenness.count). Their values count for the minimum only in preemption
 // (FloorAtOwn). Where one value alone counts, its count is the minimum, so that
-// nothing is refused. In the code the floor is the set of values, least the number.
+// nothing is refused. In the code the floor is the set of values (present, in evenness),
+// least the number.
 //
 // A rule by which values without a candidate count needs all values that the machines
 // of a kind have. For keys that split classes these are the values of the
 // tupleLayout.tuples (spread.go) that have a class which suits. For hosts nothing lists
-// them, and a list for each Need would cost O(M), which scaling_test.go forbids.
+// them, and a list for each Need would cost O(M), which scaling_test.go forbids. (With
+// AcquireFit, floor visits all free machines once for a stage of such a Need.)
 //
 //	markPresent    spread.go            acquireSpread; headOf there finds a candidate of each
 //	                                    tuple
 //	dealOut        spread_deal.go       acquireDealt: lists the values of the deal, whose
 //	                                    candidates freeInOrder lists. Several Needs share
-//	                                    it, so a rule about what one Need lacks belongs in
-//	                                    findWitness in spread_deal.go, which drops
-//	                                    values that are used up
+//	                                    it: what findWitness drops from spreadFloor.live is
+//	                                    gone for all of them. A rule about what one Need
+//	                                    lacks skips a value there, and sets known to false
+//	                                    whenever what is missing shrinks
 //	openDeal,      spread_deal.go       acquireDealt: add the values of what is held for the
 //	noteTaken                           Need, and of what it takes in this turn
 //	floor          spread_fit.go        acquireSpreadFit; eachPlaced visits the candidates,
@@ -225,12 +241,15 @@
 //	                                    Need's machines. Members of gangs count (eachOfGangs),
 //	                                    even where no gang may be broken. Where classes have
 //	                                    the keys, eachFirst and floorFull save work: one
-//	                                    machine of a victim group will do
+//	                                    machine of a victim group will do. It runs before
+//	                                    the plan has a machine, since eachOfGangs forgets
+//	                                    what the plan has (unmark): a rule for each step
+//	                                    needs another way
 //
 // The minimum itself is found by evenness.floor, by findLeast in spread_deal.go
 // (which calls findWitness), and by findLeast in internal/spread, for fit too.
-// AllowsAt takes the smaller one of the minimum and the count of the machine's own
-// value, which may not count for the minimum. The other three do not.
+// AllowsAt, like skew.allows in the reference, counts the machine's own value for the
+// minimum. Since maxSkew is at least 1, that changes no answer.
 //
 // The values that count are fixed when a stage of a Need begins. In acquireDealt a value
 // whose last candidate the Need itself took goes on counting (spreadFloor.also);
@@ -274,8 +293,9 @@
 //   - Tests and docs: random fleets fail first (equality_test.go, and
 //     spread_hosts_test.go for hosts), and TestContract, whose cases are in
 //     internal/fleet/contract and hold for the reference as well. The rule is in
-//     docs/explanation/contract.md (5.7, and the section on preemption), in decisions
-//     4, 9 and 56, and in docs/reference/world.md.
+//     docs/explanation/contract.md (5.7, and the section on preemption), and in decisions
+//     4 (VictimsMachine), 12 (VictimsGang), 9 and 56. docs/reference/world.md says what
+//     maxSkew means.
 //
 // # Recipe: the order of victims
 //
@@ -285,7 +305,9 @@
 //	paid     false for excess alone: it costs nothing, so it goes first
 //	tenant   between tenants: minus the ratio of what the giver has to its share, in
 //	         steps of θ; else 0
-//	band     −⌊S/δ⌋ of the victim score S and δ = Options.Band; between tenants 0
+//	band     −⌊S/δ⌋ of the victim score S and δ = Options.Band; between tenants 0. S is +∞
+//	         for machines that drain for nobody, −∞ for those that drain for a lower
+//	         rank (scoreOf), so that of excess the former goes first, the latter last
 //	class    what the loss does to a workload, the gentlest first (units.Class)
 //	roi      of a whole gang −⌊ROI/θ⌋: what breaking it gives here, over what it
 //	         destroys everywhere, measured on what is missing (ROISteps in internal/exact)
@@ -316,6 +338,9 @@
 // the plan and covers what only the replaced unit covers. A plan for a part
 // reprieves only. Under hard spread neither is done.
 //
+// The taker is the tenant whose Need has its turn, the giver the tenant that loses the
+// machine (tenancy.go, docs/explanation/gangs.md).
+//
 // A new criterion goes into Key, and into its twin, unitKey in
 // reference/units_key.go, which keyOfUnit fills. The key of a unit is filled in:
 //
@@ -325,10 +350,13 @@
 //	listSurplus    units_gangs.go   adds the keep order to those above a gang's minimum.
 //	                                Its walk in that order also decides which machines
 //	                                these are: it ends where the minimum would break. A
-//	                                field before last needs the same order in the sort
-//	                                here and in unitsOfGang, in reference/units_key.go
-//	listWhole      units_gangs.go   a whole gang; its loop skips machines that are victims
-//	                                already, so a figure of the gang is summed there
+//	                                criterion that is to decide that goes into the sort
+//	                                here and in unitsOfGang, in reference/units_key.go;
+//	                                any other only orders the machines found
+//	listWhole      units_gangs.go   a whole gang; a figure of the gang is summed in its loop,
+//	                                which skips victims of earlier plans, not those of the
+//	                                plan at work. So the sum does not change while the plan
+//	                                grows
 //
 // Two fields change while a plan grows, and are set where keys are compared. The
 // ROI: nextWhole and ofGroupBefore in units_whole.go. The tenant: ofVictimGroup and
@@ -342,13 +370,15 @@
 // ways to add a criterion in which machines of no gang differ:
 //
 //   - It has few values: add it to VictimGroupKey, unless the class of the machine
-//     decides it, which is in that key, as price and shape are. Add it to VictimGroup,
-//     in the three places that make one (units_roster.go, and two in units_scope.go, of
-//     which dealVictimGroup copies field by field), and to CompareTiers. In Key it
-//     stands anywhere behind the score: machines of gangs and of none are never equal in
-//     class. ofVictimGroup fills it, and single for the machines of lost gangs, which
-//     the id alone orders otherwise. If engine and reference both forget these, no random
-//     fleet fails. A price is there as an integer: Snapshot.PriceRank, by class.
+//     decides it, which is in that key, as price and shape are, and to CompareTiers.
+//     VictimGroup has the fields of VictimGroupKey. Only a figure that is not in that
+//     key, as one that depends on the preemptor, is added to VictimGroup, in the three
+//     places that make one (units_roster.go, and two in units_scope.go). If it is
+//     compared last, it stands in Key anywhere behind the score: machines of gangs and
+//     of none are never equal in class. If it stands before the band, see the list
+//     below. ofVictimGroup fills it, and single for the machines of lost gangs, which
+//     the id alone orders otherwise. If engine and reference both forget these, no
+//     random fleet fails. A price is there as an integer: Snapshot.PriceRank, by class.
 //     Victim groups are listed and sorted for each pool, so a criterion such as the
 //     age, which makes groups of about one machine, makes preemption slow.
 //   - It has many values: order the machines inside a group by it, before the id. The
@@ -373,9 +403,12 @@
 // before the ROI, check each:
 //
 //	CompareTiers     internal/units      the order of victim groups, but for ids
+//	Unread.First     internal/units      ends at the first group whose priority is too high,
+//	                                     so the groups stay sorted by priority
 //	rosterOf,        units_roster.go     groups are read by priority, and given out when
 //	settle                               no unread one can have a smaller band
-//	leastOfGangs     units_roster.go     gangs are not listed before their best band
+//	listProspects,   units_roster.go     gangs are not listed before their best band
+//	leastOfGangs
 //	needsGangs       units_choose.go     asks leastOfGangs with paid and band alone
 //	choose           units_choose.go     asks for no whole gang of a band that is not
 //	                                     smaller than that of the next single unit
@@ -390,24 +423,27 @@
 //	                                     keys have no band, single units precede gangs
 //	nextOfTenant     tenancy.go         stops measuring at the best ROI there can be
 //	wholesAdmitted   tenancy.go         wholesBefore, between tenants
+//	dealByTenant     tenancy.go         the giver stands right behind excess in CompareTiers
 //
 // Beside the key of units:
 //
 //   - VictimsMachine: excess first, then by score, then by id: buildVictimPool in
 //     victims_machine.go, beforeAsVictim in victims_machine_spread.go, and their twin,
-//     victimCandidates in reference/victims.go. giveBack in victims_machine.go drops superfluous
-//     victims, in an order of its own: compareWorth. Under hard spread it is not
-//     called. The twin is reference/victims.go.
+//     victimCandidates in reference/victims.go. giveBack in victims_machine.go drops
+//     superfluous victims, in an order of its own: compareWorth. Under hard spread it
+//     is not called. Its twins are giveBack and byWorth in reference/victims.go.
 //   - The score, for both ways: scoreTerms in victims_score.go. A new term needs its
 //     largest value in mostScore (units_roster.go). The twin is victimScore in
 //     reference/victims.go.
 //   - Which of several domains: PlanCost in internal/units/cost.go, filled by costOf in
 //     units_plan.go and compared by cheaper in units_domains.go; costOf and cheaper in
 //     reference/units_plan.go are the twins. Which domains are tried at all:
-//     units_domains.go and units_bounds.go. VictimsMachine: victims_machine_same.go.
+//     units_domains.go and units_bounds.go; candidateDomain and compare in
+//     reference/units_plan.go are the twins. VictimsMachine: victims_machine_same.go.
 //   - Tests: TestContract (its cases are in internal/fleet/contract), Example_oneNeed
-//     with its text in doc.go, and the scenarios fail where the order is stated; random fleets (equality_test.go) do only where internal/fleet makes machines
-//     that differ in the new field alone. scaling_test.go counts what preemption looks at.
+//     with its text in doc.go, and the scenarios fail where the order is stated; random
+//     fleets (equality_test.go) do only where internal/fleet makes machines that differ
+//     in the new field alone. scaling_test.go counts what preemption looks at.
 //   - What the user is told: units_explain.go, docs/explanation/gangs.md, and
 //     decisions 4, 11 and 12 in docs/decisions.
 //
