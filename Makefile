@@ -238,9 +238,16 @@ soak-exec: ## the same with 500 processes, and 50 kills of provider and shard ea
 	$(MAKE) e2e-exec EXEC_MACHINES=500 EXEC_KILLS=50 EXEC_LIMIT=15m
 
 .PHONY: e2e-karpenter
-e2e-karpenter: k8s-tools karpenter-tools ## driver karpenter: two real clusters in which Karpenter makes the machines, its cloud is out of stock and takes machines back, and everything is killed; draws build/e2e-karpenter.svg (KARPENTER_MACHINES=20 KARPENTER_KILLS=6 SEED=0)
-	$(GO) test -vet=off -count=1 -timeout 90m -v ./internal/kubee2e -run 'Karpenter(Faults)?$$' -e2e karpenter,karpenter-faults -machines $(KARPENTER_MACHINES) -kills $(KARPENTER_KILLS) \
+e2e-karpenter: k8s-tools karpenter-tools ## driver karpenter: two real clusters in which Karpenter makes the machines, its cloud is out of stock and takes machines back, and everything is killed; what its faults look like; all from the charts, beside a NodePool; draws build/e2e-karpenter.svg (KARPENTER_MACHINES=20 KARPENTER_KILLS=6 SEED=0)
+	$(GO) test -vet=off -count=1 -timeout 90m -v ./internal/kubee2e -run 'Karpenter(Faults|Charts)?$$' -e2e karpenter,karpenter-faults,karpenter-charts -machines $(KARPENTER_MACHINES) -kills $(KARPENTER_KILLS) \
 	  -seed $(SEED) -limit $(KARPENTER_LIMIT) -timeline $(CURDIR)/build/e2e-karpenter.svg $(E2E)
+
+# make day-karpenter
+DAY_MINUTES ?= 10
+
+.PHONY: day-karpenter
+day-karpenter: k8s-tools karpenter-tools ## what a day of a real trace costs with a NodePool of Karpenter, and with Tonnage by driver karpenter, side by side in two clusters; draws build/day-karpenter.svg (DAY_MINUTES=10)
+	$(GO) test -vet=off -count=1 -timeout 90m -v ./internal/kubee2e -run 'KarpenterDay$$' -e2e karpenter-day -day-minutes $(DAY_MINUTES) -timeline $(CURDIR)/build/day-karpenter.svg $(E2E)
 
 .PHONY: soak-karpenter
 soak-karpenter: ## the same with 500 machines, and 50 kills of provider, shard and each Karpenter

@@ -47,6 +47,7 @@ func TestFaultsAreNamed(t *testing.T) {
 		"no cluster":        {"-cluster-id=x -shard-addr=y -kubeconfig=" + dir + "/none", []string{"--kubeconfig"}},
 		"a rate":            {"--cluster-id=x --shard-addr=y --qps=0", []string{"--qps"}},
 		"pods: bad default": {"pods --priority-class-defaults=" + write("bad.yaml", "a: {x: 1}"), []string{"bad.yaml"}},
+		"pods: patience":    {"pods --keep-spare=-1s --stuck-after=-1s", []string{"--keep-spare", "--stuck-after"}},
 		"pods: no file":     {"pods --priority-class-defaults=" + dir + "/none", []string{"--priority-class-defaults"}},
 	} {
 		t.Run(name, func(t *testing.T) {

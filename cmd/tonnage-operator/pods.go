@@ -17,14 +17,15 @@ import (
 	"github.com/tonnage/tonnage/operator/stuck"
 )
 
-// overheadKept is how long packing overhead is kept at the least.
-const overheadKept = 10 * time.Minute
+// keepSpareDefault is how long room that pods could do without is kept.
+const keepSpareDefault = 10 * time.Minute
 
 // podsFlags are those of the pod controller.
 type podsFlags struct {
 	settings
 	defaultsFile string
 	stuckAfter   time.Duration
+	keepSpare    time.Duration
 	selector     string
 }
 
@@ -39,6 +40,7 @@ func newPods(err io.Writer) *cobra.Command {
 	f.register(flags, ":8080")
 	flags.StringVar(&f.defaultsFile, "priority-class-defaults", "", "YAML file: the penalties of pods that name none, by priority class; empty = none")
 	flags.DurationVar(&f.stuckAfter, "stuck-after", 15*time.Second, "how long a pod is unschedulable, although the machines of its row suffice by sums, before more is asked for; 0 = never")
+	flags.DurationVar(&f.keepSpare, "keep-spare", keepSpareDefault, "how long machines that a row's pods could do without are kept; longer means fewer pods that move, and a higher bill")
 	flags.StringVar(&f.selector, "selector", "", "label selector of the pods that get requests, as fleet=tonnage,tier!=system; empty = all")
 	completeFiles(cmd, "priority-class-defaults", "kubeconfig")
 	return cmd
@@ -79,6 +81,9 @@ func (f *podsFlags) run(ctx context.Context, err io.Writer) error {
 	if f.stuckAfter < 0 {
 		noWait = fmt.Errorf("--stuck-after must not be negative, got %v", f.stuckAfter)
 	}
+	if f.keepSpare < 0 {
+		noWait = errors.Join(noWait, fmt.Errorf("--keep-spare must not be negative, got %v", f.keepSpare))
+	}
 	noSelector := f.selectPods(c)
 	if e := errors.Join(noLog, noDefaults, noCluster, noWait, noSelector); e != nil {
 		return badInput(e)
@@ -94,7 +99,7 @@ func (f *podsFlags) run(ctx context.Context, err io.Writer) error {
 		return e
 	}
 	if f.stuckAfter > 0 {
-		if e := stuck.Setup(m, stuck.Config{After: f.stuckAfter, Keep: overheadKept}, stuck.NewMetrics(metrics.Registry), log); e != nil {
+		if e := stuck.Setup(m, stuck.Config{After: f.stuckAfter, Keep: f.keepSpare}, stuck.NewMetrics(metrics.Registry), log); e != nil {
 			return e
 		}
 	}

@@ -10,8 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tonnage/tonnage/operator/kubetest"
@@ -56,7 +54,7 @@ func (f *capiFleet) cluster(name string) *cluster {
 	c := (&cluster{t: f.t, name: name, p: f.p, scheduler: schedulerDefaults, audit: true}).begin()
 	// The blob is what a kubelet needs to join; the played infrastructure takes a kubeconfig.
 	c.template = filepath.Join(c.dir, "bootstrap.kubeconfig")
-	if err := os.WriteFile(c.template, f.flat(c.ca.user("kubelets", "system:masters", c.address)), 0o600); err != nil {
+	if err := os.WriteFile(c.template, c.flat(c.ca.user("kubelets", "system:masters", c.address)), 0o600); err != nil {
 		f.t.Fatal(err)
 	}
 	c.give(c.ca.file("admin.kubeconfig"), kubetest.Root("deploy", "rbac", "provider-cluster-api.yaml"))
@@ -76,26 +74,9 @@ func (f *capiFleet) cluster(name string) *cluster {
 	f.management.make(known)
 	f.management.make(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: name + "-kubeconfig", Labels: map[string]string{"cluster.x-k8s.io/cluster-name": name}}, Type: "cluster.x-k8s.io/secret",
-		Data: map[string][]byte{"value": f.flat(c.ca.user("cluster-api", "system:masters", c.address))},
+		Data: map[string][]byte{"value": c.flat(c.ca.user("cluster-api", "system:masters", c.address))},
 	})
 	return c
-}
-
-// flat returns a kubeconfig with the contents of the files that it names.
-func (f *capiFleet) flat(file string) []byte {
-	f.t.Helper()
-	config, err := clientcmd.LoadFromFile(file)
-	if err == nil {
-		err = clientcmdapi.FlattenConfig(config)
-	}
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	text, err := clientcmd.Write(*config)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return text
 }
 
 // template makes the template that pools name.

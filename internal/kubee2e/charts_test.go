@@ -29,6 +29,8 @@ type release struct {
 	chart string
 	pods  []podOf
 	data  map[string]map[string]string // of ConfigMaps, by name
+	// node is where its pod is; empty = there is no pod, or, in a cluster that runs none, on none.
+	node string
 }
 
 // podOf is the pod of a StatefulSet or Deployment.
@@ -93,8 +95,16 @@ func (c *cluster) install(chart string, values map[string]any) *release {
 	return r
 }
 
-// asPod has a program find the credentials of a pod where the kubelet puts them, which no other process sees.
-const asPod = `mount -t tmpfs none /run && mkdir -p /run/secrets/kubernetes.io/serviceaccount && mount --bind "$1" /run/secrets/kubernetes.io/serviceaccount && shift && exec "$@"`
+// asPod has a program find folders where the kubelet mounts them, which no other process sees: pairs of a folder and its place below
+// mounted, then -- and the program.
+const asPod = `mount -t tmpfs none /run && while [ "$1" != -- ]; do mkdir -p "$2" && mount --bind "$1" "$2" && shift 2 || exit; done && shift && exec "$@"`
+
+const (
+	// mounted is where folders are mounted for the program itself. Of others only arguments tell, which name the folder in their place.
+	mounted = "/run/"
+	// accountDir is where the kubelet mounts a service account.
+	accountDir = mounted + "secrets/kubernetes.io/serviceaccount"
+)
 
 // run starts the program of the only pod of a release. What listens at a port of the chart listens at ports[port], a free one where none is given.
 func (r *release) run(ports map[string]string) *process {
@@ -106,7 +116,7 @@ func (r *release) run(ports map[string]string) *process {
 	main := &p.spec.Containers[0]
 	host, port, _ := strings.Cut(r.c.address, ":")
 	env := map[string]string{"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
-	args := []string{"--mount", "sh", "-c", asPod, "sh", r.account(p.spec.ServiceAccountName), "/usr/bin/env"}
+	args := []string{"--mount", "sh", "-c", asPod, "sh", r.account(p.spec.ServiceAccountName), accountDir}
 	replace := []string{}
 	for _, e := range main.Env {
 		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil && e.ValueFrom.FieldRef.FieldPath == "metadata.name" {
@@ -114,9 +124,6 @@ func (r *release) run(ports map[string]string) *process {
 		}
 		env[e.Name] = e.Value
 		replace = append(replace, "$("+e.Name+")", e.Value)
-	}
-	for name, value := range env {
-		args = append(args, name+"="+value)
 	}
 	for _, x := range main.Ports {
 		at := ports[x.Name]
@@ -128,21 +135,30 @@ func (r *release) run(ports map[string]string) *process {
 	mounts := main.VolumeMounts
 	sort.Slice(mounts, func(i, j int) bool { return len(mounts[i].MountPath) > len(mounts[j].MountPath) })
 	for _, m := range mounts {
-		replace = append(replace, "="+m.MountPath, "="+r.volume(p, &m))
+		dir := r.volume(p, &m)
+		if strings.HasPrefix(m.MountPath, mounted) {
+			args = append(args, dir, m.MountPath)
+		} else {
+			replace = append(replace, "="+m.MountPath, "="+dir)
+		}
+	}
+	args = append(args, "--", "/usr/bin/env")
+	for name, value := range env {
+		args = append(args, name+"="+value)
 	}
 	args = append(args, filepath.Join(r.c.p.ours, strings.Split(main.Image, ":")[0]))
 	rewrite := strings.NewReplacer(replace...)
 	for _, a := range main.Args {
 		args = append(args, rewrite.Replace(a))
 	}
-	if r.c.bare {
+	if r.c.bare || r.node != "" {
 		// Nobody makes pods there; the one that is labelled is there.
 		r.podObject(p)
 	}
 	return startAgain(r.c.t, true, r.c.dir, r.c.name+"-"+r.chart, "/usr/bin/unshare", args...)
 }
 
-// volume returns the folder or file that is mounted, with what a ConfigMap has for it.
+// volume returns the folder or file that is mounted, with what a ConfigMap or Secret has for it.
 func (r *release) volume(p *podOf, m *corev1.VolumeMount) string {
 	r.c.t.Helper()
 	dir := filepath.Join(r.c.dir, r.chart+"-"+m.Name)
@@ -150,16 +166,39 @@ func (r *release) volume(p *podOf, m *corev1.VolumeMount) string {
 		r.c.t.Fatal(err)
 	}
 	for _, v := range p.spec.Volumes {
-		if v.Name != m.Name || v.ConfigMap == nil {
+		if v.Name != m.Name {
 			continue
 		}
-		for file, text := range r.data[v.ConfigMap.Name] {
+		files := map[string]string{}
+		if v.ConfigMap != nil {
+			files = r.data[v.ConfigMap.Name]
+		}
+		if v.Secret != nil {
+			files = r.secret(v.Secret.SecretName)
+		}
+		for file, text := range files {
 			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
 				r.c.t.Fatal(err)
 			}
 		}
 	}
 	return filepath.Join(dir, m.SubPath)
+}
+
+// secret returns what a Secret of the namespace of releases holds.
+func (r *release) secret(name string) map[string]string {
+	r.c.t.Helper()
+	ctx, cancel := brief()
+	defer cancel()
+	var s corev1.Secret
+	if err := r.c.client.Get(ctx, client.ObjectKey{Namespace: releaseNamespace, Name: name}, &s); err != nil {
+		r.c.t.Fatal(err)
+	}
+	files := map[string]string{}
+	for file, text := range s.Data {
+		files[file] = string(text)
+	}
+	return files
 }
 
 // account writes what the kubelet mounts of a service account.
@@ -186,7 +225,7 @@ func (r *release) account(name string) string {
 func (r *release) podObject(p *podOf) {
 	r.c.t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: releaseNamespace, Name: p.name}, Spec: p.spec}
-	pod.Spec.Containers[0].VolumeMounts, pod.Spec.Volumes = nil, nil
+	pod.Spec.Containers[0].VolumeMounts, pod.Spec.Volumes, pod.Spec.NodeName = nil, nil, r.node
 	eventually(r.c.t, startLimit, "there is a pod "+p.name, func() string {
 		ctx, cancel := brief()
 		defer cancel()

@@ -15,6 +15,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/tonnage/tonnage/api/v1alpha1"
@@ -65,6 +66,7 @@ type cluster struct {
 	controllers *process // that make machines; nil = none
 	operators   []*process
 	arguments   []string // of an operator
+	podsMore    []string // further arguments of the pod controller
 	template    string   // file of bootstrap data; empty = none
 	scheduler   string   // its configuration
 	audit       bool     // what the provider writes is logged
@@ -214,11 +216,28 @@ func (c *cluster) startOperators(shard string, every time.Duration, replicas ...
 	for _, name := range replicas {
 		c.another(name)
 	}
-	startAgain(c.t, true, c.dir, c.name+"-pods", filepath.Join(c.p.ours, "tonnage-operator"), "pods",
-		"--kubeconfig="+c.ca.user("tonnage-operator-pods", "", c.address), "--metrics-addr=0")
+	startAgain(c.t, true, c.dir, c.name+"-pods", filepath.Join(c.p.ours, "tonnage-operator"), append([]string{"pods",
+		"--kubeconfig=" + c.ca.user("tonnage-operator-pods", "", c.address), "--metrics-addr=0"}, c.podsMore...)...)
 }
 
 // another starts one more replica of the operator.
 func (c *cluster) another(name string) {
 	c.operators = append(c.operators, startAgain(c.t, true, c.dir, c.name+"-operator-"+name, filepath.Join(c.p.ours, "tonnage-operator"), c.arguments...))
+}
+
+// flat returns a kubeconfig with the contents of the files that it names.
+func (c *cluster) flat(file string) []byte {
+	c.t.Helper()
+	config, err := clientcmd.LoadFromFile(file)
+	if err == nil {
+		err = clientcmdapi.FlattenConfig(config)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	text, err := clientcmd.Write(*config)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return text
 }

@@ -2,6 +2,7 @@ package kubee2e
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,9 @@ type karpenterFleet struct {
 	*handsFleet
 	tools string // folder of what tools/karpenter builds
 	stock string // the file that says what the cloud does not have
+	// offered writes what the cloud has, and returns the file.
+	offered   func() string
+	scheduler string // its configuration in each cluster
 }
 
 // newKarpenterFleet starts two clusters with Karpenter, a provider with driver karpenter and a shard.
@@ -43,7 +47,7 @@ func newKarpenterFleet(t *testing.T) *karpenterFleet {
 func noKarpenterFleet(t *testing.T) *karpenterFleet {
 	t.Helper()
 	f := &karpenterFleet{handsFleet: &handsFleet{fleet: &fleet{t: t, dir: t.TempDir(), p: findPrograms(t)}}, tools: toolsOf(t, "karpenter")}
-	f.stock = filepath.Join(f.dir, "stock")
+	f.stock, f.offered, f.scheduler = filepath.Join(f.dir, "stock"), f.catalogue, schedulerDefaults
 	return f
 }
 
@@ -63,7 +67,7 @@ func toolsOf(t *testing.T, name string) string {
 
 // cluster starts a cluster with Karpenter.
 func (f *karpenterFleet) cluster(name string) *cluster {
-	c := (&cluster{t: f.t, name: name, p: f.p, scheduler: schedulerDefaults, audit: true}).begin()
+	c := (&cluster{t: f.t, name: name, p: f.p, scheduler: f.scheduler, audit: true}).begin()
 	admin := c.ca.file("admin.kubeconfig")
 	c.give(admin, filepath.Join(f.tools, "crds"), kubetest.Root("deploy", "rbac", "provider-karpenter.yaml"))
 	f.class(c, "default", nil)
@@ -74,7 +78,7 @@ func (f *karpenterFleet) cluster(name string) *cluster {
 	c.ca.user("tonnage-provider", "", c.address)
 	c.controllers = startAgain(f.t, true, c.dir, name+"-karpenter", "/usr/bin/env",
 		"KUBECONFIG="+c.ca.user("karpenter", "system:masters", c.address), "DISABLE_LEADER_ELECTION=true", "METRICS_PORT=0", "HEALTH_PROBE_PORT=0",
-		"INSTANCE_TYPES_FILE_PATH="+f.catalogue(), "CLOUD_FAULTS_FILE="+f.stock, filepath.Join(f.tools, "karpenter"))
+		"INSTANCE_TYPES_FILE_PATH="+f.offered(), "CLOUD_FAULTS_FILE="+f.stock, filepath.Join(f.tools, "karpenter"))
 	return c
 }
 
@@ -125,21 +129,51 @@ func (f *karpenterFleet) pools() string {
 	for _, c := range f.clusters {
 		clusters[c.name] = map[string]any{"kubeconfig": c.ca.file("tonnage-provider.kubeconfig")}
 	}
+	return f.writePools(f.declared(clusters))
+}
+
+// declared is the pools file, for a driver that knows these clusters.
+func (f *karpenterFleet) declared(clusters map[string]any) map[string]any {
 	prices := []any{}
 	for zone, dollars := range f.prices {
 		prices = append(prices, map[string]any{"capacityType": "Spot", "zone": zone, "pricePerHour": dollars, "interruptionProbability": 0.001})
 	}
-	return f.writePools(map[string]any{
-		"drivers": []any{map[string]any{"name": "karpenter", "kind": "karpenter", "launchesPerMinute": 6000, "launchBurst": 100, "config": map[string]any{"clusters": clusters}}},
-		"pools": []any{map[string]any{
-			// kwok is the kubelet of nodes with this label.
-			"name": "hosts", "driver": "karpenter", "lateBound": true, "machines": *machines, "labels": map[string]string{"type": "kwok"}, "zones": []string{zoneCheap, zoneDear},
-			"template": map[string]any{"nodeClassRef": map[string]any{"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}},
-			"types": []any{map[string]any{
-				"name": hostType, "resources": map[string]string{"cpu": hostCores, "memory": "16Gi", "pods": "110"}, "prices": prices,
-			}},
+	return declaredFor(clusters, map[string]any{
+		"machines": *machines, "zones": []string{zoneCheap, zoneDear},
+		"types": []any{map[string]any{
+			"name": hostType, "resources": map[string]string{"cpu": hostCores, "memory": "16Gi", "pods": "110"}, "prices": prices,
 		}},
 	})
+}
+
+// declaredFor is a pools file with one pool of Karpenter, of which pool says what there is.
+func declaredFor(clusters, pool map[string]any) map[string]any {
+	all := map[string]any{
+		// kwok is the kubelet of nodes with this label.
+		"name": "hosts", "driver": "karpenter", "lateBound": true, "labels": map[string]string{"type": "kwok"},
+		"template": map[string]any{"nodeClassRef": map[string]any{"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}},
+	}
+	maps.Copy(all, pool)
+	return map[string]any{
+		"drivers": []any{map[string]any{"name": "karpenter", "kind": "karpenter", "launchesPerMinute": 6000, "launchBurst": 100, "config": map[string]any{"clusters": clusters}}},
+		"pools":   []any{all},
+	}
+}
+
+// nodePool has Karpenter make machines for pending pods itself. what are fields of its spec.template.spec.
+func (f *karpenterFleet) nodePool(c *cluster, name string, what map[string]any) {
+	f.t.Helper()
+	machine := map[string]any{"nodeClassRef": map[string]any{"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}, "expireAfter": "Never"}
+	maps.Copy(machine, what)
+	pool := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"type": "kwok"}}, "spec": machine},
+		// Both wait for nothing, and may take all their machines at once.
+		"disruption": map[string]any{"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s", "budgets": []any{map[string]any{"nodes": "100%"}}},
+	}}}
+	pool.SetAPIVersion("karpenter.sh/v1")
+	pool.SetKind("NodePool")
+	pool.SetName(name)
+	f.apply(c, pool)
 }
 
 // claims lists the NodeClaims of a cluster.

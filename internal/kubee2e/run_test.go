@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	run      = flag.String("e2e", "", "what is run: short, pods, full, faults, exec, exec-guests, exec-virsh, karpenter, karpenter-faults, capi, capi-dev or capi-charts, several with commas; empty = nothing")
+	run      = flag.String("e2e", "", "what is run: short, pods, full, faults, exec, exec-guests, exec-virsh, karpenter, karpenter-faults, karpenter-charts, karpenter-day, capi, capi-dev or capi-charts, several with commas; empty = nothing")
 	binaries = flag.String("binaries", "", "folder of tonnage, tonnage-operator and tonnage-provider; empty = they are built")
 	interval = flag.Duration("interval", 10*time.Second, "time between two roll-ups of a cluster")
 	early    = flag.Bool("early", true, "new requests are reported before the interval is over")

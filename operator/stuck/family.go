@@ -256,7 +256,7 @@ func (f *fleet) plan(x *family, v *View, cfg Config, out *Result) {
 	was := stateOf(x.had)
 	now := state{raised: was.raised, tried: was.tried, spare: was.spare, lowered: was.lowered}
 	missed := f.missed(x, v, cfg, &now, out)
-	gone := goneOf(x, v.Now)
+	gone := goneOf(x, v.Now, cfg)
 	if len(missed) == 0 && f.pendingOf(x) == 0 {
 		gone = f.giveBack(x, v, gone, cfg, &now)
 	} else {

@@ -8,9 +8,9 @@ import (
 )
 
 // goneOf returns the machines that are given back and are still there.
-func goneOf(x *family, now time.Time) map[string]bool {
+func goneOf(x *family, now time.Time, cfg Config) map[string]bool {
 	out := map[string]bool{}
-	if x.had == nil || now.Sub(stateOf(x.had).lowered) >= stepTime {
+	if x.had == nil || now.Sub(stateOf(x.had).lowered) >= cfg.step() {
 		return out // what is still there then has stayed
 	}
 	names := strings.Split(x.had.Annotations[annotationGone], ",")
@@ -25,7 +25,7 @@ func goneOf(x *family, now time.Time) map[string]bool {
 // giveBack finds the machines that can be missed: those whose pods find room on the others, and that are smaller than these
 // in some resource, so that no row has a use for them once its smallest unit is what the others have.
 func (f *fleet) giveBack(x *family, v *View, gone map[string]bool, cfg Config, now *state) map[string]bool {
-	if v.Now.Sub(now.lowered) < stepTime {
+	if v.Now.Sub(now.lowered) < cfg.step() {
 		return gone
 	}
 	spare := f.spare(x)

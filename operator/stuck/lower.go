@@ -15,12 +15,15 @@ import (
 )
 
 const (
-	// stepTime is between two times that something of a row is taken back: in it machines leave,
-	// and their pods find other nodes.
+	// stepTime is between two times that something of a row is taken back, at the most: in it machines
+	// leave, and their pods find other nodes.
 	stepTime = time.Minute
 	// stepShare is the part of a row's nodes that is taken back at a time, at the most.
 	stepShare = 4
 )
+
+// step is the time between two times that something of a row is taken back.
+func (c Config) step() time.Duration { return min(stepTime, c.Keep) }
 
 // held is what the machines are that a row uses, as the shard counts them.
 func (f *fleet) held(r *row) amounts {
@@ -76,7 +79,7 @@ func (f *fleet) least(r *row) amounts {
 // and of these the smallest whose pods find room on the others.
 func (f *fleet) lower(v *View, r *row, cfg Config, out *Result) {
 	had, uses, wants, was := f.least(r), f.held(r), f.wanted(r), stateOf(r.had)
-	if v.Now.Sub(was.lowered) < stepTime {
+	if v.Now.Sub(was.lowered) < cfg.step() {
 		return // the shard gives back what it is
 	}
 	if len(r.pending) == 0 {

@@ -72,7 +72,10 @@ func (c *cluster) pod(name, on, asks string, change ...func(*corev1.Pod)) *corev
 }
 
 // after plans a while after noon, and does what the plan says.
-func (c *cluster) after(d time.Duration) string {
+func (c *cluster) after(d time.Duration) string { return c.with(d, cfg) }
+
+// with is after, for a planner that is as patient as that.
+func (c *cluster) with(d time.Duration, cfg Config) string {
 	c.Now = noon.Add(d)
 	r := Plan(&c.View, cfg)
 	var said []string
@@ -363,6 +366,25 @@ func TestManyLeave(t *testing.T) {
 		if got := c.after(at); got != want[i] {
 			t.Errorf("after %v: %q, want %q", at, got, want[i])
 		}
+	}
+}
+
+// TestSoon: one that keeps what is spare for less than a minute takes it back sooner.
+func TestSoon(t *testing.T) {
+	c := &cluster{}
+	for i := range 16 {
+		name := fmt.Sprintf("n%02d", i)
+		c.node(name, "cpu=4 memory=16Gi pods=110")
+		c.pod("p-"+name, name, "cpu=1 memory=1Gi")
+	}
+	soon := Config{After: cfg.After, Keep: 10 * time.Second}
+	for i, want := range []string{"write cpu=64 memory=256Gi pods=1760", "", "write cpu=48 memory=192Gi pods=1320", ""} {
+		if got := c.with(time.Duration(i)*5*time.Second, soon); got != want {
+			t.Errorf("after %d s: %q, want %q", 5*i, got, want)
+		}
+	}
+	if c.Nodes = c.Nodes[:12]; c.with(20*time.Second, soon) == "" { // four machines have left
+		t.Error("after a step nothing is looked at for as long as where spare machines are kept for minutes")
 	}
 }
 
