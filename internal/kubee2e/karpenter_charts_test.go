@@ -2,6 +2,8 @@ package kubee2e
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -86,9 +88,30 @@ func (f *karpenterFleet) provide(ports []string) {
 		"extraVolumes":      []any{map[string]any{"name": secret, "secret": map[string]any{"secretName": secret}}},
 		"extraVolumeMounts": []any{map[string]any{"name": secret, "mountPath": mountPath, "readOnly": true}},
 	})
-	f.apply(home, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: releaseNamespace, Name: secret}, Data: map[string][]byte{file: away.flat(away.ca.file("tonnage-provider.kubeconfig"))}})
+	f.apply(home, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: releaseNamespace, Name: secret}, Data: map[string][]byte{file: away.accountKubeconfig("tonnage-provider")}})
 	provider.node = system
 	provider.run(map[string]string{"grpc": ports[0], "metrics": ports[1]})
+}
+
+// accountKubeconfig gives the rights of the role to a service account, and returns a kubeconfig with a token of it, all with the commands of the page.
+func (c *cluster) accountKubeconfig(account string) []byte {
+	c.t.Helper()
+	const namespace, binding = "tonnage", "tonnage-provider-account" // the user of other tests has the binding of the page
+	c.kubectl("-n", namespace, "create", "serviceaccount", account)
+	c.kubectl("create", "clusterrolebinding", binding, "--clusterrole=tonnage-provider-karpenter", "--serviceaccount="+namespace+":"+account)
+	file := filepath.Join(c.dir, account+"-account.kubeconfig")
+	if err := os.WriteFile(file, []byte(c.kubectl("config", "view", "--minify", "--flatten")), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	token := c.kubectl("-n", namespace, "create", "token", account, "--duration=8760h")
+	c.kubectl("--kubeconfig="+file, "config", "unset", "users")
+	c.kubectl("--kubeconfig="+file, "config", "set-credentials", account, "--token="+token)
+	c.kubectl("--kubeconfig="+file, "config", "set-context", "--current", "--user="+account)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return text
 }
 
 // fleetPods are so many pods for the machines of Tonnage, each of which fills one.
