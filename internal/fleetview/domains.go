@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/web"
@@ -90,9 +91,17 @@ func (f *fleet) keyOf(asked string) (string, error) {
 		return f.keys[0], nil
 	}
 	if asked != "" && !slices.Contains(f.keys, asked) {
-		return "", fmt.Errorf("%w: machines are not grouped by %.80q", web.ErrNotFound, asked)
+		return "", f.noKey(asked)
 	}
 	return asked, nil
+}
+
+// noKey says that there are no domains of a key, and of which there are.
+func (f *fleet) noKey(asked string) error {
+	if len(f.keys) == 0 {
+		return fmt.Errorf("%w: machines are not grouped by %.80q, nor by anything else", web.ErrNotFound, asked)
+	}
+	return fmt.Errorf("%w: machines are not grouped by %.80q; they are by %s", web.ErrNotFound, asked, strings.Join(f.keys, ", "))
 }
 
 // types returns the instance types that machines have.

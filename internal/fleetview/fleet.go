@@ -2,7 +2,9 @@ package fleetview
 
 import (
 	"cmp"
+	"runtime"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/tonnage/tonnage/columnar"
@@ -13,10 +15,11 @@ import (
 )
 
 // A copy of the fleet is used for fleetAgeMin at least, and for fleetRest times as
-// long as making it took with the shard locked.
+// long as making it took with the shard locked. It is made in parts, each of which locks the shard for fleetPart.
 const (
 	fleetAgeMin = 900 * time.Millisecond
 	fleetRest   = 20
+	fleetPart   = 500 * time.Microsecond
 )
 
 // domainKeysMax bounds the keys that machines are grouped by.
@@ -24,9 +27,10 @@ const domainKeysMax = 8
 
 // fleet is a copy of the machines of all shards as columns, and of what the clusters ask
 // for. It does not change.
+// Each machine is as it was at some moment while the copy was made.
 type fleet struct {
 	made  time.Time
-	took  time.Duration // with a shard locked
+	took  time.Duration // with a shard locked, all parts together
 	now   int64         // Unix nanoseconds
 	names []string      // of clusters and groups; 0 = ""
 
@@ -75,13 +79,12 @@ type fleetBuilder struct {
 	f       *fleet
 	nameOf  map[string]uint32
 	valueOf map[string]uint32
-	keyUse  map[string]bool
 }
 
 func newFleetBuilder() *fleetBuilder {
 	return &fleetBuilder{
 		f:      &fleet{names: []string{""}, values: []string{""}, slots: map[int]bool{}, reserved: map[int32]model.Reservation{}, domains: map[string][]uint32{}, byName: map[string]int{}},
-		nameOf: map[string]uint32{"": 0}, valueOf: map[string]uint32{"": 0}, keyUse: map[string]bool{},
+		nameOf: map[string]uint32{"": 0}, valueOf: map[string]uint32{"": 0},
 	}
 }
 
@@ -96,104 +99,194 @@ func number(text string, of map[string]uint32, list *[]string) uint32 {
 	return n
 }
 
-// add copies one shard. It runs with the shard locked.
-func (b *fleetBuilder) add(in engine.Input, opts engine.Options, _ *shard.HeldBack) error {
-	f, t := b.f, in.Supply
-	f.now = max(f.now, in.Now)
-	f.tenants = opts.Tenancy.Tenants // the same of all shards
-	b.addDemand(in)
-	names := make([]uint32, t.NameIDMax())
-	for i := range names {
-		names[i] = number(t.Name(uint32(i)), b.nameOf, &f.names)
+// shardCopier adds one shard in parts. Machines are taken in the order of their ids, so each is there once, whatever comes and
+// goes between two parts; each is as it was when its part was copied.
+type shardCopier struct {
+	*fleetBuilder
+	room     int      // for how many machines room is made
+	clusters []string // whose demand is still to be added
+	keys     []string // of domains
+	last     string   // id of the last machine that was added
+	done     bool
+
+	// What numbers of the table mean here: one more than the number, 0 = not known. Names and values hold for as long as the table
+	// has given none another number.
+	names, values             []uint32
+	nameSequence, valSequence uint64
+	classes                   []copiedClass
+}
+
+// copiedClass is what a class of the table is here. The table gives a number to another class when all machines of the first are gone.
+type copiedClass struct {
+	born   uint64
+	number uint32 // one more than in fleet.classes, 0 = not known
+}
+
+// fleetStep is how many machines are added between two looks at the clock.
+const fleetStep = 256
+
+// begin looks at what there is to copy. It runs with the shard locked.
+func (c *shardCopier) begin(in engine.Input, opts *engine.Options) {
+	c.f.tenants = opts.Tenancy.Tenants // the same of all shards
+	c.clusters = slices.Clone(in.Demand.Clusters())
+	c.keys, c.room = domainKeys(in, opts), in.Supply.Len()
+}
+
+// makeRoom makes the room that the machines will take, so that no part of the copy has to move what is there.
+func (c *shardCopier) makeRoom() {
+	f, n := c.f, c.room+c.room/64
+	f.ids, f.state, f.capacity = slices.Grow(f.ids, n), slices.Grow(f.state, n), slices.Grow(f.capacity, n)
+	f.cluster, f.group, f.priority = slices.Grow(f.cluster, n), slices.Grow(f.group, n), slices.Grow(f.priority, n)
+	f.fingerprint, f.penalty = slices.Grow(f.fingerprint, n), slices.Grow(f.penalty, n)
+	f.idleSince, f.class = slices.Grow(f.idleSince, n), slices.Grow(f.class, n)
+	for _, key := range c.keys {
+		there := len(f.domains[key]) // shards before this one may not use the key
+		f.domains[key] = append(slices.Grow(f.domains[key], len(f.ids)-there+n), make([]uint32, len(f.ids)-there)...)
 	}
-	classes := b.addClasses(t)
-	order, view, base := t.Order(), t.View(), len(f.ids)
-	for _, r := range order {
+}
+
+// add copies for as long as a shard may be locked. It runs with the shard locked.
+func (c *shardCopier) add(in engine.Input, until time.Time) {
+	c.f.now = max(c.f.now, in.Now)
+	for len(c.clusters) > 0 {
+		c.addDemand(in, c.clusters[0])
+		if c.clusters = c.clusters[1:]; !time.Now().Before(until) {
+			return
+		}
+	}
+	c.addMachines(in.Supply, until)
+}
+
+// addMachines goes on behind the machine that was added last.
+func (c *shardCopier) addMachines(t *supply.Table, until time.Time) {
+	order := t.Order()
+	next := sort.Search(len(order), func(i int) bool { return t.ID(order[i]) > c.last })
+	c.refresh(t)
+	columns := make([]domainColumn, len(c.keys))
+	for i, key := range c.keys {
+		columns[i] = domainColumn{key, t.Key(key)}
+	}
+	for {
+		rows := order[next:min(next+fleetStep, len(order))]
+		next += len(rows)
+		c.addRows(t, rows)
+		for _, column := range columns {
+			c.addDomain(t, column, rows)
+		}
+		if next == len(order) {
+			c.done = true
+			return
+		}
+		c.last = t.ID(order[next-1])
+		if !time.Now().Before(until) {
+			return
+		}
+	}
+}
+
+// refresh forgets what numbers may no longer mean.
+func (c *shardCopier) refresh(t *supply.Table) {
+	if now := t.NameSequence(); c.names == nil || c.nameSequence != now {
+		c.names, c.nameSequence = make([]uint32, t.NameIDMax()), now
+	}
+	if now := t.ValueSequence(); c.values == nil || c.valSequence != now {
+		c.values, c.valSequence = make([]uint32, t.ValueIDMax()), now
+	}
+	c.classes = append(c.classes, make([]copiedClass, max(t.ClassMax()-len(c.classes), 0))...)
+}
+
+// addRows copies the columns of some machines.
+func (c *shardCopier) addRows(t *supply.Table, rows []columnar.Row) {
+	f, view, reserved := c.f, t.View(), t.ReservationCount() > 0
+	for _, r := range rows {
 		if t.IsLateBound(r) {
 			f.slots[len(f.ids)] = true
+		}
+		if reserved {
+			if res := t.Reservation(r); res.Active() {
+				f.reserved[int32(len(f.ids))] = res
+			}
 		}
 		f.ids = append(f.ids, t.ID(r))
 		f.state = append(f.state, view.State[r])
 		f.capacity = append(f.capacity, view.Capacity[r])
-		f.cluster = append(f.cluster, names[view.Cluster[r]])
-		f.group = append(f.group, names[view.Group[r]])
+		f.cluster = append(f.cluster, c.name(t, view.Cluster[r]))
+		f.group = append(f.group, c.name(t, view.Group[r]))
 		f.priority = append(f.priority, view.Priority[r])
 		f.fingerprint = append(f.fingerprint, view.Fingerprint[r])
 		f.penalty = append(f.penalty, view.Interruption[r])
 		f.idleSince = append(f.idleSince, view.IdleSince[r])
-		f.class = append(f.class, classes[view.Class[r]])
+		f.class = append(f.class, c.class(t, view.Class[r]))
 	}
-	b.addReservations(t, order, base)
-	for _, key := range domainKeys(in, &opts) {
-		b.addDomains(t, key, order, base)
-	}
-	return nil
 }
 
-func (b *fleetBuilder) addClasses(t *supply.Table) []uint32 {
-	out := make([]uint32, t.ClassMax())
-	for i := range out {
-		c := t.ClassInfo(uint32(i))
-		if c.Count == 0 {
-			continue
-		}
-		out[i] = uint32(len(b.f.classes))
-		b.f.classes = append(b.f.classes, class{
-			instanceType: c.InstanceType, price: c.Price, probability: c.Probability, offers: amountsOf(t.Dims(), c.Vector),
+// name returns the number of a name of the table.
+func (c *shardCopier) name(t *supply.Table, id uint32) uint32 {
+	if c.names[id] == 0 {
+		c.names[id] = 1 + number(t.Name(id), c.nameOf, &c.f.names)
+	}
+	return c.names[id] - 1
+}
+
+// class returns the number of a class of the table.
+func (c *shardCopier) class(t *supply.Table, id uint32) uint32 {
+	born := t.ClassBorn(id)
+	if x := &c.classes[id]; x.number == 0 || x.born != born {
+		info := t.ClassInfo(id)
+		c.f.classes = append(c.f.classes, class{
+			instanceType: info.InstanceType, price: info.Price, probability: info.Probability, offers: amountsOf(t.Dims(), info.Vector),
 		})
+		*x = copiedClass{born, uint32(len(c.f.classes))}
 	}
-	return out
+	return c.classes[id].number - 1
 }
 
-func (b *fleetBuilder) addReservations(t *supply.Table, order []columnar.Row, base int) {
-	if t.ReservationCount() == 0 {
+// domainColumn is a key of domains and its column in the table, −1 when no demand has made the table keep one.
+type domainColumn struct {
+	key    string
+	column int
+}
+
+// addDomain copies the values of a key.
+func (c *shardCopier) addDomain(t *supply.Table, d domainColumn, rows []columnar.Row) {
+	out := c.f.domains[d.key]
+	switch {
+	case d.column >= 0:
+		for _, r := range rows {
+			id := t.Value(d.column, r)
+			if c.values[id] == 0 {
+				c.values[id] = 1 + number(t.ValueString(id), c.valueOf, &c.f.values)
+			}
+			out = append(out, c.values[id]-1)
+		}
+	case d.key == model.KeyZone:
+		for _, r := range rows {
+			out = append(out, number(t.Zone(r), c.valueOf, &c.f.values))
+		}
+	default:
+		for _, r := range rows {
+			out = append(out, number(t.Label(r, d.key), c.valueOf, &c.f.values))
+		}
+	}
+	c.f.domains[d.key] = out
+}
+
+// addDemand sums up what a cluster asks for.
+func (c *shardCopier) addDemand(in engine.Input, cluster string) {
+	block := in.Demand.Block(cluster)
+	if block == nil { // it has gone since
 		return
 	}
-	for i, r := range order {
-		if res := t.Reservation(r); res.Active() {
-			b.f.reserved[int32(base+i)] = res
-		}
-	}
-}
-
-// addDomains copies the values of a key.
-func (b *fleetBuilder) addDomains(t *supply.Table, key string, order []columnar.Row, base int) {
-	f := b.f
-	column := f.domains[key]
-	column = append(column, make([]uint32, base-len(column))...) // shards that do not use the key
-	if key == model.KeyZone {
-		for _, r := range order {
-			column = append(column, number(t.Zone(r), b.valueOf, &f.values))
-		}
-	} else {
-		rows, texts := t.Attributes(key)
-		numbers := make([]uint32, len(texts)+1)
-		for i, text := range texts {
-			numbers[i+1] = number(text, b.valueOf, &f.values)
-		}
-		for _, r := range order {
-			column = append(column, numbers[rows[r]])
-		}
-	}
-	f.domains[key] = column
-}
-
-// addDemand sums up what clusters ask for.
-func (b *fleetBuilder) addDemand(in engine.Input) {
 	dims := in.Demand.Dims()
 	sum := make([]int64, len(dims))
-	for _, cluster := range in.Demand.Clusters() {
-		block := in.Demand.Block(cluster)
-		clear(sum)
-		for _, id := range block.AggregateIDs() {
-			for d, v := range in.Demand.Vector(id) {
-				sum[d] = model.SatAdd(sum[d], v)
-			}
+	for _, id := range block.AggregateIDs() {
+		for d, v := range in.Demand.Vector(id) {
+			sum[d] = model.SatAdd(sum[d], v)
 		}
-		b.f.byName[cluster] = len(b.f.demand)
-		b.f.demand = append(b.f.demand, clusterDemand{cluster, block.Len(), amountsOf(dims, sum)})
-		b.f.rowCount += block.Len()
 	}
+	c.f.byName[cluster] = len(c.f.demand)
+	c.f.demand = append(c.f.demand, clusterDemand{cluster, block.Len(), amountsOf(dims, sum)})
+	c.f.rowCount += block.Len()
 }
 
 // domainKeys are the keys that demand co-locates or spreads by, those of the
@@ -218,42 +311,59 @@ func domainKeys(in engine.Input, opts *engine.Options) []string {
 	return keys[:min(len(keys), domainKeysMax)]
 }
 
-// done completes the copy.
-func (b *fleetBuilder) done() *fleet {
+// complete returns the copy.
+func (b *fleetBuilder) complete() *fleet {
 	f := b.f
 	spread := map[string]int{} // different values of a key
 	for key, column := range f.domains {
 		column = append(column, make([]uint32, len(f.ids)-len(column))...)
 		f.domains[key] = column
-		seen := map[uint32]bool{}
+		seen := make([]bool, len(f.values))
 		for _, v := range column {
-			seen[v] = true
+			if v != 0 && !seen[v] {
+				seen[v] = true
+				spread[key]++
+			}
 		}
-		delete(seen, 0)
-		if len(seen) == 0 {
+		if spread[key] == 0 {
 			delete(f.domains, key)
 			continue
 		}
-		spread[key] = len(seen)
 		f.keys = append(f.keys, key)
 	}
 	slices.SortFunc(f.keys, func(a, b string) int { return cmp.Or(cmp.Compare(spread[b], spread[a]), cmp.Compare(a, b)) })
+	f.made = time.Now()
 	return f
 }
 
-// copyFleet copies the machines of all shards.
+// copyFleet copies the machines of all shards. A shard is locked for fleetPart at a time, and longer where the copy had to wait for a
+// cycle: for a fleetRest-th of that.
 func copyFleet(parts []Part) (*fleet, error) {
 	b := newFleetBuilder()
 	for _, p := range parts {
-		began := time.Now()
-		if err := p.Inspect(b.add); err != nil {
+		c := shardCopier{fleetBuilder: b}
+		err := p.Inspect(func(in engine.Input, opts engine.Options, _ *shard.HeldBack) error {
+			c.begin(in, &opts)
+			return nil
+		})
+		if err != nil {
 			return nil, err
 		}
-		b.f.took = max(b.f.took, time.Since(began))
+		for c.makeRoom(); !c.done; {
+			asked := time.Now()
+			err := p.Inspect(func(in engine.Input, _ engine.Options, _ *shard.HeldBack) error {
+				locked := time.Now()
+				c.add(in, locked.Add(max(fleetPart, locked.Sub(asked)/fleetRest)))
+				b.f.took += time.Since(locked)
+				return nil
+			})
+			if err != nil {
+				return nil, err
+			}
+			runtime.Gosched() // a cycle that waits for the lock goes first
+		}
 	}
-	f := b.done()
-	f.made = time.Now()
-	return f, nil
+	return b.complete(), nil
 }
 
 // rested tells whether it is time for another copy.

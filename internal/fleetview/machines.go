@@ -64,7 +64,7 @@ func (f *fleet) filter(q url.Values) (func(i int) bool, error) {
 	text, cluster, kind, capacity := strings.ToLower(q.Get("q")), q.Get("cluster"), q.Get("type"), q.Get("capacity")
 	column, value := f.domains[q.Get("key")], q.Get("value")
 	if column == nil && q.Get("key") != "" {
-		return nil, fmt.Errorf("%w: machines are not grouped by %.80q", web.ErrNotFound, q.Get("key"))
+		return nil, f.noKey(q.Get("key"))
 	}
 	return func(i int) bool {
 		return (state == 0 || f.state[i] == state) &&
@@ -109,6 +109,9 @@ func (v *View) machines(_ context.Context, q url.Values) (any, error) {
 	}
 	return out, nil
 }
+
+// StateGone is the state of a machine that the fleet no longer has, and whose past is kept.
+const StateGone = "gone"
 
 // MachineAnswer is all that is known of one machine without deciding again.
 type MachineAnswer struct {
@@ -179,7 +182,7 @@ func (v *View) machine(_ context.Context, q url.Values) (any, error) {
 		if len(out.History) == 0 {
 			return nil, fmt.Errorf("%w: there is no machine %.80q", web.ErrNotFound, id)
 		}
-		out.ID, out.State = id, "gone"
+		out.ID, out.State = id, StateGone
 		return out, nil
 	}
 	err = p.Inspect(func(in engine.Input, opts engine.Options, _ *shard.HeldBack) error {
@@ -192,7 +195,7 @@ func (v *View) machine(_ context.Context, q url.Values) (any, error) {
 func (out *MachineAnswer) describe(in engine.Input, opts *engine.Options, names world.Names, id string) {
 	r, ok := in.Supply.Lookup(id)
 	if !ok {
-		out.ID, out.State = id, "gone"
+		out.ID, out.State = id, StateGone
 		return
 	}
 	m := in.Supply.Get(r)
