@@ -176,6 +176,9 @@ func (b *bench) effect(plan *engine.Plan, at int) (e Effect) {
 		// Whoever loses a machine to the target may take another's.
 		if a := &plan.Actions[i]; a.Kind == engine.Preempt && !b.preempted[a.Machine] {
 			victims[a.Machine] = true
+			if int(a.Need) == at {
+				e.DrainingPerHour += b.supply.Price(a.Machine)
+			}
 		}
 	}
 	for i := range plan.Len() {

@@ -48,6 +48,8 @@ type Advice struct {
 type Effect struct {
 	// DollarsPerHour is what the Need's machines cost then, as far as they are claimed at once.
 	DollarsPerHour float64 `json:"dollarsPerHour"`
+	// DrainingPerHour is what the machines cost besides that others lose to it: it has them when they have drained.
+	DrainingPerHour float64 `json:"drainingDollarsPerHour,omitempty"`
 	// Losers are the Needs that lose machines or are no longer satisfied, by name.
 	Losers []Loser `json:"losers,omitempty"`
 }

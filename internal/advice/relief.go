@@ -16,13 +16,16 @@ import (
 const (
 	reliefNeedsMax = 256 // Needs that are short, the first in their order, for which kinds are counted
 	reliefKindsSee = 512 // kinds of machines that are looked at
-	reliefKindsTry = 4   // of which so many are tried
+	reliefKindsTry = 4   // of which so many are tried, and more of them while none has helped
+	reliefKindsMax = 16  // but no more than that
+	reliefNamesMax = 8   // names of Needs that are told
 )
 
 // Relief is machines of one kind that would satisfy many of the Needs that are short.
 type Relief struct {
 	Short     int       `json:"short"`              // Needs that are short and do not only wait for drains
 	Satisfies int       `json:"satisfies"`          // so many of them would be satisfied, or wait for drains only
+	Needs     []string  `json:"needs,omitempty"`    // their names, by priority, the first reliefNamesMax
 	Capacity  *Capacity `json:"capacity,omitempty"` // by these machines and no fewer; absent = no kind helps
 	Tries     int       `json:"decisions"`
 	Exhausted bool      `json:"exhausted,omitempty"` // the search ended early: there may be more that helps
@@ -44,7 +47,10 @@ func ForShort(ctx context.Context, w *world.World, next func(Part)) (*Relief, er
 		return nil, err
 	}
 	s.best.Short = len(s.short)
-	for _, k := range s.kinds() {
+	for n, k := range s.kinds() {
+		if n >= reliefKindsTry && s.best.Satisfies > 0 || s.tries >= triesMax {
+			break
+		}
 		if err := s.try(&k); err != nil {
 			if !errors.Is(err, context.DeadlineExceeded) {
 				return nil, err
@@ -122,35 +128,36 @@ func (s *relief) kinds() []reliefKind {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b reliefKind) int { return cmp.Or(b.needs-a.needs, cmp.Compare(a.cost, b.cost)) })
-	return out[:min(len(out), reliefKindsTry)]
+	return out[:min(len(out), reliefKindsMax)]
 }
 
 // try finds the least number of machines of a kind that satisfies as many Needs as enough of them do.
 func (s *relief) try(k *reliefKind) error {
 	machines := s.adder.More(k.like, k.count)
-	satisfies := func(count int) (n int, err error) {
+	satisfies := func(count int) (met []int, err error) {
 		_, err = s.bench.try(change{machines: machines[:count]}, func(plan *engine.Plan, _ int) {
 			for i := range plan.Len() {
-				if s.short[s.place(plan, i)] && (plan.Satisfied(i) || plan.AwaitsDrain(i)) {
-					n++
+				if place := s.place(plan, i); s.short[place] && (plan.Satisfied(i) || plan.AwaitsDrain(i)) {
+					met = append(met, place)
 				}
 			}
 		})
-		return n, err
+		return met, err
 	}
-	most, err := satisfies(k.count)
+	met, err := satisfies(k.count)
+	most := len(met)
 	if err != nil || most == 0 || most < s.best.Satisfies {
 		return err
 	}
 	low, high := 1, k.count
 	for low < high && s.tries < triesMax && err == nil {
-		var n int
+		var now []int
 		middle := (low + high) / 2
-		if n, err = satisfies(middle); err != nil {
+		if now, err = satisfies(middle); err != nil {
 			break
 		}
-		if n >= most {
-			high = middle
+		if len(now) >= most {
+			high, met = middle, now
 		} else {
 			low = middle + 1
 		}
@@ -158,11 +165,23 @@ func (s *relief) try(k *reliefKind) error {
 	// high has been tried, whether or not the time was enough for less.
 	cost := math.Round(float64(high)*k.like.PricePerHour*1e6) / 1e6
 	if most > s.best.Satisfies || cost < s.best.Capacity.AddedPerHour {
-		s.best.Satisfies = most
+		s.best.Satisfies, s.best.Needs = most, s.names(met)
 		s.best.Capacity = &Capacity{
 			Count: high, Like: k.like.ID, InstanceType: k.like.InstanceType, CapacityType: k.like.CapacityType.String(), Zone: k.like.Zone,
 			AddedPerHour: cost, edits: world.Edits{Machines: machines[:high]},
 		}
 	}
 	return err
+}
+
+// names returns what some Needs are called, by priority.
+func (s *relief) names(places []int) []string {
+	slices.SortFunc(places, func(a, b int) int {
+		return cmp.Or(cmp.Compare(s.w.Needs[b].Profile.Priority(), s.w.Needs[a].Profile.Priority()), a-b)
+	})
+	out := make([]string, 0, reliefNamesMax)
+	for _, place := range places[:min(len(places), reliefNamesMax)] {
+		out = append(out, s.w.Needs[place].Name)
+	}
+	return out
 }

@@ -2,6 +2,7 @@ package advice
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,18 +27,18 @@ func shortIn(t *testing.T, w *world.World) map[string]bool {
 	return out
 }
 
-// satisfiedBy counts the Needs that are short in a world and no longer are with so many machines of a relief.
-func satisfiedBy(t *testing.T, w *world.World, r *Relief, count int) (n int) {
+// satisfiedBy names the Needs that are short in a world and no longer are with so many machines of a relief.
+func satisfiedBy(t *testing.T, w *world.World, r *Relief, count int) (met []string) {
 	t.Helper()
 	edits := *r.Capacity.Edits()
 	edits.Machines = edits.Machines[:count]
 	after := shortIn(t, w.With(&edits))
 	for name := range shortIn(t, w) {
 		if !after[name] {
-			n++
+			met = append(met, name)
 		}
 	}
-	return n
+	return met
 }
 
 // TestReliefSatisfies, in every world of the scenarios: the machines satisfy as many Needs as it says by a decision from nothing, and one
@@ -62,12 +63,18 @@ func TestReliefSatisfies(t *testing.T) {
 			return
 		}
 		found++
-		if got := satisfiedBy(t, w, r, r.Capacity.Count); got != r.Satisfies {
-			t.Errorf("%s: %d machines like %s satisfy %d Needs, it says %d", name, r.Capacity.Count, r.Capacity.Like, got, r.Satisfies)
+		got := satisfiedBy(t, w, r, r.Capacity.Count)
+		if len(got) != r.Satisfies || len(r.Needs) != min(r.Satisfies, reliefNamesMax) {
+			t.Errorf("%s: %d machines like %s satisfy %v, it says %d: %v", name, r.Capacity.Count, r.Capacity.Like, got, r.Satisfies, r.Needs)
+		}
+		for _, need := range r.Needs {
+			if !slices.Contains(got, need) {
+				t.Errorf("%s: %d machines like %s satisfy %v, it says %v", name, r.Capacity.Count, r.Capacity.Like, got, r.Needs)
+			}
 		}
 		if fewer := r.Capacity.Count - 1; fewer > 0 {
-			if got := satisfiedBy(t, w, r, fewer); got >= r.Satisfies {
-				t.Errorf("%s: %d machines like %s satisfy %d Needs already", name, fewer, r.Capacity.Like, got)
+			if got := satisfiedBy(t, w, r, fewer); len(got) >= r.Satisfies {
+				t.Errorf("%s: %d machines like %s satisfy %v already", name, fewer, r.Capacity.Like, got)
 			}
 		}
 	})

@@ -87,11 +87,14 @@ func (e *Effect) tell(w io.Writer) {
 		}
 		fmt.Fprintf(w, "    need %s of cluster %s, priority %d, %s\n", terminal.Escape(l.Need), terminal.Escape(l.Cluster), l.Priority, what)
 	}
-	if e.DollarsPerHour > 0 {
-		of := "its machines then cost"
-		if len(e.Losers) > 0 {
-			of = "what it has before their machines have drained costs"
+	if len(e.Losers) > 1 {
+		fmt.Fprintln(w, "    who loses machines to it may take others in turn")
+	}
+	if all := e.DollarsPerHour + e.DrainingPerHour; all > 0 {
+		after := ""
+		if e.DrainingPerHour > 0 {
+			after = ", when those of others have drained"
 		}
-		fmt.Fprintf(w, "    %s $%s an hour\n", of, terminal.Price(e.DollarsPerHour))
+		fmt.Fprintf(w, "    its machines then cost $%s an hour%s\n", terminal.Price(all), after)
 	}
 }

@@ -83,6 +83,7 @@ type needAge struct {
 	since  int64 // Unix nanoseconds
 	cycle  uint64
 	reason engine.Unmet
+	retry  uint64 // the last cycle in which a parked Need was tried again
 	name   string
 	says   string // the profile in words
 	prio   int32

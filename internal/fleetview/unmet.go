@@ -180,7 +180,7 @@ func (p *Recorder) listUnmet(in engine.Input, plan *engine.Plan) unmetList {
 }
 
 // age notes that a Need is unmet in this cycle, and returns since when it has
-// been, in Unix nanoseconds. A change of its reason is an event.
+// been, in Unix nanoseconds. A change of its reason is an event, but for one cycle in which a parked Need is tried again.
 func (p *Recorder) age(in engine.Input, x *unmetRow) int64 {
 	now := in.Now
 	if p.ages == nil {
@@ -193,6 +193,13 @@ func (p *Recorder) age(in engine.Input, x *unmetRow) int64 {
 		}
 		a = &needAge{since: now, name: nameAt(in, p.cfg.Names, x.key.cluster, x.number), says: inShort(shard.Describe(x.profile)), prio: x.priority}
 		p.ages[x.key] = a
+	}
+	// A parked Need that is tried again and fits nowhere is parked again in the next cycle.
+	if a.reason == engine.UnmetParked && x.reason != engine.UnmetParked && x.reason != engine.UnmetAwaitingDrain {
+		tried := a.retry
+		if a.retry = p.cycle; tried+1 != p.cycle {
+			x.reason = engine.UnmetParked
+		}
 	}
 	if a.reason != x.reason {
 		p.made.needChanged(x.key, a, a.reason.String(), x.reason.String())

@@ -170,7 +170,7 @@ function head() {
   text(mode, store.frame?.mode ?? '');
   text(find('#source'), [store.info?.source, store.frame?.progress].filter(Boolean).join(' · '));
   if (!store.info) return;
-  text(find('#about'), [`Tonnage ${store.info.version}`, `cycle every ${span(store.info.cycleInterval / 1000)}`, store.info.provider].filter(Boolean).join(' · '));
+  text(find('#about'), [`Tonnage ${store.info.version}`, `a cycle every ${span(store.info.cycleInterval / 1000)}, and when something changes`, store.info.provider].filter(Boolean).join(' · '));
   const strange = Object.keys(ORDER).find((k) => ORDER[k].join() !== store.info[k].join());
   if (strange) location.reload(); // the process was upgraded under an open page
 }

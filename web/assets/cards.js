@@ -88,7 +88,7 @@ function loss(d, more) {
   return [outcome(more.answer, `Without its ${several(more.answer.lost, 'machine')}`), button, ' ', h('a', { href: linkToWhatIf({ key: d.key, value: d.value }) }, 'With other changes')];
 }
 
-const TAKEN_HEADS = [{ name: 'Machine', cls: 'id' }, { name: 'Who loses it', cls: 'id' }, { name: 'Priority', cls: 'num' }, { name: 'Notice', cls: 'num' }];
+const TAKEN_HEADS = [{ name: 'Machine', cls: 'id' }, { name: 'Who loses it', cls: 'id' }, { name: 'Priority', cls: 'num' }, { name: 'Notice up to', cls: 'num' }];
 
 export function planCard(p) {
   return [

@@ -12,7 +12,7 @@ const CHOICES_MAX = 400; // cycles in a list to choose from
 const NEED_HEADS = [{ name: 'Need', cls: 'id' }, { name: 'What it wants', cls: 'wide' }, { name: 'Priority', cls: 'num' }, { name: 'Was', cls: 'reason' }, { name: 'Is', cls: 'reason' }];
 const MACHINE_HEADS = [{ name: 'Machine', cls: 'id' }, { name: 'Was', cls: 'wide' }, { name: 'Is', cls: 'wide' }];
 const ACTION_HEADS = [{ name: 'Action', cls: 'kind' }, { name: 'Machines', cls: 'num' }, { name: 'Cluster', cls: 'id' }, { name: 'Why', cls: 'wide' }];
-const PAIR_HEADS = [{ name: 'Last', cls: 'time' }, { name: 'Who lost', cls: 'id' }, { name: 'Its priority', cls: 'num' }, { name: 'Who got it', cls: 'id' }, { name: 'Its priority', cls: 'num' }, { name: 'How often', cls: 'wide' }, { name: 'Notice', cls: 'num' }, { name: 'Plan', cls: 'num' }];
+const PAIR_HEADS = [{ name: 'Last', cls: 'time' }, { name: 'Who lost', cls: 'id' }, { name: 'Its priority', cls: 'num' }, { name: 'Who got it', cls: 'id' }, { name: 'Its priority', cls: 'num' }, { name: 'How often', cls: 'wide' }, { name: 'Notice up to', cls: 'num' }, { name: 'Plan', cls: 'num' }];
 
 export class Changes {
   constructor(box, redraw) {

@@ -72,7 +72,8 @@ export class Unmet {
     }
     const why = reasonOf(chosen ?? counts[0]?.reason ?? '');
     morph(this.meaning, [h('b', {}, `${why.label[0]?.toUpperCase() ?? ''}${why.label.slice(1)}: `), `${why.text} `, this.helps(why, chosen ?? counts[0]?.reason, f)]);
-    this.fresh.want(['needs', { q: wanted, reason: chosen, limit: 200 }]);
+    // Where the frame has them all, the list is as old as the sentence and the numbers above it.
+    this.fresh.want(wanted === '' && f.needs - f.satisfied <= f.unmet.length ? null : ['needs', { q: wanted, reason: chosen, limit: 200 }]);
     this.list(f, chosen, wanted);
   }
 

@@ -72,6 +72,7 @@ function past(m) {
 const place = (state, cluster) => [state ? stateTag(state) : 'not listed', cluster ? [' in ', to('cluster', cluster)] : ''];
 
 function moved(e) {
+  if (!e.to && e.from !== 'Deleting') return [h('b', {}, 'Lost'), ': ', place(e.from, e.fromCluster), ' → the provider does not list it any more'];
   return [place(e.from, e.fromCluster), ' → ', place(e.to, e.toCluster === e.fromCluster ? '' : e.toCluster)];
 }
 

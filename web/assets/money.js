@@ -34,7 +34,7 @@ export class Money {
     morph(this.sums, [
       ...split(a),
       h('section', { 'data-key': 'now' }, h('h3', {}, 'Now, by how machines are paid for')),
-      h('p.small', { 'data-key': 'list' }, h('b', {}, dollars(a.list)), ' by list price; ', h('b', {}, dollars(a.effective)), ` with what interruptions cost the work that they hit (${dollars(risk)}, ${a.interruptions.toFixed(2)} interruptions an hour on average).`),
+      h('p.small', { 'data-key': 'list' }, h('b', {}, dollars(a.list)), ' by list price; ', h('b', {}, dollars(a.effective)), ` with what interruptions cost the work that they hit (${dollars(risk)}, ${a.interruptions.toFixed(2)} interruptions an hour on average${a.interruptions > 0 && risk < 0.005 ? ', of machines whose Needs put no price on them' : ''}).`),
       a.kinds.length > 0 ? table('Cost by how machines are paid for', KIND_HEADS, a.kinds.map(kindRow)) : empty('Nothing is paid for.'),
       h('p.small', {}, 'Effective price: the list price, and for machines that may be interrupted the probability in an hour times what an interruption costs the work on them.'),
       bill(a.bill),

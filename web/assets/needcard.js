@@ -23,7 +23,7 @@ export function needCard(n, { more, ask, help: helped, kinds }) {
       penalties(n) ? field('Penalties', penalties(n)) : null,
       n.group ? field('Gang', n.group) : null,
       n.arrival > 0 ? field('Demanded', moment(n.arrival)) : null,
-      n.parked ? field('Parked', 'it waits until matching supply appears') : null,
+      n.parked ? field('Parked', 'it takes nothing until one domain can hold all of it; it is tried again every 32 cycles, and when machines that match appear') : null,
       n.alike > 1 ? field('Alike', `${count(n.alike)} rows of the cluster have this profile and group, and share their machines`) : null),
     h('section', { 'data-key': 'why' }, h('h3', {}, n.unmet ? 'Why it is short' : 'Which machines fit it'), why(n, more)),
     n.unmet ? h('section', { 'data-key': 'help' }, h('h3', {}, 'What would help'), whatHelps(n, more, helped), tryOut(n, kinds)) : null,

@@ -2,7 +2,7 @@
 
 import { count, dollars } from './format.js';
 import { h, morph } from './dom.js';
-import { reasonOf, several } from './parts.js';
+import { needLink, reasonOf, several } from './parts.js';
 import { Fresh } from './query.js';
 import { linkToTab } from './router.js';
 import { linkToWhatIf } from './whatif.js';
@@ -22,13 +22,18 @@ export class Verdict {
   }
 }
 
+const NAMED = 3; // Needs that the sentence names
+
 /** The machines of one kind that would satisfy the most Needs, as it was decided: a line of its own, whose place is kept. */
-function relief(r, short) {
-  const c = r?.capacity;
-  if (!c || r.satisfies > short) return '\u00a0';
-  const whom = r.satisfies === short ? (short === 1 ? 'it' : 'all of them') : `${count(r.satisfies)} of them`;
+function relief(r, f) {
+  const c = r?.capacity, short = f.needs - f.satisfied, names = r?.needs ?? [];
+  // The answer may be older than the frame: what it would satisfy has to be short now.
+  const stale = f.unmet.length === short && names.some((name) => !f.unmet.some((u) => u.name === name));
+  if (!c || r.satisfies > short || stale) return '\u00a0';
+  const all = r.satisfies === short && short > 1, listed = names.slice(0, NAMED);
+  const whom = all ? 'all of them' : [listed.map((name, i) => [i === 0 ? '' : i === r.satisfies - 1 ? ' and ' : ', ', needLink(name)]), r.satisfies > listed.length ? ` and ${several(r.satisfies - listed.length, 'more', 'more')}` : ''];
   return [h('a.to', { href: linkToWhatIf({ add: c.like, count: c.count }), title: 'The engine has decided about the fleet with them: see what would happen' },
-    `${several(c.count, 'more machine')}${c.instanceType ? ` of ${c.instanceType}` : ` like ${c.like}`}`), ` (${dollars(c.addedDollarsPerHour)}) would satisfy ${whom}.`];
+    `${several(c.count, 'more machine')}${c.instanceType ? ` of ${c.instanceType}` : ` like ${c.like}`}`), ` (${dollars(c.addedDollarsPerHour)}) would satisfy `, whom, '.'];
 }
 
 function sentence(f, found) {
@@ -44,10 +49,20 @@ function sentence(f, found) {
     h('a', { href: linkToTab('overview') }, h('b', {}, `${several(short, 'Need')}`)), ' of ', h('a', { href: linkToTab('needs') }, h('b', {}, count(f.needs))), h('b', {}, ` ${short === 1 ? 'is' : 'are'} short`),
     f.mostly ? [short === 1 ? ' of ' : ', mostly ', h('b', {}, f.mostly === 'gpu' ? 'GPUs' : f.mostly)] : '',
     most && most.reason !== 'awaiting_drain' ? `; ${inWords(most.reason, most.count, short)}` : '',
+    most && most.reason !== NONE_FITS ? noneFits(f) : '',
     waiting > 0 ? `; ${count(waiting)} only ${waiting === 1 ? 'waits' : 'wait'} for machines that drain` : '',
     `.${held}`,
-    h('span.relief', { 'data-key': 'relief' }, relief(found, short)),
+    h('span.relief', { 'data-key': 'relief' }, relief(found, f)),
   ];
+}
+
+const NONE_FITS = 'no_matching_supply';
+
+/** Needs that no machine fits are named where others are in the majority: nothing else that the sentence says is about them. */
+function noneFits(f) {
+  const names = f.unmet.filter((u) => u.reason === NONE_FITS).slice(0, NAMED), all = f.reasons.find((r) => r.reason === NONE_FITS)?.count ?? 0;
+  if (names.length === 0) return '';
+  return ['; no machine fits ', names.map((u, i) => [i === 0 ? '' : i === all - 1 ? ' and ' : ', ', needLink(u.name, u.key)]), all > names.length ? ` and ${several(all - names.length, 'more', 'more')}` : ''];
 }
 
 /** What stands against most of those that are short: one = "it", some = "3 of them", all = "they". */

@@ -150,7 +150,7 @@ export function outcome(a, said) {
     better > 0 ? h('b.met', {}, `${several(better, 'Need')} would be satisfied`) : null,
     waits > 0 ? h('b.met', {}, `${several(waits, 'Need')} would be satisfied as soon as machines have drained for ${waits === 1 ? 'it' : 'them'}`) : null,
     worse > 0 ? h('b.bad', {}, `${several(worse, 'Need')} would no longer be satisfied`) : null,
-    losers.length > 0 ? h('b.bad', {}, `${several(losers.length, 'Need')} would lose machines`) : null,
+    losers.length > 0 ? h('b.bad', {}, `${several(losers.length, 'Need')} would lose machines to others`) : null,
   ].filter(Boolean);
   if (needs.length + losers.length === 0) clauses.push('no Need would change');
   else if (clauses.length === 0) clauses.push(`${several(needs.length, 'Need')} would change`);
@@ -159,7 +159,8 @@ export function outcome(a, said) {
     h('p.lead', { 'data-key': 'said' }, `${said}, `, verdict),
     h('div.loss', { 'data-key': 'sums' }, table('The next cycle, now and with the change', SUM_HEADS, sums(x))),
     needs.length > 0 ? h('section', { 'data-key': 'needs' }, h('h3', {}, `${several(needs.length, 'Need')} would change`), table('Needs that would change', CHANGE_HEADS, needs.slice(0, 200).map(changeRow)), needs.length > 200 ? h('p.small', {}, `and ${count(needs.length - 200)} more`) : null) : null,
-    losers.length > 0 ? h('section', { 'data-key': 'losers' }, h('h3', {}, 'Who would lose machines'), table('Needs that would lose machines', LOSER_HEADS, losers.slice(0, 200).map(loserRow)), losers.length > 200 ? h('p.small', {}, `and ${count(losers.length - 200)} more`) : null) : null,
+    losers.length > 0 ? h('section', { 'data-key': 'losers' }, h('h3', {}, 'Who would lose machines to others'), table('Needs that would lose machines', LOSER_HEADS, losers.slice(0, 200).map(loserRow)), losers.length > 200 ? h('p.small', {}, `and ${count(losers.length - 200)} more`) : null,
+      h('p.small', {}, 'Until their machines have drained, they count as satisfied: the sums above are those of the next cycle.')) : null,
     actions('begun', 'What the engine would do', x.begun, a.begun),
     actions('dropped', 'What it would not do any more', x.dropped, a.dropped),
   ];
@@ -217,13 +218,14 @@ function kindOf(c) {
 const LOSERS_SHOWN = 6;
 
 function suggestion(key, words, of, question) {
-  const losers = of.losers ?? [];
+  const losers = of.losers ?? [], draining = of.drainingDollarsPerHour ?? 0, all = of.dollarsPerHour + draining;
   return h('li', { 'data-key': key },
-    words, of.dollarsPerHour > 0 ? h('span.second', {}, losers.length > 0 ? ` What it has before their machines have drained costs ${dollars(of.dollarsPerHour)}.` : ` Its machines then cost ${dollars(of.dollarsPerHour)}.`) : null,
+    words, all > 0 ? h('span.second', {}, ` Its machines then cost ${dollars(all)}${draining > 0 ? ', when those of others have drained' : ''}.`) : null,
     question ? [' ', h('a.act', { href: linkToWhatIf(question) }, 'What would happen')] : null,
     losers.length === 0 ? h('div.second', {}, 'Nobody loses anything.') : h('ul.losers', {},
       losers.slice(0, LOSERS_SHOWN).map((l) => h('li', { 'data-key': l.need }, needLink(l.need), ' of ', to('cluster', l.cluster), `, priority ${count(l.priority)}, `, h('b.bad', {}, l.machines > 0 ? `loses ${count(l.machines)} of its ${several(l.of, 'machine')}` : 'is no longer satisfied'))),
-      losers.length > LOSERS_SHOWN ? h('li.faint', {}, `and ${several(losers.length - LOSERS_SHOWN, 'more Need', 'more Needs')}`) : null));
+      losers.length > LOSERS_SHOWN ? h('li.faint', {}, `and ${several(losers.length - LOSERS_SHOWN, 'more Need', 'more Needs')}`) : null,
+      losers.length > 1 ? h('li.faint', {}, 'Who loses machines to it may take others in turn.') : null));
 }
 
 const BAR = (left, all) => h('span.steps', { 'aria-hidden': 'true' }, h('i', { 'width%': all > 0 ? (left / all) * 100 : 0 }));

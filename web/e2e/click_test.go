@@ -13,19 +13,35 @@ func element(selector, text string) string {
 }
 
 // click clicks on the first element of a selector with the mouse, as a person would; it waits
-// for the element to be there. A text narrows the choice.
+// for the element to be there. A text narrows the choice. Where an answer that came meanwhile has moved the element away from under the mouse, it aims again.
 func (p *page) click(selector string, text ...string) {
 	p.t.Helper()
 	which := element(selector, strings.Join(text, " "))
 	p.until("something to click on: "+selector+" "+strings.Join(text, " "), which+` !== undefined`)
-	var at struct{ X, Y float64 }
-	p.must(`(() => {
-		const e = `+which+`;
-		e.scrollIntoView({ block: 'center' });
-		const box = e.getClientRects()[0];
-		return { X: box.left + Math.min(box.width / 2, 40), Y: box.top + box.height / 2 };
-	})()`, &at)
-	p.clickAt(at.X, at.Y)
+	for range 5 {
+		var at struct{ X, Y float64 }
+		p.until("it to be there yet", which+` !== undefined`)
+		p.must(`(() => {
+			const e = `+which+`;
+			e.scrollIntoView({ block: 'center' });
+			const box = e.getClientRects()[0];
+			globalThis.aimed = { e, top: box.top, left: box.left, hit: null };
+			addEventListener('click', (event) => { aimed.hit = event.target; }, { capture: true, once: true });
+			return { X: box.left + Math.min(box.width / 2, 40), Y: box.top + box.height / 2 };
+		})()`, &at)
+		p.clickAt(at.X, at.Y)
+		var missed bool
+		p.must(`(() => {
+			const a = globalThis.aimed; // another page has none
+			if (!a || a.hit && a.e.contains(a.hit)) return false;
+			const box = a.e.getClientRects()[0];
+			return !box || Math.abs(box.top - a.top) > 1 || Math.abs(box.left - a.left) > 1;
+		})()`, &missed)
+		if !missed {
+			return
+		}
+	}
+	p.t.Fatalf("%s %s moves whenever it is clicked on", selector, strings.Join(text, " "))
 }
 
 // clickAt clicks on a point of the window.
