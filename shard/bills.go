@@ -9,22 +9,33 @@ import (
 	"github.com/tonnage/tonnage/engine/bill"
 )
 
-// billInterval is the least time between two cycles that are billed: each takes a walk over Needs and
-// machines. It is no divisor of a minute, so that demand that repeats every minute is not met in one phase alone.
-const billInterval = 47 * time.Second
+const (
+	// billInterval is the least time between two cycles that are billed: each takes a walk over Needs and
+	// machines. It is no divisor of a minute, so that demand that repeats every minute is not met in one phase alone.
+	billInterval = 47 * time.Second
+	// billIntervalSmall is the same of fleets of at most billSmallMax machines and rows, in which the walk takes less than
+	// a millisecond: who looks at both sees a bill that is as old as the machines.
+	billIntervalSmall = 3 * time.Second
+	billSmallMax      = 4096
+)
 
 // bills keeps what the fleet costs, as of a recent cycle. The cycle copies the input of the bill; the
 // first request waits while the bound is computed.
 type bills struct {
-	at    int64 // time of the cycle that was billed last; only the cycle knows it
-	eager bool  // the bound is computed at once, beside the cycles
+	at    int64       // time of the cycle that was billed last; only the cycle knows it
+	eager bool        // the bound is computed at once, beside the cycles
+	busy  atomic.Bool // it is being computed
 	last  atomic.Pointer[func() bill.Bill]
 	known atomic.Pointer[bill.Bill] // the last whose bound is known, if eager
 }
 
 // take bills the plan of a cycle if a bill is due. now is Unix nanoseconds.
 func (b *bills) take(in engine.Input, plan *engine.Plan) {
-	if since := in.Now - b.at; b.last.Load() != nil && since >= 0 && since < int64(billInterval) {
+	interval := billInterval
+	if in.Supply.Len()+in.Demand.Len() <= billSmallMax {
+		interval = billIntervalSmall
+	}
+	if since := in.Now - b.at; b.last.Load() != nil && since >= 0 && since < int64(interval) || b.busy.Load() {
 		return
 	}
 	b.at = in.Now
@@ -36,7 +47,9 @@ func (b *bills) take(in engine.Input, plan *engine.Plan) {
 	})
 	b.last.Store(&of)
 	if b.eager {
+		b.busy.Store(true)
 		go func() {
+			defer b.busy.Store(false)
 			x := of()
 			b.known.Store(&x)
 		}()

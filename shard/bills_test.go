@@ -9,15 +9,16 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// A shard computes a bill at most once in 47 s, and cycles are 10 s apart: machines of $1 for 4 cpu, of which 6 are asked for.
+// A shard of a large fleet computes a bill at most once in 47 s, and cycles are 10 s apart: machines of $1 for 4 cpu, of which 6 are asked for.
 func TestBillOncePerMinute(t *testing.T) {
-	w, reg := metered(t, machines(3, model.Idle, ""))
+	const many = 4100
+	w, reg := metered(t, machines(many, model.Idle, ""))
 	if b := billed(t, reg); b != (bill.Bill{}) {
 		t.Errorf("before the first cycle the bill is %+v", b)
 	}
 	w.report("c1", need(t, 10, 6))
 	w.step()
-	want := bill.Bill{Idle: 1, Serving: 2, Effective: 2, Bound: 1.5}
+	want := bill.Bill{Idle: many - 2, Serving: 2, Effective: 2, Bound: 1.5}
 	if b := billed(t, reg); b != want {
 		t.Errorf("bill %+v, want %+v", b, want)
 	}
@@ -31,6 +32,21 @@ func TestBillOncePerMinute(t *testing.T) {
 	w.step()
 	if b := billed(t, reg); b.Serving != 0 || b.Bound != 0 {
 		t.Errorf("soon after demand has gone the bill is %+v", b)
+	}
+}
+
+// Of a small fleet a bill is as young as a few seconds.
+func TestBillsOfSmallFleetsAreYoung(t *testing.T) {
+	w, reg := metered(t, machines(3, model.Idle, ""))
+	w.report("c1", need(t, 10, 6))
+	w.step()
+	if b := billed(t, reg); b.Serving != 2 || b.Idle != 1 {
+		t.Errorf("bill %+v", b)
+	}
+	w.report("c1")
+	w.step()
+	if b := billed(t, reg); b.Serving != 0 {
+		t.Errorf("a cycle after demand has gone the bill is %+v", b)
 	}
 }
 
