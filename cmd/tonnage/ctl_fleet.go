@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	bigfleet "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	"github.com/tonnage/tonnage/engine/model"
@@ -108,7 +110,7 @@ func (c *ctl) inspect(ctx context.Context, address string, req *bigfleet.Inspect
 	defer cancel()
 	stream, err := bigfleet.NewShardReadClient(conn).InspectNeeds(ctx, req)
 	if err != nil {
-		return fmt.Errorf("the shard does not answer: %w", err)
+		return shardFault(address, err)
 	}
 	for {
 		frame, err := stream.Recv()
@@ -116,12 +118,32 @@ func (c *ctl) inspect(ctx context.Context, address string, req *bigfleet.Inspect
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return fmt.Errorf("the shard does not answer: %s", terminal.Escape(err.Error()))
+			return shardFault(address, err)
 		}
 		if n := frame.GetNeed(); n != nil {
 			visit(n)
 		}
 	}
+}
+
+// shardFault says why a shard did not answer at the address of its sessions, and what would.
+func shardFault(address string, err error) error {
+	s := status.Convert(err)
+	says := s.Message()
+	if _, inner, ok := strings.Cut(says, "Error while dialing: "); ok {
+		says = strings.TrimSuffix(inner, `"`)
+	}
+	says = terminal.Escape(says)
+	switch s.Code() {
+	case codes.Unavailable:
+		return fmt.Errorf("no shard answers at --shard-addr %s (%s); `tonnage shard` prints where its sessions are, and `tonnage up` has no such port: "+
+			"`tonnage fleet needs --all` asks its page (--shard, %s by default)", address, says, topShardDefault)
+	case codes.DeadlineExceeded:
+		return fmt.Errorf("the shard at --shard-addr %s has not answered in time (%s); --timeout gives it longer", address, says)
+	case codes.PermissionDenied, codes.Unauthenticated:
+		return fmt.Errorf("the shard at --shard-addr %s does not let you ask: %s; --tls-cert and --tls-key name a certificate that it accepts", address, says)
+	}
+	return fmt.Errorf("the shard at --shard-addr %s answered %s: %s", address, strings.ToLower(s.Code().String()), says)
 }
 
 func rowOfNeed(n *bigfleet.NeedView) needRow {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 )
@@ -74,5 +76,29 @@ func TestCtlNeeds(t *testing.T) {
 	}
 	if strings.Contains(js, "fed") {
 		t.Errorf("a need that is satisfied: %s", js)
+	}
+}
+
+// TestCtlNeedsNamesTheRemedy: whoever asks a process that has a page and no sessions, as `tonnage up` is, is told what to ask.
+func TestCtlNeedsNamesTheRemedy(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	listener.Close()
+	got := call("", true, "ctl", "needs", "--shard-addr", address)
+	for _, want := range []string{"no shard answers at --shard-addr " + address, "tonnage fleet needs --all", topShardDefault} {
+		if got.code == exitOK || !strings.Contains(got.err, want) {
+			t.Errorf("exit %d: no %q in %q", got.code, want, got.err)
+		}
+	}
+	for code, want := range map[codes.Code]string{
+		codes.DeadlineExceeded: "--timeout gives it longer", codes.PermissionDenied: "--tls-cert and --tls-key",
+		codes.ResourceExhausted: "answered resourceexhausted: evil\\x1b[2J",
+	} {
+		if got := shardFault("s:1", status.Error(code, "evil\x1b[2J")).Error(); !strings.Contains(got, want) {
+			t.Errorf("%v: no %q in %q", code, want, got)
+		}
 	}
 }

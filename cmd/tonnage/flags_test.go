@@ -68,7 +68,7 @@ func TestNamesOfEarlierVersions(t *testing.T) {
 		"ctl retire --page foo://x m":                         `--shard: "foo://x" is no address`,
 		"ctl pause-state --page foo://x":                      `--shard: "foo://x" is no address`,
 		"ctl audit --log " + t.TempDir() + "/none":            "no such file",
-		"ctl needs --shard 127.0.0.1:1 --timeout 10ms":        "the shard does not answer",
+		"ctl needs --shard 127.0.0.1:1 --timeout 10ms":        "--shard-addr 127.0.0.1:1 ",
 		"ctl shortfalls --shard s --timeout 0s":               "--timeout must be positive",
 		"demand apply -f /none --shard 127.0.0.1:1":           "no such file",
 		"bench --clusters 5":                                  "--changed-clusters goes with",

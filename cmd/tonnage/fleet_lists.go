@@ -97,10 +97,10 @@ func fleetClusters(s streams) *cobra.Command {
 			}
 			values := url.Values{"tenant": {tenant}, "sort": {order}, "q": {text}, "limit": {strconv.Itoa(int(limit))}}
 			return answer(cmd.Context(), q, "clusters", values, func(out io.Writer, a *fleetview.ClustersAnswer) error {
-				t := terminal.NewTable("CLUSTER", "TENANT", "ROWS", "SHORT", "SHORT OF", "WHY", "MACHINES", "SHARE", "$/H")
+				t := terminal.NewTable("CLUSTER", "TENANT", "ROWS", "SHORT", "SHORT OF", "WHY", "MACHINES", "OF THE FLEET", "$/H")
 				for i := range a.Clusters {
 					r := &a.Clusters[i]
-					t.Row(r.Cluster, orNone(r.Tenant), r.Rows, r.Short, vectorText(r.Deficit), orNone(r.Reason), r.Machines, percent(r.Share), perHour(r.Spend))
+					t.Row(r.Cluster, orNone(r.Tenant), r.Rows, r.Short, vectorText(r.Deficit), orNone(r.Reason), servingOf(r.Machines, r.Draining), percent(r.Share), perHour(r.Spend))
 				}
 				if err := t.Write(out); err != nil {
 					return err
@@ -115,6 +115,14 @@ func fleetClusters(s streams) *cobra.Command {
 	textFlag(cmd, &text)
 	limitFlag(cmd, &limit, "clusters")
 	return cmd
+}
+
+// servingOf counts machines; those that drain are paid for too.
+func servingOf(serving, draining int) string {
+	if draining == 0 {
+		return strconv.Itoa(serving)
+	}
+	return fmt.Sprintf("%d, %d drain", serving, draining)
 }
 
 func percent(part float64) string { return fmt.Sprintf("%.1f %%", 100*part) }
@@ -274,7 +282,22 @@ func showCycles(out io.Writer, a *fleetview.CyclesAnswer, over time.Duration) er
 				slowest = p
 			}
 		}
-		t.Row(r.Cycle, at(r.At), millis(r.Millis), web.Phases[slowest]+" "+millis(r.Phases[slowest]), r.Needs, r.Unmet, counts(web.Kinds[:], r.Actions[:]), perHour(r.Spend))
+		t.Row(r.Cycle, at(r.At), millis(r.Millis), phaseWords(web.Phases[slowest])+" "+millis(r.Phases[slowest]), r.Needs, r.Unmet, counts(web.Kinds[:], r.Actions[:]), perHour(r.Spend))
 	}
 	return t.Write(out)
+}
+
+// phaseWords says what a phase of a cycle does, as the page does.
+func phaseWords(phase string) string {
+	switch phase {
+	case "snapread":
+		return "snapshot"
+	case "phase1":
+		return "acquire"
+	case "phase2":
+		return "preempt"
+	case "phase3":
+		return "release"
+	}
+	return phase
 }

@@ -86,6 +86,9 @@ func fleetMachine(s streams) *cobra.Command {
 const machineEventsDefault = 10
 
 func showMachine(out io.Writer, a *fleetview.MachineAnswer, limit int) error {
+	if a.State == fleetview.StateGone {
+		return showPast(out, a, limit, fmt.Sprintf("%s: the provider does not list it any more\n", a.ID))
+	}
 	said := fmt.Sprintf("%s: %s, %s %s in %s, $%s an hour, $%s with interruptions\n", a.ID, a.State, orNone(a.Type), a.Capacity, orNone(a.Zone), perHour(a.Price), perHour(a.Effective))
 	if a.Cluster != "" {
 		said += fmt.Sprintf("  serves %s: need %s, priority %d: %s\n", a.Cluster, orNone(a.Need), a.Priority, orNone(a.Profile))
@@ -114,18 +117,27 @@ func showMachine(out io.Writer, a *fleetview.MachineAnswer, limit int) error {
 			}
 		}
 	}
-	if len(a.History) == 0 {
-		return nil
+	return showPast(out, a, limit, "")
+}
+
+// showPast writes what happened to a machine, the newest first.
+func showPast(out io.Writer, a *fleetview.MachineAnswer, limit int, said string) error {
+	if _, err := io.WriteString(out, said); err != nil || len(a.History) == 0 {
+		return err
 	}
 	t := terminal.NewTable("AT", "CYCLE", "WHAT", "FROM", "TO", "NEED", "WHY")
 	shown := min(len(a.History), limit)
 	for i := range a.History[:shown] {
 		h := &a.History[i]
 		if m := h.Moved; m != nil {
-			t.Row(at(h.At), h.Cycle, "moved", owned(m.From, m.FromCluster), owned(m.To, m.ToCluster), noTime, noTime)
+			what, why := "moved", noTime
+			if m.To == "" && m.From != model.Deleting.String() {
+				what, why = "lost", "the provider does not list it any more"
+			}
+			t.Row(at(h.At), h.Cycle, what, owned(m.From, m.FromCluster), owned(m.To, m.ToCluster), noTime, why)
 		}
 		if d := h.Did; d != nil {
-			t.Row(at(h.At), h.Cycle, d.Kind, orNone(d.From), orNone(d.Cluster), orNone(d.ForNeed), d.Reason)
+			t.Row(at(h.At), h.Cycle, d.Kind, orNone(d.From), orNone(d.Cluster), orNone(d.ForNeed), ruleWords(d.Reason))
 		}
 	}
 	if err := t.Write(out); err != nil {
@@ -162,7 +174,11 @@ func fleetMoney(s streams) *cobra.Command {
 // now.
 func moneyText(a *fleetview.MoneyAnswer) string {
 	b := &a.Bill
-	now := fmt.Sprintf("now: $%.2f an hour at list prices; $%.2f with what interruptions cost (%.2f interruptions an hour are expected)", a.List, a.Effective, a.Interruptions)
+	risk := ""
+	if a.Interruptions > 0 && a.Effective-a.List < 0.005 {
+		risk = ", of machines whose needs put no price on them"
+	}
+	now := fmt.Sprintf("now: $%.2f an hour at list prices; $%.2f with what interruptions cost (%.2f interruptions an hour are expected%s)", a.List, a.Effective, a.Interruptions, risk)
 	if b.Paid <= 0 || b.At == 0 {
 		return fmt.Sprintf("%s; $%.2f of idle machines\n", now, a.Idle)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/internal/fleetview"
 	"github.com/tonnage/tonnage/internal/terminal"
 	"github.com/tonnage/tonnage/web"
@@ -31,7 +32,7 @@ func fleetPreemptions(s streams) *cobra.Command {
 				return err
 			}
 			return answer(cmd.Context(), q, "preemptions", values, func(out io.Writer, a *fleetview.PreemptionsAnswer) error {
-				t := terminal.NewTable("LAST", "LOST BY", "OF", "PRIORITY", "GOT BY", "OF", "PRIORITY", "TIMES", "PREEMPTIONS", "MACHINES", "NOTICE", "PLAN", "SUCH AS")
+				t := terminal.NewTable("LAST", "LOST BY", "OF", "PRIORITY", "GOT BY", "OF", "PRIORITY", "TIMES", "PREEMPTIONS", "MACHINES", "NOTICE UP TO", "PLAN", "SUCH AS")
 				for i := range a.Pairs {
 					r := &a.Pairs[i]
 					plan, lost := noTime, noTime
@@ -138,7 +139,7 @@ func showChanges(out io.Writer, a *fleetview.ChangesAnswer) error {
 	}
 	actions := terminal.NewTable("DONE", "TIMES", "CLUSTER", "FROM", "NEED", "WHY", "SUCH AS")
 	for _, r := range a.Actions[:min(len(a.Actions), changesShown)] {
-		actions.Row(r.Kind, r.Count, orNone(r.Cluster), orNone(r.From), orNone(r.ForNeed), r.Reason, r.Example)
+		actions.Row(r.Kind, r.Count, orNone(r.Cluster), orNone(r.From), orNone(r.ForNeed), ruleWords(r.Reason), r.Example)
 	}
 	machines := terminal.NewTable("MACHINE", "WAS", "IS")
 	for _, r := range a.Machines[:min(len(a.Machines), changesShown)] {
@@ -161,4 +162,21 @@ func showChanges(out io.Writer, a *fleetview.ChangesAnswer) error {
 	}
 	_, err = fmt.Fprintf(out, "%d more; -o json has up to 500 of each, --text narrows\n", more)
 	return err
+}
+
+// ruleWords says why an action was taken, as the page does.
+func ruleWords(rule string) string {
+	switch rule {
+	case engine.ReasonIdle.String():
+		return "an idle machine that suits it"
+	case engine.ReasonSpeculative.String():
+		return "no idle machine that suits it was left"
+	case engine.ReasonPreempt.String():
+		return "a need of higher priority is short"
+	case engine.ReasonExcess.String():
+		return "no demand claims it"
+	case engine.ReasonRelease.String():
+		return "idle for its whole hold time"
+	}
+	return rule
 }

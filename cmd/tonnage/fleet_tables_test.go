@@ -21,7 +21,8 @@ func TestTablesOfAFleet(t *testing.T) {
 			"/api/v1/machine": `{"id": "m-1", "state": "Idle", "type": "std", "capacity": "Spot", "zone": "z", "price": 1, "effective": 1, "history": [` +
 				strings.Repeat(`{"at": 0, "cycle": 3, "did": {"kind": "Bootstrap", "cluster": "web", "forNeed": "shop", "reason": "phase1.idle"}}, {"at": 0, "cycle": 2, "moved": {"from": "Creating", "to": "Idle"}}, `, 30) +
 				`{"at": 0, "cycle": 1, "moved": {"from": "", "to": "Creating"}}]}`,
-		}[r.URL.Path]))
+			"/api/v1/machine m-2": `{"id": "m-2", "state": "gone", "history": [{"at": 0, "cycle": 3, "moved": {"from": "Configured", "fromCluster": "web"}}, {"at": 0, "cycle": 2, "moved": {"from": "Deleting"}}]}`,
+		}[strings.TrimSuffix(r.URL.Path+" "+strings.TrimPrefix(r.URL.Query().Get("id"), "m-1"), " ")]))
 	}))
 	t.Cleanup(server.Close)
 	for _, c := range []struct{ command, asks, want string }{
@@ -33,17 +34,23 @@ llm   train    500       parked     nvidia.com/gpu=64  0         nvidia.com/gpu=
 2 of 3 needs are shown; --limit shows more
 `},
 		{"preemptions", "/api/v1/preemptions?from=", `
-LAST  LOST BY  OF     PRIORITY  GOT BY  OF     PRIORITY  TIMES  PREEMPTIONS  MACHINES  NOTICE  PLAN  SUCH AS
-—     sweep    batch  10        llm     train  500       13     52           8         10m0s   3     m-1 m-2 m-3
+LAST  LOST BY  OF     PRIORITY  GOT BY  OF     PRIORITY  TIMES  PREEMPTIONS  MACHINES  NOTICE UP TO  PLAN  SUCH AS
+—     sweep    batch  10        llm     train  500       13     52           8         10m0s         3     m-1 m-2 m-3
 52 preemptions of 8 machines; what is kept begins at —
 `},
 		{"machine m-1 --limit 3", "/api/v1/machine?id=m-1", `
 m-1: Idle, std Spot in z, $1.00 an hour, $1.00 with interruptions
 AT  CYCLE  WHAT       FROM      TO    NEED  WHY
-—   3      Bootstrap  —         web   shop  phase1.idle
+—   3      Bootstrap  —         web   shop  an idle machine that suits it
 —   2      moved      Creating  Idle  —     —
-—   3      Bootstrap  —         web   shop  phase1.idle
+—   3      Bootstrap  —         web   shop  an idle machine that suits it
 3 of 61 events are shown; --limit shows more
+`},
+		{"machine m-2", "/api/v1/machine?id=m-2", `
+m-2: the provider does not list it any more
+AT  CYCLE  WHAT   FROM               TO  NEED  WHY
+—   3      lost   Configured of web  —   —     the provider does not list it any more
+—   2      moved  Deleting           —   —     —
 `},
 	} {
 		asked = nil

@@ -52,6 +52,7 @@ var habits = []habit{
 	{find: leftToDo, because: "what is to be done stands in the tracker, not in the code"},
 	{find: historyTalk, because: "comments say what holds; what was is in git, and why is in docs/decisions"},
 	{find: prometheusOutsideMetrics, because: "one file of a package turns facts into metrics"},
+	{find: snakeTag, because: "names in JSON are in camelCase; docs/decisions/0115-names-in-json.md"},
 	{find: machinePath, because: "a path of one machine is wrong on every other"},
 }
 
@@ -162,6 +163,23 @@ func prometheusOutsideMetrics(s *source) []fault {
 			out = append(out, fault{s.at(imp.Pos()), imp.Path.Value})
 		}
 	}
+	return out
+}
+
+// snake is a name in a JSON tag that has an underscore.
+var snake = regexp.MustCompile("`[^`]*json:\"[A-Za-z0-9]*_[^`]*`")
+
+func snakeTag(s *source) []fault {
+	if s.test() || ast.IsGenerated(s.ast) {
+		return nil
+	}
+	var out []fault
+	ast.Inspect(s.ast, func(n ast.Node) bool {
+		if f, ok := n.(*ast.Field); ok && f.Tag != nil && snake.MatchString(f.Tag.Value) {
+			out = append(out, fault{s.at(f.Pos()), f.Tag.Value})
+		}
+		return true
+	})
 	return out
 }
 

@@ -38,6 +38,9 @@ func (a *Answer) WriteTable(out io.Writer) error {
 	for i := range a.Losers {
 		fmt.Fprintf(w, "  need %s\n", a.Losers[i].says())
 	}
+	if len(a.Losers) > 0 {
+		fmt.Fprintln(w, "  until then they count as satisfied: the table is of the next cycle")
+	}
 	if len(a.Begun)+len(a.Dropped)+len(a.Needs) == 0 {
 		fmt.Fprintln(w, "\nNothing would be done otherwise.")
 	}
@@ -46,7 +49,7 @@ func (a *Answer) WriteTable(out io.Writer) error {
 
 // says puts into words what a Need loses.
 func (l *Loser) says() string {
-	return fmt.Sprintf("%s of cluster %s, priority %d: loses %d of its %s, once drained", terminal.Escape(l.Name), terminal.Escape(l.Cluster), l.Priority, l.Machines, several(l.Of, "machine"))
+	return fmt.Sprintf("%s of cluster %s, priority %d: loses %d of its %s to others, once drained", terminal.Escape(l.Name), terminal.Escape(l.Cluster), l.Priority, l.Machines, several(l.Of, "machine"))
 }
 
 // WriteDiff writes only what differs, a line each: "+" is begun, "-" is dropped, "~" is a Need that
