@@ -13,11 +13,14 @@ import (
 	api "github.com/tonnage/tonnage/api/v1alpha1"
 )
 
+// otherLabels is why a pod may not run on nodes of other labels.
+const otherLabels = "its node selector or affinity fits no node"
+
 // suits tells whether a pod may run on a node whatever else is on it: selector, affinity
 // and taints. why says what keeps it away.
 func suits(p *corev1.Pod, n *corev1.Node) (ok bool, why string) {
 	if match, err := nodeaffinity.GetRequiredNodeAffinity(p).Match(n); err != nil || !match {
-		return false, "its node selector or affinity fits no node"
+		return false, otherLabels
 	}
 	taint, untolerated := schedulinghelper.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, p.Spec.Tolerations, func(t *corev1.Taint) bool {
 		return (t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute) && !passing(t)
@@ -76,12 +79,14 @@ func (f *fleet) helps(p *corev1.Pod, v *View) (ok bool, why string) {
 	why = "there is no machine to compare it with"
 	for _, n := range f.nodes {
 		switch fits, text := suits(p, n.Node); {
-		case !fits:
+		case !fits && text == otherLabels:
 			note(1, text)
+		case !fits:
+			note(2, text)
 		case !covers(f.empty(n), asks):
-			note(3, "it is larger than what an empty node has for it")
+			note(4, "it is larger than what an empty node has for it")
 		case keptAway(p, n, f):
-			note(2, "its anti-affinity excludes every domain that there is")
+			note(3, "its anti-affinity excludes every domain that there is")
 		default:
 			return true, ""
 		}

@@ -353,6 +353,22 @@ func TestOverheadOfNobody(t *testing.T) {
 	}
 }
 
+// TestNearest: of several nodes that would not do, the one that comes nearest says why.
+func TestNearest(t *testing.T) {
+	c := inPieces(func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "ssd"} })
+	c.node("n9", "cpu=4 memory=16Gi pods=110", func(n *corev1.Node) {
+		n.Labels = map[string]string{"disk": "ssd"}
+		n.Spec.Taints = []corev1.Taint{{Key: "fleet", Value: "shared", Effect: corev1.TaintEffectNoSchedule}}
+	})
+	c.Now = noon
+	for _, n := range Plan(&c.View, cfg).Notes {
+		if n.Reason == NoHelp && strings.Contains(n.Message, "it does not tolerate the taint fleet=shared:NoSchedule") {
+			return
+		}
+	}
+	t.Errorf("nothing names the taint: %v", Plan(&c.View, cfg).Notes)
+}
+
 // TestManyLeave: of a row that uses little of what it has, a quarter of its machines is taken back at a time.
 func TestManyLeave(t *testing.T) {
 	c := &cluster{}

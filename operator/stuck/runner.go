@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -139,7 +141,7 @@ func (r *Runner) Round(ctx context.Context) error {
 	r.tell(plan.Notes, v.Pods)
 	var failed []error
 	for _, w := range plan.Write {
-		r.Log.Info("packing overhead of a row is changed", "request", w.Namespace+"/"+w.Name, "resources", w.Spec.Resources, "absorbed", w.Annotations[annotationAbsorbed], "in vain", w.Annotations[annotationInVain])
+		r.Log.Info("packing overhead of a row is changed", "request", w.Namespace+"/"+w.Name, "resources", said(w.Spec.Resources), "absorbed", w.Annotations[annotationAbsorbed], "in vain", w.Annotations[annotationInVain])
 		failed = append(failed, r.apply(ctx, w))
 	}
 	for _, d := range plan.Delete {
@@ -208,4 +210,14 @@ func (r *Runner) apply(ctx context.Context, want *api.CapacityRequest) error {
 		return fmt.Errorf("overhead %s/%s: %w", want.Namespace, want.Name, err)
 	}
 	return nil
+}
+
+// said is a list of resources as one line, as cpu=8 memory=32Gi.
+func said(list corev1.ResourceList) string {
+	var parts []string
+	for name, q := range list {
+		parts = append(parts, string(name)+"="+q.String())
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, " ")
 }
