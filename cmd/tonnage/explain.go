@@ -102,7 +102,10 @@ func explain(ctx context.Context, s streams, f *explainFlags, of *world.Subjects
 		return explainAndHelp(ctx, s, w, answer, format, f)
 	}
 	if format == formatTable {
-		return answer.WriteExplanation(s.out, w, f.verbose)
+		if err := answer.WriteExplanation(s.out, w, f.verbose); err != nil || f.verbose {
+			return err
+		}
+		return hintHelp(s, answer, f)
 	}
 	return answer.WriteExplanationJSON(s.out)
 }

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/internal/advice"
+	"github.com/tonnage/tonnage/internal/terminal"
 	"github.com/tonnage/tonnage/internal/world"
 )
 
@@ -48,4 +50,19 @@ func explainAndHelp(ctx context.Context, s streams, w *world.World, answer *worl
 		Explain json.RawMessage  `json:"explain"`
 		Help    []*advice.Advice `json:"help"`
 	}{explained.Bytes(), all})
+}
+
+// hintHelp says how to ask what would help the needs that are short and do not only wait for machines that drain.
+func hintHelp(s streams, answer *world.Answer, f *explainFlags) error {
+	names := ""
+	for i := range answer.Explain.Needs {
+		if n := &answer.Explain.Needs[i]; n.Reason != engine.UnmetNone && n.Reason != engine.UnmetAwaitingDrain {
+			names += " " + terminal.Escape(n.Name)
+		}
+	}
+	if names == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(s.out, "what would help: tonnage explain need %s --help-me%s\n", terminal.Escape(f.source.flags()), names)
+	return err
 }

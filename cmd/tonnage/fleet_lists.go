@@ -33,6 +33,10 @@ func fleetNeeds(s streams) *cobra.Command {
 				return answer(cmd.Context(), q, "needs", values, showAllNeeds)
 			}
 			return answer(cmd.Context(), q, "needs", values, func(out io.Writer, a *fleetview.NeedsAnswer) error {
+				if len(a.Needs) == 0 {
+					_, err := fmt.Fprintf(out, "no unmet need matches; %s unmet in all\n", grouped(int64(a.Unmet)))
+					return err
+				}
 				t := terminal.NewTable("NEED", "CLUSTER", "PRIORITY", "UNMET FOR", "SHORT OF", "REASON", "ASKS FOR")
 				for _, r := range a.Needs {
 					t.Row(r.Name, r.Cluster, r.Priority, seconds(r.Age), vectorText(r.Deficit), r.Reason, r.Profile)

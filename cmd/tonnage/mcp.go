@@ -127,6 +127,7 @@ type (
 		LoseWhere    []string `json:"loseWhere,omitempty" jsonschema:"machines to lose, by a label: KEY=VALUE"`
 		RemoveNeeds  []string `json:"removeNeeds,omitempty" jsonschema:"names of needs to take away"`
 		Priorities   []string `json:"priorities,omitempty" jsonschema:"new priorities: NEED=NUMBER"`
+		Relax        []string `json:"relax,omitempty" jsonschema:"requirements to leave out of needs: NEED=KEY"`
 		Sizes        []string `json:"sizes,omitempty" jsonschema:"new sizes, all that a need asks for: NEED:cpu=8,memory=32Gi"`
 		Prices       []string `json:"prices,omitempty" jsonschema:"new prices an hour: MACHINE=DOLLARS or POOL=DOLLARS"`
 	}
@@ -253,7 +254,7 @@ func (m *mcpServer) ask(q whatIfQuestion) ([]string, error) {
 		values []string
 	}{
 		{"add", q.AddMachines}, {"lose", q.LoseMachines}, {"lose-rack", q.LoseRacks}, {"lose-zone", q.LoseZones}, {"lose-where", q.LoseWhere},
-		{"remove", q.RemoveNeeds}, {"priority", q.Priorities}, {"size", q.Sizes}, {"price", q.Prices},
+		{"remove", q.RemoveNeeds}, {"priority", q.Priorities}, {"relax", q.Relax}, {"size", q.Sizes}, {"price", q.Prices},
 	} {
 		for _, value := range change.values {
 			command = append(command, "--"+change.flag+"="+value)

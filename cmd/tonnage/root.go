@@ -153,7 +153,7 @@ addresses and certificates from a context after that (tonnage context).`,
 func commands(s streams) []*cobra.Command {
 	return []*cobra.Command{
 		newInit(s), newValidate(s), newSchema(s), newDecide(s), newSimulate(s), newWhatIf(s), newExplain(s), newTop(s), newUp(s), newDemand(s),
-		newShard(s), newCoordinator(s), newCtl(s), newProvider(s), newBench(s), newVersion(), newContext(s), newFleet(s), newMCP(s),
+		newShard(s), newCoordinator(s), newCtl(s), newProvider(s), newBench(s), newVersion(s), newContext(s), newFleet(s), newMCP(s),
 	}
 }
 

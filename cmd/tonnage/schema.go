@@ -2,6 +2,7 @@ package main
 
 import (
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tonnage/tonnage/internal/world"
+	"github.com/tonnage/tonnage/internal/world/document"
 	"github.com/tonnage/tonnage/internal/world/reference"
 	"github.com/tonnage/tonnage/web"
 )
@@ -70,32 +72,97 @@ func schema(out io.Writer, kind, format string) error {
 }
 
 func newValidate(s streams) *cobra.Command {
-	var file string
+	var file, output string
 	var run bool
 	cmd := &cobra.Command{
 		Use:   "validate -f FILE",
 		Short: "Check a file and say all that is worth saying of it",
 		Long: `Validate reads a world, or with --run a run, and says its faults, warnings and notes, a
 line each: file:line:column: path: what is wrong, and what would be right. Nothing is
-decided. The exit code is 2 when the file has faults, 0 otherwise.`,
+decided. The exit code is 2 when the file has faults, 0 otherwise. With -o json or yaml the
+same is written as one object, for programs.`,
 		Example: `  tonnage validate -f world.yaml
+  tonnage validate -f world.yaml -o json
   tonnage validate --run -f run.yaml`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return untilDone(cmd.Context(), func() error { return validate(s, file, run) })
+			return untilDone(cmd.Context(), func() error { return validate(s, file, output, run) })
 		},
 	}
 	fileFlag(cmd, &file, "the file")
+	cmd.Flags().StringVarP(&output, "output", "o", formatTable, outputUsage+hereMark+"table = a line each")
 	cmd.Flags().BoolVar(&run, "run", false, "the file is a run, as simulate reads it")
 	return cmd
 }
 
-func validate(s streams, file string, run bool) error {
+// validation is what validate says, for programs.
+type validation struct {
+	File     string       `json:"file"`
+	Valid    bool         `json:"valid"`
+	Faults   []fileRemark `json:"faults"`
+	Warnings []fileRemark `json:"warnings"`
+	Notes    []fileRemark `json:"notes"`
+	More     int          `json:"more"` // faults, or warnings and notes, that are not listed
+}
+
+// fileRemark is one thing that is worth saying of a file.
+type fileRemark struct {
+	Line   int    `json:"line"` // from 1; 0 = not known
+	Column int    `json:"column"`
+	Path   string `json:"path"`
+	Says   string `json:"says"`
+}
+
+func remarkOf(f *document.Fault) fileRemark { return fileRemark{f.Line, f.Column, f.Path, f.Msg} }
+
+// writeValidation writes what there is to say of a file: what is wrong with it, or what is worth saying of the world in it.
+func writeValidation(s streams, file string, w *world.World, fault error) error {
+	v := validation{File: nameOf(file), Valid: fault == nil, Faults: []fileRemark{}, Warnings: []fileRemark{}, Notes: []fileRemark{}}
+	if faults, ok := errors.AsType[*world.Faults](fault); ok {
+		for i := range faults.List {
+			v.Faults = append(v.Faults, remarkOf(&faults.List[i]))
+		}
+		v.More = faults.More
+	}
+	if w != nil {
+		for i := range w.Hints {
+			if h := &w.Hints[i]; h.Note {
+				v.Notes = append(v.Notes, remarkOf(&h.Fault))
+			} else {
+				v.Warnings = append(v.Warnings, remarkOf(&h.Fault))
+			}
+		}
+		v.More = w.HintsMore
+	}
+	e := json.NewEncoder(s.out)
+	e.SetIndent("", "  ")
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	if fault != nil {
+		return faultsIn(fault, file)
+	}
+	return nil
+}
+
+func validate(s streams, file, output string, run bool) error {
+	format, err := formatOf(s, output)
+	if err != nil {
+		return err
+	}
 	in, err := openFile(s, file)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
+	if format == formatJSON {
+		if run {
+			_, err := world.ReadRun(in)
+			return writeValidation(s, file, nil, err)
+		}
+		w, err := world.Read(in)
+		return writeValidation(s, file, w, err)
+	}
 	if run {
 		scenario, err := world.ReadRun(in)
 		if err != nil {

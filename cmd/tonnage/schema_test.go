@@ -45,6 +45,24 @@ func TestValidateSaysFaultsWarningsAndNotes(t *testing.T) {
 	if got := call("", true, "validate", "-f", path); got.code != exitOK || got.out != want {
 		t.Errorf("exit %d:\n%s\nwant\n%s", got.code, got.out, want)
 	}
+	type remarks struct {
+		Valid                   bool
+		Faults, Warnings, Notes []struct {
+			Line, Column int
+			Path, Says   string
+		}
+	}
+	asJSON := func(want int, args ...string) (v remarks) {
+		t.Helper()
+		got := call("", true, append([]string{"validate", "-o", "json", "-f", path}, args...)...)
+		if err := json.Unmarshal([]byte(got.out), &v); err != nil || got.code != want || v.Valid != (want == exitOK) {
+			t.Errorf("exit %d, %v: %s%s", got.code, err, got.out, got.err)
+		}
+		return v
+	}
+	if v := asJSON(exitOK); len(v.Faults) != 0 || len(v.Notes) != 2 || len(v.Warnings) != 2 || v.Warnings[0].Line != 6 || v.Warnings[0].Column != 12 || v.Warnings[0].Path != "needs[0].minUnit" {
+		t.Errorf("as JSON: %+v", v)
+	}
 	// Those who decide hear the warnings alone, and the answer is as it was.
 	if got := call("", false, "decide", "-f", path); got.code != exitOK || strings.Count(got.err, ": warning: ") != 2 || strings.Contains(got.err, "note") || !json.Valid([]byte(got.out)) {
 		t.Errorf("decide: exit %d: %s\n%s", got.code, got.out, got.err)
@@ -53,7 +71,11 @@ func TestValidateSaysFaultsWarningsAndNotes(t *testing.T) {
 	if got := call("", true, "validate", "-f", path); got.code != exitBadInput || got.err != path+":2:3: needs[0].cluster: is missing\n" || got.out != "" {
 		t.Errorf("exit %d: %s%s", got.code, got.out, got.err)
 	}
+	if v := asJSON(exitBadInput); len(v.Faults) != 1 || v.Faults[0].Line != 2 || v.Faults[0].Says != "is missing" {
+		t.Errorf("as JSON: %+v", v)
+	}
 	write("world: {}\ncycles: 3\n")
+	asJSON(exitOK, "--run")
 	if got := call("", true, "validate", "--run", "-f", path); got.code != exitOK || !strings.Contains(got.out, "a run of 3 cycles") {
 		t.Errorf("a run: exit %d: %s%s", got.code, got.out, got.err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -14,17 +15,38 @@ import (
 // tool recorded in the binary.
 var version = ""
 
-func newVersion() *cobra.Command {
-	return &cobra.Command{
+func newVersion(s streams) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version",
-		Example: "  tonnage version",
+		Example: "  tonnage version\n  tonnage version -o json",
 		Args:    noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprint(cmd.OutOrStdout(), versionLine())
-			return err
+		RunE: func(*cobra.Command, []string) error {
+			format, err := formatOf(s, output)
+			if err != nil {
+				return err
+			}
+			if format == formatTable {
+				_, err = fmt.Fprint(s.out, versionLine())
+				return err
+			}
+			e := json.NewEncoder(s.out)
+			e.SetIndent("", "  ")
+			return e.Encode(build{versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH, cpu.SIMD()})
 		},
 	}
+	cmd.Flags().StringVarP(&output, "output", "o", formatTable, outputUsage+hereMark+"table = a line")
+	return cmd
+}
+
+// build is what version says, for programs.
+type build struct {
+	Version string `json:"version"`
+	Go      string `json:"go"`
+	OS      string `json:"os"`
+	Arch    string `json:"arch"`
+	SIMD    string `json:"simd"`
 }
 
 // versionLine is what the command and the flag print.

@@ -31,6 +31,7 @@ type whatIfFlags struct {
 	loseWhere  []string
 	remove     []string
 	priorities []string
+	relax      []string
 	sizes      []string
 	prices     []string
 	weights    []string
@@ -89,6 +90,7 @@ victims by class, the domains that were tried, until when machines are held.`,
 	cmd.Flags().StringSliceVar(&f.loseZones, "lose-zone", nil, "zones to lose")
 	cmd.Flags().StringSliceVar(&f.loseWhere, "lose-where", nil, "machines to lose, by a label: KEY=VALUE")
 	cmd.Flags().StringSliceVar(&f.priorities, "priority", nil, "new priorities: NEED=NUMBER")
+	cmd.Flags().StringArrayVar(&f.relax, "relax", nil, "requirements to leave out of needs: NEED=KEY")
 	cmd.Flags().StringArrayVar(&f.sizes, "size", nil, "a new size of a need, all it asks for: NEED:cpu=8,memory=32Gi")
 	cmd.Flags().StringSliceVar(&f.remove, "remove", nil, "needs to take away, by name")
 	cmd.Flags().StringSliceVar(&f.prices, "price", nil, "new prices an hour: MACHINE=DOLLARS, or POOL=DOLLARS for all machines of a pool")

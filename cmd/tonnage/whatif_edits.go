@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,7 +23,7 @@ const (
 
 // changes are the flags that change something, with their values.
 func (f *whatIfFlags) changes() [][]string {
-	return [][]string{f.add, f.lose, f.loseRacks, f.loseZones, f.loseWhere, f.remove, f.priorities, f.sizes, f.prices, f.weights}
+	return [][]string{f.add, f.lose, f.loseRacks, f.loseZones, f.loseWhere, f.remove, f.priorities, f.relax, f.sizes, f.prices, f.weights}
 }
 
 // check refuses what cannot be asked together.
@@ -185,7 +186,7 @@ func (e *flagEdits) pricesOf(f *whatIfFlags, w *world.World) error {
 }
 
 // needsOf adds what of needs changes; several flags may be about one.
-func (e *flagEdits) needsOf(f *whatIfFlags, _ *world.World) error {
+func (e *flagEdits) needsOf(f *whatIfFlags, w *world.World) error {
 	at := map[string]map[string]any{}
 	need := func(name, flag string) map[string]any {
 		if at[name] == nil {
@@ -200,6 +201,25 @@ func (e *flagEdits) needsOf(f *whatIfFlags, _ *world.World) error {
 			return err
 		}
 		need(name, "--priority "+text)["priority"] = priority
+	}
+	for _, text := range f.relax {
+		name, key, found := cutLast(text, "=")
+		n := w.Need(name)
+		switch {
+		case !found:
+			return fmt.Errorf("--relax: must be NEED=KEY, got %q", text)
+		case n == nil:
+			return fmt.Errorf("--relax: no need is named %q", name)
+		}
+		list, has := world.WithoutRequirements(n, key)
+		if !has {
+			return fmt.Errorf("--relax: need %q has no requirement on %q", name, key)
+		}
+		edit := need(name, "--relax "+text)
+		if before, twice := edit["requirements"]; twice {
+			list = common(before.([]any), list)
+		}
+		edit["requirements"] = list
 	}
 	for _, text := range f.sizes {
 		name, list, found := cutLast(text, ":")
@@ -248,4 +268,11 @@ func namedByFlag(err error, from map[string][]string) error {
 		all = append(all, fmt.Errorf("%s: %s", cmp.Or(where, "$"), fault.Msg))
 	}
 	return errors.Join(all...)
+}
+
+// common returns what two lists of requirements have both, in the order of the first.
+func common(a, b []any) []any {
+	return slices.DeleteFunc(a, func(x any) bool {
+		return !slices.ContainsFunc(b, func(y any) bool { return reflect.DeepEqual(x, y) })
+	})
 }

@@ -28,6 +28,31 @@ func TestWhatIfTakesChangesOfEveryKind(t *testing.T) {
 	}
 }
 
+// TestWhatHelpsByARequirementLessCanBeAsked: --help-me names the command, and what-if decides that it helps.
+func TestWhatHelpsByARequirementLessCanBeAsked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "w.yaml")
+	text := `machines: [{id: m, state: Idle, instanceType: std, resources: {cpu: 8}, labels: {disk: ssd}}]
+needs: [{name: n, cluster: c, priority: 1, aggregate: {cpu: 8}, requirements: [{key: gen, operator: In, values: ["2"]}, {key: disk, operator: Exists}]}]
+`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := "tonnage what-if -f " + path + " --relax n=gen"
+	if got := call("", true, "explain", "need", "-f", path, "--help-me", "n"); got.code != exitOK || !strings.Contains(got.out, command+"\n") {
+		t.Fatalf("exit %d: no %q in\n%s%s", got.code, command, got.out, got.err)
+	}
+	for flags, want := range map[string]string{
+		"--relax n=gen":                "~ need n: no_matching_supply -> satisfied\n",
+		"--relax n=gen --relax n=disk": "~ need n: no_matching_supply -> satisfied\n",
+		"--relax n=disk":               "",
+	} {
+		got := call("", true, append([]string{"what-if", "-f", path, "-o", "diff"}, strings.Fields(flags)...)...)
+		if got.code != exitOK || !strings.Contains(got.out, want) || want == "" && strings.Contains(got.out, "satisfied") {
+			t.Errorf("%s: exit %d:\n%s%s\nwant %q", flags, got.code, got.out, got.err, want)
+		}
+	}
+}
+
 func TestWhatIfNamesFaultsOfChanges(t *testing.T) {
 	for _, c := range []struct{ flags, want string }{
 		{"--add gpux=1", `--add gpux=1: no machine of the world is of instance type "gpux"; did you mean "gpu"?`},
@@ -40,6 +65,9 @@ func TestWhatIfNamesFaultsOfChanges(t *testing.T) {
 		{"--lose-where node.kubernetes.io/instance-type=x", `there are "gpu", "std"`},
 		{"--priority shp=1", `--priority shp=1: no need is named "shp"; did you mean "shop"?`},
 		{"--priority shop=99999999999", "must be between"},
+		{"--relax shop", "--relax: must be NEED=KEY"},
+		{"--relax shp=a", `--relax: no need is named "shp"`},
+		{"--relax shop=a", `--relax: need "shop" has no requirement on "a"`},
 		{"--size shop:cpu", "--size: must be NEED:cpu=8"},
 		{"--size shop:cpu=x", "is not a quantity"},
 		{"--batch x --lose gpu-1", "--batch has all changes in its file"},

@@ -165,26 +165,32 @@ func least(n int, left func() bool, good func(int) (bool, error)) error {
 func (s *search) relax() error {
 	n := s.need()
 	type relaxed struct {
-		says string
-		need *world.Need
+		says, key string
+		need      *world.Need
 	}
 	var list []relaxed
 	for i := range n.Profile.Requirements() {
 		q := &n.Profile.Requirements()[i]
 		if need, ok := with(n, func(spec *model.ProfileSpec) { spec.Requirements = slices.Delete(spec.Requirements, i, i+1) }); ok {
-			list = append(list, relaxed{world.SaysRequirement(q), need})
+			key := q.Key
+			if slices.ContainsFunc(n.Profile.Requirements(), func(o model.Requirement) bool {
+				return o.Key == key && world.SaysRequirement(&o) != world.SaysRequirement(q)
+			}) {
+				key = ""
+			}
+			list = append(list, relaxed{world.SaysRequirement(q), key, need})
 		}
 	}
 	for i := range n.Profile.Spread() {
 		of := &n.Profile.Spread()[i]
 		if need, ok := with(n, func(spec *model.ProfileSpec) { spec.Spread = slices.Delete(spec.Spread, i, i+1) }); ok && of.WhenUnsatisfiable == model.DoNotSchedule {
-			list = append(list, relaxed{"spread over " + of.Key, need})
+			list = append(list, relaxed{"spread over " + of.Key, "", need})
 		}
 	}
 	if len(n.MinUnit) > 0 {
 		need := *n
 		need.MinUnit = nil
-		list = append(list, relaxed{"the minimum unit", &need})
+		list = append(list, relaxed{"the minimum unit", "", &need})
 	}
 	for _, x := range list {
 		if !s.left() {
@@ -196,7 +202,7 @@ func (s *search) relax() error {
 			return err
 		}
 		if helps {
-			s.advice.Relax = append(s.advice.Relax, Relaxation{Leave: x.says, Effect: e, edits: world.Edits{Needs: []world.Need{*x.need}}})
+			s.advice.Relax = append(s.advice.Relax, Relaxation{Leave: x.says, Key: x.key, Effect: e, edits: world.Edits{Needs: []world.Need{*x.need}}})
 		}
 	}
 	return nil
@@ -378,4 +384,12 @@ func (c *Capacity) Command() string { return fmt.Sprintf("--add %s=%d", c.Like, 
 // Command returns the change as a question to what-if.
 func (p *Priority) Command(need string) string {
 	return fmt.Sprintf("--priority %s=%d", need, p.Priority)
+}
+
+// Command returns the change as a question to what-if, "" where flags cannot say it.
+func (r *Relaxation) Command(need string) string {
+	if r.Key == "" {
+		return ""
+	}
+	return fmt.Sprintf("--relax %s=%s", need, r.Key)
 }

@@ -86,7 +86,8 @@ type Priority struct {
 
 // Relaxation is a requirement without which the Need would be satisfied.
 type Relaxation struct {
-	Leave string `json:"leaveOut"` // the requirement, in words
+	Leave string `json:"leaveOut"`      // the requirement, in words
+	Key   string `json:"key,omitempty"` // of the requirement, where it is the only one on it: what-if leaves it out
 	Effect
 	edits world.Edits
 }

@@ -40,6 +40,9 @@ func (a *Advice) WriteTable(out io.Writer, source string) error {
 		r := &a.Relax[i]
 		fmt.Fprintf(w, "  a requirement less: without `%s`\n", terminal.Escape(r.Leave))
 		r.tell(w)
+		if command := r.Command(a.Need); command != "" {
+			fmt.Fprintf(w, "    tonnage what-if %s %s\n", terminal.Escape(source), terminal.Escape(command))
+		}
 	}
 	if len(a.Capacity) == 0 {
 		fmt.Fprintln(w, "  no number of machines of a type that exists helps by itself")

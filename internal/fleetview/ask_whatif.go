@@ -42,12 +42,13 @@ type question struct {
 	need       string
 	priority   int
 	prioritise bool
+	relax      string // key of the Need's requirements that are left out
 	lose       string // a machine
 	key, value string // of a domain that is lost
 }
 
 func questionOf(q url.Values) (x question, err error) {
-	x = question{add: q.Get("add"), need: q.Get("need"), lose: q.Get("lose"), key: q.Get("key"), value: q.Get("value"), prioritise: q.Get("priority") != ""}
+	x = question{add: q.Get("add"), need: q.Get("need"), lose: q.Get("lose"), key: q.Get("key"), value: q.Get("value"), relax: q.Get("relax"), prioritise: q.Get("priority") != ""}
 	if x.count, err = integer(q, "count", 1, whatIfMachinesMax, 1); err != nil {
 		return x, err
 	}
@@ -55,12 +56,14 @@ func questionOf(q url.Values) (x question, err error) {
 		return x, err
 	}
 	switch {
-	case (x.need != "") != x.prioritise:
-		return x, fmt.Errorf("%w: need and priority belong together", web.ErrBadQuery)
+	case (x.need != "") != (x.prioritise || x.relax != ""):
+		return x, fmt.Errorf("%w: need belongs to a priority, or to relax", web.ErrBadQuery)
 	case x.key == "" && x.value != "":
 		return x, fmt.Errorf("%w: value belongs to the key of a domain", web.ErrBadQuery)
+	case x.need == "" && x.relax != "":
+		return x, fmt.Errorf("%w: relax belongs to a need", web.ErrBadQuery)
 	case x.add == "" && x.need == "" && x.lose == "" && x.key == "":
-		return x, fmt.Errorf("%w: nothing is to change: name machines to add, a Need and its new priority, a machine to lose, or key and value of a domain to lose", web.ErrBadQuery)
+		return x, fmt.Errorf("%w: nothing is to change: name machines to add, a Need and its new priority or a key whose requirements it is to have no more, a machine to lose, or key and value of a domain to lose", web.ErrBadQuery)
 	}
 	return x, nil
 }
@@ -74,7 +77,18 @@ func (x *question) edits(w *world.World) (*world.Edits, error) {
 		doc["pools"] = []any{pool}
 	}
 	if x.need != "" {
-		doc["needs"] = []any{map[string]any{"name": w.NameOf(x.need), "priority": x.priority}}
+		edit := map[string]any{"name": w.NameOf(x.need)}
+		if x.prioritise {
+			edit["priority"] = x.priority
+		}
+		if n := w.Need(w.NameOf(x.need)); x.relax != "" && n != nil {
+			list, has := world.WithoutRequirements(n, x.relax)
+			if !has {
+				return nil, fmt.Errorf("%w: %.80q has no requirement on %.80q", web.ErrNotFound, x.need, x.relax)
+			}
+			edit["requirements"] = list
+		}
+		doc["needs"] = []any{edit}
 	}
 	if x.lose != "" {
 		doc["lose"] = []any{x.lose}

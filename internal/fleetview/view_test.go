@@ -180,7 +180,7 @@ func itoa(v int64) string { text, _ := json.Marshal(v); return string(text) }
 func TestBadQueriesSayWhatIsWrong(t *testing.T) {
 	f := viewtest.Contended(t, began)
 	for query, want := range map[string]error{
-		"need": web.ErrBadQuery, "need?name=x": web.ErrNotFound, "help": web.ErrBadQuery, "help?need=none": web.ErrNotFound, "help?need=web/99": web.ErrNotFound, "whatif?add=none": web.ErrBadQuery, "whatif?need=llm": web.ErrBadQuery, "whatif?add=m6i.4xlarge&count=0": web.ErrBadQuery, "whatif?need=none&priority=3": web.ErrNotFound, "whatif?value=a": web.ErrBadQuery, "whatif?key=none&value=a": web.ErrNotFound, "need?name=none/0": web.ErrNotFound, "need?name=web/9": web.ErrNotFound, "need?name=web/-1": web.ErrNotFound,
+		"need": web.ErrBadQuery, "need?name=x": web.ErrNotFound, "help": web.ErrBadQuery, "help?need=none": web.ErrNotFound, "help?need=web/99": web.ErrNotFound, "whatif?add=none": web.ErrBadQuery, "whatif?need=llm": web.ErrBadQuery, "whatif?add=m6i.4xlarge&count=0": web.ErrBadQuery, "whatif?need=none&priority=3": web.ErrNotFound, "whatif?need=volta&relax=none": web.ErrNotFound, "whatif?relax=gpu-model": web.ErrBadQuery, "whatif?value=a": web.ErrBadQuery, "whatif?key=none&value=a": web.ErrNotFound, "need?name=none/0": web.ErrNotFound, "need?name=web/9": web.ErrNotFound, "need?name=web/-1": web.ErrNotFound,
 		"needs?limit=0": web.ErrBadQuery, "needs?offset=-1": web.ErrBadQuery, "machines?state=Asleep": web.ErrBadQuery, "machines?key=none": web.ErrNotFound,
 		"machine": web.ErrBadQuery, "clusters?sort=luck": web.ErrBadQuery, "cluster?name=none": web.ErrNotFound, "domains?key=none": web.ErrNotFound, "domains?hold=0": web.ErrBadQuery,
 		"domain?key=topology.kubernetes.io/rack&value=none": web.ErrNotFound, "plan?number=2": web.ErrNotFound, "plan?number=x": web.ErrBadQuery, "map?key=none": web.ErrNotFound,
@@ -209,6 +209,14 @@ func TestWhatIfLosesADomain(t *testing.T) {
 	}
 	if c := ask[loss](t, f.View, "whatif?key=topology.kubernetes.io/rack&value=c-c1"); c.Lost != 16 || len(c.Answer.Needs) != 0 {
 		t.Errorf("rack c-c1: %+v", c)
+	}
+}
+
+// TestWhatIfLeavesARequirementOut: a Need of V100 machines, of which there are none, may have others.
+func TestWhatIfLeavesARequirementOut(t *testing.T) {
+	f := viewtest.Contended(t, began)
+	if a := ask[whatIf](t, f.View, "whatif?need=volta&relax=gpu-model"); a.Answer.WhatIf.Preempt != 2 {
+		t.Errorf("%+v", a)
 	}
 }
 

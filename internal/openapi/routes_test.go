@@ -90,10 +90,10 @@ var queries = []route{
 	{id: "help", about: "What would help a Need that is short: machines, a priority, a requirement less. It takes two seconds at most.", kept: "As an element of `help` of `tonnage explain need --help-me -o json`, and `millis`, how long it took.", errors: []int{badQuery, notFound, tooLarge, busy},
 		params: []parameter{{name: "need", about: "name of a Need, or cluster/row", required: true}}, example: "need=research/1"},
 	{id: "relief", about: "Machines of one kind that would satisfy the most Needs that are short, and the least number of them that does. It takes a second at most; an answer is used for a minute while the same Needs are short, and the next one is looked for ten times as long after it as it took. Without `capacity` no kind helps, or, with `exhausted`, there was no time to find one or the fleet is too large for the page to decide again.", answer: advice.Relief{}},
-	{id: "whatif", about: "What a change would do: machines that join, another priority, machines that are lost. All that is given changes at once.", answer: fleetview.WhatIfAnswer{}, errors: []int{badQuery, notFound, tooLarge, busy},
+	{id: "whatif", about: "What a change would do: machines that join, another priority or a requirement less, machines that are lost. All that is given changes at once.", answer: fleetview.WhatIfAnswer{}, errors: []int{badQuery, notFound, tooLarge, busy},
 		params: []parameter{
 			{name: "add", about: "machines that join: TYPE/CAPACITY/ZONE, of which the last two may be left out, or a machine like which they are"}, {name: "count", about: "how many join, 1 to 10000; 1 if left out", whole: true},
-			{name: "need", about: "name of a Need, or cluster/row, that gets"}, {name: "priority", about: "this priority", whole: true},
+			{name: "need", about: "name of a Need, or cluster/row, that gets"}, {name: "priority", about: "this priority, or", whole: true}, {name: "relax", about: "no requirement on this key any more"},
 			{name: "lose", about: "id of a machine to lose"}, {name: "key", about: "label of the domain to lose, and"}, {name: "value", about: "its value"},
 		}, example: "lose={machine}"},
 	{id: "kinds", about: "The kinds of machines that there are, as add of whatif takes them, those with most machines first.", answer: []fleetview.KindRow{}},

@@ -151,6 +151,34 @@ func (w *World) Pool(name string) map[string]any {
 	return pool
 }
 
+// WithoutRequirements writes the requirements of a Need, as an edit of it has them, but for those on a key. ok is false where it has none on
+// the key.
+func WithoutRequirements(n *Need, key string) (list []any, ok bool) {
+	list = []any{}
+	for _, q := range n.Profile.Requirements() {
+		if q.Key == key {
+			ok = true
+			continue
+		}
+		item := map[string]any{"key": q.Key, "operator": q.Operator.String()}
+		if len(q.Values) > 0 {
+			item["values"] = q.Values
+		}
+		list = append(list, item)
+	}
+	return list, ok
+}
+
+// Need returns a Need by its name, nil if there is none.
+func (w *World) Need(name string) *Need {
+	for i := range w.Needs {
+		if w.Needs[i].Name == name {
+			return &w.Needs[i]
+		}
+	}
+	return nil
+}
+
 // Adder makes machines like those of a world, under names that are free.
 type Adder struct {
 	book book

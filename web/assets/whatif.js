@@ -8,7 +8,7 @@ import { capacityName, empty, needLink, reasonTag, several, table, to, tr } from
 import { Fresh } from './query.js';
 import { filter, linkToTab, place } from './router.js';
 
-const PARTS = ['add', 'count', 'need', 'priority', 'lose', 'key', 'value'];
+const PARTS = ['add', 'count', 'need', 'priority', 'relax', 'lose', 'key', 'value'];
 const MACHINE = 'machine'; // in the place of a key: one machine is lost
 
 /** The address of a question. */
@@ -34,12 +34,13 @@ export class WhatIf {
     this.need = h('input', { id: 'whatif-need', type: 'text', list: 'whatif-needs', autocomplete: 'off', placeholder: 'name of a Need' });
     this.list = h('datalist', { id: 'whatif-needs' });
     this.priority = h('input', { id: 'whatif-priority', type: 'number', min: -2147483648, max: 2147483647 });
+    this.relax = h('input', { id: 'whatif-relax', type: 'text', autocomplete: 'off', placeholder: 'key of a label' });
     this.key = h('select', { id: 'whatif-key', onchange: () => { this.value.value = ''; this.redraw(); } });
     this.value = h('select', { id: 'whatif-value', 'aria-label': 'Which of them is lost' });
     this.lose = h('input', { id: 'whatif-lose', type: 'text', autocomplete: 'off', placeholder: 'id of a machine', 'aria-label': 'Machine that is lost' });
     const form = h('form.questions', { id: 'whatif-form', onsubmit: (e) => { e.preventDefault(); this.submit(); } },
       h('div.tools', {}, label('whatif-count', 'Add'), this.count, label('whatif-add', 'machines like'), this.add),
-      h('div.tools', {}, label('whatif-need', 'Give Need'), this.need, this.list, label('whatif-priority', 'the priority'), this.priority),
+      h('div.tools', {}, label('whatif-need', 'Give Need'), this.need, this.list, label('whatif-priority', 'the priority'), this.priority, label('whatif-relax', 'no requirement on'), this.relax),
       h('div.tools', {}, label('whatif-key', 'Lose one'), this.key, this.value, this.lose),
       h('div.tools', {}, h('button.strong', { type: 'submit' }, 'Decide'), h('button', { type: 'button', onclick: () => this.clear() }, 'Clear'), h('span.small', {}, 'The engine decides about the fleet as it is now, with the change. Nothing is changed.')));
     this.now = h('p.now');
@@ -51,7 +52,7 @@ export class WhatIf {
 
   clear() {
     this.place = null; // the fields are filled anew
-    for (const x of [this.need, this.priority, this.lose, this.add, this.key]) x.value = '';
+    for (const x of [this.need, this.priority, this.relax, this.lose, this.add, this.key]) x.value = '';
     filter(Object.fromEntries(PARTS.map((k) => [k, null])), true);
   }
 
@@ -60,7 +61,7 @@ export class WhatIf {
     this.answer.forget(); // the same question is asked again
     filter({
       add: this.add.value || null, count: this.add.value ? this.count.value : null,
-      need: this.priority.value ? this.need.value || null : null, priority: this.need.value ? this.priority.value || null : null,
+      need: this.priority.value || this.relax.value ? this.need.value || null : null, priority: this.need.value ? this.priority.value || null : null, relax: this.need.value ? this.relax.value || null : null,
       lose: key === MACHINE ? this.lose.value || null : null,
       key: key && key !== MACHINE && this.value.value ? key : null, value: key && key !== MACHINE ? this.value.value || null : null,
     }, true);
@@ -100,6 +101,7 @@ export class WhatIf {
     this.count.value = f.get('count') ?? '1';
     this.need.value = f.get('need') ?? '';
     this.priority.value = f.get('priority') ?? '';
+    this.relax.value = f.get('relax') ?? '';
     this.key.value = f.get('lose') ? MACHINE : f.get('key') ?? '';
     this.lose.value = f.get('lose') ?? '';
     this.redraw();
@@ -125,7 +127,8 @@ export class WhatIf {
 function inWords(q, a) {
   const parts = [];
   if (q.add) parts.push(`with ${several(a.added, 'more machine')} like ${q.add}`);
-  if (q.need) parts.push(`with priority ${count(Number(q.priority))} for ${q.need}`);
+  if (q.need && q.priority) parts.push(`with priority ${count(Number(q.priority))} for ${q.need}`);
+  if (q.need && q.relax) parts.push(`without the requirement of ${q.need} on ${shortKey(q.relax)}`);
   if (q.lose) parts.push(`without machine ${q.lose}`);
   if (q.key) parts.push(q.value ? `without ${shortKey(q.key)} ${q.value} (${several(a.lost, 'machine')})` : `without the ${several(a.lost, 'machine')} that ${a.lost === 1 ? 'has' : 'have'} no ${shortKey(q.key)}`);
   const words = parts.join(' and ');
@@ -204,7 +207,7 @@ export function help(n, a) {
     h('ul.helps', {},
       (a.capacity ?? []).map((c) => suggestion(`add ${c.like}`, [h('b', {}, `${several(c.count, 'more machine')}`), ' of ', kindOf(c), ': ', h('b', {}, `${dollars(c.addedDollarsPerHour)} more`), '.'], c, { add: c.like, count: c.count })),
       a.priority ? suggestion('priority', [h('b', {}, `Priority ${count(a.priority.priority)}`), ` (${count(n.priority)} now).`], a.priority, { need: n.name, priority: a.priority.priority }) : null,
-      (a.relax ?? []).map((r) => suggestion(`leave ${r.leaveOut}`, ['Without ', h('b', {}, h('code', {}, r.leaveOut)), '.'], r, null))),
+      (a.relax ?? []).map((r) => suggestion(`leave ${r.leaveOut}`, ['Without ', h('b', {}, h('code', {}, r.leaveOut)), '.'], r, r.key ? { need: n.name, relax: r.key } : null))),
     none.length > 0 ? h('p.faint', {}, none.join(' ')) : null,
     h('p.small', {}, `Each change was tried by itself: ${several(a.decisions, 'decision')} in ${a.millis < 10 ? 'less than 0.01' : (a.millis / 1000).toFixed(2)} s.${a.exhausted ? ' The time was up before all was tried: there may be more that helps.' : ''}`),
   ];

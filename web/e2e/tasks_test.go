@@ -284,3 +284,16 @@ func TestTheFormOfANeedAsksWhatIf(t *testing.T) {
 	p.says("#outcome .lead", "With priority 6,000 for nightly")
 	p.quiet()
 }
+
+// TestARequirementLessIsAsked: what would help by one has a link to the decision about it.
+func TestARequirementLessIsAsked(t *testing.T) {
+	p, _ := fleetPage(t)
+	p.click("#unmet td.id a", "volta-3")
+	p.says("#drawer .funnel", "gpu-model in V100")
+	p.click("#drawer button", "Find what would help")
+	p.says("#drawer [data-key^=leave]", "gpu-model in V100")
+	p.click("#drawer [data-key^=leave] a", "What would happen")
+	p.says("#outcome .lead", "Without the requirement of volta-3 on gpu-model, 1 Need would be satisfied")
+	p.until("the fields", `document.querySelector('#whatif-need').value === 'volta-3' && document.querySelector('#whatif-relax').value === 'gpu-model'`)
+	p.quiet()
+}
