@@ -247,6 +247,7 @@ func (p *Provider) look(h *hand, i int32, exists []driver.Observation, whole boo
 	}
 	s.absent = x.missing >= missingMax
 	do := decide(x.rec, s, &x.offer.Offer, p.timeouts(x.offer))
+	p.tellWait(h, x, &s)
 	p.take(i, s.obs, &do, now)
 	if x.rec == nil || do.verb == verbNone || do.fail != "" || now.Before(x.retry) {
 		return task{}, false
@@ -271,6 +272,23 @@ func (p *Provider) look(h *hand, i int32, exists []driver.Observation, whole boo
 		t.binding = &driver.Binding{Owner: x.rec.Owner, Cluster: x.rec.Cluster, Metadata: x.rec.Metadata, Blob: x.blob}
 	}
 	return t, true
+}
+
+// tellAfter is how long a change takes before what it waits for is logged.
+const tellAfter = 30 * time.Second
+
+// tellWait writes what a change waits for that takes long: shards hear of it only when it has failed.
+func (p *Provider) tellWait(h *hand, x *row, s *seen) {
+	if s.obs == nil || s.obs.Reason == "" || s.obs.Phase == driver.Failed || s.now.Sub(x.rec.Since) < tellAfter {
+		return
+	}
+	switch x.rec.State {
+	case model.Creating, model.Configuring, model.Draining, model.Deleting:
+		if says := s.obs.Reason[:min(len(s.obs.Reason), driver.ReasonBytesMax)]; says != x.trouble {
+			x.trouble = says
+			p.log.Info("a change takes long", "driver", h.spec.Name, "machine", x.id, "state", x.rec.State.String(), "since", s.now.Sub(x.rec.Since).Round(time.Second), "reason", says)
+		}
+	}
 }
 
 // defaultTimeouts are those of offers that the pools file no longer has.

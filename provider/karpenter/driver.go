@@ -54,6 +54,7 @@ type cluster struct {
 	endpoint *kube.Endpoint
 	claims   *kube.Table[*claim]
 	nodes    *kube.Table[*kube.Node]
+	waited   bool // Observe has waited for the first listing: one that cannot be reached holds up the others once
 
 	mu      sync.Mutex
 	checked time.Time           // when it was found to have Karpenter

@@ -27,9 +27,10 @@ func (d *Driver) Observe(ctx context.Context, yield func(*driver.Observation)) e
 
 // observe reports the claims of a cluster. What vanished is only known when all that is there was seen.
 func (c *cluster) observe(ctx, first context.Context, yield func(*driver.Observation)) error {
-	if !c.claims.Synced() {
+	if !c.claims.Synced() && !c.waited {
 		_ = c.claims.Await(first, "") // Trouble says why not
 	}
+	c.waited = true
 	trouble := c.claims.Trouble()
 	var rows []*claim
 	c.claims.Each(func(_ string, row *claim) { rows = append(rows, row) })
