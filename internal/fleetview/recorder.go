@@ -144,7 +144,7 @@ func describeUnmet(in engine.Input, plan *engine.Plan, rows []unmetRow) []web.Un
 		n := plan.Need(int(x.row))
 		u := web.UnmetNeed{
 			Name: x.name(), Key: x.key.text(), Cluster: n.Cluster, Profile: inShort(shard.Describe(n.Profile)), Priority: n.Profile.Priority(),
-			Reason: n.Unmet.String(), AgeSeconds: float64(in.Now-x.since) / 1e9,
+			Reason: x.reason.String(), AgeSeconds: float64(in.Now-x.since) / 1e9,
 		}
 		wants := wantsOf(in, plan, &n)
 		for _, a := range n.Deficit {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"runtime"
 	"slices"
@@ -217,6 +219,55 @@ func TestWhatIfLeavesARequirementOut(t *testing.T) {
 	f := viewtest.Contended(t, began)
 	if a := ask[whatIf](t, f.View, "whatif?need=volta&relax=gpu-model"); a.Answer.WhatIf.Preempt != 2 {
 		t.Errorf("%+v", a)
+	}
+}
+
+// TestAFrameAgreesWithItself: the reasons that are counted are those of the Needs that are listed, also while a parked gang is tried again, in
+// which it stays parked.
+func TestAFrameAgreesWithItself(t *testing.T) {
+	f := viewtest.Contended(t, began)
+	gang, err := model.NewProfile(model.ProfileSpec{Priority: 5, Requirements: []model.Requirement{{Key: "topology.kubernetes.io/rack", Operator: model.Same}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gpus := func(n int64) model.Resources {
+		return model.NewResources(model.Amount{Name: "nvidia.com/gpu", Value: n})
+	}
+	f.Report("lab", []model.Need{{Cluster: "lab", Group: "sweep", Profile: gang, Aggregate: gpus(128), MinUnit: gpus(8), Arrival: 9}})
+	site := f.Site()
+	parked := 0
+	for range 60 {
+		f.Step()
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/api/v1/state", nil)
+		r.RemoteAddr = "127.0.0.1:1"
+		site.ServeHTTP(w, r)
+		var state struct{ Frame web.Frame }
+		if err := json.Unmarshal(w.Body.Bytes(), &state); err != nil {
+			t.Fatalf("%v: %s", err, w.Body)
+		}
+		counted := map[string]int{}
+		for _, r := range state.Frame.Reasons {
+			counted[r.Reason] = r.Count
+		}
+		was := parked
+		for _, u := range state.Frame.Unmet {
+			counted[u.Reason]--
+			if u.Cluster == "lab" && u.Reason == "parked" {
+				parked++
+			}
+		}
+		if was > 0 && parked == was {
+			t.Fatalf("cycle %d: the gang is not parked any more: %+v", state.Frame.Cycle, state.Frame.Unmet)
+		}
+		for reason, n := range counted {
+			if n != 0 {
+				t.Fatalf("cycle %d: %s is counted %d times more than it is listed", state.Frame.Cycle, reason, n)
+			}
+		}
+	}
+	if parked < 40 {
+		t.Errorf("the gang is parked in %d cycles of 60", parked)
 	}
 }
 

@@ -40,7 +40,7 @@ export class WhatIf {
     this.lose = h('input', { id: 'whatif-lose', type: 'text', autocomplete: 'off', placeholder: 'id of a machine', 'aria-label': 'Machine that is lost' });
     const form = h('form.questions', { id: 'whatif-form', onsubmit: (e) => { e.preventDefault(); this.submit(); } },
       h('div.tools', {}, label('whatif-count', 'Add'), this.count, label('whatif-add', 'machines like'), this.add),
-      h('div.tools', {}, label('whatif-need', 'Give Need'), this.need, this.list, label('whatif-priority', 'the priority'), this.priority, label('whatif-relax', 'no requirement on'), this.relax),
+      h('div.tools', {}, label('whatif-need', 'Give Need'), this.need, this.list, label('whatif-priority', 'the priority'), this.priority, label('whatif-relax', 'and no requirement on'), this.relax),
       h('div.tools', {}, label('whatif-key', 'Lose one'), this.key, this.value, this.lose),
       h('div.tools', {}, h('button.strong', { type: 'submit' }, 'Decide'), h('button', { type: 'button', onclick: () => this.clear() }, 'Clear'), h('span.small', {}, 'The engine decides about the fleet as it is now, with the change. Nothing is changed.')));
     this.now = h('p.now');
