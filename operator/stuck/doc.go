@@ -16,8 +16,8 @@
 // A pod that has been unschedulable for [Config.After], and for which no machine is on its way, is stuck; where there is no plan,
 // the shard must have acknowledged its request as long ago. What is pending then comes on top of what the row's
 // pods and the room on its nodes are, and a machine is bought. When pods are still stuck after twice that time, and no machine
-// came, what they ask for is added again, each time twice as much, up to what all nodes have that
-// they may run on; in a plan up to four times as much. When machines came and did not help, it is added again, five times at most: others may have been first on them.
+// came although the shard does not answer that it is short of machines for them, what they ask for is added again, each time
+// twice as much, up to what all nodes have that they may run on; in a plan up to four times as much. When machines came and did not help, it is added again, five times at most: others may have been first on them.
 //
 // Nothing is asked for a pod that would not run on an empty machine either. An event on the
 // pod says why.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	podresource "k8s.io/component-helpers/resource"
 
@@ -423,6 +424,13 @@ func (f *fleet) withoutRoom(x *family, pods []*corev1.Pod) (out []*corev1.Pod) {
 	return out
 }
 
+// unmet tells whether the shard answers that the machines for a pod are not there yet. Then what was asked for went to nobody
+// else, and twice as much would be bought as soon as machines can be had again.
+func (f *fleet) unmet(p *corev1.Pod) bool {
+	r := f.asked[p.UID]
+	return r != nil && meta.IsStatusConditionFalse(r.Status.Conditions, api.ConditionSatisfied)
+}
+
 // attempt notes how often more was asked for in vain, and gives up on pods that machines did not help.
 func (f *fleet) attempt(x *family, stuck []*corev1.Pod, v *View, cfg Config, now *state, out *Result) []*corev1.Pod {
 	if len(stuck) == 0 {
@@ -447,10 +455,11 @@ func (f *fleet) attempt(x *family, stuck []*corev1.Pod, v *View, cfg Config, now
 		came := slices.ContainsFunc(x.machines, func(m machine) bool {
 			return m.node != nil && !m.node.CreationTimestamp.Time.Before(now.raised) && covers(f.empty(m.node), f.asks(stuck[at]))
 		})
-		if now.raised = v.Now; came {
-			now.tried = attempts{inVain: now.tried.inVain + 1}
-		} else {
-			now.tried.absorbed++
+		switch {
+		case came:
+			now.raised, now.tried = v.Now, attempts{inVain: now.tried.inVain + 1}
+		case !f.unmet(stuck[at]):
+			now.raised, now.tried.absorbed = v.Now, now.tried.absorbed+1
 		}
 	}
 	if now.tried.inVain < FailuresMax {

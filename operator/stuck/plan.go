@@ -303,8 +303,8 @@ func (f *fleet) raise(v *View, r *row, cfg Config, out *Result) {
 		return !n.CreationTimestamp.Time.Before(raisedAt(r.had)) && covers(f.empty(n), f.asks(r.stuck[0]))
 	}) {
 		tried.inVain++
-	} else {
-		tried.absorbed++
+	} else if tried.absorbed++; f.unmet(r.stuck[0]) {
+		return
 	}
 	if tried.inVain >= FailuresMax {
 		for _, p := range r.stuck {

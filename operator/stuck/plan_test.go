@@ -2,6 +2,7 @@ package stuck
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -271,6 +272,45 @@ func TestEpisodes(t *testing.T) {
 		c.Pods[2].Status.Conditions = []corev1.PodCondition{{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(noon),
 		}}
+	}
+}
+
+// TestUnmet: while the shard answers that the machines are not there, nobody else took them, and no more is asked for.
+func TestUnmet(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*cluster)
+		more   string
+	}{
+		"in a plan": {func(*cluster) {}, "write cpu=10 memory=36Gi pods=221, write cpu=12 memory=40Gi pods=222"},
+		"as overhead": {func(c *cluster) { // others have the plan
+			for _, n := range []string{"m1", "m2", "m3"} {
+				c.node(n, "cpu=4 memory=16Gi pods=110")
+				c.pod("on-"+n, n, "cpu=3 memory=4Gi", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: "a"} })
+			}
+		}, "write cpu=12 memory=40Gi pods=222; c: MachineAsked, write cpu=16 memory=48Gi pods=224; c: MachineAsked"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := inPieces()
+			c.change(k)
+			if got := k.after(0); !strings.Contains(got, "MachineAsked") {
+				t.Fatalf("at first %q", got)
+			}
+			asked := slices.IndexFunc(k.Requests, func(r *api.CapacityRequest) bool { return r.Name == "cr-c" })
+			answer := func(is metav1.ConditionStatus) {
+				k.Requests[asked].Status.Conditions = []metav1.Condition{{Type: api.ConditionSatisfied, Status: is}}
+			}
+			answer(metav1.ConditionFalse)
+			for at := 15 * time.Second; at < 10*time.Minute; at += 15 * time.Second {
+				if got := k.after(at); got != "" {
+					t.Fatalf("after %v: %q", at, got)
+				}
+			}
+			answer(metav1.ConditionTrue)
+			got := k.after(10*time.Minute) + ", " + k.after(10*time.Minute+2*cfg.After)
+			if got != c.more {
+				t.Errorf("when others took them %q, want %q", got, c.more)
+			}
+		})
 	}
 }
 
