@@ -312,8 +312,9 @@ page-long: ## the page of 500,000 machines, and the memory of a tab that stays o
 	TONNAGE_PAGE_LARGE=1 TONNAGE_TAB_MINUTES=$(TAB_MINUTES) $(GO) test -vet=off -count=1 -timeout 2h -v ./web/e2e -run 'Payloads|KeepsItsSize|EveryViewIsAccessible'
 
 .PHONY: soak-fleets
-soak-fleets: ## compare engine and reference on many more random fleets (FLEETS=200000 FLEET_FROM=1)
-	$(GO) test -vet=off ./engine -run EqualsReference -fleets $(FLEETS) -fleet-from $(FLEET_FROM) -timeout 10h
+soak-fleets: ## compare engine and reference on many more random fleets; goes on where it ended (FLEETS=200000 FLEET_FROM=1)
+	$(GO) test -vet=off -c -o $(CURDIR)/build/soak-fleets.test ./engine
+	tools/fleets build/soak-fleets.test $(FLEETS) $(FLEET_FROM) $(CURDIR)/build/soak-fleets.state
 
 .PHONY: soak-sim
 soak-sim: ## worlds in trouble: faults, latencies, losses, demand that changes; goes on where it ended (SIM_CYCLES=1000000 SIM_COMPARE=1 SIM_FROM=1)
