@@ -336,9 +336,27 @@ func (f *fleet) missed(x *family, v *View, cfg Config, now *state, out *Result) 
 			all = append(all, m)
 		}
 	}
+	all = joined(all)
 	// In the order in which an engine ranks rows that are alike: the largest unit first.
 	slices.SortStableFunc(all, func(a, b missing) int { return slices.Compare(b.unit, a.unit) })
 	return all
+}
+
+// joined has what rows miss that differ in their size class alone be bought together, by the first of them: each row would be
+// rounded up to whole machines by itself, and small pods fill what large ones leave.
+func joined(all []missing) (out []missing) {
+	for _, m := range all {
+		at := slices.IndexFunc(out, func(x missing) bool { return x.row.Kind == m.row.Kind })
+		if at < 0 {
+			out = append(out, m)
+			continue
+		}
+		out[at].unit = largest(out[at].unit, m.unit)
+		for d, n := range m.asks {
+			out[at].asks[d] += n
+		}
+	}
+	return out
 }
 
 // free is what is left of a machine.

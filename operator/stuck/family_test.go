@@ -82,6 +82,23 @@ func TestRowsOfAPlan(t *testing.T) {
 	}
 }
 
+// TestJoined: what pods of several size classes miss is asked for together, since each row is rounded up to whole machines.
+func TestJoined(t *testing.T) {
+	c := &cluster{}
+	for i, cores := range []int{2, 4, 64} {
+		name := fmt.Sprintf("n%d", i)
+		c.node(name, fmt.Sprintf("cpu=%d memory=%dGi pods=110", cores, 4*cores))
+		c.pod("on-"+name, name, fmt.Sprintf("cpu=%dm memory=%dGi", 900*cores, 3*cores))
+	}
+	c.pod("small", "", "cpu=3")
+	c.pod("large", "", "cpu=9")
+	c.Requests[len(c.Requests)-1].Status.SizeClass = new(int32(2))
+	c.after(0)
+	if got, want := c.rows(t), "* 6/2, row 76/9"; got != want {
+		t.Errorf("rows are %s, want %s", got, want)
+	}
+}
+
 // TestBusyScheduler: while the scheduler places pods on new nodes, nothing is asked for those that have no room, but not for
 // ever: what came would be taken by those that have.
 func TestBusyScheduler(t *testing.T) {
