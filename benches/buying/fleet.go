@@ -72,6 +72,11 @@ type fleet struct {
 	requests []*api.CapacityRequest          // of pods, in their order
 	overhead map[string]*api.CapacityRequest // by name
 	old      []string                        // pods that a deploy replaces
+	coming   []arrival                       // machines without a node, in the order in which they come
+	latency  time.Duration                   // from the purchase of a machine to its node
+	changed  time.Time                       // when a node came last
+	tries    map[string]try                  // by pod: what the scheduler has tried, of [Arrive]
+	stuckNow int                             // pods, when they were looked for last
 }
 
 // Run buys machines for pods, all of which are there at once, round by round, until all
@@ -83,9 +88,9 @@ func Run(types []Type, feed []Pod, place Placer, options engine.Options) (*Resul
 
 // start is Run, and returns the fleet too.
 func start(types []Type, feed []Pod, place Placer, options engine.Options, c Churning) (*fleet, *Result, error) {
-	f := &fleet{
-		types: types, supply: supply.New(), demand: demand.New(), place: place, gone: map[string]time.Time{},
-		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), overhead: map[string]*api.CapacityRequest{},
+	f, err := newFleet(types, place, options)
+	if err != nil {
+		return nil, nil, err
 	}
 	for _, p := range feed {
 		f.come(p)
@@ -98,14 +103,7 @@ func start(types []Type, feed []Pod, place Placer, options engine.Options, c Chu
 	if err != nil {
 		return nil, nil, err
 	}
-	if f.engine, err = engine.New(options); err != nil {
-		return nil, nil, err
-	}
-	zones := []string{"a"}
-	if c.Gangs > 0 {
-		zones = []string{"a", "b", "c"}
-	}
-	if err := f.offer(f.peak(c), zones, slotsMax); err != nil {
+	if err := f.offer(peak(f.pods, c), zonesOf(c), slotsMax); err != nil {
 		return nil, nil, err
 	}
 	out := &Result{Bound: bound}
@@ -123,6 +121,24 @@ func start(types []Type, feed []Pod, place Placer, options engine.Options, c Chu
 	}
 	out.Spend, out.Machines, out.Pending, out.Given = f.spend, len(f.machines)-f.given, f.pending(), f.given
 	return f, out, nil
+}
+
+// newFleet is a cluster without pods and machines.
+func newFleet(types []Type, place Placer, options engine.Options) (f *fleet, err error) {
+	f = &fleet{
+		types: types, supply: supply.New(), demand: demand.New(), place: place, gone: map[string]time.Time{},
+		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), overhead: map[string]*api.CapacityRequest{},
+	}
+	f.engine, err = engine.New(options)
+	return f, err
+}
+
+// zonesOf are the zones that machines are on offer in.
+func zonesOf(c Churning) []string {
+	if c.Gangs > 0 {
+		return []string{"a", "b", "c"}
+	}
+	return []string{"a"}
 }
 
 // come makes a pod and its request.
@@ -220,6 +236,19 @@ func list(amounts *[dims]int64) corev1.ResourceList {
 // round reports the demand, carries out what the engine decides, lets the scheduler place pods,
 // and then looks for those that are stuck. It returns how many machines were bought.
 func (f *fleet) round() (int, error) {
+	n, err := f.decide()
+	if err != nil {
+		return 0, err
+	}
+	f.land(n)
+	f.schedule()
+	f.now = f.now.Add(roundTime)
+	f.lookForStuck()
+	return n, nil
+}
+
+// decide reports the demand and carries out what the engine decides. It returns how many machines were bought.
+func (f *fleet) decide() (int, error) {
 	if err := f.report(); err != nil {
 		return 0, err
 	}
@@ -241,9 +270,6 @@ func (f *fleet) round() (int, error) {
 			return 0, fmt.Errorf("a fleet of one cluster was told %s %s", a.Kind, f.supply.ID(a.Machine))
 		}
 	}
-	f.schedule()
-	f.now = f.now.Add(roundTime)
-	f.lookForStuck()
 	return n, nil
 }
 
@@ -303,10 +329,16 @@ func (f *fleet) schedule() {
 		}
 	}
 	f.placeAll(waiting)
-	for _, i := range waiting {
+	f.note(waiting)
+}
+
+// note has pods say what the scheduler has found for them.
+func (f *fleet) note(tried []int) {
+	for _, i := range tried {
 		pod, at := f.objects[i], f.on[i]
 		if at >= 0 {
-			pod.Spec.NodeName, pod.Status.Conditions = f.nodes[at].Name, nil
+			pod.Spec.NodeName = f.nodes[at].Name
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(f.now)}}
 		} else if len(pod.Status.Conditions) == 0 {
 			pod.Status.Conditions = []corev1.PodCondition{{
 				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(f.now),
@@ -321,7 +353,12 @@ func (f *fleet) lookForStuck() {
 	for _, o := range f.overhead {
 		requests = append(requests, o)
 	}
-	plan := stuck.Plan(&stuck.View{Pods: f.objects, Nodes: f.nodes, Requests: requests, Upcoming: f.upcoming, Now: f.now}, stuck.Config{After: stuckAfter, Keep: keep})
+	upcoming := slices.Clone(f.upcoming)
+	for _, x := range f.coming {
+		upcoming = append(upcoming, x.upcoming)
+	}
+	plan := stuck.Plan(&stuck.View{Pods: f.objects, Nodes: f.nodes, Requests: requests, Upcoming: upcoming, Now: f.now}, stuck.Config{After: stuckAfter, Keep: keep})
+	f.stuckNow = plan.Stuck
 	for _, o := range plan.Write {
 		f.overhead[o.Name] = o
 	}
@@ -334,15 +371,18 @@ func (f *fleet) lookForStuck() {
 // lists stays, without room.
 func (f *fleet) reclaim(at columnar.Row) {
 	id := f.supply.ID(at)
+	f.spend -= f.supply.Price(at)
+	f.given++
+	if i := slices.IndexFunc(f.coming, func(x arrival) bool { return x.node.Name == id }); i >= 0 {
+		f.landOne(i)
+	}
 	i := slices.IndexFunc(f.nodes, func(n *corev1.Node) bool { return n.Name == id })
 	for pod, on := range f.on {
 		if on == i {
 			f.on[pod], f.objects[pod].Spec.NodeName = -1, ""
 		}
 	}
-	f.spend -= f.supply.Price(at)
 	f.gone[f.nodes[i].Labels[corev1.LabelInstanceTypeStable]] = f.now
-	f.given++
 	f.machines[i] = packing.Machine{Capacity: make([]int64, dims), Used: make([]int64, dims)}
 	f.nodes[i] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: id + "-gone"}, Spec: corev1.NodeSpec{Unschedulable: true}}
 	f.upcoming[i] = &api.UpcomingNode{}
@@ -374,12 +414,12 @@ func (f *fleet) bind(at columnar.Row, need engine.NeedResult) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.ID, CreationTimestamp: metav1.NewTime(f.now),
 		Labels: map[string]string{corev1.LabelInstanceTypeStable: t.Name, corev1.LabelTopologyZone: m.Zone}}}
 	node.Status.Allocatable = list(&t.Capacity)
-	f.nodes = append(f.nodes, node)
-	f.upcoming = append(f.upcoming, &api.UpcomingNode{
+	started := metav1.NewTime(f.now)
+	upcoming := &api.UpcomingNode{
 		ObjectMeta: metav1.ObjectMeta{Name: "un-" + m.ID}, Spec: api.UpcomingNodeSpec{Resources: node.Status.Allocatable, Labels: node.Labels},
-		Status: api.UpcomingNodeStatus{Phase: api.NodeReady, NodeRef: &corev1.ObjectReference{Name: m.ID}},
-	})
-	f.machines = append(f.machines, packing.Machine{Capacity: t.Capacity[:], Used: make([]int64, dims)})
+		Status: api.UpcomingNodeStatus{Phase: api.NodeRegistered, ProvisioningStartTime: &started},
+	}
+	f.coming = append(f.coming, arrival{f.now.Add(f.latency), node, upcoming, packing.Machine{Capacity: t.Capacity[:], Used: make([]int64, dims)}})
 	f.spend += t.Price
 	return nil
 }

@@ -55,8 +55,8 @@ func stayTogether(pod *corev1.Pod, gang string) {
 }
 
 // peak estimates the largest sum of what pods ask for in a run: all plain pods, and half of the gangs' pods, each of the largest size.
-func (f *fleet) peak(c Churning) [dims]int64 {
-	sum := Sum(f.pods)
+func peak(pods []Pod, c Churning) [dims]int64 {
+	sum := Sum(pods)
 	for range c.Gangs * gangPods / 2 {
 		for d, n := range gangSize(gangGPUsMax) {
 			sum[d] += n
