@@ -105,6 +105,8 @@ type books struct {
 	Nonce     string // in ids, drawn when the file was made
 	Sequence  uint64 // of the newest id
 	Operation uint64 // of the newest operation
+	// Observed are the drivers that were observed completely since the file was made.
+	Observed map[string]bool `json:",omitempty"`
 }
 
 // pending is what the file does not have yet.
@@ -205,12 +207,13 @@ func (p *Provider) Len() int {
 	return len(p.table.byID)
 }
 
-// Ready returns an error while a driver has not been observed completely since the start.
+// Ready returns an error while the records may lack machines: a driver has not been observed completely since their file
+// was made. A driver that cannot be observed now does not count, since shards could not reach the machines of the others.
 func (p *Provider) Ready() error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	for name, h := range p.hands {
-		if !h.known {
+		if !p.books.Observed[name] {
 			return fmt.Errorf("driver %q has not said yet what exists%s", name, because(h.trouble))
 		}
 	}

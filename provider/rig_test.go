@@ -137,6 +137,8 @@ type rig struct {
 	// open makes the driver; nil = a meddler with a simulated cloud.
 	open func() driver.Driver
 	log  *slog.Logger
+	// blind is what Observe fails with from the start.
+	blind error
 }
 
 const drivers = `drivers: [{name: sim, kind: simulated, launchesPerMinute: 6000, launchBurst: 1000}]
@@ -189,7 +191,7 @@ func (r *rig) start() {
 			}
 			cfg.File, cfg.Create, cfg.Configure, cfg.Drain, cfg.Delete = filepath.Join(r.dir, "cloud.db"), ten, ten, ten, ten
 			c, err := cloud.Open(cfg, 1, nil)
-			r.driver = &meddler{Cloud: c}
+			r.driver = &meddler{Cloud: c, blind: r.blind}
 			return r.driver, err
 		},
 	})

@@ -175,6 +175,12 @@ func (p *Provider) compare(h *hand, exists map[string][]driver.Observation, trou
 	if trouble == nil && !h.known {
 		h.known = true
 	}
+	if trouble == nil && !p.books.Observed[h.spec.Name] {
+		if p.books.Observed == nil {
+			p.books.Observed = map[string]bool{}
+		}
+		p.books.Observed[h.spec.Name], p.pending.books = true, true
+	}
 	p.probe(now)
 	p.pending.account = true
 	return tasks
