@@ -275,8 +275,9 @@
 //	           the machines of classes it accepts
 //	acquire    for each machine picked the classes of a step,  one for each share of the
 //	           or the kinds of domains; a byte for each Need   components, or the first
-//	           that lacks nothing; what rows of one stamp      with another that gathers;
-//	           have, sorted, where one of them acquired        the first gives back together
+//	           that lacks nothing; the rows of one stamp       with another that gathers;
+//	           where one of them acquired, and what they       all give back together, by
+//	           have, sorted, where some may do with fewer      cluster
 //	preempt    kinds × C, the victims of the classes that are  the first; all prepare
 //	           asked for, then the turns that may find some    (phase2_turns, gang_find)
 //	reclaim    clusters, reservations, and the machines of     the first
@@ -331,10 +332,11 @@
 //	gatherIn     preempt    what was acquired outside of the cell of the plan
 //
 // While clusters are credited, the worker of the cluster writes its claims.
-// While Needs acquire, the worker that has the Need's kind does. In phase 2 the
-// first worker alone withholds, and no stage after phase 1 adds a claim. Phases
-// 2 and 3 read claims and do not derive them again. What a machine is worth as
-// a victim is noted with each claim of credit (store.priority).
+// While Needs acquire, the worker that has the Need's kind does; while rows of one
+// stamp give back together, the worker of their cluster. In phase 2 the first worker
+// alone withholds, and no stage after phase 1 adds a claim. Phases 2 and 3 read
+// claims and do not derive them again. What a machine is worth as a victim is noted
+// with each claim of credit (store.priority).
 //
 // What a plan's reservation keeps. A plan reserves what it uses of victims, of
 // Idle machines, of machines that drain already, for nobody or for a lower

@@ -85,9 +85,9 @@ func (e *Engine) Memory() [alloc.NumPurposes]alloc.Usage { return e.accounts.Usa
 // tasks are the functions that workers run in nearly every cycle. They are made once: a closure that is
 // handed to another goroutine escapes to the heap each time it is made.
 type tasks struct {
-	undo, renew, prepare, credit, asking, merge func(worker, from, to int)
-	worths, askers, gangs, marks, outlines      func(worker, from, to int)
-	acquire, adopted                            func(worker int)
+	undo, renew, prepare, credit, asking, merge, together func(worker, from, to int)
+	worths, askers, gangs, marks, outlines                func(worker, from, to int)
+	acquire, adopted                                      func(worker int)
 }
 
 func (e *Engine) makeTasks() {
@@ -110,6 +110,7 @@ func (e *Engine) makeTasks() {
 		asking:   func(worker, from, to int) { e.workers[worker].markAsking(from, to) },
 		acquire:  func(worker int) { e.workers[worker].acquireShare() },
 		adopted:  func(worker int) { e.workers[worker].keepAdopted() },
+		together: each((*worker).giveBackIn),
 		merge:    each(func(l *worker, stage int) { l.mergeStage(stage) }),
 		worths:   each((*worker).noteLate),
 		askers:   func(worker, from, to int) { e.workers[worker].noteAskers(from, to) },

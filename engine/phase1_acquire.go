@@ -191,7 +191,9 @@ func (l *worker) acquireHead(class uint32, need int32, stage int) {
 }
 
 func (l *worker) noteAcquired(r columnar.Row, need int32, stage int) {
-	l.claims.Acquire(r, need, &l.lines[need])
+	n := &l.lines[need]
+	l.claims.Acquire(r, need, n)
+	l.together.clusters[n.Cluster>>6] |= 1 << (n.Cluster & 63)
 	l.acquisitions[stage] = append(l.acquisitions[stage], acquisition{r, need})
 }
 

@@ -19,92 +19,117 @@ import (
 
 // together is what the rows of one stamp have, and how it is divided.
 type together struct {
-	clusters []uint64 // in which a Need without Same has acquired something, as a set
-	// any says that something was divided: divided are the rows, bought the machines that were acquired in the
-	// second stage, and acquired is what the rows have of both.
-	any             bool
-	divided, bought bitmap.Dense
-	acquired        [2][]acquisition
-	needs           []int32 // in rank order
-	pool            []pooled
-	place           []uint32 // of those in pool that a row takes, by row one after the other
-	ends            []int    // by row: the end of its part of place
-	// deficit is what the row at work lacks with what it has, want the sum of what the rows want.
-	deficit, want []int64
+	clusters []uint64 // in which the worker has acquired something in this cycle, as a set
+	// bought are the machines that were acquired in the second stage; the first worker's serves all. divided are
+	// the rows whose machines were divided, acquired is what they have of both stages.
+	bought   bitmap.Dense
+	divided  []int32
+	acquired [2][]acquisition
+	needs    []int32 // in rank order
+	pool     []pooled
+	place    []uint32 // of those in pool that a row takes, by row one after the other
+	ends     []int    // by row: the end of its part of place
+	// deficit is what the row at work lacks with what it has, want the sum of what the rows want, most what a
+	// machine in pool offers at most, by dimension.
+	deficit, want, most []int64
 }
 
 // pooled is a machine that some row of the stamp has.
 type pooled struct {
 	row    columnar.Row
-	had    int32 // the Need that has it
-	to     int32 // the Need that takes it, state.Unclaimed = none needs it
-	stage  int8  // in which it was acquired; isCredited = it was not
-	isFree bool  // acquired, and nobody held it
+	had    int32  // the Need that has it
+	to     int32  // the Need that takes it, state.Unclaimed = none needs it
+	stage  int8   // in which it was acquired; isCredited = it was not
+	isFree bool   // acquired, and nobody held it
+	order  uint64 // by state, then in keep order
 }
 
 const isCredited int8 = -1
 
-// giveBackTogether does so for all stamps.
+// keepKeyBits is the length of a snapshot.KeepKey; see pooled.order.
+const keepKeyBits = 62
+
+// begin forgets what was done in the last cycle.
+func (x *together) begin(clusters int) {
+	x.clusters = reuse.Resize(x.clusters, (clusters+63)/64)
+	x.divided, x.acquired[0], x.acquired[1] = x.divided[:0], x.acquired[0][:0], x.acquired[1][:0]
+}
+
+// giveBackTogether does so for all stamps. All workers take part: what the rows of a stamp have is their cluster's.
 func (l *worker) giveBackTogether() {
 	x := &l.together
-	x.any = false
-	x.clusters = reuse.Resize(x.clusters, (len(l.sources)+63)/64)
-	for _, other := range l.e.workers {
-		for _, v := range other.visited {
-			if n := &l.lines[v.need]; n.Acquired != columnar.None && !l.kinds[n.Kind].Same {
-				x.clusters[n.Cluster>>6] |= 1 << (n.Cluster & 63)
+	for _, other := range l.e.workers[1:] {
+		for i, word := range other.together.clusters {
+			x.clusters[i] |= word
+		}
+	}
+	found := false
+	for i, word := range x.clusters {
+		for ; word != 0; word &= word - 1 {
+			if c := i<<6 + bits.TrailingZeros64(word); len(l.sources[c].Block.Twins()) == 0 {
+				x.clusters[i] &^= 1 << (c & 63)
+			} else {
+				found = true
 			}
 		}
 	}
-	for i, word := range x.clusters {
-		for ; word != 0; word &= word - 1 {
-			l.giveBackIn(int32(i<<6 + bits.TrailingZeros64(word)))
-		}
+	if !found {
+		return
 	}
-	if x.any {
-		l.endDivision()
+	x.bought = bitmap.DenseIn(l.e.arena, l.s.Supply.RowMax())
+	for _, a := range l.pass.acquisitions[1] {
+		x.bought.Set(uint32(a.row))
 	}
+	l.e.crew.Each(len(l.sources), clustersPerChunk, l.e.tasks.together)
+	l.endDivision()
 }
 
 // giveBackIn does so for the stamps of a cluster.
-func (l *worker) giveBackIn(c int32) {
+func (l *worker) giveBackIn(c int) {
+	if l.e.workers[0].together.clusters[c>>6]>>(c&63)&1 == 0 {
+		return
+	}
 	src := &l.sources[c]
 	for twins := src.Block.Twins(); len(twins) > 0; {
-		n, acquired := 0, false
-		for first := int(twins[0]); n < len(twins) && src.Block.Profile(int(twins[n])) == src.Block.Profile(first) && src.Block.GroupID(int(twins[n])) == src.Block.GroupID(first); n++ {
-			acquired = acquired || l.lines[src.Base+int32(twins[n])].Acquired != columnar.None
+		profile, group := src.Block.Profile(int(twins[0])), src.Block.GroupID(int(twins[0]))
+		n := 1
+		for n < len(twins) && src.Block.Profile(int(twins[n])) == profile && src.Block.GroupID(int(twins[n])) == group {
+			n++
 		}
-		if acquired && l.mayGiveBack(src, twins[:n]) && !l.foldHasStamp(c, int(twins[0])) && l.divide() {
+		if l.mayLeave(src, twins[:n]) && l.mayGiveBack(src, twins[:n]) && !l.foldHasStamp(int32(c), int(twins[0])) && l.divide() {
 			l.takeParts()
 		}
 		twins = twins[n:]
 	}
 }
 
-// beginDivision prepares takeParts.
-func (l *worker) beginDivision() {
-	x := &l.together
-	x.any = true
-	x.bought, x.divided = bitmap.DenseIn(l.e.arena, l.s.Supply.RowMax()), bitmap.DenseIn(l.e.arena, len(l.lines))
-	for _, a := range l.pass.acquisitions[1] {
-		x.bought.Set(uint32(a.row))
-	}
-	x.acquired[0], x.acquired[1] = x.acquired[0][:0], x.acquired[1][:0]
-}
-
 // endDivision corrects the lists of what Needs have acquired, of their turns and of stamps.
 func (l *worker) endDivision() {
-	x, p := &l.together, l.pass
-	isOne := func(need int32) bool { return x.divided.Has(uint32(need)) }
+	x, p, st := &l.together, l.pass, &l.e.store
+	for i, other := range l.e.workers {
+		st.divided = append(st.divided, other.together.divided...)
+		for stage := range x.acquired {
+			if i > 0 {
+				x.acquired[stage] = append(x.acquired[stage], other.together.acquired[stage]...)
+			}
+		}
+	}
+	if len(st.divided) == 0 {
+		return
+	}
+	divided := bitmap.DenseIn(l.e.arena, len(l.lines))
+	for _, need := range st.divided {
+		divided.Set(uint32(need))
+	}
 	for stage := range p.acquisitions {
-		others := slices.DeleteFunc(p.acquisitions[stage], func(a acquisition) bool { return isOne(a.need) })
+		others := slices.DeleteFunc(p.acquisitions[stage], func(a acquisition) bool { return divided.Has(uint32(a.need)) })
 		slices.SortStableFunc(x.acquired[stage], func(a, b acquisition) int { return cmp.Compare(l.rankOf[a.need], l.rankOf[b.need]) })
-		p.acquisitions[stage] = p.mergeByRank(nil, others, x.acquired[stage])
+		p.acquisitions[stage] = p.insertByRank(others, x.acquired[stage])
 	}
 	for _, other := range l.e.workers {
-		other.visited = slices.DeleteFunc(other.visited, func(v visit) bool { return isOne(v.need) })
+		other.visited = slices.DeleteFunc(other.visited, func(v visit) bool { return divided.Has(uint32(v.need)) })
 		for i := range other.foreignStamps {
-			if f := &other.foreignStamps[i]; isOne(f.need) && l.claims.Of(f.row) >= 0 {
+			if f := &other.foreignStamps[i]; divided.Has(uint32(f.need)) && l.claims.Of(f.row) >= 0 {
 				f.need = l.claims.Of(f.row)
 				f.named = l.named(f.need)
 			}
@@ -112,19 +137,47 @@ func (l *worker) endDivision() {
 	}
 }
 
-// mayGiveBack lists what the rows of a stamp have. It reports whether none is parked, and whether there is a machine without
-// which the others together offer as much as the rows together have use for: if there is none, no division leaves one.
-func (l *worker) mayGiveBack(src *state.Source, rows []uint32) bool {
-	x, sum := &l.together, &l.surplus
-	x.needs, x.pool = x.needs[:0], x.pool[:0]
-	x.deficit, x.want = reuse.Resize(x.deficit, l.dims), reuse.Resize(x.want, l.dims)
-	sum.hi, sum.lo = reuse.Resize(sum.hi, l.dims), reuse.Resize(sum.lo, l.dims)
+// insertByRank inserts acquisitions into a list, both in rank order. It writes behind the end of the list, where there is room.
+func (p *pass) insertByRank(list, more []acquisition) []acquisition {
+	at := len(list)
+	list = append(list, more...)
+	for to := len(list); len(more) > 0; to-- {
+		if last := more[len(more)-1]; at == 0 || p.rankOf[list[at-1].need] < p.rankOf[last.need] {
+			list[to-1], more = last, more[:len(more)-1]
+		} else {
+			list[to-1] = list[at-1]
+			at--
+		}
+	}
+	return list
+}
+
+// mayLeave reports whether a division of what the rows of a stamp have may leave something, as far as their numbers tell: one of
+// them has acquired something, none is parked, and one has more than one machine. A row that has one machine lacks more
+// without any, since each machine that a row has offers something that it wants. O(rows).
+func (l *worker) mayLeave(src *state.Source, rows []uint32) bool {
+	isAcquired, hasSeveral := false, false
 	for _, row := range rows {
-		need := src.Base + int32(row)
-		n := &l.lines[need]
+		n := &l.lines[src.Base+int32(row)]
 		if n.Is(state.IsParked) {
 			return false
 		}
+		isAcquired = isAcquired || n.Acquired != columnar.None
+		hasSeveral = hasSeveral || n.Head != n.Tail
+	}
+	return isAcquired && hasSeveral
+}
+
+// mayGiveBack lists what the rows of a stamp have. It reports whether a division may leave something, as far as sums tell:
+// some row may do with fewer machines than it has, if each offers as much as any of them in each dimension; and there is
+// a machine without which the others together offer as much as the rows together have use for. O(machines).
+func (l *worker) mayGiveBack(src *state.Source, rows []uint32) bool {
+	x, sum := &l.together, &l.surplus
+	x.needs, x.pool = x.needs[:0], x.pool[:0]
+	x.most, x.want = reuse.Resize(x.most, l.dims), reuse.Resize(x.want, l.dims)
+	for _, row := range rows {
+		need := src.Base + int32(row)
+		n := &l.lines[need]
 		x.needs = append(x.needs, need)
 		isAcquired := false
 		for r := n.Head; r != columnar.None; r = l.claims.Next(r) {
@@ -134,17 +187,59 @@ func (l *worker) mayGiveBack(src *state.Source, rows []uint32) bool {
 				m.stage, m.isFree = 0, !l.s.Supply.Reservation(r).Active()
 			}
 			x.pool = append(x.pool, m)
-			sum.add(l.vec(r))
+			for d, v := range l.vec(r) {
+				x.most[d] = max(x.most[d], v)
+			}
 		}
+	}
+	if !l.mayDoWithFewer() {
+		return false
+	}
+	sum.hi, sum.lo = reuse.Resize(sum.hi, l.dims), reuse.Resize(sum.lo, l.dims)
+	x.deficit = reuse.Resize(x.deficit, l.dims)
+	for i := range x.pool {
+		sum.add(l.vec(x.pool[i].row))
+	}
+	for _, need := range x.needs {
 		want := l.aggregate(need)
 		sum.sub(want)
 		columnar.SatAdd(x.want, want)
-		if !n.Is(state.IsSatisfied) {
+		if !l.lines[need].Is(state.IsSatisfied) {
 			l.readDeficit(x.deficit, need)
 			sum.add(x.deficit)
 		}
 	}
 	return slices.ContainsFunc(x.pool, func(m pooled) bool { return m.isFree && sum.spares(l.vec(m.row), x.want) })
+}
+
+// mayDoWithFewer reports whether some row of the stamp could lack as much as it does with one machine less than it has, if each
+// of them offered the most of each dimension. If none could, each takes as many as it has, and nothing is left.
+func (l *worker) mayDoWithFewer() bool {
+	x := &l.together
+	x.deficit = reuse.Resize(x.deficit, l.dims)
+	at := 0
+	for _, need := range x.needs {
+		from := at
+		for at < len(x.pool) && x.pool[at].had == need {
+			at++
+		}
+		if at-from < 2 {
+			continue
+		}
+		l.readDeficit(x.deficit, need)
+		isNeeded := false
+		for d, want := range l.aggregate(need) {
+			hi, lo := bits.Mul64(uint64(at-from-1), uint64(x.most[d]))
+			if covered := want - x.deficit[d]; hi == 0 && lo < uint64(max(covered, 0)) {
+				isNeeded = true
+				break
+			}
+		}
+		if !isNeeded {
+			return true
+		}
+	}
+	return false
 }
 
 // foldHasStamp reports whether a fold of a cluster has the stamp of a row.
@@ -164,9 +259,11 @@ func (l *worker) foldHasStamp(c int32, row int) bool {
 func (l *worker) divide() bool {
 	x, s := &l.together, &l.shared
 	slices.SortFunc(x.needs, func(a, b int32) int { return cmp.Compare(l.rankOf[a], l.rankOf[b]) })
-	slices.SortFunc(x.pool, func(a, b pooled) int {
-		return cmp.Or(cmp.Compare(l.poolState(a.row), l.poolState(b.row)), cmp.Compare(l.s.KeepKey(a.row), l.s.KeepKey(b.row)))
-	})
+	for i := range x.pool {
+		m := &x.pool[i]
+		m.order = uint64(l.poolState(m.row))<<keepKeyBits | l.s.KeepKey(m.row)
+	}
+	slices.SortFunc(x.pool, func(a, b pooled) int { return cmp.Compare(a.order, b.order) })
 	s.reset()
 	for i := range x.pool {
 		s.list = append(s.list, sharedMachine{uint32(i), l.s.View.Class[x.pool[i].row]})
@@ -293,13 +390,10 @@ func (l *worker) dropUnneeded(need int32) {
 // takeParts makes the rows of a stamp claim what the division gives them, and frees what it leaves. The next cycle
 // credits their cluster anew.
 func (l *worker) takeParts() {
-	x, st := &l.together, &l.e.store
-	if !x.any {
-		l.beginDivision()
-	}
+	x, bought := &l.together, &l.e.workers[0].together.bought
 	for i := range x.pool {
 		m := &x.pool[i]
-		if m.stage == 0 && x.bought.Has(uint32(m.row)) {
+		if m.stage == 0 && bought.Has(uint32(m.row)) {
 			m.stage = 1
 		}
 		l.claims.Release(m.row)
@@ -315,7 +409,6 @@ func (l *worker) takeParts() {
 	}
 	for _, need := range x.needs {
 		l.lines[need].Empty()
-		x.divided.Set(uint32(need))
 	}
 	slices.SortStableFunc(x.place, func(a, b uint32) int {
 		m, o := &x.pool[a], &x.pool[b]
@@ -331,5 +424,5 @@ func (l *worker) takeParts() {
 		l.claims.Acquire(m.row, m.to, n)
 		x.acquired[m.stage] = append(x.acquired[m.stage], acquisition{m.row, m.to})
 	}
-	st.divided = append(st.divided, x.needs...)
+	x.divided = append(x.divided, x.needs...)
 }

@@ -108,6 +108,7 @@ func (l *worker) enter(p *pass) {
 	}
 	l.domains.Forget()
 	l.acquisitions[0], l.acquisitions[1] = l.acquisitions[0][:0], l.acquisitions[1][:0]
+	l.together.begin(len(p.sources))
 	l.shares, l.revived, l.twins.known = shares{}, false, false
 	if l.fit != nil {
 		l.fit.memo.clear()
