@@ -91,14 +91,14 @@ func (p *pass) findHeldForFolds() {
 	p.beginReservations()
 	p.findDeciding()
 	st, s := &p.e.store, p.s
-	p.foldHeldOff = nil
+	p.folding.foldHeldOff = nil
 	type holds struct {
 		cluster int32
 		heldForFold
 	}
 	var list []holds
 	sums := alloc.Make[uint64](p.e.arena, len(s.Clusters))
-	if s.Supply.ReservationCount() > 0 && p.anySame {
+	if s.Supply.ReservationCount() > 0 && p.folding.anySame {
 		for r, res := range s.Supply.Reservations() {
 			state := s.View.State[r]
 			if state != model.Idle && state != model.Draining || !p.mayHold(r, &res) {
@@ -116,21 +116,21 @@ func (p *pass) findHeldForFolds() {
 	}
 	for c := range st.clusters {
 		x := &st.clusters[c]
-		x.heldMoved = x.held != sums[c]
-		x.held = sums[c]
+		x.fold.heldMoved = x.fold.held != sums[c]
+		x.fold.held = sums[c]
 	}
 	if len(list) == 0 {
 		return
 	}
 	slices.SortFunc(list, func(a, b holds) int { return cmp.Compare(a.cluster, b.cluster) })
-	p.foldHeldOff = alloc.Make[uint32](p.e.arena, len(s.Clusters)+1)
-	p.foldHeld = alloc.MakeDirty[heldForFold](p.e.arena, len(list))
+	p.folding.foldHeldOff = alloc.Make[uint32](p.e.arena, len(s.Clusters)+1)
+	p.folding.foldHeld = alloc.MakeDirty[heldForFold](p.e.arena, len(list))
 	for i := range list {
-		p.foldHeldOff[list[i].cluster+1]++
-		p.foldHeld[i] = list[i].heldForFold
+		p.folding.foldHeldOff[list[i].cluster+1]++
+		p.folding.foldHeld[i] = list[i].heldForFold
 	}
 	for c := range s.Clusters {
-		p.foldHeldOff[c+1] += p.foldHeldOff[c]
+		p.folding.foldHeldOff[c+1] += p.folding.foldHeldOff[c]
 	}
 }
 
@@ -197,10 +197,10 @@ func (x *begunIndex) add(m stamped) {
 
 // held returns the machines that are held for Same-rows and folds of the cluster at work.
 func (f *folder) held() []heldForFold {
-	if f.p.foldHeldOff == nil {
+	if f.p.folding.foldHeldOff == nil {
 		return nil
 	}
-	return f.p.foldHeld[f.p.foldHeldOff[f.c]:f.p.foldHeldOff[f.c+1]]
+	return f.p.folding.foldHeld[f.p.folding.foldHeldOff[f.c]:f.p.folding.foldHeldOff[f.c+1]]
 }
 
 // index fills begunIndex for the cluster at work.
@@ -255,11 +255,11 @@ func (x *stampFilter) may(fingerprint uint64) bool {
 // or what machines are on their way decides whether a row folds.
 func (f *folder) noteStamps(x *clusterState) (mayRefold bool) {
 	for _, m := range f.p.movesOf(int(f.c)) {
-		mayRefold = mayRefold || x.unsettled || f.p.decides[m.class]
+		mayRefold = mayRefold || x.fold.unsettled || f.p.folding.decides[m.class]
 		if m.how != left {
 			fingerprint := f.p.s.View.Fingerprint[m.row]
 			x.stamps.add(fingerprint)
-			mayRefold = mayRefold || f.p.sameStamps.may(fingerprint)
+			mayRefold = mayRefold || f.p.folding.sameStamps.may(fingerprint)
 		}
 	}
 	return mayRefold
@@ -270,7 +270,7 @@ func (f *folder) noteStamps(x *clusterState) (mayRefold bool) {
 func (f *folder) foldable(state *clusterState, row int) bool {
 	says := f.supplySays(f.block.Profile(row), f.block.AggregateIDs()[row])
 	folds := says != neverFits && f.foldsWith(state, row, says)
-	state.unsettled = state.unsettled || !folds || says == fitsNot
+	state.fold.unsettled = state.fold.unsettled || !folds || says == fitsNot
 	return folds
 }
 
@@ -323,10 +323,10 @@ type createdFor struct {
 // listCreated lists the machines that are being created for members of the folds of the cluster at
 // work.
 func (f *folder) listCreated(x *clusterState) {
-	x.created = x.created[:0]
+	x.fold.created = x.fold.created[:0]
 	s := f.p.s
 	coming := s.BoundOf(int(f.c))[s.CreatingFrom(int(f.c)):]
-	if len(coming) == 0 || !x.hasSame {
+	if len(coming) == 0 || !x.fold.hasSame {
 		return
 	}
 	lines := f.p.lines[f.base:][:f.block.Len()]
@@ -344,12 +344,12 @@ func (f *folder) listCreated(x *clusterState) {
 		}
 		for i := range coming {
 			if coming[i].Fingerprint == stamp && coming[i].Group == group {
-				x.created = append(x.created, createdFor{coming[i].Row, f.p.needOf(f.base + int32(row))})
+				x.fold.created = append(x.fold.created, createdFor{coming[i].Row, f.p.needOf(f.base + int32(row))})
 			}
 		}
 	}
-	slices.SortFunc(x.created, compareCreated)
-	x.created = slices.Compact(x.created)
+	slices.SortFunc(x.fold.created, compareCreated)
+	x.fold.created = slices.Compact(x.fold.created)
 }
 
 func compareCreated(a, b createdFor) int {
@@ -363,6 +363,6 @@ func (p *pass) isCreatedFor(r columnar.Row, need int32) bool {
 	if !n.Is(state.IsFold) {
 		return false
 	}
-	_, found := slices.BinarySearchFunc(p.e.store.clusters[n.Cluster].created, createdFor{r, need}, compareCreated)
+	_, found := slices.BinarySearchFunc(p.e.store.clusters[n.Cluster].fold.created, createdFor{r, need}, compareCreated)
 	return found
 }

@@ -45,7 +45,7 @@ func (l *worker) share() shares {
 		}
 		first[m] = int32(i) + 1
 		for _, c := range l.classesOf[m] {
-			if l.free[0].Has(c) || l.free[1].Has(c) || l.reserved.lower.hasClass(c) {
+			if l.stock.free[0].Has(c) || l.stock.free[1].Has(c) || l.reserved.lower.hasClass(c) {
 				sets.unite(i, kinds+int(c))
 			}
 		}
@@ -84,7 +84,7 @@ func (l *worker) weighComponents(sets *union) (weights []int32, total int) {
 	weights = alloc.Make[int32](l.arena, len(sets.parent))
 	for i := range l.kinds {
 		for _, other := range l.e.workers {
-			n := other.byKind[i]
+			n := other.acquiring.byKind[i]
 			weights[sets.root(i)] += n
 			total += int(n)
 		}
@@ -94,9 +94,9 @@ func (l *worker) weighComponents(sets *union) (weights []int32, total int) {
 
 // findAsking marks the Needs whose turn may come to something, and sums their weights by kind.
 func (p *pass) findAsking() {
-	p.asking = alloc.Make[uint8](p.e.arena, len(p.order))
+	p.shortage.asking = alloc.Make[uint8](p.e.arena, len(p.order))
 	for _, l := range p.e.workers {
-		l.byKind = alloc.Make[int32](l.arena, len(p.kinds))
+		l.acquiring.byKind = alloc.Make[int32](l.arena, len(p.kinds))
 	}
 	p.e.crew.Each(p.rankWords(), rankWordsPerChunk, p.e.tasks.asking)
 }
@@ -111,11 +111,11 @@ func (l *worker) markAsking(fromWord, toWord int) {
 			if l.isIdle(rank, kind, false) {
 				continue
 			}
-			if !l.special[rank] && !l.waits[rank] {
+			if !l.shortage.special[rank] && !l.shortage.waits[rank] {
 				weight = 1
 			}
-			l.asking[rank] = 1
-			l.byKind[kind] += weight
+			l.shortage.asking[rank] = 1
+			l.acquiring.byKind[kind] += weight
 		}
 	}
 }
@@ -165,7 +165,7 @@ func (u *union) unite(a, b int) { u.parent[u.root(a)] = int32(u.root(b)) }
 
 // has reports whether a class belongs to the worker's share.
 func (l *worker) has(class uint32) bool {
-	return l.shares.workers <= 1 || l.shares.class[class] == l.number
+	return l.acquiring.shares.workers <= 1 || l.acquiring.shares.class[class] == l.number
 }
 
 // acquireAll gives each Need that lacks something its turn: on several workers where components can be
@@ -176,26 +176,26 @@ func (p *pass) acquireAll() {
 	p.markSpecial()
 	p.findAsking()
 	if p.e.racing != nil && !l.reserved.breakable {
-		l.shares = shares{}
+		l.acquiring.shares = shares{}
 		p.e.racing(l)
-		p.acquisitions = l.acquisitions
+		p.stock.acquisitions = l.acquiring.acquisitions
 		return
 	}
 	x := l.share()
 	if x.workers == 1 || l.reserved.inOrder {
-		l.shares = shares{turns: x.turns}
+		l.acquiring.shares = shares{turns: x.turns}
 		l.acquirePending()
-		p.acquisitions = l.acquisitions
+		p.stock.acquisitions = l.acquiring.acquisitions
 		return
 	}
 	for _, other := range workers {
-		other.shares = x
+		other.acquiring.shares = x
 	}
 	p.acquireShares()
 	p.mergeAcquisitions()
 	// From here on worker 0 has everything.
-	l.shares = shares{}
-	l.domains.Forget()
+	l.acquiring.shares = shares{}
+	l.acquiring.domains.Forget()
 }
 
 // acquireShares gives all Needs their turns, each on the worker that has its kind. Worker 0 has the
@@ -203,7 +203,7 @@ func (p *pass) acquireAll() {
 // the time after it is done with these.
 func (p *pass) acquireShares() {
 	workers := p.e.workers
-	if workers[0].shares.turns < gatherMin {
+	if workers[0].acquiring.shares.turns < gatherMin {
 		p.e.crew.Run(p.e.tasks.acquire)
 		return
 	}
@@ -224,31 +224,31 @@ func (p *pass) acquireShares() {
 
 // mergeAcquisitions merges the acquisitions of the workers into rank order.
 func (p *pass) mergeAcquisitions() {
-	p.e.crew.Each(len(p.acquisitions), 1, p.e.tasks.merge)
+	p.e.crew.Each(len(p.stock.acquisitions), 1, p.e.tasks.merge)
 }
 
 // mergeStage is mergeAcquisitions for one stage (0 = Idle, 1 = Speculative).
 func (p *pass) mergeStage(stage int) {
 	workers := p.e.workers
-	all := workers[0].acquisitions[stage]
+	all := workers[0].acquiring.acquisitions[stage]
 	for i, l := range workers[1:] {
 		to := &p.e.store.acquisitions[i%2][stage]
-		*to = p.mergeByRank((*to)[:0], all, l.acquisitions[stage])
+		*to = p.mergeByRank((*to)[:0], all, l.acquiring.acquisitions[stage])
 		all = *to
 	}
-	p.acquisitions[stage] = all
+	p.stock.acquisitions[stage] = all
 }
 
 // mergeByRank merges two lists in rank order into a third.
-func (p *pass) mergeByRank(to, a, b []acquisition) []acquisition {
+func (nt *needTable) mergeByRank(to, a, b []acquisition) []acquisition {
 	to = slices.Grow(to, len(a)+len(b))
 	for len(a) > 0 && len(b) > 0 {
 		// One list has most elements: copy its whole run before the other's head.
-		if p.rankOf[a[0].need] > p.rankOf[b[0].need] {
+		if nt.rankOf[a[0].need] > nt.rankOf[b[0].need] {
 			a, b = b, a
 		}
-		rank, n := p.rankOf[b[0].need], 1
-		for n < len(a) && p.rankOf[a[n].need] < rank {
+		rank, n := nt.rankOf[b[0].need], 1
+		for n < len(a) && nt.rankOf[a[n].need] < rank {
 			n++
 		}
 		to, a = append(to, a[:n]...), a[n:]
@@ -262,7 +262,7 @@ var gatherMin = 1 << 16
 
 // gatherer visits, in rank order, the Needs whose turn may come to something.
 type gatherer struct {
-	*pass
+	pass   *pass
 	rank   int    // the place in the order to go on from
 	ahead  bool   // it runs on another worker, while the deciding one changes what is left
 	shares shares // of the worker's share of kinds, where there are several shares
@@ -273,12 +273,12 @@ type gatherer struct {
 // fill gathers the next batch; an empty batch ends the walk.
 func (g *gatherer) fill(b *workers.Batch) {
 	b.N = 0
-	for g.rank = nextMark(g.asking, g.rank); g.rank < len(g.asking) && b.N < workers.BatchNeeds; g.rank = nextMark(g.asking, g.rank+1) {
-		kind := g.kindAt[g.rank]
-		if g.shares.workers > 1 && g.shares.kind[kind] != g.worker || g.isIdle(g.rank, kind, g.ahead) {
+	for g.rank = nextMark(g.pass.shortage.asking, g.rank); g.rank < len(g.pass.shortage.asking) && b.N < workers.BatchNeeds; g.rank = nextMark(g.pass.shortage.asking, g.rank+1) {
+		kind := g.pass.kindAt[g.rank]
+		if g.shares.workers > 1 && g.shares.kind[kind] != g.worker || g.pass.isIdle(g.rank, kind, g.ahead) {
 			continue
 		}
-		b.Need[b.N], b.Rank[b.N] = g.order[g.rank], int32(g.rank)
+		b.Need[b.N], b.Rank[b.N] = g.pass.order[g.rank], int32(g.rank)
 		b.N++
 	}
 	g.prefetch(b)
@@ -288,7 +288,7 @@ func (g *gatherer) fill(b *workers.Batch) {
 // decides. The loop is short enough for many cache misses to be in flight at once.
 func (g *gatherer) prefetch(b *workers.Batch) {
 	for _, need := range b.Need[:b.N] {
-		g.reads += uint64(g.lines[need].Cluster) + uint64(g.aggregates[need]) // never written meanwhile
+		g.reads += uint64(g.pass.lines[need].Cluster) + uint64(g.pass.aggregates[need]) // never written meanwhile
 	}
 }
 
@@ -296,7 +296,7 @@ func (g *gatherer) prefetch(b *workers.Batch) {
 // gathers for itself if there are few turns, or while reservations are breakable: voiding one frees
 // Idle machines, so which Needs may be skipped depends on the turns before.
 func (l *worker) acquirePending() {
-	if l.e.crew.Size() == 1 || l.shares.turns < gatherMin || l.reserved.breakable {
+	if l.e.crew.Size() == 1 || l.acquiring.shares.turns < gatherMin || l.reserved.breakable {
 		l.acquireShare()
 		return
 	}
@@ -316,7 +316,7 @@ func (l *worker) acquireShare() { l.acquireShareAnd(func() {}) }
 
 // acquireShareAnd is acquireShare that calls first before each batch.
 func (l *worker) acquireShareAnd(first func()) {
-	g, b := l.gathers(), &l.pending
+	g, b := l.gathers(), &l.acquiring.pending
 	for g.fill(b); b.N > 0; g.fill(b) {
 		first()
 		l.acquireBatch(b)
@@ -325,8 +325,8 @@ func (l *worker) acquireShareAnd(first func()) {
 
 // gathers resets the worker's gatherer to the first Need.
 func (l *worker) gathers() *gatherer {
-	l.gatherer = gatherer{pass: l.pass, shares: l.shares, worker: l.number}
-	return &l.gatherer
+	l.acquiring.gatherer = gatherer{pass: l.pass, shares: l.acquiring.shares, worker: l.number}
+	return &l.acquiring.gatherer
 }
 
 // workers.NewRing returns a ring over the Needs of the worker's share.

@@ -48,7 +48,7 @@ func (e *Engine) Cycle(in Input) (plan *Plan, err error) {
 
 // forget invalidates all that is kept: the next cycle starts from nothing.
 func (e *Engine) forget() {
-	e.store.valid = false
+	e.store.seen.valid = false
 	e.snaps.Forget()
 }
 
@@ -101,14 +101,14 @@ func (e *Engine) decide(in Input) (*Plan, error) {
 
 	crew.Begin(model.StageNormalise)
 	p := e.newPass(snap, &e.in)
-	p.rows = in.Demand.Len()
+	p.counted.rows = in.Demand.Len()
 	p.carryOver()
-	stats.Full = p.fresh
+	stats.Full = p.changed.fresh
 	moved := p.normalise()
 	stats.NormaliseNanos = watch.lap()
 
 	crew.Begin(model.StageRank)
-	if p.reordered = moved; moved && !p.merge() {
+	if p.changed.reordered = moved; moved && !p.merge() {
 		p.rank()
 		p.markLacking()
 	}
@@ -129,7 +129,7 @@ func (e *Engine) decide(in Input) (*Plan, error) {
 	p.report(&e.plan)
 	stats.Phase3Nanos = watch.lap()
 	p.leaveBehind()
-	e.trim(p.fresh)
+	e.trim(p.changed.fresh)
 	e.last = p
 	return &e.plan, nil
 }

@@ -81,7 +81,7 @@
 //
 //   - To credit a Need is to count for it what is bound to its cluster already.
 //     To acquire is to take a free machine for it. Both claim the machine: it
-//     counts for that Need alone. The column pass.claims has the claims.
+//     counts for that Need alone. The column machineTable.claims has the claims.
 //   - To reserve is to keep a machine for an owner beyond the cycle. The owner is
 //     a cluster, a fingerprint without Same, and a group (reservations.go). A
 //     machine that is held for a Need is reserved for it. That is no claim. With
@@ -166,7 +166,7 @@
 //   - Rank puts the Need first in the order. The line does not change.
 //   - Phase 1 has two halves. Credit claims a-1, the Need's own, then a-2, which
 //     no lower Need of c1 owns by its stamp (HasForeignStamp). Four machines are
-//     needed and c1 has no more, so credit marks the Need in pass.lacking. In its
+//     needed and c1 has no more, so credit marks the Need in needTable.lacking. In its
 //     turn (IsVisited) the Need acquires i-1: Line.Acquired divides the chain
 //     into what was credited and what was free.
 //   - Phase 2 finds that one machine is missing. b-1 and b-2 are claimed at
@@ -258,6 +258,29 @@
 //	report     report, plan,             all of these           Plan
 //	           units_explain
 //
+// What these names stand for lies in groups of columns, each a struct in pass.go. Phases 2 and 3, the report and
+// normalise name the group wherever they read or write a column. The first two belong to all stages.
+//
+//	group         columns                                written by             read by
+//	------------- -------------------------------------- ---------------------- --------------------
+//	fleet         Snapshot, classes, what they offer     newPass                all
+//	needTable     lines, order, rankOf, lacking          normalise, rank,       all
+//	                                                     credit (lacking)
+//	machineTable  claims, taken, priority, owner         credit, acquire,       all
+//	                                                     preempt (withheld)
+//	changed       what differs from the last cycle       normalise, rank        credit
+//	folding       what decides whether gangs fold        normalise              rank, report
+//	reserved      what is held for whom, what has ended  lay, acquire, preempt  all behind lay
+//	shortage      which Needs have a turn, what is left  acquire                preempt
+//	stock         pools, ladders, acquisitions           lay, acquire, preempt  preempt, report
+//	candidates    victim pools, bounds, nested cells     preempt                preempt
+//	preempted     victims, plans, planned, taker         preempt                reclaim, delete,
+//	                                                                            report
+//	tenants       shares, and the turns between tenants  lay, preempt           preempt, Explain
+//	released      reclaims, deletes                      reclaim, delete        report
+//	told          what Explain is made of                preempt                report, Explain
+//	counted       figures                                credit, acquire        report
+//
 //	stage      cost                                            workers
 //	---------- ----------------------------------------------- ------------------------------
 //	snapshot   changed rows, and a pass over the lists that    the first; all arrange the
@@ -306,7 +329,7 @@
 // rounding is fixed (internal/exact, internal/free, victims_score.go). The numbers of
 // kinds and folds depend on which worker meets them first. No order looks at them.
 //
-// Who writes a claim. A claim is an entry of pass.claims and of the chain of its line.
+// Who writes a claim. A claim is an entry of machineTable.claims and of the chain of its line.
 // The methods of state.Claims write both, and nothing else does. Claim adds one, in
 // credit (worker.claim); Acquire, in acquisition (noteAcquired); keepsOwn and takeParts
 // claim again, in order, what a Need has. A machine is on one chain at most, as builds
@@ -436,7 +459,7 @@
 // A cycle builds on nothing after an error, with Options.Full, with other tables, when
 // numbers of clusters or dimensions may mean other things, or when room runs out
 // (carryOver in store.go). It does so too whenever a class is new, has lost its last
-// machine or has a machine again (sameClasses in snapshot/classes.go, pass.renumbered):
+// machine or has a machine again (sameClasses in snapshot/classes.go, changed.renumbered):
 // a price or a label that no other machine has makes a new class. The reasons are in
 // docs/decisions/0010-cycles-build-on-the-one-before.md.
 //

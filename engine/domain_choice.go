@@ -16,7 +16,7 @@ import (
 // false means that the choice depends on what is free and must wait for the Need's turn.
 func (l *worker) settleDomain(need int32, k *state.Kind) bool {
 	held := l.reserved.has(need)
-	n, sc := &l.lines[need], &l.domain
+	n, sc := &l.lines[need], &l.acquiring.domain
 	l.beginChoice(need)
 	l.sumCreditable(need, k)
 	if len(sc.Totals) == 0 {
@@ -60,7 +60,7 @@ func (l *worker) settleDomain(need int32, k *state.Kind) bool {
 // domain has more of them, since free machines may complete that one. Only own machines are compared:
 // the capped scores of creditable machines are maximal in every domain that credit covers.
 func (l *worker) bestCovering(want []int64) (value uint32, ok bool) {
-	totals := l.domain.Totals
+	totals := l.acquiring.domain.Totals
 	var best *domains.Totals
 	tie := false
 	for i := range totals {
@@ -148,10 +148,10 @@ func (l *worker) bestDomain(need int32, k *state.Kind, acquiring bool) (best dom
 
 // bestCredited returns the best of the domains in which something is for the Need alone.
 func (l *worker) bestCredited(want []int64) (best domains.Totals, found bool) {
-	sc := &l.domain
+	sc := &l.acquiring.domain
 	for i := range sc.Totals {
 		t := &sc.Totals[i]
-		l.probes++
+		l.figures.probes++
 		t.Covers = columnar.Covers(t.Total, want)
 		t.Viable = t.Covers || sc.IsViable(t.Total)
 		if !found || domains.Better(l.s.Supply, t, &best, want) {
@@ -165,7 +165,7 @@ func (l *worker) bestCredited(want []int64) (best domains.Totals, found bool) {
 func (l *worker) addBlocked(need int32, k *state.Kind) {
 	for _, r := range l.reserved.of(need) {
 		if v, ok := l.s.Supply.Domain(k.Matcher, r); ok && l.isBlocked(r, k) {
-			t := l.domain.At(v, l.dims)
+			t := l.acquiring.domain.At(v, l.dims)
 			t.Count++
 			columnar.SatAdd(t.Total, l.vec(r))
 		}
@@ -174,7 +174,7 @@ func (l *worker) addBlocked(need int32, k *state.Kind) {
 
 // addFree adds the free machines to the totals of the domains that totals has already.
 func (l *worker) addFree(k *state.Kind) {
-	sc := &l.domain
+	sc := &l.acquiring.domain
 	if len(sc.Totals) == 0 {
 		return
 	}
@@ -191,20 +191,20 @@ func (l *worker) bestFree(need int32, k *state.Kind) (domains.Totals, bool) {
 	// If the kind accepts every class of its matcher, the totals of a kind of domains hold for the Need
 	// as they are.
 	whole := len(k.Classes) == len(l.classesOf[k.Matcher])
-	best, found, probes := l.domainsFor(k.Matcher).BestFree(&l.domain, k.Matcher, l.aggregate(need), whole, k.Accepts)
-	l.probes += probes
+	best, found, probes := l.domainsFor(k.Matcher).BestFree(&l.acquiring.domain, k.Matcher, l.aggregate(need), whole, k.Accepts)
+	l.figures.probes += probes
 	return best, found
 }
 
 // sumShelves adds the machines left on shelves to a total, and returns how many machines these are.
 func (l *worker) sumShelves(k *state.Kind, d *domains.Index, shelves []uint32, total []int64) int {
-	l.probes += int64(len(shelves))
+	l.figures.probes += int64(len(shelves))
 	return d.AddLeft(total, shelves, k.Accepts)
 }
 
 // beginChoice prepares the totals for a Need, and reads its minimum.
 func (l *worker) beginChoice(need int32) {
-	sc := &l.domain
+	sc := &l.acquiring.domain
 	sc.Reset(l.dims, l.s.Supply.ValueIDMax())
 	src := &l.sources[l.lines[need].Cluster]
 	row := int(need - src.Base)
@@ -218,15 +218,15 @@ func (l *worker) beginChoice(need int32) {
 // those that are being created it counts only the Need's own.
 func (l *worker) sumCreditable(need int32, k *state.Kind) {
 	group := l.groupOf(need)
-	for i, live := range l.live {
+	for i, live := range l.crediting.live {
 		for left := live & k.Accepts[i]; left != 0; left &= left - 1 {
-			head := &l.heads[i<<6+bits.TrailingZeros64(left)]
+			head := &l.crediting.heads[i<<6+bits.TrailingZeros64(left)]
 			for *head != 0 && l.gone(*head-1) {
-				*head = l.bound[*head-1].Next
+				*head = l.crediting.bound[*head-1].Next
 			}
-			for at := *head; at != 0; at = l.bound[at-1].Next {
-				l.probes++
-				if b := &l.bound[at-1]; !l.gone(at - 1) {
+			for at := *head; at != 0; at = l.crediting.bound[at-1].Next {
+				l.figures.probes++
+				if b := &l.crediting.bound[at-1]; !l.gone(at - 1) {
 					if v, ok := l.s.Supply.Domain(k.Matcher, b.Row); ok {
 						l.addCreditable(v, b.Class, b.Fingerprint == k.Fingerprint && b.Group == group)
 					}
@@ -234,8 +234,8 @@ func (l *worker) sumCreditable(need int32, k *state.Kind) {
 			}
 		}
 	}
-	for at := l.s.CreatingFrom(int(l.lines[need].Cluster)); at < len(l.bound); at++ {
-		b := &l.bound[at]
+	for at := l.s.CreatingFrom(int(l.lines[need].Cluster)); at < len(l.crediting.bound); at++ {
+		b := &l.crediting.bound[at]
 		if b.Fingerprint != k.Fingerprint || b.Group != group || !k.AcceptsClass(b.Class) || l.gone(uint32(at)) {
 			continue
 		}
@@ -247,7 +247,7 @@ func (l *worker) sumCreditable(need int32, k *state.Kind) {
 
 // addCreditable adds a creditable machine of a class to the totals of its domain.
 func (l *worker) addCreditable(domain, class uint32, own bool) {
-	t, offers := l.domain.At(domain, l.dims), l.vector(class)
+	t, offers := l.acquiring.domain.At(domain, l.dims), l.vector(class)
 	t.Count++
 	columnar.SatAdd(t.Total, offers)
 	columnar.SatAdd(t.Creditable, offers)
@@ -281,7 +281,7 @@ func (l *worker) domainAtTurn(need int32, k *state.Kind) bool {
 // with everything that is free there, creditable, or on its way to the Need.
 func (l *worker) pinEnds(need int32, k *state.Kind, pin uint32) bool {
 	best, found := l.bestDomain(need, k, !l.lines[need].Is(state.IsParked))
-	want, sc := l.aggregate(need), &l.domain
+	want, sc := l.aggregate(need), &l.acquiring.domain
 	for i := range sc.Totals {
 		if t := &sc.Totals[i]; t.Value != pin && columnar.Covers(t.Own, want) {
 			return true
@@ -348,9 +348,9 @@ func (l *worker) pinnedDomain(need int32, k *state.Kind) (uint32, bool) {
 
 // mostOften returns the value with the highest count, of several the smaller; false when counts is
 // empty.
-func (p *pass) mostOften(counts map[uint32]int) (best uint32, found bool) {
+func (fl *fleet) mostOften(counts map[uint32]int) (best uint32, found bool) {
 	for v, n := range counts {
-		if !found || n > counts[best] || n == counts[best] && domains.Less(p.s.Supply, v, best) {
+		if !found || n > counts[best] || n == counts[best] && domains.Less(fl.s.Supply, v, best) {
 			best, found = v, true
 		}
 	}

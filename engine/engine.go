@@ -100,7 +100,7 @@ func (e *Engine) makeTasks() {
 	}
 	e.tasks = tasks{
 		undo: func(_, from, to int) {
-			for _, v := range e.store.visited[from:to] {
+			for _, v := range e.store.undo.visited[from:to] {
 				e.at.undoTurn(v)
 			}
 		},

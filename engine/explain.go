@@ -29,14 +29,14 @@ func (e *Engine) ExplainNeed(i int) NeedExplanation {
 		x.Domains = p.explainDomains(need)
 	}
 	x.Preemption = p.triedFor(need)
-	for i := range p.planWhys {
-		if p.planWhys[i].Need == need {
-			x.Plan = &p.planWhys[i].PlanExplanation
+	for i := range p.told.planWhys {
+		if p.told.planWhys[i].Need == need {
+			x.Plan = &p.told.planWhys[i].PlanExplanation
 		}
 	}
-	for i := range p.tenancyWhys {
-		if p.tenancyWhys[i].Need == need {
-			x.Tenancy = &p.tenancyWhys[i].TenancyExplanation
+	for i := range p.told.tenancyWhys {
+		if p.told.tenancyWhys[i].Need == need {
+			x.Tenancy = &p.told.tenancyWhys[i].TenancyExplanation
 		}
 	}
 	return x
@@ -50,10 +50,10 @@ func (p *Plan) Compared(i int) []PreemptionExplanation { return p.pass.triedFor(
 
 // triedFor returns what is known of the domains in which phase 2 looked for a Need.
 func (p *pass) triedFor(need int32) (list []PreemptionExplanation) {
-	for i := range p.tried {
-		if p.tried[i].Need == need {
-			x := p.tried[i].PreemptionExplanation
-			x.Missing = p.resources(p.tried[i].Missing)
+	for i := range p.told.tried {
+		if p.told.tried[i].Need == need {
+			x := p.told.tried[i].PreemptionExplanation
+			x.Missing = p.resources(p.told.tried[i].Missing)
 			list = append(list, x)
 		}
 	}
@@ -106,7 +106,7 @@ func (p *pass) comesTo(r columnar.Row, need int32) bool {
 // Revoked acquisitions count.
 func (p *pass) claimedBefore(r columnar.Row, need int32) bool {
 	h := p.claims.Of(r)
-	if by, ok := p.withheldBy[r]; ok {
+	if by, ok := p.preempted.withheldBy[r]; ok {
 		h = by
 	}
 	return h != state.Unclaimed && p.rankOf[h] < p.rankOf[need]
@@ -259,7 +259,7 @@ func (p *pass) noteTried(need int32, d *sameDomain, candidates int, covered bool
 	if !p.e.opts.Explain {
 		return
 	}
-	p.tried = append(p.tried, records.Tried{PreemptionExplanation: PreemptionExplanation{
+	p.told.tried = append(p.told.tried, records.Tried{PreemptionExplanation: PreemptionExplanation{
 		Domain: p.s.Supply.ValueString(d.value), Covered: covered, Candidates: candidates,
 	}, Need: need, Missing: p.kept(missing)})
 }
@@ -339,7 +339,7 @@ func (p *pass) runnerUp(r columnar.Row, need int32, others []int64) (best column
 		if costs[c] == costs[own] && slices.Equal(p.vector(c), p.vector(own)) || !p.coversWith(c, others, want) {
 			continue
 		}
-		for _, m := range p.free[stage].Lists.At(int(c)) {
+		for _, m := range p.stock.free[stage].Lists.At(int(c)) {
 			if looks++; looks > runnerUpLooks {
 				return columnar.None, 0
 			}
@@ -352,8 +352,8 @@ func (p *pass) runnerUp(r columnar.Row, need int32, others []int64) (best column
 }
 
 // coversWith reports whether a machine of a class and others together cover what is wanted.
-func (p *pass) coversWith(class uint32, others, want []int64) bool {
-	for d, x := range p.vector(class) {
+func (fl *fleet) coversWith(class uint32, others, want []int64) bool {
+	for d, x := range fl.vector(class) {
 		if d < len(want) && want[d] > 0 && model.SatAdd(others[d], x) < want[d] {
 			return false
 		}

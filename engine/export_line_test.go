@@ -57,12 +57,12 @@ func (e *Engine) Line(i int) string {
 	for _, r := range p.reserved.of(need) {
 		reserved = append(reserved, id(r))
 	}
-	for _, v := range p.victims {
+	for _, v := range p.preempted.victims {
 		if v.need == need {
 			victims = append(victims, id(v.row))
 		}
 	}
-	for _, x := range p.planned {
+	for _, x := range p.preempted.planned {
 		if x.need == need {
 			planned = append(planned, id(x.row))
 		}

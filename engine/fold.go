@@ -89,7 +89,7 @@ func (f *folder) foldDue(x *clusterState, number uint32) *fold {
 	d.due = true
 	f.dueFolds = append(f.dueFolds, number)
 	if d.rows > 0 {
-		f.touched = append(f.touched, d.first-f.base)
+		f.moves.touched = append(f.moves.touched, d.first-f.base)
 		if n := &f.p.lines[d.row]; n.Is(state.IsSatisfied) {
 			n.Status &^= state.IsSatisfied
 			x.satisfied -= d.rows
@@ -194,7 +194,7 @@ func (f *folder) settleFolds(x *clusterState) {
 		sum := x.folds.sum(number, f.p.dims)
 		clear(sum)
 		columnar.SatAddScaled(sum, f.block.Aggregate(int(d.row-f.base)), int64(d.rows))
-		f.touched = append(f.touched, d.first-f.base)
+		f.moves.touched = append(f.moves.touched, d.first-f.base)
 		if x.replay {
 			f.p.lines[d.row].Status |= state.IsStale | state.IsChanged
 		}
@@ -262,15 +262,15 @@ func (f *folder) boundInDomain(group int, matcher uint32) bool {
 	return false
 }
 
-func (p *pass) anyInDomain(matcher uint32, rows []columnar.Row) bool {
-	return slices.ContainsFunc(rows, func(r columnar.Row) bool { return p.inAnyDomain(matcher, r) })
+func (fl *fleet) anyInDomain(matcher uint32, rows []columnar.Row) bool {
+	return slices.ContainsFunc(rows, func(r columnar.Row) bool { return fl.inAnyDomain(matcher, r) })
 }
 
 // freeFor returns the set of classes of which a free machine lies in a domain that the matcher, one
 // with Same, permits.
 func (p *pass) freeFor(matcher uint32) []uint64 {
 	words := (len(p.s.Classes) + 63) / 64
-	return p.e.store.freeIn[int(matcher)*words:][:words]
+	return p.e.store.classes.freeIn[int(matcher)*words:][:words]
 }
 
 func (p *pass) isFreeFor(matcher, class uint32) bool {
@@ -283,9 +283,9 @@ func (p *pass) isFreeFor(matcher, class uint32) bool {
 func (p *pass) findFree() {
 	st, s := &p.e.store, p.s
 	words := (len(s.Classes) + 63) / 64
-	if p.renumbered || len(st.freeIn) != len(p.classesOf)*words {
-		st.freeIn = reuse.Resize(st.freeIn, len(p.classesOf)*words)
-		p.freeMoved, p.foldsMoved = true, true
+	if p.changed.renumbered || len(st.classes.freeIn) != len(p.classesOf)*words {
+		st.classes.freeIn = reuse.Resize(st.classes.freeIn, len(p.classesOf)*words)
+		p.folding.freeMoved, p.folding.foldsMoved = true, true
 	}
 	now, both := alloc.MakeDirty[uint64](p.e.arena, words), alloc.MakeDirty[uint64](p.e.arena, words)
 	for m, classes := range p.classesOf {
@@ -302,21 +302,21 @@ func (p *pass) findFree() {
 		if slices.Equal(was, now) {
 			continue
 		}
-		p.freeMoved = true
+		p.folding.freeMoved = true
 		for i := range was {
 			both[i], was[i], now[i] = was[i]&now[i], now[i], was[i]^now[i]
 		}
 		for _, c := range classes {
-			p.foldsMoved = p.foldsMoved || now[c>>6]>>(c&63)&1 != 0 && !p.isCovered(c, both)
+			p.folding.foldsMoved = p.folding.foldsMoved || now[c>>6]>>(c&63)&1 != 0 && !p.isCovered(c, both)
 		}
 	}
 }
 
 // isCovered reports whether some class of a set offers no less than a class in any dimension.
-func (p *pass) isCovered(class uint32, set []uint64) bool {
+func (fl *fleet) isCovered(class uint32, set []uint64) bool {
 	for w, word := range set {
 		for ; word != 0; word &= word - 1 {
-			if columnar.Covers(p.vector(uint32(w<<6+bits.TrailingZeros64(word))), p.vector(class)) {
+			if columnar.Covers(fl.vector(uint32(w<<6+bits.TrailingZeros64(word))), fl.vector(class)) {
 				return true
 			}
 		}
@@ -330,24 +330,24 @@ func (p *pass) isCovered(class uint32, set []uint64) bool {
 func (p *pass) findDeciding() {
 	for id := range p.s.Demand.ProfileIDMax() {
 		if profile := p.s.Demand.Profile(id); profile != nil && profile.Same() != nil {
-			p.anySame = true
-			p.sameStamps.add(profile.Fingerprint())
+			p.folding.anySame = true
+			p.folding.sameStamps.add(profile.Fingerprint())
 		}
 	}
-	p.decides = alloc.Make[bool](p.e.arena, len(p.s.Classes))
-	if !p.anySame {
+	p.folding.decides = alloc.Make[bool](p.e.arena, len(p.s.Classes))
+	if !p.folding.anySame {
 		return
 	}
 	seen := alloc.Make[bool](p.e.arena, len(p.s.Classes))
-	for i := range p.moves {
-		c := p.moves[i].class
+	for i := range p.changed.moves {
+		c := p.changed.moves[i].class
 		if seen[c] {
 			continue
 		}
 		seen[c] = true
 		for _, m := range p.s.Classes[c].Matchers {
 			if p.s.Supply.SameKey(m) >= 0 && !p.isFreeFor(m, c) && !p.isCovered(c, p.freeFor(m)) {
-				p.decides[c] = true
+				p.folding.decides[c] = true
 			}
 		}
 	}

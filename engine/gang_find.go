@@ -111,7 +111,7 @@ func (l *worker) findGangsOfVictims(c int, most []int32) {
 				t.of[r] = ofNoGang
 				l.finder.single = append(l.finder.single, r)
 			case !t.looked[need]:
-				l.vecs.Empty()
+				l.search.vecs.Empty()
 				l.findGang(need)
 			}
 		}
@@ -263,7 +263,7 @@ func (x *gangFinder) newDraft() int32 {
 // oneMachineHolds reports whether a machine that the cluster has, or could acquire, matches all
 // rows of a draft and covers their sum.
 func (l *worker) oneMachineHolds(c int32, d *gangDraft) bool {
-	sum := l.vecs.Take(l.dims)
+	sum := l.search.vecs.Take(l.dims)
 	matchers := l.finder.matchers[:0]
 	block, base := l.sources[c].Block, l.sources[c].Base
 	for _, row := range d.rows {
@@ -331,7 +331,7 @@ func (l *worker) addGang(c int32, d *gangDraft) {
 // whether everything that it claims is below its minimum.
 func (l *worker) measureRole(g *units.Gang, role *units.GangRole) (short bool) {
 	least := l.minimum(role.Need)
-	sum := l.vecs.Take(l.dims)
+	sum := l.search.vecs.Take(l.dims)
 	from := len(g.Members)
 	for r := l.lines[role.Need].Head; r != columnar.None; r = l.claims.Next(r) {
 		columnar.SatAdd(sum, l.vec(r))

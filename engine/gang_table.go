@@ -57,10 +57,10 @@ func (t *gangTable) begin(p *pass) {
 		t.pools = map[victimPoolKey]*unitPool{}
 	}
 	clear(t.pools)
-	p.unitPools, p.plans, p.planned = t.pools, t.plans[:0], t.planned[:0]
+	p.candidates.unitPools, p.preempted.plans, p.preempted.planned = t.pools, t.plans[:0], t.planned[:0]
 	clear(t.list)
 	t.list, t.rest = t.list[:0], t.rest[:0]
-	p.e.store.noUnits.anywhere.begin(0)
+	p.e.store.lent.noUnits.anywhere.begin(0)
 	t.victims.Forget()
 	for _, l := range p.e.workers {
 		l.finder.forget(t)
@@ -98,21 +98,21 @@ func (l *worker) gangOf(r columnar.Row) int32 {
 
 // minimum returns the least that a need can use: the sum of its rows' minima.
 func (l *worker) minimum(need int32) []int64 {
-	sum := l.vecs.Take(l.dims)
+	sum := l.search.vecs.Take(l.dims)
 	l.eachRow(need, func(src *state.Source, i int) { l.addMinimum(sum, src.Block, i) })
 	return sum
 }
 
 // addMinimum adds a row's minimum: MinAggregate, or the whole aggregate if that is unset or the
 // row asks for something that no machine offers.
-func (p *pass) addMinimum(sum []int64, b *demand.Block, row int) {
+func (fl *fleet) addMinimum(sum []int64, b *demand.Block, row int) {
 	least := b.MinAggregate(row)
 	if len(least) == 0 || b.Unoffered(row).Some() {
 		columnar.SatAdd(sum, b.Aggregate(row))
 		return
 	}
 	for _, a := range least {
-		if d := slices.Index(p.s.Dims[:p.dims], a.Name); d >= 0 {
+		if d := slices.Index(fl.s.Dims[:fl.dims], a.Name); d >= 0 {
 			columnar.SatAdd(sum[d:d+1], []int64{a.Value})
 		}
 	}
@@ -131,14 +131,14 @@ func (l *worker) shortSince(need int32) int64 {
 }
 
 // eachRow calls f for the rows that a need stands for: itself, or the members of a fold.
-func (p *pass) eachRow(need int32, f func(src *state.Source, i int)) {
-	src := &p.sources[p.lines[need].Cluster]
-	if !p.lines[need].Is(state.IsFold) {
+func (nt *needTable) eachRow(need int32, f func(src *state.Source, i int)) {
+	src := &nt.sources[nt.lines[need].Cluster]
+	if !nt.lines[need].Is(state.IsFold) {
 		f(src, int(need-src.Base))
 		return
 	}
 	for i := range src.Rows {
-		if p.needOf(src.Base+int32(i)) == need {
+		if nt.needOf(src.Base+int32(i)) == need {
 			f(src, i)
 		}
 	}

@@ -52,13 +52,13 @@ func (l *worker) narrowKeys(need int32, k *state.Kind) (from, to int) {
 // cutFor returns the cut of a kind's domains by a nested key, built on first use.
 func (l *worker) cutFor(k *state.Kind, narrow int) *cut {
 	key := cutKey{l.s.Supply.SameKey(k.Matcher), narrow}
-	x := l.cuts[key]
+	x := l.candidates.cuts[key]
 	if x == nil {
 		x = l.newCut(key)
-		if l.cuts == nil {
-			l.cuts = map[cutKey]*cut{}
+		if l.candidates.cuts == nil {
+			l.candidates.cuts = map[cutKey]*cut{}
 		}
-		l.cuts[key] = x
+		l.candidates.cuts[key] = x
 	}
 	return x
 }
@@ -106,18 +106,18 @@ func (l *worker) poolIn(x *cut, own *unitPool) *unitPool {
 // to preempt.
 func (l *worker) findInCells(need int32, k *state.Kind, pool *unitPool, from, to int) {
 	for i := to - 1; i >= from && !l.lines[need].Is(state.HasCandidates); i-- {
-		l.cut = l.cutFor(k, i)
-		cells := l.poolIn(l.cut, pool)
+		l.candidates.cut = l.cutFor(k, i)
+		cells := l.poolIn(l.candidates.cut, pool)
 		l.inDomains(cells)
 		l.findInScopes(need, k, cells)
 	}
-	l.cut = nil
+	l.candidates.cut = nil
 }
 
 // cellIn returns where a machine lies for a matcher: its cell of a cut, or without a cut its
 // value of the Same key.
-func (p *pass) cellIn(x *cut, matcher uint32, r columnar.Row) (uint32, bool) {
-	value, ok := p.s.Supply.Domain(matcher, r)
+func (fl *fleet) cellIn(x *cut, matcher uint32, r columnar.Row) (uint32, bool) {
+	value, ok := fl.s.Supply.Domain(matcher, r)
 	if ok && x != nil {
 		value = x.cellOf[r]
 		ok = value != 0
@@ -127,68 +127,68 @@ func (p *pass) cellIn(x *cut, matcher uint32, r columnar.Row) (uint32, bool) {
 
 // cell is cellIn for the cut in effect.
 func (p *pass) cell(matcher uint32, r columnar.Row) (uint32, bool) {
-	return p.cellIn(p.cut, matcher, r)
+	return p.cellIn(p.candidates.cut, matcher, r)
 }
 
 // domainOf returns the value of the Same key in which a cell lies.
-func (p *pass) domainOf(cell uint32) uint32 {
-	if p.cut == nil || cell == 0 {
+func (x *candidates) domainOf(cell uint32) uint32 {
+	if x.cut == nil || cell == 0 {
 		return cell
 	}
-	return p.cut.cells[cell-1].domain
+	return x.cut.cells[cell-1].domain
 }
 
 // cellsMax returns one more than the largest number of a cell.
-func (p *pass) cellsMax() int { return p.cellsMaxIn(p.cut) }
+func (p *pass) cellsMax() int { return p.cellsMaxIn(p.candidates.cut) }
 
 // cellsMaxIn is cellsMax for a given cut; nil = none.
-func (p *pass) cellsMaxIn(x *cut) int {
+func (fl *fleet) cellsMaxIn(x *cut) int {
 	if x == nil {
-		return p.s.Supply.ValueIDMax()
+		return fl.s.Supply.ValueIDMax()
 	}
 	return len(x.cells) + 1
 }
 
 // compareCells orders cells: those of the given domain go first, then by their texts.
 func (p *pass) compareCells(a, b uint32, first uint32) int {
-	da, db := p.domainOf(a), p.domainOf(b)
+	da, db := p.candidates.domainOf(a), p.candidates.domainOf(b)
 	switch {
 	case (da == first) != (db == first):
 		return exact.TrueFirst(da == first, db == first)
 	case a == b:
 		return 0
 	}
-	return cmp.Or(strings.Compare(p.s.Supply.ValueString(da), p.s.Supply.ValueString(db)), strings.Compare(p.narrowOf(a), p.narrowOf(b)))
+	return cmp.Or(strings.Compare(p.s.Supply.ValueString(da), p.s.Supply.ValueString(db)), strings.Compare(p.candidates.narrowOf(a), p.candidates.narrowOf(b)))
 }
 
 // narrowOf returns a cell's value of the narrower key, "" without a cut.
-func (p *pass) narrowOf(cell uint32) string {
-	if p.cut == nil || cell == 0 {
+func (x *candidates) narrowOf(cell uint32) string {
+	if x.cut == nil || cell == 0 {
 		return ""
 	}
-	return p.cut.cells[cell-1].narrow
+	return x.cut.cells[cell-1].narrow
 }
 
 // cellName returns a cell's text for people: of a cell both values.
 func (p *pass) cellName(cell uint32) string {
-	domain := p.s.Supply.ValueString(p.domainOf(cell))
-	if p.cut == nil {
+	domain := p.s.Supply.ValueString(p.candidates.domainOf(cell))
+	if p.candidates.cut == nil {
 		return domain
 	}
-	return domain + "/" + p.narrowOf(cell)
+	return domain + "/" + p.candidates.narrowOf(cell)
 }
 
 // gatherIn withholds what a need acquired in phase 1 outside of the cell that its plan frees.
 func (l *worker) gatherIn(need int32, cell uint32) {
 	n := &l.lines[need]
 	for r := n.Acquired; r != columnar.None; r = l.claims.Next(r) { // nothing was credited
-		if l.cut.cellOf[r] != cell {
+		if l.candidates.cut.cellOf[r] != cell {
 			n.Status |= state.IsWithheld
 			l.withholdMachine(r, need)
 		}
 	}
 	l.claims.Filter(need, n)
 	if n.Is(state.IsWithheld) {
-		l.withheld = append(l.withheld, need)
+		l.preempted.withheld = append(l.preempted.withheld, need)
 	}
 }

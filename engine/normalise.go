@@ -17,7 +17,7 @@ import (
 // Same is not copied. moved reports whether the order may have changed.
 func (p *pass) normalise() (moved bool) {
 	st, crew := &p.e.store, p.e.crew
-	if !p.fresh {
+	if !p.changed.fresh {
 		p.undo()
 	}
 	p.findHeldForFolds()
@@ -27,12 +27,12 @@ func (p *pass) normalise() (moved bool) {
 	crew.Each(len(p.sources), clustersPerChunk, p.e.tasks.renew)
 	p.kinds = st.kinds.List
 	for i := range st.clusters {
-		p.anyFolds = p.anyFolds || len(st.clusters[i].folds.list) > 0
-		p.anySwaps = p.anySwaps || len(st.clusters[i].swaps) > 0
+		p.folding.anyFolds = p.folding.anyFolds || len(st.clusters[i].folds.list) > 0
+		p.folding.anySwaps = p.folding.anySwaps || len(st.clusters[i].fold.swaps) > 0
 	}
-	moved = p.fresh
+	moved = p.changed.fresh
 	for i := range p.e.workers {
-		moved = moved || p.e.workers[i].folder.moved
+		moved = moved || p.e.workers[i].folder.moves.moved
 	}
 	return moved
 }
@@ -57,10 +57,15 @@ type folder struct {
 	begun     begunIndex
 	swapping  swapScratch
 	alike     []uint32 // scratch: profiles of plain rows that are also profiles of folds
-	touched   []int32  // rows of the cluster whose rank slot may have changed
-	moved     bool     // the order may have changed
-	left      []int32  // places in the order that lost their Need
-	arrived   []int32  // rank slots whose Need must be inserted into the order
+	moves     orderMoves
+}
+
+// orderMoves is what rank must do about the clusters of a worker.
+type orderMoves struct {
+	touched []int32 // rows of the cluster whose rank slot may have changed
+	moved   bool    // the order may have changed
+	left    []int32 // places in the order that lost their Need
+	arrived []int32 // rank slots whose Need must be inserted into the order
 }
 
 // lastKind memoizes the kind of the last row of a profile.
@@ -72,9 +77,9 @@ type lastKind struct {
 
 // enter prepares the folder for a pass.
 func (f *folder) enter(p *pass) {
-	f.p, f.moved = p, false
-	f.left, f.arrived = f.left[:0], f.arrived[:0]
-	if p.fresh {
+	f.p, f.moves.moved = p, false
+	f.moves.left, f.moves.arrived = f.moves.left[:0], f.moves.arrived[:0]
+	if p.changed.fresh {
 		f.sums.Reset()
 	}
 	profiles := int(p.s.Demand.ProfileIDMax())
@@ -87,7 +92,7 @@ func (f *folder) enter(p *pass) {
 // renew updates the lines of a cluster: none, those of changed rows, or all.
 func (f *folder) renew(c int32) {
 	f.open(c)
-	if f.p.fresh {
+	if f.p.changed.fresh {
 		f.clearRankSlots()
 	}
 	f.vacate()
@@ -106,7 +111,7 @@ func (f *folder) renew(c int32) {
 	case len(rows) > 0:
 		f.changedRows(x, rows)
 	}
-	if f.p.e.store.names != x.names && (x.dirty || x.replay || x.named) {
+	if f.p.e.store.seen.names != x.names && (x.dirty || x.replay || x.named) {
 		f.renumberGroups(x)
 	}
 	if x.dirty && x.patch {
@@ -121,8 +126,8 @@ func (f *folder) renew(c int32) {
 // rowsToMake returns the rows of a cluster whose lines are made again: those that changed, and those that
 // fold otherwise because machines have changed. The latter have the cluster credited again.
 func (f *folder) rowsToMake(x *clusterState) []uint32 {
-	asks := f.noteStamps(x) || x.heldMoved || f.p.foldsMoved
-	if !asks || !x.hasSame || x.dirty && !x.patch {
+	asks := f.noteStamps(x) || x.fold.heldMoved || f.p.folding.foldsMoved
+	if !asks || !x.fold.hasSame || x.dirty && !x.patch {
 		return x.changed
 	}
 	rows := f.withRefolding(x)
@@ -133,10 +138,10 @@ func (f *folder) rowsToMake(x *clusterState) []uint32 {
 // cluster makes the lines of all rows of a cluster.
 func (f *folder) cluster(x *clusterState) {
 	x.folds.reset()
-	x.hasSame, x.unsettled = false, false
+	x.fold.hasSame, x.fold.unsettled = false, false
 	lines := f.p.lines[f.base:][:f.block.Len()]
 	for row := range lines {
-		f.touched = append(f.touched, int32(row))
+		f.moves.touched = append(f.moves.touched, int32(row))
 		f.row(x, &lines[row], row)
 	}
 	f.settleFolds(x)
@@ -147,7 +152,7 @@ func (f *folder) cluster(x *clusterState) {
 func (f *folder) open(c int32) {
 	src := &f.p.sources[c]
 	f.c, f.block, f.base = c, src.Block, src.Base
-	f.touched = f.touched[:0]
+	f.moves.touched = f.moves.touched[:0]
 	f.decided.reset()
 	f.begun.listed, f.listed = false, false
 }
@@ -155,7 +160,7 @@ func (f *folder) open(c int32) {
 // withRefolding returns the changed rows of a cluster and those that fold otherwise than in the last
 // cycle, because the machines decide otherwise. The result is valid until the next call.
 func (f *folder) withRefolding(x *clusterState) []uint32 {
-	f.remade, x.unsettled = f.remade[:0], false
+	f.remade, x.fold.unsettled = f.remade[:0], false
 	changed, lines := x.changed, f.p.lines[f.base:][:f.block.Len()]
 	for row := range lines {
 		n := &lines[row]
@@ -187,7 +192,7 @@ func (f *folder) changedRows(x *clusterState, rows []uint32) {
 		number := f.base + int32(row)
 		n := &p.lines[number]
 		was := *n
-		f.touched, x.letGo = append(f.touched, int32(row)), append(x.letGo, number)
+		f.moves.touched, x.letGo = append(f.moves.touched, int32(row)), append(x.letGo, number)
 		f.row(x, n, int(row))
 		n.Head, n.Tail = was.Head, was.Tail
 		x.restamped = x.restamped || n.Kind != was.Kind || n.Group != was.Group || (n.Status|was.Status)&(state.IsFold|state.IsMember) != 0
@@ -226,12 +231,12 @@ func (f *folder) row(x *clusterState, n *state.Line, row int) {
 		case waits || f.supplySays(profile, aggregate) == neverFits: // no machine can hold what none offers
 			n.Status = state.IsUncoverable | state.NeverFolds
 		case f.foldable(x, row):
-			x.hasSame = true
+			x.fold.hasSame = true
 			f.join(x, f.fold(x, profile, aggregate), row)
 			n.Status |= state.HasSame
 			return
 		default:
-			x.hasSame = true
+			x.fold.hasSame = true
 			n.Status = state.IsUncoverable | state.HasSame // until its turn has shown that a domain covers it
 		}
 	}
@@ -256,7 +261,7 @@ func (f *folder) kindOf(profile, unit uint32, mask uint64) uint32 {
 // numbers of names have changed. A cluster needs that once a machine that names it has changed: the
 // numbers of those that have not mean what they did.
 func (f *folder) renumberGroups(x *clusterState) {
-	x.names = f.p.e.store.names
+	x.names = f.p.e.store.seen.names
 	for row, group := range f.block.GroupIDs() {
 		if n := &f.p.lines[int(f.base)+row]; group != 0 && n.Status&(state.IsFold|state.IsMember) == 0 {
 			n.Group = f.groups.number(f.p.s, group)

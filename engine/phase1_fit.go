@@ -84,11 +84,11 @@ func (l *worker) acquireFit(need int32, k *state.Kind, stage int) {
 
 // costIn returns what a machine of a class costs a kind in a stage; +Inf for a pinned kind and a machine
 // that may be interrupted.
-func (p *pass) costIn(class uint32, k *state.Kind, stage int) float64 {
+func (fl *fleet) costIn(class uint32, k *state.Kind, stage int) float64 {
 	if stage == 0 {
-		return p.s.Classes[class].Price
+		return fl.s.Classes[class].Price
 	}
-	return free.EffectiveCost(&p.s.Classes[class], k.Penalty)
+	return free.EffectiveCost(&fl.s.Classes[class], k.Penalty)
 }
 
 // walkWhile acquires as AcquireCheapest does, up to the first machine whose cost is not wanted.

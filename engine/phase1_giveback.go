@@ -106,8 +106,8 @@ func (l *worker) reopenSpread(k *state.Kind) {
 }
 
 // isAcquirable reports whether the machine's state is one that is acquired, not credited.
-func (p *pass) isAcquirable(r columnar.Row) bool {
-	return p.s.View.State[r] == model.Idle || p.s.View.State[r] == model.Speculative
+func (fl *fleet) isAcquirable(r columnar.Row) bool {
+	return fl.s.View.State[r] == model.Idle || fl.s.View.State[r] == model.Speculative
 }
 
 // mayBeSuperfluous reports whether a Need may have acquired too much. The last pick was needed

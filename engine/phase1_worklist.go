@@ -184,7 +184,7 @@ func (l *worker) listWork(c int, owners bool) {
 			w.open = append(w.open, openNeed{int32(place), n.Kind})
 		}
 	}
-	if l.e.store.clusters[c].hasSame {
+	if l.e.store.clusters[c].fold.hasSame {
 		l.ownForMembers(c)
 	}
 	if l.noteOwners() && !w.anew {

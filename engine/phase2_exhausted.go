@@ -20,12 +20,12 @@ import (
 const exhaustedForever = ^uint64(0)
 
 // happened is a version counter of the events that may give a kind something.
-func (l *worker) happened() uint64 { return l.epoch + l.mayHaveMore() }
+func (l *worker) happened() uint64 { return l.stock.epoch + l.mayHaveMore() }
 
 // isKnownExhausted reports whether it is memoized that phase 2 can do nothing for needs of a
 // kind for which nothing is held.
 func (l *worker) isKnownExhausted(kind uint32) bool {
-	since := l.exhaustedSince[kind]
+	since := l.search.exhaustedSince[kind]
 	return since == exhaustedForever || since == l.happened()
 }
 
@@ -36,7 +36,7 @@ func (l *worker) isExhausted(kind uint32) bool {
 	if !l.noneFreed(k) || !l.noneToTake(k) {
 		return false
 	}
-	l.exhaustedSince[kind] = l.happened()
+	l.search.exhaustedSince[kind] = l.happened()
 	return true
 }
 
@@ -47,19 +47,21 @@ func (l *worker) noneFreed(k *state.Kind) bool { return !l.anyFree(k) || !l.wasP
 // asks. False may mean "not known".
 func (l *worker) noneToTake(k *state.Kind) bool {
 	switch {
-	case l.reclaiming:
+	case l.tenants.reclaiming:
 		return false // reclaim between tenants has other units
-	case l.poolOf[k.Number] == l.noVictims:
+	case l.candidates.poolOf[k.Number] == l.candidates.noVictims:
 		return true
 	case l.e.opts.Explain:
 		return false // Explain reports where the search looked, so it must look
 	}
 	t, x := &l.e.store.gangs, &l.unitsFor(k).anywhere
-	usable := func(r columnar.Row) bool { return l.takenBy(r) == order.None && k.AcceptsClass(l.s.View.Class[r]) }
+	usable := func(r columnar.Row) bool {
+		return l.preempted.takenBy(r) == order.None && k.AcceptsClass(l.s.View.Class[r])
+	}
 	x.order(l.s.IDRank)
 	for i := l.liveOrMore(x, 0); i < len(x.victimGroups); i = l.liveOrMore(x, i+1) {
 		if f := &x.victimGroups[i]; k.AcceptsClass(f.Class) && l.hasLeft(f) && (!f.Leaving || slices.ContainsFunc(f.Rows, func(r columnar.Row) bool {
-			return l.takenBy(r) == order.None && l.drainsAs(r, f.Promised)
+			return l.preempted.takenBy(r) == order.None && l.drainsAs(r, f.Promised)
 		})) {
 			return false
 		}
@@ -86,7 +88,7 @@ func (l *worker) hasLeft(f *units.VictimGroup) bool {
 // pass.
 func (l *worker) someLeft(a *units.Alike) bool {
 	a.Sort(l.s.IDRank)
-	for a.At < len(a.Rows) && (l.victimOf.Has(uint32(a.Rows[a.At])) || l.takenBy(a.Rows[a.At]) != order.None) {
+	for a.At < len(a.Rows) && (l.preempted.victimOf.Has(uint32(a.Rows[a.At])) || l.preempted.takenBy(a.Rows[a.At]) != order.None) {
 		a.At++
 	}
 	return a.At < len(a.Rows)

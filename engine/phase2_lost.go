@@ -13,8 +13,8 @@ import (
 // noteLosers gives a turn to each Need without Same that lost a machine to one of the victims from an
 // index on. All of them rank below the Need whose plan that was.
 func (l *worker) noteLosers(t *turns, from int) {
-	for i := from; i < len(l.victims); i++ {
-		if need := l.claims.Of(l.victims[i].row); need != state.Unclaimed && !l.kindOf(need).Same {
+	for i := from; i < len(l.preempted.victims); i++ {
+		if need := l.claims.Of(l.preempted.victims[i].row); need != state.Unclaimed && !l.kindOf(need).Same {
 			t.marks[l.rankOf[need]] |= hasLost
 		}
 	}
@@ -36,8 +36,8 @@ func (l *worker) replaceLost(need int32) {
 	bound := l.s.BoundOf(c)[:l.s.Configured(c)]
 	for i := range bound {
 		r, class := bound[i].Row, bound[i].Class
-		if classes[class>>6]>>(class&63)&1 != 0 && k.AcceptsClass(class) && !l.claimed(r) && !l.victimOf.Has(uint32(r)) &&
-			l.takenBy(r) == order.None && !l.reserved.live(r) {
+		if classes[class>>6]>>(class&63)&1 != 0 && k.AcceptsClass(class) && !l.claimed(r) && !l.preempted.victimOf.Has(uint32(r)) &&
+			l.preempted.takenBy(r) == order.None && !l.reserved.live(r) {
 			rows = append(rows, r)
 		}
 	}
@@ -49,7 +49,7 @@ func (l *worker) replaceLost(need int32) {
 	missing := alloc.Make[int64](l.arena, l.dims)
 	copy(missing, l.aggregate(need))
 	for r := n.Head; r != columnar.None; r = l.claims.Next(r) {
-		if !l.victimOf.Has(uint32(r)) || l.takenBy(r) == order.None {
+		if !l.preempted.victimOf.Has(uint32(r)) || l.preempted.takenBy(r) == order.None {
 			columnar.SubClamp(missing, l.vec(r))
 		}
 	}

@@ -39,7 +39,7 @@ func (l *worker) preemptByGangs() {
 	since := l.happened()
 	for rank := t.next(0); rank < len(l.order); rank = t.next(rank + 1) {
 		if t.marks[rank]&hasTurn != 0 {
-			had := len(l.victims)
+			had := len(l.preempted.victims)
 			since = l.turnAt(t, rank, since)
 			l.noteLosers(t, had)
 		}
@@ -53,7 +53,7 @@ func (l *worker) preemptByGangs() {
 // that after this one.
 func (l *worker) turnAt(t *turns, rank int, since uint64) uint64 {
 	kind := l.kindAt[rank]
-	if at := l.exhaustedSince[kind]; (at == since || at == exhaustedForever) && !l.special[rank] && l.skewed[kind] == 0 {
+	if at := l.search.exhaustedSince[kind]; (at == since || at == exhaustedForever) && !l.shortage.special[rank] && l.shortage.skewed[kind] == 0 {
 		return since // the common case: supply of the kind is exhausted
 	}
 	need := l.order[rank]
@@ -86,7 +86,7 @@ func (l *worker) preemptSingly() {
 // credit. rank and kind are the need's.
 func (l *worker) isPassedOver(rank int, need int32, kind uint32) bool {
 	gangs := l.e.opts.Victims == VictimsGang
-	exhausted := !l.special[rank] && !(gangs && l.mayEvenOut(rank, kind))
+	exhausted := !l.shortage.special[rank] && !(gangs && l.mayEvenOut(rank, kind))
 	if exhausted && l.isKnownExhausted(kind) {
 		return true // the common case: supply of the kind is exhausted
 	}
@@ -97,8 +97,8 @@ func (l *worker) isPassedOver(rank int, need int32, kind uint32) bool {
 func (l *worker) preemptFor(need int32, kind uint32) {
 	k := &l.kinds[kind]
 	if l.nothingToPreempt(need, k) {
-		if !k.Same && l.spentVictims(&l.poolOf[k.Number].victimList) {
-			l.exhaustedSince[kind] = exhaustedForever
+		if !k.Same && l.spentVictims(&l.candidates.poolOf[k.Number].victimList) {
+			l.search.exhaustedSince[kind] = exhaustedForever
 		}
 		return
 	}
@@ -117,11 +117,11 @@ func (l *worker) preemptFor(need int32, kind uint32) {
 // spread did not allow in phase 1: later claims may have evened out the counts. goneSince
 // memoizes that nothing is free for the kind.
 func (l *worker) mayEvenOut(rank int, kind uint32) bool {
-	if l.skewed[kind] == 0 || l.goneSince[kind] == l.happened() {
+	if l.shortage.skewed[kind] == 0 || l.search.goneSince[kind] == l.happened() {
 		return false
 	}
 	if !l.anyFree(&l.kinds[kind]) {
-		l.goneSince[kind] = l.happened()
+		l.search.goneSince[kind] = l.happened()
 		return false
 	}
 	return l.lines[l.order[rank]].Is(state.IsSkewBlocked)
@@ -131,7 +131,7 @@ func (l *worker) mayEvenOut(rank int, kind uint32) bool {
 // candidate for every need that ranks above its owner, so it is put back.
 func (l *worker) reopen() {
 	for _, b := range l.reserved.blocks {
-		if !l.claimed(b.row) && l.takenBy(b.row) == order.None {
+		if !l.claimed(b.row) && l.preempted.takenBy(b.row) == order.None {
 			l.putBack(b.row)
 		}
 	}
@@ -152,8 +152,8 @@ func (p *pass) cheapestByClass() []int32 {
 			out[x.class] = min(out[x.class], x.priority)
 		}
 	}
-	for i := range p.leaving {
-		m := &p.leaving[i]
+	for i := range p.candidates.leaving {
+		m := &p.candidates.leaving[i]
 		out[m.class] = min(out[m.class], m.priority) // math.MinInt32 if it drains for nobody
 	}
 	return out
@@ -171,7 +171,7 @@ type leavingMachine struct {
 // findLeaving lists the draining machines, with victims by gangs only: by class; of a class first all
 // of them by id, then by the priority of the Need each drains for.
 func (p *pass) findLeaving() {
-	p.leaving = nil
+	p.candidates.leaving = nil
 	count := p.s.Supply.Count(model.Draining)
 	if p.e.opts.Victims != VictimsGang || count == 0 {
 		return
@@ -196,7 +196,7 @@ func (p *pass) findLeaving() {
 		}
 		return cmp.Or(c, cmp.Compare(a.id, b.id))
 	})
-	p.leaving = list
+	p.candidates.leaving = list
 }
 
 // promisedTo returns the priority of the Need that a machine drains for. promised is false if
@@ -223,19 +223,19 @@ func (p *pass) isGivenUp(r columnar.Row) bool {
 // everybody. One whose reservation was voided in this pass is neither until its owners have had their
 // turns.
 func (p *pass) drainsAs(r columnar.Row, promised bool) bool {
-	if p.spared.Has(uint32(r)) || p.reserved.isVoided(r) {
-		return !promised && p.spared.Has(uint32(r))
+	if p.preempted.spared.Has(uint32(r)) || p.reserved.isVoided(r) {
+		return !promised && p.preempted.spared.Has(uint32(r))
 	}
 	_, is := p.promisedTo(r)
 	return is == promised
 }
 
 // leavingOf returns the draining machines of a class.
-func (p *pass) leavingOf(class uint32) []leavingMachine {
+func (x *candidates) leavingOf(class uint32) []leavingMachine {
 	compare := func(m leavingMachine, class uint32) int { return cmp.Compare(m.class, class) }
-	from, _ := slices.BinarySearchFunc(p.leaving, class, compare)
-	to, _ := slices.BinarySearchFunc(p.leaving, class+1, compare)
-	return p.leaving[from:to]
+	from, _ := slices.BinarySearchFunc(x.leaving, class, compare)
+	to, _ := slices.BinarySearchFunc(x.leaving, class+1, compare)
+	return x.leaving[from:to]
 }
 
 // classPriority is the lowest priority of a cluster's Configured machines of a class.
@@ -265,8 +265,8 @@ func (l *worker) notePriorities(c int, classes []uint64) {
 // machines. classes is a bitmap of the classes to refresh, nil = all; others keep their value.
 func (l *worker) findCheapest(c int, classes []uint64) {
 	x, priority := &l.e.store.clusters[c], l.e.store.priority
-	l.cheapest = append(l.cheapest[:0], x.cheapest...)
-	was := l.cheapest
+	l.crediting.cheapest = append(l.crediting.cheapest[:0], x.cheapest...)
+	was := l.crediting.cheapest
 	x.cheapest = x.cheapest[:0]
 	configured := uint32(l.s.Configured(c))
 	bound := l.s.BoundOf(c)
@@ -300,14 +300,14 @@ func (l *worker) noteLate(c int) {
 func (l *worker) findVictims() {
 	l.e.crew.Each(len(l.e.store.clusters), clustersPerChunk, l.e.tasks.worths)
 	cheapest := l.cheapestByClass()
-	l.exhaustedSince = alloc.Make[uint64](l.arena, len(l.kinds))
-	l.goneSince = alloc.Make[uint64](l.arena, len(l.kinds))
+	l.search.exhaustedSince = alloc.Make[uint64](l.arena, len(l.kinds))
+	l.search.goneSince = alloc.Make[uint64](l.arena, len(l.kinds))
 	for i := range l.kinds {
 		k := &l.kinds[i]
 		if !slices.ContainsFunc(k.Classes, func(c uint32) bool { return cheapest[c] < k.Priority || cheapest[c] == math.MinInt32 }) {
-			l.poolOf[k.Number] = l.noVictims
+			l.candidates.poolOf[k.Number] = l.candidates.noVictims
 			if l.e.opts.Victims != VictimsGang && !k.Same {
-				l.exhaustedSince[i] = exhaustedForever
+				l.search.exhaustedSince[i] = exhaustedForever
 			}
 		}
 	}
@@ -317,31 +317,33 @@ func (l *worker) findVictims() {
 // it, and nothing drains for it. Exception: a Same-Need may find a domain complete once plans
 // of this cycle have put back machines that phase 1 did not see free.
 func (l *worker) nothingToPreempt(need int32, k *state.Kind) bool {
-	if l.poolOf[k.Number] == nil {
-		l.poolOf[k.Number] = l.victimPool(k)
+	if l.candidates.poolOf[k.Number] == nil {
+		l.candidates.poolOf[k.Number] = l.victimPool(k)
 	}
-	return l.spentVictims(&l.poolOf[k.Number].victimList) && !l.reserved.has(need) && !(k.Same && l.wasPutBack(k))
+	return l.spentVictims(&l.candidates.poolOf[k.Number].victimList) && !l.reserved.has(need) && !(k.Same && l.wasPutBack(k))
 }
 
 // spentVictims reports whether every candidate of a list has been taken. It advances v.at past
 // taken ones: amortized O(1).
 func (l *worker) spentVictims(v *victimList) bool {
-	for v.at < len(v.list) && l.victimOf.Has(uint32(v.list[v.at].row)) {
+	for v.at < len(v.list) && l.preempted.victimOf.Has(uint32(v.list[v.at].row)) {
 		v.at++
 	}
 	return v.at == len(v.list)
 }
 
 // wasPutBack reports whether a machine was put back that could serve a kind: one bitmap test.
-func (l *worker) wasPutBack(k *state.Kind) bool { return l.freed != nil && meet(l.freed, k.Accepts) }
+func (l *worker) wasPutBack(k *state.Kind) bool {
+	return l.preempted.freed != nil && meet(l.preempted.freed, k.Accepts)
+}
 
 // noteFreed records the class of a machine that is put back after phase 1 skipped it.
 func (p *pass) noteFreed(r columnar.Row) {
-	if p.freed == nil {
-		p.freed = alloc.Make[uint64](p.e.arena, (len(p.s.Classes)+63)/64)
+	if p.preempted.freed == nil {
+		p.preempted.freed = alloc.Make[uint64](p.e.arena, (len(p.s.Classes)+63)/64)
 	}
 	class := p.s.View.Class[r]
-	p.freed[class>>6] |= 1 << (class & 63)
+	p.preempted.freed[class>>6] |= 1 << (class & 63)
 }
 
 // preemptPlain takes victims for whatever is missing. A partial cover is of use too.
@@ -352,16 +354,16 @@ func (l *worker) preemptPlain(need int32, k *state.Kind) {
 		l.lines[need].Status |= state.IsAwaiting
 		return
 	}
-	l.wanted = append(l.wanted[:0], l.missing...)
-	missing := l.wanted
-	chosen, found := l.selectVictims(&l.poolOf[k.Number].victimList, need, k)
+	l.search.wanted = append(l.search.wanted[:0], l.missing...)
+	missing := l.search.wanted
+	chosen, found := l.selectVictims(&l.candidates.poolOf[k.Number].victimList, need, k)
 	if found {
 		l.lines[need].Status |= state.HasCandidates
 	}
 	if l.lacks == 0 {
 		l.lines[need].Status |= state.IsAwaiting
 	}
-	l.commit(l.giveBack(chosen, missing), need, k)
+	l.preempted.commit(l.giveBack(chosen, missing), need, k)
 }
 
 // countInFlight subtracts what drains for the need from what it misses, so that nothing is
@@ -378,19 +380,19 @@ func (p *pass) countInFlight(need int32, k *state.Kind, domain uint32, missing [
 		if v, ok := p.cell(k.Matcher, r); !ok || domain != 0 && v != domain {
 			continue
 		}
-		p.flying.Set(uint32(r))
-		p.noteCounted(r, need)
+		p.preempted.flying.Set(uint32(r))
+		p.tenants.noteCounted(r, need)
 		p.lines[need].Status |= state.HasPlan
 		if counted++; len(p.reserved.voided) > 0 && p.reserved.voided[r] != nil {
-			p.awaited = append(p.awaited, r)
+			p.preempted.awaited = append(p.preempted.awaited, r)
 		}
-		if p.inFlight == nil {
-			p.inFlight = map[int32][]int64{}
+		if p.preempted.inFlight == nil {
+			p.preempted.inFlight = map[int32][]int64{}
 		}
-		if p.inFlight[need] == nil {
-			p.inFlight[need] = alloc.Make[int64](p.e.arena, p.dims)
+		if p.preempted.inFlight[need] == nil {
+			p.preempted.inFlight[need] = alloc.Make[int64](p.e.arena, p.dims)
 		}
-		columnar.SatAdd(p.inFlight[need], p.vec(r))
+		columnar.SatAdd(p.preempted.inFlight[need], p.vec(r))
 		columnar.SubClamp(missing, p.vec(r))
 	}
 	return counted
@@ -426,5 +428,5 @@ func (p *pass) subInFlight(need int32, k *state.Kind, domain uint32, missing []i
 // arrives reports whether a machine drains for the need and no other need of the same owner
 // counts on it.
 func (p *pass) arrives(r columnar.Row, need int32, k *state.Kind) bool {
-	return p.drainsFor(r, need, k) && !p.flying.Has(uint32(r))
+	return p.drainsFor(r, need, k) && !p.preempted.flying.Has(uint32(r))
 }

@@ -52,7 +52,7 @@ type outlineAt struct{ worker, at uint32 }
 // domain's value, then the vector, for each domain.
 func (l *worker) outlineOf(t *turns, rank int) (want, own []int64) {
 	at := t.at[t.placeOf(l.order[rank])]
-	x := l.e.workers[at.worker].outlines[at.at:]
+	x := l.e.workers[at.worker].search.outlines[at.at:]
 	n := int(x[l.dims]) * (1 + l.dims)
 	return x[:l.dims], x[l.dims+1:][:n]
 }
@@ -64,7 +64,7 @@ func (t *turns) placeOf(need int32) int {
 }
 
 // isShort reports whether the need at a rank still lacks something.
-func (l *worker) isShort(rank int) bool { return l.lacking[rank] && !l.gained[rank] }
+func (l *worker) isShort(rank int) bool { return l.lacking[rank] && !l.shortage.gained[rank] }
 
 // ranksPerChunk is how many ranks a worker takes at a time; rankWordsPerChunk is the same in
 // words of a bitmap. The inputs are columns of bytes, of which all are read and about a third
@@ -75,11 +75,11 @@ const (
 )
 
 // rankWords returns the number of words of a bitmap by rank.
-func (p *pass) rankWords() int { return (len(p.order) + 63) / 64 }
+func (nt *needTable) rankWords() int { return (len(nt.order) + 63) / 64 }
 
 // ranksOf returns the range of ranks that a range of bitmap words stands for.
-func (p *pass) ranksOf(fromWord, toWord int) (from, to int) {
-	return fromWord * 64, min(toWord*64, len(p.order))
+func (nt *needTable) ranksOf(fromWord, toWord int) (from, to int) {
+	return fromWord * 64, min(toWord*64, len(nt.order))
 }
 
 // nobodyHasTurn reports whether phase 2 can do nothing for any need, as in a fleet without
@@ -89,7 +89,7 @@ func (l *worker) nobodyHasTurn() bool {
 		return false
 	}
 	for i := range l.kinds {
-		if k := &l.kinds[i]; l.poolOf[k.Number] != l.noVictims || l.skewed[i] != 0 || !l.noneFreed(k) {
+		if k := &l.kinds[i]; l.candidates.poolOf[k.Number] != l.candidates.noVictims || l.shortage.skewed[i] != 0 || !l.noneFreed(k) {
 			return false
 		}
 	}
@@ -98,7 +98,7 @@ func (l *worker) nobodyHasTurn() bool {
 
 // findTurns finds the needs that have a turn, and the gangs that they may preempt.
 func (l *worker) findTurns() *turns {
-	t := &l.turns
+	t := &l.candidates.turns
 	*t = turns{
 		marks: alloc.Make[uint8](l.arena, len(l.order)), short: alloc.MakeDirty[uint64](l.arena, l.rankWords()),
 		kinds: alloc.Make[bool](l.arena, len(l.kinds)),
@@ -108,10 +108,10 @@ func (l *worker) findTurns() *turns {
 	classVictims.Most = l.mostAsked(t.asked)
 	l.findVictimGangs()
 	for i, asks := range t.asked {
-		t.kinds[i] = asks && (l.skewed[i] != 0 || !l.isExhausted(uint32(i)))
+		t.kinds[i] = asks && (l.shortage.skewed[i] != 0 || !l.isExhausted(uint32(i)))
 	}
 	for _, other := range l.e.workers {
-		other.outlines, other.short = other.outlines[:0], other.short[:0]
+		other.search.outlines, other.search.short = other.search.outlines[:0], other.search.short[:0]
 	}
 	l.e.crew.Each(len(t.short), rankWordsPerChunk, l.e.tasks.marks)
 	l.outlineGangs()
@@ -125,35 +125,35 @@ func (l *worker) findTurns() *turns {
 // findAskers returns, by kind, whether some need of it lacks something.
 func (l *worker) findAskers() []bool {
 	for _, other := range l.e.workers {
-		other.asks = alloc.Make[bool](other.arena, len(l.kinds))
+		other.search.asks = alloc.Make[bool](other.arena, len(l.kinds))
 	}
 	l.e.crew.Each(l.rankWords(), rankWordsPerChunk, l.e.tasks.askers)
-	for i := range l.asks {
+	for i := range l.search.asks {
 		for _, other := range l.e.workers {
-			l.asks[i] = l.asks[i] || other.asks[i]
+			l.search.asks[i] = l.search.asks[i] || other.search.asks[i]
 		}
 	}
-	return l.asks
+	return l.search.asks
 }
 
 // noteAskers is findAskers for a range of bitmap words.
 func (l *worker) noteAskers(fromWord, toWord int) {
 	from, to := l.ranksOf(fromWord, toWord)
-	short, gained := l.turns.short[fromWord:toWord], l.setOf(l.gained[from:to])
+	short, gained := l.candidates.turns.short[fromWord:toWord], l.setOf(l.shortage.gained[from:to])
 	bitmap.FilterTrue(short, l.lacking[from:to])
 	bitmap.AndNot(short, short, gained)
 	for w, word := range short {
 		for ; word != 0; word &= word - 1 {
-			l.asks[l.kindAt[from+w<<6+bits.TrailingZeros64(word)]] = true
+			l.search.asks[l.kindAt[from+w<<6+bits.TrailingZeros64(word)]] = true
 		}
 	}
 }
 
 // setOf returns a column as a bitmap, valid until the next call.
 func (l *worker) setOf(column []bool) []uint64 {
-	l.places = reuse.Resize(l.places, (len(column)+63)/64)
-	bitmap.FilterTrue(l.places, column)
-	return l.places
+	l.search.places = reuse.Resize(l.search.places, (len(column)+63)/64)
+	bitmap.FilterTrue(l.search.places, column)
+	return l.search.places
 }
 
 // mostAsked returns, by class, the highest priority that asks for victims of it.
@@ -163,7 +163,7 @@ func (l *worker) mostAsked(asks []bool) []int32 {
 		most[c] = math.MinInt32
 	}
 	for i := range l.kinds {
-		if asks[i] && l.poolOf[i] != l.noVictims {
+		if asks[i] && l.candidates.poolOf[i] != l.candidates.noVictims {
 			for _, c := range l.classesOf[l.kinds[i].Matcher] {
 				most[c] = max(most[c], l.kinds[i].Priority)
 			}
@@ -175,13 +175,13 @@ func (l *worker) mostAsked(asks []bool) []int32 {
 // markTurns marks, for a range of bitmap words, the needs that have a turn, and lists the gangs
 // among them.
 func (l *worker) markTurns(fromWord, toWord int) {
-	t := &l.turns
+	t := &l.candidates.turns
 	for w := fromWord; w < toWord; w++ {
 		for word := t.short[w]; word != 0; word &= word - 1 {
 			rank := w<<6 + bits.TrailingZeros64(word)
 			if kind := l.kindAt[rank]; t.kinds[kind] {
-				if t.marks[rank] = hasTurn; l.kinds[kind].Same && !l.special[rank] {
-					l.short = append(l.short, l.order[rank])
+				if t.marks[rank] = hasTurn; l.kinds[kind].Same && !l.shortage.special[rank] {
+					l.search.short = append(l.search.short, l.order[rank])
 				}
 			}
 		}
@@ -191,26 +191,26 @@ func (l *worker) markTurns(fromWord, toWord int) {
 // outlineGangs computes the outlines of the listed gangs. It visits needs by number, which is
 // cluster by cluster in memory; in rank order nearly every access would be a cache miss.
 func (l *worker) outlineGangs() {
-	l.turns.gangs = bitmap.DenseIn(l.arena, len(l.lines))
+	l.candidates.turns.gangs = bitmap.DenseIn(l.arena, len(l.lines))
 	for _, other := range l.e.workers {
-		for _, need := range other.short {
-			l.turns.gangs.Set(uint32(need))
+		for _, need := range other.search.short {
+			l.candidates.turns.gangs.Set(uint32(need))
 		}
 	}
-	words := l.turns.gangs.Words()
-	l.turns.before = alloc.MakeDirty[uint32](l.arena, len(words))
+	words := l.candidates.turns.gangs.Words()
+	l.candidates.turns.before = alloc.MakeDirty[uint32](l.arena, len(words))
 	n := 0
 	for i, word := range words {
-		l.turns.before[i] = uint32(n)
+		l.candidates.turns.before[i] = uint32(n)
 		n += bits.OnesCount64(word)
 	}
-	l.turns.at = alloc.MakeDirty[outlineAt](l.arena, n)
+	l.candidates.turns.at = alloc.MakeDirty[outlineAt](l.arena, n)
 	l.e.crew.Each(len(words), wordsPerChunk, l.e.tasks.outlines)
 }
 
 // outlineSome is outlineGangs for a range of words of the bitmap.
 func (l *worker) outlineSome(from, to int) {
-	for i, word := range l.turns.gangs.Words()[from:to] {
+	for i, word := range l.candidates.turns.gangs.Words()[from:to] {
 		for ; word != 0; word &= word - 1 {
 			l.outline(int32((from+i)<<6 + bits.TrailingZeros64(word)))
 		}
@@ -223,11 +223,11 @@ const wordsPerChunk = 1 << 7
 // outline computes what a gang wants, and what could be its own by domain. It appends to
 // l.outlines the vector, the number of domains, then value and vector of each.
 func (l *worker) outline(need int32) {
-	t, n := &l.turns, &l.lines[need]
+	t, n := &l.candidates.turns, &l.lines[need]
 	if n.Is(state.IsParked) {
 		return
 	}
-	k, domainTotals := &l.kinds[n.Kind], &l.domainTotals
+	k, domainTotals := &l.kinds[n.Kind], &l.search.domainTotals
 	domainTotals.reset(l.s.Supply.ValueIDMax())
 	add := func(r columnar.Row) {
 		if v, ok := l.s.Supply.Domain(k.Matcher, r); ok {
@@ -238,16 +238,16 @@ func (l *worker) outline(need int32) {
 	for r := n.Acquired; r != columnar.None; r = l.claims.Next(r) {
 		add(r)
 	}
-	rank, from := l.rankOf[need], len(l.outlines)
+	rank, from := l.rankOf[need], len(l.search.outlines)
 	t.marks[rank] |= isOutlined
 	t.at[t.placeOf(need)] = outlineAt{uint32(l.number), uint32(from)}
-	l.outlines = append(l.outlines, l.aggregate(need)...)
-	for len(l.outlines) < from+l.dims {
-		l.outlines = append(l.outlines, 0)
+	l.search.outlines = append(l.search.outlines, l.aggregate(need)...)
+	for len(l.search.outlines) < from+l.dims {
+		l.search.outlines = append(l.search.outlines, 0)
 	}
-	l.outlines = append(l.outlines, int64(len(domainTotals.list)))
+	l.search.outlines = append(l.search.outlines, int64(len(domainTotals.list)))
 	for i := range domainTotals.list {
-		l.outlines = append(append(l.outlines, int64(domainTotals.list[i].value)), domainTotals.list[i].available...)
+		l.search.outlines = append(append(l.search.outlines, int64(domainTotals.list[i].value)), domainTotals.list[i].available...)
 	}
 }
 

@@ -39,12 +39,12 @@ func (p *pass) reclaimExcess(losers bitmap.Dense) {
 		bound := p.s.BoundOf(c)[:p.s.Configured(c)]
 		for i := range bound {
 			r, class := bound[i].Row, bound[i].Class
-			if classes[class>>6]>>(class&63)&1 == 0 || p.claimed(r) || p.victimOf.Has(uint32(r)) {
+			if classes[class>>6]>>(class&63)&1 == 0 || p.claimed(r) || p.preempted.victimOf.Has(uint32(r)) {
 				continue
 			}
 			// A plan may count on an unclaimed machine of the Need's own cluster.
-			if by := p.takenBy(r); by == order.None || p.lines[by].Cluster != int32(c) {
-				p.reclaims = append(p.reclaims, r)
+			if by := p.preempted.takenBy(r); by == order.None || p.lines[by].Cluster != int32(c) {
+				p.released.reclaims = append(p.released.reclaims, r)
 			}
 		}
 	}
@@ -52,29 +52,29 @@ func (p *pass) reclaimExcess(losers bitmap.Dense) {
 
 // reclaimDeparting reclaims the machines that depart; they stand in no cluster's list.
 func (p *pass) reclaimDeparting(losers bitmap.Dense) {
-	had := len(p.reclaims)
+	had := len(p.released.reclaims)
 	for r := range p.s.Supply.Reservations() {
 		if !p.s.Supply.Departs(r) {
 			continue
 		}
 		if c := p.clusterOfMachine(r); !losers.Has(uint32(c)) && p.s.Demand.Reported(p.s.Clusters[c]) {
-			p.reclaims = append(p.reclaims, r)
+			p.released.reclaims = append(p.released.reclaims, r)
 		}
 	}
-	if len(p.reclaims) > had {
-		slices.SortFunc(p.reclaims, func(a, b columnar.Row) int {
+	if len(p.released.reclaims) > had {
+		slices.SortFunc(p.released.reclaims, func(a, b columnar.Row) int {
 			return cmp.Or(cmp.Compare(p.clusterOfMachine(a), p.clusterOfMachine(b)), cmp.Compare(p.s.KeepKey(a), p.s.KeepKey(b)))
 		})
 	}
 }
 
 // clusterOfMachine returns the index of the cluster that a machine names; it must name one.
-func (p *pass) clusterOfMachine(r columnar.Row) int32 { return p.s.ClusterOf[p.s.View.Cluster[r]] }
+func (fl *fleet) clusterOfMachine(r columnar.Row) int32 { return fl.s.ClusterOf[fl.s.View.Cluster[r]] }
 
 // losers returns the set of clusters that lost a claimed machine to phase 2.
 func (p *pass) losers() bitmap.Dense {
 	losers := bitmap.DenseIn(p.e.arena, len(p.s.Clusters))
-	for _, v := range p.victims {
+	for _, v := range p.preempted.victims {
 		if p.claimed(v.row) {
 			losers.Set(uint32(p.clusterOfMachine(v.row)))
 		}
@@ -87,17 +87,17 @@ func (p *pass) losers() bitmap.Dense {
 // class may have some.
 func (l *worker) excessClasses(c int) []uint64 {
 	gangs, some := l.e.opts.Victims == VictimsGang, false
-	l.words = reuse.Resize(l.words, (len(l.s.Classes)+63)/64)
+	l.crediting.words = reuse.Resize(l.crediting.words, (len(l.s.Classes)+63)/64)
 	for _, x := range l.e.store.clusters[c].cheapest {
 		if !gangs || x.priority == math.MinInt32 {
-			l.words[x.class>>6] |= 1 << (x.class & 63)
+			l.crediting.words[x.class>>6] |= 1 << (x.class & 63)
 			some = true
 		}
 	}
 	if !some {
 		return nil
 	}
-	return l.words
+	return l.crediting.words
 }
 
 // deleteIdle is the second half of phase 3. It deletes idle machines of a releasable capacity type that
@@ -122,10 +122,10 @@ func (p *pass) deleteIdle() {
 			r := columnar.Row(w<<6 + bits.TrailingZeros64(word))
 			hold := holds[p.s.View.Capacity[r]]
 			isDue := hold > 0 && p.s.Now-p.s.View.IdleSince[r] >= int64(hold) || anyLate && p.s.Supply.IsLateBound(r)
-			if !isDue || p.claimed(r) || p.takenBy(r) != order.None || p.s.Supply.Reservation(r).Active() {
+			if !isDue || p.claimed(r) || p.preempted.takenBy(r) != order.None || p.s.Supply.Reservation(r).Active() {
 				continue
 			}
-			if _, withheld := p.withheldBy[r]; withheld {
+			if _, withheld := p.preempted.withheldBy[r]; withheld {
 				continue
 			}
 			if !listed {
@@ -134,11 +134,11 @@ func (p *pass) deleteIdle() {
 				listed = true
 			}
 			if !p.isAwaited(r) && !p.isWantedInParts(r) {
-				p.deletes = append(p.deletes, r)
+				p.released.deletes = append(p.released.deletes, r)
 			}
 		}
 	}
-	slices.SortFunc(p.deletes, func(a, b columnar.Row) int { return cmp.Compare(p.s.IDRank[a], p.s.IDRank[b]) })
+	slices.SortFunc(p.released.deletes, func(a, b columnar.Row) int { return cmp.Compare(p.s.IDRank[a], p.s.IDRank[b]) })
 }
 
 // awaitingGangs are Same-Needs of one kind that are short of the same dimensions (lacks, as a set), and wait in
@@ -154,10 +154,10 @@ const severalDomains = 0
 // listAwaiting lists the Same-Needs that are short and for which something is held or planned, with their
 // domains.
 func (p *pass) listAwaiting() {
-	if p.e.store.awaiting == nil {
-		p.e.store.awaiting = map[awaitingGangs]uint32{}
+	if p.e.store.memory.awaiting == nil {
+		p.e.store.memory.awaiting = map[awaitingGangs]uint32{}
 	}
-	list := p.e.store.awaiting
+	list := p.e.store.memory.awaiting
 	clear(list)
 	deficit := alloc.Make[int64](p.e.arena, p.dims)
 	add := func(need int32) {
@@ -178,8 +178,8 @@ func (p *pass) listAwaiting() {
 			add(need)
 		}
 	}
-	for i := range p.planned {
-		if need := p.planned[i].need; i == 0 || p.planned[i-1].need != need {
+	for i := range p.preempted.planned {
+		if need := p.preempted.planned[i].need; i == 0 || p.preempted.planned[i-1].need != need {
 			add(need)
 		}
 	}
@@ -188,7 +188,7 @@ func (p *pass) listAwaiting() {
 // isAwaited reports whether an Idle machine would be of use to a gang that waits in another domain.
 func (p *pass) isAwaited(r columnar.Row) bool {
 	class := p.s.View.Class[r]
-	for x, domain := range p.e.store.awaiting {
+	for x, domain := range p.e.store.memory.awaiting {
 		k := &p.kinds[x.kind]
 		if p.classMask[class]&x.lacks == 0 || !k.AcceptsClass(class) {
 			continue
@@ -210,11 +210,11 @@ type part struct {
 // listUnfolding lists what rows of folds could use that are short, and that do not fold in the next cycle: no machine
 // is bound to their cluster, or is left free after this pass, that holds one of them whole.
 func (p *pass) listUnfolding() {
-	if p.e.store.unfolding == nil {
-		p.e.store.unfolding = map[part]struct{}{}
+	if p.e.store.memory.unfolding == nil {
+		p.e.store.memory.unfolding = map[part]struct{}{}
 	}
-	clear(p.e.store.unfolding)
-	if !p.anyFolds {
+	clear(p.e.store.memory.unfolding)
+	if !p.folding.anyFolds {
 		return
 	}
 	for rank, lacks := range p.lacking[:len(p.order)] {
@@ -226,8 +226,8 @@ func (p *pass) listUnfolding() {
 			block := src.Block
 			want := p.s.Demand.Vector(block.AggregateIDs()[i])
 			x := part{p.s.Supply.Matcher(p.s.Demand.Profile(block.Profile(i))), block.UnitIDs()[i], positive(want)}
-			if _, known := p.e.store.unfolding[x]; !known && !p.foldsAgain(int(p.lines[need].Cluster), x.matcher, want) {
-				p.e.store.unfolding[x] = struct{}{}
+			if _, known := p.e.store.memory.unfolding[x]; !known && !p.foldsAgain(int(p.lines[need].Cluster), x.matcher, want) {
+				p.e.store.memory.unfolding[x] = struct{}{}
 			}
 		})
 	}
@@ -258,7 +258,7 @@ func (p *pass) foldsAgain(c int, matcher uint32, want []int64) bool {
 // isWantedInParts reports whether an Idle machine would be of use to a row of a fold that comes apart.
 func (p *pass) isWantedInParts(r columnar.Row) bool {
 	class := p.s.View.Class[r]
-	for x := range p.e.store.unfolding {
+	for x := range p.e.store.memory.unfolding {
 		if p.classMask[class]&x.mask != 0 && p.s.Classes[class].Matches(x.matcher) && columnar.Covers(p.vector(class), p.s.Demand.Vector(x.unit)) && p.inAnyDomain(x.matcher, r) {
 			return true
 		}

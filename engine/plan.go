@@ -67,7 +67,7 @@ func (p *Plan) Len() int {
 	if p.pass == nil {
 		return 0
 	}
-	return p.pass.rows
+	return p.pass.counted.rows
 }
 
 // Need returns the outcome for a row, 0 ≤ i < Len. O(machines claimed).
@@ -161,7 +161,7 @@ func (p *pass) countPlans(c *PlanCounts, fates map[model.Owner]plan.Fate) {
 	if p.e.opts.Victims != VictimsGang {
 		return
 	}
-	victims, planned := p.victims, p.planned
+	victims, planned := p.preempted.victims, p.preempted.planned
 	for len(victims)+len(planned) > 0 {
 		c.PlansMade++
 		var need int32

@@ -134,15 +134,15 @@ func (l *worker) acquireRacing() {
 		}
 	}
 	r.run()
-	l.counts.Proposals += r.walks.Load()
-	l.counts.Retries, l.counts.Conflicts, l.counts.Displacements, l.counts.RetriesExhausted = r.retries.Load(), r.lost.Load(), r.takenOver.Load(), r.givenUp.Load()
+	l.figures.counts.Proposals += r.walks.Load()
+	l.figures.counts.Retries, l.figures.counts.Conflicts, l.figures.counts.Displacements, l.figures.counts.RetriesExhausted = r.retries.Load(), r.lost.Load(), r.takenOver.Load(), r.givenUp.Load()
 }
 
 // mayEnter reports whether a need can race: a choice among all machines is no walk.
 func (r *race) mayEnter(need, rank int32) bool {
 	n := &r.lines[need]
 	k := &r.kinds[n.Kind]
-	return r.e.opts.Acquire == AcquireCheapest && !k.Same && len(k.Spread) == 0 && !r.special[rank] && n.Status&(state.SitsOut|state.IsUncredited) == 0 && !r.anyLower(k)
+	return r.e.opts.Acquire == AcquireCheapest && !k.Same && len(k.Spread) == 0 && !r.shortage.special[rank] && n.Status&(state.SitsOut|state.IsUncredited) == 0 && !r.anyLower(k)
 }
 
 // enter lets a need race; a full window is run first, and one in which a
@@ -153,9 +153,9 @@ func (r *race) enter(need, rank int32) {
 		r.run()
 		r.blockUpTo(rank)
 	}
-	for stage := range r.free {
-		if x := r.ladders[r.kindOf(need).Number][stage]; x.Epoch != r.epoch {
-			x.Epoch = r.epoch
+	for stage := range r.stock.free {
+		if x := r.stock.ladders[r.kindOf(need).Number][stage]; x.Epoch != r.stock.epoch {
+			x.Epoch = r.stock.epoch
 			x.Reopen()
 		}
 	}
@@ -174,9 +174,9 @@ func (r *race) run() {
 	r.next.Store(0)
 	r.pending.Store(int32(r.n))
 	r.e.crew.Run(func(worker int) { r.work(&r.scouts[worker]) })
-	gave := r.gaveBack
+	gave := r.figures.gaveBack
 	for i := range r.racers[:r.n] {
-		r.reopened = r.gaveBack != gave
+		r.reopened = r.figures.gaveBack != gave
 		r.commit(&r.racers[i])
 	}
 	r.n = 0
@@ -242,16 +242,16 @@ func (r *race) walk(s *scout, i uint32) {
 	k := s.kindOf(x.need)
 	x.claims = x.claims[:0]
 	s.resume(x.need)
-	for stage := range s.free {
+	for stage := range s.stock.free {
 		s.now++
-		ladder := r.ladders[k.Number][stage]
+		ladder := r.stock.ladders[k.Number][stage]
 		for j := ladder.Low; j < len(ladder.Steps) && s.lacks != 0; {
 			row, ok := r.nextOf(s, &ladder.Steps[j], k, stage, i)
 			if !ok {
 				j++
 				continue
 			}
-			s.probes++
+			s.figures.probes++
 			if r.claimFor(row, i) {
 				x.claims = append(x.claims, raceClaim{row, stage})
 				s.subtract(s.s.View.Class[row])
@@ -264,7 +264,7 @@ func (r *race) walk(s *scout, i uint32) {
 // nextOf returns the first machine of a step's classes that helps and that
 // nobody above the racer claims.
 func (r *race) nextOf(s *scout, x *free.Step, k *state.Kind, stage int, i uint32) (row columnar.Row, ok bool) {
-	pool := &s.free[stage]
+	pool := &s.stock.free[stage]
 	best := uint32(free.Exhausted)
 	for _, c := range x.Classes[:x.Live] {
 		if s.classMask[c]&s.lacks == 0 || !k.AcceptsClass(c) {

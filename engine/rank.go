@@ -13,8 +13,8 @@ import (
 func (f *folder) fillRankSlots() {
 	p := f.p
 	st := &p.e.store
-	arrivals, swaps := f.block.Arrivals(), st.clusters[f.c].swaps
-	for _, row := range f.touched {
+	arrivals, swaps := f.block.Arrivals(), st.clusters[f.c].fold.swaps
+	for _, row := range f.moves.touched {
 		number := f.base + row
 		n := &p.lines[number]
 		x := order.Slot{Arrival: arrivals[row], Need: number, Kind: n.Kind}
@@ -35,7 +35,7 @@ func (f *folder) fillRankSlots() {
 		}
 		st.rankSlots[number] = x
 		switch {
-		case p.fresh:
+		case p.changed.fresh:
 		case was.Need != x.Need || was.Arrival != x.Arrival || f.worth(was.Kind) != f.worth(x.Kind):
 			f.move(was, number, x)
 		case x.Need != order.None:
@@ -56,12 +56,12 @@ func (f *folder) clearRankSlots() {
 // move notes that a rank slot has changed, so that its Need has another place in the order.
 func (f *folder) move(was order.Slot, number int32, now order.Slot) {
 	st := &f.p.e.store
-	f.moved, st.sorted[f.c] = true, 0
+	f.moves.moved, st.sorted[f.c] = true, 0
 	if was.Need != order.None {
-		f.left = append(f.left, st.rankOf[was.Need])
+		f.moves.left = append(f.moves.left, st.rankOf[was.Need])
 	}
 	if now.Need != order.None {
-		f.arrived = append(f.arrived, number)
+		f.moves.arrived = append(f.moves.arrived, number)
 		if x := &st.clusters[f.c]; x.replay {
 			x.letGo = append(x.letGo, now.Need)
 		}
@@ -90,7 +90,7 @@ func (p *pass) rank() {
 		worths[i] = p.kinds[i].Worth
 	}
 	s := order.Sorter{
-		Crew: p.e.crew, Arena: p.e.arena, Slots: st.rankSlots, Worths: worths, Own: !p.anyFolds && !p.anySwaps,
+		Crew: p.e.crew, Arena: p.e.arena, Slots: st.rankSlots, Worths: worths, Own: !p.folding.anyFolds && !p.folding.anySwaps,
 		Needs: st.order, KindAt: st.kindAt, RankOf: p.rankOf,
 	}
 	s.Sort()
@@ -105,12 +105,12 @@ const mergeShare = 8
 // merge updates the order incrementally if few rank slots have changed; it returns false when all Needs
 // must be sorted. The column lacking moves with the Needs.
 func (p *pass) merge() bool {
-	left, arrived := p.e.workers[0].folder.left, p.e.workers[0].folder.arrived
+	left, arrived := p.e.workers[0].folder.moves.left, p.e.workers[0].folder.moves.arrived
 	for _, l := range p.e.workers[1:] {
-		left, arrived = append(left, l.folder.left...), append(arrived, l.folder.arrived...)
+		left, arrived = append(left, l.folder.moves.left...), append(arrived, l.folder.moves.arrived...)
 	}
-	p.e.workers[0].folder.left, p.e.workers[0].folder.arrived = left, arrived // keep their capacity
-	if p.fresh || (len(left)+len(arrived))*mergeShare > len(p.order) {
+	p.e.workers[0].folder.moves.left, p.e.workers[0].folder.moves.arrived = left, arrived // keep their capacity
+	if p.changed.fresh || (len(left)+len(arrived))*mergeShare > len(p.order) {
 		return false
 	}
 	slices.Sort(left)
@@ -177,7 +177,7 @@ func (f *folder) findSwaps(x *clusterState) []swap {
 		w.sitters = append(w.sitters, sitter{uint64(b.Profile(row))<<32 | uint64(b.GroupID(row)), arrivals[row], n, n, units[row]})
 	}
 	uneven := b.Uneven()
-	if x.hasSame {
+	if x.fold.hasSame {
 		uneven = f.withFolds(uneven, plain)
 	}
 	for _, row := range uneven {
@@ -277,21 +277,21 @@ func (f *folder) moveRankSlot(x *clusterState) {
 	touch := func(swaps []swap) {
 		for _, s := range swaps {
 			if row := s.rankSlot - f.base; int(row) < f.block.Len() {
-				f.touched = append(f.touched, row)
+				f.moves.touched = append(f.moves.touched, row)
 			}
 		}
 	}
-	touch(x.swaps)
-	x.swaps = append(x.swaps[:0], f.findSwaps(x)...)
-	touch(x.swaps)
-	x.rankSlots = append(x.rankSlots[:0], x.swaps...)
-	slices.SortFunc(x.rankSlots, func(a, b swap) int { return cmp.Compare(a.need, b.need) })
+	touch(x.fold.swaps)
+	x.fold.swaps = append(x.fold.swaps[:0], f.findSwaps(x)...)
+	touch(x.fold.swaps)
+	x.fold.rankSlots = append(x.fold.rankSlots[:0], x.fold.swaps...)
+	slices.SortFunc(x.fold.rankSlots, func(a, b swap) int { return cmp.Compare(a.need, b.need) })
 }
 
 // rankSlotOf returns the number of the rank slot on which a Need sits. O(log swaps).
 func (p *pass) rankSlotOf(need int32) int32 {
-	if p.anySwaps {
-		rankSlots := p.e.store.clusters[p.lines[need].Cluster].rankSlots
+	if p.folding.anySwaps {
+		rankSlots := p.e.store.clusters[p.lines[need].Cluster].fold.rankSlots
 		if at, ok := slices.BinarySearchFunc(rankSlots, need, func(s swap, need int32) int { return cmp.Compare(s.need, need) }); ok {
 			return rankSlots[at].rankSlot
 		}

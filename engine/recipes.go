@@ -273,7 +273,7 @@
 //     reopenSpread lets later Needs see what was given back.
 //   - VictimsGang has a second chance for what the skew forbade in phase 1, since one
 //     minimum holds for both stages there, and victims and own machines count for it.
-//     noteSkewed in spread.go sets IsSkewBlocked and pass.skewed[kind]. mayEvenOut in
+//     noteSkewed in spread.go sets IsSkewBlocked and shortage.skewed[kind]. mayEvenOut in
 //     phase2_preempt.go reads both, turnAt there and findTurns in phase2_turns.go the
 //     latter, so that a Need whose kind finds no victims may still plan with free
 //     machines.

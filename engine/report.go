@@ -25,18 +25,18 @@ func (p *pass) report(plan *Plan) {
 	p.reportAdopted(plan)
 	p.countPlans(&plan.Stats.PlanCounts, p.e.store.reserved.fates)
 	st := &plan.Stats
-	st.Machines, st.Needs, st.Folded, st.Probes, st.Credited = p.s.Supply.Len(), p.rows, len(p.order), p.probes, p.credited
-	st.SearchPairs, st.SearchUnits, st.SearchEnded = p.met.pairs, p.met.units, p.searchEnded()
-	st.AcquireCounts = p.counts
-	st.CreditCounts = p.creditCounts
-	st.Clusters, st.ClustersCredited = len(p.s.Clusters), p.clustersCredited
+	st.Machines, st.Needs, st.Folded, st.Probes, st.Credited = p.s.Supply.Len(), p.counted.rows, len(p.order), p.counted.probes, p.counted.credited
+	st.SearchPairs, st.SearchUnits, st.SearchEnded = p.candidates.met.pairs, p.candidates.met.units, p.searchEnded()
+	st.AcquireCounts = p.counted.counts
+	st.CreditCounts = p.counted.creditCounts
+	st.Clusters, st.ClustersCredited = len(p.s.Clusters), p.counted.clustersCredited
 	for i := range p.s.Classes {
 		if p.s.Classes[i].Live {
 			st.Classes++
 		}
 	}
 	unoffered, credited := p.countUnoffered()
-	st.Unoffered, st.Satisfied = unoffered, p.satisfied-credited
+	st.Unoffered, st.Satisfied = unoffered, p.counted.satisfied-credited
 	st.Unsatisfied = st.Needs - st.Satisfied
 	for i := range plan.Actions {
 		st.Actions[plan.Actions[i].Kind]++
@@ -48,14 +48,14 @@ func (p *pass) spareRemainders(c *PlanCounts) {
 	if p.e.opts.Victims != VictimsGang {
 		return
 	}
-	all := len(p.victims)
-	p.victims = slices.DeleteFunc(p.victims, func(v victim) bool { return p.staysBound(v.row) })
-	c.LeftBound = all - len(p.victims)
+	all := len(p.preempted.victims)
+	p.preempted.victims = slices.DeleteFunc(p.preempted.victims, func(v victim) bool { return p.staysBound(v.row) })
+	c.LeftBound = all - len(p.preempted.victims)
 }
 
 // staysBound reports whether no plan of another cluster uses a machine whose gang is broken.
 func (p *pass) staysBound(r columnar.Row) bool {
-	by := p.takenBy(r)
+	by := p.preempted.takenBy(r)
 	return by == order.None || p.lines[by].Cluster == p.clusterOfMachine(r)
 }
 
@@ -65,8 +65,8 @@ func (p *pass) breaks(need int32) bool {
 	kept, least := make([]int64, p.dims), make([]int64, p.dims)
 	p.eachRow(need, func(src *state.Source, i int) { p.addMinimum(least, src.Block, i) })
 	for m := p.lines[need].Head; m != columnar.None; m = p.claims.Next(m) {
-		leftBound := p.e.opts.Victims == VictimsGang && p.victimOf.Has(uint32(m)) && p.staysBound(m)
-		if p.s.View.State[m] == model.Configured && (leftBound || !p.victimOf.Has(uint32(m))) {
+		leftBound := p.e.opts.Victims == VictimsGang && p.preempted.victimOf.Has(uint32(m)) && p.staysBound(m)
+		if p.s.View.State[m] == model.Configured && (leftBound || !p.preempted.victimOf.Has(uint32(m))) {
 			columnar.SatAdd(kept, p.vec(m))
 		}
 	}
@@ -80,7 +80,7 @@ const actionsPerChunk = 1 << 13
 func (p *pass) reportActions(plan *Plan) {
 	for i, list := range p.bindsAndBuys() {
 		kind, reason := Bootstrap+Kind(i), ReasonIdle+Reason(i)
-		if len(p.withheldBy) == 0 && len(list) > actionsPerChunk {
+		if len(p.preempted.withheldBy) == 0 && len(list) > actionsPerChunk {
 			before := len(plan.Actions)
 			plan.Actions = slices.Grow(plan.Actions, len(list))[:before+len(list)]
 			actions := plan.Actions[before:]
@@ -93,21 +93,21 @@ func (p *pass) reportActions(plan *Plan) {
 		}
 		for _, a := range list {
 			// A plan for another domain may have revoked it.
-			if len(p.withheldBy) == 0 || p.claims.Of(a.row) == a.need {
+			if len(p.preempted.withheldBy) == 0 || p.claims.Of(a.row) == a.need {
 				plan.Actions = append(plan.Actions, Action{Kind: kind, Machine: a.row, Need: p.named(a.need), Reason: reason})
 			}
 		}
 	}
-	for _, v := range p.victims {
+	for _, v := range p.preempted.victims {
 		plan.Actions = append(plan.Actions, Action{
 			Kind: Preempt, Machine: v.row, Need: p.named(v.need), GraceSeconds: v.grace,
 			PreemptorPriority: p.kindOf(v.need).Priority, Reason: ReasonPreempt, Plan: p.planID(v.need),
 		})
 	}
-	for _, r := range p.reclaims {
+	for _, r := range p.released.reclaims {
 		plan.Actions = append(plan.Actions, Action{Kind: Reclaim, Machine: r, Need: -1, GraceSeconds: graceFull, Reason: ReasonExcess})
 	}
-	for _, r := range p.deletes {
+	for _, r := range p.released.deletes {
 		plan.Actions = append(plan.Actions, Action{Kind: Delete, Machine: r, Need: -1, Reason: ReasonRelease})
 	}
 }
@@ -115,7 +115,7 @@ func (p *pass) reportActions(plan *Plan) {
 // bindsAndBuys returns what was acquired in the order of the plan: what is bound, then what is created.
 // They are the stages, unless a late-bound machine was acquired among the Speculative: that is bound.
 func (p *pass) bindsAndBuys() [2][]acquisition {
-	lists := p.acquisitions
+	lists := p.stock.acquisitions
 	isLate := func(a acquisition) bool { return p.s.Supply.IsLateBound(a.row) }
 	if !p.s.Supply.AnyLateBound() || !slices.ContainsFunc(lists[1], isLate) {
 		return lists
@@ -173,7 +173,7 @@ func (p *pass) result(row int32) NeedResult {
 	if beyond := p.unoffered(need).Aggregate; len(beyond) > 0 {
 		out.Deficit = out.Deficit.Add(beyond)
 	}
-	if in := p.inFlight[need]; in != nil {
+	if in := p.preempted.inFlight[need]; in != nil {
 		for d, x := range in {
 			deficit[d] = min(deficit[d], x)
 		}
@@ -184,9 +184,9 @@ func (p *pass) result(row int32) NeedResult {
 
 // unoffered returns what a Need asks for under names that no machine offers. Rows with such names do
 // not fold.
-func (p *pass) unoffered(need int32) demand.Unoffered {
-	src := &p.sources[p.lines[need].Cluster]
-	if src.Block.UnofferedRows() == 0 || p.lines[need].Is(state.IsFold) {
+func (nt *needTable) unoffered(need int32) demand.Unoffered {
+	src := &nt.sources[nt.lines[need].Cluster]
+	if src.Block.UnofferedRows() == 0 || nt.lines[need].Is(state.IsFold) {
 		return demand.Unoffered{}
 	}
 	return src.Block.Unoffered(int(need - src.Base))
@@ -194,21 +194,21 @@ func (p *pass) unoffered(need int32) demand.Unoffered {
 
 // isMet reports whether a Need has everything that it asks for. Decisions ignore resources that no
 // machine offers: for them a Need is satisfied without; see demand.Unoffered.
-func (p *pass) isMet(need int32) bool {
-	return p.lines[need].Is(state.IsSatisfied) && len(p.unoffered(need).Aggregate) == 0
+func (nt *needTable) isMet(need int32) bool {
+	return nt.lines[need].Is(state.IsSatisfied) && len(nt.unoffered(need).Aggregate) == 0
 }
 
 // countUnoffered returns how many rows ask for resources that no machine offers, and how many of these
 // have everything else. O(clusters) if there are none.
-func (p *pass) countUnoffered() (rows, credited int) {
-	for i := range p.sources {
-		src := &p.sources[i]
+func (nt *needTable) countUnoffered() (rows, credited int) {
+	for i := range nt.sources {
+		src := &nt.sources[i]
 		if src.Block == nil || src.Block.UnofferedRows() == 0 {
 			continue
 		}
 		rows += src.Block.UnofferedRows()
 		for row := range src.Block.UnofferedAll() {
-			if len(src.Block.Unoffered(row).Aggregate) > 0 && p.lines[src.Base+int32(row)].Is(state.IsSatisfied) {
+			if len(src.Block.Unoffered(row).Aggregate) > 0 && nt.lines[src.Base+int32(row)].Is(state.IsSatisfied) {
 				credited++
 			}
 		}
@@ -233,22 +233,22 @@ func (p *pass) addDeficit(sum []int64, need int32) {
 func (p *pass) victimsOf(need int32) int32 {
 	count := int32(0)
 	rank := p.rankOf[need]
-	at, _ := slices.BinarySearchFunc(p.victims, rank, func(v victim, rank int32) int { return cmp.Compare(p.rankOf[v.need], rank) })
-	for ; at < len(p.victims) && p.victims[at].need == need; at++ {
+	at, _ := slices.BinarySearchFunc(p.preempted.victims, rank, func(v victim, rank int32) int { return cmp.Compare(p.rankOf[v.need], rank) })
+	for ; at < len(p.preempted.victims) && p.preempted.victims[at].need == need; at++ {
 		count++
 	}
 	return count
 }
 
 // resources converts a vector to named amounts.
-func (p *pass) resources(v []int64) model.Resources {
+func (fl *fleet) resources(v []int64) model.Resources {
 	if columnar.IsZero(v) {
 		return nil
 	}
 	amounts := make([]model.Amount, 0, len(v))
 	for d, x := range v {
 		if x > 0 {
-			amounts = append(amounts, model.Amount{Name: p.s.Dims[d], Value: x})
+			amounts = append(amounts, model.Amount{Name: fl.s.Dims[d], Value: x})
 		}
 	}
 	return model.NewResources(amounts...)
@@ -315,7 +315,7 @@ func (p *pass) reportAdopted(plan *Plan) {
 	p.e.crew.Run(p.e.tasks.adopted)
 	most := 0
 	for _, l := range p.e.workers {
-		most += len(l.foreignStamps)
+		most += len(l.crediting.foreignStamps)
 	}
 	if most == 0 {
 		return
@@ -323,7 +323,7 @@ func (p *pass) reportAdopted(plan *Plan) {
 	plan.Adopted = slices.Grow(plan.Adopted, most)
 	listed := bitmap.DenseIn(p.e.arena, p.s.Supply.RowMax())
 	for _, l := range p.e.workers {
-		for _, x := range l.foreignStamps {
+		for _, x := range l.crediting.foreignStamps {
 			plan.Adopted = append(plan.Adopted, Adopted{Machine: x.row, Need: x.named})
 			if !listed.Has(uint32(x.row)) {
 				listed.Set(uint32(x.row))
@@ -335,7 +335,7 @@ func (p *pass) reportAdopted(plan *Plan) {
 
 // keepAdopted drops the machines with a foreign stamp that another Need has claimed since.
 func (l *worker) keepAdopted() {
-	l.foreignStamps = slices.DeleteFunc(l.foreignStamps, func(x foreignStamp) bool { return l.claims.Of(x.row) != x.need })
+	l.crediting.foreignStamps = slices.DeleteFunc(l.crediting.foreignStamps, func(x foreignStamp) bool { return l.claims.Of(x.row) != x.need })
 }
 
 // Digest returns a hash of the plan: two plans for one input that differ have, in all likelihood,
@@ -516,10 +516,10 @@ func (x *limits) binsOf(p *pass, key int) []bin {
 }
 
 // countBins is binsOf without its memory: a counting sort by value, then a sort by class.
-func (p *pass) countBins(key int) []bin {
-	values, classes := p.s.Supply.Values(key), p.s.View.Class
-	from := make([]uint32, p.s.Supply.ValueIDMax()+1) // by value
-	counts := func(r int) bool { return values[r] != 0 && mayServe[p.s.View.State[r]] }
+func (fl *fleet) countBins(key int) []bin {
+	values, classes := fl.s.Supply.Values(key), fl.s.View.Class
+	from := make([]uint32, fl.s.Supply.ValueIDMax()+1) // by value
+	counts := func(r int) bool { return values[r] != 0 && mayServe[fl.s.View.State[r]] }
 	n := uint32(0)
 	for r := range values {
 		if counts(r) {

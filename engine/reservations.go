@@ -189,8 +189,8 @@ func (p *pass) dealHoldings(all *reservations, x *reservationStore) {
 	}
 }
 
-func (p *pass) sortKeep(rows []columnar.Row) {
-	slices.SortFunc(rows, func(a, b columnar.Row) int { return cmp.Compare(p.s.KeepKey(a), p.s.KeepKey(b)) })
+func (fl *fleet) sortKeep(rows []columnar.Row) {
+	slices.SortFunc(rows, func(a, b columnar.Row) int { return cmp.Compare(fl.s.KeepKey(a), fl.s.KeepKey(b)) })
 }
 
 // mayHold reports whether a reservation is in force as far as its machine, and the other machines of
@@ -228,7 +228,7 @@ func (p *pass) findStanding(st *reservationStore) {
 // above the record. What is held by a plan for a tenant yields to higher priority only. Otherwise the
 // Need that gave the machine, and ranks above the owner by age or penalties, would take it back.
 func (p *pass) heldFrom(res model.Reservation, members []int32) int32 {
-	if p.tenancy.Holds(&res) {
+	if p.tenants.shares.Holds(&res) {
 		priority := res.Priority
 		if len(members) > 0 {
 			priority = p.kindOf(members[0]).Priority

@@ -161,7 +161,7 @@ func (l *worker) nextLower(need int32, k *state.Kind, stage int) columnar.Row {
 			continue
 		}
 		for _, r := range x.rows[x.at:] {
-			l.probes++
+			l.figures.probes++
 			place := l.reserved.lower.late[r].place
 			if place >= first {
 				break
@@ -218,15 +218,15 @@ func (p *pass) compareLate(a, b columnar.Row) int {
 // unhold ends the reservation of an Idle machine: the machine becomes available like any other.
 func (l *worker) unhold(r columnar.Row) {
 	l.reserved.lower.rows.Clear(uint32(r))
-	if l.claimed(r) || l.takenBy(r) != order.None {
+	if l.claimed(r) || l.preempted.takenBy(r) != order.None {
 		return
 	}
 	if l.taken[r] {
 		l.putBack(r)
 	} else {
-		l.epoch++ // as putBack does
+		l.stock.epoch++ // as putBack does
 		l.offer(r)
-		l.domains.Rewind(r)
+		l.acquiring.domains.Rewind(r)
 	}
 	l.revive(l.s.View.Class[r])
 }

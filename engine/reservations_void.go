@@ -27,12 +27,12 @@ func (p *pass) ofPlan(res *model.Reservation) bool {
 // forgetPlans clears the marks that followed from the last cycle's reservations.
 func (p *pass) forgetPlans() {
 	st := &p.e.store
-	for _, need := range st.planners {
-		if !p.fresh {
+	for _, need := range st.lent.planners {
+		if !p.changed.fresh {
 			p.lines[need].Status &^= state.IsHeldBack
 		}
 	}
-	st.planners = st.planners[:0]
+	st.lent.planners = st.lent.planners[:0]
 }
 
 // notePlan records what a live reservation of a plan means for the needs that it is held for.
@@ -45,14 +45,14 @@ func (p *pass) notePlan(x *reservations, h *holding, r columnar.Row, res *model.
 }
 
 // leaves reports whether a machine still serves another cluster: its drain is not acknowledged.
-func (p *pass) leaves(r columnar.Row, cluster int32) bool {
-	return p.s.View.State[r] == model.Configured && p.s.ClusterOf[p.s.View.Cluster[r]] != cluster
+func (fl *fleet) leaves(r columnar.Row, cluster int32) bool {
+	return fl.s.View.State[r] == model.Configured && fl.s.ClusterOf[fl.s.View.Cluster[r]] != cluster
 }
 
 // noteOwners records what follows from what is held for an owner.
 func (p *pass) noteOwners(x *reservations, h *holding) {
 	if h.ofPlan {
-		p.e.store.planners = append(p.e.store.planners, h.members...)
+		p.e.store.lent.planners = append(p.e.store.lent.planners, h.members...)
 	}
 	if h.leaves {
 		for _, n := range h.members {
@@ -189,10 +189,10 @@ func (l *worker) endHoldings(h *holding, why PlanEnd) (kept, drains []columnar.R
 const noRank int32 = -1
 
 // lastRank returns the rank of the last of some needs, noRank if there are none.
-func (p *pass) lastRank(needs []int32) int32 {
+func (nt *needTable) lastRank(needs []int32) int32 {
 	last := noRank
 	for _, n := range needs {
-		last = max(last, p.rankOf[n])
+		last = max(last, nt.rankOf[n])
 	}
 	return last
 }
@@ -202,11 +202,11 @@ func (p *pass) lastRank(needs []int32) int32 {
 // reservation that ended in this pass have had their turns and do not count on the machine.
 // It reports whether there are any.
 func (l *worker) spareDrains(rank int32) bool {
-	before, x := l.moreUnits, &l.reserved
+	before, x := l.search.moreUnits, &l.reserved
 	spare := func(r columnar.Row) {
-		if l.takenBy(r) == order.None && !l.spared.Has(uint32(r)) {
-			l.spared.Set(uint32(r))
-			l.moreUnits++
+		if l.preempted.takenBy(r) == order.None && !l.preempted.spared.Has(uint32(r)) {
+			l.preempted.spared.Set(uint32(r))
+			l.search.moreUnits++
 		}
 	}
 	if rank != noRank {
@@ -220,13 +220,13 @@ func (l *worker) spareDrains(rank int32) bool {
 			case last > rank:
 				x.next = min(x.next, last)
 				left = append(left, r)
-			case !l.flying.Has(uint32(r)):
+			case !l.preempted.flying.Has(uint32(r)):
 				spare(r)
 			}
 		}
 		x.passing = left
 	}
-	return l.moreUnits > before
+	return l.search.moreUnits > before
 }
 
 // eachUnneeded calls f for the draining machines that no owner needs any more, once the need has had its
@@ -249,9 +249,9 @@ func (l *worker) eachUnneeded(need int32, f func(columnar.Row)) {
 }
 
 // isLastShort reports whether a need is the last in rank order, of some, that lacks something.
-func (p *pass) isLastShort(need int32, needs []int32) bool {
+func (nt *needTable) isLastShort(need int32, needs []int32) bool {
 	for i := len(needs) - 1; i >= 0; i-- {
-		if !p.lines[needs[i]].Is(state.IsSatisfied) {
+		if !nt.lines[needs[i]].Is(state.IsSatisfied) {
 			return needs[i] == need
 		}
 	}
@@ -294,10 +294,10 @@ func (l *worker) both(a, b []columnar.Row) []columnar.Row {
 func (l *worker) revive(class uint32) {
 	for i := range l.kinds {
 		if l.kinds[i].AcceptsClass(class) {
-			atomic.StoreUint32(&l.spent[i], 0)
+			atomic.StoreUint32(&l.shortage.spent[i], 0)
 		}
 	}
-	l.revived = true
+	l.acquiring.revived = true
 }
 
 // heldFor returns, in keep order, what is held for a need, and what still drains of its own
@@ -310,7 +310,7 @@ func (p *pass) heldFor(need int32) []columnar.Row {
 	}
 	rows = slices.Clone(rows)
 	for _, r := range drains {
-		if p.takenBy(r) == order.None {
+		if p.preempted.takenBy(r) == order.None {
 			rows = append(rows, r)
 		}
 	}
@@ -321,13 +321,13 @@ func (p *pass) heldFor(need int32) []columnar.Row {
 // isFreeFor reports whether a free machine is unclaimed and not held for an owner ranked above
 // a need.
 func (l *worker) isFreeFor(r columnar.Row, need int32) bool {
-	return !l.claimed(r) && l.takenBy(r) == order.None && (!l.taken[r] || l.reserved.ownedBy(r, need))
+	return !l.claimed(r) && l.preempted.takenBy(r) == order.None && (!l.taken[r] || l.reserved.ownedBy(r, need))
 }
 
 // isUnneeded reports whether a plan's machine that is on its way is not needed: its owners are
 // covered without it.
 func (p *pass) isUnneeded(r columnar.Row, res *model.Reservation, members []int32) bool {
-	if !p.ofPlan(res) || len(members) == 0 || p.flying.Has(uint32(r)) {
+	if !p.ofPlan(res) || len(members) == 0 || p.preempted.flying.Has(uint32(r)) {
 		return false
 	}
 	return !slices.ContainsFunc(members, func(n int32) bool {

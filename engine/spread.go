@@ -45,7 +45,7 @@ type spreadLayout struct {
 // layoutFor returns the tuples of a kind, nil if its classes do not determine the constrained
 // keys.
 func (p *pass) layoutFor(k *state.Kind) *tupleLayout {
-	layouts, key := p.e.store.layouts, free.Key{Matcher: k.Matcher, Penalty: k.Penalty}
+	layouts, key := p.e.store.classes.layouts, free.Key{Matcher: k.Matcher, Penalty: k.Penalty}
 	for _, x := range layouts[key] {
 		if slices.Equal(x.spread, k.Spread) {
 			return x.tuples
@@ -173,11 +173,11 @@ func (x *evenness) allows(t *tupleLayout, at []int) bool {
 
 // acquireSpread acquires under hard spread: Idle machines, then Speculative ones.
 func (l *worker) acquireSpread(need int32, k *state.Kind, held []columnar.Row) {
-	if l.layouts[k.Number] == nil || len(held) > 0 || l.anyLower(k) {
+	if l.stock.layouts[k.Number] == nil || len(held) > 0 || l.anyLower(k) {
 		l.acquireDealt(need, k)
 		return
 	}
-	t, x := l.layouts[k.Number], &l.even
+	t, x := l.stock.layouts[k.Number], &l.acquiring.even
 	if l.acquireOnly(need, k) {
 		return
 	}
@@ -186,12 +186,12 @@ func (l *worker) acquireSpread(need int32, k *state.Kind, held []columnar.Row) {
 		x.count(l.pass, t, r)
 	}
 	var lacked [2]uint64
-	for stage := range l.free {
+	for stage := range l.stock.free {
 		if l.lacks == 0 {
 			return
 		}
 		lacked[stage] = l.lacks
-		if !l.any(l.ladders[k.Number][stage], k, stage) {
+		if !l.any(l.stock.ladders[k.Number][stage], k, stage) {
 			continue // then no tuple has one
 		}
 		l.markPresent(t, k, stage)
@@ -200,7 +200,7 @@ func (l *worker) acquireSpread(need int32, k *state.Kind, held []columnar.Row) {
 			if !ok {
 				break
 			}
-			l.probes++
+			l.figures.probes++
 			l.acquireHead(class, need, stage)
 			x.heads[at].known = false
 			x.countTuple(t.tuples[at].at)
@@ -218,8 +218,8 @@ func (l *worker) acquireOnly(need int32, k *state.Kind) bool {
 	if l.lines[need].Head != columnar.None {
 		return false
 	}
-	for stage := range l.free {
-		cost, t := l.tupleCosts(k, stage), l.layouts[k.Number]
+	for stage := range l.stock.free {
+		cost, t := l.tupleCosts(k, stage), l.stock.layouts[k.Number]
 		class, found := uint32(0), false
 		for i := range t.tuples {
 			if c, ok := l.nextClass(&t.tuples[i].ladders[stage], k, stage, l.lacks); ok && (!found || cost[c] < cost[class]) {
@@ -227,11 +227,11 @@ func (l *worker) acquireOnly(need int32, k *state.Kind) bool {
 			}
 		}
 		if found && columnar.Covers(l.vector(class), l.missing) {
-			l.probes++
+			l.figures.probes++
 			l.acquireHead(class, need, stage)
 			return true
 		}
-		if found || l.any(l.ladders[k.Number][stage], k, stage) {
+		if found || l.any(l.stock.ladders[k.Number][stage], k, stage) {
 			return false
 		}
 	}
@@ -242,12 +242,12 @@ func (l *worker) acquireOnly(need int32, k *state.Kind) bool {
 func (l *worker) noteSkewed(need int32) {
 	n := &l.lines[need]
 	n.Status |= state.IsSkewBlocked
-	atomic.StoreUint32(&l.skewed[n.Kind], 1)
+	atomic.StoreUint32(&l.shortage.skewed[n.Kind], 1)
 }
 
 // markPresent finds the heads of the tuples, and marks the values that have a candidate now.
 func (l *worker) markPresent(t *tupleLayout, k *state.Kind, stage int) {
-	x := &l.even
+	x := &l.acquiring.even
 	for i := range t.keys {
 		clear(x.present[i])
 	}
@@ -267,7 +267,7 @@ func (l *worker) markPresent(t *tupleLayout, k *state.Kind, stage int) {
 // headOf returns a tuple's head, no matter which dimensions it has. A class is in one tuple
 // only, so the head is valid until a machine is taken from that tuple.
 func (l *worker) headOf(t *tupleLayout, i int, k *state.Kind, stage int) *tupleHead {
-	x := &l.even.heads[i]
+	x := &l.acquiring.even.heads[i]
 	if !x.known {
 		x.known = true
 		x.class, x.has = l.nextClass(&t.tuples[i].ladders[stage], k, stage, ^uint64(0))
@@ -280,7 +280,7 @@ func (l *worker) headOf(t *tupleLayout, i int, k *state.Kind, stage int) *tupleH
 func (l *worker) nextTuple(t *tupleLayout, k *state.Kind, stage int) (at int, class uint32, ok bool) {
 	cost := l.tupleCosts(k, stage)
 	for i := range t.tuples {
-		if !l.even.allows(t, t.tuples[i].at) {
+		if !l.acquiring.even.allows(t, t.tuples[i].at) {
 			continue
 		}
 		x := l.headOf(t, i, k, stage)
@@ -301,13 +301,13 @@ func (p *pass) tupleCosts(k *state.Kind, stage int) []uint32 {
 	if stage == 0 {
 		return p.s.PriceRank
 	}
-	return p.e.store.ways.ByOffer(k.Penalty)
+	return p.e.store.classes.ways.ByOffer(k.Penalty)
 }
 
 // anyHelps reports whether a free machine was left that has a dimension that was missing after
 // its stage. Only the skew can have forbidden it.
 func (l *worker) anyHelps(t *tupleLayout, k *state.Kind, lacked [2]uint64) bool {
-	for stage := range l.free {
+	for stage := range l.stock.free {
 		for i := range t.tuples {
 			if _, ok := l.nextClass(&t.tuples[i].ladders[stage], k, stage, lacked[stage]); ok {
 				return true
@@ -321,7 +321,7 @@ func (l *worker) anyHelps(t *tupleLayout, k *state.Kind, lacked [2]uint64) bool 
 func (p *pass) comparePrice(k *state.Kind, a, b columnar.Row) int {
 	ca, cb := p.s.View.Class[a], p.s.View.Class[b]
 	if p.stageOf(a) == 1 {
-		rank := p.e.store.ways.ByOffer(k.Penalty)
+		rank := p.e.store.classes.ways.ByOffer(k.Penalty)
 		return cmp.Compare(rank[ca], rank[cb])
 	}
 	return cmp.Compare(p.s.PriceRank[ca], p.s.PriceRank[cb])

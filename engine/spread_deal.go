@@ -102,12 +102,12 @@ type stratum struct {
 // dealFor returns the deal of the machines that suit a need's kind in a stage, dealt anew if
 // stale.
 func (l *worker) dealFor(need int32, k *state.Kind, stage int) *spreadDeal {
-	x := &l.dealt
+	x := &l.acquiring.dealt
 	if len(x.ofKind) == 0 {
 		x.begin(len(l.kinds))
 	}
 	d := x.find(l.lines[need].Kind, k, stage)
-	if d.epoch == l.epoch {
+	if d.epoch == l.stock.epoch {
 		return d
 	}
 	free := l.freeInOrder(k, stage)
@@ -115,7 +115,7 @@ func (l *worker) dealFor(need int32, k *state.Kind, stage int) *spreadDeal {
 		x.begin(len(l.kinds))
 		d, x.size = x.find(l.lines[need].Kind, k, stage), len(free)
 	}
-	d.epoch, d.size = l.epoch, len(free)
+	d.epoch, d.size = l.stock.epoch, len(free)
 	l.dealOut(d, free, k, stage)
 	return d
 }
@@ -158,7 +158,7 @@ func (x *spreadDeals) find(number uint32, k *state.Kind, stage int) *spreadDeal 
 
 // dealOut deals free machines, given in the order of acquiring.
 func (l *worker) dealOut(d *spreadDeal, free []keyedRow, k *state.Kind, stage int) {
-	x := &l.dealt
+	x := &l.acquiring.dealt
 	x.rows, d.keys = x.rows[:0], d.keys[:0]
 	for i := range d.spread {
 		d.keys = append(d.keys, l.s.Supply.Key(d.spread[i].Key))
@@ -188,7 +188,7 @@ func (l *worker) dealOut(d *spreadDeal, free []keyedRow, k *state.Kind, stage in
 
 // layStrata groups the tuples into strata, and builds the heaps of their heads.
 func (l *worker) layStrata(d *spreadDeal, k *state.Kind, stage int) {
-	x, cost := &l.dealt, l.tupleCosts(k, stage)
+	x, cost := &l.acquiring.dealt, l.tupleCosts(k, stage)
 	x.rows = x.rows[:0]
 	for _, t := range d.tuples.Groups {
 		x.rows = append(x.rows, d.tuples.Rows[t.At])
@@ -221,11 +221,11 @@ type keyedRow struct {
 // freeInOrder returns the free machines of a stage that suit a kind, in the order in which it
 // would acquire them. They are valid until the next call.
 func (l *worker) freeInOrder(k *state.Kind, stage int) []keyedRow {
-	all := l.inOrder[:0]
-	cost, pool := l.costs(k, stage), &l.free[stage]
+	all := l.acquiring.inOrder[:0]
+	cost, pool := l.costs(k, stage), &l.stock.free[stage]
 	for _, c := range k.Classes {
 		for _, r := range pool.Rest(c) {
-			l.probes++
+			l.figures.probes++
 			if !l.taken[r] && !l.reserved.lower.has(r) {
 				all = append(all, keyedRow{uint64(cost[c])<<32 | uint64(pool.Place[r]), r})
 			}
@@ -233,7 +233,7 @@ func (l *worker) freeInOrder(k *state.Kind, stage int) []keyedRow {
 	}
 	l.eachLower(k, stage, func(r columnar.Row) { all = append(all, keyedRow{l.reserved.lower.key(r), r}) })
 	slices.SortFunc(all, func(a, b keyedRow) int { return cmp.Compare(a.key, b.key) })
-	l.inOrder = all
+	l.acquiring.inOrder = all
 	return all
 }
 
@@ -253,13 +253,13 @@ func (p *pass) compareHeads(k *state.Kind, a, b columnar.Row, ownA, ownB bool, v
 // acquireDealt is acquireSpread for needs whose classes do not determine the tuples, or that
 // may use machines that are held for them or for lower ranks.
 func (l *worker) acquireDealt(need int32, k *state.Kind) {
-	sc := &l.spread
-	l.spread.Start(l.s.Supply, k.Spread)
+	sc := &l.acquiring.spread
+	l.acquiring.spread.Start(l.s.Supply, k.Spread)
 	for r := l.lines[need].Head; r != columnar.None; r = l.claims.Next(r) {
 		sc.Count(r)
 	}
 	var lacked [2]uint64
-	for stage := range l.free {
+	for stage := range l.stock.free {
 		if l.lacks == 0 {
 			return
 		}
@@ -294,20 +294,20 @@ func (l *worker) openDeal(d *spreadDeal, need int32, k *state.Kind, stage int) {
 		f.also, f.least, f.known = f.also[:0], 0, false
 		f.i, f.j, f.low = 0, 0, math.MaxInt32
 	}
-	for _, r := range l.dealt.own {
+	for _, r := range l.acquiring.dealt.own {
 		d.noteTaken(l.pass, r)
 	}
 }
 
 // listOwn lists the machines that are held for a need and have all constrained keys.
 func (l *worker) listOwn(d *spreadDeal, need int32, k *state.Kind, stage int) {
-	own := l.dealt.own[:0]
+	own := l.acquiring.dealt.own[:0]
 	for _, r := range l.reserved.of(need) {
 		if spread.HasAll(l.s.Supply, r, d.keys) && l.freeReserved(r, k) && l.stageOf(r) == stage {
 			own = append(own, r)
 		}
 	}
-	l.dealt.own = own
+	l.acquiring.dealt.own = own
 }
 
 // closeDeal pushes back the heads that the need has popped.
@@ -375,7 +375,7 @@ func (l *worker) nearest(d *spreadDeal, s *stratum, k *state.Kind, stage int) bo
 func (l *worker) settleHeads(d *spreadDeal, s *stratum, k *state.Kind, stage int) bool {
 	cost := l.tupleCosts(k, stage)
 	for len(s.heads) > 0 {
-		l.probes++
+		l.figures.probes++
 		h := &s.heads[0]
 		g := &d.tuples.Groups[h.tuple]
 		if !l.skipTaken(&d.tuples, g) {
@@ -398,7 +398,7 @@ func (l *worker) settleHeads(d *spreadDeal, s *stratum, k *state.Kind, stage int
 func (l *worker) settleNear(d *spreadDeal, s *stratum, k *state.Kind, stage int) bool {
 	cost := l.tupleCosts(k, stage)
 	for len(s.near) > 0 {
-		l.probes++
+		l.figures.probes++
 		h := &s.near[0]
 		if !l.allowsFinest(d, h.tuple) {
 			s.barred = append(s.barred, *h)
@@ -438,7 +438,7 @@ func (l *worker) findLeast(d *spreadDeal) {
 		f := &d.floors[i]
 		was := f.least
 		if !f.known {
-			l.findWitness(f, l.spread.Counts[i])
+			l.findWitness(f, l.acquiring.spread.Counts[i])
 		}
 		if i != d.finest || f.least == was {
 			continue
@@ -505,14 +505,14 @@ func (l *worker) allowsFinest(d *spreadDeal, tuple int32) bool {
 }
 
 func (l *worker) allowsValue(d *spreadDeal, i int, v uint32) bool {
-	return int64(l.spread.Counts[i][v]) <= int64(d.floors[i].least)+int64(d.spread[i].MaxSkew)-1
+	return int64(l.acquiring.spread.Counts[i][v]) <= int64(d.floors[i].least)+int64(d.spread[i].MaxSkew)-1
 }
 
 // anyDealt reports whether a free machine was left that has a dimension that was missing after
 // its stage. Only the skew can have forbidden it, since the need takes what is held for it
 // regardless of the skew.
 func (l *worker) anyDealt(need int32, k *state.Kind, lacked [2]uint64) bool {
-	for stage := range l.free {
+	for stage := range l.stock.free {
 		helps := func(r columnar.Row) bool {
 			return !l.taken[r] && l.classMask[l.s.View.Class[r]]&lacked[stage] != 0
 		}

@@ -14,15 +14,15 @@ import (
 // whatever the skew; those held for lower ranks go last.
 func (l *worker) acquireSpreadFit(need int32, k *state.Kind) {
 	f := l.fitterOf()
-	l.spread.Start(l.s.Supply, k.Spread)
+	l.acquiring.spread.Start(l.s.Supply, k.Spread)
 	if f.acquireOnly(need, k) {
 		return
 	}
 	for r := l.lines[need].Head; r != columnar.None; r = l.claims.Next(r) {
-		l.spread.Count(r)
+		l.acquiring.spread.Count(r)
 	}
 	blocked := false
-	for stage := range l.free {
+	for stage := range l.stock.free {
 		if l.lacks == 0 {
 			return
 		}
@@ -34,7 +34,7 @@ func (l *worker) acquireSpreadFit(need int32, k *state.Kind) {
 				break
 			}
 			l.acquired(r, need, stage)
-			l.spread.Count(r)
+			l.acquiring.spread.Count(r)
 		}
 		blocked = blocked || f.anyPlaced(k)
 	}
@@ -47,29 +47,29 @@ func (l *worker) acquireSpreadFit(need int32, k *state.Kind) {
 // false: those of a class that are not held, then those held for lower ranks. Of a class whose machines agree in
 // the keys, only the first is visited.
 func (f *fitter) eachPlaced(k *state.Kind, visit func(columnar.Row) bool) {
-	l, x := f.l, &f.l.free[f.stage]
+	l, x := f.l, &f.l.stock.free[f.stage]
 	goesOn := true
 	for _, c := range k.Classes {
 		if x.Has(c) && !f.eachOfClass(c, k, visit) {
 			return
 		}
 	}
-	l.eachLower(k, f.stage, func(r columnar.Row) { goesOn = goesOn && (!f.l.spread.IsPlaced(r) || visit(r)) })
+	l.eachLower(k, f.stage, func(r columnar.Row) { goesOn = goesOn && (!f.l.acquiring.spread.IsPlaced(r) || visit(r)) })
 }
 
 // eachOfClass is eachPlaced for the machines of a class that are not held.
 func (f *fitter) eachOfClass(class uint32, k *state.Kind, visit func(columnar.Row) bool) bool {
-	x := &f.l.free[f.stage]
-	if f.l.layouts[k.Number] != nil {
-		f.l.probes++
+	x := &f.l.stock.free[f.stage]
+	if f.l.stock.layouts[k.Number] != nil {
+		f.l.figures.probes++
 		r := x.Head(class) // the others are in the same place
-		return !f.l.spread.IsPlaced(r) || visit(r)
+		return !f.l.acquiring.spread.IsPlaced(r) || visit(r)
 	}
 	for _, r := range x.Rest(class) {
 		if !f.isOpen(r) {
 			continue
 		}
-		if f.l.probes++; f.l.spread.IsPlaced(r) && !visit(r) {
+		if f.l.figures.probes++; f.l.acquiring.spread.IsPlaced(r) && !visit(r) {
 			return false
 		}
 	}
@@ -78,7 +78,7 @@ func (f *fitter) eachOfClass(class uint32, k *state.Kind, visit func(columnar.Ro
 
 // floor notes the values that have a candidate now: they count for the minimum.
 func (f *fitter) floor(need int32, k *state.Kind) {
-	sc := &f.l.spread
+	sc := &f.l.acquiring.spread
 	sc.ClearFloor()
 	f.eachPlaced(k, func(r columnar.Row) bool {
 		sc.FloorAt(r)
@@ -90,7 +90,7 @@ func (f *fitter) floor(need int32, k *state.Kind) {
 // eachOwn calls visit for the machines of the stage that are held for the Need and have all constrained keys.
 func (f *fitter) eachOwn(need int32, k *state.Kind, visit func(columnar.Row)) {
 	for _, r := range f.l.reserved.of(need) {
-		if f.l.freeReserved(r, k) && f.l.spread.IsPlaced(r) && f.l.stageOf(r) == f.stage {
+		if f.l.freeReserved(r, k) && f.l.acquiring.spread.IsPlaced(r) && f.l.stageOf(r) == f.stage {
 			visit(r)
 		}
 	}
@@ -135,12 +135,12 @@ func (f *fitter) nextSpread(need int32, k *state.Kind) columnar.Row {
 	if best.row != columnar.None {
 		return best.row
 	}
-	best = f.bestHelping(k, l.spread.AllowsAt)
+	best = f.bestHelping(k, l.acquiring.spread.AllowsAt)
 	if best.row != columnar.None {
 		return best.row
 	}
 	l.eachLower(k, f.stage, func(r columnar.Row) {
-		if l.helps(r) && f.l.spread.IsPlaced(r) && l.spread.AllowsAt(r) {
+		if l.helps(r) && f.l.acquiring.spread.IsPlaced(r) && l.acquiring.spread.AllowsAt(r) {
 			try(r, 1+uint64(l.reserved.lower.late[r].owner))
 		}
 	})
@@ -151,11 +151,11 @@ func (f *fitter) nextSpread(need int32, k *state.Kind) columnar.Row {
 // covers at most one part of each row, so where machines cost more than the best one does for all rows, the
 // search ends.
 func (f *fitter) bestHelping(k *state.Kind, admits func(columnar.Row) bool) (best offered) {
-	l, x := f.l, &f.l.free[f.stage]
+	l, x := f.l, &f.l.stock.free[f.stage]
 	costs, rows := l.costs(k, f.stage), float64(bits.OnesCount64(l.lacks))
-	ladder := f.l.ladders[k.Number][f.stage]
-	if ladder.Epoch != l.epoch {
-		ladder.Epoch = l.epoch
+	ladder := f.l.stock.ladders[k.Number][f.stage]
+	if ladder.Epoch != l.stock.epoch {
+		ladder.Epoch = l.stock.epoch
 		ladder.Reopen()
 	}
 	for i := ladder.Low; i < len(ladder.Steps); i++ {
@@ -195,14 +195,14 @@ func (f *fitter) acquireOnly(need int32, k *state.Kind) bool {
 	if l.lines[need].Head != columnar.None || l.reserved.has(need) || l.anyLower(k) {
 		return false
 	}
-	for stage := range l.free {
+	for stage := range l.stock.free {
 		f.stage = stage
 		best := f.bestHelping(k, func(columnar.Row) bool { return true })
 		if best.row != columnar.None && columnar.Covers(l.vec(best.row), l.missing) {
 			l.acquired(best.row, need, stage)
 			return true
 		}
-		if best.row != columnar.None || l.any(f.l.ladders[k.Number][stage], k, stage) {
+		if best.row != columnar.None || l.any(f.l.stock.ladders[k.Number][stage], k, stage) {
 			return false
 		}
 	}

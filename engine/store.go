@@ -18,79 +18,82 @@ import (
 // credited. Clusters whose demand or machines changed are decided again. Acquisitions and preemptions
 // are never taken over: each cycle decides them anew.
 type store struct {
-	arena  *alloc.Arena
+	arena    *alloc.Arena
+	seen     seenBefore
+	clusters []clusterState
+	needTable
+	machineTable
+	kinds        state.Kinds
+	classes      classColumns
+	rankSlots    []order.Slot
+	acquisitions [2][2][]acquisition // two buffers for merging the workers' lists, by stage
+	lent         lentUnits
+	gangs        gangTable // of this cycle
+	limits       limits    // of this cycle
+	reserved     reservationStore
+	undo         undoLists
+	divided      []int32 // rows of one stamp whose machines were divided anew: their clusters are credited anew
+	// resettle are Needs to be credited again: something was held for them in the last cycle, or their
+	// plan went to another domain.
+	resettle []int32
+	spares   []spares
+	memory   passMemory
+}
+
+// seenBefore is what the last cycle saw of the tables.
+type seenBefore struct {
 	supply *supply.Table
 	demand *demand.Table
-	valid  bool // the last cycle completed
+	valid  bool // that cycle completed
 	dims   int
-
-	clusters []clusterState
-	sources  []state.Source
 	// dimsVersion is the version of the demand's numbering of dimensions. Numbers of profiles and units
 	// may change without it: rows with such a number are among the changed rows.
 	dimsVersion uint64
+	version     uint64 // of the demand
+	names       uint64 // sequence number of the supply's names
+	epoch       uint64 // of ladders; grows over all cycles
+}
 
-	seen  uint64 // version of the demand in the last cycle
-	names uint64 // sequence number of the supply's names
-	epoch uint64 // of ladders; grows over all cycles
-	lines []state.Line
-	// aggregates is, by line, the number of the row's aggregate in the demand.
-	aggregates []uint32
-	kinds      state.Kinds
-	ways       free.Ways
-	layoutOf   []*tupleLayout // by kind; see pass.layouts
-	layouts    map[free.Key][]spreadLayout
-	rankSlots  []order.Slot
-	order      []int32
-	rankOf     []int32
-	kindAt     []uint32
-	byCluster  []int32 // the Needs of each cluster in rank order, at its first line
-	sorted     []int32 // by cluster: the length of that list; 0 = it must be sorted again
-	lacking    []bool  // by place in the order: the Need lacks something after credit
-	claims     state.Claims
-	taken      []bool
-	priority   []int32 // by row: what a Configured machine is worth as a victim
-	// owner is, by row of machines that are bound or being created, the last Need in rank order of
-	// their cluster that has their stamp; unclaimed when there is none.
-	owner []int32
+// classColumns is what follows from the classes of machines, by matcher and by kind.
+type classColumns struct {
+	ofMatcher [][]uint32 // the accepted classes; see fleet.classesOf
+	// freeIn is, by matcher with Same, the set of classes of which a free machine lies in a permitted
+	// domain. Folding depends on it.
+	freeIn   []uint64
+	ways     free.Ways
+	layoutOf []*tupleLayout // by kind; see stock.layouts
+	layouts  map[free.Key][]spreadLayout
+}
 
-	acquisitions [2][2][]acquisition // two buffers for merging the workers' lists, by stage
-	classesOf    [][]uint32          // by matcher
-	pools        reuse.Stock[victimPool]
-	// By kind; see pass.
+// lentUnits is the memory of what phase 2 could preempt; see candidates. It is lent for a cycle.
+type lentUnits struct {
+	pools            reuse.Stock[victimPool]
 	poolOf           []*victimPool
 	totalBounds      []domainTotalsBound
 	boundsOf         []*domainBounds
 	noVictims        victimPool
 	unitPools        reuse.Stock[unitPool]
-	planners         []int32 // Needs for which plans held something in the last cycle
+	noUnits          unitPool
 	alikes           reuse.Stock[units.Alike]
 	candidateDomains reuse.Stock[domainBounds]
-	noUnits          unitPool
-	gangs            gangTable // of this cycle
-	limits           limits    // of this cycle
+	planners         []int32 // Needs for which plans held something in the last cycle
+}
 
-	// freeIn is, by matcher with Same, the set of classes of which a free machine lies in a permitted
-	// domain. Folding depends on it.
-	freeIn []uint64
-	// resettle are Needs to be credited again: something was held for them in the last cycle, or their
-	// plan went to another domain.
-	resettle []int32
-	class    []uint32 // by row: the machine's class in the last cycle
-	// Memory of the pass, reused.
-	spares     []spares
-	reserved   reservationStore
+// undoLists is what the last cycle did after credit, for undo.
+type undoLists struct {
+	visited  []visit
+	undone   []columnar.Row // machines taken that were not acquired
+	reclaims []columnar.Row // only its memory is reused
+}
+
+// passMemory is the memory of lists that end with a cycle.
+type passMemory struct {
 	victims    []victim
 	withheldBy map[columnar.Row]int32
 	withheld   []int32
+	tried      []records.Tried
 	awaiting   map[awaitingGangs]uint32
 	unfolding  map[part]struct{}
-	tried      []records.Tried
-	// What the last cycle did after credit, for undo.
-	visited  []visit
-	reclaims []columnar.Row // only its memory is reused
-	undone   []columnar.Row // machines taken that were not acquired
-	divided  []int32        // rows of one stamp whose machines were divided anew: their clusters are credited anew
 }
 
 // clusterState is what a cluster's credit depends on, and what must be done about it in this cycle.
@@ -101,9 +104,6 @@ type clusterState struct {
 	dirty    bool   // credit it anew: nothing is claimed, and all Needs are on the worklist
 	replay   bool   // some rows or machines changed: credit the Needs that this may concern
 	freeless bool   // some domain was chosen because nothing was free anywhere
-	hasSame  bool
-	// unsettled: whether some Same-row folds depends on more than which classes there are that hold it.
-	unsettled bool
 	// stamps are the fingerprints that its machines carry, and that some carried before, if stampsKnown.
 	stamps      stampFilter
 	stampsKnown bool
@@ -114,12 +114,20 @@ type clusterState struct {
 	changed     []uint32
 	letGo       []int32 // lines whose claims credit lets go first; the Needs may rank otherwise now
 	folds       folds
+	fold        foldState
 	// uncredited are the Needs whose credit waits for their turn. waiting are the classes that they
 	// accept, as a set; empty when no Need waits.
 	uncredited []int32
 	waiting    []uint64
 	waitKinds  []uint32 // the kinds of uncredited
 	cheapest   []classPriority
+}
+
+// foldState is what the folds of a cluster depend on beside its rows.
+type foldState struct {
+	hasSame bool
+	// unsettled: whether some Same-row folds depends on more than which classes there are that hold it.
+	unsettled bool
 	// held is an order-independent hash of the machines held for the cluster's Same-Needs and folds.
 	// heldMoved says that it differs from the last cycle.
 	held      uint64
@@ -134,24 +142,21 @@ type clusterState struct {
 func (p *pass) carryOver() {
 	st, s := &p.e.store, p.s
 	dimsVersion := s.Demand.Numbering().Dims
-	fresh := !st.valid || p.renumbered || st.demand != s.Demand || dimsVersion != st.dimsVersion ||
-		len(st.clusters) != len(s.Clusters) || st.dims != p.dims || st.kinds.Many()
-	st.valid = false // until this cycle has completed
-	st.supply, st.demand = s.Supply, s.Demand
-	st.dimsVersion = dimsVersion
-	st.names = s.Supply.NameSequence()
+	fresh := !st.seen.valid || p.changed.renumbered || st.seen.demand != s.Demand || dimsVersion != st.seen.dimsVersion ||
+		len(st.clusters) != len(s.Clusters) || st.seen.dims != p.dims || st.kinds.Many()
+	st.seen.valid = false // until this cycle has completed
+	st.seen.supply, st.seen.demand = s.Supply, s.Demand
+	st.seen.dimsVersion = dimsVersion
+	st.seen.names = s.Supply.NameSequence()
 	p.findFree()
 	if !fresh {
 		fresh = !p.findDirty()
 	}
-	p.fresh = fresh
+	p.changed.fresh = fresh
 	if fresh {
 		p.startOver()
 	}
-	p.sources, p.lines, p.aggregates, p.kinds = st.sources, st.lines, st.aggregates, st.kinds.List
-	p.order, p.rankOf, p.kindAt = st.order, st.rankOf, st.kindAt
-	p.byCluster, p.sorted, p.lacking = st.byCluster, st.sorted, st.lacking
-	p.claims, p.taken = st.claims, st.taken
+	p.needTable, p.machineTable, p.kinds = st.needTable, st.machineTable, st.kinds.List
 }
 
 // findDirty marks the clusters that changed; false when a cluster has more rows than it has room for.
@@ -173,7 +178,7 @@ func (p *pass) findDirty() bool {
 		}
 		src.Block, src.Outer, src.Had, src.Rows = block, outer, src.Rows, rows
 		outer += int32(rows)
-		x.dirty = x.freeless && p.freeMoved
+		x.dirty = x.freeless && p.folding.freeMoved
 		x.replay = s.Dirty[c] || version != x.version
 		x.patch = (x.dirty || x.replay) && src.Rows == src.Had
 		x.changed, x.letGo, x.named = nil, x.letGo[:0], false
@@ -251,22 +256,22 @@ func (p *pass) groupMoves() {
 			st.clusters[c].named = true
 		}
 	}
-	p.moves, p.moveOff = list, off
+	p.changed.moves, p.changed.moveOff = list, off
 }
 
 // movesOf returns the changes of a cluster's list.
-func (p *pass) movesOf(c int) []moved {
-	if p.moves == nil {
+func (ch *changed) movesOf(c int) []moved {
+	if ch.moves == nil {
 		return nil
 	}
-	return p.moves[p.moveOff[c]:p.moveOff[c+1]]
+	return ch.moves[ch.moveOff[c]:ch.moveOff[c+1]]
 }
 
 // findChanged finds the changed rows of each cluster.
 func (p *pass) findChanged() {
 	st, s := &p.e.store, p.s
-	changes, complete := s.Demand.Changes(st.seen)
-	st.seen = s.Demand.Version()
+	changes, complete := s.Demand.Changes(st.seen.version)
+	st.seen.version = s.Demand.Version()
 	if !complete {
 		for c := range st.clusters {
 			st.clusters[c].patch = false
@@ -292,8 +297,8 @@ func (p *pass) findChanged() {
 func (p *pass) startOver() {
 	st, s := &p.e.store, p.s
 	st.arena.Reset()
-	st.dims = p.dims
-	st.seen = s.Demand.Version()
+	st.seen.dims = p.dims
+	st.seen.version = s.Demand.Version()
 	rows := p.layRows()
 	room := s.Supply.RowMax() + s.Supply.RowMax()/16
 	st.reserve(rows, room)
@@ -316,10 +321,10 @@ func (p *pass) startOver() {
 	}
 	st.sorted = reuse.Resize(st.sorted, len(s.Clusters))
 	st.kinds.Reset()
-	st.ways.Reset()
-	clear(st.layoutOf)
-	st.layoutOf, st.layouts = st.layoutOf[:0], map[free.Key][]spreadLayout{}
-	st.visited, st.undone, st.resettle, st.divided = st.visited[:0], st.undone[:0], st.resettle[:0], st.divided[:0]
+	st.classes.ways.Reset()
+	clear(st.classes.layoutOf)
+	st.classes.layoutOf, st.classes.layouts = st.classes.layoutOf[:0], map[free.Key][]spreadLayout{}
+	st.undo.visited, st.undo.undone, st.resettle, st.divided = st.undo.visited[:0], st.undo.undone[:0], st.resettle[:0], st.divided[:0]
 }
 
 // lineBytes and machineBytes are the sizes of the store's columns per line and per machine.
@@ -360,7 +365,7 @@ func (p *pass) layRows() int {
 		}
 		x := clusterState{
 			dirty:      true,
-			names:      st.names,
+			names:      st.seen.names,
 			cheapest:   alloc.MakeDirty[classPriority](st.arena, state.RoomFor(len(s.GroupsOf(c))))[:0],
 			uncredited: alloc.MakeDirty[int32](st.arena, uncreditedRoom+rows/uncreditedShare)[:0],
 			waiting:    alloc.MakeDirty[uint64](st.arena, words)[:0],
@@ -380,17 +385,17 @@ func (p *pass) layRows() int {
 // will be credited in full: those are cleared then.
 func (p *pass) undo() {
 	st := &p.e.store
-	for _, r := range st.undone {
+	for _, r := range st.undo.undone {
 		p.taken[r] = false
 	}
-	p.e.crew.Each(len(st.visited), visitedPerChunk, p.e.tasks.undo)
+	p.e.crew.Each(len(st.undo.visited), visitedPerChunk, p.e.tasks.undo)
 	for _, need := range st.divided {
 		for r := p.lines[need].Acquired; r != columnar.None; r = p.claims.Next(r) {
 			p.claims.Release(r)
 			p.taken[r] = false
 		}
 	}
-	st.visited, st.undone, st.divided = st.visited[:0], st.undone[:0], st.divided[:0]
+	st.undo.visited, st.undo.undone, st.divided = st.undo.visited[:0], st.undo.undone[:0], st.divided[:0]
 }
 
 // visitedPerChunk is how many Needs a worker takes at a time.
@@ -429,7 +434,7 @@ func (p *pass) undoTurn(v visit) {
 // markLacking recomputes lacking for a new order.
 func (p *pass) markLacking() {
 	clear(p.lacking)
-	if p.fresh {
+	if p.changed.fresh {
 		return // the credit of each Need sets it
 	}
 	for _, need := range p.order {
@@ -441,25 +446,25 @@ func (p *pass) markLacking() {
 func (p *pass) leaveBehind() {
 	st := &p.e.store
 	for _, l := range p.e.workers {
-		st.visited = append(st.visited, l.visited...)
-		st.undone = append(st.undone, l.undone...)
+		st.undo.visited = append(st.undo.visited, l.visited...)
+		st.undo.undone = append(st.undo.undone, l.undone...)
 	}
-	st.resettle = append(st.resettle[:0], p.withheld...)
+	st.resettle = append(st.resettle[:0], p.preempted.withheld...)
 	for need := range p.reserved.rows {
 		st.resettle = append(st.resettle, need)
 	}
-	st.reclaims = p.reclaims
-	st.victims, st.withheld, st.tried = p.victims, p.withheld, p.tried
-	st.epoch = p.epoch
-	st.pools.TakeBack()
+	st.undo.reclaims = p.released.reclaims
+	st.memory.victims, st.memory.withheld, st.memory.tried = p.preempted.victims, p.preempted.withheld, p.told.tried
+	st.seen.epoch = p.stock.epoch
+	st.lent.pools.TakeBack()
 	st.takeBackUnits()
-	st.alikes.TakeBack()
-	st.candidateDomains.TakeBack()
+	st.lent.alikes.TakeBack()
+	st.lent.candidateDomains.TakeBack()
 	if p.e.opts.Victims == VictimsGang {
-		st.gangs.plans, st.gangs.planned = p.plans, p.planned
+		st.gangs.plans, st.gangs.planned = p.preempted.plans, p.preempted.planned
 	}
-	if p.fresh {
+	if p.changed.fresh {
 		st.kinds.After = len(st.kinds.List)
 	}
-	st.valid = true
+	st.seen.valid = true
 }

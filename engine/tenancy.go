@@ -37,8 +37,8 @@ type reclaimTurns struct {
 // findTenants prepares what the policy looks at.
 func (p *pass) findTenants() {
 	if policy := p.e.opts.Tenancy.Tenants; len(policy) > 0 && p.e.opts.Victims == VictimsGang {
-		p.tenancy = tenancy.New(p.e.arena, policy, p.s)
-		p.between = reclaimTurns{used: map[int32][]columnar.Row{}, counted: map[int32][]columnar.Row{}, countedBy: map[columnar.Row]int32{}}
+		p.tenants.shares = tenancy.New(p.e.arena, policy, p.s)
+		p.tenants.between = reclaimTurns{used: map[int32][]columnar.Row{}, counted: map[int32][]columnar.Row{}, countedBy: map[columnar.Row]int32{}}
 	}
 }
 
@@ -46,15 +46,15 @@ func (p *pass) findTenants() {
 // tenant unless it is excess or a victim. Otherwise a machine belongs to the tenant whose need
 // acquires it or counts on it.
 func (p *pass) tenantOf(r columnar.Row) int32 {
-	t := p.tenancy
+	t := p.tenants.shares
 	claimer, bound := p.claims.Of(r), p.s.View.State[r].Bound()
-	if cluster := p.s.ClusterOf[p.s.View.Cluster[r]]; bound && cluster >= 0 && !p.victimOf.Has(uint32(r)) && (claimer != state.Unclaimed || !p.s.Demand.Reported(p.s.Supply.Cluster(r))) {
+	if cluster := p.s.ClusterOf[p.s.View.Cluster[r]]; bound && cluster >= 0 && !p.preempted.victimOf.Has(uint32(r)) && (claimer != state.Unclaimed || !p.s.Demand.Reported(p.s.Supply.Cluster(r))) {
 		return t.Of[cluster]
 	}
-	if taker := p.takenBy(r); taker != order.None {
+	if taker := p.preempted.takenBy(r); taker != order.None {
 		return t.Of[p.lines[taker].Cluster]
 	}
-	if need, counted := p.between.countedBy[r]; counted {
+	if need, counted := p.tenants.between.countedBy[r]; counted {
 		return t.Of[p.lines[need].Cluster]
 	}
 	if claimer != state.Unclaimed && !bound {
@@ -66,24 +66,24 @@ func (p *pass) tenantOf(r columnar.Row) int32 {
 // beginTurn opens a tenant's turn. It updates the sums by what earlier turns moved: incremental,
 // one update per moved machine.
 func (p *pass) beginTurn(taker int32) {
-	p.tenancy.Taker = taker
-	for _, r := range p.between.moved {
-		p.tenancy.Move(r, p.tenantOf(r))
+	p.tenants.shares.Taker = taker
+	for _, r := range p.tenants.between.moved {
+		p.tenants.shares.Move(r, p.tenantOf(r))
 	}
-	p.between.moved = p.between.moved[:0]
+	p.tenants.between.moved = p.tenants.between.moved[:0]
 }
 
 // reclaimBetweenTenants gives a second turn to the needs of tenants that are short and have no
 // plan that covers them.
 func (l *worker) reclaimBetweenTenants() {
-	t := l.tenancy
+	t := l.tenants.shares
 	if t == nil {
 		return
 	}
 	l.dropUnitPools()
 	l.reopen()
 	t.Measure(l.e.arena, l.tenantOf)
-	l.reclaiming = true
+	l.tenants.reclaiming = true
 	for rank, lacks := range l.lacking[:len(l.order)] {
 		if !lacks {
 			continue
@@ -109,7 +109,7 @@ func (l *worker) reclaimBetweenTenants() {
 			l.noteExhausted(need, k)
 		}
 	}
-	l.reclaiming = false
+	l.tenants.reclaiming = false
 	l.settleVictims()
 	l.joinPlans()
 }
@@ -117,9 +117,9 @@ func (l *worker) reclaimBetweenTenants() {
 // dropUnitPools drops the pools of phase 2: between tenants other units are available.
 func (l *worker) dropUnitPools() {
 	l.e.store.takeBackUnits()
-	clear(l.unitPools)
+	clear(l.candidates.unitPools)
 	l.e.store.gangs.victims.Forget()
-	for _, x := range l.cuts {
+	for _, x := range l.candidates.cuts {
 		clear(x.pools)
 	}
 }
@@ -129,13 +129,13 @@ func (l *worker) dropUnitPools() {
 // and it is known that there are candidates, or a memoized turn found nothing. Exception: under
 // hard spread fewer candidates may allow more, so such a need always has its turn.
 func (l *worker) nothingToReclaim(need int32, k *state.Kind) bool {
-	t := l.tenancy
-	if len(l.withheldBy)+len(l.reserved.voided) > 0 || len(k.Spread) > 0 {
+	t := l.tenants.shares
+	if len(l.preempted.withheldBy)+len(l.reserved.voided) > 0 || len(k.Spread) > 0 {
 		return false
 	}
 	n := &l.lines[need]
-	if v := l.exhaustedFor(need); v.plans > 0 && v == l.between.exhausted {
-		n.Status |= l.between.exhaustedFound
+	if v := l.exhaustedFor(need); v.plans > 0 && v == l.tenants.between.exhausted {
+		n.Status |= l.tenants.between.exhaustedFound
 		return true
 	}
 	return !t.AnyGives() || n.Is(state.HasCandidates) && t.AllFull(k.Classes)
@@ -156,14 +156,14 @@ func (l *worker) exhaustedFor(need int32) exhaustedTurn {
 	if n.Is(state.IsPinned) || l.reserved.had(need) || l.e.opts.Explain || l.searchEnded() {
 		return exhaustedTurn{}
 	}
-	return exhaustedTurn{n.Cluster, n.Kind, l.tenancy.Changes, len(l.plans) + 1}
+	return exhaustedTurn{n.Cluster, n.Kind, l.tenants.shares.Changes, len(l.preempted.plans) + 1}
 }
 
 // noteExhausted memoizes whether the turn at work found anything to preempt, if its taker may
 // take no machine more.
 func (l *worker) noteExhausted(need int32, k *state.Kind) {
-	t := &l.between
-	if t.exhausted = (exhaustedTurn{}); l.tenancy.AllFull(k.Classes) {
+	t := &l.tenants.between
+	if t.exhausted = (exhaustedTurn{}); l.tenants.shares.AllFull(k.Classes) {
 		t.exhausted, t.exhaustedFound = l.exhaustedFor(need), l.lines[need].Status&state.HasCandidates
 	}
 }
@@ -171,22 +171,22 @@ func (l *worker) noteExhausted(need int32, k *state.Kind) {
 // planAgain makes a second plan for a need. It counts anew what is in flight for the need, and
 // keeps other needs from counting on what it counted on before.
 func (l *worker) planAgain(need int32, k *state.Kind) {
-	t, n := &l.between, &l.lines[need]
-	counted, inFlight := t.counted[need], l.inFlight[need]
+	t, n := &l.tenants.between, &l.lines[need]
+	counted, inFlight := t.counted[need], l.preempted.inFlight[need]
 	for _, r := range counted {
-		l.flying.Clear(uint32(r))
+		l.preempted.flying.Clear(uint32(r))
 	}
-	delete(l.inFlight, need)
+	delete(l.preempted.inFlight, need)
 	if t.counted[need] = nil; !n.Is(state.HasOwnPlan) {
 		n.Status &^= state.HasPlan
 	}
 	t.keepCounts = false
 	l.planFor(need, k)
 	for _, r := range counted {
-		l.flying.Set(uint32(r))
+		l.preempted.flying.Set(uint32(r))
 	}
 	if t.keepCounts && len(counted) > 0 {
-		t.counted[need], l.inFlight[need] = counted, inFlight
+		t.counted[need], l.preempted.inFlight[need] = counted, inFlight
 		n.Status |= state.HasPlan
 	}
 }
@@ -194,38 +194,38 @@ func (l *worker) planAgain(need int32, k *state.Kind) {
 // joinPlans merges the two plans of each need into one, and sorts plans and victims by rank
 // again.
 func (l *worker) joinPlans() {
-	slices.SortStableFunc(l.victims, func(a, b victim) int { return cmp.Compare(l.rankOf[a.need], l.rankOf[b.need]) })
-	slices.SortStableFunc(l.plans, func(a, b gangPlan) int { return cmp.Compare(l.rankOf[a.need], l.rankOf[b.need]) })
-	joined := l.plans[:0]
-	for _, x := range l.plans {
+	slices.SortStableFunc(l.preempted.victims, func(a, b victim) int { return cmp.Compare(l.rankOf[a.need], l.rankOf[b.need]) })
+	slices.SortStableFunc(l.preempted.plans, func(a, b gangPlan) int { return cmp.Compare(l.rankOf[a.need], l.rankOf[b.need]) })
+	joined := l.preempted.plans[:0]
+	for _, x := range l.preempted.plans {
 		if n := len(joined); n > 0 && joined[n-1].need == x.need {
 			joined[n-1].grace = max(joined[n-1].grace, x.grace)
 			continue
 		}
 		joined = append(joined, x)
 	}
-	l.plans = joined
+	l.preempted.plans = joined
 }
 
 // noteMoved logs that another tenant may have a machine from now on.
-func (p *pass) noteMoved(r columnar.Row) {
-	if p.reclaiming {
-		p.between.moved = append(p.between.moved, r)
+func (x *tenants) noteMoved(r columnar.Row) {
+	if x.reclaiming {
+		x.between.moved = append(x.between.moved, r)
 	}
 }
 
 // noteCounted records that a need counts on a machine in flight.
-func (p *pass) noteCounted(r columnar.Row, need int32) {
-	if t := &p.between; p.tenancy != nil {
+func (x *tenants) noteCounted(r columnar.Row, need int32) {
+	if t := &x.between; x.shares != nil {
 		t.counted[need] = append(t.counted[need], r)
 		t.countedBy[r] = need
-		p.noteMoved(r)
+		x.noteMoved(r)
 	}
 }
 
 // noteUsed records what a need's plan counts on.
-func (p *pass) noteUsed(rows []columnar.Row, need int32) {
-	if t := &p.between; p.tenancy != nil && len(rows) > 0 {
+func (x *tenants) noteUsed(rows []columnar.Row, need int32) {
+	if t := &x.between; x.shares != nil && len(rows) > 0 {
 		t.used[need] = append(t.used[need], rows...)
 	}
 }
@@ -233,10 +233,10 @@ func (p *pass) noteUsed(rows []columnar.Row, need int32) {
 // subUsedBefore, in the second plan of a need, subtracts from what is missing what the first
 // plan counts on, and returns that.
 func (l *worker) subUsedBefore(need int32) []columnar.Row {
-	if !l.reclaiming {
+	if !l.tenants.reclaiming {
 		return nil
 	}
-	used := l.between.used[need]
+	used := l.tenants.between.used[need]
 	for _, r := range used {
 		columnar.SubClamp(l.missing, l.vec(r))
 	}
@@ -258,73 +258,73 @@ type tenantUnits struct {
 // giverOf returns the tenant that a machine would be debited to; tenancy.None outside of reclaim
 // between tenants.
 func (p *pass) giverOf(r columnar.Row) int32 {
-	if !p.reclaiming {
+	if !p.tenants.reclaiming {
 		return tenancy.None
 	}
-	return p.tenancy.Of[p.s.ClusterOf[p.s.View.Cluster[r]]]
+	return p.tenants.shares.Of[p.s.ClusterOf[p.s.View.Cluster[r]]]
 }
 
 // mayTake reports whether needs of a priority may take a machine of priority level: a lower
 // one, between tenants also an equal one.
-func (p *pass) mayTake(level, priority int32) bool {
-	return level < priority || p.reclaiming && level == priority
+func (x *tenants) mayTake(level, priority int32) bool {
+	return level < priority || x.reclaiming && level == priority
 }
 
 // mayGive reports whether a cluster's machines may be taken in this turn.
-func (p *pass) mayGive(cluster int32) bool {
-	return !p.reclaiming || p.tenancy.Gives(p.tenancy.Of[cluster])
+func (x *tenants) mayGive(cluster int32) bool {
+	return !x.reclaiming || x.shares.Gives(x.shares.Of[cluster])
 }
 
 // offered reports whether units of a victim group may be taken in this turn.
 func (s *selection) offered(f *units.VictimGroup) bool {
-	return !s.reclaiming || f.Excess || s.tenancy.Gives(f.Tenant)
+	return !s.worker.tenants.reclaiming || f.Excess || s.worker.tenants.shares.Gives(f.Tenant)
 }
 
 // spares reports whether the excess of a victim group is only reserved: it drains already, or
 // it is left to phase 3.
 func (s *selection) spares(f *units.VictimGroup) bool {
-	return f.Leaving || f.Level >= s.k.Priority || s.planFailed || s.reclaiming && !s.tenancy.Gives(f.Tenant)
+	return f.Leaving || f.Level >= s.k.Priority || s.planFailed || s.worker.tenants.reclaiming && !s.worker.tenants.shares.Gives(f.Tenant)
 }
 
 // dealByTenant sorts the units by tenant, then by key, and finds each tenant's range.
 func (s *selection) dealByTenant() {
 	byGiver := func(a, b units.Unit) int { return cmp.Or(cmp.Compare(a.Giver, b.Giver), a.Key.Compare(&b.Key)) }
-	slices.SortFunc(s.extra, byGiver)
+	slices.SortFunc(s.listing.extra, byGiver)
 	s.sortWholes(byGiver)
-	s.unitsByTenant = s.unitsByTenant[:0]
+	s.given.byTenant = s.given.byTenant[:0]
 	victimGroups := s.scope.victimGroups
-	for f, x, w := 0, 0, 0; f < len(victimGroups) || x < len(s.extra) || w < len(s.wholes); {
+	for f, x, w := 0, 0, 0; f < len(victimGroups) || x < len(s.listing.extra) || w < len(s.listing.wholes); {
 		giver := int32(math.MaxInt32)
 		if f < len(victimGroups) {
 			giver = victimGroups[f].Giver()
 		}
-		if x < len(s.extra) {
-			giver = min(giver, s.extra[x].Giver)
+		if x < len(s.listing.extra) {
+			giver = min(giver, s.listing.extra[x].Giver)
 		}
-		if w < len(s.wholes) {
-			giver = min(giver, s.wholes[w].Giver)
+		if w < len(s.listing.wholes) {
+			giver = min(giver, s.listing.wholes[w].Giver)
 		}
 		b := tenantUnits{giver: giver, victimGroupFrom: f, extraFrom: x, wholeFrom: w}
 		for f < len(victimGroups) && victimGroups[f].Giver() == giver {
 			f++
 		}
-		for x < len(s.extra) && s.extra[x].Giver == giver {
+		for x < len(s.listing.extra) && s.listing.extra[x].Giver == giver {
 			x++
 		}
-		for w < len(s.wholes) && s.wholes[w].Giver == giver {
+		for w < len(s.listing.wholes) && s.listing.wholes[w].Giver == giver {
 			w++
 		}
-		if b.victimGroupTo, b.extraTo, b.wholeTo = f, x, w; giver == tenancy.None || s.tenancy.Gives(giver) {
-			s.unitsByTenant = append(s.unitsByTenant, b)
+		if b.victimGroupTo, b.extraTo, b.wholeTo = f, x, w; giver == tenancy.None || s.worker.tenants.shares.Gives(giver) {
+			s.given.byTenant = append(s.given.byTenant, b)
 		}
 	}
 }
 
 // rewindTenants restarts the choice: an empty ledger, all ranges at their beginning.
 func (s *selection) rewindTenants() {
-	s.ledger.Open(s.tenancy)
-	for i := range s.unitsByTenant {
-		b := &s.unitsByTenant[i]
+	s.given.ledger.Open(s.worker.tenants.shares)
+	for i := range s.given.byTenant {
+		b := &s.given.byTenant[i]
 		b.victimGroupAt, b.extraAt, b.wholeAt = b.victimGroupFrom, b.extraFrom, b.wholeFrom
 	}
 	s.findTerms()
@@ -332,36 +332,36 @@ func (s *selection) rewindTenants() {
 
 // findTerms recomputes the tenants' terms from what the ledger holds.
 func (s *selection) findTerms() {
-	for i := range s.unitsByTenant {
-		s.unitsByTenant[i].term = s.ledger.Term(s.unitsByTenant[i].giver)
+	for i := range s.given.byTenant {
+		s.given.byTenant[i].term = s.given.ledger.Term(s.given.byTenant[i].giver)
 	}
 }
 
 // admitsClass reports whether the ledger admits a machine of a class.
 func (s *selection) admitsClass(giver int32, class uint32) bool {
-	v := s.tenancy.Vec(class)
-	return s.ledger.Admits(giver, v, v)
+	v := s.worker.tenants.shares.Vec(class)
+	return s.given.ledger.Admits(giver, v, v)
 }
 
 func (s *selection) admitsUnit(u *units.Unit) bool {
 	if u.Row != columnar.None {
-		return s.admitsClass(u.Giver, s.s.View.Class[u.Row])
+		return s.admitsClass(u.Giver, s.worker.s.View.Class[u.Row])
 	}
-	return s.ledger.Admits(u.Giver, u.Takes, u.Debits)
+	return s.given.ledger.Admits(u.Giver, u.Takes, u.Debits)
 }
 
 // addEntries sets what a whole gang would give the taker, and what it costs the giver.
 func (s *selection) addEntries(u *units.Unit, g *units.Gang) {
-	if !s.reclaiming {
+	if !s.worker.tenants.reclaiming {
 		return
 	}
-	u.Giver = s.tenancy.Of[g.Cluster]
-	u.Takes, u.Debits = s.vecs.Take(s.tenancy.Dims()), s.vecs.Take(s.tenancy.Dims())
+	u.Giver = s.worker.tenants.shares.Of[g.Cluster]
+	u.Takes, u.Debits = s.worker.search.vecs.Take(s.worker.tenants.shares.Dims()), s.worker.search.vecs.Take(s.worker.tenants.shares.Dims())
 	for _, r := range g.Members {
-		if s.victimOf.Has(uint32(r)) {
+		if s.worker.preempted.victimOf.Has(uint32(r)) {
 			continue
 		}
-		v := s.tenancy.Vec(s.s.View.Class[r])
+		v := s.worker.tenants.shares.Vec(s.worker.s.View.Class[r])
 		columnar.SatAdd(u.Debits, v)
 		if s.isHere(r) {
 			columnar.SatAdd(u.Takes, v)
@@ -372,19 +372,19 @@ func (s *selection) addEntries(u *units.Unit, g *units.Gang) {
 // enter adds a unit to the ledger.
 func (s *selection) enter(u *units.Unit) {
 	takes, debits := s.entries(u)
-	s.ledger.Enter(u.Giver, takes, debits)
+	s.given.ledger.Enter(u.Giver, takes, debits)
 }
 
 // strike removes a unit from the ledger.
 func (s *selection) strike(u *units.Unit) {
 	takes, debits := s.entries(u)
-	s.ledger.Strike(u.Giver, takes, debits)
+	s.given.ledger.Strike(u.Giver, takes, debits)
 }
 
 // entries returns what a unit would give the taker, and what it costs the giver.
 func (s *selection) entries(u *units.Unit) (takes, debits []int64) {
 	if u.Row != columnar.None {
-		v := s.tenancy.Vec(s.s.View.Class[u.Row])
+		v := s.worker.tenants.shares.Vec(s.worker.s.View.Class[u.Row])
 		return v, v
 	}
 	return u.Takes, u.Debits
@@ -392,9 +392,9 @@ func (s *selection) entries(u *units.Unit) (takes, debits []int64) {
 
 // balance recomputes the ledger from the chosen units.
 func (s *selection) balance() {
-	s.ledger.Open(s.tenancy)
-	for i := range s.chosen {
-		s.enter(&s.chosen[i])
+	s.given.ledger.Open(s.worker.tenants.shares)
+	for i := range s.picks.chosen {
+		s.enter(&s.picks.chosen[i])
 	}
 	s.findTerms()
 }
@@ -402,13 +402,13 @@ func (s *selection) balance() {
 // openTenantUnits makes a tenant the one at work: nextSingle and nextOfTenant then read its
 // ranges.
 func (s *selection) openTenantUnits(b *tenantUnits) {
-	s.victimGroupAt, s.victimGroupTo, s.extraAt, s.extraTo = b.victimGroupAt, b.victimGroupTo, b.extraAt, b.extraTo
-	s.bandAt, s.wholeTo, s.term = b.wholeAt, b.wholeTo, b.term
+	s.reader.victimGroupAt, s.reader.victimGroupTo, s.reader.extraAt, s.reader.extraTo = b.victimGroupAt, b.victimGroupTo, b.extraAt, b.extraTo
+	s.reader.bandAt, s.reader.wholeTo, s.given.term = b.wholeAt, b.wholeTo, b.term
 }
 
 // closeTenantUnits saves the read positions of the tenant at work.
 func (s *selection) closeTenantUnits(b *tenantUnits) {
-	b.victimGroupAt, b.extraAt, b.wholeAt = s.victimGroupAt, s.extraAt, s.bandAt
+	b.victimGroupAt, b.extraAt, b.wholeAt = s.reader.victimGroupAt, s.reader.extraAt, s.reader.bandAt
 }
 
 // chooseByTenant is choose, limited to units that the ledger admits.
@@ -432,9 +432,9 @@ func (s *selection) chooseByTenant(gangs bool) bool {
 
 // renewTerm recomputes a tenant's term after a debit.
 func (s *selection) renewTerm(giver int32) {
-	for i := range s.unitsByTenant {
-		if s.unitsByTenant[i].giver == giver {
-			s.unitsByTenant[i].term = s.ledger.Term(giver)
+	for i := range s.given.byTenant {
+		if s.given.byTenant[i].giver == giver {
+			s.given.byTenant[i].term = s.given.ledger.Term(giver)
 		}
 	}
 }
@@ -443,8 +443,8 @@ func (s *selection) renewTerm(giver int32) {
 // gang, else −1.
 func (s *selection) nextOfTenants(gangs bool) (best units.Unit, whole int, ok bool) {
 	whole = -1
-	for i := range s.unitsByTenant {
-		b := &s.unitsByTenant[i]
+	for i := range s.given.byTenant {
+		b := &s.given.byTenant[i]
 		if ok && (!best.Key.Paid || best.Key.Tenant < b.term) {
 			continue
 		}
@@ -453,7 +453,7 @@ func (s *selection) nextOfTenants(gangs bool) (best units.Unit, whole int, ok bo
 		w := -1
 		if !found && gangs { // within a tenant every single unit goes before whole gangs
 			if w = s.nextOfTenant(); w >= 0 {
-				u, found = s.wholes[w], true
+				u, found = s.listing.wholes[w], true
 			}
 		}
 		s.closeTenantUnits(b)
@@ -467,26 +467,26 @@ func (s *selection) nextOfTenants(gangs bool) (best units.Unit, whole int, ok bo
 // nextOfTenant returns the index of the tenant's whole gang with the smallest key that has
 // something of what is missing and is admitted, −1 = none.
 func (s *selection) nextOfTenant() int {
-	for s.bandAt < s.wholeTo {
-		band, best, to := s.wholes[s.bandAt].Key.Band, -1, s.bandAt
-		for ; to < s.wholeTo && s.wholes[to].Key.Band == band; to++ {
-			u := &s.wholes[to]
+	for s.reader.bandAt < s.reader.wholeTo {
+		band, best, to := s.listing.wholes[s.reader.bandAt].Key.Band, -1, s.reader.bandAt
+		for ; to < s.reader.wholeTo && s.listing.wholes[to].Key.Band == band; to++ {
+			u := &s.listing.wholes[to]
 			if positive(u.Local)&s.lacks == 0 || !s.admitsUnit(u) {
 				continue
 			}
-			if best >= 0 && s.wholes[best].Key.Roi == -exact.ThetaSteps {
+			if best >= 0 && s.listing.wholes[best].Key.Roi == -exact.ThetaSteps {
 				continue // the ROI cannot be better, and the keys of those behind are otherwise larger
 			}
-			u.Key.Roi, u.Key.Tenant = -exact.ROISteps(u.Local, u.Global, s.left), s.term
-			s.probes++
-			if best < 0 || u.Key.Roi < s.wholes[best].Key.Roi {
+			u.Key.Roi, u.Key.Tenant = -exact.ROISteps(u.Local, u.Global, s.left), s.given.term
+			s.worker.figures.probes++
+			if best < 0 || u.Key.Roi < s.listing.wholes[best].Key.Roi {
 				best = to
 			}
 		}
 		if best >= 0 {
 			return best
 		}
-		s.bandAt = to
+		s.reader.bandAt = to
 	}
 	return -1
 }
@@ -494,15 +494,15 @@ func (s *selection) nextOfTenant() int {
 // wholesAdmitted is wholesBefore, limited to gangs that the ledger admits.
 func (s *selection) wholesAdmitted(list []units.Unit, limit *units.Key, u *units.Unit, only []int64) []units.Unit {
 	mask := positive(only)
-	for i := range s.wholes {
-		v := s.wholes[i]
+	for i := range s.listing.wholes {
+		v := s.listing.wholes[i]
 		if v.Key.Band > limit.Band {
 			break
 		}
-		if !s.admitsUnit(&v) || positive(s.gangs.Shapes[v.Shape].Local)&mask == 0 {
+		if !s.admitsUnit(&v) || positive(s.listing.gangs.Shapes[v.Shape].Local)&mask == 0 {
 			continue
 		}
-		v.Key.Tenant, v.Key.Roi = s.ledger.Term(v.Giver), s.roiOfAll(v.Shape, only)
+		v.Key.Tenant, v.Key.Roi = s.given.ledger.Term(v.Giver), s.roiOfAll(v.Shape, only)
 		if v.Key.Compare(limit) < 0 && (v.Gang != u.Gang || u.Key.Class != units.ClassWhole) && !s.overlaps(&v) {
 			list = append(list, v)
 		}
@@ -528,4 +528,6 @@ func (s *selection) anyOffered() bool {
 }
 
 // mayEnter reports whether the ledger admits a unit; true outside of reclaim between tenants.
-func (s *selection) mayEnter(u *units.Unit) bool { return !s.reclaiming || s.admitsUnit(u) }
+func (s *selection) mayEnter(u *units.Unit) bool {
+	return !s.worker.tenants.reclaiming || s.admitsUnit(u)
+}

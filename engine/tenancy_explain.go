@@ -18,10 +18,10 @@ func (l *worker) noteNoTurn(need int32, verdict string) {
 		return
 	}
 	why := TenancyExplanation{Verdict: verdict}
-	if tenant := l.tenancy.Of[l.lines[need].Cluster]; tenant != tenancy.None {
-		why.Tenant = l.tenancy.Policy[tenant].Name
+	if tenant := l.tenants.shares.Of[l.lines[need].Cluster]; tenant != tenancy.None {
+		why.Tenant = l.tenants.shares.Policy[tenant].Name
 	}
-	l.tenancyWhys = append(l.tenancyWhys, records.Turn{TenancyExplanation: why, Need: need})
+	l.told.tenancyWhys = append(l.told.tenancyWhys, records.Turn{TenancyExplanation: why, Need: need})
 }
 
 // noteTurn records what the tenants had when a turn began, and the ledger's verdict on each
@@ -30,8 +30,8 @@ func (l *worker) noteTurn(need int32, k *state.Kind) {
 	if !l.e.opts.Explain {
 		return
 	}
-	t := l.tenancy
-	l.vecs.Empty()
+	t := l.tenants.shares
+	l.search.vecs.Empty()
 	l.resume(need)
 	s := l.selectFor(need, k, &l.unitsFor(k).anywhere, l.copyOf(l.missing))
 	why := records.Turn{Need: need}
@@ -43,7 +43,7 @@ func (l *worker) noteTurn(need int32, k *state.Kind) {
 			continue
 		}
 		x := GiverExplanation{
-			Tenant: t.Policy[i].Name, Verdict: records.GiverWithinShare, Ratio: float64(-s.ledger.Term(giver)) / exact.ThetaSteps,
+			Tenant: t.Policy[i].Name, Verdict: records.GiverWithinShare, Ratio: float64(-s.given.ledger.Term(giver)) / exact.ThetaSteps,
 			Has: t.Explain(t.HasOf(giver)), Share: t.Explain(t.ShareOf(giver)),
 		}
 		if t.Gives(giver) {
@@ -51,7 +51,7 @@ func (l *worker) noteTurn(need int32, k *state.Kind) {
 		}
 		why.Givers = append(why.Givers, x)
 	}
-	l.tenancyWhys = append(l.tenancyWhys, why)
+	l.told.tenancyWhys = append(l.told.tenancyWhys, why)
 }
 
 // verdictOn says whether the ledger would admit a single unit of a tenant, with nothing else
@@ -59,8 +59,8 @@ func (l *worker) noteTurn(need int32, k *state.Kind) {
 func (s *selection) verdictOn(giver int32) string {
 	verdict := records.GiverNothing
 	note := func(takes, debits []int64) {
-		switch t := s.tenancy; {
-		case s.ledger.Admits(giver, takes, debits):
+		switch t := s.worker.tenants.shares; {
+		case s.given.ledger.Admits(giver, takes, debits):
 			verdict = records.GiverNotNeeded
 		case verdict == records.GiverNotNeeded:
 		case t.Within(t.Taker, takes):
@@ -70,8 +70,8 @@ func (s *selection) verdictOn(giver int32) string {
 		}
 	}
 	single := func(r columnar.Row) {
-		if class := s.s.View.Class[r]; s.classMask[class]&s.lacks != 0 {
-			note(s.tenancy.Vec(class), s.tenancy.Vec(class))
+		if class := s.worker.s.View.Class[r]; s.worker.classMask[class]&s.lacks != 0 {
+			note(s.worker.tenants.shares.Vec(class), s.worker.tenants.shares.Vec(class))
 		}
 	}
 	for i := range s.scope.victimGroups {
@@ -83,13 +83,13 @@ func (s *selection) verdictOn(giver int32) string {
 			single(f.Rows[at])
 		}
 	}
-	for i := range s.extra {
-		if u := &s.extra[i]; u.Giver == giver {
+	for i := range s.listing.extra {
+		if u := &s.listing.extra[i]; u.Giver == giver {
 			single(u.Row)
 		}
 	}
-	for i := range s.wholes {
-		if u := &s.wholes[i]; u.Giver == giver && positive(u.Local)&s.lacks != 0 {
+	for i := range s.listing.wholes {
+		if u := &s.listing.wholes[i]; u.Giver == giver && positive(u.Local)&s.lacks != 0 {
 			note(u.Takes, u.Debits)
 		}
 	}
@@ -98,10 +98,10 @@ func (s *selection) verdictOn(giver int32) string {
 
 // noteGiven records what came of the turn: what its plan takes, and from which tenants.
 func (l *worker) noteGiven(x *proposal) {
-	if !l.e.opts.Explain || !l.reclaiming {
+	if !l.e.opts.Explain || !l.tenants.reclaiming {
 		return
 	}
-	t, why := l.tenancy, &l.tenancyWhys[len(l.tenancyWhys)-1]
+	t, why := l.tenants.shares, &l.told.tenancyWhys[len(l.told.tenancyWhys)-1]
 	if len(x.units)+len(x.used) > 0 {
 		why.Verdict = records.TurnReserves
 	}
@@ -119,14 +119,14 @@ func (l *worker) noteGiven(x *proposal) {
 // explainTerms adds to a unit's explanation its entry in the ledger, the terms of the score of
 // the member with the least score, and what its workload loses.
 func (s *selection) explainTerms(x *UnitExplanation, u *units.Unit) {
-	if s.reclaiming && u.Giver != tenancy.None {
-		x.Tenant, x.Ratio = s.tenancy.Policy[u.Giver].Name, float64(-u.Key.Tenant)/exact.ThetaSteps
+	if s.worker.tenants.reclaiming && u.Giver != tenancy.None {
+		x.Tenant, x.Ratio = s.worker.tenants.shares.Policy[u.Giver].Name, float64(-u.Key.Tenant)/exact.ThetaSteps
 	}
 	least := math.Inf(1)
 	for _, r := range x.Machines {
-		x.InterruptionDollars += s.s.View.Interruption[r].Dollars()
-		x.ReclamationDollars += s.s.View.Reclamation[r].Dollars()
-		if t := s.scoreTerms(r, s.k.Priority, s.e.store.priority[r]); t[0]+t[1]+t[2]+t[3] < least {
+		x.InterruptionDollars += s.worker.s.View.Interruption[r].Dollars()
+		x.ReclamationDollars += s.worker.s.View.Reclamation[r].Dollars()
+		if t := s.worker.scoreTerms(r, s.k.Priority, s.worker.e.store.priority[r]); t[0]+t[1]+t[2]+t[3] < least {
 			least = t[0] + t[1] + t[2] + t[3]
 			x.Gap, x.Drain, x.Interruption, x.Reclamation = t[0], t[1], t[2], t[3]
 		}

@@ -81,15 +81,15 @@ func (l *worker) listVictims(t *units.VictimTable, x *units.ClassVictims, class 
 	}
 	some := false
 	for _, h := range t.Holders[t.From[class]:t.From[class+1]] {
-		if h.Lowest != math.MinInt32 && !l.mayTake(h.Lowest, x.Priority) {
+		if h.Lowest != math.MinInt32 && !l.tenants.mayTake(h.Lowest, x.Priority) {
 			continue
 		}
 		bound, configured := l.s.BoundOf(int(h.Cluster)), uint32(l.s.Configured(int(h.Cluster)))
 		for at := h.First + 1; at != 0 && at <= configured; at = bound[at-1].Next {
-			l.probes++
+			l.figures.probes++
 			r := bound[at-1].Row
 			if holder := l.claims.Of(r); holder != state.Unclaimed {
-				if !l.mayTake(l.e.store.priority[r], x.Priority) {
+				if !l.tenants.mayTake(l.e.store.priority[r], x.Priority) {
 					continue
 				}
 				if l.gangOf(r) != 0 {
@@ -130,7 +130,7 @@ func (l *worker) dealAlike(t *units.VictimTable, x *units.ClassVictims, class ui
 	clear(t.ByKey)
 	view, levels := &l.s.View, l.e.store.priority
 	t.Found, t.Count = t.Found[:0], t.Count[:0]
-	claims, reclaiming, last, lastKey := l.claims, l.reclaiming, int32(-1), units.VictimGroupKey{}
+	claims, reclaiming, last, lastKey := l.claims, l.tenants.reclaiming, int32(-1), units.VictimGroupKey{}
 	for i, word := range t.Rows.Words() {
 		for ; word != 0; word &= word - 1 {
 			r := columnar.Row(i<<6 + bits.TrailingZeros64(word))
@@ -140,7 +140,7 @@ func (l *worker) dealAlike(t *units.VictimTable, x *units.ClassVictims, class ui
 			}
 			free := claims.Of(r) == state.Unclaimed
 			excess := free && l.isExcess(r)
-			if free && !excess && (view.Group[r] != 0 || !l.mayTake(level, x.Priority)) {
+			if free && !excess && (view.Group[r] != 0 || !l.tenants.mayTake(level, x.Priority)) {
 				continue // its cluster has not reported: it is no excess, and may be a gang's
 			}
 			if !excess && reclaiming && giver == tenancy.None {
@@ -167,13 +167,13 @@ func (l *worker) dealAlike(t *units.VictimTable, x *units.ClassVictims, class ui
 // dealLeaving groups the draining machines of a class by the priority of the Need that each
 // drains for.
 func (l *worker) dealLeaving(x *units.ClassVictims, class uint32) {
-	list := l.leavingOf(class)
+	list := l.candidates.leavingOf(class)
 	rows := alloc.MakeDirty[columnar.Row](l.arena, len(list))[:0]
 	for i := range list {
 		m := &list[i]
 		if i == 0 || m.priority != list[i-1].priority || m.promised != list[i-1].promised {
 			rows = rows[len(rows):] // the next group shares the array
-			a := l.e.store.alikes.Lend()
+			a := l.e.store.lent.alikes.Lend()
 			*a = units.Alike{VictimGroupKey: units.VictimGroupKey{Class: class, Level: m.priority, Excess: true, Tenant: tenancy.None, Leaving: true, Promised: m.promised}, Sorted: true}
 			x.Alikes = append(x.Alikes, a)
 		}
@@ -188,7 +188,7 @@ func (l *worker) mayHave(a *units.Alike, priority int32) bool {
 	if a.Promised {
 		return a.Level < priority
 	}
-	return a.Excess || l.mayTake(a.Level, priority)
+	return a.Excess || l.tenants.mayTake(a.Level, priority)
 }
 
 // alikeFor returns the index of the alike with a key, and adds it if there is none.
@@ -196,7 +196,7 @@ func (l *worker) alikeFor(t *units.VictimTable, x *units.ClassVictims, key units
 	at, ok := t.ByKey[key]
 	if !ok {
 		at = int32(len(x.Alikes))
-		a := l.e.store.alikes.Lend()
+		a := l.e.store.lent.alikes.Lend()
 		*a = units.Alike{VictimGroupKey: key}
 		x.Alikes, t.Count = append(x.Alikes, a), append(t.Count, 0)
 		t.ByKey[key] = at
@@ -207,7 +207,7 @@ func (l *worker) alikeFor(t *units.VictimTable, x *units.ClassVictims, key units
 // inSomeDomain returns a copy of an alike with only the machines that lie in a domain of the
 // matcher's Same key.
 func (l *worker) inSomeDomain(of *units.Alike, matcher uint32) *units.Alike {
-	a := l.e.store.alikes.Lend()
+	a := l.e.store.lent.alikes.Lend()
 	*a = units.Alike{VictimGroupKey: of.VictimGroupKey, Rows: alloc.MakeDirty[columnar.Row](l.arena, len(of.Rows))[:0]}
 	for _, r := range of.Rows {
 		if l.inAnyDomain(matcher, r) {

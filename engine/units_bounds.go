@@ -59,7 +59,7 @@ type boundedDomain struct {
 // not pinned, nothing was reserved for it when the cycle began, its turn is not one of reclaim
 // between tenants, and Explain does not ask for the domains that were rejected.
 func (l *worker) choosesFreely(need int32) bool {
-	return !l.reclaiming && !l.e.opts.Explain && !l.lines[need].Is(state.IsPinned) && !l.reserved.had(need)
+	return !l.tenants.reclaiming && !l.e.opts.Explain && !l.lines[need].Is(state.IsPinned) && !l.reserved.had(need)
 }
 
 // planFreely is planWhole for a need that chooses freely: it lists units only in domains whose
@@ -90,12 +90,12 @@ func (l *worker) planFreely(need int32, k *state.Kind, pool *unitPool) {
 // known; see turns. It costs one pass over the bounds, or over the refused vectors.
 func (l *worker) isRefused(t *turns, rank int) bool {
 	need, k := l.order[rank], &l.kinds[l.kindAt[rank]]
-	b := l.boundsOf[k.Number]
+	b := l.candidates.boundsOf[k.Number]
 	if b == nil || l.e.opts.Explain || len(l.e.opts.Nested) > 0 {
 		return false
 	}
 	l.e.store.gangs.turn++
-	l.vecs.Empty()
+	l.search.vecs.Empty()
 	pool := l.unitsFor(k)
 	l.inDomains(pool)
 	l.boundFor(k, pool)
@@ -114,11 +114,11 @@ func (l *worker) isRefused(t *turns, rank int) bool {
 // coveringCandidateDomains returns, of the given domains, those in which everything together
 // covers a need: the best TopDomains of them, unordered.
 func (l *worker) coveringCandidateDomains(need int32, k *state.Kind, pool *unitPool, values []uint32) []candidateDomain {
-	out := l.sel.candidateDomains[:0]
+	out := l.search.sel.memory.candidateDomains[:0]
 	first, waits := l.lines[need].Domain, l.backsOff(need)
 	worst := -1 // index in out of the worst; −1 = out is not full
 	for _, value := range values {
-		g := candidateDomain{value: value, scope: l.scopeAt(pool, value), missing: l.lackingIn(need, l.domainTotals.find(value))}
+		g := candidateDomain{value: value, scope: l.scopeAt(pool, value), missing: l.lackingIn(need, l.search.domainTotals.find(value))}
 		var covers bool
 		var offered int
 		if waits {
@@ -145,7 +145,7 @@ func (l *worker) coveringCandidateDomains(need int32, k *state.Kind, pool *unitP
 			worst = l.worstCandidateDomain(out, first)
 		}
 	}
-	l.sel.candidateDomains = out
+	l.search.sel.memory.candidateDomains = out
 	return out
 }
 
@@ -167,7 +167,7 @@ func (l *worker) measureListed(need int32, k *state.Kind, g *candidateDomain) (c
 	missing := l.copyOf(g.missing)
 	g.level, g.count = math.MinInt64, 0
 	covers = columnar.IsZero(missing)
-	b := l.boundsOf[k.Number]
+	b := l.candidates.boundsOf[k.Number]
 	at := int(b.at[g.value]) - 1
 	if at < 0 || b.list[at].scope == nil {
 		return covers, 0
@@ -197,25 +197,25 @@ func (l *worker) measureListed(need int32, k *state.Kind, g *candidateDomain) (c
 // domain's bound to that list plus what is free.
 func (l *worker) listUnits(b *domainBounds, at int, k *state.Kind) {
 	x, sum := &b.list[at], b.sum(at, l.dims)
-	s := &l.sel
+	s := &l.search.sel
 	s.need, s.cluster, s.planFailed = order.None, anyCluster, false
-	l.selectUnits(k, x.scope, l.vecs.Take(l.dims))
+	l.selectUnits(k, x.scope, l.search.vecs.Take(l.dims))
 	clear(sum)
 	l.domainsFor(k.Matcher).AddLeft(sum, x.shelves, k.Accepts)
 	x.listed = true
-	list := s.had[:0]
+	list := s.memory.had[:0]
 	t := &l.e.store.gangs
 	s.eachMachine(func(r columnar.Row, level int64) {
 		class := l.s.View.Class[r]
 		u := units.BoundUnit{Level: level, ID: l.s.IDRank[r], Class: class, Cluster: l.s.ClusterOf[l.s.View.Cluster[r]], Gang: -1}
-		if at := l.gangOf(r); at != 0 && !l.victimOf.Has(uint32(r)) {
+		if at := l.gangOf(r); at != 0 && !l.preempted.victimOf.Has(uint32(r)) {
 			u.Gang = at - 1
 			u.State = l.stateOf(&t.list[u.Gang])
 		}
 		list = append(list, u)
 		columnar.SatAdd(sum, l.vector(class))
 	})
-	s.had = list
+	s.memory.had = list
 	slices.SortFunc(list, units.CompareBoundUnits)
 	if cap(x.units) < len(list) {
 		x.units = alloc.MakeDirty[units.BoundUnit](l.arena, len(list))
@@ -229,7 +229,7 @@ func (l *worker) openCandidateDomains(need int32, k *state.Kind, pool *unitPool)
 	b := l.boundFor(k, pool)
 	want := l.aggregate(need)
 	values := b.covering(b.values[:0], want)
-	domainTotals := &l.domainTotals
+	domainTotals := &l.search.domainTotals
 	domainTotals.reset(l.s.Supply.ValueIDMax())
 	add := func(r columnar.Row) {
 		if v, ok := l.s.Supply.Domain(k.Matcher, r); ok {
@@ -345,11 +345,11 @@ func (b *domainBounds) refuse(want []int64) {
 // boundFor returns the bounds of a kind, brought up to date: it forms them on first use and
 // after a reservation was voided, else measures only the domains that changed.
 func (l *worker) boundFor(k *state.Kind, pool *unitPool) *domainBounds {
-	b := l.boundsOf[k.Number]
+	b := l.candidates.boundsOf[k.Number]
 	d := l.domainsFor(k.Matcher)
 	if b == nil {
-		b = l.e.store.candidateDomains.Lend()
-		l.boundsOf[k.Number], b.voided = b, -1
+		b = l.e.store.lent.candidateDomains.Lend()
+		l.candidates.boundsOf[k.Number], b.voided = b, -1
 	}
 	if b.voided != len(l.reserved.voided) {
 		l.formBound(b, k, d, pool)
@@ -357,8 +357,8 @@ func (l *worker) boundFor(k *state.Kind, pool *unitPool) *domainBounds {
 	for ; b.touched < len(d.Touched); b.touched++ {
 		b.mark(d.Touched[b.touched])
 	}
-	for ; b.lost < len(l.lost); b.lost++ {
-		if r := l.lost[b.lost]; k.AcceptsClass(l.s.View.Class[r]) {
+	for ; b.lost < len(l.search.lost); b.lost++ {
+		if r := l.search.lost[b.lost]; k.AcceptsClass(l.s.View.Class[r]) {
 			if v, ok := l.s.Supply.Domain(k.Matcher, r); ok {
 				b.mark(v)
 			}
@@ -380,7 +380,7 @@ func (b *domainBounds) mark(value uint32) {
 
 // formBound builds the bounds of all domains from scratch and empties the memos.
 func (l *worker) formBound(b *domainBounds, k *state.Kind, d *domains.Index, pool *unitPool) {
-	b.touched, b.lost, b.voided = len(d.Touched), len(l.lost), len(l.reserved.voided)
+	b.touched, b.lost, b.voided = len(d.Touched), len(l.search.lost), len(l.reserved.voided)
 	b.list, b.queue, b.refused, b.oldest = b.list[:0], b.queue[:0], b.refused[:0], 0
 	b.candidates = candidateMemo{for1: -1, for2: -1}
 	if b.at == nil {
@@ -416,7 +416,7 @@ func (b *domainBounds) add(value uint32) *boundedDomain {
 // remeasure recomputes the bounds of the queued domains. If one has grown in some dimension,
 // the refused vectors are forgotten.
 func (l *worker) remeasure(b *domainBounds, k *state.Kind, d *domains.Index) {
-	was := l.vecs.Take(l.dims)
+	was := l.search.vecs.Take(l.dims)
 	for _, at := range b.queue {
 		x, sum := &b.list[at], b.sum(int(at), l.dims)
 		x.dirty = false
@@ -443,7 +443,7 @@ func (l *worker) measureCandidateDomain(sum []int64, x *boundedDomain, k *state.
 	}
 	t := &l.e.store.gangs
 	add := func(r columnar.Row) {
-		if k.AcceptsClass(l.s.View.Class[r]) && l.takenBy(r) == order.None {
+		if k.AcceptsClass(l.s.View.Class[r]) && l.preempted.takenBy(r) == order.None {
 			columnar.SatAdd(sum, l.vec(r))
 		}
 	}
@@ -453,7 +453,7 @@ func (l *worker) measureCandidateDomain(sum []int64, x *boundedDomain, k *state.
 		}
 	}
 	for _, r := range x.scope.broken {
-		if !l.victimOf.Has(uint32(r)) {
+		if !l.preempted.victimOf.Has(uint32(r)) {
 			add(r)
 		}
 	}
@@ -464,7 +464,7 @@ func (l *worker) measureCandidateDomain(sum []int64, x *boundedDomain, k *state.
 		for _, r := range t.list[g].Members {
 			// A machine that a plan of its own cluster counts on is included: it goes with its
 			// gang.
-			if v, ok := l.s.Supply.Domain(k.Matcher, r); ok && v == x.value && !l.victimOf.Has(uint32(r)) && k.AcceptsClass(l.s.View.Class[r]) {
+			if v, ok := l.s.Supply.Domain(k.Matcher, r); ok && v == x.value && !l.preempted.victimOf.Has(uint32(r)) && k.AcceptsClass(l.s.View.Class[r]) {
 				columnar.SatAdd(sum, l.vec(r))
 			}
 		}
@@ -476,12 +476,12 @@ func (l *worker) measureCandidateDomain(sum []int64, x *boundedDomain, k *state.
 
 // countLeft counts the machines that no plan has taken.
 func (l *worker) countLeft(rows []columnar.Row) int64 {
-	if len(l.plans) == 0 {
+	if len(l.preempted.plans) == 0 {
 		return int64(len(rows))
 	}
 	n := int64(0)
 	for _, r := range rows {
-		if !l.victimOf.Has(uint32(r)) && l.takenBy(r) == order.None {
+		if !l.preempted.victimOf.Has(uint32(r)) && l.preempted.takenBy(r) == order.None {
 			n++
 		}
 	}
@@ -499,26 +499,26 @@ func (l *worker) scopeAt(pool *unitPool, value uint32) *unitScope {
 
 // mayHaveMore is a version counter: it grows whenever a need may find a unit where it found
 // none before. Memos of "nothing to preempt" are valid as long as it stays the same.
-func (l *worker) mayHaveMore() uint64 { return uint64(l.moreUnits + len(l.reserved.voided)) }
+func (l *worker) mayHaveMore() uint64 { return uint64(l.search.moreUnits + len(l.reserved.voided)) }
 
 // lose logs that a plan has taken a machine that could be preempted, so that the bounds of its
 // domain are measured again. Taking a member also changes what else its gang can give, in every
 // domain, so all members are logged with it, once per plan. apart says that another plan had
 // broken the machine off its gang before; then the gang does not change.
 func (l *worker) lose(r columnar.Row, apart bool) {
-	l.lost = append(l.lost, r)
+	l.search.lost = append(l.search.lost, r)
 	at := l.gangOf(r)
 	if at == 0 || apart {
 		return
 	}
 	g := &l.e.store.gangs.list[at-1]
-	if g.LostAt == len(l.plans)+1 {
+	if g.LostAt == len(l.preempted.plans)+1 {
 		return // this plan has logged the gang already
 	}
-	if g.LostAt = len(l.plans) + 1; l.isMixed(g) {
-		l.moreUnits++ // the remaining members may have a lower priority than those taken
+	if g.LostAt = len(l.preempted.plans) + 1; l.isMixed(g) {
+		l.search.moreUnits++ // the remaining members may have a lower priority than those taken
 	}
-	l.lost = append(l.lost, g.Members...)
+	l.search.lost = append(l.search.lost, g.Members...)
 }
 
 // catchUpScopes reads the logs that a pool has not read yet: it marks as stale the scopes whose
@@ -531,8 +531,8 @@ func (l *worker) catchUpScopes(pool *unitPool) {
 		}
 		return l.e.store.gangs.scopeOf(pool, value)
 	}
-	for ; pool.lost < len(l.lost); pool.lost++ {
-		if x := at(l.lost[pool.lost]); x != nil {
+	for ; pool.lost < len(l.search.lost); pool.lost++ {
+		if x := at(l.search.lost[pool.lost]); x != nil {
 			x.stale = true
 		}
 	}
@@ -549,13 +549,13 @@ func (l *worker) restIn(x *unitScope, k *state.Kind) []columnar.Row {
 	if x.value == 0 {
 		rest := l.e.store.gangs.rest
 		for _, r := range rest[x.restSeen:] {
-			if l.mayTake(l.e.store.priority[r], k.Priority) && l.s.Classes[l.s.View.Class[r]].Matches(k.Matcher) {
+			if l.tenants.mayTake(l.e.store.priority[r], k.Priority) && l.s.Classes[l.s.View.Class[r]].Matches(k.Matcher) {
 				x.rest = alloc.Append(l.arena, x.rest, r)
 			}
 		}
 		x.restSeen = len(rest)
 	}
-	x.rest = slices.DeleteFunc(x.rest, func(r columnar.Row) bool { return l.takenBy(r) != order.None })
+	x.rest = slices.DeleteFunc(x.rest, func(r columnar.Row) bool { return l.preempted.takenBy(r) != order.None })
 	return x.rest
 }
 

@@ -29,14 +29,14 @@ type searchCount struct {
 // meet counts one pair and the machines offered in it. Between tenants a domain that offers no
 // machine is no pair.
 func (l *worker) meet(need int32, offered int) {
-	if l.reclaiming && offered == 0 {
+	if l.tenants.reclaiming && offered == 0 {
 		return
 	}
 	ended := l.searchEnded()
-	l.met.pairs++
-	l.met.units += offered
+	l.candidates.met.pairs++
+	l.candidates.met.units += offered
 	if !ended && l.searchEnded() {
-		l.met.endedAt, l.met.tenants = l.rankOf[need], l.reclaiming
+		l.candidates.met.endedAt, l.candidates.met.tenants = l.rankOf[need], l.tenants.reclaiming
 	}
 }
 
@@ -46,27 +46,27 @@ func (p *pass) isCut(need int32) bool {
 	if !p.searchEnded() || !p.kindOf(need).Same || n.Status&(state.IsSatisfied|state.IsParked|state.IsAwaiting) != 0 {
 		return false
 	}
-	later := p.rankOf[need] > p.met.endedAt
-	if p.tenancy == nil || p.tenancy.Of[n.Cluster] == tenancy.None {
-		return later && !p.met.tenants
+	later := p.rankOf[need] > p.candidates.met.endedAt
+	if p.tenants.shares == nil || p.tenants.shares.Of[n.Cluster] == tenancy.None {
+		return later && !p.candidates.met.tenants
 	}
-	return later || !p.met.tenants
+	return later || !p.candidates.met.tenants
 }
 
 // searchEnded reports whether the budget of the cycle is spent: Same-Needs make no more plans.
 func (p *pass) searchEnded() bool {
-	return p.met.pairs >= p.e.opts.SearchPairs || p.met.units >= p.e.opts.SearchUnits
+	return p.candidates.met.pairs >= p.e.opts.SearchPairs || p.candidates.met.units >= p.e.opts.SearchUnits
 }
 
 // couldCover reports whether all units together cover what is missing, and how many machines
 // are offered. Between tenants a machine counts as offered only if it belongs to another tenant
 // and the taker, with this machine alone, stays within its share.
 func (s *selection) couldCover() (covers bool, offered int) {
-	sum := s.vecs.Take(s.dims)
+	sum := s.worker.search.vecs.Take(s.worker.dims)
 	s.eachMachine(func(r columnar.Row, level int64) {
-		class := s.s.View.Class[r]
-		columnar.SatAdd(sum, s.vector(class))
-		if !s.reclaiming || level != math.MinInt64 && !s.victimOf.Has(uint32(r)) && !s.tenancy.IsFull(class) {
+		class := s.worker.s.View.Class[r]
+		columnar.SatAdd(sum, s.worker.vector(class))
+		if !s.worker.tenants.reclaiming || level != math.MinInt64 && !s.worker.preempted.victimOf.Has(uint32(r)) && !s.worker.tenants.shares.IsFull(class) {
 			offered++ // between tenants: neither excess nor broken off its gang by a plan already
 		}
 	})

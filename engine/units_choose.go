@@ -18,7 +18,7 @@ const substitutionsMax = 64
 
 // selection chooses units for one need in one scope. A worker has one, and reuses it.
 type selection struct {
-	*worker
+	worker     *worker
 	need       int32
 	cluster    int32 // of the need; anyCluster = of none
 	k          *state.Kind
@@ -29,7 +29,17 @@ type selection struct {
 	want []int64 // what the units must cover
 	left []int64 // what is still missing of it
 	// lacks is the dimensions in which left is positive, a bit each.
-	lacks  uint64
+	lacks   uint64
+	listing unitListing
+	reader  unitReader
+	picks   pickedUnits
+	evenly  skewMemory
+	given   givenUnits
+	memory  selectionMemory
+}
+
+// unitListing is the units of gangs that a selection chooses from, beside the victim groups of its scope.
+type unitListing struct {
 	extra  []units.Unit // units of one machine that belongs to a gang; by key
 	sunk   []units.Unit // units of one machine of a lost gang; by key, see sunkIn
 	wholes []units.Unit // whole gangs; by key without the ROI
@@ -38,46 +48,58 @@ type selection struct {
 	// fresh: nothing has been chosen in this turn since the units were listed.
 	fresh bool
 	turn  uint32
-	order []int32 // scratch: gangs
-	// ofGangs: a gang's machine has been chosen as a unit of its own.
-	ofGangs bool
-	chosen  []units.Unit
-	// Units that were chosen and then dropped; only with Explain.
-	reprieved        []units.Unit
-	walk             []walked // scratch of dry runs
-	rows             []columnar.Row
-	candidateDomains []candidateDomain
-	instead          units.Unit // replacement of a chosen unit that is being tried
-	proposals        []proposal
-	had              []units.BoundUnit // scratch: machines that could be freed
-	inPlan           bitmap.Dense      // machines of the chosen units
-	marked           []columnar.Row    // the rows set in inPlan
-	gentle           []units.Unit      // scratch: units that may replace a chosen one
-	spare            []columnar.Row
+}
 
-	// Memory of walks under hard spread.
-	frees         [2][]freeOfKind
-	ownFree, used []columnar.Row
-	firsts        reuse.Cursors // by victim group: machines before are not available
-	tuples        [2][]uint32
-
-	// Read positions of the choice, and the ends of what it reads.
+// unitReader is the read positions of the choice, and the ends of what it reads.
+type unitReader struct {
 	victimGroupAt, victimGroupTo int
 	outside                      reuse.Cursors // by victim group: machines before are in the plan or not available
 	cursors                      reuse.Cursors // by victim group, beyond outside: machines before were listed
 	extraAt, extraTo             int
 	sunkAt                       int
 	bandAt, wholeTo              int // of wholes: the first of the band at work
+}
 
-	// Reclaim between tenants.
-	ledger        tenancy.Ledger
-	unitsByTenant []tenantUnits
-	term          int64 // of the tenant at work, as keys have it; see Ledger.Term
+// pickedUnits is what the choice has come to.
+type pickedUnits struct {
+	chosen    []units.Unit
+	reprieved []units.Unit   // chosen and then dropped; only with Explain
+	instead   units.Unit     // replacement of a chosen unit that is being tried
+	ofGangs   bool           // a gang's machine has been chosen as a unit of its own
+	inPlan    bitmap.Dense   // machines of the chosen units
+	marked    []columnar.Row // the rows set in inPlan
+}
+
+// skewMemory is the memory of walks under hard spread.
+type skewMemory struct {
+	frees         [2][]freeOfKind
+	ownFree, used []columnar.Row
+	firsts        reuse.Cursors // by victim group: machines before are not available
+	tuples        [2][]uint32
+}
+
+// givenUnits is what reclaim between tenants chooses from.
+type givenUnits struct {
+	ledger   tenancy.Ledger
+	byTenant []tenantUnits
+	term     int64 // of the tenant at work, as keys have it; see Ledger.Term
+}
+
+// selectionMemory is scratch.
+type selectionMemory struct {
+	order            []int32  // gangs
+	walk             []walked // of dry runs
+	rows             []columnar.Row
+	candidateDomains []candidateDomain
+	proposals        []proposal
+	had              []units.BoundUnit // machines that could be freed
+	gentle           []units.Unit      // units that may replace a chosen one
+	spare            []columnar.Row
 }
 
 // selectFor prepares the choice of units for a need. It keeps want, without a copy.
 func (l *worker) selectFor(need int32, k *state.Kind, scope *unitScope, want []int64) *selection {
-	s := &l.sel
+	s := &l.search.sel
 	s.need, s.cluster, s.planFailed = need, l.lines[need].Cluster, l.backsOff(need)
 	return l.selectUnits(k, scope, want)
 }
@@ -87,36 +109,36 @@ const anyCluster int32 = -1
 
 // selectUnits is selectFor for the need and cluster that the selection holds.
 func (l *worker) selectUnits(k *state.Kind, scope *unitScope, want []int64) *selection {
-	s := &l.sel
+	s := &l.search.sel
 	s.worker, s.k, s.scope, s.want, s.keys = l, k, scope, want, s.keys[:0]
 	for i := range k.Spread {
 		s.keys = append(s.keys, l.s.Supply.Key(k.Spread[i].Key))
 	}
-	if s.inPlan.Top() == 0 || s.inPlan.Top() < l.s.Supply.RowMax() {
-		s.inPlan.Grow(l.s.Supply.RowMax())
+	if s.picks.inPlan.Top() == 0 || s.picks.inPlan.Top() < l.s.Supply.RowMax() {
+		s.picks.inPlan.Grow(l.s.Supply.RowMax())
 	}
-	s.extra, s.wholes = s.extra[:0], s.wholes[:0]
-	s.gangs.Reset(s.dims)
+	s.listing.extra, s.listing.wholes = s.listing.extra[:0], s.listing.wholes[:0]
+	s.listing.gangs.Reset(s.worker.dims)
 	scope.order(l.s.IDRank)
 	s.unmark()
-	if s.listed, s.sunk = s.reclaiming, nil; s.reclaiming {
+	if s.listing.listed, s.listing.sunk = s.worker.tenants.reclaiming, nil; s.worker.tenants.reclaiming {
 		s.listBroken()
 		s.listRest()
 		s.listGangs()
 		s.dealByTenant()
-	} else if s.sunk = l.sunkIn(scope, k); scope.value != 0 {
+	} else if s.listing.sunk = l.sunkIn(scope, k); scope.value != 0 {
 		s.sortGangs()
 	}
 	s.rewind()
-	s.fresh, s.turn = true, l.e.store.gangs.turn
+	s.listing.fresh, s.listing.turn = true, l.e.store.gangs.turn
 	return s
 }
 
 // selectAgain is selectFor, except that it reuses the units if they were listed last for the
 // same need, scope and vector.
 func (l *worker) selectAgain(need int32, k *state.Kind, scope *unitScope, want []int64) *selection {
-	s := &l.sel
-	if s.fresh && s.turn == l.e.store.gangs.turn && s.need == need && s.k == k && s.scope == scope && &s.want[0] == &want[0] {
+	s := &l.search.sel
+	if s.listing.fresh && s.listing.turn == l.e.store.gangs.turn && s.need == need && s.k == k && s.scope == scope && &s.want[0] == &want[0] {
 		return s
 	}
 	return l.selectFor(need, k, scope, want)
@@ -124,22 +146,22 @@ func (l *worker) selectAgain(need int32, k *state.Kind, scope *unitScope, want [
 
 // sortGangs lists the units of gangs, by key, unless that was done.
 func (s *selection) sortGangs() {
-	if s.listed {
+	if s.listing.listed {
 		return
 	}
-	s.listed = true
+	s.listing.listed = true
 	s.listGangs()
-	slices.SortFunc(s.extra, func(a, b units.Unit) int { return a.Key.Compare(&b.Key) })
+	slices.SortFunc(s.listing.extra, func(a, b units.Unit) int { return a.Key.Compare(&b.Key) })
 	s.sortWholes(func(a, b units.Unit) int { return a.Key.Compare(&b.Key) })
-	s.gangs.Group(s.wholes)
-	s.extraAt, s.extraTo, s.bandAt, s.wholeTo = 0, len(s.extra), 0, len(s.wholes)
+	s.listing.gangs.Group(s.listing.wholes)
+	s.reader.extraAt, s.reader.extraTo, s.reader.bandAt, s.reader.wholeTo = 0, len(s.listing.extra), 0, len(s.listing.wholes)
 }
 
 // needsGangs lists the units of gangs if one of them might go before the next unit of one
 // machine; false when nothing was listed. Most needs of few machines find enough units that go
 // before every gang, so their gangs are never listed.
 func (s *selection) needsGangs(u *units.Unit, ok bool) bool {
-	if s.listed || ok && (!u.Key.Paid || u.Key.Band <= s.leastOfGangs()) {
+	if s.listing.listed || ok && (!u.Key.Paid || u.Key.Band <= s.leastOfGangs()) {
 		return false
 	}
 	s.sortGangs()
@@ -150,51 +172,51 @@ func (s *selection) needsGangs(u *units.Unit, ok bool) bool {
 func (s *selection) rewind() {
 	s.left = append(s.left[:0], s.want...)
 	s.lacks = positive(s.left)
-	s.chosen, s.reprieved = s.chosen[:0], s.reprieved[:0]
+	s.picks.chosen, s.picks.reprieved = s.picks.chosen[:0], s.picks.reprieved[:0]
 	s.unmark()
 	s.rewindSingles()
-	s.bandAt, s.wholeTo = 0, len(s.wholes)
-	if s.term = 0; s.reclaiming {
+	s.reader.bandAt, s.reader.wholeTo = 0, len(s.listing.wholes)
+	if s.given.term = 0; s.worker.tenants.reclaiming {
 		s.rewindTenants()
 	}
-	s.gangs.At, s.ofGangs = 0, false
+	s.listing.gangs.At, s.picks.ofGangs = 0, false
 }
 
 // unmark forgets which machines are in the plan.
 func (s *selection) unmark() {
-	for _, r := range s.marked {
-		s.inPlan.Clear(uint32(r))
+	for _, r := range s.picks.marked {
+		s.picks.inPlan.Clear(uint32(r))
 	}
-	s.marked = s.marked[:0]
+	s.picks.marked = s.picks.marked[:0]
 }
 
 func (s *selection) rewindSingles() {
 	s.rewindListing()
-	s.outside.Rewind(len(s.scope.victimGroups))
+	s.reader.outside.Rewind(len(s.scope.victimGroups))
 }
 
 // mark records a machine of a chosen unit.
 func (s *selection) mark(r columnar.Row) {
-	if !s.inPlan.Has(uint32(r)) {
-		s.inPlan.Set(uint32(r))
-		s.marked = append(s.marked, r)
+	if !s.picks.inPlan.Has(uint32(r)) {
+		s.picks.inPlan.Set(uint32(r))
+		s.picks.marked = append(s.picks.marked, r)
 	}
 }
 
 // isFree reports whether a machine is no victim yet, and open.
 func (s *selection) isFree(r columnar.Row) bool {
-	return !s.victimOf.Has(uint32(r)) && s.isOpen(r)
+	return !s.worker.preempted.victimOf.Has(uint32(r)) && s.isOpen(r)
 }
 
 // isOpen reports whether the need may take a machine as far as plans and reservations go: no
 // plan counts on it, it belongs to another cluster and is not reserved.
 func (s *selection) isOpen(r columnar.Row) bool {
-	return !s.reserved.live(r) && s.isAnothers(r)
+	return !s.worker.reserved.live(r) && s.isAnothers(r)
 }
 
 // isAnothers reports whether a machine belongs to another cluster, and no plan counts on it.
 func (s *selection) isAnothers(r columnar.Row) bool {
-	return s.takenBy(r) == order.None && s.s.ClusterOf[s.s.View.Cluster[r]] != s.cluster
+	return s.worker.preempted.takenBy(r) == order.None && s.worker.s.ClusterOf[s.worker.s.View.Cluster[r]] != s.cluster
 }
 
 // isFreeOf is isFree for a machine of an alike. One that drains must be there for what the alike says.
@@ -202,21 +224,21 @@ func (s *selection) isFreeOf(a *units.Alike, r columnar.Row) bool {
 	if !a.Leaving {
 		return s.isFree(r)
 	}
-	return s.isAnothers(r) && s.drainsAs(r, a.Promised)
+	return s.isAnothers(r) && s.worker.drainsAs(r, a.Promised)
 }
 
 // isHere reports whether the need could use a machine and it lies in the scope.
 func (s *selection) isHere(r columnar.Row) bool {
-	if !s.k.AcceptsClass(s.s.View.Class[r]) {
+	if !s.k.AcceptsClass(s.worker.s.View.Class[r]) {
 		return false
 	}
-	value, ok := s.cell(s.k.Matcher, r)
+	value, ok := s.worker.cell(s.k.Matcher, r)
 	return ok && (s.scope.value == 0 || value == s.scope.value) && s.isPlaced(r)
 }
 
 // isPlaced reports whether a machine has every key that hard spread constrains.
 func (s *selection) isPlaced(r columnar.Row) bool {
-	return spread.HasAll(s.s.Supply, r, s.keys)
+	return spread.HasAll(s.worker.s.Supply, r, s.keys)
 }
 
 // single makes a unit of one machine, scored for needs of a priority.
@@ -237,10 +259,10 @@ func (l *worker) single(r columnar.Row, class units.Class, priority int32) units
 // gain adds what the need could use of a unit.
 func (s *selection) gain(sum []int64, u *units.Unit) {
 	if u.Row != columnar.None {
-		columnar.SatAdd(sum, s.vec(u.Row))
+		columnar.SatAdd(sum, s.worker.vec(u.Row))
 		return
 	}
-	columnar.SatAdd(sum, s.gangs.Shapes[u.Shape].Local)
+	columnar.SatAdd(sum, s.listing.gangs.Shapes[u.Shape].Local)
 }
 
 // members calls f for the machines of a unit, by id.
@@ -249,8 +271,8 @@ func (s *selection) members(u *units.Unit, f func(columnar.Row)) {
 		f(u.Row)
 		return
 	}
-	for _, r := range s.e.store.gangs.list[u.Gang].Members {
-		if !s.victimOf.Has(uint32(r)) {
+	for _, r := range s.worker.e.store.gangs.list[u.Gang].Members {
+		if !s.worker.preempted.victimOf.Has(uint32(r)) {
 			f(r)
 		}
 	}
@@ -260,9 +282,9 @@ func (s *selection) members(u *units.Unit, f func(columnar.Row)) {
 // that is available and has a dimension of the mask; false when the tier has none.
 func (s *selection) head(mask uint64) (at int, ok bool) {
 	victimGroups := s.scope.victimGroups
-	tier := victimGroups[s.victimGroupAt].Tier
+	tier := victimGroups[s.reader.victimGroupAt].Tier
 	best := ^uint32(0)
-	for i := s.scope.live(s.victimGroupAt); i < s.victimGroupTo && victimGroups[i].Tier == tier; i = s.scope.live(i + 1) {
+	for i := s.scope.live(s.reader.victimGroupAt); i < s.reader.victimGroupTo && victimGroups[i].Tier == tier; i = s.scope.live(i + 1) {
 		f := &victimGroups[i]
 		if f.First > best {
 			break // sorted by first: the groups behind start no lower
@@ -270,11 +292,11 @@ func (s *selection) head(mask uint64) (at int, ok bool) {
 		if !s.isOffered(i, mask) {
 			continue
 		}
-		if s.reclaiming && !s.admitsClass(f.Giver(), f.Class) {
+		if s.worker.tenants.reclaiming && !s.admitsClass(f.Giver(), f.Class) {
 			continue
 		}
-		if r := s.headOf(i); r != columnar.None && s.s.IDRank[r] < best {
-			best, at, ok = s.s.IDRank[r], i, true
+		if r := s.headOf(i); r != columnar.None && s.worker.s.IDRank[r] < best {
+			best, at, ok = s.worker.s.IDRank[r], i, true
 		}
 	}
 	return at, ok
@@ -284,7 +306,7 @@ func (s *selection) head(mask uint64) (at int, ok bool) {
 // dimension of the mask, judged by what all machines of the group share.
 func (s *selection) isOffered(at int, mask uint64) bool {
 	f := &s.scope.victimGroups[at]
-	return s.classMask[f.Class]&mask != 0 && s.k.AcceptsClass(f.Class) && !s.isBarred(f)
+	return s.worker.classMask[f.Class]&mask != 0 && s.k.AcceptsClass(f.Class) && !s.isBarred(f)
 }
 
 // isBarred reports whether a victim group is hidden from a need whose plan has failed: while it
@@ -296,20 +318,20 @@ func (s *selection) isBarred(f *units.VictimGroup) bool {
 // headOf advances to a victim group's first machine that is not in the plan and that the need
 // may have, while listing to the first beyond those listed; None = there is none.
 func (s *selection) headOf(i int) columnar.Row {
-	f, c, listing := &s.scope.victimGroups[i], s.headAt(i), s.cursors.IsSet(i)
-	if !listing && s.outside.IsSet(i) && c < len(f.Rows) && !s.inPlan.Has(uint32(f.Rows[c])) {
+	f, c, listing := &s.scope.victimGroups[i], s.headAt(i), s.reader.cursors.IsSet(i)
+	if !listing && s.reader.outside.IsSet(i) && c < len(f.Rows) && !s.picks.inPlan.Has(uint32(f.Rows[c])) {
 		return f.Rows[c] // unchanged since it was found
 	}
-	if !s.hasLeft(f) {
+	if !s.worker.hasLeft(f) {
 		return columnar.None
 	}
-	for c = max(c, f.At); c < len(f.Rows) && (s.inPlan.Has(uint32(f.Rows[c])) || !s.isFreeOf(f.Alike, f.Rows[c]) || !s.isPlaced(f.Rows[c])); c++ {
-		s.probes++
+	for c = max(c, f.At); c < len(f.Rows) && (s.picks.inPlan.Has(uint32(f.Rows[c])) || !s.isFreeOf(f.Alike, f.Rows[c]) || !s.isPlaced(f.Rows[c])); c++ {
+		s.worker.figures.probes++
 	}
 	if listing {
-		s.cursors.Set(i, c)
+		s.reader.cursors.Set(i, c)
 	} else {
-		s.outside.Set(i, c)
+		s.reader.outside.Set(i, c)
 	}
 	if c == len(f.Rows) {
 		return columnar.None
@@ -320,13 +342,13 @@ func (s *selection) headOf(i int) columnar.Row {
 // nextVictimGroup returns the index of the victim group whose head is the next unit without a
 // gang; false when none is left.
 func (s *selection) nextVictimGroup(mask uint64) (at int, ok bool) {
-	for s.victimGroupAt < s.victimGroupTo || s.moreVictimGroups() {
+	for s.reader.victimGroupAt < s.reader.victimGroupTo || s.moreVictimGroups() {
 		if at, ok := s.head(mask); ok {
 			return at, true
 		}
 		victimGroups := s.scope.victimGroups
-		for tier := victimGroups[s.victimGroupAt].Tier; s.victimGroupAt < s.victimGroupTo && victimGroups[s.victimGroupAt].Tier == tier; {
-			s.victimGroupAt = s.scope.live(s.victimGroupAt + 1)
+		for tier := victimGroups[s.reader.victimGroupAt].Tier; s.reader.victimGroupAt < s.reader.victimGroupTo && victimGroups[s.reader.victimGroupAt].Tier == tier; {
+			s.reader.victimGroupAt = s.scope.live(s.reader.victimGroupAt + 1)
 		}
 	}
 	return 0, false
@@ -334,24 +356,24 @@ func (s *selection) nextVictimGroup(mask uint64) (at int, ok bool) {
 
 // moreVictimGroups extends the scope's list of victim groups; false when it is complete.
 func (s *selection) moreVictimGroups() bool {
-	if !s.extend(s.scope) {
+	if !s.worker.extend(s.scope) {
 		return false
 	}
-	s.victimGroupTo = len(s.scope.victimGroups)
-	s.cursors.Grow(s.victimGroupTo)
-	s.outside.Grow(s.victimGroupTo)
+	s.reader.victimGroupTo = len(s.scope.victimGroups)
+	s.reader.cursors.Grow(s.reader.victimGroupTo)
+	s.reader.outside.Grow(s.reader.victimGroupTo)
 	return true
 }
 
 // headAt returns the index of a victim group's head.
-func (s *selection) headAt(at int) int { return max(s.cursors.At(at), s.outside.At(at)) }
+func (s *selection) headAt(at int) int { return max(s.reader.cursors.At(at), s.reader.outside.At(at)) }
 
 // ofVictimGroup makes a unit of the head of a victim group.
 func (s *selection) ofVictimGroup(at int) units.Unit {
 	f := &s.scope.victimGroups[at]
 	r := f.Rows[s.headAt(at)]
 	u := units.Unit{Row: r, Gang: -1, Level: f.Level, Giver: f.Giver(), Key: units.Key{
-		Paid: !f.Excess, Tenant: s.term, Band: f.Band, Class: units.ClassPlain, Score: -f.Score, Cluster: -1, ID: s.s.IDRank[r],
+		Paid: !f.Excess, Tenant: s.given.term, Band: f.Band, Class: units.ClassPlain, Score: -f.Score, Cluster: -1, ID: s.worker.s.IDRank[r],
 	}}
 	if f.Excess {
 		u.Key.Class = units.ClassExcess
@@ -363,13 +385,13 @@ func (s *selection) ofVictimGroup(at int) units.Unit {
 // nextSingle returns the unit of one machine with the smallest key that has a dimension of the
 // mask.
 func (s *selection) nextSingle(mask uint64) (u units.Unit, ok bool) {
-	for s.extraAt < s.extraTo {
-		x := &s.extra[s.extraAt]
-		if r := x.Row; s.classMask[s.s.View.Class[r]]&mask != 0 && !s.inPlan.Has(uint32(r)) && (!s.reclaiming || s.admitsUnit(x)) {
-			x.Key.Tenant = s.term
+	for s.reader.extraAt < s.reader.extraTo {
+		x := &s.listing.extra[s.reader.extraAt]
+		if r := x.Row; s.worker.classMask[s.worker.s.View.Class[r]]&mask != 0 && !s.picks.inPlan.Has(uint32(r)) && (!s.worker.tenants.reclaiming || s.admitsUnit(x)) {
+			x.Key.Tenant = s.given.term
 			break
 		}
-		s.extraAt++
+		s.reader.extraAt++
 	}
 	at, ok := s.nextVictimGroup(mask)
 	if ok {
@@ -378,8 +400,8 @@ func (s *selection) nextSingle(mask uint64) (u units.Unit, ok bool) {
 	if x := s.nextSunk(mask); x != nil && (!ok || x.Key.Compare(&u.Key) < 0) {
 		u, ok = *x, true
 	}
-	if s.extraAt < s.extraTo && (!ok || s.extra[s.extraAt].Key.Compare(&u.Key) < 0) {
-		return s.extra[s.extraAt], true
+	if s.reader.extraAt < s.reader.extraTo && (!ok || s.listing.extra[s.reader.extraAt].Key.Compare(&u.Key) < 0) {
+		return s.listing.extra[s.reader.extraAt], true
 	}
 	return u, ok
 }
@@ -388,8 +410,8 @@ func (s *selection) nextSingle(mask uint64) (u units.Unit, ok bool) {
 // those that have something of what is missing. It reports whether everything is covered. gangs
 // permits whole gangs.
 func (s *selection) choose(gangs bool) bool {
-	s.fresh = false
-	if s.reclaiming {
+	s.listing.fresh = false
+	if s.worker.tenants.reclaiming {
 		return s.chooseByTenant(gangs)
 	}
 	for s.lacks != 0 {
@@ -398,11 +420,11 @@ func (s *selection) choose(gangs bool) bool {
 			continue
 		}
 		w := -1
-		if band, some := s.gangs.Band(); gangs && some && !(ok && (!u.Key.Paid || u.Key.Band <= band)) {
+		if band, some := s.listing.gangs.Band(); gangs && some && !(ok && (!u.Key.Paid || u.Key.Band <= band)) {
 			w = s.nextWhole() // it may have a smaller key than the single unit
 		}
 		switch {
-		case w >= 0 && (!ok || s.wholes[w].Key.Compare(&u.Key) < 0):
+		case w >= 0 && (!ok || s.listing.wholes[w].Key.Compare(&u.Key) < 0):
 			s.takeWhole(w)
 		case ok:
 			s.take(&u)
@@ -416,10 +438,10 @@ func (s *selection) choose(gangs bool) bool {
 // take adds a unit of one machine to the plan.
 func (s *selection) take(u *units.Unit) {
 	s.mark(u.Row)
-	s.chosen = append(s.chosen, *u)
-	columnar.SubClamp(s.left, s.vec(u.Row))
+	s.picks.chosen = append(s.picks.chosen, *u)
+	columnar.SubClamp(s.left, s.worker.vec(u.Row))
 	s.lacks = positive(s.left)
-	s.ofGangs = s.ofGangs || u.Gang >= 0
+	s.picks.ofGangs = s.picks.ofGangs || u.Gang >= 0
 	if u.Key.Class == units.ClassElastic {
 		s.addUpAgain(u.Gang)
 	}
@@ -427,56 +449,56 @@ func (s *selection) take(u *units.Unit) {
 
 // addUpAgain recomputes what a gang would give after one of its members was taken.
 func (s *selection) addUpAgain(gang int32) {
-	for i := range s.wholes {
-		if u := &s.wholes[i]; u.Gang == gang && u.Local != nil {
+	for i := range s.listing.wholes {
+		if u := &s.listing.wholes[i]; u.Gang == gang && u.Local != nil {
 			if !u.Apart {
-				u.Apart, u.Local, u.Global = true, s.vecs.Take(s.dims), s.vecs.Take(s.dims)
-				s.gangs.Odd = append(s.gangs.Odd, int32(i))
+				u.Apart, u.Local, u.Global = true, s.worker.search.vecs.Take(s.worker.dims), s.worker.search.vecs.Take(s.worker.dims)
+				s.listing.gangs.Odd = append(s.listing.gangs.Odd, int32(i))
 			}
-			s.addUp(u, &s.e.store.gangs.list[gang])
+			s.addUp(u, &s.worker.e.store.gangs.list[gang])
 		}
 	}
 }
 
 // takeWhole adds a whole gang to the plan; it replaces units of its members that were chosen.
 func (s *selection) takeWhole(at int) {
-	u := s.wholes[at]
-	if s.ofGangs {
+	u := s.listing.wholes[at]
+	if s.picks.ofGangs {
 		s.dropMembers(u.Gang)
 	}
-	s.chosen = append(s.chosen, u)
+	s.picks.chosen = append(s.picks.chosen, u)
 	s.members(&u, s.mark)
 	s.gainOf(&u, s.left)
 	s.lacks = positive(s.left)
-	s.wholes[at].Apart, s.wholes[at].Local = true, nil
+	s.listing.wholes[at].Apart, s.listing.wholes[at].Local = true, nil
 }
 
 // dropMembers removes the chosen machines of a gang from the plan. A remainder, which another
 // plan has broken off, is not part of the whole gang and may be chosen again.
 func (s *selection) dropMembers(gang int32) {
-	kept := s.chosen[:0]
+	kept := s.picks.chosen[:0]
 	copy(s.left, s.want)
-	for i := range s.chosen {
-		switch u := &s.chosen[i]; {
+	for i := range s.picks.chosen {
+		switch u := &s.picks.chosen[i]; {
 		case u.Gang != gang:
 			s.gainOf(u, s.left)
 			kept = append(kept, *u)
 		case u.Remainder:
-			s.inPlan.Clear(uint32(u.Row))
-			s.extraAt, s.sunkAt = 0, 0
-			for j := range s.unitsByTenant {
-				s.unitsByTenant[j].extraAt = s.unitsByTenant[j].extraFrom
+			s.picks.inPlan.Clear(uint32(u.Row))
+			s.reader.extraAt, s.reader.sunkAt = 0, 0
+			for j := range s.given.byTenant {
+				s.given.byTenant[j].extraAt = s.given.byTenant[j].extraFrom
 			}
 		}
 	}
-	s.chosen = kept
+	s.picks.chosen = kept
 }
 
 // gainOf subtracts from what is missing what the need could use of a unit.
 func (s *selection) gainOf(u *units.Unit, missing []int64) {
 	if u.Row != columnar.None {
-		columnar.SubClamp(missing, s.vec(u.Row))
+		columnar.SubClamp(missing, s.worker.vec(u.Row))
 		return
 	}
-	columnar.SubClamp(missing, s.gangs.Shapes[u.Shape].Local)
+	columnar.SubClamp(missing, s.listing.gangs.Shapes[u.Shape].Local)
 }

@@ -42,12 +42,12 @@ func (l *worker) planWhole(need int32, k *state.Kind) {
 		return
 	}
 	// If the plan is lost, what is in flight for it still counts in this cycle.
-	d := l.domainTotals.find(n.Domain)
+	d := l.search.domainTotals.find(n.Domain)
 	if d != nil && !d.tried {
 		l.countInFlight(need, k, d.value, l.lackingIn(need, d))
 	}
-	if l.reclaiming {
-		l.between.keepCounts = d == nil || d.tried || columnar.IsZero(d.available) && columnar.IsZero(d.potential)
+	if l.tenants.reclaiming {
+		l.tenants.between.keepCounts = d == nil || d.tried || columnar.IsZero(d.available) && columnar.IsZero(d.potential)
 	} else if !l.backsOff(need) && !l.searchEnded() {
 		l.voidLost(need)
 	}
@@ -57,9 +57,9 @@ func (l *worker) planWhole(need int32, k *state.Kind) {
 // (to − 1) to the widest (from) and stops at the first that has a plan; false when none has.
 func (l *worker) planInCells(need int32, k *state.Kind, pool *unitPool, from, to int) bool {
 	for i := to - 1; i >= from && !l.searchEnded(); i-- {
-		l.cut = l.cutFor(k, i)
-		found := l.planIn(need, k, l.poolIn(l.cut, pool))
-		l.cut = nil
+		l.candidates.cut = l.cutFor(k, i)
+		found := l.planIn(need, k, l.poolIn(l.candidates.cut, pool))
+		l.candidates.cut = nil
 		if found {
 			return true
 		}
@@ -71,7 +71,7 @@ func (l *worker) planInCells(need int32, k *state.Kind, pool *unitPool, from, to
 // l.cut is set; false when there is none.
 func (l *worker) planIn(need int32, k *state.Kind, pool *unitPool) bool {
 	l.inDomains(pool)
-	l.triedFrom = len(l.tried)
+	l.told.triedFrom = len(l.told.tried)
 	l.sumCandidateDomains(need, k, pool)
 	if l.searchEnded() {
 		return false
@@ -90,11 +90,11 @@ func (l *worker) planAmong(need int32, k *state.Kind, candidateDomains []candida
 		return false
 	}
 	n.Status = n.Status&^state.IsUncoverable | state.IsAwaiting
-	lacking := l.lackingIn(need, l.domainTotals.find(best.value))
-	if domain := l.domainOf(best.value); domain != n.Domain {
+	lacking := l.lackingIn(need, l.search.domainTotals.find(best.value))
+	if domain := l.candidates.domainOf(best.value); domain != n.Domain {
 		l.withhold(need, domain)
 	}
-	if l.cut != nil {
+	if l.candidates.cut != nil {
 		l.gatherIn(need, best.value)
 	}
 	l.countInFlight(need, k, best.value, lacking)
@@ -105,9 +105,9 @@ func (l *worker) planAmong(need int32, k *state.Kind, candidateDomains []candida
 // bestProposal makes a plan for each of the given domains and returns the cheapest. It is valid
 // until the next call.
 func (l *worker) bestProposal(need int32, k *state.Kind, candidateDomains []candidateDomain) proposal {
-	s := &l.sel
-	s.proposals = slices.Grow(s.proposals[:0], len(candidateDomains))[:len(candidateDomains)]
-	list, best := s.proposals, -1
+	s := &l.search.sel
+	s.memory.proposals = slices.Grow(s.memory.proposals[:0], len(candidateDomains))[:len(candidateDomains)]
+	list, best := s.memory.proposals, -1
 	for i := range candidateDomains {
 		x := &list[i]
 		l.propose(x, need, k, &candidateDomains[i])
@@ -134,7 +134,7 @@ func (l *worker) cheaper(need int32, a, b *proposal) bool {
 // sumCandidateDomains sums up what the need would have in each domain without preemption. A
 // domain that holds only units gets an entry too.
 func (l *worker) sumCandidateDomains(need int32, k *state.Kind, pool *unitPool) {
-	n, domainTotals := &l.lines[need], &l.domainTotals
+	n, domainTotals := &l.lines[need], &l.search.domainTotals
 	domainTotals.reset(l.cellsMax())
 	l.sumAvailable(need, k)
 	for _, x := range pool.list {
@@ -153,10 +153,10 @@ func (l *worker) sumCandidateDomains(need int32, k *state.Kind, pool *unitPool) 
 // listCandidateDomains returns the domains in which everything together covers the need.
 func (l *worker) listCandidateDomains(need int32, k *state.Kind, pool *unitPool) []candidateDomain {
 	n := &l.lines[need]
-	out := l.sel.candidateDomains[:0]
+	out := l.search.sel.memory.candidateDomains[:0]
 	none := l.noneToTake(k)
-	for i := range l.domainTotals.list {
-		d := &l.domainTotals.list[i]
+	for i := range l.search.domainTotals.list {
+		d := &l.search.domainTotals.list[i]
 		if d.tried {
 			continue
 		}
@@ -177,7 +177,7 @@ func (l *worker) listCandidateDomains(need int32, k *state.Kind, pool *unitPool)
 			s.noteCandidateDomain(d.value, missing, records.RejectedCapacity)
 		}
 	}
-	l.sel.candidateDomains = out
+	l.search.sel.memory.candidateDomains = out
 	return out
 }
 
@@ -202,7 +202,7 @@ func (l *worker) most(k *state.Kind, x *unitScope) []int64 {
 		}
 	}
 	for _, r := range x.broken {
-		if l.takenBy(r) == order.None {
+		if l.preempted.takenBy(r) == order.None {
 			add(r)
 		}
 	}
@@ -243,21 +243,21 @@ func (s *selection) eachMachine(f func(r columnar.Row, level int64)) {
 // eachOfGangs is eachMachine for the machines of gangs.
 func (s *selection) eachOfGangs(f func(r columnar.Row, level int64)) {
 	s.sortGangs()
-	for i := range s.sunk {
-		if u := &s.sunk[i]; s.mayHaveSunk(u) {
+	for i := range s.listing.sunk {
+		if u := &s.listing.sunk[i]; s.mayHaveSunk(u) {
 			s.mark(u.Row)
 			f(u.Row, int64(u.Level))
 		}
 	}
-	for i := range s.extra {
-		u := &s.extra[i]
+	for i := range s.listing.extra {
+		u := &s.listing.extra[i]
 		s.mark(u.Row)
 		f(u.Row, int64(u.Level))
 	}
-	for i := range s.wholes {
-		s.members(&s.wholes[i], func(r columnar.Row) {
-			if !s.inPlan.Has(uint32(r)) && s.isHere(r) {
-				f(r, int64(s.wholes[i].Level))
+	for i := range s.listing.wholes {
+		s.members(&s.listing.wholes[i], func(r columnar.Row) {
+			if !s.picks.inPlan.Has(uint32(r)) && s.isHere(r) {
+				f(r, int64(s.listing.wholes[i].Level))
 			}
 		})
 	}
@@ -305,19 +305,19 @@ func (l *worker) compareCandidateDomains(a, b *candidateDomain, first uint32) in
 
 // measure finds the priority up to which machines must be freed in a domain, and how many.
 func (s *selection) measure(g *candidateDomain) {
-	list := s.had[:0]
+	list := s.memory.had[:0]
 	s.eachMachine(func(r columnar.Row, level int64) {
-		list = append(list, units.BoundUnit{Level: level, ID: s.s.IDRank[r], Class: s.s.View.Class[r]})
+		list = append(list, units.BoundUnit{Level: level, ID: s.worker.s.IDRank[r], Class: s.worker.s.View.Class[r]})
 	})
-	s.had = list
+	s.memory.had = list
 	slices.SortFunc(list, units.CompareBoundUnits)
-	missing := s.copyOf(g.missing)
+	missing := s.worker.copyOf(g.missing)
 	g.level, g.count = math.MinInt64, 0
 	for i := range list {
 		if columnar.IsZero(missing) {
 			return
 		}
-		columnar.SubClamp(missing, s.vector(list[i].Class))
+		columnar.SubClamp(missing, s.worker.vector(list[i].Class))
 		g.level = list[i].Level
 		g.count++
 	}
@@ -332,7 +332,7 @@ func (l *worker) propose(x *proposal, need int32, k *state.Kind, g *candidateDom
 		x.candidates = s.countMachines()
 	}
 	if !s.minimal() {
-		if x.rejected = records.RejectedUnits; s.reclaiming {
+		if x.rejected = records.RejectedUnits; s.worker.tenants.reclaiming {
 			x.rejected = records.RejectedLedger
 		}
 		return
@@ -342,7 +342,7 @@ func (l *worker) propose(x *proposal, need int32, k *state.Kind, g *candidateDom
 		x.rejected = records.RejectedDryRun
 		return
 	}
-	x.units, x.reprieved = append(x.units, s.chosen...), append(x.reprieved, s.reprieved...)
+	x.units, x.reprieved = append(x.units, s.picks.chosen...), append(x.reprieved, s.picks.reprieved...)
 	x.cost, x.found = s.costOf(), true
 }
 
@@ -352,17 +352,17 @@ func (l *worker) propose(x *proposal, need int32, k *state.Kind, g *candidateDom
 // takes beyond its own, and reports whether everything together covers the need.
 func (s *selection) dryRun(used []columnar.Row) (all []columnar.Row, covered bool) {
 	rows := s.walkOrder()
-	missing := s.vecs.Take(s.dims)
-	copy(missing, s.aggregate(s.need))
+	missing := s.worker.search.vecs.Take(s.worker.dims)
+	copy(missing, s.worker.aggregate(s.need))
 	for _, x := range rows {
 		if columnar.IsZero(missing) {
 			break
 		}
-		if !columnar.Helps(s.vec(x.row), missing) {
+		if !columnar.Helps(s.worker.vec(x.row), missing) {
 			continue
 		}
-		columnar.SubClamp(missing, s.vec(x.row))
-		if s.claims.Of(x.row) != s.need && !x.awaited {
+		columnar.SubClamp(missing, s.worker.vec(x.row))
+		if s.worker.claims.Of(x.row) != s.need && !x.awaited {
 			used = append(used, x.row)
 		}
 	}
@@ -399,62 +399,62 @@ const (
 
 // walkOrder lists what the need would have in the domain, in the order of phase 1.
 func (s *selection) walkOrder() []walked {
-	rows := s.walk[:0]
+	rows := s.memory.walk[:0]
 	value := s.scope.value
 	add := func(r columnar.Row) {
-		if v, ok := s.cell(s.k.Matcher, r); ok && v == value && s.k.AcceptsClass(s.s.View.Class[r]) {
+		if v, ok := s.worker.cell(s.k.Matcher, r); ok && v == value && s.k.AcceptsClass(s.worker.s.View.Class[r]) {
 			rows = append(rows, s.place(r))
 		}
 	}
-	s.eachOwn(s.need, s.k, add)
-	for r := s.lines[s.need].Acquired; r != columnar.None; r = s.claims.Next(r) {
+	s.worker.eachOwn(s.need, s.k, add)
+	for r := s.worker.lines[s.need].Acquired; r != columnar.None; r = s.worker.claims.Next(r) {
 		had := len(rows)
 		if add(r); len(rows) > had {
 			rows[had] = walked{stage: walkAcquired, key: uint64(had), row: r}
 		}
 	}
-	s.eachFreeIn(s.need, s.k, value, add)
-	missing := s.lackingIn(s.need, s.domainTotals.find(value))
-	for _, r := range s.heldFor(s.need) {
-		if v, ok := s.cell(s.k.Matcher, r); ok && v == value && s.arrives(r, s.need, s.k) && columnar.Helps(s.vec(r), missing) {
-			columnar.SubClamp(missing, s.vec(r))
-			rows = append(rows, walked{stage: walkReserved, key: s.s.KeepKey(r), row: r, awaited: true})
+	s.worker.eachFreeIn(s.need, s.k, value, add)
+	missing := s.worker.lackingIn(s.need, s.worker.search.domainTotals.find(value))
+	for _, r := range s.worker.heldFor(s.need) {
+		if v, ok := s.worker.cell(s.k.Matcher, r); ok && v == value && s.worker.arrives(r, s.need, s.k) && columnar.Helps(s.worker.vec(r), missing) {
+			columnar.SubClamp(missing, s.worker.vec(r))
+			rows = append(rows, walked{stage: walkReserved, key: s.worker.s.KeepKey(r), row: r, awaited: true})
 		}
 	}
 	for _, r := range s.freed() {
-		rows = append(rows, walked{stage: walkReserved, key: s.s.KeepKey(r), row: r})
+		rows = append(rows, walked{stage: walkReserved, key: s.worker.s.KeepKey(r), row: r})
 	}
 	slices.SortFunc(rows, func(a, b walked) int {
 		return cmp.Or(cmp.Compare(a.stage, b.stage), cmp.Compare(b.owner, a.owner), cmp.Compare(a.key, b.key))
 	})
-	s.walk = rows
+	s.memory.walk = rows
 	return rows
 }
 
 // place returns the position in the dry run of a machine that the need has or could have.
 func (s *selection) place(r columnar.Row) walked {
-	x := walked{row: r, key: s.s.KeepKey(r)}
-	switch state := s.s.View.State[r]; state {
+	x := walked{row: r, key: s.worker.s.KeepKey(r)}
+	switch state := s.worker.s.View.State[r]; state {
 	case model.Idle:
 		free, held := walkIdle, walkHeldForLower
-		if s.stageOf(r) == 1 {
+		if s.worker.stageOf(r) == 1 {
 			free, held = walkSpeculative, walkLateHeldForLower
 			x.key = s.offerKey(r)
 		}
 		switch x.stage = free; {
-		case s.reserved.ownedBy(r, s.need):
-			x.stage, x.key = walkReserved, s.s.KeepKey(r)
-		case s.reserved.lower.has(r):
-			x.stage, x.key = held, s.reserved.lower.key(r)
+		case s.worker.reserved.ownedBy(r, s.need):
+			x.stage, x.key = walkReserved, s.worker.s.KeepKey(r)
+		case s.worker.reserved.lower.has(r):
+			x.stage, x.key = held, s.worker.reserved.lower.key(r)
 		}
 	case model.Speculative:
 		x.stage, x.key = walkSpeculative, s.offerKey(r)
 	default:
-		owner := s.ownerRank(r)
+		owner := s.worker.ownerRank(r)
 		switch {
-		case s.isOwn(r, s.need):
+		case s.worker.isOwn(r, s.need):
 			x.stage = walkOwn
-		case owner > s.rankOf[s.need]:
+		case owner > s.worker.rankOf[s.need]:
 			x.stage, x.owner = walkOfLower, owner
 		default:
 			x.stage = walkUnowned
@@ -466,7 +466,7 @@ func (s *selection) place(r columnar.Row) walked {
 
 // offerKey is the key of a machine among those that are acquired by effective cost.
 func (s *selection) offerKey(r columnar.Row) uint64 {
-	return uint64(s.costs(s.k, 1)[s.s.View.Class[r]])<<32 | uint64(s.s.IDRank[r])
+	return uint64(s.worker.costs(s.k, 1)[s.worker.s.View.Class[r]])<<32 | uint64(s.worker.s.IDRank[r])
 }
 
 // creditStage is the position of a state in the order of credit.
@@ -483,7 +483,7 @@ func creditStage(s model.State) uint64 {
 // eachFreeIn is eachFree for one domain.
 func (l *worker) eachFreeIn(need int32, k *state.Kind, value uint32, f func(columnar.Row)) {
 	d := l.domainsFor(k.Matcher)
-	for _, i := range d.Of(k.Matcher).ShelvesOf(l.domainOf(value)) {
+	for _, i := range d.Of(k.Matcher).ShelvesOf(l.candidates.domainOf(value)) {
 		for _, r := range d.Shelves[i].Rows {
 			if l.isFreeFor(r, need) {
 				f(r)
@@ -509,7 +509,7 @@ type candidateMemo struct {
 // anything to preempt for it.
 func (l *worker) findCandidates(need int32, k *state.Kind, pool *unitPool) {
 	n := &l.lines[need]
-	m := &l.boundsOf[k.Number].candidates
+	m := &l.candidates.boundsOf[k.Number].candidates
 	if since := l.mayHaveMore(); m.since != since {
 		m.since, m.for1, m.for2 = since, -1, -1
 	}

@@ -16,12 +16,12 @@ var classNames = [units.NumUnitClasses]string{"sunk", "excess", "elastic", "plai
 
 // noteCandidateDomain records why a domain was not tried.
 func (s *selection) noteCandidateDomain(value uint32, missing []int64, reason string) {
-	if !s.e.opts.Explain || len(s.tried)-s.triedFrom >= records.TriedMax {
+	if !s.worker.e.opts.Explain || len(s.worker.told.tried)-s.worker.told.triedFrom >= records.TriedMax {
 		return
 	}
-	s.tried = append(s.tried, records.Tried{PreemptionExplanation: PreemptionExplanation{
-		Domain: s.cellName(value), Candidates: s.countMachines(), Rejected: reason, Tenants: s.reclaiming,
-	}, Need: s.need, Missing: s.kept(missing)})
+	s.worker.told.tried = append(s.worker.told.tried, records.Tried{PreemptionExplanation: PreemptionExplanation{
+		Domain: s.worker.cellName(value), Candidates: s.countMachines(), Rejected: reason, Tenants: s.worker.tenants.reclaiming,
+	}, Need: s.need, Missing: s.worker.kept(missing)})
 }
 
 // countMachines counts the machines of all units that the need could use.
@@ -38,10 +38,10 @@ func (l *worker) keepsCompared(list []proposal, best int) bool {
 	if l.e.opts.Explain {
 		return true
 	}
-	if best < 0 || len(list[best].units) == 0 || l.compared == records.ComparedPlansMax {
+	if best < 0 || len(list[best].units) == 0 || l.told.compared == records.ComparedPlansMax {
 		return false
 	}
-	l.compared++
+	l.told.compared++
 	return true
 }
 
@@ -55,7 +55,7 @@ func (l *worker) noteProposals(need int32, list []proposal, best int) {
 	for i := range list {
 		x := &list[i]
 		note := records.Tried{PreemptionExplanation: PreemptionExplanation{
-			Domain: l.cellName(x.value), Candidates: x.candidates, Rejected: x.rejected, Tenants: l.reclaiming,
+			Domain: l.cellName(x.value), Candidates: x.candidates, Rejected: x.rejected, Tenants: l.tenants.reclaiming,
 		}, Need: need, Missing: l.kept(x.missing)}
 		if note.Covered = x.found; x.found {
 			note.Cost = x.cost.Explain()
@@ -66,7 +66,7 @@ func (l *worker) noteProposals(need int32, list []proposal, best int) {
 		notes = append(notes, note)
 	}
 	l.notes = notes
-	l.tried = slices.Insert(l.tried, l.triedFrom, notes...)
+	l.told.tried = slices.Insert(l.told.tried, l.told.triedFrom, notes...)
 }
 
 // costRule names the first rule by which the plan for a domain lost to another.
@@ -85,7 +85,7 @@ func (l *worker) costRule(need int32, x, best *proposal) string {
 		return "destroyed"
 	case a.Grace != b.Grace:
 		return "grace"
-	case l.domainOf(best.value) == l.lines[need].Domain && l.domainOf(x.value) != l.lines[need].Domain:
+	case l.candidates.domainOf(best.value) == l.lines[need].Domain && l.candidates.domainOf(x.value) != l.lines[need].Domain:
 		return "phase1_domain"
 	}
 	return "value"
@@ -96,8 +96,8 @@ func (l *worker) noteUnits(need int32, x *proposal) {
 	if !l.e.opts.Explain || len(x.units) == 0 {
 		return
 	}
-	s, why := &l.sel, records.Planned{Need: need}
-	why.Tenants = l.reclaiming
+	s, why := &l.search.sel, records.Planned{Need: need}
+	why.Tenants = l.tenants.reclaiming
 	taken := map[columnar.Row]bool{}
 	for i := range x.units {
 		s.members(&x.units[i], func(r columnar.Row) { taken[r] = true })
@@ -114,37 +114,37 @@ func (l *worker) noteUnits(need int32, x *proposal) {
 	if x.value != 0 {
 		why.Domain = l.cellName(x.value)
 	}
-	if at := slices.IndexFunc(l.planWhys, func(o records.Planned) bool { return l.reclaiming && o.Need == need }); at >= 0 {
-		first := &l.planWhys[at] // one plan, made in two turns
+	if at := slices.IndexFunc(l.told.planWhys, func(o records.Planned) bool { return l.tenants.reclaiming && o.Need == need }); at >= 0 {
+		first := &l.told.planWhys[at] // one plan, made in two turns
 		first.Units, first.Tenants = append(first.Units, why.Units...), true
 		first.Reprieved = slices.DeleteFunc(append(first.Reprieved, why.Reprieved...), func(u UnitExplanation) bool {
 			return slices.ContainsFunc(u.Machines, func(r columnar.Row) bool { return taken[r] })
 		})
 		return
 	}
-	l.planWhys = append(l.planWhys, why)
+	l.told.planWhys = append(l.told.planWhys, why)
 }
 
 // explain describes a unit as the need at work sees it.
 func (s *selection) explain(u *units.Unit, of *proposal) UnitExplanation {
 	x := UnitExplanation{
-		Class: classNames[u.Key.Class], Band: 0 - s.band(-u.Key.Score), Score: 0 - u.Key.Score,
+		Class: classNames[u.Key.Class], Band: 0 - s.worker.band(-u.Key.Score), Score: 0 - u.Key.Score,
 		Gang: u.Gang >= 0, Spared: u.Spared, Remainder: u.Remainder,
 	}
 	if u.Gang >= 0 {
 		x.Group = u.Key.Group
 	}
-	local, global := make([]int64, s.dims), make([]int64, s.dims)
+	local, global := make([]int64, s.worker.dims), make([]int64, s.worker.dims)
 	s.members(u, func(r columnar.Row) {
 		x.Machines = append(x.Machines, r)
-		x.Cluster = s.s.Clusters[s.s.ClusterOf[s.s.View.Cluster[r]]]
+		x.Cluster = s.worker.s.Clusters[s.worker.s.ClusterOf[s.worker.s.View.Cluster[r]]]
 		x.GraceSeconds = max(x.GraceSeconds, s.graceOf(u, r))
-		if h := s.claims.Of(r); h != state.Unclaimed && !slices.Contains(x.Holders, s.named(h)) {
-			x.Holders = append(x.Holders, s.named(h))
+		if h := s.worker.claims.Of(r); h != state.Unclaimed && !slices.Contains(x.Holders, s.worker.named(h)) {
+			x.Holders = append(x.Holders, s.worker.named(h))
 		}
-		columnar.SatAdd(global, s.vec(r))
-		if v, ok := s.cell(s.k.Matcher, r); ok && (of.value == 0 || v == of.value) && s.k.AcceptsClass(s.s.View.Class[r]) {
-			columnar.SatAdd(local, s.vec(r))
+		columnar.SatAdd(global, s.worker.vec(r))
+		if v, ok := s.worker.cell(s.k.Matcher, r); ok && (of.value == 0 || v == of.value) && s.k.AcceptsClass(s.worker.s.View.Class[r]) {
+			columnar.SatAdd(local, s.worker.vec(r))
 		}
 	})
 	s.explainTerms(&x, u)
@@ -178,25 +178,25 @@ func (p *pass) planID(need int32) uint64 {
 
 // reportReserved lists what the plans of this cycle reserve, by rank, then by machine id.
 func (p *pass) reportReserved(plan *Plan) {
-	slices.SortFunc(p.planned, func(a, b planned) int {
+	slices.SortFunc(p.preempted.planned, func(a, b planned) int {
 		return cmp.Or(cmp.Compare(p.rankOf[a.need], p.rankOf[b.need]), cmp.Compare(p.s.IDRank[a.row], p.s.IDRank[b.row]))
 	})
 	at := 0
-	for i, x := range p.planned {
-		if i > 0 && p.planned[i-1].need == x.need {
+	for i, x := range p.preempted.planned {
+		if i > 0 && p.preempted.planned[i-1].need == x.need {
 			again := plan.Reservations[len(plan.Reservations)-1]
 			again.Machine = x.row
-			again.Reservation.Deadline = p.deadlineOf(x.row, &p.plans[at])
+			again.Reservation.Deadline = p.deadlineOf(x.row, &p.preempted.plans[at])
 			plan.Reservations = append(plan.Reservations, again)
 			continue
 		}
-		for p.plans[at].need != x.need {
+		for p.preempted.plans[at].need != x.need {
 			at++
 		}
-		res := p.reservationOf(&p.plans[at])
-		res.Deadline = p.deadlineOf(x.row, &p.plans[at])
+		res := p.reservationOf(&p.preempted.plans[at])
+		res.Deadline = p.deadlineOf(x.row, &p.preempted.plans[at])
 		plan.Reservations = append(plan.Reservations, Reserved{
-			Machine: x.row, Need: p.named(x.need), GraceSeconds: p.plans[at].grace, Reservation: res,
+			Machine: x.row, Need: p.named(x.need), GraceSeconds: p.preempted.plans[at].grace, Reservation: res,
 		})
 	}
 }
@@ -204,7 +204,7 @@ func (p *pass) reportReserved(plan *Plan) {
 // deadlineOf returns the time until which a plan holds a machine, in Unix nanoseconds. 0 = the
 // deadline is set when the machine turns Idle: it is a victim, or drains already.
 func (p *pass) deadlineOf(r columnar.Row, x *gangPlan) int64 {
-	if p.victimOf.Has(uint32(r)) || p.s.View.State[r] == model.Draining {
+	if p.preempted.victimOf.Has(uint32(r)) || p.s.View.State[r] == model.Draining {
 		return 0
 	}
 	return p.s.Now + (int64(x.grace)+ConfigureAllowanceSeconds)*1e9

@@ -14,10 +14,10 @@ import (
 
 // listBroken lists, between tenants, the members of broken gangs. Otherwise sunkIn does.
 func (s *selection) listBroken() {
-	t := &s.e.store.gangs
+	t := &s.worker.e.store.gangs
 	for _, r := range s.scope.broken {
-		if !s.planFailed && s.isFree(r) && s.isHere(r) && s.mayGive(t.list[t.of[r]-1].Cluster) && s.stateOf(&t.list[t.of[r]-1]) == units.GangBroken {
-			s.extra = append(s.extra, s.single(r, units.ClassSunk, s.k.Priority))
+		if !s.planFailed && s.isFree(r) && s.isHere(r) && s.worker.tenants.mayGive(t.list[t.of[r]-1].Cluster) && s.worker.stateOf(&t.list[t.of[r]-1]) == units.GangBroken {
+			s.listing.extra = append(s.listing.extra, s.worker.single(r, units.ClassSunk, s.k.Priority))
 		}
 	}
 }
@@ -27,28 +27,28 @@ func (s *selection) listRest() {
 	if s.planFailed {
 		return
 	}
-	for _, r := range s.restIn(s.scope, s.k) {
-		if s.mayTake(s.e.store.priority[r], s.k.Priority) && s.mayGive(s.s.ClusterOf[s.s.View.Cluster[r]]) && s.isHere(r) && s.isOpen(r) {
-			u := s.single(r, units.ClassSunk, s.k.Priority)
+	for _, r := range s.worker.restIn(s.scope, s.k) {
+		if s.worker.tenants.mayTake(s.worker.e.store.priority[r], s.k.Priority) && s.worker.tenants.mayGive(s.worker.s.ClusterOf[s.worker.s.View.Cluster[r]]) && s.isHere(r) && s.isOpen(r) {
+			u := s.worker.single(r, units.ClassSunk, s.k.Priority)
 			u.Remainder, u.Giver = true, tenancy.None
-			s.extra = append(s.extra, u)
+			s.listing.extra = append(s.listing.extra, u)
 		}
 	}
 }
 
 // listGangs lists the units of the gangs in the scope.
 func (s *selection) listGangs() {
-	t := &s.e.store.gangs
+	t := &s.worker.e.store.gangs
 	for _, at := range s.scope.gangs {
 		g := &t.list[at]
-		if s.planFailed || g.Cluster == s.cluster || !s.mayGive(g.Cluster) || s.stateOf(g) != units.GangSound {
+		if s.planFailed || g.Cluster == s.cluster || !s.worker.tenants.mayGive(g.Cluster) || s.worker.stateOf(g) != units.GangSound {
 			continue
 		}
 		if !slices.ContainsFunc(g.Members, func(r columnar.Row) bool { return s.isFree(r) && s.isHere(r) }) {
 			continue
 		}
 		for i := range g.Roles {
-			if role := &g.Roles[i]; role.Surplus && s.mayTake(s.kindOf(role.Need).Priority, s.k.Priority) {
+			if role := &g.Roles[i]; role.Surplus && s.worker.tenants.mayTake(s.worker.kindOf(role.Need).Priority, s.k.Priority) {
 				s.listSurplus(role)
 			}
 		}
@@ -60,41 +60,41 @@ func (s *selection) listGangs() {
 // the preemptor could use, in reverse keep order, up to the first whose loss would break the
 // minimum.
 func (s *selection) listSurplus(role *units.GangRole) {
-	rest := s.vecs.Take(s.dims)
-	spare := s.spare[:0]
-	for r := s.lines[role.Need].Head; r != columnar.None; r = s.claims.Next(r) {
-		if s.victimOf.Has(uint32(r)) {
+	rest := s.worker.search.vecs.Take(s.worker.dims)
+	spare := s.memory.spare[:0]
+	for r := s.worker.lines[role.Need].Head; r != columnar.None; r = s.worker.claims.Next(r) {
+		if s.worker.preempted.victimOf.Has(uint32(r)) {
 			continue
 		}
-		columnar.SatAdd(rest, s.vec(r))
+		columnar.SatAdd(rest, s.worker.vec(r))
 		if s.isHere(r) {
 			spare = append(spare, r)
 		}
 	}
-	s.spare = spare
-	slices.SortFunc(spare, func(a, b columnar.Row) int { return cmp.Compare(s.s.KeepKey(b), s.s.KeepKey(a)) })
-	least := s.minimum(role.Need)
+	s.memory.spare = spare
+	slices.SortFunc(spare, func(a, b columnar.Row) int { return cmp.Compare(s.worker.s.KeepKey(b), s.worker.s.KeepKey(a)) })
+	least := s.worker.minimum(role.Need)
 	for i, r := range spare {
 		if slices.Contains(rest, math.MaxInt64) { // a saturated sum cannot be subtracted from
 			s.sumOfOthers(rest, role.Need, spare[:i+1])
 		} else {
-			columnar.SubClamp(rest, s.vec(r))
+			columnar.SubClamp(rest, s.worker.vec(r))
 		}
 		if !columnar.Covers(rest, least) {
 			return
 		}
-		u := s.single(r, units.ClassElastic, s.k.Priority)
-		u.Key.Last = ^s.s.KeepKey(r)
-		s.extra = append(s.extra, u)
+		u := s.worker.single(r, units.ClassElastic, s.k.Priority)
+		u.Key.Last = ^s.worker.s.KeepKey(r)
+		s.listing.extra = append(s.listing.extra, u)
 	}
 }
 
 // sumOfOthers sums up what a need has, without taken machines and without the rows in but.
 func (s *selection) sumOfOthers(sum []int64, need int32, but []columnar.Row) {
 	clear(sum)
-	for r := s.lines[need].Head; r != columnar.None; r = s.claims.Next(r) {
-		if !s.victimOf.Has(uint32(r)) && !slices.Contains(but, r) {
-			columnar.SatAdd(sum, s.vec(r))
+	for r := s.worker.lines[need].Head; r != columnar.None; r = s.worker.claims.Next(r) {
+		if !s.worker.preempted.victimOf.Has(uint32(r)) && !slices.Contains(but, r) {
+			columnar.SatAdd(sum, s.worker.vec(r))
 		}
 	}
 }
@@ -105,25 +105,25 @@ func (s *selection) listWhole(at int32, g *units.Gang) {
 	u := units.Unit{Row: columnar.None, Gang: at, Giver: tenancy.None, Key: units.Key{Paid: true, Class: units.ClassWhole, Cluster: g.Cluster, Group: g.Group}}
 	first := true
 	for _, r := range g.Members {
-		if s.victimOf.Has(uint32(r)) {
+		if s.worker.preempted.victimOf.Has(uint32(r)) {
 			continue
 		}
-		level := s.e.store.priority[r]
-		if !s.mayTake(level, s.k.Priority) {
+		level := s.worker.e.store.priority[r]
+		if !s.worker.tenants.mayTake(level, s.k.Priority) {
 			return
 		}
-		score := -s.score(r, s.k.Priority, level)
+		score := -s.worker.score(r, s.k.Priority, level)
 		if first {
-			u.Level, u.Key.Score, u.Key.ID, first = level, score, s.s.IDRank[r], false
+			u.Level, u.Key.Score, u.Key.ID, first = level, score, s.worker.s.IDRank[r], false
 		}
 		u.Level, u.Key.Score = max(u.Level, level), max(u.Key.Score, score)
 	}
-	u.Key.Band = s.keyBand(-u.Key.Score)
-	u.Local, u.Global = s.gangs.Local, s.gangs.Global
+	u.Key.Band = s.worker.keyBand(-u.Key.Score)
+	u.Local, u.Global = s.listing.gangs.Local, s.listing.gangs.Global
 	s.addUp(&u, g)
-	s.gangs.ShapeOf(&u, &s.vecs)
+	s.listing.gangs.ShapeOf(&u, &s.worker.search.vecs)
 	s.addEntries(&u, g)
-	s.wholes = append(s.wholes, u)
+	s.listing.wholes = append(s.listing.wholes, u)
 }
 
 // addUp sums up what a whole gang would give: global all its members, local those that the need
@@ -132,12 +132,12 @@ func (s *selection) addUp(u *units.Unit, g *units.Gang) {
 	clear(u.Local)
 	clear(u.Global)
 	for _, r := range g.Members {
-		if s.victimOf.Has(uint32(r)) || s.inPlan.Has(uint32(r)) {
+		if s.worker.preempted.victimOf.Has(uint32(r)) || s.picks.inPlan.Has(uint32(r)) {
 			continue
 		}
-		columnar.SatAdd(u.Global, s.vec(r))
+		columnar.SatAdd(u.Global, s.worker.vec(r))
 		if s.isHere(r) {
-			columnar.SatAdd(u.Local, s.vec(r))
+			columnar.SatAdd(u.Local, s.worker.vec(r))
 		}
 	}
 }
@@ -145,24 +145,24 @@ func (s *selection) addUp(u *units.Unit, g *units.Gang) {
 // sortWholes sorts the whole gangs, and reorders the scope's list of gangs in the same way: the
 // next need's order is nearly the same, so its sort is nearly done.
 func (s *selection) sortWholes(compare func(a, b units.Unit) int) {
-	if slices.IsSortedFunc(s.wholes, compare) {
+	if slices.IsSortedFunc(s.listing.wholes, compare) {
 		return
 	}
-	slices.SortFunc(s.wholes, compare)
-	t := &s.e.store.gangs
+	slices.SortFunc(s.listing.wholes, compare)
+	t := &s.worker.e.store.gangs
 	t.round++
-	s.order = s.order[:0]
-	for i := range s.wholes {
-		at := s.wholes[i].Gang
+	s.memory.order = s.memory.order[:0]
+	for i := range s.listing.wholes {
+		at := s.listing.wholes[i].Gang
 		t.list[at].Round = t.round
-		s.order = append(s.order, at)
+		s.memory.order = append(s.memory.order, at)
 	}
 	for _, at := range s.scope.gangs {
 		if t.list[at].Round != t.round {
-			s.order = append(s.order, at)
+			s.memory.order = append(s.memory.order, at)
 		}
 	}
-	copy(s.scope.gangs, s.order)
+	copy(s.scope.gangs, s.memory.order)
 }
 
 // Machines of gangs that are lost anyway are taken one by one: members of broken gangs, and the
@@ -191,7 +191,7 @@ func (l *worker) sunkIn(x *unitScope, k *state.Kind) []units.Unit {
 		rest = l.e.store.gangs.rest
 	}
 	for _, r := range rest[x.restSeen:] {
-		if l.mayTake(l.e.store.priority[r], k.Priority) && (x.value != 0 || l.s.Classes[l.s.View.Class[r]].Matches(k.Matcher)) {
+		if l.tenants.mayTake(l.e.store.priority[r], k.Priority) && (x.value != 0 || l.s.Classes[l.s.View.Class[r]].Matches(k.Matcher)) {
 			u := l.single(r, units.ClassSunk, k.Priority)
 			u.Remainder = true
 			s.Fresh = append(s.Fresh, u)
@@ -209,27 +209,27 @@ func (l *worker) sunkIn(x *unitScope, k *state.Kind) []units.Unit {
 
 // isUnitGone reports whether no need may take a machine of a lost gang any more.
 func (l *worker) isUnitGone(u *units.Unit) bool {
-	return l.takenBy(u.Row) != order.None || !u.Remainder && l.victimOf.Has(uint32(u.Row))
+	return l.preempted.takenBy(u.Row) != order.None || !u.Remainder && l.preempted.victimOf.Has(uint32(u.Row))
 }
 
 // mayHaveSunk reports whether the need at work may have a machine of a lost gang.
 func (s *selection) mayHaveSunk(u *units.Unit) bool {
 	switch {
-	case s.planFailed || s.isUnitGone(u) || !s.isOpen(u.Row) || !s.isHere(u.Row):
+	case s.planFailed || s.worker.isUnitGone(u) || !s.isOpen(u.Row) || !s.isHere(u.Row):
 		return false
 	case u.Remainder:
 		return true
 	}
-	t := &s.e.store.gangs
-	return s.stateInTurn(&t.list[t.of[u.Row]-1]) == units.GangBroken
+	t := &s.worker.e.store.gangs
+	return s.worker.stateInTurn(&t.list[t.of[u.Row]-1]) == units.GangBroken
 }
 
 // nextSunk returns the first machine of a lost gang that is not in the plan and has a dimension
 // of the mask; nil when there is none.
 func (s *selection) nextSunk(mask uint64) *units.Unit {
-	for ; s.sunkAt < len(s.sunk); s.sunkAt++ {
-		u := &s.sunk[s.sunkAt]
-		if s.classMask[s.s.View.Class[u.Row]]&mask != 0 && !s.inPlan.Has(uint32(u.Row)) && s.mayHaveSunk(u) {
+	for ; s.reader.sunkAt < len(s.listing.sunk); s.reader.sunkAt++ {
+		u := &s.listing.sunk[s.reader.sunkAt]
+		if s.worker.classMask[s.worker.s.View.Class[u.Row]]&mask != 0 && !s.picks.inPlan.Has(uint32(u.Row)) && s.mayHaveSunk(u) {
 			return u
 		}
 	}
@@ -239,7 +239,7 @@ func (s *selection) nextSunk(mask uint64) *units.Unit {
 // sunkBefore appends the units of lost gangs that may replace u: not in the plan, with a
 // dimension of the mask and a key below limit; up to most.
 func (s *selection) sunkBefore(list []units.Unit, limit *units.Key, u *units.Unit, mask uint64, most int) []units.Unit {
-	for added := 0; added < most; s.sunkAt++ {
+	for added := 0; added < most; s.reader.sunkAt++ {
 		v := s.nextSunk(mask)
 		if v == nil || v.Key.Compare(limit) >= 0 {
 			break

@@ -42,19 +42,19 @@ type planned struct {
 }
 
 // takenBy returns the need whose plan of this cycle counts on a machine; order.None = none.
-func (p *pass) takenBy(r columnar.Row) int32 {
-	if p.taker == nil {
+func (x *preempted) takenBy(r columnar.Row) int32 {
+	if x.taker == nil {
 		return order.None
 	}
-	return p.taker[r] - 1
+	return x.taker[r] - 1
 }
 
 // planFor makes a need's plan: all or nothing for a Same-Need, possibly partial for others.
 func (l *worker) planFor(need int32, k *state.Kind) {
 	l.visit(need)
-	l.awaited = l.awaited[:0]
+	l.preempted.awaited = l.preempted.awaited[:0]
 	l.e.store.gangs.turn++
-	l.vecs.Empty()
+	l.search.vecs.Empty()
 	switch {
 	case k.Same:
 		l.planWhole(need, k)
@@ -67,7 +67,7 @@ func (l *worker) planFor(need int32, k *state.Kind) {
 
 // copyOf returns a copy of a vector that is valid until the next plan.
 func (l *worker) copyOf(v []int64) []int64 {
-	x := l.vecs.Take(l.dims)
+	x := l.search.vecs.Take(l.dims)
 	copy(x, v)
 	return x
 }
@@ -110,32 +110,32 @@ func (l *worker) planPlain(need int32, k *state.Kind) {
 		s.part()
 	}
 	free := len(used)
-	used = s.useFreed(append(s.used[:0], used...), s.want)
-	s.used = used
-	missing := s.copyOf(s.want)
+	used = s.useFreed(append(s.evenly.used[:0], used...), s.want)
+	s.evenly.used = used
+	missing := s.worker.copyOf(s.want)
 	for _, r := range used[free:] {
 		columnar.SubClamp(missing, l.vec(r))
 	}
 	if columnar.IsZero(missing) && arriving+len(used) > 0 {
 		l.lines[need].Status |= state.IsAwaiting
 	}
-	l.carryOut(need, k, &proposal{units: s.chosen, used: used, missing: s.want, reprieved: s.reprieved})
+	l.carryOut(need, k, &proposal{units: s.picks.chosen, used: used, missing: s.want, reprieved: s.picks.reprieved})
 }
 
 // walkFreed subtracts from what a plain need misses the machines that plans of this cycle have
 // put back, in the order of acquiring, and returns them.
 func (l *worker) walkFreed(need int32, k *state.Kind, missing []int64) (used []columnar.Row) {
-	if len(l.withheldBy) == 0 && len(l.reserved.voided) == 0 {
+	if len(l.preempted.withheldBy) == 0 && len(l.reserved.voided) == 0 {
 		return nil // nothing was put back: what is free now did not help in phase 1
 	}
 	used = l.used[:0]
 	for _, r := range l.reserved.of(need) {
-		if l.freeReserved(r, k) && l.takenBy(r) == order.None && columnar.Helps(l.vec(r), missing) {
+		if l.freeReserved(r, k) && l.preempted.takenBy(r) == order.None && columnar.Helps(l.vec(r), missing) {
 			used = append(used, r)
 			columnar.SubClamp(missing, l.vec(r))
 		}
 	}
-	for stage := range l.free {
+	for stage := range l.stock.free {
 		for _, x := range l.freeInOrder(k, stage) {
 			if r := x.row; !l.reserved.ownedBy(r, need) && columnar.Helps(l.vec(r), missing) {
 				used = append(used, r)
@@ -150,11 +150,11 @@ func (l *worker) walkFreed(need int32, k *state.Kind, missing []int64) (used []c
 // useFreed appends the machines of the chosen units that phase 1 would take, in keep order.
 func (s *selection) useFreed(used []columnar.Row, want []int64) []columnar.Row {
 	freed := s.freed()
-	missing := s.copyOf(want)
+	missing := s.worker.copyOf(want)
 	for _, r := range freed {
-		if columnar.Helps(s.vec(r), missing) {
+		if columnar.Helps(s.worker.vec(r), missing) {
 			used = append(used, r)
-			columnar.SubClamp(missing, s.vec(r))
+			columnar.SubClamp(missing, s.worker.vec(r))
 		}
 	}
 	return used
@@ -162,9 +162,9 @@ func (s *selection) useFreed(used []columnar.Row, want []int64) []columnar.Row {
 
 // freed lists the machines of the chosen units that the need could use, in keep order.
 func (s *selection) freed() []columnar.Row {
-	rows := s.rows[:0]
-	for i := range s.chosen {
-		u := &s.chosen[i]
+	rows := s.memory.rows[:0]
+	for i := range s.picks.chosen {
+		u := &s.picks.chosen[i]
 		if u.Row != columnar.None {
 			rows = append(rows, u.Row)
 			continue
@@ -175,28 +175,28 @@ func (s *selection) freed() []columnar.Row {
 			}
 		})
 	}
-	s.sortKeep(rows)
-	s.rows = rows
+	s.worker.sortKeep(rows)
+	s.memory.rows = rows
 	return rows
 }
 
 // any reports whether the scope has anything to preempt for the need.
 func (s *selection) any() bool {
-	if len(s.extra)+len(s.wholes) > 0 || slices.ContainsFunc(s.sunk, func(u units.Unit) bool { return s.mayHaveSunk(&u) }) {
+	if len(s.listing.extra)+len(s.listing.wholes) > 0 || slices.ContainsFunc(s.listing.sunk, func(u units.Unit) bool { return s.mayHaveSunk(&u) }) {
 		return true
 	}
-	if s.reclaiming {
+	if s.worker.tenants.reclaiming {
 		return s.anyOffered()
 	}
 	s.rewindSingles()
 	defer s.rewindSingles()
-	for i := s.scope.live(s.victimGroupAt); i < s.victimGroupTo || s.moreVictimGroups(); i = s.scope.live(i + 1) {
+	for i := s.scope.live(s.reader.victimGroupAt); i < s.reader.victimGroupTo || s.moreVictimGroups(); i = s.scope.live(i + 1) {
 		if s.isOffered(i, ^uint64(0)) && !s.isLeftToPhase3(i) && s.headOf(i) != columnar.None {
 			return true
 		}
 	}
 	s.sortGangs()
-	return len(s.extra)+len(s.wholes) > 0
+	return len(s.listing.extra)+len(s.listing.wholes) > 0
 }
 
 // isLeftToPhase3 reports whether a victim group is excess that this plan would not preempt:
@@ -209,26 +209,26 @@ func (s *selection) isLeftToPhase3(at int) bool {
 // costOf sums up what the chosen units destroy.
 func (s *selection) costOf() units.PlanCost {
 	c := units.PlanCost{Band: math.Inf(-1)}
-	destroyed := s.vecs.Take(s.dims)
-	for i := range s.chosen {
-		u := &s.chosen[i]
+	destroyed := s.worker.search.vecs.Take(s.worker.dims)
+	for i := range s.picks.chosen {
+		u := &s.picks.chosen[i]
 		s.members(u, func(r columnar.Row) { c.Grace = max(c.Grace, s.graceOf(u, r)) })
 		if u.Key.Class == units.ClassExcess {
 			continue
 		}
 		c.Paid = true
-		c.Band = max(c.Band, s.band(-u.Key.Score))
+		c.Band = max(c.Band, s.worker.band(-u.Key.Score))
 		if u.Key.Class == units.ClassWhole {
 			c.Gangs++
 		}
 		if !u.Remainder {
 			s.members(u, func(r columnar.Row) {
 				c.Machines++
-				columnar.SatAdd(destroyed, s.vec(r))
+				columnar.SatAdd(destroyed, s.worker.vec(r))
 			})
 		}
 	}
-	want := s.aggregate(s.need)
+	want := s.worker.aggregate(s.need)
 	c.Destroyed = exact.CostSteps(destroyed, want)
 	return c
 }
@@ -238,16 +238,16 @@ func (s *selection) graceOf(u *units.Unit, r columnar.Row) int32 {
 	if u.Spared {
 		return graceFull
 	}
-	return graceFor(max(int64(s.k.Priority)-int64(s.e.store.priority[r]), 0))
+	return graceFor(max(int64(s.k.Priority)-int64(s.worker.e.store.priority[r]), 0))
 }
 
 // carryOut takes the plan's units, and reserves what the need uses of them and of what is free.
 // The unused rest of a broken gang is offered to other plans; it stays bound if none uses it.
 func (l *worker) carryOut(need int32, k *state.Kind, x *proposal) {
-	if len(x.units)+len(x.used)+len(l.awaited) == 0 {
+	if len(x.units)+len(x.used)+len(l.preempted.awaited) == 0 {
 		return
 	}
-	s := &l.sel
+	s := &l.search.sel
 	l.noteUnits(need, x)
 	l.noteGiven(x)
 	grace, had := int32(0), len(l.e.store.gangs.rest)
@@ -264,14 +264,14 @@ func (l *worker) carryOut(need int32, k *state.Kind, x *proposal) {
 	for _, r := range x.used {
 		l.use(r, need)
 	}
-	l.noteUsed(x.used, need)
+	l.tenants.noteUsed(x.used, need)
 	l.keepRest(had)
-	for _, r := range l.awaited {
-		if !l.reclaiming || !slices.Contains(l.planned, planned{r, need}) {
+	for _, r := range l.preempted.awaited {
+		if !l.tenants.reclaiming || !slices.Contains(l.preempted.planned, planned{r, need}) {
 			l.plan(r, need)
 		}
 	}
-	l.plans = append(l.plans, gangPlan{need: need, grace: grace, domain: l.domainOf(x.value)})
+	l.preempted.plans = append(l.preempted.plans, gangPlan{need: need, grace: grace, domain: l.candidates.domainOf(x.value)})
 }
 
 // keepRest drops from the list of unused gang members, from index from on, those that the plan
@@ -280,41 +280,41 @@ func (l *worker) keepRest(from int) {
 	rest := &l.e.store.gangs.rest
 	kept := (*rest)[:from]
 	for _, r := range (*rest)[from:] {
-		if l.takenBy(r) == order.None {
+		if l.preempted.takenBy(r) == order.None {
 			kept = append(kept, r)
 		}
 	}
 	if *rest = kept; len(kept) > from {
-		l.moreUnits++
+		l.search.moreUnits++
 	}
 }
 
 // takeUnit makes the machines of a unit the need's victims.
 func (l *worker) takeUnit(s *selection, u *units.Unit, need int32, k *state.Kind) {
-	rows := s.rows[:0]
+	rows := s.memory.rows[:0]
 	s.members(u, func(r columnar.Row) { rows = append(rows, r) })
-	s.rows = rows
+	s.memory.rows = rows
 	for _, r := range rows {
-		apart := l.victimOf.Has(uint32(r))
+		apart := l.preempted.victimOf.Has(uint32(r))
 		if apart {
 			l.dropVictim(r)
 		} else {
 			l.e.store.gangs.rest = append(l.e.store.gangs.rest, r)
 		}
-		l.victimOf.Set(uint32(r))
+		l.preempted.victimOf.Set(uint32(r))
 		gap := int64(k.Priority) - int64(l.e.store.priority[r])
-		l.victims = append(l.victims, victim{row: r, need: need, grace: graceFor(gap)})
+		l.preempted.victims = append(l.preempted.victims, victim{row: r, need: need, grace: graceFor(gap)})
 		l.lose(r, apart)
-		l.noteMoved(r)
+		l.tenants.noteMoved(r)
 	}
 }
 
 // dropVictim voids a machine's entry in the plan that broke its gang: another plan uses it.
 func (l *worker) dropVictim(r columnar.Row) {
-	for i := range l.victims {
-		if v := &l.victims[i]; v.row == r && v.need != order.None {
+	for i := range l.preempted.victims {
+		if v := &l.preempted.victims[i]; v.row == r && v.need != order.None {
 			v.need = order.None
-			l.regiven = true
+			l.preempted.regiven = true
 			return
 		}
 	}
@@ -323,12 +323,12 @@ func (l *worker) dropVictim(r columnar.Row) {
 // use records that a plan counts on a machine. It voids reservations of other owners on it,
 // reserves it where a reservation is needed, and hides it from other needs.
 func (l *worker) use(r columnar.Row, need int32) {
-	if l.taker == nil {
-		l.taker = alloc.Make[int32](l.e.arena, l.s.Supply.RowMax())
+	if l.preempted.taker == nil {
+		l.preempted.taker = alloc.Make[int32](l.e.arena, l.s.Supply.RowMax())
 	}
-	l.taker[r] = need + 1
-	l.noteMoved(r)
-	if !l.isGivenUp(r) && !l.spared.Has(uint32(r)) {
+	l.preempted.taker[r] = need + 1
+	l.tenants.noteMoved(r)
+	if !l.isGivenUp(r) && !l.preempted.spared.Has(uint32(r)) {
 		l.voidFor(need, r)
 	}
 	switch l.s.View.State[r] {
@@ -339,10 +339,10 @@ func (l *worker) use(r columnar.Row, need int32) {
 		l.withdraw(r)
 	case model.Draining:
 		l.lines[need].Status |= state.CountsOnDrain
-		l.lost = append(l.lost, r)
+		l.search.lost = append(l.search.lost, r)
 		l.plan(r, need)
 	case model.Configured:
-		l.lose(r, l.victimOf.Has(uint32(r))) // a victim of this plan was logged when it was taken
+		l.lose(r, l.preempted.victimOf.Has(uint32(r))) // a victim of this plan was logged when it was taken
 		if l.s.ClusterOf[l.s.View.Cluster[r]] != l.lines[need].Cluster {
 			l.plan(r, need)
 		}
@@ -351,7 +351,7 @@ func (l *worker) use(r columnar.Row, need int32) {
 
 // plan reserves a machine for a need.
 func (l *worker) plan(r columnar.Row, need int32) {
-	l.planned = append(l.planned, planned{r, need})
+	l.preempted.planned = append(l.preempted.planned, planned{r, need})
 	l.lines[need].Status |= state.HasPlan | state.HasOwnPlan
 }
 
@@ -366,7 +366,7 @@ func (l *worker) withdraw(r columnar.Row) {
 
 // settleVictims removes the entries that dropVictim has voided.
 func (l *worker) settleVictims() {
-	if l.regiven {
-		l.victims = slices.DeleteFunc(l.victims, func(v victim) bool { return v.need == order.None })
+	if l.preempted.regiven {
+		l.preempted.victims = slices.DeleteFunc(l.preempted.victims, func(v victim) bool { return v.need == order.None })
 	}
 }

@@ -29,17 +29,17 @@ func (s *selection) part() {
 // reprieve walks back from the unit chosen last and drops each unit whose removal changes
 // nothing in how much of what is missing is freed.
 func (s *selection) reprieve() {
-	freed := s.vecs.Take(s.dims)
-	for i := range s.chosen {
-		s.gain(freed, &s.chosen[i])
+	freed := s.worker.search.vecs.Take(s.worker.dims)
+	for i := range s.picks.chosen {
+		s.gain(freed, &s.picks.chosen[i])
 	}
-	rest := s.vecs.Take(s.dims)
-	for i := len(s.chosen) - 1; i >= 0; i-- {
+	rest := s.worker.search.vecs.Take(s.worker.dims)
+	for i := len(s.picks.chosen) - 1; i >= 0; i-- {
 		s.sumWithout(rest, freed, i)
 		if coversAsMuch(rest, freed, s.want) {
 			copy(freed, rest)
 			s.noteReprieved(i)
-			s.chosen = slices.Delete(s.chosen, i, i+1)
+			s.picks.chosen = slices.Delete(s.picks.chosen, i, i+1)
 			s.forgetOutside()
 		}
 	}
@@ -48,8 +48,8 @@ func (s *selection) reprieve() {
 
 // noteReprieved records, for Explain, a chosen unit that is dropped.
 func (s *selection) noteReprieved(i int) {
-	if s.e.opts.Explain {
-		s.reprieved = append(s.reprieved, s.chosen[i])
+	if s.worker.e.opts.Explain {
+		s.picks.reprieved = append(s.picks.reprieved, s.picks.chosen[i])
 	}
 }
 
@@ -58,15 +58,15 @@ func (s *selection) noteReprieved(i int) {
 func (s *selection) sumWithout(rest, freed []int64, i int) {
 	clear(rest)
 	if !slices.Contains(freed, math.MaxInt64) {
-		gain := s.vecs.Take(s.dims)
-		s.gain(gain, &s.chosen[i])
+		gain := s.worker.search.vecs.Take(s.worker.dims)
+		s.gain(gain, &s.picks.chosen[i])
 		copy(rest, freed)
 		columnar.SubClamp(rest, gain)
 		return
 	}
-	for j := range s.chosen {
+	for j := range s.picks.chosen {
 		if j != i {
-			s.gain(rest, &s.chosen[j])
+			s.gain(rest, &s.picks.chosen[j])
 		}
 	}
 }
@@ -74,8 +74,8 @@ func (s *selection) sumWithout(rest, freed []int64, i int) {
 // markChosen marks the machines of the chosen units, and no others.
 func (s *selection) markChosen() {
 	s.unmark()
-	for i := range s.chosen {
-		s.members(&s.chosen[i], s.mark)
+	for i := range s.picks.chosen {
+		s.members(&s.picks.chosen[i], s.mark)
 	}
 }
 
@@ -83,42 +83,42 @@ func (s *selection) markChosen() {
 // gentlest unit outside the plan that is gentler and covers what only this unit covers. Gentler
 // means a smaller key, measured on that part. At most substitutionsMax candidates are tried.
 func (s *selection) substitute() {
-	freed, rest := s.vecs.Take(s.dims), s.vecs.Take(s.dims)
-	for i := range s.chosen {
-		s.gain(freed, &s.chosen[i])
+	freed, rest := s.worker.search.vecs.Take(s.worker.dims), s.worker.search.vecs.Take(s.worker.dims)
+	for i := range s.picks.chosen {
+		s.gain(freed, &s.picks.chosen[i])
 	}
-	if s.reclaiming {
+	if s.worker.tenants.reclaiming {
 		s.balance()
 	}
 	tries, least := 0, s.leastOutside()
-	for i := len(s.chosen) - 1; i >= 0; i-- {
-		u := s.chosen[i]
-		if u.Row != columnar.None && !s.reclaiming && u.Key.Compare(&least) <= 0 {
+	for i := len(s.picks.chosen) - 1; i >= 0; i-- {
+		u := s.picks.chosen[i]
+		if u.Row != columnar.None && !s.worker.tenants.reclaiming && u.Key.Compare(&least) <= 0 {
 			continue // no unit outside is gentler
 		}
 		s.sumWithout(rest, freed, i)
-		s.members(&u, func(r columnar.Row) { s.inPlan.Clear(uint32(r)) })
-		if s.reclaiming {
+		s.members(&u, func(r columnar.Row) { s.picks.inPlan.Clear(uint32(r)) })
+		if s.worker.tenants.reclaiming {
 			s.strike(&u)
 			s.findTerms()
 		}
 		stays := &u
-		for _, s.instead = range s.gentler(&u, rest, substitutionsMax+1-tries) {
+		for _, s.picks.instead = range s.gentler(&u, rest, substitutionsMax+1-tries) {
 			if tries++; tries > substitutionsMax {
 				break
 			}
-			with := s.copyOf(rest)
-			if s.gain(with, &s.instead); columnar.Covers(with, s.want) {
+			with := s.worker.copyOf(rest)
+			if s.gain(with, &s.picks.instead); columnar.Covers(with, s.want) {
 				s.noteReprieved(i)
-				s.chosen = append(slices.Delete(s.chosen, i, i+1), s.instead)
+				s.picks.chosen = append(slices.Delete(s.picks.chosen, i, i+1), s.picks.instead)
 				copy(freed, with)
 				s.forgetOutside() // the groups that it was chosen from have one machine more
-				stays = &s.instead
+				stays = &s.picks.instead
 				break
 			}
 		}
 		s.members(stays, s.mark)
-		if s.reclaiming {
+		if s.worker.tenants.reclaiming {
 			s.enter(stays)
 		} else if stays != &u {
 			least = s.leastOutside() // the rest of a gang may have a smaller key now
@@ -133,12 +133,12 @@ func (s *selection) substitute() {
 // one machine. Most chosen units have a key no larger, and so need no search.
 func (s *selection) leastOutside() units.Key {
 	least := units.Key{Paid: true, Band: math.Inf(1)}
-	if s.reclaiming {
+	if s.worker.tenants.reclaiming {
 		return least // keys differ from one giver to the next
 	}
-	for i := range s.extra {
-		if !s.inPlan.Has(uint32(s.extra[i].Row)) {
-			least = s.extra[i].Key
+	for i := range s.listing.extra {
+		if !s.picks.inPlan.Has(uint32(s.listing.extra[i].Row)) {
+			least = s.listing.extra[i].Key
 			break
 		}
 	}
@@ -146,7 +146,7 @@ func (s *selection) leastOutside() units.Key {
 	if u := s.nextSunk(positive(s.want)); u != nil && u.Key.Compare(&least) < 0 {
 		least = u.Key
 	}
-	if band, some := s.gangs.Least(); some && band < least.Band {
+	if band, some := s.listing.gangs.Least(); some && band < least.Band {
 		least = units.Key{Paid: true, Band: band, Class: units.ClassWhole}
 	}
 	if at, ok := s.nextVictimGroup(positive(s.want)); ok {
@@ -159,30 +159,30 @@ func (s *selection) leastOutside() units.Key {
 
 // rewindListing restarts the listing of units outside the plan.
 func (s *selection) rewindListing() {
-	s.victimGroupAt, s.victimGroupTo, s.extraAt, s.extraTo, s.sunkAt = 0, len(s.scope.victimGroups), 0, len(s.extra), 0
-	s.cursors.Rewind(len(s.scope.victimGroups))
+	s.reader.victimGroupAt, s.reader.victimGroupTo, s.reader.extraAt, s.reader.extraTo, s.reader.sunkAt = 0, len(s.scope.victimGroups), 0, len(s.listing.extra), 0
+	s.reader.cursors.Rewind(len(s.scope.victimGroups))
 }
 
 // gentler lists, by key, the units that may replace u: they share no machine with the plan,
 // have something of what only u covers, and have a smaller key. It may list more than tries.
 func (s *selection) gentler(u *units.Unit, rest []int64, tries int) []units.Unit {
-	only := s.copyOf(s.want)
+	only := s.worker.copyOf(s.want)
 	columnar.SubClamp(only, rest)
 	mask := positive(only)
 	limit := u.Key
 	if limit.Class == units.ClassWhole {
 		limit.Roi = s.roiOfAll(u.Shape, only)
 	}
-	if s.reclaiming {
-		limit.Tenant = s.ledger.Term(u.Giver)
+	if s.worker.tenants.reclaiming {
+		limit.Tenant = s.given.ledger.Term(u.Giver)
 	}
 	list := s.singlesBefore(&limit, u, mask, tries)
-	if s.reclaiming {
+	if s.worker.tenants.reclaiming {
 		list = s.wholesAdmitted(list, &limit, u, only)
 	} else {
 		list = s.wholesBefore(list, &limit, u, only, tries)
 	}
-	s.gentle = list
+	s.memory.gentle = list
 	slices.SortFunc(list, func(a, b units.Unit) int { return a.Key.Compare(&b.Key) })
 	return list
 }
@@ -191,12 +191,12 @@ func (s *selection) gentler(u *units.Unit, rest []int64, tries int) []units.Unit
 // the mask and have a key below limit: up to most of each sort.
 func (s *selection) singlesBefore(limit *units.Key, u *units.Unit, mask uint64, most int) []units.Unit {
 	s.rewindListing()
-	if !s.reclaiming {
-		return s.addSinglesBefore(s.gentle[:0], limit, u, mask, most)
+	if !s.worker.tenants.reclaiming {
+		return s.addSinglesBefore(s.memory.gentle[:0], limit, u, mask, most)
 	}
-	list := s.gentle[:0]
-	for i := range s.unitsByTenant {
-		b := s.unitsByTenant[i]
+	list := s.memory.gentle[:0]
+	for i := range s.given.byTenant {
+		b := s.given.byTenant[i]
 		b.victimGroupAt, b.extraAt, b.wholeAt = b.victimGroupFrom, b.extraFrom, b.wholeFrom
 		s.openTenantUnits(&b)
 		list = s.addSinglesBefore(list, limit, u, mask, most)
@@ -207,12 +207,12 @@ func (s *selection) singlesBefore(limit *units.Key, u *units.Unit, mask uint64, 
 // addSinglesBefore is singlesBefore for the tenant at work.
 func (s *selection) addSinglesBefore(list []units.Unit, limit *units.Key, u *units.Unit, mask uint64, most int) []units.Unit {
 	from := len(list)
-	for i := s.extraAt; i < s.extraTo; i++ {
-		v := &s.extra[i]
-		if v.Key.Tenant = s.term; v.Key.Compare(limit) >= 0 || len(list)-from == most {
+	for i := s.reader.extraAt; i < s.reader.extraTo; i++ {
+		v := &s.listing.extra[i]
+		if v.Key.Tenant = s.given.term; v.Key.Compare(limit) >= 0 || len(list)-from == most {
 			break
 		}
-		if v.Row != u.Row && !s.inPlan.Has(uint32(v.Row)) && s.classMask[s.s.View.Class[v.Row]]&mask != 0 && s.mayEnter(v) {
+		if v.Row != u.Row && !s.picks.inPlan.Has(uint32(v.Row)) && s.worker.classMask[s.worker.s.View.Class[v.Row]]&mask != 0 && s.mayEnter(v) {
 			list = append(list, *v)
 		}
 	}
@@ -228,7 +228,7 @@ func (s *selection) addSinglesBefore(list []units.Unit, limit *units.Key, u *uni
 			break
 		}
 		c := s.headAt(at)
-		s.cursors.Set(at, c+1)
+		s.reader.cursors.Set(at, c+1)
 		if f.Rows[c] != u.Row {
 			list = append(list, v)
 		}

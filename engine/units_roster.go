@@ -138,13 +138,13 @@ type prospect struct {
 // leastOfGangs returns a band with this property: a unit of one machine whose band is no larger
 // goes before every unit of the scope's gangs. It lets most choices skip gangs altogether.
 func (s *selection) leastOfGangs() float64 {
-	x, list := s.scope, s.e.store.gangs.list
+	x, list := s.scope, s.worker.e.store.gangs.list
 	if len(x.prospects) < len(x.gangs) {
 		s.listProspects()
 	}
 	for ; x.prospectAt < len(x.prospects); x.prospectAt++ {
 		p := &x.prospects[x.prospectAt]
-		if slices.ContainsFunc(list[p.gang].Members, func(r columnar.Row) bool { return !s.victimOf.Has(uint32(r)) }) {
+		if slices.ContainsFunc(list[p.gang].Members, func(r columnar.Row) bool { return !s.worker.preempted.victimOf.Has(uint32(r)) }) {
 			return p.band
 		}
 	}
@@ -156,17 +156,17 @@ func (s *selection) leastOfGangs() float64 {
 // members'. Once a surplus machine leaves a gang, the rest may be without the member that
 // bounded the score; so a gang with a surplus counts with the best of its members.
 func (s *selection) listProspects() {
-	x, t := s.scope, &s.e.store.gangs
+	x, t := s.scope, &s.worker.e.store.gangs
 	for _, at := range x.gangs {
 		g := &t.list[at]
 		best, least := math.Inf(-1), math.Inf(1)
 		for _, r := range g.Members {
-			score := s.score(r, s.k.Priority, s.e.store.priority[r])
+			score := s.worker.score(r, s.k.Priority, s.worker.e.store.priority[r])
 			best, least = max(best, score), min(least, score)
 		}
-		band := s.band(least)
+		band := s.worker.band(least)
 		if slices.ContainsFunc(g.Roles, func(role units.GangRole) bool { return role.Surplus }) {
-			band = math.Nextafter(s.band(best), math.Inf(-1)) // surplus is of a gentler class
+			band = math.Nextafter(s.worker.band(best), math.Inf(-1)) // surplus is of a gentler class
 		}
 		x.prospects = append(x.prospects, prospect{band, at})
 	}

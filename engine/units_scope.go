@@ -13,7 +13,7 @@ import (
 
 // keyBand is the band as keys have it: 0 between tenants, who take by ratio.
 func (p *pass) keyBand(score float64) float64 {
-	if p.reclaiming {
+	if p.tenants.reclaiming {
 		return 0
 	}
 	return p.band(score)
@@ -72,16 +72,16 @@ type unitPool struct {
 // unitsFor returns the pool of a kind, built on first use and shared by matcher and priority.
 func (l *worker) unitsFor(k *state.Kind) *unitPool {
 	key := victimPoolKey{k.Matcher, k.Priority}
-	pool := l.unitPools[key]
+	pool := l.candidates.unitPools[key]
 	switch {
-	case l.poolOf[k.Number] == l.noVictims && !l.reclaiming:
-		none := &l.e.store.noUnits // shared by kinds without victims
+	case l.candidates.poolOf[k.Number] == l.candidates.noVictims && !l.tenants.reclaiming:
+		none := &l.e.store.lent.noUnits // shared by kinds without victims
 		l.e.store.gangs.scopes = append(l.e.store.gangs.scopes, none.list...)
 		none.list = none.list[:0]
 		return none
 	case pool == nil:
 		pool = l.poolUnits(key)
-		l.unitPools[key] = pool
+		l.candidates.unitPools[key] = pool
 	}
 	if len(k.Spread) > 0 { // hard spread reads all of them
 		l.complete(&pool.anywhere)
@@ -102,7 +102,7 @@ func (l *worker) poolUnits(key victimPoolKey) *unitPool {
 	}
 	t := &l.e.store.gangs
 	t.round++
-	if l.s.Supply.SameKey(key.matcher) < 0 && !l.reclaiming && !l.e.opts.Explain {
+	if l.s.Supply.SameKey(key.matcher) < 0 && !l.tenants.reclaiming && !l.e.opts.Explain {
 		x.more.Roster, x.more.Priority, x.ordered = l.rosterOf(key), key.priority, true
 	}
 	for _, class := range classes {
@@ -111,7 +111,7 @@ func (l *worker) poolUnits(key victimPoolKey) *unitPool {
 			l.listVictimGroups(x, classVictims, key)
 		}
 		for _, r := range classVictims.Broken {
-			if l.mayTake(l.e.store.priority[r], key.priority) && l.inAnyDomain(key.matcher, r) {
+			if l.tenants.mayTake(l.e.store.priority[r], key.priority) && l.inAnyDomain(key.matcher, r) {
 				x.broken = alloc.Append(l.arena, x.broken, r)
 			}
 		}
@@ -144,21 +144,21 @@ func (l *worker) listVictimGroups(x *unitScope, classVictims *units.ClassVictims
 
 // emptyUnitPool returns an empty pool, with the memory of an earlier one.
 func (st *store) emptyUnitPool() *unitPool {
-	p := st.unitPools.Lend()
+	p := st.lent.unitPools.Lend()
 	p.dealt, p.of, p.cut = false, nil, nil
-	p.number = uint32(len(st.unitPools.Lent))
+	p.number = uint32(len(st.lent.unitPools.Lent))
 	return p
 }
 
 // takeBackUnits ends the cycle for the pools and for the scopes that they deal into.
 func (st *store) takeBackUnits() {
-	for _, p := range slices.Backward(st.unitPools.Lent) {
+	for _, p := range slices.Backward(st.lent.unitPools.Lent) {
 		for _, x := range slices.Backward(p.list) { // reversed, so that the first is lent first again
 			st.gangs.scopes = append(st.gangs.scopes, x)
 		}
 		p.list = p.list[:0]
 	}
-	st.unitPools.TakeBack()
+	st.lent.unitPools.TakeBack()
 	clear(st.gangs.domains)
 }
 
@@ -214,7 +214,7 @@ func (l *worker) dealVictimGroup(f *units.VictimGroup, at func(columnar.Row) *un
 		}
 		n := len(x.victimGroups)
 		if n == 0 || x.victimGroups[n-1].VictimGroupKey != f.VictimGroupKey {
-			own := l.e.store.alikes.Lend()
+			own := l.e.store.lent.alikes.Lend()
 			*own = units.Alike{VictimGroupKey: f.VictimGroupKey}
 			x.victimGroups = append(x.victimGroups, units.VictimGroup{Alike: own, Score: f.Score, Band: f.Band})
 			n++
@@ -244,7 +244,7 @@ func (x *unitScope) addGang(a *alloc.Arena, g int32) {
 
 // noneBelow reports whether needs of a priority may take no role of a gang.
 func (l *worker) noneBelow(g *units.Gang, priority int32) bool {
-	return !slices.ContainsFunc(g.Roles, func(x units.GangRole) bool { return l.mayTake(l.kindOf(x.Need).Priority, priority) })
+	return !slices.ContainsFunc(g.Roles, func(x units.GangRole) bool { return l.tenants.mayTake(l.kindOf(x.Need).Priority, priority) })
 }
 
 // order sorts the victim groups into the order in which they are taken, and numbers their
@@ -298,7 +298,7 @@ func (l *worker) inDomains(pool *unitPool) {
 }
 
 func (l *worker) deal(pool *unitPool) {
-	pool.dealt, pool.lost, pool.rest = true, len(l.lost), 0
+	pool.dealt, pool.lost, pool.rest = true, len(l.search.lost), 0
 	from := &pool.anywhere
 	if pool.of != nil {
 		from = &pool.of.anywhere

@@ -25,19 +25,19 @@ func (l *worker) planSpread(need int32, k *state.Kind) {
 		n.Status |= state.HasCandidates
 	}
 	used := s.underSkew(flying, true)
-	if s.lacks != 0 && (len(s.wholes) > 0 || s.reclaiming) {
+	if s.lacks != 0 && (len(s.listing.wholes) > 0 || s.worker.tenants.reclaiming) {
 		s.rewind() // again without whole gangs: none is broken for a part
 		used = s.underSkew(flying, false)
 	}
-	if s.lacks == 0 && len(s.chosen)+len(flying)+len(used) > 0 {
+	if s.lacks == 0 && len(s.picks.chosen)+len(flying)+len(used) > 0 {
 		n.Status |= state.IsAwaiting
 	}
-	l.carryOut(need, k, &proposal{units: s.chosen, used: used, missing: s.want})
+	l.carryOut(need, k, &proposal{units: s.picks.chosen, used: used, missing: s.want})
 }
 
 // skewWalk is the state of one simulated walk under hard spread.
 type skewWalk struct {
-	*selection
+	sel  *selection
 	own  []columnar.Row  // free machines that are held for the need, in keep order
 	free [2][]freeOfKind // Idle, Speculative
 	used []columnar.Row
@@ -57,48 +57,48 @@ type freeOfKind struct {
 
 // underSkew takes machines and units until nothing is missing, or the skew permits none.
 func (s *selection) underSkew(flying []columnar.Row, gangs bool) (used []columnar.Row) {
-	w := skewWalk{selection: s, uniform: true, used: s.used[:0], own: s.ownFree[:0]}
+	w := skewWalk{sel: s, uniform: true, used: s.evenly.used[:0], own: s.evenly.ownFree[:0]}
 	for stage := range w.free {
-		w.free[stage] = s.frees[stage][:0]
+		w.free[stage] = s.evenly.frees[stage][:0]
 	}
-	sc := &s.spread
-	s.spread.Start(s.s.Supply, s.k.Spread)
+	sc := &s.worker.acquiring.spread
+	s.worker.acquiring.spread.Start(s.worker.s.Supply, s.k.Spread)
 	for _, key := range s.keys {
-		w.uniform = w.uniform && s.s.Supply.Splits(key)
+		w.uniform = w.uniform && s.worker.s.Supply.Splits(key)
 	}
-	for r := s.lines[s.need].Head; r != columnar.None; r = s.claims.Next(r) {
+	for r := s.worker.lines[s.need].Head; r != columnar.None; r = s.worker.claims.Next(r) {
 		sc.Count(r)
 	}
 	for _, r := range flying {
 		sc.Count(r)
 	}
-	s.firsts.Rewind(len(s.scope.victimGroups))
+	s.evenly.firsts.Rewind(len(s.scope.victimGroups))
 	w.listFree()
 	w.layFloor()
 	for s.lacks != 0 && (w.takeFree(0) || w.takeFree(1) || w.takeUnit(gangs)) {
 	}
-	s.used, s.ownFree, s.frees = w.used, w.own, w.free
+	s.evenly.used, s.evenly.ownFree, s.evenly.frees = w.used, w.own, w.free
 	return w.used
 }
 
 // listFree lists what the need could acquire.
 func (w *skewWalk) listFree() {
-	for _, r := range w.reserved.of(w.need) {
-		if w.freeReserved(r, w.k) && w.takenBy(r) == order.None {
+	for _, r := range w.sel.worker.reserved.of(w.sel.need) {
+		if w.sel.worker.freeReserved(r, w.sel.k) && w.sel.worker.preempted.takenBy(r) == order.None {
 			w.own = append(w.own, r)
 		}
 	}
 	for stage := range w.free {
-		pool := &w.worker.free[stage]
-		for _, c := range w.k.Classes {
+		pool := &w.sel.worker.stock.free[stage]
+		for _, c := range w.sel.k.Classes {
 			if pool.Has(c) {
 				w.free[stage] = append(w.free[stage], freeOfKind{class: c, rows: pool.Rest(c)})
 			}
 		}
 	}
-	for stage, list := range w.reserved.lower.classes {
+	for stage, list := range w.sel.worker.reserved.lower.classes {
 		for i := range list {
-			if x := &list[i]; w.k.AcceptsClass(x.class) && w.headOfLower(x) {
+			if x := &list[i]; w.sel.k.AcceptsClass(x.class) && w.sel.worker.headOfLower(x) {
 				w.free[stage] = append(w.free[stage], freeOfKind{class: x.class, rows: x.rows[x.at:], lower: true})
 			}
 		}
@@ -108,7 +108,7 @@ func (w *skewWalk) listFree() {
 // next advances to a class's first available machine; false when there is none.
 func (w *skewWalk) next(f *freeOfKind) bool {
 	for f.at < len(f.rows) && !w.isOffered(f, f.rows[f.at]) {
-		w.probes++
+		w.sel.worker.figures.probes++
 		f.at++
 	}
 	return f.at < len(f.rows)
@@ -117,15 +117,15 @@ func (w *skewWalk) next(f *freeOfKind) bool {
 // isOffered reports whether a free machine of a list is untaken and not in the plan. What is
 // held for the need is listed in own instead.
 func (w *skewWalk) isOffered(f *freeOfKind, r columnar.Row) bool {
-	return !w.taken[r] && w.reserved.lower.has(r) == f.lower && !w.inPlan.Has(uint32(r)) && !w.reserved.ownedBy(r, w.need)
+	return !w.sel.worker.taken[r] && w.sel.worker.reserved.lower.has(r) == f.lower && !w.sel.picks.inPlan.Has(uint32(r)) && !w.sel.worker.reserved.ownedBy(r, w.sel.need)
 }
 
 // layFloor takes the minimum of counts over the values that have a candidate or a machine of
 // the need now.
 func (w *skewWalk) layFloor() {
-	sc := &w.spread
+	sc := &w.sel.worker.acquiring.spread
 	note := func(r columnar.Row) {
-		if w.isPlaced(r) {
+		if w.sel.isPlaced(r) {
 			sc.FloorAt(r)
 		}
 	}
@@ -149,10 +149,10 @@ func (w *skewWalk) layFloor() {
 	if w.uniform {
 		w.eachFirst(note)
 		if !w.floorFull() {
-			w.eachOfGangs(func(r columnar.Row, _ int64) { note(r) })
+			w.sel.eachOfGangs(func(r columnar.Row, _ int64) { note(r) })
 		}
 	} else {
-		w.eachMachine(func(r columnar.Row, _ int64) { note(r) })
+		w.sel.eachMachine(func(r columnar.Row, _ int64) { note(r) })
 	}
 	sc.FloorAtOwn()
 }
@@ -160,22 +160,22 @@ func (w *skewWalk) layFloor() {
 // eachFirst calls f for the first machine of each victim group that the need could have. It
 // stops when all values count.
 func (w *skewWalk) eachFirst(f func(columnar.Row)) {
-	for i := w.scope.live(0); i < len(w.scope.victimGroups) && !w.floorFull(); i = w.scope.live(i + 1) {
-		x := &w.scope.victimGroups[i]
-		if w.k.AcceptsClass(x.Class) && !w.isBarred(x) && w.offered(x) && w.first(i) {
-			f(x.Rows[w.firsts.At(i)])
+	for i := w.sel.scope.live(0); i < len(w.sel.scope.victimGroups) && !w.floorFull(); i = w.sel.scope.live(i + 1) {
+		x := &w.sel.scope.victimGroups[i]
+		if w.sel.k.AcceptsClass(x.Class) && !w.sel.isBarred(x) && w.sel.offered(x) && w.first(i) {
+			f(x.Rows[w.sel.evenly.firsts.At(i)])
 		}
 	}
 }
 
 // floorFull reports whether all values that a candidate may have count already.
 func (w *skewWalk) floorFull() bool {
-	t := w.layouts[w.k.Number]
+	t := w.sel.worker.stock.layouts[w.sel.k.Number]
 	if t == nil {
 		return false
 	}
 	for i := range t.values {
-		if len(w.spread.Floor[i]) < len(t.values[i]) {
+		if len(w.sel.worker.acquiring.spread.Floor[i]) < len(t.values[i]) {
 			return false
 		}
 	}
@@ -185,32 +185,32 @@ func (w *skewWalk) floorFull() bool {
 // first advances to a victim group's first machine that the need may have; false when there is
 // none.
 func (w *skewWalk) first(i int) bool {
-	f := &w.scope.victimGroups[i]
-	if !w.hasLeft(f) {
+	f := &w.sel.scope.victimGroups[i]
+	if !w.sel.worker.hasLeft(f) {
 		return false
 	}
-	c := max(w.firsts.At(i), f.At)
-	for c < len(f.Rows) && (w.inPlan.Has(uint32(f.Rows[c])) || !w.isFreeOf(f.Alike, f.Rows[c])) {
-		w.probes++
+	c := max(w.sel.evenly.firsts.At(i), f.At)
+	for c < len(f.Rows) && (w.sel.picks.inPlan.Has(uint32(f.Rows[c])) || !w.sel.isFreeOf(f.Alike, f.Rows[c])) {
+		w.sel.worker.figures.probes++
 		c++
 	}
-	w.firsts.Set(i, c)
+	w.sel.evenly.firsts.Set(i, c)
 	return c < len(f.Rows)
 }
 
 // allows reports whether the skew permits a machine.
 func (w *skewWalk) allows(r columnar.Row) bool {
-	return w.isPlaced(r) && w.spread.Allows(w.values(0, r))
+	return w.sel.isPlaced(r) && w.sel.worker.acquiring.spread.Allows(w.values(0, r))
 }
 
 // values returns a machine's values of the constrained keys. It uses one of two buffers, so the
 // result is valid until the next call with the same buffer.
 func (w *skewWalk) values(list int, r columnar.Row) []uint32 {
-	out := w.tuples[list][:0]
-	for _, key := range w.keys {
-		out = append(out, w.s.Supply.Values(key)[r])
+	out := w.sel.evenly.tuples[list][:0]
+	for _, key := range w.sel.keys {
+		out = append(out, w.sel.worker.s.Supply.Values(key)[r])
 	}
-	w.tuples[list] = out
+	w.sel.evenly.tuples[list] = out
 	return out
 }
 
@@ -219,7 +219,7 @@ func (w *skewWalk) values(list int, r columnar.Row) []uint32 {
 func (w *skewWalk) takeFree(stage int) bool {
 	best := columnar.None
 	for _, r := range w.own {
-		if w.stageOf(r) == stage && !w.inPlan.Has(uint32(r)) && w.helpsLeft(r) && w.isPlaced(r) && (best == columnar.None || w.goesBefore(r, best, true, true, stage)) {
+		if w.sel.worker.stageOf(r) == stage && !w.sel.picks.inPlan.Has(uint32(r)) && w.helpsLeft(r) && w.sel.isPlaced(r) && (best == columnar.None || w.goesBefore(r, best, true, true, stage)) {
 			best = r
 		}
 	}
@@ -235,7 +235,7 @@ func (w *skewWalk) takeFree(stage int) bool {
 	if best == columnar.None {
 		return false
 	}
-	w.mark(best)
+	w.sel.mark(best)
 	w.step(best)
 	return true
 }
@@ -243,7 +243,7 @@ func (w *skewWalk) takeFree(stage int) bool {
 // headOf returns the first machine of a class that the skew allows and that has something of
 // what is missing.
 func (w *skewWalk) headOf(f *freeOfKind, stage int) columnar.Row {
-	if w.classMask[f.class]&w.lacks == 0 || !w.next(f) {
+	if w.sel.worker.classMask[f.class]&w.sel.lacks == 0 || !w.next(f) {
 		return columnar.None
 	}
 	if w.uniform {
@@ -267,27 +267,27 @@ func (w *skewWalk) goesBefore(a, b columnar.Row, ownA, ownB bool, stage int) boo
 	if slices.Equal(va, vb) {
 		return w.acquireKey(a, stage) < w.acquireKey(b, stage)
 	}
-	return w.compareHeads(w.k, a, b, ownA, ownB, va, vb) < 0
+	return w.sel.worker.compareHeads(w.sel.k, a, b, ownA, ownB, va, vb) < 0
 }
 
 // acquireKey is a free machine's key in the order of acquiring.
 func (w *skewWalk) acquireKey(r columnar.Row, stage int) uint64 {
-	if w.reserved.lower.has(r) {
-		return w.reserved.lower.key(r)
+	if w.sel.worker.reserved.lower.has(r) {
+		return w.sel.worker.reserved.lower.key(r)
 	}
-	return uint64(w.costs(w.k, stage)[w.s.View.Class[r]])<<32 | uint64(w.worker.free[stage].Place[r])
+	return uint64(w.sel.worker.costs(w.sel.k, stage)[w.sel.worker.s.View.Class[r]])<<32 | uint64(w.sel.worker.stock.free[stage].Place[r])
 }
 
 func (w *skewWalk) helpsLeft(r columnar.Row) bool {
-	return w.classMask[w.s.View.Class[r]]&w.lacks != 0
+	return w.sel.worker.classMask[w.sel.worker.s.View.Class[r]]&w.sel.lacks != 0
 }
 
 // step counts a machine as the need's.
 func (w *skewWalk) step(r columnar.Row) {
-	w.spread.Count(r)
+	w.sel.worker.acquiring.spread.Count(r)
 	w.used = append(w.used, r)
-	columnar.SubClamp(w.left, w.vec(r))
-	w.lacks = positive(w.left)
+	columnar.SubClamp(w.sel.left, w.sel.worker.vec(r))
+	w.sel.lacks = positive(w.sel.left)
 }
 
 // takeUnit takes the unit with the smallest key that has a machine which the skew allows and
@@ -298,23 +298,23 @@ func (w *skewWalk) takeUnit(gangs bool) bool {
 		return false
 	}
 	if best.Key.Class == units.ClassWhole {
-		w.chosen = slices.DeleteFunc(w.chosen, func(o units.Unit) bool { return o.Gang == best.Gang })
+		w.sel.picks.chosen = slices.DeleteFunc(w.sel.picks.chosen, func(o units.Unit) bool { return o.Gang == best.Gang })
 	}
-	w.chosen = append(w.chosen, best)
-	rows := w.rows[:0]
-	w.members(&best, func(r columnar.Row) { rows = append(rows, r) })
-	w.rows = rows
+	w.sel.picks.chosen = append(w.sel.picks.chosen, best)
+	rows := w.sel.memory.rows[:0]
+	w.sel.members(&best, func(r columnar.Row) { rows = append(rows, r) })
+	w.sel.memory.rows = rows
 	for _, r := range rows {
-		w.mark(r)
-		if w.isHere(r) && !slices.Contains(w.used, r) && w.helpsLeft(r) && w.allows(r) {
+		w.sel.mark(r)
+		if w.sel.isHere(r) && !slices.Contains(w.used, r) && w.helpsLeft(r) && w.allows(r) {
 			w.step(r)
 		}
 	}
 	if best.Gang >= 0 {
-		w.addUpAgain(best.Gang)
+		w.sel.addUpAgain(best.Gang)
 	}
-	if w.reclaiming {
-		w.balance()
+	if w.sel.worker.tenants.reclaiming {
+		w.sel.balance()
 	}
 	return true
 }
@@ -322,11 +322,11 @@ func (w *skewWalk) takeUnit(gangs bool) bool {
 // bestUnit returns the unit with the smallest key that the skew allows and, between tenants,
 // the ledger admits.
 func (w *skewWalk) bestUnit(gangs bool) (best units.Unit, ok bool) {
-	if !w.reclaiming {
+	if !w.sel.worker.tenants.reclaiming {
 		return w.bestOfTenant(gangs)
 	}
-	for i := range w.unitsByTenant {
-		w.openTenantUnits(&w.unitsByTenant[i])
+	for i := range w.sel.given.byTenant {
+		w.sel.openTenantUnits(&w.sel.given.byTenant[i])
 		if u, found := w.bestOfTenant(gangs); found && (!ok || u.Key.Compare(&best.Key) < 0) {
 			best, ok = u, true
 		}
@@ -336,12 +336,12 @@ func (w *skewWalk) bestUnit(gangs bool) (best units.Unit, ok bool) {
 
 func (w *skewWalk) bestOfTenant(gangs bool) (best units.Unit, ok bool) {
 	best, ok = w.bestVictimGroup()
-	for i := w.extraAt; i < w.extraTo; i++ {
-		u := &w.extra[i]
-		if w.inPlan.Has(uint32(u.Row)) || !w.helpsLeft(u.Row) || !w.allows(u.Row) || !w.mayEnter(u) {
+	for i := w.sel.reader.extraAt; i < w.sel.reader.extraTo; i++ {
+		u := &w.sel.listing.extra[i]
+		if w.sel.picks.inPlan.Has(uint32(u.Row)) || !w.helpsLeft(u.Row) || !w.allows(u.Row) || !w.sel.mayEnter(u) {
 			continue
 		}
-		if u.Key.Tenant = w.term; !ok || u.Key.Compare(&best.Key) < 0 {
+		if u.Key.Tenant = w.sel.given.term; !ok || u.Key.Compare(&best.Key) < 0 {
 			best, ok = *u, true
 		}
 		break // sorted by key
@@ -349,15 +349,15 @@ func (w *skewWalk) bestOfTenant(gangs bool) (best units.Unit, ok bool) {
 	if u := w.bestSunk(); u != nil && (!ok || u.Key.Compare(&best.Key) < 0) {
 		best, ok = *u, true
 	}
-	if w.needsGangs(&best, ok) {
+	if w.sel.needsGangs(&best, ok) {
 		return w.bestOfTenant(gangs)
 	}
-	for i := w.bandAt; i < w.wholeTo; i++ {
-		u := &w.wholes[i]
-		if !gangs || !w.allowsAny(u) || !w.mayEnter(u) {
+	for i := w.sel.reader.bandAt; i < w.sel.reader.wholeTo; i++ {
+		u := &w.sel.listing.wholes[i]
+		if !gangs || !w.allowsAny(u) || !w.sel.mayEnter(u) {
 			continue
 		}
-		u.Key.Roi, u.Key.Tenant = -exact.ROISteps(u.Local, u.Global, w.left), w.term
+		u.Key.Roi, u.Key.Tenant = -exact.ROISteps(u.Local, u.Global, w.sel.left), w.sel.given.term
 		if !ok || u.Key.Compare(&best.Key) < 0 {
 			best, ok = *u, true
 		}
@@ -368,9 +368,9 @@ func (w *skewWalk) bestOfTenant(gangs bool) (best units.Unit, ok bool) {
 // bestSunk returns the first machine of a lost gang that the skew allows; nil when there is
 // none.
 func (w *skewWalk) bestSunk() *units.Unit {
-	for i := range w.sunk {
-		u := &w.sunk[i]
-		if !w.inPlan.Has(uint32(u.Row)) && w.helpsLeft(u.Row) && w.allows(u.Row) && w.mayHaveSunk(u) {
+	for i := range w.sel.listing.sunk {
+		u := &w.sel.listing.sunk[i]
+		if !w.sel.picks.inPlan.Has(uint32(u.Row)) && w.helpsLeft(u.Row) && w.allows(u.Row) && w.sel.mayHaveSunk(u) {
 			return u
 		}
 	}
@@ -380,42 +380,42 @@ func (w *skewWalk) bestSunk() *units.Unit {
 // allowsAny reports whether a whole gang has a machine that the need could take now.
 func (w *skewWalk) allowsAny(u *units.Unit) bool {
 	found := false
-	w.members(u, func(r columnar.Row) {
-		found = found || !w.inPlan.Has(uint32(r)) && w.isHere(r) && w.helpsLeft(r) && w.allows(r)
+	w.sel.members(u, func(r columnar.Row) {
+		found = found || !w.sel.picks.inPlan.Has(uint32(r)) && w.sel.isHere(r) && w.helpsLeft(r) && w.allows(r)
 	})
 	return found
 }
 
 // bestVictimGroup returns the first unit without a gang whose machine the skew allows.
 func (w *skewWalk) bestVictimGroup() (u units.Unit, ok bool) {
-	victimGroups := w.scope.victimGroups
+	victimGroups := w.sel.scope.victimGroups
 	tier := int32(0) // of the unit that was found
-	for i := w.scope.live(w.victimGroupAt); i < w.victimGroupTo; i = w.scope.live(i + 1) {
+	for i := w.sel.scope.live(w.sel.reader.victimGroupAt); i < w.sel.reader.victimGroupTo; i = w.sel.scope.live(i + 1) {
 		f := &victimGroups[i]
 		if ok && f.Tier != tier {
 			break
 		}
-		if w.classMask[f.Class]&w.lacks == 0 || !w.k.AcceptsClass(f.Class) || w.isBarred(f) {
+		if w.sel.worker.classMask[f.Class]&w.sel.lacks == 0 || !w.sel.k.AcceptsClass(f.Class) || w.sel.isBarred(f) {
 			continue
 		}
-		if w.reclaiming && !w.admitsClass(f.Giver(), f.Class) {
+		if w.sel.worker.tenants.reclaiming && !w.sel.admitsClass(f.Giver(), f.Class) {
 			continue
 		}
 		if !w.first(i) {
 			continue
 		}
-		first := w.firsts.At(i)
+		first := w.sel.evenly.firsts.At(i)
 		for at := first; at < len(f.Rows); at++ {
 			r := f.Rows[at]
 			if at > first {
-				w.probes++
-				if w.inPlan.Has(uint32(r)) || !w.isFreeOf(f.Alike, r) {
+				w.sel.worker.figures.probes++
+				if w.sel.picks.inPlan.Has(uint32(r)) || !w.sel.isFreeOf(f.Alike, r) {
 					continue
 				}
 			}
 			if w.allows(r) {
-				w.cursors.Set(i, at)
-				if x := w.ofVictimGroup(i); !ok || x.Key.Compare(&u.Key) < 0 {
+				w.sel.reader.cursors.Set(i, at)
+				if x := w.sel.ofVictimGroup(i); !ok || x.Key.Compare(&u.Key) < 0 {
 					u, ok, tier = x, true, f.Tier
 				}
 				break

@@ -8,27 +8,27 @@ import (
 // nextWhole returns the index of the whole gang with the smallest key that has something of
 // what is missing, −1 = none.
 func (s *selection) nextWhole() int {
-	x := &s.gangs
+	x := &s.listing.gangs
 	for x.At < len(x.Groups) {
 		band, best, to := x.Groups[x.At].Band, -1, x.At
 		measure := func(at int) {
-			u := &s.wholes[at]
+			u := &s.listing.wholes[at]
 			if positive(u.Local)&s.lacks == 0 {
 				return
 			}
 			u.Key.Roi = -exact.ROISteps(u.Local, u.Global, s.left)
-			s.probes++
-			if best < 0 || u.Key.Roi < s.wholes[best].Key.Roi || u.Key.Roi == s.wholes[best].Key.Roi && at < best {
+			s.worker.figures.probes++
+			if best < 0 || u.Key.Roi < s.listing.wholes[best].Key.Roi || u.Key.Roi == s.listing.wholes[best].Key.Roi && at < best {
 				best = at
 			}
 		}
 		for ; to < len(x.Groups) && x.Groups[to].Band == band; to++ {
-			if at := x.Groups[to].Head(s.wholes); at >= 0 {
+			if at := x.Groups[to].Head(s.listing.wholes); at >= 0 {
 				measure(at)
 			}
 		}
 		for _, at := range x.Odd {
-			if s.wholes[at].Key.Band == band {
+			if s.listing.wholes[at].Key.Band == band {
 				measure(int(at))
 			}
 		}
@@ -44,12 +44,12 @@ func (s *selection) nextWhole() int {
 // have something of what only u covers, and have a key below limit. Up to most of each group.
 func (s *selection) wholesBefore(list []units.Unit, limit *units.Key, u *units.Unit, only []int64, most int) []units.Unit {
 	mask := positive(only)
-	for i := range s.gangs.Groups {
-		g := &s.gangs.Groups[i]
+	for i := range s.listing.gangs.Groups {
+		g := &s.listing.gangs.Groups[i]
 		if g.Band > limit.Band {
 			break
 		}
-		if positive(s.gangs.Shapes[g.Shape].Local)&mask != 0 {
+		if positive(s.listing.gangs.Shapes[g.Shape].Local)&mask != 0 {
 			list = s.ofGroupBefore(list, g, limit, u, s.roiOfAll(g.Shape, only), most)
 		}
 	}
@@ -57,12 +57,12 @@ func (s *selection) wholesBefore(list []units.Unit, limit *units.Key, u *units.U
 }
 
 func (s *selection) ofGroupBefore(list []units.Unit, g *units.WholeGroup, limit *units.Key, u *units.Unit, roi int64, most int) []units.Unit {
-	for g.Outside < len(g.List) && s.overlaps(&s.wholes[g.List[g.Outside]]) {
+	for g.Outside < len(g.List) && s.overlaps(&s.listing.wholes[g.List[g.Outside]]) {
 		g.Outside++
 	}
 	added := 0
 	for _, at := range g.List[g.Outside:] {
-		v := s.wholes[at]
+		v := s.listing.wholes[at]
 		if v.Key.Roi = roi; v.Key.Compare(limit) >= 0 || added == most {
 			break
 		}
@@ -77,14 +77,14 @@ func (s *selection) ofGroupBefore(list []units.Unit, g *units.WholeGroup, limit 
 
 // roiOfAll returns the key's ROI of a shape, measured on what is missing.
 func (s *selection) roiOfAll(shape int32, missing []int64) int64 {
-	x := &s.gangs.Shapes[shape]
+	x := &s.listing.gangs.Shapes[shape]
 	return -exact.ROISteps(x.Local, x.Global, missing)
 }
 
 // overlaps reports whether a whole gang shares a machine with the plan.
 func (s *selection) overlaps(u *units.Unit) bool {
-	for _, r := range s.e.store.gangs.list[u.Gang].Members {
-		if s.inPlan.Has(uint32(r)) && !s.victimOf.Has(uint32(r)) {
+	for _, r := range s.worker.e.store.gangs.list[u.Gang].Members {
+		if s.picks.inPlan.Has(uint32(r)) && !s.worker.preempted.victimOf.Has(uint32(r)) {
 			return true
 		}
 	}
@@ -93,8 +93,8 @@ func (s *selection) overlaps(u *units.Unit) bool {
 
 // forgetOutside resets the read positions after a unit has left the plan.
 func (s *selection) forgetOutside() {
-	s.outside.Rewind(len(s.scope.victimGroups))
-	for i := range s.gangs.Groups {
-		s.gangs.Groups[i].Outside = 0
+	s.reader.outside.Rewind(len(s.scope.victimGroups))
+	for i := range s.listing.gangs.Groups {
+		s.listing.gangs.Groups[i].Outside = 0
 	}
 }

@@ -50,13 +50,13 @@ type victimList struct {
 // is excess do not change during phase 2; which machines are victims does, so readers check.
 func (l *worker) victimPool(k *state.Kind) *victimPool {
 	key := victimPoolKey{k.Matcher, k.Priority}
-	pool, ok := l.pools[key]
+	pool, ok := l.candidates.pools[key]
 	if !ok {
 		pool = l.buildVictimPool(key)
-		if l.pools == nil {
-			l.pools = map[victimPoolKey]*victimPool{}
+		if l.candidates.pools == nil {
+			l.candidates.pools = map[victimPoolKey]*victimPool{}
 		}
-		l.pools[key] = pool
+		l.candidates.pools[key] = pool
 	}
 	return pool
 }
@@ -67,10 +67,10 @@ func (l *worker) buildVictimPool(key victimPoolKey) *victimPool {
 	if rows == nil {
 		return pool
 	}
-	l.rows.Initialize(rows)
-	for l.rows.HasNext() {
-		r := columnar.Row(l.rows.Next())
-		l.probes++
+	l.search.rows.Initialize(rows)
+	for l.search.rows.HasNext() {
+		r := columnar.Row(l.search.rows.Next())
+		l.figures.probes++
 		priority := l.e.store.priority[r]
 		if priority >= key.priority || l.reserved.live(r) || l.s.Supply.Departs(r) {
 			continue
@@ -90,7 +90,7 @@ func (l *worker) buildVictimPool(key victimPoolKey) *victimPool {
 
 // emptyPool returns an empty pool, with the memory of an earlier one.
 func (st *store) emptyPool() *victimPool {
-	p := st.pools.Lend()
+	p := st.lent.pools.Lend()
 	p.list, p.at, p.byDomain = p.list[:0], 0, nil
 	return p
 }
@@ -126,7 +126,7 @@ func (v *victimPool) domains(p *pass, matcher uint32) map[uint32]*victimList {
 // eligible reports whether a need may preempt a candidate now.
 func (p *pass) eligible(c *candidate, need int32, k *state.Kind) bool {
 	class := p.s.View.Class[c.row]
-	return !p.victimOf.Has(uint32(c.row)) && p.s.ClusterOf[p.s.View.Cluster[c.row]] != p.lines[need].Cluster && k.AcceptsClass(class)
+	return !p.preempted.victimOf.Has(uint32(c.row)) && p.s.ClusterOf[p.s.View.Cluster[c.row]] != p.lines[need].Cluster && k.AcceptsClass(class)
 }
 
 // selectVictims takes candidates in order until what is missing is covered. It skips those that
@@ -141,7 +141,7 @@ func (l *worker) selectVictims(v *victimList, need int32, k *state.Kind) (chosen
 			break
 		}
 		c := &list[i]
-		l.probes++
+		l.figures.probes++
 		if !l.eligible(c, need, k) {
 			continue
 		}
@@ -202,16 +202,16 @@ func (p *pass) compareWorth(a, b *candidate) int {
 
 // without returns the sum freed without candidate i. A saturated sum cannot be subtracted from,
 // so it is computed anew.
-func (p *pass) without(freed []int64, chosen []candidate, dropped []bool, i int) []int64 {
+func (fl *fleet) without(freed []int64, chosen []candidate, dropped []bool, i int) []int64 {
 	rest := slices.Clone(freed)
 	if !slices.Contains(freed, math.MaxInt64) {
-		columnar.SubClamp(rest, p.vec(chosen[i].row))
+		columnar.SubClamp(rest, fl.vec(chosen[i].row))
 		return rest
 	}
 	clear(rest)
 	for j := range chosen {
 		if j != i && !dropped[j] {
-			columnar.SatAdd(rest, p.vec(chosen[j].row))
+			columnar.SatAdd(rest, fl.vec(chosen[j].row))
 		}
 	}
 	return rest
@@ -228,10 +228,10 @@ func coversAsMuch(rest, all, missing []int64) bool {
 }
 
 // commit makes the chosen candidates the need's victims.
-func (p *pass) commit(chosen []candidate, need int32, k *state.Kind) {
+func (x *preempted) commit(chosen []candidate, need int32, k *state.Kind) {
 	for _, c := range chosen {
-		p.victimOf.Set(uint32(c.row))
+		x.victimOf.Set(uint32(c.row))
 		gap := int64(k.Priority) - int64(c.priority)
-		p.victims = append(p.victims, victim{row: c.row, need: need, grace: graceFor(gap)})
+		x.victims = append(x.victims, victim{row: c.row, need: need, grace: graceFor(gap)})
 	}
 }

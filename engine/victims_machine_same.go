@@ -24,7 +24,7 @@ type sameDomain struct {
 // of no use, so either all victims of a plan are taken or none.
 func (l *worker) preemptSame(need int32, k *state.Kind) {
 	n := &l.lines[need]
-	l.vecs.Empty()
+	l.search.vecs.Empty()
 	if l.hopeless(need, k) {
 		return
 	}
@@ -34,12 +34,12 @@ func (l *worker) preemptSame(need int32, k *state.Kind) {
 		if d == nil {
 			break
 		}
-		candidates := l.poolOf[k.Number].in(l.pass, k.Matcher, d.value)
+		candidates := l.candidates.poolOf[k.Number].in(l.pass, k.Matcher, d.value)
 		lacking := l.lackingIn(need, d)
 		copy(l.missing, lacking)
 		l.subInFlight(need, k, d.value, l.missing)
-		l.wanted = append(l.wanted[:0], l.missing...)
-		missing := l.wanted
+		l.search.wanted = append(l.search.wanted[:0], l.missing...)
+		missing := l.search.wanted
 		l.lacks = positive(missing)
 		chosen, _ := l.selectVictims(candidates, need, k)
 		l.noteTried(need, d, len(candidates.list), l.lacks == 0, missing)
@@ -51,10 +51,10 @@ func (l *worker) preemptSame(need int32, k *state.Kind) {
 		if d.value != n.Domain {
 			l.withhold(need, d.value)
 		}
-		l.commit(l.giveBack(chosen, missing), need, k)
+		l.preempted.commit(l.giveBack(chosen, missing), need, k)
 		return
 	}
-	if d := l.domainTotals.find(n.Domain); d != nil {
+	if d := l.search.domainTotals.find(n.Domain); d != nil {
 		l.countInFlight(need, k, d.value, l.lackingIn(need, d))
 	}
 }
@@ -92,15 +92,15 @@ func (l *worker) hopeless(need int32, k *state.Kind) bool {
 	if l.e.opts.Explain || n.Is(state.IsPinned) || l.reserved.has(need) {
 		return false
 	}
-	if l.totalBounds[k.Number].epoch != l.epoch {
+	if l.candidates.totalBounds[k.Number].epoch != l.stock.epoch {
 		l.boundDomainTotals(k)
 	}
-	if l.totalBounds[k.Number].covers(l.aggregate(need)) || l.ownHelps(need, k) {
+	if l.candidates.totalBounds[k.Number].covers(l.aggregate(need)) || l.ownHelps(need, k) {
 		return false
 	}
-	list := l.poolOf[k.Number].list[l.poolOf[k.Number].at:]
+	list := l.candidates.poolOf[k.Number].list[l.candidates.poolOf[k.Number].at:]
 	for i := range list {
-		l.probes++
+		l.figures.probes++
 		if l.eligible(&list[i], need, k) && l.inAnyDomain(k.Matcher, list[i].row) {
 			n.Status |= state.HasCandidates
 			break
@@ -112,7 +112,7 @@ func (l *worker) hopeless(need int32, k *state.Kind) bool {
 // ownHelps reports whether a domain could cover a need once what the need has there, which the
 // bound leaves out, is added.
 func (l *worker) ownHelps(need int32, k *state.Kind) bool {
-	domainTotals := &l.domainTotals
+	domainTotals := &l.search.domainTotals
 	domainTotals.reset(l.s.Supply.ValueIDMax())
 	add := func(r columnar.Row) {
 		if v, ok := l.s.Supply.Domain(k.Matcher, r); ok {
@@ -129,8 +129,8 @@ func (l *worker) ownHelps(need int32, k *state.Kind) bool {
 	}
 	for i := range domainTotals.list {
 		d := &domainTotals.list[i]
-		if at, ok := l.totalBounds[k.Number].at[d.value]; ok {
-			columnar.SatAdd(d.available, l.totalBounds[k.Number].domains[at:at+l.dims])
+		if at, ok := l.candidates.totalBounds[k.Number].at[d.value]; ok {
+			columnar.SatAdd(d.available, l.candidates.totalBounds[k.Number].domains[at:at+l.dims])
 		}
 		if columnar.Covers(d.available, l.aggregate(need)) {
 			return true
@@ -141,7 +141,7 @@ func (l *worker) ownHelps(need int32, k *state.Kind) bool {
 
 // boundDomainTotals forms the bounds of a kind.
 func (l *worker) boundDomainTotals(k *state.Kind) {
-	domainTotals := &l.domainTotals
+	domainTotals := &l.search.domainTotals
 	domainTotals.reset(l.s.Supply.ValueIDMax())
 	d := l.domainsFor(k.Matcher)
 	for _, ds := range d.Of(k.Matcher).List {
@@ -151,9 +151,9 @@ func (l *worker) boundDomainTotals(k *state.Kind) {
 			}
 		}
 	}
-	for value, v := range l.poolOf[k.Number].domains(l.pass, k.Matcher) {
+	for value, v := range l.candidates.poolOf[k.Number].domains(l.pass, k.Matcher) {
 		for i := range v.list {
-			if r := v.list[i].row; k.AcceptsClass(l.s.View.Class[r]) && !l.victimOf.Has(uint32(r)) {
+			if r := v.list[i].row; k.AcceptsClass(l.s.View.Class[r]) && !l.preempted.victimOf.Has(uint32(r)) {
 				columnar.SatAdd(domainTotals.of(value, l.dims).potential, l.vec(r))
 			}
 		}
@@ -163,18 +163,18 @@ func (l *worker) boundDomainTotals(k *state.Kind) {
 
 // keepBound stores the sums in l.domainTotals as the bounds of a kind.
 func (l *worker) keepBound(k *state.Kind) {
-	domainTotals := &l.domainTotals
-	l.totalBounds[k.Number].most, l.totalBounds[k.Number].epoch = reuse.Resize(l.totalBounds[k.Number].most, l.dims), l.epoch
-	l.totalBounds[k.Number].domains = l.totalBounds[k.Number].domains[:0]
-	if l.totalBounds[k.Number].at == nil {
-		l.totalBounds[k.Number].at = map[uint32]int{}
+	domainTotals := &l.search.domainTotals
+	l.candidates.totalBounds[k.Number].most, l.candidates.totalBounds[k.Number].epoch = reuse.Resize(l.candidates.totalBounds[k.Number].most, l.dims), l.stock.epoch
+	l.candidates.totalBounds[k.Number].domains = l.candidates.totalBounds[k.Number].domains[:0]
+	if l.candidates.totalBounds[k.Number].at == nil {
+		l.candidates.totalBounds[k.Number].at = map[uint32]int{}
 	}
-	clear(l.totalBounds[k.Number].at)
+	clear(l.candidates.totalBounds[k.Number].at)
 	for i := range domainTotals.list {
-		l.totalBounds[k.Number].at[domainTotals.list[i].value] = len(l.totalBounds[k.Number].domains)
-		l.totalBounds[k.Number].domains = append(l.totalBounds[k.Number].domains, domainTotals.list[i].potential...)
+		l.candidates.totalBounds[k.Number].at[domainTotals.list[i].value] = len(l.candidates.totalBounds[k.Number].domains)
+		l.candidates.totalBounds[k.Number].domains = append(l.candidates.totalBounds[k.Number].domains, domainTotals.list[i].potential...)
 		for dim, x := range domainTotals.list[i].potential {
-			l.totalBounds[k.Number].most[dim] = max(l.totalBounds[k.Number].most[dim], x)
+			l.candidates.totalBounds[k.Number].most[dim] = max(l.candidates.totalBounds[k.Number].most[dim], x)
 		}
 	}
 }
@@ -186,8 +186,8 @@ func (l *worker) nextCell(need int32) *sameDomain {
 	n := &l.lines[need]
 	want := l.aggregate(need)
 	var best *sameDomain
-	for i := range l.domainTotals.list {
-		d := &l.domainTotals.list[i]
+	for i := range l.search.domainTotals.list {
+		d := &l.search.domainTotals.list[i]
 		switch {
 		case d.tried:
 		case d.value == n.Domain:
@@ -229,31 +229,31 @@ func (l *worker) withhold(need int32, domain uint32) {
 	}
 	l.claims.Filter(need, n)
 	n.Domain, n.Status = domain, n.Status|state.IsWithheld
-	l.withheld = append(l.withheld, need) // the domain it was credited in is forgotten
+	l.preempted.withheld = append(l.preempted.withheld, need) // the domain it was credited in is forgotten
 }
 
 // withholdMachine takes back a machine that a need acquired.
 func (l *worker) withholdMachine(r columnar.Row, need int32) {
 	l.claims.Release(r)
-	l.withheldBy[r] = need
+	l.preempted.withheldBy[r] = need
 	l.noteFreed(r)
 	l.putBack(r)
-	l.noteMoved(r)
+	l.tenants.noteMoved(r)
 }
 
 // sumDomainTotals sums up what the need could have in each domain, and sets HasCandidates if
 // any holds something to preempt. A pinned need has only its own domain.
 func (l *worker) sumDomainTotals(need int32, k *state.Kind) {
 	n := &l.lines[need]
-	domainTotals := &l.domainTotals
+	domainTotals := &l.search.domainTotals
 	domainTotals.reset(l.s.Supply.ValueIDMax())
 	l.sumAvailable(need, k)
-	for value, list := range l.poolOf[k.Number].domains(l.pass, k.Matcher) {
+	for value, list := range l.candidates.poolOf[k.Number].domains(l.pass, k.Matcher) {
 		if n.Is(state.IsPinned) && value != n.Domain {
 			continue
 		}
 		for i := range list.list {
-			l.probes++
+			l.figures.probes++
 			if l.eligible(&list.list[i], need, k) {
 				n.Status |= state.HasCandidates
 				columnar.SatAdd(domainTotals.of(value, l.dims).potential, l.vec(list.list[i].row))
@@ -309,7 +309,7 @@ func (x *domainTotalsTable) of(value uint32, dims int) *sameDomain {
 // free. What drains for it is added to the potential.
 func (l *worker) sumAvailable(need int32, k *state.Kind) {
 	n := &l.lines[need]
-	domainTotals := &l.domainTotals
+	domainTotals := &l.search.domainTotals
 	add := func(r columnar.Row) {
 		if v, ok := l.cell(k.Matcher, r); ok && k.AcceptsClass(l.s.View.Class[r]) {
 			columnar.SatAdd(domainTotals.of(v, l.dims).available, l.vec(r))
@@ -319,7 +319,7 @@ func (l *worker) sumAvailable(need int32, k *state.Kind) {
 	for r := n.Acquired; r != columnar.None; r = l.claims.Next(r) {
 		add(r)
 	}
-	if l.cut != nil || l.reserved.has(need) {
+	if l.candidates.cut != nil || l.reserved.has(need) {
 		l.eachFree(need, k, add)
 	} else {
 		l.addFreeTotals(k)
@@ -339,17 +339,17 @@ func (l *worker) eachOwn(need int32, k *state.Kind, f func(columnar.Row)) {
 	rank := l.rankOf[need]
 	mine := func(r columnar.Row) bool {
 		h := l.claims.Of(r)
-		return (h == state.Unclaimed || l.rankOf[h] >= rank) && !l.victimOf.Has(uint32(r)) && l.takenBy(r) == order.None
+		return (h == state.Unclaimed || l.rankOf[h] >= rank) && !l.preempted.victimOf.Has(uint32(r)) && l.preempted.takenBy(r) == order.None
 	}
 	bound, cheapest := l.s.BoundOf(c), l.e.store.clusters[c].cheapest
 	noted, configured := l.e.opts.Victims == VictimsGang, l.s.Configured(c)
-	l.passed = reuse.Resize(l.passed, len(k.Accepts))
+	l.search.passed = reuse.Resize(l.search.passed, len(k.Accepts))
 	for i, g := range l.s.GroupsOf(c) {
 		if !k.AcceptsClass(g.Class) {
 			continue
 		}
 		if noted && cheapest[i].priority > k.Priority {
-			l.passed[g.Class>>6] |= 1 << (g.Class & 63)
+			l.search.passed[g.Class>>6] |= 1 << (g.Class & 63)
 			continue
 		}
 		for at := g.First + 1; at != 0; at = bound[at-1].Next {
@@ -360,7 +360,7 @@ func (l *worker) eachOwn(need int32, k *state.Kind, f func(columnar.Row)) {
 	}
 	// The recorded priorities cover Configured machines only.
 	for _, b := range bound[configured:l.s.CreatingFrom(c)] {
-		if l.passed[b.Class>>6]>>(b.Class&63)&1 != 0 && mine(b.Row) {
+		if l.search.passed[b.Class>>6]>>(b.Class&63)&1 != 0 && mine(b.Row) {
 			f(b.Row)
 		}
 	}
@@ -376,9 +376,9 @@ func (l *worker) addFreeTotals(k *state.Kind) {
 	d := l.domainsFor(k.Matcher)
 	for _, ds := range d.Of(k.Matcher).List {
 		for _, i := range ds.Shelves {
-			l.probes++
+			l.figures.probes++
 			if sh := &d.Shelves[i]; sh.Left > 0 && k.AcceptsClass(sh.Class) {
-				columnar.SatAddScaled(l.domainTotals.of(ds.Value, l.dims).available, l.vector(sh.Class), int64(sh.Left))
+				columnar.SatAddScaled(l.search.domainTotals.of(ds.Value, l.dims).available, l.vector(sh.Class), int64(sh.Left))
 			}
 		}
 	}
@@ -391,7 +391,7 @@ func (l *worker) eachFree(need int32, k *state.Kind, f func(columnar.Row)) {
 	for _, ds := range d.Of(k.Matcher).List {
 		for _, i := range ds.Shelves {
 			for _, r := range d.Shelves[i].Rows {
-				l.probes++
+				l.figures.probes++
 				if l.isFreeFor(r, need) {
 					f(r)
 				}

@@ -22,10 +22,10 @@ type spreadPlan struct {
 // the best victim. The minimum also counts domains in which the need already has machines.
 func (l *worker) preemptSpread(need int32, k *state.Kind) {
 	n := &l.lines[need]
-	l.vecs.Empty()
+	l.search.vecs.Empty()
 	l.resume(need)
-	l.spread.Start(l.s.Supply, k.Spread)
-	sc := &l.spread
+	l.acquiring.spread.Start(l.s.Supply, k.Spread)
+	sc := &l.acquiring.spread
 	for r := n.Head; r != columnar.None; r = l.claims.Next(r) {
 		sc.Count(r)
 	}
@@ -57,7 +57,7 @@ func (l *worker) preemptSpread(need int32, k *state.Kind) {
 	if l.lacks == 0 && len(chosen)+len(flying) > 0 {
 		n.Status |= state.IsAwaiting
 	}
-	l.commit(chosen, need, k)
+	l.preempted.commit(chosen, need, k)
 }
 
 // inFlightFor returns the machines that countInFlight would use for the need.
@@ -80,7 +80,7 @@ func (l *worker) inFlightFor(need int32, k *state.Kind) []columnar.Row {
 // spreadPlans groups what is free and what could be preempted into tuples. The plans have the
 // indices of l.spread.tuples.
 func (l *worker) spreadPlans(need int32, k *state.Kind) []spreadPlan {
-	sc := &l.spread
+	sc := &l.acquiring.spread
 	sc.ClearTuples()
 	var plans []spreadPlan
 	planOf := func(r columnar.Row) *spreadPlan {
@@ -101,7 +101,7 @@ func (l *worker) spreadPlans(need int32, k *state.Kind) []spreadPlan {
 			}
 		}
 	}
-	for stage := range l.free {
+	for stage := range l.stock.free {
 		for _, x := range l.freeInOrder(k, stage) {
 			r := x.row
 			if l.reserved.ownedBy(r, need) {
@@ -112,7 +112,7 @@ func (l *worker) spreadPlans(need int32, k *state.Kind) []spreadPlan {
 			}
 		}
 	}
-	for _, c := range l.poolOf[k.Number].list {
+	for _, c := range l.candidates.poolOf[k.Number].list {
 		if l.eligible(&c, need, k) {
 			if plan := planOf(c.row); plan != nil {
 				l.lines[need].Status |= state.HasCandidates
@@ -130,7 +130,7 @@ func (l *worker) nextSpread(k *state.Kind, plans []spreadPlan) (columnar.Row, *c
 		for i := range plans {
 			pl := &plans[i]
 			pl.free[stage] = l.dropUseless(pl.free[stage])
-			if len(pl.free[stage]) == 0 || !l.spread.Allows(pl.values) && !slices.Contains(pl.own, pl.free[stage][0]) {
+			if len(pl.free[stage]) == 0 || !l.acquiring.spread.Allows(pl.values) && !slices.Contains(pl.own, pl.free[stage][0]) {
 				continue
 			}
 			if best < 0 || l.comparePlans(k, pl, &plans[best], stage) < 0 {
@@ -149,7 +149,7 @@ func (l *worker) nextSpread(k *state.Kind, plans []spreadPlan) (columnar.Row, *c
 		for len(pl.victims) > 0 && !l.helps(pl.victims[0].row) {
 			pl.victims = pl.victims[1:]
 		}
-		if len(pl.victims) == 0 || !l.spread.Allows(pl.values) {
+		if len(pl.victims) == 0 || !l.acquiring.spread.Allows(pl.values) {
 			continue
 		}
 		if best < 0 || l.beforeAsVictim(&pl.victims[0], &plans[best].victims[0]) {

@@ -19,84 +19,109 @@ import (
 // and no class during acquisition: each writes only to machines and Needs of its own.
 type worker struct {
 	*pass
-	arena        *alloc.Arena
-	missing      []int64 // what the Need at work still lacks
-	wanted       []int64 // what it lacked before phase 2 chose victims
-	lacks        uint64  // the dimensions in which missing is positive, as a set
-	uncovered    []int64 // scratch: what a parked Need would lack with what lower ranks have
+	number    uint8 // of the worker, from 0
+	arena     *alloc.Arena
+	missing   []int64         // what the Need at work still lacks
+	lacks     uint64          // the dimensions in which missing is positive, as a set
+	nextBlock int             // index of reserved.blocks
+	visited   []visit         // Needs that had a turn after credit
+	undone    []columnar.Row  // machines taken that were not acquired; the next cycle frees them
+	used      []columnar.Row  // scratch
+	notes     []records.Tried // scratch
+
+	folder folder
+	figures
+	crediting
+	sharing
+	search search
+	finder gangFinder
+	acquiring
+}
+
+// crediting is the memory of credit: the cluster at work, and the machines bound to it.
+type crediting struct {
+	bound  []snapshot.Bound
+	needs  []int32 // in rank order
+	work   worklist
+	stamps stampLists
+	lists  classLists
+	seized []uint32 // places that the Need at work has been credited
+	// heads are, by class, 1 + the place of the cluster's first machine that may be unclaimed. Only the
+	// classes of the set live are valid.
+	heads         []uint32
+	live          []uint64
+	creatingFrom  uint32 // the first place of machines that are being created
+	foreignStamps []foreignStamp
+	// foreignStampsBefore is the length of foreignStamps when the Need at work began.
+	foreignStampsBefore int
+	cheapest            []classPriority // scratch
+	words               []uint64        // scratch
+}
+
+// sharing is the memory of phase 1 for rows of one stamp and for parked Needs, which are looked at together.
+type sharing struct {
 	shared       shared
 	sharedPlaces []uint32 // scratch of creditLeftOwn
 	twins        twinRows
 	together     together
+	surplus      surplus        // scratch
+	left         []spare        // scratch
+	uncovered    []int64        // scratch: what a parked Need would lack with what lower ranks have
+	picked       []columnar.Row // held for the Need at work, and picked before machines of lower ranks
+	// creditedLate says that the Need at work was credited something after picked was picked.
+	creditedLate bool
+}
+
+// acquiring is the memory of acquisition.
+type acquiring struct {
 	domains      domains.Indexes
+	domain       domains.Scratch
 	even         evenness
 	spread       spread.Scratch
 	dealt        spreadDeals
-	domain       domains.Scratch
-	domainTotals domainTotalsTable
+	fit          *fitter // nil until AcquireFit chooses
+	gatherer     gatherer
+	pending      workers.Batch    // the batch that the worker gathers for itself
+	revived      bool             // Needs that gathering skipped may acquire something now
+	shares       shares           // the kinds and classes of each worker, while they acquire concurrently
+	byKind       []int32          // weight of the Needs that may acquire something; see markAsking
+	acquisitions [2][]acquisition // Idle, Speculative; in rank order
+	byText       columnar.StringSorter
+	inOrder      []keyedRow // scratch
+	reads        uint64     // keeps the compiler from dropping reads
+}
+
+// search is the memory of phase 2.
+type search struct {
 	sel          selection         // the victims of the Need at work
 	vecs         reuse.VectorBlock // vectors of the plan at work
+	wanted       []int64           // what the Need at work lacked before phase 2 chose victims
+	domainTotals domainTotalsTable
 	// lost is an append-only log of preemptable machines that plans have taken; readers keep a cursor
 	// into it. moreUnits counts events that may have given some Need a new unit.
 	lost      []columnar.Row
 	moreUnits int
-	bound     []snapshot.Bound // the machines of the cluster at work
-	picked    []columnar.Row   // held for the Need at work, and picked before machines of lower ranks
-	// creditedLate says that the Need at work was credited something after picked was picked.
-	creditedLate bool
-	stamps       stampLists
-	lists        classLists
-	seized       []uint32 // places that the Need at work has been credited
-	// foreignStampsBefore is the length of foreignStamps when the Need at work began.
-	foreignStampsBefore int
-	// heads are, by class, 1 + the place of the cluster's first machine that may be unclaimed. Only the
-	// classes of the set live are valid.
-	heads        []uint32
-	live         []uint64
-	creatingFrom uint32              // the first place of machines that are being created
-	rows         roaring.IntIterator // scratch: iterates over a set of machines
-	probes       int64
-	reads        uint64 // keeps the compiler from dropping reads
-	gatherer     gatherer
-	pending      workers.Batch // the batch that the worker gathers for itself
-	revived      bool          // Needs that gathering skipped may acquire something now
 	// exhaustedSince is, by kind, the value of happened when phase 2 could do nothing for it; see
 	// phase2_exhausted.go.
 	exhaustedSince []uint64
-	goneSince      []uint64 // by kind: the same for free machines
+	goneSince      []uint64            // by kind: the same for free machines
+	asks           []bool              // by kind; see findAskers
+	places         []uint64            // scratch of setOf
+	short          []int32             // gangs that phase 2 looks at
+	outlines       []int64             // of gangs; see turns
+	passed         []uint64            // scratch
+	rows           roaring.IntIterator // scratch: iterates over a set of machines
+}
 
-	number           uint8  // of the worker, from 0
-	shares           shares // the kinds and classes of each worker, while they acquire concurrently
-	folder           folder
-	finder           gangFinder
-	byKind           []int32          // weight of the Needs that may acquire something; see markAsking
-	asks             []bool           // by kind; see findAskers
-	places           []uint64         // scratch of setOf
-	short            []int32          // gangs that phase 2 looks at
-	outlines         []int64          // of gangs; see turns
-	visited          []visit          // Needs that had a turn after credit
-	undone           []columnar.Row   // machines taken that were not acquired; the next cycle frees them
-	nextBlock        int              // index of reserved.blocks
-	acquisitions     [2][]acquisition // Idle, Speculative; in rank order
-	satisfied        int              // satisfied rows
-	credited         int              // credited Needs
+// figures is what a worker counts; phase 1 adds them up.
+type figures struct {
+	probes           int64
+	satisfied        int // satisfied rows
+	credited         int // credited Needs
 	clustersCredited int
 	CreditCounts
-	counts        AcquireCounts
-	foreignStamps []foreignStamp
-	notes         []records.Tried // scratch
-	work          worklist
-	cheapest      []classPriority // scratch
-	needs         []int32         // of the cluster at work, in rank order
-	byText        columnar.StringSorter
-	passed        []uint64       // scratch
-	used          []columnar.Row // scratch
-	left          []spare        // scratch
-	surplus       surplus        // scratch
-	gaveBack      int            // counts superfluous machines
-	words         []uint64       // scratch
-	inOrder       []keyedRow     // scratch
-	fit           *fitter        // nil until AcquireFit chooses
+	counts   AcquireCounts
+	gaveBack int // counts superfluous machines
 }
 
 // enter prepares the worker for a pass.
@@ -104,21 +129,21 @@ func (l *worker) enter(p *pass) {
 	l.pass = p
 	l.arena.Reset()
 	if len(l.missing) != p.dims {
-		l.missing, l.domain = make([]int64, p.dims), domains.Scratch{}
+		l.missing, l.acquiring.domain = make([]int64, p.dims), domains.Scratch{}
 	}
-	l.domains.Forget()
-	l.acquisitions[0], l.acquisitions[1] = l.acquisitions[0][:0], l.acquisitions[1][:0]
-	l.together.begin(len(p.sources))
-	l.shares, l.revived, l.twins.known = shares{}, false, false
-	if l.fit != nil {
-		l.fit.memo.clear()
+	l.acquiring.domains.Forget()
+	l.acquiring.acquisitions[0], l.acquiring.acquisitions[1] = l.acquiring.acquisitions[0][:0], l.acquiring.acquisitions[1][:0]
+	l.sharing.together.begin(len(p.sources))
+	l.acquiring.shares, l.acquiring.revived, l.sharing.twins.known = shares{}, false, false
+	if l.acquiring.fit != nil {
+		l.acquiring.fit.memo.clear()
 	}
-	l.dealt.ofKind = l.dealt.ofKind[:0]
-	l.probes, l.nextBlock, l.satisfied, l.credited, l.clustersCredited = 0, 0, 0, 0, 0
-	l.CreditCounts = CreditCounts{}
-	l.lost, l.moreUnits = l.lost[:0], 0
-	l.counts = AcquireCounts{}
-	l.visited, l.undone, l.foreignStamps = l.visited[:0], l.undone[:0], l.foreignStamps[:0]
+	l.acquiring.dealt.ofKind = l.acquiring.dealt.ofKind[:0]
+	l.figures.probes, l.nextBlock, l.figures.satisfied, l.figures.credited, l.figures.clustersCredited = 0, 0, 0, 0, 0
+	l.figures.CreditCounts = CreditCounts{}
+	l.search.lost, l.search.moreUnits = l.search.lost[:0], 0
+	l.figures.counts = AcquireCounts{}
+	l.visited, l.undone, l.crediting.foreignStamps = l.visited[:0], l.undone[:0], l.crediting.foreignStamps[:0]
 }
 
 // start makes a Need the one at work; it lacks all that it wants.
@@ -170,15 +195,15 @@ func (l *worker) take(r columnar.Row) {
 	l.taken[r] = true
 	switch l.s.View.State[r] {
 	case model.Idle, model.Speculative:
-		l.free[l.stageOf(r)].Took(r, l.s.View.Class[r], l.taken)
-		l.domains.Take(r)
+		l.stock.free[l.stageOf(r)].Took(r, l.s.View.Class[r], l.taken)
+		l.acquiring.domains.Take(r)
 	}
 }
 
 // putBack undoes take for a free machine that no Need claims any more.
 func (l *worker) putBack(r columnar.Row) {
 	if l.taken[r] {
-		l.epoch++ // reopen the ladders, which may have dropped the class
+		l.stock.epoch++ // reopen the ladders, which may have dropped the class
 		l.restore(r)
 	}
 }
@@ -188,7 +213,7 @@ func (l *worker) putBack(r columnar.Row) {
 func (l *worker) restore(r columnar.Row) {
 	l.taken[r] = false
 	l.offer(r)
-	l.domains.PutBack(r)
+	l.acquiring.domains.PutBack(r)
 }
 
 // offer makes the pools, or the list of held machines, find a free machine again.
@@ -199,7 +224,7 @@ func (l *worker) offer(r columnar.Row) {
 		return
 	}
 	l.noteReopened(r, stage)
-	l.free[stage].Gave(r, c)
+	l.stock.free[stage].Gave(r, c)
 }
 
 // visit notes that a Need has a turn after credit, which the next cycle undoes.
@@ -215,14 +240,14 @@ func (l *worker) finish(need int32) {
 	if l.lacks == 0 {
 		n := &l.lines[need]
 		n.Status = n.Status&^state.IsUncoverable | state.IsSatisfied
-		l.satisfied += l.weight(n)
+		l.figures.satisfied += l.weight(n)
 	}
 }
 
 // finishTurn is finish at the Need's turn after credit.
 func (l *worker) finishTurn(need, rank int32) {
 	if l.finish(need); l.lacks == 0 {
-		l.gained[rank] = true
+		l.shortage.gained[rank] = true
 	}
 }
 

@@ -14,13 +14,14 @@ import (
 // several subjects that share their state. So is a package with more lines.
 type shape struct {
 	pkg             string
-	fields, methods int
-	lines           int // of a package, without tests and generated files
+	fields, methods int // methods: 0 = any number
+	lines           int // of a package, without tests and generated files; 0 = any number
 }
 
 var shapes = []shape{
 	{pkg: "./shard/...", fields: 20, methods: 40, lines: 4500},
 	{pkg: "./engine/internal/...", fields: 20, methods: 40, lines: 4500},
+	{pkg: "./engine", fields: 20}, // its stages are methods of the pass and of a worker, and not packages yet
 }
 
 // wholes are types that hold a program together: of fields they may have fewer.
@@ -39,6 +40,7 @@ var spacious = map[string]string{
 
 // views are the types that another type of their package may embed by pointer, each with a reason.
 var views = map[string]string{
+	"*pass":  "credit and acquisition are methods of a worker that read the pass; phases 2 and 3, normalise and the report name what they read",
 	"*Alike": "a victim group is the view that one scope has of machines that are alike: it reads them and changes none",
 }
 
@@ -129,7 +131,7 @@ func misshapen(files []*source, shapes []shape, wholes map[string]int, spacious 
 		} else if x.fields > limit {
 			out = append(out, fmt.Sprintf("%s has %d fields, at most %d", x.name, x.fields, limit))
 		}
-		if x.methods > shapes[i].methods {
+		if shapes[i].methods > 0 && x.methods > shapes[i].methods {
 			out = append(out, fmt.Sprintf("%s has %d methods, at most %d", x.name, x.methods, shapes[i].methods))
 		}
 	}
@@ -185,7 +187,7 @@ func overgrown(files []*source, shapes []shape) []string {
 	var out []string
 	for pkg, n := range lines {
 		i := slices.IndexFunc(shapes, func(s shape) bool { return fits(s.pkg, pkg) })
-		if i >= 0 && n > shapes[i].lines {
+		if i >= 0 && shapes[i].lines > 0 && n > shapes[i].lines {
 			out = append(out, fmt.Sprintf("%s has %d lines, at most %d", pkg, n, shapes[i].lines))
 		}
 	}
