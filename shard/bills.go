@@ -24,9 +24,14 @@ const (
 type bills struct {
 	at    int64       // time of the cycle that was billed last; only the cycle knows it
 	eager bool        // the bound is computed at once, beside the cycles
-	busy  atomic.Bool // it is being computed
+	busy  atomic.Bool // compute is at work
 	last  atomic.Pointer[func() bill.Bill]
-	known atomic.Pointer[bill.Bill] // the last whose bound is known, if eager
+	known atomic.Pointer[bill.Bill] // the last whose bound is known
+
+	taken uint64 // how many were; only the cycle knows it
+
+	mu      sync.Mutex
+	learned uint64 // which of them known is
 }
 
 // take bills the plan of a cycle if a bill is due. now is Unix nanoseconds.
@@ -35,24 +40,43 @@ func (b *bills) take(in engine.Input, plan *engine.Plan) {
 	if in.Supply.Len()+in.Demand.Len() <= billSmallMax {
 		interval = billIntervalSmall
 	}
-	if since := in.Now - b.at; b.last.Load() != nil && since >= 0 && since < int64(interval) || b.busy.Load() {
+	if since := in.Now - b.at; b.last.Load() != nil && since >= 0 && since < int64(interval) {
 		return
 	}
 	b.at = in.Now
-	problem, now := bill.Read(plan, in.Supply), in.Now
+	b.taken++
+	problem, now, number := bill.Read(plan, in.Supply), in.Now, b.taken
 	of := sync.OnceValue(func() bill.Bill {
 		x := problem.Bill()
 		x.At = now / 1e6
+		b.learn(number, &x)
 		return x
 	})
 	b.last.Store(&of)
-	if b.eager {
-		b.busy.Store(true)
-		go func() {
-			defer b.busy.Store(false)
-			x := of()
-			b.known.Store(&x)
-		}()
+	if b.eager && b.busy.CompareAndSwap(false, true) {
+		go b.compute()
+	}
+}
+
+// learn takes a bill over whose bound is known, unless a newer one is.
+func (b *bills) learn(number uint64, x *bill.Bill) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if number > b.learned {
+		b.learned = number
+		b.known.Store(x)
+	}
+}
+
+// compute computes the last bill, and those that are taken meanwhile and not followed by another one.
+func (b *bills) compute() {
+	for {
+		of := b.last.Load()
+		(*of)()
+		b.busy.Store(false)
+		if b.last.Load() == of || !b.busy.CompareAndSwap(false, true) {
+			return
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tonnage/tonnage/engine/bill"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/shard"
 )
 
 // A shard of a large fleet computes a bill at most once in 47 s, and cycles are 10 s apart: machines of $1 for 4 cpu, of which 6 are asked for.
@@ -47,6 +48,25 @@ func TestBillsOfSmallFleetsAreYoung(t *testing.T) {
 	w.step()
 	if b := billed(t, reg); b.Serving != 0 {
 		t.Errorf("a cycle after demand has gone the bill is %+v", b)
+	}
+}
+
+// A cycle whose report has a bill has the newest that is known, also where cycles follow each other faster than bills are
+// computed.
+func TestReportsHaveTheNewestBill(t *testing.T) {
+	var last *shard.CycleReport
+	w, reg := metered(t, machines(3, model.Idle, ""), func(_ *shard.Config, d *shard.Deps, _ *provCfg) {
+		d.Observer = func(r *shard.CycleReport) { last = r }
+	})
+	for i := range 20 {
+		w.report("c1", need(t, 10, int64(4*(i%3))))
+		w.step()
+		at := w.now
+		billed(t, reg) // waits until the bill is known
+		w.step()
+		if last.Bill == nil || last.Bill.At < at/1e6 {
+			t.Fatalf("step %d: the bill is %+v, want that of %d or a newer one", i, last.Bill, at/1e6)
+		}
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/fleetview"
@@ -31,8 +33,9 @@ type Fleet struct {
 	Feed     *web.Feed
 	Album    *fleetview.Album
 
-	tb  testing.TB
-	now time.Time
+	tb      testing.TB
+	now     time.Time
+	metrics *prometheus.Registry
 	// clock is what durations are measured by; Slow moves it on.
 	clock time.Time
 	slow  time.Duration
@@ -41,7 +44,7 @@ type Fleet struct {
 // New starts a shard on machines. Nothing is asked for yet. names says what Needs are called; it may be nil.
 func New(tb testing.TB, machines []model.Machine, opts engine.Options, began time.Time, names world.Names) *Fleet {
 	tb.Helper()
-	f := &Fleet{tb: tb, now: began, clock: began, Album: &fleetview.Album{}}
+	f := &Fleet{tb: tb, now: began, metrics: prometheus.NewRegistry(), clock: began, Album: &fleetview.Album{}}
 	const change = 2 * Interval
 	each := simulated.Latency{Min: change, Max: change}
 	var err error
@@ -57,7 +60,7 @@ func New(tb testing.TB, machines []model.Machine, opts engine.Options, began tim
 	cfg.Engine = opts
 	cfg.Unbounded()
 	cfg.DoubtListings, cfg.Quarantine, cfg.Concurrency = false, false, 0
-	f.Shard, err = shard.New(cfg, shard.Deps{Provider: f.Provider, Observer: f.Recorder.Observe, Running: f.Recorder.Running, Decided: f.Recorder.Decided, Clock: f.time})
+	f.Shard, err = shard.New(cfg, shard.Deps{Provider: f.Provider, Observer: f.Recorder.Observe, Running: f.Recorder.Running, Decided: f.Recorder.Decided, Registerer: f.metrics, Clock: f.time})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -80,9 +83,13 @@ func (f *Fleet) Report(cluster string, rows []model.Need) {
 	}
 }
 
-// Step runs one cycle.
+// Step runs one cycle, when the bills of those before are known: a shard computes them beside its cycles, and gathering
+// its metrics waits for them.
 func (f *Fleet) Step() {
 	f.tb.Helper()
+	if _, err := f.metrics.Gather(); err != nil {
+		f.tb.Fatal(err)
+	}
 	f.now = f.now.Add(Interval)
 	f.Provider.Advance(f.now.UnixNano())
 	if _, err := f.Shard.Step(context.Background(), f.now.UnixNano()); err != nil {
