@@ -172,18 +172,24 @@ func (p *Provider) compare(h *hand, exists map[string][]driver.Observation, trou
 			tasks = append(tasks, t)
 		}
 	}
-	if trouble == nil && !h.known {
+	if trouble == nil {
 		h.known = true
-	}
-	if trouble == nil && !p.books.Observed[h.spec.Name] {
-		if p.books.Observed == nil {
-			p.books.Observed = map[string]bool{}
-		}
-		p.books.Observed[h.spec.Name], p.pending.books = true, true
+		p.noteObserved(h.spec.Name)
 	}
 	p.probe(now)
 	p.pending.account = true
 	return tasks
+}
+
+// noteObserved remembers in the records that a driver was observed completely.
+func (p *Provider) noteObserved(name string) {
+	if p.books.Observed[name] {
+		return
+	}
+	if p.books.Observed == nil {
+		p.books.Observed = map[string]bool{}
+	}
+	p.books.Observed[name], p.pending.books = true, true
 }
 
 // noteTrouble writes a line when a driver cannot be observed, and when it can again. One round that fails is a

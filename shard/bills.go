@@ -68,7 +68,7 @@ func (b *bills) learn(number uint64, x *bill.Bill) {
 	}
 }
 
-// compute computes the last bill, and those that are taken meanwhile and not followed by another one.
+// compute computes the bill that was taken last, again and again until none was taken meanwhile. Older ones are skipped.
 func (b *bills) compute() {
 	for {
 		of := b.last.Load()

@@ -79,7 +79,8 @@ func TestCtlNeeds(t *testing.T) {
 	}
 }
 
-// TestCtlNeedsNamesTheRemedy: whoever asks a process that has a page and no sessions, as `tonnage up` is, is told what to ask.
+// TestCtlNeedsNamesTheRemedy: `tonnage ctl needs` fails against a process that serves a page and no sessions, such as `tonnage up`.
+// The error says which command to use instead.
 func TestCtlNeedsNamesTheRemedy(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
