@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"os"
 	"runtime"
 	"slices"
 	"testing"
@@ -17,11 +18,15 @@ import (
 	"github.com/tonnage/tonnage/internal/workload"
 )
 
+// othersMax is how many cores other programs use on a quiet machine.
+const othersMax = 0.2
+
 // BenchmarkCyclesBesideHelp is what asking what would help a Need costs the cycles of a shard with 50,000 machines. Two fleets
 // run the same cycles, in turns of 50: one alone, the other beside somebody who asks without a pause. So each cycle is compared with itself,
-// and the longest with the longest. A cycle's time counts from when it is due to run, so that waiting for the shard's lock is in it; its processor
-// time is that of the thread that runs cycles, which other load on the machine changes least. Between cycles that begin every 400 ms
-// each part of a question finds room, and between those that begin every 100 ms the longest do not.
+// and the longest with the longest. A cycle's time counts from when it is due to run, so that waiting for the shard's lock is in it. On a machine
+// that others use too, the time less what its thread waited for a processor says more (undisturbed), and the thread's processor time is changed least; quiet are
+// those cycles beside which, and since the ones before them, other programs used less than othersMax cores, in both fleets. Between
+// cycles that begin every 400 ms each part of a question finds room, and between those that begin every 100 ms the longest do not.
 func BenchmarkCyclesBesideHelp(b *testing.B) {
 	for _, gap := range []time.Duration{400 * time.Millisecond, 100 * time.Millisecond} {
 		b.Run(fmt.Sprintf("every=%v", gap), func(b *testing.B) { cyclesBesideHelp(b, gap) })
@@ -60,9 +65,14 @@ func cyclesBesideHelp(b *testing.B, gap time.Duration) {
 				}
 			}()
 			tick := time.NewTicker(gap)
+			all, own := usedByAll(b), usedByOwn(b)
+			since := time.Now()
 			for range turn {
 				<-tick.C
-				x.timed(b)
+				x.step()
+				nowAll, nowOwn, now := usedByAll(b), usedByOwn(b), time.Now()
+				x.others = append(x.others, float64(nowAll-all-(nowOwn-own))/float64(now.Sub(since)))
+				all, own, since = nowAll, nowOwn, now
 			}
 			tick.Stop()
 			cancel()
@@ -82,8 +92,21 @@ func cyclesBesideHelp(b *testing.B, gap time.Duration) {
 			b.ReportMetric(at(list, percent), fmt.Sprintf("p%d-%s-ms", percent, name))
 		}
 	}
+	var quietAlone, quietBeside []time.Duration
+	for i, cores := range beside.others {
+		if max(cores, alone.others[i]) < othersMax {
+			quietAlone, quietBeside = append(quietAlone, alone.took[i]), append(quietBeside, beside.took[i])
+		}
+	}
+	if len(quietAlone) > 0 {
+		report("quiet-alone", quietAlone)
+		report("quiet-beside", quietBeside)
+	}
+	b.ReportMetric(float64(len(quietAlone)), "quiet-cycles")
 	report("alone", alone.took)
 	report("beside", beside.took)
+	report("undisturbed-alone", alone.undisturbed)
+	report("undisturbed-beside", beside.undisturbed)
 	report("cpu-alone", alone.cpu)
 	report("cpu-beside", beside.cpu)
 	more := make([]time.Duration, len(beside.cpu))
@@ -103,8 +126,9 @@ func cyclesBesideHelp(b *testing.B, gap time.Duration) {
 // timedFleet is a fleet whose cycles are timed.
 type timedFleet struct {
 	*viewtest.Fleet
-	step      func()
-	took, cpu []time.Duration // by cycle
+	step                   func()
+	took, undisturbed, cpu []time.Duration // by cycle
+	others                 []float64       // by cycle: cores that other programs used since the one before
 }
 
 // askedFleet is a fleet of 50,000 machines with a Need that is short, always the same.
@@ -124,14 +148,14 @@ func askedFleet(b *testing.B) *timedFleet {
 	for range 3 {
 		step()
 	}
-	return &timedFleet{Fleet: f, step: step}
-}
-
-// timed runs one cycle.
-func (x *timedFleet) timed(b *testing.B) {
-	began, cpu := time.Now(), threadTime(b)
-	x.step()
-	x.took, x.cpu = append(x.took, time.Since(began)), append(x.cpu, threadTime(b)-cpu)
+	x := &timedFleet{Fleet: f, step: step}
+	f.Around = func(cycle func()) {
+		waited, cpu, began := threadWaited(b), threadTime(b), time.Now()
+		cycle()
+		took := time.Since(began)
+		x.took, x.undisturbed, x.cpu = append(x.took, took), append(x.undisturbed, took-threadWaited(b)+waited), append(x.cpu, threadTime(b)-cpu)
+	}
+	return x
 }
 
 // at returns a percentile in milliseconds.
@@ -159,4 +183,42 @@ func threadTime(b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	return time.Duration(now.Nano())
+}
+
+// threadWaited returns for how long the calling thread has waited for a processor while it could have run.
+func threadWaited(b *testing.B) time.Duration {
+	b.Helper()
+	text, err := os.ReadFile("/proc/thread-self/schedstat")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var ran, waited int64
+	if _, err := fmt.Sscan(string(text), &ran, &waited); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(waited)
+}
+
+// usedByAll returns the processor time that the machine has used, in steps of 10 ms.
+func usedByAll(b *testing.B) time.Duration {
+	b.Helper()
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var user, nice, system, idle, iowait, irq, softirq, steal int64
+	if _, err := fmt.Sscanf(string(text), "cpu %d %d %d %d %d %d %d %d", &user, &nice, &system, &idle, &iowait, &irq, &softirq, &steal); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(user+nice+system+irq+softirq+steal) * 10 * time.Millisecond
+}
+
+// usedByOwn returns the processor time that this process has used.
+func usedByOwn(b *testing.B) time.Duration {
+	b.Helper()
+	var r unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }

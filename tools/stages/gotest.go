@@ -242,7 +242,11 @@ func goTest(ctx context.Context, root string, out *printer, args []string) error
 			stop()
 			return err
 		}
-		left, args = all-len(packages), append(flagsOf(args), packages...)
+		left = all - len(packages)
+	}
+	if len(packages) > 0 {
+		packages = ordered(packages)
+		args = append(flagsOf(args), packages...)
 	}
 	stop()
 	fmt.Fprintf(out, "go test %s: %d packages\n", shown, len(packages))

@@ -16,8 +16,17 @@ import (
 	"time"
 )
 
-// callLimit is how long the browser may take for one command.
-const callLimit = 30 * time.Second
+// patience is how long a condition of the page may take to come true. Other programs can leave the browser next to no processor: what is late then is
+// still right. Where a tab is watched for minutes (minutesVariable) the machine has other work for certain.
+var patience = func() time.Duration {
+	if os.Getenv(minutesVariable) != "" {
+		return 15 * time.Minute
+	}
+	return 2 * time.Minute
+}()
+
+// callLimit is how long the browser may take for one command. Some wait for a condition of the page.
+var callLimit = patience + 30*time.Second
 
 // browser drives a Chromium over a pair of pipes: it reads commands from file
 // 3 and writes answers and events to file 4, each ended by a zero byte. That is
@@ -343,7 +352,6 @@ func (p *page) must(expression string, value any) {
 // until waits for a condition of the page to hold.
 func (p *page) until(what, condition string) {
 	p.t.Helper()
-	const limit = 25 * time.Second
 	err := p.eval(fmt.Sprintf(`new Promise((ok, no) => {
 		const late = Date.now() + %d;
 		(function look() {
@@ -351,7 +359,7 @@ func (p *page) until(what, condition string) {
 			else if (Date.now() > late) no(new Error('still not so'));
 			else setTimeout(look, 50);
 		})();
-	})`, limit.Milliseconds(), condition), nil)
+	})`, patience.Milliseconds(), condition), nil)
 	if err != nil {
 		p.t.Errorf("waiting for %s: %v", what, err)
 		p.quiet()

@@ -32,6 +32,8 @@ type Fleet struct {
 	View     *fleetview.View
 	Feed     *web.Feed
 	Album    *fleetview.Album
+	// Around runs the shard's part of each cycle, and nothing else of it; nil = it just runs.
+	Around func(cycle func())
 
 	tb      testing.TB
 	now     time.Time
@@ -92,8 +94,15 @@ func (f *Fleet) Step() {
 	}
 	f.now = f.now.Add(Interval)
 	f.Provider.Advance(f.now.UnixNano())
-	if _, err := f.Shard.Step(context.Background(), f.now.UnixNano()); err != nil {
-		f.tb.Fatal(err)
+	cycle := func() {
+		if _, err := f.Shard.Step(context.Background(), f.now.UnixNano()); err != nil {
+			f.tb.Fatal(err)
+		}
+	}
+	if f.Around == nil {
+		cycle()
+	} else {
+		f.Around(cycle)
 	}
 }
 
