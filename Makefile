@@ -468,8 +468,16 @@ env: ## print what to export so that go commands by hand share what is compiled
 clean: ## remove what was built; the cache of tools stays
 	rm -rf bin build
 
+# What make alone leaves out: runs of hours, and parts of other targets.
+SELDOM := ^(soak-|e2e|day-|page-long|load|resident|gates-|test-(cluster|numa|avx512)|race|asm|generate|crds|platforms|.*-check$$)
+
 .PHONY: help
-help: ## show this
-	@awk 'BEGIN {FS = ":.*## "} \
+help: ## show the targets that are used most
+	@awk -v seldom='$(SELDOM)' 'BEGIN {FS = ":.*## "} \
 	  /^##@/ {printf "\n%s\n", substr($$0, 5)} \
-	  /^[a-z-]+:.*## / {printf "  make %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	  /^[a-z0-9-]+:.*## / {if ($$1 ~ seldom) more++; else printf "  make %-19s %s\n", $$1, $$2} \
+	  END {printf "\nmake help-all lists %d more.\n", more}' $(MAKEFILE_LIST)
+
+.PHONY: help-all
+help-all: ## show all targets
+	@$(MAKE) --no-print-directory help SELDOM=^$$

@@ -179,6 +179,9 @@ func moneyText(a *fleetview.MoneyAnswer) string {
 		risk = ", of machines whose needs put no price on them"
 	}
 	now := fmt.Sprintf("now: $%.2f an hour at list prices; $%.2f with what interruptions cost (%.2f interruptions an hour are expected%s)", a.List, a.Effective, a.Interruptions, risk)
+	if a.IncompleteGangs > 0 {
+		now += fmt.Sprintf("; $%.2f of it is for machines of gangs that are not complete (%d), so that nothing runs there", a.Incomplete, a.IncompleteGangs)
+	}
 	if b.Paid <= 0 || b.At == 0 {
 		return fmt.Sprintf("%s; $%.2f of idle machines\n", now, a.Idle)
 	}

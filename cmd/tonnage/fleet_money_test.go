@@ -30,4 +30,8 @@ func TestMoneyTextAddsUp(t *testing.T) {
 			t.Errorf("%s: got\n%s\nwant\n%s", c.name, got, strings.TrimSpace(c.want))
 		}
 	}
+	incomplete := moneyText(&fleetview.MoneyAnswer{List: 200, Effective: 210, Idle: 9.18, Incomplete: 9.5, IncompleteGangs: 2, Interruptions: 0.5})
+	if want := now + "; $9.50 of it is for machines of gangs that are not complete (2), so that nothing runs there; $9.18 of idle machines\n"; incomplete != want {
+		t.Errorf("got\n%s\nwant\n%s", incomplete, want)
+	}
 }

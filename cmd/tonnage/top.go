@@ -210,7 +210,7 @@ func topUnmet(b *strings.Builder, unmet []web.UnmetNeed) {
 	}
 	slices.SortStableFunc(all, func(a, b cluster) int { return cmp.Or(cmp.Compare(b.needs, a.needs), cmp.Compare(b.age, a.age)) })
 	b.WriteByte('\n')
-	t := terminal.NewTable("SHORT", "NEEDS", "PRIORITY", "FOR", "REASON")
+	t := terminal.NewTable("SHORT", "NEEDS", "PRIORITY UP TO", "FOR UP TO", "REASON")
 	for _, c := range all[:min(len(all), topRows)] {
 		t.Row(c.name, c.needs, c.priority, time.Duration(c.age*float64(time.Second)).Round(time.Second), c.reason)
 	}

@@ -27,7 +27,7 @@ func (a *Advice) WriteTable(out io.Writer, source string) error {
 	fmt.Fprintf(w, "what would help need %s, each by itself (%d decisions made):\n", name, a.Tries)
 	for i := range a.Capacity {
 		c := &a.Capacity[i]
-		fmt.Fprintf(w, "  more machines: %d of %s, $%s an hour more\n", c.Count, c.says(), terminal.Price(c.AddedPerHour))
+		fmt.Fprintf(w, "  more machines: %d of %s, $%s an hour more\n", c.Count, c.says(), terminal.Cents(c.AddedPerHour))
 		c.tell(w)
 		fmt.Fprintf(w, "    tonnage what-if %s %s\n", terminal.Escape(source), terminal.Escape(c.Command()))
 	}
@@ -52,6 +52,9 @@ func (a *Advice) WriteTable(out io.Writer, source string) error {
 	}
 	if len(a.Relax) == 0 {
 		fmt.Fprintln(w, "  no requirement less helps by itself")
+	}
+	if len(a.Capacity) > 0 || a.Priority != nil || len(a.Relax) > 0 {
+		fmt.Fprintln(w, "to do it: machines at the provider; priority and requirements in the pods, the CapacityRequest, or the file of tonnage demand apply")
 	}
 	if a.Exhausted {
 		fmt.Fprintln(w, "  the search has ended early; there may be more that helps")
@@ -98,6 +101,6 @@ func (e *Effect) tell(w io.Writer) {
 		if e.DrainingPerHour > 0 {
 			after = ", when those of others have drained"
 		}
-		fmt.Fprintf(w, "    its machines then cost $%s an hour%s\n", terminal.Price(all), after)
+		fmt.Fprintf(w, "    its machines then cost $%s an hour%s\n", terminal.Cents(all), after)
 	}
 }

@@ -25,3 +25,23 @@ func TestTellSaysWhatIsCounted(t *testing.T) {
 		}
 	}
 }
+
+// TestWriteTableSaysWhereToDoIt: if something helps, and only then.
+func TestWriteTableSaysWhereToDoIt(t *testing.T) {
+	const says = "\nto do it: machines at the provider; "
+	for _, c := range []struct {
+		advice Advice
+		want   bool
+	}{
+		{Advice{Need: "n"}, false},
+		{Advice{Need: "n", Waiting: true}, false},
+		{Advice{Need: "n", Priority: &Priority{Priority: 7}}, true},
+		{Advice{Need: "n", Capacity: []Capacity{{Count: 1}}}, true},
+		{Advice{Need: "n", Relax: []Relaxation{{Leave: "minUnit"}}}, true},
+	} {
+		var out strings.Builder
+		if err := c.advice.WriteTable(&out, "-f world.yaml"); err != nil || strings.Contains(out.String(), says) != c.want {
+			t.Errorf("%v, %q; want a place to do it: %v", err, out.String(), c.want)
+		}
+	}
+}

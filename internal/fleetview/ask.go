@@ -86,7 +86,7 @@ func (v *View) worldOf(ctx context.Context, question string, holds holding, ask 
 		}
 		return answer, err
 	}
-	return nil, fmt.Errorf("%w: no shard has it", web.ErrNotFound)
+	return nil, fmt.Errorf("%w: no shard has what the question is about", web.ErrNotFound)
 }
 
 // answer runs a question about a copy of a shard's world.

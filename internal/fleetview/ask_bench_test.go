@@ -35,7 +35,7 @@ func BenchmarkCyclesBesideHelp(b *testing.B) {
 
 func cyclesBesideHelp(b *testing.B, gap time.Duration) {
 	b.Helper()
-	const turn = 50
+	const turn, settle = 50, 4 // of a turn the first cycles are not timed: a question knows after two of them when the next one is due
 	alone, beside := askedFleet(b), askedFleet(b)
 	var answers []time.Duration
 	tries, short := 0, false
@@ -67,9 +67,13 @@ func cyclesBesideHelp(b *testing.B, gap time.Duration) {
 			tick := time.NewTicker(gap)
 			all, own := usedByAll(b), usedByOwn(b)
 			since := time.Now()
-			for range turn {
+			for cycle := range settle + turn {
 				<-tick.C
+				x.timed = cycle >= settle
 				x.step()
+				if !x.timed {
+					continue
+				}
 				nowAll, nowOwn, now := usedByAll(b), usedByOwn(b), time.Now()
 				x.others = append(x.others, float64(nowAll-all-(nowOwn-own))/float64(now.Sub(since)))
 				all, own, since = nowAll, nowOwn, now
@@ -127,6 +131,7 @@ func cyclesBesideHelp(b *testing.B, gap time.Duration) {
 type timedFleet struct {
 	*viewtest.Fleet
 	step                   func()
+	timed                  bool            // the cycles that run now
 	took, undisturbed, cpu []time.Duration // by cycle
 	others                 []float64       // by cycle: cores that other programs used since the one before
 }
@@ -153,7 +158,11 @@ func askedFleet(b *testing.B) *timedFleet {
 		waited, cpu, began := threadWaited(b), threadTime(b), time.Now()
 		cycle()
 		took := time.Since(began)
-		x.took, x.undisturbed, x.cpu = append(x.took, took), append(x.undisturbed, took-threadWaited(b)+waited), append(x.cpu, threadTime(b)-cpu)
+		if !x.timed {
+			return
+		}
+		used := threadTime(b) - cpu // before anything is read that takes time itself
+		x.took, x.cpu, x.undisturbed = append(x.took, took), append(x.cpu, used), append(x.undisturbed, took-threadWaited(b)+waited)
 	}
 	return x
 }

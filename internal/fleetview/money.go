@@ -16,6 +16,10 @@ type MoneyAnswer struct {
 	List      float64 `json:"list"`      // prices of what has a host or is getting one
 	Effective float64 `json:"effective"` // with what interruptions of the workloads cost
 	Idle      float64 `json:"idle"`      // of Idle machines
+	// Incomplete is the part of List of machines that gangs hold which are short: all of a gang runs, or nothing of it.
+	Incomplete float64 `json:"incomplete"`
+	// IncompleteGangs is how many such gangs hold machines.
+	IncompleteGangs int `json:"incompleteGangs"`
 	// Bill is what machines for what Needs have cost, and would cost at least, as of its own time; all 0 while that
 	// is not known.
 	Bill bill.Bill `json:"bill"`
@@ -49,12 +53,20 @@ func (v *View) money(context.Context, url.Values) (any, error) {
 	for i := range v.parts {
 		out.Bill = out.Bill.Plus(v.parts[i].Recorder.Bill())
 	}
+	short := v.shortGangs()
 	kinds, types := map[string]*MoneyRow{}, map[string]*MoneyRow{}
 	for i := range f.ids {
 		if !paid(f.countedAs(i)) {
 			continue
 		}
 		c := &f.classes[f.class[i]]
+		if held, ok := short[f.stamp(i)]; ok && serves(f.state[i]) {
+			out.Incomplete += c.price
+			if !held {
+				out.IncompleteGangs++
+				short[f.stamp(i)] = true
+			}
+		}
 		capacity := f.capacity[i].String()
 		for _, row := range [...]*MoneyRow{moneyRow(kinds, capacity, ""), moneyRow(types, c.instanceType, capacity)} {
 			f.addMoney(row, i)
@@ -78,6 +90,24 @@ func (v *View) money(context.Context, url.Values) (any, error) {
 	}
 	out.IdleBy = moneyRows(types, listDefault, dearest(func(r *MoneyRow) float64 { return r.IdleCost }))
 	return out, nil
+}
+
+// stamp is the Need that a machine was bound for.
+func (f *fleet) stamp(i int) needKey {
+	return needKey{cluster: f.names[f.cluster[i]], fingerprint: f.fingerprint[i], group: f.names[f.group[i]]}
+}
+
+// shortGangs returns the Needs that have to be in one domain and are short, false for each.
+func (v *View) shortGangs() map[needKey]bool {
+	out := map[needKey]bool{}
+	v.unmetNow(func(l *unmetList) {
+		for i := range l.rows {
+			if x := &l.rows[i]; x.profile.Same() != nil {
+				out[x.key] = false
+			}
+		}
+	})
+	return out
 }
 
 func moneyRow(rows map[string]*MoneyRow, name, capacity string) *MoneyRow {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -479,4 +480,25 @@ func TestReliefIsWhatTheEngineDecided(t *testing.T) {
 		t.Errorf("%+v, then %+v", r, again)
 	}
 	f.Recorder.Running(false)
+}
+
+// TestMachinesOfAGangThatIsNotCompleteAreTold: they are paid for and serve nobody, though they are not idle.
+func TestMachinesOfAGangThatIsNotCompleteAreTold(t *testing.T) {
+	if m := ask[fleetview.MoneyAnswer](t, viewtest.Contended(t, began).View, "money"); m.Incomplete != 0 || m.IncompleteGangs != 0 {
+		t.Errorf("while every gang is complete %+v", m)
+	}
+	f := viewtest.Contended(t, began)
+	lost := []string{}
+	for i := range 4 {
+		lost = append(lost, fmt.Sprintf("a-r2-m%02d", i))
+	}
+	f.Provider.Lose(lost...)
+	f.Step()
+	n := ask[fleetview.NeedAnswer](t, f.View, "need?name=llm")
+	if !n.Unmet || len(n.Held) != 12 {
+		t.Fatalf("the gang is unmet: %v, and has %d machines, want 12 of 16", n.Unmet, len(n.Held))
+	}
+	if m := ask[fleetview.MoneyAnswer](t, f.View, "money"); m.Incomplete != 12*12 || m.IncompleteGangs != 1 {
+		t.Errorf("%g an hour of %d gangs, want 144 of 1", m.Incomplete, m.IncompleteGangs)
+	}
 }

@@ -65,7 +65,7 @@ func contended() *scene {
 	s.trials = []Trial{
 		{"explain need", "hopper", "why nothing matches a need, and what is near"},
 		{"explain need", "--help-me moe", "why a gang waits, and what would help"},
-		{"what-if", "--remove speech", "what would be done if another gang were gone"},
+		{"what-if", "--remove vision", "what would be done if another cluster's gang were gone"},
 	}
 	return s
 }

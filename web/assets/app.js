@@ -161,7 +161,7 @@ function head() {
   const limit = Math.max((store.info?.cycleInterval ?? 1000) * STALL_CYCLES, 5000);
   let [words, mood] = LINKS[store.link];
   if (store.link === 'live' && stalledFor > limit) [words, mood] = [`no cycle for ${span(stalledFor / 1000)}`, 'bad'];
-  if (pace.held) [words, mood] = ['held', 'wait'];
+  if (pace.held) [words, mood] = ['frozen', 'wait'];
   const live = find('#live');
   text(live, words);
   live.dataset.mood = mood;
@@ -181,7 +181,7 @@ find('#hold').addEventListener('click', (e) => {
   const now = store.now();
   shown = pace.held ? { ...store, rows: [...store.rows], now: () => now } : store;
   e.target.setAttribute('aria-pressed', String(pace.held));
-  text(e.target, pace.held ? 'Resume' : 'Hold');
+  text(e.target, pace.held ? 'Resume' : 'Freeze page');
   redraw();
 });
 
@@ -215,12 +215,20 @@ find('#search').addEventListener('submit', (e) => {
   go(linkToTab('search', { q: find('#search-q').value }));
 });
 
+/** The field says what was searched for, and nothing elsewhere. */
+function searched() {
+  const field = find('#search-q');
+  if (document.activeElement !== field || place.tab !== 'search') field.value = place.tab === 'search' ? place.filters.get('q') ?? '' : '';
+}
+
 onPlace(() => {
+  searched();
   window.scrollTo({ top: place.tab === lastTab ? window.scrollY : 0 });
   lastTab = place.tab;
   redraw();
 });
 let lastTab = place.tab;
+searched();
 
 document.addEventListener('visibilitychange', redraw);
 setInterval(redraw, 1000); // uptime and the age of the connection go on by themselves

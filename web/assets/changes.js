@@ -106,9 +106,9 @@ const reason = (r) => (!r ? 'not short' : r === 'satisfied' || r === 'gone' ? h(
 
 const needRow = (n) => tr([needLink(n.name, n.key), n.need || 'any machine', count(n.priority), reason(n.from), reason(n.to)], NEED_HEADS, { key: `${n.cluster} ${n.key}`, open: `need/${n.name}~${n.key}` });
 
-const at = (state, cluster) => h('span', {}, state ? stateTag(state) : 'not listed', cluster ? [' in ', to('cluster', cluster)] : '');
+const at = (state, cluster, none) => h('span', {}, state ? stateTag(state) : none, cluster ? [' in ', to('cluster', cluster)] : '');
 
-const machineRow = (m) => tr([to('machine', m.machine, m.machine || 'one whose name is not kept'), at(m.from, m.fromCluster), at(m.to, m.toCluster)], MACHINE_HEADS, { key: m.machine || null, open: m.machine ? `machine/${m.machine}` : null });
+const machineRow = (m) => tr([to('machine', m.machine, m.machine || 'one whose name is not kept'), at(m.from, m.fromCluster, 'not there'), at(m.to, m.toCluster, m.from === 'Deleting' ? 'given back' : h('b.bad', {}, 'lost: the provider does not list it any more'))], MACHINE_HEADS, { key: m.machine || null, open: m.machine ? `machine/${m.machine}` : null });
 
 const actionRow = (a) => tr([
   h('span.tag', { color: kinds[a.kind]?.color ?? '--grey', title: kinds[a.kind]?.hint }, a.kind), count(a.count),
@@ -120,7 +120,7 @@ const actionRow = (a) => tr([
 const side = (need, cluster, second = null) => h('div', {}, need ? needLink(need) : to('cluster', cluster, cluster || '–'), need ? h('div.second', {}, 'of ', to('cluster', cluster)) : null, second ? h('div.second', {}, second) : null);
 
 /** 13 times, 52 preemptions of 8 machines; where no machine was taken twice, their number alone. */
-const howOften = (p) => (p.times > 1 ? [`${several(p.times, 'time')}, ${several(p.machines, 'preemption')} of `, h('b', {}, several(p.different, 'machine'))] : h('b', {}, several(p.different, 'machine')));
+const howOften = (p) => (p.times > 1 ? [`${p.plan ? several(p.times, 'plan') : several(p.times, 'time')}, ${several(p.machines, 'preemption')} of `, h('b', {}, several(p.different, 'machine'))] : h('b', {}, several(p.different, 'machine')));
 
 const pairRow = (p) => tr([
   moment(p.last), side(p.fromNeed, p.from), p.plan ? count(p.fromPriority ?? 0) : '–', side(p.forNeed, p.for, p.need || 'any machine'), count(p.priority),

@@ -10,7 +10,7 @@ import { filter, linkToTab, place } from './router.js';
 
 const COLUMNS = [
   { name: 'Cluster', cls: 'id', sort: 'cluster' }, { name: 'Short', cls: 'num', sort: 'short' }, { name: 'Why', cls: 'reason' }, { name: 'Demand', cls: 'wide', sort: 'rows' },
-  { name: 'Machines', cls: 'num', sort: 'machines' }, { name: 'Of the fleet', cls: 'num', sort: 'share' }, { name: 'Spend', cls: 'num', sort: 'spend' }, { name: 'Short over time', cls: 'line' },
+  { name: 'Machines', cls: 'num', sort: 'machines' }, { name: 'Largest share', cls: 'num', sort: 'share' }, { name: 'Spend', cls: 'num', sort: 'spend' }, { name: 'Short over time', cls: 'line' },
 ];
 const TENANT_HEADS = [
   { name: 'Tenant', cls: 'id' }, { name: 'Of its share', cls: 'num' }, { name: 'Clusters', cls: 'wide' }, { name: 'Machines', cls: 'num' }, { name: 'Short', cls: 'num' }, { name: 'Spend', cls: 'num' }, { name: 'Short over time', cls: 'line' },
@@ -66,7 +66,7 @@ function clusterRow(c) {
     h(c.short > 0 ? 'b.bad' : 'span', {}, count(c.short)),
     c.short > 0 ? reasonTag(c.reason) : '–',
     h('div', {}, vector(c.demand) || 'nothing', c.short > 0 ? h('div.second', {}, `short of ${vector(c.deficit)}`) : null),
-    c.draining === 0 ? count(c.machines) : h('span', {}, count(c.machines), h('span.second', { title: 'they are paid for until they are given back or bound to another cluster' }, ` and ${count(c.draining)} that ${c.draining === 1 ? 'drains' : 'drain'}`)), h('span', { title: 'of all machines that serve a cluster, in the dimension of which it has most' }, meter(c.share)), dollars(c.spend), trend(c.trend),
+    c.draining === 0 ? count(c.machines) : h('span', {}, count(c.machines), h('span.second', { title: 'they are paid for until they are given back or bound to another cluster' }, ` and ${count(c.draining)} that ${c.draining === 1 ? 'drains' : 'drain'}`)), h('span', { title: 'of the CPU, memory or accelerators of all machines that serve clusters: of that of which it has the largest part. Such parts do not sum up to 100 %.' }, meter(c.share)), dollars(c.spend), trend(c.trend),
   ], COLUMNS, { key: c.cluster, open: `cluster/${c.cluster}` });
 }
 

@@ -41,7 +41,7 @@ export class Fleet {
     this.tip = h('div.tip', { hidden: true });
     this.said = h('p.away', { 'aria-live': 'polite' });
     this.frameBox = h('div.map', {}, this.canvas, this.tip);
-    this.hold = h('input', { id: 'gang-size', type: 'number', min: 1, max: 100000, value: 16, 'aria-label': 'Size of the gang in machines' });
+    this.hold = h('input', { id: 'gang-size', type: 'number', min: 1, max: 100000, value: 16, 'aria-label': 'Size of the gang in machines', oninput: () => { this.typed = this.hold.value; } });
     this.kind = h('select', { 'aria-label': 'Instance type of the gang' });
     const form = this.form = h('form.tools', { id: 'gang-form', onsubmit: (e) => {
       e.preventDefault();
@@ -183,12 +183,12 @@ export class Fleet {
     }
     morph(this.kind, [h('option', { value: '' }, 'any type'), a.types.map((t) => h('option', { value: t, 'data-key': t }, t))]);
     const f = place.filters, hold = f.get('hold');
-    if (document.activeElement !== this.hold && hold) this.hold.value = hold;
+    if (document.activeElement !== this.hold) this.hold.value = hold || this.typed || Math.max(Math.min(16, Math.max(...a.domains.map((d) => d.machines + d.speculative), 0)), 1);
     if (document.activeElement !== this.kind) this.kind.value = f.get('type') ?? '';
     this.off.hidden = !hold;
     const now = a.domains.filter((d) => d.holds === 'now').length;
     this.answer.hidden = !hold;
-    morph(this.answer, hold ? [now > 0 ? h('b', {}, `${several(now, 'domain')} could hold it now`) : h('b.bad', {}, 'No domain could hold it now'), `, ${count(a.holding)} of ${count(a.total)} with machines that drain, are bought or are taken from others.`] : []);
+    morph(this.answer, hold ? [now > 0 ? h('b', {}, `${several(now, 'domain')} could hold it now`) : h('b.bad', {}, 'No domain could hold it now'), `; ${count(a.holding)} of ${count(a.total)} could, counting machines that drain, can be bought or can be taken from others.`] : []);
     const heads = hold ? [HEADS[0], { name: `A gang of ${count(Number(hold))}`, cls: 'wide' }, ...HEADS.slice(1)] : HEADS;
     const row = (d) => {
       const cells = [domainLink(a.key, d.value), count(d.machines), count(d.idle), count(d.bound), count(d.moving), count(d.speculative), count(d.clusters), dollars(d.spend)];
@@ -204,7 +204,7 @@ function holds(d) {
     case 'now': return h('b.met', {}, 'now: enough are idle');
     case 'drains': return 'when what is on its way is free';
     case 'buys': return 'with machines that can be bought';
-    case 'preempts': return `by preemption, above priority ${count(d.above ?? 0)}`;
+    case 'preempts': return `by preemption, with a priority above ${count(d.above ?? 0)}`;
     default: return h('span.faint', {}, 'never: it is too small');
   }
 }

@@ -1,6 +1,7 @@
 // How figures are written, everywhere on the page.
 
 const integer = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
+const hundredths = new Intl.NumberFormat('en-US', { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 const units = [['P', 1e15], ['T', 1e12], ['G', 1e9], ['M', 1e6], ['k', 1e3]];
 const binary = [['PiB', 2 ** 50], ['TiB', 2 ** 40], ['GiB', 2 ** 30], ['MiB', 2 ** 20], ['KiB', 2 ** 10]];
 
@@ -31,6 +32,9 @@ const fixed = (v) => (v >= 100 ? v.toFixed(0) : v >= 10 ? v.toFixed(1) : v.toFix
 /** 1234.5 → "$1,235/h", 3.2 → "$3.20/h" */
 export const dollars = (v) => `${money(v)}/h`;
 export const money = (v) => (v !== 0 && Math.abs(v) < 100 ? `$${v.toFixed(2)}` : `$${count(v)}`);
+
+/** Where two amounts are compared: 200.5 → "$200.50/h", 12345.6 → "$12,346/h" */
+export const cents = (v) => (Math.abs(v) < 10000 ? `$${hundredths.format(v)}/h` : dollars(v));
 
 /** A rate, without its unit: 123, 7.9, < 0.1 */
 export const rate = (v) => (v >= 100 ? count(v) : v > 0 && v < 0.1 ? '< 0.1' : String(Number(v.toFixed(1))));

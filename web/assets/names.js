@@ -78,8 +78,8 @@ export const reasons = {
   },
   parked: {
     label: 'parked', color: '--slate',
-    text: 'It fitted nowhere for eight cycles. It is tried again every 32 cycles, and when machines that match appear.',
-    help: 'Add machines to one domain.',
+    text: 'No domain could hold all of it for eight cycles: it takes no more machines until one can. It is tried again every 32 cycles, and at once when machines that match appear.',
+    help: 'Add machines to one domain, or raise its priority.',
   },
 };
 

@@ -1,6 +1,6 @@
 // One Need: why it is short, who holds what matches, its plan, and what would help.
 
-import { count, percent, quantities, span, vector } from './format.js';
+import { count, dollars, percent, quantities, span, vector } from './format.js';
 import { h } from './dom.js';
 import { rejections } from './names.js';
 import { domainLink, field, moment, reasonOf, reasonTag, several, stateTag, table, to, tr } from './parts.js';
@@ -8,7 +8,7 @@ import { funnel, help, kindOption } from './whatif.js';
 
 const OPERATORS = { In: 'is', NotIn: 'is not', Exists: 'is there', DoesNotExist: 'is not there', Same: 'is the same for all', Gt: 'is above', Lt: 'is below' };
 
-export function needCard(n, { more, ask, help: helped, kinds }) {
+export function needCard(n, { store, more, ask, help: helped, kinds }) {
   ask(['explain', { need: n.name }]);
   return [
     h('p.lead', {}, n.unmet
@@ -23,15 +23,24 @@ export function needCard(n, { more, ask, help: helped, kinds }) {
       penalties(n) ? field('Penalties', penalties(n)) : null,
       n.group ? field('Gang', n.group) : null,
       n.arrival > 0 ? field('Demanded', moment(n.arrival)) : null,
-      n.parked ? field('Parked', 'it takes nothing until one domain can hold all of it; it is tried again every 32 cycles, and when machines that match appear') : null,
+      n.parked ? field('Parked', parked(n, store)) : null,
       n.alike > 1 ? field('Alike', `${count(n.alike)} rows of the cluster have this profile and group, and share their machines`) : null),
     h('section', { 'data-key': 'why' }, h('h3', {}, n.unmet ? 'Why it is short' : 'Which machines fit it'), why(n, more)),
     n.unmet ? h('section', { 'data-key': 'help' }, h('h3', {}, 'What would help'), whatHelps(n, more, helped), tryOut(n, kinds)) : null,
     n.plans.length > 0 ? h('section', { 'data-key': 'plans' }, h('h3', {}, 'Plans of preemption for it'), h('ul.plain', {}, n.plans.map((p) => h('li', {}, to('plan', String(p.number), `plan ${p.number}`), `, ${moment(p.at)}: takes ${several(p.machines, 'machine')}${p.domain ? ` in ${p.domain}` : ''}`)))) : null,
-    h('section', { 'data-key': 'held' }, h('h3', {}, 'Machines that serve it'), held(n)),
+    h('section', { 'data-key': 'held' }, h('h3', {}, n.unmet && n.held.length > 0 ? 'Machines that it has so far' : 'Machines that serve it'), held(n)),
     h('section', { 'data-key': 'past' }, h('h3', {}, 'What happened'), past(n)),
-    h('p.small', {}, 'On the command line: ', h('code', {}, `tonnage explain need --shard ${location.origin} ${n.name}`)),
+    h('p.small', {}, 'On the command line: ', h('code', {}, `tonnage explain need --shard ${location.origin}${helped.answer ? ' --help-me' : ''} ${n.name}`)),
   ];
+}
+
+const PARKED_CYCLES = 32; // after so many a parked Need is tried again
+
+/** What a Need that is parked does: it keeps what it has, which serves nobody until the rest comes. */
+function parked(n, store) {
+  const cost = n.held.reduce((sum, m) => sum + m.price, 0), has = n.held.length + n.heldMore, every = store.info?.cycleInterval;
+  return [has > 0 ? [h('b', {}, `it keeps ${several(has, 'machine')}${n.heldMore > 0 ? '' : `, ${dollars(cost)}`}`), ', which serve only once the rest has come, and '] : 'it ', 'takes no more until one domain can hold all of it. It is tried again ',
+    every ? `about every ${span((PARKED_CYCLES * every) / 1000)} (${PARKED_CYCLES} cycles)` : `every ${PARKED_CYCLES} cycles`, ', and at once when machines that match appear.'];
 }
 
 /** What would help, as it was decided about; until somebody asks, what usually does. */
@@ -64,7 +73,7 @@ function tryOut(n, kinds) {
     h('label', {}, 'What if it had priority ', h('input', { type: 'number', name: 'priority', min: -2147483648, max: 2147483647, placeholder: String(n.priority) })),
     h('label', {}, ' and there were ', h('input', { type: 'number', name: 'count', min: 1, max: 10000, value: 1 })),
     h('label', {}, ' more machines of ', h('select', { name: 'add' }, h('option', { value: '' }, 'no kind'), kinds.map(kindOption))),
-    h('button', { type: 'submit' }, 'Decide'));
+    h('button', { type: 'submit' }, 'Try it'));
 }
 
 needCard.title = (n) => n.name;
@@ -94,7 +103,7 @@ function why(n, more) {
   ];
 }
 
-const HOLDING_HEADS = [{ name: 'Domain', cls: 'id' }, { name: 'Own', cls: 'num' }, { name: 'Free', cls: 'num' }, { name: 'Could be taken', cls: 'num' }, { name: 'Out of reach', cls: 'num' }, { name: 'Missing', cls: 'wide' }, { name: 'Verdict', cls: 'wide' }];
+const HOLDING_HEADS = [{ name: 'Domain', cls: 'id' }, { name: 'Own', cls: 'num' }, { name: 'Free', cls: 'num' }, { name: 'Could be taken', cls: 'num' }, { name: 'Out of reach', cls: 'num' }, { name: 'Missing', cls: 'wide.said' }, { name: 'Verdict', cls: 'wide' }];
 
 /** Of each domain, whose its machines are that fit, and what is missing there. */
 function holding(n, list, weighed) {
@@ -106,7 +115,7 @@ function holding(n, list, weighed) {
   return [
     h('h4', {}, 'What each domain could give it'), table('Domains: machines that fit, by whose they are, and what is missing', HOLDING_HEADS, rows),
     list.length > rows.length ? h('p.small', {}, `and ${count(list.length - rows.length)} more`) : null,
-    h('p.small', {}, 'Out of reach: of Needs with the same or a higher priority, or held for others. Missing: what it would lack even with all that is its own, free, or could be taken.'),
+    h('p.small', {}, 'Out of reach: of Needs with a higher priority, of those of other clusters with the same, or held for others. Missing: what it would lack even with all that is its own, free, or could be taken.'),
   ];
 }
 

@@ -19,6 +19,7 @@ function read() {
   filters.delete('open');
   // #/machine/m-1 is short for a machine that is open beside the overview.
   if (parts.length > 1 && !TABS.includes(parts[0])) open = [parts[0], ...parts.slice(1)].join('/');
+  if (parts.length === 1 && !TABS.includes(parts[0])) history.replaceState(null, '', address('overview', filters, thing(open))); // there is no such view
   place.tab = TABS.includes(parts[0]) ? parts[0] : 'overview';
   place.filters = filters;
   place.open = thing(open);

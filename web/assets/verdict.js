@@ -1,8 +1,8 @@
 // The state of the fleet in one sentence.
 
-import { count, dollars } from './format.js';
+import { clock, count, dollars } from './format.js';
 import { h, morph } from './dom.js';
-import { needLink, reasonOf, several } from './parts.js';
+import { capacityName, needLink, reasonOf, several } from './parts.js';
 import { Fresh } from './query.js';
 import { linkToTab } from './router.js';
 import { linkToWhatIf } from './whatif.js';
@@ -18,25 +18,31 @@ export class Verdict {
     const short = Boolean(f && f.satisfied < f.needs);
     this.box.classList.toggle('short', short);
     this.relief.want(short ? ['relief', {}] : null);
-    morph(this.box, store.info ? sentence(f, this.relief.answer) : ['Loading …']);
+    const now = this.relief.answer;
+    if (now?.capacity && now !== this.last?.answer) this.last = { answer: now, at: store.now() };
+    morph(this.box, store.info ? sentence(f, this.last, store.now()) : ['Loading …']);
   }
 }
 
 const NAMED = 3; // Needs that the sentence names
 
-/** The machines of one kind that would satisfy the most Needs, as it was decided: a line of its own, whose place is kept. */
-function relief(r, f) {
-  const c = r?.capacity, short = f.needs - f.satisfied, names = r?.needs ?? [];
-  // The answer may be older than the frame: what it would satisfy has to be short now.
+const OLD_MS = 3000; // an answer that is older tells its time
+
+/**
+ * The machines of one kind that would satisfy the most Needs, as it was decided: a line of its own, whose place is kept. The last answer
+ * stays, with its time, until another is found, as long as what it would satisfy is short.
+ */
+function relief(last, f, now) {
+  const r = last?.answer, c = r?.capacity, short = f.needs - f.satisfied, names = r?.needs ?? [];
   const stale = f.unmet.length === short && names.some((name) => !f.unmet.some((u) => u.name === name));
   if (!c || r.satisfies > short || stale) return '\u00a0';
   const all = r.satisfies === short && short > 1, listed = names.slice(0, NAMED);
   const whom = all ? 'all of them' : [listed.map((name, i) => [i === 0 ? '' : i === r.satisfies - 1 ? ' and ' : ', ', needLink(name)]), r.satisfies > listed.length ? ` and ${several(r.satisfies - listed.length, 'more', 'more')}` : ''];
   return [h('a.to', { href: linkToWhatIf({ add: c.like, count: c.count }), title: 'The engine has decided about the fleet with them: see what would happen' },
-    `${several(c.count, 'more machine')}${c.instanceType ? ` of ${c.instanceType}` : ` like ${c.like}`}`), ` (${dollars(c.addedDollarsPerHour)}) would satisfy `, whom, '.'];
+    `${several(c.count, 'more machine')} like ${c.like}`), ` (${[c.instanceType, c.capacityType !== 'Unspecified' ? capacityName(c.capacityType) : '', dollars(c.addedDollarsPerHour)].filter(Boolean).join(', ')}) would satisfy `, whom, now - last.at > OLD_MS ? `, as of ${clock(last.at)}.` : '.'];
 }
 
-function sentence(f, found) {
+function sentence(f, found, now) {
   if (!f) return ['Waiting for the first cycle.'];
   const held = f.mode ? ` Nothing is carried out: ${f.mode}.` : '';
   if (f.needs === 0) return [`No cluster has reported demand yet.${held}`];
@@ -46,13 +52,13 @@ function sentence(f, found) {
   const waiting = by('awaiting_drain');
   const most = [...f.reasons].sort((a, b) => b.count - a.count)[0];
   return [
-    h('a', { href: linkToTab('overview') }, h('b', {}, `${several(short, 'Need')}`)), ' of ', h('a', { href: linkToTab('needs') }, h('b', {}, count(f.needs))), h('b', {}, ` ${short === 1 ? 'is' : 'are'} short`),
+    h('a', { href: linkToTab('overview') }, h('b', {}, `${several(short, 'Need')}`)), ' of ', h('a.plainly', { href: linkToTab('needs') }, h('b', {}, count(f.needs))), h('b', {}, ` ${short === 1 ? 'is' : 'are'} short`),
     f.mostly ? [short === 1 ? ' of ' : ', mostly ', h('b', {}, f.mostly === 'gpu' ? 'GPUs' : f.mostly)] : '',
     most && most.reason !== 'awaiting_drain' ? `; ${inWords(most.reason, most.count, short)}` : '',
     most && most.reason !== NONE_FITS ? noneFits(f) : '',
     waiting > 0 ? `; ${count(waiting)} only ${waiting === 1 ? 'waits' : 'wait'} for machines that drain` : '',
     `.${held}`,
-    h('span.relief', { 'data-key': 'relief' }, relief(found, f)),
+    h('span.relief', { 'data-key': 'relief' }, relief(found, f, now)),
   ];
 }
 

@@ -42,7 +42,7 @@ export class WhatIf {
       h('div.tools', {}, label('whatif-count', 'Add'), this.count, label('whatif-add', 'machines like'), this.add),
       h('div.tools', {}, label('whatif-need', 'Give Need'), this.need, this.list, label('whatif-priority', 'the priority'), this.priority, label('whatif-relax', 'and no requirement on'), this.relax),
       h('div.tools', {}, label('whatif-key', 'Lose one'), this.key, this.value, this.lose),
-      h('div.tools', {}, h('button.strong', { type: 'submit' }, 'Decide'), h('button', { type: 'button', onclick: () => this.clear() }, 'Clear'), h('span.small', {}, 'The engine decides about the fleet as it is now, with the change. Nothing is changed.')));
+      h('div.tools', {}, h('button.strong', { type: 'submit' }, 'Try it'), h('button', { type: 'button', onclick: () => this.clear() }, 'Clear'), h('span.small', {}, 'The engine decides about the fleet as it is now, with the change. Nothing is changed.')));
     this.now = h('p.now');
     this.body = h('div.body');
     box.append(
@@ -116,7 +116,7 @@ export class WhatIf {
   draw(question, asked) {
     const { answer, error } = this.answer;
     this.body.toggleAttribute('aria-busy', asked && !answer && !error);
-    if (!asked) return morph(this.body, [empty('Say above what is to change.')]);
+    if (!asked) return morph(this.body, [empty(this.need.value && !this.priority.value && !this.relax.value ? `Say which priority ${this.need.value} is to have, or which of its requirements it is to do without.` : 'Say above what is to change.')]);
     if (error) return morph(this.body, [h('p.refused', { role: 'alert' }, error.message)]);
     if (!answer) return morph(this.body, [empty('Deciding …')]);
     morph(this.body, outcome(answer, inWords(question, answer)));
@@ -160,24 +160,33 @@ export function outcome(a, said) {
   const verdict = [clauses.map((c, i) => [i === 0 ? '' : i === clauses.length - 1 ? ', and ' : ', ', c]), '.'];
   return [
     h('p.lead', { 'data-key': 'said' }, `${said}, `, verdict),
-    h('div.loss', { 'data-key': 'sums' }, table('The next cycle, now and with the change', SUM_HEADS, sums(x))),
+    h('div.loss', { 'data-key': 'sums' }, sums(x)),
     needs.length > 0 ? h('section', { 'data-key': 'needs' }, h('h3', {}, `${several(needs.length, 'Need')} would change`), table('Needs that would change', CHANGE_HEADS, needs.slice(0, 200).map(changeRow)), needs.length > 200 ? h('p.small', {}, `and ${count(needs.length - 200)} more`) : null) : null,
     losers.length > 0 ? h('section', { 'data-key': 'losers' }, h('h3', {}, 'Who would lose machines to others'), table('Needs that would lose machines', LOSER_HEADS, losers.slice(0, 200).map(loserRow)), losers.length > 200 ? h('p.small', {}, `and ${count(losers.length - 200)} more`) : null,
-      h('p.small', {}, 'Until their machines have drained, they count as satisfied: the sums above are those of the next cycle.')) : null,
+      h('p.small', {}, 'Until their machines have drained, they count as satisfied: the sums above are those of the next cycle.', inTheEnd(x))) : null,
     actions('begun', 'What the engine would do', x.begun, a.begun),
     actions('dropped', 'What it would not do any more', x.dropped, a.dropped),
   ];
 }
 
+/** What is left when all machines have drained: who waits for them is satisfied, and who has lost some is not. */
+function inTheEnd(x) {
+  const gained = (x.waiting ?? []).length, lost = (x.losers ?? []).filter((l) => !x.whatIf.unsatisfied.includes(l.name)).length;
+  return gained + lost === 0 ? '' : [' In the end ', h('b', {}, `${count(x.whatIf.satisfied + gained - lost)} of ${several(x.whatIf.satisfied + x.whatIf.unsatisfied.length, 'Need')}`), ' are satisfied, unless those that lose find other machines.'];
+}
+
+const SUMS = [
+  ['Needs satisfied', (o) => count(o.satisfied)], ['Needs short', (o) => count(o.unsatisfied.length)], ['Cost of what Needs have', (o) => dollars(o.dollarsPerHour)],
+  ['Machines to bind', (o) => count(o.bind ?? 0)], ['Machines to buy', (o) => count(o.buy ?? 0)], ['Machines to preempt', (o) => count(o.preempt ?? 0)], ['Machines to reclaim', (o) => count(o.reclaim ?? 0)],
+  ['Interruptions of victims', (o) => money(o.interruptionDollars ?? 0)], ['Longest notice', (o) => (o.graceSecondsMax ? span(o.graceSecondsMax) : '–')], ['Victims that must not be interrupted', (o) => count(o.pinnedVictims ?? 0)],
+];
+const NOTHING = ['0', '$0', '–'];
+
+/** The next cycle as it is and with the change; without buying only where that differs, and nothing that is nought in all. */
 function sums(x) {
-  const row = (name, of) => tr([name, of(x.now), of(x.whatIf), of(x.withoutBuying)], SUM_HEADS, { key: name });
-  const rows = [
-    row('Needs satisfied', (o) => count(o.satisfied)), row('Needs short', (o) => count(o.unsatisfied.length)), row('Machines to bind', (o) => count(o.bind)), row('Machines to buy', (o) => count(o.buy)),
-    row('Machines to preempt', (o) => count(o.preempt)), row('Machines to reclaim', (o) => count(o.reclaim)), row('Cost of what Needs have', (o) => dollars(o.dollarsPerHour)), row('Interruptions of victims', (o) => money(o.interruptionDollars)),
-  ];
-  if (x.whatIf.graceSecondsMax || x.now.graceSecondsMax) rows.push(row('Longest notice', (o) => (o.graceSecondsMax ? span(o.graceSecondsMax) : '–')));
-  if (x.whatIf.pinnedVictims || x.now.pinnedVictims) rows.push(row('Victims that must not be interrupted', (o) => count(o.pinnedVictims)));
-  return rows;
+  const rows = SUMS.map(([name, of]) => [name, of(x.now), of(x.whatIf), of(x.withoutBuying)]).filter((r, i) => i < 3 || r.slice(1).some((v) => !NOTHING.includes(v)));
+  const heads = rows.some((r) => r[3] !== r[2]) ? SUM_HEADS : SUM_HEADS.slice(0, 3);
+  return table('The next cycle, now and with the change', heads, rows.map((r) => tr(r.slice(0, heads.length), heads, { key: r[0] })));
 }
 
 const changeRow = (n) => tr([needLink(n.name), word(n.before), word(n.after)], CHANGE_HEADS, { key: n.name, open: `need/${n.name}` });
@@ -206,11 +215,23 @@ export function help(n, a) {
   return [
     h('ul.helps', {},
       (a.capacity ?? []).map((c) => suggestion(`add ${c.like}`, [h('b', {}, `${several(c.count, 'more machine')}`), ' of ', kindOf(c), ': ', h('b', {}, `${dollars(c.addedDollarsPerHour)} more`), '.'], c, { add: c.like, count: c.count })),
-      a.priority ? suggestion('priority', [h('b', {}, `Priority ${count(a.priority.priority)}`), ` (${count(n.priority)} now).`], a.priority, { need: n.name, priority: a.priority.priority }) : null,
-      (a.relax ?? []).map((r) => suggestion(`leave ${r.leaveOut}`, ['Without ', h('b', {}, h('code', {}, r.leaveOut)), '.'], r, r.key ? { need: n.name, relax: r.key } : null))),
+      a.priority ? suggestion('priority', [h('b', {}, `Priority ${count(a.priority.priority)}`), ` (${count(n.priority)} now).`], a.priority, { need: n.name, priority: a.priority.priority }, n.cluster) : null,
+      (a.relax ?? []).map((r) => suggestion(`leave ${r.leaveOut}`, ['Without ', h('b', {}, h('code', {}, r.leaveOut)), '.'], r, r.key ? { need: n.name, relax: r.key } : null, n.cluster))),
     none.length > 0 ? h('p.faint', {}, none.join(' ')) : null,
+    toDoIt(n, a),
     h('p.small', {}, `Each change was tried by itself: ${several(a.decisions, 'decision')} in ${a.millis < 10 ? 'less than 0.01' : (a.millis / 1000).toFixed(2)} s.${a.exhausted ? ' The time was up before all was tried: there may be more that helps.' : ''}`),
   ];
+}
+
+/** How what helps is done: nothing on the page changes the fleet. */
+function toDoIt(n, a) {
+  const steps = [
+    a.capacity ? 'Machines: give your provider more of them, as machines or as quota that can be bought.' : '',
+    a.priority ? 'A priority: that of the pods (their PriorityClass), of the CapacityRequest, or of the Need in the file of tonnage demand apply.' : '',
+    a.relax ? 'A requirement: the node selector or affinity of the pods, the requirements of the CapacityRequest, or of the Need in that file.' : '',
+    n.reason === 'no_matching_supply' ? ['Machines that the fleet has none like can be tried with a file that describes them: ', h('code', {}, 'tonnage what-if --edits FILE'), '.'] : '',
+  ].filter(Boolean);
+  return steps.length > 0 ? h('div.small', { 'data-key': 'do' }, h('b', {}, 'To do it, '), 'change it where it comes from; the next cycle goes by it.', h('ul.plain', {}, steps.map((x) => h('li', {}, x)))) : null;
 }
 
 function kindOf(c) {
@@ -220,13 +241,13 @@ function kindOf(c) {
 
 const LOSERS_SHOWN = 6;
 
-function suggestion(key, words, of, question) {
+function suggestion(key, words, of, question, own) {
   const losers = of.losers ?? [], draining = of.drainingDollarsPerHour ?? 0, all = of.dollarsPerHour + draining;
   return h('li', { 'data-key': key },
     words, all > 0 ? h('span.second', {}, ` Its machines then cost ${dollars(all)}${draining > 0 ? ', when those of others have drained' : ''}.`) : null,
     question ? [' ', h('a.act', { href: linkToWhatIf(question) }, 'What would happen')] : null,
     losers.length === 0 ? h('div.second', {}, 'Nobody loses anything.') : h('ul.losers', {},
-      losers.slice(0, LOSERS_SHOWN).map((l) => h('li', { 'data-key': l.need }, needLink(l.need), ' of ', to('cluster', l.cluster), `, priority ${count(l.priority)}, `, h('b.bad', {}, l.machines > 0 ? `loses ${count(l.machines)} of its ${several(l.of, 'machine')}` : 'is no longer satisfied'))),
+      losers.slice(0, LOSERS_SHOWN).map((l) => h('li', { 'data-key': l.need }, needLink(l.need), ' of ', to('cluster', l.cluster), `, priority ${count(l.priority)}, `, h('b.bad', {}, l.machines > 0 ? `loses ${count(l.machines)} of its ${several(l.of, 'machine')}` : 'is no longer satisfied'), l.cluster === own ? h('span.faint', {}, ': of the same cluster, so the machines stay where they are') : null)),
       losers.length > LOSERS_SHOWN ? h('li.faint', {}, `and ${several(losers.length - LOSERS_SHOWN, 'more Need', 'more Needs')}`) : null,
       losers.length > 1 ? h('li.faint', {}, 'Who loses machines to it may take others in turn.') : null));
 }

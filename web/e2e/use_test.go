@@ -66,6 +66,6 @@ func TestControlsDoWhatTheySay(t *testing.T) {
 	})()`)
 
 	p.must(`document.querySelector('#hold').click()`, nil)
-	p.until("the page to hold", `document.querySelector('#live').textContent === 'held' && document.querySelector('#hold').textContent === 'Resume'`)
+	p.until("the page to hold", `document.querySelector('#live').textContent === 'frozen' && document.querySelector('#hold').textContent === 'Resume'`)
 	p.quiet()
 }
