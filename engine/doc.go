@@ -443,9 +443,12 @@
 // were looked at, and those that were credited, by what brought them on the list.
 //
 // A row that changes, or that folds otherwise, leaves its fold and joins another;
-// the other rows of the cluster keep their lines. What such a row claims, and
-// what a Need claims that moves in the order, is let go before the walk
-// (clusterState.letGo): it may rank otherwise now. Rows that have not changed are
+// the other rows of the cluster keep their lines. What such a row claims, what one
+// claims that has another profile, minimum unit or group now, and what a Need claims
+// that moves in the order, is let go before the walk (clusterState.letGo): it may rank
+// otherwise now. A row that only asks for more or less keeps what it claims until its
+// turn: those that rank above it could claim nothing of that before, and cannot now.
+// Rows that have not changed are
 // asked whether they fold otherwise only if something can answer otherwise: a
 // machine that changed is of a class that no free class covers, or carries the
 // stamp of a Same-row; or the free classes differ in one that no other covers; or

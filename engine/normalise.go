@@ -175,8 +175,8 @@ func (f *folder) withRefolding(x *clusterState) []uint32 {
 	return f.remade
 }
 
-// changedRows makes new lines for some rows of a cluster. Where it is credited again, their Needs are stale, and
-// what they claim they keep until credit lets go of it.
+// changedRows makes new lines for some rows of a cluster. Where it is credited again, their Needs are stale. They
+// keep what they claim until their turn, or, where other Needs may come before them now, until credit begins.
 func (f *folder) changedRows(x *clusterState, rows []uint32) {
 	p := f.p
 	for _, row := range rows {
@@ -192,10 +192,14 @@ func (f *folder) changedRows(x *clusterState, rows []uint32) {
 		number := f.base + int32(row)
 		n := &p.lines[number]
 		was := *n
-		f.moves.touched, x.letGo = append(f.moves.touched, int32(row)), append(x.letGo, number)
+		f.moves.touched = append(f.moves.touched, int32(row))
 		f.row(x, n, int(row))
 		n.Head, n.Tail = was.Head, was.Tail
-		x.restamped = x.restamped || n.Kind != was.Kind || n.Group != was.Group || (n.Status|was.Status)&(state.IsFold|state.IsMember) != 0
+		if n.Kind == was.Kind && n.Group == was.Group && (n.Status|was.Status)&(state.IsFold|state.IsMember) == 0 {
+			n.Status |= state.IsStale | state.IsChanged
+			continue
+		}
+		x.letGo, x.restamped = append(x.letGo, number), true
 	}
 	f.recount(x)
 	f.settleFolds(x)

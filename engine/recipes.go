@@ -81,8 +81,9 @@
 // row; the comment of demand.Table.Changes lists the fields that count. Priority,
 // penalties, requirements and spread are all of the profile (model/profile.go). From
 // demand.Table.Changes it comes by findChanged (store.go) into clusterState.changed,
-// from there by changedRows (normalise.go) into clusterState.letGo, which credit walks
-// with letGoOfChanged. A Need whose place in the order changed comes into letGo by move
+// from there by changedRows (normalise.go) into the flags of its line (IsStale,
+// IsChanged) and, if others may come before it now, into clusterState.letGo, which
+// credit walks with letGoOfChanged. A Need whose place in the order changed comes into letGo by move
 // (rank.go).
 //
 // Whether a cluster is looked at at all: findDirty (store.go) asks Snapshot.Dirty (its
