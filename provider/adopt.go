@@ -141,6 +141,9 @@ func (p *Provider) adopt(h *hand, obs *driver.Observation, now time.Time) {
 		p.addUsed(o, row{id: r.ID, rec: r})
 		p.account.charge(o, 1)
 	}
+	if n, ours := p.number(obs.Pool, obs.ID); ours && n > p.books.Sequence { // the records are an old copy
+		p.books.Sequence, p.pending.books = n, true
+	}
 	p.pending.rows[r.ID] = true
 	p.fence.Seen(obs.Owner.Shard, r.ID, epoch.Token{Epoch: obs.Owner.Epoch, Sequence: obs.Owner.Sequence})
 	p.stats.adopted++

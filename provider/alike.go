@@ -39,14 +39,14 @@ func (p *Provider) doubt(o *offer, now time.Time) {
 		if other.pool == nil || other.template() != of || outOfStock || own.Until.After(until) {
 			continue
 		}
-		s := stock{Until: until, Wait: a.wait, failures: 2, since: now, why: o.stock.why, types: len(a.types)}
+		s := stock{Until: until, Wait: a.wait, failures: 2, since: now, Why: o.stock.Why, types: len(a.types)}
 		if own.types == 0 && own.failures >= 2 { // its own machines fail
-			s.types, s.failures, s.why = 0, own.failures, own.why
+			s.types, s.failures, s.Why = 0, own.failures, own.Why
 		}
 		p.hold(other, s)
 		held++
 	}
-	p.log.Warn("all offers of a template are held back: machines of many of its types fail", "pool", o.Pool, "types", len(a.types), "offers", held, "until", until, "reason", o.stock.why)
+	p.log.Warn("all offers of a template are held back: machines of many of its types fail", "pool", o.Pool, "types", len(a.types), "offers", held, "until", until, "reason", o.stock.Why)
 }
 
 // trust ends that: a machine was made with the template. Offers stay held back whose own machines have failed more than once.

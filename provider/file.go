@@ -54,6 +54,7 @@ func (p *Provider) load() error {
 		}
 		text := tx.Bucket(bucketMeta).Get(keyBooks)
 		if text == nil {
+			p.newest = true
 			p.books = books{Format: format, Nonce: strconv.FormatUint(uint64(binary.BigEndian.Uint32(instance[8:])), 36)}
 			return p.saveBooks(tx)
 		}
@@ -66,6 +67,7 @@ func (p *Provider) load() error {
 		if last := p.cfg.Last; last != "" && last != p.books.Nonce {
 			return errOlder
 		}
+		p.newest = p.cfg.Last != "" || p.books.Sequence == 0
 		return p.read(tx)
 	})
 }

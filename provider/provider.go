@@ -84,6 +84,7 @@ type Provider struct {
 
 	mu      sync.RWMutex
 	books   books
+	newest  bool // nobody has newer records: no id that these give is taken
 	table   *table
 	fence   *calls.Fence
 	file    *pools.File
@@ -105,8 +106,10 @@ type books struct {
 	Nonce     string // in ids, drawn when the file was made
 	Sequence  uint64 // of the newest id
 	Operation uint64 // of the newest operation
-	// Observed are the drivers that were observed completely since the file was made.
-	Observed map[string]bool `json:",omitempty"`
+	// Observed are the drivers that were observed since the file was made, completely or but for the clusters in Unlisted,
+	// by driver: those were never listed since.
+	Observed map[string]bool     `json:",omitempty"`
+	Unlisted map[string][]string `json:",omitempty"`
 }
 
 // pending is what the file does not have yet.
@@ -207,8 +210,9 @@ func (p *Provider) Len() int {
 	return len(p.table.byID)
 }
 
-// Ready returns an error while the records may lack machines: a driver has not been observed completely since their file
-// was made. A driver that cannot be observed now does not count, since shards could not reach the machines of the others.
+// Ready returns an error while the records may lack machines of any cluster: a driver has not been observed since their file
+// was made. One that cannot be observed now does not count, nor do clusters that a driver could not see, since shards could
+// not reach the machines of the others.
 func (p *Provider) Ready() error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

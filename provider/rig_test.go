@@ -104,15 +104,20 @@ func (d *meddler) Delete(ctx context.Context, m *driver.Machine) error {
 func (d *meddler) Observe(ctx context.Context, yield func(*driver.Observation)) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.blind != nil {
+	u, some := d.blind.(*driver.Unseen) //nolint:errorlint // as the provider looks at it
+	if d.blind != nil && !some {
 		return d.blind
 	}
-	return d.Cloud.Observe(ctx, func(o *driver.Observation) {
+	err := d.Cloud.Observe(ctx, func(o *driver.Observation) {
 		x := *o
-		if d.alter == nil || d.alter(&x) {
+		if (!some || u.Clusters[x.Cluster] == nil) && (d.alter == nil || d.alter(&x)) {
 			yield(&x)
 		}
 	})
+	if err == nil {
+		err = d.blind
+	}
+	return err
 }
 
 // objects returns what exists, by "id/generation", whatever meddles.
@@ -139,6 +144,7 @@ type rig struct {
 	log  *slog.Logger
 	// blind is what Observe fails with from the start.
 	blind error
+	last  string // provider.Config.Last
 }
 
 const drivers = `drivers: [{name: sim, kind: simulated, launchesPerMinute: 6000, launchBurst: 1000}]
@@ -180,7 +186,7 @@ func (r *rig) start() {
 	r.t.Helper()
 	ten := cloud.Span(10 * time.Second)
 	p, err := provider.Open(provider.Config{
-		Dir: r.dir, Pools: parse(r.t, r.dir, r.file), Log: r.log,
+		Dir: r.dir, Pools: parse(r.t, r.dir, r.file), Log: r.log, Last: r.last,
 		Driver: func(d *pools.Driver) (driver.Driver, error) {
 			if r.open != nil {
 				return r.open(), nil

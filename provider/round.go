@@ -35,11 +35,13 @@ type hand struct {
 	wake    chan struct{}
 
 	// Below the provider's lock.
-	known   bool   // it was observed completely since the start
-	round   uint64 // of the newest that has begun
-	trouble string // why the last Observe failed
-	blind   int    // rounds in a row in which it failed
-	made    int    // machines whose making was accepted since told
+	known   bool              // what exists was observed since the start, so that something new may be listed
+	whole   bool              // it was observed completely since the start
+	listed  map[string]*first // by cluster that is to be held: its first listing since the start
+	round   uint64            // of the newest that has begun
+	trouble string            // why the last Observe failed
+	blind   int               // rounds in a row in which it failed
+	made    int               // machines whose making was accepted since told
 	told    time.Time
 	orphans map[string]*Orphan
 	removed map[string]bool // orphans whose Delete is under way
@@ -50,7 +52,7 @@ type hand struct {
 func newHand(spec *pools.Driver, d driver.Driver) *hand {
 	return &hand{
 		spec: *spec, driver: d, limiter: rate.NewLimiter(perSecond(spec), spec.LaunchBurst), slots: make(chan struct{}, ParallelMax), wake: make(chan struct{}, 1),
-		orphans: map[string]*Orphan{}, removed: map[string]bool{},
+		orphans: map[string]*Orphan{}, removed: map[string]bool{}, listed: map[string]*first{},
 	}
 }
 
@@ -163,33 +165,20 @@ func (p *Provider) compare(h *hand, exists map[string][]driver.Observation, trou
 	p.noteTrouble(h, trouble)
 	h.tell(p.log, now)
 	p.adoptAll(h, exists, now)
+	p.noteObserved(h, exists, trouble, now)
+	why, elsewhere := unseenIn(trouble)
 	for _, i := range slices.Clone(p.table.kept) { // some may be dropped
 		x := &p.table.rows[i]
 		if x.rec == nil || x.rec.Driver != h.spec.Name || x.busy {
 			continue
 		}
-		if t, ok := p.look(h, i, exists[x.id], trouble == nil, now); ok {
+		if t, ok := p.look(h, i, exists[x.id], elsewhere && (len(why) == 0 || x.rec.Cluster != "" && why[x.rec.Cluster] == nil), now); ok {
 			tasks = append(tasks, t)
 		}
-	}
-	if trouble == nil {
-		h.known = true
-		p.noteObserved(h.spec.Name)
 	}
 	p.probe(now)
 	p.pending.account = true
 	return tasks
-}
-
-// noteObserved remembers in the records that a driver was observed completely.
-func (p *Provider) noteObserved(name string) {
-	if p.books.Observed[name] {
-		return
-	}
-	if p.books.Observed == nil {
-		p.books.Observed = map[string]bool{}
-	}
-	p.books.Observed[name], p.pending.books = true, true
 }
 
 // noteTrouble writes a line when a driver cannot be observed, and when it can again. One round that fails is a
@@ -208,7 +197,11 @@ func (p *Provider) noteTrouble(h *hand, trouble error) {
 			level = slog.LevelError
 		}
 		if h.trouble != before || h.blind == blindMax {
-			p.log.Log(context.Background(), level, "driver cannot be observed; nothing is taken for gone", "driver", h.spec.Name, "rounds", h.blind, "error", trouble)
+			message := "driver cannot be observed; nothing is taken for gone"
+			if _, elsewhere := unseenIn(trouble); elsewhere {
+				message = "driver cannot be observed in some clusters; nothing there is taken for gone"
+			}
+			p.log.Log(context.Background(), level, message, "driver", h.spec.Name, "rounds", h.blind, "error", trouble)
 		}
 	}
 }
@@ -247,7 +240,7 @@ func (x *row) seen(exists []driver.Observation, now time.Time) seen {
 	return s
 }
 
-// look compares one machine with what exists of it.
+// look compares one machine with what exists of it. whole says that it would have been observed if it existed.
 func (p *Provider) look(h *hand, i int32, exists []driver.Observation, whole bool, now time.Time) (task, bool) {
 	x := &p.table.rows[i]
 	s := x.seen(exists, now)
@@ -258,6 +251,9 @@ func (p *Provider) look(h *hand, i int32, exists []driver.Observation, whole boo
 		x.missing++
 	}
 	s.absent = x.missing >= missingMax
+	if len(exists) == 0 && p.held(h, i, now) {
+		return task{}, false
+	}
 	do := decide(x.rec, s, &x.offer.Offer, p.timeouts(x.offer))
 	p.tellWait(h, x, &s)
 	p.take(i, s.obs, &do, now)
@@ -371,7 +367,7 @@ func (p *Provider) failed(i int32, why string, outOfStock bool, now time.Time) {
 		if why == "" {
 			why = driver.ErrOutOfStock.Error()
 		}
-		p.sellOut(x.offer, now)
+		p.sellOut(x.offer, why, now)
 	case x.rec.making():
 		p.failing(x.offer, x.id, why, x.rec.Since, now)
 	}

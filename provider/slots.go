@@ -127,10 +127,10 @@ func (p *Provider) settle() {
 			}
 			continue
 		}
-		switch known := p.hands[o.pool.Driver].known; {
+		switch h := p.hands[o.pool.Driver]; {
 		case !o.pool.Owned:
-			p.settleBought(o, known, now)
-		case known:
+			p.settleBought(o, h.known, now)
+		case h.whole:
 			p.settleOwned(o, now)
 		}
 	}

@@ -32,11 +32,12 @@ type stock struct {
 	Wait  time.Duration // the last wait
 	Probe string        // the slot that is offered alone after Until, "" = none
 
+	Why string `json:",omitempty"` // the last failure, or what the cloud has said of its stock
+
 	// Of machines that failed. Not in the file: a restart may be what mends it.
 	failures int       // in a row; 0 = out of stock
 	types    int       // of how many types machines failed with its template; 0 = its own failed
 	since    time.Time // of the last failure
-	why      string
 }
 
 // held tells whether the offer is held back for all but the probe.
@@ -47,13 +48,13 @@ func (s *stock) says() string {
 	until := s.Until.UTC().Format(time.RFC3339)
 	switch {
 	case s.types > 0:
-		return fmt.Sprintf("held back until %s, since machines of %d types fail with its template: %s", until, s.types, s.why)
+		return fmt.Sprintf("held back until %s, since machines of %d types fail with its template: %s", until, s.types, s.Why)
 	case s.failures == 0:
 		return fmt.Sprintf("%v until %s", driver.ErrOutOfStock, until)
 	case s.failures == 1:
-		return fmt.Sprintf("held back until %s after a failure: %s", until, s.why)
+		return fmt.Sprintf("held back until %s after a failure: %s", until, s.Why)
 	}
-	return fmt.Sprintf("held back until %s after %d failures in a row: %s", until, s.failures, s.why)
+	return fmt.Sprintf("held back until %s after %d failures in a row: %s", until, s.failures, s.Why)
 }
 
 // saved is what the file has of it.
@@ -64,8 +65,8 @@ func (s *stock) saved() stock {
 	return *s
 }
 
-// sellOut notes that there is no capacity for an offer now.
-func (p *Provider) sellOut(o *offer, now time.Time) {
+// sellOut notes that there is no capacity for an offer now, and in which words that was said.
+func (p *Provider) sellOut(o *offer, why string, now time.Time) {
 	wait := outOfStockMin
 	if o.stock.failures == 0 {
 		if now.Before(o.stock.Until) {
@@ -73,8 +74,13 @@ func (p *Provider) sellOut(o *offer, now time.Time) {
 		}
 		wait = min(max(2*o.stock.Wait, outOfStockMin), outOfStockMax)
 	}
-	p.hold(o, stock{Until: now.Add(wait), Wait: wait})
-	p.log.Warn("out of stock", append(nameOf(o), "until", o.stock.Until)...)
+	p.hold(o, stock{Until: now.Add(wait), Wait: wait, Why: brief(why)})
+	p.log.Warn("out of stock", append(nameOf(o), "until", o.stock.Until, "reason", o.stock.Why)...)
+}
+
+// brief is what is kept of a reason.
+func brief(why string) string {
+	return strings.ToValidUTF8(why[:min(len(why), whyBytesMax)], "")
 }
 
 // failing notes that a machine of an offer failed while it was made. began is when that was asked for.
@@ -95,8 +101,8 @@ func (p *Provider) failing(o *offer, id, why string, began, now time.Time) {
 	if last.types > 0 { // the others' failures; one slot is offered all the same
 		failures = 2
 	}
-	why = strings.ToValidUTF8(why[:min(len(why), whyBytesMax)], "")
-	p.hold(o, stock{Until: now.Add(wait), Wait: wait, failures: failures, since: now, why: why})
+	why = brief(why)
+	p.hold(o, stock{Until: now.Add(wait), Wait: wait, failures: failures, since: now, Why: why})
 	p.log.Warn("offer is held back: its machines fail", append(nameOf(o), "failures", o.stock.failures, "until", o.stock.Until, "reason", why)...)
 	p.doubt(o, now)
 }
@@ -193,8 +199,8 @@ func (p *Provider) Held() []Held {
 		if o.stock.Until.IsZero() || o.pool == nil {
 			continue
 		}
-		x := Held{o.Pool, o.InstanceType, o.Zone, o.CapacityType.String(), o.stock.Until, max(o.stock.failures, o.stock.types), o.stock.why}
-		if x.Failures == 0 {
+		x := Held{o.Pool, o.InstanceType, o.Zone, o.CapacityType.String(), o.stock.Until, max(o.stock.failures, o.stock.types), o.stock.Why}
+		if x.Why == "" { // from a file of before it was kept
 			x.Why = driver.ErrOutOfStock.Error()
 		}
 		out = append(out, x)

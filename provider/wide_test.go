@@ -127,7 +127,7 @@ func BenchmarkWidePools(b *testing.B) {
 		o := p.table.rows[0].offer
 		for b.Loop() {
 			err := p.submit(b.Context(), func() error {
-				p.sellOut(o, p.cfg.Now())
+				p.sellOut(o, "none left", p.cfg.Now())
 				p.offerAgain(o, "in stock again")
 				return nil
 			})

@@ -42,8 +42,8 @@ type child struct {
 	metrics string
 }
 
-// spawn starts serve, and returns when it serves. Its log goes into a file in dir.
-func spawn(t *testing.T, dir, listen string, args ...string) *child {
+// command is serve, which is to be started. Its log goes into a file in dir.
+func command(t *testing.T, dir, listen string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -53,10 +53,17 @@ func spawn(t *testing.T, dir, listen string, args ...string) *child {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer log.Close()
+	t.Cleanup(func() { _ = log.Close() })
 	cmd := exec.Command(self, append([]string{"serve", "--pools", filepath.Join(dir, "pools.yaml"), "--data-dir", dir, "--listen", listen, "--metrics-addr", "0"}, args...)...)
 	cmd.Env = append(os.Environ(), childVariable+"=1")
 	cmd.Stderr = log
+	return cmd
+}
+
+// spawn starts serve, and returns when it serves.
+func spawn(t *testing.T, dir, listen string, args ...string) *child {
+	t.Helper()
+	cmd := command(t, dir, listen, args...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
@@ -22,8 +23,8 @@ type kind struct {
 	// check reads a driver's config and returns the checker of the templates of its pools; it reaches
 	// nothing outside of the process.
 	check func(config json.RawMessage) (driver.Checker, error)
-	// open makes the driver. Files of its own go into dir, and begin with its name.
-	open func(d *pools.Driver, dir string, log *slog.Logger) (driver.Driver, error)
+	// open makes the driver, and gives up when ctx ends. Files of its own go into dir, and begin with its name.
+	open func(ctx context.Context, d *pools.Driver, dir string, log *slog.Logger) (driver.Driver, error)
 }
 
 // kinds are all kinds of drivers, by the name that pools files have for them.
@@ -40,7 +41,7 @@ var kinds = map[string]kind{
 			_, err := exec.ParseSettings(config)
 			return (*exec.Driver)(nil), err
 		},
-		open: func(d *pools.Driver, _ string, log *slog.Logger) (driver.Driver, error) {
+		open: func(_ context.Context, d *pools.Driver, _ string, log *slog.Logger) (driver.Driver, error) {
 			s, err := exec.ParseSettings(d.Config)
 			if err != nil {
 				return nil, err
@@ -53,7 +54,7 @@ var kinds = map[string]kind{
 			_, err := karpenter.ParseSettings(config)
 			return (*karpenter.Driver)(nil), err
 		},
-		open: func(d *pools.Driver, _ string, log *slog.Logger) (driver.Driver, error) {
+		open: func(_ context.Context, d *pools.Driver, _ string, log *slog.Logger) (driver.Driver, error) {
 			s, err := karpenter.ParseSettings(d.Config)
 			if err != nil {
 				return nil, err
@@ -66,17 +67,17 @@ var kinds = map[string]kind{
 			_, err := clusterapi.ParseSettings(config)
 			return (*clusterapi.Driver)(nil), err
 		},
-		open: func(d *pools.Driver, _ string, log *slog.Logger) (driver.Driver, error) {
+		open: func(ctx context.Context, d *pools.Driver, _ string, log *slog.Logger) (driver.Driver, error) {
 			s, err := clusterapi.ParseSettings(d.Config)
 			if err != nil {
 				return nil, err
 			}
-			return clusterapi.Open(s, d.Name, log.With("driver", d.Name))
+			return clusterapi.Open(ctx, s, d.Name, log.With("driver", d.Name))
 		},
 	},
 }
 
-func openSimulated(d *pools.Driver, dir string, _ *slog.Logger) (driver.Driver, error) {
+func openSimulated(_ context.Context, d *pools.Driver, dir string, _ *slog.Logger) (driver.Driver, error) {
 	cfg, err := cloud.ParseConfig(d.Config)
 	if err != nil {
 		return nil, err

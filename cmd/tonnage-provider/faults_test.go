@@ -215,8 +215,16 @@ var faultRows = []faultRow{
 	},
 		shard:     []string{"FAILED ", "permanent error: there is no image x (exit code 20)", "FAILED held back until ", " after 2 failures in a row: "},
 		elsewhere: []string{"machine failed", "there is no image x", "offer is held back: its machines fail", `tonnage_provider_offers_failing{pool="p"} 1`, `"failures":2,"why":"`, "exit code 0 POOL  TYPE  ZONE  CAPACITY  UNTIL"}},
-	{wrong: "out of stock", do: func(x *trouble) { x.start(); x.on("create", "exit 10"); x.create() },
-		shard: []string{"FAILED insufficient capacity until "}, elsewhere: []string{"out of stock", `tonnage_provider_offers_out_of_stock{pool="p"} 1`}},
+	{wrong: "out of stock", do: func(x *trouble) {
+		x.start()
+		x.on("create", "echo 'quota of family g in zone a is used up' >&2; exit 10")
+		x.create()
+		for !strings.Contains(x.shard(), "insufficient capacity until") && x.ctx.Err() == nil {
+			pause(x.ctx, 50*time.Millisecond)
+		}
+		x.ends("offers", "--addr", "http://"+x.child.metrics)
+	},
+		shard: []string{"FAILED insufficient capacity until "}, elsewhere: []string{"out of stock", `tonnage_provider_offers_out_of_stock{pool="p"} 1`, `"failures":0,"why":"`, "insufficient capacity: quota of family g in zone a is used up", "exit code 0 POOL  TYPE  ZONE  CAPACITY  UNTIL"}},
 	{wrong: "a limit of pool or quota is reached", do: func(x *trouble) { x.start(); slotsOf(x.t, x.client, 2); x.pools("machines: 2", "machines: 1") },
 		shard: []string{`FAILED pool "p" has as many machines as its limits allow`}},
 	{wrong: "the driver's end is away, or refuses its credentials", do: func(x *trouble) { x.on("observe", "echo 401 Unauthorized >&2; exit 1"); x.start() },

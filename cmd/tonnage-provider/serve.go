@@ -307,9 +307,11 @@ func plural(n int, noun string) string {
 func (x *serving) open(ctx context.Context, last string) error {
 	waiting := false
 	for {
-		err := x.openOnce(last)
+		err := x.openOnce(ctx, last)
 		switch dir := x.flags.dataDir; {
 		case err == nil:
+			return nil
+		case ctx.Err() != nil: // it ends before it has begun
 			return nil
 		case errors.Is(err, provider.ErrDriver):
 			return badInput(fmt.Errorf("--pools %s: %w", x.flags.pools, err))
@@ -331,13 +333,13 @@ func (x *serving) open(ctx context.Context, last string) error {
 	}
 }
 
-func (x *serving) openOnce(last string) error {
+func (x *serving) openOnce(ctx context.Context, last string) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	dir := x.flags.dataDir
 	p, err := provider.Open(provider.Config{
 		Dir: dir, Pools: x.file, Log: x.log, Last: last,
-		Driver: func(d *pools.Driver) (driver.Driver, error) { return kinds[d.Kind].open(d, dir, x.log) },
+		Driver: func(d *pools.Driver) (driver.Driver, error) { return kinds[d.Kind].open(ctx, d, dir, x.log) },
 	})
 	if err == nil {
 		x.provider = p

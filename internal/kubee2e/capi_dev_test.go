@@ -90,7 +90,7 @@ func newDevFleet(t *testing.T) *devFleet {
 		}
 		return ""
 	})
-	d, err := clusterapi.Open(&clusterapi.Settings{Kubeconfig: f.m.ca.file("tonnage-provider.kubeconfig"), Namespace: capiNamespace, VolumeDetach: time.Minute}, "capi", slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	d, err := clusterapi.Open(t.Context(), &clusterapi.Settings{Kubeconfig: f.m.ca.file("tonnage-provider.kubeconfig"), Namespace: capiNamespace, VolumeDetach: time.Minute}, "capi", slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func (c *Cluster) Delete(ctx context.Context, u *unstructured.Unstructured) erro
 		if apierrors.IsNotFound(err) {
 			break
 		} else if err == nil {
-			err = pause(ctx)
+			err = Pause(ctx)
 		}
 		if err != nil {
 			return fmt.Errorf("deleting %s %s: %w", u.GetKind(), u.GetName(), err)
@@ -69,14 +69,14 @@ func (c *Cluster) listed(ctx context.Context, u *unstructured.Unstructured, want
 		if !unlike {
 			return nil
 		}
-		if err := pause(ctx); err != nil {
+		if err := Pause(ctx); err != nil {
 			return fmt.Errorf("discovery does not follow %s %s: %w", u.GetKind(), u.GetName(), err)
 		}
 	}
 }
 
-// pause waits a moment.
-func pause(ctx context.Context) error {
+// Pause waits for a moment between two looks at what is to come about. The error is ctx's.
+func Pause(ctx context.Context) error {
 	timer := time.NewTimer(20 * time.Millisecond)
 	defer timer.Stop()
 	select {

@@ -52,7 +52,7 @@ pools:
 			if err != nil {
 				return nil, err
 			}
-			r.Driver, err = clusterapi.Open(s, d.Name, slog.New(slog.NewTextHandler(&r.log, nil)))
+			r.Driver, err = clusterapi.Open(t.Context(), s, d.Name, slog.New(slog.NewTextHandler(&r.log, nil)))
 			return r.Driver, err
 		},
 		Fail: func(ctx context.Context, _ *driver.Observation) error {

@@ -61,17 +61,17 @@ var (
 )
 
 // Open starts a driver. name is its name in the pools file. It fails when the credentials cannot be read or the management cluster
-// has no Cluster API that it can use (ErrVersion); one that cannot be reached now may be later.
-func Open(s *Settings, name string, log *slog.Logger) (*Driver, error) {
+// has no Cluster API that it can use (ErrVersion); one that cannot be reached now may be later. ctx ends the wait for it, and nothing else.
+func Open(ctx context.Context, s *Settings, name string, log *slog.Logger) (*Driver, error) {
 	e := kube.InCluster()
 	if s.Kubeconfig != "" {
 		e = kube.File(s.Kubeconfig, s.Context)
 	}
-	return OpenAt(s, name, log, e)
+	return OpenAt(ctx, s, name, log, e)
 }
 
 // OpenAt is Open with a connection to the management cluster that is there already.
-func OpenAt(s *Settings, name string, log *slog.Logger, e *kube.Endpoint) (*Driver, error) {
+func OpenAt(ctx context.Context, s *Settings, name string, log *slog.Logger, e *kube.Endpoint) (*Driver, error) {
 	scope := s.Scope
 	if scope == "" {
 		scope = name
@@ -79,14 +79,14 @@ func OpenAt(s *Settings, name string, log *slog.Logger, e *kube.Endpoint) (*Driv
 	if faults := validation.IsValidLabelValue(scope); len(faults) > 0 {
 		return nil, fmt.Errorf("the driver's name %q cannot mark its objects (%s); set scope in its config", name, faults[0])
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
+	first, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	c, err := e.Clients(ctx)
+	c, err := e.Clients(first)
 	if err != nil {
 		return nil, fmt.Errorf("management cluster: %w", err)
 	}
-	if err := checkVersion(e, c); errors.Is(err, ErrVersion) {
-		return nil, fmt.Errorf("management cluster: %w", err)
+	if err := checkVersion(first, e, c); errors.Is(err, ErrVersion) || ctx.Err() != nil {
+		return nil, fmt.Errorf("management cluster: %w", errors.Join(err, ctx.Err()))
 	} else if err != nil {
 		log.Warn("the management cluster does not answer yet", "error", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tonnage/tonnage/operator/kubetest"
 	"github.com/tonnage/tonnage/provider/clusterapi"
 	"github.com/tonnage/tonnage/provider/clusterapi/played"
 	"github.com/tonnage/tonnage/provider/driver"
@@ -318,7 +319,7 @@ func (r *rig) eventuallySays(text string) {
 		if ctx.Err() != nil {
 			r.t.Fatalf("Observe says %v, not %q", err, text)
 		}
-		pause(ctx)
+		_ = kubetest.Pause(ctx)
 	}
 }
 
@@ -329,10 +330,10 @@ func TestOpenRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := clusterapi.Open(s, "d", log); err == nil || !strings.Contains(err.Error(), "management cluster: kubeconfig /nowhere/kubeconfig: open") {
+	if _, err := clusterapi.Open(t.Context(), s, "d", log); err == nil || !strings.Contains(err.Error(), "management cluster: kubeconfig /nowhere/kubeconfig: open") {
 		t.Errorf("a file that is missing: %v", err)
 	}
-	if _, err := clusterapi.Open(&clusterapi.Settings{Kubeconfig: "x"}, "a b", log); err == nil || !strings.Contains(err.Error(), "set scope in its config") {
+	if _, err := clusterapi.Open(t.Context(), &clusterapi.Settings{Kubeconfig: "x"}, "a b", log); err == nil || !strings.Contains(err.Error(), "set scope in its config") {
 		t.Errorf("a name that is no label: %v", err)
 	}
 }

@@ -21,8 +21,8 @@ import (
 var ErrVersion = errors.New("needed is Cluster API 1.11 or later (cluster.x-k8s.io/v1beta2)")
 
 // checkVersion says what is wrong with the Cluster API of the management cluster.
-func checkVersion(e *kube.Endpoint, c *kube.Clients) error {
-	groups, err := c.Discovery.ServerGroups()
+func checkVersion(ctx context.Context, e *kube.Endpoint, c *kube.Clients) error {
+	groups, err := c.Discovery.ServerGroupsWithContext(ctx)
 	if err != nil {
 		return e.Explain(err)
 	}
@@ -65,7 +65,7 @@ func (d *Driver) kindOf(ctx context.Context, group, name string) (kind, error) {
 	if err != nil {
 		return kind{}, err
 	}
-	k, err = d.findKind(c, group, name)
+	k, err = d.findKind(ctx, c, group, name)
 	if err != nil {
 		return kind{}, err
 	}
@@ -76,8 +76,8 @@ func (d *Driver) kindOf(ctx context.Context, group, name string) (kind, error) {
 	return k, nil
 }
 
-func (d *Driver) findKind(c *kube.Clients, group, name string) (kind, error) {
-	groups, err := c.Discovery.ServerGroups()
+func (d *Driver) findKind(ctx context.Context, c *kube.Clients, group, name string) (kind, error) {
+	groups, err := c.Discovery.ServerGroupsWithContext(ctx)
 	if err != nil {
 		return kind{}, d.management.Explain(err)
 	}
@@ -88,7 +88,7 @@ func (d *Driver) findKind(c *kube.Clients, group, name string) (kind, error) {
 	g := &groups.Groups[i]
 	versions := slices.Insert(slices.Clone(g.Versions), 0, g.PreferredVersion)
 	for _, v := range versions {
-		list, err := c.Discovery.ServerResourcesForGroupVersion(v.GroupVersion)
+		list, err := c.Discovery.ServerResourcesForGroupVersionWithContext(ctx, v.GroupVersion)
 		if apierrors.IsNotFound(err) {
 			continue
 		}

@@ -89,7 +89,7 @@ func (f *fleetOf) start() {
 			if err != nil {
 				return nil, err
 			}
-			f.Driver, err = clusterapi.Open(s, d.Name, slog.New(slog.NewTextHandler(&f.log, nil)))
+			f.Driver, err = clusterapi.Open(f.t.Context(), s, d.Name, slog.New(slog.NewTextHandler(&f.log, nil)))
 			return f.Driver, err
 		},
 	})
@@ -143,7 +143,7 @@ func (f *fleetOf) until(what string, is func(all map[string]*pb.Machine) bool) t
 			defer f.log.mu.Unlock()
 			f.t.Fatalf("not within %v: %s: %v\n%s", *livesWait, what, f.states(), f.log.b.String())
 		}
-		pause(ctx)
+		_ = kubetest.Pause(ctx)
 	}
 	return time.Since(begun)
 }

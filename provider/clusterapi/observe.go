@@ -29,7 +29,7 @@ func (d *Driver) Observe(ctx context.Context, yield func(*driver.Observation)) e
 			_ = t.Await(first, "") // Trouble says why not
 		}
 		if err := t.Trouble(); err != nil {
-			faults = append(faults, d.troubleOf(err))
+			faults = append(faults, d.troubleOf(ctx, err))
 		}
 		t.Each(func(_ string, m *machine) { rows = append(rows, m) })
 	}
@@ -53,10 +53,10 @@ func (d *Driver) Observe(ctx context.Context, yield func(*driver.Observation)) e
 }
 
 // troubleOf says why machines cannot be listed: when there is no such resource, since Cluster API is not there or is an old one.
-func (d *Driver) troubleOf(err error) error {
+func (d *Driver) troubleOf(ctx context.Context, err error) error {
 	if apierrors.IsNotFound(err) {
-		if c, e := d.management.Clients(d.ctx); e == nil {
-			if e := checkVersion(d.management, c); errors.Is(e, ErrVersion) {
+		if c, e := d.management.Clients(ctx); e == nil {
+			if e := checkVersion(ctx, d.management, c); errors.Is(e, ErrVersion) {
 				return e
 			}
 		}

@@ -169,7 +169,7 @@ var errWithout, errOld error
 func tryVersions(ctx context.Context, crd string) error {
 	open := func() error {
 		e := kube.Fixed("the test's", kubernetes.Config)
-		d, err := clusterapi.OpenAt(&clusterapi.Settings{Namespace: namespace}, "versions", slog.New(slog.DiscardHandler), e)
+		d, err := clusterapi.OpenAt(ctx, &clusterapi.Settings{Namespace: namespace}, "versions", slog.New(slog.DiscardHandler), e)
 		if err == nil {
 			_ = d.Close()
 		}
@@ -218,15 +218,6 @@ func apply(ctx context.Context, text []byte) error {
 		if err := kubernetes.Create(ctx, u); err != nil {
 			return err
 		}
-	}
-}
-
-func pause(ctx context.Context) {
-	timer := time.NewTimer(20 * time.Millisecond)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }
 
@@ -338,7 +329,7 @@ func (r *rig) reopen() driver.Driver {
 			r.t.Error(err)
 		}
 	}
-	d, err := clusterapi.Open(r.settings, r.cluster, slog.New(slog.NewTextHandler(&r.log, nil)))
+	d, err := clusterapi.Open(r.t.Context(), r.settings, r.cluster, slog.New(slog.NewTextHandler(&r.log, nil)))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -427,7 +418,7 @@ func (r *rig) await(id string, wrong func(o *driver.Observation) string) *driver
 		if ctx.Err() != nil {
 			r.t.Fatalf("%s: %s: %+v\n%s", id, why, o, r.log.b.String())
 		}
-		pause(ctx)
+		_ = kubetest.Pause(ctx)
 	}
 }
 
@@ -462,7 +453,7 @@ func (r *rig) gone(u client.Object, m *driver.Machine) {
 		if ctx.Err() != nil {
 			r.t.Fatalf("%T of %s is still there: %v", u, m.ID, err)
 		}
-		pause(ctx)
+		_ = kubetest.Pause(ctx)
 	}
 }
 

@@ -51,8 +51,8 @@ type Driver interface {
 	// Observe calls yield once for each machine that exists at the driver's end and was made
 	// by a provider of ours (by its labels, its name, its file), also those of generations that
 	// the caller does not know: it is the whole truth. An error says that it is not whole; the
-	// provider then takes over what was yielded and concludes nothing of what was not. yield
-	// does not keep the Observation.
+	// provider then takes over what was yielded and concludes nothing of what was not. *Unseen says that it is whole but for
+	// some clusters. yield does not keep the Observation.
 	Observe(ctx context.Context, yield func(*Observation)) error
 }
 

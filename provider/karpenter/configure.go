@@ -2,6 +2,7 @@ package karpenter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 
@@ -110,7 +111,13 @@ func (c *cluster) because(ctx context.Context, err error) error {
 	c.mu.Lock()
 	c.checked = c.checked.Add(-servedFor)
 	c.mu.Unlock()
-	if why := c.served(ctx); why != nil {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return err
+	}
+	// The time of the call may be over, and it is to be said why.
+	brief, cancel := context.WithTimeout(context.WithoutCancel(ctx), whyTimeout)
+	defer cancel()
+	if why := c.served(brief); why != nil {
 		return fmt.Errorf("%w: %w", driver.ErrPermanent, why)
 	}
 	return err

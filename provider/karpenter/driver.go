@@ -19,8 +19,10 @@ import (
 )
 
 const (
-	// openTimeout is how long each cluster may take to answer at the start.
+	// openTimeout is how long a cluster may take to answer at the start before that is logged.
 	openTimeout = 5 * time.Second
+	// whyTimeout is how long it may take to find out why a call has failed.
+	whyTimeout = 2 * time.Second
 	// firstListTimeout is how long Observe waits for the first listing of a cluster.
 	firstListTimeout = 10 * time.Second
 	// templatesMax is how many parsed templates are kept.
@@ -91,15 +93,9 @@ func OpenAt(s *Settings, name string, log *slog.Logger, endpoints map[string]*ku
 	d.stop = stop
 	for _, id := range slices.Sorted(maps.Keys(endpoints)) {
 		c := &cluster{id: id, endpoint: endpoints[id], unborn: map[string]*fate{}, missing: map[string]*absence{}}
-		first, cancel := context.WithTimeout(ctx, openTimeout)
-		err := c.served(first)
-		cancel()
-		if err != nil {
-			log.Warn("no machines can be made in a cluster", "cluster", id, "error", err)
-		}
 		c.claims = kube.NewTable(c.endpoint, kube.Scope{Resource: nodeClaims, Selector: kube.LabelScope + "=" + d.scope}, readClaim, d.notify)
 		c.nodes = kube.NewTable(c.endpoint, kube.Scope{Resource: kube.Nodes, Selector: kube.LabelScope + "=" + d.scope}, kube.ReadNode, d.notify)
-		for _, run := range []func(context.Context){c.endpoint.Run, c.claims.Run, c.nodes.Run} {
+		for _, run := range []func(context.Context){func(ctx context.Context) { c.try(ctx, log) }, c.endpoint.Run, c.claims.Run, c.nodes.Run} {
 			d.running.Go(func() { run(ctx) })
 		}
 		d.clusters[id] = c
@@ -161,6 +157,15 @@ func (d *Driver) template(o *driver.Offer) (*template, error) {
 	return t, nil
 }
 
+// try looks whether machines can be made in a cluster, beside the caller: one that does not answer must not hold up a start.
+func (c *cluster) try(ctx context.Context, log *slog.Logger) {
+	first, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	if err := c.served(first); err != nil && ctx.Err() == nil {
+		log.Warn("no machines can be made in a cluster", "cluster", c.id, "error", err)
+	}
+}
+
 // served says why no machine can be made in a cluster: it cannot be asked, or it has no Karpenter that can be used.
 func (c *cluster) served(ctx context.Context) error {
 	c.mu.Lock()
@@ -173,7 +178,7 @@ func (c *cluster) served(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	groups, err := clients.Discovery.ServerGroups()
+	groups, err := clients.Discovery.ServerGroupsWithContext(ctx)
 	if err != nil {
 		return c.endpoint.Explain(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -11,9 +12,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/freeport"
+	"github.com/tonnage/tonnage/operator/kubetest"
 	"github.com/tonnage/tonnage/provider/driver"
 	"github.com/tonnage/tonnage/provider/driver/drivertest"
 	"github.com/tonnage/tonnage/provider/karpenter"
@@ -178,9 +182,9 @@ func TestWatchIsLate(t *testing.T) {
 	u.SetKind("NodeClaim")
 	name := client.ObjectKey{Name: driver.ObjectName(m.ID, m.Generation)}
 	for kubernetes.Client.Get(t.Context(), name, u) != nil {
-		pause(t.Context())
+		_ = kubetest.Pause(t.Context())
 	}
-	for begun := time.Now(); time.Since(begun) < 6*time.Second; pause(t.Context()) { // longer than an Event is awaited
+	for begun := time.Now(); time.Since(begun) < 6*time.Second; _ = kubetest.Pause(t.Context()) { // longer than an Event is awaited
 		if o := r.look(m.ID); o != nil {
 			t.Fatalf("it is %s: %s", o.Phase, o.Reason)
 		}
@@ -239,4 +243,27 @@ func TestRefusals(t *testing.T) {
 	check(r.Configure(t.Context(), m, binding()), driver.ErrPermanent, "lateBound: true is missing")
 	check(r.Create(t.Context(), m, driver.Owner{}), driver.ErrPermanent, "the pool must be lateBound")
 	r.await(m.ID, is(0))
+}
+
+// A cluster that cannot be listed is named, and the machines of the others are there and can be made.
+func TestAClusterThatCannotBeListed(t *testing.T) {
+	r := newRig(t)
+	r.must(r.Close())
+	d, err := karpenter.OpenAt(&karpenter.Settings{}, t.Name(), slog.New(slog.NewTextHandler(&r.log, nil)), map[string]*kube.Endpoint{
+		"c": kube.Fixed("the test's", user), "away": kube.Fixed("nobody's", &rest.Config{Host: "http://" + freeport.Take(t)}),
+	})
+	r.must(err)
+	r.Driver = d
+	m := r.machine("m", "z1")
+	r.must(r.Configure(t.Context(), m, binding()))
+	var seen []string
+	err = r.Observe(t.Context(), func(o *driver.Observation) { seen = append(seen, o.ID) })
+	unseen, ok := err.(*driver.Unseen) //nolint:errorlint // it must not be wrapped
+	if !ok || len(unseen.Clusters) != 1 || unseen.Clusters["away"] == nil || !strings.Contains(err.Error(), `cluster "away": `) {
+		t.Errorf("it says %v", err)
+	}
+	if len(seen) != 1 || seen[0] != m.ID {
+		t.Errorf("seen are %v", seen)
+	}
+	r.must(r.Delete(t.Context(), m))
 }

@@ -2,8 +2,6 @@ package karpenter
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -12,17 +10,20 @@ import (
 )
 
 // Observe reports all claims of the driver's scope in all clusters, and claims that Karpenter has deleted before they were
-// launched.
+// launched. Of clusters that cannot be listed it says so, as driver.Unseen.
 func (d *Driver) Observe(ctx context.Context, yield func(*driver.Observation)) error {
 	first, cancel := context.WithTimeout(ctx, firstListTimeout)
 	defer cancel()
-	var faults []error
+	unseen := map[string]error{}
 	for _, id := range slices.Sorted(maps.Keys(d.clusters)) {
 		if err := d.clusters[id].observe(ctx, first, yield); err != nil {
-			faults = append(faults, fmt.Errorf("cluster %q: %w", id, err))
+			unseen[id] = err
 		}
 	}
-	return errors.Join(faults...)
+	if len(unseen) > 0 {
+		return &driver.Unseen{Clusters: unseen}
+	}
+	return nil
 }
 
 // observe reports the claims of a cluster. What vanished is only known when all that is there was seen.

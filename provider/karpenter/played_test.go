@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tonnage/tonnage/operator/kubetest"
 )
 
 // Zones in which the played Karpenter does something else than launch.
@@ -47,7 +49,7 @@ func (k *played) run(ctx context.Context) {
 				}
 			}
 		}
-		pause(ctx)
+		_ = kubetest.Pause(ctx)
 	}
 }
 

@@ -153,15 +153,6 @@ func into(u *unstructured.Unstructured, out any) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, out)
 }
 
-func pause(ctx context.Context) {
-	timer := time.NewTimer(20 * time.Millisecond)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
 // rig is a driver with a scope of its own.
 type rig struct {
 	*karpenter.Driver
@@ -324,7 +315,7 @@ func (r *rig) await(id string, wrong func(o *driver.Observation) string) *driver
 		if ctx.Err() != nil {
 			r.t.Fatalf("%s: %s: %+v\n%s", id, why, o, r.log.String())
 		}
-		pause(ctx)
+		_ = kubetest.Pause(ctx)
 	}
 }
 

@@ -41,7 +41,7 @@ const (
 type Clients struct {
 	Dynamic   dynamic.Interface
 	Metadata  metadata.Interface
-	Discovery discovery.DiscoveryInterface
+	Discovery *discovery.DiscoveryClient
 	Host      string // URL of the API server
 	// Stale is closed when the credentials have changed.
 	Stale <-chan struct{}
