@@ -168,15 +168,32 @@ func (c *cluster) startControllers() {
 			c.t.Fatal(err)
 		}
 	}
+	lease := c.lease()
 	c.keep("kube-controller-manager", "--kubeconfig="+c.ca.user("controllers", "system:masters", c.address), "--secure-port=0", "--leader-elect=false",
 		"--controllers=*,-nodeipam,-cloud-node-lifecycle-controller,-service-lb-controller",
-		"--kube-api-qps=200", "--kube-api-burst=400", "--service-account-private-key-file="+c.ca.file("server.key"), "--root-ca-file="+c.ca.file("ca.crt"))
+		"--node-monitor-grace-period="+(lease*5/4).String(), "--kube-api-qps=200", "--kube-api-burst=400", "--service-account-private-key-file="+c.ca.file("server.key"), "--root-ca-file="+c.ca.file("ca.crt"))
 	if c.bare {
 		return
 	}
 	c.keep("kube-scheduler", "--config="+filepath.Join(c.dir, "scheduler.yaml"), "--secure-port=0")
 	c.keep("kwok", "--kubeconfig="+c.ca.user("kubelet", "system:masters", c.address), "--manage-all-nodes=false",
-		"--manage-nodes-with-label-selector=type=kwok", "--config="+filepath.Join(c.dir, "stages.yaml"), "--node-lease-duration-seconds=40")
+		"--manage-nodes-with-label-selector=type=kwok", "--config="+filepath.Join(c.dir, "stages.yaml"), fmt.Sprintf("--node-lease-duration-seconds=%d", int(lease/time.Second)))
+}
+
+const (
+	// leaseDefault is how long a node is believed to be alive that kwok keeps; it says so four times as often.
+	leaseDefault = 40 * time.Second
+	// leasesOf is of how many machines a busy API server writes the leases in that time.
+	leasesOf = 100
+)
+
+// lease is how long nodes are believed to be alive. 500 nodes whose heartbeats come late on a busy machine are taken for dead, and
+// their pods are made again, which costs more than they do. Nodes that are to be lost are made so by hand.
+func (c *cluster) lease() time.Duration {
+	if !c.audit {
+		return leaseDefault
+	}
+	return leaseDefault * time.Duration(max(1, *machines/leasesOf))
 }
 
 // apply has the cluster take our objects, rights and classes.
