@@ -203,11 +203,20 @@ func (c *cluster) served(ctx context.Context) error {
 	return fmt.Errorf("%s has Karpenter with %s only: %w; upgrade it", clients.Host, strings.Join(served, ", "), ErrVersion)
 }
 
-// find returns the claim of a making and its cluster; nil = there is none.
+// find returns the claim of a making and its cluster; nil = there is none. It waits for a cluster that was not listed yet only
+// when no other has the claim.
 func (d *Driver) find(ctx context.Context, m *driver.Machine) (*cluster, *claim, error) {
 	name := driver.ObjectName(m.ID, m.Generation)
-	var faults []error
+	var listed, others []*cluster
 	for _, c := range d.clusters {
+		if c.claims.Synced() {
+			listed = append(listed, c)
+		} else {
+			others = append(others, c)
+		}
+	}
+	var faults []error
+	for _, c := range append(listed, others...) {
 		if err := c.claims.Await(ctx, ""); err != nil {
 			faults = append(faults, fmt.Errorf("cluster %q: %w", c.id, err))
 			continue

@@ -265,5 +265,5 @@ func TestAClusterThatCannotBeListed(t *testing.T) {
 	if len(seen) != 1 || seen[0] != m.ID {
 		t.Errorf("seen are %v", seen)
 	}
-	r.must(r.Delete(t.Context(), m))
+	r.must(r.Drain(t.Context(), m, time.Now()))
 }
