@@ -17,6 +17,7 @@ const (
 	QPSDefault            = 50
 	BurstDefault          = 100
 	AckConcurrencyDefault = 16
+	ReleaseAfterDefault   = time.Minute
 	ackConcurrencyMax     = 1024
 )
 
@@ -37,6 +38,8 @@ type Config struct {
 	SettleAfter time.Duration
 	// LookInterval is how often the shard is asked what it decided about the cluster's needs; 0 = never.
 	LookInterval time.Duration
+	// ReleaseAfter is for how long a new node may wait for nominations of pods.
+	ReleaseAfter time.Duration
 	// TLS is nil for plaintext.
 	TLS *mtls.Material
 }

@@ -25,11 +25,15 @@ import (
 	"github.com/tonnage/tonnage/operator/report"
 	"github.com/tonnage/tonnage/operator/rollup"
 	"github.com/tonnage/tonnage/operator/session"
+	"github.com/tonnage/tonnage/operator/stuck"
 	"github.com/tonnage/tonnage/operator/telemetry"
 )
 
 // resumeRetry is how long it waits before it looks again for drains to resume.
 const resumeRetry = time.Second
+
+// releaseEvery is how often it looks at the least for nodes that wait for nominations in vain.
+const releaseEvery = 5 * time.Second
 
 // Operator is the part of the process that leads: it holds the session. It runs
 // in a manager.
@@ -139,6 +143,7 @@ func (o *Operator) Start(ctx context.Context) error {
 	defer wg.Wait()
 	wg.Go(func() { reporter.Run(ctx) })
 	wg.Go(func() { o.collect(ctx, capacities) })
+	wg.Go(func() { o.release(ctx) })
 	client.Run(ctx)
 	return nil
 }
@@ -202,6 +207,34 @@ func (o *Operator) collect(ctx context.Context, c *mirror.Capacities) {
 			}
 		case <-ctx.Done():
 			return
+		}
+	}
+}
+
+// release lets nodes take pods for whose nominations nobody has cared: the pod controller is not there, or does not nominate.
+func (o *Operator) release(ctx context.Context) {
+	tick := time.NewTicker(min(releaseEvery, max(o.cfg.ReleaseAfter, time.Second)))
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		var nodes corev1.NodeList
+		if err := o.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+			continue // the cache is not there yet
+		}
+		for i := range nodes.Items {
+			n := &nodes.Items[i]
+			if !stuck.Awaiting(n) || time.Since(n.CreationTimestamp.Time) < o.cfg.ReleaseAfter {
+				continue
+			}
+			if err := stuck.Release(ctx, o.client, n); err != nil && ctx.Err() == nil {
+				o.log.Warn("a node cannot be let take pods; it is tried again", "error", err)
+				continue
+			}
+			o.event(n, true, "NobodyNominates", "Nominate", "it waited for nominations of pods, and nobody made any: does tonnage-operator pods run with --nominate? It takes pods now")
 		}
 	}
 }

@@ -36,6 +36,9 @@ const (
 	// AnnotationDomain is on such a request of a group: the domain in which pods of the group run already, so that all others
 	// must run there, too.
 	AnnotationDomain = "tonnage.dev/domain"
+	// TaintNomination is the key of a taint of nodes that wait until the pods that are to run there are nominated. Whoever
+	// makes a node sets it; the pod controller takes it away, or the operator once the node is a minute old.
+	TaintNomination = "tonnage.dev/awaiting-nomination"
 	// NamespaceOfPlans is the only namespace in which AnnotationRows counts.
 	NamespaceOfPlans = "kube-system"
 	// AnnotationInterruptionPenalty of a pod is what one interruption of it

@@ -2,6 +2,7 @@ package buying
 
 import (
 	"cmp"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	api "github.com/tonnage/tonnage/api/v1alpha1"
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/operator/packing"
+	"github.com/tonnage/tonnage/operator/stuck"
 )
 
 const (
@@ -28,6 +30,12 @@ type Arriving struct {
 	Latency        time.Duration // from the purchase of a machine to its node
 	Decide         time.Duration // between two roll-ups and decisions
 	Limit          time.Duration // of the whole
+	// Whole has the nodes of machines that were bought together take pods once all of them are there.
+	Whole bool
+	// Nominate has the operator nominate pods for a node before it takes any.
+	Nominate bool
+	Gangs    int // as of [Churning]; they come with the first pods
+	Seed     uint64
 }
 
 // ArriveResult is what arrivals ended with.
@@ -58,17 +66,24 @@ func Arrive(types []Type, feed []Pod, place Placer, options engine.Options, a Ar
 		return nil, err
 	}
 	f.latency, f.tries = a.Latency, map[string]try{}
-	bound, err := Bound(types, feed)
+	f.whole, f.nominates = a.Whole, a.Nominate
+	r := rand.New(rand.NewPCG(a.Seed, 3))
+	for range a.Gangs {
+		f.comeGang(r)
+	}
+	gangs := f.made
+	bound, err := Bound(types, append(slices.Clone(f.pods), feed...))
 	if err != nil {
 		return nil, err
 	}
-	if err := f.offer(peak(feed, Churning{}), zonesOf(Churning{}), slotsMax); err != nil {
+	c := Churning{Gangs: a.Gangs}
+	if err := f.offer(peak(feed, c), zonesOf(c), slotsMax); err != nil {
 		return nil, err
 	}
 	out, begun := &ArriveResult{Result: Result{Bound: bound}}, f.now
 	for ; f.now.Sub(begun) < a.Limit; f.now = f.now.Add(time.Second) {
-		for range min(a.PodsPerSecond, len(feed)-f.made) {
-			f.come(feed[f.made])
+		for range min(a.PodsPerSecond, gangs+len(feed)-f.made) {
+			f.come(feed[f.made-gangs])
 		}
 		f.land(a.NodesPerSecond)
 		f.scheduleQueued()
@@ -84,7 +99,7 @@ func Arrive(types []Type, feed []Pod, place Placer, options engine.Options, a Ar
 				return nil, err
 			}
 		}
-		if f.made == len(feed) && f.pending() == 0 {
+		if f.made == gangs+len(feed) && f.pending() == 0 {
 			break
 		}
 	}
@@ -101,14 +116,29 @@ type arrival struct {
 	machine  packing.Machine
 }
 
-// land makes the nodes of machines whose time has come, at most so many.
+// land makes the nodes of machines whose time has come, at most so many. Those that wait for nominations, or for others that were
+// bought with them, are released then.
 func (f *fleet) land(most int) {
-	for range most {
-		if len(f.coming) == 0 || f.coming[0].at.After(f.now) {
-			return
-		}
+	for n := 0; n < most && len(f.coming) > 0 && !f.coming[0].at.After(f.now); n++ {
 		f.landOne(0)
+		if f.whole || f.nominates {
+			f.held = append(f.held, len(f.nodes)-1)
+			f.nodes[len(f.nodes)-1].Spec.Taints = []corev1.Taint{{Key: api.TaintNomination, Effect: corev1.TaintEffectNoSchedule}}
+		}
 	}
+	if len(f.held) == 0 || f.whole && len(f.coming) > 0 && !f.coming[0].at.After(f.now) {
+		return
+	}
+	if f.nominates {
+		for _, n := range stuck.Nominate(f.view(), f.stuckConfig()) {
+			n.Pod.Status.NominatedNodeName = n.Node
+		}
+	}
+	for _, i := range f.held {
+		f.nodes[i].Spec.Taints = nil
+	}
+	f.held = nil
+	f.changed = f.now
 }
 
 // landOne makes the node of a machine that is coming.
@@ -140,7 +170,8 @@ func (f *fleet) scheduleQueued() {
 	slices.SortStableFunc(turn, func(a, b int) int {
 		return f.tries[f.objects[a].Name].again.Compare(f.tries[f.objects[b].Name].again)
 	})
-	f.placeAll(turn)
+	f.placeNominated(turn)
+	f.placeAll(slices.DeleteFunc(slices.Clone(turn), func(i int) bool { return f.on[i] >= 0 }))
 	for _, i := range turn {
 		t := f.tries[f.objects[i].Name]
 		t.n, t.at = t.n+1, f.now
@@ -148,4 +179,43 @@ func (f *fleet) scheduleQueued() {
 		f.tries[f.objects[i].Name] = t
 	}
 	f.note(turn)
+}
+
+// placeNominated places the pods whose turn it is on the nodes that they are nominated for.
+func (f *fleet) placeNominated(turn []int) {
+	for _, i := range turn {
+		at := slices.IndexFunc(f.nodes, func(n *corev1.Node) bool { return n.Name == f.objects[i].Status.NominatedNodeName })
+		if at < 0 || !fits(&f.machines[at], f.pods[i][:]) {
+			continue
+		}
+		gang := f.objects[i].Labels[gangLabel]
+		if zone := f.zoneOf(gang); gang != "" && zone != "" && zone != f.nodes[at].Labels[corev1.LabelTopologyZone] {
+			continue
+		}
+		for d, n := range f.pods[i] {
+			f.machines[at].Used[d] += n
+		}
+		f.on[i] = at
+	}
+}
+
+// nominated is what of each machine is kept for pods that are nominated for it.
+func (f *fleet) nominated() map[int]*Pod {
+	out := map[int]*Pod{}
+	for i, p := range f.objects {
+		if f.on[i] >= 0 || p.Status.NominatedNodeName == "" {
+			continue
+		}
+		at := slices.IndexFunc(f.nodes, func(n *corev1.Node) bool { return n.Name == p.Status.NominatedNodeName })
+		if at < 0 {
+			continue
+		}
+		if out[at] == nil {
+			out[at] = &Pod{}
+		}
+		for d, n := range f.pods[i] {
+			out[at][d] += n
+		}
+	}
+	return out
 }

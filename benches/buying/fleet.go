@@ -51,32 +51,35 @@ func (r *Result) Over() float64 { return r.Spend/r.Bound - 1 }
 // fleet is one cluster that buys machines for its pods: the operator's pod controller, its
 // roll-up and its search for stuck pods, the engine, and a scheduler.
 type fleet struct {
-	types    []Type
-	supply   *supply.Table
-	demand   *demand.Table
-	engine   *engine.Engine
-	rollup   rollup.Aggregator
-	place    Placer
-	now      time.Time
-	machines []packing.Machine
-	nodes    []*corev1.Node
-	upcoming []*api.UpcomingNode // by machine, as the operator tells
-	spend    float64
-	given    int
-	again    int                  // machines that were bought within keep after one of their type was given back
-	gone     map[string]time.Time // by type: when one was given back last
-	made     int                  // pods so far
-	pods     []Pod
-	objects  []*corev1.Pod
-	on       []int                           // by pod: its machine, -1 = it is pending
-	requests []*api.CapacityRequest          // of pods, in their order
-	overhead map[string]*api.CapacityRequest // by name
-	old      []string                        // pods that a deploy replaces
-	coming   []arrival                       // machines without a node, in the order in which they come
-	latency  time.Duration                   // from the purchase of a machine to its node
-	changed  time.Time                       // when a node came last
-	tries    map[string]try                  // by pod: what the scheduler has tried, of [Arrive]
-	stuckNow int                             // pods, when they were looked for last
+	types     []Type
+	supply    *supply.Table
+	demand    *demand.Table
+	engine    *engine.Engine
+	rollup    rollup.Aggregator
+	place     Placer
+	now       time.Time
+	machines  []packing.Machine
+	nodes     []*corev1.Node
+	upcoming  []*api.UpcomingNode // by machine, as the operator tells
+	spend     float64
+	given     int
+	again     int                  // machines that were bought within keep after one of their type was given back
+	gone      map[string]time.Time // by type: when one was given back last
+	made      int                  // pods so far
+	pods      []Pod
+	objects   []*corev1.Pod
+	on        []int                           // by pod: its machine, -1 = it is pending
+	requests  []*api.CapacityRequest          // of pods, in their order
+	overhead  map[string]*api.CapacityRequest // by name
+	old       []string                        // pods that a deploy replaces
+	coming    []arrival                       // machines without a node, in the order in which they come
+	latency   time.Duration                   // from the purchase of a machine to its node
+	changed   time.Time                       // when a node came last
+	tries     map[string]try                  // by pod: what the scheduler has tried, of [Arrive]
+	stuckNow  int                             // pods, when they were looked for last
+	held      []int                           // nodes that take no pods yet
+	whole     bool                            // of [Arriving]
+	nominates bool                            // of [Arriving]
 }
 
 // Run buys machines for pods, all of which are there at once, round by round, until all
@@ -347,8 +350,8 @@ func (f *fleet) note(tried []int) {
 	}
 }
 
-// lookForStuck has packing overhead written as the operator does.
-func (f *fleet) lookForStuck() {
+// view is what the operator sees.
+func (f *fleet) view() *stuck.View {
 	requests := slices.Clone(f.requests)
 	for _, o := range f.overhead {
 		requests = append(requests, o)
@@ -357,7 +360,14 @@ func (f *fleet) lookForStuck() {
 	for _, x := range f.coming {
 		upcoming = append(upcoming, x.upcoming)
 	}
-	plan := stuck.Plan(&stuck.View{Pods: f.objects, Nodes: f.nodes, Requests: requests, Upcoming: upcoming, Now: f.now}, stuck.Config{After: stuckAfter, Keep: keep})
+	return &stuck.View{Pods: f.objects, Nodes: f.nodes, Requests: requests, Upcoming: upcoming, Now: f.now}
+}
+
+func (f *fleet) stuckConfig() stuck.Config { return stuck.Config{After: stuckAfter, Keep: keep} }
+
+// lookForStuck has packing overhead written as the operator does.
+func (f *fleet) lookForStuck() {
+	plan := stuck.Plan(f.view(), f.stuckConfig())
 	f.stuckNow = plan.Stuck
 	for _, o := range plan.Write {
 		f.overhead[o.Name] = o

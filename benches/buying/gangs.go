@@ -65,17 +65,32 @@ func peak(pods []Pod, c Churning) [dims]int64 {
 	return sum
 }
 
-// placeAll places pods in their order. Those of a gang go where one of it is; the first goes anywhere.
+// placeAll places pods in their order. Those of a gang go where one of it is; the first goes anywhere. What others are
+// nominated for is left to them.
 func (f *fleet) placeAll(waiting []int) {
+	kept := f.nominated()
+	for at, sum := range kept {
+		for d, n := range sum {
+			f.machines[at].Used[d] += n
+		}
+	}
+	defer func() {
+		for at, sum := range kept {
+			for d, n := range sum {
+				f.machines[at].Used[d] -= n
+			}
+		}
+	}()
 	for len(waiting) > 0 {
 		n := slices.IndexFunc(waiting, func(i int) bool { return f.objects[i].Labels[gangLabel] != "" })
-		machines := f.machines
+		zone := ""
 		switch n {
 		case -1:
 			n = len(waiting)
 		case 0:
-			n, machines = 1, f.inZone(f.zoneOf(f.objects[waiting[0]].Labels[gangLabel]))
+			n, zone = 1, f.zoneOf(f.objects[waiting[0]].Labels[gangLabel])
 		}
+		machines := f.open(zone)
 		sizes := make([]Pod, n)
 		for k, i := range waiting[:n] {
 			sizes[k] = f.pods[i]
@@ -97,14 +112,14 @@ func (f *fleet) zoneOf(gang string) string {
 	return ""
 }
 
-// inZone are the machines, of which those of other zones have nothing.
-func (f *fleet) inZone(zone string) []packing.Machine {
-	if zone == "" {
+// open are the machines, of which those of other zones and those that take no pods yet have nothing.
+func (f *fleet) open(zone string) []packing.Machine {
+	if zone == "" && len(f.held) == 0 {
 		return f.machines
 	}
 	out := slices.Clone(f.machines)
 	for i, n := range f.nodes {
-		if n.Labels[corev1.LabelTopologyZone] != zone {
+		if zone != "" && n.Labels[corev1.LabelTopologyZone] != zone || slices.Contains(f.held, i) {
 			out[i].Capacity = make([]int64, dims)
 		}
 	}

@@ -77,7 +77,7 @@ func completeFiles(cmd *cobra.Command, names ...string) {
 
 // config makes the configuration, all but TLS. The error has every fault.
 func (f *operateFlags) config() (operator.Config, error) {
-	cfg := operator.Config{ClusterID: f.clusterID, RollupInterval: f.rollupInterval, EarlyRollups: f.earlyRollups, AckConcurrency: f.ackConcurrency, SettleAfter: session.SettleAfterDefault, LookInterval: session.LookIntervalDefault}
+	cfg := operator.Config{ClusterID: f.clusterID, RollupInterval: f.rollupInterval, EarlyRollups: f.earlyRollups, AckConcurrency: f.ackConcurrency, SettleAfter: session.SettleAfterDefault, LookInterval: session.LookIntervalDefault, ReleaseAfter: operator.ReleaseAfterDefault}
 	if f.shards != "" {
 		cfg.Shards = strings.Split(f.shards, ",")
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	api "github.com/tonnage/tonnage/api/v1alpha1"
 	"github.com/tonnage/tonnage/operator/pods"
 	"github.com/tonnage/tonnage/operator/stuck"
 )
@@ -27,6 +28,7 @@ type podsFlags struct {
 	stuckAfter   time.Duration
 	keepSpare    time.Duration
 	selector     string
+	nominate     bool
 }
 
 // newPods returns the command that makes requests of pods.
@@ -42,6 +44,7 @@ func newPods(err io.Writer) *cobra.Command {
 	flags.DurationVar(&f.stuckAfter, "stuck-after", 15*time.Second, "how long a pod is unschedulable, although the machines of its row suffice by sums, before more is asked for; 0 = never")
 	flags.DurationVar(&f.keepSpare, "keep-spare", keepSpareDefault, "how long machines that a row's pods could do without are kept; longer means fewer pods that move, and a higher bill")
 	flags.StringVar(&f.selector, "selector", "", "label selector of the pods that get requests, as fleet=tonnage,tier!=system; empty = all")
+	flags.BoolVar(&f.nominate, "nominate", false, "nominate pods for new nodes that have the taint "+api.TaintNomination+", and take it away then: the scheduler places them as they were packed when the nodes were bought; needs the rights of deploy/rbac/nominate.yaml")
 	completeFiles(cmd, "priority-class-defaults", "kubeconfig")
 	return cmd
 }
@@ -98,8 +101,14 @@ func (f *podsFlags) run(ctx context.Context, err io.Writer) error {
 	if e := c.Setup(ctx, m); e != nil {
 		return e
 	}
+	patience := stuck.Config{After: f.stuckAfter, Keep: f.keepSpare, Selector: c.Selector}
+	if f.nominate {
+		if e := stuck.SetupNominator(ctx, m, patience, stuck.NewNominatorMetrics(metrics.Registry), log); e != nil {
+			return e
+		}
+	}
 	if f.stuckAfter > 0 {
-		if e := stuck.Setup(m, stuck.Config{After: f.stuckAfter, Keep: f.keepSpare}, stuck.NewMetrics(metrics.Registry), log); e != nil {
+		if e := stuck.Setup(m, patience, stuck.NewMetrics(metrics.Registry), log); e != nil {
 			return e
 		}
 	}

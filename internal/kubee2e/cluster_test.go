@@ -70,6 +70,7 @@ type cluster struct {
 	template    string   // file of bootstrap data; empty = none
 	scheduler   string   // its configuration
 	audit       bool     // what the provider writes is logged
+	nominates   bool     // nodes wait until the pod controller has nominated pods for them
 	bare        bool     // it has no scheduler and no kubelet: no pods run in it
 }
 
@@ -199,6 +200,10 @@ func (c *cluster) lease() time.Duration {
 // apply has the cluster take our objects, rights and classes.
 func (c *cluster) apply(admin string) {
 	c.give(admin, kubetest.Root("deploy", "crds"), filepath.Join(c.dir, "cluster.yaml"), kubetest.Root("deploy", "rbac", "operator.yaml"), kubetest.Root("deploy", "rbac", "pods.yaml"))
+	if c.nominates {
+		c.give(admin, kubetest.Root("deploy", "rbac", "nominate.yaml"))
+		c.podsMore = append(c.podsMore, "--nominate")
+	}
 }
 
 // give has the cluster take what is in files, in their order.

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	pb "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
+	api "github.com/tonnage/tonnage/api/v1alpha1"
 )
 
 const (
@@ -202,7 +203,11 @@ func (m *maker) serve(ctx context.Context, c *cluster, name string, machines []*
 			continue
 		}
 		if bound && !made[x.Id] && x.State == pb.MachineState_MACHINE_STATE_CONFIGURED {
-			err := c.client.Create(ctx, nodeOf(x))
+			n := nodeOf(x)
+			if c.nominates {
+				n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: api.TaintNomination, Effect: corev1.TaintEffectNoSchedule})
+			}
+			err := c.client.Create(ctx, n)
 			made[x.Id] = err == nil || apierrors.IsAlreadyExists(err)
 		}
 	}

@@ -28,6 +28,8 @@ type podsResult struct {
 	Profile   string    `json:"profile"`
 	Feed      string    `json:"feed"`
 	Seed      uint64    `json:"seed"`
+	Nominate  bool      `json:"nominate"`
+	Failed    bool      `json:"failed"` // it ended before its time
 	Waits     []waitsOf `json:"waits"`
 	Bill      float64   `json:"bill"`  // dollars an hour, mean while pods came and went and after
 	Paid      float64   `json:"paid"`  // with machines that were idle or on their way

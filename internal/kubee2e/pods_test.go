@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ var (
 	podsWithin   = flag.Duration("pods-within", 0, "run pods: a pod that takes longer to run is a fault; 0 = it is only reported")
 	podsOver     = flag.String("pods-over", "", "run pods: how far the mean bill may be above the mean bound, percent, by region and profile, as A/tonnage=8,A/default=10; what is not named is only reported")
 	podsAgain    = flag.Bool("pods-again", false, "run pods: a class of machine that is bought within ten minutes after one was reclaimed is a fault")
+	podsNominate = flag.Bool("pods-nominate", true, "run pods: nodes wait until the operator has nominated pods for them")
 	podsJSON     = flag.String("pods-json", "", "run pods: file of what was measured; empty = none")
 )
 
@@ -36,9 +38,7 @@ func TestPods(t *testing.T) {
 		for _, profile := range strings.Split(*podsProfiles, ",") {
 			for _, feed := range strings.Split(*podsFeeds, ",") {
 				t.Run(strings.Join([]string{region, filepath.Base(profile), feed}, "/"), func(t *testing.T) {
-					if r := runPods(t, region, profile, feed); r != nil {
-						all = append(all, r)
-					}
+					runPods(t, region, profile, feed, func(r *podsResult) { all = append(all, r) })
 				})
 			}
 		}
@@ -46,8 +46,8 @@ func TestPods(t *testing.T) {
 	writeResults(t, all)
 }
 
-// runPods is one run.
-func runPods(t *testing.T, region, profile, feedName string) *podsResult {
+// runPods is one run. keep is handed what was measured, also when the run fails halfway.
+func runPods(t *testing.T, region, profile, feedName string, keep func(*podsResult)) {
 	t.Helper()
 	types := marketOf(t, region)
 	seed := *e2eSeed
@@ -59,18 +59,23 @@ func runPods(t *testing.T, region, profile, feedName string) *podsResult {
 	f := newMarketFleet(t, types, w, profile)
 	f.stand()
 	m := newMeter(f, types)
+	sumUp := sync.OnceValue(func() *podsResult {
+		m.finish()
+		r := m.result(w)
+		r.Region, r.Profile, r.Feed, r.Seed, r.Nominate, r.Failed = region, profile, feedName, seed, *podsNominate, t.Failed()
+		r.log(t)
+		keep(r)
+		return r
+	})
+	defer sumUp()
 	d := &churner{f: f, w: w, m: m}
 	d.fill()
 	d.churn(time.Duration(*podsMinutes * float64(time.Minute)))
 	d.rest()
-	r := m.result(w)
-	r.Region, r.Profile, r.Feed, r.Seed = region, profile, feedName, seed
-	r.log(t)
-	r.judge(t)
+	sumUp().judge(t)
 	if v := verdict(f.maker.abandoned()); v != "" {
 		t.Error("machines left with pods on them: ", v)
 	}
-	return r
 }
 
 // newMarketFleet starts one cluster, a shard that buys by fit, and a provider that has the machines of a
@@ -79,7 +84,7 @@ func newMarketFleet(t *testing.T, types []marketType, w *podsWorkload, profile s
 	t.Helper()
 	f := &fleet{t: t, dir: t.TempDir(), p: findPrograms(t)}
 	begun := time.Now()
-	c := newClusterWith(t, f.p, "blue", schedulerProfile(t, profile))
+	c := (&cluster{t: t, name: "blue", p: f.p, scheduler: schedulerProfile(t, profile), nominates: *podsNominate}).begin()
 	f.clusters, f.watches = []*cluster{c}, []*watch{watchCluster(t, c)}
 	ports := freeport.TakeN(t, 2)
 	tonnage := filepath.Join(f.p.ours, "tonnage")

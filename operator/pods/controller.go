@@ -197,14 +197,19 @@ func strip(o any) (any, error) {
 	slim := func(containers []corev1.Container) {
 		for i := range containers {
 			c := &containers[i]
-			containers[i] = corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
+			containers[i] = corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy, Ports: hostPorts(c.Ports)}
 		}
 	}
 	slim(pod.Spec.Containers)
 	slim(pod.Spec.InitContainers)
 	pod.Spec.EphemeralContainers = nil
-	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase, Conditions: slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase, NominatedNodeName: pod.Status.NominatedNodeName, Conditions: slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type != corev1.PodScheduled
 	})}
 	return pod, nil
+}
+
+// hostPorts returns the ports that a pod takes up of its node.
+func hostPorts(ports []corev1.ContainerPort) []corev1.ContainerPort {
+	return slices.Clip(slices.DeleteFunc(ports, func(p corev1.ContainerPort) bool { return p.HostPort == 0 }))
 }

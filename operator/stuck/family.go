@@ -38,8 +38,9 @@ type family struct {
 	rows     []*row // by key
 	machines []machine
 	had      *api.CapacityRequest
-	shared   bool   // others wait for machines that may be its own: what is pending has no room for certain
-	asks     []bool // by dimension: some of its pods ask for it
+	shared   bool    // others wait for machines that may be its own: what is pending has no room for certain
+	asks     []bool  // by dimension: some of its pods ask for it
+	leftOut  amounts // of machines that its pods are on and that it leaves to others
 }
 
 // familyOf finds the family that is planned exactly: the one that was, or else the one that has most nodes. nil = none.
@@ -140,6 +141,9 @@ func (f *fleet) gather(x *family, v *View, cfg Config) {
 		return !wanted
 	}
 	for _, n := range f.nodes {
+		if n.machine != nil && n.owner != nil && mine[n.owner] && f.forOthers(x, n.Status.Allocatable) {
+			x.leftOut = f.plus(x.leftOut, x.only(n.machine))
+		}
 		if n.machine == nil || f.forOthers(x, n.Status.Allocatable) || n.owner != nil && !mine[n.owner] || n.owner == nil && (f.used(n) || !nobodys(n.machine)) {
 			continue
 		}
@@ -159,7 +163,7 @@ func (f *fleet) gather(x *family, v *View, cfg Config) {
 
 // noteAsks finds the resources that some pod of a family asks for.
 func (f *fleet) noteAsks(x *family) {
-	x.asks = make([]bool, len(f.dims))
+	x.asks, x.leftOut = make([]bool, len(f.dims)), make(amounts, len(f.dims))
 	for _, r := range x.rows {
 		for _, pods := range [][]*corev1.Pod{r.pods, r.pending} {
 			for _, p := range pods {
@@ -298,15 +302,7 @@ func (f *fleet) missed(x *family, v *View, cfg Config, now *state, out *Result) 
 	stuck = f.withoutRoom(x, stuck)
 	out.Stuck += len(stuck)
 	stuck = f.attempt(x, stuck, v, cfg, now, out)
-	room := make(amounts, len(f.dims))
-	for i := range x.machines {
-		if x.shared {
-			break // a shard would give back machines that are left out here, before pods come to them
-		}
-		for d, n := range x.machines[i].free() {
-			room[d] += n
-		}
-	}
+	room := f.roomOf(x)
 	byRow := map[*row][]*corev1.Pod{}
 	for _, p := range stuck {
 		byRow[rowOf[p]] = append(byRow[rowOf[p]], p)
@@ -336,10 +332,26 @@ func (f *fleet) missed(x *family, v *View, cfg Config, now *state, out *Result) 
 			all = append(all, m)
 		}
 	}
+	if len(all) > 0 && now.tried.absorbed > 0 {
+		// A shard may count a machine for the family that it leaves to others: what is asked for went to that.
+		all[0].asks = f.plus(all[0].asks, x.leftOut)
+	}
 	all = joined(all)
 	// In the order in which an engine ranks rows that are alike: the largest unit first.
 	slices.SortStableFunc(all, func(a, b missing) int { return slices.Compare(b.unit, a.unit) })
 	return all
+}
+
+// roomOf is what is left of a family's machines; nothing where others may come to them.
+func (f *fleet) roomOf(x *family) amounts {
+	room := make(amounts, len(f.dims))
+	for i := range x.machines {
+		if x.shared {
+			break // a shard would give back machines that are left out here, before pods come to them
+		}
+		room = f.plus(room, x.machines[i].free())
+	}
+	return room
 }
 
 // joined has what rows miss that differ in their size class alone be bought together, by the first of them: each row would be

@@ -35,7 +35,7 @@ func suits(p *corev1.Pod, n *corev1.Node) (ok bool, why string) {
 func passing(t *corev1.Taint) bool {
 	switch t.Key {
 	case corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeUnschedulable, corev1.TaintNodeNetworkUnavailable,
-		corev1.TaintNodeMemoryPressure, corev1.TaintNodeDiskPressure, corev1.TaintNodePIDPressure:
+		corev1.TaintNodeMemoryPressure, corev1.TaintNodeDiskPressure, corev1.TaintNodePIDPressure, api.TaintNomination:
 		return true
 	}
 	return t.Key == "node.cloudprovider.kubernetes.io/uninitialized"

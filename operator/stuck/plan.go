@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/tonnage/tonnage/api/v1alpha1"
@@ -54,6 +55,8 @@ type Config struct {
 	After time.Duration
 	// Keep is how long overhead is kept at the least.
 	Keep time.Duration
+	// Selector selects by their labels the pods that are nominated; nil = all.
+	Selector labels.Selector
 }
 
 // Result is what is to be done. Write has whole objects without status.
@@ -86,6 +89,7 @@ type row struct {
 // Plan says what is to be done. It depends on the view alone.
 func Plan(v *View, cfg Config) *Result {
 	out := &Result{Overhead: map[corev1.ResourceName]float64{}}
+	v = settled(v)
 	had := overheads(v)
 	f := look(v)
 	f.asked = requestsByPod(v)

@@ -132,7 +132,7 @@ func (r *Runner) Start(ctx context.Context) error {
 
 // Round plans once and does what the plan says. What fails is planned again in the next round.
 func (r *Runner) Round(ctx context.Context) error {
-	v, err := r.view(ctx)
+	v, err := readView(ctx, r.Client, r.Now())
 	if err != nil {
 		return err
 	}
@@ -169,8 +169,8 @@ func (r *Runner) tell(notes []Note, pods []*corev1.Pod) {
 	r.told = told
 }
 
-// view reads the cache. Objects are shared with it.
-func (r *Runner) view(ctx context.Context) (*View, error) {
+// readView reads the cache. Objects are shared with it.
+func readView(ctx context.Context, c client.Reader, now time.Time) (*View, error) {
 	var (
 		pods     corev1.PodList
 		nodes    corev1.NodeList
@@ -179,13 +179,13 @@ func (r *Runner) view(ctx context.Context) (*View, error) {
 		hints    api.AvailableCapacityList
 	)
 	for _, list := range []client.ObjectList{&pods, &nodes, &requests, &upcoming, &hints} {
-		if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		if err := c.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("reading the cache: %w", err)
 		}
 	}
 	return &View{
 		Pods: pointers(pods.Items), Nodes: pointers(nodes.Items), Requests: pointers(requests.Items),
-		Upcoming: pointers(upcoming.Items), Hints: pointers(hints.Items), Now: r.Now(),
+		Upcoming: pointers(upcoming.Items), Hints: pointers(hints.Items), Now: now,
 	}, nil
 }
 

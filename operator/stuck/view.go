@@ -23,6 +23,24 @@ type View struct {
 	Now      time.Time
 }
 
+// settled is a view in which pods are on the nodes that they are nominated for: their room is kept there, and nobody else's.
+func settled(v *View) *View {
+	there := make(map[string]bool, len(v.Nodes))
+	for _, n := range v.Nodes {
+		there[n.Name] = true
+	}
+	out := *v
+	out.Pods = slices.Clone(v.Pods)
+	for i, p := range out.Pods {
+		if p.Spec.NodeName == "" && there[p.Status.NominatedNodeName] {
+			p = p.DeepCopy()
+			p.Spec.NodeName = p.Status.NominatedNodeName
+			out.Pods[i] = p
+		}
+	}
+	return &out
+}
+
 // amounts of the resources that a fleet has, in the order of dims: cpu in thousandths,
 // everything else in pieces or bytes.
 type amounts []int64

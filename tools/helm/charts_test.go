@@ -452,6 +452,21 @@ func TestRightsOfKarpenter(t *testing.T) {
 	}
 }
 
+// TestRightsToNominate: what nominations need is given where they are on, and nowhere else.
+func TestRightsToNominate(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		out := mustRender(t, "tonnage-pods", map[string]any{"nominate": on})
+		for _, want := range []string{"- --nominate\n", "name: bigfleet-pods-nominate\n", "- pods/status\n"} {
+			if strings.Contains(out, want) != on {
+				t.Errorf("nominate: %v, and %q is there: %v", on, want, !on)
+			}
+		}
+		if n := strings.Count(out, "kind: ClusterRoleBinding\n"); n != map[bool]int{false: 1, true: 2}[on] {
+			t.Errorf("nominate: %v, and there are %d bindings of cluster roles", on, n)
+		}
+	}
+}
+
 // TestCopiesOfRights: a chart that holds copies of rights holds those of deploy/rbac. Copies, and not links, come through every archive and
 // every copy of the tree; a chart without them renders roles without rules.
 func TestCopiesOfRights(t *testing.T) {
@@ -474,7 +489,7 @@ func TestCopiesOfRights(t *testing.T) {
 		}
 		of[filepath.Base(name)] = true
 	}
-	for _, name := range []string{"provider.yaml", "provider-cluster-api.yaml", "provider-karpenter.yaml", "operator.yaml", "pods.yaml"} {
+	for _, name := range []string{"provider.yaml", "provider-cluster-api.yaml", "provider-karpenter.yaml", "operator.yaml", "pods.yaml", "nominate.yaml"} {
 		if !of[name] {
 			t.Errorf("no chart has %s", name)
 		}

@@ -1,0 +1,221 @@
+package stuck
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	api "github.com/tonnage/tonnage/api/v1alpha1"
+	"github.com/tonnage/tonnage/operator/packing"
+)
+
+// Nomination says on which node a pod is to run.
+type Nomination struct {
+	Pod  *corev1.Pod
+	Node string
+}
+
+// Awaiting tells whether a node waits for nominations.
+func Awaiting(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == api.TaintNomination })
+}
+
+// Nominate packs the pods that are pending into the room of all nodes and of the machines that are on their way, and returns which
+// of them are to run on nodes that wait for nominations. It depends on the view alone.
+//
+// Groups come first, the largest first, each in one domain; then all other pods by priority, as [packing.Aligned] does. Pods
+// that say more about where they run than the packer looks at keep their room in the plan, and are not nominated.
+func Nominate(v *View, cfg Config) []Nomination {
+	if !slices.ContainsFunc(v.Nodes, Awaiting) {
+		return nil
+	}
+	pairs := pair(v, cfg)
+	f := look(promisedToo(v, pairs))
+	f.asked = requestsByPod(v)
+	b := f.bins(v, pairs, cfg)
+	waiting := f.waiting(v, cfg.Selector)
+	places, grouped := map[*corev1.Pod]int{}, map[*corev1.Pod]bool{}
+	for _, g := range f.groupsOf(waiting, v) {
+		maps.Copy(places, f.placeGroup(b, g))
+		for _, p := range g.pending {
+			grouped[p] = true
+			delete(waiting, p.UID)
+		}
+	}
+	levels := map[int32][]*corev1.Pod{}
+	for _, p := range waiting {
+		levels[priority(p)] = append(levels[priority(p)], p)
+	}
+	for _, level := range slices.Backward(slices.Sorted(maps.Keys(levels))) {
+		pods := levels[level]
+		slices.SortFunc(pods, older)
+		maps.Copy(places, f.pack(b.machines, b, pods, func(*corev1.Node) bool { return true }))
+	}
+	var out []Nomination
+	for p, at := range places {
+		if b.held[at] && nominable(p, grouped[p]) {
+			out = append(out, Nomination{p, b.nodes[at].Name})
+		}
+	}
+	slices.SortFunc(out, func(a, b Nomination) int { return older(a.Pod, b.Pod) })
+	return out
+}
+
+// older orders pods by their age, then by name.
+func older(a, b *corev1.Pod) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+}
+
+// waiting are the pods that a scheduler is to place and nobody has nominated.
+func (f *fleet) waiting(v *View, selector labels.Selector) map[types.UID]*corev1.Pod {
+	out := map[types.UID]*corev1.Pod{}
+	for _, p := range v.Pods {
+		if selector != nil && !selector.Matches(labels.Set(p.Labels)) {
+			continue
+		}
+		if p.Spec.NodeName == "" && p.Status.NominatedNodeName == "" && p.DeletionTimestamp == nil && !ended(p) && len(p.Spec.SchedulingGates) == 0 && daemonOf(p) == "" {
+			out[p.UID] = p
+		}
+	}
+	return out
+}
+
+// groupsOf returns the groups that have pods waiting, with these alone as pending, those with most devices first.
+func (f *fleet) groupsOf(waiting map[types.UID]*corev1.Pod, v *View) []*group {
+	byName, all := map[string]*node{}, f.groups(v, nil)
+	for _, n := range f.nodes {
+		byName[n.Name] = n
+	}
+	var out []*group
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		g := all[key]
+		for _, p := range append(slices.Clone(g.pods), g.pending...) {
+			if n := byName[cmp.Or(p.Spec.NodeName, p.Status.NominatedNodeName)]; n != nil {
+				g.domain = n.Labels[g.of.Spec.CoLocation.TopologyKey]
+			}
+		}
+		g.pending = slices.DeleteFunc(g.pending, func(p *corev1.Pod) bool { return waiting[p.UID] == nil })
+		if len(g.pending) > 0 {
+			out = append(out, g)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *group) int { return cmp.Compare(f.devices(b.pending), f.devices(a.pending)) })
+	return out
+}
+
+// devices is how many pods ask for of resources that are not Kubernetes' own.
+func (f *fleet) devices(pods []*corev1.Pod) (sum int64) {
+	for d, n := range f.sum(pods) {
+		if domain, _, is := strings.Cut(string(f.dims[d]), "/"); is && !strings.HasSuffix(domain, "kubernetes.io") {
+			sum += n
+		}
+	}
+	return sum
+}
+
+// placeGroup places the pods of a group in one domain: where it is, else in the first that holds it whole. It returns their
+// bins, nil where none does.
+func (f *fleet) placeGroup(b *bins, g *group) map[*corev1.Pod]int {
+	key, domains := g.of.Spec.CoLocation.TopologyKey, []string{g.domain}
+	if g.domain == "" {
+		domains = nil
+		for _, n := range b.nodes {
+			if d := n.Labels[key]; d != "" && !slices.Contains(domains, d) {
+				domains = append(domains, d)
+			}
+		}
+		slices.Sort(domains)
+	}
+	for _, domain := range domains {
+		machines := make([]packing.Machine, len(b.machines))
+		for i, m := range b.machines {
+			machines[i] = packing.Machine{Capacity: m.Capacity, Used: slices.Clone(m.Used)}
+		}
+		placed := f.pack(machines, b, g.pending, func(n *corev1.Node) bool { return n.Labels[key] == domain })
+		if len(placed) == len(g.pending) || len(placed) > 0 && g.domain != "" {
+			b.machines = machines
+			return placed
+		}
+	}
+	return nil
+}
+
+// pack places pods on machines that suit them, and returns the machine of each that found room.
+func (f *fleet) pack(machines []packing.Machine, b *bins, pods []*corev1.Pod, on func(*corev1.Node) bool) map[*corev1.Pod]int {
+	var sizes []packing.Pods
+	var alike [][]*corev1.Pod
+	index := map[string]int{}
+	for _, p := range pods {
+		key := textOf(f.asks(p)) + constraints(p)
+		at, known := index[key]
+		if !known {
+			at = len(sizes)
+			index[key], alike = at, append(alike, nil)
+			sizes = append(sizes, packing.Pods{Size: f.asks(p), On: func(i int) bool {
+				ok, _ := suits(p, b.nodes[i])
+				return ok && on(b.nodes[i])
+			}})
+		}
+		sizes[at].Count++
+		alike[at] = append(alike[at], p)
+	}
+	out := make(map[*corev1.Pod]int, len(pods))
+	for i, placed := range packing.Aligned(machines, sizes) {
+		for k, at := range placed {
+			out[alike[i][k]] = at
+		}
+	}
+	return out
+}
+
+// constraints is where a pod may run, as text.
+func constraints(p *corev1.Pod) string {
+	text, err := json.Marshal([]any{p.Spec.NodeSelector, p.Spec.Affinity, p.Spec.Tolerations})
+	if err != nil {
+		panic(err) // plain values
+	}
+	return string(text)
+}
+
+// priority of a pod.
+func priority(p *corev1.Pod) int32 {
+	if p.Spec.Priority == nil {
+		return 0
+	}
+	return *p.Spec.Priority
+}
+
+// nominable tells whether the packer looks at all that a pod says about where it runs: what it asks for, the labels and taints
+// of nodes, and the domain of its group.
+func nominable(p *corev1.Pod, grouped bool) bool {
+	s := &p.Spec
+	if len(s.TopologySpreadConstraints) > 0 || len(s.ResourceClaims) > 0 || !nominableAffinity(s.Affinity, grouped) {
+		return false
+	}
+	if slices.ContainsFunc(s.Volumes, func(x corev1.Volume) bool { return x.PersistentVolumeClaim != nil }) {
+		return false
+	}
+	return !slices.ContainsFunc(s.Containers, func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.Ports, func(x corev1.ContainerPort) bool { return x.HostPort > 0 })
+	})
+}
+
+func nominableAffinity(a *corev1.Affinity, grouped bool) bool {
+	if a == nil {
+		return true
+	}
+	together := 0 // terms of its group
+	if grouped {
+		together = 1
+	}
+	return a.PodAntiAffinity == nil &&
+		(a.NodeAffinity == nil || len(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) == 0) &&
+		(a.PodAffinity == nil || len(a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution) == 0 &&
+			len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) <= together)
+}

@@ -1,0 +1,347 @@
+package stuck
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	api "github.com/tonnage/tonnage/api/v1alpha1"
+)
+
+const (
+	nominateOwner = client.FieldOwner("tonnage-operator-nominate")
+	// nominateAtOnce is how many nominations are written at a time.
+	nominateAtOnce = 16
+	// seenWithin is how long a node waits at the most until the cache shows its nominations. By then a scheduler knows them, too.
+	seenWithin = 2 * time.Second
+	// NominatedFor is how long a nomination stands at the most: the scheduler keeps the pod's room on the node meanwhile.
+	NominatedFor = time.Minute
+	roundLimit   = 10 * time.Second
+)
+
+// NominatorMetrics are the series of a nominator.
+type NominatorMetrics struct {
+	nominations *prometheus.CounterVec
+	held        prometheus.Histogram
+}
+
+// NewNominatorMetrics registers the series.
+func NewNominatorMetrics(r prometheus.Registerer) *NominatorMetrics {
+	m := &NominatorMetrics{
+		nominations: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tonnage_operator_nominations_total", Help: "Nominations of pods for nodes: written, taken back after a minute in which the pod found no room there, refused.",
+		}, []string{"outcome"}),
+		held: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "tonnage_operator_node_awaits_nomination_seconds", Help: "How long new nodes took no pods until these were nominated.",
+			Buckets: []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60},
+		}),
+	}
+	r.MustRegister(m.nominations, m.held)
+	return m
+}
+
+func (m *NominatorMetrics) count(outcome string) {
+	if m != nil {
+		m.nominations.WithLabelValues(outcome).Inc()
+	}
+}
+
+// Nominator nominates pods for new nodes, and then lets these take pods. It runs in a manager, in one replica at a time.
+type Nominator struct {
+	Client  client.Client // reads from a cache of pods, requests and what CacheOptions names, and writes
+	Config  Config
+	Metrics *NominatorMetrics // may be nil
+	Log     *slog.Logger
+	// Now is the wall clock: it is compared with times that the cluster wrote.
+	Now func() time.Time
+	// Event tells a node something.
+	Event func(n *corev1.Node, note string)
+
+	wake      chan struct{}
+	nominated map[types.UID]nominated
+	freed     map[types.UID]bool // nodes whose taint was taken away, until the cache shows that
+}
+
+// nominated is a nomination that stands.
+type nominated struct {
+	node    string
+	since   time.Time
+	written time.Time // last
+	seen    bool      // in the cache
+	ours    bool      // this process has written it
+}
+
+// SetupNominator adds a nominator to a manager whose cache has CacheOptions and those of pods.
+func SetupNominator(ctx context.Context, m manager.Manager, cfg Config, metrics *NominatorMetrics, log *slog.Logger) error {
+	recorder := m.GetEventRecorder("tonnage-operator-pods")
+	r := &Nominator{
+		Client: m.GetClient(), Config: cfg, Metrics: metrics, Log: log, Now: time.Now, wake: make(chan struct{}, 1),
+		Event: func(n *corev1.Node, note string) {
+			recorder.Eventf(n, nil, corev1.EventTypeNormal, "PodsNominated", "Nominate", "%s", note)
+		},
+	}
+	for _, o := range []client.Object{&corev1.Node{}, &corev1.Pod{}} {
+		informer, err := m.GetCache().GetInformer(ctx, o)
+		if err != nil {
+			return fmt.Errorf("informer of %T: %w", o, err)
+		}
+		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc:    func(o any) { r.notice(nil, o) },
+			UpdateFunc: r.notice,
+		}); err != nil {
+			return fmt.Errorf("handler of %T: %w", o, err)
+		}
+	}
+	return m.Add(r)
+}
+
+// notice wakes the nominator when a node waits, or a nomination was seen.
+func (r *Nominator) notice(was, is any) {
+	switch is := is.(type) {
+	case *corev1.Node:
+		if !Awaiting(is) {
+			return
+		}
+	case *corev1.Pod:
+		if before, ok := was.(*corev1.Pod); !ok || before.Status.NominatedNodeName == is.Status.NominatedNodeName {
+			return
+		}
+	}
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// NeedLeaderElection tells the manager that one replica at a time runs it.
+func (r *Nominator) NeedLeaderElection() bool { return true }
+
+// Start runs until ctx ends.
+func (r *Nominator) Start(ctx context.Context) error {
+	for {
+		waits, err := r.round(ctx)
+		if err != nil && ctx.Err() == nil {
+			r.Log.Warn("nominations: not everything could be done; it is tried again", "error", err)
+		}
+		pause := every
+		if waits || err != nil {
+			pause = time.Second
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-r.wake:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// round nominates pods for the nodes that wait, and lets those take pods whose nominations were seen. waits: there are others.
+func (r *Nominator) round(ctx context.Context) (waits bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, roundLimit)
+	defer cancel()
+	v, err := readView(ctx, r.Client, r.Now())
+	if err != nil {
+		return true, err
+	}
+	pending, lost := r.remember(v)
+	r.takeBack(ctx, pending, v.Now)
+	r.write(ctx, append(lost, Nominate(v, r.Config)...), v.Now)
+	freed := map[types.UID]bool{}
+	defer func() { r.freed = freed }()
+	for _, n := range v.Nodes {
+		if !Awaiting(n) {
+			continue
+		}
+		if r.freed[n.UID] {
+			freed[n.UID] = true
+			continue
+		}
+		if r.unseen(n.Name, v.Now) {
+			waits = true
+			continue
+		}
+		if e := Release(ctx, r.Client, n); e != nil {
+			waits, err = true, e
+			continue
+		}
+		freed[n.UID] = true
+		r.released(n)
+	}
+	return waits, err
+}
+
+// remember brings what was written and what the cache shows together: the view gets nominations that the cache does not show. It
+// returns the pods that are nominated and pending, and the nominations that were lost: a scheduler clears that of a pod when it
+// tries it in vain, as it does while the node has its taint.
+func (r *Nominator) remember(v *View) (pending []*corev1.Pod, lost []Nomination) {
+	now := map[types.UID]nominated{}
+	for i, p := range v.Pods {
+		had, known := r.nominated[p.UID]
+		if p.Spec.NodeName != "" || ended(p) || p.DeletionTimestamp != nil {
+			continue
+		}
+		switch shown := p.Status.NominatedNodeName; {
+		case shown == "" && (!had.ours || v.Now.Sub(had.since) >= NominatedFor):
+			continue
+		case shown == "":
+			p = p.DeepCopy()
+			p.Status.NominatedNodeName = had.node
+			v.Pods[i] = p
+			if had.seen {
+				lost = append(lost, Nomination{p, had.node})
+			}
+		case !known || had.node != shown:
+			had = nominated{node: shown, since: v.Now, written: v.Now, seen: true}
+		default:
+			had.seen = true
+		}
+		now[p.UID] = had
+		pending = append(pending, p)
+	}
+	r.nominated = now
+	return pending, lost
+}
+
+// released says that a node takes pods now.
+func (r *Nominator) released(n *corev1.Node) {
+	if r.Metrics != nil {
+		r.Metrics.held.Observe(max(0, r.Now().Sub(n.CreationTimestamp.Time).Seconds()))
+	}
+	pods := 0
+	for _, x := range r.nominated {
+		if x.node == n.Name {
+			pods++
+		}
+	}
+	if pods > 0 {
+		r.Event(n, fmt.Sprintf("%d pods are nominated for this node; it takes pods now", pods))
+	}
+}
+
+// unseen tells whether a nomination for a node was written a moment ago that the cache does not show yet.
+func (r *Nominator) unseen(node string, now time.Time) bool {
+	for _, x := range r.nominated {
+		if x.node == node && !x.seen && now.Sub(x.written) < seenWithin {
+			return true
+		}
+	}
+	return false
+}
+
+// write nominates pods. What fails is left to the scheduler.
+func (r *Nominator) write(ctx context.Context, all []Nomination, now time.Time) {
+	errs := make([]error, len(all))
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range min(nominateAtOnce, len(all)) {
+		wg.Go(func() {
+			for i := range next {
+				_, errs[i] = r.apply(ctx, all[i].Pod, all[i].Node)
+			}
+		})
+	}
+	for i := range all {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	for i, n := range all {
+		switch err := errs[i]; {
+		case err == nil:
+			r.Metrics.count("written")
+			had, known := r.nominated[n.Pod.UID]
+			if !known {
+				had.since = now
+			}
+			r.nominated[n.Pod.UID] = nominated{node: n.Node, since: had.since, written: now, ours: true}
+		case apierrors.IsNotFound(err) || apierrors.IsConflict(err): // it is gone, or somebody else has nominated it
+			r.Metrics.count("refused")
+		default:
+			r.Metrics.count("refused")
+			r.Log.Warn("a pod could not be nominated", "pod", n.Pod.Namespace+"/"+n.Pod.Name, "node", n.Node, "error", err)
+		}
+	}
+	if len(all) > 0 {
+		r.Log.Info("pods are nominated", "pods", len(all))
+	}
+}
+
+// takeBack takes nominations back that have stood too long. Those of others stay: an apply takes away only what its owner set.
+func (r *Nominator) takeBack(ctx context.Context, pods []*corev1.Pod, now time.Time) {
+	for _, p := range pods {
+		x := r.nominated[p.UID]
+		if now.Sub(x.since) < NominatedFor {
+			continue
+		}
+		left, err := r.apply(ctx, p, "")
+		if client.IgnoreNotFound(err) != nil {
+			r.Log.Warn("a nomination could not be taken back", "pod", p.Namespace+"/"+p.Name, "error", err)
+			continue
+		}
+		if left == "" {
+			r.Metrics.count("taken_back")
+			delete(r.nominated, p.UID)
+			continue
+		}
+		x.since = now // those of others are tried again
+		r.nominated[p.UID] = x
+	}
+}
+
+// apply sets a pod's nomination, "" = takes it away, and returns what it is then. That of somebody else is a conflict.
+func (r *Nominator) apply(ctx context.Context, p *corev1.Pod, node string) (is string, err error) {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	u.SetNamespace(p.Namespace)
+	u.SetName(p.Name)
+	u.SetUID(p.UID)
+	if node != "" {
+		u.Object["status"] = map[string]any{"nominatedNodeName": node}
+	}
+	err = r.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), nominateOwner)
+	is, _, _ = unstructured.NestedString(u.Object, "status", "nominatedNodeName")
+	return is, err
+}
+
+// Release takes the taint of nominations from a node. Where others changed its taints meanwhile it fails, and is called again.
+func Release(ctx context.Context, c client.Client, n *corev1.Node) error {
+	type step struct {
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		Value string `json:"value,omitempty"`
+	}
+	var steps []step
+	for i, t := range slices.Backward(n.Spec.Taints) {
+		if at := fmt.Sprintf("/spec/taints/%d", i); t.Key == api.TaintNomination {
+			steps = append(steps, step{"test", at + "/key", t.Key}, step{"remove", at, ""})
+		}
+	}
+	patch, err := json.Marshal(steps)
+	if err != nil {
+		return err
+	}
+	err = c.Patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}, client.RawPatch(types.JSONPatchType, patch))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("node %s: taint %s: %w", n.Name, api.TaintNomination, err)
+	}
+	return nil
+}
