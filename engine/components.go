@@ -30,34 +30,34 @@ type shares struct {
 
 // share assigns the components to the workers. One worker gets all when dividing would gain nothing.
 func (l *worker) share() shares {
-	workers := min(l.e.crew.Size(), WorkersMax-1)
+	workers := min(l.p.e.crew.Size(), WorkersMax-1)
 	if workers == 1 {
 		return shares{workers: 1}
 	}
-	kinds, classes := len(l.kinds), len(l.s.Classes)
+	kinds, classes := len(l.p.kinds), len(l.p.s.Classes)
 	sets := newUnion(l.arena, kinds+classes)
-	first := alloc.Make[int32](l.arena, len(l.classesOf)) // 1 + the first kind of a matcher
-	for i := range l.kinds {
-		m := l.kinds[i].Matcher
+	first := alloc.Make[int32](l.arena, len(l.p.classesOf)) // 1 + the first kind of a matcher
+	for i := range l.p.kinds {
+		m := l.p.kinds[i].Matcher
 		if first[m] != 0 {
 			sets.unite(i, int(first[m]-1)) // they share ladders
 			continue
 		}
 		first[m] = int32(i) + 1
-		for _, c := range l.classesOf[m] {
-			if l.stock.free[0].Has(c) || l.stock.free[1].Has(c) || l.reserved.lower.hasClass(c) {
+		for _, c := range l.p.classesOf[m] {
+			if l.p.stock.free[0].Has(c) || l.p.stock.free[1].Has(c) || l.p.reserved.lower.hasClass(c) {
 				sets.unite(i, kinds+int(c))
 			}
 		}
 	}
-	for c := range l.e.store.clusters { // Needs that wait in one cluster may be credited the same machines
-		list := l.e.store.clusters[c].waitKinds
+	for c := range l.p.e.store.clusters { // Needs that wait in one cluster may be credited the same machines
+		list := l.p.e.store.clusters[c].waitKinds
 		for _, kind := range list[min(1, len(list)):] {
 			sets.unite(int(list[0]), int(kind))
 		}
 	}
 	weights, total := l.weighComponents(&sets)
-	turns := min(total, len(l.s.Idle.Rows)+len(l.s.Speculative.Rows)) // each of them takes at least one machine
+	turns := min(total, len(l.p.s.Idle.Rows)+len(l.p.s.Speculative.Rows)) // each of them takes at least one machine
 	if total < componentsMin {
 		return shares{workers: 1, turns: turns}
 	}
@@ -82,8 +82,8 @@ const specialWeight = 8
 // weighComponents sums the weights of the Needs of each component, by its root.
 func (l *worker) weighComponents(sets *union) (weights []int32, total int) {
 	weights = alloc.Make[int32](l.arena, len(sets.parent))
-	for i := range l.kinds {
-		for _, other := range l.e.workers {
+	for i := range l.p.kinds {
+		for _, other := range l.p.e.workers {
 			n := other.acquiring.byKind[i]
 			weights[sets.root(i)] += n
 			total += int(n)
@@ -103,18 +103,18 @@ func (p *pass) findAsking() {
 
 // markAsking is findAsking for a range of 64-bit words of the order's bitmap.
 func (l *worker) markAsking(fromWord, toWord int) {
-	from, to := l.ranksOf(fromWord, toWord)
-	for w, word := range l.setOf(l.lacking[from:to]) {
+	from, to := l.p.ranksOf(fromWord, toWord)
+	for w, word := range l.setOf(l.p.lacking[from:to]) {
 		for ; word != 0; word &= word - 1 {
 			rank := from + w<<6 + bits.TrailingZeros64(word)
-			kind, weight := l.kindAt[rank], int32(specialWeight)
-			if l.isIdle(rank, kind, false) {
+			kind, weight := l.p.kindAt[rank], int32(specialWeight)
+			if l.p.isIdle(rank, kind, false) {
 				continue
 			}
-			if !l.shortage.special[rank] && !l.shortage.waits[rank] {
+			if !l.p.shortage.special[rank] && !l.p.shortage.waits[rank] {
 				weight = 1
 			}
-			l.shortage.asking[rank] = 1
+			l.p.shortage.asking[rank] = 1
 			l.acquiring.byKind[kind] += weight
 		}
 	}
@@ -175,14 +175,14 @@ func (p *pass) acquireAll() {
 	l := workers[0]
 	p.markSpecial()
 	p.findAsking()
-	if p.e.racing != nil && !l.reserved.breakable {
+	if p.e.racing != nil && !l.p.reserved.breakable {
 		l.acquiring.shares = shares{}
 		p.e.racing(l)
 		p.stock.acquisitions = l.acquiring.acquisitions
 		return
 	}
 	x := l.share()
-	if x.workers == 1 || l.reserved.inOrder {
+	if x.workers == 1 || l.p.reserved.inOrder {
 		l.acquiring.shares = shares{turns: x.turns}
 		l.acquirePending()
 		p.stock.acquisitions = l.acquiring.acquisitions
@@ -296,12 +296,12 @@ func (g *gatherer) prefetch(b *workers.Batch) {
 // gathers for itself if there are few turns, or while reservations are breakable: voiding one frees
 // Idle machines, so which Needs may be skipped depends on the turns before.
 func (l *worker) acquirePending() {
-	if l.e.crew.Size() == 1 || l.acquiring.shares.turns < gatherMin || l.reserved.breakable {
+	if l.p.e.crew.Size() == 1 || l.acquiring.shares.turns < gatherMin || l.p.reserved.breakable {
 		l.acquireShare()
 		return
 	}
 	r := l.newRing()
-	l.e.crew.Run(func(worker int) {
+	l.p.e.crew.Run(func(worker int) {
 		switch worker {
 		case 0:
 			r.Drain(l.acquireBatch)
@@ -325,7 +325,7 @@ func (l *worker) acquireShareAnd(first func()) {
 
 // gathers resets the worker's gatherer to the first Need.
 func (l *worker) gathers() *gatherer {
-	l.acquiring.gatherer = gatherer{pass: l.pass, shares: l.acquiring.shares, worker: l.number}
+	l.acquiring.gatherer = gatherer{pass: l.p, shares: l.acquiring.shares, worker: l.number}
 	return &l.acquiring.gatherer
 }
 

@@ -15,23 +15,23 @@ import (
 // and no reservation pins it elsewhere. It leaves the domain open when nothing bound can be credited.
 // false means that the choice depends on what is free and must wait for the Need's turn.
 func (l *worker) settleDomain(need int32, k *state.Kind) bool {
-	held := l.reserved.has(need)
-	n, sc := &l.lines[need], &l.acquiring.domain
+	held := l.p.reserved.has(need)
+	n, sc := &l.p.lines[need], &l.acquiring.domain
 	l.beginChoice(need)
 	l.sumCreditable(need, k)
 	if len(sc.Totals) == 0 {
 		return !held
 	}
-	want := l.aggregate(need)
+	want := l.p.aggregate(need)
 	decided, ok := l.bestCovering(want)
-	if ok && columnar.Covers(sc.At(decided, l.dims).Own, want) {
+	if ok && columnar.Covers(sc.At(decided, l.p.dims).Own, want) {
 		n.Domain = decided // whatever is held for it: the pin is there, or it ends
 		return true
 	}
 	if held {
 		return false // free machines may end the pin, and a higher rank may take what is held
 	}
-	if pin, pinned := l.pinnedDomain(need, k); pinned && (!ok || pin != decided) {
+	if pin, pinned := l.p.pinnedDomain(need, k); pinned && (!ok || pin != decided) {
 		return false
 	}
 	if n.Status&state.SitsOut != 0 || !k.MayAcquire {
@@ -42,7 +42,7 @@ func (l *worker) settleDomain(need int32, k *state.Kind) bool {
 				n.Status &^= state.IsUncoverable
 			}
 			if !k.MayAcquire && !ok { // a free machine could have decided otherwise
-				l.e.store.clusters[n.Cluster].freeless = true
+				l.p.e.store.clusters[n.Cluster].freeless = true
 			}
 			return true
 		}
@@ -91,7 +91,7 @@ func (l *worker) bestCovering(want []int64) (value uint32, ok bool) {
 // chooseFree chooses the domain of a Same-Need that can be credited nothing; false when it has no
 // domain to acquire in.
 func (l *worker) chooseFree(need int32, k *state.Kind) bool {
-	n := &l.lines[need]
+	n := &l.p.lines[need]
 	l.beginChoice(need)
 	best, ok := l.bestFree(need, k)
 	if ok && best.Covers {
@@ -107,7 +107,7 @@ func (l *worker) chooseFree(need int32, k *state.Kind) bool {
 // chooseDomain chooses the best domain for a Same-Need at its turn; false when no machine anywhere
 // could serve it.
 func (l *worker) chooseDomain(need int32, k *state.Kind) bool {
-	n := &l.lines[need]
+	n := &l.p.lines[need]
 	best, ok := l.bestDomain(need, k, n.Status&state.SitsOut == 0)
 	if ok {
 		n.Domain = best.Value
@@ -133,14 +133,14 @@ func (l *worker) bestDomain(need int32, k *state.Kind, acquiring bool) (best dom
 		l.addBlocked(need, k)
 		l.addFree(k)
 	}
-	want := l.aggregate(need)
+	want := l.p.aggregate(need)
 	best, found = l.bestCredited(want)
 	// A domain with credit that covers beats every domain without credit.
 	if !acquiring || found && best.Covers && !columnar.IsZero(best.Creditable) {
 		return best, found
 	}
 	free, exists := l.bestFree(need, k)
-	if exists && (!found || domains.Better(l.s.Supply, &free, &best, want)) {
+	if exists && (!found || domains.Better(l.p.s.Supply, &free, &best, want)) {
 		return free, true
 	}
 	return best, found
@@ -154,7 +154,7 @@ func (l *worker) bestCredited(want []int64) (best domains.Totals, found bool) {
 		l.figures.probes++
 		t.Covers = columnar.Covers(t.Total, want)
 		t.Viable = t.Covers || sc.IsViable(t.Total)
-		if !found || domains.Better(l.s.Supply, t, &best, want) {
+		if !found || domains.Better(l.p.s.Supply, t, &best, want) {
 			best, found = *t, true
 		}
 	}
@@ -163,11 +163,11 @@ func (l *worker) bestCredited(want []int64) (best domains.Totals, found bool) {
 
 // addBlocked adds the free machines that are withdrawn for the Need alone.
 func (l *worker) addBlocked(need int32, k *state.Kind) {
-	for _, r := range l.reserved.of(need) {
-		if v, ok := l.s.Supply.Domain(k.Matcher, r); ok && l.isBlocked(r, k) {
-			t := l.acquiring.domain.At(v, l.dims)
+	for _, r := range l.p.reserved.of(need) {
+		if v, ok := l.p.s.Supply.Domain(k.Matcher, r); ok && l.p.isBlocked(r, k) {
+			t := l.acquiring.domain.At(v, l.p.dims)
 			t.Count++
-			columnar.SatAdd(t.Total, l.vec(r))
+			columnar.SatAdd(t.Total, l.p.vec(r))
 		}
 	}
 }
@@ -190,8 +190,8 @@ func (l *worker) addFree(k *state.Kind) {
 func (l *worker) bestFree(need int32, k *state.Kind) (domains.Totals, bool) {
 	// If the kind accepts every class of its matcher, the totals of a kind of domains hold for the Need
 	// as they are.
-	whole := len(k.Classes) == len(l.classesOf[k.Matcher])
-	best, found, probes := l.domainsFor(k.Matcher).BestFree(&l.acquiring.domain, k.Matcher, l.aggregate(need), whole, k.Accepts)
+	whole := len(k.Classes) == len(l.p.classesOf[k.Matcher])
+	best, found, probes := l.domainsFor(k.Matcher).BestFree(&l.acquiring.domain, k.Matcher, l.p.aggregate(need), whole, k.Accepts)
 	l.figures.probes += probes
 	return best, found
 }
@@ -205,19 +205,19 @@ func (l *worker) sumShelves(k *state.Kind, d *domains.Index, shelves []uint32, t
 // beginChoice prepares the totals for a Need, and reads its minimum.
 func (l *worker) beginChoice(need int32) {
 	sc := &l.acquiring.domain
-	sc.Reset(l.dims, l.s.Supply.ValueIDMax())
-	src := &l.sources[l.lines[need].Cluster]
+	sc.Reset(l.p.dims, l.p.s.Supply.ValueIDMax())
+	src := &l.p.sources[l.p.lines[need].Cluster]
 	row := int(need - src.Base)
 	if sc.Elastic = len(src.Block.MinAggregate(row)) > 0; sc.Elastic {
 		clear(sc.Least)
-		l.addMinimum(sc.Least, src.Block, row)
+		l.p.addMinimum(sc.Least, src.Block, row)
 	}
 }
 
 // sumCreditable sums, by domain, the machines of the open cluster that the Need could be credited. Of
 // those that are being created it counts only the Need's own.
 func (l *worker) sumCreditable(need int32, k *state.Kind) {
-	group := l.groupOf(need)
+	group := l.p.groupOf(need)
 	for i, live := range l.crediting.live {
 		for left := live & k.Accepts[i]; left != 0; left &= left - 1 {
 			head := &l.crediting.heads[i<<6+bits.TrailingZeros64(left)]
@@ -227,19 +227,19 @@ func (l *worker) sumCreditable(need int32, k *state.Kind) {
 			for at := *head; at != 0; at = l.crediting.bound[at-1].Next {
 				l.figures.probes++
 				if b := &l.crediting.bound[at-1]; !l.gone(at - 1) {
-					if v, ok := l.s.Supply.Domain(k.Matcher, b.Row); ok {
+					if v, ok := l.p.s.Supply.Domain(k.Matcher, b.Row); ok {
 						l.addCreditable(v, b.Class, b.Fingerprint == k.Fingerprint && b.Group == group)
 					}
 				}
 			}
 		}
 	}
-	for at := l.s.CreatingFrom(int(l.lines[need].Cluster)); at < len(l.crediting.bound); at++ {
+	for at := l.p.s.CreatingFrom(int(l.p.lines[need].Cluster)); at < len(l.crediting.bound); at++ {
 		b := &l.crediting.bound[at]
 		if b.Fingerprint != k.Fingerprint || b.Group != group || !k.AcceptsClass(b.Class) || l.gone(uint32(at)) {
 			continue
 		}
-		if v, ok := l.s.Supply.Domain(k.Matcher, b.Row); ok {
+		if v, ok := l.p.s.Supply.Domain(k.Matcher, b.Row); ok {
 			l.addCreditable(v, b.Class, true)
 		}
 	}
@@ -247,7 +247,7 @@ func (l *worker) sumCreditable(need int32, k *state.Kind) {
 
 // addCreditable adds a creditable machine of a class to the totals of its domain.
 func (l *worker) addCreditable(domain, class uint32, own bool) {
-	t, offers := l.acquiring.domain.At(domain, l.dims), l.vector(class)
+	t, offers := l.acquiring.domain.At(domain, l.p.dims), l.p.vector(class)
 	t.Count++
 	columnar.SatAdd(t.Total, offers)
 	columnar.SatAdd(t.Creditable, offers)
@@ -262,11 +262,11 @@ func (l *worker) addCreditable(domain, class uint32, own bool) {
 // domainAtTurn determines the domain of a Same-Need at its turn: the pinned one while the pin lasts,
 // else the best; false when no machine anywhere could serve the Need.
 func (l *worker) domainAtTurn(need int32, k *state.Kind) bool {
-	pin, pinned := l.pinnedDomain(need, k)
+	pin, pinned := l.p.pinnedDomain(need, k)
 	if !pinned {
 		return l.chooseDomain(need, k)
 	}
-	n := &l.lines[need]
+	n := &l.p.lines[need]
 	if l.pinEnds(need, k, pin) {
 		n.Status &^= state.IsHeldBack
 		return l.chooseDomain(need, k)
@@ -280,8 +280,8 @@ func (l *worker) domainAtTurn(need int32, k *state.Kind) bool {
 // domain cover it; or when the domain that it would choose covers it and the pinned one no longer does,
 // with everything that is free there, creditable, or on its way to the Need.
 func (l *worker) pinEnds(need int32, k *state.Kind, pin uint32) bool {
-	best, found := l.bestDomain(need, k, !l.lines[need].Is(state.IsParked))
-	want, sc := l.aggregate(need), &l.acquiring.domain
+	best, found := l.bestDomain(need, k, !l.p.lines[need].Is(state.IsParked))
+	want, sc := l.p.aggregate(need), &l.acquiring.domain
 	for i := range sc.Totals {
 		if t := &sc.Totals[i]; t.Value != pin && columnar.Covers(t.Own, want) {
 			return true
@@ -290,15 +290,15 @@ func (l *worker) pinEnds(need int32, k *state.Kind, pin uint32) bool {
 	if !found || !best.Covers || best.Value == pin {
 		return false
 	}
-	there := sc.Vecs.Take(l.dims)
+	there := sc.Vecs.Take(l.p.dims)
 	if sc.Credited(pin) {
-		columnar.SatAdd(there, sc.At(pin, l.dims).Creditable)
+		columnar.SatAdd(there, sc.At(pin, l.p.dims).Creditable)
 	}
 	d := l.domainsFor(k.Matcher)
 	l.sumShelves(k, d, d.Of(k.Matcher).ShelvesOf(pin), there)
-	for _, r := range l.heldFor(need) {
-		if v, ok := l.s.Supply.Domain(k.Matcher, r); ok && v == pin && (l.arrives(r, need, k) || l.isBlocked(r, k)) {
-			columnar.SatAdd(there, l.vec(r))
+	for _, r := range l.p.heldFor(need) {
+		if v, ok := l.p.s.Supply.Domain(k.Matcher, r); ok && v == pin && (l.p.arrives(r, need, k) || l.p.isBlocked(r, k)) {
+			columnar.SatAdd(there, l.p.vec(r))
 		}
 	}
 	return !columnar.Covers(there, want)
@@ -308,42 +308,42 @@ func (l *worker) pinEnds(need int32, k *state.Kind, pin uint32) bool {
 // Needs of higher rank have had their turns, and the machine is off the shelves. freeReserved tests the
 // class first, since other columns of a class that the kind does not accept may be written by another
 // worker.
-func (l *worker) isBlocked(r columnar.Row, k *state.Kind) bool {
-	return l.freeReserved(r, k) && l.taken[r]
+func (p *pass) isBlocked(r columnar.Row, k *state.Kind) bool {
+	return p.freeReserved(r, k) && p.taken[r]
 }
 
 // pinnedDomain returns the domain of most of the machines that pin a Need; of several, the smaller
 // value.
-func (l *worker) pinnedDomain(need int32, k *state.Kind) (uint32, bool) {
-	c, held := l.lines[need].Cluster, l.reserved.of(need)
-	bound, first := l.s.BoundOf(int(c)), l.s.CreatingFrom(int(c))
+func (p *pass) pinnedDomain(need int32, k *state.Kind) (uint32, bool) {
+	c, held := p.lines[need].Cluster, p.reserved.of(need)
+	bound, first := p.s.BoundOf(int(c)), p.s.CreatingFrom(int(c))
 	if len(held) == 0 && first == len(bound) {
 		return 0, false
 	}
 	counts := map[uint32]int{}
 	count := func(r columnar.Row) {
-		if v, ok := l.s.Supply.Domain(k.Matcher, r); ok {
+		if v, ok := p.s.Supply.Domain(k.Matcher, r); ok {
 			counts[v]++
 		}
 	}
 	for _, r := range held {
-		if !k.AcceptsClass(l.s.View.Class[r]) {
+		if !k.AcceptsClass(p.s.View.Class[r]) {
 			continue // its claim may be written by another worker
 		}
-		switch state := l.s.View.State[r]; {
-		case state == model.Configured && l.s.ClusterOf[l.s.View.Cluster[r]] == c: // it has arrived
-		case state == model.Creating && l.comesTo(r, need): // counted below
-		case !l.claimedAbove(r, need):
+		switch state := p.s.View.State[r]; {
+		case state == model.Configured && p.s.ClusterOf[p.s.View.Cluster[r]] == c: // it has arrived
+		case state == model.Creating && p.comesTo(r, need): // counted below
+		case !p.claimedAbove(r, need):
 			count(r)
 		}
 	}
-	group := l.groupOf(need)
+	group := p.groupOf(need)
 	for at := first; at < len(bound); at++ {
-		if b := &bound[at]; b.Fingerprint == k.Fingerprint && b.Group == group && k.AcceptsClass(b.Class) && !l.claimedAbove(b.Row, need) {
+		if b := &bound[at]; b.Fingerprint == k.Fingerprint && b.Group == group && k.AcceptsClass(b.Class) && !p.claimedAbove(b.Row, need) {
 			count(b.Row)
 		}
 	}
-	return l.mostOften(counts)
+	return p.mostOften(counts)
 }
 
 // mostOften returns the value with the highest count, of several the smaller; false when counts is
@@ -358,7 +358,7 @@ func (fl *fleet) mostOften(counts map[uint32]int) (best uint32, found bool) {
 }
 
 // claimedAbove reports whether a Need of higher rank claims a machine.
-func (l *worker) claimedAbove(r columnar.Row, need int32) bool {
-	h := l.claims.Of(r)
-	return h >= 0 && l.rankOf[h] < l.rankOf[need]
+func (p *pass) claimedAbove(r columnar.Row, need int32) bool {
+	h := p.claims.Of(r)
+	return h >= 0 && p.rankOf[h] < p.rankOf[need]
 }

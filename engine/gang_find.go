@@ -89,25 +89,25 @@ func (t *gangTable) add(g *units.Gang) {
 }
 
 // findVictimGangs finds, with all workers, the gangs of the machines that may be preempted.
-func (l *worker) findVictimGangs() {
-	l.e.crew.Each(len(l.e.store.clusters), clustersPerChunk, l.e.tasks.gangs)
-	l.numberGangs()
+func (p *pass) findVictimGangs() {
+	p.e.crew.Each(len(p.e.store.clusters), clustersPerChunk, p.e.tasks.gangs)
+	p.numberGangs()
 }
 
 // findGangsOfVictims is findVictimGangs for one cluster. most is, by class, the highest
 // priority that asks for machines of it: only machines below that can be victims.
 func (l *worker) findGangsOfVictims(c int, most []int32) {
-	bound, configured := l.s.BoundOf(c), uint32(l.s.Configured(c))
-	cheapest, priority, t := l.e.store.clusters[c].cheapest, l.e.store.priority, &l.e.store.gangs
-	for i, g := range l.s.GroupsOf(c) {
+	bound, configured := l.p.s.BoundOf(c), uint32(l.p.s.Configured(c))
+	cheapest, priority, t := l.p.e.store.clusters[c].cheapest, l.p.e.store.priority, &l.p.e.store.gangs
+	for i, g := range l.p.s.GroupsOf(c) {
 		if cheapest[i].priority >= most[g.Class] {
 			continue
 		}
 		for at := g.First + 1; at != 0 && at <= configured; at = bound[at-1].Next {
 			r := bound[at-1].Row
-			switch need := l.claims.Of(r); {
+			switch need := l.p.claims.Of(r); {
 			case need == state.Unclaimed || priority[r] >= most[g.Class]:
-			case !l.mayBeOfGang(need):
+			case !l.p.mayBeOfGang(need):
 				t.of[r] = ofNoGang
 				l.finder.single = append(l.finder.single, r)
 			case !t.looked[need]:
@@ -120,57 +120,57 @@ func (l *worker) findGangsOfVictims(c int, most []int32) {
 
 // mayBeOfGang reports whether a need may be part of a gang: it has a group, asks for one
 // domain, never folds, or is a fold.
-func (l *worker) mayBeOfGang(need int32) bool {
-	n := &l.lines[need]
+func (nt *needTable) mayBeOfGang(need int32) bool {
+	n := &nt.lines[need]
 	return n.Group != 0 || n.Status&(state.HasSame|state.NeverFolds|state.IsFold) != 0
 }
 
 // findGang finds the gang that a need is part of, if any. If rows of its group are folded, it
 // finds all gangs of the cluster, since a fold may join rows of several groups.
 func (l *worker) findGang(need int32) {
-	x, src := &l.finder, &l.sources[l.lines[need].Cluster]
+	x, src := &l.finder, &l.p.sources[l.p.lines[need].Cluster]
 	x.draft = x.draft[:0]
 	d := &x.draft[x.newDraft()]
 	whole := false
 	if group := src.Block.GroupID(int(need - src.Base)); group == 0 {
-		whole = !l.draftRow(d, need)
+		whole = !l.p.draftRow(d, need)
 		d.together = false // a single row without group is a gang only if it is not folded
 	} else {
 		for i, g := range src.Block.GroupIDs() {
-			whole = whole || g == group && !l.draftRow(d, src.Base+int32(i))
+			whole = whole || g == group && !l.p.draftRow(d, src.Base+int32(i))
 		}
 	}
 	if whole {
-		l.findGangs(l.lines[need].Cluster)
+		l.findGangs(l.p.lines[need].Cluster)
 	} else {
-		l.judge(l.lines[need].Cluster, d)
+		l.judge(l.p.lines[need].Cluster, d)
 	}
-	x.look(&l.e.store.gangs, need)
+	x.look(&l.p.e.store.gangs, need)
 }
 
 // draftRow adds a row, which is also its need, to a draft; false when the row is folded.
-func (l *worker) draftRow(d *gangDraft, row int32) bool {
-	if l.lines[row].Status&(state.IsMember|state.IsFold) != 0 {
+func (p *pass) draftRow(d *gangDraft, row int32) bool {
+	if p.lines[row].Status&(state.IsMember|state.IsFold) != 0 {
 		return false
 	}
-	l.addRow(d, row, row)
+	p.addRow(d, row, row)
 	d.needs = append(d.needs, row)
 	return true
 }
 
 // addRow adds a row to a draft; need is the need that stands for the row.
-func (l *worker) addRow(d *gangDraft, row, need int32) {
+func (p *pass) addRow(d *gangDraft, row, need int32) {
 	d.rows = append(d.rows, row)
-	d.together = d.together || l.lines[row].Status&(state.HasSame|state.NeverFolds) != 0
-	d.unfolded = d.unfolded || l.kindOf(need).Same
+	d.together = d.together || p.lines[row].Status&(state.HasSame|state.NeverFolds) != 0
+	d.unfolded = d.unfolded || p.kindOf(need).Same
 }
 
 // findGangs finds the gangs of a cluster that have not been found yet.
 func (l *worker) findGangs(c int32) {
 	x := &l.finder
-	l.draftGangs(&l.sources[c])
+	l.draftGangs(&l.p.sources[c])
 	for i := range x.draft {
-		if d := &x.draft[i]; len(d.needs) > 0 && !l.e.store.gangs.looked[d.needs[0]] {
+		if d := &x.draft[i]; len(d.needs) > 0 && !l.p.e.store.gangs.looked[d.needs[0]] {
 			l.judge(c, d)
 		}
 	}
@@ -179,7 +179,7 @@ func (l *worker) findGangs(c int32) {
 // judge makes a draft a gang if no single machine can hold it.
 func (l *worker) judge(c int32, d *gangDraft) {
 	for _, need := range d.needs {
-		l.finder.look(&l.e.store.gangs, need)
+		l.finder.look(&l.p.e.store.gangs, need)
 	}
 	if d.unfolded || d.together && len(d.rows) > 1 && !l.oneMachineHolds(c, d) {
 		l.addGang(c, d)
@@ -196,17 +196,17 @@ func (l *worker) draftGangs(src *state.Source) {
 	groups := src.Block.GroupIDs()
 	for i := range src.Rows {
 		row := src.Base + int32(i)
-		n := &l.lines[row]
+		n := &l.p.lines[row]
 		same := n.Status&(state.HasSame|state.NeverFolds) != 0
 		if !same && groups == nil {
 			continue
 		}
-		need := l.needOf(row)
+		need := l.p.needOf(row)
 		at := l.draftOf(src, int32(i), need, same)
 		if at >= 0 {
-			l.addRow(&x.draft[at], row, need)
+			l.p.addRow(&x.draft[at], row, need)
 		}
-		if !l.lines[need].Is(state.IsFold) {
+		if !l.p.lines[need].Is(state.IsFold) {
 			if at >= 0 {
 				x.draft[at].needs = append(x.draft[at].needs, need)
 			}
@@ -228,13 +228,13 @@ func (l *worker) draftOf(src *state.Source, i, need int32, same bool) int32 {
 	x := &l.finder
 	group := src.Block.GroupID(int(i))
 	switch {
-	case group == 0 && same && l.kindOf(need).Same:
+	case group == 0 && same && l.p.kindOf(need).Same:
 		return x.newDraft()
 	case group == 0:
 		return -1
 	}
 	if int(group) >= len(x.keys) {
-		x.keys = append(x.keys, make([]int32, int(l.s.Demand.GroupIDMax())-len(x.keys))...)
+		x.keys = append(x.keys, make([]int32, int(l.p.s.Demand.GroupIDMax())-len(x.keys))...)
 	}
 	// Group ids are numbered across clusters, and keys keeps entries of other clusters. So the
 	// group of the entry is checked.
@@ -263,26 +263,26 @@ func (x *gangFinder) newDraft() int32 {
 // oneMachineHolds reports whether a machine that the cluster has, or could acquire, matches all
 // rows of a draft and covers their sum.
 func (l *worker) oneMachineHolds(c int32, d *gangDraft) bool {
-	sum := l.search.vecs.Take(l.dims)
+	sum := l.search.vecs.Take(l.p.dims)
 	matchers := l.finder.matchers[:0]
-	block, base := l.sources[c].Block, l.sources[c].Base
+	block, base := l.p.sources[c].Block, l.p.sources[c].Base
 	for _, row := range d.rows {
 		columnar.SatAdd(sum, block.Aggregate(int(row-base)))
-		matchers = append(matchers, l.s.Supply.Matcher(l.s.Demand.Profile(block.Profile(int(row-base)))))
+		matchers = append(matchers, l.p.s.Supply.Matcher(l.p.s.Demand.Profile(block.Profile(int(row-base)))))
 	}
 	l.finder.matchers = matchers
 	matches := func(r columnar.Row) bool {
-		return !slices.ContainsFunc(matchers, func(m uint32) bool { return !l.inAnyDomain(m, r) })
+		return !slices.ContainsFunc(matchers, func(m uint32) bool { return !l.p.inAnyDomain(m, r) })
 	}
-	for _, class := range l.classesOf[matchers[0]] {
-		if !columnar.Covers(l.vector(class), sum) || slices.ContainsFunc(matchers, func(m uint32) bool { return !l.s.Classes[class].Matches(m) }) {
+	for _, class := range l.p.classesOf[matchers[0]] {
+		if !columnar.Covers(l.p.vector(class), sum) || slices.ContainsFunc(matchers, func(m uint32) bool { return !l.p.s.Classes[class].Matches(m) }) {
 			continue
 		}
-		if slices.ContainsFunc(l.s.Idle.At(int(class)), matches) || slices.ContainsFunc(l.s.Speculative.At(int(class)), matches) {
+		if slices.ContainsFunc(l.p.s.Idle.At(int(class)), matches) || slices.ContainsFunc(l.p.s.Speculative.At(int(class)), matches) {
 			return true
 		}
-		bound := l.s.BoundOf(int(c))
-		for _, g := range l.s.GroupsOf(int(c)) {
+		bound := l.p.s.BoundOf(int(c))
+		for _, g := range l.p.s.GroupsOf(int(c)) {
 			for at := g.First + 1; g.Class == class && at != 0; at = bound[at-1].Next {
 				if matches(bound[at-1].Row) {
 					return true
@@ -297,32 +297,32 @@ func (l *worker) oneMachineHolds(c int32, d *gangDraft) bool {
 func (l *worker) addGang(c int32, d *gangDraft) {
 	count := 0
 	for _, need := range d.needs {
-		for r := l.lines[need].Head; r != columnar.None; r = l.claims.Next(r) {
+		for r := l.p.lines[need].Head; r != columnar.None; r = l.p.claims.Next(r) {
 			count++
 		}
 	}
 	g := units.Gang{Cluster: c, Members: alloc.MakeDirty[columnar.Row](l.arena, count)[:0], Roles: alloc.MakeDirty[units.GangRole](l.arena, len(d.needs))[:0]}
-	if block := l.sources[c].Block; len(d.rows) > 0 {
-		g.Group = block.Group(int(d.rows[0] - l.sources[c].Base))
+	if block := l.p.sources[c].Block; len(d.rows) > 0 {
+		g.Group = block.Group(int(d.rows[0] - l.p.sources[c].Base))
 	}
-	slices.SortFunc(d.needs, func(a, b int32) int { return cmp.Compare(l.rankOf[a], l.rankOf[b]) })
-	short, since := false, l.s.Now
+	slices.SortFunc(d.needs, func(a, b int32) int { return cmp.Compare(l.p.rankOf[a], l.p.rankOf[b]) })
+	short, since := false, l.p.s.Now
 	for _, need := range d.needs {
 		role := units.GangRole{Need: need}
 		lacks := l.measureRole(&g, &role)
 		if lacks {
-			short, since = true, min(since, l.shortSince(need))
+			short, since = true, min(since, l.p.shortSince(need))
 		}
 		g.Roles = append(g.Roles, role)
 	}
-	slices.SortFunc(g.Members, func(a, b columnar.Row) int { return cmp.Compare(l.s.IDRank[a], l.s.IDRank[b]) })
+	slices.SortFunc(g.Members, func(a, b columnar.Row) int { return cmp.Compare(l.p.s.IDRank[a], l.p.s.IDRank[b]) })
 	if g.State != units.GangAlone && short {
-		if g.State = units.GangAlone; (l.s.Now-since)/1e9 >= shortSecondsBroken {
+		if g.State = units.GangAlone; (l.p.s.Now-since)/1e9 >= shortSecondsBroken {
 			g.State = units.GangBroken
 		}
 	}
 	for i := range g.Roles {
-		g.Watched = g.Watched || l.reserved.has(g.Roles[i].Need)
+		g.Watched = g.Watched || l.p.reserved.has(g.Roles[i].Need)
 	}
 	l.finder.found = append(l.finder.found, g)
 }
@@ -331,22 +331,22 @@ func (l *worker) addGang(c int32, d *gangDraft) {
 // whether everything that it claims is below its minimum.
 func (l *worker) measureRole(g *units.Gang, role *units.GangRole) (short bool) {
 	least := l.minimum(role.Need)
-	sum := l.search.vecs.Take(l.dims)
+	sum := l.search.vecs.Take(l.p.dims)
 	from := len(g.Members)
-	for r := l.lines[role.Need].Head; r != columnar.None; r = l.claims.Next(r) {
-		columnar.SatAdd(sum, l.vec(r))
-		if l.s.View.State[r] != model.Configured {
+	for r := l.p.lines[role.Need].Head; r != columnar.None; r = l.p.claims.Next(r) {
+		columnar.SatAdd(sum, l.p.vec(r))
+		if l.p.s.View.State[r] != model.Configured {
 			g.State = units.GangAlone // assembling
 			continue
 		}
-		g.Watched = g.Watched || l.reserved.live(r)
+		g.Watched = g.Watched || l.p.reserved.live(r)
 		g.Members = append(g.Members, r)
 	}
 	role.Surplus = slices.Contains(sum, math.MaxInt64) // saturated: assume a surplus
 	for _, r := range g.Members[from:] {
 		if !role.Surplus {
 			rest := l.copyOf(sum)
-			columnar.SubClamp(rest, l.vec(r))
+			columnar.SubClamp(rest, l.p.vec(r))
 			role.Surplus = columnar.Covers(rest, least)
 		}
 	}

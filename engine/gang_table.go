@@ -85,21 +85,21 @@ const ofNoGang = -1
 // gangOf returns 1 + the index of the gang that a Configured machine serves, 0 = none. It finds
 // the gang on first use.
 func (l *worker) gangOf(r columnar.Row) int32 {
-	t := &l.e.store.gangs
+	t := &l.p.e.store.gangs
 	if at := t.of[r]; at != 0 {
 		return max(at, 0)
 	}
-	if need := l.claims.Of(r); need != state.Unclaimed && l.mayBeOfGang(need) && !t.looked[need] {
+	if need := l.p.claims.Of(r); need != state.Unclaimed && l.p.mayBeOfGang(need) && !t.looked[need] {
 		l.findGang(need)
-		l.numberGangs()
+		l.p.numberGangs()
 	}
 	return t.of[r]
 }
 
 // minimum returns the least that a need can use: the sum of its rows' minima.
 func (l *worker) minimum(need int32) []int64 {
-	sum := l.search.vecs.Take(l.dims)
-	l.eachRow(need, func(src *state.Source, i int) { l.addMinimum(sum, src.Block, i) })
+	sum := l.search.vecs.Take(l.p.dims)
+	l.p.eachRow(need, func(src *state.Source, i int) { l.p.addMinimum(sum, src.Block, i) })
 	return sum
 }
 
@@ -120,9 +120,9 @@ func (fl *fleet) addMinimum(sum []int64, b *demand.Block, row int) {
 
 // shortSince returns the time since which a need has been short, the earliest of its rows, in
 // Unix nanoseconds. A row that does not say counts as short since now.
-func (l *worker) shortSince(need int32) int64 {
-	since := l.s.Now
-	l.eachRow(need, func(src *state.Source, i int) {
+func (p *pass) shortSince(need int32) int64 {
+	since := p.s.Now
+	p.eachRow(need, func(src *state.Source, i int) {
 		if s := src.Block.ShortSince(i); s != 0 {
 			since = min(since, s)
 		}
@@ -145,16 +145,16 @@ func (nt *needTable) eachRow(need int32, f func(src *state.Source, i int)) {
 }
 
 // stateOf says what may be taken of a gang now.
-func (l *worker) stateOf(g *units.Gang) units.GangState {
+func (p *pass) stateOf(g *units.Gang) units.GangState {
 	if g.State == units.GangAlone {
 		return units.GangAlone
 	}
 	for i := range g.Roles {
-		if l.lines[g.Roles[i].Need].Is(state.HasPlan) {
+		if p.lines[g.Roles[i].Need].Is(state.HasPlan) {
 			return units.GangAlone
 		}
 	}
-	if g.Watched && l.isHeld(g) {
+	if g.Watched && p.isHeld(g) {
 		return units.GangAlone
 	}
 	return g.State
@@ -162,24 +162,24 @@ func (l *worker) stateOf(g *units.Gang) units.GangState {
 
 // stateInTurn is stateOf, memoized for the turn of one need: nothing changes until the need's
 // plan is carried out.
-func (l *worker) stateInTurn(g *units.Gang) units.GangState {
-	if turn := l.e.store.gangs.turn; g.Turn != turn {
-		g.Turn, g.Now = turn, l.stateOf(g)
+func (p *pass) stateInTurn(g *units.Gang) units.GangState {
+	if turn := p.e.store.gangs.turn; g.Turn != turn {
+		g.Turn, g.Now = turn, p.stateOf(g)
 	}
 	return g.Now
 }
 
 // isHeld reports whether a machine reserved for the gang is on its way to it, or a member is
 // reserved for another owner and will leave.
-func (l *worker) isHeld(g *units.Gang) bool {
+func (p *pass) isHeld(g *units.Gang) bool {
 	for _, r := range g.Members {
-		if l.reserved.live(r) {
+		if p.reserved.live(r) {
 			return true
 		}
 	}
 	for i := range g.Roles {
-		for _, r := range l.reserved.of(g.Roles[i].Need) {
-			if l.s.View.State[r] != model.Configured || l.s.ClusterOf[l.s.View.Cluster[r]] != g.Cluster {
+		for _, r := range p.reserved.of(g.Roles[i].Need) {
+			if p.s.View.State[r] != model.Configured || p.s.ClusterOf[p.s.View.Cluster[r]] != g.Cluster {
 				return true
 			}
 		}

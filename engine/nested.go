@@ -31,18 +31,18 @@ type cutKey struct{ same, narrow int }
 // narrowKeys returns the range of indices in Options.Nested of the keys that are narrower than
 // a need's own. The range is empty for a need that has machines or is pinned: it stays where it
 // is.
-func (l *worker) narrowKeys(need int32, k *state.Kind) (from, to int) {
-	nested := l.e.opts.Nested
+func (p *pass) narrowKeys(need int32, k *state.Kind) (from, to int) {
+	nested := p.e.opts.Nested
 	if len(nested) == 0 {
 		return 0, 0
 	}
-	n := &l.lines[need]
-	if _, pinned := l.pinnedDomain(need, k); pinned || n.Head != n.Acquired {
+	n := &p.lines[need]
+	if _, pinned := p.pinnedDomain(need, k); pinned || n.Head != n.Acquired {
 		return 0, 0
 	}
-	own := l.s.Supply.SameKey(k.Matcher)
+	own := p.s.Supply.SameKey(k.Matcher)
 	for i, key := range nested {
-		if l.s.Supply.Key(key) == own {
+		if p.s.Supply.Key(key) == own {
 			return i + 1, len(nested)
 		}
 	}
@@ -50,23 +50,23 @@ func (l *worker) narrowKeys(need int32, k *state.Kind) (from, to int) {
 }
 
 // cutFor returns the cut of a kind's domains by a nested key, built on first use.
-func (l *worker) cutFor(k *state.Kind, narrow int) *cut {
-	key := cutKey{l.s.Supply.SameKey(k.Matcher), narrow}
-	x := l.candidates.cuts[key]
+func (p *pass) cutFor(k *state.Kind, narrow int) *cut {
+	key := cutKey{p.s.Supply.SameKey(k.Matcher), narrow}
+	x := p.candidates.cuts[key]
 	if x == nil {
-		x = l.newCut(key)
-		if l.candidates.cuts == nil {
-			l.candidates.cuts = map[cutKey]*cut{}
+		x = p.newCut(key)
+		if p.candidates.cuts == nil {
+			p.candidates.cuts = map[cutKey]*cut{}
 		}
-		l.candidates.cuts[key] = x
+		p.candidates.cuts[key] = x
 	}
 	return x
 }
 
-func (l *worker) newCut(key cutKey) *cut {
+func (p *pass) newCut(key cutKey) *cut {
 	x := &cut{pools: map[victimPoolKey]*unitPool{}}
-	domains := l.s.Supply.Values(key.same)
-	narrow, texts := l.s.Supply.Attributes(l.e.opts.Nested[key.narrow])
+	domains := p.s.Supply.Values(key.same)
+	narrow, texts := p.s.Supply.Attributes(p.e.opts.Nested[key.narrow])
 	numbers := map[[2]uint32]uint32{}
 	x.cellOf = narrow // in place: each entry is read before it is written
 	for r, value := range narrow {
@@ -88,14 +88,14 @@ func (l *worker) newCut(key cutKey) *cut {
 
 // poolIn returns the pool of a kind's units for a cut, to be dealt into its cells. It deals the
 // units that the kind's own pool found.
-func (l *worker) poolIn(x *cut, own *unitPool) *unitPool {
+func (p *pass) poolIn(x *cut, own *unitPool) *unitPool {
 	if own.number == 0 { // no units
 		own.list = own.list[:0]
 		return own
 	}
 	pool := x.pools[own.key]
 	if pool == nil {
-		pool = l.e.store.emptyUnitPool()
+		pool = p.e.store.emptyUnitPool()
 		pool.key, pool.cut, pool.of = own.key, x, own
 		x.pools[own.key] = pool
 	}
@@ -105,13 +105,13 @@ func (l *worker) poolIn(x *cut, own *unitPool) *unitPool {
 // findInCells sets HasCandidates if the cells that a need would be planned for in hold anything
 // to preempt.
 func (l *worker) findInCells(need int32, k *state.Kind, pool *unitPool, from, to int) {
-	for i := to - 1; i >= from && !l.lines[need].Is(state.HasCandidates); i-- {
-		l.candidates.cut = l.cutFor(k, i)
-		cells := l.poolIn(l.candidates.cut, pool)
+	for i := to - 1; i >= from && !l.p.lines[need].Is(state.HasCandidates); i-- {
+		l.p.candidates.cut = l.p.cutFor(k, i)
+		cells := l.p.poolIn(l.p.candidates.cut, pool)
 		l.inDomains(cells)
 		l.findInScopes(need, k, cells)
 	}
-	l.candidates.cut = nil
+	l.p.candidates.cut = nil
 }
 
 // cellIn returns where a machine lies for a matcher: its cell of a cut, or without a cut its
@@ -180,15 +180,15 @@ func (p *pass) cellName(cell uint32) string {
 
 // gatherIn withholds what a need acquired in phase 1 outside of the cell that its plan frees.
 func (l *worker) gatherIn(need int32, cell uint32) {
-	n := &l.lines[need]
-	for r := n.Acquired; r != columnar.None; r = l.claims.Next(r) { // nothing was credited
-		if l.candidates.cut.cellOf[r] != cell {
+	n := &l.p.lines[need]
+	for r := n.Acquired; r != columnar.None; r = l.p.claims.Next(r) { // nothing was credited
+		if l.p.candidates.cut.cellOf[r] != cell {
 			n.Status |= state.IsWithheld
 			l.withholdMachine(r, need)
 		}
 	}
-	l.claims.Filter(need, n)
+	l.p.claims.Filter(need, n)
 	if n.Is(state.IsWithheld) {
-		l.preempted.withheld = append(l.preempted.withheld, need)
+		l.p.preempted.withheld = append(l.p.preempted.withheld, need)
 	}
 }

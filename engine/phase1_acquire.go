@@ -26,16 +26,16 @@ type acquisition struct {
 // that the gatherer skipped: gathering resumes right after that Need.
 func (l *worker) acquireBatch(b *workers.Batch) {
 	for _, need := range b.Need[:b.N] { // independent reads: many cache misses overlap
-		l.reads += uint64(l.lines[need].Status) + uint64(l.aggregates[need])
+		l.acquiring.reads += uint64(l.p.lines[need].Status) + uint64(l.p.aggregates[need])
 	}
 	for i, need := range b.Need[:b.N] {
-		if rank := b.Rank[i]; l.isIdle(int(rank), l.kindAt[rank], false) || l.lines[need].Is(state.IsSatisfied) {
+		if rank := b.Rank[i]; l.p.isIdle(int(rank), l.p.kindAt[rank], false) || l.p.lines[need].Is(state.IsSatisfied) {
 			continue
 		}
 		l.blockUpTo(b.Rank[i])
 		l.takeTurn(need, b.Rank[i])
-		if l.revived {
-			l.revived, l.gatherer.rank = false, int(b.Rank[i])+1
+		if l.acquiring.revived {
+			l.acquiring.revived, l.acquiring.gatherer.rank = false, int(b.Rank[i])+1
 			return
 		}
 	}
@@ -47,19 +47,19 @@ const timedEvery = 64
 
 // takeTurn gives a Need its turn. The first worker times every timedEvery-th one.
 func (l *worker) takeTurn(need, rank int32) {
-	l.counts.Proposals++
-	if l.number != 0 || l.in.Clock == nil || l.counts.Proposals%timedEvery != 0 {
+	l.figures.counts.Proposals++
+	if l.number != 0 || l.p.in.Clock == nil || l.figures.counts.Proposals%timedEvery != 0 {
 		l.acquireOne(need, rank)
 		return
 	}
-	began := l.in.Clock()
+	began := l.p.in.Clock()
 	l.acquireOne(need, rank)
 	mode := ProposeOneByOne
-	if l.kindOf(need).Same {
+	if l.p.kindOf(need).Same {
 		mode = ProposeWhole
 	}
-	l.counts.Timed[mode]++
-	l.counts.TimedNanos[mode] += l.in.Clock() - began
+	l.figures.counts.Timed[mode]++
+	l.figures.counts.TimedNanos[mode] += l.p.in.Clock() - began
 }
 
 // isIdle reports whether the turn of the Need at a place in the order certainly comes to nothing: no
@@ -85,8 +85,8 @@ func (p *pass) markSpecial() {
 }
 
 func (l *worker) acquireOne(need, rank int32) {
-	n := &l.lines[need]
-	k := &l.kinds[n.Kind]
+	n := &l.p.lines[need]
+	k := &l.p.kinds[n.Kind]
 	l.visit(need)
 	if n.Is(state.IsUncredited) {
 		l.catchUp(need, rank, k)
@@ -99,15 +99,15 @@ func (l *worker) acquireOne(need, rank int32) {
 	}
 	l.voidTaken(need)
 	l.finishTurn(need, rank)
-	if l.lacks != 0 && !l.anyFree(k) {
-		l.spend(n.Kind)
+	if l.lacks != 0 && !l.p.anyFree(k) {
+		l.p.spend(n.Kind)
 	}
 }
 
 // anyFree reports whether a free machine is left that could serve a kind. From turn to turn the answer
 // changes only from true to false, unless a reservation is voided; see revive.
-func (l *worker) anyFree(k *state.Kind) bool {
-	return l.any(l.ladders[k.Number][0], k, 0) || l.any(l.ladders[k.Number][1], k, 1) || l.anyLower(k)
+func (p *pass) anyFree(k *state.Kind) bool {
+	return p.any(p.ladders[k.Number][0], k, 0) || p.any(p.ladders[k.Number][1], k, 1) || p.anyLower(k)
 }
 
 // acquire claims free machines in this order: Idle ones that are held for the Need, other Idle ones,
@@ -118,14 +118,14 @@ func (l *worker) acquire(need int32, k *state.Kind) {
 		l.acquireHeld(need, k)
 		switch {
 		case len(k.Spread) == 0:
-			for stage := range l.free {
+			for stage := range l.p.free {
 				l.acquireStage(need, k, stage)
 				l.acquireLower(need, k, stage)
 			}
-		case l.e.opts.Acquire == AcquireFit:
+		case l.p.e.opts.Acquire == AcquireFit:
 			l.acquireSpreadFit(need, k)
 		default:
-			l.acquireSpread(need, k, l.reserved.of(need))
+			l.acquireSpread(need, k, l.p.reserved.of(need))
 		}
 	}
 	l.giveBackSuperfluous(need, k)
@@ -133,7 +133,7 @@ func (l *worker) acquire(need int32, k *state.Kind) {
 
 // acquireHeld claims the Idle machines that are held for the Need.
 func (l *worker) acquireHeld(need int32, k *state.Kind) {
-	for _, r := range l.reserved.of(need) {
+	for _, r := range l.p.reserved.of(need) {
 		if l.canTakeHeld(r, need, k) {
 			l.acquired(r, need, 0)
 		}
@@ -143,7 +143,7 @@ func (l *worker) acquireHeld(need int32, k *state.Kind) {
 // acquireStage claims machines of a stage (0 = Idle, 1 = Speculative) that are not held, by the rule of
 // acquisition; with AcquireCheapest the cheapest first.
 func (l *worker) acquireStage(need int32, k *state.Kind, stage int) {
-	if l.e.opts.Acquire == AcquireFit {
+	if l.p.e.opts.Acquire == AcquireFit {
 		l.acquireFit(need, k, stage)
 		return
 	}
@@ -151,73 +151,73 @@ func (l *worker) acquireStage(need int32, k *state.Kind, stage int) {
 		l.acquireInDomain(need, k, stage)
 		return
 	}
-	x := l.ladders[k.Number][stage]
+	x := l.p.ladders[k.Number][stage]
 	for l.lacks != 0 {
-		c, ok := l.nextClass(x, k, stage, l.lacks)
+		c, ok := l.p.nextClass(x, k, stage, l.lacks)
 		if !ok {
 			break
 		}
-		l.probes++
+		l.figures.probes++
 		l.acquireHead(c, need, stage)
 	}
 }
 
 // acquired claims a free machine of a stage and subtracts what it covers.
 func (l *worker) acquired(r columnar.Row, need int32, stage int) {
-	l.subtract(l.s.View.Class[r])
+	l.subtract(l.p.s.View.Class[r])
 	l.pick(r, need, stage)
 }
 
 // pick is acquired without the subtraction, for a machine that was subtracted before.
 func (l *worker) pick(r columnar.Row, need int32, stage int) {
 	l.noteAcquired(r, need, stage)
-	if !l.taken[r] {
-		l.taken[r] = true
-		l.free[l.stageOf(r)].Took(r, l.s.View.Class[r], l.taken) // a held machine may be of the other stage
-		l.domains.Take(r)
+	if !l.p.taken[r] {
+		l.p.taken[r] = true
+		l.p.free[l.p.stageOf(r)].Took(r, l.p.s.View.Class[r], l.p.taken) // a held machine may be of the other stage
+		l.acquiring.domains.Take(r)
 	}
 }
 
 // acquireHead claims the first free machine of a class: acquired without a search for the machine's
 // place.
 func (l *worker) acquireHead(class uint32, need int32, stage int) {
-	x := &l.free[stage]
+	x := &l.p.free[stage]
 	r := x.Head(class)
 	l.subtract(class)
 	l.noteAcquired(r, need, stage)
-	l.taken[r] = true
-	x.TakeHead(class, l.taken)
-	l.domains.Take(r)
+	l.p.taken[r] = true
+	x.TakeHead(class, l.p.taken)
+	l.acquiring.domains.Take(r)
 }
 
 func (l *worker) noteAcquired(r columnar.Row, need int32, stage int) {
-	n := &l.lines[need]
-	l.claims.Acquire(r, need, n)
-	l.together.clusters[n.Cluster>>6] |= 1 << (n.Cluster & 63)
-	l.acquisitions[stage] = append(l.acquisitions[stage], acquisition{r, need})
+	n := &l.p.lines[need]
+	l.p.claims.Acquire(r, need, n)
+	l.sharing.together.clusters[n.Cluster>>6] |= 1 << (n.Cluster & 63)
+	l.acquiring.acquisitions[stage] = append(l.acquiring.acquisitions[stage], acquisition{r, need})
 }
 
 // canTakeHeld reports whether the Need at work can acquire a machine that is held for it, and gains by
 // it.
 func (l *worker) canTakeHeld(r columnar.Row, need int32, k *state.Kind) bool {
-	return l.freeReserved(r, k) && l.inDomain(r, need) && l.helps(r)
+	return l.p.freeReserved(r, k) && l.p.inDomain(r, need) && l.helps(r)
 }
 
 // freeReserved reports whether a machine that is held for a Need of this kind is Idle, accepted and
 // unclaimed.
-func (l *worker) freeReserved(r columnar.Row, k *state.Kind) bool {
+func (p *pass) freeReserved(r columnar.Row, k *state.Kind) bool {
 	// Test the class first: the claim of a machine that the kind does not accept may be another
 	// worker's to write.
-	return l.s.View.State[r] == model.Idle && l.accepts(r, k) && !l.claimed(r)
+	return p.s.View.State[r] == model.Idle && p.accepts(r, k) && !p.claimed(r)
 }
 
 // domainsFor returns the index of a matcher's Same key, built when it is first needed in a cycle.
 // Machines that are taken by then are not counted.
 func (l *worker) domainsFor(matcher uint32) *domains.Index {
-	key := l.s.Supply.SameKey(matcher)
-	d := l.domains.At(key)
+	key := l.p.s.Supply.SameKey(matcher)
+	d := l.acquiring.domains.At(key)
 	if d.Stale {
-		d.Build(l.s, l.arena, l.dims, key, l.taken, l.has, &l.byText)
+		d.Build(l.p.s, l.arena, l.p.dims, key, l.p.taken, l.has, &l.acquiring.byText)
 	}
 	return d
 }
@@ -225,7 +225,7 @@ func (l *worker) domainsFor(matcher uint32) *domains.Index {
 // acquireInDomain claims free machines of a stage in the Need's domain, cheapest first.
 func (l *worker) acquireInDomain(need int32, k *state.Kind, stage int) {
 	d := l.domainsFor(k.Matcher)
-	shelves := l.shelvesOf(d, need, k)
+	shelves := l.p.shelvesOf(d, need, k)
 	for l.lacks != 0 {
 		r := l.nextOnShelves(d, shelves, k, stage)
 		if r == columnar.None {
@@ -238,22 +238,22 @@ func (l *worker) acquireInDomain(need int32, k *state.Kind, stage int) {
 // nextOnShelves returns the cheapest available machine of a stage, on shelves, that helps the Need at
 // work; None if there is none.
 func (l *worker) nextOnShelves(d *domains.Index, shelves []uint32, k *state.Kind, stage int) columnar.Row {
-	cost := l.costs(k, stage)
+	cost := l.p.costs(k, stage)
 	best, bestKey := columnar.None, ^uint64(0)
 	for _, i := range shelves {
 		sh := &d.Shelves[i]
-		if sh.Stage != stage || sh.Left == 0 || l.classMask[sh.Class]&l.lacks == 0 || !k.AcceptsClass(sh.Class) {
+		if sh.Stage != stage || sh.Left == 0 || l.p.classMask[sh.Class]&l.lacks == 0 || !k.AcceptsClass(sh.Class) {
 			continue
 		}
-		for int(sh.At) < len(sh.Rows) && (l.taken[sh.Rows[sh.At]] || l.reserved.lower.has(sh.Rows[sh.At])) {
+		for int(sh.At) < len(sh.Rows) && (l.p.taken[sh.Rows[sh.At]] || l.p.reserved.lower.has(sh.Rows[sh.At])) {
 			sh.At++
 		}
 		if int(sh.At) == len(sh.Rows) {
 			continue // all that is left is held for others
 		}
-		l.probes++
+		l.figures.probes++
 		r := sh.Rows[sh.At]
-		if key := uint64(cost[sh.Class])<<32 | uint64(l.free[stage].Place[r]); key < bestKey {
+		if key := uint64(cost[sh.Class])<<32 | uint64(l.p.free[stage].Place[r]); key < bestKey {
 			best, bestKey = r, key
 		}
 	}

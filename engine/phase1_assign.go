@@ -27,7 +27,7 @@ func (p *pass) assign() {
 	p.e.workers[0].voidAllTaken()
 	p.e.workers[0].giveBackTogether()
 	for _, l := range workers {
-		p.satisfied += l.satisfied
+		p.satisfied += l.figures.satisfied
 	}
 	p.walker = workers[0]
 }
@@ -45,10 +45,10 @@ func (p *pass) prepareKind(i int) {
 func (p *pass) preempt() {
 	p.walker.preempt()
 	for _, l := range p.e.workers {
-		p.probes += l.probes
-		p.credited += l.credited
-		p.creditCounts.Add(&l.CreditCounts)
-		p.clustersCredited += l.clustersCredited
-		p.counts.Add(&l.counts)
+		p.probes += l.figures.probes
+		p.credited += l.figures.credited
+		p.creditCounts.Add(&l.figures.CreditCounts)
+		p.clustersCredited += l.figures.clustersCredited
+		p.counts.Add(&l.figures.counts)
 	}
 }

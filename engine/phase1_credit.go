@@ -21,37 +21,37 @@ import (
 
 // openCluster makes a cluster the one at work.
 func (l *worker) openCluster(c int) {
-	l.bound = l.s.BoundOf(c)
-	l.heads, l.live = reuse.Grown(l.heads, len(l.s.Classes)), reuse.Resize(l.live, (len(l.s.Classes)+63)/64)
-	for _, g := range l.s.GroupsOf(c) {
-		l.heads[g.Class] = g.First + 1
-		l.live[g.Class>>6] |= 1 << (g.Class & 63)
+	l.crediting.bound = l.p.s.BoundOf(c)
+	l.crediting.heads, l.crediting.live = reuse.Grown(l.crediting.heads, len(l.p.s.Classes)), reuse.Resize(l.crediting.live, (len(l.p.s.Classes)+63)/64)
+	for _, g := range l.p.s.GroupsOf(c) {
+		l.crediting.heads[g.Class] = g.First + 1
+		l.crediting.live[g.Class>>6] |= 1 << (g.Class & 63)
 	}
-	l.creatingFrom = uint32(l.s.CreatingFrom(c))
-	l.stamps.index(l.bound)
-	l.shared.reset()
-	l.lists.begin(len(l.s.Classes), len(l.bound))
+	l.crediting.creatingFrom = uint32(l.p.s.CreatingFrom(c))
+	l.crediting.stamps.index(l.crediting.bound)
+	l.sharing.shared.reset()
+	l.crediting.lists.begin(len(l.p.s.Classes), len(l.crediting.bound))
 }
 
 // creditNeed credits one Need, given 1 + the entry of its stamp. It lets the Need wait for its turn
 // when its choice of a domain depends on what is free, when a waiting Need could claim a class that
 // this one accepts, or when an Idle machine that is held for it comes before machines of lower ranks.
 func (l *worker) creditNeed(x *clusterState, need int32, stamp uint32, k *state.Kind) {
-	l.credited++
-	l.seized, l.foreignStampsBefore = l.seized[:0], len(l.foreignStamps)
+	l.figures.credited++
+	l.crediting.seized, l.crediting.foreignStampsBefore = l.crediting.seized[:0], len(l.crediting.foreignStamps)
 	if x.blocks(k) || k.Same && !l.settleDomain(need, k) {
-		l.letWait(x, need, k)
+		l.p.letWait(x, need, k)
 		return
 	}
-	if k.Same && l.lines[need].Domain == 0 {
+	if k.Same && l.p.lines[need].Domain == 0 {
 		l.leave(need) // nothing bound fits: the Need chooses its domain by what is free
 		return
 	}
 	if l.hasHeldWithTwins(need, k) {
-		l.letWait(x, need, k)
+		l.p.letWait(x, need, k)
 		return
 	}
-	if stamp == 0 && int(l.creatingFrom) == len(l.bound) && !l.listFor(k) {
+	if stamp == 0 && int(l.crediting.creatingFrom) == len(l.crediting.bound) && !l.listFor(k) {
 		l.leave(need)
 		return
 	}
@@ -64,10 +64,10 @@ func (l *worker) creditNeed(x *clusterState, need int32, stamp uint32, k *state.
 	}
 	if l.lacks != 0 && l.mayTakeHeld(need, k) && l.hasLower(need, k) {
 		l.letGo(need)
-		l.letWait(x, need, k)
+		l.p.letWait(x, need, k)
 		return
 	}
-	if !l.lines[need].Is(state.IsParked) || l.lowerCovers(need, k) {
+	if !l.p.lines[need].Is(state.IsParked) || l.lowerCovers(need, k) {
 		l.creditLower(need, k)
 	}
 	l.finish(need)
@@ -88,10 +88,10 @@ func (x *clusterState) blocks(k *state.Kind) bool {
 }
 
 // letWait postpones a Need's credit to its turn.
-func (l *worker) letWait(x *clusterState, need int32, k *state.Kind) {
-	x.wait(need, l.lines[need].Kind, k)
-	l.lines[need].Status |= state.IsUncredited
-	l.mark(need)
+func (nt *needTable) letWait(x *clusterState, need int32, k *state.Kind) {
+	x.wait(need, nt.lines[need].Kind, k)
+	nt.lines[need].Status |= state.IsUncredited
+	nt.mark(need)
 }
 
 // waitForNone empties the list of Needs whose credit waits.
@@ -121,51 +121,51 @@ func (l *worker) readAhead(src *state.Source) {
 	if src.Block == nil {
 		return
 	}
-	lines := l.lines[src.Base:][:src.Rows]
+	lines := l.p.lines[src.Base:][:src.Rows]
 	for i := 0; i < len(lines); i += 2 {
-		l.reads += uint64(lines[i].Status)
+		l.acquiring.reads += uint64(lines[i].Status)
 	}
-	aggregates, ranks := l.aggregates[src.Base:][:src.Rows], l.rankOf[src.Base:][:src.Rows]
+	aggregates, ranks := l.p.aggregates[src.Base:][:src.Rows], l.p.rankOf[src.Base:][:src.Rows]
 	for i := 0; i < len(aggregates); i += 16 {
-		l.reads += uint64(aggregates[i]) + uint64(ranks[i])
+		l.acquiring.reads += uint64(aggregates[i]) + uint64(ranks[i])
 	}
 }
 
 // leaveAll leaves all Needs of a cluster without machines to the acquisition. Their order does not
 // matter.
 func (l *worker) leaveAll(c int) {
-	src := &l.sources[c]
+	src := &l.p.sources[c]
 	if src.Block == nil {
 		return
 	}
-	for i := range l.lines[src.Base:][:src.Block.Len()] {
+	for i := range l.p.lines[src.Base:][:src.Block.Len()] {
 		need := src.Base + int32(i)
-		if l.lines[need].Is(state.IsMember) {
+		if l.p.lines[need].Is(state.IsMember) {
 			continue
 		}
-		if k := l.kindOf(need); k.Same && l.reserved.has(need) || l.hasHeldWithTwins(need, k) {
-			l.letWait(&l.e.store.clusters[c], need, k)
+		if k := l.p.kindOf(need); k.Same && l.p.reserved.has(need) || l.hasHeldWithTwins(need, k) {
+			l.p.letWait(&l.p.e.store.clusters[c], need, k)
 			continue
 		}
-		l.lacking[l.rankOf[need]] = false
+		l.p.lacking[l.p.rankOf[need]] = false
 		l.leave(need)
 	}
 }
 
 // leave leaves a Need to the acquisition, or marks it as satisfied if it wants nothing.
 func (l *worker) leave(need int32) {
-	n := &l.lines[need]
-	k := &l.kinds[n.Kind]
+	n := &l.p.lines[need]
+	k := &l.p.kinds[n.Kind]
 	if k.Mask == 0 && (n.Domain != 0 || !k.Same || !k.MayAcquire) {
 		n.Status = n.Status&^state.IsUncoverable | state.IsSatisfied // it wants nothing
-		l.satisfied += l.weight(n)
+		l.figures.satisfied += l.p.weight(n)
 		return
 	}
-	l.mark(need)
+	l.p.mark(need)
 }
 
 // mark notes that a Need still lacks something after credit.
-func (l *worker) mark(need int32) { l.lacking[l.rankOf[need]] = true }
+func (nt *needTable) mark(need int32) { nt.lacking[nt.rankOf[need]] = true }
 
 // creditOwn claims machines that carry the Need's stamp. stamp is 1 + the entry of that stamp, 0 =
 // none.
@@ -173,7 +173,7 @@ func (l *worker) creditOwn(need int32, stamp uint32, k *state.Kind) {
 	if stamp == 0 {
 		return
 	}
-	x := &l.stamps
+	x := &l.crediting.stamps
 	e := &x.entries[stamp-1]
 	for e.first != 0 && l.gone(e.first-1) {
 		e.first = x.next[e.first-1]
@@ -183,9 +183,9 @@ func (l *worker) creditOwn(need int32, stamp uint32, k *state.Kind) {
 		return
 	}
 	for at := e.first; at != 0 && l.lacks != 0; at = x.next[at-1] {
-		b := &l.bound[at-1]
-		l.probes++
-		if !l.gone(at-1) && l.classMask[b.Class]&l.lacks != 0 && k.AcceptsClass(b.Class) && l.inDomain(b.Row, need) {
+		b := &l.crediting.bound[at-1]
+		l.figures.probes++
+		if !l.gone(at-1) && l.p.classMask[b.Class]&l.lacks != 0 && k.AcceptsClass(b.Class) && l.p.inDomain(b.Row, need) {
 			l.seize(at-1, need, k)
 		}
 	}
@@ -195,7 +195,7 @@ func (l *worker) creditOwn(need int32, stamp uint32, k *state.Kind) {
 // the cluster's list. Runs of that list are mostly of one class, so it takes from one class until the
 // head of another class comes first.
 func (l *worker) creditUnowned(need int32, k *state.Kind) {
-	x := &l.lists
+	x := &l.crediting.lists
 	heads := x.unowned
 	if k.Same { // where a domain's machines begin holds for this Need only: use a copy
 		heads = append(x.inside[:0], heads...)
@@ -206,7 +206,7 @@ func (l *worker) creditUnowned(need int32, k *state.Kind) {
 			class := uint32(i<<6 + bits.TrailingZeros64(left))
 			l.mergeClass(class)
 			if heads[class] = x.unowned[class]; heads[class] != 0 {
-				l.probes++
+				l.figures.probes++
 			}
 		}
 	}
@@ -215,7 +215,7 @@ func (l *worker) creditUnowned(need int32, k *state.Kind) {
 		if end == 0 {
 			break
 		}
-		for heads[class] != 0 && heads[class] < end && l.lacks&l.classMask[class] != 0 {
+		for heads[class] != 0 && heads[class] < end && l.lacks&l.p.classMask[class] != 0 {
 			place := heads[class] - 1
 			l.seizeForeignStamp(place, need, k)
 			heads[class] = l.nextSuiting(x.chain[place], need, k)
@@ -226,12 +226,12 @@ func (l *worker) creditUnowned(need int32, k *state.Kind) {
 // creditCreated claims machines that are being created for members of the fold that the Need is, unless
 // they belong by their stamps to a Need of lower rank.
 func (l *worker) creditCreated(need int32, k *state.Kind) {
-	if !l.lines[need].Is(state.IsFold) {
+	if !l.p.lines[need].Is(state.IsFold) {
 		return
 	}
-	for at := l.creatingFrom; int(at) < len(l.bound) && l.lacks != 0; at++ {
-		if l.ownerAt(at) <= l.work.rank && l.suitsCreated(at, need, k) {
-			l.lines[need].Status |= state.HasForeignStamp
+	for at := l.crediting.creatingFrom; int(at) < len(l.crediting.bound) && l.lacks != 0; at++ {
+		if l.ownerAt(at) <= l.crediting.work.rank && l.suitsCreated(at, need, k) {
+			l.p.lines[need].Status |= state.HasForeignStamp
 			l.seize(at, need, k)
 		}
 	}
@@ -240,8 +240,8 @@ func (l *worker) creditCreated(need int32, k *state.Kind) {
 // suitsCreated reports whether a machine that is being created is unclaimed, helps the fold at work,
 // and is created for one of the fold's members.
 func (l *worker) suitsCreated(place uint32, need int32, k *state.Kind) bool {
-	b := &l.bound[place]
-	return !l.gone(place) && l.classMask[b.Class]&l.lacks != 0 && k.AcceptsClass(b.Class) && l.isCreatedFor(b.Row, need)
+	b := &l.crediting.bound[place]
+	return !l.gone(place) && l.p.classMask[b.Class]&l.lacks != 0 && k.AcceptsClass(b.Class) && l.p.isCreatedFor(b.Row, need)
 }
 
 // firstUnowned returns the class, of those that help, whose next unowned machine has the smallest
@@ -250,10 +250,10 @@ func (l *worker) suitsCreated(place uint32, need int32, k *state.Kind) bool {
 // class's head.
 func (l *worker) firstUnowned(heads []uint32, need int32, k *state.Kind) (best, end uint32) {
 	first := ^uint32(0)
-	for i, live := range l.lists.anyOf {
+	for i, live := range l.crediting.lists.anyOf {
 		for left := live & k.Accepts[i]; left != 0; left &= left - 1 {
 			class := uint32(i<<6 + bits.TrailingZeros64(left))
-			if l.classMask[class]&l.lacks == 0 {
+			if l.p.classMask[class]&l.lacks == 0 {
 				continue
 			}
 			at := l.nextSuiting(heads[class], need, k)
@@ -275,8 +275,8 @@ func (l *worker) firstUnowned(heads []uint32, need int32, k *state.Kind) (best, 
 // nextSuiting returns the first machine of a class's chain, from at on, that is unclaimed and lies in
 // the Need's domain; at and the result are 1 + a place, 0 = none.
 func (l *worker) nextSuiting(at uint32, need int32, k *state.Kind) uint32 {
-	for at != 0 && (l.gone(at-1) || k.Same && !l.inDomain(l.bound[at-1].Row, need)) {
-		at = l.lists.chain[at-1]
+	for at != 0 && (l.gone(at-1) || k.Same && !l.p.inDomain(l.crediting.bound[at-1].Row, need)) {
+		at = l.crediting.lists.chain[at-1]
 	}
 	return at
 }
@@ -299,26 +299,26 @@ func (l *worker) lowerCovers(need int32, k *state.Kind) bool {
 	if l.lacks == 0 || !l.hasLower(need, k) {
 		return false
 	}
-	l.uncovered = append(l.uncovered[:0], l.missing...)
-	x := &l.lists
+	l.sharing.uncovered = append(l.sharing.uncovered[:0], l.missing...)
+	x := &l.crediting.lists
 	for i, live := range x.anyOf {
 		for left := live & k.Accepts[i]; left != 0; left &= left - 1 {
 			class := uint32(i<<6 + bits.TrailingZeros64(left))
 			for _, w := range x.words[x.from[class]:x.to[class]] {
-				if place := uint32(w); !l.gone(place) && (!k.Same || l.inDomain(l.bound[place].Row, need)) {
-					columnar.SubClamp(l.uncovered, l.vector(class))
+				if place := uint32(w); !l.gone(place) && (!k.Same || l.p.inDomain(l.crediting.bound[place].Row, need)) {
+					columnar.SubClamp(l.sharing.uncovered, l.p.vector(class))
 				}
 			}
 		}
 	}
-	if l.lines[need].Is(state.IsFold) {
-		for place := l.creatingFrom; int(place) < len(l.bound); place++ {
-			if l.ownerAt(place) > l.work.rank && l.suitsCreated(place, need, k) {
-				columnar.SubClamp(l.uncovered, l.vector(l.bound[place].Class))
+	if l.p.lines[need].Is(state.IsFold) {
+		for place := l.crediting.creatingFrom; int(place) < len(l.crediting.bound); place++ {
+			if l.ownerAt(place) > l.crediting.work.rank && l.suitsCreated(place, need, k) {
+				columnar.SubClamp(l.sharing.uncovered, l.p.vector(l.crediting.bound[place].Class))
 			}
 		}
 	}
-	return columnar.IsZero(l.uncovered)
+	return columnar.IsZero(l.sharing.uncovered)
 }
 
 // hasLower reports whether creditLower would claim anything.
@@ -327,11 +327,11 @@ func (l *worker) hasLower(need int32, k *state.Kind) bool { return l.firstLower(
 // firstLower returns 1 + the place of the machine that creditLower claims next; 0 when none is left.
 func (l *worker) firstLower(need int32, k *state.Kind) uint32 {
 	best, lowest := uint32(0), int32(0)
-	for i, live := range l.lists.anyOf {
+	for i, live := range l.crediting.lists.anyOf {
 		for left := live & k.Accepts[i]; left != 0; left &= left - 1 {
 			class := uint32(i<<6 + bits.TrailingZeros64(left))
-			l.probes++
-			if l.classMask[class]&l.lacks == 0 {
+			l.figures.probes++
+			if l.p.classMask[class]&l.lacks == 0 {
 				continue
 			}
 			if at, rank := l.nextOfLower(class, need, k); at != 0 && (best == 0 || rank > lowest || rank == lowest && at < best) {
@@ -339,12 +339,12 @@ func (l *worker) firstLower(need int32, k *state.Kind) uint32 {
 			}
 		}
 	}
-	if !l.lines[need].Is(state.IsFold) {
+	if !l.p.lines[need].Is(state.IsFold) {
 		return best
 	}
-	for place := l.creatingFrom; int(place) < len(l.bound); place++ {
+	for place := l.crediting.creatingFrom; int(place) < len(l.crediting.bound); place++ {
 		rank := l.ownerAt(place)
-		if rank > l.work.rank && l.suitsCreated(place, need, k) && (best == 0 || rank > lowest) {
+		if rank > l.crediting.work.rank && l.suitsCreated(place, need, k) && (best == 0 || rank > lowest) {
 			best, lowest = place+1, rank
 		}
 	}
@@ -355,7 +355,7 @@ func (l *worker) firstLower(need int32, k *state.Kind) uint32 {
 // lower rank and lies in the Need's domain, and the rank of its owner; 0 when there is none. mergeClass
 // has taken out those of other owners.
 func (l *worker) nextOfLower(class uint32, need int32, k *state.Kind) (at uint32, owner int32) {
-	x := &l.lists
+	x := &l.crediting.lists
 	for x.from[class] < x.to[class] && l.gone(uint32(x.words[x.from[class]])) { // gone for every Need that comes after, too
 		x.from[class]++
 	}
@@ -363,7 +363,7 @@ func (l *worker) nextOfLower(class uint32, need int32, k *state.Kind) (at uint32
 		x.anyOf[class>>6] &^= 1 << (class & 63)
 	}
 	for _, w := range x.words[x.from[class]:x.to[class]] {
-		if place := uint32(w); !l.gone(place) && (!k.Same || l.inDomain(l.bound[place].Row, need)) {
+		if place := uint32(w); !l.gone(place) && (!k.Same || l.p.inDomain(l.crediting.bound[place].Row, need)) {
 			return place + 1, rankOfWord(w)
 		}
 	}
@@ -372,9 +372,9 @@ func (l *worker) nextOfLower(class uint32, need int32, k *state.Kind) (at uint32
 
 // seizeForeignStamp claims a machine that does not carry the Need's stamp.
 func (l *worker) seizeForeignStamp(place uint32, need int32, k *state.Kind) {
-	l.lines[need].Status |= state.HasForeignStamp
-	if place < l.creatingFrom {
-		l.noteForeignStamp(&l.bound[place], need)
+	l.p.lines[need].Status |= state.HasForeignStamp
+	if place < l.crediting.creatingFrom {
+		l.noteForeignStamp(&l.crediting.bound[place], need)
 	}
 	l.seize(place, need, k)
 }
@@ -382,25 +382,25 @@ func (l *worker) seizeForeignStamp(place uint32, need int32, k *state.Kind) {
 // mayTakeHeld reports whether an Idle machine is held for the Need at work that it may acquire and that
 // helps.
 func (l *worker) mayTakeHeld(need int32, k *state.Kind) bool {
-	if l.lines[need].Status&state.SitsOut != 0 {
+	if l.p.lines[need].Status&state.SitsOut != 0 {
 		return false
 	}
-	return slices.ContainsFunc(l.reserved.of(need), func(r columnar.Row) bool { return l.canTakeHeld(r, need, k) })
+	return slices.ContainsFunc(l.p.reserved.of(need), func(r columnar.Row) bool { return l.canTakeHeld(r, need, k) })
 }
 
 // letGo releases all that the Need at work has been credited in this turn. A Need of lower rank that had
 // one of the machines may not get it again.
 func (l *worker) letGo(need int32) {
-	for _, place := range l.seized {
-		b := &l.bound[place]
-		l.claims.Release(b.Row)
+	for _, place := range l.crediting.seized {
+		b := &l.crediting.bound[place]
+		l.p.claims.Release(b.Row)
 		l.release(b.Row, b.Class)
 	}
-	n := &l.lines[need]
-	l.seized = l.seized[:0]
+	n := &l.p.lines[need]
+	l.crediting.seized = l.crediting.seized[:0]
 	n.Empty()
 	n.Status &^= state.HasForeignStamp
-	l.foreignStamps = l.foreignStamps[:l.foreignStampsBefore]
+	l.crediting.foreignStamps = l.crediting.foreignStamps[:l.crediting.foreignStampsBefore]
 }
 
 // foreignStampsRoom is the initial capacity of worker.foreignStamps.
@@ -415,41 +415,41 @@ type foreignStamp struct {
 
 // noteForeignStamp notes a bound machine that carries another stamp than the Need that claims it.
 func (l *worker) noteForeignStamp(b *snapshot.Bound, need int32) {
-	if l.foreignStamps == nil {
-		l.foreignStamps = make([]foreignStamp, 0, foreignStampsRoom)
+	if l.crediting.foreignStamps == nil {
+		l.crediting.foreignStamps = make([]foreignStamp, 0, foreignStampsRoom)
 	}
-	l.foreignStamps = append(l.foreignStamps, foreignStamp{b.Row, need, l.named(need)})
+	l.crediting.foreignStamps = append(l.crediting.foreignStamps, foreignStamp{b.Row, need, l.p.named(need)})
 }
 
 // rankCluster lists the Needs of a cluster in rank order, in worker.needs. The list is memoized for as
 // long as the order stays; was reports whether it is that of the last cycle.
 func (l *worker) rankCluster(c int) (was bool) {
-	src := &l.sources[c]
+	src := &l.p.sources[c]
 	if src.Block == nil {
-		l.needs = nil
+		l.crediting.needs = nil
 		return true
 	}
-	l.needs = l.byCluster[src.Base:][:src.Block.Len()]
-	if n := l.sorted[c]; n > 0 {
-		l.needs = l.needs[:n]
+	l.crediting.needs = l.p.byCluster[src.Base:][:src.Block.Len()]
+	if n := l.p.sorted[c]; n > 0 {
+		l.crediting.needs = l.crediting.needs[:n]
 		return true
 	}
 	l.sortCluster(src)
-	l.sorted[c] = int32(len(l.needs))
+	l.p.sorted[c] = int32(len(l.crediting.needs))
 	return false
 }
 
 func (l *worker) sortCluster(src *state.Source) {
-	l.needs, l.words = l.needs[:0], l.words[:0]
-	lines := l.lines[src.Base:][:src.Block.Len()]
-	ranks := l.rankOf[src.Base:][:len(lines)]
+	l.crediting.needs, l.crediting.words = l.crediting.needs[:0], l.crediting.words[:0]
+	lines := l.p.lines[src.Base:][:src.Block.Len()]
+	ranks := l.p.rankOf[src.Base:][:len(lines)]
 	for i := range lines {
 		if !lines[i].Is(state.IsMember) {
-			l.words = append(l.words, uint64(ranks[i])<<32|uint64(src.Base)+uint64(i))
+			l.crediting.words = append(l.crediting.words, uint64(ranks[i])<<32|uint64(src.Base)+uint64(i))
 		}
 	}
-	slices.Sort(l.words)
-	for _, w := range l.words {
-		l.needs = append(l.needs, int32(uint32(w)))
+	slices.Sort(l.crediting.words)
+	for _, w := range l.crediting.words {
+		l.crediting.needs = append(l.crediting.needs, int32(uint32(w)))
 	}
 }

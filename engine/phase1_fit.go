@@ -54,14 +54,14 @@ type fitter struct {
 
 // fitterOf returns the worker's fitter.
 func (l *worker) fitterOf() *fitter {
-	f := l.fit
+	f := l.acquiring.fit
 	if f == nil {
-		f = &fitter{l: l, chooser: cover.New(l.e.opts.Fit.Lambda, l.e.opts.Fit.Epsilon)}
+		f = &fitter{l: l, chooser: cover.New(l.p.e.opts.Fit.Lambda, l.p.e.opts.Fit.Epsilon)}
 		f.problem.Mixed = f.mixed
 		f.memo.clear()
-		l.fit = f
+		l.acquiring.fit = f
 	}
-	if names := l.s.Demand.Dims(); len(f.byName) != len(names) {
+	if names := l.p.s.Demand.Dims(); len(f.byName) != len(names) {
 		f.byName = f.byName[:0]
 		for d := range names {
 			f.byName = append(f.byName, d)
@@ -98,11 +98,11 @@ func (l *worker) walkWhile(need int32, k *state.Kind, stage int, wanted func(cos
 		return
 	}
 	for l.lacks != 0 {
-		c, ok := l.nextClass(l.ladders[k.Number][stage], k, stage, l.lacks)
-		if !ok || !wanted(l.costIn(c, k, stage)) {
+		c, ok := l.p.nextClass(l.p.ladders[k.Number][stage], k, stage, l.lacks)
+		if !ok || !wanted(l.p.costIn(c, k, stage)) {
 			return
 		}
-		l.probes++
+		l.figures.probes++
 		l.acquireHead(c, need, stage)
 	}
 }
@@ -110,10 +110,10 @@ func (l *worker) walkWhile(need int32, k *state.Kind, stage int, wanted func(cos
 // walkInDomain is walkWhile in the Need's domain.
 func (l *worker) walkInDomain(need int32, k *state.Kind, stage int, wanted func(cost float64) bool) {
 	d := l.domainsFor(k.Matcher)
-	shelves := l.shelvesOf(d, need, k)
+	shelves := l.p.shelvesOf(d, need, k)
 	for l.lacks != 0 {
 		r := l.nextOnShelves(d, shelves, k, stage)
-		if r == columnar.None || !wanted(l.costIn(l.s.View.Class[r], k, stage)) {
+		if r == columnar.None || !wanted(l.p.costIn(l.p.s.View.Class[r], k, stage)) {
 			return
 		}
 		l.acquired(r, need, stage)
@@ -121,15 +121,15 @@ func (l *worker) walkInDomain(need int32, k *state.Kind, stage int, wanted func(
 }
 
 // shelvesOf returns the shelves of the Need's domain.
-func (l *worker) shelvesOf(d *domains.Index, need int32, k *state.Kind) []uint32 {
-	return d.Of(k.Matcher).ShelvesOf(l.lines[need].Domain)
+func (nt *needTable) shelvesOf(d *domains.Index, need int32, k *state.Kind) []uint32 {
+	return d.Of(k.Matcher).ShelvesOf(nt.lines[need].Domain)
 }
 
 // chooseFit acquires the chosen machines of a stage, of those with a finite cost or of the others; false:
 // they do not cover what is missing, and nothing is acquired.
 func (l *worker) chooseFit(need int32, k *state.Kind, stage int, finite bool) bool {
 	f := l.fitterOf()
-	keeps := !k.Same && l.e.opts.MaxMachineShare == 0
+	keeps := !k.Same && l.p.e.opts.MaxMachineShare == 0
 	if keeps && f.recall(need, stage, finite) {
 		return true
 	}
@@ -142,7 +142,7 @@ func (l *worker) chooseFit(need int32, k *state.Kind, stage int, finite bool) bo
 	if len(f.sources) == 0 {
 		return false
 	}
-	if l.e.opts.MaxMachineShare > 0 {
+	if l.p.e.opts.MaxMachineShare > 0 {
 		f.keepWithinShare(need, k)
 	}
 	f.layOffers(k)
@@ -170,13 +170,13 @@ func (f *fitter) begin(stage int) {
 
 // listClasses lists the classes that a kind may take from.
 func (f *fitter) listClasses(k *state.Kind, finite bool) {
-	l, x := f.l, &f.l.free[f.stage]
-	costs := l.costs(k, f.stage)
-	ladder := f.l.ladders[k.Number][f.stage]
+	l, x := f.l, &f.l.p.free[f.stage]
+	costs := l.p.costs(k, f.stage)
+	ladder := f.l.p.ladders[k.Number][f.stage]
 	for i := ladder.Low; i < len(ladder.Steps); i++ {
 		s := &ladder.Steps[i]
 		for _, c := range s.Classes[:s.Live] {
-			if x.Has(c) && l.classMask[c]&l.lacks != 0 && k.AcceptsClass(c) {
+			if x.Has(c) && l.p.classMask[c]&l.lacks != 0 && k.AcceptsClass(c) {
 				f.add(c, costs[c], x.Left[c], x.Rest(c), k, finite)
 			}
 		}
@@ -187,10 +187,10 @@ func (f *fitter) listClasses(k *state.Kind, finite bool) {
 func (f *fitter) listShelves(need int32, k *state.Kind, finite bool) {
 	l := f.l
 	d := l.domainsFor(k.Matcher)
-	costs := l.costs(k, f.stage)
-	for _, i := range l.shelvesOf(d, need, k) {
+	costs := l.p.costs(k, f.stage)
+	for _, i := range l.p.shelvesOf(d, need, k) {
 		sh := &d.Shelves[i]
-		if sh.Stage != f.stage || sh.Left == 0 || l.classMask[sh.Class]&l.lacks == 0 || !k.AcceptsClass(sh.Class) {
+		if sh.Stage != f.stage || sh.Left == 0 || l.p.classMask[sh.Class]&l.lacks == 0 || !k.AcceptsClass(sh.Class) {
 			continue
 		}
 		count := int32(0)
@@ -206,18 +206,18 @@ func (f *fitter) listShelves(need int32, k *state.Kind, finite bool) {
 }
 
 // isOpen reports whether a machine is neither taken nor held.
-func (f *fitter) isOpen(r columnar.Row) bool { return !f.l.taken[r] && !f.l.reserved.lower.has(r) }
+func (f *fitter) isOpen(r columnar.Row) bool { return !f.l.p.taken[r] && !f.l.p.reserved.lower.has(r) }
 
 // add adds a source, if its cost is finite, or if it is not.
 func (f *fitter) add(class, rank uint32, count int32, rows []columnar.Row, k *state.Kind, finite bool) {
 	l := f.l
-	l.probes++
-	cost := l.costIn(class, k, f.stage)
+	l.figures.probes++
+	cost := l.p.costIn(class, k, f.stage)
 	switch isFinite := !math.IsInf(cost, 1); {
 	case isFinite != finite:
 		return
 	case !isFinite:
-		cost = l.s.Classes[class].Probability
+		cost = l.p.s.Classes[class].Probability
 	}
 	n := len(f.rows)
 	if f.used+n > len(f.vecs) {
@@ -225,7 +225,7 @@ func (f *fitter) add(class, rank uint32, count int32, rows []columnar.Row, k *st
 	}
 	has := f.vecs[f.used : f.used+n : f.used+n]
 	f.used += n
-	v := l.vector(class)
+	v := l.p.vector(class)
 	for i, d := range f.rows {
 		has[i] = min(v[d], l.missing[d])
 	}
@@ -235,8 +235,8 @@ func (f *fitter) add(class, rank uint32, count int32, rows []columnar.Row, k *st
 // keepWithinShare drops machines that are too large a part of the Need, if the others cover what is missing.
 func (f *fitter) keepWithinShare(need int32, k *state.Kind) {
 	l := f.l
-	want := l.aggregate(need)
-	limit := l.e.opts.MaxMachineShare
+	want := l.p.aggregate(need)
+	limit := l.p.e.opts.MaxMachineShare
 	for d, w := range want {
 		if w > 0 && d < len(k.Unit) {
 			limit = max(limit, float64(k.Unit[d])/float64(w))
@@ -244,7 +244,7 @@ func (f *fitter) keepWithinShare(need int32, k *state.Kind) {
 	}
 	isWithin := func(s *fitSource) bool {
 		least := math.Inf(1)
-		v := l.vector(s.class)
+		v := l.p.vector(s.class)
 		for d, w := range want {
 			if w > 0 {
 				least = min(least, float64(v[d])/float64(w))
@@ -345,7 +345,7 @@ func (f *fitter) activate(of func(offer int32) bool) {
 // is none. Cursor returns where a source is, and whether it may give a machine.
 func (f *fitter) first(cursor func(*fitSource) (*int, bool)) (best *fitSource) {
 	key := uint64(math.MaxUint64)
-	place := f.l.free[f.stage].Place
+	place := f.l.p.free[f.stage].Place
 	for _, i := range f.active {
 		s := &f.sources[i]
 		at, may := cursor(s)
@@ -431,7 +431,7 @@ func (m *fitMemo) clear() {
 // recall takes what was chosen for the same before; false if nothing was, or if it may be another choice now.
 func (f *fitter) recall(need int32, stage int, finite bool) bool {
 	l, m := f.l, &f.memo
-	at, ok := m.index[fitKey{l.lines[need].Kind, state.Hash(l.missing), int8(stage), finite}]
+	at, ok := m.index[fitKey{l.p.lines[need].Kind, state.Hash(l.missing), int8(stage), finite}]
 	if !ok {
 		return false
 	}
@@ -439,7 +439,7 @@ func (f *fitter) recall(need int32, stage int, finite bool) bool {
 	if e.reopened != m.reopened || !slices.Equal(m.missing[e.missing[0]:e.missing[1]], l.missing) {
 		return false
 	}
-	left := l.free[stage].Left
+	left := l.p.free[stage].Left
 	for _, c := range m.classes[e.classes[0]:e.classes[1]] {
 		if left[c] < e.ample {
 			return false
@@ -451,7 +451,7 @@ func (f *fitter) recall(need int32, stage int, finite bool) bool {
 
 // takeHeads acquires what picks say, in the order of acquiring. The heads of classes are in that order.
 func (f *fitter) takeHeads(need int32, stage int, picks []fitPick) {
-	l, x := f.l, &f.l.free[stage]
+	l, x := f.l, &f.l.p.free[stage]
 	if len(picks) == 1 {
 		for range picks[0].count {
 			l.acquireHead(picks[0].class, need, stage)
@@ -508,7 +508,7 @@ func (f *fitter) remember(need int32, stage int, finite bool, choice *cover.Choi
 		m.picks = append(m.picks, fitPick{s.class, s.rank, offer, int32(choice.Counts[s.offer])})
 	}
 	e.missing[1], e.classes[1], e.picks[1] = int32(len(m.missing)), int32(len(m.classes)), int32(len(m.picks))
-	m.index[fitKey{l.lines[need].Kind, state.Hash(l.missing), int8(stage), finite}] = int32(len(m.entries))
+	m.index[fitKey{l.p.lines[need].Kind, state.Hash(l.missing), int8(stage), finite}] = int32(len(m.entries))
 	m.entries = append(m.entries, e)
 }
 
@@ -518,7 +518,7 @@ const fitAmpleMax = 1 << 30
 
 // noteReopened notes that a class without machines gets one again.
 func (l *worker) noteReopened(r columnar.Row, stage int) {
-	if l.fit != nil && !l.free[stage].Has(l.s.View.Class[r]) {
-		l.fit.memo.reopened++
+	if l.acquiring.fit != nil && !l.p.free[stage].Has(l.p.s.View.Class[r]) {
+		l.acquiring.fit.memo.reopened++
 	}
 }

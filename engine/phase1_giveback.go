@@ -53,29 +53,29 @@ func (l *worker) giveBackSuperfluous(need int32, k *state.Kind) {
 	if !l.mayBeSuperfluous(need) {
 		return
 	}
-	n := &l.lines[need]
-	want := l.aggregate(need)
-	x := &l.surplus
-	x.hi, x.lo = reuse.Resize(x.hi, l.dims), reuse.Resize(x.lo, l.dims)
+	n := &l.p.lines[need]
+	want := l.p.aggregate(need)
+	x := &l.sharing.surplus
+	x.hi, x.lo = reuse.Resize(x.hi, l.p.dims), reuse.Resize(x.lo, l.p.dims)
 	acquired := l.used[:0]
-	for r := n.Head; r != columnar.None; r = l.claims.Next(r) {
-		x.add(l.vec(r))
-		if l.isAcquirable(r) {
+	for r := n.Head; r != columnar.None; r = l.p.claims.Next(r) {
+		x.add(l.p.vec(r))
+		if l.p.isAcquirable(r) {
 			acquired = append(acquired, r)
 		}
 	}
 	l.used = acquired
 	x.sub(want)
 	if len(k.Spread) > 0 {
-		l.spread.Start(l.s.Supply, k.Spread)
-		for r := n.Head; r != columnar.None; r = l.claims.Next(r) {
-			l.spread.Count(r)
+		l.acquiring.spread.Start(l.p.s.Supply, k.Spread)
+		for r := n.Head; r != columnar.None; r = l.p.claims.Next(r) {
+			l.acquiring.spread.Count(r)
 		}
 	}
 	gave := false
 	for i := len(acquired) - 1; i >= 0; i-- {
 		r := acquired[i]
-		if v := l.vec(r); x.spares(v, want) && (len(k.Spread) == 0 || l.spread.StaysEven(r)) {
+		if v := l.p.vec(r); x.spares(v, want) && (len(k.Spread) == 0 || l.acquiring.spread.StaysEven(r)) {
 			x.sub(v)
 			l.giveBackOne(r, need, k)
 			gave = true
@@ -93,14 +93,14 @@ func (l *worker) reopenSpread(k *state.Kind) {
 	if len(k.Spread) == 0 {
 		return
 	}
-	if l.layouts[k.Number] != nil {
-		for i := range l.layouts[k.Number].tuples {
-			for stage := range l.layouts[k.Number].tuples[i].ladders {
-				l.layouts[k.Number].tuples[i].ladders[stage].Reopen()
+	if l.p.layouts[k.Number] != nil {
+		for i := range l.p.layouts[k.Number].tuples {
+			for stage := range l.p.layouts[k.Number].tuples[i].ladders {
+				l.p.layouts[k.Number].tuples[i].ladders[stage].Reopen()
 			}
 		}
 	}
-	for _, d := range l.dealt.list[:l.dealt.n] {
+	for _, d := range l.acquiring.dealt.list[:l.acquiring.dealt.n] {
 		d.epoch = 0
 	}
 }
@@ -114,16 +114,16 @@ func (fl *fleet) isAcquirable(r columnar.Row) bool {
 // when it was made, so it is not superfluous, and neither is any machine of its class. The exception is
 // a Need that was credited something after its picks.
 func (l *worker) mayBeSuperfluous(need int32) bool {
-	n := &l.lines[need]
+	n := &l.p.lines[need]
 	if n.Acquired == columnar.None {
 		return false
 	}
-	if l.creditedLate {
+	if l.sharing.creditedLate {
 		return true
 	}
-	last := l.s.View.Class[n.Tail]
-	for r := n.Acquired; r != columnar.None; r = l.claims.Next(r) {
-		if l.s.View.Class[r] != last {
+	last := l.p.s.View.Class[n.Tail]
+	for r := n.Acquired; r != columnar.None; r = l.p.claims.Next(r) {
+		if l.p.s.View.Class[r] != last {
 			return true
 		}
 	}
@@ -133,32 +133,32 @@ func (l *worker) mayBeSuperfluous(need int32) bool {
 // giveBackOne makes a machine free that the Need has acquired. One that is held for the Need stays
 // taken; one that is held for a lower rank returns to that list.
 func (l *worker) giveBackOne(r columnar.Row, need int32, k *state.Kind) {
-	l.gaveBack++
-	l.claims.Release(r)
-	if l.reserved.ownedBy(r, need) {
+	l.figures.gaveBack++
+	l.p.claims.Release(r)
+	if l.p.reserved.ownedBy(r, need) {
 		l.undone = append(l.undone, r)
 		return
 	}
-	if stage := l.stageOf(r); !l.reserved.lower.has(r) && !l.free[stage].Has(l.s.View.Class[r]) {
-		l.ladders[k.Number][stage].Reopen() // ladders may have dropped the class; no other Need has looked meanwhile
+	if stage := l.p.stageOf(r); !l.p.reserved.lower.has(r) && !l.p.free[stage].Has(l.p.s.View.Class[r]) {
+		l.p.ladders[k.Number][stage].Reopen() // ladders may have dropped the class; no other Need has looked meanwhile
 	}
 	l.restore(r)
 }
 
 // relink removes what a Need has given back from its chain of claims and from the list of acquisitions.
 func (l *worker) relink(need int32) {
-	l.claims.Filter(need, &l.lines[need])
-	for stage, list := range l.acquisitions {
+	l.p.claims.Filter(need, &l.p.lines[need])
+	for stage, list := range l.acquiring.acquisitions {
 		from := len(list)
 		for from > 0 && list[from-1].need == need {
 			from--
 		}
 		kept := list[:from]
 		for _, x := range list[from:] {
-			if l.claims.Of(x.row) == need {
+			if l.p.claims.Of(x.row) == need {
 				kept = append(kept, x)
 			}
 		}
-		l.acquisitions[stage] = kept
+		l.acquiring.acquisitions[stage] = kept
 	}
 }

@@ -52,12 +52,12 @@ func (x *shared) group(from int) {
 // use the one that exceeds what is missing the least of those that cover it, or where none does the one that has the
 // most of it; of equal ones the first; 0 when none helps. O(classes).
 func (l *worker) pickShared() uint32 {
-	x, best := &l.shared, -1
+	x, best := &l.sharing.shared, -1
 	for i, run := range x.left {
-		if run.at == run.end || l.classMask[x.list[run.at].class]&l.lacks == 0 {
+		if run.at == run.end || l.p.classMask[x.list[run.at].class]&l.lacks == 0 {
 			continue
 		}
-		l.probes++
+		l.figures.probes++
 		if best < 0 || run.users < x.left[best].users || run.users == x.left[best].users && l.fitsBetter(x.list[run.at], x.list[x.left[best].at]) {
 			best = i
 		}
@@ -72,7 +72,7 @@ func (l *worker) pickShared() uint32 {
 
 // fitsBetter reports whether a machine is picked before another one.
 func (l *worker) fitsBetter(a, b sharedMachine) bool {
-	x, y := l.vector(a.class), l.vector(b.class)
+	x, y := l.p.vector(a.class), l.p.vector(b.class)
 	covers := columnar.Covers(x, l.missing)
 	if covers != columnar.Covers(y, l.missing) {
 		return covers
@@ -86,20 +86,20 @@ func (l *worker) fitsBetter(a, b sharedMachine) bool {
 
 // sharesOwn reports whether a row that ranks below the Need at work has the stamp of the entry.
 func (l *worker) sharesOwn(e *stampEntry) bool {
-	return e.first != 0 && l.ownerOf(e, l.bound[e.first-1].Row) > l.work.rank
+	return e.first != 0 && l.p.ownerOf(e, l.crediting.bound[e.first-1].Row) > l.crediting.work.rank
 }
 
 // creditShared is creditOwn where a row that ranks below the Need has the same stamp. The machines of the stamp are
 // grouped once; those that are gone for one row are gone for those below.
 func (l *worker) creditShared(need int32, e *stampEntry, k *state.Kind) {
-	x := &l.shared
+	x := &l.sharing.shared
 	if !e.grouped {
 		e.grouped = true
 		from := len(x.list)
 		e.runs.at = int32(len(x.runs))
-		for at := e.first; at != 0; at = l.stamps.next[at-1] {
+		for at := e.first; at != 0; at = l.crediting.stamps.next[at-1] {
 			if !l.gone(at - 1) {
-				x.list = append(x.list, sharedMachine{at - 1, l.bound[at-1].Class})
+				x.list = append(x.list, sharedMachine{at - 1, l.crediting.bound[at-1].Class})
 			}
 		}
 		x.group(from)
@@ -130,7 +130,7 @@ func (l *worker) creditShared(need int32, e *stampEntry, k *state.Kind) {
 
 // skipGone passes over machines of a class that are out of reach of the Need at work, or outside of its domain.
 func (l *worker) skipGone(run *sharedRun, need int32) {
-	for run.at < run.end && (l.gone(l.shared.list[run.at].place) || !l.inDomain(l.bound[l.shared.list[run.at].place].Row, need)) {
+	for run.at < run.end && (l.gone(l.sharing.shared.list[run.at].place) || !l.p.inDomain(l.crediting.bound[l.sharing.shared.list[run.at].place].Row, need)) {
 		run.at++
 	}
 }
@@ -152,7 +152,7 @@ type twinRow struct {
 // countUsers counts, for the machines left for the Need at work, the rows below it that have its stamp and can use
 // them. Only rows without Same count, for such a row.
 func (l *worker) countUsers(need int32) {
-	x := &l.twins
+	x := &l.sharing.twins
 	if !l.findTwins(need) {
 		return
 	}
@@ -161,10 +161,10 @@ func (l *worker) countUsers(need int32) {
 		for to < len(x.rows) && x.rows[to].kind == x.rows[from].kind {
 			to++
 		}
-		first, _ := slices.BinarySearchFunc(x.rows[from:to], l.rankOf[need]+1, func(r twinRow, rank int32) int { return cmp.Compare(r.rank, rank) })
-		if k := &l.kinds[x.rows[from].kind]; k.Mask != 0 && from+first < to {
-			for i := range l.shared.left {
-				if run := &l.shared.left[i]; run.at < run.end && k.AcceptsClass(l.shared.list[run.at].class) {
+		first, _ := slices.BinarySearchFunc(x.rows[from:to], l.p.rankOf[need]+1, func(r twinRow, rank int32) int { return cmp.Compare(r.rank, rank) })
+		if k := &l.p.kinds[x.rows[from].kind]; k.Mask != 0 && from+first < to {
+			for i := range l.sharing.shared.left {
+				if run := &l.sharing.shared.left[i]; run.at < run.end && k.AcceptsClass(l.sharing.shared.list[run.at].class) {
 					run.users += int32(to - from - first)
 				}
 			}
@@ -175,9 +175,9 @@ func (l *worker) countUsers(need int32) {
 
 // findTwins finds the rows of the stamp of a Need; false when it has none beside it.
 func (l *worker) findTwins(need int32) bool {
-	n, x := &l.lines[need], &l.twins
-	src := &l.sources[n.Cluster]
-	if len(src.Block.Twins()) == 0 || n.Is(state.IsFold) || l.kinds[n.Kind].Same {
+	n, x := &l.p.lines[need], &l.sharing.twins
+	src := &l.p.sources[n.Cluster]
+	if len(src.Block.Twins()) == 0 || n.Is(state.IsFold) || l.p.kinds[n.Kind].Same {
 		return false
 	}
 	b, row := src.Block, int(need-src.Base)
@@ -188,17 +188,17 @@ func (l *worker) findTwins(need int32) bool {
 	x.known, x.cluster, x.profile, x.group, x.rows = true, n.Cluster, profile, group, x.rows[:0]
 	for _, other := range b.TwinsOf(row) {
 		line := src.Base + int32(other)
-		x.rows = append(x.rows, twinRow{l.lines[line].Kind, l.rankOf[line]})
+		x.rows = append(x.rows, twinRow{l.p.lines[line].Kind, l.p.rankOf[line]})
 	}
 	slices.SortFunc(x.rows, func(a, b twinRow) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.rank, b.rank)) })
 	return len(x.rows) > 0
 }
 
 // listTwins makes the rows of a cluster stale that share a stamp: what one takes depends on the others' kinds and ranks.
-func (l *worker) listTwins(c int) {
-	src := &l.sources[c]
+func (nt *needTable) listTwins(c int) {
+	src := &nt.sources[c]
 	for _, row := range src.Block.Twins() {
-		l.lines[src.Base+int32(row)].Status |= state.IsStale
+		nt.lines[src.Base+int32(row)].Status |= state.IsStale
 	}
 }
 
@@ -206,42 +206,42 @@ func (l *worker) listTwins(c int) {
 // of its stamp that ranks below it; neither is a fold or has Same. Then what is held counts among the machines that
 // the Need takes by what fits, as it does once it is bound, and the Need is credited at its turn.
 func (l *worker) hasHeldWithTwins(need int32, k *state.Kind) bool {
-	n := &l.lines[need]
-	if k.Same || len(l.sources[n.Cluster].Block.Twins()) == 0 || n.Status&(state.SitsOut|state.IsFold) != 0 || !l.reserved.has(need) {
+	n := &l.p.lines[need]
+	if k.Same || len(l.p.sources[n.Cluster].Block.Twins()) == 0 || n.Status&(state.SitsOut|state.IsFold) != 0 || !l.p.reserved.has(need) {
 		return false
 	}
 	l.start(need)
-	return slices.ContainsFunc(l.reserved.of(need), func(r columnar.Row) bool {
-		return l.canTakeHeld(r, need, k) && slices.ContainsFunc(l.reserved.members[r], func(other int32) bool {
-			o := l.kindOf(other)
-			return l.rankOf[other] > l.rankOf[need] && !o.Same && !l.lines[other].Is(state.IsFold) && o.Fingerprint == k.Fingerprint && l.groupOf(other) == l.groupOf(need)
+	return slices.ContainsFunc(l.p.reserved.of(need), func(r columnar.Row) bool {
+		return l.canTakeHeld(r, need, k) && slices.ContainsFunc(l.p.reserved.members[r], func(other int32) bool {
+			o := l.p.kindOf(other)
+			return l.p.rankOf[other] > l.p.rankOf[need] && !o.Same && !l.p.lines[other].Is(state.IsFold) && o.Fingerprint == k.Fingerprint && l.p.groupOf(other) == l.p.groupOf(need)
 		})
 	})
 }
 
 // creditLeftOwn claims own spares, and picks, with them, what is held for a row that shares its stamp.
 func (l *worker) creditLeftOwn(spares *spares, need int32, k *state.Kind) {
-	x, isShared := &l.shared, false
+	x, isShared := &l.sharing.shared, false
 	x.reset()
-	l.picked = l.picked[:0]
+	l.sharing.picked = l.sharing.picked[:0]
 	for i := range spares.list {
-		if s := &spares.list[i]; l.isLeftFor(spares, s, need, k) && l.groupOfSpare(s, need, k) == isOwnSpare {
+		if s := &spares.list[i]; l.isLeftFor(spares, s, need, k) && l.p.groupOfSpare(s, need, k) == isOwnSpare {
 			x.list = append(x.list, sharedMachine{uint32(i), s.Class})
-			isShared = isShared || s.owner != state.Unclaimed && l.rankOf[s.owner] > l.rankOf[need]
+			isShared = isShared || s.owner != state.Unclaimed && l.p.rankOf[s.owner] > l.p.rankOf[need]
 		}
 	}
 	bound := uint32(len(spares.list))
-	held := l.left[:0] // scratch
+	held := l.sharing.left[:0] // scratch
 	if l.hasHeldWithTwins(need, k) {
 		isShared = true
-		for _, r := range l.reserved.of(need) {
+		for _, r := range l.p.reserved.of(need) {
 			if l.canTakeHeld(r, need, k) {
-				x.list = append(x.list, sharedMachine{bound + uint32(len(held)), l.s.View.Class[r]})
+				x.list = append(x.list, sharedMachine{bound + uint32(len(held)), l.p.s.View.Class[r]})
 				held = append(held, spare{Bound: snapshot.Bound{Row: r}})
 			}
 		}
 	}
-	l.left = held
+	l.sharing.left = held
 	if !isShared {
 		l.creditLeft(spares, need, k, isOwnSpare)
 		return
@@ -249,7 +249,7 @@ func (l *worker) creditLeftOwn(spares *spares, need int32, k *state.Kind) {
 	x.group(0)
 	x.left = append(x.left[:0], x.runs...)
 	l.countUsers(need)
-	places := l.sharedPlaces[:0]
+	places := l.sharing.sharedPlaces[:0]
 	for l.lacks != 0 {
 		at := l.pickShared()
 		if at == 0 {
@@ -257,8 +257,8 @@ func (l *worker) creditLeftOwn(spares *spares, need int32, k *state.Kind) {
 		}
 		if at--; at >= bound {
 			r := held[at-bound].Row
-			l.subtract(l.s.View.Class[r])
-			l.picked = append(l.picked, r)
+			l.subtract(l.p.s.View.Class[r])
+			l.sharing.picked = append(l.sharing.picked, r)
 			continue
 		}
 		l.claimSpare(&spares.list[at], need, isOwnSpare)
@@ -268,5 +268,5 @@ func (l *worker) creditLeftOwn(spares *spares, need int32, k *state.Kind) {
 	for _, at := range slices.Backward(places) {
 		spares.list = slices.Delete(spares.list, int(at), int(at)+1)
 	}
-	l.sharedPlaces = places
+	l.sharing.sharedPlaces = places
 }

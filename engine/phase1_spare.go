@@ -43,26 +43,26 @@ func (p *pass) makeRoomForSpares() {
 // listSpares lists the spares of a cluster if some Need waits for them: the unclaimed machines whose class
 // a waiting Need accepts.
 func (l *worker) listSpares(c int) {
-	if len(l.e.store.clusters[c].uncredited) == 0 {
+	if len(l.p.e.store.clusters[c].uncredited) == 0 {
 		return
 	}
-	x, waits := &l.spares[c], &l.e.store.clusters[c]
+	x, waits := &l.p.spares[c], &l.p.e.store.clusters[c]
 	x.key = -1
 	for _, kind := range waits.waitKinds {
-		x.key = max(x.key, int32(l.s.Supply.SameKey(l.kinds[kind].Matcher)))
+		x.key = max(x.key, int32(l.p.s.Supply.SameKey(l.p.kinds[kind].Matcher)))
 	}
-	left := l.left[:0]
-	for place, b := range l.s.BoundOf(c) {
-		if waits.waiting[b.Class>>6]>>(b.Class&63)&1 == 0 || l.claimed(b.Row) {
+	left := l.sharing.left[:0]
+	for place, b := range l.p.s.BoundOf(c) {
+		if waits.waiting[b.Class>>6]>>(b.Class&63)&1 == 0 || l.p.claimed(b.Row) {
 			continue
 		}
-		s := spare{Bound: b, place: uint32(place), owner: l.e.store.owner[b.Row]}
+		s := spare{Bound: b, place: uint32(place), owner: l.p.e.store.owner[b.Row]}
 		if x.key >= 0 {
-			s.value = l.s.Supply.Values(int(x.key))[b.Row]
+			s.value = l.p.s.Supply.Values(int(x.key))[b.Row]
 		}
 		left = append(left, s)
 	}
-	l.left = left
+	l.sharing.left = left
 	x.list = alloc.MakeDirty[spare](l.arena, len(left))
 	copy(x.list, left)
 	x.classes = alloc.MakeDirty[uint64](l.arena, len(waits.waiting))
@@ -88,32 +88,32 @@ func (p *pass) hasNoSpares(need int32, kind uint32) bool {
 
 // domain returns the domain of a spare for a kind with Same, as supply.Table.Domain does.
 func (x *spares) domain(l *worker, s *spare, k *state.Kind) (uint32, bool) {
-	if int32(l.s.Supply.SameKey(k.Matcher)) == x.key {
-		return l.s.Supply.DomainOf(k.Matcher, s.value)
+	if int32(l.p.s.Supply.SameKey(k.Matcher)) == x.key {
+		return l.p.s.Supply.DomainOf(k.Matcher, s.value)
 	}
-	return l.s.Supply.Domain(k.Matcher, s.Row)
+	return l.p.s.Supply.Domain(k.Matcher, s.Row)
 }
 
 // catchUp is the turn of a Need whose credit had to wait: it is credited, then acquires.
 func (l *worker) catchUp(need, rank int32, k *state.Kind) {
-	n := &l.lines[need]
-	x := &l.spares[n.Cluster]
+	n := &l.p.lines[need]
+	x := &l.p.spares[n.Cluster]
 	if !x.listed {
 		l.listSpares(int(n.Cluster))
 	}
 	l.start(need)
-	l.picked = l.picked[:0]
+	l.sharing.picked = l.sharing.picked[:0]
 	if !k.Same || l.domainAtTurn(need, k) {
 		had := len(x.list)
 		l.creditLeftOwn(x, need, k)
-		early := len(l.picked) > 0
+		early := len(l.sharing.picked) > 0
 		l.creditLeft(x, need, k, isUnownedSpare)
 		l.pickHeld(need, k)
 		left := len(x.list)
 		if !n.Is(state.IsParked) || l.lowerLeftCovers(x, need, k) {
 			l.creditLeftLower(x, need, k)
 		}
-		l.creditedLate = early || len(x.list) < left
+		l.sharing.creditedLate = early || len(x.list) < left
 		l.acquirePicked(need)
 		if len(x.list) < had {
 			x.note()
@@ -121,12 +121,12 @@ func (l *worker) catchUp(need, rank int32, k *state.Kind) {
 		if n.Status&state.SitsOut == 0 {
 			l.acquire(need, k)
 		}
-		l.creditedLate = false
+		l.sharing.creditedLate = false
 	}
 	l.voidTaken(need)
 	l.finishTurn(need, rank)
-	if l.lacks != 0 && !l.anyFree(k) {
-		l.spend(n.Kind)
+	if l.lacks != 0 && !l.p.anyFree(k) {
+		l.p.spend(n.Kind)
 	}
 }
 
@@ -140,13 +140,13 @@ const (
 	isAnothersSpare // being created for another Need
 )
 
-func (l *worker) groupOfSpare(s *spare, need int32, k *state.Kind) groupOfSpare {
+func (p *pass) groupOfSpare(s *spare, need int32, k *state.Kind) groupOfSpare {
 	switch {
-	case s.Fingerprint == k.Fingerprint && s.Group == l.groupOf(need):
+	case s.Fingerprint == k.Fingerprint && s.Group == p.groupOf(need):
 		return isOwnSpare
-	case s.place >= uint32(l.s.CreatingFrom(int(l.lines[need].Cluster))) && !l.isCreatedFor(s.Row, need):
+	case s.place >= uint32(p.s.CreatingFrom(int(p.lines[need].Cluster))) && !p.isCreatedFor(s.Row, need):
 		return isAnothersSpare
-	case s.owner != state.Unclaimed && l.rankOf[s.owner] > l.rankOf[need]:
+	case s.owner != state.Unclaimed && p.rankOf[s.owner] > p.rankOf[need]:
 		return isLowerSpare
 	}
 	return isUnownedSpare
@@ -161,7 +161,7 @@ func (l *worker) creditLeft(x *spares, need int32, k *state.Kind, group groupOfS
 			left = append(left, x.list[i:]...)
 			break
 		}
-		if !l.isLeftFor(x, s, need, k) || l.groupOfSpare(s, need, k) != group {
+		if !l.isLeftFor(x, s, need, k) || l.p.groupOfSpare(s, need, k) != group {
 			left = append(left, *s)
 			continue
 		}
@@ -177,10 +177,10 @@ func (l *worker) creditLeftLower(x *spares, need int32, k *state.Kind) {
 		best := -1
 		for i := range x.list {
 			s := &x.list[i]
-			if !l.isLeftFor(x, s, need, k) || l.groupOfSpare(s, need, k) != isLowerSpare {
+			if !l.isLeftFor(x, s, need, k) || l.p.groupOfSpare(s, need, k) != isLowerSpare {
 				continue
 			}
-			if best < 0 || l.rankOf[s.owner] > l.rankOf[x.list[best].owner] {
+			if best < 0 || l.p.rankOf[s.owner] > l.p.rankOf[x.list[best].owner] {
 				best = i
 			}
 		}
@@ -194,23 +194,23 @@ func (l *worker) creditLeftLower(x *spares, need int32, k *state.Kind) {
 
 // lowerLeftCovers is lowerCovers for spares.
 func (l *worker) lowerLeftCovers(x *spares, need int32, k *state.Kind) bool {
-	l.uncovered = append(l.uncovered[:0], l.missing...)
+	l.sharing.uncovered = append(l.sharing.uncovered[:0], l.missing...)
 	for i := range x.list {
-		if s := &x.list[i]; l.isLeftFor(x, s, need, k) && l.groupOfSpare(s, need, k) == isLowerSpare {
-			columnar.SubClamp(l.uncovered, l.vector(s.Class))
+		if s := &x.list[i]; l.isLeftFor(x, s, need, k) && l.p.groupOfSpare(s, need, k) == isLowerSpare {
+			columnar.SubClamp(l.sharing.uncovered, l.p.vector(s.Class))
 		}
 	}
-	return columnar.IsZero(l.uncovered)
+	return columnar.IsZero(l.sharing.uncovered)
 }
 
 // isLeftFor reports whether a spare helps the Need at work: class, something that it lacks, and domain.
 func (l *worker) isLeftFor(x *spares, s *spare, need int32, k *state.Kind) bool {
-	return l.classMask[s.Class]&l.lacks != 0 && k.AcceptsClass(s.Class) && (!k.Same || x.isIn(l, s, need, k))
+	return l.p.classMask[s.Class]&l.lacks != 0 && k.AcceptsClass(s.Class) && (!k.Same || x.isIn(l, s, need, k))
 }
 
 func (l *worker) claimSpare(s *spare, need int32, group groupOfSpare) {
-	l.probes++
-	if group != isOwnSpare && l.s.View.State[s.Row] != model.Creating {
+	l.figures.probes++
+	if group != isOwnSpare && l.p.s.View.State[s.Row] != model.Creating {
 		l.noteForeignStamp(&s.Bound, need)
 	}
 	l.claim(s.Row, s.Class, need)
@@ -220,19 +220,19 @@ func (l *worker) claimSpare(s *spare, need int32, group groupOfSpare) {
 // lower ranks. acquirePicked claims them afterwards, so that they stand behind all credited ones in the
 // chain.
 func (l *worker) pickHeld(need int32, k *state.Kind) {
-	if l.lacks == 0 || l.lines[need].Status&state.SitsOut != 0 {
+	if l.lacks == 0 || l.p.lines[need].Status&state.SitsOut != 0 {
 		return
 	}
-	for _, r := range l.reserved.of(need) {
-		if l.canTakeHeld(r, need, k) && !slices.Contains(l.picked, r) {
-			l.subtract(l.s.View.Class[r])
-			l.picked = append(l.picked, r)
+	for _, r := range l.p.reserved.of(need) {
+		if l.canTakeHeld(r, need, k) && !slices.Contains(l.sharing.picked, r) {
+			l.subtract(l.p.s.View.Class[r])
+			l.sharing.picked = append(l.sharing.picked, r)
 		}
 	}
 }
 
 func (l *worker) acquirePicked(need int32) {
-	for _, r := range l.picked {
+	for _, r := range l.sharing.picked {
 		l.pick(r, need, 0)
 	}
 }
@@ -240,20 +240,20 @@ func (l *worker) acquirePicked(need int32) {
 // isIn reports whether a spare lies in the domain that the Need has chosen.
 func (x *spares) isIn(l *worker, s *spare, need int32, k *state.Kind) bool {
 	v, ok := x.domain(l, s, k)
-	return ok && v == l.lines[need].Domain
+	return ok && v == l.p.lines[need].Domain
 }
 
 // sumLeft adds the spares that the Need could be credited to the totals of their domains.
 func (l *worker) sumLeft(need int32, k *state.Kind) {
-	c := l.lines[need].Cluster
-	x, group, creating := &l.spares[c], l.groupOf(need), uint32(l.s.CreatingFrom(int(c)))
+	c := l.p.lines[need].Cluster
+	x, group, creating := &l.p.spares[c], l.p.groupOf(need), uint32(l.p.s.CreatingFrom(int(c)))
 	for i := range x.list {
 		s := &x.list[i]
 		own := s.Fingerprint == k.Fingerprint && s.Group == group
 		if !k.AcceptsClass(s.Class) || !own && s.place >= creating {
 			continue
 		}
-		l.probes++
+		l.figures.probes++
 		if v, ok := x.domain(l, s, k); ok {
 			l.addCreditable(v, s.Class, own)
 		}

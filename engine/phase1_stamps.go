@@ -129,24 +129,24 @@ func (x *stampLists) own(at uint32, need, rank int32) {
 
 // ownForMembers makes folds the owners of their members' stamps.
 func (l *worker) ownForMembers(c int) {
-	x, src := &l.stamps, &l.sources[c]
+	x, src := &l.crediting.stamps, &l.p.sources[c]
 	groups := src.Block.GroupIDs()
 	for row := range src.Rows {
 		line := src.Base + int32(row)
-		if l.lines[line].Status&(state.IsFold|state.IsMember) == 0 {
+		if l.p.lines[line].Status&(state.IsFold|state.IsMember) == 0 {
 			continue
 		}
-		fingerprint := l.folder.profiles.of(l.pass, src.Block.Profile(row)).stamp
+		fingerprint := l.folder.profiles.of(l.p, src.Block.Profile(row)).stamp
 		if !x.mayBeSought(soughtHash(fingerprint)) {
 			continue
 		}
 		group := uint32(0)
 		if groups != nil && groups[row] != 0 {
-			group = l.folder.groups.number(l.s, groups[row])
+			group = l.folder.groups.number(l.p.s, groups[row])
 		}
 		if at := x.find(fingerprint, group); at != 0 {
-			need := l.needOf(line)
-			x.own(at, need, l.rankOf[need])
+			need := l.p.needOf(line)
+			x.own(at, need, l.p.rankOf[need])
 		}
 	}
 }
@@ -154,11 +154,11 @@ func (l *worker) ownForMembers(c int) {
 // noteOwners notes the owners that were sought, by machine, for later cycles. It reports whether a stamp has
 // another owner than before: the rows that have it may share its machines now, or no more.
 func (l *worker) noteOwners() (moved bool) {
-	x, owners := &l.stamps, l.e.store.owner
+	x, owners := &l.crediting.stamps, l.p.e.store.owner
 	for i := range x.entries {
 		if e := &x.entries[i]; e.known {
 			for at := e.first; at != 0; at = x.next[at-1] {
-				was := &owners[l.bound[at-1].Row]
+				was := &owners[l.crediting.bound[at-1].Row]
 				if *was != e.owner {
 					if !e.changed && *was != state.Unclaimed && e.owner != state.Unclaimed {
 						e.changed, moved = true, true
@@ -172,11 +172,11 @@ func (l *worker) noteOwners() (moved bool) {
 }
 
 // ownerOf returns the rank of the owner of an entry, given one of its machines; −1 when there is none.
-func (l *worker) ownerOf(e *stampEntry, r columnar.Row) int32 {
+func (p *pass) ownerOf(e *stampEntry, r columnar.Row) int32 {
 	if !e.known {
 		e.known = true
-		if e.owner = l.e.store.owner[r]; e.owner != state.Unclaimed {
-			e.rank = l.rankOf[e.owner]
+		if e.owner = p.e.store.owner[r]; e.owner != state.Unclaimed {
+			e.rank = p.rankOf[e.owner]
 		}
 	}
 	return e.rank
@@ -184,11 +184,11 @@ func (l *worker) ownerOf(e *stampEntry, r columnar.Row) int32 {
 
 // ownerAt returns the rank of the Need that owns the machine at a place by its stamp; −1 when none does.
 func (l *worker) ownerAt(place uint32) int32 {
-	at := l.stamps.of[place]
+	at := l.crediting.stamps.of[place]
 	if at == 0 {
 		return -1
 	}
-	return l.ownerOf(&l.stamps.entries[at-1], l.bound[place].Row)
+	return l.p.ownerOf(&l.crediting.stamps.entries[at-1], l.crediting.bound[place].Row)
 }
 
 // classLists are the machines of the open cluster by class. Machines that are being created stand in
@@ -215,8 +215,8 @@ func (x *classLists) begin(classes, machines int) {
 // listFor lists the classes that a kind accepts. It reports whether a machine of one of them may be
 // left.
 func (l *worker) listFor(k *state.Kind) bool {
-	x, left := &l.lists, uint64(0)
-	for i, live := range l.live {
+	x, left := &l.crediting.lists, uint64(0)
+	for i, live := range l.crediting.live {
 		for missing := live & k.Accepts[i] &^ x.listed[i]; missing != 0; missing &= missing - 1 {
 			l.listClass(uint32(i<<6 + bits.TrailingZeros64(missing)))
 		}
@@ -227,14 +227,14 @@ func (l *worker) listFor(k *state.Kind) bool {
 
 // listClass lists the machines of a class that are not gone.
 func (l *worker) listClass(class uint32) {
-	x := &l.lists
+	x := &l.crediting.lists
 	x.listed[class>>6] |= 1 << (class & 63)
 	from, last := len(x.words), &x.unowned[class]
-	for at := l.heads[class]; at != 0; at = l.bound[at-1].Next {
+	for at := l.crediting.heads[class]; at != 0; at = l.crediting.bound[at-1].Next {
 		if l.gone(at - 1) {
 			continue
 		}
-		if rank := l.ownerAt(at - 1); rank > l.work.rank {
+		if rank := l.ownerAt(at - 1); rank > l.crediting.work.rank {
 			x.words = append(x.words, uint64(^uint32(rank))<<32|uint64(at-1))
 			continue
 		}
@@ -255,10 +255,10 @@ func rankOfWord(w uint64) int32 { return int32(^uint32(w >> 32)) }
 // mergeClass moves the machines of a class whose owners rank no lower than the Need at work from lower to
 // unowned.
 func (l *worker) mergeClass(class uint32) {
-	x := &l.lists
+	x := &l.crediting.lists
 	for x.to[class] > x.from[class] {
 		end, rank := x.to[class], rankOfWord(x.words[x.to[class]-1])
-		if rank > l.work.rank {
+		if rank > l.crediting.work.rank {
 			return
 		}
 		start := end - 1

@@ -57,16 +57,16 @@ func (x *together) begin(clusters int) {
 
 // giveBackTogether does so for all stamps. All workers take part: what the rows of a stamp have is their cluster's.
 func (l *worker) giveBackTogether() {
-	x := &l.together
-	for _, other := range l.e.workers[1:] {
-		for i, word := range other.together.clusters {
+	x := &l.sharing.together
+	for _, other := range l.p.e.workers[1:] {
+		for i, word := range other.sharing.together.clusters {
 			x.clusters[i] |= word
 		}
 	}
 	found := false
 	for i, word := range x.clusters {
 		for ; word != 0; word &= word - 1 {
-			if c := i<<6 + bits.TrailingZeros64(word); len(l.sources[c].Block.Twins()) == 0 {
+			if c := i<<6 + bits.TrailingZeros64(word); len(l.p.sources[c].Block.Twins()) == 0 {
 				x.clusters[i] &^= 1 << (c & 63)
 			} else {
 				found = true
@@ -76,27 +76,27 @@ func (l *worker) giveBackTogether() {
 	if !found {
 		return
 	}
-	x.bought = bitmap.DenseIn(l.e.arena, l.s.Supply.RowMax())
-	for _, a := range l.pass.acquisitions[1] {
+	x.bought = bitmap.DenseIn(l.p.e.arena, l.p.s.Supply.RowMax())
+	for _, a := range l.p.acquisitions[1] {
 		x.bought.Set(uint32(a.row))
 	}
-	l.e.crew.Each(len(l.sources), clustersPerChunk, l.e.tasks.together)
+	l.p.e.crew.Each(len(l.p.sources), clustersPerChunk, l.p.e.tasks.together)
 	l.endDivision()
 }
 
 // giveBackIn does so for the stamps of a cluster.
 func (l *worker) giveBackIn(c int) {
-	if l.e.workers[0].together.clusters[c>>6]>>(c&63)&1 == 0 {
+	if l.p.e.workers[0].sharing.together.clusters[c>>6]>>(c&63)&1 == 0 {
 		return
 	}
-	src := &l.sources[c]
+	src := &l.p.sources[c]
 	for twins := src.Block.Twins(); len(twins) > 0; {
 		profile, group := src.Block.Profile(int(twins[0])), src.Block.GroupID(int(twins[0]))
 		n := 1
 		for n < len(twins) && src.Block.Profile(int(twins[n])) == profile && src.Block.GroupID(int(twins[n])) == group {
 			n++
 		}
-		if l.mayLeave(src, twins[:n]) && l.mayGiveBack(src, twins[:n]) && !l.foldHasStamp(int32(c), int(twins[0])) && l.divide() {
+		if l.p.mayLeave(src, twins[:n]) && l.mayGiveBack(src, twins[:n]) && !l.foldHasStamp(int32(c), int(twins[0])) && l.divide() {
 			l.takeParts()
 		}
 		twins = twins[n:]
@@ -105,44 +105,44 @@ func (l *worker) giveBackIn(c int) {
 
 // endDivision corrects the lists of what Needs have acquired, of their turns and of stamps.
 func (l *worker) endDivision() {
-	x, p, st := &l.together, l.pass, &l.e.store
-	for i, other := range l.e.workers {
-		st.divided = append(st.divided, other.together.divided...)
+	x, p, st := &l.sharing.together, l.p, &l.p.e.store
+	for i, other := range l.p.e.workers {
+		st.divided = append(st.divided, other.sharing.together.divided...)
 		for stage := range x.acquired {
 			if i > 0 {
-				x.acquired[stage] = append(x.acquired[stage], other.together.acquired[stage]...)
+				x.acquired[stage] = append(x.acquired[stage], other.sharing.together.acquired[stage]...)
 			}
 		}
 	}
 	if len(st.divided) == 0 {
 		return
 	}
-	divided := bitmap.DenseIn(l.e.arena, len(l.lines))
+	divided := bitmap.DenseIn(l.p.e.arena, len(l.p.lines))
 	for _, need := range st.divided {
 		divided.Set(uint32(need))
 	}
 	for stage := range p.acquisitions {
 		others := slices.DeleteFunc(p.acquisitions[stage], func(a acquisition) bool { return divided.Has(uint32(a.need)) })
-		slices.SortStableFunc(x.acquired[stage], func(a, b acquisition) int { return cmp.Compare(l.rankOf[a.need], l.rankOf[b.need]) })
+		slices.SortStableFunc(x.acquired[stage], func(a, b acquisition) int { return cmp.Compare(l.p.rankOf[a.need], l.p.rankOf[b.need]) })
 		p.acquisitions[stage] = p.insertByRank(others, x.acquired[stage])
 	}
-	for _, other := range l.e.workers {
+	for _, other := range l.p.e.workers {
 		other.visited = slices.DeleteFunc(other.visited, func(v visit) bool { return divided.Has(uint32(v.need)) })
-		for i := range other.foreignStamps {
-			if f := &other.foreignStamps[i]; divided.Has(uint32(f.need)) && l.claims.Of(f.row) >= 0 {
-				f.need = l.claims.Of(f.row)
-				f.named = l.named(f.need)
+		for i := range other.crediting.foreignStamps {
+			if f := &other.crediting.foreignStamps[i]; divided.Has(uint32(f.need)) && l.p.claims.Of(f.row) >= 0 {
+				f.need = l.p.claims.Of(f.row)
+				f.named = l.p.named(f.need)
 			}
 		}
 	}
 }
 
 // insertByRank inserts acquisitions into a list, both in rank order. It writes behind the end of the list, where there is room.
-func (p *pass) insertByRank(list, more []acquisition) []acquisition {
+func (nt *needTable) insertByRank(list, more []acquisition) []acquisition {
 	at := len(list)
 	list = append(list, more...)
 	for to := len(list); len(more) > 0; to-- {
-		if last := more[len(more)-1]; at == 0 || p.rankOf[list[at-1].need] < p.rankOf[last.need] {
+		if last := more[len(more)-1]; at == 0 || nt.rankOf[list[at-1].need] < nt.rankOf[last.need] {
 			list[to-1], more = last, more[:len(more)-1]
 		} else {
 			list[to-1] = list[at-1]
@@ -155,10 +155,10 @@ func (p *pass) insertByRank(list, more []acquisition) []acquisition {
 // mayLeave reports whether a division of what the rows of a stamp have may leave something, as far as their numbers tell: one of
 // them has acquired something, none is parked, and one has more than one machine. A row that has one machine lacks more
 // without any, since each machine that a row has offers something that it wants. O(rows).
-func (l *worker) mayLeave(src *state.Source, rows []uint32) bool {
+func (nt *needTable) mayLeave(src *state.Source, rows []uint32) bool {
 	isAcquired, hasSeveral := false, false
 	for _, row := range rows {
-		n := &l.lines[src.Base+int32(row)]
+		n := &nt.lines[src.Base+int32(row)]
 		if n.Is(state.IsParked) {
 			return false
 		}
@@ -172,22 +172,22 @@ func (l *worker) mayLeave(src *state.Source, rows []uint32) bool {
 // some row may do with fewer machines than it has, if each offers as much as any of them in each dimension; and there is
 // a machine without which the others together offer as much as the rows together have use for. O(machines).
 func (l *worker) mayGiveBack(src *state.Source, rows []uint32) bool {
-	x, sum := &l.together, &l.surplus
+	x, sum := &l.sharing.together, &l.sharing.surplus
 	x.needs, x.pool = x.needs[:0], x.pool[:0]
-	x.most, x.want = reuse.Resize(x.most, l.dims), reuse.Resize(x.want, l.dims)
+	x.most, x.want = reuse.Resize(x.most, l.p.dims), reuse.Resize(x.want, l.p.dims)
 	for _, row := range rows {
 		need := src.Base + int32(row)
-		n := &l.lines[need]
+		n := &l.p.lines[need]
 		x.needs = append(x.needs, need)
 		isAcquired := false
-		for r := n.Head; r != columnar.None; r = l.claims.Next(r) {
+		for r := n.Head; r != columnar.None; r = l.p.claims.Next(r) {
 			isAcquired = isAcquired || r == n.Acquired
 			m := pooled{row: r, had: need, to: state.Unclaimed, stage: isCredited}
 			if isAcquired {
-				m.stage, m.isFree = 0, !l.s.Supply.Reservation(r).Active()
+				m.stage, m.isFree = 0, !l.p.s.Supply.Reservation(r).Active()
 			}
 			x.pool = append(x.pool, m)
-			for d, v := range l.vec(r) {
+			for d, v := range l.p.vec(r) {
 				x.most[d] = max(x.most[d], v)
 			}
 		}
@@ -195,28 +195,28 @@ func (l *worker) mayGiveBack(src *state.Source, rows []uint32) bool {
 	if !l.mayDoWithFewer() {
 		return false
 	}
-	sum.hi, sum.lo = reuse.Resize(sum.hi, l.dims), reuse.Resize(sum.lo, l.dims)
-	x.deficit = reuse.Resize(x.deficit, l.dims)
+	sum.hi, sum.lo = reuse.Resize(sum.hi, l.p.dims), reuse.Resize(sum.lo, l.p.dims)
+	x.deficit = reuse.Resize(x.deficit, l.p.dims)
 	for i := range x.pool {
-		sum.add(l.vec(x.pool[i].row))
+		sum.add(l.p.vec(x.pool[i].row))
 	}
 	for _, need := range x.needs {
-		want := l.aggregate(need)
+		want := l.p.aggregate(need)
 		sum.sub(want)
 		columnar.SatAdd(x.want, want)
-		if !l.lines[need].Is(state.IsSatisfied) {
-			l.readDeficit(x.deficit, need)
+		if !l.p.lines[need].Is(state.IsSatisfied) {
+			l.p.readDeficit(x.deficit, need)
 			sum.add(x.deficit)
 		}
 	}
-	return slices.ContainsFunc(x.pool, func(m pooled) bool { return m.isFree && sum.spares(l.vec(m.row), x.want) })
+	return slices.ContainsFunc(x.pool, func(m pooled) bool { return m.isFree && sum.spares(l.p.vec(m.row), x.want) })
 }
 
 // mayDoWithFewer reports whether some row of the stamp could lack as much as it does with one machine less than it has, if each
 // of them offered the most of each dimension. If none could, each takes as many as it has, and nothing is left.
 func (l *worker) mayDoWithFewer() bool {
-	x := &l.together
-	x.deficit = reuse.Resize(x.deficit, l.dims)
+	x := &l.sharing.together
+	x.deficit = reuse.Resize(x.deficit, l.p.dims)
 	at := 0
 	for _, need := range x.needs {
 		from := at
@@ -226,9 +226,9 @@ func (l *worker) mayDoWithFewer() bool {
 		if at-from < 2 {
 			continue
 		}
-		l.readDeficit(x.deficit, need)
+		l.p.readDeficit(x.deficit, need)
 		isNeeded := false
-		for d, want := range l.aggregate(need) {
+		for d, want := range l.p.aggregate(need) {
 			hi, lo := bits.Mul64(uint64(at-from-1), uint64(x.most[d]))
 			if covered := want - x.deficit[d]; hi == 0 && lo < uint64(max(covered, 0)) {
 				isNeeded = true
@@ -244,34 +244,34 @@ func (l *worker) mayDoWithFewer() bool {
 
 // foldHasStamp reports whether a fold of a cluster has the stamp of a row.
 func (l *worker) foldHasStamp(c int32, row int) bool {
-	b := l.sources[c].Block
+	b := l.p.sources[c].Block
 	if b.GroupID(row) != 0 {
 		return false
 	}
-	list := l.e.store.clusters[c].folds.list
+	list := l.p.e.store.clusters[c].folds.list
 	return slices.ContainsFunc(list, func(d fold) bool {
-		return d.rows > 0 && l.folder.profiles.of(l.pass, b.Profile(int(d.row-l.sources[c].Base))).plain == b.Profile(row)+1
+		return d.rows > 0 && l.folder.profiles.of(l.p, b.Profile(int(d.row-l.p.sources[c].Base))).plain == b.Profile(row)+1
 	})
 }
 
 // divide divides what the rows of a stamp have: each but the last takes what fits it best, the last takes it in
 // order. It reports whether each lacks as much then as it does, and something that was acquired is left.
 func (l *worker) divide() bool {
-	x, s := &l.together, &l.shared
-	slices.SortFunc(x.needs, func(a, b int32) int { return cmp.Compare(l.rankOf[a], l.rankOf[b]) })
+	x, s := &l.sharing.together, &l.sharing.shared
+	slices.SortFunc(x.needs, func(a, b int32) int { return cmp.Compare(l.p.rankOf[a], l.p.rankOf[b]) })
 	for i := range x.pool {
 		m := &x.pool[i]
-		m.order = uint64(l.poolState(m.row))<<keepKeyBits | l.s.KeepKey(m.row)
+		m.order = uint64(l.p.poolState(m.row))<<keepKeyBits | l.p.s.KeepKey(m.row)
 	}
 	slices.SortFunc(x.pool, func(a, b pooled) int { return cmp.Compare(a.order, b.order) })
 	s.reset()
 	for i := range x.pool {
-		s.list = append(s.list, sharedMachine{uint32(i), l.s.View.Class[x.pool[i].row]})
+		s.list = append(s.list, sharedMachine{uint32(i), l.p.s.View.Class[x.pool[i].row]})
 	}
 	s.group(0)
 	x.place, x.ends = x.place[:0], x.ends[:0]
 	for i, need := range x.needs {
-		k := l.kindOf(need)
+		k := l.p.kindOf(need)
 		l.start(need)
 		if i < len(x.needs)-1 {
 			l.takeBest(need, k)
@@ -289,9 +289,9 @@ func (l *worker) divide() bool {
 
 // lacksAsMuch reports whether what is missing is what the Need lacks with the machines that it has.
 func (l *worker) lacksAsMuch(need int32) bool {
-	x := &l.together
-	x.deficit = reuse.Resize(x.deficit, l.dims)
-	l.readDeficit(x.deficit, need)
+	x := &l.sharing.together
+	x.deficit = reuse.Resize(x.deficit, l.p.dims)
+	l.p.readDeficit(x.deficit, need)
 	for d, lacks := range x.deficit {
 		if max(lacks, 0) != max(l.missing[d], 0) {
 			return false
@@ -301,8 +301,8 @@ func (l *worker) lacksAsMuch(need int32) bool {
 }
 
 // poolState orders machines by state: Configured, Configuring, Creating, then those that are free.
-func (l *worker) poolState(r columnar.Row) int {
-	switch l.s.View.State[r] {
+func (fl *fleet) poolState(r columnar.Row) int {
+	switch fl.s.View.State[r] {
 	case model.Configured:
 		return 0
 	case model.Configuring:
@@ -315,7 +315,7 @@ func (l *worker) poolState(r columnar.Row) int {
 
 // takeBest gives a row what fits it best.
 func (l *worker) takeBest(need int32, k *state.Kind) {
-	x, s := &l.together, &l.shared
+	x, s := &l.sharing.together, &l.sharing.shared
 	s.left = s.left[:0]
 	for i := range s.runs {
 		run := &s.runs[i]
@@ -344,37 +344,37 @@ func (l *worker) takeBest(need int32, k *state.Kind) {
 
 // takeInOrder gives a row what comes first.
 func (l *worker) takeInOrder(need int32, k *state.Kind) {
-	for i := range l.together.pool {
-		m := &l.together.pool[i]
-		if class := l.s.View.Class[m.row]; l.lacks != 0 && m.to == state.Unclaimed && l.classMask[class]&l.lacks != 0 && k.AcceptsClass(class) {
+	for i := range l.sharing.together.pool {
+		m := &l.sharing.together.pool[i]
+		if class := l.p.s.View.Class[m.row]; l.lacks != 0 && m.to == state.Unclaimed && l.p.classMask[class]&l.lacks != 0 && k.AcceptsClass(class) {
 			l.takePooled(uint32(i), need)
 		}
 	}
 }
 
 func (l *worker) takePooled(place uint32, need int32) {
-	m := &l.together.pool[place]
+	m := &l.sharing.together.pool[place]
 	m.to = need
-	l.together.place = append(l.together.place, place)
-	l.subtract(l.s.View.Class[m.row])
+	l.sharing.together.place = append(l.sharing.together.place, place)
+	l.subtract(l.p.s.View.Class[m.row])
 }
 
 // dropUnneeded lets go of what the last row that took something is covered without, of what is free and the last
 // taken first.
 func (l *worker) dropUnneeded(need int32) {
-	x, want := &l.together, l.aggregate(need)
+	x, want := &l.sharing.together, l.p.aggregate(need)
 	from := 0
 	if n := len(x.ends); n > 1 {
 		from = x.ends[n-2]
 	}
-	l.surplus.hi, l.surplus.lo = reuse.Resize(l.surplus.hi, l.dims), reuse.Resize(l.surplus.lo, l.dims)
+	l.sharing.surplus.hi, l.sharing.surplus.lo = reuse.Resize(l.sharing.surplus.hi, l.p.dims), reuse.Resize(l.sharing.surplus.lo, l.p.dims)
 	for _, place := range x.place[from:] {
-		l.surplus.add(l.vec(x.pool[place].row))
+		l.sharing.surplus.add(l.p.vec(x.pool[place].row))
 	}
-	l.surplus.sub(want)
+	l.sharing.surplus.sub(want)
 	for _, place := range slices.Backward(x.place[from:]) {
-		if m := &x.pool[place]; m.isFree && l.surplus.spares(l.vec(m.row), want) {
-			l.surplus.sub(l.vec(m.row))
+		if m := &x.pool[place]; m.isFree && l.sharing.surplus.spares(l.p.vec(m.row), want) {
+			l.sharing.surplus.sub(l.p.vec(m.row))
 			m.to = state.Unclaimed
 		}
 	}
@@ -390,13 +390,13 @@ func (l *worker) dropUnneeded(need int32) {
 // takeParts makes the rows of a stamp claim what the division gives them, and frees what it leaves. The next cycle
 // credits their cluster anew.
 func (l *worker) takeParts() {
-	x, bought := &l.together, &l.e.workers[0].together.bought
+	x, bought := &l.sharing.together, &l.p.e.workers[0].sharing.together.bought
 	for i := range x.pool {
 		m := &x.pool[i]
 		if m.stage == 0 && bought.Has(uint32(m.row)) {
 			m.stage = 1
 		}
-		l.claims.Release(m.row)
+		l.p.claims.Release(m.row)
 		if m.to != state.Unclaimed {
 			continue
 		}
@@ -408,20 +408,20 @@ func (l *worker) takeParts() {
 		}
 	}
 	for _, need := range x.needs {
-		l.lines[need].Empty()
+		l.p.lines[need].Empty()
 	}
 	slices.SortStableFunc(x.place, func(a, b uint32) int {
 		m, o := &x.pool[a], &x.pool[b]
-		return cmp.Or(cmp.Compare(l.rankOf[m.to], l.rankOf[o.to]), cmp.Compare(m.stage, o.stage))
+		return cmp.Or(cmp.Compare(l.p.rankOf[m.to], l.p.rankOf[o.to]), cmp.Compare(m.stage, o.stage))
 	})
 	for _, place := range x.place {
 		m := &x.pool[place]
-		n := &l.lines[m.to]
+		n := &l.p.lines[m.to]
 		if m.stage == isCredited {
-			l.claims.Claim(m.row, m.to, n)
+			l.p.claims.Claim(m.row, m.to, n)
 			continue
 		}
-		l.claims.Acquire(m.row, m.to, n)
+		l.p.claims.Acquire(m.row, m.to, n)
 		x.acquired[m.stage] = append(x.acquired[m.stage], acquisition{m.row, m.to})
 	}
 	x.divided = append(x.divided, x.needs...)

@@ -80,63 +80,63 @@ func (w *worklist) next() bool {
 
 // creditCluster credits the Needs of a cluster that changed.
 func (l *worker) creditCluster(c int) {
-	x, w := &l.e.store.clusters[c], &l.work
+	x, w := &l.p.e.store.clusters[c], &l.crediting.work
 	if !x.dirty && !x.replay {
 		return
 	}
-	l.clustersCredited++
-	was, credited := l.satisfied, l.credited
+	l.figures.clustersCredited++
+	was, credited := l.figures.satisfied, l.figures.credited
 	if x.dirty {
 		x.freeless, x.satisfied = false, 0
 	}
 	w.waiting = append(w.waiting[:0], x.waiting...)
 	x.waitForNone()
-	if x.dirty && len(l.s.BoundOf(c)) == 0 {
+	if x.dirty && len(l.p.s.BoundOf(c)) == 0 {
 		x.cheapest = x.cheapest[:0]
 		l.leaveAll(c)
 	} else {
 		l.creditList(x, c)
-		if !x.dirty && (l.credited-credited)*100 > len(l.needs)*wholePercent {
+		if !x.dirty && (l.figures.credited-credited)*100 > len(l.crediting.needs)*wholePercent {
 			x.whole = wholeCycles
 		}
 	}
-	x.satisfied += int32(l.satisfied - was)
-	l.satisfied = was
+	x.satisfied += int32(l.figures.satisfied - was)
+	l.figures.satisfied = was
 }
 
 // creditList credits the Needs on a cluster's worklist.
 func (l *worker) creditList(x *clusterState, c int) {
-	w := &l.work
+	w := &l.crediting.work
 	ordered := l.rankCluster(c)
 	l.openCluster(c)
-	w.begin(x.dirty, len(l.s.Classes), len(l.needs))
-	l.readAhead(&l.sources[c])
+	w.begin(x.dirty, len(l.p.s.Classes), len(l.crediting.needs))
+	l.readAhead(&l.p.sources[c])
 	if x.dirty {
 		l.dropClaims()
 	} else {
 		for _, line := range x.letGo {
 			l.letGoOfChanged(line)
 		}
-		l.noteMoves(l.movesOf(c))
+		l.noteMoves(l.p.movesOf(c))
 	}
 	if !x.dirty && (x.restamped || !ordered) {
-		l.listTwins(c)
+		l.p.listTwins(c)
 	}
 	l.listWork(c, x.dirty || x.restamped || !ordered)
 	x.restamped = false
 	for w.next() {
-		l.CreditLooks++
-		need := l.needs[w.at]
-		k := l.kindOf(need)
-		stamp := l.stamps.find(k.Fingerprint, l.groupOf(need))
-		w.rank = l.rankOf[need]
+		l.figures.CreditLooks++
+		need := l.crediting.needs[w.at]
+		k := l.p.kindOf(need)
+		stamp := l.crediting.stamps.find(k.Fingerprint, l.p.groupOf(need))
+		w.rank = l.p.rankOf[need]
 		if cause := l.isToBeCredited(x, need, stamp, k); cause != plan.NotCredited {
-			l.CreditedBy[cause]++
+			l.figures.CreditedBy[cause]++
 			l.creditAgain(x, need, stamp, k)
 		}
 	}
 	for _, r := range w.released {
-		l.claims.Settle(r)
+		l.p.claims.Settle(r)
 	}
 	if x.dirty {
 		l.findCheapest(c, nil)
@@ -153,11 +153,11 @@ func (l *worker) creditList(x *clusterState, c int) {
 
 // dropClaims begins a cluster that is credited anew: nothing is claimed.
 func (l *worker) dropClaims() {
-	st := &l.e.store
-	for i := range l.bound {
-		r := l.bound[i].Row
-		l.claims.Release(r)
-		st.priority[r], st.owner[r] = l.s.View.Priority[r], state.Unclaimed
+	st := &l.p.e.store
+	for i := range l.crediting.bound {
+		r := l.crediting.bound[i].Row
+		l.p.claims.Release(r)
+		st.priority[r], st.owner[r] = l.p.s.View.Priority[r], state.Unclaimed
 	}
 }
 
@@ -165,15 +165,15 @@ func (l *worker) dropClaims() {
 // looked at, lists those that may be tempted, and finds the owners of stamps: of all, or of those that
 // changed.
 func (l *worker) listWork(c int, owners bool) {
-	w, x := &l.work, &l.stamps
+	w, x := &l.crediting.work, &l.crediting.stamps
 	x.seek(owners)
-	for place, need := range l.needs {
-		n := &l.lines[need]
-		k := &l.kinds[n.Kind]
+	for place, need := range l.crediting.needs {
+		n := &l.p.lines[need]
+		k := &l.p.kinds[n.Kind]
 		listed := w.anew || n.Is(state.IsStale|state.IsUncredited|state.IsTouched|state.HasForeignStamp)
-		if x.mayBeSought(l.hashes[n.Kind]) {
-			if at := x.find(k.Fingerprint, l.groupOf(need)); at != 0 {
-				x.own(at, need, l.rankOf[need])
+		if x.mayBeSought(l.p.hashes[n.Kind]) {
+			if at := x.find(k.Fingerprint, l.p.groupOf(need)); at != 0 {
+				x.own(at, need, l.p.rankOf[need])
 				listed = listed || x.entries[at-1].changed
 			}
 		}
@@ -184,12 +184,12 @@ func (l *worker) listWork(c int, owners bool) {
 			w.open = append(w.open, openNeed{int32(place), n.Kind})
 		}
 	}
-	if l.e.store.clusters[c].fold.hasSame {
+	if l.p.e.store.clusters[c].fold.hasSame {
 		l.ownForMembers(c)
 	}
 	if l.noteOwners() && !w.anew {
 		l.addBelow(func(need int32, k *state.Kind) bool {
-			at := x.find(k.Fingerprint, l.groupOf(need))
+			at := x.find(k.Fingerprint, l.p.groupOf(need))
 			return at != 0 && x.entries[at-1].changed
 		})
 	}
@@ -198,17 +198,17 @@ func (l *worker) listWork(c int, owners bool) {
 // isTempted reports whether machines that a Need accepts may have become available to it.
 func (l *worker) isTempted(n *state.Line, k *state.Kind) bool {
 	if k.Same {
-		return meet(l.work.touched, k.Accepts)
+		return meet(l.crediting.work.touched, k.Accepts)
 	}
-	return !n.Is(state.IsSatisfied) && meet(l.work.loose, k.Accepts)
+	return !n.Is(state.IsSatisfied) && meet(l.crediting.work.loose, k.Accepts)
 }
 
 // tempt puts those open Needs on the list, below the one at work, that accept a class and have Same or have
 // not.
 func (l *worker) tempt(class uint32, same bool) {
-	w := &l.work
+	w := &l.crediting.work
 	for i := len(w.open) - 1; i >= 0 && int(w.open[i].place) > w.at; i-- {
-		if k := &l.kinds[w.open[i].kind]; k.Same == same && k.AcceptsClass(class) {
+		if k := &l.p.kinds[w.open[i].kind]; k.Same == same && k.AcceptsClass(class) {
 			w.add(int(w.open[i].place))
 		}
 	}
@@ -216,7 +216,7 @@ func (l *worker) tempt(class uint32, same bool) {
 
 // touch notes that a machine of a class has another claimant than before.
 func (l *worker) touch(class uint32) {
-	w := &l.work
+	w := &l.crediting.work
 	if bit := uint64(1) << (class & 63); w.touched[class>>6]&bit == 0 {
 		w.touched[class>>6] |= bit
 		l.tempt(class, true)
@@ -226,12 +226,12 @@ func (l *worker) touch(class uint32) {
 // release makes a machine loose that no Need claims: its claimant released it, or it is new in the
 // cluster. Needs below that have its stamp, or lack something and accept it, come on the list.
 func (l *worker) release(r columnar.Row, class uint32) {
-	w := &l.work
-	l.e.store.priority[r] = l.s.View.Priority[r]
+	w := &l.crediting.work
+	l.p.e.store.priority[r] = l.p.s.View.Priority[r]
 	if w.anew {
 		return
 	}
-	l.claims.MarkLoose(r)
+	l.p.claims.MarkLoose(r)
 	w.released = append(w.released, r)
 	if w.looseOf[class]++; w.looseOf[class] == 1 {
 		w.loose[class>>6] |= 1 << (class & 63)
@@ -250,23 +250,25 @@ func (w *worklist) fasten(class uint32) {
 
 // noteStamp notes that a machine with a stamp differs: Needs below that have the stamp come on the list.
 func (l *worker) noteStamp(r columnar.Row) {
-	fingerprint, group := l.s.View.Fingerprint[r], l.s.View.Group[r]
-	at := l.stamps.find(fingerprint, group)
-	if at == 0 || l.stamps.entries[at-1].changed {
+	fingerprint, group := l.p.s.View.Fingerprint[r], l.p.s.View.Group[r]
+	at := l.crediting.stamps.find(fingerprint, group)
+	if at == 0 || l.crediting.stamps.entries[at-1].changed {
 		return
 	}
-	e := &l.stamps.entries[at-1]
+	e := &l.crediting.stamps.entries[at-1]
 	e.changed = true
-	if w := &l.work; w.at >= 0 && l.ownerOf(e, r) > w.rank {
-		l.addBelow(func(need int32, k *state.Kind) bool { return k.Fingerprint == fingerprint && l.groupOf(need) == group })
+	if w := &l.crediting.work; w.at >= 0 && l.p.ownerOf(e, r) > w.rank {
+		l.addBelow(func(need int32, k *state.Kind) bool {
+			return k.Fingerprint == fingerprint && l.p.groupOf(need) == group
+		})
 	}
 }
 
 // addBelow puts the Needs below the one at work on the list that a test accepts.
 func (l *worker) addBelow(test func(need int32, k *state.Kind) bool) {
-	w := &l.work
-	for place := w.at + 1; place < len(l.needs); place++ {
-		if need := l.needs[place]; test(need, l.kindOf(need)) {
+	w := &l.crediting.work
+	for place := w.at + 1; place < len(l.crediting.needs); place++ {
+		if need := l.crediting.needs[place]; test(need, l.p.kindOf(need)) {
 			w.add(place)
 		}
 	}
@@ -339,11 +341,11 @@ const wholeCycles = 15
 // The Need may have another rank now, so that other Needs come before it.
 func (l *worker) letGoOfChanged(line int32) {
 	l.letGoAll(line)
-	if n := &l.lines[line]; !n.Is(state.IsMember) {
+	if n := &l.p.lines[line]; !n.Is(state.IsMember) {
 		n.Status |= state.IsStale | state.IsChanged
 	}
-	for _, r := range l.work.old {
-		l.release(r, l.s.View.Class[r])
+	for _, r := range l.crediting.work.old {
+		l.release(r, l.p.s.View.Class[r])
 	}
 }
 
@@ -357,16 +359,16 @@ func (l *worker) noteMoves(moves []moved) {
 			continue
 		}
 		l.noteStamp(m.row)
-		if l.s.View.Fingerprint[m.row] == 0 {
-			l.e.store.owner[m.row] = state.Unclaimed
+		if l.p.s.View.Fingerprint[m.row] == 0 {
+			l.p.e.store.owner[m.row] = state.Unclaimed
 		}
-		switch need := l.claims.Of(m.row); {
+		switch need := l.p.claims.Of(m.row); {
 		case need >= 0:
-			l.lines[need].Status |= state.IsTouched
+			l.p.lines[need].Status |= state.IsTouched
 		case m.how == came && need == state.Unclaimed:
 			l.release(m.row, m.class)
 		default:
-			l.e.store.priority[m.row] = l.s.View.Priority[m.row]
+			l.p.e.store.priority[m.row] = l.p.s.View.Priority[m.row]
 		}
 	}
 }
@@ -374,7 +376,7 @@ func (l *worker) noteMoves(moves []moved) {
 // isToBeCredited reports whether, and why, a Need's credit may differ from the last cycle, given 1 + the
 // entry of its stamp.
 func (l *worker) isToBeCredited(x *clusterState, need int32, stamp uint32, k *state.Kind) CreditCause {
-	n, w := &l.lines[need], &l.work
+	n, w := &l.p.lines[need], &l.crediting.work
 	switch cause := staleBecause(n); {
 	case w.anew:
 		return CreditAnew
@@ -383,7 +385,7 @@ func (l *worker) isToBeCredited(x *clusterState, need int32, stamp uint32, k *st
 	case n.Is(state.IsUncredited) || len(x.waiting) > 0 && x.blocks(k):
 		return CreditWaiting
 	}
-	if n.Is(state.IsTouched|state.HasForeignStamp) || stamp != 0 && l.stamps.entries[stamp-1].changed {
+	if n.Is(state.IsTouched|state.HasForeignStamp) || stamp != 0 && l.crediting.stamps.entries[stamp-1].changed {
 		if !n.Is(state.IsSatisfied) || !l.keepsOwn(need, stamp, k) {
 			return CreditStamps
 		}
@@ -423,35 +425,35 @@ func (l *worker) keepsOwn(need int32, stamp uint32, k *state.Kind) bool {
 	if stamp == 0 {
 		return k.Mask == 0
 	}
-	x, n := &l.stamps, &l.lines[need]
+	x, n := &l.crediting.stamps, &l.p.lines[need]
 	if l.sharesOwn(&x.entries[stamp-1]) {
 		return false // it takes what fits best, not what the walk comes to first
 	}
 	l.start(need)
-	l.seized = l.seized[:0]
+	l.crediting.seized = l.crediting.seized[:0]
 	for at := x.entries[stamp-1].first; at != 0 && l.lacks != 0; at = x.next[at-1] {
-		b := &l.bound[at-1]
-		if l.classMask[b.Class]&l.lacks == 0 || !k.AcceptsClass(b.Class) || !l.inDomain(b.Row, need) {
+		b := &l.crediting.bound[at-1]
+		if l.p.classMask[b.Class]&l.lacks == 0 || !k.AcceptsClass(b.Class) || !l.p.inDomain(b.Row, need) {
 			continue
 		}
-		if l.claims.Of(b.Row) != need {
+		if l.p.claims.Of(b.Row) != need {
 			return false
 		}
 		l.subtract(b.Class)
-		l.seized = append(l.seized, at-1)
+		l.crediting.seized = append(l.crediting.seized, at-1)
 	}
-	left := len(l.seized)
-	for r := n.Head; r != columnar.None; r = l.claims.Next(r) {
+	left := len(l.crediting.seized)
+	for r := n.Head; r != columnar.None; r = l.p.claims.Next(r) {
 		left--
 	}
 	if l.lacks != 0 || left != 0 {
 		return false
 	}
 	n.Empty()
-	for _, place := range l.seized {
-		r := l.bound[place].Row
-		l.claims.Release(r)
-		l.claims.Claim(r, need, n)
+	for _, place := range l.crediting.seized {
+		r := l.crediting.bound[place].Row
+		l.p.claims.Release(r)
+		l.p.claims.Claim(r, need, n)
 	}
 	return true
 }
@@ -459,8 +461,8 @@ func (l *worker) keepsOwn(need int32, stamp uint32, k *state.Kind) bool {
 // hasMore reports whether some machine carries a Need's stamp and is not claimed by it. Such a machine
 // may lie in another domain, which the Need could choose by what is free there.
 func (l *worker) hasMore(need int32, stamp uint32) bool {
-	for at := l.stamps.entries[stamp-1].first; at != 0; at = l.stamps.next[at-1] {
-		if l.claims.Of(l.bound[at-1].Row) != need {
+	for at := l.crediting.stamps.entries[stamp-1].first; at != 0; at = l.crediting.stamps.next[at-1] {
+		if l.p.claims.Of(l.crediting.bound[at-1].Row) != need {
 			return true
 		}
 	}
@@ -469,20 +471,20 @@ func (l *worker) hasMore(need int32, stamp uint32) bool {
 
 // creditAgain credits one Need and compares the result with its claims of the last cycle.
 func (l *worker) creditAgain(x *clusterState, need int32, stamp uint32, k *state.Kind) {
-	n := &l.lines[need]
+	n := &l.p.lines[need]
 	waited := n.Status&(state.IsUncredited|state.IsStale) == state.IsUncredited
 	l.letGoAll(need)
 	if n.Is(state.IsSatisfied) {
-		l.satisfied -= l.weight(n)
+		l.figures.satisfied -= l.p.weight(n)
 	}
 	n.Status &= state.IsParked | state.IsFold | state.IsMember | state.HasSame | state.NeverFolds | state.IsHeldBack
 	if k.Same {
 		n.Status |= state.IsUncoverable
 	}
 	n.Domain = 0
-	l.lacking[l.work.rank] = false
+	l.p.lacking[l.crediting.work.rank] = false
 	l.creditNeed(x, need, stamp, k)
-	if l.work.anew {
+	if l.crediting.work.anew {
 		return
 	}
 	if n.Is(state.IsUncredited) && !waited {
@@ -494,11 +496,11 @@ func (l *worker) creditAgain(x *clusterState, need int32, stamp uint32, k *state
 // letGoAll releases all that a Need claims, and remembers it in worklist.old. The Need may claim it again:
 // compare tells what is loose.
 func (l *worker) letGoAll(need int32) {
-	n, w := &l.lines[need], &l.work
+	n, w := &l.p.lines[need], &l.crediting.work
 	w.old = w.old[:0]
 	for r := n.Head; r != columnar.None; {
-		next := l.claims.Next(r)
-		l.claims.Release(r)
+		next := l.p.claims.Next(r)
+		l.p.claims.Release(r)
 		w.old = append(w.old, r)
 		r = next
 	}
@@ -508,49 +510,49 @@ func (l *worker) letGoAll(need int32) {
 // compare notes how the claims of a Need differ from those in worklist.old.
 func (l *worker) compare(need int32) {
 	kept := 0
-	for _, r := range l.work.old {
-		switch l.claims.Of(r) {
+	for _, r := range l.crediting.work.old {
+		switch l.p.claims.Of(r) {
 		case need:
 			kept++
 		case state.Unclaimed:
-			l.release(r, l.s.View.Class[r])
+			l.release(r, l.p.s.View.Class[r])
 		}
 	}
-	if kept == len(l.work.old) && kept == len(l.seized) {
+	if kept == len(l.crediting.work.old) && kept == len(l.crediting.seized) {
 		return
 	}
-	for _, place := range l.seized {
-		l.touch(l.bound[place].Class)
+	for _, place := range l.crediting.seized {
+		l.touch(l.crediting.bound[place].Class)
 	}
 }
 
 // gone reports whether a machine, by its place in the open cluster, is out of reach of the Need at work:
 // it or a Need that had its turn before has claimed it.
 func (l *worker) gone(place uint32) bool {
-	h := l.claims.Of(l.bound[place].Row)
-	return h >= 0 && l.rankOf[h] <= l.work.rank
+	h := l.p.claims.Of(l.crediting.bound[place].Row)
+	return h >= 0 && l.p.rankOf[h] <= l.crediting.work.rank
 }
 
 // seize claims a machine of the open cluster for a Need. It may take the machine from a Need of lower rank
 // that still holds it from the last cycle.
 func (l *worker) seize(place uint32, need int32, k *state.Kind) {
-	r, class := l.bound[place].Row, l.bound[place].Class
-	switch h := l.claims.Of(r); h {
+	r, class := l.crediting.bound[place].Row, l.crediting.bound[place].Class
+	switch h := l.p.claims.Of(r); h {
 	case state.Unclaimed:
 	case state.Loose:
-		l.work.fasten(class)
+		l.crediting.work.fasten(class)
 	default:
-		l.unlink(r, h)
-		l.lines[h].Status |= state.IsRobbed
-		l.work.add(l.placeOf(h))
+		l.p.unlink(r, h)
+		l.p.lines[h].Status |= state.IsRobbed
+		l.crediting.work.add(l.placeOf(h))
 	}
-	l.seized = append(l.seized, place)
-	l.e.store.priority[r] = k.Priority
+	l.crediting.seized = append(l.crediting.seized, place)
+	l.p.e.store.priority[r] = k.Priority
 	l.claim(r, class, need)
 }
 
 // placeOf returns the place in worker.needs of a Need. O(log Needs).
 func (l *worker) placeOf(need int32) int {
-	rank := l.rankOf[need]
-	return sort.Search(len(l.needs), func(i int) bool { return l.rankOf[l.needs[i]] >= rank })
+	rank := l.p.rankOf[need]
+	return sort.Search(len(l.crediting.needs), func(i int) bool { return l.p.rankOf[l.crediting.needs[i]] >= rank })
 }

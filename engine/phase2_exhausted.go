@@ -20,7 +20,7 @@ import (
 const exhaustedForever = ^uint64(0)
 
 // happened is a version counter of the events that may give a kind something.
-func (l *worker) happened() uint64 { return l.stock.epoch + l.mayHaveMore() }
+func (l *worker) happened() uint64 { return l.p.stock.epoch + l.mayHaveMore() }
 
 // isKnownExhausted reports whether it is memoized that phase 2 can do nothing for needs of a
 // kind for which nothing is held.
@@ -32,8 +32,8 @@ func (l *worker) isKnownExhausted(kind uint32) bool {
 // isExhausted finds out, with victims by gangs, whether phase 2 can do nothing for needs of a
 // kind for which nothing is held, and memoizes a yes.
 func (l *worker) isExhausted(kind uint32) bool {
-	k := &l.kinds[kind]
-	if !l.noneFreed(k) || !l.noneToTake(k) {
+	k := &l.p.kinds[kind]
+	if !l.p.noneFreed(k) || !l.noneToTake(k) {
 		return false
 	}
 	l.search.exhaustedSince[kind] = l.happened()
@@ -41,27 +41,27 @@ func (l *worker) isExhausted(kind uint32) bool {
 }
 
 // noneFreed reports whether nothing that a kind could acquire has turned free since phase 1.
-func (l *worker) noneFreed(k *state.Kind) bool { return !l.anyFree(k) || !l.wasPutBack(k) }
+func (p *pass) noneFreed(k *state.Kind) bool { return !p.anyFree(k) || !p.preempted.wasPutBack(k) }
 
 // noneToTake reports whether it is certain that no unit exists for a kind, whichever cluster
 // asks. False may mean "not known".
 func (l *worker) noneToTake(k *state.Kind) bool {
 	switch {
-	case l.tenants.reclaiming:
+	case l.p.tenants.reclaiming:
 		return false // reclaim between tenants has other units
-	case l.candidates.poolOf[k.Number] == l.candidates.noVictims:
+	case l.p.candidates.poolOf[k.Number] == l.p.candidates.noVictims:
 		return true
-	case l.e.opts.Explain:
+	case l.p.e.opts.Explain:
 		return false // Explain reports where the search looked, so it must look
 	}
-	t, x := &l.e.store.gangs, &l.unitsFor(k).anywhere
+	t, x := &l.p.e.store.gangs, &l.unitsFor(k).anywhere
 	usable := func(r columnar.Row) bool {
-		return l.preempted.takenBy(r) == order.None && k.AcceptsClass(l.s.View.Class[r])
+		return l.p.preempted.takenBy(r) == order.None && k.AcceptsClass(l.p.s.View.Class[r])
 	}
-	x.order(l.s.IDRank)
-	for i := l.liveOrMore(x, 0); i < len(x.victimGroups); i = l.liveOrMore(x, i+1) {
-		if f := &x.victimGroups[i]; k.AcceptsClass(f.Class) && l.hasLeft(f) && (!f.Leaving || slices.ContainsFunc(f.Rows, func(r columnar.Row) bool {
-			return l.preempted.takenBy(r) == order.None && l.drainsAs(r, f.Promised)
+	x.order(l.p.s.IDRank)
+	for i := l.p.liveOrMore(x, 0); i < len(x.victimGroups); i = l.p.liveOrMore(x, i+1) {
+		if f := &x.victimGroups[i]; k.AcceptsClass(f.Class) && l.p.hasLeft(f) && (!f.Leaving || slices.ContainsFunc(f.Rows, func(r columnar.Row) bool {
+			return l.p.preempted.takenBy(r) == order.None && l.p.drainsAs(r, f.Promised)
 		})) {
 			return false
 		}
@@ -78,17 +78,17 @@ func (l *worker) noneToTake(k *state.Kind) bool {
 }
 
 // hasLeft reports whether a victim group has a machine that no plan has taken, and sets gone.
-func (l *worker) hasLeft(f *units.VictimGroup) bool {
-	f.Gone = !l.someLeft(f.Alike)
+func (p *pass) hasLeft(f *units.VictimGroup) bool {
+	f.Gone = !p.someLeft(f.Alike)
 	return !f.Gone
 }
 
 // someLeft is hasLeft for an alike, which the victim groups of several scopes share. It
 // advances a.at past taken machines: amortized O(1), since a taken machine stays taken in a
 // pass.
-func (l *worker) someLeft(a *units.Alike) bool {
-	a.Sort(l.s.IDRank)
-	for a.At < len(a.Rows) && (l.preempted.victimOf.Has(uint32(a.Rows[a.At])) || l.preempted.takenBy(a.Rows[a.At]) != order.None) {
+func (p *pass) someLeft(a *units.Alike) bool {
+	a.Sort(p.s.IDRank)
+	for a.At < len(a.Rows) && (p.preempted.victimOf.Has(uint32(a.Rows[a.At])) || p.preempted.takenBy(a.Rows[a.At]) != order.None) {
 		a.At++
 	}
 	return a.At < len(a.Rows)

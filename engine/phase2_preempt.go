@@ -16,35 +16,35 @@ import (
 // priority in other clusters that would cover the rest. It binds nothing: a victim drains, and
 // the need acquires it in a later cycle.
 func (l *worker) preempt() {
-	l.findLeaving()
+	l.p.findLeaving()
 	l.findVictims()
 	l.reopen()
-	if l.e.opts.Victims == VictimsGang {
+	if l.p.e.opts.Victims == VictimsGang {
 		l.preemptByGangs()
 	} else {
 		l.preemptSingly()
 	}
-	l.settleVictims()
+	l.p.preempted.settleVictims()
 	l.reclaimBetweenTenants()
 }
 
 // preemptByGangs is phase 2 over units, where a gang is one unit (Options.Victims = gang).
 func (l *worker) preemptByGangs() {
-	l.e.store.gangs.begin(l.pass)
-	if l.nobodyHasTurn() {
+	l.p.e.store.gangs.begin(l.p)
+	if l.p.nobodyHasTurn() {
 		return
 	}
 	l.spareDrains(noRank)
 	t := l.findTurns()
 	since := l.happened()
-	for rank := t.next(0); rank < len(l.order); rank = t.next(rank + 1) {
+	for rank := t.next(0); rank < len(l.p.order); rank = t.next(rank + 1) {
 		if t.marks[rank]&hasTurn != 0 {
-			had := len(l.preempted.victims)
+			had := len(l.p.preempted.victims)
 			since = l.turnAt(t, rank, since)
-			l.noteLosers(t, had)
+			l.p.noteLosers(t, had)
 		}
 		if t.marks[rank]&hasLost != 0 {
-			l.replaceLost(l.order[rank])
+			l.replaceLost(l.p.order[rank])
 		}
 	}
 }
@@ -52,15 +52,15 @@ func (l *worker) preemptByGangs() {
 // turnAt is the turn in phase 2 of the need at a rank. since is happened() after the turn before; it returns
 // that after this one.
 func (l *worker) turnAt(t *turns, rank int, since uint64) uint64 {
-	kind := l.kindAt[rank]
-	if at := l.search.exhaustedSince[kind]; (at == since || at == exhaustedForever) && !l.shortage.special[rank] && l.shortage.skewed[kind] == 0 {
+	kind := l.p.kindAt[rank]
+	if at := l.search.exhaustedSince[kind]; (at == since || at == exhaustedForever) && !l.p.shortage.special[rank] && l.p.shortage.skewed[kind] == 0 {
 		return since // the common case: supply of the kind is exhausted
 	}
-	need := l.order[rank]
-	passed := t.marks[rank]&isOutlined != 0 && !l.searchEnded() && l.isRefused(t, rank) || l.isPassedOver(rank, need, kind)
+	need := l.p.order[rank]
+	passed := t.marks[rank]&isOutlined != 0 && !l.p.searchEnded() && l.isRefused(t, rank) || l.isPassedOver(rank, need, kind)
 	if !passed {
 		l.blockUpTo(int32(rank))
-		l.planFor(need, &l.kinds[kind])
+		l.planFor(need, &l.p.kinds[kind])
 	}
 	if l.spareDrains(int32(rank)) || !passed {
 		l.watch(t, rank+1)
@@ -71,11 +71,11 @@ func (l *worker) turnAt(t *turns, rank int, since uint64) uint64 {
 
 // preemptSingly is phase 2 over single machines (Options.Victims = machine).
 func (l *worker) preemptSingly() {
-	for rank, lacks := range l.lacking[:len(l.order)] {
+	for rank, lacks := range l.p.lacking[:len(l.p.order)] {
 		if !lacks {
 			continue
 		}
-		if need, kind := l.order[rank], l.kindAt[rank]; !l.isPassedOver(rank, need, kind) {
+		if need, kind := l.p.order[rank], l.p.kindAt[rank]; !l.isPassedOver(rank, need, kind) {
 			l.blockUpTo(int32(rank))
 			l.preemptFor(need, kind)
 		}
@@ -85,19 +85,19 @@ func (l *worker) preemptSingly() {
 // isPassedOver reports whether phase 2 can do nothing for a need that lacked something after
 // credit. rank and kind are the need's.
 func (l *worker) isPassedOver(rank int, need int32, kind uint32) bool {
-	gangs := l.e.opts.Victims == VictimsGang
-	exhausted := !l.shortage.special[rank] && !(gangs && l.mayEvenOut(rank, kind))
+	gangs := l.p.e.opts.Victims == VictimsGang
+	exhausted := !l.p.shortage.special[rank] && !(gangs && l.mayEvenOut(rank, kind))
 	if exhausted && l.isKnownExhausted(kind) {
 		return true // the common case: supply of the kind is exhausted
 	}
-	return l.lines[need].Status&(state.IsSatisfied|state.IsParked) != 0 || exhausted && gangs && l.isExhausted(kind)
+	return l.p.lines[need].Status&(state.IsSatisfied|state.IsParked) != 0 || exhausted && gangs && l.isExhausted(kind)
 }
 
 // preemptFor takes victims for a need machine by machine.
 func (l *worker) preemptFor(need int32, kind uint32) {
-	k := &l.kinds[kind]
+	k := &l.p.kinds[kind]
 	if l.nothingToPreempt(need, k) {
-		if !k.Same && l.spentVictims(&l.candidates.poolOf[k.Number].victimList) {
+		if !k.Same && l.p.preempted.spentVictims(&l.p.candidates.poolOf[k.Number].victimList) {
 			l.search.exhaustedSince[kind] = exhaustedForever
 		}
 		return
@@ -117,21 +117,21 @@ func (l *worker) preemptFor(need int32, kind uint32) {
 // spread did not allow in phase 1: later claims may have evened out the counts. goneSince
 // memoizes that nothing is free for the kind.
 func (l *worker) mayEvenOut(rank int, kind uint32) bool {
-	if l.shortage.skewed[kind] == 0 || l.search.goneSince[kind] == l.happened() {
+	if l.p.shortage.skewed[kind] == 0 || l.search.goneSince[kind] == l.happened() {
 		return false
 	}
-	if !l.anyFree(&l.kinds[kind]) {
+	if !l.p.anyFree(&l.p.kinds[kind]) {
 		l.search.goneSince[kind] = l.happened()
 		return false
 	}
-	return l.lines[l.order[rank]].Is(state.IsSkewBlocked)
+	return l.p.lines[l.p.order[rank]].Is(state.IsSkewBlocked)
 }
 
 // reopen restarts phase 2 at the head of the order. A reserved Idle machine is again a
 // candidate for every need that ranks above its owner, so it is put back.
 func (l *worker) reopen() {
-	for _, b := range l.reserved.blocks {
-		if !l.claimed(b.row) && l.preempted.takenBy(b.row) == order.None {
+	for _, b := range l.p.reserved.blocks {
+		if !l.p.claimed(b.row) && l.p.preempted.takenBy(b.row) == order.None {
 			l.putBack(b.row)
 		}
 	}
@@ -248,13 +248,13 @@ type classPriority struct {
 // credit: the priority of the need that claims it, or of its stamp if none does. classes is a
 // bitmap of the classes to refresh, nil = all; the values of other classes stay valid.
 func (l *worker) notePriorities(c int, classes []uint64) {
-	priority := l.e.store.priority
-	bound := l.s.BoundOf(c)
-	for _, g := range l.s.GroupsOf(c) {
+	priority := l.p.e.store.priority
+	bound := l.p.s.BoundOf(c)
+	for _, g := range l.p.s.GroupsOf(c) {
 		if classes == nil || classes[g.Class>>6]>>(g.Class&63)&1 != 0 {
 			for at := g.First + 1; at != 0; at = bound[at-1].Next {
 				r := bound[at-1].Row
-				priority[r] = l.priorityOf(r)
+				priority[r] = l.p.priorityOf(r)
 			}
 		}
 	}
@@ -264,13 +264,13 @@ func (l *worker) notePriorities(c int, classes []uint64) {
 // findCheapest finds, per class, the lowest recorded priority of a cluster's Configured
 // machines. classes is a bitmap of the classes to refresh, nil = all; others keep their value.
 func (l *worker) findCheapest(c int, classes []uint64) {
-	x, priority := &l.e.store.clusters[c], l.e.store.priority
+	x, priority := &l.p.e.store.clusters[c], l.p.e.store.priority
 	l.crediting.cheapest = append(l.crediting.cheapest[:0], x.cheapest...)
 	was := l.crediting.cheapest
 	x.cheapest = x.cheapest[:0]
-	configured := uint32(l.s.Configured(c))
-	bound := l.s.BoundOf(c)
-	for _, g := range l.s.GroupsOf(c) {
+	configured := uint32(l.p.s.Configured(c))
+	bound := l.p.s.BoundOf(c)
+	for _, g := range l.p.s.GroupsOf(c) {
 		for len(was) > 0 && was[0].class < g.Class {
 			was = was[1:]
 		}
@@ -281,7 +281,7 @@ func (l *worker) findCheapest(c int, classes []uint64) {
 		lowest := int32(math.MaxInt32)
 		for at := g.First + 1; at != 0 && at <= configured; at = bound[at-1].Next {
 			r := bound[at-1].Row
-			if lowest = min(lowest, priority[r]); !l.claimed(r) && l.e.opts.Victims == VictimsGang {
+			if lowest = min(lowest, priority[r]); !l.p.claimed(r) && l.p.e.opts.Victims == VictimsGang {
 				lowest = math.MinInt32 // excess is there for every priority
 			}
 		}
@@ -291,22 +291,22 @@ func (l *worker) findCheapest(c int, classes []uint64) {
 
 // noteLate is notePriorities for a cluster of which some needs were credited after the others.
 func (l *worker) noteLate(c int) {
-	if x := &l.e.store.clusters[c]; len(x.uncredited) > 0 {
+	if x := &l.p.e.store.clusters[c]; len(x.uncredited) > 0 {
 		l.notePriorities(c, x.waiting)
 	}
 }
 
 // findVictims marks the kinds for which no victim exists anywhere.
 func (l *worker) findVictims() {
-	l.e.crew.Each(len(l.e.store.clusters), clustersPerChunk, l.e.tasks.worths)
-	cheapest := l.cheapestByClass()
-	l.search.exhaustedSince = alloc.Make[uint64](l.arena, len(l.kinds))
-	l.search.goneSince = alloc.Make[uint64](l.arena, len(l.kinds))
-	for i := range l.kinds {
-		k := &l.kinds[i]
+	l.p.e.crew.Each(len(l.p.e.store.clusters), clustersPerChunk, l.p.e.tasks.worths)
+	cheapest := l.p.cheapestByClass()
+	l.search.exhaustedSince = alloc.Make[uint64](l.arena, len(l.p.kinds))
+	l.search.goneSince = alloc.Make[uint64](l.arena, len(l.p.kinds))
+	for i := range l.p.kinds {
+		k := &l.p.kinds[i]
 		if !slices.ContainsFunc(k.Classes, func(c uint32) bool { return cheapest[c] < k.Priority || cheapest[c] == math.MinInt32 }) {
-			l.candidates.poolOf[k.Number] = l.candidates.noVictims
-			if l.e.opts.Victims != VictimsGang && !k.Same {
+			l.p.candidates.poolOf[k.Number] = l.p.candidates.noVictims
+			if l.p.e.opts.Victims != VictimsGang && !k.Same {
 				l.search.exhaustedSince[i] = exhaustedForever
 			}
 		}
@@ -317,24 +317,24 @@ func (l *worker) findVictims() {
 // it, and nothing drains for it. Exception: a Same-Need may find a domain complete once plans
 // of this cycle have put back machines that phase 1 did not see free.
 func (l *worker) nothingToPreempt(need int32, k *state.Kind) bool {
-	if l.candidates.poolOf[k.Number] == nil {
-		l.candidates.poolOf[k.Number] = l.victimPool(k)
+	if l.p.candidates.poolOf[k.Number] == nil {
+		l.p.candidates.poolOf[k.Number] = l.victimPool(k)
 	}
-	return l.spentVictims(&l.candidates.poolOf[k.Number].victimList) && !l.reserved.has(need) && !(k.Same && l.wasPutBack(k))
+	return l.p.preempted.spentVictims(&l.p.candidates.poolOf[k.Number].victimList) && !l.p.reserved.has(need) && !(k.Same && l.p.preempted.wasPutBack(k))
 }
 
 // spentVictims reports whether every candidate of a list has been taken. It advances v.at past
 // taken ones: amortized O(1).
-func (l *worker) spentVictims(v *victimList) bool {
-	for v.at < len(v.list) && l.preempted.victimOf.Has(uint32(v.list[v.at].row)) {
+func (x *preempted) spentVictims(v *victimList) bool {
+	for v.at < len(v.list) && x.victimOf.Has(uint32(v.list[v.at].row)) {
 		v.at++
 	}
 	return v.at == len(v.list)
 }
 
 // wasPutBack reports whether a machine was put back that could serve a kind: one bitmap test.
-func (l *worker) wasPutBack(k *state.Kind) bool {
-	return l.preempted.freed != nil && meet(l.preempted.freed, k.Accepts)
+func (x *preempted) wasPutBack(k *state.Kind) bool {
+	return x.freed != nil && meet(x.freed, k.Accepts)
 }
 
 // noteFreed records the class of a machine that is put back after phase 1 skipped it.
@@ -349,21 +349,21 @@ func (p *pass) noteFreed(r columnar.Row) {
 // preemptPlain takes victims for whatever is missing. A partial cover is of use too.
 func (l *worker) preemptPlain(need int32, k *state.Kind) {
 	l.resume(need)
-	l.countInFlight(need, k, 0, l.missing)
+	l.p.countInFlight(need, k, 0, l.missing)
 	if l.lacks = positive(l.missing); l.lacks == 0 {
-		l.lines[need].Status |= state.IsAwaiting
+		l.p.lines[need].Status |= state.IsAwaiting
 		return
 	}
 	l.search.wanted = append(l.search.wanted[:0], l.missing...)
 	missing := l.search.wanted
-	chosen, found := l.selectVictims(&l.candidates.poolOf[k.Number].victimList, need, k)
+	chosen, found := l.selectVictims(&l.p.candidates.poolOf[k.Number].victimList, need, k)
 	if found {
-		l.lines[need].Status |= state.HasCandidates
+		l.p.lines[need].Status |= state.HasCandidates
 	}
 	if l.lacks == 0 {
-		l.lines[need].Status |= state.IsAwaiting
+		l.p.lines[need].Status |= state.IsAwaiting
 	}
-	l.preempted.commit(l.giveBack(chosen, missing), need, k)
+	l.p.preempted.commit(l.p.giveBack(chosen, missing), need, k)
 }
 
 // countInFlight subtracts what drains for the need from what it misses, so that nothing is

@@ -50,11 +50,11 @@ type outlineAt struct{ worker, at uint32 }
 
 // outlineOf returns what the gang at a rank wants, and what could be its own as a flat list: a
 // domain's value, then the vector, for each domain.
-func (l *worker) outlineOf(t *turns, rank int) (want, own []int64) {
-	at := t.at[t.placeOf(l.order[rank])]
-	x := l.e.workers[at.worker].search.outlines[at.at:]
-	n := int(x[l.dims]) * (1 + l.dims)
-	return x[:l.dims], x[l.dims+1:][:n]
+func (p *pass) outlineOf(t *turns, rank int) (want, own []int64) {
+	at := t.at[t.placeOf(p.order[rank])]
+	x := p.e.workers[at.worker].search.outlines[at.at:]
+	n := int(x[p.dims]) * (1 + p.dims)
+	return x[:p.dims], x[p.dims+1:][:n]
 }
 
 // placeOf returns the index of a gang among those to be outlined.
@@ -64,7 +64,7 @@ func (t *turns) placeOf(need int32) int {
 }
 
 // isShort reports whether the need at a rank still lacks something.
-func (l *worker) isShort(rank int) bool { return l.lacking[rank] && !l.shortage.gained[rank] }
+func (p *pass) isShort(rank int) bool { return p.lacking[rank] && !p.shortage.gained[rank] }
 
 // ranksPerChunk is how many ranks a worker takes at a time; rankWordsPerChunk is the same in
 // words of a bitmap. The inputs are columns of bytes, of which all are read and about a third
@@ -84,12 +84,12 @@ func (nt *needTable) ranksOf(fromWord, toWord int) (from, to int) {
 
 // nobodyHasTurn reports whether phase 2 can do nothing for any need, as in a fleet without
 // victims. Then the needs that lack something are not looked up at all.
-func (l *worker) nobodyHasTurn() bool {
-	if len(l.reserved.rows) > 0 {
+func (p *pass) nobodyHasTurn() bool {
+	if len(p.reserved.rows) > 0 {
 		return false
 	}
-	for i := range l.kinds {
-		if k := &l.kinds[i]; l.candidates.poolOf[k.Number] != l.candidates.noVictims || l.shortage.skewed[i] != 0 || !l.noneFreed(k) {
+	for i := range p.kinds {
+		if k := &p.kinds[i]; p.candidates.poolOf[k.Number] != p.candidates.noVictims || p.shortage.skewed[i] != 0 || !p.noneFreed(k) {
 			return false
 		}
 	}
@@ -98,25 +98,25 @@ func (l *worker) nobodyHasTurn() bool {
 
 // findTurns finds the needs that have a turn, and the gangs that they may preempt.
 func (l *worker) findTurns() *turns {
-	t := &l.candidates.turns
+	t := &l.p.candidates.turns
 	*t = turns{
-		marks: alloc.Make[uint8](l.arena, len(l.order)), short: alloc.MakeDirty[uint64](l.arena, l.rankWords()),
-		kinds: alloc.Make[bool](l.arena, len(l.kinds)),
+		marks: alloc.Make[uint8](l.arena, len(l.p.order)), short: alloc.MakeDirty[uint64](l.arena, l.p.rankWords()),
+		kinds: alloc.Make[bool](l.arena, len(l.p.kinds)),
 	}
 	t.asked = l.findAskers()
-	classVictims := &l.e.store.gangs.victims
+	classVictims := &l.p.e.store.gangs.victims
 	classVictims.Most = l.mostAsked(t.asked)
-	l.findVictimGangs()
+	l.p.findVictimGangs()
 	for i, asks := range t.asked {
-		t.kinds[i] = asks && (l.shortage.skewed[i] != 0 || !l.isExhausted(uint32(i)))
+		t.kinds[i] = asks && (l.p.shortage.skewed[i] != 0 || !l.isExhausted(uint32(i)))
 	}
-	for _, other := range l.e.workers {
+	for _, other := range l.p.e.workers {
 		other.search.outlines, other.search.short = other.search.outlines[:0], other.search.short[:0]
 	}
-	l.e.crew.Each(len(t.short), rankWordsPerChunk, l.e.tasks.marks)
+	l.p.e.crew.Each(len(t.short), rankWordsPerChunk, l.p.e.tasks.marks)
 	l.outlineGangs()
-	for need := range l.reserved.rows {
-		t.marks[l.rankOf[need]] |= hasTurn
+	for need := range l.p.reserved.rows {
+		t.marks[l.p.rankOf[need]] |= hasTurn
 	}
 	t.since = l.happened()
 	return t
@@ -124,12 +124,12 @@ func (l *worker) findTurns() *turns {
 
 // findAskers returns, by kind, whether some need of it lacks something.
 func (l *worker) findAskers() []bool {
-	for _, other := range l.e.workers {
-		other.search.asks = alloc.Make[bool](other.arena, len(l.kinds))
+	for _, other := range l.p.e.workers {
+		other.search.asks = alloc.Make[bool](other.arena, len(l.p.kinds))
 	}
-	l.e.crew.Each(l.rankWords(), rankWordsPerChunk, l.e.tasks.askers)
+	l.p.e.crew.Each(l.p.rankWords(), rankWordsPerChunk, l.p.e.tasks.askers)
 	for i := range l.search.asks {
-		for _, other := range l.e.workers {
+		for _, other := range l.p.e.workers {
 			l.search.asks[i] = l.search.asks[i] || other.search.asks[i]
 		}
 	}
@@ -138,13 +138,13 @@ func (l *worker) findAskers() []bool {
 
 // noteAskers is findAskers for a range of bitmap words.
 func (l *worker) noteAskers(fromWord, toWord int) {
-	from, to := l.ranksOf(fromWord, toWord)
-	short, gained := l.candidates.turns.short[fromWord:toWord], l.setOf(l.shortage.gained[from:to])
-	bitmap.FilterTrue(short, l.lacking[from:to])
+	from, to := l.p.ranksOf(fromWord, toWord)
+	short, gained := l.p.candidates.turns.short[fromWord:toWord], l.setOf(l.p.shortage.gained[from:to])
+	bitmap.FilterTrue(short, l.p.lacking[from:to])
 	bitmap.AndNot(short, short, gained)
 	for w, word := range short {
 		for ; word != 0; word &= word - 1 {
-			l.search.asks[l.kindAt[from+w<<6+bits.TrailingZeros64(word)]] = true
+			l.search.asks[l.p.kindAt[from+w<<6+bits.TrailingZeros64(word)]] = true
 		}
 	}
 }
@@ -158,14 +158,14 @@ func (l *worker) setOf(column []bool) []uint64 {
 
 // mostAsked returns, by class, the highest priority that asks for victims of it.
 func (l *worker) mostAsked(asks []bool) []int32 {
-	most := alloc.MakeDirty[int32](l.arena, len(l.s.Classes))
+	most := alloc.MakeDirty[int32](l.arena, len(l.p.s.Classes))
 	for c := range most {
 		most[c] = math.MinInt32
 	}
-	for i := range l.kinds {
-		if asks[i] && l.candidates.poolOf[i] != l.candidates.noVictims {
-			for _, c := range l.classesOf[l.kinds[i].Matcher] {
-				most[c] = max(most[c], l.kinds[i].Priority)
+	for i := range l.p.kinds {
+		if asks[i] && l.p.candidates.poolOf[i] != l.p.candidates.noVictims {
+			for _, c := range l.p.classesOf[l.p.kinds[i].Matcher] {
+				most[c] = max(most[c], l.p.kinds[i].Priority)
 			}
 		}
 	}
@@ -175,13 +175,13 @@ func (l *worker) mostAsked(asks []bool) []int32 {
 // markTurns marks, for a range of bitmap words, the needs that have a turn, and lists the gangs
 // among them.
 func (l *worker) markTurns(fromWord, toWord int) {
-	t := &l.candidates.turns
+	t := &l.p.candidates.turns
 	for w := fromWord; w < toWord; w++ {
 		for word := t.short[w]; word != 0; word &= word - 1 {
 			rank := w<<6 + bits.TrailingZeros64(word)
-			if kind := l.kindAt[rank]; t.kinds[kind] {
-				if t.marks[rank] = hasTurn; l.kinds[kind].Same && !l.shortage.special[rank] {
-					l.search.short = append(l.search.short, l.order[rank])
+			if kind := l.p.kindAt[rank]; t.kinds[kind] {
+				if t.marks[rank] = hasTurn; l.p.kinds[kind].Same && !l.p.shortage.special[rank] {
+					l.search.short = append(l.search.short, l.p.order[rank])
 				}
 			}
 		}
@@ -191,26 +191,26 @@ func (l *worker) markTurns(fromWord, toWord int) {
 // outlineGangs computes the outlines of the listed gangs. It visits needs by number, which is
 // cluster by cluster in memory; in rank order nearly every access would be a cache miss.
 func (l *worker) outlineGangs() {
-	l.candidates.turns.gangs = bitmap.DenseIn(l.arena, len(l.lines))
-	for _, other := range l.e.workers {
+	l.p.candidates.turns.gangs = bitmap.DenseIn(l.arena, len(l.p.lines))
+	for _, other := range l.p.e.workers {
 		for _, need := range other.search.short {
-			l.candidates.turns.gangs.Set(uint32(need))
+			l.p.candidates.turns.gangs.Set(uint32(need))
 		}
 	}
-	words := l.candidates.turns.gangs.Words()
-	l.candidates.turns.before = alloc.MakeDirty[uint32](l.arena, len(words))
+	words := l.p.candidates.turns.gangs.Words()
+	l.p.candidates.turns.before = alloc.MakeDirty[uint32](l.arena, len(words))
 	n := 0
 	for i, word := range words {
-		l.candidates.turns.before[i] = uint32(n)
+		l.p.candidates.turns.before[i] = uint32(n)
 		n += bits.OnesCount64(word)
 	}
-	l.candidates.turns.at = alloc.MakeDirty[outlineAt](l.arena, n)
-	l.e.crew.Each(len(words), wordsPerChunk, l.e.tasks.outlines)
+	l.p.candidates.turns.at = alloc.MakeDirty[outlineAt](l.arena, n)
+	l.p.e.crew.Each(len(words), wordsPerChunk, l.p.e.tasks.outlines)
 }
 
 // outlineSome is outlineGangs for a range of words of the bitmap.
 func (l *worker) outlineSome(from, to int) {
-	for i, word := range l.candidates.turns.gangs.Words()[from:to] {
+	for i, word := range l.p.candidates.turns.gangs.Words()[from:to] {
 		for ; word != 0; word &= word - 1 {
 			l.outline(int32((from+i)<<6 + bits.TrailingZeros64(word)))
 		}
@@ -223,26 +223,26 @@ const wordsPerChunk = 1 << 7
 // outline computes what a gang wants, and what could be its own by domain. It appends to
 // l.outlines the vector, the number of domains, then value and vector of each.
 func (l *worker) outline(need int32) {
-	t, n := &l.candidates.turns, &l.lines[need]
+	t, n := &l.p.candidates.turns, &l.p.lines[need]
 	if n.Is(state.IsParked) {
 		return
 	}
-	k, domainTotals := &l.kinds[n.Kind], &l.search.domainTotals
-	domainTotals.reset(l.s.Supply.ValueIDMax())
+	k, domainTotals := &l.p.kinds[n.Kind], &l.search.domainTotals
+	domainTotals.reset(l.p.s.Supply.ValueIDMax())
 	add := func(r columnar.Row) {
-		if v, ok := l.s.Supply.Domain(k.Matcher, r); ok {
-			columnar.SatAdd(domainTotals.of(v, l.dims).available, l.vec(r))
+		if v, ok := l.p.s.Supply.Domain(k.Matcher, r); ok {
+			columnar.SatAdd(domainTotals.of(v, l.p.dims).available, l.p.vec(r))
 		}
 	}
 	l.eachOwn(need, k, add)
-	for r := n.Acquired; r != columnar.None; r = l.claims.Next(r) {
+	for r := n.Acquired; r != columnar.None; r = l.p.claims.Next(r) {
 		add(r)
 	}
-	rank, from := l.rankOf[need], len(l.search.outlines)
+	rank, from := l.p.rankOf[need], len(l.search.outlines)
 	t.marks[rank] |= isOutlined
 	t.at[t.placeOf(need)] = outlineAt{uint32(l.number), uint32(from)}
-	l.search.outlines = append(l.search.outlines, l.aggregate(need)...)
-	for len(l.search.outlines) < from+l.dims {
+	l.search.outlines = append(l.search.outlines, l.p.aggregate(need)...)
+	for len(l.search.outlines) < from+l.p.dims {
 		l.search.outlines = append(l.search.outlines, 0)
 	}
 	l.search.outlines = append(l.search.outlines, int64(len(domainTotals.list)))
@@ -259,20 +259,20 @@ func (l *worker) watch(t *turns, from int) {
 	}
 	t.since = l.happened()
 	var more []bool
-	for i := range l.kinds {
+	for i := range l.p.kinds {
 		if t.kinds[i] || !t.asked[i] || l.isExhausted(uint32(i)) {
 			continue
 		}
 		if t.kinds[i] = true; more == nil {
-			more = alloc.Make[bool](l.arena, len(l.kinds))
+			more = alloc.Make[bool](l.arena, len(l.p.kinds))
 		}
 		more[i] = true
 	}
 	if more == nil {
 		return
 	}
-	for rank := from; rank < len(l.order); rank++ {
-		if l.isShort(rank) && more[l.kindAt[rank]] {
+	for rank := from; rank < len(l.p.order); rank++ {
+		if l.p.isShort(rank) && more[l.p.kindAt[rank]] {
 			t.marks[rank] |= hasTurn
 		}
 	}

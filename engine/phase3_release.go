@@ -86,9 +86,9 @@ func (p *pass) losers() bitmap.Dense {
 // nil if there are none. With gangs the lowest priorities by class say so; with single victims any
 // class may have some.
 func (l *worker) excessClasses(c int) []uint64 {
-	gangs, some := l.e.opts.Victims == VictimsGang, false
-	l.crediting.words = reuse.Resize(l.crediting.words, (len(l.s.Classes)+63)/64)
-	for _, x := range l.e.store.clusters[c].cheapest {
+	gangs, some := l.p.e.opts.Victims == VictimsGang, false
+	l.crediting.words = reuse.Resize(l.crediting.words, (len(l.p.s.Classes)+63)/64)
+	for _, x := range l.p.e.store.clusters[c].cheapest {
 		if !gangs || x.priority == math.MinInt32 {
 			l.crediting.words[x.class>>6] |= 1 << (x.class & 63)
 			some = true

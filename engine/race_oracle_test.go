@@ -102,9 +102,9 @@ type scout struct {
 }
 
 func newRace(l *worker) *race {
-	r := &race{worker: l, racers: make([]racer, raceNeeds), word: alloc.Make[uint64](l.arena, l.s.Supply.RowMax())}
-	for _, other := range l.e.workers {
-		classes := len(l.s.Classes)
+	r := &race{worker: l, racers: make([]racer, raceNeeds), word: alloc.Make[uint64](l.arena, l.p.s.Supply.RowMax())}
+	for _, other := range l.p.e.workers {
+		classes := len(l.p.s.Classes)
 		r.scouts = append(r.scouts, scout{worker: other, at: alloc.MakeDirty[uint32](l.arena, classes), walk: alloc.Make[uint32](l.arena, classes)})
 	}
 	return r
@@ -116,7 +116,7 @@ func Race(e *Engine) { e.racing = (*worker).acquireRacing }
 // acquireRacing is acquirePending, by racing.
 func (l *worker) acquireRacing() {
 	r := newRace(l)
-	g := &gatherer{pass: l.pass}
+	g := &gatherer{pass: l.p}
 	b := &workers.Batch{}
 	for g.fill(b); b.N > 0; g.fill(b) {
 		for i, need := range b.Need[:b.N] {
@@ -126,7 +126,7 @@ func (l *worker) acquireRacing() {
 				continue
 			}
 			r.run()
-			if l.isIdle(int(rank), l.kindAt[rank], false) || l.lines[need].Is(state.IsSatisfied) {
+			if l.p.isIdle(int(rank), l.p.kindAt[rank], false) || l.p.lines[need].Is(state.IsSatisfied) {
 				continue
 			}
 			l.blockUpTo(rank)
@@ -140,22 +140,22 @@ func (l *worker) acquireRacing() {
 
 // mayEnter reports whether a need can race: a choice among all machines is no walk.
 func (r *race) mayEnter(need, rank int32) bool {
-	n := &r.lines[need]
-	k := &r.kinds[n.Kind]
-	return r.e.opts.Acquire == AcquireCheapest && !k.Same && len(k.Spread) == 0 && !r.shortage.special[rank] && n.Status&(state.SitsOut|state.IsUncredited) == 0 && !r.anyLower(k)
+	n := &r.p.lines[need]
+	k := &r.p.kinds[n.Kind]
+	return r.p.e.opts.Acquire == AcquireCheapest && !k.Same && len(k.Spread) == 0 && !r.p.shortage.special[rank] && n.Status&(state.SitsOut|state.IsUncredited) == 0 && !r.p.anyLower(k)
 }
 
 // enter lets a need race; a full window is run first, and one in which a
 // reservation would begin to count.
 func (r *race) enter(need, rank int32) {
-	blocks := r.reserved.blocks
+	blocks := r.p.reserved.blocks
 	if r.n == raceNeeds || r.nextBlock < len(blocks) && blocks[r.nextBlock].from <= rank {
 		r.run()
 		r.blockUpTo(rank)
 	}
-	for stage := range r.stock.free {
-		if x := r.stock.ladders[r.kindOf(need).Number][stage]; x.Epoch != r.stock.epoch {
-			x.Epoch = r.stock.epoch
+	for stage := range r.p.stock.free {
+		if x := r.p.stock.ladders[r.p.kindOf(need).Number][stage]; x.Epoch != r.p.stock.epoch {
+			x.Epoch = r.p.stock.epoch
 			x.Reopen()
 		}
 	}
@@ -173,7 +173,7 @@ func (r *race) run() {
 	r.number++
 	r.next.Store(0)
 	r.pending.Store(int32(r.n))
-	r.e.crew.Run(func(worker int) { r.work(&r.scouts[worker]) })
+	r.p.e.crew.Run(func(worker int) { r.work(&r.scouts[worker]) })
 	gave := r.figures.gaveBack
 	for i := range r.racers[:r.n] {
 		r.reopened = r.figures.gaveBack != gave
@@ -239,12 +239,12 @@ func (r *race) walkOut(s *scout, i int32) {
 // already among them.
 func (r *race) walk(s *scout, i uint32) {
 	x := &r.racers[i]
-	k := s.kindOf(x.need)
+	k := s.p.kindOf(x.need)
 	x.claims = x.claims[:0]
 	s.resume(x.need)
-	for stage := range s.stock.free {
+	for stage := range s.p.stock.free {
 		s.now++
-		ladder := r.stock.ladders[k.Number][stage]
+		ladder := r.p.stock.ladders[k.Number][stage]
 		for j := ladder.Low; j < len(ladder.Steps) && s.lacks != 0; {
 			row, ok := r.nextOf(s, &ladder.Steps[j], k, stage, i)
 			if !ok {
@@ -254,9 +254,9 @@ func (r *race) walk(s *scout, i uint32) {
 			s.figures.probes++
 			if r.claimFor(row, i) {
 				x.claims = append(x.claims, raceClaim{row, stage})
-				s.subtract(s.s.View.Class[row])
+				s.subtract(s.p.s.View.Class[row])
 			}
-			s.at[s.s.View.Class[row]]++
+			s.at[s.p.s.View.Class[row]]++
 		}
 	}
 }
@@ -264,10 +264,10 @@ func (r *race) walk(s *scout, i uint32) {
 // nextOf returns the first machine of a step's classes that helps and that
 // nobody above the racer claims.
 func (r *race) nextOf(s *scout, x *free.Step, k *state.Kind, stage int, i uint32) (row columnar.Row, ok bool) {
-	pool := &s.stock.free[stage]
+	pool := &s.p.stock.free[stage]
 	best := uint32(free.Exhausted)
 	for _, c := range x.Classes[:x.Live] {
-		if s.classMask[c]&s.lacks == 0 || !k.AcceptsClass(c) {
+		if s.p.classMask[c]&s.lacks == 0 || !k.AcceptsClass(c) {
 			continue
 		}
 		if s.walk[c] != s.now {
@@ -288,7 +288,7 @@ func (r *race) nextOf(s *scout, x *free.Step, k *state.Kind, stage int, i uint32
 // skip passes over what is taken, and what somebody above a racer claims.
 func (r *race) skip(lists *snapshot.Lists, at, class, i uint32) uint32 {
 	for end := lists.Off[class+1]; at < end; at++ {
-		if m := lists.Rows[at]; !r.taken[m] && r.claimant(atomic.LoadUint64(&r.word[m])) >= i {
+		if m := lists.Rows[at]; !r.p.taken[m] && r.claimant(atomic.LoadUint64(&r.word[m])) >= i {
 			break
 		}
 	}
@@ -365,12 +365,12 @@ func (r *race) displace(i int32) {
 // commit gives a racer what it has claimed, in its turn: everybody above it has
 // theirs.
 func (r *race) commit(x *racer) {
-	n := &r.lines[x.need]
-	if r.isSpent(n.Kind) {
+	n := &r.p.lines[x.need]
+	if r.p.isSpent(n.Kind) {
 		return
 	}
 	r.visit(x.need)
-	k := &r.kinds[n.Kind]
+	k := &r.p.kinds[n.Kind]
 	r.resume(x.need)
 	if x.state.Load() == raceGivenUp || r.reopened || r.robbed(x) {
 		r.acquire(x.need, k)
@@ -382,8 +382,8 @@ func (r *race) commit(x *racer) {
 	}
 	r.voidTaken(x.need)
 	r.finishTurn(x.need, x.rank)
-	if r.lacks != 0 && !r.anyFree(k) {
-		r.spend(n.Kind)
+	if r.lacks != 0 && !r.p.anyFree(k) {
+		r.p.spend(n.Kind)
 	}
 }
 
@@ -391,7 +391,7 @@ func (r *race) commit(x *racer) {
 // that was decided in its turn.
 func (r *race) robbed(x *racer) bool {
 	for _, c := range x.claims {
-		if r.taken[c.row] {
+		if r.p.taken[c.row] {
 			r.lost.Add(1)
 			return true
 		}

@@ -335,7 +335,7 @@ func (p *pass) reportAdopted(plan *Plan) {
 
 // keepAdopted drops the machines with a foreign stamp that another Need has claimed since.
 func (l *worker) keepAdopted() {
-	l.crediting.foreignStamps = slices.DeleteFunc(l.crediting.foreignStamps, func(x foreignStamp) bool { return l.claims.Of(x.row) != x.need })
+	l.crediting.foreignStamps = slices.DeleteFunc(l.crediting.foreignStamps, func(x foreignStamp) bool { return l.p.claims.Of(x.row) != x.need })
 }
 
 // Digest returns a hash of the plan: two plans for one input that differ have, in all likelihood,

@@ -296,9 +296,9 @@ func (p *pass) namedProfiles(fingerprints map[uint64]bool) []bool {
 // blockUpTo withdraws, before the turn of the Need at a place in the order, the machines held for Needs
 // that rank above it.
 func (l *worker) blockUpTo(rank int32) {
-	blocks := l.reserved.blocks
+	blocks := l.p.reserved.blocks
 	for l.nextBlock < len(blocks) && blocks[l.nextBlock].from <= rank {
-		if r := blocks[l.nextBlock].row; l.has(l.s.View.Class[r]) && l.reserved.live(r) {
+		if r := blocks[l.nextBlock].row; l.has(l.p.s.View.Class[r]) && l.p.reserved.live(r) {
 			l.take(r)
 			l.undone = append(l.undone, r)
 		}

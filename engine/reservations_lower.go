@@ -139,7 +139,7 @@ func (p *pass) anyLower(k *state.Kind) bool {
 
 // acquireLower claims machines of a stage that are held for Needs of lower rank, the lowest first.
 func (l *worker) acquireLower(need int32, k *state.Kind, stage int) {
-	if len(l.reserved.lower.classes[stage]) == 0 {
+	if len(l.p.reserved.lower.classes[stage]) == 0 {
 		return
 	}
 	for l.lacks != 0 {
@@ -154,19 +154,19 @@ func (l *worker) acquireLower(need int32, k *state.Kind, stage int) {
 // nextLower returns the available held machine that goes first, of those that help the Need at work.
 func (l *worker) nextLower(need int32, k *state.Kind, stage int) columnar.Row {
 	best, first := columnar.None, uint32(math.MaxUint32)
-	list := l.reserved.lower.classes[stage]
+	list := l.p.reserved.lower.classes[stage]
 	for i := range list {
 		x := &list[i]
-		if l.classMask[x.class]&l.lacks == 0 || !k.AcceptsClass(x.class) || !l.headOfLower(x) {
+		if l.p.classMask[x.class]&l.lacks == 0 || !k.AcceptsClass(x.class) || !l.p.headOfLower(x) {
 			continue
 		}
 		for _, r := range x.rows[x.at:] {
 			l.figures.probes++
-			place := l.reserved.lower.late[r].place
+			place := l.p.reserved.lower.late[r].place
 			if place >= first {
 				break
 			}
-			if l.isOpenLower(r) && l.inDomain(r, need) {
+			if l.p.isOpenLower(r) && l.p.inDomain(r, need) {
 				best, first = r, place
 				break
 			}
@@ -177,12 +177,12 @@ func (l *worker) nextLower(need int32, k *state.Kind, stage int) columnar.Row {
 
 // eachLower calls f for the available held machines of a stage that a kind accepts, class by class, each
 // in the order in which they are acquired.
-func (l *worker) eachLower(k *state.Kind, stage int, f func(columnar.Row)) {
-	list := l.reserved.lower.classes[stage]
+func (p *pass) eachLower(k *state.Kind, stage int, f func(columnar.Row)) {
+	list := p.reserved.lower.classes[stage]
 	for i := range list {
-		if x := &list[i]; k.AcceptsClass(x.class) && l.headOfLower(x) {
+		if x := &list[i]; k.AcceptsClass(x.class) && p.headOfLower(x) {
 			for _, r := range x.rows[x.at:] {
-				if l.isOpenLower(r) {
+				if p.isOpenLower(r) {
 					f(r)
 				}
 			}
@@ -192,10 +192,10 @@ func (l *worker) eachLower(k *state.Kind, stage int, f func(columnar.Row)) {
 
 // headCost is the sort key of a machine when the heads of tuples are compared: its cost, and above it,
 // for a held machine, its owner. So held machines follow all others, those of the lowest owner first.
-func (l *worker) headCost(cost []uint32, r columnar.Row) uint64 {
-	c := uint64(cost[l.s.View.Class[r]])
-	if l.reserved.lower.has(r) {
-		c |= lateKey | uint64(l.reserved.lower.late[r].owner)<<32
+func (p *pass) headCost(cost []uint32, r columnar.Row) uint64 {
+	c := uint64(cost[p.s.View.Class[r]])
+	if p.reserved.lower.has(r) {
+		c |= lateKey | uint64(p.reserved.lower.late[r].owner)<<32
 	}
 	return c
 }
@@ -217,16 +217,16 @@ func (p *pass) compareLate(a, b columnar.Row) int {
 
 // unhold ends the reservation of an Idle machine: the machine becomes available like any other.
 func (l *worker) unhold(r columnar.Row) {
-	l.reserved.lower.rows.Clear(uint32(r))
-	if l.claimed(r) || l.preempted.takenBy(r) != order.None {
+	l.p.reserved.lower.rows.Clear(uint32(r))
+	if l.p.claimed(r) || l.p.preempted.takenBy(r) != order.None {
 		return
 	}
-	if l.taken[r] {
+	if l.p.taken[r] {
 		l.putBack(r)
 	} else {
-		l.stock.epoch++ // as putBack does
+		l.p.stock.epoch++ // as putBack does
 		l.offer(r)
 		l.acquiring.domains.Rewind(r)
 	}
-	l.revive(l.s.View.Class[r])
+	l.revive(l.p.s.View.Class[r])
 }

@@ -84,18 +84,18 @@ func (p *pass) holdBack(need int32) {
 
 // voidFor voids the reservations of an owner when another need takes one of its machines.
 func (l *worker) voidFor(need int32, r columnar.Row) {
-	if l.reserved.live(r) && !l.reserved.ownedBy(r, need) {
-		l.void(l.s.Supply.Reservation(r).Owner, PlanRankLost)
+	if l.p.reserved.live(r) && !l.p.reserved.ownedBy(r, need) {
+		l.void(l.p.s.Supply.Reservation(r).Owner, PlanRankLost)
 	}
 }
 
 // voidTaken voids the reservations on machines that a need has acquired. It runs after the need
 // has acquired everything, so the need itself does not use what is set free.
 func (l *worker) voidTaken(need int32) {
-	if !l.reserved.breakable {
+	if !l.p.reserved.breakable {
 		return
 	}
-	for r := l.lines[need].Acquired; r != columnar.None; r = l.claims.Next(r) {
+	for r := l.p.lines[need].Acquired; r != columnar.None; r = l.p.claims.Next(r) {
 		l.voidFor(need, r)
 	}
 }
@@ -103,8 +103,8 @@ func (l *worker) voidTaken(need int32) {
 // voidAllTaken voids, after all needs have acquired, the reservations on machines that others
 // have claimed. An owner of a single machine was not checked before.
 func (l *worker) voidAllTaken() {
-	for _, b := range l.reserved.blocks {
-		if holder := l.claims.Of(b.row); holder != state.Unclaimed {
+	for _, b := range l.p.reserved.blocks {
+		if holder := l.p.claims.Of(b.row); holder != state.Unclaimed {
 			l.voidFor(holder, b.row)
 		}
 	}
@@ -113,14 +113,14 @@ func (l *worker) voidAllTaken() {
 // voidLost voids the plans of a need whose domain can no longer cover it, whatever is preempted
 // there.
 func (l *worker) voidLost(need int32) {
-	if !l.reserved.plans {
+	if !l.p.reserved.plans {
 		return
 	}
-	for _, r := range slices.Clone(l.reserved.of(need)) {
-		if !l.reserved.live(r) {
+	for _, r := range slices.Clone(l.p.reserved.of(need)) {
+		if !l.p.reserved.live(r) {
 			continue
 		}
-		if res := l.s.Supply.Reservation(r); l.ofPlan(&res) {
+		if res := l.p.s.Supply.Reservation(r); l.p.ofPlan(&res) {
 			l.void(res.Owner, PlanDomainLost)
 		}
 	}
@@ -128,7 +128,7 @@ func (l *worker) voidLost(need int32) {
 
 // void ends an owner's reservations for a cause. O(machines held for the owner + its needs).
 func (l *worker) void(owner model.Owner, why PlanEnd) {
-	x, st := &l.reserved, &l.e.store.reserved
+	x, st := &l.p.reserved, &l.p.e.store.reserved
 	if x.voided == nil {
 		if st.voided == nil {
 			st.voided, st.drains = map[columnar.Row][]int32{}, map[int32][]columnar.Row{}
@@ -147,9 +147,9 @@ func (l *worker) void(owner model.Owner, why PlanEnd) {
 		return
 	}
 	for _, n := range h.members {
-		l.lines[n].Status &^= state.IsHeldBack
+		l.p.lines[n].Status &^= state.IsHeldBack
 		x.rows[n] = l.withoutVoided(n, h, kept)
-		if len(drains) > 0 && l.e.opts.Victims == VictimsGang {
+		if len(drains) > 0 && l.p.e.opts.Victims == VictimsGang {
 			x.drains[n] = l.both(x.drains[n], drains)
 		}
 	}
@@ -160,21 +160,21 @@ func (l *worker) void(owner model.Owner, why PlanEnd) {
 // are voided; otherwise all but those being created for it. It returns what is still held, and
 // the voided machines that still drain.
 func (l *worker) endHoldings(h *holding, why PlanEnd) (kept, drains []columnar.Row) {
-	x := &l.reserved
+	x := &l.p.reserved
 	kept = alloc.MakeDirty[columnar.Row](l.arena, len(h.rows))[:0]
 	for _, r := range h.rows {
-		res, state := l.s.Supply.Reservation(r), l.s.View.State[r]
-		if why == PlanDomainLost && !l.ofPlan(&res) || why != PlanDomainLost && state == model.Creating {
+		res, state := l.p.s.Supply.Reservation(r), l.p.s.View.State[r]
+		if why == PlanDomainLost && !l.p.ofPlan(&res) || why != PlanDomainLost && state == model.Creating {
 			kept = append(kept, r)
 			continue
 		}
 		x.voided[r] = h.members
-		l.noteFreed(r)
+		l.p.noteFreed(r)
 		delete(x.members, r)
 		switch state {
 		case model.Draining:
 			drains = alloc.Append(l.arena, drains, r)
-			if last := l.lastRank(h.members); len(x.passing) == 0 || last < x.next {
+			if last := l.p.lastRank(h.members); len(x.passing) == 0 || last < x.next {
 				x.next = last
 			}
 			x.passing = append(x.passing, r)
@@ -202,25 +202,25 @@ func (nt *needTable) lastRank(needs []int32) int32 {
 // reservation that ended in this pass have had their turns and do not count on the machine.
 // It reports whether there are any.
 func (l *worker) spareDrains(rank int32) bool {
-	before, x := l.search.moreUnits, &l.reserved
+	before, x := l.search.moreUnits, &l.p.reserved
 	spare := func(r columnar.Row) {
-		if l.preempted.takenBy(r) == order.None && !l.preempted.spared.Has(uint32(r)) {
-			l.preempted.spared.Set(uint32(r))
+		if l.p.preempted.takenBy(r) == order.None && !l.p.preempted.spared.Has(uint32(r)) {
+			l.p.preempted.spared.Set(uint32(r))
 			l.search.moreUnits++
 		}
 	}
 	if rank != noRank {
-		l.eachUnneeded(l.order[rank], spare)
+		l.p.eachUnneeded(l.p.order[rank], spare)
 	}
 	if len(x.passing) > 0 && x.next <= rank {
 		left := x.passing[:0]
 		x.next = math.MaxInt32
 		for _, r := range x.passing {
-			switch last := l.lastRank(x.voided[r]); {
+			switch last := l.p.lastRank(x.voided[r]); {
 			case last > rank:
 				x.next = min(x.next, last)
 				left = append(left, r)
-			case !l.preempted.flying.Has(uint32(r)):
+			case !l.p.preempted.flying.Has(uint32(r)):
 				spare(r)
 			}
 		}
@@ -232,17 +232,17 @@ func (l *worker) spareDrains(rank int32) bool {
 // eachUnneeded calls f for the draining machines that no owner needs any more, once the need has had its
 // turn. Very many equal rows may share very many machines, so it looks at the machines only when no
 // other owner is left that could need them.
-func (l *worker) eachUnneeded(need int32, f func(columnar.Row)) {
-	x := &l.reserved
+func (p *pass) eachUnneeded(need int32, f func(columnar.Row)) {
+	x := &p.reserved
 	rows := x.of(need)
-	if len(rows) == 0 || !slices.Contains(l.e.store.reserved.mixed, need) && !l.isLastShort(need, x.members[rows[0]]) {
+	if len(rows) == 0 || !slices.Contains(p.e.store.reserved.mixed, need) && !p.isLastShort(need, x.members[rows[0]]) {
 		return
 	}
 	for _, r := range rows {
-		if l.s.View.State[r] != model.Draining || !l.isLastShort(need, x.members[r]) {
+		if p.s.View.State[r] != model.Draining || !p.isLastShort(need, x.members[r]) {
 			continue
 		}
-		if res := l.s.Supply.Reservation(r); l.isUnneeded(r, &res, x.members[r]) {
+		if res := p.s.Supply.Reservation(r); p.isUnneeded(r, &res, x.members[r]) {
 			f(r)
 		}
 	}
@@ -261,7 +261,7 @@ func (nt *needTable) isLastShort(need int32, needs []int32) bool {
 // withoutVoided returns what is still held for a need after one owner's reservations ended. A
 // need that has other owners too may be held back by their plans.
 func (l *worker) withoutVoided(need int32, h *holding, kept []columnar.Row) []columnar.Row {
-	x := &l.reserved
+	x := &l.p.reserved
 	rows := x.rows[need]
 	if len(rows) == len(h.rows) { // it has no other owner
 		return kept
@@ -272,8 +272,8 @@ func (l *worker) withoutVoided(need int32, h *holding, kept []columnar.Row) []co
 			continue
 		}
 		others = append(others, r)
-		if res := l.s.Supply.Reservation(r); l.ofPlan(&res) && l.leaves(r, l.lines[need].Cluster) {
-			l.holdBack(need)
+		if res := l.p.s.Supply.Reservation(r); l.p.ofPlan(&res) && l.p.leaves(r, l.p.lines[need].Cluster) {
+			l.p.holdBack(need)
 		}
 	}
 	return others
@@ -292,9 +292,9 @@ func (l *worker) both(a, b []columnar.Row) []columnar.Row {
 
 // revive lets needs that found nothing try again, since a machine of a class has become free.
 func (l *worker) revive(class uint32) {
-	for i := range l.kinds {
-		if l.kinds[i].AcceptsClass(class) {
-			atomic.StoreUint32(&l.shortage.spent[i], 0)
+	for i := range l.p.kinds {
+		if l.p.kinds[i].AcceptsClass(class) {
+			atomic.StoreUint32(&l.p.shortage.spent[i], 0)
 		}
 	}
 	l.acquiring.revived = true
@@ -321,7 +321,7 @@ func (p *pass) heldFor(need int32) []columnar.Row {
 // isFreeFor reports whether a free machine is unclaimed and not held for an owner ranked above
 // a need.
 func (l *worker) isFreeFor(r columnar.Row, need int32) bool {
-	return !l.claimed(r) && l.preempted.takenBy(r) == order.None && (!l.taken[r] || l.reserved.ownedBy(r, need))
+	return !l.p.claimed(r) && l.p.preempted.takenBy(r) == order.None && (!l.p.taken[r] || l.p.reserved.ownedBy(r, need))
 }
 
 // isUnneeded reports whether a plan's machine that is on its way is not needed: its owners are

@@ -173,25 +173,25 @@ func (x *evenness) allows(t *tupleLayout, at []int) bool {
 
 // acquireSpread acquires under hard spread: Idle machines, then Speculative ones.
 func (l *worker) acquireSpread(need int32, k *state.Kind, held []columnar.Row) {
-	if l.stock.layouts[k.Number] == nil || len(held) > 0 || l.anyLower(k) {
+	if l.p.stock.layouts[k.Number] == nil || len(held) > 0 || l.p.anyLower(k) {
 		l.acquireDealt(need, k)
 		return
 	}
-	t, x := l.stock.layouts[k.Number], &l.acquiring.even
+	t, x := l.p.stock.layouts[k.Number], &l.acquiring.even
 	if l.acquireOnly(need, k) {
 		return
 	}
 	x.start(t)
-	for r := l.lines[need].Head; r != columnar.None; r = l.claims.Next(r) {
-		x.count(l.pass, t, r)
+	for r := l.p.lines[need].Head; r != columnar.None; r = l.p.claims.Next(r) {
+		x.count(l.p, t, r)
 	}
 	var lacked [2]uint64
-	for stage := range l.stock.free {
+	for stage := range l.p.stock.free {
 		if l.lacks == 0 {
 			return
 		}
 		lacked[stage] = l.lacks
-		if !l.any(l.stock.ladders[k.Number][stage], k, stage) {
+		if !l.p.any(l.p.stock.ladders[k.Number][stage], k, stage) {
 			continue // then no tuple has one
 		}
 		l.markPresent(t, k, stage)
@@ -207,31 +207,31 @@ func (l *worker) acquireSpread(need int32, k *state.Kind, held []columnar.Row) {
 		}
 		lacked[stage] = l.lacks
 	}
-	if l.lacks != 0 && l.anyHelps(t, k, lacked) {
-		l.noteSkewed(need)
+	if l.lacks != 0 && l.p.anyHelps(t, k, lacked) {
+		l.p.noteSkewed(need)
 	}
 }
 
 // acquireOnly acquires one machine for a need under hard spread if that covers everything. The
 // skew permits any first machine, so nothing has to be counted.
 func (l *worker) acquireOnly(need int32, k *state.Kind) bool {
-	if l.lines[need].Head != columnar.None {
+	if l.p.lines[need].Head != columnar.None {
 		return false
 	}
-	for stage := range l.stock.free {
-		cost, t := l.tupleCosts(k, stage), l.stock.layouts[k.Number]
+	for stage := range l.p.stock.free {
+		cost, t := l.p.tupleCosts(k, stage), l.p.stock.layouts[k.Number]
 		class, found := uint32(0), false
 		for i := range t.tuples {
-			if c, ok := l.nextClass(&t.tuples[i].ladders[stage], k, stage, l.lacks); ok && (!found || cost[c] < cost[class]) {
+			if c, ok := l.p.nextClass(&t.tuples[i].ladders[stage], k, stage, l.lacks); ok && (!found || cost[c] < cost[class]) {
 				class, found = c, true
 			}
 		}
-		if found && columnar.Covers(l.vector(class), l.missing) {
+		if found && columnar.Covers(l.p.vector(class), l.missing) {
 			l.figures.probes++
 			l.acquireHead(class, need, stage)
 			return true
 		}
-		if found || l.any(l.stock.ladders[k.Number][stage], k, stage) {
+		if found || l.p.any(l.p.stock.ladders[k.Number][stage], k, stage) {
 			return false
 		}
 	}
@@ -239,10 +239,10 @@ func (l *worker) acquireOnly(need int32, k *state.Kind) bool {
 }
 
 // noteSkewed records that only the skew keeps a need from what is free.
-func (l *worker) noteSkewed(need int32) {
-	n := &l.lines[need]
+func (p *pass) noteSkewed(need int32) {
+	n := &p.lines[need]
 	n.Status |= state.IsSkewBlocked
-	atomic.StoreUint32(&l.shortage.skewed[n.Kind], 1)
+	atomic.StoreUint32(&p.shortage.skewed[n.Kind], 1)
 }
 
 // markPresent finds the heads of the tuples, and marks the values that have a candidate now.
@@ -270,7 +270,7 @@ func (l *worker) headOf(t *tupleLayout, i int, k *state.Kind, stage int) *tupleH
 	x := &l.acquiring.even.heads[i]
 	if !x.known {
 		x.known = true
-		x.class, x.has = l.nextClass(&t.tuples[i].ladders[stage], k, stage, ^uint64(0))
+		x.class, x.has = l.p.nextClass(&t.tuples[i].ladders[stage], k, stage, ^uint64(0))
 	}
 	return x
 }
@@ -278,15 +278,15 @@ func (l *worker) headOf(t *tupleLayout, i int, k *state.Kind, stage int) *tupleH
 // nextTuple returns the tuple to take from, and the class: among tuples that the skew allows
 // the one with the cheapest head, among equals the one with the smaller values.
 func (l *worker) nextTuple(t *tupleLayout, k *state.Kind, stage int) (at int, class uint32, ok bool) {
-	cost := l.tupleCosts(k, stage)
+	cost := l.p.tupleCosts(k, stage)
 	for i := range t.tuples {
 		if !l.acquiring.even.allows(t, t.tuples[i].at) {
 			continue
 		}
 		x := l.headOf(t, i, k, stage)
 		c, has := x.class, x.has
-		if has && l.classMask[c]&l.lacks == 0 { // a class further up the ladder may help
-			c, has = l.nextClass(&t.tuples[i].ladders[stage], k, stage, l.lacks)
+		if has && l.p.classMask[c]&l.lacks == 0 { // a class further up the ladder may help
+			c, has = l.p.nextClass(&t.tuples[i].ladders[stage], k, stage, l.lacks)
 		}
 		if has && (!ok || cost[c] < cost[class]) {
 			at, class, ok = i, c, true
@@ -306,10 +306,10 @@ func (p *pass) tupleCosts(k *state.Kind, stage int) []uint32 {
 
 // anyHelps reports whether a free machine was left that has a dimension that was missing after
 // its stage. Only the skew can have forbidden it.
-func (l *worker) anyHelps(t *tupleLayout, k *state.Kind, lacked [2]uint64) bool {
-	for stage := range l.stock.free {
+func (p *pass) anyHelps(t *tupleLayout, k *state.Kind, lacked [2]uint64) bool {
+	for stage := range p.stock.free {
 		for i := range t.tuples {
-			if _, ok := l.nextClass(&t.tuples[i].ladders[stage], k, stage, lacked[stage]); ok {
+			if _, ok := p.nextClass(&t.tuples[i].ladders[stage], k, stage, lacked[stage]); ok {
 				return true
 			}
 		}

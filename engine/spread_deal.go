@@ -104,18 +104,18 @@ type stratum struct {
 func (l *worker) dealFor(need int32, k *state.Kind, stage int) *spreadDeal {
 	x := &l.acquiring.dealt
 	if len(x.ofKind) == 0 {
-		x.begin(len(l.kinds))
+		x.begin(len(l.p.kinds))
 	}
-	d := x.find(l.lines[need].Kind, k, stage)
-	if d.epoch == l.stock.epoch {
+	d := x.find(l.p.lines[need].Kind, k, stage)
+	if d.epoch == l.p.stock.epoch {
 		return d
 	}
 	free := l.freeInOrder(k, stage)
 	if x.size += len(free) - d.size; x.size > dealtMax {
-		x.begin(len(l.kinds))
-		d, x.size = x.find(l.lines[need].Kind, k, stage), len(free)
+		x.begin(len(l.p.kinds))
+		d, x.size = x.find(l.p.lines[need].Kind, k, stage), len(free)
 	}
-	d.epoch, d.size = l.stock.epoch, len(free)
+	d.epoch, d.size = l.p.stock.epoch, len(free)
 	l.dealOut(d, free, k, stage)
 	return d
 }
@@ -161,19 +161,19 @@ func (l *worker) dealOut(d *spreadDeal, free []keyedRow, k *state.Kind, stage in
 	x := &l.acquiring.dealt
 	x.rows, d.keys = x.rows[:0], d.keys[:0]
 	for i := range d.spread {
-		d.keys = append(d.keys, l.s.Supply.Key(d.spread[i].Key))
+		d.keys = append(d.keys, l.p.s.Supply.Key(d.spread[i].Key))
 	}
 	for i := range free {
 		x.rows = append(x.rows, free[i].row)
 	}
-	x.grouper.Group(l.s.Supply, &d.tuples, x.rows, d.keys)
+	x.grouper.Group(l.p.s.Supply, &d.tuples, x.rows, d.keys)
 	d.floors = slices.Grow(d.floors[:0], len(d.keys))[:len(d.keys)]
 	d.finest = 0
 	for i := range d.floors {
 		f := &d.floors[i]
 		if f.by = &d.tuples; len(d.keys) > 1 {
 			f.by = &f.own
-			x.grouper.Group(l.s.Supply, f.by, d.tuples.Rows, d.keys[i:i+1]) // these have all keys
+			x.grouper.Group(l.p.s.Supply, f.by, d.tuples.Rows, d.keys[i:i+1]) // these have all keys
 		}
 		f.live = f.live[:0]
 		for g := range f.by.Groups {
@@ -188,13 +188,13 @@ func (l *worker) dealOut(d *spreadDeal, free []keyedRow, k *state.Kind, stage in
 
 // layStrata groups the tuples into strata, and builds the heaps of their heads.
 func (l *worker) layStrata(d *spreadDeal, k *state.Kind, stage int) {
-	x, cost := &l.acquiring.dealt, l.tupleCosts(k, stage)
+	x, cost := &l.acquiring.dealt, l.p.tupleCosts(k, stage)
 	x.rows = x.rows[:0]
 	for _, t := range d.tuples.Groups {
 		x.rows = append(x.rows, d.tuples.Rows[t.At])
 	}
 	d.coarse = append(append(d.coarse[:0], d.keys[:d.finest]...), d.keys[d.finest+1:]...)
-	x.grouper.Group(l.s.Supply, &d.groups, x.rows, d.coarse)
+	x.grouper.Group(l.p.s.Supply, &d.groups, x.rows, d.coarse)
 	d.strata = slices.Grow(d.strata[:0], len(d.groups.Groups))[:len(d.groups.Groups)]
 	for i := range d.strata {
 		s := &d.strata[i]
@@ -202,12 +202,12 @@ func (l *worker) layStrata(d *spreadDeal, k *state.Kind, stage int) {
 	}
 	for t, at := range x.grouper.Of {
 		s, first := &d.strata[at], d.tuples.Groups[t].At
-		s.heads = append(s.heads, dealtHead{l.headCost(cost, d.tuples.Rows[first]), int32(t), first})
+		s.heads = append(s.heads, dealtHead{l.p.headCost(cost, d.tuples.Rows[first]), int32(t), first})
 	}
 	for i := range d.strata {
 		h := d.strata[i].heads
 		for at := len(h)/2 - 1; at >= 0; at-- {
-			l.sink(d, h, at)
+			l.p.sink(d, h, at)
 		}
 	}
 }
@@ -222,16 +222,16 @@ type keyedRow struct {
 // would acquire them. They are valid until the next call.
 func (l *worker) freeInOrder(k *state.Kind, stage int) []keyedRow {
 	all := l.acquiring.inOrder[:0]
-	cost, pool := l.costs(k, stage), &l.stock.free[stage]
+	cost, pool := l.p.costs(k, stage), &l.p.stock.free[stage]
 	for _, c := range k.Classes {
 		for _, r := range pool.Rest(c) {
 			l.figures.probes++
-			if !l.taken[r] && !l.reserved.lower.has(r) {
+			if !l.p.taken[r] && !l.p.reserved.lower.has(r) {
 				all = append(all, keyedRow{uint64(cost[c])<<32 | uint64(pool.Place[r]), r})
 			}
 		}
 	}
-	l.eachLower(k, stage, func(r columnar.Row) { all = append(all, keyedRow{l.reserved.lower.key(r), r}) })
+	l.p.eachLower(k, stage, func(r columnar.Row) { all = append(all, keyedRow{l.p.reserved.lower.key(r), r}) })
 	slices.SortFunc(all, func(a, b keyedRow) int { return cmp.Compare(a.key, b.key) })
 	l.acquiring.inOrder = all
 	return all
@@ -254,12 +254,12 @@ func (p *pass) compareHeads(k *state.Kind, a, b columnar.Row, ownA, ownB bool, v
 // may use machines that are held for them or for lower ranks.
 func (l *worker) acquireDealt(need int32, k *state.Kind) {
 	sc := &l.acquiring.spread
-	l.acquiring.spread.Start(l.s.Supply, k.Spread)
-	for r := l.lines[need].Head; r != columnar.None; r = l.claims.Next(r) {
+	l.acquiring.spread.Start(l.p.s.Supply, k.Spread)
+	for r := l.p.lines[need].Head; r != columnar.None; r = l.p.claims.Next(r) {
 		sc.Count(r)
 	}
 	var lacked [2]uint64
-	for stage := range l.stock.free {
+	for stage := range l.p.stock.free {
 		if l.lacks == 0 {
 			return
 		}
@@ -272,13 +272,13 @@ func (l *worker) acquireDealt(need int32, k *state.Kind) {
 			}
 			l.acquired(r, need, stage)
 			sc.Count(r)
-			d.noteTaken(l.pass, r)
+			d.noteTaken(l.p, r)
 		}
-		l.closeDeal(d)
+		l.p.closeDeal(d)
 		lacked[stage] = l.lacks
 	}
 	if l.lacks != 0 && l.anyDealt(need, k, lacked) {
-		l.noteSkewed(need)
+		l.p.noteSkewed(need)
 	}
 }
 
@@ -295,15 +295,15 @@ func (l *worker) openDeal(d *spreadDeal, need int32, k *state.Kind, stage int) {
 		f.i, f.j, f.low = 0, 0, math.MaxInt32
 	}
 	for _, r := range l.acquiring.dealt.own {
-		d.noteTaken(l.pass, r)
+		d.noteTaken(l.p, r)
 	}
 }
 
 // listOwn lists the machines that are held for a need and have all constrained keys.
 func (l *worker) listOwn(d *spreadDeal, need int32, k *state.Kind, stage int) {
 	own := l.acquiring.dealt.own[:0]
-	for _, r := range l.reserved.of(need) {
-		if spread.HasAll(l.s.Supply, r, d.keys) && l.freeReserved(r, k) && l.stageOf(r) == stage {
+	for _, r := range l.p.reserved.of(need) {
+		if spread.HasAll(l.p.s.Supply, r, d.keys) && l.p.freeReserved(r, k) && l.p.stageOf(r) == stage {
 			own = append(own, r)
 		}
 	}
@@ -311,11 +311,11 @@ func (l *worker) listOwn(d *spreadDeal, need int32, k *state.Kind, stage int) {
 }
 
 // closeDeal pushes back the heads that the need has popped.
-func (l *worker) closeDeal(d *spreadDeal) {
+func (fl *fleet) closeDeal(d *spreadDeal) {
 	for i := range d.strata {
 		s := &d.strata[i]
 		for _, h := range s.looked {
-			s.heads = l.push(d, s.heads, h)
+			s.heads = fl.push(d, s.heads, h)
 		}
 		s.looked, s.near, s.barred = s.looked[:0], s.near[:0], s.barred[:0]
 	}
@@ -345,7 +345,7 @@ func (l *worker) nextDealt(d *spreadDeal, k *state.Kind, stage int) columnar.Row
 		if len(s.heads)+len(s.near)+len(s.barred) == 0 || !l.allowsStratum(d, i) {
 			continue
 		}
-		if l.nearest(d, s, k, stage) && (best < 0 || l.goesFirst(d, s.near[0], d.strata[best].near[0])) {
+		if l.nearest(d, s, k, stage) && (best < 0 || l.p.goesFirst(d, s.near[0], d.strata[best].near[0])) {
 			best = i
 		}
 	}
@@ -360,32 +360,32 @@ func (l *worker) nextDealt(d *spreadDeal, k *state.Kind, stage int) columnar.Row
 func (l *worker) nearest(d *spreadDeal, s *stratum, k *state.Kind, stage int) bool {
 	for {
 		near := l.settleNear(d, s, k, stage)
-		if !l.settleHeads(d, s, k, stage) || near && l.goesFirst(d, s.near[0], s.heads[0]) {
+		if !l.settleHeads(d, s, k, stage) || near && l.p.goesFirst(d, s.near[0], s.heads[0]) {
 			return near
 		}
 		h := s.heads[0]
-		s.heads = l.pop(d, s.heads)
+		s.heads = l.p.pop(d, s.heads)
 		s.looked = append(s.looked, h)
-		s.near = l.push(d, s.near, h)
+		s.near = l.p.push(d, s.near, h)
 	}
 }
 
 // settleHeads updates the top of a stratum's heap, and drops tuples that have no machine left,
 // until the top is the cheapest; false when the heap is empty.
 func (l *worker) settleHeads(d *spreadDeal, s *stratum, k *state.Kind, stage int) bool {
-	cost := l.tupleCosts(k, stage)
+	cost := l.p.tupleCosts(k, stage)
 	for len(s.heads) > 0 {
 		l.figures.probes++
 		h := &s.heads[0]
 		g := &d.tuples.Groups[h.tuple]
-		if !l.skipTaken(&d.tuples, g) {
-			s.heads = l.pop(d, s.heads)
+		if !l.p.skipTaken(&d.tuples, g) {
+			s.heads = l.p.pop(d, s.heads)
 			continue
 		}
 		h.at = g.At
-		if c := l.headCost(cost, d.tuples.Rows[g.At]); c != h.cost {
+		if c := l.p.headCost(cost, d.tuples.Rows[g.At]); c != h.cost {
 			h.cost = c
-			l.sink(d, s.heads, 0)
+			l.p.sink(d, s.heads, 0)
 			continue
 		}
 		return true
@@ -396,26 +396,26 @@ func (l *worker) settleHeads(d *spreadDeal, s *stratum, k *state.Kind, stage int
 // settleNear is settleHeads for s.near: it also skips machines that do not help the need, and
 // moves tuples that the skew forbids to s.barred.
 func (l *worker) settleNear(d *spreadDeal, s *stratum, k *state.Kind, stage int) bool {
-	cost := l.tupleCosts(k, stage)
+	cost := l.p.tupleCosts(k, stage)
 	for len(s.near) > 0 {
 		l.figures.probes++
 		h := &s.near[0]
 		if !l.allowsFinest(d, h.tuple) {
 			s.barred = append(s.barred, *h)
-			s.near = l.pop(d, s.near)
+			s.near = l.p.pop(d, s.near)
 			continue
 		}
 		// What is missing only shrinks, so a machine that does not help now never will.
 		to, was := d.tuples.Groups[h.tuple].To, h.cost
-		for h.at < to && (l.taken[d.tuples.Rows[h.at]] || !l.helps(d.tuples.Rows[h.at])) {
+		for h.at < to && (l.p.taken[d.tuples.Rows[h.at]] || !l.helps(d.tuples.Rows[h.at])) {
 			h.at++
 		}
 		if h.at == to {
-			s.near = l.pop(d, s.near)
+			s.near = l.p.pop(d, s.near)
 			continue
 		}
-		if h.cost = l.headCost(cost, d.tuples.Rows[h.at]); h.cost != was {
-			l.sink(d, s.near, 0)
+		if h.cost = l.p.headCost(cost, d.tuples.Rows[h.at]); h.cost != was {
+			l.p.sink(d, s.near, 0)
 			continue
 		}
 		return true
@@ -424,8 +424,8 @@ func (l *worker) settleNear(d *spreadDeal, s *stratum, k *state.Kind, stage int)
 }
 
 // skipTaken advances to a group's first free machine; false when it has none.
-func (l *worker) skipTaken(x *spread.Grouping, g *spread.RowGroup) bool {
-	for g.At < g.To && l.taken[x.Rows[g.At]] {
+func (mt *machineTable) skipTaken(x *spread.Grouping, g *spread.RowGroup) bool {
+	for g.At < g.To && mt.taken[x.Rows[g.At]] {
 		g.At++
 	}
 	return g.At < g.To
@@ -438,7 +438,7 @@ func (l *worker) findLeast(d *spreadDeal) {
 		f := &d.floors[i]
 		was := f.least
 		if !f.known {
-			l.findWitness(f, l.acquiring.spread.Counts[i])
+			l.p.findWitness(f, l.acquiring.spread.Counts[i])
 		}
 		if i != d.finest || f.least == was {
 			continue
@@ -446,7 +446,7 @@ func (l *worker) findLeast(d *spreadDeal) {
 		for j := range d.strata {
 			s := &d.strata[j]
 			for _, h := range s.barred {
-				s.near = l.push(d, s.near, h)
+				s.near = l.p.push(d, s.near, h)
 			}
 			s.barred = s.barred[:0]
 		}
@@ -456,11 +456,11 @@ func (l *worker) findLeast(d *spreadDeal) {
 // findWitness finds a value with the least count. Counts only grow, so it continues where it
 // stopped, and starts over only when all values have more: amortized O(1) per machine of the
 // need.
-func (l *worker) findWitness(f *spreadFloor, counts map[uint32]int32) {
+func (mt *machineTable) findWitness(f *spreadFloor, counts map[uint32]int32) {
 	for f.known = true; ; {
 		for f.i < len(f.live) {
 			g := f.live[f.i]
-			if !l.skipTaken(f.by, &f.by.Groups[g]) { // gone for good; f.also has what the need took
+			if !mt.skipTaken(f.by, &f.by.Groups[g]) { // gone for good; f.also has what the need took
 				last := len(f.live) - 1
 				f.live[f.i], f.live = f.live[last], f.live[:last]
 			} else if f.witness = f.by.Values[g]; counts[f.witness] == f.least {
@@ -512,9 +512,9 @@ func (l *worker) allowsValue(d *spreadDeal, i int, v uint32) bool {
 // its stage. Only the skew can have forbidden it, since the need takes what is held for it
 // regardless of the skew.
 func (l *worker) anyDealt(need int32, k *state.Kind, lacked [2]uint64) bool {
-	for stage := range l.stock.free {
+	for stage := range l.p.stock.free {
 		helps := func(r columnar.Row) bool {
-			return !l.taken[r] && l.classMask[l.s.View.Class[r]]&lacked[stage] != 0
+			return !l.p.taken[r] && l.p.classMask[l.p.s.View.Class[r]]&lacked[stage] != 0
 		}
 		d := l.dealFor(need, k, stage)
 		for i := range d.strata {
@@ -530,19 +530,19 @@ func (l *worker) anyDealt(need int32, k *state.Kind, lacked [2]uint64) bool {
 }
 
 // goesFirst orders heads of tuples: by cost, then by the tuples' values.
-func (l *worker) goesFirst(d *spreadDeal, a, b dealtHead) bool {
+func (fl *fleet) goesFirst(d *spreadDeal, a, b dealtHead) bool {
 	if a.cost != b.cost {
 		return a.cost < b.cost
 	}
-	return spread.Compare(l.s.Supply, d.tuples.ValuesOf(a.tuple), d.tuples.ValuesOf(b.tuple)) < 0
+	return spread.Compare(fl.s.Supply, d.tuples.ValuesOf(a.tuple), d.tuples.ValuesOf(b.tuple)) < 0
 }
 
 // push adds a head to a binary heap.
-func (l *worker) push(d *spreadDeal, heap []dealtHead, h dealtHead) []dealtHead {
+func (fl *fleet) push(d *spreadDeal, heap []dealtHead, h dealtHead) []dealtHead {
 	heap = append(heap, h)
 	for at := len(heap) - 1; at > 0; {
 		up := (at - 1) / 2
-		if !l.goesFirst(d, heap[at], heap[up]) {
+		if !fl.goesFirst(d, heap[at], heap[up]) {
 			break
 		}
 		heap[at], heap[up] = heap[up], heap[at]
@@ -552,24 +552,24 @@ func (l *worker) push(d *spreadDeal, heap []dealtHead, h dealtHead) []dealtHead 
 }
 
 // pop removes the first head of a heap.
-func (l *worker) pop(d *spreadDeal, heap []dealtHead) []dealtHead {
+func (fl *fleet) pop(d *spreadDeal, heap []dealtHead) []dealtHead {
 	last := len(heap) - 1
 	heap[0] = heap[last]
-	l.sink(d, heap[:last], 0)
+	fl.sink(d, heap[:last], 0)
 	return heap[:last]
 }
 
 // sink moves an entry of a heap down to its place.
-func (l *worker) sink(d *spreadDeal, heap []dealtHead, at int) {
+func (fl *fleet) sink(d *spreadDeal, heap []dealtHead, at int) {
 	for {
 		next := 2*at + 1
 		if next >= len(heap) {
 			return
 		}
-		if next+1 < len(heap) && l.goesFirst(d, heap[next+1], heap[next]) {
+		if next+1 < len(heap) && fl.goesFirst(d, heap[next+1], heap[next]) {
 			next++
 		}
-		if !l.goesFirst(d, heap[next], heap[at]) {
+		if !fl.goesFirst(d, heap[next], heap[at]) {
 			return
 		}
 		heap[at], heap[next] = heap[next], heap[at]

@@ -14,15 +14,15 @@ import (
 // whatever the skew; those held for lower ranks go last.
 func (l *worker) acquireSpreadFit(need int32, k *state.Kind) {
 	f := l.fitterOf()
-	l.acquiring.spread.Start(l.s.Supply, k.Spread)
+	l.acquiring.spread.Start(l.p.s.Supply, k.Spread)
 	if f.acquireOnly(need, k) {
 		return
 	}
-	for r := l.lines[need].Head; r != columnar.None; r = l.claims.Next(r) {
+	for r := l.p.lines[need].Head; r != columnar.None; r = l.p.claims.Next(r) {
 		l.acquiring.spread.Count(r)
 	}
 	blocked := false
-	for stage := range l.stock.free {
+	for stage := range l.p.stock.free {
 		if l.lacks == 0 {
 			return
 		}
@@ -39,7 +39,7 @@ func (l *worker) acquireSpreadFit(need int32, k *state.Kind) {
 		blocked = blocked || f.anyPlaced(k)
 	}
 	if l.lacks != 0 && blocked {
-		l.noteSkewed(need)
+		l.p.noteSkewed(need)
 	}
 }
 
@@ -47,20 +47,20 @@ func (l *worker) acquireSpreadFit(need int32, k *state.Kind) {
 // false: those of a class that are not held, then those held for lower ranks. Of a class whose machines agree in
 // the keys, only the first is visited.
 func (f *fitter) eachPlaced(k *state.Kind, visit func(columnar.Row) bool) {
-	l, x := f.l, &f.l.stock.free[f.stage]
+	l, x := f.l, &f.l.p.stock.free[f.stage]
 	goesOn := true
 	for _, c := range k.Classes {
 		if x.Has(c) && !f.eachOfClass(c, k, visit) {
 			return
 		}
 	}
-	l.eachLower(k, f.stage, func(r columnar.Row) { goesOn = goesOn && (!f.l.acquiring.spread.IsPlaced(r) || visit(r)) })
+	l.p.eachLower(k, f.stage, func(r columnar.Row) { goesOn = goesOn && (!f.l.acquiring.spread.IsPlaced(r) || visit(r)) })
 }
 
 // eachOfClass is eachPlaced for the machines of a class that are not held.
 func (f *fitter) eachOfClass(class uint32, k *state.Kind, visit func(columnar.Row) bool) bool {
-	x := &f.l.stock.free[f.stage]
-	if f.l.stock.layouts[k.Number] != nil {
+	x := &f.l.p.stock.free[f.stage]
+	if f.l.p.stock.layouts[k.Number] != nil {
 		f.l.figures.probes++
 		r := x.Head(class) // the others are in the same place
 		return !f.l.acquiring.spread.IsPlaced(r) || visit(r)
@@ -89,8 +89,8 @@ func (f *fitter) floor(need int32, k *state.Kind) {
 
 // eachOwn calls visit for the machines of the stage that are held for the Need and have all constrained keys.
 func (f *fitter) eachOwn(need int32, k *state.Kind, visit func(columnar.Row)) {
-	for _, r := range f.l.reserved.of(need) {
-		if f.l.freeReserved(r, k) && f.l.acquiring.spread.IsPlaced(r) && f.l.stageOf(r) == f.stage {
+	for _, r := range f.l.p.reserved.of(need) {
+		if f.l.p.freeReserved(r, k) && f.l.acquiring.spread.IsPlaced(r) && f.l.p.stageOf(r) == f.stage {
 			visit(r)
 		}
 	}
@@ -122,7 +122,7 @@ func (f *fitter) nextSpread(need int32, k *state.Kind) columnar.Row {
 	l := f.l
 	var best offered
 	try := func(r columnar.Row, owner uint64) { // of held machines, which are in keep order in both stages
-		x := offered{r, owner, f.costPerCover(l.s.View.Class[r], k), l.s.KeepKey(r)}
+		x := offered{r, owner, f.costPerCover(l.p.s.View.Class[r], k), l.p.s.KeepKey(r)}
 		if x.before(&best) {
 			best = x
 		}
@@ -139,9 +139,9 @@ func (f *fitter) nextSpread(need int32, k *state.Kind) columnar.Row {
 	if best.row != columnar.None {
 		return best.row
 	}
-	l.eachLower(k, f.stage, func(r columnar.Row) {
+	l.p.eachLower(k, f.stage, func(r columnar.Row) {
 		if l.helps(r) && f.l.acquiring.spread.IsPlaced(r) && l.acquiring.spread.AllowsAt(r) {
-			try(r, 1+uint64(l.reserved.lower.late[r].owner))
+			try(r, 1+uint64(l.p.reserved.lower.late[r].owner))
 		}
 	})
 	return best.row
@@ -151,20 +151,20 @@ func (f *fitter) nextSpread(need int32, k *state.Kind) columnar.Row {
 // covers at most one part of each row, so where machines cost more than the best one does for all rows, the
 // search ends.
 func (f *fitter) bestHelping(k *state.Kind, admits func(columnar.Row) bool) (best offered) {
-	l, x := f.l, &f.l.stock.free[f.stage]
-	costs, rows := l.costs(k, f.stage), float64(bits.OnesCount64(l.lacks))
-	ladder := f.l.stock.ladders[k.Number][f.stage]
-	if ladder.Epoch != l.stock.epoch {
-		ladder.Epoch = l.stock.epoch
+	l, x := f.l, &f.l.p.stock.free[f.stage]
+	costs, rows := l.p.costs(k, f.stage), float64(bits.OnesCount64(l.lacks))
+	ladder := f.l.p.stock.ladders[k.Number][f.stage]
+	if ladder.Epoch != l.p.stock.epoch {
+		ladder.Epoch = l.p.stock.epoch
 		ladder.Reopen()
 	}
 	for i := ladder.Low; i < len(ladder.Steps); i++ {
 		step := &ladder.Steps[i]
-		if best.row != columnar.None && f.l.costIn(step.Classes[0], k, f.stage) > best.ratio*rows*(1+costSlack) {
+		if best.row != columnar.None && f.l.p.costIn(step.Classes[0], k, f.stage) > best.ratio*rows*(1+costSlack) {
 			break
 		}
 		for _, c := range step.Classes[:step.Live] {
-			if !x.Has(c) || l.classMask[c]&l.lacks == 0 || !k.AcceptsClass(c) {
+			if !x.Has(c) || l.p.classMask[c]&l.lacks == 0 || !k.AcceptsClass(c) {
 				continue
 			}
 			ratio, rank := f.costPerCover(c, k), uint64(costs[c])<<32
@@ -192,17 +192,17 @@ const costSlack = 1e-9
 // first machine, so nothing has to be counted.
 func (f *fitter) acquireOnly(need int32, k *state.Kind) bool {
 	l := f.l
-	if l.lines[need].Head != columnar.None || l.reserved.has(need) || l.anyLower(k) {
+	if l.p.lines[need].Head != columnar.None || l.p.reserved.has(need) || l.p.anyLower(k) {
 		return false
 	}
-	for stage := range l.stock.free {
+	for stage := range l.p.stock.free {
 		f.stage = stage
 		best := f.bestHelping(k, func(columnar.Row) bool { return true })
-		if best.row != columnar.None && columnar.Covers(l.vec(best.row), l.missing) {
+		if best.row != columnar.None && columnar.Covers(l.p.vec(best.row), l.missing) {
 			l.acquired(best.row, need, stage)
 			return true
 		}
-		if best.row != columnar.None || l.any(f.l.stock.ladders[k.Number][stage], k, stage) {
+		if best.row != columnar.None || l.p.any(f.l.p.stock.ladders[k.Number][stage], k, stage) {
 			return false
 		}
 	}
@@ -212,11 +212,11 @@ func (f *fitter) acquireOnly(need int32, k *state.Kind) bool {
 // costPerCover returns what a machine of a class costs for the parts that it covers of what is missing.
 func (f *fitter) costPerCover(class uint32, k *state.Kind) float64 {
 	l := f.l
-	cost := l.costIn(class, k, f.stage)
+	cost := l.p.costIn(class, k, f.stage)
 	if cost == 0 || math.IsInf(cost, 1) {
 		return cost
 	}
-	v, covered := l.vector(class), 0.0
+	v, covered := l.p.vector(class), 0.0
 	for _, d := range f.byName {
 		if m := l.missing[d]; m > 0 {
 			covered += float64(min(v[d], m)) / float64(m)

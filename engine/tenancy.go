@@ -76,50 +76,50 @@ func (p *pass) beginTurn(taker int32) {
 // reclaimBetweenTenants gives a second turn to the needs of tenants that are short and have no
 // plan that covers them.
 func (l *worker) reclaimBetweenTenants() {
-	t := l.tenants.shares
+	t := l.p.tenants.shares
 	if t == nil {
 		return
 	}
-	l.dropUnitPools()
+	l.p.dropUnitPools()
 	l.reopen()
-	t.Measure(l.e.arena, l.tenantOf)
-	l.tenants.reclaiming = true
-	for rank, lacks := range l.lacking[:len(l.order)] {
+	t.Measure(l.p.e.arena, l.p.tenantOf)
+	l.p.tenants.reclaiming = true
+	for rank, lacks := range l.p.lacking[:len(l.p.order)] {
 		if !lacks {
 			continue
 		}
-		need, k := l.order[rank], &l.kinds[l.kindAt[rank]]
-		n := &l.lines[need]
+		need, k := l.p.order[rank], &l.p.kinds[l.p.kindAt[rank]]
+		n := &l.p.lines[need]
 		taker := t.Of[n.Cluster]
 		switch {
 		case n.Status&(state.IsSatisfied|state.IsParked|state.IsAwaiting) != 0:
 			continue
 		case taker == tenancy.None:
-			l.noteNoTurn(need, records.TurnNoTenant)
+			l.p.noteNoTurn(need, records.TurnNoTenant)
 			continue
-		case l.backsOff(need):
-			l.noteNoTurn(need, records.TurnBacksOff)
+		case l.p.backsOff(need):
+			l.p.noteNoTurn(need, records.TurnBacksOff)
 			continue
 		}
-		l.beginTurn(taker)
-		if l.e.opts.Explain || !l.nothingToReclaim(need, k) {
+		l.p.beginTurn(taker)
+		if l.p.e.opts.Explain || !l.p.nothingToReclaim(need, k) {
 			l.blockUpTo(int32(rank))
 			l.noteTurn(need, k)
 			l.planAgain(need, k)
-			l.noteExhausted(need, k)
+			l.p.noteExhausted(need, k)
 		}
 	}
-	l.tenants.reclaiming = false
-	l.settleVictims()
-	l.joinPlans()
+	l.p.tenants.reclaiming = false
+	l.p.preempted.settleVictims()
+	l.p.joinPlans()
 }
 
 // dropUnitPools drops the pools of phase 2: between tenants other units are available.
-func (l *worker) dropUnitPools() {
-	l.e.store.takeBackUnits()
-	clear(l.candidates.unitPools)
-	l.e.store.gangs.victims.Forget()
-	for _, x := range l.candidates.cuts {
+func (p *pass) dropUnitPools() {
+	p.e.store.takeBackUnits()
+	clear(p.candidates.unitPools)
+	p.e.store.gangs.victims.Forget()
+	for _, x := range p.candidates.cuts {
 		clear(x.pools)
 	}
 }
@@ -128,14 +128,14 @@ func (l *worker) dropUnitPools() {
 // put back, and either no other tenant is above its share, or the taker may take nothing more
 // and it is known that there are candidates, or a memoized turn found nothing. Exception: under
 // hard spread fewer candidates may allow more, so such a need always has its turn.
-func (l *worker) nothingToReclaim(need int32, k *state.Kind) bool {
-	t := l.tenants.shares
-	if len(l.preempted.withheldBy)+len(l.reserved.voided) > 0 || len(k.Spread) > 0 {
+func (p *pass) nothingToReclaim(need int32, k *state.Kind) bool {
+	t := p.tenants.shares
+	if len(p.preempted.withheldBy)+len(p.reserved.voided) > 0 || len(k.Spread) > 0 {
 		return false
 	}
-	n := &l.lines[need]
-	if v := l.exhaustedFor(need); v.plans > 0 && v == l.tenants.between.exhausted {
-		n.Status |= l.tenants.between.exhaustedFound
+	n := &p.lines[need]
+	if v := p.exhaustedFor(need); v.plans > 0 && v == p.tenants.between.exhausted {
+		n.Status |= p.tenants.between.exhaustedFound
 		return true
 	}
 	return !t.AnyGives() || n.Is(state.HasCandidates) && t.AllFull(k.Classes)
@@ -151,60 +151,60 @@ type exhaustedTurn struct {
 }
 
 // exhaustedFor returns the state for a need that chooses freely; the zero value for others.
-func (l *worker) exhaustedFor(need int32) exhaustedTurn {
-	n := &l.lines[need]
-	if n.Is(state.IsPinned) || l.reserved.had(need) || l.e.opts.Explain || l.searchEnded() {
+func (p *pass) exhaustedFor(need int32) exhaustedTurn {
+	n := &p.lines[need]
+	if n.Is(state.IsPinned) || p.reserved.had(need) || p.e.opts.Explain || p.searchEnded() {
 		return exhaustedTurn{}
 	}
-	return exhaustedTurn{n.Cluster, n.Kind, l.tenants.shares.Changes, len(l.preempted.plans) + 1}
+	return exhaustedTurn{n.Cluster, n.Kind, p.tenants.shares.Changes, len(p.preempted.plans) + 1}
 }
 
 // noteExhausted memoizes whether the turn at work found anything to preempt, if its taker may
 // take no machine more.
-func (l *worker) noteExhausted(need int32, k *state.Kind) {
-	t := &l.tenants.between
-	if t.exhausted = (exhaustedTurn{}); l.tenants.shares.AllFull(k.Classes) {
-		t.exhausted, t.exhaustedFound = l.exhaustedFor(need), l.lines[need].Status&state.HasCandidates
+func (p *pass) noteExhausted(need int32, k *state.Kind) {
+	t := &p.tenants.between
+	if t.exhausted = (exhaustedTurn{}); p.tenants.shares.AllFull(k.Classes) {
+		t.exhausted, t.exhaustedFound = p.exhaustedFor(need), p.lines[need].Status&state.HasCandidates
 	}
 }
 
 // planAgain makes a second plan for a need. It counts anew what is in flight for the need, and
 // keeps other needs from counting on what it counted on before.
 func (l *worker) planAgain(need int32, k *state.Kind) {
-	t, n := &l.tenants.between, &l.lines[need]
-	counted, inFlight := t.counted[need], l.preempted.inFlight[need]
+	t, n := &l.p.tenants.between, &l.p.lines[need]
+	counted, inFlight := t.counted[need], l.p.preempted.inFlight[need]
 	for _, r := range counted {
-		l.preempted.flying.Clear(uint32(r))
+		l.p.preempted.flying.Clear(uint32(r))
 	}
-	delete(l.preempted.inFlight, need)
+	delete(l.p.preempted.inFlight, need)
 	if t.counted[need] = nil; !n.Is(state.HasOwnPlan) {
 		n.Status &^= state.HasPlan
 	}
 	t.keepCounts = false
 	l.planFor(need, k)
 	for _, r := range counted {
-		l.preempted.flying.Set(uint32(r))
+		l.p.preempted.flying.Set(uint32(r))
 	}
 	if t.keepCounts && len(counted) > 0 {
-		t.counted[need], l.preempted.inFlight[need] = counted, inFlight
+		t.counted[need], l.p.preempted.inFlight[need] = counted, inFlight
 		n.Status |= state.HasPlan
 	}
 }
 
 // joinPlans merges the two plans of each need into one, and sorts plans and victims by rank
 // again.
-func (l *worker) joinPlans() {
-	slices.SortStableFunc(l.preempted.victims, func(a, b victim) int { return cmp.Compare(l.rankOf[a.need], l.rankOf[b.need]) })
-	slices.SortStableFunc(l.preempted.plans, func(a, b gangPlan) int { return cmp.Compare(l.rankOf[a.need], l.rankOf[b.need]) })
-	joined := l.preempted.plans[:0]
-	for _, x := range l.preempted.plans {
+func (p *pass) joinPlans() {
+	slices.SortStableFunc(p.preempted.victims, func(a, b victim) int { return cmp.Compare(p.rankOf[a.need], p.rankOf[b.need]) })
+	slices.SortStableFunc(p.preempted.plans, func(a, b gangPlan) int { return cmp.Compare(p.rankOf[a.need], p.rankOf[b.need]) })
+	joined := p.preempted.plans[:0]
+	for _, x := range p.preempted.plans {
 		if n := len(joined); n > 0 && joined[n-1].need == x.need {
 			joined[n-1].grace = max(joined[n-1].grace, x.grace)
 			continue
 		}
 		joined = append(joined, x)
 	}
-	l.preempted.plans = joined
+	p.preempted.plans = joined
 }
 
 // noteMoved logs that another tenant may have a machine from now on.
@@ -233,12 +233,12 @@ func (x *tenants) noteUsed(rows []columnar.Row, need int32) {
 // subUsedBefore, in the second plan of a need, subtracts from what is missing what the first
 // plan counts on, and returns that.
 func (l *worker) subUsedBefore(need int32) []columnar.Row {
-	if !l.tenants.reclaiming {
+	if !l.p.tenants.reclaiming {
 		return nil
 	}
-	used := l.tenants.between.used[need]
+	used := l.p.tenants.between.used[need]
 	for _, r := range used {
-		columnar.SubClamp(l.missing, l.vec(r))
+		columnar.SubClamp(l.missing, l.p.vec(r))
 	}
 	return used
 }
@@ -277,13 +277,13 @@ func (x *tenants) mayGive(cluster int32) bool {
 
 // offered reports whether units of a victim group may be taken in this turn.
 func (s *selection) offered(f *units.VictimGroup) bool {
-	return !s.worker.tenants.reclaiming || f.Excess || s.worker.tenants.shares.Gives(f.Tenant)
+	return !s.worker.p.tenants.reclaiming || f.Excess || s.worker.p.tenants.shares.Gives(f.Tenant)
 }
 
 // spares reports whether the excess of a victim group is only reserved: it drains already, or
 // it is left to phase 3.
 func (s *selection) spares(f *units.VictimGroup) bool {
-	return f.Leaving || f.Level >= s.k.Priority || s.planFailed || s.worker.tenants.reclaiming && !s.worker.tenants.shares.Gives(f.Tenant)
+	return f.Leaving || f.Level >= s.k.Priority || s.planFailed || s.worker.p.tenants.reclaiming && !s.worker.p.tenants.shares.Gives(f.Tenant)
 }
 
 // dealByTenant sorts the units by tenant, then by key, and finds each tenant's range.
@@ -314,7 +314,7 @@ func (s *selection) dealByTenant() {
 		for w < len(s.listing.wholes) && s.listing.wholes[w].Giver == giver {
 			w++
 		}
-		if b.victimGroupTo, b.extraTo, b.wholeTo = f, x, w; giver == tenancy.None || s.worker.tenants.shares.Gives(giver) {
+		if b.victimGroupTo, b.extraTo, b.wholeTo = f, x, w; giver == tenancy.None || s.worker.p.tenants.shares.Gives(giver) {
 			s.given.byTenant = append(s.given.byTenant, b)
 		}
 	}
@@ -322,7 +322,7 @@ func (s *selection) dealByTenant() {
 
 // rewindTenants restarts the choice: an empty ledger, all ranges at their beginning.
 func (s *selection) rewindTenants() {
-	s.given.ledger.Open(s.worker.tenants.shares)
+	s.given.ledger.Open(s.worker.p.tenants.shares)
 	for i := range s.given.byTenant {
 		b := &s.given.byTenant[i]
 		b.victimGroupAt, b.extraAt, b.wholeAt = b.victimGroupFrom, b.extraFrom, b.wholeFrom
@@ -339,29 +339,29 @@ func (s *selection) findTerms() {
 
 // admitsClass reports whether the ledger admits a machine of a class.
 func (s *selection) admitsClass(giver int32, class uint32) bool {
-	v := s.worker.tenants.shares.Vec(class)
+	v := s.worker.p.tenants.shares.Vec(class)
 	return s.given.ledger.Admits(giver, v, v)
 }
 
 func (s *selection) admitsUnit(u *units.Unit) bool {
 	if u.Row != columnar.None {
-		return s.admitsClass(u.Giver, s.worker.s.View.Class[u.Row])
+		return s.admitsClass(u.Giver, s.worker.p.s.View.Class[u.Row])
 	}
 	return s.given.ledger.Admits(u.Giver, u.Takes, u.Debits)
 }
 
 // addEntries sets what a whole gang would give the taker, and what it costs the giver.
 func (s *selection) addEntries(u *units.Unit, g *units.Gang) {
-	if !s.worker.tenants.reclaiming {
+	if !s.worker.p.tenants.reclaiming {
 		return
 	}
-	u.Giver = s.worker.tenants.shares.Of[g.Cluster]
-	u.Takes, u.Debits = s.worker.search.vecs.Take(s.worker.tenants.shares.Dims()), s.worker.search.vecs.Take(s.worker.tenants.shares.Dims())
+	u.Giver = s.worker.p.tenants.shares.Of[g.Cluster]
+	u.Takes, u.Debits = s.worker.search.vecs.Take(s.worker.p.tenants.shares.Dims()), s.worker.search.vecs.Take(s.worker.p.tenants.shares.Dims())
 	for _, r := range g.Members {
-		if s.worker.preempted.victimOf.Has(uint32(r)) {
+		if s.worker.p.preempted.victimOf.Has(uint32(r)) {
 			continue
 		}
-		v := s.worker.tenants.shares.Vec(s.worker.s.View.Class[r])
+		v := s.worker.p.tenants.shares.Vec(s.worker.p.s.View.Class[r])
 		columnar.SatAdd(u.Debits, v)
 		if s.isHere(r) {
 			columnar.SatAdd(u.Takes, v)
@@ -384,7 +384,7 @@ func (s *selection) strike(u *units.Unit) {
 // entries returns what a unit would give the taker, and what it costs the giver.
 func (s *selection) entries(u *units.Unit) (takes, debits []int64) {
 	if u.Row != columnar.None {
-		v := s.worker.tenants.shares.Vec(s.worker.s.View.Class[u.Row])
+		v := s.worker.p.tenants.shares.Vec(s.worker.p.s.View.Class[u.Row])
 		return v, v
 	}
 	return u.Takes, u.Debits
@@ -392,7 +392,7 @@ func (s *selection) entries(u *units.Unit) (takes, debits []int64) {
 
 // balance recomputes the ledger from the chosen units.
 func (s *selection) balance() {
-	s.given.ledger.Open(s.worker.tenants.shares)
+	s.given.ledger.Open(s.worker.p.tenants.shares)
 	for i := range s.picks.chosen {
 		s.enter(&s.picks.chosen[i])
 	}
@@ -529,5 +529,5 @@ func (s *selection) anyOffered() bool {
 
 // mayEnter reports whether the ledger admits a unit; true outside of reclaim between tenants.
 func (s *selection) mayEnter(u *units.Unit) bool {
-	return !s.worker.tenants.reclaiming || s.admitsUnit(u)
+	return !s.worker.p.tenants.reclaiming || s.admitsUnit(u)
 }

@@ -13,24 +13,24 @@ import (
 )
 
 // noteNoTurn records why a need that is short had no turn of reclaim.
-func (l *worker) noteNoTurn(need int32, verdict string) {
-	if !l.e.opts.Explain {
+func (p *pass) noteNoTurn(need int32, verdict string) {
+	if !p.e.opts.Explain {
 		return
 	}
 	why := TenancyExplanation{Verdict: verdict}
-	if tenant := l.tenants.shares.Of[l.lines[need].Cluster]; tenant != tenancy.None {
-		why.Tenant = l.tenants.shares.Policy[tenant].Name
+	if tenant := p.tenants.shares.Of[p.lines[need].Cluster]; tenant != tenancy.None {
+		why.Tenant = p.tenants.shares.Policy[tenant].Name
 	}
-	l.told.tenancyWhys = append(l.told.tenancyWhys, records.Turn{TenancyExplanation: why, Need: need})
+	p.told.tenancyWhys = append(p.told.tenancyWhys, records.Turn{TenancyExplanation: why, Need: need})
 }
 
 // noteTurn records what the tenants had when a turn began, and the ledger's verdict on each
 // before anything is chosen.
 func (l *worker) noteTurn(need int32, k *state.Kind) {
-	if !l.e.opts.Explain {
+	if !l.p.e.opts.Explain {
 		return
 	}
-	t := l.tenants.shares
+	t := l.p.tenants.shares
 	l.search.vecs.Empty()
 	l.resume(need)
 	s := l.selectFor(need, k, &l.unitsFor(k).anywhere, l.copyOf(l.missing))
@@ -51,7 +51,7 @@ func (l *worker) noteTurn(need int32, k *state.Kind) {
 		}
 		why.Givers = append(why.Givers, x)
 	}
-	l.told.tenancyWhys = append(l.told.tenancyWhys, why)
+	l.p.told.tenancyWhys = append(l.p.told.tenancyWhys, why)
 }
 
 // verdictOn says whether the ledger would admit a single unit of a tenant, with nothing else
@@ -59,7 +59,7 @@ func (l *worker) noteTurn(need int32, k *state.Kind) {
 func (s *selection) verdictOn(giver int32) string {
 	verdict := records.GiverNothing
 	note := func(takes, debits []int64) {
-		switch t := s.worker.tenants.shares; {
+		switch t := s.worker.p.tenants.shares; {
 		case s.given.ledger.Admits(giver, takes, debits):
 			verdict = records.GiverNotNeeded
 		case verdict == records.GiverNotNeeded:
@@ -70,8 +70,8 @@ func (s *selection) verdictOn(giver int32) string {
 		}
 	}
 	single := func(r columnar.Row) {
-		if class := s.worker.s.View.Class[r]; s.worker.classMask[class]&s.lacks != 0 {
-			note(s.worker.tenants.shares.Vec(class), s.worker.tenants.shares.Vec(class))
+		if class := s.worker.p.s.View.Class[r]; s.worker.p.classMask[class]&s.lacks != 0 {
+			note(s.worker.p.tenants.shares.Vec(class), s.worker.p.tenants.shares.Vec(class))
 		}
 	}
 	for i := range s.scope.victimGroups {
@@ -97,11 +97,11 @@ func (s *selection) verdictOn(giver int32) string {
 }
 
 // noteGiven records what came of the turn: what its plan takes, and from which tenants.
-func (l *worker) noteGiven(x *proposal) {
-	if !l.e.opts.Explain || !l.tenants.reclaiming {
+func (p *pass) noteGiven(x *proposal) {
+	if !p.e.opts.Explain || !p.tenants.reclaiming {
 		return
 	}
-	t, why := l.tenants.shares, &l.told.tenancyWhys[len(l.told.tenancyWhys)-1]
+	t, why := p.tenants.shares, &p.told.tenancyWhys[len(p.told.tenancyWhys)-1]
 	if len(x.units)+len(x.used) > 0 {
 		why.Verdict = records.TurnReserves
 	}
@@ -119,14 +119,14 @@ func (l *worker) noteGiven(x *proposal) {
 // explainTerms adds to a unit's explanation its entry in the ledger, the terms of the score of
 // the member with the least score, and what its workload loses.
 func (s *selection) explainTerms(x *UnitExplanation, u *units.Unit) {
-	if s.worker.tenants.reclaiming && u.Giver != tenancy.None {
-		x.Tenant, x.Ratio = s.worker.tenants.shares.Policy[u.Giver].Name, float64(-u.Key.Tenant)/exact.ThetaSteps
+	if s.worker.p.tenants.reclaiming && u.Giver != tenancy.None {
+		x.Tenant, x.Ratio = s.worker.p.tenants.shares.Policy[u.Giver].Name, float64(-u.Key.Tenant)/exact.ThetaSteps
 	}
 	least := math.Inf(1)
 	for _, r := range x.Machines {
-		x.InterruptionDollars += s.worker.s.View.Interruption[r].Dollars()
-		x.ReclamationDollars += s.worker.s.View.Reclamation[r].Dollars()
-		if t := s.worker.scoreTerms(r, s.k.Priority, s.worker.e.store.priority[r]); t[0]+t[1]+t[2]+t[3] < least {
+		x.InterruptionDollars += s.worker.p.s.View.Interruption[r].Dollars()
+		x.ReclamationDollars += s.worker.p.s.View.Reclamation[r].Dollars()
+		if t := s.worker.p.scoreTerms(r, s.k.Priority, s.worker.p.e.store.priority[r]); t[0]+t[1]+t[2]+t[3] < least {
 			least = t[0] + t[1] + t[2] + t[3]
 			x.Gap, x.Drain, x.Interruption, x.Reclamation = t[0], t[1], t[2], t[3]
 		}

@@ -27,9 +27,9 @@ import (
 // victimsOf returns what needs of a priority could preempt of a class. It lists the class again
 // if the last listing was for a lower priority.
 func (l *worker) victimsOf(class uint32, priority int32) *units.ClassVictims {
-	t := &l.e.store.gangs.victims
+	t := &l.p.e.store.gangs.victims
 	if len(t.Of) == 0 {
-		l.layVictims(t)
+		l.p.layVictims(t)
 	}
 	x := &t.Of[class]
 	if !x.Listed || x.Priority < priority {
@@ -42,13 +42,13 @@ func (l *worker) victimsOf(class uint32, priority int32) *units.ClassVictims {
 }
 
 // layVictims builds holders, a counting sort of the clusters by class.
-func (l *worker) layVictims(t *units.VictimTable) {
-	classes := len(l.s.Classes)
+func (p *pass) layVictims(t *units.VictimTable) {
+	classes := len(p.s.Classes)
 	t.Of = reuse.Grown(t.Of, classes)
 	for c := range t.Of {
 		t.Of[c].Listed = false
 	}
-	clusters := l.e.store.clusters
+	clusters := p.e.store.clusters
 	t.From = reuse.Resize(t.From, classes+2)
 	for c := range clusters {
 		for _, x := range clusters[c].cheapest {
@@ -60,7 +60,7 @@ func (l *worker) layVictims(t *units.VictimTable) {
 	}
 	t.Holders = reuse.Grown(t.Holders, int(t.From[classes+1]))
 	for c := range clusters {
-		groups := l.s.GroupsOf(c)
+		groups := p.s.GroupsOf(c)
 		for i, x := range clusters[c].cheapest { // one for each group
 			at := &t.From[x.class+1]
 			t.Holders[*at] = units.Holder{Cluster: int32(c), First: groups[i].First, Lowest: x.priority}
@@ -74,22 +74,22 @@ func (l *worker) listVictims(t *units.VictimTable, x *units.ClassVictims, class 
 	x.Alikes, x.Broken, x.Gangs = x.Alikes[:0], nil, nil
 	t.Serial++
 	x.Serial = t.Serial
-	gangs := &l.e.store.gangs
+	gangs := &l.p.e.store.gangs
 	gangs.round++
-	if t.Rows.Top() < l.s.Supply.RowMax() {
-		t.Rows.Grow(l.s.Supply.RowMax())
+	if t.Rows.Top() < l.p.s.Supply.RowMax() {
+		t.Rows.Grow(l.p.s.Supply.RowMax())
 	}
 	some := false
 	for _, h := range t.Holders[t.From[class]:t.From[class+1]] {
-		if h.Lowest != math.MinInt32 && !l.tenants.mayTake(h.Lowest, x.Priority) {
+		if h.Lowest != math.MinInt32 && !l.p.tenants.mayTake(h.Lowest, x.Priority) {
 			continue
 		}
-		bound, configured := l.s.BoundOf(int(h.Cluster)), uint32(l.s.Configured(int(h.Cluster)))
+		bound, configured := l.p.s.BoundOf(int(h.Cluster)), uint32(l.p.s.Configured(int(h.Cluster)))
 		for at := h.First + 1; at != 0 && at <= configured; at = bound[at-1].Next {
 			l.figures.probes++
 			r := bound[at-1].Row
-			if holder := l.claims.Of(r); holder != state.Unclaimed {
-				if !l.tenants.mayTake(l.e.store.priority[r], x.Priority) {
+			if holder := l.p.claims.Of(r); holder != state.Unclaimed {
+				if !l.p.tenants.mayTake(l.p.e.store.priority[r], x.Priority) {
 					continue
 				}
 				if l.gangOf(r) != 0 {
@@ -109,7 +109,7 @@ func (l *worker) listVictims(t *units.VictimTable, x *units.ClassVictims, class 
 
 // addMember adds a gang's machine, or its gang once.
 func (l *worker) addMember(x *units.ClassVictims, r columnar.Row) {
-	t := &l.e.store.gangs
+	t := &l.p.e.store.gangs
 	g := t.of[r] - 1
 	switch gang := &t.list[g]; {
 	case gang.State == units.GangAlone:
@@ -128,19 +128,19 @@ func (l *worker) dealAlike(t *units.VictimTable, x *units.ClassVictims, class ui
 		t.ByKey = map[units.VictimGroupKey]int32{}
 	}
 	clear(t.ByKey)
-	view, levels := &l.s.View, l.e.store.priority
+	view, levels := &l.p.s.View, l.p.e.store.priority
 	t.Found, t.Count = t.Found[:0], t.Count[:0]
-	claims, reclaiming, last, lastKey := l.claims, l.tenants.reclaiming, int32(-1), units.VictimGroupKey{}
+	claims, reclaiming, last, lastKey := l.p.claims, l.p.tenants.reclaiming, int32(-1), units.VictimGroupKey{}
 	for i, word := range t.Rows.Words() {
 		for ; word != 0; word &= word - 1 {
 			r := columnar.Row(i<<6 + bits.TrailingZeros64(word))
 			level, giver := levels[r], tenancy.None
 			if reclaiming { // giverOf would check reclaiming for each machine
-				giver = l.giverOf(r)
+				giver = l.p.giverOf(r)
 			}
 			free := claims.Of(r) == state.Unclaimed
-			excess := free && l.isExcess(r)
-			if free && !excess && (view.Group[r] != 0 || !l.tenants.mayTake(level, x.Priority)) {
+			excess := free && l.p.isExcess(r)
+			if free && !excess && (view.Group[r] != 0 || !l.p.tenants.mayTake(level, x.Priority)) {
 				continue // its cluster has not reported: it is no excess, and may be a gang's
 			}
 			if !excess && reclaiming && giver == tenancy.None {
@@ -148,7 +148,7 @@ func (l *worker) dealAlike(t *units.VictimTable, x *units.ClassVictims, class ui
 			}
 			key := units.VictimGroupKey{Class: class, Level: level, Interruption: view.Interruption[r], Reclamation: view.Reclamation[r], Excess: excess, Tenant: giver, Leaving: false, Promised: false}
 			if last < 0 || key != lastKey { // neighbours are often alike: skip the map lookup
-				last, lastKey = l.alikeFor(t, x, key), key
+				last, lastKey = l.p.alikeFor(t, x, key), key
 			}
 			t.Found = append(t.Found, units.FoundRow{Row: r, At: last})
 			t.Count[last]++
@@ -160,20 +160,20 @@ func (l *worker) dealAlike(t *units.VictimTable, x *units.ClassVictims, class ui
 		a.Rows, block = block[:0:t.Count[i]], block[t.Count[i]:]
 	}
 	for _, f := range t.Found {
-		x.Alikes[f.At].Add(f.Row, l.s.IDRank)
+		x.Alikes[f.At].Add(f.Row, l.p.s.IDRank)
 	}
 }
 
 // dealLeaving groups the draining machines of a class by the priority of the Need that each
 // drains for.
 func (l *worker) dealLeaving(x *units.ClassVictims, class uint32) {
-	list := l.candidates.leavingOf(class)
+	list := l.p.candidates.leavingOf(class)
 	rows := alloc.MakeDirty[columnar.Row](l.arena, len(list))[:0]
 	for i := range list {
 		m := &list[i]
 		if i == 0 || m.priority != list[i-1].priority || m.promised != list[i-1].promised {
 			rows = rows[len(rows):] // the next group shares the array
-			a := l.e.store.lent.alikes.Lend()
+			a := l.p.e.store.lent.alikes.Lend()
 			*a = units.Alike{VictimGroupKey: units.VictimGroupKey{Class: class, Level: m.priority, Excess: true, Tenant: tenancy.None, Leaving: true, Promised: m.promised}, Sorted: true}
 			x.Alikes = append(x.Alikes, a)
 		}
@@ -184,19 +184,19 @@ func (l *worker) dealLeaving(x *units.ClassVictims, class uint32) {
 
 // mayHave reports whether needs of a priority may take machines of an alike. Excess is for all;
 // draining machines that are reserved are only for priorities above their owner's.
-func (l *worker) mayHave(a *units.Alike, priority int32) bool {
+func (x *tenants) mayHave(a *units.Alike, priority int32) bool {
 	if a.Promised {
 		return a.Level < priority
 	}
-	return a.Excess || l.tenants.mayTake(a.Level, priority)
+	return a.Excess || x.mayTake(a.Level, priority)
 }
 
 // alikeFor returns the index of the alike with a key, and adds it if there is none.
-func (l *worker) alikeFor(t *units.VictimTable, x *units.ClassVictims, key units.VictimGroupKey) int32 {
+func (p *pass) alikeFor(t *units.VictimTable, x *units.ClassVictims, key units.VictimGroupKey) int32 {
 	at, ok := t.ByKey[key]
 	if !ok {
 		at = int32(len(x.Alikes))
-		a := l.e.store.lent.alikes.Lend()
+		a := p.e.store.lent.alikes.Lend()
 		*a = units.Alike{VictimGroupKey: key}
 		x.Alikes, t.Count = append(x.Alikes, a), append(t.Count, 0)
 		t.ByKey[key] = at
@@ -207,11 +207,11 @@ func (l *worker) alikeFor(t *units.VictimTable, x *units.ClassVictims, key units
 // inSomeDomain returns a copy of an alike with only the machines that lie in a domain of the
 // matcher's Same key.
 func (l *worker) inSomeDomain(of *units.Alike, matcher uint32) *units.Alike {
-	a := l.e.store.lent.alikes.Lend()
+	a := l.p.e.store.lent.alikes.Lend()
 	*a = units.Alike{VictimGroupKey: of.VictimGroupKey, Rows: alloc.MakeDirty[columnar.Row](l.arena, len(of.Rows))[:0]}
 	for _, r := range of.Rows {
-		if l.inAnyDomain(matcher, r) {
-			a.Add(r, l.s.IDRank)
+		if l.p.inAnyDomain(matcher, r) {
+			a.Add(r, l.p.s.IDRank)
 		}
 	}
 	return a

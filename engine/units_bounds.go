@@ -58,24 +58,24 @@ type boundedDomain struct {
 // choosesFreely reports whether a need may be planned for in any domain that covers it. It is
 // not pinned, nothing was reserved for it when the cycle began, its turn is not one of reclaim
 // between tenants, and Explain does not ask for the domains that were rejected.
-func (l *worker) choosesFreely(need int32) bool {
-	return !l.tenants.reclaiming && !l.e.opts.Explain && !l.lines[need].Is(state.IsPinned) && !l.reserved.had(need)
+func (p *pass) choosesFreely(need int32) bool {
+	return !p.tenants.reclaiming && !p.e.opts.Explain && !p.lines[need].Is(state.IsPinned) && !p.reserved.had(need)
 }
 
 // planFreely is planWhole for a need that chooses freely: it lists units only in domains whose
 // upper bound covers the need.
 func (l *worker) planFreely(need int32, k *state.Kind, pool *unitPool) {
-	if l.searchEnded() {
+	if l.p.searchEnded() {
 		return
 	}
-	from, to := l.narrowKeys(need, k)
+	from, to := l.p.narrowKeys(need, k)
 	values := l.openCandidateDomains(need, k, pool)
 	if len(values) == 0 {
 		l.findCandidates(need, k, pool)
 		l.findInCells(need, k, pool, from, to)
 		return
 	}
-	if l.planInCells(need, k, pool, from, to) || l.searchEnded() {
+	if l.planInCells(need, k, pool, from, to) || l.p.searchEnded() {
 		return
 	}
 	if from < to { // planInCells has overwritten the domain totals with those of cells
@@ -89,22 +89,22 @@ func (l *worker) planFreely(need int32, k *state.Kind, pool *unitPool) {
 // domain covers: it reports whether that holds for the gang at a rank. The gang's outline must be
 // known; see turns. It costs one pass over the bounds, or over the refused vectors.
 func (l *worker) isRefused(t *turns, rank int) bool {
-	need, k := l.order[rank], &l.kinds[l.kindAt[rank]]
-	b := l.candidates.boundsOf[k.Number]
-	if b == nil || l.e.opts.Explain || len(l.e.opts.Nested) > 0 {
+	need, k := l.p.order[rank], &l.p.kinds[l.p.kindAt[rank]]
+	b := l.p.candidates.boundsOf[k.Number]
+	if b == nil || l.p.e.opts.Explain || len(l.p.e.opts.Nested) > 0 {
 		return false
 	}
-	l.e.store.gangs.turn++
+	l.p.e.store.gangs.turn++
 	l.search.vecs.Empty()
 	pool := l.unitsFor(k)
 	l.inDomains(pool)
 	l.boundFor(k, pool)
-	want, own := l.outlineOf(t, rank)
+	want, own := l.p.outlineOf(t, rank)
 	if !b.refuses(want) && b.coversAny(want) || b.coversWith(own, want) {
 		return false
 	}
 	if m := &b.candidates; m.since != l.mayHaveMore() || m.for2 < 0 {
-		if l.findCandidates(need, k, pool); l.lines[need].Is(state.HasCandidates) {
+		if l.findCandidates(need, k, pool); l.p.lines[need].Is(state.HasCandidates) {
 			l.visit(need)
 		}
 	}
@@ -115,10 +115,10 @@ func (l *worker) isRefused(t *turns, rank int) bool {
 // covers a need: the best TopDomains of them, unordered.
 func (l *worker) coveringCandidateDomains(need int32, k *state.Kind, pool *unitPool, values []uint32) []candidateDomain {
 	out := l.search.sel.memory.candidateDomains[:0]
-	first, waits := l.lines[need].Domain, l.backsOff(need)
+	first, waits := l.p.lines[need].Domain, l.p.backsOff(need)
 	worst := -1 // index in out of the worst; −1 = out is not full
 	for _, value := range values {
-		g := candidateDomain{value: value, scope: l.scopeAt(pool, value), missing: l.lackingIn(need, l.search.domainTotals.find(value))}
+		g := candidateDomain{value: value, scope: l.p.scopeAt(pool, value), missing: l.lackingIn(need, l.search.domainTotals.find(value))}
 		var covers bool
 		var offered int
 		if waits {
@@ -132,17 +132,17 @@ func (l *worker) coveringCandidateDomains(need int32, k *state.Kind, pool *unitP
 		if !covers {
 			continue
 		}
-		l.meet(need, offered)
+		l.p.meet(need, offered)
 		switch {
 		case worst < 0:
 			out = append(out, g)
-		case l.compareCandidateDomains(&g, &out[worst], first) < 0:
+		case l.p.compareCandidateDomains(&g, &out[worst], first) < 0:
 			out[worst] = g
 		default:
 			continue
 		}
-		if len(out) == l.e.opts.TopDomains {
-			worst = l.worstCandidateDomain(out, first)
+		if len(out) == l.p.e.opts.TopDomains {
+			worst = l.p.worstCandidateDomain(out, first)
 		}
 	}
 	l.search.sel.memory.candidateDomains = out
@@ -150,10 +150,10 @@ func (l *worker) coveringCandidateDomains(need int32, k *state.Kind, pool *unitP
 }
 
 // worstCandidateDomain returns the index of the domain that comes last in the order.
-func (l *worker) worstCandidateDomain(candidateDomains []candidateDomain, first uint32) int {
+func (p *pass) worstCandidateDomain(candidateDomains []candidateDomain, first uint32) int {
 	worst := 0
 	for i := range candidateDomains {
-		if l.compareCandidateDomains(&candidateDomains[i], &candidateDomains[worst], first) > 0 {
+		if p.compareCandidateDomains(&candidateDomains[i], &candidateDomains[worst], first) > 0 {
 			worst = i
 		}
 	}
@@ -167,7 +167,7 @@ func (l *worker) measureListed(need int32, k *state.Kind, g *candidateDomain) (c
 	missing := l.copyOf(g.missing)
 	g.level, g.count = math.MinInt64, 0
 	covers = columnar.IsZero(missing)
-	b := l.candidates.boundsOf[k.Number]
+	b := l.p.candidates.boundsOf[k.Number]
 	at := int(b.at[g.value]) - 1
 	if at < 0 || b.list[at].scope == nil {
 		return covers, 0
@@ -176,16 +176,16 @@ func (l *worker) measureListed(need int32, k *state.Kind, g *candidateDomain) (c
 	if !x.listed {
 		l.listUnits(b, at, k)
 	}
-	c := l.lines[need].Cluster
+	c := l.p.lines[need].Cluster
 	for i := range x.units {
 		u := &x.units[i]
-		if u.Cluster == c || u.Gang >= 0 && l.stateInTurn(&l.e.store.gangs.list[u.Gang]) != u.State {
+		if u.Cluster == c || u.Gang >= 0 && l.p.stateInTurn(&l.p.e.store.gangs.list[u.Gang]) != u.State {
 			continue
 		}
 		if offered++; covers {
 			continue
 		}
-		columnar.SubClamp(missing, l.vector(u.Class))
+		columnar.SubClamp(missing, l.p.vector(u.Class))
 		g.level = u.Level
 		g.count++
 		covers = columnar.IsZero(missing)
@@ -196,24 +196,24 @@ func (l *worker) measureListed(need int32, k *state.Kind, g *candidateDomain) (c
 // listUnits lists what could be preempted in a domain, whichever cluster asks, and tightens the
 // domain's bound to that list plus what is free.
 func (l *worker) listUnits(b *domainBounds, at int, k *state.Kind) {
-	x, sum := &b.list[at], b.sum(at, l.dims)
+	x, sum := &b.list[at], b.sum(at, l.p.dims)
 	s := &l.search.sel
 	s.need, s.cluster, s.planFailed = order.None, anyCluster, false
-	l.selectUnits(k, x.scope, l.search.vecs.Take(l.dims))
+	l.selectUnits(k, x.scope, l.search.vecs.Take(l.p.dims))
 	clear(sum)
 	l.domainsFor(k.Matcher).AddLeft(sum, x.shelves, k.Accepts)
 	x.listed = true
 	list := s.memory.had[:0]
-	t := &l.e.store.gangs
+	t := &l.p.e.store.gangs
 	s.eachMachine(func(r columnar.Row, level int64) {
-		class := l.s.View.Class[r]
-		u := units.BoundUnit{Level: level, ID: l.s.IDRank[r], Class: class, Cluster: l.s.ClusterOf[l.s.View.Cluster[r]], Gang: -1}
-		if at := l.gangOf(r); at != 0 && !l.preempted.victimOf.Has(uint32(r)) {
+		class := l.p.s.View.Class[r]
+		u := units.BoundUnit{Level: level, ID: l.p.s.IDRank[r], Class: class, Cluster: l.p.s.ClusterOf[l.p.s.View.Cluster[r]], Gang: -1}
+		if at := l.gangOf(r); at != 0 && !l.p.preempted.victimOf.Has(uint32(r)) {
 			u.Gang = at - 1
-			u.State = l.stateOf(&t.list[u.Gang])
+			u.State = l.p.stateOf(&t.list[u.Gang])
 		}
 		list = append(list, u)
-		columnar.SatAdd(sum, l.vector(class))
+		columnar.SatAdd(sum, l.p.vector(class))
 	})
 	s.memory.had = list
 	slices.SortFunc(list, units.CompareBoundUnits)
@@ -227,27 +227,27 @@ func (l *worker) listUnits(b *domainBounds, at int, k *state.Kind) {
 // would have in each without preemption: its own machines and what is free.
 func (l *worker) openCandidateDomains(need int32, k *state.Kind, pool *unitPool) []uint32 {
 	b := l.boundFor(k, pool)
-	want := l.aggregate(need)
+	want := l.p.aggregate(need)
 	values := b.covering(b.values[:0], want)
 	domainTotals := &l.search.domainTotals
-	domainTotals.reset(l.s.Supply.ValueIDMax())
+	domainTotals.reset(l.p.s.Supply.ValueIDMax())
 	add := func(r columnar.Row) {
-		if v, ok := l.s.Supply.Domain(k.Matcher, r); ok {
-			columnar.SatAdd(domainTotals.of(v, l.dims).available, l.vec(r))
+		if v, ok := l.p.s.Supply.Domain(k.Matcher, r); ok {
+			columnar.SatAdd(domainTotals.of(v, l.p.dims).available, l.p.vec(r))
 		}
 	}
 	l.eachOwn(need, k, add)
-	for r := l.lines[need].Acquired; r != columnar.None; r = l.claims.Next(r) {
+	for r := l.p.lines[need].Acquired; r != columnar.None; r = l.p.claims.Next(r) {
 		add(r)
 	}
 	for i := range domainTotals.list {
 		d := &domainTotals.list[i]
 		copy(d.potential, d.available)
 		if at := int(b.at[d.value]) - 1; at >= 0 {
-			if columnar.Covers(b.sum(at, l.dims), want) {
+			if columnar.Covers(b.sum(at, l.p.dims), want) {
 				continue // b.covering has returned it already
 			}
-			columnar.SatAdd(d.potential, b.sum(at, l.dims))
+			columnar.SatAdd(d.potential, b.sum(at, l.p.dims))
 		}
 		if columnar.Covers(d.potential, want) {
 			values = append(values, d.value)
@@ -256,7 +256,7 @@ func (l *worker) openCandidateDomains(need int32, k *state.Kind, pool *unitPool)
 	}
 	d := l.domainsFor(k.Matcher)
 	for _, value := range values {
-		cell := domainTotals.of(value, l.dims)
+		cell := domainTotals.of(value, l.p.dims)
 		if at := int(b.at[value]) - 1; at >= 0 {
 			d.AddLeft(cell.available, b.list[at].shelves, k.Accepts)
 		}
@@ -345,21 +345,21 @@ func (b *domainBounds) refuse(want []int64) {
 // boundFor returns the bounds of a kind, brought up to date: it forms them on first use and
 // after a reservation was voided, else measures only the domains that changed.
 func (l *worker) boundFor(k *state.Kind, pool *unitPool) *domainBounds {
-	b := l.candidates.boundsOf[k.Number]
+	b := l.p.candidates.boundsOf[k.Number]
 	d := l.domainsFor(k.Matcher)
 	if b == nil {
-		b = l.e.store.lent.candidateDomains.Lend()
-		l.candidates.boundsOf[k.Number], b.voided = b, -1
+		b = l.p.e.store.lent.candidateDomains.Lend()
+		l.p.candidates.boundsOf[k.Number], b.voided = b, -1
 	}
-	if b.voided != len(l.reserved.voided) {
+	if b.voided != len(l.p.reserved.voided) {
 		l.formBound(b, k, d, pool)
 	}
 	for ; b.touched < len(d.Touched); b.touched++ {
 		b.mark(d.Touched[b.touched])
 	}
 	for ; b.lost < len(l.search.lost); b.lost++ {
-		if r := l.search.lost[b.lost]; k.AcceptsClass(l.s.View.Class[r]) {
-			if v, ok := l.s.Supply.Domain(k.Matcher, r); ok {
+		if r := l.search.lost[b.lost]; k.AcceptsClass(l.p.s.View.Class[r]) {
+			if v, ok := l.p.s.Supply.Domain(k.Matcher, r); ok {
 				b.mark(v)
 			}
 		}
@@ -380,7 +380,7 @@ func (b *domainBounds) mark(value uint32) {
 
 // formBound builds the bounds of all domains from scratch and empties the memos.
 func (l *worker) formBound(b *domainBounds, k *state.Kind, d *domains.Index, pool *unitPool) {
-	b.touched, b.lost, b.voided = len(d.Touched), len(l.search.lost), len(l.reserved.voided)
+	b.touched, b.lost, b.voided = len(d.Touched), len(l.search.lost), len(l.p.reserved.voided)
 	b.list, b.queue, b.refused, b.oldest = b.list[:0], b.queue[:0], b.refused[:0], 0
 	b.candidates = candidateMemo{for1: -1, for2: -1}
 	if b.at == nil {
@@ -398,9 +398,9 @@ func (l *worker) formBound(b *domainBounds, k *state.Kind, d *domains.Index, poo
 		}
 		b.list[at-1].scope = x
 	}
-	b.sums = reuse.Resize(b.sums, len(b.list)*l.dims)
+	b.sums = reuse.Resize(b.sums, len(b.list)*l.p.dims)
 	for i := range b.list {
-		l.measureCandidateDomain(b.sum(i, l.dims), &b.list[i], k, d)
+		l.p.measureCandidateDomain(b.sum(i, l.p.dims), &b.list[i], k, d)
 	}
 }
 
@@ -416,16 +416,16 @@ func (b *domainBounds) add(value uint32) *boundedDomain {
 // remeasure recomputes the bounds of the queued domains. If one has grown in some dimension,
 // the refused vectors are forgotten.
 func (l *worker) remeasure(b *domainBounds, k *state.Kind, d *domains.Index) {
-	was := l.search.vecs.Take(l.dims)
+	was := l.search.vecs.Take(l.p.dims)
 	for _, at := range b.queue {
-		x, sum := &b.list[at], b.sum(int(at), l.dims)
+		x, sum := &b.list[at], b.sum(int(at), l.p.dims)
 		x.dirty = false
 		copy(was, sum)
 		if x.listed {
 			l.listUnits(b, int(at), k)
 		} else {
 			clear(sum)
-			l.measureCandidateDomain(sum, x, k, d)
+			l.p.measureCandidateDomain(sum, x, k, d)
 		}
 		if !columnar.Covers(was, sum) {
 			b.refused, b.oldest = b.refused[:0], 0
@@ -436,24 +436,24 @@ func (l *worker) remeasure(b *domainBounds, k *state.Kind, d *domains.Index) {
 
 // measureCandidateDomain adds up the upper bound of a domain for needs of a kind: what is free,
 // and every machine that could be preempted.
-func (l *worker) measureCandidateDomain(sum []int64, x *boundedDomain, k *state.Kind, d *domains.Index) {
+func (p *pass) measureCandidateDomain(sum []int64, x *boundedDomain, k *state.Kind, d *domains.Index) {
 	d.AddLeft(sum, x.shelves, k.Accepts)
 	if x.scope == nil {
 		return
 	}
-	t := &l.e.store.gangs
+	t := &p.e.store.gangs
 	add := func(r columnar.Row) {
-		if k.AcceptsClass(l.s.View.Class[r]) && l.preempted.takenBy(r) == order.None {
-			columnar.SatAdd(sum, l.vec(r))
+		if k.AcceptsClass(p.s.View.Class[r]) && p.preempted.takenBy(r) == order.None {
+			columnar.SatAdd(sum, p.vec(r))
 		}
 	}
 	for i := range x.scope.victimGroups {
 		if f := &x.scope.victimGroups[i]; k.AcceptsClass(f.Class) {
-			columnar.SatAddScaled(sum, l.vector(f.Class), l.countLeft(f.Rows))
+			columnar.SatAddScaled(sum, p.vector(f.Class), p.preempted.countLeft(f.Rows))
 		}
 	}
 	for _, r := range x.scope.broken {
-		if !l.preempted.victimOf.Has(uint32(r)) {
+		if !p.preempted.victimOf.Has(uint32(r)) {
 			add(r)
 		}
 	}
@@ -464,8 +464,8 @@ func (l *worker) measureCandidateDomain(sum []int64, x *boundedDomain, k *state.
 		for _, r := range t.list[g].Members {
 			// A machine that a plan of its own cluster counts on is included: it goes with its
 			// gang.
-			if v, ok := l.s.Supply.Domain(k.Matcher, r); ok && v == x.value && !l.preempted.victimOf.Has(uint32(r)) && k.AcceptsClass(l.s.View.Class[r]) {
-				columnar.SatAdd(sum, l.vec(r))
+			if v, ok := p.s.Supply.Domain(k.Matcher, r); ok && v == x.value && !p.preempted.victimOf.Has(uint32(r)) && k.AcceptsClass(p.s.View.Class[r]) {
+				columnar.SatAdd(sum, p.vec(r))
 			}
 		}
 	}
@@ -475,13 +475,13 @@ func (l *worker) measureCandidateDomain(sum []int64, x *boundedDomain, k *state.
 }
 
 // countLeft counts the machines that no plan has taken.
-func (l *worker) countLeft(rows []columnar.Row) int64 {
-	if len(l.preempted.plans) == 0 {
+func (x *preempted) countLeft(rows []columnar.Row) int64 {
+	if len(x.plans) == 0 {
 		return int64(len(rows))
 	}
 	n := int64(0)
 	for _, r := range rows {
-		if !l.preempted.victimOf.Has(uint32(r)) && l.preempted.takenBy(r) == order.None {
+		if !x.victimOf.Has(uint32(r)) && x.takenBy(r) == order.None {
 			n++
 		}
 	}
@@ -489,17 +489,17 @@ func (l *worker) countLeft(rows []columnar.Row) int64 {
 }
 
 // scopeAt returns a pool's scope of a domain; it makes an empty one if the pool has none.
-func (l *worker) scopeAt(pool *unitPool, value uint32) *unitScope {
-	scope := l.e.store.gangs.scopeOf(pool, value)
+func (p *pass) scopeAt(pool *unitPool, value uint32) *unitScope {
+	scope := p.e.store.gangs.scopeOf(pool, value)
 	if scope == nil {
-		scope = l.e.store.gangs.newScope(pool, value)
+		scope = p.e.store.gangs.newScope(pool, value)
 	}
 	return scope
 }
 
 // mayHaveMore is a version counter: it grows whenever a need may find a unit where it found
 // none before. Memos of "nothing to preempt" are valid as long as it stays the same.
-func (l *worker) mayHaveMore() uint64 { return uint64(l.search.moreUnits + len(l.reserved.voided)) }
+func (l *worker) mayHaveMore() uint64 { return uint64(l.search.moreUnits + len(l.p.reserved.voided)) }
 
 // lose logs that a plan has taken a machine that could be preempted, so that the bounds of its
 // domain are measured again. Taking a member also changes what else its gang can give, in every
@@ -511,11 +511,11 @@ func (l *worker) lose(r columnar.Row, apart bool) {
 	if at == 0 || apart {
 		return
 	}
-	g := &l.e.store.gangs.list[at-1]
-	if g.LostAt == len(l.preempted.plans)+1 {
+	g := &l.p.e.store.gangs.list[at-1]
+	if g.LostAt == len(l.p.preempted.plans)+1 {
 		return // this plan has logged the gang already
 	}
-	if g.LostAt = len(l.preempted.plans) + 1; l.isMixed(g) {
+	if g.LostAt = len(l.p.preempted.plans) + 1; l.p.isMixed(g) {
 		l.search.moreUnits++ // the remaining members may have a lower priority than those taken
 	}
 	l.search.lost = append(l.search.lost, g.Members...)
@@ -525,18 +525,18 @@ func (l *worker) lose(r columnar.Row, apart bool) {
 // machines were taken, and deals the unused remainder of broken gangs into the pool's domains.
 func (l *worker) catchUpScopes(pool *unitPool) {
 	at := func(r columnar.Row) *unitScope {
-		value, ok := l.cellIn(pool.cut, pool.key.matcher, r)
+		value, ok := l.p.cellIn(pool.cut, pool.key.matcher, r)
 		if !ok {
 			return nil
 		}
-		return l.e.store.gangs.scopeOf(pool, value)
+		return l.p.e.store.gangs.scopeOf(pool, value)
 	}
 	for ; pool.lost < len(l.search.lost); pool.lost++ {
 		if x := at(l.search.lost[pool.lost]); x != nil {
 			x.stale = true
 		}
 	}
-	for rest := l.e.store.gangs.rest; pool.rest < len(rest); pool.rest++ {
+	for rest := l.p.e.store.gangs.rest; pool.rest < len(rest); pool.rest++ {
 		if x := at(rest[pool.rest]); x != nil {
 			x.rest = alloc.Append(l.arena, x.rest, rest[pool.rest])
 		}
@@ -547,20 +547,20 @@ func (l *worker) catchUpScopes(pool *unitPool) {
 // needs of the scope's matcher and priority may take it.
 func (l *worker) restIn(x *unitScope, k *state.Kind) []columnar.Row {
 	if x.value == 0 {
-		rest := l.e.store.gangs.rest
+		rest := l.p.e.store.gangs.rest
 		for _, r := range rest[x.restSeen:] {
-			if l.tenants.mayTake(l.e.store.priority[r], k.Priority) && l.s.Classes[l.s.View.Class[r]].Matches(k.Matcher) {
+			if l.p.tenants.mayTake(l.p.e.store.priority[r], k.Priority) && l.p.s.Classes[l.p.s.View.Class[r]].Matches(k.Matcher) {
 				x.rest = alloc.Append(l.arena, x.rest, r)
 			}
 		}
 		x.restSeen = len(rest)
 	}
-	x.rest = slices.DeleteFunc(x.rest, func(r columnar.Row) bool { return l.preempted.takenBy(r) != order.None })
+	x.rest = slices.DeleteFunc(x.rest, func(r columnar.Row) bool { return l.p.preempted.takenBy(r) != order.None })
 	return x.rest
 }
 
 // isMixed reports whether a gang's roles differ in priority.
-func (l *worker) isMixed(g *units.Gang) bool {
-	first := l.kindOf(g.Roles[0].Need).Priority
-	return slices.ContainsFunc(g.Roles, func(x units.GangRole) bool { return l.kindOf(x.Need).Priority != first })
+func (p *pass) isMixed(g *units.Gang) bool {
+	first := p.kindOf(g.Roles[0].Need).Priority
+	return slices.ContainsFunc(g.Roles, func(x units.GangRole) bool { return p.kindOf(x.Need).Priority != first })
 }

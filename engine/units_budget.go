@@ -28,15 +28,15 @@ type searchCount struct {
 
 // meet counts one pair and the machines offered in it. Between tenants a domain that offers no
 // machine is no pair.
-func (l *worker) meet(need int32, offered int) {
-	if l.tenants.reclaiming && offered == 0 {
+func (p *pass) meet(need int32, offered int) {
+	if p.tenants.reclaiming && offered == 0 {
 		return
 	}
-	ended := l.searchEnded()
-	l.candidates.met.pairs++
-	l.candidates.met.units += offered
-	if !ended && l.searchEnded() {
-		l.candidates.met.endedAt, l.candidates.met.tenants = l.rankOf[need], l.tenants.reclaiming
+	ended := p.searchEnded()
+	p.candidates.met.pairs++
+	p.candidates.met.units += offered
+	if !ended && p.searchEnded() {
+		p.candidates.met.endedAt, p.candidates.met.tenants = p.rankOf[need], p.tenants.reclaiming
 	}
 }
 
@@ -62,11 +62,11 @@ func (p *pass) searchEnded() bool {
 // are offered. Between tenants a machine counts as offered only if it belongs to another tenant
 // and the taker, with this machine alone, stays within its share.
 func (s *selection) couldCover() (covers bool, offered int) {
-	sum := s.worker.search.vecs.Take(s.worker.dims)
+	sum := s.worker.search.vecs.Take(s.worker.p.dims)
 	s.eachMachine(func(r columnar.Row, level int64) {
-		class := s.worker.s.View.Class[r]
-		columnar.SatAdd(sum, s.worker.vector(class))
-		if !s.worker.tenants.reclaiming || level != math.MinInt64 && !s.worker.preempted.victimOf.Has(uint32(r)) && !s.worker.tenants.shares.IsFull(class) {
+		class := s.worker.p.s.View.Class[r]
+		columnar.SatAdd(sum, s.worker.p.vector(class))
+		if !s.worker.p.tenants.reclaiming || level != math.MinInt64 && !s.worker.p.preempted.victimOf.Has(uint32(r)) && !s.worker.p.tenants.shares.IsFull(class) {
 			offered++ // between tenants: neither excess nor broken off its gang by a plan already
 		}
 	})

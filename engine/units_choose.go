@@ -100,7 +100,7 @@ type selectionMemory struct {
 // selectFor prepares the choice of units for a need. It keeps want, without a copy.
 func (l *worker) selectFor(need int32, k *state.Kind, scope *unitScope, want []int64) *selection {
 	s := &l.search.sel
-	s.need, s.cluster, s.planFailed = need, l.lines[need].Cluster, l.backsOff(need)
+	s.need, s.cluster, s.planFailed = need, l.p.lines[need].Cluster, l.p.backsOff(need)
 	return l.selectUnits(k, scope, want)
 }
 
@@ -112,16 +112,16 @@ func (l *worker) selectUnits(k *state.Kind, scope *unitScope, want []int64) *sel
 	s := &l.search.sel
 	s.worker, s.k, s.scope, s.want, s.keys = l, k, scope, want, s.keys[:0]
 	for i := range k.Spread {
-		s.keys = append(s.keys, l.s.Supply.Key(k.Spread[i].Key))
+		s.keys = append(s.keys, l.p.s.Supply.Key(k.Spread[i].Key))
 	}
-	if s.picks.inPlan.Top() == 0 || s.picks.inPlan.Top() < l.s.Supply.RowMax() {
-		s.picks.inPlan.Grow(l.s.Supply.RowMax())
+	if s.picks.inPlan.Top() == 0 || s.picks.inPlan.Top() < l.p.s.Supply.RowMax() {
+		s.picks.inPlan.Grow(l.p.s.Supply.RowMax())
 	}
 	s.listing.extra, s.listing.wholes = s.listing.extra[:0], s.listing.wholes[:0]
-	s.listing.gangs.Reset(s.worker.dims)
-	scope.order(l.s.IDRank)
+	s.listing.gangs.Reset(s.worker.p.dims)
+	scope.order(l.p.s.IDRank)
 	s.unmark()
-	if s.listing.listed, s.listing.sunk = s.worker.tenants.reclaiming, nil; s.worker.tenants.reclaiming {
+	if s.listing.listed, s.listing.sunk = s.worker.p.tenants.reclaiming, nil; s.worker.p.tenants.reclaiming {
 		s.listBroken()
 		s.listRest()
 		s.listGangs()
@@ -130,7 +130,7 @@ func (l *worker) selectUnits(k *state.Kind, scope *unitScope, want []int64) *sel
 		s.sortGangs()
 	}
 	s.rewind()
-	s.listing.fresh, s.listing.turn = true, l.e.store.gangs.turn
+	s.listing.fresh, s.listing.turn = true, l.p.e.store.gangs.turn
 	return s
 }
 
@@ -138,7 +138,7 @@ func (l *worker) selectUnits(k *state.Kind, scope *unitScope, want []int64) *sel
 // same need, scope and vector.
 func (l *worker) selectAgain(need int32, k *state.Kind, scope *unitScope, want []int64) *selection {
 	s := &l.search.sel
-	if s.listing.fresh && s.listing.turn == l.e.store.gangs.turn && s.need == need && s.k == k && s.scope == scope && &s.want[0] == &want[0] {
+	if s.listing.fresh && s.listing.turn == l.p.e.store.gangs.turn && s.need == need && s.k == k && s.scope == scope && &s.want[0] == &want[0] {
 		return s
 	}
 	return l.selectFor(need, k, scope, want)
@@ -176,7 +176,7 @@ func (s *selection) rewind() {
 	s.unmark()
 	s.rewindSingles()
 	s.reader.bandAt, s.reader.wholeTo = 0, len(s.listing.wholes)
-	if s.given.term = 0; s.worker.tenants.reclaiming {
+	if s.given.term = 0; s.worker.p.tenants.reclaiming {
 		s.rewindTenants()
 	}
 	s.listing.gangs.At, s.picks.ofGangs = 0, false
@@ -205,18 +205,18 @@ func (s *selection) mark(r columnar.Row) {
 
 // isFree reports whether a machine is no victim yet, and open.
 func (s *selection) isFree(r columnar.Row) bool {
-	return !s.worker.preempted.victimOf.Has(uint32(r)) && s.isOpen(r)
+	return !s.worker.p.preempted.victimOf.Has(uint32(r)) && s.isOpen(r)
 }
 
 // isOpen reports whether the need may take a machine as far as plans and reservations go: no
 // plan counts on it, it belongs to another cluster and is not reserved.
 func (s *selection) isOpen(r columnar.Row) bool {
-	return !s.worker.reserved.live(r) && s.isAnothers(r)
+	return !s.worker.p.reserved.live(r) && s.isAnothers(r)
 }
 
 // isAnothers reports whether a machine belongs to another cluster, and no plan counts on it.
 func (s *selection) isAnothers(r columnar.Row) bool {
-	return s.worker.preempted.takenBy(r) == order.None && s.worker.s.ClusterOf[s.worker.s.View.Cluster[r]] != s.cluster
+	return s.worker.p.preempted.takenBy(r) == order.None && s.worker.p.s.ClusterOf[s.worker.p.s.View.Cluster[r]] != s.cluster
 }
 
 // isFreeOf is isFree for a machine of an alike. One that drains must be there for what the alike says.
@@ -224,33 +224,33 @@ func (s *selection) isFreeOf(a *units.Alike, r columnar.Row) bool {
 	if !a.Leaving {
 		return s.isFree(r)
 	}
-	return s.isAnothers(r) && s.worker.drainsAs(r, a.Promised)
+	return s.isAnothers(r) && s.worker.p.drainsAs(r, a.Promised)
 }
 
 // isHere reports whether the need could use a machine and it lies in the scope.
 func (s *selection) isHere(r columnar.Row) bool {
-	if !s.k.AcceptsClass(s.worker.s.View.Class[r]) {
+	if !s.k.AcceptsClass(s.worker.p.s.View.Class[r]) {
 		return false
 	}
-	value, ok := s.worker.cell(s.k.Matcher, r)
+	value, ok := s.worker.p.cell(s.k.Matcher, r)
 	return ok && (s.scope.value == 0 || value == s.scope.value) && s.isPlaced(r)
 }
 
 // isPlaced reports whether a machine has every key that hard spread constrains.
 func (s *selection) isPlaced(r columnar.Row) bool {
-	return spread.HasAll(s.worker.s.Supply, r, s.keys)
+	return spread.HasAll(s.worker.p.s.Supply, r, s.keys)
 }
 
 // single makes a unit of one machine, scored for needs of a priority.
 func (l *worker) single(r columnar.Row, class units.Class, priority int32) units.Unit {
-	level := l.e.store.priority[r]
-	score := l.score(r, priority, level)
-	u := units.Unit{Row: r, Gang: -1, Level: level, Giver: l.giverOf(r), Key: units.Key{
-		Paid: true, Band: l.keyBand(score), Class: class, Score: -score, Cluster: -1, ID: l.s.IDRank[r],
+	level := l.p.e.store.priority[r]
+	score := l.p.score(r, priority, level)
+	u := units.Unit{Row: r, Gang: -1, Level: level, Giver: l.p.giverOf(r), Key: units.Key{
+		Paid: true, Band: l.p.keyBand(score), Class: class, Score: -score, Cluster: -1, ID: l.p.s.IDRank[r],
 	}}
 	if g := l.gangOf(r); g != 0 {
 		u.Gang = g - 1
-		x := &l.e.store.gangs.list[g-1]
+		x := &l.p.e.store.gangs.list[g-1]
 		u.Key.Cluster, u.Key.Group = x.Cluster, x.Group
 	}
 	return u
@@ -259,7 +259,7 @@ func (l *worker) single(r columnar.Row, class units.Class, priority int32) units
 // gain adds what the need could use of a unit.
 func (s *selection) gain(sum []int64, u *units.Unit) {
 	if u.Row != columnar.None {
-		columnar.SatAdd(sum, s.worker.vec(u.Row))
+		columnar.SatAdd(sum, s.worker.p.vec(u.Row))
 		return
 	}
 	columnar.SatAdd(sum, s.listing.gangs.Shapes[u.Shape].Local)
@@ -271,8 +271,8 @@ func (s *selection) members(u *units.Unit, f func(columnar.Row)) {
 		f(u.Row)
 		return
 	}
-	for _, r := range s.worker.e.store.gangs.list[u.Gang].Members {
-		if !s.worker.preempted.victimOf.Has(uint32(r)) {
+	for _, r := range s.worker.p.e.store.gangs.list[u.Gang].Members {
+		if !s.worker.p.preempted.victimOf.Has(uint32(r)) {
 			f(r)
 		}
 	}
@@ -292,11 +292,11 @@ func (s *selection) head(mask uint64) (at int, ok bool) {
 		if !s.isOffered(i, mask) {
 			continue
 		}
-		if s.worker.tenants.reclaiming && !s.admitsClass(f.Giver(), f.Class) {
+		if s.worker.p.tenants.reclaiming && !s.admitsClass(f.Giver(), f.Class) {
 			continue
 		}
-		if r := s.headOf(i); r != columnar.None && s.worker.s.IDRank[r] < best {
-			best, at, ok = s.worker.s.IDRank[r], i, true
+		if r := s.headOf(i); r != columnar.None && s.worker.p.s.IDRank[r] < best {
+			best, at, ok = s.worker.p.s.IDRank[r], i, true
 		}
 	}
 	return at, ok
@@ -306,7 +306,7 @@ func (s *selection) head(mask uint64) (at int, ok bool) {
 // dimension of the mask, judged by what all machines of the group share.
 func (s *selection) isOffered(at int, mask uint64) bool {
 	f := &s.scope.victimGroups[at]
-	return s.worker.classMask[f.Class]&mask != 0 && s.k.AcceptsClass(f.Class) && !s.isBarred(f)
+	return s.worker.p.classMask[f.Class]&mask != 0 && s.k.AcceptsClass(f.Class) && !s.isBarred(f)
 }
 
 // isBarred reports whether a victim group is hidden from a need whose plan has failed: while it
@@ -322,7 +322,7 @@ func (s *selection) headOf(i int) columnar.Row {
 	if !listing && s.reader.outside.IsSet(i) && c < len(f.Rows) && !s.picks.inPlan.Has(uint32(f.Rows[c])) {
 		return f.Rows[c] // unchanged since it was found
 	}
-	if !s.worker.hasLeft(f) {
+	if !s.worker.p.hasLeft(f) {
 		return columnar.None
 	}
 	for c = max(c, f.At); c < len(f.Rows) && (s.picks.inPlan.Has(uint32(f.Rows[c])) || !s.isFreeOf(f.Alike, f.Rows[c]) || !s.isPlaced(f.Rows[c])); c++ {
@@ -356,7 +356,7 @@ func (s *selection) nextVictimGroup(mask uint64) (at int, ok bool) {
 
 // moreVictimGroups extends the scope's list of victim groups; false when it is complete.
 func (s *selection) moreVictimGroups() bool {
-	if !s.worker.extend(s.scope) {
+	if !s.worker.p.extend(s.scope) {
 		return false
 	}
 	s.reader.victimGroupTo = len(s.scope.victimGroups)
@@ -373,7 +373,7 @@ func (s *selection) ofVictimGroup(at int) units.Unit {
 	f := &s.scope.victimGroups[at]
 	r := f.Rows[s.headAt(at)]
 	u := units.Unit{Row: r, Gang: -1, Level: f.Level, Giver: f.Giver(), Key: units.Key{
-		Paid: !f.Excess, Tenant: s.given.term, Band: f.Band, Class: units.ClassPlain, Score: -f.Score, Cluster: -1, ID: s.worker.s.IDRank[r],
+		Paid: !f.Excess, Tenant: s.given.term, Band: f.Band, Class: units.ClassPlain, Score: -f.Score, Cluster: -1, ID: s.worker.p.s.IDRank[r],
 	}}
 	if f.Excess {
 		u.Key.Class = units.ClassExcess
@@ -387,7 +387,7 @@ func (s *selection) ofVictimGroup(at int) units.Unit {
 func (s *selection) nextSingle(mask uint64) (u units.Unit, ok bool) {
 	for s.reader.extraAt < s.reader.extraTo {
 		x := &s.listing.extra[s.reader.extraAt]
-		if r := x.Row; s.worker.classMask[s.worker.s.View.Class[r]]&mask != 0 && !s.picks.inPlan.Has(uint32(r)) && (!s.worker.tenants.reclaiming || s.admitsUnit(x)) {
+		if r := x.Row; s.worker.p.classMask[s.worker.p.s.View.Class[r]]&mask != 0 && !s.picks.inPlan.Has(uint32(r)) && (!s.worker.p.tenants.reclaiming || s.admitsUnit(x)) {
 			x.Key.Tenant = s.given.term
 			break
 		}
@@ -411,7 +411,7 @@ func (s *selection) nextSingle(mask uint64) (u units.Unit, ok bool) {
 // permits whole gangs.
 func (s *selection) choose(gangs bool) bool {
 	s.listing.fresh = false
-	if s.worker.tenants.reclaiming {
+	if s.worker.p.tenants.reclaiming {
 		return s.chooseByTenant(gangs)
 	}
 	for s.lacks != 0 {
@@ -439,7 +439,7 @@ func (s *selection) choose(gangs bool) bool {
 func (s *selection) take(u *units.Unit) {
 	s.mark(u.Row)
 	s.picks.chosen = append(s.picks.chosen, *u)
-	columnar.SubClamp(s.left, s.worker.vec(u.Row))
+	columnar.SubClamp(s.left, s.worker.p.vec(u.Row))
 	s.lacks = positive(s.left)
 	s.picks.ofGangs = s.picks.ofGangs || u.Gang >= 0
 	if u.Key.Class == units.ClassElastic {
@@ -452,10 +452,10 @@ func (s *selection) addUpAgain(gang int32) {
 	for i := range s.listing.wholes {
 		if u := &s.listing.wholes[i]; u.Gang == gang && u.Local != nil {
 			if !u.Apart {
-				u.Apart, u.Local, u.Global = true, s.worker.search.vecs.Take(s.worker.dims), s.worker.search.vecs.Take(s.worker.dims)
+				u.Apart, u.Local, u.Global = true, s.worker.search.vecs.Take(s.worker.p.dims), s.worker.search.vecs.Take(s.worker.p.dims)
 				s.listing.gangs.Odd = append(s.listing.gangs.Odd, int32(i))
 			}
-			s.addUp(u, &s.worker.e.store.gangs.list[gang])
+			s.addUp(u, &s.worker.p.e.store.gangs.list[gang])
 		}
 	}
 }
@@ -497,7 +497,7 @@ func (s *selection) dropMembers(gang int32) {
 // gainOf subtracts from what is missing what the need could use of a unit.
 func (s *selection) gainOf(u *units.Unit, missing []int64) {
 	if u.Row != columnar.None {
-		columnar.SubClamp(missing, s.worker.vec(u.Row))
+		columnar.SubClamp(missing, s.worker.p.vec(u.Row))
 		return
 	}
 	columnar.SubClamp(missing, s.listing.gangs.Shapes[u.Shape].Local)

@@ -30,25 +30,25 @@ type candidateDomain struct {
 // for a part. With nested keys it tries the narrowest domains first. Once the search has ended
 // it tries none.
 func (l *worker) planWhole(need int32, k *state.Kind) {
-	n := &l.lines[need]
+	n := &l.p.lines[need]
 	pool := l.unitsFor(k)
 	l.inDomains(pool)
-	if l.choosesFreely(need) {
+	if l.p.choosesFreely(need) {
 		l.planFreely(need, k, pool)
 		return
 	}
-	from, to := l.narrowKeys(need, k)
+	from, to := l.p.narrowKeys(need, k)
 	if l.planInCells(need, k, pool, from, to) || l.planIn(need, k, pool) {
 		return
 	}
 	// If the plan is lost, what is in flight for it still counts in this cycle.
 	d := l.search.domainTotals.find(n.Domain)
 	if d != nil && !d.tried {
-		l.countInFlight(need, k, d.value, l.lackingIn(need, d))
+		l.p.countInFlight(need, k, d.value, l.lackingIn(need, d))
 	}
-	if l.tenants.reclaiming {
-		l.tenants.between.keepCounts = d == nil || d.tried || columnar.IsZero(d.available) && columnar.IsZero(d.potential)
-	} else if !l.backsOff(need) && !l.searchEnded() {
+	if l.p.tenants.reclaiming {
+		l.p.tenants.between.keepCounts = d == nil || d.tried || columnar.IsZero(d.available) && columnar.IsZero(d.potential)
+	} else if !l.p.backsOff(need) && !l.p.searchEnded() {
 		l.voidLost(need)
 	}
 }
@@ -56,10 +56,10 @@ func (l *worker) planWhole(need int32, k *state.Kind) {
 // planInCells carries out the best plan for a cell. It tries the nested keys from the narrowest
 // (to − 1) to the widest (from) and stops at the first that has a plan; false when none has.
 func (l *worker) planInCells(need int32, k *state.Kind, pool *unitPool, from, to int) bool {
-	for i := to - 1; i >= from && !l.searchEnded(); i-- {
-		l.candidates.cut = l.cutFor(k, i)
-		found := l.planIn(need, k, l.poolIn(l.candidates.cut, pool))
-		l.candidates.cut = nil
+	for i := to - 1; i >= from && !l.p.searchEnded(); i-- {
+		l.p.candidates.cut = l.p.cutFor(k, i)
+		found := l.planIn(need, k, l.p.poolIn(l.p.candidates.cut, pool))
+		l.p.candidates.cut = nil
 		if found {
 			return true
 		}
@@ -71,9 +71,9 @@ func (l *worker) planInCells(need int32, k *state.Kind, pool *unitPool, from, to
 // l.cut is set; false when there is none.
 func (l *worker) planIn(need int32, k *state.Kind, pool *unitPool) bool {
 	l.inDomains(pool)
-	l.told.triedFrom = len(l.told.tried)
+	l.p.told.triedFrom = len(l.p.told.tried)
 	l.sumCandidateDomains(need, k, pool)
-	if l.searchEnded() {
+	if l.p.searchEnded() {
 		return false
 	}
 	return l.planAmong(need, k, l.listCandidateDomains(need, k, pool))
@@ -81,8 +81,8 @@ func (l *worker) planIn(need int32, k *state.Kind, pool *unitPool) bool {
 
 // planAmong carries out the best plan for one of the given domains; false when none has a plan.
 func (l *worker) planAmong(need int32, k *state.Kind, candidateDomains []candidateDomain) bool {
-	n := &l.lines[need]
-	if len(candidateDomains) > l.e.opts.TopDomains {
+	n := &l.p.lines[need]
+	if len(candidateDomains) > l.p.e.opts.TopDomains {
 		candidateDomains = l.bestCandidateDomains(need, k, candidateDomains)
 	}
 	best := l.bestProposal(need, k, candidateDomains)
@@ -91,13 +91,13 @@ func (l *worker) planAmong(need int32, k *state.Kind, candidateDomains []candida
 	}
 	n.Status = n.Status&^state.IsUncoverable | state.IsAwaiting
 	lacking := l.lackingIn(need, l.search.domainTotals.find(best.value))
-	if domain := l.candidates.domainOf(best.value); domain != n.Domain {
+	if domain := l.p.candidates.domainOf(best.value); domain != n.Domain {
 		l.withhold(need, domain)
 	}
-	if l.candidates.cut != nil {
+	if l.p.candidates.cut != nil {
 		l.gatherIn(need, best.value)
 	}
-	l.countInFlight(need, k, best.value, lacking)
+	l.p.countInFlight(need, k, best.value, lacking)
 	l.carryOut(need, k, &best)
 	return true
 }
@@ -111,7 +111,7 @@ func (l *worker) bestProposal(need int32, k *state.Kind, candidateDomains []cand
 	for i := range candidateDomains {
 		x := &list[i]
 		l.propose(x, need, k, &candidateDomains[i])
-		if x.found && (best < 0 || l.cheaper(need, x, &list[best])) {
+		if x.found && (best < 0 || l.p.cheaper(need, x, &list[best])) {
 			best = i
 		}
 	}
@@ -124,26 +124,26 @@ func (l *worker) bestProposal(need int32, k *state.Kind, candidateDomains []cand
 
 // cheaper compares the plans for two domains: by what they destroy, then phase 1's domain
 // first, then by the domain's value as text.
-func (l *worker) cheaper(need int32, a, b *proposal) bool {
+func (p *pass) cheaper(need int32, a, b *proposal) bool {
 	if c := a.cost.Compare(&b.cost); c != 0 {
 		return c < 0
 	}
-	return l.compareCells(a.value, b.value, l.lines[need].Domain) < 0
+	return p.compareCells(a.value, b.value, p.lines[need].Domain) < 0
 }
 
 // sumCandidateDomains sums up what the need would have in each domain without preemption. A
 // domain that holds only units gets an entry too.
 func (l *worker) sumCandidateDomains(need int32, k *state.Kind, pool *unitPool) {
-	n, domainTotals := &l.lines[need], &l.search.domainTotals
-	domainTotals.reset(l.cellsMax())
+	n, domainTotals := &l.p.lines[need], &l.search.domainTotals
+	domainTotals.reset(l.p.cellsMax())
 	l.sumAvailable(need, k)
 	for _, x := range pool.list {
-		domainTotals.of(x.value, l.dims)
+		domainTotals.of(x.value, l.p.dims)
 	}
 	if !n.Is(state.IsPinned) {
 		return
 	}
-	if pin, pinned := l.pinnedDomain(need, k); pinned { // the plan that pinned it may have ended
+	if pin, pinned := l.p.pinnedDomain(need, k); pinned { // the plan that pinned it may have ended
 		for i := range domainTotals.list {
 			domainTotals.list[i].tried = domainTotals.list[i].value != pin // only the pin is a choice
 		}
@@ -152,7 +152,7 @@ func (l *worker) sumCandidateDomains(need int32, k *state.Kind, pool *unitPool) 
 
 // listCandidateDomains returns the domains in which everything together covers the need.
 func (l *worker) listCandidateDomains(need int32, k *state.Kind, pool *unitPool) []candidateDomain {
-	n := &l.lines[need]
+	n := &l.p.lines[need]
 	out := l.search.sel.memory.candidateDomains[:0]
 	none := l.noneToTake(k)
 	for i := range l.search.domainTotals.list {
@@ -160,10 +160,10 @@ func (l *worker) listCandidateDomains(need int32, k *state.Kind, pool *unitPool)
 		if d.tried {
 			continue
 		}
-		scope := l.scopeAt(pool, d.value)
+		scope := l.p.scopeAt(pool, d.value)
 		missing := l.lackingIn(need, d)
-		l.subInFlight(need, k, d.value, missing)
-		if (none || n.Is(state.HasCandidates)) && !l.e.opts.Explain && !columnar.Covers(l.most(k, scope), missing) {
+		l.p.subInFlight(need, k, d.value, missing)
+		if (none || n.Is(state.HasCandidates)) && !l.p.e.opts.Explain && !columnar.Covers(l.most(k, scope), missing) {
 			continue
 		}
 		s := l.selectFor(need, k, scope, missing)
@@ -171,7 +171,7 @@ func (l *worker) listCandidateDomains(need int32, k *state.Kind, pool *unitPool)
 			n.Status |= state.HasCandidates
 		}
 		if covers, offered := s.couldCover(); covers {
-			l.meet(need, offered)
+			l.p.meet(need, offered)
 			out = append(out, candidateDomain{value: d.value, scope: scope, missing: missing})
 		} else {
 			s.noteCandidateDomain(d.value, missing, records.RejectedCapacity)
@@ -188,29 +188,29 @@ func (l *worker) most(k *state.Kind, x *unitScope) []int64 {
 		return x.most
 	}
 	if x.mostFor, x.stale = k, false; x.most == nil {
-		x.most = alloc.MakeDirty[int64](l.arena, l.dims)
+		x.most = alloc.MakeDirty[int64](l.arena, l.p.dims)
 	}
 	clear(x.most)
 	add := func(r columnar.Row) {
-		if k.AcceptsClass(l.s.View.Class[r]) {
-			columnar.SatAdd(x.most, l.vec(r))
+		if k.AcceptsClass(l.p.s.View.Class[r]) {
+			columnar.SatAdd(x.most, l.p.vec(r))
 		}
 	}
 	for i := range x.victimGroups {
 		if f := &x.victimGroups[i]; k.AcceptsClass(f.Class) {
-			columnar.SatAddScaled(x.most, l.vector(f.Class), int64(len(f.Rows)-f.At))
+			columnar.SatAddScaled(x.most, l.p.vector(f.Class), int64(len(f.Rows)-f.At))
 		}
 	}
 	for _, r := range x.broken {
-		if l.preempted.takenBy(r) == order.None {
+		if l.p.preempted.takenBy(r) == order.None {
 			add(r)
 		}
 	}
 	for _, g := range x.gangs {
 		// A machine that a plan of its own cluster counts on is included: it goes with its
 		// gang.
-		for _, r := range l.e.store.gangs.list[g].Members {
-			if v, ok := l.cell(k.Matcher, r); ok && (x.value == 0 || v == x.value) {
+		for _, r := range l.p.e.store.gangs.list[g].Members {
+			if v, ok := l.p.cell(k.Matcher, r); ok && (x.value == 0 || v == x.value) {
 				add(r)
 			}
 		}
@@ -270,9 +270,9 @@ func (l *worker) bestCandidateDomains(need int32, k *state.Kind, candidateDomain
 	for i := range candidateDomains {
 		l.selectFor(need, k, candidateDomains[i].scope, candidateDomains[i].missing).measure(&candidateDomains[i])
 	}
-	first, most := l.lines[need].Domain, l.e.opts.TopDomains
-	byOrder := func(a, b candidateDomain) int { return l.compareCandidateDomains(&a, &b, first) }
-	if l.e.opts.Explain {
+	first, most := l.p.lines[need].Domain, l.p.e.opts.TopDomains
+	byOrder := func(a, b candidateDomain) int { return l.p.compareCandidateDomains(&a, &b, first) }
+	if l.p.e.opts.Explain {
 		slices.SortFunc(candidateDomains, byOrder)
 		for i := range candidateDomains[most:] {
 			g := &candidateDomains[most+i]
@@ -283,11 +283,11 @@ func (l *worker) bestCandidateDomains(need int32, k *state.Kind, candidateDomain
 	// Select the best first and sort only these: candidate domains may be thousands, the best
 	// are few.
 	best := candidateDomains[:most]
-	worst := l.worstCandidateDomain(best, first)
+	worst := l.p.worstCandidateDomain(best, first)
 	for i := range candidateDomains[most:] {
-		if g := &candidateDomains[most+i]; l.compareCandidateDomains(g, &best[worst], first) < 0 {
+		if g := &candidateDomains[most+i]; l.p.compareCandidateDomains(g, &best[worst], first) < 0 {
 			best[worst] = *g
-			worst = l.worstCandidateDomain(best, first)
+			worst = l.p.worstCandidateDomain(best, first)
 		}
 	}
 	slices.SortFunc(best, byOrder)
@@ -296,18 +296,18 @@ func (l *worker) bestCandidateDomains(need int32, k *state.Kind, candidateDomain
 
 // compareCandidateDomains orders domains by the priority up to which machines must be freed,
 // then by their number, then the need's first domain, then by the domain's value as text.
-func (l *worker) compareCandidateDomains(a, b *candidateDomain, first uint32) int {
+func (p *pass) compareCandidateDomains(a, b *candidateDomain, first uint32) int {
 	if c := cmp.Or(cmp.Compare(a.level, b.level), cmp.Compare(a.count, b.count)); c != 0 {
 		return c
 	}
-	return l.compareCells(a.value, b.value, first)
+	return p.compareCells(a.value, b.value, first)
 }
 
 // measure finds the priority up to which machines must be freed in a domain, and how many.
 func (s *selection) measure(g *candidateDomain) {
 	list := s.memory.had[:0]
 	s.eachMachine(func(r columnar.Row, level int64) {
-		list = append(list, units.BoundUnit{Level: level, ID: s.worker.s.IDRank[r], Class: s.worker.s.View.Class[r]})
+		list = append(list, units.BoundUnit{Level: level, ID: s.worker.p.s.IDRank[r], Class: s.worker.p.s.View.Class[r]})
 	})
 	s.memory.had = list
 	slices.SortFunc(list, units.CompareBoundUnits)
@@ -317,7 +317,7 @@ func (s *selection) measure(g *candidateDomain) {
 		if columnar.IsZero(missing) {
 			return
 		}
-		columnar.SubClamp(missing, s.worker.vector(list[i].Class))
+		columnar.SubClamp(missing, s.worker.p.vector(list[i].Class))
 		g.level = list[i].Level
 		g.count++
 	}
@@ -328,11 +328,11 @@ func (s *selection) measure(g *candidateDomain) {
 func (l *worker) propose(x *proposal, need int32, k *state.Kind, g *candidateDomain) {
 	s := l.selectAgain(need, k, g.scope, g.missing)
 	*x = proposal{value: g.value, missing: g.missing, units: x.units[:0], used: x.used[:0], reprieved: x.reprieved[:0]}
-	if l.e.opts.Explain {
+	if l.p.e.opts.Explain {
 		x.candidates = s.countMachines()
 	}
 	if !s.minimal() {
-		if x.rejected = records.RejectedUnits; s.worker.tenants.reclaiming {
+		if x.rejected = records.RejectedUnits; s.worker.p.tenants.reclaiming {
 			x.rejected = records.RejectedLedger
 		}
 		return
@@ -352,17 +352,17 @@ func (l *worker) propose(x *proposal, need int32, k *state.Kind, g *candidateDom
 // takes beyond its own, and reports whether everything together covers the need.
 func (s *selection) dryRun(used []columnar.Row) (all []columnar.Row, covered bool) {
 	rows := s.walkOrder()
-	missing := s.worker.search.vecs.Take(s.worker.dims)
-	copy(missing, s.worker.aggregate(s.need))
+	missing := s.worker.search.vecs.Take(s.worker.p.dims)
+	copy(missing, s.worker.p.aggregate(s.need))
 	for _, x := range rows {
 		if columnar.IsZero(missing) {
 			break
 		}
-		if !columnar.Helps(s.worker.vec(x.row), missing) {
+		if !columnar.Helps(s.worker.p.vec(x.row), missing) {
 			continue
 		}
-		columnar.SubClamp(missing, s.worker.vec(x.row))
-		if s.worker.claims.Of(x.row) != s.need && !x.awaited {
+		columnar.SubClamp(missing, s.worker.p.vec(x.row))
+		if s.worker.p.claims.Of(x.row) != s.need && !x.awaited {
 			used = append(used, x.row)
 		}
 	}
@@ -402,12 +402,12 @@ func (s *selection) walkOrder() []walked {
 	rows := s.memory.walk[:0]
 	value := s.scope.value
 	add := func(r columnar.Row) {
-		if v, ok := s.worker.cell(s.k.Matcher, r); ok && v == value && s.k.AcceptsClass(s.worker.s.View.Class[r]) {
+		if v, ok := s.worker.p.cell(s.k.Matcher, r); ok && v == value && s.k.AcceptsClass(s.worker.p.s.View.Class[r]) {
 			rows = append(rows, s.place(r))
 		}
 	}
 	s.worker.eachOwn(s.need, s.k, add)
-	for r := s.worker.lines[s.need].Acquired; r != columnar.None; r = s.worker.claims.Next(r) {
+	for r := s.worker.p.lines[s.need].Acquired; r != columnar.None; r = s.worker.p.claims.Next(r) {
 		had := len(rows)
 		if add(r); len(rows) > had {
 			rows[had] = walked{stage: walkAcquired, key: uint64(had), row: r}
@@ -415,14 +415,14 @@ func (s *selection) walkOrder() []walked {
 	}
 	s.worker.eachFreeIn(s.need, s.k, value, add)
 	missing := s.worker.lackingIn(s.need, s.worker.search.domainTotals.find(value))
-	for _, r := range s.worker.heldFor(s.need) {
-		if v, ok := s.worker.cell(s.k.Matcher, r); ok && v == value && s.worker.arrives(r, s.need, s.k) && columnar.Helps(s.worker.vec(r), missing) {
-			columnar.SubClamp(missing, s.worker.vec(r))
-			rows = append(rows, walked{stage: walkReserved, key: s.worker.s.KeepKey(r), row: r, awaited: true})
+	for _, r := range s.worker.p.heldFor(s.need) {
+		if v, ok := s.worker.p.cell(s.k.Matcher, r); ok && v == value && s.worker.p.arrives(r, s.need, s.k) && columnar.Helps(s.worker.p.vec(r), missing) {
+			columnar.SubClamp(missing, s.worker.p.vec(r))
+			rows = append(rows, walked{stage: walkReserved, key: s.worker.p.s.KeepKey(r), row: r, awaited: true})
 		}
 	}
 	for _, r := range s.freed() {
-		rows = append(rows, walked{stage: walkReserved, key: s.worker.s.KeepKey(r), row: r})
+		rows = append(rows, walked{stage: walkReserved, key: s.worker.p.s.KeepKey(r), row: r})
 	}
 	slices.SortFunc(rows, func(a, b walked) int {
 		return cmp.Or(cmp.Compare(a.stage, b.stage), cmp.Compare(b.owner, a.owner), cmp.Compare(a.key, b.key))
@@ -433,28 +433,28 @@ func (s *selection) walkOrder() []walked {
 
 // place returns the position in the dry run of a machine that the need has or could have.
 func (s *selection) place(r columnar.Row) walked {
-	x := walked{row: r, key: s.worker.s.KeepKey(r)}
-	switch state := s.worker.s.View.State[r]; state {
+	x := walked{row: r, key: s.worker.p.s.KeepKey(r)}
+	switch state := s.worker.p.s.View.State[r]; state {
 	case model.Idle:
 		free, held := walkIdle, walkHeldForLower
-		if s.worker.stageOf(r) == 1 {
+		if s.worker.p.stageOf(r) == 1 {
 			free, held = walkSpeculative, walkLateHeldForLower
 			x.key = s.offerKey(r)
 		}
 		switch x.stage = free; {
-		case s.worker.reserved.ownedBy(r, s.need):
-			x.stage, x.key = walkReserved, s.worker.s.KeepKey(r)
-		case s.worker.reserved.lower.has(r):
-			x.stage, x.key = held, s.worker.reserved.lower.key(r)
+		case s.worker.p.reserved.ownedBy(r, s.need):
+			x.stage, x.key = walkReserved, s.worker.p.s.KeepKey(r)
+		case s.worker.p.reserved.lower.has(r):
+			x.stage, x.key = held, s.worker.p.reserved.lower.key(r)
 		}
 	case model.Speculative:
 		x.stage, x.key = walkSpeculative, s.offerKey(r)
 	default:
-		owner := s.worker.ownerRank(r)
+		owner := s.worker.p.ownerRank(r)
 		switch {
-		case s.worker.isOwn(r, s.need):
+		case s.worker.p.isOwn(r, s.need):
 			x.stage = walkOwn
-		case owner > s.worker.rankOf[s.need]:
+		case owner > s.worker.p.rankOf[s.need]:
 			x.stage, x.owner = walkOfLower, owner
 		default:
 			x.stage = walkUnowned
@@ -466,7 +466,7 @@ func (s *selection) place(r columnar.Row) walked {
 
 // offerKey is the key of a machine among those that are acquired by effective cost.
 func (s *selection) offerKey(r columnar.Row) uint64 {
-	return uint64(s.worker.costs(s.k, 1)[s.worker.s.View.Class[r]])<<32 | uint64(s.worker.s.IDRank[r])
+	return uint64(s.worker.p.costs(s.k, 1)[s.worker.p.s.View.Class[r]])<<32 | uint64(s.worker.p.s.IDRank[r])
 }
 
 // creditStage is the position of a state in the order of credit.
@@ -483,7 +483,7 @@ func creditStage(s model.State) uint64 {
 // eachFreeIn is eachFree for one domain.
 func (l *worker) eachFreeIn(need int32, k *state.Kind, value uint32, f func(columnar.Row)) {
 	d := l.domainsFor(k.Matcher)
-	for _, i := range d.Of(k.Matcher).ShelvesOf(l.candidates.domainOf(value)) {
+	for _, i := range d.Of(k.Matcher).ShelvesOf(l.p.candidates.domainOf(value)) {
 		for _, r := range d.Shelves[i].Rows {
 			if l.isFreeFor(r, need) {
 				f(r)
@@ -508,15 +508,15 @@ type candidateMemo struct {
 // findCandidates sets HasCandidates on a need that chooses freely if a pool's domains hold
 // anything to preempt for it.
 func (l *worker) findCandidates(need int32, k *state.Kind, pool *unitPool) {
-	n := &l.lines[need]
-	m := &l.candidates.boundsOf[k.Number].candidates
+	n := &l.p.lines[need]
+	m := &l.p.candidates.boundsOf[k.Number].candidates
 	if since := l.mayHaveMore(); m.since != since {
 		m.since, m.for1, m.for2 = since, -1, -1
 	}
 	switch {
-	case l.noneToTake(k) || l.backsOff(need) || m.for2 >= 0 || m.for1 == n.Cluster:
+	case l.noneToTake(k) || l.p.backsOff(need) || m.for2 >= 0 || m.for1 == n.Cluster:
 		return
-	case m.hint != nil && l.selectFor(need, k, m.hint, l.aggregate(need)).any():
+	case m.hint != nil && l.selectFor(need, k, m.hint, l.p.aggregate(need)).any():
 		n.Status |= state.HasCandidates
 		return
 	}
@@ -534,8 +534,8 @@ func (l *worker) findCandidates(need int32, k *state.Kind, pool *unitPool) {
 // sets HasCandidates; nil if there is none.
 func (l *worker) findInScopes(need int32, k *state.Kind, pool *unitPool) *unitScope {
 	for _, x := range pool.list {
-		if l.selectFor(need, k, x, l.aggregate(need)).any() {
-			l.lines[need].Status |= state.HasCandidates
+		if l.selectFor(need, k, x, l.p.aggregate(need)).any() {
+			l.p.lines[need].Status |= state.HasCandidates
 			return x
 		}
 	}

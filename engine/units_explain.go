@@ -16,12 +16,12 @@ var classNames = [units.NumUnitClasses]string{"sunk", "excess", "elastic", "plai
 
 // noteCandidateDomain records why a domain was not tried.
 func (s *selection) noteCandidateDomain(value uint32, missing []int64, reason string) {
-	if !s.worker.e.opts.Explain || len(s.worker.told.tried)-s.worker.told.triedFrom >= records.TriedMax {
+	if !s.worker.p.e.opts.Explain || len(s.worker.p.told.tried)-s.worker.p.told.triedFrom >= records.TriedMax {
 		return
 	}
-	s.worker.told.tried = append(s.worker.told.tried, records.Tried{PreemptionExplanation: PreemptionExplanation{
-		Domain: s.worker.cellName(value), Candidates: s.countMachines(), Rejected: reason, Tenants: s.worker.tenants.reclaiming,
-	}, Need: s.need, Missing: s.worker.kept(missing)})
+	s.worker.p.told.tried = append(s.worker.p.told.tried, records.Tried{PreemptionExplanation: PreemptionExplanation{
+		Domain: s.worker.p.cellName(value), Candidates: s.countMachines(), Rejected: reason, Tenants: s.worker.p.tenants.reclaiming,
+	}, Need: s.need, Missing: s.worker.p.kept(missing)})
 }
 
 // countMachines counts the machines of all units that the need could use.
@@ -34,43 +34,43 @@ func (s *selection) countMachines() int {
 }
 
 // keepsCompared reports whether to keep the domains that a plan was chosen from.
-func (l *worker) keepsCompared(list []proposal, best int) bool {
-	if l.e.opts.Explain {
+func (p *pass) keepsCompared(list []proposal, best int) bool {
+	if p.e.opts.Explain {
 		return true
 	}
-	if best < 0 || len(list[best].units) == 0 || l.told.compared == records.ComparedPlansMax {
+	if best < 0 || len(list[best].units) == 0 || p.told.compared == records.ComparedPlansMax {
 		return false
 	}
-	l.told.compared++
+	p.told.compared++
 	return true
 }
 
 // noteProposals records the outcome of the domains that were tried, before those that were not;
 // best is the index of the chosen one, −1 = none.
 func (l *worker) noteProposals(need int32, list []proposal, best int) {
-	if !l.keepsCompared(list, best) {
+	if !l.p.keepsCompared(list, best) {
 		return
 	}
 	notes := l.notes[:0]
 	for i := range list {
 		x := &list[i]
 		note := records.Tried{PreemptionExplanation: PreemptionExplanation{
-			Domain: l.cellName(x.value), Candidates: x.candidates, Rejected: x.rejected, Tenants: l.tenants.reclaiming,
-		}, Need: need, Missing: l.kept(x.missing)}
+			Domain: l.p.cellName(x.value), Candidates: x.candidates, Rejected: x.rejected, Tenants: l.p.tenants.reclaiming,
+		}, Need: need, Missing: l.p.kept(x.missing)}
 		if note.Covered = x.found; x.found {
 			note.Cost = x.cost.Explain()
 			if i != best {
-				note.Rejected = l.costRule(need, x, &list[best])
+				note.Rejected = l.p.costRule(need, x, &list[best])
 			}
 		}
 		notes = append(notes, note)
 	}
 	l.notes = notes
-	l.told.tried = slices.Insert(l.told.tried, l.told.triedFrom, notes...)
+	l.p.told.tried = slices.Insert(l.p.told.tried, l.p.told.triedFrom, notes...)
 }
 
 // costRule names the first rule by which the plan for a domain lost to another.
-func (l *worker) costRule(need int32, x, best *proposal) string {
+func (p *pass) costRule(need int32, x, best *proposal) string {
 	a, b := &x.cost, &best.cost
 	switch {
 	case a.Paid != b.Paid:
@@ -85,7 +85,7 @@ func (l *worker) costRule(need int32, x, best *proposal) string {
 		return "destroyed"
 	case a.Grace != b.Grace:
 		return "grace"
-	case l.candidates.domainOf(best.value) == l.lines[need].Domain && l.candidates.domainOf(x.value) != l.lines[need].Domain:
+	case p.candidates.domainOf(best.value) == p.lines[need].Domain && p.candidates.domainOf(x.value) != p.lines[need].Domain:
 		return "phase1_domain"
 	}
 	return "value"
@@ -93,11 +93,11 @@ func (l *worker) costRule(need int32, x, best *proposal) string {
 
 // noteUnits records what a plan takes, before it is carried out.
 func (l *worker) noteUnits(need int32, x *proposal) {
-	if !l.e.opts.Explain || len(x.units) == 0 {
+	if !l.p.e.opts.Explain || len(x.units) == 0 {
 		return
 	}
 	s, why := &l.search.sel, records.Planned{Need: need}
-	why.Tenants = l.tenants.reclaiming
+	why.Tenants = l.p.tenants.reclaiming
 	taken := map[columnar.Row]bool{}
 	for i := range x.units {
 		s.members(&x.units[i], func(r columnar.Row) { taken[r] = true })
@@ -110,41 +110,41 @@ func (l *worker) noteUnits(need int32, x *proposal) {
 			why.Reprieved = append(why.Reprieved, s.explain(&x.reprieved[i], x))
 		}
 	}
-	why.Missing = l.resources(x.missing)
+	why.Missing = l.p.resources(x.missing)
 	if x.value != 0 {
-		why.Domain = l.cellName(x.value)
+		why.Domain = l.p.cellName(x.value)
 	}
-	if at := slices.IndexFunc(l.told.planWhys, func(o records.Planned) bool { return l.tenants.reclaiming && o.Need == need }); at >= 0 {
-		first := &l.told.planWhys[at] // one plan, made in two turns
+	if at := slices.IndexFunc(l.p.told.planWhys, func(o records.Planned) bool { return l.p.tenants.reclaiming && o.Need == need }); at >= 0 {
+		first := &l.p.told.planWhys[at] // one plan, made in two turns
 		first.Units, first.Tenants = append(first.Units, why.Units...), true
 		first.Reprieved = slices.DeleteFunc(append(first.Reprieved, why.Reprieved...), func(u UnitExplanation) bool {
 			return slices.ContainsFunc(u.Machines, func(r columnar.Row) bool { return taken[r] })
 		})
 		return
 	}
-	l.told.planWhys = append(l.told.planWhys, why)
+	l.p.told.planWhys = append(l.p.told.planWhys, why)
 }
 
 // explain describes a unit as the need at work sees it.
 func (s *selection) explain(u *units.Unit, of *proposal) UnitExplanation {
 	x := UnitExplanation{
-		Class: classNames[u.Key.Class], Band: 0 - s.worker.band(-u.Key.Score), Score: 0 - u.Key.Score,
+		Class: classNames[u.Key.Class], Band: 0 - s.worker.p.band(-u.Key.Score), Score: 0 - u.Key.Score,
 		Gang: u.Gang >= 0, Spared: u.Spared, Remainder: u.Remainder,
 	}
 	if u.Gang >= 0 {
 		x.Group = u.Key.Group
 	}
-	local, global := make([]int64, s.worker.dims), make([]int64, s.worker.dims)
+	local, global := make([]int64, s.worker.p.dims), make([]int64, s.worker.p.dims)
 	s.members(u, func(r columnar.Row) {
 		x.Machines = append(x.Machines, r)
-		x.Cluster = s.worker.s.Clusters[s.worker.s.ClusterOf[s.worker.s.View.Cluster[r]]]
+		x.Cluster = s.worker.p.s.Clusters[s.worker.p.s.ClusterOf[s.worker.p.s.View.Cluster[r]]]
 		x.GraceSeconds = max(x.GraceSeconds, s.graceOf(u, r))
-		if h := s.worker.claims.Of(r); h != state.Unclaimed && !slices.Contains(x.Holders, s.worker.named(h)) {
-			x.Holders = append(x.Holders, s.worker.named(h))
+		if h := s.worker.p.claims.Of(r); h != state.Unclaimed && !slices.Contains(x.Holders, s.worker.p.named(h)) {
+			x.Holders = append(x.Holders, s.worker.p.named(h))
 		}
-		columnar.SatAdd(global, s.worker.vec(r))
-		if v, ok := s.worker.cell(s.k.Matcher, r); ok && (of.value == 0 || v == of.value) && s.k.AcceptsClass(s.worker.s.View.Class[r]) {
-			columnar.SatAdd(local, s.worker.vec(r))
+		columnar.SatAdd(global, s.worker.p.vec(r))
+		if v, ok := s.worker.p.cell(s.k.Matcher, r); ok && (of.value == 0 || v == of.value) && s.k.AcceptsClass(s.worker.p.s.View.Class[r]) {
+			columnar.SatAdd(local, s.worker.p.vec(r))
 		}
 	})
 	s.explainTerms(&x, u)

@@ -14,9 +14,9 @@ import (
 
 // listBroken lists, between tenants, the members of broken gangs. Otherwise sunkIn does.
 func (s *selection) listBroken() {
-	t := &s.worker.e.store.gangs
+	t := &s.worker.p.e.store.gangs
 	for _, r := range s.scope.broken {
-		if !s.planFailed && s.isFree(r) && s.isHere(r) && s.worker.tenants.mayGive(t.list[t.of[r]-1].Cluster) && s.worker.stateOf(&t.list[t.of[r]-1]) == units.GangBroken {
+		if !s.planFailed && s.isFree(r) && s.isHere(r) && s.worker.p.tenants.mayGive(t.list[t.of[r]-1].Cluster) && s.worker.p.stateOf(&t.list[t.of[r]-1]) == units.GangBroken {
 			s.listing.extra = append(s.listing.extra, s.worker.single(r, units.ClassSunk, s.k.Priority))
 		}
 	}
@@ -28,7 +28,7 @@ func (s *selection) listRest() {
 		return
 	}
 	for _, r := range s.worker.restIn(s.scope, s.k) {
-		if s.worker.tenants.mayTake(s.worker.e.store.priority[r], s.k.Priority) && s.worker.tenants.mayGive(s.worker.s.ClusterOf[s.worker.s.View.Cluster[r]]) && s.isHere(r) && s.isOpen(r) {
+		if s.worker.p.tenants.mayTake(s.worker.p.e.store.priority[r], s.k.Priority) && s.worker.p.tenants.mayGive(s.worker.p.s.ClusterOf[s.worker.p.s.View.Cluster[r]]) && s.isHere(r) && s.isOpen(r) {
 			u := s.worker.single(r, units.ClassSunk, s.k.Priority)
 			u.Remainder, u.Giver = true, tenancy.None
 			s.listing.extra = append(s.listing.extra, u)
@@ -38,17 +38,17 @@ func (s *selection) listRest() {
 
 // listGangs lists the units of the gangs in the scope.
 func (s *selection) listGangs() {
-	t := &s.worker.e.store.gangs
+	t := &s.worker.p.e.store.gangs
 	for _, at := range s.scope.gangs {
 		g := &t.list[at]
-		if s.planFailed || g.Cluster == s.cluster || !s.worker.tenants.mayGive(g.Cluster) || s.worker.stateOf(g) != units.GangSound {
+		if s.planFailed || g.Cluster == s.cluster || !s.worker.p.tenants.mayGive(g.Cluster) || s.worker.p.stateOf(g) != units.GangSound {
 			continue
 		}
 		if !slices.ContainsFunc(g.Members, func(r columnar.Row) bool { return s.isFree(r) && s.isHere(r) }) {
 			continue
 		}
 		for i := range g.Roles {
-			if role := &g.Roles[i]; role.Surplus && s.worker.tenants.mayTake(s.worker.kindOf(role.Need).Priority, s.k.Priority) {
+			if role := &g.Roles[i]; role.Surplus && s.worker.p.tenants.mayTake(s.worker.p.kindOf(role.Need).Priority, s.k.Priority) {
 				s.listSurplus(role)
 			}
 		}
@@ -60,31 +60,31 @@ func (s *selection) listGangs() {
 // the preemptor could use, in reverse keep order, up to the first whose loss would break the
 // minimum.
 func (s *selection) listSurplus(role *units.GangRole) {
-	rest := s.worker.search.vecs.Take(s.worker.dims)
+	rest := s.worker.search.vecs.Take(s.worker.p.dims)
 	spare := s.memory.spare[:0]
-	for r := s.worker.lines[role.Need].Head; r != columnar.None; r = s.worker.claims.Next(r) {
-		if s.worker.preempted.victimOf.Has(uint32(r)) {
+	for r := s.worker.p.lines[role.Need].Head; r != columnar.None; r = s.worker.p.claims.Next(r) {
+		if s.worker.p.preempted.victimOf.Has(uint32(r)) {
 			continue
 		}
-		columnar.SatAdd(rest, s.worker.vec(r))
+		columnar.SatAdd(rest, s.worker.p.vec(r))
 		if s.isHere(r) {
 			spare = append(spare, r)
 		}
 	}
 	s.memory.spare = spare
-	slices.SortFunc(spare, func(a, b columnar.Row) int { return cmp.Compare(s.worker.s.KeepKey(b), s.worker.s.KeepKey(a)) })
+	slices.SortFunc(spare, func(a, b columnar.Row) int { return cmp.Compare(s.worker.p.s.KeepKey(b), s.worker.p.s.KeepKey(a)) })
 	least := s.worker.minimum(role.Need)
 	for i, r := range spare {
 		if slices.Contains(rest, math.MaxInt64) { // a saturated sum cannot be subtracted from
 			s.sumOfOthers(rest, role.Need, spare[:i+1])
 		} else {
-			columnar.SubClamp(rest, s.worker.vec(r))
+			columnar.SubClamp(rest, s.worker.p.vec(r))
 		}
 		if !columnar.Covers(rest, least) {
 			return
 		}
 		u := s.worker.single(r, units.ClassElastic, s.k.Priority)
-		u.Key.Last = ^s.worker.s.KeepKey(r)
+		u.Key.Last = ^s.worker.p.s.KeepKey(r)
 		s.listing.extra = append(s.listing.extra, u)
 	}
 }
@@ -92,9 +92,9 @@ func (s *selection) listSurplus(role *units.GangRole) {
 // sumOfOthers sums up what a need has, without taken machines and without the rows in but.
 func (s *selection) sumOfOthers(sum []int64, need int32, but []columnar.Row) {
 	clear(sum)
-	for r := s.worker.lines[need].Head; r != columnar.None; r = s.worker.claims.Next(r) {
-		if !s.worker.preempted.victimOf.Has(uint32(r)) && !slices.Contains(but, r) {
-			columnar.SatAdd(sum, s.worker.vec(r))
+	for r := s.worker.p.lines[need].Head; r != columnar.None; r = s.worker.p.claims.Next(r) {
+		if !s.worker.p.preempted.victimOf.Has(uint32(r)) && !slices.Contains(but, r) {
+			columnar.SatAdd(sum, s.worker.p.vec(r))
 		}
 	}
 }
@@ -105,20 +105,20 @@ func (s *selection) listWhole(at int32, g *units.Gang) {
 	u := units.Unit{Row: columnar.None, Gang: at, Giver: tenancy.None, Key: units.Key{Paid: true, Class: units.ClassWhole, Cluster: g.Cluster, Group: g.Group}}
 	first := true
 	for _, r := range g.Members {
-		if s.worker.preempted.victimOf.Has(uint32(r)) {
+		if s.worker.p.preempted.victimOf.Has(uint32(r)) {
 			continue
 		}
-		level := s.worker.e.store.priority[r]
-		if !s.worker.tenants.mayTake(level, s.k.Priority) {
+		level := s.worker.p.e.store.priority[r]
+		if !s.worker.p.tenants.mayTake(level, s.k.Priority) {
 			return
 		}
-		score := -s.worker.score(r, s.k.Priority, level)
+		score := -s.worker.p.score(r, s.k.Priority, level)
 		if first {
-			u.Level, u.Key.Score, u.Key.ID, first = level, score, s.worker.s.IDRank[r], false
+			u.Level, u.Key.Score, u.Key.ID, first = level, score, s.worker.p.s.IDRank[r], false
 		}
 		u.Level, u.Key.Score = max(u.Level, level), max(u.Key.Score, score)
 	}
-	u.Key.Band = s.worker.keyBand(-u.Key.Score)
+	u.Key.Band = s.worker.p.keyBand(-u.Key.Score)
 	u.Local, u.Global = s.listing.gangs.Local, s.listing.gangs.Global
 	s.addUp(&u, g)
 	s.listing.gangs.ShapeOf(&u, &s.worker.search.vecs)
@@ -132,12 +132,12 @@ func (s *selection) addUp(u *units.Unit, g *units.Gang) {
 	clear(u.Local)
 	clear(u.Global)
 	for _, r := range g.Members {
-		if s.worker.preempted.victimOf.Has(uint32(r)) || s.picks.inPlan.Has(uint32(r)) {
+		if s.worker.p.preempted.victimOf.Has(uint32(r)) || s.picks.inPlan.Has(uint32(r)) {
 			continue
 		}
-		columnar.SatAdd(u.Global, s.worker.vec(r))
+		columnar.SatAdd(u.Global, s.worker.p.vec(r))
 		if s.isHere(r) {
-			columnar.SatAdd(u.Local, s.worker.vec(r))
+			columnar.SatAdd(u.Local, s.worker.p.vec(r))
 		}
 	}
 }
@@ -149,7 +149,7 @@ func (s *selection) sortWholes(compare func(a, b units.Unit) int) {
 		return
 	}
 	slices.SortFunc(s.listing.wholes, compare)
-	t := &s.worker.e.store.gangs
+	t := &s.worker.p.e.store.gangs
 	t.round++
 	s.memory.order = s.memory.order[:0]
 	for i := range s.listing.wholes {
@@ -176,7 +176,7 @@ func (s *selection) sortWholes(compare func(a, b units.Unit) int) {
 // are of a priority that needs of the kind may take; mayHaveSunk checks the rest.
 func (l *worker) sunkIn(x *unitScope, k *state.Kind) []units.Unit {
 	s := &x.sunk
-	if len(x.broken) == 0 && len(x.rest) == 0 && len(l.e.store.gangs.rest) == 0 {
+	if len(x.broken) == 0 && len(x.rest) == 0 && len(l.p.e.store.gangs.rest) == 0 {
 		return nil
 	}
 	s.Fresh = s.Fresh[:0]
@@ -188,17 +188,17 @@ func (l *worker) sunkIn(x *unitScope, k *state.Kind) []units.Unit {
 	}
 	rest := x.rest // of a domain: what was dealt to it
 	if x.value == 0 {
-		rest = l.e.store.gangs.rest
+		rest = l.p.e.store.gangs.rest
 	}
 	for _, r := range rest[x.restSeen:] {
-		if l.tenants.mayTake(l.e.store.priority[r], k.Priority) && (x.value != 0 || l.s.Classes[l.s.View.Class[r]].Matches(k.Matcher)) {
+		if l.p.tenants.mayTake(l.p.e.store.priority[r], k.Priority) && (x.value != 0 || l.p.s.Classes[l.p.s.View.Class[r]].Matches(k.Matcher)) {
 			u := l.single(r, units.ClassSunk, k.Priority)
 			u.Remainder = true
 			s.Fresh = append(s.Fresh, u)
 		}
 	}
 	x.restSeen = len(rest)
-	for s.At < len(s.Units) && l.isUnitGone(&s.Units[s.At]) {
+	for s.At < len(s.Units) && l.p.preempted.isUnitGone(&s.Units[s.At]) {
 		s.At++
 	}
 	if len(s.Fresh) > 0 {
@@ -208,20 +208,20 @@ func (l *worker) sunkIn(x *unitScope, k *state.Kind) []units.Unit {
 }
 
 // isUnitGone reports whether no need may take a machine of a lost gang any more.
-func (l *worker) isUnitGone(u *units.Unit) bool {
-	return l.preempted.takenBy(u.Row) != order.None || !u.Remainder && l.preempted.victimOf.Has(uint32(u.Row))
+func (x *preempted) isUnitGone(u *units.Unit) bool {
+	return x.takenBy(u.Row) != order.None || !u.Remainder && x.victimOf.Has(uint32(u.Row))
 }
 
 // mayHaveSunk reports whether the need at work may have a machine of a lost gang.
 func (s *selection) mayHaveSunk(u *units.Unit) bool {
 	switch {
-	case s.planFailed || s.worker.isUnitGone(u) || !s.isOpen(u.Row) || !s.isHere(u.Row):
+	case s.planFailed || s.worker.p.preempted.isUnitGone(u) || !s.isOpen(u.Row) || !s.isHere(u.Row):
 		return false
 	case u.Remainder:
 		return true
 	}
-	t := &s.worker.e.store.gangs
-	return s.worker.stateInTurn(&t.list[t.of[u.Row]-1]) == units.GangBroken
+	t := &s.worker.p.e.store.gangs
+	return s.worker.p.stateInTurn(&t.list[t.of[u.Row]-1]) == units.GangBroken
 }
 
 // nextSunk returns the first machine of a lost gang that is not in the plan and has a dimension
@@ -229,7 +229,7 @@ func (s *selection) mayHaveSunk(u *units.Unit) bool {
 func (s *selection) nextSunk(mask uint64) *units.Unit {
 	for ; s.reader.sunkAt < len(s.listing.sunk); s.reader.sunkAt++ {
 		u := &s.listing.sunk[s.reader.sunkAt]
-		if s.worker.classMask[s.worker.s.View.Class[u.Row]]&mask != 0 && !s.picks.inPlan.Has(uint32(u.Row)) && s.mayHaveSunk(u) {
+		if s.worker.p.classMask[s.worker.p.s.View.Class[u.Row]]&mask != 0 && !s.picks.inPlan.Has(uint32(u.Row)) && s.mayHaveSunk(u) {
 			return u
 		}
 	}

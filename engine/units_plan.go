@@ -52,8 +52,8 @@ func (x *preempted) takenBy(r columnar.Row) int32 {
 // planFor makes a need's plan: all or nothing for a Same-Need, possibly partial for others.
 func (l *worker) planFor(need int32, k *state.Kind) {
 	l.visit(need)
-	l.preempted.awaited = l.preempted.awaited[:0]
-	l.e.store.gangs.turn++
+	l.p.preempted.awaited = l.p.preempted.awaited[:0]
+	l.p.e.store.gangs.turn++
 	l.search.vecs.Empty()
 	switch {
 	case k.Same:
@@ -67,21 +67,21 @@ func (l *worker) planFor(need int32, k *state.Kind) {
 
 // copyOf returns a copy of a vector that is valid until the next plan.
 func (l *worker) copyOf(v []int64) []int64 {
-	x := l.search.vecs.Take(l.dims)
+	x := l.search.vecs.Take(l.p.dims)
 	copy(x, v)
 	return x
 }
 
 // backsOff reports whether a plan of the need has failed, so that it must wait before it
 // preempts again.
-func (l *worker) backsOff(need int32) bool {
-	if len(l.in.BackingOff) == 0 {
+func (p *pass) backsOff(need int32) bool {
+	if len(p.in.BackingOff) == 0 {
 		return false
 	}
 	backs := false
-	l.eachRow(need, func(src *state.Source, i int) {
-		profile := l.s.Demand.Profile(src.Block.Profile(i))
-		backs = backs || l.in.BackingOff[model.Owner{
+	p.eachRow(need, func(src *state.Source, i int) {
+		profile := p.s.Demand.Profile(src.Block.Profile(i))
+		backs = backs || p.in.BackingOff[model.Owner{
 			Cluster: src.Block.Cluster(), Fingerprint: profile.WithoutSame().Fingerprint(), Group: src.Block.Group(i),
 		}]
 	})
@@ -93,18 +93,18 @@ func (l *worker) backsOff(need int32) bool {
 // but breaks no gang.
 func (l *worker) planPlain(need int32, k *state.Kind) {
 	l.resume(need)
-	arriving := l.countInFlight(need, k, 0, l.missing) + len(l.subUsedBefore(need))
+	arriving := l.p.countInFlight(need, k, 0, l.missing) + len(l.subUsedBefore(need))
 	used := l.walkFreed(need, k, l.missing)
 	l.lacks = positive(l.missing)
 	pool := l.unitsFor(k)
 	if l.lacks == 0 && len(used) == 0 {
-		l.lines[need].Status |= state.IsAwaiting
+		l.p.lines[need].Status |= state.IsAwaiting
 		l.carryOut(need, k, &proposal{}) // reserves again what still drains of its voided plan
 		return
 	}
 	s := l.selectFor(need, k, &pool.anywhere, l.copyOf(l.missing))
 	if s.any() {
-		l.lines[need].Status |= state.HasCandidates
+		l.p.lines[need].Status |= state.HasCandidates
 	}
 	if !s.minimal() {
 		s.part()
@@ -114,10 +114,10 @@ func (l *worker) planPlain(need int32, k *state.Kind) {
 	s.evenly.used = used
 	missing := s.worker.copyOf(s.want)
 	for _, r := range used[free:] {
-		columnar.SubClamp(missing, l.vec(r))
+		columnar.SubClamp(missing, l.p.vec(r))
 	}
 	if columnar.IsZero(missing) && arriving+len(used) > 0 {
-		l.lines[need].Status |= state.IsAwaiting
+		l.p.lines[need].Status |= state.IsAwaiting
 	}
 	l.carryOut(need, k, &proposal{units: s.picks.chosen, used: used, missing: s.want, reprieved: s.picks.reprieved})
 }
@@ -125,21 +125,21 @@ func (l *worker) planPlain(need int32, k *state.Kind) {
 // walkFreed subtracts from what a plain need misses the machines that plans of this cycle have
 // put back, in the order of acquiring, and returns them.
 func (l *worker) walkFreed(need int32, k *state.Kind, missing []int64) (used []columnar.Row) {
-	if len(l.preempted.withheldBy) == 0 && len(l.reserved.voided) == 0 {
+	if len(l.p.preempted.withheldBy) == 0 && len(l.p.reserved.voided) == 0 {
 		return nil // nothing was put back: what is free now did not help in phase 1
 	}
 	used = l.used[:0]
-	for _, r := range l.reserved.of(need) {
-		if l.freeReserved(r, k) && l.preempted.takenBy(r) == order.None && columnar.Helps(l.vec(r), missing) {
+	for _, r := range l.p.reserved.of(need) {
+		if l.p.freeReserved(r, k) && l.p.preempted.takenBy(r) == order.None && columnar.Helps(l.p.vec(r), missing) {
 			used = append(used, r)
-			columnar.SubClamp(missing, l.vec(r))
+			columnar.SubClamp(missing, l.p.vec(r))
 		}
 	}
-	for stage := range l.stock.free {
+	for stage := range l.p.stock.free {
 		for _, x := range l.freeInOrder(k, stage) {
-			if r := x.row; !l.reserved.ownedBy(r, need) && columnar.Helps(l.vec(r), missing) {
+			if r := x.row; !l.p.reserved.ownedBy(r, need) && columnar.Helps(l.p.vec(r), missing) {
 				used = append(used, r)
-				columnar.SubClamp(missing, l.vec(r))
+				columnar.SubClamp(missing, l.p.vec(r))
 			}
 		}
 	}
@@ -152,9 +152,9 @@ func (s *selection) useFreed(used []columnar.Row, want []int64) []columnar.Row {
 	freed := s.freed()
 	missing := s.worker.copyOf(want)
 	for _, r := range freed {
-		if columnar.Helps(s.worker.vec(r), missing) {
+		if columnar.Helps(s.worker.p.vec(r), missing) {
 			used = append(used, r)
-			columnar.SubClamp(missing, s.worker.vec(r))
+			columnar.SubClamp(missing, s.worker.p.vec(r))
 		}
 	}
 	return used
@@ -175,7 +175,7 @@ func (s *selection) freed() []columnar.Row {
 			}
 		})
 	}
-	s.worker.sortKeep(rows)
+	s.worker.p.sortKeep(rows)
 	s.memory.rows = rows
 	return rows
 }
@@ -185,7 +185,7 @@ func (s *selection) any() bool {
 	if len(s.listing.extra)+len(s.listing.wholes) > 0 || slices.ContainsFunc(s.listing.sunk, func(u units.Unit) bool { return s.mayHaveSunk(&u) }) {
 		return true
 	}
-	if s.worker.tenants.reclaiming {
+	if s.worker.p.tenants.reclaiming {
 		return s.anyOffered()
 	}
 	s.rewindSingles()
@@ -209,7 +209,7 @@ func (s *selection) isLeftToPhase3(at int) bool {
 // costOf sums up what the chosen units destroy.
 func (s *selection) costOf() units.PlanCost {
 	c := units.PlanCost{Band: math.Inf(-1)}
-	destroyed := s.worker.search.vecs.Take(s.worker.dims)
+	destroyed := s.worker.search.vecs.Take(s.worker.p.dims)
 	for i := range s.picks.chosen {
 		u := &s.picks.chosen[i]
 		s.members(u, func(r columnar.Row) { c.Grace = max(c.Grace, s.graceOf(u, r)) })
@@ -217,18 +217,18 @@ func (s *selection) costOf() units.PlanCost {
 			continue
 		}
 		c.Paid = true
-		c.Band = max(c.Band, s.worker.band(-u.Key.Score))
+		c.Band = max(c.Band, s.worker.p.band(-u.Key.Score))
 		if u.Key.Class == units.ClassWhole {
 			c.Gangs++
 		}
 		if !u.Remainder {
 			s.members(u, func(r columnar.Row) {
 				c.Machines++
-				columnar.SatAdd(destroyed, s.worker.vec(r))
+				columnar.SatAdd(destroyed, s.worker.p.vec(r))
 			})
 		}
 	}
-	want := s.worker.aggregate(s.need)
+	want := s.worker.p.aggregate(s.need)
 	c.Destroyed = exact.CostSteps(destroyed, want)
 	return c
 }
@@ -238,49 +238,49 @@ func (s *selection) graceOf(u *units.Unit, r columnar.Row) int32 {
 	if u.Spared {
 		return graceFull
 	}
-	return graceFor(max(int64(s.k.Priority)-int64(s.worker.e.store.priority[r]), 0))
+	return graceFor(max(int64(s.k.Priority)-int64(s.worker.p.e.store.priority[r]), 0))
 }
 
 // carryOut takes the plan's units, and reserves what the need uses of them and of what is free.
 // The unused rest of a broken gang is offered to other plans; it stays bound if none uses it.
 func (l *worker) carryOut(need int32, k *state.Kind, x *proposal) {
-	if len(x.units)+len(x.used)+len(l.preempted.awaited) == 0 {
+	if len(x.units)+len(x.used)+len(l.p.preempted.awaited) == 0 {
 		return
 	}
 	s := &l.search.sel
 	l.noteUnits(need, x)
-	l.noteGiven(x)
-	grace, had := int32(0), len(l.e.store.gangs.rest)
+	l.p.noteGiven(x)
+	grace, had := int32(0), len(l.p.e.store.gangs.rest)
 	for i := range x.units {
 		u := &x.units[i]
 		s.members(u, func(r columnar.Row) { grace = max(grace, s.graceOf(u, r)) })
 	}
 	for i := range x.units {
 		if u := &x.units[i]; !u.Spared {
-			l.lines[need].Status |= state.HasPlan | state.HasOwnPlan
+			l.p.lines[need].Status |= state.HasPlan | state.HasOwnPlan
 			l.takeUnit(s, u, need, k)
 		}
 	}
 	for _, r := range x.used {
 		l.use(r, need)
 	}
-	l.tenants.noteUsed(x.used, need)
+	l.p.tenants.noteUsed(x.used, need)
 	l.keepRest(had)
-	for _, r := range l.preempted.awaited {
-		if !l.tenants.reclaiming || !slices.Contains(l.preempted.planned, planned{r, need}) {
-			l.plan(r, need)
+	for _, r := range l.p.preempted.awaited {
+		if !l.p.tenants.reclaiming || !slices.Contains(l.p.preempted.planned, planned{r, need}) {
+			l.p.plan(r, need)
 		}
 	}
-	l.preempted.plans = append(l.preempted.plans, gangPlan{need: need, grace: grace, domain: l.candidates.domainOf(x.value)})
+	l.p.preempted.plans = append(l.p.preempted.plans, gangPlan{need: need, grace: grace, domain: l.p.candidates.domainOf(x.value)})
 }
 
 // keepRest drops from the list of unused gang members, from index from on, those that the plan
 // uses. What remains may serve other plans.
 func (l *worker) keepRest(from int) {
-	rest := &l.e.store.gangs.rest
+	rest := &l.p.e.store.gangs.rest
 	kept := (*rest)[:from]
 	for _, r := range (*rest)[from:] {
-		if l.preempted.takenBy(r) == order.None {
+		if l.p.preempted.takenBy(r) == order.None {
 			kept = append(kept, r)
 		}
 	}
@@ -295,26 +295,26 @@ func (l *worker) takeUnit(s *selection, u *units.Unit, need int32, k *state.Kind
 	s.members(u, func(r columnar.Row) { rows = append(rows, r) })
 	s.memory.rows = rows
 	for _, r := range rows {
-		apart := l.preempted.victimOf.Has(uint32(r))
+		apart := l.p.preempted.victimOf.Has(uint32(r))
 		if apart {
-			l.dropVictim(r)
+			l.p.preempted.dropVictim(r)
 		} else {
-			l.e.store.gangs.rest = append(l.e.store.gangs.rest, r)
+			l.p.e.store.gangs.rest = append(l.p.e.store.gangs.rest, r)
 		}
-		l.preempted.victimOf.Set(uint32(r))
-		gap := int64(k.Priority) - int64(l.e.store.priority[r])
-		l.preempted.victims = append(l.preempted.victims, victim{row: r, need: need, grace: graceFor(gap)})
+		l.p.preempted.victimOf.Set(uint32(r))
+		gap := int64(k.Priority) - int64(l.p.e.store.priority[r])
+		l.p.preempted.victims = append(l.p.preempted.victims, victim{row: r, need: need, grace: graceFor(gap)})
 		l.lose(r, apart)
-		l.tenants.noteMoved(r)
+		l.p.tenants.noteMoved(r)
 	}
 }
 
 // dropVictim voids a machine's entry in the plan that broke its gang: another plan uses it.
-func (l *worker) dropVictim(r columnar.Row) {
-	for i := range l.preempted.victims {
-		if v := &l.preempted.victims[i]; v.row == r && v.need != order.None {
+func (x *preempted) dropVictim(r columnar.Row) {
+	for i := range x.victims {
+		if v := &x.victims[i]; v.row == r && v.need != order.None {
 			v.need = order.None
-			l.preempted.regiven = true
+			x.regiven = true
 			return
 		}
 	}
@@ -323,41 +323,41 @@ func (l *worker) dropVictim(r columnar.Row) {
 // use records that a plan counts on a machine. It voids reservations of other owners on it,
 // reserves it where a reservation is needed, and hides it from other needs.
 func (l *worker) use(r columnar.Row, need int32) {
-	if l.preempted.taker == nil {
-		l.preempted.taker = alloc.Make[int32](l.e.arena, l.s.Supply.RowMax())
+	if l.p.preempted.taker == nil {
+		l.p.preempted.taker = alloc.Make[int32](l.p.e.arena, l.p.s.Supply.RowMax())
 	}
-	l.preempted.taker[r] = need + 1
-	l.tenants.noteMoved(r)
-	if !l.isGivenUp(r) && !l.preempted.spared.Has(uint32(r)) {
+	l.p.preempted.taker[r] = need + 1
+	l.p.tenants.noteMoved(r)
+	if !l.p.isGivenUp(r) && !l.p.preempted.spared.Has(uint32(r)) {
 		l.voidFor(need, r)
 	}
-	switch l.s.View.State[r] {
+	switch l.p.s.View.State[r] {
 	case model.Idle:
-		l.plan(r, need)
+		l.p.plan(r, need)
 		l.withdraw(r)
 	case model.Speculative:
 		l.withdraw(r)
 	case model.Draining:
-		l.lines[need].Status |= state.CountsOnDrain
+		l.p.lines[need].Status |= state.CountsOnDrain
 		l.search.lost = append(l.search.lost, r)
-		l.plan(r, need)
+		l.p.plan(r, need)
 	case model.Configured:
-		l.lose(r, l.preempted.victimOf.Has(uint32(r))) // a victim of this plan was logged when it was taken
-		if l.s.ClusterOf[l.s.View.Cluster[r]] != l.lines[need].Cluster {
-			l.plan(r, need)
+		l.lose(r, l.p.preempted.victimOf.Has(uint32(r))) // a victim of this plan was logged when it was taken
+		if l.p.s.ClusterOf[l.p.s.View.Cluster[r]] != l.p.lines[need].Cluster {
+			l.p.plan(r, need)
 		}
 	}
 }
 
 // plan reserves a machine for a need.
-func (l *worker) plan(r columnar.Row, need int32) {
-	l.preempted.planned = append(l.preempted.planned, planned{r, need})
-	l.lines[need].Status |= state.HasPlan | state.HasOwnPlan
+func (p *pass) plan(r columnar.Row, need int32) {
+	p.preempted.planned = append(p.preempted.planned, planned{r, need})
+	p.lines[need].Status |= state.HasPlan | state.HasOwnPlan
 }
 
 // withdraw hides a free machine from other needs until the next cycle.
 func (l *worker) withdraw(r columnar.Row) {
-	if l.taken[r] {
+	if l.p.taken[r] {
 		return
 	}
 	l.take(r)
@@ -365,8 +365,8 @@ func (l *worker) withdraw(r columnar.Row) {
 }
 
 // settleVictims removes the entries that dropVictim has voided.
-func (l *worker) settleVictims() {
-	if l.preempted.regiven {
-		l.preempted.victims = slices.DeleteFunc(l.preempted.victims, func(v victim) bool { return v.need == order.None })
+func (x *preempted) settleVictims() {
+	if x.regiven {
+		x.victims = slices.DeleteFunc(x.victims, func(v victim) bool { return v.need == order.None })
 	}
 }

@@ -29,11 +29,11 @@ func (s *selection) part() {
 // reprieve walks back from the unit chosen last and drops each unit whose removal changes
 // nothing in how much of what is missing is freed.
 func (s *selection) reprieve() {
-	freed := s.worker.search.vecs.Take(s.worker.dims)
+	freed := s.worker.search.vecs.Take(s.worker.p.dims)
 	for i := range s.picks.chosen {
 		s.gain(freed, &s.picks.chosen[i])
 	}
-	rest := s.worker.search.vecs.Take(s.worker.dims)
+	rest := s.worker.search.vecs.Take(s.worker.p.dims)
 	for i := len(s.picks.chosen) - 1; i >= 0; i-- {
 		s.sumWithout(rest, freed, i)
 		if coversAsMuch(rest, freed, s.want) {
@@ -48,7 +48,7 @@ func (s *selection) reprieve() {
 
 // noteReprieved records, for Explain, a chosen unit that is dropped.
 func (s *selection) noteReprieved(i int) {
-	if s.worker.e.opts.Explain {
+	if s.worker.p.e.opts.Explain {
 		s.picks.reprieved = append(s.picks.reprieved, s.picks.chosen[i])
 	}
 }
@@ -58,7 +58,7 @@ func (s *selection) noteReprieved(i int) {
 func (s *selection) sumWithout(rest, freed []int64, i int) {
 	clear(rest)
 	if !slices.Contains(freed, math.MaxInt64) {
-		gain := s.worker.search.vecs.Take(s.worker.dims)
+		gain := s.worker.search.vecs.Take(s.worker.p.dims)
 		s.gain(gain, &s.picks.chosen[i])
 		copy(rest, freed)
 		columnar.SubClamp(rest, gain)
@@ -83,22 +83,22 @@ func (s *selection) markChosen() {
 // gentlest unit outside the plan that is gentler and covers what only this unit covers. Gentler
 // means a smaller key, measured on that part. At most substitutionsMax candidates are tried.
 func (s *selection) substitute() {
-	freed, rest := s.worker.search.vecs.Take(s.worker.dims), s.worker.search.vecs.Take(s.worker.dims)
+	freed, rest := s.worker.search.vecs.Take(s.worker.p.dims), s.worker.search.vecs.Take(s.worker.p.dims)
 	for i := range s.picks.chosen {
 		s.gain(freed, &s.picks.chosen[i])
 	}
-	if s.worker.tenants.reclaiming {
+	if s.worker.p.tenants.reclaiming {
 		s.balance()
 	}
 	tries, least := 0, s.leastOutside()
 	for i := len(s.picks.chosen) - 1; i >= 0; i-- {
 		u := s.picks.chosen[i]
-		if u.Row != columnar.None && !s.worker.tenants.reclaiming && u.Key.Compare(&least) <= 0 {
+		if u.Row != columnar.None && !s.worker.p.tenants.reclaiming && u.Key.Compare(&least) <= 0 {
 			continue // no unit outside is gentler
 		}
 		s.sumWithout(rest, freed, i)
 		s.members(&u, func(r columnar.Row) { s.picks.inPlan.Clear(uint32(r)) })
-		if s.worker.tenants.reclaiming {
+		if s.worker.p.tenants.reclaiming {
 			s.strike(&u)
 			s.findTerms()
 		}
@@ -118,7 +118,7 @@ func (s *selection) substitute() {
 			}
 		}
 		s.members(stays, s.mark)
-		if s.worker.tenants.reclaiming {
+		if s.worker.p.tenants.reclaiming {
 			s.enter(stays)
 		} else if stays != &u {
 			least = s.leastOutside() // the rest of a gang may have a smaller key now
@@ -133,7 +133,7 @@ func (s *selection) substitute() {
 // one machine. Most chosen units have a key no larger, and so need no search.
 func (s *selection) leastOutside() units.Key {
 	least := units.Key{Paid: true, Band: math.Inf(1)}
-	if s.worker.tenants.reclaiming {
+	if s.worker.p.tenants.reclaiming {
 		return least // keys differ from one giver to the next
 	}
 	for i := range s.listing.extra {
@@ -173,11 +173,11 @@ func (s *selection) gentler(u *units.Unit, rest []int64, tries int) []units.Unit
 	if limit.Class == units.ClassWhole {
 		limit.Roi = s.roiOfAll(u.Shape, only)
 	}
-	if s.worker.tenants.reclaiming {
+	if s.worker.p.tenants.reclaiming {
 		limit.Tenant = s.given.ledger.Term(u.Giver)
 	}
 	list := s.singlesBefore(&limit, u, mask, tries)
-	if s.worker.tenants.reclaiming {
+	if s.worker.p.tenants.reclaiming {
 		list = s.wholesAdmitted(list, &limit, u, only)
 	} else {
 		list = s.wholesBefore(list, &limit, u, only, tries)
@@ -191,7 +191,7 @@ func (s *selection) gentler(u *units.Unit, rest []int64, tries int) []units.Unit
 // the mask and have a key below limit: up to most of each sort.
 func (s *selection) singlesBefore(limit *units.Key, u *units.Unit, mask uint64, most int) []units.Unit {
 	s.rewindListing()
-	if !s.worker.tenants.reclaiming {
+	if !s.worker.p.tenants.reclaiming {
 		return s.addSinglesBefore(s.memory.gentle[:0], limit, u, mask, most)
 	}
 	list := s.memory.gentle[:0]
@@ -212,7 +212,7 @@ func (s *selection) addSinglesBefore(list []units.Unit, limit *units.Key, u *uni
 		if v.Key.Tenant = s.given.term; v.Key.Compare(limit) >= 0 || len(list)-from == most {
 			break
 		}
-		if v.Row != u.Row && !s.picks.inPlan.Has(uint32(v.Row)) && s.worker.classMask[s.worker.s.View.Class[v.Row]]&mask != 0 && s.mayEnter(v) {
+		if v.Row != u.Row && !s.picks.inPlan.Has(uint32(v.Row)) && s.worker.p.classMask[s.worker.p.s.View.Class[v.Row]]&mask != 0 && s.mayEnter(v) {
 			list = append(list, *v)
 		}
 	}

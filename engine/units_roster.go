@@ -18,9 +18,9 @@ import (
 
 // rosterOf returns the roster of a matcher, complete for needs of a priority.
 func (l *worker) rosterOf(key victimPoolKey) *units.Roster {
-	t := &l.e.store.gangs.victims
+	t := &l.p.e.store.gangs.victims
 	serial := uint64(0)
-	for _, class := range l.classesOf[key.matcher] {
+	for _, class := range l.p.classesOf[key.matcher] {
 		serial += l.victimsOf(class, key.priority).Serial
 	}
 	x := t.Roster[key.matcher]
@@ -29,7 +29,7 @@ func (l *worker) rosterOf(key victimPoolKey) *units.Roster {
 	}
 	x = t.Rosters.Lend()
 	x.Alikes, x.At, x.Serial = x.Alikes[:0], 0, serial
-	for _, class := range l.classesOf[key.matcher] {
+	for _, class := range l.p.classesOf[key.matcher] {
 		x.Alikes = append(x.Alikes, l.victimsOf(class, key.priority).Alikes...)
 	}
 	slices.SortFunc(x.Alikes, func(a, b *units.Alike) int {
@@ -52,43 +52,43 @@ func (l *worker) rosterOf(key victimPoolKey) *units.Roster {
 }
 
 // liveOrMore is unitScope.live, which also reads further from the roster.
-func (l *worker) liveOrMore(x *unitScope, from int) int {
+func (p *pass) liveOrMore(x *unitScope, from int) int {
 	at := x.live(from)
-	for at == len(x.victimGroups) && l.extend(x) {
+	for at == len(x.victimGroups) && p.extend(x) {
 		at = x.live(at)
 	}
 	return at
 }
 
 // complete lists all victim groups of a scope.
-func (l *worker) complete(x *unitScope) {
-	for l.extend(x) {
+func (p *pass) complete(x *unitScope) {
+	for p.extend(x) {
 	}
 }
 
 // extend lists more victim groups of a scope, in order; false when there are no more.
-func (l *worker) extend(x *unitScope) bool {
+func (p *pass) extend(x *unitScope) bool {
 	had := len(x.victimGroups)
 	for x.more.Roster != nil && len(x.victimGroups) == had {
-		l.read(x)
-		l.settle(x)
+		p.read(x)
+		p.settle(x)
 	}
 	return len(x.victimGroups) > had
 }
 
 // read reads about as many victim groups as were read before, so the batches double.
-func (l *worker) read(x *unitScope) {
+func (p *pass) read(x *unitScope) {
 	m := &x.more
-	for t := m.Roster; t.At < len(t.Alikes) && !l.someLeft(t.Alikes[t.At]); t.At++ {
+	for t := m.Roster; t.At < len(t.Alikes) && !p.someLeft(t.Alikes[t.At]); t.At++ {
 	}
 	for range max(units.ReadMin, len(x.victimGroups)+len(m.Pending)) {
 		a := m.First()
 		if a == nil {
 			break
 		}
-		if m.Next++; l.someLeft(a) {
-			score := l.scoreOf(a, m.Priority)
-			m.Pending = append(m.Pending, units.VictimGroup{Alike: a, Score: score, Band: l.band(score), First: l.s.IDRank[a.Rows[a.At]]})
+		if m.Next++; p.someLeft(a) {
+			score := p.scoreOf(a, m.Priority)
+			m.Pending = append(m.Pending, units.VictimGroup{Alike: a, Score: score, Band: p.band(score), First: p.s.IDRank[a.Rows[a.At]]})
 		}
 	}
 	slices.SortFunc(m.Pending, func(a, b units.VictimGroup) int { return units.CompareVictimGroups(&a, &b) })
@@ -96,11 +96,11 @@ func (l *worker) read(x *unitScope) {
 
 // settle lists the pending victim groups that certainly go before all unread ones: their band
 // is below the lowest band that an unread one may have.
-func (l *worker) settle(x *unitScope) {
+func (p *pass) settle(x *unitScope) {
 	m := &x.more
 	n, next := len(m.Pending), m.First()
 	if next != nil {
-		limit := l.band(l.mostScore(m.Priority, next.Level))
+		limit := p.band(p.mostScore(m.Priority, next.Level))
 		if next.IsFreeSoon() {
 			limit = math.Inf(-1)
 		}
@@ -138,13 +138,13 @@ type prospect struct {
 // leastOfGangs returns a band with this property: a unit of one machine whose band is no larger
 // goes before every unit of the scope's gangs. It lets most choices skip gangs altogether.
 func (s *selection) leastOfGangs() float64 {
-	x, list := s.scope, s.worker.e.store.gangs.list
+	x, list := s.scope, s.worker.p.e.store.gangs.list
 	if len(x.prospects) < len(x.gangs) {
 		s.listProspects()
 	}
 	for ; x.prospectAt < len(x.prospects); x.prospectAt++ {
 		p := &x.prospects[x.prospectAt]
-		if slices.ContainsFunc(list[p.gang].Members, func(r columnar.Row) bool { return !s.worker.preempted.victimOf.Has(uint32(r)) }) {
+		if slices.ContainsFunc(list[p.gang].Members, func(r columnar.Row) bool { return !s.worker.p.preempted.victimOf.Has(uint32(r)) }) {
 			return p.band
 		}
 	}
@@ -156,17 +156,17 @@ func (s *selection) leastOfGangs() float64 {
 // members'. Once a surplus machine leaves a gang, the rest may be without the member that
 // bounded the score; so a gang with a surplus counts with the best of its members.
 func (s *selection) listProspects() {
-	x, t := s.scope, &s.worker.e.store.gangs
+	x, t := s.scope, &s.worker.p.e.store.gangs
 	for _, at := range x.gangs {
 		g := &t.list[at]
 		best, least := math.Inf(-1), math.Inf(1)
 		for _, r := range g.Members {
-			score := s.worker.score(r, s.k.Priority, s.worker.e.store.priority[r])
+			score := s.worker.p.score(r, s.k.Priority, s.worker.p.e.store.priority[r])
 			best, least = max(best, score), min(least, score)
 		}
-		band := s.worker.band(least)
+		band := s.worker.p.band(least)
 		if slices.ContainsFunc(g.Roles, func(role units.GangRole) bool { return role.Surplus }) {
-			band = math.Nextafter(s.worker.band(best), math.Inf(-1)) // surplus is of a gentler class
+			band = math.Nextafter(s.worker.p.band(best), math.Inf(-1)) // surplus is of a gentler class
 		}
 		x.prospects = append(x.prospects, prospect{band, at})
 	}

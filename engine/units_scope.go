@@ -72,19 +72,19 @@ type unitPool struct {
 // unitsFor returns the pool of a kind, built on first use and shared by matcher and priority.
 func (l *worker) unitsFor(k *state.Kind) *unitPool {
 	key := victimPoolKey{k.Matcher, k.Priority}
-	pool := l.candidates.unitPools[key]
+	pool := l.p.candidates.unitPools[key]
 	switch {
-	case l.candidates.poolOf[k.Number] == l.candidates.noVictims && !l.tenants.reclaiming:
-		none := &l.e.store.lent.noUnits // shared by kinds without victims
-		l.e.store.gangs.scopes = append(l.e.store.gangs.scopes, none.list...)
+	case l.p.candidates.poolOf[k.Number] == l.p.candidates.noVictims && !l.p.tenants.reclaiming:
+		none := &l.p.e.store.lent.noUnits // shared by kinds without victims
+		l.p.e.store.gangs.scopes = append(l.p.e.store.gangs.scopes, none.list...)
 		none.list = none.list[:0]
 		return none
 	case pool == nil:
 		pool = l.poolUnits(key)
-		l.candidates.unitPools[key] = pool
+		l.p.candidates.unitPools[key] = pool
 	}
 	if len(k.Spread) > 0 { // hard spread reads all of them
-		l.complete(&pool.anywhere)
+		l.p.complete(&pool.anywhere)
 	}
 	return pool
 }
@@ -92,17 +92,17 @@ func (l *worker) unitsFor(k *state.Kind) *unitPool {
 // poolUnits builds the pool of a matcher and priority from what was found in the classes that
 // the matcher accepts.
 func (l *worker) poolUnits(key victimPoolKey) *unitPool {
-	pool := l.e.store.emptyUnitPool()
+	pool := l.p.e.store.emptyUnitPool()
 	pool.key = key
 	x := &pool.anywhere
 	x.begin(0)
-	classes := l.classesOf[key.matcher]
+	classes := l.p.classesOf[key.matcher]
 	for _, class := range classes {
 		l.victimsOf(class, key.priority) // listing has rounds of its own, so it comes first
 	}
-	t := &l.e.store.gangs
+	t := &l.p.e.store.gangs
 	t.round++
-	if l.s.Supply.SameKey(key.matcher) < 0 && !l.tenants.reclaiming && !l.e.opts.Explain {
+	if l.p.s.Supply.SameKey(key.matcher) < 0 && !l.p.tenants.reclaiming && !l.p.e.opts.Explain {
 		x.more.Roster, x.more.Priority, x.ordered = l.rosterOf(key), key.priority, true
 	}
 	for _, class := range classes {
@@ -111,12 +111,12 @@ func (l *worker) poolUnits(key victimPoolKey) *unitPool {
 			l.listVictimGroups(x, classVictims, key)
 		}
 		for _, r := range classVictims.Broken {
-			if l.tenants.mayTake(l.e.store.priority[r], key.priority) && l.inAnyDomain(key.matcher, r) {
+			if l.p.tenants.mayTake(l.p.e.store.priority[r], key.priority) && l.p.inAnyDomain(key.matcher, r) {
 				x.broken = alloc.Append(l.arena, x.broken, r)
 			}
 		}
 		for _, g := range classVictims.Gangs {
-			if x := &t.list[g]; x.Round != t.round && !l.noneBelow(x, key.priority) {
+			if x := &t.list[g]; x.Round != t.round && !l.p.noneBelow(x, key.priority) {
 				x.Round = t.round
 				pool.anywhere.gangs = alloc.Append(l.arena, pool.anywhere.gangs, g)
 			}
@@ -127,9 +127,9 @@ func (l *worker) poolUnits(key victimPoolKey) *unitPool {
 
 // listVictimGroups adds to a scope the machines without a gang that were found in a class.
 func (l *worker) listVictimGroups(x *unitScope, classVictims *units.ClassVictims, key victimPoolKey) {
-	same := l.s.Supply.SameKey(key.matcher) >= 0
+	same := l.p.s.Supply.SameKey(key.matcher) >= 0
 	for _, a := range classVictims.Alikes {
-		if !l.mayHave(a, key.priority) {
+		if !l.p.tenants.mayHave(a, key.priority) {
 			continue
 		}
 		if same {
@@ -137,8 +137,8 @@ func (l *worker) listVictimGroups(x *unitScope, classVictims *units.ClassVictims
 				continue
 			}
 		}
-		score := l.scoreOf(a, key.priority)
-		x.victimGroups = append(x.victimGroups, units.VictimGroup{Alike: a, Score: score, Band: l.keyBand(score)})
+		score := l.p.scoreOf(a, key.priority)
+		x.victimGroups = append(x.victimGroups, units.VictimGroup{Alike: a, Score: score, Band: l.p.keyBand(score)})
 	}
 }
 
@@ -206,7 +206,7 @@ func (x *unitScope) begin(value uint32) {
 
 // dealVictimGroup splits a victim group by scope. Each scope gets a list of its own.
 func (l *worker) dealVictimGroup(f *units.VictimGroup, at func(columnar.Row) *unitScope) {
-	dealt := l.e.store.gangs.dealt[:0]
+	dealt := l.p.e.store.gangs.dealt[:0]
 	for _, r := range f.Rows {
 		x := at(r)
 		if dealt = append(dealt, x); x == nil {
@@ -214,14 +214,14 @@ func (l *worker) dealVictimGroup(f *units.VictimGroup, at func(columnar.Row) *un
 		}
 		n := len(x.victimGroups)
 		if n == 0 || x.victimGroups[n-1].VictimGroupKey != f.VictimGroupKey {
-			own := l.e.store.lent.alikes.Lend()
+			own := l.p.e.store.lent.alikes.Lend()
 			*own = units.Alike{VictimGroupKey: f.VictimGroupKey}
 			x.victimGroups = append(x.victimGroups, units.VictimGroup{Alike: own, Score: f.Score, Band: f.Band})
 			n++
 		}
 		x.victimGroups[n-1].Count++
 	}
-	l.e.store.gangs.dealt = dealt
+	l.p.e.store.gangs.dealt = dealt
 	block := alloc.MakeDirty[columnar.Row](l.arena, len(f.Rows))
 	for i, r := range f.Rows {
 		if dealt[i] == nil {
@@ -231,7 +231,7 @@ func (l *worker) dealVictimGroup(f *units.VictimGroup, at func(columnar.Row) *un
 		if last.Rows == nil {
 			last.Rows, block = block[:0:last.Count], block[last.Count:]
 		}
-		last.Add(r, l.s.IDRank)
+		last.Add(r, l.p.s.IDRank)
 	}
 }
 
@@ -243,8 +243,8 @@ func (x *unitScope) addGang(a *alloc.Arena, g int32) {
 }
 
 // noneBelow reports whether needs of a priority may take no role of a gang.
-func (l *worker) noneBelow(g *units.Gang, priority int32) bool {
-	return !slices.ContainsFunc(g.Roles, func(x units.GangRole) bool { return l.tenants.mayTake(l.kindOf(x.Need).Priority, priority) })
+func (p *pass) noneBelow(g *units.Gang, priority int32) bool {
+	return !slices.ContainsFunc(g.Roles, func(x units.GangRole) bool { return p.tenants.mayTake(p.kindOf(x.Need).Priority, priority) })
 }
 
 // order sorts the victim groups into the order in which they are taken, and numbers their
@@ -303,15 +303,15 @@ func (l *worker) deal(pool *unitPool) {
 	if pool.of != nil {
 		from = &pool.of.anywhere
 	}
-	scopes := l.e.store.gangs.scopesByValue(l.cellsMaxIn(pool.cut))
+	scopes := l.p.e.store.gangs.scopesByValue(l.p.cellsMaxIn(pool.cut))
 	at := func(r columnar.Row) *unitScope {
-		value, ok := l.cellIn(pool.cut, pool.key.matcher, r)
+		value, ok := l.p.cellIn(pool.cut, pool.key.matcher, r)
 		if !ok {
 			return nil
 		}
 		x := scopes[value]
 		if x == nil {
-			x = l.e.store.gangs.newScope(pool, value)
+			x = l.p.e.store.gangs.newScope(pool, value)
 			scopes[value] = x
 		}
 		return x
@@ -325,8 +325,8 @@ func (l *worker) deal(pool *unitPool) {
 		}
 	}
 	for _, g := range from.gangs {
-		for _, r := range l.e.store.gangs.list[g].Members {
-			if !l.s.Classes[l.s.View.Class[r]].Matches(pool.key.matcher) {
+		for _, r := range l.p.e.store.gangs.list[g].Members {
+			if !l.p.s.Classes[l.p.s.View.Class[r]].Matches(pool.key.matcher) {
 				continue
 			}
 			if x := at(r); x != nil {

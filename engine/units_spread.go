@@ -14,10 +14,10 @@ import (
 // step takes, among what the skew allows, a free machine if there is one, else the best unit.
 // No unit is dropped afterwards: without one, the skew could forbid the others.
 func (l *worker) planSpread(need int32, k *state.Kind) {
-	n := &l.lines[need]
+	n := &l.p.lines[need]
 	l.resume(need)
 	flying := l.inFlightFor(need, k)
-	l.countInFlight(need, k, 0, l.missing)
+	l.p.countInFlight(need, k, 0, l.missing)
 	flying = append(flying, l.subUsedBefore(need)...)
 	pool := l.unitsFor(k)
 	s := l.selectFor(need, k, &pool.anywhere, l.copyOf(l.missing))
@@ -25,7 +25,7 @@ func (l *worker) planSpread(need int32, k *state.Kind) {
 		n.Status |= state.HasCandidates
 	}
 	used := s.underSkew(flying, true)
-	if s.lacks != 0 && (len(s.listing.wholes) > 0 || s.worker.tenants.reclaiming) {
+	if s.lacks != 0 && (len(s.listing.wholes) > 0 || s.worker.p.tenants.reclaiming) {
 		s.rewind() // again without whole gangs: none is broken for a part
 		used = s.underSkew(flying, false)
 	}
@@ -62,11 +62,11 @@ func (s *selection) underSkew(flying []columnar.Row, gangs bool) (used []columna
 		w.free[stage] = s.evenly.frees[stage][:0]
 	}
 	sc := &s.worker.acquiring.spread
-	s.worker.acquiring.spread.Start(s.worker.s.Supply, s.k.Spread)
+	s.worker.acquiring.spread.Start(s.worker.p.s.Supply, s.k.Spread)
 	for _, key := range s.keys {
-		w.uniform = w.uniform && s.worker.s.Supply.Splits(key)
+		w.uniform = w.uniform && s.worker.p.s.Supply.Splits(key)
 	}
-	for r := s.worker.lines[s.need].Head; r != columnar.None; r = s.worker.claims.Next(r) {
+	for r := s.worker.p.lines[s.need].Head; r != columnar.None; r = s.worker.p.claims.Next(r) {
 		sc.Count(r)
 	}
 	for _, r := range flying {
@@ -83,22 +83,22 @@ func (s *selection) underSkew(flying []columnar.Row, gangs bool) (used []columna
 
 // listFree lists what the need could acquire.
 func (w *skewWalk) listFree() {
-	for _, r := range w.sel.worker.reserved.of(w.sel.need) {
-		if w.sel.worker.freeReserved(r, w.sel.k) && w.sel.worker.preempted.takenBy(r) == order.None {
+	for _, r := range w.sel.worker.p.reserved.of(w.sel.need) {
+		if w.sel.worker.p.freeReserved(r, w.sel.k) && w.sel.worker.p.preempted.takenBy(r) == order.None {
 			w.own = append(w.own, r)
 		}
 	}
 	for stage := range w.free {
-		pool := &w.sel.worker.stock.free[stage]
+		pool := &w.sel.worker.p.stock.free[stage]
 		for _, c := range w.sel.k.Classes {
 			if pool.Has(c) {
 				w.free[stage] = append(w.free[stage], freeOfKind{class: c, rows: pool.Rest(c)})
 			}
 		}
 	}
-	for stage, list := range w.sel.worker.reserved.lower.classes {
+	for stage, list := range w.sel.worker.p.reserved.lower.classes {
 		for i := range list {
-			if x := &list[i]; w.sel.k.AcceptsClass(x.class) && w.sel.worker.headOfLower(x) {
+			if x := &list[i]; w.sel.k.AcceptsClass(x.class) && w.sel.worker.p.headOfLower(x) {
 				w.free[stage] = append(w.free[stage], freeOfKind{class: x.class, rows: x.rows[x.at:], lower: true})
 			}
 		}
@@ -117,7 +117,7 @@ func (w *skewWalk) next(f *freeOfKind) bool {
 // isOffered reports whether a free machine of a list is untaken and not in the plan. What is
 // held for the need is listed in own instead.
 func (w *skewWalk) isOffered(f *freeOfKind, r columnar.Row) bool {
-	return !w.sel.worker.taken[r] && w.sel.worker.reserved.lower.has(r) == f.lower && !w.sel.picks.inPlan.Has(uint32(r)) && !w.sel.worker.reserved.ownedBy(r, w.sel.need)
+	return !w.sel.worker.p.taken[r] && w.sel.worker.p.reserved.lower.has(r) == f.lower && !w.sel.picks.inPlan.Has(uint32(r)) && !w.sel.worker.p.reserved.ownedBy(r, w.sel.need)
 }
 
 // layFloor takes the minimum of counts over the values that have a candidate or a machine of
@@ -170,7 +170,7 @@ func (w *skewWalk) eachFirst(f func(columnar.Row)) {
 
 // floorFull reports whether all values that a candidate may have count already.
 func (w *skewWalk) floorFull() bool {
-	t := w.sel.worker.stock.layouts[w.sel.k.Number]
+	t := w.sel.worker.p.stock.layouts[w.sel.k.Number]
 	if t == nil {
 		return false
 	}
@@ -186,7 +186,7 @@ func (w *skewWalk) floorFull() bool {
 // none.
 func (w *skewWalk) first(i int) bool {
 	f := &w.sel.scope.victimGroups[i]
-	if !w.sel.worker.hasLeft(f) {
+	if !w.sel.worker.p.hasLeft(f) {
 		return false
 	}
 	c := max(w.sel.evenly.firsts.At(i), f.At)
@@ -208,7 +208,7 @@ func (w *skewWalk) allows(r columnar.Row) bool {
 func (w *skewWalk) values(list int, r columnar.Row) []uint32 {
 	out := w.sel.evenly.tuples[list][:0]
 	for _, key := range w.sel.keys {
-		out = append(out, w.sel.worker.s.Supply.Values(key)[r])
+		out = append(out, w.sel.worker.p.s.Supply.Values(key)[r])
 	}
 	w.sel.evenly.tuples[list] = out
 	return out
@@ -219,7 +219,7 @@ func (w *skewWalk) values(list int, r columnar.Row) []uint32 {
 func (w *skewWalk) takeFree(stage int) bool {
 	best := columnar.None
 	for _, r := range w.own {
-		if w.sel.worker.stageOf(r) == stage && !w.sel.picks.inPlan.Has(uint32(r)) && w.helpsLeft(r) && w.sel.isPlaced(r) && (best == columnar.None || w.goesBefore(r, best, true, true, stage)) {
+		if w.sel.worker.p.stageOf(r) == stage && !w.sel.picks.inPlan.Has(uint32(r)) && w.helpsLeft(r) && w.sel.isPlaced(r) && (best == columnar.None || w.goesBefore(r, best, true, true, stage)) {
 			best = r
 		}
 	}
@@ -243,7 +243,7 @@ func (w *skewWalk) takeFree(stage int) bool {
 // headOf returns the first machine of a class that the skew allows and that has something of
 // what is missing.
 func (w *skewWalk) headOf(f *freeOfKind, stage int) columnar.Row {
-	if w.sel.worker.classMask[f.class]&w.sel.lacks == 0 || !w.next(f) {
+	if w.sel.worker.p.classMask[f.class]&w.sel.lacks == 0 || !w.next(f) {
 		return columnar.None
 	}
 	if w.uniform {
@@ -267,26 +267,26 @@ func (w *skewWalk) goesBefore(a, b columnar.Row, ownA, ownB bool, stage int) boo
 	if slices.Equal(va, vb) {
 		return w.acquireKey(a, stage) < w.acquireKey(b, stage)
 	}
-	return w.sel.worker.compareHeads(w.sel.k, a, b, ownA, ownB, va, vb) < 0
+	return w.sel.worker.p.compareHeads(w.sel.k, a, b, ownA, ownB, va, vb) < 0
 }
 
 // acquireKey is a free machine's key in the order of acquiring.
 func (w *skewWalk) acquireKey(r columnar.Row, stage int) uint64 {
-	if w.sel.worker.reserved.lower.has(r) {
-		return w.sel.worker.reserved.lower.key(r)
+	if w.sel.worker.p.reserved.lower.has(r) {
+		return w.sel.worker.p.reserved.lower.key(r)
 	}
-	return uint64(w.sel.worker.costs(w.sel.k, stage)[w.sel.worker.s.View.Class[r]])<<32 | uint64(w.sel.worker.stock.free[stage].Place[r])
+	return uint64(w.sel.worker.p.costs(w.sel.k, stage)[w.sel.worker.p.s.View.Class[r]])<<32 | uint64(w.sel.worker.p.stock.free[stage].Place[r])
 }
 
 func (w *skewWalk) helpsLeft(r columnar.Row) bool {
-	return w.sel.worker.classMask[w.sel.worker.s.View.Class[r]]&w.sel.lacks != 0
+	return w.sel.worker.p.classMask[w.sel.worker.p.s.View.Class[r]]&w.sel.lacks != 0
 }
 
 // step counts a machine as the need's.
 func (w *skewWalk) step(r columnar.Row) {
 	w.sel.worker.acquiring.spread.Count(r)
 	w.used = append(w.used, r)
-	columnar.SubClamp(w.sel.left, w.sel.worker.vec(r))
+	columnar.SubClamp(w.sel.left, w.sel.worker.p.vec(r))
 	w.sel.lacks = positive(w.sel.left)
 }
 
@@ -313,7 +313,7 @@ func (w *skewWalk) takeUnit(gangs bool) bool {
 	if best.Gang >= 0 {
 		w.sel.addUpAgain(best.Gang)
 	}
-	if w.sel.worker.tenants.reclaiming {
+	if w.sel.worker.p.tenants.reclaiming {
 		w.sel.balance()
 	}
 	return true
@@ -322,7 +322,7 @@ func (w *skewWalk) takeUnit(gangs bool) bool {
 // bestUnit returns the unit with the smallest key that the skew allows and, between tenants,
 // the ledger admits.
 func (w *skewWalk) bestUnit(gangs bool) (best units.Unit, ok bool) {
-	if !w.sel.worker.tenants.reclaiming {
+	if !w.sel.worker.p.tenants.reclaiming {
 		return w.bestOfTenant(gangs)
 	}
 	for i := range w.sel.given.byTenant {
@@ -395,10 +395,10 @@ func (w *skewWalk) bestVictimGroup() (u units.Unit, ok bool) {
 		if ok && f.Tier != tier {
 			break
 		}
-		if w.sel.worker.classMask[f.Class]&w.sel.lacks == 0 || !w.sel.k.AcceptsClass(f.Class) || w.sel.isBarred(f) {
+		if w.sel.worker.p.classMask[f.Class]&w.sel.lacks == 0 || !w.sel.k.AcceptsClass(f.Class) || w.sel.isBarred(f) {
 			continue
 		}
-		if w.sel.worker.tenants.reclaiming && !w.sel.admitsClass(f.Giver(), f.Class) {
+		if w.sel.worker.p.tenants.reclaiming && !w.sel.admitsClass(f.Giver(), f.Class) {
 			continue
 		}
 		if !w.first(i) {

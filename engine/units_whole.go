@@ -83,8 +83,8 @@ func (s *selection) roiOfAll(shape int32, missing []int64) int64 {
 
 // overlaps reports whether a whole gang shares a machine with the plan.
 func (s *selection) overlaps(u *units.Unit) bool {
-	for _, r := range s.worker.e.store.gangs.list[u.Gang].Members {
-		if s.picks.inPlan.Has(uint32(r)) && !s.worker.preempted.victimOf.Has(uint32(r)) {
+	for _, r := range s.worker.p.e.store.gangs.list[u.Gang].Members {
+		if s.picks.inPlan.Has(uint32(r)) && !s.worker.p.preempted.victimOf.Has(uint32(r)) {
 			return true
 		}
 	}

@@ -50,20 +50,20 @@ type victimList struct {
 // is excess do not change during phase 2; which machines are victims does, so readers check.
 func (l *worker) victimPool(k *state.Kind) *victimPool {
 	key := victimPoolKey{k.Matcher, k.Priority}
-	pool, ok := l.candidates.pools[key]
+	pool, ok := l.p.candidates.pools[key]
 	if !ok {
 		pool = l.buildVictimPool(key)
-		if l.candidates.pools == nil {
-			l.candidates.pools = map[victimPoolKey]*victimPool{}
+		if l.p.candidates.pools == nil {
+			l.p.candidates.pools = map[victimPoolKey]*victimPool{}
 		}
-		l.candidates.pools[key] = pool
+		l.p.candidates.pools[key] = pool
 	}
 	return pool
 }
 
 func (l *worker) buildVictimPool(key victimPoolKey) *victimPool {
-	pool := l.e.store.emptyPool()
-	rows := l.s.Supply.Matching(model.Configured, key.matcher)
+	pool := l.p.e.store.emptyPool()
+	rows := l.p.s.Supply.Matching(model.Configured, key.matcher)
 	if rows == nil {
 		return pool
 	}
@@ -71,19 +71,19 @@ func (l *worker) buildVictimPool(key victimPoolKey) *victimPool {
 	for l.search.rows.HasNext() {
 		r := columnar.Row(l.search.rows.Next())
 		l.figures.probes++
-		priority := l.e.store.priority[r]
-		if priority >= key.priority || l.reserved.live(r) || l.s.Supply.Departs(r) {
+		priority := l.p.e.store.priority[r]
+		if priority >= key.priority || l.p.reserved.live(r) || l.p.s.Supply.Departs(r) {
 			continue
 		}
 		pool.list = append(pool.list, candidate{
-			row: r, priority: priority, excess: l.isExcess(r), score: l.score(r, key.priority, priority),
+			row: r, priority: priority, excess: l.p.isExcess(r), score: l.p.score(r, key.priority, priority),
 		})
 	}
 	slices.SortFunc(pool.list, func(a, b candidate) int {
 		if a.excess != b.excess {
 			return exact.TrueFirst(a.excess, b.excess)
 		}
-		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(l.s.IDRank[a.row], l.s.IDRank[b.row]))
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(l.p.s.IDRank[a.row], l.p.s.IDRank[b.row]))
 	})
 	return pool
 }
@@ -132,7 +132,7 @@ func (p *pass) eligible(c *candidate, need int32, k *state.Kind) bool {
 // selectVictims takes candidates in order until what is missing is covered. It skips those that
 // free nothing of it. found reports whether there was any candidate.
 func (l *worker) selectVictims(v *victimList, need int32, k *state.Kind) (chosen []candidate, found bool) {
-	if l.spentVictims(v) {
+	if l.p.preempted.spentVictims(v) {
 		return nil, false
 	}
 	list := v.list[v.at:]
@@ -142,13 +142,13 @@ func (l *worker) selectVictims(v *victimList, need int32, k *state.Kind) (chosen
 		}
 		c := &list[i]
 		l.figures.probes++
-		if !l.eligible(c, need, k) {
+		if !l.p.eligible(c, need, k) {
 			continue
 		}
 		found = true
 		if l.helps(c.row) {
 			chosen = append(chosen, *c)
-			l.subtract(l.s.View.Class[c.row])
+			l.subtract(l.p.s.View.Class[c.row])
 		}
 	}
 	return chosen, found

@@ -23,39 +23,39 @@ type sameDomain struct {
 // domain first, then those with the largest potential, at most TopDomains. A partial cover is
 // of no use, so either all victims of a plan are taken or none.
 func (l *worker) preemptSame(need int32, k *state.Kind) {
-	n := &l.lines[need]
+	n := &l.p.lines[need]
 	l.search.vecs.Empty()
 	if l.hopeless(need, k) {
 		return
 	}
 	l.sumDomainTotals(need, k)
-	for range l.e.opts.TopDomains {
+	for range l.p.e.opts.TopDomains {
 		d := l.nextCell(need)
 		if d == nil {
 			break
 		}
-		candidates := l.candidates.poolOf[k.Number].in(l.pass, k.Matcher, d.value)
+		candidates := l.p.candidates.poolOf[k.Number].in(l.p, k.Matcher, d.value)
 		lacking := l.lackingIn(need, d)
 		copy(l.missing, lacking)
-		l.subInFlight(need, k, d.value, l.missing)
+		l.p.subInFlight(need, k, d.value, l.missing)
 		l.search.wanted = append(l.search.wanted[:0], l.missing...)
 		missing := l.search.wanted
 		l.lacks = positive(missing)
 		chosen, _ := l.selectVictims(candidates, need, k)
-		l.noteTried(need, d, len(candidates.list), l.lacks == 0, missing)
+		l.p.noteTried(need, d, len(candidates.list), l.lacks == 0, missing)
 		if l.lacks != 0 {
 			continue
 		}
 		n.Status |= state.IsAwaiting
-		l.countInFlight(need, k, d.value, lacking)
+		l.p.countInFlight(need, k, d.value, lacking)
 		if d.value != n.Domain {
 			l.withhold(need, d.value)
 		}
-		l.preempted.commit(l.giveBack(chosen, missing), need, k)
+		l.p.preempted.commit(l.p.giveBack(chosen, missing), need, k)
 		return
 	}
 	if d := l.search.domainTotals.find(n.Domain); d != nil {
-		l.countInFlight(need, k, d.value, l.lackingIn(need, d))
+		l.p.countInFlight(need, k, d.value, l.lackingIn(need, d))
 	}
 }
 
@@ -88,20 +88,20 @@ func (x *domainTotalsBound) covers(want []int64) bool {
 // hopeless reports whether the memoized bounds show that no domain can be freed whole. That is
 // so for most gangs that are short.
 func (l *worker) hopeless(need int32, k *state.Kind) bool {
-	n := &l.lines[need]
-	if l.e.opts.Explain || n.Is(state.IsPinned) || l.reserved.has(need) {
+	n := &l.p.lines[need]
+	if l.p.e.opts.Explain || n.Is(state.IsPinned) || l.p.reserved.has(need) {
 		return false
 	}
-	if l.candidates.totalBounds[k.Number].epoch != l.stock.epoch {
+	if l.p.candidates.totalBounds[k.Number].epoch != l.p.stock.epoch {
 		l.boundDomainTotals(k)
 	}
-	if l.candidates.totalBounds[k.Number].covers(l.aggregate(need)) || l.ownHelps(need, k) {
+	if l.p.candidates.totalBounds[k.Number].covers(l.p.aggregate(need)) || l.ownHelps(need, k) {
 		return false
 	}
-	list := l.candidates.poolOf[k.Number].list[l.candidates.poolOf[k.Number].at:]
+	list := l.p.candidates.poolOf[k.Number].list[l.p.candidates.poolOf[k.Number].at:]
 	for i := range list {
 		l.figures.probes++
-		if l.eligible(&list[i], need, k) && l.inAnyDomain(k.Matcher, list[i].row) {
+		if l.p.eligible(&list[i], need, k) && l.p.inAnyDomain(k.Matcher, list[i].row) {
 			n.Status |= state.HasCandidates
 			break
 		}
@@ -113,26 +113,26 @@ func (l *worker) hopeless(need int32, k *state.Kind) bool {
 // bound leaves out, is added.
 func (l *worker) ownHelps(need int32, k *state.Kind) bool {
 	domainTotals := &l.search.domainTotals
-	domainTotals.reset(l.s.Supply.ValueIDMax())
+	domainTotals.reset(l.p.s.Supply.ValueIDMax())
 	add := func(r columnar.Row) {
-		if v, ok := l.s.Supply.Domain(k.Matcher, r); ok {
-			columnar.SatAdd(domainTotals.of(v, l.dims).available, l.vec(r))
+		if v, ok := l.p.s.Supply.Domain(k.Matcher, r); ok {
+			columnar.SatAdd(domainTotals.of(v, l.p.dims).available, l.p.vec(r))
 		}
 	}
 	l.eachOwn(need, k, func(r columnar.Row) {
-		if l.s.View.State[r] != model.Configured || l.e.store.priority[r] >= k.Priority || l.reserved.live(r) {
+		if l.p.s.View.State[r] != model.Configured || l.p.e.store.priority[r] >= k.Priority || l.p.reserved.live(r) {
 			add(r) // the others are candidates, so the bound counts them
 		}
 	})
-	for r := l.lines[need].Acquired; r != columnar.None; r = l.claims.Next(r) {
+	for r := l.p.lines[need].Acquired; r != columnar.None; r = l.p.claims.Next(r) {
 		add(r)
 	}
 	for i := range domainTotals.list {
 		d := &domainTotals.list[i]
-		if at, ok := l.candidates.totalBounds[k.Number].at[d.value]; ok {
-			columnar.SatAdd(d.available, l.candidates.totalBounds[k.Number].domains[at:at+l.dims])
+		if at, ok := l.p.candidates.totalBounds[k.Number].at[d.value]; ok {
+			columnar.SatAdd(d.available, l.p.candidates.totalBounds[k.Number].domains[at:at+l.p.dims])
 		}
-		if columnar.Covers(d.available, l.aggregate(need)) {
+		if columnar.Covers(d.available, l.p.aggregate(need)) {
 			return true
 		}
 	}
@@ -142,19 +142,19 @@ func (l *worker) ownHelps(need int32, k *state.Kind) bool {
 // boundDomainTotals forms the bounds of a kind.
 func (l *worker) boundDomainTotals(k *state.Kind) {
 	domainTotals := &l.search.domainTotals
-	domainTotals.reset(l.s.Supply.ValueIDMax())
+	domainTotals.reset(l.p.s.Supply.ValueIDMax())
 	d := l.domainsFor(k.Matcher)
 	for _, ds := range d.Of(k.Matcher).List {
 		for _, i := range ds.Shelves {
 			if sh := &d.Shelves[i]; sh.Left > 0 && k.AcceptsClass(sh.Class) {
-				columnar.SatAddScaled(domainTotals.of(ds.Value, l.dims).potential, l.vector(sh.Class), int64(sh.Left))
+				columnar.SatAddScaled(domainTotals.of(ds.Value, l.p.dims).potential, l.p.vector(sh.Class), int64(sh.Left))
 			}
 		}
 	}
-	for value, v := range l.candidates.poolOf[k.Number].domains(l.pass, k.Matcher) {
+	for value, v := range l.p.candidates.poolOf[k.Number].domains(l.p, k.Matcher) {
 		for i := range v.list {
-			if r := v.list[i].row; k.AcceptsClass(l.s.View.Class[r]) && !l.preempted.victimOf.Has(uint32(r)) {
-				columnar.SatAdd(domainTotals.of(value, l.dims).potential, l.vec(r))
+			if r := v.list[i].row; k.AcceptsClass(l.p.s.View.Class[r]) && !l.p.preempted.victimOf.Has(uint32(r)) {
+				columnar.SatAdd(domainTotals.of(value, l.p.dims).potential, l.p.vec(r))
 			}
 		}
 	}
@@ -164,17 +164,17 @@ func (l *worker) boundDomainTotals(k *state.Kind) {
 // keepBound stores the sums in l.domainTotals as the bounds of a kind.
 func (l *worker) keepBound(k *state.Kind) {
 	domainTotals := &l.search.domainTotals
-	l.candidates.totalBounds[k.Number].most, l.candidates.totalBounds[k.Number].epoch = reuse.Resize(l.candidates.totalBounds[k.Number].most, l.dims), l.stock.epoch
-	l.candidates.totalBounds[k.Number].domains = l.candidates.totalBounds[k.Number].domains[:0]
-	if l.candidates.totalBounds[k.Number].at == nil {
-		l.candidates.totalBounds[k.Number].at = map[uint32]int{}
+	l.p.candidates.totalBounds[k.Number].most, l.p.candidates.totalBounds[k.Number].epoch = reuse.Resize(l.p.candidates.totalBounds[k.Number].most, l.p.dims), l.p.stock.epoch
+	l.p.candidates.totalBounds[k.Number].domains = l.p.candidates.totalBounds[k.Number].domains[:0]
+	if l.p.candidates.totalBounds[k.Number].at == nil {
+		l.p.candidates.totalBounds[k.Number].at = map[uint32]int{}
 	}
-	clear(l.candidates.totalBounds[k.Number].at)
+	clear(l.p.candidates.totalBounds[k.Number].at)
 	for i := range domainTotals.list {
-		l.candidates.totalBounds[k.Number].at[domainTotals.list[i].value] = len(l.candidates.totalBounds[k.Number].domains)
-		l.candidates.totalBounds[k.Number].domains = append(l.candidates.totalBounds[k.Number].domains, domainTotals.list[i].potential...)
+		l.p.candidates.totalBounds[k.Number].at[domainTotals.list[i].value] = len(l.p.candidates.totalBounds[k.Number].domains)
+		l.p.candidates.totalBounds[k.Number].domains = append(l.p.candidates.totalBounds[k.Number].domains, domainTotals.list[i].potential...)
 		for dim, x := range domainTotals.list[i].potential {
-			l.candidates.totalBounds[k.Number].most[dim] = max(l.candidates.totalBounds[k.Number].most[dim], x)
+			l.p.candidates.totalBounds[k.Number].most[dim] = max(l.p.candidates.totalBounds[k.Number].most[dim], x)
 		}
 	}
 }
@@ -183,8 +183,8 @@ func (l *worker) keepBound(k *state.Kind) {
 // its potential, then by value as text. It returns nil when no further domain can cover the
 // need. The first usually succeeds, so the domains are scanned and not sorted.
 func (l *worker) nextCell(need int32) *sameDomain {
-	n := &l.lines[need]
-	want := l.aggregate(need)
+	n := &l.p.lines[need]
+	want := l.p.aggregate(need)
 	var best *sameDomain
 	for i := range l.search.domainTotals.list {
 		d := &l.search.domainTotals.list[i]
@@ -193,29 +193,29 @@ func (l *worker) nextCell(need int32) *sameDomain {
 		case d.value == n.Domain:
 			d.tried = true
 			return d
-		case best == nil || l.betterCell(d, best, want):
+		case best == nil || l.p.betterCell(d, best, want):
 			best = d
 		}
 	}
 	// Domains that could cover have the largest possible score, so if the best does not, none
 	// does.
-	if best == nil || !l.e.opts.Explain && !columnar.Covers(best.potential, want) {
+	if best == nil || !l.p.e.opts.Explain && !columnar.Covers(best.potential, want) {
 		return nil
 	}
 	best.tried = true
 	return best
 }
 
-func (l *worker) betterCell(a, b *sameDomain, want []int64) bool {
+func (fl *fleet) betterCell(a, b *sameDomain, want []int64) bool {
 	if c := exact.CompareScores(a.potential, b.potential, want, true); c != 0 {
 		return c > 0
 	}
-	return domains.Less(l.s.Supply, a.value, b.value)
+	return domains.Less(fl.s.Supply, a.value, b.value)
 }
 
 // lackingIn returns what the need would lack in a domain before any victim.
 func (l *worker) lackingIn(need int32, d *sameDomain) []int64 {
-	v := l.copyOf(l.aggregate(need))
+	v := l.copyOf(l.p.aggregate(need))
 	columnar.SubClamp(v, d.available)
 	return v
 }
@@ -223,40 +223,40 @@ func (l *worker) lackingIn(need int32, d *sameDomain) []int64 {
 // withhold takes back what the need acquired in phase 1: its plan goes to another domain, where
 // these machines are of no use.
 func (l *worker) withhold(need int32, domain uint32) {
-	n := &l.lines[need]
-	for r := n.Acquired; r != columnar.None; r = l.claims.Next(r) {
+	n := &l.p.lines[need]
+	for r := n.Acquired; r != columnar.None; r = l.p.claims.Next(r) {
 		l.withholdMachine(r, need)
 	}
-	l.claims.Filter(need, n)
+	l.p.claims.Filter(need, n)
 	n.Domain, n.Status = domain, n.Status|state.IsWithheld
-	l.preempted.withheld = append(l.preempted.withheld, need) // the domain it was credited in is forgotten
+	l.p.preempted.withheld = append(l.p.preempted.withheld, need) // the domain it was credited in is forgotten
 }
 
 // withholdMachine takes back a machine that a need acquired.
 func (l *worker) withholdMachine(r columnar.Row, need int32) {
-	l.claims.Release(r)
-	l.preempted.withheldBy[r] = need
-	l.noteFreed(r)
+	l.p.claims.Release(r)
+	l.p.preempted.withheldBy[r] = need
+	l.p.noteFreed(r)
 	l.putBack(r)
-	l.tenants.noteMoved(r)
+	l.p.tenants.noteMoved(r)
 }
 
 // sumDomainTotals sums up what the need could have in each domain, and sets HasCandidates if
 // any holds something to preempt. A pinned need has only its own domain.
 func (l *worker) sumDomainTotals(need int32, k *state.Kind) {
-	n := &l.lines[need]
+	n := &l.p.lines[need]
 	domainTotals := &l.search.domainTotals
-	domainTotals.reset(l.s.Supply.ValueIDMax())
+	domainTotals.reset(l.p.s.Supply.ValueIDMax())
 	l.sumAvailable(need, k)
-	for value, list := range l.candidates.poolOf[k.Number].domains(l.pass, k.Matcher) {
+	for value, list := range l.p.candidates.poolOf[k.Number].domains(l.p, k.Matcher) {
 		if n.Is(state.IsPinned) && value != n.Domain {
 			continue
 		}
 		for i := range list.list {
 			l.figures.probes++
-			if l.eligible(&list.list[i], need, k) {
+			if l.p.eligible(&list.list[i], need, k) {
 				n.Status |= state.HasCandidates
-				columnar.SatAdd(domainTotals.of(value, l.dims).potential, l.vec(list.list[i].row))
+				columnar.SatAdd(domainTotals.of(value, l.p.dims).potential, l.p.vec(list.list[i].row))
 			}
 		}
 	}
@@ -308,25 +308,25 @@ func (x *domainTotalsTable) of(value uint32, dims int) *sameDomain {
 // machines of its cluster that serve no need ranked above it and are no victims, and what is
 // free. What drains for it is added to the potential.
 func (l *worker) sumAvailable(need int32, k *state.Kind) {
-	n := &l.lines[need]
+	n := &l.p.lines[need]
 	domainTotals := &l.search.domainTotals
 	add := func(r columnar.Row) {
-		if v, ok := l.cell(k.Matcher, r); ok && k.AcceptsClass(l.s.View.Class[r]) {
-			columnar.SatAdd(domainTotals.of(v, l.dims).available, l.vec(r))
+		if v, ok := l.p.cell(k.Matcher, r); ok && k.AcceptsClass(l.p.s.View.Class[r]) {
+			columnar.SatAdd(domainTotals.of(v, l.p.dims).available, l.p.vec(r))
 		}
 	}
 	l.eachOwn(need, k, add)
-	for r := n.Acquired; r != columnar.None; r = l.claims.Next(r) {
+	for r := n.Acquired; r != columnar.None; r = l.p.claims.Next(r) {
 		add(r)
 	}
-	if l.candidates.cut != nil || l.reserved.has(need) {
+	if l.p.candidates.cut != nil || l.p.reserved.has(need) {
 		l.eachFree(need, k, add)
 	} else {
 		l.addFreeTotals(k)
 	}
-	for _, r := range l.heldFor(need) {
-		if v, ok := l.cell(k.Matcher, r); ok && l.arrives(r, need, k) {
-			columnar.SatAdd(domainTotals.of(v, l.dims).potential, l.vec(r))
+	for _, r := range l.p.heldFor(need) {
+		if v, ok := l.p.cell(k.Matcher, r); ok && l.p.arrives(r, need, k) {
+			columnar.SatAdd(domainTotals.of(v, l.p.dims).potential, l.p.vec(r))
 		}
 	}
 }
@@ -335,16 +335,16 @@ func (l *worker) sumAvailable(need int32, k *state.Kind) {
 // it, serves no need ranked above it, and is neither a victim nor counted on by a plan. With
 // victims by gangs, the recorded lowest priority of a class prunes most classes.
 func (l *worker) eachOwn(need int32, k *state.Kind, f func(columnar.Row)) {
-	c := int(l.lines[need].Cluster)
-	rank := l.rankOf[need]
+	c := int(l.p.lines[need].Cluster)
+	rank := l.p.rankOf[need]
 	mine := func(r columnar.Row) bool {
-		h := l.claims.Of(r)
-		return (h == state.Unclaimed || l.rankOf[h] >= rank) && !l.preempted.victimOf.Has(uint32(r)) && l.preempted.takenBy(r) == order.None
+		h := l.p.claims.Of(r)
+		return (h == state.Unclaimed || l.p.rankOf[h] >= rank) && !l.p.preempted.victimOf.Has(uint32(r)) && l.p.preempted.takenBy(r) == order.None
 	}
-	bound, cheapest := l.s.BoundOf(c), l.e.store.clusters[c].cheapest
-	noted, configured := l.e.opts.Victims == VictimsGang, l.s.Configured(c)
+	bound, cheapest := l.p.s.BoundOf(c), l.p.e.store.clusters[c].cheapest
+	noted, configured := l.p.e.opts.Victims == VictimsGang, l.p.s.Configured(c)
 	l.search.passed = reuse.Resize(l.search.passed, len(k.Accepts))
-	for i, g := range l.s.GroupsOf(c) {
+	for i, g := range l.p.s.GroupsOf(c) {
 		if !k.AcceptsClass(g.Class) {
 			continue
 		}
@@ -359,13 +359,13 @@ func (l *worker) eachOwn(need int32, k *state.Kind, f func(columnar.Row)) {
 		}
 	}
 	// The recorded priorities cover Configured machines only.
-	for _, b := range bound[configured:l.s.CreatingFrom(c)] {
+	for _, b := range bound[configured:l.p.s.CreatingFrom(c)] {
 		if l.search.passed[b.Class>>6]>>(b.Class&63)&1 != 0 && mine(b.Row) {
 			f(b.Row)
 		}
 	}
-	for _, b := range bound[l.s.CreatingFrom(c):] {
-		if l.isOwn(b.Row, need) && mine(b.Row) && k.AcceptsClass(b.Class) {
+	for _, b := range bound[l.p.s.CreatingFrom(c):] {
+		if l.p.isOwn(b.Row, need) && mine(b.Row) && k.AcceptsClass(b.Class) {
 			f(b.Row)
 		}
 	}
@@ -378,7 +378,7 @@ func (l *worker) addFreeTotals(k *state.Kind) {
 		for _, i := range ds.Shelves {
 			l.figures.probes++
 			if sh := &d.Shelves[i]; sh.Left > 0 && k.AcceptsClass(sh.Class) {
-				columnar.SatAddScaled(l.search.domainTotals.of(ds.Value, l.dims).available, l.vector(sh.Class), int64(sh.Left))
+				columnar.SatAddScaled(l.search.domainTotals.of(ds.Value, l.p.dims).available, l.p.vector(sh.Class), int64(sh.Left))
 			}
 		}
 	}

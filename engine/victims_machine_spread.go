@@ -21,19 +21,19 @@ type spreadPlan struct {
 // Each step takes, among the tuples that the skew allows, a free machine if there is one, else
 // the best victim. The minimum also counts domains in which the need already has machines.
 func (l *worker) preemptSpread(need int32, k *state.Kind) {
-	n := &l.lines[need]
+	n := &l.p.lines[need]
 	l.search.vecs.Empty()
 	l.resume(need)
-	l.acquiring.spread.Start(l.s.Supply, k.Spread)
+	l.acquiring.spread.Start(l.p.s.Supply, k.Spread)
 	sc := &l.acquiring.spread
-	for r := n.Head; r != columnar.None; r = l.claims.Next(r) {
+	for r := n.Head; r != columnar.None; r = l.p.claims.Next(r) {
 		sc.Count(r)
 	}
 	flying := l.inFlightFor(need, k)
 	for _, r := range flying {
 		sc.Count(r)
 	}
-	l.countInFlight(need, k, 0, l.missing)
+	l.p.countInFlight(need, k, 0, l.missing)
 	if l.lacks = positive(l.missing); l.lacks == 0 {
 		n.Status |= state.IsAwaiting
 		return
@@ -50,28 +50,28 @@ func (l *worker) preemptSpread(need int32, k *state.Kind) {
 		if v != nil {
 			chosen = append(chosen, *v)
 		}
-		l.subtract(l.s.View.Class[r])
+		l.subtract(l.p.s.View.Class[r])
 		sc.Count(r)
 	}
 	// Free machines alone are nothing to wait for.
 	if l.lacks == 0 && len(chosen)+len(flying) > 0 {
 		n.Status |= state.IsAwaiting
 	}
-	l.preempted.commit(chosen, need, k)
+	l.p.preempted.commit(chosen, need, k)
 }
 
 // inFlightFor returns the machines that countInFlight would use for the need.
 func (l *worker) inFlightFor(need int32, k *state.Kind) []columnar.Row {
-	held := l.heldFor(need)
+	held := l.p.heldFor(need)
 	if len(held) == 0 {
 		return nil
 	}
 	missing := l.copyOf(l.missing)
 	var out []columnar.Row
 	for _, r := range held {
-		if l.arrives(r, need, k) && columnar.Helps(l.vec(r), missing) {
+		if l.p.arrives(r, need, k) && columnar.Helps(l.p.vec(r), missing) {
 			out = append(out, r)
-			columnar.SubClamp(missing, l.vec(r))
+			columnar.SubClamp(missing, l.p.vec(r))
 		}
 	}
 	return out
@@ -93,18 +93,18 @@ func (l *worker) spreadPlans(need int32, k *state.Kind) []spreadPlan {
 		}
 		return &plans[at]
 	}
-	for _, r := range l.reserved.of(need) {
-		if l.freeReserved(r, k) {
+	for _, r := range l.p.reserved.of(need) {
+		if l.p.freeReserved(r, k) {
 			if plan := planOf(r); plan != nil {
 				plan.own = append(plan.own, r)
-				plan.free[l.stageOf(r)] = append(plan.free[l.stageOf(r)], r)
+				plan.free[l.p.stageOf(r)] = append(plan.free[l.p.stageOf(r)], r)
 			}
 		}
 	}
-	for stage := range l.stock.free {
+	for stage := range l.p.stock.free {
 		for _, x := range l.freeInOrder(k, stage) {
 			r := x.row
-			if l.reserved.ownedBy(r, need) {
+			if l.p.reserved.ownedBy(r, need) {
 				continue
 			}
 			if plan := planOf(r); plan != nil {
@@ -112,10 +112,10 @@ func (l *worker) spreadPlans(need int32, k *state.Kind) []spreadPlan {
 			}
 		}
 	}
-	for _, c := range l.candidates.poolOf[k.Number].list {
-		if l.eligible(&c, need, k) {
+	for _, c := range l.p.candidates.poolOf[k.Number].list {
+		if l.p.eligible(&c, need, k) {
 			if plan := planOf(c.row); plan != nil {
-				l.lines[need].Status |= state.HasCandidates
+				l.p.lines[need].Status |= state.HasCandidates
 				plan.victims = append(plan.victims, c)
 			}
 		}
@@ -133,7 +133,7 @@ func (l *worker) nextSpread(k *state.Kind, plans []spreadPlan) (columnar.Row, *c
 			if len(pl.free[stage]) == 0 || !l.acquiring.spread.Allows(pl.values) && !slices.Contains(pl.own, pl.free[stage][0]) {
 				continue
 			}
-			if best < 0 || l.comparePlans(k, pl, &plans[best], stage) < 0 {
+			if best < 0 || l.p.comparePlans(k, pl, &plans[best], stage) < 0 {
 				best = i
 			}
 		}
@@ -152,7 +152,7 @@ func (l *worker) nextSpread(k *state.Kind, plans []spreadPlan) (columnar.Row, *c
 		if len(pl.victims) == 0 || !l.acquiring.spread.Allows(pl.values) {
 			continue
 		}
-		if best < 0 || l.beforeAsVictim(&pl.victims[0], &plans[best].victims[0]) {
+		if best < 0 || l.p.beforeAsVictim(&pl.victims[0], &plans[best].victims[0]) {
 			best = i
 		}
 	}
@@ -164,9 +164,9 @@ func (l *worker) nextSpread(k *state.Kind, plans []spreadPlan) (columnar.Row, *c
 	return v.row, v
 }
 
-func (l *worker) comparePlans(k *state.Kind, a, b *spreadPlan, stage int) int {
+func (p *pass) comparePlans(k *state.Kind, a, b *spreadPlan, stage int) int {
 	x, y := a.free[stage][0], b.free[stage][0]
-	return l.compareHeads(k, x, y, slices.Contains(a.own, x), slices.Contains(b.own, y), a.values, b.values)
+	return p.compareHeads(k, x, y, slices.Contains(a.own, x), slices.Contains(b.own, y), a.values, b.values)
 }
 
 // dropUseless drops heads that have nothing of what is missing.
@@ -178,12 +178,12 @@ func (l *worker) dropUseless(rows []columnar.Row) []columnar.Row {
 }
 
 // beforeAsVictim is the order of victims: excess, score, id.
-func (l *worker) beforeAsVictim(a, b *candidate) bool {
+func (fl *fleet) beforeAsVictim(a, b *candidate) bool {
 	switch {
 	case a.excess != b.excess:
 		return a.excess
 	case a.score != b.score:
 		return a.score > b.score
 	}
-	return l.s.IDRank[a.row] < l.s.IDRank[b.row]
+	return fl.s.IDRank[a.row] < fl.s.IDRank[b.row]
 }

@@ -18,7 +18,7 @@ import (
 // worker is the state of one worker. Workers that run at the same time share no cluster during credit
 // and no class during acquisition: each writes only to machines and Needs of its own.
 type worker struct {
-	*pass
+	p         *pass
 	number    uint8 // of the worker, from 0
 	arena     *alloc.Arena
 	missing   []int64         // what the Need at work still lacks
@@ -29,13 +29,13 @@ type worker struct {
 	used      []columnar.Row  // scratch
 	notes     []records.Tried // scratch
 
-	folder folder
-	figures
-	crediting
-	sharing
-	search search
-	finder gangFinder
-	acquiring
+	folder    folder
+	figures   figures
+	crediting crediting
+	sharing   sharing
+	search    search
+	finder    gangFinder
+	acquiring acquiring
 }
 
 // crediting is the memory of credit: the cluster at work, and the machines bound to it.
@@ -126,7 +126,7 @@ type figures struct {
 
 // enter prepares the worker for a pass.
 func (l *worker) enter(p *pass) {
-	l.pass = p
+	l.p = p
 	l.arena.Reset()
 	if len(l.missing) != p.dims {
 		l.missing, l.acquiring.domain = make([]int64, p.dims), domains.Scratch{}
@@ -148,23 +148,23 @@ func (l *worker) enter(p *pass) {
 
 // start makes a Need the one at work; it lacks all that it wants.
 func (l *worker) start(need int32) {
-	clear(l.missing[copy(l.missing, l.aggregate(need)):])
-	l.lacks = l.kindOf(need).Mask
+	clear(l.missing[copy(l.missing, l.p.aggregate(need)):])
+	l.lacks = l.p.kindOf(need).Mask
 }
 
 // resume makes a Need the one at work; it lacks what its claims do not cover.
 func (l *worker) resume(need int32) {
-	if l.lines[need].Head == columnar.None {
+	if l.p.lines[need].Head == columnar.None {
 		l.start(need)
 		return
 	}
-	l.readDeficit(l.missing, need)
+	l.p.readDeficit(l.missing, need)
 	l.lacks = positive(l.missing)
 }
 
 // subtract subtracts what a machine of a class covers from what is missing.
 func (l *worker) subtract(class uint32) {
-	v := l.vector(class)
+	v := l.p.vector(class)
 	lacks := uint64(0)
 	for d, m := range l.missing {
 		if m > 0 {
@@ -179,31 +179,31 @@ func (l *worker) subtract(class uint32) {
 }
 
 // helps reports whether a machine offers something that is missing.
-func (l *worker) helps(r columnar.Row) bool { return l.classMask[l.s.View.Class[r]]&l.lacks != 0 }
+func (l *worker) helps(r columnar.Row) bool { return l.p.classMask[l.p.s.View.Class[r]]&l.lacks != 0 }
 
 // claim claims a machine of a class for a Need and subtracts what it covers.
 func (l *worker) claim(r columnar.Row, class uint32, need int32) {
-	l.claims.Claim(r, need, &l.lines[need])
+	l.p.claims.Claim(r, need, &l.p.lines[need])
 	l.subtract(class)
 }
 
 // take withdraws a machine from acquisition. It does nothing if the machine is taken already.
 func (l *worker) take(r columnar.Row) {
-	if l.taken[r] {
+	if l.p.taken[r] {
 		return
 	}
-	l.taken[r] = true
-	switch l.s.View.State[r] {
+	l.p.taken[r] = true
+	switch l.p.s.View.State[r] {
 	case model.Idle, model.Speculative:
-		l.stock.free[l.stageOf(r)].Took(r, l.s.View.Class[r], l.taken)
+		l.p.stock.free[l.p.stageOf(r)].Took(r, l.p.s.View.Class[r], l.p.taken)
 		l.acquiring.domains.Take(r)
 	}
 }
 
 // putBack undoes take for a free machine that no Need claims any more.
 func (l *worker) putBack(r columnar.Row) {
-	if l.taken[r] {
-		l.stock.epoch++ // reopen the ladders, which may have dropped the class
+	if l.p.taken[r] {
+		l.p.stock.epoch++ // reopen the ladders, which may have dropped the class
 		l.restore(r)
 	}
 }
@@ -211,25 +211,25 @@ func (l *worker) putBack(r columnar.Row) {
 // restore makes the pools, or the list of held machines, and the indexes by domain find a taken machine
 // again.
 func (l *worker) restore(r columnar.Row) {
-	l.taken[r] = false
+	l.p.taken[r] = false
 	l.offer(r)
 	l.acquiring.domains.PutBack(r)
 }
 
 // offer makes the pools, or the list of held machines, find a free machine again.
 func (l *worker) offer(r columnar.Row) {
-	c, stage := l.s.View.Class[r], l.stageOf(r)
-	if l.reserved.lower.has(r) {
-		l.reserved.lower.ofClass(c, stage).at = 0
+	c, stage := l.p.s.View.Class[r], l.p.stageOf(r)
+	if l.p.reserved.lower.has(r) {
+		l.p.reserved.lower.ofClass(c, stage).at = 0
 		return
 	}
 	l.noteReopened(r, stage)
-	l.stock.free[stage].Gave(r, c)
+	l.p.stock.free[stage].Gave(r, c)
 }
 
 // visit notes that a Need has a turn after credit, which the next cycle undoes.
 func (l *worker) visit(need int32) {
-	if n := &l.lines[need]; !n.Is(state.IsVisited) {
+	if n := &l.p.lines[need]; !n.Is(state.IsVisited) {
 		n.Status |= state.IsVisited
 		l.visited = append(l.visited, visit{need, n.Tail})
 	}
@@ -238,16 +238,16 @@ func (l *worker) visit(need int32) {
 // finish marks the Need at work as satisfied if it lacks nothing.
 func (l *worker) finish(need int32) {
 	if l.lacks == 0 {
-		n := &l.lines[need]
+		n := &l.p.lines[need]
 		n.Status = n.Status&^state.IsUncoverable | state.IsSatisfied
-		l.figures.satisfied += l.weight(n)
+		l.figures.satisfied += l.p.weight(n)
 	}
 }
 
 // finishTurn is finish at the Need's turn after credit.
 func (l *worker) finishTurn(need, rank int32) {
 	if l.finish(need); l.lacks == 0 {
-		l.shortage.gained[rank] = true
+		l.p.shortage.gained[rank] = true
 	}
 }
 

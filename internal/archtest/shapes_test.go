@@ -40,7 +40,6 @@ var spacious = map[string]string{
 
 // views are the types that another type of their package may embed by pointer, each with a reason.
 var views = map[string]string{
-	"*pass":  "credit and acquisition are methods of a worker that read the pass; phases 2 and 3, normalise and the report name what they read",
 	"*Alike": "a victim group is the view that one scope has of machines that are alike: it reads them and changes none",
 }
 
