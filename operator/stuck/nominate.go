@@ -36,7 +36,11 @@ func Nominate(v *View, cfg Config) []Nomination {
 		return nil
 	}
 	pairs := pair(v, cfg)
-	f := look(promisedToo(v, pairs))
+	var promised []corev1.ResourceList
+	for _, u := range v.Upcoming {
+		promised = append(promised, u.Spec.Resources)
+	}
+	f := look(promisedToo(v, pairs), promised...)
 	f.asked = requestsByPod(v)
 	b := f.bins(v, pairs, cfg)
 	waiting := f.waiting(v, cfg.Selector)
@@ -76,7 +80,7 @@ func older(a, b *corev1.Pod) int {
 func (f *fleet) waiting(v *View, selector labels.Selector) map[types.UID]*corev1.Pod {
 	out := map[types.UID]*corev1.Pod{}
 	for _, p := range v.Pods {
-		if selector != nil && !selector.Matches(labels.Set(p.Labels)) {
+		if f.unknown(p) != "" || selector != nil && !selector.Matches(labels.Set(p.Labels)) {
 			continue
 		}
 		if p.Spec.NodeName == "" && p.Status.NominatedNodeName == "" && p.DeletionTimestamp == nil && !ended(p) && len(p.Spec.SchedulingGates) == 0 && daemonOf(p) == "" {

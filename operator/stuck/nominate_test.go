@@ -132,6 +132,16 @@ func TestNominate(t *testing.T) {
 			c.pod("a", "", "cpu=1 gpu.io/gpu=1")
 			c.pod("b", "", "cpu=1 gpu.io/gpu=1")
 		}, "a>n1"},
+		"a device that the node does not have, and no node yet": {func(c *cluster) {
+			small(c)
+			c.pod("a", "", "cpu=1 gpu.io/gpu=1")
+		}, ""},
+		"a device that a machine on its way has": {func(c *cluster) {
+			small(c)
+			withUpcoming(c, api.NodeProvisioning, "cpu=4 memory=16Gi gpu.io/gpu=1 pods=110")
+			c.pod("a", "", "cpu=4 gpu.io/gpu=1")
+			c.pod("b", "", "cpu=4")
+		}, "b>n1"},
 		"a machine whose node the shard does not know yet counts once": {func(c *cluster) {
 			withUpcoming(c, api.NodeRegistered, "cpu=4 memory=16Gi pods=110")
 			c.Upcoming[0].Status.ProvisioningStartTime = new(metav1.NewTime(noon.Add(-time.Minute)))

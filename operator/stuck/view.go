@@ -72,11 +72,15 @@ type fleet struct {
 	asked map[types.UID]*api.CapacityRequest
 }
 
-// look reads nodes, in the order of their names, and the pods that are on them.
-func look(v *View) *fleet {
+// look reads nodes, in the order of their names, and the pods that are on them. It counts the resources that nodes have, and those
+// of more lists.
+func look(v *View, more ...corev1.ResourceList) *fleet {
 	f := &fleet{read: make(map[*corev1.Pod]amounts, len(v.Pods))}
 	for _, n := range v.Nodes {
-		for name := range n.Status.Allocatable {
+		more = append(more, n.Status.Allocatable)
+	}
+	for _, list := range more {
+		for name := range list {
 			if !slices.Contains(f.dims, name) {
 				f.dims = append(f.dims, name)
 			}
