@@ -71,7 +71,7 @@ func findChromium(t *testing.T) string {
 	return ""
 }
 
-// shared is the one browser of all tests; each has a tab of its own.
+// shared is the one browser of all tests; each has a window of its own. Tests that mostly wait for the page's pace run beside each other.
 var shared struct {
 	sync.Once
 	browser *browser
@@ -217,7 +217,7 @@ func open(t *testing.T) *page {
 	var target struct{ TargetID string }
 	var attached struct{ SessionID string }
 	err := errors.Join(
-		b.call("", "Target.createTarget", map[string]any{"url": "about:blank"}, &target),
+		b.call("", "Target.createTarget", map[string]any{"url": "about:blank", "newWindow": true}, &target), // a tab behind another draws nothing
 		b.call("", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached))
 	if err != nil {
 		t.Fatal(err)

@@ -39,6 +39,7 @@ const mapDrawn = `(globalThis.tonnageFrames?.get('map') ?? []).length > 0`
 // TestTheMapOfTwentyThousandMachines: each has a square, one frame takes no longer than a screen allows, and a click on
 // a square opens its machine.
 func TestTheMapOfTwentyThousandMachines(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("times are taken in whole runs")
 	}

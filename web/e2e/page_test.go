@@ -98,6 +98,7 @@ func TestThePageExplainsWhatIsEmpty(t *testing.T) {
 }
 
 func TestThePageTellsWhenTheProcessStopsAndComesBack(t *testing.T) {
+	t.Parallel()
 	p := open(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -23,6 +23,7 @@ var payloads = map[string]int{"/api/v1/map": 160 << 10, "/api/v1/cells": 96 << 1
 const largeVariable = "TONNAGE_PAGE_LARGE"
 
 func TestPayloadsOfTwentyThousandMachines(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("bytes are counted in whole runs")
 	}

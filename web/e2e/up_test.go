@@ -83,6 +83,7 @@ func (x *tonnage) stop(t *testing.T) (string, time.Duration) {
 }
 
 func TestUpShowsMovingFiguresAndStopsWithinTwoSeconds(t *testing.T) {
+	t.Parallel()
 	findChromium(t)
 	x := start(t, build(t), "--rung", "tiny", "--provider-latency", "1s-2s")
 	p := open(t)
