@@ -52,7 +52,7 @@ function chosen(m, more) {
   const x = more.answer?.free?.[m.id] ?? more.answer?.machines?.[m.id];
   if (!x?.acquire) return h('p', { 'data-key': 'chosen' }, covers, more.answer?.free ? ` If it were free now, the next cycle would ${x?.action ? `do something else with it: ${x.action}` : 'leave it idle'}.` : '');
   const parts = Object.entries(x.covers ?? {}).map(([name, part]) => `${percent(part)} of ${name}`).join(', ');
-  return [h('p', { 'data-key': 'chosen' }, covers, more.answer.free?.[m.id] ? ' If it were free now, the next cycle would bind it' : ' It is acquired', x.for ? [' for ', needLink(x.for)] : '', ' by ', h('b', { title: acquire[x.acquire]?.hint }, acquire[x.acquire]?.label ?? x.acquire), parts ? ` (${parts})` : '', '. ',
+  return [h('p', { 'data-key': 'chosen' }, covers, more.answer.free?.[m.id] ? ' If it were free now, the next cycle would bind it' : ' It is acquired', x.for ? [' for ', needLink(x.for)] : '', ' by ', h('b', { title: acquire[x.acquire]?.hint }, acquire[x.acquire]?.label ?? x.acquire), parts ? ` (${parts})` : '', x.for && x.for !== m.need ? ': decided anew, a Need need not get the machines that it has now' : '', '. ',
     x.runnerUp ? ['The runner-up is ', to('machine', x.runnerUp), ` for ${dollars(x.runnerUpCost)}.`] : 'There is no runner-up: no free machine of another price or size covers it in its place.'), h('p.small', { 'data-key': 'rule' }, `By ${acquire[x.acquire]?.label ?? x.acquire}: ${acquire[x.acquire]?.hint ?? ''}.`)];
 }
 

@@ -37,10 +37,11 @@ func TestPicture(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	const height = 1000
+	p.size(1280, height, "light")
 	// A Need is open: why it is short, and what each rack could give it.
 	p.must(`location.hash = '#/overview?open=need/moe'`, nil)
 	p.until("the racks", `document.querySelector('#drawer h4')?.textContent === 'What each domain could give it'`)
-	const height = 1000
 	if err := os.WriteFile(path, small256(t, p.shot("picture-light-top.png", height)), 0o644); err != nil {
 		t.Fatal(err)
 	}
