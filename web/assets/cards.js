@@ -39,7 +39,7 @@ export function tenantCard(all, { name }) {
   const t = all.find((x) => x.tenant === name);
   if (!t) return h('p.refused', {}, 'There is no such tenant.');
   return [
-    h('p.lead', {}, t.ratio > 1 ? h('b.bad', {}, `${percent2(t.ratio)} of its share: others may take from it`) : h('span.tag', { color: '--teal' }, `${percent2(t.ratio)} of its share`)),
+    h('p.lead', {}, t.ratio > 1 ? h('b.bad', {}, `${percent2(t.ratio)} of its share: tenants that are short and within theirs may take machines from it, for work of the same priority or a higher one`) : h('span.tag', { color: '--teal' }, `${percent2(t.ratio)} of its share`)),
     h('dl.fields', {},
       t.shares.map((s) => field(resource(s.name), `${amount(s.name, s.has)} of ${amount(s.name, s.share)}`)),
       field('Machines', count(t.machines)),

@@ -2,7 +2,7 @@
 // that shows the values and hides series, a cursor that all charts share, and a
 // table for those who would rather read.
 
-import { clock } from './format.js';
+import { clock, span } from './format.js';
 import { find, h, s, text } from './dom.js';
 import { columns, domain, quantile, sum, ticks, timeTicks } from './scale.js';
 
@@ -99,13 +99,13 @@ export class Chart {
   draw() {
     const width = this.plot.clientWidth, height = this.plot.clientHeight;
     if (!this.rows || width === 0) return;
-    const span = domain(this.rows, this.seconds);
+    const time = domain(this.rows, this.seconds);
     this.svg.replaceChildren();
     this.svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
-    this.cols = span ? columns(this.rows, span, width / PIXELS_PER_COLUMN, this.o.values, this.o.how) : [];
+    this.cols = time ? columns(this.rows, time, width / PIXELS_PER_COLUMN, this.o.values, this.o.how) : [];
     if (this.cols.length === 0) return this.blank();
     find('.empty', this.plot)?.remove();
-    this.frame(span, width, height);
+    this.frame(time, width, height);
     this.stack();
     this.marks(width);
     this.line = s('g.cursor');
@@ -218,8 +218,13 @@ export class Chart {
       this.line.append(s('line', { x1: x, x2: x, y1: TOP, y2: this.y(0) }));
     }
     col.v.forEach((v, i) => text(this.items[i], this.o.format(v)));
-    const at = cursor.t === null ? '' : ` at ${clock(col.t)}`;
-    text(this.now, this.o.total(this.total(col.v)) + at);
+    text(this.now, this.o.total(this.total(col.v)) + (cursor.t === null ? this.reach() : ` at ${clock(col.t)}`));
+  }
+
+  /** How far back the chart reaches, where that is less than what was chosen. */
+  reach() {
+    const has = (this.cols.at(-1).t - this.cols[0].t) / 1000;
+    return has < 0.9 * this.seconds ? ` · the last ${span(has)}` : '';
   }
 
   sentence(v) {

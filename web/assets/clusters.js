@@ -72,7 +72,7 @@ function clusterRow(c) {
 
 function tenantRow(t) {
   return tr([
-    to('tenant', t.tenant), h(t.ratio > 1 ? 'b.bad' : 'span', { title: t.ratio > 1 ? 'above its share: others may take from it' : 'within its share' }, t.ratio > 1 ? [h('span.tag', { color: '--red' }, 'above'), ' '] : '', meter(t.ratio, percent2(t.ratio)), h('div.second', {}, mostOf(t))),
+    to('tenant', t.tenant), h(t.ratio > 1 ? 'b.bad' : 'span', { title: t.ratio > 1 ? 'above its share: tenants that are short and within theirs may take machines from it, for work of the same priority or a higher one' : 'within its share' }, t.ratio > 1 ? [h('span.tag', { color: '--red' }, 'above'), ' '] : '', meter(t.ratio, percent2(t.ratio)), h('div.second', {}, mostOf(t))),
     h('span', {}, t.clusters.map((c, i) => [i > 0 ? ', ' : '', to('cluster', c)])), count(t.machines), h(t.short > 0 ? 'b.bad' : 'span', {}, count(t.short)), dollars(t.spend), trend(t.trend),
   ], TENANT_HEADS, { key: t.tenant, open: `tenant/${t.tenant}` });
 }

@@ -54,8 +54,9 @@ func TestControlsDoWhatTheySay(t *testing.T) {
 	p.visit(p.url)
 	p.until("the choice to outlive a reload", `document.documentElement.dataset.theme === 'dark' && document.querySelector('#theme').textContent === 'Light' && `+drawn)
 
+	p.until("how far back it reaches", `/ machines · the last [12]m \d+s$/.test(document.querySelector('#machines .now').textContent)`)
 	p.must(`document.querySelector('#window input[value="120"]').click()`, nil)
-	p.until("the shorter time", `document.querySelector('#window input:checked').value === '120'`)
+	p.until("the shorter time", `document.querySelector('#window input:checked').value === '120' && !document.querySelector('#machines .now').textContent.includes('the last')`)
 
 	p.must(`document.querySelector('#recent .chip').click()`, nil)
 	p.until("Bootstraps only", `document.querySelectorAll('#recent tbody tr').length === 0 || [...document.querySelectorAll('#recent td.kind')].every((e) => e.textContent.startsWith('Bootstrap'))`)
