@@ -45,7 +45,7 @@ func (l *worker) share() shares {
 		}
 		first[m] = int32(i) + 1
 		for _, c := range l.p.classesOf[m] {
-			if l.p.stock.free[0].Has(c) || l.p.stock.free[1].Has(c) || l.p.reserved.lower.hasClass(c) {
+			if l.p.stock.free[0].Has(c) || l.p.stock.free[1].Has(c) || l.p.reserved.Lower.HasClass(c) {
 				sets.unite(i, kinds+int(c))
 			}
 		}
@@ -175,14 +175,14 @@ func (p *pass) acquireAll() {
 	l := workers[0]
 	p.markSpecial()
 	p.findAsking()
-	if p.e.racing != nil && !l.p.reserved.breakable {
+	if p.e.racing != nil && !l.p.reserved.Breakable {
 		l.acquiring.shares = shares{}
 		p.e.racing(l)
 		p.stock.acquisitions = l.acquiring.acquisitions
 		return
 	}
 	x := l.share()
-	if x.workers == 1 || l.p.reserved.inOrder {
+	if x.workers == 1 || l.p.reserved.InOrder {
 		l.acquiring.shares = shares{turns: x.turns}
 		l.acquirePending()
 		p.stock.acquisitions = l.acquiring.acquisitions
@@ -296,7 +296,7 @@ func (g *gatherer) prefetch(b *workers.Batch) {
 // gathers for itself if there are few turns, or while reservations are breakable: voiding one frees
 // Idle machines, so which Needs may be skipped depends on the turns before.
 func (l *worker) acquirePending() {
-	if l.p.e.crew.Size() == 1 || l.acquiring.shares.turns < gatherMin || l.p.reserved.breakable {
+	if l.p.e.crew.Size() == 1 || l.acquiring.shares.turns < gatherMin || l.p.reserved.Breakable {
 		l.acquireShare()
 		return
 	}

@@ -83,7 +83,7 @@
 //     To acquire is to take a free machine for it. Both claim the machine: it
 //     counts for that Need alone. The column machineTable.claims has the claims.
 //   - To reserve is to keep a machine for an owner beyond the cycle. The owner is
-//     a cluster, a fingerprint without Same, and a group (reservations.go). A
+//     a cluster, a fingerprint without Same, and a group (internal/holds). A
 //     machine that is held for a Need is reserved for it. That is no claim. With
 //     VictimsGang the plans of phase 2 reserve machines (Plan.Reservations).
 //   - A stamp is what a machine carries of the Need that it serves: the
@@ -231,8 +231,9 @@
 //	normalise  store, normalise, begun,  demand rows, Snapshot  lines, kinds, folds,
 //	           fold, pass, internal/state                       rank slots, clusterState
 //	rank       rank, internal/order      rank slots             order, rankOf, kindAt
-//	lay        pass, reservations*,      reservations,          pools, reservations
-//	           internal/free             free lists
+//	lay        pass, reservations,       reservations,          pools, reserved
+//	           internal/holds,           free lists
+//	           internal/free
 //	credit     phase1_assign, _credit,   BoundOf, byCluster,    claims, Line.Status, .domain,
 //	           _worklist, _stamps,       stamps, reservations   .head and .tail, lacking,
 //	           _shared, domain_choice                           priority, owner, cheapest
@@ -241,9 +242,9 @@
 //	           _spare, _giveback,        index, reservations
 //	           _together, _shared,
 //	           domain_choice, spread*,
-//	           reservations*, internal/
+//	           reservations, internal/
 //	           cover, domains, free,
-//	           spread
+//	           holds, spread
 //	preempt    phase2_*; units_*, gang_* claims, priority,      victims, planned, plans,
 //	           (VictimsGang);            cheapest, pools        Line.Status, .domain;
 //	           victims_machine*;                                withheld claims
@@ -367,14 +368,14 @@
 // reservation holds,
 //
 //   - no Need of equal or lower rank acquires the machine, and phase 2 does not
-//     preempt it for anybody (reservations.go, units_choose.go);
+//     preempt it for anybody (blockUpTo in reservations.go, units_choose.go);
 //   - what drains for the owner is subtracted from what the owner lacks, so that
 //     the owner does not preempt twice (countInFlight in phase2_preempt.go);
 //   - a gang stays in the domain of the plan, until pinEnds finds that another
 //     domain covers it and this one does not any more, or that its own machines
 //     elsewhere cover it (domain_choice.go);
 //   - a higher rank may take an Idle machine, which ends what else is held for that
-//     owner in the same pass, but for machines being created (reservations_void.go).
+//     owner in the same pass, but for machines being created (internal/holds/end.go).
 //
 // When a reservation ends, endOf in report.go says why. No decision rests on a
 // plan that the engine remembers: the reservation is on the machine's record,

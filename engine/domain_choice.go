@@ -15,7 +15,7 @@ import (
 // and no reservation pins it elsewhere. It leaves the domain open when nothing bound can be credited.
 // false means that the choice depends on what is free and must wait for the Need's turn.
 func (l *worker) settleDomain(need int32, k *state.Kind) bool {
-	held := l.p.reserved.has(need)
+	held := l.p.reserved.Has(need)
 	n, sc := &l.p.lines[need], &l.acquiring.domain
 	l.beginChoice(need)
 	l.sumCreditable(need, k)
@@ -163,7 +163,7 @@ func (l *worker) bestCredited(want []int64) (best domains.Totals, found bool) {
 
 // addBlocked adds the free machines that are withdrawn for the Need alone.
 func (l *worker) addBlocked(need int32, k *state.Kind) {
-	for _, r := range l.p.reserved.of(need) {
+	for _, r := range l.p.reserved.Of(need) {
 		if v, ok := l.p.s.Supply.Domain(k.Matcher, r); ok && l.p.isBlocked(r, k) {
 			t := l.acquiring.domain.At(v, l.p.dims)
 			t.Count++
@@ -315,7 +315,7 @@ func (p *pass) isBlocked(r columnar.Row, k *state.Kind) bool {
 // pinnedDomain returns the domain of most of the machines that pin a Need; of several, the smaller
 // value.
 func (p *pass) pinnedDomain(need int32, k *state.Kind) (uint32, bool) {
-	c, held := p.lines[need].Cluster, p.reserved.of(need)
+	c, held := p.lines[need].Cluster, p.reserved.Of(need)
 	bound, first := p.s.BoundOf(int(c)), p.s.CreatingFrom(int(c))
 	if len(held) == 0 && first == len(bound) {
 		return 0, false

@@ -10,6 +10,7 @@ import (
 	"github.com/tonnage/tonnage/engine/internal/domains"
 	"github.com/tonnage/tonnage/engine/internal/exact"
 	"github.com/tonnage/tonnage/engine/internal/free"
+	"github.com/tonnage/tonnage/engine/internal/holds"
 	"github.com/tonnage/tonnage/engine/internal/records"
 	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/model"
@@ -114,11 +115,11 @@ func (p *pass) claimedBefore(r columnar.Row, need int32) bool {
 
 // open reports whether reservations left a machine open to the Need at its turn.
 func (p *pass) open(r columnar.Row, need int32) bool {
-	if !p.reserved.live(r) || p.s.View.State[r] != model.Idle || p.reserved.ownedBy(r, need) {
+	if !p.reserved.Live(r) || p.s.View.State[r] != model.Idle || p.reserved.OwnedBy(r, need) {
 		return true
 	}
-	at := slices.IndexFunc(p.reserved.blocks, func(b block) bool { return b.row == r })
-	return p.reserved.blocks[at].from > p.rankOf[need]
+	at := slices.IndexFunc(p.reserved.Blocks, func(b holds.Block) bool { return b.Row == r })
+	return p.reserved.Blocks[at].From > p.rankOf[need]
 }
 
 // forbiddenBySpread reports whether hard spread explains that a free machine was not claimed.
@@ -283,7 +284,7 @@ func (e *Engine) ExplainAction(i int) ActionExplanation {
 	}
 	if a.Need >= 0 {
 		need := p.needAt(int(a.Need))
-		x.Reserved = p.reserved.ownedBy(r, need)
+		x.Reserved = p.reserved.OwnedBy(r, need)
 		if a.Kind == Bootstrap || a.Kind == Provision {
 			x.Acquired = p.explainAcquired(r, need)
 		}

@@ -54,7 +54,7 @@ func (e *Engine) Line(i int) string {
 	for r := n.Head; r != columnar.None; r = p.claims.Next(r) {
 		claims = append(claims, id(r))
 	}
-	for _, r := range p.reserved.of(need) {
+	for _, r := range p.reserved.Of(need) {
 		reserved = append(reserved, id(r))
 	}
 	for _, v := range p.preempted.victims {

@@ -322,7 +322,7 @@ func (l *worker) addGang(c int32, d *gangDraft) {
 		}
 	}
 	for i := range g.Roles {
-		g.Watched = g.Watched || l.p.reserved.has(g.Roles[i].Need)
+		g.Watched = g.Watched || l.p.reserved.Has(g.Roles[i].Need)
 	}
 	l.finder.found = append(l.finder.found, g)
 }
@@ -339,7 +339,7 @@ func (l *worker) measureRole(g *units.Gang, role *units.GangRole) (short bool) {
 			g.State = units.GangAlone // assembling
 			continue
 		}
-		g.Watched = g.Watched || l.p.reserved.live(r)
+		g.Watched = g.Watched || l.p.reserved.Live(r)
 		g.Members = append(g.Members, r)
 	}
 	role.Surplus = slices.Contains(sum, math.MaxInt64) // saturated: assume a surplus

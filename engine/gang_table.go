@@ -173,12 +173,12 @@ func (p *pass) stateInTurn(g *units.Gang) units.GangState {
 // reserved for another owner and will leave.
 func (p *pass) isHeld(g *units.Gang) bool {
 	for _, r := range g.Members {
-		if p.reserved.live(r) {
+		if p.reserved.Live(r) {
 			return true
 		}
 	}
 	for i := range g.Roles {
-		for _, r := range p.reserved.of(g.Roles[i].Need) {
+		for _, r := range p.reserved.Of(g.Roles[i].Need) {
 			if p.s.View.State[r] != model.Configured || p.s.ClusterOf[p.s.View.Cluster[r]] != g.Cluster {
 				return true
 			}

@@ -9,6 +9,8 @@ import (
 	"github.com/tonnage/tonnage/bitmap"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/internal/free"
+	"github.com/tonnage/tonnage/engine/internal/holds"
+	"github.com/tonnage/tonnage/engine/internal/plan"
 	"github.com/tonnage/tonnage/engine/internal/records"
 	"github.com/tonnage/tonnage/engine/internal/reuse"
 	"github.com/tonnage/tonnage/engine/internal/state"
@@ -33,7 +35,7 @@ type pass struct {
 	lookedAt atomic.Int32 // the cluster of the last look-up; see rowAt
 
 	folding  folding
-	reserved reservations
+	reserved holds.Index
 	shortage
 	stock
 	candidates candidates
@@ -197,7 +199,7 @@ func (e *Engine) newPass(s *snapshot.Snapshot, in *Input) *pass {
 	p, st := &e.at, &e.store
 	*p = pass{e: e, in: in, fleet: fleet{s: s, dims: len(s.Demand.Dims())}}
 	if st.memory.withheldBy == nil {
-		st.memory.withheldBy = map[columnar.Row]int32{}
+		st.memory.withheldBy, st.memory.fates = map[columnar.Row]int32{}, map[model.Owner]plan.Fate{}
 	}
 	clear(st.memory.withheldBy)
 	clear(st.memory.tried)
@@ -235,14 +237,14 @@ func (p *pass) lay() {
 	for _, l := range p.e.workers {
 		l.enter(p)
 	}
-	p.stock.free[0] = free.NewPool(a, &p.s.Idle, p.s.Keep, &p.reserved.lower.rows)
-	p.stock.free[1] = free.NewPool(a, &p.s.Speculative, p.s.IDRank, &p.reserved.lower.rows)
+	p.stock.free[0] = free.NewPool(a, &p.s.Idle, p.s.Keep, &p.reserved.Lower.Rows)
+	p.stock.free[1] = free.NewPool(a, &p.s.Speculative, p.s.IDRank, &p.reserved.Lower.Rows)
 	p.candidates.noVictims = &p.e.store.lent.noVictims
 	p.preempted.victimOf = bitmap.DenseIn(a, rows)
 	p.preempted.flying = bitmap.DenseIn(a, rows)
 	p.preempted.spared = bitmap.DenseIn(a, rows)
 	p.findTenants()
-	p.reserved = p.indexReservations()
+	p.indexHolds()
 	for i := range p.stock.free {
 		p.stock.free[i].Rewind(p.taken)
 		if p.e.opts.Acquire == AcquireFit {
@@ -485,14 +487,8 @@ func (sh *shortage) isSpent(kind uint32) bool { return atomic.LoadUint32(&sh.spe
 // spend notes that no free machine is left for a kind.
 func (sh *shortage) spend(kind uint32) { atomic.StoreUint32(&sh.spent[kind], 1) }
 
-// stageOf returns the stage in which a free machine is acquired: 0 for Idle, 1 for Speculative; late-bound
-// Idle machines are among the Speculative.
-func (fl *fleet) stageOf(r columnar.Row) int {
-	if fl.s.View.State[r] == model.Speculative || fl.s.Supply.IsLateBound(r) {
-		return 1
-	}
-	return 0
-}
+// stageOf returns the stage in which a free machine is acquired.
+func (fl *fleet) stageOf(r columnar.Row) int { return free.StageOf(fl.s, r) }
 
 // nextClass returns the class of a kind's next machine of a stage; see ladder.next.
 func (p *pass) nextClass(x *free.Ladder, k *state.Kind, stage int, missing uint64) (class uint32, ok bool) {

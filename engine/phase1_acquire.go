@@ -74,7 +74,7 @@ func (p *pass) isIdle(rank int, kind uint32, gathers bool) bool {
 func (p *pass) markSpecial() {
 	a, n := p.e.arena, len(p.order)
 	p.special, p.waits, p.gained = alloc.Make[bool](a, n), alloc.Make[bool](a, n), alloc.Make[bool](a, n)
-	for need := range p.reserved.rows {
+	for need := range p.reserved.Needs() {
 		p.special[p.rankOf[need]] = true
 	}
 	for c := range p.e.store.clusters {
@@ -125,7 +125,7 @@ func (l *worker) acquire(need int32, k *state.Kind) {
 		case l.p.e.opts.Acquire == AcquireFit:
 			l.acquireSpreadFit(need, k)
 		default:
-			l.acquireSpread(need, k, l.p.reserved.of(need))
+			l.acquireSpread(need, k, l.p.reserved.Of(need))
 		}
 	}
 	l.giveBackSuperfluous(need, k)
@@ -133,7 +133,7 @@ func (l *worker) acquire(need int32, k *state.Kind) {
 
 // acquireHeld claims the Idle machines that are held for the Need.
 func (l *worker) acquireHeld(need int32, k *state.Kind) {
-	for _, r := range l.p.reserved.of(need) {
+	for _, r := range l.p.reserved.Of(need) {
 		if l.canTakeHeld(r, need, k) {
 			l.acquired(r, need, 0)
 		}
@@ -245,7 +245,7 @@ func (l *worker) nextOnShelves(d *domains.Index, shelves []uint32, k *state.Kind
 		if sh.Stage != stage || sh.Left == 0 || l.p.classMask[sh.Class]&l.lacks == 0 || !k.AcceptsClass(sh.Class) {
 			continue
 		}
-		for int(sh.At) < len(sh.Rows) && (l.p.taken[sh.Rows[sh.At]] || l.p.reserved.lower.has(sh.Rows[sh.At])) {
+		for int(sh.At) < len(sh.Rows) && (l.p.taken[sh.Rows[sh.At]] || l.p.reserved.Lower.Has(sh.Rows[sh.At])) {
 			sh.At++
 		}
 		if int(sh.At) == len(sh.Rows) {

@@ -143,7 +143,7 @@ func (l *worker) leaveAll(c int) {
 		if l.p.lines[need].Is(state.IsMember) {
 			continue
 		}
-		if k := l.p.kindOf(need); k.Same && l.p.reserved.has(need) || l.hasHeldWithTwins(need, k) {
+		if k := l.p.kindOf(need); k.Same && l.p.reserved.Has(need) || l.hasHeldWithTwins(need, k) {
 			l.p.letWait(&l.p.e.store.clusters[c], need, k)
 			continue
 		}
@@ -385,7 +385,7 @@ func (l *worker) mayTakeHeld(need int32, k *state.Kind) bool {
 	if l.p.lines[need].Status&state.SitsOut != 0 {
 		return false
 	}
-	return slices.ContainsFunc(l.p.reserved.of(need), func(r columnar.Row) bool { return l.canTakeHeld(r, need, k) })
+	return slices.ContainsFunc(l.p.reserved.Of(need), func(r columnar.Row) bool { return l.canTakeHeld(r, need, k) })
 }
 
 // letGo releases all that the Need at work has been credited in this turn. A Need of lower rank that had

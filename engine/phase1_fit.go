@@ -206,7 +206,7 @@ func (f *fitter) listShelves(need int32, k *state.Kind, finite bool) {
 }
 
 // isOpen reports whether a machine is neither taken nor held.
-func (f *fitter) isOpen(r columnar.Row) bool { return !f.l.p.taken[r] && !f.l.p.reserved.lower.has(r) }
+func (f *fitter) isOpen(r columnar.Row) bool { return !f.l.p.taken[r] && !f.l.p.reserved.Lower.Has(r) }
 
 // add adds a source, if its cost is finite, or if it is not.
 func (f *fitter) add(class, rank uint32, count int32, rows []columnar.Row, k *state.Kind, finite bool) {

@@ -135,11 +135,11 @@ func (l *worker) mayBeSuperfluous(need int32) bool {
 func (l *worker) giveBackOne(r columnar.Row, need int32, k *state.Kind) {
 	l.figures.gaveBack++
 	l.p.claims.Release(r)
-	if l.p.reserved.ownedBy(r, need) {
+	if l.p.reserved.OwnedBy(r, need) {
 		l.undone = append(l.undone, r)
 		return
 	}
-	if stage := l.p.stageOf(r); !l.p.reserved.lower.has(r) && !l.p.free[stage].Has(l.p.s.View.Class[r]) {
+	if stage := l.p.stageOf(r); !l.p.reserved.Lower.Has(r) && !l.p.free[stage].Has(l.p.s.View.Class[r]) {
 		l.p.ladders[k.Number][stage].Reopen() // ladders may have dropped the class; no other Need has looked meanwhile
 	}
 	l.restore(r)

@@ -207,12 +207,12 @@ func (nt *needTable) listTwins(c int) {
 // the Need takes by what fits, as it does once it is bound, and the Need is credited at its turn.
 func (l *worker) hasHeldWithTwins(need int32, k *state.Kind) bool {
 	n := &l.p.lines[need]
-	if k.Same || len(l.p.sources[n.Cluster].Block.Twins()) == 0 || n.Status&(state.SitsOut|state.IsFold) != 0 || !l.p.reserved.has(need) {
+	if k.Same || len(l.p.sources[n.Cluster].Block.Twins()) == 0 || n.Status&(state.SitsOut|state.IsFold) != 0 || !l.p.reserved.Has(need) {
 		return false
 	}
 	l.start(need)
-	return slices.ContainsFunc(l.p.reserved.of(need), func(r columnar.Row) bool {
-		return l.canTakeHeld(r, need, k) && slices.ContainsFunc(l.p.reserved.members[r], func(other int32) bool {
+	return slices.ContainsFunc(l.p.reserved.Of(need), func(r columnar.Row) bool {
+		return l.canTakeHeld(r, need, k) && slices.ContainsFunc(l.p.reserved.Members(r), func(other int32) bool {
 			o := l.p.kindOf(other)
 			return l.p.rankOf[other] > l.p.rankOf[need] && !o.Same && !l.p.lines[other].Is(state.IsFold) && o.Fingerprint == k.Fingerprint && l.p.groupOf(other) == l.p.groupOf(need)
 		})
@@ -234,7 +234,7 @@ func (l *worker) creditLeftOwn(spares *spares, need int32, k *state.Kind) {
 	held := l.sharing.left[:0] // scratch
 	if l.hasHeldWithTwins(need, k) {
 		isShared = true
-		for _, r := range l.p.reserved.of(need) {
+		for _, r := range l.p.reserved.Of(need) {
 			if l.canTakeHeld(r, need, k) {
 				x.list = append(x.list, sharedMachine{bound + uint32(len(held)), l.p.s.View.Class[r]})
 				held = append(held, spare{Bound: snapshot.Bound{Row: r}})

@@ -223,7 +223,7 @@ func (l *worker) pickHeld(need int32, k *state.Kind) {
 	if l.lacks == 0 || l.p.lines[need].Status&state.SitsOut != 0 {
 		return
 	}
-	for _, r := range l.p.reserved.of(need) {
+	for _, r := range l.p.reserved.Of(need) {
 		if l.canTakeHeld(r, need, k) && !slices.Contains(l.sharing.picked, r) {
 			l.subtract(l.p.s.View.Class[r])
 			l.sharing.picked = append(l.sharing.picked, r)

@@ -325,7 +325,7 @@ func (p *pass) findResettled() {
 	for _, need := range p.e.store.resettle {
 		mark(need)
 	}
-	for need := range p.reserved.rows {
+	for need := range p.reserved.Needs() {
 		mark(need)
 	}
 }

@@ -37,7 +37,7 @@ func (l *worker) replaceLost(need int32) {
 	for i := range bound {
 		r, class := bound[i].Row, bound[i].Class
 		if classes[class>>6]>>(class&63)&1 != 0 && k.AcceptsClass(class) && !l.p.claimed(r) && !l.p.preempted.victimOf.Has(uint32(r)) &&
-			l.p.preempted.takenBy(r) == order.None && !l.p.reserved.live(r) {
+			l.p.preempted.takenBy(r) == order.None && !l.p.reserved.Live(r) {
 			rows = append(rows, r)
 		}
 	}

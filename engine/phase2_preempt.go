@@ -7,6 +7,7 @@ import (
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/holds"
 	"github.com/tonnage/tonnage/engine/internal/order"
 	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/model"
@@ -34,7 +35,7 @@ func (l *worker) preemptByGangs() {
 	if l.p.nobodyHasTurn() {
 		return
 	}
-	l.spareDrains(noRank)
+	l.spareDrains(holds.NoRank)
 	t := l.findTurns()
 	since := l.happened()
 	for rank := t.next(0); rank < len(l.p.order); rank = t.next(rank + 1) {
@@ -130,9 +131,9 @@ func (l *worker) mayEvenOut(rank int, kind uint32) bool {
 // reopen restarts phase 2 at the head of the order. A reserved Idle machine is again a
 // candidate for every need that ranks above its owner, so it is put back.
 func (l *worker) reopen() {
-	for _, b := range l.p.reserved.blocks {
-		if !l.p.claimed(b.row) && l.p.preempted.takenBy(b.row) == order.None {
-			l.putBack(b.row)
+	for _, b := range l.p.reserved.Blocks {
+		if !l.p.claimed(b.Row) && l.p.preempted.takenBy(b.Row) == order.None {
+			l.putBack(b.Row)
 		}
 	}
 	l.nextBlock = 0
@@ -202,10 +203,10 @@ func (p *pass) findLeaving() {
 // promisedTo returns the priority of the Need that a machine drains for. promised is false if
 // it drains for nobody, or for needs that are satisfied without it.
 func (p *pass) promisedTo(r columnar.Row) (priority int32, promised bool) {
-	if !p.reserved.live(r) || p.isGivenUp(r) {
+	if !p.reserved.Live(r) || p.isGivenUp(r) {
 		return math.MinInt32, false
 	}
-	if members := p.reserved.members[r]; len(members) > 0 {
+	if members := p.reserved.Members(r); len(members) > 0 {
 		return p.kindOf(members[0]).Priority, true
 	}
 	return p.s.Supply.Reservation(r).Priority, true
@@ -214,7 +215,7 @@ func (p *pass) promisedTo(r columnar.Row) (priority int32, promised bool) {
 // isGivenUp reports whether a machine drains for needs that are satisfied without it. Its
 // reservation ends, but only after this pass.
 func (p *pass) isGivenUp(r columnar.Row) bool {
-	members := p.reserved.members[r]
+	members := p.reserved.Members(r)
 	return len(members) > 0 && p.s.View.State[r] == model.Draining &&
 		!slices.ContainsFunc(members, func(n int32) bool { return !p.lines[n].Is(state.IsSatisfied) })
 }
@@ -223,7 +224,7 @@ func (p *pass) isGivenUp(r columnar.Row) bool {
 // everybody. One whose reservation was voided in this pass is neither until its owners have had their
 // turns.
 func (p *pass) drainsAs(r columnar.Row, promised bool) bool {
-	if p.preempted.spared.Has(uint32(r)) || p.reserved.isVoided(r) {
+	if p.preempted.spared.Has(uint32(r)) || p.reserved.IsVoided(r) {
 		return !promised && p.preempted.spared.Has(uint32(r))
 	}
 	_, is := p.promisedTo(r)
@@ -320,7 +321,7 @@ func (l *worker) nothingToPreempt(need int32, k *state.Kind) bool {
 	if l.p.candidates.poolOf[k.Number] == nil {
 		l.p.candidates.poolOf[k.Number] = l.victimPool(k)
 	}
-	return l.p.preempted.spentVictims(&l.p.candidates.poolOf[k.Number].victimList) && !l.p.reserved.has(need) && !(k.Same && l.p.preempted.wasPutBack(k))
+	return l.p.preempted.spentVictims(&l.p.candidates.poolOf[k.Number].victimList) && !l.p.reserved.Has(need) && !(k.Same && l.p.preempted.wasPutBack(k))
 }
 
 // spentVictims reports whether every candidate of a list has been taken. It advances v.at past
@@ -383,7 +384,7 @@ func (p *pass) countInFlight(need int32, k *state.Kind, domain uint32, missing [
 		p.preempted.flying.Set(uint32(r))
 		p.tenants.noteCounted(r, need)
 		p.lines[need].Status |= state.HasPlan
-		if counted++; len(p.reserved.voided) > 0 && p.reserved.voided[r] != nil {
+		if counted++; p.reserved.HadMembers(r) {
 			p.preempted.awaited = append(p.preempted.awaited, r)
 		}
 		if p.preempted.inFlight == nil {

@@ -85,7 +85,7 @@ func (nt *needTable) ranksOf(fromWord, toWord int) (from, to int) {
 // nobodyHasTurn reports whether phase 2 can do nothing for any need, as in a fleet without
 // victims. Then the needs that lack something are not looked up at all.
 func (p *pass) nobodyHasTurn() bool {
-	if len(p.reserved.rows) > 0 {
+	if p.reserved.HadAny() {
 		return false
 	}
 	for i := range p.kinds {
@@ -115,7 +115,7 @@ func (l *worker) findTurns() *turns {
 	}
 	l.p.e.crew.Each(len(t.short), rankWordsPerChunk, l.p.e.tasks.marks)
 	l.outlineGangs()
-	for need := range l.p.reserved.rows {
+	for need := range l.p.reserved.Needs() {
 		t.marks[l.p.rankOf[need]] |= hasTurn
 	}
 	t.since = l.happened()

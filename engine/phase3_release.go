@@ -173,8 +173,8 @@ func (p *pass) listAwaiting() {
 			list[x] = n.Domain
 		}
 	}
-	for need := range p.reserved.rows {
-		if p.reserved.has(need) {
+	for need := range p.reserved.Needs() {
+		if p.reserved.Has(need) {
 			add(need)
 		}
 	}

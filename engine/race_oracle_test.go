@@ -148,8 +148,8 @@ func (r *race) mayEnter(need, rank int32) bool {
 // enter lets a need race; a full window is run first, and one in which a
 // reservation would begin to count.
 func (r *race) enter(need, rank int32) {
-	blocks := r.p.reserved.blocks
-	if r.n == raceNeeds || r.nextBlock < len(blocks) && blocks[r.nextBlock].from <= rank {
+	blocks := r.p.reserved.Blocks
+	if r.n == raceNeeds || r.nextBlock < len(blocks) && blocks[r.nextBlock].From <= rank {
 		r.run()
 		r.blockUpTo(rank)
 	}

@@ -23,7 +23,7 @@ func (p *pass) report(plan *Plan) {
 	p.reportEnded(plan)
 	p.reportReserved(plan)
 	p.reportAdopted(plan)
-	p.countPlans(&plan.Stats.PlanCounts, p.e.store.reserved.fates)
+	p.countPlans(&plan.Stats.PlanCounts, p.e.store.memory.fates)
 	st := &plan.Stats
 	st.Machines, st.Needs, st.Folded, st.Probes, st.Credited = p.s.Supply.Len(), p.counted.rows, len(p.order), p.counted.probes, p.counted.credited
 	st.SearchPairs, st.SearchUnits, st.SearchEnded = p.candidates.met.pairs, p.candidates.met.units, p.searchEnded()
@@ -256,15 +256,15 @@ func (fl *fleet) resources(v []int64) model.Resources {
 
 // reportEnded lists the machines whose reservation ends, by id.
 func (p *pass) reportEnded(plan *Plan) {
-	fates := p.e.store.reserved.fates
-	clear(fates)
+	st := &p.e.store.memory
+	clear(st.fates)
 	for r, res := range p.s.Supply.Reservations() {
 		end := p.endOf(r, &res)
 		if end != PlanStands {
 			plan.Ended = append(plan.Ended, r)
 		}
-		if p.ofPlan(&res) {
-			p.noteFate(fates, res.Owner, end, p.claims.Of(r) != state.Unclaimed && p.s.View.State[r] == model.Idle)
+		if p.e.store.holds.OfPlan(&res) {
+			p.noteFate(st.fates, res.Owner, end, p.claims.Of(r) != state.Unclaimed && p.s.View.State[r] == model.Idle)
 		}
 	}
 	slices.SortFunc(plan.Ended, func(a, b columnar.Row) int { return cmp.Compare(p.s.IDRank[a], p.s.IDRank[b]) })
@@ -272,13 +272,13 @@ func (p *pass) reportEnded(plan *Plan) {
 
 // endOf returns why a reservation ends in this pass, PlanStands if it does not.
 func (p *pass) endOf(r columnar.Row, res *model.Reservation) PlanEnd {
-	if _, void := p.reserved.voided[r]; void {
-		return p.e.store.reserved.holdingOf(&res.Owner, nil).end
+	if p.reserved.IsVoided(r) {
+		return p.reserved.EndOf(res)
 	}
-	if !p.reserved.live(r) {
+	if !p.reserved.Live(r) {
 		return p.endOfLate(r, res)
 	}
-	members := p.reserved.members[r]
+	members := p.reserved.Members(r)
 	holder := p.claims.Of(r)
 	ofOwner := holder != state.Unclaimed && slices.Contains(members, holder)
 	switch {

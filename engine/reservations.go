@@ -1,304 +1,44 @@
 package engine
 
 import (
-	"cmp"
+	"math"
 	"slices"
-	"sort"
+	"sync/atomic"
 
-	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
-	"github.com/tonnage/tonnage/engine/internal/plan"
+	"github.com/tonnage/tonnage/engine/internal/holds"
+	"github.com/tonnage/tonnage/engine/internal/order"
+	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// reservations says, for one cycle, which machines are held for which Needs. A reservation is live if
-// its owner is in the demand, or may be because its cluster has not reported yet, and its deadline has
-// not passed. Draining stops the clock: a draining machine has no deadline. The machines of a plan are
-// held for as long as one of them is.
-type reservations struct {
-	// members are, by machine with a live reservation, the Needs that own it, in rank order. An owner
-	// is a cluster, a profile without Same and a group; several rows may share it. Empty = its cluster
-	// has not reported.
-	members map[columnar.Row][]int32
-	// rows are, by Need, the machines held for it, in keep order. Needs of one owner may share a slice.
-	rows map[int32][]columnar.Row
-	// blocks say, by Idle machine, the first place in the order that it is withdrawn from; ascending.
-	blocks []block
-	lower  lowerHeld // the held Idle machines, as candidates for higher ranks
-	// plans says that some machines are held by a plan of preemption. voided are the machines whose
-	// reservations have ended in this pass, with their members. See reservations_void.go.
-	plans bool
-	// breakable says that a Need of higher rank may take an Idle machine of several that are held for
-	// one owner. That voids the reservations of the others, which are free for the very next turn.
-	// inOrder says that turns depend on claims of held machines, so that all turns must run in rank
-	// order on one worker.
-	breakable, inOrder bool
-	voided             map[columnar.Row][]int32
-	// drains are, by Need, the voided machines that still drain. passing are all of these that no plan
-	// has been offered yet, and next is the least rank after whose turn one of them will be.
-	drains  map[int32][]columnar.Row
-	passing []columnar.Row
-	next    int32
-	rankOf  []int32
+// What the stages do with reservations. Which machines are held for which Needs, and what ends together, is in
+// engine/internal/holds.
+
+// beginHolds prepares mayHold. What needs lines and their order is not known yet.
+func (p *pass) beginHolds() {
+	p.e.store.holds.Begin(p.s, p.e.opts.Victims == VictimsGang)
 }
 
-// holding is what is held for one owner. Very many equal rows may share one owner, so it is listed once
-// for all of them.
-type holding struct {
-	owner   model.Owner
-	members []int32        // the Needs that own it, in rank order
-	rows    []columnar.Row // live, in keep order
-	// ofPlan says that a plan holds some of the machines, leaves that some of these are still
-	// Configured for a cluster other than the owner's.
-	ofPlan, leaves bool
-	end            PlanEnd // why its reservations have ended in this pass
+// indexHolds finds what is held for whom, once the order is known.
+func (p *pass) indexHolds() {
+	p.reserved = p.e.store.holds.Index(holds.Tables{
+		Snapshot: p.s, Arena: p.e.arena, Shares: p.tenants.shares, Plans: p.e.opts.Victims == VictimsGang,
+		Lines: p.lines, Kinds: p.kinds, Sources: p.sources, Aggregates: p.aggregates, Order: p.order, RankOf: p.rankOf,
+	}, p.changed.fresh)
 }
 
-// reservationStore keeps the memory of reservations, and what they are computed with.
-type reservationStore struct {
-	members  map[columnar.Row][]int32
-	rows     map[int32][]columnar.Row
-	blocks   []block
-	keeps    []keepRank
-	late     map[columnar.Row]lateness
-	holdings []holding
-	at       map[model.Owner]int32 // of holdings
-	mixed    []int32               // Needs with several owners
-	// The names that occur in reservations.
-	wanted       map[model.Owner]bool
-	clusters     map[string]bool
-	fingerprints map[uint64]bool
-	owners       map[model.Owner][]int32 // the Needs of each owner
-	standing     map[model.Owner]bool    // owners of whose plans some machine has not passed its deadline
-	voided       map[columnar.Row][]int32
-	drains       map[int32][]columnar.Row
-	fates        map[model.Owner]plan.Fate // of plans of earlier cycles
-}
-
-// begin empties the store.
-func (x *reservationStore) begin() {
-	if x.members == nil {
-		*x = reservationStore{
-			members: map[columnar.Row][]int32{}, late: map[columnar.Row]lateness{}, rows: map[int32][]columnar.Row{}, at: map[model.Owner]int32{}, wanted: map[model.Owner]bool{},
-			clusters: map[string]bool{}, fingerprints: map[uint64]bool{}, owners: map[model.Owner][]int32{}, standing: map[model.Owner]bool{},
-			fates: map[model.Owner]plan.Fate{},
-		}
-		return
-	}
-	clear(x.members)
-	clear(x.rows)
-	clear(x.late)
-	clear(x.holdings)
-	x.holdings, x.mixed = x.holdings[:0], x.mixed[:0]
-	clear(x.at)
-	clear(x.wanted)
-	clear(x.clusters)
-	clear(x.fingerprints)
-	clear(x.owners)
-	clear(x.standing)
-}
-
-// block withdraws an Idle machine from all Needs at place from in the order, and below.
-type block struct {
-	from int32
-	row  columnar.Row
-}
-
-// beginReservations prepares mayHold.
-func (p *pass) beginReservations() {
-	if p.s.Supply.ReservationCount() > 0 {
-		st := &p.e.store.reserved
-		st.begin()
-		p.findStanding(st)
-	}
-}
-
-// indexReservations finds the live reservations and their owners.
-func (p *pass) indexReservations() reservations {
-	p.forgetPlans()
-	if p.s.Supply.ReservationCount() == 0 {
-		return reservations{}
-	}
-	st := &p.e.store.reserved
-	x := reservations{members: st.members, rows: st.rows, blocks: st.blocks[:0], rankOf: p.rankOf}
-	p.findOwnersNamed(st)
-	st.keeps = st.keeps[:0]
-	for r, res := range p.s.Supply.Reservations() {
-		if !p.mayHold(r, &res) {
-			continue
-		}
-		members := st.owners[res.Owner]
-		if len(members) == 0 && p.s.Demand.Reported(res.Owner.Cluster) {
-			continue
-		}
-		x.members[r] = members
-		h := st.holdingOf(&res.Owner, members)
-		h.rows = alloc.Append(p.e.arena, h.rows, r)
-		p.notePlan(&x, h, r, &res)
-		if p.s.View.State[r] == model.Idle {
-			x.blocks = append(x.blocks, block{p.heldFrom(res, members), r})
-			st.keeps = append(st.keeps, keepRank{r, p.placeOfHold(&res, members)})
-		}
-	}
-	p.dealHoldings(&x, st)
-	slices.SortFunc(x.blocks, func(a, b block) int {
-		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.row, b.row))
-	})
-	st.blocks = x.blocks
-	if len(st.keeps) > 0 {
-		x.lower = p.listLower(st.keeps)
-	}
-	return x
-}
-
-// holdingOf returns the holding of an owner, adding it if it is new.
-func (x *reservationStore) holdingOf(owner *model.Owner, members []int32) *holding {
-	at, known := x.at[*owner]
-	if !known {
-		at = int32(len(x.holdings))
-		x.at[*owner] = at
-		x.holdings = append(x.holdings, holding{owner: *owner, members: members})
-	}
-	return &x.holdings[at]
-}
-
-// dealHoldings fills rows. A fold may answer to the names of all its rows: then it gets a merged list
-// of its own.
-func (p *pass) dealHoldings(all *reservations, x *reservationStore) {
-	for i := range x.holdings {
-		h := &x.holdings[i]
-		p.sortKeep(h.rows)
-		h.rows = slices.Clip(h.rows)
-		p.noteOwners(all, h)
-		for _, n := range h.members {
-			rows, has := x.rows[n]
-			if !has {
-				x.rows[n] = h.rows
-				continue
-			}
-			for _, r := range h.rows {
-				rows = alloc.Append(p.e.arena, rows, r)
-			}
-			x.rows[n] = rows
-			x.mixed = append(x.mixed, n)
-		}
-	}
-	slices.Sort(x.mixed)
-	for _, n := range slices.Compact(x.mixed) {
-		p.sortKeep(x.rows[n])
-	}
-}
-
-func (fl *fleet) sortKeep(rows []columnar.Row) {
-	slices.SortFunc(rows, func(a, b columnar.Row) int { return cmp.Compare(fl.s.KeepKey(a), fl.s.KeepKey(b)) })
-}
-
-// mayHold reports whether a reservation is in force as far as its machine, and the other machines of
-// its plan, are concerned: state and deadline. It does not look at the owner.
+// mayHold reports whether a reservation is in force; see holds.Store.MayHold.
 func (p *pass) mayHold(r columnar.Row, res *model.Reservation) bool {
-	switch p.s.View.State[r] {
-	case model.Draining:
-		return true
-	case model.Idle, model.Configured, model.Creating:
-		return res.Deadline == 0 || p.s.Now <= res.Deadline || p.ofPlan(res) && p.e.store.reserved.standing[res.Owner]
-	}
-	return false
-}
-
-// findStanding finds the owners of plans of which some machine is held in its own right. It is skipped
-// unless some machine of a plan is past its deadline. All plans of one owner count as one, whatever
-// their ids, since a plan of a later cycle adds to the earlier ones.
-func (p *pass) findStanding(st *reservationStore) {
-	late := false
-	for _, res := range p.s.Supply.Reservations() {
-		late = late || p.ofPlan(&res) && res.Deadline != 0 && p.s.Now > res.Deadline
-	}
-	if !late {
-		return
-	}
-	for r, res := range p.s.Supply.Reservations() {
-		if p.ofPlan(&res) && p.mayHold(r, &res) {
-			st.standing[res.Owner] = true
-		}
-	}
-}
-
-// heldFrom returns the place in the order from which on a held machine is withdrawn: right after its
-// first owner. Before the owner's cluster has reported, it is right after the last Need that ranks
-// above the record. What is held by a plan for a tenant yields to higher priority only. Otherwise the
-// Need that gave the machine, and ranks above the owner by age or penalties, would take it back.
-func (p *pass) heldFrom(res model.Reservation, members []int32) int32 {
-	if p.tenants.shares.Holds(&res) {
-		priority := res.Priority
-		if len(members) > 0 {
-			priority = p.kindOf(members[0]).Priority
-		}
-		return int32(sort.Search(len(p.order), func(i int) bool { return p.kindOf(p.order[i]).Priority <= priority }))
-	}
-	if len(members) > 0 {
-		return p.rankOf[members[0]] + 1
-	}
-	return int32(p.firstNotAbove(&res))
-}
-
-// findOwnersNamed finds the Needs of each owner that a reservation names, in rank order. A row of a
-// fold stands for the fold, which answers to its own name too.
-func (p *pass) findOwnersNamed(x *reservationStore) {
-	for _, res := range p.s.Supply.Reservations() {
-		x.wanted[res.Owner], x.clusters[res.Owner.Cluster], x.fingerprints[res.Owner.Fingerprint] = true, true, true
-	}
-	named := p.namedProfiles(x.fingerprints)
-	for c := range p.sources {
-		b := p.sources[c].Block
-		if b == nil || !x.clusters[b.Cluster()] {
-			continue
-		}
-		for row, id := range b.Profiles() {
-			if !named[id] {
-				continue
-			}
-			profile := p.s.Demand.Profile(id)
-			o := model.Owner{Cluster: b.Cluster(), Fingerprint: profile.WithoutSame().Fingerprint(), Group: b.Group(row)}
-			if x.wanted[o] {
-				x.owners[o] = alloc.Append(p.e.arena, x.owners[o], p.needOf(p.sources[c].Base+int32(row)))
-			}
-		}
-	}
-	for c, id := range p.s.Clusters {
-		if !x.clusters[id] {
-			continue
-		}
-		list := p.e.store.clusters[c].folds.list
-		for i := range list {
-			if need := list[i].row; list[i].rows > 0 {
-				if o := (model.Owner{Cluster: id, Fingerprint: p.kindOf(need).Fingerprint}); x.wanted[o] {
-					x.owners[o] = alloc.Append(p.e.arena, x.owners[o], need)
-				}
-			}
-		}
-	}
-	for o, members := range x.owners {
-		slices.SortFunc(members, func(a, b int32) int { return cmp.Compare(p.rankOf[a], p.rankOf[b]) })
-		x.owners[o] = slices.Compact(members)
-	}
-}
-
-// namedProfiles says, by profile, whether a reservation names it: by its fingerprint without Same.
-func (p *pass) namedProfiles(fingerprints map[uint64]bool) []bool {
-	named := alloc.Make[bool](p.e.arena, int(p.s.Demand.ProfileIDMax()))
-	for id := range named {
-		profile := p.s.Demand.Profile(uint32(id))
-		named[id] = profile != nil && fingerprints[profile.WithoutSame().Fingerprint()]
-	}
-	return named
+	return p.e.store.holds.MayHold(r, res)
 }
 
 // blockUpTo withdraws, before the turn of the Need at a place in the order, the machines held for Needs
 // that rank above it.
 func (l *worker) blockUpTo(rank int32) {
-	blocks := l.p.reserved.blocks
-	for l.nextBlock < len(blocks) && blocks[l.nextBlock].from <= rank {
-		if r := blocks[l.nextBlock].row; l.has(l.p.s.View.Class[r]) && l.p.reserved.live(r) {
+	blocks := l.p.reserved.Blocks
+	for l.nextBlock < len(blocks) && blocks[l.nextBlock].From <= rank {
+		if r := blocks[l.nextBlock].Row; l.has(l.p.s.View.Class[r]) && l.p.reserved.Live(r) {
 			l.take(r)
 			l.undone = append(l.undone, r)
 		}
@@ -306,43 +46,217 @@ func (l *worker) blockUpTo(rank int32) {
 	}
 }
 
-// live reports whether a machine is held for an owner.
-func (x *reservations) live(r columnar.Row) bool {
-	if len(x.members) == 0 {
+// anyLower reports whether an available machine is left for a kind that is held for a Need of lower rank.
+func (p *pass) anyLower(k *state.Kind) bool { return p.reserved.Lower.Any(k, p.taken) }
+
+// headCost is the sort key of a machine when the heads of tuples are compared; held machines follow all others.
+func (p *pass) headCost(cost []uint32, r columnar.Row) uint64 {
+	return p.reserved.Lower.HeadKey(cost[p.s.View.Class[r]], r)
+}
+
+// acquireLower claims machines of a stage that are held for Needs of lower rank, the lowest first.
+func (l *worker) acquireLower(need int32, k *state.Kind, stage int) {
+	if len(l.p.reserved.Lower.Classes[stage]) == 0 {
+		return
+	}
+	for l.lacks != 0 {
+		r := l.nextLower(need, k, stage)
+		if r == columnar.None {
+			return
+		}
+		l.acquired(r, need, stage)
+	}
+}
+
+// nextLower returns the available held machine that goes first, of those that help the Need at work.
+func (l *worker) nextLower(need int32, k *state.Kind, stage int) columnar.Row {
+	best, first := columnar.None, uint32(math.MaxUint32)
+	lower := &l.p.reserved.Lower
+	list := lower.Classes[stage]
+	for i := range list {
+		x := &list[i]
+		if l.p.classMask[x.Class]&l.lacks == 0 || !k.AcceptsClass(x.Class) || !lower.Head(x, l.p.taken) {
+			continue
+		}
+		for _, r := range x.Rows[x.At:] {
+			l.figures.probes++
+			place := lower.Place(r)
+			if place >= first {
+				break
+			}
+			if lower.IsOpen(r, l.p.taken) && l.p.inDomain(r, need) {
+				best, first = r, place
+				break
+			}
+		}
+	}
+	return best
+}
+
+// voidFor ends the reservations of an owner when another Need takes one of its machines.
+func (l *worker) voidFor(need int32, r columnar.Row) {
+	if l.p.reserved.Live(r) && !l.p.reserved.OwnedBy(r, need) {
+		l.void(l.p.s.Supply.Reservation(r).Owner, PlanRankLost)
+	}
+}
+
+// voidTaken ends the reservations on machines that a Need has acquired. It runs after the Need
+// has acquired everything, so the Need itself does not use what is set free.
+func (l *worker) voidTaken(need int32) {
+	if !l.p.reserved.Breakable {
+		return
+	}
+	for r := l.p.lines[need].Acquired; r != columnar.None; r = l.p.claims.Next(r) {
+		l.voidFor(need, r)
+	}
+}
+
+// voidAllTaken ends, after all Needs have acquired, the reservations on machines that others
+// have claimed. An owner of a single machine was not checked before.
+func (l *worker) voidAllTaken() {
+	for _, b := range l.p.reserved.Blocks {
+		if holder := l.p.claims.Of(b.Row); holder != state.Unclaimed {
+			l.voidFor(holder, b.Row)
+		}
+	}
+}
+
+// voidLost ends the plans of a Need whose domain can no longer cover it, whatever is preempted
+// there.
+func (l *worker) voidLost(need int32) {
+	if !l.p.reserved.Plans {
+		return
+	}
+	for _, r := range slices.Clone(l.p.reserved.Of(need)) {
+		if !l.p.reserved.Live(r) {
+			continue
+		}
+		if res := l.p.s.Supply.Reservation(r); l.p.e.store.holds.OfPlan(&res) {
+			l.void(res.Owner, PlanDomainLost)
+		}
+	}
+}
+
+// void ends an owner's reservations for a cause. The Idle machines among them become available like any other.
+func (l *worker) void(owner model.Owner, why PlanEnd) {
+	l.p.reserved.End(l.arena, owner, why, func(r columnar.Row) {
+		l.p.noteFreed(r)
+		if l.p.s.View.State[r] == model.Idle {
+			l.unhold(r)
+		}
+	})
+}
+
+// unhold makes an Idle machine available that is not held any more.
+func (l *worker) unhold(r columnar.Row) {
+	if l.p.claimed(r) || l.p.preempted.takenBy(r) != order.None {
+		return
+	}
+	if l.p.taken[r] {
+		l.putBack(r)
+	} else {
+		l.p.stock.epoch++ // as putBack does
+		l.offer(r)
+		l.acquiring.domains.Rewind(r)
+	}
+	l.revive(l.p.s.View.Class[r])
+}
+
+// revive lets Needs that found nothing try again, since a machine of a class has become free.
+func (l *worker) revive(class uint32) {
+	for i := range l.p.kinds {
+		if l.p.kinds[i].AcceptsClass(class) {
+			atomic.StoreUint32(&l.p.shortage.spent[i], 0)
+		}
+	}
+	l.acquiring.revived = true
+}
+
+// spareDrains lets plans count on machines that drain for nobody any more, now that the Need at a
+// rank has had its turn in phase 2: it waits for others that cover it, or all owners of a
+// reservation that ended in this pass have had their turns and do not count on the machine.
+// It reports whether there are any.
+func (l *worker) spareDrains(rank int32) bool {
+	before := l.search.moreUnits
+	spare := func(r columnar.Row) {
+		if l.p.preempted.takenBy(r) == order.None && !l.p.preempted.spared.Has(uint32(r)) {
+			l.p.preempted.spared.Set(uint32(r))
+			l.search.moreUnits++
+		}
+	}
+	if rank != holds.NoRank {
+		l.p.eachUnneeded(l.p.order[rank], spare)
+	}
+	l.p.reserved.Passed(rank, func(r columnar.Row) {
+		if !l.p.preempted.flying.Has(uint32(r)) {
+			spare(r)
+		}
+	})
+	return l.search.moreUnits > before
+}
+
+// eachUnneeded calls f for the draining machines that no owner needs any more, once the Need has had its
+// turn. Very many equal rows may share very many machines, so it looks at the machines only when no
+// other owner is left that could need them.
+func (p *pass) eachUnneeded(need int32, f func(columnar.Row)) {
+	rows := p.reserved.Of(need)
+	if len(rows) == 0 || !p.reserved.IsMixed(need) && !p.isLastShort(need, p.reserved.Members(rows[0])) {
+		return
+	}
+	for _, r := range rows {
+		members := p.reserved.Members(r)
+		if p.s.View.State[r] != model.Draining || !p.isLastShort(need, members) {
+			continue
+		}
+		if res := p.s.Supply.Reservation(r); p.isUnneeded(r, &res, members) {
+			f(r)
+		}
+	}
+}
+
+// isLastShort reports whether a Need is the last in rank order, of some, that lacks something.
+func (nt *needTable) isLastShort(need int32, needs []int32) bool {
+	for i := len(needs) - 1; i >= 0; i-- {
+		if !nt.lines[needs[i]].Is(state.IsSatisfied) {
+			return needs[i] == need
+		}
+	}
+	return false
+}
+
+// heldFor returns, in keep order, what is held for a Need, and what still drains of its own
+// plan that ended in this pass, unless another plan counts on it.
+func (p *pass) heldFor(need int32) []columnar.Row {
+	rows, drains := p.reserved.Of(need), p.reserved.Draining(need)
+	if len(drains) == 0 {
+		return rows
+	}
+	rows = slices.Clone(rows)
+	for _, r := range drains {
+		if p.preempted.takenBy(r) == order.None {
+			rows = append(rows, r)
+		}
+	}
+	holds.SortKeep(p.s, rows)
+	return rows
+}
+
+// isFreeFor reports whether a free machine is unclaimed and not held for an owner ranked above
+// a Need.
+func (l *worker) isFreeFor(r columnar.Row, need int32) bool {
+	return !l.p.claimed(r) && l.p.preempted.takenBy(r) == order.None && (!l.p.taken[r] || l.p.reserved.OwnedBy(r, need))
+}
+
+// isUnneeded reports whether a plan's machine that is on its way is not needed: its owners are
+// covered without it.
+func (p *pass) isUnneeded(r columnar.Row, res *model.Reservation, members []int32) bool {
+	if !p.e.store.holds.OfPlan(res) || len(members) == 0 || p.preempted.flying.Has(uint32(r)) {
 		return false
 	}
-	_, ok := x.members[r]
-	return ok
+	return !slices.ContainsFunc(members, func(n int32) bool {
+		leaving := p.s.View.State[r] == model.Draining ||
+			p.s.View.State[r] == model.Configured && p.s.ClusterOf[p.s.View.Cluster[r]] != p.lines[n].Cluster
+		awaitsAll := p.lines[n].Is(state.IsAwaiting) && !p.lines[n].Is(state.HasOwnPlan)
+		return !leaving || !p.lines[n].Is(state.IsSatisfied) && !awaitsAll
+	})
 }
-
-// isVoided reports whether a machine's reservation has ended in this pass.
-func (x *reservations) isVoided(r columnar.Row) bool {
-	_, void := x.voided[r]
-	return void
-}
-
-// ownedBy reports whether a machine is held for this Need. O(log members).
-func (x *reservations) ownedBy(r columnar.Row, need int32) bool {
-	if len(x.members) == 0 {
-		return false
-	}
-	_, owns := slices.BinarySearchFunc(x.members[r], x.rankOf[need], func(n, rank int32) int { return cmp.Compare(x.rankOf[n], rank) })
-	return owns
-}
-
-// of returns the machines held for a Need, in keep order.
-func (x *reservations) of(need int32) []columnar.Row {
-	if len(x.rows) == 0 {
-		return nil
-	}
-	return x.rows[need]
-}
-
-// had reports whether anything was held for a Need when the cycle began.
-func (x *reservations) had(need int32) bool {
-	_, ok := x.rows[need]
-	return ok
-}
-
-// has reports whether anything is held for a Need.
-func (x *reservations) has(need int32) bool { return len(x.of(need)) > 0 }

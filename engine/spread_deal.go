@@ -226,12 +226,12 @@ func (l *worker) freeInOrder(k *state.Kind, stage int) []keyedRow {
 	for _, c := range k.Classes {
 		for _, r := range pool.Rest(c) {
 			l.figures.probes++
-			if !l.p.taken[r] && !l.p.reserved.lower.has(r) {
+			if !l.p.taken[r] && !l.p.reserved.Lower.Has(r) {
 				all = append(all, keyedRow{uint64(cost[c])<<32 | uint64(pool.Place[r]), r})
 			}
 		}
 	}
-	l.p.eachLower(k, stage, func(r columnar.Row) { all = append(all, keyedRow{l.p.reserved.lower.key(r), r}) })
+	l.p.reserved.Lower.Each(k, stage, l.p.taken, func(r columnar.Row) { all = append(all, keyedRow{l.p.reserved.Lower.Key(r), r}) })
 	slices.SortFunc(all, func(a, b keyedRow) int { return cmp.Compare(a.key, b.key) })
 	l.acquiring.inOrder = all
 	return all
@@ -245,7 +245,7 @@ func (p *pass) compareHeads(k *state.Kind, a, b columnar.Row, ownA, ownB bool, v
 	}
 	late := 0
 	if !ownA {
-		late = p.compareLate(a, b)
+		late = p.reserved.Lower.Compare(a, b)
 	}
 	return cmp.Or(late, p.comparePrice(k, a, b), spread.Compare(p.s.Supply, va, vb))
 }
@@ -302,7 +302,7 @@ func (l *worker) openDeal(d *spreadDeal, need int32, k *state.Kind, stage int) {
 // listOwn lists the machines that are held for a need and have all constrained keys.
 func (l *worker) listOwn(d *spreadDeal, need int32, k *state.Kind, stage int) {
 	own := l.acquiring.dealt.own[:0]
-	for _, r := range l.p.reserved.of(need) {
+	for _, r := range l.p.reserved.Of(need) {
 		if spread.HasAll(l.p.s.Supply, r, d.keys) && l.p.freeReserved(r, k) && l.p.stageOf(r) == stage {
 			own = append(own, r)
 		}

@@ -54,7 +54,7 @@ func (f *fitter) eachPlaced(k *state.Kind, visit func(columnar.Row) bool) {
 			return
 		}
 	}
-	l.p.eachLower(k, f.stage, func(r columnar.Row) { goesOn = goesOn && (!f.l.acquiring.spread.IsPlaced(r) || visit(r)) })
+	l.p.reserved.Lower.Each(k, f.stage, l.p.taken, func(r columnar.Row) { goesOn = goesOn && (!f.l.acquiring.spread.IsPlaced(r) || visit(r)) })
 }
 
 // eachOfClass is eachPlaced for the machines of a class that are not held.
@@ -89,7 +89,7 @@ func (f *fitter) floor(need int32, k *state.Kind) {
 
 // eachOwn calls visit for the machines of the stage that are held for the Need and have all constrained keys.
 func (f *fitter) eachOwn(need int32, k *state.Kind, visit func(columnar.Row)) {
-	for _, r := range f.l.p.reserved.of(need) {
+	for _, r := range f.l.p.reserved.Of(need) {
 		if f.l.p.freeReserved(r, k) && f.l.acquiring.spread.IsPlaced(r) && f.l.p.stageOf(r) == f.stage {
 			visit(r)
 		}
@@ -139,9 +139,9 @@ func (f *fitter) nextSpread(need int32, k *state.Kind) columnar.Row {
 	if best.row != columnar.None {
 		return best.row
 	}
-	l.p.eachLower(k, f.stage, func(r columnar.Row) {
+	l.p.reserved.Lower.Each(k, f.stage, l.p.taken, func(r columnar.Row) {
 		if l.helps(r) && f.l.acquiring.spread.IsPlaced(r) && l.acquiring.spread.AllowsAt(r) {
-			try(r, 1+uint64(l.p.reserved.lower.late[r].owner))
+			try(r, 1+uint64(l.p.reserved.Lower.Owner(r)))
 		}
 	})
 	return best.row
@@ -192,7 +192,7 @@ const costSlack = 1e-9
 // first machine, so nothing has to be counted.
 func (f *fitter) acquireOnly(need int32, k *state.Kind) bool {
 	l := f.l
-	if l.p.lines[need].Head != columnar.None || l.p.reserved.has(need) || l.p.anyLower(k) {
+	if l.p.lines[need].Head != columnar.None || l.p.reserved.Has(need) || l.p.anyLower(k) {
 		return false
 	}
 	for stage := range l.p.stock.free {

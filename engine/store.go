@@ -5,7 +5,9 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/internal/free"
+	"github.com/tonnage/tonnage/engine/internal/holds"
 	"github.com/tonnage/tonnage/engine/internal/order"
+	"github.com/tonnage/tonnage/engine/internal/plan"
 	"github.com/tonnage/tonnage/engine/internal/records"
 	"github.com/tonnage/tonnage/engine/internal/reuse"
 	"github.com/tonnage/tonnage/engine/internal/state"
@@ -30,7 +32,7 @@ type store struct {
 	lent         lentUnits
 	gangs        gangTable // of this cycle
 	limits       limits    // of this cycle
-	reserved     reservationStore
+	holds        holds.Store
 	undo         undoLists
 	divided      []int32 // rows of one stamp whose machines were divided anew: their clusters are credited anew
 	// resettle are Needs to be credited again: something was held for them in the last cycle, or their
@@ -76,7 +78,6 @@ type lentUnits struct {
 	noUnits          unitPool
 	alikes           reuse.Stock[units.Alike]
 	candidateDomains reuse.Stock[domainBounds]
-	planners         []int32 // Needs for which plans held something in the last cycle
 }
 
 // undoLists is what the last cycle did after credit, for undo.
@@ -92,6 +93,7 @@ type passMemory struct {
 	withheldBy map[columnar.Row]int32
 	withheld   []int32
 	tried      []records.Tried
+	fates      map[model.Owner]plan.Fate // of plans of earlier cycles
 	awaiting   map[awaitingGangs]uint32
 	unfolding  map[part]struct{}
 }
@@ -450,7 +452,7 @@ func (p *pass) leaveBehind() {
 		st.undo.undone = append(st.undo.undone, l.undone...)
 	}
 	st.resettle = append(st.resettle[:0], p.preempted.withheld...)
-	for need := range p.reserved.rows {
+	for need := range p.reserved.Needs() {
 		st.resettle = append(st.resettle, need)
 	}
 	st.undo.reclaims = p.released.reclaims

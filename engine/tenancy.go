@@ -130,7 +130,7 @@ func (p *pass) dropUnitPools() {
 // hard spread fewer candidates may allow more, so such a need always has its turn.
 func (p *pass) nothingToReclaim(need int32, k *state.Kind) bool {
 	t := p.tenants.shares
-	if len(p.preempted.withheldBy)+len(p.reserved.voided) > 0 || len(k.Spread) > 0 {
+	if len(p.preempted.withheldBy)+p.reserved.Voided() > 0 || len(k.Spread) > 0 {
 		return false
 	}
 	n := &p.lines[need]
@@ -153,7 +153,7 @@ type exhaustedTurn struct {
 // exhaustedFor returns the state for a need that chooses freely; the zero value for others.
 func (p *pass) exhaustedFor(need int32) exhaustedTurn {
 	n := &p.lines[need]
-	if n.Is(state.IsPinned) || p.reserved.had(need) || p.e.opts.Explain || p.searchEnded() {
+	if n.Is(state.IsPinned) || p.reserved.Had(need) || p.e.opts.Explain || p.searchEnded() {
 		return exhaustedTurn{}
 	}
 	return exhaustedTurn{n.Cluster, n.Kind, p.tenants.shares.Changes, len(p.preempted.plans) + 1}

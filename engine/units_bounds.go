@@ -59,7 +59,7 @@ type boundedDomain struct {
 // not pinned, nothing was reserved for it when the cycle began, its turn is not one of reclaim
 // between tenants, and Explain does not ask for the domains that were rejected.
 func (p *pass) choosesFreely(need int32) bool {
-	return !p.tenants.reclaiming && !p.e.opts.Explain && !p.lines[need].Is(state.IsPinned) && !p.reserved.had(need)
+	return !p.tenants.reclaiming && !p.e.opts.Explain && !p.lines[need].Is(state.IsPinned) && !p.reserved.Had(need)
 }
 
 // planFreely is planWhole for a need that chooses freely: it lists units only in domains whose
@@ -351,7 +351,7 @@ func (l *worker) boundFor(k *state.Kind, pool *unitPool) *domainBounds {
 		b = l.p.e.store.lent.candidateDomains.Lend()
 		l.p.candidates.boundsOf[k.Number], b.voided = b, -1
 	}
-	if b.voided != len(l.p.reserved.voided) {
+	if b.voided != l.p.reserved.Voided() {
 		l.formBound(b, k, d, pool)
 	}
 	for ; b.touched < len(d.Touched); b.touched++ {
@@ -380,7 +380,7 @@ func (b *domainBounds) mark(value uint32) {
 
 // formBound builds the bounds of all domains from scratch and empties the memos.
 func (l *worker) formBound(b *domainBounds, k *state.Kind, d *domains.Index, pool *unitPool) {
-	b.touched, b.lost, b.voided = len(d.Touched), len(l.search.lost), len(l.p.reserved.voided)
+	b.touched, b.lost, b.voided = len(d.Touched), len(l.search.lost), l.p.reserved.Voided()
 	b.list, b.queue, b.refused, b.oldest = b.list[:0], b.queue[:0], b.refused[:0], 0
 	b.candidates = candidateMemo{for1: -1, for2: -1}
 	if b.at == nil {
@@ -499,7 +499,7 @@ func (p *pass) scopeAt(pool *unitPool, value uint32) *unitScope {
 
 // mayHaveMore is a version counter: it grows whenever a need may find a unit where it found
 // none before. Memos of "nothing to preempt" are valid as long as it stays the same.
-func (l *worker) mayHaveMore() uint64 { return uint64(l.search.moreUnits + len(l.p.reserved.voided)) }
+func (l *worker) mayHaveMore() uint64 { return uint64(l.search.moreUnits + l.p.reserved.Voided()) }
 
 // lose logs that a plan has taken a machine that could be preempted, so that the bounds of its
 // domain are measured again. Taking a member also changes what else its gang can give, in every

@@ -211,7 +211,7 @@ func (s *selection) isFree(r columnar.Row) bool {
 // isOpen reports whether the need may take a machine as far as plans and reservations go: no
 // plan counts on it, it belongs to another cluster and is not reserved.
 func (s *selection) isOpen(r columnar.Row) bool {
-	return !s.worker.p.reserved.live(r) && s.isAnothers(r)
+	return !s.worker.p.reserved.Live(r) && s.isAnothers(r)
 }
 
 // isAnothers reports whether a machine belongs to another cluster, and no plan counts on it.

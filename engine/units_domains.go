@@ -442,10 +442,10 @@ func (s *selection) place(r columnar.Row) walked {
 			x.key = s.offerKey(r)
 		}
 		switch x.stage = free; {
-		case s.worker.p.reserved.ownedBy(r, s.need):
+		case s.worker.p.reserved.OwnedBy(r, s.need):
 			x.stage, x.key = walkReserved, s.worker.p.s.KeepKey(r)
-		case s.worker.p.reserved.lower.has(r):
-			x.stage, x.key = held, s.worker.p.reserved.lower.key(r)
+		case s.worker.p.reserved.Lower.Has(r):
+			x.stage, x.key = held, s.worker.p.reserved.Lower.Key(r)
 		}
 	case model.Speculative:
 		x.stage, x.key = walkSpeculative, s.offerKey(r)

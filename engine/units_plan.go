@@ -7,6 +7,7 @@ import (
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/internal/exact"
+	"github.com/tonnage/tonnage/engine/internal/holds"
 	"github.com/tonnage/tonnage/engine/internal/order"
 	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/internal/units"
@@ -125,11 +126,11 @@ func (l *worker) planPlain(need int32, k *state.Kind) {
 // walkFreed subtracts from what a plain need misses the machines that plans of this cycle have
 // put back, in the order of acquiring, and returns them.
 func (l *worker) walkFreed(need int32, k *state.Kind, missing []int64) (used []columnar.Row) {
-	if len(l.p.preempted.withheldBy) == 0 && len(l.p.reserved.voided) == 0 {
+	if len(l.p.preempted.withheldBy) == 0 && l.p.reserved.Voided() == 0 {
 		return nil // nothing was put back: what is free now did not help in phase 1
 	}
 	used = l.used[:0]
-	for _, r := range l.p.reserved.of(need) {
+	for _, r := range l.p.reserved.Of(need) {
 		if l.p.freeReserved(r, k) && l.p.preempted.takenBy(r) == order.None && columnar.Helps(l.p.vec(r), missing) {
 			used = append(used, r)
 			columnar.SubClamp(missing, l.p.vec(r))
@@ -137,7 +138,7 @@ func (l *worker) walkFreed(need int32, k *state.Kind, missing []int64) (used []c
 	}
 	for stage := range l.p.stock.free {
 		for _, x := range l.freeInOrder(k, stage) {
-			if r := x.row; !l.p.reserved.ownedBy(r, need) && columnar.Helps(l.p.vec(r), missing) {
+			if r := x.row; !l.p.reserved.OwnedBy(r, need) && columnar.Helps(l.p.vec(r), missing) {
 				used = append(used, r)
 				columnar.SubClamp(missing, l.p.vec(r))
 			}
@@ -175,7 +176,7 @@ func (s *selection) freed() []columnar.Row {
 			}
 		})
 	}
-	s.worker.p.sortKeep(rows)
+	holds.SortKeep(s.worker.p.s, rows)
 	s.memory.rows = rows
 	return rows
 }

@@ -83,7 +83,7 @@ func (s *selection) underSkew(flying []columnar.Row, gangs bool) (used []columna
 
 // listFree lists what the need could acquire.
 func (w *skewWalk) listFree() {
-	for _, r := range w.sel.worker.p.reserved.of(w.sel.need) {
+	for _, r := range w.sel.worker.p.reserved.Of(w.sel.need) {
 		if w.sel.worker.p.freeReserved(r, w.sel.k) && w.sel.worker.p.preempted.takenBy(r) == order.None {
 			w.own = append(w.own, r)
 		}
@@ -96,10 +96,10 @@ func (w *skewWalk) listFree() {
 			}
 		}
 	}
-	for stage, list := range w.sel.worker.p.reserved.lower.classes {
+	for stage, list := range w.sel.worker.p.reserved.Lower.Classes {
 		for i := range list {
-			if x := &list[i]; w.sel.k.AcceptsClass(x.class) && w.sel.worker.p.headOfLower(x) {
-				w.free[stage] = append(w.free[stage], freeOfKind{class: x.class, rows: x.rows[x.at:], lower: true})
+			if x := &list[i]; w.sel.k.AcceptsClass(x.Class) && w.sel.worker.p.reserved.Lower.Head(x, w.sel.worker.p.taken) {
+				w.free[stage] = append(w.free[stage], freeOfKind{class: x.Class, rows: x.Rows[x.At:], lower: true})
 			}
 		}
 	}
@@ -117,7 +117,7 @@ func (w *skewWalk) next(f *freeOfKind) bool {
 // isOffered reports whether a free machine of a list is untaken and not in the plan. What is
 // held for the need is listed in own instead.
 func (w *skewWalk) isOffered(f *freeOfKind, r columnar.Row) bool {
-	return !w.sel.worker.p.taken[r] && w.sel.worker.p.reserved.lower.has(r) == f.lower && !w.sel.picks.inPlan.Has(uint32(r)) && !w.sel.worker.p.reserved.ownedBy(r, w.sel.need)
+	return !w.sel.worker.p.taken[r] && w.sel.worker.p.reserved.Lower.Has(r) == f.lower && !w.sel.picks.inPlan.Has(uint32(r)) && !w.sel.worker.p.reserved.OwnedBy(r, w.sel.need)
 }
 
 // layFloor takes the minimum of counts over the values that have a candidate or a machine of
@@ -272,8 +272,8 @@ func (w *skewWalk) goesBefore(a, b columnar.Row, ownA, ownB bool, stage int) boo
 
 // acquireKey is a free machine's key in the order of acquiring.
 func (w *skewWalk) acquireKey(r columnar.Row, stage int) uint64 {
-	if w.sel.worker.p.reserved.lower.has(r) {
-		return w.sel.worker.p.reserved.lower.key(r)
+	if w.sel.worker.p.reserved.Lower.Has(r) {
+		return w.sel.worker.p.reserved.Lower.Key(r)
 	}
 	return uint64(w.sel.worker.p.costs(w.sel.k, stage)[w.sel.worker.p.s.View.Class[r]])<<32 | uint64(w.sel.worker.p.stock.free[stage].Place[r])
 }

@@ -72,7 +72,7 @@ func (l *worker) buildVictimPool(key victimPoolKey) *victimPool {
 		r := columnar.Row(l.search.rows.Next())
 		l.figures.probes++
 		priority := l.p.e.store.priority[r]
-		if priority >= key.priority || l.p.reserved.live(r) || l.p.s.Supply.Departs(r) {
+		if priority >= key.priority || l.p.reserved.Live(r) || l.p.s.Supply.Departs(r) {
 			continue
 		}
 		pool.list = append(pool.list, candidate{

@@ -89,7 +89,7 @@ func (x *domainTotalsBound) covers(want []int64) bool {
 // so for most gangs that are short.
 func (l *worker) hopeless(need int32, k *state.Kind) bool {
 	n := &l.p.lines[need]
-	if l.p.e.opts.Explain || n.Is(state.IsPinned) || l.p.reserved.has(need) {
+	if l.p.e.opts.Explain || n.Is(state.IsPinned) || l.p.reserved.Has(need) {
 		return false
 	}
 	if l.p.candidates.totalBounds[k.Number].epoch != l.p.stock.epoch {
@@ -120,7 +120,7 @@ func (l *worker) ownHelps(need int32, k *state.Kind) bool {
 		}
 	}
 	l.eachOwn(need, k, func(r columnar.Row) {
-		if l.p.s.View.State[r] != model.Configured || l.p.e.store.priority[r] >= k.Priority || l.p.reserved.live(r) {
+		if l.p.s.View.State[r] != model.Configured || l.p.e.store.priority[r] >= k.Priority || l.p.reserved.Live(r) {
 			add(r) // the others are candidates, so the bound counts them
 		}
 	})
@@ -319,7 +319,7 @@ func (l *worker) sumAvailable(need int32, k *state.Kind) {
 	for r := n.Acquired; r != columnar.None; r = l.p.claims.Next(r) {
 		add(r)
 	}
-	if l.p.candidates.cut != nil || l.p.reserved.has(need) {
+	if l.p.candidates.cut != nil || l.p.reserved.Has(need) {
 		l.eachFree(need, k, add)
 	} else {
 		l.addFreeTotals(k)

@@ -93,7 +93,7 @@ func (l *worker) spreadPlans(need int32, k *state.Kind) []spreadPlan {
 		}
 		return &plans[at]
 	}
-	for _, r := range l.p.reserved.of(need) {
+	for _, r := range l.p.reserved.Of(need) {
 		if l.p.freeReserved(r, k) {
 			if plan := planOf(r); plan != nil {
 				plan.own = append(plan.own, r)
@@ -104,7 +104,7 @@ func (l *worker) spreadPlans(need int32, k *state.Kind) []spreadPlan {
 	for stage := range l.p.stock.free {
 		for _, x := range l.freeInOrder(k, stage) {
 			r := x.row
-			if l.p.reserved.ownedBy(r, need) {
+			if l.p.reserved.OwnedBy(r, need) {
 				continue
 			}
 			if plan := planOf(r); plan != nil {

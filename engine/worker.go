@@ -23,7 +23,7 @@ type worker struct {
 	arena     *alloc.Arena
 	missing   []int64         // what the Need at work still lacks
 	lacks     uint64          // the dimensions in which missing is positive, as a set
-	nextBlock int             // index of reserved.blocks
+	nextBlock int             // index of reserved.Blocks
 	visited   []visit         // Needs that had a turn after credit
 	undone    []columnar.Row  // machines taken that were not acquired; the next cycle frees them
 	used      []columnar.Row  // scratch
@@ -219,8 +219,8 @@ func (l *worker) restore(r columnar.Row) {
 // offer makes the pools, or the list of held machines, find a free machine again.
 func (l *worker) offer(r columnar.Row) {
 	c, stage := l.p.s.View.Class[r], l.p.stageOf(r)
-	if l.p.reserved.lower.has(r) {
-		l.p.reserved.lower.ofClass(c, stage).at = 0
+	if l.p.reserved.Lower.Has(r) {
+		l.p.reserved.Lower.OfClass(c, stage).At = 0
 		return
 	}
 	l.noteReopened(r, stage)

@@ -50,6 +50,8 @@ var layers = []layer{
 		because: "the skew counts machines by value; which machines there are to take, the phases know"},
 	{pkg: "./engine/internal/free", packages: []string{"./alloc", "./bitmap", "./columnar", "./engine/internal/state", "./engine/model", "./engine/snapshot"},
 		because: "which machine comes next follows from classes and prices; who takes it, the phases know"},
+	{pkg: "./engine/internal/holds", packages: []string{"./alloc", "./bitmap", "./columnar", "./engine/internal/free", "./engine/internal/plan", "./engine/internal/state", "./engine/internal/tenancy", "./engine/model", "./engine/snapshot"},
+		because: "what is held for whom follows from records and ranks; what a Need does with it, the phases know"},
 	{pkg: "./engine/internal/order", packages: []string{"./alloc", "./engine/internal/reuse", "./engine/internal/workers"},
 		because: "an order follows from slots and worths; whose they are is not its matter"},
 	{pkg: "./engine/internal/units", packages: []string{"./bitmap", "./columnar", "./engine/internal/exact", "./engine/internal/plan", "./engine/internal/records", "./engine/internal/reuse", "./engine/internal/tenancy", "./engine/model"},

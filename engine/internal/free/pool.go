@@ -17,6 +17,15 @@ import (
 // Exhausted is the key of a class without available machines.
 const Exhausted = math.MaxUint32
 
+// StageOf returns the stage in which a free machine is acquired: 0 for Idle, 1 for Speculative; late-bound
+// Idle machines are among the Speculative.
+func StageOf(s *snapshot.Snapshot, r columnar.Row) int {
+	if s.View.State[r] == model.Speculative || s.Supply.IsLateBound(r) {
+		return 1
+	}
+	return 0
+}
+
 // Pool holds the free machines of one stage that are not held, by class, each class in the order
 // in which its machines are acquired. It keeps the head of every class: its first machine that is not
 // taken. A Need's next machine is the smallest head among the classes of its kind.
