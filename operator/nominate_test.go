@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -145,10 +146,14 @@ func TestSchedulerFollowsNominations(t *testing.T) {
 	stopScheduler, err := k.Scheduler(t.TempDir())
 	must(t, err)
 	t.Cleanup(func() { must(t, stopScheduler()) })
+	// The scheduler clears nominations of pods that it tries to make room for in vain. When it does that, only chance decides who is first.
+	never := corev1.PreemptNever
+	must(t, client.IgnoreAlreadyExists(k.Client.Create(t.Context(), &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "patient"}, PreemptionPolicy: &never})))
+	patient := func(p *corev1.Pod) { p.Spec.PriorityClassName = "patient" }
 	for i := range 3 {
-		makePod(t, k, fmt.Sprintf("a-small-%d", i), "", asks("1"))
+		makePod(t, k, fmt.Sprintf("a-small-%d", i), "", asks("1"), patient)
 	}
-	makePod(t, k, "b-large", "", asks("3"))
+	makePod(t, k, "b-large", "", asks("3"), patient)
 	eventually(t, func() string { // they were tried
 		var list corev1.PodList
 		must(t, k.Client.List(t.Context(), &list, client.InNamespace("default")))
