@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -38,6 +39,10 @@ type Cluster struct {
 	environment *envtest.Environment
 }
 
+// startPatience is how long API server and etcd may take to start, on a busy machine too. By default they are killed after 20 s, and
+// started again five times.
+const startPatience = 2 * time.Minute
+
 // Start starts a cluster with our custom resources. missing says why there is
 // none where the programs were not built; then the rest is nil.
 func Start() (cluster *Cluster, missing string, err error) { return StartWithAudit("") }
@@ -67,6 +72,7 @@ func StartWithAudit(dir string) (cluster *Cluster, missing string, err error) {
 	e := &envtest.Environment{
 		BinaryAssetsDirectory: assets, Scheme: scheme,
 		CRDDirectoryPaths: []string{Root("deploy", "crds")}, ErrorIfCRDPathMissing: true,
+		ControlPlaneStartTimeout: startPatience,
 	}
 	if dir != "" {
 		policy := filepath.Join(dir, "policy.yaml")
