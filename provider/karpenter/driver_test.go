@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -91,6 +93,67 @@ func TestClaimsThatVanish(t *testing.T) {
 		r.await(m.ID, is(driver.Configured))
 		r.must(r.Delete(t.Context(), m))
 		r.await(m.ID, is(0))
+	}
+}
+
+// Many claims that vanish at once are told by few requests, and while Events cannot be read nothing is made of it: a claim that
+// fails for another reason than want of capacity is asked for again soon.
+func TestManyClaimsVanishWhileEventsCannotBeRead(t *testing.T) {
+	r := newRig(t)
+	r.must(r.Close())
+	var broken atomic.Bool
+	var asked atomic.Int64
+	config := rest.CopyConfig(user)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(q *http.Request) (*http.Response, error) {
+			if strings.HasSuffix(q.URL.Path, "/events") {
+				if asked.Add(1); broken.Load() {
+					return nil, errors.New("the server is busy")
+				}
+			}
+			return next.RoundTrip(q)
+		})
+	})
+	d, err := karpenter.OpenAt(&karpenter.Settings{}, t.Name(), slog.New(slog.NewTextHandler(&r.log, nil)), map[string]*kube.Endpoint{"c": kube.Fixed("the test's", config)})
+	r.must(err)
+	r.Driver = d
+	broken.Store(true)
+	const many = 12
+	for i := range many {
+		r.must(r.Configure(t.Context(), r.machine(fmt.Sprint(i), zoneNone), binding()))
+	}
+	phases := func() (out map[driver.Phase]int) {
+		out = map[driver.Phase]int{}
+		r.must(r.Observe(t.Context(), func(o *driver.Observation) {
+			if out[o.Phase]++; o.Phase == driver.Failed && !o.OutOfStock {
+				t.Errorf("it is Failed: %s", o.Reason)
+			}
+		}))
+		return out
+	}
+	for begun := time.Now(); time.Since(begun) < 11*time.Second; _ = kubetest.Pause(t.Context()) { // longer than an Event is awaited
+		if n := phases(); n[driver.Configuring] != many {
+			t.Fatalf("while Events cannot be read: %v", n)
+		}
+	}
+	broken.Store(false)
+	asked.Store(0)
+	rounds := int64(0)
+	for begun := time.Now(); ; _ = kubetest.Pause(t.Context()) {
+		rounds++
+		n := phases()
+		if n[driver.Failed] == many {
+			break
+		}
+		if time.Since(begun) > within {
+			t.Fatalf("when Events can be read: %v", n)
+		}
+	}
+	if n := asked.Load(); n > rounds {
+		t.Errorf("%d requests in %d rounds", n, rounds)
+	}
+	for i := range many {
+		r.must(r.Delete(t.Context(), r.machine(fmt.Sprint(i), zoneNone)))
 	}
 }
 
@@ -184,7 +247,7 @@ func TestWatchIsLate(t *testing.T) {
 	for kubernetes.Client.Get(t.Context(), name, u) != nil {
 		_ = kubetest.Pause(t.Context())
 	}
-	for begun := time.Now(); time.Since(begun) < 6*time.Second; _ = kubetest.Pause(t.Context()) { // longer than an Event is awaited
+	for begun := time.Now(); time.Since(begun) < 11*time.Second; _ = kubetest.Pause(t.Context()) { // longer than an Event is awaited
 		if o := r.look(m.ID); o != nil {
 			t.Fatalf("it is %s: %s", o.Phase, o.Reason)
 		}

@@ -19,8 +19,9 @@ const (
 	unbornMax = 1 << 14
 	// unbornFor is how long a claim that is gone is reported as Failed, if nobody takes note.
 	unbornFor = 15 * time.Minute
-	// eventsWithin is how long the Event that says why may come after the claim is gone.
-	eventsWithin = 5 * time.Second
+	// eventsWithin is how long the Event that says why may come after the claim is gone, and unreadableFor how long it is tried to
+	// read it where that fails.
+	eventsWithin, unreadableFor = 10 * time.Second, time.Minute
 
 	reasonNoCapacity = "InsufficientCapacityError"
 	// noCapacity is how the message of such an Event begins.
@@ -139,20 +140,20 @@ func (c *cluster) vanished(seen map[string]bool) map[string]*fate {
 }
 
 // tell says of a claim that Karpenter deletes, or has deleted, before it was launched what became of it.
-func (c *cluster) tell(ctx context.Context, name string, f *fate) driver.Observation {
+func (c *cluster) tell(name string, f *fate, reasons func() (map[string]reason, error)) driver.Observation {
 	c.mu.Lock()
 	settled, since := f.settled, f.gone
 	c.mu.Unlock()
 	if !settled {
-		why, noStock, err := c.eventOf(ctx, name)
-		late := time.Since(since) >= eventsWithin
+		all, err := reasons()
+		r, waited := all[name], time.Since(since)
 		c.mu.Lock()
 		switch {
-		case err == nil && why != "":
-			f.settled, f.why, f.noStock = true, why, noStock
-		case late && err == nil:
+		case err == nil && r.why != "":
+			f.settled, f.why, f.noStock = true, r.why, r.noStock
+		case err == nil && waited >= eventsWithin:
 			f.settled, f.why = true, "Karpenter has deleted the NodeClaim before it was launched, and no Event says why; its log does"
-		case late:
+		case err != nil && waited >= unreadableFor:
 			f.why = fmt.Sprintf("Karpenter has deleted the NodeClaim before it was launched; Events that say why cannot be read: %v", err)
 		}
 		c.mu.Unlock()
@@ -167,32 +168,40 @@ func (c *cluster) tell(ctx context.Context, name string, f *fate) driver.Observa
 	return o
 }
 
-// eventOf finds the Event that says why a claim was deleted; empty = there is none.
-func (c *cluster) eventOf(ctx context.Context, name string) (why string, noStock bool, err error) {
+// reason is what an Event says of why a claim was deleted.
+type reason struct {
+	why     string
+	noStock bool
+}
+
+// reasons reads what Events say of claims, by the claim's name. They are read together: a cloud that is out of stock has many
+// claims vanish at once.
+func (c *cluster) reasons(ctx context.Context) (map[string]reason, error) {
 	clients, err := c.endpoint.Clients(ctx)
 	if err != nil {
-		return "", false, err
+		return nil, err
 	}
 	// Events about what is in no namespace are in this one.
 	list, err := clients.Dynamic.Resource(events).Namespace(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{
-		FieldSelector: "involvedObject.kind=NodeClaim,involvedObject.name=" + name,
+		FieldSelector: "involvedObject.kind=NodeClaim,type=Warning",
 	})
 	if err != nil {
-		return "", false, c.endpoint.Explain(err)
+		return nil, c.endpoint.Explain(err)
 	}
+	out := map[string]reason{}
 	for i := range list.Items {
-		text := func(key string) string {
-			s, _, _ := unstructured.NestedString(list.Items[i].Object, key)
+		text := func(keys ...string) string {
+			s, _, _ := unstructured.NestedString(list.Items[i].Object, keys...)
 			return s
 		}
-		if text("type") != "Warning" {
-			continue
-		}
+		name := text("involvedObject", "name")
 		message := kube.OneLine(strings.TrimPrefix(text("message"), "NodeClaim "+name+" event: "))
-		if text("reason") == reasonNoCapacity {
-			return noCapacity + ": " + strings.TrimPrefix(message, noCapacity+", "), true, nil
+		switch {
+		case text("reason") == reasonNoCapacity:
+			out[name] = reason{noCapacity + ": " + strings.TrimPrefix(message, noCapacity+", "), true}
+		case !out[name].noStock:
+			out[name] = reason{why: text("reason") + ": " + message}
 		}
-		why = text("reason") + ": " + message
 	}
-	return why, false, nil
+	return out, nil
 }

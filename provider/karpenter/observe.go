@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tonnage/tonnage/provider/driver"
 )
@@ -35,12 +36,13 @@ func (c *cluster) observe(ctx, first context.Context, yield func(*driver.Observa
 	trouble := c.claims.Trouble()
 	var rows []*claim
 	c.claims.Each(func(_ string, row *claim) { rows = append(rows, row) })
+	reasons := sync.OnceValues(func() (map[string]reason, error) { return c.reasons(ctx) })
 	seen, away := map[string]bool{}, map[string]bool{}
 	for _, row := range rows {
 		seen[row.name] = true
 		o := row.said
 		if f := c.see(row); f != nil {
-			o = c.tell(ctx, row.name, f)
+			o = c.tell(row.name, f, reasons)
 		} else {
 			away[row.name] = c.describe(first, row, &o)
 		}
@@ -52,7 +54,7 @@ func (c *cluster) observe(ctx, first context.Context, yield func(*driver.Observa
 	}
 	vanished := c.vanished(seen)
 	for _, name := range slices.Sorted(maps.Keys(vanished)) {
-		o := c.tell(ctx, name, vanished[name])
+		o := c.tell(name, vanished[name], reasons)
 		yield(&o)
 	}
 	return nil
