@@ -202,7 +202,7 @@ func (f *worldFlags) fetch(ctx context.Context) (io.ReadCloser, error) {
 	}
 	if res.StatusCode != http.StatusOK {
 		defer res.Body.Close()
-		return nil, fmt.Errorf("the shard answers %s: %s", res.Status, said(res))
+		return nil, refusal(u, res)
 	}
 	return struct {
 		io.Reader

@@ -105,9 +105,12 @@ func (q *fleetQuestion) ask(ctx context.Context, name string, values url.Values)
 	switch res.StatusCode {
 	case http.StatusOK:
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity:
-		return nil, badInput(errors.New(said(res)))
+		if text := said(res); !isForeign(text) {
+			return nil, badInput(errors.New(text))
+		}
+		return nil, badInput(foreign(u, res))
 	default:
-		return nil, fmt.Errorf("the shard answers %s: %s", res.Status, said(res))
+		return nil, refusal(u, res)
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, fleetAnswerBytesMax+1))
 	if err == nil && len(body) > fleetAnswerBytesMax {

@@ -117,6 +117,25 @@ func (p *pageClient) do(ctx context.Context, method string, u *url.URL) (*http.R
 	return res, nil
 }
 
+// refusal says who has refused a question, and how. What is no page of a shard has no such path.
+func refusal(u *url.URL, res *http.Response) error {
+	text := said(res)
+	if res.StatusCode == http.StatusNotFound && isForeign(text) {
+		return foreign(u, res)
+	}
+	return fmt.Errorf("the shard at %s answers %s: %s", u.Host, res.Status, text)
+}
+
+// foreign says that an address is not that of a shard's page.
+func foreign(u *url.URL, res *http.Response) error {
+	return fmt.Errorf("%s is no page of a Tonnage shard: it answers %s for %s; name one with --shard or TONNAGE_SHARD", u.Host, res.Status, u.Path)
+}
+
+// isForeign reports whether a refusal is that of a server which does not know the path, and not of a question.
+func isForeign(text string) bool {
+	return strings.HasPrefix(text, "404 page not found") || strings.HasPrefix(text, "<")
+}
+
 // said returns the beginning of what an answer says, on one line.
 func said(res *http.Response) string {
 	text, err := io.ReadAll(io.LimitReader(res.Body, pageErrorBytesMax))

@@ -128,7 +128,7 @@ func topWatch(ctx context.Context, page *pageClient, feed *url.URL, show func(*t
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("the shard answers %s", res.Status)
+		return refusal(feed, res)
 	}
 	lines := bufio.NewScanner(res.Body)
 	lines.Buffer(make([]byte, 1<<16), topEventBytesMax)

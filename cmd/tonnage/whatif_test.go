@@ -26,6 +26,19 @@ func TestWhatIf(t *testing.T) {
 	}
 }
 
+// TestAnAddressThatIsNoShardsPage: every command that asks a page names the address, and how another one is given.
+func TestAnAddressThatIsNoShardsPage(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	want := strings.TrimPrefix(server.URL, "http://") + " is no page of a Tonnage shard: it answers 404 Not Found for "
+	for _, command := range [][]string{{"what-if"}, {"explain", "need", "n"}, {"fleet", "money"}, {"top", "--once"}} {
+		got := call("", true, append(command, "--shard", server.URL)...)
+		if got.code == 0 || !strings.Contains(got.err, want) || !strings.Contains(got.err, "; name one with --shard or TONNAGE_SHARD") {
+			t.Errorf("%v: exit %d: %s; want %q", command, got.code, got.err, want)
+		}
+	}
+}
+
 func TestWhatIfOfARunningShard(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != worldPath {

@@ -43,11 +43,14 @@ type Loser struct {
 type Outcome struct {
 	Satisfied   int      `json:"satisfied"`
 	Unsatisfied []string `json:"unsatisfied"` // names, in the order of the world
-	Bind        int      `json:"bind"`
-	Buy         int      `json:"buy"`
-	Preempt     int      `json:"preempt"`
-	Reclaim     int      `json:"reclaim"`
-	Delete      int      `json:"delete"`
+	// OnceDrained is how many Needs are satisfied when all victims have drained: those that wait for them are, those
+	// that have them are not. It leaves out what later cycles find for the latter.
+	OnceDrained int `json:"satisfiedOnceDrained"`
+	Bind        int `json:"bind"`
+	Buy         int `json:"buy"`
+	Preempt     int `json:"preempt"`
+	Reclaim     int `json:"reclaim"`
+	Delete      int `json:"delete"`
 	// DollarsPerHour is what all claimed machines cost, BuyPerHour what those
 	// that are bought add, DeletePerHour what is no longer paid.
 	DollarsPerHour float64 `json:"dollarsPerHour"`
@@ -183,11 +186,22 @@ func losers(after *Outcome, begun []Action) []Loser {
 
 func outcomeOf(w *world.World, answer *world.Answer) Outcome {
 	o := Outcome{world: w, answer: answer, Unsatisfied: []string{}}
+	victims := map[string]bool{}
+	for i := range answer.Actions {
+		if answer.Actions[i].Kind == engine.Preempt {
+			victims[answer.Actions[i].Machine] = true
+		}
+	}
 	for i := range answer.Needs {
-		if answer.Needs[i].Satisfied {
+		n := &answer.Needs[i]
+		if n.Satisfied {
 			o.Satisfied++
 		} else {
-			o.Unsatisfied = append(o.Unsatisfied, answer.Needs[i].Name)
+			o.Unsatisfied = append(o.Unsatisfied, n.Name)
+		}
+		loses := slices.ContainsFunc(n.Claimed, func(id string) bool { return victims[id] })
+		if n.Satisfied && !loses || !n.Satisfied && n.Reason == engine.UnmetAwaitingDrain {
+			o.OnceDrained++
 		}
 	}
 	machines := make(map[string]*model.Machine, len(w.Machines))

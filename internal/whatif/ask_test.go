@@ -68,6 +68,9 @@ func TestALoserIsNamed(t *testing.T) {
 	if want := []whatif.Loser{{Name: "batch", Cluster: "b", Priority: 1, Machines: 1, Of: 1}}; !slices.Equal(a.Losers, want) || a.WhatIf.Preempt != 1 {
 		t.Errorf("losers %+v of %d preemptions", a.Losers, a.WhatIf.Preempt)
 	}
+	if a.WhatIf.Satisfied != a.WhatIf.OnceDrained || a.Now.OnceDrained != a.Now.Satisfied || len(a.WhatIf.Unsatisfied) != 1 {
+		t.Errorf("%d satisfied, %d once drained: one waits for the machine, and one loses it", a.WhatIf.Satisfied, a.WhatIf.OnceDrained)
+	}
 	const says = "batch of cluster b, priority 1: loses 1 of its 1 machine to others, once drained\n"
 	var table, diff strings.Builder
 	if err := errors.Join(a.WriteTable(&table), a.WriteDiff(&diff)); err != nil || !strings.Contains(table.String(), "  need "+says) || !strings.Contains(diff.String(), "~ need "+says) {

@@ -26,8 +26,11 @@ func (a *Answer) WriteJSON(out io.Writer) error {
 func (a *Answer) WriteTable(out io.Writer) error {
 	w := bufio.NewWriter(out)
 	t := terminal.NewTable("", "NOW", "WHAT IF", "WITHOUT BUYING")
-	for _, row := range rows {
+	for i, row := range rows {
 		t.Row(row.says, row.of(&a.Now), row.of(&a.WhatIf), row.of(&a.WithoutBuying))
+		if i == 0 && (a.Now.drains() || a.WhatIf.drains() || a.WithoutBuying.drains()) {
+			t.Row("once machines have drained", onceDrained(&a.Now), onceDrained(&a.WhatIf), onceDrained(&a.WithoutBuying))
+		}
 	}
 	_ = t.Write(w) // the first error stays with w
 	list(w, "+", a.Begun)
@@ -45,6 +48,13 @@ func (a *Answer) WriteTable(out io.Writer) error {
 		fmt.Fprintln(w, "\nNothing would be done otherwise.")
 	}
 	return w.Flush()
+}
+
+// drains reports whether other Needs are satisfied once victims have drained.
+func (o *Outcome) drains() bool { return o.OnceDrained != o.Satisfied || o.Preempt > 0 }
+
+func onceDrained(o *Outcome) string {
+	return fmt.Sprintf("%d of %d", o.OnceDrained, o.Satisfied+len(o.Unsatisfied))
 }
 
 // says puts into words what a Need loses.

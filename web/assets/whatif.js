@@ -169,10 +169,10 @@ export function outcome(a, said) {
   ];
 }
 
-/** What is left when all machines have drained: who waits for them is satisfied, and who has lost some is not. */
+/** What is left when all victims have drained: who waits for them is satisfied, and who had them is not. */
 function inTheEnd(x) {
-  const gained = (x.waiting ?? []).length, lost = (x.losers ?? []).filter((l) => !x.whatIf.unsatisfied.includes(l.name)).length;
-  return gained + lost === 0 ? '' : [' In the end ', h('b', {}, `${count(x.whatIf.satisfied + gained - lost)} of ${several(x.whatIf.satisfied + x.whatIf.unsatisfied.length, 'Need')}`), ' are satisfied, unless those that lose find other machines.'];
+  const n = x.whatIf.satisfiedOnceDrained;
+  return [' In the end ', h('b', {}, `${count(n)} of ${several(x.whatIf.satisfied + x.whatIf.unsatisfied.length, 'Need')}`), ' are satisfied, unless those that lose find other machines.'];
 }
 
 const SUMS = [
