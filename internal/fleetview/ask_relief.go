@@ -27,17 +27,17 @@ const (
 type relieved struct {
 	mu     sync.Mutex
 	answer *advice.Relief
-	short  uint64 // which Needs were short then, see shortSet
+	short  uint64 // which Needs were short of what then, see shortSet
 	found  time.Time
 	took   time.Duration
 }
 
-// shortSet tells which Needs are short from others, in whatever order.
+// shortSet tells which Needs are short, and of what, from others, in whatever order.
 func (l *unmetList) shortSet() uint64 {
 	sum := uint64(l.total)
 	for i := range l.rows {
 		of := fnv.New64a()
-		fmt.Fprint(of, l.rows[i].name(), " ", l.rows[i].key.text())
+		fmt.Fprint(of, l.rows[i].name(), " ", l.rows[i].key.text(), " ", l.rows[i].reason == engine.UnmetAwaitingDrain, l.vector(&l.rows[i]))
 		sum += of.Sum64()
 	}
 	return sum

@@ -46,11 +46,14 @@ func TestReliefIsOfTheNeedsThatAreShort(t *testing.T) {
 	v := NewView(nil, Part{Recorder: r, Inspect: x.Inspect})
 	found := &advice.Relief{Short: 2, Satisfies: 1}
 	v.relieved.answer, v.relieved.short, v.relieved.found, v.relieved.took = found, r.unmet.shortSet(), time.Now(), time.Hour
+	coming := rows[0]
+	coming.reason = engine.UnmetAwaitingDrain
 	for _, c := range []struct {
 		rows []unmetRow
 		want *advice.Relief
 	}{
 		{[]unmetRow{rows[1], rows[0]}, found}, // the order is that of age and rank
+		{[]unmetRow{coming, rows[1]}, nil}, // as many, but one of them only waits for machines that drain
 		{rows[1:], nil},
 	} {
 		r.unmet.rows = c.rows

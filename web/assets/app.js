@@ -181,7 +181,7 @@ find('#hold').addEventListener('click', (e) => {
   const now = store.now();
   shown = pace.held ? { ...store, rows: [...store.rows], now: () => now } : store;
   e.target.setAttribute('aria-pressed', String(pace.held));
-  text(e.target, pace.held ? 'Resume' : 'Freeze page');
+  text(e.target, pace.held ? 'Resume' : 'Freeze');
   redraw();
 });
 

@@ -70,8 +70,8 @@ export class Unmet {
     if (f.unmet.length === 0) {
       return f.needs === 0 ? this.empty('No cluster has reported demand yet.') : this.empty('Every Need is satisfied: machines are bound or on their way for all that the clusters ask for.', true);
     }
-    const why = reasonOf(chosen ?? counts[0]?.reason ?? '');
-    morph(this.meaning, [h('b', {}, `${why.label[0]?.toUpperCase() ?? ''}${why.label.slice(1)}: `), `${why.text} `, this.helps(why, chosen ?? counts[0]?.reason, f)]);
+    const about = chosen ?? f.unmet[0].reason, why = reasonOf(about); // of the first row where no reason is chosen
+    morph(this.meaning, [h('b', {}, `${why.label[0]?.toUpperCase() ?? ''}${why.label.slice(1)}: `), `${why.text} `, this.helps(why, about, f)]);
     // Where the frame has them all, the list is as old as the sentence and the numbers above it.
     this.fresh.want(wanted === '' && f.needs - f.satisfied <= f.unmet.length ? null : ['needs', { q: wanted, reason: chosen, limit: 200 }]);
     this.list(f, chosen, wanted);

@@ -51,9 +51,9 @@ function split(a) {
   const rest = b.paid - b.serving - b.idle, waits = a.incompleteGangs;
   const over = b.bound > 0 ? Math.max(b.effective / b.bound - 1, 0) : null;
   return [
-    h('p.lead', { 'data-key': 'lead' }, h(b.idle > 0 ? 'b.bad' : 'b', {}, percent(b.idle / b.paid)), ' of what you pay is for idle machines, which serve nobody', over === null ? '.' : over < 0.0005 ? '; what Needs have costs as little as it could.' : ['; what Needs have costs ', h('b', {}, percent(over)), ' more than the least possible.']),
+    h('p.lead', { 'data-key': 'lead' }, waits > 0 ? [h('b.bad', {}, percent((b.idle + a.incomplete) / b.paid)), ' of what you pay runs nothing: ', percent(b.idle / b.paid), ' is for idle machines, ', percent(a.incomplete / b.paid), ' for machines of gangs that are not complete'] : [h(b.idle > 0 ? 'b.bad' : 'b', {}, percent(b.idle / b.paid)), ' of what you pay is for idle machines, which serve nobody'], over === null ? '.' : over < 0.0005 ? '; what Needs have costs as little as it could.' : ['; what Needs have costs ', h('b', {}, percent(over)), ' more than the least possible.']),
     h('p', { id: 'split', 'data-key': 'split' }, `As of ${moment(b.at)}: `, h('b', {}, cents(b.paid)), ` paid = ${cents(b.serving)} for what Needs have + ${cents(b.idle)} idle`, rest >= 0.005 ? ` + ${cents(rest)} that drains or that no Need claims` : rest <= -0.005 ? ` − ${cents(-rest)} that is only being bought` : '', '.'),
-    waits > 0 ? h('p', { id: 'incomplete', 'data-key': 'incomplete' }, h('b.bad', {}, cents(a.incomplete)), ` of what Needs have ${waits === 1 ? 'is held by a gang that is' : `are held by ${several(waits, 'gang')} that are`} not complete: nothing runs on these machines until the rest has come. `, h('a', { href: linkToTab('needs', { state: 'short' }) }, 'Which')) : null,
+    waits > 0 ? h('p', { id: 'incomplete', 'data-key': 'incomplete' }, h('b.bad', {}, cents(a.incomplete)), ` of what Needs have ${waits === 1 ? 'is held by a gang that is' : `are held by ${several(waits, 'gang')} that are`} not complete: nothing runs on these machines until the rest has come. `, h('a', { href: linkToTab('needs', { state: 'short' }) }, 'Needs that are short')) : null,
   ];
 }
 

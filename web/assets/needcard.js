@@ -26,7 +26,7 @@ export function needCard(n, { store, more, ask, help: helped, kinds }) {
       n.parked ? field('Parked', parked(n, store)) : null,
       n.alike > 1 ? field('Alike', `${count(n.alike)} rows of the cluster have this profile and group, and share their machines`) : null),
     h('section', { 'data-key': 'why' }, h('h3', {}, n.unmet ? 'Why it is short' : 'Which machines fit it'), why(n, more)),
-    n.unmet ? h('section', { 'data-key': 'help' }, h('h3', {}, 'What would help'), whatHelps(n, more, helped), tryOut(n, kinds)) : null,
+    n.unmet ? h('section', { 'data-key': 'help' }, h('h3', {}, 'What would help'), whatHelps(n, more, helped, store.info?.source.startsWith('Demo')), tryOut(n, kinds)) : null,
     n.plans.length > 0 ? h('section', { 'data-key': 'plans' }, h('h3', {}, 'Plans of preemption for it'), h('ul.plain', {}, n.plans.map((p) => h('li', {}, to('plan', String(p.number), `plan ${p.number}`), `, ${moment(p.at)}: takes ${several(p.machines, 'machine')}${p.domain ? ` in ${p.domain}` : ''}`)))) : null,
     h('section', { 'data-key': 'held' }, h('h3', {}, n.unmet && n.held.length > 0 ? 'Machines that it has so far' : 'Machines that serve it'), held(n)),
     h('section', { 'data-key': 'past' }, h('h3', {}, 'What happened'), past(n)),
@@ -39,15 +39,15 @@ const PARKED_CYCLES = 32; // after so many a parked Need is tried again
 /** What a Need that is parked does: it keeps what it has, which serves nobody until the rest comes. */
 function parked(n, store) {
   const cost = n.held.reduce((sum, m) => sum + m.price, 0), has = n.held.length + n.heldMore, every = store.info?.cycleInterval;
-  return [has > 0 ? [h('b', {}, `it keeps ${several(has, 'machine')}${n.heldMore > 0 ? '' : `, ${dollars(cost)}`}`), ', which serve only once the rest has come, and '] : 'it ', 'takes no more until one domain can hold all of it. It is tried again ',
-    every ? `about every ${span((PARKED_CYCLES * every) / 1000)} (${PARKED_CYCLES} cycles)` : `every ${PARKED_CYCLES} cycles`, ', and at once when machines that match appear.'];
+  return [has > 0 ? [h('b', {}, `it keeps ${several(has, 'machine')}${n.heldMore > 0 ? '' : `, ${dollars(cost)}`}`), ', which serve only once the rest has come, and '] : 'it ', `takes no more until one domain can hold all of it. It is tried again after ${PARKED_CYCLES} cycles`,
+    every ? `, within ${span((PARKED_CYCLES * every) / 1000)},` : '', ' and at once when machines that match appear.'];
 }
 
 /** What would help, as it was decided about; until somebody asks, what usually does. */
-function whatHelps(n, more, helped) {
+function whatHelps(n, more, helped, demo) {
   const button = (words) => h('button', { type: 'button', 'data-help': n.name, 'data-key': 'ask', disabled: helped.waiting }, words);
   if (helped.error) return [h('p.refused', { role: 'alert' }, helped.error.message), button('Ask again')];
-  if (helped.answer) return [help(n, helped.answer), button('Ask again')];
+  if (helped.answer) return [help(n, helped.answer, demo), button('Ask again')];
   return [h('p', {}, helped.waiting ? 'Trying what would help, for two seconds at most …' : usually(n, more)), button('Find what would help')];
 }
 

@@ -52,13 +52,13 @@ export class Search {
   list(f) {
     const { answer: a, error } = this.machines;
     if (error || !a) return morph(this.body, [h('p.empty', {}, error?.message ?? 'Asking …')]);
-    this.now.textContent = `${several(a.total, 'machine')}, ${dollars(a.price)}`;
+    this.now.textContent = a.total > 0 ? `${several(a.total, 'machine')}, ${dollars(a.price)}` : '';
     const offset = Number(f.offset) || 0;
     const turn = (at, words) => h('a', { href: linkToTab('search', { ...f, offset: at > 0 ? String(at) : '' }) }, words);
     const only = ['cluster', 'type', 'value'].filter((k) => f[k]).map((k) => (k === 'value' ? `${f.key} ${f.value}` : `${k} ${f[k]}`));
     morph(this.body, [
       only.length > 0 ? h('p.small', {}, `Only ${only.join(', ')}. `, h('a', { href: linkToTab('search', { q: f.q ?? '' }) }, 'Show all')) : null,
-      a.machines.length > 0 ? machineTable('Machines', a.machines) : empty('No machine matches.'),
+      a.machines.length > 0 ? machineTable('Machines', a.machines) : empty(f.q ? `No machine has “${f.q}” in its name, type, zone or labels.` : 'No machine matches.'),
       a.total > PAGE ? h('p.more', {}, offset > 0 ? turn(Math.max(offset - PAGE, 0), 'Before') : null, `${count(offset + 1)} to ${count(offset + a.machines.length)}`, offset + PAGE < a.total ? turn(offset + PAGE, 'Next') : null) : null,
     ]);
   }

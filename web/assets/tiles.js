@@ -19,7 +19,7 @@ const tiles = [
   {
     key: 'machines', label: 'Machines', color: '--blue',
     value: (st) => count(hosts(st.frame.machines)),
-    below: (st) => `${count(st.frame.machines[0])} slots more`,
+    below: (st) => (st.frame.machines[0] > 0 ? `${count(st.frame.machines[0])} can be bought` : 'none can be bought'),
     title: 'Machines in every state but Speculative; slots are quota that could become machines',
     line: (r) => hosts(r.m),
   },

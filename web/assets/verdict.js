@@ -19,27 +19,32 @@ export class Verdict {
     this.box.classList.toggle('short', short);
     this.relief.want(short ? ['relief', {}] : null);
     const now = this.relief.answer;
-    if (now?.capacity && now !== this.last?.answer) this.last = { answer: now, at: store.now() };
+    const said = now?.capacity && JSON.stringify(now);
+    if (said && f && said !== this.last?.said) this.last = { answer: now, said, at: store.now(), lacked: lacks(now, f) };
     morph(this.box, store.info ? sentence(f, this.last, store.now()) : ['Loading …']);
   }
 }
 
 const NAMED = 3; // Needs that the sentence names
 
+/** What the Needs of an answer lack in a frame. One that waits for drains only is getting it. */
+const lacks = (r, f) => JSON.stringify((r.needs ?? []).map((name) => f.unmet.find((u) => u.name === name && u.reason !== 'awaiting_drain')?.deficit));
+
 const OLD_MS = 3000; // an answer that is older tells its time
 
 /**
  * The machines of one kind that would satisfy the most Needs, as it was decided: a line of its own, whose place is kept. The last answer
- * stays, with its time, until another is found, as long as what it would satisfy is short.
+ * stays, with its time, until another is found, as long as what it would satisfy lacks the same.
  */
 function relief(last, f, now) {
-  const r = last?.answer, c = r?.capacity, short = f.needs - f.satisfied, names = r?.needs ?? [];
-  const stale = f.unmet.length === short && names.some((name) => !f.unmet.some((u) => u.name === name));
-  if (!c || r.satisfies > short || stale) return '\u00a0';
+  if (!last) return '\u00a0';
+  const r = last.answer, c = r.capacity, short = f.needs - f.satisfied, names = r.needs ?? [];
+  const stale = f.unmet.length === short && (names.some((name) => !f.unmet.some((u) => u.name === name && u.reason !== 'awaiting_drain')) || lacks(r, f) !== last.lacked);
+  if (r.satisfies > short || stale) return '\u00a0';
   const all = r.satisfies === short && short > 1, listed = names.slice(0, NAMED);
   const whom = all ? 'all of them' : [listed.map((name, i) => [i === 0 ? '' : i === r.satisfies - 1 ? ' and ' : ', ', needLink(name)]), r.satisfies > listed.length ? ` and ${several(r.satisfies - listed.length, 'more', 'more')}` : ''];
   return [h('a.to', { href: linkToWhatIf({ add: c.like, count: c.count }), title: 'The engine has decided about the fleet with them: see what would happen' },
-    `${several(c.count, 'more machine')} like ${c.like}`), ` (${[c.instanceType, c.capacityType !== 'Unspecified' ? capacityName(c.capacityType) : '', dollars(c.addedDollarsPerHour)].filter(Boolean).join(', ')}) would satisfy `, whom, now - last.at > OLD_MS ? `, as of ${clock(last.at)}.` : '.'];
+    `${several(c.count, 'more machine')} like ${c.like}`), ` (${[c.instanceType, c.capacityType !== 'Unspecified' ? capacityName(c.capacityType) : '', dollars(c.addedDollarsPerHour) + (c.count > 1 ? ` for all ${count(c.count)}` : '')].filter(Boolean).join(', ')}) would satisfy `, whom, now - last.at > OLD_MS ? `, as of ${clock(last.at)}.` : '.'];
 }
 
 function sentence(f, found, now) {

@@ -24,6 +24,7 @@ export class WhatIf {
     this.domains = new Fresh(redraw);
     this.needs = new Fresh(redraw);
     this.redraw = redraw;
+    this.filled = {}; // by field, the address that it was filled from
     this.build(box);
   }
 
@@ -51,7 +52,7 @@ export class WhatIf {
   }
 
   clear() {
-    this.place = null; // the fields are filled anew
+    this.filled = {}; // the fields are filled anew
     for (const x of [this.need, this.priority, this.relax, this.lose, this.add, this.key]) x.value = '';
     filter(Object.fromEntries(PARTS.map((k) => [k, null])), true);
   }
@@ -95,16 +96,19 @@ export class WhatIf {
     this.value.hidden = !this.key.value || this.key.value === MACHINE;
     this.lose.hidden = this.key.value !== MACHINE;
     const now = PARTS.map((k) => f.get(k) ?? '').join('\0');
-    if (now === this.place || !this.kinds.answer || !d) return;
-    this.place = now;
-    this.add.value = f.get('add') ?? '';
-    this.count.value = f.get('count') ?? '1';
-    this.need.value = f.get('need') ?? '';
-    this.priority.value = f.get('priority') ?? '';
-    this.relax.value = f.get('relax') ?? '';
-    this.key.value = f.get('lose') ? MACHINE : f.get('key') ?? '';
-    this.lose.value = f.get('lose') ?? '';
-    this.redraw();
+    // Each field as soon as it has its choices, so that none is filled that somebody has used meanwhile.
+    const once = (field, ready, fill) => {
+      if (!ready || this.filled[field] === now) return;
+      this.filled[field] = now;
+      fill();
+      this.redraw();
+    };
+    once('add', this.kinds.answer, () => { this.add.value = f.get('add') ?? ''; });
+    once('key', d, () => { this.key.value = f.get('lose') ? MACHINE : f.get('key') ?? ''; });
+    once('texts', true, () => {
+      this.count.value = f.get('count') ?? '1';
+      for (const name of ['need', 'priority', 'relax', 'lose']) this[name].value = f.get(name) ?? '';
+    });
   }
 
   /** A machine like which some are added is no kind of its own. */
@@ -208,7 +212,7 @@ function actions(key, title, list, all) {
 }
 
 /** What would help a Need: each was decided about. */
-export function help(n, a) {
+export function help(n, a, demo) {
   if (a.satisfied) return h('p', {}, 'It is satisfied, and needs no help.');
   if (a.waiting) return h('p', {}, 'Machines that drain for it cover the rest: it has to wait for them.');
   const none = [a.capacity ? null : 'More machines of the types that exist do not help.', a.priority ? null : 'A higher priority does not help.', a.relax ? null : 'Leaving out one requirement does not help.'].filter(Boolean);
@@ -218,20 +222,21 @@ export function help(n, a) {
       a.priority ? suggestion('priority', [h('b', {}, `Priority ${count(a.priority.priority)}`), ` (${count(n.priority)} now).`], a.priority, { need: n.name, priority: a.priority.priority }, n.cluster) : null,
       (a.relax ?? []).map((r) => suggestion(`leave ${r.leaveOut}`, ['Without ', h('b', {}, h('code', {}, r.leaveOut)), '.'], r, r.key ? { need: n.name, relax: r.key } : null, n.cluster))),
     none.length > 0 ? h('p.faint', {}, none.join(' ')) : null,
-    toDoIt(n, a),
+    toDoIt(n, a, demo),
     h('p.small', {}, `Each change was tried by itself: ${several(a.decisions, 'decision')} in ${a.millis < 10 ? 'less than 0.01' : (a.millis / 1000).toFixed(2)} s.${a.exhausted ? ' The time was up before all was tried: there may be more that helps.' : ''}`),
   ];
 }
 
 /** How what helps is done: nothing on the page changes the fleet. */
-function toDoIt(n, a) {
+function toDoIt(n, a, demo) {
   const steps = [
     a.capacity ? 'Machines: give your provider more of them, as machines or as quota that can be bought.' : '',
     a.priority ? 'A priority: that of the pods (their PriorityClass), of the CapacityRequest, or of the Need in the file of tonnage demand apply.' : '',
-    a.relax ? 'A requirement: the node selector or affinity of the pods, the requirements of the CapacityRequest, or of the Need in that file.' : '',
+    a.relax ? 'A requirement: the node selector or affinity of the pods, the requirements of the CapacityRequest, or of the Need in the file of tonnage demand apply.' : '',
     n.reason === 'no_matching_supply' ? ['Machines that the fleet has none like can be tried with a file that describes them: ', h('code', {}, 'tonnage what-if --edits FILE'), '.'] : '',
   ].filter(Boolean);
-  return steps.length > 0 ? h('div.small', { 'data-key': 'do' }, h('b', {}, 'To do it, '), 'change it where it comes from; the next cycle goes by it.', h('ul.plain', {}, steps.map((x) => h('li', {}, x)))) : null;
+  return steps.length > 0 ? h('div.small', { 'data-key': 'do' }, h('b', {}, 'To do it, '), 'change it where it comes from; the next cycle goes by it.', h('ul.plain', {}, steps.map((x) => h('li', {}, x))),
+    demo ? ['This is a demo, whose demand and machines come from a scenario. To change a fleet while it runs: ', h('code', {}, 'tonnage init world.yaml'), ', ', h('code', {}, 'tonnage up -f world.yaml'), ', and edit the file.'] : null) : null;
 }
 
 function kindOf(c) {
@@ -247,7 +252,7 @@ function suggestion(key, words, of, question, own) {
     words, all > 0 ? h('span.second', {}, ` Its machines then cost ${dollars(all)}${draining > 0 ? ', when those of others have drained' : ''}.`) : null,
     question ? [' ', h('a.act', { href: linkToWhatIf(question) }, 'What would happen')] : null,
     losers.length === 0 ? h('div.second', {}, 'Nobody loses anything.') : h('ul.losers', {},
-      losers.slice(0, LOSERS_SHOWN).map((l) => h('li', { 'data-key': l.need }, needLink(l.need), ' of ', to('cluster', l.cluster), `, priority ${count(l.priority)}, `, h('b.bad', {}, l.machines > 0 ? `loses ${count(l.machines)} of its ${several(l.of, 'machine')}` : 'is no longer satisfied'), l.cluster === own ? h('span.faint', {}, ': of the same cluster, so the machines stay where they are') : null)),
+      losers.slice(0, LOSERS_SHOWN).map((l) => h('li', { 'data-key': l.need }, needLink(l.need), ' of ', to('cluster', l.cluster), `, priority ${count(l.priority)}, `, h('b.bad', {}, l.machines > 0 ? `loses ${count(l.machines)} of its ${several(l.of, 'machine')}` : 'is no longer satisfied'), l.cluster === own ? h('span.faint', {}, ', to a Need of its own cluster') : null)),
       losers.length > LOSERS_SHOWN ? h('li.faint', {}, `and ${several(losers.length - LOSERS_SHOWN, 'more Need', 'more Needs')}`) : null,
       losers.length > 1 ? h('li.faint', {}, 'Who loses machines to it may take others in turn.') : null));
 }

@@ -20,7 +20,7 @@ func fleetPage(t *testing.T) (*page, *viewtest.Fleet) {
 
 func TestTheVerdictIsTheFirstSentence(t *testing.T) {
 	p, _ := fleetPage(t)
-	p.says("#verdict", "4 Needs of 8 are short, mostly V100; no machine fits 3 of them.4 more machines like a-r1-m00 (a3-highgpu-8g, on demand, $48.00/h) would satisfy nightly.")
+	p.says("#verdict", "4 Needs of 8 are short, mostly V100; no machine fits 3 of them.4 more machines like a-r1-m00 (a3-highgpu-8g, on demand, $48.00/h for all 4) would satisfy nightly.")
 	p.says("#unmet tbody", "volta")
 	p.until("verdict and names above the fold", `document.querySelector('#verdict').getBoundingClientRect().bottom < document.querySelector('#unmet').getBoundingClientRect().top
 		&& [...document.querySelectorAll('#unmet tbody tr')].filter((r) => r.getBoundingClientRect().bottom < innerHeight).length === 4`)

@@ -241,7 +241,7 @@ func TestTaskTheTopUnmetNeed(t *testing.T) {
 	p.says("#drawer [data-key=help]", "Add machines or quota with gpu-model in V100, or relax this requirement.")
 	p.click("#drawer [data-key=help] button", "Find what would help")
 	p.says("#drawer .helps", "Without gpu-model in V100")
-	p.says("#drawer [data-key=do]", "the node selector or affinity of the pods")
+	p.says("#drawer [data-key=do]", "or of the Need in the file of tonnage demand apply")
 	p.says("#drawer .card > .small code", "--help-me volta")
 	p.says("#drawer .helps .losers", "nightly of batch, priority 10, loses 2 of its 20 machines")
 	p.shot("task-need.png", 900)
