@@ -93,6 +93,25 @@ func TestTaskWhatALostZoneWouldDoAsAForm(t *testing.T) {
 	p.quiet()
 }
 
+// TestWhatSomebodyChoosesStays: choices that come later do not fill the form anew.
+func TestWhatSomebodyChoosesStays(t *testing.T) {
+	p, _ := fleetPage(t)
+	p.must(`(() => {
+		const ask = fetch;
+		const kinds = new Promise((come) => { globalThis.kindsCome = come; });
+		globalThis.fetch = async (what, ...how) => { if (String(what).includes('/kinds')) await kinds; return ask(what, ...how); };
+	})()`, nil)
+	p.click(".tabs a", "What if")
+	p.until("the keys", `document.querySelector('#whatif-key')?.options.length === 4`)
+	p.choose("#whatif-key", "topology.kubernetes.io/zone")
+	p.click("#whatif-need")
+	p.typeText("nightly")
+	p.must(`kindsCome()`, nil)
+	p.until("the kinds", `document.querySelector('#whatif-add').options.length > 4`)
+	p.until("the choice to stay", `document.querySelector('#whatif-key').value === 'topology.kubernetes.io/zone' && document.querySelector('#whatif-need').value === 'nightly'`)
+	p.quiet()
+}
+
 func TestTaskWhichTenantIsAboveItsShare(t *testing.T) {
 	p, _ := fleetPage(t)
 	p.click(".tabs a", "Clusters")
