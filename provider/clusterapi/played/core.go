@@ -97,16 +97,15 @@ func (c *Core) mirror(ctx context.Context, m, infra *unstructured.Unstructured) 
 	}
 	_ = unstructured.SetNestedSlice(m.Object, []any{condition}, "status", "conditions")
 	if provisioned {
-		var nodes corev1.NodeList
-		if err := c.Fleet.List(ctx, &nodes); err != nil {
+		var n corev1.Node // it has the name of the infrastructure
+		err := c.Fleet.Get(ctx, client.ObjectKey{Name: infra.GetName()}, &n)
+		if client.IgnoreNotFound(err) != nil {
 			return err
 		}
-		for i := range nodes.Items {
-			if n := &nodes.Items[i]; n.Spec.ProviderID == provider {
-				_ = unstructured.SetNestedField(m.Object, n.Name, "status", "nodeRef", "name")
-				if err := c.initialize(ctx, n); err != nil {
-					return err
-				}
+		if err == nil && n.Spec.ProviderID == provider {
+			_ = unstructured.SetNestedField(m.Object, n.Name, "status", "nodeRef", "name")
+			if err := c.initialize(ctx, &n); err != nil {
+				return err
 			}
 		}
 	}
