@@ -138,7 +138,7 @@ func TestAClusterThatStaysUnseen(t *testing.T) {
 
 // A driver that no longer has the cluster holds nothing back.
 func TestAClusterThatIsNoLongerAskedFor(t *testing.T) {
-	inBubble(t, late, func(t *testing.T, r *rig) {
+	inBubble(t, late, func(_ *testing.T, r *rig) {
 		r.restartBlind("b", true)
 		r.seesAll()
 		r.end()

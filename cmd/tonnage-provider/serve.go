@@ -306,13 +306,13 @@ func plural(n int, noun string) string {
 // when the context ends meanwhile.
 func (x *serving) open(ctx context.Context, last string) error {
 	waiting := false
-	for {
+	for ctx.Err() == nil {
 		err := x.openOnce(ctx, last)
 		switch dir := x.flags.dataDir; {
 		case err == nil:
 			return nil
 		case ctx.Err() != nil: // it ends before it has begun
-			return nil
+			continue
 		case errors.Is(err, provider.ErrDriver):
 			return badInput(fmt.Errorf("--pools %s: %w", x.flags.pools, err))
 		case !errors.Is(err, provider.ErrInUse):
@@ -327,10 +327,10 @@ func (x *serving) open(ctx context.Context, last string) error {
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
-			pause.Stop()
-			return nil
 		}
+		pause.Stop()
 	}
+	return nil
 }
 
 func (x *serving) openOnce(ctx context.Context, last string) error {

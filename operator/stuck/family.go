@@ -149,16 +149,20 @@ func (f *fleet) gather(x *family, v *View, cfg Config) {
 		}
 		x.machines = append(x.machines, machine{name: n.Name, amounts: x.only(n.machine), node: n, promising: v.Now.Sub(n.CreationTimestamp.Time) < cfg.After})
 	}
-	nodes := newMachines(v.Upcoming)
-	there := map[*api.UpcomingNode]bool{}
-	for _, n := range f.nodes {
-		there[nodes.of(n.Node)] = true
-	}
-	for _, u := range v.Upcoming {
-		if have := f.amounts(u.Spec.Resources); !there[u] && awaited(u, v.Now, cfg) && !f.forOthers(x, u.Spec.Resources) && nobodys(have) {
+	for _, u := range f.withoutNode(v.Upcoming) {
+		if have := f.amounts(u.Spec.Resources); awaited(u, v.Now, cfg) && !f.forOthers(x, u.Spec.Resources) && nobodys(have) {
 			x.machines = append(x.machines, machine{name: u.Name, amounts: x.only(have), promised: u, promising: true})
 		}
 	}
+}
+
+// withoutNode returns those machines that the shard tells of and that have no node.
+func (f *fleet) withoutNode(upcoming []*api.UpcomingNode) []*api.UpcomingNode {
+	nodes, there := newMachines(upcoming), map[*api.UpcomingNode]bool{}
+	for _, n := range f.nodes {
+		there[nodes.of(n.Node)] = true
+	}
+	return slices.DeleteFunc(slices.Clone(upcoming), func(u *api.UpcomingNode) bool { return there[u] })
 }
 
 // noteAsks finds the resources that some pod of a family asks for.

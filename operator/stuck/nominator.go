@@ -132,7 +132,7 @@ func (r *Nominator) NeedLeaderElection() bool { return true }
 
 // Start runs until ctx ends.
 func (r *Nominator) Start(ctx context.Context) error {
-	for {
+	for ctx.Err() == nil {
 		waits, err := r.round(ctx)
 		if err != nil && ctx.Err() == nil {
 			r.Log.Warn("nominations: not everything could be done; it is tried again", "error", err)
@@ -148,10 +148,8 @@ func (r *Nominator) Start(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 		timer.Stop()
-		if ctx.Err() != nil {
-			return nil
-		}
 	}
+	return nil
 }
 
 // round nominates pods for the nodes that wait, and lets those take pods whose nominations were seen. waits: there are others.
