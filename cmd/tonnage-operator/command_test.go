@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -61,6 +64,37 @@ func TestFaultsAreNamed(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAClusterWithoutTheResources: both commands say what is to be installed there.
+func TestAClusterWithoutTheResources(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/api":
+			_, _ = io.WriteString(w, `{"kind": "APIVersions", "versions": ["v1"]}`)
+		case "/api/v1":
+			_, _ = io.WriteString(w, `{"kind": "APIResourceList", "groupVersion": "v1", "resources": [{"name": "nodes", "kind": "Node"}, {"name": "pods", "kind": "Pod", "namespaced": true},
+				{"name": "persistentvolumes", "kind": "PersistentVolume"}, {"name": "persistentvolumeclaims", "kind": "PersistentVolumeClaim", "namespaced": true}]}`)
+		case "/apis":
+			_, _ = io.WriteString(w, `{"kind": "APIGroupList", "apiVersion": "v1", "groups": []}`)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}`)
+		}
+	}))
+	defer server.Close()
+	config := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(config, []byte(`{apiVersion: v1, kind: Config, current-context: x, clusters: [{name: x, cluster: {server: "`+server.URL+`"}}],
+		contexts: [{name: x, context: {cluster: x, user: x}}], users: [{name: x, user: {}}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range []string{"--cluster-id=x --shard-addr=y --kubeconfig=" + config, "pods --kubeconfig=" + config} {
+		code, _, err := runs(t, strings.Fields(args)...)
+		if want := server.URL + " has no "; code != exitBadInput || !strings.Contains(err, want) || !strings.Contains(err, " of bigfleet.lucy.sh/v1alpha1: install the chart tonnage-operator there, or kubectl apply -f deploy/crds") {
+			t.Errorf("%s: exit %d: %s", args, code, err)
+		}
 	}
 }
 

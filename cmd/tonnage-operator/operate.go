@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -141,6 +142,9 @@ func (s *settings) manager(config *rest.Config, lease string, objects map[client
 		LeaderElectionNamespace:       namespace,
 		LeaderElectionReleaseOnCancel: true, // the process ends with the manager
 	})
+	if unknown := new(meta.NoKindMatchError); errors.As(err, &unknown) && unknown.GroupKind.Group == api.Group {
+		return nil, badInput(fmt.Errorf("cluster %s has no %s of %s: install the chart tonnage-operator there, or kubectl apply -f deploy/crds", config.Host, unknown.GroupKind.Kind, api.SchemeGroupVersion))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cluster %s: %w", config.Host, err)
 	}
