@@ -53,7 +53,7 @@ func TestReliefIsOfTheNeedsThatAreShort(t *testing.T) {
 		want *advice.Relief
 	}{
 		{[]unmetRow{rows[1], rows[0]}, found}, // the order is that of age and rank
-		{[]unmetRow{coming, rows[1]}, nil}, // as many, but one of them only waits for machines that drain
+		{[]unmetRow{coming, rows[1]}, nil},    // as many, but one of them only waits for machines that drain
 		{rows[1:], nil},
 	} {
 		r.unmet.rows = c.rows

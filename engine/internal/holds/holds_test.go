@@ -71,7 +71,9 @@ func newWorld(t *testing.T, silent bool, machines ...model.Machine) *world {
 	return w
 }
 
-func cores(n int64) model.Resources { return model.NewResources(model.Amount{Name: "cpu", Value: 1000 * n}) }
+func cores(n int64) model.Resources {
+	return model.NewResources(model.Amount{Name: "cpu", Value: 1000 * n})
+}
 
 // ids returns the ids of machines.
 func (w *world) ids(rows []columnar.Row) []string {
