@@ -3,6 +3,7 @@ package provider
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/provider/driver"
@@ -79,6 +80,26 @@ func (o *offer) base() model.Machine {
 		m.Allocatable = o.real
 	}
 	return m
+}
+
+// believed is what was observed, with no more for pods of anything than the pool says that machines of the offer have. A node
+// that says more, by mistake or before its agents have set it right, would have a lost machine bought back in many.
+func (o *offer) believed(obs *driver.Observation) *driver.Observation {
+	if obs == nil || obs.Allocatable == nil {
+		return obs
+	}
+	most, bounded := o.Resources.Max(o.Allocatable), slices.Clone(obs.Allocatable)
+	for i := range bounded {
+		if m := most.Get(bounded[i].Name); m > 0 {
+			bounded[i].Value = min(bounded[i].Value, m)
+		}
+	}
+	if bounded.Equal(obs.Allocatable) {
+		return obs
+	}
+	out := *obs
+	out.Allocatable = bounded
+	return &out
 }
 
 // writeBodies makes what slots are listed as.

@@ -1,6 +1,8 @@
 package provider_test
 
 import (
+	"maps"
+	"strings"
 	"testing"
 
 	"github.com/tonnage/tonnage/engine/model"
@@ -9,7 +11,7 @@ import (
 
 // What pods can really have of a machine is what its record says, and its offer's free slots from then on: also after a restart.
 func TestRealAllocatable(t *testing.T) {
-	inBubble(t, late, func(t *testing.T, r *rig) {
+	inBubble(t, strings.Replace(late, "resources: {cpu: 2}", "resources: {cpu: 3}, allocatable: {cpu: 2}", 1), func(t *testing.T, r *rig) {
 		has := model.NewResources(model.Amount{Name: "cpu", Value: 2250})
 		r.driver.set(func() {
 			r.driver.alter = func(o *driver.Observation) bool { o.Allocatable = has; return true }
@@ -35,5 +37,24 @@ func TestRealAllocatable(t *testing.T) {
 		r.end()
 		r.start()
 		look("after a restart")
+	})
+}
+
+// A node that says more than its machine has is counted as what its pool says, in its record and in its offer's slots.
+func TestANodeThatSaysTooMuch(t *testing.T) {
+	inBubble(t, strings.Replace(late, "resources: {cpu: 2}", "resources: {cpu: 3, memory: 2Gi}, allocatable: {cpu: 2, pods: 20}", 1), func(t *testing.T, r *rig) {
+		has := model.NewResources(model.Amount{Name: "cpu", Value: 1_000_000}, model.Amount{Name: "memory", Value: 1 << 30}, model.Amount{Name: "pods", Value: 1_000_000}, model.Amount{Name: "disk", Value: 7})
+		r.driver.set(func() {
+			r.driver.alter = func(o *driver.Observation) bool { o.Allocatable = has; return true }
+		})
+		id := r.in(speculative)[0]
+		r.bind(id, "c")
+		all := r.list()
+		want := map[string]string{"cpu": "3", "memory": "1Gi", "pods": "20", "disk": "7"}
+		for _, is := range append(r.in(speculative), id) {
+			if got := all[is].GetAllocatable().GetResources(); !maps.Equal(got, want) {
+				t.Errorf("%s %s has %v, want %v", all[is].GetState(), is, got, want)
+			}
+		}
 	})
 }

@@ -314,6 +314,7 @@ func (p *Provider) take(i int32, obs *driver.Observation, do *step, now time.Tim
 	x := &p.table.rows[i]
 	o := x.offer
 	p.inStock(x, obs)
+	obs = o.believed(obs)
 	switch {
 	case do.gone:
 		p.stats.lost++
