@@ -17,6 +17,7 @@ import (
 // Stats.Differs says so, and the answer from nothing is returned.
 func (e *Engine) Cycle(in Input) (plan *Plan, err error) {
 	defer func() {
+		e.crew.Mark = nil // the caller's; see Engine.unreachable
 		if fault := recover(); fault != nil {
 			limit, ok := fault.(*alloc.LimitError)
 			if !ok {

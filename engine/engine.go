@@ -31,6 +31,9 @@ type Engine struct {
 	unchecked int
 	// builtOn counts the incremental cycles since the last one from nothing.
 	builtOn int
+	// unreachable ends the goroutines of crew when the engine is garbage. What crew refers to is kept until then: it must
+	// not refer to the engine, nor to what a caller hands in.
+	unreachable runtime.Cleanup
 }
 
 // New returns an engine. The error lists every fault of the options.
@@ -54,7 +57,7 @@ func New(opts Options) (*Engine, error) {
 		e.workers = append(e.workers, e.newWorker(i))
 	}
 	e.makeTasks()
-	runtime.AddCleanup(e, (*workers.Crew).Close, e.crew)
+	e.unreachable = runtime.AddCleanup(e, (*workers.Crew).Close, e.crew)
 	return e, nil
 }
 
@@ -72,6 +75,7 @@ func (e *Engine) newWorker(number int) *worker {
 // Close ends the engine's workers and releases its memory. Plans that it returned are no longer valid.
 // The goroutines of an engine that becomes unreachable are ended without it.
 func (e *Engine) Close() {
+	e.unreachable.Stop()
 	e.crew.Close()
 	e.accounts.Close()
 }

@@ -100,8 +100,8 @@ func (c *Crew) Run(f func(worker int)) {
 func (c *Crew) Each(n, chunk int, f func(worker, from, to int)) {
 	c.dealt.next.Store(0)
 	c.dealt.n, c.dealt.chunk, c.dealt.f = n, min(chunk, ChunkMax), f
+	defer func() { c.dealt.f = nil }() // also when a worker has panicked: f refers to the engine
 	c.Run(c.dealt.work)
-	c.dealt.f = nil
 }
 
 // dealing is the state of one call of Each.
