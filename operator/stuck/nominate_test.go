@@ -38,12 +38,28 @@ func daemon(p *corev1.Pod) {
 	}}}
 }
 
+// nominating is what is there, and which pods are nominated for which nodes then.
+type nominating struct {
+	there func(*cluster)
+	want  string
+}
+
+func checkNominated(t *testing.T, cases map[string]nominating) {
+	t.Helper()
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			x := &cluster{}
+			c.there(x)
+			if got := x.nominated(); got != c.want {
+				t.Errorf("nominated are %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 func TestNominate(t *testing.T) {
 	small := func(c *cluster) { c.node("n1", "cpu=4 memory=16Gi pods=110", awaits) }
-	for name, c := range map[string]struct {
-		there func(*cluster)
-		want  string
-	}{
+	checkNominated(t, map[string]nominating{
 		"no node waits": {func(c *cluster) {
 			c.node("n1", "cpu=4 memory=16Gi pods=110")
 			c.pod("a", "", "cpu=1 memory=1Gi")
@@ -150,15 +166,7 @@ func TestNominate(t *testing.T) {
 			c.pod("a", "", "cpu=2 memory=8Gi")
 			c.pod("b", "", "cpu=2 memory=8Gi")
 		}, "a>n1 b>n1"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			x := &cluster{}
-			c.there(x)
-			if got := x.nominated(); got != c.want {
-				t.Errorf("nominated are %q, want %q", got, c.want)
-			}
-		})
-	}
+	})
 }
 
 // TestNominateSelected: pods that others buy for are nobody's business.
@@ -188,10 +196,7 @@ func TestNominateGroups(t *testing.T) {
 		}
 	}
 	waiting := func(c *cluster, name, zone, has string) { c.node(name, has, inZone(zone), awaits) }
-	for name, c := range map[string]struct {
-		there func(*cluster)
-		want  string
-	}{
+	checkNominated(t, map[string]nominating{
 		"a domain that holds it whole": {func(c *cluster) {
 			waiting(c, "a1", "a", "cpu=4 memory=16Gi pods=110")
 			waiting(c, "b1", "b", "cpu=4 memory=16Gi pods=110")
@@ -217,15 +222,7 @@ func TestNominateGroups(t *testing.T) {
 			gang(c, "2", "", "cpu=4 gpu.io/gpu=2", "t1", "t2")
 			c.pod("plain", "", "cpu=8 memory=1Gi")
 		}, "s1>b1 s2>b1 t1>a1 t2>a1"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			x := &cluster{}
-			c.there(x)
-			if got := x.nominated(); got != c.want {
-				t.Errorf("nominated are %q, want %q", got, c.want)
-			}
-		})
-	}
+	})
 }
 
 // TestRemember: a nomination counts from when it was written until the pod runs, or it is old; one that is lost is written again.
