@@ -259,7 +259,7 @@
 //	report     report, plan,             all of these           Plan
 //	           units_explain
 //
-// What these names stand for lies in groups of columns, each a struct in pass.go. Phases 2 and 3, the report and
+// What these names stand for lies in groups of columns, each a struct in pass.go, but for reserved (internal/holds). Phases 2 and 3, the report and
 // normalise name the group wherever they read or write a column. The first two belong to all stages.
 //
 //	group         columns                                written by             read by

@@ -21,6 +21,7 @@
 //	IsStale+IsRobbed   seize, phase1_worklist.go       CreditRobbed
 //	IsStale+IsChanged  letGoOfChanged, the same        CreditRow
 //	                   settleFolds, fold.go            CreditRow
+//	                   changedRows, normalise.go       CreditRow
 //	IsStale+           findResettled,                  CreditHeld
 //	  IsResettled        phase1_worklist.go
 //	IsUncredited       letWait, phase1_credit.go       CreditWaiting

@@ -117,7 +117,7 @@ func (p *pageClient) do(ctx context.Context, method string, u *url.URL) (*http.R
 	return res, nil
 }
 
-// refusal says who has refused a question, and how. What is no page of a shard has no such path.
+// refusal is the error for an answer other than 200 OK. It names the server, and says so if that is not the page of a shard.
 func refusal(u *url.URL, res *http.Response) error {
 	text := said(res)
 	if res.StatusCode == http.StatusNotFound && isForeign(text) {

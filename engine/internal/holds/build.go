@@ -13,8 +13,8 @@ import (
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
-// holding is what is held for one owner. Very many equal rows may share one owner, so it is listed once
-// for all of them.
+// holding is the machines that are reserved for one owner. Many equal rows may share one owner, so there is one
+// holding for all of them.
 type holding struct {
 	owner   model.Owner
 	members []int32        // the Needs that own it, in rank order
@@ -204,7 +204,7 @@ func (x *Store) deal(all *Index) {
 	}
 }
 
-// noteOwners records what follows from what is held for an owner.
+// noteOwners sets the flags that follow from a holding: which Needs are held back, and whether turns depend on each other.
 func (x *Store) noteOwners(all *Index, h *holding) {
 	t := &x.t
 	if h.ofPlan {

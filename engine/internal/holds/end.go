@@ -13,8 +13,8 @@ import (
 
 // What is reserved for an owner ends together. When a Need of higher rank takes one of the
 // machines, all the others are free at once, in the same pass, whether a plan holds them or
-// not. The owner is no longer pinned and chooses anew. A plan of preemption also ends as a
-// whole when its domain is lost. This reaches across clusters and classes. So while such
+// not. The owner's domain is no longer fixed, and the owner chooses a domain again. A plan of
+// preemption also ends as a whole when its domain is lost. This reaches across clusters and classes. So while such
 // reservations exist, Needs acquire one after the other instead of in parallel, and a Same-Need
 // for which something is reserved is credited only when its turn comes.
 
