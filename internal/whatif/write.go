@@ -53,9 +53,7 @@ func (a *Answer) WriteTable(out io.Writer) error {
 // drains reports whether other Needs are satisfied once victims have drained.
 func (o *Outcome) drains() bool { return o.OnceDrained != o.Satisfied || o.Preempt > 0 }
 
-func onceDrained(o *Outcome) string {
-	return fmt.Sprintf("%d of %d", o.OnceDrained, o.Satisfied+len(o.Unsatisfied))
-}
+func onceDrained(o *Outcome) string { return o.ofNeeds(o.OnceDrained) }
 
 // says puts into words what a Need loses.
 func (l *Loser) says() string {
@@ -130,8 +128,11 @@ func WriteBatchJSON(out io.Writer, answers []Named) error {
 	return e.Encode(answers)
 }
 
-func satisfiedOf(o *Outcome) string {
-	return fmt.Sprintf("%d of %d", o.Satisfied, o.Satisfied+len(o.Unsatisfied))
+func satisfiedOf(o *Outcome) string { return o.ofNeeds(o.Satisfied) }
+
+// ofNeeds writes a number of Needs, and of how many.
+func (o *Outcome) ofNeeds(n int) string {
+	return fmt.Sprintf("%d of %d", n, o.Satisfied+len(o.Unsatisfied))
 }
 
 var rows = []struct {
