@@ -133,20 +133,20 @@ func TestBusyScheduler(t *testing.T) {
 // shard may count it for them. Once a request was in vain, its capacity is asked for as well.
 func TestAMachineForOthersAbsorbsNothing(t *testing.T) {
 	for device, want := range map[string][2]string{
-		"":              {"row 16/4", "row 16/4"},
-		" gpu.io/gpu=1": {"row 8/4", "row 16/4"},
+		"pods=110":              {"row 16/4", "row 16/4"},
+		"pods=110 gpu.io/gpu=1": {"row 8/4", "row 16/4"},
 	} {
 		c := &cluster{}
 		c.node("plain", "cpu=4 memory=16Gi pods=110")
 		c.pod("a", "plain", "cpu=3 memory=1Gi")
-		c.node("other", "cpu=8 memory=16Gi pods=110"+device)
+		c.node("other", "cpu=8 memory=16Gi "+device)
 		c.pod("b", "other", "cpu=7 memory=1Gi")
 		c.pod("waits", "", "cpu=4 memory=1Gi")
 		c.after(0)
 		first := c.rows(t)
 		c.after(10 * time.Minute)
 		if second := c.rows(t); first != want[0] || second != want[1] {
-			t.Errorf("with%q the rows are %q, then %q; want %q", device, first, second, want)
+			t.Errorf("with %q the rows are %q, then %q; want %q", device, first, second, want)
 		}
 	}
 }
