@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"maps"
@@ -135,7 +136,9 @@ func (x *script) carryOut(plan *engine.Plan) {
 		x.supply.Reserve(r, model.Reservation{})
 	}
 	if x.rng.IntN(4) > 0 { // as a shard does, or nobody
-		for _, a := range plan.Adopted {
+		// In one order, which is no promise of the engine's: a seed draws the same again.
+		adopted := slices.SortedFunc(slices.Values(plan.Adopted), func(a, b engine.Adopted) int { return cmp.Compare(a.Machine, b.Machine) })
+		for _, a := range adopted {
 			if x.rng.IntN(8) > 0 {
 				x.supply.Stamp(a.Machine, plan.Stamp(int(a.Need)))
 			}

@@ -6,6 +6,7 @@ package twin
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -30,13 +31,14 @@ func Tables(in reference.Input) (s *supply.Table, d *demand.Table, at map[string
 		rows[n.Cluster] = append(rows[n.Cluster], n)
 		at[n.Cluster] = append(at[n.Cluster], i)
 	}
-	for c, list := range rows {
-		if err := d.Load(c, list); err != nil {
+	// In one order, so that what a seed draws is drawn again.
+	for _, c := range slices.Sorted(maps.Keys(rows)) {
+		if err := d.Load(c, rows[c]); err != nil {
 			return nil, nil, nil, err
 		}
 	}
-	for c, yes := range in.Reported {
-		if yes {
+	for _, c := range slices.Sorted(maps.Keys(in.Reported)) {
+		if in.Reported[c] {
 			d.MarkReported(c)
 		}
 	}
