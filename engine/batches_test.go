@@ -17,8 +17,8 @@ import (
 )
 
 var (
-	batchCycles = flag.Int("batch-cycles", 25, "cycles of each fleet that changes in batches")
-	batchSeed   = flag.Int64("batch-seed", 0, "run only the fleet of this seed")
+	batchSeeds = flag.Int64("batch-seeds", 0, "fleets of each size that change in batches; 0 = those that are always run")
+	batchFrom  = flag.Int64("batch-from", 1, "the seed of the first of them")
 )
 
 // batchMost is how many changes come between two cycles at most.
@@ -29,24 +29,32 @@ const batchMost = 8_000
 // whether one thing has changed since or thousands have.
 func TestIncrementalCyclesEqualFullOnes(t *testing.T) {
 	defer engine.SetComponentsMin(engine.SetComponentsMin(0))
-	seeds := []int64{1, 2, 3, 4}
-	if testing.Short() {
-		seeds = seeds[:2]
-	}
-	if *batchSeed != 0 {
-		seeds = []int64{*batchSeed}
-	}
-	for _, seed := range seeds {
-		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { runBatches(t, seed) })
+	// Small fleets have more cycles, in which rarer things come together.
+	for _, size := range []struct {
+		worlds, cycles int
+		seeds          []int64
+	}{{10, 25, []int64{1, 2}}, {3, 60, []int64{1, 2, 3, 4, 5}}} {
+		if testing.Short() {
+			size.seeds = size.seeds[len(size.seeds)-1:]
+		}
+		if *batchSeeds > 0 {
+			size.seeds = size.seeds[:0]
+			for seed := range *batchSeeds {
+				size.seeds = append(size.seeds, *batchFrom+seed)
+			}
+		}
+		for _, seed := range size.seeds {
+			t.Run(fmt.Sprintf("worlds=%d/seed=%d", size.worlds, seed), func(t *testing.T) { runBatches(t, seed, size.worlds, size.cycles) })
+		}
 	}
 }
 
-func runBatches(t *testing.T, seed int64) {
-	x := newBatches(t, seed)
+func runBatches(t *testing.T, seed int64, worlds, cycles int) {
+	x := newBatches(t, seed, int64(worlds))
 	defer x.stop()
 	builtOn := 0
 	var last *engine.Plan
-	for cycle := range *batchCycles {
+	for cycle := range cycles {
 		x.batch(t, last)
 		var digests []uint64
 		for _, e := range x.running {
@@ -60,17 +68,17 @@ func runBatches(t *testing.T, seed int64) {
 			digests = append(digests, plan.Digest())
 		}
 		if len(slices.Compact(digests)) > 1 {
-			t.Fatalf("cycle %d (repeat with -batch-seed=%d): digests %x of the engine that builds on nothing and of the others", cycle, seed, digests)
+			t.Fatalf("cycle %d (repeat with -batch-seeds=1 -batch-from=%d): digests %x of the engine that builds on nothing and of the others", cycle, seed, digests)
 		}
 	}
-	if builtOn < *batchCycles/4 {
-		t.Errorf("of %d cycles of two engines %d built on the one before: too few to try that", *batchCycles, builtOn)
+	if builtOn < cycles/4 {
+		t.Errorf("of %d cycles of two engines %d built on the one before: too few to try that", cycles, builtOn)
 	}
 }
 
 // newBatches joins worlds to a fleet, and starts an engine that builds on nothing and two that build on
 // the cycle before.
-func newBatches(t *testing.T, seed int64) *script {
+func newBatches(t *testing.T, seed, worlds int64) *script {
 	x := &script{
 		rng: rand.New(rand.NewPCG(uint64(seed), 17)), clusters: map[string]bool{}, options: reference.DefaultOptions(),
 		backing: map[model.Owner]bool{}, drains: map[string]float64{},
@@ -79,10 +87,9 @@ func newBatches(t *testing.T, seed int64) *script {
 	if seed%4 == 0 {
 		x.options.Victims = reference.VictimsMachine
 	}
-	const worlds = 10
 	var all fleet.World
 	all.Reported = map[string]bool{}
-	for i := range int64(worlds) {
+	for i := range worlds {
 		w := fleet.Random(seed*worlds+i, fleet.Medium)
 		named := func(name string) string {
 			if name == "" {

@@ -402,7 +402,7 @@
 // what the others of its cluster leave (phase1_spare.go). A cluster that is not
 // skipped has a worklist of Needs, which are looked at in rank order
 // (creditList in phase1_worklist.go). A Need on the list is credited again if one
-// of five conditions holds (isToBeCredited):
+// of six conditions holds (isToBeCredited):
 //
 //  1. It is stale: one of the bits IsStale, IsChanged, IsRobbed and IsResettled is set
 //     (staleBecause). Its row changed; it shares its stamp with other rows, and a row
@@ -427,12 +427,16 @@
 //  5. It has Same, machines of a class that it accepts have changed or have another
 //     claimant than before (worklist.touched), and it lacks something or owns more
 //     machines than it claims.
+//  6. It is parked, lacks something, and machines of a class that it accepts have
+//     changed or have another claimant, or the owners of all stamps were found again.
+//     A parked Need leaves to the Needs below it what is theirs by their stamps, so it
+//     may gain a machine that only ceases to be theirs.
 //
 // Why that is right: own machines come first in the walk of a Need. A Need that
 // its own machines satisfy has them again, whatever happens beside it; rows of one
 // stamp divide theirs, so they are asked together (listTwins). A Need
-// that lacked something had claimed all that was left for it, so that only
-// loose machines can give it more. A machine that a lower Need claims is there
+// that lacked something, and is not parked, had claimed all that was left for it, so
+// that only loose machines can give it more. A machine that a lower Need claims is there
 // for a higher one, as it was in the cycle before: then, too, credit comes to the
 // higher one first.
 //

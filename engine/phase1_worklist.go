@@ -29,10 +29,11 @@ import (
 
 // worklist says which Needs of the open cluster are to be credited.
 type worklist struct {
-	anew bool     // all of them
-	todo []uint64 // places in worker.needs of the Needs that are to be looked at, as a set
-	at   int      // the place of the Need at work; −1 before the first
-	rank int32    // its rank
+	anew     bool     // all of them
+	isSought bool     // the owners of all stamps are found again
+	todo     []uint64 // places in worker.needs of the Needs that are to be looked at, as a set
+	at       int      // the place of the Need at work; −1 before the first
+	rank     int32    // its rank
 	// touched is the set of classes of which a machine has another claimant than before. loose is the
 	// set of classes of which some machine is loose, and looseOf counts these machines by class. released
 	// are the machines that are loose, or were.
@@ -166,6 +167,7 @@ func (l *worker) dropClaims() {
 // changed.
 func (l *worker) listWork(c int, owners bool) {
 	w, x := &l.crediting.work, &l.crediting.stamps
+	w.isSought = owners
 	x.seek(owners)
 	for place, need := range l.crediting.needs {
 		n := &l.p.lines[need]
@@ -178,7 +180,7 @@ func (l *worker) listWork(c int, owners bool) {
 			}
 		}
 		switch {
-		case listed || l.isTempted(n, k):
+		case listed || l.isTempted(n, k) || n.Is(state.IsParked):
 			w.add(place)
 		case k.Same || !n.Is(state.IsSatisfied):
 			w.open = append(w.open, openNeed{int32(place), n.Kind})
@@ -392,6 +394,8 @@ func (l *worker) isToBeCredited(x *clusterState, need int32, stamp uint32, k *st
 		n.Status &^= state.IsTouched | state.HasForeignStamp
 	}
 	switch {
+	case n.Is(state.IsParked) && !n.Is(state.IsSatisfied) && (w.isSought || meet(w.touched, k.Accepts)):
+		return CreditTempted
 	case k.Same:
 		if meet(w.touched, k.Accepts) && (!n.Is(state.IsSatisfied) || stamp != 0 && l.hasMore(need, stamp)) {
 			return CreditDomains
