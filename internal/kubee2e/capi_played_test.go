@@ -33,7 +33,7 @@ func playInfrastructure() int {
 		return fail(err)
 	}
 	config.QPS, config.Burst = 100, 200
-	m, err := ctrl.NewManager(config, ctrl.Options{Metrics: server.Options{BindAddress: "0"}, Logger: logr.Discard()})
+	m, err := ctrl.NewManager(config, ctrl.Options{Metrics: server.Options{BindAddress: "0"}, Logger: logr.Discard(), Client: played.Cached})
 	if err != nil {
 		return fail(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -17,11 +18,11 @@ import (
 // coreFinalizer is Cluster API's own.
 const coreFinalizer = "machine.cluster.x-k8s.io"
 
-// coreAgain is how often Core looks at what it waits for.
-const coreAgain = 100 * time.Millisecond
+// coreAgain is how often Core looks at what it waits for if nobody tells it of that.
+const coreAgain = time.Second
 
 // Core plays Cluster API's controller of Machines as far as the driver sees it: providerID, nodeRef, conditions, the end. The real
-// one takes its place in make e2e-capi. It drains nothing.
+// one takes its place in make e2e-capi. It drains nothing, and takes what its client has cached.
 type Core struct {
 	// Fleet is the cluster of all Clusters.
 	Fleet client.Client
@@ -32,7 +33,7 @@ type Core struct {
 // Add adds the controller to a manager.
 func (c *Core) Add(m ctrl.Manager) error {
 	c.client = m.GetClient()
-	return ctrl.NewControllerManagedBy(m).Named("machine").For(Object(core)).
+	return ctrl.NewControllerManagedBy(m).Named("machine").For(Object(core)).Owns(Object(Machines)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 10}).Complete(reconcile.Func(c.reconcile))
 }
 
@@ -108,6 +109,9 @@ func (c *Core) mirror(ctx context.Context, m, infra *unstructured.Unstructured) 
 				return err
 			}
 		}
+	}
+	if equality.Semantic.DeepEqual(before.Object, m.Object) {
+		return nil
 	}
 	return c.client.Status().Patch(ctx, m, client.MergeFrom(before))
 }

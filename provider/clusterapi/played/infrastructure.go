@@ -47,6 +47,10 @@ const (
 	providerScheme = "played://"
 )
 
+// Cached is how the controllers' managers read: from their caches, also what they have no types for. Hundreds of machines
+// would otherwise keep an API server busy with reads.
+var Cached = client.Options{Cache: &client.CacheOptions{Unstructured: true}}
+
 // Infrastructure makes the machines of PlayedMachines.
 type Infrastructure struct {
 	// Kubelet reports Nodes as Ready, and takes the taint back that new ones have; otherwise kwok and the controller of nodes do.
