@@ -87,6 +87,9 @@ func newBatches(t *testing.T, seed, worlds int64) *script {
 	if seed%4 == 0 {
 		x.options.Victims = reference.VictimsMachine
 	}
+	if seed%2 == 0 {
+		x.options.Acquire = reference.AcquireFit
+	}
 	var all fleet.World
 	all.Reported = map[string]bool{}
 	for i := range worlds {

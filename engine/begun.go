@@ -266,36 +266,43 @@ func (f *folder) noteStamps(x *clusterState) (mayRefold bool) {
 }
 
 // foldable reports whether a Same-row of the cluster at work needs no co-location: one machine could
-// hold it whole, and no machine has begun it as a gang.
+// hold it whole, and no machine has begun it as a gang. With AcquireFit it also has such a machine, or is
+// not cheaper in parts.
 func (f *folder) foldable(state *clusterState, row int) bool {
-	says := f.supplySays(f.block.Profile(row), f.block.AggregateIDs()[row])
-	folds := says != neverFits && f.foldsWith(state, row, says)
-	state.fold.unsettled = state.fold.unsettled || !folds || says == fitsNot
+	profile, aggregate := f.block.Profile(row), f.block.AggregateIDs()[row]
+	says := f.supplySays(profile, aggregate)
+	inParts := says != neverFits && f.p.e.opts.Acquire == AcquireFit && f.isCheaperInParts(profile, aggregate, f.block.UnitIDs()[row])
+	folds := says != neverFits && f.foldsWith(state, row, says, inParts)
+	state.fold.unsettled = state.fold.unsettled || !folds || inParts || says == fitsNot
 	return folds
 }
 
-// foldsWith is foldable, given what supply says.
-func (f *folder) foldsWith(state *clusterState, row int, says int32) bool {
+// foldsWith is foldable, given what supply says, and whether the row is cheaper in parts.
+func (f *folder) foldsWith(state *clusterState, row int, says int32, inParts bool) bool {
 	p, b := f.p, f.block
 	profile, aggregate := b.Profile(row), b.AggregateIDs()[row]
 	x := f.profiles.of(p, profile)
-	if says == fitsOne && state.stampsKnown && !state.stamps.may(x.stamp) && len(f.held()) == 0 {
-		return true
+	if says == fitsOne && state.stampsKnown && !state.stamps.may(x.stamp) && (!inParts || !state.stamps.may(x.foldsOwn)) && len(f.held()) == 0 {
+		return !inParts
 	}
 	if !f.begun.listed {
 		f.index(state)
 	}
 	if len(f.begun.list) == 0 {
-		return says == fitsOne
+		return says == fitsOne && !inParts
 	}
 	named := b.GroupID(row)
 	group := f.nameOf(named)
 	want, unit := p.s.Demand.Vector(aggregate), p.s.Demand.Vector(b.UnitIDs()[row])
 	holds := func(m *stamped) bool {
-		return (m.how == isCreating || m.how == isDraining) && columnar.Covers(p.vector(m.class), want) && p.s.Classes[m.class].Matches(x.matcher)
+		return columnar.Covers(p.vector(m.class), want) && p.s.Classes[m.class].Matches(x.matcher)
 	}
-	if says == fitsNot && !f.begun.any(x.stamp, group, false, holds) && !f.begun.any(x.foldsOwn, 0, false, holds) &&
-		!f.begun.any(x.owner, named, true, holds) && !f.begun.any(x.foldsOwn, 0, true, holds) {
+	comes := func(m *stamped) bool { return (m.how == isCreating || m.how == isDraining) && holds(m) }
+	own := func(test func(m *stamped) bool) bool {
+		return f.begun.any(x.stamp, group, false, test) || f.begun.any(x.foldsOwn, 0, false, test) ||
+			f.begun.any(x.owner, named, true, test) || f.begun.any(x.foldsOwn, 0, true, test)
+	}
+	if says == fitsNot && !own(comes) || inParts && !own(holds) {
 		return false
 	}
 	mask := positive(want)

@@ -307,16 +307,18 @@ func (p *pass) findFree() {
 			both[i], was[i], now[i] = was[i]&now[i], now[i], was[i]^now[i]
 		}
 		for _, c := range classes {
-			p.folding.foldsMoved = p.folding.foldsMoved || now[c>>6]>>(c&63)&1 != 0 && !p.isCovered(c, both)
+			p.folding.foldsMoved = p.folding.foldsMoved || now[c>>6]>>(c&63)&1 != 0 && !p.isCovered(c, both, p.e.opts.Acquire == AcquireFit)
 		}
 	}
 }
 
-// isCovered reports whether some class of a set offers no less than a class in any dimension.
-func (fl *fleet) isCovered(class uint32, set []uint64) bool {
+// isCovered reports whether some class of a set offers no less than a class in any dimension. Where prices
+// matter, it also costs no more.
+func (fl *fleet) isCovered(class uint32, set []uint64, byPrice bool) bool {
 	for w, word := range set {
 		for ; word != 0; word &= word - 1 {
-			if columnar.Covers(fl.vector(uint32(w<<6+bits.TrailingZeros64(word))), fl.vector(class)) {
+			c := uint32(w<<6 + bits.TrailingZeros64(word))
+			if columnar.Covers(fl.vector(c), fl.vector(class)) && (!byPrice || isNoDearer(&fl.s.Classes[c], &fl.s.Classes[class])) {
 				return true
 			}
 		}
@@ -332,6 +334,9 @@ func (p *pass) findDeciding() {
 		if profile := p.s.Demand.Profile(id); profile != nil && profile.Same() != nil {
 			p.folding.anySame = true
 			p.folding.sameStamps.add(profile.Fingerprint())
+			if p.e.opts.Acquire == AcquireFit {
+				p.folding.sameStamps.add(profile.Folded().Fingerprint())
+			}
 		}
 	}
 	p.folding.decides = alloc.Make[bool](p.e.arena, len(p.s.Classes))
@@ -346,7 +351,7 @@ func (p *pass) findDeciding() {
 		}
 		seen[c] = true
 		for _, m := range p.s.Classes[c].Matchers {
-			if p.s.Supply.SameKey(m) >= 0 && !p.isFreeFor(m, c) && !p.isCovered(c, p.freeFor(m)) {
+			if p.s.Supply.SameKey(m) >= 0 && !p.isFreeFor(m, c) && !p.isCovered(c, p.freeFor(m), false) {
 				p.folding.decides[c] = true
 			}
 		}

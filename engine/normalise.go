@@ -49,6 +49,7 @@ type folder struct {
 	// foldKinds memoizes the same for folds, whose minimum unit is a member's aggregate.
 	foldKinds []lastKind
 	decided   aggregateTable // by (profile, aggregate) in the cluster: the answer of supplySays
+	inParts   map[partsKey]bool
 	folds     aggregateTable // by (profile of the fold, aggregate) in the cluster: the fold
 	listed    bool           // folds is filled
 	dueFolds  []uint32       // folds of the cluster that rows have come to or left
@@ -86,6 +87,7 @@ func (f *folder) enter(p *pass) {
 	f.groups = reuse.Resize(f.groups, int(p.s.Demand.GroupIDMax()))
 	f.kinds, f.foldKinds = reuse.Resize(f.kinds, profiles), reuse.Resize(f.foldKinds, profiles)
 	f.profiles.reset(profiles)
+	f.beginPrices()
 	f.swapping.byName = f.swapping.byName[:0]
 }
 

@@ -3,6 +3,7 @@ package reference
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/tonnage/tonnage/engine/model"
@@ -144,8 +145,9 @@ func compareByName(a, b model.Resources) int {
 }
 
 // foldTest returns the test whether a Same-Need needs no co-location: its whole
-// aggregate fits at least one machine, and it has not begun as a gang. Claims, and
-// for the first the minimum unit, play no part. What supply says to all Needs of a
+// aggregate fits at least one machine, and it has not begun as a gang; with
+// AcquireFit it also has such a machine, or is not cheaper in parts. Claims, and for
+// the first the minimum unit, play no part. What supply says to all Needs of a
 // class is remembered.
 func (p *pass) foldTest() func(*model.Need) bool {
 	known := map[string]bool{}
@@ -156,7 +158,10 @@ func (p *pass) foldTest() func(*model.Need) bool {
 			answer = slices.ContainsFunc(p.machines, func(m *model.Machine) bool { return fitsWhole(n, m) || fitsComing(n, m) })
 			known[class] = answer
 		}
-		return answer && !slices.ContainsFunc(p.machines, func(m *model.Machine) bool { return p.begins(n, m) })
+		has := func(test func(*model.Need, *model.Machine) bool) bool {
+			return slices.ContainsFunc(p.machines, func(m *model.Machine) bool { return test(n, m) })
+		}
+		return answer && !has(p.begins) && (p.in.Options.Acquire != AcquireFit || has(p.hasWhole) || !p.isCheaperInParts(n))
 	}
 }
 
@@ -189,14 +194,73 @@ func holdsWhole(n *model.Need, m *model.Machine) bool {
 // begins: the machine is the Need's own, or on its way to it, and of use to it as one
 // of several.
 func (p *pass) begins(n *model.Need, m *model.Machine) bool {
-	its := false
+	return p.isOwn(n, m) && serves(n, m) && !m.EffectiveAllocatable().Covers(n.Aggregate)
+}
+
+// hasWhole: the machine is the Need's own or its fold's, or on its way to either, and
+// holds all that the Need asks for.
+func (p *pass) hasWhole(n *model.Need, m *model.Machine) bool {
+	return (p.isOwn(n, m) || p.isOwn(&newFold(n).Need, m)) && holdsWhole(n, m)
+}
+
+// isOwn: the machine carries the Need's stamp, or is held for it.
+func (p *pass) isOwn(n *model.Need, m *model.Machine) bool {
 	switch m.State {
 	case model.Configured, model.Configuring:
-		its = m.Cluster == n.Cluster && carriesStamp(n, m) && !m.Departs()
+		return m.Cluster == n.Cluster && carriesStamp(n, m) && !m.Departs()
 	case model.Creating:
-		its = createdFor(n, m)
+		return createdFor(n, m)
 	case model.Idle, model.Draining:
-		its = m.Reservation.Owner == n.Owner() && !p.expired(m)
+		return m.Reservation.Owner == n.Owner() && !p.expired(m)
 	}
-	return its && serves(n, m) && !m.EffectiveAllocatable().Covers(n.Aggregate)
+	return false
+}
+
+// isCheaperInParts: free machines of one size that hold a part of what a Same-Need asks for
+// cost less than what holds all of it. A machine that could hold several such Needs counts
+// with its share.
+func (p *pass) isCheaperInParts(n *model.Need) bool {
+	whole, parts := math.Inf(1), math.Inf(1)
+	for _, m := range p.machines {
+		if m.State != model.Idle && m.State != model.Speculative || !n.Profile.Matches(m) {
+			continue
+		}
+		price := math.Inf(1)
+		if c := effectiveCost(m, n.Profile.Interruption()); !c.risky {
+			price = c.finite
+		}
+		has := m.EffectiveAllocatable()
+		switch {
+		case has.Covers(n.Aggregate):
+			whole = min(whole, price/float64(howMany(has, n.Aggregate)))
+		case has.Covers(n.MinUnit) && howFew(has, n.Aggregate) > 0:
+			parts = min(parts, price*float64(howFew(has, n.Aggregate)))
+		}
+	}
+	return parts < whole
+}
+
+// howMany is how many times a machine holds what a Need asks for, 1 at least.
+func howMany(has, want model.Resources) int64 {
+	most := int64(math.MaxInt64)
+	for _, a := range want {
+		if a.Value > 0 {
+			most = min(most, has.Get(a.Name)/a.Value)
+		}
+	}
+	return most
+}
+
+// howFew is how many such machines offer what a Need asks for, 0 = none do.
+func howFew(has, want model.Resources) int64 {
+	least := int64(1)
+	for _, a := range want {
+		switch v := has.Get(a.Name); {
+		case a.Value > 0 && v <= 0:
+			return 0
+		case a.Value > 0:
+			least = max(least, (a.Value-1)/v+1)
+		}
+	}
+	return least
 }

@@ -45,10 +45,11 @@ var amended = map[string]string{
 // own are scenarios that have no original: of options that are the project's own.
 var own = []string{
 	"gangs-search-ends-with-its-pairs", "gangs-search-ends-with-its-units",
-	"fit-default-is-cheapest", "fit-effective-cost", "fit-gang-in-its-domain", "fit-hard-spread",
+	"fit-default-is-cheapest", "fit-effective-cost", "fit-gang-cheaper-in-parts", "fit-gang-cheaper-whole", "fit-gang-in-its-domain",
+	"fit-gang-in-parts-that-are-sold-out", "fit-gang-that-has-its-machine", "fit-hard-spread",
 	"fit-idle-before-speculative", "fit-idle-that-does-not-cover", "fit-least-cost-cover", "fit-max-machine-share",
 	"fit-max-machine-share-yields", "fit-min-unit", "fit-never-dearer-than-cheapest", "fit-pinned-risk-is-a-stage-of-its-own",
-	"fit-pods-are-a-dimension", "fit-shape-counts", "fit-ties-by-the-order-of-cheapest",
+	"fit-pods-are-a-dimension", "fit-shape-counts", "fit-ties-by-the-order-of-cheapest", "fit-whole-machine-counts-with-its-share",
 	"late-bound-after-owned", "late-bound-by-effective-cost", "late-bound-by-fit", "late-bound-is-chosen-among-the-speculative", "late-bound-loop",
 	"late-bound-reserved-first", "late-bound-reserved-for-lower-last", "late-bound-reserved-is-kept-until-the-next-cycle",
 	"late-bound-that-nobody-wants",
