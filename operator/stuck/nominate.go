@@ -29,7 +29,7 @@ func Awaiting(n *corev1.Node) bool {
 // Nominate packs the pods that are pending into the room of all nodes and of the machines that are on their way, and returns which
 // of them are to run on nodes that wait for nominations. It depends on the view alone.
 //
-// Groups come first, the largest first, each in one domain; then all other pods by priority, as [packing.Aligned] does. Pods
+// Groups come first, those of the largest pods first, each in one domain; then all other pods by priority, as [packing.Aligned] does. Pods
 // that say more about where they run than the packer looks at keep their room in the plan, and are not nominated.
 func Nominate(v *View, cfg Config) []Nomination {
 	if !slices.ContainsFunc(v.Nodes, Awaiting) {
@@ -90,7 +90,8 @@ func (f *fleet) waiting(v *View, selector labels.Selector) map[types.UID]*corev1
 	return out
 }
 
-// groupsOf returns the groups that have pods waiting, with these alone as pending, those with most devices first.
+// groupsOf returns the groups that have pods waiting, with these alone as pending. Those come first whose pods have most devices each,
+// since the fewest machines can hold these; of equal ones those that are in a domain already, then those with most devices together.
 func (f *fleet) groupsOf(waiting map[types.UID]*corev1.Pod, v *View) []*group {
 	byName, all := map[string]*node{}, f.groups(v, nil)
 	for _, n := range f.nodes {
@@ -109,8 +110,26 @@ func (f *fleet) groupsOf(waiting map[types.UID]*corev1.Pod, v *View) []*group {
 			out = append(out, g)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b *group) int { return cmp.Compare(f.devices(b.pending), f.devices(a.pending)) })
+	slices.SortStableFunc(out, func(a, b *group) int {
+		return cmp.Or(cmp.Compare(f.mostDevices(b.pending), f.mostDevices(a.pending)), cmp.Compare(isIn(b), isIn(a)), cmp.Compare(f.devices(b.pending), f.devices(a.pending)))
+	})
 	return out
+}
+
+// isIn is 1 for a group that is in a domain already, else 0.
+func isIn(g *group) int {
+	if g.domain != "" {
+		return 1
+	}
+	return 0
+}
+
+// mostDevices is how many the pod has that has most.
+func (f *fleet) mostDevices(pods []*corev1.Pod) (most int64) {
+	for i := range pods {
+		most = max(most, f.devices(pods[i:i+1]))
+	}
+	return most
 }
 
 // devices is how many pods ask for of resources that are not Kubernetes' own.

@@ -222,6 +222,22 @@ func TestNominateGroups(t *testing.T) {
 			gang(c, "2", "", "cpu=4 gpu.io/gpu=2", "t1", "t2")
 			c.pod("plain", "", "cpu=8 memory=1Gi")
 		}, "s1>b1 s2>b1 t1>a1 t2>a1"},
+		"the largest pods first, not the largest group": {func(c *cluster) {
+			waiting(c, "a1", "a", "cpu=8 memory=16Gi gpu.io/gpu=4 pods=110")
+			waiting(c, "a2", "a", "cpu=8 memory=16Gi gpu.io/gpu=2 pods=110")
+			waiting(c, "a3", "a", "cpu=8 memory=16Gi gpu.io/gpu=2 pods=110")
+			waiting(c, "a4", "a", "cpu=8 memory=16Gi gpu.io/gpu=2 pods=110")
+			gang(c, "1", "", "cpu=1 gpu.io/gpu=2", "s1", "s2", "s3")
+			gang(c, "2", "", "cpu=1 gpu.io/gpu=4", "t1")
+		}, "s1>a2 s2>a3 s3>a4 t1>a1"},
+		"of equal pods, those of a group that is somewhere first": {func(c *cluster) {
+			waiting(c, "a1", "a", "cpu=8 memory=16Gi gpu.io/gpu=2 pods=110")
+			waiting(c, "b1", "b", "cpu=8 memory=16Gi gpu.io/gpu=4 pods=110")
+			c.node("a0", "cpu=8 memory=16Gi gpu.io/gpu=2 pods=110", inZone("a"))
+			gang(c, "2", "a0", "cpu=1 gpu.io/gpu=2", "t1")
+			gang(c, "2", "", "cpu=1 gpu.io/gpu=2", "t2")
+			gang(c, "1", "", "cpu=1 gpu.io/gpu=2", "s1")
+		}, "s1>b1 t2>a1"},
 	})
 }
 
