@@ -71,7 +71,8 @@
 //   - A tuple is a value of each key that hard spread constrains.
 //   - A fold is Needs with Same, alike and each small enough for one machine,
 //     that are summed and walked as one plain Need: they do not need the
-//     co-location that they asked for (normalise.go, fold.go). One line stands for
+//     co-location that they asked for (normalise.go, fold.go); with AcquireFit also no
+//     dearer than several small ones (fold_price.go). One line stands for
 //     them (IsFold). The others are members (IsMember), which are no Needs.
 //   - A gang is Needs that phase 2 takes machines from together: those of one
 //     group of a cluster that no machine holds, or one Need with Same that no
@@ -453,12 +454,13 @@
 // that moves in the order, is let go before the walk (clusterState.letGo): it may rank
 // otherwise now. A row that only asks for more or less keeps what it claims until its
 // turn: those that rank above it could claim nothing of that before, and cannot now.
-// Rows that have not changed are
-// asked whether they fold otherwise only if something can answer otherwise: a
-// machine that changed is of a class that no free class covers, or carries the
-// stamp of a Same-row; or the free classes differ in one that no other covers; or
-// what is held for the cluster differs; or folding in the cluster depends on more
-// than classes (noteStamps in begun.go, findFree in fold.go).
+//
+// Rows that have not changed are asked whether they fold otherwise only if something
+// can answer otherwise: a machine that changed is of a class that no free class
+// covers, or carries the stamp of a Same-row; or the free classes differ in one that
+// no other covers, at no higher a price with AcquireFit; or what is held for the
+// cluster differs; or folding in the cluster depends on more than classes (noteStamps
+// in begun.go, findFree in fold.go).
 //
 // A cluster is credited anew as a whole when rows came or went, when a gang chose a
 // domain because nothing was free and something may be now, and for the next 15 changes

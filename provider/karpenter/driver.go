@@ -62,6 +62,7 @@ type cluster struct {
 	checked time.Time           // when it was found to have Karpenter
 	unborn  map[string]*fate    // by name of the claim: those that were not seen launched
 	missing map[string]*absence // by name of the claim: those whose node is not there
+	lacks   map[driver.Key]lack // by offer: the last that is known
 }
 
 var (
@@ -92,7 +93,7 @@ func OpenAt(s *Settings, name string, log *slog.Logger, endpoints map[string]*ku
 	ctx, stop := context.WithCancel(context.Background())
 	d.stop = stop
 	for _, id := range slices.Sorted(maps.Keys(endpoints)) {
-		c := &cluster{id: id, endpoint: endpoints[id], unborn: map[string]*fate{}, missing: map[string]*absence{}}
+		c := &cluster{id: id, endpoint: endpoints[id], unborn: map[string]*fate{}, missing: map[string]*absence{}, lacks: map[driver.Key]lack{}}
 		c.claims = kube.NewTable(c.endpoint, kube.Scope{Resource: nodeClaims, Selector: kube.LabelScope + "=" + d.scope}, readClaim, d.notify)
 		c.nodes = kube.NewTable(c.endpoint, kube.Scope{Resource: kube.Nodes, Selector: kube.LabelScope + "=" + d.scope}, kube.ReadNode, d.notify)
 		for _, run := range []func(context.Context){func(ctx context.Context) { c.try(ctx, log) }, c.endpoint.Run, c.claims.Run, c.nodes.Run} {

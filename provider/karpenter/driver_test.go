@@ -96,6 +96,26 @@ func TestClaimsThatVanish(t *testing.T) {
 	}
 }
 
+// Of many claims that find no capacity Karpenter writes some Events. What these say holds for the others of the offer.
+func TestNoEventOfASoldOutOffer(t *testing.T) {
+	r := newRig(t)
+	told, silent, other := r.machine("told", zoneNone), r.machine(silentID, zoneNone), r.machine("other", zoneClass)
+	r.must(r.Configure(t.Context(), told, binding()))
+	r.await(told.ID, is(driver.Failed))
+	r.must(r.Configure(t.Context(), silent, binding()))
+	r.must(r.Configure(t.Context(), other, binding()))
+	if o := r.await(silent.ID, is(driver.Failed)); !o.OutOfStock || !strings.Contains(o.Reason, "all requested offerings were unavailable (of another NodeClaim of its offer") {
+		t.Errorf("observed %+v", o)
+	}
+	if o := r.await(other.ID, is(driver.Failed)); o.OutOfStock {
+		t.Errorf("of another offer: observed %+v", o)
+	}
+	for _, m := range []*driver.Machine{told, silent, other} {
+		r.must(r.Delete(t.Context(), m))
+		r.await(m.ID, is(0))
+	}
+}
+
 // Many claims that vanish at once are told by few requests, and while Events cannot be read nothing is made of it: a claim that
 // fails for another reason than want of capacity is asked for again soon.
 func TestManyClaimsVanishWhileEventsCannotBeRead(t *testing.T) {

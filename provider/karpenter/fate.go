@@ -22,6 +22,9 @@ const (
 	// eventsWithin is how long the Event that says why may come after the claim is gone, and unreadableFor how long it is tried to
 	// read it where that fails.
 	eventsWithin, unreadableFor = 10 * time.Second, time.Minute
+	// sameLackFor is how long what was said of one claim is taken to hold for others of its offer of which nothing is said: Karpenter
+	// writes some of many Events that are alike.
+	sameLackFor = 3 * time.Minute
 
 	reasonNoCapacity = "InsufficientCapacityError"
 	// noCapacity is how the message of such an Event begins.
@@ -40,6 +43,12 @@ type fate struct {
 	settled bool   // why holds
 	why     string // why it is gone
 	noStock bool
+}
+
+// lack is that there was no capacity for a claim of an offer.
+type lack struct {
+	at  time.Time // when the claim was gone
+	why string
 }
 
 // expect notes a claim before it is made.
@@ -151,6 +160,11 @@ func (c *cluster) tell(name string, f *fate, reasons func() (map[string]reason, 
 		switch {
 		case err == nil && r.why != "":
 			f.settled, f.why, f.noStock = true, r.why, r.noStock
+			if r.noStock {
+				c.lacks[f.said.Key] = lack{since, r.why}
+			}
+		case err == nil && waited >= eventsWithin && since.Sub(c.lacks[f.said.Key].at).Abs() <= sameLackFor:
+			f.settled, f.why, f.noStock = true, c.lacks[f.said.Key].why+" (of another NodeClaim of its offer; no Event says why this one is gone)", true
 		case err == nil && waited >= eventsWithin:
 			f.settled, f.why = true, "Karpenter has deleted the NodeClaim before it was launched, and no Event says why; its log does"
 		case err != nil && waited >= unreadableFor:

@@ -25,6 +25,7 @@ const (
 	zoneSmall  = "z-small" // nodes have one processor
 	zoneNever  = "z-never" // a launch that fails is tried again
 	zoneBlind  = "z-blind" // nobody looks after nodes that are gone
+	silentID   = "silent"  // of machines of whose want of capacity no Event tells
 	finalizer  = "karpenter.sh/termination"
 	taintStart = "karpenter.sh/unregistered"
 )
@@ -87,6 +88,9 @@ func (k *played) launch(ctx context.Context, c *unstructured.Unstructured) error
 	}
 	switch zone {
 	case zoneNone:
+		if strings.Contains(c.GetName(), silentID) {
+			return k.Delete(ctx, c)
+		}
 		now := metav1.Now()
 		if err := k.Create(ctx, &corev1.Event{
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: c.GetName() + ".ice"}, Type: corev1.EventTypeWarning,
