@@ -282,7 +282,7 @@ func (f *folder) foldsWith(state *clusterState, row int, says int32, inParts boo
 	p, b := f.p, f.block
 	profile, aggregate := b.Profile(row), b.AggregateIDs()[row]
 	x := f.profiles.of(p, profile)
-	if says == fitsOne && state.stampsKnown && !state.stamps.may(x.stamp) && (!inParts || !state.stamps.may(x.foldsOwn)) && len(f.held()) == 0 {
+	if says == fitsOne && f.hasNone(state, x, inParts) {
 		return !inParts
 	}
 	if !f.begun.listed {
@@ -291,18 +291,14 @@ func (f *folder) foldsWith(state *clusterState, row int, says int32, inParts boo
 	if len(f.begun.list) == 0 {
 		return says == fitsOne && !inParts
 	}
+	want, unit := p.s.Demand.Vector(aggregate), p.s.Demand.Vector(b.UnitIDs()[row])
 	named := b.GroupID(row)
 	group := f.nameOf(named)
-	want, unit := p.s.Demand.Vector(aggregate), p.s.Demand.Vector(b.UnitIDs()[row])
 	holds := func(m *stamped) bool {
 		return columnar.Covers(p.vector(m.class), want) && p.s.Classes[m.class].Matches(x.matcher)
 	}
 	comes := func(m *stamped) bool { return (m.how == isCreating || m.how == isDraining) && holds(m) }
-	own := func(test func(m *stamped) bool) bool {
-		return f.begun.any(x.stamp, group, false, test) || f.begun.any(x.foldsOwn, 0, false, test) ||
-			f.begun.any(x.owner, named, true, test) || f.begun.any(x.foldsOwn, 0, true, test)
-	}
-	if says == fitsNot && !own(comes) || inParts && !own(holds) {
+	if says == fitsNot && !f.begun.anyOf(x, group, named, comes) || inParts && !f.begun.anyOf(x, group, named, holds) {
 		return false
 	}
 	mask := positive(want)
@@ -311,6 +307,19 @@ func (f *folder) foldsWith(state *clusterState, row int, says int32, inParts boo
 		return p.classMask[m.class]&mask != 0 && columnar.Covers(v, unit) && !columnar.Covers(v, want) && p.s.Classes[m.class].Matches(x.matcher)
 	}
 	return !f.begun.any(x.stamp, group, false, begins) && !f.begun.any(x.owner, named, true, begins)
+}
+
+// hasNone reports that no machine of the cluster at work carries the stamp of a row or, if that matters, its fold, and none is held.
+func (f *folder) hasNone(state *clusterState, row *foldProfile, folds bool) bool {
+	x := &state.stamps
+	return state.stampsKnown && !x.may(row.stamp) && (!folds || !x.may(row.foldsOwn)) && len(f.held()) == 0
+}
+
+// anyOf reports whether some machine that carries the stamp of a row or its fold, or is held for either, passes a test. group and
+// named are the supply's and the demand's number of the row's group.
+func (x *begunIndex) anyOf(row *foldProfile, group, named uint32, test func(*stamped) bool) bool {
+	return x.any(row.stamp, group, false, test) || x.any(row.foldsOwn, 0, false, test) ||
+		x.any(row.owner, named, true, test) || x.any(row.foldsOwn, 0, true, test)
 }
 
 // nameOf translates the demand's number of a group to the supply's.

@@ -393,17 +393,23 @@ func (l *worker) isToBeCredited(x *clusterState, need int32, stamp uint32, k *st
 		}
 		n.Status &^= state.IsTouched | state.HasForeignStamp
 	}
-	switch {
-	case n.Is(state.IsParked) && !n.Is(state.IsSatisfied) && (w.isSought || meet(w.touched, k.Accepts)):
-		return CreditTempted
-	case k.Same:
-		if meet(w.touched, k.Accepts) && (!n.Is(state.IsSatisfied) || stamp != 0 && l.hasMore(need, stamp)) {
-			return CreditDomains
-		}
-	case !n.Is(state.IsSatisfied) && meet(w.loose, k.Accepts):
+	if k.Same && meet(w.touched, k.Accepts) && (!n.Is(state.IsSatisfied) || stamp != 0 && l.hasMore(need, stamp)) {
+		return CreditDomains
+	}
+	if !n.Is(state.IsSatisfied) && l.mayGain(n, k) {
 		return CreditTempted
 	}
 	return plan.NotCredited
+}
+
+// mayGain reports whether a Need that lacks something, and has no Same or is parked, may find a machine that it could not claim
+// before.
+func (l *worker) mayGain(n *state.Line, k *state.Kind) bool {
+	w := &l.crediting.work
+	if n.Is(state.IsParked) && (w.isSought || meet(w.touched, k.Accepts)) {
+		return true
+	}
+	return !k.Same && meet(w.loose, k.Accepts)
 }
 
 // staleBecause returns what makes a Need's credit stale, whatever the others of its cluster have.
