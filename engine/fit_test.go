@@ -43,7 +43,7 @@ func TestFitIsNeverDearer(t *testing.T) {
 		}
 	}
 	t.Logf("%d Needs were compared, %d are cheaper by fit, none dearer; %d, %d and %d gangs that do not fold by fit are cheaper, the same and dearer", compared, cheaper, apart[0], apart[1], apart[2])
-	if *fleetSeed == 0 && apart[0] <= 3*apart[2] {
+	if *fleetSeed == 0 && !testing.Short() && apart[0] <= 3*apart[2] {
 		t.Errorf("%d gangs that do not fold by fit are cheaper, %d are dearer: too many", apart[0], apart[2])
 	}
 	if *fleetSeed == 0 && (compared < fleetsToTry()/10 || cheaper < compared/20) {
