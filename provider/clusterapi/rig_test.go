@@ -126,9 +126,7 @@ func prepare(ctx context.Context) error {
 	if err := bindRights(ctx); err != nil {
 		return err
 	}
-	config := rest.CopyConfig(kubernetes.Config)
-	config.QPS, config.Burst = 1000, 1000
-	m, err := ctrl.NewManager(config, ctrl.Options{
+	m, err := ctrl.NewManager(kubernetes.Config, ctrl.Options{
 		Scheme: kubernetes.Scheme, Metrics: server.Options{BindAddress: "0"}, Logger: logr.Discard(), Client: played.Cached,
 	})
 	if err != nil {
