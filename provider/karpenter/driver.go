@@ -62,7 +62,7 @@ type cluster struct {
 	checked time.Time           // when it was found to have Karpenter
 	unborn  map[string]*fate    // by name of the claim: those that were not seen launched
 	missing map[string]*absence // by name of the claim: those whose node is not there
-	lacks   map[driver.Key]lack // by offer: the last that is known
+	lacks   map[driver.Key]lack // by offer: the last that an Event told, for unbornFor
 }
 
 var (

@@ -3,6 +3,7 @@ package karpenter
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -161,6 +162,7 @@ func (c *cluster) tell(name string, f *fate, reasons func() (map[string]reason, 
 		case err == nil && r.why != "":
 			f.settled, f.why, f.noStock = true, r.why, r.noStock
 			if r.noStock {
+				maps.DeleteFunc(c.lacks, func(_ driver.Key, l lack) bool { return time.Since(l.at) > unbornFor })
 				c.lacks[f.said.Key] = lack{since, r.why}
 			}
 		case err == nil && waited >= eventsWithin && since.Sub(c.lacks[f.said.Key].at).Abs() <= sameLackFor:
