@@ -458,9 +458,10 @@
 // Rows that have not changed are asked whether they fold otherwise only if something
 // can answer otherwise: a machine that changed is of a class that no free class
 // covers, or carries the stamp of a Same-row; or the free classes differ in one that
-// no other covers, at no higher a price with AcquireFit; or what is held for the
-// cluster differs; or folding in the cluster depends on more than classes (noteStamps
-// in begun.go, findFree in fold.go).
+// no other covers; or what is held for the cluster differs; or folding in the cluster
+// depends on more than classes (noteStamps in begun.go, findFree in fold.go). With
+// AcquireFit prices decide as well: there one class covers another only if it does not
+// cost more.
 //
 // A cluster is credited anew as a whole when rows came or went, when a gang chose a
 // domain because nothing was free and something may be now, and for the next 15 changes
