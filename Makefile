@@ -259,9 +259,8 @@ e2e-capi: k8s-tools capi-tools ## driver cluster-api: two real clusters whose ma
 	  -seed $(SEED) -limit $(CAPI_LIMIT) -timeline $(CURDIR)/build/e2e-capi.svg $(E2E)
 
 .PHONY: soak-capi
-soak-capi: ## the same with 500 machines, and 50 kills of provider, shard, Cluster API and infrastructure each; then 500 lives through the provider with played controllers
+soak-capi: ## the same with 500 machines, and 50 kills of provider, shard, Cluster API and infrastructure each
 	$(MAKE) e2e-capi CAPI_MACHINES=500 CAPI_KILLS=50 CAPI_LIMIT=15m
-	$(GO) test -vet=off -count=1 -timeout 60m -v ./provider/clusterapi -run Lives -lives 500 -lives-wait 15m
 
 .PHONY: scripts-tools
 scripts-tools: # what the scripts of deploy/exec need; without root, tests say what is missing

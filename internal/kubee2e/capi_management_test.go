@@ -20,6 +20,10 @@ import (
 // capiNamespace is where Clusters of the fleet are.
 const capiNamespace = "fleet"
 
+// machinesAtOnce is how many machines Cluster API works on at the same time: of its default of 100 most only wait for the API server
+// of a small host, and try again and again what failed since the cache they read from lags behind.
+const machinesAtOnce = "--machine-concurrency=8"
+
 // management is a cluster with Cluster API.
 type management struct {
 	*cluster
@@ -90,8 +94,14 @@ func (m *management) start(program string) *process {
 	}
 	admin := m.ca.file("admin.kubeconfig")
 	m.give(admin, m.list(program+"-crds.json", crds))
-	p := startAgain(m.t, true, m.dir, "capi-"+program, "/usr/bin/env", "KUBECONFIG="+m.ca.user("capi-"+program, "system:masters", m.address), "POD_IP=127.0.0.1", "POD_NAMESPACE="+capiNamespace,
-		filepath.Join(m.tools, program), "--webhook-port="+number, "--webhook-cert-dir="+m.ca.dir, "--health-addr=0", "--diagnostics-address=0", "--v=2")
+	arguments := []string{
+		"KUBECONFIG=" + m.ca.user("capi-"+program, "system:masters", m.address), "POD_IP=127.0.0.1", "POD_NAMESPACE=" + capiNamespace,
+		filepath.Join(m.tools, program), "--webhook-port=" + number, "--webhook-cert-dir=" + m.ca.dir, "--health-addr=0", "--diagnostics-address=0", "--v=2",
+	}
+	if program == "core" {
+		arguments = append(arguments, machinesAtOnce)
+	}
+	p := startAgain(m.t, true, m.dir, "capi-"+program, "/usr/bin/env", arguments...)
 	hooks := documents(m.t, filepath.Join(m.tools, "webhooks", program+".yaml"))
 	for _, o := range hooks {
 		m.set(o, program+"-"+field(o, "metadata", "name").(string), "metadata", "name")

@@ -3,6 +3,7 @@ package karpenter
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -38,7 +39,9 @@ type claim struct {
 	launched   bool   // it has become a machine
 	ready      bool   // Karpenter holds that pods can run
 	// waits says of the first condition that is not true why it is not.
-	waits    string
+	waits string
+	// waiting is since when it is to be launched.
+	waiting  time.Time
 	deleting bool
 	// drainDeadline is kube.AnnotationDrain, termination until when Karpenter drains, both empty = not set.
 	drainDeadline, termination string
@@ -57,6 +60,7 @@ func readClaim(o runtime.Object) (*claim, error) {
 	out := &claim{
 		name: c.Name, uid: c.UID, providerID: c.Status.ProviderID, node: c.Status.NodeName, deleting: c.DeletionTimestamp != nil,
 		drainDeadline: c.Annotations[kube.AnnotationDrain], termination: c.Annotations[annotationTermination],
+		waiting: c.CreationTimestamp.Time,
 	}
 	has := map[string]*metav1.Condition{}
 	for i := range c.Status.Conditions {
@@ -73,6 +77,9 @@ func readClaim(o runtime.Object) (*claim, error) {
 			out.waits = kube.OneLine(strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", kind, x.Reason, x.Message), ": "))
 		}
 		break
+	}
+	if x := has[launched]; x != nil {
+		out.waiting = x.LastTransitionTime.Time
 	}
 	out.said, out.want, out.fault = kube.ReadRecord(c.Annotations[kube.AnnotationRecord])
 	return out, nil

@@ -75,6 +75,7 @@ func TestClaimsThatVanish(t *testing.T) {
 	}{
 		zoneNone:  {"insufficient capacity: creating instance, all requested offerings were unavailable", true},
 		zoneClass: {"Karpenter has deleted the NodeClaim before it was launched, and no Event says why; its log does", false},
+		zoneLate:  {`Karpenter has deleted the NodeClaim, which was not launched within 5m0s; what it said last is "Launched: LaunchFailed: the cloud is on fire"`, false},
 	} {
 		m := r.machine(zone, zone)
 		r.must(r.Configure(t.Context(), m, binding()))

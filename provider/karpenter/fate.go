@@ -26,6 +26,9 @@ const (
 	// sameLackFor is how long what was said of one claim is taken to hold for others of its offer of which nothing is said: Karpenter
 	// writes some of many Events that are alike.
 	sameLackFor = 3 * time.Minute
+	// launchTimeout is after what time Karpenter deletes a claim that it could not launch, without an Event, and clocksDiffer by how
+	// much its clock may differ from ours.
+	launchTimeout, clocksDiffer = 5 * time.Minute, 10 * time.Second
 
 	reasonNoCapacity = "InsufficientCapacityError"
 	// noCapacity is how the message of such an Event begins.
@@ -39,6 +42,9 @@ type fate struct {
 	said driver.Observation
 	gone time.Time // since when it is not there, or is being deleted; zero = it is there
 	made bool      // the claim was in the table once
+	// waits is what Karpenter said last of why it was not launched, waiting since when it was to be launched; empty and zero = not known.
+	waits   string
+	waiting time.Time
 	// ours says that the driver deletes it.
 	ours    bool
 	settled bool   // why holds
@@ -114,7 +120,7 @@ func (c *cluster) see(row *claim) *fate {
 		f = &fate{}
 		c.unborn[row.name] = f
 	}
-	f.said, f.made = row.said, true
+	f.said, f.made, f.waits, f.waiting = row.said, true, row.waits, row.waiting
 	if !row.deleting || f.ours {
 		f.gone = time.Time{}
 		return nil
@@ -168,7 +174,7 @@ func (c *cluster) tell(name string, f *fate, reasons func() (map[string]reason, 
 		case err == nil && waited >= eventsWithin && since.Sub(c.lacks[f.said.Key].at).Abs() <= sameLackFor:
 			f.settled, f.why, f.noStock = true, c.lacks[f.said.Key].why+" (of another NodeClaim of its offer; no Event says why this one is gone)", true
 		case err == nil && waited >= eventsWithin:
-			f.settled, f.why = true, "Karpenter has deleted the NodeClaim before it was launched, and no Event says why; its log does"
+			f.settled, f.why = true, f.unlaunched()
 		case err != nil && waited >= unreadableFor:
 			f.why = fmt.Sprintf("Karpenter has deleted the NodeClaim before it was launched; Events that say why cannot be read: %v", err)
 		}
@@ -182,6 +188,14 @@ func (c *cluster) tell(name string, f *fate, reasons func() (map[string]reason, 
 		o.Phase, o.Reason, o.OutOfStock = driver.Failed, f.why, f.noStock
 	}
 	return o
+}
+
+// unlaunched says of a claim of which no Event tells why it was deleted, as far as it can be known.
+func (f *fate) unlaunched() string {
+	if !f.waiting.IsZero() && f.gone.Sub(f.waiting) >= launchTimeout-clocksDiffer {
+		return fmt.Sprintf("Karpenter has deleted the NodeClaim, which was not launched within %v; what it said last is %q", launchTimeout, f.waits)
+	}
+	return "Karpenter has deleted the NodeClaim before it was launched, and no Event says why; its log does"
 }
 
 // reason is what an Event says of why a claim was deleted.

@@ -24,6 +24,7 @@ const (
 	zoneClass  = "z-class" // the node class is not ready: the claim is deleted without an Event
 	zoneSmall  = "z-small" // nodes have one processor
 	zoneNever  = "z-never" // a launch that fails is tried again
+	zoneLate   = "z-late"  // a launch that fails is given up after Karpenter's five minutes, which are over soon
 	zoneBlind  = "z-blind" // nobody looks after nodes that are gone
 	silentID   = "silent"  // of machines of whose want of capacity no Event tells
 	finalizer  = "karpenter.sh/termination"
@@ -105,8 +106,31 @@ func (k *played) launch(ctx context.Context, c *unstructured.Unstructured) error
 		return k.Delete(ctx, c)
 	case zoneNever:
 		return k.status(ctx, c, "", "", condition("Launched", "Unknown", "LaunchFailed", "the cloud is on fire"))
+	case zoneLate:
+		const gaveUpAfter = 5 * time.Minute
+		if since := failsSince(c); since.IsZero() {
+			failed := condition("Launched", "Unknown", "LaunchFailed", "the cloud is on fire")
+			failed["lastTransitionTime"] = time.Now().Add(3*time.Second - gaveUpAfter).UTC().Format(time.RFC3339)
+			return k.status(ctx, c, "", "", failed)
+		} else if time.Since(since) < gaveUpAfter {
+			return nil
+		}
+		return k.Delete(ctx, c)
 	}
 	return k.status(ctx, c, "played:///"+c.GetName(), "", condition("Launched", "True", "Launched", ""), condition("Registered", "Unknown", "NodeNotFound", "Node not registered with cluster"))
+}
+
+// failsSince returns since when a claim has a condition, the first that it was given; zero = it has none.
+func failsSince(c *unstructured.Unstructured) time.Time {
+	list, _, _ := unstructured.NestedSlice(c.Object, "status", "conditions")
+	if len(list) == 0 {
+		return time.Time{}
+	}
+	at, err := time.Parse(time.RFC3339, list[0].(map[string]any)["lastTransitionTime"].(string))
+	if err != nil {
+		panic(err) // it was written here
+	}
+	return at
 }
 
 func condition(kind, status, reason, message string) map[string]any {
