@@ -43,11 +43,15 @@ func (d *Driver) Configure(ctx context.Context, m *driver.Machine, b *driver.Bin
 	made, err := r.Create(ctx, object, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		// The table is behind, or another provider was first, which is the same: it must be of this machine.
+		if there, err := r.Get(ctx, name, metav1.GetOptions{}); err == nil {
+			c.answered(name, there.GetResourceVersion())
+		}
 		return c.claims.AwaitRow(ctx, name, func(row *claim, ok bool) bool { return ok && row.said.ID == m.ID })
 	}
 	if err != nil {
 		return c.refused(ctx, name, err)
 	}
+	c.answered(name, made.GetResourceVersion())
 	if err := c.claims.Await(ctx, made.GetResourceVersion()); err != nil {
 		return fmt.Errorf("cluster %q: %w", c.id, err)
 	}

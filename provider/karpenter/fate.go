@@ -20,12 +20,11 @@ const (
 	unbornMax = 1 << 14
 	// unbornFor is how long a claim that is gone is reported as Failed, if nobody takes note.
 	unbornFor = 15 * time.Minute
-	// eventsWithin is how long the Event that says why may come after the claim is gone, and unreadableFor how long it is tried to
-	// read it where that fails.
-	eventsWithin, unreadableFor = 10 * time.Second, time.Minute
+	// unreadableFor is how long it is tried to read the Event that says why a claim is gone, where that fails.
+	unreadableFor = time.Minute
 	// sameLackFor is how long what was said of one claim is taken to hold for others of its offer of which nothing is said: Karpenter
 	// writes some of many Events that are alike.
-	sameLackFor = 3 * time.Minute
+	sameLackFor = 10 * time.Minute
 	// launchTimeout is after what time Karpenter deletes a claim that it could not launch, without an Event, and clocksDiffer by how
 	// much its clock may differ from ours.
 	launchTimeout, clocksDiffer = 5 * time.Minute, 10 * time.Second
@@ -35,13 +34,20 @@ const (
 	noCapacity = "insufficient capacity"
 )
 
+// eventsWithin is how long the Event that says why may come after the claim is gone: it waits in Karpenter's queue where many
+// claims vanish at once. Tests shorten it.
+var eventsWithin = 30 * time.Second
+
 var events = schema.GroupVersionResource{Version: "v1", Resource: "events"}
 
 // fate is what is known of a claim that was not seen launched.
 type fate struct {
 	said driver.Observation
 	gone time.Time // since when it is not there, or is being deleted; zero = it is there
-	made bool      // the claim was in the table once
+	made bool      // the claim was in the table once, or the table has seen that it was made
+	// version is the claim's resourceVersion when it was made, empty = the answer is not known. A table that has not seen it says
+	// nothing of the claim.
+	version string
 	// waits is what Karpenter said last of why it was not launched, waiting since when it was to be launched; empty and zero = not known.
 	waits   string
 	waiting time.Time
@@ -94,6 +100,15 @@ func (c *cluster) isUnborn(name string) bool {
 	return f != nil && f.made
 }
 
+// answered notes that a claim was made, and with which resourceVersion.
+func (c *cluster) answered(name, version string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f := c.unborn[name]; f != nil && f.version == "" {
+		f.version = version
+	}
+}
+
 // created notes that a claim was made, and that the table has seen it.
 func (c *cluster) created(name string) {
 	c.mu.Lock()
@@ -141,11 +156,14 @@ func (c *cluster) vanished(seen map[string]bool) map[string]*fate {
 		case seen[name]:
 		case f.ours, !f.gone.IsZero() && time.Since(f.gone) > unbornFor:
 			delete(c.unborn, name)
-		case !f.made && f.gone.IsZero():
+		case f.version != "" && !c.claims.HasSeen(f.version):
+			f.gone = time.Time{} // the watch is behind
+		case !f.made && f.version == "" && f.gone.IsZero():
 			// It is being made, or was never: the call that makes it says so.
 			f.gone = time.Now()
-		case !f.made && time.Since(f.gone) < driver.VerbTimeout:
+		case !f.made && f.version == "" && time.Since(f.gone) < driver.VerbTimeout:
 		default:
+			f.made = f.made || f.version != ""
 			if f.gone.IsZero() {
 				f.gone = time.Now()
 			}

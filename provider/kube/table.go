@@ -184,13 +184,20 @@ func (t *Table[T]) Each(do func(key string, v T)) {
 
 // Await waits until the table has been listed and has seen a write: the resourceVersion that it was answered with, empty = none.
 func (t *Table[T]) Await(ctx context.Context, version string) error {
-	return t.await(ctx, func() bool {
-		if version == "" {
-			return true
-		}
-		order, err := resourceversion.CompareResourceVersion(t.seen, version)
-		return err == nil && order >= 0
-	})
+	return t.await(ctx, func() bool { return version == "" || t.reached(version) })
+}
+
+// HasSeen tells whether the table has been listed and has seen a write: the resourceVersion that it was answered with.
+func (t *Table[T]) HasSeen(version string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.synced && t.reached(version)
+}
+
+// reached tells whether the table is as new as a version. The lock is held.
+func (t *Table[T]) reached(version string) bool {
+	order, err := resourceversion.CompareResourceVersion(t.seen, version)
+	return err == nil && order >= 0
 }
 
 // AwaitRow waits until the table has been listed and what it has of an object is as it should be.
