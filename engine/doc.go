@@ -428,16 +428,17 @@
 //  5. It has Same, machines of a class that it accepts have changed or have another
 //     claimant than before (worklist.touched), and it lacks something or owns more
 //     machines than it claims.
-//  6. It is parked, lacks something, and machines of a class that it accepts have
-//     changed or have another claimant, or the owners of all stamps were found again.
-//     A parked Need leaves to the Needs below it what is theirs by their stamps, so it
-//     may gain a machine that only ceases to be theirs.
+//  6. It is parked, or has left machines to Needs of its own priority (LeavesToEqual);
+//     it lacks something; and machines of a class that it accepts have changed or have
+//     another claimant, or the owners of all stamps were found again. Such a Need
+//     leaves to Needs below it what is theirs by their stamps, so it may gain a machine
+//     that only ceases to be theirs.
 //
 // Why that is right: own machines come first in the walk of a Need. A Need that
 // its own machines satisfy has them again, whatever happens beside it; rows of one
 // stamp divide theirs, so they are asked together (listTwins). A Need
-// that lacked something, and is not parked, had claimed all that was left for it, so
-// that only loose machines can give it more. A machine that a lower Need claims is there
+// that lacked something, and leaves nothing to others, had claimed all that was left
+// for it, so that only loose machines can give it more. A machine that a lower Need claims is there
 // for a higher one, as it was in the cycle before: then, too, credit comes to the
 // higher one first.
 //

@@ -417,6 +417,7 @@ func (fl *fleet) prepare(k *state.Kind) {
 			if fl.suits(c, k) {
 				k.Suit++
 				k.Accepts[c>>6] |= 1 << (c & 63)
+				k.Leaves = k.Leaves || !k.Same && fl.classMask[c]&^k.Mask != 0
 			}
 		}
 	}

@@ -305,7 +305,7 @@ func (l *worker) lowerCovers(need int32, k *state.Kind) bool {
 		for left := live & k.Accepts[i]; left != 0; left &= left - 1 {
 			class := uint32(i<<6 + bits.TrailingZeros64(left))
 			for _, w := range x.words[x.from[class]:x.to[class]] {
-				if place := uint32(w); !l.gone(place) && (!k.Same || l.p.inDomain(l.crediting.bound[place].Row, need)) {
+				if place := uint32(w); !l.gone(place) && (!k.Same || l.p.inDomain(l.crediting.bound[place].Row, need)) && !(k.Leaves && l.leavesToEqual(need, rankOfWord(w), class, k)) {
 					columnar.SubClamp(l.sharing.uncovered, l.p.vector(class))
 				}
 			}
@@ -362,12 +362,25 @@ func (l *worker) nextOfLower(class uint32, need int32, k *state.Kind) (at uint32
 	if x.from[class] == x.to[class] && x.unowned[class] == 0 {
 		x.anyOf[class>>6] &^= 1 << (class & 63)
 	}
-	for _, w := range x.words[x.from[class]:x.to[class]] {
-		if place := uint32(w); !l.gone(place) && (!k.Same || l.p.inDomain(l.crediting.bound[place].Row, need)) {
+	for i, w := range x.words[x.from[class]:x.to[class]] {
+		if place := uint32(w); (i == 0 || !l.gone(place)) && (!k.Same || l.p.inDomain(l.crediting.bound[place].Row, need)) {
+			if k.Leaves && l.leavesToEqual(need, rankOfWord(w), class, k) {
+				continue
+			}
 			return place + 1, rankOfWord(w)
 		}
 	}
 	return 0, 0
+}
+
+// leavesToEqual reports whether the Need at work is credited no machine of a class that an owner of lower rank has, and notes that
+// it left one. The rank is the owner's.
+func (l *worker) leavesToEqual(need, rank int32, class uint32, k *state.Kind) bool {
+	if !k.LeavesTo(&l.p.kinds[l.p.kindAt[rank]], l.p.classMask[class]) {
+		return false
+	}
+	l.p.lines[need].Status |= state.LeavesToEqual
+	return true
 }
 
 // seizeForeignStamp claims a machine that does not carry the Need's stamp.

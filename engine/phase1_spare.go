@@ -177,7 +177,7 @@ func (l *worker) creditLeftLower(x *spares, need int32, k *state.Kind) {
 		best := -1
 		for i := range x.list {
 			s := &x.list[i]
-			if !l.isLeftFor(x, s, need, k) || l.p.groupOfSpare(s, need, k) != isLowerSpare {
+			if !l.isLeftFor(x, s, need, k) || l.p.groupOfSpare(s, need, k) != isLowerSpare || l.p.leavesSpare(s, need, k) {
 				continue
 			}
 			if best < 0 || l.p.rankOf[s.owner] > l.p.rankOf[x.list[best].owner] {
@@ -192,11 +192,16 @@ func (l *worker) creditLeftLower(x *spares, need int32, k *state.Kind) {
 	}
 }
 
+// leavesSpare is leavesToEqual for spares.
+func (p *pass) leavesSpare(s *spare, need int32, k *state.Kind) bool {
+	return k.Leaves && s.place < uint32(p.s.CreatingFrom(int(p.lines[need].Cluster))) && k.LeavesTo(p.kindOf(s.owner), p.classMask[s.Class])
+}
+
 // lowerLeftCovers is lowerCovers for spares.
 func (l *worker) lowerLeftCovers(x *spares, need int32, k *state.Kind) bool {
 	l.sharing.uncovered = append(l.sharing.uncovered[:0], l.missing...)
 	for i := range x.list {
-		if s := &x.list[i]; l.isLeftFor(x, s, need, k) && l.p.groupOfSpare(s, need, k) == isLowerSpare {
+		if s := &x.list[i]; l.isLeftFor(x, s, need, k) && l.p.groupOfSpare(s, need, k) == isLowerSpare && !l.p.leavesSpare(s, need, k) {
 			columnar.SubClamp(l.sharing.uncovered, l.p.vector(s.Class))
 		}
 	}

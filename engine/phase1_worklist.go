@@ -180,7 +180,7 @@ func (l *worker) listWork(c int, owners bool) {
 			}
 		}
 		switch {
-		case listed || l.isTempted(n, k) || n.Is(state.IsParked):
+		case listed || l.isTempted(n, k) || n.Is(state.IsParked|state.LeavesToEqual):
 			w.add(place)
 		case k.Same || !n.Is(state.IsSatisfied):
 			w.open = append(w.open, openNeed{int32(place), n.Kind})
@@ -403,10 +403,10 @@ func (l *worker) isToBeCredited(x *clusterState, need int32, stamp uint32, k *st
 }
 
 // mayGain reports whether a Need that lacks something, and has no Same or is parked, may find a machine that it could not claim
-// before.
+// before. One that left machines to others, because of whose they are, may find one that is not theirs any more.
 func (l *worker) mayGain(n *state.Line, k *state.Kind) bool {
 	w := &l.crediting.work
-	if n.Is(state.IsParked) && (w.isSought || meet(w.touched, k.Accepts)) {
+	if n.Is(state.IsParked|state.LeavesToEqual) && (w.isSought || meet(w.touched, k.Accepts)) {
 		return true
 	}
 	return !k.Same && meet(w.loose, k.Accepts)

@@ -132,6 +132,16 @@ func (p *pass) lowerOwner(n *need, m *model.Machine) *need {
 	return o
 }
 
+// leavesToEqual: a Need without Same is credited no bound machine of a lower Need that has its priority, and that
+// wants something that the machine has and of which it wants nothing.
+func (p *pass) leavesToEqual(n *need, m *model.Machine) bool {
+	o := p.lowerOwner(n, m)
+	return n.Profile.Same() == nil && m.State != model.Creating && !own(n, m) && o != nil && o.Profile.Priority() == n.Profile.Priority() &&
+		slices.ContainsFunc(o.Aggregate, func(w model.Amount) bool {
+			return n.Aggregate.Get(w.Name) == 0 && m.EffectiveAllocatable().Get(w.Name) > 0
+		})
+}
+
 // The groups of the walk over what a Need is credited. What is Idle and held for
 // the Need stands between those that nobody ranked below it has and the others.
 const (
@@ -302,7 +312,7 @@ func (p *pass) creditOrder(n *need) func(a, b *model.Machine) int {
 // order of the walk.
 func (p *pass) creditCandidates(n *need) []*model.Machine {
 	ms := filter(slices.Concat(p.bound[n.Cluster], p.creating), func(m *model.Machine) bool {
-		return p.claimedBy[m] == nil && countsFor(n, m) && usable(n, m)
+		return p.claimedBy[m] == nil && countsFor(n, m) && usable(n, m) && !p.leavesToEqual(n, m)
 	})
 	slices.SortFunc(ms, p.creditOrder(n))
 	return ms

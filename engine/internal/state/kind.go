@@ -25,7 +25,9 @@ type Kind struct {
 	Same        bool
 	// MayAcquire says that some accepted class had a free machine when the cycle began.
 	MayAcquire bool
-	// Ready says that Accepts and Suit are filled.
+	// Leaves says that the kind has no Same, and that some accepted class offers what it does not want; see LeavesTo.
+	Leaves bool
+	// Ready says that Accepts, Suit and Leaves are filled.
 	Ready bool
 
 	Profile *model.Profile // a fold's: Same is replaced by what it demands of one machine
@@ -133,3 +135,10 @@ func (k *Kinds) find(s *snapshot.Snapshot, key kindKey, unit []int64) uint32 {
 
 // AcceptsClass reports whether a machine of a class suits the kind.
 func (k *Kind) AcceptsClass(c uint32) bool { return k.Accepts[c>>6]>>(c&63)&1 == 1 }
+
+// LeavesTo reports whether a Need of the kind is credited no bound machine that, by its stamp, a Need of lower rank and of
+// another kind has: that one has the same priority, and wants something that the machine has and of which this one wants nothing. A
+// Need with Same leaves nothing. offers are the dimensions that the machine has, as a set.
+func (k *Kind) LeavesTo(owner *Kind, offers uint64) bool {
+	return k.Leaves && owner.Priority == k.Priority && offers&owner.Mask&^k.Mask != 0
+}

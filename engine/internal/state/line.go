@@ -49,6 +49,7 @@ const (
 	IsChanged       // its row changed
 	IsRobbed        // a Need of higher rank has claimed a machine of it in this cycle
 	IsResettled     // something is or was held for it, or its plan went to another domain
+	LeavesToEqual   // left machines to Needs of its own priority that cannot do without them
 	CountsOnDrain   // its plan of this cycle counts on a machine that drains, but not for it so far
 )
 
