@@ -33,6 +33,9 @@ var binary string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if code, done := inOwnNetwork(); done {
+		os.Exit(code)
+	}
 	dir, err := os.MkdirTemp("", "tonnage-faults-")
 	if err != nil {
 		panic(err)

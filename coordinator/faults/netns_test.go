@@ -5,8 +5,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 )
 
@@ -32,6 +34,40 @@ func command(t *testing.T, args ...string) {
 	if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
 	}
+}
+
+// ownNetwork is the variable that tells a process of these tests that it has a network of its own.
+const ownNetwork = "TONNAGE_OWN_NETWORK"
+
+// inOwnNetwork runs the tests in a process with a network of its own, and returns how that ends; done is false in that process, and
+// where namespaces cannot be had. The host's interfaces stay as they are: a browser in a test beside these drops all that it is loading
+// when they change.
+func inOwnNetwork() (code int, done bool) {
+	if netnsMissing() != "" {
+		return 0, false
+	}
+	if os.Getenv(ownNetwork) != "" {
+		if out, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "ip link set lo up: %v\n%s", err, out)
+			return 1, true
+		}
+		return 0, false
+	}
+	self, err := os.Executable()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1, true
+	}
+	runtime.LockOSThread() // the process ends with the thread that has started it
+	cmd := exec.Command(self, os.Args[1:]...)
+	cmd.Env = append(os.Environ(), ownNetwork+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Run(); cmd.ProcessState == nil {
+		fmt.Fprintln(os.Stderr, "the tests cannot be started in a network of their own:", err)
+		return 1, true
+	}
+	return cmd.ProcessState.ExitCode(), true
 }
 
 // newNetnsGroup starts replicas in a namespace each.
