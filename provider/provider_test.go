@@ -270,7 +270,7 @@ func TestOutOfStock(t *testing.T) {
 		buy := func(id string) {
 			r.must(shard.OpCreate, id, "")
 			r.must(shard.OpConfigure, id, "c")
-			r.pass(3 * time.Second)
+			r.pass(5 * time.Second) // longer than from one observation to the next, at whose very moment things are in any order
 		}
 		open, _ := offered("a")
 		// Two that are on their way at the same time count as one failure.
