@@ -26,9 +26,6 @@ const (
 	hitsOf = 3
 )
 
-// notLaunched is in the reason of a machine that the cloud did not make in time, though it may have capacity.
-const notLaunched = "which was not launched within"
-
 // handsFleet is a fleet of two clusters whose machines are made by a driver of tonnage-provider.
 type handsFleet struct {
 	*fleet
@@ -177,10 +174,6 @@ func (f *handsFleet) withoutStock() {
 	f.maker.mu.Lock()
 	for id, m := range f.maker.machines {
 		if m.State != pb.MachineState_MACHINE_STATE_FAILED || f.wasLost(m) {
-			continue
-		}
-		// Karpenter that is busy with many claims gives up launching some, in any zone.
-		if strings.Contains(m.LastError, notLaunched) {
 			continue
 		}
 		if m.Zone != zoneCheap || !strings.Contains(m.LastError, "nsufficient") {
