@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -33,9 +32,9 @@ import (
 	"github.com/tonnage/tonnage/shard/provider/epoch"
 )
 
-var (
-	lives     = flag.Int("lives", 20, "how many machines live through their lives")
-	livesWait = flag.Duration("lives-wait", 2*time.Minute, "how long each step of all of them may take")
+const (
+	lives     = 20              // machines live through their lives
+	livesWait = 2 * time.Minute // for each step of all of them
 )
 
 // writesMax is how many writes one machine's life may take.
@@ -135,13 +134,13 @@ func (f *fleetOf) list() map[string]*pb.Machine {
 func (f *fleetOf) until(what string, is func(all map[string]*pb.Machine) bool) time.Duration {
 	f.t.Helper()
 	begun := time.Now()
-	ctx, cancel := context.WithTimeout(f.t.Context(), *livesWait)
+	ctx, cancel := context.WithTimeout(f.t.Context(), livesWait)
 	defer cancel()
 	for !is(f.list()) {
 		if ctx.Err() != nil {
 			f.log.mu.Lock()
 			defer f.log.mu.Unlock()
-			f.t.Fatalf("not within %v: %s: %v\n%s", *livesWait, what, f.states(), f.log.b.String())
+			f.t.Fatalf("not within %v: %s: %v\n%s", livesWait, what, f.states(), f.log.b.String())
 		}
 		_ = kubetest.Pause(ctx)
 	}
@@ -196,12 +195,12 @@ func (f *fleetOf) up(ids []string) time.Duration {
 
 // Machines live through their lives with six writes each, and nothing is left of them.
 func TestLives(t *testing.T) {
-	f := newFleet(t, *lives, "")
+	f := newFleet(t, lives, "")
 	// A pool lists 64 slots of an offer at a time.
 	var ids []string
 	begun := time.Now()
-	for len(ids) < *lives {
-		batch := f.slots("plain", min(64, *lives-len(ids)))
+	for len(ids) < lives {
+		batch := f.slots("plain", min(64, lives-len(ids)))
 		f.up(batch)
 		ids = append(ids, batch...)
 	}

@@ -152,18 +152,19 @@ func (c *cluster) vanished(seen map[string]bool) map[string]*fate {
 	defer c.mu.Unlock()
 	out := map[string]*fate{}
 	for name, f := range c.unborn {
+		unanswered := !f.made && f.version == ""
 		switch {
 		case seen[name]:
 		case f.ours, !f.gone.IsZero() && time.Since(f.gone) > unbornFor:
 			delete(c.unborn, name)
 		case f.version != "" && !c.claims.HasSeen(f.version):
 			f.gone = time.Time{} // the watch is behind
-		case !f.made && f.version == "" && f.gone.IsZero():
+		case unanswered && f.gone.IsZero():
 			// It is being made, or was never: the call that makes it says so.
 			f.gone = time.Now()
-		case !f.made && f.version == "" && time.Since(f.gone) < driver.VerbTimeout:
+		case unanswered && time.Since(f.gone) < driver.VerbTimeout:
 		default:
-			f.made = f.made || f.version != ""
+			f.made = !unanswered
 			if f.gone.IsZero() {
 				f.gone = time.Now()
 			}
