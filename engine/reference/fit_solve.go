@@ -15,10 +15,11 @@ type fitProblem struct {
 	offers     []fitOffer
 	options    Options
 
-	value [][]float64 // by offer and row: what it counts for, in parts of what is wanted
-	cost  []float64   // by offer, told apart
-	price []int64     // the same, as integers
-	base  []int       // the solution rounded down
+	value  [][]float64 // by offer and row: what it counts for, in parts of what is wanted
+	cost   []float64   // by offer, told apart
+	price  []int64     // the same, as integers
+	target float64     // of the solution: what it counts for in each row
+	base   []int       // the solution rounded down
 }
 
 // solve returns how many machines of each offer to take.
@@ -84,22 +85,24 @@ func (x *fitProblem) discount() {
 // scale solves the program for the least target at which the solution covers the want in the plain sum, as
 // far as four steps find it.
 func (x *fitProblem) scale() ([]float64, bool) {
-	first, ok := x.linear(1)
+	x.target = 1
+	first, ok := x.linear(x.target)
 	if !ok {
 		return nil, false
 	}
-	solution, target := first, 1.0
+	solution := first
 	for range 4 {
-		next := min(target/x.covered(solution), 1)
-		if math.Abs(next-target) <= fitTolerance {
+		next := min(x.target/x.covered(solution), 1)
+		if math.Abs(next-x.target) <= fitTolerance {
 			return solution, true
 		}
-		target = next
-		if solution, ok = x.linear(target); !ok {
+		x.target = next
+		if solution, ok = x.linear(x.target); !ok {
 			return nil, false
 		}
 	}
 	if x.covered(solution) < 1-fitTolerance {
+		x.target = 1
 		return first, true
 	}
 	return solution, true
@@ -280,8 +283,8 @@ func gauss(a [][]float64, b []float64) ([]float64, bool) {
 }
 
 // round returns the cheapest of: the solution rounded up; the solution rounded down, with up to two machines of each
-// fractional offer taken back (none where more than four are fractional), completed by a set of few machines.
-// The first of equally cheap ones.
+// fractional offer taken back (none where more than four are fractional), completed by a set of few machines such that
+// it counts for the target. One machine alone need only cover what is wanted. The first of equally cheap ones.
 func (x *fitProblem) round(fractional []int) (best []int, ok bool) {
 	least := int64(math.MaxInt64)
 	spent := func(counts []int) (total int64) {
@@ -290,18 +293,20 @@ func (x *fitProblem) round(fractional []int) (best []int, ok bool) {
 		}
 		return total
 	}
-	try := func(counts []int) bool {
-		total := spent(counts)
-		if total < least && coversAll(x.offers, counts, x.want) {
-			best, least = slices.Clone(counts), total
-		}
-		return total < least
-	}
 	up := slices.Clone(x.base)
 	for _, i := range fractional {
 		up[i]++
 	}
-	try(up)
+	if coversAll(x.offers, up, x.want) {
+		best, least = slices.Clone(up), spent(up)
+	}
+	try := func(counts []int) bool {
+		total := spent(counts)
+		if total < least && coversAll(x.offers, counts, x.want) && x.counts(counts) {
+			best, least = slices.Clone(counts), total
+		}
+		return total < least
+	}
 	live := x.live()
 	var takeBack func(at int, counts []int)
 	takeBack = func(at int, counts []int) {
@@ -320,6 +325,18 @@ func (x *fitProblem) round(fractional []int) (best []int, ok bool) {
 	}
 	takeBack(0, x.base)
 	return best, best != nil
+}
+
+// counts: so many machines of each offer count for the target, or are one machine in all.
+func (x *fitProblem) counts(counts []int) bool {
+	machines, sums := 0, make([]float64, len(x.want))
+	for i, n := range counts {
+		machines += n
+		for d := range sums {
+			sums[d] += float64(x.value[i][d] * float64(n))
+		}
+	}
+	return machines == 1 || slices.Min(sums) >= x.target-fitTolerance
 }
 
 // live are the offers that may complete a solution: those for which no earlier one has as much, with three machines

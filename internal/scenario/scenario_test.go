@@ -50,7 +50,7 @@ var own = []string{
 	"fit-gang-in-parts-that-are-sold-out", "fit-gang-that-has-its-machine", "fit-hard-spread",
 	"fit-idle-before-speculative", "fit-idle-that-does-not-cover", "fit-least-cost-cover", "fit-max-machine-share",
 	"fit-max-machine-share-yields", "fit-min-unit", "fit-never-dearer-than-cheapest", "fit-pinned-risk-is-a-stage-of-its-own",
-	"fit-pods-are-a-dimension", "fit-shape-counts", "fit-ties-by-the-order-of-cheapest", "fit-whole-machine-counts-with-its-share",
+	"fit-pods-are-a-dimension", "fit-rounding-keeps-the-shape", "fit-shape-counts", "fit-ties-by-the-order-of-cheapest", "fit-whole-machine-counts-with-its-share",
 	"late-bound-after-owned", "late-bound-by-effective-cost", "late-bound-by-fit", "late-bound-is-chosen-among-the-speculative", "late-bound-loop",
 	"late-bound-reserved-first", "late-bound-reserved-for-lower-last", "late-bound-reserved-is-kept-until-the-next-cycle",
 	"late-bound-that-nobody-wants",

@@ -18,7 +18,8 @@ type roundScratch struct {
 	ample  []int // of these, those with enough machines
 	basics []int // columns that are fractional in the solution
 	back   []int
-	rest   []int64
+	rest   []int64   // by row: what base does not cover
+	owed   []float64 // by row: the part of the target that base does not count for
 	best   pick
 	total  int64 // of the best
 	chosen []int
@@ -187,15 +188,17 @@ const (
 )
 
 // round finds the cheapest of: the linear solution rounded up; and rounded down, with up to backMax
-// machines of each fractional column taken back, completed by up to three machines. The first of equally
-// cheap ones is taken.
+// machines of each fractional column taken back, completed by up to three machines. A completed solution covers the
+// want and counts for the target, as the linear solution does: a cheap machine of another shape would cover the
+// last of a sum, and pods would not fit it. One machine alone only covers the want: all pods fit it together.
+// The first of equally cheap ones is taken.
 func (c *Chooser) round() bool {
 	l, w := &c.lin, &c.work
 	c.listLive()
 	c.findPays()
 	w.total = math.MaxInt64
 	w.back = resize(w.back, len(w.basics))
-	w.rest = resize(w.rest, l.rows)
+	w.rest, w.owed = resize(w.rest, l.rows), resize(w.owed, l.rows)
 	w.chosen = resize(w.chosen, l.cols)
 	up := int64(0)
 	for j, n := range w.base {
@@ -255,8 +258,8 @@ func (c *Chooser) coversUp() bool {
 	return true
 }
 
-// findPays computes prices of the rows at which no column costs less than it offers: those of the linear
-// program without a discount. They bound what the rest costs at least.
+// findPays computes prices of the rows at which no column costs less than it counts for: those of the linear
+// program without limits. They bound what it costs at least to count for the rest of the target.
 func (c *Chooser) findPays() {
 	l, w := &c.lin, &c.work
 	x := &c.plain
@@ -264,14 +267,14 @@ func (c *Chooser) findPays() {
 	x.cost, x.limit = x.cost[:0], x.limit[:0]
 	for _, j := range w.live {
 		for i := range l.rows {
-			x.value = append(x.value, float64(w.has[j*l.rows+i])/float64(w.want[i]))
+			x.value = append(x.value, l.value[j*l.rows+i])
 		}
 		x.cost, x.limit = append(x.cost, float64(w.price[j])), append(x.limit, math.Inf(1))
 	}
 	w.pays = resize(w.pays, l.rows)
 	if x.solve(1, false) {
 		for i := range l.rows {
-			w.pays[i] = max(x.y[i], 0) / float64(w.want[i])
+			w.pays[i] = max(x.y[i], 0)
 		}
 	}
 }
@@ -332,17 +335,22 @@ func (c *Chooser) tryBack() {
 	for i, d := range w.basics {
 		w.base[d] -= w.back[i]
 	}
-	base := int64(0)
+	base, machines := int64(0), 0
 	copy(w.rest, w.want)
+	for i := range w.owed {
+		w.owed[i] = l.target
+	}
 	for j, n := range w.base {
 		if n > 0 {
 			base += w.price[j] * int64(n)
+			machines += n
 			for i := range l.rows {
 				w.rest[i] -= min(w.rest[i], scaled(w.has[j*l.rows+i], n))
+				w.owed[i] -= float64(l.value[j*l.rows+i] * float64(n))
 			}
 		}
 	}
-	if found, cost := c.complete(w.rest, w.total-base); found {
+	if found, cost := c.complete(machines, w.total-base); found {
 		w.total = base + cost
 		copy(w.chosen, w.base)
 		for _, j := range w.best.col[:w.best.n] {
@@ -354,21 +362,21 @@ func (c *Chooser) tryBack() {
 	}
 }
 
-// complete finds the cheapest set of up to three machines that covers the rest for less than limit, into
-// best. Among equally cheap ones the first: fewer machines, then earlier columns.
-func (c *Chooser) complete(rest []int64, limit int64) (found bool, cost int64) {
+// complete finds the cheapest set of up to three machines that completes base, of so many machines, for less than
+// limit, into best. Among equally cheap ones the first: fewer machines, then earlier columns.
+func (c *Chooser) complete(machines int, limit int64) (found bool, cost int64) {
 	w := &c.work
 	if limit <= 0 {
 		return false, 0
 	}
-	if isZero(rest) {
+	s := search{c: c, limit: limit}
+	if s.alone = machines == 1; isZero(w.rest) && s.counts(w.owed) {
 		w.best.n = 0
 		return true, 0
 	}
-	s := search{c: c, limit: limit}
 	for n := 1; n <= w.completing(); n++ {
-		s.size = n
-		s.extend(0, 0, 0, rest)
+		s.size, s.alone = n, machines+n == 1
+		s.extend(0, 0, 0, w.rest, w.owed)
 	}
 	if s.found {
 		w.best = s.best
@@ -381,18 +389,34 @@ type search struct {
 	c     *Chooser
 	limit int64 // what the best one costs
 	size  int
+	alone bool // base and the set are one machine in all
 	found bool
 	at    pick
 	best  pick
 }
 
+// counts reports whether nothing of the target is owed any more, or nothing is to count.
+func (s *search) counts(owed []float64) bool {
+	if s.alone {
+		return true
+	}
+	for _, part := range owed {
+		if part > tolerance {
+			return false
+		}
+	}
+	return true
+}
+
 // extend adds the machine number depth to the set at hand, which costs spent, from a column on.
-func (s *search) extend(depth, from int, spent int64, rest []int64) {
+func (s *search) extend(depth, from int, spent int64, rest []int64, owed []float64) {
 	w, l := &s.c.work, &s.c.lin
 	left := int64(s.size - depth)
 	least := 0.0
-	for i, r := range rest {
-		least += w.pays[i] * float64(r)
+	if !s.alone {
+		for i, part := range owed {
+			least += float64(w.pays[i] * max(part-tolerance, 0))
+		}
 	}
 	if float64(spent)+least >= float64(s.limit)*(1+1e-9) {
 		return
@@ -400,7 +424,8 @@ func (s *search) extend(depth, from int, spent int64, rest []int64) {
 	if left == 1 {
 		from += sort.Search(len(w.live)-from, func(i int) bool { return float64(w.price[w.live[from+i]])*(1+1e-9) >= least })
 	}
-	var next [RowsMax]int64
+	var restNext [RowsMax]int64
+	var owedNext [RowsMax]float64
 	for at := from; at < len(w.live); at++ {
 		j := w.live[at]
 		if spent+left*w.price[j] >= s.limit {
@@ -410,30 +435,19 @@ func (s *search) extend(depth, from int, spent int64, rest []int64) {
 			continue
 		}
 		s.at.col[depth] = j
-		has := w.has[j*l.rows : (j+1)*l.rows]
-		if left == 1 {
-			if s.covered(rest, has) {
-				s.limit, s.found = spent+w.price[j], true
-				s.best = s.at
-				s.best.n = s.size
-				return
-			}
-			continue
+		for i := range l.rows {
+			restNext[i] = max(rest[i]-w.has[j*l.rows+i], 0)
+			owedNext[i] = owed[i] - l.value[j*l.rows+i]
 		}
-		for i, r := range rest {
-			next[i] = max(r-has[i], 0)
-		}
-		s.extend(depth+1, at, spent+w.price[j], next[:l.rows])
-	}
-}
-
-func (s *search) covered(rest, has []int64) bool {
-	for i, r := range rest {
-		if r > has[i] {
-			return false
+		if left > 1 {
+			s.extend(depth+1, at, spent+w.price[j], restNext[:l.rows], owedNext[:l.rows])
+		} else if isZero(restNext[:l.rows]) && s.counts(owedNext[:l.rows]) {
+			s.limit, s.found = spent+w.price[j], true
+			s.best = s.at
+			s.best.n = s.size
+			return
 		}
 	}
-	return true
 }
 
 // isLeft reports whether one more machine of a column is there.
