@@ -104,6 +104,9 @@ func (o *Operator) NeedLeaderElection() bool { return true }
 
 // Start leads until ctx ends. The manager calls it with synchronised caches.
 func (o *Operator) Start(ctx context.Context) error {
+	if o.cfg.BootstrapTemplate == "" {
+		o.log.Info("no bootstrap template: machines that start with what this operator sends get a stub, and join nothing; --bootstrap-template-file names one")
+	}
 	// One timeline for all that is timed here; a step of the wall clock moves none of it.
 	now := steady.Clock()
 	nodes := mirror.NewNodes(o.direct, o.cfg.ClusterID, o.metrics, now)

@@ -244,7 +244,7 @@ func (e *Endpoint) Explain(err error) error {
 		go func() { _ = e.refresh(context.Background(), refreshLeast) }()
 		return fmt.Errorf("%s refuses the credentials of %s; have they expired? New ones are taken over within %v: %w", host, e.name, RefreshEvery, err)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%s does not allow it to %s: %w", host, e.name, err)
+		return fmt.Errorf("%s does not allow this to the credentials of %s: %w", host, e.name, err)
 	case statusOf(err) == 0:
 		return fmt.Errorf("%s, as %s names it, cannot be asked: %w", host, e.name, err)
 	}
