@@ -177,10 +177,7 @@ func (l *worker) creditLeftLower(x *spares, need int32, k *state.Kind) {
 		best := -1
 		for i := range x.list {
 			s := &x.list[i]
-			if !l.isLeftFor(x, s, need, k) || l.p.groupOfSpare(s, need, k) != isLowerSpare || l.p.leavesSpare(s, need, k) {
-				continue
-			}
-			if best < 0 || l.p.rankOf[s.owner] > l.p.rankOf[x.list[best].owner] {
+			if l.isLowerLeftFor(x, s, need, k) && (best < 0 || l.p.rankOf[s.owner] > l.p.rankOf[x.list[best].owner]) {
 				best = i
 			}
 		}
@@ -192,6 +189,11 @@ func (l *worker) creditLeftLower(x *spares, need int32, k *state.Kind) {
 	}
 }
 
+// isLowerLeftFor reports whether a spare is left for a Need, belongs to one of lower rank, and is not left to that one.
+func (l *worker) isLowerLeftFor(x *spares, s *spare, need int32, k *state.Kind) bool {
+	return l.isLeftFor(x, s, need, k) && l.p.groupOfSpare(s, need, k) == isLowerSpare && !l.p.leavesSpare(s, need, k)
+}
+
 // leavesSpare is leavesToEqual for spares.
 func (p *pass) leavesSpare(s *spare, need int32, k *state.Kind) bool {
 	return k.Leaves && s.place < uint32(p.s.CreatingFrom(int(p.lines[need].Cluster))) && k.LeavesTo(p.kindOf(s.owner), p.classMask[s.Class])
@@ -201,7 +203,7 @@ func (p *pass) leavesSpare(s *spare, need int32, k *state.Kind) bool {
 func (l *worker) lowerLeftCovers(x *spares, need int32, k *state.Kind) bool {
 	l.sharing.uncovered = append(l.sharing.uncovered[:0], l.missing...)
 	for i := range x.list {
-		if s := &x.list[i]; l.isLeftFor(x, s, need, k) && l.p.groupOfSpare(s, need, k) == isLowerSpare && !l.p.leavesSpare(s, need, k) {
+		if s := &x.list[i]; l.isLowerLeftFor(x, s, need, k) {
 			columnar.SubClamp(l.sharing.uncovered, l.p.vector(s.Class))
 		}
 	}

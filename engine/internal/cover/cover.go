@@ -76,7 +76,7 @@ type Chooser struct {
 	sum     []int64
 	ample   int    // how many machines of one offer were asked for, at most
 	lin     linear // of the choice
-	plain   linear // without limits
+	endless linear // without limits
 	work    roundScratch
 }
 

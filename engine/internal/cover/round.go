@@ -262,7 +262,7 @@ func (c *Chooser) coversUp() bool {
 // program without limits. They bound what it costs at least to count for the rest of the target.
 func (c *Chooser) findPays() {
 	l, w := &c.lin, &c.work
-	x := &c.plain
+	x := &c.endless
 	x.rows, x.cols, x.value = l.rows, len(w.live), x.value[:0]
 	x.cost, x.limit = x.cost[:0], x.limit[:0]
 	for _, j := range w.live {
@@ -395,7 +395,7 @@ type search struct {
 	best  pick
 }
 
-// counts reports whether nothing of the target is owed any more, or nothing is to count.
+// counts reports whether nothing of the target is owed any more, or need not be, since base and the set are one machine.
 func (s *search) counts(owed []float64) bool {
 	if s.alone {
 		return true
