@@ -67,6 +67,9 @@ func New(ctx context.Context, m manager.Manager, direct client.Client, cfg Confi
 	if err != nil {
 		return nil, err
 	}
+	if cfg.BootstrapTemplate == "" {
+		log.Info("no bootstrap template: machines that start with what this operator sends get a stub, and join nothing; --bootstrap-template-file names one")
+	}
 	err = m.GetFieldIndexer().IndexField(ctx, &corev1.Node{}, drain.ProviderIndex, func(o client.Object) []string {
 		if node, ok := o.(*corev1.Node); ok {
 			return drain.ProviderKeys(node)
@@ -104,9 +107,6 @@ func (o *Operator) NeedLeaderElection() bool { return true }
 
 // Start leads until ctx ends. The manager calls it with synchronised caches.
 func (o *Operator) Start(ctx context.Context) error {
-	if o.cfg.BootstrapTemplate == "" {
-		o.log.Info("no bootstrap template: machines that start with what this operator sends get a stub, and join nothing; --bootstrap-template-file names one")
-	}
 	// One timeline for all that is timed here; a step of the wall clock moves none of it.
 	now := steady.Clock()
 	nodes := mirror.NewNodes(o.direct, o.cfg.ClusterID, o.metrics, now)

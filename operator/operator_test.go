@@ -1,7 +1,9 @@
 package operator_test
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -28,6 +30,22 @@ const (
 	configured  = bigfleet.MachineState_MACHINE_STATE_CONFIGURED
 	draining    = bigfleet.MachineState_MACHINE_STATE_DRAINING
 )
+
+// An operator without a bootstrap template says that it sends stubs.
+func TestStubsAreTold(t *testing.T) {
+	k := fresh(t)
+	for template, told := range map[string]bool{"": true, "join {{.ClusterID}}": false} {
+		var log bytes.Buffer
+		c := operator.Config{ClusterID: "blue", Shards: []string{"127.0.0.1:1"}, RollupInterval: time.Second, AckConcurrency: 4, SettleAfter: time.Hour, BootstrapTemplate: template}
+		m := newManager(t, k, k.Config, "", operator.CacheOptions())
+		if _, err := operator.New(t.Context(), m, k.Client, c, nil, slog.New(slog.NewTextHandler(&log, nil))); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(log.String(), "no bootstrap template") != told {
+			t.Errorf("with template %q the log is %q", template, log.String())
+		}
+	}
+}
 
 // TestEverythingWithTheRole runs one cluster's course as a user who may do what
 // deploy/rbac says, and then looks whether the user needed all of it.
