@@ -184,6 +184,6 @@ func (r *run) loseBound(rng *rand.Rand, count int) int {
 		bound[at] = bound[len(bound)-1]
 		bound = bound[:len(bound)-1]
 	}
-	r.gangs.disturbed = r.cycle
+	r.gangs.change(r.cycle)
 	return count
 }

@@ -29,7 +29,7 @@ func (r *run) events() error {
 }
 
 func (r *run) event(e *Event) error {
-	r.gangs.disturbed = max(r.gangs.disturbed, r.cycle)
+	r.gangs.change(r.cycle)
 	if e.Replace != nil {
 		if err := r.report(e.Replace); err != nil {
 			return err
@@ -94,7 +94,7 @@ func (r *run) accept(d *Rollup) {
 	}
 	r.names[d.Cluster] = names
 	r.gangs.accepted[d.Cluster] = d
-	r.gangs.disturbed = max(r.gangs.disturbed, r.cycle)
+	r.gangs.change(r.cycle)
 }
 
 func rowsOf(d *Rollup) []model.Need {

@@ -18,7 +18,7 @@ const (
 	PlanWhole        Invariant = "the machines of a plan are drained and given up together"
 	DrainsHeld       Invariant = "what drains for a Need that waits for it stays held for it"
 	PriorityFalls    Invariant = "a machine is preempted only for a higher priority, between tenants for an equal one"
-	PreemptedOnce    Invariant = "a machine is preempted at most once for a Need, but for one that a higher rank has had since, or whose plan a higher rank has ended"
+	PreemptedOnce    Invariant = "while demand and supply stay as they are a machine is preempted at most once for a Need, but for one that a higher rank has had since, or whose plan a higher rank has ended"
 	VictimsHeld      Invariant = "what is preempted is held for whom it is preempted for"
 	SteadyPreemption Invariant = "with steady demand and no plan under way nothing is preempted"
 )
@@ -38,10 +38,11 @@ type gangs struct {
 	states   map[model.Owner]*ownerState
 	draining map[string]uint64
 	// calm says that nothing was under way or done at the end of the cycle
-	// before; disturbed is the last cycle in which the world changed, or in which
-	// an owner may wait because of machines that failed.
+	// before; changed is the last cycle in which demand or supply did, disturbed also one in which something that was held
+	// turned free, or in which an owner may wait because of machines that failed.
 	calm      bool
 	failed    int // machines
+	changed   int
 	disturbed int
 	calmFrom  int
 	ledger    ledger
@@ -100,6 +101,9 @@ func (r *run) decideGangs(s *scene) {
 	outranked := r.outranked(s)
 	r.notePassed(s, outranked)
 	r.noteEnds(s)
+	if len(s.plan.Ended) > 0 {
+		r.gangs.disturbed = max(r.gangs.disturbed, r.cycle) // what was held is free from now on
+	}
 	r.checkReserved(s)
 	r.checkTaken(s, outranked)
 	r.checkPreempts(s)
@@ -170,7 +174,9 @@ func (r *run) notePassed(s *scene, outranked map[model.Owner]bool) {
 		for id, x := range ids {
 			m, there := s.in.Supply.Lookup(id)
 			n, claimed := s.claimant[m]
-			if there && !x.passed && (gone[m] || claimed && s.results[n].Rank < r.gangs.states[o].rank) {
+			// What the Need has given up, since others covered it, it may want again when a higher rank takes one of these.
+			givenUp := outranked[o] && there && s.in.Supply.Reservation(m).Owner != o
+			if there && !x.passed && (gone[m] || givenUp || claimed && s.results[n].Rank < r.gangs.states[o].rank) {
 				x.passed = true
 				ids[id] = x
 			}
@@ -312,6 +318,11 @@ func (r *run) checkPreempts(s *scene) {
 	if since := max(g.calmFrom, g.disturbed); count > 0 && g.calm && r.cycle-since > settleCycles {
 		r.violated(SteadyPreemption, "%d Preempts, and nothing was under way", count)
 	}
+}
+
+// change notes that demand or supply changes.
+func (g *gangs) change(cycle int) {
+	g.changed, g.disturbed = max(g.changed, cycle), max(g.disturbed, cycle)
 }
 
 // shares reports whether two clusters are of two tenants, of whom one may take

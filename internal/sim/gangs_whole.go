@@ -157,6 +157,7 @@ func (r *run) notePreempted(a *shard.Started, n engine.NeedResult) {
 		switch {
 		case before.passed:
 			g.ledger.Passed++
+		case g.changed > before.cycle: // it may be wanted again
 		case r.scenario.Options.Victims == engine.VictimsGang:
 			r.violated(PreemptedOnce, "%q for %s, and in cycle %d already", a.Machine, r.nameOf(&n), before.cycle)
 		default:

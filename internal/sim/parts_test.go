@@ -44,6 +44,35 @@ func TestParts(t *testing.T) {
 	}
 }
 
+// TestPartsThatWereBought: a part that was bought is excepted when it is reclaimed, and so is its deletion after that.
+func TestPartsThatWereBought(t *testing.T) {
+	cpu := model.NewResources(model.Amount{Name: "cpu", Value: 4})
+	for _, c := range []struct {
+		name   string
+		lacked model.Resources // when it is bought
+		want   int             // each of the Reclaim and the Delete
+	}{{"a part", cpu, 1}, {"what covered its Need", nil, 0}} {
+		p := parts{}
+		play := func(a Action, lacks model.Resources, claims map[string]string, undone ...history.Undoing) int {
+			x := Cycle{Actions: []Action{a}, lacks: map[string]model.Resources{"n": lacks}}
+			for _, u := range undone {
+				x.wasted.Undone[u] = 1
+			}
+			return len(p.take(&x, claims, nil).parts)
+		}
+		claims := map[string]string{"small": "n"}
+		play(Action{engine.Provision, "small", "n", "c"}, c.lacked, claims)
+		play(Action{engine.Bootstrap, "small", "n", "c"}, c.lacked, claims)
+		claims = map[string]string{"large": "n"}
+		if got := play(Action{Kind: engine.Reclaim, Machine: "small", cluster: "c"}, nil, claims, history.BoundReclaimed); got != c.want {
+			t.Errorf("%s: %d Reclaims are excepted, want %d", c.name, got, c.want)
+		}
+		if got := play(Action{Kind: engine.Delete, Machine: "small"}, nil, claims, history.BoughtDeleted); got != c.want {
+			t.Errorf("%s: %d Deletes are excepted, want %d", c.name, got, c.want)
+		}
+	}
+}
+
 // TestSooner: a machine that drained for a Need and goes back was made superfluous by something sooner only when its Need lacks
 // no more, and has a machine that neither it nor its plan had.
 func TestSooner(t *testing.T) {

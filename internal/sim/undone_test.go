@@ -21,6 +21,8 @@ type part struct {
 	cluster string // that it left
 	lacks   model.Resources
 	had     map[string]struct{} // what the Need claimed, and what was held for it
+	// excepted: it was bought and bound as a part, and was reclaimed as one. What is left is to delete it.
+	excepted bool
 }
 
 // explained are the machines of actions that a cycle undoes, by what explains it.
@@ -62,12 +64,18 @@ func (p parts) take(x *Cycle, claims map[string]string, held map[string][]string
 		case engine.Provision:
 			p[a.Machine] = part{need: a.Need, lacks: x.lacks[a.Need], had: of(a.Need)}
 		case engine.Delete, engine.Reclaim, engine.Preempt:
-			if known && was.cluster == "" && !was.lacks.IsZero() && counted[a.Kind] > 0 && gained(was) {
+			isPart := known && counted[a.Kind] > 0 && (was.excepted || was.cluster == "" && !was.lacks.IsZero() && gained(was))
+			if isPart {
 				out.parts = append(out.parts, a.Machine)
 				counted[a.Kind]--
 			}
 			delete(p, a.Machine)
 			p.letGo(x, a, of, held)
+			if isPart && a.Kind == engine.Reclaim {
+				if _, drains := p[a.Machine]; !drains {
+					p[a.Machine] = part{excepted: true}
+				}
+			}
 		}
 	}
 	return out
