@@ -149,6 +149,25 @@ func TestParkedGangWakesForWhatIsHeldNoMore(t *testing.T) {
 	}
 }
 
+// TestParkedGangWakesWhenAReservationRunsOut: in the cycle in which what was held is free, and not after a Need of lower priority
+// has had it.
+func TestParkedGangWakesWhenAReservationRunsOut(t *testing.T) {
+	held := inRack(machine("h", model.Idle, ""), "r")
+	held.Reservation = model.Reservation{Owner: model.Owner{Cluster: "c2"}, Priority: 5000, Deadline: 1150 * second}
+	w := newWorld(t, []model.Machine{held, inRack(machine("a", model.Idle, ""), "r")})
+	w.report("c1", gang(t, 100, 8))
+	w.report("c3", need(t, 10, 4))
+	if got, want := w.steps(20), []string{"Bootstrap a", "Bootstrap h"}; !slices.Equal(got, want) {
+		t.Errorf("started %v, want %v", got, want)
+	}
+	w.shard.Machines(func(m model.Machine) bool {
+		if m.Cluster != "c1" {
+			t.Errorf("%s is in cluster %q, want both in that of the gang", m.ID, m.Cluster)
+		}
+		return true
+	})
+}
+
 // TestSiblingsOfAnotherSizeAreNotParked: a gang that fits one machine shares
 // profile and group with one that nothing can hold.
 func TestSiblingsOfAnotherSizeAreNotParked(t *testing.T) {

@@ -65,6 +65,8 @@ type parking struct {
 	// can be preempted from now on; overflow says that there are more.
 	added    []string
 	overflow bool
+	// stampedAt is when StampParked was called last, in Unix nanoseconds.
+	stampedAt int64
 }
 
 // add remembers that a machine became available, or was bound.
@@ -91,6 +93,7 @@ func (l *Ledgers) StampParked() (parked int) {
 	for k := range l.parking.waiting {
 		clusters[k.cluster] = struct{}{}
 	}
+	l.addExpired()
 	since := arrivals{table: l.machines, ids: l.parking.added, worth: map[rowKind]worth{}}
 	for c := range clusters {
 		n, listed := l.stampCluster(c, &since)
@@ -101,6 +104,20 @@ func (l *Ledgers) StampParked() (parked int) {
 	}
 	l.parking.added, l.parking.overflow = l.parking.added[:0], false
 	return parked
+}
+
+// addExpired adds the Idle machines whose reservations have run out since the last decision: they are free in this one. A machine
+// of a plan may be held for longer, by the deadlines of the others.
+func (l *Ledgers) addExpired() {
+	x := &l.parking
+	if len(x.waiting) > 0 {
+		for r, res := range l.machines.Reservations() {
+			if res.Deadline >= x.stampedAt && res.Deadline < l.pace.Now && res.Deadline != 0 && l.machines.State(r) == model.Idle {
+				x.add(l.machines.ID(r))
+			}
+		}
+	}
+	x.stampedAt = l.pace.Now
 }
 
 // stampCluster stamps the rows of one cluster; listed tells whether a row of it
