@@ -305,7 +305,7 @@ func (l *worker) lowerCovers(need int32, k *state.Kind) bool {
 		for left := live & k.Accepts[i]; left != 0; left &= left - 1 {
 			class := uint32(i<<6 + bits.TrailingZeros64(left))
 			for _, w := range x.words[x.from[class]:x.to[class]] {
-				if place := uint32(w); !l.gone(place) && (!k.Same || l.p.inDomain(l.crediting.bound[place].Row, need)) && !(k.Leaves && l.leavesToEqual(need, rankOfWord(w), class, k)) {
+				if place := uint32(w); !l.gone(place) && (!k.Same || l.p.inDomain(l.crediting.bound[place].Row, need)) && !(k.Leaves && l.leavesToEqual(need, rankOfWord(w), place, k)) {
 					columnar.SubClamp(l.sharing.uncovered, l.p.vector(class))
 				}
 			}
@@ -364,7 +364,7 @@ func (l *worker) nextOfLower(class uint32, need int32, k *state.Kind) (at uint32
 	}
 	for i, w := range x.words[x.from[class]:x.to[class]] {
 		if place := uint32(w); (i == 0 || !l.gone(place)) && (!k.Same || l.p.inDomain(l.crediting.bound[place].Row, need)) {
-			if k.Leaves && l.leavesToEqual(need, rankOfWord(w), class, k) {
+			if k.Leaves && l.leavesToEqual(need, rankOfWord(w), place, k) {
 				continue
 			}
 			return place + 1, rankOfWord(w)
@@ -373,14 +373,19 @@ func (l *worker) nextOfLower(class uint32, need int32, k *state.Kind) (at uint32
 	return 0, 0
 }
 
-// leavesToEqual reports whether the Need at work is credited no machine of a class that an owner of lower rank has, and notes that
-// it left one. The rank is the owner's.
-func (l *worker) leavesToEqual(need, rank int32, class uint32, k *state.Kind) bool {
-	if !k.LeavesTo(&l.p.kinds[l.p.kindAt[rank]], l.p.classMask[class]) {
+// leavesToEqual reports whether the Need at work is not credited the machine at a place, which an owner of lower rank has, and notes
+// that it left one. The rank is the owner's.
+func (l *worker) leavesToEqual(need, rank int32, place uint32, k *state.Kind) bool {
+	if b := &l.crediting.bound[place]; !l.p.leavesTo(k, &l.p.kinds[l.p.kindAt[rank]], b.Class, b.Row) {
 		return false
 	}
 	l.p.lines[need].Status |= state.LeavesToEqual
 	return true
+}
+
+// leavesTo reports whether Needs of a kind leave a machine to its owner of lower rank, which can use it.
+func (p *pass) leavesTo(k, owner *state.Kind, class uint32, r columnar.Row) bool {
+	return k.LeavesTo(owner, p.classMask[class]) && owner.AcceptsClass(class) && (!owner.Same || p.inAnyDomain(owner.Matcher, r))
 }
 
 // seizeForeignStamp claims a machine that does not carry the Need's stamp.

@@ -196,7 +196,7 @@ func (l *worker) isLowerLeftFor(x *spares, s *spare, need int32, k *state.Kind) 
 
 // leavesSpare is leavesToEqual for spares.
 func (p *pass) leavesSpare(s *spare, need int32, k *state.Kind) bool {
-	return k.Leaves && s.place < uint32(p.s.CreatingFrom(int(p.lines[need].Cluster))) && k.LeavesTo(p.kindOf(s.owner), p.classMask[s.Class])
+	return k.Leaves && s.place < uint32(p.s.CreatingFrom(int(p.lines[need].Cluster))) && p.leavesTo(k, p.kindOf(s.owner), s.Class, s.Row)
 }
 
 // lowerLeftCovers is lowerCovers for spares.

@@ -2,11 +2,13 @@ package engine
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"slices"
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/exact"
 	"github.com/tonnage/tonnage/engine/internal/holds"
 	"github.com/tonnage/tonnage/engine/internal/order"
 	"github.com/tonnage/tonnage/engine/internal/state"
@@ -17,7 +19,8 @@ import (
 // priority in other clusters that would cover the rest. It binds nothing: a victim drains, and
 // the need acquires it in a later cycle.
 func (l *worker) preempt() {
-	l.p.findLeaving()
+	l.p.candidates.turns = turns{}
+	l.findLeaving()
 	l.findVictims()
 	l.reopen()
 	if l.p.e.opts.Victims == VictimsGang {
@@ -91,7 +94,7 @@ func (l *worker) isPassedOver(rank int, need int32, kind uint32) bool {
 	if exhausted && l.isKnownExhausted(kind) {
 		return true // the common case: supply of the kind is exhausted
 	}
-	return l.p.lines[need].Status&(state.IsSatisfied|state.IsParked) != 0 || exhausted && gangs && l.isExhausted(kind)
+	return l.p.lines[need].Status&(state.IsSatisfied|state.IsParked) != 0 || !l.p.isShort(rank) || exhausted && gangs && l.isExhausted(kind)
 }
 
 // preemptFor takes victims for a need machine by machine.
@@ -139,12 +142,12 @@ func (l *worker) reopen() {
 	l.nextBlock = 0
 }
 
-// cheapestByClass returns a lower bound by class: at most the lowest priority of a Configured
-// machine, or of the Need that a draining machine is reserved for. A kind of that priority or
-// lower finds nothing in the class, unless the bound is math.MinInt32, which means that a
-// machine is there for every priority.
-func (p *pass) cheapestByClass() []int32 {
-	out := alloc.MakeDirty[int32](p.e.arena, len(p.s.Classes))
+// cheapestByClass returns lower bounds by class, for Needs without and with Same: at most the lowest priority of a
+// Configured machine, or of the Need that a draining machine is reserved for or, with Same, that has acquired a
+// machine. A kind of that priority or lower finds nothing in the class, unless the bound is math.MinInt32, which means
+// that a machine is there for every priority.
+func (p *pass) cheapestByClass() (out, same []int32) {
+	out = alloc.MakeDirty[int32](p.e.arena, len(p.s.Classes))
 	for c := range out {
 		out[c] = math.MaxInt32
 	}
@@ -153,11 +156,23 @@ func (p *pass) cheapestByClass() []int32 {
 			out[x.class] = min(out[x.class], x.priority)
 		}
 	}
+	some := false
 	for i := range p.candidates.leaving {
 		m := &p.candidates.leaving[i]
-		out[m.class] = min(out[m.class], m.priority) // math.MinInt32 if it drains for nobody
+		if some = some || m.acquired; !m.acquired {
+			out[m.class] = min(out[m.class], m.priority) // math.MinInt32 if it drains for nobody
+		}
 	}
-	return out
+	if !some {
+		return out, out
+	}
+	same = alloc.MakeDirty[int32](p.e.arena, len(out))
+	copy(same, out)
+	for i := range p.candidates.leaving {
+		m := &p.candidates.leaving[i]
+		same[m.class] = min(same[m.class], m.priority)
+	}
+	return out, same
 }
 
 // leavingMachine is a draining machine, either with the priority of the Need it drains for, or as one that
@@ -166,36 +181,39 @@ type leavingMachine struct {
 	class, id uint32 // id is the rank of its id
 	priority  int32
 	promised  bool
+	acquired  bool // see listAcquired
 	row       columnar.Row
 }
 
-// findLeaving lists the draining machines, with victims by gangs only: by class; of a class first all
-// of them by id, then by the priority of the Need each drains for.
-func (p *pass) findLeaving() {
+// findLeaving lists the draining machines and those of listAcquired, with victims by gangs only: by class; of a class
+// first all that drain by id, then by priority, those that drain first.
+func (l *worker) findLeaving() {
+	p := l.p
 	p.candidates.leaving = nil
-	count := p.s.Supply.Count(model.Draining)
-	if p.e.opts.Victims != VictimsGang || count == 0 {
+	if p.e.opts.Victims != VictimsGang {
 		return
 	}
-	list := alloc.MakeDirty[leavingMachine](p.e.arena, 2*count)[:0]
-	for rows := p.s.Supply.InState(model.Draining).Iterator(); rows.HasNext(); {
-		r := columnar.Row(rows.Next())
-		x := leavingMachine{class: p.s.View.Class[r], id: p.s.IDRank[r], priority: math.MinInt32, row: r}
-		list = append(list, x) // from the beginning, or once its owners turn out not to need it
-		if priority, promised := p.promisedTo(r); promised {
-			x.priority, x.promised = priority, true
-			list = append(list, x)
+	acquired := l.listAcquired()
+	count := p.s.Supply.Count(model.Draining)
+	if count+len(acquired) == 0 {
+		return
+	}
+	list := alloc.MakeDirty[leavingMachine](p.e.arena, 2*count+len(acquired))
+	list = list[:copy(list, acquired)]
+	if count > 0 { // an iterator is allocated
+		for rows := p.s.Supply.InState(model.Draining).Iterator(); rows.HasNext(); {
+			r := columnar.Row(rows.Next())
+			x := leavingMachine{class: p.s.View.Class[r], id: p.s.IDRank[r], priority: math.MinInt32, row: r}
+			list = append(list, x) // from the beginning, or once its owners turn out not to need it
+			if priority, promised := p.promisedTo(r); promised {
+				x.priority, x.promised = priority, true
+				list = append(list, x)
+			}
 		}
 	}
 	slices.SortFunc(list, func(a, b leavingMachine) int {
-		c := cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.priority, b.priority))
-		if c == 0 && a.promised != b.promised {
-			if b.promised {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Or(c, cmp.Compare(a.id, b.id))
+		return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.priority, b.priority),
+			exact.TrueFirst(b.promised, a.promised), exact.TrueFirst(b.acquired, a.acquired), cmp.Compare(a.id, b.id))
 	})
 	p.candidates.leaving = list
 }
@@ -300,18 +318,31 @@ func (l *worker) noteLate(c int) {
 // findVictims marks the kinds for which no victim exists anywhere.
 func (l *worker) findVictims() {
 	l.p.e.crew.Each(len(l.p.e.store.clusters), clustersPerChunk, l.p.e.tasks.worths)
-	cheapest := l.p.cheapestByClass()
+	plain, same := l.p.cheapestByClass()
 	l.search.exhaustedSince = alloc.Make[uint64](l.arena, len(l.p.kinds))
 	l.search.goneSince = alloc.Make[uint64](l.arena, len(l.p.kinds))
 	for i := range l.p.kinds {
-		k := &l.p.kinds[i]
-		if !slices.ContainsFunc(k.Classes, func(c uint32) bool { return cheapest[c] < k.Priority || cheapest[c] == math.MinInt32 }) {
+		k, cheapest := &l.p.kinds[i], plain
+		if k.Same {
+			cheapest = same
+		}
+		if !isBelow(cheapest, k.Classes, k.Priority) {
 			l.p.candidates.poolOf[k.Number] = l.p.candidates.noVictims
 			if l.p.e.opts.Victims != VictimsGang && !k.Same {
 				l.search.exhaustedSince[i] = exhaustedForever
 			}
 		}
 	}
+}
+
+// isBelow reports whether the lower bound of some class, of cheapestByClass, lets a priority find something.
+func isBelow(cheapest []int32, classes []uint32, priority int32) bool {
+	for _, c := range classes {
+		if lowest := cheapest[c]; lowest < priority || lowest == math.MinInt32 {
+			return true
+		}
+	}
+	return false
 }
 
 // nothingToPreempt reports whether phase 2 can change nothing for a need: no victim is left for
@@ -371,7 +402,7 @@ func (l *worker) preemptPlain(need int32, k *state.Kind) {
 // preempted for it twice, and records those machines. With domain ≠ 0 only machines in that
 // domain, or cell, count. Needs of one owner use a machine up in rank order.
 func (p *pass) countInFlight(need int32, k *state.Kind, domain uint32, missing []int64) (counted int) {
-	for _, r := range p.heldFor(need) {
+	for r := range p.onTheirWay(need) {
 		if columnar.IsZero(missing) {
 			return counted
 		}
@@ -399,6 +430,20 @@ func (p *pass) countInFlight(need int32, k *state.Kind, domain uint32, missing [
 	return counted
 }
 
+// onTheirWay lists what is held for a need as it counts on it: what drains already first, each in keep order.
+func (p *pass) onTheirWay(need int32) iter.Seq[columnar.Row] {
+	return func(yield func(columnar.Row) bool) {
+		rows := p.heldFor(need)
+		for _, drains := range [2]bool{true, false} {
+			for _, r := range rows {
+				if (p.s.View.State[r] == model.Draining) == drains && !yield(r) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // drainsFor reports whether a machine that is held for the need is on its way to it: it drains,
 // or it will because its preemption was accepted.
 func (p *pass) drainsFor(r columnar.Row, need int32, k *state.Kind) bool {
@@ -416,7 +461,7 @@ func (p *pass) drainsFor(r columnar.Row, need int32, k *state.Kind) bool {
 
 // subInFlight subtracts what countInFlight would use, without recording it.
 func (p *pass) subInFlight(need int32, k *state.Kind, domain uint32, missing []int64) {
-	for _, r := range p.heldFor(need) {
+	for r := range p.onTheirWay(need) {
 		if columnar.IsZero(missing) {
 			return
 		}

@@ -99,11 +99,7 @@ func (p *pass) nobodyHasTurn() bool {
 // findTurns finds the needs that have a turn, and the gangs that they may preempt.
 func (l *worker) findTurns() *turns {
 	t := &l.p.candidates.turns
-	*t = turns{
-		marks: alloc.Make[uint8](l.arena, len(l.p.order)), short: alloc.MakeDirty[uint64](l.arena, l.p.rankWords()),
-		kinds: alloc.Make[bool](l.arena, len(l.p.kinds)),
-	}
-	t.asked = l.findAskers()
+	t.marks, t.kinds, t.asked = alloc.Make[uint8](l.arena, len(l.p.order)), alloc.Make[bool](l.arena, len(l.p.kinds)), l.findAskers()
 	classVictims := &l.p.e.store.gangs.victims
 	classVictims.Most = l.mostAsked(t.asked)
 	l.p.findVictimGangs()
@@ -122,8 +118,12 @@ func (l *worker) findTurns() *turns {
 	return t
 }
 
-// findAskers returns, by kind, whether some need of it lacks something.
+// findAskers returns, by kind, whether some need of it lacks something after phase 1, and notes which needs do.
 func (l *worker) findAskers() []bool {
+	if l.p.candidates.turns.short != nil {
+		return l.search.asks // they were found before
+	}
+	l.p.candidates.turns.short = alloc.MakeDirty[uint64](l.arena, l.p.rankWords())
 	for _, other := range l.p.e.workers {
 		other.search.asks = alloc.Make[bool](other.arena, len(l.p.kinds))
 	}

@@ -57,7 +57,7 @@ func (p *pass) reclaimDeparting(losers bitmap.Dense) {
 		if !p.s.Supply.Departs(r) {
 			continue
 		}
-		if c := p.clusterOfMachine(r); !losers.Has(uint32(c)) && p.s.Demand.Reported(p.s.Clusters[c]) {
+		if c := p.clusterOfMachine(r); !losers.Has(uint32(c)) && p.s.Demand.Reported(p.s.Clusters[c]) && !p.staysForOwn(r) {
 			p.released.reclaims = append(p.released.reclaims, r)
 		}
 	}
@@ -66,6 +66,13 @@ func (p *pass) reclaimDeparting(losers bitmap.Dense) {
 			return cmp.Or(cmp.Compare(p.clusterOfMachine(a), p.clusterOfMachine(b)), cmp.Compare(p.s.KeepKey(a), p.s.KeepKey(b)))
 		})
 	}
+}
+
+// staysForOwn reports whether the plan that counts on a departing machine ends in this pass, and no other counts on it:
+// its own cluster is credited it again in the next cycle.
+func (p *pass) staysForOwn(r columnar.Row) bool {
+	res := p.s.Supply.Reservation(r)
+	return p.preempted.takenBy(r) == order.None && p.endOf(r, &res) != PlanStands
 }
 
 // clusterOfMachine returns the index of the cluster that a machine names; it must name one.
@@ -151,7 +158,7 @@ type awaitingGangs struct {
 // severalDomains stands for a domain where gangs wait in more than one.
 const severalDomains = 0
 
-// listAwaiting lists the Same-Needs that are short and for which something is held or planned, with their
+// listAwaiting lists the Same-Needs that are short and for which something is held, planned or preempted, with their
 // domains.
 func (p *pass) listAwaiting() {
 	if p.e.store.memory.awaiting == nil {
@@ -160,14 +167,14 @@ func (p *pass) listAwaiting() {
 	list := p.e.store.memory.awaiting
 	clear(list)
 	deficit := alloc.Make[int64](p.e.arena, p.dims)
-	add := func(need int32) {
+	add := func(need int32, anywhere bool) {
 		n := &p.lines[need]
 		if !p.kindOf(need).Same || n.Is(state.IsSatisfied|state.IsParked) || n.Domain == 0 {
 			return
 		}
 		p.readDeficit(deficit, need)
 		x := awaitingGangs{n.Kind, positive(deficit)}
-		if domain, known := list[x]; known && domain != n.Domain {
+		if domain, known := list[x]; anywhere || known && domain != n.Domain {
 			list[x] = severalDomains
 		} else {
 			list[x] = n.Domain
@@ -175,17 +182,23 @@ func (p *pass) listAwaiting() {
 	}
 	for need := range p.reserved.Needs() {
 		if p.reserved.Has(need) {
-			add(need)
+			add(need, false)
+		}
+	}
+	if p.e.opts.Victims != VictimsGang { // its plans hold nothing that is free
+		for i := range p.preempted.victims {
+			add(p.preempted.victims[i].need, true)
 		}
 	}
 	for i := range p.preempted.planned {
 		if need := p.preempted.planned[i].need; i == 0 || p.preempted.planned[i-1].need != need {
-			add(need)
+			add(need, false)
 		}
 	}
 }
 
-// isAwaited reports whether an Idle machine would be of use to a gang that waits in another domain.
+// isAwaited reports whether an Idle machine would be of use to a gang that waits in another domain, or that preempts
+// machine by machine.
 func (p *pass) isAwaited(r columnar.Row) bool {
 	class := p.s.View.Class[r]
 	for x, domain := range p.e.store.memory.awaiting {

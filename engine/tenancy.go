@@ -92,7 +92,7 @@ func (l *worker) reclaimBetweenTenants() {
 		n := &l.p.lines[need]
 		taker := t.Of[n.Cluster]
 		switch {
-		case n.Status&(state.IsSatisfied|state.IsParked|state.IsAwaiting) != 0:
+		case n.Status&(state.IsSatisfied|state.IsParked|state.IsAwaiting) != 0 || !l.p.isShort(rank):
 			continue
 		case taker == tenancy.None:
 			l.p.noteNoTurn(need, records.TurnNoTenant)

@@ -164,17 +164,17 @@ func (l *worker) dealAlike(t *units.VictimTable, x *units.ClassVictims, class ui
 	}
 }
 
-// dealLeaving groups the draining machines of a class by the priority of the Need that each
-// drains for.
+// dealLeaving groups the draining and acquired machines of a class by the priority of the Need that each
+// drains for, or that has acquired it.
 func (l *worker) dealLeaving(x *units.ClassVictims, class uint32) {
 	list := l.p.candidates.leavingOf(class)
 	rows := alloc.MakeDirty[columnar.Row](l.arena, len(list))[:0]
 	for i := range list {
 		m := &list[i]
-		if i == 0 || m.priority != list[i-1].priority || m.promised != list[i-1].promised {
+		if i == 0 || m.priority != list[i-1].priority || m.promised != list[i-1].promised || m.acquired != list[i-1].acquired {
 			rows = rows[len(rows):] // the next group shares the array
 			a := l.p.e.store.lent.alikes.Lend()
-			*a = units.Alike{VictimGroupKey: units.VictimGroupKey{Class: class, Level: m.priority, Excess: true, Tenant: tenancy.None, Leaving: true, Promised: m.promised}, Sorted: true}
+			*a = units.Alike{VictimGroupKey: units.VictimGroupKey{Class: class, Level: m.priority, Excess: true, Tenant: tenancy.None, Leaving: true, Promised: m.promised, Acquired: m.acquired}, Sorted: true}
 			x.Alikes = append(x.Alikes, a)
 		}
 		rows = append(rows, m.row)

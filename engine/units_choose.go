@@ -219,12 +219,15 @@ func (s *selection) isAnothers(r columnar.Row) bool {
 	return s.worker.p.preempted.takenBy(r) == order.None && s.worker.p.s.ClusterOf[s.worker.p.s.View.Cluster[r]] != s.cluster
 }
 
-// isFreeOf is isFree for a machine of an alike. One that drains must be there for what the alike says.
+// isFreeOf is isFree for a machine of an alike. One that drains, or was acquired, must be there for what the alike says.
 func (s *selection) isFreeOf(a *units.Alike, r columnar.Row) bool {
-	if !a.Leaving {
-		return s.isFree(r)
+	switch {
+	case a.Acquired:
+		return s.worker.p.isAcquired(r)
+	case a.Leaving:
+		return s.isAnothers(r) && s.worker.p.drainsAs(r, a.Promised)
 	}
-	return s.isAnothers(r) && s.worker.p.drainsAs(r, a.Promised)
+	return s.isFree(r)
 }
 
 // isHere reports whether the need could use a machine and it lies in the scope.

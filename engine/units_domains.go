@@ -415,7 +415,7 @@ func (s *selection) walkOrder() []walked {
 	}
 	s.worker.eachFreeIn(s.need, s.k, value, add)
 	missing := s.worker.lackingIn(s.need, s.worker.search.domainTotals.find(value))
-	for _, r := range s.worker.p.heldFor(s.need) {
+	for r := range s.worker.p.onTheirWay(s.need) {
 		if v, ok := s.worker.p.cell(s.k.Matcher, r); ok && v == value && s.worker.p.arrives(r, s.need, s.k) && columnar.Helps(s.worker.p.vec(r), missing) {
 			columnar.SubClamp(missing, s.worker.p.vec(r))
 			rows = append(rows, walked{stage: walkReserved, key: s.worker.p.s.KeepKey(r), row: r, awaited: true})

@@ -137,7 +137,9 @@ func (s *selection) explain(u *units.Unit, of *proposal) UnitExplanation {
 	local, global := make([]int64, s.worker.p.dims), make([]int64, s.worker.p.dims)
 	s.members(u, func(r columnar.Row) {
 		x.Machines = append(x.Machines, r)
-		x.Cluster = s.worker.p.s.Clusters[s.worker.p.s.ClusterOf[s.worker.p.s.View.Cluster[r]]]
+		if c := s.worker.p.s.ClusterOf[s.worker.p.s.View.Cluster[r]]; c >= 0 { // an Idle machine is in none
+			x.Cluster = s.worker.p.s.Clusters[c]
+		}
 		x.GraceSeconds = max(x.GraceSeconds, s.graceOf(u, r))
 		if h := s.worker.p.claims.Of(r); h != state.Unclaimed && !slices.Contains(x.Holders, s.worker.p.named(h)) {
 			x.Holders = append(x.Holders, s.worker.p.named(h))

@@ -334,6 +334,7 @@ func (l *worker) use(r columnar.Row, need int32) {
 	}
 	switch l.p.s.View.State[r] {
 	case model.Idle:
+		l.takeAcquired(r, need)
 		l.p.plan(r, need)
 		l.withdraw(r)
 	case model.Speculative:

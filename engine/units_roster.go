@@ -30,7 +30,11 @@ func (l *worker) rosterOf(key victimPoolKey) *units.Roster {
 	x = t.Rosters.Lend()
 	x.Alikes, x.At, x.Serial = x.Alikes[:0], 0, serial
 	for _, class := range l.p.classesOf[key.matcher] {
-		x.Alikes = append(x.Alikes, l.victimsOf(class, key.priority).Alikes...)
+		for _, a := range l.victimsOf(class, key.priority).Alikes {
+			if !a.Acquired { // these are for Needs with Same, whose matchers have no roster
+				x.Alikes = append(x.Alikes, a)
+			}
+		}
 	}
 	slices.SortFunc(x.Alikes, func(a, b *units.Alike) int {
 		if a.Excess != b.Excess {

@@ -129,7 +129,7 @@ func (l *worker) poolUnits(key victimPoolKey) *unitPool {
 func (l *worker) listVictimGroups(x *unitScope, classVictims *units.ClassVictims, key victimPoolKey) {
 	same := l.p.s.Supply.SameKey(key.matcher) >= 0
 	for _, a := range classVictims.Alikes {
-		if !l.p.tenants.mayHave(a, key.priority) {
+		if !l.p.tenants.mayHave(a, key.priority) || a.Acquired && !same {
 			continue
 		}
 		if same {

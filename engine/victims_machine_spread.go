@@ -62,13 +62,12 @@ func (l *worker) preemptSpread(need int32, k *state.Kind) {
 
 // inFlightFor returns the machines that countInFlight would use for the need.
 func (l *worker) inFlightFor(need int32, k *state.Kind) []columnar.Row {
-	held := l.p.heldFor(need)
-	if len(held) == 0 {
+	if !l.p.reserved.Had(need) {
 		return nil
 	}
 	missing := l.copyOf(l.missing)
 	var out []columnar.Row
-	for _, r := range held {
+	for r := range l.p.onTheirWay(need) {
 		if l.p.arrives(r, need, k) && columnar.Helps(l.p.vec(r), missing) {
 			out = append(out, r)
 			columnar.SubClamp(missing, l.p.vec(r))

@@ -106,6 +106,7 @@ type search struct {
 	exhaustedSince []uint64
 	goneSince      []uint64            // by kind: the same for free machines
 	asks           []bool              // by kind; see findAskers
+	acquired       []leavingMachine    // see listAcquired
 	places         []uint64            // scratch of setOf
 	short          []int32             // gangs that phase 2 looks at
 	outlines       []int64             // of gangs; see turns

@@ -147,7 +147,7 @@ func (p *pass) stateOf(g *gang) gangState {
 // member is reserved for another and about to leave.
 func (p *pass) assembling(g *gang) bool {
 	for _, n := range g.needs {
-		if len(n.reserved)+len(n.inFlight)+len(n.victims) > 0 {
+		if len(n.reserved)+len(n.inFlight)+len(n.victims) > 0 || n.lost {
 			return true
 		}
 		for _, m := range n.claims() {

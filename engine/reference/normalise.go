@@ -27,6 +27,7 @@ type need struct {
 	domain      string
 	couldCover  bool
 	skewBlocked bool // a useful free machine was left because of the skew
+	short       bool // it lacked something when phase 2 began
 
 	// What phase 2 decided.
 	victims       []*model.Machine
@@ -36,6 +37,7 @@ type need struct {
 	hadCandidates bool             // somebody could have been preempted
 	countsOnDrain bool             // its plan of this cycle counts on what drains already, and not for it yet
 	used          []*model.Machine // free machines and victims that its plans count on
+	lost          bool             // plans of others count on what it acquired
 	reserved      []*model.Machine // of these, what is stamped for it
 	longestGrace  int              // seconds
 }

@@ -37,6 +37,9 @@ type pass struct {
 	remainder map[*model.Machine]bool
 	voided    map[*model.Machine]hold
 	withheld  map[*model.Machine]bool // acquired and given up, because the plan went elsewhere
+	// acquired are the Idle machines that Needs have acquired when phase 2 begins, and the priority above which a plan may
+	// count on each.
+	acquired map[*model.Machine]int32
 }
 
 // Decide returns the plan of one cycle.
@@ -47,6 +50,7 @@ func Decide(in Input) Plan {
 		p.phase1(n)
 	}
 	p.giveBackTogether()
+	p.beginPhase2()
 	for _, n := range p.needs {
 		p.phase2(n)
 	}

@@ -132,11 +132,11 @@ func (p *pass) lowerOwner(n *need, m *model.Machine) *need {
 	return o
 }
 
-// leavesToEqual: a Need without Same is credited no bound machine of a lower Need that has its priority, and that
-// wants something that the machine has and of which it wants nothing.
+// leavesToEqual: a Need without Same is credited no bound machine of a lower Need that has its priority, that can use
+// the machine, and that wants something that it has and of which the first wants nothing.
 func (p *pass) leavesToEqual(n *need, m *model.Machine) bool {
 	o := p.lowerOwner(n, m)
-	return n.Profile.Same() == nil && m.State != model.Creating && !own(n, m) && o != nil && o.Profile.Priority() == n.Profile.Priority() &&
+	return n.Profile.Same() == nil && m.State != model.Creating && !own(n, m) && o != nil && o.Profile.Priority() == n.Profile.Priority() && usable(o, m) &&
 		slices.ContainsFunc(o.Aggregate, func(w model.Amount) bool {
 			return n.Aggregate.Get(w.Name) == 0 && m.EffectiveAllocatable().Get(w.Name) > 0
 		})

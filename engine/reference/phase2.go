@@ -6,11 +6,25 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
+// beginPhase2 notes who is short, and what Needs have acquired that plans of others may count on.
+func (p *pass) beginPhase2() {
+	p.acquired = map[*model.Machine]int32{}
+	for _, n := range p.needs {
+		n.short = !n.deficit.IsZero()
+		for _, m := range n.idle {
+			p.acquired[m] = n.Profile.Priority()
+			if h, held := p.holds[m]; held {
+				p.acquired[m] = max(p.acquired[m], p.priorityOfHold(h))
+			}
+		}
+	}
+}
+
 // phase2 preempts for what phase 1 left of one Need. It never binds: what it
 // frees is acquired in a later cycle.
 func (p *pass) phase2(n *need) {
 	switch {
-	case n.deficit.IsZero() || n.Parked:
+	case !n.short || n.Parked: // one that has lost what it acquired to a plan is decided anew in the next cycle
 	case p.in.Options.Victims == VictimsGang:
 		p.planFor(n, p.byPriority(n))
 	case n.Profile.Same() != nil:
@@ -40,8 +54,8 @@ func (p *pass) replaceLost(n *need) {
 	}
 }
 
-// inFlightFor: what is reserved for the Need and on its way, in keep order:
-// Draining, or still bound to another cluster. A machine that was subtracted
+// inFlightFor: what is reserved for the Need and on its way: first what drains, then what is still bound
+// to another cluster, each in keep order. A machine that was subtracted
 // from one row's deficit is not there for another row of the same identity.
 func (p *pass) inFlightFor(n *need) []*model.Machine {
 	var ms []*model.Machine
@@ -57,7 +71,14 @@ func (p *pass) inFlightFor(n *need) []*model.Machine {
 			ms = append(ms, m)
 		}
 	}
-	slices.SortFunc(ms, keepOrder)
+	slices.SortFunc(ms, func(a, b *model.Machine) int {
+		if a.State != b.State && a.State == model.Draining {
+			return -1
+		} else if a.State != b.State && b.State == model.Draining {
+			return 1
+		}
+		return keepOrder(a, b)
+	})
 	return ms
 }
 

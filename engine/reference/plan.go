@@ -72,7 +72,9 @@ func (p *pass) reclaims() []Action {
 		ms := filter(p.bound[cluster], func(m *model.Machine) bool {
 			// Of its own cluster a plan may count on what nobody claims.
 			kept := p.takenBy[m] != nil && p.takenBy[m].Cluster == m.Cluster
-			return p.excess(m) && p.victimOf[m] == nil && !kept
+			// A plan that counted on it ends, and none begins to: its own cluster may use it in the next cycle.
+			freed := m.Departs() && p.takenBy[m] == nil && p.reservationOver(m)
+			return p.excess(m) && p.victimOf[m] == nil && !kept && !freed
 		})
 		slices.SortFunc(ms, keepOrder)
 		for _, m := range ms {
@@ -104,10 +106,16 @@ func (p *pass) deletes() []Action {
 }
 
 // couldUseElsewhere: the Same-Need is short, something is held or planned for it, and the
-// machine would be of use to it, but lies outside of its domain.
+// machine would be of use to it, but lies outside of its domain; or it preempts machine by machine.
 func (p *pass) couldUseElsewhere(n *need, m *model.Machine) bool {
 	same := n.Profile.Same()
-	if same == nil || n.deficit.IsZero() || n.Parked || n.domain == noDomain || !usable(n, m) || !useful(m, n.deficit) || valueOf(m, same.Key) == n.domain {
+	if same == nil || n.deficit.IsZero() || n.Parked || n.domain == noDomain || !usable(n, m) || !useful(m, n.deficit) {
+		return false
+	}
+	if p.in.Options.Victims != VictimsGang && len(n.victims) > 0 {
+		return true // its plan counts on what is free, and holds nothing
+	}
+	if valueOf(m, same.Key) == n.domain {
 		return false
 	}
 	return len(n.reserved) > 0 || slices.ContainsFunc(p.machines, func(o *model.Machine) bool { return p.reservedFor(n, o) })

@@ -14,7 +14,7 @@ import (
 func (p *pass) reclaimBetweenTenants() {
 	for _, n := range p.needs {
 		taker := p.tenantOf(n.Cluster)
-		if taker == nil || n.deficit.IsZero() || n.Parked || n.covered || p.backsOff(n) || p.in.Options.Victims != VictimsGang {
+		if taker == nil || !n.short || n.Parked || n.covered || p.backsOff(n) || p.in.Options.Victims != VictimsGang {
 			continue
 		}
 		b := &ledger{p: p, taker: taker, has: map[*Tenant]model.Resources{}}

@@ -181,6 +181,12 @@ func (p *pass) unitsFor(n *need, scope func(*model.Machine) bool, eligible func(
 			units = append(units, u)
 			continue
 		}
+		if p.acquiredForLess(n, m) {
+			u := &unit{class: classExcess, members: []*model.Machine{m}, score: math.Inf(-1), noPreempt: true}
+			u.local = u.members
+			units = append(units, u)
+			continue
+		}
 		if m.State != model.Configured || m.Cluster == n.Cluster || held || m.Departs() {
 			continue
 		}
@@ -215,6 +221,24 @@ func (p *pass) drainsForLess(n *need, m *model.Machine) bool {
 		return !void || p.countedFor[m] == nil && !slices.ContainsFunc(v.owners, waits)
 	}
 	return p.givenUp(m) || p.priorityOfHold(h) < n.Profile.Priority()
+}
+
+// acquiredForLess: the machine is Idle, and a Need of strictly lower priority has acquired it in this pass. It is there for
+// Needs with Same, which look at other domains than in phase 1. Not for one that waits because a drain has failed.
+func (p *pass) acquiredForLess(n *need, m *model.Machine) bool {
+	level, is := p.acquired[m]
+	return is && n.Profile.Same() != nil && p.claimedBy[m] != nil && level < n.Profile.Priority() && !p.backsOff(n)
+}
+
+// takeAcquired takes an Idle machine from the Need that has acquired it.
+func (p *pass) takeAcquired(n *need, m *model.Machine) {
+	by := p.claimedBy[m]
+	if m.State != model.Idle || by == nil || by == n {
+		return
+	}
+	by.idle = without(by.idle, m)
+	by.deficit, by.lost = by.Aggregate.Sub(sum(by.claims())), true
+	delete(p.claimedBy, m)
 }
 
 // givenUp: the machine drains for Needs that are satisfied without it, or whose deficits

@@ -201,7 +201,7 @@ func (p *pass) bestOf(n *need, by policy, key string) (best *proposal, candidate
 	// Which machine of a gang can be spared depends on the domain that is looked
 	// at: all domains with somebody else's machines are.
 	others := filter(p.machines, func(m *model.Machine) bool {
-		return (m.State == model.Configured && m.Cluster != n.Cluster || p.drainsForLess(n, m)) && usable(n, m)
+		return (m.State == model.Configured && m.Cluster != n.Cluster || p.drainsForLess(n, m) || p.acquiredForLess(n, m)) && usable(n, m)
 	})
 	for _, s := range p.totalsByValue(n, key, others) {
 		g := p.candidateDomain(n, by, s, key)
@@ -460,6 +460,7 @@ func (p *pass) carryOut(n *need, x proposal) {
 		if !p.givenUp(m) {
 			p.voidFor(n, m)
 		}
+		p.takeAcquired(n, m)
 		if m.State == model.Idle || leaving(n, m) {
 			n.reserved = append(n.reserved, m)
 		}

@@ -87,8 +87,9 @@ type VictimGroupKey struct {
 	// Excess: no need claims the machine and it may be reclaimed, or it is draining.
 	Excess   bool
 	Tenant   int32 // between tenants: the cluster's tenant, else tenancy.None
-	Leaving  bool  // the machine is draining
-	Promised bool  // it is draining, and reserved for a Need whose priority is level
+	Leaving  bool  // the machine is draining, or Acquired
+	Promised bool  // it is there for higher priorities than level alone: it drains for a Need of that priority, or Acquired
+	Acquired bool  // it is Idle, and a Need of that priority has acquired it in this pass: for Needs with Same
 }
 
 // Giver returns the tenant that units of a victim group are debited to.
