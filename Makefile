@@ -321,7 +321,7 @@ soak-sim: ## worlds in trouble: faults, latencies, losses, demand that changes; 
 
 .PHONY: soak-loops
 soak-loops: ## closed loops of random worlds, and what they undo; goes on where it ended (LOOPS=100000 LOOP_FROM=1)
-	$(GO) test -vet=off -count=1 -timeout 0 -v ./internal/sim -run 'ClosedLoops$$' -loops $(LOOPS) -loop-from $(LOOP_FROM) -loop-whole -loop-state $(CURDIR)/build/soak-loops.state
+	GOGC=800 $(GO) test -vet=off -count=1 -timeout 0 -v ./internal/sim -run 'ClosedLoops$$' -loops $(LOOPS) -loop-from $(LOOP_FROM) -loop-whole -loop-state $(CURDIR)/build/soak-loops.state
 
 .PHONY: gates
 gates: gates-exact gates-instructions gates-compare ## all that holds speed and memory to what they were

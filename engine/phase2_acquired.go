@@ -64,13 +64,10 @@ func (l *worker) mostAskedWithSame(asks []bool) (most []int32) {
 // is higher, of the one for which the machine is held.
 func (p *pass) priorityToTake(a acquisition) int32 {
 	priority := p.kindOf(a.need).Priority
-	if !p.reserved.Live(a.row) {
-		return priority
+	if p.reserved.Live(a.row) {
+		priority = max(priority, p.priorityOfHold(a.row))
 	}
-	if members := p.reserved.Members(a.row); len(members) > 0 {
-		return max(priority, p.kindOf(members[0]).Priority)
-	}
-	return max(priority, p.s.Supply.Reservation(a.row).Priority)
+	return priority
 }
 
 // isAcquired reports whether a machine that was acquired still is, and no plan counts on it.

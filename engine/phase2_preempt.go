@@ -204,9 +204,9 @@ func (l *worker) findLeaving() {
 		for rows := p.s.Supply.InState(model.Draining).Iterator(); rows.HasNext(); {
 			r := columnar.Row(rows.Next())
 			x := leavingMachine{class: p.s.View.Class[r], id: p.s.IDRank[r], priority: math.MinInt32, row: r}
-			list = append(list, x) // from the beginning, or once its owners turn out not to need it
-			if priority, promised := p.promisedTo(r); promised {
-				x.priority, x.promised = priority, true
+			list = append(list, x)  // from the beginning, or once its owners turn out not to need it
+			if p.reserved.Live(r) { // or until they do: a plan may take what has satisfied one
+				x.priority, x.promised = p.priorityOfHold(r), true
 				list = append(list, x)
 			}
 		}
@@ -224,10 +224,15 @@ func (p *pass) promisedTo(r columnar.Row) (priority int32, promised bool) {
 	if !p.reserved.Live(r) || p.isGivenUp(r) {
 		return math.MinInt32, false
 	}
+	return p.priorityOfHold(r), true
+}
+
+// priorityOfHold returns the priority of the first owner of a live reservation; the record's, if none is known.
+func (p *pass) priorityOfHold(r columnar.Row) int32 {
 	if members := p.reserved.Members(r); len(members) > 0 {
-		return p.kindOf(members[0]).Priority, true
+		return p.kindOf(members[0]).Priority
 	}
-	return p.s.Supply.Reservation(r).Priority, true
+	return p.s.Supply.Reservation(r).Priority
 }
 
 // isGivenUp reports whether a machine drains for needs that are satisfied without it. Its
