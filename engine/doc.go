@@ -247,8 +247,8 @@
 //	           cover, domains, free,
 //	           holds, spread
 //	preempt    phase2_*; units_*, gang_* claims, priority,      victims, planned, plans,
-//	           (VictimsGang);            cheapest, pools        Line.Status, .domain;
-//	           victims_machine*;                                withheld claims
+//	           (VictimsGang);            cheapest, pools,       Line.Status, .domain;
+//	           victims_machine*;         acquisitions           withheld claims
 //	           victims_score (both);
 //	           nested, tenancy*,
 //	           internal/units,
@@ -303,8 +303,10 @@
 //	           that lacks nothing; the rows of one stamp       with another that gathers;
 //	           where one of them acquired, and what they       all give back together, by
 //	           have, sorted, where some may do with fewer      cluster
-//	preempt    kinds × C, the victims of the classes that are  the first; all prepare
-//	           asked for, then the turns that may find some    (phase2_turns, gang_find)
+//	preempt    kinds × C, what priorities below those of short the first; all prepare
+//	           gangs acquired, the victims of the classes that (phase2_turns, gang_find)
+//	           are asked for, then the turns that may find
+//	           some
 //	reclaim    clusters, reservations, and the machines of     the first
 //	           clusters that may have excess
 //	delete     a scan of two byte columns, O(M), if there is   the first

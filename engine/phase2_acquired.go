@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math"
+	"slices"
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
@@ -25,8 +26,16 @@ func (l *worker) listAcquired() []leavingMachine {
 	if most == nil {
 		return nil
 	}
+	// Acquisitions are in rank order: first those of priorities that no plan looks below of.
+	highest := slices.Max(most)
+	from, _ := slices.BinarySearchFunc(acquired, highest, func(a acquisition, priority int32) int {
+		if l.p.kindOf(a.need).Priority >= priority {
+			return -1
+		}
+		return 1
+	})
 	list := l.search.acquired[:0]
-	for _, a := range acquired {
+	for _, a := range acquired[from:] {
 		class := l.p.s.View.Class[a.row]
 		if most[class] == math.MinInt32 {
 			continue

@@ -309,7 +309,8 @@
 //	         steps of θ; else 0
 //	band     −⌊S/δ⌋ of the victim score S and δ = Options.Band; between tenants 0. S is +∞
 //	         for machines that drain for nobody, −∞ for those that drain for a lower
-//	         rank (scoreOf), so that of excess the former goes first, the latter last
+//	         rank or that a lower priority has acquired in this pass (scoreOf), so that of
+//	         excess the former goes first, the latter last
 //	class    what the loss does to a workload, the gentlest first (units.Class)
 //	roi      of a whole gang −⌊ROI/θ⌋: what breaking it gives here, over what it
 //	         destroys everywhere, measured on what is missing (ROISteps in internal/exact)
@@ -385,8 +386,8 @@
 //     age, which makes groups of about one machine, makes preemption slow.
 //   - It has many values: order the machines inside a group by it, before the id. The
 //     order by id is made in Alike.Add, Sort and Least (internal/units/victim_group.go),
-//     and for draining machines in findLeaving (phase2_preempt.go): dealLeaving lists
-//     them as Sorted. It is read in VictimGroup.First (set by read in units_roster.go
+//     and for draining and acquired machines in findLeaving (phase2_preempt.go):
+//     dealLeaving lists them as Sorted. It is read in VictimGroup.First (set by read in units_roster.go
 //     and by order in units_scope.go), in CompareVictimGroups, in selection.head
 //     (units_choose.go), which merges the groups of one tier, and in dealVictimGroup
 //     (units_scope.go), which keeps it when groups are dealt into domains. All of them

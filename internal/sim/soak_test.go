@@ -199,9 +199,9 @@ func (s *soak) table() string {
 	for _, kind := range slices.Sorted(maps.Keys(s.UndoingBy)) {
 		line("… "+kind, s.UndoingBy[kind], s.Seeds[kind])
 	}
-	line("… beyond what the contract excepts", s.Beyond, s.Seeds["beyond"])
+	line("… beyond what something larger explains", s.Beyond, s.Seeds["beyond"])
 	line("… … after they have settled", s.BeyondAfter, s.Seeds["after"])
-	line("… … and beyond what something sooner explains", s.BeyondSooner, nil)
+	line("… … and what something sooner explains", s.BeyondSooner, nil)
 	line("do not rest", s.Restless, s.Seeds[ErrRestless.Error()])
 	line("break an invariant", s.broken(), nil)
 	for _, i := range slices.Sorted(maps.Keys(s.Broken)) {

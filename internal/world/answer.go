@@ -77,7 +77,7 @@ func NewAnswer(w *World, supply machines, plan *engine.Plan, carried []engine.Ac
 	for i := range results {
 		results[i] = plan.Need(i)
 	}
-	t := translator{world: w, machines: supply, actions: plan.Actions, results: results, only: only}
+	t := translator{world: w, machines: supply, actions: plan.Actions, reserved: plan.Reservations, results: results, only: only}
 	a := t.answer(carried, why)
 	a.Stats, a.Bill = plan.Stats, billOf
 	return a
@@ -113,6 +113,7 @@ type translator struct {
 	world     *World
 	machines  machines
 	actions   []engine.Action
+	reserved  []engine.Reserved   // what plans of this cycle hold
 	results   []engine.NeedResult // by number of the row in the plan
 	fileIndex []int               // number of the row in the plan → world.Needs index
 	only      *Subjects           // of the explanation

@@ -65,6 +65,8 @@ type MachineWhy struct {
 	Machine string
 	// ClaimedBy is the Need that the machine is attributed to.
 	ClaimedBy string
+	// PlannedFor is the Need whose plan of this cycle holds the machine; empty = none does.
+	PlannedFor string
 	// Decided tells whether the plan holds an action for the machine; the
 	// fields below are the action's.
 	Decided bool
@@ -117,6 +119,9 @@ func (t *translator) explain(carried []engine.Action, why explainer) *Explain {
 	}
 	for _, a := range carried {
 		entry(a.Machine).HeldBy = ""
+	}
+	for i := range t.reserved {
+		entry(t.reserved[i].Machine).PlannedFor = t.name(t.reserved[i].Need)
 	}
 	for i := range t.results {
 		n := &t.results[i]
@@ -349,6 +354,7 @@ func (m *MachineWhy) write(j *jsonWriter) {
 	j.key(m.Machine)
 	j.open('{')
 	j.word("claimedBy", m.ClaimedBy)
+	j.word("plannedFor", m.PlannedFor)
 	if m.Decided {
 		j.word("action", m.Kind.String())
 		j.word("reason", m.Reason.String())

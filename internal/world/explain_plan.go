@@ -123,9 +123,13 @@ func (p *PlanWhy) tell(w io.Writer) {
 			if u.Tenant != "" {
 				of = fmt.Sprintf(" of tenant %s at %.2f of its share", cell(u.Tenant), u.Ratio)
 			}
-			fmt.Fprintf(w, "  the plan %s %s (%s)%s: band %g, gain %.3f of cost %.3f, grace %d s, interruption %s, reclamation %s; served %s\n",
+			whose := "served " + cell(shortened(u.Holders))
+			if u.Spared && len(u.Holders) > 0 {
+				whose = fmt.Sprintf("%s had acquired it in this cycle", cell(shortened(u.Holders)))
+			}
+			fmt.Fprintf(w, "  the plan %s %s (%s)%s: band %g, gain %.3f of cost %.3f, grace %d s, interruption %s, reclamation %s; %s\n",
 				list.says, shortened(u.Machines), u.Class, of, u.Band, u.Gain, u.Cost, u.GraceSeconds,
-				dollars(u.InterruptionDollars), dollars(u.ReclamationDollars), cell(shortened(u.Holders)))
+				dollars(u.InterruptionDollars), dollars(u.ReclamationDollars), whose)
 		}
 		if more := len(list.units) - tableDomainsMax; more > 0 {
 			fmt.Fprintf(w, "  … and %s more; -o json lists them all\n", plural(more, "unit"))

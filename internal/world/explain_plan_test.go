@@ -108,6 +108,50 @@ func TestPlansOfGangsAreToldToPeople(t *testing.T) {
 	}
 }
 
+// TestWhatAPlanTakesOfWhatWasAcquired: a plan counts on a free machine that a Need of lower priority has acquired. The plan says so, and
+// the machine says for whom it is kept; the Need is none of those that lose what is preempted.
+func TestWhatAPlanTakesOfWhatWasAcquired(t *testing.T) {
+	const file = `
+machines:
+- {id: i-a, state: Idle, resources: {cpu: 4}, labels: {rack: ra}}
+- {id: i-b, state: Idle, resources: {cpu: 4}, labels: {rack: rb}}
+- {id: v-b, state: Configured, cluster: v, resources: {cpu: 4}, labels: {rack: rb}, assigned: {priority: 10, need: victim}}
+needs:
+- {name: gang, cluster: g, priority: 1000, aggregate: {cpu: 8}, minUnit: {cpu: 4}, requirements: [{key: rack, operator: Same}]}
+- {name: other, cluster: o, priority: 500, aggregate: {cpu: 4}}
+- {name: victim, cluster: v, priority: 10, aggregate: {cpu: 4}}
+`
+	w := read(t, file)
+	answer, err := w.Explain(&Subjects{Needs: map[string]bool{"gang": true}, Machines: map[string]bool{"i-b": true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table, js bytes.Buffer
+	if err := answer.WriteExplanation(&table, w, true); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"preempts 1 machine: v-b, of victim\n", "the plan takes i-b (excess)", "; other had acquired it in this cycle\n",
+		"the plan of need gang holds it from this cycle on\n",
+	} {
+		if !strings.Contains(table.String(), want) {
+			t.Errorf("there is no %q in\n%s", want, table.String())
+		}
+	}
+	if err := answer.WriteExplanationJSON(&js); err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Machines map[string]struct{ PlannedFor string }
+	}
+	if err := json.Unmarshal(js.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Machines["i-b"].PlannedFor != "gang" {
+		t.Errorf("i-b is planned for %q in\n%s", got.Machines["i-b"].PlannedFor, js.String())
+	}
+}
+
 // What waits says since when: what is satisfied is not short, and a need that
 // does not say when it came is not said to have come.
 func TestExplainSaysSinceWhen(t *testing.T) {

@@ -97,13 +97,16 @@ func (n *NeedWhy) tell(w io.Writer, row *NeedRow, verbose bool) {
 	}
 }
 
-// whose names the Needs that lose what the plan takes.
+// whose names the Needs that lose what the plan preempts.
 func (n *NeedWhy) whose() string {
 	if n.Plan == nil {
 		return ""
 	}
 	var of []string
 	for i := range n.Plan.Units {
+		if n.Plan.Units[i].Spared {
+			continue
+		}
 		for _, name := range n.Plan.Units[i].Holders {
 			if !slices.Contains(of, name) {
 				of = append(of, name)
@@ -204,6 +207,9 @@ func (m *MachineWhy) tell(w io.Writer, of *model.Machine) {
 	}
 	if of.Reservation.Active() {
 		fmt.Fprintf(w, "  held for a need of cluster %s\n", cell(of.Reservation.Owner.Cluster))
+	}
+	if m.PlannedFor != "" {
+		fmt.Fprintf(w, "  the plan of need %s holds it from this cycle on\n", cell(m.PlannedFor))
 	}
 	m.tellAction(w)
 	if m.Held != nil {
