@@ -236,6 +236,9 @@ func (p *pass) takeAcquired(n *need, m *model.Machine) {
 	if m.State != model.Idle || by == nil || by == n {
 		return
 	}
+	if by.deficit.IsZero() {
+		by.skewBlocked = false // it left the Need short of nothing
+	}
 	by.idle = without(by.idle, m)
 	by.deficit, by.lost = by.Aggregate.Sub(sum(by.claims())), true
 	delete(p.claimedBy, m)
