@@ -287,6 +287,38 @@ func TestRemember(t *testing.T) {
 	}
 }
 
+// TestNominationsInVain: a nomination of this process is in vain once its node takes pods and has no room for the pod; not before the cache
+// can show what is there.
+func TestNominationsInVain(t *testing.T) {
+	for name, c := range map[string]struct {
+		there func(*cluster)
+		own   bool
+		after time.Duration
+		want  bool
+	}{
+		"others took the room":        {func(c *cluster) { c.node("n1", "cpu=4 memory=8Gi pods=10"); c.pod("q", "n1", "cpu=3 memory=1Gi") }, true, vainAfter, true},
+		"there is room":               {func(c *cluster) { c.node("n1", "cpu=4 memory=8Gi pods=10"); c.pod("q", "n1", "cpu=2 memory=1Gi") }, true, vainAfter, false},
+		"no place for one more pod":   {func(c *cluster) { c.node("n1", "cpu=4 memory=8Gi pods=1"); c.pod("q", "n1", "cpu=1 memory=1Gi") }, true, vainAfter, true},
+		"it was written a moment ago": {func(c *cluster) { c.node("n1", "cpu=4 memory=8Gi pods=10"); c.pod("q", "n1", "cpu=3 memory=1Gi") }, true, vainAfter - 1, false},
+		"the node takes no pods yet": {func(c *cluster) {
+			c.node("n1", "cpu=4 memory=8Gi pods=10", awaits)
+			c.pod("q", "n1", "cpu=3 memory=1Gi")
+		}, true, vainAfter, false},
+		"the node is not there":          {func(c *cluster) { c.node("n2", "cpu=4 memory=8Gi pods=10") }, true, vainAfter, false},
+		"somebody else has nominated it": {func(c *cluster) { c.node("n1", "cpu=4 memory=8Gi pods=10"); c.pod("q", "n1", "cpu=3 memory=1Gi") }, false, vainAfter, false},
+	} {
+		x := &cluster{}
+		c.there(x)
+		x.pod("p", "", "cpu=2 memory=1Gi", func(p *corev1.Pod) { p.Status.NominatedNodeName = "n1" })
+		p := x.Pods[len(x.Pods)-1]
+		x.Now = noon.Add(c.after)
+		r := &Nominator{nominated: map[types.UID]nominated{p.UID: {node: "n1", since: noon, written: noon, seen: true, ours: c.own}}}
+		if got := r.inVain([]*corev1.Pod{p}, &x.View)[p.UID]; got != c.want {
+			t.Errorf("%s: in vain %v, want %v", name, got, c.want)
+		}
+	}
+}
+
 // TestNominatedIsNotStuck: a pod that is nominated for a node has its room there: nothing is bought for it, nor is its room
 // another's.
 func TestNominatedIsNotStuck(t *testing.T) {

@@ -30,6 +30,8 @@ const (
 	seenWithin = 2 * time.Second
 	// NominatedFor is how long a nomination stands at the most: the scheduler keeps the pod's room on the node meanwhile.
 	NominatedFor = time.Minute
+	// vainAfter is how long one stands at the least that is in vain: the cache shows what is on the node by then.
+	vainAfter = 5 * time.Second
 	roundLimit   = 10 * time.Second
 )
 
@@ -43,7 +45,7 @@ type NominatorMetrics struct {
 func NewNominatorMetrics(r prometheus.Registerer) *NominatorMetrics {
 	m := &NominatorMetrics{
 		nominations: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tonnage_operator_nominations_total", Help: "Nominations of pods for nodes: written, taken back after a minute in which the pod found no room there, refused.",
+			Name: "tonnage_operator_nominations_total", Help: "Nominations of pods for nodes: written, taken back where the node has no room for the pod any more or after a minute, refused.",
 		}, []string{"outcome"}),
 		held: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "tonnage_operator_node_awaits_nomination_seconds", Help: "How long new nodes took no pods until these were nominated.",
@@ -161,7 +163,8 @@ func (r *Nominator) round(ctx context.Context) (waits bool, err error) {
 		return true, err
 	}
 	pending, lost := r.remember(v)
-	r.takeBack(ctx, pending, v.Now)
+	r.takeBack(ctx, pending, v)
+	lost = slices.DeleteFunc(lost, func(n Nomination) bool { return r.nominated[n.Pod.UID].node != n.Node })
 	r.write(ctx, append(lost, Nominate(v, r.Config)...), v.Now)
 	freed := map[types.UID]bool{}
 	defer func() { r.freed = freed }()
@@ -283,11 +286,13 @@ func (r *Nominator) write(ctx context.Context, all []Nomination, now time.Time) 
 	}
 }
 
-// takeBack takes nominations back that have stood too long. Those of others stay: an apply takes away only what its owner set.
-func (r *Nominator) takeBack(ctx context.Context, pods []*corev1.Pod, now time.Time) {
+// takeBack takes nominations back that are in vain, or have stood too long. Those of others stay: an apply takes away only what its
+// owner set.
+func (r *Nominator) takeBack(ctx context.Context, pods []*corev1.Pod, v *View) {
+	vain, now := r.inVain(pods, v), v.Now
 	for _, p := range pods {
 		x := r.nominated[p.UID]
-		if now.Sub(x.since) < NominatedFor {
+		if now.Sub(x.since) < NominatedFor && !vain[p.UID] {
 			continue
 		}
 		left, err := r.apply(ctx, p, "")
@@ -303,6 +308,37 @@ func (r *Nominator) takeBack(ctx context.Context, pods []*corev1.Pod, now time.T
 		x.since = now // those of others are tried again
 		r.nominated[p.UID] = x
 	}
+}
+
+// inVain finds the nominations of this process whose node takes pods and has no room for the pod any more, since others were
+// placed there: a scheduler would keep the pod waiting for it, and nothing would be bought for the pod.
+func (r *Nominator) inVain(pods []*corev1.Pod, v *View) map[types.UID]bool {
+	out := map[types.UID]bool{}
+	var byName map[string]*node
+	var f *fleet
+	for _, p := range pods {
+		x := r.nominated[p.UID]
+		if !x.ours || v.Now.Sub(x.written) < vainAfter {
+			continue
+		}
+		if f == nil {
+			f, byName = look(v), map[string]*node{}
+			for _, n := range f.nodes {
+				byName[n.Name] = n
+			}
+		}
+		n := byName[x.node]
+		if n == nil || Awaiting(n.Node) {
+			continue // it is on its way, or takes no pods yet
+		}
+		free := n.free()
+		for d, asks := range f.asks(p) {
+			if asks > free[d] {
+				out[p.UID] = true
+			}
+		}
+	}
+	return out
 }
 
 // apply sets a pod's nomination, "" = takes it away, and returns what it is then. That of somebody else is a conflict.
