@@ -96,6 +96,7 @@ func (l *worker) takeAcquired(r columnar.Row, need int32) {
 	if n.Is(state.IsSatisfied) {
 		n.Status &^= state.IsSatisfied | state.IsSkewBlocked // the skew left it short of nothing
 		l.p.satisfied -= l.p.weight(n)
+		l.voidAll(by) // others may have taken of that what it did not need
 	}
 	l.p.preempted.withheldBy[r] = by
 	l.undone = append(l.undone, r) // it is taken, as it was, and on nobody's chain

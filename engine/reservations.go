@@ -137,6 +137,15 @@ func (l *worker) voidLost(need int32) {
 	}
 }
 
+// voidAll ends all that is held for a Need which a higher rank has taken something from.
+func (l *worker) voidAll(need int32) {
+	for _, r := range slices.Clone(l.p.reserved.Of(need)) {
+		if l.p.reserved.Live(r) {
+			l.void(l.p.s.Supply.Reservation(r).Owner, PlanRankLost)
+		}
+	}
+}
+
 // void ends an owner's reservations for a cause. The Idle machines among them become available like any other.
 func (l *worker) void(owner model.Owner, why PlanEnd) {
 	l.p.reserved.End(l.arena, owner, why, func(r columnar.Row) {

@@ -174,6 +174,15 @@ func (p *pass) void(owner model.Owner, of func(*model.Machine, hold) bool) {
 	}
 }
 
+// voidAll ends all that is held for a Need which a higher rank has taken something from, but for what is being created.
+func (p *pass) voidAll(n *need) {
+	for m, h := range maps.Clone(p.holds) {
+		if p.reservedFor(n, m) {
+			p.void(h.record.Owner, func(m *model.Machine, _ hold) bool { return m.State != model.Creating })
+		}
+	}
+}
+
 // voidLost ends the plans of a Need whose domain cannot cover it any more,
 // whatever is preempted there. It plans anew in the next cycle.
 func (p *pass) voidLost(n *need) {

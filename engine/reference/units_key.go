@@ -236,12 +236,14 @@ func (p *pass) takeAcquired(n *need, m *model.Machine) {
 	if m.State != model.Idle || by == nil || by == n {
 		return
 	}
-	if by.deficit.IsZero() {
-		by.skewBlocked = false // it left the Need short of nothing
-	}
+	satisfied := by.deficit.IsZero()
 	by.idle = without(by.idle, m)
 	by.deficit, by.lost = by.Aggregate.Sub(sum(by.claims())), true
 	delete(p.claimedBy, m)
+	if satisfied {
+		by.skewBlocked = false // it left the Need short of nothing
+		p.voidAll(by)          // others may have taken of that what it did not need
+	}
 }
 
 // givenUp: the machine drains for Needs that are satisfied without it, or whose deficits
