@@ -31,8 +31,8 @@ const (
 	// NominatedFor is how long a nomination stands at the most: the scheduler keeps the pod's room on the node meanwhile.
 	NominatedFor = time.Minute
 	// vainAfter is how long one stands at the least that is in vain: the cache shows what is on the node by then.
-	vainAfter = 5 * time.Second
-	roundLimit   = 10 * time.Second
+	vainAfter  = 5 * time.Second
+	roundLimit = 10 * time.Second
 )
 
 // NominatorMetrics are the series of a nominator.
