@@ -9,8 +9,12 @@ import (
 	"gonum.org/v1/gonum/optimize/convex/lp"
 )
 
-// tolerance of the simplex. Its figures are shares of what is asked for.
-const tolerance = 1e-10
+const (
+	// tolerance of the simplex. Its figures are shares of what is asked for.
+	tolerance = 1e-10
+	// relaxation is by how much a bound of 0 is lowered, in machines.
+	relaxation = 1e-7
+)
 
 // Bound returns what machines for the pods cost an hour at least. No fleet on which all pods run
 // costs less. It is a linear program over fractions of machines, solved by the simplex of gonum.
@@ -189,7 +193,7 @@ func (p *program) solve() (float64, error) {
 			a = grow(a, column)
 		}
 	}
-	least, x, err := lp.Simplex(c, a, p.least, tolerance, first)
+	least, x, err := lp.Simplex(c, a, p.relaxed(), tolerance, first)
 	if err != nil {
 		return 0, err
 	}
@@ -199,6 +203,19 @@ func (p *program) solve() (float64, error) {
 		}
 	}
 	return least, nil
+}
+
+// relaxed are bounds of the rows that are lower by a little, and by a different share in each row. With many rows at
+// 0 the simplex can choose a basis that is singular, or go round for ever; now no two rows reach their bounds at
+// once (Charnes, Optimality and Degeneracy in Linear Programming, 1952). Less is asked for, so the result is a lower bound, too.
+func (p *program) relaxed() []float64 {
+	out := slices.Clone(p.least)
+	for i := range out {
+		if out[i] == 0 {
+			out[i] = -relaxation * (1 + float64(i)/float64(len(out)))
+		}
+	}
+	return out
 }
 
 // grow adds a column to a matrix.
