@@ -12,7 +12,8 @@ import (
 
 // A Need with Same chooses its domain in phase 1 by what is free at its turn. A plan looks at other domains after all turns, when
 // Needs of lower rank have acquired Idle machines there. Nothing is bound before the cycle ends, so a plan may count on these
-// machines as on those that drain for a lower priority. Their Needs do without, and are decided anew in the next cycle.
+// machines, as it may on those that drain for a lower priority. The Needs that had acquired them go without in this cycle. The next
+// cycle decides them anew.
 
 // listAcquired lists the Idle machines that a Need has acquired on which plans of Needs with Same may count: some Need with Same that
 // accepts the class lacks something, and has a higher priority. What is held for a higher priority than that of the Need
@@ -26,7 +27,7 @@ func (l *worker) listAcquired() []leavingMachine {
 	if most == nil {
 		return nil
 	}
-	// Acquisitions are in rank order: first those of priorities that no plan looks below of.
+	// Acquisitions are in rank order: first those of the priorities that no gang is above.
 	highest := slices.Max(most)
 	from, _ := slices.BinarySearchFunc(acquired, highest, func(a acquisition, priority int32) int {
 		if l.p.kindOf(a.need).Priority >= priority {

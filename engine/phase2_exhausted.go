@@ -61,7 +61,7 @@ func (l *worker) noneToTake(k *state.Kind) bool {
 	x.order(l.p.s.IDRank)
 	for i := l.p.liveOrMore(x, 0); i < len(x.victimGroups); i = l.p.liveOrMore(x, i+1) {
 		if f := &x.victimGroups[i]; k.AcceptsClass(f.Class) && l.p.hasLeft(f) && (!f.Leaving || slices.ContainsFunc(f.Rows, func(r columnar.Row) bool {
-			return l.p.preempted.takenBy(r) == order.None && (f.Acquired && l.p.isAcquired(r) || !f.Acquired && l.p.drainsAs(r, f.Promised))
+			return l.p.isThereAs(&f.VictimGroupKey, r)
 		})) {
 			return false
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/tonnage/tonnage/engine/internal/holds"
 	"github.com/tonnage/tonnage/engine/internal/order"
 	"github.com/tonnage/tonnage/engine/internal/state"
+	"github.com/tonnage/tonnage/engine/internal/units"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -159,9 +160,11 @@ func (p *pass) cheapestByClass() (out, same []int32) {
 	some := false
 	for i := range p.candidates.leaving {
 		m := &p.candidates.leaving[i]
-		if some = some || m.acquired; !m.acquired {
-			out[m.class] = min(out[m.class], m.priority) // math.MinInt32 if it drains for nobody
+		if m.acquired {
+			some = true
+			continue
 		}
+		out[m.class] = min(out[m.class], m.priority) // math.MinInt32 if it drains for nobody
 	}
 	if !some {
 		return out, out
@@ -254,7 +257,15 @@ func (p *pass) drainsAs(r columnar.Row, promised bool) bool {
 	return is == promised
 }
 
-// leavingOf returns the draining machines of a class.
+// isThereAs reports whether no plan counts on a draining or acquired machine, and it is still what a list has it as.
+func (p *pass) isThereAs(list *units.VictimGroupKey, r columnar.Row) bool {
+	if list.Acquired {
+		return p.isAcquired(r)
+	}
+	return p.preempted.takenBy(r) == order.None && p.drainsAs(r, list.Promised)
+}
+
+// leavingOf returns the draining and acquired machines of a class.
 func (x *candidates) leavingOf(class uint32) []leavingMachine {
 	compare := func(m leavingMachine, class uint32) int { return cmp.Compare(m.class, class) }
 	from, _ := slices.BinarySearchFunc(x.leaving, class, compare)

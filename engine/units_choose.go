@@ -211,23 +211,21 @@ func (s *selection) isFree(r columnar.Row) bool {
 // isOpen reports whether the need may take a machine as far as plans and reservations go: no
 // plan counts on it, it belongs to another cluster and is not reserved.
 func (s *selection) isOpen(r columnar.Row) bool {
-	return !s.worker.p.reserved.Live(r) && s.isAnothers(r)
+	return !s.worker.p.reserved.Live(r) && s.worker.p.preempted.takenBy(r) == order.None && s.isOfAnother(r)
 }
 
-// isAnothers reports whether a machine belongs to another cluster, and no plan counts on it.
-func (s *selection) isAnothers(r columnar.Row) bool {
-	return s.worker.p.preempted.takenBy(r) == order.None && s.worker.p.s.ClusterOf[s.worker.p.s.View.Cluster[r]] != s.cluster
+// isOfAnother reports whether a machine belongs to another cluster than the need does.
+func (s *selection) isOfAnother(r columnar.Row) bool {
+	return s.worker.p.s.ClusterOf[s.worker.p.s.View.Cluster[r]] != s.cluster
 }
 
 // isFreeOf is isFree for a machine of an alike. One that drains, or was acquired, must be there for what the alike says.
 func (s *selection) isFreeOf(a *units.Alike, r columnar.Row) bool {
-	switch {
-	case a.Acquired:
-		return s.worker.p.isAcquired(r)
-	case a.Leaving:
-		return s.isAnothers(r) && s.worker.p.drainsAs(r, a.Promised)
+	if !a.Leaving {
+		return s.isFree(r)
 	}
-	return s.isFree(r)
+	// An acquired machine is in no cluster, which anyCluster would take for its own.
+	return s.worker.p.isThereAs(&a.VictimGroupKey, r) && (a.Acquired || s.isOfAnother(r))
 }
 
 // isHere reports whether the need could use a machine and it lies in the scope.
