@@ -44,11 +44,15 @@ type run struct {
 // with a *Violation when an invariant does not hold; the cycle in which that
 // happened is not emitted.
 func Run(ctx context.Context, scenario Scenario, emit func(*Cycle) error) (Summary, error) {
-	r := newRun(&scenario)
+	return newRun(&scenario).play(ctx, emit)
+}
+
+// play runs all cycles of the scenario.
+func (r *run) play(ctx context.Context, emit func(*Cycle) error) (Summary, error) {
 	if err := r.start(); err != nil {
 		return r.summary, err
 	}
-	for k := 1; k <= scenario.Cycles; k++ {
+	for k := 1; k <= r.scenario.Cycles; k++ {
 		if err := ctx.Err(); err != nil {
 			return r.summary, err
 		}

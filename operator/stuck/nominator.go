@@ -335,6 +335,7 @@ func (r *Nominator) inVain(pods []*corev1.Pod, v *View) map[types.UID]bool {
 		for d, asks := range f.asks(p) {
 			if asks > free[d] {
 				out[p.UID] = true
+				break
 			}
 		}
 	}
