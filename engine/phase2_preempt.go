@@ -102,7 +102,7 @@ func (l *worker) isPassedOver(rank int, need int32, kind uint32) bool {
 func (l *worker) preemptFor(need int32, kind uint32) {
 	k := &l.p.kinds[kind]
 	if l.nothingToPreempt(need, k) {
-		if !k.Same && l.p.preempted.spentVictims(&l.p.candidates.poolOf[k.Number].victimList) {
+		if !k.Same && l.p.spentVictims(&l.p.candidates.poolOf[k.Number].victimList) {
 			l.search.exhaustedSince[kind] = exhaustedForever
 		}
 		return
@@ -188,16 +188,16 @@ type leavingMachine struct {
 	row       columnar.Row
 }
 
-// findLeaving lists the draining machines and those of listAcquired, with victims by gangs only: by class; of a class
+// findLeaving lists the machines of listAcquired and, with victims by gangs, the draining machines: by class; of a class
 // first all that drain by id, then by priority, those that drain first.
 func (l *worker) findLeaving() {
 	p := l.p
 	p.candidates.leaving = nil
-	if p.e.opts.Victims != VictimsGang {
-		return
-	}
 	acquired := l.listAcquired()
-	count := p.s.Supply.Count(model.Draining)
+	count := 0
+	if p.e.opts.Victims == VictimsGang {
+		count = p.s.Supply.Count(model.Draining)
+	}
 	if count+len(acquired) == 0 {
 		return
 	}
@@ -368,13 +368,13 @@ func (l *worker) nothingToPreempt(need int32, k *state.Kind) bool {
 	if l.p.candidates.poolOf[k.Number] == nil {
 		l.p.candidates.poolOf[k.Number] = l.victimPool(k)
 	}
-	return l.p.preempted.spentVictims(&l.p.candidates.poolOf[k.Number].victimList) && !l.p.reserved.Has(need) && !(k.Same && l.p.preempted.wasPutBack(k))
+	return l.p.spentVictims(&l.p.candidates.poolOf[k.Number].victimList) && !l.p.reserved.Has(need) && !(k.Same && l.p.preempted.wasPutBack(k))
 }
 
 // spentVictims reports whether every candidate of a list has been taken. It advances v.at past
 // taken ones: amortized O(1).
-func (x *preempted) spentVictims(v *victimList) bool {
-	for v.at < len(v.list) && x.victimOf.Has(uint32(v.list[v.at].row)) {
+func (p *pass) spentVictims(v *victimList) bool {
+	for v.at < len(v.list) && p.isTaken(&v.list[v.at]) {
 		v.at++
 	}
 	return v.at == len(v.list)
@@ -411,7 +411,7 @@ func (l *worker) preemptPlain(need int32, k *state.Kind) {
 	if l.lacks == 0 {
 		l.p.lines[need].Status |= state.IsAwaiting
 	}
-	l.p.preempted.commit(l.p.giveBack(chosen, missing), need, k)
+	l.commit(l.p.giveBack(chosen, missing), need, k)
 }
 
 // countInFlight subtracts what drains for the need from what it misses, so that nothing is

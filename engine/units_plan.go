@@ -321,14 +321,19 @@ func (x *preempted) dropVictim(r columnar.Row) {
 	}
 }
 
-// use records that a plan counts on a machine. It voids reservations of other owners on it,
-// reserves it where a reservation is needed, and hides it from other needs.
-func (l *worker) use(r columnar.Row, need int32) {
+// noteTaker records whose plan counts on a machine.
+func (l *worker) noteTaker(r columnar.Row, need int32) {
 	if l.p.preempted.taker == nil {
 		l.p.preempted.taker = alloc.Make[int32](l.p.e.arena, l.p.s.Supply.RowMax())
 	}
 	l.p.preempted.taker[r] = need + 1
 	l.p.tenants.noteMoved(r)
+}
+
+// use records that a plan counts on a machine. It voids reservations of other owners on it,
+// reserves it where a reservation is needed, and hides it from other needs.
+func (l *worker) use(r columnar.Row, need int32) {
+	l.noteTaker(r, need)
 	if !l.p.isGivenUp(r) && !l.p.preempted.spared.Has(uint32(r)) {
 		l.voidFor(need, r)
 	}

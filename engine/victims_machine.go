@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/RoaringBitmap/roaring/v2"
+
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/internal/exact"
 	"github.com/tonnage/tonnage/engine/internal/state"
@@ -23,6 +25,7 @@ type candidate struct {
 	row      columnar.Row
 	priority int32
 	excess   bool // no need claims it: phase 3 reclaims it in any case
+	acquired bool // Idle, and a Need of lower priority has acquired it in this pass
 	score    float64
 }
 
@@ -33,8 +36,8 @@ type victimPoolKey struct {
 	priority int32
 }
 
-// victimPool is the candidates of a key in the order of victims: excess first, then by score,
-// the highest first, then by id.
+// victimPool is the candidates of a key in the order of victims: excess first, then, for Needs with Same, what Needs of
+// lower priority have acquired, by their priority and then by id; then by score, the highest first, then by id.
 type victimPool struct {
 	victimList
 	byDomain map[uint32]*victimList // by value of the matcher's Same key; built on first use
@@ -52,7 +55,7 @@ func (l *worker) victimPool(k *state.Kind) *victimPool {
 	key := victimPoolKey{k.Matcher, k.Priority}
 	pool, ok := l.p.candidates.pools[key]
 	if !ok {
-		pool = l.buildVictimPool(key)
+		pool = l.buildVictimPool(key, k.Same)
 		if l.p.candidates.pools == nil {
 			l.p.candidates.pools = map[victimPoolKey]*victimPool{}
 		}
@@ -61,12 +64,34 @@ func (l *worker) victimPool(k *state.Kind) *victimPool {
 	return pool
 }
 
-func (l *worker) buildVictimPool(key victimPoolKey) *victimPool {
+func (l *worker) buildVictimPool(key victimPoolKey, same bool) *victimPool {
 	pool := l.p.e.store.emptyPool()
-	rows := l.p.s.Supply.Matching(model.Configured, key.matcher)
-	if rows == nil {
-		return pool
+	if idle := l.p.s.Supply.Matching(model.Idle, key.matcher); same && idle != nil {
+		for _, m := range l.p.candidates.leaving {
+			if m.acquired && m.priority < key.priority && idle.Contains(uint32(m.row)) {
+				pool.list = append(pool.list, candidate{row: m.row, priority: m.priority, acquired: true})
+			}
+		}
 	}
+	if rows := l.p.s.Supply.Matching(model.Configured, key.matcher); rows != nil {
+		l.addVictims(pool, key, rows)
+	}
+	slices.SortFunc(pool.list, func(a, b candidate) int {
+		switch {
+		case a.excess != b.excess:
+			return exact.TrueFirst(a.excess, b.excess)
+		case a.acquired != b.acquired:
+			return exact.TrueFirst(a.acquired, b.acquired)
+		case a.acquired:
+			return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(l.p.s.IDRank[a.row], l.p.s.IDRank[b.row]))
+		}
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(l.p.s.IDRank[a.row], l.p.s.IDRank[b.row]))
+	})
+	return pool
+}
+
+// addVictims adds the Configured machines among some rows that may be preempted to a pool.
+func (l *worker) addVictims(pool *victimPool, key victimPoolKey, rows *roaring.Bitmap) {
 	l.search.rows.Initialize(rows)
 	for l.search.rows.HasNext() {
 		r := columnar.Row(l.search.rows.Next())
@@ -79,13 +104,6 @@ func (l *worker) buildVictimPool(key victimPoolKey) *victimPool {
 			row: r, priority: priority, excess: l.p.isExcess(r), score: l.p.score(r, key.priority, priority),
 		})
 	}
-	slices.SortFunc(pool.list, func(a, b candidate) int {
-		if a.excess != b.excess {
-			return exact.TrueFirst(a.excess, b.excess)
-		}
-		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(l.p.s.IDRank[a.row], l.p.s.IDRank[b.row]))
-	})
-	return pool
 }
 
 // emptyPool returns an empty pool, with the memory of an earlier one.
@@ -126,13 +144,24 @@ func (v *victimPool) domains(p *pass, matcher uint32) map[uint32]*victimList {
 // eligible reports whether a need may preempt a candidate now.
 func (p *pass) eligible(c *candidate, need int32, k *state.Kind) bool {
 	class := p.s.View.Class[c.row]
+	if c.acquired {
+		return p.isAcquired(c.row) && k.AcceptsClass(class)
+	}
 	return !p.preempted.victimOf.Has(uint32(c.row)) && p.s.ClusterOf[p.s.View.Cluster[c.row]] != p.lines[need].Cluster && k.AcceptsClass(class)
+}
+
+// isTaken reports whether a candidate has been taken.
+func (p *pass) isTaken(c *candidate) bool {
+	if c.acquired {
+		return !p.isAcquired(c.row)
+	}
+	return p.preempted.victimOf.Has(uint32(c.row))
 }
 
 // selectVictims takes candidates in order until what is missing is covered. It skips those that
 // free nothing of it. found reports whether there was any candidate.
 func (l *worker) selectVictims(v *victimList, need int32, k *state.Kind) (chosen []candidate, found bool) {
-	if l.p.preempted.spentVictims(v) {
+	if l.p.spentVictims(v) {
 		return nil, false
 	}
 	list := v.list[v.at:]
@@ -227,9 +256,15 @@ func coversAsMuch(rest, all, missing []int64) bool {
 	return true
 }
 
-// commit makes the chosen candidates the need's victims.
-func (x *preempted) commit(chosen []candidate, need int32, k *state.Kind) {
+// commit makes the chosen candidates the need's victims, and takes what others have acquired.
+func (l *worker) commit(chosen []candidate, need int32, k *state.Kind) {
+	x := &l.p.preempted
 	for _, c := range chosen {
+		if c.acquired {
+			l.noteTaker(c.row, need)
+			l.takeAcquired(c.row, need)
+			continue
+		}
 		x.victimOf.Set(uint32(c.row))
 		gap := int64(k.Priority) - int64(c.priority)
 		x.victims = append(x.victims, victim{row: c.row, need: need, grace: graceFor(gap)})

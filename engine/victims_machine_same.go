@@ -51,7 +51,7 @@ func (l *worker) preemptSame(need int32, k *state.Kind) {
 		if d.value != n.Domain {
 			l.withhold(need, d.value)
 		}
-		l.p.preempted.commit(l.p.giveBack(chosen, missing), need, k)
+		l.commit(l.p.giveBack(chosen, missing), need, k)
 		return
 	}
 	if d := l.search.domainTotals.find(n.Domain); d != nil {
@@ -153,7 +153,7 @@ func (l *worker) boundDomainTotals(k *state.Kind) {
 	}
 	for value, v := range l.p.candidates.poolOf[k.Number].domains(l.p, k.Matcher) {
 		for i := range v.list {
-			if r := v.list[i].row; k.AcceptsClass(l.p.s.View.Class[r]) && !l.p.preempted.victimOf.Has(uint32(r)) {
+			if r := v.list[i].row; k.AcceptsClass(l.p.s.View.Class[r]) && !l.p.isTaken(&v.list[i]) {
 				columnar.SatAdd(domainTotals.of(value, l.p.dims).potential, l.p.vec(r))
 			}
 		}

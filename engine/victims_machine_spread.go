@@ -57,7 +57,7 @@ func (l *worker) preemptSpread(need int32, k *state.Kind) {
 	if l.lacks == 0 && len(chosen)+len(flying) > 0 {
 		n.Status |= state.IsAwaiting
 	}
-	l.p.preempted.commit(chosen, need, k)
+	l.commit(chosen, need, k)
 }
 
 // inFlightFor returns the machines that countInFlight would use for the need.

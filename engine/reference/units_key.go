@@ -224,10 +224,11 @@ func (p *pass) drainsForLess(n *need, m *model.Machine) bool {
 }
 
 // acquiredForLess: the machine is Idle, and a Need of strictly lower priority has acquired it in this pass. It is there for
-// Needs with Same, which look at other domains than in phase 1. Not for one that waits because a drain has failed.
+// Needs with Same, which look at other domains than in phase 1. With gangs, not for one that waits because a drain has failed.
 func (p *pass) acquiredForLess(n *need, m *model.Machine) bool {
 	level, is := p.acquired[m]
-	return is && n.Profile.Same() != nil && p.claimedBy[m] != nil && level < n.Profile.Priority() && !p.backsOff(n)
+	return is && n.Profile.Same() != nil && p.claimedBy[m] != nil && level < n.Profile.Priority() &&
+		(p.in.Options.Victims == VictimsMachine || !p.backsOff(n))
 }
 
 // takeAcquired takes an Idle machine from the Need that has acquired it.

@@ -40,6 +40,16 @@ func (p *pass) victimCandidates(n *need) []victim {
 	return vs
 }
 
+// acquiredForLessBy lists, for a Need with Same, the Idle machines that Needs of lower priority have acquired: by their priority,
+// then by id.
+func (p *pass) acquiredForLessBy(n *need) []*model.Machine {
+	ms := filter(p.machines, func(m *model.Machine) bool { return p.acquiredForLess(n, m) && usable(n, m) })
+	slices.SortFunc(ms, func(a, b *model.Machine) int {
+		return cmp.Or(cmp.Compare(p.acquired[a], p.acquired[b]), cmp.Compare(a.ID, b.ID))
+	})
+	return ms
+}
+
 // priorityOf: that of the Need that claims the machine this cycle; if nobody
 // does, its stamp's.
 func (p *pass) priorityOf(m *model.Machine) int32 {

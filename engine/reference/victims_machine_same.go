@@ -48,7 +48,11 @@ func (p *pass) preemptWhole(n *need) {
 		n.covered = true
 		p.moveTo(n, s.value)
 		p.awaits(n, awaited)
-		p.preempt(n, chosen)
+		p.preempt(n, filter(chosen, func(m *model.Machine) bool { return m.State == model.Configured }))
+		for _, m := range filter(chosen, func(m *model.Machine) bool { return m.State == model.Idle }) {
+			p.takeAcquired(n, m)
+			p.takenBy[m] = n
+		}
 		return
 	}
 	for _, s := range totalsByDomain {
@@ -62,10 +66,15 @@ func (p *pass) preemptWhole(n *need) {
 // totalsByDomain lists the domains to try: phase 1's first, then by potential, then by
 // value. A Need whose reservations pin it has only that one.
 func (p *pass) totalsByDomain(n *need) []*domainTotals {
-	var victims []*model.Machine
+	var excess, others []*model.Machine
 	for _, v := range p.victimCandidates(n) {
-		victims = append(victims, v.Machine)
+		if v.excess {
+			excess = append(excess, v.Machine)
+		} else {
+			others = append(others, v.Machine)
+		}
 	}
+	victims := slices.Concat(excess, p.acquiredForLessBy(n), others)
 	byValue := p.totalsByValue(n, n.Profile.Same().Key, victims)
 	totalsByDomain := slices.Collect(maps.Values(byValue))
 	slices.SortFunc(totalsByDomain, func(a, b *domainTotals) int {

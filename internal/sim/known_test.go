@@ -68,7 +68,7 @@ var knownMechanisms = map[string]known{
 	"gang-gathers-then-moves-draining": {},
 	"lower-binds-idle-of-higher-plan":  {},
 	"machine-mode-idle-not-held":       {},
-	"one-stamp-sibling-covers":         {undone: 3, beyond: 2},
+	"one-stamp-sibling-covers":         {undone: 2, beyond: 1},
 	"other-machine-free-first":         {},
 	"reservation-of-satisfied-owner":   {undone: 1},
 	"reservation-owner-cannot-use":     {},
