@@ -36,10 +36,13 @@ CYCLES ?= 60
 BASE ?=
 BENCHMARKS ?=
 
-# make soak-fleets, make soak-sim, make soak-loops, make fuzz, make bench
+# make soak-fleets, make soak-rungs, make soak-sim, make soak-loops, make fuzz, make bench
 FLEETS ?= 200000
 TAB_MINUTES ?= 60
 FLEET_FROM ?= 1
+RUNG ?= 5k
+RUNG_CYCLES ?= 100000
+RUNG_FROM ?= 1
 SIM_CYCLES ?= 1000000
 SIM_COMPARE ?= 1
 SIM_FROM ?= 1
@@ -314,6 +317,10 @@ page-long: ## the page of 500,000 machines, and the memory of a tab that stays o
 soak-fleets: ## compare engine and reference on many more random fleets; goes on where it ended (FLEETS=200000 FLEET_FROM=1)
 	$(GO) test -vet=off -c -o $(CURDIR)/build/soak-fleets.test ./engine
 	tools/fleets build/soak-fleets.test $(FLEETS) $(FLEET_FROM) $(CURDIR)/build/soak-fleets.state
+
+.PHONY: soak-rungs
+soak-rungs: ## the fleet of a rung, changed in batches of 1 to 8,000: cycles that build on the last one against cycles from nothing (RUNG=5k RUNG_CYCLES=100000 RUNG_FROM=1)
+	GOGC=400 $(GO) test -vet=off -count=1 -timeout 0 -v ./engine -run IncrementalCyclesOfRungs -rung $(RUNG) -rung-cycles $(RUNG_CYCLES) -rung-from $(RUNG_FROM)
 
 .PHONY: soak-sim
 soak-sim: ## worlds in trouble: faults, latencies, losses, demand that changes; goes on where it ended (SIM_CYCLES=1000000 SIM_COMPARE=1 SIM_FROM=1)

@@ -143,7 +143,11 @@ func TestReclaimEqualsReference(t *testing.T) {
 	defer engine.SetComponentsMin(engine.SetComponentsMin(0))
 	sizes := []fleet.Size{fleet.Tiny, fleet.Small, fleet.Tiny, fleet.Small, fleet.Tiny, fleet.Medium}
 	reclaims := 0
-	for i, seed := range fleetSeeds(fleetsToTry() / 4) {
+	seeds := fleetSeeds(fleetsToTry() / 4)
+	if *fleetSeed == 0 {
+		seeds = append(seeds, 52485) // a gang is found after a plan has taken what it had acquired
+	}
+	for i, seed := range seeds {
 		w := fleet.Shared(fleet.Random(seed, sizes[seed%int64(len(sizes))]), seed)
 		mustAgree(t, seed, w)
 		if i < reclaimsSample && reclaimed(w) {

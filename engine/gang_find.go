@@ -328,10 +328,14 @@ func (l *worker) addGang(c int32, d *gangDraft) {
 }
 
 // measureRole adds to a gang the Configured machines that a role's need claims, and reports
-// whether everything that it claims is below its minimum.
+// whether everything that it claims is below its minimum. A role that has lost what it had acquired to a plan of this cycle
+// assembles: the next cycle decides it anew.
 func (l *worker) measureRole(g *units.Gang, role *units.GangRole) (short bool) {
 	least := l.minimum(role.Need)
 	sum := l.search.vecs.Take(l.p.dims)
+	if l.p.lines[role.Need].Is(state.LostAcquired) {
+		g.State = units.GangAlone
+	}
 	from := len(g.Members)
 	for r := l.p.lines[role.Need].Head; r != columnar.None; r = l.p.claims.Next(r) {
 		columnar.SatAdd(sum, l.p.vec(r))

@@ -145,10 +145,12 @@ type candidates struct {
 // preempted is what phase 2 decides; phase 3 and the report read it.
 type preempted struct {
 	victims  []victim
-	victimOf bitmap.Dense      // machines preempted in this cycle
-	spared   bitmap.Dense      // machines that drain for nobody since this pass; see spareDrains
-	flying   bitmap.Dense      // machines that drain for the Need that counts on them
-	inFlight map[int32][]int64 // by Need: what drains for it
+	victimOf bitmap.Dense // machines preempted in this cycle
+	spared   bitmap.Dense // machines that drain for nobody since this pass; see spareDrains
+	// sparedRows is spared, in the order in which they were.
+	sparedRows []columnar.Row
+	flying     bitmap.Dense      // machines that drain for the Need that counts on them
+	inFlight   map[int32][]int64 // by Need: what drains for it
 	// withheldBy is, by machine, the Need whose acquisition was revoked because its plan went to another domain.
 	withheldBy map[columnar.Row]int32
 	withheld   []int32  // Needs with revoked acquisitions

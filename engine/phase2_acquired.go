@@ -94,6 +94,7 @@ func (l *worker) takeAcquired(r columnar.Row, need int32) {
 	n := &l.p.lines[by]
 	l.p.claims.Release(r)
 	l.p.claims.Filter(by, n)
+	n.Status |= state.LostAcquired
 	if n.Is(state.IsSatisfied) {
 		n.Status &^= state.IsSatisfied | state.IsSkewBlocked // the skew left it short of nothing
 		l.p.satisfied -= l.p.weight(n)

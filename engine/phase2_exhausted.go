@@ -60,9 +60,7 @@ func (l *worker) noneToTake(k *state.Kind) bool {
 	}
 	x.order(l.p.s.IDRank)
 	for i := l.p.liveOrMore(x, 0); i < len(x.victimGroups); i = l.p.liveOrMore(x, i+1) {
-		if f := &x.victimGroups[i]; k.AcceptsClass(f.Class) && l.p.hasLeft(f) && (!f.Leaving || slices.ContainsFunc(f.Rows, func(r columnar.Row) bool {
-			return l.p.isThereAs(&f.VictimGroupKey, r)
-		})) {
+		if f := &x.victimGroups[i]; k.AcceptsClass(f.Class) && l.p.hasLeft(f) && l.firstOpen(f.Alike) < len(f.Rows) {
 			return false
 		}
 	}
@@ -81,6 +79,40 @@ func (l *worker) noneToTake(k *state.Kind) bool {
 func (p *pass) hasLeft(f *units.VictimGroup) bool {
 	f.Gone = !p.someLeft(f.Alike)
 	return !f.Gone
+}
+
+// firstOpen returns the index of an alike's first machine that is there for some Need; see isThere. Very many machines may be held
+// for others while very many Needs look for one. So each is looked at once, and again only if it may be there since:
+// amortized O(1), but for such changes.
+func (l *worker) firstOpen(a *units.Alike) int {
+	var changed []columnar.Row
+	p := l.p
+	if !a.Leaving {
+		changed = p.reserved.Ended
+	} else if a.IsFreeSoon() {
+		changed = p.preempted.sparedRows
+	}
+	for ; a.Seen < len(changed); a.Seen++ {
+		if r := changed[a.Seen]; p.s.View.Class[r] == a.Class {
+			if at, ok := a.Find(r, p.s.IDRank); ok {
+				a.Next = min(a.Next, at)
+			}
+		}
+	}
+	for a.Next = max(a.Next, a.At); a.Next < len(a.Rows) && !p.isThere(a, a.Rows[a.Next]); {
+		l.figures.probes++
+		a.Next++
+	}
+	return a.Next
+}
+
+// isThere reports whether a machine of an alike is no victim, no plan counts on it, and it is held for nobody or, if it leaves,
+// is what the alike says.
+func (p *pass) isThere(a *units.Alike, r columnar.Row) bool {
+	if a.Leaving {
+		return p.isThereAs(&a.VictimGroupKey, r)
+	}
+	return !p.preempted.victimOf.Has(uint32(r)) && p.preempted.takenBy(r) == order.None && !p.reserved.Live(r)
 }
 
 // someLeft is hasLeft for an alike, which the victim groups of several scopes share. It

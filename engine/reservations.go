@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/internal/holds"
 	"github.com/tonnage/tonnage/engine/internal/order"
@@ -190,6 +191,7 @@ func (l *worker) spareDrains(rank int32) bool {
 	spare := func(r columnar.Row) {
 		if l.p.preempted.takenBy(r) == order.None && !l.p.preempted.spared.Has(uint32(r)) {
 			l.p.preempted.spared.Set(uint32(r))
+			l.p.preempted.sparedRows = alloc.Append(l.p.e.arena, l.p.preempted.sparedRows, r)
 			l.search.moreUnits++
 		}
 	}

@@ -97,6 +97,13 @@ func (x *script) editMachine() {
 
 // someMachine returns a machine's row, None when there is no machine.
 func (x *script) someMachine() columnar.Row {
+	if x.supply.Len() > 10_000 { // a list of all takes too long
+		for {
+			if r := columnar.Row(x.rng.IntN(x.supply.RowMax())); x.supply.Has(r) {
+				return r
+			}
+		}
+	}
 	rows := slices.Collect(x.supply.All())
 	if len(rows) == 0 {
 		return columnar.None

@@ -326,7 +326,7 @@ func (s *selection) headOf(i int) columnar.Row {
 	if !s.worker.p.hasLeft(f) {
 		return columnar.None
 	}
-	for c = max(c, f.At); c < len(f.Rows) && (s.picks.inPlan.Has(uint32(f.Rows[c])) || !s.isFreeOf(f.Alike, f.Rows[c]) || !s.isPlaced(f.Rows[c])); c++ {
+	for c = max(c, s.worker.firstOpen(f.Alike)); c < len(f.Rows) && (s.picks.inPlan.Has(uint32(f.Rows[c])) || !s.isFreeOf(f.Alike, f.Rows[c]) || !s.isPlaced(f.Rows[c])); c++ {
 		s.worker.figures.probes++
 	}
 	if listing {

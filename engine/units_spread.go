@@ -189,7 +189,7 @@ func (w *skewWalk) first(i int) bool {
 	if !w.sel.worker.p.hasLeft(f) {
 		return false
 	}
-	c := max(w.sel.evenly.firsts.At(i), f.At)
+	c := max(w.sel.evenly.firsts.At(i), w.sel.worker.firstOpen(f.Alike))
 	for c < len(f.Rows) && (w.sel.picks.inPlan.Has(uint32(f.Rows[c])) || !w.sel.isFreeOf(f.Alike, f.Rows[c])) {
 		w.sel.worker.figures.probes++
 		c++

@@ -66,6 +66,7 @@ func (x *Index) endHolding(a *alloc.Arena, h *holding, why plan.PlanEnd, freed f
 		}
 		x.voided[r] = h.members
 		delete(x.members, r)
+		x.Ended = alloc.Append(a, x.Ended, r)
 		switch state {
 		case model.Draining:
 			drains = alloc.Append(a, drains, r)

@@ -50,6 +50,8 @@ type Index struct {
 	// InOrder says that turns depend on claims of held machines, so that all turns must run in rank
 	// order on one worker.
 	Breakable, InOrder bool
+	// Ended are the machines whose reservations have ended in this pass, in the order in which they did.
+	Ended []columnar.Row
 
 	store *Store
 	// members are, by machine with a live reservation, the Needs that own it, in rank order. Empty = its

@@ -51,6 +51,7 @@ const (
 	IsResettled     // something is or was held for it, or its plan went to another domain
 	LeavesToEqual   // left machines to Needs of its own priority that cannot do without them
 	CountsOnDrain   // its plan of this cycle counts on a machine that drains, but not for it so far
+	LostAcquired    // the plan of another Need counts on an Idle machine that it had acquired in this cycle
 )
 
 // SitsOut are the reasons for which a Need acquires nothing.

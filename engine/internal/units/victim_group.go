@@ -111,6 +111,14 @@ type Alike struct {
 	Count  int            // number of rows, while they are dealt
 	At     int            // rows before at were taken
 	Sorted bool
+	// Next: the machines before it are there for no Need, unless that has changed for one of them. Seen is how many such
+	// changes Next takes into account.
+	Next, Seen int
+}
+
+// Find returns the index of a machine in the rows, which are by id; false when it is none of them.
+func (a *Alike) Find(r columnar.Row, idRank []uint32) (at int, ok bool) {
+	return slices.BinarySearchFunc(a.Rows, idRank[r], func(x columnar.Row, id uint32) int { return cmp.Compare(idRank[x], id) })
 }
 
 // Add appends a machine and tracks whether rows are still in the order of ids.
