@@ -66,9 +66,9 @@ func (l *worker) victimPool(k *state.Kind) *victimPool {
 
 func (l *worker) buildVictimPool(key victimPoolKey, same bool) *victimPool {
 	pool := l.p.e.store.emptyPool()
-	if idle := l.p.s.Supply.Matching(model.Idle, key.matcher); same && idle != nil {
-		for _, m := range l.p.candidates.leaving {
-			if m.acquired && m.priority < key.priority && idle.Contains(uint32(m.row)) {
+	if same {
+		for _, m := range l.p.candidates.leaving { // without gangs these are acquired
+			if m.priority < key.priority && l.p.s.Classes[m.class].Matches(key.matcher) {
 				pool.list = append(pool.list, candidate{row: m.row, priority: m.priority, acquired: true})
 			}
 		}
