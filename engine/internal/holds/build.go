@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/bitmap"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/internal/plan"
 	"github.com/tonnage/tonnage/engine/internal/state"
@@ -32,7 +33,6 @@ type Store struct {
 	rows     map[int32][]columnar.Row
 	blocks   []Block
 	keeps    []keepRank
-	late     map[columnar.Row]lateness
 	holdings []holding
 	at       map[model.Owner]int32 // of holdings
 	mixed    []int32               // Needs with several owners
@@ -59,14 +59,13 @@ func (x *Store) Begin(s *snapshot.Snapshot, plans bool) {
 
 func (x *Store) clear() {
 	if x.members == nil {
-		x.members, x.late, x.rows, x.at = map[columnar.Row][]int32{}, map[columnar.Row]lateness{}, map[int32][]columnar.Row{}, map[model.Owner]int32{}
+		x.members, x.rows, x.at = map[columnar.Row][]int32{}, map[int32][]columnar.Row{}, map[model.Owner]int32{}
 		x.wanted, x.clusters, x.fingerprints = map[model.Owner]bool{}, map[string]bool{}, map[uint64]bool{}
 		x.owners, x.standing = map[model.Owner][]int32{}, map[model.Owner]bool{}
 		return
 	}
 	clear(x.members)
 	clear(x.rows)
-	clear(x.late)
 	clear(x.holdings)
 	x.holdings, x.mixed = x.holdings[:0], x.mixed[:0]
 	clear(x.at)
@@ -132,7 +131,7 @@ func (x *Store) Index(tables Tables, fresh bool) Index {
 	if s.Supply.ReservationCount() == 0 {
 		return Index{store: x}
 	}
-	all := Index{store: x, members: x.members, rows: x.rows, Blocks: x.blocks[:0]}
+	all := Index{store: x, members: x.members, live: bitmap.DenseIn(t.Arena, s.Supply.RowMax()), rows: x.rows, Blocks: x.blocks[:0]}
 	x.findOwnersNamed()
 	x.keeps = x.keeps[:0]
 	for r, res := range s.Supply.Reservations() {
@@ -144,6 +143,7 @@ func (x *Store) Index(tables Tables, fresh bool) Index {
 			continue
 		}
 		all.members[r] = members
+		all.live.Set(uint32(r))
 		h := x.holdingOf(&res.Owner, members)
 		h.rows = alloc.Append(t.Arena, h.rows, r)
 		if t.ofPlan(&res) {

@@ -1,7 +1,6 @@
 package holds
 
 import (
-	"math"
 	"slices"
 
 	"github.com/tonnage/tonnage/alloc"
@@ -66,14 +65,12 @@ func (x *Index) endHolding(a *alloc.Arena, h *holding, why plan.PlanEnd, freed f
 		}
 		x.voided[r] = h.members
 		delete(x.members, r)
+		x.live.Clear(uint32(r))
 		x.Ended = alloc.Append(a, x.Ended, r)
 		switch state {
 		case model.Draining:
 			drains = alloc.Append(a, drains, r)
-			if last := x.LastRank(h.members); len(x.passing) == 0 || last < x.next {
-				x.next = last
-			}
-			x.passing = append(x.passing, r)
+			x.pass(passing{x.LastRank(h.members), r})
 		case model.Idle:
 			x.Lower.Rows.Clear(uint32(r))
 		}
@@ -94,20 +91,42 @@ func (x *Index) LastRank(needs []int32) int32 {
 // Passed calls f for the draining machines whose reservations have ended in this pass and whose owners have all had
 // their turns, now that the Need at a rank has had its turn. It calls f once for each.
 func (x *Index) Passed(rank int32, f func(columnar.Row)) {
-	if len(x.passing) == 0 || x.next > rank {
-		return
-	}
-	left := x.passing[:0]
-	x.next = math.MaxInt32
-	for _, r := range x.passing {
-		if last := x.LastRank(x.voided[r]); last > rank {
-			x.next = min(x.next, last)
-			left = append(left, r)
-		} else {
-			f(r)
+	for len(x.passing) > 0 && x.passing[0].last <= rank {
+		f(x.passing[0].row)
+		end := len(x.passing) - 1
+		x.passing[0] = x.passing[end]
+		x.passing = x.passing[:end]
+		for at := 0; 2*at+1 < end; {
+			least := 2*at + 1
+			if least+1 < end && x.passing[least+1].last < x.passing[least].last {
+				least++
+			}
+			if x.passing[at].last <= x.passing[least].last {
+				break
+			}
+			x.passing[at], x.passing[least] = x.passing[least], x.passing[at]
+			at = least
 		}
 	}
-	x.passing = left
+}
+
+// passing is a draining machine, and the rank of the last of the Needs that it was held for.
+type passing struct {
+	last int32
+	row  columnar.Row
+}
+
+// pass adds a machine to the heap of those that Passed waits for.
+func (x *Index) pass(p passing) {
+	x.passing = append(x.passing, p)
+	for at := len(x.passing) - 1; at > 0; {
+		up := (at - 1) / 2
+		if x.passing[up].last <= x.passing[at].last {
+			return
+		}
+		x.passing[up], x.passing[at] = x.passing[at], x.passing[up]
+		at = up
+	}
 }
 
 // withoutVoided returns what is still held for a Need after one owner's reservations ended. A

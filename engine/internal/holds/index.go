@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/bitmap"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/internal/plan"
 	"github.com/tonnage/tonnage/engine/internal/state"
@@ -57,16 +58,16 @@ type Index struct {
 	// members are, by machine with a live reservation, the Needs that own it, in rank order. Empty = its
 	// cluster has not reported.
 	members map[columnar.Row][]int32
+	live    bitmap.Dense // the machines of members
 	// rows are, by Need, the machines held for it, in keep order. Needs of one owner may share a slice.
 	rows map[int32][]columnar.Row
 	// voided are the machines whose reservations have ended in this pass, with their members, and drains,
 	// by Need, those of them that still drain.
 	voided map[columnar.Row][]int32
 	drains map[int32][]columnar.Row
-	// passing are the machines that still drain, and that no plan has been offered yet; next is the least rank
-	// after whose turn one of them will be.
-	passing []columnar.Row
-	next    int32
+	// passing are the machines that still drain, and that no plan has been offered yet: a heap by the rank after whose turn one
+	// will be.
+	passing []passing
 }
 
 // Block withdraws an Idle machine from all Needs at place From in the order, and below.
@@ -76,13 +77,7 @@ type Block struct {
 }
 
 // Live reports whether a machine is held for an owner.
-func (x *Index) Live(r columnar.Row) bool {
-	if len(x.members) == 0 {
-		return false
-	}
-	_, ok := x.members[r]
-	return ok
-}
+func (x *Index) Live(r columnar.Row) bool { return x.live.Has(uint32(r)) }
 
 // Members returns the Needs that a machine is held for, in rank order; read-only.
 func (x *Index) Members(r columnar.Row) []int32 { return x.members[r] }

@@ -19,7 +19,7 @@ import (
 type Lower struct {
 	Classes [2][]LowerClass // by stage; ascending by class
 	Rows    bitmap.Dense    // all that are still held, acquired ones included
-	late    map[columnar.Row]lateness
+	late    []lateness      // by row, of a machine that was held when the pass began
 }
 
 // LowerClass lists the held machines of one class in the order in which they are acquired.
@@ -145,7 +145,7 @@ func (t *Tables) placeOfHold(res *model.Reservation, members []int32) int32 {
 // listLower lists the Idle machines that are held: the lowest owner first, then in keep order.
 func (x *Store) listLower() Lower {
 	t, s, held := &x.t, x.t.Snapshot, x.keeps
-	out := Lower{Rows: bitmap.DenseIn(t.Arena, s.Supply.RowMax()), late: x.late}
+	out := Lower{Rows: bitmap.DenseIn(t.Arena, s.Supply.RowMax()), late: alloc.MakeDirty[lateness](t.Arena, s.Supply.RowMax())}
 	slices.SortFunc(held, func(a, b keepRank) int {
 		return cmp.Or(cmp.Compare(b.owner, a.owner), cmp.Compare(s.KeepKey(a.row), s.KeepKey(b.row)))
 	})
