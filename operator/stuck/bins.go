@@ -56,13 +56,13 @@ func maybe(n *corev1.Node, u *api.UpcomingNode) bool {
 	return true
 }
 
-// promisedToo is a view in which nodes that wait for nominations have what their machines promise: a kubelet tells of devices later.
+// promisedToo is a view in which new nodes have what their machines promise: a kubelet tells of devices later.
 func promisedToo(v *View, pairs map[string]*api.UpcomingNode) *View {
 	out := *v
 	out.Nodes = slices.Clone(v.Nodes)
 	for i, n := range out.Nodes {
 		u := pairs[n.Name]
-		if u == nil || !Awaiting(n) {
+		if u == nil || !Awaiting(n) && !onItsWay(u) {
 			continue
 		}
 		n = n.DeepCopy()

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/tonnage/tonnage/api/v1alpha1"
 	"github.com/tonnage/tonnage/operator/rollup"
@@ -35,10 +36,11 @@ func (f *fleet) planGroups(v *View, had []*api.CapacityRequest, cfg Config, out 
 		byName[n.Name] = n
 	}
 	stuck, moving := false, false
+	room := roomThatComes(v, f.asked, cfg)
 	for _, key := range slices.Sorted(maps.Keys(groups)) {
 		g := groups[key]
 		g.locate(byName, known)
-		f.findStuckOfGroup(g, v, cfg, out)
+		f.findStuckOfGroup(g, room, v, cfg, out)
 		stuck = stuck || len(g.stuck) > 0
 	}
 	for _, g := range groups {
@@ -118,13 +120,35 @@ func saidDomain(had *api.CapacityRequest) string {
 	return had.Annotations[api.AnnotationDomain]
 }
 
-// findStuckOfGroup finds the pods of a group that are stuck: no machine that is new or on its way has room for them.
-func (f *fleet) findStuckOfGroup(g *group, v *View, cfg Config, out *Result) {
-	key := g.of.Spec.CoLocation.TopologyKey
-	elsewhere := func(labels map[string]string) bool {
-		domain, is := labels[key]
-		return is && g.domain != "" && domain != g.domain
+// room is what machines have that are on their way or so new that the scheduler has not come to them yet.
+type room struct {
+	of   *fleet // with what these promise
+	bins *bins
+}
+
+// roomThatComes is that room, less what is nominated for it.
+func roomThatComes(v *View, asked map[types.UID]*api.CapacityRequest, cfg Config) room {
+	pairs := pair(v, cfg)
+	var promised []corev1.ResourceList
+	for _, u := range v.Upcoming {
+		promised = append(promised, u.Spec.Resources)
 	}
+	f := look(promisedToo(v, pairs), promised...)
+	f.asked = asked
+	all, out := f.bins(v, pairs, cfg), &bins{}
+	for i, n := range all.nodes {
+		if n.Name == "" || v.Now.Sub(n.CreationTimestamp.Time) < cfg.After || all.held[i] { // a machine without a node has no name
+			out.machines, out.nodes, out.held = append(out.machines, all.machines[i]), append(out.nodes, n), append(out.held, all.held[i])
+		}
+	}
+	return room{f, out}
+}
+
+// findStuckOfGroup finds the pods of a group that are stuck: no machine that is new or on its way has room for them that no pod of this
+// group or of the ones before it takes. A pod that is nominated has a place.
+func (f *fleet) findStuckOfGroup(g *group, room room, v *View, cfg Config, out *Result) {
+	key := g.of.Spec.CoLocation.TopologyKey
+	var waiting []*corev1.Pod
 	for _, p := range g.pending {
 		request := f.asked[p.UID]
 		if since, is := unschedulable(p); !is || v.Now.Sub(since) < cfg.After {
@@ -133,12 +157,16 @@ func (f *fleet) findStuckOfGroup(g *group, v *View, cfg Config, out *Result) {
 		if at := request.Status.AcknowledgedAt; request.Status.Phase != api.RequestAcknowledged || at == nil || v.Now.Sub(at.Time) < cfg.After {
 			continue
 		}
-		comes := slices.ContainsFunc(v.Upcoming, func(u *api.UpcomingNode) bool { return !elsewhere(u.Spec.Labels) && f.promises(u, p, f.asks(p)) }) ||
-			slices.ContainsFunc(f.nodes, func(n *node) bool {
-				ok, _ := suits(p, n.Node)
-				return ok && !elsewhere(n.Labels) && v.Now.Sub(n.CreationTimestamp.Time) < cfg.After && !n.Spec.Unschedulable && covers(n.free(), f.asks(p))
-			})
-		if comes {
+		if p.Status.NominatedNodeName == "" {
+			waiting = append(waiting, p)
+		}
+	}
+	placed := room.of.pack(room.bins.machines, room.bins, waiting, func(n *corev1.Node) bool {
+		domain, is := n.Labels[key]
+		return !is || g.domain == "" || domain == g.domain
+	})
+	for _, p := range waiting {
+		if _, comes := placed[p]; comes {
 			continue
 		}
 		if ok, why := f.helps(p, v); !ok {

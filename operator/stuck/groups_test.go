@@ -69,9 +69,22 @@ func TestGroups(t *testing.T) {
 		}, "", ""},
 		"a machine comes there":     {coming("b"), "", ""},
 		"a machine comes elsewhere": {coming("a"), "b 2", "b 10"},
-		"a new node is there":       {node("b", 10*time.Second), "", "b 2"},
-		"a new node elsewhere":      {node("a", 10*time.Second), "b 2", "b 10"},
-		"none is placed":            {func(c *cluster) { c.Pods[0].Spec.NodeName = "" }, " 10", " 14"},
+		"one comes for two": {func(c *cluster) {
+			withUpcoming(c, api.NodeProvisioning, "cpu=2 memory=16Gi pods=110")
+			c.Upcoming[len(c.Upcoming)-1].Spec.Labels = map[string]string{corev1.LabelTopologyZone: "b"}
+		}, "b 2", "b 8"},
+		"the machine of a full node comes": {func(c *cluster) { c.Upcoming[2].Status.Phase = api.NodeRegistered }, "b 2", "b 10"},
+		"a new node tells of its cores later": {func(c *cluster) {
+			node("b", 10*time.Second)(c)
+			c.Upcoming[3].Status.Phase, c.Nodes[3].Status.Allocatable = api.NodeRegistered, resources("memory=16Gi pods=110")
+		}, "", "b 2"},
+		"both are nominated": {func(c *cluster) {
+			c.node("b2", "cpu=4 memory=16Gi pods=110", inZone("b"))
+			c.Pods[1].Status.NominatedNodeName, c.Pods[2].Status.NominatedNodeName = "b2", "b2"
+		}, "", ""},
+		"a new node is there":  {node("b", 10*time.Second), "", "b 2"},
+		"a new node elsewhere": {node("a", 10*time.Second), "b 2", "b 10"},
+		"none is placed":       {func(c *cluster) { c.Pods[0].Spec.NodeName = "" }, " 10", " 14"},
 		"the shard does not know the zone": {func(c *cluster) {
 			for _, u := range c.Upcoming {
 				u.Spec.Labels = nil
