@@ -149,7 +149,10 @@ func TestReclaimEqualsReference(t *testing.T) {
 	reclaims := 0
 	seeds := fleetSeeds(fleetsToTry() / 4)
 	if *fleetSeed == 0 {
-		seeds = append(seeds, 52485) // a gang is found after a plan has taken what it had acquired
+		seeds = append(seeds,
+			52485,  // a gang is found after a plan has taken what it had acquired
+			100360, // what drains for a Need whose reservation has ended, in its second turn
+		)
 	}
 	for i, seed := range seeds {
 		w := fleet.Shared(fleet.Random(seed, sizes[seed%int64(len(sizes))]), seed)

@@ -224,6 +224,11 @@ func (s *selection) isFreeOf(a *units.Alike, r columnar.Row) bool {
 	if !a.Leaving {
 		return s.isFree(r)
 	}
+	// What drains for the need although its reservation has ended is in flight for it. Only in a second turn, between tenants, may
+	// it be there for all as well.
+	if s.worker.p.tenants.reclaiming && s.worker.p.reserved.WasHeldFor(r, s.need) {
+		return false
+	}
 	// An acquired machine is in no cluster, which anyCluster would take for its own.
 	return s.worker.p.isThereAs(&a.VictimGroupKey, r) && (a.Acquired || s.isOfAnother(r))
 }

@@ -210,7 +210,7 @@ func (p *pass) unitsFor(n *need, scope func(*model.Machine) bool, eligible func(
 // drainsForLess: the machine is on its way out of another cluster, and was reserved
 // when the pass began for nobody, or is for a Need that does not need it, or of strictly
 // lower priority; or its reservation has ended in this pass, and its owners have had their
-// turns and do not count on it. Not for a Need that waits because a drain has failed.
+// turns and do not count on it. What was reserved for the Need itself is in flight for it. Not for a Need that waits because a drain has failed.
 func (p *pass) drainsForLess(n *need, m *model.Machine) bool {
 	if m.State != model.Draining || m.Cluster == n.Cluster || p.backsOff(n) {
 		return false
@@ -218,7 +218,7 @@ func (p *pass) drainsForLess(n *need, m *model.Machine) bool {
 	h, held := p.holds[m]
 	if v, void := p.voided[m]; !held {
 		waits := func(o *need) bool { return !o.hadTurn }
-		return !void || p.countedFor[m] == nil && !slices.ContainsFunc(v.owners, waits)
+		return !void || p.countedFor[m] == nil && !slices.ContainsFunc(v.owners, waits) && !slices.Contains(v.owners, n) // in flight
 	}
 	return p.givenUp(m) || p.priorityOfHold(h) < n.Profile.Priority()
 }

@@ -91,6 +91,11 @@ func (x *Index) IsVoided(r columnar.Row) bool {
 // HadMembers reports whether a machine was held for a Need until its reservation ended in this pass.
 func (x *Index) HadMembers(r columnar.Row) bool { return len(x.voided) > 0 && x.voided[r] != nil }
 
+// WasHeldFor reports whether a machine was held for a Need until its reservation ended in this pass.
+func (x *Index) WasHeldFor(r columnar.Row, need int32) bool {
+	return len(x.voided) > 0 && slices.Contains(x.voided[r], need)
+}
+
 // Voided returns how many machines IsVoided is true for.
 func (x *Index) Voided() int { return len(x.voided) }
 
