@@ -231,16 +231,26 @@ func (r *run) checkReserved(s *scene) {
 	}
 }
 
-// outranked returns the owners of whose machines a higher rank takes one.
+// outranked returns the owners of whose machines a higher rank takes one: a machine that is held for them, or one that they had
+// acquired in this cycle.
 func (r *run) outranked(s *scene) map[model.Owner]bool {
 	var out map[model.Owner]bool
+	add := func(o model.Owner) {
+		if out == nil {
+			out = map[model.Owner]bool{}
+		}
+		out[o] = true
+	}
 	note := func(m columnar.Row, need int32) {
 		res := s.in.Supply.Reservation(m)
 		if x := r.gangs.states[res.Owner]; x != nil && need >= 0 && s.results[need].Rank < x.rank {
-			if out == nil {
-				out = map[model.Owner]bool{}
-			}
-			out[res.Owner] = true
+			add(res.Owner)
+		}
+	}
+	for i := range s.results {
+		if n := &s.results[i]; n.LostAcquired {
+			add(r.gangs.ownerOf(n))
+			add(r.gangs.need(n).Owner())
 		}
 	}
 	for i := range s.plan.Actions {

@@ -225,6 +225,10 @@ func TestMachinesOfPlansThatHigherRanksEnd(t *testing.T) {
 			s.plan.Reservations = append(s.plan.Reservations, engine.Reserved{Machine: c, Need: lowRow, Reservation: other})
 		}, true},
 		{"let go, and no higher rank was there", func(s *scene, _ columnar.Row) { s.plan.Reservations, s.plan.Actions = nil, nil }, false},
+		{"let go, and a higher rank counts on what it had acquired", func(s *scene, _ columnar.Row) {
+			s.plan.Reservations, s.plan.Actions = nil, nil
+			s.results[lowRow].LostAcquired = true
+		}, true},
 		{"not let go", func(s *scene, _ columnar.Row) { s.plan.Ended = nil }, false},
 	} {
 		r, s := stage(t)

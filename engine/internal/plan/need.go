@@ -61,5 +61,8 @@ type NeedResult struct {
 	CouldCover bool
 	// Awaiting says that what drains for the Need, victims of this cycle included, covers its deficit.
 	Awaiting bool
-	Unmet    Unmet
+	// LostAcquired says that the plan of a Need of higher priority counts on an Idle machine that this one had acquired. All that
+	// was held for it ends if it lacked nothing before.
+	LostAcquired bool
+	Unmet        Unmet
 }
