@@ -40,7 +40,6 @@ BENCHMARKS ?=
 FLEETS ?= 200000
 TAB_MINUTES ?= 60
 FLEET_FROM ?= 1
-RUNG ?= 5k
 RUNG_CYCLES ?= 100000
 RUNG_FROM ?= 1
 SIM_CYCLES ?= 1000000
@@ -320,7 +319,7 @@ soak-fleets: ## compare engine and reference on many more random fleets; goes on
 
 .PHONY: soak-rungs
 soak-rungs: ## the fleet of a rung, changed in batches of 1 to 8,000: cycles that build on the last one against cycles from nothing (RUNG=5k RUNG_CYCLES=100000 RUNG_FROM=1)
-	GOGC=400 $(GO) test -vet=off -count=1 -timeout 0 -v ./engine -run IncrementalCyclesOfRungs -rung $(RUNG) -rung-cycles $(RUNG_CYCLES) -rung-from $(RUNG_FROM)
+	GOGC=400 $(GO) test -vet=off -count=1 -timeout 0 -v ./engine -run IncrementalCyclesOfRungs -rung $(or $(RUNG),5k) -rung-cycles $(RUNG_CYCLES) -rung-from $(RUNG_FROM)
 
 .PHONY: soak-sim
 soak-sim: ## worlds in trouble: faults, latencies, losses, demand that changes; goes on where it ended (SIM_CYCLES=1000000 SIM_COMPARE=1 SIM_FROM=1)
