@@ -56,7 +56,8 @@ func maybe(n *corev1.Node, u *api.UpcomingNode) bool {
 	return true
 }
 
-// promisedToo is a view in which new nodes have what their machines promise: a kubelet tells of devices later.
+// promisedToo is a view in which nodes that wait for nominations, or whose machines are still on their way for the shard, have what
+// their machines promise: a kubelet tells of devices later.
 func promisedToo(v *View, pairs map[string]*api.UpcomingNode) *View {
 	out := *v
 	out.Nodes = slices.Clone(v.Nodes)
@@ -77,6 +78,19 @@ func promisedToo(v *View, pairs map[string]*api.UpcomingNode) *View {
 		out.Nodes[i] = n
 	}
 	return &out
+}
+
+// allBins are the bins of all nodes and of the machines that are to become nodes, and a fleet in which new nodes have what their machines
+// promise.
+func allBins(v *View, asked map[types.UID]*api.CapacityRequest, cfg Config) (*fleet, *bins) {
+	pairs := pair(v, cfg)
+	var promised []corev1.ResourceList
+	for _, u := range v.Upcoming {
+		promised = append(promised, u.Spec.Resources)
+	}
+	f := look(promisedToo(v, pairs), promised...)
+	f.asked = asked
+	return f, f.bins(v, pairs, cfg)
 }
 
 // bins are the machines that pods are packed into.

@@ -128,14 +128,8 @@ type room struct {
 
 // roomThatComes is that room, less what is nominated for it.
 func roomThatComes(v *View, asked map[types.UID]*api.CapacityRequest, cfg Config) room {
-	pairs := pair(v, cfg)
-	var promised []corev1.ResourceList
-	for _, u := range v.Upcoming {
-		promised = append(promised, u.Spec.Resources)
-	}
-	f := look(promisedToo(v, pairs), promised...)
-	f.asked = asked
-	all, out := f.bins(v, pairs, cfg), &bins{}
+	f, all := allBins(v, asked, cfg)
+	out := &bins{}
 	for i, n := range all.nodes {
 		if n.Name == "" || v.Now.Sub(n.CreationTimestamp.Time) < cfg.After || all.held[i] { // a machine without a node has no name
 			out.machines, out.nodes, out.held = append(out.machines, all.machines[i]), append(out.nodes, n), append(out.held, all.held[i])

@@ -35,14 +35,7 @@ func Nominate(v *View, cfg Config) []Nomination {
 	if !slices.ContainsFunc(v.Nodes, Awaiting) {
 		return nil
 	}
-	pairs := pair(v, cfg)
-	var promised []corev1.ResourceList
-	for _, u := range v.Upcoming {
-		promised = append(promised, u.Spec.Resources)
-	}
-	f := look(promisedToo(v, pairs), promised...)
-	f.asked = requestsByPod(v)
-	b := f.bins(v, pairs, cfg)
+	f, b := allBins(v, requestsByPod(v), cfg)
 	waiting := f.waiting(v, cfg.Selector)
 	places, grouped := map[*corev1.Pod]int{}, map[*corev1.Pod]bool{}
 	for _, g := range f.groupsOf(waiting, v) {
