@@ -328,8 +328,8 @@ func (l *worker) addGang(c int32, d *gangDraft) {
 }
 
 // measureRole adds to a gang the Configured machines that a role's need claims, and reports
-// whether everything that it claims is below its minimum. A role that has lost what it had acquired to a plan of this cycle
-// assembles: the next cycle decides it anew.
+// whether everything that it claims is below its minimum. If a plan of this cycle has taken a machine that the role had
+// acquired, the gang counts as assembling: the next cycle decides on it again.
 func (l *worker) measureRole(g *units.Gang, role *units.GangRole) (short bool) {
 	least := l.minimum(role.Need)
 	sum := l.search.vecs.Take(l.p.dims)

@@ -13,7 +13,7 @@ import (
 // A Need with Same chooses its domain in phase 1 by what is free at its turn. A plan looks at other domains after all turns, when
 // Needs of lower rank have acquired Idle machines there. Nothing is bound before the cycle ends, so a plan may count on these
 // machines, as it may on those that drain for a lower priority. The Needs that had acquired them go without in this cycle. The next
-// cycle decides them anew.
+// cycle decides on them again.
 
 // listAcquired lists the Idle machines that a Need has acquired on which plans of Needs with Same may count: some Need with Same that
 // accepts the class lacks something, and has a higher priority. What is held for a higher priority than that of the Need
@@ -96,7 +96,7 @@ func (l *worker) takeAcquired(r columnar.Row, need int32) {
 	l.p.claims.Filter(by, n)
 	n.Status |= state.LostAcquired
 	if n.Is(state.IsSatisfied) {
-		n.Status &^= state.IsSatisfied | state.IsSkewBlocked // the skew left it short of nothing
+		n.Status = n.Status&^(state.IsSatisfied|state.IsSkewBlocked) | state.LackedNothing // the skew left it short of nothing
 		l.p.satisfied -= l.p.weight(n)
 		l.voidAll(by) // others may have taken of that what it did not need
 	}

@@ -149,7 +149,7 @@ func (p *pass) result(row int32) NeedResult {
 	out := NeedResult{
 		Cluster: p.s.Clusters[n.Cluster], Row: int(row - p.sources[n.Cluster].Base), Fold: p.named(need), Rank: p.rankOf[need],
 		Folded: n.Is(state.IsFold), Profile: k.Profile, Group: p.groupName(need),
-		Satisfied: p.isMet(need), CouldCover: p.couldCover(n), Awaiting: n.Is(state.IsAwaiting), LostAcquired: n.Is(state.LostAcquired), Unmet: p.unmet(need),
+		Satisfied: p.isMet(need), CouldCover: p.couldCover(n), Awaiting: n.Is(state.IsAwaiting), LostAcquired: n.Is(state.LackedNothing), Unmet: p.unmet(need),
 	}
 	acquired := false
 	for r := n.Head; r != columnar.None; r = p.claims.Next(r) {

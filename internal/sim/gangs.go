@@ -231,8 +231,8 @@ func (r *run) checkReserved(s *scene) {
 	}
 }
 
-// outranked returns the owners of whose machines a higher rank takes one: a machine that is held for them, or one that they had
-// acquired in this cycle.
+// outranked returns the owners of whose machines a higher rank takes one: a machine that is held for them or, if they lacked nothing with
+// it, one that they had acquired in this cycle.
 func (r *run) outranked(s *scene) map[model.Owner]bool {
 	var out map[model.Owner]bool
 	add := func(o model.Owner) {

@@ -61,8 +61,8 @@ type NeedResult struct {
 	CouldCover bool
 	// Awaiting says that what drains for the Need, victims of this cycle included, covers its deficit.
 	Awaiting bool
-	// LostAcquired says that the plan of a Need of higher priority counts on an Idle machine that this one had acquired. All that
-	// was held for it ends if it lacked nothing before.
+	// LostAcquired says that the Need lacked nothing until the plan of a Need of higher priority counted on an Idle machine that
+	// it had acquired. All reservations for it have ended with that.
 	LostAcquired bool
 	Unmet        Unmet
 }

@@ -52,6 +52,7 @@ const (
 	LeavesToEqual   // left machines to Needs of its own priority that cannot do without them
 	CountsOnDrain   // its plan of this cycle counts on a machine that drains, but not for it so far
 	LostAcquired    // the plan of another Need counts on an Idle machine that it had acquired in this cycle
+	LackedNothing   // before that
 )
 
 // SitsOut are the reasons for which a Need acquires nothing.
