@@ -12,7 +12,6 @@ import (
 
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
-	"github.com/tonnage/tonnage/engine/reference"
 	"github.com/tonnage/tonnage/internal/fleet"
 	"github.com/tonnage/tonnage/internal/measure"
 	"github.com/tonnage/tonnage/internal/workload"
@@ -24,11 +23,15 @@ var (
 	rungFrom   = flag.Int64("rung-from", 1, "the seed of its first stretch of cycles")
 )
 
-// rungStretch is the number of cycles after which the fleet begins anew, with another seed.
+// rungStretch is for how many cycles one fleet is used. The next one is built from the next seed.
 const rungStretch = 250
 
-// TestIncrementalCyclesOfRungs: in the fleet of a rung, which changes in batches of 1 to 8,000, plans, shortfalls and explanations
-// of a cycle that builds on the one before are those of a cycle from nothing.
+// rungTells is how long the test is silent at most, but for one cycle.
+const rungTells = 10 * time.Second
+
+// TestIncrementalCyclesOfRungs: in the fleet of a rung, which changes in batches of 1 to 8,000, the plan of a cycle that builds on the
+// one before is that of a cycle from nothing. So are what 200 rows lack and why, and the explanations of three rows and three actions,
+// drawn at random in each cycle.
 func TestIncrementalCyclesOfRungs(t *testing.T) {
 	cycles := *rungCycles
 	switch {
@@ -42,14 +45,17 @@ func TestIncrementalCyclesOfRungs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	builtOn, told := 0, time.Now()
-	for done, seed := 0, *rungFrom; done < cycles && !t.Failed(); seed++ {
-		n := min(rungStretch, cycles-done)
-		builtOn += runRung(t, rung, seed, n)
-		if done += n; time.Since(told) > time.Minute {
-			told = time.Now()
-			t.Logf("next seed %d: %d of %d cycles are equal to cycles from nothing, %d built on the one before", seed+1, done, cycles, builtOn)
-		}
+	done, builtOn, told := 0, 0, time.Now()
+	for seed := *rungFrom; done < cycles; seed++ {
+		runRung(t, rung, seed, min(rungStretch, cycles-done), func(builds bool) {
+			if done++; builds {
+				builtOn++
+			}
+			if time.Since(told) > rungTells {
+				told = time.Now()
+				t.Logf("seed %d: %d of %d cycles are equal to cycles from nothing, %d built on the one before", seed, done, cycles, builtOn)
+			}
+		})
 	}
 	t.Logf("%s, from seed %d: %d cycles, %d built on the one before", rung.Name, *rungFrom, cycles, builtOn)
 	if builtOn < cycles/2 {
@@ -57,8 +63,8 @@ func TestIncrementalCyclesOfRungs(t *testing.T) {
 	}
 }
 
-// runRung runs a stretch of cycles, and returns how many built on the one before.
-func runRung(t *testing.T, rung workload.Rung, seed int64, cycles int) (builtOn int) {
+// runRung runs a stretch of cycles, and says after each whether it built on the one before.
+func runRung(t *testing.T, rung workload.Rung, seed int64, cycles int, ran func(builds bool)) {
 	t.Helper()
 	x := newRungScript(t, rung, seed)
 	defer x.stop()
@@ -73,14 +79,11 @@ func runRung(t *testing.T, rung workload.Rung, seed int64, cycles int) (builtOn 
 			}
 		}
 		last = plans[1]
-		if !last.Stats.Full {
-			builtOn++
-		}
 		if fault := x.differ(plans); fault != "" {
 			t.Fatalf("cycle %d (repeat with -rung=%s -rung-cycles=%d -rung-from=%d): %s", cycle, rung.Name, rungStretch, seed, fault)
 		}
+		ran(!last.Stats.Full)
 	}
-	return builtOn
 }
 
 // differ says where the plan that builds on nothing and the other differ: in actions and claims, in what some rows lack and why,
@@ -121,7 +124,7 @@ func newRungScript(t *testing.T, rung workload.Rung, seed int64) *script {
 	}
 	x := &script{
 		rng: rand.New(rand.NewPCG(uint64(seed), 19)), clusters: map[string]bool{}, now: in.Now, supply: in.Supply, demand: in.Demand,
-		options: reference.DefaultOptions(), backing: map[model.Owner]bool{}, drains: map[string]float64{},
+		backing: map[model.Owner]bool{}, drains: map[string]float64{},
 	}
 	// What rows and machines change to is drawn from these.
 	var donor fleet.World

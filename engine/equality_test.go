@@ -66,8 +66,8 @@ func fleetsToTry() int {
 	return *fleets
 }
 
-// fleetSeeds are the seeds of so many fleets, or the one that is asked for.
-func fleetSeeds(n int) []int64 {
+// fleetSeeds are the seeds of so many fleets and of some that once differed, or the one that is asked for.
+func fleetSeeds(n int, known ...int64) []int64 {
 	if *fleetSeed != 0 {
 		return []int64{*fleetSeed}
 	}
@@ -75,7 +75,7 @@ func fleetSeeds(n int) []int64 {
 	for i := range seeds {
 		seeds[i] = *fleetFrom + int64(i)
 	}
-	return seeds
+	return append(seeds, known...)
 }
 
 // mustAgree fails the test where engine and reference disagree on the world of a seed,
@@ -93,10 +93,9 @@ func TestLateBoundEqualsReference(t *testing.T) {
 	defer engine.SetComponentsMin(engine.SetComponentsMin(0))
 	sizes := []fleet.Size{fleet.Tiny, fleet.Small, fleet.Tiny, fleet.Small, fleet.Tiny, fleet.Medium}
 	bound, deleted, sampled := 0, 0, 0
-	seeds := fleetSeeds(max(fleetsToTry()/3, 1))
-	if *fleetSeed == 0 {
-		seeds = append(seeds, 62049) // victims one by one, and a plan that counts on a late-bound machine
-	}
+	seeds := fleetSeeds(max(fleetsToTry()/3, 1),
+		62049, // victims one by one, and a plan that counts on a late-bound machine
+	)
 	for i, seed := range seeds {
 		w := fleet.Random(seed, sizes[seed%int64(len(sizes))])
 		switch seed % 5 {
@@ -147,13 +146,10 @@ func TestReclaimEqualsReference(t *testing.T) {
 	defer engine.SetComponentsMin(engine.SetComponentsMin(0))
 	sizes := []fleet.Size{fleet.Tiny, fleet.Small, fleet.Tiny, fleet.Small, fleet.Tiny, fleet.Medium}
 	reclaims := 0
-	seeds := fleetSeeds(fleetsToTry() / 4)
-	if *fleetSeed == 0 {
-		seeds = append(seeds,
-			52485,  // a gang is found after a plan has taken what it had acquired
-			100360, // what drains for a Need whose reservation has ended, in its second turn
-		)
-	}
+	seeds := fleetSeeds(fleetsToTry()/4,
+		52485,  // a gang is found after a plan has taken what it had acquired
+		100360, // what drains for a Need whose reservation has ended, in its second turn
+	)
 	for i, seed := range seeds {
 		w := fleet.Shared(fleet.Random(seed, sizes[seed%int64(len(sizes))]), seed)
 		mustAgree(t, seed, w)
