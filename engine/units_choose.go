@@ -221,16 +221,13 @@ func (s *selection) isOfAnother(r columnar.Row) bool {
 
 // isFreeOf is isFree for a machine of an alike. One that drains, or was acquired, must be there for what the alike says.
 func (s *selection) isFreeOf(a *units.Alike, r columnar.Row) bool {
-	if !a.Leaving {
-		return s.isFree(r)
-	}
 	// What drains for the need although its reservation has ended is in flight for it. Only in a second turn, between tenants, may
 	// it be there for all as well.
-	if s.worker.p.tenants.reclaiming && s.worker.p.reserved.WasHeldFor(r, s.need) {
+	if a.Leaving && s.worker.p.tenants.reclaiming && s.worker.p.reserved.WasHeldFor(r, s.need) {
 		return false
 	}
 	// An acquired machine is in no cluster, which anyCluster would take for its own.
-	return s.worker.p.isThereAs(&a.VictimGroupKey, r) && (a.Acquired || s.isOfAnother(r))
+	return s.worker.p.isThere(a, r) && (a.Acquired || s.isOfAnother(r))
 }
 
 // isHere reports whether the need could use a machine and it lies in the scope.

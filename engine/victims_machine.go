@@ -24,9 +24,9 @@ type victim struct {
 type candidate struct {
 	row      columnar.Row
 	priority int32
-	excess   bool // no need claims it: phase 3 reclaims it in any case
-	acquired bool // Idle, and a Need of lower priority has acquired it in this pass
-	score    float64
+	excess   bool    // no need claims it: phase 3 reclaims it in any case
+	acquired bool    // Idle, and a Need of lower priority has acquired it in this pass
+	score    float64 // of an acquired one: the lower its priority, the higher
 }
 
 // victimPoolKey names the candidates that needs share: machines that a matcher accepts and
@@ -69,7 +69,7 @@ func (l *worker) buildVictimPool(key victimPoolKey, same bool) *victimPool {
 	if same {
 		for _, m := range l.p.candidates.leaving { // without gangs these are acquired
 			if m.priority < key.priority && l.p.s.Classes[m.class].Matches(key.matcher) {
-				pool.list = append(pool.list, candidate{row: m.row, priority: m.priority, acquired: true})
+				pool.list = append(pool.list, candidate{row: m.row, priority: m.priority, acquired: true, score: -float64(m.priority)})
 			}
 		}
 	}
@@ -77,15 +77,8 @@ func (l *worker) buildVictimPool(key victimPoolKey, same bool) *victimPool {
 		l.addVictims(pool, key, rows)
 	}
 	slices.SortFunc(pool.list, func(a, b candidate) int {
-		switch {
-		case a.excess != b.excess:
-			return exact.TrueFirst(a.excess, b.excess)
-		case a.acquired != b.acquired:
-			return exact.TrueFirst(a.acquired, b.acquired)
-		case a.acquired:
-			return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(l.p.s.IDRank[a.row], l.p.s.IDRank[b.row]))
-		}
-		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(l.p.s.IDRank[a.row], l.p.s.IDRank[b.row]))
+		return cmp.Or(exact.TrueFirst(a.excess, b.excess), exact.TrueFirst(a.acquired, b.acquired),
+			cmp.Compare(b.score, a.score), cmp.Compare(l.p.s.IDRank[a.row], l.p.s.IDRank[b.row]))
 	})
 	return pool
 }

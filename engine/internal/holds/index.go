@@ -65,8 +65,7 @@ type Index struct {
 	// by Need, those of them that still drain.
 	voided map[columnar.Row][]int32
 	drains map[int32][]columnar.Row
-	// passing are the machines that still drain, and that no plan has been offered yet: a heap by the rank after whose turn one
-	// will be.
+	// passing are the machines that still drain and that no plan may count on yet: a heap by the rank after whose turn plans may.
 	passing []passing
 }
 

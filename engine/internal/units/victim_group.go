@@ -111,8 +111,8 @@ type Alike struct {
 	Count  int            // number of rows, while they are dealt
 	At     int            // rows before at were taken
 	Sorted bool
-	// Next: the machines before it are there for no Need, unless that has changed for one of them. Seen is how many such
-	// changes Next takes into account.
+	// No Need can take a row before Next. A reservation that ends can change that for a row; Next takes the first Seen of
+	// these changes into account. See firstOpen in package engine.
 	Next, Seen int
 }
 
