@@ -63,6 +63,22 @@ func TestIncrementalCyclesOfRungs(t *testing.T) {
 	}
 }
 
+// TestStretchesThatOnceDiffered: stretches of cycles of 5k in which a cycle once differed from one from nothing.
+func TestStretchesThatOnceDiffered(t *testing.T) {
+	rung, err := workload.ByName("5k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, once := range []struct {
+		seed   int64
+		cycles int
+	}{
+		{6, 56}, // a row forgot that it had left machines to another one when it acquired something
+	} {
+		runRung(t, rung, once.seed, once.cycles, func(bool) {})
+	}
+}
+
 // runRung runs a stretch of cycles, and says after each whether it built on the one before.
 func runRung(t *testing.T, rung workload.Rung, seed int64, cycles int, ran func(builds bool)) {
 	t.Helper()
