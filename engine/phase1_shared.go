@@ -6,6 +6,7 @@ import (
 
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/internal/exact"
+	"github.com/tonnage/tonnage/engine/internal/reuse"
 	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
@@ -21,6 +22,7 @@ type shared struct {
 	list []sharedMachine
 	runs []sharedRun
 	left []sharedRun // of the Need at work
+	took []sharedMachine
 }
 
 // sharedMachine is a machine by its place in the list that is walked.
@@ -48,10 +50,10 @@ func (x *shared) group(from int) {
 	}
 }
 
-// pickShared returns 1 + the place of a machine of those left for the Need at work: of those that the fewest rows below can
+// pickShared returns a machine of those left for the Need at work: of those that the fewest rows below can
 // use the one that exceeds what is missing the least of those that cover it, or where none does the one that has the
-// most of it; of equal ones the first; 0 when none helps. O(classes).
-func (l *worker) pickShared() uint32 {
+// most of it; of equal ones the first; false when none helps. O(classes).
+func (l *worker) pickShared() (m sharedMachine, ok bool) {
 	x, best := &l.sharing.shared, -1
 	for i, run := range x.left {
 		if run.at == run.end || l.p.classMask[x.list[run.at].class]&l.lacks == 0 {
@@ -63,11 +65,53 @@ func (l *worker) pickShared() uint32 {
 		}
 	}
 	if best < 0 {
-		return 0
+		return m, false
 	}
 	run := &x.left[best]
 	run.at++
-	return x.list[run.at-1].place + 1
+	return x.list[run.at-1], true
+}
+
+// takeShared picks machines of those left for the Need at work, of which nothing is claimed yet, until it lacks nothing or
+// none helps, and drops those without which it lacks no more, the last picked first. skip passes over machines of a
+// run that others have. O(classes × machines picked).
+func (l *worker) takeShared(need int32, skip func(*sharedRun)) []sharedMachine {
+	x := &l.sharing.shared
+	x.took = x.took[:0]
+	for l.lacks != 0 {
+		for i := range x.left {
+			skip(&x.left[i])
+		}
+		m, ok := l.pickShared()
+		if !ok {
+			break
+		}
+		l.subtract(m.class)
+		x.took = append(x.took, m)
+	}
+	if len(x.took) > 1 {
+		l.dropSuperfluous(need)
+	}
+	return x.took
+}
+
+// dropSuperfluous drops of shared.took what the Need lacks no more without.
+func (l *worker) dropSuperfluous(need int32) {
+	x, spare, want := &l.sharing.shared, &l.sharing.surplus, l.p.aggregate(need)
+	spare.hi, spare.lo = reuse.Resize(spare.hi, l.p.dims), reuse.Resize(spare.lo, l.p.dims)
+	for _, m := range x.took {
+		spare.add(l.p.vector(m.class))
+	}
+	spare.sub(want)
+	kept := len(x.took)
+	for i := len(x.took) - 1; i >= 0; i-- {
+		if v := l.p.vector(x.took[i].class); spare.spares(v, want) {
+			spare.sub(v)
+			kept--
+			copy(x.took[i:kept], x.took[i+1:kept+1])
+		}
+	}
+	x.took = x.took[:kept]
 }
 
 // fitsBetter reports whether a machine is picked before another one.
@@ -116,15 +160,10 @@ func (l *worker) creditShared(need int32, e *stampEntry, k *state.Kind) {
 		}
 	}
 	l.countUsers(need)
-	for l.lacks != 0 {
-		for i := range x.left {
-			l.skipGone(&x.left[i], need)
-		}
-		at := l.pickShared()
-		if at == 0 {
-			return
-		}
-		l.seize(at-1, need, k)
+	took := l.takeShared(need, func(run *sharedRun) { l.skipGone(run, need) })
+	l.start(need)
+	for _, m := range took {
+		l.seize(m.place, need, k)
 	}
 }
 
@@ -249,20 +288,18 @@ func (l *worker) creditLeftOwn(spares *spares, need int32, k *state.Kind) {
 	x.group(0)
 	x.left = append(x.left[:0], x.runs...)
 	l.countUsers(need)
+	took := l.takeShared(need, func(*sharedRun) {})
+	l.start(need)
 	places := l.sharing.sharedPlaces[:0]
-	for l.lacks != 0 {
-		at := l.pickShared()
-		if at == 0 {
-			break
-		}
-		if at--; at >= bound {
-			r := held[at-bound].Row
+	for _, m := range took {
+		if m.place >= bound {
+			r := held[m.place-bound].Row
 			l.subtract(l.p.s.View.Class[r])
 			l.sharing.picked = append(l.sharing.picked, r)
 			continue
 		}
-		l.claimSpare(&spares.list[at], need, isOwnSpare)
-		places = append(places, at)
+		l.claimSpare(&spares.list[m.place], need, isOwnSpare)
+		places = append(places, m.place)
 	}
 	slices.Sort(places)
 	for _, at := range slices.Backward(places) {

@@ -327,18 +327,13 @@ func (l *worker) takeBest(need int32, k *state.Kind) {
 		}
 	}
 	l.countUsers(need)
-	for l.lacks != 0 {
-		for i := range s.left {
-			run := &s.left[i]
-			for run.at < run.end && x.pool[s.list[run.at].place].to != state.Unclaimed {
-				run.at++
-			}
+	for _, m := range l.takeShared(need, func(run *sharedRun) {
+		for run.at < run.end && x.pool[s.list[run.at].place].to != state.Unclaimed {
+			run.at++
 		}
-		at := l.pickShared()
-		if at == 0 {
-			return
-		}
-		l.takePooled(at-1, need)
+	}) {
+		x.pool[m.place].to = need
+		x.place = append(x.place, m.place)
 	}
 }
 
@@ -347,16 +342,11 @@ func (l *worker) takeInOrder(need int32, k *state.Kind) {
 	for i := range l.sharing.together.pool {
 		m := &l.sharing.together.pool[i]
 		if class := l.p.s.View.Class[m.row]; l.lacks != 0 && m.to == state.Unclaimed && l.p.classMask[class]&l.lacks != 0 && k.AcceptsClass(class) {
-			l.takePooled(uint32(i), need)
+			m.to = need
+			l.sharing.together.place = append(l.sharing.together.place, uint32(i))
+			l.subtract(class)
 		}
 	}
-}
-
-func (l *worker) takePooled(place uint32, need int32) {
-	m := &l.sharing.together.pool[place]
-	m.to = need
-	l.sharing.together.place = append(l.sharing.together.place, place)
-	l.subtract(l.p.s.View.Class[m.row])
 }
 
 // dropUnneeded lets go of what the last row that took something is covered without, of what is free and the last

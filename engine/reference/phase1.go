@@ -181,7 +181,7 @@ func (p *pass) plainTwinsBelow(n *need) []*need {
 
 // bestFit takes machines until nothing is missing: each time of those that the fewest rows below can use the one that
 // exceeds what is missing the least of those that cover it, or where none does the one that has the most of it; of equal
-// ones the first.
+// ones the first. It leaves what is superfluous then, the last taken first.
 func (p *pass) bestFit(n *need) func(ms []*model.Machine, missing model.Resources) (took []*model.Machine, left model.Resources) {
 	below := p.plainTwinsBelow(n)
 	users := func(m *model.Machine) (count int) {
@@ -193,6 +193,7 @@ func (p *pass) bestFit(n *need) func(ms []*model.Machine, missing model.Resource
 		return count
 	}
 	return func(ms []*model.Machine, missing model.Resources) (took []*model.Machine, left model.Resources) {
+		wanted := missing
 		for !missing.IsZero() {
 			var best *model.Machine
 			for _, m := range ms {
@@ -207,6 +208,11 @@ func (p *pass) bestFit(n *need) func(ms []*model.Machine, missing model.Resource
 				break
 			}
 			took, missing = append(took, best), missing.Sub(best.EffectiveAllocatable())
+		}
+		for _, m := range slices.Backward(slices.Clone(took)) {
+			if rest := without(took, m); missing.Covers(wanted.Sub(sum(rest))) {
+				took = rest
+			}
 		}
 		return took, missing
 	}
