@@ -70,7 +70,7 @@ func (b *Builder) sameClasses() bool {
 		return false
 	}
 	for c := range s.Classes {
-		if s.Supply.ClassBorn(uint32(c)) > b.version || s.Classes[c].Live != (s.Supply.ClassInfo(uint32(c)).Count > 0) {
+		if s.Supply.ClassBorn(uint32(c)) > b.version || s.Classes[c].Live != (s.Supply.ClassCount(uint32(c)) > 0) {
 			return false
 		}
 	}
@@ -81,6 +81,6 @@ func (b *Builder) sameClasses() bool {
 func (b *Builder) useClasses() {
 	s := &b.snap
 	for c := range s.Classes {
-		s.Usable[c] = uint32(s.Supply.ClassInfo(uint32(c)).Count) - b.unusable[c]
+		s.Usable[c] = uint32(s.Supply.ClassCount(uint32(c))) - b.unusable[c]
 	}
 }

@@ -154,6 +154,14 @@ func (t *Table) ClassInfo(id uint32) ClassInfo {
 	}
 }
 
+// ClassCount returns how many machines a class has; 0 when there is no such class.
+func (t *Table) ClassCount(id uint32) int {
+	if int(id) >= len(t.classes.list) {
+		return 0
+	}
+	return t.classes.list[id].count
+}
+
 // ClassValue returns the number of the value that all machines of a class have
 // under a key that splits classes, 0 = absent.
 func (t *Table) ClassValue(class uint32, key int) uint32 { return t.classes.list[class].value(key) }
