@@ -50,10 +50,10 @@ func (x *shared) group(from int) {
 	}
 }
 
-// pickShared returns a machine of those left for the Need at work: of those that the fewest rows below can
-// use the one that exceeds what is missing the least of those that cover it, or where none does the one that has the
-// most of it; of equal ones the first; false when none helps. O(classes).
-func (l *worker) pickShared() (m sharedMachine, ok bool) {
+// bestShared returns the run whose first machine is the best of those left for the Need at work: of those that the fewest rows
+// below can use the one that exceeds what is missing the least of those that cover it, or where none does the one that has the
+// most of it; of equal ones the first; nil when none helps. O(classes).
+func (l *worker) bestShared() *sharedRun {
 	x, best := &l.sharing.shared, -1
 	for i, run := range x.left {
 		if run.at == run.end || l.p.classMask[x.list[run.at].class]&l.lacks == 0 {
@@ -65,11 +65,9 @@ func (l *worker) pickShared() (m sharedMachine, ok bool) {
 		}
 	}
 	if best < 0 {
-		return m, false
+		return nil
 	}
-	run := &x.left[best]
-	run.at++
-	return x.list[run.at-1], true
+	return &x.left[best]
 }
 
 // takeShared picks machines of those left for the Need at work, of which nothing is claimed yet, until it lacks nothing or
@@ -78,19 +76,26 @@ func (l *worker) pickShared() (m sharedMachine, ok bool) {
 func (l *worker) takeShared(need int32, skip func(*sharedRun)) []sharedMachine {
 	x := &l.sharing.shared
 	x.took = x.took[:0]
+	for i := range x.left {
+		skip(&x.left[i])
+	}
 	for l.lacks != 0 {
-		for i := range x.left {
-			skip(&x.left[i])
-		}
-		m, ok := l.pickShared()
-		if !ok {
+		run := l.bestShared()
+		if run == nil {
 			break
 		}
+		m := x.list[run.at]
+		run.at++
+		skip(run)
 		l.subtract(m.class)
 		x.took = append(x.took, m)
 	}
-	if len(x.took) > 1 {
-		l.dropSuperfluous(need)
+	if n := len(x.took); n > 0 {
+		// The last one was needed when it was taken, so it and those of its class are.
+		last := x.took[n-1].class
+		if slices.ContainsFunc(x.took[:n-1], func(m sharedMachine) bool { return m.class != last }) {
+			l.dropSuperfluous(need)
+		}
 	}
 	return x.took
 }
@@ -161,9 +166,8 @@ func (l *worker) creditShared(need int32, e *stampEntry, k *state.Kind) {
 	}
 	l.countUsers(need)
 	took := l.takeShared(need, func(run *sharedRun) { l.skipGone(run, need) })
-	l.start(need)
 	for _, m := range took {
-		l.seize(m.place, need, k)
+		l.seizeTaken(m.place, need, k)
 	}
 }
 

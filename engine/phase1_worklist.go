@@ -37,12 +37,13 @@ type worklist struct {
 	// touched is the set of classes of which a machine has another claimant than before. loose is the
 	// set of classes of which some machine is loose, and looseOf counts these machines by class. released
 	// are the machines that are loose, or were.
-	touched, loose []uint64
-	looseOf        []int32
-	released       []columnar.Row
-	open           []openNeed     // Needs that may yet be tempted, by place
-	waiting        []uint64       // classes that waiting Needs accepted in the last cycle, as a set
-	old            []columnar.Row // what the Need at work claimed before
+	// changed is the set of classes of which a machine differs from the last cycle.
+	touched, loose, changed []uint64
+	looseOf                 []int32
+	released                []columnar.Row
+	open                    []openNeed     // Needs that may yet be tempted, by place
+	waiting                 []uint64       // classes that waiting Needs accepted in the last cycle, as a set
+	old                     []columnar.Row // what the Need at work claimed before
 }
 
 // openNeed is a Need that comes on the list when a class that it accepts is touched, if it has Same, or
@@ -56,7 +57,7 @@ func (w *worklist) begin(anew bool, classes, needs int) {
 	w.anew, w.at, w.rank = anew, -1, -1
 	w.todo = reuse.Resize(w.todo, (needs+63)/64)
 	w.touched, w.loose = reuse.Resize(w.touched, (classes+63)/64), reuse.Resize(w.loose, (classes+63)/64)
-	w.looseOf = reuse.Resize(w.looseOf, classes)
+	w.looseOf, w.changed = reuse.Resize(w.looseOf, classes), reuse.Resize(w.changed, (classes+63)/64)
 	w.released, w.open = w.released[:0], w.open[:0]
 }
 
@@ -180,7 +181,7 @@ func (l *worker) listWork(c int, owners bool) {
 			}
 		}
 		switch {
-		case listed || l.isTempted(n, k) || n.Is(state.IsParked|state.LeavesToEqual):
+		case listed || l.isTempted(n, k) || !n.Is(state.IsSatisfied) && n.Is(state.IsParked|state.LeavesToEqual):
 			w.add(place)
 		case k.Same || !n.Is(state.IsSatisfied):
 			w.open = append(w.open, openNeed{int32(place), n.Kind})
@@ -357,6 +358,7 @@ func (l *worker) noteMoves(moves []moved) {
 	for i := range moves {
 		m := &moves[i]
 		l.touch(m.class)
+		l.crediting.work.changed[m.class>>6] |= 1 << (m.class & 63)
 		if m.how == left {
 			continue
 		}
@@ -403,10 +405,14 @@ func (l *worker) isToBeCredited(x *clusterState, need int32, stamp uint32, k *st
 }
 
 // mayGain reports whether a Need that lacks something, and has no Same or is parked, may find a machine that it could not claim
-// before. One that left machines to others, because of whose they are, may find one that is not theirs any more.
+// before. One that left machines to others, because of whose they are, may find one that is not theirs any more: its stamp
+// or the row that owns it is another one.
 func (l *worker) mayGain(n *state.Line, k *state.Kind) bool {
 	w := &l.crediting.work
-	if n.Is(state.IsParked|state.LeavesToEqual) && (w.isSought || meet(w.touched, k.Accepts)) {
+	switch {
+	case w.isSought && n.Is(state.IsParked|state.LeavesToEqual),
+		n.Is(state.IsParked) && meet(w.touched, k.Accepts),
+		n.Is(state.LeavesToEqual) && meet(w.changed, k.Accepts):
 		return true
 	}
 	return !k.Same && meet(w.loose, k.Accepts)
@@ -543,9 +549,15 @@ func (l *worker) gone(place uint32) bool {
 	return h >= 0 && l.p.rankOf[h] <= l.crediting.work.rank
 }
 
-// seize claims a machine of the open cluster for a Need. It may take the machine from a Need of lower rank
-// that still holds it from the last cycle.
+// seize claims a machine of the open cluster for the Need at work.
 func (l *worker) seize(place uint32, need int32, k *state.Kind) {
+	l.seizeTaken(place, need, k)
+	l.subtract(l.crediting.bound[place].Class)
+}
+
+// seizeTaken claims a machine that is subtracted from what the Need at work lacks. It may take the machine from a Need of
+// lower rank that still holds it from the last cycle.
+func (l *worker) seizeTaken(place uint32, need int32, k *state.Kind) {
 	r, class := l.crediting.bound[place].Row, l.crediting.bound[place].Class
 	switch h := l.p.claims.Of(r); h {
 	case state.Unclaimed:
@@ -558,7 +570,7 @@ func (l *worker) seize(place uint32, need int32, k *state.Kind) {
 	}
 	l.crediting.seized = append(l.crediting.seized, place)
 	l.p.e.store.priority[r] = k.Priority
-	l.claim(r, class, need)
+	l.p.claims.Claim(r, need, &l.p.lines[need])
 }
 
 // placeOf returns the place in worker.needs of a Need. O(log Needs).
