@@ -88,7 +88,6 @@ type heldForFold struct {
 // findHeldForFolds lists, by cluster, the machines that are held for Same-rows and folds, and marks the
 // clusters where that list differs from the last cycle (by an order-independent hash).
 func (p *pass) findHeldForFolds() {
-	p.beginHolds()
 	p.findDeciding()
 	st, s := &p.e.store, p.s
 	p.folding.foldHeldOff = nil

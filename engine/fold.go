@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"cmp"
+	"math"
 	"math/bits"
 	"slices"
 
@@ -216,24 +218,25 @@ const (
 )
 
 // supplySays tells whether one machine could hold the aggregate of a Same-row: any that is Idle or
-// Speculative, or one that is bound to the cluster. It does not look at the row's own stamp; see
-// foldable.
+// Speculative and not held for a higher priority, or one that is bound to the cluster. It does not look at the
+// row's own stamp; see foldable.
 func (f *folder) supplySays(profile, aggregate uint32) int32 {
 	e, _ := f.decided.find(profile, aggregate)
 	if e.value == 0 {
-		e.value = f.fits(f.p.s.Supply.Matcher(f.p.s.Demand.Profile(profile)), aggregate)
+		full := f.p.s.Demand.Profile(profile)
+		e.value = f.fits(f.p.s.Supply.Matcher(full), full.Priority(), aggregate)
 	}
 	return e.value
 }
 
 // fits is supplySays without its memory.
-func (f *folder) fits(matcher, aggregate uint32) int32 {
+func (f *folder) fits(matcher uint32, priority int32, aggregate uint32) int32 {
 	p, s := f.p, f.p.s
 	want := s.Demand.Vector(aggregate)
 	says := neverFits
 	for _, c := range p.classesOf[matcher] {
 		if columnar.Covers(p.vector(c), want) {
-			if p.isFreeFor(matcher, c) {
+			if p.isFreeFor(matcher, c, priority) {
 				return fitsOne
 			}
 			says = fitsNot
@@ -266,20 +269,58 @@ func (fl *fleet) anyInDomain(matcher uint32, rows []columnar.Row) bool {
 	return slices.ContainsFunc(rows, func(r columnar.Row) bool { return fl.inAnyDomain(matcher, r) })
 }
 
-// freeFor returns the set of classes of which a free machine lies in a domain that the matcher, one
-// with Same, permits.
+// heldClass is a class of which all free machines that lie in domains that a matcher permits are held. priority is the
+// lowest that one of them is held for: to Needs of that priority and of higher ones it counts as free.
+type heldClass struct {
+	matcher, class uint32
+	priority       int32
+}
+
+func compareHeld(a, b heldClass) int {
+	return cmp.Or(cmp.Compare(a.matcher, b.matcher), cmp.Compare(a.class, b.class))
+}
+
+// lowestHold returns the lowest priority that one of some free machines in domains that the matcher permits is
+// held for: math.MinInt32 if nobody holds it; false if none lies there. O(machines), if all of them are held.
+func (p *pass) lowestHold(matcher uint32, rows []columnar.Row) (lowest int32, any bool) {
+	if p.s.Supply.ReservationCount() == 0 {
+		return math.MinInt32, p.anyInDomain(matcher, rows)
+	}
+	lowest = math.MaxInt32
+	for _, r := range rows {
+		if !p.inAnyDomain(matcher, r) {
+			continue
+		}
+		res := p.s.Supply.Reservation(r)
+		if !res.Active() || !p.mayHold(r, &res) {
+			return math.MinInt32, true
+		}
+		lowest, any = min(lowest, res.Priority), true
+	}
+	return lowest, any
+}
+
+// freeFor returns the set of classes of which a free machine that nobody holds lies in a domain that the matcher,
+// one with Same, permits.
 func (p *pass) freeFor(matcher uint32) []uint64 {
 	words := (len(p.s.Classes) + 63) / 64
 	return p.e.store.classes.freeIn[int(matcher)*words:][:words]
 }
 
-func (p *pass) isFreeFor(matcher, class uint32) bool {
-	return p.freeFor(matcher)[class>>6]>>(class&63)&1 != 0
+// isFreeFor reports whether a machine of a class in a domain that the matcher, one with Same, permits is free and not
+// held for a higher priority than the given one.
+func (p *pass) isFreeFor(matcher, class uint32, priority int32) bool {
+	if p.freeFor(matcher)[class>>6]>>(class&63)&1 != 0 {
+		return true
+	}
+	held := p.e.store.classes.heldIn
+	at, found := slices.BinarySearchFunc(held, heldClass{matcher: matcher, class: class}, compareHeld)
+	return found && held[at].priority <= priority
 }
 
-// findFree updates store.freeIn, and sets freeMoved if it differs from the last cycle. foldsMoved is set
+// findFree updates classColumns.freeIn and heldIn, and sets freeMoved if they differ from the last cycle. foldsMoved is set
 // if some vector may be covered, or may have been, by nothing but what differs. O(pairs of matcher with
-// Same and class), and as many looks at free machines as it takes to find one in a permitted domain.
+// Same and class), and as many looks at free machines as it takes to find one in a permitted domain that nobody holds.
 func (p *pass) findFree() {
 	st, s := &p.e.store, p.s
 	words := (len(s.Classes) + 63) / 64
@@ -287,19 +328,41 @@ func (p *pass) findFree() {
 		st.classes.freeIn = reuse.Resize(st.classes.freeIn, len(p.classesOf)*words)
 		p.folding.freeMoved, p.folding.foldsMoved = true, true
 	}
+	held := alloc.MakeDirty[heldClass](p.e.arena, 8)[:0]
+	heldBefore := st.classes.heldIn
 	now, both := alloc.MakeDirty[uint64](p.e.arena, words), alloc.MakeDirty[uint64](p.e.arena, words)
 	for m, classes := range p.classesOf {
 		if s.Supply.SameKey(uint32(m)) < 0 {
 			continue
 		}
 		clear(now)
+		from := len(held)
 		for _, c := range classes {
-			if p.anyInDomain(uint32(m), s.Idle.At(int(c))) || p.anyInDomain(uint32(m), s.Speculative.At(int(c))) {
+			lowest, any := p.lowestHold(uint32(m), s.Idle.At(int(c)))
+			if !any || lowest != math.MinInt32 {
+				if l, is := p.lowestHold(uint32(m), s.Speculative.At(int(c))); is {
+					lowest, any = min(lowest, l), true
+				}
+			}
+			switch {
+			case any && lowest == math.MinInt32:
 				now[c>>6] |= 1 << (c & 63)
+			case any:
+				held = alloc.Append(p.e.arena, held, heldClass{uint32(m), c, lowest})
 			}
 		}
-		was := p.freeFor(uint32(m))
-		if slices.Equal(was, now) {
+		slices.SortFunc(held[from:], compareHeld)
+		heldWas := heldBefore
+		for len(heldWas) > 0 && heldWas[0].matcher < uint32(m) {
+			heldWas = heldWas[1:]
+		}
+		n := 0
+		for n < len(heldWas) && heldWas[n].matcher == uint32(m) {
+			n++
+		}
+		heldBefore = heldWas[n:]
+		was, isHeldAlike := p.freeFor(uint32(m)), slices.Equal(heldWas[:n], held[from:])
+		if slices.Equal(was, now) && isHeldAlike {
 			continue
 		}
 		p.folding.freeMoved = true
@@ -309,7 +372,13 @@ func (p *pass) findFree() {
 		for _, c := range classes {
 			p.folding.foldsMoved = p.folding.foldsMoved || now[c>>6]>>(c&63)&1 != 0 && !p.isCovered(c, both, p.e.opts.Acquire == AcquireFit)
 		}
+		if !isHeldAlike {
+			for _, x := range slices.Concat(heldWas[:n], held[from:]) {
+				p.folding.foldsMoved = p.folding.foldsMoved || !p.isCovered(x.class, both, p.e.opts.Acquire == AcquireFit)
+			}
+		}
 	}
+	st.classes.heldIn = append(st.classes.heldIn[:0], held...)
 }
 
 // isCovered reports whether some class of a set offers no less than a class in any dimension. Where prices
@@ -351,7 +420,7 @@ func (p *pass) findDeciding() {
 		}
 		seen[c] = true
 		for _, m := range p.s.Classes[c].Matchers {
-			if p.s.Supply.SameKey(m) >= 0 && !p.isFreeFor(m, c) && !p.isCovered(c, p.freeFor(m), false) {
+			if p.s.Supply.SameKey(m) >= 0 && !p.isFreeFor(m, c, math.MinInt32) && !p.isCovered(c, p.freeFor(m), false) {
 				p.folding.decides[c] = true
 			}
 		}

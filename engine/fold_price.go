@@ -39,7 +39,7 @@ func (f *folder) isCheaperInParts(profile, aggregate, unit uint32) bool {
 	want, least := s.Demand.Vector(aggregate), s.Demand.Vector(unit)
 	whole, parts := math.Inf(1), math.Inf(1)
 	for _, c := range p.classesOf[matcher] {
-		if !p.isFreeFor(matcher, c) {
+		if !p.isFreeFor(matcher, c, full.Priority()) {
 			continue
 		}
 		has, price := p.vector(c), free.EffectiveCost(&s.Classes[c], penalty)

@@ -59,9 +59,10 @@ type seenBefore struct {
 // classColumns is what follows from the classes of machines, by matcher and by kind.
 type classColumns struct {
 	ofMatcher [][]uint32 // the accepted classes; see fleet.classesOf
-	// freeIn is, by matcher with Same, the set of classes of which a free machine lies in a permitted
-	// domain. Folding depends on it.
+	// freeIn is, by matcher with Same, the set of classes of which a free machine that nobody holds lies in a permitted
+	// domain. heldIn are classes of which there are only held ones, by matcher and class. Folding depends on both.
 	freeIn   []uint64
+	heldIn   []heldClass
 	ways     free.Ways
 	layoutOf []*tupleLayout // by kind; see stock.layouts
 	layouts  map[free.Key][]spreadLayout
@@ -150,6 +151,7 @@ func (p *pass) carryOver() {
 	st.seen.supply, st.seen.demand = s.Supply, s.Demand
 	st.seen.dimsVersion = dimsVersion
 	st.seen.names = s.Supply.NameSequence()
+	p.beginHolds()
 	p.findFree()
 	if !fresh {
 		fresh = !p.findDirty()

@@ -157,7 +157,7 @@ func (p *pass) foldTest() func(*model.Need) bool {
 		class := fmt.Sprintf("%q %q %q %v", n.Cluster, n.Group, n.Profile.Canonical(), n.Aggregate)
 		answer, ok := known[class]
 		if !ok {
-			answer = slices.ContainsFunc(p.machines, func(m *model.Machine) bool { return fitsWhole(n, m) || fitsComing(n, m) })
+			answer = slices.ContainsFunc(p.machines, func(m *model.Machine) bool { return fitsWhole(n, m) && !p.heldAbove(n, m) || fitsComing(n, m) })
 			known[class] = answer
 		}
 		has := func(test func(*model.Need, *model.Machine) bool) bool {
@@ -173,6 +173,11 @@ func fitsWhole(n *model.Need, m *model.Machine) bool {
 	ours := m.State.Bound() && m.Cluster == n.Cluster && !m.Departs()
 	free := m.State == model.Idle || m.State == model.Speculative
 	return (ours || free) && holdsWhole(n, m)
+}
+
+// heldAbove: the machine is Idle and held for a higher priority than the Need's.
+func (p *pass) heldAbove(n *model.Need, m *model.Machine) bool {
+	return m.State == model.Idle && m.Reservation.Active() && !p.expired(m) && m.Reservation.Priority > n.Profile.Priority()
 }
 
 // fitsComing: the machine is created, or drained, for the Need or for its fold, and
@@ -224,7 +229,7 @@ func (p *pass) isOwn(n *model.Need, m *model.Machine) bool {
 func (p *pass) isCheaperInParts(n *model.Need) bool {
 	whole, parts := math.Inf(1), math.Inf(1)
 	for _, m := range p.machines {
-		if m.State != model.Idle && m.State != model.Speculative || !n.Profile.Matches(m) {
+		if m.State != model.Idle && m.State != model.Speculative || p.heldAbove(n, m) || !n.Profile.Matches(m) {
 			continue
 		}
 		price := math.Inf(1)

@@ -46,7 +46,8 @@ var amended = map[string]string{
 var own = []string{
 	"gangs-search-ends-with-its-pairs", "gangs-search-ends-with-its-units",
 	"credit-equals-yield-what-their-owner-cannot-use", "gangs-count-on-what-lower-needs-acquire", "gangs-leave-what-equals-acquire",
-	"rows-of-one-stamp-leave-what-is-superfluous", "gangs-wait-first-for-what-drains", "reclaim-not-when-a-plan-has-just-ended", "release-not-beside-a-preemption-machine-by-machine",
+	"rows-of-one-stamp-leave-what-is-superfluous", "normalise-held-above-folds-nothing",
+	"gangs-wait-first-for-what-drains", "reclaim-not-when-a-plan-has-just-ended", "release-not-beside-a-preemption-machine-by-machine",
 	"preempt-counts-on-what-lower-needs-acquire-machine-by-machine",
 	"credit-equals-keep-it-when-nothing-is-free", "credit-equals-keep-what-others-cannot-use", "credit-lower-priorities-yield-all",
 	"fit-default-is-cheapest", "fit-effective-cost", "fit-gang-cheaper-in-parts", "fit-gang-cheaper-whole", "fit-gang-in-its-domain",
