@@ -53,8 +53,6 @@ const (
 	beyondAfterMost = 2
 	// of them, more than what something sooner explains, too
 	beyondSoonerMost = 13
-	// of 500 worlds of one size, without gangs
-	alikeBrokenMost = 1
 )
 
 // closedLoop is a random world without faults in which demand and supply change between stages
@@ -287,14 +285,9 @@ func TestClosedLoopsOfOneSize(t *testing.T) {
 		t.Skip("plays many worlds, each on one worker")
 	}
 	n := *loops / 2
-	lost, broken := 0, 0
+	lost := 0
 	inOrder(*loopFrom, func(seed int64) played { return loop(t, seed, fleet.Alike) }, func(seed int64, p played) bool {
-		violation := (*Violation)(nil)
-		switch {
-		case errors.As(p.err, &violation):
-			broken++
-			t.Logf("seed %d: %v", seed, p.err)
-		case p.err != nil:
+		if p.err != nil {
 			t.Errorf("seed %d: %v", seed, p.err)
 		}
 		if p.Undone[Lose]+p.Undone[Add]+p.Undone[Remove] > 0 {
@@ -307,9 +300,6 @@ func TestClosedLoopsOfOneSize(t *testing.T) {
 		n--
 		return n > 0
 	})
-	if broken > alikeBrokenMost {
-		t.Errorf("%d worlds break an invariant", broken)
-	}
 	if lost == 0 {
 		t.Error("no machine was lost: nothing was tried")
 	}
