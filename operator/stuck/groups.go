@@ -44,8 +44,9 @@ func (f *fleet) planGroups(v *View, had []*api.CapacityRequest, cfg Config, out 
 		stuck = stuck || len(g.stuck) > 0
 	}
 	for _, g := range groups {
-		// What it has elsewhere others may be given, and where it is others find room.
-		moving = moving || stuck && g.moves() || g.had != nil && !f.asksForMore(g) && v.Now.Sub(raisedAt(g.had)) < 2*cfg.After
+		// What it has elsewhere others may be given, and where it is others find room. After that time a shard has decided, and
+		// what it buys is among what comes.
+		moving = moving || stuck && g.moves() || g.had != nil && !f.asksForMore(g) && v.Now.Sub(raisedAt(g.had)) < cfg.After
 	}
 	for _, key := range slices.Sorted(maps.Keys(groups)) {
 		g := groups[key]
@@ -53,7 +54,7 @@ func (f *fleet) planGroups(v *View, had []*api.CapacityRequest, cfg Config, out 
 		switch tried := attemptsOf(g.had); {
 		case stuck && g.moves():
 			out.Write = append(out.Write, f.groupRequest(g, f.leastOfGroup(g), g.domain, state{raised: v.Now}))
-		case len(g.stuck) > 0 && (!moving || g.waits(v.Now) >= patience*cfg.After):
+		case len(g.stuck) > 0 && (!moving || longest(g.stuck, v.Now) >= patience*cfg.After):
 			f.raiseGroup(v, g, cfg, out)
 		case len(g.stuck) == 0 && tried != attempts{}: // it is forgotten
 			out.Write = append(out.Write, f.groupRequest(g, f.leastOfGroup(g), saidDomain(g.had), state{raised: raisedAt(g.had)}))
@@ -65,11 +66,12 @@ func (f *fleet) planGroups(v *View, had []*api.CapacityRequest, cfg Config, out 
 // moves tells whether a group is where it has not said that it is.
 func (g *group) moves() bool { return g.domain != "" && g.domain != saidDomain(g.had) }
 
-// waits is how long one of its stuck pods has been unschedulable.
-func (g *group) waits(now time.Time) (most time.Duration) {
-	for _, p := range g.stuck {
-		since, _ := unschedulable(p)
-		most = max(most, now.Sub(since))
+// longest is how long one of some pods has been unschedulable.
+func longest(pods []*corev1.Pod, now time.Time) (most time.Duration) {
+	for _, p := range pods {
+		if since, is := unschedulable(p); is {
+			most = max(most, now.Sub(since))
+		}
 	}
 	return most
 }
@@ -176,8 +178,11 @@ func (f *fleet) findStuckOfGroup(g *group, room room, v *View, cfg Config, out *
 // raiseGroup asks for more for a group with pods that are stuck: for these once more, and twice as much each time that no
 // machine came.
 func (f *fleet) raiseGroup(v *View, g *group, cfg Config, out *Result) {
-	raised, tried := raisedAt(g.had), attemptsOf(g.had)
-	if !raised.IsZero() && v.Now.Sub(raised) < 2*cfg.After {
+	raised, tried, apart := raisedAt(g.had), attemptsOf(g.had), cfg.After
+	if f.asksForMore(g) {
+		apart = 2 * cfg.After // a machine comes, and its node is there
+	}
+	if !raised.IsZero() && v.Now.Sub(raised) < apart {
 		return
 	}
 	least := f.leastOfGroup(g)

@@ -29,8 +29,10 @@ func Awaiting(n *corev1.Node) bool {
 // Nominate packs the pods that are pending into the room of all nodes and of the machines that are on their way, and returns which
 // of them are to run on nodes that wait for nominations. It depends on the view alone.
 //
-// Groups come first, those of the largest pods first, each in one domain; then all other pods by priority, as [packing.Aligned] does. Pods
-// that say more about where they run than the packer looks at keep their room in the plan, and are not nominated.
+// Groups come first, those of the largest pods first, each in one domain. One that no domain holds whole keeps the room of those
+// of its pods that find some, for a minute: a shard tells of the machines of a group one after the other. Then come all other pods
+// by priority, as [packing.Aligned] does. Pods that say more about where they run than the packer looks at keep their room in the
+// plan, and are not nominated. The nominations come node by node, those first on which the pods run that have most devices.
 func Nominate(v *View, cfg Config) []Nomination {
 	if !slices.ContainsFunc(v.Nodes, Awaiting) {
 		return nil
@@ -39,7 +41,7 @@ func Nominate(v *View, cfg Config) []Nomination {
 	waiting := f.waiting(v, cfg.Selector)
 	places, grouped := map[*corev1.Pod]int{}, map[*corev1.Pod]bool{}
 	for _, g := range f.groupsOf(waiting, v) {
-		maps.Copy(places, f.placeGroup(b, g))
+		maps.Copy(places, f.placeGroup(b, g, longest(g.pending, v.Now) < patience*cfg.After))
 		for _, p := range g.pending {
 			grouped[p] = true
 			delete(waiting, p.UID)
@@ -55,12 +57,16 @@ func Nominate(v *View, cfg Config) []Nomination {
 		maps.Copy(places, f.pack(b.machines, b, pods, func(*corev1.Node) bool { return true }))
 	}
 	var out []Nomination
+	most := map[string]int64{} // devices that one pod has, by node
 	for p, at := range places {
 		if b.held[at] && nominable(p, grouped[p]) {
-			out = append(out, Nomination{p, b.nodes[at].Name})
+			n := b.nodes[at].Name
+			out, most[n] = append(out, Nomination{p, n}), max(most[n], f.devices([]*corev1.Pod{p}))
 		}
 	}
-	slices.SortFunc(out, func(a, b Nomination) int { return older(a.Pod, b.Pod) })
+	slices.SortFunc(out, func(a, b Nomination) int {
+		return cmp.Or(cmp.Compare(most[b.Node], most[a.Node]), strings.Compare(a.Node, b.Node), older(a.Pod, b.Pod))
+	})
 	return out
 }
 
@@ -136,8 +142,9 @@ func (f *fleet) devices(pods []*corev1.Pod) (sum int64) {
 }
 
 // placeGroup places the pods of a group in one domain: where it is, else in the first that holds it whole. It returns their
-// bins, nil where none does.
-func (f *fleet) placeGroup(b *bins, g *group) map[*corev1.Pod]int {
+// bins, nil where none does. If it keeps room, what the domain that holds most of the pods has for them is then nobody else's: the machines
+// for the others may come yet.
+func (f *fleet) placeGroup(b *bins, g *group, keeps bool) map[*corev1.Pod]int {
 	key, domains := g.of.Spec.CoLocation.TopologyKey, []string{g.domain}
 	if g.domain == "" {
 		domains = nil
@@ -148,6 +155,7 @@ func (f *fleet) placeGroup(b *bins, g *group) map[*corev1.Pod]int {
 		}
 		slices.Sort(domains)
 	}
+	most, kept := 0, []packing.Machine(nil)
 	for _, domain := range domains {
 		machines := make([]packing.Machine, len(b.machines))
 		for i, m := range b.machines {
@@ -158,6 +166,12 @@ func (f *fleet) placeGroup(b *bins, g *group) map[*corev1.Pod]int {
 			b.machines = machines
 			return placed
 		}
+		if len(placed) > most {
+			most, kept = len(placed), machines
+		}
+	}
+	if keeps && most > 0 {
+		b.machines = kept
 	}
 	return nil
 }

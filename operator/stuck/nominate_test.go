@@ -208,6 +208,16 @@ func TestNominateGroups(t *testing.T) {
 			waiting(c, "b1", "b", "cpu=4 memory=16Gi pods=110")
 			gang(c, "1", "", "cpu=3 memory=4Gi", "g1", "g2")
 		}, ""},
+		"no domain holds it whole yet, and it keeps what it finds": {func(c *cluster) {
+			waiting(c, "a1", "a", "cpu=4 memory=16Gi pods=110")
+			waiting(c, "b1", "b", "cpu=4 memory=16Gi pods=110")
+			waiting(c, "b2", "b", "cpu=4 memory=16Gi pods=110")
+			gang(c, "1", "", "cpu=3 memory=4Gi", "g1", "g2", "g3")
+			stuckFor(c, 59*time.Second)
+			c.pod("plain-1", "", "cpu=2 memory=1Gi")
+			c.pod("plain-2", "", "cpu=2 memory=1Gi")
+			c.pod("plain-3", "", "cpu=2 memory=1Gi")
+		}, "plain-1>a1 plain-2>a1"},
 		"where it is": {func(c *cluster) {
 			waiting(c, "a1", "a", "cpu=4 memory=16Gi pods=110")
 			waiting(c, "b1", "b", "cpu=4 memory=16Gi pods=110")
@@ -262,10 +272,15 @@ func TestRemember(t *testing.T) {
 		t.Errorf("nobody nominated it, and it is %q", got)
 	}
 	r.nominated = map[types.UID]nominated{"p": {node: "n1", since: noon, written: noon, ours: true}}
-	if got := look(""); got != "n1" || !r.unseen("n1", noon.Add(time.Second)) || r.unseen("n1", noon.Add(seenWithin)) {
+	stands := func(shown string, after time.Duration) bool {
+		p, x := pod.DeepCopy(), r.nominated["p"]
+		p.Status.NominatedNodeName = shown
+		return x.stands(p, noon.Add(after))
+	}
+	if got := look(""); got != "n1" || stands("", time.Second) || !stands("", seenWithin) {
 		t.Errorf("the cache does not show it yet, and it is %q", got)
 	}
-	if got := look("n1"); got != "n1" || r.unseen("n1", noon) {
+	if got := look("n1"); got != "n1" || !stands("n1", 0) || stands("", seenWithin) {
 		t.Errorf("the cache shows it, and it is %q", got)
 	}
 	if got := look(""); got != "lost n1" {
@@ -330,5 +345,23 @@ func TestNominatedIsNotStuck(t *testing.T) {
 	}
 	if got := inPieces(on("n3")).after(0); got != added {
 		t.Errorf("nominated for a node that is not there: %q, want %q", got, added)
+	}
+}
+
+// TestFirstOf: the nominations of so many nodes are written together as make the number full, each node's all.
+func TestFirstOf(t *testing.T) {
+	for _, c := range []struct {
+		nodes []int // nominations of each
+		want  int
+	}{{nil, 0}, {[]int{5, 5}, 10}, {[]int{10, 10, 10}, 20}, {[]int{nominateTogether, 1}, nominateTogether}, {[]int{100}, 100}} {
+		var all []Nomination
+		for i, n := range c.nodes {
+			for range n {
+				all = append(all, Nomination{Node: string(rune('a' + i))})
+			}
+		}
+		if now, later := firstOf(all); len(now) != c.want || len(now)+len(later) != len(all) {
+			t.Errorf("%v: %d now, %d later; want %d now", c.nodes, len(now), len(later), c.want)
+		}
 	}
 }

@@ -1,10 +1,13 @@
 package stuck
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -24,8 +27,10 @@ import (
 
 const (
 	nominateOwner = client.FieldOwner("tonnage-operator-nominate")
-	// nominateAtOnce is how many nominations are written at a time.
-	nominateAtOnce = 16
+	// nominateAtOnce is how many nominations are written at a time, and nominateTogether how many, but for the rest of those of a node,
+	// before these nodes take pods.
+	nominateAtOnce   = 16
+	nominateTogether = 16
 	// seenWithin is how long a node waits at the most until the cache shows its nominations. By then a scheduler knows them, too.
 	seenWithin = 2 * time.Second
 	// NominatedFor is how long a nomination stands at the most: the scheduler keeps the pod's room on the node meanwhile.
@@ -33,6 +38,9 @@ const (
 	// vainAfter is how long one stands at the least that is in vain: the cache shows what is on the node by then.
 	vainAfter  = 5 * time.Second
 	roundLimit = 10 * time.Second
+	// roundLasts is after how long a round begins no further nominations, shownWithin how long it waits until the cache shows some.
+	roundLasts  = 2 * time.Second
+	shownWithin = 200 * time.Millisecond
 )
 
 // NominatorMetrics are the series of a nominator.
@@ -80,6 +88,7 @@ type Nominator struct {
 
 // nominated is a nomination that stands.
 type nominated struct {
+	pod     client.ObjectKey
 	node    string
 	since   time.Time
 	written time.Time // last
@@ -123,6 +132,11 @@ func (r *Nominator) notice(was, is any) {
 			return
 		}
 	}
+	r.again()
+}
+
+// again begins another round at once.
+func (r *Nominator) again() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
@@ -165,29 +179,90 @@ func (r *Nominator) round(ctx context.Context) (waits bool, err error) {
 	pending, lost := r.remember(v)
 	r.takeBack(ctx, pending, v)
 	lost = slices.DeleteFunc(lost, func(n Nomination) bool { return r.nominated[n.Pod.UID].node != n.Node })
-	r.write(ctx, append(lost, Nominate(v, r.Config)...), v.Now)
 	freed := map[types.UID]bool{}
 	defer func() { r.freed = freed }()
+	awaiting := map[string]*corev1.Node{}
 	for _, n := range v.Nodes {
-		if !Awaiting(n) {
-			continue
+		if Awaiting(n) {
+			awaiting[n.Name] = n
 		}
-		if r.freed[n.UID] {
-			freed[n.UID] = true
-			continue
+	}
+	release := func(name string) {
+		n := awaiting[name]
+		if n == nil {
+			return
 		}
-		if r.unseen(n.Name, v.Now) {
-			waits = true
-			continue
+		delete(awaiting, name)
+		w, e := r.release(ctx, n, freed)
+		waits, err = waits || w, errors.Join(err, e)
+	}
+	// Node by node: a scheduler that tries a pod while its node has the taint takes the nomination back, so that time is short.
+	all, began := byNode(append(lost, Nominate(v, r.Config)...)), time.Now()
+	for len(all) > 0 && time.Since(began) < roundLasts {
+		var now []Nomination
+		now, all = firstOf(all)
+		r.write(ctx, now, r.Now())
+		r.await(ctx, now)
+		for _, n := range now {
+			release(n.Node)
 		}
-		if e := Release(ctx, r.Client, n); e != nil {
-			waits, err = true, e
-			continue
-		}
-		freed[n.UID] = true
-		r.released(n)
+	}
+	for _, n := range all {
+		delete(awaiting, n.Node) // in the next round
+	}
+	for _, name := range slices.Sorted(maps.Keys(awaiting)) {
+		release(name)
+	}
+	if len(all) > 0 {
+		r.again()
 	}
 	return waits, err
+}
+
+// release lets a node take pods, unless a nomination for it is still to be seen. waits: it is.
+func (r *Nominator) release(ctx context.Context, n *corev1.Node, freed map[types.UID]bool) (waits bool, err error) {
+	if r.freed[n.UID] {
+		freed[n.UID] = true
+		return false, nil
+	}
+	if !r.stand(ctx, n.Name) {
+		return true, nil
+	}
+	if err := Release(ctx, r.Client, n); err != nil {
+		return true, err
+	}
+	freed[n.UID] = true
+	r.released(n)
+	return false, nil
+}
+
+// stand tells whether the cache shows all nominations for a node, or has had its time to. A scheduler takes one back when it tries the pod
+// while the node has its taint; without it the node would take others' pods.
+func (r *Nominator) stand(ctx context.Context, node string) bool {
+	for _, x := range r.nominated {
+		if x.node != node || !x.ours {
+			continue
+		}
+		var p corev1.Pod
+		if err := r.Client.Get(ctx, x.pod, &p); err == nil && !x.stands(&p, r.Now()) {
+			return false
+		}
+	}
+	return true
+}
+
+// stands tells whether the cache shows a nomination, or the pod on a node, or has had its time to.
+func (x *nominated) stands(p *corev1.Pod, now time.Time) bool {
+	return p.Spec.NodeName != "" || p.Status.NominatedNodeName == x.node || !x.seen && now.Sub(x.written) >= seenWithin
+}
+
+// await waits until the cache shows nominations, or for a while.
+func (r *Nominator) await(ctx context.Context, all []Nomination) {
+	for until := time.Now().Add(shownWithin); time.Now().Before(until) && ctx.Err() == nil; time.Sleep(shownWithin / 20) {
+		if !slices.ContainsFunc(all, func(n Nomination) bool { return !r.stand(ctx, n.Node) }) {
+			return
+		}
+	}
 }
 
 // remember brings what was written and what the cache shows together: the view gets nominations that the cache does not show. It
@@ -211,7 +286,7 @@ func (r *Nominator) remember(v *View) (pending []*corev1.Pod, lost []Nomination)
 				lost = append(lost, Nomination{p, had.node})
 			}
 		case !known || had.node != shown:
-			had = nominated{node: shown, since: v.Now, written: v.Now, seen: true}
+			had = nominated{pod: client.ObjectKeyFromObject(p), node: shown, since: v.Now, written: v.Now, seen: true}
 		default:
 			had.seen = true
 		}
@@ -238,14 +313,26 @@ func (r *Nominator) released(n *corev1.Node) {
 	}
 }
 
-// unseen tells whether a nomination for a node was written a moment ago that the cache does not show yet.
-func (r *Nominator) unseen(node string, now time.Time) bool {
-	for _, x := range r.nominated {
-		if x.node == node && !x.seen && now.Sub(x.written) < seenWithin {
-			return true
+// byNode brings the nominations of each node together, in the order of the first of each.
+func byNode(all []Nomination) []Nomination {
+	first := map[string]int{}
+	for i, n := range all {
+		if _, known := first[n.Node]; !known {
+			first[n.Node] = i
 		}
 	}
-	return false
+	slices.SortStableFunc(all, func(a, b Nomination) int { return cmp.Compare(first[a.Node], first[b.Node]) })
+	return all
+}
+
+// firstOf returns the nominations that are written next, and the others: those of a node are written together.
+func firstOf(all []Nomination) (now, later []Nomination) {
+	for i := nominateTogether; i < len(all); i++ {
+		if all[i].Node != all[i-1].Node {
+			return all[:i], all[i:]
+		}
+	}
+	return all, nil
 }
 
 // write nominates pods. What fails is left to the scheduler.
@@ -273,7 +360,7 @@ func (r *Nominator) write(ctx context.Context, all []Nomination, now time.Time) 
 			if !known {
 				had.since = now
 			}
-			r.nominated[n.Pod.UID] = nominated{node: n.Node, since: had.since, written: now, ours: true}
+			r.nominated[n.Pod.UID] = nominated{pod: client.ObjectKeyFromObject(n.Pod), node: n.Node, since: had.since, written: now, ours: true}
 		case apierrors.IsNotFound(err) || apierrors.IsConflict(err): // it is gone, or somebody else has nominated it
 			r.Metrics.count("refused")
 		default:

@@ -22,8 +22,13 @@ import (
 )
 
 const (
-	every = 5 * time.Second
-	owner = client.FieldOwner("tonnage-operator-stuck")
+	// every is how often a runner plans at the least, hurry how often at the most: as long as a pod has become unschedulable lately,
+	// so that nothing that is due waits for the next round. Then a round may take a share of roundShare of the time.
+	every      = 5 * time.Second
+	hurry      = time.Second
+	lately     = 2 * time.Minute
+	roundShare = 10
+	owner      = client.FieldOwner("tonnage-operator-stuck")
 )
 
 // CacheOptions keep in memory what a runner looks at besides pods and requests.
@@ -80,8 +85,8 @@ func (m *Metrics) note(r *Result) {
 	}
 }
 
-// Runner plans every five seconds and does what the plan says. It runs in a manager, in one
-// replica at a time.
+// Runner plans every five seconds, and every second while pods have become unschedulable lately, and does what the plan says. It runs
+// in a manager, in one replica at a time.
 type Runner struct {
 	// Client reads from a cache of pods, requests and what CacheOptions names, and writes.
 	Client client.Client
@@ -93,7 +98,8 @@ type Runner struct {
 	// Now is the wall clock: it is compared with times that the cluster wrote.
 	Now func() time.Time
 
-	told map[types.UID]string
+	told  map[types.UID]string
+	waits bool // in the last round a pod had become unschedulable lately
 }
 
 // Setup adds a runner to a manager whose cache has CacheOptions and those of pods.
@@ -116,18 +122,25 @@ func (r *Runner) NeedLeaderElection() bool { return true }
 
 // Start runs until ctx ends.
 func (r *Runner) Start(ctx context.Context) error {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
 	for {
+		began := time.Now()
 		if err := r.Round(ctx); err != nil && ctx.Err() == nil {
 			r.Log.Warn("stuck pods: not everything could be done; it is tried again", "error", err)
 		}
 		select {
-		case <-tick.C:
+		case <-time.After(r.pause(time.Since(began))):
 		case <-ctx.Done():
 			return nil
 		}
 	}
+}
+
+// pause is how long the runner pauses after a round that took so long.
+func (r *Runner) pause(took time.Duration) time.Duration {
+	if !r.waits {
+		return every
+	}
+	return min(every, max(hurry, roundShare*took))
 }
 
 // Round plans once and does what the plan says. What fails is planned again in the next round.
@@ -136,6 +149,10 @@ func (r *Runner) Round(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.waits = slices.ContainsFunc(v.Pods, func(p *corev1.Pod) bool {
+		since, is := unschedulable(p)
+		return is && v.Now.Sub(since) < lately
+	})
 	plan := Plan(v, r.Config)
 	r.Metrics.note(plan)
 	r.tell(plan.Notes, v.Pods)

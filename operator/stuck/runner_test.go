@@ -3,9 +3,29 @@ package stuck
 import (
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
+
+// TestPause: a runner hurries while pods have become unschedulable lately, and rounds that take long leave time for others.
+func TestPause(t *testing.T) {
+	for _, c := range []struct {
+		waits bool
+		took  time.Duration
+		want  time.Duration
+	}{
+		{false, time.Millisecond, every},
+		{false, time.Minute, every},
+		{true, time.Millisecond, hurry},
+		{true, 300 * time.Millisecond, 3 * time.Second},
+		{true, time.Minute, every},
+	} {
+		if got := (&Runner{waits: c.waits}).pause(c.took); got != c.want {
+			t.Errorf("waits %v: after %v it pauses for %v, want %v", c.waits, c.took, got, c.want)
+		}
+	}
+}
 
 // TestTold: a pod that waits is told a thing once, also when it is said again later.
 func TestTold(t *testing.T) {
