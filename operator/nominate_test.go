@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,10 +14,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -86,7 +87,29 @@ func places(t *testing.T, k *kubetest.Cluster) string {
 	return strings.Join(said, " ")
 }
 
-// TestNominateWithTheRole: pods are nominated before a node takes any, as a user who may do what deploy/rbac says and who
+// areAt is a condition of eventually: pods are on nodes, or nominated for them, as is said.
+func areAt(t *testing.T, k *kubetest.Cluster, want string) func() string {
+	return func() string {
+		if got := places(t, k); got != want {
+			return fmt.Sprintf("pods are at %q, want %q", got, want)
+		}
+		return ""
+	}
+}
+
+// tolerates tells whether a pod tolerates the taint of a node.
+func tolerates(t *testing.T, k *kubetest.Cluster, pod, node string) bool {
+	t.Helper()
+	var p corev1.Pod
+	must(t, k.Client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: pod}, &p))
+	var n corev1.Node
+	must(t, k.Client.Get(t.Context(), client.ObjectKey{Name: node}, &n))
+	return slices.ContainsFunc(n.Spec.Taints, func(x corev1.Taint) bool {
+		return x.Key == api.TaintNomination && slices.ContainsFunc(p.Spec.Tolerations, func(o corev1.Toleration) bool { return o.ToleratesTaint(klog.Background(), &x, true) })
+	})
+}
+
+// TestNominateWithTheRole: pods are nominated, and tolerate the taint, before a node takes any, as a user who may do what deploy/rbac says and who
 // needs all of it. What somebody else has nominated stays.
 func TestNominateWithTheRole(t *testing.T) {
 	k := fresh(t)
@@ -111,14 +134,20 @@ func TestNominateWithTheRole(t *testing.T) {
 	must(t, k.Client.Status().Patch(t.Context(), others, client.MergeFrom(before), client.FieldOwner("preempts")))
 	stop := nominates(t, k, user)
 	makeAwaiting(t, k, "n1", "3")
-	eventually(t, takesPods(t, k, "n1"))
-	if got, want := places(t, k), "b-large>n1 c-others>elsewhere"; got != want {
-		t.Errorf("when the node takes pods, nominated are %q, want %q", got, want)
-	}
+	eventually(t, areAt(t, k, "b-large>n1 c-others>elsewhere"))
 	makeAwaiting(t, k, "n2", "4")
-	eventually(t, takesPods(t, k, "n2"))
-	if got, want := places(t, k), "a-small>n2 b-large>n1 c-others>elsewhere"; got != want {
-		t.Errorf("when the second takes pods, nominated are %q, want %q", got, want)
+	eventually(t, areAt(t, k, "a-small>n2 b-large>n1 c-others>elsewhere"))
+	for _, c := range []struct{ pod, node, other string }{{"b-large", "n1", "n2"}, {"a-small", "n2", "n1"}} {
+		if !tolerates(t, k, c.pod, c.node) || tolerates(t, k, c.pod, c.other) {
+			t.Errorf("%s is to tolerate the taint of %s alone", c.pod, c.node)
+		}
+		if takesPods(t, k, c.node)() == "" {
+			t.Errorf("%s takes pods before %s is there", c.node, c.pod)
+		}
+		var p corev1.Pod
+		must(t, k.Client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: c.pod}, &p))
+		must(t, k.Client.SubResource("binding").Create(t.Context(), &p, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: c.node}}))
+		eventually(t, takesPods(t, k, c.node))
 	}
 	eventually(t, toldNode(t, k, "n2", "PodsNominated"))
 	stop()
@@ -146,14 +175,10 @@ func TestSchedulerFollowsNominations(t *testing.T) {
 	stopScheduler, err := k.Scheduler(t.TempDir())
 	must(t, err)
 	t.Cleanup(func() { must(t, stopScheduler()) })
-	// The scheduler clears nominations of pods that it tries to make room for in vain. When it does that, only chance decides who is first.
-	never := corev1.PreemptNever
-	must(t, client.IgnoreAlreadyExists(k.Client.Create(t.Context(), &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "patient"}, PreemptionPolicy: &never})))
-	patient := func(p *corev1.Pod) { p.Spec.PriorityClassName = "patient" }
 	for i := range 3 {
-		makePod(t, k, fmt.Sprintf("a-small-%d", i), "", asks("1"), patient)
+		makePod(t, k, fmt.Sprintf("a-small-%d", i), "", asks("1"))
 	}
-	makePod(t, k, "b-large", "", asks("3"), patient)
+	makePod(t, k, "b-large", "", asks("3"))
 	eventually(t, func() string { // they were tried
 		var list corev1.PodList
 		must(t, k.Client.List(t.Context(), &list, client.InNamespace("default")))
@@ -166,19 +191,9 @@ func TestSchedulerFollowsNominations(t *testing.T) {
 	})
 	nominates(t, k, k.Config)
 	makeAwaiting(t, k, "n1", "3")
-	eventually(t, func() string {
-		if got, want := places(t, k), "b-large=n1"; got != want {
-			return fmt.Sprintf("pods are at %q, want %q", got, want)
-		}
-		return ""
-	})
+	eventually(t, areAt(t, k, "b-large=n1"))
 	makeAwaiting(t, k, "n2", "3")
-	eventually(t, func() string {
-		if got, want := places(t, k), "a-small-0=n2 a-small-1=n2 a-small-2=n2 b-large=n1"; got != want {
-			return fmt.Sprintf("pods are at %q, want %q", got, want)
-		}
-		return ""
-	})
+	eventually(t, areAt(t, k, "a-small-0=n2 a-small-1=n2 a-small-2=n2 b-large=n1"))
 }
 
 // TestNobodyNominates: where no pod controller nominates, the operator lets a node take pods after a while.

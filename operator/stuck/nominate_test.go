@@ -272,15 +272,10 @@ func TestRemember(t *testing.T) {
 		t.Errorf("nobody nominated it, and it is %q", got)
 	}
 	r.nominated = map[types.UID]nominated{"p": {node: "n1", since: noon, written: noon, ours: true}}
-	stands := func(shown string, after time.Duration) bool {
-		p, x := pod.DeepCopy(), r.nominated["p"]
-		p.Status.NominatedNodeName = shown
-		return x.stands(p, noon.Add(after))
-	}
-	if got := look(""); got != "n1" || stands("", time.Second) || !stands("", seenWithin) {
+	if got := look(""); got != "n1" || !r.expects("n1", noon) || r.expects("n2", noon) || r.expects("n1", noon.Add(placedWithin)) {
 		t.Errorf("the cache does not show it yet, and it is %q", got)
 	}
-	if got := look("n1"); got != "n1" || !stands("n1", 0) || stands("", seenWithin) {
+	if got := look("n1"); got != "n1" || !r.expects("n1", noon) {
 		t.Errorf("the cache shows it, and it is %q", got)
 	}
 	if got := look(""); got != "lost n1" {
@@ -297,7 +292,7 @@ func TestRemember(t *testing.T) {
 		t.Errorf("whoever nominated it took it away, and it is %q", got)
 	}
 	look("n2")
-	if look("n2", func(p *corev1.Pod) { p.Spec.NodeName = "n2" }); len(r.nominated) > 0 {
+	if look("n2", func(p *corev1.Pod) { p.Spec.NodeName = "n2" }); len(r.nominated) > 0 || r.expects("n2", now) {
 		t.Errorf("it runs, and %+v is known", r.nominated)
 	}
 }
@@ -345,23 +340,5 @@ func TestNominatedIsNotStuck(t *testing.T) {
 	}
 	if got := inPieces(on("n3")).after(0); got != added {
 		t.Errorf("nominated for a node that is not there: %q, want %q", got, added)
-	}
-}
-
-// TestFirstOf: the nominations of so many nodes are written together as make the number full, each node's all.
-func TestFirstOf(t *testing.T) {
-	for _, c := range []struct {
-		nodes []int // nominations of each
-		want  int
-	}{{nil, 0}, {[]int{5, 5}, 10}, {[]int{10, 10, 10}, 20}, {[]int{nominateTogether, 1}, nominateTogether}, {[]int{100}, 100}} {
-		var all []Nomination
-		for i, n := range c.nodes {
-			for range n {
-				all = append(all, Nomination{Node: string(rune('a' + i))})
-			}
-		}
-		if now, later := firstOf(all); len(now) != c.want || len(now)+len(later) != len(all) {
-			t.Errorf("%v: %d now, %d later; want %d now", c.nodes, len(now), len(later), c.want)
-		}
 	}
 }

@@ -1,10 +1,8 @@
 package stuck
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -12,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,20 +26,15 @@ import (
 
 const (
 	nominateOwner = client.FieldOwner("tonnage-operator-nominate")
-	// nominateAtOnce is how many nominations are written at a time, and nominateTogether how many, but for the rest of those of a node,
-	// before these nodes take pods.
-	nominateAtOnce   = 16
-	nominateTogether = 16
-	// seenWithin is how long a node waits at the most until the cache shows its nominations. By then a scheduler knows them, too.
-	seenWithin = 2 * time.Second
+	// nominateAtOnce is how many nominations are written at a time.
+	nominateAtOnce = 16
+	// placedWithin is how long a node waits at the most until the pods that are nominated for it are there.
+	placedWithin = 10 * time.Second
 	// NominatedFor is how long a nomination stands at the most: the scheduler keeps the pod's room on the node meanwhile.
 	NominatedFor = time.Minute
 	// vainAfter is how long one stands at the least that is in vain: the cache shows what is on the node by then.
 	vainAfter  = 5 * time.Second
 	roundLimit = 10 * time.Second
-	// roundLasts is after how long a round begins no further nominations, shownWithin how long it waits until the cache shows some.
-	roundLasts  = 2 * time.Second
-	shownWithin = 200 * time.Millisecond
 )
 
 // NominatorMetrics are the series of a nominator.
@@ -88,7 +82,6 @@ type Nominator struct {
 
 // nominated is a nomination that stands.
 type nominated struct {
-	pod     client.ObjectKey
 	node    string
 	since   time.Time
 	written time.Time // last
@@ -120,7 +113,7 @@ func SetupNominator(ctx context.Context, m manager.Manager, cfg Config, metrics 
 	return m.Add(r)
 }
 
-// notice wakes the nominator when a node waits, or a nomination was seen.
+// notice wakes the nominator when a node waits, when a nomination was seen, and when a pod has its node.
 func (r *Nominator) notice(was, is any) {
 	switch is := is.(type) {
 	case *corev1.Node:
@@ -128,15 +121,10 @@ func (r *Nominator) notice(was, is any) {
 			return
 		}
 	case *corev1.Pod:
-		if before, ok := was.(*corev1.Pod); !ok || before.Status.NominatedNodeName == is.Status.NominatedNodeName {
+		if before, ok := was.(*corev1.Pod); !ok || before.Status.NominatedNodeName == is.Status.NominatedNodeName && before.Spec.NodeName == is.Spec.NodeName {
 			return
 		}
 	}
-	r.again()
-}
-
-// again begins another round at once.
-func (r *Nominator) again() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
@@ -168,7 +156,7 @@ func (r *Nominator) Start(ctx context.Context) error {
 	return nil
 }
 
-// round nominates pods for the nodes that wait, and lets those take pods whose nominations were seen. waits: there are others.
+// round nominates pods for the nodes that wait, and lets those take others whose pods are there. waits: there are others.
 func (r *Nominator) round(ctx context.Context) (waits bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, roundLimit)
 	defer cancel()
@@ -179,90 +167,43 @@ func (r *Nominator) round(ctx context.Context) (waits bool, err error) {
 	pending, lost := r.remember(v)
 	r.takeBack(ctx, pending, v)
 	lost = slices.DeleteFunc(lost, func(n Nomination) bool { return r.nominated[n.Pod.UID].node != n.Node })
-	freed := map[types.UID]bool{}
-	defer func() { r.freed = freed }()
 	awaiting := map[string]*corev1.Node{}
 	for _, n := range v.Nodes {
 		if Awaiting(n) {
 			awaiting[n.Name] = n
 		}
 	}
-	release := func(name string) {
-		n := awaiting[name]
-		if n == nil {
-			return
-		}
-		delete(awaiting, name)
-		w, e := r.release(ctx, n, freed)
-		waits, err = waits || w, errors.Join(err, e)
-	}
-	// Node by node: a scheduler that tries a pod while its node has the taint takes the nomination back, so that time is short.
-	all, began := byNode(append(lost, Nominate(v, r.Config)...)), time.Now()
-	for len(all) > 0 && time.Since(began) < roundLasts {
-		var now []Nomination
-		now, all = firstOf(all)
-		r.write(ctx, now, r.Now())
-		r.await(ctx, now)
-		for _, n := range now {
-			release(n.Node)
-		}
-	}
-	for _, n := range all {
-		delete(awaiting, n.Node) // in the next round
-	}
+	r.write(ctx, append(lost, Nominate(v, r.Config)...), awaiting, v.Now)
+	freed := map[types.UID]bool{}
+	defer func() { r.freed = freed }()
 	for _, name := range slices.Sorted(maps.Keys(awaiting)) {
-		release(name)
-	}
-	if len(all) > 0 {
-		r.again()
+		n := awaiting[name]
+		switch {
+		case r.freed[n.UID]:
+			freed[n.UID] = true
+			continue
+		case r.expects(name, v.Now):
+			waits = true
+			continue
+		}
+		if e := Release(ctx, r.Client, n); e != nil {
+			waits, err = true, e
+			continue
+		}
+		freed[n.UID] = true
+		r.released(n)
 	}
 	return waits, err
 }
 
-// release lets a node take pods, unless a nomination for it is still to be seen. waits: it is.
-func (r *Nominator) release(ctx context.Context, n *corev1.Node, freed map[types.UID]bool) (waits bool, err error) {
-	if r.freed[n.UID] {
-		freed[n.UID] = true
-		return false, nil
-	}
-	if !r.stand(ctx, n.Name) {
-		return true, nil
-	}
-	if err := Release(ctx, r.Client, n); err != nil {
-		return true, err
-	}
-	freed[n.UID] = true
-	r.released(n)
-	return false, nil
-}
-
-// stand tells whether the cache shows all nominations for a node, or has had its time to. A scheduler takes one back when it tries the pod
-// while the node has its taint; without it the node would take others' pods.
-func (r *Nominator) stand(ctx context.Context, node string) bool {
+// expects tells whether a pod is to come to a node that was nominated for it lately.
+func (r *Nominator) expects(node string, now time.Time) bool {
 	for _, x := range r.nominated {
-		if x.node != node || !x.ours {
-			continue
-		}
-		var p corev1.Pod
-		if err := r.Client.Get(ctx, x.pod, &p); err == nil && !x.stands(&p, r.Now()) {
-			return false
+		if x.node == node && x.ours && now.Sub(x.since) < placedWithin {
+			return true
 		}
 	}
-	return true
-}
-
-// stands tells whether the cache shows a nomination, or the pod on a node, or has had its time to.
-func (x *nominated) stands(p *corev1.Pod, now time.Time) bool {
-	return p.Spec.NodeName != "" || p.Status.NominatedNodeName == x.node || !x.seen && now.Sub(x.written) >= seenWithin
-}
-
-// await waits until the cache shows nominations, or for a while.
-func (r *Nominator) await(ctx context.Context, all []Nomination) {
-	for until := time.Now().Add(shownWithin); time.Now().Before(until) && ctx.Err() == nil; time.Sleep(shownWithin / 20) {
-		if !slices.ContainsFunc(all, func(n Nomination) bool { return !r.stand(ctx, n.Node) }) {
-			return
-		}
-	}
+	return false
 }
 
 // remember brings what was written and what the cache shows together: the view gets nominations that the cache does not show. It
@@ -286,7 +227,7 @@ func (r *Nominator) remember(v *View) (pending []*corev1.Pod, lost []Nomination)
 				lost = append(lost, Nomination{p, had.node})
 			}
 		case !known || had.node != shown:
-			had = nominated{pod: client.ObjectKeyFromObject(p), node: shown, since: v.Now, written: v.Now, seen: true}
+			had = nominated{node: shown, since: v.Now, written: v.Now, seen: true}
 		default:
 			had.seen = true
 		}
@@ -302,70 +243,69 @@ func (r *Nominator) released(n *corev1.Node) {
 	if r.Metrics != nil {
 		r.Metrics.held.Observe(max(0, r.Now().Sub(n.CreationTimestamp.Time).Seconds()))
 	}
-	pods := 0
-	for _, x := range r.nominated {
-		if x.node == n.Name {
-			pods++
-		}
-	}
-	if pods > 0 {
-		r.Event(n, fmt.Sprintf("%d pods are nominated for this node; it takes pods now", pods))
-	}
 }
 
-// byNode brings the nominations of each node together, in the order of the first of each.
-func byNode(all []Nomination) []Nomination {
-	first := map[string]int{}
-	for i, n := range all {
-		if _, known := first[n.Node]; !known {
-			first[n.Node] = i
-		}
-	}
-	slices.SortStableFunc(all, func(a, b Nomination) int { return cmp.Compare(first[a.Node], first[b.Node]) })
-	return all
-}
-
-// firstOf returns the nominations that are written next, and the others: those of a node are written together.
-func firstOf(all []Nomination) (now, later []Nomination) {
-	for i := nominateTogether; i < len(all); i++ {
-		if all[i].Node != all[i-1].Node {
-			return all[:i], all[i:]
-		}
-	}
-	return all, nil
-}
-
-// write nominates pods. What fails is left to the scheduler.
-func (r *Nominator) write(ctx context.Context, all []Nomination, now time.Time) {
-	errs := make([]error, len(all))
+// atOnce does n things, some of them at a time.
+func atOnce(n int, do func(i int)) {
 	var wg sync.WaitGroup
 	next := make(chan int)
-	for range min(nominateAtOnce, len(all)) {
+	for range min(nominateAtOnce, n) {
 		wg.Go(func() {
 			for i := range next {
-				_, errs[i] = r.apply(ctx, all[i].Pod, all[i].Node)
+				do(i)
 			}
 		})
 	}
-	for i := range all {
+	for i := range n {
 		next <- i
 	}
 	close(next)
 	wg.Wait()
+}
+
+// write nominates pods, and lets them come to nodes that wait. What fails is left to the scheduler.
+func (r *Nominator) write(ctx context.Context, all []Nomination, awaiting map[string]*corev1.Node, now time.Time) {
+	var nodes []*corev1.Node
+	for _, x := range all {
+		if n := awaiting[x.Node]; n != nil && !slices.Contains(nodes, n) {
+			nodes = append(nodes, n)
+		}
+	}
+	unmarked := make([]error, len(nodes))
+	atOnce(len(nodes), func(i int) { unmarked[i] = mark(ctx, r.Client, nodes[i]) })
+	errs := make([]error, len(all))
+	atOnce(len(all), func(i int) {
+		x := all[i]
+		if n := awaiting[x.Node]; n != nil {
+			if errs[i] = unmarked[slices.Index(nodes, n)]; errs[i] == nil {
+				errs[i] = tolerate(ctx, r.Client, x.Pod, n)
+			}
+		}
+		if errs[i] == nil {
+			_, errs[i] = r.apply(ctx, x.Pod, x.Node)
+		}
+	})
+	came := map[string]int{}
 	for i, n := range all {
 		switch err := errs[i]; {
 		case err == nil:
 			r.Metrics.count("written")
+			came[n.Node]++
 			had, known := r.nominated[n.Pod.UID]
 			if !known {
 				had.since = now
 			}
-			r.nominated[n.Pod.UID] = nominated{pod: client.ObjectKeyFromObject(n.Pod), node: n.Node, since: had.since, written: now, ours: true}
+			r.nominated[n.Pod.UID] = nominated{node: n.Node, since: had.since, written: now, ours: true}
 		case apierrors.IsNotFound(err) || apierrors.IsConflict(err): // it is gone, or somebody else has nominated it
 			r.Metrics.count("refused")
 		default:
 			r.Metrics.count("refused")
 			r.Log.Warn("a pod could not be nominated", "pod", n.Pod.Namespace+"/"+n.Pod.Name, "node", n.Node, "error", err)
+		}
+	}
+	for _, n := range nodes {
+		if pods := came[n.Name]; pods > 0 {
+			r.Event(n, fmt.Sprintf("%d pods are nominated for this node; it takes others once these are there", pods))
 		}
 	}
 	if len(all) > 0 {
@@ -444,25 +384,68 @@ func (r *Nominator) apply(ctx context.Context, p *corev1.Pod, node string) (is s
 	return is, err
 }
 
-// Release takes the taint of nominations from a node. Where others changed its taints meanwhile it fails, and is called again.
-func Release(ctx context.Context, c client.Client, n *corev1.Node) error {
-	type step struct {
-		Op    string `json:"op"`
-		Path  string `json:"path"`
-		Value string `json:"value,omitempty"`
-	}
-	var steps []step
-	for i, t := range slices.Backward(n.Spec.Taints) {
-		if at := fmt.Sprintf("/spec/taints/%d", i); t.Key == api.TaintNomination {
-			steps = append(steps, step{"test", at + "/key", t.Key}, step{"remove", at, ""})
-		}
-	}
-	patch, err := json.Marshal(steps)
+// step is one of a JSON patch.
+type step struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+func patch(ctx context.Context, c client.Client, o client.Object, steps []step) error {
+	text, err := json.Marshal(steps)
 	if err != nil {
 		return err
 	}
-	err = c.Patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}, client.RawPatch(types.JSONPatchType, patch))
-	if client.IgnoreNotFound(err) != nil {
+	return c.Patch(ctx, o, client.RawPatch(types.JSONPatchType, text))
+}
+
+// markOf is the value of a node's taint that the pods which are nominated for the node tolerate.
+func markOf(n *corev1.Node) string { return fmt.Sprintf("%016x", xxhash.Sum64String(string(n.UID))) }
+
+// mark gives the taint of a node its value.
+func mark(ctx context.Context, c client.Client, n *corev1.Node) error {
+	for i, t := range n.Spec.Taints {
+		if t.Key != api.TaintNomination || t.Value == markOf(n) {
+			continue
+		}
+		at := fmt.Sprintf("/spec/taints/%d", i)
+		if err := patch(ctx, c, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}, []step{{"test", at + "/key", t.Key}, {"add", at + "/value", markOf(n)}}); err != nil {
+			return fmt.Errorf("node %s: taint %s: %w", n.Name, api.TaintNomination, err)
+		}
+	}
+	return nil
+}
+
+// tolerate lets a pod come to a node that waits. Tolerations are what may be added to the spec of a pod.
+func tolerate(ctx context.Context, c client.Client, p *corev1.Pod, n *corev1.Node) error {
+	for _, t := range n.Spec.Taints {
+		if t.Key != api.TaintNomination {
+			continue
+		}
+		add := corev1.Toleration{Key: t.Key, Operator: corev1.TolerationOpEqual, Value: markOf(n), Effect: t.Effect}
+		if slices.Contains(p.Spec.Tolerations, add) {
+			continue
+		}
+		to := step{"add", "/spec/tolerations/-", add}
+		if len(p.Spec.Tolerations) == 0 {
+			to = step{"add", "/spec/tolerations", []corev1.Toleration{add}}
+		}
+		if err := patch(ctx, c, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}}, []step{{"test", "/metadata/uid", p.UID}, to}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Release takes the taint of nominations from a node. Where others changed its taints meanwhile it fails, and is called again.
+func Release(ctx context.Context, c client.Client, n *corev1.Node) error {
+	var steps []step
+	for i, t := range slices.Backward(n.Spec.Taints) {
+		if at := fmt.Sprintf("/spec/taints/%d", i); t.Key == api.TaintNomination {
+			steps = append(steps, step{"test", at + "/key", t.Key}, step{Op: "remove", Path: at})
+		}
+	}
+	if err := patch(ctx, c, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}, steps); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("node %s: taint %s: %w", n.Name, api.TaintNomination, err)
 	}
 	return nil
