@@ -282,7 +282,7 @@ func compareHeld(a, b heldClass) int {
 
 // lowestHold returns the lowest priority that one of some free machines in domains that the matcher permits is
 // held for: math.MinInt32 if nobody holds it; false if none lies there. O(machines), if all of them are held.
-func (p *pass) lowestHold(matcher uint32, rows []columnar.Row) (lowest int32, any bool) {
+func (p *pass) lowestHold(matcher uint32, rows []columnar.Row) (lowest int32, found bool) {
 	if p.s.Supply.ReservationCount() == 0 {
 		return math.MinInt32, p.anyInDomain(matcher, rows)
 	}
@@ -295,9 +295,9 @@ func (p *pass) lowestHold(matcher uint32, rows []columnar.Row) (lowest int32, an
 		if !res.Active() || !p.mayHold(r, &res) {
 			return math.MinInt32, true
 		}
-		lowest, any = min(lowest, res.Priority), true
+		lowest, found = min(lowest, res.Priority), true
 	}
-	return lowest, any
+	return lowest, found
 }
 
 // freeFor returns the set of classes of which a free machine that nobody holds lies in a domain that the matcher,
@@ -329,7 +329,6 @@ func (p *pass) findFree() {
 		p.folding.freeMoved, p.folding.foldsMoved = true, true
 	}
 	held := alloc.MakeDirty[heldClass](p.e.arena, 8)[:0]
-	heldBefore := st.classes.heldIn
 	now, both := alloc.MakeDirty[uint64](p.e.arena, words), alloc.MakeDirty[uint64](p.e.arena, words)
 	for m, classes := range p.classesOf {
 		if s.Supply.SameKey(uint32(m)) < 0 {
@@ -337,31 +336,9 @@ func (p *pass) findFree() {
 		}
 		clear(now)
 		from := len(held)
-		for _, c := range classes {
-			lowest, any := p.lowestHold(uint32(m), s.Idle.At(int(c)))
-			if !any || lowest != math.MinInt32 {
-				if l, is := p.lowestHold(uint32(m), s.Speculative.At(int(c))); is {
-					lowest, any = min(lowest, l), true
-				}
-			}
-			switch {
-			case any && lowest == math.MinInt32:
-				now[c>>6] |= 1 << (c & 63)
-			case any:
-				held = alloc.Append(p.e.arena, held, heldClass{uint32(m), c, lowest})
-			}
-		}
-		slices.SortFunc(held[from:], compareHeld)
-		heldWas := heldBefore
-		for len(heldWas) > 0 && heldWas[0].matcher < uint32(m) {
-			heldWas = heldWas[1:]
-		}
-		n := 0
-		for n < len(heldWas) && heldWas[n].matcher == uint32(m) {
-			n++
-		}
-		heldBefore = heldWas[n:]
-		was, isHeldAlike := p.freeFor(uint32(m)), slices.Equal(heldWas[:n], held[from:])
+		held = p.findFreeFor(uint32(m), now, held)
+		heldWas := st.classes.heldFor(uint32(m))
+		was, isHeldAlike := p.freeFor(uint32(m)), slices.Equal(heldWas, held[from:])
 		if slices.Equal(was, now) && isHeldAlike {
 			continue
 		}
@@ -373,12 +350,41 @@ func (p *pass) findFree() {
 			p.folding.foldsMoved = p.folding.foldsMoved || now[c>>6]>>(c&63)&1 != 0 && !p.isCovered(c, both, p.e.opts.Acquire == AcquireFit)
 		}
 		if !isHeldAlike {
-			for _, x := range slices.Concat(heldWas[:n], held[from:]) {
+			for _, x := range slices.Concat(heldWas, held[from:]) {
 				p.folding.foldsMoved = p.folding.foldsMoved || !p.isCovered(x.class, both, p.e.opts.Acquire == AcquireFit)
 			}
 		}
 	}
 	st.classes.heldIn = append(st.classes.heldIn[:0], held...)
+}
+
+// findFreeFor adds the classes to a set of which a free machine that nobody holds lies in a domain that the matcher permits, and
+// those to a list of which there are only held ones.
+func (p *pass) findFreeFor(matcher uint32, now []uint64, held []heldClass) []heldClass {
+	from := len(held)
+	for _, c := range p.classesOf[matcher] {
+		lowest, found := p.lowestHold(matcher, p.s.Idle.At(int(c)))
+		if !found || lowest != math.MinInt32 {
+			if l, is := p.lowestHold(matcher, p.s.Speculative.At(int(c))); is {
+				lowest, found = min(lowest, l), true
+			}
+		}
+		switch {
+		case found && lowest == math.MinInt32:
+			now[c>>6] |= 1 << (c & 63)
+		case found:
+			held = alloc.Append(p.e.arena, held, heldClass{matcher, c, lowest})
+		}
+	}
+	slices.SortFunc(held[from:], compareHeld)
+	return held
+}
+
+// heldFor returns the part of heldIn that is a matcher's.
+func (x *classColumns) heldFor(matcher uint32) []heldClass {
+	from, _ := slices.BinarySearchFunc(x.heldIn, heldClass{matcher: matcher}, compareHeld)
+	to, _ := slices.BinarySearchFunc(x.heldIn, heldClass{matcher: matcher + 1}, compareHeld)
+	return x.heldIn[from:to]
 }
 
 // isCovered reports whether some class of a set offers no less than a class in any dimension. Where prices

@@ -4,13 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -400,7 +400,11 @@ func patch(ctx context.Context, c client.Client, o client.Object, steps []step) 
 }
 
 // markOf is the value of a node's taint that the pods which are nominated for the node tolerate.
-func markOf(n *corev1.Node) string { return fmt.Sprintf("%016x", xxhash.Sum64String(string(n.UID))) }
+func markOf(n *corev1.Node) string {
+	h := fnv.New64a()
+	h.Write([]byte(n.UID))
+	return fmt.Sprintf("%016x", h.Sum64())
+}
 
 // mark gives the taint of a node its value.
 func mark(ctx context.Context, c client.Client, n *corev1.Node) error {
