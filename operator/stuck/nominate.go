@@ -206,12 +206,15 @@ func (f *fleet) pack(machines []packing.Machine, b *bins, pods []*corev1.Pod, on
 
 // constraints is where a pod may run, as text.
 func constraints(p *corev1.Pod) string {
-	text, err := json.Marshal([]any{p.Spec.NodeSelector, p.Spec.Affinity, p.Spec.Tolerations})
+	text, err := json.Marshal([]any{p.Spec.NodeSelector, p.Spec.Affinity, slices.DeleteFunc(slices.Clone(p.Spec.Tolerations), ofNomination)})
 	if err != nil {
 		panic(err) // plain values
 	}
 	return string(text)
 }
+
+// ofNomination tells whether a toleration is of a nomination.
+func ofNomination(t corev1.Toleration) bool { return t.Key == api.TaintNomination }
 
 // priority of a pod.
 func priority(p *corev1.Pod) int32 {
@@ -222,9 +225,12 @@ func priority(p *corev1.Pod) int32 {
 }
 
 // nominable tells whether the packer looks at all that a pod says about where it runs: what it asks for, the labels and taints
-// of nodes, and the domain of its group.
+// of nodes, and the domain of its group. One that was nominated often enough is left alone.
 func nominable(p *corev1.Pod, grouped bool) bool {
 	s := &p.Spec
+	if nominations := len(s.Tolerations) - len(slices.DeleteFunc(slices.Clone(s.Tolerations), ofNomination)); nominations >= tolerationsMost {
+		return false
+	}
 	if len(s.TopologySpreadConstraints) > 0 || len(s.ResourceClaims) > 0 || !nominableAffinity(s.Affinity, grouped) {
 		return false
 	}

@@ -272,10 +272,10 @@ func TestRemember(t *testing.T) {
 		t.Errorf("nobody nominated it, and it is %q", got)
 	}
 	r.nominated = map[types.UID]nominated{"p": {node: "n1", since: noon, written: noon, ours: true}}
-	if got := look(""); got != "n1" || !r.expects("n1", noon) || r.expects("n2", noon) || r.expects("n1", noon.Add(placedWithin)) {
+	if got := look(""); got != "n1" {
 		t.Errorf("the cache does not show it yet, and it is %q", got)
 	}
-	if got := look("n1"); got != "n1" || !r.expects("n1", noon) {
+	if got := look("n1"); got != "n1" {
 		t.Errorf("the cache shows it, and it is %q", got)
 	}
 	if got := look(""); got != "lost n1" {
@@ -292,7 +292,7 @@ func TestRemember(t *testing.T) {
 		t.Errorf("whoever nominated it took it away, and it is %q", got)
 	}
 	look("n2")
-	if look("n2", func(p *corev1.Pod) { p.Spec.NodeName = "n2" }); len(r.nominated) > 0 || r.expects("n2", now) {
+	if look("n2", func(p *corev1.Pod) { p.Spec.NodeName = "n2" }); len(r.nominated) > 0 {
 		t.Errorf("it runs, and %+v is known", r.nominated)
 	}
 }
@@ -340,5 +340,61 @@ func TestNominatedIsNotStuck(t *testing.T) {
 	}
 	if got := inPieces(on("n3")).after(0); got != added {
 		t.Errorf("nominated for a node that is not there: %q, want %q", got, added)
+	}
+}
+
+// TestIsDue: a node waits ten seconds for its first pods from when it is ready, and a minute at the most.
+func TestIsDue(t *testing.T) {
+	for _, c := range []struct {
+		nominated, ready time.Duration // since when; 0 = not
+		passes           bool          // another taint is there that goes by itself
+		want             bool
+	}{
+		{0, 0, false, false},
+		{9 * time.Second, 9 * time.Second, false, false},
+		{10 * time.Second, 10 * time.Second, false, true},
+		{time.Second, 30 * time.Second, false, false},
+		{30 * time.Second, 9 * time.Second, false, false},
+		{30 * time.Second, 0, true, false},
+		{time.Minute, 0, true, true},
+	} {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{UID: "n"}}
+		awaits(n)
+		if c.passes {
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule})
+		}
+		h := heldNode{}
+		if c.nominated > 0 {
+			h.nominated = noon.Add(-c.nominated)
+		}
+		if c.ready > 0 {
+			h.ready = noon.Add(-c.ready)
+		}
+		r := &Nominator{held: map[types.UID]heldNode{"n": h}}
+		if got := r.isDue(n, noon); got != c.want {
+			t.Errorf("%+v: due %v", c, got)
+		}
+	}
+}
+
+// TestByNode: the nominations of a node are written together.
+func TestByNode(t *testing.T) {
+	var all []Nomination
+	for _, name := range []string{"b", "a", "b", "c", "a"} {
+		all = append(all, Nomination{Node: name})
+	}
+	var got string
+	for _, n := range byNode(all) {
+		got += n.Node
+	}
+	if got != "bbaac" {
+		t.Errorf("the order is %q", got)
+	}
+	many := make([]Nomination, 2*nominateTogether)
+	for i := range many {
+		many[i].Node = string(rune('a' + i/(nominateTogether-1)))
+	}
+	if now, later := firstOf(many); len(now) != 2*(nominateTogether-1) || len(later) != 2 {
+		t.Errorf("%d are written together, and %d later", len(now), len(later))
 	}
 }

@@ -1,8 +1,10 @@
 package stuck
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"log/slog"
@@ -26,10 +28,19 @@ import (
 
 const (
 	nominateOwner = client.FieldOwner("tonnage-operator-nominate")
-	// nominateAtOnce is how many nominations are written at a time.
-	nominateAtOnce = 16
-	// placedWithin is how long a node waits at the most until the pods that are nominated for it are there.
+	// nominateAtOnce is how many requests are under way at a time, and nominateTogether how many nominations are written, but for the rest of
+	// those of a node, before it is seen whether the round has lasted long enough.
+	nominateAtOnce   = 16
+	nominateTogether = 64
+	roundLasts       = 2 * time.Second
+	// placedWithin is how long a node that is ready waits at the most until the pods that are nominated for it are there.
 	placedWithin = 10 * time.Second
+	// shownWithin is how long the cache takes at the most to show what was written.
+	shownWithin = 2 * time.Second
+	// refusedFor is for how long a pod whose nomination was refused is not nominated again.
+	refusedFor = 10 * time.Second
+	// tolerationsMost is how many nodes a pod is nominated for in its life: each leaves a toleration.
+	tolerationsMost = 10
 	// NominatedFor is how long a nomination stands at the most: the scheduler keeps the pod's room on the node meanwhile.
 	NominatedFor = time.Minute
 	// vainAfter is how long one stands at the least that is in vain: the cache shows what is on the node by then.
@@ -50,7 +61,7 @@ func NewNominatorMetrics(r prometheus.Registerer) *NominatorMetrics {
 			Name: "tonnage_operator_nominations_total", Help: "Nominations of pods for nodes: written, taken back where the node has no room for the pod any more or after a minute, refused.",
 		}, []string{"outcome"}),
 		held: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "tonnage_operator_node_awaits_nomination_seconds", Help: "How long new nodes took no pods until these were nominated.",
+			Name: "tonnage_operator_node_awaits_nomination_seconds", Help: "How long new nodes took no pods but those that were nominated for them.",
 			Buckets: []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60},
 		}),
 	}
@@ -77,7 +88,15 @@ type Nominator struct {
 
 	wake      chan struct{}
 	nominated map[types.UID]nominated
-	freed     map[types.UID]bool // nodes whose taint was taken away, until the cache shows that
+	refused   map[types.UID]time.Time // pods, and when
+	freed     map[types.UID]time.Time // nodes whose taint was taken away, until the cache shows that
+	held      map[types.UID]heldNode  // nodes for which pods are nominated
+}
+
+// heldNode is since when a node waits for pods.
+type heldNode struct {
+	nominated time.Time // the first of them
+	ready     time.Time // no other taint that goes by itself was left; zero = one is
 }
 
 // nominated is a nomination that stands.
@@ -121,7 +140,8 @@ func (r *Nominator) notice(was, is any) {
 			return
 		}
 	case *corev1.Pod:
-		if before, ok := was.(*corev1.Pod); !ok || before.Status.NominatedNodeName == is.Status.NominatedNodeName && before.Spec.NodeName == is.Spec.NodeName {
+		if before, ok := was.(*corev1.Pod); !ok || before.Status.NominatedNodeName == is.Status.NominatedNodeName &&
+			(before.Spec.NodeName == is.Spec.NodeName || before.Status.NominatedNodeName == "") {
 			return
 		}
 	}
@@ -156,7 +176,7 @@ func (r *Nominator) Start(ctx context.Context) error {
 	return nil
 }
 
-// round nominates pods for the nodes that wait, and lets those take others whose pods are there. waits: there are others.
+// round lets nodes take others whose nominated pods are there, and nominates pods for those that wait. waits: there are such.
 func (r *Nominator) round(ctx context.Context) (waits bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, roundLimit)
 	defer cancel()
@@ -164,53 +184,104 @@ func (r *Nominator) round(ctx context.Context) (waits bool, err error) {
 	if err != nil {
 		return true, err
 	}
-	pending, lost := r.remember(v)
-	r.takeBack(ctx, pending, v)
-	lost = slices.DeleteFunc(lost, func(n Nomination) bool { return r.nominated[n.Pod.UID].node != n.Node })
+	r.showFreed(v)
 	awaiting := map[string]*corev1.Node{}
 	for _, n := range v.Nodes {
 		if Awaiting(n) {
 			awaiting[n.Name] = n
 		}
 	}
-	r.write(ctx, append(lost, Nominate(v, r.Config)...), awaiting, v.Now)
-	freed := map[types.UID]bool{}
-	defer func() { r.freed = freed }()
-	for _, name := range slices.Sorted(maps.Keys(awaiting)) {
-		n := awaiting[name]
-		switch {
-		case r.freed[n.UID]:
-			freed[n.UID] = true
-			continue
-		case r.expects(name, v.Now):
-			waits = true
-			continue
+	pending, lost := r.remember(v)
+	r.takeBack(ctx, pending, v)
+	lost = slices.DeleteFunc(lost, func(n Nomination) bool { return r.nominated[n.Pod.UID].node != n.Node })
+	all := slices.DeleteFunc(byNode(append(lost, Nominate(v, r.Config)...)), func(n Nomination) bool { return v.Now.Sub(r.refused[n.Pod.UID]) < refusedFor })
+	maps.DeleteFunc(r.refused, func(_ types.UID, at time.Time) bool { return v.Now.Sub(at) >= refusedFor })
+	waits, err = r.free(ctx, awaiting, all, v.Now)
+	for began := time.Now(); len(all) > 0 && time.Since(began) < roundLasts; {
+		var now []Nomination
+		now, all = firstOf(all)
+		r.write(ctx, now, awaiting)
+	}
+	if len(all) > 0 {
+		select {
+		case r.wake <- struct{}{}:
+		default:
 		}
-		if e := Release(ctx, r.Client, n); e != nil {
-			waits, err = true, e
-			continue
-		}
-		freed[n.UID] = true
-		r.released(n)
 	}
 	return waits, err
 }
 
-// expects tells whether a pod is to come to a node that was nominated for it lately.
-func (r *Nominator) expects(node string, now time.Time) bool {
-	for _, x := range r.nominated {
-		if x.node == node && x.ours && now.Sub(x.since) < placedWithin {
-			return true
+// showFreed takes the taint from nodes in the view from which it was taken a moment ago.
+func (r *Nominator) showFreed(v *View) {
+	maps.DeleteFunc(r.freed, func(_ types.UID, at time.Time) bool { return v.Now.Sub(at) >= shownWithin })
+	for i, n := range v.Nodes {
+		if _, freed := r.freed[n.UID]; freed && Awaiting(n) {
+			n = n.DeepCopy()
+			n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == api.TaintNomination })
+			v.Nodes[i] = n
 		}
 	}
-	return false
+}
+
+// free lets those of the nodes that wait take pods for which none is to be nominated, and none is on its way.
+func (r *Nominator) free(ctx context.Context, awaiting map[string]*corev1.Node, planned []Nomination, now time.Time) (waits bool, err error) {
+	expected := map[string]bool{}
+	for _, x := range planned {
+		expected[x.Node] = true
+	}
+	for _, x := range r.nominated {
+		if n := awaiting[x.node]; n != nil && x.ours && !r.isDue(n, now) {
+			expected[x.node] = true
+		}
+	}
+	there := map[types.UID]bool{}
+	for _, n := range awaiting {
+		there[n.UID] = true
+	}
+	maps.DeleteFunc(r.held, func(uid types.UID, _ heldNode) bool { return !there[uid] })
+	var due []*corev1.Node
+	for _, name := range slices.Sorted(maps.Keys(awaiting)) {
+		if n := awaiting[name]; expected[name] && !(r.held[n.UID] != heldNode{} && r.isDue(n, now)) {
+			waits = true
+		} else {
+			due = append(due, n)
+		}
+	}
+	errs := make([]error, len(due))
+	atOnce(len(due), func(i int) { errs[i] = Release(ctx, r.Client, due[i]) })
+	for i, n := range due {
+		if errs[i] == nil {
+			r.released(n)
+		}
+	}
+	err = errors.Join(errs...)
+	return waits || err != nil, err
+}
+
+// isDue tells whether a node has waited long enough for the pods that are nominated for it.
+func (r *Nominator) isDue(n *corev1.Node, now time.Time) bool {
+	h := r.held[n.UID]
+	if h.nominated.IsZero() {
+		h.nominated = now
+	}
+	if h.ready.IsZero() && !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key != api.TaintNomination && passing(&t) }) {
+		h.ready = now
+	}
+	if r.held == nil {
+		r.held = map[types.UID]heldNode{}
+	}
+	r.held[n.UID] = h
+	return now.Sub(h.nominated) >= NominatedFor || !h.ready.IsZero() && now.Sub(h.ready) >= placedWithin && now.Sub(h.nominated) >= placedWithin
 }
 
 // remember brings what was written and what the cache shows together: the view gets nominations that the cache does not show. It
 // returns the pods that are nominated and pending, and the nominations that were lost: a scheduler clears that of a pod when it
-// tries it in vain, as it does while the node has its taint.
+// tries it in vain.
 func (r *Nominator) remember(v *View) (pending []*corev1.Pod, lost []Nomination) {
-	now := map[types.UID]nominated{}
+	now, nodes := map[types.UID]nominated{}, map[string]*corev1.Node{}
+	for _, n := range v.Nodes {
+		nodes[n.Name] = n
+	}
 	for i, p := range v.Pods {
 		had, known := r.nominated[p.UID]
 		if p.Spec.NodeName != "" || ended(p) || p.DeletionTimestamp != nil {
@@ -223,11 +294,12 @@ func (r *Nominator) remember(v *View) (pending []*corev1.Pod, lost []Nomination)
 			p = p.DeepCopy()
 			p.Status.NominatedNodeName = had.node
 			v.Pods[i] = p
-			if had.seen {
+			if had.seen || v.Now.Sub(had.written) >= shownWithin {
 				lost = append(lost, Nomination{p, had.node})
 			}
 		case !known || had.node != shown:
-			had = nominated{node: shown, since: v.Now, written: v.Now, seen: true}
+			// Of a nomination by this process before it began anew the toleration tells.
+			had = nominated{node: shown, since: v.Now, written: v.Now, seen: true, ours: nodes[shown] != nil && tolerates(p, nodes[shown])}
 		default:
 			had.seen = true
 		}
@@ -238,11 +310,38 @@ func (r *Nominator) remember(v *View) (pending []*corev1.Pod, lost []Nomination)
 	return pending, lost
 }
 
-// released says that a node takes pods now.
+// released notes that a node takes all pods now.
 func (r *Nominator) released(n *corev1.Node) {
+	if r.freed == nil {
+		r.freed = map[types.UID]time.Time{}
+	}
+	r.freed[n.UID] = r.Now()
+	delete(r.held, n.UID)
 	if r.Metrics != nil {
 		r.Metrics.held.Observe(max(0, r.Now().Sub(n.CreationTimestamp.Time).Seconds()))
 	}
+}
+
+// byNode brings the nominations of each node together, in the order of the first of each.
+func byNode(all []Nomination) []Nomination {
+	first := map[string]int{}
+	for i, n := range all {
+		if _, known := first[n.Node]; !known {
+			first[n.Node] = i
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Nomination) int { return cmp.Compare(first[a.Node], first[b.Node]) })
+	return all
+}
+
+// firstOf returns the nominations that are written next, and the others: those of a node are written together.
+func firstOf(all []Nomination) (now, later []Nomination) {
+	for i := nominateTogether; i < len(all); i++ {
+		if all[i].Node != all[i-1].Node {
+			return all[:i], all[i:]
+		}
+	}
+	return all, nil
 }
 
 // atOnce does n things, some of them at a time.
@@ -263,27 +362,30 @@ func atOnce(n int, do func(i int)) {
 	wg.Wait()
 }
 
-// write nominates pods, and lets them come to nodes that wait. What fails is left to the scheduler.
-func (r *Nominator) write(ctx context.Context, all []Nomination, awaiting map[string]*corev1.Node, now time.Time) {
+// write nominates pods, and lets them come to nodes that wait. What fails is left to the scheduler for a while.
+func (r *Nominator) write(ctx context.Context, all []Nomination, awaiting map[string]*corev1.Node) {
+	at := map[string]int{} // of nodes
 	var nodes []*corev1.Node
 	for _, x := range all {
-		if n := awaiting[x.Node]; n != nil && !slices.Contains(nodes, n) {
-			nodes = append(nodes, n)
+		if _, known := at[x.Node]; !known && awaiting[x.Node] != nil {
+			at[x.Node] = len(nodes)
+			nodes = append(nodes, awaiting[x.Node])
 		}
 	}
 	unmarked := make([]error, len(nodes))
 	atOnce(len(nodes), func(i int) { unmarked[i] = mark(ctx, r.Client, nodes[i]) })
-	errs := make([]error, len(all))
+	errs, when := make([]error, len(all)), make([]time.Time, len(all))
 	atOnce(len(all), func(i int) {
 		x := all[i]
 		if n := awaiting[x.Node]; n != nil {
-			if errs[i] = unmarked[slices.Index(nodes, n)]; errs[i] == nil {
+			if errs[i] = unmarked[at[x.Node]]; errs[i] == nil {
 				errs[i] = tolerate(ctx, r.Client, x.Pod, n)
 			}
 		}
 		if errs[i] == nil {
 			_, errs[i] = r.apply(ctx, x.Pod, x.Node)
 		}
+		when[i] = r.Now()
 	})
 	came := map[string]int{}
 	for i, n := range all {
@@ -293,14 +395,27 @@ func (r *Nominator) write(ctx context.Context, all []Nomination, awaiting map[st
 			came[n.Node]++
 			had, known := r.nominated[n.Pod.UID]
 			if !known {
-				had.since = now
+				had.since = when[i]
 			}
-			r.nominated[n.Pod.UID] = nominated{node: n.Node, since: had.since, written: now, ours: true}
+			r.nominated[n.Pod.UID] = nominated{node: n.Node, since: had.since, written: when[i], ours: true}
+			if x := awaiting[n.Node]; x != nil {
+				r.isDue(x, when[i]) // its time begins
+			}
+			continue
+		case apierrors.IsInvalid(err): // it has its node already
+			r.Log.Debug("a pod is not nominated", "pod", n.Pod.Namespace+"/"+n.Pod.Name, "node", n.Node, "error", err)
 		case apierrors.IsNotFound(err) || apierrors.IsConflict(err): // it is gone, or somebody else has nominated it
 			r.Metrics.count("refused")
+		case ctx.Err() != nil: // in the next round
 		default:
 			r.Metrics.count("refused")
 			r.Log.Warn("a pod could not be nominated", "pod", n.Pod.Namespace+"/"+n.Pod.Name, "node", n.Node, "error", err)
+		}
+		if ctx.Err() == nil {
+			if r.refused == nil {
+				r.refused = map[types.UID]time.Time{}
+			}
+			r.refused[n.Pod.UID] = when[i]
 		}
 	}
 	for _, n := range nodes {
@@ -308,32 +423,28 @@ func (r *Nominator) write(ctx context.Context, all []Nomination, awaiting map[st
 			r.Event(n, fmt.Sprintf("%d pods are nominated for this node; it takes others once these are there", pods))
 		}
 	}
-	if len(all) > 0 {
-		r.Log.Info("pods are nominated", "pods", len(all))
-	}
+	r.Log.Info("pods are nominated", "pods", len(all))
 }
 
 // takeBack takes nominations back that are in vain, or have stood too long. Those of others stay: an apply takes away only what its
 // owner set.
 func (r *Nominator) takeBack(ctx context.Context, pods []*corev1.Pod, v *View) {
-	vain, now := r.inVain(pods, v), v.Now
-	for _, p := range pods {
+	vain := r.inVain(pods, v)
+	old := slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool { return v.Now.Sub(r.nominated[p.UID].since) < NominatedFor && !vain[p.UID] })
+	left, errs := make([]string, len(old)), make([]error, len(old))
+	atOnce(len(old), func(i int) { left[i], errs[i] = r.apply(ctx, old[i], "") })
+	for i, p := range old {
 		x := r.nominated[p.UID]
-		if now.Sub(x.since) < NominatedFor && !vain[p.UID] {
-			continue
-		}
-		left, err := r.apply(ctx, p, "")
-		if client.IgnoreNotFound(err) != nil {
-			r.Log.Warn("a nomination could not be taken back", "pod", p.Namespace+"/"+p.Name, "error", err)
-			continue
-		}
-		if left == "" {
+		switch {
+		case client.IgnoreNotFound(errs[i]) != nil:
+			r.Log.Warn("a nomination could not be taken back", "pod", p.Namespace+"/"+p.Name, "error", errs[i])
+		case left[i] == "":
 			r.Metrics.count("taken_back")
 			delete(r.nominated, p.UID)
-			continue
+		default:
+			x.since = v.Now // those of others are tried again
+			r.nominated[p.UID] = x
 		}
-		x.since = now // those of others are tried again
-		r.nominated[p.UID] = x
 	}
 }
 
@@ -349,7 +460,7 @@ func (r *Nominator) inVain(pods []*corev1.Pod, v *View) map[types.UID]bool {
 			continue
 		}
 		if f == nil {
-			f, byName = look(v), map[string]*node{}
+			f, byName = look(promisedToo(v, pair(v, r.Config))), map[string]*node{}
 			for _, n := range f.nodes {
 				byName[n.Name] = n
 			}
@@ -406,44 +517,47 @@ func markOf(n *corev1.Node) string {
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 
+// same is the step of a patch that fails unless an object is the one that was seen.
+func same(o client.Object) step { return step{"test", "/metadata/uid", o.GetUID()} }
+
 // mark gives the taint of a node its value.
 func mark(ctx context.Context, c client.Client, n *corev1.Node) error {
+	steps := []step{same(n)}
 	for i, t := range n.Spec.Taints {
-		if t.Key != api.TaintNomination || t.Value == markOf(n) {
-			continue
-		}
-		at := fmt.Sprintf("/spec/taints/%d", i)
-		if err := patch(ctx, c, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}, []step{{"test", at + "/key", t.Key}, {"add", at + "/value", markOf(n)}}); err != nil {
-			return fmt.Errorf("node %s: taint %s: %w", n.Name, api.TaintNomination, err)
+		if at := fmt.Sprintf("/spec/taints/%d", i); t.Key == api.TaintNomination && t.Value != markOf(n) {
+			steps = append(steps, step{"test", at + "/key", t.Key}, step{"add", at + "/value", markOf(n)})
 		}
 	}
+	if len(steps) == 1 {
+		return nil
+	}
+	if err := patch(ctx, c, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}, steps); err != nil {
+		return fmt.Errorf("node %s: taint %s: %w", n.Name, api.TaintNomination, err)
+	}
 	return nil
+}
+
+// tolerates tells whether a pod may come to a node that waits.
+func tolerates(p *corev1.Pod, n *corev1.Node) bool {
+	return slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == api.TaintNomination && t.Value == markOf(n) })
 }
 
 // tolerate lets a pod come to a node that waits. Tolerations are what may be added to the spec of a pod.
 func tolerate(ctx context.Context, c client.Client, p *corev1.Pod, n *corev1.Node) error {
-	for _, t := range n.Spec.Taints {
-		if t.Key != api.TaintNomination {
-			continue
-		}
-		add := corev1.Toleration{Key: t.Key, Operator: corev1.TolerationOpEqual, Value: markOf(n), Effect: t.Effect}
-		if slices.Contains(p.Spec.Tolerations, add) {
-			continue
-		}
-		to := step{"add", "/spec/tolerations/-", add}
-		if len(p.Spec.Tolerations) == 0 {
-			to = step{"add", "/spec/tolerations", []corev1.Toleration{add}}
-		}
-		if err := patch(ctx, c, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}}, []step{{"test", "/metadata/uid", p.UID}, to}); err != nil {
-			return err
-		}
+	if tolerates(p, n) {
+		return nil
 	}
-	return nil
+	add := corev1.Toleration{Key: api.TaintNomination, Operator: corev1.TolerationOpEqual, Value: markOf(n)}
+	to := step{"add", "/spec/tolerations/-", add}
+	if len(p.Spec.Tolerations) == 0 {
+		to = step{"add", "/spec/tolerations", []corev1.Toleration{add}}
+	}
+	return patch(ctx, c, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}}, []step{same(p), to})
 }
 
 // Release takes the taint of nominations from a node. Where others changed its taints meanwhile it fails, and is called again.
 func Release(ctx context.Context, c client.Client, n *corev1.Node) error {
-	var steps []step
+	steps := []step{same(n)}
 	for i, t := range slices.Backward(n.Spec.Taints) {
 		if at := fmt.Sprintf("/spec/taints/%d", i); t.Key == api.TaintNomination {
 			steps = append(steps, step{"test", at + "/key", t.Key}, step{Op: "remove", Path: at})
