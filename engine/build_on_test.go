@@ -113,6 +113,25 @@ var stories = []struct {
 	name  string
 	parts []func(*story)
 }{
+	{"ARowLooksAgainWhenWhatItLeftGoes", []func(*story){
+		func(s *story) {
+			of := func(cpu, memory, gpu int64) model.Resources {
+				return model.NewResources(model.Amount{Name: "cpu", Value: cpu}, model.Amount{Name: "memory", Value: memory}, model.Amount{Name: "gpu", Value: gpu})
+			}
+			first, last := s.row(100, 0, 0, false), s.row(100, 0, 0, false)
+			first.Aggregate, first.MinUnit = of(2, 8, 2), of(1, 0, 0)
+			last.Aggregate, last.MinUnit = of(0, 0, 4), of(0, 0, 1)
+			s.reports("a", first, last)
+			for id, has := range map[string]model.Resources{"small": of(2, 4, 0), "l1": of(2, 8, 4), "l2": of(8, 8, 2)} {
+				m := model.Machine{ID: id, State: model.Configured, Cluster: "a", Host: "host-" + id, Labels: map[string]string{storyRack: "r"}, Resources: has}
+				if err := s.supply.Put(&m); err != nil {
+					s.Fatal(err)
+				}
+				s.stamps(id, "a")
+			}
+		},
+		func(s *story) { s.moves("small", model.Draining) }, // the first row had taken it first, and then l2 instead
+	}},
 	{"WhatARowLetsGoIsWorthItsStampAgain", []func(*story){
 		func(s *story) {
 			s.reports("a", s.row(100, 8, 4, false), s.row(90, 0, 4, false))

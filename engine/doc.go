@@ -431,10 +431,13 @@
 //     claimant than before (worklist.touched), and it lacks something or owns more
 //     machines than it claims.
 //  6. It is parked, or has left machines to Needs of its own priority (LeavesToEqual);
-//     it lacks something; and machines of a class that it accepts have changed or have
-//     another claimant, or the owners of all stamps were found again. Such a Need
-//     leaves to Needs below it what is theirs by their stamps, so it may gain a machine
-//     that only ceases to be theirs.
+//     it lacks something; and machines of a class that it accepts have changed or, if it
+//     is parked, have another claimant, or the owners of all stamps were found again.
+//     Such a Need leaves to Needs below it what is theirs by their stamps, so it may gain
+//     a machine that only ceases to be theirs.
+//  7. It shares its stamp with a row below it and has left a machine that others made
+//     superfluous (LeftSuperfluous), and machines of a class that it accepts have
+//     changed or have another claimant: without that machine it might take others.
 //
 // Why that is right: own machines come first in the walk of a Need. A Need that
 // its own machines satisfy has them again, whatever happens beside it; rows of one
@@ -460,7 +463,8 @@
 //
 // Rows that have not changed are asked whether they fold otherwise only if something
 // can answer otherwise: a machine that changed is of a class that no free class
-// covers, or carries the stamp of a Same-row; or the free classes differ in one that
+// covers, or carries the stamp of a Same-row; or the free classes (freeIn, and heldIn
+// for those of which all are held) differ in one that
 // no other covers; or what is held for the cluster differs; or folding in the cluster
 // depends on more than classes (noteStamps in begun.go, findFree in fold.go). With
 // AcquireFit prices decide as well: there one class covers another only if it does not

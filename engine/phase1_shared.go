@@ -108,7 +108,8 @@ func (l *worker) dropSuperfluous(need int32) {
 		spare.add(l.p.vector(m.class))
 	}
 	spare.sub(want)
-	kept := len(x.took)
+	took := len(x.took)
+	kept := took
 	for i := len(x.took) - 1; i >= 0; i-- {
 		if v := l.p.vector(x.took[i].class); spare.spares(v, want) {
 			spare.sub(v)
@@ -117,6 +118,9 @@ func (l *worker) dropSuperfluous(need int32) {
 		}
 	}
 	x.took = x.took[:kept]
+	if kept < took {
+		l.p.lines[need].Status |= state.LeftSuperfluous
+	}
 }
 
 // fitsBetter reports whether a machine is picked before another one.

@@ -19,7 +19,9 @@ import (
 // them if they are unchanged: its walk begins with its own machines, and the claims of a cycle are the
 // stamps of the next one, so the walk would claim the same machines again. An unsatisfied Need had claimed
 // everything that fits it. It can gain only a loose machine: one that came to the cluster, or that another
-// Need released.
+// Need released. The exception is a row that took a machine by what fits best and left it again, since another
+// made it superfluous (LeftSuperfluous): without the first it might have taken others. It is looked at whenever
+// a class that it accepts is touched.
 //
 // At a Need's turn, a machine of the cluster that is
 //
@@ -181,7 +183,7 @@ func (l *worker) listWork(c int, owners bool) {
 			}
 		}
 		switch {
-		case listed || l.isTempted(n, k) || !n.Is(state.IsSatisfied) && n.Is(state.IsParked|state.LeavesToEqual):
+		case listed || l.isTempted(n, k) || !n.Is(state.IsSatisfied) && n.Is(state.IsParked|state.LeavesToEqual) || n.Is(state.LeftSuperfluous):
 			w.add(place)
 		case k.Same || !n.Is(state.IsSatisfied):
 			w.open = append(w.open, openNeed{int32(place), n.Kind})
@@ -398,7 +400,7 @@ func (l *worker) isToBeCredited(x *clusterState, need int32, stamp uint32, k *st
 	if k.Same && meet(w.touched, k.Accepts) && (!n.Is(state.IsSatisfied) || stamp != 0 && l.hasMore(need, stamp)) {
 		return CreditDomains
 	}
-	if !n.Is(state.IsSatisfied) && l.mayGain(n, k) {
+	if !n.Is(state.IsSatisfied) && l.mayGain(n, k) || n.Is(state.LeftSuperfluous) && meet(w.touched, k.Accepts) {
 		return CreditTempted
 	}
 	return plan.NotCredited

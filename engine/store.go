@@ -426,7 +426,7 @@ func (p *pass) undoTurn(v visit) {
 	}
 	p.claims.Truncate(n, last)
 	n.Status &= state.IsParked | state.IsFold | state.IsMember | state.HasSame | state.NeverFolds |
-		state.IsUncredited | state.HasForeignStamp | state.LeavesToEqual // what credit has found stays
+		state.IsUncredited | state.HasForeignStamp | state.LeavesToEqual | state.LeftSuperfluous // what credit has found stays
 	if p.kinds[n.Kind].Same {
 		n.Status |= state.IsUncoverable
 		// Without credited machines, the domain was chosen by what was free.

@@ -36,8 +36,8 @@ const (
 	// AnnotationDomain is on such a request of a group: the domain in which pods of the group run already, so that all others
 	// must run there, too.
 	AnnotationDomain = "tonnage.dev/domain"
-	// TaintNomination is the key of a taint of nodes that wait until the pods that are to run there are nominated. Whoever
-	// makes a node sets it; the pod controller takes it away, or the operator once the node is a minute old.
+	// TaintNomination is the key of a taint of nodes that wait for the pods that are nominated for them. Whoever makes a node sets it;
+	// the pod controller gives it a value, which these pods tolerate, and takes it away, or the operator does once the node is a minute old.
 	TaintNomination = "tonnage.dev/awaiting-nomination"
 	// NamespaceOfPlans is the only namespace in which AnnotationRows counts.
 	NamespaceOfPlans = "kube-system"

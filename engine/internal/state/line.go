@@ -49,10 +49,11 @@ const (
 	IsChanged       // its row changed
 	IsRobbed        // a Need of higher rank has claimed a machine of it in this cycle
 	IsResettled     // something is or was held for it, or its plan went to another domain
-	LeavesToEqual   // left machines to Needs of its own priority that cannot do without them
+	LeavesToEqual   // left machines to Needs of its own priority that have them and want more of them than it does
 	CountsOnDrain   // its plan of this cycle counts on a machine that drains, but not for it so far
 	LostAcquired    // the plan of another Need counts on an Idle machine that it had acquired in this cycle
 	LackedNothing   // before that
+	LeftSuperfluous // left machines of its stamp that others which it took made superfluous
 )
 
 // SitsOut are the reasons for which a Need acquires nothing.
