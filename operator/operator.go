@@ -237,7 +237,7 @@ func (o *Operator) release(ctx context.Context) {
 				o.log.Warn("a node cannot be let take pods; it is tried again", "error", err)
 				continue
 			}
-			o.event(n, true, "NobodyNominates", "Nominate", "it waited for nominations of pods, and nobody made any: does tonnage-operator pods run with --nominate? It takes pods now")
+			o.event(n, true, "NobodyNominates", "Nominate", "it is a minute old and still waits for nominations of pods: does tonnage-operator pods run with --nominate? It takes pods now")
 		}
 	}
 }

@@ -44,7 +44,7 @@ func newPods(err io.Writer) *cobra.Command {
 	flags.DurationVar(&f.stuckAfter, "stuck-after", 15*time.Second, "how long a pod is unschedulable, although the machines of its row suffice by sums, before more is asked for; 0 = never")
 	flags.DurationVar(&f.keepSpare, "keep-spare", keepSpareDefault, "how long machines that a row's pods could do without are kept; longer means fewer pods that move, and a higher bill")
 	flags.StringVar(&f.selector, "selector", "", "label selector of the pods that get requests, as fleet=tonnage,tier!=system; empty = all")
-	flags.BoolVar(&f.nominate, "nominate", false, "nominate pods for new nodes that have the taint "+api.TaintNomination+", and take it away once they are there: the scheduler places them as they were packed when the nodes were bought; needs the rights of deploy/rbac/nominate.yaml")
+	flags.BoolVar(&f.nominate, "nominate", false, "nominate pods for new nodes that have the taint "+api.TaintNomination+", and take it away once these pods are there: the scheduler places them as they were packed when the nodes were bought; needs the rights of deploy/rbac/nominate.yaml")
 	completeFiles(cmd, "priority-class-defaults", "kubeconfig")
 	return cmd
 }

@@ -30,7 +30,7 @@ func Awaiting(n *corev1.Node) bool {
 // of them are to run on nodes that wait for nominations. It depends on the view alone.
 //
 // Groups come first, those of the largest pods first, each in one domain. One that no domain holds whole keeps the room of those
-// of its pods that find some, for a minute: a shard tells of the machines of a group one after the other. Then come all other pods
+// of its pods that find some, for four times Config.After: a shard tells of the machines of a group one after the other. Then come all other pods
 // by priority, as [packing.Aligned] does. Pods that say more about where they run than the packer looks at keep their room in the
 // plan, and are not nominated. The nominations come node by node, those first on which the pods run that have most devices.
 func Nominate(v *View, cfg Config) []Nomination {
