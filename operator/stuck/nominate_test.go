@@ -371,7 +371,8 @@ func TestIsDue(t *testing.T) {
 			h.ready = noon.Add(-c.ready)
 		}
 		r := &Nominator{held: map[types.UID]heldNode{"n": h}}
-		if got := r.isDue(n, noon); got != c.want {
+		r.hold(n, noon)
+		if got := r.held["n"].isDue(noon); got != c.want {
 			t.Errorf("%+v: due %v", c, got)
 		}
 	}

@@ -230,8 +230,9 @@ func (r *Nominator) free(ctx context.Context, awaiting map[string]*corev1.Node, 
 		expected[x.Node] = true
 	}
 	for _, x := range r.nominated {
-		if n := awaiting[x.node]; n != nil && x.ours && !r.isDue(n, now) {
+		if n := awaiting[x.node]; n != nil && x.ours {
 			expected[x.node] = true
+			r.hold(n, now)
 		}
 	}
 	there := map[types.UID]bool{}
@@ -241,7 +242,7 @@ func (r *Nominator) free(ctx context.Context, awaiting map[string]*corev1.Node, 
 	maps.DeleteFunc(r.held, func(uid types.UID, _ heldNode) bool { return !there[uid] })
 	var due []*corev1.Node
 	for _, name := range slices.Sorted(maps.Keys(awaiting)) {
-		if n := awaiting[name]; expected[name] && !(r.held[n.UID] != heldNode{} && r.isDue(n, now)) {
+		if n := awaiting[name]; expected[name] && !r.held[n.UID].isDue(now) {
 			waits = true
 		} else {
 			due = append(due, n)
@@ -258,8 +259,8 @@ func (r *Nominator) free(ctx context.Context, awaiting map[string]*corev1.Node, 
 	return waits || err != nil, err
 }
 
-// isDue tells whether a node has waited long enough for the pods that are nominated for it.
-func (r *Nominator) isDue(n *corev1.Node, now time.Time) bool {
+// hold notes that pods are nominated for a node, and whether it is ready.
+func (r *Nominator) hold(n *corev1.Node, now time.Time) {
 	h := r.held[n.UID]
 	if h.nominated.IsZero() {
 		h.nominated = now
@@ -271,7 +272,15 @@ func (r *Nominator) isDue(n *corev1.Node, now time.Time) bool {
 		r.held = map[types.UID]heldNode{}
 	}
 	r.held[n.UID] = h
-	return now.Sub(h.nominated) >= NominatedFor || !h.ready.IsZero() && now.Sub(h.ready) >= placedWithin && now.Sub(h.nominated) >= placedWithin
+}
+
+// isDue tells whether a node has waited long enough for the pods that are nominated for it.
+func (h heldNode) isDue(now time.Time) bool {
+	if h.nominated.IsZero() {
+		return false
+	}
+	waited := now.Sub(h.nominated)
+	return waited >= NominatedFor || waited >= placedWithin && !h.ready.IsZero() && now.Sub(h.ready) >= placedWithin
 }
 
 // remember brings what was written and what the cache shows together: the view gets nominations that the cache does not show. It
@@ -298,7 +307,7 @@ func (r *Nominator) remember(v *View) (pending []*corev1.Pod, lost []Nomination)
 				lost = append(lost, Nomination{p, had.node})
 			}
 		case !known || had.node != shown:
-			// Of a nomination by this process before it began anew the toleration tells.
+			// After a restart, the toleration shows that the pod controller made the nomination.
 			had = nominated{node: shown, since: v.Now, written: v.Now, seen: true, ours: nodes[shown] != nil && tolerates(p, nodes[shown])}
 		default:
 			had.seen = true
@@ -399,8 +408,10 @@ func (r *Nominator) write(ctx context.Context, all []Nomination, awaiting map[st
 			}
 			r.nominated[n.Pod.UID] = nominated{node: n.Node, since: had.since, written: when[i], ours: true}
 			if x := awaiting[n.Node]; x != nil {
-				r.isDue(x, when[i]) // its time begins
+				r.hold(x, when[i])
 			}
+			continue
+		case awaiting[n.Node] != nil && apierrors.IsInvalid(unmarked[at[n.Node]]): // its taints have changed: in the next round
 			continue
 		case apierrors.IsInvalid(err): // it has its node already
 			r.Log.Debug("a pod is not nominated", "pod", n.Pod.Namespace+"/"+n.Pod.Name, "node", n.Node, "error", err)
@@ -418,12 +429,16 @@ func (r *Nominator) write(ctx context.Context, all []Nomination, awaiting map[st
 			r.refused[n.Pod.UID] = when[i]
 		}
 	}
+	written := 0
+	for _, pods := range came {
+		written += pods
+	}
 	for _, n := range nodes {
 		if pods := came[n.Name]; pods > 0 {
 			r.Event(n, fmt.Sprintf("%d pods are nominated for this node; it takes others once these are there", pods))
 		}
 	}
-	r.Log.Info("pods are nominated", "pods", len(all))
+	r.Log.Info("pods are nominated", "pods", written)
 }
 
 // takeBack takes nominations back that are in vain, or have stood too long. Those of others stay: an apply takes away only what its
