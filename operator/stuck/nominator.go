@@ -398,6 +398,7 @@ func (r *Nominator) write(ctx context.Context, all []Nomination, awaiting map[st
 	})
 	came := map[string]int{}
 	for i, n := range all {
+		x := awaiting[n.Node]
 		switch err := errs[i]; {
 		case err == nil:
 			r.Metrics.count("written")
@@ -407,26 +408,12 @@ func (r *Nominator) write(ctx context.Context, all []Nomination, awaiting map[st
 				had.since = when[i]
 			}
 			r.nominated[n.Pod.UID] = nominated{node: n.Node, since: had.since, written: when[i], ours: true}
-			if x := awaiting[n.Node]; x != nil {
+			if x != nil {
 				r.hold(x, when[i])
 			}
-			continue
-		case awaiting[n.Node] != nil && apierrors.IsInvalid(unmarked[at[n.Node]]): // its taints have changed: in the next round
-			continue
-		case apierrors.IsInvalid(err): // it has its node already
-			r.Log.Debug("a pod is not nominated", "pod", n.Pod.Namespace+"/"+n.Pod.Name, "node", n.Node, "error", err)
-		case apierrors.IsNotFound(err) || apierrors.IsConflict(err): // it is gone, or somebody else has nominated it
-			r.Metrics.count("refused")
-		case ctx.Err() != nil: // in the next round
+		case x != nil && apierrors.IsInvalid(unmarked[at[n.Node]]): // its taints have changed: in the next round
 		default:
-			r.Metrics.count("refused")
-			r.Log.Warn("a pod could not be nominated", "pod", n.Pod.Namespace+"/"+n.Pod.Name, "node", n.Node, "error", err)
-		}
-		if ctx.Err() == nil {
-			if r.refused == nil {
-				r.refused = map[types.UID]time.Time{}
-			}
-			r.refused[n.Pod.UID] = when[i]
+			r.refuse(ctx, n, err, when[i])
 		}
 	}
 	written := 0
@@ -439,6 +426,27 @@ func (r *Nominator) write(ctx context.Context, all []Nomination, awaiting map[st
 		}
 	}
 	r.Log.Info("pods are nominated", "pods", written)
+}
+
+// refuse notes that a pod could not be nominated.
+func (r *Nominator) refuse(ctx context.Context, n Nomination, err error, at time.Time) {
+	if ctx.Err() != nil {
+		return // in the next round
+	}
+	pod := n.Pod.Namespace + "/" + n.Pod.Name
+	switch {
+	case apierrors.IsInvalid(err): // it has its node already
+		r.Log.Debug("a pod is not nominated", "pod", pod, "node", n.Node, "error", err)
+	case apierrors.IsNotFound(err) || apierrors.IsConflict(err): // it is gone, or somebody else has nominated it
+		r.Metrics.count("refused")
+	default:
+		r.Metrics.count("refused")
+		r.Log.Warn("a pod could not be nominated", "pod", pod, "node", n.Node, "error", err)
+	}
+	if r.refused == nil {
+		r.refused = map[types.UID]time.Time{}
+	}
+	r.refused[n.Pod.UID] = at
 }
 
 // takeBack takes nominations back that are in vain, or have stood too long. Those of others stay: an apply takes away only what its
