@@ -1,12 +1,12 @@
 package engine
 
-// The plain types of a cycle's input and answer are declared in engine/internal/plan, those of
-// explanations in engine/internal/records: packages below the engine share them. Callers use these names.
-
 import (
 	"github.com/tonnage/tonnage/engine/internal/plan"
 	"github.com/tonnage/tonnage/engine/internal/records"
 )
+
+// The plain types of a cycle's input and answer are declared in engine/internal/plan, those of
+// explanations in engine/internal/records: packages below the engine share them. Callers use these names.
 
 // What a cycle depends on.
 

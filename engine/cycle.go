@@ -4,7 +4,12 @@ import (
 	"fmt"
 
 	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/plan"
+	"github.com/tonnage/tonnage/engine/internal/preempt"
+	"github.com/tonnage/tonnage/engine/internal/search"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
 // Cycle decides one cycle. The plan is valid until the next call; the tables must not change during the
@@ -49,7 +54,7 @@ func (e *Engine) Cycle(in Input) (plan *Plan, err error) {
 
 // forget invalidates all that is kept: the next cycle starts from nothing.
 func (e *Engine) forget() {
-	e.store.seen.valid = false
+	e.store.Seen.Valid = false
 	e.snaps.Forget()
 }
 
@@ -58,9 +63,9 @@ func (e *Engine) forget() {
 func (e *Engine) abandon() {
 	e.forget()
 	e.last = nil
-	arenas := []*alloc.Arena{e.arena, e.store.arena}
-	for _, l := range e.workers {
-		arenas = append(arenas, l.arena, l.folder.sums)
+	arenas := []*alloc.Arena{e.arena, e.store.Arena}
+	for _, l := range e.store.Workers {
+		arenas = append(arenas, l.Arenas()...)
 	}
 	for _, a := range arenas {
 		a.Reset()
@@ -85,7 +90,7 @@ func (e *Engine) decide(in Input) (*Plan, error) {
 	e.in = in
 	crew := e.crew
 	crew.Mark = in.Mark
-	crew.Alone = in.Supply.Len()+in.Demand.Len() < crewMin && e.racing == nil
+	crew.Alone = in.Supply.Len()+in.Demand.Len() < crewMin && e.store.Racing == nil
 	crew.Begin(model.StageSnapshot)
 	e.arena.Reset()
 	if e.opts.Full {
@@ -102,26 +107,27 @@ func (e *Engine) decide(in Input) (*Plan, error) {
 
 	crew.Begin(model.StageNormalise)
 	p := e.newPass(snap, &e.in)
-	p.counted.rows = in.Demand.Len()
-	p.carryOver()
-	stats.Full = p.changed.fresh
-	moved := p.normalise()
+	if p.CarryOver() {
+		p.StartOver()
+	}
+	stats.Full = p.Changed.Fresh
+	moved := p.Normalise()
 	stats.NormaliseNanos = watch.lap()
 
 	crew.Begin(model.StageRank)
-	if p.changed.reordered = moved; moved && !p.merge() {
-		p.rank()
-		p.markLacking()
+	if p.Changed.Reordered = moved; moved && !p.Merge() {
+		p.Rank()
+		p.MarkLacking()
 	}
-	p.lay()
+	p.Lay(&e.walker)
 	stats.RankNanos = watch.lap()
 
 	crew.Begin(model.StagePhase1)
-	p.assign()
+	p.Assign()
 	stats.Phase1Nanos = watch.lap()
 
 	crew.Begin(model.StagePhase2)
-	p.preempt()
+	p.Preempt()
 	stats.Phase2Nanos = watch.lap()
 
 	crew.Begin(model.StagePhase3)
@@ -129,10 +135,49 @@ func (e *Engine) decide(in Input) (*Plan, error) {
 	p.deleteIdle()
 	p.report(&e.plan)
 	stats.Phase3Nanos = watch.lap()
-	p.leaveBehind()
-	e.trim(p.changed.fresh)
+	p.LeaveBehind()
+	e.store.reclaims = p.released.reclaims
+	e.trim(p.Changed.Fresh)
 	e.last = p
 	return &e.plan, nil
+}
+
+// pass is the state of one cycle: what the stages share and decide, and what phase 3 adds.
+type pass struct {
+	preempt.Pass
+	e        *Engine
+	st       *store
+	released released
+}
+
+// released is what phase 3 gives back; the report reads it.
+type released struct {
+	reclaims []columnar.Row
+	deletes  []columnar.Row
+}
+
+// store is what one cycle leaves to the next, or to memory.
+type store struct {
+	search.Store
+	limits    limits                    // of this cycle
+	reclaims  []columnar.Row            // only its memory is reused
+	fates     map[model.Owner]plan.Fate // of plans of earlier cycles
+	awaiting  map[awaitingGangs]uint32
+	unfolding map[part]struct{}
+}
+
+// newPass begins the pass of a cycle.
+func (e *Engine) newPass(s *snapshot.Snapshot, in *Input) *pass {
+	p, st := &e.at, &e.store
+	*p = pass{e: e, st: st}
+	p.Begin(&st.Store, s, in, &e.opts, e.arena, e.crew)
+	p.Counted.Rows = in.Demand.Len()
+	if st.fates == nil {
+		st.fates = map[model.Owner]plan.Fate{}
+	}
+	st.limits.stale = true
+	p.released.reclaims = st.reclaims[:0]
+	return p
 }
 
 // trimAfter is the number of incremental cycles in a row after which an engine returns memory that they
@@ -149,8 +194,8 @@ func (e *Engine) trim(fresh bool) {
 		return
 	}
 	e.arena.Trim()
-	for _, l := range e.workers {
-		l.arena.Trim()
+	for _, l := range e.store.Workers {
+		l.Arena.Trim()
 	}
 }
 

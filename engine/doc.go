@@ -35,7 +35,7 @@
 //	each row  demand    requirements matcher tells apart
 //	                     │
 //	                     ▼ rank
-//	order                Needs, highest rank first      (rankOf is the inverse)
+//	order                Needs, highest rank first      (RankOf is the inverse)
 //	                     │
 //	                     ▼ phase 1: credit, acquire
 //	claims               Line.Head → machine → machine → … → Line.Tail
@@ -67,22 +67,22 @@
 //     class.
 //   - A domain is one value of a Same key, such as one rack. A cell is the part
 //     of a domain that has one value of a narrower key of Options.Nested
-//     (nested.go).
+//     (victims/nested.go).
 //   - A tuple is a value of each key that hard spread constrains.
 //   - A fold is Needs with Same, alike and each small enough for one machine,
 //     that are summed and walked as one plain Need: they do not need the
-//     co-location that they asked for (normalise.go, fold.go); with AcquireFit also no
-//     dearer than several small ones (fold_price.go). One line stands for
+//     co-location that they asked for (order/normalise.go, order/fold.go); with AcquireFit also no
+//     dearer than several small ones (order/fold_price.go). One line stands for
 //     them (IsFold). The others are members (IsMember), which are no Needs.
 //   - A gang is Needs that phase 2 takes machines from together: those of one
 //     group of a cluster that no machine holds, or one Need with Same that no
-//     machine holds whole (gang_find.go).
+//     machine holds whole (victims/gang_find.go).
 //
 // Who has which machine:
 //
 //   - To credit a Need is to count for it what is bound to its cluster already.
 //     To acquire is to take a free machine for it. Both claim the machine: it
-//     counts for that Need alone. The column machineTable.claims has the claims.
+//     counts for that Need alone. The column MachineTable.Claims has the claims.
 //   - To reserve is to keep a machine for an owner beyond the cycle. The owner is
 //     a cluster, a fingerprint without Same, and a group (internal/holds). A
 //     machine that is held for a Need is reserved for it. That is no claim. With
@@ -91,23 +91,23 @@
 //     fingerprint of the profile and the group, with priority and penalties.
 //     A machine with the stamp of a Need is the Need's own. Rows of one stamp are
 //     rows of a cluster without Same that have equal profile and group
-//     (phase1_shared.go).
+//     (assign/shared.go).
 //   - A machine has a foreign stamp when it is bound and credited to a Need
 //     whose stamp it does not carry. Plan.Adopted lists such machines, so that
-//     the caller stamps them again (phase1_credit.go).
+//     the caller stamps them again (assign/credit.go).
 //   - A loose machine is one that came to the cluster, or that another Need of it
-//     let go of, and that no Need has claimed since (phase1_worklist.go).
+//     let go of, and that no Need has claimed since (assign/worklist.go).
 //
 // How Needs are walked:
 //
 //   - A rank slot is a Need's entry in the sort: arrival, Need and kind
-//     (rank.go). Needs of one stamp may exchange slots (findSwaps).
+//     (order/rank.go). Needs of one stamp may exchange slots (findSwaps).
 //   - A turn is the moment when a walk in rank order comes to a Need. Acquisition
-//     and phase 2 have one walk each (phase1_acquire.go, phase2_turns.go), and
+//     and phase 2 have one walk each (assign/turns.go, preempt/preempt.go), and
 //     the next cycle undoes what Needs did in these turns (IsVisited).
 //   - A Need waits if its credit is put off to its turn in acquisition, because
 //     it depends on what is free (IsUncredited).
-//   - A worker is the memory of one goroutine that walks Needs (worker.go).
+//   - A worker is the memory of one goroutine that walks Needs (cycle/worker.go).
 //     The goroutine that calls Cycle is the first worker.
 //
 // Where machines are looked for:
@@ -122,8 +122,8 @@
 //   - A unit is what can be preempted at once: one machine, or a whole gang. A
 //     victim group is machines of no gang that are alike as victims. A scope is
 //     the units of one domain or of the fleet, for one matcher and priority
-//     (units_scope.go, units_alike.go). That is VictimsGang, the default. With
-//     VictimsMachine a victim pool lists machines one by one (victims_machine.go).
+//     (victims/scope.go, victims/alike.go). That is VictimsGang, the default. With
+//     VictimsMachine a victim pool lists machines one by one (victims/machines.go).
 //
 // # One Need, from row to machine
 //
@@ -167,7 +167,7 @@
 //   - Rank puts the Need first in the order. The line does not change.
 //   - Phase 1 has two halves. Credit claims a-1, the Need's own, then a-2, which
 //     no lower Need of c1 owns by its stamp (HasForeignStamp). Four machines are
-//     needed and c1 has no more, so credit marks the Need in needTable.lacking. In its
+//     needed and c1 has no more, so credit marks the Need in NeedTable.Lacking. In its
 //     turn (IsVisited) the Need acquires i-1: Line.Acquired divides the chain
 //     into what was credited and what was free.
 //   - Phase 2 finds that one machine is missing. b-1 and b-2 are claimed at
@@ -220,68 +220,70 @@
 // # Stages
 //
 // Engine.Cycle runs them in this order (decide in cycle.go). Its stopwatch knows
-// fewer stages: lay belongs to rank; credit and acquire are phase 1 (assign);
-// preempt is phase 2; reclaim, delete and report are phase 3. Columns of the
-// pass live as long as a cycle (pass.go); those of the store live until
-// everything is decided from nothing (store.go). N = Needs, M = machines, C =
-// classes.
+// fewer stages: lay belongs to rank; credit and acquire are phase 1 (package
+// assign); preempt is phase 2; reclaim, delete and report are phase 3. N = Needs,
+// M = machines, C = classes.
 //
-//	stage      files                     reads                  writes
+// Each stage has a package below engine/internal, and this comment names files
+// by it: assign/credit.go is engine/internal/assign/credit.go. Each package has
+// a Pass, what the cycle knows; a Store, what one cycle leaves to the next; and a
+// Worker, what one goroutine needs. Each embeds that of the package before it and
+// adds what its own stage writes:
+//
+//	engine/internal/cycle → order → acquire → assign → victims → search → preempt → engine
+//
+// So a stage reads everything that was decided before it, and nothing of what
+// comes after it; an import in the other direction does not compile. The columns
+// of a Pass live as long as a cycle, those of a Store until everything is decided
+// from nothing (cycle/pass.go, cycle/store.go).
+//
+//	stage      packages                  reads                  writes
 //	---------- ------------------------- ---------------------- ---------------------------
 //	snapshot   engine/snapshot           both tables            Snapshot
-//	normalise  store, normalise, begun,  demand rows, Snapshot  lines, kinds, folds,
-//	           fold, pass, internal/state                       rank slots, clusterState
-//	rank       rank, internal/order      rank slots             order, rankOf, kindAt
-//	lay        pass, reservations,       reservations,          pools, reserved
-//	           internal/holds,           free lists
-//	           internal/free
-//	credit     phase1_assign, _credit,   BoundOf, byCluster,    claims, Line.Status, .domain,
-//	           _worklist, _stamps,       stamps, reservations   .head and .tail, lacking,
-//	           _shared, domain_choice                           priority, owner, cheapest
-//	acquire    components,               lacking, pools,        claims, Line.Acquired, .domain,
-//	           phase1_acquire, _fit,     ladders, domain        taken, acquisitions
-//	           _spare, _giveback,        index, reservations
-//	           _together, _shared,
-//	           domain_choice, spread*,
-//	           reservations, internal/
-//	           cover, domains, free,
-//	           holds, spread
-//	preempt    phase2_*; units_*, gang_* claims, priority,      victims, planned, plans,
-//	           (VictimsGang);            cheapest, pools,       Line.Status, .domain;
-//	           victims_machine*;         acquisitions           withheld claims
-//	           victims_score (both);
-//	           nested, tenancy*,
-//	           internal/units,
-//	           internal/tenancy
-//	reclaim    phase3_release            claims, victims,       reclaims
+//	normalise  order, cycle, state       demand rows, Snapshot  lines, kinds, folds,
+//	                                                            rank slots, ClusterState
+//	rank       order, ranks              rank slots             order, RankOf, KindAt
+//	lay        acquire, holds, free      reservations,          pools, reserved
+//	                                     free lists
+//	credit     assign                    BoundOf, ByCluster,    claims, Line.Status, .Domain,
+//	                                     stamps, reservations   .Head and .Tail, Lacking,
+//	                                                            Priority, Owner, Cheapest
+//	acquire    assign: who has a turn;   Lacking, pools,        claims, Line.Acquired, .Domain,
+//	           acquire, domains, cover,  ladders, domain        Taken, Acquisitions
+//	           spread: what it takes     index, reservations
+//	preempt    preempt: the walk;        claims, Priority,      victims, planned, plans,
+//	           victims, units: what      Cheapest, pools,       Line.Status, .Domain;
+//	           there is; search,         acquisitions           withheld claims
+//	           tenancy: what is chosen
+//	reclaim    engine/release.go         claims, victims,       reclaims
 //	                                     planned
-//	delete     phase3_release            claims, taken,         deletes
+//	delete     the same                  claims, Taken,         deletes
 //	                                     planned, reservations
-//	report     report, plan,             all of these           Plan
-//	           units_explain
+//	report     engine: report, plan      all of these           Plan
 //
-// What these names stand for lies in groups of columns, each a struct in pass.go, but for reserved (internal/holds). Phases 2 and 3, the report and
-// normalise name the group wherever they read or write a column. The first two belong to all stages.
+// What these names stand for lies in groups of columns, each a struct. The first two
+// belong to all stages, and their columns are named without the group.
 //
-//	group         columns                                written by             read by
-//	------------- -------------------------------------- ---------------------- --------------------
-//	fleet         Snapshot, classes, what they offer     newPass                all
-//	needTable     lines, order, rankOf, lacking          normalise, rank,       all
-//	                                                     credit (lacking)
-//	machineTable  claims, taken, priority, owner         credit, acquire,       all
-//	                                                     preempt (withheld)
-//	changed       what differs from the last cycle       normalise, rank        credit
-//	folding       what decides whether gangs fold        normalise              rank, report
-//	reserved      what is held for whom, what has ended  lay, acquire, preempt  all behind lay
-//	shortage      which Needs have a turn, what is left  acquire                preempt
-//	stock         pools, ladders, acquisitions           lay, acquire, preempt  preempt, report
-//	candidates    victim pools, bounds, nested cells     preempt                preempt
-//	preempted     victims, plans, planned, taker         preempt                reclaim, delete,
-//	                                                                            report
-//	tenants       shares, and the turns between tenants  lay, preempt           preempt, Explain
-//	released      reclaims, deletes                      reclaim, delete        report
-//	told          what Explain is made of                preempt                report, Explain
-//	counted       figures                                credit, acquire        report
+//	group         columns                                package  written by             read by
+//	------------- -------------------------------------- -------- ---------------------- ------------
+//	fleet         Snapshot, classes, what they offer     cycle    Begin                  all
+//	NeedTable     Lines, Order, RankOf, Lacking          cycle    normalise, rank,       all
+//	                                                              credit (Lacking)
+//	MachineTable  Claims, Taken, Priority, Owner         cycle    credit, acquire,       all
+//	                                                              preempt (withheld)
+//	Changed       what differs from the last cycle       cycle    normalise, rank        credit
+//	Reserved      what is held for whom, what has ended  holds    lay, acquire, preempt  all behind lay
+//	folding       what decides whether gangs fold        order    normalise              rank
+//	Stock         pools, ladders, acquisitions           acquire  lay, acquire, preempt  preempt, report
+//	Promised      who counts on which machine            acquire  preempt                preempt, report
+//	Shortage      which Needs have a turn                assign   acquire                preempt
+//	Candidates    victim pools, scopes, nested cells     victims  preempt                preempt
+//	Preempted     victims, plans, planned                victims  preempt                reclaim, delete,
+//	                                                                                     report
+//	Tenants       shares, and the turns between tenants  victims  lay, preempt           preempt, Explain
+//	Told          what Explain is made of                victims  preempt                report, Explain
+//	released      reclaims, deletes                      engine   reclaim, delete        report
+//	Counted       figures                                cycle    credit, acquire        report
 //
 //	stage      cost                                            workers
 //	---------- ----------------------------------------------- ------------------------------
@@ -304,7 +306,7 @@
 //	           where one of them acquired, and what they       all give back together, by
 //	           have, sorted, where some may do with fewer      cluster
 //	preempt    kinds × C, what priorities below those of short the first; all prepare
-//	           gangs acquired, the victims of the classes that (phase2_turns, gang_find)
+//	           gangs acquired, the victims of the classes that (victims: turns, gang_find)
 //	           are asked for, then the turns that may find
 //	           some
 //	reclaim    clusters, reservations, and the machines of     the first
@@ -317,9 +319,9 @@
 // Workers lock neither machines nor Needs. Credit deals clusters: what is bound
 // to a cluster serves the Needs of that cluster alone. Acquisition deals
 // components: kinds that share no class of free machines, not even through
-// other kinds, cannot take anything from each other (components.go). Where one
+// other kinds, cannot take anything from each other (assign/components.go). Where one
 // component is nearly everything, the first worker decides, and in large fleets
-// the second one reads ahead the lines whose turn comes next (components.go).
+// the second one reads ahead the lines whose turn comes next (assign/components.go).
 // Fleets below 65,536 machines and rows together are decided by the first worker
 // alone (crewMin in cycle.go). Reasons (report.go) and explanations (explain.go)
 // are worked out when the caller asks.
@@ -330,25 +332,25 @@
 // walk in rank order. Three things keep it so: no two workers write the same
 // machine or Need in a stage; their results are merged by rank or cluster; and
 // comparisons that decide are made in integers, rationals, or float64 whose
-// rounding is fixed (internal/exact, internal/free, victims_score.go). The numbers of
+// rounding is fixed (internal/exact, internal/free, victims/score.go). The numbers of
 // kinds and folds depend on which worker meets them first. No order looks at them.
 //
-// Who writes a claim. A claim is an entry of machineTable.claims and of the chain of its line.
+// Who writes a claim. A claim is an entry of MachineTable.Claims and of the chain of its line.
 // The methods of state.Claims write both, and nothing else does. Claim adds one, in
 // credit (worker.claim); Acquire, in acquisition (noteAcquired); keepsOwn and takeParts
 // claim again, in order, what a Need has. A machine is on one chain at most, as builds
 // with the tag invariants check. These take claims back:
 //
-//	startOver    normalise  all, if the cycle builds on nothing
-//	undoTurn     normalise  what the Need claimed in its turn of the last cycle; undo does
+//	StartOver    normalise  all, if the cycle builds on nothing
+//	UndoTurn     normalise  what the Need claimed in its turn of the last cycle; undo does
 //	                        so for rows of one stamp that gave back together
-//	partFrom     normalise  a machine that left a cluster that is credited anew
-//	unlink       normalise  a machine that left any other cluster (partFrom)
+//	PartFrom     normalise  a machine that left a cluster that is credited anew
+//	unlink       normalise  a machine that left any other cluster (PartFrom)
 //	             credit     a machine that a higher Need claims now (seize)
 //	row          normalise  the chain of a line that is made again (cluster)
 //	beginAnew    normalise  the chain of a line that is kept in a cluster credited anew
 //	dropClaims   credit     all of a cluster that is credited anew
-//	letGo        credit     what the Need was credited just now, since it is to wait
+//	LetGo        credit     what the Need was credited just now, since it is to wait
 //	letGoAll     credit     all of a Need that is credited again, of a line whose row
 //	                        changed, and of a Need that moved in the order
 //	giveBackOne  acquire    a machine that a larger one made superfluous
@@ -363,7 +365,7 @@
 // stamp give back together, the worker of their cluster. In phase 2 the first worker
 // alone withholds, and no stage after phase 1 adds a claim. Phases 2 and 3 read
 // claims and do not derive them again. What a machine is worth as a victim is noted
-// with each claim of credit (store.priority).
+// with each claim of credit (MachineTable.Priority).
 //
 // What a plan's reservation keeps. A plan reserves what it uses of victims, of
 // Idle machines, of machines that drain already, for nobody or for a lower
@@ -371,12 +373,12 @@
 // reservation holds,
 //
 //   - no Need of equal or lower rank acquires the machine, and phase 2 does not
-//     preempt it for anybody (blockUpTo in reservations.go, units_choose.go);
+//     preempt it for anybody (BlockUpTo in acquire/holds.go, search/choose.go);
 //   - what drains for the owner is subtracted from what the owner lacks, so that
-//     the owner does not preempt twice (countInFlight in phase2_preempt.go);
+//     the owner does not preempt twice (CountInFlight in victims/in_flight.go);
 //   - a gang stays in the domain of the plan, until pinEnds finds that another
 //     domain covers it and this one does not any more, or that its own machines
-//     elsewhere cover it (domain_choice.go);
+//     elsewhere cover it (assign/domain_choice.go);
 //   - a higher rank may take an Idle machine, which ends what else is held for that
 //     owner in the same pass, but for machines being created (internal/holds/end.go).
 //
@@ -398,13 +400,13 @@
 // gives the answer of a cycle that builds on nothing.
 //
 // A cluster is skipped when none of its rows and none of its machines has
-// changed (Snapshot.Dirty, the version of its block of demand; findDirty), and nothing
+// changed (Snapshot.Dirty, the version of its block of demand; FindDirty), and nothing
 // is reserved for its Needs, now or in the cycle before.
 // Nothing outside a cluster has a say in its credit. The exception is a Need
 // whose credit waits for its turn: it is credited there in every cycle, from
-// what the others of its cluster leave (phase1_spare.go). A cluster that is not
+// what the others of its cluster leave (assign/spare.go). A cluster that is not
 // skipped has a worklist of Needs, which are looked at in rank order
-// (creditList in phase1_worklist.go). A Need on the list is credited again if one
+// (creditList in assign/worklist.go). A Need on the list is credited again if one
 // of six conditions holds (isToBeCredited):
 //
 //  1. It is stale: one of the bits IsStale, IsChanged, IsRobbed and IsResettled is set
@@ -457,7 +459,7 @@
 // A row that changes, or that folds otherwise, leaves its fold and joins another;
 // the other rows of the cluster keep their lines. What such a row claims, what one
 // claims that has another profile, minimum unit or group now, and what a Need claims
-// that moves in the order, is let go before the walk (clusterState.letGo): it may rank
+// that moves in the order, is let go before the walk (ClusterState.LetGo): it may rank
 // otherwise now. A row that only asks for more or less keeps what it claims until its
 // turn: those that rank above it could claim nothing of that before, and cannot now.
 //
@@ -466,17 +468,17 @@
 // covers, or carries the stamp of a Same-row; or the free classes (freeIn, and heldIn
 // for those of which all are held) differ in one that
 // no other covers; or what is held for the cluster differs; or folding in the cluster
-// depends on more than classes (noteStamps in begun.go, findFree in fold.go). With
+// depends on more than classes (noteStamps in order/begun.go, findFree in order/fold.go). With
 // AcquireFit prices decide as well: there one class covers another only if it does not
 // cost more.
 //
 // A cluster is credited anew as a whole when rows came or went, when a gang chose a
 // domain because nothing was free and something may be now, and for the next 15 changes
-// after one that reached nine tenths of its Needs (findDirty in store.go), and in the
-// cycle after one in which rows of one stamp have given back together (store.divided).
+// after one that reached nine tenths of its Needs (FindDirty in cycle/store.go), and in the
+// cycle after one in which rows of one stamp have given back together (Store.Divided).
 // A cycle builds on nothing after an error, with Options.Full, with other tables, when
 // numbers of clusters or dimensions may mean other things, or when room runs out
-// (carryOver in store.go). It does so too whenever a class is new, has lost its last
+// (CarryOver in order/pass.go). It does so too whenever a class is new, has lost its last
 // machine or has a machine again (sameClasses in snapshot/classes.go, changed.renumbered):
 // a price or a label that no other machine has makes a new class. The reasons are in
 // docs/decisions/0010-cycles-build-on-the-one-before.md.
@@ -501,27 +503,29 @@
 // The recipes in recipes.go list all places of a change. Each kind of change begins
 // here:
 //
-//	change                        begins in                        and also in
-//	----------------------------- -------------------------------- -----------------------------
-//	what a Need acquires          phase1_acquire.go, internal/free; internal/domains (with Same),
-//	                              phase1_fit.go (AcquireFit)       reference/fit.go
-//	hard spread, acquisition      spread.go, spread_deal.go,       internal/spread, phase1_giveback.go,
-//	                              spread_fit.go (AcquireFit)       reference/spread.go
-//	hard spread, preemption       units_spread.go (VictimsGang),   internal/spread,
-//	                              victims_machine_spread.go        reference/units_plan.go
-//	the order of victims          internal/units/key.go,           internal/units/victim_group.go,
-//	                              units_choose.go                  units_*.go, reference/units_key.go,
-//	                                                               victims_machine*.go
-//	the victim score              victims_score.go                 units_roster.go, reference/victims.go
-//	which marks make a Need be    isToBeCredited and staleBecause  normalise.go, fold.go,
-//	credited again                in phase1_worklist.go            phase1_credit.go
-//	which marks a changed         groupMoves in store.go, partFrom begun.go (noteStamps: folds),
-//	machine sets                  and noteMoves in                 snapshot/classes.go (sameClasses)
-//	                              phase1_worklist.go
-//	what counts as a change of    SamePrice and SameFacts in       shard/observe.go, which asks them
+//	change                        begins in                         and also in
+//	----------------------------- --------------------------------- -----------------------------
+//	what a Need acquires          acquire/acquire.go, package free; package domains (with Same),
+//	                              acquire/fit.go (AcquireFit)       reference/fit.go
+//	hard spread, acquisition      acquire/spread.go,                package spread,
+//	                              acquire/spread_deal.go,           acquire/giveback.go,
+//	                              acquire/spread_fit.go             reference/spread.go
+//	hard spread, preemption       search/spread.go (VictimsGang),   package spread,
+//	                              preempt/spread.go                 reference/units_plan.go
+//	the order of victims          units/key.go,                     units/victim_group.go,
+//	                              search/choose.go                  package search, package
+//	                                                                victims, reference/units_key.go
+//	the victim score              victims/score.go                  victims/roster.go,
+//	                                                                reference/victims.go
+//	which marks make a Need be    isToBeCredited and staleBecause   order/normalise.go,
+//	credited again                in assign/worklist.go             order/fold.go, assign/credit.go
+//	which marks a changed         groupMoves in cycle/store.go,     order/begun.go (noteStamps: folds),
+//	machine sets                  PartFrom in cycle/pass.go, and    snapshot/classes.go (sameClasses)
+//	                              noteMoves in assign/worklist.go
+//	what counts as a change of    SamePrice and SameFacts in        shard/observe.go, which asks them
 //	a machine at all              supply/read.go
-//	a new attribute of a machine  model/machine.go                 supply/class.go, supply/columns.go
-//	a new field of the demand     demand/builder.go,               store.go (findDirty, findChanged),
-//	                              demand/install.go (Changes)      normalise.go
-//	a reason or an option         internal/plan                    report.go, explain.go
+//	a new attribute of a machine  model/machine.go                  supply/class.go, supply/columns.go
+//	a new field of the demand     demand/builder.go,                cycle/store.go (FindDirty,
+//	                              demand/install.go (Changes)       findChanged), order/normalise.go
+//	a reason or an option         package plan                      report.go, explain.go
 package engine

@@ -227,7 +227,7 @@ func (w *world) carryOut() {
 func TestPackageCommentHolds(t *testing.T) {
 	read := func(name string) string {
 		t.Helper()
-		for _, dir := range []string{"", "..", "../internal/world"} {
+		for _, dir := range []string{"", "internal", "..", "../internal/world"} {
 			if text, err := os.ReadFile(filepath.Join(dir, name)); err == nil {
 				return string(text)
 			}

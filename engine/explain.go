@@ -5,13 +5,12 @@ import (
 	"math"
 	"slices"
 
-	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/internal/domains"
 	"github.com/tonnage/tonnage/engine/internal/exact"
 	"github.com/tonnage/tonnage/engine/internal/free"
 	"github.com/tonnage/tonnage/engine/internal/holds"
-	"github.com/tonnage/tonnage/engine/internal/records"
+	"github.com/tonnage/tonnage/engine/internal/search"
 	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/model"
 )
@@ -21,23 +20,23 @@ import (
 func (e *Engine) ExplainNeed(i int) NeedExplanation {
 	p := e.last
 	need := p.needAt(i)
-	n := &p.lines[need]
-	x := NeedExplanation{Pinned: n.Is(state.IsPinned), Withheld: n.Is(state.IsWithheld), SearchEnded: p.isCut(need)}
-	for _, r := range p.s.Order {
+	n := &p.Lines[need]
+	x := NeedExplanation{Pinned: n.Is(state.IsPinned), Withheld: n.Is(state.IsWithheld), SearchEnded: p.IsCut(need)}
+	for _, r := range p.Snap.Order {
 		x.Machines[p.verdict(r, need)]++
 	}
-	if p.kindOf(need).Same {
+	if p.KindOf(need).Same {
 		x.Domains = p.explainDomains(need)
 	}
 	x.Preemption = p.triedFor(need)
-	for i := range p.told.planWhys {
-		if p.told.planWhys[i].Need == need {
-			x.Plan = &p.told.planWhys[i].PlanExplanation
+	for i := range p.Told.PlanWhys {
+		if p.Told.PlanWhys[i].Need == need {
+			x.Plan = &p.Told.PlanWhys[i].PlanExplanation
 		}
 	}
-	for i := range p.told.tenancyWhys {
-		if p.told.tenancyWhys[i].Need == need {
-			x.Tenancy = &p.told.tenancyWhys[i].TenancyExplanation
+	for i := range p.Told.TenancyWhys {
+		if p.Told.TenancyWhys[i].Need == need {
+			x.Tenancy = &p.Told.TenancyWhys[i].TenancyExplanation
 		}
 	}
 	return x
@@ -51,10 +50,10 @@ func (p *Plan) Compared(i int) []PreemptionExplanation { return p.pass.triedFor(
 
 // triedFor returns what is known of the domains in which phase 2 looked for a Need.
 func (p *pass) triedFor(need int32) (list []PreemptionExplanation) {
-	for i := range p.told.tried {
-		if p.told.tried[i].Need == need {
-			x := p.told.tried[i].PreemptionExplanation
-			x.Missing = p.resources(p.told.tried[i].Missing)
+	for i := range p.Told.Tried {
+		if p.Told.Tried[i].Need == need {
+			x := p.Told.Tried[i].PreemptionExplanation
+			x.Missing = p.Resources(p.Told.Tried[i].Missing)
 			list = append(list, x)
 		}
 	}
@@ -65,7 +64,7 @@ func (p *pass) triedFor(need int32) (list []PreemptionExplanation) {
 // without. The tables must not have changed since that cycle. O(machines).
 func (p *Plan) Domains(i int) []DomainExplanation {
 	need := p.pass.needAt(i)
-	if !p.pass.kindOf(need).Same {
+	if !p.pass.KindOf(need).Same {
 		return nil
 	}
 	return p.pass.explainDomains(need)
@@ -73,24 +72,24 @@ func (p *Plan) Domains(i int) []DomainExplanation {
 
 // verdict returns how the Need rated a machine at its turn.
 func (p *pass) verdict(r columnar.Row, need int32) Verdict {
-	n, k := &p.lines[need], p.kindOf(need)
-	state := p.s.View.State[r]
+	n, k := &p.Lines[need], p.KindOf(need)
+	state := p.Snap.View.State[r]
 	switch {
-	case p.claims.Of(r) == need:
+	case p.Claims.Of(r) == need:
 		return VerdictClaimed
-	case state == model.Deleting, state == model.Failed, state == model.Draining, state == model.Creating && !p.comesTo(r, need), p.s.Supply.Departs(r):
+	case state == model.Deleting, state == model.Failed, state == model.Draining, state == model.Creating && !p.ComesTo(r, need), p.Snap.Supply.Departs(r):
 		return VerdictState
-	case !p.s.Classes[p.s.View.Class[r]].Matches(k.Matcher) || !p.inAnyDomain(k.Matcher, r):
+	case !p.Snap.Classes[p.Snap.View.Class[r]].Matches(k.Matcher) || !p.InAnyDomain(k.Matcher, r):
 		return VerdictRequirement
-	case !p.suits(p.s.View.Class[r], k):
+	case !p.Suits(p.Snap.View.Class[r], k):
 		return VerdictSize
-	case state.Bound() && p.s.ClusterOf[p.s.View.Cluster[r]] != n.Cluster:
+	case state.Bound() && p.Snap.ClusterOf[p.Snap.View.Cluster[r]] != n.Cluster:
 		return VerdictCluster
 	case p.claimedBefore(r, need):
 		return VerdictRank
 	case !p.open(r, need):
 		return VerdictReserved
-	case !p.inDomain(r, need):
+	case !p.InDomain(r, need):
 		return VerdictDomain
 	case p.forbiddenBySpread(r, need):
 		return VerdictSpread
@@ -98,54 +97,49 @@ func (p *pass) verdict(r columnar.Row, need int32) Verdict {
 	return VerdictUnneeded
 }
 
-// comesTo reports whether a machine is being created for a Need.
-func (p *pass) comesTo(r columnar.Row, need int32) bool {
-	return p.countsFor(r) == p.lines[need].Cluster && (p.isOwn(r, need) || p.isCreatedFor(r, need))
-}
-
 // claimedBefore reports whether a Need of higher rank had claimed the machine before this Need's turn.
 // Revoked acquisitions count.
 func (p *pass) claimedBefore(r columnar.Row, need int32) bool {
-	h := p.claims.Of(r)
-	if by, ok := p.preempted.withheldBy[r]; ok {
+	h := p.Claims.Of(r)
+	if by, ok := p.Preempted.WithheldBy[r]; ok {
 		h = by
 	}
-	return h != state.Unclaimed && p.rankOf[h] < p.rankOf[need]
+	return h != state.Unclaimed && p.RankOf[h] < p.RankOf[need]
 }
 
 // open reports whether reservations left a machine open to the Need at its turn.
 func (p *pass) open(r columnar.Row, need int32) bool {
-	if !p.reserved.Live(r) || p.s.View.State[r] != model.Idle || p.reserved.OwnedBy(r, need) {
+	if !p.Reserved.Live(r) || p.Snap.View.State[r] != model.Idle || p.Reserved.OwnedBy(r, need) {
 		return true
 	}
-	at := slices.IndexFunc(p.reserved.Blocks, func(b holds.Block) bool { return b.Row == r })
-	return p.reserved.Blocks[at].From > p.rankOf[need]
+	at := slices.IndexFunc(p.Reserved.Blocks, func(b holds.Block) bool { return b.Row == r })
+	return p.Reserved.Blocks[at].From > p.RankOf[need]
 }
 
 // forbiddenBySpread reports whether hard spread explains that a free machine was not claimed.
 func (p *pass) forbiddenBySpread(r columnar.Row, need int32) bool {
-	if p.s.View.State[r].Bound() {
+	if p.Snap.View.State[r].Bound() {
 		return false
 	}
-	for _, s := range p.kindOf(need).Spread {
-		if p.s.Supply.Values(p.s.Supply.Key(s.Key))[r] == 0 {
+	for _, s := range p.KindOf(need).Spread {
+		if p.Snap.Supply.Values(p.Snap.Supply.Key(s.Key))[r] == 0 {
 			return true
 		}
 	}
-	return p.lines[need].Is(state.IsSkewBlocked)
+	return p.Lines[need].Is(state.IsSkewBlocked)
 }
 
 // explainDomains reconstructs the totals of a Same-Need's domains at its turn, and names the rule by
 // which each lost.
 func (p *pass) explainDomains(need int32) []DomainExplanation {
-	n := &p.lines[need]
-	want := p.aggregate(need)
+	n := &p.Lines[need]
+	want := p.Aggregate(need)
 	totals := p.totalsAtTurn(need)
 	slices.SortFunc(totals, func(a, b *domains.Totals) int {
 		switch {
 		case a.Value == b.Value:
 			return 0
-		case domains.Better(p.s.Supply, a, b, want):
+		case domains.Better(p.Snap.Supply, a, b, want):
 			return -1
 		}
 		return 1
@@ -154,9 +148,9 @@ func (p *pass) explainDomains(need int32) []DomainExplanation {
 	out := make([]DomainExplanation, len(totals))
 	for i, t := range totals {
 		out[i] = DomainExplanation{
-			Domain: p.s.Supply.ValueString(t.Value), Chosen: i == at, Covers: t.Covers, Machines: t.Count,
-			Total: score(t.Total, want, true), Creditable: score(t.Creditable, want, true),
-			Own: score(t.Own, want, true), Surplus: score(t.Total, want, false), Share: share(t.Total, want),
+			Domain: p.Snap.Supply.ValueString(t.Value), Chosen: i == at, Covers: t.Covers, Machines: t.Count,
+			Total: search.Score(t.Total, want, true), Creditable: search.Score(t.Creditable, want, true),
+			Own: search.Score(t.Own, want, true), Surplus: search.Score(t.Total, want, false), Share: search.Share(t.Total, want),
 		}
 		if i != at && at >= 0 {
 			out[i].Rejected = rejectedBy(t, totals[at], want)
@@ -167,70 +161,43 @@ func (p *pass) explainDomains(need int32) []DomainExplanation {
 
 // totalsAtTurn sums, by domain, the machines that the verdicts show were claimable at the Need's turn.
 func (p *pass) totalsAtTurn(need int32) []*domains.Totals {
-	n, k := &p.lines[need], p.kindOf(need)
+	n, k := &p.Lines[need], p.KindOf(need)
 	byValue := map[uint32]*domains.Totals{}
 	var list []*domains.Totals
-	for _, r := range p.s.Order {
+	for _, r := range p.Snap.Order {
 		v := p.verdict(r, need)
 		countable := v == VerdictClaimed || v == VerdictDomain || v == VerdictUnneeded
-		free := p.s.View.State[r] == model.Idle || p.s.View.State[r] == model.Speculative
+		free := p.Snap.View.State[r] == model.Idle || p.Snap.View.State[r] == model.Speculative
 		if !countable || free && n.Is(state.IsParked) {
 			continue
 		}
-		value, ok := p.s.Supply.Domain(k.Matcher, r)
+		value, ok := p.Snap.Supply.Domain(k.Matcher, r)
 		if !ok {
 			continue
 		}
 		t := byValue[value]
 		if t == nil {
-			z := make([]int64, 3*p.dims)
-			t = &domains.Totals{Value: value, Total: z[:p.dims], Creditable: z[p.dims : 2*p.dims], Own: z[2*p.dims:]}
+			z := make([]int64, 3*p.Dims)
+			t = &domains.Totals{Value: value, Total: z[:p.Dims], Creditable: z[p.Dims : 2*p.Dims], Own: z[2*p.Dims:]}
 			byValue[value] = t
 			list = append(list, t)
 		}
 		t.Count++
-		columnar.SatAdd(t.Total, p.vec(r))
+		columnar.SatAdd(t.Total, p.Vec(r))
 		if !free {
-			columnar.SatAdd(t.Creditable, p.vec(r))
-			if p.isOwn(r, need) {
-				columnar.SatAdd(t.Own, p.vec(r))
+			columnar.SatAdd(t.Creditable, p.Vec(r))
+			if p.IsOwn(r, need) {
+				columnar.SatAdd(t.Own, p.Vec(r))
 			}
 		}
 	}
-	src := &p.sources[n.Cluster]
-	least := make([]int64, p.dims)
-	p.addMinimum(least, src.Block, int(need-src.Base))
+	src := &p.Sources[n.Cluster]
+	least := make([]int64, p.Dims)
+	p.AddMinimum(least, src.Block, int(need-src.Base))
 	for _, t := range list {
-		t.Covers, t.Viable = columnar.Covers(t.Total, p.aggregate(need)), columnar.Covers(t.Total, least)
+		t.Covers, t.Viable = columnar.Covers(t.Total, p.Aggregate(need)), columnar.Covers(t.Total, least)
 	}
 	return list
-}
-
-// score is a domain's score in floating point, for display; decisions use exact.CompareScores.
-func score(have, want []int64, capped bool) float64 {
-	sum := 0.0
-	for i, w := range want {
-		if w <= 0 {
-			continue
-		}
-		h := have[i]
-		if capped {
-			h = min(h, w)
-		}
-		sum += float64(h) / float64(w)
-	}
-	return sum
-}
-
-// share is the smallest ratio of have to want, at most 1.
-func share(have, want []int64) float64 {
-	least := 1.0
-	for i, w := range want {
-		if w > 0 {
-			least = min(least, float64(have[i])/float64(w))
-		}
-	}
-	return least
 }
 
 // rejectedBy names the first rule by which a lost to b.
@@ -255,50 +222,33 @@ func rejectedBy(a, b *domains.Totals, want []int64) string {
 	return "value"
 }
 
-// noteTried records what phase 2 found in a domain, if Options.Explain is set.
-func (p *pass) noteTried(need int32, d *sameDomain, candidates int, covered bool, missing []int64) {
-	if !p.e.opts.Explain {
-		return
-	}
-	p.told.tried = append(p.told.tried, records.Tried{PreemptionExplanation: PreemptionExplanation{
-		Domain: p.s.Supply.ValueString(d.value), Covered: covered, Candidates: candidates,
-	}, Need: need, Missing: p.kept(missing)})
-}
-
-// kept returns a copy of a vector that is valid until the next cycle.
-func (p *pass) kept(v []int64) []int64 {
-	x := alloc.MakeDirty[int64](p.e.arena, len(v))
-	copy(x, v)
-	return x
-}
-
 // ExplainAction explains action i of Plan.Actions of the last plan. The tables must not have changed
 // since that cycle.
 func (e *Engine) ExplainAction(i int) ActionExplanation {
 	p, a := e.last, e.plan.Actions[i]
 	r := a.Machine
-	price := p.s.Classes[p.s.View.Class[r]].Price
+	price := p.Snap.Classes[p.Snap.View.Class[r]].Price
 	x := ActionExplanation{Price: price, EffectiveCost: price, Holder: -1}
-	if h := p.claims.Of(r); h != state.Unclaimed && a.Kind == Preempt {
-		x.Holder = p.named(h)
+	if h := p.Claims.Of(r); h != state.Unclaimed && a.Kind == Preempt {
+		x.Holder = p.Named(h)
 	}
 	if a.Need >= 0 {
 		need := p.needAt(int(a.Need))
-		x.Reserved = p.reserved.OwnedBy(r, need)
+		x.Reserved = p.Reserved.OwnedBy(r, need)
 		if a.Kind == Bootstrap || a.Kind == Provision {
 			x.Acquired = p.explainAcquired(r, need)
 		}
 		switch a.Kind {
 		case Provision:
-			x.EffectiveCost = free.EffectiveCost(&p.s.Classes[p.s.View.Class[r]], p.kindOf(need).Penalty)
+			x.EffectiveCost = free.EffectiveCost(&p.Snap.Classes[p.Snap.View.Class[r]], p.KindOf(need).Penalty)
 		case Preempt:
-			x.Excess = p.isExcess(r)
-			t := p.scoreTerms(r, p.kindOf(need).Priority, p.priorityOf(r))
+			x.Excess = p.IsExcess(r)
+			t := p.ScoreTerms(r, p.KindOf(need).Priority, p.PriorityOf(r))
 			x.Gap, x.Drain, x.Interruption, x.Reclamation, x.Score = t[0], t[1], t[2], t[3], t[0]+t[1]+t[2]+t[3]
 		}
 	}
 	if a.Kind == Delete {
-		x.IdleSeconds = math.Max(0, float64(p.s.Now-p.s.View.IdleSince[r])/1e9)
+		x.IdleSeconds = math.Max(0, float64(p.Snap.Now-p.Snap.View.IdleSince[r])/1e9)
 	}
 	return x
 }
@@ -306,15 +256,15 @@ func (e *Engine) ExplainAction(i int) ActionExplanation {
 // explainAcquired explains why a Need acquired a machine. O(classes + machines of the Need), and in the worst
 // case O(machines).
 func (p *pass) explainAcquired(r columnar.Row, need int32) *AcquiredExplanation {
-	x := &AcquiredExplanation{Rule: p.e.opts.Acquire}
-	want, v := p.aggregate(need), p.vec(r)
-	others := make([]int64, p.dims)
-	for m := p.lines[need].Head; m != columnar.None; m = p.claims.Next(m) {
+	x := &AcquiredExplanation{Rule: p.Opts.Acquire}
+	want, v := p.Aggregate(need), p.Vec(r)
+	others := make([]int64, p.Dims)
+	for m := p.Lines[need].Head; m != columnar.None; m = p.Claims.Next(m) {
 		if m != r {
-			columnar.SatAdd(others, p.vec(m))
+			columnar.SatAdd(others, p.Vec(m))
 		}
 	}
-	names := p.s.Demand.Dims()
+	names := p.Snap.Demand.Dims()
 	for d, w := range want {
 		if w > 0 {
 			x.Covers = append(x.Covers, CoveredPart{Name: names[d], Part: float64(min(v[d], w)) / float64(w)})
@@ -330,22 +280,22 @@ const runnerUpLooks = 1 << 12
 
 // runnerUp returns the cheapest machine of another price or size that could replace a free machine.
 func (p *pass) runnerUp(r columnar.Row, need int32, others []int64) (best columnar.Row, cost float64) {
-	k, want, stage := p.kindOf(need), p.aggregate(need), p.stageOf(r)
-	costs := p.costs(k, stage)
-	own := p.s.View.Class[r]
+	k, want, stage := p.KindOf(need), p.Aggregate(need), p.StageOf(r)
+	costs := p.Costs(k, stage)
+	own := p.Snap.View.Class[r]
 	classes := slices.Clone(k.Classes)
 	looks := 0
 	slices.SortStableFunc(classes, func(a, b uint32) int { return cmp.Compare(costs[a], costs[b]) })
 	for _, c := range classes {
-		if costs[c] == costs[own] && slices.Equal(p.vector(c), p.vector(own)) || !p.coversWith(c, others, want) {
+		if costs[c] == costs[own] && slices.Equal(p.Vector(c), p.Vector(own)) || !p.coversWith(c, others, want) {
 			continue
 		}
-		for _, m := range p.stock.free[stage].Lists.At(int(c)) {
+		for _, m := range p.Stock.Free[stage].Lists.At(int(c)) {
 			if looks++; looks > runnerUpLooks {
 				return columnar.None, 0
 			}
 			if p.verdict(m, need) == VerdictUnneeded {
-				return m, p.costIn(c, k, stage)
+				return m, p.CostIn(c, k, stage)
 			}
 		}
 	}
@@ -353,8 +303,8 @@ func (p *pass) runnerUp(r columnar.Row, need int32, others []int64) (best column
 }
 
 // coversWith reports whether a machine of a class and others together cover what is wanted.
-func (fl *fleet) coversWith(class uint32, others, want []int64) bool {
-	for d, x := range fl.vector(class) {
+func (p *pass) coversWith(class uint32, others, want []int64) bool {
+	for d, x := range p.Vector(class) {
 		if d < len(want) && want[d] > 0 && model.SatAdd(others[d], x) < want[d] {
 			return false
 		}

@@ -39,32 +39,32 @@ func namesOf(s state.Status) string {
 func (e *Engine) Line(i int) string {
 	p := &e.at
 	need := p.needAt(i)
-	n := &p.lines[need]
+	n := &p.Lines[need]
 	id := func(r columnar.Row) string {
 		if r == columnar.None {
 			return "none"
 		}
-		return p.s.Supply.ID(r)
+		return p.Snap.Supply.ID(r)
 	}
 	domain := "none"
 	if n.Domain != 0 {
-		domain = p.s.Supply.ValueString(n.Domain)
+		domain = p.Snap.Supply.ValueString(n.Domain)
 	}
 	var claims, reserved, victims, planned []string
-	for r := n.Head; r != columnar.None; r = p.claims.Next(r) {
+	for r := n.Head; r != columnar.None; r = p.Claims.Next(r) {
 		claims = append(claims, id(r))
 	}
-	for _, r := range p.reserved.Of(need) {
+	for _, r := range p.Reserved.Of(need) {
 		reserved = append(reserved, id(r))
 	}
-	for _, v := range p.preempted.victims {
-		if v.need == need {
-			victims = append(victims, id(v.row))
+	for _, v := range p.Preempted.Victims {
+		if v.Need == need {
+			victims = append(victims, id(v.Row))
 		}
 	}
-	for _, x := range p.preempted.planned {
-		if x.need == need {
-			planned = append(planned, id(x.row))
+	for _, x := range p.Preempted.Planned {
+		if x.Need == need {
+			planned = append(planned, id(x.Row))
 		}
 	}
 	text := fmt.Sprintf("kind=%d domain=%s head=%s acquired=%s\nclaims=%v", n.Kind, domain, id(n.Head), id(n.Acquired), claims)

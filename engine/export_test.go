@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/engine/internal/assign"
 	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/internal/units"
 	"github.com/tonnage/tonnage/engine/internal/workers"
@@ -22,21 +23,21 @@ func SetCrewMin(n int) (was int) {
 // SetComponentsMin changes from how many needs on components are dealt to
 // workers, and returns what it was.
 func SetComponentsMin(n int) (was int) {
-	was, componentsMin = componentsMin, n
+	was, assign.ComponentsMin = assign.ComponentsMin, n
 	return was
 }
 
 // SetGatherMin changes from how many needs on another worker gathers, and
 // returns what it was.
 func SetGatherMin(n int) (was int) {
-	was, gatherMin = gatherMin, n
+	was, assign.GatherMin = assign.GatherMin, n
 	return was
 }
 
 // SetWholePercent changes what share of a cluster's needs, credited again, makes
 // it be credited anew as a whole from then on, and returns what it was.
 func SetWholePercent(n int) (was int) {
-	was, wholePercent = wholePercent, n
+	was, assign.WholePercent = assign.WholePercent, n
 	return was
 }
 
@@ -53,8 +54,7 @@ func SetRace(tries int, backwards bool) (undo func()) {
 func (e *Engine) OnWorkers(f func(worker int, own [2]*alloc.Arena, shared *alloc.Arena)) {
 	e.crew.Alone = false
 	e.crew.Run(func(worker int) {
-		l := e.workers[worker]
-		f(worker, [2]*alloc.Arena{l.arena, l.folder.sums}, e.arena)
+		f(worker, [2]*alloc.Arena(e.store.Workers[worker].Arenas()), e.arena)
 	})
 }
 
@@ -62,29 +62,29 @@ func (e *Engine) OnWorkers(f func(worker int, own [2]*alloc.Arena, shared *alloc
 // lowest, or counts other rows, or its number is lost, neither of a line nor unused.
 func (e *Engine) CheckFolds() error {
 	st := &e.store
-	for c := range st.sources {
-		src, x := &st.sources[c], &st.clusters[c].folds
-		rows, lowest := make([]int32, len(x.list)), make([]int32, len(x.list))
+	for c := range st.Sources {
+		src, x := &st.Sources[c], &st.Clusters[c].Folds
+		rows, lowest := make([]int32, len(x.List)), make([]int32, len(x.List))
 		for row := range src.Rows {
 			line := src.Base + int32(row)
-			n := &st.lines[line]
+			n := &st.Lines[line]
 			if n.Status&(state.IsFold|state.IsMember) == 0 {
 				continue
 			}
 			if rows[n.Group]++; rows[n.Group] == 1 {
 				lowest[n.Group] = line
 			}
-			if d := &x.list[n.Group]; d.row != lowest[n.Group] || n.Is(state.IsFold) != (d.row == line) || n.Is(state.IsMember) && int32(n.Domain) != d.row {
-				return fmt.Errorf("line %d of cluster %d is in a fold of line %d, not %d", line, c, d.row, lowest[n.Group])
+			if d := &x.List[n.Group]; d.Row != lowest[n.Group] || n.Is(state.IsFold) != (d.Row == line) || n.Is(state.IsMember) && int32(n.Domain) != d.Row {
+				return fmt.Errorf("line %d of cluster %d is in a fold of line %d, not %d", line, c, d.Row, lowest[n.Group])
 			}
 		}
 		unused := map[int32]bool{}
-		for number := x.unused; number != 0; number = x.list[number-1].row {
+		for number := x.Unused; number != 0; number = x.List[number-1].Row {
 			unused[number-1] = true
 		}
-		for i := range x.list {
-			if d := &x.list[i]; d.rows != rows[i] || d.due || d.recount || (d.rows == 0) != unused[int32(i)] {
-				return fmt.Errorf("fold %d of cluster %d has %d rows, not %d; unused: %v", i, c, d.rows, rows[i], unused[int32(i)])
+		for i := range x.List {
+			if d := &x.List[i]; d.Rows != rows[i] || d.Due || d.Recount || (d.Rows == 0) != unused[int32(i)] {
+				return fmt.Errorf("fold %d of cluster %d has %d rows, not %d; unused: %v", i, c, d.Rows, rows[i], unused[int32(i)])
 			}
 		}
 	}
@@ -94,9 +94,10 @@ func (e *Engine) CheckFolds() error {
 // SetMemoryLimit bounds each of the engine's arenas, in bytes.
 func (e *Engine) SetMemoryLimit(bytes int64) {
 	e.arena.SetLimit(bytes)
-	e.store.arena.SetLimit(bytes)
-	for _, l := range e.workers {
-		l.arena.SetLimit(bytes)
-		l.folder.sums.SetLimit(bytes)
+	e.store.Arena.SetLimit(bytes)
+	for _, l := range e.store.Workers {
+		for _, a := range l.Arenas() {
+			a.SetLimit(bytes)
+		}
 	}
 }

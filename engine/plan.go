@@ -52,13 +52,13 @@ func (p *Plan) Memory() (u alloc.Usage) {
 
 // Claimed reports whether a machine is attributed to a Need in this plan.
 func (p *Plan) Claimed(r columnar.Row) bool {
-	return p.pass != nil && int(r) < len(p.pass.claims) && p.pass.claimed(r)
+	return p.pass != nil && int(r) < len(p.pass.Claims) && p.pass.Claimed(r)
 }
 
 // Breaks reports whether the plan's Preempts leave the Need that claims the machine with less than its
 // minimum. O(machines of the Need).
 func (p *Plan) Breaks(r columnar.Row) bool {
-	return p.Claimed(r) && p.pass.breaks(p.pass.claims.Of(r))
+	return p.Claimed(r) && p.pass.breaks(p.pass.Claims.Of(r))
 }
 
 // Len returns the number of rows of the demand. Rows are numbered by cluster id, then in the cluster's
@@ -67,27 +67,27 @@ func (p *Plan) Len() int {
 	if p.pass == nil {
 		return 0
 	}
-	return p.pass.counted.rows
+	return p.pass.Counted.Rows
 }
 
 // Need returns the outcome for a row, 0 ≤ i < Len. O(machines claimed).
-func (p *Plan) Need(i int) NeedResult { return p.pass.result(p.pass.rowAt(i)) }
+func (p *Plan) Need(i int) NeedResult { return p.pass.result(p.pass.RowAt(i)) }
 
 // Identity returns the cluster and the row that a number stands for.
 func (p *Plan) Identity(i int) (cluster string, row int) {
-	n := &p.pass.lines[p.pass.rowAt(i)]
-	return p.pass.s.Clusters[n.Cluster], i - int(p.pass.sources[n.Cluster].Outer)
+	n := &p.pass.Lines[p.pass.RowAt(i)]
+	return p.pass.Snap.Clusters[n.Cluster], i - int(p.pass.Sources[n.Cluster].Outer)
 }
 
 // Satisfied reports whether a row has everything that it asks for.
 func (p *Plan) Satisfied(i int) bool { return p.pass.isMet(p.pass.needAt(i)) }
 
 // Rank returns a row's place in the rank order of Needs.
-func (p *Plan) Rank(i int) int32 { return p.pass.rankOf[p.pass.needAt(i)] }
+func (p *Plan) Rank(i int) int32 { return p.pass.RankOf[p.pass.needAt(i)] }
 
 // Fold returns the number of the row after which the row's fold is named; its own number if it is not
 // folded.
-func (p *Plan) Fold(i int) int32 { return p.pass.named(p.pass.needAt(i)) }
+func (p *Plan) Fold(i int) int32 { return p.pass.Named(p.pass.needAt(i)) }
 
 // Unmet says why a row is not satisfied. What all machines could give is computed on first use and
 // memoized for the cycle: once for each kind and, for rows with Same, once for each key in O(machines).
@@ -96,25 +96,25 @@ func (p *Plan) Unmet(i int) Unmet { return p.pass.unmet(p.pass.needAt(i)) }
 // AwaitsDrain reports whether Unmet is UnmetAwaitingDrain; it is cheaper where the answer is no.
 func (p *Plan) AwaitsDrain(i int) bool {
 	need := p.pass.needAt(i)
-	return p.pass.lines[need].Is(state.IsAwaiting) && p.pass.unmet(need) == UnmetAwaitingDrain
+	return p.pass.Lines[need].Is(state.IsAwaiting) && p.pass.unmet(need) == UnmetAwaitingDrain
 }
 
 // Profile returns the profile as which a row is decided: its own or its fold's.
-func (p *Plan) Profile(i int) *model.Profile { return p.pass.kindOf(p.pass.needAt(i)).Profile }
+func (p *Plan) Profile(i int) *model.Profile { return p.pass.KindOf(p.pass.needAt(i)).Profile }
 
 // Suits reports whether machines of a class cover a row's minimum unit and offer something that it
 // wants. It does not test the row's requirements.
 func (p *Plan) Suits(i int, class uint32) bool {
-	return p.pass.suits(class, p.pass.kindOf(p.pass.needAt(i)))
+	return p.pass.Suits(class, p.pass.KindOf(p.pass.needAt(i)))
 }
 
 // Stamp returns the stamp for machines that serve a row; for a row in a fold, the fold's.
 func (p *Plan) Stamp(i int) model.Assignment {
 	need := p.pass.needAt(i)
-	x := p.pass.kindOf(need).Profile
+	x := p.pass.KindOf(need).Profile
 	return model.Assignment{
 		Priority: x.Priority(), Interruption: x.Interruption(), Reclamation: x.Reclamation(),
-		Fingerprint: x.Fingerprint(), Group: p.pass.groupName(need),
+		Fingerprint: x.Fingerprint(), Group: p.pass.GroupName(need),
 	}
 }
 
@@ -122,7 +122,7 @@ func (p *Plan) Stamp(i int) model.Assignment {
 func (p *Plan) CouldCover(i int) bool { return p.pass.couldCover(p.pass.at(i)) }
 
 // Dims returns the names of the dimensions of AddDeficit's vector.
-func (p *Plan) Dims() []string { return p.pass.s.Dims[:p.pass.dims] }
+func (p *Plan) Dims() []string { return p.pass.Snap.Dims[:p.pass.Dims] }
 
 // Unoffered returns what a row asks for under names that no machine offers, for which AddDeficit has no
 // dimension; mostly nil.
@@ -158,22 +158,22 @@ func (p *pass) countPlans(c *PlanCounts, fates map[model.Owner]plan.Fate) {
 			c.PlansEnded[f.End]++
 		}
 	}
-	if p.e.opts.Victims != VictimsGang {
+	if p.Opts.Victims != VictimsGang {
 		return
 	}
-	victims, planned := p.preempted.victims, p.preempted.planned
+	victims, planned := p.Preempted.Victims, p.Preempted.Planned
 	for len(victims)+len(planned) > 0 {
 		c.PlansMade++
 		var need int32
-		if len(planned) == 0 || len(victims) > 0 && p.rankOf[victims[0].need] <= p.rankOf[planned[0].need] {
-			need = victims[0].need
+		if len(planned) == 0 || len(victims) > 0 && p.RankOf[victims[0].Need] <= p.RankOf[planned[0].Need] {
+			need = victims[0].Need
 		} else {
-			need = planned[0].need
+			need = planned[0].Need
 		}
-		for len(victims) > 0 && victims[0].need == need {
+		for len(victims) > 0 && victims[0].Need == need {
 			victims = victims[1:]
 		}
-		for len(planned) > 0 && planned[0].need == need {
+		for len(planned) > 0 && planned[0].Need == need {
 			planned = planned[1:]
 		}
 	}
@@ -208,27 +208,27 @@ func (p *Plan) Covered() []Covered {
 }
 
 func (p *pass) covered() []Covered {
-	at := make([]int32, len(p.kinds)) // 1 + the place in out, 0 = none
+	at := make([]int32, len(p.Kinds)) // 1 + the place in out, 0 = none
 	var out []Covered
-	missing := make([]int64, p.dims)
-	for _, need := range p.order {
-		n := &p.lines[need]
+	missing := make([]int64, p.Dims)
+	for _, need := range p.Order {
+		n := &p.Lines[need]
 		if n.Head == columnar.None {
 			continue
 		}
-		k := &p.kinds[n.Kind]
+		k := &p.Kinds[n.Kind]
 		if at[n.Kind] == 0 {
-			out = append(out, Covered{Profile: k.Profile, Unit: k.Unit, Held: make([]int64, p.dims), Classes: k.Classes})
+			out = append(out, Covered{Profile: k.Profile, Unit: k.Unit, Held: make([]int64, p.Dims), Classes: k.Classes})
 			at[n.Kind] = int32(len(out))
 		}
 		c := &out[at[n.Kind]-1]
-		p.readDeficit(missing, need)
-		for d, v := range p.aggregate(need) {
+		p.ReadDeficit(missing, need)
+		for d, v := range p.Aggregate(need) {
 			c.Held[d] += min(v-missing[d], math.MaxInt64-c.Held[d])
 		}
-		for r := n.Head; r != columnar.None; r = p.claims.Next(r) {
-			class := p.s.View.Class[r]
-			price, cost := p.s.Classes[class].Price, free.EffectiveCost(&p.s.Classes[class], k.Penalty)
+		for r := n.Head; r != columnar.None; r = p.Claims.Next(r) {
+			class := p.Snap.View.Class[r]
+			price, cost := p.Snap.Classes[class].Price, free.EffectiveCost(&p.Snap.Classes[class], k.Penalty)
 			c.Spend += price
 			if math.IsInf(cost, 1) {
 				cost = price

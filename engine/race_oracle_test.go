@@ -7,6 +7,7 @@ import (
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/assign"
 	"github.com/tonnage/tonnage/engine/internal/free"
 	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/internal/workers"
@@ -74,9 +75,10 @@ const (
 
 // race is a window of needs that race, and the counts of all of them.
 type race struct {
-	*worker // of who commits
-	racers  []racer
-	n       int
+	*assign.Worker // of who commits
+	p              *assign.Pass
+	racers         []racer
+	n              int
 	// reopened says that what nobody could have in this race is free now.
 	reopened bool
 	// word says who claims a machine, by row: the number of the race above, the
@@ -95,30 +97,34 @@ type race struct {
 
 // scout is where a worker's walk stands in the classes of a stage.
 type scout struct {
-	*worker
+	*assign.Worker
+	p    *assign.Pass
 	at   []uint32
 	walk []uint32 // by class: the walk for which at holds
 	now  uint32
 }
 
-func newRace(l *worker) *race {
-	r := &race{worker: l, racers: make([]racer, raceNeeds), word: alloc.Make[uint64](l.arena, l.p.s.Supply.RowMax())}
-	for _, other := range l.p.e.workers {
-		classes := len(l.p.s.Classes)
-		r.scouts = append(r.scouts, scout{worker: other, at: alloc.MakeDirty[uint32](l.arena, classes), walk: alloc.Make[uint32](l.arena, classes)})
+func newRace(p *assign.Pass, all []*assign.Worker) *race {
+	l := all[0]
+	r := &race{Worker: l, p: p, racers: make([]racer, raceNeeds), word: alloc.Make[uint64](l.Arena, p.Snap.Supply.RowMax())}
+	for _, other := range all {
+		classes := len(p.Snap.Classes)
+		r.scouts = append(r.scouts, scout{Worker: other, p: p, at: alloc.MakeDirty[uint32](l.Arena, classes), walk: alloc.Make[uint32](l.Arena, classes)})
 	}
 	return r
 }
 
 // Race has an engine acquire by racing from now on.
-func Race(e *Engine) { e.racing = (*worker).acquireRacing }
+func Race(e *Engine) {
+	e.store.Racing = acquireRacing
+}
 
 // acquireRacing is acquirePending, by racing.
-func (l *worker) acquireRacing() {
-	r := newRace(l)
-	g := &gatherer{pass: l.p}
+func acquireRacing(p *assign.Pass, all []*assign.Worker) {
+	l, r := all[0], newRace(p, all)
+	g := &assign.Gatherer{Pass: p}
 	b := &workers.Batch{}
-	for g.fill(b); b.N > 0; g.fill(b) {
+	for g.Fill(b); b.N > 0; g.Fill(b) {
 		for i, need := range b.Need[:b.N] {
 			rank := b.Rank[i]
 			if r.mayEnter(need, rank) {
@@ -126,36 +132,36 @@ func (l *worker) acquireRacing() {
 				continue
 			}
 			r.run()
-			if l.p.isIdle(int(rank), l.p.kindAt[rank], false) || l.p.lines[need].Is(state.IsSatisfied) {
+			if p.IsIdle(int(rank), p.KindAt[rank], false) || p.Lines[need].Is(state.IsSatisfied) {
 				continue
 			}
-			l.blockUpTo(rank)
-			l.takeTurn(need, rank)
+			l.BlockUpTo(rank)
+			l.TakeTurn(need, rank)
 		}
 	}
 	r.run()
-	l.figures.counts.Proposals += r.walks.Load()
-	l.figures.counts.Retries, l.figures.counts.Conflicts, l.figures.counts.Displacements, l.figures.counts.RetriesExhausted = r.retries.Load(), r.lost.Load(), r.takenOver.Load(), r.givenUp.Load()
+	l.Figures.Counts.Proposals += r.walks.Load()
+	l.Figures.Counts.Retries, l.Figures.Counts.Conflicts, l.Figures.Counts.Displacements, l.Figures.Counts.RetriesExhausted = r.retries.Load(), r.lost.Load(), r.takenOver.Load(), r.givenUp.Load()
 }
 
 // mayEnter reports whether a need can race: a choice among all machines is no walk.
 func (r *race) mayEnter(need, rank int32) bool {
-	n := &r.p.lines[need]
-	k := &r.p.kinds[n.Kind]
-	return r.p.e.opts.Acquire == AcquireCheapest && !k.Same && len(k.Spread) == 0 && !r.p.shortage.special[rank] && n.Status&(state.SitsOut|state.IsUncredited) == 0 && !r.p.anyLower(k)
+	n := &r.p.Lines[need]
+	k := &r.p.Kinds[n.Kind]
+	return r.p.Opts.Acquire == AcquireCheapest && !k.Same && len(k.Spread) == 0 && !r.p.Special[rank] && n.Status&(state.SitsOut|state.IsUncredited) == 0 && !r.p.AnyLower(k)
 }
 
 // enter lets a need race; a full window is run first, and one in which a
 // reservation would begin to count.
 func (r *race) enter(need, rank int32) {
-	blocks := r.p.reserved.Blocks
-	if r.n == raceNeeds || r.nextBlock < len(blocks) && blocks[r.nextBlock].From <= rank {
+	blocks := r.p.Reserved.Blocks
+	if r.n == raceNeeds || r.NextBlock < len(blocks) && blocks[r.NextBlock].From <= rank {
 		r.run()
-		r.blockUpTo(rank)
+		r.BlockUpTo(rank)
 	}
-	for stage := range r.p.stock.free {
-		if x := r.p.stock.ladders[r.p.kindOf(need).Number][stage]; x.Epoch != r.p.stock.epoch {
-			x.Epoch = r.p.stock.epoch
+	for stage := range r.p.Stock.Free {
+		if x := r.p.Stock.Ladders[r.p.KindOf(need).Number][stage]; x.Epoch != r.p.Stock.Epoch {
+			x.Epoch = r.p.Stock.Epoch
 			x.Reopen()
 		}
 	}
@@ -173,10 +179,10 @@ func (r *race) run() {
 	r.number++
 	r.next.Store(0)
 	r.pending.Store(int32(r.n))
-	r.p.e.crew.Run(func(worker int) { r.work(&r.scouts[worker]) })
-	gave := r.figures.gaveBack
+	r.p.Crew.Run(func(worker int) { r.work(&r.scouts[worker]) })
+	gave := r.Figures.GaveBack
 	for i := range r.racers[:r.n] {
-		r.reopened = r.figures.gaveBack != gave
+		r.reopened = r.Figures.GaveBack != gave
 		r.commit(&r.racers[i])
 	}
 	r.n = 0
@@ -239,24 +245,24 @@ func (r *race) walkOut(s *scout, i int32) {
 // already among them.
 func (r *race) walk(s *scout, i uint32) {
 	x := &r.racers[i]
-	k := s.p.kindOf(x.need)
+	k := s.p.KindOf(x.need)
 	x.claims = x.claims[:0]
-	s.resume(x.need)
-	for stage := range s.p.stock.free {
+	s.Resume(x.need)
+	for stage := range s.p.Stock.Free {
 		s.now++
-		ladder := r.p.stock.ladders[k.Number][stage]
-		for j := ladder.Low; j < len(ladder.Steps) && s.lacks != 0; {
+		ladder := r.p.Stock.Ladders[k.Number][stage]
+		for j := ladder.Low; j < len(ladder.Steps) && s.Lacks != 0; {
 			row, ok := r.nextOf(s, &ladder.Steps[j], k, stage, i)
 			if !ok {
 				j++
 				continue
 			}
-			s.figures.probes++
+			s.Figures.Probes++
 			if r.claimFor(row, i) {
 				x.claims = append(x.claims, raceClaim{row, stage})
-				s.subtract(s.p.s.View.Class[row])
+				s.Subtract(s.p.Snap.View.Class[row])
 			}
-			s.at[s.p.s.View.Class[row]]++
+			s.at[s.p.Snap.View.Class[row]]++
 		}
 	}
 }
@@ -264,10 +270,10 @@ func (r *race) walk(s *scout, i uint32) {
 // nextOf returns the first machine of a step's classes that helps and that
 // nobody above the racer claims.
 func (r *race) nextOf(s *scout, x *free.Step, k *state.Kind, stage int, i uint32) (row columnar.Row, ok bool) {
-	pool := &s.p.stock.free[stage]
+	pool := &s.p.Stock.Free[stage]
 	best := uint32(free.Exhausted)
 	for _, c := range x.Classes[:x.Live] {
-		if s.p.classMask[c]&s.lacks == 0 || !k.AcceptsClass(c) {
+		if s.p.ClassMask[c]&s.Lacks == 0 || !k.AcceptsClass(c) {
 			continue
 		}
 		if s.walk[c] != s.now {
@@ -288,7 +294,7 @@ func (r *race) nextOf(s *scout, x *free.Step, k *state.Kind, stage int, i uint32
 // skip passes over what is taken, and what somebody above a racer claims.
 func (r *race) skip(lists *snapshot.Lists, at, class, i uint32) uint32 {
 	for end := lists.Off[class+1]; at < end; at++ {
-		if m := lists.Rows[at]; !r.p.taken[m] && r.claimant(atomic.LoadUint64(&r.word[m])) >= i {
+		if m := lists.Rows[at]; !r.p.Taken[m] && r.claimant(atomic.LoadUint64(&r.word[m])) >= i {
 			break
 		}
 	}
@@ -365,25 +371,25 @@ func (r *race) displace(i int32) {
 // commit gives a racer what it has claimed, in its turn: everybody above it has
 // theirs.
 func (r *race) commit(x *racer) {
-	n := &r.p.lines[x.need]
-	if r.p.isSpent(n.Kind) {
+	n := &r.p.Lines[x.need]
+	if r.p.IsSpent(n.Kind) {
 		return
 	}
-	r.visit(x.need)
-	k := &r.p.kinds[n.Kind]
-	r.resume(x.need)
+	r.Visit(x.need)
+	k := &r.p.Kinds[n.Kind]
+	r.Resume(x.need)
 	if x.state.Load() == raceGivenUp || r.reopened || r.robbed(x) {
-		r.acquire(x.need, k)
+		r.Acquire(x.need, k)
 	} else {
 		for _, c := range x.claims {
-			r.acquired(c.row, x.need, c.stage)
+			r.Acquired(c.row, x.need, c.stage)
 		}
-		r.giveBackSuperfluous(x.need, k)
+		r.GiveBackSuperfluous(x.need, k)
 	}
-	r.voidTaken(x.need)
-	r.finishTurn(x.need, x.rank)
-	if r.lacks != 0 && !r.p.anyFree(k) {
-		r.p.spend(n.Kind)
+	r.VoidTaken(x.need)
+	r.FinishTurn(x.need, x.rank)
+	if r.Lacks != 0 && !r.p.AnyFree(k) {
+		r.p.Spend(n.Kind)
 	}
 }
 
@@ -391,7 +397,7 @@ func (r *race) commit(x *racer) {
 // that was decided in its turn.
 func (r *race) robbed(x *racer) bool {
 	for _, c := range x.claims {
-		if r.p.taken[c.row] {
+		if r.p.Taken[c.row] {
 			r.lost.Add(1)
 			return true
 		}

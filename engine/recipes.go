@@ -10,33 +10,33 @@
 //
 // # Recipe: when a Need is credited again
 //
-// The conditions are in isToBeCredited (phase1_worklist.go), and those of
+// The conditions are in isToBeCredited (assign/worklist.go), and those of
 // staleness in staleBecause. They read status bits of the Need's line and marks of
 // its stamp. A change of the conditions is mostly a change of who sets a bit:
 //
 //	set                by                              counted in Stats as
 //	------------------ ------------------------------- --------------------
-//	IsStale, alone     unlink, phase1_worklist.go      CreditLost
-//	                   listTwins, phase1_shared.go     CreditLost
-//	IsStale+IsRobbed   seize, phase1_worklist.go       CreditRobbed
+//	IsStale, alone     unlink, assign/worklist.go      CreditLost
+//	                   listTwins, assign/shared.go     CreditLost
+//	IsStale+IsRobbed   seize, assign/worklist.go       CreditRobbed
 //	IsStale+IsChanged  letGoOfChanged, the same        CreditRow
-//	                   settleFolds, fold.go            CreditRow
-//	                   changedRows, normalise.go       CreditRow
+//	                   settleFolds, order/fold.go      CreditRow
+//	                   changedRows, order/normalise.go CreditRow
 //	IsStale+           findResettled,                  CreditHeld
-//	  IsResettled        phase1_worklist.go
-//	IsUncredited       letWait, phase1_credit.go       CreditWaiting
-//	IsTouched          noteMoves, phase1_worklist.go   CreditStamps
+//	  IsResettled        assign/worklist.go
+//	IsUncredited       letWait, assign/credit.go       CreditWaiting
+//	IsTouched          noteMoves, assign/worklist.go   CreditStamps
 //	HasForeignStamp    seizeForeignStamp and           CreditStamps
-//	                     creditCreated, phase1_credit.go
-//	changed, of a      noteStamp, phase1_worklist.go   CreditStamps
-//	  stamp's entry    noteOwners, phase1_stamps.go    CreditStamps
-//	worklist.loose     release, phase1_worklist.go     CreditTempted
-//	worklist.touched   touch, phase1_worklist.go       CreditDomains
+//	                     creditCreated, assign/credit.go
+//	changed, of a      noteStamp, assign/worklist.go   CreditStamps
+//	  stamp's entry    noteOwners, assign/stamps.go    CreditStamps
+//	worklist.loose     release, assign/worklist.go     CreditTempted
+//	worklist.touched   touch, assign/worklist.go       CreditDomains
 //
 // The bits are cleared when the Need is credited again (creditAgain), and with its
-// line when that is made again (row and beginAnew in normalise.go). IsTouched and
+// line when that is made again (row and beginAnew in order/normalise.go). IsTouched and
 // HasForeignStamp are cleared too when keepsOwn holds, and HasForeignStamp when a
-// Need lets go of what it was credited (letGo in phase1_credit.go). A Need whose
+// Need lets go of what it was credited (LetGo in assign/credit.go). A Need whose
 // bit is set has to come on the list as well: by listWork, which begins the list,
 // or by worklist.add while the list is walked. The lines of members of folds
 // (IsMember) are no Needs: a bit is set on the line that stands for the fold, which
@@ -47,9 +47,9 @@
 //	note                 supply/table.go      a setter of supply.Table says that a row changed
 //	leave, enterAll      snapshot/update.go   write Snapshot.Moves: the list that each changed
 //	                                          machine was in, and the one where it is
-//	groupMoves           store.go             sorts them by cluster, as left, came or remains
-//	partFrom             phase1_worklist.go   left: calls unlink for the claim (in normalise)
-//	noteMoves            phase1_worklist.go   all: touch; came and remains: noteStamp, and then
+//	groupMoves           cycle/store.go       sorts them by cluster, as left, came or remains
+//	PartFrom             cycle/pass.go       left: calls unlink for the claim (in normalise)
+//	noteMoves            assign/worklist.go   all: touch; came and remains: noteStamp, and then
 //	                                          IsTouched if a Need claims the machine, or release
 //	                                          if it came and no Need claims it (in credit)
 //
@@ -61,7 +61,7 @@
 //   - A change of price, however small, is left and came, and makes the Need stale. If
 //     the new price makes a new class, the cycle builds on nothing (sameClasses in
 //     snapshot/classes.go). The same holds for the interruption probability, which
-//     decisions read of Speculative and late-bound machines alone (offerOf, costIn); of
+//     decisions read of Speculative and late-bound machines alone (offerOf, CostIn); of
 //     bound ones the bill and Plan.Covered do. A rule that a small change does not count
 //     belongs where both enter the table: SamePrice in supply/read.go, which refresh in
 //     shard/observe.go asks. It compares with what the table has, so that small
@@ -73,7 +73,7 @@
 //     nothing sees the new price and must give the same answer. Only a change on which
 //     no answer depends can be left out there. It seldom helps alone, since a new value
 //     makes a new class; and noteMoves then has to touch the old class as well, or
-//     findCheapest (phase2_preempt.go) keeps its lowest priority.
+//     findCheapest (assign/victims.go) keeps its lowest priority.
 //   - A change of stamp, reservation, keep order, or of a label that no requirement
 //     looks at remains: IsTouched. Put notes a row even if it writes what is there,
 //     so whoever calls it compares before (SameFacts).
@@ -81,18 +81,18 @@
 // How a change of a row reaches the bits: the writers in demand/install.go mark the
 // row; the comment of demand.Table.Changes lists the fields that count. Priority,
 // penalties, requirements and spread are all of the profile (model/profile.go). From
-// demand.Table.Changes it comes by findChanged (store.go) into clusterState.changed,
-// from there by changedRows (normalise.go) into the flags of its line (IsStale,
-// IsChanged) and, if others may come before it now, into clusterState.letGo, which
-// credit walks with letGoOfChanged. A Need whose place in the order changed comes into letGo by move
-// (rank.go).
+// demand.Table.Changes it comes by findChanged (cycle/store.go) into ClusterState.changed,
+// from there by changedRows (order/normalise.go) into the flags of its line (IsStale,
+// IsChanged) and, if others may come before it now, into ClusterState.LetGo, which
+// credit walks with letGoOfChanged. A Need whose place in the order changed comes into LetGo by move
+// (order/rank.go).
 //
-// Whether a cluster is looked at at all: findDirty (store.go) asks Snapshot.Dirty (its
+// Whether a cluster is looked at at all: FindDirty (cycle/store.go) asks Snapshot.Dirty (its
 // machines) and the version of its block of demand (its rows). It sets
-// clusterState.dirty (nothing is claimed, and all Needs are on the worklist) or
-// clusterState.replay (some are). A fact of a cluster that is in neither must be asked
+// ClusterState.dirty (nothing is claimed, and all Needs are on the worklist) or
+// ClusterState.replay (some are). A fact of a cluster that is in neither must be asked
 // there. If it concerns all Needs of the cluster, dirty alone will do, as for
-// store.divided: that takes no bit and no cause. Then rowsToMake (normalise.go) may set
+// store.divided: that takes no bit and no cause. Then rowsToMake (order/normalise.go) may set
 // replay, where rows fold otherwise. Last, findResettled may set replay of a cluster
 // that is not dirty: reservations make their Needs stale whatever has changed.
 //
@@ -110,14 +110,14 @@
 // It goes into internal/state, and its name into statusNames in export_line_test.go. Three
 // masks say what survives; each lists the bits that stay:
 //
-//	undoTurn     store.go            normalise, first: a Need that had a turn in the last
+//	UndoTurn     cycle/store.go      normalise, first: a Need that had a turn in the last
 //	                                 cycle, in acquisition or phase 2 (IsVisited)
-//	beginAnew    normalise.go        normalise, in renew: a line of a cluster that is
+//	beginAnew    order/normalise.go  normalise, in renew: a line of a cluster that is
 //	                                 credited anew and has the rows that it had; members
 //	                                 of folds keep all
-//	creditAgain  phase1_worklist.go  credit: a Need that is credited again
+//	creditAgain  assign/worklist.go  credit: a Need that is credited again
 //
-// row (normalise.go), join, standFor and recount (fold.go) write the status anew: a bit
+// row (order/normalise.go), join, standFor and recount (order/fold.go) write the status anew: a bit
 // that is to survive there has to be set again.
 //
 // # Recipe: a new attribute of a machine
@@ -150,32 +150,32 @@
 //
 // # Recipe: what a Need acquires
 //
-// acquire (phase1_acquire.go) states the order: machines held for the Need, other
+// acquire (acquire/acquire.go) states the order: machines held for the Need, other
 // Idle ones, Idle ones held for lower ranks, Speculative and late-bound ones. Within
 // a stage acquireStage asks Options.Acquire:
 //
 //	AcquireCheapest  Ladder.Next       internal/free      the first head in the lowest step of the
 //	                                                      ladder; NewLadder builds the steps
-//	                 acquireInDomain   phase1_acquire.go  the same in one domain, with Same
-//	AcquireFit       acquireFit        phase1_fit.go      what covers the Need at the least cost;
+//	                 acquireInDomain   acquire/acquire.go  the same in one domain, with Same
+//	AcquireFit       acquireFit        acquire/fit.go     what covers the Need at the least cost;
 //	                                                      internal/cover solves it
 //
 // Beside that:
 //
-//   - Cost: Costs and offerOf in internal/free, costIn in phase1_fit.go. Machines of equal
+//   - Cost: Costs and offerOf in internal/free, CostIn in acquire/fit.go. Machines of equal
 //     cost go in keep order, or by id (Speculative). The keep order is that in which a
 //     Need keeps machines: by price, then the higher reclamation penalty first, then by
 //     id (KeepKey in snapshot/order.go). No two machines are equal in it.
-//   - fitMemo in phase1_fit.go keeps choices of AcquireFit for other Needs of the kind
+//   - fitMemo in acquire/fit.go keeps choices of AcquireFit for other Needs of the kind
 //     that lack the same. A choice may depend only on what remember there stores.
-//   - Which domain a Need with Same chooses: domain_choice.go (settleDomain for credit,
+//   - Which domain a Need with Same chooses: assign/domain_choice.go (settleDomain for credit,
 //     chooseFree for acquisition).
-//   - Superfluous machines go back: those of one Need in its turn (giveBackSuperfluous in
-//     phase1_giveback.go), those of rows of one stamp after all turns (giveBackTogether in
-//     phase1_together.go). The twins are giveBackSuperfluous and giveBackTogether in
+//   - Superfluous machines go back: those of one Need in its turn (GiveBackSuperfluous in
+//     acquire/giveback.go), those of rows of one stamp after all turns (giveBackTogether in
+//     assign/together.go). The twins are giveBackSuperfluous and giveBackTogether in
 //     reference/phase1.go.
 //   - Phase 2 plays acquisition with what its victims free: walkFreed and useFreed in
-//     units_plan.go, and dryRun with its keys in units_domains.go.
+//     search/plan.go, and dryRun with its keys in search/domains.go.
 //   - The twins: acquireStage in reference/fit.go, the orders in reference/order.go,
 //     the domain in reference/same.go.
 //
@@ -185,24 +185,24 @@
 // binds: find in internal/state. A Need with Same is not bound, and so no fold is.
 // Credit does not look at the skew: a Need keeps its own machines.
 //
-// There are three ways to acquire. acquire in phase1_acquire.go chooses:
+// There are three ways to acquire. acquire in acquire/acquire.go chooses:
 //
-//	acquireSpread     spread.go            AcquireCheapest, where the machines of a class have
+//	acquireSpread     acquire/spread.go    AcquireCheapest, where the machines of a class have
 //	                                       the same value of every constrained key, as with
 //	                                       zones: each tuple is a ladder of classes
-//	acquireDealt      spread_deal.go       AcquireCheapest otherwise, as with hosts: machines
-//	                                       are dealt into tuples one by one (spread_deal.go)
-//	acquireSpreadFit  spread_fit.go        AcquireFit
+//	acquireDealt      acquire/spread_deal.go  AcquireCheapest otherwise, as with hosts: machines
+//	                                       are dealt into tuples one by one (acquire/spread_deal.go)
+//	acquireSpreadFit  acquire/spread_fit.go  AcquireFit
 //
-// layOut in spread.go asks supply.Table.Splits which of the first two it is. Needs
+// layOut in acquire/spread.go asks supply.Table.Splits which of the first two it is. Needs
 // that may take machines held for them, or for lower ranks, are dealt to as well.
 // The first two must take the same machines.
 //
 // The rule of the skew has two parts. First: is one more machine allowed, so that no
 // count exceeds the minimum by more than the skew?
 //
-//	evenness.allows       spread.go            acquireSpread
-//	worker.allowsValue    spread_deal.go       acquireDealt
+//	evenness.allows       acquire/spread.go    acquireSpread
+//	worker.allowsValue    acquire/spread_deal.go  acquireDealt
 //	Scratch.AllowsAt      internal/spread      acquireSpreadFit
 //	Scratch.Allows        internal/spread      preemption
 //
@@ -211,7 +211,7 @@
 // begins. A candidate is a machine with all constrained keys that the Need may take:
 // one that is free, held for the Need or held for a lower rank; in preemption also
 // one that it may preempt. It offers something that the Need asks for (suits in
-// pass.go), though perhaps nothing that is missing now. Machines that the Need has
+// cycle/pass.go), though perhaps nothing that is missing now. Machines that the Need has
 // are in the counts always, but for values in acquireSpread that no candidate can have
 // (evenness.count). Their values count for the minimum only in preemption
 // (FloorAtOwn). Where one value alone counts, its count is the minimum, so that
@@ -220,26 +220,26 @@
 //
 // A rule by which values without a candidate count needs all values that the machines
 // of a kind have. For keys that split classes these are the values of the
-// tupleLayout.tuples (spread.go) that have a class which suits. For hosts nothing lists
+// tupleLayout.tuples (acquire/spread.go) that have a class which suits. For hosts nothing lists
 // them, and a list for each Need would cost O(M), which scaling_test.go forbids. (With
 // AcquireFit, floor visits all free machines once for a stage of such a Need.)
 //
-//	markPresent    spread.go            acquireSpread; headOf there finds a candidate of each
+//	markPresent    acquire/spread.go    acquireSpread; headOf there finds a candidate of each
 //	                                    tuple
-//	dealOut        spread_deal.go       acquireDealt: lists the values of the deal, whose
-//	                                    candidates freeInOrder lists. Several Needs share
+//	dealOut        acquire/spread_deal.go  acquireDealt: lists the values of the deal, whose
+//	                                    candidates FreeInOrder lists. Several Needs share
 //	                                    it: what findWitness drops from spreadFloor.live is
 //	                                    gone for all of them. A rule about what one Need
 //	                                    lacks skips a value there, and sets known to false
 //	                                    whenever what is missing shrinks
-//	openDeal,      spread_deal.go       acquireDealt: add the values of what is held for the
+//	openDeal,      acquire/spread_deal.go  acquireDealt: add the values of what is held for the
 //	noteTaken                           Need, and of what it takes in this turn
-//	floor          spread_fit.go        acquireSpreadFit; eachPlaced visits the candidates,
+//	floor          acquire/spread_fit.go  acquireSpreadFit; eachPlaced visits the candidates,
 //	                                    one of a class where its machines agree in the keys
 //	FloorAtTuples  internal/spread      VictimsMachine; preemptSpread in
-//	                                    victims_machine_spread.go adds the values where the
+//	                                    preempt/spread.go adds the values where the
 //	                                    Need has machines (FloorAtOwn)
-//	layFloor       units_spread.go      VictimsGang: the values of candidates, and of the
+//	layFloor       search/spread.go     VictimsGang: the values of candidates, and of the
 //	                                    Need's machines. Members of gangs count (eachOfGangs),
 //	                                    even where no gang may be broken. Where classes have
 //	                                    the keys, eachFirst and floorFull save work: one
@@ -248,7 +248,7 @@
 //	                                    what the plan has (unmark): a rule for each step
 //	                                    needs another way
 //
-// The minimum itself is found by evenness.floor, by findLeast in spread_deal.go
+// The minimum itself is found by evenness.floor, by findLeast in acquire/spread_deal.go
 // (which calls findWitness), and by findLeast in internal/spread, for fit too.
 // AllowsAt, like skew.allows in the reference, counts the machine's own value for the
 // minimum. Since maxSkew is at least 1, that changes no answer.
@@ -261,28 +261,28 @@
 //
 // From one stage, Need or cycle to the next the minimum rises when the value with the
 // least count has no candidate any more, so fewer candidates can allow more. Two things
-// rely on that: nothingToReclaim in tenancy.go gives a Need under hard spread its turn
+// rely on that: nothingToReclaim in search/tenancy.go gives a Need under hard spread its turn
 // in any case; and the second chance, below. Beside the rule:
 //
-//   - acquireOnly, in spread.go and again in spread_fit.go, does not ask: any first
+//   - acquireOnly, in acquire/spread.go and again in acquire/spread_fit.go, does not ask: any first
 //     machine is allowed.
 //   - Machines held for the Need are taken whatever the skew: acquireHeld in
-//     phase1_acquire.go, nextSpread in spread_fit.go, takeFree in units_spread.go, and
-//     nextSpread in victims_machine_spread.go. They count in the skew of what follows.
+//     acquire/acquire.go, nextSpread in acquire/spread_fit.go, takeFree in search/spread.go, and
+//     nextSpread in preempt/spread.go. They count in the skew of what follows.
 //   - StaysEven in internal/spread is the rule for a machine that goes, when a Need
-//     gives back (phase1_giveback.go). It compares counts by unevenness: the largest
+//     gives back (acquire/giveback.go). It compares counts by unevenness: the largest
 //     less the smallest, over the values where the Need had a machine. Then
 //     reopenSpread lets later Needs see what was given back.
 //   - VictimsGang has a second chance for what the skew forbade in phase 1, since one
 //     minimum holds for both stages there, and victims and own machines count for it.
-//     noteSkewed in spread.go sets IsSkewBlocked and shortage.skewed[kind]. mayEvenOut in
-//     phase2_preempt.go reads both, turnAt there and findTurns in phase2_turns.go the
+//     noteSkewed in acquire/spread.go sets IsSkewBlocked and stock.skewed[kind]. mayEvenOut in
+//     preempt/preempt.go reads both, turnAt there and FindTurns in victims/turns.go the
 //     latter, so that a Need whose kind finds no victims may still plan with free
 //     machines.
 //   - Preemption plays acquisition with victims among the candidates. Each step takes an
 //     Idle machine, else a Speculative one, else a victim, and the values that count
 //     are found once for all three: underSkew with takeFree and takeUnit in
-//     units_spread.go, preemptSpread with nextSpread in victims_machine_spread.go, and both
+//     search/spread.go, preemptSpread with nextSpread in preempt/spread.go, and both
 //     twins. A rule for one stage of acquisition belongs in that step, too. In the
 //     reference skew.allows serves acquisition and preemption.
 //   - What is told: IsSkewBlocked makes the reason UnmetSpread (report.go), and
@@ -315,7 +315,7 @@
 //	roi      of a whole gang −⌊ROI/θ⌋: what breaking it gives here, over what it
 //	         destroys everywhere, measured on what is missing (ROISteps in internal/exact)
 //	score    −S. S grows with the gap in priority, and as the time to drain and the
-//	         penalties shrink (victims_score.go). The score of a whole gang is the least
+//	         penalties shrink (victims/score.go). The score of a whole gang is the least
 //	         of its members'
 //	cluster  of the gang; −1 for units of no gang
 //	group    of the gang
@@ -334,49 +334,49 @@
 //	plain    any other machine of no gang
 //	whole    all machines of a gang that are not victims already
 //
-// choose (units_choose.go) takes units by key until nothing is missing, each of
+// choose (search/choose.go) takes units by key until nothing is missing, each of
 // which has something of what is missing. Then reprieve drops units without which
 // as much is freed, the last chosen first, and substitute replaces units by gentler
-// ones (units_reprieve.go). A gentler unit has a smaller key, shares no machine with
+// ones (search/reprieve.go). A gentler unit has a smaller key, shares no machine with
 // the plan and covers what only the replaced unit covers. A plan for a part
 // reprieves only. Under hard spread neither is done.
 //
 // The taker is the tenant whose Need has its turn, the giver the tenant that loses the
-// machine (tenancy.go, docs/explanation/gangs.md).
+// machine (search/tenancy.go, docs/explanation/gangs.md).
 //
 // A new criterion goes into Key, and into its twin, unitKey in
 // reference/units_key.go, which keyOfUnit fills. The key of a unit is filled in:
 //
-//	ofVictimGroup  units_choose.go  a machine of no gang
-//	single         units_choose.go  a machine of a gang; the callers in units_gangs.go
+//	ofVictimGroup  search/choose.go  a machine of no gang
+//	single         search/choose.go  a machine of a gang; the callers in search/gangs.go
 //	                                choose the class
-//	listSurplus    units_gangs.go   adds the keep order to those above a gang's minimum.
+//	listSurplus    search/gangs.go  adds the keep order to those above a gang's minimum.
 //	                                Its walk in that order also decides which machines
 //	                                these are: it ends where the minimum would break. A
 //	                                criterion that is to decide that goes into the sort
 //	                                here and in unitsOfGang, in reference/units_key.go;
 //	                                any other only orders the machines found
-//	listWhole      units_gangs.go   a whole gang; a figure of the gang is summed in its loop,
+//	listWhole      search/gangs.go  a whole gang; a figure of the gang is summed in its loop,
 //	                                which skips victims of earlier plans, not those of the
 //	                                plan at work. So the sum does not change while the plan
 //	                                grows
 //
 // Two fields change while a plan grows, and are set where keys are compared. The
-// ROI: nextWhole and ofGroupBefore in units_whole.go. The tenant: ofVictimGroup and
-// nextSingle in units_choose.go, addSinglesBefore in units_reprieve.go. Both:
-// bestOfTenant in units_spread.go, nextOfTenant and wholesAdmitted in
-// tenancy.go, gentler in units_reprieve.go.
+// ROI: nextWhole and ofGroupBefore in search/whole.go. The tenant: ofVictimGroup and
+// nextSingle in search/choose.go, addSinglesBefore in search/reprieve.go. Both:
+// bestOfTenant in search/spread.go, nextOfTenant and wholesAdmitted in
+// search/tenancy.go, gentler in search/reprieve.go.
 //
 // Machines of no gang are ordered in two steps. First the victim groups: machines
 // with equal VictimGroupKey (internal/units/victim_group.go), which dealAlike and
-// dealLeaving in units_alike.go fill. Then, inside a group, by id. So there are two
+// dealLeaving in victims/alike.go fill. Then, inside a group, by id. So there are two
 // ways to add a criterion in which machines of no gang differ:
 //
 //   - It has few values: add it to VictimGroupKey, unless the class of the machine
 //     decides it, which is in that key, as price and shape are, and to CompareTiers.
 //     VictimGroup has the fields of VictimGroupKey. Only a figure that is not in that
 //     key, as one that depends on the preemptor, is added to VictimGroup, in the three
-//     places that make one (units_roster.go, and two in units_scope.go). If it is
+//     places that make one (victims/roster.go, and two in victims/scope.go). If it is
 //     compared last, it stands in Key anywhere behind the score: machines of gangs and
 //     of none are never equal in class. If it stands before the band, see the list
 //     below. ofVictimGroup fills it, and single for the machines of lost gangs, which
@@ -386,11 +386,11 @@
 //     age, which makes groups of about one machine, makes preemption slow.
 //   - It has many values: order the machines inside a group by it, before the id. The
 //     order by id is made in Alike.Add, Sort and Least (internal/units/victim_group.go),
-//     and for draining and acquired machines in findLeaving (phase2_preempt.go):
-//     dealLeaving lists them as Sorted. It is read in VictimGroup.First (set by read in units_roster.go
-//     and by order in units_scope.go), in CompareVictimGroups, in selection.head
-//     (units_choose.go), which merges the groups of one tier, and in dealVictimGroup
-//     (units_scope.go), which keeps it when groups are dealt into domains. All of them
+//     and for draining and acquired machines in FindLeaving (preempt/preempt.go):
+//     dealLeaving lists them as Sorted. It is read in VictimGroup.First (set by read in victims/roster.go
+//     and by order in victims/scope.go), in CompareVictimGroups, in selection.head
+//     (search/choose.go), which merges the groups of one tier, and in dealVictimGroup
+//     (victims/scope.go), which keeps it when groups are dealt into domains. All of them
 //     compare uint32 ranks, so a rank that the snapshot makes, as it makes IDRank,
 //     changes the least. The field then comes before id in Key.
 //
@@ -408,46 +408,46 @@
 //	CompareTiers     internal/units      the order of victim groups, but for ids
 //	Unread.First     internal/units      ends at the first group whose priority is too high,
 //	                                     so the groups stay sorted by priority
-//	rosterOf,        units_roster.go     groups are read by priority, and given out when
+//	rosterOf,        victims/roster.go   groups are read by priority, and given out when
 //	settle                               no unread one can have a smaller band
-//	listProspects,   units_roster.go     gangs are not listed before their best band
+//	listProspects,   search/gangs.go     gangs are not listed before their best band
 //	leastOfGangs
-//	needsGangs       units_choose.go     asks leastOfGangs with paid and band alone
-//	choose           units_choose.go     asks for no whole gang of a band that is not
+//	needsGangs       search/choose.go    asks leastOfGangs with paid and band alone
+//	choose           search/choose.go    asks for no whole gang of a band that is not
 //	                                     smaller than that of the next single unit
-//	bestVictimGroup  units_spread.go     ends with the tier in which it found a unit
-//	nextWhole        units_whole.go      whole gangs by band, then by ROI, which changes;
+//	bestVictimGroup  search/spread.go    ends with the tier in which it found a unit
+//	nextWhole        search/whole.go     whole gangs by band, then by ROI, which changes;
 //	                                     Group in internal/units/wholes.go groups them
-//	wholesBefore     units_whole.go      ends at a band above that of the unit to replace
-//	leastOutside     units_reprieve.go   a bound of the keys outside of the plan: gentler
+//	wholesBefore     search/whole.go     ends at a band above that of the unit to replace
+//	leastOutside     search/reprieve.go  a bound of the keys outside of the plan: gentler
 //	                                     units are sought only for larger keys. It is a
 //	                                     whole key, or ends with its class or band
-//	nextOfTenants    tenancy.go         skips tenants by paid and tenant; within one, where
+//	nextOfTenants    search/tenancy.go  skips tenants by paid and tenant; within one, where
 //	                                     keys have no band, single units precede gangs
-//	nextOfTenant     tenancy.go         stops measuring at the best ROI there can be
-//	wholesAdmitted   tenancy.go         wholesBefore, between tenants
-//	dealByTenant     tenancy.go         the giver stands right behind excess in CompareTiers
+//	nextOfTenant     search/tenancy.go  stops measuring at the best ROI there can be
+//	wholesAdmitted   search/tenancy.go  wholesBefore, between tenants
+//	dealByTenant     search/tenancy.go  the giver stands right behind excess in CompareTiers
 //
 // Beside the key of units:
 //
 //   - VictimsMachine: excess first, then by score, then by id: buildVictimPool in
-//     victims_machine.go, beforeAsVictim in victims_machine_spread.go, and their twin,
-//     victimCandidates in reference/victims.go. giveBack in victims_machine.go drops
+//     victims/machines.go, beforeAsVictim in preempt/spread.go, and their twin,
+//     victimCandidates in reference/victims.go. GiveBack in victims/machines.go drops
 //     superfluous victims, in an order of its own: compareWorth. Under hard spread it
 //     is not called. Its twins are giveBack and byWorth in reference/victims.go.
-//   - The score, for both ways: scoreTerms in victims_score.go. A new term needs its
-//     largest value in mostScore (units_roster.go). The twin is victimScore in
+//   - The score, for both ways: ScoreTerms in victims/score.go. A new term needs its
+//     largest value in mostScore (victims/roster.go). The twin is victimScore in
 //     reference/victims.go.
 //   - Which of several domains: PlanCost in internal/units/cost.go, filled by costOf in
-//     units_plan.go and compared by cheaper in units_domains.go; costOf and cheaper in
+//     search/plan.go and compared by cheaper in search/domains.go; costOf and cheaper in
 //     reference/units_plan.go are the twins. Which domains are tried at all:
-//     units_domains.go and units_bounds.go; candidateDomain and compare in
-//     reference/units_plan.go are the twins. VictimsMachine: victims_machine_same.go.
+//     search/domains.go and search/bounds.go; candidateDomain and compare in
+//     reference/units_plan.go are the twins. VictimsMachine: preempt/same.go.
 //   - Tests: TestContract (its cases are in internal/fleet/contract), Example_oneNeed
 //     with its text in doc.go, and the scenarios fail where the order is stated; random
 //     fleets (equality_test.go) do only where internal/fleet makes machines that differ
 //     in the new field alone. scaling_test.go counts what preemption looks at.
-//   - What the user is told: units_explain.go, docs/explanation/gangs.md, and
+//   - What the user is told: search/explain.go, docs/explanation/gangs.md, and
 //     decisions 4, 11 and 12 in docs/decisions.
 //
 // # Recipe: a new reason

@@ -8,10 +8,13 @@ import (
 	"github.com/tonnage/tonnage/bitmap"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/demand"
-	"github.com/tonnage/tonnage/engine/internal/order"
+	"github.com/tonnage/tonnage/engine/internal/acquire"
+	"github.com/tonnage/tonnage/engine/internal/cycle"
 	"github.com/tonnage/tonnage/engine/internal/plan"
+	"github.com/tonnage/tonnage/engine/internal/ranks"
 	"github.com/tonnage/tonnage/engine/internal/reuse"
 	"github.com/tonnage/tonnage/engine/internal/state"
+	"github.com/tonnage/tonnage/engine/internal/victims"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -21,22 +24,22 @@ func (p *pass) report(plan *Plan) {
 	p.spareRemainders(&plan.Stats.PlanCounts)
 	p.reportActions(plan)
 	p.reportEnded(plan)
-	p.reportReserved(plan)
+	plan.Reservations = p.ReportReserved(plan.Reservations)
 	p.reportAdopted(plan)
-	p.countPlans(&plan.Stats.PlanCounts, p.e.store.memory.fates)
+	p.countPlans(&plan.Stats.PlanCounts, p.st.fates)
 	st := &plan.Stats
-	st.Machines, st.Needs, st.Folded, st.Probes, st.Credited = p.s.Supply.Len(), p.counted.rows, len(p.order), p.counted.probes, p.counted.credited
-	st.SearchPairs, st.SearchUnits, st.SearchEnded = p.candidates.met.pairs, p.candidates.met.units, p.searchEnded()
-	st.AcquireCounts = p.counted.counts
-	st.CreditCounts = p.counted.creditCounts
-	st.Clusters, st.ClustersCredited = len(p.s.Clusters), p.counted.clustersCredited
-	for i := range p.s.Classes {
-		if p.s.Classes[i].Live {
+	st.Machines, st.Needs, st.Folded, st.Probes, st.Credited = p.Snap.Supply.Len(), p.Counted.Rows, len(p.Order), p.Counted.Probes, p.Counted.Credited
+	st.SearchPairs, st.SearchUnits, st.SearchEnded = p.Met.Pairs, p.Met.Units, p.SearchEnded()
+	st.AcquireCounts = p.Counted.Counts
+	st.CreditCounts = p.Counted.CreditCounts
+	st.Clusters, st.ClustersCredited = len(p.Snap.Clusters), p.Counted.ClustersCredited
+	for i := range p.Snap.Classes {
+		if p.Snap.Classes[i].Live {
 			st.Classes++
 		}
 	}
 	unoffered, credited := p.countUnoffered()
-	st.Unoffered, st.Satisfied = unoffered, p.counted.satisfied-credited
+	st.Unoffered, st.Satisfied = unoffered, p.Counted.Satisfied-credited
 	st.Unsatisfied = st.Needs - st.Satisfied
 	for i := range plan.Actions {
 		st.Actions[plan.Actions[i].Kind]++
@@ -45,29 +48,29 @@ func (p *pass) report(plan *Plan) {
 
 // spareRemainders removes victims that no plan uses: the rest of a gang that a plan breaks stays bound.
 func (p *pass) spareRemainders(c *PlanCounts) {
-	if p.e.opts.Victims != VictimsGang {
+	if p.Opts.Victims != VictimsGang {
 		return
 	}
-	all := len(p.preempted.victims)
-	p.preempted.victims = slices.DeleteFunc(p.preempted.victims, func(v victim) bool { return p.staysBound(v.row) })
-	c.LeftBound = all - len(p.preempted.victims)
+	all := len(p.Preempted.Victims)
+	p.Preempted.Victims = slices.DeleteFunc(p.Preempted.Victims, func(v victims.Victim) bool { return p.staysBound(v.Row) })
+	c.LeftBound = all - len(p.Preempted.Victims)
 }
 
 // staysBound reports whether no plan of another cluster uses a machine whose gang is broken.
 func (p *pass) staysBound(r columnar.Row) bool {
-	by := p.preempted.takenBy(r)
-	return by == order.None || p.lines[by].Cluster == p.clusterOfMachine(r)
+	by := p.Promised.TakenBy(r)
+	return by == ranks.None || p.Lines[by].Cluster == p.clusterOfMachine(r)
 }
 
 // breaks reports whether preemptions leave a Need with less than its minimum. Only Configured machines
 // count as kept.
 func (p *pass) breaks(need int32) bool {
-	kept, least := make([]int64, p.dims), make([]int64, p.dims)
-	p.eachRow(need, func(src *state.Source, i int) { p.addMinimum(least, src.Block, i) })
-	for m := p.lines[need].Head; m != columnar.None; m = p.claims.Next(m) {
-		leftBound := p.e.opts.Victims == VictimsGang && p.preempted.victimOf.Has(uint32(m)) && p.staysBound(m)
-		if p.s.View.State[m] == model.Configured && (leftBound || !p.preempted.victimOf.Has(uint32(m))) {
-			columnar.SatAdd(kept, p.vec(m))
+	kept, least := make([]int64, p.Dims), make([]int64, p.Dims)
+	p.EachRow(need, func(src *state.Source, i int) { p.AddMinimum(least, src.Block, i) })
+	for m := p.Lines[need].Head; m != columnar.None; m = p.Claims.Next(m) {
+		leftBound := p.Opts.Victims == VictimsGang && p.Preempted.VictimOf.Has(uint32(m)) && p.staysBound(m)
+		if p.Snap.View.State[m] == model.Configured && (leftBound || !p.Preempted.VictimOf.Has(uint32(m))) {
+			columnar.SatAdd(kept, p.Vec(m))
 		}
 	}
 	return !columnar.Covers(kept, least)
@@ -80,32 +83,32 @@ const actionsPerChunk = 1 << 13
 func (p *pass) reportActions(plan *Plan) {
 	for i, list := range p.bindsAndBuys() {
 		kind, reason := Bootstrap+Kind(i), ReasonIdle+Reason(i)
-		if len(p.preempted.withheldBy) == 0 && len(list) > actionsPerChunk {
+		if len(p.Preempted.WithheldBy) == 0 && len(list) > actionsPerChunk {
 			before := len(plan.Actions)
 			plan.Actions = slices.Grow(plan.Actions, len(list))[:before+len(list)]
 			actions := plan.Actions[before:]
-			p.e.crew.Each(len(list), actionsPerChunk, func(_, from, to int) {
+			p.Crew.Each(len(list), actionsPerChunk, func(_, from, to int) {
 				for i, a := range list[from:to] {
-					actions[from+i] = Action{Kind: kind, Machine: a.row, Need: p.named(a.need), Reason: reason}
+					actions[from+i] = Action{Kind: kind, Machine: a.Row, Need: p.Named(a.Need), Reason: reason}
 				}
 			})
 			continue
 		}
 		for _, a := range list {
 			// A plan for another domain may have revoked it.
-			if len(p.preempted.withheldBy) == 0 || p.claims.Of(a.row) == a.need {
-				plan.Actions = append(plan.Actions, Action{Kind: kind, Machine: a.row, Need: p.named(a.need), Reason: reason})
+			if len(p.Preempted.WithheldBy) == 0 || p.Claims.Of(a.Row) == a.Need {
+				plan.Actions = append(plan.Actions, Action{Kind: kind, Machine: a.Row, Need: p.Named(a.Need), Reason: reason})
 			}
 		}
 	}
-	for _, v := range p.preempted.victims {
+	for _, v := range p.Preempted.Victims {
 		plan.Actions = append(plan.Actions, Action{
-			Kind: Preempt, Machine: v.row, Need: p.named(v.need), GraceSeconds: v.grace,
-			PreemptorPriority: p.kindOf(v.need).Priority, Reason: ReasonPreempt, Plan: p.planID(v.need),
+			Kind: Preempt, Machine: v.Row, Need: p.Named(v.Need), GraceSeconds: v.Grace,
+			PreemptorPriority: p.KindOf(v.Need).Priority, Reason: ReasonPreempt, Plan: p.PlanID(v.Need),
 		})
 	}
 	for _, r := range p.released.reclaims {
-		plan.Actions = append(plan.Actions, Action{Kind: Reclaim, Machine: r, Need: -1, GraceSeconds: graceFull, Reason: ReasonExcess})
+		plan.Actions = append(plan.Actions, Action{Kind: Reclaim, Machine: r, Need: -1, GraceSeconds: victims.GraceFull, Reason: ReasonExcess})
 	}
 	for _, r := range p.released.deletes {
 		plan.Actions = append(plan.Actions, Action{Kind: Delete, Machine: r, Need: -1, Reason: ReasonRelease})
@@ -114,13 +117,13 @@ func (p *pass) reportActions(plan *Plan) {
 
 // bindsAndBuys returns what was acquired in the order of the plan: what is bound, then what is created.
 // They are the stages, unless a late-bound machine was acquired among the Speculative: that is bound.
-func (p *pass) bindsAndBuys() [2][]acquisition {
-	lists := p.stock.acquisitions
-	isLate := func(a acquisition) bool { return p.s.Supply.IsLateBound(a.row) }
-	if !p.s.Supply.AnyLateBound() || !slices.ContainsFunc(lists[1], isLate) {
+func (p *pass) bindsAndBuys() [2][]acquire.Acquisition {
+	lists := p.Stock.Acquisitions
+	isLate := func(a acquire.Acquisition) bool { return p.Snap.Supply.IsLateBound(a.Row) }
+	if !p.Snap.Supply.AnyLateBound() || !slices.ContainsFunc(lists[1], isLate) {
 		return lists
 	}
-	binds, buys := slices.Clone(lists[0]), []acquisition(nil)
+	binds, buys := slices.Clone(lists[0]), []acquire.Acquisition(nil)
 	for _, a := range lists[1] {
 		if isLate(a) {
 			binds = append(binds, a)
@@ -128,15 +131,15 @@ func (p *pass) bindsAndBuys() [2][]acquisition {
 			buys = append(buys, a)
 		}
 	}
-	slices.SortStableFunc(binds, func(a, b acquisition) int { return cmp.Compare(p.rankOf[a.need], p.rankOf[b.need]) })
-	return [2][]acquisition{binds, buys}
+	slices.SortStableFunc(binds, func(a, b acquire.Acquisition) int { return cmp.Compare(p.RankOf[a.Need], p.RankOf[b.Need]) })
+	return [2][]acquire.Acquisition{binds, buys}
 }
 
 // at returns the line as which a row of the demand is decided.
-func (p *pass) at(row int) *state.Line { return &p.lines[p.needAt(row)] }
+func (p *pass) at(row int) *state.Line { return &p.Lines[p.needAt(row)] }
 
 // needAt returns the Need as which a row of the demand is decided.
-func (p *pass) needAt(row int) int32 { return p.needOf(p.rowAt(row)) }
+func (p *pass) needAt(row int) int32 { return p.NeedOf(p.RowAt(row)) }
 
 func (p *pass) couldCover(n *state.Line) bool {
 	return !n.Is(state.IsUncoverable) || n.Is(state.IsPinned)
@@ -144,20 +147,20 @@ func (p *pass) couldCover(n *state.Line) bool {
 
 // result returns the outcome for a row.
 func (p *pass) result(row int32) NeedResult {
-	need := p.needOf(row)
-	n, k := &p.lines[need], p.kindOf(need)
+	need := p.NeedOf(row)
+	n, k := &p.Lines[need], p.KindOf(need)
 	out := NeedResult{
-		Cluster: p.s.Clusters[n.Cluster], Row: int(row - p.sources[n.Cluster].Base), Fold: p.named(need), Rank: p.rankOf[need],
-		Folded: n.Is(state.IsFold), Profile: k.Profile, Group: p.groupName(need),
+		Cluster: p.Snap.Clusters[n.Cluster], Row: int(row - p.Sources[n.Cluster].Base), Fold: p.Named(need), Rank: p.RankOf[need],
+		Folded: n.Is(state.IsFold), Profile: k.Profile, Group: p.GroupName(need),
 		Satisfied: p.isMet(need), CouldCover: p.couldCover(n), Awaiting: n.Is(state.IsAwaiting), LostAcquired: n.Is(state.LackedNothing), Unmet: p.unmet(need),
 	}
 	acquired := false
-	for r := n.Head; r != columnar.None; r = p.claims.Next(r) {
+	for r := n.Head; r != columnar.None; r = p.Claims.Next(r) {
 		out.Claimed = append(out.Claimed, r)
 		acquired = acquired || r == n.Acquired
 		switch {
 		case !acquired:
-		case p.s.View.State[r] == model.Idle:
+		case p.Snap.View.State[r] == model.Idle:
 			out.Bootstrap++
 		default:
 			out.Provision++
@@ -165,28 +168,28 @@ func (p *pass) result(row int32) NeedResult {
 	}
 	out.Preempt = p.victimsOf(need)
 	if k.Same && n.Domain != 0 {
-		out.Domain = p.s.Supply.ValueString(n.Domain)
+		out.Domain = p.Snap.Supply.ValueString(n.Domain)
 	}
-	deficit := make([]int64, p.dims)
-	p.readDeficit(deficit, need)
-	out.Deficit = p.resources(deficit)
+	deficit := make([]int64, p.Dims)
+	p.ReadDeficit(deficit, need)
+	out.Deficit = p.Resources(deficit)
 	if beyond := p.unoffered(need).Aggregate; len(beyond) > 0 {
 		out.Deficit = out.Deficit.Add(beyond)
 	}
-	if in := p.preempted.inFlight[need]; in != nil {
+	if in := p.Preempted.InFlight[need]; in != nil {
 		for d, x := range in {
 			deficit[d] = min(deficit[d], x)
 		}
-		out.InFlight = p.resources(deficit)
+		out.InFlight = p.Resources(deficit)
 	}
 	return out
 }
 
 // unoffered returns what a Need asks for under names that no machine offers. Rows with such names do
 // not fold.
-func (nt *needTable) unoffered(need int32) demand.Unoffered {
-	src := &nt.sources[nt.lines[need].Cluster]
-	if src.Block.UnofferedRows() == 0 || nt.lines[need].Is(state.IsFold) {
+func (p *pass) unoffered(need int32) demand.Unoffered {
+	src := &p.Sources[p.Lines[need].Cluster]
+	if src.Block.UnofferedRows() == 0 || p.Lines[need].Is(state.IsFold) {
 		return demand.Unoffered{}
 	}
 	return src.Block.Unoffered(int(need - src.Base))
@@ -194,21 +197,21 @@ func (nt *needTable) unoffered(need int32) demand.Unoffered {
 
 // isMet reports whether a Need has everything that it asks for. Decisions ignore resources that no
 // machine offers: for them a Need is satisfied without; see demand.Unoffered.
-func (nt *needTable) isMet(need int32) bool {
-	return nt.lines[need].Is(state.IsSatisfied) && len(nt.unoffered(need).Aggregate) == 0
+func (p *pass) isMet(need int32) bool {
+	return p.Lines[need].Is(state.IsSatisfied) && len(p.unoffered(need).Aggregate) == 0
 }
 
 // countUnoffered returns how many rows ask for resources that no machine offers, and how many of these
 // have everything else. O(clusters) if there are none.
-func (nt *needTable) countUnoffered() (rows, credited int) {
-	for i := range nt.sources {
-		src := &nt.sources[i]
+func (p *pass) countUnoffered() (rows, credited int) {
+	for i := range p.Sources {
+		src := &p.Sources[i]
 		if src.Block == nil || src.Block.UnofferedRows() == 0 {
 			continue
 		}
 		rows += src.Block.UnofferedRows()
 		for row := range src.Block.UnofferedAll() {
-			if len(src.Block.Unoffered(row).Aggregate) > 0 && nt.lines[src.Base+int32(row)].Is(state.IsSatisfied) {
+			if len(src.Block.Unoffered(row).Aggregate) > 0 && p.Lines[src.Base+int32(row)].Is(state.IsSatisfied) {
 				credited++
 			}
 		}
@@ -217,79 +220,65 @@ func (nt *needTable) countUnoffered() (rows, credited int) {
 }
 
 func (p *pass) addDeficit(sum []int64, need int32) {
-	if p.lines[need].Is(state.IsSatisfied) {
+	if p.Lines[need].Is(state.IsSatisfied) {
 		return
 	}
-	if p.lines[need].Head == columnar.None {
-		columnar.SatAdd(sum, p.aggregate(need))
+	if p.Lines[need].Head == columnar.None {
+		columnar.SatAdd(sum, p.Aggregate(need))
 		return
 	}
-	p.readDeficit(p.walker.missing, need)
-	columnar.SatAdd(sum, p.walker.missing)
+	p.ReadDeficit(p.Walker.Missing, need)
+	columnar.SatAdd(sum, p.Walker.Missing)
 }
 
 // victimsOf returns how many machines are preempted for a Need. Victims are sorted by rank: binary
 // search.
 func (p *pass) victimsOf(need int32) int32 {
 	count := int32(0)
-	rank := p.rankOf[need]
-	at, _ := slices.BinarySearchFunc(p.preempted.victims, rank, func(v victim, rank int32) int { return cmp.Compare(p.rankOf[v.need], rank) })
-	for ; at < len(p.preempted.victims) && p.preempted.victims[at].need == need; at++ {
+	rank := p.RankOf[need]
+	at, _ := slices.BinarySearchFunc(p.Preempted.Victims, rank, func(v victims.Victim, rank int32) int { return cmp.Compare(p.RankOf[v.Need], rank) })
+	for ; at < len(p.Preempted.Victims) && p.Preempted.Victims[at].Need == need; at++ {
 		count++
 	}
 	return count
 }
 
-// resources converts a vector to named amounts.
-func (fl *fleet) resources(v []int64) model.Resources {
-	if columnar.IsZero(v) {
-		return nil
-	}
-	amounts := make([]model.Amount, 0, len(v))
-	for d, x := range v {
-		if x > 0 {
-			amounts = append(amounts, model.Amount{Name: fl.s.Dims[d], Value: x})
-		}
-	}
-	return model.NewResources(amounts...)
-}
-
 // reportEnded lists the machines whose reservation ends, by id.
 func (p *pass) reportEnded(plan *Plan) {
-	st := &p.e.store.memory
+	st := p.st
 	clear(st.fates)
-	for r, res := range p.s.Supply.Reservations() {
+	for r, res := range p.Snap.Supply.Reservations() {
 		end := p.endOf(r, &res)
 		if end != PlanStands {
 			plan.Ended = append(plan.Ended, r)
 		}
-		if p.e.store.holds.OfPlan(&res) {
-			p.noteFate(st.fates, res.Owner, end, p.claims.Of(r) != state.Unclaimed && p.s.View.State[r] == model.Idle)
+		if p.st.Holds.OfPlan(&res) {
+			p.noteFate(st.fates, res.Owner, end, p.Claims.Of(r) != state.Unclaimed && p.Snap.View.State[r] == model.Idle)
 		}
 	}
-	slices.SortFunc(plan.Ended, func(a, b columnar.Row) int { return cmp.Compare(p.s.IDRank[a], p.s.IDRank[b]) })
+	slices.SortFunc(plan.Ended, func(a, b columnar.Row) int { return cmp.Compare(p.Snap.IDRank[a], p.Snap.IDRank[b]) })
 }
 
 // endOf returns why a reservation ends in this pass, PlanStands if it does not.
 func (p *pass) endOf(r columnar.Row, res *model.Reservation) PlanEnd {
-	if p.reserved.IsVoided(r) {
-		return p.reserved.EndOf(res)
+	if p.Reserved.IsVoided(r) {
+		return p.Reserved.EndOf(res)
 	}
-	if !p.reserved.Live(r) {
+	if !p.Reserved.Live(r) {
 		return p.endOfLate(r, res)
 	}
-	members := p.reserved.Members(r)
-	holder := p.claims.Of(r)
+	members := p.Reserved.Members(r)
+	holder := p.Claims.Of(r)
 	ofOwner := holder != state.Unclaimed && slices.Contains(members, holder)
 	switch {
-	case holder != state.Unclaimed && p.s.View.State[r] != model.Configured:
+	case holder != state.Unclaimed && p.Snap.View.State[r] != model.Configured:
 		if ofOwner {
 			return PlanStands
 		}
 		return PlanRankLost // another Need has acquired it
-	case !ofOwner && p.isUnneeded(r, res, members):
+	case !ofOwner && p.IsUnneeded(r, res, members):
 		return PlanUnneeded
-	case len(members) == 0 || ofOwner || slices.ContainsFunc(members, func(n int32) bool { return !p.lines[n].Is(state.IsSatisfied) }):
+	case len(members) == 0 || ofOwner || slices.ContainsFunc(members, func(n int32) bool { return !p.Lines[n].Is(state.IsSatisfied) }):
 		return PlanStands
 	}
 	return PlanOwnerSatisfied
@@ -298,12 +287,12 @@ func (p *pass) endOf(r columnar.Row, res *model.Reservation) PlanEnd {
 // endOfLate is endOf for a reservation that was not live when the pass began.
 func (p *pass) endOfLate(r columnar.Row, res *model.Reservation) PlanEnd {
 	switch {
-	case !p.mayHold(r, res):
-		if st := p.s.View.State[r]; st == model.Idle || st == model.Configured || st == model.Creating {
+	case !p.MayHold(r, res):
+		if st := p.Snap.View.State[r]; st == model.Idle || st == model.Configured || st == model.Creating {
 			return PlanExpired
 		}
 		return PlanMachinesGone
-	case p.s.Demand.Reported(res.Owner.Cluster):
+	case p.Snap.Demand.Reported(res.Owner.Cluster):
 		return PlanOwnerGone
 	}
 	return PlanStands
@@ -312,30 +301,25 @@ func (p *pass) endOfLate(r columnar.Row, res *model.Reservation) PlanEnd {
 // reportAdopted lists the machines that are credited to a Need whose stamp they do not carry, and
 // counts each once.
 func (p *pass) reportAdopted(plan *Plan) {
-	p.e.crew.Run(p.e.tasks.adopted)
+	p.SettleForeignStamps()
 	most := 0
-	for _, l := range p.e.workers {
-		most += len(l.crediting.foreignStamps)
+	for _, l := range p.st.Workers {
+		most += len(l.Crediting.ForeignStamps)
 	}
 	if most == 0 {
 		return
 	}
 	plan.Adopted = slices.Grow(plan.Adopted, most)
-	listed := bitmap.DenseIn(p.e.arena, p.s.Supply.RowMax())
-	for _, l := range p.e.workers {
-		for _, x := range l.crediting.foreignStamps {
-			plan.Adopted = append(plan.Adopted, Adopted{Machine: x.row, Need: x.named})
-			if !listed.Has(uint32(x.row)) {
-				listed.Set(uint32(x.row))
+	listed := bitmap.DenseIn(p.Arena, p.Snap.Supply.RowMax())
+	for _, l := range p.st.Workers {
+		for _, x := range l.Crediting.ForeignStamps {
+			plan.Adopted = append(plan.Adopted, Adopted{Machine: x.Row, Need: x.Named})
+			if !listed.Has(uint32(x.Row)) {
+				listed.Set(uint32(x.Row))
 				plan.Stats.Adopted++
 			}
 		}
 	}
-}
-
-// keepAdopted drops the machines with a foreign stamp that another Need has claimed since.
-func (l *worker) keepAdopted() {
-	l.crediting.foreignStamps = slices.DeleteFunc(l.crediting.foreignStamps, func(x foreignStamp) bool { return l.p.claims.Of(x.row) != x.need })
 }
 
 // Digest returns a hash of the plan: two plans for one input that differ have, in all likelihood,
@@ -355,15 +339,15 @@ func (p *Plan) Digest() uint64 {
 	if p.pass == nil {
 		return uint64(h)
 	}
-	for r := range columnar.Row(p.pass.s.Supply.RowMax()) {
-		if need := p.pass.claims.Of(r); need != state.Unclaimed {
-			h.Add(uint64(r), uint64(p.pass.outward(need)))
+	for r := range columnar.Row(p.pass.Snap.Supply.RowMax()) {
+		if need := p.pass.Claims.Of(r); need != state.Unclaimed {
+			h.Add(uint64(r), uint64(p.pass.Outward(need)))
 		}
 	}
 	for i := range p.Len() {
 		n := p.pass.at(i)
 		h.Add(uint64(n.Status&(state.IsSatisfied|state.IsUncoverable|state.IsPinned|state.IsSkewBlocked|state.IsWithheld|state.HasCandidates|state.IsAwaiting)), uint64(p.Rank(i))<<32|uint64(p.Unmet(i)))
-		if p.pass.kindOf(p.pass.needAt(i)).Same {
+		if p.pass.KindOf(p.pass.needAt(i)).Same {
 			h.Add(uint64(n.Domain))
 		}
 	}
@@ -372,7 +356,7 @@ func (p *Plan) Digest() uint64 {
 
 // unmet returns the first reason that applies to a Need; UnmetNone if it is satisfied.
 func (p *pass) unmet(need int32) Unmet {
-	n, k := &p.lines[need], p.kindOf(need)
+	n, k := &p.Lines[need], p.KindOf(need)
 	unoffered := p.unoffered(need)
 	switch {
 	case n.Is(state.IsSatisfied) && len(unoffered.Aggregate) == 0:
@@ -390,11 +374,11 @@ func (p *pass) unmet(need int32) Unmet {
 		return UnmetAwaitingDrain
 	case n.Is(state.HasCandidates):
 		return UnmetPreemptionExhausted
-	case k.Same && !x.covers(p.aggregate(need)):
+	case k.Same && !x.covers(p.Aggregate(need)):
 		return UnmetTopology
 	case n.Is(state.IsSkewBlocked):
 		return UnmetSpread
-	case !x.covers(p.aggregate(need)):
+	case !x.covers(p.Aggregate(need)):
 		return UnmetInsufficientSupply
 	}
 	return UnmetPriorityStarved
@@ -403,11 +387,11 @@ func (p *pass) unmet(need int32) Unmet {
 // rests reports whether a Need is parked by its cluster. The flag IsParked is also set for a row that
 // waits for a resource which no machine offers.
 func (p *pass) rests(need int32) bool {
-	n := &p.lines[need]
-	if !n.Is(state.IsParked) || n.Is(state.IsFold) || !p.unoffered(need).Waits(p.kindOf(need).Same) {
+	n := &p.Lines[need]
+	if !n.Is(state.IsParked) || n.Is(state.IsFold) || !p.unoffered(need).Waits(p.KindOf(need).Same) {
 		return n.Is(state.IsParked)
 	}
-	src := &p.sources[n.Cluster]
+	src := &p.Sources[n.Cluster]
 	return src.Block.Parked(int(need - src.Base))
 }
 
@@ -441,16 +425,16 @@ func (x *limit) covers(want []int64) bool {
 
 // limitOf returns what a Need's kind could be given, memoized per cycle.
 func (p *pass) limitOf(need int32) *limit {
-	x := &p.e.store.limits
+	x := &p.st.limits
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.stale {
 		x.stale = false
-		x.kinds, x.sum = reuse.Resize(x.kinds, len(p.kinds)), reuse.Resize(x.sum, p.dims)
+		x.kinds, x.sum = reuse.Resize(x.kinds, len(p.Kinds)), reuse.Resize(x.sum, p.Dims)
 		x.keys, x.bins = x.keys[:0], x.bins[:0]
 	}
-	at := p.lines[need].Kind
-	limit, k := &x.kinds[at], &p.kinds[at]
+	at := p.Lines[need].Kind
+	limit, k := &x.kinds[at], &p.Kinds[at]
 	switch {
 	case limit.known:
 	case k.Same:
@@ -464,30 +448,30 @@ func (p *pass) limitOf(need int32) *limit {
 
 // find sums the usable machines that the kind accepts.
 func (x *limits) find(p *pass, k *state.Kind, limit *limit) {
-	sum := make([]int64, p.dims)
+	sum := make([]int64, p.Dims)
 	for _, c := range k.Classes {
-		columnar.SatAddScaled(sum, p.vector(c), int64(p.s.Usable[c]))
+		columnar.SatAddScaled(sum, p.Vector(c), int64(p.Snap.Usable[c]))
 	}
-	limit.nothing = positive(sum)&k.Mask != k.Mask
+	limit.nothing = cycle.Positive(sum)&k.Mask != k.Mask
 	limit.tops = [][]int64{sum}
 }
 
 // findIn sums the usable machines that the kind accepts, domain by domain.
 func (x *limits) findIn(p *pass, k *state.Kind, limit *limit) {
 	some := uint64(0)
-	for bins := x.binsOf(p, p.s.Supply.SameKey(k.Matcher)); len(bins) > 0; {
+	for bins := x.binsOf(p, p.Snap.Supply.SameKey(k.Matcher)); len(bins) > 0; {
 		n := 1
 		for n < len(bins) && bins[n].value == bins[0].value {
 			n++
 		}
-		if _, permitted := p.s.Supply.DomainOf(k.Matcher, bins[0].value); permitted {
+		if _, permitted := p.Snap.Supply.DomainOf(k.Matcher, bins[0].value); permitted {
 			clear(x.sum)
 			for _, c := range bins[:n] {
 				if k.AcceptsClass(c.class) {
-					columnar.SatAddScaled(x.sum, p.vector(c.class), int64(c.count))
+					columnar.SatAddScaled(x.sum, p.Vector(c.class), int64(c.count))
 				}
 			}
-			some |= positive(x.sum)
+			some |= cycle.Positive(x.sum)
 			limit.raise(x.sum)
 		}
 		bins = bins[n:]
@@ -516,10 +500,10 @@ func (x *limits) binsOf(p *pass, key int) []bin {
 }
 
 // countBins is binsOf without its memory: a counting sort by value, then a sort by class.
-func (fl *fleet) countBins(key int) []bin {
-	values, classes := fl.s.Supply.Values(key), fl.s.View.Class
-	from := make([]uint32, fl.s.Supply.ValueIDMax()+1) // by value
-	counts := func(r int) bool { return values[r] != 0 && mayServe[fl.s.View.State[r]] }
+func (p *pass) countBins(key int) []bin {
+	values, classes := p.Snap.Supply.Values(key), p.Snap.View.Class
+	from := make([]uint32, p.Snap.Supply.ValueIDMax()+1) // by value
+	counts := func(r int) bool { return values[r] != 0 && mayServe[p.Snap.View.State[r]] }
 	n := uint32(0)
 	for r := range values {
 		if counts(r) {

@@ -21,7 +21,7 @@ type shape struct {
 var shapes = []shape{
 	{pkg: "./shard/...", fields: 20, methods: 40, lines: 4500},
 	{pkg: "./engine/internal/...", fields: 20, methods: 40, lines: 4500},
-	{pkg: "./engine", fields: 20}, // its stages are methods of the pass and of a worker, and not packages yet
+	{pkg: "./engine", fields: 20, methods: 60, lines: 4500}, // the report and Explain are methods of the pass
 }
 
 // wholes are types that hold a program together: of fields they may have fewer.
@@ -36,6 +36,15 @@ var spacious = map[string]string{
 	"./shard.CycleReport":                       "a record for pages and logs: each field is a figure, and nothing changes them",
 	"./shard.metrics":                           "a record of series: one field for each metric",
 	"./shard/session.Server":                    "two of its fields say what calls of the protocol it does not serve",
+}
+
+// crowded are the types that have more methods than they may: exactly so many, so that a number in this table only falls.
+// In time they are cut as packages were: what follows one subject moves to a type of its own.
+var crowded = map[string]int{
+	"./engine/internal/assign.Worker":    110,
+	"./engine/internal/search.selection": 101,
+	"./engine/internal/victims.Pass":     66,
+	"./engine/internal/victims.Worker":   66,
 }
 
 // views are the types that another type of their package may embed by pointer, each with a reason.
@@ -112,7 +121,7 @@ func receiverOf(f *ast.FuncDecl) string {
 
 // misshapen finds the types that are larger than they may be, and exceptions that
 // nobody needs.
-func misshapen(files []*source, shapes []shape, wholes map[string]int, spacious map[string]string) []string {
+func misshapen(files []*source, shapes []shape, wholes, crowded map[string]int, spacious map[string]string) []string {
 	var out []string
 	needed := map[string]bool{}
 	for _, x := range shapesOf(files) {
@@ -130,8 +139,15 @@ func misshapen(files []*source, shapes []shape, wholes map[string]int, spacious 
 		} else if x.fields > limit {
 			out = append(out, fmt.Sprintf("%s has %d fields, at most %d", x.name, x.fields, limit))
 		}
-		if shapes[i].methods > 0 && x.methods > shapes[i].methods {
-			out = append(out, fmt.Sprintf("%s has %d methods, at most %d", x.name, x.methods, shapes[i].methods))
+		most := shapes[i].methods
+		if n, ok := crowded[x.name]; ok && n > most {
+			needed[x.name] = true
+			if most = n; x.methods < n {
+				out = append(out, fmt.Sprintf("%s has %d methods, and is down for %d", x.name, x.methods, n))
+			}
+		}
+		if most > 0 && x.methods > most {
+			out = append(out, fmt.Sprintf("%s has %d methods, at most %d", x.name, x.methods, most))
 		}
 	}
 	for name, because := range spacious {
@@ -139,9 +155,11 @@ func misshapen(files []*source, shapes []shape, wholes map[string]int, spacious 
 			out = append(out, fmt.Sprintf("%s needs no exception, or has no reason", name))
 		}
 	}
-	for name := range wholes {
-		if !needed[name] {
-			out = append(out, fmt.Sprintf("there is no type %s", name))
+	for _, table := range []map[string]int{wholes, crowded} {
+		for name := range table {
+			if !needed[name] {
+				out = append(out, fmt.Sprintf("there is no type %s", name))
+			}
 		}
 	}
 	slices.Sort(out)
@@ -201,7 +219,7 @@ func production(files []*source) []*source {
 
 // TestTypesAreOneSubject holds the types of the module to their shapes.
 func TestTypesAreOneSubject(t *testing.T) {
-	for _, fault := range misshapen(production(loadSources(t, moduleRoot(t))), shapes, wholes, spacious) {
+	for _, fault := range misshapen(production(loadSources(t, moduleRoot(t))), shapes, wholes, crowded, spacious) {
 		t.Errorf("%s: a type is one subject", fault)
 	}
 }
@@ -232,6 +250,9 @@ type Record struct{ a, b, c int }
 type Busy struct{}
 func (Busy) A() {}
 func (*Busy) B() {}
+type Crowd struct{}
+func (Crowd) A() {}
+func (Crowd) B() {}
 type Fine struct{ a int; Busy }
 type Lane struct{ *Busy; *fmt.Stringer }
 func (f *Fine) A() {}
@@ -241,22 +262,24 @@ func (f *Fine) A() {}
 		t.Fatal(err)
 	}
 	got := misshapen([]*source{s}, []shape{{pkg: "./x", fields: 2, methods: 1}},
-		map[string]int{"./x.Whole": 1, "./x.Gone": 1}, map[string]string{"./x.Record": "it is one", "./x.Fine": "it needs none"})
+		map[string]int{"./x.Whole": 1, "./x.Gone": 1}, map[string]int{"./x.Crowd": 3, "./x.Away": 2}, map[string]string{"./x.Record": "it is one", "./x.Fine": "it needs none"})
 	want := []string{
 		"./x.Busy has 2 methods, at most 1",
+		"./x.Crowd has 2 methods, and is down for 3",
 		"./x.Fine needs no exception, or has no reason",
 		"./x.Large has 3 fields, at most 2",
 		"./x.Whole has 2 fields, at most 1",
+		"there is no type ./x.Away",
 		"there is no type ./x.Gone",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("found:\n%q\nwant:\n%q", got, want)
 	}
-	large := overgrown([]*source{s}, []shape{{pkg: "./x", lines: 9}, {pkg: "./...", lines: 1}})
-	if !slices.Equal(large, []string{"./x has 10 lines, at most 9"}) || overgrown([]*source{s}, []shape{{pkg: "./x", lines: 10}}) != nil {
+	large := overgrown([]*source{s}, []shape{{pkg: "./x", lines: 12}, {pkg: "./...", lines: 1}})
+	if !slices.Equal(large, []string{"./x has 13 lines, at most 12"}) || overgrown([]*source{s}, []shape{{pkg: "./x", lines: 13}}) != nil {
 		t.Errorf("found %q", large)
 	}
-	if got := embeddings([]*source{s}, []shape{{pkg: "./x"}}); !slices.Equal(got, []string{"x/x.go:9 embeds *Busy"}) {
+	if got := embeddings([]*source{s}, []shape{{pkg: "./x"}}); !slices.Equal(got, []string{"x/x.go:12 embeds *Busy"}) {
 		t.Errorf("found %q", got)
 	}
 }

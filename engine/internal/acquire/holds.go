@@ -1,0 +1,204 @@
+package acquire
+
+import (
+	"math"
+	"slices"
+	"sync/atomic"
+
+	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/bitmap"
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/holds"
+	"github.com/tonnage/tonnage/engine/internal/plan"
+	"github.com/tonnage/tonnage/engine/internal/ranks"
+	"github.com/tonnage/tonnage/engine/internal/state"
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// What the stages do with reservations. Which machines are held for which Needs, and what ends together, is in
+// engine/internal/holds.
+
+// BlockUpTo withdraws, before the turn of the Need at a place in the order, the machines held for Needs
+// that rank above it.
+func (l *Worker) BlockUpTo(rank int32) {
+	blocks := l.p.Reserved.Blocks
+	for l.NextBlock < len(blocks) && blocks[l.NextBlock].From <= rank {
+		if r := blocks[l.NextBlock].Row; l.has(l.p.Snap.View.Class[r]) && l.p.Reserved.Live(r) {
+			l.Take(r)
+			l.Undone = append(l.Undone, r)
+		}
+		l.NextBlock++
+	}
+}
+
+// AnyLower reports whether an available machine is left for a kind that is held for a Need of lower rank.
+func (p *Pass) AnyLower(k *state.Kind) bool { return p.Reserved.Lower.Any(k, p.Taken) }
+
+// headCost is the sort key of a machine when the heads of tuples are compared; held machines follow all others.
+func (p *Pass) headCost(cost []uint32, r columnar.Row) uint64 {
+	return p.Reserved.Lower.HeadKey(cost[p.Snap.View.Class[r]], r)
+}
+
+// acquireLower claims machines of a stage that are held for Needs of lower rank, the lowest first.
+func (l *Worker) acquireLower(need int32, k *state.Kind, stage int) {
+	if len(l.p.Reserved.Lower.Classes[stage]) == 0 {
+		return
+	}
+	for l.Lacks != 0 {
+		r := l.nextLower(need, k, stage)
+		if r == columnar.None {
+			return
+		}
+		l.Acquired(r, need, stage)
+	}
+}
+
+// nextLower returns the available held machine that goes first, of those that help the Need at work.
+func (l *Worker) nextLower(need int32, k *state.Kind, stage int) columnar.Row {
+	best, first := columnar.None, uint32(math.MaxUint32)
+	lower := &l.p.Reserved.Lower
+	list := lower.Classes[stage]
+	for i := range list {
+		x := &list[i]
+		if l.p.ClassMask[x.Class]&l.Lacks == 0 || !k.AcceptsClass(x.Class) || !lower.Head(x, l.p.Taken) {
+			continue
+		}
+		for _, r := range x.Rows[x.At:] {
+			l.Figures.Probes++
+			place := lower.Place(r)
+			if place >= first {
+				break
+			}
+			if lower.IsOpen(r, l.p.Taken) && l.p.InDomain(r, need) {
+				best, first = r, place
+				break
+			}
+		}
+	}
+	return best
+}
+
+// VoidFor ends the reservations of an owner when another Need takes one of its machines.
+func (l *Worker) VoidFor(need int32, r columnar.Row) {
+	if l.p.Reserved.Live(r) && !l.p.Reserved.OwnedBy(r, need) {
+		l.Void(l.p.Snap.Supply.Reservation(r).Owner, plan.PlanRankLost)
+	}
+}
+
+// VoidTaken ends the reservations on machines that a Need has acquired. It runs after the Need
+// has acquired everything, so the Need itself does not use what is set free.
+func (l *Worker) VoidTaken(need int32) {
+	if !l.p.Reserved.Breakable {
+		return
+	}
+	for r := l.p.Lines[need].Acquired; r != columnar.None; r = l.p.Claims.Next(r) {
+		l.VoidFor(need, r)
+	}
+}
+
+// VoidAllTaken ends, after all Needs have acquired, the reservations on machines that others
+// have claimed. An owner of a single machine was not checked before.
+func (l *Worker) VoidAllTaken() {
+	for _, b := range l.p.Reserved.Blocks {
+		if holder := l.p.Claims.Of(b.Row); holder != state.Unclaimed {
+			l.VoidFor(holder, b.Row)
+		}
+	}
+}
+
+// Void ends an owner's reservations for a cause. The Idle machines among them become available like any other.
+func (l *Worker) Void(owner model.Owner, why plan.PlanEnd) {
+	l.p.Reserved.End(l.Arena, owner, why, func(r columnar.Row) {
+		l.p.NoteFreed(r)
+		if l.p.Snap.View.State[r] == model.Idle {
+			l.unhold(r)
+		}
+	})
+}
+
+// unhold makes an Idle machine available that is not held any more.
+func (l *Worker) unhold(r columnar.Row) {
+	if l.p.Claimed(r) || l.p.Promised.TakenBy(r) != ranks.None {
+		return
+	}
+	if l.p.Taken[r] {
+		l.PutBack(r)
+	} else {
+		l.p.Stock.Epoch++ // as PutBack does
+		l.offer(r)
+		l.Acquiring.Domains.Rewind(r)
+	}
+	l.revive(l.p.Snap.View.Class[r])
+}
+
+// revive lets Needs that found nothing try again, since a machine of a class has become free.
+func (l *Worker) revive(class uint32) {
+	for i := range l.p.Kinds {
+		if l.p.Kinds[i].AcceptsClass(class) {
+			atomic.StoreUint32(&l.p.Stock.Spent[i], 0)
+		}
+	}
+	l.Acquiring.Revived = true
+}
+
+// HeldFor returns, in keep order, what is held for a Need, and what still drains of its own
+// plan that ended in this pass, unless another plan counts on it.
+func (p *Pass) HeldFor(need int32) []columnar.Row {
+	rows, drains := p.Reserved.Of(need), p.Reserved.Draining(need)
+	if len(drains) == 0 {
+		return rows
+	}
+	rows = slices.Clone(rows)
+	for _, r := range drains {
+		if p.Promised.TakenBy(r) == ranks.None {
+			rows = append(rows, r)
+		}
+	}
+	holds.SortKeep(p.Snap, rows)
+	return rows
+}
+
+// Arrives reports whether a machine drains for the need and no other need of the same owner
+// counts on it.
+func (p *Pass) Arrives(r columnar.Row, need int32, k *state.Kind) bool {
+	return p.drainsFor(r, need, k) && !p.Promised.Flying.Has(uint32(r))
+}
+
+// drainsFor reports whether a machine that is held for the need is on its way to it: it drains,
+// or it will because its preemption was accepted.
+func (p *Pass) drainsFor(r columnar.Row, need int32, k *state.Kind) bool {
+	switch p.Snap.View.State[r] {
+	case model.Draining:
+	case model.Configured:
+		if p.Snap.ClusterOf[p.Snap.View.Cluster[r]] == p.Lines[need].Cluster {
+			return false
+		}
+	default:
+		return false
+	}
+	return p.Accepts(r, k)
+}
+
+// NoteFreed records the class of a machine that is put back after phase 1 skipped it.
+func (p *Pass) NoteFreed(r columnar.Row) {
+	if p.Promised.Freed == nil {
+		p.Promised.Freed = alloc.Make[uint64](p.Arena, (len(p.Snap.Classes)+63)/64)
+	}
+	class := p.Snap.View.Class[r]
+	p.Promised.Freed[class>>6] |= 1 << (class & 63)
+}
+
+// TakenBy returns the need whose plan of this cycle counts on a machine; ranks.None = none.
+func (x *promised) TakenBy(r columnar.Row) int32 {
+	if x.Taker == nil {
+		return ranks.None
+	}
+	return x.Taker[r] - 1
+}
+
+// promised is what plans of preemption count on, and what they set free. Phase 2 writes it; it is empty during phase 1.
+type promised struct {
+	Taker  []int32      // by row: 1 + the Need whose plan counts on the machine; nil = no plan
+	Flying bitmap.Dense // machines that drain for the Need that counts on them
+	Freed  []uint64     // classes of revoked machines and of voided reservations, as a set; nil = none
+}

@@ -1,0 +1,241 @@
+package acquire
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/state"
+)
+
+// acquireSpreadFit acquires under hard spread with AcquireFit: Idle machines, then Speculative ones. Each
+// step takes, among the machines that the skew allows, the one that costs least for what it covers of what is
+// missing; among equals the first in the order of acquiring. Machines that are held for the Need go first,
+// whatever the skew; those held for lower ranks go last.
+func (l *Worker) acquireSpreadFit(need int32, k *state.Kind) {
+	f := l.fitterOf()
+	l.Acquiring.Spread.Start(l.p.Snap.Supply, k.Spread)
+	if f.acquireOnly(need, k) {
+		return
+	}
+	for r := l.p.Lines[need].Head; r != columnar.None; r = l.p.Claims.Next(r) {
+		l.Acquiring.Spread.Count(r)
+	}
+	blocked := false
+	for stage := range l.p.Stock.Free {
+		if l.Lacks == 0 {
+			return
+		}
+		f.stage = stage
+		f.floor(need, k)
+		for l.Lacks != 0 {
+			r := f.nextSpread(need, k)
+			if r == columnar.None {
+				break
+			}
+			l.Acquired(r, need, stage)
+			l.Acquiring.Spread.Count(r)
+		}
+		blocked = blocked || f.anyPlaced(k)
+	}
+	if l.Lacks != 0 && blocked {
+		l.p.noteSkewed(need)
+	}
+}
+
+// eachPlaced calls visit for the available machines of the stage that have all constrained keys, until it returns
+// false: those of a class that are not held, then those held for lower ranks. Of a class whose machines agree in
+// the keys, only the first is visited.
+func (f *fitter) eachPlaced(k *state.Kind, visit func(columnar.Row) bool) {
+	l, x := f.l, &f.l.p.Stock.Free[f.stage]
+	goesOn := true
+	for _, c := range k.Classes {
+		if x.Has(c) && !f.eachOfClass(c, k, visit) {
+			return
+		}
+	}
+	l.p.Reserved.Lower.Each(k, f.stage, l.p.Taken, func(r columnar.Row) { goesOn = goesOn && (!f.l.Acquiring.Spread.IsPlaced(r) || visit(r)) })
+}
+
+// eachOfClass is eachPlaced for the machines of a class that are not held.
+func (f *fitter) eachOfClass(class uint32, k *state.Kind, visit func(columnar.Row) bool) bool {
+	x := &f.l.p.Stock.Free[f.stage]
+	if f.l.p.Stock.Layouts[k.Number] != nil {
+		f.l.Figures.Probes++
+		r := x.Head(class) // the others are in the same place
+		return !f.l.Acquiring.Spread.IsPlaced(r) || visit(r)
+	}
+	for _, r := range x.Rest(class) {
+		if !f.isOpen(r) {
+			continue
+		}
+		if f.l.Figures.Probes++; f.l.Acquiring.Spread.IsPlaced(r) && !visit(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// floor notes the values that have a candidate now: they count for the minimum.
+func (f *fitter) floor(need int32, k *state.Kind) {
+	sc := &f.l.Acquiring.Spread
+	sc.ClearFloor()
+	f.eachPlaced(k, func(r columnar.Row) bool {
+		sc.FloorAt(r)
+		return true
+	})
+	f.eachOwn(need, k, sc.FloorAt)
+}
+
+// EachOwn calls visit for the machines of the stage that are held for the Need and have all constrained keys.
+func (f *fitter) eachOwn(need int32, k *state.Kind, visit func(columnar.Row)) {
+	for _, r := range f.l.p.Reserved.Of(need) {
+		if f.l.p.FreeReserved(r, k) && f.l.Acquiring.Spread.IsPlaced(r) && f.l.p.StageOf(r) == f.stage {
+			visit(r)
+		}
+	}
+}
+
+// offered is a candidate of a step: what it costs for what it covers, and its place in the order of
+// acquiring.
+type offered struct {
+	row   columnar.Row
+	owner uint64 // 0 for a machine that is not held, else its owner's place
+	ratio float64
+	key   uint64
+}
+
+func (a *offered) before(b *offered) bool {
+	switch {
+	case b.row == columnar.None:
+		return true
+	case a.owner != b.owner:
+		return a.owner < b.owner
+	case a.ratio != b.ratio:
+		return a.ratio < b.ratio
+	}
+	return a.key < b.key
+}
+
+// nextSpread returns the machine that the next step takes; None if there is none.
+func (f *fitter) nextSpread(need int32, k *state.Kind) columnar.Row {
+	l := f.l
+	var best offered
+	try := func(r columnar.Row, owner uint64) { // of held machines, which are in keep order in both stages
+		x := offered{r, owner, f.costPerCover(l.p.Snap.View.Class[r], k), l.p.Snap.KeepKey(r)}
+		if x.before(&best) {
+			best = x
+		}
+	}
+	f.eachOwn(need, k, func(r columnar.Row) {
+		if l.Helps(r) {
+			try(r, 0)
+		}
+	})
+	if best.row != columnar.None {
+		return best.row
+	}
+	best = f.bestHelping(k, l.Acquiring.Spread.AllowsAt)
+	if best.row != columnar.None {
+		return best.row
+	}
+	l.p.Reserved.Lower.Each(k, f.stage, l.p.Taken, func(r columnar.Row) {
+		if l.Helps(r) && f.l.Acquiring.Spread.IsPlaced(r) && l.Acquiring.Spread.AllowsAt(r) {
+			try(r, 1+uint64(l.p.Reserved.Lower.Owner(r)))
+		}
+	})
+	return best.row
+}
+
+// bestHelping returns the first of the machines that are not held, that help, and that a test admits. A machine
+// covers at most one part of each row, so where machines cost more than the best one does for all rows, the
+// search ends.
+func (f *fitter) bestHelping(k *state.Kind, admits func(columnar.Row) bool) (best offered) {
+	l, x := f.l, &f.l.p.Stock.Free[f.stage]
+	costs, rows := l.p.Costs(k, f.stage), float64(bits.OnesCount64(l.Lacks))
+	ladder := f.l.p.Stock.Ladders[k.Number][f.stage]
+	if ladder.Epoch != l.p.Stock.Epoch {
+		ladder.Epoch = l.p.Stock.Epoch
+		ladder.Reopen()
+	}
+	for i := ladder.Low; i < len(ladder.Steps); i++ {
+		step := &ladder.Steps[i]
+		if best.row != columnar.None && f.l.p.CostIn(step.Classes[0], k, f.stage) > best.ratio*rows*(1+costSlack) {
+			break
+		}
+		for _, c := range step.Classes[:step.Live] {
+			if !x.Has(c) || l.p.ClassMask[c]&l.Lacks == 0 || !k.AcceptsClass(c) {
+				continue
+			}
+			ratio, rank := f.costPerCover(c, k), uint64(costs[c])<<32
+			if best.row != columnar.None && (best.ratio < ratio || best.ratio == ratio && best.key < rank) {
+				continue
+			}
+			f.eachOfClass(c, k, func(r columnar.Row) bool {
+				if !admits(r) {
+					return true
+				}
+				if o := (offered{r, 0, ratio, rank | uint64(x.Place[r])}); o.before(&best) {
+					best = o
+				}
+				return false // later ones of the class cost as much
+			})
+		}
+	}
+	return best
+}
+
+// costSlack is more than the relative error of a cost for what is covered.
+const costSlack = 1e-9
+
+// acquireOnly acquires one machine for a Need without any if that covers everything. The skew permits any
+// first machine, so nothing has to be counted.
+func (f *fitter) acquireOnly(need int32, k *state.Kind) bool {
+	l := f.l
+	if l.p.Lines[need].Head != columnar.None || l.p.Reserved.Has(need) || l.p.AnyLower(k) {
+		return false
+	}
+	for stage := range l.p.Stock.Free {
+		f.stage = stage
+		best := f.bestHelping(k, func(columnar.Row) bool { return true })
+		if best.row != columnar.None && columnar.Covers(l.p.Vec(best.row), l.Missing) {
+			l.Acquired(best.row, need, stage)
+			return true
+		}
+		if best.row != columnar.None || l.p.any(f.l.p.Stock.Ladders[k.Number][stage], k, stage) {
+			return false
+		}
+	}
+	return false
+}
+
+// costPerCover returns what a machine of a class costs for the parts that it covers of what is missing.
+func (f *fitter) costPerCover(class uint32, k *state.Kind) float64 {
+	l := f.l
+	cost := l.p.CostIn(class, k, f.stage)
+	if cost == 0 || math.IsInf(cost, 1) {
+		return cost
+	}
+	v, covered := l.p.Vector(class), 0.0
+	for _, d := range f.byName {
+		if m := l.Missing[d]; m > 0 {
+			covered += float64(min(v[d], m)) / float64(m)
+		}
+	}
+	return cost / covered
+}
+
+// anyPlaced reports whether a machine was left that has something of what is missing. Only the skew can have
+// forbidden it.
+func (f *fitter) anyPlaced(k *state.Kind) bool {
+	l := f.l
+	if l.Lacks == 0 {
+		return false
+	}
+	found := false
+	f.eachPlaced(k, func(r columnar.Row) bool {
+		found = found || l.Helps(r)
+		return !found
+	})
+	return found
+}

@@ -1,0 +1,294 @@
+package order
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/engine/demand"
+	"github.com/tonnage/tonnage/engine/internal/cycle"
+	"github.com/tonnage/tonnage/engine/internal/ranks"
+	"github.com/tonnage/tonnage/engine/internal/state"
+)
+
+// fillRankSlots recomputes the rank slots of the touched rows of the cluster at work.
+func (f *folder) fillRankSlots() {
+	p := f.p
+	st := p.st
+	arrivals, swaps := f.block.Arrivals(), st.Clusters[f.c].Fold.Swaps
+	for _, row := range f.moves.touched {
+		number := f.base + row
+		n := &p.Lines[number]
+		x := ranks.Slot{Arrival: arrivals[row], Need: number, Kind: n.Kind}
+		if n.Status&(state.IsMember|state.IsFold) != 0 {
+			need := p.NeedOf(number)
+			if d := p.FoldOf(need); d.First == number {
+				x = ranks.Slot{Arrival: d.Arrival, Need: need, Kind: p.Lines[need].Kind}
+			} else {
+				x = ranks.Slot{Need: ranks.None}
+			}
+		}
+		if at, ok := slices.BinarySearchFunc(swaps, number, func(s cycle.Swap, rankSlot int32) int { return cmp.Compare(s.RankSlot, rankSlot) }); ok {
+			x.Need, x.Kind = swaps[at].Need, p.Lines[swaps[at].Need].Kind
+		}
+		was := st.RankSlots[number]
+		if was == x {
+			continue
+		}
+		st.RankSlots[number] = x
+		switch {
+		case p.Changed.Fresh:
+		case was.Need != x.Need || was.Arrival != x.Arrival || f.p.st.Kinds.WorthOf(was.Kind) != f.p.st.Kinds.WorthOf(x.Kind):
+			f.move(was, number, x)
+		case x.Need != ranks.None:
+			st.KindAt[st.RankOf[x.Need]] = x.Kind
+		}
+	}
+}
+
+// clearRankSlots empties the rank slots of a cluster's lines.
+func (f *folder) clearRankSlots() {
+	src := &f.p.Sources[f.c]
+	rankSlots := f.p.st.RankSlots[src.Base:][:src.Room]
+	for i := range rankSlots {
+		rankSlots[i] = ranks.Slot{Need: ranks.None} // the other fields too: slots are compared as a whole
+	}
+}
+
+// move notes that a rank slot has changed, so that its Need has another place in the order.
+func (f *folder) move(was ranks.Slot, number int32, now ranks.Slot) {
+	st := f.p.st
+	f.moves.moved, st.Sorted[f.c] = true, 0
+	if was.Need != ranks.None {
+		f.moves.left = append(f.moves.left, st.RankOf[was.Need])
+	}
+	if now.Need != ranks.None {
+		f.moves.arrived = append(f.moves.arrived, number)
+		if x := &st.Clusters[f.c]; x.Replay {
+			x.LetGo = append(x.LetGo, now.Need)
+		}
+	}
+}
+
+// vacate empties the rank slots of rows that the cluster no longer has.
+func (f *folder) vacate() {
+	src, st := &f.p.Sources[f.c], f.p.st
+	for number := src.Base + int32(src.Rows); number < src.Base+int32(src.Had); number++ {
+		if was := st.RankSlots[number]; was.Need != ranks.None {
+			st.RankSlots[number] = ranks.Slot{Need: ranks.None}
+			f.move(was, number, st.RankSlots[number])
+		}
+	}
+}
+
+// Rank sorts all Needs from nothing.
+func (p *Pass) Rank() {
+	st := p.st
+	worths := alloc.MakeDirty[uint64](p.Arena, len(p.Kinds))
+	for i := range p.Kinds {
+		worths[i] = p.Kinds[i].Worth
+	}
+	s := ranks.Sorter{
+		Crew: p.Crew, Arena: p.Arena, Slots: st.RankSlots, Worths: worths, Own: !p.AnyFolds && !p.folding.anySwaps,
+		Needs: st.Order, KindAt: st.KindAt, RankOf: p.RankOf,
+	}
+	s.Sort()
+	p.Order, p.KindAt = s.Needs, s.KindAt
+	st.Order, st.KindAt = p.Order, p.KindAt
+	clear(st.Sorted)
+}
+
+// mergeShare bounds merge: above one changed place in mergeShare Needs, a full sort is cheaper.
+const mergeShare = 8
+
+// Merge updates the order incrementally if few rank slots have changed; it returns false when all Needs
+// must be sorted. The column lacking moves with the Needs.
+func (p *Pass) Merge() bool {
+	left, arrived := p.st.workers[0].Folder.moves.left, p.st.workers[0].Folder.moves.arrived
+	for _, l := range p.st.workers[1:] {
+		left, arrived = append(left, l.Folder.moves.left...), append(arrived, l.Folder.moves.arrived...)
+	}
+	p.st.workers[0].Folder.moves.left, p.st.workers[0].Folder.moves.arrived = left, arrived // keep their capacity
+	if p.Changed.Fresh || (len(left)+len(arrived))*mergeShare > len(p.Order) {
+		return false
+	}
+	slices.Sort(left)
+	slices.SortFunc(arrived, p.compareRankSlots)
+	x := ranks.Ranking{
+		Slots: p.st.RankSlots, Needs: p.Order, KindAt: p.KindAt, Lacking: p.Lacking,
+		SlotOf: p.rankSlotOf, Compare: p.compareRankSlots,
+	}
+	first := x.TakeOut(left)
+	first = min(first, x.PutIn(arrived))
+	p.Order, p.KindAt = x.Needs, x.KindAt
+	for i, need := range p.Order[first:] {
+		p.RankOf[need] = int32(first + i)
+	}
+	st := p.st
+	st.Order, st.KindAt = p.Order, p.KindAt
+	return true
+}
+
+// compareRankSlots compares the numbers of two rank slots in rank order.
+func (p *Pass) compareRankSlots(a, b int32) int {
+	x, y := &p.st.RankSlots[a], &p.st.RankSlots[b]
+	return cmp.Or(cmp.Compare(p.Kinds[x.Kind].Worth, p.Kinds[y.Kind].Worth), cmp.Compare(x.Arrival, y.Arrival), cmp.Compare(a, b))
+}
+
+// Needs of one stamp take each other's places in rank order so that the one with the largest minimum
+// unit goes first: otherwise a small Need could take the large one's machines. Needs of one stamp are
+// of one cluster and one worth. Their rank slots stay sorted by arrival, and the Needs are permuted
+// over them: a swap is a Need on another one's rank slot. Nothing is done for stamps whose rows agree
+// in their minimum unit; demand.Block.Uneven lists the rows of the others, and folds are looked at
+// here.
+
+// sitter is a Need of a stamp that several may have, before slots are assigned.
+type sitter struct {
+	stamp    uint64 // a number that identifies the stamp within the cluster
+	arrival  int64
+	rankSlot int32 // the Need's own
+	need     int32
+	unit     uint32 // number of the minimum unit's vector
+}
+
+// foldsStamp marks the stamp numbers of folds that no plain row shares.
+const foldsStamp = 1 << 63
+
+// swapScratch is the scratch memory of findSwaps.
+type swapScratch struct {
+	sitters []sitter
+	units   []sitter // the sitters of one stamp, the largest unit first
+	swaps   []cycle.Swap
+	byName  []int // the dimensions, sorted by name
+}
+
+// findSwaps returns the swaps of the cluster at work, by rank slot. The result is valid until the next
+// call.
+func (f *folder) findSwaps(x *cycle.ClusterState) []cycle.Swap {
+	w, b := &f.swapping, f.block
+	w.sitters, w.swaps = w.sitters[:0], w.swaps[:0]
+	arrivals, units := b.Arrivals(), b.UnitIDs()
+	plain := func(row int) {
+		n := f.base + int32(row)
+		w.sitters = append(w.sitters, sitter{uint64(b.Profile(row))<<32 | uint64(b.GroupID(row)), arrivals[row], n, n, units[row]})
+	}
+	uneven := b.Uneven()
+	if x.Fold.HasSame {
+		uneven = f.withFolds(uneven, plain)
+	}
+	for _, row := range uneven {
+		if f.p.Lines[f.base+int32(row)].Status&(state.IsFold|state.IsMember) == 0 {
+			plain(int(row))
+		}
+	}
+	slices.SortFunc(w.sitters, func(a, b sitter) int {
+		return cmp.Or(cmp.Compare(a.stamp, b.stamp), cmp.Compare(a.arrival, b.arrival), cmp.Compare(a.rankSlot, b.rankSlot))
+	})
+	for from := 0; from < len(w.sitters); {
+		to := from + 1
+		for to < len(w.sitters) && w.sitters[to].stamp == w.sitters[from].stamp {
+			to++
+		}
+		w.sitDown(f.p.Snap.Demand, w.sitters[from:to])
+		from = to
+	}
+	slices.SortFunc(w.swaps, func(a, b cycle.Swap) int { return cmp.Compare(a.RankSlot, b.RankSlot) })
+	return w.swaps
+}
+
+// withFolds lists the folds of the cluster at work, and the plain rows that share a stamp with a fold.
+// It returns the uneven rows that it has not listed.
+func (f *folder) withFolds(uneven []uint32, plain func(row int)) []uint32 {
+	p, w := f.p, &f.swapping
+	list, alike := p.st.Clusters[f.c].Folds.List, f.alike[:0]
+	for i := range list {
+		d := &list[i]
+		if d.Rows == 0 {
+			continue
+		}
+		row := int(d.Row - f.base)
+		of := f.profiles.of(p, f.block.Profile(row))
+		stamp := foldsStamp | uint64(of.number)
+		if of.Plain != 0 {
+			stamp = uint64(of.Plain-1) << 32
+			alike = append(alike, of.Plain-1)
+		}
+		w.sitters = append(w.sitters, sitter{stamp, d.Arrival, d.First, d.Row, f.block.AggregateIDs()[row]})
+	}
+	if f.alike = alike; len(alike) == 0 {
+		return uneven
+	}
+	isAlike := func(row int) bool { return f.block.GroupID(row) == 0 && slices.Contains(alike, f.block.Profile(row)) }
+	for row := range f.block.Len() {
+		if isAlike(row) {
+			plain(row)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(uneven), func(row uint32) bool { return isAlike(int(row)) })
+}
+
+// sitDown assigns the rank slots of one stamp, given in rank order, and notes the swaps.
+func (w *swapScratch) sitDown(d *demand.Table, of []sitter) {
+	if !slices.ContainsFunc(of, func(x sitter) bool { return x.unit != of[0].unit }) {
+		return
+	}
+	w.units = append(w.units[:0], of...)
+	slices.SortStableFunc(w.units, func(a, b sitter) int { return w.compareUnits(d, b.unit, a.unit) })
+	for i := range of {
+		if w.units[i].need != of[i].need {
+			w.swaps = append(w.swaps, cycle.Swap{RankSlot: of[i].rankSlot, Need: w.units[i].need})
+		}
+	}
+}
+
+// compareUnits compares two vectors lexicographically, with the dimensions in the order of their names.
+func (w *swapScratch) compareUnits(d *demand.Table, a, b uint32) int {
+	names := d.Dims()
+	if len(w.byName) != len(names) {
+		w.byName = w.byName[:0]
+		for i := range names {
+			w.byName = append(w.byName, i)
+		}
+		slices.SortFunc(w.byName, func(i, j int) int { return cmp.Compare(names[i], names[j]) })
+	}
+	x, y := d.Vector(a), d.Vector(b)
+	at := func(v []int64, dim int) int64 {
+		if dim < len(v) {
+			return v[dim]
+		}
+		return 0
+	}
+	for _, dim := range w.byName {
+		if c := cmp.Compare(at(x, dim), at(y, dim)); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+// moveRankSlot updates a cluster's swaps, and touches the rows whose rank slots they concern.
+func (f *folder) moveRankSlot(x *cycle.ClusterState) {
+	touch := func(swaps []cycle.Swap) {
+		for _, s := range swaps {
+			if row := s.RankSlot - f.base; int(row) < f.block.Len() {
+				f.moves.touched = append(f.moves.touched, row)
+			}
+		}
+	}
+	touch(x.Fold.Swaps)
+	x.Fold.Swaps = append(x.Fold.Swaps[:0], f.findSwaps(x)...)
+	touch(x.Fold.Swaps)
+	x.Fold.RankSlots = append(x.Fold.RankSlots[:0], x.Fold.Swaps...)
+	slices.SortFunc(x.Fold.RankSlots, func(a, b cycle.Swap) int { return cmp.Compare(a.Need, b.Need) })
+}
+
+// rankSlotOf returns the number of the rank slot on which a Need sits. O(log swaps).
+func (p *Pass) rankSlotOf(need int32) int32 {
+	if p.folding.anySwaps {
+		rankSlots := p.st.Clusters[p.Lines[need].Cluster].Fold.RankSlots
+		if at, ok := slices.BinarySearchFunc(rankSlots, need, func(s cycle.Swap, need int32) int { return cmp.Compare(s.Need, need) }); ok {
+			return rankSlots[at].RankSlot
+		}
+	}
+	return p.First(need)
+}

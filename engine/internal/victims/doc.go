@@ -1,0 +1,16 @@
+// Package victims finds what phase 2 could preempt, and keeps the record of what it does. What could be preempted is
+// units of gangs and single machines, listed by class, matcher, priority and domain (alike.go, roster.go, scope.go,
+// gang_find.go, gang_table.go; machines.go with VictimsMachine). What cannot be found is memoized (exhausted.go), and
+// turns.go tells which Needs have a turn at all. The record is Preempted: the victims, the plans, and who counts on
+// which machine.
+package victims
+
+import (
+	// The compiler inlines functions of packages that are imported directly, and of no others. What the packages
+	// below hand up has types and methods of these.
+	_ "github.com/tonnage/tonnage/engine/demand"
+	_ "github.com/tonnage/tonnage/engine/internal/domains"
+	_ "github.com/tonnage/tonnage/engine/internal/free"
+	_ "github.com/tonnage/tonnage/engine/internal/order"
+	_ "github.com/tonnage/tonnage/engine/supply"
+)

@@ -1,0 +1,233 @@
+package victims
+
+import (
+	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/ranks"
+	"github.com/tonnage/tonnage/engine/internal/state"
+	"github.com/tonnage/tonnage/engine/internal/units"
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// shortSecondsBroken is how many seconds a gang must be short, with nothing on its way to it,
+// before it counts as broken.
+const shortSecondsBroken = 60
+
+// gangTable is the gangs that phase 2 has found in this cycle.
+type gangTable struct {
+	List   []units.Gang
+	looked []bool  // by need: whether it is part of a gang is known
+	Of     []int32 // by row of a Configured machine: 1 + its gang; ofNoGang; 0 = not known
+	// inGang are the machines with an entry in of; begin clears those of the last cycle.
+	inGang []columnar.Row
+	// Rest are the machines that were broken off a gang and that the plan did not use. Some may
+	// have been used by a later plan since: TakenBy tells.
+	Rest []columnar.Row
+
+	// Memory that passes reuse.
+	pools   map[victimPoolKey]*UnitPool
+	plans   []GangPlan
+	planned []Planned
+	scopes  []*UnitScope
+	domains map[poolDomain]*UnitScope // the scopes on loan
+
+	Round   uint32       // counter that dates marks on gangs and replaces clearing them
+	Turn    uint32       // number of the need's turn that is planned for
+	dealt   []*UnitScope // scratch, by index in a victim group
+	byValue []*UnitScope // scratch of deal, by domain; all nil between two calls
+	Victims units.VictimTable
+}
+
+// poolDomain names a scope: the number of its pool, and its domain.
+type poolDomain struct{ pool, value uint32 }
+
+// scopesByValue returns a slice with an entry for each domain below n.
+func (t *gangTable) scopesByValue(n int) []*UnitScope {
+	if len(t.byValue) < n {
+		t.byValue = make([]*UnitScope, n+n/8)
+	}
+	return t.byValue
+}
+
+// begin prepares the table for a pass.
+func (t *gangTable) begin(p *Pass) {
+	if t.pools == nil {
+		t.pools = map[victimPoolKey]*UnitPool{}
+	}
+	clear(t.pools)
+	p.Candidates.UnitPools, p.Preempted.Plans, p.Preempted.Planned = t.pools, t.plans[:0], t.planned[:0]
+	clear(t.List)
+	t.List, t.Rest = t.List[:0], t.Rest[:0]
+	p.st.lent.noUnits.Anywhere.begin(0)
+	t.Victims.Forget()
+	for _, l := range p.st.Workers {
+		l.finder.forget(t)
+	}
+	for _, r := range t.inGang {
+		t.Of[r] = 0
+	}
+	t.inGang = t.inGang[:0]
+}
+
+// lay allocates the columns of the table, for all passes until the store is rebuilt.
+func (t *gangTable) lay(p *Pass, rows, machines int) {
+	t.looked, t.Of, t.inGang = alloc.Make[bool](p.st.Arena, rows), alloc.Make[int32](p.st.Arena, machines), t.inGang[:0]
+	for _, l := range p.st.Workers {
+		l.finder.known, l.finder.single = l.finder.known[:0], l.finder.single[:0]
+	}
+}
+
+// ofNoGang marks, in gangTable.of, machines that are known to serve no gang.
+const ofNoGang = -1
+
+// GangOf returns 1 + the index of the gang that a Configured machine serves, 0 = none. It finds
+// the gang on first use.
+func (l *Worker) GangOf(r columnar.Row) int32 {
+	t := &l.p.st.Gangs
+	if at := t.Of[r]; at != 0 {
+		return max(at, 0)
+	}
+	if need := l.p.Claims.Of(r); need != state.Unclaimed && l.p.mayBeOfGang(need) && !t.looked[need] {
+		l.findGang(need)
+		l.p.numberGangs()
+	}
+	return t.Of[r]
+}
+
+// Minimum returns the least that a need can use: the sum of its rows' minima.
+func (l *Worker) Minimum(need int32) []int64 {
+	sum := l.Finding.Vecs.Take(l.p.Dims)
+	l.p.EachRow(need, func(src *state.Source, i int) { l.p.AddMinimum(sum, src.Block, i) })
+	return sum
+}
+
+// shortSince returns the time since which a need has been short, the earliest of its rows, in
+// Unix nanoseconds. A row that does not say counts as short since now.
+func (p *Pass) shortSince(need int32) int64 {
+	since := p.Snap.Now
+	p.EachRow(need, func(src *state.Source, i int) {
+		if s := src.Block.ShortSince(i); s != 0 {
+			since = min(since, s)
+		}
+	})
+	return since
+}
+
+// EachRow calls f for the rows that a need stands for: itself, or the members of a fold.
+func (p *Pass) EachRow(need int32, f func(src *state.Source, i int)) {
+	src := &p.Sources[p.Lines[need].Cluster]
+	if !p.Lines[need].Is(state.IsFold) {
+		f(src, int(need-src.Base))
+		return
+	}
+	for i := range src.Rows {
+		if p.NeedOf(src.Base+int32(i)) == need {
+			f(src, i)
+		}
+	}
+}
+
+// StateOf says what may be taken of a gang now.
+func (p *Pass) StateOf(g *units.Gang) units.GangState {
+	if g.State == units.GangAlone {
+		return units.GangAlone
+	}
+	for i := range g.Roles {
+		if p.Lines[g.Roles[i].Need].Is(state.HasPlan) {
+			return units.GangAlone
+		}
+	}
+	if g.Watched && p.isHeld(g) {
+		return units.GangAlone
+	}
+	return g.State
+}
+
+// StateInTurn is StateOf, memoized for the turn of one need: nothing changes until the need's
+// plan is carried out.
+func (p *Pass) StateInTurn(g *units.Gang) units.GangState {
+	if turn := p.st.Gangs.Turn; g.Turn != turn {
+		g.Turn, g.Now = turn, p.StateOf(g)
+	}
+	return g.Now
+}
+
+// isHeld reports whether a machine reserved for the gang is on its way to it, or a member is
+// reserved for another owner and will leave.
+func (p *Pass) isHeld(g *units.Gang) bool {
+	for _, r := range g.Members {
+		if p.Reserved.Live(r) {
+			return true
+		}
+	}
+	for i := range g.Roles {
+		for _, r := range p.Reserved.Of(g.Roles[i].Need) {
+			if p.Snap.View.State[r] != model.Configured || p.Snap.ClusterOf[p.Snap.View.Cluster[r]] != g.Cluster {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Machines of gangs that are lost anyway are taken one by one: members of broken gangs, and the
+// remainder of gangs that plans broke. They may be as many as the fleet. A scope keeps them as
+// units sorted by key. A taken machine does not come back within a pass, so a cursor skips the
+// taken ones at the front. Whether the need at work may have a unit is checked only when its
+// turn comes. Between tenants keys depend on the tenant, so the units are listed anew for each
+// selection; see listBroken and listRest.
+
+// SunkIn returns the units of lost gangs in a scope, without the taken ones at the front. All
+// are of a priority that needs of the kind may take; mayHaveSunk checks the rest.
+func (x *UnitScope) SunkIn(l *Worker, k *state.Kind) []units.Unit {
+	s := &x.sunk
+	if len(x.Broken) == 0 && len(x.Rest) == 0 && len(l.p.st.Gangs.Rest) == 0 {
+		return nil
+	}
+	s.Fresh = s.Fresh[:0]
+	if !s.Broken {
+		s.Broken = true
+		for _, r := range x.Broken {
+			s.Fresh = append(s.Fresh, l.Single(r, units.ClassSunk, k.Priority))
+		}
+	}
+	rest := x.Rest // of a domain: what was dealt to it
+	if x.Value == 0 {
+		rest = l.p.st.Gangs.Rest
+	}
+	for _, r := range rest[x.restSeen:] {
+		if l.p.Tenants.MayTake(l.p.st.Priority[r], k.Priority) && (x.Value != 0 || l.p.Snap.Classes[l.p.Snap.View.Class[r]].Matches(k.Matcher)) {
+			u := l.Single(r, units.ClassSunk, k.Priority)
+			u.Remainder = true
+			s.Fresh = append(s.Fresh, u)
+		}
+	}
+	x.restSeen = len(rest)
+	for s.At < len(s.Units) && l.p.IsUnitGone(&s.Units[s.At]) {
+		s.At++
+	}
+	if len(s.Fresh) > 0 {
+		s.Merge()
+	}
+	return s.Units[s.At:]
+}
+
+// IsUnitGone reports whether no need may take a machine of a lost gang any more.
+func (p *Pass) IsUnitGone(u *units.Unit) bool {
+	return p.Promised.TakenBy(u.Row) != ranks.None || !u.Remainder && p.Preempted.VictimOf.Has(uint32(u.Row))
+}
+
+// Single makes a unit of one machine, scored for needs of a priority.
+func (l *Worker) Single(r columnar.Row, class units.Class, priority int32) units.Unit {
+	level := l.p.st.Priority[r]
+	score := l.p.Score(r, priority, level)
+	u := units.Unit{Row: r, Gang: -1, Level: level, Giver: l.p.giverOf(r), Key: units.Key{
+		Paid: true, Band: l.p.KeyBand(score), Class: class, Score: -score, Cluster: -1, ID: l.p.Snap.IDRank[r],
+	}}
+	if g := l.GangOf(r); g != 0 {
+		u.Gang = g - 1
+		x := &l.p.st.Gangs.List[g-1]
+		u.Key.Cluster, u.Key.Group = x.Cluster, x.Group
+	}
+	return u
+}

@@ -1,0 +1,282 @@
+package victims
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/cycle"
+	"github.com/tonnage/tonnage/engine/internal/exact"
+	"github.com/tonnage/tonnage/engine/internal/state"
+	"github.com/tonnage/tonnage/engine/model"
+)
+
+// Victim is a machine that is preempted for a need.
+type Victim struct {
+	Row   columnar.Row
+	Need  int32
+	Grace int32 // seconds
+}
+
+// Candidate is a machine that could be preempted.
+type Candidate struct {
+	Row      columnar.Row
+	priority int32
+	Excess   bool    // no need claims it: phase 3 reclaims it in any case
+	acquired bool    // Idle, and a Need of lower priority has acquired it in this pass
+	Score    float64 // of an acquired one: the lower its priority, the higher
+}
+
+// victimPoolKey names the candidates that needs share: machines that a matcher accepts and
+// whose priority is lower.
+type victimPoolKey struct {
+	matcher  uint32
+	priority int32
+}
+
+// VictimPool is the candidates of a key in the order of victims: excess first, then, for Needs with Same, what Needs of
+// lower priority have acquired, by their priority and then by id; then by score, the highest first, then by id.
+type victimPool struct {
+	VictimList
+	byDomain map[uint32]*VictimList // by value of the matcher's Same key; built on first use
+}
+
+// VictimList is candidates in the order of victims.
+type VictimList struct {
+	List []Candidate
+	At   int // those before have been taken
+}
+
+// VictimPool returns the pool of a kind, built on first use. Reservations, priorities and what
+// is excess do not change during phase 2; which machines are victims does, so readers check.
+func (l *Worker) VictimPool(k *state.Kind) *victimPool {
+	key := victimPoolKey{k.Matcher, k.Priority}
+	pool, ok := l.p.Candidates.pools[key]
+	if !ok {
+		pool = l.buildVictimPool(key, k.Same)
+		if l.p.Candidates.pools == nil {
+			l.p.Candidates.pools = map[victimPoolKey]*victimPool{}
+		}
+		l.p.Candidates.pools[key] = pool
+	}
+	return pool
+}
+
+func (l *Worker) buildVictimPool(key victimPoolKey, same bool) *victimPool {
+	pool := l.p.st.emptyPool()
+	if same {
+		for _, m := range l.p.Candidates.leaving { // without gangs these are acquired
+			if m.priority < key.priority && l.p.Snap.Classes[m.class].Matches(key.matcher) {
+				pool.List = append(pool.List, Candidate{Row: m.row, priority: m.priority, acquired: true, Score: -float64(m.priority)})
+			}
+		}
+	}
+	if rows := l.p.Snap.Supply.Matching(model.Configured, key.matcher); rows != nil {
+		l.addVictims(pool, key, rows)
+	}
+	slices.SortFunc(pool.List, func(a, b Candidate) int {
+		return cmp.Or(exact.TrueFirst(a.Excess, b.Excess), exact.TrueFirst(a.acquired, b.acquired),
+			cmp.Compare(b.Score, a.Score), cmp.Compare(l.p.Snap.IDRank[a.Row], l.p.Snap.IDRank[b.Row]))
+	})
+	return pool
+}
+
+// addVictims adds the Configured machines among some rows that may be preempted to a pool.
+func (l *Worker) addVictims(pool *victimPool, key victimPoolKey, rows *roaring.Bitmap) {
+	l.Finding.rows.Initialize(rows)
+	for l.Finding.rows.HasNext() {
+		r := columnar.Row(l.Finding.rows.Next())
+		l.Figures.Probes++
+		priority := l.p.st.Priority[r]
+		if priority >= key.priority || l.p.Reserved.Live(r) || l.p.Snap.Supply.Departs(r) {
+			continue
+		}
+		pool.List = append(pool.List, Candidate{
+			Row: r, priority: priority, Excess: l.p.IsExcess(r), Score: l.p.Score(r, key.priority, priority),
+		})
+	}
+}
+
+// emptyPool returns an empty pool, with the memory of an earlier one.
+func (st *Store) emptyPool() *victimPool {
+	p := st.lent.pools.Lend()
+	p.List, p.At, p.byDomain = p.List[:0], 0, nil
+	return p
+}
+
+// VictimsIn returns the candidates of a kind in one domain, in the pool's order.
+func (p *Pass) VictimsIn(k *state.Kind, value uint32) *VictimList {
+	list := p.VictimsByDomain(k)[value]
+	if list == nil {
+		return &VictimList{}
+	}
+	return list
+}
+
+// VictimsByDomain returns the candidates of a kind by domain.
+func (p *Pass) VictimsByDomain(k *state.Kind) map[uint32]*VictimList {
+	v := p.Candidates.PoolOf[k.Number]
+	if v.byDomain == nil {
+		v.byDomain = map[uint32]*VictimList{}
+		for _, c := range v.List {
+			value, ok := p.Snap.Supply.Domain(k.Matcher, c.Row)
+			if !ok {
+				continue
+			}
+			list := v.byDomain[value]
+			if list == nil {
+				list = &VictimList{}
+				v.byDomain[value] = list
+			}
+			list.List = append(list.List, c)
+		}
+	}
+	return v.byDomain
+}
+
+// Eligible reports whether a need may preempt a candidate now.
+func (p *Pass) Eligible(c *Candidate, need int32, k *state.Kind) bool {
+	class := p.Snap.View.Class[c.Row]
+	if c.acquired {
+		return p.isAcquired(c.Row) && k.AcceptsClass(class)
+	}
+	return !p.Preempted.VictimOf.Has(uint32(c.Row)) && p.Snap.ClusterOf[p.Snap.View.Cluster[c.Row]] != p.Lines[need].Cluster && k.AcceptsClass(class)
+}
+
+// IsTaken reports whether a candidate has been taken.
+func (p *Pass) IsTaken(c *Candidate) bool {
+	if c.acquired {
+		return !p.isAcquired(c.Row)
+	}
+	return p.Preempted.VictimOf.Has(uint32(c.Row))
+}
+
+// SelectVictims takes candidates in order until what is missing is covered. It skips those that
+// free nothing of it. found reports whether there was any candidate.
+func (l *Worker) SelectVictims(v *VictimList, need int32, k *state.Kind) (chosen []Candidate, found bool) {
+	if l.p.SpentVictims(v) {
+		return nil, false
+	}
+	list := v.List[v.At:]
+	for i := range list {
+		if l.Lacks == 0 {
+			break
+		}
+		c := &list[i]
+		l.Figures.Probes++
+		if !l.p.Eligible(c, need, k) {
+			continue
+		}
+		found = true
+		if l.Helps(c.Row) {
+			chosen = append(chosen, *c)
+			l.Subtract(l.p.Snap.View.Class[c.Row])
+		}
+	}
+	return chosen, found
+}
+
+// GiveBack drops victims that turn out unneeded: without them as much of what is missing is
+// covered. It tries those that serve the highest ranks first, excess last, and among equals the
+// last chosen first.
+func (p *Pass) GiveBack(chosen []Candidate, missing []int64) []Candidate {
+	freed := make([]int64, p.Dims)
+	for _, c := range chosen {
+		columnar.SatAdd(freed, p.Vec(c.Row))
+	}
+	order := make([]int, len(chosen))
+	for i := range order {
+		order[i] = len(chosen) - 1 - i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return p.compareWorth(&chosen[a], &chosen[b]) })
+	dropped := make([]bool, len(chosen))
+	for _, i := range order {
+		if rest := p.without(freed, chosen, dropped, i); CoversAsMuch(rest, freed, missing) {
+			dropped[i] = true
+			copy(freed, rest)
+		}
+	}
+	kept := chosen[:0]
+	for i, c := range chosen {
+		if !dropped[i] {
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}
+
+// compareWorth is the order of giving back: machines that serve a need, by its rank; machines
+// that may serve one, by stamp; excess, by stamp.
+func (p *Pass) compareWorth(a, b *Candidate) int {
+	ha, hb := p.Claims.Of(a.Row), p.Claims.Of(b.Row)
+	switch {
+	case ha != state.Unclaimed && hb != state.Unclaimed:
+		return cmp.Compare(p.RankOf[ha], p.RankOf[hb])
+	case ha != state.Unclaimed:
+		return -1
+	case hb != state.Unclaimed:
+		return 1
+	case a.Excess != b.Excess: // unclaimed, but the cluster may still claim it
+		return exact.TrueFirst(b.Excess, a.Excess)
+	}
+	return cmp.Compare(b.priority, a.priority)
+}
+
+// without returns the sum freed without candidate i. A saturated sum cannot be subtracted from,
+// so it is computed anew.
+func (p *Pass) without(freed []int64, chosen []Candidate, dropped []bool, i int) []int64 {
+	rest := slices.Clone(freed)
+	if !slices.Contains(freed, math.MaxInt64) {
+		columnar.SubClamp(rest, p.Vec(chosen[i].Row))
+		return rest
+	}
+	clear(rest)
+	for j := range chosen {
+		if j != i && !dropped[j] {
+			columnar.SatAdd(rest, p.Vec(chosen[j].Row))
+		}
+	}
+	return rest
+}
+
+// CoversAsMuch reports whether rest covers as much of what is missing as all does.
+func CoversAsMuch(rest, all, missing []int64) bool {
+	for d, m := range missing {
+		if m > 0 && min(m, rest[d]) != min(m, all[d]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Commit makes the chosen candidates the need's victims, and takes what others have acquired.
+func (l *Worker) Commit(chosen []Candidate, need int32, k *state.Kind) {
+	x := &l.p.Preempted
+	for _, c := range chosen {
+		if c.acquired {
+			l.NoteTaker(c.Row, need)
+			l.TakeAcquired(c.Row, need)
+			continue
+		}
+		x.VictimOf.Set(uint32(c.Row))
+		gap := int64(k.Priority) - int64(c.priority)
+		x.Victims = append(x.Victims, Victim{Row: c.Row, Need: need, Grace: GraceFor(gap)})
+	}
+}
+
+// WasPutBack reports whether a machine was put back that could serve a kind: one bitmap test.
+func (p *Pass) WasPutBack(k *state.Kind) bool {
+	return p.Promised.Freed != nil && cycle.Meet(p.Promised.Freed, k.Accepts)
+}
+
+// SpentVictims reports whether every candidate of a list has been taken. It advances v.at past
+// taken ones: amortized O(1).
+func (p *Pass) SpentVictims(v *VictimList) bool {
+	for v.At < len(v.List) && p.IsTaken(&v.List[v.At]) {
+		v.At++
+	}
+	return v.At == len(v.List)
+}

@@ -1,0 +1,70 @@
+package victims
+
+import (
+	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/assign"
+	"github.com/tonnage/tonnage/engine/internal/records"
+	"github.com/tonnage/tonnage/engine/internal/reuse"
+	"github.com/tonnage/tonnage/engine/internal/units"
+)
+
+// Store is what phase 2 keeps for the next cycle: memory, and nothing that a decision depends on.
+type Store struct {
+	assign.Store
+	Workers []*Worker // by number
+	tasks   Tasks
+	lent    lentUnits
+	Gangs   gangTable // of this cycle
+	memory  Memory
+}
+
+// Memory is the memory of lists that end with a cycle.
+type Memory struct {
+	victims    []Victim
+	withheldBy map[columnar.Row]int32
+	withheld   []int32
+	tried      []records.Tried
+}
+
+// Tasks are the functions that workers run in nearly every cycle; see Tasks.
+type Tasks struct {
+	worths, askers, gangs, marks, outlines func(worker, from, to int)
+}
+
+// Add adds the next worker. own is its arena, sums that of its clusters' folds.
+func (st *Store) Add(l *Worker, own, sums *alloc.Arena) {
+	l.Equip(len(st.Workers), own, sums)
+	st.Workers = append(st.Workers, l)
+	st.Store.Add(&l.Worker)
+}
+
+// MakeTasks makes the functions that workers run, once for all cycles.
+func (st *Store) MakeTasks() {
+	st.Store.MakeTasks()
+	each := func(do func(l *Worker, i int)) func(worker, from, to int) {
+		return func(worker, from, to int) {
+			for i := from; i < to; i++ {
+				do(st.Workers[worker], i)
+			}
+		}
+	}
+	st.tasks = Tasks{
+		worths:   each((*Worker).noteLate),
+		askers:   func(worker, from, to int) { st.Workers[worker].noteAskers(from, to) },
+		gangs:    each(func(l *Worker, c int) { l.findGangsOfVictims(c, st.Gangs.Victims.Most) }),
+		marks:    func(worker, from, to int) { st.Workers[worker].markTurns(from, to) },
+		outlines: func(worker, from, to int) { st.Workers[worker].outlineSome(from, to) },
+	}
+}
+
+// lentUnits is the memory of what phase 2 could preempt; see candidates. It is lent for a cycle.
+type lentUnits struct {
+	pools       reuse.Stock[victimPool]
+	poolOf      []*victimPool
+	totalBounds []domainTotalsBound
+	noVictims   victimPool
+	unitPools   reuse.Stock[UnitPool]
+	noUnits     UnitPool
+	alikes      reuse.Stock[units.Alike]
+}
