@@ -96,6 +96,8 @@ const (
 	CheckCyclesDefault  = plan.CheckCyclesDefault
 	WorkersMax          = plan.WorkersMax
 	DrainSecondsDefault = plan.DrainSecondsDefault
+
+	ConfigureAllowanceSeconds = plan.ConfigureAllowanceSeconds
 )
 
 // The kinds of actions, in the order in which a plan emits them.

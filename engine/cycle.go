@@ -80,10 +80,10 @@ var crewMin = 1 << 16
 // decide runs the stages of one cycle. Each hands its result to the next:
 //
 //	snapshot   supply, frozen in the orders of the walks    → snapshot.Snapshot
-//	normalise  gangs that fit one machine are folded        → pass.lines
-//	rank       one total order of Needs                     → pass.order
-//	phase 1    credit bound machines, acquire free ones     → pass.claims
-//	phase 2    preempt for what phase 1 left                → pass.victims
+//	normalise  gangs that fit one machine are folded        → Lines
+//	rank       one total order of Needs                     → Order
+//	phase 1    credit bound machines, acquire free ones     → Claims
+//	phase 2    preempt for what phase 1 left                → Preempted.Victims
 //	phase 3    release what no Need claims                  → Plan
 func (e *Engine) decide(in Input) (*Plan, error) {
 	watch := newStopwatch(in.Clock)

@@ -224,18 +224,23 @@
 // assign); preempt is phase 2; reclaim, delete and report are phase 3. N = Needs,
 // M = machines, C = classes.
 //
-// Each stage has a package below engine/internal, and this comment names files
-// by it: assign/credit.go is engine/internal/assign/credit.go. Each package has
-// a Pass, what the cycle knows; a Store, what one cycle leaves to the next; and a
-// Worker, what one goroutine needs. Each embeds that of the package before it and
-// adds what its own stage writes:
+// The stages are packages below engine/internal. Seven of them form a chain:
 //
 //	engine/internal/cycle → order → acquire → assign → victims → search → preempt → engine
 //
-// So a stage reads everything that was decided before it, and nothing of what
-// comes after it; an import in the other direction does not compile. The columns
-// of a Pass live as long as a cycle, those of a Store until everything is decided
-// from nothing (cycle/pass.go, cycle/store.go).
+// Each of the seven has a Pass, what the cycle knows, and a Worker, what one goroutine
+// needs, and all but preempt a Store, what one cycle leaves to the next. They embed those
+// of the package before and add what their own part writes. So a stage reads
+// everything that was decided before it, and nothing of what comes after it; an
+// import in the other direction does not compile. The other packages below
+// engine/internal are what these use: free, holds, units, domains and so on. In this
+// comment a file is named by its last folder: assign/credit.go is
+// engine/internal/assign/credit.go, supply/class.go is engine/supply/class.go, and
+// shard/observe.go is in the folder shard of the module.
+//
+// The columns of a Pass live as long as a cycle, but for Lines, Claims and the other
+// columns of Needs and machines: these are the store's, and live until everything is
+// decided from nothing (cycle/pass.go, cycle/store.go).
 //
 //	stage      packages                  reads                  writes
 //	---------- ------------------------- ---------------------- ---------------------------
@@ -261,29 +266,33 @@
 //	                                     planned, reservations
 //	report     engine: report, plan      all of these           Plan
 //
-// What these names stand for lies in groups of columns, each a struct. The first two
-// belong to all stages, and their columns are named without the group.
+// What these names stand for lies in groups of columns. Each is a struct beside Pass in the package that is named
+// (assign/pass.go and so on). Those marked with * are embedded, so that their columns are named without the
+// group (p.Lines, p.Taken); the others are fields (p.Preempted.Victims).
 //
-//	group         columns                                package  written by             read by
-//	------------- -------------------------------------- -------- ---------------------- ------------
-//	fleet         Snapshot, classes, what they offer     cycle    Begin                  all
-//	NeedTable     Lines, Order, RankOf, Lacking          cycle    normalise, rank,       all
-//	                                                              credit (Lacking)
-//	MachineTable  Claims, Taken, Priority, Owner         cycle    credit, acquire,       all
-//	                                                              preempt (withheld)
-//	Changed       what differs from the last cycle       cycle    normalise, rank        credit
-//	Reserved      what is held for whom, what has ended  holds    lay, acquire, preempt  all behind lay
-//	folding       what decides whether gangs fold        order    normalise              rank
-//	Stock         pools, ladders, acquisitions           acquire  lay, acquire, preempt  preempt, report
-//	Promised      who counts on which machine            acquire  preempt                preempt, report
-//	Shortage      which Needs have a turn                assign   acquire                preempt
-//	Candidates    victim pools, scopes, nested cells     victims  preempt                preempt
-//	Preempted     victims, plans, planned                victims  preempt                reclaim, delete,
-//	                                                                                     report
-//	Tenants       shares, and the turns between tenants  victims  lay, preempt           preempt, Explain
-//	Told          what Explain is made of                victims  preempt                report, Explain
-//	released      reclaims, deletes                      engine   reclaim, delete        report
-//	Counted       figures                                cycle    credit, acquire        report
+//	group           columns                                package  written by             read by
+//	--------------- -------------------------------------- -------- ---------------------- ------------
+//	Fleet *         Snap, classes, what they offer         cycle    Begin                  all
+//	NeedTable *     Lines, Order, RankOf, KindAt, Lacking  cycle    normalise, rank,       all
+//	                                                                credit (Lacking)
+//	MachineTable *  Claims, Taken, Priority, Owner         cycle    credit, acquire,       all
+//	                                                                preempt (withheld)
+//	Kinds, Atlas    kinds; numbers of rows in outputs      cycle    normalise, lay         all
+//	Changed         what differs from the last cycle       cycle    CarryOver, normalise   credit
+//	Reserved        what is held for whom, what has ended  cycle    lay, acquire, preempt  all behind lay
+//	                (its type is in package holds)
+//	folding         what decides whether gangs fold        order    normalise              rank
+//	Stock *         Free, Ladders, Acquisitions            acquire  lay, acquire, preempt  preempt, report
+//	Promised        who counts on which machine            acquire  preempt                preempt, report
+//	Shortage *      which Needs have a turn                assign   acquire                preempt
+//	Candidates      victim pools, scopes, nested cells     victims  preempt                preempt
+//	Preempted       Victims, Plans, Planned                victims  preempt                reclaim, delete,
+//	                                                                                       report
+//	Tenants         shares, and the turns between tenants  victims  lay, preempt           preempt, Explain
+//	Told            what Explain is made of                victims  preempt                report, Explain
+//	boundsOf        bounds of domains; Searched: budget    search   preempt                preempt, report
+//	released        reclaims, deletes (engine/cycle.go)    engine   reclaim, delete        report
+//	Counted *       figures                                cycle    credit, acquire        report
 //
 //	stage      cost                                            workers
 //	---------- ----------------------------------------------- ------------------------------
@@ -337,7 +346,7 @@
 //
 // Who writes a claim. A claim is an entry of MachineTable.Claims and of the chain of its line.
 // The methods of state.Claims write both, and nothing else does. Claim adds one, in
-// credit (worker.claim); Acquire, in acquisition (noteAcquired); keepsOwn and takeParts
+// credit (Worker.Claim); Acquire, in acquisition (noteAcquired); keepsOwn and takeParts
 // claim again, in order, what a Need has. A machine is on one chain at most, as builds
 // with the tag invariants check. These take claims back:
 //
@@ -407,7 +416,7 @@
 // what the others of its cluster leave (assign/spare.go). A cluster that is not
 // skipped has a worklist of Needs, which are looked at in rank order
 // (creditList in assign/worklist.go). A Need on the list is credited again if one
-// of six conditions holds (isToBeCredited):
+// of seven conditions holds (isToBeCredited):
 //
 //  1. It is stale: one of the bits IsStale, IsChanged, IsRobbed and IsResettled is set
 //     (staleBecause). Its row changed; it shares its stamp with other rows, and a row
@@ -479,7 +488,7 @@
 // A cycle builds on nothing after an error, with Options.Full, with other tables, when
 // numbers of clusters or dimensions may mean other things, or when room runs out
 // (CarryOver in order/pass.go). It does so too whenever a class is new, has lost its last
-// machine or has a machine again (sameClasses in snapshot/classes.go, changed.renumbered):
+// machine or has a machine again (sameClasses in snapshot/classes.go, Changed.Renumbered):
 // a price or a label that no other machine has makes a new class. The reasons are in
 // docs/decisions/0010-cycles-build-on-the-one-before.md.
 //
@@ -505,20 +514,28 @@
 //
 //	change                        begins in                         and also in
 //	----------------------------- --------------------------------- -----------------------------
-//	what a Need acquires          acquire/acquire.go, package free; package domains (with Same),
+//	what a Need acquires          acquire/acquire.go, free/pool.go; package domains (with Same),
 //	                              acquire/fit.go (AcquireFit)       reference/fit.go
+//	which domain a gang takes     assign/domain_choice.go           package domains,
+//	in phase 1                                                      reference/same.go
+//	in phase 2                    search/domains.go                 search/bounds.go,
+//	                                                                reference/units_plan.go
 //	hard spread, acquisition      acquire/spread.go,                package spread,
 //	                              acquire/spread_deal.go,           acquire/giveback.go,
 //	                              acquire/spread_fit.go             reference/spread.go
 //	hard spread, preemption       search/spread.go (VictimsGang),   package spread,
-//	                              preempt/spread.go                 reference/units_plan.go
+//	                              preempt/spread.go                 reference/units_plan.go,
+//	                              (VictimsMachine)                  reference/phase2.go
 //	the order of victims          units/key.go,                     units/victim_group.go,
-//	                              search/choose.go                  package search, package
-//	                                                                victims, reference/units_key.go
+//	                              search/choose.go;                 search/gangs.go, search/whole.go
+//	                              victims/machines.go               and others, victims/roster.go,
+//	                              (VictimsMachine)                  reference/units_key.go
 //	the victim score              victims/score.go                  victims/roster.go,
 //	                                                                reference/victims.go
 //	which marks make a Need be    isToBeCredited and staleBecause   order/normalise.go,
-//	credited again                in assign/worklist.go             order/fold.go, assign/credit.go
+//	credited again                in assign/worklist.go             order/fold.go, assign/credit.go,
+//	                                                                assign/shared.go (listTwins),
+//	                                                                cycle/pass.go (Unlink)
 //	which marks a changed         groupMoves in cycle/store.go,     order/begun.go (noteStamps: folds),
 //	machine sets                  PartFrom in cycle/pass.go, and    snapshot/classes.go (sameClasses)
 //	                              noteMoves in assign/worklist.go

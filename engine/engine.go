@@ -68,9 +68,9 @@ func (e *Engine) addWorker(number int) {
 		sums.SetNode(e.opts.Nodes[number])
 	}
 	if number == 0 {
-		e.walker.AddTo(&e.store.Store, own, sums)
+		e.walker.AddWorker(&e.store.Store, own, sums)
 	} else {
-		e.store.Add(&victims.Worker{}, own, sums)
+		e.store.AddWorker(&victims.Worker{}, own, sums)
 	}
 }
 

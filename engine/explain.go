@@ -21,7 +21,7 @@ func (e *Engine) ExplainNeed(i int) NeedExplanation {
 	p := e.last
 	need := p.needAt(i)
 	n := &p.Lines[need]
-	x := NeedExplanation{Pinned: n.Is(state.IsPinned), Withheld: n.Is(state.IsWithheld), SearchEnded: p.IsCut(need)}
+	x := NeedExplanation{Pinned: n.Is(state.IsPinned), Withheld: n.Is(state.IsWithheld), SearchEnded: p.LostTurnToBudget(need)}
 	for _, r := range p.Snap.Order {
 		x.Machines[p.verdict(r, need)]++
 	}
@@ -149,8 +149,8 @@ func (p *pass) explainDomains(need int32) []DomainExplanation {
 	for i, t := range totals {
 		out[i] = DomainExplanation{
 			Domain: p.Snap.Supply.ValueString(t.Value), Chosen: i == at, Covers: t.Covers, Machines: t.Count,
-			Total: search.Score(t.Total, want, true), Creditable: search.Score(t.Creditable, want, true),
-			Own: search.Score(t.Own, want, true), Surplus: search.Score(t.Total, want, false), Share: search.Share(t.Total, want),
+			Total: search.DisplayScore(t.Total, want, true), Creditable: search.DisplayScore(t.Creditable, want, true),
+			Own: search.DisplayScore(t.Own, want, true), Surplus: search.DisplayScore(t.Total, want, false), Share: search.LeastRatio(t.Total, want),
 		}
 		if i != at && at >= 0 {
 			out[i].Rejected = rejectedBy(t, totals[at], want)
@@ -230,7 +230,7 @@ func (e *Engine) ExplainAction(i int) ActionExplanation {
 	price := p.Snap.Classes[p.Snap.View.Class[r]].Price
 	x := ActionExplanation{Price: price, EffectiveCost: price, Holder: -1}
 	if h := p.Claims.Of(r); h != state.Unclaimed && a.Kind == Preempt {
-		x.Holder = p.Named(h)
+		x.Holder = p.NumberOfNeed(h)
 	}
 	if a.Need >= 0 {
 		need := p.needAt(int(a.Need))

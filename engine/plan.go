@@ -87,7 +87,7 @@ func (p *Plan) Rank(i int) int32 { return p.pass.RankOf[p.pass.needAt(i)] }
 
 // Fold returns the number of the row after which the row's fold is named; its own number if it is not
 // folded.
-func (p *Plan) Fold(i int) int32 { return p.pass.Named(p.pass.needAt(i)) }
+func (p *Plan) Fold(i int) int32 { return p.pass.NumberOfNeed(p.pass.needAt(i)) }
 
 // Unmet says why a row is not satisfied. What all machines could give is computed on first use and
 // memoized for the cycle: once for each kind and, for rows with Same, once for each key in O(machines).

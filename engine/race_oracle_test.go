@@ -132,7 +132,7 @@ func acquireRacing(p *assign.Pass, all []*assign.Worker) {
 				continue
 			}
 			r.run()
-			if p.IsIdle(int(rank), p.KindAt[rank], false) || p.Lines[need].Is(state.IsSatisfied) {
+			if p.IsTurnIdle(int(rank), p.KindAt[rank], false) || p.Lines[need].Is(state.IsSatisfied) {
 				continue
 			}
 			l.BlockUpTo(rank)
@@ -382,7 +382,7 @@ func (r *race) commit(x *racer) {
 		r.Acquire(x.need, k)
 	} else {
 		for _, c := range x.claims {
-			r.Acquired(c.row, x.need, c.stage)
+			r.ClaimFree(c.row, x.need, c.stage)
 		}
 		r.GiveBackSuperfluous(x.need, k)
 	}

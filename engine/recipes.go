@@ -36,7 +36,7 @@
 // The bits are cleared when the Need is credited again (creditAgain), and with its
 // line when that is made again (row and beginAnew in order/normalise.go). IsTouched and
 // HasForeignStamp are cleared too when keepsOwn holds, and HasForeignStamp when a
-// Need lets go of what it was credited (LetGo in assign/credit.go). A Need whose
+// Need lets go of what it was credited (letGo in assign/credit.go). A Need whose
 // bit is set has to come on the list as well: by listWork, which begins the list,
 // or by worklist.add while the list is walked. The lines of members of folds
 // (IsMember) are no Needs: a bit is set on the line that stands for the fold, which
@@ -73,7 +73,7 @@
 //     nothing sees the new price and must give the same answer. Only a change on which
 //     no answer depends can be left out there. It seldom helps alone, since a new value
 //     makes a new class; and noteMoves then has to touch the old class as well, or
-//     findCheapest (assign/victims.go) keeps its lowest priority.
+//     findCheapest (assign/priorities.go) keeps its lowest priority.
 //   - A change of stamp, reservation, keep order, or of a label that no requirement
 //     looks at remains: IsTouched. Put notes a row even if it writes what is there,
 //     so whoever calls it compares before (SameFacts).
@@ -81,7 +81,7 @@
 // How a change of a row reaches the bits: the writers in demand/install.go mark the
 // row; the comment of demand.Table.Changes lists the fields that count. Priority,
 // penalties, requirements and spread are all of the profile (model/profile.go). From
-// demand.Table.Changes it comes by findChanged (cycle/store.go) into ClusterState.changed,
+// demand.Table.Changes it comes by findChanged (cycle/store.go) into ClusterState.Changed,
 // from there by changedRows (order/normalise.go) into the flags of its line (IsStale,
 // IsChanged) and, if others may come before it now, into ClusterState.LetGo, which
 // credit walks with letGoOfChanged. A Need whose place in the order changed comes into LetGo by move
@@ -89,10 +89,10 @@
 //
 // Whether a cluster is looked at at all: FindDirty (cycle/store.go) asks Snapshot.Dirty (its
 // machines) and the version of its block of demand (its rows). It sets
-// ClusterState.dirty (nothing is claimed, and all Needs are on the worklist) or
-// ClusterState.replay (some are). A fact of a cluster that is in neither must be asked
+// ClusterState.Dirty (nothing is claimed, and all Needs are on the worklist) or
+// ClusterState.Replay (some are). A fact of a cluster that is in neither must be asked
 // there. If it concerns all Needs of the cluster, dirty alone will do, as for
-// store.divided: that takes no bit and no cause. Then rowsToMake (order/normalise.go) may set
+// Store.Divided: that takes no bit and no cause. Then rowsToMake (order/normalise.go) may set
 // replay, where rows fold otherwise. Last, findResettled may set replay of a cluster
 // that is not dirty: reservations make their Needs stale whatever has changed.
 //
@@ -202,7 +202,7 @@
 // count exceeds the minimum by more than the skew?
 //
 //	evenness.allows       acquire/spread.go    acquireSpread
-//	worker.allowsValue    acquire/spread_deal.go  acquireDealt
+//	spreadDeal.allowsValue    acquire/spread_deal.go  acquireDealt
 //	Scratch.AllowsAt      internal/spread      acquireSpreadFit
 //	Scratch.Allows        internal/spread      preemption
 //
@@ -266,7 +266,7 @@
 //
 //   - acquireOnly, in acquire/spread.go and again in acquire/spread_fit.go, does not ask: any first
 //     machine is allowed.
-//   - Machines held for the Need are taken whatever the skew: acquireHeld in
+//   - Machines held for the Need are taken whatever the skew: Acquire in
 //     acquire/acquire.go, nextSpread in acquire/spread_fit.go, takeFree in search/spread.go, and
 //     nextSpread in preempt/spread.go. They count in the skew of what follows.
 //   - StaysEven in internal/spread is the rule for a machine that goes, when a Need
@@ -275,7 +275,7 @@
 //     reopenSpread lets later Needs see what was given back.
 //   - VictimsGang has a second chance for what the skew forbade in phase 1, since one
 //     minimum holds for both stages there, and victims and own machines count for it.
-//     noteSkewed in acquire/spread.go sets IsSkewBlocked and stock.skewed[kind]. mayEvenOut in
+//     noteSkewed in acquire/spread.go sets IsSkewBlocked and Stock.Skewed[kind]. mayEvenOut in
 //     preempt/preempt.go reads both, turnAt there and FindTurns in victims/turns.go the
 //     latter, so that a Need whose kind finds no victims may still plan with free
 //     machines.
@@ -432,7 +432,7 @@
 //
 //   - VictimsMachine: excess first, then by score, then by id: buildVictimPool in
 //     victims/machines.go, beforeAsVictim in preempt/spread.go, and their twin,
-//     victimCandidates in reference/victims.go. GiveBack in victims/machines.go drops
+//     victimCandidates in reference/victims.go. DropUnneeded in victims/machines.go drops
 //     superfluous victims, in an order of its own: compareWorth. Under hard spread it
 //     is not called. Its twins are giveBack and byWorth in reference/victims.go.
 //   - The score, for both ways: ScoreTerms in victims/score.go. A new term needs its

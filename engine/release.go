@@ -156,7 +156,7 @@ func (p *pass) listAwaiting() {
 			return
 		}
 		p.ReadDeficit(deficit, need)
-		x := awaitingGangs{n.Kind, cycle.Positive(deficit)}
+		x := awaitingGangs{n.Kind, cycle.PositiveDims(deficit)}
 		if domain, known := list[x]; anywhere || known && domain != n.Domain {
 			list[x] = severalDomains
 		} else {
@@ -221,7 +221,7 @@ func (p *pass) listUnfolding() {
 		p.EachRow(need, func(src *state.Source, i int) {
 			block := src.Block
 			want := p.Snap.Demand.Vector(block.AggregateIDs()[i])
-			x := part{p.Snap.Supply.Matcher(p.Snap.Demand.Profile(block.Profile(i))), block.UnitIDs()[i], cycle.Positive(want)}
+			x := part{p.Snap.Supply.Matcher(p.Snap.Demand.Profile(block.Profile(i))), block.UnitIDs()[i], cycle.PositiveDims(want)}
 			if _, known := p.st.unfolding[x]; !known && !p.foldsAgain(int(p.Lines[need].Cluster), x.matcher, want) {
 				p.st.unfolding[x] = struct{}{}
 			}

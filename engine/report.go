@@ -29,7 +29,7 @@ func (p *pass) report(plan *Plan) {
 	p.countPlans(&plan.Stats.PlanCounts, p.st.fates)
 	st := &plan.Stats
 	st.Machines, st.Needs, st.Folded, st.Probes, st.Credited = p.Snap.Supply.Len(), p.Counted.Rows, len(p.Order), p.Counted.Probes, p.Counted.Credited
-	st.SearchPairs, st.SearchUnits, st.SearchEnded = p.Met.Pairs, p.Met.Units, p.SearchEnded()
+	st.SearchPairs, st.SearchUnits, st.SearchEnded = p.Searched.Pairs, p.Searched.Units, p.SearchEnded()
 	st.AcquireCounts = p.Counted.Counts
 	st.CreditCounts = p.Counted.CreditCounts
 	st.Clusters, st.ClustersCredited = len(p.Snap.Clusters), p.Counted.ClustersCredited
@@ -89,7 +89,7 @@ func (p *pass) reportActions(plan *Plan) {
 			actions := plan.Actions[before:]
 			p.Crew.Each(len(list), actionsPerChunk, func(_, from, to int) {
 				for i, a := range list[from:to] {
-					actions[from+i] = Action{Kind: kind, Machine: a.Row, Need: p.Named(a.Need), Reason: reason}
+					actions[from+i] = Action{Kind: kind, Machine: a.Row, Need: p.NumberOfNeed(a.Need), Reason: reason}
 				}
 			})
 			continue
@@ -97,13 +97,13 @@ func (p *pass) reportActions(plan *Plan) {
 		for _, a := range list {
 			// A plan for another domain may have revoked it.
 			if len(p.Preempted.WithheldBy) == 0 || p.Claims.Of(a.Row) == a.Need {
-				plan.Actions = append(plan.Actions, Action{Kind: kind, Machine: a.Row, Need: p.Named(a.Need), Reason: reason})
+				plan.Actions = append(plan.Actions, Action{Kind: kind, Machine: a.Row, Need: p.NumberOfNeed(a.Need), Reason: reason})
 			}
 		}
 	}
 	for _, v := range p.Preempted.Victims {
 		plan.Actions = append(plan.Actions, Action{
-			Kind: Preempt, Machine: v.Row, Need: p.Named(v.Need), GraceSeconds: v.Grace,
+			Kind: Preempt, Machine: v.Row, Need: p.NumberOfNeed(v.Need), GraceSeconds: v.Grace,
 			PreemptorPriority: p.KindOf(v.Need).Priority, Reason: ReasonPreempt, Plan: p.PlanID(v.Need),
 		})
 	}
@@ -150,7 +150,7 @@ func (p *pass) result(row int32) NeedResult {
 	need := p.NeedOf(row)
 	n, k := &p.Lines[need], p.KindOf(need)
 	out := NeedResult{
-		Cluster: p.Snap.Clusters[n.Cluster], Row: int(row - p.Sources[n.Cluster].Base), Fold: p.Named(need), Rank: p.RankOf[need],
+		Cluster: p.Snap.Clusters[n.Cluster], Row: int(row - p.Sources[n.Cluster].Base), Fold: p.NumberOfNeed(need), Rank: p.RankOf[need],
 		Folded: n.Is(state.IsFold), Profile: k.Profile, Group: p.GroupName(need),
 		Satisfied: p.isMet(need), CouldCover: p.couldCover(n), Awaiting: n.Is(state.IsAwaiting), LostAcquired: n.Is(state.LackedNothing), Unmet: p.unmet(need),
 	}
@@ -341,7 +341,7 @@ func (p *Plan) Digest() uint64 {
 	}
 	for r := range columnar.Row(p.pass.Snap.Supply.RowMax()) {
 		if need := p.pass.Claims.Of(r); need != state.Unclaimed {
-			h.Add(uint64(r), uint64(p.pass.Outward(need)))
+			h.Add(uint64(r), uint64(p.pass.NumberOf(need)))
 		}
 	}
 	for i := range p.Len() {
@@ -452,7 +452,7 @@ func (x *limits) find(p *pass, k *state.Kind, limit *limit) {
 	for _, c := range k.Classes {
 		columnar.SatAddScaled(sum, p.Vector(c), int64(p.Snap.Usable[c]))
 	}
-	limit.nothing = cycle.Positive(sum)&k.Mask != k.Mask
+	limit.nothing = cycle.PositiveDims(sum)&k.Mask != k.Mask
 	limit.tops = [][]int64{sum}
 }
 
@@ -471,7 +471,7 @@ func (x *limits) findIn(p *pass, k *state.Kind, limit *limit) {
 					columnar.SatAddScaled(x.sum, p.Vector(c.class), int64(c.count))
 				}
 			}
-			some |= cycle.Positive(x.sum)
+			some |= cycle.PositiveDims(x.sum)
 			limit.raise(x.sum)
 		}
 		bins = bins[n:]

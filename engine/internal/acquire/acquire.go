@@ -22,7 +22,11 @@ func (p *Pass) AnyFree(k *state.Kind) bool {
 // held for lower ranks. Then it gives back what is superfluous.
 func (l *Worker) Acquire(need int32, k *state.Kind) {
 	if l.Lacks != 0 {
-		l.acquireHeld(need, k)
+		for _, r := range l.p.Reserved.Of(need) {
+			if l.CanTakeHeld(r, need, k) {
+				l.ClaimFree(r, need, 0)
+			}
+		}
 		switch {
 		case len(k.Spread) == 0:
 			for stage := range l.p.Free {
@@ -36,15 +40,6 @@ func (l *Worker) Acquire(need int32, k *state.Kind) {
 		}
 	}
 	l.GiveBackSuperfluous(need, k)
-}
-
-// acquireHeld claims the Idle machines that are held for the Need.
-func (l *Worker) acquireHeld(need int32, k *state.Kind) {
-	for _, r := range l.p.Reserved.Of(need) {
-		if l.CanTakeHeld(r, need, k) {
-			l.Acquired(r, need, 0)
-		}
-	}
 }
 
 // acquireStage claims machines of a stage (0 = Idle, 1 = Speculative) that are not held, by the rule of
@@ -69,13 +64,13 @@ func (l *Worker) acquireStage(need int32, k *state.Kind, stage int) {
 	}
 }
 
-// Acquired claims a free machine of a stage and subtracts what it covers.
-func (l *Worker) Acquired(r columnar.Row, need int32, stage int) {
+// ClaimFree claims a free machine of a stage and subtracts what it covers.
+func (l *Worker) ClaimFree(r columnar.Row, need int32, stage int) {
 	l.Subtract(l.p.Snap.View.Class[r])
 	l.Pick(r, need, stage)
 }
 
-// Pick is acquired without the subtraction, for a machine that was subtracted before.
+// Pick is ClaimFree without the subtraction, for a machine that was subtracted before.
 func (l *Worker) Pick(r columnar.Row, need int32, stage int) {
 	l.noteAcquired(r, need, stage)
 	if !l.p.Taken[r] {
@@ -85,7 +80,7 @@ func (l *Worker) Pick(r columnar.Row, need int32, stage int) {
 	}
 }
 
-// acquireHead claims the first free machine of a class: acquired without a search for the machine's
+// acquireHead claims the first free machine of a class: ClaimFree without a search for the machine's
 // place.
 func (l *Worker) acquireHead(class uint32, need int32, stage int) {
 	x := &l.p.Free[stage]
@@ -138,7 +133,7 @@ func (l *Worker) acquireInDomain(need int32, k *state.Kind, stage int) {
 		if r == columnar.None {
 			return
 		}
-		l.Acquired(r, need, stage)
+		l.ClaimFree(r, need, stage)
 	}
 }
 
@@ -165,4 +160,15 @@ func (l *Worker) nextOnShelves(d *domains.Index, shelves []uint32, k *state.Kind
 		}
 	}
 	return best
+}
+
+// Acquisition is a free machine that a Need has claimed.
+type Acquisition struct {
+	Row  columnar.Row
+	Need int32
+}
+
+// shelvesOf returns the shelves of the Need's domain.
+func (p *Pass) shelvesOf(d *domains.Index, need int32, k *state.Kind) []uint32 {
+	return d.Of(k.Matcher).ShelvesOf(p.Lines[need].Domain)
 }

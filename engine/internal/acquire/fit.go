@@ -7,8 +7,6 @@ import (
 
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/internal/cover"
-	"github.com/tonnage/tonnage/engine/internal/domains"
-	"github.com/tonnage/tonnage/engine/internal/free"
 	"github.com/tonnage/tonnage/engine/internal/state"
 )
 
@@ -83,15 +81,6 @@ func (l *Worker) acquireFit(need int32, k *state.Kind, stage int) {
 	}
 }
 
-// CostIn returns what a machine of a class costs a kind in a stage; +Inf for a pinned kind and a machine
-// that may be interrupted.
-func (p *Pass) CostIn(class uint32, k *state.Kind, stage int) float64 {
-	if stage == 0 {
-		return p.Snap.Classes[class].Price
-	}
-	return free.EffectiveCost(&p.Snap.Classes[class], k.Penalty)
-}
-
 // walkWhile acquires as AcquireCheapest does, up to the first machine whose cost is not wanted.
 func (f *fitter) walkWhile(need int32, k *state.Kind, stage int, wanted func(cost float64) bool) {
 	l := f.l
@@ -119,13 +108,8 @@ func (f *fitter) walkInDomain(need int32, k *state.Kind, stage int, wanted func(
 		if r == columnar.None || !wanted(l.p.CostIn(l.p.Snap.View.Class[r], k, stage)) {
 			return
 		}
-		l.Acquired(r, need, stage)
+		l.ClaimFree(r, need, stage)
 	}
-}
-
-// shelvesOf returns the shelves of the Need's domain.
-func (p *Pass) shelvesOf(d *domains.Index, need int32, k *state.Kind) []uint32 {
-	return d.Of(k.Matcher).ShelvesOf(p.Lines[need].Domain)
 }
 
 // choose acquires the chosen machines of a stage, of those with a finite cost or of the others; false:
@@ -171,7 +155,7 @@ func (f *fitter) begin(stage int) {
 	}
 }
 
-// ListClasses lists the classes that a kind may take from.
+// listClasses lists the classes that a kind may take from.
 func (f *fitter) listClasses(k *state.Kind, finite bool) {
 	l, x := f.l, &f.l.p.Free[f.stage]
 	costs := l.p.Costs(k, f.stage)
@@ -377,7 +361,7 @@ func (f *fitter) take(need int32, counts []int) {
 			return
 		}
 		counts[s.offer]--
-		f.l.Acquired(s.rows[s.at], need, f.stage)
+		f.l.ClaimFree(s.rows[s.at], need, f.stage)
 	}
 }
 

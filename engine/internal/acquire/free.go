@@ -12,7 +12,7 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// nextClass returns the class of a kind's next machine of a stage; see ladder.next.
+// nextClass returns the class of a kind's next machine of a stage; see free.Ladder.Next.
 func (p *Pass) nextClass(x *free.Ladder, k *state.Kind, stage int, missing uint64) (class uint32, ok bool) {
 	return x.Next(&p.Stock.Free[stage], p.Stock.Epoch, p.ClassMask, k, missing)
 }
@@ -31,8 +31,8 @@ func (p *Pass) Costs(k *state.Kind, stage int) []uint32 {
 // StageOf returns the stage in which a free machine is acquired.
 func (p *Pass) StageOf(r columnar.Row) int { return free.StageOf(p.Snap, r) }
 
-// Take withdraws a machine from acquisition. It does nothing if the machine is taken already.
-func (l *Worker) Take(r columnar.Row) {
+// MarkTaken withdraws a machine from acquisition. It does nothing if the machine is taken already.
+func (l *Worker) MarkTaken(r columnar.Row) {
 	if l.p.Taken[r] {
 		return
 	}
@@ -44,7 +44,7 @@ func (l *Worker) Take(r columnar.Row) {
 	}
 }
 
-// PutBack undoes take for a free machine that no Need claims any more.
+// PutBack undoes MarkTaken for a free machine that no Need claims any more.
 func (l *Worker) PutBack(r columnar.Row) {
 	if l.p.Taken[r] {
 		l.p.Stock.Epoch++ // reopen the ladders, which may have dropped the class
@@ -80,7 +80,7 @@ func (x *Stock) IsSpent(kind uint32) bool { return atomic.LoadUint32(&x.Spent[ki
 // Spend notes that no free machine is left for a kind.
 func (x *Stock) Spend(kind uint32) { atomic.StoreUint32(&x.Spent[kind], 1) }
 
-// LayLadders gives each new kind its ladders, reopens all ladders by a new epoch.
+// LayLadders gives each new kind its ladders, and reopens all ladders by a new epoch.
 func (p *Pass) LayLadders() {
 	p.st.Seen.Epoch++
 	p.Stock.Epoch = p.st.Seen.Epoch // a new epoch: every ladder begins at its lowest step
@@ -137,9 +137,9 @@ func (p *Pass) FindFreeClasses() {
 	}
 }
 
-// Prepare fills accepts of a new kind, tells whether something is free for the kind, and resets what is
+// PrepareKind fills Accepts of a new kind, tells whether something is free for the kind, and resets what is
 // memoized per cycle.
-func (p *Pass) Prepare(k *state.Kind) {
+func (p *Pass) PrepareKind(k *state.Kind) {
 	if !k.Ready {
 		k.Ready = true
 		for _, c := range p.ClassesOf[k.Matcher] {
@@ -153,36 +153,11 @@ func (p *Pass) Prepare(k *state.Kind) {
 	k.MayAcquire = cycle.Meet(p.FreeOf, k.Accepts)
 }
 
-// Stock is the free machines, and who acquired which. Phases 1 and 2 write it.
-type Stock struct {
-	Free         [2]free.Pool      // Idle, Speculative
-	Epoch        uint64            // of ladders: a ladder of an older epoch must be reopened; see PutBack
-	Ladders      [][2]*free.Ladder // by kind: for Idle and for Speculative machines
-	Layouts      []*tupleLayout    // by kind, for hard spread; nil: machines are dealt one by one
-	Acquisitions [2][]Acquisition  // Idle, Speculative; in rank order
-	Spent        []uint32          // by kind: 1 = no free machine is left for it; atomic access
-	Skewed       []uint32          // by kind: 1 = hard spread has forbidden free machines; atomic access
-}
-
-// ComesTo reports whether a machine is being created for a Need.
-func (p *Pass) ComesTo(r columnar.Row, need int32) bool {
-	return p.CountsFor(r) == p.Lines[need].Cluster && (p.IsOwn(r, need) || p.IsCreatedFor(r, need))
-}
-
-// has reports whether a class belongs to the worker's share.
-func (l *Worker) has(class uint32) bool {
-	return l.Acquiring.Shares.Workers <= 1 || l.Acquiring.Shares.Class[class] == l.Number
-}
-
-// Shares says which worker has each kind and each class.
-type Shares struct {
-	Kind, Class []uint8
-	Workers     int
-	Turns       int // an upper estimate of how many Needs will acquire something
-}
-
-// Acquisition is a free machine that a Need has claimed.
-type Acquisition struct {
-	Row  columnar.Row
-	Need int32
+// CostIn returns what a machine of a class costs a kind in a stage; +Inf for a pinned kind and a machine
+// that may be interrupted.
+func (p *Pass) CostIn(class uint32, k *state.Kind, stage int) float64 {
+	if stage == 0 {
+		return p.Snap.Classes[class].Price
+	}
+	return free.EffectiveCost(&p.Snap.Classes[class], k.Penalty)
 }

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/tonnage/tonnage/alloc"
-	"github.com/tonnage/tonnage/bitmap"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/internal/holds"
 	"github.com/tonnage/tonnage/engine/internal/plan"
@@ -15,8 +14,8 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// What the stages do with reservations. Which machines are held for which Needs, and what ends together, is in
-// engine/internal/holds.
+// What acquisition does with reservations, and how they end; what phase 2 does with them beside that is in
+// victims/holds.go. Which machines are held for which Needs, and what ends together, is in package holds.
 
 // BlockUpTo withdraws, before the turn of the Need at a place in the order, the machines held for Needs
 // that rank above it.
@@ -24,7 +23,7 @@ func (l *Worker) BlockUpTo(rank int32) {
 	blocks := l.p.Reserved.Blocks
 	for l.NextBlock < len(blocks) && blocks[l.NextBlock].From <= rank {
 		if r := blocks[l.NextBlock].Row; l.has(l.p.Snap.View.Class[r]) && l.p.Reserved.Live(r) {
-			l.Take(r)
+			l.MarkTaken(r)
 			l.Undone = append(l.Undone, r)
 		}
 		l.NextBlock++
@@ -49,7 +48,7 @@ func (l *Worker) acquireLower(need int32, k *state.Kind, stage int) {
 		if r == columnar.None {
 			return
 		}
-		l.Acquired(r, need, stage)
+		l.ClaimFree(r, need, stage)
 	}
 }
 
@@ -81,7 +80,7 @@ func (l *Worker) nextLower(need int32, k *state.Kind, stage int) columnar.Row {
 // VoidFor ends the reservations of an owner when another Need takes one of its machines.
 func (l *Worker) VoidFor(need int32, r columnar.Row) {
 	if l.p.Reserved.Live(r) && !l.p.Reserved.OwnedBy(r, need) {
-		l.Void(l.p.Snap.Supply.Reservation(r).Owner, plan.PlanRankLost)
+		l.EndReservations(l.p.Snap.Supply.Reservation(r).Owner, plan.PlanRankLost)
 	}
 }
 
@@ -106,8 +105,8 @@ func (l *Worker) VoidAllTaken() {
 	}
 }
 
-// Void ends an owner's reservations for a cause. The Idle machines among them become available like any other.
-func (l *Worker) Void(owner model.Owner, why plan.PlanEnd) {
+// EndReservations ends an owner's reservations for a cause. The Idle machines among them become available like any other.
+func (l *Worker) EndReservations(owner model.Owner, why plan.PlanEnd) {
 	l.p.Reserved.End(l.Arena, owner, why, func(r columnar.Row) {
 		l.p.NoteFreed(r)
 		if l.p.Snap.View.State[r] == model.Idle {
@@ -189,16 +188,25 @@ func (p *Pass) NoteFreed(r columnar.Row) {
 }
 
 // TakenBy returns the need whose plan of this cycle counts on a machine; ranks.None = none.
-func (x *promised) TakenBy(r columnar.Row) int32 {
+func (x *Promised) TakenBy(r columnar.Row) int32 {
 	if x.Taker == nil {
 		return ranks.None
 	}
 	return x.Taker[r] - 1
 }
 
-// promised is what plans of preemption count on, and what they set free. Phase 2 writes it; it is empty during phase 1.
-type promised struct {
-	Taker  []int32      // by row: 1 + the Need whose plan counts on the machine; nil = no plan
-	Flying bitmap.Dense // machines that drain for the Need that counts on them
-	Freed  []uint64     // classes of revoked machines and of voided reservations, as a set; nil = none
+// ComesTo reports whether a machine is being created for a Need.
+func (p *Pass) ComesTo(r columnar.Row, need int32) bool {
+	return p.CountsFor(r) == p.Lines[need].Cluster && (p.IsOwn(r, need) || p.IsCreatedFor(r, need))
+}
+
+// PutBackBlocked restarts phase 2 at the head of the order. A reserved Idle machine is again a
+// candidate for every need that ranks above its owner, so it is put back.
+func (l *Worker) PutBackBlocked() {
+	for _, b := range l.p.Reserved.Blocks {
+		if !l.p.Claimed(b.Row) && l.p.Promised.TakenBy(b.Row) == ranks.None {
+			l.PutBack(b.Row)
+		}
+	}
+	l.NextBlock = 0
 }

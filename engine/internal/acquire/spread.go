@@ -30,7 +30,7 @@ type tupleLayout struct {
 
 // tupleClasses is the classes that share a value of every constrained key.
 type tupleClasses struct {
-	at      []int // by constraint: index in tupleLayout.values
+	at      []int // by constraint: index in tupleLayout.Values
 	text    []string
 	classes []uint32
 	ladders [2]free.Ladder

@@ -36,7 +36,7 @@ type spreadDeal struct {
 	classes []uint32 // of the kinds
 	spread  []model.Spread
 	next    int32 // 1 + index of the next deal with equal matcher, penalty and stage
-	// epoch is worker.epoch when it was dealt; another value makes it stale.
+	// epoch is Stock.Epoch when it was dealt; another value makes it stale.
 	epoch uint64
 	size  int // number of machines
 
@@ -270,7 +270,7 @@ func (l *Worker) acquireDealt(need int32, k *state.Kind) {
 			if r == columnar.None {
 				break
 			}
-			l.Acquired(r, need, stage)
+			l.ClaimFree(r, need, stage)
 			sc.Count(r)
 			d.noteTaken(l.p, r)
 		}

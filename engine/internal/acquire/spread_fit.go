@@ -33,7 +33,7 @@ func (l *Worker) acquireSpreadFit(need int32, k *state.Kind) {
 			if r == columnar.None {
 				break
 			}
-			l.Acquired(r, need, stage)
+			l.ClaimFree(r, need, stage)
 			l.Acquiring.Spread.Count(r)
 		}
 		blocked = blocked || f.anyPlaced(k)
@@ -87,7 +87,7 @@ func (f *fitter) floor(need int32, k *state.Kind) {
 	f.eachOwn(need, k, sc.FloorAt)
 }
 
-// EachOwn calls visit for the machines of the stage that are held for the Need and have all constrained keys.
+// eachOwn calls visit for the machines of the stage that are held for the Need and have all constrained keys.
 func (f *fitter) eachOwn(need int32, k *state.Kind, visit func(columnar.Row)) {
 	for _, r := range f.l.p.Reserved.Of(need) {
 		if f.l.p.FreeReserved(r, k) && f.l.Acquiring.Spread.IsPlaced(r) && f.l.p.StageOf(r) == f.stage {
@@ -199,7 +199,7 @@ func (f *fitter) acquireOnly(need int32, k *state.Kind) bool {
 		f.stage = stage
 		best := f.bestHelping(k, func(columnar.Row) bool { return true })
 		if best.row != columnar.None && columnar.Covers(l.p.Vec(best.row), l.Missing) {
-			l.Acquired(best.row, need, stage)
+			l.ClaimFree(best.row, need, stage)
 			return true
 		}
 		if best.row != columnar.None || l.p.any(f.l.p.Stock.Ladders[k.Number][stage], k, stage) {

@@ -3,18 +3,7 @@ package assign
 import (
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/engine/internal/cycle"
-	"github.com/tonnage/tonnage/engine/internal/state"
-	"github.com/tonnage/tonnage/engine/internal/tenancy"
 )
-
-// Lay allocates what phase 1 needs, once the order is known, and finds what is held for whom.
-func (p *Pass) Lay(shares *tenancy.Shares) {
-	p.Atlas = state.NewAtlas(p.Arena, p.Sources, len(p.Lines))
-	for _, l := range p.st.workers {
-		l.enter(p)
-	}
-	p.Pass.Lay(shares)
-}
 
 // Assign is phase 1. Each Need is credited machines that are bound to its cluster, cluster by cluster;
 // then, in rank order over all clusters, each Need acquires free machines for what it still lacks.
@@ -46,7 +35,7 @@ func (p *Pass) Assign() {
 // beginning.
 func (p *Pass) prepareKind(i int) {
 	p.hashes[i] = soughtHash(p.Kinds[i].Fingerprint)
-	if p.Prepare(&p.Kinds[i]); !p.Kinds[i].MayAcquire {
+	if p.PrepareKind(&p.Kinds[i]); !p.Kinds[i].MayAcquire {
 		p.Spent[i] = 1
 	}
 }

@@ -25,10 +25,10 @@ var ComponentsMin = 1 << 11
 const largestShare = 97
 
 // share assigns the components to the workers. One worker gets all when dividing would gain nothing.
-func (l *Worker) share() acquire.Shares {
+func (l *Worker) share() acquire.Division {
 	workers := min(l.p.Crew.Size(), plan.WorkersMax-1)
 	if workers == 1 {
-		return acquire.Shares{Workers: 1}
+		return acquire.Division{Workers: 1}
 	}
 	kinds, classes := len(l.p.Kinds), len(l.p.Snap.Classes)
 	sets := newUnion(l.Arena, kinds+classes)
@@ -55,13 +55,13 @@ func (l *Worker) share() acquire.Shares {
 	weights, total := l.weighComponents(&sets)
 	turns := min(total, len(l.p.Snap.Idle.Rows)+len(l.p.Snap.Speculative.Rows)) // each of them takes at least one machine
 	if total < ComponentsMin {
-		return acquire.Shares{Workers: 1, Turns: turns}
+		return acquire.Division{Workers: 1, Turns: turns}
 	}
 	worker, ok := dealComponents(l.Arena, weights, total, workers)
 	if !ok {
-		return acquire.Shares{Workers: 1, Turns: turns}
+		return acquire.Division{Workers: 1, Turns: turns}
 	}
-	x := acquire.Shares{Kind: alloc.Make[uint8](l.Arena, kinds), Class: alloc.Make[uint8](l.Arena, classes), Workers: workers, Turns: turns}
+	x := acquire.Division{Kind: alloc.Make[uint8](l.Arena, kinds), Class: alloc.Make[uint8](l.Arena, classes), Workers: workers, Turns: turns}
 	for i := range x.Kind {
 		x.Kind[i] = worker[sets.root(i)]
 	}
@@ -104,7 +104,7 @@ func (l *Worker) markAsking(fromWord, toWord int) {
 		for ; word != 0; word &= word - 1 {
 			rank := from + w<<6 + bits.TrailingZeros64(word)
 			kind, weight := l.p.KindAt[rank], int32(specialWeight)
-			if l.p.IsIdle(rank, kind, false) {
+			if l.p.IsTurnIdle(rank, kind, false) {
 				continue
 			}
 			if !l.p.Shortage.Special[rank] && !l.p.Shortage.waits[rank] {
@@ -167,14 +167,14 @@ func (p *Pass) acquireAll() {
 	p.markSpecial()
 	p.findAsking()
 	if p.st.Racing != nil && !l.p.Reserved.Breakable {
-		l.Acquiring.Shares = acquire.Shares{}
+		l.Acquiring.Shares = acquire.Division{}
 		p.st.Racing(p, workers)
 		p.Stock.Acquisitions = l.Acquiring.Acquisitions
 		return
 	}
 	x := l.share()
 	if x.Workers == 1 || l.p.Reserved.InOrder {
-		l.Acquiring.Shares = acquire.Shares{Turns: x.Turns}
+		l.Acquiring.Shares = acquire.Division{Turns: x.Turns}
 		l.acquirePending()
 		p.Stock.Acquisitions = l.Acquiring.Acquisitions
 		return
@@ -185,7 +185,7 @@ func (p *Pass) acquireAll() {
 	p.acquireShares()
 	p.mergeAcquisitions()
 	// From here on worker 0 has everything.
-	l.Acquiring.Shares = acquire.Shares{}
+	l.Acquiring.Shares = acquire.Division{}
 	l.Acquiring.Domains.Forget()
 }
 
@@ -254,9 +254,9 @@ var GatherMin = 1 << 16
 // Gatherer visits, in rank order, the Needs whose turn may come to something.
 type Gatherer struct {
 	Pass   *Pass
-	rank   int            // the place in the order to go on from
-	ahead  bool           // it runs on another worker, while the deciding one changes what is left
-	shares acquire.Shares // of the worker's share of kinds, where there are several shares
+	rank   int              // the place in the order to go on from
+	ahead  bool             // it runs on another worker, while the deciding one changes what is left
+	shares acquire.Division // of the worker's share of kinds, where there are several shares
 	worker uint8
 	reads  uint64 // keeps the compiler from dropping reads
 }
@@ -266,7 +266,7 @@ func (g *Gatherer) Fill(b *workers.Batch) {
 	b.N = 0
 	for g.rank = cycle.NextMark(g.Pass.Shortage.asking, g.rank); g.rank < len(g.Pass.Shortage.asking) && b.N < workers.BatchNeeds; g.rank = cycle.NextMark(g.Pass.Shortage.asking, g.rank+1) {
 		kind := g.Pass.KindAt[g.rank]
-		if g.shares.Workers > 1 && g.shares.Kind[kind] != g.worker || g.Pass.IsIdle(g.rank, kind, g.ahead) {
+		if g.shares.Workers > 1 && g.shares.Kind[kind] != g.worker || g.Pass.IsTurnIdle(g.rank, kind, g.ahead) {
 			continue
 		}
 		b.Need[b.N], b.Rank[b.N] = g.Pass.Order[g.rank], int32(g.rank)
@@ -320,7 +320,7 @@ func (l *Worker) gathers() *Gatherer {
 	return &l.walk.gatherer
 }
 
-// workers.NewRing returns a ring over the Needs of the worker's share.
+// newRing returns a ring over the Needs of the worker's share.
 func (l *Worker) newRing() *workers.Ring {
 	g := l.gathers()
 	g.ahead = true

@@ -40,7 +40,7 @@ func (l *Worker) openCluster(c int) {
 func (l *Worker) creditNeed(x *cycle.ClusterState, need int32, stamp uint32, k *state.Kind) {
 	l.Figures.Credited++
 	l.Crediting.seized, l.Crediting.foreignStampsBefore = l.Crediting.seized[:0], len(l.Crediting.ForeignStamps)
-	if x.Blocks(k) || k.Same && !l.settleDomain(need, k) {
+	if x.WaitingAccept(k) || k.Same && !l.settleDomain(need, k) {
 		l.p.letWait(x, need, k)
 		return
 	}
@@ -375,7 +375,7 @@ func (l *Worker) mayTakeHeld(need int32, k *state.Kind) bool {
 	return slices.ContainsFunc(l.p.Reserved.Of(need), func(r columnar.Row) bool { return l.CanTakeHeld(r, need, k) })
 }
 
-// LetGo releases all that the Need at work has been credited in this turn. A Need of lower rank that had
+// letGo releases all that the Need at work has been credited in this turn. A Need of lower rank that had
 // one of the machines may not get it again.
 func (l *Worker) letGo(need int32) {
 	for _, place := range l.Crediting.seized {
@@ -390,7 +390,7 @@ func (l *Worker) letGo(need int32) {
 	l.Crediting.ForeignStamps = l.Crediting.ForeignStamps[:l.Crediting.foreignStampsBefore]
 }
 
-// foreignStampsRoom is the initial capacity of worker.ForeignStamps.
+// foreignStampsRoom is the initial capacity of Crediting.ForeignStamps.
 const foreignStampsRoom = 1 << 11
 
 // foreignStamp is a bound machine that was credited to a Need whose stamp it does not carry; named is
@@ -405,10 +405,10 @@ func (l *Worker) noteForeignStamp(b *snapshot.Bound, need int32) {
 	if l.Crediting.ForeignStamps == nil {
 		l.Crediting.ForeignStamps = make([]foreignStamp, 0, foreignStampsRoom)
 	}
-	l.Crediting.ForeignStamps = append(l.Crediting.ForeignStamps, foreignStamp{b.Row, need, l.p.Named(need)})
+	l.Crediting.ForeignStamps = append(l.Crediting.ForeignStamps, foreignStamp{b.Row, need, l.p.NumberOfNeed(need)})
 }
 
-// rankCluster lists the Needs of a cluster in rank order, in worker.needs. The list is memoized for as
+// rankCluster lists the Needs of a cluster in rank order, in Crediting.needs. The list is memoized for as
 // long as the order stays; was reports whether it is that of the last cycle.
 func (l *Worker) rankCluster(c int) (was bool) {
 	src := &l.p.Sources[c]
@@ -439,4 +439,12 @@ func (l *Worker) sortCluster(src *state.Source) {
 	for _, w := range l.Crediting.Words {
 		l.Crediting.needs = append(l.Crediting.needs, int32(uint32(w)))
 	}
+}
+
+// SettleForeignStamps drops, for all workers, the machines with a foreign stamp that another Need has claimed since.
+func (p *Pass) SettleForeignStamps() { p.Crew.Run(p.st.tasks.adopted) }
+
+// keepAdopted drops the machines with a foreign stamp that another Need has claimed since.
+func (l *Worker) keepAdopted() {
+	l.Crediting.ForeignStamps = slices.DeleteFunc(l.Crediting.ForeignStamps, func(x foreignStamp) bool { return l.p.Claims.Of(x.Row) != x.need })
 }

@@ -1,7 +1,8 @@
 // Package assign is phase 1. Each Need is credited machines that are bound to its cluster, cluster by cluster
-// (credit.go; worklist.go says which Needs are looked at again), and Needs with Same choose their domain
-// (domain_choice.go). Then the Needs that lack something have their turns in rank order (turns.go, components.go).
-// At the end rows of one stamp give back together (together.go). See Pass.Assign.
+// (credit.go, stamps.go, shared.go; worklist.go says which Needs are looked at again), and Needs with Same choose their
+// domain (domain_choice.go). Then the Needs that lack something have their turns in rank order (turns.go,
+// components.go); those whose credit waited are credited there (spare.go). At the end rows of one stamp give back
+// together (together.go), and what machines are worth as victims is noted (priorities.go). See Pass.Assign.
 package assign
 
 import (

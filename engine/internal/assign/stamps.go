@@ -29,11 +29,11 @@ type stampEntry struct {
 	next        uint32 // 1 + the next entry of its bucket
 	first, last uint32 // 1 + places of its machines; first skips those that are gone
 	// owner is the last Need in rank order with this stamp, rank its place in the order; unclaimed and −1
-	// when no Need has the stamp. Both are valid if known; else store.owner has the owner.
+	// when no Need has the stamp. Both are valid if known; else Store.Owner has the owner.
 	owner, rank int32
 	known       bool
 	changed     bool // some machine with this stamp, or its owner, differs from the last cycle
-	// runs are those of the stamp's machines in worker.shared, if grouped.
+	// runs are those of the stamp's machines in sharing.shared, if grouped.
 	runs    sharedRun
 	grouped bool
 }
@@ -298,12 +298,4 @@ func (p *Pass) OwnerRank(r columnar.Row) int32 {
 		return p.RankOf[owner]
 	}
 	return -1
-}
-
-// SettleForeignStamps drops, for all workers, the machines with a foreign stamp that another Need has claimed since.
-func (p *Pass) SettleForeignStamps() { p.Crew.Run(p.st.tasks.adopted) }
-
-// keepAdopted drops the machines with a foreign stamp that another Need has claimed since.
-func (l *Worker) keepAdopted() {
-	l.Crediting.ForeignStamps = slices.DeleteFunc(l.Crediting.ForeignStamps, func(x foreignStamp) bool { return l.p.Claims.Of(x.Row) != x.need })
 }

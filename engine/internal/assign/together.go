@@ -131,7 +131,7 @@ func (l *Worker) endDivision() {
 		for i := range other.Crediting.ForeignStamps {
 			if f := &other.Crediting.ForeignStamps[i]; divided.Has(uint32(f.need)) && l.p.Claims.Of(f.Row) >= 0 {
 				f.need = l.p.Claims.Of(f.Row)
-				f.Named = l.p.Named(f.need)
+				f.Named = l.p.NumberOfNeed(f.need)
 			}
 		}
 	}

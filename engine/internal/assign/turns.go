@@ -20,7 +20,7 @@ func (l *Worker) acquireBatch(b *workers.Batch) {
 		l.walk.reads += uint64(l.p.Lines[need].Status) + uint64(l.p.Aggregates[need])
 	}
 	for i, need := range b.Need[:b.N] {
-		if rank := b.Rank[i]; l.p.IsIdle(int(rank), l.p.KindAt[rank], false) || l.p.Lines[need].Is(state.IsSatisfied) {
+		if rank := b.Rank[i]; l.p.IsTurnIdle(int(rank), l.p.KindAt[rank], false) || l.p.Lines[need].Is(state.IsSatisfied) {
 			continue
 		}
 		l.BlockUpTo(b.Rank[i])
@@ -39,25 +39,25 @@ const timedEvery = 64
 // TakeTurn gives a Need its turn. The first worker times every timedEvery-th one.
 func (l *Worker) TakeTurn(need, rank int32) {
 	l.Figures.Counts.Proposals++
-	if l.Number != 0 || l.p.In.Clock == nil || l.Figures.Counts.Proposals%timedEvery != 0 {
+	if l.Number != 0 || l.p.Input.Clock == nil || l.Figures.Counts.Proposals%timedEvery != 0 {
 		l.acquireOne(need, rank)
 		return
 	}
-	began := l.p.In.Clock()
+	began := l.p.Input.Clock()
 	l.acquireOne(need, rank)
 	mode := plan.ProposeOneByOne
 	if l.p.KindOf(need).Same {
 		mode = plan.ProposeWhole
 	}
 	l.Figures.Counts.Timed[mode]++
-	l.Figures.Counts.TimedNanos[mode] += l.p.In.Clock() - began
+	l.Figures.Counts.TimedNanos[mode] += l.p.Input.Clock() - began
 }
 
-// IsIdle reports whether the turn of the Need at a place in the order certainly comes to nothing: no
+// IsTurnIdle reports whether the turn of the Need at a place in the order certainly comes to nothing: no
 // free machine is left for its kind, nothing is held for it, and its cluster has no spare for it if its
 // credit waits. gathers says that the caller runs ahead of the deciding worker: it does not read the
 // spares, which change.
-func (p *Pass) IsIdle(rank int, kind uint32, gathers bool) bool {
+func (p *Pass) IsTurnIdle(rank int, kind uint32, gathers bool) bool {
 	return p.IsSpent(kind) && !p.Special[rank] && (!p.waits[rank] || !gathers && p.hasNoSpares(p.Order[rank], kind))
 }
 
@@ -95,17 +95,7 @@ func (l *Worker) acquireOne(need, rank int32) {
 	}
 }
 
-// Shortage says which Needs have a turn after credit, and what could still help them. Phase 1 writes it.
-type Shortage struct {
-	Gained  []bool   // by place in order: the Need was satisfied in its turn after credit
-	Special []bool   // by place in order: something is held for the Need, or was when the cycle began
-	waits   []bool   // by place in order: the Need's credit waits for its turn
-	asking  []uint8  // by place in order: 1 = a turn in phase 1 may come to something
-	hashes  []uint16 // by kind: soughtHash of its fingerprint
-	spares  []spares // by cluster: unclaimed machines for Needs whose credit waits
-}
-
-// FinishTurn is finish at the Need's turn after credit.
+// FinishTurn is Finish at the Need's turn after credit.
 func (l *Worker) FinishTurn(need, rank int32) {
 	if l.Finish(need); l.Lacks == 0 {
 		l.p.Shortage.Gained[rank] = true

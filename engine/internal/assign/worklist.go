@@ -34,7 +34,7 @@ import (
 type worklist struct {
 	anew     bool     // all of them
 	isSought bool     // the owners of all stamps are found again
-	todo     []uint64 // places in worker.needs of the Needs that are to be looked at, as a set
+	todo     []uint64 // places in Crediting.needs of the Needs that are to be looked at, as a set
 	at       int      // the place of the Need at work; −1 before the first
 	rank     int32    // its rank
 	// touched is the set of classes of which a machine has another claimant than before. loose is the
@@ -354,7 +354,7 @@ func (l *Worker) isToBeCredited(x *cycle.ClusterState, need int32, stamp uint32,
 		return plan.CreditAnew
 	case cause != plan.NotCredited:
 		return cause
-	case n.Is(state.IsUncredited) || len(x.Waiting) > 0 && x.Blocks(k):
+	case n.Is(state.IsUncredited) || len(x.Waiting) > 0 && x.WaitingAccept(k):
 		return plan.CreditWaiting
 	}
 	if n.Is(state.IsTouched|state.HasForeignStamp) || stamp != 0 && l.Crediting.stamps.entries[stamp-1].changed {
@@ -541,7 +541,7 @@ func (l *Worker) seizeTaken(place uint32, need int32, k *state.Kind) {
 	l.p.Claims.Claim(r, need, &l.p.Lines[need])
 }
 
-// placeOf returns the place in worker.needs of a Need. O(log Needs).
+// placeOf returns the place in Crediting.needs of a Need. O(log Needs).
 func (l *Worker) placeOf(need int32) int {
 	rank := l.p.RankOf[need]
 	return sort.Search(len(l.Crediting.needs), func(i int) bool { return l.p.RankOf[l.Crediting.needs[i]] >= rank })

@@ -11,15 +11,15 @@ type Fold struct {
 	Row     int32 // the line that stands for them, the lowest; of an unused number 1 + the next unused one
 	First   int32 // the first of them in rank order
 	Rows    int32 // how many they are; 0 = the number is unused
-	Arrival int64 // of first
-	Due     bool  // rows came or left: settle is still to be called
-	Recount bool  // row, first and what is parked are to be found among the rows
+	Arrival int64 // of First
+	Due     bool  // rows came or left: settleFolds of package order is still to be called
+	Recount bool  // Row, First and what is parked are to be found among the rows
 }
 
 // folds are the folds of one cluster, by number.
 type folds struct {
 	List   []Fold
-	sums   []int64 // of the aggregates of a fold's rows: pass.dims for each number
+	sums   []int64 // of the aggregates of a fold's rows: Pass.Dims for each number
 	Unused int32   // 1 + the first unused number; 0 = none
 }
 
@@ -45,32 +45,10 @@ func (x *folds) Start(a *alloc.Arena, dims int) uint32 {
 // Swap is a Need that sits on the rank slot of another Need with the same stamp.
 type Swap struct{ RankSlot, Need int32 }
 
-// CreatedFor is a machine that is being created for a member of a fold; need is the fold.
+// CreatedFor is a machine that is being created for a member of a fold; Need is the fold.
 type CreatedFor struct {
 	Row  columnar.Row
 	Need int32
-}
-
-// StampFilter is a Bloom filter of fingerprints.
-type StampFilter [8]uint64
-
-// Add adds a fingerprint.
-func (x *StampFilter) Add(fingerprint uint64) { x[fingerprint>>61] |= 1 << (fingerprint >> 55 & 63) }
-
-// May reports whether a fingerprint may have been added.
-func (x *StampFilter) May(fingerprint uint64) bool {
-	return x[fingerprint>>61]>>(fingerprint>>55&63)&1 != 0
-}
-
-// ClassPriority is the lowest priority of a cluster's Configured machines of a class.
-type ClassPriority struct {
-	Class    uint32
-	Priority int32
-}
-
-// StampHash returns a hash of a stamp, 0 to 63: the number of its bit in a 64-bit filter.
-func StampHash(fingerprint uint64, group uint32) uint64 {
-	return (fingerprint ^ uint64(group)*0xd6e8feb86659fd93) >> 58
 }
 
 // Place notes a row that may be the first in rank order: rows of a fold differ only in arrival and number.

@@ -51,6 +51,3 @@ func Meet(a, b []uint64) bool {
 	}
 	return false
 }
-
-// ClustersPerChunk is how many clusters a worker takes at a time.
-const ClustersPerChunk = 16

@@ -19,13 +19,13 @@ import (
 // Pass is the state of one cycle that all stages share: what they read, and what each writes for the ones after
 // it. A group that one stage writes is a struct of its own; its comment names the stage, and who reads it.
 type Pass struct {
-	In    *plan.Input
+	Input *plan.Input
 	Opts  *plan.Options
 	Arena *alloc.Arena
 	Crew  *workers.Crew
 	st    *Store
 
-	fleet
+	Fleet
 	Changed
 	NeedTable
 	MachineTable
@@ -37,8 +37,8 @@ type Pass struct {
 	Counted
 }
 
-// fleet is what the snapshot says of machines, by class. It does not change during the cycle.
-type fleet struct {
+// Fleet is what the snapshot says of machines, by class. It does not change during the cycle.
+type Fleet struct {
 	Snap      *snapshot.Snapshot
 	Dims      int        // dimensions that the demand names
 	ClassesOf [][]uint32 // by matcher: the accepted classes, ascending
@@ -46,7 +46,8 @@ type fleet struct {
 	FreeOf    []uint64   // the classes that had a free machine when the cycle began, as a set
 }
 
-// Changed is what differs from the last cycle. CarryOver, normalise and rank write it.
+// Changed is what differs from the last cycle. Begin (Renumbered), CarryOver (Fresh), FindDirty (Moves) and
+// Engine.Cycle (Reordered) write it.
 type Changed struct {
 	Renumbered bool    // numbers of classes and matchers may have changed their meaning
 	Fresh      bool    // nothing is taken over from the last cycle
@@ -55,8 +56,8 @@ type Changed struct {
 	moveOff    []uint32
 }
 
-// NeedTable is the columns of Needs. normalise and rank write them, credit writes lacking, and every stage reads
-// them. The store keeps them from cycle to cycle.
+// NeedTable is the columns of Needs. normalise and rank write them, credit writes Lacking, and every stage reads
+// them. The store keeps them from cycle to cycle, but for AnyFolds, which normalise finds in each.
 type NeedTable struct {
 	Sources    []state.Source // by cluster
 	Lines      []state.Line
@@ -95,7 +96,7 @@ type Counted struct {
 
 // Begin begins the pass of a cycle.
 func (p *Pass) Begin(st *Store, s *snapshot.Snapshot, in *plan.Input, opts *plan.Options, arena *alloc.Arena, crew *workers.Crew) {
-	*p = Pass{st: st, In: in, Opts: opts, Arena: arena, Crew: crew, fleet: fleet{Snap: s, Dims: len(s.Demand.Dims())}}
+	*p = Pass{st: st, Input: in, Opts: opts, Arena: arena, Crew: crew, Fleet: Fleet{Snap: s, Dims: len(s.Demand.Dims())}}
 	p.Changed.Renumbered = st.Seen.Supply != s.Supply || s.Fresh || s.ClassesChanged
 	if st.classesOf == nil || p.Changed.Renumbered {
 		st.classesOf = classesByMatcher(s)
@@ -103,7 +104,7 @@ func (p *Pass) Begin(st *Store, s *snapshot.Snapshot, in *plan.Input, opts *plan
 	p.ClassesOf = st.classesOf
 	p.ClassMask = alloc.Make[uint64](arena, len(s.Classes))
 	for c := range p.ClassMask {
-		p.ClassMask[c] = Positive(p.Vector(uint32(c)))
+		p.ClassMask[c] = PositiveDims(p.Vector(uint32(c)))
 	}
 }
 
@@ -130,11 +131,11 @@ func (p *Pass) RowAt(i int) int32 {
 	return src.Base + int32(i) - src.Outer
 }
 
-// Outward returns the number in outputs of a line.
-func (p *Pass) Outward(row int32) int32 { return p.Atlas.Number(row) }
+// NumberOf returns the number in outputs of a line.
+func (p *Pass) NumberOf(row int32) int32 { return p.Atlas.Number(row) }
 
-// Named returns the number in outputs of the row after which a Need is named.
-func (p *Pass) Named(need int32) int32 { return p.Outward(p.First(need)) }
+// NumberOfNeed returns the number in outputs of the row after which a Need is named.
+func (p *Pass) NumberOfNeed(need int32) int32 { return p.NumberOf(p.FirstRow(need)) }
 
 // NeedOf returns the Need as which a row is decided: its fold, or itself.
 func (nt *NeedTable) NeedOf(row int32) int32 {
@@ -163,8 +164,8 @@ func (p *Pass) FoldOf(need int32) *Fold {
 	return &p.st.Clusters[n.Cluster].Folds.List[n.Group]
 }
 
-// First returns the row after which a Need is named in outputs: of a fold, its first row in rank order.
-func (p *Pass) First(need int32) int32 {
+// FirstRow returns the row after which a Need is named in outputs: of a fold, its first row in rank order.
+func (p *Pass) FirstRow(need int32) int32 {
 	if p.AnyFolds && p.Lines[need].Is(state.IsFold) {
 		return p.FoldOf(need).First
 	}
@@ -190,7 +191,7 @@ func (nt *NeedTable) GroupName(need int32) string {
 	return src.Block.Group(int(need - src.Base))
 }
 
-// ReadDeficit writes what a Need lacks now to dst, of p.dims values. O(machines claimed).
+// ReadDeficit writes what a Need lacks now to dst, of p.Dims values. O(machines claimed).
 func (p *Pass) ReadDeficit(dst []int64, need int32) {
 	n := &p.Lines[need]
 	if n.Is(state.IsSatisfied) {
@@ -205,18 +206,19 @@ func (p *Pass) ReadDeficit(dst []int64, need int32) {
 
 // Vector returns what machines of a class offer in the dimensions that demand names. No decision reads
 // the others.
-func (fl *fleet) Vector(class uint32) []int64 { return fl.Snap.Vector(class)[:fl.Dims] }
+func (fl *Fleet) Vector(class uint32) []int64 { return fl.Snap.Vector(class)[:fl.Dims] }
 
 // Vec returns what a machine offers.
-func (fl *fleet) Vec(r columnar.Row) []int64 { return fl.Vector(fl.Snap.View.Class[r]) }
+func (fl *Fleet) Vec(r columnar.Row) []int64 { return fl.Vector(fl.Snap.View.Class[r]) }
 
 // Accepts reports whether a machine can serve a kind: its class matches and suits, and it lies in a
 // domain that the matcher permits.
-func (fl *fleet) Accepts(r columnar.Row, k *state.Kind) bool {
+func (fl *Fleet) Accepts(r columnar.Row, k *state.Kind) bool {
 	return k.AcceptsClass(fl.Snap.View.Class[r]) && fl.InAnyDomain(k.Matcher, r)
 }
 
-func (fl *fleet) InAnyDomain(matcher uint32, r columnar.Row) bool {
+// InAnyDomain reports whether a machine lies in a domain that a matcher permits; true without Same.
+func (fl *Fleet) InAnyDomain(matcher uint32, r columnar.Row) bool {
 	_, ok := fl.Snap.Supply.Domain(matcher, r)
 	return ok
 }
@@ -236,7 +238,7 @@ func (p *Pass) InDomain(r columnar.Row, need int32) bool {
 func (mt *MachineTable) Claimed(r columnar.Row) bool { return mt.Claims.Of(r) != state.Unclaimed }
 
 // CountsFor returns the cluster for which a machine counts that is bound or being created.
-func (fl *fleet) CountsFor(r columnar.Row) int32 {
+func (fl *Fleet) CountsFor(r columnar.Row) int32 {
 	if c := fl.Snap.View.Cluster[r]; c != 0 {
 		return fl.Snap.ClusterOf[c]
 	}
@@ -248,9 +250,9 @@ func (p *Pass) IsOwn(r columnar.Row, need int32) bool {
 	return p.Snap.View.Fingerprint[r] == p.KindOf(need).Fingerprint && p.Snap.View.Group[r] == p.GroupOf(need)
 }
 
-// Positive returns the set of dimensions in which a vector is positive. Demand names at most 64
+// PositiveDims returns the set of dimensions in which a vector is positive. Demand names at most 64
 // dimensions, and they precede those that only supply names.
-func Positive(v []int64) uint64 {
+func PositiveDims(v []int64) uint64 {
 	mask := uint64(0)
 	for d, x := range v {
 		if x > 0 {
@@ -262,13 +264,13 @@ func Positive(v []int64) uint64 {
 
 // Suits reports whether machines of a class can serve a kind, requirements aside: each covers the
 // minimum unit and offers something that is wanted.
-func (fl *fleet) Suits(class uint32, k *state.Kind) bool {
+func (fl *Fleet) Suits(class uint32, k *state.Kind) bool {
 	return fl.ClassMask[class]&k.Mask != 0 && columnar.Covers(fl.Vector(class), k.Unit)
 }
 
 // AddMinimum adds a row's minimum: MinAggregate, or the whole aggregate if that is unset or the
 // row asks for something that no machine offers.
-func (fl *fleet) AddMinimum(sum []int64, b *demand.Block, row int) {
+func (fl *Fleet) AddMinimum(sum []int64, b *demand.Block, row int) {
 	least := b.MinAggregate(row)
 	if len(least) == 0 || b.Unoffered(row).Some() {
 		columnar.SatAdd(sum, b.Aggregate(row))
@@ -306,8 +308,8 @@ func (p *Pass) Unlink(r columnar.Row, need int32) {
 	p.Claims.Unlink(r, n)
 }
 
-// Kept returns a copy of a vector that is valid until the next cycle.
-func (p *Pass) Kept(v []int64) []int64 {
+// CopyForCycle returns a copy of a vector that is valid until the next cycle.
+func (p *Pass) CopyForCycle(v []int64) []int64 {
 	x := alloc.MakeDirty[int64](p.Arena, len(v))
 	copy(x, v)
 	return x
@@ -325,4 +327,12 @@ func (p *Pass) Resources(v []int64) model.Resources {
 		}
 	}
 	return model.NewResources(amounts...)
+}
+
+// Weight returns how many rows a Need stands for.
+func (p *Pass) Weight(n *state.Line) int {
+	if n.Is(state.IsFold) {
+		return int(p.st.Clusters[n.Cluster].Folds.List[n.Group].Rows)
+	}
+	return 1
 }

@@ -22,7 +22,7 @@ type Store struct {
 	NeedTable
 	MachineTable
 	Kinds     state.Kinds
-	classesOf [][]uint32 // by matcher; see fleet.ClassesOf
+	classesOf [][]uint32 // by matcher; see Fleet.ClassesOf
 	RankSlots []ranks.Slot
 	Holds     holds.Store
 	Undoing   undoLists
@@ -46,7 +46,7 @@ type seenBefore struct {
 	Epoch       uint64 // of ladders; grows over all cycles
 }
 
-// undoLists is what the last cycle did after credit, for undo.
+// undoLists is what the last cycle did after credit, for undo of package order.
 type undoLists struct {
 	Visited []Visit
 	Undone  []columnar.Row // machines taken that were not acquired
@@ -64,18 +64,18 @@ type ClusterState struct {
 	Stamps      StampFilter
 	StampsKnown bool
 	Restamped   bool  // some row has another kind, group or fold than in the last cycle
-	Patch       bool  // the rows are those of the last cycle, except for changed
-	Whole       uint8 // how many more changes lead to credit anew; see WholePercent
+	Patch       bool  // the rows are those of the last cycle, except for Changed
+	Whole       uint8 // how many more changes lead to credit anew; see assign.WholePercent
 	Satisfied   int32 // rows that credit alone satisfies
 	Changed     []uint32
 	LetGo       []int32 // lines whose claims credit lets go first; the Needs may rank otherwise now
 	Folds       folds
 	Fold        foldState
-	// Uncredited are the Needs whose credit waits for their turn. waiting are the classes that they
+	// Uncredited are the Needs whose credit waits for their turn. Waiting are the classes that they
 	// accept, as a set; empty when no Need waits.
 	Uncredited []int32
 	Waiting    []uint64
-	WaitKinds  []uint32 // the kinds of uncredited
+	WaitKinds  []uint32 // the kinds of Uncredited
 	Cheapest   []ClassPriority
 }
 
@@ -256,7 +256,8 @@ func (p *Pass) StartOver() {
 	st.Undoing.Visited, st.Undoing.Undone, st.Resettle, st.Divided = st.Undoing.Visited[:0], st.Undoing.Undone[:0], st.Resettle[:0], st.Divided[:0]
 }
 
-// LineBytes and MachineBytes are the sizes of the store's columns per line and per machine.
+// LineBytes and MachineBytes are the sizes of the columns per line and per machine: those of the store, and those of
+// gangs that package victims lays beside them.
 const (
 	LineBytes    = 32 + 4 + 16 + 4*4 + 1 + 1
 	MachineBytes = 8 + 1 + 4*4
@@ -373,4 +374,26 @@ func (l *Worker) LeaveBehind() {
 	st := l.p.st
 	st.Undoing.Visited = append(st.Undoing.Visited, l.Visited...)
 	st.Undoing.Undone = append(st.Undoing.Undone, l.Undone...)
+}
+
+// StampFilter is a Bloom filter of fingerprints.
+type StampFilter [8]uint64
+
+// Add adds a fingerprint.
+func (x *StampFilter) Add(fingerprint uint64) { x[fingerprint>>61] |= 1 << (fingerprint >> 55 & 63) }
+
+// May reports whether a fingerprint may have been added.
+func (x *StampFilter) May(fingerprint uint64) bool {
+	return x[fingerprint>>61]>>(fingerprint>>55&63)&1 != 0
+}
+
+// ClassPriority is the lowest priority of a cluster's Configured machines of a class.
+type ClassPriority struct {
+	Class    uint32
+	Priority int32
+}
+
+// StampHash returns a hash of a stamp, 0 to 63: the number of its bit in a 64-bit filter.
+func StampHash(fingerprint uint64, group uint32) uint64 {
+	return (fingerprint ^ uint64(group)*0xd6e8feb86659fd93) >> 58
 }

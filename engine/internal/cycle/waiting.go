@@ -6,9 +6,9 @@ import (
 	"github.com/tonnage/tonnage/engine/internal/state"
 )
 
-// Blocks reports whether a waiting Need of the cluster accepts a class that the kind accepts: one test
+// WaitingAccept reports whether a waiting Need of the cluster accepts a class that the kind accepts: one test
 // of two bitmaps.
-func (x *ClusterState) Blocks(k *state.Kind) bool {
+func (x *ClusterState) WaitingAccept(k *state.Kind) bool {
 	for i, w := range x.Waiting {
 		if w&k.Accepts[i] != 0 {
 			return true
@@ -22,7 +22,7 @@ func (x *ClusterState) WaitForNone() {
 	x.Waiting, x.Uncredited, x.WaitKinds = x.Waiting[:0], x.Uncredited[:0], x.WaitKinds[:0]
 }
 
-// Wait adds a Need to the list of those whose credit waits, and its classes to the set that blocks
+// Wait adds a Need to the list of those whose credit waits, and its classes to the set that WaitingAccept
 // tests.
 func (x *ClusterState) Wait(need int32, kind uint32, k *state.Kind) {
 	x.Uncredited = append(x.Uncredited, need)

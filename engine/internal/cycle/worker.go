@@ -14,15 +14,15 @@ type Worker struct {
 	Number  uint8 // of the worker, from 0
 	Arena   *alloc.Arena
 	Missing []int64        // what the Need at work still lacks
-	Lacks   uint64         // the dimensions in which missing is positive, as a set
+	Lacks   uint64         // the dimensions in which Missing is positive, as a set
 	Visited []Visit        // Needs that had a turn after credit
 	Undone  []columnar.Row // machines taken that were not acquired; the next cycle frees them
 	places  []uint64       // scratch of SetOf
-	Figures figures
+	Figures Figures
 }
 
-// figures is what a worker counts; phase 1 adds them up.
-type figures struct {
+// Figures is what a worker counts; phase 1 adds them up.
+type Figures struct {
 	Probes           int64
 	Satisfied        int // satisfied rows
 	Credited         int // credited Needs
@@ -39,7 +39,7 @@ func (l *Worker) Enter(p *Pass) {
 	if len(l.Missing) != p.Dims {
 		l.Missing = make([]int64, p.Dims)
 	}
-	l.Figures = figures{}
+	l.Figures = Figures{}
 	l.Visited, l.Undone = l.Visited[:0], l.Undone[:0]
 }
 
@@ -56,7 +56,7 @@ func (l *Worker) Resume(need int32) {
 		return
 	}
 	l.p.ReadDeficit(l.Missing, need)
-	l.Lacks = Positive(l.Missing)
+	l.Lacks = PositiveDims(l.Missing)
 }
 
 // Subtract subtracts what a machine of a class covers from what is missing.
@@ -103,10 +103,5 @@ func (l *Worker) Finish(need int32) {
 	}
 }
 
-// Weight returns how many rows a Need stands for.
-func (p *Pass) Weight(n *state.Line) int {
-	if n.Is(state.IsFold) {
-		return int(p.st.Clusters[n.Cluster].Folds.List[n.Group].Rows)
-	}
-	return 1
-}
+// ClustersPerChunk is how many clusters a worker takes at a time.
+const ClustersPerChunk = 16

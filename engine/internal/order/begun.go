@@ -78,7 +78,7 @@ func (x *foldProfiles) of(p *Pass, profile uint32) *foldProfile {
 }
 
 // ProfileOf returns what a profile with Same folds to.
-func (f *folder) ProfileOf(profile uint32) *foldProfile { return f.profiles.of(f.p, profile) }
+func (f *Folder) ProfileOf(profile uint32) *foldProfile { return f.profiles.of(f.p, profile) }
 
 // heldForFold is an Idle or draining machine that is held for an owner, which may be a Same-row or a
 // fold.
@@ -199,7 +199,7 @@ func (x *begunIndex) add(m stamped) {
 }
 
 // held returns the machines that are held for Same-rows and folds of the cluster at work.
-func (f *folder) held() []heldForFold {
+func (f *Folder) held() []heldForFold {
 	if f.p.folding.foldHeldOff == nil {
 		return nil
 	}
@@ -207,7 +207,7 @@ func (f *folder) held() []heldForFold {
 }
 
 // index fills begunIndex for the cluster at work.
-func (f *folder) index(state *cycle.ClusterState) {
+func (f *Folder) index(state *cycle.ClusterState) {
 	x, s := &f.begun, f.p.Snap
 	bound, creating := s.BoundOf(int(f.c)), s.CreatingFrom(int(f.c))
 	held := f.held()
@@ -248,7 +248,7 @@ func (x *begunIndex) any(fingerprint uint64, group uint32, held bool, test func(
 // and reports whether Same-rows that have not changed may fold otherwise because of these machines:
 // one has the stamp of a Same-row; or it may be that no other machine holds a row whole;
 // or what machines are on their way decides whether a row folds.
-func (f *folder) noteStamps(x *cycle.ClusterState) (mayRefold bool) {
+func (f *Folder) noteStamps(x *cycle.ClusterState) (mayRefold bool) {
 	for _, m := range f.p.MovesOf(int(f.c)) {
 		mayRefold = mayRefold || x.Fold.Unsettled || f.p.folding.decides[m.Class]
 		if m.How != cycle.Left {
@@ -263,7 +263,7 @@ func (f *folder) noteStamps(x *cycle.ClusterState) (mayRefold bool) {
 // foldable reports whether a Same-row of the cluster at work needs no co-location: one machine could
 // hold it whole, and no machine has begun it as a gang. With AcquireFit it also has such a machine, or is
 // not cheaper in parts.
-func (f *folder) foldable(state *cycle.ClusterState, row int) bool {
+func (f *Folder) foldable(state *cycle.ClusterState, row int) bool {
 	profile, aggregate := f.block.Profile(row), f.block.AggregateIDs()[row]
 	says := f.supplySays(profile, aggregate)
 	inParts := says != neverFits && f.p.Opts.Acquire == plan.AcquireFit && f.isCheaperInParts(profile, aggregate, f.block.UnitIDs()[row])
@@ -273,7 +273,7 @@ func (f *folder) foldable(state *cycle.ClusterState, row int) bool {
 }
 
 // foldsWith is foldable, given what supply says, and whether the row is cheaper in parts.
-func (f *folder) foldsWith(state *cycle.ClusterState, row int, says int32, inParts bool) bool {
+func (f *Folder) foldsWith(state *cycle.ClusterState, row int, says int32, inParts bool) bool {
 	p, b := f.p, f.block
 	profile, aggregate := b.Profile(row), b.AggregateIDs()[row]
 	x := f.profiles.of(p, profile)
@@ -296,7 +296,7 @@ func (f *folder) foldsWith(state *cycle.ClusterState, row int, says int32, inPar
 	if says == fitsNot && !f.begun.anyOf(x, group, named, comes) || inParts && !f.begun.anyOf(x, group, named, holds) {
 		return false
 	}
-	mask := cycle.Positive(want)
+	mask := cycle.PositiveDims(want)
 	begins := func(m *stamped) bool {
 		v := p.Vector(m.class)
 		return p.ClassMask[m.class]&mask != 0 && columnar.Covers(v, unit) && !columnar.Covers(v, want) && p.Snap.Classes[m.class].Matches(x.matcher)
@@ -305,7 +305,7 @@ func (f *folder) foldsWith(state *cycle.ClusterState, row int, says int32, inPar
 }
 
 // hasNone reports that no machine of the cluster at work carries the stamp of a row or, if that matters, its fold, and none is held.
-func (f *folder) hasNone(state *cycle.ClusterState, row *foldProfile, folds bool) bool {
+func (f *Folder) hasNone(state *cycle.ClusterState, row *foldProfile, folds bool) bool {
 	x := &state.Stamps
 	return state.StampsKnown && !x.May(row.Stamp) && (!folds || !x.May(row.foldsOwn)) && len(f.held()) == 0
 }
@@ -318,7 +318,7 @@ func (x *begunIndex) anyOf(row *foldProfile, group, named uint32, test func(*sta
 }
 
 // nameOf translates the demand's number of a group to the supply's.
-func (f *folder) nameOf(group uint32) uint32 {
+func (f *Folder) nameOf(group uint32) uint32 {
 	if group == 0 {
 		return 0
 	}
@@ -327,7 +327,7 @@ func (f *folder) nameOf(group uint32) uint32 {
 
 // listCreated lists the machines that are being created for members of the folds of the cluster at
 // work.
-func (f *folder) listCreated(x *cycle.ClusterState) {
+func (f *Folder) listCreated(x *cycle.ClusterState) {
 	x.Fold.Created = x.Fold.Created[:0]
 	s := f.p.Snap
 	coming := s.BoundOf(int(f.c))[s.CreatingFrom(int(f.c)):]

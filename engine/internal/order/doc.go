@@ -1,7 +1,6 @@
-// Package order is the first two stages of a cycle: normalise and rank. It takes over the state of the last cycle,
-// turns the rows of changed clusters into lines, folds gangs that one machine could hold (fold.go, begun.go,
-// fold_price.go), and brings all Needs into one total order (rank.go). See Pass.CarryOver, Pass.Normalise, Pass.Merge
-// and Pass.Rank, which are called in this order.
+// Package order is the stages normalise and rank. It takes over the state of the last cycle (Pass.CarryOver), turns the
+// rows of changed clusters into lines (Pass.Normalise), folds gangs that one machine could hold (fold.go, begun.go,
+// fold_price.go), and brings all Needs into one total order: Pass.Merge where few have moved, else Pass.Rank (rank.go).
 package order
 
 import (

@@ -16,18 +16,18 @@ import (
 )
 
 // kindOfFold returns the kind of a fold of rows with a profile and an aggregate, memoized by profile.
-func (f *folder) kindOfFold(profile, aggregate uint32) uint32 {
+func (f *Folder) kindOfFold(profile, aggregate uint32) uint32 {
 	last := &f.foldKinds[profile]
 	if last.kind == 0 || last.unit != aggregate {
 		member := f.p.Snap.Demand.Vector(aggregate)
-		mask := cycle.Positive(member)
+		mask := cycle.PositiveDims(member)
 		*last = lastKind{mask, aggregate, 1 + f.p.st.Kinds.OfFold(f.p.Snap, profile, member, mask)}
 	}
 	return last.kind - 1
 }
 
 // fold returns the number of the fold that a row belongs to, starting it if it is new.
-func (f *folder) fold(x *cycle.ClusterState, profile, aggregate uint32) uint32 {
+func (f *Folder) fold(x *cycle.ClusterState, profile, aggregate uint32) uint32 {
 	if !f.listed {
 		f.listed = true
 		f.folds.reset()
@@ -48,7 +48,7 @@ func (f *folder) fold(x *cycle.ClusterState, profile, aggregate uint32) uint32 {
 
 // foldDue returns a fold that rows come to or leave; settleFolds must follow. The fold's Need is to be
 // credited again.
-func (f *folder) foldDue(x *cycle.ClusterState, number uint32) *cycle.Fold {
+func (f *Folder) foldDue(x *cycle.ClusterState, number uint32) *cycle.Fold {
 	d := &x.Folds.List[number]
 	if d.Due {
 		return d
@@ -66,7 +66,7 @@ func (f *folder) foldDue(x *cycle.ClusterState, number uint32) *cycle.Fold {
 }
 
 // join adds a row to a fold.
-func (f *folder) join(x *cycle.ClusterState, number uint32, row int) {
+func (f *Folder) join(x *cycle.ClusterState, number uint32, row int) {
 	d, line, arrival := f.foldDue(x, number), f.base+int32(row), f.block.Arrival(row)
 	n := &f.p.Lines[line]
 	n.Group = number
@@ -84,14 +84,14 @@ func (f *folder) join(x *cycle.ClusterState, number uint32, row int) {
 }
 
 // standFor makes the line of a row stand for its fold. The fold is parked unless one of its rows is not.
-func (f *folder) standFor(n *state.Line, row int) {
+func (f *Folder) standFor(n *state.Line, row int) {
 	n.Kind = f.kindOfFold(f.block.Profile(row), f.block.AggregateIDs()[row])
 	n.Status, n.Domain = state.IsFold|state.IsParked|state.HasSame, 0
 }
 
 // leave takes a row out of its fold. What the fold's Need claims stays on the line until credit
 // lets go of it.
-func (f *folder) leave(x *cycle.ClusterState, row int) {
+func (f *Folder) leave(x *cycle.ClusterState, row int) {
 	line := f.base + int32(row)
 	n := &f.p.Lines[line]
 	d := f.foldDue(x, n.Group)
@@ -101,13 +101,13 @@ func (f *folder) leave(x *cycle.ClusterState, row int) {
 }
 
 // anyParked reports whether a row of the cluster at work is parked.
-func (f *folder) anyParked() bool {
+func (f *Folder) anyParked() bool {
 	return slices.ContainsFunc(f.block.ParkedWords(), func(word uint64) bool { return word != 0 })
 }
 
 // recount finds among the rows of the cluster at work what has changed of folds beyond their number of
 // rows: the line that stands for them, the first row, and whether all are parked.
-func (f *folder) recount(x *cycle.ClusterState) {
+func (f *Folder) recount(x *cycle.ClusterState) {
 	list, none := x.Folds.List, true
 	for _, number := range f.dueFolds {
 		if d := &list[number]; d.Recount {
@@ -144,7 +144,7 @@ func (f *folder) recount(x *cycle.ClusterState) {
 }
 
 // settleFolds brings the folds up to date that rows have come to or left.
-func (f *folder) settleFolds(x *cycle.ClusterState) {
+func (f *Folder) settleFolds(x *cycle.ClusterState) {
 	for _, number := range f.dueFolds {
 		d := &x.Folds.List[number]
 		if d.Due = false; d.Rows == 0 {
@@ -178,7 +178,7 @@ const (
 // supplySays tells whether one machine could hold the aggregate of a Same-row: any that is Idle or
 // Speculative and not held for a higher priority, or one that is bound to the cluster. It does not look at the
 // row's own stamp; see foldable.
-func (f *folder) supplySays(profile, aggregate uint32) int32 {
+func (f *Folder) supplySays(profile, aggregate uint32) int32 {
 	e, _ := f.decided.find(profile, aggregate)
 	if e.value == 0 {
 		full := f.p.Snap.Demand.Profile(profile)
@@ -188,7 +188,7 @@ func (f *folder) supplySays(profile, aggregate uint32) int32 {
 }
 
 // fits is supplySays without its memory.
-func (f *folder) fits(matcher uint32, priority int32, aggregate uint32) int32 {
+func (f *Folder) fits(matcher uint32, priority int32, aggregate uint32) int32 {
 	p, s := f.p, f.p.Snap
 	want := s.Demand.Vector(aggregate)
 	says := neverFits
@@ -213,7 +213,7 @@ func (f *folder) fits(matcher uint32, priority int32, aggregate uint32) int32 {
 
 // boundInDomain reports whether some machine of one of the cluster's groups lies in a domain that the
 // matcher permits.
-func (f *folder) boundInDomain(group int, matcher uint32) bool {
+func (f *Folder) boundInDomain(group int, matcher uint32) bool {
 	bound := f.p.Snap.BoundOf(int(f.c))
 	for at := f.p.Snap.GroupsOf(int(f.c))[group].First + 1; at != 0; at = bound[at-1].Next {
 		if f.p.InAnyDomain(matcher, bound[at-1].Row) {
@@ -265,7 +265,7 @@ func (p *Pass) freeFor(matcher uint32) []uint64 {
 	return p.st.freeIn[int(matcher)*words:][:words]
 }
 
-// IsFreeFor reports whether a machine of a class in a domain that the matcher, one with Same, permits is free and not
+// isFreeFor reports whether a machine of a class in a domain that the matcher, one with Same, permits is free and not
 // held for a higher priority than the given one.
 func (p *Pass) isFreeFor(matcher, class uint32, priority int32) bool {
 	if p.freeFor(matcher)[class>>6]>>(class&63)&1 != 0 {
@@ -276,7 +276,7 @@ func (p *Pass) isFreeFor(matcher, class uint32, priority int32) bool {
 	return found && held[at].priority <= priority
 }
 
-// findFree updates classColumns.freeIn and heldIn, and sets freeMoved if they differ from the last cycle. foldsMoved is set
+// findFree updates Store.freeIn and heldIn, and sets freeMoved if they differ from the last cycle. foldsMoved is set
 // if some vector may be covered, or may have been, by nothing but what differs. O(pairs of matcher with
 // Same and class), and as many looks at free machines as it takes to find one in a permitted domain that nobody holds.
 func (p *Pass) findFree() {
@@ -338,7 +338,7 @@ func (p *Pass) findFreeFor(matcher uint32, now []uint64, held []heldClass) []hel
 	return held
 }
 
-// HeldFor returns the part of heldIn that is a matcher's.
+// heldFor returns the part of heldIn that is a matcher's.
 func (st *Store) heldFor(matcher uint32) []heldClass {
 	from, _ := slices.BinarySearchFunc(st.heldIn, heldClass{matcher: matcher}, compareHeld)
 	to, _ := slices.BinarySearchFunc(st.heldIn, heldClass{matcher: matcher + 1}, compareHeld)

@@ -19,7 +19,7 @@ type partsKey struct{ profile, aggregate, unit uint32 }
 // isCheaperInParts reports whether free machines of one class that hold a part of what a Same-row asks
 // for cost less than what holds all of it. A machine that could hold several such rows counts with
 // its share. Memoized for the cycle, for all clusters; O(classes that match).
-func (f *folder) isCheaperInParts(profile, aggregate, unit uint32) bool {
+func (f *Folder) isCheaperInParts(profile, aggregate, unit uint32) bool {
 	key := partsKey{profile, aggregate, unit}
 	cheaper, known := f.inParts[key]
 	if known {

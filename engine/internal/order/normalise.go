@@ -18,6 +18,7 @@ import (
 // Same is not copied. moved reports whether the order may have changed.
 func (p *Pass) Normalise() (moved bool) {
 	st, crew := p.st, p.Crew
+	p.NeedTable, p.MachineTable, p.Kinds = st.NeedTable, st.MachineTable, st.Kinds.List
 	if !p.Changed.Fresh {
 		p.undo()
 	}
@@ -38,8 +39,8 @@ func (p *Pass) Normalise() (moved bool) {
 	return moved
 }
 
-// folder makes the lines of clusters, one cluster at a time, for one worker.
-type folder struct {
+// Folder makes the lines of clusters, one cluster at a time, for one worker.
+type Folder struct {
 	p      *Pass
 	sums   *alloc.Arena // of the folds of clusters; lives until the store starts over
 	c      int32
@@ -78,7 +79,7 @@ type lastKind struct {
 }
 
 // enter prepares the folder for a pass.
-func (f *folder) enter(p *Pass) {
+func (f *Folder) enter(p *Pass) {
 	f.p, f.moves.moved = p, false
 	f.moves.left, f.moves.arrived = f.moves.left[:0], f.moves.arrived[:0]
 	if p.Changed.Fresh {
@@ -96,7 +97,7 @@ func (f *folder) enter(p *Pass) {
 }
 
 // renew updates the lines of a cluster: none, those of changed rows, or all.
-func (f *folder) renew(c int32) {
+func (f *Folder) renew(c int32) {
 	f.open(c)
 	if f.p.Changed.Fresh {
 		f.clearRankSlots()
@@ -131,7 +132,7 @@ func (f *folder) renew(c int32) {
 
 // rowsToMake returns the rows of a cluster whose lines are made again: those that changed, and those that
 // fold otherwise because machines have changed. The latter have the cluster credited again.
-func (f *folder) rowsToMake(x *cycle.ClusterState) []uint32 {
+func (f *Folder) rowsToMake(x *cycle.ClusterState) []uint32 {
 	asks := f.noteStamps(x) || x.Fold.HeldMoved || f.p.folding.foldsMoved
 	if !asks || !x.Fold.HasSame || x.Dirty && !x.Patch {
 		return x.Changed
@@ -142,7 +143,7 @@ func (f *folder) rowsToMake(x *cycle.ClusterState) []uint32 {
 }
 
 // cluster makes the lines of all rows of a cluster.
-func (f *folder) cluster(x *cycle.ClusterState) {
+func (f *Folder) cluster(x *cycle.ClusterState) {
 	x.Folds.Reset()
 	x.Fold.HasSame, x.Fold.Unsettled = false, false
 	lines := f.p.Lines[f.base:][:f.block.Len()]
@@ -155,7 +156,7 @@ func (f *folder) cluster(x *cycle.ClusterState) {
 }
 
 // open makes a cluster the one at work.
-func (f *folder) open(c int32) {
+func (f *Folder) open(c int32) {
 	src := &f.p.Sources[c]
 	f.c, f.block, f.base = c, src.Block, src.Base
 	f.moves.touched = f.moves.touched[:0]
@@ -165,7 +166,7 @@ func (f *folder) open(c int32) {
 
 // withRefolding returns the changed rows of a cluster and those that fold otherwise than in the last
 // cycle, because the machines decide otherwise. The result is valid until the next call.
-func (f *folder) withRefolding(x *cycle.ClusterState) []uint32 {
+func (f *Folder) withRefolding(x *cycle.ClusterState) []uint32 {
 	f.remade, x.Fold.Unsettled = f.remade[:0], false
 	changed, lines := x.Changed, f.p.Lines[f.base:][:f.block.Len()]
 	for row := range lines {
@@ -183,7 +184,7 @@ func (f *folder) withRefolding(x *cycle.ClusterState) []uint32 {
 
 // changedRows makes new lines for some rows of a cluster. Where it is credited again, their Needs are stale. They
 // keep what they claim until their turn, or, where other Needs may come before them now, until credit begins.
-func (f *folder) changedRows(x *cycle.ClusterState, rows []uint32) {
+func (f *Folder) changedRows(x *cycle.ClusterState, rows []uint32) {
 	p := f.p
 	for _, row := range rows {
 		n := &p.Lines[f.base+int32(row)]
@@ -213,7 +214,7 @@ func (f *folder) changedRows(x *cycle.ClusterState, rows []uint32) {
 }
 
 // beginAnew resets the lines of the cluster at work to the state before credit.
-func (f *folder) beginAnew() {
+func (f *Folder) beginAnew() {
 	lines := f.p.Lines[f.base:][:f.block.Len()]
 	for row := range lines {
 		n := &lines[row]
@@ -229,7 +230,7 @@ func (f *folder) beginAnew() {
 }
 
 // row makes the line of a row.
-func (f *folder) row(x *cycle.ClusterState, n *state.Line, row int) {
+func (f *Folder) row(x *cycle.ClusterState, n *state.Line, row int) {
 	p, b := f.p, f.block
 	*n = state.Line{Cluster: f.c}
 	profile, aggregate := b.Profiles()[row], b.AggregateIDs()[row]
@@ -250,15 +251,15 @@ func (f *folder) row(x *cycle.ClusterState, n *state.Line, row int) {
 			n.Status = state.IsUncoverable | state.HasSame // until its turn has shown that a domain covers it
 		}
 	}
-	n.Kind = f.kindOf(profile, b.UnitIDs()[row], cycle.Positive(p.Snap.Demand.Vector(aggregate)))
+	n.Kind = f.kindOf(profile, b.UnitIDs()[row], cycle.PositiveDims(p.Snap.Demand.Vector(aggregate)))
 	n.Group = f.nameOf(b.GroupID(row))
 	if waits || b.Parked(row) {
 		n.Status |= state.IsParked
 	}
 }
 
-// KindOf returns the kind of a row, memoized by profile.
-func (f *folder) kindOf(profile, unit uint32, mask uint64) uint32 {
+// kindOf returns the kind of a row, memoized by profile.
+func (f *Folder) kindOf(profile, unit uint32, mask uint64) uint32 {
 	last := &f.kinds[profile]
 	if last.kind == 0 || last.mask != mask || last.unit != unit {
 		s := f.p.Snap
@@ -270,7 +271,7 @@ func (f *folder) kindOf(profile, unit uint32, mask uint64) uint32 {
 // renumberGroups translates the groups of the rows of the cluster at work again, since the supply's
 // numbers of names have changed. A cluster needs that once a machine that names it has changed: the
 // numbers of those that have not mean what they did.
-func (f *folder) renumberGroups(x *cycle.ClusterState) {
+func (f *Folder) renumberGroups(x *cycle.ClusterState) {
 	x.Names = f.p.st.Seen.Names
 	for row, group := range f.block.GroupIDs() {
 		if n := &f.p.Lines[int(f.base)+row]; group != 0 && n.Status&(state.IsFold|state.IsMember) == 0 {

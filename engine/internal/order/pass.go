@@ -20,7 +20,7 @@ type Pass struct {
 type Store struct {
 	cycle.Store
 	workers []*Worker // by number
-	tasks   Tasks
+	tasks   tasks
 	// freeIn is, by matcher with Same, the set of classes of which a free machine that nobody holds lies in a permitted
 	// domain. heldIn are classes of which there are only held ones, by matcher and class. Folding depends on both.
 	freeIn []uint64
@@ -30,12 +30,12 @@ type Store struct {
 // Worker is what one worker needs for them.
 type Worker struct {
 	cycle.Worker
-	Folder folder
+	Folder Folder
 }
 
-// Tasks are the functions that workers run in nearly every cycle. They are made once: a closure that is
+// tasks are the functions that workers run in nearly every cycle. They are made once: a closure that is
 // handed to another goroutine escapes to the heap each time it is made.
-type Tasks struct {
+type tasks struct {
 	undo, renew func(worker, from, to int)
 }
 
@@ -47,8 +47,8 @@ func (l *Worker) Equip(number int, own, sums *alloc.Arena) {
 // Enter prepares the worker for a pass.
 func (l *Worker) Enter(p *Pass) { l.Worker.Enter(&p.Pass) }
 
-// Add adds the next worker.
-func (st *Store) Add(l *Worker) { st.workers = append(st.workers, l) }
+// AddWorker adds the next worker.
+func (st *Store) AddWorker(l *Worker) { st.workers = append(st.workers, l) }
 
 // Arenas returns the arenas that the worker alone uses.
 func (l *Worker) Arenas() []*alloc.Arena { return []*alloc.Arena{l.Arena, l.Folder.sums} }
@@ -61,7 +61,7 @@ func (p *Pass) Begin(st *Store, s *snapshot.Snapshot, in *plan.Input, opts *plan
 
 // MakeTasks makes the functions that workers run, once for all cycles.
 func (st *Store) MakeTasks() {
-	st.tasks = Tasks{
+	st.tasks = tasks{
 		undo: func(worker, from, to int) {
 			for _, v := range st.Undoing.Visited[from:to] {
 				st.workers[worker].Folder.p.UndoTurn(v)
@@ -75,7 +75,7 @@ func (st *Store) MakeTasks() {
 	}
 }
 
-// folding is what normalise finds out of gangs that may fold; rank and phase 3 ask whether there are folds.
+// folding is what normalise finds out of gangs that may fold; rank asks whether there are swaps.
 type folding struct {
 	anySwaps    bool              // some Need sits on another one's rank slot
 	freeMoved   bool              // which domains have free machines has changed; see findFree
@@ -88,7 +88,7 @@ type folding struct {
 }
 
 // CarryOver takes over the state of the last cycle. It finds the clusters that changed; if the state is
-// unusable, it starts over, and says so.
+// unusable, it says so, and StartOver has to follow.
 func (p *Pass) CarryOver() (fresh bool) {
 	st, s := p.st, p.Snap
 	dimsVersion := s.Demand.Numbering().Dims
@@ -104,10 +104,6 @@ func (p *Pass) CarryOver() (fresh bool) {
 		fresh = !p.FindDirty(p.folding.freeMoved)
 	}
 	p.Changed.Fresh = fresh
-	if fresh {
-		p.StartOver()
-	}
-	p.NeedTable, p.MachineTable, p.Kinds = st.NeedTable, st.MachineTable, st.Kinds.List
 	return fresh
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // fillRankSlots recomputes the rank slots of the touched rows of the cluster at work.
-func (f *folder) fillRankSlots() {
+func (f *Folder) fillRankSlots() {
 	p := f.p
 	st := p.st
 	arrivals, swaps := f.block.Arrivals(), st.Clusters[f.c].Fold.Swaps
@@ -47,7 +47,7 @@ func (f *folder) fillRankSlots() {
 }
 
 // clearRankSlots empties the rank slots of a cluster's lines.
-func (f *folder) clearRankSlots() {
+func (f *Folder) clearRankSlots() {
 	src := &f.p.Sources[f.c]
 	rankSlots := f.p.st.RankSlots[src.Base:][:src.Room]
 	for i := range rankSlots {
@@ -56,7 +56,7 @@ func (f *folder) clearRankSlots() {
 }
 
 // move notes that a rank slot has changed, so that its Need has another place in the order.
-func (f *folder) move(was ranks.Slot, number int32, now ranks.Slot) {
+func (f *Folder) move(was ranks.Slot, number int32, now ranks.Slot) {
 	st := f.p.st
 	f.moves.moved, st.Sorted[f.c] = true, 0
 	if was.Need != ranks.None {
@@ -71,7 +71,7 @@ func (f *folder) move(was ranks.Slot, number int32, now ranks.Slot) {
 }
 
 // vacate empties the rank slots of rows that the cluster no longer has.
-func (f *folder) vacate() {
+func (f *Folder) vacate() {
 	src, st := &f.p.Sources[f.c], f.p.st
 	for number := src.Base + int32(src.Rows); number < src.Base+int32(src.Had); number++ {
 		if was := st.RankSlots[number]; was.Need != ranks.None {
@@ -102,7 +102,7 @@ func (p *Pass) Rank() {
 const mergeShare = 8
 
 // Merge updates the order incrementally if few rank slots have changed; it returns false when all Needs
-// must be sorted. The column lacking moves with the Needs.
+// must be sorted. The column Lacking moves with the Needs.
 func (p *Pass) Merge() bool {
 	left, arrived := p.st.workers[0].Folder.moves.left, p.st.workers[0].Folder.moves.arrived
 	for _, l := range p.st.workers[1:] {
@@ -164,7 +164,7 @@ type swapScratch struct {
 
 // findSwaps returns the swaps of the cluster at work, by rank slot. The result is valid until the next
 // call.
-func (f *folder) findSwaps(x *cycle.ClusterState) []cycle.Swap {
+func (f *Folder) findSwaps(x *cycle.ClusterState) []cycle.Swap {
 	w, b := &f.swapping, f.block
 	w.sitters, w.swaps = w.sitters[:0], w.swaps[:0]
 	arrivals, units := b.Arrivals(), b.UnitIDs()
@@ -198,7 +198,7 @@ func (f *folder) findSwaps(x *cycle.ClusterState) []cycle.Swap {
 
 // withFolds lists the folds of the cluster at work, and the plain rows that share a stamp with a fold.
 // It returns the uneven rows that it has not listed.
-func (f *folder) withFolds(uneven []uint32, plain func(row int)) []uint32 {
+func (f *Folder) withFolds(uneven []uint32, plain func(row int)) []uint32 {
 	p, w := f.p, &f.swapping
 	list, alike := p.st.Clusters[f.c].Folds.List, f.alike[:0]
 	for i := range list {
@@ -267,7 +267,7 @@ func (w *swapScratch) compareUnits(d *demand.Table, a, b uint32) int {
 }
 
 // moveRankSlot updates a cluster's swaps, and touches the rows whose rank slots they concern.
-func (f *folder) moveRankSlot(x *cycle.ClusterState) {
+func (f *Folder) moveRankSlot(x *cycle.ClusterState) {
 	touch := func(swaps []cycle.Swap) {
 		for _, s := range swaps {
 			if row := s.RankSlot - f.base; int(row) < f.block.Len() {
@@ -290,5 +290,5 @@ func (p *Pass) rankSlotOf(need int32) int32 {
 			return rankSlots[at].RankSlot
 		}
 	}
-	return p.First(need)
+	return p.FirstRow(need)
 }

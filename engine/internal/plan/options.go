@@ -123,6 +123,10 @@ const WorkersMax = 256
 // Input.DrainSeconds.
 const DrainSecondsDefault = 30
 
+// ConfigureAllowanceSeconds is how long a plan of preemption may take from the end of its
+// longest drain until its machines are bound. A reservation then ends.
+const ConfigureAllowanceSeconds = 600
+
 // Options are the engine's settings. Only those of the contract change an answer: weights, release,
 // victims, band, top domains, search budget, nested keys, tenancy, and acquire with its constants.
 type Options struct {

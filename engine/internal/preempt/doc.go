@@ -1,6 +1,7 @@
-// Package preempt is phase 2: the Needs that phase 1 left short have their turns in rank order, and each preempts
-// machines of lower priority in other clusters. With VictimsGang a plan is made for each (package search); with
-// VictimsMachine machines are taken one by one (preempt.go, same.go, spread.go). See Pass.Preempt.
+// Package preempt is phase 2: the Needs that phase 1 left short have their turns in rank order, and each may preempt
+// machines of lower priority in other clusters. With VictimsGang a plan is made for each (package search), and Needs that
+// lost machines to a plan count on others (lost.go); with VictimsMachine machines are taken one by one (preempt.go,
+// same.go, spread.go). See Pass.Preempt.
 package preempt
 
 import (

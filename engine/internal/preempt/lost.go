@@ -33,7 +33,7 @@ func (l *Worker) replaceLost(need int32) {
 	if classes == nil {
 		return
 	}
-	rows := l.Used[:0]
+	rows := l.Rows[:0]
 	bound := l.p.Snap.BoundOf(c)[:l.p.Snap.Configured(c)]
 	for i := range bound {
 		r, class := bound[i].Row, bound[i].Class
@@ -42,7 +42,7 @@ func (l *Worker) replaceLost(need int32) {
 			rows = append(rows, r)
 		}
 	}
-	l.Used = rows
+	l.Rows = rows
 	if len(rows) == 0 {
 		return
 	}
@@ -56,7 +56,7 @@ func (l *Worker) replaceLost(need int32) {
 	}
 	for _, r := range rows {
 		if columnar.Helps(l.p.Vec(r), missing) {
-			l.Use(r, need)
+			l.CountOn(r, need)
 			columnar.SubClamp(missing, l.p.Vec(r))
 		}
 	}

@@ -1,41 +1,12 @@
 package preempt
 
 import (
-	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/engine/internal/cycle"
 	"github.com/tonnage/tonnage/engine/internal/holds"
 	"github.com/tonnage/tonnage/engine/internal/plan"
-	"github.com/tonnage/tonnage/engine/internal/search"
 	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/internal/victims"
-	"github.com/tonnage/tonnage/engine/internal/workers"
-	"github.com/tonnage/tonnage/engine/snapshot"
 )
-
-// Pass is the state of a cycle up to phase 2.
-type Pass struct {
-	search.Pass
-	st     *search.Store
-	Walker *Worker
-}
-
-// Worker is the worker that does phase 2: its first part is one of those that share phase 1.
-type Worker struct {
-	search.Worker
-	p *Pass
-}
-
-// Begin begins the pass of a cycle.
-func (p *Pass) Begin(st *search.Store, s *snapshot.Snapshot, in *plan.Input, opts *plan.Options, arena *alloc.Arena, crew *workers.Crew) {
-	p.Pass.Begin(st, s, in, opts, arena, crew)
-	p.st = st
-}
-
-// Lay allocates what phases 1 and 2 need, once the order is known. The walker is the first worker.
-func (p *Pass) Lay(walker *Worker) {
-	p.Pass.Lay(&walker.Worker)
-	walker.p, p.Walker = p, walker
-}
 
 // Preempt is phase 2, done by the worker that sees all classes; then it sums up the workers' counters.
 func (p *Pass) Preempt() {
@@ -56,7 +27,7 @@ func (p *Pass) Preempt() {
 func (l *Worker) preempt() {
 	l.FindLeaving()
 	l.FindVictims()
-	l.Reopen()
+	l.PutBackBlocked()
 	if l.p.Opts.Victims == plan.VictimsGang {
 		l.preemptByGangs()
 	} else {
@@ -74,7 +45,7 @@ func (l *Worker) preemptByGangs() {
 	}
 	l.SpareDrains(holds.NoRank)
 	t := l.FindTurns()
-	since := l.Happened()
+	since := l.EventsVersion()
 	for rank := t.Next(0); rank < len(l.p.Order); rank = t.Next(rank + 1) {
 		if t.Marks[rank]&victims.HasTurn != 0 {
 			had := len(l.p.Preempted.Victims)
@@ -87,7 +58,7 @@ func (l *Worker) preemptByGangs() {
 	}
 }
 
-// turnAt is the turn in phase 2 of the need at a rank. since is happened() after the turn before; it returns
+// turnAt is the turn in phase 2 of the need at a rank. since is EventsVersion() after the turn before; it returns
 // that after this one.
 func (l *Worker) turnAt(t *victims.Turns, rank int, since uint64) uint64 {
 	kind := l.p.KindAt[rank]
@@ -102,7 +73,7 @@ func (l *Worker) turnAt(t *victims.Turns, rank int, since uint64) uint64 {
 	}
 	if l.SpareDrains(int32(rank)) || !passed {
 		l.Watch(t, rank+1)
-		return l.Happened()
+		return l.EventsVersion()
 	}
 	return since
 }
@@ -155,11 +126,11 @@ func (l *Worker) preemptFor(need int32, kind uint32) {
 // spread did not allow in phase 1: later claims may have evened out the counts. GoneSince
 // memoizes that nothing is free for the kind.
 func (l *Worker) mayEvenOut(rank int, kind uint32) bool {
-	if l.p.Stock.Skewed[kind] == 0 || l.Finding.GoneSince[kind] == l.Happened() {
+	if l.p.Stock.Skewed[kind] == 0 || l.Finding.GoneSince[kind] == l.EventsVersion() {
 		return false
 	}
 	if !l.p.AnyFree(&l.p.Kinds[kind]) {
-		l.Finding.GoneSince[kind] = l.Happened()
+		l.Finding.GoneSince[kind] = l.EventsVersion()
 		return false
 	}
 	return l.p.Lines[l.p.Order[rank]].Is(state.IsSkewBlocked)
@@ -179,7 +150,7 @@ func (l *Worker) nothingToPreempt(need int32, k *state.Kind) bool {
 func (l *Worker) preemptPlain(need int32, k *state.Kind) {
 	l.Resume(need)
 	l.p.CountInFlight(need, k, 0, l.Missing)
-	if l.Lacks = cycle.Positive(l.Missing); l.Lacks == 0 {
+	if l.Lacks = cycle.PositiveDims(l.Missing); l.Lacks == 0 {
 		l.p.Lines[need].Status |= state.IsAwaiting
 		return
 	}
@@ -192,5 +163,5 @@ func (l *Worker) preemptPlain(need int32, k *state.Kind) {
 	if l.Lacks == 0 {
 		l.p.Lines[need].Status |= state.IsAwaiting
 	}
-	l.Commit(l.p.GiveBack(chosen, missing), need, k)
+	l.MakeVictims(l.p.DropUnneeded(chosen, missing), need, k)
 }

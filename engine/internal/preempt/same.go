@@ -33,7 +33,7 @@ func (l *Worker) preemptSame(need int32, k *state.Kind) {
 		l.p.SubInFlight(need, k, d.Value, l.Missing)
 		l.Finding.Wanted = append(l.Finding.Wanted[:0], l.Missing...)
 		missing := l.Finding.Wanted
-		l.Lacks = cycle.Positive(missing)
+		l.Lacks = cycle.PositiveDims(missing)
 		chosen, _ := l.SelectVictims(candidates, need, k)
 		l.p.noteTried(need, d, len(candidates.List), l.Lacks == 0, missing)
 		if l.Lacks != 0 {
@@ -44,7 +44,7 @@ func (l *Worker) preemptSame(need int32, k *state.Kind) {
 		if d.Value != n.Domain {
 			l.Withhold(need, d.Value)
 		}
-		l.Commit(l.p.GiveBack(chosen, missing), need, k)
+		l.MakeVictims(l.p.DropUnneeded(chosen, missing), need, k)
 		return
 	}
 	if d := l.Finding.DomainTotals.Find(n.Domain); d != nil {
@@ -128,7 +128,7 @@ func (l *Worker) boundDomainTotals(k *state.Kind) {
 	l.keepBound(k)
 }
 
-// keepBound stores the sums in l.DomainTotals as the bounds of a kind.
+// keepBound stores the sums in l.Finding.DomainTotals as the bounds of a kind.
 func (l *Worker) keepBound(k *state.Kind) {
 	domainTotals := &l.Finding.DomainTotals
 	l.p.Candidates.TotalBounds[k.Number].Most, l.p.Candidates.TotalBounds[k.Number].Epoch = reuse.Resize(l.p.Candidates.TotalBounds[k.Number].Most, l.p.Dims), l.p.Stock.Epoch
@@ -187,5 +187,5 @@ func (p *Pass) noteTried(need int32, d *victims.SameDomain, candidates int, cove
 	}
 	p.Told.Tried = append(p.Told.Tried, records.Tried{PreemptionExplanation: records.PreemptionExplanation{
 		Domain: p.Snap.Supply.ValueString(d.Value), Covered: covered, Candidates: candidates,
-	}, Need: need, Missing: p.Kept(missing)})
+	}, Need: need, Missing: p.CopyForCycle(missing)})
 }

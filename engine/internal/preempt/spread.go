@@ -36,7 +36,7 @@ func (l *Worker) preemptSpread(need int32, k *state.Kind) {
 		sc.Count(r)
 	}
 	l.p.CountInFlight(need, k, 0, l.Missing)
-	if l.Lacks = cycle.Positive(l.Missing); l.Lacks == 0 {
+	if l.Lacks = cycle.PositiveDims(l.Missing); l.Lacks == 0 {
 		n.Status |= state.IsAwaiting
 		return
 	}
@@ -59,11 +59,11 @@ func (l *Worker) preemptSpread(need int32, k *state.Kind) {
 	if l.Lacks == 0 && len(chosen)+len(flying) > 0 {
 		n.Status |= state.IsAwaiting
 	}
-	l.Commit(chosen, need, k)
+	l.MakeVictims(chosen, need, k)
 }
 
 // spreadPlans groups what is free and what could be preempted into tuples. The plans have the
-// indices of l.spread.tuples.
+// indices of l.Acquiring.Spread.Tuples.
 func (l *Worker) spreadPlans(need int32, k *state.Kind) []spreadPlan {
 	sc := &l.Acquiring.Spread
 	sc.ClearTuples()

@@ -35,7 +35,7 @@ type domainBounds struct {
 	sums    []int64          // the bounds: vector i is of list[i]
 	refused [][]int64
 	oldest  int // index in refused of the entry to overwrite next
-	// Read positions in logs of changes: domains.Index.Touched, worker.lost. voided is the number
+	// Read positions in logs of changes: domains.Index.Touched, Finding.Lost. voided is the number
 	// of voided reservations at which the bounds were formed, −1 = not formed.
 	touched, lost, voided int
 	queue                 []int32  // indices in list whose bounds are stale
@@ -88,7 +88,7 @@ func (l *Worker) planFreely(need int32, k *state.Kind, pool *victims.UnitPool) {
 
 // IsRefused is the fast path of planFreely for the common case, a gang that is short and that no
 // domain covers: it reports whether that holds for the gang at a rank. The gang's outline must be
-// known; see turns. It costs one pass over the bounds, or over the refused vectors.
+// known; see victims.Turns. It costs one pass over the bounds, or over the refused vectors.
 func (l *Worker) IsRefused(t *victims.Turns, rank int) bool {
 	need, k := l.p.Order[rank], &l.p.Kinds[l.p.KindAt[rank]]
 	b := l.p.boundsOf[k.Number]
@@ -98,13 +98,13 @@ func (l *Worker) IsRefused(t *victims.Turns, rank int) bool {
 	l.p.st.Gangs.Turn++
 	l.Finding.Vecs.Empty()
 	pool := l.UnitsFor(k)
-	pool.InDomains(&l.Worker)
+	pool.DealIntoDomains(&l.Worker)
 	l.boundFor(k, pool)
 	want, own := l.p.OutlineOf(t, rank)
 	if !b.refuses(want) && b.coversAny(want) || b.coversWith(own, want) {
 		return false
 	}
-	if m := &b.candidates; m.since != l.MayHaveMore() || m.for2 < 0 {
+	if m := &b.candidates; m.since != l.UnitsVersion() || m.for2 < 0 {
 		if l.findCandidates(need, k, pool); l.p.Lines[need].Is(state.HasCandidates) {
 			l.Visit(need)
 		}
@@ -165,7 +165,7 @@ func (p *Pass) worstCandidateDomain(candidateDomains []candidateDomain, first ui
 // counts all machines of other clusters that could be freed; level and count stop as soon as
 // the missing vector is covered.
 func (l *Worker) measureListed(need int32, k *state.Kind, g *candidateDomain) (covers bool, offered int) {
-	missing := l.CopyOf(g.missing)
+	missing := l.CopyForPlan(g.missing)
 	g.level, g.count = math.MinInt64, 0
 	covers = columnar.IsZero(missing)
 	b := l.p.boundsOf[k.Number]
@@ -496,4 +496,16 @@ func (p *Pass) scopeAt(pool *victims.UnitPool, value uint32) *victims.UnitScope 
 		scope = p.st.Gangs.NewScope(pool, value)
 	}
 	return scope
+}
+
+// findInCells sets HasCandidates if the cells that a need would be planned for in hold anything
+// to preempt.
+func (l *Worker) findInCells(need int32, k *state.Kind, pool *victims.UnitPool, from, to int) {
+	for i := to - 1; i >= from && !l.p.Lines[need].Is(state.HasCandidates); i-- {
+		l.p.Candidates.Cut = l.p.CutFor(k, i)
+		cells := l.p.Candidates.Cut.PoolIn(&l.p.Pass, pool)
+		cells.DealIntoDomains(&l.Worker)
+		l.findInScopes(need, k, cells)
+	}
+	l.p.Candidates.Cut = nil
 }

@@ -33,29 +33,29 @@ func (p *Pass) meet(need int32, offered int) {
 		return
 	}
 	ended := p.SearchEnded()
-	p.Met.Pairs++
-	p.Met.Units += offered
+	p.Searched.Pairs++
+	p.Searched.Units += offered
 	if !ended && p.SearchEnded() {
-		p.Met.endedAt, p.Met.tenants = p.RankOf[need], p.Tenants.Reclaiming
+		p.Searched.endedAt, p.Searched.tenants = p.RankOf[need], p.Tenants.Reclaiming
 	}
 }
 
-// IsCut reports whether the exhausted budget has cost a need that is short one of its turns.
-func (p *Pass) IsCut(need int32) bool {
+// LostTurnToBudget reports whether the exhausted budget has cost a need that is short one of its turns.
+func (p *Pass) LostTurnToBudget(need int32) bool {
 	n := &p.Lines[need]
 	if !p.SearchEnded() || !p.KindOf(need).Same || n.Status&(state.IsSatisfied|state.IsParked|state.IsAwaiting) != 0 {
 		return false
 	}
-	later := p.RankOf[need] > p.Met.endedAt
+	later := p.RankOf[need] > p.Searched.endedAt
 	if p.Tenants.Shares == nil || p.Tenants.Shares.Of[n.Cluster] == tenancy.None {
-		return later && !p.Met.tenants
+		return later && !p.Searched.tenants
 	}
-	return later || !p.Met.tenants
+	return later || !p.Searched.tenants
 }
 
 // SearchEnded reports whether the budget of the cycle is spent: Same-Needs make no more plans.
 func (p *Pass) SearchEnded() bool {
-	return p.Met.Pairs >= p.Opts.SearchPairs || p.Met.Units >= p.Opts.SearchUnits
+	return p.Searched.Pairs >= p.Opts.SearchPairs || p.Searched.Units >= p.Opts.SearchUnits
 }
 
 // couldCover reports whether all units together cover what is missing, and how many machines

@@ -83,7 +83,7 @@ type skewMemory struct {
 // givenUnits is what reclaim between tenants chooses from.
 type givenUnits struct {
 	ledger   tenancy.Ledger
-	byTenant []victims.TenantUnits
+	byTenant []tenantUnits
 	term     int64 // of the tenant at work, as keys have it; see Ledger.Term
 }
 
@@ -121,7 +121,7 @@ func (l *Worker) selectUnits(k *state.Kind, scope *victims.UnitScope, want []int
 	}
 	s.listing.extra, s.listing.wholes = s.listing.extra[:0], s.listing.wholes[:0]
 	s.listing.gangs.Reset(s.worker.p.Dims)
-	scope.Order(l.p.Snap.IDRank)
+	scope.SortGroups(l.p.Snap.IDRank)
 	s.unmark()
 	if s.listing.listed, s.listing.sunk = s.worker.p.Tenants.Reclaiming, nil; s.worker.p.Tenants.Reclaiming {
 		s.listBroken()
@@ -173,7 +173,7 @@ func (s *selection) needsGangs(u *units.Unit, ok bool) bool {
 // rewind restarts the choice.
 func (s *selection) rewind() {
 	s.left = append(s.left[:0], s.want...)
-	s.lacks = cycle.Positive(s.left)
+	s.lacks = cycle.PositiveDims(s.left)
 	s.picks.chosen, s.picks.reprieved = s.picks.chosen[:0], s.picks.reprieved[:0]
 	s.unmark()
 	s.rewindSingles()
@@ -274,7 +274,7 @@ func (s *selection) head(mask uint64) (at int, ok bool) {
 	victimGroups := s.scope.VictimGroups
 	tier := victimGroups[s.reader.victimGroupAt].Tier
 	best := ^uint32(0)
-	for i := s.scope.Live(s.reader.victimGroupAt); i < s.reader.victimGroupTo && victimGroups[i].Tier == tier; i = s.scope.Live(i + 1) {
+	for i := s.scope.NextLive(s.reader.victimGroupAt); i < s.reader.victimGroupTo && victimGroups[i].Tier == tier; i = s.scope.NextLive(i + 1) {
 		f := &victimGroups[i]
 		if f.First > best {
 			break // sorted by first: the groups behind start no lower
@@ -338,7 +338,7 @@ func (s *selection) nextVictimGroup(mask uint64) (at int, ok bool) {
 		}
 		victimGroups := s.scope.VictimGroups
 		for tier := victimGroups[s.reader.victimGroupAt].Tier; s.reader.victimGroupAt < s.reader.victimGroupTo && victimGroups[s.reader.victimGroupAt].Tier == tier; {
-			s.reader.victimGroupAt = s.scope.Live(s.reader.victimGroupAt + 1)
+			s.reader.victimGroupAt = s.scope.NextLive(s.reader.victimGroupAt + 1)
 		}
 	}
 	return 0, false
@@ -430,7 +430,7 @@ func (s *selection) take(u *units.Unit) {
 	s.mark(u.Row)
 	s.picks.chosen = append(s.picks.chosen, *u)
 	columnar.SubClamp(s.left, s.worker.p.Vec(u.Row))
-	s.lacks = cycle.Positive(s.left)
+	s.lacks = cycle.PositiveDims(s.left)
 	s.picks.ofGangs = s.picks.ofGangs || u.Gang >= 0
 	if u.Key.Class == units.ClassElastic {
 		s.addUpAgain(u.Gang)
@@ -459,7 +459,7 @@ func (s *selection) takeWhole(at int) {
 	s.picks.chosen = append(s.picks.chosen, u)
 	s.members(&u, s.mark)
 	s.gainOf(&u, s.left)
-	s.lacks = cycle.Positive(s.left)
+	s.lacks = cycle.PositiveDims(s.left)
 	s.listing.wholes[at].Apart, s.listing.wholes[at].Local = true, nil
 }
 
@@ -477,7 +477,7 @@ func (s *selection) dropMembers(gang int32) {
 			s.picks.inPlan.Clear(uint32(u.Row))
 			s.reader.extraAt, s.reader.sunkAt = 0, 0
 			for j := range s.given.byTenant {
-				s.given.byTenant[j].ExtraAt = s.given.byTenant[j].ExtraFrom
+				s.given.byTenant[j].extraAt = s.given.byTenant[j].extraFrom
 			}
 		}
 	}

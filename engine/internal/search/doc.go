@@ -1,7 +1,7 @@
-// Package search makes a plan of preemption for one Need: it chooses units (choose.go, whole.go, reprieve.go, gangs.go),
-// compares the domains in which a gang could be placed (domains.go, bounds.go, nested.go), carries the plan out
-// (plan.go), and takes units from tenants above their share (tenancy.go). What it may look at has a budget, which is
-// part of the contract (budget.go).
+// Package search makes a plan of preemption for one Need: it chooses units (choose.go, whole.go, reprieve.go, gangs.go;
+// spread.go under hard spread), compares the domains in which a gang could be placed (domains.go, bounds.go), carries the
+// plan out (plan.go) and notes why (explain.go). Between tenants it gives all short Needs a second turn with other units
+// (tenancy.go). What it may look at has a budget, which is part of the contract (budget.go).
 package search
 
 import (

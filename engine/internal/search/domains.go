@@ -33,7 +33,7 @@ type candidateDomain struct {
 func (l *Worker) planWhole(need int32, k *state.Kind) {
 	n := &l.p.Lines[need]
 	pool := l.UnitsFor(k)
-	pool.InDomains(&l.Worker)
+	pool.DealIntoDomains(&l.Worker)
 	if l.p.choosesFreely(need) {
 		l.planFreely(need, k, pool)
 		return
@@ -69,9 +69,9 @@ func (l *Worker) planInCells(need int32, k *state.Kind, pool *victims.UnitPool, 
 }
 
 // planIn carries out the best plan for one of the pool's domains, or for one of its cells while
-// l.cut is set; false when there is none.
+// Candidates.Cut is set; false when there is none.
 func (l *Worker) planIn(need int32, k *state.Kind, pool *victims.UnitPool) bool {
-	pool.InDomains(&l.Worker)
+	pool.DealIntoDomains(&l.Worker)
 	l.p.Told.TriedFrom = len(l.p.Told.Tried)
 	l.sumCandidateDomains(need, k, pool)
 	if l.p.SearchEnded() {
@@ -312,7 +312,7 @@ func (s *selection) measure(g *candidateDomain) {
 	})
 	s.memory.had = list
 	slices.SortFunc(list, units.CompareBoundUnits)
-	missing := s.worker.CopyOf(g.missing)
+	missing := s.worker.CopyForPlan(g.missing)
 	g.level, g.count = math.MinInt64, 0
 	for i := range list {
 		if columnar.IsZero(missing) {
@@ -481,7 +481,7 @@ func creditStage(s model.State) uint64 {
 	return 2
 }
 
-// eachFreeIn is eachFree for one domain.
+// eachFreeIn is what eachFree of package victims is for one domain.
 func (l *Worker) eachFreeIn(need int32, k *state.Kind, value uint32, f func(columnar.Row)) {
 	d := l.DomainsFor(k.Matcher)
 	for _, i := range d.Of(k.Matcher).ShelvesOf(l.p.Candidates.DomainOf(value)) {
@@ -503,7 +503,7 @@ type candidateMemo struct {
 	// for1 and for2 are clusters for which no candidate was found, −1 = none. A candidate is
 	// one for every cluster but its own. So when needs of two clusters find none, no need does.
 	for1, for2 int32  // the clusters, −1 = none
-	since      uint64 // MayHaveMore when for1 and for2 were reset; another value makes them stale
+	since      uint64 // UnitsVersion when for1 and for2 were reset; another value makes them stale
 }
 
 // findCandidates sets HasCandidates on a need that chooses freely if a pool's domains hold
@@ -511,7 +511,7 @@ type candidateMemo struct {
 func (l *Worker) findCandidates(need int32, k *state.Kind, pool *victims.UnitPool) {
 	n := &l.p.Lines[need]
 	m := &l.p.boundsOf[k.Number].candidates
-	if since := l.MayHaveMore(); m.since != since {
+	if since := l.UnitsVersion(); m.since != since {
 		m.since, m.for1, m.for2 = since, -1, -1
 	}
 	switch {
@@ -541,4 +541,19 @@ func (l *Worker) findInScopes(need int32, k *state.Kind, pool *victims.UnitPool)
 		}
 	}
 	return nil
+}
+
+// gatherIn withholds what a need acquired in phase 1 outside of the cell that its plan frees.
+func (l *Worker) gatherIn(need int32, cell uint32) {
+	n := &l.p.Lines[need]
+	for r := n.Acquired; r != columnar.None; r = l.p.Claims.Next(r) { // nothing was credited
+		if l.p.Candidates.Cut.CellOf[r] != cell {
+			n.Status |= state.IsWithheld
+			l.WithholdMachine(r, need)
+		}
+	}
+	l.p.Claims.Filter(need, n)
+	if n.Is(state.IsWithheld) {
+		l.p.Preempted.Withheld = append(l.p.Preempted.Withheld, need)
+	}
 }

@@ -22,7 +22,7 @@ func (s *selection) noteCandidateDomain(value uint32, missing []int64, reason st
 	}
 	s.worker.p.Told.Tried = append(s.worker.p.Told.Tried, records.Tried{PreemptionExplanation: records.PreemptionExplanation{
 		Domain: s.worker.p.CellName(value), Candidates: s.countMachines(), Rejected: reason, Tenants: s.worker.p.Tenants.Reclaiming,
-	}, Need: s.need, Missing: s.worker.p.Kept(missing)})
+	}, Need: s.need, Missing: s.worker.p.CopyForCycle(missing)})
 }
 
 // countMachines counts the machines of all units that the need could use.
@@ -57,7 +57,7 @@ func (l *Worker) noteProposals(need int32, list []proposal, best int) {
 		x := &list[i]
 		note := records.Tried{PreemptionExplanation: records.PreemptionExplanation{
 			Domain: l.p.CellName(x.value), Candidates: x.candidates, Rejected: x.rejected, Tenants: l.p.Tenants.Reclaiming,
-		}, Need: need, Missing: l.p.Kept(x.missing)}
+		}, Need: need, Missing: l.p.CopyForCycle(x.missing)}
 		if note.Covered = x.found; x.found {
 			note.Cost = x.cost.Explain()
 			if i != best {
@@ -142,8 +142,8 @@ func (s *selection) explain(u *units.Unit, of *proposal) records.UnitExplanation
 			x.Cluster = s.worker.p.Snap.Clusters[c]
 		}
 		x.GraceSeconds = max(x.GraceSeconds, s.graceOf(u, r))
-		if h := s.worker.p.Claims.Of(r); h != state.Unclaimed && !slices.Contains(x.Holders, s.worker.p.Named(h)) {
-			x.Holders = append(x.Holders, s.worker.p.Named(h))
+		if h := s.worker.p.Claims.Of(r); h != state.Unclaimed && !slices.Contains(x.Holders, s.worker.p.NumberOfNeed(h)) {
+			x.Holders = append(x.Holders, s.worker.p.NumberOfNeed(h))
 		}
 		columnar.SatAdd(global, s.worker.p.Vec(r))
 		if v, ok := s.worker.p.Cell(s.k.Matcher, r); ok && (of.value == 0 || v == of.value) && s.k.AcceptsClass(s.worker.p.Snap.View.Class[r]) {
@@ -151,16 +151,12 @@ func (s *selection) explain(u *units.Unit, of *proposal) records.UnitExplanation
 		}
 	})
 	s.explainTerms(&x, u)
-	x.Gain, x.Cost = Score(local, of.missing, true), Score(global, of.missing, false)
+	x.Gain, x.Cost = DisplayScore(local, of.missing, true), DisplayScore(global, of.missing, false)
 	if x.Cost > 0 {
 		x.ROI = x.Gain / x.Cost
 	}
 	return x
 }
-
-// ConfigureAllowanceSeconds is how long a plan of preemption may take from the end of its
-// longest drain to the binding of its machines.
-const ConfigureAllowanceSeconds = 600
 
 // PlanID returns the id of a need's plan of this cycle, 0 = none. It is a 64-bit hash: plans of
 // other needs, and of other cycles, almost certainly have other ids.
@@ -199,7 +195,7 @@ func (p *Pass) ReportReserved(list []plan.Reserved) []plan.Reserved {
 		res := p.reservationOf(&p.Preempted.Plans[at])
 		res.Deadline = p.deadlineOf(x.Row, &p.Preempted.Plans[at])
 		list = append(list, plan.Reserved{
-			Machine: x.Row, Need: p.Named(x.Need), GraceSeconds: p.Preempted.Plans[at].Grace, Reservation: res,
+			Machine: x.Row, Need: p.NumberOfNeed(x.Need), GraceSeconds: p.Preempted.Plans[at].Grace, Reservation: res,
 		})
 	}
 	return list
@@ -211,13 +207,13 @@ func (p *Pass) deadlineOf(r columnar.Row, x *victims.GangPlan) int64 {
 	if p.Preempted.VictimOf.Has(uint32(r)) || p.Snap.View.State[r] == model.Draining {
 		return 0
 	}
-	return p.Snap.Now + (int64(x.Grace)+ConfigureAllowanceSeconds)*1e9
+	return p.Snap.Now + (int64(x.Grace)+plan.ConfigureAllowanceSeconds)*1e9
 }
 
 // reservationOf returns what a plan stamps on its machines. The owner is named by its first
 // row, so it stays the owner when the fold that the row is part of breaks up.
 func (p *Pass) reservationOf(x *victims.GangPlan) model.Reservation {
-	row := p.First(x.Need)
+	row := p.FirstRow(x.Need)
 	src := &p.Sources[p.Lines[x.Need].Cluster]
 	profile := p.Snap.Demand.Profile(src.Block.Profile(int(row - src.Base)))
 	res := model.Reservation{
@@ -234,8 +230,8 @@ func (p *Pass) reservationOf(x *victims.GangPlan) model.Reservation {
 	return res
 }
 
-// Score is a domain's score in floating point, for display; decisions use exact.CompareScores.
-func Score(have, want []int64, capped bool) float64 {
+// DisplayScore is a domain's score in floating point, for display; decisions use exact.CompareScores.
+func DisplayScore(have, want []int64, capped bool) float64 {
 	sum := 0.0
 	for i, w := range want {
 		if w <= 0 {
@@ -250,8 +246,8 @@ func Score(have, want []int64, capped bool) float64 {
 	return sum
 }
 
-// Share is the smallest ratio of have to want, at most 1.
-func Share(have, want []int64) float64 {
+// LeastRatio is the smallest ratio of have to want, at most 1.
+func LeastRatio(have, want []int64) float64 {
 	least := 1.0
 	for i, w := range want {
 		if w > 0 {

@@ -49,13 +49,13 @@ func (l *Worker) PlanFor(need int32, k *state.Kind) {
 // backsOff reports whether a plan of the need has failed, so that it must wait before it
 // preempts again.
 func (p *Pass) backsOff(need int32) bool {
-	if len(p.In.BackingOff) == 0 {
+	if len(p.Input.BackingOff) == 0 {
 		return false
 	}
 	backs := false
 	p.EachRow(need, func(src *state.Source, i int) {
 		profile := p.Snap.Demand.Profile(src.Block.Profile(i))
-		backs = backs || p.In.BackingOff[model.Owner{
+		backs = backs || p.Input.BackingOff[model.Owner{
 			Cluster: src.Block.Cluster(), Fingerprint: profile.WithoutSame().Fingerprint(), Group: src.Block.Group(i),
 		}]
 	})
@@ -69,14 +69,14 @@ func (l *Worker) planPlain(need int32, k *state.Kind) {
 	l.Resume(need)
 	arriving := l.p.CountInFlight(need, k, 0, l.Missing) + len(l.subUsedBefore(need))
 	used := l.walkFreed(need, k, l.Missing)
-	l.Lacks = cycle.Positive(l.Missing)
+	l.Lacks = cycle.PositiveDims(l.Missing)
 	pool := l.UnitsFor(k)
 	if l.Lacks == 0 && len(used) == 0 {
 		l.p.Lines[need].Status |= state.IsAwaiting
 		l.carryOut(need, k, &proposal{}) // reserves again what still drains of its voided plan
 		return
 	}
-	s := l.selectFor(need, k, &pool.Anywhere, l.CopyOf(l.Missing))
+	s := l.selectFor(need, k, &pool.Anywhere, l.CopyForPlan(l.Missing))
 	if s.any() {
 		l.p.Lines[need].Status |= state.HasCandidates
 	}
@@ -86,7 +86,7 @@ func (l *Worker) planPlain(need int32, k *state.Kind) {
 	free := len(used)
 	used = s.useFreed(append(s.evenly.used[:0], used...), s.want)
 	s.evenly.used = used
-	missing := s.worker.CopyOf(s.want)
+	missing := s.worker.CopyForPlan(s.want)
 	for _, r := range used[free:] {
 		columnar.SubClamp(missing, l.p.Vec(r))
 	}
@@ -102,7 +102,7 @@ func (l *Worker) walkFreed(need int32, k *state.Kind, missing []int64) (used []c
 	if len(l.p.Preempted.WithheldBy) == 0 && l.p.Reserved.Voided() == 0 {
 		return nil // nothing was put back: what is free now did not help in phase 1
 	}
-	used = l.Used[:0]
+	used = l.Rows[:0]
 	for _, r := range l.p.Reserved.Of(need) {
 		if l.p.FreeReserved(r, k) && l.p.Promised.TakenBy(r) == ranks.None && columnar.Helps(l.p.Vec(r), missing) {
 			used = append(used, r)
@@ -117,14 +117,14 @@ func (l *Worker) walkFreed(need int32, k *state.Kind, missing []int64) (used []c
 			}
 		}
 	}
-	l.Used = used
+	l.Rows = used
 	return used
 }
 
 // useFreed appends the machines of the chosen units that phase 1 would take, in keep order.
 func (s *selection) useFreed(used []columnar.Row, want []int64) []columnar.Row {
 	freed := s.freed()
-	missing := s.worker.CopyOf(want)
+	missing := s.worker.CopyForPlan(want)
 	for _, r := range freed {
 		if columnar.Helps(s.worker.p.Vec(r), missing) {
 			used = append(used, r)
@@ -164,7 +164,7 @@ func (s *selection) any() bool {
 	}
 	s.rewindSingles()
 	defer s.rewindSingles()
-	for i := s.scope.Live(s.reader.victimGroupAt); i < s.reader.victimGroupTo || s.moreVictimGroups(); i = s.scope.Live(i + 1) {
+	for i := s.scope.NextLive(s.reader.victimGroupAt); i < s.reader.victimGroupTo || s.moreVictimGroups(); i = s.scope.NextLive(i + 1) {
 		if s.isOffered(i, ^uint64(0)) && !s.isLeftToPhase3(i) && s.headOf(i) != columnar.None {
 			return true
 		}
@@ -236,7 +236,7 @@ func (l *Worker) carryOut(need int32, k *state.Kind, x *proposal) {
 		}
 	}
 	for _, r := range x.used {
-		l.Use(r, need)
+		l.CountOn(r, need)
 	}
 	l.p.Tenants.NoteUsed(x.used, need)
 	l.keepRest(had)
@@ -278,14 +278,14 @@ func (l *Worker) takeUnit(s *selection, u *units.Unit, need int32, k *state.Kind
 		l.p.Preempted.VictimOf.Set(uint32(r))
 		gap := int64(k.Priority) - int64(l.p.st.Priority[r])
 		l.p.Preempted.Victims = append(l.p.Preempted.Victims, victims.Victim{Row: r, Need: need, Grace: victims.GraceFor(gap)})
-		l.Lose(r, apart)
+		l.LogTaken(r, apart)
 		l.p.Tenants.NoteMoved(r)
 	}
 }
 
-// Use records that a plan counts on a machine. It voids reservations of other owners on it,
+// CountOn records that a plan counts on a machine. It voids reservations of other owners on it,
 // reserves it where a reservation is needed, and hides it from other needs.
-func (l *Worker) Use(r columnar.Row, need int32) {
+func (l *Worker) CountOn(r columnar.Row, need int32) {
 	l.NoteTaker(r, need)
 	if !l.p.IsGivenUp(r) && !l.p.Preempted.Spared.Has(uint32(r)) {
 		l.VoidFor(need, r)
@@ -302,7 +302,7 @@ func (l *Worker) Use(r columnar.Row, need int32) {
 		l.Finding.Lost = append(l.Finding.Lost, r)
 		l.p.plan(r, need)
 	case model.Configured:
-		l.Lose(r, l.p.Preempted.VictimOf.Has(uint32(r))) // a victim of this plan was logged when it was taken
+		l.LogTaken(r, l.p.Preempted.VictimOf.Has(uint32(r))) // a victim of this plan was logged when it was taken
 		if l.p.Snap.ClusterOf[l.p.Snap.View.Cluster[r]] != l.p.Lines[need].Cluster {
 			l.p.plan(r, need)
 		}
@@ -320,6 +320,6 @@ func (l *Worker) withdraw(r columnar.Row) {
 	if l.p.Taken[r] {
 		return
 	}
-	l.Take(r)
+	l.MarkTaken(r)
 	l.Undone = append(l.Undone, r)
 }

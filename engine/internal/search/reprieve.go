@@ -109,7 +109,7 @@ func (s *selection) substitute() {
 			if tries++; tries > substitutionsMax {
 				break
 			}
-			with := s.worker.CopyOf(rest)
+			with := s.worker.CopyForPlan(rest)
 			if s.gain(with, &s.picks.instead); columnar.Covers(with, s.want) {
 				s.noteReprieved(i)
 				s.picks.chosen = append(slices.Delete(s.picks.chosen, i, i+1), s.picks.instead)
@@ -145,13 +145,13 @@ func (s *selection) leastOutside() units.Key {
 		}
 	}
 	s.rewindListing()
-	if u := s.nextSunk(cycle.Positive(s.want)); u != nil && u.Key.Compare(&least) < 0 {
+	if u := s.nextSunk(cycle.PositiveDims(s.want)); u != nil && u.Key.Compare(&least) < 0 {
 		least = u.Key
 	}
 	if band, some := s.listing.gangs.Least(); some && band < least.Band {
 		least = units.Key{Paid: true, Band: band, Class: units.ClassWhole}
 	}
-	if at, ok := s.nextVictimGroup(cycle.Positive(s.want)); ok {
+	if at, ok := s.nextVictimGroup(cycle.PositiveDims(s.want)); ok {
 		if u := s.ofVictimGroup(at); u.Key.Compare(&least) < 0 {
 			least = u.Key
 		}
@@ -168,9 +168,9 @@ func (s *selection) rewindListing() {
 // gentler lists, by key, the units that may replace u: they share no machine with the plan,
 // have something of what only u covers, and have a smaller key. It may list more than tries.
 func (s *selection) gentler(u *units.Unit, rest []int64, tries int) []units.Unit {
-	only := s.worker.CopyOf(s.want)
+	only := s.worker.CopyForPlan(s.want)
 	columnar.SubClamp(only, rest)
-	mask := cycle.Positive(only)
+	mask := cycle.PositiveDims(only)
 	limit := u.Key
 	if limit.Class == units.ClassWhole {
 		limit.Roi = s.roiOfAll(u.Shape, only)
@@ -199,7 +199,7 @@ func (s *selection) singlesBefore(limit *units.Key, u *units.Unit, mask uint64, 
 	list := s.memory.gentle[:0]
 	for i := range s.given.byTenant {
 		b := s.given.byTenant[i]
-		b.VictimGroupAt, b.ExtraAt, b.WholeAt = b.VictimGroupFrom, b.ExtraFrom, b.WholeFrom
+		b.victimGroupAt, b.extraAt, b.wholeAt = b.victimGroupFrom, b.extraFrom, b.wholeFrom
 		s.openTenantUnits(&b)
 		list = s.addSinglesBefore(list, limit, u, mask, most)
 	}

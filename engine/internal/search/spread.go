@@ -21,7 +21,7 @@ func (l *Worker) planSpread(need int32, k *state.Kind) {
 	l.p.CountInFlight(need, k, 0, l.Missing)
 	flying = append(flying, l.subUsedBefore(need)...)
 	pool := l.UnitsFor(k)
-	s := l.selectFor(need, k, &pool.Anywhere, l.CopyOf(l.Missing))
+	s := l.selectFor(need, k, &pool.Anywhere, l.CopyForPlan(l.Missing))
 	if s.any() {
 		n.Status |= state.HasCandidates
 	}
@@ -161,7 +161,7 @@ func (w *skewWalk) layFloor() {
 // eachFirst calls f for the first machine of each victim group that the need could have. It
 // stops when all values count.
 func (w *skewWalk) eachFirst(f func(columnar.Row)) {
-	for i := w.sel.scope.Live(0); i < len(w.sel.scope.VictimGroups) && !w.floorFull(); i = w.sel.scope.Live(i + 1) {
+	for i := w.sel.scope.NextLive(0); i < len(w.sel.scope.VictimGroups) && !w.floorFull(); i = w.sel.scope.NextLive(i + 1) {
 		x := &w.sel.scope.VictimGroups[i]
 		if w.sel.k.AcceptsClass(x.Class) && !w.sel.isBarred(x) && w.sel.offered(x) && w.first(i) {
 			f(x.Rows[w.sel.evenly.firsts.At(i)])
@@ -288,7 +288,7 @@ func (w *skewWalk) step(r columnar.Row) {
 	w.sel.worker.Acquiring.Spread.Count(r)
 	w.used = append(w.used, r)
 	columnar.SubClamp(w.sel.left, w.sel.worker.p.Vec(r))
-	w.sel.lacks = cycle.Positive(w.sel.left)
+	w.sel.lacks = cycle.PositiveDims(w.sel.left)
 }
 
 // takeUnit takes the unit with the smallest key that has a machine which the skew allows and
@@ -391,7 +391,7 @@ func (w *skewWalk) allowsAny(u *units.Unit) bool {
 func (w *skewWalk) bestVictimGroup() (u units.Unit, ok bool) {
 	victimGroups := w.sel.scope.VictimGroups
 	tier := int32(0) // of the unit that was found
-	for i := w.sel.scope.Live(w.sel.reader.victimGroupAt); i < w.sel.reader.victimGroupTo; i = w.sel.scope.Live(i + 1) {
+	for i := w.sel.scope.NextLive(w.sel.reader.victimGroupAt); i < w.sel.reader.victimGroupTo; i = w.sel.scope.NextLive(i + 1) {
 		f := &victimGroups[i]
 		if ok && f.Tier != tier {
 			break

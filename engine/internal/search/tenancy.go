@@ -8,7 +8,6 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/internal/cycle"
 	"github.com/tonnage/tonnage/engine/internal/exact"
-	"github.com/tonnage/tonnage/engine/internal/ranks"
 	"github.com/tonnage/tonnage/engine/internal/records"
 	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/internal/tenancy"
@@ -39,7 +38,7 @@ func (l *Worker) ReclaimBetweenTenants() {
 		return
 	}
 	l.p.dropUnitPools()
-	l.Reopen()
+	l.PutBackBlocked()
 	t.Measure(l.p.Arena, l.p.TenantOf)
 	l.p.Tenants.Reclaiming = true
 	for rank, lacks := range l.p.Lacking[:len(l.p.Order)] {
@@ -198,7 +197,7 @@ func (s *selection) dealByTenant() {
 		if w < len(s.listing.wholes) {
 			giver = min(giver, s.listing.wholes[w].Giver)
 		}
-		b := victims.TenantUnits{Giver: giver, VictimGroupFrom: f, ExtraFrom: x, WholeFrom: w}
+		b := tenantUnits{giver: giver, victimGroupFrom: f, extraFrom: x, wholeFrom: w}
 		for f < len(victimGroups) && victimGroups[f].Giver() == giver {
 			f++
 		}
@@ -208,7 +207,7 @@ func (s *selection) dealByTenant() {
 		for w < len(s.listing.wholes) && s.listing.wholes[w].Giver == giver {
 			w++
 		}
-		if b.VictimGroupTo, b.ExtraTo, b.WholeTo = f, x, w; giver == tenancy.None || s.worker.p.Tenants.Shares.Gives(giver) {
+		if b.victimGroupTo, b.extraTo, b.wholeTo = f, x, w; giver == tenancy.None || s.worker.p.Tenants.Shares.Gives(giver) {
 			s.given.byTenant = append(s.given.byTenant, b)
 		}
 	}
@@ -219,7 +218,7 @@ func (s *selection) rewindTenants() {
 	s.given.ledger.Open(s.worker.p.Tenants.Shares)
 	for i := range s.given.byTenant {
 		b := &s.given.byTenant[i]
-		b.VictimGroupAt, b.ExtraAt, b.WholeAt = b.VictimGroupFrom, b.ExtraFrom, b.WholeFrom
+		b.victimGroupAt, b.extraAt, b.wholeAt = b.victimGroupFrom, b.extraFrom, b.wholeFrom
 	}
 	s.findTerms()
 }
@@ -227,7 +226,7 @@ func (s *selection) rewindTenants() {
 // findTerms recomputes the tenants' terms from what the ledger holds.
 func (s *selection) findTerms() {
 	for i := range s.given.byTenant {
-		s.given.byTenant[i].Term = s.given.ledger.Term(s.given.byTenant[i].Giver)
+		s.given.byTenant[i].term = s.given.ledger.Term(s.given.byTenant[i].giver)
 	}
 }
 
@@ -293,16 +292,28 @@ func (s *selection) balance() {
 	s.findTerms()
 }
 
+// tenantUnits is the units that are debited to one tenant, or to none: ranges in the
+// selection's lists of victim groups, single units and whole gangs. From is where a range
+// begins, At the read position, To the end. Within a tenant the order does not depend on what
+// was chosen, except for the ROI.
+type tenantUnits struct {
+	giver                                         int32
+	term                                          int64 // of the tenant, as keys have it
+	victimGroupFrom, victimGroupAt, victimGroupTo int
+	extraFrom, extraAt, extraTo                   int
+	wholeFrom, wholeAt, wholeTo                   int
+}
+
 // openTenantUnits makes a tenant the one at work: nextSingle and nextOfTenant then read its
 // ranges.
-func (s *selection) openTenantUnits(b *victims.TenantUnits) {
-	s.reader.victimGroupAt, s.reader.victimGroupTo, s.reader.extraAt, s.reader.extraTo = b.VictimGroupAt, b.VictimGroupTo, b.ExtraAt, b.ExtraTo
-	s.reader.bandAt, s.reader.wholeTo, s.given.term = b.WholeAt, b.WholeTo, b.Term
+func (s *selection) openTenantUnits(b *tenantUnits) {
+	s.reader.victimGroupAt, s.reader.victimGroupTo, s.reader.extraAt, s.reader.extraTo = b.victimGroupAt, b.victimGroupTo, b.extraAt, b.extraTo
+	s.reader.bandAt, s.reader.wholeTo, s.given.term = b.wholeAt, b.wholeTo, b.term
 }
 
 // closeTenantUnits saves the read positions of the tenant at work.
-func (s *selection) closeTenantUnits(b *victims.TenantUnits) {
-	b.VictimGroupAt, b.ExtraAt, b.WholeAt = s.reader.victimGroupAt, s.reader.extraAt, s.reader.bandAt
+func (s *selection) closeTenantUnits(b *tenantUnits) {
+	b.victimGroupAt, b.extraAt, b.wholeAt = s.reader.victimGroupAt, s.reader.extraAt, s.reader.bandAt
 }
 
 // chooseByTenant is choose, limited to units that the ledger admits.
@@ -327,8 +338,8 @@ func (s *selection) chooseByTenant(gangs bool) bool {
 // renewTerm recomputes a tenant's term after a debit.
 func (s *selection) renewTerm(giver int32) {
 	for i := range s.given.byTenant {
-		if s.given.byTenant[i].Giver == giver {
-			s.given.byTenant[i].Term = s.given.ledger.Term(giver)
+		if s.given.byTenant[i].giver == giver {
+			s.given.byTenant[i].term = s.given.ledger.Term(giver)
 		}
 	}
 }
@@ -339,7 +350,7 @@ func (s *selection) nextOfTenants(gangs bool) (best units.Unit, whole int, ok bo
 	whole = -1
 	for i := range s.given.byTenant {
 		b := &s.given.byTenant[i]
-		if ok && (!best.Key.Paid || best.Key.Tenant < b.Term) {
+		if ok && (!best.Key.Paid || best.Key.Tenant < b.term) {
 			continue
 		}
 		s.openTenantUnits(b)
@@ -365,7 +376,7 @@ func (s *selection) nextOfTenant() int {
 		band, best, to := s.listing.wholes[s.reader.bandAt].Key.Band, -1, s.reader.bandAt
 		for ; to < s.reader.wholeTo && s.listing.wholes[to].Key.Band == band; to++ {
 			u := &s.listing.wholes[to]
-			if cycle.Positive(u.Local)&s.lacks == 0 || !s.admitsUnit(u) {
+			if cycle.PositiveDims(u.Local)&s.lacks == 0 || !s.admitsUnit(u) {
 				continue
 			}
 			if best >= 0 && s.listing.wholes[best].Key.Roi == -exact.ThetaSteps {
@@ -387,13 +398,13 @@ func (s *selection) nextOfTenant() int {
 
 // wholesAdmitted is wholesBefore, limited to gangs that the ledger admits.
 func (s *selection) wholesAdmitted(list []units.Unit, limit *units.Key, u *units.Unit, only []int64) []units.Unit {
-	mask := cycle.Positive(only)
+	mask := cycle.PositiveDims(only)
 	for i := range s.listing.wholes {
 		v := s.listing.wholes[i]
 		if v.Key.Band > limit.Band {
 			break
 		}
-		if !s.admitsUnit(&v) || cycle.Positive(s.listing.gangs.Shapes[v.Shape].Local)&mask == 0 {
+		if !s.admitsUnit(&v) || cycle.PositiveDims(s.listing.gangs.Shapes[v.Shape].Local)&mask == 0 {
 			continue
 		}
 		v.Key.Tenant, v.Key.Roi = s.given.ledger.Term(v.Giver), s.roiOfAll(v.Shape, only)
@@ -424,15 +435,4 @@ func (s *selection) anyOffered() bool {
 // mayEnter reports whether the ledger admits a unit; true outside of reclaim between tenants.
 func (s *selection) mayEnter(u *units.Unit) bool {
 	return !s.worker.p.Tenants.Reclaiming || s.admitsUnit(u)
-}
-
-// Reopen restarts phase 2 at the head of the order. A reserved Idle machine is again a
-// candidate for every need that ranks above its owner, so it is put back.
-func (l *Worker) Reopen() {
-	for _, b := range l.p.Reserved.Blocks {
-		if !l.p.Claimed(b.Row) && l.p.Promised.TakenBy(b.Row) == ranks.None {
-			l.PutBack(b.Row)
-		}
-	}
-	l.NextBlock = 0
 }

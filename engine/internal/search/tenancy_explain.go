@@ -34,7 +34,7 @@ func (l *Worker) noteTurn(need int32, k *state.Kind) {
 	t := l.p.Tenants.Shares
 	l.Finding.Vecs.Empty()
 	l.Resume(need)
-	s := l.selectFor(need, k, &l.UnitsFor(k).Anywhere, l.CopyOf(l.Missing))
+	s := l.selectFor(need, k, &l.UnitsFor(k).Anywhere, l.CopyForPlan(l.Missing))
 	why := records.Turn{Need: need}
 	why.Tenant, why.Verdict = t.Policy[t.Taker].Name, records.TurnNothing
 	why.Has, why.Share = t.Explain(t.HasOf(t.Taker)), t.Explain(t.ShareOf(t.Taker))
@@ -90,7 +90,7 @@ func (s *selection) verdictOn(giver int32) string {
 		}
 	}
 	for i := range s.listing.wholes {
-		if u := &s.listing.wholes[i]; u.Giver == giver && cycle.Positive(u.Local)&s.lacks != 0 {
+		if u := &s.listing.wholes[i]; u.Giver == giver && cycle.PositiveDims(u.Local)&s.lacks != 0 {
 			note(u.Takes, u.Debits)
 		}
 	}

@@ -14,7 +14,7 @@ func (s *selection) nextWhole() int {
 		band, best, to := x.Groups[x.At].Band, -1, x.At
 		measure := func(at int) {
 			u := &s.listing.wholes[at]
-			if cycle.Positive(u.Local)&s.lacks == 0 {
+			if cycle.PositiveDims(u.Local)&s.lacks == 0 {
 				return
 			}
 			u.Key.Roi = -exact.ROISteps(u.Local, u.Global, s.left)
@@ -44,13 +44,13 @@ func (s *selection) nextWhole() int {
 // wholesBefore appends the whole gangs that may replace u: they share no machine with the plan,
 // have something of what only u covers, and have a key below limit. Up to most of each group.
 func (s *selection) wholesBefore(list []units.Unit, limit *units.Key, u *units.Unit, only []int64, most int) []units.Unit {
-	mask := cycle.Positive(only)
+	mask := cycle.PositiveDims(only)
 	for i := range s.listing.gangs.Groups {
 		g := &s.listing.gangs.Groups[i]
 		if g.Band > limit.Band {
 			break
 		}
-		if cycle.Positive(s.listing.gangs.Shapes[g.Shape].Local)&mask != 0 {
+		if cycle.PositiveDims(s.listing.gangs.Shapes[g.Shape].Local)&mask != 0 {
 			list = s.ofGroupBefore(list, g, limit, u, s.roiOfAll(g.Shape, only), most)
 		}
 	}

@@ -2,28 +2,10 @@ package search
 
 import (
 	"github.com/tonnage/tonnage/alloc"
-	"github.com/tonnage/tonnage/engine/internal/plan"
+	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/internal/records"
-	"github.com/tonnage/tonnage/engine/internal/reuse"
 	"github.com/tonnage/tonnage/engine/internal/victims"
-	"github.com/tonnage/tonnage/engine/internal/workers"
-	"github.com/tonnage/tonnage/engine/snapshot"
 )
-
-// Pass is what the search for victims adds to the state of a cycle.
-type Pass struct {
-	victims.Pass
-	st       *Store
-	boundsOf []*domainBounds // by kind: bounds of what it finds in each domain; nil = not computed in this cycle
-	Met      searchCount     // how much of the search budget is used
-}
-
-// Store is memory that the next cycle uses again.
-type Store struct {
-	victims.Store
-	boundsOf     []*domainBounds
-	domainBounds reuse.Stock[domainBounds]
-}
 
 // Worker is what one worker needs to search.
 type Worker struct {
@@ -31,34 +13,10 @@ type Worker struct {
 	p     *Pass
 	sel   selection       // the victims of the Need at work
 	notes []records.Tried // scratch
+	Rows  []columnar.Row  // scratch
 }
 
-// Begin begins the pass of a cycle.
-func (p *Pass) Begin(st *Store, s *snapshot.Snapshot, in *plan.Input, opts *plan.Options, arena *alloc.Arena, crew *workers.Crew) {
-	p.Pass.Begin(&st.Store, s, in, opts, arena, crew)
-	p.st = st
-}
-
-// AddTo adds the worker to those that share phase 1.
-func (l *Worker) AddTo(st *Store, own, sums *alloc.Arena) {
-	st.Add(&l.Worker, own, sums)
-}
-
-// Lay allocates what phases 1 and 2 need, once the order is known. One worker searches.
-func (p *Pass) Lay(l *Worker) {
-	p.Pass.Lay()
-	l.p = p
-}
-
-// Forget forgets what the last cycle found for kinds.
-func (p *Pass) Forget() {
-	p.Pass.Forget()
-	p.st.boundsOf = reuse.Resize(p.st.boundsOf, len(p.Kinds))
-	p.boundsOf = p.st.boundsOf
-}
-
-// LeaveBehind gives back what was lent for the cycle, and saves what the next one builds on.
-func (p *Pass) LeaveBehind() {
-	p.Pass.LeaveBehind()
-	p.st.domainBounds.TakeBack()
+// AddWorker adds the worker to those that share phase 1.
+func (l *Worker) AddWorker(st *Store, own, sums *alloc.Arena) {
+	st.AddWorker(&l.Worker, own, sums)
 }

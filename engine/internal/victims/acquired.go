@@ -105,3 +105,24 @@ func (l *Worker) TakeAcquired(r columnar.Row, need int32) {
 	l.Undone = append(l.Undone, r) // it is taken, as it was, and on nobody's chain
 	l.Finding.Lost = append(l.Finding.Lost, r)
 }
+
+// Withhold takes back what the need acquired in phase 1: its plan goes to another domain, where
+// these machines are of no use.
+func (l *Worker) Withhold(need int32, domain uint32) {
+	n := &l.p.Lines[need]
+	for r := n.Acquired; r != columnar.None; r = l.p.Claims.Next(r) {
+		l.WithholdMachine(r, need)
+	}
+	l.p.Claims.Filter(need, n)
+	n.Domain, n.Status = domain, n.Status|state.IsWithheld
+	l.p.Preempted.Withheld = append(l.p.Preempted.Withheld, need) // the domain it was credited in is forgotten
+}
+
+// WithholdMachine takes back a machine that a need acquired.
+func (l *Worker) WithholdMachine(r columnar.Row, need int32) {
+	l.p.Claims.Release(r)
+	l.p.Preempted.WithheldBy[r] = need
+	l.p.NoteFreed(r)
+	l.PutBack(r)
+	l.p.Tenants.NoteMoved(r)
+}

@@ -16,7 +16,7 @@ import (
 // Needs of many matchers and priorities look at the same machines. So what could be preempted
 // is found once per class, on first use, and pools are composed of that:
 //
-//	clusters    lowest priority of each class (ClusterState.cheapest): prunes most clusters,
+//	clusters    lowest priority of each class (ClusterState.Cheapest): prunes most clusters,
 //	            since their machines are not low enough
 //	classes     machines of no gang, grouped by what makes them alike; gangs; victimsOf
 //	pools       of the classes of a matcher, what is below a priority; poolUnits
@@ -135,7 +135,7 @@ func (l *Worker) dealAlike(t *units.VictimTable, x *units.ClassVictims, class ui
 		for ; word != 0; word &= word - 1 {
 			r := columnar.Row(i<<6 + bits.TrailingZeros64(word))
 			level, giver := levels[r], tenancy.None
-			if reclaiming { // giverOf would check reclaiming for each machine
+			if reclaiming { // giverOf would check Reclaiming for each machine
 				giver = l.p.giverOf(r)
 			}
 			free := claims.Of(r) == state.Unclaimed
@@ -184,7 +184,7 @@ func (l *Worker) dealLeaving(x *units.ClassVictims, class uint32) {
 
 // mayHave reports whether needs of a priority may take machines of an alike. Excess is for all;
 // draining machines that are reserved are only for priorities above their owner's.
-func (x *tenants) mayHave(a *units.Alike, priority int32) bool {
+func (x *Tenants) mayHave(a *units.Alike, priority int32) bool {
 	if a.Promised {
 		return a.Level < priority
 	}

@@ -4,10 +4,11 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/cycle"
 	"github.com/tonnage/tonnage/engine/internal/plan"
 	"github.com/tonnage/tonnage/engine/internal/ranks"
-	"github.com/tonnage/tonnage/engine/internal/reuse"
 	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/internal/units"
 )
@@ -18,18 +19,18 @@ import (
 // to others, a plan ends, or a machine is put back. Needs for which something is held skip the
 // memo and always have their turn.
 
-// ExhaustedForever marks, in worker.ExhaustedSince, kinds for which no event of the pass can
+// ExhaustedForever marks, in Finding.ExhaustedSince, kinds for which no event of the pass can
 // make a difference.
 const ExhaustedForever = ^uint64(0)
 
-// Happened is a version counter of the events that may give a kind something.
-func (l *Worker) Happened() uint64 { return l.p.Stock.Epoch + l.MayHaveMore() }
+// EventsVersion is a version counter of the events that may give a kind something.
+func (l *Worker) EventsVersion() uint64 { return l.p.Stock.Epoch + l.UnitsVersion() }
 
 // IsKnownExhausted reports whether it is memoized that phase 2 can do nothing for needs of a
 // kind for which nothing is held.
 func (l *Worker) IsKnownExhausted(kind uint32) bool {
 	since := l.Finding.ExhaustedSince[kind]
-	return since == ExhaustedForever || since == l.Happened()
+	return since == ExhaustedForever || since == l.EventsVersion()
 }
 
 // IsExhausted finds out, with victims by gangs, whether phase 2 can do nothing for needs of a
@@ -39,7 +40,7 @@ func (l *Worker) IsExhausted(kind uint32) bool {
 	if !l.p.noneFreed(k) || !l.NoneToTake(k) {
 		return false
 	}
-	l.Finding.ExhaustedSince[kind] = l.Happened()
+	l.Finding.ExhaustedSince[kind] = l.EventsVersion()
 	return true
 }
 
@@ -63,7 +64,7 @@ func (l *Worker) NoneToTake(k *state.Kind) bool {
 	usable := func(r columnar.Row) bool {
 		return l.p.Promised.TakenBy(r) == ranks.None && k.AcceptsClass(l.p.Snap.View.Class[r])
 	}
-	x.Order(l.p.Snap.IDRank)
+	x.SortGroups(l.p.Snap.IDRank)
 	for i := x.liveOrMore(l.p, 0); i < len(x.VictimGroups); i = x.liveOrMore(l.p, i+1) {
 		if f := &x.VictimGroups[i]; k.AcceptsClass(f.Class) && l.p.HasLeft(f) && l.FirstOpen(f.Alike) < len(f.Rows) {
 			return false
@@ -121,7 +122,7 @@ func (p *Pass) IsThere(a *units.Alike, r columnar.Row) bool {
 }
 
 // someLeft is HasLeft for an alike, which the victim groups of several scopes share. It
-// advances a.at past taken machines: amortized O(1), since a taken machine stays taken in a
+// advances a.At past taken machines: amortized O(1), since a taken machine stays taken in a
 // pass.
 func (p *Pass) someLeft(a *units.Alike) bool {
 	a.Sort(p.Snap.IDRank)
@@ -131,20 +132,85 @@ func (p *Pass) someLeft(a *units.Alike) bool {
 	return a.At < len(a.Rows)
 }
 
-// ExcessClasses returns the set of classes of which a cluster may have unclaimed Configured machines;
-// nil if there are none. With gangs the lowest priorities by class say so; with single victims any
-// class may have some.
-func (l *Worker) ExcessClasses(c int) []uint64 {
-	gangs, some := l.p.Opts.Victims == plan.VictimsGang, false
-	l.Crediting.Words = reuse.Resize(l.Crediting.Words, (len(l.p.Snap.Classes)+63)/64)
-	for _, x := range l.p.st.Clusters[c].Cheapest {
-		if !gangs || x.Priority == math.MinInt32 {
-			l.Crediting.Words[x.Class>>6] |= 1 << (x.Class & 63)
-			some = true
+// cheapestByClass returns lower bounds by class, for Needs without and with Same: at most the lowest priority of a
+// Configured machine, or of the Need that a draining machine is reserved for or, with Same, that has acquired a
+// machine. A kind of that priority or lower finds nothing in the class, unless the bound is math.MinInt32, which means
+// that a machine is there for every priority.
+func (p *Pass) cheapestByClass() (out, same []int32) {
+	out = alloc.MakeDirty[int32](p.Arena, len(p.Snap.Classes))
+	for c := range out {
+		out[c] = math.MaxInt32
+	}
+	for c := range p.st.Clusters {
+		for _, x := range p.st.Clusters[c].Cheapest {
+			out[x.Class] = min(out[x.Class], x.Priority)
 		}
 	}
-	if !some {
-		return nil
+	some := false
+	for i := range p.Candidates.leaving {
+		m := &p.Candidates.leaving[i]
+		if m.acquired {
+			some = true
+			continue
+		}
+		out[m.class] = min(out[m.class], m.priority) // math.MinInt32 if it drains for nobody
 	}
-	return l.Crediting.Words
+	if !some {
+		return out, out
+	}
+	same = alloc.MakeDirty[int32](p.Arena, len(out))
+	copy(same, out)
+	for i := range p.Candidates.leaving {
+		m := &p.Candidates.leaving[i]
+		same[m.class] = min(same[m.class], m.priority)
+	}
+	return out, same
+}
+
+// FindVictims marks the kinds for which no victim exists anywhere.
+func (l *Worker) FindVictims() {
+	l.p.Crew.Each(len(l.p.st.Clusters), cycle.ClustersPerChunk, l.p.st.tasks.worths)
+	plain, same := l.p.cheapestByClass()
+	l.Finding.ExhaustedSince = alloc.Make[uint64](l.Arena, len(l.p.Kinds))
+	l.Finding.GoneSince = alloc.Make[uint64](l.Arena, len(l.p.Kinds))
+	for i := range l.p.Kinds {
+		k, cheapest := &l.p.Kinds[i], plain
+		if k.Same {
+			cheapest = same
+		}
+		if !isBelow(cheapest, k.Classes, k.Priority) {
+			l.p.Candidates.PoolOf[k.Number] = l.p.Candidates.noVictims
+			if l.p.Opts.Victims != plan.VictimsGang && !k.Same {
+				l.Finding.ExhaustedSince[i] = ExhaustedForever
+			}
+		}
+	}
+}
+
+// isBelow reports whether the lower bound of some class, of cheapestByClass, lets a priority find something.
+func isBelow(cheapest []int32, classes []uint32, priority int32) bool {
+	for _, c := range classes {
+		if lowest := cheapest[c]; lowest < priority || lowest == math.MinInt32 {
+			return true
+		}
+	}
+	return false
+}
+
+// noteLate is NotePriorities for a cluster of which some needs were credited after the others.
+func (l *Worker) noteLate(c int) {
+	if x := &l.p.st.Clusters[c]; len(x.Uncredited) > 0 {
+		l.NotePriorities(c, x.Waiting)
+	}
+}
+
+// UnitsVersion is a version counter: it grows whenever a need may find a unit where it found
+// none before. Memos of "nothing to preempt" are valid as long as it stays the same.
+func (l *Worker) UnitsVersion() uint64 {
+	return uint64(l.Finding.MoreUnits + l.p.Reserved.Voided())
+}
+
+// WasPutBack reports whether a machine was put back that could serve a kind: one bitmap test.
+func (p *Pass) WasPutBack(k *state.Kind) bool {
+	return p.Promised.Freed != nil && cycle.Meet(p.Promised.Freed, k.Accepts)
 }

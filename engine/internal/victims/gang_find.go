@@ -20,7 +20,7 @@ type gangFinder struct {
 	// numbered is how many of these gangs have a number in gangTable.
 	numbered int
 	known    []int32        // needs marked in gangTable.looked
-	single   []columnar.Row // machines marked ofNoGang in gangTable.of
+	single   []columnar.Row // machines marked ofNoGang in gangTable.Of
 
 	// Scratch of one cluster.
 	keys  []int32 // by group id: 1 + index in draft
@@ -350,7 +350,7 @@ func (l *Worker) measureRole(g *units.Gang, role *units.GangRole) (short bool) {
 	role.Surplus = slices.Contains(sum, math.MaxInt64) // saturated: assume a surplus
 	for _, r := range g.Members[from:] {
 		if !role.Surplus {
-			rest := l.CopyOf(sum)
+			rest := l.CopyForPlan(sum)
 			columnar.SubClamp(rest, l.p.Vec(r))
 			role.Surplus = columnar.Covers(rest, least)
 		}

@@ -3,7 +3,6 @@ package victims
 import (
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
-	"github.com/tonnage/tonnage/engine/internal/ranks"
 	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/internal/units"
 	"github.com/tonnage/tonnage/engine/model"
@@ -24,7 +23,7 @@ type gangTable struct {
 	// have been used by a later plan since: TakenBy tells.
 	Rest []columnar.Row
 
-	// Memory that passes reuse.
+	// memory that passes reuse.
 	pools   map[victimPoolKey]*UnitPool
 	plans   []GangPlan
 	planned []Planned
@@ -77,7 +76,7 @@ func (t *gangTable) lay(p *Pass, rows, machines int) {
 	}
 }
 
-// ofNoGang marks, in gangTable.of, machines that are known to serve no gang.
+// ofNoGang marks, in gangTable.Of, machines that are known to serve no gang.
 const ofNoGang = -1
 
 // GangOf returns 1 + the index of the gang that a Configured machine serves, 0 = none. It finds
@@ -168,66 +167,4 @@ func (p *Pass) isHeld(g *units.Gang) bool {
 		}
 	}
 	return false
-}
-
-// Machines of gangs that are lost anyway are taken one by one: members of broken gangs, and the
-// remainder of gangs that plans broke. They may be as many as the fleet. A scope keeps them as
-// units sorted by key. A taken machine does not come back within a pass, so a cursor skips the
-// taken ones at the front. Whether the need at work may have a unit is checked only when its
-// turn comes. Between tenants keys depend on the tenant, so the units are listed anew for each
-// selection; see listBroken and listRest.
-
-// SunkIn returns the units of lost gangs in a scope, without the taken ones at the front. All
-// are of a priority that needs of the kind may take; mayHaveSunk checks the rest.
-func (x *UnitScope) SunkIn(l *Worker, k *state.Kind) []units.Unit {
-	s := &x.sunk
-	if len(x.Broken) == 0 && len(x.Rest) == 0 && len(l.p.st.Gangs.Rest) == 0 {
-		return nil
-	}
-	s.Fresh = s.Fresh[:0]
-	if !s.Broken {
-		s.Broken = true
-		for _, r := range x.Broken {
-			s.Fresh = append(s.Fresh, l.Single(r, units.ClassSunk, k.Priority))
-		}
-	}
-	rest := x.Rest // of a domain: what was dealt to it
-	if x.Value == 0 {
-		rest = l.p.st.Gangs.Rest
-	}
-	for _, r := range rest[x.restSeen:] {
-		if l.p.Tenants.MayTake(l.p.st.Priority[r], k.Priority) && (x.Value != 0 || l.p.Snap.Classes[l.p.Snap.View.Class[r]].Matches(k.Matcher)) {
-			u := l.Single(r, units.ClassSunk, k.Priority)
-			u.Remainder = true
-			s.Fresh = append(s.Fresh, u)
-		}
-	}
-	x.restSeen = len(rest)
-	for s.At < len(s.Units) && l.p.IsUnitGone(&s.Units[s.At]) {
-		s.At++
-	}
-	if len(s.Fresh) > 0 {
-		s.Merge()
-	}
-	return s.Units[s.At:]
-}
-
-// IsUnitGone reports whether no need may take a machine of a lost gang any more.
-func (p *Pass) IsUnitGone(u *units.Unit) bool {
-	return p.Promised.TakenBy(u.Row) != ranks.None || !u.Remainder && p.Preempted.VictimOf.Has(uint32(u.Row))
-}
-
-// Single makes a unit of one machine, scored for needs of a priority.
-func (l *Worker) Single(r columnar.Row, class units.Class, priority int32) units.Unit {
-	level := l.p.st.Priority[r]
-	score := l.p.Score(r, priority, level)
-	u := units.Unit{Row: r, Gang: -1, Level: level, Giver: l.p.giverOf(r), Key: units.Key{
-		Paid: true, Band: l.p.KeyBand(score), Class: class, Score: -score, Cluster: -1, ID: l.p.Snap.IDRank[r],
-	}}
-	if g := l.GangOf(r); g != 0 {
-		u.Gang = g - 1
-		x := &l.p.st.Gangs.List[g-1]
-		u.Key.Cluster, u.Key.Group = x.Cluster, x.Group
-	}
-	return u
 }

@@ -23,7 +23,7 @@ func (l *Worker) VoidLost(need int32) {
 			continue
 		}
 		if res := l.p.Snap.Supply.Reservation(r); l.p.st.Holds.OfPlan(&res) {
-			l.Void(res.Owner, plan.PlanDomainLost)
+			l.EndReservations(res.Owner, plan.PlanDomainLost)
 		}
 	}
 }
@@ -32,7 +32,7 @@ func (l *Worker) VoidLost(need int32) {
 func (l *Worker) voidAll(need int32) {
 	for _, r := range slices.Clone(l.p.Reserved.Of(need)) {
 		if l.p.Reserved.Live(r) {
-			l.Void(l.p.Snap.Supply.Reservation(r).Owner, plan.PlanRankLost)
+			l.EndReservations(l.p.Snap.Supply.Reservation(r).Owner, plan.PlanRankLost)
 		}
 	}
 }

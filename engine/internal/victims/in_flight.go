@@ -10,7 +10,7 @@ import (
 )
 
 // CountInFlight subtracts what drains for the need from what it misses, so that nothing is
-// preempted for it twice, and records those machines. With domain ≠ 0 only machines in that
+// Preempted for it twice, and records those machines. With domain ≠ 0 only machines in that
 // domain, or cell, count. Needs of one owner use a machine up in rank order.
 func (p *Pass) CountInFlight(need int32, k *state.Kind, domain uint32, missing []int64) (counted int) {
 	for r := range p.OnTheirWay(need) {
@@ -72,7 +72,7 @@ func (l *Worker) InFlightFor(need int32, k *state.Kind) []columnar.Row {
 	if !l.p.Reserved.Had(need) {
 		return nil
 	}
-	missing := l.CopyOf(l.Missing)
+	missing := l.CopyForPlan(l.Missing)
 	var out []columnar.Row
 	for r := range l.p.OnTheirWay(need) {
 		if l.p.Arrives(r, need, k) && columnar.Helps(l.p.Vec(r), missing) {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
-	"github.com/tonnage/tonnage/engine/internal/cycle"
 	"github.com/tonnage/tonnage/engine/internal/exact"
 	"github.com/tonnage/tonnage/engine/internal/plan"
 	"github.com/tonnage/tonnage/engine/internal/ranks"
@@ -15,41 +14,6 @@ import (
 	"github.com/tonnage/tonnage/engine/internal/units"
 	"github.com/tonnage/tonnage/engine/model"
 )
-
-// cheapestByClass returns lower bounds by class, for Needs without and with Same: at most the lowest priority of a
-// Configured machine, or of the Need that a draining machine is reserved for or, with Same, that has acquired a
-// machine. A kind of that priority or lower finds nothing in the class, unless the bound is math.MinInt32, which means
-// that a machine is there for every priority.
-func (p *Pass) cheapestByClass() (out, same []int32) {
-	out = alloc.MakeDirty[int32](p.Arena, len(p.Snap.Classes))
-	for c := range out {
-		out[c] = math.MaxInt32
-	}
-	for c := range p.st.Clusters {
-		for _, x := range p.st.Clusters[c].Cheapest {
-			out[x.Class] = min(out[x.Class], x.Priority)
-		}
-	}
-	some := false
-	for i := range p.Candidates.leaving {
-		m := &p.Candidates.leaving[i]
-		if m.acquired {
-			some = true
-			continue
-		}
-		out[m.class] = min(out[m.class], m.priority) // math.MinInt32 if it drains for nobody
-	}
-	if !some {
-		return out, out
-	}
-	same = alloc.MakeDirty[int32](p.Arena, len(out))
-	copy(same, out)
-	for i := range p.Candidates.leaving {
-		m := &p.Candidates.leaving[i]
-		same[m.class] = min(same[m.class], m.priority)
-	}
-	return out, same
-}
 
 // leavingMachine is a draining machine, either with the priority of the Need it drains for, or as one that
 // drains for nobody. One that is promised is listed both ways: drainsAs tells which holds.
@@ -139,46 +103,9 @@ func (p *Pass) isThereAs(list *units.VictimGroupKey, r columnar.Row) bool {
 }
 
 // leavingOf returns the draining and acquired machines of a class.
-func (x *candidates) leavingOf(class uint32) []leavingMachine {
+func (x *Candidates) leavingOf(class uint32) []leavingMachine {
 	compare := func(m leavingMachine, class uint32) int { return cmp.Compare(m.class, class) }
 	from, _ := slices.BinarySearchFunc(x.leaving, class, compare)
 	to, _ := slices.BinarySearchFunc(x.leaving, class+1, compare)
 	return x.leaving[from:to]
-}
-
-// FindVictims marks the kinds for which no victim exists anywhere.
-func (l *Worker) FindVictims() {
-	l.p.Crew.Each(len(l.p.st.Clusters), cycle.ClustersPerChunk, l.p.st.tasks.worths)
-	plain, same := l.p.cheapestByClass()
-	l.Finding.ExhaustedSince = alloc.Make[uint64](l.Arena, len(l.p.Kinds))
-	l.Finding.GoneSince = alloc.Make[uint64](l.Arena, len(l.p.Kinds))
-	for i := range l.p.Kinds {
-		k, cheapest := &l.p.Kinds[i], plain
-		if k.Same {
-			cheapest = same
-		}
-		if !isBelow(cheapest, k.Classes, k.Priority) {
-			l.p.Candidates.PoolOf[k.Number] = l.p.Candidates.noVictims
-			if l.p.Opts.Victims != plan.VictimsGang && !k.Same {
-				l.Finding.ExhaustedSince[i] = ExhaustedForever
-			}
-		}
-	}
-}
-
-// isBelow reports whether the lower bound of some class, of cheapestByClass, lets a priority find something.
-func isBelow(cheapest []int32, classes []uint32, priority int32) bool {
-	for _, c := range classes {
-		if lowest := cheapest[c]; lowest < priority || lowest == math.MinInt32 {
-			return true
-		}
-	}
-	return false
-}
-
-// noteLate is NotePriorities for a cluster of which some needs were credited after the others.
-func (l *Worker) noteLate(c int) {
-	if x := &l.p.st.Clusters[c]; len(x.Uncredited) > 0 {
-		l.NotePriorities(c, x.Waiting)
-	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/tonnage/tonnage/columnar"
-	"github.com/tonnage/tonnage/engine/internal/cycle"
 	"github.com/tonnage/tonnage/engine/internal/exact"
 	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/model"
@@ -37,7 +36,7 @@ type victimPoolKey struct {
 	priority int32
 }
 
-// VictimPool is the candidates of a key in the order of victims: excess first, then, for Needs with Same, what Needs of
+// victimPool is the candidates of a key in the order of victims: excess first, then, for Needs with Same, what Needs of
 // lower priority have acquired, by their priority and then by id; then by score, the highest first, then by id.
 type victimPool struct {
 	VictimList
@@ -179,10 +178,10 @@ func (l *Worker) SelectVictims(v *VictimList, need int32, k *state.Kind) (chosen
 	return chosen, found
 }
 
-// GiveBack drops victims that turn out unneeded: without them as much of what is missing is
+// DropUnneeded drops victims that turn out unneeded: without them as much of what is missing is
 // covered. It tries those that serve the highest ranks first, excess last, and among equals the
 // last chosen first.
-func (p *Pass) GiveBack(chosen []Candidate, missing []int64) []Candidate {
+func (p *Pass) DropUnneeded(chosen []Candidate, missing []int64) []Candidate {
 	freed := make([]int64, p.Dims)
 	for _, c := range chosen {
 		columnar.SatAdd(freed, p.Vec(c.Row))
@@ -252,8 +251,8 @@ func CoversAsMuch(rest, all, missing []int64) bool {
 	return true
 }
 
-// Commit makes the chosen candidates the need's victims, and takes what others have acquired.
-func (l *Worker) Commit(chosen []Candidate, need int32, k *state.Kind) {
+// MakeVictims makes the chosen candidates the need's victims, and takes what others have acquired.
+func (l *Worker) MakeVictims(chosen []Candidate, need int32, k *state.Kind) {
 	x := &l.p.Preempted
 	for _, c := range chosen {
 		if c.acquired {
@@ -267,12 +266,7 @@ func (l *Worker) Commit(chosen []Candidate, need int32, k *state.Kind) {
 	}
 }
 
-// WasPutBack reports whether a machine was put back that could serve a kind: one bitmap test.
-func (p *Pass) WasPutBack(k *state.Kind) bool {
-	return p.Promised.Freed != nil && cycle.Meet(p.Promised.Freed, k.Accepts)
-}
-
-// SpentVictims reports whether every candidate of a list has been taken. It advances v.at past
+// SpentVictims reports whether every candidate of a list has been taken. It advances v.At past
 // taken ones: amortized O(1).
 func (p *Pass) SpentVictims(v *VictimList) bool {
 	for v.At < len(v.List) && p.IsTaken(&v.List[v.At]) {

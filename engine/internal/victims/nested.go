@@ -119,7 +119,7 @@ func (p *Pass) Cell(matcher uint32, r columnar.Row) (uint32, bool) {
 }
 
 // DomainOf returns the value of the Same key in which a cell lies.
-func (x *candidates) DomainOf(cell uint32) uint32 {
+func (x *Candidates) DomainOf(cell uint32) uint32 {
 	if x.Cut == nil || cell == 0 {
 		return cell
 	}
@@ -150,7 +150,7 @@ func (p *Pass) CompareCells(a, b uint32, first uint32) int {
 }
 
 // narrowOf returns a cell's value of the narrower key, "" without a cut.
-func (x *candidates) narrowOf(cell uint32) string {
+func (x *Candidates) narrowOf(cell uint32) string {
 	if x.Cut == nil || cell == 0 {
 		return ""
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/tonnage/tonnage/engine/internal/plan"
 	"github.com/tonnage/tonnage/engine/internal/records"
 	"github.com/tonnage/tonnage/engine/internal/reuse"
+	"github.com/tonnage/tonnage/engine/internal/tenancy"
 	"github.com/tonnage/tonnage/engine/internal/workers"
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
@@ -16,14 +17,14 @@ import (
 type Pass struct {
 	assign.Pass
 	st         *Store
-	Candidates candidates
-	Preempted  preempted
-	Tenants    tenants
-	Told       told
+	Candidates Candidates
+	Preempted  Preempted
+	Tenants    Tenants
+	Told       Told
 }
 
-// candidates is what phase 2 could preempt, and the memory of its search. Nothing else reads it, but for figures.
-type candidates struct {
+// Candidates is what phase 2 could preempt, and the memory of its search. Nothing else reads it, but for figures.
+type Candidates struct {
 	pools     map[victimPoolKey]*victimPool
 	noVictims *victimPool
 	// By kind: what could be preempted, nil = not computed yet; bounds of what VictimsMachine finds in each domain.
@@ -37,12 +38,12 @@ type candidates struct {
 	turns     Turns
 }
 
-// preempted is what phase 2 decides; phase 3 and the report read it.
-type preempted struct {
+// Preempted is what phase 2 decides; phase 3 and the report read it.
+type Preempted struct {
 	Victims  []Victim
 	VictimOf bitmap.Dense // machines preempted in this cycle
 	Spared   bitmap.Dense // machines that drain for nobody since this pass; see SpareDrains
-	// sparedRows is spared, in the order in which they were.
+	// sparedRows is Spared, in the order in which they were.
 	sparedRows []columnar.Row
 	InFlight   map[int32][]int64 // by Need: what drains for it
 	// WithheldBy is, by machine, the Need whose acquisition was revoked because its plan went to another domain.
@@ -55,10 +56,10 @@ type preempted struct {
 	regiven bool           // some victim has gone from one plan to another
 }
 
-// told is what stages note for Explain, and for Plan.Compared.
-type told struct {
+// Told is what stages note for Explain, and for Plan.Compared.
+type Told struct {
 	Tried       []records.Tried // the domains in which phase 2 looked
-	TriedFrom   int             // index in tried of the first entry of the Need at work
+	TriedFrom   int             // index in Tried of the first entry of the Need at work
 	Compared    int             // plans whose domains stand in tried without Explain
 	PlanWhys    []records.Planned
 	TenancyWhys []records.Turn
@@ -91,11 +92,11 @@ func (p *Pass) Lay() {
 	p.Preempted.Spared = bitmap.DenseIn(p.Arena, rows)
 }
 
-// StartOver forgets what follows from earlier cycles, and allocates the columns of gangs.
+// StartOver begins from nothing, and allocates the columns of gangs.
 func (p *Pass) StartOver() {
 	p.Pass.StartOver()
 	if p.Opts.Victims == plan.VictimsGang {
-		p.st.Gangs.lay(p, len(p.Lines), len(p.Claims))
+		p.st.Gangs.lay(p, len(p.st.Lines), len(p.st.Claims))
 	}
 }
 
@@ -131,4 +132,11 @@ func (p *Pass) LeaveBehind() {
 	if p.Opts.Victims == plan.VictimsGang {
 		st.Gangs.plans, st.Gangs.planned = p.Preempted.Plans, p.Preempted.Planned
 	}
+}
+
+// Tenants is the policy between tenants, and its turns at the end of phase 2.
+type Tenants struct {
+	Shares     *tenancy.Shares // nil = no policy
+	Between    reclaimTurns
+	Reclaiming bool // these turns are under way
 }

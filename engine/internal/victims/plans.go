@@ -30,15 +30,15 @@ func (l *Worker) NoteTaker(r columnar.Row, need int32) {
 	l.p.Tenants.NoteMoved(r)
 }
 
-// CopyOf returns a copy of a vector that is valid until the next plan.
-func (l *Worker) CopyOf(v []int64) []int64 {
+// CopyForPlan returns a copy of a vector that is valid until the next plan.
+func (l *Worker) CopyForPlan(v []int64) []int64 {
 	x := l.Finding.Vecs.Take(l.p.Dims)
 	copy(x, v)
 	return x
 }
 
 // DropVictim voids a machine's entry in the plan that broke its gang: another plan uses it.
-func (x *preempted) DropVictim(r columnar.Row) {
+func (x *Preempted) DropVictim(r columnar.Row) {
 	for i := range x.Victims {
 		if v := &x.Victims[i]; v.Row == r && v.Need != ranks.None {
 			v.Need = ranks.None
@@ -49,7 +49,7 @@ func (x *preempted) DropVictim(r columnar.Row) {
 }
 
 // SettleVictims removes the entries that DropVictim has voided.
-func (x *preempted) SettleVictims() {
+func (x *Preempted) SettleVictims() {
 	if x.regiven {
 		x.Victims = slices.DeleteFunc(x.Victims, func(v Victim) bool { return v.Need == ranks.None })
 	}

@@ -54,11 +54,11 @@ func (l *Worker) rosterOf(key victimPoolKey) *units.Roster {
 	return x
 }
 
-// liveOrMore is UnitScope.live, which also reads further from the roster.
+// liveOrMore is UnitScope.NextLive, which also reads further from the roster.
 func (x *UnitScope) liveOrMore(p *Pass, from int) int {
-	at := x.Live(from)
+	at := x.NextLive(from)
 	for at == len(x.VictimGroups) && x.Extend(p) {
-		at = x.Live(at)
+		at = x.NextLive(at)
 	}
 	return at
 }
@@ -129,11 +129,4 @@ func (p *Pass) mostScore(preemptor, level int32) float64 {
 	score += float64(1 / float64(drainSecondsMin) * w.DrainSpeed)
 	score += float64(1 / penaltyDollarsMin * w.Interruption)
 	return score + float64(1/penaltyDollarsMin*w.Reclamation)
-}
-
-// Prospect is a gang with a lower bound of the bands of its units: no unit of the gang goes
-// before band, and none of a gentler class within that band.
-type Prospect struct {
-	Band float64
-	Gang int32
 }

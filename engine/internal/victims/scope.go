@@ -41,7 +41,7 @@ type UnitScope struct {
 	Gangs        []int32
 	more         units.Unread   // victim groups that are not listed yet
 	Rest         []columnar.Row // remainder of broken gangs; see RestIn
-	restSeen     int            // how much of rest is listed; in the whole fleet, how much of gangTable.rest
+	restSeen     int            // how much of rest is listed; in the whole fleet, how much of gangTable.Rest
 	sunk         units.SunkList
 	// ordered: VictimGroups is sorted.
 	ordered bool
@@ -66,8 +66,8 @@ type UnitPool struct {
 	dealt  bool   // the units are dealt into domains
 	number uint32 // its number in the cycle; 0 = it has no units
 	List   []*UnitScope
-	lost   int // read position in worker.lost
-	rest   int // read position in gangTable.rest
+	lost   int // read position in Finding.Lost
+	rest   int // read position in gangTable.Rest
 }
 
 // UnitsFor returns the pool of a kind, built on first use and shared by matcher and priority.
@@ -248,9 +248,9 @@ func (p *Pass) noneBelow(g *units.Gang, priority int32) bool {
 	return !slices.ContainsFunc(g.Roles, func(x units.GangRole) bool { return p.Tenants.MayTake(p.KindOf(x.Need).Priority, priority) })
 }
 
-// Order sorts the victim groups into the order in which they are taken, and numbers their
+// SortGroups sorts the victim groups into the order in which they are taken, and numbers their
 // tiers.
-func (x *UnitScope) Order(idRank []uint32) {
+func (x *UnitScope) SortGroups(idRank []uint32) {
 	if x.ordered {
 		return
 	}
@@ -273,9 +273,9 @@ func (x *UnitScope) numberTiers(from int) {
 	}
 }
 
-// Live returns the index of the first victim group, from an index on, that may have a machine
+// NextLive returns the index of the first victim group, from an index on, that may have a machine
 // left. It compresses the path over those without one, as union-find does.
-func (x *UnitScope) Live(from int) int {
+func (x *UnitScope) NextLive(from int) int {
 	at := from
 	for at < len(x.VictimGroups) && x.VictimGroups[at].Gone {
 		at = max(at+1, int(x.VictimGroups[at].Skip))
@@ -286,9 +286,9 @@ func (x *UnitScope) Live(from int) int {
 	return at
 }
 
-// InDomains deals the pool's machines into the domains of its matcher's Same key, or into the
+// DealIntoDomains deals the pool's machines into the domains of its matcher's Same key, or into the
 // cells of its cut, and brings the scopes up to date.
-func (pool *UnitPool) InDomains(l *Worker) {
+func (pool *UnitPool) DealIntoDomains(l *Worker) {
 	if pool.number == 0 {
 		return
 	}
@@ -362,17 +362,11 @@ func (pool *UnitPool) catchUpScopes(l *Worker) {
 	}
 }
 
-// MayHaveMore is a version counter: it grows whenever a need may find a unit where it found
-// none before. Memos of "nothing to preempt" are valid as long as it stays the same.
-func (l *Worker) MayHaveMore() uint64 {
-	return uint64(l.Finding.MoreUnits + l.p.Reserved.Voided())
-}
-
-// Lose logs that a plan has taken a machine that could be preempted, so that the bounds of its
+// LogTaken logs that a plan has taken a machine that could be preempted, so that the bounds of its
 // domain are measured again. Taking a member also changes what else its gang can give, in every
 // domain, so all members are logged with it, once per plan. apart says that another plan had
 // broken the machine off its gang before; then the gang does not change.
-func (l *Worker) Lose(r columnar.Row, apart bool) {
+func (l *Worker) LogTaken(r columnar.Row, apart bool) {
 	l.Finding.Lost = append(l.Finding.Lost, r)
 	at := l.GangOf(r)
 	if at == 0 || apart {
@@ -408,4 +402,26 @@ func (x *UnitScope) RestIn(l *Worker, k *state.Kind) []columnar.Row {
 func (p *Pass) isMixed(g *units.Gang) bool {
 	first := p.KindOf(g.Roles[0].Need).Priority
 	return slices.ContainsFunc(g.Roles, func(x units.GangRole) bool { return p.KindOf(x.Need).Priority != first })
+}
+
+// Single makes a unit of one machine, scored for needs of a priority.
+func (l *Worker) Single(r columnar.Row, class units.Class, priority int32) units.Unit {
+	level := l.p.st.Priority[r]
+	score := l.p.Score(r, priority, level)
+	u := units.Unit{Row: r, Gang: -1, Level: level, Giver: l.p.giverOf(r), Key: units.Key{
+		Paid: true, Band: l.p.KeyBand(score), Class: class, Score: -score, Cluster: -1, ID: l.p.Snap.IDRank[r],
+	}}
+	if g := l.GangOf(r); g != 0 {
+		u.Gang = g - 1
+		x := &l.p.st.Gangs.List[g-1]
+		u.Key.Cluster, u.Key.Group = x.Cluster, x.Group
+	}
+	return u
+}
+
+// Prospect is a gang with a lower bound of the bands of its units: no unit of the gang goes
+// before band, and none of a gentler class within that band.
+type Prospect struct {
+	Band float64
+	Gang int32
 }

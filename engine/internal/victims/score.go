@@ -5,6 +5,7 @@ import (
 
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/internal/plan"
+	"github.com/tonnage/tonnage/engine/internal/reuse"
 	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/internal/units"
 )
@@ -69,7 +70,7 @@ func (p *Pass) ScoreTerms(r columnar.Row, preemptor, own int32) [4]float64 {
 	w := &p.Opts.Weights
 	gap := max(int64(preemptor)-int64(own), 0)
 	drain := float64(plan.DrainSecondsDefault)
-	if d, ok := p.In.DrainSeconds[p.Snap.Classes[p.Snap.View.Class[r]].InstanceType]; ok {
+	if d, ok := p.Input.DrainSeconds[p.Snap.Classes[p.Snap.View.Class[r]].InstanceType]; ok {
 		drain = d
 	}
 	if !(drain >= drainSecondsMin) { // NaN too
@@ -81,4 +82,22 @@ func (p *Pass) ScoreTerms(r columnar.Row, preemptor, own int32) [4]float64 {
 		float64(1 / math.Max(p.Snap.View.Interruption[r].Dollars(), penaltyDollarsMin) * w.Interruption),
 		float64(1 / math.Max(p.Snap.View.Reclamation[r].Dollars(), penaltyDollarsMin) * w.Reclamation),
 	}
+}
+
+// ExcessClasses returns the set of classes of which a cluster may have unclaimed Configured machines;
+// nil if there are none. With gangs the lowest priorities by class say so; with single victims any
+// class may have some.
+func (l *Worker) ExcessClasses(c int) []uint64 {
+	gangs, some := l.p.Opts.Victims == plan.VictimsGang, false
+	l.Finding.excess = reuse.Resize(l.Finding.excess, (len(l.p.Snap.Classes)+63)/64)
+	for _, x := range l.p.st.Clusters[c].Cheapest {
+		if !gangs || x.Priority == math.MinInt32 {
+			l.Finding.excess[x.Class>>6] |= 1 << (x.Class & 63)
+			some = true
+		}
+	}
+	if !some {
+		return nil
+	}
+	return l.Finding.excess
 }

@@ -13,30 +13,30 @@ import (
 type Store struct {
 	assign.Store
 	Workers []*Worker // by number
-	tasks   Tasks
+	tasks   tasks
 	lent    lentUnits
 	Gangs   gangTable // of this cycle
-	memory  Memory
+	memory  memory
 }
 
-// Memory is the memory of lists that end with a cycle.
-type Memory struct {
+// memory is the memory of lists that end with a cycle.
+type memory struct {
 	victims    []Victim
 	withheldBy map[columnar.Row]int32
 	withheld   []int32
 	tried      []records.Tried
 }
 
-// Tasks are the functions that workers run in nearly every cycle; see Tasks.
-type Tasks struct {
+// tasks are the functions that workers run in nearly every cycle; see the tasks of package order.
+type tasks struct {
 	worths, askers, gangs, marks, outlines func(worker, from, to int)
 }
 
-// Add adds the next worker. own is its arena, sums that of its clusters' folds.
-func (st *Store) Add(l *Worker, own, sums *alloc.Arena) {
+// AddWorker adds the next worker. own is its arena, sums that of its clusters' folds.
+func (st *Store) AddWorker(l *Worker, own, sums *alloc.Arena) {
 	l.Equip(len(st.Workers), own, sums)
 	st.Workers = append(st.Workers, l)
-	st.Store.Add(&l.Worker)
+	st.Store.AddWorker(&l.Worker)
 }
 
 // MakeTasks makes the functions that workers run, once for all cycles.
@@ -49,7 +49,7 @@ func (st *Store) MakeTasks() {
 			}
 		}
 	}
-	st.tasks = Tasks{
+	st.tasks = tasks{
 		worths:   each((*Worker).noteLate),
 		askers:   func(worker, from, to int) { st.Workers[worker].noteAskers(from, to) },
 		gangs:    each(func(l *Worker, c int) { l.findGangsOfVictims(c, st.Gangs.Victims.Most) }),

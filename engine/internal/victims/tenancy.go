@@ -8,13 +8,6 @@ import (
 	"github.com/tonnage/tonnage/engine/internal/tenancy"
 )
 
-// tenants is the policy between tenants, and its turns at the end of phase 2.
-type tenants struct {
-	Shares     *tenancy.Shares // nil = no policy
-	Between    reclaimTurns
-	Reclaiming bool // these turns are under way
-}
-
 // reclaimTurns is what the turns of reclaim leave to each other.
 type reclaimTurns struct {
 	// Exhausted and ExhaustedFound memoize the last turn whose taker could take no machine
@@ -23,8 +16,8 @@ type reclaimTurns struct {
 	ExhaustedFound state.Status
 	// Moved is a log of machines that another tenant may have by now.
 	Moved []columnar.Row
-	// Used and counted are, by need, what its plans count on: used are machines of units and
-	// free ones, counted those in flight. countedBy is counted by machine.
+	// Used and Counted are, by need, what its plans count on: Used are machines of units and
+	// free ones, Counted those in flight. countedBy is Counted by machine.
 	Used, Counted map[int32][]columnar.Row
 	countedBy     map[columnar.Row]int32
 	KeepCounts    bool // the turn at work did not touch what is in flight
@@ -39,18 +32,6 @@ type ExhaustedTurn struct {
 	Changes, Plans int
 }
 
-// TenantUnits is the units that are debited to one tenant, or to none: ranges in the
-// selection's lists of victim groups, single units and whole gangs. From is where a range
-// begins, At the read position, To the end. Within a tenant the order does not depend on what
-// was chosen, except for the ROI.
-type TenantUnits struct {
-	Giver                                         int32
-	Term                                          int64 // of the tenant, as keys have it
-	VictimGroupFrom, VictimGroupAt, VictimGroupTo int
-	ExtraFrom, ExtraAt, ExtraTo                   int
-	WholeFrom, WholeAt, WholeTo                   int
-}
-
 // giverOf returns the tenant that a machine would be debited to; tenancy.None outside of reclaim
 // between tenants.
 func (p *Pass) giverOf(r columnar.Row) int32 {
@@ -62,12 +43,12 @@ func (p *Pass) giverOf(r columnar.Row) int32 {
 
 // MayTake reports whether needs of a priority may take a machine of priority level: a lower
 // one, between tenants also an equal one.
-func (x *tenants) MayTake(level, priority int32) bool {
+func (x *Tenants) MayTake(level, priority int32) bool {
 	return level < priority || x.Reclaiming && level == priority
 }
 
 // MayGive reports whether a cluster's machines may be taken in this turn.
-func (x *tenants) MayGive(cluster int32) bool {
+func (x *Tenants) MayGive(cluster int32) bool {
 	return !x.Reclaiming || x.Shares.Gives(x.Shares.Of[cluster])
 }
 
@@ -101,14 +82,14 @@ func (p *Pass) findTenants() {
 }
 
 // NoteMoved logs that another tenant may have a machine from now on.
-func (x *tenants) NoteMoved(r columnar.Row) {
+func (x *Tenants) NoteMoved(r columnar.Row) {
 	if x.Reclaiming {
 		x.Between.Moved = append(x.Between.Moved, r)
 	}
 }
 
 // noteCounted records that a need counts on a machine in flight.
-func (x *tenants) noteCounted(r columnar.Row, need int32) {
+func (x *Tenants) noteCounted(r columnar.Row, need int32) {
 	if t := &x.Between; x.Shares != nil {
 		t.Counted[need] = append(t.Counted[need], r)
 		t.countedBy[r] = need
@@ -117,7 +98,7 @@ func (x *tenants) noteCounted(r columnar.Row, need int32) {
 }
 
 // NoteUsed records what a need's plan counts on.
-func (x *tenants) NoteUsed(rows []columnar.Row, need int32) {
+func (x *Tenants) NoteUsed(rows []columnar.Row, need int32) {
 	if t := &x.Between; x.Shares != nil && len(rows) > 0 {
 		t.Used[need] = append(t.Used[need], rows...)
 	}

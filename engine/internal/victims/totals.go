@@ -14,18 +14,18 @@ type SameDomain struct {
 	// Tried: it was examined, or is no choice.
 	Tried     bool
 	Available []int64 // what the need has there, and what is free
-	Potential []int64 // available, plus what drains for the need and what is preemptable
+	Potential []int64 // Available, plus what drains for the need and what is preemptable
 }
 
 // domainTotalsBound holds, for needs of one kind, an upper bound per domain: what is free plus
 // what could be preempted, whichever cluster has it. What a need already has there is not part
-// of it. most is the largest of the bounds, per dimension. It is valid until machines are put
+// of it. Most is the largest of the bounds, per dimension. It is valid until machines are put
 // back.
 type domainTotalsBound struct {
 	Domains []int64 // the bounds, vector after vector
 	Most    []int64
-	At      map[uint32]int // by value: index in domains at which its vector begins
-	// Epoch is worker.epoch when the bounds were formed, 0 = not formed.
+	At      map[uint32]int // by value: index in Domains at which its vector begins
+	// Epoch is Stock.Epoch when the bounds were formed, 0 = not formed.
 	Epoch uint64
 }
 
@@ -82,7 +82,7 @@ func (x *domainTotalsTable) Of(value uint32, dims int) *SameDomain {
 
 // LackingIn returns what the need would lack in a domain before any victim.
 func (l *Worker) LackingIn(need int32, d *SameDomain) []int64 {
-	v := l.CopyOf(l.p.Aggregate(need))
+	v := l.CopyForPlan(l.p.Aggregate(need))
 	columnar.SubClamp(v, d.Available)
 	return v
 }
@@ -181,27 +181,6 @@ func (l *Worker) eachFree(need int32, k *state.Kind, f func(columnar.Row)) {
 			}
 		}
 	}
-}
-
-// Withhold takes back what the need acquired in phase 1: its plan goes to another domain, where
-// these machines are of no use.
-func (l *Worker) Withhold(need int32, domain uint32) {
-	n := &l.p.Lines[need]
-	for r := n.Acquired; r != columnar.None; r = l.p.Claims.Next(r) {
-		l.WithholdMachine(r, need)
-	}
-	l.p.Claims.Filter(need, n)
-	n.Domain, n.Status = domain, n.Status|state.IsWithheld
-	l.p.Preempted.Withheld = append(l.p.Preempted.Withheld, need) // the domain it was credited in is forgotten
-}
-
-// WithholdMachine takes back a machine that a need acquired.
-func (l *Worker) WithholdMachine(r columnar.Row, need int32) {
-	l.p.Claims.Release(r)
-	l.p.Preempted.WithheldBy[r] = need
-	l.p.NoteFreed(r)
-	l.PutBack(r)
-	l.p.Tenants.NoteMoved(r)
 }
 
 // SumDomainTotals sums up what the need could have in each domain, and sets HasCandidates if

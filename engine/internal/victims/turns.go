@@ -40,7 +40,7 @@ type Turns struct {
 	// kinds are those whose needs have turns; asked are those of which some need lacks
 	// something.
 	kinds, asked []bool
-	// since is happened() when kinds was computed.
+	// since is EventsVersion() when kinds was computed.
 	since uint64
 }
 
@@ -97,7 +97,7 @@ func (l *Worker) FindTurns() *Turns {
 	for need := range l.p.Reserved.Needs() {
 		t.Marks[l.p.RankOf[need]] |= HasTurn
 	}
-	t.since = l.Happened()
+	t.since = l.EventsVersion()
 	return t
 }
 
@@ -197,7 +197,7 @@ func (l *Worker) outlineSome(from, to int) {
 const wordsPerChunk = 1 << 7
 
 // outline computes what a gang wants, and what could be its own by domain. It appends to
-// l.outlines the vector, the number of domains, then value and vector of each.
+// l.Finding.outlines the vector, the number of domains, then value and vector of each.
 func (l *Worker) outline(need int32) {
 	t, n := &l.p.Candidates.turns, &l.p.Lines[need]
 	if n.Is(state.IsParked) {
@@ -230,10 +230,10 @@ func (l *Worker) outline(need int32) {
 // Watch gives turns, from a rank on, to the needs of kinds that could find nothing before, if
 // something has happened since that may help them.
 func (l *Worker) Watch(t *Turns, from int) {
-	if t.since == l.Happened() {
+	if t.since == l.EventsVersion() {
 		return
 	}
-	t.since = l.Happened()
+	t.since = l.EventsVersion()
 	var more []bool
 	for i := range l.p.Kinds {
 		if t.kinds[i] || !t.asked[i] || l.IsExhausted(uint32(i)) {

@@ -13,8 +13,7 @@ type Worker struct {
 	assign.Worker
 	p       *Pass
 	finder  gangFinder
-	Used    []columnar.Row // scratch
-	Finding finding
+	Finding Finding
 }
 
 // enter prepares the worker for a pass.
@@ -23,8 +22,8 @@ func (l *Worker) enter(p *Pass) {
 	l.Finding.Lost, l.Finding.MoreUnits = l.Finding.Lost[:0], 0
 }
 
-// finding is the memory of one worker in phase 2.
-type finding struct {
+// Finding is the memory of one worker in phase 2.
+type Finding struct {
 	Vecs         reuse.VectorBlock // vectors of the plan at work
 	Wanted       []int64           // what the Need at work lacked before phase 2 chose victims
 	DomainTotals domainTotalsTable
@@ -32,14 +31,15 @@ type finding struct {
 	// into it. MoreUnits counts events that may have given some Need a new unit.
 	Lost      []columnar.Row
 	MoreUnits int
-	// ExhaustedSince is, by kind, the value of happened when phase 2 could do nothing for it; see
+	// ExhaustedSince is, by kind, the value of EventsVersion when phase 2 could do nothing for it; see
 	// exhausted.go.
 	ExhaustedSince []uint64
 	GoneSince      []uint64            // by kind: the same for free machines
 	asks           []bool              // by kind; see findAskers
 	acquired       []leavingMachine    // see listAcquired
 	short          []int32             // gangs that phase 2 looks at
-	outlines       []int64             // of gangs; see turns
+	outlines       []int64             // of gangs; see Turns
 	passed         []uint64            // scratch
+	excess         []uint64            // the answer of ExcessClasses
 	rows           roaring.IntIterator // scratch: iterates over a set of machines
 }

@@ -1,0 +1,88 @@
+package assign
+
+import (
+	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/engine/internal/acquire"
+	"github.com/tonnage/tonnage/engine/internal/plan"
+	"github.com/tonnage/tonnage/engine/internal/state"
+	"github.com/tonnage/tonnage/engine/internal/tenancy"
+	"github.com/tonnage/tonnage/engine/internal/workers"
+	"github.com/tonnage/tonnage/engine/snapshot"
+)
+
+// Pass is what phase 1 adds to the state of a cycle.
+type Pass struct {
+	acquire.Pass
+	st *Store
+	Shortage
+}
+
+// Store is what phase 1 keeps for the next cycle.
+type Store struct {
+	acquire.Store
+	workers      []*Worker // by number
+	tasks        tasks
+	acquisitions [2][2][]acquire.Acquisition // two buffers for merging the workers' lists, by stage
+	spares       []spares
+	// Racing, nil except in tests, is another way for Needs to acquire machines, as an oracle: it must
+	// come to the same answer.
+	Racing func(*Pass, []*Worker)
+}
+
+// Shortage says which Needs have a turn after credit, and what could still help them. Phase 1 writes it.
+type Shortage struct {
+	Gained  []bool   // by place in order: the Need was satisfied in its turn after credit
+	Special []bool   // by place in order: something is held for the Need, or was when the cycle began
+	waits   []bool   // by place in order: the Need's credit waits for its turn
+	asking  []uint8  // by place in order: 1 = a turn in phase 1 may come to something
+	hashes  []uint16 // by kind: soughtHash of its fingerprint
+	spares  []spares // by cluster: unclaimed machines for Needs whose credit waits
+}
+
+// Begin begins the pass of a cycle.
+func (p *Pass) Begin(st *Store, s *snapshot.Snapshot, in *plan.Input, opts *plan.Options, arena *alloc.Arena, crew *workers.Crew) {
+	p.Pass.Begin(&st.Store, s, in, opts, arena, crew)
+	p.st = st
+}
+
+// Lay allocates what phase 1 needs, once the order is known, and finds what is held for whom.
+func (p *Pass) Lay(shares *tenancy.Shares) {
+	p.Atlas = state.NewAtlas(p.Arena, p.Sources, len(p.Lines))
+	for _, l := range p.st.workers {
+		l.enter(p)
+	}
+	p.Pass.Lay(shares)
+}
+
+// AddWorker adds the next worker.
+func (st *Store) AddWorker(l *Worker) {
+	st.workers = append(st.workers, l)
+	st.Store.AddWorker(&l.Worker)
+}
+
+// tasks are the functions that workers run in nearly every cycle; see the tasks of package order.
+type tasks struct {
+	prepare, credit, asking, merge, together func(worker, from, to int)
+	acquire, adopted                         func(worker int)
+}
+
+// MakeTasks makes the functions that workers run, once for all cycles.
+func (st *Store) MakeTasks() {
+	st.Store.MakeTasks()
+	each := func(do func(l *Worker, i int)) func(worker, from, to int) {
+		return func(worker, from, to int) {
+			for i := from; i < to; i++ {
+				do(st.workers[worker], i)
+			}
+		}
+	}
+	st.tasks = tasks{
+		prepare:  each(func(l *Worker, i int) { l.p.prepareKind(i) }),
+		credit:   each((*Worker).creditCluster),
+		asking:   func(worker, from, to int) { st.workers[worker].markAsking(from, to) },
+		acquire:  func(worker int) { st.workers[worker].acquireShare() },
+		adopted:  func(worker int) { st.workers[worker].keepAdopted() },
+		together: each((*Worker).giveBackIn),
+		merge:    each(func(l *Worker, stage int) { l.p.mergeStage(stage) }),
+	}
+}

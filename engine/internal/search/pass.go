@@ -1,0 +1,50 @@
+package search
+
+import (
+	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/engine/internal/plan"
+	"github.com/tonnage/tonnage/engine/internal/reuse"
+	"github.com/tonnage/tonnage/engine/internal/victims"
+	"github.com/tonnage/tonnage/engine/internal/workers"
+	"github.com/tonnage/tonnage/engine/snapshot"
+)
+
+// Pass is what the search for victims adds to the state of a cycle.
+type Pass struct {
+	victims.Pass
+	st       *Store
+	boundsOf []*domainBounds // by kind: bounds of what it finds in each domain; nil = not computed in this cycle
+	Searched searchCount     // how much of the search budget is used
+}
+
+// Store is memory that the next cycle uses again.
+type Store struct {
+	victims.Store
+	boundsOf     []*domainBounds
+	domainBounds reuse.Stock[domainBounds]
+}
+
+// Begin begins the pass of a cycle.
+func (p *Pass) Begin(st *Store, s *snapshot.Snapshot, in *plan.Input, opts *plan.Options, arena *alloc.Arena, crew *workers.Crew) {
+	p.Pass.Begin(&st.Store, s, in, opts, arena, crew)
+	p.st = st
+}
+
+// Lay allocates what phases 1 and 2 need, once the order is known. One worker searches.
+func (p *Pass) Lay(l *Worker) {
+	p.Pass.Lay()
+	l.p = p
+}
+
+// Forget forgets what the last cycle found for kinds.
+func (p *Pass) Forget() {
+	p.Pass.Forget()
+	p.st.boundsOf = reuse.Resize(p.st.boundsOf, len(p.Kinds))
+	p.boundsOf = p.st.boundsOf
+}
+
+// LeaveBehind gives back what was lent for the cycle, and saves what the next one builds on.
+func (p *Pass) LeaveBehind() {
+	p.Pass.LeaveBehind()
+	p.st.domainBounds.TakeBack()
+}
