@@ -252,7 +252,10 @@ func TestFitEqualsReference(t *testing.T) {
 	defer engine.SetComponentsMin(engine.SetComponentsMin(0))
 	sizes := []fleet.Size{fleet.Tiny, fleet.Tiny, fleet.Small, fleet.Small, fleet.Tiny, fleet.Medium}
 	other := 0
-	for i, seed := range fleetSeeds(fleetsToTry() / 3) {
+	seeds := fleetSeeds(fleetsToTry()/3,
+		160067, // a plan counts on a held machine that a row of a stamp divided anew has beyond what it needs
+	)
+	for i, seed := range seeds {
 		w := fleet.Fitted(fleet.Random(seed, sizes[seed%int64(len(sizes))]), seed)
 		mustAgree(t, seed, w)
 		if i < fitSample && fits(w) {

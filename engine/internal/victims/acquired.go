@@ -97,8 +97,14 @@ func (l *Worker) TakeAcquired(r columnar.Row, need int32) {
 	l.p.Claims.Filter(by, n)
 	n.Status |= state.LostAcquired
 	if n.Is(state.IsSatisfied) {
-		n.Status = n.Status&^(state.IsSatisfied|state.IsSkewBlocked) | state.LackedNothing // the skew left it short of nothing
-		l.p.Satisfied -= l.p.Weight(n)
+		n.Status &^= state.IsSatisfied | state.IsSkewBlocked // the skew left it short of nothing
+		lacks := l.Finding.Vecs.Take(l.p.Dims)
+		if l.p.ReadDeficit(lacks, by); columnar.IsZero(lacks) {
+			n.Status |= state.IsSatisfied // its stamp was divided anew, and could not give back a machine that is held
+		} else {
+			n.Status |= state.LackedNothing
+			l.p.Satisfied -= l.p.Weight(n)
+		}
 		l.voidAll(by) // others may have taken of that what it did not need
 	}
 	l.p.Preempted.WithheldBy[r] = by
