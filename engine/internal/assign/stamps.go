@@ -58,17 +58,20 @@ func (x *stampLists) index(bound []snapshot.Bound) {
 	x.buckets, x.next, x.of = reuse.Resize(x.buckets, 1<<logSize), reuse.Resize(x.next, len(bound)), reuse.Grown(x.of, len(bound))
 	x.shift = uint8(64 - logSize)
 	x.entries = x.entries[:0]
+	var e *stampEntry
+	at := uint32(0)
 	for i := range bound {
 		b := &bound[i]
 		if b.Fingerprint == 0 {
 			x.of[i] = 0
 			continue
 		}
-		at := x.find(b.Fingerprint, b.Group)
-		if at == 0 {
-			at = x.add(b.Fingerprint, b.Group)
+		if at == 0 || e.fingerprint != b.Fingerprint || e.group != b.Group { // neighbours often serve one Need
+			if at = x.find(b.Fingerprint, b.Group); at == 0 {
+				at = x.add(b.Fingerprint, b.Group)
+			}
+			e = &x.entries[at-1]
 		}
-		e := &x.entries[at-1]
 		if e.first == 0 {
 			e.first = uint32(i) + 1
 		} else {
@@ -130,14 +133,18 @@ func (x *stampLists) own(at uint32, need, rank int32) {
 // ownForMembers makes folds the owners of their members' stamps.
 func (l *Worker) ownForMembers(c int) {
 	x, src := &l.Crediting.stamps, &l.p.Sources[c]
-	groups := src.Block.GroupIDs()
-	for row := range src.Rows {
-		line := src.Base + int32(row)
-		if l.p.Lines[line].Status&(state.IsFold|state.IsMember) == 0 {
+	groups, profiles := src.Block.GroupIDs(), src.Block.Profiles()
+	last, fingerprint, sought := -1, uint64(0), false // of the profile of the row before: members of a fold often stand together
+	lines := l.p.Lines[src.Base:][:src.Rows]
+	for row := range lines {
+		if lines[row].Status&(state.IsFold|state.IsMember) == 0 {
 			continue
 		}
-		fingerprint := l.Folder.ProfileOf(src.Block.Profile(row)).Stamp
-		if !x.mayBeSought(soughtHash(fingerprint)) {
+		if profile := int(profiles[row]); profile != last {
+			fingerprint = l.Folder.ProfileOf(profiles[row]).Stamp
+			last, sought = profile, x.mayBeSought(soughtHash(fingerprint))
+		}
+		if !sought {
 			continue
 		}
 		group := uint32(0)
@@ -145,7 +152,7 @@ func (l *Worker) ownForMembers(c int) {
 			group = l.Folder.Groups.Number(l.p.Snap, groups[row])
 		}
 		if at := x.find(fingerprint, group); at != 0 {
-			need := l.p.NeedOf(line)
+			need := l.p.NeedOf(src.Base + int32(row))
 			x.own(at, need, l.p.RankOf[need])
 		}
 	}

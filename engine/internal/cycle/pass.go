@@ -10,6 +10,7 @@ import (
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/internal/holds"
 	"github.com/tonnage/tonnage/engine/internal/plan"
+	"github.com/tonnage/tonnage/engine/internal/reuse"
 	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/internal/workers"
 	"github.com/tonnage/tonnage/engine/model"
@@ -102,10 +103,13 @@ func (p *Pass) Begin(st *Store, s *snapshot.Snapshot, in *plan.Input, opts *plan
 		st.classesOf = classesByMatcher(s)
 	}
 	p.ClassesOf = st.classesOf
-	p.ClassMask = alloc.Make[uint64](arena, len(s.Classes))
-	for c := range p.ClassMask {
-		p.ClassMask[c] = PositiveDims(p.Vector(uint32(c)))
+	if p.Changed.Renumbered || !st.Seen.Valid || st.Seen.Dims != p.Dims || st.Seen.DimsVersion != s.Demand.Numbering().Dims {
+		st.classMask = reuse.Resize(st.classMask, len(s.Classes))
+		for c := range st.classMask {
+			st.classMask[c] = PositiveDims(p.Vector(uint32(c)))
+		}
 	}
+	p.ClassMask = st.classMask
 }
 
 // classesByMatcher inverts the lists of matchers by class.

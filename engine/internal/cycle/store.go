@@ -23,6 +23,7 @@ type Store struct {
 	MachineTable
 	Kinds     state.Kinds
 	classesOf [][]uint32 // by matcher; see Fleet.ClassesOf
+	classMask []uint64   // by class; see Fleet.ClassMask
 	RankSlots []ranks.Slot
 	Holds     holds.Store
 	Undoing   undoLists

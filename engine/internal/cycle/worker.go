@@ -61,15 +61,14 @@ func (l *Worker) Resume(need int32) {
 
 // Subtract subtracts what a machine of a class covers from what is missing.
 func (l *Worker) Subtract(class uint32) {
-	v := l.p.Vector(class)
-	lacks := uint64(0)
-	for d, m := range l.Missing {
+	missing, lacks := l.Missing, uint64(0)
+	v := l.p.Vector(class)[:len(missing)]
+	for d, m := range missing {
 		if m > 0 {
-			m = max(m-v[d], 0)
-			l.Missing[d] = m
-			if m > 0 {
+			if m = max(m-v[d], 0); m > 0 {
 				lacks |= 1 << d
 			}
+			missing[d] = m
 		}
 	}
 	l.Lacks = lacks
