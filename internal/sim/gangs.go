@@ -41,7 +41,8 @@ type gangs struct {
 	// before; changed is the last cycle in which demand or supply did, disturbed also one in which something that was held
 	// turned free, or in which an owner may wait because of machines that failed.
 	calm      bool
-	failed    int // machines
+	failed    map[string]struct{} // machines that had failed after the cycle before
+	failing   map[string]struct{} // after this cycle
 	changed   int
 	disturbed int
 	calmFrom  int
@@ -78,6 +79,8 @@ func newGangs() gangs {
 	return gangs{
 		accepted: map[string]*Rollup{}, held: map[model.Owner]map[string]struct{}{},
 		preempted: map[model.Owner]map[string]taking{}, given: map[string]bool{},
+		failed:  map[string]struct{}{},
+		failing: map[string]struct{}{},
 		leaving: map[model.Owner]model.Resources{}, states: map[model.Owner]*ownerState{}, draining: map[string]uint64{}, ledger: newLedger(),
 	}
 }
@@ -356,10 +359,11 @@ const backOffCycles = 64
 
 // calmAfter notes whether anything was under way or done at the end of a cycle, or would have
 // been done but for a pause.
-func (g *gangs) calmAfter(cycle int, c *shard.Cycle, inFlight, failed, suppressed int) {
+func (g *gangs) calmAfter(cycle int, c *shard.Cycle, inFlight, suppressed int) {
 	was := g.calm
-	if failed != g.failed {
-		g.failed, g.disturbed = failed, cycle+backOffCycles
+	if !maps.Equal(g.failing, g.failed) {
+		g.disturbed = cycle + backOffCycles
+		g.failed, g.failing = g.failing, g.failed
 	}
 	g.calm = len(c.Started) == 0 && inFlight == 0 && len(g.held) == 0 && suppressed == 0
 	if g.calm && !was {

@@ -153,7 +153,7 @@ func TestViolationsOfGangsAreSeen(t *testing.T) {
 			a := machine("a", model.Draining, "")
 			a.Reservation = s.plan.Reservations[0].Reservation
 			r.gangs.noteMachine(map[string]model.Machine{}, &a)
-			r.checkLeaving(0)
+			r.checkLeaving()
 		}},
 		{"preempted again", PreemptedOnce, func(_ *testing.T, r *run, s *scene) {
 			r.decideGangs(s)

@@ -214,10 +214,12 @@ func (r *run) checkHeld(machines map[string]model.Machine, present map[string]st
 // checkLeaving finds Needs that count on what drains for them, and after the
 // cycle it is held for them no more: they would preempt for it again. Where a drain
 // has failed in the cycle, the plan has ended.
-func (r *run) checkLeaving(failed int) {
+func (r *run) checkLeaving() {
 	g := &r.gangs
-	if failed != g.failed {
-		return
+	for id := range g.failing {
+		if _, before := g.failed[id]; !before {
+			return
+		}
 	}
 	for o, x := range g.states {
 		if x.awaiting && !x.satisfied && !g.leaving[o].Covers(x.inFlight) {
@@ -232,6 +234,7 @@ func (r *run) checkLeaving(failed int) {
 // from the start.
 func (g *gangs) noteMachine(held map[string]model.Machine, m *model.Machine) {
 	if m.State == model.Failed {
+		g.failing[m.ID] = struct{}{}
 		maps.DeleteFunc(g.preempted, func(_ model.Owner, ids map[string]taking) bool { _, failed := ids[m.ID]; return failed })
 	}
 	o := m.Reservation.Owner

@@ -189,7 +189,7 @@ func (r *run) step(ctx context.Context, k int) (*Cycle, error) {
 	r.checkWhole(c) // before describe, which notes the drains that have failed in this cycle
 	out := r.describe(c)
 	r.checkActions(c)
-	r.gangs.calmAfter(k, c, out.InFlight, out.States[model.Failed.String()], out.Suppressed)
+	r.gangs.calmAfter(k, c, out.InFlight, out.Suppressed)
 	if r.violation != nil {
 		return nil, r.violation
 	}
@@ -228,6 +228,7 @@ func (r *run) machines(out *Cycle) {
 	present := make(map[string]struct{}, len(r.expected))
 	held := map[string]model.Machine{}
 	clear(r.gangs.leaving)
+	clear(r.gangs.failing)
 	r.shard.Machines(func(m model.Machine) bool {
 		present[m.ID] = struct{}{}
 		out.States[m.State.String()]++
@@ -242,6 +243,6 @@ func (r *run) machines(out *Cycle) {
 	})
 	r.checkPresence(present)
 	r.checkHeld(held, present)
-	r.checkLeaving(out.States[model.Failed.String()])
+	r.checkLeaving()
 	out.Digest = fmt.Sprintf("%016x", xxhash.Sum64(d))
 }
