@@ -36,10 +36,12 @@ CYCLES ?= 60
 BASE ?=
 BENCHMARKS ?=
 
-# make soak-fleets, make soak-rungs, make soak-sim, make soak-loops, make fuzz, make bench
+# make soak-fleets, make soak-scripts, make soak-rungs, make soak-sim, make soak-loops, make fuzz, make bench
 FLEETS ?= 200000
 TAB_MINUTES ?= 60
 FLEET_FROM ?= 1
+SCRIPTS ?= 8000
+SCRIPT_FROM ?= 1
 RUNG_CYCLES ?= 100000
 RUNG_FROM ?= 1
 SIM_CYCLES ?= 1000000
@@ -315,7 +317,12 @@ page-long: ## the page of 500,000 machines, and the memory of a tab that stays o
 .PHONY: soak-fleets
 soak-fleets: ## compare engine and reference on many more random fleets; goes on where it ended (FLEETS=200000 FLEET_FROM=1)
 	$(GO) test -vet=off -c -o $(CURDIR)/build/soak-fleets.test ./engine
-	tools/fleets build/soak-fleets.test $(FLEETS) $(FLEET_FROM) $(CURDIR)/build/soak-fleets.state
+	tools/insteps fleets build/soak-fleets.test EqualsReference fleets fleet-from 2000 $(FLEETS) $(FLEET_FROM) $(CURDIR)/build/soak-fleets.state
+
+.PHONY: soak-scripts
+soak-scripts: ## compare engine and reference over scripts of 25 cycles, with 1, 2, 3 and 16 workers; goes on where it ended (SCRIPTS=8000 SCRIPT_FROM=1)
+	$(GO) test -vet=off -c -o $(CURDIR)/build/soak-scripts.test ./engine
+	tools/insteps scripts build/soak-scripts.test 'Incremental.*TheReference' scripts script-from 40 $(SCRIPTS) $(SCRIPT_FROM) $(CURDIR)/build/soak-scripts.state
 
 .PHONY: soak-rungs
 soak-rungs: ## the fleet of a rung, changed in batches of 1 to 8,000: cycles that build on the last one against cycles from nothing (RUNG=5k RUNG_CYCLES=100000 RUNG_FROM=1)

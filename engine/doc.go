@@ -500,7 +500,7 @@
 //
 //   - engine/reference is the contract as maps and loops. internal/twin compares
 //     plans with it: on random fleets (equality_test.go), over random edits with
-//     one, two and three workers (script_test.go), and in the simulator
+//     1, 2, 3 and 16 workers (script_test.go), and in the simulator
 //     (internal/sim).
 //   - Racing lets Needs take machines from each other by rank. It shares neither
 //     heads nor ladders with the walk in rank order (race_oracle_test.go).

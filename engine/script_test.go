@@ -273,8 +273,8 @@ const scriptFaultsMax = 5
 // The engines that go through a script: how many workers they have, and how
 // often they are checked; one never is.
 var (
-	workersOf     = []int{1, 2, 3}
-	checkCyclesOf = []int{1 << 20, 8, 5}
+	workersOf     = []int{1, 2, 3, 16}
+	checkCyclesOf = []int{1 << 20, 8, 5, 1 << 20}
 )
 
 // runScript goes through one script and says where an engine and the reference

@@ -92,6 +92,7 @@ var stages = []stage{
 	{"memory of a large shard", "resident", 10 * time.Minute, night},
 	{"the page for an hour", "page-long", 80 * time.Minute, night},
 	{"200,000 random fleets", "soak-fleets", 20 * time.Minute, night},
+	{"8,000 scripts of 25 cycles", "soak-scripts", 40 * time.Minute, night},
 	{"a million simulated cycles", "soak-sim", 20 * time.Minute, night},
 	{"100,000 closed loops", "soak-loops", 60 * time.Minute, night},
 	{"kernels with AVX-512", "test-avx512", 10 * time.Minute, night},
