@@ -64,6 +64,8 @@ func (l *Worker) ReclaimBetweenTenants() {
 			l.noteTurn(need, k)
 			l.planAgain(need, k)
 			l.p.noteExhausted(need, k)
+		} else if n.Is(state.HasCandidates) {
+			l.Visit(need) // it may be the memoized turn that says so: the next cycle takes it back
 		}
 	}
 	l.p.Tenants.Reclaiming = false
