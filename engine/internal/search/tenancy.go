@@ -59,13 +59,15 @@ func (l *Worker) ReclaimBetweenTenants() {
 			continue
 		}
 		l.p.beginTurn(taker)
-		if l.p.Opts.Explain || !l.p.nothingToReclaim(need, k) {
+		switch found := l.p.Tenants.Between.ExhaustedFound; {
+		case l.p.Opts.Explain || !l.p.nothingToReclaim(need, k):
 			l.BlockUpTo(int32(rank))
 			l.noteTurn(need, k)
 			l.planAgain(need, k)
 			l.p.noteExhausted(need, k)
-		} else if n.Is(state.HasCandidates) {
-			l.Visit(need) // it may be the memoized turn that says so: the next cycle takes it back
+		case found != 0 && l.p.isMemoized(need):
+			l.Visit(need)
+			n.Status |= found
 		}
 	}
 	l.p.Tenants.Reclaiming = false
@@ -92,12 +94,14 @@ func (p *Pass) nothingToReclaim(need int32, k *state.Kind) bool {
 	if len(p.Preempted.WithheldBy)+p.Reserved.Voided() > 0 || len(k.Spread) > 0 {
 		return false
 	}
-	n := &p.Lines[need]
-	if v := p.exhaustedFor(need); v.Plans > 0 && v == p.Tenants.Between.Exhausted {
-		n.Status |= p.Tenants.Between.ExhaustedFound
-		return true
-	}
-	return !t.AnyGives() || n.Is(state.HasCandidates) && t.AllFull(k.Classes)
+	return p.isMemoized(need) || !t.AnyGives() || p.Lines[need].Is(state.HasCandidates) && t.AllFull(k.Classes)
+}
+
+// isMemoized reports whether the second turn of a need is known to find nothing: the last one of a need like it did, and
+// nothing has changed since.
+func (p *Pass) isMemoized(need int32) bool {
+	v := p.exhaustedFor(need)
+	return v.Plans > 0 && v == p.Tenants.Between.Exhausted
 }
 
 // exhaustedFor returns the state for a need that chooses freely; the zero value for others.
