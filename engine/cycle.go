@@ -22,7 +22,7 @@ import (
 // Stats.Differs says so, and the answer from nothing is returned.
 func (e *Engine) Cycle(in Input) (plan *Plan, err error) {
 	defer func() {
-		e.crew.Mark = nil // the caller's; see Engine.unreachable
+		e.store.Crew.Mark = nil // the caller's; see Engine.unreachable
 		if fault := recover(); fault != nil {
 			limit, ok := fault.(*alloc.LimitError)
 			if !ok {
@@ -63,7 +63,7 @@ func (e *Engine) forget() {
 func (e *Engine) abandon() {
 	e.forget()
 	e.last = nil
-	arenas := []*alloc.Arena{e.arena, e.store.Arena}
+	arenas := []*alloc.Arena{e.store.CycleArena, e.store.Arena}
 	for _, l := range e.store.Workers {
 		arenas = append(arenas, l.Arenas()...)
 	}
@@ -88,11 +88,11 @@ var crewMin = 1 << 16
 func (e *Engine) decide(in Input) (*Plan, error) {
 	watch := newStopwatch(in.Clock)
 	e.in = in
-	crew := e.crew
+	crew := e.store.Crew
 	crew.Mark = in.Mark
 	crew.Alone = in.Supply.Len()+in.Demand.Len() < crewMin && e.store.Racing == nil
 	crew.Begin(model.StageSnapshot)
-	e.arena.Reset()
+	e.store.CycleArena.Reset()
 	if e.opts.Full {
 		e.forget()
 	}
@@ -170,7 +170,7 @@ type store struct {
 func (e *Engine) newPass(s *snapshot.Snapshot, in *Input) *pass {
 	p, st := &e.at, &e.store
 	*p = pass{e: e, st: st}
-	p.Begin(&st.Store, s, in, &e.opts, e.arena, e.crew)
+	p.Begin(&st.Store, s, in)
 	p.Counted.Rows = in.Demand.Len()
 	if st.fates == nil {
 		st.fates = map[model.Owner]plan.Fate{}
@@ -193,7 +193,7 @@ func (e *Engine) trim(fresh bool) {
 	if e.builtOn != trimAfter {
 		return
 	}
-	e.arena.Trim()
+	e.store.CycleArena.Trim()
 	for _, l := range e.store.Workers {
 		l.Arena.Trim()
 	}

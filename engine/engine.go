@@ -16,8 +16,6 @@ type Engine struct {
 	opts     Options
 	accounts alloc.Accounts
 	snaps    *snapshot.Builder
-	arena    *alloc.Arena
-	crew     *workers.Crew
 	// Lists whose elements contain pointers are kept outside of arenas, from cycle to cycle.
 	store  store
 	walker preempt.Worker // the first worker, which does phase 2
@@ -43,19 +41,19 @@ func New(opts Options) (*Engine, error) {
 	opts.SearchUnits = cmp.Or(opts.SearchUnits, SearchUnitsDefault)
 	e := &Engine{opts: opts}
 	e.snaps = snapshot.NewBuilder(&e.accounts)
-	e.arena = e.accounts.NewArena(alloc.Pass)
+	e.store.Opts, e.store.CycleArena = &e.opts, e.accounts.NewArena(alloc.Pass)
 	e.store.Arena = e.accounts.NewArena(alloc.Pass)
 	size := opts.Workers
 	if size == 0 {
 		size = runtime.GOMAXPROCS(0)
 	}
-	e.crew = workers.New(size, opts.Pin)
-	e.snaps.Share(size, e.crew.Each)
+	e.store.Crew = workers.New(size, opts.Pin)
+	e.snaps.Share(size, e.store.Crew.Each)
 	for i := range size {
 		e.addWorker(i)
 	}
 	e.store.MakeTasks()
-	e.unreachable = runtime.AddCleanup(e, (*workers.Crew).Close, e.crew)
+	e.unreachable = runtime.AddCleanup(e, (*workers.Crew).Close, e.store.Crew)
 	return e, nil
 }
 
@@ -78,7 +76,7 @@ func (e *Engine) addWorker(number int) {
 // The goroutines of an engine that becomes unreachable are ended without it.
 func (e *Engine) Close() {
 	e.unreachable.Stop()
-	e.crew.Close()
+	e.store.Crew.Close()
 	e.accounts.Close()
 }
 

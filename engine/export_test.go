@@ -52,9 +52,9 @@ func SetRace(tries int, backwards bool) (undo func()) {
 // OnWorkers lets every worker do f with the arenas of its own; shared is one of those
 // that all of them use.
 func (e *Engine) OnWorkers(f func(worker int, own [2]*alloc.Arena, shared *alloc.Arena)) {
-	e.crew.Alone = false
-	e.crew.Run(func(worker int) {
-		f(worker, [2]*alloc.Arena(e.store.Workers[worker].Arenas()), e.arena)
+	e.store.Crew.Alone = false
+	e.store.Crew.Run(func(worker int) {
+		f(worker, [2]*alloc.Arena(e.store.Workers[worker].Arenas()), e.store.CycleArena)
 	})
 }
 
@@ -93,7 +93,7 @@ func (e *Engine) CheckFolds() error {
 
 // SetMemoryLimit bounds each of the engine's arenas, in bytes.
 func (e *Engine) SetMemoryLimit(bytes int64) {
-	e.arena.SetLimit(bytes)
+	e.store.CycleArena.SetLimit(bytes)
 	e.store.Arena.SetLimit(bytes)
 	for _, l := range e.store.Workers {
 		for _, a := range l.Arenas() {

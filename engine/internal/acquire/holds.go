@@ -140,8 +140,8 @@ func (l *Worker) revive(class uint32) {
 	l.Acquiring.Revived = true
 }
 
-// HeldFor returns, in keep order, what is held for a Need, and what still drains of its own
-// plan that ended in this pass, unless another plan counts on it.
+// HeldFor returns the machines that are reserved for a Need, in keep order. It adds those that still drain for a plan of
+// the Need that ended in this pass, unless another plan counts on them.
 func (p *Pass) HeldFor(need int32) []columnar.Row {
 	rows, drains := p.Reserved.Of(need), p.Reserved.Draining(need)
 	if len(drains) == 0 {

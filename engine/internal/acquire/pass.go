@@ -1,13 +1,11 @@
 package acquire
 
 import (
-	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/bitmap"
 	"github.com/tonnage/tonnage/engine/internal/free"
 	"github.com/tonnage/tonnage/engine/internal/order"
 	"github.com/tonnage/tonnage/engine/internal/plan"
 	"github.com/tonnage/tonnage/engine/internal/tenancy"
-	"github.com/tonnage/tonnage/engine/internal/workers"
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
@@ -28,8 +26,8 @@ type Store struct {
 }
 
 // Begin begins the pass of a cycle.
-func (p *Pass) Begin(st *Store, s *snapshot.Snapshot, in *plan.Input, opts *plan.Options, arena *alloc.Arena, crew *workers.Crew) {
-	p.Pass.Begin(&st.Store, s, in, opts, arena, crew)
+func (p *Pass) Begin(st *Store, s *snapshot.Snapshot, in *plan.Input) {
+	p.Pass.Begin(&st.Store, s, in)
 	p.st = st
 }
 
@@ -45,7 +43,7 @@ func (p *Pass) StartOver() {
 	st.layoutOf, st.layouts = st.layoutOf[:0], map[free.Key][]spreadLayout{}
 }
 
-// Lay finds what is free, and what is held for whom, once the order is known.
+// Lay lists the free machines and indexes the reservations, once the order is known.
 func (p *Pass) Lay(shares *tenancy.Shares) {
 	p.st.ways.Snapshot = p.Snap
 	p.Stock.Free[0] = free.NewPool(p.Arena, &p.Snap.Idle, p.Snap.Keep, &p.Reserved.Lower.Rows)

@@ -1,12 +1,10 @@
 package assign
 
 import (
-	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/engine/internal/acquire"
 	"github.com/tonnage/tonnage/engine/internal/plan"
 	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/internal/tenancy"
-	"github.com/tonnage/tonnage/engine/internal/workers"
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
@@ -40,12 +38,12 @@ type Shortage struct {
 }
 
 // Begin begins the pass of a cycle.
-func (p *Pass) Begin(st *Store, s *snapshot.Snapshot, in *plan.Input, opts *plan.Options, arena *alloc.Arena, crew *workers.Crew) {
-	p.Pass.Begin(&st.Store, s, in, opts, arena, crew)
+func (p *Pass) Begin(st *Store, s *snapshot.Snapshot, in *plan.Input) {
+	p.Pass.Begin(&st.Store, s, in)
 	p.st = st
 }
 
-// Lay allocates what phase 1 needs, once the order is known, and finds what is held for whom.
+// Lay prepares the workers for phase 1, lists the free machines and indexes the reservations, once the order is known.
 func (p *Pass) Lay(shares *tenancy.Shares) {
 	p.Atlas = state.NewAtlas(p.Arena, p.Sources, len(p.Lines))
 	for _, l := range p.st.workers {

@@ -96,20 +96,16 @@ type Counted struct {
 }
 
 // Begin begins the pass of a cycle.
-func (p *Pass) Begin(st *Store, s *snapshot.Snapshot, in *plan.Input, opts *plan.Options, arena *alloc.Arena, crew *workers.Crew) {
-	*p = Pass{st: st, Input: in, Opts: opts, Arena: arena, Crew: crew, Fleet: Fleet{Snap: s, Dims: len(s.Demand.Dims())}}
+func (p *Pass) Begin(st *Store, s *snapshot.Snapshot, in *plan.Input) {
+	*p = Pass{st: st, Input: in, Opts: st.Opts, Arena: st.CycleArena, Crew: st.Crew, Fleet: Fleet{Snap: s, Dims: len(s.Demand.Dims())}}
 	p.Changed.Renumbered = st.Seen.Supply != s.Supply || s.Fresh || s.ClassesChanged
 	if st.classesOf == nil || p.Changed.Renumbered {
-		st.classesOf = classesByMatcher(s)
-	}
-	p.ClassesOf = st.classesOf
-	if p.Changed.Renumbered || !st.Seen.Valid || st.Seen.Dims != p.Dims || st.Seen.DimsVersion != s.Demand.Numbering().Dims {
-		st.classMask = reuse.Resize(st.classMask, len(s.Classes))
+		st.classesOf, st.classMask = classesByMatcher(s), reuse.Resize(st.classMask, len(s.Classes))
 		for c := range st.classMask {
 			st.classMask[c] = PositiveDims(p.Vector(uint32(c)))
 		}
 	}
-	p.ClassMask = st.classMask
+	p.ClassesOf, p.ClassMask = st.classesOf, st.classMask
 }
 
 // classesByMatcher inverts the lists of matchers by class.

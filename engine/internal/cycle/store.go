@@ -5,9 +5,11 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/internal/holds"
+	"github.com/tonnage/tonnage/engine/internal/plan"
 	"github.com/tonnage/tonnage/engine/internal/ranks"
 	"github.com/tonnage/tonnage/engine/internal/reuse"
 	"github.com/tonnage/tonnage/engine/internal/state"
+	"github.com/tonnage/tonnage/engine/internal/workers"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/supply"
 )
@@ -16,6 +18,10 @@ import (
 // credited. Clusters whose demand or machines changed are decided again. Acquisitions and preemptions
 // are never taken over: each cycle decides them anew.
 type Store struct {
+	Opts       *plan.Options // of the engine, as are the next two
+	CycleArena *alloc.Arena  // memory of one cycle
+	Crew       *workers.Crew
+
 	Arena    *alloc.Arena
 	Seen     seenBefore
 	Clusters []ClusterState

@@ -21,7 +21,7 @@ type Worker struct {
 	Figures Figures
 }
 
-// Figures is what a worker counts; phase 1 adds them up.
+// Figures is what a worker counts. Phase 1 adds up Satisfied, and phase 2 the others.
 type Figures struct {
 	Probes           int64
 	Satisfied        int // satisfied rows

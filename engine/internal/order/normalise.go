@@ -19,13 +19,13 @@ import (
 func (p *Pass) Normalise() (moved bool) {
 	st, crew := p.st, p.Crew
 	p.NeedTable, p.MachineTable, p.Kinds = st.NeedTable, st.MachineTable, st.Kinds.List
+	for _, l := range st.workers {
+		l.Folder.enter(p)
+	}
 	if !p.Changed.Fresh {
 		p.undo()
 	}
 	p.findHeldForFolds()
-	for i := range p.st.workers {
-		p.st.workers[i].Folder.enter(p)
-	}
 	crew.Each(len(p.Sources), cycle.ClustersPerChunk, p.st.tasks.renew)
 	p.Kinds = st.Kinds.List
 	for i := range st.Clusters {

@@ -5,7 +5,6 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/internal/cycle"
 	"github.com/tonnage/tonnage/engine/internal/plan"
-	"github.com/tonnage/tonnage/engine/internal/workers"
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
@@ -54,8 +53,8 @@ func (st *Store) AddWorker(l *Worker) { st.workers = append(st.workers, l) }
 func (l *Worker) Arenas() []*alloc.Arena { return []*alloc.Arena{l.Arena, l.Folder.sums} }
 
 // Begin begins the pass of a cycle.
-func (p *Pass) Begin(st *Store, s *snapshot.Snapshot, in *plan.Input, opts *plan.Options, arena *alloc.Arena, crew *workers.Crew) {
-	p.Pass.Begin(&st.Store, s, in, opts, arena, crew)
+func (p *Pass) Begin(st *Store, s *snapshot.Snapshot, in *plan.Input) {
+	p.Pass.Begin(&st.Store, s, in)
 	p.st = st
 }
 

@@ -1,10 +1,8 @@
 package preempt
 
 import (
-	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/engine/internal/plan"
 	"github.com/tonnage/tonnage/engine/internal/search"
-	"github.com/tonnage/tonnage/engine/internal/workers"
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
@@ -22,8 +20,8 @@ type Worker struct {
 }
 
 // Begin begins the pass of a cycle.
-func (p *Pass) Begin(st *search.Store, s *snapshot.Snapshot, in *plan.Input, opts *plan.Options, arena *alloc.Arena, crew *workers.Crew) {
-	p.Pass.Begin(st, s, in, opts, arena, crew)
+func (p *Pass) Begin(st *search.Store, s *snapshot.Snapshot, in *plan.Input) {
+	p.Pass.Begin(st, s, in)
 	p.st = st
 }
 

@@ -1,11 +1,9 @@
 package search
 
 import (
-	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/engine/internal/plan"
 	"github.com/tonnage/tonnage/engine/internal/reuse"
 	"github.com/tonnage/tonnage/engine/internal/victims"
-	"github.com/tonnage/tonnage/engine/internal/workers"
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
@@ -25,8 +23,8 @@ type Store struct {
 }
 
 // Begin begins the pass of a cycle.
-func (p *Pass) Begin(st *Store, s *snapshot.Snapshot, in *plan.Input, opts *plan.Options, arena *alloc.Arena, crew *workers.Crew) {
-	p.Pass.Begin(&st.Store, s, in, opts, arena, crew)
+func (p *Pass) Begin(st *Store, s *snapshot.Snapshot, in *plan.Input) {
+	p.Pass.Begin(&st.Store, s, in)
 	p.st = st
 }
 

@@ -1,7 +1,6 @@
 package victims
 
 import (
-	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/bitmap"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/internal/assign"
@@ -9,7 +8,6 @@ import (
 	"github.com/tonnage/tonnage/engine/internal/records"
 	"github.com/tonnage/tonnage/engine/internal/reuse"
 	"github.com/tonnage/tonnage/engine/internal/tenancy"
-	"github.com/tonnage/tonnage/engine/internal/workers"
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
@@ -60,14 +58,14 @@ type Preempted struct {
 type Told struct {
 	Tried       []records.Tried // the domains in which phase 2 looked
 	TriedFrom   int             // index in Tried of the first entry of the Need at work
-	Compared    int             // plans whose domains stand in tried without Explain
+	Compared    int             // plans whose domains stand in Tried without Explain
 	PlanWhys    []records.Planned
 	TenancyWhys []records.Turn
 }
 
 // Begin begins the pass of a cycle. Phase 2 fills the lists of the last one.
-func (p *Pass) Begin(st *Store, s *snapshot.Snapshot, in *plan.Input, opts *plan.Options, arena *alloc.Arena, crew *workers.Crew) {
-	p.Pass.Begin(&st.Store, s, in, opts, arena, crew)
+func (p *Pass) Begin(st *Store, s *snapshot.Snapshot, in *plan.Input) {
+	p.Pass.Begin(&st.Store, s, in)
 	p.st = st
 	m := &st.memory
 	if m.withheldBy == nil {

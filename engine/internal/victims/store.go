@@ -9,7 +9,7 @@ import (
 	"github.com/tonnage/tonnage/engine/internal/units"
 )
 
-// Store is what phase 2 keeps for the next cycle: memory, and nothing that a decision depends on.
+// Store is what phase 2 keeps for the next cycle. What it adds is memory: no decision depends on it.
 type Store struct {
 	assign.Store
 	Workers []*Worker // by number
@@ -58,7 +58,7 @@ func (st *Store) MakeTasks() {
 	}
 }
 
-// lentUnits is the memory of what phase 2 could preempt; see candidates. It is lent for a cycle.
+// lentUnits is the memory of what phase 2 could preempt; see Candidates. It is lent for a cycle.
 type lentUnits struct {
 	pools       reuse.Stock[victimPool]
 	poolOf      []*victimPool
