@@ -21,7 +21,7 @@ type shape struct {
 var shapes = []shape{
 	{pkg: "./shard/...", fields: 20, methods: 40, lines: 4500},
 	{pkg: "./engine/internal/...", fields: 20, methods: 40, lines: 4500},
-	{pkg: "./engine", fields: 20, methods: 60, lines: 4500}, // the report and Explain are methods of the pass
+	{pkg: "./engine", fields: 20, methods: 40, lines: 4500},
 }
 
 // wholes are types that hold a program together: of fields they may have fewer.
@@ -41,6 +41,7 @@ var spacious = map[string]string{
 // crowded are the types that have more methods than they may: exactly so many, so that a number in this table only falls.
 // In time they are cut as packages were: what follows one subject moves to a type of its own.
 var crowded = map[string]int{
+	"./engine.pass":                      48,
 	"./engine/internal/assign.Worker":    110,
 	"./engine/internal/search.selection": 101,
 	"./engine/internal/victims.Pass":     66,
