@@ -322,7 +322,7 @@ soak-fleets: ## compare engine and reference on many more random fleets; goes on
 .PHONY: soak-scripts
 soak-scripts: ## compare engine and reference over scripts of 25 cycles, with 1, 2, 3 and 16 workers; goes on where it ended (SCRIPTS=8000 SCRIPT_FROM=1)
 	$(GO) test -vet=off -c -o $(CURDIR)/build/soak-scripts.test ./engine
-	tools/insteps scripts build/soak-scripts.test 'Incremental.*TheReference' scripts script-from 40 $(SCRIPTS) $(SCRIPT_FROM) $(CURDIR)/build/soak-scripts.state
+	tools/insteps scripts build/soak-scripts.test 'Incremental.*TheReference' scripts script-from 200 $(SCRIPTS) $(SCRIPT_FROM) $(CURDIR)/build/soak-scripts.state
 
 .PHONY: soak-rungs
 soak-rungs: ## the fleet of a rung, changed in batches of 1 to 8,000: cycles that build on the last one against cycles from nothing (RUNG=5k RUNG_CYCLES=100000 RUNG_FROM=1)
