@@ -97,6 +97,7 @@ const (
 	WorkersMax          = plan.WorkersMax
 	DrainSecondsDefault = plan.DrainSecondsDefault
 
+	// ConfigureAllowanceSeconds is how long a plan may take from the end of its drains until its machines are bound.
 	ConfigureAllowanceSeconds = plan.ConfigureAllowanceSeconds
 )
 

@@ -279,7 +279,7 @@
 //	                                                                preempt (withheld)
 //	Kinds, Atlas    kinds; numbers of rows in outputs      cycle    normalise, lay         all
 //	Changed         what differs from the last cycle       cycle    CarryOver, normalise   credit
-//	Reserved        what is held for whom, what has ended  cycle    lay, acquire, preempt  all behind lay
+//	Reserved        reservations: live, and ended          cycle    lay, acquire, preempt  all after lay
 //	                (its type is in package holds)
 //	folding         what decides whether gangs fold        order    normalise              rank
 //	Stock *         Free, Ladders, Acquisitions            acquire  lay, acquire, preempt  preempt, report
@@ -353,7 +353,7 @@
 //	StartOver    normalise  all, if the cycle builds on nothing
 //	UndoTurn     normalise  what the Need claimed in its turn of the last cycle; undo does
 //	                        so for rows of one stamp that gave back together
-//	PartFrom     normalise  a machine that left a cluster that is credited anew
+//	PartFrom     normalise  a machine that left its cluster, which is credited anew
 //	unlink       normalise  a machine that left any other cluster (PartFrom)
 //	             credit     a machine that a higher Need claims now (seize)
 //	row          normalise  the chain of a line that is made again (cluster)

@@ -253,7 +253,7 @@ func TestFitEqualsReference(t *testing.T) {
 	sizes := []fleet.Size{fleet.Tiny, fleet.Tiny, fleet.Small, fleet.Small, fleet.Tiny, fleet.Medium}
 	other := 0
 	seeds := fleetSeeds(fleetsToTry()/3,
-		160067, // a plan counts on a held machine that a row of a stamp divided anew has beyond what it needs
+		160067, // a plan of higher rank takes a held machine from a row that is satisfied without it
 	)
 	for i, seed := range seeds {
 		w := fleet.Fitted(fleet.Random(seed, sizes[seed%int64(len(sizes))]), seed)
