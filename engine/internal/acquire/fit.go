@@ -7,6 +7,7 @@ import (
 
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/internal/cover"
+	"github.com/tonnage/tonnage/engine/internal/exact"
 	"github.com/tonnage/tonnage/engine/internal/state"
 )
 
@@ -47,6 +48,8 @@ type fitter struct {
 	vecs    []int64
 	used    int // of vecs
 	counts  []int
+	tied    []fitPick // classes of which the next machine costs as much as that of the best one; see bestHelping
+	allowed []bool    // by tuple; see allowedTuples
 	memo    fitMemo
 }
 
@@ -69,47 +72,61 @@ func (l *Worker) fitterOf() *fitter {
 	return f
 }
 
+// enter forgets what held for the last pass: the table of the demand may be another one.
+func (f *fitter) enter() {
+	f.memo.clear()
+	f.byName = f.byName[:0]
+}
+
 // acquireFit is acquireStage with AcquireFit.
 func (l *Worker) acquireFit(need int32, k *state.Kind, stage int) {
 	f := l.fitterOf()
-	f.walkWhile(need, k, stage, func(cost float64) bool { return cost == 0 })
-	if l.Lacks == 0 || !f.choose(need, k, stage, true) {
-		f.walkWhile(need, k, stage, func(cost float64) bool { return !math.IsInf(cost, 1) })
+	isLeft := f.walkWhile(need, k, stage, func(cost float64) bool { return cost == 0 })
+	if isLeft && !f.choose(need, k, stage, true) {
+		isLeft = f.walkWhile(need, k, stage, func(cost float64) bool { return !math.IsInf(cost, 1) })
 	}
-	if l.Lacks == 0 || !f.choose(need, k, stage, false) {
+	if isLeft && l.Lacks != 0 && !f.choose(need, k, stage, false) {
 		f.walkWhile(need, k, stage, func(float64) bool { return true })
 	}
 }
 
-// walkWhile acquires as AcquireCheapest does, up to the first machine whose cost is not wanted.
-func (f *fitter) walkWhile(need int32, k *state.Kind, stage int, wanted func(cost float64) bool) {
+// walkWhile acquires as AcquireCheapest does, up to the first machine whose cost is not wanted. It reports
+// whether there is one. It helps, so the Need lacks something.
+func (f *fitter) walkWhile(need int32, k *state.Kind, stage int, wanted func(cost float64) bool) bool {
 	l := f.l
 	if k.Same {
-		f.walkInDomain(need, k, stage, wanted)
-		return
+		return f.walkInDomain(need, k, stage, wanted)
 	}
 	for l.Lacks != 0 {
 		c, ok := l.p.nextClass(l.p.Ladders[k.Number][stage], k, stage, l.Lacks)
-		if !ok || !wanted(l.p.CostIn(c, k, stage)) {
-			return
+		if !ok {
+			return false
+		}
+		if !wanted(l.p.CostIn(c, k, stage)) {
+			return true
 		}
 		l.Figures.Probes++
 		l.acquireHead(c, need, stage)
 	}
+	return false
 }
 
 // walkInDomain is walkWhile in the Need's domain.
-func (f *fitter) walkInDomain(need int32, k *state.Kind, stage int, wanted func(cost float64) bool) {
+func (f *fitter) walkInDomain(need int32, k *state.Kind, stage int, wanted func(cost float64) bool) bool {
 	l := f.l
 	d := l.DomainsFor(k.Matcher)
 	shelves := l.p.shelvesOf(d, need, k)
 	for l.Lacks != 0 {
 		r := l.nextOnShelves(d, shelves, k, stage)
-		if r == columnar.None || !wanted(l.p.CostIn(l.p.Snap.View.Class[r], k, stage)) {
-			return
+		if r == columnar.None {
+			return false
+		}
+		if !wanted(l.p.CostIn(l.p.Snap.View.Class[r], k, stage)) {
+			return true
 		}
 		l.ClaimFree(r, need, stage)
 	}
+	return false
 }
 
 // choose acquires the chosen machines of a stage, of those with a finite cost or of the others; false:
@@ -368,18 +385,41 @@ func (f *fitter) take(need int32, counts []int) {
 // Many Needs of a kind lack the same. While there are ample machines of every class, how many there are
 // does not matter, and the choice is the same; see cover.Choice.Ample. So a choice is looked up, for as long
 // as that is so: no class has become scarce, and none has machines again. Choices in a domain, whose classes
-// differ from domain to domain, and those under Options.MaxMachineShare are not kept.
+// differ from domain to domain, and those under Options.MaxMachineShare are not kept. The first machine under
+// hard spread is looked up, too; see bestOnly.
 
-// fitKey is what a choice is looked up by; missing is the hash of what is missing.
+// fitKey is what a choice was made for, beside what is missing.
 type fitKey struct {
-	kind    uint32
-	missing uint64
-	stage   int8
-	finite  bool
+	kind  uint32
+	stage int8
+	of    fitOffers
+}
+
+// fitOffers says among which machines a choice was made.
+type fitOffers uint8
+
+const (
+	finiteOffers  fitOffers = iota // whose cost is finite
+	endlessOffers                  // the others
+	onlyOffers                     // those of which one has to do: see bestOnly
+)
+
+// offersOf returns finiteOffers or endlessOffers.
+func offersOf(finite bool) fitOffers {
+	if finite {
+		return finiteOffers
+	}
+	return endlessOffers
+}
+
+// hash returns what a choice is looked up by.
+func (k fitKey) hash(missing []int64) uint64 {
+	return (state.Hash(missing) ^ (uint64(k.kind)<<8 | uint64(k.stage)<<4 | uint64(k.of))) * exact.Mixer
 }
 
 // fitEntry is a choice, as ranges of fitMemo.
 type fitEntry struct {
+	key                     fitKey
 	missing, classes, picks [2]int32
 	ample                   int32
 	reopened                int
@@ -394,7 +434,7 @@ type fitPick struct {
 
 // fitMemo is the choices of a worker in one pass.
 type fitMemo struct {
-	index   map[fitKey]int32
+	index   map[uint64]int32 // by fitKey.hash; of two choices with one hash the later is kept
 	entries []fitEntry
 	missing []int64
 	classes []uint32
@@ -409,21 +449,48 @@ const fitMemoMax = 1 << 16
 
 func (m *fitMemo) clear() {
 	if m.index == nil {
-		m.index = map[fitKey]int32{}
+		m.index = map[uint64]int32{}
 	}
 	clear(m.index)
 	m.entries, m.missing, m.classes, m.picks = m.entries[:0], m.missing[:0], m.classes[:0], m.picks[:0]
 }
 
+// find returns the choice that was made for the same, nil when there is none or when a class has got machines again since.
+func (m *fitMemo) find(key fitKey, missing []int64) *fitEntry {
+	at, ok := m.index[key.hash(missing)]
+	if !ok {
+		return nil
+	}
+	e := &m.entries[at]
+	if e.key != key || e.reopened != m.reopened || !slices.Equal(m.missing[e.missing[0]:e.missing[1]], missing) {
+		return nil
+	}
+	return e
+}
+
+// add adds a choice; nil when there are too many. The caller appends its classes and picks, and calls end then.
+func (m *fitMemo) add(key fitKey, missing []int64, ample int) *fitEntry {
+	if len(m.entries) == fitMemoMax {
+		return nil
+	}
+	e := fitEntry{key: key, ample: int32(ample), reopened: m.reopened}
+	e.missing[0], e.classes[0], e.picks[0] = int32(len(m.missing)), int32(len(m.classes)), int32(len(m.picks))
+	m.missing = append(m.missing, missing...)
+	e.missing[1] = int32(len(m.missing))
+	m.index[key.hash(missing)] = int32(len(m.entries))
+	m.entries = append(m.entries, e)
+	return &m.entries[len(m.entries)-1]
+}
+
+func (m *fitMemo) end(e *fitEntry) {
+	e.classes[1], e.picks[1] = int32(len(m.classes)), int32(len(m.picks))
+}
+
 // recall takes what was chosen for the same before; false if nothing was, or if it may be another choice now.
 func (f *fitter) recall(need int32, stage int, finite bool) bool {
 	l, m := f.l, &f.memo
-	at, ok := m.index[fitKey{l.p.Lines[need].Kind, state.Hash(l.Missing), int8(stage), finite}]
-	if !ok {
-		return false
-	}
-	e := &m.entries[at]
-	if e.reopened != m.reopened || !slices.Equal(m.missing[e.missing[0]:e.missing[1]], l.Missing) {
+	e := m.find(fitKey{l.p.Lines[need].Kind, int8(stage), offersOf(finite)}, l.Missing)
+	if e == nil {
 		return false
 	}
 	left := l.p.Free[stage].Left
@@ -471,7 +538,7 @@ func (f *fitter) takeHeads(need int32, stage int, picks []fitPick) {
 // is as it was before the choice.
 func (f *fitter) remember(need int32, stage int, finite bool, choice *cover.Choice) {
 	l, m := f.l, &f.memo
-	if choice.Ample > fitAmpleMax || len(m.entries) == fitMemoMax {
+	if choice.Ample > fitAmpleMax {
 		return
 	}
 	for i := range f.sources {
@@ -479,9 +546,10 @@ func (f *fitter) remember(need int32, stage int, finite bool, choice *cover.Choi
 			return
 		}
 	}
-	e := fitEntry{ample: int32(choice.Ample), reopened: m.reopened}
-	e.missing[0], e.classes[0], e.picks[0] = int32(len(m.missing)), int32(len(m.classes)), int32(len(m.picks))
-	m.missing = append(m.missing, l.Missing...)
+	e := m.add(fitKey{l.p.Lines[need].Kind, int8(stage), offersOf(finite)}, l.Missing, choice.Ample)
+	if e == nil {
+		return
+	}
 	offer, last := int32(-1), int32(-1)
 	for i := range f.sources {
 		s := &f.sources[i]
@@ -494,9 +562,7 @@ func (f *fitter) remember(need int32, stage int, finite bool, choice *cover.Choi
 		}
 		m.picks = append(m.picks, fitPick{s.class, s.rank, offer, int32(choice.Counts[s.offer])})
 	}
-	e.missing[1], e.classes[1], e.picks[1] = int32(len(m.missing)), int32(len(m.classes)), int32(len(m.picks))
-	m.index[fitKey{l.p.Lines[need].Kind, state.Hash(l.Missing), int8(stage), finite}] = int32(len(m.entries))
-	m.entries = append(m.entries, e)
+	m.end(e)
 }
 
 // fitAmpleMax is from how many machines on a class is never ample: the largest number that a choice may be kept

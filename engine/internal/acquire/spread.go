@@ -26,6 +26,7 @@ type tupleLayout struct {
 	skew   []int32    // maximal skew of each constraint
 	Values [][]uint32 // by constraint: the values of classes; one that lacks a later key is in no tuple
 	tuples []tupleClasses
+	of     []int32 // by class: 1 + the index of its tuple; 0 = its machines lack a constrained key
 }
 
 // tupleClasses is the classes that share a value of every constrained key.
@@ -70,6 +71,7 @@ func (p *Pass) layOut(k *state.Kind) *tupleLayout {
 }
 
 func (t *tupleLayout) dealClasses(p *Pass, k *state.Kind) {
+	t.of = make([]int32, len(p.Snap.Classes))
 	for _, c := range p.ClassesOf[k.Matcher] {
 		x := tupleClasses{}
 		for i, key := range t.keys {
@@ -98,6 +100,9 @@ func (t *tupleLayout) dealClasses(p *Pass, k *state.Kind) {
 	for i := range t.tuples {
 		for stage := range t.tuples[i].ladders {
 			t.tuples[i].ladders[stage] = free.NewLadder(t.tuples[i].classes, p.Costs(k, stage))
+		}
+		for _, c := range t.tuples[i].classes {
+			t.of[c] = int32(i) + 1
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"math/bits"
 
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/free"
+	"github.com/tonnage/tonnage/engine/internal/reuse"
 	"github.com/tonnage/tonnage/engine/internal/state"
 )
 
@@ -14,6 +16,12 @@ import (
 // whatever the skew; those held for lower ranks go last.
 func (l *Worker) acquireSpreadFit(need int32, k *state.Kind) {
 	f := l.fitterOf()
+	if t := l.p.Stock.Layouts[k.Number]; t != nil && !l.p.Reserved.Has(need) && !l.p.AnyLower(k) {
+		if !f.acquireOnly(need, k) {
+			f.acquireTuples(t, need, k)
+		}
+		return
+	}
 	l.Acquiring.Spread.Start(l.p.Snap.Supply, k.Spread)
 	if f.acquireOnly(need, k) {
 		return
@@ -43,6 +51,48 @@ func (l *Worker) acquireSpreadFit(need int32, k *state.Kind) {
 	}
 }
 
+// acquireTuples is acquireSpreadFit where classes determine the constrained keys, and nothing is held that the Need could take.
+func (f *fitter) acquireTuples(t *tupleLayout, need int32, k *state.Kind) {
+	l, x := f.l, &f.l.Acquiring.even
+	x.start(t)
+	for r := l.p.Lines[need].Head; r != columnar.None; r = l.p.Claims.Next(r) {
+		x.count(l.p, t, r)
+	}
+	blocked := false
+	for stage := range l.p.Stock.Free {
+		if l.Lacks == 0 {
+			return
+		}
+		if !l.p.any(l.p.Stock.Ladders[k.Number][stage], k, stage) {
+			continue // then no tuple has one
+		}
+		f.stage = stage
+		t.markPresent(l, k, stage)
+		for l.Lacks != 0 {
+			best := f.bestHelping(k, f.allowedTuples(t))
+			if best.row == columnar.None {
+				break
+			}
+			class := l.p.Snap.View.Class[best.row]
+			l.acquireHead(class, need, stage)
+			x.countTuple(t.tuples[t.of[class]-1].at)
+		}
+		blocked = blocked || f.anyPlaced(k)
+	}
+	if l.Lacks != 0 && blocked {
+		l.p.noteSkewed(need)
+	}
+}
+
+// allowedTuples returns a test whether the skew permits one more machine of a class. It holds for one step.
+func (f *fitter) allowedTuples(t *tupleLayout) func(class uint32, r columnar.Row) bool {
+	f.allowed = reuse.Resize(f.allowed, len(t.tuples))
+	for i := range t.tuples {
+		f.allowed[i] = f.l.Acquiring.even.allows(t, t.tuples[i].at)
+	}
+	return func(class uint32, _ columnar.Row) bool { return f.allowed[t.of[class]-1] }
+}
+
 // eachPlaced calls visit for the available machines of the stage that have all constrained keys, until it returns
 // false: those of a class that are not held, then those held for lower ranks. Of a class whose machines agree in
 // the keys, only the first is visited.
@@ -60,10 +110,9 @@ func (f *fitter) eachPlaced(k *state.Kind, visit func(columnar.Row) bool) {
 // eachOfClass is eachPlaced for the machines of a class that are not held.
 func (f *fitter) eachOfClass(class uint32, k *state.Kind, visit func(columnar.Row) bool) bool {
 	x := &f.l.p.Stock.Free[f.stage]
-	if f.l.p.Stock.Layouts[k.Number] != nil {
+	if t := f.l.p.Stock.Layouts[k.Number]; t != nil {
 		f.l.Figures.Probes++
-		r := x.Head(class) // the others are in the same place
-		return !f.l.Acquiring.Spread.IsPlaced(r) || visit(r)
+		return t.of[class] == 0 || visit(x.Head(class)) // the others are in the same place
 	}
 	for _, r := range x.Rest(class) {
 		if !f.isOpen(r) {
@@ -135,7 +184,7 @@ func (f *fitter) nextSpread(need int32, k *state.Kind) columnar.Row {
 	if best.row != columnar.None {
 		return best.row
 	}
-	best = f.bestHelping(k, l.Acquiring.Spread.AllowsAt)
+	best = f.bestHelping(k, func(_ uint32, r columnar.Row) bool { return l.Acquiring.Spread.AllowsAt(r) })
 	if best.row != columnar.None {
 		return best.row
 	}
@@ -149,10 +198,11 @@ func (f *fitter) nextSpread(need int32, k *state.Kind) columnar.Row {
 
 // bestHelping returns the first of the machines that are not held, that help, and that a test admits. A machine
 // covers at most one part of each row, so where machines cost more than the best one does for all rows, the
-// search ends.
-func (f *fitter) bestHelping(k *state.Kind, admits func(columnar.Row) bool) (best offered) {
+// search ends. It leaves in tied the classes of which one does as well, up to the place in the order.
+func (f *fitter) bestHelping(k *state.Kind, admits func(class uint32, r columnar.Row) bool) (best offered) {
 	l, x := f.l, &f.l.p.Stock.Free[f.stage]
 	costs, rows := l.p.Costs(k, f.stage), float64(bits.OnesCount64(l.Lacks))
+	f.tied = f.tied[:0]
 	ladder := f.l.p.Stock.Ladders[k.Number][f.stage]
 	if ladder.Epoch != l.p.Stock.Epoch {
 		ladder.Epoch = l.p.Stock.Epoch
@@ -172,9 +222,13 @@ func (f *fitter) bestHelping(k *state.Kind, admits func(columnar.Row) bool) (bes
 				continue
 			}
 			f.eachOfClass(c, k, func(r columnar.Row) bool {
-				if !admits(r) {
+				if !admits(c, r) {
 					return true
 				}
+				if best.row == columnar.None || ratio != best.ratio || rank != best.key>>32<<32 {
+					f.tied = f.tied[:0] // it is better than all before
+				}
+				f.tied = append(f.tied, fitPick{class: c, rank: costs[c]})
 				if o := (offered{r, 0, ratio, rank | uint64(x.Place[r])}); o.before(&best) {
 					best = o
 				}
@@ -197,16 +251,52 @@ func (f *fitter) acquireOnly(need int32, k *state.Kind) bool {
 	}
 	for stage := range l.p.Stock.Free {
 		f.stage = stage
-		best := f.bestHelping(k, func(columnar.Row) bool { return true })
-		if best.row != columnar.None && columnar.Covers(l.p.Vec(best.row), l.Missing) {
-			l.ClaimFree(best.row, need, stage)
+		best := f.bestOnly(need, k)
+		if best != columnar.None && columnar.Covers(l.p.Vec(best), l.Missing) {
+			l.ClaimFree(best, need, stage)
 			return true
 		}
-		if best.row != columnar.None || l.p.any(f.l.p.Stock.Ladders[k.Number][stage], k, stage) {
+		if best != columnar.None || l.p.any(f.l.p.Stock.Ladders[k.Number][stage], k, stage) {
 			return false
 		}
 	}
 	return false
+}
+
+// bestOnly returns the first machine that helps, as bestHelping does, for a Need that has none; None when none does. Where classes
+// determine the constrained keys it is kept: the best classes are the same until none of them has machines, or another one has
+// machines again.
+func (f *fitter) bestOnly(need int32, k *state.Kind) columnar.Row {
+	l, m := f.l, &f.memo
+	key := fitKey{l.p.Lines[need].Kind, int8(f.stage), onlyOffers}
+	keeps := l.p.Stock.Layouts[k.Number] != nil
+	if keeps {
+		if e := m.find(key, l.Missing); e != nil {
+			if c, ok := f.firstClass(m.picks[e.picks[0]:e.picks[1]]); ok {
+				return l.p.Free[f.stage].Head(c)
+			}
+		}
+	}
+	best := f.bestHelping(k, func(uint32, columnar.Row) bool { return true })
+	if keeps && best.row != columnar.None {
+		if e := m.add(key, l.Missing, 0); e != nil {
+			m.picks = append(m.picks, f.tied...)
+			m.end(e)
+		}
+	}
+	return best.row
+}
+
+// firstClass returns the class, of some that cost the same, whose next machine comes first; ok is false when none has machines.
+func (f *fitter) firstClass(picks []fitPick) (class uint32, ok bool) {
+	x := &f.l.p.Free[f.stage]
+	first := uint32(free.Exhausted)
+	for i := range picks {
+		if at := x.Key[picks[i].class]; at < first {
+			class, first, ok = picks[i].class, at, true
+		}
+	}
+	return class, ok
 }
 
 // costPerCover returns what a machine of a class costs for the parts that it covers of what is missing.

@@ -45,7 +45,7 @@ func (l *Worker) Enter(p *Pass) {
 	x.Clusters = reuse.Resize(x.Clusters, (len(p.Sources)+63)/64)
 	x.Shares, x.Revived = Division{}, false
 	if x.fit != nil {
-		x.fit.memo.clear()
+		x.fit.enter()
 	}
 	x.dealt.ofKind = x.dealt.ofKind[:0]
 }
