@@ -482,9 +482,8 @@
 // cost more.
 //
 // A cluster is credited anew as a whole when rows came or went, when a gang chose a
-// domain because nothing was free and something may be now, and for the next 15 changes
-// after one that reached nine tenths of its Needs (FindDirty in cycle/store.go), and in the
-// cycle after one in which rows of one stamp have given back together (Store.Divided).
+// domain because nothing was free and something may be now (FindDirty in cycle/store.go), and
+// in the cycle after one in which rows of one stamp have given back together (Store.Divided).
 // A cycle builds on nothing after an error, with Options.Full, with other tables, when
 // numbers of clusters or dimensions may mean other things, or when room runs out
 // (CarryOver in order/pass.go). It does so too whenever a class is new, has lost its last

@@ -34,13 +34,6 @@ func SetGatherMin(n int) (was int) {
 	return was
 }
 
-// SetWholePercent changes what share of a cluster's needs, credited again, makes
-// it be credited anew as a whole from then on, and returns what it was.
-func SetWholePercent(n int) (was int) {
-	was, assign.WholePercent = assign.WholePercent, n
-	return was
-}
-
 // SetRace changes how often a need may walk in a race and whether the last go
 // first, and returns what undoes that.
 func SetRace(tries int, backwards bool) (undo func()) {

@@ -297,11 +297,6 @@ func runScript(t *testing.T, seed int64, fit bool) (fault string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Most clusters of a script are so small that a change reaches nearly all of
-	// their needs: in three of four scripts they are never credited as a whole.
-	if seed%4 != 0 {
-		defer engine.SetWholePercent(engine.SetWholePercent(100))
-	}
 	x.start(t)
 	defer x.stop()
 	var last *engine.Plan

@@ -205,10 +205,10 @@ func (p *Pass) acquireShares() {
 			return
 		}
 		if worker > 1 {
-			workers[worker].acquireShare()
+			workers[worker].acquireShare(nil)
 			return
 		}
-		workers[1].acquireShareAnd(r.TopUp)
+		workers[1].acquireShare(r.TopUp)
 		r.Produce()
 	})
 }
@@ -288,7 +288,7 @@ func (g *Gatherer) prefetch(b *workers.Batch) {
 // Idle machines, so which Needs may be skipped depends on the turns before.
 func (l *Worker) acquirePending() {
 	if l.p.Crew.Size() == 1 || l.Acquiring.Shares.Turns < GatherMin || l.p.Reserved.Breakable {
-		l.acquireShare()
+		l.acquireShare(nil)
 		return
 	}
 	r := l.newRing()
@@ -302,14 +302,14 @@ func (l *Worker) acquirePending() {
 	})
 }
 
-// acquireShare gives the Needs of the worker's share their turns; the worker gathers for itself.
-func (l *Worker) acquireShare() { l.acquireShareAnd(func() {}) }
-
-// acquireShareAnd is acquireShare that calls first before each batch.
-func (l *Worker) acquireShareAnd(first func()) {
+// acquireShare gives the Needs of the worker's share their turns; the worker gathers for itself. It calls before, if that is not
+// nil, before each batch.
+func (l *Worker) acquireShare(before func()) {
 	g, b := l.gathers(), &l.walk.pending
 	for g.Fill(b); b.N > 0; g.Fill(b) {
-		first()
+		if before != nil {
+			before()
+		}
 		l.acquireBatch(b)
 	}
 }

@@ -18,7 +18,7 @@ import (
 // it, chooses among them by what is free there. And an Idle machine that is held for a Need comes
 // before machines that Needs of lower rank have. Such a Need waits: it is credited in its turn in the
 // walk in rank order. Needs below it in its cluster wait too if it could claim a class that they
-// accept.
+// accept, and of which a machine is left for them.
 
 // openCluster makes a cluster the one at work.
 func (l *Worker) openCluster(c int) {
@@ -35,12 +35,12 @@ func (l *Worker) openCluster(c int) {
 }
 
 // creditNeed credits one Need, given 1 + the entry of its stamp. It lets the Need wait for its turn
-// when its choice of a domain depends on what is free, when a waiting Need could claim a class that
-// this one accepts, or when an Idle machine that is held for it comes before machines of lower ranks.
+// when its choice of a domain depends on what is free, when a waiting Need could claim a machine that
+// this one may be credited, or when an Idle machine that is held for it comes before machines of lower ranks.
 func (l *Worker) creditNeed(x *cycle.ClusterState, need int32, stamp uint32, k *state.Kind) {
 	l.Figures.Credited++
 	l.Crediting.seized, l.Crediting.foreignStampsBefore = l.Crediting.seized[:0], len(l.Crediting.ForeignStamps)
-	if x.WaitingAccept(k) || k.Same && !l.settleDomain(need, k) {
+	if l.waitsForOthers(x, k) || k.Same && !l.settleDomain(need, k) {
 		l.p.letWait(x, need, k)
 		return
 	}
@@ -63,7 +63,7 @@ func (l *Worker) creditNeed(x *cycle.ClusterState, need int32, stamp uint32, k *
 		l.creditUnowned(need, k)
 		l.creditCreated(need, k)
 	}
-	if l.Lacks != 0 && l.mayTakeHeld(need, k) && l.hasLower(need, k) {
+	if l.Lacks != 0 && l.mayTakeHeld(need, k) && l.firstLower(need, k) != 0 {
 		l.letGo(need)
 		l.p.letWait(x, need, k)
 		return
@@ -265,7 +265,7 @@ func (l *Worker) creditLower(need int32, k *state.Kind) {
 // lowerCovers reports whether what creditLower would claim covers all that the Need at work lacks. A
 // parked Need takes nothing otherwise: it would still be short, and Needs of lower rank would be, too.
 func (l *Worker) lowerCovers(need int32, k *state.Kind) bool {
-	if l.Lacks == 0 || !l.hasLower(need, k) {
+	if l.Lacks == 0 || l.firstLower(need, k) == 0 {
 		return false
 	}
 	l.sharing.uncovered = append(l.sharing.uncovered[:0], l.Missing...)
@@ -289,9 +289,6 @@ func (l *Worker) lowerCovers(need int32, k *state.Kind) bool {
 	}
 	return columnar.IsZero(l.sharing.uncovered)
 }
-
-// hasLower reports whether creditLower would claim anything.
-func (l *Worker) hasLower(need int32, k *state.Kind) bool { return l.firstLower(need, k) != 0 }
 
 // firstLower returns 1 + the place of the machine that creditLower claims next; 0 when none is left.
 func (l *Worker) firstLower(need int32, k *state.Kind) uint32 {
@@ -325,12 +322,7 @@ func (l *Worker) firstLower(need int32, k *state.Kind) uint32 {
 // has taken out those of other owners.
 func (l *Worker) nextOfLower(class uint32, need int32, k *state.Kind) (at uint32, owner int32) {
 	x := &l.Crediting.lists
-	for x.from[class] < x.to[class] && l.gone(uint32(x.words[x.from[class]])) { // gone for every Need that comes after, too
-		x.from[class]++
-	}
-	if x.from[class] == x.to[class] && x.unowned[class] == 0 {
-		x.anyOf[class>>6] &^= 1 << (class & 63)
-	}
+	l.skipGone(class)
 	for i, w := range x.words[x.from[class]:x.to[class]] {
 		if place := uint32(w); (i == 0 || !l.gone(place)) && (!k.Same || l.p.InDomain(l.Crediting.bound[place].Row, need)) {
 			if k.Leaves && l.leavesToEqual(need, rankOfWord(w), place, k) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/cycle"
 	"github.com/tonnage/tonnage/engine/internal/exact"
 	"github.com/tonnage/tonnage/engine/internal/reuse"
 	"github.com/tonnage/tonnage/engine/internal/state"
@@ -219,6 +220,31 @@ func (x *classLists) begin(classes, machines int) {
 	x.chain, x.words = reuse.Grown(x.chain, machines), x.words[:0]
 }
 
+// waitsForOthers reports whether a Need that waits could claim a machine that this one may be credited: one of a class
+// that both accept is left for it. It lists these classes.
+func (l *Worker) waitsForOthers(x *cycle.ClusterState, k *state.Kind) bool {
+	lists, creates := &l.Crediting.lists, int(l.Crediting.creatingFrom) < len(l.Crediting.bound)
+	for i, waiting := range x.Waiting {
+		both := waiting & k.Accepts[i]
+		if both != 0 && creates {
+			return true // no list has machines that are being created
+		}
+		for both &= l.Crediting.live[i]; both != 0; both &= both - 1 {
+			class := uint32(i<<6 + bits.TrailingZeros64(both))
+			if lists.listed[i]>>(class&63)&1 == 0 {
+				l.listClass(class)
+			}
+			for lists.unowned[class] != 0 && l.gone(lists.unowned[class]-1) {
+				lists.unowned[class] = lists.chain[lists.unowned[class]-1]
+			}
+			if lists.unowned[class] != 0 || l.skipGone(class) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // listFor lists the classes that a kind accepts. It reports whether a machine of one of them may be
 // left.
 func (l *Worker) listFor(k *state.Kind) bool {
@@ -254,6 +280,22 @@ func (l *Worker) listClass(class uint32) {
 	if x.unowned[class] != 0 || from < len(x.words) {
 		x.anyOf[class>>6] |= 1 << (class & 63)
 	}
+}
+
+// skipGone skips machines of owners of lower rank that are gone, for every Need that comes after, too. It reports whether one is
+// left, and notes when the class has none of others either.
+func (l *Worker) skipGone(class uint32) bool {
+	x := &l.Crediting.lists
+	for x.from[class] < x.to[class] && l.gone(uint32(x.words[x.from[class]])) {
+		x.from[class]++
+	}
+	if x.from[class] < x.to[class] {
+		return true
+	}
+	if x.unowned[class] == 0 {
+		x.anyOf[class>>6] &^= 1 << (class & 63)
+	}
+	return false
 }
 
 // rankOfWord returns the rank of the owner in a word of classLists.words.

@@ -90,7 +90,7 @@ func (l *Worker) creditCluster(c int) {
 		return
 	}
 	l.Figures.ClustersCredited++
-	was, credited := l.Figures.Satisfied, l.Figures.Credited
+	was := l.Figures.Satisfied
 	if x.Dirty {
 		x.Freeless, x.Satisfied = false, 0
 	}
@@ -101,9 +101,6 @@ func (l *Worker) creditCluster(c int) {
 		l.leaveAll(c)
 	} else {
 		l.creditList(x, c)
-		if !x.Dirty && (l.Figures.Credited-credited)*100 > len(l.Crediting.needs)*WholePercent {
-			x.Whole = wholeCycles
-		}
 	}
 	x.Satisfied += int32(l.Figures.Satisfied - was)
 	l.Figures.Satisfied = was
@@ -301,13 +298,6 @@ func (p *Pass) findResettled() {
 	}
 }
 
-// WholePercent says when a cluster is credited anew: an incremental credit of more than so many of its Needs cost more than a full credit.
-// After one, the cluster is credited anew the next wholeCycles times that it changes. Tests change the
-// percentage.
-var WholePercent = 90
-
-const wholeCycles = 15
-
 // letGoOfChanged releases all that the Need of a line claims, or claimed before its row joined a fold.
 // The Need may have another rank now, so that other Needs come before it.
 func (l *Worker) letGoOfChanged(line int32) {
@@ -354,7 +344,7 @@ func (l *Worker) isToBeCredited(x *cycle.ClusterState, need int32, stamp uint32,
 		return plan.CreditAnew
 	case cause != plan.NotCredited:
 		return cause
-	case n.Is(state.IsUncredited) || len(x.Waiting) > 0 && x.WaitingAccept(k):
+	case n.Is(state.IsUncredited) || n.Head == columnar.None && l.waitsForOthers(x, k) || n.Head != columnar.None && x.WaitingAccept(k):
 		return plan.CreditWaiting
 	}
 	if n.Is(state.IsTouched|state.HasForeignStamp) || stamp != 0 && l.Crediting.stamps.entries[stamp-1].changed {

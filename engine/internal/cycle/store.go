@@ -72,7 +72,6 @@ type ClusterState struct {
 	StampsKnown bool
 	Restamped   bool  // some row has another kind, group or fold than in the last cycle
 	Patch       bool  // the rows are those of the last cycle, except for Changed
-	Whole       uint8 // how many more changes lead to credit anew; see assign.WholePercent
 	Satisfied   int32 // rows that credit alone satisfies
 	Changed     []uint32
 	LetGo       []int32 // lines whose claims credit lets go first; the Needs may rank otherwise now
@@ -133,10 +132,6 @@ func (p *Pass) FindDirty(freeMoved bool) bool {
 	for c := range st.Clusters {
 		x := &st.Clusters[c]
 		x.Dirty = x.Dirty || x.Replay && !x.Patch
-		if x.Replay && !x.Dirty && x.Whole > 0 {
-			x.Whole--
-			x.Dirty = true
-		}
 		x.Replay = x.Replay && !x.Dirty
 	}
 	p.groupMoves()
