@@ -21,8 +21,10 @@ import (
 
 // together is what the rows of one stamp have, and how it is divided.
 type together struct {
-	// bought are the machines that were acquired in the second stage; the first worker's serves all. divided are
+	// buyers are the Needs that have acquired something, bought the machines that were acquired in the second stage; those of
+	// the first worker serve all. divided are
 	// the rows whose machines were divided, acquired is what they have of both stages.
+	buyers   bitmap.Dense
 	bought   bitmap.Dense
 	divided  []int32
 	acquired [2][]acquire.Acquisition
@@ -76,7 +78,12 @@ func (l *Worker) giveBackTogether() {
 	if !found {
 		return
 	}
-	x.bought = bitmap.DenseIn(l.p.Arena, l.p.Snap.Supply.RowMax())
+	x.buyers, x.bought = bitmap.DenseIn(l.p.Arena, len(l.p.Lines)), bitmap.DenseIn(l.p.Arena, l.p.Snap.Supply.RowMax())
+	for _, list := range l.p.Acquisitions {
+		for _, a := range list {
+			x.buyers.Set(uint32(a.Need))
+		}
+	}
 	for _, a := range l.p.Acquisitions[1] {
 		x.bought.Set(uint32(a.Row))
 	}
@@ -156,16 +163,19 @@ func (p *Pass) insertByRank(list, more []acquire.Acquisition) []acquire.Acquisit
 // them has acquired something, none is parked, and one has more than one machine. A row that has one machine lacks more
 // without any, since each machine that a row has offers something that it wants. O(rows).
 func (p *Pass) mayLeave(src *state.Source, rows []uint32) bool {
-	isAcquired, hasSeveral := false, false
+	buyers := &p.st.workers[0].sharing.together.buyers
+	if !slices.ContainsFunc(rows, func(row uint32) bool { return buyers.Has(uint32(src.Base) + row) }) {
+		return false // most stamps: no line has to be read
+	}
+	hasSeveral := false
 	for _, row := range rows {
 		n := &p.Lines[src.Base+int32(row)]
 		if n.Is(state.IsParked) {
 			return false
 		}
-		isAcquired = isAcquired || n.Acquired != columnar.None
 		hasSeveral = hasSeveral || n.Head != n.Tail
 	}
-	return isAcquired && hasSeveral
+	return hasSeveral
 }
 
 // mayGiveBack lists what the rows of a stamp have. It reports whether a division may leave something, as far as sums tell:
