@@ -69,7 +69,8 @@ func (f *fitter) acquireTuples(t *tupleLayout, need int32, k *state.Kind) {
 		f.stage = stage
 		t.markPresent(l, k, stage)
 		for l.Lacks != 0 {
-			best := f.bestHelping(k, f.allowedTuples(t))
+			f.markAllowed(t)
+			best := f.bestHelping(k, f.allowsClass)
 			if best.row == columnar.None {
 				break
 			}
@@ -84,13 +85,12 @@ func (f *fitter) acquireTuples(t *tupleLayout, need int32, k *state.Kind) {
 	}
 }
 
-// allowedTuples returns a test whether the skew permits one more machine of a class. It holds for one step.
-func (f *fitter) allowedTuples(t *tupleLayout) func(class uint32, r columnar.Row) bool {
-	f.allowed = reuse.Resize(f.allowed, len(t.tuples))
+// markAllowed notes which tuples the skew permits one more machine of.
+func (f *fitter) markAllowed(t *tupleLayout) {
+	f.tuples, f.allowed = t, reuse.Resize(f.allowed, len(t.tuples))
 	for i := range t.tuples {
 		f.allowed[i] = f.l.Acquiring.even.allows(t, t.tuples[i].at)
 	}
-	return func(class uint32, _ columnar.Row) bool { return f.allowed[t.of[class]-1] }
 }
 
 // eachPlaced calls visit for the available machines of the stage that have all constrained keys, until it returns
@@ -184,7 +184,7 @@ func (f *fitter) nextSpread(need int32, k *state.Kind) columnar.Row {
 	if best.row != columnar.None {
 		return best.row
 	}
-	best = f.bestHelping(k, func(_ uint32, r columnar.Row) bool { return l.Acquiring.Spread.AllowsAt(r) })
+	best = f.bestHelping(k, f.allowsAt)
 	if best.row != columnar.None {
 		return best.row
 	}

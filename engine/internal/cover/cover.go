@@ -73,6 +73,7 @@ type Chooser struct {
 	cheap   []int // what it keeps, by offer
 	best    []int
 	missing []int64
+	left    []int64 // of walk
 	sum     []int64
 	ample   int    // how many machines of one offer were asked for, at most
 	lin     linear // of the choice
@@ -215,7 +216,8 @@ func (c *Chooser) walk() (first int) {
 	missing := c.missing
 	c.runs = c.runs[:0]
 	first = -1
-	left := slices.Clone(missing)
+	c.left = append(c.left[:0], missing...)
+	left := c.left
 	for from := 0; from < len(p.Offers) && !isZero(left); {
 		if p.Offers[from].Cost > 0 && first < 0 {
 			first = from
