@@ -429,7 +429,7 @@
 //     Need stale that claims it, if both classes have machines before and after; if
 //     not, the cycle builds on nothing.
 //  2. Its credit waited for its turn, or a Need above it waits that could take the
-//     same classes (IsUncredited, blocks).
+//     same classes (IsUncredited, waitsForOthers).
 //  3. A machine that it claims has changed but has kept its cluster and its class
 //     (IsTouched); or a machine with its stamp has changed, or has another owner;
 //     or it has a machine with a foreign stamp (HasForeignStamp). A satisfied Need

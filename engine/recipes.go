@@ -167,7 +167,8 @@
 //     Need keeps machines: by price, then the higher reclamation penalty first, then by
 //     id (KeepKey in snapshot/order.go). No two machines are equal in it.
 //   - fitMemo in acquire/fit.go keeps choices of AcquireFit for other Needs of the kind
-//     that lack the same. A choice may depend only on what remember there stores.
+//     that lack the same. A choice may depend only on what remember there stores; bestOnly in
+//     acquire/spread_fit.go keeps the first machine under hard spread in it.
 //   - Which domain a Need with Same chooses: assign/domain_choice.go (settleDomain for credit,
 //     chooseFree for acquisition).
 //   - Superfluous machines go back: those of one Need in its turn (GiveBackSuperfluous in
@@ -192,7 +193,8 @@
 //	                                       zones: each tuple is a ladder of classes
 //	acquireDealt      acquire/spread_deal.go  AcquireCheapest otherwise, as with hosts: machines
 //	                                       are dealt into tuples one by one (acquire/spread_deal.go)
-//	acquireSpreadFit  acquire/spread_fit.go  AcquireFit
+//	acquireSpreadFit  acquire/spread_fit.go  AcquireFit; acquireTuples there where classes have the
+//	                                       same values, as in acquireSpread
 //
 // layOut in acquire/spread.go asks supply.Table.Splits which of the first two it is. Needs
 // that may take machines held for them, or for lower ranks, are dealt to as well.
@@ -201,9 +203,9 @@
 // The rule of the skew has two parts. First: is one more machine allowed, so that no
 // count exceeds the minimum by more than the skew?
 //
-//	evenness.allows       acquire/spread.go    acquireSpread
+//	evenness.allows       acquire/spread.go    acquireSpread; acquireTuples (markAllowed, once a step)
 //	spreadDeal.allowsValue    acquire/spread_deal.go  acquireDealt
-//	Scratch.AllowsAt      internal/spread      acquireSpreadFit
+//	Scratch.AllowsAt      internal/spread      acquireSpreadFit otherwise
 //	Scratch.Allows        internal/spread      preemption
 //
 // Second: which values count for the minimum? Those that have a candidate when
@@ -224,8 +226,8 @@
 // them, and a list for each Need would cost O(M), which scaling_test.go forbids. (With
 // AcquireFit, floor visits all free machines once for a stage of such a Need.)
 //
-//	markPresent    acquire/spread.go    acquireSpread; headOf there finds a candidate of each
-//	                                    tuple
+//	markPresent    acquire/spread.go    acquireSpread and acquireTuples; headOf there finds a
+//	                                    candidate of each tuple
 //	dealOut        acquire/spread_deal.go  acquireDealt: lists the values of the deal, whose
 //	                                    candidates FreeInOrder lists. Several Needs share
 //	                                    it: what findWitness drops from spreadFloor.live is
@@ -234,7 +236,7 @@
 //	                                    whenever what is missing shrinks
 //	openDeal,      acquire/spread_deal.go  acquireDealt: add the values of what is held for the
 //	noteTaken                           Need, and of what it takes in this turn
-//	floor          acquire/spread_fit.go  acquireSpreadFit; eachPlaced visits the candidates,
+//	floor          acquire/spread_fit.go  acquireSpreadFit otherwise; eachPlaced visits the candidates,
 //	                                    one of a class where its machines agree in the keys
 //	FloorAtTuples  internal/spread      VictimsMachine; preemptSpread in
 //	                                    preempt/spread.go adds the values where the

@@ -344,7 +344,11 @@ func (l *Worker) isToBeCredited(x *cycle.ClusterState, need int32, stamp uint32,
 		return plan.CreditAnew
 	case cause != plan.NotCredited:
 		return cause
-	case n.Is(state.IsUncredited) || n.Head == columnar.None && l.waitsForOthers(x, k) || n.Head != columnar.None && x.WaitingAccept(k):
+	case n.Is(state.IsUncredited):
+		return plan.CreditWaiting
+	case n.Head == columnar.None && l.waitsForOthers(x, k):
+		return plan.CreditWaiting
+	case n.Head != columnar.None && x.WaitingAccept(k): // what it has is gone for it in the lists, and yet the other may claim it
 		return plan.CreditWaiting
 	}
 	if n.Is(state.IsTouched|state.HasForeignStamp) || stamp != 0 && l.Crediting.stamps.entries[stamp-1].changed {
