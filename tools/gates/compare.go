@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// countsDefault is how many figures each side has; fewer than 10 find too
+	// countsDefault is how many figures a piece of work has; fewer than 10 find too
 	// little.
 	countsDefault = 10
-	// slicesPerCount is of how many measurements a figure is the mean. They are
+	// slicesPerCount is of how many pairs of measurements a figure is the median. They are
 	// spread over the whole time, so that all figures see the same weather.
 	slicesPerCount = 16
 	// slicesPerProcess is how many of them come from one process. Where memory
@@ -104,7 +104,7 @@ type comparison struct {
 	base, head tree
 	build      func(round int) ([2]side, error) // base and head
 	trailers   trailers
-	rounds     []pairs // what was measured so far
+	rounds     []figures // what was measured so far
 }
 
 // judge compares the named work, and what seems slower in more rounds.
@@ -114,8 +114,8 @@ func (g *compareGate) judge(ctx context.Context, c *comparison, names []string) 
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(g.out, "round %d of at most %d: %s (base) against %s (head), processor time, %d figures each of %d layouts:\n",
-			round+1, rounds, c.base.name(), c.head.name(), g.counts, len(sides[0].binaries))
+		fmt.Fprintf(g.out, "round %d of at most %d: %s (base) against %s (head), processor time, %d figures of %d pairs, %d layouts:\n",
+			round+1, rounds, c.base.name(), c.head.name(), g.counts, slicesPerCount, len(sides[0].binaries))
 		measured, err := g.measure(ctx, sides, names)
 		if err != nil {
 			return err
@@ -136,11 +136,11 @@ func (g *compareGate) judge(ctx context.Context, c *comparison, names []string) 
 func (g *compareGate) explain(c *comparison, slower []string) {
 	fmt.Fprintf(g.out, "\nFAILED: %d of %d pieces of work are slower in %s (head) than in %s (base)\n",
 		len(slower), len(c.rounds[0]), c.head.name(), c.base.name())
-	fmt.Fprintf(g.out, "slower: in each of %d rounds the medians are at least %.0f %% apart, and p < %.2f\n", rounds, worsePercent, significantP)
+	fmt.Fprintf(g.out, "slower: in each of %d rounds the median ratio is at least %.0f %% over 1, and p < %.2f\n", rounds, worsePercent, significantP)
 	for _, name := range slower {
 		fmt.Fprintf(g.out, "  %s\n", name)
 		for round, measured := range c.rounds {
-			d := differenceOf(measured[name][0], measured[name][1])
+			d := differenceOf(measured[name])
 			fmt.Fprintf(g.out, "    round %d: %s\n", round+1, d.line())
 		}
 	}
@@ -164,40 +164,35 @@ func listed(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// pairs are the figures of both sides by name.
-type pairs map[string]*[2][]float64
+// figures are what was measured, by name.
+type figures map[string][]figure
 
-// slicesTaken are measurements by name, side and figure.
-type slicesTaken map[string]*[2][][]float64
+// pairsTaken are pairs of measurements by name and figure.
+type pairsTaken map[string][][][2]float64
 
-// measure lets both sides do the named work in turn. A figure is the mean of its
-// measurements: a machine that is shared has two speeds or more, and the median
-// would jump from one to the other.
-func (g *compareGate) measure(ctx context.Context, sides [2]side, names []string) (pairs, error) {
-	taken := slicesTaken{}
+// measure lets both sides do the named work in turn.
+func (g *compareGate) measure(ctx context.Context, sides [2]side, names []string) (figures, error) {
+	taken := pairsTaken{}
 	for _, name := range names {
-		taken[name] = &[2][][]float64{make([][]float64, g.counts), make([][]float64, g.counts)}
+		taken[name] = make([][][2]float64, g.counts)
 	}
 	for done := 0; done < slicesPerCount; done += slicesPerProcess {
 		if err := g.epoch(ctx, sides, done/slicesPerProcess, names, taken); err != nil {
 			return nil, err
 		}
 	}
-	out := pairs{}
+	out := figures{}
 	for name, of := range taken {
-		out[name] = &[2][]float64{}
-		for which := range of {
-			for _, costs := range of[which] {
-				out[name][which] = append(out[name][which], mean(costs))
-			}
+		for _, pairs := range of {
+			out[name] = append(out[name], figureOf(pairs))
 		}
 	}
 	return out, nil
 }
 
-// epoch starts a process of each side, adds slicesPerProcess measurements to
+// epoch starts a process of each side, adds slicesPerProcess pairs of measurements to
 // every figure, and ends them. Epochs take the layouts in turn.
-func (g *compareGate) epoch(ctx context.Context, sides [2]side, number int, names []string, taken slicesTaken) (err error) {
+func (g *compareGate) epoch(ctx context.Context, sides [2]side, number int, names []string, taken pairsTaken) (err error) {
 	var servers [2]*server
 	for which := range sides {
 		s, startErr := sides[which].serve(ctx, number)
@@ -211,6 +206,7 @@ func (g *compareGate) epoch(ctx context.Context, sides [2]side, number int, name
 	for range slicesPerProcess {
 		for count := range g.counts {
 			for _, name := range names {
+				var pair [2]float64
 				for range 2 {
 					which := turn(at)
 					at++
@@ -218,8 +214,9 @@ func (g *compareGate) epoch(ctx context.Context, sides [2]side, number int, name
 					if err != nil {
 						return err
 					}
-					taken[name][which][count] = append(taken[name][which][count], cost)
+					pair[which] = cost
 				}
+				taken[name][count] = append(taken[name][count], pair)
 			}
 		}
 	}
@@ -230,10 +227,10 @@ func (g *compareGate) epoch(ctx context.Context, sides [2]side, number int, name
 func turn(i int) int { return (i + 1) / 2 % 2 }
 
 // print writes a line for each piece of work and returns what is worse.
-func (g *compareGate) print(all pairs, slower map[string]string) []string {
+func (g *compareGate) print(all figures, slower map[string]string) []string {
 	var worse []string
 	for _, name := range sortedKeys(all) {
-		d := differenceOf(all[name][0], all[name][1])
+		d := differenceOf(all[name])
 		says := ""
 		if reason, ok := slower[name]; ok && d.worse() {
 			says = "slower, and meant: " + reason

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,7 +80,7 @@ func TestVerdicts(t *testing.T) {
 		{says: "slower once", costs: []int{1300, 1010}, rounds: 2, lines: []string{"not confirmed"}},
 		{says: "slower twice", costs: []int{1300, 1300, 1010}, rounds: 3, lines: []string{"not confirmed"}},
 		{says: "slower each time", costs: []int{1300, 1200, 1250}, rounds: 3, fails: true,
-			lines: []string{"FAILED: 1 of 1 pieces", "medians are at least 10 % apart, and p < 0.05", "round 1:", "+29.9 %", "round 2:", "round 3:",
+			lines: []string{"FAILED: 1 of 1 pieces", "the median ratio is at least 10 % over 1, and p < 0.05", "round 1:", "+29.9 %", "round 2:", "round 3:",
 				"trailers of the 5 commits in before..HEAD name kernel=other", "if it is meant, say so in the commit: \"Slower: kernel=x, the reason\""},
 			trailers: trailers{commits: 5, accepted: map[string]string{"kernel=other": "why"}}},
 		{says: "meant", costs: []int{1300}, rounds: 1, lines: []string{"slower, and meant: why"},
@@ -133,26 +134,53 @@ func TestLayoutsTakeTurns(t *testing.T) {
 
 func TestDifference(t *testing.T) {
 	steady := []float64{100, 101, 99, 100, 102, 98, 100, 101, 99, 100}
-	times := func(by float64) (out []float64) {
-		for _, v := range steady {
-			out = append(out, v*by)
+	times := func(by float64) (out []figure) {
+		for i, v := range steady {
+			out = append(out, figure{before: v, after: steady[(i+1)%len(steady)] * by, ratio: steady[(i+1)%len(steady)] * by / v})
+		}
+		return out
+	}
+	apart := func(after ...float64) (out []figure) {
+		for i, v := range steady {
+			out = append(out, figure{before: v, after: after[i], ratio: after[i] / v})
 		}
 		return out
 	}
 	for _, c := range []struct {
 		says          string
-		after         []float64
+		figures       []figure
 		worse, better bool
 	}{
 		{"the same", times(1), false, false},
-		{"significant, and little", times(1.09), false, false},
-		{"significant, and enough", times(1.11), true, false},
+		{"significant, and little", times(1.08), false, false},
+		{"significant, and enough", times(1.12), true, false},
+		{"enough, but for one that other load spoiled", apart(120, 119, 121, 120, 122, 60, 120, 121, 119, 120), true, false},
 		{"faster", times(0.85), false, true},
-		{"far apart, by chance", []float64{90, 120, 95, 130, 80, 125, 99, 112, 101, 115}, false, false},
+		{"far apart, by chance", apart(90, 120, 95, 130, 80, 125, 99, 112, 101, 115), false, false},
+		{"nothing", nil, false, false},
 	} {
-		if d := differenceOf(steady, c.after); d.worse() != c.worse || d.better() != c.better {
+		if d := differenceOf(c.figures); d.worse() != c.worse || d.better() != c.better {
 			t.Errorf("%s: %+v, %.1f %%", c.says, d, d.percent())
 		}
+	}
+}
+
+func TestSignTest(t *testing.T) {
+	for _, c := range []struct {
+		less, more int
+		p          float64
+	}{{0, 10, 2. / 1024}, {1, 9, 22. / 1024}, {9, 1, 22. / 1024}, {2, 8, 112. / 1024}, {5, 5, 1}, {0, 0, 1}} {
+		if got := signTest(c.less, c.more); math.Abs(got-c.p) > 1e-12 {
+			t.Errorf("%d less, %d more: p = %v, want %v", c.less, c.more, got, c.p)
+		}
+	}
+}
+
+// TestFigureOfPairs: load that slows both halves of a pair, or one half of few pairs, moves no figure.
+func TestFigureOfPairs(t *testing.T) {
+	f := figureOf([][2]float64{{100, 120}, {300, 360}, {100, 500}, {900, 120}, {100, 120}})
+	if math.Abs(f.ratio-1.2) > 1e-12 || f.before != 100 || f.after != 120 {
+		t.Errorf("%+v", f)
 	}
 }
 

@@ -2,9 +2,8 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"slices"
-
-	"golang.org/x/perf/benchmath"
 )
 
 // A difference is one to act on from these on, both together. Where a process's
@@ -16,43 +15,76 @@ const (
 	worsePercent = 10.0
 )
 
-// difference is what separates two samples.
+// figure is what one pair, or the pairs of one figure, measured.
+type figure struct {
+	before, after float64 // ns of processor time
+	ratio         float64 // after / before
+}
+
+// figureOf is the figure of pairs, each measured one right after the other: the median of their
+// ratios. Other load on the machine slows both halves of a pair, or spoils few pairs.
+func figureOf(pairs [][2]float64) figure {
+	var before, after, ratios []float64
+	for _, pair := range pairs {
+		before, after = append(before, pair[0]), append(after, pair[1])
+		if pair[0] > 0 {
+			ratios = append(ratios, pair[1]/pair[0])
+		}
+	}
+	return figure{before: median(before), after: median(after), ratio: median(ratios)}
+}
+
+// difference is what separates two sides.
 type difference struct {
 	before, after float64 // medians
-	p             float64 // of the Mann-Whitney test, that both are alike
+	ratio         float64 // the median of the figures' ratios
+	p             float64 // of the sign test, that both are alike
 }
 
-// differenceOf compares as benchstat does: medians, and no assumption on how
-// figures are spread.
-func differenceOf(before, after []float64) difference {
-	a, b := sampleOf(before), sampleOf(after)
-	return difference{before: median(before), after: median(after), p: benchmath.AssumeNothing.Compare(a, b).P}
-}
-
-func sampleOf(values []float64) *benchmath.Sample {
-	return benchmath.NewSample(slices.Clone(values), &benchmath.DefaultThresholds)
-}
-
-func mean(values []float64) float64 {
-	sum := 0.0
-	for _, v := range values {
-		sum += v
+// differenceOf compares by the figures' ratios: their median, and the sign test, which assumes nothing of how
+// ratios are spread (Dixon and Mood 1946, "The statistical sign test").
+func differenceOf(figures []figure) difference {
+	var before, after, ratios []float64
+	less, more := 0, 0
+	for _, f := range figures {
+		before, after, ratios = append(before, f.before), append(after, f.after), append(ratios, f.ratio)
+		switch {
+		case f.ratio < 1:
+			less++
+		case f.ratio > 1:
+			more++
+		}
 	}
-	return sum / float64(len(values))
+	return difference{before: median(before), after: median(after), ratio: median(ratios), p: signTest(less, more)}
 }
 
+// signTest is the probability that of less + more throws of a coin, the rarer side comes at most
+// as often as it did: two-sided, 1 at most.
+func signTest(less, more int) float64 {
+	n := less + more
+	sum, ways := 0.0, 1.0 // ways to choose k of n
+	for k := range min(less, more) + 1 {
+		sum += ways
+		ways *= float64(n-k) / float64(k+1)
+	}
+	return min(1, 2*sum/math.Pow(2, float64(n)))
+}
+
+// median is 0 of nothing.
 func median(values []float64) float64 {
-	const confidence = 0.95 // of an interval that nobody asks for
-	return benchmath.AssumeNothing.Summary(sampleOf(values), confidence).Center
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	middle := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[middle]
+	}
+	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
 // percent is by how much the second is more than the first.
-func (d *difference) percent() float64 {
-	if d.before == 0 {
-		return 0
-	}
-	return 100 * (d.after/d.before - 1)
-}
+func (d *difference) percent() float64 { return 100 * (d.ratio - 1) }
 
 // line is the difference as a table has it.
 func (d *difference) line() string {

@@ -101,7 +101,8 @@ func (b *binaries) run(ctx context.Context, before, after string) error {
 	fmt.Fprintf(b.out, "| rung | regime | cpu ms before | after | change | p |\n|---|---|---|---|---|---|\n")
 	for _, rung := range strings.Split(b.rungs, ",") {
 		for _, regime := range strings.Split(b.regimes, ",") {
-			var taken [2][]float64
+			var taken []figure
+			var pair [2]float64
 			plan := ""
 			for i := range 2 * b.counts {
 				which := turn(i)
@@ -113,9 +114,12 @@ func (b *binaries) run(ctx context.Context, before, after string) error {
 					return fmt.Errorf("%s %s: the binaries decide differently: %s and %s", rung, regime, plan, m.PlanChecksum)
 				}
 				plan = m.PlanChecksum
-				taken[which] = append(taken[which], m.CPUMillis.Min)
+				pair[which] = m.CPUMillis.Min
+				if i%2 == 1 {
+					taken = append(taken, figureOf([][2]float64{pair}))
+				}
 			}
-			d := differenceOf(taken[0], taken[1])
+			d := differenceOf(taken)
 			fmt.Fprintf(b.out, "| `%s` | %s | %.3f | %.3f | %+.1f %% | %.3f |\n", rung, regime, d.before, d.after, d.percent(), d.p)
 		}
 	}

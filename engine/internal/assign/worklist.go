@@ -344,11 +344,11 @@ func (l *Worker) isToBeCredited(x *cycle.ClusterState, need int32, stamp uint32,
 		return plan.CreditAnew
 	case cause != plan.NotCredited:
 		return cause
-	case n.Is(state.IsUncredited):
-		return plan.CreditWaiting
-	case n.Head == columnar.None && l.waitsForOthers(x, k):
-		return plan.CreditWaiting
-	case n.Head != columnar.None && x.WaitingAccept(k): // what it has is gone for it in the lists, and yet the other may claim it
+	case n.Head != columnar.None:
+		if x.WaitingAccept(k) { // what it has is gone for it in the lists, and yet the other may claim it
+			return plan.CreditWaiting
+		}
+	case l.waitsForOthers(x, k):
 		return plan.CreditWaiting
 	}
 	if n.Is(state.IsTouched|state.HasForeignStamp) || stamp != 0 && l.Crediting.stamps.entries[stamp-1].changed {
@@ -391,6 +391,8 @@ func staleBecause(n *state.Line) plan.CreditCause {
 		return plan.CreditHeld
 	case n.Is(state.IsStale):
 		return plan.CreditLost
+	case n.Is(state.IsUncredited):
+		return plan.CreditWaiting
 	}
 	return plan.NotCredited
 }
