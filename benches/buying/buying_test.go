@@ -38,7 +38,7 @@ var packers = []struct {
 	name  string
 	place Placer
 }{
-	{"aligned", Aligned},
+	{"packer", Packed},
 	{"default", Scheduled(Default)},
 	{"tonnage", Scheduled(Tonnage)},
 	{"gained", Scheduled(BalanceGained)},

@@ -6,8 +6,8 @@ import "github.com/tonnage/tonnage/operator/packing"
 // of each, -1 where none has room.
 type Placer func(machines []packing.Machine, pods []Pod) []int
 
-// Aligned places pods as the operator's packer does.
-func Aligned(machines []packing.Machine, pods []Pod) []int {
+// Packed places pods as the operator's packer does.
+func Packed(machines []packing.Machine, pods []Pod) []int {
 	index, groups, groupOf := map[Pod]int{}, []packing.Pods{}, make([]int, len(pods))
 	for i, p := range pods {
 		at, known := index[p]
@@ -19,7 +19,7 @@ func Aligned(machines []packing.Machine, pods []Pod) []int {
 		groups[at].Count++
 		groupOf[i] = at
 	}
-	found := packing.Aligned(machines, groups)
+	found := packing.Place(machines, groups)
 	placed := make([]int, len(pods))
 	for i, at := range groupOf {
 		placed[i] = -1

@@ -12,7 +12,7 @@ func alignment(m *Machine, pod []int64, weights, rest []float64) float64 {
 func distance(m *Machine, pod []int64, weights, rest []float64) float64 {
 	var along, length, square float64
 	for d, r := range rest {
-		x := m.Capacity[d] - m.Used[d]
+		x := m.free(d)
 		if pod != nil {
 			x -= pod[d]
 		}

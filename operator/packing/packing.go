@@ -14,10 +14,13 @@ type Machine struct {
 	Used     []int64
 }
 
+// free is what is free of a dimension.
+func (m *Machine) free(d int) int64 { return m.Capacity[d] - m.Used[d] }
+
 // fits tells whether there is room for a pod.
 func (m *Machine) fits(pod []int64) bool {
 	for d, n := range pod {
-		if n > m.Capacity[d]-m.Used[d] {
+		if n > m.free(d) {
 			return false
 		}
 	}
@@ -40,40 +43,78 @@ type Pods struct {
 	On func(machine int) bool
 }
 
-// Aligned places pods, the biggest first. Each goes where it brings the free capacity of a
-// machine closest to the shape of the demand that is left, so that the last pods find room in
-// every dimension. It adds them to the used amounts of the machines, and returns for each entry
-// of pods the machines that its pods were placed on, one for each placed pod.
+// mayUse tells whether these pods may run on a machine.
+func (p *Pods) mayUse(machine int) bool { return p.On == nil || p.On(machine) }
+
+// Place places pods, and adds them to the used amounts of the machines. It returns for each entry of pods the machines
+// that its pods were placed on, one for each placed pod.
+//
+// It places the biggest pods first, each where it brings the free capacity of a machine closest to the
+// shape of the demand that is left. If pods are left and free rooms differ in shape, it tries again and first deals pods to
+// the shapes of rooms; and it keeps what leaves less over, of the sum of all shares.
 //
 // A pod is as big as its largest share of what all machines have. Cost:
-// O(sizes × machines + pods × log machines).
-func Aligned(machines []Machine, pods []Pods) (placed [][]int) {
-	weights := weigh(machines, pods)
-	order := make([]int, len(pods))
-	for i := range order {
-		order[i] = i
+// O(sizes × machines + pods × log machines), and for a second try once more, with at most planWork steps to deal.
+func Place(machines []Machine, pods []Pods) (placed [][]int) {
+	first := withUsed(machines)
+	placed = aligned(first, pods)
+	if least := leftOver(machines, pods, placed); least > 0 {
+		second := withUsed(machines)
+		if other := planned(second, pods); leftOver(machines, pods, other) < least {
+			first, placed = second, other
+		}
 	}
-	size := make([]float64, len(pods))
+	for i := range machines {
+		copy(machines[i].Used, first[i].Used)
+	}
+	return placed
+}
+
+// withUsed are machines whose used amounts are copies.
+func withUsed(machines []Machine) []Machine {
+	out := slices.Clone(machines)
+	for i := range out {
+		out[i].Used = slices.Clone(out[i].Used)
+	}
+	return out
+}
+
+// leftOver is how much found no place: the largest share of a dimension.
+func leftOver(machines []Machine, pods []Pods, placed [][]int) float64 {
+	weights := weigh(machines, pods)
+	sums := make([]float64, len(weights))
 	for i := range pods {
+		addShares(sums, &pods[i], float64(pods[i].Count-len(placed[i])), weights)
+	}
+	return slices.Max(append(sums, 0))
+}
+
+// aligned is the first try of [Place].
+func aligned(machines []Machine, pods []Pods) (placed [][]int) {
+	weights := weigh(machines, pods)
+	placed = make([][]int, len(pods))
+	rest := make([]float64, len(weights)) // what is still to be placed, as shares of all
+	for i := range pods {
+		addShares(rest, &pods[i], float64(pods[i].Count), weights)
+	}
+	for _, at := range biggestFirst(pods, weights) {
+		addShares(rest, &pods[at], -float64(pods[at].Count), weights)
+		placed[at] = placeAligned(machines, &pods[at], weights, rest)
+	}
+	return placed
+}
+
+// biggestFirst orders entries of pods by the size of one pod.
+func biggestFirst(pods []Pods, weights []float64) []int {
+	order, size := make([]int, len(pods)), make([]float64, len(pods))
+	for i := range pods {
+		order[i] = i
 		for d, n := range pods[i].Size {
 			size[i] = max(size[i], float64(n)*weights[d])
 		}
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(size[b], size[a]) })
-	placed = make([][]int, len(pods))
-	rest := make([]float64, len(weights)) // what is still to be placed, as shares of all
-	for i := range pods {
-		for d, n := range pods[i].Size {
-			rest[d] += float64(n) * float64(pods[i].Count) * weights[d]
-		}
-	}
-	for _, at := range order {
-		for d, n := range pods[at].Size {
-			rest[d] = max(0, rest[d]-float64(n)*float64(pods[at].Count)*weights[d])
-		}
-		placed[at] = placeAligned(machines, &pods[at], weights, rest)
-	}
-	return placed
+	return order
 }
 
 // weigh returns for each dimension what one unit is of all that the machines have. A
@@ -99,7 +140,7 @@ func weigh(machines []Machine, pods []Pods) []float64 {
 func placeAligned(machines []Machine, pods *Pods, weights, rest []float64) (placed []int) {
 	h := candidates{}
 	for i := range machines {
-		if machines[i].fits(pods.Size) && (pods.On == nil || pods.On(i)) {
+		if machines[i].fits(pods.Size) && pods.mayUse(i) {
 			h = append(h, candidate{i, alignment(&machines[i], pods.Size, weights, rest)})
 		}
 	}

@@ -16,7 +16,7 @@ func machines(capacities ...[2]int64) []Machine {
 	return out
 }
 
-func TestAligned(t *testing.T) {
+func TestPlace(t *testing.T) {
 	for name, c := range map[string]struct {
 		machines []Machine
 		pods     []Pods
@@ -31,7 +31,7 @@ func TestAligned(t *testing.T) {
 		"only where it may":            {machines([2]int64{4, 4}, [2]int64{4, 4}), []Pods{{Size: []int64{1, 1}, Count: 1, On: func(i int) bool { return i == 1 }}}, [][]int{{1}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Aligned(c.machines, c.pods)
+			got := Place(c.machines, c.pods)
 			if !slices.EqualFunc(got, c.want, slices.Equal) {
 				t.Errorf("placed on %v, want %v", got, c.want)
 			}
@@ -55,7 +55,7 @@ func TestNothingIsOverfull(t *testing.T) {
 			pods = append(pods, p)
 		}
 		used := make([][2]int64, len(fleet))
-		for i, on := range Aligned(fleet, pods) {
+		for i, on := range Place(fleet, pods) {
 			for _, m := range on {
 				used[m][0] += pods[i].Size[0]
 				used[m][1] += pods[i].Size[1]
@@ -74,5 +74,66 @@ func check(t *testing.T, seed uint64, fleet []Machine, used [][2]int64) {
 		if m.Used[0] != used[i][0] || m.Used[1] != used[i][1] || m.Used[0] > m.Capacity[0] || m.Used[1] > m.Capacity[1] {
 			t.Fatalf("seed %d: machine %d of %v has %v on it, counted as %v", seed, i, m.Capacity, used[i], m.Used)
 		}
+	}
+}
+
+// TestShapesGetTheirPods: the leanest pods are on the lean machines, though bigger ones are leaner than the rest, too.
+func TestShapesGetTheirPods(t *testing.T) {
+	fleet := machines([2]int64{32, 32}, [2]int64{32, 128}, [2]int64{32, 128})
+	pods := []Pods{
+		{Size: []int64{4, 10}, Count: 4}, // leaner than the rest, and the biggest
+		{Size: []int64{2, 8}, Count: 24},
+		{Size: []int64{1, 1}, Count: 32},
+	}
+	placed := Place(fleet, pods)
+	for i, p := range pods {
+		if len(placed[i]) != p.Count {
+			t.Errorf("%d of %d pods of %v are placed", len(placed[i]), p.Count, p.Size)
+		}
+	}
+	if first := aligned(machines([2]int64{32, 32}, [2]int64{32, 128}, [2]int64{32, 128}), pods); len(first[2]) == pods[2].Count {
+		t.Error("the first try alone places all of them: this shows nothing")
+	}
+}
+
+// TestDeal: shares of what there is are dealt, all of them, and none to a class that has no room.
+func TestDeal(t *testing.T) {
+	for _, c := range []struct {
+		count int
+		parts []int
+		want  []int
+	}{{10, []int{1, 1}, []int{5, 5}}, {3, []int{2, 1, 3}, []int{1, 1, 1}}, {5, []int{0, 7}, []int{0, 5}}, {4, []int{0, 0}, []int{0, 0}}, {0, []int{1}, []int{0}}} {
+		if got := divide(c.count, c.parts); !slices.Equal(got, c.want) {
+			t.Errorf("%d pods by %v: %v, want %v", c.count, c.parts, got, c.want)
+		}
+	}
+}
+
+// TestSecondTryIsNoWorse: what is placed is at least what the first try places, by the largest share of a dimension.
+func TestSecondTryIsNoWorse(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	r := rand.New(rand.NewPCG(seed, 1))
+	better := 0
+	for range 300 {
+		var shapes [][2]int64
+		for range 2 + r.IntN(12) {
+			shapes = append(shapes, [2]int64{8 + r.Int64N(24), 8 + r.Int64N(120)})
+		}
+		var pods []Pods
+		for range 2 + r.IntN(8) {
+			pods = append(pods, Pods{Size: []int64{1 + r.Int64N(6), 1 + r.Int64N(24)}, Count: r.IntN(20)})
+		}
+		empty := machines(shapes...)
+		first := leftOver(empty, pods, aligned(machines(shapes...), pods))
+		placed := leftOver(empty, pods, Place(machines(shapes...), pods))
+		if placed > first {
+			t.Fatalf("seed %d: %v is left over, %v by the first try alone", seed, placed, first)
+		}
+		if placed < first {
+			better++
+		}
+	}
+	if better < 10 {
+		t.Errorf("seed %d: the second try helped in %d of 300", seed, better)
 	}
 }

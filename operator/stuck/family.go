@@ -450,7 +450,7 @@ func (f *fleet) withoutRoom(x *family, pods []*corev1.Pod) (out []*corev1.Pod) {
 			return ok && !n.Spec.Unschedulable
 		}})
 	}
-	for i, placed := range packing.Aligned(machines, sizes) {
+	for i, placed := range packing.Place(machines, sizes) {
 		if len(placed) == 0 {
 			out = append(out, pods[i])
 		}

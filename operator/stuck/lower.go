@@ -173,7 +173,7 @@ func (f *fleet) fitsWithout(r *row, gone []*node) bool {
 			}})
 		}
 	}
-	for i, placed := range packing.Aligned(machines, pods) {
+	for i, placed := range packing.Place(machines, pods) {
 		if len(placed) < pods[i].Count {
 			return false
 		}

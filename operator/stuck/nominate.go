@@ -31,7 +31,7 @@ func Awaiting(n *corev1.Node) bool {
 //
 // Groups come first, those of the largest pods first, each in one domain. One that no domain holds whole keeps the room of those
 // of its pods that find some, for four times Config.After: a shard tells of the machines of a group one after the other. Then come all other pods
-// by priority, as [packing.Aligned] does. Pods that say more about where they run than the packer looks at keep their room in the
+// by priority, as [packing.Place] does. Pods that say more about where they run than the packer looks at keep their room in the
 // plan, and are not nominated. The nominations come node by node, those first on which the pods run that have most devices.
 func Nominate(v *View, cfg Config) []Nomination {
 	if !slices.ContainsFunc(v.Nodes, Awaiting) {
@@ -196,7 +196,7 @@ func (f *fleet) pack(machines []packing.Machine, b *bins, pods []*corev1.Pod, on
 		alike[at] = append(alike[at], p)
 	}
 	out := make(map[*corev1.Pod]int, len(pods))
-	for i, placed := range packing.Aligned(machines, sizes) {
+	for i, placed := range packing.Place(machines, sizes) {
 		for k, at := range placed {
 			out[alike[i][k]] = at
 		}
