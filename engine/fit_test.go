@@ -43,7 +43,7 @@ func TestFitIsNeverDearer(t *testing.T) {
 		}
 	}
 	t.Logf("%d Needs were compared, %d are cheaper by fit, none dearer; %d, %d and %d gangs that do not fold by fit are cheaper, the same and dearer", compared, cheaper, apart[0], apart[1], apart[2])
-	if *fleetSeed == 0 && !testing.Short() && apart[0] <= 3*apart[2] {
+	if *fleetSeed == 0 && !testing.Short() && apart[0] <= 2*apart[2] {
 		t.Errorf("%d gangs that do not fold by fit are cheaper, %d are dearer: too many", apart[0], apart[2])
 	}
 	if *fleetSeed == 0 && (compared < fleetsToTry()/10 || cheaper < compared/20) {
@@ -52,7 +52,8 @@ func TestFitIsNeverDearer(t *testing.T) {
 }
 
 // costOf decides a world of one Need, and returns what it acquires for that, in dollars an hour; false unless all comes
-// from one stage, covers the Need and has a finite cost; and the domain of a gang.
+// from one stage, covers the Need and has a finite cost; and the domain of a gang. What is held for a Need is a stage before
+// the other Idle machines.
 func costOf(t *testing.T, w fleet.World) (cost float64, domain string, fromOne bool) {
 	t.Helper()
 	plan, err := twin.Decide(inputOf(w))
@@ -67,6 +68,11 @@ func costOf(t *testing.T, w fleet.World) (cost float64, domain string, fromOne b
 		return 0, "", false
 	}
 	penalty := w.Needs[0].Profile.Interruption()
+	for _, id := range n.Claimed {
+		if m, first := machines[id], machines[n.Claimed[0]]; m.Reservation.Owner != first.Reservation.Owner {
+			return 0, "", false
+		}
+	}
 	for _, a := range plan.Actions {
 		m := machines[a.Machine]
 		switch a.Kind {

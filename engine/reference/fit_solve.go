@@ -65,18 +65,28 @@ func (x *fitProblem) tellApart() {
 	}
 }
 
-// discount computes the values: the shape of the want in full, the rest less λ, all of it less ε of the minimum unit.
+// discount computes the values: the shape of the want in full, the rest less λ, and less the cube of the surplus over
+// the scarcest of what the machine has, all of it less ε of the minimum unit.
 func (x *fitProblem) discount() {
 	for _, o := range x.offers {
-		t := 1.0
+		t, scarcest := 1.0, 1.0
 		for d, w := range x.want {
-			t = min(t, float64(o.has[d])/float64(w))
+			part := float64(o.has[d]) / float64(w)
+			t = min(t, part)
+			if part > 0 {
+				scarcest = min(scarcest, part)
+			}
 		}
 		var v []float64
 		for d, w := range x.want {
 			part := float64(o.has[d]) / float64(w)
 			lost := float64(x.options.Fit.Epsilon * (float64(x.unit[d]) / float64(w)))
-			v = append(v, max(0, t+float64((1-x.options.Fit.Lambda)*(part-t))-lost))
+			counts := t + float64((1-x.options.Fit.Lambda)*(part-t))
+			if part > scarcest {
+				s := (part - scarcest) / part
+				counts = min(counts, part-float64(part*float64(s*float64(s*s))))
+			}
+			v = append(v, max(0, counts-lost))
 		}
 		x.value = append(x.value, v)
 	}

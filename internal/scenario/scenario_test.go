@@ -50,7 +50,7 @@ var own = []string{
 	"gangs-wait-first-for-what-drains", "reclaim-not-when-a-plan-has-just-ended", "release-not-beside-a-preemption-machine-by-machine",
 	"preempt-counts-on-what-lower-needs-acquire-machine-by-machine",
 	"credit-equals-keep-it-when-nothing-is-free", "credit-equals-keep-what-others-cannot-use", "credit-lower-priorities-yield-all",
-	"fit-default-is-cheapest", "fit-effective-cost", "fit-gang-cheaper-in-parts", "fit-gang-cheaper-whole", "fit-gang-in-its-domain",
+	"fit-cores-that-no-pod-uses", "fit-default-is-cheapest", "fit-effective-cost", "fit-gang-cheaper-in-parts", "fit-gang-cheaper-whole", "fit-gang-in-its-domain",
 	"fit-gang-in-parts-that-are-sold-out", "fit-gang-that-has-its-machine", "fit-hard-spread",
 	"fit-idle-before-speculative", "fit-idle-that-does-not-cover", "fit-least-cost-cover", "fit-max-machine-share",
 	"fit-max-machine-share-yields", "fit-min-unit", "fit-never-dearer-than-cheapest", "fit-pinned-risk-is-a-stage-of-its-own",

@@ -66,7 +66,7 @@ var optionsSchema = document.NewSchema(
 
 var fitSchema = document.NewSchema(
 	document.Field[engine.Fit]{Key: "lambda",
-		Is: document.NumberOf(0, 1), Default: "0.2", About: "λ: the part of what a machine has beyond the shape of a need that does not count in the choice.",
+		Is: document.NumberOf(0, 1), Default: "0.2", About: "λ: the part of what a machine has beyond the shape of a need that does not count in the choice, at least; of a large surplus less counts.",
 		Read: func(r *reader, n *node, f *engine.Fit) { r.Float(n, 0, 1, &f.Lambda) }},
 	document.Field[engine.Fit]{Key: "epsilon",
 		Is: document.NumberOf(0, 1), Default: "0.03", About: "ε: the part of a minimum unit that each machine counts less in the choice.",

@@ -8,7 +8,7 @@ import (
 // The constants of the choice, from 0 to 1.
 const (
 	// LambdaDefault is λ: the part of what a class has beyond the shape of the want that does not
-	// count in the choice.
+	// count in the choice, at least.
 	LambdaDefault = 0.2
 	// EpsilonDefault is ε: the part of a minimum unit that every machine loses, on average, since
 	// units do not fill it.

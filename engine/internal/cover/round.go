@@ -120,18 +120,29 @@ func (c *Chooser) layOut(first int) {
 // priceBits is the precision of a cost in fixed point, relative to the dearest.
 const priceBits = 40
 
-// shape appends the values of an offer: what it counts for in the choice, in parts of what is wanted.
+// shape appends the values of an offer: what it counts for in the choice, in parts of what is wanted. Of what a machine has
+// beyond the shape of the want, in a row, λ does not count. What is beyond its scarcest row counts less and less: a
+// surplus s, as a part of what it has, costs it s³, so that a row counts for three times the scarcest at most. Rows of
+// which it has nothing are no part of its shape, but for λ.
 func (c *Chooser) shape(o *Offer) {
 	w, l := &c.work, &c.lin
-	t := 1.0
+	t, ofSome := 1.0, 1.0
 	for i, d := range w.rows {
 		has := min(o.Has[d], w.want[i])
 		w.has = append(w.has, has)
-		t = min(t, float64(has)/float64(w.want[i]))
+		part := float64(has) / float64(w.want[i])
+		if t = min(t, part); has > 0 {
+			ofSome = min(ofSome, part)
+		}
 	}
 	for i, d := range w.rows {
 		part := float64(w.has[len(w.has)-l.rows+i]) / float64(w.want[i])
-		v := t + float64((1-c.lambda)*(part-t)) - float64(c.epsilon*(float64(min(c.p.Unit[d], w.want[i]))/float64(w.want[i])))
+		v := t + float64((1-c.lambda)*(part-t))
+		if part > ofSome {
+			surplus := (part - ofSome) / part
+			v = min(v, part-float64(part*float64(surplus*float64(surplus*surplus))))
+		}
+		v -= float64(c.epsilon*(float64(min(c.p.Unit[d], w.want[i]))/float64(w.want[i])))
 		l.value = append(l.value, max(v, 0))
 	}
 }
@@ -295,13 +306,15 @@ func (c *Chooser) listLive() {
 	}
 }
 
+// isDominated compares what columns have, and what they count for: one that has next to nothing of a row counts for less
+// than one that has nothing of it.
 func (c *Chooser) isDominated(j int) bool {
 	w, rows := &c.work, c.lin.rows
-	has := w.has[j*rows : (j+1)*rows]
+	has, value := w.has[j*rows:(j+1)*rows], c.lin.value[j*rows:(j+1)*rows]
 next:
 	for _, i := range w.ample {
 		for d, h := range w.has[i*rows : (i+1)*rows] {
-			if h < has[d] {
+			if h < has[d] || c.lin.value[i*rows+d] < value[d] {
 				continue next
 			}
 		}

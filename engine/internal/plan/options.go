@@ -63,7 +63,7 @@ func ParseAcquireRule(name string) (AcquireRule, error) {
 // Fit are the constants of AcquireFit, each from 0 to 1.
 type Fit struct {
 	// Lambda is λ: the part of what a machine has beyond the shape of a Need that does not count in the
-	// choice.
+	// choice, at least; of a large surplus less counts.
 	Lambda float64
 	// Epsilon is ε: the part of a minimum unit that each machine counts less in the choice.
 	Epsilon float64
