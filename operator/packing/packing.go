@@ -60,7 +60,7 @@ func Place(machines []Machine, pods []Pods) (placed [][]int) {
 	placed = aligned(first, pods)
 	if least := leftOver(machines, pods, placed); least > 0 {
 		second := withUsed(machines)
-		if other := planned(second, pods); leftOver(machines, pods, other) < least {
+		if other := dealt(second, pods); other != nil && leftOver(machines, pods, other) < least {
 			first, placed = second, other
 		}
 	}

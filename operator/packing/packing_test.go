@@ -96,6 +96,20 @@ func TestShapesGetTheirPods(t *testing.T) {
 	}
 }
 
+// TestFullAndOverfull: machines without room, or with more on them than they have, take nothing.
+func TestFullAndOverfull(t *testing.T) {
+	full := []Machine{
+		{Capacity: []int64{4, 4}, Used: []int64{4, 4}},
+		{Capacity: []int64{4, 8}, Used: []int64{6, 1}},
+		{Capacity: []int64{0, 0}, Used: []int64{0, 0}},
+	}
+	for n := range len(full) + 1 {
+		if placed := Place(slices.Clone(full[:n]), []Pods{{Size: []int64{1, 1}, Count: 3}, {Size: []int64{0, 2}, Count: 1}}); len(placed[0]) > 0 {
+			t.Errorf("%d machines: placed on %v", n, placed[0])
+		}
+	}
+}
+
 // TestDeal: shares of what there is are dealt, all of them, and none to a class that has no room.
 func TestDeal(t *testing.T) {
 	for _, c := range []struct {

@@ -16,24 +16,27 @@ const (
 	loadMax = 3.0
 )
 
-// planned places pods as aligned does, but each class of machines takes the pods that a plan deals to it: what
-// fits in none of the machines that it was dealt to goes anywhere in the end. Where machines have
+// dealt places pods as aligned does, but each class of machines takes the pods that are dealt to it: what
+// fits on none of these machines goes anywhere in the end. Where machines have
 // different shapes, the pods that are most like each must go there: the leanest to the leanest. Going by
-// size, the biggest that are only leaner than most would come first.
-func planned(machines []Machine, pods []Pods) (placed [][]int) {
+// size, the biggest that are only leaner than most would come first. It returns nil where rooms have one shape.
+func dealt(machines []Machine, pods []Pods) (placed [][]int) {
 	weights := weigh(machines, pods)
 	c := classify(machines, pods, weights)
-	dealt := c.deal(pods)
+	if len(c.room) < 2 {
+		return nil
+	}
+	counts := c.deal(pods)
 	rest := make([][]float64, len(c.room)) // by class: what is still to be placed on it, as shares of all
 	for k := range rest {
 		rest[k] = make([]float64, len(weights))
 		for i := range pods {
-			addShares(rest[k], &pods[i], float64(dealt[i][k]), weights)
+			addShares(rest[k], &pods[i], float64(counts[i][k]), weights)
 		}
 	}
 	placed = make([][]int, len(pods))
 	for _, at := range biggestFirst(pods, weights) {
-		for k, n := range dealt[at] {
+		for k, n := range counts[at] {
 			if n == 0 {
 				continue
 			}
@@ -83,7 +86,7 @@ func classify(machines []Machine, pods []Pods, weights []float64) *classes {
 		}
 		c.of[i] = at
 		for d := range weights {
-			c.room[at][d] += float64(machines[i].free(d))
+			c.room[at][d] += float64(max(0, machines[i].free(d)))
 		}
 	}
 	for i := range pods {

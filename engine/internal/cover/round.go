@@ -142,7 +142,7 @@ func (c *Chooser) shape(o *Offer) {
 			surplus := (part - ofSome) / part
 			v = min(v, part-float64(part*float64(surplus*float64(surplus*surplus))))
 		}
-		v -= float64(c.epsilon*(float64(min(c.p.Unit[d], w.want[i]))/float64(w.want[i])))
+		v -= float64(c.epsilon * (float64(min(c.p.Unit[d], w.want[i])) / float64(w.want[i])))
 		l.value = append(l.value, max(v, 0))
 	}
 }
