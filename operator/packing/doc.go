@@ -11,7 +11,7 @@
 //
 // Where machines differ in shape it is not enough: all pods that are leaner than the demand are drawn to the lean
 // machines, the biggest first, and the leanest find no room. Then a second try first deals the pods to the shapes of
-// machines, as a linear program would (plan.go).
+// machines, as a linear program would (deal.go).
 //
 // Nothing here depends on a clock, on chance or on the order of maps: equal input
 // gives equal placements. Ties go to the machine that was given first.

@@ -51,16 +51,17 @@ func (p *Pods) mayUse(machine int) bool { return p.On == nil || p.On(machine) }
 //
 // It places the biggest pods first, each where it brings the free capacity of a machine closest to the
 // shape of the demand that is left. If pods are left and free rooms differ in shape, it tries again and first deals pods to
-// the shapes of rooms; and it keeps what leaves less over, of the sum of all shares.
+// the shapes of rooms; and it keeps what leaves less over, by the largest share of a dimension.
 //
 // A pod is as big as its largest share of what all machines have. Cost:
-// O(sizes × machines + pods × log machines), and for a second try once more, with at most planWork steps to deal.
+// O(sizes × machines + pods × log machines), and for a second try once more, with at most dealWork steps to deal.
 func Place(machines []Machine, pods []Pods) (placed [][]int) {
+	weights := weigh(machines, pods)
 	first := withUsed(machines)
-	placed = aligned(first, pods)
-	if least := leftOver(machines, pods, placed); least > 0 {
+	placed = aligned(first, pods, weights)
+	if least := leftOver(pods, placed, weights); least > 0 {
 		second := withUsed(machines)
-		if other := dealt(second, pods); other != nil && leftOver(machines, pods, other) < least {
+		if other := dealt(second, pods, weights); other != nil && leftOver(pods, other, weights) < least {
 			first, placed = second, other
 		}
 	}
@@ -80,8 +81,7 @@ func withUsed(machines []Machine) []Machine {
 }
 
 // leftOver is how much found no place: the largest share of a dimension.
-func leftOver(machines []Machine, pods []Pods, placed [][]int) float64 {
-	weights := weigh(machines, pods)
+func leftOver(pods []Pods, placed [][]int, weights []float64) float64 {
 	sums := make([]float64, len(weights))
 	for i := range pods {
 		addShares(sums, &pods[i], float64(pods[i].Count-len(placed[i])), weights)
@@ -90,8 +90,7 @@ func leftOver(machines []Machine, pods []Pods, placed [][]int) float64 {
 }
 
 // aligned is the first try of [Place].
-func aligned(machines []Machine, pods []Pods) (placed [][]int) {
-	weights := weigh(machines, pods)
+func aligned(machines []Machine, pods []Pods, weights []float64) (placed [][]int) {
 	placed = make([][]int, len(pods))
 	rest := make([]float64, len(weights)) // what is still to be placed, as shares of all
 	for i := range pods {
@@ -138,6 +137,9 @@ func weigh(machines []Machine, pods []Pods) []float64 {
 
 // placeAligned places pods of one size and returns the machine of each.
 func placeAligned(machines []Machine, pods *Pods, weights, rest []float64) (placed []int) {
+	if pods.Count == 0 {
+		return nil
+	}
 	h := candidates{}
 	for i := range machines {
 		if machines[i].fits(pods.Size) && pods.mayUse(i) {

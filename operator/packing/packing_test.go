@@ -91,7 +91,8 @@ func TestShapesGetTheirPods(t *testing.T) {
 			t.Errorf("%d of %d pods of %v are placed", len(placed[i]), p.Count, p.Size)
 		}
 	}
-	if first := aligned(machines([2]int64{32, 32}, [2]int64{32, 128}, [2]int64{32, 128}), pods); len(first[2]) == pods[2].Count {
+	empty := machines([2]int64{32, 32}, [2]int64{32, 128}, [2]int64{32, 128})
+	if first := aligned(empty, pods, weigh(empty, pods)); len(first[2]) == pods[2].Count {
 		t.Error("the first try alone places all of them: this shows nothing")
 	}
 }
@@ -110,8 +111,8 @@ func TestFullAndOverfull(t *testing.T) {
 	}
 }
 
-// TestDeal: shares of what there is are dealt, all of them, and none to a class that has no room.
-func TestDeal(t *testing.T) {
+// TestDivide: a count is divided whole, and nothing goes where the part is 0.
+func TestDivide(t *testing.T) {
 	for _, c := range []struct {
 		count int
 		parts []int
@@ -137,9 +138,9 @@ func TestSecondTryIsNoWorse(t *testing.T) {
 		for range 2 + r.IntN(8) {
 			pods = append(pods, Pods{Size: []int64{1 + r.Int64N(6), 1 + r.Int64N(24)}, Count: r.IntN(20)})
 		}
-		empty := machines(shapes...)
-		first := leftOver(empty, pods, aligned(machines(shapes...), pods))
-		placed := leftOver(empty, pods, Place(machines(shapes...), pods))
+		weights := weigh(machines(shapes...), pods)
+		first := leftOver(pods, aligned(machines(shapes...), pods, weights), weights)
+		placed := leftOver(pods, Place(machines(shapes...), pods), weights)
 		if placed > first {
 			t.Fatalf("seed %d: %v is left over, %v by the first try alone", seed, placed, first)
 		}
@@ -147,7 +148,34 @@ func TestSecondTryIsNoWorse(t *testing.T) {
 			better++
 		}
 	}
+	t.Logf("the second try helped in %d of 300", better)
 	if better < 10 {
 		t.Errorf("seed %d: the second try helped in %d of 300", seed, better)
+	}
+}
+
+// BenchmarkPlace packs pods of many sizes on machines of many shapes that do not hold them all, so that it deals for as long as it may.
+func BenchmarkPlace(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var fleet []Machine
+	for range 1000 {
+		fleet = append(fleet, machines([2]int64{8000 + r.Int64N(56000), 8000 << r.IntN(6)})...)
+	}
+	var pods []Pods
+	for range 5000 {
+		pods = append(pods, Pods{Size: []int64{100 + r.Int64N(16000), 100 + r.Int64N(64000)}, Count: 1})
+	}
+	for _, of := range []struct {
+		name string
+		try  func([]Machine, []Pods, []float64) [][]int
+	}{{"first", aligned}, {"second", dealt}} {
+		b.Run(of.name, func(b *testing.B) {
+			for b.Loop() {
+				on := withUsed(fleet)
+				if leftOver(pods, of.try(on, pods, weigh(on, pods)), weigh(on, pods)) == 0 {
+					b.Fatal("all pods are placed: there is nothing to deal for")
+				}
+			}
+		})
 	}
 }

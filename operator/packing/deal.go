@@ -6,12 +6,12 @@ import (
 )
 
 const (
-	// planRounds and planWork bound the rounds in which a plan is made: each looks at every class for every
+	// dealRounds and dealWork bound the rounds in which pods are dealt: each round looks at every class for every
 	// entry of pods.
-	planRounds = 400
-	planWork   = 20 << 20
-	// planStep is how fast the prices of rooms follow what they are asked for.
-	planStep = 0.1
+	dealRounds = 400
+	dealWork   = 20 << 20
+	// dealStep is how fast the prices of rooms follow what they are asked for.
+	dealStep = 0.1
 	// loadMax bounds what one round counts of an overload.
 	loadMax = 3.0
 )
@@ -20,8 +20,7 @@ const (
 // fits on none of these machines goes anywhere in the end. Where machines have
 // different shapes, the pods that are most like each must go there: the leanest to the leanest. Going by
 // size, the biggest that are only leaner than most would come first. It returns nil where rooms have one shape.
-func dealt(machines []Machine, pods []Pods) (placed [][]int) {
-	weights := weigh(machines, pods)
+func dealt(machines []Machine, pods []Pods, weights []float64) (placed [][]int) {
 	c := classify(machines, pods, weights)
 	if len(c.room) < 2 {
 		return nil
@@ -49,7 +48,7 @@ func dealt(machines []Machine, pods []Pods) (placed [][]int) {
 	for i := range left {
 		left[i].Count -= len(placed[i])
 	}
-	for i, more := range aligned(machines, left) {
+	for i, more := range aligned(machines, left, weights) {
 		placed[i] = append(placed[i], more...)
 	}
 	return placed
@@ -125,7 +124,7 @@ func (m *Machine) shape(weights []float64) (string, bool) {
 // Approximation Algorithms for Fractional Packing and Covering Problems, 1995): round by round all pods go where
 // their room is cheapest, and room gets dearer where much was asked for.
 func (c *classes) deal(pods []Pods) [][]int {
-	rounds := min(planRounds, max(1, planWork/(len(pods)*len(c.room))))
+	rounds := min(dealRounds, max(1, dealWork/(len(pods)*len(c.room))))
 	times := make([][]int, len(pods)) // by entry and class: in how many rounds it went there
 	for i := range times {
 		times[i] = make([]int, len(c.room))
@@ -151,11 +150,11 @@ func (c *classes) deal(pods []Pods) [][]int {
 		}
 		c.reprice(price, load)
 	}
-	dealt := make([][]int, len(pods))
+	counts := make([][]int, len(pods))
 	for i := range pods {
-		dealt[i] = divide(pods[i].Count, times[i])
+		counts[i] = divide(pods[i].Count, times[i])
 	}
-	return dealt
+	return counts
 }
 
 // cheapest is the class whose room costs least for a pod of an entry, -1 = none has room.
@@ -184,7 +183,7 @@ func (c *classes) reprice(price, load [][]float64) {
 	for k := range price {
 		for d, room := range c.room[k] {
 			if room > 0 {
-				price[k][d] *= math.Exp(planStep * min(loadMax, load[k][d]/room))
+				price[k][d] *= math.Exp(dealStep * min(loadMax, load[k][d]/room))
 			}
 			sum += price[k][d]
 		}
