@@ -22,28 +22,31 @@ func TestFitIsNeverDearer(t *testing.T) {
 			one := w
 			one.Needs, one.MaxMachineShare = w.Needs[i:i+1], 0
 			one.BackingOff = nil
-			fit, domain, fromOne := costOf(t, one)
+			fit := costOf(t, one)
 			one.Fit = false
-			cheapest, without, alsoFromOne := costOf(t, one)
-			if !fromOne || !alsoFromOne || len(w.Needs[i].Profile.HardSpread()) > 0 {
+			cheapest := costOf(t, one)
+			if !fit.counts || !cheapest.counts || len(w.Needs[i].Profile.HardSpread()) > 0 {
 				continue
 			}
-			if w.Needs[i].Profile.Same() != nil && (domain != without || domain == "") {
-				apart[1+cmp.Compare(fit, cheapest)]++
+			if w.Needs[i].Profile.Same() != nil && (fit.domain != cheapest.domain || fit.domain == "") {
+				apart[1+cmp.Compare(fit.dollars, cheapest.dollars)]++
+				continue
+			}
+			if !fit.oneHolder || !cheapest.oneHolder {
 				continue
 			}
 			compared++
-			if fit > cheapest*(1+1e-12) {
-				t.Fatalf("seed %d, need %d: by fit it costs %v, by cheapest %v\n%s", seed, i, fit, cheapest, fleet.Describe(one))
+			if fit.dollars > cheapest.dollars*(1+1e-12) {
+				t.Fatalf("seed %d, need %d: by fit it costs %v, by cheapest %v\n%s", seed, i, fit.dollars, cheapest.dollars, fleet.Describe(one))
 			}
-			if fit < cheapest*(1-1e-9) {
+			if fit.dollars < cheapest.dollars*(1-1e-9) {
 				cheaper++
 			}
 			break
 		}
 	}
 	t.Logf("%d Needs were compared, %d are cheaper by fit, none dearer; %d, %d and %d gangs that do not fold by fit are cheaper, the same and dearer", compared, cheaper, apart[0], apart[1], apart[2])
-	if *fleetSeed == 0 && !testing.Short() && apart[0] <= 2*apart[2] {
+	if *fleetSeed == 0 && !testing.Short() && apart[0] <= 3*apart[2] {
 		t.Errorf("%d gangs that do not fold by fit are cheaper, %d are dearer: too many", apart[0], apart[2])
 	}
 	if *fleetSeed == 0 && (compared < fleetsToTry()/10 || cheaper < compared/20) {
@@ -51,10 +54,16 @@ func TestFitIsNeverDearer(t *testing.T) {
 	}
 }
 
-// costOf decides a world of one Need, and returns what it acquires for that, in dollars an hour; false unless all comes
-// from one stage, covers the Need and has a finite cost; and the domain of a gang. What is held for a Need is a stage before
-// the other Idle machines.
-func costOf(t *testing.T, w fleet.World) (cost float64, domain string, fromOne bool) {
+// acquired is what a Need acquires.
+type acquired struct {
+	dollars   float64 // an hour
+	domain    string  // of a gang
+	counts    bool    // it covers the Need, all of it is Idle or all Speculative, and its cost is finite
+	oneHolder bool    // all is held for one Need, or for none: what is held for the Need is a stage before the other Idle machines
+}
+
+// costOf decides a world of one Need.
+func costOf(t *testing.T, w fleet.World) (out acquired) {
 	t.Helper()
 	plan, err := twin.Decide(inputOf(w))
 	if err != nil {
@@ -65,27 +74,28 @@ func costOf(t *testing.T, w fleet.World) (cost float64, domain string, fromOne b
 		machines[w.Machines[i].ID] = &w.Machines[i]
 	}
 	if !n.Satisfied || (n.Bootstrap > 0) == (n.Provision > 0) {
-		return 0, "", false
+		return acquired{}
 	}
 	penalty := w.Needs[0].Profile.Interruption()
+	out = acquired{domain: n.Domain, counts: true, oneHolder: true}
 	for _, id := range n.Claimed {
-		if m, first := machines[id], machines[n.Claimed[0]]; m.Reservation.Owner != first.Reservation.Owner {
-			return 0, "", false
+		if machines[id].Reservation.Owner != machines[n.Claimed[0]].Reservation.Owner {
+			out.oneHolder = false
 		}
 	}
 	for _, a := range plan.Actions {
 		m := machines[a.Machine]
 		switch a.Kind {
 		case reference.Bootstrap:
-			cost += m.PricePerHour
+			out.dollars += m.PricePerHour
 		case reference.Provision:
-			if cost += m.PricePerHour; m.InterruptionProbability > 0 {
+			if out.dollars += m.PricePerHour; m.InterruptionProbability > 0 {
 				if penalty == model.BucketPinned {
-					return 0, "", false
+					return acquired{}
 				}
-				cost += m.InterruptionProbability * penalty.Dollars()
+				out.dollars += m.InterruptionProbability * penalty.Dollars()
 			}
 		}
 	}
-	return cost, n.Domain, true
+	return out
 }

@@ -380,7 +380,7 @@ func (l *Worker) mayGain(n *state.Line, k *state.Kind) bool {
 	return !k.Same && cycle.Meet(w.loose, k.Accepts)
 }
 
-// staleBecause returns what makes a Need's credit stale, whatever the others of its cluster have.
+// staleBecause returns why a Need has no credit yet, or a stale one, whatever the others of its cluster have.
 func staleBecause(n *state.Line) plan.CreditCause {
 	switch {
 	case n.Is(state.IsChanged):

@@ -120,10 +120,10 @@ func (c *Chooser) layOut(first int) {
 // priceBits is the precision of a cost in fixed point, relative to the dearest.
 const priceBits = 40
 
-// shape appends the values of an offer: what it counts for in the choice, in parts of what is wanted. Of what a machine has
-// beyond the shape of the want, in a row, λ does not count. What is beyond its scarcest row counts less and less: a
-// surplus s, as a part of what it has, costs it s³, so that a row counts for three times the scarcest at most. Rows of
-// which it has nothing are no part of its shape, but for λ.
+// shape appends the values of an offer: what it counts for in the choice, in parts of what is wanted. Two discounts
+// apply to each row, and the larger one holds. λ of what the offer has beyond the shape of the want does not count. Nor does
+// the cube of its surplus over the scarcest row, as a part of what it has of the row; so no row counts for more than three
+// times the scarcest. Rows of which the offer has nothing are left out of the scarcest.
 func (c *Chooser) shape(o *Offer) {
 	w, l := &c.work, &c.lin
 	t, ofSome := 1.0, 1.0

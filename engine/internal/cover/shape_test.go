@@ -51,3 +51,21 @@ func TestShapeIsMonotone(t *testing.T) {
 		}
 	}
 }
+
+// TestDominatedCountsForNoMore: a column with next to nothing of a row has as much as one with nothing of it, and
+// counts for less. It does not stand in for that one.
+func TestDominatedCountsForNoMore(t *testing.T) {
+	c := New(LambdaDefault, 0)
+	c.p = &Problem{Unit: []int64{0, 0}}
+	c.work.rows, c.work.want, c.lin.rows = []int{0, 1}, []int64{100, 100}, 2
+	for _, has := range [][]int64{{80, 1}, {80, 0}, {80, 1}} {
+		c.shape(&Offer{Has: has})
+	}
+	c.work.ample = []int{0}
+	if c.isDominated(1) {
+		t.Error("80 and 1 stand in for 80 and 0, which count for more")
+	}
+	if !c.isDominated(2) {
+		t.Error("80 and 1 do not stand in for 80 and 1")
+	}
+}
