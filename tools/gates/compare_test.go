@@ -182,6 +182,9 @@ func TestFigureOfPairs(t *testing.T) {
 	if math.Abs(f.ratio-1.2) > 1e-12 || f.before != 100 || f.after != 120 {
 		t.Errorf("%+v", f)
 	}
+	if f := figureOf([][2]float64{{0, 5}}); f.ratio != 1 {
+		t.Errorf("of a base that took no time: %+v", f)
+	}
 }
 
 func TestTurns(t *testing.T) {

@@ -26,10 +26,11 @@ type figure struct {
 func figureOf(pairs [][2]float64) figure {
 	var before, after, ratios []float64
 	for _, pair := range pairs {
-		before, after = append(before, pair[0]), append(after, pair[1])
+		ratio := 1.0 // also where the clock is too coarse to say
 		if pair[0] > 0 {
-			ratios = append(ratios, pair[1]/pair[0])
+			ratio = pair[1] / pair[0]
 		}
+		before, after, ratios = append(before, pair[0]), append(after, pair[1]), append(ratios, ratio)
 	}
 	return figure{before: median(before), after: median(after), ratio: median(ratios)}
 }

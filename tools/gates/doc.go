@@ -25,9 +25,9 @@
 //
 // Time does differ from run to run, so it is never compared with a number that
 // was written down: base and head are built side by side and run A B B A on the
-// machine at hand. A difference counts when the median ratio is a tenth or more, when a sign
-// test gives it a p below 0.05, and when all of three rounds say the same: where a process finds its memory moves the figures of small
-// cycles by several percent. Where the linker puts a function moves a short loop by a
+// machine at hand. A difference counts when the median ratio is a tenth or more over 1, when a
+// sign test gives it a p below 0.05, and when all of three rounds say the same: where a
+// process finds its memory moves the figures of small cycles by several percent. Where the linker puts a function moves a short loop by a
 // fifth, and would do so in every round; each round is therefore of several binaries of
 // each side, with functions in another order in each.
 //
