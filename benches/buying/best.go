@@ -19,7 +19,7 @@ type Best struct {
 // (Gilmore and Gomory, A Linear Programming Approach to the Cutting-Stock Problem, 1961); a lower bound comes with it
 // (Farley, A Note on Bounding a Class of Linear Programming Problems, 1990). Whole machines are found by diving: patterns
 // are taken as often as the solution has them whole, and the rest is solved again. It takes pods of at most shapesMax
-// sizes, without devices; seconds to minutes.
+// sizes, without devices. Ten seconds for 2,000 pods of 30 sizes and 400 types; far longer where pods need the largest types.
 func FindBest(types []Type, pods []Pod) (*Best, error) {
 	c, err := newCutting(types, pods)
 	if err != nil {
@@ -35,8 +35,12 @@ func FindBest(types []Type, pods []Pod) (*Best, error) {
 		if out.Machines == 0 {
 			out.Least = max(linear, least)
 		}
+		before := out.Machines
 		if !c.dive(out) {
 			return out, nil
+		}
+		if out.Machines == before {
+			return nil, fmt.Errorf("no pattern takes any of the pods that are left after %d machines", before)
 		}
 	}
 }
@@ -122,8 +126,8 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// solve adds patterns until none is worth more than it costs, and returns a lower bound of the cost for
-// what is left.
+// solve adds patterns until none is worth more than it costs. It returns a lower bound of what machines cost for
+// the pods that are not placed yet.
 func (c *cutting) solve() (least float64) {
 	for range stepsMax {
 		c.price()

@@ -83,31 +83,24 @@ func TestWholeBest(t *testing.T) {
 	}
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(out, "region\tfeed\tpods\tat least %\tfound %\tbought %")
-	for _, region := range regions {
-		types := catalogue(t, region)
-		for _, kind := range strings.Split(*feeds, ",") {
-			var n int
-			if _, err := fmt.Sscan(*sizes, &n); err != nil {
-				t.Fatalf("-pods: %v", err)
-			}
-			var least, found, bought float64
-			for seed := range uint64(*seeds) {
-				pods, err := Feed(kind, n, seed)
-				if err != nil {
-					t.Fatal(err)
-				}
-				b, err := FindBest(types, pods)
-				if err != nil {
-					t.Fatalf("%s, %s, seed %d: %v", region.Name, kind, seed, err)
-				}
-				r := run(t, types, kind, n, seed, engine.AcquireFit, Packed)
-				least, found, bought = least+b.Least/r.Bound-1, found+min(b.Found, r.Spend)/r.Bound-1, bought+r.Over()
-			}
-			of := float64(*seeds) / 100
-			fmt.Fprintf(out, "%s\t%s\t%d\t%.1f\t%.1f\t%.1f\n", region.Name, kind, n, least/of, found/of, bought/of)
-			if err := out.Flush(); err != nil {
+	eachFeed(t, func(region Region, types []Type, kind string, n int) {
+		var least, found, bought float64
+		for seed := range uint64(*seeds) {
+			pods, err := Feed(kind, n, seed)
+			if err != nil {
 				t.Fatal(err)
 			}
+			b, err := FindBest(types, pods)
+			if err != nil {
+				t.Fatalf("%s, %s, seed %d: %v", region.Name, kind, seed, err)
+			}
+			r := run(t, types, kind, n, seed, engine.AcquireFit, Packed)
+			least, found, bought = least+b.Least/r.Bound-1, found+min(b.Found, r.Spend)/r.Bound-1, bought+r.Over()
 		}
-	}
+		of := float64(*seeds) / 100
+		fmt.Fprintf(out, "%s\t%s\t%d\t%.1f\t%.1f\t%.1f\n", region.Name, kind, n, least/of, found/of, bought/of)
+		if err := out.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }

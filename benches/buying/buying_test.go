@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"text/tabwriter"
@@ -202,27 +203,35 @@ func TestWhole(t *testing.T) {
 	}
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(out, "region\tfeed\tpods\trule\tplaced by\tmean over %\tworst %\tpending\trounds, 9 of 10\tpending after round 1 %\tgiven back")
+	eachFeed(t, func(region Region, types []Type, kind string, n int) {
+		for _, rule := range strings.Split(*rules, ",") {
+			for _, p := range packers {
+				line(t, out, types, region, kind, n, rule, p.name, p.place)
+			}
+		}
+	})
+}
+
+// eachFeed calls f for each region, feed and number of pods of -whole.
+func eachFeed(t *testing.T, f func(region Region, types []Type, kind string, pods int)) {
+	t.Helper()
 	for _, region := range regions {
 		types := catalogue(t, region)
 		for _, kind := range strings.Split(*feeds, ",") {
 			for _, size := range strings.Split(*sizes, ",") {
-				for _, rule := range strings.Split(*rules, ",") {
-					for _, p := range packers {
-						line(t, out, types, region, kind, size, rule, p.name, p.place)
-					}
+				n, err := strconv.Atoi(size)
+				if err != nil {
+					t.Fatalf("-pods: %v", err)
 				}
+				f(region, types, kind, n)
 			}
 		}
 	}
 }
 
 // line runs all seeds of one line of the table.
-func line(t *testing.T, out *tabwriter.Writer, types []Type, region Region, kind, size, ruleName, placed string, place Placer) {
+func line(t *testing.T, out *tabwriter.Writer, types []Type, region Region, kind string, n int, ruleName, placed string, place Placer) {
 	t.Helper()
-	var n int
-	if _, err := fmt.Sscan(size, &n); err != nil {
-		t.Fatalf("-pods: %v", err)
-	}
 	rule, err := engine.ParseAcquireRule(ruleName)
 	if err != nil {
 		t.Fatal(err)
