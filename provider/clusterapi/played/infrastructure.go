@@ -60,14 +60,15 @@ type Infrastructure struct {
 	// SoldOut names a file of zones without capacity, one a line; empty = there is capacity in all. It is read for each machine.
 	SoldOut string
 
-	client client.Client
-	mu     sync.Mutex
-	fleets map[string]client.Client // by bootstrap data
+	client  client.Client
+	written client.Reader // past the cache
+	mu      sync.Mutex
+	fleets  map[string]client.Client // by bootstrap data
 }
 
 // Add adds the controller to a manager.
 func (i *Infrastructure) Add(m ctrl.Manager) error {
-	i.client, i.fleets = m.GetClient(), map[string]client.Client{}
+	i.client, i.written, i.fleets = m.GetClient(), m.GetAPIReader(), map[string]client.Client{}
 	return ctrl.NewControllerManagedBy(m).Named("playedmachine").For(Object(Machines)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 10}).Complete(reconcile.Func(i.reconcile))
 }
@@ -160,6 +161,7 @@ func (i *Infrastructure) fleet(blob []byte) (client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	config.QPS = -1 // machines join as fast as the API server lets them
 	c, err := client.New(config, client.Options{Scheme: i.client.Scheme()})
 	if err == nil {
 		i.fleets[string(blob)] = c
@@ -167,14 +169,18 @@ func (i *Infrastructure) fleet(blob []byte) (client.Client, error) {
 	return c, err
 }
 
-// join makes the Node.
+// join makes the Node, once: a Node that is gone stays so.
 func (i *Infrastructure) join(ctx context.Context, p *unstructured.Unstructured, blob []byte) error {
+	if isProvisioned(p) {
+		return nil
+	}
+	// The cache may lack what the reconciliation before this one wrote, and the Node be deleted since.
+	if err := i.written.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil || isProvisioned(p) {
+		return client.IgnoreNotFound(err)
+	}
 	c, err := i.fleet(blob)
 	if err != nil {
 		return err
-	}
-	if provisioned, _, _ := unstructured.NestedBool(p.Object, "status", "initialization", "provisioned"); provisioned {
-		return nil // a Node that is gone stays so
 	}
 	provider, _, _ := unstructured.NestedString(p.Object, "spec", "providerID")
 	labels, _, _ := unstructured.NestedStringMap(p.Object, "spec", "labels")
@@ -215,6 +221,11 @@ func (i *Infrastructure) join(ctx context.Context, p *unstructured.Unstructured,
 	before = n.DeepCopy()
 	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady })
 	return c.Patch(ctx, n, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+func isProvisioned(p *unstructured.Unstructured) bool {
+	provisioned, _, _ := unstructured.NestedBool(p.Object, "status", "initialization", "provisioned")
+	return provisioned
 }
 
 // remove removes the machine.
