@@ -34,6 +34,15 @@ func SetGatherMin(n int) (was int) {
 	return was
 }
 
+// SetChunkMax changes the bound of the chunks that workers take, and returns what it was.
+func SetChunkMax(n int) (was int) {
+	was, workers.ChunkMax = workers.ChunkMax, n
+	return was
+}
+
+// OnPaper lets r run what the workers do.
+func (e *Engine) OnPaper(r workers.Runner) { e.store.Crew.Instead = r }
+
 // SetRace changes how often a need may walk in a race and whether the last go
 // first, and returns what undoes that.
 func SetRace(tries int, backwards bool) (undo func()) {

@@ -23,6 +23,16 @@ type Crew struct {
 	// Mark, if not nil, is called when a worker begins a task of the stage.
 	Mark  func(stage model.Stage, worker int)
 	dealt dealing
+	// Instead, if not nil, runs the tasks. Tests set it.
+	Instead Runner
+}
+
+// Runner runs tasks on one goroutine, for as many workers as a crew has.
+type Runner interface {
+	// Run calls f for every worker.
+	Run(workers int, f func(worker int))
+	// Each divides the numbers below n among the workers, in chunks, and calls f for each chunk.
+	Each(workers, n, chunk int, f func(worker, from, to int))
 }
 
 // New starts workers − 1 goroutines. Each calls pin, if not nil, once before its first task.
@@ -84,6 +94,10 @@ func (c *Crew) Size() int {
 // Run.
 func (c *Crew) Run(f func(worker int)) {
 	n := c.Size()
+	if c.Instead != nil {
+		c.Instead.Run(n, f)
+		return
+	}
 	c.wait.Add(n)
 	for _, t := range c.tasks[:n-1] {
 		t <- f
@@ -98,6 +112,10 @@ func (c *Crew) Run(f func(worker int)) {
 // Each divides the numbers below n among the workers, in chunks, and calls f once for each chunk. A
 // worker that finishes early takes the next chunk.
 func (c *Crew) Each(n, chunk int, f func(worker, from, to int)) {
+	if c.Instead != nil {
+		c.Instead.Each(c.Size(), n, min(chunk, ChunkMax), f)
+		return
+	}
 	c.dealt.next.Store(0)
 	c.dealt.n, c.dealt.chunk, c.dealt.f = n, min(chunk, ChunkMax), f
 	defer func() { c.dealt.f = nil }() // also when a worker has panicked: f refers to the engine
