@@ -253,6 +253,7 @@ func TestFitEqualsReference(t *testing.T) {
 	sizes := []fleet.Size{fleet.Tiny, fleet.Tiny, fleet.Small, fleet.Small, fleet.Tiny, fleet.Medium}
 	other := 0
 	seeds := fleetSeeds(fleetsToTry()/3,
+		10163,  // a machine that has a little of a row does not stand in for one that has nothing of it
 		160067, // a plan of higher rank takes a held machine from a row that is satisfied without it
 	)
 	for i, seed := range seeds {

@@ -349,13 +349,13 @@ func (x *fitProblem) counts(counts []int) bool {
 	return machines == 1 || slices.Min(sums) >= x.target-fitTolerance
 }
 
-// live are the offers that may complete a solution: those for which no earlier one has as much, with three machines
-// left.
+// live are the offers that may complete a solution: those for which no earlier one, with three machines left, has as much and
+// counts for as much.
 func (x *fitProblem) live() []int {
 	var out []int
 	for j := range x.offers {
 		if !slices.ContainsFunc(out, func(i int) bool {
-			return x.base[i]+3 <= len(x.offers[i].machines) && hasAsMuch(x.offers[i].has, x.offers[j].has)
+			return x.base[i]+3 <= len(x.offers[i].machines) && hasAsMuch(x.offers[i].has, x.offers[j].has) && hasAsMuch(x.value[i], x.value[j])
 		}) {
 			out = append(out, j)
 		}
