@@ -39,8 +39,16 @@ func FindBest(types []Type, pods []Pod) (*Best, error) {
 		if !c.dive(out) {
 			return out, nil
 		}
-		if out.Machines == before {
-			return nil, fmt.Errorf("no pattern takes any of the pods that are left after %d machines", before)
+		if out.Machines > before {
+			continue
+		}
+		// Errors of rounding have added up: the program begins anew, with patterns each of which takes pods that are left.
+		if err := c.begin(); err != nil {
+			return nil, err
+		}
+		c.price()
+		if !c.dive(out) {
+			return out, nil
 		}
 	}
 }
@@ -98,25 +106,31 @@ func newCutting(types []Type, pods []Pod) (*cutting, error) {
 		}
 	}
 	c.worth = make([]float64, len(c.shapes))
-	for s := range c.shapes { // each shape alone, where that costs least
+	return c, c.begin()
+}
+
+// begin has the basis consist of machines with pods of one shape each, of the type on which these cost least.
+func (c *cutting) begin() error {
+	c.basis, c.inverse = c.basis[:0], c.inverse[:0]
+	for s := range c.shapes {
 		best, cost := pattern{kind: -1}, math.Inf(1)
-		for k := range types {
-			n := holds(&types[k], &c.shapes[s])
-			if n > 0 && types[k].Price/float64(n) < cost {
-				cost = types[k].Price / float64(n)
+		for k := range c.types {
+			n := holds(&c.types[k], &c.shapes[s])
+			if n > 0 && c.types[k].Price/float64(n) < cost {
+				cost = c.types[k].Price / float64(n)
 				best = pattern{k, make([]int, len(c.shapes))}
 				best.of[s] = int(n)
 			}
 		}
 		if best.kind < 0 {
-			return nil, fmt.Errorf("no type holds a pod of %v", c.shapes[s])
+			return fmt.Errorf("no type holds a pod of %v", c.shapes[s])
 		}
 		c.basis = append(c.basis, best)
 		row := make([]float64, len(c.shapes))
 		row[s] = 1 / float64(best.of[s])
 		c.inverse = append(c.inverse, row)
 	}
-	return c, nil
+	return nil
 }
 
 func gcd(a, b int64) int64 {
