@@ -53,7 +53,9 @@ func overHosts(w fleet.World, seed int64) fleet.World {
 func TestSpreadOverHostsEqualsReference(t *testing.T) {
 	defer engine.SetComponentsMin(engine.SetComponentsMin(0))
 	sizes := []fleet.Size{fleet.Tiny, fleet.Small, fleet.Tiny, fleet.Small, fleet.Medium}
-	for _, seed := range fleetSeeds(fleetsToTry() / 2) {
+	for _, seed := range fleetSeeds(fleetsToTry()/2,
+		32528, // a Need that was credited something and then waits for its turn hid that from those below it
+	) {
 		mustAgree(t, seed, overHosts(fleet.Random(seed, sizes[seed%int64(len(sizes))]), seed))
 	}
 }

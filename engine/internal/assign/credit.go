@@ -374,6 +374,7 @@ func (l *Worker) letGo(need int32) {
 		b := &l.Crediting.bound[place]
 		l.p.Claims.Release(b.Row)
 		l.release(b.Row, b.Class)
+		l.Crediting.lists.listed[b.Class>>6] &^= 1 << (b.Class & 63) // the lists of its class have passed it
 	}
 	n := &l.p.Lines[need]
 	l.Crediting.seized = l.Crediting.seized[:0]
