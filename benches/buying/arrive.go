@@ -118,37 +118,37 @@ type arrival struct {
 
 // land makes the nodes of machines whose time has come, at most so many. Those that wait for nominations, or for others that were
 // bought with them, are released then.
-func (f *fleet) land(most int) {
-	for n := 0; n < most && len(f.coming) > 0 && !f.coming[0].at.After(f.now); n++ {
-		f.landOne(0)
-		if f.whole || f.nominates {
-			f.held = append(f.held, len(f.nodes)-1)
-			f.nodes[len(f.nodes)-1].Spec.Taints = []corev1.Taint{{Key: api.TaintNomination, Effect: corev1.TaintEffectNoSchedule}}
+func (s *site) land(most int) {
+	for n := 0; n < most && len(s.coming) > 0 && !s.coming[0].at.After(s.now); n++ {
+		s.landOne(0)
+		if s.whole || s.nominates {
+			s.held = append(s.held, len(s.nodes)-1)
+			s.nodes[len(s.nodes)-1].Spec.Taints = []corev1.Taint{{Key: api.TaintNomination, Effect: corev1.TaintEffectNoSchedule}}
 		}
 	}
-	if len(f.held) == 0 || f.whole && len(f.coming) > 0 && !f.coming[0].at.After(f.now) {
+	if len(s.held) == 0 || s.whole && len(s.coming) > 0 && !s.coming[0].at.After(s.now) {
 		return
 	}
-	if f.nominates {
-		for _, n := range stuck.Nominate(f.view(), f.stuckConfig()) {
+	if s.nominates {
+		for _, n := range stuck.Nominate(s.view(), s.stuckConfig()) {
 			n.Pod.Status.NominatedNodeName = n.Node
 		}
 	}
-	for _, i := range f.held {
-		f.nodes[i].Spec.Taints = nil
+	for _, i := range s.held {
+		s.nodes[i].Spec.Taints = nil
 	}
-	f.held = nil
-	f.changed = f.now
+	s.held = nil
+	s.changed = s.now
 }
 
 // landOne makes the node of a machine that is coming.
-func (f *fleet) landOne(i int) {
-	x := f.coming[i]
-	f.coming = slices.Delete(f.coming, i, i+1)
-	x.node.CreationTimestamp = metav1.NewTime(f.now)
+func (s *site) landOne(i int) {
+	x := s.coming[i]
+	s.coming = slices.Delete(s.coming, i, i+1)
+	x.node.CreationTimestamp = metav1.NewTime(s.now)
 	x.upcoming.Status.Phase, x.upcoming.Status.NodeRef = api.NodeReady, &corev1.ObjectReference{Name: x.node.Name}
-	f.nodes, f.upcoming, f.machines = append(f.nodes, x.node), append(f.upcoming, x.upcoming), append(f.machines, x.machine)
-	f.changed = f.now
+	s.nodes, s.upcoming, s.machines = append(s.nodes, x.node), append(s.upcoming, x.upcoming), append(s.machines, x.machine)
+	s.changed = s.now
 }
 
 // try is what a scheduler has tried for a pod: it tries again when a node has come and its backoff is over.
@@ -182,38 +182,38 @@ func (f *fleet) scheduleQueued() {
 }
 
 // placeNominated places the pods whose turn it is on the nodes that they are nominated for.
-func (f *fleet) placeNominated(turn []int) {
+func (s *site) placeNominated(turn []int) {
 	for _, i := range turn {
-		at := slices.IndexFunc(f.nodes, func(n *corev1.Node) bool { return n.Name == f.objects[i].Status.NominatedNodeName })
-		if at < 0 || !fits(&f.machines[at], f.pods[i][:]) {
+		at := slices.IndexFunc(s.nodes, func(n *corev1.Node) bool { return n.Name == s.objects[i].Status.NominatedNodeName })
+		if at < 0 || !fits(&s.machines[at], s.pods[i][:]) {
 			continue
 		}
-		gang := f.objects[i].Labels[gangLabel]
-		if zone := f.zoneOf(gang); gang != "" && zone != "" && zone != f.nodes[at].Labels[corev1.LabelTopologyZone] {
+		gang := s.objects[i].Labels[gangLabel]
+		if zone := s.zoneOf(gang); gang != "" && zone != "" && zone != s.nodes[at].Labels[corev1.LabelTopologyZone] {
 			continue
 		}
-		for d, n := range f.pods[i] {
-			f.machines[at].Used[d] += n
+		for d, n := range s.pods[i] {
+			s.machines[at].Used[d] += n
 		}
-		f.on[i] = at
+		s.on[i] = at
 	}
 }
 
 // nominated is what of each machine is kept for pods that are nominated for it.
-func (f *fleet) nominated() map[int]*Pod {
+func (s *site) nominated() map[int]*Pod {
 	out := map[int]*Pod{}
-	for i, p := range f.objects {
-		if f.on[i] >= 0 || p.Status.NominatedNodeName == "" {
+	for i, p := range s.objects {
+		if s.on[i] >= 0 || p.Status.NominatedNodeName == "" {
 			continue
 		}
-		at := slices.IndexFunc(f.nodes, func(n *corev1.Node) bool { return n.Name == p.Status.NominatedNodeName })
+		at := slices.IndexFunc(s.nodes, func(n *corev1.Node) bool { return n.Name == p.Status.NominatedNodeName })
 		if at < 0 {
 			continue
 		}
 		if out[at] == nil {
 			out[at] = &Pod{}
 		}
-		for d, n := range f.pods[i] {
+		for d, n := range s.pods[i] {
 			out[at][d] += n
 		}
 	}

@@ -109,12 +109,12 @@ func (f *fleet) retire() {
 }
 
 // leave takes a pod away.
-func (f *fleet) leave(i int) {
-	if at := f.on[i]; at >= 0 {
-		for d, n := range f.pods[i] {
-			f.machines[at].Used[d] -= n
+func (s *site) leave(i int) {
+	if at := s.on[i]; at >= 0 {
+		for d, n := range s.pods[i] {
+			s.machines[at].Used[d] -= n
 		}
 	}
-	f.pods = slices.Delete(f.pods, i, i+1)
-	f.objects, f.requests, f.on = slices.Delete(f.objects, i, i+1), slices.Delete(f.requests, i, i+1), slices.Delete(f.on, i, i+1)
+	s.pods = slices.Delete(s.pods, i, i+1)
+	s.objects, s.requests, s.on = slices.Delete(s.objects, i, i+1), slices.Delete(s.requests, i, i+1), slices.Delete(s.on, i, i+1)
 }

@@ -34,7 +34,7 @@ func TestDecides20000Pods(t *testing.T) {
 	for range 3 {
 		options := engine.DefaultOptions()
 		options.Acquire = engine.AcquireFit
-		f := &fleet{supply: supply.New(), demand: demand.New(), types: types, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+		f := &fleet{site: newSite(nil), supply: supply.New(), demand: demand.New(), types: types}
 		if f.engine, err = engine.New(options); err != nil {
 			t.Fatal(err)
 		}

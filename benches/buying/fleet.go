@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -48,38 +49,44 @@ type Result struct {
 // Over is how far the spend is above the bound, 0.02 = 2 %.
 func (r *Result) Over() float64 { return r.Spend/r.Bound - 1 }
 
-// fleet is one cluster that buys machines for its pods: the operator's pod controller, its
-// roll-up and its search for stuck pods, the engine, and a scheduler.
-type fleet struct {
-	types     []Type
-	supply    *supply.Table
-	demand    *demand.Table
-	engine    *engine.Engine
-	rollup    rollup.Aggregator
+// site is one cluster: its pods and nodes, a scheduler, and what the operator makes of them.
+type site struct {
 	place     Placer
+	rollup    rollup.Aggregator
 	now       time.Time
 	machines  []packing.Machine
 	nodes     []*corev1.Node
 	upcoming  []*api.UpcomingNode // by machine, as the operator tells
-	spend     float64
-	given     int
-	again     int                  // machines that were bought within keep after one of their type was given back
-	gone      map[string]time.Time // by type: when one was given back last
-	made      int                  // pods so far
+	made      int                 // pods so far
+	priority  int32               // of pods that come
 	pods      []Pod
 	objects   []*corev1.Pod
 	on        []int                           // by pod: its machine, -1 = it is pending
 	requests  []*api.CapacityRequest          // of pods, in their order
+	rowOf     []int32                         // by request: its row in what was reported last
 	overhead  map[string]*api.CapacityRequest // by name
-	old       []string                        // pods that a deploy replaces
 	coming    []arrival                       // machines without a node, in the order in which they come
-	latency   time.Duration                   // from the purchase of a machine to its node
 	changed   time.Time                       // when a node came last
-	tries     map[string]try                  // by pod: what the scheduler has tried, of [Arrive]
 	stuckNow  int                             // pods, when they were looked for last
 	held      []int                           // nodes that take no pods yet
 	whole     bool                            // of [Arriving]
 	nominates bool                            // of [Arriving]
+}
+
+// fleet is one cluster that buys machines for its pods of an engine.
+type fleet struct {
+	site
+	types   []Type
+	supply  *supply.Table
+	demand  *demand.Table
+	engine  *engine.Engine
+	spend   float64
+	given   int
+	again   int                  // machines that were bought within keep after one of their type was given back
+	gone    map[string]time.Time // by type: when one was given back last
+	old     []string             // pods that a deploy replaces
+	latency time.Duration        // from the purchase of a machine to its node
+	tries   map[string]try       // by pod: what the scheduler has tried, of [Arrive]
 }
 
 // Run buys machines for pods, all of which are there at once, round by round, until all
@@ -128,12 +135,14 @@ func start(types []Type, feed []Pod, place Placer, options engine.Options, c Chu
 
 // newFleet is a cluster without pods and machines.
 func newFleet(types []Type, place Placer, options engine.Options) (f *fleet, err error) {
-	f = &fleet{
-		types: types, supply: supply.New(), demand: demand.New(), place: place, gone: map[string]time.Time{},
-		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), overhead: map[string]*api.CapacityRequest{},
-	}
+	f = &fleet{site: newSite(place), types: types, supply: supply.New(), demand: demand.New(), gone: map[string]time.Time{}}
 	f.engine, err = engine.New(options)
 	return f, err
+}
+
+// newSite is a cluster without pods and nodes.
+func newSite(place Placer) site {
+	return site{place: place, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), overhead: map[string]*api.CapacityRequest{}}
 }
 
 // zonesOf are the zones that machines are on offer in.
@@ -145,25 +154,28 @@ func zonesOf(c Churning) []string {
 }
 
 // come makes a pod and its request.
-func (f *fleet) come(size Pod) { f.comeTo("", size) }
+func (s *site) come(size Pod) { s.comeTo("", size) }
 
 // comeTo is come of a pod of a gang, "" = of none.
-func (f *fleet) comeTo(gang string, size Pod) {
-	name := fmt.Sprintf("pod-%06d", f.made)
-	f.made++
+func (s *site) comeTo(gang string, size Pod) {
+	name := fmt.Sprintf("pod-%06d", s.made)
+	s.made++
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}}
+	if s.priority != 0 {
+		pod.Spec.Priority = &s.priority
+	}
 	pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: list(&size)}}}
 	delete(pod.Spec.Containers[0].Resources.Requests, corev1.ResourcePods)
 	if gang != "" {
 		stayTogether(pod, gang)
 	}
-	f.pods, f.on = append(f.pods, size), append(f.on, -1)
-	f.objects = append(f.objects, pod)
-	f.requests = append(f.requests, pods.Request(pod, nil))
+	s.pods, s.on = append(s.pods, size), append(s.on, -1)
+	s.objects = append(s.objects, pod)
+	s.requests = append(s.requests, pods.Request(pod, nil))
 }
 
-func (f *fleet) pending() (n int) {
-	for _, at := range f.on {
+func (s *site) pending() (n int) {
+	for _, at := range s.on {
 		if at < 0 {
 			n++
 		}
@@ -176,7 +188,6 @@ const slotsMax = 4000
 
 // offer puts machines of every type on offer, enough of each for twice the whole demand, at most so many.
 func (f *fleet) offer(sum [dims]int64, zones []string, most int64) error {
-	largest := map[string]int64{}
 	for i := range f.types {
 		t := &f.types[i]
 		slots := int64(1)
@@ -186,9 +197,6 @@ func (f *fleet) offer(sum [dims]int64, zones []string, most int64) error {
 			}
 		}
 		offer := resources(&t.Capacity)
-		for _, a := range offer {
-			largest[a.Name] = max(largest[a.Name], a.Value)
-		}
 		slots *= int64(len(zones))
 		for slot := range min(slots, most) {
 			m := model.Machine{
@@ -200,8 +208,19 @@ func (f *fleet) offer(sum [dims]int64, zones []string, most int64) error {
 			}
 		}
 	}
-	f.rollup.Limit(rollup.Limits{Offered: largest})
+	f.limit(f.types)
 	return nil
+}
+
+// limit tells the roll-up the largest machines on offer.
+func (s *site) limit(types []Type) {
+	largest := map[string]int64{}
+	for i := range types {
+		for _, a := range resources(&types[i].Capacity) {
+			largest[a.Name] = max(largest[a.Name], a.Value)
+		}
+	}
+	s.rollup.Limit(rollup.Limits{Offered: largest})
 }
 
 // names are what the dimensions are called.
@@ -276,33 +295,58 @@ func (f *fleet) decide() (int, error) {
 	return n, nil
 }
 
-// report makes the roll-up, hands it to the engine, and marks what was heard.
+// report hands the roll-up to the engine.
 func (f *fleet) report() error {
-	requests := slices.Clone(f.requests)
-	for _, o := range f.overhead {
+	needs, err := f.rows()
+	if err != nil {
+		return err
+	}
+	return f.demand.Replace(cluster, needs)
+}
+
+// rows makes the roll-up, and marks what it has in it as heard.
+func (s *site) rows() ([]model.Need, error) {
+	requests := slices.Clone(s.requests)
+	for _, o := range s.overhead {
 		requests = append(requests, o)
 	}
-	rolled := f.rollup.Aggregate(requests)
+	rolled := s.rollup.Aggregate(requests)
 	if len(rolled.Refused) > 0 {
-		return fmt.Errorf("%d requests are not reported: %w", len(rolled.Refused), rolled.Refused[0].Err)
+		return nil, fmt.Errorf("%d requests are not reported: %w", len(rolled.Refused), rolled.Refused[0].Err)
 	}
 	needs := make([]model.Need, len(rolled.Needs))
 	for i, n := range rolled.Needs {
 		need, err := read(n)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		needs[i] = need
 	}
-	heard := metav1.NewTime(f.now)
-	for i, r := range rolled.Included[:len(f.requests)] {
+	heard := metav1.NewTime(s.now)
+	for i, r := range rolled.Included[:len(s.requests)] {
 		if r.Status.Phase != api.RequestAcknowledged {
 			r = r.DeepCopy()
 			r.Status = api.CapacityRequestStatus{Phase: api.RequestAcknowledged, AcknowledgedAt: &heard, SizeClass: new(int32(rolled.Classes[i]))}
-			f.requests[i] = r
+			s.requests[i] = r
 		}
 	}
-	return f.demand.Replace(cluster, needs)
+	s.rowOf = rolled.Rows[:len(s.requests)]
+	return needs, nil
+}
+
+// hear has requests say whether the machines for their rows are there, as a shard answers.
+func (s *site) hear(satisfied func(row int) bool) {
+	for i, row := range s.rowOf {
+		is := metav1.ConditionFalse
+		if satisfied(int(row)) {
+			is = metav1.ConditionTrue
+		}
+		if r := s.requests[i]; !meta.IsStatusConditionPresentAndEqual(r.Status.Conditions, api.ConditionSatisfied, is) {
+			r = r.DeepCopy()
+			meta.SetStatusCondition(&r.Status.Conditions, metav1.Condition{Type: api.ConditionSatisfied, Status: is, LastTransitionTime: metav1.NewTime(s.now)})
+			s.requests[i] = r
+		}
+	}
 }
 
 // read makes a Need of a row.
@@ -324,61 +368,60 @@ func read(n *bigfleet.CapacityNeed) (model.Need, error) {
 }
 
 // schedule places the pods that are pending.
-func (f *fleet) schedule() {
+func (s *site) schedule() {
 	var waiting []int
-	for i, at := range f.on {
+	for i, at := range s.on {
 		if at < 0 {
 			waiting = append(waiting, i)
 		}
 	}
-	f.placeAll(waiting)
-	f.note(waiting)
+	s.placeAll(waiting)
+	s.note(waiting)
 }
 
 // note has pods say what the scheduler has found for them.
-func (f *fleet) note(tried []int) {
+func (s *site) note(tried []int) {
 	for _, i := range tried {
-		pod, at := f.objects[i], f.on[i]
+		pod, at := s.objects[i], s.on[i]
 		if at >= 0 {
-			pod.Spec.NodeName = f.nodes[at].Name
-			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(f.now)}}
+			pod.Spec.NodeName = s.nodes[at].Name
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(s.now)}}
 		} else if len(pod.Status.Conditions) == 0 {
 			pod.Status.Conditions = []corev1.PodCondition{{
-				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(f.now),
+				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(s.now),
 			}}
 		}
 	}
 }
 
 // view is what the operator sees.
-func (f *fleet) view() *stuck.View {
-	requests := slices.Clone(f.requests)
-	for _, o := range f.overhead {
+func (s *site) view() *stuck.View {
+	requests := slices.Clone(s.requests)
+	for _, o := range s.overhead {
 		requests = append(requests, o)
 	}
-	upcoming := slices.Clone(f.upcoming)
-	for _, x := range f.coming {
+	upcoming := slices.Clone(s.upcoming)
+	for _, x := range s.coming {
 		upcoming = append(upcoming, x.upcoming)
 	}
-	return &stuck.View{Pods: f.objects, Nodes: f.nodes, Requests: requests, Upcoming: upcoming, Now: f.now}
+	return &stuck.View{Pods: s.objects, Nodes: s.nodes, Requests: requests, Upcoming: upcoming, Now: s.now}
 }
 
-func (f *fleet) stuckConfig() stuck.Config { return stuck.Config{After: stuckAfter, Keep: keep} }
+func (s *site) stuckConfig() stuck.Config { return stuck.Config{After: stuckAfter, Keep: keep} }
 
 // lookForStuck has packing overhead written as the operator does.
-func (f *fleet) lookForStuck() {
-	plan := stuck.Plan(f.view(), f.stuckConfig())
-	f.stuckNow = plan.Stuck
+func (s *site) lookForStuck() {
+	plan := stuck.Plan(s.view(), s.stuckConfig())
+	s.stuckNow = plan.Stuck
 	for _, o := range plan.Write {
-		f.overhead[o.Name] = o
+		s.overhead[o.Name] = o
 	}
 	for _, o := range plan.Delete {
-		delete(f.overhead, o.Name)
+		delete(s.overhead, o.Name)
 	}
 }
 
-// reclaim empties a machine and gives it back: its pods are pending again. Its place in the
-// lists stays, without room.
+// reclaim empties a machine and gives it back.
 func (f *fleet) reclaim(at columnar.Row) {
 	id := f.supply.ID(at)
 	f.spend -= f.supply.Price(at)
@@ -387,16 +430,22 @@ func (f *fleet) reclaim(at columnar.Row) {
 		f.landOne(i)
 	}
 	i := slices.IndexFunc(f.nodes, func(n *corev1.Node) bool { return n.Name == id })
-	for pod, on := range f.on {
+	f.gone[f.nodes[i].Labels[corev1.LabelInstanceTypeStable]] = f.now
+	f.empty(i)
+	f.supply.Remove(id)
+}
+
+// empty takes a node away: its pods are pending again. Its place in the lists stays, without room.
+func (s *site) empty(i int) {
+	for pod, on := range s.on {
 		if on == i {
-			f.on[pod], f.objects[pod].Spec.NodeName = -1, ""
+			s.on[pod], s.objects[pod].Spec.NodeName = -1, ""
+			s.objects[pod].Status.Conditions = nil
 		}
 	}
-	f.gone[f.nodes[i].Labels[corev1.LabelInstanceTypeStable]] = f.now
-	f.machines[i] = packing.Machine{Capacity: make([]int64, dims), Used: make([]int64, dims)}
-	f.nodes[i] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: id + "-gone"}, Spec: corev1.NodeSpec{Unschedulable: true}}
-	f.upcoming[i] = &api.UpcomingNode{}
-	f.supply.Remove(id)
+	s.machines[i] = packing.Machine{Capacity: make([]int64, dims), Used: make([]int64, dims)}
+	s.nodes[i] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.nodes[i].Name + "-gone"}, Spec: corev1.NodeSpec{Unschedulable: true}}
+	s.upcoming[i] = &api.UpcomingNode{}
 }
 
 // bind does what a shard and its provider would over some seconds.
@@ -421,15 +470,20 @@ func (f *fleet) bind(at columnar.Row, need engine.NeedResult) error {
 	if last, some := f.gone[t.Name]; some && f.now.Sub(last) < keep {
 		f.again++
 	}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.ID, CreationTimestamp: metav1.NewTime(f.now),
-		Labels: map[string]string{corev1.LabelInstanceTypeStable: t.Name, corev1.LabelTopologyZone: m.Zone}}}
-	node.Status.Allocatable = list(&t.Capacity)
-	started := metav1.NewTime(f.now)
-	upcoming := &api.UpcomingNode{
-		ObjectMeta: metav1.ObjectMeta{Name: "un-" + m.ID}, Spec: api.UpcomingNodeSpec{Resources: node.Status.Allocatable, Labels: node.Labels},
-		Status: api.UpcomingNodeStatus{Phase: api.NodeRegistered, ProvisioningStartTime: &started},
-	}
-	f.coming = append(f.coming, arrival{f.now.Add(f.latency), node, upcoming, packing.Machine{Capacity: t.Capacity[:], Used: make([]int64, dims)}})
+	f.expect(m.ID, m.Zone, t, f.now.Add(f.latency))
 	f.spend += t.Price
 	return nil
+}
+
+// expect notes a machine that will be a node at some time.
+func (s *site) expect(id, zone string, t *Type, at time.Time) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: id, CreationTimestamp: metav1.NewTime(s.now),
+		Labels: map[string]string{corev1.LabelInstanceTypeStable: t.Name, corev1.LabelTopologyZone: zone}}}
+	node.Status.Allocatable = list(&t.Capacity)
+	started := metav1.NewTime(s.now)
+	upcoming := &api.UpcomingNode{
+		ObjectMeta: metav1.ObjectMeta{Name: "un-" + id}, Spec: api.UpcomingNodeSpec{Resources: node.Status.Allocatable, Labels: node.Labels},
+		Status: api.UpcomingNodeStatus{Phase: api.NodeRegistered, ProvisioningStartTime: &started},
+	}
+	s.coming = append(s.coming, arrival{at, node, upcoming, packing.Machine{Capacity: t.Capacity[:], Used: make([]int64, dims)}})
 }

@@ -24,24 +24,24 @@ func gangSize(g int) Pod {
 }
 
 // comeGang makes the pods of another gang.
-func (f *fleet) comeGang(r *rand.Rand) {
-	gang, size := fmt.Sprintf("gang-%06d", f.made), gangSize(r.IntN(gangGPUsMax+1))
+func (s *site) comeGang(r *rand.Rand) {
+	gang, size := fmt.Sprintf("gang-%06d", s.made), gangSize(r.IntN(gangGPUsMax+1))
 	for range gangPods {
-		f.comeTo(gang, size)
+		s.comeTo(gang, size)
 	}
 }
 
 // leaveGang takes the pods of a gang away: the n-th of those that are there.
-func (f *fleet) leaveGang(n int) {
+func (s *site) leaveGang(n int) {
 	var gangs []string
-	for _, p := range f.objects {
+	for _, p := range s.objects {
 		if gang := p.Labels[gangLabel]; gang != "" && !slices.Contains(gangs, gang) {
 			gangs = append(gangs, gang)
 		}
 	}
-	for i := len(f.objects) - 1; i >= 0; i-- {
-		if f.objects[i].Labels[gangLabel] == gangs[n] {
-			f.leave(i)
+	for i := len(s.objects) - 1; i >= 0; i-- {
+		if s.objects[i].Labels[gangLabel] == gangs[n] {
+			s.leave(i)
 		}
 	}
 }
@@ -67,59 +67,59 @@ func peak(pods []Pod, c Churning) [dims]int64 {
 
 // placeAll places pods in their order. Those of a gang go where one of it is; the first goes anywhere. What others are
 // nominated for is left to them.
-func (f *fleet) placeAll(waiting []int) {
-	kept := f.nominated()
+func (s *site) placeAll(waiting []int) {
+	kept := s.nominated()
 	for at, sum := range kept {
 		for d, n := range sum {
-			f.machines[at].Used[d] += n
+			s.machines[at].Used[d] += n
 		}
 	}
 	defer func() {
 		for at, sum := range kept {
 			for d, n := range sum {
-				f.machines[at].Used[d] -= n
+				s.machines[at].Used[d] -= n
 			}
 		}
 	}()
 	for len(waiting) > 0 {
-		n := slices.IndexFunc(waiting, func(i int) bool { return f.objects[i].Labels[gangLabel] != "" })
+		n := slices.IndexFunc(waiting, func(i int) bool { return s.objects[i].Labels[gangLabel] != "" })
 		zone := ""
 		switch n {
 		case -1:
 			n = len(waiting)
 		case 0:
-			n, zone = 1, f.zoneOf(f.objects[waiting[0]].Labels[gangLabel])
+			n, zone = 1, s.zoneOf(s.objects[waiting[0]].Labels[gangLabel])
 		}
-		machines := f.open(zone)
+		machines := s.open(zone)
 		sizes := make([]Pod, n)
 		for k, i := range waiting[:n] {
-			sizes[k] = f.pods[i]
+			sizes[k] = s.pods[i]
 		}
-		for k, at := range f.place(machines, sizes) {
-			f.on[waiting[k]] = at
+		for k, at := range s.place(machines, sizes) {
+			s.on[waiting[k]] = at
 		}
 		waiting = waiting[n:]
 	}
 }
 
 // zoneOf is where pods of a gang are, "" = nowhere.
-func (f *fleet) zoneOf(gang string) string {
-	for i, p := range f.objects {
-		if f.on[i] >= 0 && p.Labels[gangLabel] == gang {
-			return f.nodes[f.on[i]].Labels[corev1.LabelTopologyZone]
+func (s *site) zoneOf(gang string) string {
+	for i, p := range s.objects {
+		if s.on[i] >= 0 && p.Labels[gangLabel] == gang {
+			return s.nodes[s.on[i]].Labels[corev1.LabelTopologyZone]
 		}
 	}
 	return ""
 }
 
 // open are the machines, of which those of other zones and those that take no pods yet have nothing.
-func (f *fleet) open(zone string) []packing.Machine {
-	if zone == "" && len(f.held) == 0 {
-		return f.machines
+func (s *site) open(zone string) []packing.Machine {
+	if zone == "" && len(s.held) == 0 {
+		return s.machines
 	}
-	out := slices.Clone(f.machines)
-	for i, n := range f.nodes {
-		if zone != "" && n.Labels[corev1.LabelTopologyZone] != zone || slices.Contains(f.held, i) {
+	out := slices.Clone(s.machines)
+	for i, n := range s.nodes {
+		if zone != "" && n.Labels[corev1.LabelTopologyZone] != zone || slices.Contains(s.held, i) {
 			out[i].Capacity = make([]int64, dims)
 		}
 	}

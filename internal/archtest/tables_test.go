@@ -289,9 +289,9 @@ var layers = []layer{
 	{pkg: "./internal/e2e", because: "it tries the binary from outside, over the wire that everybody speaks"},
 	{pkg: "./internal/kubee2e", because: "it runs all binaries and real clusters, and watches; nothing imports it"},
 	{pkg: "./benches", because: "gates are tests; nothing of them goes into the binary"},
-	{pkg: "./benches/buying", packages: []string{"./api/bigfleet/v1alpha1", "./api/v1alpha1", "./columnar", "./engine", "./engine/...", "./operator/..."},
+	{pkg: "./benches/buying", packages: []string{"./api/bigfleet/v1alpha1", "./api/v1alpha1", "./columnar", "./engine", "./engine/...", "./operator/...", "./provider/simulated", "./shard"},
 		libraries: []string{"gonum.org/v1/gonum/...", "k8s.io/..."},
-		because:   "what a fleet costs is measured with the operator's code and the engine's, against a linear bound of somebody else's solver"},
+		because:   "what a fleet costs is measured with the operator's code and the engine's, against a linear bound of somebody else's solver; its closed loops have a shard and a provider whose machines are simulated"},
 	{pkg: "./docs", because: "the pages are held to the binary by a test; nothing imports them"},
 	{pkg: "./internal/archtest", because: "it looks at the source, it does not run it"},
 

@@ -265,7 +265,7 @@ func (f *fleet) plan(x *family, v *View, cfg Config, out *Result) {
 	was := stateOf(x.had)
 	now := state{raised: was.raised, tried: was.tried, spare: was.spare, lowered: was.lowered}
 	missed := f.missed(x, v, cfg, &now, out)
-	gone := goneOf(x, v.Now, cfg)
+	gone := f.goneOf(x, v.Now, cfg)
 	if len(missed) == 0 && f.pendingOf(x) == 0 {
 		gone = f.giveBack(x, v, gone, cfg, &now)
 	} else {
@@ -492,7 +492,7 @@ func (f *fleet) attempt(x *family, stuck []*corev1.Pod, v *View, cfg Config, now
 		switch {
 		case came:
 			now.raised, now.tried = v.Now, attempts{inVain: now.tried.inVain + 1}
-		case !f.unmet(stuck[at]):
+		case !f.unmet(stuck[at]) && now.tried.absorbed <= plannedDoublings: // more would change nothing
 			now.raised, now.tried.absorbed = v.Now, now.tried.absorbed+1
 		}
 	}

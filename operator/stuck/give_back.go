@@ -2,28 +2,35 @@ package stuck
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 )
 
-// goneOf returns the machines that are given back and are still there.
-func goneOf(x *family, now time.Time, cfg Config) map[string]bool {
+// goneOf returns the machines that are given back and are still there; none once the shard has given back others instead.
+func (f *fleet) goneOf(x *family, now time.Time, cfg Config) map[string]bool {
 	out := map[string]bool{}
 	if x.had == nil || now.Sub(stateOf(x.had).lowered) >= cfg.step() {
 		return out // what is still there then has stayed
 	}
 	names := strings.Split(x.had.Annotations[annotationGone], ",")
+	stay := make(amounts, len(f.dims))
 	for i := range x.machines {
-		if slices.Contains(names, x.machines[i].name) {
-			out[x.machines[i].name] = true
+		if m := &x.machines[i]; slices.Contains(names, m.name) {
+			out[m.name] = true
+		} else {
+			stay = f.plus(stay, m.amounts)
 		}
+	}
+	if !covers(stay, x.only(f.amounts(x.had.Spec.Resources))) {
+		return nil
 	}
 	return out
 }
 
-// giveBack finds the machines that can be missed: those whose pods find room on the others, and that are smaller than these
-// in some resource, so that no row has a use for them once its smallest unit is what the others have.
+// giveBack finds the machines that can be missed: those whose pods find room on the others, and that a shard gives back when the
+// rows ask for the others alone.
 func (f *fleet) giveBack(x *family, v *View, gone map[string]bool, cfg Config, now *state) map[string]bool {
 	if v.Now.Sub(now.lowered) < cfg.step() {
 		return gone
@@ -39,9 +46,14 @@ func (f *fleet) giveBack(x *family, v *View, gone map[string]bool, cfg Config, n
 	case v.Now.Sub(now.spare) < cfg.Keep:
 		return nil
 	}
-	now.lowered = v.Now
+	if x.had == nil || x.had.Annotations[annotationGone] != namesOf(spare) { // else they have stayed, and it rests at that
+		now.lowered = v.Now
+	}
 	return spare
 }
+
+// namesOf lists machines in an annotation.
+func namesOf(machines map[string]bool) string { return strings.Join(slices.Sorted(maps.Keys(machines)), ",") }
 
 // spare are the machines that could be given back together, at most a quarter.
 func (f *fleet) spare(x *family) map[string]bool {
@@ -69,10 +81,16 @@ func (f *fleet) spare(x *family) map[string]bool {
 			out = more
 		}
 	}
+	found := out
 	for keeps := -1; keeps != len(out); {
 		keeps = len(out)
 		gone := slices.Clone(out)
-		out = slices.DeleteFunc(out, func(n *node) bool { return !f.certain(x, all, nodes, gone, n) })
+		out = slices.DeleteFunc(slices.Clone(out), func(n *node) bool { return !isUseless(x, nodes, gone, n) })
+	}
+	for n := len(found); len(out) == 0 && n > 0; n-- {
+		if f.anyMayGo(x, all, found[:n]) {
+			out = found[:n]
+		}
 	}
 	names := map[string]bool{}
 	for _, n := range out {
@@ -81,25 +99,63 @@ func (f *fleet) spare(x *family) map[string]bool {
 	return names
 }
 
-// certain tells whether a shard gives back a machine that is to go, and no other: it lacks something that all that stay
-// have, so no row has a use for it; or none is larger, and each that is as large could be missed, since a row takes the
-// cheapest first.
-func (f *fleet) certain(x *family, row *row, all, gone []*node, n *node) bool {
+// isUseless tells whether no row has a use for a machine that is to go: it lacks something that all that stay have.
+func isUseless(x *family, all, gone []*node, n *node) bool {
 	var least amounts
 	for _, o := range all {
 		if !slices.Contains(gone, o) {
 			least = smallest(least, x.only(o.machine))
 		}
 	}
-	if least == nil || !covers(n.machine, least) {
-		return least != nil
+	return least != nil && !covers(n.machine, least)
+}
+
+// anyMayGo tells whether it does not matter which machines a shard gives back when the rows ask for all but some. It keeps those that
+// come first in its own order, by price for the most part, and leaves out any others that offer no more together than those
+// do. So each that offers no more could be missed, and so could as many of the fullest as offer no more, and no larger number
+// offers as little.
+func (f *fleet) anyMayGo(x *family, all *row, gone []*node) bool {
+	most := make(amounts, len(f.dims))
+	for _, n := range gone {
+		most = f.plus(most, x.only(n.machine))
 	}
-	for _, o := range all {
-		if !covers(n.machine, x.only(o.machine)) || covers(o.machine, x.only(n.machine)) && !f.fitsWithout(row, []*node{o}) {
-			return false
+	var may, fullest []*node
+	for _, o := range all.nodes {
+		if covers(most, x.only(o.machine)) {
+			may = append(may, o)
 		}
 	}
-	return true
+	slices.SortStableFunc(may, func(a, b *node) int { return cmp.Compare(len(b.pods), len(a.pods)) })
+	var sum amounts
+	for _, o := range may {
+		if more := f.plus(x.only(o.machine), sum); covers(most, more) {
+			fullest, sum = append(fullest, o), more
+		}
+	}
+	return f.offerMore(x, may, len(gone)+1, most) && f.fitsWithout(all, fullest) &&
+		!slices.ContainsFunc(may, func(o *node) bool { return !f.fitsWithout(all, []*node{o}) })
+}
+
+// offerMore tells whether any so many of some machines offer more of some resource than there is; true where there are fewer.
+func (f *fleet) offerMore(x *family, nodes []*node, n int, of amounts) bool {
+	if len(nodes) < n {
+		return true
+	}
+	for d := range f.dims {
+		var offers []int64
+		for _, o := range nodes {
+			offers = append(offers, x.only(o.machine)[d])
+		}
+		slices.Sort(offers)
+		sum := int64(0)
+		for _, a := range offers[:n] {
+			sum += a
+		}
+		if sum > of[d] {
+			return true
+		}
+	}
+	return false
 }
 
 // smallest returns the smaller amount of each resource; nil stands for anything.

@@ -417,11 +417,33 @@ func TestManyLeave(t *testing.T) {
 		c.node(name, "cpu=4 memory=16Gi pods=110")
 		c.pod("p-"+name, name, "cpu=1 memory=1Gi")
 	}
-	want := []string{"write cpu=64 memory=256Gi pods=1760", "", "write cpu=48 memory=192Gi pods=1320"}
-	for i, at := range []time.Duration{0, time.Minute, 11 * time.Minute} {
+	want := []string{"write cpu=64 memory=256Gi pods=1760", "", "write cpu=48 memory=192Gi pods=1320", "", ""} // at last the shard keeps them
+	for i, at := range []time.Duration{0, time.Minute, 11 * time.Minute, 13 * time.Minute, time.Hour} {
 		if got := c.after(at); got != want[i] {
 			t.Errorf("after %v: %q, want %q", at, got, want[i])
 		}
+	}
+}
+
+// TestOthersLeave: where a shard gives back other machines than those that were spare, no more are given back.
+func TestOthersLeave(t *testing.T) {
+	c := &cluster{}
+	for i := range 16 {
+		name := fmt.Sprintf("n%02d", i)
+		c.node(name, "cpu=4 memory=16Gi pods=110")
+		c.pod("p-"+name, name, "cpu=1 memory=1Gi")
+	}
+	c.after(0)
+	const less = "write cpu=48 memory=192Gi pods=1320"
+	if got := c.after(11 * time.Minute); got != less {
+		t.Fatalf("%q, want %q", got, less)
+	}
+	for i := range 4 {
+		c.Pods[i].Spec.NodeName = c.Nodes[4+i].Name
+	}
+	c.Nodes, c.Upcoming = c.Nodes[4:], c.Upcoming[4:]
+	if got := c.after(11*time.Minute + 30*time.Second); got != less {
+		t.Errorf("%q, and four machines have left", got)
 	}
 }
 
@@ -462,6 +484,43 @@ func TestSmallSteps(t *testing.T) {
 	c.Pods[1].Spec.Containers[0].Resources.Requests = resources("cpu=1 memory=1Gi")
 	if got := c.after(2 * time.Minute); got == "" {
 		t.Error("nothing is spare, and either of a and b has room elsewhere")
+	}
+}
+
+// TestAnotherMayGo: a shard that is asked for less gives back any machine that offers no more than the spare one, the dearest
+// first, so nothing is given back where one of these cannot be missed.
+func TestAnotherMayGo(t *testing.T) {
+	c := &cluster{}
+	c.node("n1", "cpu=8 memory=16Gi pods=110")
+	c.node("n2", "cpu=8 memory=16Gi pods=110")
+	c.node("n3", "cpu=8 memory=32Gi pods=110")
+	c.node("n4", "cpu=8 memory=32Gi pods=110")
+	full := c.pod("a", "n1", "cpu=7 memory=14Gi")
+	c.pod("b", "n2", "cpu=4 memory=4Gi")
+	c.pod("c", "n3", "cpu=4 memory=4Gi")
+	c.pod("d", "n4", "cpu=2 memory=1Gi")
+	c.after(0)
+	if got := c.after(11 * time.Minute); got != "" {
+		t.Errorf("%q, and a has nowhere to go if n1 leaves", got)
+	}
+	full.Spec.Containers[0].Resources.Requests = resources("cpu=2 memory=2Gi")
+	c.after(12 * time.Minute)
+	if got := c.after(23 * time.Minute); got != "write cpu=16 memory=64Gi pods=220" {
+		t.Errorf("%q, and n1 and n2 could be missed: they lack memory that the others have", got)
+	}
+}
+
+// TestAskedOften: what is asked for grows no more after a few times, and then nothing is written any more.
+func TestAskedOften(t *testing.T) {
+	c := inPieces()
+	wrote := 0
+	for i := range 40 {
+		if got := c.after(time.Duration(i) * 31 * time.Second); strings.HasPrefix(got, "write") {
+			wrote = i
+		}
+	}
+	if wrote == 0 || wrote > 5 {
+		t.Errorf("the last write is in round %d", wrote)
 	}
 }
 

@@ -2,10 +2,8 @@ package stuck
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -85,7 +83,7 @@ func (f *fleet) write(x *family, missed []missing, gone map[string]bool, now sta
 		}
 	}
 	if len(gone) > 0 {
-		out.Annotations[annotationGone] = strings.Join(slices.Sorted(maps.Keys(gone)), ",")
+		out.Annotations[annotationGone] = namesOf(gone)
 	}
 	out.Spec = *r.of.Spec.DeepCopy()
 	out.Spec.Resources = f.list(f.askedBy(x, missed, gone))
