@@ -48,6 +48,7 @@ type LoopResult struct {
 // loop is a shard and clusters that buy of it what their pods need, all of which are there from the start.
 type loop struct {
 	types []Type
+	zones []string // that machines are in
 	fleet *simulated.Fleet
 	shard *shard.Shard
 	sites map[string]*site
@@ -59,11 +60,11 @@ type loop struct {
 }
 
 // Loop plays the closed loop of a seed: a small random world of machines and of pods in two clusters, whose operators pack
-// them, through all stages. The rounds are as far apart as those of [Run].
-func Loop(ctx context.Context, seed uint64, rule engine.AcquireRule) (*LoopResult, error) {
+// them, if asked for with groups of pods with GPUs, through all stages. The rounds are as far apart as those of [Run].
+func Loop(ctx context.Context, seed uint64, rule engine.AcquireRule, groups bool) (*LoopResult, error) {
 	r := rand.New(rand.NewPCG(seed, 5))
 	l := &loop{sites: map[string]*site{}}
-	if err := l.build(r, rule); err != nil {
+	if err := l.build(r, rule, groups); err != nil {
 		return nil, err
 	}
 	defer l.shard.Close()
@@ -103,13 +104,20 @@ func (l *loop) drawNeed(r *rand.Rand) ([]model.Need, error) {
 }
 
 // build draws the world.
-func (l *loop) build(r *rand.Rand, rule engine.AcquireRule) error {
+func (l *loop) build(r *rand.Rand, rule engine.AcquireRule, groups bool) error {
+	l.zones = []string{"a"}
 	l.drawTypes(r)
 	feeds := []string{"plain", "tiny", "memory-heavy", "giants"}
-	largest := Pod{}
+	largest := Pod{} // plain pods fit machines without GPUs
 	for _, t := range l.types {
 		for d, n := range t.Capacity {
 			largest[d] = max(largest[d], n)
+		}
+	}
+	if groups {
+		l.zones = []string{"a", "b", "c"}
+		for _, gpus := range []int64{4, 8} {
+			l.types = append(l.types, l.drawType(r, 8*gpus, gpus))
 		}
 	}
 	var sum [dims]int64
@@ -128,6 +136,13 @@ func (l *loop) build(r *rand.Rand, rule engine.AcquireRule) error {
 				p[d] = min(p[d], largest[d])
 			}
 			s.come(p)
+		}
+		if groups {
+			for range 1 + r.IntN(3) {
+				s.comeGang(r)
+			}
+		}
+		for _, p := range s.pods {
 			for d, n := range p {
 				sum[d] += n
 			}
@@ -139,31 +154,36 @@ func (l *loop) build(r *rand.Rand, rule engine.AcquireRule) error {
 	return l.boot(r, rule, sum)
 }
 
-// drawTypes draws machine types: sizes, shapes, and prices that are a fifth off the mean at the most.
+// drawTypes draws machine types.
 func (l *loop) drawTypes(r *rand.Rand) {
-	for i := range 4 + r.IntN(6) {
-		cores := int64(4) << r.IntN(4)
-		memory := cores * int64(2<<r.IntN(3)) << 10
-		l.types = append(l.types, Type{
-			Name: fmt.Sprintf("t%d", i), Capacity: Pod{1000 * cores, memory, 0, 110},
-			Price: (float64(cores)*0.03 + float64(memory>>10)*0.004) * (0.8 + 0.4*r.Float64()),
-		})
+	for range 4 + r.IntN(6) {
+		l.types = append(l.types, l.drawType(r, 4<<r.IntN(4), 0))
 	}
 }
 
-// boot starts a shard with machines for 1.2 to 2.2 times what pods ask for, most of them on offer and some Idle.
+// drawType draws a machine type of so many cores and GPUs: its memory, and its price, which is a fifth off the mean at the most.
+func (l *loop) drawType(r *rand.Rand, cores, gpus int64) Type {
+	memory := cores * int64(2<<r.IntN(3)) << 10
+	mean := float64(cores)*0.03 + float64(memory>>10)*0.004 + float64(gpus)
+	return Type{
+		Name: fmt.Sprintf("t%d-%d-%d", len(l.types), cores, gpus), Capacity: Pod{1000 * cores, memory, gpus, 110}, Price: mean * (0.8 + 0.4*r.Float64()),
+	}
+}
+
+// boot starts a shard with machines for 1.2 to 2.2 times what pods ask for, for each zone, most of them on offer and some Idle.
 func (l *loop) boot(r *rand.Rand, rule engine.AcquireRule, sum [dims]int64) error {
 	cfg := simulated.Config{Seed: r.Uint64(), Now: l.now.UnixNano()}
 	latency := func() simulated.Latency {
 		return simulated.Latency{Max: time.Duration(r.IntN(3)) * roundTime, Step: roundTime}
 	}
 	cfg.Latencies = simulated.Latencies{Create: latency(), Configure: latency(), Drain: latency(), Delete: latency()}
-	enough := 1.2 + r.Float64()
+	enough := (1.2 + r.Float64()) * float64(len(l.zones)) // a group runs in one zone
 	var has [dims]int64
-	for n := 0; float64(has[dimCPU]) < enough*float64(sum[dimCPU]) || float64(has[dimMemory]) < enough*float64(sum[dimMemory]); n++ {
+	suffices := func(d int) bool { return float64(has[d]) >= enough*float64(sum[d]) }
+	for n := 0; !suffices(dimCPU) || !suffices(dimMemory) || !suffices(dimGPU); n++ {
 		t := &l.types[r.IntN(len(l.types))]
 		m := model.Machine{
-			ID: fmt.Sprintf("%s-%04d", t.Name, n), State: model.Speculative, InstanceType: t.Name, Zone: "a",
+			ID: fmt.Sprintf("%s-%04d", t.Name, n), State: model.Speculative, InstanceType: t.Name, Zone: l.zones[r.IntN(len(l.zones))],
 			CapacityType: model.OnDemand, PricePerHour: t.Price, Resources: resources(&t.Capacity),
 		}
 		if r.IntN(5) == 0 {

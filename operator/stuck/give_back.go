@@ -53,7 +53,9 @@ func (f *fleet) giveBack(x *family, v *View, gone map[string]bool, cfg Config, n
 }
 
 // namesOf lists machines in an annotation.
-func namesOf(machines map[string]bool) string { return strings.Join(slices.Sorted(maps.Keys(machines)), ",") }
+func namesOf(machines map[string]bool) string {
+	return strings.Join(slices.Sorted(maps.Keys(machines)), ",")
+}
 
 // spare are the machines that could be given back together, at most a quarter.
 func (f *fleet) spare(x *family) map[string]bool {

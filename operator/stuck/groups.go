@@ -193,8 +193,8 @@ func (f *fleet) raiseGroup(v *View, g *group, cfg Config, out *Result) {
 				(g.domain == "" || n.Labels[g.of.Spec.CoLocation.TopologyKey] == g.domain)
 		}) {
 			tried.inVain++
-		} else {
-			tried.absorbed++
+		} else if tried.absorbed++; f.unmet(g.stuck[0]) {
+			return // the machines are not there yet
 		}
 	}
 	if tried.inVain >= FailuresMax {
@@ -208,10 +208,15 @@ func (f *fleet) raiseGroup(v *View, g *group, cfg Config, out *Result) {
 			all[d] += x
 		}
 	}
-	for d := range least {
+	changed := g.had == nil || tried.inVain != attemptsOf(g.had).inVain
+	for d, had := range least {
 		if stuck[d] > 0 {
-			least[d] = max(least[d], min(max(least[d], wanted[d])+stuck[d]<<min(max(0, tried.absorbed-1), doublingsMax), all[d]+2*stuck[d]))
+			least[d] = max(had, min(max(had, wanted[d])+stuck[d]<<min(max(0, tried.absorbed-1), doublingsMax), all[d]+2*stuck[d]))
+			changed = changed || least[d] != had
 		}
+	}
+	if !changed {
+		return
 	}
 	out.Write = append(out.Write, f.groupRequest(g, least, saidDomain(g.had), state{tried: tried, raised: v.Now}))
 	for _, p := range g.stuck {

@@ -1,6 +1,7 @@
 package stuck
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -171,5 +172,33 @@ func TestGroupGetsMore(t *testing.T) {
 	}
 	if !given {
 		t.Error("nobody is told that machines do not help")
+	}
+}
+
+// TestGroupRests: a group whose pods stay stuck asks for no more after some time, at once where the shard says that its machines
+// are not there, and nothing is written any more.
+func TestGroupRests(t *testing.T) {
+	for name, c := range map[string]struct {
+		unmet bool
+		last  int // round with the last change
+	}{
+		"no machine comes":   {false, 10},
+		"the shard has none": {true, 2},
+	} {
+		k, last, was := astray(), 0, ""
+		for i := range 40 {
+			if c.unmet {
+				for _, r := range k.Requests {
+					r.Status.Conditions = []metav1.Condition{{Type: api.ConditionSatisfied, Status: metav1.ConditionFalse}}
+				}
+			}
+			said := k.after(time.Duration(i) * 31 * time.Second)
+			if is := k.said(); is != was || strings.Contains(said, "write") {
+				last, was = i, is
+			}
+		}
+		if was == "" || last > c.last {
+			t.Errorf("%s: the last write is in round %d, and says %q", name, last, was)
+		}
 	}
 }
