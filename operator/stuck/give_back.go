@@ -89,8 +89,9 @@ func (f *fleet) spare(x *family) map[string]bool {
 		gone := slices.Clone(out)
 		out = slices.DeleteFunc(slices.Clone(out), func(n *node) bool { return !isUseless(x, nodes, gone, n) })
 	}
+	canGo := f.canGo(all)
 	for n := len(found); len(out) == 0 && n > 0; n-- {
-		if f.anyMayGo(x, all, found[:n]) {
+		if f.anyMayGo(x, all, found[:n], canGo) {
 			out = found[:n]
 		}
 	}
@@ -116,7 +117,7 @@ func isUseless(x *family, all, gone []*node, n *node) bool {
 // come first in its own order, by price for the most part, and leaves out any others that offer no more together than those
 // do. So each that offers no more could be missed, and so could as many of the fullest as offer no more, and no larger number
 // offers as little.
-func (f *fleet) anyMayGo(x *family, all *row, gone []*node) bool {
+func (f *fleet) anyMayGo(x *family, all *row, gone []*node, canGo func(*node) bool) bool {
 	most := make(amounts, len(f.dims))
 	for _, n := range gone {
 		most = f.plus(most, x.only(n.machine))
@@ -135,7 +136,20 @@ func (f *fleet) anyMayGo(x *family, all *row, gone []*node) bool {
 		}
 	}
 	return f.offerMore(x, may, len(gone)+1, most) && f.fitsWithout(all, fullest) &&
-		!slices.ContainsFunc(may, func(o *node) bool { return !f.fitsWithout(all, []*node{o}) })
+		!slices.ContainsFunc(may, func(o *node) bool { return !canGo(o) })
+}
+
+// canGo returns what tells whether a machine alone could be missed. It packs the pods of each but once.
+func (f *fleet) canGo(all *row) func(*node) bool {
+	known := map[*node]bool{}
+	return func(n *node) bool {
+		is, some := known[n]
+		if !some {
+			is = f.fitsWithout(all, []*node{n})
+			known[n] = is
+		}
+		return is
+	}
 }
 
 // offerMore tells whether any so many of some machines offer more of some resource than there is; true where there are fewer.
