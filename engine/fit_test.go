@@ -56,10 +56,12 @@ func TestFitIsNeverDearer(t *testing.T) {
 
 // acquired is what a Need acquires.
 type acquired struct {
-	dollars   float64 // an hour
-	domain    string  // of a gang
-	counts    bool    // it covers the Need, all of it is Idle or all Speculative, and its cost is finite
-	oneHolder bool    // all is held for one Need, or for none: what is held for the Need is a stage before the other Idle machines
+	dollars float64 // an hour
+	domain  string  // of a gang
+	counts  bool    // it covers the Need, all of it is Idle or all Speculative, and its cost is finite
+	// oneHolder says that all machines are held for one Need, or all for none. A Need takes machines that are held for it before
+	// other Idle ones, and chooses among each by itself.
+	oneHolder bool
 }
 
 // costOf decides a world of one Need.

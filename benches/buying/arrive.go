@@ -118,27 +118,27 @@ type arrival struct {
 
 // land makes the nodes of machines whose time has come, at most so many. Those that wait for nominations, or for others that were
 // bought with them, are released then.
-func (s *site) land(most int) {
-	for n := 0; n < most && len(s.coming) > 0 && !s.coming[0].at.After(s.now); n++ {
-		s.landOne(0)
-		if s.whole || s.nominates {
-			s.held = append(s.held, len(s.nodes)-1)
-			s.nodes[len(s.nodes)-1].Spec.Taints = []corev1.Taint{{Key: api.TaintNomination, Effect: corev1.TaintEffectNoSchedule}}
+func (f *fleet) land(most int) {
+	for n := 0; n < most && len(f.coming) > 0 && !f.coming[0].at.After(f.now); n++ {
+		f.landOne(0)
+		if f.whole || f.nominates {
+			f.held = append(f.held, len(f.nodes)-1)
+			f.nodes[len(f.nodes)-1].Spec.Taints = []corev1.Taint{{Key: api.TaintNomination, Effect: corev1.TaintEffectNoSchedule}}
 		}
 	}
-	if len(s.held) == 0 || s.whole && len(s.coming) > 0 && !s.coming[0].at.After(s.now) {
+	if len(f.held) == 0 || f.whole && len(f.coming) > 0 && !f.coming[0].at.After(f.now) {
 		return
 	}
-	if s.nominates {
-		for _, n := range stuck.Nominate(s.view(), s.stuckConfig()) {
+	if f.nominates {
+		for _, n := range stuck.Nominate(f.view(), f.stuckConfig()) {
 			n.Pod.Status.NominatedNodeName = n.Node
 		}
 	}
-	for _, i := range s.held {
-		s.nodes[i].Spec.Taints = nil
+	for _, i := range f.held {
+		f.nodes[i].Spec.Taints = nil
 	}
-	s.held = nil
-	s.changed = s.now
+	f.held = nil
+	f.changed = f.now
 }
 
 // landOne makes the node of a machine that is coming.

@@ -42,7 +42,8 @@ func FindBest(types []Type, pods []Pod) (*Best, error) {
 		if out.Machines > before {
 			continue
 		}
-		// Errors of rounding have added up: the program begins anew, with patterns each of which takes pods that are left.
+		// Rounding errors have spoiled the inverse. The program starts again from patterns with pods of one shape each: the one
+		// that it has most of takes a pod.
 		if err := c.begin(); err != nil {
 			return nil, err
 		}

@@ -104,3 +104,29 @@ func TestWholeBest(t *testing.T) {
 		}
 	})
 }
+
+// TestBeginAgain: where the inverse is wrong, a dive may take a machine on which no pod fits that is left. It places one once the
+// program has started again.
+func TestBeginAgain(t *testing.T) {
+	types := []Type{{Name: "small", Capacity: Pod{4000, 4096, 0, 110}, Price: 1}, {Name: "large", Capacity: Pod{8000, 16384, 0, 110}, Price: 3}}
+	c, err := newCutting(types, []Pod{{1000, 1024, 0, 1}, {8000, 1024, 0, 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.left[0] = 0
+	for _, row := range c.inverse {
+		clear(row)
+	}
+	c.price()
+	found := &Best{}
+	if c.dive(found); found.Machines != 0 {
+		t.Fatalf("%+v: the inverse is not wrong enough", found)
+	}
+	if err := c.begin(); err != nil {
+		t.Fatal(err)
+	}
+	c.price()
+	if left := c.dive(found); left || found.Machines != 1 {
+		t.Errorf("%+v, and pods are left: %v", found, left)
+	}
+}

@@ -51,42 +51,42 @@ func (r *Result) Over() float64 { return r.Spend/r.Bound - 1 }
 
 // site is one cluster: its pods and nodes, a scheduler, and what the operator makes of them.
 type site struct {
-	place     Placer
-	rollup    rollup.Aggregator
-	now       time.Time
-	machines  []packing.Machine
-	nodes     []*corev1.Node
-	upcoming  []*api.UpcomingNode // by machine, as the operator tells
-	made      int                 // pods so far
-	priority  int32               // of pods that come
-	pods      []Pod
-	objects   []*corev1.Pod
-	on        []int                           // by pod: its machine, -1 = it is pending
-	requests  []*api.CapacityRequest          // of pods, in their order
-	rowOf     []int32                         // by request: its row in what was reported last
-	overhead  map[string]*api.CapacityRequest // by name
-	coming    []arrival                       // machines without a node, in the order in which they come
-	changed   time.Time                       // when a node came last
-	stuckNow  int                             // pods, when they were looked for last
-	held      []int                           // nodes that take no pods yet
-	whole     bool                            // of [Arriving]
-	nominates bool                            // of [Arriving]
+	place    Placer
+	rollup   rollup.Aggregator
+	now      time.Time
+	machines []packing.Machine
+	nodes    []*corev1.Node
+	upcoming []*api.UpcomingNode // by machine, as the operator tells
+	made     int                 // pods so far
+	priority int32               // of pods that come
+	pods     []Pod
+	objects  []*corev1.Pod
+	on       []int                           // by pod: its machine, -1 = it is pending
+	requests []*api.CapacityRequest          // of pods, in their order
+	rowOf    []int32                         // by request: its row in what was reported last
+	overhead map[string]*api.CapacityRequest // by name
+	coming   []arrival                       // machines without a node, in the order in which they come
+	changed  time.Time                       // when a node came last
+	stuckNow int                             // pods, when they were looked for last
+	held     []int                           // nodes that take no pods yet
 }
 
-// fleet is one cluster that buys machines for its pods of an engine.
+// fleet is a cluster, and the engine that decides what is bought for it.
 type fleet struct {
 	site
-	types   []Type
-	supply  *supply.Table
-	demand  *demand.Table
-	engine  *engine.Engine
-	spend   float64
-	given   int
-	again   int                  // machines that were bought within keep after one of their type was given back
-	gone    map[string]time.Time // by type: when one was given back last
-	old     []string             // pods that a deploy replaces
-	latency time.Duration        // from the purchase of a machine to its node
-	tries   map[string]try       // by pod: what the scheduler has tried, of [Arrive]
+	types     []Type
+	supply    *supply.Table
+	demand    *demand.Table
+	engine    *engine.Engine
+	spend     float64
+	given     int
+	again     int                  // machines that were bought within keep after one of their type was given back
+	gone      map[string]time.Time // by type: when one was given back last
+	old       []string             // pods that a deploy replaces
+	latency   time.Duration        // from the purchase of a machine to its node
+	tries     map[string]try       // by pod: what the scheduler has tried, of [Arrive]
+	whole     bool                 // of [Arriving]
+	nominates bool                 // of [Arriving]
 }
 
 // Run buys machines for pods, all of which are there at once, round by round, until all
@@ -162,7 +162,7 @@ func (s *site) comeTo(gang string, size Pod) {
 	s.made++
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}}
 	if s.priority != 0 {
-		pod.Spec.Priority = &s.priority
+		pod.Spec.Priority = new(s.priority)
 	}
 	pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: list(&size)}}}
 	delete(pod.Spec.Containers[0].Resources.Requests, corev1.ResourcePods)

@@ -273,13 +273,13 @@ func (l *loop) round(ctx context.Context, stage int) (acts int, err error) {
 	for _, n := range c.Wasted.Undone {
 		l.out.Undone[stage] += n
 	}
-	l.started(stage, c.Started)
-	l.follow()
+	l.count(stage, c.Started)
+	l.follow(c.Started)
 	return len(c.Started) + l.operate(c.Plan), nil
 }
 
-// started notes what a shard has begun, and tells clusters of the machines that are being made for them.
-func (l *loop) started(stage int, all []shard.Started) {
+// count notes from which clusters a shard takes machines, and which get some after that.
+func (l *loop) count(stage int, all []shard.Started) {
 	for i := range all {
 		a := &all[i]
 		switch a.Kind {
@@ -292,9 +292,6 @@ func (l *loop) started(stage int, all []shard.Started) {
 				l.out.Back[stage]++
 				l.took[a.Cluster] = true
 			}
-		}
-		if a.Kind == engine.Provision && l.sites[a.Cluster] != nil {
-			l.promise(a.Cluster, a.Machine)
 		}
 	}
 }
@@ -328,29 +325,25 @@ func (l *loop) typeOf(name string) *Type {
 	return &l.types[slices.IndexFunc(l.types, func(t Type) bool { return t.Name == name })]
 }
 
-// promise tells a cluster of a machine that is being made for it.
-func (l *loop) promise(cluster, id string) {
-	l.shard.Machines(func(m model.Machine) bool {
-		if m.ID == id {
-			l.sites[cluster].expect(id, m.Zone, l.typeOf(m.InstanceType), l.now)
-		}
-		return m.ID != id
-	})
-}
-
-// follow brings the clusters' nodes in line with the machines.
-func (l *loop) follow() {
+// follow brings the clusters' nodes in line with the machines, and tells clusters of those that are being made for them.
+func (l *loop) follow(started []shard.Started) {
 	at := map[string]model.Machine{}
 	l.shard.Machines(func(m model.Machine) bool {
 		at[m.ID] = m
 		return true
 	})
+	for i := range started {
+		if a := &started[i]; a.Kind == engine.Provision && l.sites[a.Cluster] != nil {
+			m := at[a.Machine]
+			l.sites[a.Cluster].expect(m.ID, m.Zone, l.typeOf(m.InstanceType), l.now)
+		}
+	}
 	for _, name := range l.names {
 		l.followIn(name, at)
 	}
 }
 
-// followIn does so for one cluster.
+// followIn brings the nodes of one cluster in line.
 func (l *loop) followIn(name string, at map[string]model.Machine) {
 	s := l.sites[name]
 	isHere := func(id string) bool {

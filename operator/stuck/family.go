@@ -492,7 +492,7 @@ func (f *fleet) attempt(x *family, stuck []*corev1.Pod, v *View, cfg Config, now
 		switch {
 		case came:
 			now.raised, now.tried = v.Now, attempts{inVain: now.tried.inVain + 1}
-		case !f.unmet(stuck[at]) && now.tried.absorbed <= plannedDoublings: // more would change nothing
+		case !f.unmet(stuck[at]) && now.tried.absorbed <= plannedDoublings: // one more changes nothing
 			now.raised, now.tried.absorbed = v.Now, now.tried.absorbed+1
 		}
 	}

@@ -86,8 +86,8 @@ func (f *fleet) spare(x *family) map[string]bool {
 	found := out
 	for keeps := -1; keeps != len(out); {
 		keeps = len(out)
-		gone := slices.Clone(out)
-		out = slices.DeleteFunc(slices.Clone(out), func(n *node) bool { return !isUseless(x, nodes, gone, n) })
+		gone := out
+		out = slices.DeleteFunc(slices.Clone(gone), func(n *node) bool { return !isUseless(x, nodes, gone, n) })
 	}
 	canGo := f.canGo(all)
 	for n := len(found); len(out) == 0 && n > 0; n-- {
