@@ -81,7 +81,7 @@ func (s *Shard) furnish(deps *Deps) {
 	p, m, log := s.pace, s.observer.metrics, deps.Log
 	s.ledgers = ledgers.New(p, machines, wanted, m, deps.Memory, s.cfg.ObserveDrains)
 	s.inventory = inventory.New(&inventory.Deps{
-		Table: machines, Pace: p, InFlight: calls, Witness: s.ledgers, Listener: listenerOf(deps.Operators),
+		Table: machines, Pace: p, InFlight: calls, Witness: s.ledgers, Listener: listenerOf(deps.Operators), CountedFor: wanted.CountedFor,
 		Memory: deps.Memory, Release: s.cfg.Engine.Release, Log: log,
 	})
 	s.intake = intake.New(&intake.Deps{

@@ -47,6 +47,7 @@ func TestNewsOfAMachine(t *testing.T) {
 	}{
 		"named":   {map[string]string{"kubernetes.io/hostname": "node-7", "rack": "r1"}, "node-7"},
 		"unnamed": {map[string]string{"rack": "r1"}, "m"},
+		"a provider that says what it is counted for": {map[string]string{model.LabelCountedFor: "everybody"}, "m"},
 	} {
 		m := machine("m", model.Configured, "c1")
 		m.Host, m.Zone, m.Labels, m.Allocatable = "host-7", "z1", x.labels, cpu(3)
@@ -57,7 +58,7 @@ func TestNewsOfAMachine(t *testing.T) {
 		}
 		u := o.states[0]
 		labels := maps.Clone(x.labels)
-		labels[model.KeyInstanceType], labels[model.KeyZone] = "t", "z1"
+		labels[model.KeyInstanceType], labels[model.KeyZone], labels[model.LabelCountedFor] = "t", "z1", model.CountedForRow
 		if u.Cluster != "c1" || u.Machine != "m" || u.State != model.Configured || u.NodeName != x.node || u.ProviderID != "host-7" ||
 			!maps.Equal(u.Labels, labels) || u.Resources.Get("cpu") != 3 {
 			t.Errorf("%s: told %+v", name, u)
@@ -214,5 +215,36 @@ func TestAuditTellsWhatBecameOfEachAction(t *testing.T) {
 	if r.Machine != "s" || r.Cluster != "top" || r.Need == nil || r.Need.Cluster != "top" || r.Need.Priority != 600_000 ||
 		r.Need.Fingerprint == "" || r.Need.Rank != 0 || r.Reason == "" || r.Cycle == 0 || r.Time != w.now {
 		t.Errorf("got %+v, need %+v", r, r.Need)
+	}
+}
+
+// TestOperatorsHearWhatMachinesAreCountedFor: for a group or a row, at once when that changes.
+func TestOperatorsHearWhatMachinesAreCountedFor(t *testing.T) {
+	w, o := toldWorld(t, []model.Machine{inRack(machine("m", model.Idle, ""), "r")})
+	counted := func() (out []string) {
+		for _, u := range o.states {
+			out = append(out, u.State.String()+" "+u.Labels[model.LabelCountedFor])
+		}
+		o.states = nil
+		return out
+	}
+	for _, c := range []struct {
+		name string
+		rows []model.Need
+		last string
+	}{
+		{"bound for a group", []model.Need{gang(t, 1, 4)}, "Configured group"},
+		{"given to a row", []model.Need{need(t, 1, 4)}, "Configured row"},
+		{"kept", []model.Need{need(t, 1, 4)}, ""},
+		{"given to a group", []model.Need{gang(t, 1, 4)}, "Configured group"},
+		{"given back", nil, "Idle "},
+	} {
+		w.report("c1", c.rows...)
+		w.step()
+		w.step()
+		got := counted()
+		if c.last == "" && len(got) > 0 || c.last != "" && (len(got) == 0 || got[len(got)-1] != c.last) {
+			t.Errorf("%s: told %q, in the end %q is expected", c.name, got, c.last)
+		}
 	}
 }

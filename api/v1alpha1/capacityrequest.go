@@ -163,6 +163,12 @@ const ConditionReported = "Reported"
 // there, as far as its shard has said.
 const ConditionSatisfied = "Satisfied"
 
+// Reasons of ConditionSatisfied by which machines for the request come yet.
+const (
+	ReasonWaitingForMachines = "WaitingForMachines"
+	ReasonWaitingForDrain    = "WaitingForDrain"
+)
+
 // CapacityRequestList is a list of them.
 //
 // +kubebuilder:object:root=true

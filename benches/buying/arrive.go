@@ -122,23 +122,32 @@ func (f *fleet) land(most int) {
 	for n := 0; n < most && len(f.coming) > 0 && !f.coming[0].at.After(f.now); n++ {
 		f.landOne(0)
 		if f.whole || f.nominates {
-			f.held = append(f.held, len(f.nodes)-1)
-			f.nodes[len(f.nodes)-1].Spec.Taints = []corev1.Taint{{Key: api.TaintNomination, Effect: corev1.TaintEffectNoSchedule}}
+			f.hold()
 		}
 	}
-	if len(f.held) == 0 || f.whole && len(f.coming) > 0 && !f.coming[0].at.After(f.now) {
-		return
+	if len(f.held) > 0 && (!f.whole || len(f.coming) == 0 || f.coming[0].at.After(f.now)) {
+		f.open()
 	}
-	if f.nominates {
-		for _, n := range stuck.Nominate(f.view(), f.stuckConfig()) {
+}
+
+// hold has the node that came last take no pods.
+func (s *site) hold() {
+	s.held = append(s.held, len(s.nodes)-1)
+	s.nodes[len(s.nodes)-1].Spec.Taints = []corev1.Taint{{Key: api.TaintNomination, Effect: corev1.TaintEffectNoSchedule}}
+}
+
+// open has the nodes that are held take pods, those first that the operator nominates for them.
+func (s *site) open() {
+	if s.nominates {
+		for _, n := range stuck.Nominate(s.view(), s.stuckConfig()) {
 			n.Pod.Status.NominatedNodeName = n.Node
 		}
 	}
-	for _, i := range f.held {
-		f.nodes[i].Spec.Taints = nil
+	for _, i := range s.held {
+		s.nodes[i].Spec.Taints = nil
 	}
-	f.held = nil
-	f.changed = f.now
+	s.held = nil
+	s.changed = s.now
 }
 
 // landOne makes the node of a machine that is coming.

@@ -2,6 +2,7 @@ package buying
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -69,24 +70,25 @@ type site struct {
 	changed  time.Time                       // when a node came last
 	stuckNow int                             // pods, when they were looked for last
 	held     []int                           // nodes that take no pods yet
+	// nominates says that the operator nominates pods for a node before it takes any.
+	nominates bool
 }
 
 // fleet is a cluster, and the engine that decides what is bought for it.
 type fleet struct {
 	site
-	types     []Type
-	supply    *supply.Table
-	demand    *demand.Table
-	engine    *engine.Engine
-	spend     float64
-	given     int
-	again     int                  // machines that were bought within keep after one of their type was given back
-	gone      map[string]time.Time // by type: when one was given back last
-	old       []string             // pods that a deploy replaces
-	latency   time.Duration        // from the purchase of a machine to its node
-	tries     map[string]try       // by pod: what the scheduler has tried, of [Arrive]
-	whole     bool                 // of [Arriving]
-	nominates bool                 // of [Arriving]
+	types   []Type
+	supply  *supply.Table
+	demand  *demand.Table
+	engine  *engine.Engine
+	spend   float64
+	given   int
+	again   int                  // machines that were bought within keep after one of their type was given back
+	gone    map[string]time.Time // by type: when one was given back last
+	old     []string             // pods that a deploy replaces
+	latency time.Duration        // from the purchase of a machine to its node
+	tries   map[string]try       // by pod: what the scheduler has tried, of [Arrive]
+	whole   bool                 // of [Arriving]
 }
 
 // Run buys machines for pods, all of which are there at once, round by round, until all
@@ -292,7 +294,26 @@ func (f *fleet) decide() (int, error) {
 			return 0, fmt.Errorf("a fleet of one cluster was told %s %s", a.Kind, f.supply.ID(a.Machine))
 		}
 	}
+	for _, x := range plan.Adopted {
+		f.supply.Stamp(x.Machine, plan.Stamp(int(x.Need)))
+	}
+	f.tell()
 	return n, nil
+}
+
+// tell tells the operator what its machines are counted for, as a shard does.
+func (f *fleet) tell() {
+	tell := func(u *api.UpcomingNode, id string) {
+		if at, some := f.supply.Lookup(id); some {
+			u.Spec.Labels[model.LabelCountedFor] = f.demand.CountedFor(f.supply.Assigned(at))
+		}
+	}
+	for i, n := range f.nodes {
+		tell(f.upcoming[i], n.Name)
+	}
+	for _, x := range f.coming {
+		tell(x.upcoming, x.node.Name)
+	}
 }
 
 // report hands the roll-up to the engine.
@@ -375,7 +396,8 @@ func (s *site) schedule() {
 			waiting = append(waiting, i)
 		}
 	}
-	s.placeAll(waiting)
+	s.placeNominated(waiting)
+	s.placeAll(slices.DeleteFunc(slices.Clone(waiting), func(i int) bool { return s.on[i] >= 0 }))
 	s.note(waiting)
 }
 
@@ -482,7 +504,7 @@ func (s *site) expect(id, zone string, t *Type, at time.Time) {
 	node.Status.Allocatable = list(&t.Capacity)
 	started := metav1.NewTime(s.now)
 	upcoming := &api.UpcomingNode{
-		ObjectMeta: metav1.ObjectMeta{Name: "un-" + id}, Spec: api.UpcomingNodeSpec{Resources: node.Status.Allocatable, Labels: node.Labels},
+		ObjectMeta: metav1.ObjectMeta{Name: "un-" + id}, Spec: api.UpcomingNodeSpec{Resources: node.Status.Allocatable, Labels: maps.Clone(node.Labels)},
 		Status: api.UpcomingNodeStatus{Phase: api.NodeRegistered, ProvisioningStartTime: &started},
 	}
 	s.coming = append(s.coming, arrival{at, node, upcoming, packing.Machine{Capacity: t.Capacity[:], Used: make([]int64, dims)}})

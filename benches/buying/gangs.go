@@ -90,7 +90,7 @@ func (s *site) placeAll(waiting []int) {
 		case 0:
 			n, zone = 1, s.zoneOf(s.objects[waiting[0]].Labels[gangLabel])
 		}
-		machines := s.open(zone)
+		machines := s.openIn(zone)
 		sizes := make([]Pod, n)
 		for k, i := range waiting[:n] {
 			sizes[k] = s.pods[i]
@@ -112,8 +112,8 @@ func (s *site) zoneOf(gang string) string {
 	return ""
 }
 
-// open are the machines, of which those of other zones and those that take no pods yet have nothing.
-func (s *site) open(zone string) []packing.Machine {
+// openIn are the machines, of which those of other zones and those that take no pods yet have nothing.
+func (s *site) openIn(zone string) []packing.Machine {
 	if zone == "" && len(s.held) == 0 {
 		return s.machines
 	}

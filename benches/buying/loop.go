@@ -43,6 +43,8 @@ type LoopResult struct {
 	Acts    [len(Stages)]int
 	Lost    int
 	Pending [len(Stages)]int
+	// Stranded counts those of them that would have room on a machine that nobody has.
+	Stranded [len(Stages)]int
 }
 
 // loop is a shard and clusters that buy of it what their pods need, all of which are there from the start.
@@ -51,6 +53,7 @@ type loop struct {
 	zones []string // that machines are in
 	fleet *simulated.Fleet
 	shard *shard.Shard
+	told  *news
 	sites map[string]*site
 	names []string // of sites, in their order
 	now   time.Time
@@ -60,7 +63,7 @@ type loop struct {
 }
 
 // Loop plays the closed loop of a seed: a small random world of machines and of pods in two clusters, whose operators pack
-// them, if asked for with groups of pods with GPUs, through all stages. The rounds are as far apart as those of [Run].
+// them, if asked for with groups of pods with GPUs and with nominations, through all stages. The rounds are as far apart as those of [Run].
 func Loop(ctx context.Context, seed uint64, rule engine.AcquireRule, groups bool) (*LoopResult, error) {
 	r := rand.New(rand.NewPCG(seed, 5))
 	l := &loop{sites: map[string]*site{}}
@@ -148,6 +151,7 @@ func (l *loop) build(r *rand.Rand, rule engine.AcquireRule, groups bool) error {
 			}
 		}
 		s.limit(l.types)
+		s.nominates = groups
 		l.sites[name], l.names = &s, append(l.names, name)
 		l.now = s.now
 	}
@@ -202,9 +206,35 @@ func (l *loop) boot(r *rand.Rand, rule engine.AcquireRule, sum [dims]int64) erro
 	c.Engine.Acquire = rule
 	c.Unbounded()
 	c.DoubtListings, c.Concurrency, c.ObserveDrains = false, 0, false
-	l.shard, err = shard.New(c, shard.Deps{Provider: l.fleet})
+	l.told = &news{labels: map[string]map[string]string{}}
+	l.shard, err = shard.New(c, shard.Deps{Provider: l.fleet, Operators: l.told})
 	return err
 }
+
+// news is what a shard tells operators.
+type news struct {
+	labels map[string]map[string]string // by machine
+}
+
+// Connected is true.
+func (*news) Connected(string) bool { return true }
+
+// Count counts the clusters with pods.
+func (*news) Count() int { return 2 }
+
+// Bootstrap says that a machine needs nothing.
+func (*news) Bootstrap(context.Context, string, *model.Profile) (shard.Blob, error) {
+	return shard.Blob{}, nil
+}
+
+// Cordon does nothing: a machine's pods are pending once it is gone.
+func (*news) Cordon(context.Context, shard.Cordon) error { return nil }
+
+// NodeState notes the labels of a machine.
+func (n *news) NodeState(u shard.NodeState) { n.labels[u.Machine] = u.Labels }
+
+// Capacity does nothing.
+func (*news) Capacity(shard.CapacityHint) {}
 
 func (l *loop) reports(cluster string, rows []model.Need) error {
 	_, err := l.shard.ApplyRollup(cluster, rows, l.now.UnixNano())
@@ -244,10 +274,31 @@ func (l *loop) stage(ctx context.Context, stage int) error {
 			break
 		}
 	}
+	free := map[*Type]bool{}
+	l.shard.Machines(func(m model.Machine) bool {
+		if m.State == model.Idle || m.State == model.Speculative {
+			free[l.typeOf(m.InstanceType)] = true
+		}
+		return true
+	})
 	for _, s := range l.sites {
 		l.out.Pending[stage] += s.pending()
+		l.out.Stranded[stage] += s.stranded(free)
 	}
 	return nil
+}
+
+// stranded counts the pending pods that have room on an empty machine of some types.
+func (s *site) stranded(types map[*Type]bool) (n int) {
+	for i, p := range s.pods {
+		for t := range types {
+			if s.on[i] < 0 && holds(t, &p) > 0 {
+				n++
+				break
+			}
+		}
+	}
+	return n
 }
 
 // round has every operator report, the shard decide, machines come and go, schedulers place pods and operators look for
@@ -311,6 +362,7 @@ func (l *loop) operate(plan *engine.Plan) (acts int) {
 		s := l.sites[name]
 		s.hear(func(row int) bool { return satisfied[name][row] })
 		s.schedule()
+		s.takeBack()
 		before := maps.Clone(s.overhead)
 		s.lookForStuck()
 		if !maps.Equal(before, s.overhead) {
@@ -373,6 +425,29 @@ func (l *loop) followIn(name string, at map[string]model.Machine) {
 		}
 		if i >= 0 && m.State == model.Configured {
 			s.landOne(i)
+			if s.nominates {
+				s.hold()
+			}
+		}
+	}
+	l.told.to(s)
+	s.open()
+}
+
+// to tells an operator the labels of its machines.
+func (n *news) to(s *site) {
+	for i, node := range s.nodes {
+		if labels := n.labels[node.Name]; labels != nil {
+			s.upcoming[i].Spec.Labels = labels
+		}
+	}
+}
+
+// takeBack takes the nominations of pods back that found no room.
+func (s *site) takeBack() {
+	for i, p := range s.objects {
+		if s.on[i] < 0 {
+			p.Status.NominatedNodeName = ""
 		}
 	}
 }

@@ -9,10 +9,15 @@ type profiles struct {
 	refs    []uint32
 	ids     map[string]uint32
 	free    []uint32
-	version uint64 // changes whenever an id gets a meaning
+	version uint64          // changes whenever an id gets a meaning
+	uses    map[uint64]uses // by fingerprint
 }
 
-func newProfiles() profiles { return profiles{ids: map[string]uint32{}} }
+// uses counts the profiles that stamp machines with a fingerprint: those that ask for one domain, which stamp them with that of their fold too,
+// and all others.
+type uses struct{ group, row int32 }
+
+func newProfiles() profiles { return profiles{ids: map[string]uint32{}, uses: map[uint64]uses{}} }
 
 func (p *profiles) hold(x *model.Profile) uint32 {
 	id, ok := p.ids[x.Canonical()]
@@ -27,6 +32,7 @@ func (p *profiles) hold(x *model.Profile) uint32 {
 		}
 		p.ids[x.Canonical()] = id
 		p.version++
+		p.use(x, 1)
 	}
 	p.refs[id]++
 	return id
@@ -35,7 +41,26 @@ func (p *profiles) hold(x *model.Profile) uint32 {
 func (p *profiles) release(id uint32) {
 	if p.refs[id]--; p.refs[id] == 0 {
 		delete(p.ids, p.byID[id].Canonical())
+		p.use(p.byID[id], -1)
 		p.byID[id] = nil
 		p.free = append(p.free, id)
+	}
+}
+
+// use counts a profile by the fingerprints that it stamps machines with.
+func (p *profiles) use(x *model.Profile, by int32) {
+	if x.Same() == nil {
+		p.add(x.Fingerprint(), uses{row: by})
+		return
+	}
+	p.add(x.Fingerprint(), uses{group: by})
+	p.add(x.Folded().Fingerprint(), uses{group: by})
+}
+
+func (p *profiles) add(fingerprint uint64, by uses) {
+	now := p.uses[fingerprint]
+	now.group, now.row = now.group+by.group, now.row+by.row
+	if p.uses[fingerprint] = now; now == (uses{}) {
+		delete(p.uses, fingerprint)
 	}
 }

@@ -77,6 +77,19 @@ func (t *Table) ProfileID(p *model.Profile) (uint32, bool) {
 	return id, ok
 }
 
+// CountedFor returns the value of model.LabelCountedFor of a machine that is assigned so: it is counted for a group if the stamp names one, or has the
+// fingerprint of a profile of some row that asks for one domain, or of the fold of such rows. Where rows without a group have the same
+// fingerprint, it is empty: nobody can tell. O(1).
+func (t *Table) CountedFor(a model.Assignment) string {
+	switch by := t.profiles.uses[a.Fingerprint]; {
+	case a.Group != "" || by.group > 0 && by.row == 0:
+		return model.CountedForGroup
+	case by.group > 0:
+		return ""
+	}
+	return model.CountedForRow
+}
+
 // ProfileIDMax is one more than the largest profile id in use.
 func (t *Table) ProfileIDMax() uint32 { return uint32(len(t.profiles.byID)) }
 

@@ -236,3 +236,43 @@ func part(rng *rand.Rand, of model.Resources) model.Resources {
 	}
 	return model.NewResources(v...)
 }
+
+// TestCountedFor: a stamp with a group's name, or with a fingerprint that only rows have which ask for one domain, or their folds, is a
+// group's. It is so for as long as such a row is there.
+func TestCountedFor(t *testing.T) {
+	rack := func(op model.Operator, values ...string) *model.Profile {
+		return profile(t, model.ProfileSpec{Requirements: []model.Requirement{{Key: "rack", Operator: op, Values: values}}})
+	}
+	row := func(p *model.Profile) model.Need {
+		return model.Need{Profile: p, Aggregate: amounts("cpu", 1), MinUnit: amounts("cpu", 1)}
+	}
+	anywhere, inA, gang, gangInA := profile(t, model.ProfileSpec{}), rack(model.In, "a"), rack(model.Same), rack(model.Same, "a")
+	for _, c := range []struct {
+		name  string
+		rows  []model.Need
+		stamp model.Assignment
+		want  string
+	}{
+		{"nobody's", nil, model.Assignment{Fingerprint: 7}, model.CountedForRow},
+		{"a row's", []model.Need{row(anywhere), row(gang)}, model.Assignment{Fingerprint: anywhere.Fingerprint()}, model.CountedForRow},
+		{"with a group's name", []model.Need{row(anywhere)}, model.Assignment{Fingerprint: anywhere.Fingerprint(), Group: "g"}, model.CountedForGroup},
+		{"a gang's", []model.Need{row(anywhere), row(gang)}, model.Assignment{Fingerprint: gang.Fingerprint()}, model.CountedForGroup},
+		{"a fold's", []model.Need{row(gang), row(gang)}, model.Assignment{Fingerprint: gang.Folded().Fingerprint()}, model.CountedForGroup},
+		{"a fold's or a row's", []model.Need{row(gangInA), row(inA)}, model.Assignment{Fingerprint: inA.Fingerprint()}, ""},
+		{"a row's that could be a fold's", []model.Need{row(inA)}, model.Assignment{Fingerprint: inA.Fingerprint()}, model.CountedForRow},
+	} {
+		d := demand.New()
+		if err := d.Replace("c", c.rows); err != nil {
+			t.Fatal(err)
+		}
+		if got := d.CountedFor(c.stamp); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+		if err := d.Replace("c", nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := d.CountedFor(model.Assignment{Fingerprint: c.stamp.Fingerprint}); got != model.CountedForRow {
+			t.Errorf("%s, when its row is gone: %q", c.name, got)
+		}
+	}
+}

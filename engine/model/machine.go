@@ -17,6 +17,15 @@ const (
 // then it costs nothing: while it is Idle, it is a slot of quota like a Speculative machine.
 const LabelLateBound = "tonnage.dev/late-bound"
 
+// LabelCountedFor is a label of a bound machine in what a shard tells its cluster: for what it is counted there. Where it is absent, that is not known.
+const LabelCountedFor = "tonnage.dev/counted-for"
+
+// Values of LabelCountedFor.
+const (
+	CountedForGroup = "group" // for a row that has a group, or must be in one domain
+	CountedForRow   = "row"   // for any other
+)
+
 // Machine is one record of the supply: what the provider says of it and what
 // the shard stamped on it. Times are Unix nanoseconds, 0 = not set.
 type Machine struct {

@@ -17,8 +17,8 @@ import (
 // The reasons of the condition Satisfied.
 const (
 	AnswerSatisfied  = "Satisfied"
-	AnswerMachines   = "WaitingForMachines"
-	AnswerDrain      = "WaitingForDrain"
+	AnswerMachines   = api.ReasonWaitingForMachines
+	AnswerDrain      = api.ReasonWaitingForDrain
 	AnswerWhole      = "WaitingForWholeGroup"
 	AnswerNoMatch    = "NoMatchingSupply"
 	AnswerNoDomain   = "NoDomainHoldsIt"

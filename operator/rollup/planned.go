@@ -19,8 +19,14 @@ type PlannedRow struct {
 	Unit      corev1.ResourceList `json:"unit,omitempty"`
 }
 
-// heldKind is the kind of the row of machines that are held.
+// heldKind is the kind of the rows of no requests: that of machines that are held, and those of ApartTag.
 const heldKind = 1
+
+// ApartMax is how many rows of no requests a plan may have beside that of machines that are held.
+const ApartMax = ClassesMax - 1
+
+// ApartTag is the tag of the i-th of them, from 0 to ApartMax - 1.
+func ApartTag(i int) string { return (&overhead{heldKind, uint64(i + 2)}).tag() }
 
 // plannedMax is how many rows a plan may have.
 const plannedMax = 4096

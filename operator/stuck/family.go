@@ -13,6 +13,7 @@ import (
 	podresource "k8s.io/component-helpers/resource"
 
 	api "github.com/tonnage/tonnage/api/v1alpha1"
+	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/operator/packing"
 	"github.com/tonnage/tonnage/operator/rollup"
 )
@@ -40,11 +41,14 @@ type family struct {
 	had      *api.CapacityRequest
 	shared   bool    // others wait for machines that may be its own: what is pending has no room for certain
 	asks     []bool  // by dimension: some of its pods ask for it
-	leftOut  amounts // of machines that its pods are on and that it leaves to others
+	leftOut  amounts // of machines that its pods are on and that it leaves to others, while a shard may count them for it
+	alone    bool    // there is no other family
+	planned  bool    // the plan says what its rows ask for
 }
 
-// familyOf finds the family that is planned exactly: the one that was, or else the one that has most nodes. nil = none.
-func (f *fleet) familyOf(rows map[string]*row, had []*api.CapacityRequest) *family {
+// familyOf finds the family that is planned exactly: the one that was, or else the one that has most nodes, or, where none has any, one that waits in
+// vain. nil = none.
+func (f *fleet) familyOf(v *View, rows map[string]*row, had []*api.CapacityRequest, cfg Config) *family {
 	families := map[string]*family{}
 	for _, key := range slices.Sorted(maps.Keys(rows)) {
 		r := rows[key]
@@ -74,9 +78,12 @@ func (f *fleet) familyOf(rows map[string]*row, had []*api.CapacityRequest) *fami
 		if x.had = byName[planName(key)]; x.had != nil {
 			nodes += len(f.nodes)
 		}
-		if nodes > most {
+		if nodes > most || best == nil && slices.ContainsFunc(x.rows, func(r *row) bool { return f.waitsInVain(r.pending, v.Now, cfg) }) {
 			best, most = x, nodes
 		}
+	}
+	if best != nil {
+		best.alone = len(families) == 1 && !slices.ContainsFunc(slices.Collect(maps.Values(rows)), func(r *row) bool { return len(r.of.Spec.TopologySpread) > 0 })
 	}
 	return best
 }
@@ -127,13 +134,10 @@ func (f *fleet) findStuckOf(x *family, v *View, cfg Config, out *Result) {
 func planName(key string) string { return nameOf("family/" + key) }
 
 // gather finds the machines of a family: those with nodes whose pods are its own for the most part, and those that are empty
-// or on their way and that nobody else waits for. Those with devices that nobody of the family asks for are left to others.
+// or on their way and that nobody else waits for. Those with devices that nobody of the family asks for are left to others. Where the
+// shard says what it counts a machine for, that decides: the sums that it compares are of the machines that it counts.
 func (f *fleet) gather(x *family, v *View, cfg Config) {
 	f.noteAsks(x)
-	mine := map[*row]bool{}
-	for _, r := range x.rows {
-		mine[r] = true
-	}
 	others := f.othersWait(x, v)
 	nobodys := func(have amounts) bool {
 		wanted := slices.ContainsFunc(others, func(a amounts) bool { return covers(have, a) })
@@ -141,10 +145,20 @@ func (f *fleet) gather(x *family, v *View, cfg Config) {
 		return !wanted
 	}
 	for _, n := range f.nodes {
-		if n.machine != nil && n.owner != nil && mine[n.owner] && f.forOthers(x, n.Status.Allocatable) {
-			x.leftOut = f.plus(x.leftOut, x.only(n.machine))
+		if n.machine == nil {
+			continue
 		}
-		if n.machine == nil || f.forOthers(x, n.Status.Allocatable) || n.owner != nil && !mine[n.owner] || n.owner == nil && (f.used(n) || !nobodys(n.machine)) {
+		isMine := n.owner != nil && slices.Contains(x.rows, n.owner)
+		switch hasDevice := f.forOthers(x, n.Status.Allocatable); {
+		case n.countedFor == model.CountedForRow && (isMine || x.alone && f.used(n)): // whatever it has, and whoever's pods are on it
+		case n.countedFor == model.CountedForGroup, n.owner != nil && !isMine:
+			continue
+		case hasDevice:
+			if isMine {
+				x.leftOut = f.plus(x.leftOut, x.only(n.machine))
+			}
+			continue
+		case n.owner == nil && (f.used(n) || !nobodys(n.machine)):
 			continue
 		}
 		x.machines = append(x.machines, machine{name: n.Name, amounts: x.only(n.machine), node: n, promising: v.Now.Sub(n.CreationTimestamp.Time) < cfg.After})
@@ -251,7 +265,7 @@ func (f *fleet) used(n *node) bool {
 
 // missing is what the pods of a row need that have no room.
 type missing struct {
-	row  *row
+	row  *row // nil = what is asked for apart
 	asks amounts
 	unit amounts
 }
@@ -259,11 +273,18 @@ type missing struct {
 // plan has the rows of a family ask for the machines that it has, whole, and for what its pods need that find no room on
 // these, with a smallest unit that is theirs.
 func (f *fleet) plan(x *family, v *View, cfg Config, out *Result) {
-	if len(x.machines) == 0 {
-		return // its requests say it all
-	}
 	was := stateOf(x.had)
 	now := state{raised: was.raised, tried: was.tried, spare: was.spare, lowered: was.lowered}
+	if len(x.machines) == 0 {
+		stuck := f.stuckOf(x)
+		if was.tried.apart == 0 && f.waitsInVain(stuck, v.Now, cfg) && f.mayPart(x, stuck, 0) {
+			now.raised, now.tried.apart = v.Now, 1
+		}
+		if len(stuck) == 0 || now.tried.apart == 0 {
+			return // its requests say it all
+		}
+	}
+	x.planned = true
 	missed := f.missed(x, v, cfg, &now, out)
 	gone := f.goneOf(x, v.Now, cfg)
 	if len(missed) == 0 && f.pendingOf(x) == 0 {
@@ -288,13 +309,11 @@ func (f *fleet) pendingOf(x *family) (n int) {
 // missed finds what the pods need that have no room: those that are stuck, and more at once where the machines do not
 // suffice by sums either.
 func (f *fleet) missed(x *family, v *View, cfg Config, now *state, out *Result) (all []missing) {
-	var stuck []*corev1.Pod
-	rowOf := map[*corev1.Pod]*row{}
+	stuck, rowOf := f.stuckOf(x), map[*corev1.Pod]*row{}
 	for _, r := range x.rows {
 		for _, p := range r.stuck {
 			rowOf[p] = r
 		}
-		stuck = append(stuck, r.stuck...)
 	}
 	if busy(v, cfg) && f.someFit(x, v.Now.Add(-patience*cfg.After)) {
 		// The scheduler is about to place pods. What is bought now would be taken by those that have room, which is lost then.
@@ -306,22 +325,24 @@ func (f *fleet) missed(x *family, v *View, cfg Config, now *state, out *Result) 
 	stuck = f.withoutRoom(x, stuck)
 	out.Stuck += len(stuck)
 	stuck = f.attempt(x, stuck, v, cfg, now, out)
+	apart := f.apart(x, stuck, now.tried.apart)
 	room := f.roomOf(x)
 	byRow := map[*row][]*corev1.Pod{}
-	for _, p := range stuck {
+	for _, p := range f.ofOtherSizes(stuck, apart) {
 		byRow[rowOf[p]] = append(byRow[rowOf[p]], p)
 	}
 	for _, r := range x.rows {
 		m := missing{row: r, asks: make(amounts, len(f.dims)), unit: make(amounts, len(f.dims))}
-		some, pending := false, f.sum(r.pending)
-		for d, n := range pending {
+		pending := f.ofOtherSizes(r.pending, apart)
+		some := false
+		for d, n := range f.sum(pending) {
 			if n > room[d] && x.asks[d] {
 				m.asks[d], some = n-room[d], true
 			}
 			room[d] = max(0, room[d]-n)
 		}
 		if some {
-			for _, p := range r.pending {
+			for _, p := range pending {
 				m.unit = largest(m.unit, f.asks(p))
 			}
 		}
@@ -340,10 +361,18 @@ func (f *fleet) missed(x *family, v *View, cfg Config, now *state, out *Result) 
 		// A shard may count a machine for the family that it leaves to others: what is asked for went to that.
 		all[0].asks = f.plus(all[0].asks, x.leftOut)
 	}
-	all = joined(all)
+	all = append(joined(all), f.missedApart(x, apart)...)
 	// In the order in which an engine ranks rows that are alike: the largest unit first.
 	slices.SortStableFunc(all, func(a, b missing) int { return slices.Compare(b.unit, a.unit) })
 	return all
+}
+
+// stuckOf are the pods of a family that are stuck.
+func (f *fleet) stuckOf(x *family) (out []*corev1.Pod) {
+	for _, r := range x.rows {
+		out = append(out, r.stuck...)
+	}
+	return out
 }
 
 // roomOf is what is left of a family's machines; nothing where others may come to them.
@@ -483,7 +512,7 @@ func (f *fleet) attempt(x *family, stuck []*corev1.Pod, v *View, cfg Config, now
 	}
 	switch {
 	case at < 0:
-		now.tried, now.raised = attempts{}, v.Now
+		now.tried, now.raised = attempts{apart: now.tried.apart}, v.Now
 		return stuck
 	case v.Now.Sub(now.raised) >= 2*cfg.After && now.tried.inVain < FailuresMax:
 		came := slices.ContainsFunc(x.machines, func(m machine) bool {
@@ -491,7 +520,9 @@ func (f *fleet) attempt(x *family, stuck []*corev1.Pod, v *View, cfg Config, now
 		})
 		switch {
 		case came:
-			now.raised, now.tried = v.Now, attempts{inVain: now.tried.inVain + 1}
+			now.raised, now.tried = v.Now, attempts{inVain: now.tried.inVain + 1, apart: now.tried.apart}
+		case v.Now.Sub(now.raised) >= patience*cfg.After && slices.ContainsFunc(stuck, f.none) && f.mayPart(x, stuck, now.tried.apart):
+			now.raised, now.tried.apart = v.Now, now.tried.apart+1
 		case !f.unmet(stuck[at]) && now.tried.absorbed <= plannedDoublings: // one more changes nothing
 			now.raised, now.tried.absorbed = v.Now, now.tried.absorbed+1
 		}

@@ -3,6 +3,7 @@ package stuck
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/tonnage/tonnage/api/v1alpha1"
+	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/operator/rollup"
 )
 
@@ -179,5 +181,163 @@ func TestToldOnce(t *testing.T) {
 	c.Upcoming = nil
 	if got, want := c.after(0), "write cpu=10 memory=36Gi pods=221; c: MachineAsked"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestCountedFor: what the shard counts a machine for decides whether it is a row's: the shard compares the sums of what it counts.
+func TestCountedFor(t *testing.T) {
+	const device, none = "cpu=8 memory=16Gi pods=110 gpu.io/gpu=1", "cpu=8 memory=16Gi pods=110"
+	row, group := model.CountedForRow, model.CountedForGroup
+	plain := func(c *cluster) { c.pod("b", "other", "cpu=1 memory=1Gi") }
+	member := func(c *cluster) { c.member("m", "other") }
+	for _, x := range []struct {
+		name, has, countedFor string
+		change                func(*cluster)
+		want                  string
+	}{
+		{"with a device, for a row", device, row, plain, "* 12/3"},
+		{"with a device, for a group", device, group, plain, "* 4/3"},
+		{"with a device, nobody says for what", device, "", plain, "* 4/3"},
+		{"without one, for a group", none, group, plain, "* 4/3"},
+		{"without one, for a row", none, row, plain, "* 12/3"},
+		{"with a group's pod, for a row", none, row, member, "* 12/3"},
+		{"with a group's pod, nobody says for what", none, "", member, "* 4/3"},
+		{"with a group's pod, for a row that need not be the family's", none, row, func(c *cluster) {
+			member(c)
+			c.pod("high", "plain", "cpu=100m memory=1Gi")
+			c.Requests[len(c.Requests)-1].Spec.Priority = 5
+		}, "* 4/3"},
+		{"with another row's pods, for a row", none, row, func(c *cluster) {
+			c.pod("high", "other", "cpu=1 memory=1Gi")
+			c.Requests[len(c.Requests)-1].Spec.Priority = 5
+		}, "* 4/3"},
+		{"without pods and with a device, for a row", device, row, func(*cluster) {}, "* 4/3"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			c := &cluster{}
+			c.node("plain", "cpu=4 memory=16Gi pods=110")
+			c.pod("a", "plain", "cpu=3 memory=1Gi")
+			c.node("other", x.has)
+			if x.countedFor != "" {
+				labels := maps.Clone(c.Upcoming[1].Spec.Labels)
+				labels[model.LabelCountedFor] = x.countedFor
+				c.Upcoming[1].Spec.Labels = labels
+			}
+			x.change(c)
+			c.after(0)
+			if got := c.rows(t); got != x.want {
+				t.Errorf("%q, want %q", got, x.want)
+			}
+		})
+	}
+}
+
+// TestWantedStays: a row does not give back what its pods ask for together, though their pods would fit on the other machines: some
+// are on machines of a group, and its requests say so.
+func TestWantedStays(t *testing.T) {
+	for _, on := range []string{"", "group"} {
+		c := &cluster{}
+		for _, name := range []string{"a", "b", "c"} {
+			c.node(name, "cpu=4 memory=16Gi pods=110")
+			c.pod("on-"+name, name, "cpu=1 memory=1Gi")
+		}
+		if on != "" {
+			c.node(on, "cpu=16 memory=64Gi pods=110")
+			c.Upcoming[3].Spec.Labels = map[string]string{model.LabelCountedFor: model.CountedForGroup}
+			c.pod("elsewhere", on, "cpu=8 memory=1Gi")
+		}
+		c.after(0)
+		before := c.rows(t)
+		c.after(11 * time.Minute)
+		after := c.rows(t)
+		if gives := before != after; gives != (on == "") {
+			t.Errorf("with a pod on %q the rows are %q, then %q", on, before, after)
+		}
+	}
+}
+
+// unsatisfied has the shard answer that there is nothing for the pods that are pending; it says so of all requests.
+func (c *cluster) unsatisfied(reason string) {
+	for _, r := range c.Requests {
+		if r.Labels[api.LabelOwnedByPod] != "" {
+			r.Status.Conditions = []metav1.Condition{{Type: api.ConditionSatisfied, Status: metav1.ConditionFalse, Reason: reason}}
+		}
+	}
+}
+
+// TestAskedApart: where a shard has no machine for a row, the largest pods are asked for apart, one size more each minute, since all machines of a row hold
+// the largest of its pods. While machines come, and once all pods run, it is one row again.
+func TestAskedApart(t *testing.T) {
+	c := &cluster{}
+	c.node("n", "cpu=8 memory=16Gi pods=110")
+	c.pod("a", "n", "cpu=8 memory=1Gi")
+	for _, size := range []string{"cpu=6 memory=8Gi", "cpu=6 memory=8Gi", "cpu=4 memory=1Gi", "cpu=2 memory=1Gi", "cpu=2 memory=1Gi"} {
+		c.pod(fmt.Sprint("p", len(c.Pods)), "", size)
+	}
+	c.unsatisfied("NoMatchingSupply")
+	at := time.Duration(0)
+	look := func(d time.Duration) string {
+		at += d
+		c.after(at)
+		return c.rows(t)
+	}
+	all := "row 28/6"
+	for _, x := range []struct {
+		after time.Duration
+		want  string
+	}{
+		{0, all},
+		{30 * time.Second, all},
+		{30 * time.Second, "row 20/6, row 8/4"},
+		{30 * time.Second, "row 20/6, row 8/4"},
+		{30 * time.Second, "row 20/6, row 4/2, row 4/4"},
+		{time.Hour, "row 20/6, row 4/2, row 4/4"}, // one size is left
+	} {
+		if got := look(x.after); got != x.want {
+			t.Fatalf("after %v: %q, want %q", at, got, x.want)
+		}
+	}
+	for _, p := range c.Pods {
+		p.Spec.NodeName, p.Status.Conditions = "n", nil
+	}
+	if got, want := look(time.Minute), "* 8/8"; got != want {
+		t.Errorf("when all run: %q, want %q", got, want)
+	}
+	c.pod("new1", "", "cpu=6 memory=8Gi")
+	c.pod("new2", "", "cpu=2 memory=1Gi")
+	c.unsatisfied(api.ReasonWaitingForMachines)
+	first := look(time.Minute)
+	if got := look(10 * time.Minute); got != first || strings.Count(got, "row") != 1 {
+		t.Errorf("while machines come: %q, then %q", first, got)
+	}
+}
+
+// TestAskedApartWithoutMachines: so it is in a cluster that has no machine, and nothing is planned there before the shard says that it has none.
+func TestAskedApartWithoutMachines(t *testing.T) {
+	c := &cluster{}
+	c.pod("large", "", "cpu=6 memory=8Gi")
+	c.pod("small", "", "cpu=2 memory=1Gi")
+	if said := c.after(time.Hour); said != "" && c.rows(t) != "" {
+		t.Errorf("before the shard answers: %q", c.rows(t))
+	}
+	c.unsatisfied("NoMatchingSupply")
+	c.after(time.Hour)
+	if got, want := c.rows(t), "row 2/2, row 6/6"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	c.node("n", "cpu=2 memory=16Gi pods=110")
+	c.runs("small", "n")
+	c.after(time.Hour + time.Minute)
+	if got, want := c.rows(t), "* 2/2, row 6/6"; got != want {
+		t.Errorf("with a machine: %q, want %q", got, want)
+	}
+}
+
+// runs has a pod run on a node.
+func (c *cluster) runs(name, on string) {
+	for _, p := range c.Pods {
+		if p.Name == name {
+			p.Spec.NodeName, p.Status.Conditions = on, nil
+		}
 	}
 }

@@ -57,7 +57,8 @@ func namesOf(machines map[string]bool) string {
 	return strings.Join(slices.Sorted(maps.Keys(machines)), ",")
 }
 
-// spare are the machines that could be given back together, at most a quarter.
+// spare are the machines that could be given back together, at most a quarter. What stays has as much as all pods ask for: the rows never ask for
+// less, also where pods are on machines that are not the family's, so a shard would buy another.
 func (f *fleet) spare(x *family) map[string]bool {
 	var nodes []*node
 	all := &row{}
@@ -75,12 +76,17 @@ func (f *fleet) spare(x *family) map[string]bool {
 		return cmp.Or(cmp.Compare(len(a.pods), len(b.pods)), cmp.Compare(f.size(a), f.size(b)), strings.Compare(b.Name, a.Name))
 	})
 	var out []*node
+	stays, wanted := f.askedBy(x, nil, nil), x.only(f.wantedOf(x))
 	for _, n := range sorted {
 		if len(out) >= max(2, len(nodes)/stepShare) {
 			break
 		}
-		if more := append(slices.Clone(out), n); f.fitsWithout(all, more) {
-			out = more
+		left := slices.Clone(stays)
+		for d, has := range x.only(n.machine) {
+			left[d] -= has
+		}
+		if more := append(slices.Clone(out), n); covers(left, wanted) && f.fitsWithout(all, more) {
+			out, stays = more, left
 		}
 	}
 	found := out

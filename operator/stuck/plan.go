@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	podresource "k8s.io/component-helpers/resource"
 
 	api "github.com/tonnage/tonnage/api/v1alpha1"
 	"github.com/tonnage/tonnage/operator/rollup"
@@ -30,6 +31,7 @@ const (
 	annotationInVain   = "tonnage.dev/raised-in-vain"
 	annotationSpare    = "tonnage.dev/spare-since" // RFC 3339
 	annotationLowered  = "tonnage.dev/lowered-at"  // RFC 3339
+	annotationApart    = "tonnage.dev/asked-apart" // a number
 )
 
 // Reason says what a pod is told.
@@ -92,10 +94,17 @@ func Plan(v *View, cfg Config) *Result {
 	v = settled(v)
 	had := overheads(v)
 	f := look(v)
+	if len(f.dims) == 0 { // there is no node: what pods ask for has to do
+		var asked []corev1.ResourceList
+		for _, p := range v.Pods {
+			asked = append(asked, podresource.PodRequests(p, podresource.PodResourcesOptions{}))
+		}
+		f = look(v, asked...)
+	}
 	f.asked = requestsByPod(v)
 	rows := f.rows(v, had)
 	f.attribute(rows)
-	exact := f.familyOf(rows, had)
+	exact := f.familyOf(v, rows, had, cfg)
 	if exact != nil {
 		f.adopt(exact, v)
 		f.findStuckOf(exact, v, cfg, out)
@@ -105,11 +114,11 @@ func Plan(v *View, cfg Config) *Result {
 	if exact != nil {
 		f.gather(exact, v, cfg)
 		f.plan(exact, v, cfg, out)
-		kept[exact.had] = len(exact.machines) > 0
+		kept[exact.had] = exact.planned
 	}
 	for _, key := range slices.Sorted(maps.Keys(rows)) {
 		r := rows[key]
-		if exact != nil && r.Family == exact.key && len(exact.machines) > 0 {
+		if exact != nil && r.Family == exact.key && exact.planned {
 			r.had = nil // the family's plan says it
 			continue
 		}
@@ -392,6 +401,7 @@ func stateOf(o *api.CapacityRequest) state {
 type attempts struct {
 	absorbed int // no machine came
 	inVain   int // machines came, and pods are stuck nevertheless
+	apart    int // the shard had no machine for all: how many sizes of pods, from the largest on, are asked for apart
 }
 
 func attemptsOf(o *api.CapacityRequest) (a attempts) {
@@ -400,6 +410,7 @@ func attemptsOf(o *api.CapacityRequest) (a attempts) {
 	}
 	a.absorbed, _ = strconv.Atoi(o.Annotations[annotationAbsorbed])
 	a.inVain, _ = strconv.Atoi(o.Annotations[annotationInVain])
+	a.apart, _ = strconv.Atoi(o.Annotations[annotationApart])
 	return a
 }
 

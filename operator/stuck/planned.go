@@ -52,6 +52,13 @@ func (f *fleet) planned(x *family, missed []missing, gone map[string]bool) []rol
 		}
 		out = append(out, p)
 	}
+	apart := 0
+	for i := range missed {
+		if missed[i].row == nil {
+			out = append(out, rollup.PlannedRow{Tag: rollup.ApartTag(apart), Resources: f.list(sums[i]), Unit: f.list(missed[i].unit)})
+			apart++
+		}
+	}
 	return out
 }
 
@@ -81,6 +88,9 @@ func (f *fleet) write(x *family, missed []missing, gone map[string]bool, now sta
 		if !at.IsZero() {
 			out.Annotations[annotation] = at.UTC().Format(time.RFC3339)
 		}
+	}
+	if now.tried.apart > 0 {
+		out.Annotations[annotationApart] = strconv.Itoa(now.tried.apart)
 	}
 	if len(gone) > 0 {
 		out.Annotations[annotationGone] = namesOf(gone)
@@ -130,7 +140,7 @@ func (f *fleet) countPlan(x *family, missed []missing, gone map[string]bool, out
 
 // sameNotes tells whether two plans say the same.
 func sameNotes(a, b *api.CapacityRequest) bool {
-	for _, name := range []string{api.AnnotationRows, annotationAbsorbed, annotationInVain, annotationRaised, annotationSpare, annotationLowered, annotationGone} {
+	for _, name := range []string{api.AnnotationRows, annotationAbsorbed, annotationInVain, annotationRaised, annotationSpare, annotationLowered, annotationGone, annotationApart} {
 		if a.Annotations[name] != b.Annotations[name] {
 			return false
 		}

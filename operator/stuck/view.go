@@ -10,6 +10,7 @@ import (
 	podresource "k8s.io/component-helpers/resource"
 
 	api "github.com/tonnage/tonnage/api/v1alpha1"
+	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/operator/mirror"
 )
 
@@ -52,6 +53,7 @@ type node struct {
 	used        amounts
 	pods        []*corev1.Pod
 	machine     amounts // what the shard counts it as, at most; nil = it is no machine of the shard's, or it is on its way out
+	countedFor  string  // what the shard counts it for, see model.LabelCountedFor; "" = it does not say
 	owner       *row    // whose its room is; nil = no row's
 }
 
@@ -97,7 +99,7 @@ func look(v *View, more ...corev1.ResourceList) *fleet {
 	machines := newMachines(v.Upcoming)
 	for _, n := range f.nodes {
 		if u := machines.of(n.Node); u != nil && !n.Spec.Unschedulable && u.Status.Phase != api.NodeDraining {
-			n.machine = f.atMost(n.allocatable, u.Spec.Resources)
+			n.machine, n.countedFor = f.atMost(n.allocatable, u.Spec.Resources), u.Spec.Labels[model.LabelCountedFor]
 		}
 	}
 	for _, p := range v.Pods {

@@ -59,11 +59,14 @@ type Inventory struct {
 	inFlight *InFlight
 	witness  witness
 	listener Listener // nil = nobody is told
-	log      *slog.Logger
+	// countedFor is what a machine with such a stamp is counted for.
+	countedFor func(model.Assignment) string
+	log        *slog.Logger
 
 	Tally   tally.Machines
 	drains  map[string]drain // under way
 	adopted columnar.RowSet  // bound machines whose stamp the provider has not been told
+	grouped columnar.RowSet  // bound machines of which an operator was told that they are counted for a group
 	prices  uint64           // how often the price of a machine has changed
 	ignored int              // names of resources beyond those supported, at the last cycle
 	History *history.History
@@ -81,16 +84,18 @@ type Deps struct {
 	Pace     *pace.Pace
 	InFlight *InFlight
 	Witness  witness
-	Listener Listener      // nil = nobody is told
-	Memory   memory.Memory // nil = nothing outlives the process
-	Release  engine.Release
-	Log      *slog.Logger
+	Listener Listener // nil = nobody is told
+	// CountedFor is the value of model.LabelCountedFor of a bound machine with such a stamp.
+	CountedFor func(model.Assignment) string
+	Memory     memory.Memory // nil = nothing outlives the process
+	Release    engine.Release
+	Log        *slog.Logger
 }
 
 // New returns an inventory around a table, which nobody else may change.
 func New(d *Deps) *Inventory {
 	return &Inventory{
-		Table: d.Table, pace: d.Pace, inFlight: d.InFlight, witness: d.Witness, listener: d.Listener, log: d.Log,
+		Table: d.Table, pace: d.Pace, inFlight: d.InFlight, witness: d.Witness, listener: d.Listener, countedFor: d.CountedFor, log: d.Log,
 		drains: map[string]drain{}, History: history.New(d.Table),
 		memory: d.Memory, release: d.Release, recalled: map[string]recollection{},
 	}
@@ -153,6 +158,7 @@ func (v *Inventory) Remove(r columnar.Row) {
 	v.Tally.Sub(&m, v.Table.IsLateBound(r))
 	delete(v.drains, m.ID)
 	v.adopted.Remove(r)
+	v.grouped.Remove(r)
 	v.inFlight.Certain(m.ID)
 	v.History.Disturbed(m.Cluster)
 	v.Table.Remove(m.ID)
@@ -167,12 +173,15 @@ func (v *Inventory) DropQuietly(r columnar.Row) {
 	v.Remove(r)
 }
 
-// Stamp sets what a machine is assigned to.
+// Stamp sets what a machine is assigned to, and tells the operator of its cluster if it is counted for something else now.
 func (v *Inventory) Stamp(r columnar.Row, a model.Assignment) {
 	_ = v.Changing(r, func() error {
 		v.Table.Stamp(r, a)
 		return nil
 	})
+	if isGrouped := v.countedFor(a) == model.CountedForGroup; isGrouped != v.grouped.Has(r) && v.Table.State(r).Bound() {
+		v.Tell(r, "")
+	}
 }
 
 // Move makes a legal transition and everything that belongs to it: the
@@ -187,6 +196,7 @@ func (v *Inventory) Move(r columnar.Row, to model.State, cluster string) error {
 	id := v.Table.ID(r)
 	if !to.Bound() {
 		v.adopted.Remove(r)
+		v.grouped.Remove(r)
 	}
 	switch to {
 	case model.Idle:

@@ -26,8 +26,8 @@ type NodeState struct {
 	NodeName   string
 	ProviderID string // its host
 	LastError  string
-	// Labels are the machine's, and its instance type and zone under their
-	// well-known keys.
+	// Labels are the machine's, its instance type and zone under their
+	// well-known keys, and model.LabelCountedFor.
 	Labels    map[string]string
 	Resources model.Resources // what it offers to workloads
 }
@@ -52,7 +52,13 @@ func (v *Inventory) tellCluster(r columnar.Row, cluster string) {
 		return
 	}
 	m := v.Table.Get(r)
-	v.listener.NodeState(nodeState(&m, cluster))
+	u := v.nodeState(&m, cluster)
+	if u.Labels[model.LabelCountedFor] == model.CountedForGroup {
+		v.grouped.Add(r)
+	} else {
+		v.grouped.Remove(r)
+	}
+	v.listener.NodeState(u)
 }
 
 // TellGone says that a bound machine is no longer there. The protocol has no
@@ -66,13 +72,13 @@ func (v *Inventory) TellGone(r columnar.Row) {
 		return
 	}
 	m.State, m.LastError = model.Failed, goneError
-	v.listener.NodeState(nodeState(&m, m.Cluster))
+	v.listener.NodeState(v.nodeState(&m, m.Cluster))
 }
 
-func nodeState(m *model.Machine, cluster string) NodeState {
+func (v *Inventory) nodeState(m *model.Machine, cluster string) NodeState {
 	u := NodeState{
 		Cluster: cluster, Machine: m.ID, State: m.State, NodeName: m.ID, ProviderID: m.Host, LastError: m.LastError,
-		Labels: make(map[string]string, len(m.Labels)+2), Resources: m.EffectiveAllocatable(),
+		Labels: make(map[string]string, len(m.Labels)+3), Resources: m.EffectiveAllocatable(),
 	}
 	maps.Copy(u.Labels, m.Labels)
 	if m.InstanceType != "" {
@@ -83,6 +89,10 @@ func nodeState(m *model.Machine, cluster string) NodeState {
 	}
 	if host := m.Labels[keyHostname]; host != "" {
 		u.NodeName = host
+	}
+	delete(u.Labels, model.LabelCountedFor)
+	if is := v.countedFor(m.Assigned); is != "" && m.State.Bound() {
+		u.Labels[model.LabelCountedFor] = is
 	}
 	return u
 }
