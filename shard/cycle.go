@@ -108,6 +108,7 @@ func (s *Shard) cycle(ctx context.Context, now int64, listing *ListResponse, lis
 
 	s.observer.mark(model.StageEmit, 0)
 	s.executor.hints.tell()
+	s.inventory.Recount(s.intake.Table().TakeTurned())
 	railed := s.rails.Apply(plan)
 	c.Durations.Emit = lap()
 

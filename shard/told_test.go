@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,7 +59,8 @@ func TestNewsOfAMachine(t *testing.T) {
 		}
 		u := o.states[0]
 		labels := maps.Clone(x.labels)
-		labels[model.KeyInstanceType], labels[model.KeyZone], labels[model.LabelCountedFor] = "t", "z1", model.CountedForRow
+		labels[model.KeyInstanceType], labels[model.KeyZone] = "t", "z1"
+		delete(labels, model.LabelCountedFor) // its cluster has not reported
 		if u.Cluster != "c1" || u.Machine != "m" || u.State != model.Configured || u.NodeName != x.node || u.ProviderID != "host-7" ||
 			!maps.Equal(u.Labels, labels) || u.Resources.Get("cpu") != 3 {
 			t.Errorf("%s: told %+v", name, u)
@@ -218,16 +220,25 @@ func TestAuditTellsWhatBecameOfEachAction(t *testing.T) {
 	}
 }
 
-// TestOperatorsHearWhatMachinesAreCountedFor: for a group or a row, at once when that changes.
-func TestOperatorsHearWhatMachinesAreCountedFor(t *testing.T) {
-	w, o := toldWorld(t, []model.Machine{inRack(machine("m", model.Idle, ""), "r")})
-	counted := func() (out []string) {
-		for _, u := range o.states {
-			out = append(out, u.State.String()+" "+u.Labels[model.LabelCountedFor])
-		}
-		o.states = nil
-		return out
+// lastCount is what the last news of a machine says that it is counted for.
+func (o *operators) lastCount() string {
+	if len(o.states) == 0 {
+		return "nothing is told"
 	}
+	u := o.states[len(o.states)-1]
+	o.states = nil
+	return strings.TrimSpace(u.State.String() + " " + u.Labels[model.LabelCountedFor])
+}
+
+// TestOperatorsHearWhatMachinesAreCountedFor: for a group or a row, at once when that changes, also because rows have the fingerprint of a stamp
+// that others had before.
+func TestOperatorsHearWhatMachinesAreCountedFor(t *testing.T) {
+	rack := func(n model.Need, op model.Operator) model.Need {
+		n.Profile = profile(t, model.ProfileSpec{Priority: 1, Requirements: []model.Requirement{{Key: "rack", Operator: op, Values: []string{"r"}}}})
+		return n
+	}
+	fold, same := rack(gang(t, 1, 4), model.Same), rack(need(t, 1, 4), model.In) // a fold of the first has the profile of the second
+	w, o := toldWorld(t, []model.Machine{inRack(machine("m", model.Idle, ""), "r")})
 	for _, c := range []struct {
 		name string
 		rows []model.Need
@@ -235,16 +246,37 @@ func TestOperatorsHearWhatMachinesAreCountedFor(t *testing.T) {
 	}{
 		{"bound for a group", []model.Need{gang(t, 1, 4)}, "Configured group"},
 		{"given to a row", []model.Need{need(t, 1, 4)}, "Configured row"},
-		{"kept", []model.Need{need(t, 1, 4)}, ""},
-		{"given to a group", []model.Need{gang(t, 1, 4)}, "Configured group"},
-		{"given back", nil, "Idle "},
+		{"kept", []model.Need{need(t, 1, 4)}, "nothing is told"},
+		{"given to a group", []model.Need{fold}, "Configured group"},
+		{"its fingerprint is a row's too", []model.Need{fold, same}, "Configured"},
+		{"its fingerprint is a row's alone", []model.Need{same}, "Configured row"},
+		{"given back", nil, "Idle"},
 	} {
 		w.report("c1", c.rows...)
 		w.step()
 		w.step()
-		got := counted()
-		if c.last == "" && len(got) > 0 || c.last != "" && (len(got) == 0 || got[len(got)-1] != c.last) {
-			t.Errorf("%s: told %q, in the end %q is expected", c.name, got, c.last)
+		if got := o.lastCount(); got != c.last {
+			t.Errorf("%s: told %q in the end, want %q", c.name, got, c.last)
 		}
+	}
+}
+
+// TestOperatorsHearCountsAfterARestart: while the cluster has not reported nobody can tell; then the operator hears.
+func TestOperatorsHearCountsAfterARestart(t *testing.T) {
+	w, o := toldWorld(t, []model.Machine{inRack(machine("m", model.Idle, ""), "r")})
+	w.report("c1", gang(t, 1, 4))
+	w.step()
+	w.step()
+	w.restart()
+	w.step()
+	o.states = nil
+	w.shard.Resync("c1")
+	if got := o.lastCount(); got != "Configured" {
+		t.Errorf("before the cluster reports: %q", got)
+	}
+	w.report("c1", gang(t, 1, 4))
+	w.step()
+	if got := o.lastCount(); got != "Configured group" {
+		t.Errorf("after that: %q", got)
 	}
 }

@@ -1,6 +1,10 @@
 package demand
 
-import "github.com/tonnage/tonnage/engine/model"
+import (
+	"slices"
+
+	"github.com/tonnage/tonnage/engine/model"
+)
 
 // profiles interns profiles by canonical form and counts who holds them, so
 // that demand which comes and goes does not leave its profiles behind.
@@ -11,6 +15,7 @@ type profiles struct {
 	free    []uint32
 	version uint64          // changes whenever an id gets a meaning
 	uses    map[uint64]uses // by fingerprint
+	turned  []uint64        // fingerprints that count for something else than when they were taken last; some more than once
 }
 
 // uses counts the profiles that stamp machines with a fingerprint: those that ask for one domain, which stamp them with that of their fold too,
@@ -58,9 +63,27 @@ func (p *profiles) use(x *model.Profile, by int32) {
 }
 
 func (p *profiles) add(fingerprint uint64, by uses) {
-	now := p.uses[fingerprint]
-	now.group, now.row = now.group+by.group, now.row+by.row
+	was := p.uses[fingerprint]
+	now := uses{was.group + by.group, was.row + by.row}
 	if p.uses[fingerprint] = now; now == (uses{}) {
 		delete(p.uses, fingerprint)
 	}
+	if was.countedFor() != now.countedFor() && now != (uses{}) {
+		if len(p.turned) > 2*len(p.uses)+1<<6 { // nobody takes them
+			slices.Sort(p.turned)
+			p.turned = slices.Compact(p.turned)
+		}
+		p.turned = append(p.turned, fingerprint)
+	}
+}
+
+// countedFor is the value of model.LabelCountedFor; empty where nobody can tell.
+func (u uses) countedFor() string {
+	switch {
+	case u.group > 0 && u.row == 0:
+		return model.CountedForGroup
+	case u.row > 0 && u.group == 0:
+		return model.CountedForRow
+	}
+	return ""
 }

@@ -78,16 +78,20 @@ func (t *Table) ProfileID(p *model.Profile) (uint32, bool) {
 }
 
 // CountedFor returns the value of model.LabelCountedFor of a machine that is assigned so: it is counted for a group if the stamp names one, or has the
-// fingerprint of a profile of some row that asks for one domain, or of the fold of such rows. Where rows without a group have the same
-// fingerprint, it is empty: nobody can tell. O(1).
+// fingerprint of a profile of some row that asks for one domain, or of the fold of such rows; it is counted for a row if only other rows have the
+// fingerprint. It is empty where both have it, or none: nobody can tell. O(1).
 func (t *Table) CountedFor(a model.Assignment) string {
-	switch by := t.profiles.uses[a.Fingerprint]; {
-	case a.Group != "" || by.group > 0 && by.row == 0:
+	if a.Group != "" {
 		return model.CountedForGroup
-	case by.group > 0:
-		return ""
 	}
-	return model.CountedForRow
+	return t.profiles.uses[a.Fingerprint].countedFor()
+}
+
+// TakeTurned returns the fingerprints that some rows have and for which CountedFor may say something else than at the last call; some more than once.
+func (t *Table) TakeTurned() []uint64 {
+	turned := t.profiles.turned
+	t.profiles.turned = nil
+	return turned
 }
 
 // ProfileIDMax is one more than the largest profile id in use.

@@ -253,7 +253,7 @@ func TestCountedFor(t *testing.T) {
 		stamp model.Assignment
 		want  string
 	}{
-		{"nobody's", nil, model.Assignment{Fingerprint: 7}, model.CountedForRow},
+		{"nobody's", nil, model.Assignment{Fingerprint: 7}, ""},
 		{"a row's", []model.Need{row(anywhere), row(gang)}, model.Assignment{Fingerprint: anywhere.Fingerprint()}, model.CountedForRow},
 		{"with a group's name", []model.Need{row(anywhere)}, model.Assignment{Fingerprint: anywhere.Fingerprint(), Group: "g"}, model.CountedForGroup},
 		{"a gang's", []model.Need{row(anywhere), row(gang)}, model.Assignment{Fingerprint: gang.Fingerprint()}, model.CountedForGroup},
@@ -268,10 +268,13 @@ func TestCountedFor(t *testing.T) {
 		if got := d.CountedFor(c.stamp); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
+		if turned := slices.Contains(d.TakeTurned(), c.stamp.Fingerprint); turned != (len(c.rows) > 0) {
+			t.Errorf("%s: that the fingerprint has another meaning is %v", c.name, turned)
+		}
 		if err := d.Replace("c", nil); err != nil {
 			t.Fatal(err)
 		}
-		if got := d.CountedFor(model.Assignment{Fingerprint: c.stamp.Fingerprint}); got != model.CountedForRow {
+		if got := d.CountedFor(model.Assignment{Fingerprint: c.stamp.Fingerprint}); got != "" {
 			t.Errorf("%s, when its row is gone: %q", c.name, got)
 		}
 	}

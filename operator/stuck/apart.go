@@ -2,8 +2,11 @@ package stuck
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,39 +18,90 @@ import (
 )
 
 // Every machine of a row has to hold the largest of its pods. So one pod that no machine on offer can hold keeps all others of its row from
-// machines that are smaller. Once a shard has none for the row, its largest pods are asked for apart, size by size, until it has some for the rest.
+// machines that are smaller. Once a shard has none for the row, its largest pods are asked for apart, more of them each minute, until it has some for
+// the rest. The sizes that were set apart last have a row each, in case there is a machine for one of them; all larger ones share a row.
 
-// waitsInVain tells whether some of these pods have waited long enough for a scheduler that is busy, and the shard has no machines for their row.
-func (f *fleet) waitsInVain(pods []*corev1.Pod, now time.Time, cfg Config) bool {
-	return slices.ContainsFunc(pods, func(p *corev1.Pod) bool {
-		since, is := unschedulable(p)
-		return is && now.Sub(since) >= patience*cfg.After && f.none(p)
-	})
+// parting is how many sizes of pods are asked for apart.
+type parting struct {
+	sizes string    // "kind=n,…": of each kind of rows, how many from the largest on; "" = none
+	at    time.Time // when the last was set apart
 }
 
-// none tells whether the shard answers that there are no machines for a pod, and that none come.
-func (f *fleet) none(p *corev1.Pod) bool {
-	r := f.asked[p.UID]
-	if r == nil {
-		return false
+// partingOf reads what a plan says.
+func partingOf(o *api.CapacityRequest) (p parting) {
+	if o != nil {
+		p.sizes, p.at = o.Annotations[annotationApart], timeOf(o, annotationParted)
 	}
-	is := meta.FindStatusCondition(r.Status.Conditions, api.ConditionSatisfied)
-	return is != nil && is.Status == metav1.ConditionFalse && is.Reason != api.ReasonWaitingForMachines && is.Reason != api.ReasonWaitingForDrain
+	return p
 }
 
-// sizesOf returns the sizes of pods by the kind of their rows, the largest first: by the largest share of a resource in the largest amount of it.
-func (f *fleet) sizesOf(x *family, pods []*corev1.Pod) [][]amounts {
-	kinds := map[string][]amounts{}
+// counts are the numbers of sizes by kind.
+func (p *parting) counts() map[string]int {
+	out := map[string]int{}
+	for field := range strings.SplitSeq(p.sizes, ",") {
+		kind, text, _ := strings.Cut(field, "=")
+		if n, err := strconv.Atoi(text); err == nil && n > 0 {
+			out[kind] = n
+		}
+	}
+	return out
+}
+
+// textOfCounts writes them.
+func textOfCounts(counts map[string]int) string {
+	var out []string
+	for _, kind := range slices.Sorted(maps.Keys(counts)) {
+		out = append(out, fmt.Sprintf("%s=%d", kind, counts[kind]))
+	}
+	return strings.Join(out, ",")
+}
+
+// kindOf is the kind of a row, as its tag has it.
+func kindOf(r *row) string {
+	kind, _, _ := strings.Cut(r.Tag, "-")
+	return kind
+}
+
+// waiting are pods that find no machine: those that are stuck, and those of which nobody knows a machine that would hold them.
+type waiting struct {
+	pods []*corev1.Pod
+	row  map[*corev1.Pod]*row
+}
+
+func (x *family) waiting() waiting {
+	out := waiting{row: map[*corev1.Pod]*row{}}
 	for _, r := range x.rows {
-		for _, p := range r.stuck {
-			if slices.Contains(pods, p) && !slices.ContainsFunc(kinds[r.Kind], func(a amounts) bool { return slices.Equal(a, f.asks(p)) }) {
-				kinds[r.Kind] = append(kinds[r.Kind], f.asks(p))
+		for _, pods := range [][]*corev1.Pod{r.stuck, r.helpless} {
+			for _, p := range pods {
+				out.pods, out.row[p] = append(out.pods, p), r
 			}
 		}
 	}
-	var out [][]amounts
-	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
-		sizes := kinds[kind]
+	return out
+}
+
+// waitsInVain tells whether a pod has waited long enough for a scheduler that is busy, and the shard answers that there are no machines for
+// it and that none come.
+func (f *fleet) waitsInVain(p *corev1.Pod, now time.Time, cfg Config) bool {
+	since, is := unschedulable(p)
+	if r := f.asked[p.UID]; is && r != nil && now.Sub(since) >= patience*cfg.After {
+		c := meta.FindStatusCondition(r.Status.Conditions, api.ConditionSatisfied)
+		return c != nil && c.Status == metav1.ConditionFalse && c.Reason != api.ReasonWaitingForMachines && c.Reason != api.ReasonWaitingForDrain
+	}
+	return false
+}
+
+// sizesOf returns the sizes of pods by the kind of their rows, the largest first. How large one is: its share of the largest amount of a resource, of
+// the resource of which that is most.
+func (f *fleet) sizesOf(w *waiting) map[string][]amounts {
+	out, seen := map[string][]amounts{}, map[string]bool{}
+	for _, p := range w.pods {
+		kind, size := kindOf(w.row[p]), f.asks(p)
+		if key := kind + " " + textOf(size); !seen[key] {
+			seen[key], out[kind] = true, append(out[kind], size)
+		}
+	}
+	for _, sizes := range out {
 		top := make(amounts, len(f.dims))
 		for _, a := range sizes {
 			top = largest(top, a)
@@ -61,46 +115,90 @@ func (f *fleet) sizesOf(x *family, pods []*corev1.Pod) [][]amounts {
 			return most
 		}
 		slices.SortFunc(sizes, func(a, b amounts) int { return cmp.Or(cmp.Compare(share(b), share(a)), slices.Compare(b, a)) })
-		out = append(out, sizes)
 	}
 	return out
 }
 
-// mayPart tells whether one size more can be asked for apart.
-func (f *fleet) mayPart(x *family, stuck []*corev1.Pod, apart int) bool {
-	return apart < rollup.ApartMax && slices.ContainsFunc(f.sizesOf(x, stuck), func(sizes []amounts) bool { return len(sizes) > apart+1 })
+// singlesOf is how many sizes of each kind may have a row each, where one row more is for all that are larger.
+func singlesOf(kinds int) int { return max(0, rollup.ApartMax/max(1, kinds)-1) }
+
+// part has more sizes asked for apart, of those kinds of which pods wait in vain: half as many again, and no more than have a row each for a while. One
+// size of each kind is not apart. What is apart stays so for as long as pods of the kind find no machine.
+func (f *fleet) part(w *waiting, was parting, now time.Time, cfg Config) parting {
+	due, kinds := map[string]bool{}, f.sizesOf(w)
+	for _, p := range w.pods {
+		kind := kindOf(w.row[p])
+		due[kind] = due[kind] || now.Sub(was.at) >= patience*cfg.After && f.waitsInVain(p, now, cfg)
+	}
+	before, counts, out := was.counts(), map[string]int{}, parting{at: was.at}
+	for kind, sizes := range kinds {
+		n := before[kind]
+		if due[kind] && n < len(sizes)-1 {
+			n = min(len(sizes)-1, n+max(1, min(n/2, singlesOf(len(kinds)))))
+			out.at = now
+		}
+		if n > 0 {
+			counts[kind] = n
+		}
+	}
+	if out.sizes = textOfCounts(counts); out.sizes == "" {
+		return parting{}
+	}
+	return out
 }
 
-// apart are the sizes that are asked for apart: the largest of each kind, but for its smallest.
-func (f *fleet) apart(x *family, stuck []*corev1.Pod, n int) (out []amounts) {
-	for _, sizes := range f.sizesOf(x, stuck) {
-		out = append(out, sizes[:min(n, len(sizes)-1)]...)
+// band is what one row asks for apart.
+type band struct {
+	kind  string
+	sizes map[string]bool // as textOf writes them
+}
+
+// bands are the rows that are asked for apart.
+func (f *fleet) bands(w *waiting, p parting) (out []band) {
+	counts := p.counts()
+	if len(counts) == 0 {
+		return nil
+	}
+	kinds := f.sizesOf(w)
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		sizes := kinds[kind]
+		sizes = sizes[:min(counts[kind], len(sizes)-1)]
+		shared := max(0, len(sizes)-singlesOf(len(kinds)))
+		for i, a := range sizes {
+			if i == 0 || i >= shared {
+				out = append(out, band{kind, map[string]bool{}})
+			}
+			out[len(out)-1].sizes[textOf(a)] = true
+		}
 	}
 	return out[:min(len(out), rollup.ApartMax)]
 }
 
-// missedApart is what the pods of some sizes miss.
-func (f *fleet) missedApart(x *family, sizes []amounts) (out []missing) {
-	for _, size := range sizes {
-		m := missing{asks: make(amounts, len(f.dims)), unit: size}
-		for _, r := range x.rows {
-			for _, p := range r.pending {
-				if slices.Equal(f.asks(p), size) {
-					m.asks = f.plus(m.asks, size)
-				}
+// has tells whether a band is for a pod of a row.
+func (b *band) has(f *fleet, r *row, p *corev1.Pod) bool {
+	return b.kind == kindOf(r) && b.sizes[textOf(f.asks(p))]
+}
+
+// notApart are those pods of a row that no band is for.
+func (f *fleet) notApart(r *row, pods []*corev1.Pod, bands []band) []*corev1.Pod {
+	if len(bands) == 0 {
+		return pods
+	}
+	return slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool {
+		return slices.ContainsFunc(bands, func(b band) bool { return b.has(f, r, p) })
+	})
+}
+
+// missedApart is what the bands miss.
+func (f *fleet) missedApart(w *waiting, bands []band) (out []missing) {
+	for i := range bands {
+		m := missing{asks: make(amounts, len(f.dims)), unit: make(amounts, len(f.dims))}
+		for _, p := range w.pods {
+			if a := f.asks(p); bands[i].has(f, w.row[p], p) {
+				m.asks, m.unit = f.plus(m.asks, a), largest(m.unit, a)
 			}
 		}
 		out = append(out, m)
 	}
 	return out
-}
-
-// ofOtherSizes are pods of other sizes.
-func (f *fleet) ofOtherSizes(pods []*corev1.Pod, sizes []amounts) []*corev1.Pod {
-	if len(sizes) == 0 {
-		return pods
-	}
-	return slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool {
-		return slices.ContainsFunc(sizes, func(a amounts) bool { return slices.Equal(a, f.asks(p)) })
-	})
 }

@@ -18,6 +18,9 @@ import (
 	"github.com/tonnage/tonnage/operator/rollup"
 )
 
+// annotationAdopted names the machines of a family that have others' pods on them, while they are there.
+const annotationAdopted = "tonnage.dev/adopted"
+
 // annotationGone names the machines that are given back, while they are there.
 const annotationGone = "tonnage.dev/given-back"
 
@@ -43,7 +46,10 @@ type family struct {
 	asks     []bool  // by dimension: some of its pods ask for it
 	leftOut  amounts // of machines that its pods are on and that it leaves to others, while a shard may count them for it
 	alone    bool    // there is no other family
-	planned  bool    // the plan says what its rows ask for
+	// adopted are machines that the shard counts for a row while all pods on them are of no row, by name: there was no other family when that was
+	// seen first.
+	adopted map[string]bool
+	planned bool // the plan says what its rows ask for
 }
 
 // familyOf finds the family that is planned exactly: the one that was, or else the one that has most nodes, or, where none has any, one that waits in
@@ -76,9 +82,11 @@ func (f *fleet) familyOf(v *View, rows map[string]*row, had []*api.CapacityReque
 			nodes += len(r.nodes)
 		}
 		if x.had = byName[planName(key)]; x.had != nil {
-			nodes += len(f.nodes)
+			nodes += len(f.nodes) + 1
 		}
-		if nodes > most || best == nil && slices.ContainsFunc(x.rows, func(r *row) bool { return f.waitsInVain(r.pending, v.Now, cfg) }) {
+		if nodes > most || best == nil && slices.ContainsFunc(x.rows, func(r *row) bool {
+			return slices.ContainsFunc(r.pending, func(p *corev1.Pod) bool { return f.waitsInVain(p, v.Now, cfg) })
+		}) {
 			best, most = x, nodes
 		}
 	}
@@ -123,6 +131,7 @@ func (f *fleet) findStuckOf(x *family, v *View, cfg Config, out *Result) {
 			if ok, why := f.helps(p, v); !ok {
 				out.NoHelp++
 				out.Notes = append(out.Notes, Note{p, NoHelp, "no machine would help: " + why})
+				r.helpless = append(r.helpless, p)
 				continue
 			}
 			r.stuck = append(r.stuck, p)
@@ -137,6 +146,11 @@ func planName(key string) string { return nameOf("family/" + key) }
 // or on their way and that nobody else waits for. Those with devices that nobody of the family asks for are left to others. Where the
 // shard says what it counts a machine for, that decides: the sums that it compares are of the machines that it counts.
 func (f *fleet) gather(x *family, v *View, cfg Config) {
+	had := []string{}
+	if x.had != nil {
+		had = strings.Split(x.had.Annotations[annotationAdopted], ",")
+	}
+	x.adopted = map[string]bool{}
 	f.noteAsks(x)
 	others := f.othersWait(x, v)
 	nobodys := func(have amounts) bool {
@@ -145,29 +159,35 @@ func (f *fleet) gather(x *family, v *View, cfg Config) {
 		return !wanted
 	}
 	for _, n := range f.nodes {
-		if n.machine == nil {
-			continue
+		if n.machine != nil && f.isOf(x, n, slices.Contains(had, n.Name), nobodys) {
+			x.machines = append(x.machines, machine{name: n.Name, amounts: x.only(n.machine), node: n, promising: v.Now.Sub(n.CreationTimestamp.Time) < cfg.After})
 		}
-		isMine := n.owner != nil && slices.Contains(x.rows, n.owner)
-		switch hasDevice := f.forOthers(x, n.Status.Allocatable); {
-		case n.countedFor == model.CountedForRow && (isMine || x.alone && f.used(n)): // whatever it has, and whoever's pods are on it
-		case n.countedFor == model.CountedForGroup, n.owner != nil && !isMine:
-			continue
-		case hasDevice:
-			if isMine {
-				x.leftOut = f.plus(x.leftOut, x.only(n.machine))
-			}
-			continue
-		case n.owner == nil && (f.used(n) || !nobodys(n.machine)):
-			continue
-		}
-		x.machines = append(x.machines, machine{name: n.Name, amounts: x.only(n.machine), node: n, promising: v.Now.Sub(n.CreationTimestamp.Time) < cfg.After})
 	}
 	for _, u := range f.withoutNode(v.Upcoming) {
 		if have := f.amounts(u.Spec.Resources); awaited(u, v.Now, cfg) && !f.forOthers(x, u.Spec.Resources) && nobodys(have) {
 			x.machines = append(x.machines, machine{name: u.Name, amounts: x.only(have), promised: u, promising: true})
 		}
 	}
+}
+
+// isOf tells whether a machine with a node is a family's. adopted: it was before, with others' pods on it.
+func (f *fleet) isOf(x *family, n *node, adopted bool, nobodys func(amounts) bool) bool {
+	isMine, hasDevice := n.owner != nil && slices.Contains(x.rows, n.owner), f.forOthers(x, n.Status.Allocatable)
+	switch {
+	case n.countedFor == model.CountedForRow && isMine:
+		return true // whatever it has
+	case n.countedFor == model.CountedForRow && n.owner == nil && f.used(n) && (x.alone || adopted):
+		x.adopted[n.Name] = true
+		return true
+	case n.countedFor == model.CountedForGroup, n.owner != nil && !isMine:
+		return false
+	case hasDevice:
+		if isMine {
+			x.leftOut = f.plus(x.leftOut, x.only(n.machine))
+		}
+		return false
+	}
+	return isMine || !f.used(n) && nobodys(n.machine)
 }
 
 // withoutNode returns those machines that the shard tells of and that have no node.
@@ -274,13 +294,10 @@ type missing struct {
 // these, with a smallest unit that is theirs.
 func (f *fleet) plan(x *family, v *View, cfg Config, out *Result) {
 	was := stateOf(x.had)
-	now := state{raised: was.raised, tried: was.tried, spare: was.spare, lowered: was.lowered}
+	now := state{raised: was.raised, tried: was.tried, spare: was.spare, lowered: was.lowered, parted: was.parted}
 	if len(x.machines) == 0 {
-		stuck := f.stuckOf(x)
-		if was.tried.apart == 0 && f.waitsInVain(stuck, v.Now, cfg) && f.mayPart(x, stuck, 0) {
-			now.raised, now.tried.apart = v.Now, 1
-		}
-		if len(stuck) == 0 || now.tried.apart == 0 {
+		w := x.waiting()
+		if f.part(&w, was.parted, v.Now, cfg).sizes == "" {
 			return // its requests say it all
 		}
 	}
@@ -309,31 +326,32 @@ func (f *fleet) pendingOf(x *family) (n int) {
 // missed finds what the pods need that have no room: those that are stuck, and more at once where the machines do not
 // suffice by sums either.
 func (f *fleet) missed(x *family, v *View, cfg Config, now *state, out *Result) (all []missing) {
-	stuck, rowOf := f.stuckOf(x), map[*corev1.Pod]*row{}
-	for _, r := range x.rows {
-		for _, p := range r.stuck {
-			rowOf[p] = r
-		}
-	}
+	w := x.waiting()
 	if busy(v, cfg) && f.someFit(x, v.Now.Add(-patience*cfg.After)) {
 		// The scheduler is about to place pods. What is bought now would be taken by those that have room, which is lost then.
-		stuck = slices.DeleteFunc(stuck, func(p *corev1.Pod) bool {
+		w.pods = slices.DeleteFunc(w.pods, func(p *corev1.Pod) bool {
 			since, _ := unschedulable(p)
 			return v.Now.Sub(since) < patience*cfg.After
 		})
 	}
-	stuck = f.withoutRoom(x, stuck)
+	w.pods = f.withoutRoom(x, w.pods)
+	helpless, stuck := x.split(w.pods)
 	out.Stuck += len(stuck)
 	stuck = f.attempt(x, stuck, v, cfg, now, out)
-	apart := f.apart(x, stuck, now.tried.apart)
+	w.pods = slices.Concat(helpless, stuck)
+	now.parted = f.part(&w, now.parted, v.Now, cfg)
+	apart := f.bands(&w, now.parted)
 	room := f.roomOf(x)
 	byRow := map[*row][]*corev1.Pod{}
-	for _, p := range f.ofOtherSizes(stuck, apart) {
-		byRow[rowOf[p]] = append(byRow[rowOf[p]], p)
+	for _, p := range stuck {
+		byRow[w.row[p]] = append(byRow[w.row[p]], p)
+	}
+	for r, pods := range byRow {
+		byRow[r] = f.notApart(r, pods, apart)
 	}
 	for _, r := range x.rows {
 		m := missing{row: r, asks: make(amounts, len(f.dims)), unit: make(amounts, len(f.dims))}
-		pending := f.ofOtherSizes(r.pending, apart)
+		pending := f.notApart(r, r.pending, apart)
 		some := false
 		for d, n := range f.sum(pending) {
 			if n > room[d] && x.asks[d] {
@@ -361,18 +379,28 @@ func (f *fleet) missed(x *family, v *View, cfg Config, now *state, out *Result) 
 		// A shard may count a machine for the family that it leaves to others: what is asked for went to that.
 		all[0].asks = f.plus(all[0].asks, x.leftOut)
 	}
-	all = append(joined(all), f.missedApart(x, apart)...)
+	all = append(joined(all), f.missedApart(&w, apart)...)
 	// In the order in which an engine ranks rows that are alike: the largest unit first.
 	slices.SortStableFunc(all, func(a, b missing) int { return slices.Compare(b.unit, a.unit) })
 	return all
 }
 
-// stuckOf are the pods of a family that are stuck.
-func (f *fleet) stuckOf(x *family) (out []*corev1.Pod) {
+// split parts pods into those of which nobody knows a machine that would hold them, and all others.
+func (x *family) split(pods []*corev1.Pod) (helpless, others []*corev1.Pod) {
+	is := map[*corev1.Pod]bool{}
 	for _, r := range x.rows {
-		out = append(out, r.stuck...)
+		for _, p := range r.helpless {
+			is[p] = true
+		}
 	}
-	return out
+	for _, p := range pods {
+		if is[p] {
+			helpless = append(helpless, p)
+		} else {
+			others = append(others, p)
+		}
+	}
+	return helpless, others
 }
 
 // roomOf is what is left of a family's machines; nothing where others may come to them.
@@ -512,7 +540,7 @@ func (f *fleet) attempt(x *family, stuck []*corev1.Pod, v *View, cfg Config, now
 	}
 	switch {
 	case at < 0:
-		now.tried, now.raised = attempts{apart: now.tried.apart}, v.Now
+		now.tried, now.raised = attempts{}, v.Now
 		return stuck
 	case v.Now.Sub(now.raised) >= 2*cfg.After && now.tried.inVain < FailuresMax:
 		came := slices.ContainsFunc(x.machines, func(m machine) bool {
@@ -520,9 +548,7 @@ func (f *fleet) attempt(x *family, stuck []*corev1.Pod, v *View, cfg Config, now
 		})
 		switch {
 		case came:
-			now.raised, now.tried = v.Now, attempts{inVain: now.tried.inVain + 1, apart: now.tried.apart}
-		case v.Now.Sub(now.raised) >= patience*cfg.After && slices.ContainsFunc(stuck, f.none) && f.mayPart(x, stuck, now.tried.apart):
-			now.raised, now.tried.apart = v.Now, now.tried.apart+1
+			now.raised, now.tried = v.Now, attempts{inVain: now.tried.inVain + 1}
 		case !f.unmet(stuck[at]) && now.tried.absorbed <= plannedDoublings: // one more changes nothing
 			now.raised, now.tried.absorbed = v.Now, now.tried.absorbed+1
 		}

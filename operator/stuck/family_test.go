@@ -281,13 +281,14 @@ func TestAskedApart(t *testing.T) {
 		c.after(at)
 		return c.rows(t)
 	}
-	all := "row 28/6"
+	for _, p := range c.Pods[1:] {
+		p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(noon.Add(-30 * time.Second))
+	}
 	for _, x := range []struct {
 		after time.Duration
 		want  string
 	}{
-		{0, all},
-		{30 * time.Second, all},
+		{0, "row 28/6"},
 		{30 * time.Second, "row 20/6, row 8/4"},
 		{30 * time.Second, "row 20/6, row 8/4"},
 		{30 * time.Second, "row 20/6, row 4/2, row 4/4"},
@@ -339,5 +340,161 @@ func (c *cluster) runs(name, on string) {
 		if p.Name == name {
 			p.Spec.NodeName, p.Status.Conditions = on, nil
 		}
+	}
+}
+
+// TestManySizesApart: of many sizes that find no machine the last six have a row each, all larger ones one together, and each pod is asked for once.
+func TestManySizesApart(t *testing.T) {
+	c := &cluster{}
+	c.node("n", "cpu=32 memory=16Gi pods=110")
+	c.pod("a", "n", "cpu=32 memory=1Gi")
+	for i := range 16 {
+		c.pod(fmt.Sprint("p", i), "", fmt.Sprintf("cpu=%d memory=1Gi", 16-i))
+	}
+	c.unsatisfied("NoMatchingSupply")
+	last := ""
+	for i := range 60 {
+		c.after(time.Duration(i) * time.Minute)
+		last = c.rows(t)
+	}
+	// 32 cores are there; 16 to 8 share a row.
+	if want := "row 1/1, row 140/16, row 2/2, row 3/3, row 4/4, row 5/5, row 6/6, row 7/7"; last != want {
+		t.Errorf("%q, want %q", last, want)
+	}
+	if said := c.after(2 * time.Hour); said != "" {
+		t.Errorf("it does not rest: %q", said)
+	}
+}
+
+// comes adds a machine that is being made.
+func (c *cluster) comes(name, res string) {
+	c.Upcoming = append(c.Upcoming, &api.UpcomingNode{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: api.UpcomingNodeSpec{Resources: resources(res)},
+		Status: api.UpcomingNodeStatus{Phase: api.NodeProvisioning}})
+}
+
+// TestApartWhileMachinesCome: what is apart stays so while the machine for it comes to a cluster that has none, and what comes is not asked for twice.
+func TestApartWhileMachinesCome(t *testing.T) {
+	c := &cluster{}
+	c.pod("large", "", "cpu=6 memory=8Gi")
+	c.pod("small", "", "cpu=2 memory=1Gi")
+	c.unsatisfied("NoMatchingSupply")
+	c.after(time.Hour)
+	c.unsatisfied(api.ReasonWaitingForMachines)
+	c.comes("un-x", "cpu=2 memory=16Gi")
+	if got := c.after(time.Hour + 5*time.Second); strings.Contains(got, "delete") || c.rows(t) == "" {
+		t.Errorf("while its machine comes: %q, %q", got, c.rows(t))
+	}
+
+	c = &cluster{}
+	c.node("n", "cpu=8 memory=16Gi pods=110")
+	c.pod("a", "n", "cpu=8 memory=1Gi")
+	for i := range 10 {
+		c.pod(fmt.Sprint("six", i), "", "cpu=6 memory=1Gi")
+	}
+	c.pod("two", "", "cpu=2 memory=1Gi")
+	c.unsatisfied("NoMatchingSupply")
+	c.after(0)
+	for i := range 9 {
+		c.comes(fmt.Sprint("un-x", i), "cpu=6 memory=16Gi pods=110")
+	}
+	c.after(5 * time.Second)
+	if got, want := c.rows(t), "row 2/2, row 68/6"; got != want { // 8 are held, 54 come, 6 are missing
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestLargerThanEveryNode: a pod that is larger than every node there is keeps no others waiting either.
+func TestLargerThanEveryNode(t *testing.T) {
+	c := &cluster{}
+	c.node("n", "cpu=2 memory=16Gi pods=110")
+	c.pod("s", "n", "cpu=2 memory=1Gi")
+	c.pod("large", "", "cpu=6 memory=8Gi")
+	c.pod("s1", "", "cpu=2 memory=1Gi")
+	c.pod("s2", "", "cpu=2 memory=1Gi")
+	c.unsatisfied("NoMatchingSupply")
+	c.after(0)
+	if got, want := c.rows(t), "row 6/2, row 6/6"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestDevicesWithoutNodes: what no node has is asked for with its unit, also where the only node is no machine.
+func TestDevicesWithoutNodes(t *testing.T) {
+	for _, machine := range []bool{false, true} {
+		c := &cluster{}
+		c.node("first", "cpu=4 memory=16Gi pods=110")
+		if !machine {
+			c.Upcoming = nil
+		}
+		c.pod("large", "", "cpu=6 memory=8Gi")
+		c.pod("small", "", "cpu=2 memory=1Gi")
+		c.pod("gpu", "", "cpu=8 memory=8Gi gpu.io/gpu=8")
+		c.unsatisfied("NoMatchingSupply")
+		c.after(time.Hour)
+		var g rollup.Aggregator
+		for _, n := range g.Aggregate(c.Requests).Needs {
+			if n.AggregateResources["gpu.io/gpu"] == "8" && n.MinUnit["gpu.io/gpu"] != "8" {
+				t.Errorf("with a machine: %v: a row asks for %v in units of %v", machine, n.AggregateResources, n.MinUnit)
+			}
+		}
+	}
+}
+
+// TestGroupWithoutMachines: a group in a cluster without machines asks for what it needs, once.
+func TestGroupWithoutMachines(t *testing.T) {
+	c := &cluster{}
+	for i := range 4 {
+		c.pod(fmt.Sprint("g", i), "", "cpu=2 memory=1Gi")
+		c.Requests[i].Spec.CoLocation = &api.CoLocation{TopologyKey: "rack"}
+	}
+	c.unsatisfied("NoMatchingSupply")
+	if got := c.after(time.Hour); strings.Contains(got, "write") {
+		t.Error(got)
+	}
+}
+
+// TestOneKindApart: where one kind of rows has no machine, another is not asked for in parts.
+func TestOneKindApart(t *testing.T) {
+	c := &cluster{}
+	c.node("n", "cpu=8 memory=16Gi pods=110 gpu.io/gpu=1")
+	c.pod("a", "n", "cpu=8 memory=1Gi gpu.io/gpu=1")
+	c.pod("six", "", "cpu=6 memory=1Gi")
+	c.pod("two", "", "cpu=2 memory=1Gi")
+	c.unsatisfied(api.ReasonWaitingForMachines)
+	c.pod("gpu", "", "cpu=1 memory=1Gi gpu.io/gpu=1")
+	c.Requests[3].Status.Conditions = []metav1.Condition{{Type: api.ConditionSatisfied, Status: metav1.ConditionFalse, Reason: "NoMatchingSupply"}}
+	c.after(0)
+	before := c.rows(t)
+	c.after(2 * time.Minute)
+	if got := c.rows(t); got != before {
+		t.Errorf("%q, then %q", before, got)
+	}
+}
+
+// TestAnotherFamilyComes: a machine with a group's pods that is counted for a row stays the family's when a pod of another family comes.
+func TestAnotherFamilyComes(t *testing.T) {
+	c := &cluster{}
+	c.node("plain", "cpu=4 memory=16Gi pods=110")
+	c.pod("a", "plain", "cpu=3 memory=1Gi")
+	c.node("other", "cpu=8 memory=16Gi pods=110")
+	c.Upcoming[1].Spec.Labels = map[string]string{model.LabelCountedFor: model.CountedForRow}
+	c.member("m", "other")
+	c.after(0)
+	before := c.rows(t)
+	c.pod("high", "", "cpu=100m memory=1Gi")
+	c.Requests[len(c.Requests)-1].Spec.Priority = 5
+	c.after(20 * time.Second)
+	if got := c.rows(t); got != before || before != "* 12/3" {
+		t.Errorf("%q, then %q", before, got)
+	}
+}
+
+// TestPodWithoutRequests: a pod that asks for nothing is planned for in no cluster without nodes.
+func TestPodWithoutRequests(t *testing.T) {
+	c := &cluster{}
+	c.pod("be", "", "")
+	c.unsatisfied("NoMatchingSupply")
+	if got := c.after(time.Hour); strings.Contains(got, "write") {
+		t.Error(got)
 	}
 }

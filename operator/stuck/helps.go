@@ -2,7 +2,6 @@ package stuck
 
 import (
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,13 +65,10 @@ func covers(have, want amounts) bool {
 }
 
 // helps tells whether some machine that the cluster has, is promised or could be given would
-// run a pod if it were empty; else why not, of the machine that comes nearest. Of a cluster without any machine nobody can tell.
+// run a pod if it were empty; else why not, of the machine that comes nearest.
 func (f *fleet) helps(p *corev1.Pod, v *View) (ok bool, why string) {
 	if name := f.unknown(p); name != "" {
 		return false, fmt.Sprintf("no node has the resource %s", name)
-	}
-	if f.none(p) && !slices.ContainsFunc(f.nodes, func(n *node) bool { return n.machine != nil }) && !slices.ContainsFunc(v.Upcoming, onItsWay) {
-		return true, ""
 	}
 	asks, nearest := f.asks(p), 0
 	note := func(rank int, text string) {

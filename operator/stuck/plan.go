@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	podresource "k8s.io/component-helpers/resource"
 
 	api "github.com/tonnage/tonnage/api/v1alpha1"
 	"github.com/tonnage/tonnage/operator/rollup"
@@ -31,7 +30,8 @@ const (
 	annotationInVain   = "tonnage.dev/raised-in-vain"
 	annotationSpare    = "tonnage.dev/spare-since" // RFC 3339
 	annotationLowered  = "tonnage.dev/lowered-at"  // RFC 3339
-	annotationApart    = "tonnage.dev/asked-apart" // a number
+	annotationApart    = "tonnage.dev/asked-apart" // of each kind of rows, how many sizes
+	annotationParted   = "tonnage.dev/parted-at"   // RFC 3339
 )
 
 // Reason says what a pod is told.
@@ -79,7 +79,9 @@ type members struct {
 	pods    []*corev1.Pod        // on nodes
 	pending []*corev1.Pod        // without one
 	stuck   []*corev1.Pod
-	had     *api.CapacityRequest // its overhead, nil = none
+	// helpless are those that are unschedulable as long, and of which nobody knows a machine that would hold them.
+	helpless []*corev1.Pod
+	had      *api.CapacityRequest // its overhead, nil = none
 }
 
 // row is a row whose pods may be anywhere.
@@ -94,13 +96,6 @@ func Plan(v *View, cfg Config) *Result {
 	v = settled(v)
 	had := overheads(v)
 	f := look(v)
-	if len(f.dims) == 0 { // there is no node: what pods ask for has to do
-		var asked []corev1.ResourceList
-		for _, p := range v.Pods {
-			asked = append(asked, podresource.PodRequests(p, podresource.PodResourcesOptions{}))
-		}
-		f = look(v, asked...)
-	}
 	f.asked = requestsByPod(v)
 	rows := f.rows(v, had)
 	f.attribute(rows)
@@ -391,17 +386,17 @@ type state struct {
 	raised  time.Time // when pods were stuck last
 	spare   time.Time // since when some of it is spare
 	lowered time.Time // when some of it was taken back
+	parted  parting
 }
 
 func stateOf(o *api.CapacityRequest) state {
-	return state{attemptsOf(o), timeOf(o, annotationRaised), timeOf(o, annotationSpare), timeOf(o, annotationLowered)}
+	return state{attemptsOf(o), timeOf(o, annotationRaised), timeOf(o, annotationSpare), timeOf(o, annotationLowered), partingOf(o)}
 }
 
 // attempts are how often a row's overhead was raised without effect.
 type attempts struct {
 	absorbed int // no machine came
 	inVain   int // machines came, and pods are stuck nevertheless
-	apart    int // the shard had no machine for all: how many sizes of pods, from the largest on, are asked for apart
 }
 
 func attemptsOf(o *api.CapacityRequest) (a attempts) {
@@ -410,7 +405,6 @@ func attemptsOf(o *api.CapacityRequest) (a attempts) {
 	}
 	a.absorbed, _ = strconv.Atoi(o.Annotations[annotationAbsorbed])
 	a.inVain, _ = strconv.Atoi(o.Annotations[annotationInVain])
-	a.apart, _ = strconv.Atoi(o.Annotations[annotationApart])
 	return a
 }
 

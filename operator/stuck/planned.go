@@ -84,13 +84,16 @@ func (f *fleet) write(x *family, missed []missing, gone map[string]bool, now sta
 			api.AnnotationRows: string(text), annotationAbsorbed: strconv.Itoa(now.tried.absorbed), annotationInVain: strconv.Itoa(now.tried.inVain),
 		},
 	}}
-	for annotation, at := range map[string]time.Time{annotationRaised: now.raised, annotationSpare: now.spare, annotationLowered: now.lowered} {
+	for annotation, at := range map[string]time.Time{annotationRaised: now.raised, annotationSpare: now.spare, annotationLowered: now.lowered, annotationParted: now.parted.at} {
 		if !at.IsZero() {
 			out.Annotations[annotation] = at.UTC().Format(time.RFC3339)
 		}
 	}
-	if now.tried.apart > 0 {
-		out.Annotations[annotationApart] = strconv.Itoa(now.tried.apart)
+	if now.parted.sizes != "" {
+		out.Annotations[annotationApart] = now.parted.sizes
+	}
+	if len(x.adopted) > 0 {
+		out.Annotations[annotationAdopted] = namesOf(x.adopted)
 	}
 	if len(gone) > 0 {
 		out.Annotations[annotationGone] = namesOf(gone)
@@ -140,7 +143,7 @@ func (f *fleet) countPlan(x *family, missed []missing, gone map[string]bool, out
 
 // sameNotes tells whether two plans say the same.
 func sameNotes(a, b *api.CapacityRequest) bool {
-	for _, name := range []string{api.AnnotationRows, annotationAbsorbed, annotationInVain, annotationRaised, annotationSpare, annotationLowered, annotationGone, annotationApart} {
+	for _, name := range []string{api.AnnotationRows, annotationAbsorbed, annotationInVain, annotationRaised, annotationSpare, annotationLowered, annotationGone, annotationApart, annotationParted, annotationAdopted} {
 		if a.Annotations[name] != b.Annotations[name] {
 			return false
 		}

@@ -67,6 +67,7 @@ type Inventory struct {
 	drains  map[string]drain // under way
 	adopted columnar.RowSet  // bound machines whose stamp the provider has not been told
 	grouped columnar.RowSet  // bound machines of which an operator was told that they are counted for a group
+	rowed   columnar.RowSet  // and for a row; it was told of others that nobody can tell
 	prices  uint64           // how often the price of a machine has changed
 	ignored int              // names of resources beyond those supported, at the last cycle
 	History *history.History
@@ -158,7 +159,7 @@ func (v *Inventory) Remove(r columnar.Row) {
 	v.Tally.Sub(&m, v.Table.IsLateBound(r))
 	delete(v.drains, m.ID)
 	v.adopted.Remove(r)
-	v.grouped.Remove(r)
+	v.toldCount(r, "")
 	v.inFlight.Certain(m.ID)
 	v.History.Disturbed(m.Cluster)
 	v.Table.Remove(m.ID)
@@ -179,9 +180,7 @@ func (v *Inventory) Stamp(r columnar.Row, a model.Assignment) {
 		v.Table.Stamp(r, a)
 		return nil
 	})
-	if isGrouped := v.countedFor(a) == model.CountedForGroup; isGrouped != v.grouped.Has(r) && v.Table.State(r).Bound() {
-		v.Tell(r, "")
-	}
+	v.recount(r)
 }
 
 // Move makes a legal transition and everything that belongs to it: the
@@ -196,7 +195,7 @@ func (v *Inventory) Move(r columnar.Row, to model.State, cluster string) error {
 	id := v.Table.ID(r)
 	if !to.Bound() {
 		v.adopted.Remove(r)
-		v.grouped.Remove(r)
+		v.toldCount(r, "")
 	}
 	switch to {
 	case model.Idle:

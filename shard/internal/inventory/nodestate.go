@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
@@ -53,10 +54,8 @@ func (v *Inventory) tellCluster(r columnar.Row, cluster string) {
 	}
 	m := v.Table.Get(r)
 	u := v.nodeState(&m, cluster)
-	if u.Labels[model.LabelCountedFor] == model.CountedForGroup {
-		v.grouped.Add(r)
-	} else {
-		v.grouped.Remove(r)
+	if cluster == m.Cluster {
+		v.toldCount(r, u.Labels[model.LabelCountedFor])
 	}
 	v.listener.NodeState(u)
 }
@@ -95,6 +94,44 @@ func (v *Inventory) nodeState(m *model.Machine, cluster string) NodeState {
 		u.Labels[model.LabelCountedFor] = is
 	}
 	return u
+}
+
+// toldCount notes what an operator was told that a machine is counted for.
+func (v *Inventory) toldCount(r columnar.Row, countedFor string) {
+	v.grouped.Remove(r)
+	v.rowed.Remove(r)
+	switch countedFor {
+	case model.CountedForGroup:
+		v.grouped.Add(r)
+	case model.CountedForRow:
+		v.rowed.Add(r)
+	}
+}
+
+// recount tells the operator of a machine's cluster if the machine is counted for something else than it was told.
+func (v *Inventory) recount(r columnar.Row) {
+	if v.listener == nil || !v.Table.State(r).Bound() {
+		return
+	}
+	is := v.countedFor(v.Table.Assigned(r))
+	if v.grouped.Has(r) != (is == model.CountedForGroup) || v.rowed.Has(r) != (is == model.CountedForRow) {
+		v.Tell(r, "")
+	}
+}
+
+// Recount tells operators of the machines that are counted for something else since fingerprints of profiles have another meaning. O(machines) where
+// there are such fingerprints.
+func (v *Inventory) Recount(turned []uint64) {
+	if v.listener == nil || len(turned) == 0 {
+		return
+	}
+	slices.Sort(turned)
+	turned = slices.Compact(turned)
+	for r, fingerprint := range v.Table.View().Fingerprint {
+		if _, is := slices.BinarySearch(turned, fingerprint); is && v.Table.Has(columnar.Row(r)) {
+			v.recount(columnar.Row(r))
+		}
+	}
 }
 
 // TellAll tells a cluster's operator of every machine that is bound to it.
