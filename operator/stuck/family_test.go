@@ -498,3 +498,19 @@ func TestPodWithoutRequests(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestManyResources: what pods ask for that no node has is counted up to a bound, however many resources they name.
+func TestManyResources(t *testing.T) {
+	c := &cluster{}
+	c.node("n", "cpu=4 memory=16Gi pods=110")
+	for i := range 100 {
+		c.pod(fmt.Sprint("p", i), "", fmt.Sprintf("cpu=1 memory=1Gi example.com/r%d=1", i))
+	}
+	if f := look(&c.View); len(f.dims) != dimsMax || f.unknown(c.Pods[99]) == "" {
+		t.Errorf("%d resources are counted", len(f.dims))
+	}
+	c.after(0)
+	if said := c.after(time.Minute); strings.Contains(said, "write") {
+		t.Errorf("it does not rest: %q", said)
+	}
+}

@@ -1,6 +1,7 @@
 package stuck
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -76,8 +77,11 @@ type fleet struct {
 	asked   map[types.UID]*api.CapacityRequest
 }
 
+// dimsMax is how many resources are counted, beyond those that nodes have: anybody may ask for any.
+const dimsMax = 64
+
 // look reads nodes, in the order of their names, and the pods that are on them. It counts the resources that nodes have, those
-// of more lists, and those that pods ask for.
+// of more lists, and those that pods ask for, at most dimsMax with these.
 func look(v *View, more ...corev1.ResourceList) *fleet {
 	f := &fleet{read: make(map[*corev1.Pod]amounts, len(v.Pods)), offered: map[corev1.ResourceName]bool{}}
 	for _, n := range v.Nodes {
@@ -92,13 +96,21 @@ func look(v *View, more ...corev1.ResourceList) *fleet {
 	if len(f.dims) == 0 {
 		f.dims = append(f.dims, corev1.ResourcePods)
 	}
-	requests := make(map[*corev1.Pod]corev1.ResourceList, len(v.Pods))
+	requests, asked := make(map[*corev1.Pod]corev1.ResourceList, len(v.Pods)), map[corev1.ResourceName]bool{}
 	for _, p := range v.Pods {
 		requests[p] = podresource.PodRequests(p, podresource.PodResourcesOptions{})
 		for name, q := range requests[p] {
-			if !q.IsZero() && !slices.Contains(f.dims, name) {
-				f.dims = append(f.dims, name)
+			if !q.IsZero() && !f.offered[name] && !ended(p) {
+				asked[name] = true
 			}
+		}
+	}
+	device := func(name corev1.ResourceName) int { return strings.Count(string(name), "/") }
+	names := slices.Collect(maps.Keys(asked))
+	slices.SortFunc(names, func(a, b corev1.ResourceName) int { return cmp.Or(cmp.Compare(device(a), device(b)), cmp.Compare(a, b)) })
+	for _, name := range names {
+		if len(f.dims) < dimsMax {
+			f.dims = append(f.dims, name)
 		}
 	}
 	slices.Sort(f.dims)
