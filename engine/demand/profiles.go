@@ -1,10 +1,6 @@
 package demand
 
-import (
-	"slices"
-
-	"github.com/tonnage/tonnage/engine/model"
-)
+import "github.com/tonnage/tonnage/engine/model"
 
 // profiles interns profiles by canonical form and counts who holds them, so
 // that demand which comes and goes does not leave its profiles behind.
@@ -15,8 +11,13 @@ type profiles struct {
 	free    []uint32
 	version uint64          // changes whenever an id gets a meaning
 	uses    map[uint64]uses // by fingerprint
-	turned  []uint64        // fingerprints that count for something else than when they were taken last; some more than once
+	// turned are fingerprints that count for something else than when they were taken last, some more than once; allTurned: there were too many.
+	turned    []uint64
+	allTurned bool
 }
+
+// turnedMax is how many of them are kept.
+const turnedMax = 1 << 12
 
 // uses counts the profiles that stamp machines with a fingerprint: those that ask for one domain, which stamp them with that of their fold too,
 // and all others.
@@ -69,11 +70,9 @@ func (p *profiles) add(fingerprint uint64, by uses) {
 		delete(p.uses, fingerprint)
 	}
 	if was.countedFor() != now.countedFor() && now != (uses{}) {
-		if len(p.turned) > 2*len(p.uses)+1<<6 { // nobody takes them
-			slices.Sort(p.turned)
-			p.turned = slices.Compact(p.turned)
+		if p.turned = append(p.turned, fingerprint); len(p.turned) > turnedMax {
+			p.turned, p.allTurned = p.turned[:0], true
 		}
-		p.turned = append(p.turned, fingerprint)
 	}
 }
 

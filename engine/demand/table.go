@@ -87,11 +87,12 @@ func (t *Table) CountedFor(a model.Assignment) string {
 	return t.profiles.uses[a.Fingerprint].countedFor()
 }
 
-// TakeTurned returns the fingerprints that some rows have and for which CountedFor may say something else than at the last call; some more than once.
-func (t *Table) TakeTurned() []uint64 {
-	turned := t.profiles.turned
-	t.profiles.turned = nil
-	return turned
+// TakeTurned returns the fingerprints that some rows have and for which CountedFor may say something else than at the last call, some more than once; all
+// when they were too many.
+func (t *Table) TakeTurned() (turned []uint64, all bool) {
+	turned, all = t.profiles.turned, t.profiles.allTurned
+	t.profiles.turned, t.profiles.allTurned = nil, false
+	return turned, all
 }
 
 // ProfileIDMax is one more than the largest profile id in use.

@@ -268,8 +268,8 @@ func TestCountedFor(t *testing.T) {
 		if got := d.CountedFor(c.stamp); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
-		if turned := slices.Contains(d.TakeTurned(), c.stamp.Fingerprint); turned != (len(c.rows) > 0) {
-			t.Errorf("%s: that the fingerprint has another meaning is %v", c.name, turned)
+		if turned, all := d.TakeTurned(); slices.Contains(turned, c.stamp.Fingerprint) != (len(c.rows) > 0) || all {
+			t.Errorf("%s: the fingerprints with another meaning are %x, all: %v", c.name, turned, all)
 		}
 		if err := d.Replace("c", nil); err != nil {
 			t.Fatal(err)
@@ -277,5 +277,22 @@ func TestCountedFor(t *testing.T) {
 		if got := d.CountedFor(model.Assignment{Fingerprint: c.stamp.Fingerprint}); got != "" {
 			t.Errorf("%s, when its row is gone: %q", c.name, got)
 		}
+	}
+}
+
+// TestTurnedIsBounded: where nobody takes the fingerprints that have another meaning, it is all of them one day.
+func TestTurnedIsBounded(t *testing.T) {
+	d := demand.New()
+	for i := range 5000 {
+		p := profile(t, model.ProfileSpec{Priority: int32(i)})
+		if err := d.Replace("c", []model.Need{{Profile: p, Aggregate: amounts("cpu", 1), MinUnit: amounts("cpu", 1)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if turned, all := d.TakeTurned(); !all || len(turned) > 4096 {
+		t.Errorf("%d, all: %v", len(turned), all)
+	}
+	if turned, all := d.TakeTurned(); all || len(turned) > 0 {
+		t.Errorf("and then %d, all: %v", len(turned), all)
 	}
 }

@@ -297,3 +297,19 @@ func BenchmarkChoose(b *testing.B) {
 		g.Aggregate(requests)
 	}
 }
+
+// TestPodsAreAlwaysNamed: where machines say how many pods they hold, and requests name too many resources that none has, the others are reported.
+func TestPodsAreAlwaysNamed(t *testing.T) {
+	var requests []*api.CapacityRequest
+	for range 5 {
+		requests = append(requests, request("cpu=1 memory=1Gi"))
+	}
+	for i := range UnofferedMax + 1 {
+		requests = append(requests, request(fmt.Sprintf("cpu=1 a.io/x%d=1", i)))
+	}
+	var g Aggregator
+	g.Limit(Limits{Offered: map[string]int64{"cpu": 32000, "memory": 64 << 30, "pods": 110}})
+	if got := g.Aggregate(requests); len(got.Refused) != 1 || len(got.Included) != len(requests)-1 {
+		t.Errorf("%d of %d requests are included, %d refused", len(got.Included), len(requests), len(got.Refused))
+	}
+}

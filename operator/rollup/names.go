@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	api "github.com/tonnage/tonnage/api/v1alpha1"
 	"github.com/tonnage/tonnage/engine/model"
 )
@@ -76,6 +78,9 @@ func fairNames(requests []*api.CapacityRequest, rowOf []uint32, limits *Limits) 
 	}
 	heap.Init(&line)
 	only, unoffered := map[string]bool{}, 0
+	if _, is := limits.Offered[string(corev1.ResourcePods)]; is {
+		only[string(corev1.ResourcePods)] = true // every request has its pod, and none names it
+	}
 	for len(line) > 0 {
 		n := line[0]
 		if len(n.order) == 0 {

@@ -108,7 +108,7 @@ func (f *fleet) sizesOf(w *waiting) map[string][]amounts {
 		}
 		share := func(a amounts) (most float64) {
 			for d, n := range a {
-				if n > 0 {
+				if n > 0 && f.dims[d] != corev1.ResourcePods { // each is one
 					most = max(most, float64(n)/float64(top[d]))
 				}
 			}
@@ -125,10 +125,11 @@ func singlesOf(kinds int) int { return max(0, rollup.ApartMax/max(1, kinds)-1) }
 // part has more sizes asked for apart, of those kinds of which pods wait in vain: half as many again, and no more than have a row each for a while. One
 // size of each kind is not apart. What is apart stays so for as long as pods of the kind find no machine.
 func (f *fleet) part(w *waiting, was parting, now time.Time, cfg Config) parting {
-	due, kinds := map[string]bool{}, f.sizesOf(w)
+	due, kinds, bands := map[string]bool{}, f.sizesOf(w), f.bands(w, was)
 	for _, p := range w.pods {
 		kind := kindOf(w.row[p])
-		due[kind] = due[kind] || now.Sub(was.at) >= patience*cfg.After && f.waitsInVain(p, now, cfg)
+		due[kind] = due[kind] || now.Sub(was.at) >= patience*cfg.After && f.waitsInVain(p, now, cfg) &&
+			!slices.ContainsFunc(bands, func(b band) bool { return b.has(f, w.row[p], p) })
 	}
 	before, counts, out := was.counts(), map[string]int{}, parting{at: was.at}
 	for kind, sizes := range kinds {
@@ -189,14 +190,36 @@ func (f *fleet) notApart(r *row, pods []*corev1.Pod, bands []band) []*corev1.Pod
 	})
 }
 
-// missedApart is what the bands miss.
-func (f *fleet) missedApart(w *waiting, bands []band) (out []missing) {
+// missedApart is what the bands miss: what waits, as often as more was asked for in vain, and what has come since beyond what there is room for.
+func (f *fleet) missedApart(x *family, w *waiting, bands []band, room amounts, often int) (out []missing) {
+	known := map[*corev1.Pod]bool{}
+	for _, r := range x.rows {
+		for _, pods := range [][]*corev1.Pod{r.stuck, r.helpless} {
+			for _, p := range pods {
+				known[p] = true
+			}
+		}
+	}
 	for i := range bands {
-		m := missing{asks: make(amounts, len(f.dims)), unit: make(amounts, len(f.dims))}
+		m, fresh := missing{asks: make(amounts, len(f.dims)), unit: make(amounts, len(f.dims))}, make(amounts, len(f.dims))
 		for _, p := range w.pods {
 			if a := f.asks(p); bands[i].has(f, w.row[p], p) {
 				m.asks, m.unit = f.plus(m.asks, a), largest(m.unit, a)
 			}
+		}
+		for d := range m.asks {
+			m.asks[d] <<= often
+		}
+		for _, r := range x.rows {
+			for _, p := range r.pending {
+				if !known[p] && bands[i].has(f, r, p) {
+					fresh = f.plus(fresh, f.asks(p))
+				}
+			}
+		}
+		for d, n := range fresh {
+			m.asks[d] += max(0, n-room[d])
+			room[d] = max(0, room[d]-n)
 		}
 		out = append(out, m)
 	}

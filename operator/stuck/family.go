@@ -113,6 +113,11 @@ func (f *fleet) adopt(x *family, v *View) {
 	}
 }
 
+// isUnknown tells whether all pods of a row ask for something that no node has. A plan could not say that, so the row's requests do.
+func (f *fleet) isUnknown(r *row) bool {
+	return len(r.pods) == 0 && len(r.pending) > 0 && !slices.ContainsFunc(r.pending, func(p *corev1.Pod) bool { return f.unknown(p) == "" })
+}
+
 // leftOut tells whether the roll-up leaves a request out.
 func leftOut(r *api.CapacityRequest) bool {
 	return slices.ContainsFunc(r.Status.Conditions, func(c metav1.Condition) bool {
@@ -341,7 +346,7 @@ func (f *fleet) missed(x *family, v *View, cfg Config, now *state, out *Result) 
 	w.pods = slices.Concat(helpless, stuck)
 	now.parted = f.part(&w, now.parted, v.Now, cfg)
 	apart := f.bands(&w, now.parted)
-	room := f.roomOf(x)
+	room, often := f.roomOf(x), min(max(0, now.tried.absorbed-1), plannedDoublings)
 	byRow := map[*row][]*corev1.Pod{}
 	for _, p := range stuck {
 		byRow[w.row[p]] = append(byRow[w.row[p]], p)
@@ -349,6 +354,7 @@ func (f *fleet) missed(x *family, v *View, cfg Config, now *state, out *Result) 
 	for r, pods := range byRow {
 		byRow[r] = f.notApart(r, pods, apart)
 	}
+	set := f.missedApart(x, &w, apart, room, often)
 	for _, r := range x.rows {
 		m := missing{row: r, asks: make(amounts, len(f.dims)), unit: make(amounts, len(f.dims))}
 		pending := f.notApart(r, r.pending, apart)
@@ -368,7 +374,7 @@ func (f *fleet) missed(x *family, v *View, cfg Config, now *state, out *Result) 
 			m.unit = largest(m.unit, f.asks(p))
 		}
 		for d, n := range f.sum(byRow[r]) {
-			m.asks[d] = max(m.asks[d], n<<min(max(0, now.tried.absorbed-1), plannedDoublings))
+			m.asks[d] = max(m.asks[d], n<<often)
 		}
 		if some || len(byRow[r]) > 0 {
 			m.asks = largest(m.asks, m.unit)
@@ -379,7 +385,7 @@ func (f *fleet) missed(x *family, v *View, cfg Config, now *state, out *Result) 
 		// A shard may count a machine for the family that it leaves to others: what is asked for went to that.
 		all[0].asks = f.plus(all[0].asks, x.leftOut)
 	}
-	all = append(joined(all), f.missedApart(&w, apart)...)
+	all = append(joined(all), set...)
 	// In the order in which an engine ranks rows that are alike: the largest unit first.
 	slices.SortStableFunc(all, func(a, b missing) int { return slices.Compare(b.unit, a.unit) })
 	return all

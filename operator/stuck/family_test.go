@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	bigfleet "github.com/tonnage/tonnage/api/bigfleet/v1alpha1"
 	api "github.com/tonnage/tonnage/api/v1alpha1"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/operator/rollup"
@@ -499,18 +500,101 @@ func TestPodWithoutRequests(t *testing.T) {
 	}
 }
 
-// TestManyResources: what pods ask for that no node has is counted up to a bound, however many resources they name.
-func TestManyResources(t *testing.T) {
+// rolledUp is the roll-up of the requests where machines have 32 cores, and what is refused of plans.
+func (c *cluster) rolledUp() (needs []*bigfleet.CapacityNeed, refused error) {
+	var g rollup.Aggregator
+	g.Limit(rollup.Limits{Offered: map[string]int64{"cpu": 32000, "memory": 64 << 30, "pods": 110}})
+	out := g.Aggregate(c.Requests)
+	for _, r := range out.Refused {
+		if r.Request.Namespace == api.NamespaceOfPlans {
+			refused = r.Err
+		}
+	}
+	return out.Needs, refused
+}
+
+// TestStrangeResources: what pods ask for that no node has, and be it of a thousand names or without measure, is not in a plan: it would be refused as a
+// whole, and machines be given back.
+func TestStrangeResources(t *testing.T) {
+	for name, asks := range map[string]func(int) string{
+		"much": func(int) string { return "cpu=1 evil.io/x=1000T" },
+		"many": func(i int) string { return fmt.Sprintf("cpu=1 evil.io/x%d=1", i) },
+	} {
+		c := &cluster{}
+		for _, n := range []string{"n1", "n2", "n3"} {
+			c.node(n, "cpu=8 memory=16Gi pods=110")
+			c.pod("on-"+n, n, "cpu=5 memory=1Gi")
+		}
+		for i := range 17 {
+			c.pod(fmt.Sprint("evil", i), "", asks(i))
+		}
+		for range 3 {
+			c.after(0)
+			needs, refused := c.rolledUp()
+			if refused != nil {
+				t.Errorf("%s: the plan is refused: %v", name, refused)
+			}
+			if !slices.ContainsFunc(needs, func(n *bigfleet.CapacityNeed) bool { return n.AggregateResources["cpu"] == "24" }) {
+				t.Errorf("%s: the machines are not asked for: %v", name, needs)
+			}
+		}
+	}
+}
+
+// TestOrderOfSizes: how large a size is does not depend on the order of resources.
+func TestOrderOfSizes(t *testing.T) {
 	c := &cluster{}
-	c.node("n", "cpu=4 memory=16Gi pods=110")
-	for i := range 100 {
-		c.pod(fmt.Sprint("p", i), "", fmt.Sprintf("cpu=1 memory=1Gi example.com/r%d=1", i))
+	c.node("n", "cpu=8 memory=16Gi pods=110")
+	c.pod("a", "n", "cpu=8 memory=1Gi")
+	c.pod("large", "", "cpu=1 memory=60Gi")
+	for i := range 4 {
+		c.pod(fmt.Sprint("p", i), "", fmt.Sprintf("cpu=%d memory=1Gi", 8-i))
 	}
-	if f := look(&c.View); len(f.dims) != dimsMax || f.unknown(c.Pods[99]) == "" {
-		t.Errorf("%d resources are counted", len(f.dims))
-	}
+	c.unsatisfied("NoMatchingSupply")
 	c.after(0)
-	if said := c.after(time.Minute); strings.Contains(said, "write") {
-		t.Errorf("it does not rest: %q", said)
+	c.after(time.Minute) // two sizes are apart
+	if got, want := c.rows(t), "row 1/1, row 16/8, row 18/7"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestNewOnesApart: pods that come while their size is apart are asked for apart too.
+func TestNewOnesApart(t *testing.T) {
+	c := &cluster{}
+	c.node("n", "cpu=8 memory=16Gi pods=110")
+	c.pod("a", "n", "cpu=8 memory=1Gi")
+	c.pod("six", "", "cpu=6 memory=1Gi")
+	c.pod("two", "", "cpu=2 memory=1Gi")
+	c.unsatisfied("NoMatchingSupply")
+	c.after(0)
+	for i := range 3 {
+		c.pod(fmt.Sprint("new", i), "", "cpu=6 memory=1Gi", func(p *corev1.Pod) { p.Status.Conditions = nil })
+	}
+	c.after(5 * time.Second)
+	if got, want := c.rows(t), "row 2/2, row 32/6"; got != want { // 8 are held
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestWhatIsApartPartsNothing: that a pod which is apart finds no machine is no reason to set others apart.
+func TestWhatIsApartPartsNothing(t *testing.T) {
+	c := &cluster{}
+	c.node("n", "cpu=8 memory=16Gi pods=110")
+	c.pod("a", "n", "cpu=8 memory=1Gi")
+	c.pod("giant", "", "cpu=16 memory=1Gi")
+	for i := range 5 {
+		c.pod(fmt.Sprint("p", i), "", fmt.Sprintf("cpu=%d memory=1Gi", i+2))
+	}
+	c.Requests[1].Status.SizeClass = new(int32(2))
+	c.unsatisfied("NoMatchingSupply")
+	c.after(0)
+	was := c.rows(t)
+	c.unsatisfied(api.ReasonWaitingForDrain)
+	c.Requests[1].Status.Conditions[0].Reason = "NoMatchingSupply"
+	for i := range 12 {
+		c.after(time.Duration(i) * 30 * time.Second)
+	}
+	if got := c.rows(t); got != was {
+		t.Errorf("%q, then %q", was, got)
 	}
 }

@@ -102,6 +102,7 @@ func Plan(v *View, cfg Config) *Result {
 	exact := f.familyOf(v, rows, had, cfg)
 	if exact != nil {
 		f.adopt(exact, v)
+		exact.rows = slices.DeleteFunc(exact.rows, f.isUnknown)
 		f.findStuckOf(exact, v, cfg, out)
 	}
 	f.findStuck(v, rows, exact, cfg, out)

@@ -1,8 +1,6 @@
 package stuck
 
 import (
-	"cmp"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -70,53 +68,30 @@ func (n *node) free() amounts {
 
 // fleet is a view in figures.
 type fleet struct {
-	dims    []corev1.ResourceName
-	offered map[corev1.ResourceName]bool // those of dims that nodes have, or machines on their way
-	nodes   []*node
-	read    map[*corev1.Pod]amounts // what pods ask for, once it was looked at
-	asked   map[types.UID]*api.CapacityRequest
+	dims  []corev1.ResourceName
+	nodes []*node
+	read  map[*corev1.Pod]amounts // what pods ask for, once it was looked at
+	asked map[types.UID]*api.CapacityRequest
 }
 
-// dimsMax is how many resources are counted, beyond those that nodes have: anybody may ask for any.
-const dimsMax = 64
-
-// look reads nodes, in the order of their names, and the pods that are on them. It counts the resources that nodes have, those
-// of more lists, and those that pods ask for, at most dimsMax with these.
+// look reads nodes, in the order of their names, and the pods that are on them. It counts the resources that nodes have, and those
+// of more lists; where there are none, cores, memory and pods.
 func look(v *View, more ...corev1.ResourceList) *fleet {
-	f := &fleet{read: make(map[*corev1.Pod]amounts, len(v.Pods)), offered: map[corev1.ResourceName]bool{}}
+	f := &fleet{read: make(map[*corev1.Pod]amounts, len(v.Pods))}
 	for _, n := range v.Nodes {
 		more = append(more, n.Status.Allocatable)
 	}
 	for _, list := range more {
 		for name := range list {
-			f.offered[name] = true
-		}
-	}
-	f.dims = slices.Collect(maps.Keys(f.offered))
-	if len(f.dims) == 0 {
-		f.dims = append(f.dims, corev1.ResourcePods)
-	}
-	requests, asked := make(map[*corev1.Pod]corev1.ResourceList, len(v.Pods)), map[corev1.ResourceName]bool{}
-	for _, p := range v.Pods {
-		requests[p] = podresource.PodRequests(p, podresource.PodResourcesOptions{})
-		for name, q := range requests[p] {
-			if !q.IsZero() && !f.offered[name] && !ended(p) {
-				asked[name] = true
+			if !slices.Contains(f.dims, name) {
+				f.dims = append(f.dims, name)
 			}
 		}
 	}
-	device := func(name corev1.ResourceName) int { return strings.Count(string(name), "/") }
-	names := slices.Collect(maps.Keys(asked))
-	slices.SortFunc(names, func(a, b corev1.ResourceName) int { return cmp.Or(cmp.Compare(device(a), device(b)), cmp.Compare(a, b)) })
-	for _, name := range names {
-		if len(f.dims) < dimsMax {
-			f.dims = append(f.dims, name)
-		}
+	if len(f.dims) == 0 {
+		f.dims = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods}
 	}
 	slices.Sort(f.dims)
-	for p, list := range requests {
-		f.read[p] = f.asksOf(list)
-	}
 	byName := make(map[string]*node, len(v.Nodes))
 	for _, n := range v.Nodes {
 		x := &node{Node: n, allocatable: f.amounts(n.Status.Allocatable), used: make(amounts, len(f.dims))}
@@ -223,23 +198,18 @@ func (f *fleet) asks(p *corev1.Pod) amounts {
 	if known := f.read[p]; known != nil {
 		return known
 	}
-	out := f.asksOf(podresource.PodRequests(p, podresource.PodResourcesOptions{}))
-	f.read[p] = out
-	return out
-}
-
-func (f *fleet) asksOf(requests corev1.ResourceList) amounts {
-	out := f.amounts(requests)
+	out := f.amounts(podresource.PodRequests(p, podresource.PodResourcesOptions{}))
 	if d := slices.Index(f.dims, corev1.ResourcePods); d >= 0 {
 		out[d] = 1
 	}
+	f.read[p] = out
 	return out
 }
 
 // unknown returns a resource that a pod asks for and no node has; "" = there is none.
 func (f *fleet) unknown(p *corev1.Pod) corev1.ResourceName {
 	for name, q := range podresource.PodRequests(p, podresource.PodResourcesOptions{}) {
-		if !q.IsZero() && !f.offered[name] {
+		if !q.IsZero() && !slices.Contains(f.dims, name) {
 			return name
 		}
 	}

@@ -121,14 +121,14 @@ func (v *Inventory) recount(r columnar.Row) {
 
 // Recount tells operators of the machines that are counted for something else since fingerprints of profiles have another meaning. O(machines) where
 // there are such fingerprints.
-func (v *Inventory) Recount(turned []uint64) {
-	if v.listener == nil || len(turned) == 0 {
+func (v *Inventory) Recount(turned []uint64, all bool) {
+	if v.listener == nil || len(turned) == 0 && !all {
 		return
 	}
 	slices.Sort(turned)
 	turned = slices.Compact(turned)
 	for r, fingerprint := range v.Table.View().Fingerprint {
-		if _, is := slices.BinarySearch(turned, fingerprint); is && v.Table.Has(columnar.Row(r)) {
+		if _, is := slices.BinarySearch(turned, fingerprint); (is || all) && v.Table.Has(columnar.Row(r)) {
 			v.recount(columnar.Row(r))
 		}
 	}
