@@ -58,7 +58,7 @@ func (f *fleet) familyOf(v *View, rows map[string]*row, had []*api.CapacityReque
 	families := map[string]*family{}
 	for _, key := range slices.Sorted(maps.Keys(rows)) {
 		r := rows[key]
-		if len(r.of.Spec.TopologySpread) > 0 {
+		if len(r.of.Spec.TopologySpread) > 0 || f.isUnknown(r) {
 			continue
 		}
 		x := families[r.Family]
@@ -101,7 +101,7 @@ func (f *fleet) familyOf(v *View, rows map[string]*row, had []*api.CapacityReque
 func (f *fleet) adopt(x *family, v *View) {
 	for _, p := range v.Pods {
 		request := f.asked[p.UID]
-		if request == nil || ended(p) || p.Spec.NodeName != "" || request.Status.Phase == api.RequestAcknowledged || leftOut(request) {
+		if request == nil || ended(p) || p.Spec.NodeName != "" || request.Status.Phase == api.RequestAcknowledged || leftOut(request) || f.unknown(p) != "" {
 			continue
 		}
 		id, err := rollup.KindOf(request)

@@ -598,3 +598,25 @@ func TestWhatIsApartPartsNothing(t *testing.T) {
 		t.Errorf("%q, then %q", was, got)
 	}
 }
+
+// TestOnlyUnknown: a plan goes with the last pod that asks for what some node has.
+func TestOnlyUnknown(t *testing.T) {
+	c := &cluster{}
+	c.node("n", "cpu=8 memory=16Gi pods=110")
+	c.pod("a", "n", "cpu=8 memory=1Gi")
+	c.pod("gpu", "", "cpu=1 memory=1Gi gpu.io/gpu=1")
+	c.after(0)
+	if got, want := c.rows(t), "* 8/8"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	c.Pods, c.Requests = c.Pods[1:], c.Requests[1:]
+	if said := c.after(time.Minute); said != "delete; gpu: NoMachineWouldHelp" {
+		t.Error(said)
+	}
+	c.Requests[0].Status = api.CapacityRequestStatus{} // nobody has heard it
+	c.pod("b", "n", "cpu=8 memory=1Gi")
+	c.after(2 * time.Minute)
+	if got, want := c.rows(t), "* 8/8"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

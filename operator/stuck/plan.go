@@ -102,7 +102,6 @@ func Plan(v *View, cfg Config) *Result {
 	exact := f.familyOf(v, rows, had, cfg)
 	if exact != nil {
 		f.adopt(exact, v)
-		exact.rows = slices.DeleteFunc(exact.rows, f.isUnknown)
 		f.findStuckOf(exact, v, cfg, out)
 	}
 	f.findStuck(v, rows, exact, cfg, out)
@@ -151,7 +150,7 @@ func (f *fleet) findStuck(v *View, rows map[string]*row, exact *family, cfg Conf
 			continue
 		}
 		id, err := rollup.RowOf(r)
-		if err != nil || exact != nil && id.Family == exact.key {
+		if err != nil || exact != nil && slices.Contains(exact.rows, rows[id.Key]) {
 			continue
 		}
 		if f.comes(p, v.Now, cfg.After) {
@@ -323,12 +322,12 @@ func (f *fleet) raise(v *View, r *row, cfg Config, out *Result) {
 	}
 	// What was asked for went to machines of the row that have others' pods on them: more. At most
 	// all that its nodes have, and the pods twice: then a machine is missing by any account.
-	stuck := f.sum(r.stuck)
+	stuck, wanted := f.sum(r.stuck), f.wanted(r)
 	changed := false
 	for d := range asked {
 		more := max(asked[d], had[d]) + stuck[d]<<min(max(0, tried.absorbed-1), doublingsMax)
 		asked[d] = max(had[d], min(more, s.all[d]+2*stuck[d]))
-		changed = changed || asked[d] != had[d]
+		changed = changed || wanted[d] > 0 && asked[d] != had[d] // what nobody asks for is not written
 	}
 	if changed {
 		f.ask(v, r, asked, tried, out)
