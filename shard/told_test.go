@@ -280,3 +280,24 @@ func TestOperatorsHearCountsAfterARestart(t *testing.T) {
 		t.Errorf("after that: %q", got)
 	}
 }
+
+// TestOperatorsHearCountsOfManyProfiles: so it is where more profiles come at once than are remembered one by one.
+func TestOperatorsHearCountsOfManyProfiles(t *testing.T) {
+	w, o := toldWorld(t, []model.Machine{inRack(machine("m", model.Idle, ""), "r")})
+	w.report("c1", gang(t, 1, 4))
+	w.step()
+	w.step()
+	w.restart()
+	w.step()
+	o.states = nil
+	w.report("c1", gang(t, 1, 4))
+	many := make([]model.Need, 5000)
+	for i := range many {
+		many[i] = need(t, int32(-i-1), 4)
+	}
+	w.report("c2", many...)
+	w.step()
+	if got := o.lastCount(); got != "Configured group" {
+		t.Errorf("told %q", got)
+	}
+}

@@ -64,20 +64,34 @@ func kindOf(r *row) string {
 
 // waiting are pods that find no machine: those that are stuck, and those of which nobody knows a machine that would hold them.
 type waiting struct {
-	pods []*corev1.Pod
-	row  map[*corev1.Pod]*row
+	pods     []*corev1.Pod        // those that find no room on a machine that comes either
+	row      map[*corev1.Pod]*row // of all of them
+	helpless map[*corev1.Pod]bool
 }
 
 func (x *family) waiting() waiting {
-	out := waiting{row: map[*corev1.Pod]*row{}}
+	out := waiting{row: map[*corev1.Pod]*row{}, helpless: map[*corev1.Pod]bool{}}
 	for _, r := range x.rows {
-		for _, pods := range [][]*corev1.Pod{r.stuck, r.helpless} {
-			for _, p := range pods {
-				out.pods, out.row[p] = append(out.pods, p), r
-			}
+		for _, p := range slices.Concat(r.stuck, r.helpless) {
+			out.pods, out.row[p] = append(out.pods, p), r
+		}
+		for _, p := range r.helpless {
+			out.helpless[p] = true
 		}
 	}
 	return out
+}
+
+// split parts them into those of which nobody knows a machine that would hold them, and those that are stuck.
+func (w *waiting) split() (helpless, stuck []*corev1.Pod) {
+	for _, p := range w.pods {
+		if w.helpless[p] {
+			helpless = append(helpless, p)
+		} else {
+			stuck = append(stuck, p)
+		}
+	}
+	return helpless, stuck
 }
 
 // waitsInVain tells whether a pod has waited long enough for a scheduler that is busy, and the shard answers that there are no machines for
@@ -124,8 +138,8 @@ func singlesOf(kinds int) int { return max(0, rollup.ApartMax/max(1, kinds)-1) }
 
 // part has more sizes asked for apart, of those kinds of which pods wait in vain: half as many again, and no more than have a row each for a while. One
 // size of each kind is not apart. What is apart stays so for as long as pods of the kind find no machine.
-func (f *fleet) part(w *waiting, was parting, now time.Time, cfg Config) parting {
-	due, kinds, bands := map[string]bool{}, f.sizesOf(w), f.bands(w, was)
+func (f *fleet) part(w *waiting, kinds map[string][]amounts, was parting, now time.Time, cfg Config) parting {
+	due, bands := map[string]bool{}, bandsOf(kinds, was)
 	for _, p := range w.pods {
 		kind := kindOf(w.row[p])
 		due[kind] = due[kind] || now.Sub(was.at) >= patience*cfg.After && f.waitsInVain(p, now, cfg) &&
@@ -154,13 +168,12 @@ type band struct {
 	sizes map[string]bool // as textOf writes them
 }
 
-// bands are the rows that are asked for apart.
-func (f *fleet) bands(w *waiting, p parting) (out []band) {
+// bandsOf are the rows that are asked for apart, of the sizes of each kind.
+func bandsOf(kinds map[string][]amounts, p parting) (out []band) {
 	counts := p.counts()
 	if len(counts) == 0 {
 		return nil
 	}
-	kinds := f.sizesOf(w)
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		sizes := kinds[kind]
 		sizes = sizes[:min(counts[kind], len(sizes)-1)]
@@ -192,14 +205,6 @@ func (f *fleet) notApart(r *row, pods []*corev1.Pod, bands []band) []*corev1.Pod
 
 // missedApart is what the bands miss: what waits, as often as more was asked for in vain, and what has come since beyond what there is room for.
 func (f *fleet) missedApart(x *family, w *waiting, bands []band, room amounts, often int) (out []missing) {
-	known := map[*corev1.Pod]bool{}
-	for _, r := range x.rows {
-		for _, pods := range [][]*corev1.Pod{r.stuck, r.helpless} {
-			for _, p := range pods {
-				known[p] = true
-			}
-		}
-	}
 	for i := range bands {
 		m, fresh := missing{asks: make(amounts, len(f.dims)), unit: make(amounts, len(f.dims))}, make(amounts, len(f.dims))
 		for _, p := range w.pods {
@@ -212,7 +217,7 @@ func (f *fleet) missedApart(x *family, w *waiting, bands []band, room amounts, o
 		}
 		for _, r := range x.rows {
 			for _, p := range r.pending {
-				if !known[p] && bands[i].has(f, r, p) {
+				if w.row[p] == nil && bands[i].has(f, r, p) {
 					fresh = f.plus(fresh, f.asks(p))
 				}
 			}

@@ -25,12 +25,18 @@ func (c *cluster) unsatisfied(reason string) {
 	}
 }
 
-// TestAskedApart: where a shard has no machine for a row, the largest pods are asked for apart, one size more each minute, since all machines of a row hold
-// the largest of its pods. While machines come, and once all pods run, it is one row again.
-func TestAskedApart(t *testing.T) {
+// full is a cluster with a node of 8 cores, which a pod takes up.
+func full() *cluster {
 	c := &cluster{}
 	c.node("n", "cpu=8 memory=16Gi pods=110")
 	c.pod("a", "n", "cpu=8 memory=1Gi")
+	return c
+}
+
+// TestAskedApart: where a shard has no machine for a row, the largest pods are asked for apart, one size more each minute, since all machines of a row hold
+// the largest of its pods. While machines come, and once all pods run, it is one row again.
+func TestAskedApart(t *testing.T) {
+	c := full()
 	for _, size := range []string{"cpu=6 memory=8Gi", "cpu=6 memory=8Gi", "cpu=4 memory=1Gi", "cpu=2 memory=1Gi", "cpu=2 memory=1Gi"} {
 		c.pod(fmt.Sprint("p", len(c.Pods)), "", size)
 	}
@@ -145,9 +151,7 @@ func TestApartWhileMachinesCome(t *testing.T) {
 		t.Errorf("while its machine comes: %q, %q", got, c.rows(t))
 	}
 
-	c = &cluster{}
-	c.node("n", "cpu=8 memory=16Gi pods=110")
-	c.pod("a", "n", "cpu=8 memory=1Gi")
+	c = full()
 	for i := range 10 {
 		c.pod(fmt.Sprint("six", i), "", "cpu=6 memory=1Gi")
 	}
@@ -302,9 +306,7 @@ func TestStrangeResources(t *testing.T) {
 
 // TestOrderOfSizes: how large a size is does not depend on the order of resources.
 func TestOrderOfSizes(t *testing.T) {
-	c := &cluster{}
-	c.node("n", "cpu=8 memory=16Gi pods=110")
-	c.pod("a", "n", "cpu=8 memory=1Gi")
+	c := full()
 	c.pod("large", "", "cpu=1 memory=60Gi")
 	for i := range 4 {
 		c.pod(fmt.Sprint("p", i), "", fmt.Sprintf("cpu=%d memory=1Gi", 8-i))
@@ -319,9 +321,7 @@ func TestOrderOfSizes(t *testing.T) {
 
 // TestNewOnesApart: pods that come while their size is apart are asked for apart too.
 func TestNewOnesApart(t *testing.T) {
-	c := &cluster{}
-	c.node("n", "cpu=8 memory=16Gi pods=110")
-	c.pod("a", "n", "cpu=8 memory=1Gi")
+	c := full()
 	c.pod("six", "", "cpu=6 memory=1Gi")
 	c.pod("two", "", "cpu=2 memory=1Gi")
 	c.unsatisfied("NoMatchingSupply")
@@ -337,9 +337,7 @@ func TestNewOnesApart(t *testing.T) {
 
 // TestWhatIsApartPartsNothing: that a pod which is apart finds no machine is no reason to set others apart.
 func TestWhatIsApartPartsNothing(t *testing.T) {
-	c := &cluster{}
-	c.node("n", "cpu=8 memory=16Gi pods=110")
-	c.pod("a", "n", "cpu=8 memory=1Gi")
+	c := full()
 	c.pod("giant", "", "cpu=16 memory=1Gi")
 	for i := range 5 {
 		c.pod(fmt.Sprint("p", i), "", fmt.Sprintf("cpu=%d memory=1Gi", i+2))
@@ -360,9 +358,7 @@ func TestWhatIsApartPartsNothing(t *testing.T) {
 
 // TestOnlyUnknown: a plan goes with the last pod that asks for what some node has.
 func TestOnlyUnknown(t *testing.T) {
-	c := &cluster{}
-	c.node("n", "cpu=8 memory=16Gi pods=110")
-	c.pod("a", "n", "cpu=8 memory=1Gi")
+	c := full()
 	c.pod("gpu", "", "cpu=1 memory=1Gi gpu.io/gpu=1")
 	c.after(0)
 	if got, want := c.rows(t), "* 8/8"; got != want {

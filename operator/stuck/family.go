@@ -45,7 +45,7 @@ type family struct {
 	shared   bool    // others wait for machines that may be its own: what is pending has no room for certain
 	asks     []bool  // by dimension: some of its pods ask for it
 	leftOut  amounts // of machines that its pods are on and that it leaves to others, while a shard may count them for it
-	alone    bool    // there is no other family
+	alone    bool    // there is no other family, and no row with hard spread
 	// adopted are machines that the shard counts for a row while all pods on them are of no row, by name: there was no other family when that was
 	// seen first.
 	adopted map[string]bool
@@ -55,10 +55,12 @@ type family struct {
 // familyOf finds the family that is planned exactly: the one that was, or else the one that has most nodes, or, where none has any, one that waits in
 // vain. nil = none.
 func (f *fleet) familyOf(v *View, rows map[string]*row, had []*api.CapacityRequest, cfg Config) *family {
-	families := map[string]*family{}
+	families, spread := map[string]*family{}, false
 	for _, key := range slices.Sorted(maps.Keys(rows)) {
 		r := rows[key]
-		if len(r.of.Spec.TopologySpread) > 0 || f.isUnknown(r) {
+		hasSpread := len(r.of.Spec.TopologySpread) > 0
+		spread = spread || hasSpread
+		if hasSpread || f.isUnknown(r) {
 			continue
 		}
 		x := families[r.Family]
@@ -91,7 +93,7 @@ func (f *fleet) familyOf(v *View, rows map[string]*row, had []*api.CapacityReque
 		}
 	}
 	if best != nil {
-		best.alone = len(families) == 1 && !slices.ContainsFunc(slices.Collect(maps.Values(rows)), func(r *row) bool { return len(r.of.Spec.TopologySpread) > 0 })
+		best.alone = len(families) == 1 && !spread
 	}
 	return best
 }
@@ -302,7 +304,7 @@ func (f *fleet) plan(x *family, v *View, cfg Config, out *Result) {
 	now := state{raised: was.raised, tried: was.tried, spare: was.spare, lowered: was.lowered, parted: was.parted}
 	if len(x.machines) == 0 {
 		w := x.waiting()
-		if f.part(&w, was.parted, v.Now, cfg).sizes == "" {
+		if f.part(&w, f.sizesOf(&w), was.parted, v.Now, cfg).sizes == "" {
 			return // its requests say it all
 		}
 	}
@@ -340,12 +342,13 @@ func (f *fleet) missed(x *family, v *View, cfg Config, now *state, out *Result) 
 		})
 	}
 	w.pods = f.withoutRoom(x, w.pods)
-	helpless, stuck := x.split(w.pods)
+	helpless, stuck := w.split()
 	out.Stuck += len(stuck)
 	stuck = f.attempt(x, stuck, v, cfg, now, out)
 	w.pods = slices.Concat(helpless, stuck)
-	now.parted = f.part(&w, now.parted, v.Now, cfg)
-	apart := f.bands(&w, now.parted)
+	kinds := f.sizesOf(&w)
+	now.parted = f.part(&w, kinds, now.parted, v.Now, cfg)
+	apart := bandsOf(kinds, now.parted)
 	room, often := f.roomOf(x), min(max(0, now.tried.absorbed-1), plannedDoublings)
 	byRow := map[*row][]*corev1.Pod{}
 	for _, p := range stuck {
@@ -389,24 +392,6 @@ func (f *fleet) missed(x *family, v *View, cfg Config, now *state, out *Result) 
 	// In the order in which an engine ranks rows that are alike: the largest unit first.
 	slices.SortStableFunc(all, func(a, b missing) int { return slices.Compare(b.unit, a.unit) })
 	return all
-}
-
-// split parts pods into those of which nobody knows a machine that would hold them, and all others.
-func (x *family) split(pods []*corev1.Pod) (helpless, others []*corev1.Pod) {
-	is := map[*corev1.Pod]bool{}
-	for _, r := range x.rows {
-		for _, p := range r.helpless {
-			is[p] = true
-		}
-	}
-	for _, p := range pods {
-		if is[p] {
-			helpless = append(helpless, p)
-		} else {
-			others = append(others, p)
-		}
-	}
-	return helpless, others
 }
 
 // roomOf is what is left of a family's machines; nothing where others may come to them.
