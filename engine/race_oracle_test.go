@@ -148,7 +148,7 @@ func acquireRacing(p *assign.Pass, all []*assign.Worker) {
 func (r *race) mayEnter(need, rank int32) bool {
 	n := &r.p.Lines[need]
 	k := &r.p.Kinds[n.Kind]
-	return r.p.Opts.Acquire == AcquireCheapest && !k.Same && len(k.Spread) == 0 && !r.p.Special[rank] && n.Status&(state.SitsOut|state.IsUncredited) == 0 && !r.p.AnyLower(k)
+	return r.p.Opts.Acquire == AcquireCheapest && !k.Same && len(k.Spread) == 0 && !r.p.Special.Has(uint32(rank)) && n.Status&(state.SitsOut|state.IsUncredited) == 0 && !r.p.AnyLower(k)
 }
 
 // enter lets a need race; a full window is run first, and one in which a

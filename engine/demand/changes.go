@@ -3,6 +3,7 @@ package demand
 import (
 	"cmp"
 	"slices"
+	"unsafe"
 )
 
 // ClusterChange says what may have changed in one cluster.
@@ -15,6 +16,8 @@ type ClusterChange struct {
 	// Rows of the block that may have changed, ascending, each once; none when
 	// Whole. No rows at all: the cluster reported for the first time.
 	Rows []uint32
+	// Arrived are those of Rows whose arrival may have changed.
+	Arrived []uint32
 }
 
 // The bounds of what is remembered of the past: so many rows, and so many changes of
@@ -46,17 +49,29 @@ type change struct {
 	open    bool // rows that change one by one may still join
 }
 
+// changedRow is a row that has changed, above a bit that says whether its arrival has.
+type changedRow uint32
+
+const arrivedBit changedRow = 1
+
+func (x changedRow) row() uint32 { return uint32(x >> 1) }
+
+// The number of every row leaves the bit free.
+const _ = 1<<31 - uint(RowsMax)
+
 // changeLog remembers the latest changes, in their order.
 type changeLog struct {
 	entries []change
-	rows    []uint32
+	rows    []changedRow
 	from    uint64 // changes up to this version are forgotten
 	// How many rows and entries are remembered.
 	rowsMax, entriesMax int
 	// Scratch of the answer.
-	order  []int32
-	answer []ClusterChange
-	merged []uint32
+	order   []int32
+	answer  []ClusterChange
+	merging []changedRow
+	merged  []uint32
+	arrived []uint32
 }
 
 // fit bounds what is remembered by the size of the table.
@@ -66,7 +81,7 @@ func (l *changeLog) fit(rows, clusters int) {
 }
 
 // note remembers that rows of a cluster's block changed, which has so many.
-func (l *changeLog) note(version uint64, cluster string, rows []uint32, of int) {
+func (l *changeLog) note(version uint64, cluster string, rows []changedRow, of int) {
 	if tooMany(len(rows), of) {
 		l.noteWhole(version, cluster)
 		return
@@ -96,7 +111,7 @@ func (l *changeLog) noteOne(version uint64, cluster string, row uint32, of int) 
 	if x.whole {
 		return
 	}
-	if l.rows = append(l.rows, row); tooMany(len(l.rows)-int(x.first), of) {
+	if l.rows = append(l.rows, changedRow(row)<<1); tooMany(len(l.rows)-int(x.first), of) {
 		x.whole, l.rows = true, l.rows[:x.first]
 	}
 }
@@ -147,7 +162,7 @@ func (l *changeLog) since(version uint64) []ClusterChange {
 		return cmp.Or(cmp.Compare(l.entries[a].cluster, l.entries[b].cluster), cmp.Compare(a, b))
 	})
 	clear(l.answer)
-	l.answer, l.merged = l.answer[:0], slices.Grow(l.merged[:0], len(l.rows))
+	l.answer, l.merged, l.arrived = l.answer[:0], slices.Grow(l.merged[:0], len(l.rows)), l.arrived[:0]
 	for order := l.order; len(order) > 0; {
 		n := 1
 		for n < len(order) && l.entries[order[n]].cluster == l.entries[order[0]].cluster {
@@ -162,31 +177,41 @@ func (l *changeLog) since(version uint64) []ClusterChange {
 // merge makes one change of a cluster's entries. l.merged has room for them.
 func (l *changeLog) merge(entries []int32) ClusterChange {
 	c := ClusterChange{Cluster: l.entries[entries[0]].cluster}
-	from := len(l.merged)
+	l.merging = l.merging[:0]
 	for _, i := range entries {
 		c.Whole = c.Whole || l.entries[i].whole
 		to := uint32(len(l.rows))
 		if int(i)+1 < len(l.entries) {
 			to = l.entries[i+1].first
 		}
-		l.merged = append(l.merged, l.rows[l.entries[i].first:to]...)
+		l.merging = append(l.merging, l.rows[l.entries[i].first:to]...)
 	}
 	if c.Whole {
-		l.merged = l.merged[:from]
 		return c
 	}
-	rows := l.merged[from:]
-	slices.Sort(rows)
-	rows = slices.Compact(rows)
-	l.merged = l.merged[:from+len(rows)]
-	if len(rows) > 0 {
-		c.Rows = rows[:len(rows):len(rows)]
+	slices.Sort(l.merging)
+	rows, arrived := len(l.merged), len(l.arrived)
+	for i, x := range l.merging {
+		if i+1 < len(l.merging) && l.merging[i+1].row() == x.row() {
+			continue // the last one of a row has the bit if any has
+		}
+		l.merged = append(l.merged, x.row())
+		if x&arrivedBit != 0 {
+			l.arrived = append(l.arrived, x.row())
+		}
+	}
+	if rows < len(l.merged) {
+		c.Rows = l.merged[rows:len(l.merged):len(l.merged)]
+	}
+	if arrived < len(l.arrived) {
+		c.Arrived = l.arrived[arrived:len(l.arrived):len(l.arrived)]
 	}
 	return c
 }
 
 func (l *changeLog) bytes() int64 {
-	return int64(cap(l.entries)+cap(l.answer))*48 + int64(cap(l.rows)+cap(l.order)+cap(l.merged))*4
+	return int64(cap(l.entries))*int64(unsafe.Sizeof(change{})) + int64(cap(l.answer))*int64(unsafe.Sizeof(ClusterChange{})) +
+		int64(cap(l.rows)+cap(l.order)+cap(l.merging)+cap(l.merged)+cap(l.arrived))*4
 }
 
 // Version changes whenever the demand does, and never goes back.

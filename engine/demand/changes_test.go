@@ -60,6 +60,9 @@ func unnamed(before, after sight, changes []demand.ClusterChange) string {
 			if _, ok := slices.BinarySearch(x.Rows, uint32(i)); !ok && !reflect.DeepEqual(was[i], is[i]) {
 				return fmt.Sprintf("%s row %d", c, i)
 			}
+			if _, ok := slices.BinarySearch(x.Arrived, uint32(i)); !ok && was[i].Arrival != is[i].Arrival {
+				return fmt.Sprintf("%s row %d as one that arrived", c, i)
+			}
 		}
 	}
 	return ""
@@ -224,7 +227,11 @@ func TestEachFieldIsAChange(t *testing.T) {
 			if err := d.Load("a", rows); err != nil {
 				t.Fatal(err)
 			}
-			if got, _ := d.Changes(at); !reflect.DeepEqual(got, []demand.ClusterChange{{Cluster: "a", Rows: []uint32{66}}}) {
+			want := demand.ClusterChange{Cluster: "a", Rows: []uint32{66}}
+			if name == "arrival" {
+				want.Arrived = want.Rows
+			}
+			if got, _ := d.Changes(at); !reflect.DeepEqual(got, []demand.ClusterChange{want}) {
 				t.Errorf("changes are %+v", got)
 			}
 		})

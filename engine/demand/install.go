@@ -23,7 +23,8 @@ type installer struct {
 	beyond  []model.Resources // by the builder's vector: what of it has no dimension; empty when all has
 	values  []int64           // scratch
 	changed []uint64          // a bit per row
-	rows    []uint32          // the same as a list
+	arrived []uint64          // a bit per row whose arrival is another
+	rows    []changedRow      // both as a list
 	match   matcher
 	uneven  unevenScratch
 }
@@ -119,11 +120,13 @@ func (t *Table) write(b *Builder, old *Block, continued bool) {
 			t.continueRows(b, old)
 		}
 	}
-	x.changed = slices.Grow(x.changed[:0], (n+63)/64)[:(n+63)/64]
-	clear(x.changed)
+	for _, set := range []*[]uint64{&x.changed, &x.arrived} {
+		*set = slices.Grow((*set)[:0], (n+63)/64)[:(n+63)/64]
+		clear(*set)
+	}
 	t.writeRefs(b, block, min(had, n))
 	block.findUneven(x, len(t.profiles.byID))
-	writeColumn(x, &block.arrival, b.arrival)
+	block.writeArrivals(x, b.arrival)
 	block.writeParked(x, b, n)
 	block.writeSparse(x, b)
 	block.writeUnoffered(x, b)
@@ -147,7 +150,8 @@ func (t *Table) noteWritten(block *Block, renumbered bool) {
 	if !renumbered {
 		for w, word := range x.changed {
 			for ; word != 0; word &= word - 1 {
-				x.rows = append(x.rows, uint32(w*64+bits.TrailingZeros64(word)))
+				at := bits.TrailingZeros64(word)
+				x.rows = append(x.rows, changedRow(w*64+at)<<1|changedRow(x.arrived[w]>>at&1))
 			}
 		}
 		if len(x.rows) == 0 {
@@ -256,14 +260,14 @@ func (t *Table) swap(h *holders, at *uint32, id uint32, row int) {
 	}
 }
 
-// writeColumn writes a plain column.
-func writeColumn(x *installer, col *[]int64, values []int64) {
-	*col = resized(*col, len(values))
-	c := *col
-	for i, v := range values {
-		if c[i] != v {
-			c[i] = v
+// writeArrivals writes the arrivals, which are not counted.
+func (b *Block) writeArrivals(x *installer, arrivals []int64) {
+	b.arrival = resized(b.arrival, len(arrivals))
+	for i, at := range arrivals {
+		if b.arrival[i] != at {
+			b.arrival[i] = at
 			x.mark(i)
+			x.arrived[i/64] |= 1 << (i % 64)
 		}
 	}
 }
@@ -326,5 +330,5 @@ func (t *Table) Replace(cluster string, rows []model.Need) error {
 }
 
 func (x *installer) bytes() int64 {
-	return int64(cap(x.profile)+cap(x.vector)+cap(x.group)+cap(x.rows)+cap(x.match.next))*4 + int64(cap(x.values)+cap(x.changed))*8 + int64(len(x.match.heads))*2*12 + x.uneven.bytes()
+	return int64(cap(x.profile)+cap(x.vector)+cap(x.group)+cap(x.rows)+cap(x.match.next))*4 + int64(cap(x.values)+cap(x.changed)+cap(x.arrived))*8 + int64(len(x.match.heads))*2*12 + x.uneven.bytes()
 }

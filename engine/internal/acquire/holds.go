@@ -189,10 +189,16 @@ func (p *Pass) NoteFreed(r columnar.Row) {
 
 // TakenBy returns the need whose plan of this cycle counts on a machine; ranks.None = none.
 func (x *Promised) TakenBy(r columnar.Row) int32 {
-	if x.Taker == nil {
+	if !x.taken.Has(uint32(r)) {
 		return ranks.None
 	}
-	return x.Taker[r] - 1
+	return x.takers[r]
+}
+
+// NoteTaker records the Need whose plan of this cycle counts on a machine.
+func (x *Promised) NoteTaker(r columnar.Row, need int32) {
+	x.taken.Set(uint32(r))
+	x.takers[r] = need
 }
 
 // ComesTo reports whether a machine is being created for a Need.

@@ -2,6 +2,7 @@ package acquire
 
 import (
 	"github.com/tonnage/tonnage/bitmap"
+	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/internal/free"
 	"github.com/tonnage/tonnage/engine/internal/order"
 	"github.com/tonnage/tonnage/engine/internal/plan"
@@ -23,6 +24,7 @@ type Store struct {
 	ways     free.Ways
 	layoutOf []*tupleLayout // by kind; see Stock.Layouts
 	layouts  map[free.Key][]spreadLayout
+	takers   map[columnar.Row]int32 // see Promised; its memory is kept
 }
 
 // Begin begins the pass of a cycle.
@@ -48,7 +50,13 @@ func (p *Pass) Lay(shares *tenancy.Shares) {
 	p.st.ways.Snapshot = p.Snap
 	p.Stock.Free[0] = free.NewPool(p.Arena, &p.Snap.Idle, p.Snap.Keep, &p.Reserved.Lower.Rows)
 	p.Stock.Free[1] = free.NewPool(p.Arena, &p.Snap.Speculative, p.Snap.IDRank, &p.Reserved.Lower.Rows)
-	p.Promised.Flying = bitmap.DenseIn(p.Arena, p.Snap.Supply.RowMax())
+	rows := p.Snap.Supply.RowMax()
+	p.Promised.taken, p.Promised.Flying = bitmap.DenseIn(p.Arena, rows), bitmap.DenseIn(p.Arena, rows)
+	if p.st.takers == nil {
+		p.st.takers = map[columnar.Row]int32{}
+	}
+	clear(p.st.takers)
+	p.Promised.takers = p.st.takers
 	p.IndexHolds(shares)
 	for i := range p.Stock.Free {
 		p.Stock.Free[i].Rewind(p.Taken)
@@ -72,7 +80,8 @@ type Stock struct {
 // Promised is what plans of preemption count on, and what they set free. Phase 2 writes it; in
 // phase 1 reservations that end set Freed, and the rest is empty.
 type Promised struct {
-	Taker  []int32      // by row: 1 + the Need whose plan counts on the machine; nil = no plan
-	Flying bitmap.Dense // machines that drain for the Need that counts on them
-	Freed  []uint64     // classes of revoked machines and of voided reservations, as a set; nil = none
+	taken  bitmap.Dense           // machines that plans of this cycle count on
+	takers map[columnar.Row]int32 // the Needs of those plans
+	Flying bitmap.Dense           // machines that drain for the Need that counts on them
+	Freed  []uint64               // classes of revoked machines and of voided reservations, as a set; nil = none
 }

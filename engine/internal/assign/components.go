@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/bitmap"
 	"github.com/tonnage/tonnage/engine/internal/acquire"
 	"github.com/tonnage/tonnage/engine/internal/cycle"
 	"github.com/tonnage/tonnage/engine/internal/plan"
@@ -90,7 +91,7 @@ func (l *Worker) weighComponents(sets *union) (weights []int32, total int) {
 
 // findAsking marks the Needs whose turn may come to something, and sums their weights by kind.
 func (p *Pass) findAsking() {
-	p.Shortage.asking = alloc.Make[uint8](p.Arena, len(p.Order))
+	p.Shortage.asking = bitmap.DenseIn(p.Arena, len(p.Order))
 	for _, l := range p.st.workers {
 		l.walk.byKind = alloc.Make[int32](l.Arena, len(p.Kinds))
 	}
@@ -107,10 +108,10 @@ func (l *Worker) markAsking(fromWord, toWord int) {
 			if l.p.IsTurnIdle(rank, kind, false) {
 				continue
 			}
-			if !l.p.Shortage.Special[rank] && !l.p.Shortage.waits[rank] {
+			if !l.p.Shortage.Special.Has(uint32(rank)) && !l.p.Shortage.waits.Has(uint32(rank)) {
 				weight = 1
 			}
-			l.p.Shortage.asking[rank] = 1
+			l.p.Shortage.asking.Set(uint32(rank))
 			l.walk.byKind[kind] += weight
 		}
 	}
@@ -264,7 +265,13 @@ type Gatherer struct {
 // Fill gathers the next batch; an empty batch ends the walk.
 func (g *Gatherer) Fill(b *workers.Batch) {
 	b.N = 0
-	for g.rank = cycle.NextMark(g.Pass.Shortage.asking, g.rank); g.rank < len(g.Pass.Shortage.asking) && b.N < workers.BatchNeeds; g.rank = cycle.NextMark(g.Pass.Shortage.asking, g.rank+1) {
+	for ; b.N < workers.BatchNeeds; g.rank++ {
+		rank, ok := g.Pass.Shortage.asking.Next(uint32(g.rank))
+		if !ok {
+			g.rank = len(g.Pass.Order)
+			break
+		}
+		g.rank = int(rank)
 		kind := g.Pass.KindAt[g.rank]
 		if g.shares.Workers > 1 && g.shares.Kind[kind] != g.worker || g.Pass.IsTurnIdle(g.rank, kind, g.ahead) {
 			continue

@@ -1,6 +1,7 @@
 package assign
 
 import (
+	"github.com/tonnage/tonnage/bitmap"
 	"github.com/tonnage/tonnage/engine/internal/acquire"
 	"github.com/tonnage/tonnage/engine/internal/plan"
 	"github.com/tonnage/tonnage/engine/internal/state"
@@ -29,12 +30,12 @@ type Store struct {
 
 // Shortage says which Needs have a turn after credit, and what could still help them. Phase 1 writes it.
 type Shortage struct {
-	Gained  []bool   // by place in order: the Need was satisfied in its turn after credit
-	Special []bool   // by place in order: something is held for the Need, or was when the cycle began
-	waits   []bool   // by place in order: the Need's credit waits for its turn
-	asking  []uint8  // by place in order: 1 = a turn in phase 1 may come to something
-	hashes  []uint16 // by kind: soughtHash of its fingerprint
-	spares  []spares // by cluster: unclaimed machines for Needs whose credit waits
+	Gained  []bool       // by place in order: the Need was satisfied in its turn after credit
+	Special bitmap.Dense // by place in order: something is held for the Need, or was when the cycle began
+	waits   bitmap.Dense // by place in order: the Need's credit waits for its turn
+	asking  bitmap.Dense // by place in order: a turn in phase 1 may come to something
+	hashes  []uint16     // by kind: soughtHash of its fingerprint
+	spares  []spares     // by cluster: unclaimed machines for Needs whose credit waits
 }
 
 // Begin begins the pass of a cycle.

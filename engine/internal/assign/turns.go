@@ -2,6 +2,7 @@ package assign
 
 import (
 	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/bitmap"
 	"github.com/tonnage/tonnage/engine/internal/plan"
 	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/internal/workers"
@@ -58,19 +59,19 @@ func (l *Worker) TakeTurn(need, rank int32) {
 // credit waits. gathers says that the caller runs ahead of the deciding worker: it does not read the
 // spares, which change.
 func (p *Pass) IsTurnIdle(rank int, kind uint32, gathers bool) bool {
-	return p.IsSpent(kind) && !p.Special[rank] && (!p.waits[rank] || !gathers && p.hasNoSpares(p.Order[rank], kind))
+	return p.IsSpent(kind) && !p.Special.Has(uint32(rank)) && (!p.waits.Has(uint32(rank)) || !gathers && p.hasNoSpares(p.Order[rank], kind))
 }
 
 // markSpecial marks the Needs whose turn may matter although their kind has no free machine left.
 func (p *Pass) markSpecial() {
 	a, n := p.Arena, len(p.Order)
-	p.Special, p.waits, p.Gained = alloc.Make[bool](a, n), alloc.Make[bool](a, n), alloc.Make[bool](a, n)
+	p.Special, p.waits, p.Gained = bitmap.DenseIn(a, n), bitmap.DenseIn(a, n), alloc.Make[bool](a, n)
 	for need := range p.Reserved.Needs() {
-		p.Special[p.RankOf[need]] = true
+		p.Special.Set(uint32(p.RankOf[need]))
 	}
 	for c := range p.st.Clusters {
 		for _, need := range p.st.Clusters[c].Uncredited {
-			p.waits[p.RankOf[need]] = true
+			p.waits.Set(uint32(p.RankOf[need]))
 		}
 	}
 }

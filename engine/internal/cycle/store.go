@@ -6,7 +6,6 @@ import (
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/internal/holds"
 	"github.com/tonnage/tonnage/engine/internal/plan"
-	"github.com/tonnage/tonnage/engine/internal/ranks"
 	"github.com/tonnage/tonnage/engine/internal/reuse"
 	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/internal/workers"
@@ -30,7 +29,7 @@ type Store struct {
 	Kinds     state.Kinds
 	classesOf [][]uint32 // by matcher; see Fleet.ClassesOf
 	classMask []uint64   // by class; see Fleet.ClassMask
-	RankSlots []ranks.Slot
+	RankSlots []int32    // by row: the Need that sits on its rank slot; see ranks.Slots
 	Holds     holds.Store
 	Undoing   undoLists
 	Divided   []int32 // rows of one stamp whose machines were divided anew: their clusters are credited anew
@@ -70,10 +69,11 @@ type ClusterState struct {
 	// Stamps are the fingerprints that its machines carry, and that some carried before, if StampsKnown.
 	Stamps      StampFilter
 	StampsKnown bool
-	Restamped   bool  // some row has another kind, group or fold than in the last cycle
-	Patch       bool  // the rows are those of the last cycle, except for Changed
-	Satisfied   int32 // rows that credit alone satisfies
-	Changed     []uint32
+	Restamped   bool     // some row has another kind, group or fold than in the last cycle
+	Patch       bool     // the rows are those of the last cycle, except for Changed
+	Satisfied   int32    // rows that credit alone satisfies
+	Changed     []uint32 // rows that changed; of these Arrived had another arrival
+	Arrived     []uint32
 	LetGo       []int32 // lines whose claims credit lets go first; the Needs may rank otherwise now
 	Folds       folds
 	Fold        foldState
@@ -121,7 +121,7 @@ func (p *Pass) FindDirty(freeMoved bool) bool {
 		x.Dirty = x.Freeless && freeMoved
 		x.Replay = s.Dirty[c] || version != x.version
 		x.Patch = (x.Dirty || x.Replay) && src.Rows == src.Had
-		x.Changed, x.LetGo, x.Named = nil, x.LetGo[:0], false
+		x.Changed, x.Arrived, x.LetGo, x.Named = nil, nil, x.LetGo[:0], false
 		x.version = version
 	}
 	for _, need := range st.Divided {
@@ -224,7 +224,7 @@ func (p *Pass) findChanged() {
 			return
 		}
 		if x := &st.Clusters[c]; s.Clusters[c] == changes[i].Cluster {
-			x.Changed = changes[i].Rows
+			x.Changed, x.Arrived = changes[i].Rows, changes[i].Arrived
 			x.Patch = x.Patch && !changes[i].Whole
 		}
 	}
@@ -241,7 +241,7 @@ func (p *Pass) StartOver() {
 	st.reserve(rows, room)
 	st.Lines = alloc.MakeDirty[state.Line](st.Arena, rows)
 	st.Aggregates = alloc.MakeDirty[uint32](st.Arena, rows)
-	st.RankSlots = alloc.MakeDirty[ranks.Slot](st.Arena, rows)
+	st.RankSlots = alloc.MakeDirty[int32](st.Arena, rows)
 	st.RankOf = alloc.MakeDirty[int32](st.Arena, rows)
 	st.Order = alloc.MakeDirty[int32](st.Arena, rows)[:0]
 	st.KindAt = alloc.MakeDirty[uint32](st.Arena, rows)[:0]
@@ -261,7 +261,7 @@ func (p *Pass) StartOver() {
 // LineBytes and MachineBytes are the sizes of the columns per line and per machine: those of the store, and those of
 // gangs that package victims lays beside them.
 const (
-	LineBytes    = 32 + 4 + 16 + 4*4 + 1 + 1
+	LineBytes    = 32 + 6*4 + 1 + 1
 	MachineBytes = 8 + 1 + 4*4
 )
 

@@ -19,7 +19,8 @@ import (
 type Lower struct {
 	Classes [2][]LowerClass // by stage; ascending by class
 	Rows    bitmap.Dense    // all that are still held, acquired ones included
-	late    []lateness      // by row, of a machine that was held when the pass began
+	held    bitmap.Numbered // all that were held when the pass began
+	late    []lateness      // by their numbers in held
 }
 
 // LowerClass lists the held machines of one class in the order in which they are acquired.
@@ -40,20 +41,20 @@ const lateKey = 1 << 63
 func (x *Lower) Has(r columnar.Row) bool { return x.Rows.Has(uint32(r)) }
 
 // Place is the place of a held machine in the order of all held machines.
-func (x *Lower) Place(r columnar.Row) uint32 { return x.late[r].place }
+func (x *Lower) Place(r columnar.Row) uint32 { return x.late[x.held.Number(uint32(r))].place }
 
 // Owner is the place of the owner of a held machine; the owner of lowest rank is 0.
-func (x *Lower) Owner(r columnar.Row) uint32 { return x.late[r].owner }
+func (x *Lower) Owner(r columnar.Row) uint32 { return x.late[x.held.Number(uint32(r))].owner }
 
 // Key is the sort key of a held machine among those of its stage; its price does not matter.
-func (x *Lower) Key(r columnar.Row) uint64 { return lateKey | uint64(x.late[r].place) }
+func (x *Lower) Key(r columnar.Row) uint64 { return lateKey | uint64(x.Place(r)) }
 
 // HeadKey is the sort key of a machine when the heads of tuples are compared: its cost, and above it,
 // for a held machine, its owner. So held machines follow all others, those of the lowest owner first.
 func (x *Lower) HeadKey(cost uint32, r columnar.Row) uint64 {
 	key := uint64(cost)
 	if x.Has(r) {
-		key |= lateKey | uint64(x.late[r].owner)<<32
+		key |= lateKey | uint64(x.Owner(r))<<32
 	}
 	return key
 }
@@ -63,7 +64,7 @@ func (x *Lower) Compare(a, b columnar.Row) int {
 	la, lb := x.Has(a), x.Has(b)
 	switch {
 	case la && lb:
-		return cmp.Compare(x.late[a].owner, x.late[b].owner)
+		return cmp.Compare(x.Owner(a), x.Owner(b))
 	case la:
 		return 1
 	case lb:
@@ -145,7 +146,11 @@ func (t *Tables) placeOfHold(res *model.Reservation, members []int32) int32 {
 // listLower lists the Idle machines that are held: the lowest owner first, then in keep order.
 func (x *Store) listLower() Lower {
 	t, s, held := &x.t, x.t.Snapshot, x.keeps
-	out := Lower{Rows: bitmap.DenseIn(t.Arena, s.Supply.RowMax()), late: alloc.MakeDirty[lateness](t.Arena, s.Supply.RowMax())}
+	out := Lower{Rows: bitmap.DenseIn(t.Arena, s.Supply.RowMax()), late: alloc.MakeDirty[lateness](t.Arena, len(held))}
+	for _, h := range held {
+		out.Rows.Set(uint32(h.row))
+	}
+	out.held = bitmap.NumberedIn(t.Arena, &out.Rows)
 	slices.SortFunc(held, func(a, b keepRank) int {
 		return cmp.Or(cmp.Compare(b.owner, a.owner), cmp.Compare(s.KeepKey(a.row), s.KeepKey(b.row)))
 	})
@@ -154,8 +159,7 @@ func (x *Store) listLower() Lower {
 		if i > 0 && h.owner != held[i-1].owner {
 			owner++
 		}
-		out.Rows.Set(uint32(h.row))
-		out.late[h.row] = lateness{uint32(i), owner}
+		out.late[out.held.Number(uint32(h.row))] = lateness{uint32(i), owner}
 	}
 	slices.SortStableFunc(held, func(a, b keepRank) int {
 		return cmp.Or(cmp.Compare(free.StageOf(s, a.row), free.StageOf(s, b.row)), cmp.Compare(s.View.Class[a.row], s.View.Class[b.row]))

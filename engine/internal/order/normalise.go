@@ -67,6 +67,7 @@ type Folder struct {
 type orderMoves struct {
 	touched []int32 // rows of the cluster whose rank slot may have changed
 	moved   bool    // the order may have changed
+	all     bool    // all rows of the cluster may have arrived anew
 	left    []int32 // places in the order that lost their Need
 	arrived []int32 // rank slots whose Need must be inserted into the order
 }
@@ -145,7 +146,7 @@ func (f *Folder) rowsToMake(x *cycle.ClusterState) []uint32 {
 // cluster makes the lines of all rows of a cluster.
 func (f *Folder) cluster(x *cycle.ClusterState) {
 	x.Folds.Reset()
-	x.Fold.HasSame, x.Fold.Unsettled = false, false
+	x.Fold.HasSame, x.Fold.Unsettled, f.moves.all = false, false, true
 	lines := f.p.Lines[f.base:][:f.block.Len()]
 	for row := range lines {
 		f.moves.touched = append(f.moves.touched, int32(row))
@@ -159,7 +160,7 @@ func (f *Folder) cluster(x *cycle.ClusterState) {
 func (f *Folder) open(c int32) {
 	src := &f.p.Sources[c]
 	f.c, f.block, f.base = c, src.Block, src.Base
-	f.moves.touched = f.moves.touched[:0]
+	f.moves.touched, f.moves.all = f.moves.touched[:0], false
 	f.decided.reset()
 	f.begun.listed, f.listed = false, false
 }

@@ -15,34 +15,48 @@ import (
 func (f *Folder) fillRankSlots() {
 	p := f.p
 	st := p.st
-	arrivals, swaps := f.block.Arrivals(), st.Clusters[f.c].Fold.Swaps
+	swaps := st.Clusters[f.c].Fold.Swaps
+	if !p.Changed.Fresh { // each once, so that no Need moves twice
+		slices.Sort(f.moves.touched)
+		f.moves.touched = slices.Compact(f.moves.touched)
+	}
+	arrived := st.Clusters[f.c].Arrived
 	for _, row := range f.moves.touched {
 		number := f.base + row
-		n := &p.Lines[number]
-		x := ranks.Slot{Arrival: arrivals[row], Need: number, Kind: n.Kind}
-		if n.Status&(state.IsMember|state.IsFold) != 0 {
-			need := p.NeedOf(number)
-			if d := p.FoldOf(need); d.First == number {
-				x = ranks.Slot{Arrival: d.Arrival, Need: need, Kind: p.Lines[need].Kind}
-			} else {
-				x = ranks.Slot{Need: ranks.None}
+		need := number
+		if p.Lines[number].Status&(state.IsMember|state.IsFold) != 0 {
+			if need = p.NeedOf(number); p.FoldOf(need).First != number {
+				need = ranks.None
 			}
 		}
 		if at, ok := slices.BinarySearchFunc(swaps, number, func(s cycle.Swap, rankSlot int32) int { return cmp.Compare(s.RankSlot, rankSlot) }); ok {
-			x.Need, x.Kind = swaps[at].Need, p.Lines[swaps[at].Need].Kind
+			need = swaps[at].Need
 		}
 		was := st.RankSlots[number]
-		if was == x {
-			continue
+		st.RankSlots[number] = need
+		for len(arrived) > 0 && int32(arrived[0]) < row {
+			arrived = arrived[1:]
 		}
-		st.RankSlots[number] = x
 		switch {
-		case p.Changed.Fresh:
-		case was.Need != x.Need || was.Arrival != x.Arrival || f.p.st.Kinds.WorthOf(was.Kind) != f.p.st.Kinds.WorthOf(x.Kind):
-			f.move(was, number, x)
-		case x.Need != ranks.None:
-			st.KindAt[st.RankOf[x.Need]] = x.Kind
+		case p.Changed.Fresh || was == ranks.None && need == ranks.None:
+		case was != need || f.moves.all || len(arrived) > 0 && int32(arrived[0]) == row:
+			f.move(was, number, need)
+		default:
+			f.moveForKind(number, need)
 		}
+	}
+}
+
+// moveForKind notes that a Need which keeps its rank slot may have another kind.
+func (f *Folder) moveForKind(number, need int32) {
+	st := f.p.st
+	was, kind := &st.KindAt[st.RankOf[need]], f.p.Lines[need].Kind
+	switch {
+	case *was == kind:
+	case st.Kinds.WorthOf(*was) != st.Kinds.WorthOf(kind):
+		f.move(need, number, need)
+	default:
+		*was = kind
 	}
 }
 
@@ -51,21 +65,21 @@ func (f *Folder) clearRankSlots() {
 	src := &f.p.Sources[f.c]
 	rankSlots := f.p.st.RankSlots[src.Base:][:src.Room]
 	for i := range rankSlots {
-		rankSlots[i] = ranks.Slot{Need: ranks.None} // the other fields too: slots are compared as a whole
+		rankSlots[i] = ranks.None
 	}
 }
 
-// move notes that a rank slot has changed, so that its Need has another place in the order.
-func (f *Folder) move(was ranks.Slot, number int32, now ranks.Slot) {
+// move notes that a rank slot has another Need, or its Need another place in the order.
+func (f *Folder) move(was, number, now int32) {
 	st := f.p.st
 	f.moves.moved, st.Sorted[f.c] = true, 0
-	if was.Need != ranks.None {
-		f.moves.left = append(f.moves.left, st.RankOf[was.Need])
+	if was != ranks.None {
+		f.moves.left = append(f.moves.left, st.RankOf[was])
 	}
-	if now.Need != ranks.None {
+	if now != ranks.None {
 		f.moves.arrived = append(f.moves.arrived, number)
 		if x := &st.Clusters[f.c]; x.Replay {
-			x.LetGo = append(x.LetGo, now.Need)
+			x.LetGo = append(x.LetGo, now)
 		}
 	}
 }
@@ -74,9 +88,9 @@ func (f *Folder) move(was ranks.Slot, number int32, now ranks.Slot) {
 func (f *Folder) vacate() {
 	src, st := &f.p.Sources[f.c], f.p.st
 	for number := src.Base + int32(src.Rows); number < src.Base+int32(src.Had); number++ {
-		if was := st.RankSlots[number]; was.Need != ranks.None {
-			st.RankSlots[number] = ranks.Slot{Need: ranks.None}
-			f.move(was, number, st.RankSlots[number])
+		if was := st.RankSlots[number]; was != ranks.None {
+			st.RankSlots[number] = ranks.None
+			f.move(was, number, ranks.None)
 		}
 	}
 }
@@ -89,7 +103,7 @@ func (p *Pass) Rank() {
 		worths[i] = p.Kinds[i].Worth
 	}
 	s := ranks.Sorter{
-		Crew: p.Crew, Arena: p.Arena, Slots: st.RankSlots, Worths: worths, Own: !p.AnyFolds && !p.folding.anySwaps,
+		Crew: p.Crew, Arena: p.Arena, Slots: p.slots(), Worths: worths, Own: !p.AnyFolds && !p.folding.anySwaps,
 		Needs: st.Order, KindAt: st.KindAt, RankOf: p.RankOf,
 	}
 	s.Sort()
@@ -115,7 +129,7 @@ func (p *Pass) Merge() bool {
 	slices.Sort(left)
 	slices.SortFunc(arrived, p.compareRankSlots)
 	x := ranks.Ranking{
-		Slots: p.st.RankSlots, Needs: p.Order, KindAt: p.KindAt, Lacking: p.Lacking,
+		Slots: p.slots(), Needs: p.Order, KindAt: p.KindAt, Lacking: p.Lacking,
 		SlotOf: p.rankSlotOf, Compare: p.compareRankSlots,
 	}
 	first := x.TakeOut(left)
@@ -131,9 +145,32 @@ func (p *Pass) Merge() bool {
 
 // compareRankSlots compares the numbers of two rank slots in rank order.
 func (p *Pass) compareRankSlots(a, b int32) int {
-	x, y := &p.st.RankSlots[a], &p.st.RankSlots[b]
-	return cmp.Or(cmp.Compare(p.Kinds[x.Kind].Worth, p.Kinds[y.Kind].Worth), cmp.Compare(x.Arrival, y.Arrival), cmp.Compare(a, b))
+	worth := func(slot int32) uint64 { return p.Kinds[p.Lines[p.st.RankSlots[slot]].Kind].Worth }
+	return cmp.Or(cmp.Compare(worth(a), worth(b)), cmp.Compare(p.arrivalAt(a), p.arrivalAt(b)), cmp.Compare(a, b))
 }
+
+// arrivalAt returns the arrival of a rank slot.
+func (p *Pass) arrivalAt(slot int32) int64 {
+	src := &p.Sources[p.Lines[slot].Cluster]
+	return src.Block.Arrival(int(slot - src.Base))
+}
+
+// slots returns the rank slots with the arrivals of their rows.
+func (p *Pass) slots() *ranks.Slots {
+	x := &p.st.slots
+	x.Needs, x.Clusters = p.st.RankSlots, x.Clusters[:0]
+	for c := range p.Sources {
+		if src := &p.Sources[c]; src.Block != nil {
+			x.Clusters = append(x.Clusters, ranks.Rows{First: src.Base, Arrivals: src.Block.Arrivals()})
+		}
+	}
+	if x.KindOf == nil {
+		x.KindOf = p.st.kindOf
+	}
+	return x
+}
+
+func (st *Store) kindOf(need int32) uint32 { return st.Lines[need].Kind }
 
 // Needs of one stamp take each other's places in rank order so that the one with the largest minimum
 // unit goes first: otherwise a small Need could take the large one's machines. Needs of one stamp are

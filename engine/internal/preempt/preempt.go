@@ -62,7 +62,7 @@ func (l *Worker) preemptByGangs() {
 // that after this one.
 func (l *Worker) turnAt(t *victims.Turns, rank int, since uint64) uint64 {
 	kind := l.p.KindAt[rank]
-	if at := l.Finding.ExhaustedSince[kind]; (at == since || at == victims.ExhaustedForever) && !l.p.Shortage.Special[rank] && l.p.Stock.Skewed[kind] == 0 {
+	if at := l.Finding.ExhaustedSince[kind]; (at == since || at == victims.ExhaustedForever) && !l.p.Shortage.Special.Has(uint32(rank)) && l.p.Stock.Skewed[kind] == 0 {
 		return since // the common case: supply of the kind is exhausted
 	}
 	need := l.p.Order[rank]
@@ -95,7 +95,7 @@ func (l *Worker) preemptSingly() {
 // credit. rank and kind are the need's.
 func (l *Worker) isPassedOver(rank int, need int32, kind uint32) bool {
 	gangs := l.p.Opts.Victims == plan.VictimsGang
-	exhausted := !l.p.Shortage.Special[rank] && !(gangs && l.mayEvenOut(rank, kind))
+	exhausted := !l.p.Shortage.Special.Has(uint32(rank)) && !(gangs && l.mayEvenOut(rank, kind))
 	if exhausted && l.IsKnownExhausted(kind) {
 		return true // the common case: supply of the kind is exhausted
 	}

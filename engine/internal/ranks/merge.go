@@ -4,7 +4,7 @@ import "sort"
 
 // Ranking is the order of the last cycle, from which places are taken out and into which others are put.
 type Ranking struct {
-	Slots   []Slot
+	Slots   *Slots
 	Needs   []int32  // in rank order; room for those that are put in
 	KindAt  []uint32 // by place in the order: the Need's kind
 	Lacking []bool   // by place in the order: moves with the Needs
@@ -50,7 +50,8 @@ func (x *Ranking) PutIn(arrived []int32) int {
 		copy(x.Needs[to:], x.Needs[at:end])
 		copy(x.KindAt[to:], x.KindAt[at:end])
 		copy(x.Lacking[to:], x.Lacking[at:end])
-		x.Needs[to-1], x.KindAt[to-1], x.Lacking[to-1] = x.Slots[number].Need, x.Slots[number].Kind, false
+		need := x.Slots.Needs[number]
+		x.Needs[to-1], x.KindAt[to-1], x.Lacking[to-1] = need, x.Slots.KindOf(need), false
 		end = at
 	}
 	return at

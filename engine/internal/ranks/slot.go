@@ -13,12 +13,40 @@
 // Ranking.
 package ranks
 
-// Slot is the entry of the sort for one Need. It has the number of the Need's first row in rank
-// order, or, after a swap, of the first row of another Need with the same stamp.
-type Slot struct {
-	Arrival int64
-	Need    int32 // None: the row is a member of a fold that has another slot
-	Kind    uint32
+import "sort"
+
+// Slots has a slot for each row. Its arrival is that of the row. A Need sits on the slot of its first row in rank order, or,
+// after a swap, on that of another Need with the same stamp.
+type Slots struct {
+	Needs    []int32 // by slot: the Need that sits on it; None: the row is a member of a fold that has another slot
+	Clusters []Rows  // ascending by First
+	KindOf   func(need int32) uint32
+}
+
+// Rows are the rows of a cluster.
+type Rows struct {
+	First    int32   // the slot of the first
+	Arrivals []int64 // of all
+}
+
+// each calls f for each slot of a range on which a Need sits, in ascending order.
+func (x *Slots) each(from, to int, f func(slot, need int32, arrival int64)) {
+	c := sort.Search(len(x.Clusters), func(c int) bool { return int(x.Clusters[c].First)+len(x.Clusters[c].Arrivals) > from })
+	for ; c < len(x.Clusters) && int(x.Clusters[c].First) < to; c++ {
+		rows := &x.Clusters[c]
+		first := int(rows.First)
+		for slot := max(first, from); slot < min(first+len(rows.Arrivals), to); slot++ {
+			if need := x.Needs[slot]; need != None {
+				f(int32(slot), need, rows.Arrivals[slot-first])
+			}
+		}
+	}
+}
+
+// arrival returns the arrival of a slot. O(log clusters).
+func (x *Slots) arrival(slot int32) int64 {
+	c := sort.Search(len(x.Clusters), func(c int) bool { return x.Clusters[c].First > slot }) - 1
+	return x.Clusters[c].Arrivals[slot-x.Clusters[c].First]
 }
 
 // None stands where a column holds the number of a Need and there is none.

@@ -23,7 +23,7 @@ const (
 type Sorter struct {
 	Crew  *workers.Crew
 	Arena *alloc.Arena // of the cycle
-	Slots []Slot
+	Slots *Slots
 	// Worths are, by kind, what precedes the arrival in the order: the smaller goes first.
 	Worths []uint64
 	// Own says that each Need sits on the slot that has its number.
@@ -35,7 +35,7 @@ type Sorter struct {
 
 // Sort sorts all Needs from nothing: a parallel, stable LSD radix sort over words of 64 bits.
 func (s *Sorter) Sort() {
-	words, spare := alloc.MakeDirty[uint64](s.Arena, len(s.Slots)), alloc.MakeDirty[uint64](s.Arena, len(s.Slots))
+	words, spare := alloc.MakeDirty[uint64](s.Arena, len(s.Slots.Needs)), alloc.MakeDirty[uint64](s.Arena, len(s.Slots.Needs))
 	parts := s.lookOver()
 	all := sumParts(parts)
 	low, width := all.low, bits.Len64(uint64(all.high)-uint64(all.low))
@@ -43,18 +43,18 @@ func (s *Sorter) Sort() {
 	words = words[:all.taken]
 	if width+bits.Len(uint(distinct)) > 64 {
 		s.listSlots(words)
-		sortByComparing(words, s.Slots, worths)
+		s.sortByComparing(words, worths)
 		s.placeInOrder(words, ^uint64(0))
 		return
 	}
-	key := func(at uint64) uint64 {
-		x := &s.Slots[at]
-		return worths[x.Kind]<<width | (uint64(x.Arrival) - uint64(low))
+	keyOf := func(need int32, arrival int64) (key uint64, kind uint32) {
+		kind = s.Slots.KindOf(need)
+		return worths[kind]<<width | (uint64(arrival) - uint64(low)), kind
 	}
 	// A word is the leading bits of the key, above the kind if there is room for it, above the rank
 	// slot's number. With the kind in the word, the order can be written without a look at the rank
 	// slots.
-	numbers := bits.Len(uint(len(s.Slots)))
+	numbers := bits.Len(uint(len(s.Slots.Needs)))
 	low64 := numbers
 	if kindBits := bits.Len(uint(len(s.Worths))); s.Own && numbers+kindBits+dealtBits <= 64 {
 		low64 += kindBits
@@ -64,19 +64,17 @@ func (s *Sorter) Sort() {
 	drop := max(0, top-min(dealtBits, 64-low64))
 	s.Crew.Run(func(worker int) {
 		to := words[sumParts(parts[:worker]).taken:]
-		from, end := s.stretch(len(s.Slots), worker)
-		for i, at := 0, uint64(from); at < uint64(end); at++ {
-			x := &s.Slots[at]
-			if x.Need == None {
-				continue
-			}
-			w := key(at)>>drop<<low64 | at
+		from, end := s.stretch(len(s.Slots.Needs), worker)
+		i := 0
+		s.Slots.each(from, end, func(slot, need int32, arrival int64) {
+			key, kind := keyOf(need, arrival)
+			w := key>>drop<<low64 | uint64(slot)
 			if low64 > numbers {
-				w |= uint64(x.Kind) << numbers
+				w |= uint64(kind) << numbers
 			}
 			to[i] = w
 			i++
-		}
+		})
 	})
 	for shift := low64; shift < low64+top-drop; shift += digitBits {
 		if s.dealDigit(words, spare[:len(words)], shift) {
@@ -86,7 +84,10 @@ func (s *Sorter) Sort() {
 	if drop > 0 {
 		ends := s.untiedEnds(words, low64)
 		s.Crew.Run(func(worker int) {
-			settleTies(words[ends[worker]:ends[worker+1]], low64, number, key)
+			settleTies(words[ends[worker]:ends[worker+1]], low64, number, func(slot uint64) uint64 {
+				key, _ := keyOf(s.Slots.Needs[slot], s.Slots.arrival(int32(slot)))
+				return key
+			})
 		})
 	}
 	if low64 > numbers {
@@ -115,16 +116,14 @@ type part struct {
 
 // lookOver summarises all slots, one part for each worker.
 func (s *Sorter) lookOver() []part {
-	slots, crew := s.Slots, s.Crew
+	crew := s.Crew
 	parts := alloc.Make[part](s.Arena, crew.Size())
 	crew.Run(func(worker int) {
 		x := part{low: math.MaxInt64, high: math.MinInt64}
-		from, to := s.stretch(len(slots), worker)
-		for i := range slots[from:to] {
-			if y := &slots[from+i]; y.Need != None {
-				x = part{x.taken + 1, min(x.low, y.Arrival), max(x.high, y.Arrival)}
-			}
-		}
+		from, to := s.stretch(len(s.Slots.Needs), worker)
+		s.Slots.each(from, to, func(_, _ int32, arrival int64) {
+			x = part{x.taken + 1, min(x.low, arrival), max(x.high, arrival)}
+		})
 		parts[worker] = x
 	})
 	return parts
@@ -144,12 +143,10 @@ func sumParts(parts []part) part {
 // listSlots lists the numbers of the slots that are in use.
 func (s *Sorter) listSlots(words []uint64) {
 	n := 0
-	for i := range s.Slots {
-		if s.Slots[i].Need != None {
-			words[n] = uint64(i)
-			n++
-		}
-	}
+	s.Slots.each(0, len(s.Slots.Needs), func(slot, _ int32, _ int64) {
+		words[n] = uint64(slot)
+		n++
+	})
 }
 
 // placeInOrder writes the order, given words whose masked bits are numbers of slots.
@@ -157,9 +154,9 @@ func (s *Sorter) placeInOrder(words []uint64, mask uint64) {
 	s.Needs, s.KindAt = reuse.Grown(s.Needs, len(words)), reuse.Grown(s.KindAt, len(words))
 	s.Crew.Each(len(words), slotsPerChunk, func(_, from, to int) {
 		for i := from; i < to; i++ {
-			x := &s.Slots[words[i]&mask]
-			s.Needs[i], s.KindAt[i] = x.Need, x.Kind
-			s.RankOf[x.Need] = int32(i)
+			need := s.Slots.Needs[words[i]&mask]
+			s.Needs[i], s.KindAt[i] = need, s.Slots.KindOf(need)
+			s.RankOf[need] = int32(i)
 		}
 	})
 }
@@ -264,9 +261,9 @@ func settleTies(words []uint64, from int, number uint64, key func(slot uint64) u
 
 // sortByComparing sorts numbers of slots by comparison, for arrivals too far apart for a key of 64
 // bits.
-func sortByComparing(numbers []uint64, slots []Slot, worths []uint64) {
+func (s *Sorter) sortByComparing(numbers, worths []uint64) {
+	worth := func(slot uint64) uint64 { return worths[s.Slots.KindOf(s.Slots.Needs[slot])] }
 	slices.SortFunc(numbers, func(a, b uint64) int {
-		x, y := &slots[a], &slots[b]
-		return cmp.Or(cmp.Compare(worths[x.Kind], worths[y.Kind]), cmp.Compare(x.Arrival, y.Arrival), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(worth(a), worth(b)), cmp.Compare(s.Slots.arrival(int32(a)), s.Slots.arrival(int32(b))), cmp.Compare(a, b))
 	})
 }

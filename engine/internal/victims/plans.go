@@ -3,7 +3,6 @@ package victims
 import (
 	"slices"
 
-	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/internal/ranks"
 )
@@ -23,10 +22,7 @@ type Planned struct {
 
 // NoteTaker records whose plan counts on a machine.
 func (l *Worker) NoteTaker(r columnar.Row, need int32) {
-	if l.p.Promised.Taker == nil {
-		l.p.Promised.Taker = alloc.Make[int32](l.p.Arena, l.p.Snap.Supply.RowMax())
-	}
-	l.p.Promised.Taker[r] = need + 1
+	l.p.Promised.NoteTaker(r, need)
 	l.p.Tenants.NoteMoved(r)
 }
 

@@ -156,7 +156,7 @@ func (l *Worker) markTurns(fromWord, toWord int) {
 		for word := t.short[w]; word != 0; word &= word - 1 {
 			rank := w<<6 + bits.TrailingZeros64(word)
 			if kind := l.p.KindAt[rank]; t.kinds[kind] {
-				if t.Marks[rank] = HasTurn; l.p.Kinds[kind].Same && !l.p.Shortage.Special[rank] {
+				if t.Marks[rank] = HasTurn; l.p.Kinds[kind].Same && !l.p.Shortage.Special.Has(uint32(rank)) {
 					l.Finding.short = append(l.Finding.short, l.p.Order[rank])
 				}
 			}

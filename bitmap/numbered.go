@@ -1,0 +1,32 @@
+package bitmap
+
+import (
+	"math/bits"
+
+	"github.com/tonnage/tonnage/alloc"
+)
+
+// Numbered is a set of rows that does not change. It numbers its members 0, 1, 2 … in ascending order, so that columns of
+// them need no room for the rows that are not in the set. It takes a bit and a half per row.
+type Numbered struct {
+	words  []uint64
+	before []uint32 // by word: how many members lie in the words before it
+}
+
+// NumberedIn returns the present members of a set, in the arena's memory. O(rows / 64).
+func NumberedIn(a *alloc.Arena, d *Dense) Numbered {
+	x := Numbered{words: alloc.MakeDirty[uint64](a, len(d.words)), before: alloc.MakeDirty[uint32](a, len(d.words))}
+	copy(x.words, d.words)
+	sum := uint32(0)
+	for i, w := range x.words {
+		x.before[i] = sum
+		sum += uint32(bits.OnesCount64(w))
+	}
+	return x
+}
+
+// Number returns the number of a member. For a row that is not in the set it is that of the next member. O(1).
+func (x *Numbered) Number(row uint32) uint32 {
+	i := row / wordBits
+	return x.before[i] + uint32(bits.OnesCount64(x.words[i]&(1<<(row%wordBits)-1)))
+}
