@@ -25,6 +25,12 @@ func NumberedIn(a *alloc.Arena, d *Dense) Numbered {
 	return x
 }
 
+// Has reports whether a row is in the set.
+func (x *Numbered) Has(row uint32) bool {
+	i := int(row / wordBits)
+	return i < len(x.words) && x.words[i]>>(row%wordBits)&1 != 0
+}
+
 // Number returns the number of a member. For a row that is not in the set it is that of the next member. O(1).
 func (x *Numbered) Number(row uint32) uint32 {
 	i := row / wordBits

@@ -25,9 +25,15 @@ func TestMembersAreNumbered(t *testing.T) {
 				if got := x.Number(row); got != number {
 					t.Fatalf("top %d: row %d has the number %d, want %d", top, row, got, number)
 				}
+				if x.Has(row) != d.Has(row) {
+					t.Fatalf("top %d: row %d is in the one set, not in the other", top, row)
+				}
 				if d.Has(row) {
 					number++
 				}
+			}
+			if x.Has(uint32(top + 64)) {
+				t.Fatalf("top %d: a row beyond is in the set", top)
 			}
 			d.Reset()
 			if number > 0 && x.Number(uint32(top)) < number-1 {

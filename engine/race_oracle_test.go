@@ -284,8 +284,8 @@ func (r *race) nextOf(s *scout, x *free.Step, k *state.Kind, stage int, i uint32
 		if at == pool.Lists.Off[c+1] {
 			continue
 		}
-		if m := pool.Lists.Rows[at]; pool.Place[m] < best {
-			best, row, ok = pool.Place[m], m, true
+		if m := pool.Lists.Rows[at]; pool.Place.Of(m) < best {
+			best, row, ok = pool.Place.Of(m), m, true
 		}
 	}
 	return row, ok

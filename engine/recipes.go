@@ -393,7 +393,7 @@
 //     and by order in victims/scope.go), in CompareVictimGroups, in selection.head
 //     (search/choose.go), which merges the groups of one tier, and in dealVictimGroup
 //     (victims/scope.go), which keeps it when groups are dealt into domains. All of them
-//     compare uint32 ranks, so a rank that the snapshot makes, as it makes IDRank,
+//     compare uint32 ranks, so a rank that the snapshot makes, as it makes those of ids,
 //     changes the least. The field then comes before id in Key.
 //
 // Units are not sorted as a whole. choose, and bestOfTenant under hard spread,

@@ -128,7 +128,7 @@ func (p *pass) deleteIdle() {
 			}
 		}
 	}
-	slices.SortFunc(p.released.deletes, func(a, b columnar.Row) int { return cmp.Compare(p.Snap.IDRank[a], p.Snap.IDRank[b]) })
+	slices.SortFunc(p.released.deletes, func(a, b columnar.Row) int { return cmp.Compare(p.Snap.IDRank(a), p.Snap.IDRank(b)) })
 }
 
 // awaitingGangs are Same-Needs of one kind that are short of the same dimensions (lacks, as a set), and wait in

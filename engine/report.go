@@ -256,7 +256,7 @@ func (p *pass) reportEnded(plan *Plan) {
 			p.noteFate(st.fates, res.Owner, end, p.Claims.Of(r) != state.Unclaimed && p.Snap.View.State[r] == model.Idle)
 		}
 	}
-	slices.SortFunc(plan.Ended, func(a, b columnar.Row) int { return cmp.Compare(p.Snap.IDRank[a], p.Snap.IDRank[b]) })
+	slices.SortFunc(plan.Ended, func(a, b columnar.Row) int { return cmp.Compare(p.Snap.IDRank(a), p.Snap.IDRank(b)) })
 }
 
 // endOf returns why a reservation ends in this pass, PlanStands if it does not.

@@ -87,12 +87,12 @@ func (b *Builder) order() {
 	s := &b.snap
 	v := &s.View
 	rows := room(s.Supply.RowMax())
-	s.IDRank, s.Keep = alloc.Make[uint32](b.arena, rows), alloc.Make[uint32](b.arena, rows)
+	s.Keep = alloc.Make[uint32](b.arena, rows)
 	b.was = alloc.Make[place](b.arena, rows)
 	idle, speculative := b.cursors(s.Idle.Off), b.cursors(s.Speculative.Off)
 	end, anyLate := s.bound.end, s.Supply.AnyLateBound()
 	for i, r := range s.Order {
-		s.IDRank[r] = uint32(i)
+		s.Keep[r] = keepOf(v.Reclamation[r], uint32(i))
 		state := v.State[r]
 		if anyLate && s.Supply.IsLateBound(r) {
 			state = model.Speculative
@@ -120,13 +120,12 @@ func (b *Builder) order() {
 func (b *Builder) describe() {
 	s := &b.snap
 	v, rows, anyLate := &s.View, s.Supply.RowMax(), s.Supply.AnyLateBound()
-	s.IDRank, s.Keep, b.was = s.IDRank[:rows], s.Keep[:rows], b.was[:rows]
+	s.Keep, b.was = s.Keep[:rows], b.was[:rows]
 	for r := 1; r < rows; r++ {
 		state := v.State[r]
 		if state == model.StateUnspecified {
 			continue
 		}
-		s.Keep[r] = keepOf(v.Reclamation[r], s.IDRank[r])
 		if anyLate && s.Supply.IsLateBound(columnar.Row(r)) {
 			state = model.Speculative
 		}

@@ -247,7 +247,7 @@ func sum(n []uint32) {
 // What the arena holds by row, by place in the list of a cluster, and, about, by
 // name number and by class.
 const (
-	rowBytes   = 3 * 4
+	rowBytes   = 2 * 4
 	boundBytes = 24
 	nameBytes  = 3 * 4
 	classBytes = 256

@@ -67,7 +67,7 @@ func (b *Builder) numberClusters() {
 // The lists of clusters begin with room for more: a machine in spareShare, and
 // spareMin, for each cluster.
 const (
-	spareShare = 8
+	spareShare = 16
 	spareMin   = 8
 )
 

@@ -14,7 +14,6 @@ func diff(a, b *Snapshot) error {
 	}{
 		{"dimensions", slices.Equal(a.Dims, b.Dims)},
 		{"id order", slices.Equal(a.Order, b.Order)},
-		{"id ranks", slices.Equal(a.IDRank, b.IDRank)},
 		{"keep order", slices.Equal(a.Keep, b.Keep)},
 		{"classes", slices.EqualFunc(a.Classes, b.Classes, sameClass)},
 		{"vectors", slices.Equal(a.ClassVec, b.ClassVec)},

@@ -43,13 +43,13 @@ func (b *Builder) patchFree() {
 	}
 	l.free ^= 1
 	l.arenas[l.free].Reset()
-	s.Idle = b.patch(&s.Idle, e.idle, s.Keep)
-	s.Speculative = b.patch(&s.Speculative, e.speculative, s.IDRank)
+	s.Idle = b.patch(&s.Idle, e.idle, s.IdlePlaces())
+	s.Speculative = b.patch(&s.Speculative, e.speculative, s.SpeculativePlaces())
 }
 
 // patch returns lists without what has changed and with what comes in, which
 // are classes and places, sorted.
-func (b *Builder) patch(old *Lists, in []uint64, place []uint32) Lists {
+func (b *Builder) patch(old *Lists, in []uint64, places Places) Lists {
 	s, a := &b.snap, b.lists.arenas[b.lists.free]
 	out := Lists{
 		Off:  alloc.MakeDirty[uint32](a, len(s.Classes)+1),
@@ -77,7 +77,7 @@ func (b *Builder) patch(old *Lists, in []uint64, place []uint32) Lists {
 		for own < len(in) && in[own]>>32 == uint64(c) {
 			own++
 		}
-		b.merge(list[:n+own], n, in[:own], place)
+		b.merge(list[:n+own], n, in[:own], places)
 		in = in[own:]
 		end += uint32(n + own)
 	}
@@ -87,10 +87,10 @@ func (b *Builder) patch(old *Lists, in []uint64, place []uint32) Lists {
 }
 
 // merge puts machines into a list of n that has room for them.
-func (b *Builder) merge(list []columnar.Row, n int, in []uint64, place []uint32) {
+func (b *Builder) merge(list []columnar.Row, n int, in []uint64, places Places) {
 	for j := len(in) - 1; j >= 0; j-- {
 		key := uint32(in[j])
-		at := sort.Search(n, func(i int) bool { return place[list[i]] > key })
+		at := sort.Search(n, func(i int) bool { return places.Of(list[i]) > key })
 		copy(list[at+j+1:], list[at:n])
 		list[at+j] = b.snap.Order[key&rankMask]
 		n = at

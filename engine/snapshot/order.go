@@ -38,24 +38,49 @@ func (s *Snapshot) KeepKey(r columnar.Row) uint64 {
 	return uint64(s.PriceRank[s.View.Class[r]])<<keepBits | uint64(s.Keep[r])
 }
 
+// IDRanks are, by row, the places of machines in id order.
+type IDRanks struct{ keep []uint32 }
+
+// Of returns the place of a machine in Order.
+func (x IDRanks) Of(r columnar.Row) uint32 { return x.keep[r] & rankMask }
+
+// IDRanks returns the places of all machines in id order.
+func (s *Snapshot) IDRanks() IDRanks { return IDRanks{s.Keep} }
+
+// IDRank returns the place of a machine in Order.
+func (s *Snapshot) IDRank(r columnar.Row) uint32 { return s.Keep[r] & rankMask }
+
+// Places are, by row, the places of machines of equal price in some order.
+type Places struct {
+	keep []uint32
+	mask uint32
+}
+
+// Of returns the place of a machine.
+func (x Places) Of(r columnar.Row) uint32 { return x.keep[r] & x.mask }
+
+// IdlePlaces are those in keep order: Idle machines are acquired in it.
+func (s *Snapshot) IdlePlaces() Places { return Places{s.Keep, ^uint32(0)} }
+
+// SpeculativePlaces are those in id order: Speculative machines are acquired in it.
+func (s *Snapshot) SpeculativePlaces() Places { return Places{s.Keep, rankMask} }
+
 // rank gives the rows their ranks after machines came or went.
 func (b *Builder) rank(changed []columnar.Row) {
 	s := &b.snap
 	n := s.Supply.RowMax()
-	s.IDRank, s.Keep, b.was = s.IDRank[:n], s.Keep[:n], b.was[:n]
-	for i, r := range s.Order {
-		s.IDRank[r] = uint32(i)
-	}
+	s.Keep, b.was = s.Keep[:n], b.was[:n]
 	for _, r := range changed {
 		if s.View.State[r] == model.StateUnspecified {
-			s.IDRank[r] = 0
+			s.Keep[r] = 0
 		}
 	}
-	penalty, state := s.View.Reclamation[:n], s.View.State[:n]
-	for r, rank := range s.IDRank {
-		s.Keep[r] = 0
-		if state[r] != model.StateUnspecified {
-			s.Keep[r] = keepOf(penalty[r], rank)
+	for i, r := range s.Order {
+		s.Keep[r] = s.Keep[r]&^rankMask | uint32(i)
+	}
+	for _, r := range changed { // new rows have no penalty yet
+		if s.View.State[r] != model.StateUnspecified {
+			s.Keep[r] = keepOf(s.View.Reclamation[r], s.Keep[r]&rankMask)
 		}
 	}
 }

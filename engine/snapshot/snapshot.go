@@ -66,8 +66,7 @@ type Snapshot struct {
 	// supply names.
 	Dims []string
 
-	Order  []columnar.Row // rows in id order
-	IDRank []uint32       // by row: place in Order
+	Order []columnar.Row // rows in id order
 	// Keep is, by row, a number that orders machines of equal price by keep
 	// order; see KeepKey for others.
 	Keep []uint32

@@ -60,7 +60,7 @@ func check(s *supply.Table, d *demand.Table, x *snapshot.Snapshot) error {
 		return fmt.Errorf("order is %v, want %v", x.Order, byID)
 	}
 	for i := range byID {
-		if x.IDRank[byID[i]] != uint32(i) || i > 0 && x.KeepKey(byKeep[i-1]) >= x.KeepKey(byKeep[i]) {
+		if x.IDRank(byID[i]) != uint32(i) || i > 0 && x.KeepKey(byKeep[i-1]) >= x.KeepKey(byKeep[i]) {
 			return fmt.Errorf("the rows of rank %d say otherwise", i)
 		}
 	}

@@ -155,7 +155,7 @@ func (l *Worker) nextOnShelves(d *domains.Index, shelves []uint32, k *state.Kind
 		}
 		l.Figures.Probes++
 		r := sh.Rows[sh.At]
-		if key := uint64(cost[sh.Class])<<32 | uint64(l.p.Free[stage].Place[r]); key < bestKey {
+		if key := uint64(cost[sh.Class])<<32 | uint64(l.p.Free[stage].Place.Of(r)); key < bestKey {
 			best, bestKey = r, key
 		}
 	}

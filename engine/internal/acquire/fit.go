@@ -368,7 +368,7 @@ func (f *fitter) first(cursor func(*fitSource) (*int, bool)) (best *fitSource) {
 		if *at == len(s.rows) {
 			continue
 		}
-		if k := uint64(s.rank)<<32 | uint64(place[s.rows[*at]]); k < key {
+		if k := uint64(s.rank)<<32 | uint64(place.Of(s.rows[*at])); k < key {
 			best, key = s, k
 		}
 	}

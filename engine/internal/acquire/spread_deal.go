@@ -227,7 +227,7 @@ func (l *Worker) FreeInOrder(k *state.Kind, stage int) []keyedRow {
 		for _, r := range pool.Rest(c) {
 			l.Figures.Probes++
 			if !l.p.Taken[r] && !l.p.Reserved.Lower.Has(r) {
-				all = append(all, keyedRow{uint64(cost[c])<<32 | uint64(pool.Place[r]), r})
+				all = append(all, keyedRow{uint64(cost[c])<<32 | uint64(pool.Place.Of(r)), r})
 			}
 		}
 	}

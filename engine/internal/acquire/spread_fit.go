@@ -229,7 +229,7 @@ func (f *fitter) bestHelping(k *state.Kind, admits func(class uint32, r columnar
 					f.tied = f.tied[:0] // it is better than all before
 				}
 				f.tied = append(f.tied, fitPick{class: c, rank: costs[c]})
-				if o := (offered{r, 0, ratio, rank | uint64(x.Place[r])}); o.before(&best) {
+				if o := (offered{r, 0, ratio, rank | uint64(x.Place.Of(r))}); o.before(&best) {
 					best = o
 				}
 				return false // later ones of the class cost as much

@@ -60,16 +60,15 @@ type Changed struct {
 // NeedTable is the columns of Needs. normalise and rank write them, credit writes Lacking, and every stage reads
 // them. The store keeps them from cycle to cycle, but for AnyFolds, which normalise finds in each.
 type NeedTable struct {
-	Sources    []state.Source // by cluster
-	Lines      []state.Line
-	Aggregates []uint32 // by line: the number of the row's aggregate in the demand
-	Order      []int32  // Needs in rank order
-	RankOf     []int32  // by line: the Need's place in order
-	KindAt     []uint32 // by place in order: the Need's kind
-	ByCluster  []int32  // the Needs of each cluster in rank order, at its first line
-	Sorted     []int32  // by cluster: the length of that list; 0 = it must be sorted again
-	Lacking    []bool   // by place in order: the Need lacks something after credit
-	AnyFolds   bool     // some line stands for a fold
+	Sources   []state.Source // by cluster
+	Lines     []state.Line
+	Order     []int32  // Needs in rank order
+	RankOf    []int32  // by line: the Need's place in order
+	KindAt    []uint32 // by place in order: the Need's kind
+	ByCluster []int32  // the Needs of each cluster in rank order, at its first line
+	Sorted    []int32  // by cluster: the length of that list; 0 = it must be sorted again
+	Lacking   []bool   // by place in order: the Need lacks something after credit
+	AnyFolds  bool     // some line stands for a fold
 }
 
 // MachineTable is the columns of machines, by row of the supply. Elements are bytes and words, not bits: each worker
@@ -155,7 +154,13 @@ func (p *Pass) Aggregate(need int32) []int64 {
 		n := &p.Lines[need]
 		return p.st.Clusters[n.Cluster].Folds.Sum(n.Group, p.Dims)
 	}
-	return p.Snap.Demand.Vector(p.Aggregates[need])
+	return p.Snap.Demand.Vector(p.AggregateOf(need))
+}
+
+// AggregateOf returns the number, in the demand, of the aggregate of a row.
+func (nt *NeedTable) AggregateOf(need int32) uint32 {
+	src := &nt.Sources[nt.Lines[need].Cluster]
+	return src.Aggregates[need-src.Base]
 }
 
 // FoldOf returns the fold that a Need is; the Need must be one.

@@ -108,16 +108,15 @@ func (p *Pass) FindDirty(freeMoved bool) bool {
 	outer := int32(0)
 	for c, id := range s.Clusters {
 		x, src := &st.Clusters[c], &st.Sources[c]
-		block := s.Demand.Block(id)
-		rows, version := 0, uint64(0)
-		if block != nil {
-			rows, version = block.Len(), block.Version()
+		version := uint64(0)
+		src.Outer, src.Had = outer, src.Rows
+		if src.SetBlock(s.Demand.Block(id)); src.Block != nil {
+			version = src.Block.Version()
 		}
-		if rows > src.Room {
+		if src.Rows > src.Room {
 			return false
 		}
-		src.Block, src.Outer, src.Had, src.Rows = block, outer, src.Rows, rows
-		outer += int32(rows)
+		outer += int32(src.Rows)
 		x.Dirty = x.Freeless && freeMoved
 		x.Replay = s.Dirty[c] || version != x.version
 		x.Patch = (x.Dirty || x.Replay) && src.Rows == src.Had
@@ -240,7 +239,6 @@ func (p *Pass) StartOver() {
 	room := s.Supply.RowMax() + s.Supply.RowMax()/16
 	st.reserve(rows, room)
 	st.Lines = alloc.MakeDirty[state.Line](st.Arena, rows)
-	st.Aggregates = alloc.MakeDirty[uint32](st.Arena, rows)
 	st.RankSlots = alloc.MakeDirty[int32](st.Arena, rows)
 	st.RankOf = alloc.MakeDirty[int32](st.Arena, rows)
 	st.Order = alloc.MakeDirty[int32](st.Arena, rows)[:0]
@@ -261,7 +259,7 @@ func (p *Pass) StartOver() {
 // LineBytes and MachineBytes are the sizes of the columns per line and per machine: those of the store, and those of
 // gangs that package victims lays beside them.
 const (
-	LineBytes    = 32 + 6*4 + 1 + 1
+	LineBytes    = 32 + 5*4 + 1 + 1
 	MachineBytes = 8 + 1 + 4*4
 )
 
@@ -291,19 +289,16 @@ func (p *Pass) layRows() int {
 	words := (len(s.Classes) + 63) / 64
 	for c, id := range s.Clusters {
 		src := state.Source{Base: base, Outer: outer}
-		rows := 0
-		if src.Block = s.Demand.Block(id); src.Block != nil {
-			rows = src.Block.Len()
-		}
+		src.SetBlock(s.Demand.Block(id))
 		x := ClusterState{
 			Dirty:      true,
 			Names:      st.Seen.Names,
 			Cheapest:   alloc.MakeDirty[ClassPriority](st.Arena, state.RoomFor(len(s.GroupsOf(c))))[:0],
-			Uncredited: alloc.MakeDirty[int32](st.Arena, uncreditedRoom+rows/uncreditedShare)[:0],
+			Uncredited: alloc.MakeDirty[int32](st.Arena, uncreditedRoom+src.Rows/uncreditedShare)[:0],
 			Waiting:    alloc.MakeDirty[uint64](st.Arena, words)[:0],
 			WaitKinds:  alloc.MakeDirty[uint32](st.Arena, waitKindsRoom)[:0],
 		}
-		if src.Rows = rows; src.Block != nil {
+		if src.Block != nil {
 			x.version = src.Block.Version()
 		}
 		src.Room = state.RoomFor(src.Rows)

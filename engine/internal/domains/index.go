@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/bitmap"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/internal/plan"
 	"github.com/tonnage/tonnage/engine/internal/reuse"
@@ -29,8 +30,9 @@ type shelf struct {
 // machines are taken, so a domain's total is a sum over its few shelves, not over its machines.
 type Index struct {
 	Shelves []shelf
-	shelfOf []uint32 // by row: 1 + index of its shelf, 0 = none
-	place   []uint32 // by value: its place in the order of texts
+	rows    bitmap.Numbered // the machines that have a shelf
+	shelfOf []uint32        // by their numbers: the shelf
+	place   []uint32        // by value: its place in the order of texts
 	// Touched is an append-only log of the domains of which a machine was taken or put back. Views keep
 	// a cursor into it.
 	Touched []uint32
@@ -80,10 +82,17 @@ type kind struct {
 	count  int     // machines left in each of its domains
 }
 
+// shelf returns the shelf of a machine; nil when it has none.
+func (d *Index) shelf(r columnar.Row) *shelf {
+	if !d.rows.Has(uint32(r)) {
+		return nil
+	}
+	return &d.Shelves[d.shelfOf[d.rows.Number(uint32(r))]]
+}
+
 // take counts a taken machine off its shelf.
 func (d *Index) take(r columnar.Row) {
-	if at := d.shelfOf[r]; at != 0 {
-		sh := &d.Shelves[at-1]
+	if sh := d.shelf(r); sh != nil {
 		sh.Left--
 		d.Touched = append(d.Touched, sh.value)
 	}
@@ -91,8 +100,7 @@ func (d *Index) take(r columnar.Row) {
 
 // putBack undoes take.
 func (d *Index) putBack(r columnar.Row) {
-	if at := d.shelfOf[r]; at != 0 {
-		sh := &d.Shelves[at-1]
+	if sh := d.shelf(r); sh != nil {
 		sh.Left++
 		sh.At = 0
 		d.Touched = append(d.Touched, sh.value)
@@ -138,8 +146,11 @@ func (x Indexes) PutBack(r columnar.Row) {
 // Rewind makes the indexes find a machine again that is no longer held.
 func (x Indexes) Rewind(r columnar.Row) {
 	for _, d := range x {
-		if at := d.shelfOf; !d.Stale && at[r] != 0 {
-			d.Shelves[at[r]-1].At = 0
+		if d.Stale {
+			continue
+		}
+		if sh := d.shelf(r); sh != nil {
+			sh.At = 0
 		}
 	}
 }
@@ -296,35 +307,46 @@ func (v *View) first(d *Index, kind int, skip func(at uint32) bool) (uint32, boo
 func (d *Index) Build(s *snapshot.Snapshot, a *alloc.Arena, dims, key int, taken []bool, share func(class uint32) bool, byText *columnar.StringSorter) {
 	d.generation++
 	d.Stale, d.arena, d.s, d.dims = false, a, s, dims
-	d.shelfOf = alloc.Make[uint32](a, s.Supply.RowMax())
 	d.Shelves, d.Touched = d.Shelves[:0], d.Touched[:0]
 	values := s.Supply.Values(key)
 	shelfAt := alloc.Make[uint32](a, s.Supply.ValueIDMax()) // by value, for the class and state at hand
 	sameOn := func(m uint32) bool { return s.Supply.SameKey(m) == key }
-	for c := range s.Classes {
-		if !share(uint32(c)) || !slices.ContainsFunc(s.Classes[c].Matchers, sameOn) {
-			continue
-		}
-		for stage, lists := range [...]*snapshot.Lists{&s.Idle, &s.Speculative} {
-			rows := lists.At(c)
-			first := len(d.Shelves)
-			for _, r := range rows {
-				if v := values[r]; v != 0 {
-					d.count(r, v, uint32(c), stage, shelfAt)
-				}
-			}
-			for i := first; i < len(d.Shelves); i++ {
-				sh := &d.Shelves[i]
-				sh.Rows = alloc.MakeDirty[columnar.Row](a, int(sh.Left))[:0]
-				shelfAt[sh.value] = 0
-			}
-			for _, r := range rows {
-				if i := d.shelfOf[r]; i != 0 {
-					d.Shelves[i-1].put(r, taken[r])
-				}
+	lists := func(f func(c, stage int, rows []columnar.Row)) {
+		for c := range s.Classes {
+			if share(uint32(c)) && slices.ContainsFunc(s.Classes[c].Matchers, sameOn) {
+				f(c, 0, s.Idle.At(c))
+				f(c, 1, s.Speculative.At(c))
 			}
 		}
 	}
+	all, count := bitmap.DenseIn(a, s.Supply.RowMax()), 0
+	lists(func(_, _ int, rows []columnar.Row) {
+		for _, r := range rows {
+			if values[r] != 0 {
+				all.Set(uint32(r))
+				count++
+			}
+		}
+	})
+	d.rows, d.shelfOf = bitmap.NumberedIn(a, &all), alloc.MakeDirty[uint32](a, count)
+	lists(func(c, stage int, rows []columnar.Row) {
+		first := len(d.Shelves)
+		for _, r := range rows {
+			if v := values[r]; v != 0 {
+				d.count(r, v, uint32(c), stage, shelfAt)
+			}
+		}
+		for i := first; i < len(d.Shelves); i++ {
+			sh := &d.Shelves[i]
+			sh.Rows = alloc.MakeDirty[columnar.Row](a, int(sh.Left))[:0]
+			shelfAt[sh.value] = 0
+		}
+		for _, r := range rows {
+			if values[r] != 0 {
+				d.shelf(r).put(r, taken[r])
+			}
+		}
+	})
 	d.placeValues(byText)
 }
 
@@ -336,7 +358,7 @@ func (d *Index) count(r columnar.Row, value, class uint32, stage int, shelfAt []
 		i = uint32(len(d.Shelves))
 		shelfAt[value] = i
 	}
-	d.shelfOf[r] = i
+	d.shelfOf[d.rows.Number(uint32(r))] = i - 1
 	d.Shelves[i-1].Left++
 }
 

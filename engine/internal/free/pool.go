@@ -31,15 +31,15 @@ func StageOf(s *snapshot.Snapshot, r columnar.Row) int {
 // taken. A Need's next machine is the smallest head among the classes of its kind.
 type Pool struct {
 	Lists *snapshot.Lists
-	apart *bitmap.Dense // held machines, which the pool skips
-	Place []uint32      // by row: its place in the order of machines of equal cost
-	At    []uint32      // by class: index in Lists.Rows of the head
-	Key   []uint32      // by class: the place of the head, or Exhausted
-	Left  []int32       // by class: how many machines are available; nil with AcquireCheapest
+	apart *bitmap.Dense   // held machines, which the pool skips
+	Place snapshot.Places // of machines of equal cost
+	At    []uint32        // by class: index in Lists.Rows of the head
+	Key   []uint32        // by class: the place of the head, or Exhausted
+	Left  []int32         // by class: how many machines are available; nil with AcquireCheapest
 }
 
 // NewPool returns the pool of the lists of one stage. Rewind has to be called before it is used.
-func NewPool(a *alloc.Arena, lists *snapshot.Lists, place []uint32, apart *bitmap.Dense) Pool {
+func NewPool(a *alloc.Arena, lists *snapshot.Lists, place snapshot.Places, apart *bitmap.Dense) Pool {
 	classes := len(lists.Off) - 1
 	x := Pool{Lists: lists, apart: apart, Place: place, At: alloc.MakeDirty[uint32](a, classes), Key: alloc.MakeDirty[uint32](a, classes)}
 	return x
@@ -73,7 +73,7 @@ func (x *Pool) advance(c uint32, taken []bool) {
 	}
 	x.At[c], x.Key[c] = at, Exhausted
 	if at < end {
-		x.Key[c] = x.Place[x.Lists.Rows[at]]
+		x.Key[c] = x.Place.Of(x.Lists.Rows[at])
 	}
 }
 
@@ -82,7 +82,7 @@ func (x *Pool) Took(r columnar.Row, c uint32, taken []bool) {
 	if x.Left != nil && !x.apart.Has(uint32(r)) {
 		x.Left[c]--
 	}
-	if x.Key[c] == x.Place[r] {
+	if x.Key[c] == x.Place.Of(r) {
 		x.advance(c, taken)
 	}
 }
@@ -104,12 +104,12 @@ func (x *Pool) Gave(r columnar.Row, c uint32) {
 	if x.Left != nil {
 		x.Left[c]++
 	}
-	if x.Place[r] >= x.Key[c] {
+	if x.Place.Of(r) >= x.Key[c] {
 		return
 	}
 	list := x.Lists.Rows[x.Lists.Off[c]:x.Lists.Off[c+1]]
-	at, _ := slices.BinarySearchFunc(list, x.Place[r], func(m columnar.Row, place uint32) int { return cmp.Compare(x.Place[m], place) })
-	x.At[c], x.Key[c] = x.Lists.Off[c]+uint32(at), x.Place[r]
+	at, _ := slices.BinarySearchFunc(list, x.Place.Of(r), func(m columnar.Row, place uint32) int { return cmp.Compare(x.Place.Of(m), place) })
+	x.At[c], x.Key[c] = x.Lists.Off[c]+uint32(at), x.Place.Of(r)
 }
 
 // Head returns a class's first available machine.

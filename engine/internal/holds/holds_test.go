@@ -58,11 +58,9 @@ func newWorld(t *testing.T, silent bool, machines ...model.Machine) *world {
 	}
 	w.tables = holds.Tables{Snapshot: s, Arena: alloc.NewArena(alloc.Pass), Kinds: []state.Kind{{Priority: 5, Worth: state.Worth(5, 0, 0)}}, Plans: true}
 	for c, id := range s.Clusters {
-		src := state.Source{Block: needs.Block(id), Base: int32(c)}
-		if src.Block != nil {
-			src.Rows = src.Block.Len()
+		src := state.Source{Base: int32(c)}
+		if src.SetBlock(needs.Block(id)); src.Block != nil {
 			w.tables.Lines = append(w.tables.Lines, state.Line{Cluster: int32(c)})
-			w.tables.Aggregates = append(w.tables.Aggregates, src.Block.AggregateIDs()[0])
 			w.tables.Order, w.tables.RankOf = append(w.tables.Order, int32(c)), append(w.tables.RankOf, int32(c))
 		}
 		w.tables.Sources = append(w.tables.Sources, src)

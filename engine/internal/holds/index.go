@@ -21,15 +21,14 @@ import (
 
 // Tables are what an index is made from, in a cycle.
 type Tables struct {
-	Snapshot   *snapshot.Snapshot
-	Arena      *alloc.Arena // what the index refers to lives there until the next cycle
-	Shares     *tenancy.Shares
-	Lines      []state.Line // the index writes the flag IsHeldBack
-	Kinds      []state.Kind
-	Sources    []state.Source
-	Aggregates []uint32 // by line: the number of the row's aggregate in the demand
-	Order      []int32  // Needs in rank order
-	RankOf     []int32  // by line: the Need's place in Order
+	Snapshot *snapshot.Snapshot
+	Arena    *alloc.Arena // what the index refers to lives there until the next cycle
+	Shares   *tenancy.Shares
+	Lines    []state.Line // the index writes the flag IsHeldBack
+	Kinds    []state.Kind
+	Sources  []state.Source
+	Order    []int32 // Needs in rank order
+	RankOf   []int32 // by line: the Need's place in Order
 	// Plans says that the machines of a plan of preemption are held for as long as one of them is. Without
 	// it each is held for itself.
 	Plans bool

@@ -235,7 +235,6 @@ func (f *Folder) row(x *cycle.ClusterState, n *state.Line, row int) {
 	p, b := f.p, f.block
 	*n = state.Line{Cluster: f.c}
 	profile, aggregate := b.Profiles()[row], b.AggregateIDs()[row]
-	p.st.Aggregates[int(f.base)+row] = aggregate
 	unoffered, same := b.Unoffered(row), f.profiles.same(p, profile)
 	waits := unoffered.Waits(same)
 	if same {

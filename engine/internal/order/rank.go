@@ -37,26 +37,19 @@ func (f *Folder) fillRankSlots() {
 		for len(arrived) > 0 && int32(arrived[0]) < row {
 			arrived = arrived[1:]
 		}
-		switch {
-		case p.Changed.Fresh || was == ranks.None && need == ranks.None:
-		case was != need || f.moves.all || len(arrived) > 0 && int32(arrived[0]) == row:
-			f.move(was, number, need)
-		default:
-			f.moveForKind(number, need)
+		if p.Changed.Fresh || was == ranks.None && need == ranks.None {
+			continue
 		}
-	}
-}
-
-// moveForKind notes that a Need which keeps its rank slot may have another kind.
-func (f *Folder) moveForKind(number, need int32) {
-	st := f.p.st
-	was, kind := &st.KindAt[st.RankOf[need]], f.p.Lines[need].Kind
-	switch {
-	case *was == kind:
-	case st.Kinds.WorthOf(*was) != st.Kinds.WorthOf(kind):
-		f.move(need, number, need)
-	default:
-		*was = kind
+		if was != need || f.moves.all || len(arrived) > 0 && int32(arrived[0]) == row {
+			f.move(was, number, need)
+			continue
+		}
+		kindAt, kind := &st.KindAt[st.RankOf[need]], p.Lines[need].Kind
+		if *kindAt != kind && st.Kinds.WorthOf(*kindAt) != st.Kinds.WorthOf(kind) {
+			f.move(was, number, need)
+		} else {
+			*kindAt = kind
+		}
 	}
 }
 

@@ -170,5 +170,5 @@ func (p *Pass) beforeAsVictim(a, b *victims.Candidate) bool {
 	case a.Score != b.Score:
 		return a.Score > b.Score
 	}
-	return p.Snap.IDRank[a.Row] < p.Snap.IDRank[b.Row]
+	return p.Snap.IDRank(a.Row) < p.Snap.IDRank(b.Row)
 }

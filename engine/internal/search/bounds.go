@@ -208,7 +208,7 @@ func (b *domainBounds) listUnits(l *Worker, at int, k *state.Kind) {
 	t := &l.p.st.Gangs
 	s.eachMachine(func(r columnar.Row, level int64) {
 		class := l.p.Snap.View.Class[r]
-		u := units.BoundUnit{Level: level, ID: l.p.Snap.IDRank[r], Class: class, Cluster: l.p.Snap.ClusterOf[l.p.Snap.View.Cluster[r]], Gang: -1}
+		u := units.BoundUnit{Level: level, ID: l.p.Snap.IDRank(r), Class: class, Cluster: l.p.Snap.ClusterOf[l.p.Snap.View.Cluster[r]], Gang: -1}
 		if at := l.GangOf(r); at != 0 && !l.p.Preempted.VictimOf.Has(uint32(r)) {
 			u.Gang = at - 1
 			u.State = l.p.StateOf(&t.List[u.Gang])

@@ -121,7 +121,7 @@ func (l *Worker) selectUnits(k *state.Kind, scope *victims.UnitScope, want []int
 	}
 	s.listing.extra, s.listing.wholes = s.listing.extra[:0], s.listing.wholes[:0]
 	s.listing.gangs.Reset(s.worker.p.Dims)
-	scope.SortGroups(l.p.Snap.IDRank)
+	scope.SortGroups(l.p.Snap.IDRanks())
 	s.unmark()
 	if s.listing.listed, s.listing.sunk = s.worker.p.Tenants.Reclaiming, nil; s.worker.p.Tenants.Reclaiming {
 		s.listBroken()
@@ -285,8 +285,8 @@ func (s *selection) head(mask uint64) (at int, ok bool) {
 		if s.worker.p.Tenants.Reclaiming && !s.admitsClass(f.Giver(), f.Class) {
 			continue
 		}
-		if r := s.headOf(i); r != columnar.None && s.worker.p.Snap.IDRank[r] < best {
-			best, at, ok = s.worker.p.Snap.IDRank[r], i, true
+		if r := s.headOf(i); r != columnar.None && s.worker.p.Snap.IDRank(r) < best {
+			best, at, ok = s.worker.p.Snap.IDRank(r), i, true
 		}
 	}
 	return at, ok
@@ -363,7 +363,7 @@ func (s *selection) ofVictimGroup(at int) units.Unit {
 	f := &s.scope.VictimGroups[at]
 	r := f.Rows[s.headAt(at)]
 	u := units.Unit{Row: r, Gang: -1, Level: f.Level, Giver: f.Giver(), Key: units.Key{
-		Paid: !f.Excess, Tenant: s.given.term, Band: f.Band, Class: units.ClassPlain, Score: -f.Score, Cluster: -1, ID: s.worker.p.Snap.IDRank[r],
+		Paid: !f.Excess, Tenant: s.given.term, Band: f.Band, Class: units.ClassPlain, Score: -f.Score, Cluster: -1, ID: s.worker.p.Snap.IDRank(r),
 	}}
 	if f.Excess {
 		u.Key.Class = units.ClassExcess

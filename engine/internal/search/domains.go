@@ -308,7 +308,7 @@ func (p *Pass) compareCandidateDomains(a, b *candidateDomain, first uint32) int 
 func (s *selection) measure(g *candidateDomain) {
 	list := s.memory.had[:0]
 	s.eachMachine(func(r columnar.Row, level int64) {
-		list = append(list, units.BoundUnit{Level: level, ID: s.worker.p.Snap.IDRank[r], Class: s.worker.p.Snap.View.Class[r]})
+		list = append(list, units.BoundUnit{Level: level, ID: s.worker.p.Snap.IDRank(r), Class: s.worker.p.Snap.View.Class[r]})
 	})
 	s.memory.had = list
 	slices.SortFunc(list, units.CompareBoundUnits)
@@ -467,7 +467,7 @@ func (s *selection) place(r columnar.Row) walked {
 
 // offerKey is the key of a machine among those that are acquired by effective cost.
 func (s *selection) offerKey(r columnar.Row) uint64 {
-	return uint64(s.worker.p.Costs(s.k, 1)[s.worker.p.Snap.View.Class[r]])<<32 | uint64(s.worker.p.Snap.IDRank[r])
+	return uint64(s.worker.p.Costs(s.k, 1)[s.worker.p.Snap.View.Class[r]])<<32 | uint64(s.worker.p.Snap.IDRank(r))
 }
 
 // creditStage is the position of a state in the order of credit.

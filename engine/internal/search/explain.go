@@ -178,7 +178,7 @@ func (p *Pass) PlanID(need int32) uint64 {
 // ReportReserved appends what the plans of this cycle reserve, by rank, then by machine id.
 func (p *Pass) ReportReserved(list []plan.Reserved) []plan.Reserved {
 	slices.SortFunc(p.Preempted.Planned, func(a, b victims.Planned) int {
-		return cmp.Or(cmp.Compare(p.RankOf[a.Need], p.RankOf[b.Need]), cmp.Compare(p.Snap.IDRank[a.Row], p.Snap.IDRank[b.Row]))
+		return cmp.Or(cmp.Compare(p.RankOf[a.Need], p.RankOf[b.Need]), cmp.Compare(p.Snap.IDRank(a.Row), p.Snap.IDRank(b.Row)))
 	})
 	at := 0
 	for i, x := range p.Preempted.Planned {

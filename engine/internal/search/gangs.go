@@ -115,7 +115,7 @@ func (s *selection) listWhole(at int32, g *units.Gang) {
 		}
 		score := -s.worker.p.Score(r, s.k.Priority, level)
 		if first {
-			u.Level, u.Key.Score, u.Key.ID, first = level, score, s.worker.p.Snap.IDRank[r], false
+			u.Level, u.Key.Score, u.Key.ID, first = level, score, s.worker.p.Snap.IDRank(r), false
 		}
 		u.Level, u.Key.Score = max(u.Level, level), max(u.Key.Score, score)
 	}

@@ -276,7 +276,7 @@ func (w *skewWalk) acquireKey(r columnar.Row, stage int) uint64 {
 	if w.sel.worker.p.Reserved.Lower.Has(r) {
 		return w.sel.worker.p.Reserved.Lower.Key(r)
 	}
-	return uint64(w.sel.worker.p.Costs(w.sel.k, stage)[w.sel.worker.p.Snap.View.Class[r]])<<32 | uint64(w.sel.worker.p.Stock.Free[stage].Place[r])
+	return uint64(w.sel.worker.p.Costs(w.sel.k, stage)[w.sel.worker.p.Snap.View.Class[r]])<<32 | uint64(w.sel.worker.p.Stock.Free[stage].Place.Of(r))
 }
 
 func (w *skewWalk) helpsLeft(r columnar.Row) bool {

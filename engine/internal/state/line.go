@@ -196,16 +196,25 @@ func (n *Line) Empty() { n.Head, n.Tail, n.Acquired = columnar.None, columnar.No
 
 // Source describes the lines of one cluster.
 type Source struct {
-	Block *demand.Block // nil: the cluster has no demand
-	Base  int32         // number of its first line
-	Outer int32         // number of its first row in outputs, which have no gaps
-	Rows  int
-	Had   int // rows in the last cycle
-	Room  int // how many lines are reserved for it, at least rows
+	Block      *demand.Block // nil: the cluster has no demand
+	Aggregates []uint32      // the block's: by row, the number of its aggregate
+	Base       int32         // number of its first line
+	Outer      int32         // number of its first row in outputs, which have no gaps
+	Rows       int
+	Had        int // rows in the last cycle
+	Room       int // how many lines are reserved for it, at least rows
+}
+
+// SetBlock says what the cluster's demand is; nil = it has none.
+func (s *Source) SetBlock(b *demand.Block) {
+	s.Block, s.Aggregates, s.Rows = b, nil, 0
+	if b != nil {
+		s.Aggregates, s.Rows = b.AggregateIDs(), b.Len()
+	}
 }
 
 // RoomFor returns how many lines to reserve for a number of rows.
-func RoomFor(rows int) int { return rows + rows/16 + 8 }
+func RoomFor(rows int) int { return rows + rows/32 + 8 }
 
 // Atlas maps a Need's number to its cluster, by tables small enough to stay in the cache. A walk in
 // rank order would otherwise miss the cache on every Need's line.

@@ -8,6 +8,7 @@ import (
 	"github.com/tonnage/tonnage/engine/internal/exact"
 	"github.com/tonnage/tonnage/engine/internal/tenancy"
 	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
 // Roster is the victims of all classes of a matcher: excess first, then the rest, the lowest
@@ -117,32 +118,32 @@ type Alike struct {
 }
 
 // Find returns the index of a machine in the rows, which are by id; false when it is none of them.
-func (a *Alike) Find(r columnar.Row, idRank []uint32) (at int, ok bool) {
-	return slices.BinarySearchFunc(a.Rows, idRank[r], func(x columnar.Row, id uint32) int { return cmp.Compare(idRank[x], id) })
+func (a *Alike) Find(r columnar.Row, ids snapshot.IDRanks) (at int, ok bool) {
+	return slices.BinarySearchFunc(a.Rows, ids.Of(r), func(x columnar.Row, id uint32) int { return cmp.Compare(ids.Of(x), id) })
 }
 
 // Add appends a machine and tracks whether rows are still in the order of ids.
-func (a *Alike) Add(r columnar.Row, idRank []uint32) {
+func (a *Alike) Add(r columnar.Row, ids snapshot.IDRanks) {
 	n := len(a.Rows)
-	a.Sorted = n == 0 || a.Sorted && idRank[a.Rows[n-1]] < idRank[r]
+	a.Sorted = n == 0 || a.Sorted && ids.Of(a.Rows[n-1]) < ids.Of(r)
 	a.Rows = append(a.Rows, r)
 }
 
 // Sort puts the machines in the order of ids.
-func (a *Alike) Sort(idRank []uint32) {
+func (a *Alike) Sort(ids snapshot.IDRanks) {
 	if a.Sorted {
 		return
 	}
 	a.Sorted = true
-	slices.SortFunc(a.Rows, func(x, y columnar.Row) int { return cmp.Compare(idRank[x], idRank[y]) })
+	slices.SortFunc(a.Rows, func(x, y columnar.Row) int { return cmp.Compare(ids.Of(x), ids.Of(y)) })
 }
 
 // Least returns the least id rank.
-func (a *Alike) Least(idRank []uint32) uint32 {
-	least := idRank[a.Rows[0]]
+func (a *Alike) Least(ids snapshot.IDRanks) uint32 {
+	least := ids.Of(a.Rows[0])
 	if !a.Sorted {
 		for _, r := range a.Rows[1:] {
-			least = min(least, idRank[r])
+			least = min(least, ids.Of(r))
 		}
 	}
 	return least

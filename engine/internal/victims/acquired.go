@@ -43,7 +43,7 @@ func (l *Worker) listAcquired() []leavingMachine {
 			continue
 		}
 		if priority := l.p.priorityToTake(a); priority < most[class] {
-			list = append(list, leavingMachine{class: class, id: l.p.Snap.IDRank[a.Row], priority: priority, promised: true, acquired: true, row: a.Row})
+			list = append(list, leavingMachine{class: class, id: l.p.Snap.IDRank(a.Row), priority: priority, promised: true, acquired: true, row: a.Row})
 		}
 	}
 	l.Finding.acquired = list

@@ -316,7 +316,7 @@ func (l *Worker) addGang(c int32, d *gangDraft) {
 		}
 		g.Roles = append(g.Roles, role)
 	}
-	slices.SortFunc(g.Members, func(a, b columnar.Row) int { return cmp.Compare(l.p.Snap.IDRank[a], l.p.Snap.IDRank[b]) })
+	slices.SortFunc(g.Members, func(a, b columnar.Row) int { return cmp.Compare(l.p.Snap.IDRank(a), l.p.Snap.IDRank(b)) })
 	if g.State != units.GangAlone && short {
 		if g.State = units.GangAlone; (l.p.Snap.Now-since)/1e9 >= shortSecondsBroken {
 			g.State = units.GangBroken

@@ -43,7 +43,7 @@ func (l *Worker) FindLeaving() {
 	if count > 0 { // an iterator is allocated
 		for rows := p.Snap.Supply.InState(model.Draining).Iterator(); rows.HasNext(); {
 			r := columnar.Row(rows.Next())
-			x := leavingMachine{class: p.Snap.View.Class[r], id: p.Snap.IDRank[r], priority: math.MinInt32, row: r}
+			x := leavingMachine{class: p.Snap.View.Class[r], id: p.Snap.IDRank(r), priority: math.MinInt32, row: r}
 			list = append(list, x)  // from the beginning, or once its owners turn out not to need it
 			if p.Reserved.Live(r) { // or until they do: a plan may take what has satisfied one
 				x.priority, x.promised = p.priorityOfHold(r), true

@@ -78,7 +78,7 @@ func (l *Worker) buildVictimPool(key victimPoolKey, same bool) *victimPool {
 	}
 	slices.SortFunc(pool.List, func(a, b Candidate) int {
 		return cmp.Or(exact.TrueFirst(a.Excess, b.Excess), exact.TrueFirst(a.acquired, b.acquired),
-			cmp.Compare(b.Score, a.Score), cmp.Compare(l.p.Snap.IDRank[a.Row], l.p.Snap.IDRank[b.Row]))
+			cmp.Compare(b.Score, a.Score), cmp.Compare(l.p.Snap.IDRank(a.Row), l.p.Snap.IDRank(b.Row)))
 	})
 	return pool
 }

@@ -91,7 +91,7 @@ func (x *UnitScope) read(p *Pass) {
 		}
 		if m.Next++; p.someLeft(a) {
 			score := p.scoreOf(a, m.Priority)
-			m.Pending = append(m.Pending, units.VictimGroup{Alike: a, Score: score, Band: p.Band(score), First: p.Snap.IDRank[a.Rows[a.At]]})
+			m.Pending = append(m.Pending, units.VictimGroup{Alike: a, Score: score, Band: p.Band(score), First: p.Snap.IDRank(a.Rows[a.At])})
 		}
 	}
 	slices.SortFunc(m.Pending, func(a, b units.VictimGroup) int { return units.CompareVictimGroups(&a, &b) })

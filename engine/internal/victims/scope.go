@@ -10,6 +10,7 @@ import (
 	"github.com/tonnage/tonnage/engine/internal/reuse"
 	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/internal/units"
+	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
 // KeyBand is the band as keys have it: 0 between tenants, who take by ratio.
@@ -232,7 +233,7 @@ func (l *Worker) dealVictimGroup(f *units.VictimGroup, at func(columnar.Row) *Un
 		if last.Rows == nil {
 			last.Rows, block = block[:0:last.Count], block[last.Count:]
 		}
-		last.Add(r, l.p.Snap.IDRank)
+		last.Add(r, l.p.Snap.IDRanks())
 	}
 }
 
@@ -250,14 +251,14 @@ func (p *Pass) noneBelow(g *units.Gang, priority int32) bool {
 
 // SortGroups sorts the victim groups into the order in which they are taken, and numbers their
 // tiers.
-func (x *UnitScope) SortGroups(idRank []uint32) {
+func (x *UnitScope) SortGroups(ids snapshot.IDRanks) {
 	if x.ordered {
 		return
 	}
 	x.ordered = true
 	for i := range x.VictimGroups {
 		f := &x.VictimGroups[i]
-		f.First = f.Least(idRank)
+		f.First = f.Least(ids)
 	}
 	slices.SortFunc(x.VictimGroups, func(a, b units.VictimGroup) int { return units.CompareVictimGroups(&a, &b) })
 	x.numberTiers(0)
@@ -409,7 +410,7 @@ func (l *Worker) Single(r columnar.Row, class units.Class, priority int32) units
 	level := l.p.st.Priority[r]
 	score := l.p.Score(r, priority, level)
 	u := units.Unit{Row: r, Gang: -1, Level: level, Giver: l.p.giverOf(r), Key: units.Key{
-		Paid: true, Band: l.p.KeyBand(score), Class: class, Score: -score, Cluster: -1, ID: l.p.Snap.IDRank[r],
+		Paid: true, Band: l.p.KeyBand(score), Class: class, Score: -score, Cluster: -1, ID: l.p.Snap.IDRank(r),
 	}}
 	if g := l.GangOf(r); g != 0 {
 		u.Gang = g - 1

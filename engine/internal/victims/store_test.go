@@ -16,7 +16,7 @@ func TestColumnsAreReserved(t *testing.T) {
 		return bytes
 	}
 	var st Store
-	if got := sum(st.Lines, st.Aggregates, st.RankSlots, st.RankOf, st.Order, st.KindAt, st.ByCluster, st.Lacking, st.Gangs.looked); got != cycle.LineBytes {
+	if got := sum(st.Lines, st.RankSlots, st.RankOf, st.Order, st.KindAt, st.ByCluster, st.Lacking, st.Gangs.looked); got != cycle.LineBytes {
 		t.Errorf("a line takes %d bytes in the columns, %d are reserved", got, cycle.LineBytes)
 	}
 	if got := sum(st.Claims, st.Taken, st.Priority, st.Class, st.Owner, st.Gangs.Of); got != cycle.MachineBytes {
